@@ -1,0 +1,293 @@
+/* base.c -- see base.h. */
+#include "core/base.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/env.h"
+
+/* ---- Errors -------------------------------------------------------------------------------------- */
+
+enum { ERROR_ROOM = 640 };
+
+static _Thread_local char error_text[ERROR_ROOM];
+
+/* Texts are one line, whatever user input was quoted in them. */
+static void make_one_line(char *text)
+{
+    for (; *text != '\0'; text++)
+        if ((unsigned char)*text < 0x20 || *text == 0x7f) *text = '?';
+}
+
+shingle_status sg_fail(shingle_status status, const char *format, ...)
+{
+    /* An argument may be shingle_error() itself, so the text is made aside. */
+    char text[ERROR_ROOM];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    make_one_line(text);
+    memcpy(error_text, text, sizeof text);
+    sg_log(SG_LOG_ERROR, "%s", text);
+    return status;
+}
+
+const char *shingle_error(void)
+{
+    return error_text;
+}
+
+void sg_check_failed(const char *condition, const char *file, int line)
+{
+    fprintf(stderr, "shingle: broken promise: %s (%s:%d)\n", condition, file, line);
+    abort();
+}
+
+#define TEXT_OF(x) #x
+#define VERSION(major, minor, patch) TEXT_OF(major) "." TEXT_OF(minor) "." TEXT_OF(patch)
+
+const char *shingle_version(void)
+{
+    return VERSION(SHINGLE_VERSION_MAJOR, SHINGLE_VERSION_MINOR, SHINGLE_VERSION_PATCH);
+}
+
+/* ---- Log ------------------------------------------------------------------------------------------ */
+
+static const char *const level_names[] = {"none", "error", "warn", "info", "debug"};
+enum { LEVELS = sizeof level_names / sizeof level_names[0] };
+
+static pthread_once_t log_once = PTHREAD_ONCE_INIT;
+static sg_level log_level;
+static FILE *log_file;
+
+/* One write per message, so that lines of several threads or processes do not mix. */
+static void log_line(sg_level level, const char *text)
+{
+    fprintf(log_file, "shingle %s: %s\n", level_names[level], text);
+    fflush(log_file);
+}
+
+static void log_open(void)
+{
+    char text[ERROR_ROOM];
+    const char *const wanted = sg_env("SHINGLE_LOG");
+    const char *const path = sg_env("SHINGLE_LOG_FILE");
+    log_file = stderr;
+    log_level = SG_LOG_WARN;
+    int level = 0;
+    while (level < LEVELS && strcmp(level_names[level], wanted) != 0) level++;
+    if (level < LEVELS) log_level = (sg_level)level;
+    if (log_level == SG_LOG_NONE) return;
+
+    if (path[0] != '\0') {
+        FILE *const file = fopen(path, "ae"); /* open until the process ends */
+        if (file != NULL) {
+            setvbuf(file, NULL, _IOFBF, BUFSIZ);
+            log_file = file;
+        } else {
+            snprintf(text, sizeof text, "SHINGLE_LOG_FILE \"%s\": %s; logging to stderr", path,
+                     strerror(errno));
+            log_line(SG_LOG_WARN, text);
+        }
+    }
+    if (level == LEVELS) {
+        snprintf(text, sizeof text,
+                 "SHINGLE_LOG is \"%.60s\"; none, error, warn, info or debug is possible; "
+                 "taken as warn",
+                 wanted);
+        make_one_line(text);
+        log_line(SG_LOG_WARN, text);
+    }
+    if (log_level >= SG_LOG_WARN) {
+        for (int i = 0; sg_env_unknown(i, text, sizeof text); i++) log_line(SG_LOG_WARN, text);
+    }
+}
+
+void sg_log(sg_level level, const char *format, ...)
+{
+    pthread_once(&log_once, log_open);
+    if (level > log_level || level <= SG_LOG_NONE) return;
+    char text[ERROR_ROOM];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    make_one_line(text);
+    log_line(level, text);
+}
+
+/* ---- Numbers --------------------------------------------------------------------------------------- */
+
+bool sg_mul(int64_t a, int64_t b, int64_t *out)
+{
+    int64_t product = 0;
+    if (__builtin_mul_overflow(a, b, &product)) return false;
+    *out = product;
+    return true;
+}
+
+uint64_t sg_hash(const void *data, size_t bytes, uint64_t seed)
+{
+    const unsigned char *const byte = data;
+    uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ seed;
+    for (size_t i = 0; i < bytes; i++) hash = (hash ^ byte[i]) * UINT64_C(0x100000001b3);
+    return sg_mix(hash);
+}
+
+double sg_now_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
+}
+
+/* ---- Memory ---------------------------------------------------------------------------------------- */
+
+struct sg_arena_block {
+    struct sg_arena_block *next;
+    size_t room, used;
+    _Alignas(16) unsigned char data[];
+};
+
+enum { ARENA_ALIGN = 16, ARENA_FIRST = 16 << 10, ARENA_LARGEST = 1 << 20 };
+
+/* A block for at least BYTES, twice as large as the last one so that an arena has few of them. */
+static struct sg_arena_block *new_block(const sg_arena *arena, size_t bytes)
+{
+    size_t room = ARENA_FIRST;
+    if (arena->head != NULL && arena->head->room < ARENA_LARGEST) room = 2 * arena->head->room;
+    if (arena->head != NULL && arena->head->room >= ARENA_LARGEST) room = ARENA_LARGEST;
+    if (room < bytes) room = bytes;
+    struct sg_arena_block *const block = malloc(sizeof *block + room);
+    if (block == NULL) return NULL;
+    block->next = arena->head;
+    block->room = room;
+    block->used = 0;
+    return block;
+}
+
+void *sg_arena_get(sg_arena *arena, size_t bytes)
+{
+    if (arena->full) return NULL;
+    if (bytes > SIZE_MAX / 2) {
+        arena->full = true;
+        return NULL;
+    }
+    const size_t need = (bytes + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
+    if (arena->head == NULL || arena->head->room - arena->head->used < need) {
+        struct sg_arena_block *const block = new_block(arena, need);
+        if (block == NULL) {
+            arena->full = true;
+            return NULL;
+        }
+        arena->head = block;
+    }
+    void *const piece = arena->head->data + arena->head->used;
+    arena->head->used += need;
+    memset(piece, 0, need);
+    return piece;
+}
+
+void sg_arena_reset(sg_arena *arena)
+{
+    struct sg_arena_block *const kept = arena->head;
+    arena->full = false;
+    if (kept == NULL) return;
+    arena->head = kept->next;
+    sg_arena_free(arena);
+    kept->next = NULL;
+    kept->used = 0;
+    arena->head = kept;
+}
+
+void sg_arena_free(sg_arena *arena)
+{
+    while (arena->head != NULL) {
+        struct sg_arena_block *const next = arena->head->next;
+        free(arena->head);
+        arena->head = next;
+    }
+    arena->full = false;
+}
+
+bool sg_grow(void *items, int32_t *room, int64_t need, size_t size)
+{
+    if (need <= *room) return true;
+    int64_t bytes = 0;
+    int64_t more = sg_max(need, sg_max(16, 2 * (int64_t)*room));
+    if (more > INT32_MAX) more = need;
+    if (more > INT32_MAX || !sg_mul(more, (int64_t)size, &bytes)) return false;
+
+    /* ITEMS points to a pointer of any type; copying it is the portable way to read and set it. */
+    void *old = NULL;
+    memcpy(&old, items, sizeof old);
+    void *const grown = realloc(old, (size_t)bytes);
+    if (grown == NULL) return false;
+    memcpy(items, &grown, sizeof grown);
+    *room = (int32_t)more;
+    return true;
+}
+
+void sg_text_add(sg_text *text, const char *format, ...)
+{
+    const size_t left = text->length < text->room ? text->room - text->length : 0;
+    va_list args;
+    va_start(args, format);
+    const int length = vsnprintf(left > 0 ? text->data + text->length : NULL, left, format, args);
+    va_end(args);
+    if (length > 0) text->length += (size_t)length;
+}
+
+/* ---- Files ------------------------------------------------------------------------------------------ */
+
+/* Reads FILE to its end; *BYTES_OUT is limit + 1 if it is longer than LIMIT. */
+static char *read_all(FILE *file, size_t limit, size_t *bytes_out)
+{
+    size_t room = 4096;
+    size_t used = 0;
+    char *data = malloc(room);
+    while (data != NULL) {
+        const size_t want = room - 1 - used;
+        const size_t got = fread(data + used, 1, want, file);
+        used += got;
+        if (got < want || used > limit) break;
+        char *const grown = realloc(data, 2 * room);
+        if (grown == NULL) {
+            free(data);
+            return NULL;
+        }
+        data = grown;
+        room *= 2;
+    }
+    if (data != NULL) data[used] = '\0';
+    *bytes_out = used > limit ? limit + 1 : used;
+    return data;
+}
+
+shingle_status sg_file_read(const char *path, int64_t limit, char **data_out, size_t *bytes_out)
+{
+    FILE *const file = fopen(path, "rbe");
+    if (file == NULL) return sg_fail(SHINGLE_EIO, "%s: %s", path, strerror(errno));
+    size_t bytes = 0;
+    errno = 0;
+    char *const data = read_all(file, (size_t)limit, &bytes);
+    const bool failed = ferror(file) != 0;
+    const int reason = errno;
+    fclose(file);
+    if (data == NULL) return sg_fail(SHINGLE_ENOMEM, "%s: no memory to read it", path);
+    if (failed || bytes > (size_t)limit) {
+        free(data);
+        if (failed) return sg_fail(SHINGLE_EIO, "%s: %s", path, strerror(reason));
+        return sg_fail(SHINGLE_EINVAL, "%s: larger than %lld bytes", path, (long long)limit);
+    }
+    *data_out = data;
+    *bytes_out = bytes;
+    return SHINGLE_OK;
+}

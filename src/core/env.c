@@ -1,0 +1,123 @@
+/* env.c -- see env.h. */
+#include "core/env.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+extern char **environ;
+
+/* Each is read by somebody: scripts/gate.sh looks. */
+static const struct variable {
+    const char *name, *fallback, *meaning;
+} table[] = {
+    {"SHINGLE_LOG", "none", "what is logged: none, error, warn, info or debug"},
+    {"SHINGLE_LOG_FILE", "", "file that the log is appended to; default: stderr"},
+    {"SHINGLE_BACKEND", "", "backend of groups that do not name one"},
+    {"SHINGLE_MACHINE", "", "machine file to plan for, where none is named"},
+    {"SHINGLE_STRATEGY", "", "strategy of plans that do not force one, e.g. ring{sub=2}"},
+    {"SHINGLE_THREADS", "", "worker threads of the process; default: its cores"},
+    {"SHINGLE_TIMEOUT", "", "seconds that any wait inside a run may take; default 10"},
+};
+enum { VARIABLES = sizeof table / sizeof table[0] };
+_Static_assert(VARIABLES <= 12, "settings are kept few");
+
+static const char prefix[] = "SHINGLE_";
+
+static const struct variable *find(const char *name, size_t length)
+{
+    for (int i = 0; i < VARIABLES; i++)
+        if (strlen(table[i].name) == length && strncmp(table[i].name, name, length) == 0)
+            return &table[i];
+    return NULL;
+}
+
+const char *sg_env(const char *name)
+{
+    const struct variable *const variable = find(name, strlen(name));
+    SG_CHECK(variable != NULL);
+    const char *const value = getenv(name);
+    return value != NULL && value[0] != '\0' ? value : variable->fallback;
+}
+
+shingle_status sg_env_number(const char *name, double low, double high, double fallback,
+                             double *value_out)
+{
+    const char *const text = sg_env(name);
+    if (text[0] == '\0') {
+        *value_out = fallback;
+        return SHINGLE_OK;
+    }
+    char *end = NULL;
+    const double value = strtod(text, &end);
+    if (*end != '\0' || isnan(value) || value < low || value > high)
+        return sg_fail(SHINGLE_EINVAL, "%s is \"%.60s\"; a number of %g to %g is possible", name,
+                       text, low, high);
+    *value_out = value;
+    return SHINGLE_OK;
+}
+
+shingle_status shingle_env(int index, shingle_env_entry *entry_out)
+{
+    if (index < 0 || index >= VARIABLES)
+        return sg_fail(SHINGLE_EINVAL, "variable %d; 0 to %d are in the table", index,
+                       VARIABLES - 1);
+    const struct variable *const variable = &table[index];
+    *entry_out = (shingle_env_entry){.name = variable->name,
+                                     .fallback = variable->fallback,
+                                     .meaning = variable->meaning,
+                                     .value = getenv(variable->name)};
+    return SHINGLE_OK;
+}
+
+/* ---- Misspelt variables ---------------------------------------------------------------------------- */
+
+enum { LONGEST = 40 };
+
+/* Letters to insert, drop or exchange to make A of B: one row of the usual table at a time. */
+static int distance(const char *a, size_t a_length, const char *b)
+{
+    int row[LONGEST + 1];
+    const int columns = (int)strlen(b);
+    SG_ASSERT(columns <= LONGEST);
+    for (int j = 0; j <= columns; j++) row[j] = j;
+    for (int i = 1; i <= (int)a_length; i++) {
+        int corner = row[0];
+        row[0] = i;
+        for (int j = 1; j <= columns; j++) {
+            const int exchange = corner + (a[i - 1] != b[j - 1]);
+            corner = row[j];
+            row[j] = (int)sg_min(exchange, 1 + sg_min(row[j], row[j - 1]));
+        }
+    }
+    return row[columns];
+}
+
+static const char *nearest(const char *name, size_t length)
+{
+    int best = 0;
+    int least = INT32_MAX;
+    for (int i = 0; i < VARIABLES; i++) {
+        const int d = distance(name, length, table[i].name);
+        if (d < least) {
+            least = d;
+            best = i;
+        }
+    }
+    return table[best].name;
+}
+
+bool sg_env_unknown(int index, char *text, size_t room)
+{
+    for (char **entry = environ; entry != NULL && *entry != NULL; entry++) {
+        const size_t length = strcspn(*entry, "=");
+        if (strncmp(*entry, prefix, sizeof prefix - 1) != 0 || find(*entry, length)) continue;
+        if (index-- > 0) continue;
+        const int shown = (int)sg_min((int64_t)length, LONGEST);
+        snprintf(text, room, "%.*s is not a variable of shingle; nearest is %s", shown, *entry,
+                 nearest(*entry, (size_t)shown));
+        return true;
+    }
+    return false;
+}
