@@ -1,0 +1,36 @@
+# Headers, libraries, command, pkg-config file, CMake package, machine and model files.
+include(CMakePackageConfigHelpers)
+
+install(TARGETS shingle shingle_static EXPORT shingleTargets)
+install(FILES include/shingle.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+if(TARGET shingle_command)
+  install(TARGETS shingle_command)
+endif()
+
+foreach(kind machines models)
+  file(GLOB data CONFIGURE_DEPENDS ${kind}/*.machine ${kind}/*.json)
+  install(FILES ${data} DESTINATION ${CMAKE_INSTALL_DATADIR}/shingle/${kind})
+endforeach()
+install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} OPTIONAL)
+
+set(pc_private "")
+foreach(library ${tile_libraries})
+  if(IS_ABSOLUTE ${library})
+    string(APPEND pc_private " ${library}")
+  else()
+    string(APPEND pc_private " -l${library}")
+  endif()
+endforeach()
+string(APPEND pc_private " -pthread -lm")
+set(pc_folder ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+file(RELATIVE_PATH pc_to_prefix /p/${pc_folder} /p)
+configure_file(cmake/shingle.pc.in shingle.pc @ONLY)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/shingle.pc DESTINATION ${pc_folder})
+
+set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/shingle)
+install(EXPORT shingleTargets NAMESPACE shingle:: DESTINATION ${package_folder})
+configure_package_config_file(cmake/shingleConfig.cmake.in shingleConfig.cmake
+  INSTALL_DESTINATION ${package_folder})
+write_basic_package_version_file(shingleConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/shingleConfig.cmake
+  ${CMAKE_CURRENT_BINARY_DIR}/shingleConfigVersion.cmake DESTINATION ${package_folder})
