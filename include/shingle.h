@@ -1,0 +1,276 @@
+/* shingle.h -- the whole public interface of Shingle.
+ *
+ * Shingle computes matrix products whose operands or results live on several ranks, and hides the
+ * communication under the product:
+ *
+ *     AG_GEMM   gather the rows of A from all ranks, then C = A * B^T
+ *     GEMM_RS   C = A * B^T, summed over ranks, every rank keeps the rows it owns
+ *     GEMM_AR   C = A * B^T, summed over ranks, every rank gets all of it
+ *     GEMM      C = A * B^T, no communication (what the others are compared with)
+ *
+ * Matrices are row-major.  A has k columns; B is held as n rows of k values, as the weight of a
+ * linear layer is; C has n columns.  m, n and k are the product that ONE rank computes, so a rank
+ * does 2*m*n*k floating point operations whatever the operator.
+ *
+ * Three tiers.  The first is enough to use the library:
+ *
+ *     shingle_comm *comm[4];
+ *     shingle_open(4, NULL, comm);                        four ranks of this process
+ *     shingle_plan *plan[4];
+ *     for each rank r: shingle_plan_create(comm[r], "gemm_rs:f32:512x1024x768:r4", NULL, &plan[r]);
+ *     for each rank r: shingle_run(plan[r], a[r], b[r], c[r], NULL);       returns at once
+ *     for each rank r: shingle_sync(comm[r], 10.0);                        waits, at most 10 s
+ *     shingle_close(4, comm);                             frees the plans too
+ *
+ * Errors: every call that can fail returns a status; shingle_error() then is one line of text that
+ * names the offending value and what would be accepted.  Outputs are written only on success.
+ * Threads: one thread at a time per comm; different comms may be driven by different threads or all
+ * by one.  A plan belongs to its comm.  No call prints, exits or waits without a limit.
+ */
+#ifndef SHINGLE_H
+#define SHINGLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define SHINGLE_API __attribute__((visibility("default")))
+#else
+#define SHINGLE_API
+#endif
+
+#define SHINGLE_VERSION_MAJOR 0
+#define SHINGLE_VERSION_MINOR 1
+#define SHINGLE_VERSION_PATCH 0
+
+/* ---- Tier 1: five calls ---------------------------------------------------------------------- */
+
+typedef enum shingle_status {
+    SHINGLE_OK = 0,
+    SHINGLE_EINVAL,       /* an argument or a file is wrong; nothing was done */
+    SHINGLE_ENOMEM,       /* memory ran out; nothing was done */
+    SHINGLE_EUNSUPPORTED, /* right, but this library, backend or machine cannot do it */
+    SHINGLE_EIO,          /* a file could not be read or written */
+    SHINGLE_ETIMEOUT,     /* a rank did not come or stopped; shingle_error() names it */
+    SHINGLE_EMISMATCH,    /* ranks disagree on what they run; shingle_error() names them */
+    SHINGLE_EBACKEND,     /* the machine's own software failed */
+    SHINGLE_EBUG          /* the library broke its own promise; please report the text */
+} shingle_status;
+
+typedef struct shingle_comm shingle_comm; /* one rank of a group */
+typedef struct shingle_plan shingle_plan; /* how one problem is run */
+
+/* Settings of shingle_open.  All zero is the default of every field. */
+typedef struct shingle_config {
+    const char *backend;    /* "cpu" (default) */
+    const char *machine;    /* machine file that plans are made for; default: measured here */
+    const char *scale_of;   /* machine file to be a scale model of: links are held back so that the
+                             * ratio of compute to link is that machine's */
+    double scale_rows;      /* with scale_of: rows of that machine that one row here stands for;
+                             * shortens latencies only; default 16 */
+    double timeout_seconds; /* limit of every wait inside a run; default 10 */
+    int threads;            /* worker threads of the process; default: its cores */
+} shingle_config;
+
+/* Opens a group of RANKS ranks (1 to 64), all in this process, and stores one comm per rank in
+ * COMM_OUT[0..ranks-1].  CONFIG may be NULL. */
+SHINGLE_API shingle_status shingle_open(int ranks, const shingle_config *config,
+                                        shingle_comm **comm_out);
+
+typedef struct shingle_plan_options shingle_plan_options;
+
+/* Plans PROBLEM (a text such as "ag_gemm:bf16:8192x7168x8192:r4", see docs/problem.md) for COMM's
+ * group.  Every rank of the group makes the same call; ranks that ask for different things are told
+ * so when they run.  OPTIONS may be NULL: the strategy that is predicted fastest is taken, and
+ * never one that is predicted slower than not overlapping.  The plan is freed by
+ * shingle_plan_free or with its comm. */
+SHINGLE_API shingle_status shingle_plan_create(shingle_comm *comm, const char *problem,
+                                               const shingle_plan_options *options,
+                                               shingle_plan **plan_out);
+
+/* Enqueues one run of PLAN and returns.  A holds the rows that this rank owns (AG_GEMM) or all m
+ * rows; B is n x k; C is all m rows (AG_GEMM, GEMM_AR, GEMM) or the rows this rank owns (GEMM_RS).
+ * Matrices must stay valid and untouched until shingle_sync (or, on a GPU, until STREAM gets there);
+ * they are never moved.  Every rank runs the same plans in the same order.  STREAM is the
+ * backend's (a cudaStream_t); NULL on the CPU. */
+SHINGLE_API shingle_status shingle_run(shingle_plan *plan, const void *a, const void *b, void *c,
+                                       void *stream);
+
+/* Waits until all runs of COMM have ended, at most SECONDS.  Returns the first failure among them;
+ * after one, every run fails in the same way until shingle_recover. */
+SHINGLE_API shingle_status shingle_sync(shingle_comm *comm, double seconds);
+
+/* Closes a whole group.  Takes NULL entries.  Runs in flight are abandoned within the time limit. */
+SHINGLE_API void shingle_close(int ranks, shingle_comm **comm);
+
+/* The calling thread's last failure, one line, never NULL. */
+SHINGLE_API const char *shingle_error(void);
+
+/* ---- Tier 2: control -------------------------------------------------------------------------- */
+
+/* How to choose a plan.  All zero is the default of every field. */
+struct shingle_plan_options {
+    const char *strategy; /* force one: "ring" or "ring{sub=2}"; default: choose */
+    int measure;          /* time this many of the best predicted plans, and the serial one, and
+                           * take the fastest; 0: trust the prediction */
+    double measure_seconds; /* limit of that; default 5 */
+};
+
+/* Tensors of a run, for what shingle_run cannot say.  Strides are in elements between rows; 0 means
+ * dense.  BIAS holds n values of the problem's type and must be given if the problem has a bias. */
+typedef struct shingle_tensors {
+    const void *a;
+    const void *b;
+    const void *bias;
+    void *c;
+    int64_t a_stride, b_stride, c_stride;
+} shingle_tensors;
+
+SHINGLE_API shingle_status shingle_run_tensors(shingle_plan *plan, const shingle_tensors *tensors,
+                                               void *stream);
+SHINGLE_API void shingle_plan_free(shingle_plan *plan);
+
+/* Memory that peers of COMM may store into.  Outputs of GEMM_AR that live in it are never copied.
+ * On the CPU backend any memory qualifies. */
+SHINGLE_API shingle_status shingle_alloc(shingle_comm *comm, size_t bytes, void **memory_out);
+SHINGLE_API void shingle_free(shingle_comm *comm, void *memory);
+
+/* After a failed run: makes the group usable again.  Collective: every rank calls it, none returns
+ * before all have; fails with SHINGLE_ETIMEOUT if one does not come. */
+SHINGLE_API shingle_status shingle_recover(shingle_comm *comm, double seconds);
+
+/* Text of a plan: problem, strategy, knobs and hash.  Any library of the same version makes the same
+ * plan of it.  Valid as long as the plan. */
+SHINGLE_API const char *shingle_plan_text(const shingle_plan *plan);
+
+/* One line: what was chosen and why. */
+SHINGLE_API const char *shingle_plan_reason(const shingle_plan *plan);
+
+/* What was considered for a plan.  Texts are valid as long as the plan. */
+typedef struct shingle_candidate {
+    const char *strategy; /* name{knob=value} or a name alone if it declined */
+    const char *declined; /* reason, or NULL if it applies */
+    double predicted_us;  /* slowest rank's time; 0 if declined */
+    double measured_us;   /* 0 if not measured */
+    int chosen;
+} shingle_candidate;
+
+SHINGLE_API int shingle_plan_candidates(const shingle_plan *plan);
+SHINGLE_API shingle_status shingle_plan_candidate(const shingle_plan *plan, int index,
+                                                  shingle_candidate *candidate_out);
+
+/* ---- Tier 3: machines, proofs, benchmarks ----------------------------------------------------- */
+
+typedef struct shingle_machine shingle_machine;
+
+/* Reads a machine file.  Errors name file, line and column. */
+SHINGLE_API shingle_status shingle_machine_load(const char *path, shingle_machine **machine_out);
+SHINGLE_API void shingle_machine_free(shingle_machine *machine);
+SHINGLE_API const char *shingle_machine_text(const shingle_machine *machine);
+
+/* The machine that COMM's plans are made for; belongs to the comm. */
+SHINGLE_API const shingle_machine *shingle_comm_machine(const shingle_comm *comm);
+
+/* Plans for MACHINE without running anything (1 to 1024 ranks).  The plan cannot be run. */
+SHINGLE_API shingle_status shingle_plan_for(const char *problem, const shingle_machine *machine,
+                                            const shingle_plan_options *options,
+                                            shingle_plan **plan_out);
+
+/* Makes the plan again that shingle_plan_text printed.  The plan cannot be run; force its strategy
+ * in shingle_plan_create for that. */
+SHINGLE_API shingle_status shingle_plan_parse(const char *text, shingle_plan **plan_out);
+
+/* Writes the schedule of RANK as text, a step or patch a line, as much as fits into SIZE bytes with
+ * the final zero; returns the length of all of it, or -1 if RANK is not one of the plan's. */
+SHINGLE_API int64_t shingle_plan_schedule(const shingle_plan *plan, int rank, char *text,
+                                          size_t size);
+
+/* Proves a plan: no deadlock, no race, every element right exactly once, the run protocol kept, the
+ * machine's SMs not overdrawn (docs/check.md).  SHINGLE_EBUG and shingle_error() name the first
+ * violation: rank, step, visit, region. */
+SHINGLE_API shingle_status shingle_plan_check(const shingle_plan *plan);
+
+/* Proves COUNT random triples of problem, strategy and knobs. */
+typedef struct shingle_check_options {
+    int64_t count;
+    uint64_t seed;
+    int max_ranks; /* default 64 */
+    int threads;   /* default: cores */
+    void (*progress)(void *context, int64_t done, int64_t count); /* from the calling thread */
+    void *context;
+} shingle_check_options;
+
+typedef struct shingle_check_report {
+    int64_t checked;    /* triples proved or refuted */
+    int64_t violations; /* of these refuted */
+    int64_t visits;     /* visits of tiles in all schedules */
+    double seconds;
+    char first[512]; /* plan text and violation of the first refuted one, "" if none */
+} shingle_check_report;
+
+SHINGLE_API shingle_status shingle_check_random(const shingle_check_options *options,
+                                                shingle_check_report *report_out);
+
+/* Times one strategy on a whole group against not overlapping, on interleaved runs, and compares
+ * every element of the result, bit for bit, with what it must be. */
+typedef struct shingle_bench_options {
+    const char *strategy; /* default: what the planner chooses */
+    int measure;          /* as in shingle_plan_options */
+    int iterations;       /* timed runs of each kind; default 5 */
+    int warmup;           /* runs before; default 1 */
+    uint64_t seed;        /* of the data */
+} shingle_bench_options;
+
+typedef struct shingle_bench_result { /* times: median over iterations of the slowest rank */
+    char strategy[96];
+    double gemm_us;       /* the product alone */
+    double coll_us;       /* the collective alone */
+    double serial_us;     /* one after the other */
+    double overlapped_us; /* this strategy */
+    double predicted_us;
+    double hidden;        /* (gemm + coll - overlapped) / min(gemm, coll) */
+    double speedup;       /* serial / overlapped */
+    double efficiency;    /* max(gemm, coll) / overlapped */
+    int64_t wrong;        /* wrong elements, all ranks, all runs */
+} shingle_bench_result;
+
+SHINGLE_API shingle_status shingle_bench(int ranks, shingle_comm *const *comm, const char *problem,
+                                         const shingle_bench_options *options,
+                                         shingle_bench_result *result_out);
+
+/* Shapes of a problem: how many rows of A and C rank RANK holds. */
+typedef struct shingle_shape {
+    char op[16], type[8];
+    int ranks;
+    int64_t m, n, k;
+    int64_t a_rows, c_rows;     /* of RANK */
+    int64_t element_bytes;
+    int has_bias;
+} shingle_shape;
+
+SHINGLE_API shingle_status shingle_problem_shape(const char *problem, int rank,
+                                                 shingle_shape *shape_out);
+
+/* What the library was built with.  INDEX counts from 0; NULL past the end. */
+SHINGLE_API const char *shingle_version(void);
+SHINGLE_API const char *shingle_strategy_name(int index);
+SHINGLE_API const char *shingle_strategy_brief(int index);
+SHINGLE_API const char *shingle_backend_name(int index);
+SHINGLE_API const char *shingle_backend_brief(int index);
+
+/* Environment variables, one per INDEX from 0: name, default, meaning, value set or NULL.
+ * SHINGLE_EINVAL past the end. */
+typedef struct shingle_env_entry {
+    const char *name, *fallback, *meaning, *value;
+} shingle_env_entry;
+
+SHINGLE_API shingle_status shingle_env(int index, shingle_env_entry *entry_out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,2 @@
+/* backends.h -- one line a backend, default first. */
+SG_BACKEND(cpu)

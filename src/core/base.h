@@ -1,0 +1,129 @@
+/* base.h -- what every other file uses: status and error text, assertions, checked arithmetic,
+ * arenas, text buffers, hashes, random numbers, time.  Depends on libc alone. */
+#ifndef SG_BASE_H
+#define SG_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "shingle.h"
+
+/* ---- Errors: who decides speaks, who forwards is silent ---------------------------------------- */
+
+/* Stores the calling thread's error text (one line, lower case, the offending value and what would
+ * be accepted) and returns STATUS. */
+shingle_status sg_fail(shingle_status status, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#define SG_TRY(call)                                                                               \
+    do {                                                                                           \
+        const shingle_status sg_try_status = (call);                                               \
+        if (sg_try_status != SHINGLE_OK) return sg_try_status;                                     \
+    } while (0)
+
+/* SG_ASSERT: what we promised ourselves, debug builds only.  SG_CHECK: always on, where going on
+ * would corrupt memory.  User input never asserts. */
+#define SG_CHECK(condition)                                                                        \
+    ((condition) ? (void)0 : sg_check_failed(#condition, __FILE__, __LINE__))
+#ifdef NDEBUG
+#define SG_ASSERT(condition) ((void)sizeof(condition))
+#else
+#define SG_ASSERT(condition) SG_CHECK(condition)
+#endif
+
+_Noreturn void sg_check_failed(const char *condition, const char *file, int line);
+
+/* ---- Log: silent unless SHINGLE_LOG asks for it; to stderr ------------------------------------- */
+
+typedef enum sg_level { SG_LOG_NONE, SG_LOG_ERROR, SG_LOG_WARN, SG_LOG_INFO, SG_LOG_DEBUG } sg_level;
+
+void sg_log(sg_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* ---- Numbers ------------------------------------------------------------------------------------ */
+
+/* Product of two sizes, or false if it does not fit.  OUT is set only on success. */
+bool sg_mul(int64_t a, int64_t b, int64_t *out);
+
+static inline int64_t sg_ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static inline int64_t sg_round_up(int64_t a, int64_t to)
+{
+    return sg_ceil_div(a, to) * to;
+}
+
+static inline int64_t sg_min(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline int64_t sg_max(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* A bijection on 64 bits that mixes well (the finaliser of splitmix64). */
+static inline uint64_t sg_mix(uint64_t x)
+{
+    x += 0x9e3779b97f4a7c15u;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+/* Hash of BYTES bytes (FNV-1a, then mixed): plan hashes, cache keys. */
+uint64_t sg_hash(const void *data, size_t bytes, uint64_t seed);
+
+/* Random numbers: a counter that is mixed.  Good enough for tests and data. */
+typedef struct sg_random {
+    uint64_t state;
+} sg_random;
+
+static inline uint64_t sg_random_next(sg_random *r)
+{
+    return sg_mix(r->state++);
+}
+
+/* Uniform in [0, n). */
+static inline int64_t sg_random_below(sg_random *r, int64_t n)
+{
+    return (int64_t)(sg_random_next(r) % (uint64_t)n);
+}
+
+/* Monotonic time in microseconds. */
+double sg_now_us(void);
+
+/* ---- Memory --------------------------------------------------------------------------------------- */
+
+/* An arena: many small pieces, freed together.  After a failed piece the arena is "full": later
+ * pieces fail too and sg_arena_full says so, so a builder needs to ask only once. */
+typedef struct sg_arena {
+    struct sg_arena_block *head;
+    bool full;
+} sg_arena;
+
+void *sg_arena_get(sg_arena *arena, size_t bytes); /* zeroed, aligned to 16; NULL when full */
+void sg_arena_reset(sg_arena *arena);              /* forgets all pieces, keeps one block */
+void sg_arena_free(sg_arena *arena);
+
+/* Grows *ITEMS (elements of SIZE bytes, *ROOM of them) to hold at least NEED. */
+bool sg_grow(void *items, int32_t *room, int64_t need, size_t size);
+
+/* A text of fixed room that is cut, never overrun.  LENGTH is what the whole text would need. */
+typedef struct sg_text {
+    char *data;
+    size_t room;
+    size_t length;
+} sg_text;
+
+void sg_text_add(sg_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* ---- Files ----------------------------------------------------------------------------------------- */
+
+/* Reads a whole file of at most LIMIT bytes into *DATA_OUT (malloc, zero-terminated). */
+shingle_status sg_file_read(const char *path, int64_t limit, char **data_out, size_t *bytes_out);
+
+#endif

@@ -1,0 +1,579 @@
+/* sched.c -- building, reading and printing schedules; sealing is in seal.c. */
+#include "core/sched.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Building ------------------------------------------------------------------------------------- */
+
+/* Remembers the first thing that went wrong; sg_sched_seal reports it. */
+static void spoil(sg_sched *s, shingle_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void spoil(sg_sched *s, shingle_status status, const char *format, ...)
+{
+    if (s->status != SHINGLE_OK) return;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(s->why, sizeof s->why, format, arguments);
+    va_end(arguments);
+    s->status = status;
+}
+
+/* Room for one more element of LIST; false if the schedule is spoilt. */
+#define ROOM(s, list, count, room)                                                                 \
+    ((s)->status == SHINGLE_OK && room_for((s), &(s)->list, &(s)->room, (s)->count,                \
+                                           sizeof *(s)->list))
+
+static bool room_for(sg_sched *s, void *list, int32_t *room, int32_t count, size_t size)
+{
+    if (count < *room || sg_grow(list, room, (int64_t)count + 1, size)) return true;
+    spoil(s, SHINGLE_ENOMEM, "no memory for a schedule of %d entries", count);
+    return false;
+}
+
+static void user_buf(sg_sched *s, int buf, const char *name, int64_t rows, int64_t cols)
+{
+    s->buf[buf] = (sg_buf){.arena = SG_USER, .rows = rows, .cols = cols};
+    snprintf(s->buf[buf].name, sizeof s->buf[buf].name, "%s", name);
+}
+
+void sg_sched_begin(sg_sched *s, const sg_problem *p, int rank)
+{
+    sg_sched kept = *s;
+    memset(s, 0, sizeof *s);
+    s->step = kept.step, s->step_room = kept.step_room;
+    s->patch = kept.patch, s->patch_room = kept.patch_room;
+    s->wait = kept.wait, s->wait_room = kept.wait_room;
+    s->add = kept.add, s->add_room = kept.add_room;
+    s->to = kept.to, s->to_room = kept.to_room;
+    s->raise = kept.raise, s->raise_room = kept.raise_room;
+    s->counter = kept.counter, s->counter_room = kept.counter_room;
+    s->table = kept.table, s->table_room = kept.table_room;
+
+    s->problem = p;
+    s->rank = rank;
+    s->open_step = s->open_patch = -1;
+    user_buf(s, SG_A, "A", sg_problem_a_rows(p, rank), p->k);
+    user_buf(s, SG_B, "B", p->n, p->k);
+    user_buf(s, SG_C, "C", sg_problem_c_rows(p, rank), p->n);
+    user_buf(s, SG_BIAS, "bias", p->bias ? 1 : 0, p->n);
+    s->bufs = SG_USER_BUFS;
+}
+
+void sg_sched_free(sg_sched *s)
+{
+    free(s->step);
+    free(s->patch);
+    free(s->wait);
+    free(s->add);
+    free(s->to);
+    free(s->raise);
+    free(s->counter);
+    free(s->table);
+    memset(s, 0, sizeof *s);
+}
+
+uint8_t sg_sched_buf(sg_sched *s, sg_arena_kind arena, const char *name, int64_t rows, int64_t cols,
+                     unsigned traits)
+{
+    if (s->bufs == SG_MAX_BUFS) {
+        spoil(s, SHINGLE_EBUG, "more than %d buffers", SG_MAX_BUFS);
+        return 0;
+    }
+    sg_buf *const buf = &s->buf[s->bufs];
+    *buf = (sg_buf){.arena = (uint8_t)arena,
+                    .wide = (traits & SG_WIDE) != 0,
+                    .engine = (traits & SG_ENGINE) != 0,
+                    .rows = rows,
+                    .cols = cols};
+    snprintf(buf->name, sizeof buf->name, "%s", name);
+    return (uint8_t)s->bufs++;
+}
+
+sg_area sg_area_of(int rank, int buf, int64_t row0, int64_t rows, int64_t col0, int64_t cols)
+{
+    return (sg_area){.rank = (int16_t)rank,
+                     .buf = (uint8_t)buf,
+                     .row0 = (int32_t)row0,
+                     .rows = (int32_t)rows,
+                     .col0 = (int32_t)col0,
+                     .cols = (int32_t)cols};
+}
+
+sg_wait sg_wait_one(int by, int32_t flag)
+{
+    return (sg_wait){.by = (int16_t)by, .per = SG_PER_PATCH, .flag0 = flag, .chunks_k = 1};
+}
+
+static bool is_empty(sg_area area)
+{
+    return area.rows <= 0 || area.cols <= 0;
+}
+
+static sg_step *open_step(sg_sched *s, sg_kind kind, int lane)
+{
+    s->open_step = s->open_patch = -1;
+    if (lane < 0 || lane >= SG_MAX_LANES) {
+        spoil(s, SHINGLE_EBUG, "lane %d; 0 to %d are possible", lane, SG_MAX_LANES - 1);
+        return NULL;
+    }
+    if (!ROOM(s, step, steps, step_room)) return NULL;
+    sg_step *const step = &s->step[s->steps];
+    memset(step, 0, sizeof *step);
+    step->kind = (uint8_t)kind;
+    step->lane = (uint8_t)lane;
+    step->after[0] = step->after[1] = -1;
+    step->wait0 = s->waits;
+    step->to0 = s->tos;
+    step->raise0 = s->raises;
+    s->open_step = s->steps++;
+    return step;
+}
+
+static int drop(sg_sched *s)
+{
+    s->open_step = s->open_patch = -1;
+    return -1;
+}
+
+int sg_sched_launch(sg_sched *s, int lane, int32_t tile_m, int32_t tile_n, int blocks, bool vendor)
+{
+    if (s->problem->m == 0 || s->problem->n == 0) return drop(s);
+    sg_step *const step = open_step(s, SG_GEMM, lane);
+    if (step == NULL) return -1;
+    step->u.launch = (sg_launch){.tile_m = tile_m,
+                                 .tile_n = tile_n,
+                                 .patch0 = s->patches,
+                                 .blocks = (int16_t)blocks,
+                                 .vendor = vendor};
+    return s->open_step;
+}
+
+int sg_sched_copy(sg_sched *s, int lane, sg_engine engine, sg_area src)
+{
+    if (is_empty(src)) return drop(s);
+    sg_step *const step = open_step(s, SG_COPY, lane);
+    if (step == NULL) return -1;
+    step->u.copy = (sg_copy){.src = src, .engine = (uint8_t)engine};
+    return s->open_step;
+}
+
+int sg_sched_reduce(sg_sched *s, int lane, bool final)
+{
+    sg_step *const step = open_step(s, SG_REDUCE, lane);
+    if (step == NULL) return -1;
+    step->u.reduce = (sg_reduce){.add0 = s->adds, .final = final};
+    return s->open_step;
+}
+
+int sg_sched_coll(sg_sched *s, int lane, sg_coll_kind kind, int sms, sg_area self)
+{
+    sg_step *const step = open_step(s, SG_COLL, lane);
+    if (step == NULL) return -1;
+    step->u.coll =
+        (sg_coll){.kind = (uint8_t)kind, .sms = (int16_t)sms, .seq = s->colls++, .self = self};
+    return s->open_step;
+}
+
+int sg_sched_flag(sg_sched *s, int lane)
+{
+    open_step(s, SG_FLAG, lane);
+    return s->open_step;
+}
+
+void sg_sched_patch(sg_sched *s, const sg_patch *patch)
+{
+    s->open_patch = -1;
+    if (s->open_step < 0 || s->status != SHINGLE_OK) return;
+    sg_step *const step = &s->step[s->open_step];
+    if (step->kind != SG_GEMM) {
+        spoil(s, SHINGLE_EBUG, "patch outside a launch");
+        return;
+    }
+    if (patch->rows <= 0 || patch->cols <= 0) return;
+    if (!ROOM(s, patch, patches, patch_room)) return;
+    sg_patch *const p = &s->patch[s->patches];
+    *p = *patch;
+    p->wait0 = s->waits;
+    p->add0 = s->adds;
+    p->to0 = s->tos;
+    p->raise0 = s->raises;
+    p->waits = p->adds = p->tos = p->raises = 0;
+    step->u.launch.patches++;
+    s->open_patch = s->patches++;
+}
+
+/* Is there something to attach to?  A launch takes attachments through its patches alone. */
+static bool is_open(const sg_sched *s)
+{
+    if (s->open_step < 0 || s->status != SHINGLE_OK) return false;
+    return s->open_patch >= 0 || s->step[s->open_step].kind != SG_GEMM;
+}
+
+void sg_sched_after(sg_sched *s, int step)
+{
+    if (step < 0 || s->open_step < 0 || s->status != SHINGLE_OK) return;
+    int32_t *const after = s->step[s->open_step].after;
+    if (after[0] < 0)
+        after[0] = step;
+    else if (after[1] < 0)
+        after[1] = step;
+    else
+        spoil(s, SHINGLE_EBUG, "step %d is after more than two steps", s->open_step);
+}
+
+void sg_sched_wait(sg_sched *s, sg_wait wait)
+{
+    if (!is_open(s) || !ROOM(s, wait, waits, wait_room)) return;
+    s->wait[s->waits++] = wait;
+    if (s->open_patch >= 0)
+        s->patch[s->open_patch].waits++;
+    else
+        s->step[s->open_step].waits++;
+}
+
+void sg_sched_add(sg_sched *s, sg_area area, const sg_wait *wait)
+{
+    if (!is_open(s) || !ROOM(s, add, adds, add_room)) return;
+    s->add[s->adds++] =
+        (sg_addend){.area = area, .wait = wait ? *wait : (sg_wait){0}, .waits = wait != NULL};
+    if (s->open_patch >= 0)
+        s->patch[s->open_patch].adds++;
+    else if (s->step[s->open_step].kind == SG_REDUCE)
+        s->step[s->open_step].u.reduce.adds++;
+    else
+        spoil(s, SHINGLE_EBUG, "step %d takes no addends", s->open_step);
+}
+
+void sg_sched_to(sg_sched *s, sg_area area)
+{
+    if (!is_open(s) || !ROOM(s, to, tos, to_room)) return;
+    s->to[s->tos++] = area;
+    if (s->open_patch >= 0)
+        s->patch[s->open_patch].tos++;
+    else
+        s->step[s->open_step].tos++;
+}
+
+void sg_sched_raise(sg_sched *s, int at, enum sg_per per, int32_t flag0)
+{
+    if (!is_open(s) || !ROOM(s, raise, raises, raise_room)) return;
+    s->raise[s->raises++] =
+        (sg_raise){.at = (int16_t)at, .per = (uint8_t)per, .flag0 = flag0, .counter = -1};
+    if (s->open_patch >= 0)
+        s->patch[s->open_patch].raises++;
+    else
+        s->step[s->open_step].raises++;
+}
+
+/* ---- Reading --------------------------------------------------------------------------------------- */
+
+int sg_sched_element_bytes(const sg_sched *s, int buf)
+{
+    return s->buf[buf].wide ? 4 : sg_type_bytes(s->problem->type);
+}
+
+int32_t sg_sched_patch_visits(const sg_sched *s, const sg_launch *launch, int32_t patch)
+{
+    const sg_patch *const p = &s->patch[patch];
+    return sg_walk_bands(p, launch->tile_m) * sg_walk_cols(p, launch->tile_n);
+}
+
+void sg_sched_patch_visit(const sg_sched *s, const sg_launch *launch, int32_t patch, int32_t index,
+                          sg_visit *visit_out)
+{
+    const sg_patch *const p = &s->patch[patch];
+    const int32_t cols = sg_walk_cols(p, launch->tile_n);
+    int32_t band = 0;
+    int32_t col = 0;
+    sg_walk_tile(p, sg_walk_bands(p, launch->tile_m), cols, index, &band, &col);
+    *visit_out = (sg_visit){
+        .patch = patch,
+        .tile = band * cols + col,
+        .row0 = p->row0 + band * launch->tile_m,
+        .rows = sg_walk_min(launch->tile_m, p->rows - band * launch->tile_m),
+        .col0 = p->col0 + col * launch->tile_n,
+        .cols = sg_walk_min(launch->tile_n, p->cols - col * launch->tile_n),
+        .k0 = p->k0,
+        .k1 = p->k1,
+    };
+}
+
+void sg_sched_visit(const sg_sched *s, const sg_launch *launch, int32_t index, sg_visit *visit_out)
+{
+    int32_t patch = launch->patch0;
+    for (;; patch++) {
+        const int32_t visits = sg_sched_patch_visits(s, launch, patch);
+        if (index < visits) break;
+        index -= visits;
+    }
+    sg_sched_patch_visit(s, launch, patch, index, visit_out);
+}
+
+/* The part of AREA, which is as large as patch P, that visit V touches. */
+static sg_area visit_area(sg_area area, const sg_patch *p, const sg_visit *v)
+{
+    area.row0 += v->row0 - p->row0;
+    area.col0 += v->col0 - p->col0;
+    area.rows = v->rows;
+    area.cols = v->cols;
+    return area;
+}
+
+static void say_wait(const sg_wait *w, const sg_visit *v, int32_t k0, int32_t slab, int32_t addend,
+                     sg_access_fn visitor, void *context)
+{
+    const struct sg_flags flags =
+        v ? sg_walk_wait(w, v->row0, v->rows, k0, v->tile) : sg_walk_wait(w, 0, 0, 0, 0);
+    if (flags.count == 0) return;
+    visitor(context, &(sg_access){.what = SG_WAITS,
+                                  .role = addend >= 0 ? SG_ROLE_ADDEND : SG_ROLE_NONE,
+                                  .peer = w->by,
+                                  .flags = flags,
+                                  .counter = -1,
+                                  .slab = slab,
+                                  .addend = addend});
+}
+
+static void say_area(sg_access_what what, sg_role role, sg_area area, int32_t addend,
+                     sg_access_fn visitor, void *context)
+{
+    visitor(context, &(sg_access){.what = what,
+                                  .role = role,
+                                  .area = area,
+                                  .counter = -1,
+                                  .addend = addend});
+}
+
+/* Band and tile raises name the flag of the visit's band or tile. */
+static void say_raise(const sg_raise *r, int32_t band, int32_t tile, sg_access_fn visitor,
+                      void *context)
+{
+    const int32_t i = r->per == SG_PER_TILE ? tile : r->per == SG_PER_BAND ? band : 0;
+    visitor(context, &(sg_access){.what = SG_RAISES,
+                                  .peer = r->at,
+                                  .flags = {r->flag0 + i, 1, 1},
+                                  .counter = r->counter < 0 ? -1 : r->counter + i,
+                                  .addend = -1});
+}
+
+static void access_slabs(const sg_sched *s, const sg_patch *p, const sg_visit *v,
+                         sg_access_fn visitor, void *context)
+{
+    const int32_t slabs = sg_walk_slabs(p);
+    for (int32_t i = 0; i < slabs; i++) {
+        const int32_t k0 = p->k0 + i * p->slab;
+        const int32_t k1 = slabs == 1 ? p->k1 : sg_walk_min(p->k1, k0 + p->slab);
+        for (int32_t w = 0; w < p->waits; w++) {
+            const sg_wait *const wait = &s->wait[p->wait0 + w];
+            /* A wait without chunks of k concerns all slabs, so it stands at the first. */
+            if (i == 0 || wait->chunk_k > 0) say_wait(wait, v, k0, i, -1, visitor, context);
+        }
+        if (p->k0 == p->k1) continue;
+        sg_access access = {.what = SG_READS,
+                            .role = SG_ROLE_A,
+                            .area = p->a,
+                            .counter = -1,
+                            .slab = i,
+                            .addend = -1,
+                            .k0 = k0,
+                            .k1 = k1};
+        access.area.row0 += v->row0 - p->row0;
+        access.area.rows = v->rows;
+        access.area.col0 += k0 - p->k0;
+        access.area.cols = k1 - k0;
+        visitor(context, &access);
+        access.role = SG_ROLE_B;
+        access.area = p->b;
+        access.area.row0 += v->col0 - p->col0;
+        access.area.rows = v->cols;
+        access.area.col0 += k0 - p->k0;
+        access.area.cols = k1 - k0;
+        visitor(context, &access);
+    }
+}
+
+static void access_visit(const sg_sched *s, const sg_launch *launch, const sg_visit *v,
+                         sg_access_fn visitor, void *context)
+{
+    const sg_patch *const p = &s->patch[v->patch];
+    access_slabs(s, p, v, visitor, context);
+    for (int32_t i = 0; i < p->adds; i++) {
+        const sg_addend *const add = &s->add[p->add0 + i];
+        if (add->waits) say_wait(&add->wait, v, p->k0, 0, i, visitor, context);
+        say_area(SG_READS, SG_ROLE_ADDEND, visit_area(add->area, p, v), i, visitor, context);
+    }
+    if (p->final && s->problem->bias)
+        say_area(SG_READS, SG_ROLE_BIAS, sg_area_of(s->rank, SG_BIAS, 0, 1, v->col0, v->cols), -1,
+                 visitor, context);
+    for (int32_t i = 0; i < p->tos; i++)
+        say_area(SG_WRITES, SG_ROLE_DST, visit_area(s->to[p->to0 + i], p, v), -1, visitor, context);
+    const int32_t band = (v->row0 - p->row0) / launch->tile_m;
+    for (int32_t i = 0; i < p->raises; i++)
+        say_raise(&s->raise[p->raise0 + i], band, v->tile, visitor, context);
+}
+
+static void access_reduce(const sg_sched *s, const sg_step *step, sg_access_fn visitor,
+                          void *context)
+{
+    const sg_reduce *const reduce = &step->u.reduce;
+    for (int32_t i = 0; i < reduce->adds; i++) {
+        const sg_addend *const add = &s->add[reduce->add0 + i];
+        if (add->waits) say_wait(&add->wait, NULL, 0, 0, i, visitor, context);
+        say_area(SG_READS, SG_ROLE_ADDEND, add->area, i, visitor, context);
+    }
+    if (reduce->final && s->problem->bias && step->tos > 0) {
+        const sg_area to = s->to[step->to0];
+        say_area(SG_READS, SG_ROLE_BIAS, sg_area_of(s->rank, SG_BIAS, 0, 1, to.col0, to.cols), -1,
+                 visitor, context);
+    }
+}
+
+static void access_coll(const sg_sched *s, const sg_step *step, sg_access_fn visitor, void *context)
+{
+    const sg_coll *const coll = &step->u.coll;
+    const bool scatter = coll->kind == SG_REDUCE_SCATTER;
+    if (!scatter) say_area(SG_READS, SG_ROLE_SELF, coll->self, -1, visitor, context);
+    for (int32_t i = 0; i < step->tos; i++)
+        say_area(scatter ? SG_READS : SG_WRITES, SG_ROLE_PART, s->to[step->to0 + i], i, visitor,
+                 context);
+    if (scatter || coll->kind == SG_ALL_REDUCE)
+        say_area(SG_WRITES, SG_ROLE_SELF, coll->self, -1, visitor, context);
+}
+
+void sg_step_access(const sg_sched *s, int32_t index, const sg_visit *visit, sg_access_fn visitor,
+                    void *context)
+{
+    const sg_step *const step = &s->step[index];
+    if (step->kind == SG_GEMM) {
+        access_visit(s, &step->u.launch, visit, visitor, context);
+        return;
+    }
+    for (int32_t i = 0; i < step->waits; i++)
+        say_wait(&s->wait[step->wait0 + i], NULL, 0, 0, -1, visitor, context);
+    if (step->kind == SG_COLL) {
+        access_coll(s, step, visitor, context);
+    } else {
+        if (step->kind == SG_COPY)
+            say_area(SG_READS, SG_ROLE_SRC, step->u.copy.src, -1, visitor, context);
+        if (step->kind == SG_REDUCE) access_reduce(s, step, visitor, context);
+        for (int32_t i = 0; i < step->tos; i++)
+            say_area(SG_WRITES, SG_ROLE_DST, s->to[step->to0 + i], -1, visitor, context);
+    }
+    for (int32_t i = 0; i < step->raises; i++)
+        say_raise(&s->raise[step->raise0 + i], 0, 0, visitor, context);
+}
+
+/* ---- Text ------------------------------------------------------------------------------------------ */
+
+static void print_area(const sg_sched *s, sg_area a, sg_text *t)
+{
+    if (a.rank != s->rank) sg_text_add(t, "r%d.", a.rank);
+    sg_text_add(t, "%s[%d:%d,%d:%d]", s->buf[a.buf].name, a.row0, a.row0 + a.rows, a.col0,
+                a.col0 + a.cols);
+    if (a.leave) sg_text_add(t, "!");
+}
+
+static void print_wait(const sg_wait *w, sg_text *t)
+{
+    sg_text_add(t, " ? r%d#%d", w->by, w->flag0);
+    if (w->per == SG_PER_TILE) sg_text_add(t, "+tile");
+    if (w->per == SG_PER_ROWS) {
+        sg_text_add(t, "+(row-%d)/%d", w->row0, w->chunk);
+        if (w->chunk_k > 0) sg_text_add(t, "*%d+k/%d", w->chunks_k, w->chunk_k);
+    }
+}
+
+static void print_raises(const sg_sched *s, int32_t raise0, int32_t raises, sg_text *t)
+{
+    static const char *const per[] = {"", "", "+band", "+tile"};
+    for (int32_t i = raise0; i < raise0 + raises; i++)
+        sg_text_add(t, " => #%d%s@r%d", s->raise[i].flag0, per[s->raise[i].per], s->raise[i].at);
+}
+
+static void print_tos(const sg_sched *s, int32_t to0, int32_t tos, sg_text *t)
+{
+    for (int32_t i = to0; i < to0 + tos; i++) {
+        sg_text_add(t, i == to0 ? " -> " : ", ");
+        print_area(s, s->to[i], t);
+    }
+}
+
+static void print_adds(const sg_sched *s, int32_t add0, int32_t adds, sg_text *t)
+{
+    for (int32_t i = add0; i < add0 + adds; i++) {
+        sg_text_add(t, " + ");
+        print_area(s, s->add[i].area, t);
+        if (s->add[i].waits) print_wait(&s->add[i].wait, t);
+    }
+}
+
+static void print_launch(const sg_sched *s, const sg_launch *launch, sg_text *t)
+{
+    static const char *const raster[] = {"by row", "by column", "grouped"};
+    if (launch->vendor)
+        sg_text_add(t, " vendor");
+    else
+        sg_text_add(t, " tile %dx%d", launch->tile_m, launch->tile_n);
+    if (launch->blocks > 0) sg_text_add(t, " blocks %d", launch->blocks);
+    for (int32_t i = launch->patch0; i < launch->patch0 + launch->patches; i++) {
+        const sg_patch *const p = &s->patch[i];
+        sg_text_add(t, "\n        C[%d:%d,%d:%d] = ", p->row0, p->row0 + p->rows, p->col0,
+                    p->col0 + p->cols);
+        if (p->k0 < p->k1) {
+            print_area(s, p->a, t);
+            sg_text_add(t, " * ");
+            print_area(s, p->b, t);
+        } else {
+            sg_text_add(t, "0");
+        }
+        for (int32_t w = 0; w < p->waits; w++) print_wait(&s->wait[p->wait0 + w], t);
+        print_adds(s, p->add0, p->adds, t);
+        if (p->final) sg_text_add(t, " final");
+        print_tos(s, p->to0, p->tos, t);
+        print_raises(s, p->raise0, p->raises, t);
+        sg_text_add(t, " (%s)", raster[p->raster]);
+    }
+}
+
+static void print_step(const sg_sched *s, int32_t index, sg_text *t)
+{
+    static const char *const kind[] = {"gemm", "copy", "reduce", "coll", "flag"};
+    static const char *const coll[] = {"all-gather", "reduce-scatter", "all-reduce"};
+    const sg_step *const step = &s->step[index];
+    sg_text_add(t, "%4d lane %d %s", index, step->lane, kind[step->kind]);
+    if (step->kind == SG_COLL) {
+        sg_text_add(t, " %s ", coll[step->u.coll.kind]);
+        print_area(s, step->u.coll.self, t);
+        if (step->u.coll.sms > 0) sg_text_add(t, " sms %d", step->u.coll.sms);
+    }
+    if (step->kind == SG_COPY) {
+        sg_text_add(t, step->u.copy.engine == SG_BY_ENGINE ? " engine " : " sms ");
+        print_area(s, step->u.copy.src, t);
+    }
+    if (step->kind == SG_REDUCE) {
+        print_adds(s, step->u.reduce.add0, step->u.reduce.adds, t);
+        if (step->u.reduce.final) sg_text_add(t, " final");
+    }
+    if (step->kind == SG_GEMM) print_launch(s, &step->u.launch, t);
+    for (int32_t i = 0; i < step->waits; i++) print_wait(&s->wait[step->wait0 + i], t);
+    print_tos(s, step->to0, step->tos, t);
+    print_raises(s, step->raise0, step->raises, t);
+    for (int i = 0; i < 2; i++)
+        if (step->after[i] >= 0) sg_text_add(t, " after %d", step->after[i]);
+    sg_text_add(t, "\n");
+}
+
+void sg_sched_print(const sg_sched *s, sg_text *t)
+{
+    static const char *const arena[] = {"user", "sym", "local", "library"};
+    sg_text_add(t, "rank %d of %d\n", s->rank, s->problem->ranks);
+    for (int i = SG_USER_BUFS; i < s->bufs; i++)
+        sg_text_add(t, "     %s %s %lldx%lld%s\n", arena[s->buf[i].arena], s->buf[i].name,
+                    (long long)s->buf[i].rows, (long long)s->buf[i].cols,
+                    s->buf[i].wide ? " f32" : "");
+    for (int32_t i = 0; i < s->steps; i++) print_step(s, i, t);
+}

@@ -1,0 +1,238 @@
+/* sched.h -- a schedule: one rank's flat list of steps.  Plain data, no addresses, no epochs.
+ *
+ * The same schedule is checked (check), timed (sim), carried out (exec and a backend) and drawn.
+ * Nobody but sched.c decodes a step: sg_step_access says what a step, or one visit of a launch,
+ * waits for, reads, writes and raises, in that order.
+ *
+ * Steps of a lane run in list order; `after` names steps of other lanes.  A launch (GEMM) is a list
+ * of patches (walk.h); its visits may run several at a time as long as the first unfinished visit
+ * of the list always makes progress.
+ *
+ * Building: a strategy declares buffers, then opens steps and patches one after the other and
+ * attaches waits, addends, stores and raises to the one opened last:
+ *
+ *     sg_sched_launch(s, lane, tile, blocks);
+ *     sg_sched_patch(s, &(sg_patch){...});
+ *     sg_sched_wait(s, ...); sg_sched_to(s, ...); sg_sched_raise(s, ...);
+ *
+ * Steps and patches of nothing are dropped, with all that is attached to them.  A builder that runs
+ * out of memory or breaks a rule remembers it; sg_sched_seal reports it.
+ */
+#ifndef SG_SCHED_H
+#define SG_SCHED_H
+
+#include "core/problem.h"
+#include "core/walk.h"
+
+/* ---- Memory -------------------------------------------------------------------------------------- */
+
+/* Where a buffer lives.  USER: the tensors of the run.  SYM: peers store into it; it has two halves.
+ * LOCAL: this rank's scratch.  LIBRARY: written and read by collectives and by own steps. */
+typedef enum sg_arena_kind { SG_USER, SG_SYM, SG_LOCAL, SG_LIBRARY, SG_ARENAS } sg_arena_kind;
+
+enum {
+    SG_A, SG_B, SG_C, SG_BIAS, SG_USER_BUFS, /* buffers 0..3 are the tensors */
+    SG_MAX_BUFS = 16,
+    SG_MAX_LANES = 8,
+    SG_BUF_ALIGN = 256
+};
+
+enum { SG_WIDE = 1, SG_ENGINE = 2 }; /* traits of a buffer */
+
+/* A matrix of rows x cols elements; of the problem's type, or f32 if wide. */
+typedef struct sg_buf {
+    uint8_t arena;  /* sg_arena_kind */
+    uint8_t wide;
+    uint8_t engine; /* copy engines or collectives touch it: its address is fixed */
+    uint8_t reach;  /* sealed, user buffers: 1 if this rank stores into a peer's */
+    char name[13];  /* for people: "gathered", "inbox" */
+    int64_t rows, cols;
+    int64_t offset; /* sealed: bytes from the arena's start; the same on all ranks for SYM */
+} sg_buf;
+
+/* ---- Steps --------------------------------------------------------------------------------------- */
+
+typedef enum sg_kind { SG_GEMM, SG_COPY, SG_REDUCE, SG_COLL, SG_FLAG, SG_KINDS } sg_kind;
+
+typedef enum sg_engine { SG_BY_ENGINE, SG_BY_SMS } sg_engine;
+
+typedef enum sg_coll_kind { SG_ALL_GATHER, SG_REDUCE_SCATTER, SG_ALL_REDUCE } sg_coll_kind;
+
+/* One kernel on a GPU, one list of visits on the CPU. */
+typedef struct sg_launch {
+    int32_t tile_m, tile_n;
+    int32_t patch0, patches;
+    int32_t visits; /* sealed: tiles of all patches */
+    int16_t blocks; /* SMs it runs on; 0: all */
+    uint8_t vendor; /* the vendor library's product: one patch without waits, addends or raises */
+} sg_launch;
+
+/* Copies src to every area of the step's stores, which have its shape. */
+typedef struct sg_copy {
+    sg_area src;
+    uint8_t engine; /* sg_engine */
+} sg_copy;
+
+/* Sums the step's addends in list order in f32, rounds once, stores to every area. */
+typedef struct sg_reduce {
+    int32_t add0;
+    uint16_t adds;
+    uint8_t final; /* values are complete: bias and activation are applied before rounding */
+} sg_reduce;
+
+/* A collective of all ranks.  The step's stores list one area of the own memory per rank, in rank
+ * order: where that rank's rows arrive (gather) or which rows go to it (scatter; these are read).
+ * `self` is what this rank sends (gather), where its sum arrives (scatter), or the area that is
+ * summed in place (all-reduce, which lists nothing).  Sums are f32 over ranks 0..P-1. */
+typedef struct sg_coll {
+    uint8_t kind; /* sg_coll_kind */
+    int16_t sms;  /* SMs it holds */
+    int32_t seq;  /* sealed: the n-th collective of the schedule; equal on all ranks */
+    sg_area self;
+} sg_coll;
+
+typedef struct sg_step {
+    uint8_t kind; /* sg_kind; SG_FLAG has waits and raises alone */
+    uint8_t lane;
+    uint8_t gate;     /* sealed: touches SYM or a peer's memory, so the gate comes first */
+    int32_t after[2]; /* earlier steps of other lanes that must have ended; -1: none */
+    int32_t wait0, to0, raise0; /* of the step; a launch has its own in each patch */
+    uint16_t waits, tos, raises;
+    union {
+        sg_launch launch;
+        sg_copy copy;
+        sg_reduce reduce;
+        sg_coll coll;
+    } u;
+} sg_step;
+
+typedef struct sg_sched {
+    const sg_problem *problem;
+    int rank;
+
+    sg_buf buf[SG_MAX_BUFS];
+    int32_t bufs;
+    sg_step *step;
+    sg_patch *patch;
+    sg_wait *wait;
+    sg_addend *add;
+    sg_area *to;
+    sg_raise *raise;
+    int32_t steps, patches, waits, adds, tos, raises;
+
+    /* Sealed. */
+    int32_t *counter;  /* raisers of each flag that has more than one */
+    int32_t counters;
+    int32_t flags;     /* words flag[by][0..flags) this rank raises or awaits */
+    int64_t arena_bytes[SG_ARENAS];
+    uint8_t peers;     /* memory is shared with peers in this run: begin, gate and end take part */
+    uint8_t hello;     /* begin says hello to all */
+    uint8_t done;      /* end says done to all */
+    uint8_t baked;     /* a SYM buffer's address is fixed: half 0 in every run.  Equal on all ranks */
+
+    /* Builder. */
+    int32_t step_room, patch_room, wait_room, add_room, to_room, raise_room, counter_room;
+    int32_t *table; /* of the sealer: raises by flag */
+    int32_t table_room;
+    int32_t open_step, open_patch; /* -1: dropped or none */
+    int32_t colls;
+    shingle_status status;
+    char why[160];
+} sg_sched;
+
+/* ---- Building ------------------------------------------------------------------------------------ */
+
+/* Empties S (zeroed at first use) for RANK's schedule of PROBLEM, which must outlive it; declares the
+ * user buffers.  Keeps memory from earlier uses. */
+void sg_sched_begin(sg_sched *s, const sg_problem *problem, int rank);
+void sg_sched_free(sg_sched *s);
+
+/* Declares a buffer and returns its id.  TRAITS: SG_WIDE, SG_ENGINE or 0.  SYM buffers are declared
+ * alike on all ranks, and with SG_ENGINE if a copy engine or a collective touches them. */
+uint8_t sg_sched_buf(sg_sched *s, sg_arena_kind arena, const char *name, int64_t rows, int64_t cols,
+                     unsigned traits);
+
+sg_area sg_area_of(int rank, int buf, int64_t row0, int64_t rows, int64_t col0, int64_t cols);
+
+/* Each opens a step and returns its index, or -1 if it was dropped (which sg_sched_after takes). */
+int sg_sched_launch(sg_sched *s, int lane, int32_t tile_m, int32_t tile_n, int blocks, bool vendor);
+int sg_sched_copy(sg_sched *s, int lane, sg_engine engine, sg_area src);
+int sg_sched_reduce(sg_sched *s, int lane, bool final);
+int sg_sched_coll(sg_sched *s, int lane, sg_coll_kind kind, int sms, sg_area self);
+int sg_sched_flag(sg_sched *s, int lane);
+
+/* Opens a patch of the launch opened last.  Lists and counts in PATCH are ignored. */
+void sg_sched_patch(sg_sched *s, const sg_patch *patch);
+
+/* Attach to the step or patch opened last. */
+void sg_sched_after(sg_sched *s, int step);
+void sg_sched_wait(sg_sched *s, sg_wait wait);
+void sg_sched_add(sg_sched *s, sg_area area, const sg_wait *wait); /* WAIT may be NULL */
+void sg_sched_to(sg_sched *s, sg_area area);
+void sg_sched_raise(sg_sched *s, int at, enum sg_per per, int32_t flag0);
+
+/* One flag of BY. */
+sg_wait sg_wait_one(int by, int32_t flag);
+
+/* Adds the run protocol (DESIGN.md section 3), counts the raisers of each flag, places the buffers,
+ * and verifies what one rank's schedule must keep by itself: steps in an order that can be issued,
+ * areas inside their buffers, shapes that fit.  A violation is SHINGLE_EBUG and named.  (seal.c) */
+shingle_status sg_sched_seal(sg_sched *s);
+
+/* ---- Reading ------------------------------------------------------------------------------------- */
+
+/* One tile and range of k.  Rows, columns and k are the product's. */
+typedef struct sg_visit {
+    int32_t patch; /* index into sched.patch */
+    int32_t tile;  /* number inside the patch, counted along bands */
+    int32_t row0, rows, col0, cols, k0, k1;
+} sg_visit;
+
+/* Visits of patch PATCH (index into sched.patch) of a launch, and the INDEX-th of them. */
+int32_t sg_sched_patch_visits(const sg_sched *s, const sg_launch *launch, int32_t patch);
+void sg_sched_patch_visit(const sg_sched *s, const sg_launch *launch, int32_t patch, int32_t index,
+                          sg_visit *visit_out);
+
+/* Visit INDEX (0 .. launch.visits - 1) of a launch; takes time linear in its patches. */
+void sg_sched_visit(const sg_sched *s, const sg_launch *launch, int32_t index, sg_visit *visit_out);
+
+typedef enum sg_access_what { SG_WAITS, SG_READS, SG_WRITES, SG_RAISES } sg_access_what;
+
+typedef enum sg_role {
+    SG_ROLE_NONE,
+    SG_ROLE_A,      /* rows x [k0, k1) */
+    SG_ROLE_B,      /* cols x [k0, k1) */
+    SG_ROLE_ADDEND, /* summed */
+    SG_ROLE_BIAS,
+    SG_ROLE_SELF,   /* of a collective */
+    SG_ROLE_PART,   /* of a collective, one per rank in rank order */
+    SG_ROLE_SRC,    /* of a copy */
+    SG_ROLE_DST
+} sg_role;
+
+typedef struct sg_access {
+    sg_access_what what;
+    sg_role role;
+    sg_area area;          /* READS, WRITES */
+    int16_t peer;          /* WAITS: who raises; RAISES: whose memory */
+    struct sg_flags flags; /* WAITS, RAISES */
+    int32_t counter;       /* RAISES: counter of the raisers, -1 if this is the only one */
+    int32_t slab;          /* of A, B and their waits: which slab of the visit */
+    int32_t addend;        /* of ADDEND and its wait: which addend; -1 otherwise */
+    int32_t k0, k1;        /* of A and B */
+} sg_access;
+
+typedef void (*sg_access_fn)(void *context, const sg_access *access);
+
+/* Everything step STEP does, in order.  For a launch, of VISIT (see sg_sched_visit) alone:
+ * per slab its waits, then A and B; per addend its wait, then the addend; bias; stores; raises. */
+void sg_step_access(const sg_sched *s, int32_t step, const sg_visit *visit, sg_access_fn visitor,
+                    void *context);
+
+/* Bytes of an element of buffer BUF. */
+int sg_sched_element_bytes(const sg_sched *s, int buf);
+
+/* The schedule as text, a step or patch a line. */
+void sg_sched_print(const sg_sched *s, sg_text *text);
+
+#endif

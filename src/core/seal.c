@@ -1,0 +1,368 @@
+/* seal.c -- sg_sched_seal: what is the same for every strategy.
+ *
+ * A sealed schedule says where each buffer lies, how many raisers each flag has, which steps stand
+ * behind the gate, which stores wait for a peer's hello, and whether the run takes part in the
+ * protocol at all (DESIGN.md section 3).  Strategies never see any of it. */
+#include <string.h>
+
+#include "core/sched.h"
+
+/* ---- What one schedule must keep ------------------------------------------------------------------ */
+
+static shingle_status broken(const sg_sched *s, int32_t step, const char *what)
+{
+    return sg_fail(SHINGLE_EBUG, "schedule of rank %d, step %d: %s", s->rank, step, what);
+}
+
+/* Buffers of peers have the shape this rank knows, except user tensors, whose rows the problem tells. */
+static int64_t buf_rows(const sg_sched *s, const sg_area *a)
+{
+    if (a->buf == SG_A) return sg_problem_a_rows(s->problem, a->rank);
+    if (a->buf == SG_C) return sg_problem_c_rows(s->problem, a->rank);
+    return s->buf[a->buf].rows;
+}
+
+static bool is_inside(const sg_sched *s, const sg_area *a)
+{
+    if (a->rank < 0 || a->rank >= s->problem->ranks || a->buf >= s->bufs) return false;
+    if (a->row0 < 0 || a->rows < 0 || a->col0 < 0 || a->cols < 0) return false;
+    return (int64_t)a->row0 + a->rows <= buf_rows(s, a) &&
+           (int64_t)a->col0 + a->cols <= s->buf[a->buf].cols;
+}
+
+/* Reads are of the own memory; stores go anywhere but into inputs, and into a peer's memory only
+ * where peers can reach: SYM and the output. */
+static shingle_status check_read(const sg_sched *s, int32_t step, const sg_area *a)
+{
+    if (!is_inside(s, a)) return broken(s, step, "reads outside a buffer");
+    return a->rank == s->rank ? SHINGLE_OK : broken(s, step, "reads a peer's memory");
+}
+
+static shingle_status check_write(const sg_sched *s, int32_t step, const sg_area *a)
+{
+    if (!is_inside(s, a)) return broken(s, step, "stores outside a buffer");
+    if (a->buf == SG_A || a->buf == SG_B || a->buf == SG_BIAS)
+        return broken(s, step, "stores into an input");
+    if (a->rank != s->rank && a->buf != SG_C && s->buf[a->buf].arena != SG_SYM)
+        return broken(s, step, "stores where peers cannot reach");
+    return SHINGLE_OK;
+}
+
+static bool same_shape(const sg_area *a, int32_t rows, int32_t cols)
+{
+    return a->rows == rows && a->cols == cols;
+}
+
+static shingle_status check_tos(const sg_sched *s, int32_t step, int32_t to0, int32_t tos,
+                                int32_t rows, int32_t cols)
+{
+    for (int32_t i = to0; i < to0 + tos; i++) {
+        SG_TRY(check_write(s, step, &s->to[i]));
+        if (!same_shape(&s->to[i], rows, cols))
+            return broken(s, step, "a store of another shape than its source");
+    }
+    return SHINGLE_OK;
+}
+
+static shingle_status check_adds(const sg_sched *s, int32_t step, int32_t add0, int32_t adds,
+                                 int32_t rows, int32_t cols)
+{
+    for (int32_t i = add0; i < add0 + adds; i++) {
+        SG_TRY(check_read(s, step, &s->add[i].area));
+        if (!same_shape(&s->add[i].area, rows, cols))
+            return broken(s, step, "an addend of another shape than its sum");
+    }
+    return SHINGLE_OK;
+}
+
+static shingle_status check_wait(const sg_sched *s, int32_t step, const sg_wait *w,
+                                 const sg_patch *p)
+{
+    if (w->by < 0 || w->by >= s->problem->ranks) return broken(s, step, "a wait for no rank");
+    if (w->flag0 < 0) return broken(s, step, "a wait for no flag");
+    if (w->per != SG_PER_ROWS) return SHINGLE_OK;
+    if (p == NULL || w->chunk < 1 || w->chunks_k < 1)
+        return broken(s, step, "a wait by rows without chunks");
+    if (w->chunk_k > 0 &&
+        (p->slab < 1 || w->chunk_k % p->slab != 0 || p->k0 % w->chunk_k != 0))
+        return broken(s, step, "slabs do not fit the chunks of k they wait for");
+    return SHINGLE_OK;
+}
+
+static shingle_status check_patch(const sg_sched *s, int32_t step, const sg_patch *p)
+{
+    const int32_t depth = p->k1 - p->k0;
+    if (depth < 0 || p->k0 < 0 || p->k1 > s->problem->k) return broken(s, step, "k out of range");
+    if (depth > 0) {
+        SG_TRY(check_read(s, step, &p->a));
+        SG_TRY(check_read(s, step, &p->b));
+        if (!same_shape(&p->a, p->rows, depth) || !same_shape(&p->b, p->cols, depth))
+            return broken(s, step, "operands do not fit their patch");
+    }
+    if (p->own_at > p->adds) return broken(s, step, "the own product stands behind the addends");
+    for (int32_t i = 0; i < p->waits; i++) SG_TRY(check_wait(s, step, &s->wait[p->wait0 + i], p));
+    SG_TRY(check_adds(s, step, p->add0, p->adds, p->rows, p->cols));
+    return check_tos(s, step, p->to0, p->tos, p->rows, p->cols);
+}
+
+static shingle_status check_launch(const sg_sched *s, int32_t step, const sg_launch *l)
+{
+    if (l->tile_m < 1 || l->tile_n < 1) return broken(s, step, "tiles of nothing");
+    for (int32_t i = l->patch0; i < l->patch0 + l->patches; i++) {
+        const sg_patch *const p = &s->patch[i];
+        SG_TRY(check_patch(s, step, p));
+        if (l->vendor && (l->patches != 1 || p->waits || p->adds || p->raises || p->tos != 1))
+            return broken(s, step, "the vendor's product takes no waits, addends or raises");
+    }
+    return SHINGLE_OK;
+}
+
+static shingle_status check_coll(const sg_sched *s, int32_t index, const sg_step *step)
+{
+    const sg_coll *const c = &step->u.coll;
+    if (step->tos != (c->kind == SG_ALL_REDUCE ? 0 : s->problem->ranks))
+        return broken(s, index, "a collective without one area per rank");
+    SG_TRY(c->kind == SG_ALL_GATHER ? check_read(s, index, &c->self)
+                                    : check_write(s, index, &c->self));
+    for (int32_t i = step->to0; i < step->to0 + step->tos; i++) {
+        const sg_area *const a = &s->to[i];
+        SG_TRY(c->kind == SG_ALL_GATHER ? check_write(s, index, a) : check_read(s, index, a));
+        if (a->rank != s->rank) return broken(s, index, "a collective in a peer's memory");
+    }
+    return SHINGLE_OK;
+}
+
+static shingle_status check_step(const sg_sched *s, int32_t index)
+{
+    const sg_step *const step = &s->step[index];
+    for (int i = 0; i < 2; i++)
+        if (step->after[i] >= index) return broken(s, index, "is after a later step");
+    if (step->kind == SG_GEMM) return check_launch(s, index, &step->u.launch);
+    for (int32_t i = 0; i < step->waits; i++)
+        SG_TRY(check_wait(s, index, &s->wait[step->wait0 + i], NULL));
+    if (step->kind == SG_COLL) return check_coll(s, index, step);
+    if (step->kind == SG_COPY) {
+        const sg_area *const src = &step->u.copy.src;
+        SG_TRY(check_read(s, index, src));
+        return check_tos(s, index, step->to0, step->tos, src->rows, src->cols);
+    }
+    if (step->kind == SG_REDUCE) {
+        if (step->tos < 1) return broken(s, index, "a sum that goes nowhere");
+        const sg_area *const to = &s->to[step->to0];
+        SG_TRY(check_adds(s, index, step->u.reduce.add0, step->u.reduce.adds, to->rows, to->cols));
+        return check_tos(s, index, step->to0, step->tos, to->rows, to->cols);
+    }
+    return step->tos ? broken(s, index, "a flag step that stores") : SHINGLE_OK;
+}
+
+/* ---- Raisers --------------------------------------------------------------------------------------- */
+
+static void see_flag(sg_sched *s, int64_t end)
+{
+    if (end > s->flags) s->flags = (int32_t)end;
+}
+
+/* The first raise with the same flag as S->raise[INDEX], or INDEX itself. */
+static int32_t first_raise(sg_sched *s, uint32_t mask, int32_t index)
+{
+    const sg_raise *const r = &s->raise[index];
+    uint32_t slot = (uint32_t)sg_mix((uint64_t)(uint32_t)r->flag0 << 16 | (uint16_t)r->at) & mask;
+    for (; s->table[slot] >= 0; slot = (slot + 1) & mask) {
+        const sg_raise *const other = &s->raise[s->table[slot]];
+        if (other->at == r->at && other->flag0 == r->flag0) return s->table[slot];
+    }
+    s->table[slot] = index;
+    return index;
+}
+
+static bool new_counters(sg_sched *s, int32_t count, int32_t raisers)
+{
+    if (!sg_grow(&s->counter, &s->counter_room, (int64_t)s->counters + count, sizeof *s->counter))
+        return false;
+    for (int32_t i = 0; i < count; i++) s->counter[s->counters++] = raisers;
+    return true;
+}
+
+/* Counts the raisers (BANDS x COLS visits, or one step) of one raise. */
+static bool count_raise(sg_sched *s, uint32_t mask, int32_t index, int32_t bands, int32_t cols)
+{
+    sg_raise *const r = &s->raise[index];
+    if (r->per == SG_PER_TILE) {
+        see_flag(s, (int64_t)r->flag0 + (int64_t)bands * cols);
+        return true;
+    }
+    if (r->per == SG_PER_BAND) {
+        see_flag(s, (int64_t)r->flag0 + bands);
+        r->counter = cols > 1 ? s->counters : -1;
+        return cols == 1 || new_counters(s, bands, cols);
+    }
+    see_flag(s, (int64_t)r->flag0 + 1);
+    const int32_t first = first_raise(s, mask, index);
+    if (first == index) {
+        r->counter = s->counters;
+        return new_counters(s, 1, bands * cols);
+    }
+    r->counter = s->raise[first].counter;
+    s->counter[r->counter] += bands * cols;
+    return true;
+}
+
+static bool count_raises(sg_sched *s)
+{
+    int64_t slots = 8;
+    while (slots < 2 * (int64_t)s->raises) slots *= 2;
+    if (!sg_grow(&s->table, &s->table_room, slots, sizeof *s->table)) return false;
+    memset(s->table, 0xff, (size_t)slots * sizeof *s->table);
+    const uint32_t mask = (uint32_t)slots - 1;
+
+    for (int32_t i = 0; i < s->steps; i++) {
+        const sg_step *const step = &s->step[i];
+        for (int32_t j = 0; j < step->raises && step->kind != SG_GEMM; j++)
+            if (!count_raise(s, mask, step->raise0 + j, 1, 1)) return false;
+        if (step->kind != SG_GEMM) continue;
+        const sg_launch *const l = &step->u.launch;
+        for (int32_t j = l->patch0; j < l->patch0 + l->patches; j++) {
+            const sg_patch *const p = &s->patch[j];
+            for (int32_t r = 0; r < p->raises; r++)
+                if (!count_raise(s, mask, p->raise0 + r, sg_walk_bands(p, l->tile_m),
+                                 sg_walk_cols(p, l->tile_n)))
+                    return false;
+        }
+    }
+    /* One raiser needs no counter. */
+    for (int32_t i = 0; i < s->raises; i++)
+        if (s->raise[i].counter >= 0 && s->counter[s->raise[i].counter] == 1)
+            s->raise[i].counter = -1;
+    return true;
+}
+
+static void see_wait(sg_sched *s, const sg_wait *w, int64_t tiles)
+{
+    if (w->by != s->rank) s->peers = 1;
+    if (w->per == SG_PER_ROWS)
+        see_flag(s, w->flag0 + sg_ceil_div(w->rows, w->chunk) * w->chunks_k);
+    else
+        see_flag(s, w->flag0 + (w->per == SG_PER_TILE ? tiles : 1));
+}
+
+static void see_waits(sg_sched *s)
+{
+    for (int32_t i = 0; i < s->steps; i++) {
+        const sg_step *const step = &s->step[i];
+        for (int32_t j = 0; j < step->waits && step->kind != SG_GEMM; j++)
+            see_wait(s, &s->wait[step->wait0 + j], 1);
+        if (step->kind == SG_REDUCE)
+            for (int32_t j = 0; j < step->u.reduce.adds; j++) {
+                const sg_addend *const add = &s->add[step->u.reduce.add0 + j];
+                if (add->waits) see_wait(s, &add->wait, 1);
+            }
+        if (step->kind != SG_GEMM) continue;
+        const sg_launch *const l = &step->u.launch;
+        for (int32_t j = l->patch0; j < l->patch0 + l->patches; j++) {
+            const sg_patch *const p = &s->patch[j];
+            const int64_t tiles =
+                (int64_t)sg_walk_bands(p, l->tile_m) * sg_walk_cols(p, l->tile_n);
+            for (int32_t w = 0; w < p->waits; w++) see_wait(s, &s->wait[p->wait0 + w], tiles);
+            for (int32_t a = 0; a < p->adds; a++)
+                if (s->add[p->add0 + a].waits) see_wait(s, &s->add[p->add0 + a].wait, tiles);
+        }
+    }
+}
+
+/* ---- Memory and protocol ---------------------------------------------------------------------------- */
+
+static shingle_status place_bufs(sg_sched *s)
+{
+    memset(s->arena_bytes, 0, sizeof s->arena_bytes);
+    for (int i = 0; i < s->bufs; i++) {
+        sg_buf *const buf = &s->buf[i];
+        int64_t bytes = 0;
+        if (!sg_mul(buf->rows, buf->cols, &bytes) ||
+            !sg_mul(bytes, sg_sched_element_bytes(s, i), &bytes) || bytes > INT64_MAX / 64)
+            return sg_fail(SHINGLE_EINVAL, "%s is %lld x %lld elements, too large", buf->name,
+                           (long long)buf->rows, (long long)buf->cols);
+        buf->offset = s->arena_bytes[buf->arena];
+        s->arena_bytes[buf->arena] = sg_round_up(buf->offset + bytes, SG_BUF_ALIGN);
+    }
+    s->arena_bytes[SG_USER] = 0;
+    return SHINGLE_OK;
+}
+
+typedef struct sealing {
+    sg_sched *s;
+    bool gate;  /* of the step at hand */
+    bool moves; /* it touches a SYM buffer whose address is not fixed */
+} sealing;
+
+static void see_area(sealing *seal, const sg_area *a)
+{
+    const sg_buf *const buf = &seal->s->buf[a->buf];
+    seal->moves |= buf->arena == SG_SYM && !buf->engine;
+    seal->gate |= buf->arena == SG_SYM || a->rank != seal->s->rank;
+}
+
+static void see_tos(sealing *seal, int32_t to0, int32_t tos)
+{
+    sg_sched *const s = seal->s;
+    for (int32_t i = to0; i < to0 + tos; i++) {
+        sg_area *const a = &s->to[i];
+        see_area(seal, a);
+        if (a->rank == s->rank || s->buf[a->buf].arena != SG_USER) continue;
+        a->leave = 1;
+        s->buf[a->buf].reach = 1;
+    }
+}
+
+static void see_adds(sealing *seal, int32_t add0, int32_t adds)
+{
+    for (int32_t i = add0; i < add0 + adds; i++) see_area(seal, &seal->s->add[i].area);
+}
+
+static shingle_status seal_step(sg_sched *s, int32_t index)
+{
+    sg_step *const step = &s->step[index];
+    sealing seal = {s, false, false};
+    if (step->kind == SG_GEMM) {
+        sg_launch *const l = &step->u.launch;
+        l->visits = 0;
+        for (int32_t i = l->patch0; i < l->patch0 + l->patches; i++) {
+            const sg_patch *const p = &s->patch[i];
+            if (p->k0 < p->k1) see_area(&seal, &p->a);
+            see_adds(&seal, p->add0, p->adds);
+            see_tos(&seal, p->to0, p->tos);
+            l->visits += sg_sched_patch_visits(s, l, i);
+        }
+    } else {
+        if (step->kind == SG_COPY) see_area(&seal, &step->u.copy.src);
+        if (step->kind == SG_COLL) see_area(&seal, &step->u.coll.self);
+        if (step->kind == SG_REDUCE) see_adds(&seal, step->u.reduce.add0, step->u.reduce.adds);
+        see_tos(&seal, step->to0, step->tos);
+    }
+    step->gate = seal.gate;
+    if (seal.gate) s->peers = 1;
+    const bool fixed = step->kind == SG_COLL ||
+                       (step->kind == SG_COPY && step->u.copy.engine == SG_BY_ENGINE);
+    return fixed && seal.moves ? broken(s, index, "an engine in a buffer not declared for it")
+                               : SHINGLE_OK;
+}
+
+shingle_status sg_sched_seal(sg_sched *s)
+{
+    if (s->status != SHINGLE_OK)
+        return sg_fail(s->status, "schedule of rank %d: %s", s->rank, s->why);
+    for (int32_t i = 0; i < s->steps; i++) SG_TRY(check_step(s, i));
+    SG_TRY(place_bufs(s));
+    if (!count_raises(s))
+        return sg_fail(SHINGLE_ENOMEM, "no memory for the flags of rank %d", s->rank);
+    see_waits(s);
+    for (int32_t i = 0; i < s->raises; i++)
+        if (s->raise[i].at != s->rank) s->peers = 1;
+    for (int i = SG_USER_BUFS; i < s->bufs; i++) {
+        if (s->buf[i].arena != SG_SYM) continue;
+        s->peers = 1;
+        s->baked |= s->buf[i].engine;
+    }
+    for (int32_t i = 0; i < s->steps; i++) SG_TRY(seal_step(s, i));
+    s->hello = s->done = s->peers;
+    return SHINGLE_OK;
+}

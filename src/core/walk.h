@@ -1,0 +1,160 @@
+/* walk.h -- in which order a launch visits its tiles, and which flags a visit waits for.
+ *
+ * Plain inline C on 32-bit integers that nvcc compiles too: kernels, CPU workers, simulator and
+ * checker all call these functions, so order and flag arithmetic exist once.
+ */
+#ifndef SG_WALK_H
+#define SG_WALK_H
+
+#include <stdint.h>
+
+#ifdef __CUDACC__
+#define SG_WALK static inline __host__ __device__
+#else
+#define SG_WALK static inline
+#endif
+
+/* Order of the tiles inside a patch. */
+enum sg_raster {
+    SG_BY_ROW, /* along a band, then the next band */
+    SG_BY_COL, /* down a column of tiles, then the next column */
+    SG_GROUPED /* groups of `width` bands; inside a group down its bands, then the next column */
+};
+
+/* What one flag of a wait or raise stands for. */
+enum sg_per {
+    SG_PER_PATCH, /* all of it: one flag */
+    SG_PER_ROWS,  /* waits only: a chunk of rows (and of k, if chunk_k is not 0) */
+    SG_PER_BAND,  /* raises only: a band of tiles */
+    SG_PER_TILE   /* a tile of the patch, counted along bands whatever the raster */
+};
+
+/* A rectangle of one rank's buffer, in elements. */
+typedef struct sg_area {
+    int16_t rank;
+    uint8_t buf;
+    uint8_t leave; /* sealed: a store here waits for that rank's hello first */
+    int32_t row0, rows, col0, cols;
+} sg_area;
+
+/* Flags of rank BY in this rank's memory. */
+typedef struct sg_wait {
+    int16_t by;
+    uint8_t per;      /* SG_PER_PATCH, SG_PER_ROWS, SG_PER_TILE */
+    int32_t flag0;    /* first flag */
+    int32_t row0;     /* PER_ROWS: product row at which chunk 0 starts (may lie before the patch) ... */
+    int32_t rows;     /* ... how many rows from there on it covers ... */
+    int32_t chunk;    /* ... and the rows of one chunk */
+    int32_t chunk_k;  /* PER_ROWS: k of one flag, 0 if a flag stands for all k */
+    int32_t chunks_k; /* PER_ROWS: flags side by side for one chunk of rows; 1 if chunk_k is 0 */
+} sg_wait;
+
+/* Something summed: an area as large as the patch (or the reduced rows), readable after its wait. */
+typedef struct sg_addend {
+    sg_area area;
+    sg_wait wait;
+    int32_t waits; /* 0: readable at once; 1: after `wait` */
+} sg_addend;
+
+/* A raise sets flags of this rank in the memory of AT. */
+typedef struct sg_raise {
+    int16_t at;
+    uint8_t per;     /* SG_PER_PATCH (or step), SG_PER_BAND, SG_PER_TILE */
+    int32_t flag0;
+    int32_t counter; /* sealed: first counter of the raisers, -1 if there is one raiser a flag */
+} sg_raise;
+
+/* A rectangle of the product, cut into tiles from its upper left corner, walked in one raster.
+ * Waits, addends, stores and raises are ranges of the schedule's lists (sched.h). */
+typedef struct sg_patch {
+    int32_t row0, rows, col0, cols; /* of the product, in elements; never empty */
+    int32_t k0, k1;                 /* range of k this patch multiplies; equal for no product */
+    int32_t slab;                   /* waits may stand at every multiple of slab after k0; 0: at k0 */
+    uint8_t raster;                 /* enum sg_raster */
+    uint8_t width;                  /* bands of a group, for SG_GROUPED */
+    uint8_t final;                  /* values are complete: bias and activation are applied */
+    uint16_t own_at;                /* the own product is added after this many addends */
+    sg_area a, b;                   /* read: rows x (k1 - k0) and cols x (k1 - k0) */
+    int32_t wait0, add0, to0, raise0;
+    uint16_t waits, adds, tos, raises;
+} sg_patch;
+
+/* Flags first, first + step, ... (count of them). */
+typedef struct sg_flags {
+    int32_t first, step, count;
+} sg_flags;
+
+SG_WALK int32_t sg_walk_div(int32_t a, int32_t b)
+{
+    return (int32_t)(((int64_t)a + b - 1) / b);
+}
+
+SG_WALK int32_t sg_walk_min(int32_t a, int32_t b)
+{
+    return a < b ? a : b;
+}
+
+SG_WALK int32_t sg_walk_bands(const struct sg_patch *p, int32_t tile_m)
+{
+    return sg_walk_div(p->rows, tile_m);
+}
+
+SG_WALK int32_t sg_walk_cols(const struct sg_patch *p, int32_t tile_n)
+{
+    return sg_walk_div(p->cols, tile_n);
+}
+
+/* Tile I of a patch of BANDS x COLS tiles in its raster. */
+SG_WALK void sg_walk_tile(const struct sg_patch *p, int32_t bands, int32_t cols, int32_t i,
+                          int32_t *band_out, int32_t *col_out)
+{
+    if (p->raster == SG_BY_ROW) {
+        *band_out = i / cols;
+        *col_out = i % cols;
+    } else if (p->raster == SG_BY_COL) {
+        *band_out = i % bands;
+        *col_out = i / bands;
+    } else {
+        const int32_t width = p->width ? p->width : 1;
+        const int32_t group = i / (width * cols);
+        const int32_t first = group * width;
+        const int32_t in_group = sg_walk_min(width, bands - first);
+        const int32_t j = i - first * cols;
+        *band_out = first + j % in_group;
+        *col_out = j / in_group;
+    }
+}
+
+/* Slabs of a visit: at least one, so that waits at k0 have a place even without a product. */
+SG_WALK int32_t sg_walk_slabs(const struct sg_patch *p)
+{
+    return p->slab > 0 && p->k1 > p->k0 ? sg_walk_div(p->k1 - p->k0, p->slab) : 1;
+}
+
+/* Flags of W that rows [row, row + rows) of the product need for the slab that begins at K0. */
+SG_WALK struct sg_flags sg_walk_wait(const struct sg_wait *w, int32_t row, int32_t rows, int32_t k0,
+                                     int32_t tile)
+{
+    struct sg_flags f = {0, 1, 0};
+    if (w->per == SG_PER_PATCH) {
+        f.first = w->flag0;
+        f.count = 1;
+    } else if (w->per == SG_PER_TILE) {
+        f.first = w->flag0 + tile;
+        f.count = 1;
+    } else {
+        const int32_t low = row > w->row0 ? row : w->row0;
+        const int32_t high = sg_walk_min(row + rows, w->row0 + w->rows);
+        if (low < high) {
+            const int32_t c0 = (low - w->row0) / w->chunk;
+            const int32_t c1 = (high - 1 - w->row0) / w->chunk;
+            /* A slab lies inside one chunk of k (sched_seal verifies it). */
+            f.first = w->flag0 + c0 * w->chunks_k + (w->chunk_k > 0 ? k0 / w->chunk_k : 0);
+            f.step = w->chunks_k;
+            f.count = c1 - c0 + 1;
+        }
+    }
+    return f;
+}
+
+#endif

@@ -1,0 +1,112 @@
+/* fused_out.c -- FLUX's scatter (arXiv 2406.06858, section 3.1): the product stores each tile straight
+ * to its owner, and the owner's last tiles add what has arrived.
+ *
+ *     lane 0:  rows of r+1 -> r+1 | rows of r+2 -> r+2 | ... | own rows + inboxes -> C
+ *
+ * One launch, no copies, no separate reduction.  A tile raises one flag at its owner; the owner adds
+ * the tiles of ranks 0..P-1 in this order, its own product in its place.  Ranks start with different
+ * owners, so no link carries two ranks' tiles at once.
+ *
+ * All-reduce: the finished tile is stored on every rank.  With `subs` slices of every owner's rows
+ * finished one after the other (own rows `lag` slices behind) these stores travel under the rest of
+ * the product; only the last slice's are exposed.
+ */
+#include "core/moves.h"
+#include "core/strategy.h"
+
+enum { SUBS, LAG, TILE_M, TILE_N };
+
+/* Flags of a rank at an owner: its finished rows have arrived (all-reduce); then one per tile. */
+enum { FLAG_DONE, FLAG_TILES };
+
+static bool accepts(const sg_problem *p, sg_text *why)
+{
+    if (sg_problem_out(p) == SG_OUT_NONE) return sg_decline(why, "no rows of C leave");
+    if (p->ranks == 1) return sg_decline(why, "one rank has nobody to talk to");
+    return true;
+}
+
+static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *sets, sg_text *why)
+{
+    if (!accepts(p, why)) return 0;
+    const int64_t rows = sg_problem_max_own_rows(p);
+    const bool all = sg_problem_out(p) == SG_OUT_ALL;
+    int n = 0;
+    for (int t = 0; t < machine->tiles && t < 2; t++)
+        for (int subs = 1; subs <= (all ? 8 : 1) && (subs == 1 || subs <= rows); subs *= 2)
+            sets[n++] =
+                (sg_knobs){{subs, subs > 1 ? 1 : 0, machine->tile[t].m, machine->tile[t].n}};
+    return n;
+}
+
+/* Emits slice C of Q's rows; FLAG0 is the first tile flag of the slice and moves behind it. */
+static void emit_slice(const sg_problem *p, const sg_knobs *k, int q, int c, int inbox,
+                       int32_t *flag0, sg_sched *s)
+{
+    const sg_tiling tiling = {k->value[TILE_M], k->value[TILE_N], 0};
+    const int rank = s->rank;
+    const bool all = sg_problem_out(p) == SG_OUT_ALL;
+    const int64_t inbox_rows = sg_problem_max_own_rows(p);
+    int32_t x0 = 0;
+    const int32_t rows = sg_slice_rows(p, q, c, k->value[SUBS], k->value[TILE_M], &x0);
+    sg_piece piece;
+    for (sg_pieces it = sg_pieces_of(p, q, x0, x0 + rows); sg_piece_next(&it, &piece);) {
+        if (q != rank) {
+            sg_moves_scatter_patch(s, &piece, 0, false);
+            sg_sched_to(s, sg_area_of(q, inbox, rank * inbox_rows + piece.own_row, piece.rows, 0,
+                                      p->n));
+            sg_sched_raise(s, q, SG_PER_TILE, *flag0);
+        } else {
+            sg_moves_scatter_patch(s, &piece, rank, true);
+            for (int from = 0; from < p->ranks; from++) {
+                const sg_wait wait = {
+                    .by = (int16_t)from, .per = SG_PER_TILE, .flag0 = *flag0, .chunks_k = 1};
+                if (from != rank)
+                    sg_sched_add(s, sg_area_of(rank, inbox, from * inbox_rows + piece.own_row,
+                                               piece.rows, 0, p->n),
+                                 &wait);
+            }
+            const int32_t to = all ? piece.row0 : piece.own_row;
+            sg_sched_to(s, sg_area_of(rank, SG_C, to, piece.rows, 0, p->n));
+            for (int i = 1; i < p->ranks && all; i++) {
+                const int peer = (rank + i) % p->ranks;
+                sg_sched_to(s, sg_area_of(peer, SG_C, to, piece.rows, 0, p->n));
+                sg_sched_raise(s, peer, SG_PER_PATCH, FLAG_DONE);
+            }
+        }
+        *flag0 += sg_piece_tiles(s, &piece, &tiling);
+    }
+}
+
+static void build(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
+{
+    const int inbox =
+        sg_sched_buf(s, SG_SYM, "inbox", p->ranks * sg_problem_max_own_rows(p), p->n, 0);
+    int32_t flag0[SG_MAX_RANKS]; /* next tile flag at each owner */
+    for (int q = 0; q < p->ranks; q++) flag0[q] = FLAG_TILES;
+    const int subs = k->value[SUBS];
+    sg_sched_launch(s, 0, k->value[TILE_M], k->value[TILE_N], 0, false);
+    for (int c = 0; c < subs + k->value[LAG]; c++) {
+        for (int i = 1; i < p->ranks && c < subs; i++) {
+            const int q = (rank + i) % p->ranks;
+            emit_slice(p, k, q, c, inbox, &flag0[q], s);
+        }
+        if (c >= k->value[LAG])
+            emit_slice(p, k, rank, c - k->value[LAG], inbox, &flag0[rank], s);
+    }
+    if (sg_problem_out(p) != SG_OUT_ALL) return;
+    sg_sched_flag(s, 0);
+    for (int q = 0; q < p->ranks && p->n > 0; q++)
+        if (q != rank && p->share[q].rows > 0) sg_sched_wait(s, sg_wait_one(q, FLAG_DONE));
+}
+
+const sg_strategy sg_strategy_fused_out = {
+    .name = "fused_out",
+    .brief = "tiles go straight to their owner, who adds them in its own (FLUX, scatter)",
+    .knob = {"subs", "lag", "tile_m", "tile_n"},
+    .least = {1, 0, 1, 1},
+    .most = {64, 8, 4096, 4096},
+    .accepts = accepts,
+    .propose = propose,
+    .build = build,
+};

@@ -1,0 +1,188 @@
+/* ring.c -- P2P steps to the right neighbour (CommFuse / Flash-Overlap, arXiv 2604.24013,
+ * algorithms 1 and 2; sub-slices as m rings in a pipeline).
+ *
+ *     gather   lane 1:  send r | send r-1 | send r-2 ...     to r+1, each when it has arrived
+ *              lane 0:  own rows | rows of r-1 | rows of r-2 ...
+ *
+ *     scatter  lane 0:  rows of r-1 | rows of r-2 + inbox | ... | own rows + inbox -> C
+ *              lane 1:              | send r-1 to r+1     | ...
+ *
+ * Every step is one neighbour's traffic, so a plain ring of links suffices.  Nothing is exposed at
+ * the start of a gather or at the end of a scatter.  A sum is rounded to the wire type at every hop
+ * and its order differs from row to row of owners; the chain of hops also passes on every delay.
+ * All-reduce is the scatter, then the finished rows go round once more.
+ */
+#include "core/moves.h"
+#include "core/strategy.h"
+
+enum { SUB, SPLIT, BLOCKS, TILE_M, TILE_N };
+
+static bool accepts(const sg_problem *p, sg_text *why)
+{
+    if (p->op == SG_OP_GEMM) return sg_decline(why, "there is no communication to hide");
+    if (p->ranks == 1) return sg_decline(why, "one rank has nobody to talk to");
+    return true;
+}
+
+static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *sets, sg_text *why)
+{
+    if (!accepts(p, why)) return 0;
+    const int64_t rows = sg_problem_max_own_rows(p);
+    int n = 0;
+    for (int sub = 1; sub <= 4 && (sub == 1 || sub <= rows); sub *= 2) {
+        sg_knobs *const set = &sets[n++];
+        set->value[SUB] = sub;
+        set->value[SPLIT] = 0;
+        set->value[BLOCKS] = machine->sms <= 8 ? 0 : machine->sms - 4; /* sends wait on an SM */
+        set->value[TILE_M] = machine->tile[0].m;
+        set->value[TILE_N] = machine->tile[0].n;
+    }
+    return n;
+}
+
+static int launch(sg_sched *s, const sg_knobs *k)
+{
+    return sg_sched_launch(s, 0, k->value[TILE_M], k->value[TILE_N], k->value[BLOCKS], false);
+}
+
+/* The rank I steps to the left. */
+static int left(const sg_problem *p, int rank, int i)
+{
+    return (rank - i % p->ranks + p->ranks) % p->ranks;
+}
+
+static int32_t sub_rows(const sg_problem *p, const sg_knobs *k, int owner, int c, int32_t *x0_out)
+{
+    return sg_slice_rows(p, owner, c, k->value[SUB], k->value[TILE_M], x0_out);
+}
+
+static void build_gather(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
+{
+    const int gathered = sg_sched_buf(s, SG_SYM, "gathered", p->m, p->k, SG_ENGINE);
+    const int right = (rank + 1) % p->ranks;
+    sg_arrival arrival[SG_MAX_RANKS];
+    int order[SG_MAX_RANKS];
+    for (int q = 0; q < p->ranks; q++)
+        arrival[q] = (sg_arrival){
+            .by = (int16_t)left(p, rank, 1),
+            .flag0 = q * k->value[SUB],
+            .chunk = sg_chunk_rows(p->share[q].rows, k->value[SUB], k->value[TILE_M])};
+    for (int i = 0; i < p->ranks; i++) {
+        const int q = order[i] = left(p, rank, i);
+        if (i == p->ranks - 1) continue; /* the right neighbour owns these */
+        const sg_area src =
+            i == 0 ? sg_area_of(rank, SG_A, 0, p->share[q].rows, 0, p->k)
+                   : sg_area_of(rank, gathered, p->share[q].base, p->share[q].rows, 0, p->k);
+        sg_moves_send(s, 1, q, src, right, gathered, arrival[q].chunk, 0,
+                      i == 0 ? NULL : &arrival[q], arrival[q].flag0);
+    }
+    if (!k->value[SPLIT]) launch(s, k);
+    for (int i = 0; i < p->ranks; i++) {
+        if (k->value[SPLIT] && p->share[order[i]].rows > 0) launch(s, k);
+        sg_moves_gather_patches(s, &order[i], 1, gathered, arrival);
+    }
+}
+
+/* Product of sub-slice C of Q's rows at step I, with what the left neighbour has summed so far. */
+static void scatter_sub(const sg_problem *p, const sg_knobs *k, int i, int q, int c, int message,
+                        int inbox, sg_sched *s)
+{
+    const bool last = q == s->rank;
+    const bool all = sg_problem_out(p) == SG_OUT_ALL;
+    const int32_t flag = q * k->value[SUB] + c;
+    const sg_wait wait = sg_wait_one(left(p, s->rank, 1), flag);
+    int32_t x0 = 0;
+    const int32_t rows = sub_rows(p, k, q, c, &x0);
+    sg_piece piece;
+    for (sg_pieces it = sg_pieces_of(p, q, x0, x0 + rows); sg_piece_next(&it, &piece);) {
+        const int64_t packed = p->share[q].base + piece.own_row;
+        const int32_t to = all ? piece.row0 : piece.own_row;
+        sg_moves_scatter_patch(s, &piece, i > 0, last);
+        if (i > 0) sg_sched_add(s, sg_area_of(s->rank, inbox, packed, piece.rows, 0, p->n), &wait);
+        sg_sched_to(s, last ? sg_area_of(s->rank, SG_C, to, piece.rows, 0, p->n)
+                            : sg_area_of(s->rank, message, packed, piece.rows, 0, p->n));
+        if (!last || all) sg_sched_raise(s, s->rank, SG_PER_PATCH, flag);
+    }
+}
+
+/* Sends the message for sub-slice C of Q's rows to the right neighbour. */
+static void send_sub(const sg_problem *p, const sg_knobs *k, int q, int c, int message, int inbox,
+                     sg_sched *s)
+{
+    const int right = (s->rank + 1) % p->ranks;
+    const int32_t flag = q * k->value[SUB] + c;
+    int32_t x0 = 0;
+    const int32_t rows = sub_rows(p, k, q, c, &x0);
+    const int64_t row = p->share[q].base + x0;
+    sg_sched_copy(s, 1, SG_BY_ENGINE, sg_area_of(s->rank, message, row, rows, 0, p->n));
+    sg_sched_wait(s, sg_wait_one(s->rank, flag));
+    sg_sched_to(s, sg_area_of(right, inbox, row, rows, 0, p->n));
+    sg_sched_raise(s, right, SG_PER_PATCH, flag);
+}
+
+/* Sends the finished rows round the ring: own ones first, then what arrives from the left. */
+static void send_round(const sg_problem *p, const sg_knobs *k, sg_sched *s)
+{
+    const int rank = s->rank;
+    const int right = (rank + 1) % p->ranks;
+    const int from = left(p, rank, 1);
+    const int32_t done = p->ranks * k->value[SUB];
+    for (int i = 0; i < p->ranks - 1; i++) {
+        const int q = left(p, rank, i);
+        for (int c = 0; c < k->value[SUB]; c++) {
+            const int32_t flag = q * k->value[SUB] + c;
+            int32_t x0 = 0;
+            const int32_t rows = sub_rows(p, k, q, c, &x0);
+            sg_piece piece;
+            for (sg_pieces it = sg_pieces_of(p, q, x0, x0 + rows); sg_piece_next(&it, &piece);) {
+                sg_sched_copy(s, 1, SG_BY_ENGINE,
+                              sg_area_of(rank, SG_C, piece.row0, piece.rows, 0, p->n));
+                sg_sched_wait(s, i == 0 ? sg_wait_one(rank, flag) : sg_wait_one(from, done + flag));
+                sg_sched_to(s, sg_area_of(right, SG_C, piece.row0, piece.rows, 0, p->n));
+                sg_sched_raise(s, right, SG_PER_PATCH, done + flag);
+            }
+        }
+    }
+    sg_sched_flag(s, 0);
+    for (int q = 0; q < p->ranks && p->n > 0; q++) {
+        for (int c = 0; c < k->value[SUB] && q != rank; c++) {
+            int32_t x0 = 0;
+            if (sub_rows(p, k, q, c, &x0) > 0)
+                sg_sched_wait(s, sg_wait_one(from, done + q * k->value[SUB] + c));
+        }
+    }
+}
+
+static void build_scatter(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
+{
+    const int inbox = sg_sched_buf(s, SG_SYM, "inbox", p->m, p->n, SG_ENGINE);
+    const int message = sg_sched_buf(s, SG_LOCAL, "message", p->m, p->n, 0);
+    for (int i = 0; i < p->ranks; i++) {
+        if (i == 0 || k->value[SPLIT]) launch(s, k);
+        const int q = left(p, rank, i + 1);
+        for (int c = 0; c < k->value[SUB]; c++) scatter_sub(p, k, i, q, c, message, inbox, s);
+    }
+    for (int i = 0; i < p->ranks - 1; i++)
+        for (int c = 0; c < k->value[SUB]; c++)
+            send_sub(p, k, left(p, rank, i + 1), c, message, inbox, s);
+    if (sg_problem_out(p) == SG_OUT_ALL) send_round(p, k, s);
+}
+
+static void build(const sg_problem *p, const sg_knobs *knobs, int rank, sg_sched *s)
+{
+    if (sg_problem_in(p) == SG_IN_GATHER)
+        build_gather(p, knobs, rank, s);
+    else
+        build_scatter(p, knobs, rank, s);
+}
+
+const sg_strategy sg_strategy_ring = {
+    .name = "ring",
+    .brief = "copies to the right neighbour, own rows first or last (CommFuse, ring form)",
+    .knob = {"sub", "split", "blocks", "tile_m", "tile_n"},
+    .least = {1, 0, 0, 1, 1},
+    .most = {64, 1, 1024, 4096, 4096},
+    .accepts = accepts,
+    .propose = propose,
+    .build = build,
+};
