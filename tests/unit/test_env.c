@@ -1,0 +1,199 @@
+/* Tests of env.c and the log.  The log opens once per process, so this program runs itself:
+ * `test_env child` logs a message of each level. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/env.h"
+
+static const char *self;
+
+static int child(void)
+{
+    sg_log(SG_LOG_ERROR, "rank %d is\nlate", 3);
+    sg_log(SG_LOG_WARN, "slow link");
+    sg_log(SG_LOG_INFO, "chose ring");
+    sg_log(SG_LOG_DEBUG, "tile 7");
+    sg_fail(SHINGLE_EINVAL, "failed");
+    return 0;
+}
+
+/* Runs the child under SETTINGS and stores what it says on stdout and stderr. */
+static void say(const char *settings, char *text, size_t room)
+{
+    char command[1024];
+    snprintf(command, sizeof command, "env %s '%s' child 2>&1", settings, self);
+    FILE *const pipe = popen(command, "r");
+    assert_non_null(pipe);
+    text[fread(text, 1, room - 1, pipe)] = '\0';
+    assert_int_equal(pclose(pipe), 0);
+}
+
+static void table_is_complete(void **state)
+{
+    (void)state;
+    shingle_env_entry entry;
+    int count = 0;
+    for (; shingle_env(count, &entry) == SHINGLE_OK; count++) {
+        assert_int_equal(strncmp(entry.name, "SHINGLE_", 8), 0);
+        assert_true(strlen(entry.meaning) > 10);
+        unsetenv(entry.name);
+        assert_string_equal(sg_env(entry.name), entry.fallback);
+        setenv(entry.name, "", 1);
+        assert_string_equal(sg_env(entry.name), entry.fallback);
+        setenv(entry.name, "7", 1);
+        assert_string_equal(sg_env(entry.name), "7");
+        assert_int_equal(shingle_env(count, &entry), SHINGLE_OK);
+        assert_string_equal(entry.value, "7");
+        unsetenv(entry.name);
+        assert_int_equal(shingle_env(count, &entry), SHINGLE_OK);
+        assert_null(entry.value);
+    }
+    assert_in_range(count, 1, 12);
+    assert_int_equal(shingle_env(-1, &entry), SHINGLE_EINVAL);
+    assert_int_equal(shingle_env(count, &entry), SHINGLE_EINVAL);
+}
+
+static void numbers_are_checked(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"x", "1x", "nan", "0", "-3", "101", "1e9", "inf", " "};
+    double value = -1;
+    unsetenv("SHINGLE_TIMEOUT");
+    assert_int_equal(sg_env_number("SHINGLE_TIMEOUT", 1, 100, 10, &value), SHINGLE_OK);
+    assert_true(value == 10);
+    setenv("SHINGLE_TIMEOUT", "2.5", 1);
+    assert_int_equal(sg_env_number("SHINGLE_TIMEOUT", 1, 100, 10, &value), SHINGLE_OK);
+    assert_true(value == 2.5);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        setenv("SHINGLE_TIMEOUT", bad[i], 1);
+        assert_int_equal(sg_env_number("SHINGLE_TIMEOUT", 1, 100, 10, &value), SHINGLE_EINVAL);
+        assert_non_null(strstr(shingle_error(), "SHINGLE_TIMEOUT is \""));
+        assert_non_null(strstr(shingle_error(), "1 to 100"));
+        assert_true(value == 2.5);
+    }
+    unsetenv("SHINGLE_TIMEOUT");
+}
+
+static void unknown_variables_are_found(void **state)
+{
+    (void)state;
+    char text[200];
+    assert_false(sg_env_unknown(0, text, sizeof text));
+    setenv("SHINGLE_LOGFILE", "x", 1);
+    setenv("SHINGLE_THREDS", "2", 1);
+    bool log = false;
+    bool threads = false;
+    for (int i = 0; i < 2; i++) {
+        assert_true(sg_env_unknown(i, text, sizeof text));
+        log |= strstr(text, "SHINGLE_LOGFILE is") && strstr(text, "nearest is SHINGLE_LOG_FILE");
+        threads |= strstr(text, "SHINGLE_THREDS is") && strstr(text, "nearest is SHINGLE_THREADS");
+    }
+    assert_true(log && threads);
+    assert_false(sg_env_unknown(2, text, sizeof text));
+    unsetenv("SHINGLE_LOGFILE");
+    unsetenv("SHINGLE_THREDS");
+
+    setenv("SHINGLE_WITH_A_NAME_THAT_IS_LONGER_THAN_ANY_NAME_IN_THE_TABLE", "", 1);
+    assert_true(sg_env_unknown(0, text, sizeof text));
+    unsetenv("SHINGLE_WITH_A_NAME_THAT_IS_LONGER_THAN_ANY_NAME_IN_THE_TABLE");
+}
+
+static void log_is_silent_unless_asked(void **state)
+{
+    (void)state;
+    char text[4096];
+    say("SHINGLE_TYPO=1", text, sizeof text);
+    assert_string_equal(text, "");
+}
+
+static void log_has_levels(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *level, *text;
+    } cases[] = {
+        {"error", "shingle error: rank 3 is?late\nshingle error: failed\n"},
+        {"warn", "shingle error: rank 3 is?late\nshingle warn: slow link\nshingle error: failed\n"},
+        {"info", "shingle error: rank 3 is?late\nshingle warn: slow link\nshingle info: chose ring\n"
+                 "shingle error: failed\n"},
+        {"debug", "shingle error: rank 3 is?late\nshingle warn: slow link\n"
+                  "shingle info: chose ring\nshingle debug: tile 7\nshingle error: failed\n"},
+        {"none", ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char settings[100];
+        char text[4096];
+        snprintf(settings, sizeof settings, "SHINGLE_LOG=%s", cases[i].level);
+        say(settings, text, sizeof text);
+        assert_string_equal(text, cases[i].text);
+    }
+}
+
+static void log_warns_of_misspelt_settings(void **state)
+{
+    (void)state;
+    char text[4096];
+    say("SHINGLE_LOG=warn SHINGLE_STRATEGIE=ring", text, sizeof text);
+    assert_non_null(strstr(text, "shingle warn: SHINGLE_STRATEGIE is not a variable of shingle; "
+                                 "nearest is SHINGLE_STRATEGY\n"));
+    say("SHINGLE_LOG=verbose", text, sizeof text);
+    assert_non_null(strstr(text, "SHINGLE_LOG is \"verbose\""));
+    assert_non_null(strstr(text, "slow link"));
+    assert_null(strstr(text, "chose ring"));
+}
+
+static void log_goes_to_a_file(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/shingle-test-XXXXXX";
+    char settings[200];
+    char text[4096];
+    char *written = NULL;
+    size_t bytes = 0;
+    close(mkstemp(path));
+    snprintf(settings, sizeof settings, "SHINGLE_LOG=error SHINGLE_LOG_FILE=%s", path);
+    say(settings, text, sizeof text);
+    assert_string_equal(text, "");
+    say(settings, text, sizeof text);
+    assert_int_equal(sg_file_read(path, 4096, &written, &bytes), SHINGLE_OK);
+    assert_string_equal(written, "shingle error: rank 3 is?late\nshingle error: failed\n"
+                                 "shingle error: rank 3 is?late\nshingle error: failed\n");
+    free(written);
+    unlink(path);
+
+    say("SHINGLE_LOG=error SHINGLE_LOG_FILE=/no/such/folder/x", text, sizeof text);
+    assert_non_null(strstr(text, "SHINGLE_LOG_FILE \"/no/such/folder/x\": No such file"));
+    assert_non_null(strstr(text, "rank 3 is?late"));
+}
+
+static int clean(void **state)
+{
+    (void)state;
+    shingle_env_entry entry;
+    for (int i = 0; shingle_env(i, &entry) == SHINGLE_OK; i++) unsetenv(entry.name);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 2 && strcmp(argv[1], "child") == 0) return child();
+    self = argv[0];
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(table_is_complete),
+        cmocka_unit_test(numbers_are_checked),
+        cmocka_unit_test(unknown_variables_are_found),
+        cmocka_unit_test(log_is_silent_unless_asked),
+        cmocka_unit_test(log_has_levels),
+        cmocka_unit_test(log_warns_of_misspelt_settings),
+        cmocka_unit_test(log_goes_to_a_file),
+    };
+    return cmocka_run_group_tests_name("env", tests, clean, NULL);
+}
