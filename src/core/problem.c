@@ -266,8 +266,9 @@ static shingle_status take_option(reader *r, int ranks, options *o)
     }
     if (strncmp(r->text + r->at, "cyclic=", 7) == 0 && o->rows == NULL && o->cyclic == 0) {
         r->at += 7;
+        const reader value = *r;
         SG_TRY(take_number(r, "a number of rows", &o->cyclic));
-        return o->cyclic > 0 ? SHINGLE_OK : expect(r, "cyclic= of at least 1 row");
+        return o->cyclic > 0 ? SHINGLE_OK : expect(&value, "a number of at least 1");
     }
     if (word_length(r->text + r->at) == 4 && strncmp(r->text + r->at, "bias", 4) == 0 && !o->bias) {
         r->at += 4;
