@@ -1,0 +1,227 @@
+/* micro.c -- what is known about each library that multiplies small blocks.
+ *
+ * LIBXSMM is column-major and generates code for every shape.  Our C, rows x cols and row-major, is
+ * its C^T, cols x rows; so its A is our packed B, its B is our A, both untransposed:
+ *
+ *     its M = cols, N = rows, K = k;  its A = our B (lda = b_stride), its B = our A (ldb = a_stride)
+ *
+ * OpenBLAS is the CBLAS that is usually found.  Two traps: it starts a thread per core for each
+ * call, and version 0.3.21 (Debian 12) takes Intel processors that are newer than itself for a
+ * "Prescott" and then reaches a fifth of what they can. */
+#include "backend/cpu/micro.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#ifdef SG_WITH_XSMM
+#include <libxsmm.h>
+#endif
+#ifdef SG_WITH_CBLAS
+#include <cblas.h>
+#endif
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* ---- Plain C ------------------------------------------------------------------------------------ */
+
+/* Multiplies and adds: fused where the machine does that in one instruction.  (A call of fmaf would
+ * be emulated elsewhere, a hundred times slower.) */
+INLINE float chain(float a, float b, float c, bool fused)
+{
+    return fused ? __builtin_fmaf(a, b, c) : a * b + c;
+}
+
+INLINE void plain_body(const sg_micro *m, bool fused)
+{
+    for (int64_t i = 0; i < m->rows; i++) {
+        const float *const a = m->a + i * m->a_stride;
+        float *const c = m->c + i * m->c_stride;
+        if (!m->accumulate) memset(c, 0, (size_t)m->cols * sizeof *c);
+        for (int64_t x = 0; x < m->k; x++) {
+            const float *const b = m->b + x * m->b_stride;
+            const float factor = a[x];
+            for (int64_t j = 0; j < m->cols; j++) c[j] = chain(factor, b[j], c[j], fused);
+        }
+    }
+}
+
+static void plain_multiply_base(const sg_micro *m)
+{
+#ifdef __FP_FAST_FMAF
+    plain_body(m, true);
+#else
+    plain_body(m, false);
+#endif
+}
+
+#if defined(__x86_64__) && defined(__GNUC__)
+__attribute__((target("avx2,fma"))) static void plain_multiply_fma(const sg_micro *m)
+{
+    plain_body(m, true);
+}
+
+static void plain_multiply(const sg_micro *m)
+{
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+        plain_multiply_fma(m);
+    } else {
+        plain_multiply_base(m);
+    }
+}
+#else
+static void plain_multiply(const sg_micro *m)
+{
+    plain_multiply_base(m);
+}
+#endif
+
+static bool plain_init(sg_text *text)
+{
+    sg_text_add(text, "plain C");
+    return true;
+}
+
+static const sg_engine plain = {"plain", plain_init, plain_multiply, NULL};
+
+/* ---- CBLAS ---------------------------------------------------------------------------------------- */
+
+#ifdef SG_WITH_CBLAS
+
+/* OpenBLAS alone has these; with another CBLAS they are NULL. */
+extern char *openblas_get_corename(void) __attribute__((weak));
+extern void openblas_set_num_threads(int threads) __attribute__((weak));
+
+static bool cblas_init(sg_text *text)
+{
+    if (openblas_set_num_threads != NULL) openblas_set_num_threads(1);
+    const char *const core = openblas_get_corename != NULL ? openblas_get_corename() : NULL;
+    sg_text_add(text, core != NULL ? "openblas (%s)" : "cblas", core);
+#if defined(__x86_64__) && defined(__GNUC__)
+    if (core != NULL && strcmp(core, "Prescott") == 0 && __builtin_cpu_supports("avx2")) {
+        sg_log(SG_LOG_WARN,
+               "OpenBLAS takes this processor for a Prescott and runs at a fraction of its speed; "
+               "set OPENBLAS_CORETYPE=%s",
+               __builtin_cpu_supports("avx512f") ? "SkylakeX" : "Haswell");
+    }
+#endif
+    return true;
+}
+
+static void cblas_call(const sg_micro *m, CBLAS_TRANSPOSE b_form)
+{
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, b_form, (int)m->rows, (int)m->cols, (int)m->k, 1.0f,
+                m->a, (int)m->a_stride, m->b, (int)m->b_stride, m->accumulate ? 1.0f : 0.0f, m->c,
+                (int)m->c_stride);
+}
+
+static void cblas_multiply(const sg_micro *m)
+{
+    cblas_call(m, CblasNoTrans);
+}
+
+static void cblas_multiply_transposed(const sg_micro *m)
+{
+    cblas_call(m, CblasTrans);
+}
+
+static const sg_engine cblas = {"cblas", cblas_init, cblas_multiply, cblas_multiply_transposed};
+#endif
+
+/* ---- LIBXSMM --------------------------------------------------------------------------------------- */
+
+#ifdef SG_WITH_XSMM
+
+/* Code for one shape; kept by LIBXSMM, found again in a table.  NULL if code cannot be generated:
+ * no executable memory to be had, or the table is full. */
+static libxsmm_smmfunction xsmm_code(const sg_micro *m)
+{
+    const libxsmm_blasint lda = (libxsmm_blasint)m->b_stride;
+    const libxsmm_blasint ldb = (libxsmm_blasint)m->a_stride;
+    const libxsmm_blasint ldc = (libxsmm_blasint)m->c_stride;
+    const float alpha = 1.0f;
+    const float beta = m->accumulate ? 1.0f : 0.0f;
+    const int flags = LIBXSMM_GEMM_FLAG_NONE;
+    const int prefetch = LIBXSMM_PREFETCH_NONE;
+    return libxsmm_smmdispatch((libxsmm_blasint)m->cols, (libxsmm_blasint)m->rows,
+                               (libxsmm_blasint)m->k, &lda, &ldb, &ldc, &alpha, &beta, &flags,
+                               &prefetch);
+}
+
+static void xsmm_multiply(const sg_micro *m)
+{
+    const libxsmm_smmfunction code = xsmm_code(m);
+    if (code != NULL) {
+        code(m->b, m->a, m->c);
+    } else {
+        plain_multiply(m);
+    }
+}
+
+static bool xsmm_init(sg_text *text)
+{
+    libxsmm_init();
+    const sg_micro probe = {.a_stride = 16, .b_stride = 16, .c_stride = 16, .rows = 16, .cols = 16,
+                            .k = 16};
+    if (xsmm_code(&probe) == NULL) {
+        sg_log(SG_LOG_WARN, "LIBXSMM cannot generate code here (no executable memory?)");
+        return false;
+    }
+    sg_text_add(text, "libxsmm (%s)", libxsmm_get_target_arch());
+    return true;
+}
+
+static const sg_engine xsmm = {"libxsmm", xsmm_init, xsmm_multiply, NULL};
+#endif
+
+/* ---- Choice ---------------------------------------------------------------------------------------- */
+
+static const sg_engine *const engines[] = {
+#ifdef SG_WITH_XSMM
+    &xsmm,
+#endif
+#ifdef SG_WITH_CBLAS
+    &cblas,
+#endif
+    &plain,
+};
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static const sg_engine *chosen; /* written under `once`, and by force */
+static char chosen_text[64];
+
+static bool use(const sg_engine *engine)
+{
+    sg_text text = {chosen_text, sizeof chosen_text, 0};
+    if (!engine->init(&text)) return false;
+    chosen = engine;
+    return true;
+}
+
+static void choose(void)
+{
+    for (size_t i = 0; chosen == NULL && i < sizeof engines / sizeof *engines; i++) {
+        (void)use(engines[i]);
+    }
+    sg_log(SG_LOG_INFO, "tile engine: %s", chosen_text);
+}
+
+const sg_engine *sg_micro_engine(void)
+{
+    (void)pthread_once(&once, choose);
+    return chosen;
+}
+
+const char *sg_micro_text(void)
+{
+    (void)pthread_once(&once, choose);
+    return chosen_text;
+}
+
+bool sg_micro_force(const char *name)
+{
+    (void)pthread_once(&once, choose);
+    for (size_t i = 0; i < sizeof engines / sizeof *engines; i++) {
+        if (strcmp(engines[i]->name, name) == 0) return use(engines[i]);
+    }
+    return false;
+}

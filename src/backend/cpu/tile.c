@@ -1,0 +1,276 @@
+/* tile.c -- cuts a product into blocks that stay in the caches and calls a micro-kernel on them.
+ *
+ *     a block of C, at most BLOCK_ROWS x BLOCK_COLS, stays in the second-level cache
+ *       for each SG_PACK_K of k:
+ *         A: rows x SG_PACK_K, copied to the scratch (converted; no two rows on one cache set)
+ *         for each panel of B (pack.h): one call of the micro-kernel, k ascending
+ */
+#include "backend/cpu/tile.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/cpu/convert.h"
+#include "backend/cpu/micro.h"
+
+/* Any panel of 16 to 128 columns by 128 to 512 of k runs the micro-kernel at 98 % of the unit's
+ * peak (EPYC, Zen 4; bench_gemm), so these are chosen for the caches alone. */
+enum {
+    BLOCK_ROWS = 256,
+    BLOCK_COLS = 512,
+    A_STRIDE = SG_PACK_K + 16, /* rows of the packed A start on different cache sets */
+    PANELS = 64,               /* of which a mask of busy ones is kept at a time */
+    ALIGN = 64
+};
+
+struct sg_tile_scratch {
+    float *acc;
+    int64_t acc_room;
+    float *a; /* BLOCK_ROWS x A_STRIDE */
+    float *b; /* a private block of B */
+};
+
+/* ---- Scratch ------------------------------------------------------------------------------------- */
+
+static float *get_floats(int64_t count)
+{
+    return aligned_alloc(ALIGN, (size_t)sg_round_up(count * (int64_t)sizeof(float), ALIGN));
+}
+
+shingle_status sg_tile_scratch_create(sg_tile_scratch **scratch_out)
+{
+    sg_tile_scratch *const scratch = calloc(1, sizeof *scratch);
+    if (scratch != NULL) {
+        scratch->a = get_floats(BLOCK_ROWS * A_STRIDE);
+        scratch->b = get_floats(SG_PACK_MAX_WIDTH * SG_PACK_K);
+    }
+    if (scratch == NULL || scratch->a == NULL || scratch->b == NULL) {
+        sg_tile_scratch_free(scratch);
+        return sg_fail(SHINGLE_ENOMEM, "no memory for a worker's tile");
+    }
+    *scratch_out = scratch;
+    return SHINGLE_OK;
+}
+
+void sg_tile_scratch_free(sg_tile_scratch *scratch)
+{
+    if (scratch == NULL) return;
+    free(scratch->acc);
+    free(scratch->a);
+    free(scratch->b);
+    free(scratch);
+}
+
+shingle_status sg_tile_scratch_reserve(sg_tile_scratch *scratch, int64_t rows, int64_t cols)
+{
+    int64_t need = 0;
+    int64_t bytes = 0;
+    float *acc = NULL;
+    if (sg_mul(rows, cols, &need) && need <= scratch->acc_room) return SHINGLE_OK;
+    if (sg_mul(rows, cols, &need) && sg_mul(need, 2 * (int64_t)sizeof *acc, &bytes)) {
+        acc = get_floats(need);
+    }
+    if (acc == NULL) {
+        return sg_fail(SHINGLE_ENOMEM, "no memory for a tile of %lld x %lld", (long long)rows,
+                       (long long)cols);
+    }
+    free(scratch->acc);
+    scratch->acc = acc;
+    scratch->acc_room = need;
+    return SHINGLE_OK;
+}
+
+float *sg_tile_acc(const sg_tile_scratch *scratch)
+{
+    return scratch->acc;
+}
+
+/* ---- Product --------------------------------------------------------------------------------------- */
+
+/* One block of C and one block of k: rows [row0, row0 + rows) of the work, columns
+ * [col0, col1) of B, k [k0, k1) inside block `block_k` of the pack. */
+typedef struct piece {
+    const sg_tile_work *work;
+    int64_t row0, rows, col0, col1, k0, k1, block_k;
+    const float *a;
+    int64_t a_stride;
+} piece;
+
+static void multiply_panel(const piece *p, const sg_pack *pack, int64_t panel, const float *block)
+{
+    const int64_t width = pack->width;
+    const int64_t first = sg_max(p->col0, panel * width);
+    const int64_t end = sg_min(p->col1, (panel + 1) * width);
+    const int64_t line = p->k0 - p->block_k * SG_PACK_K;
+    const sg_tile_work *const work = p->work;
+    const sg_micro micro = {
+        .a = p->a,
+        .a_stride = p->a_stride,
+        .b = block + line * width + (first - panel * width),
+        .b_stride = width,
+        .c = work->acc + p->row0 * work->acc_stride + (first - work->col0),
+        .c_stride = work->acc_stride,
+        .rows = p->rows,
+        .cols = end - first,
+        .k = p->k1 - p->k0,
+        .accumulate = work->accumulate || p->k0 > work->k0,
+    };
+    sg_micro_engine()->multiply(&micro);
+}
+
+/* Panels that another worker is packing are left for the end, when they are usually ready; what is
+ * then still being packed is packed once more for this worker alone, so nobody ever waits. */
+static void multiply_panels(const piece *p, sg_tile_scratch *scratch, sg_pack *pack)
+{
+    const int64_t end = sg_ceil_div(p->col1, pack->width);
+    for (int64_t panel0 = p->col0 / pack->width; panel0 < end; panel0 += PANELS) {
+        const int64_t panels = sg_min(PANELS, end - panel0);
+        uint64_t busy = 0;
+        for (int64_t i = 0; i < panels; i++) {
+            const float *const block = sg_pack_get(pack, panel0 + i, p->block_k);
+            if (block != NULL) {
+                multiply_panel(p, pack, panel0 + i, block);
+            } else {
+                busy |= UINT64_C(1) << i;
+            }
+        }
+        for (int64_t i = 0; i < panels; i++) {
+            if ((busy >> i & 1) == 0) continue;
+            const float *block = sg_pack_get(pack, panel0 + i, p->block_k);
+            if (block == NULL) {
+                sg_pack_copy(pack, panel0 + i, p->block_k, scratch->b);
+                block = scratch->b;
+            }
+            multiply_panel(p, pack, panel0 + i, block);
+        }
+    }
+}
+
+/* All k of one block of C. */
+static void multiply_block(sg_tile_scratch *scratch, sg_pack *pack, const sg_tile_work *work,
+                           int64_t row0, int64_t col0)
+{
+    piece p = {.work = work, .row0 = row0, .rows = sg_min(BLOCK_ROWS, work->rows - row0)};
+    p.col0 = work->col0 + col0;
+    p.col1 = sg_min(p.col0 + BLOCK_COLS, work->col0 + work->cols);
+    const int64_t element = sg_type_bytes(work->a_type);
+    for (p.k0 = work->k0; p.k0 < work->k1; p.k0 = p.k1) {
+        p.block_k = p.k0 / SG_PACK_K;
+        p.k1 = sg_min((p.block_k + 1) * SG_PACK_K, work->k1);
+        const char *const a =
+            (const char *)work->a + (row0 * work->a_stride + (p.k0 - work->k0)) * element;
+        sg_convert_load_block(work->a_type, a, work->a_stride, scratch->a, A_STRIDE, p.rows,
+                              p.k1 - p.k0);
+        p.a = scratch->a;
+        p.a_stride = A_STRIDE;
+        multiply_panels(&p, scratch, pack);
+    }
+}
+
+/* The whole work at once, by a library that blocks for the caches itself. */
+static void multiply_in_place(const sg_pack *pack, const sg_tile_work *work)
+{
+    const sg_micro micro = {
+        .a = work->a,
+        .a_stride = work->a_stride,
+        .b = (const float *)pack->b + work->col0 * pack->stride + work->k0,
+        .b_stride = pack->stride,
+        .c = work->acc,
+        .c_stride = work->acc_stride,
+        .rows = work->rows,
+        .cols = work->cols,
+        .k = work->k1 - work->k0,
+        .accumulate = work->accumulate,
+    };
+    sg_micro_engine()->multiply_transposed(&micro);
+}
+
+void sg_tile_multiply(sg_tile_scratch *scratch, sg_pack *pack, const sg_tile_work *work)
+{
+    if (work->rows <= 0 || work->cols <= 0) return;
+    SG_ASSERT(work->k0 >= work->k1 || (work->k0 >= 0 && work->k1 <= pack->k));
+    SG_ASSERT(work->k0 >= work->k1 || (work->col0 >= 0 && work->col0 + work->cols <= pack->n));
+    if (work->k0 >= work->k1) {
+        for (int64_t i = 0; !work->accumulate && i < work->rows; i++) {
+            memset(work->acc + i * work->acc_stride, 0, (size_t)work->cols * sizeof *work->acc);
+        }
+    } else if (sg_micro_engine()->multiply_transposed != NULL && work->a_type == SG_F32 &&
+               pack->type == SG_F32) {
+        multiply_in_place(pack, work);
+    } else {
+        for (int64_t row0 = 0; row0 < work->rows; row0 += BLOCK_ROWS) {
+            for (int64_t col0 = 0; col0 < work->cols; col0 += BLOCK_COLS) {
+                multiply_block(scratch, pack, work, row0, col0);
+            }
+        }
+    }
+}
+
+/* ---- Shapes ----------------------------------------------------------------------------------------- */
+
+/* Cost of pieces of ROW_STEP x COL_STEP on the busiest of WORKERS, in multiply-adds.  A piece also
+ * copies its rows of A and streams its columns of B and its C: worth about 8, 4 and 64 of them an
+ * element each. */
+static double split_cost(int64_t rows, int64_t cols, int64_t k, int workers, int64_t row_step,
+                         int64_t col_step)
+{
+    const int64_t pieces = sg_ceil_div(rows, row_step) * sg_ceil_div(cols, col_step);
+    const double r = (double)row_step;
+    const double c = (double)col_step;
+    const double each = (r * c + 8.0 * r + 4.0 * c) * (double)k + 64.0 * r * c + 20000.0;
+    return (double)sg_ceil_div(pieces, workers) * each;
+}
+
+sg_split sg_tile_split(int64_t rows, int64_t cols, int64_t k, int workers)
+{
+    enum { COL_UNIT = 64, ROW_UNIT = 6, TRIES = 8 };
+    sg_split best = {.rows = rows, .cols = cols, .row_step = rows, .col_step = cols, .pieces = 0};
+    if (rows <= 0 || cols <= 0) return best;
+    double least = 0.0;
+    const int64_t bands = sg_ceil_div(rows, BLOCK_ROWS);
+    const int64_t strips = sg_ceil_div(cols, BLOCK_COLS);
+    for (int64_t i = bands; i < bands + TRIES; i++) {
+        for (int64_t j = strips; j < strips + TRIES; j++) {
+            const int64_t row_step = sg_round_up(sg_ceil_div(rows, i), ROW_UNIT);
+            const int64_t col_step = sg_round_up(sg_ceil_div(cols, j), COL_UNIT);
+            const double cost = split_cost(rows, cols, k, workers, row_step, col_step);
+            if (best.pieces == 0 || cost < least) {
+                least = cost;
+                best.row_step = row_step;
+                best.col_step = col_step;
+                best.pieces = sg_ceil_div(rows, row_step) * sg_ceil_div(cols, col_step);
+            }
+        }
+    }
+    return best;
+}
+
+/* Pieces of one strip of columns follow each other: the workers then share its blocks of B. */
+sg_tile_rect sg_tile_split_at(const sg_split *split, int64_t index)
+{
+    const int64_t bands = sg_ceil_div(split->rows, split->row_step);
+    sg_tile_rect rect = {.row0 = index % bands * split->row_step,
+                         .col0 = index / bands * split->col_step};
+    rect.rows = sg_min(split->row_step, split->rows - rect.row0);
+    rect.cols = sg_min(split->col_step, split->cols - rect.col0);
+    return rect;
+}
+
+int sg_tile_shapes(sg_tile tile_out[SG_TILES])
+{
+    static const sg_tile shapes[] = {
+        {256, 512, 1.0}, {128, 256, 0.97}, {128, 128, 0.93}, {64, 64, 0.85}};
+    _Static_assert(sizeof shapes / sizeof *shapes <= SG_TILES, "machine.tile has room for them");
+    memcpy(tile_out, shapes, sizeof shapes);
+    return (int)(sizeof shapes / sizeof *shapes);
+}
+
+const char *sg_tile_engine(void)
+{
+    return sg_micro_text();
+}
+
+void sg_tile_init(void)
+{
+    (void)sg_micro_engine();
+}
