@@ -1,0 +1,127 @@
+/* check.c -- the way through a check, and the wording of violations; see check.h and docs/check.md. */
+#include "core/check.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/check_state.h"
+
+sg_checker *sg_checker_new(void)
+{
+    return calloc(1, sizeof(sg_checker));
+}
+
+void sg_checker_free(sg_checker *ck)
+{
+    if (ck == NULL) return;
+    for (int32_t i = 0; i < ck->built_room; i++) sg_sched_free(&ck->built[i]);
+    void *const lists[] = {ck->record,  ck->event,   ck->stage,  ck->stage0, ck->flag,
+                           ck->link,    ck->pair,    ck->agent,  ck->queue,  ck->found,
+                           ck->covered, ck->counts,  ck->arrival, ck->arrived, ck->proved,
+                           ck->cuts,    ck->before,  ck->place,  ck->coupling, ck->coupled,
+                           ck->grid,    ck->value,   ck->writer, ck->seen,   ck->sum,
+                           ck->product_a, ck->built, ck};
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) free(lists[i]);
+}
+
+/* ---- Wording ---------------------------------------------------------------------------------------- */
+
+static void say_event(const sg_checker *ck, const sg_event *e, sg_text *t)
+{
+    static const char *const kind[] = {"gemm", "copy", "reduce", "coll", "flag"};
+    const sg_sched *const s = &ck->sched[e->rank];
+    const sg_step *const step = &s->step[e->step];
+    sg_text_add(t, "rank %d, step %d (%s)", e->rank, e->step, kind[step->kind]);
+    if (e->visit >= 0) {
+        sg_visit v;
+        sg_sched_visit(s, &step->u.launch, e->visit, &v);
+        sg_text_add(t, ", visit %d (rows %d:%d, cols %d:%d, k %d:%d)", e->visit, v.row0,
+                    v.row0 + v.rows, v.col0, v.col0 + v.cols, v.k0, v.k1);
+    }
+}
+
+/* The area of a record, in elements whatever it is held in. */
+static void say_area(const sg_checker *ck, const sg_record *r, sg_text *t)
+{
+    int64_t low[2];
+    int64_t high[2];
+    for (int i = 0; i < 2; i++) {
+        const int axis = 2 * r->buf + i;
+        low[i] = r->celled ? sg_check_place(ck, axis, r->at[2 * i]) : r->at[2 * i];
+        high[i] = r->celled ? sg_check_place(ck, axis, r->at[2 * i] + r->at[2 * i + 1])
+                            : low[i] + r->at[2 * i + 1];
+    }
+    const sg_sched *const s = &ck->sched[r->rank >= 0 && r->rank < ck->ranks ? r->rank : 0];
+    sg_text_add(t, "; %s of rank %d, rows %lld:%lld, cols %lld:%lld",
+                r->buf < s->bufs ? s->buf[r->buf].name : "no buffer", r->rank, (long long)low[0],
+                (long long)high[0], (long long)low[1], (long long)high[1]);
+}
+
+shingle_status sg_check_violation(sg_checker *ck, int32_t event, int32_t record,
+                                  const char *format, ...)
+{
+    sg_text t = {ck->result->why, sizeof ck->result->why, 0};
+    char what[160];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    if (event >= 0) {
+        say_event(ck, &ck->event[event], &t);
+        sg_text_add(&t, ": ");
+    }
+    sg_text_add(&t, "%s", what);
+    if (record >= 0 && sg_check_is_area(&ck->record[record])) say_area(ck, &ck->record[record], &t);
+    return sg_fail(SHINGLE_EBUG, "%s", ck->result->why);
+}
+
+/* ---- The way through --------------------------------------------------------------------------------- */
+
+static shingle_status prove(sg_checker *ck)
+{
+    SG_TRY(sg_check_axes(ck));
+    SG_TRY(sg_check_read(ck));
+    SG_TRY(sg_check_link(ck));
+    for (int r = 0; r < ck->ranks && ck->sms > 0; r++) SG_TRY(sg_check_sms(ck, r));
+    SG_TRY(sg_check_colls(ck));
+    SG_TRY(sg_check_cells(ck));
+    SG_TRY(sg_check_inputs(ck));
+    SG_TRY(sg_check_run(ck));
+    return sg_check_outputs(ck);
+}
+
+shingle_status sg_check(sg_checker *ck, const sg_sched *sched, int ranks, int sms,
+                        sg_check_result *result_out)
+{
+    *result_out = (sg_check_result){0};
+    ck->sched = sched;
+    ck->problem = sched[0].problem;
+    ck->ranks = ranks;
+    ck->sms = sms;
+    ck->result = result_out;
+    return prove(ck);
+}
+
+shingle_status sg_check_built(sg_checker *ck, const sg_problem *problem,
+                              const sg_strategy *strategy, const sg_knobs *knobs, int sms,
+                              sg_check_result *result_out)
+{
+    *result_out = (sg_check_result){0};
+    const int32_t had = ck->built_room;
+    ck->ranks = problem->ranks;
+    SG_ROOM(ck, built, built_room, problem->ranks);
+    if (ck->built_room > had)
+        memset(&ck->built[had], 0, (size_t)(ck->built_room - had) * sizeof *ck->built);
+    for (int r = 0; r < problem->ranks; r++) {
+        sg_sched *const s = &ck->built[r];
+        sg_sched_begin(s, problem, r);
+        strategy->build(problem, knobs, r, s);
+        const shingle_status status = sg_sched_seal(s);
+        if (status == SHINGLE_OK) continue;
+        snprintf(result_out->why, sizeof result_out->why, "%s", shingle_error());
+        return status;
+    }
+    return sg_check(ck, ck->built, problem->ranks, sms, result_out);
+}

@@ -1,0 +1,430 @@
+/* check_cells.c -- elements that nothing tells apart become one cell.
+ *
+ * Rows and columns of every buffer id are an axis.  An access cuts its axes where its area begins and
+ * ends.  A copy, a sum, a collective or a product couples axes: a cut of one is a cut of the other
+ * at the same distance.  Once no coupling adds a cut, every cell that is written comes from exactly
+ * one cell of each source, so what is proved for a cell is proved for each of its elements.
+ *
+ * Couplings with the same shift are held as one, over the range that spans them all; a cut too many
+ * costs a cell and is never wrong. */
+#include <string.h>
+
+#include "core/check_state.h"
+
+static const int64_t most_positions = INT64_C(1) << 28; /* of all axes together: 32 MiB of cuts */
+static const int64_t most_cells = INT64_C(1) << 27;     /* 1.6 GiB of values and writers */
+
+/* ---- Cuts -------------------------------------------------------------------------------------------- */
+
+static void set_cut(sg_checker *ck, int axis, int64_t at)
+{
+    ck->cuts[ck->axis[axis].word0 + (at >> 6)] |= UINT64_C(1) << (at & 63);
+}
+
+shingle_status sg_check_axes(sg_checker *ck)
+{
+    memset(ck->axis, 0, sizeof ck->axis);
+    for (int r = 0; r < ck->ranks; r++) {
+        for (int b = 0; b < ck->sched[r].bufs; b++) {
+            const sg_buf *const buf = &ck->sched[r].buf[b];
+            ck->axis[2 * b].extent = sg_max(ck->axis[2 * b].extent, buf->rows);
+            ck->axis[2 * b + 1].extent = sg_max(ck->axis[2 * b + 1].extent, buf->cols);
+        }
+    }
+    int64_t words = 0;
+    for (int i = 0; i < SG_AXES; i++) {
+        ck->axis[i].word0 = words;
+        ck->axis[i].words = ck->axis[i].extent / 64 + 1;
+        words += ck->axis[i].words + 1; /* one more, so that 64 bits can be read from any bit on */
+        if (words > most_positions / 64)
+            return sg_fail(SHINGLE_EUNSUPPORTED, "the matrices are too long to be checked");
+    }
+    SG_ROOM(ck, cuts, cut_room, words);
+    SG_ROOM(ck, before, before_room, words);
+    memset(ck->cuts, 0, (size_t)words * sizeof *ck->cuts);
+    for (int r = 0; r < ck->ranks; r++) {
+        for (int b = 0; b < ck->sched[r].bufs; b++) {
+            set_cut(ck, 2 * b, ck->sched[r].buf[b].rows);
+            set_cut(ck, 2 * b + 1, ck->sched[r].buf[b].cols);
+        }
+    }
+    for (int i = 0; i < SG_AXES; i++) set_cut(ck, i, 0);
+
+    ck->couplings = 0;
+    SG_ROOM(ck, coupled, coupled_room, 64);
+    ck->coupled_mask = 63;
+    memset(ck->coupled, 0xff, 64 * sizeof *ck->coupled);
+    return SHINGLE_OK;
+}
+
+void sg_check_cut(sg_checker *ck, const sg_record *a)
+{
+    for (int i = 0; i < 2; i++) {
+        set_cut(ck, 2 * a->buf + i, a->at[2 * i]);
+        set_cut(ck, 2 * a->buf + i, (int64_t)a->at[2 * i] + a->at[2 * i + 1]);
+    }
+}
+
+/* ---- Couplings ---------------------------------------------------------------------------------------- */
+
+static uint32_t slot_of(const sg_checker *ck, int one, int other, int64_t shift)
+{
+    const uint64_t key = (uint64_t)shift * 2048 + (uint64_t)(one * SG_AXES + other);
+    return (uint32_t)sg_mix(key) & ck->coupled_mask;
+}
+
+static shingle_status more_slots(sg_checker *ck)
+{
+    const int64_t slots = 4 * ((int64_t)ck->coupled_mask + 1);
+    SG_ROOM(ck, coupled, coupled_room, slots);
+    ck->coupled_mask = (uint32_t)slots - 1;
+    memset(ck->coupled, 0xff, (size_t)slots * sizeof *ck->coupled);
+    for (int32_t i = 0; i < ck->couplings; i++) {
+        const sg_coupling *const c = &ck->coupling[i];
+        uint32_t slot = slot_of(ck, c->one, c->other, c->shift);
+        while (ck->coupled[slot] >= 0) slot = (slot + 1) & ck->coupled_mask;
+        ck->coupled[slot] = i;
+    }
+    return SHINGLE_OK;
+}
+
+/* Positions [low, high] of ONE go with those SHIFT further on of OTHER. */
+static shingle_status couple(sg_checker *ck, int one, int other, int64_t low, int64_t high,
+                             int64_t shift)
+{
+    if (one > other) return couple(ck, other, one, low + shift, high + shift, -shift);
+    if (high - low < 2 || (one == other && shift == 0)) return SHINGLE_OK;
+    uint32_t slot = slot_of(ck, one, other, shift);
+    for (; ck->coupled[slot] >= 0; slot = (slot + 1) & ck->coupled_mask) {
+        sg_coupling *const c = &ck->coupling[ck->coupled[slot]];
+        if (c->one != one || c->other != other || c->shift != shift) continue;
+        c->low = sg_min(c->low, low);
+        c->high = sg_max(c->high, high);
+        return SHINGLE_OK;
+    }
+    SG_ROOM(ck, coupling, coupling_room, ck->couplings + 1);
+    ck->coupling[ck->couplings] = (sg_coupling){one, other, shift, low, high};
+    ck->coupled[slot] = ck->couplings++;
+    return 2 * (int64_t)ck->couplings > ck->coupled_mask ? more_slots(ck) : SHINGLE_OK;
+}
+
+shingle_status sg_check_couple(sg_checker *ck, const sg_record *one, int one_axis,
+                               const sg_record *other, int other_axis)
+{
+    const int32_t low = one->at[2 * one_axis];
+    return couple(ck, 2 * one->buf + one_axis, 2 * other->buf + other_axis, low,
+                  (int64_t)low + one->at[2 * one_axis + 1],
+                  (int64_t)other->at[2 * other_axis] - low);
+}
+
+/* Rows that A, B and C have in common by what a product is. */
+static shingle_status couple_tensors(sg_checker *ck)
+{
+    const sg_problem *const p = ck->problem;
+    SG_TRY(couple(ck, 2 * SG_A + 1, 2 * SG_B + 1, 0, p->k, 0));
+    SG_TRY(couple(ck, 2 * SG_B, 2 * SG_C + 1, 0, p->n, 0));
+    SG_TRY(couple(ck, 2 * SG_C + 1, 2 * SG_BIAS + 1, 0, p->n, 0));
+    const bool gather = sg_problem_in(p) == SG_IN_GATHER;
+    if (!gather && sg_problem_out(p) != SG_OUT_SCATTER)
+        return couple(ck, 2 * SG_A, 2 * SG_C, 0, p->m, 0);
+    const int owned = gather ? 2 * SG_A : 2 * SG_C;
+    const int whole = gather ? 2 * SG_C : 2 * SG_A;
+    for (int32_t i = 0; i < p->segment_count; i++) {
+        const sg_segment *const g = &p->segments[i];
+        SG_TRY(couple(ck, owned, whole, g->own_row, g->own_row + g->rows, g->row0 - g->own_row));
+    }
+    return SHINGLE_OK;
+}
+
+/* 64 bits from bit AT on. */
+static uint64_t bits_at(const uint64_t *bits, int64_t at)
+{
+    const int shift = (int)(at & 63);
+    const uint64_t low = bits[at >> 6] >> shift;
+    return shift ? low | bits[(at >> 6) + 1] << (64 - shift) : low;
+}
+
+static void or_bits(uint64_t *bits, int64_t at, uint64_t more)
+{
+    const int shift = (int)(at & 63);
+    bits[at >> 6] |= more << shift;
+    if (shift) bits[(at >> 6) + 1] |= more >> (64 - shift);
+}
+
+static void spread(sg_checker *ck, const sg_coupling *c)
+{
+    uint64_t *const one = &ck->cuts[ck->axis[c->one].word0];
+    uint64_t *const other = &ck->cuts[ck->axis[c->other].word0];
+    for (int64_t at = c->low; at <= c->high; at += 64) {
+        const int64_t left = c->high - at + 1;
+        const uint64_t mask = left < 64 ? (UINT64_C(1) << left) - 1 : ~UINT64_C(0);
+        const uint64_t a = bits_at(one, at) & mask;
+        const uint64_t b = bits_at(other, at + c->shift) & mask;
+        if (a == b) continue;
+        if (a != (a | b)) {
+            or_bits(one, at, b);
+            ck->axis[c->one].changes = true;
+        }
+        if (b != (a | b)) {
+            or_bits(other, at + c->shift, a);
+            ck->axis[c->other].changes = true;
+        }
+    }
+}
+
+static void spread_all(sg_checker *ck)
+{
+    for (int i = 0; i < SG_AXES; i++) ck->axis[i].changed = true;
+    for (bool again = true; again;) {
+        for (int i = 0; i < SG_AXES; i++) ck->axis[i].changes = false;
+        for (int32_t i = 0; i < ck->couplings; i++) {
+            const sg_coupling *const c = &ck->coupling[i];
+            const sg_axis *const one = &ck->axis[c->one];
+            const sg_axis *const other = &ck->axis[c->other];
+            if (one->changed || other->changed || one->changes || other->changes) spread(ck, c);
+        }
+        again = false;
+        for (int i = 0; i < SG_AXES; i++) {
+            ck->axis[i].changed = ck->axis[i].changes;
+            again |= ck->axis[i].changes;
+        }
+    }
+}
+
+/* ---- Cells --------------------------------------------------------------------------------------------- */
+
+/* Numbers the cells of every axis. */
+static shingle_status number(sg_checker *ck)
+{
+    ck->places = 0;
+    for (int i = 0; i < SG_AXES; i++) {
+        sg_axis *const axis = &ck->axis[i];
+        int32_t cuts = 0;
+        for (int64_t w = axis->word0; w < axis->word0 + axis->words; w++) {
+            ck->before[w] = cuts;
+            cuts += __builtin_popcountll(ck->cuts[w]);
+        }
+        SG_ROOM(ck, place, place_room, (int64_t)ck->places + cuts);
+        axis->place0 = ck->places;
+        axis->cells = cuts - 1;
+        for (int64_t w = 0; w < axis->words; w++)
+            for (uint64_t bits = ck->cuts[axis->word0 + w]; bits != 0; bits &= bits - 1)
+                ck->place[ck->places++] = (int32_t)(64 * w + __builtin_ctzll(bits));
+    }
+    return SHINGLE_OK;
+}
+
+/* Cells in front of position AT, which is a cut. */
+static int32_t cells_before(const sg_checker *ck, int axis, int64_t at)
+{
+    const int64_t word = ck->axis[axis].word0 + (at >> 6);
+    const uint64_t mask = (UINT64_C(1) << (at & 63)) - 1;
+    return ck->before[word] + __builtin_popcountll(ck->cuts[word] & mask);
+}
+
+static shingle_status lay_out(sg_checker *ck)
+{
+    int64_t cells = 0;
+    SG_ROOM(ck, grid, grid_room, (int64_t)ck->ranks * SG_MAX_BUFS);
+    for (int r = 0; r < ck->ranks; r++) {
+        for (int b = 0; b < ck->sched[r].bufs; b++) {
+            const sg_buf *const buf = &ck->sched[r].buf[b];
+            sg_grid *const grid = &ck->grid[r * SG_MAX_BUFS + b];
+            grid->cell0 = cells;
+            grid->rows = cells_before(ck, 2 * b, buf->rows);
+            grid->cols = cells_before(ck, 2 * b + 1, buf->cols);
+            cells += (int64_t)grid->rows * grid->cols;
+        }
+    }
+    if (cells > most_cells)
+        return sg_fail(SHINGLE_EUNSUPPORTED, "%lld cells are too many to be checked",
+                       (long long)cells);
+    ck->cells = cells;
+    SG_ROOM(ck, value, value_room, cells);
+    SG_ROOM(ck, writer, writer_room, cells);
+    memset(ck->writer, 0, (size_t)cells * sizeof *ck->writer);
+    if (ck->in_place) {
+        SG_ROOM(ck, seen, seen_room, cells);
+        memset(ck->seen, 0, (size_t)cells);
+    }
+    return SHINGLE_OK;
+}
+
+shingle_status sg_check_cells(sg_checker *ck)
+{
+    SG_TRY(couple_tensors(ck));
+    spread_all(ck);
+    SG_TRY(number(ck));
+    SG_TRY(lay_out(ck));
+    int64_t most = 1;
+    for (int32_t i = 0; i < ck->records; i++) {
+        sg_record *const r = &ck->record[i];
+        if (!sg_check_is_area(r)) continue;
+        for (int a = 0; a < 2; a++) {
+            const int axis = 2 * r->buf + a;
+            const int64_t end = (int64_t)r->at[2 * a] + r->at[2 * a + 1];
+            const int32_t first = cells_before(ck, axis, r->at[2 * a]);
+            r->at[2 * a] = first;
+            r->at[2 * a + 1] = cells_before(ck, axis, end) - first;
+        }
+        r->celled = true;
+        most = sg_max(most, (int64_t)r->at[1] * r->at[3]);
+    }
+    SG_ROOM(ck, sum, sum_room, most);
+    return SHINGLE_OK;
+}
+
+/* ---- Inputs and outputs ---------------------------------------------------------------------------------- */
+
+enum { MIX_A = 1, MIX_B, MIX_BIAS };
+
+/* The value of an element: of A by its rank and row (its product row where A is gathered: all ranks
+ * then hold rows of one matrix), of B by its rank, of a bias by its rank where every rank has its
+ * own columns. */
+static uint64_t input(uint64_t what, int64_t rank, int64_t row, int64_t col)
+{
+    return sg_mix(what << 60 ^ (uint64_t)rank << 48 ^ sg_mix((uint64_t)row << 32 ^ (uint64_t)col));
+}
+
+static uint64_t bias_at(const sg_checker *ck, int rank, int64_t col)
+{
+    if (!ck->problem->bias) return 0;
+    return input(MIX_BIAS, sg_problem_out(ck->problem) == SG_OUT_NONE ? rank : 0, 0, col);
+}
+
+static int64_t product_row(const sg_problem *p, int32_t *segment, int64_t own_row)
+{
+    while (p->segments[*segment].own_row + p->segments[*segment].rows <= own_row)
+        *segment = p->segments[*segment].next;
+    return p->segments[*segment].row0 + own_row - p->segments[*segment].own_row;
+}
+
+static void fill_a(sg_checker *ck, int rank)
+{
+    const sg_problem *const p = ck->problem;
+    const bool gather = sg_problem_in(p) == SG_IN_GATHER;
+    const sg_grid *const grid = &ck->grid[rank * SG_MAX_BUFS + SG_A];
+    int32_t segment = p->share[rank].first;
+    for (int32_t i = 0; i < grid->rows; i++) {
+        const int64_t own_row = sg_check_place(ck, 2 * SG_A, i);
+        const int64_t row = gather ? product_row(p, &segment, own_row) : own_row;
+        uint64_t *const value = &ck->value[grid->cell0 + (int64_t)i * grid->cols];
+        for (int32_t x = 0; x < grid->cols; x++)
+            value[x] = input(MIX_A, gather ? 0 : rank, row, sg_check_place(ck, 2 * SG_A + 1, x));
+    }
+}
+
+shingle_status sg_check_inputs(sg_checker *ck)
+{
+    for (int r = 0; r < ck->ranks; r++) {
+        const sg_grid *const grid = &ck->grid[r * SG_MAX_BUFS];
+        fill_a(ck, r);
+        for (int32_t j = 0; j < grid[SG_B].rows; j++)
+            for (int32_t x = 0; x < grid[SG_B].cols; x++)
+                ck->value[grid[SG_B].cell0 + (int64_t)j * grid[SG_B].cols + x] =
+                    input(MIX_B, r, sg_check_place(ck, 2 * SG_B, j),
+                          sg_check_place(ck, 2 * SG_B + 1, x));
+        for (int32_t j = 0; j < grid[SG_BIAS].rows * grid[SG_BIAS].cols; j++)
+            ck->value[grid[SG_BIAS].cell0 + j] =
+                bias_at(ck, r, sg_check_place(ck, 2 * SG_BIAS + 1, j));
+        const int inputs[] = {SG_A, SG_B, SG_BIAS};
+        for (int i = 0; i < 3; i++) {
+            const sg_grid *const g = &grid[inputs[i]];
+            for (int64_t c = 0; c < (int64_t)g->rows * g->cols; c++)
+                ck->writer[g->cell0 + c] = SG_INPUT;
+        }
+    }
+    return SHINGLE_OK;
+}
+
+/* Adds A * B^T of RANK, rows and columns of C's cells, to TABLE.  Without a gather a row of C is a
+ * row of A of every rank; with one, PRODUCT_A holds the rows as the product counts them. */
+static void add_product(const sg_checker *ck, int rank, const uint64_t *product_a, int32_t rows,
+                        uint64_t *table)
+{
+    const sg_grid *const b = &ck->grid[rank * SG_MAX_BUFS + SG_B];
+    for (int32_t i = 0; i < rows; i++) {
+        const uint64_t *const x = &product_a[(int64_t)i * b->cols];
+        for (int32_t j = 0; j < b->rows; j++) {
+            const uint64_t *const y = &ck->value[b->cell0 + (int64_t)j * b->cols];
+            uint64_t sum = 0;
+            for (int32_t k = 0; k < b->cols; k++) sum += x[k] * y[k];
+            table[(int64_t)i * b->rows + j] += sum;
+        }
+    }
+}
+
+/* Cells of rows of C on RANK against TABLE, whose rows are product rows. */
+static shingle_status compare(sg_checker *ck, int rank, const uint64_t *table)
+{
+    const sg_problem *const p = ck->problem;
+    const sg_grid *const c = &ck->grid[rank * SG_MAX_BUFS + SG_C];
+    const bool scatter = sg_problem_out(p) == SG_OUT_SCATTER;
+    const bool finish = sg_problem_has_epilogue(p);
+    int32_t segment = p->share[rank].first;
+    uint32_t last = SG_NO_WRITER;
+    for (int32_t i = 0; i < c->rows; i++) {
+        const int64_t at = sg_check_place(ck, 2 * SG_C, i);
+        const int32_t row =
+            scatter ? cells_before(ck, 2 * SG_A, product_row(p, &segment, at)) : i;
+        for (int32_t j = 0; j < c->cols; j++) {
+            const int64_t cell = c->cell0 + (int64_t)i * c->cols + j;
+            const uint32_t writer = ck->writer[cell];
+            uint64_t want = table[(int64_t)row * c->cols + j];
+            const int64_t col = sg_check_place(ck, 2 * SG_C + 1, j);
+            if (finish) want = sg_check_finish(want, bias_at(ck, rank, col));
+            if (writer == SG_NO_WRITER)
+                return sg_check_violation(ck, -1, -1, "rank %d: nobody stores C row %lld, col %lld",
+                                          rank, (long long)at, (long long)col);
+            const int32_t event = (int32_t)(writer - SG_FIRST_WRITER);
+            if (ck->value[cell] != want)
+                return sg_check_violation(ck, event, -1,
+                                          "stores a wrong value: C of rank %d, row %lld, col %lld",
+                                          rank, (long long)at, (long long)col);
+            if (writer != last && !sg_check_ordered(ck, rank, -1, -1, event))
+                return sg_check_violation(
+                    ck, event, -1, "its store to C of rank %d, row %lld, col %lld is not awaited "
+                    "before that rank's end", rank, (long long)at, (long long)col);
+            last = writer;
+        }
+    }
+    return SHINGLE_OK;
+}
+
+/* Rows of A as the product counts them.  OUT has room for ROWS x (cells of k). */
+static void product_rows(const sg_checker *ck, int rank, int32_t rows, uint64_t *out)
+{
+    const bool gather = sg_problem_in(ck->problem) == SG_IN_GATHER;
+    const sg_grid *const a = &ck->grid[rank * SG_MAX_BUFS + SG_A];
+    if (!gather) {
+        memcpy(out, &ck->value[a->cell0], (size_t)rows * (size_t)a->cols * sizeof *out);
+        return;
+    }
+    for (int32_t i = 0; i < rows; i++)
+        for (int32_t x = 0; x < a->cols; x++)
+            out[(int64_t)i * a->cols + x] = input(MIX_A, 0, sg_check_place(ck, 2 * SG_C, i),
+                                                  sg_check_place(ck, 2 * SG_A + 1, x));
+}
+
+shingle_status sg_check_outputs(sg_checker *ck)
+{
+    const bool gather = sg_problem_in(ck->problem) == SG_IN_GATHER;
+    const bool sums = sg_problem_out(ck->problem) != SG_OUT_NONE;
+    const int row_axis = gather ? 2 * SG_C : 2 * SG_A;
+    const int32_t rows = cells_before(ck, row_axis, ck->problem->m);
+    const int32_t depth = cells_before(ck, 2 * SG_A + 1, ck->problem->k);
+    const int32_t cols = cells_before(ck, 2 * SG_B, ck->problem->n);
+    const int64_t a_cells = (int64_t)rows * depth;
+    const int64_t c_cells = (int64_t)rows * cols;
+    SG_ROOM(ck, product_a, product_a_room, a_cells + c_cells);
+    uint64_t *const table = ck->product_a + a_cells;
+    if (gather) product_rows(ck, 0, rows, ck->product_a);
+    for (int r = 0; r < ck->ranks; r++) {
+        if (r == 0 || !sums) memset(table, 0, (size_t)c_cells * sizeof *table);
+        if (!gather) product_rows(ck, r, rows, ck->product_a);
+        add_product(ck, r, ck->product_a, rows, table);
+        if (!sums) SG_TRY(compare(ck, r, table));
+    }
+    for (int r = 0; r < ck->ranks && sums; r++) SG_TRY(compare(ck, r, table));
+    return SHINGLE_OK;
+}

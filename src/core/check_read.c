@@ -1,0 +1,437 @@
+/* check_read.c -- decodes every step of every rank once, through sg_step_access, into records; keeps
+ * the rules that need no run: tables of buffers, areas, gate, leave, hello, done, halves; and links
+ * raises and waits to flags. */
+#include <string.h>
+
+#include "core/check_state.h"
+
+/* ---- Tables of buffers ------------------------------------------------------------------------------ */
+
+static int64_t buf_bytes(const sg_sched *s, int buf)
+{
+    return s->buf[buf].rows * s->buf[buf].cols * sg_sched_element_bytes(s, buf);
+}
+
+/* Buffers of an arena lie inside it and nowhere over each other. */
+static shingle_status check_places(sg_checker *ck, const sg_sched *s)
+{
+    for (int i = SG_USER_BUFS; i < s->bufs; i++) {
+        const sg_buf *const one = &s->buf[i];
+        const int64_t end = one->offset + buf_bytes(s, i);
+        if (one->arena == SG_USER || one->arena >= SG_ARENAS)
+            return sg_check_violation(ck, -1, -1, "rank %d: %s has no arena", s->rank, one->name);
+        if (one->offset < 0 || end > s->arena_bytes[one->arena])
+            return sg_check_violation(ck, -1, -1, "rank %d: %s lies outside its arena", s->rank,
+                                      one->name);
+        for (int j = SG_USER_BUFS; j < i; j++) {
+            const sg_buf *const other = &s->buf[j];
+            if (other->arena == one->arena && one->offset < other->offset + buf_bytes(s, j) &&
+                other->offset < end)
+                return sg_check_violation(ck, -1, -1, "rank %d: %s lies over %s", s->rank,
+                                          one->name, other->name);
+        }
+    }
+    return SHINGLE_OK;
+}
+
+static shingle_status check_tensors(sg_checker *ck, const sg_sched *s)
+{
+    const sg_problem *const p = ck->problem;
+    const int64_t rows[] = {sg_problem_a_rows(p, s->rank), p->n, sg_problem_c_rows(p, s->rank)};
+    const int64_t cols[] = {p->k, p->k, p->n};
+    for (int i = 0; i < 3; i++)
+        if (s->buf[i].rows != rows[i] || s->buf[i].cols != cols[i] || s->buf[i].arena != SG_USER)
+            return sg_check_violation(ck, -1, -1, "rank %d: %s is not as large as the problem says",
+                                      s->rank, s->buf[i].name);
+    return SHINGLE_OK;
+}
+
+/* Peers find SYM buffers where their own are. */
+static shingle_status check_sym(sg_checker *ck, const sg_sched *s)
+{
+    const sg_sched *const first = &ck->sched[0];
+    for (int i = SG_USER_BUFS; i < SG_MAX_BUFS; i++) {
+        const bool here = i < s->bufs && s->buf[i].arena == SG_SYM;
+        const bool there = i < first->bufs && first->buf[i].arena == SG_SYM;
+        if (!here && !there) continue;
+        const sg_buf *const a = &s->buf[i];
+        const sg_buf *const b = &first->buf[i];
+        if (here != there || a->rows != b->rows || a->cols != b->cols || a->wide != b->wide ||
+            a->offset != b->offset || a->engine != b->engine)
+            return sg_check_violation(ck, -1, -1, "rank %d: SYM buffer %s is not as on rank 0",
+                                      s->rank, here ? a->name : b->name);
+        if (a->engine && !s->baked)
+            return sg_check_violation(ck, -1, -1, "rank %d: %s has a fixed address, but the half "
+                                      "may change", s->rank, a->name);
+        if (s->baked != first->baked)
+            return sg_check_violation(ck, -1, -1, "ranks 0 and %d may use different halves of the "
+                                      "workspace", s->rank);
+    }
+    return SHINGLE_OK;
+}
+
+/* ---- Accesses ------------------------------------------------------------------------------------------ */
+
+typedef struct reading {
+    sg_checker *ck;
+    const sg_sched *s;
+    const sg_step *step;
+    int32_t event;
+    bool shares; /* memory with peers: this rank's steps do */
+    shingle_status status;
+} reading;
+
+/* Rules of one area.  RECORD is its number. */
+static shingle_status check_area(reading *in, const sg_access *access, int32_t record)
+{
+    sg_checker *const ck = in->ck;
+    const sg_area *const a = &access->area;
+    const bool writes = access->what == SG_WRITES;
+    if (a->rank < 0 || a->rank >= ck->ranks || a->buf >= ck->sched[a->rank].bufs)
+        return sg_check_violation(ck, in->event, record, "touches no buffer of any rank");
+    const sg_buf *const buf = &ck->sched[a->rank].buf[a->buf];
+    if (a->row0 < 0 || a->rows < 0 || a->col0 < 0 || a->cols < 0 ||
+        (int64_t)a->row0 + a->rows > buf->rows || (int64_t)a->col0 + a->cols > buf->cols)
+        return sg_check_violation(ck, in->event, record, "outside its buffer of %lld x %lld",
+                                  (long long)buf->rows, (long long)buf->cols);
+    const bool away = a->rank != in->s->rank;
+    if (writes && (a->buf == SG_A || a->buf == SG_B || a->buf == SG_BIAS))
+        return sg_check_violation(ck, in->event, record, "stores into an input");
+    if (away && !writes)
+        return sg_check_violation(ck, in->event, record, "reads a peer's memory");
+    if (away && buf->arena != SG_SYM && buf->arena != SG_USER)
+        return sg_check_violation(ck, in->event, record, "stores where peers cannot reach");
+    if (!away && buf->arena != SG_SYM) return SHINGLE_OK;
+
+    in->shares = true;
+    if (!in->step->gate)
+        return sg_check_violation(ck, in->event, record, "shared memory without the gate");
+    if (away && buf->arena == SG_USER && (!a->leave || !in->s->buf[a->buf].reach))
+        return sg_check_violation(ck, in->event, record, "stores without that rank's leave");
+    const bool fixed = in->step->kind == SG_COLL ||
+                       (in->step->kind == SG_COPY && in->step->u.copy.engine == SG_BY_ENGINE);
+    if (fixed && buf->arena == SG_SYM && !in->s->baked)
+        return sg_check_violation(ck, in->event, record,
+                                  "an engine uses a fixed half, the run may use the other");
+    return SHINGLE_OK;
+}
+
+/* Widens the range of flags of one rank in one rank's memory. */
+static shingle_status see_flags(reading *in, const sg_access *access, int32_t record)
+{
+    sg_checker *const ck = in->ck;
+    const struct sg_flags f = access->flags;
+    if (access->peer < 0 || access->peer >= ck->ranks)
+        return sg_check_violation(ck, in->event, record, "rank %d is none of %d", access->peer,
+                                  ck->ranks);
+    const bool raises = access->what == SG_RAISES;
+    const int at = raises ? access->peer : in->s->rank;
+    const int by = raises ? in->s->rank : access->peer;
+    const int64_t last = (int64_t)f.first + (int64_t)f.step * (f.count - 1);
+    if (f.count > 0 && (f.first < 0 || last < f.first || last >= in->s->flags))
+        return sg_check_violation(ck, in->event, record, "flag %d of rank %d; there are %d",
+                                  f.first, by, in->s->flags);
+    if (at != by) in->shares = true;
+    sg_pair *const pair = &ck->pair[at * ck->ranks + by];
+    if (f.count > 0) {
+        pair->low = sg_walk_min(pair->low, f.first);
+        if (last >= pair->high) pair->high = (int32_t)last + 1;
+    }
+    return SHINGLE_OK;
+}
+
+static shingle_status see_access(reading *in, const sg_access *access)
+{
+    sg_checker *const ck = in->ck;
+    SG_ROOM(ck, record, record_room, ck->records + 1);
+    const int32_t index = ck->records++;
+    sg_record *const r = &ck->record[index];
+    *r = (sg_record){.what = (uint8_t)access->what, .role = (uint8_t)access->role};
+    if (sg_check_is_area(r)) {
+        const sg_area *const a = &access->area;
+        r->buf = a->buf;
+        r->rank = a->rank;
+        r->at[0] = a->row0, r->at[1] = a->rows, r->at[2] = a->col0, r->at[3] = a->cols;
+        SG_TRY(check_area(in, access, index));
+        sg_check_cut(ck, r);
+        return SHINGLE_OK;
+    }
+    r->rank = access->peer;
+    r->at[0] = access->flags.first;
+    r->at[1] = access->flags.step;
+    r->at[2] = access->flags.count;
+    r->at[3] = access->counter;
+    if (r->what == SG_WAITS) ck->event[in->event].waits = true;
+    return see_flags(in, access, index);
+}
+
+static void see(void *context, const sg_access *access)
+{
+    reading *const in = context;
+    if (in->status == SHINGLE_OK) in->status = see_access(in, access);
+}
+
+/* ---- Shapes: what of one event has to fit, and is cut alike ---------------------------------------------- */
+
+/* Rows or columns of records ONE and OTHER. */
+static shingle_status fit(sg_checker *ck, int32_t event, int32_t one, int one_axis, int32_t other,
+                          int other_axis)
+{
+    const sg_record *const a = &ck->record[one];
+    const sg_record *const b = &ck->record[other];
+    if (a->at[2 * one_axis + 1] != b->at[2 * other_axis + 1])
+        return sg_check_violation(ck, event, one, "%d %s do not fit %d", a->at[2 * one_axis + 1],
+                                  one_axis ? "columns" : "rows", b->at[2 * other_axis + 1]);
+    return sg_check_couple(ck, a, one_axis, b, other_axis);
+}
+
+/* What a visit, copy or sum stores has one shape: that of its first store. */
+static shingle_status couple_event(sg_checker *ck, int32_t event)
+{
+    const sg_event *const e = &ck->event[event];
+    const int32_t end = e->record0 + e->records;
+    int32_t to = e->record0;
+    while (to < end && ck->record[to].role != SG_ROLE_DST) to++;
+    if (to == end) return SHINGLE_OK;
+    for (int32_t i = e->record0; i < end; i++) {
+        const sg_record *const r = &ck->record[i];
+        if (!sg_check_is_area(r) || i == to) continue;
+        if (r->role == SG_ROLE_A) {
+            SG_TRY(fit(ck, event, i, 0, to, 0));
+            SG_TRY(fit(ck, event, i, 1, i + 1, 1));
+        } else if (r->role == SG_ROLE_B) {
+            SG_TRY(fit(ck, event, i, 0, to, 1));
+        } else if (r->role == SG_ROLE_BIAS) {
+            SG_TRY(fit(ck, event, i, 1, to, 1));
+        } else {
+            SG_TRY(fit(ck, event, i, 0, to, 0));
+            SG_TRY(fit(ck, event, i, 1, to, 1));
+        }
+        const sg_buf *const a = &ck->sched[r->rank].buf[r->buf];
+        const sg_record *const d = &ck->record[to];
+        if (r->role == SG_ROLE_SRC && a->wide != ck->sched[d->rank].buf[d->buf].wide)
+            return sg_check_violation(ck, event, i, "a copy between f32 and the problem's type");
+    }
+    return SHINGLE_OK;
+}
+
+/* ---- Steps ------------------------------------------------------------------------------------------------ */
+
+static shingle_status new_event(reading *in, int32_t step, const sg_visit *visit, int32_t index)
+{
+    sg_checker *const ck = in->ck;
+    SG_ROOM(ck, event, event_room, ck->events + 1);
+    in->event = ck->events++;
+    bool final = in->step->kind == SG_REDUCE && in->step->u.reduce.final;
+    if (visit != NULL) final = in->s->patch[visit->patch].final;
+    ck->event[in->event] = (sg_event){.record0 = ck->records,
+                                      .step = step,
+                                      .visit = index,
+                                      .rank = (int16_t)in->s->rank,
+                                      .final = final};
+    sg_step_access(in->s, step, visit, see, in);
+    ck->event[in->event].records = ck->records - ck->event[in->event].record0;
+    SG_TRY(in->status);
+    return in->step->kind == SG_COLL ? SHINGLE_OK : couple_event(ck, in->event);
+}
+
+static shingle_status read_step(reading *in, int32_t index, sg_stage *stage)
+{
+    sg_checker *const ck = in->ck;
+    const sg_step *const step = in->step = &in->s->step[index];
+    stage->event0 = ck->events;
+    if (step->kind == SG_GEMM) {
+        const sg_launch *const l = &step->u.launch;
+        int32_t visits = 0;
+        for (int32_t p = l->patch0; p < l->patch0 + l->patches; p++) {
+            const int32_t count = sg_sched_patch_visits(in->s, l, p);
+            for (int32_t i = 0; i < count; i++) {
+                sg_visit visit;
+                sg_sched_patch_visit(in->s, l, p, i, &visit);
+                SG_TRY(new_event(in, index, &visit, visits++));
+            }
+        }
+        if (visits != l->visits)
+            return sg_check_violation(ck, -1, -1, "rank %d, step %d: %d visits, sealed with %d",
+                                      in->s->rank, index, visits, l->visits);
+        ck->result->visits += visits;
+    } else {
+        SG_TRY(new_event(in, index, NULL, -1));
+        if (step->kind == SG_COLL) {
+            if (step->u.coll.seq + 1 > ck->colls) ck->colls = step->u.coll.seq + 1;
+            ck->in_place |= step->u.coll.kind == SG_ALL_REDUCE;
+        }
+    }
+    stage = sg_check_stage(ck, in->s->rank, index);
+    stage->events = ck->events - stage->event0;
+    return SHINGLE_OK;
+}
+
+/* Every raiser of a flag counts in the same word, and there are as many as that word expects. */
+static shingle_status check_counters(sg_checker *ck, const sg_sched *s)
+{
+    if (s->counters == 0) return SHINGLE_OK;
+    SG_ROOM(ck, counts, counts_room, s->counters);
+    memset(ck->counts, 0, (size_t)s->counters * sizeof *ck->counts);
+    const sg_stage *const first = sg_check_stage(ck, s->rank, 0);
+    for (int32_t e = first->event0; e < ck->events; e++) {
+        const int32_t end = ck->event[e].record0 + ck->event[e].records;
+        for (int32_t i = end - 1; i >= ck->event[e].record0; i--) {
+            const sg_record *const r = &ck->record[i];
+            if (r->what != SG_RAISES) break;
+            if (r->at[3] < 0) continue;
+            if (r->at[3] >= s->counters || r->at[2] != 1)
+                return sg_check_violation(ck, e, i, "raises through counter %d of %d", r->at[3],
+                                          s->counters);
+            ck->counts[r->at[3]]++;
+        }
+    }
+    for (int32_t i = 0; i < s->counters; i++)
+        if (ck->counts[i] != s->counter[i] && ck->counts[i] > 0)
+            return sg_check_violation(ck, -1, -1, "rank %d: counter %d expects %d raisers, %d come",
+                                      s->rank, i, s->counter[i], ck->counts[i]);
+    return SHINGLE_OK;
+}
+
+static shingle_status read_rank(sg_checker *ck, int rank, bool *shares)
+{
+    const sg_sched *const s = &ck->sched[rank];
+    reading in = {.ck = ck, .s = s};
+    if (s->rank != rank || s->problem != ck->problem)
+        return sg_check_violation(ck, -1, -1, "schedule %d is of rank %d", rank, s->rank);
+    SG_TRY(check_tensors(ck, s));
+    SG_TRY(check_places(ck, s));
+    SG_TRY(check_sym(ck, s));
+    ck->stage0[rank] = ck->stages;
+    SG_ROOM(ck, stage, stage_room, (int64_t)ck->stages + s->steps);
+    ck->stages += s->steps;
+    int32_t last[SG_MAX_LANES];
+    memset(last, 0xff, sizeof last);
+    for (int32_t i = 0; i < s->steps; i++) {
+        sg_stage *const stage = sg_check_stage(ck, rank, i);
+        const uint8_t lane = s->step[i].lane;
+        *stage = (sg_stage){.next = -1, .before = last[lane], .waiter = -1, .lane = lane};
+        if (last[lane] >= 0) sg_check_stage(ck, rank, last[lane])->next = i;
+        last[lane] = i;
+        for (int j = 0; j < 2; j++)
+            if (s->step[i].after[j] >= i)
+                return sg_check_violation(ck, -1, -1, "rank %d, step %d is after a later step",
+                                          rank, i);
+        SG_TRY(read_step(&in, i, stage));
+    }
+    if (s->steps > 0) SG_TRY(check_counters(ck, s));
+    sg_check_clocks(ck, rank);
+    *shares |= in.shares;
+    return SHINGLE_OK;
+}
+
+/* Memory is shared with peers in this run, so every rank says hello, by which the others see what it
+ * runs and that its tensors are there, and done, by which the gate of a later run opens. */
+static shingle_status check_protocol(sg_checker *ck)
+{
+    for (int r = 0; r < ck->ranks; r++) {
+        const sg_sched *const s = &ck->sched[r];
+        if (!s->hello) return sg_check_violation(ck, -1, -1, "rank %d says no hello", r);
+        if (!s->done) return sg_check_violation(ck, -1, -1, "rank %d says no done", r);
+        if (!s->peers) return sg_check_violation(ck, -1, -1, "rank %d has no part in the run", r);
+    }
+    return SHINGLE_OK;
+}
+
+shingle_status sg_check_read(sg_checker *ck)
+{
+    bool shares = false;
+    ck->records = ck->events = ck->stages = ck->colls = 0;
+    ck->in_place = false;
+    const int64_t pairs = (int64_t)ck->ranks * ck->ranks;
+    SG_ROOM(ck, stage0, stage0_room, ck->ranks);
+    SG_ROOM(ck, pair, pair_room, pairs);
+    for (int64_t i = 0; i < pairs; i++) ck->pair[i] = (sg_pair){.low = INT32_MAX};
+    for (int r = 0; r < ck->ranks; r++) SG_TRY(read_rank(ck, r, &shares));
+    return shares ? check_protocol(ck) : SHINGLE_OK;
+}
+
+/* ---- Flags ------------------------------------------------------------------------------------------------- */
+
+static shingle_status link_raise(sg_checker *ck, int32_t event, int32_t record)
+{
+    sg_record *const r = &ck->record[record];
+    for (int32_t i = 0; i < r->at[2]; i++) {
+        sg_flag *const f = &ck->flag[r->at[0] + i * r->at[1]];
+        const int32_t last = f->raiser >= 0 ? ck->link[f->raiser].what : -1;
+        if (f->raisers > 0 && (f->counter != r->at[3] || r->at[3] < 0))
+            return sg_check_violation(ck, event, record, "raises a flag of rank %d a second time",
+                                      r->rank);
+        if (last == event)
+            return sg_check_violation(ck, event, record, "raises a flag of rank %d twice", r->rank);
+        SG_ROOM(ck, link, link_room, ck->links + 1);
+        ck->link[ck->links] = (sg_link){event, f->raiser};
+        f->raiser = ck->links++;
+        f->raisers++;
+        f->counter = r->at[3];
+    }
+    return SHINGLE_OK;
+}
+
+/* A counter raises one flag, and all that its word expects. */
+static shingle_status check_raisers(sg_checker *ck)
+{
+    for (int32_t i = 0; i < ck->flags; i++) {
+        const sg_flag *const f = &ck->flag[i];
+        if (f->raisers == 0 || f->counter < 0) continue;
+        const int32_t event = ck->link[f->raiser].what;
+        const sg_sched *const s = &ck->sched[ck->event[event].rank];
+        if (s->counter[f->counter] != f->raisers)
+            return sg_check_violation(ck, event, -1, "raises a flag with %d raisers, counter %d "
+                                      "expects %d", f->raisers, f->counter,
+                                      s->counter[f->counter]);
+    }
+    return SHINGLE_OK;
+}
+
+shingle_status sg_check_link(sg_checker *ck)
+{
+    int64_t flags = 0;
+    for (int64_t i = 0; i < (int64_t)ck->ranks * ck->ranks; i++) {
+        if (ck->pair[i].low == INT32_MAX) continue;
+        ck->pair[i].first = flags;
+        flags += ck->pair[i].high - ck->pair[i].low;
+    }
+    SG_ROOM(ck, flag, flag_room, flags);
+    SG_ROOM(ck, found, found_room, flags);
+    ck->flags = (int32_t)flags;
+    ck->links = 0;
+    ck->search = 0;
+    for (int32_t i = 0; i < ck->flags; i++)
+        ck->flag[i] = (sg_flag){.counter = -1, .raiser = -1, .awaiting = -1, .waiter = -1};
+    for (int32_t e = 0; e < ck->events; e++) {
+        const sg_event *const event = &ck->event[e];
+        for (int32_t i = event->record0; i < event->record0 + event->records; i++) {
+            sg_record *const r = &ck->record[i];
+            if (sg_check_is_area(r)) continue;
+            const bool raises = r->what == SG_RAISES;
+            const int64_t at = raises ? r->rank : event->rank;
+            const int64_t by = raises ? event->rank : r->rank;
+            const sg_pair *const pair = &ck->pair[at * ck->ranks + by];
+            r->at[0] = (int32_t)(pair->first + r->at[0] - pair->low);
+            if (raises) SG_TRY(link_raise(ck, e, i));
+        }
+    }
+    SG_TRY(check_raisers(ck));
+    for (int32_t e = 0; e < ck->events; e++) {
+        const sg_event *const event = &ck->event[e];
+        for (int32_t i = event->record0; i < event->record0 + event->records && event->waits; i++) {
+            const sg_record *const r = &ck->record[i];
+            if (r->what != SG_WAITS) continue;
+            for (int32_t j = 0; j < r->at[2]; j++)
+                if (ck->flag[r->at[0] + j * r->at[1]].raisers == 0)
+                    return sg_check_violation(
+                        ck, e, i, "waits for a flag that nobody raises: flag %d of rank %d",
+                        r->at[0] + j * r->at[1] -
+                            (int32_t)ck->pair[event->rank * ck->ranks + r->rank].first +
+                            ck->pair[event->rank * ck->ranks + r->rank].low,
+                        r->rank);
+        }
+    }
+    return SHINGLE_OK;
+}

@@ -1,0 +1,437 @@
+/* check_run.c -- carries the schedules of all ranks out, once, over cells.
+ *
+ * Agents are lanes; each runs its steps in order, a launch visit after visit as if one block ran it:
+ * then any number of blocks in list order makes progress too.  An agent parks on a flag that is not
+ * complete, on a step named in `after`, and in a collective until all ranks are there.  Agents that
+ * are all parked are a deadlock.  Since every cell is written once and every read is proved to be
+ * ordered after its writer, every other interleaving computes the same. */
+#include <string.h>
+
+#include "core/check_state.h"
+
+/* ---- Reading and writing cells ---------------------------------------------------------------------------- */
+
+/* Every cell of RECORD is there for EVENT to read. */
+static shingle_status check_read(sg_checker *ck, int32_t event, int32_t record)
+{
+    const sg_record *const r = &ck->record[record];
+    const int rank = ck->event[event].rank;
+    const bool collective = r->role == SG_ROLE_SELF || r->role == SG_ROLE_PART;
+    uint32_t last = SG_INPUT;
+    for (int32_t i = 0; i < r->at[1]; i++) {
+        const int64_t cell = sg_check_cell(ck, r, i);
+        const uint32_t *const writer = &ck->writer[cell];
+        for (int32_t j = 0; j < r->at[3]; j++) {
+            if (writer[j] == last) continue;
+            last = writer[j];
+            if (last == SG_NO_WRITER)
+                return sg_check_violation(ck, event, record, "reads what nobody has stored yet");
+            if (last == SG_INPUT) continue;
+            if (!sg_check_ordered(ck, rank, event, record, (int32_t)(last - SG_FIRST_WRITER))) {
+                const sg_event *const w = &ck->event[last - SG_FIRST_WRITER];
+                return sg_check_violation(ck, event, record, "reads without waiting for the "
+                                          "writer, rank %d, step %d", w->rank, w->step);
+            }
+        }
+        if (ck->in_place && !collective) memset(&ck->seen[cell], 1, (size_t)r->at[3]);
+    }
+    return SHINGLE_OK;
+}
+
+/* Stores the event's sum, of the shape of RECORD. */
+static shingle_status store(sg_checker *ck, int32_t event, int32_t record)
+{
+    const sg_record *const r = &ck->record[record];
+    const uint32_t writer = SG_FIRST_WRITER + (uint32_t)event;
+    for (int32_t i = 0; i < r->at[1]; i++) {
+        const int64_t cell = sg_check_cell(ck, r, i);
+        for (int32_t j = 0; j < r->at[3]; j++) {
+            if (ck->writer[cell + j] != SG_NO_WRITER) {
+                const sg_event *const w = &ck->event[ck->writer[cell + j] - SG_FIRST_WRITER];
+                return sg_check_violation(ck, event, record, "stores what rank %d, step %d has "
+                                          "stored", w->rank, w->step);
+            }
+            ck->writer[cell + j] = writer;
+            ck->value[cell + j] = ck->sum[(int64_t)i * r->at[3] + j];
+        }
+    }
+    return SHINGLE_OK;
+}
+
+/* Adds the cells of RECORD to the sum. */
+static void add(sg_checker *ck, const sg_record *r)
+{
+    for (int32_t i = 0; i < r->at[1]; i++) {
+        const uint64_t *const value = &ck->value[sg_check_cell(ck, r, i)];
+        uint64_t *const sum = &ck->sum[(int64_t)i * r->at[3]];
+        for (int32_t j = 0; j < r->at[3]; j++) sum[j] += value[j];
+    }
+}
+
+static void multiply(sg_checker *ck, const sg_record *a, const sg_record *b)
+{
+    const int32_t cols = b->at[1];
+    for (int32_t i = 0; i < a->at[1]; i++) {
+        const uint64_t *const x = &ck->value[sg_check_cell(ck, a, i)];
+        for (int32_t j = 0; j < cols; j++) {
+            const uint64_t *const y = &ck->value[sg_check_cell(ck, b, j)];
+            uint64_t sum = 0;
+            for (int32_t k = 0; k < a->at[3]; k++) sum += x[k] * y[k];
+            ck->sum[(int64_t)i * cols + j] += sum;
+        }
+    }
+}
+
+/* ---- Events -------------------------------------------------------------------------------------------------- */
+
+static void wake(sg_checker *ck, int32_t *waiters)
+{
+    while (*waiters >= 0) {
+        const int32_t agent = *waiters;
+        *waiters = ck->agent[agent].next;
+        ck->queue[ck->queued++] = agent;
+    }
+}
+
+static shingle_status note_wait(sg_checker *ck, int32_t event, const sg_record *r)
+{
+    const int32_t step = ck->event[event].step;
+    for (int32_t j = 0; j < r->at[2]; j++) {
+        sg_flag *const f = &ck->flag[r->at[0] + j * r->at[1]];
+        f->mark = event + 1;
+        if (f->awaiting >= 0 && ck->link[f->awaiting].what == step) continue;
+        SG_ROOM(ck, link, link_room, ck->links + 1);
+        ck->link[ck->links] = (sg_link){step, f->awaiting};
+        f->awaiting = ck->links++;
+    }
+    return SHINGLE_OK;
+}
+
+static void raise_flags(sg_checker *ck, const sg_record *r)
+{
+    for (int32_t j = 0; j < r->at[2]; j++) {
+        sg_flag *const f = &ck->flag[r->at[0] + j * r->at[1]];
+        if (++f->raised == f->raisers) wake(ck, &f->waiter);
+    }
+}
+
+/* The sum is complete: what a final visit or reduce still does to it. */
+static void finish(sg_checker *ck, const sg_record *shape, const sg_record *bias)
+{
+    for (int32_t i = 0; i < shape->at[1]; i++)
+        for (int32_t j = 0; j < shape->at[3]; j++) {
+            uint64_t *const sum = &ck->sum[(int64_t)i * shape->at[3] + j];
+            *sum = sg_check_finish(*sum, bias ? ck->value[sg_check_cell(ck, bias, 0) + j] : 0);
+        }
+}
+
+/* All flags that EVENT awaits are complete. */
+static shingle_status carry_out(sg_checker *ck, int32_t event)
+{
+    const sg_event *const e = &ck->event[event];
+    const sg_record *bias = NULL;
+    bool open = e->final && sg_problem_has_epilogue(ck->problem);
+    const int32_t end = e->record0 + e->records;
+    int32_t to = e->record0;
+    while (to < end && ck->record[to].role != SG_ROLE_DST) to++;
+    if (to < end)
+        memset(ck->sum, 0,
+               (size_t)ck->record[to].at[1] * (size_t)ck->record[to].at[3] * sizeof *ck->sum);
+    for (int32_t i = e->record0; i < end; i++) {
+        const sg_record *const r = &ck->record[i];
+        if (r->what == SG_WAITS) SG_TRY(note_wait(ck, event, r));
+        if (r->what == SG_RAISES) raise_flags(ck, r);
+        if (r->what == SG_READS) {
+            SG_TRY(check_read(ck, event, i));
+            if (to == end) continue;
+            if (r->role == SG_ROLE_B) multiply(ck, r - 1, r);
+            if (r->role == SG_ROLE_ADDEND || r->role == SG_ROLE_SRC) add(ck, r);
+            if (r->role == SG_ROLE_BIAS) bias = r;
+        }
+        if (r->what == SG_WRITES) {
+            if (open) finish(ck, r, bias);
+            open = false;
+            SG_TRY(store(ck, event, i));
+        }
+    }
+    return SHINGLE_OK;
+}
+
+/* ---- Collectives ---------------------------------------------------------------------------------------------- */
+
+static int coll_kind(const sg_checker *ck, int32_t event)
+{
+    return ck->sched[ck->event[event].rank].step[ck->event[event].step].u.coll.kind;
+}
+
+/* The record of the own area, or the part of rank PART (parts stand side by side); -1 if there is
+ * none. */
+static int32_t coll_record(const sg_checker *ck, int32_t event, sg_role role, int part)
+{
+    const sg_event *const e = &ck->event[event];
+    const int32_t end = e->record0 + e->records;
+    int32_t i = e->record0;
+    while (i < end && ck->record[i].role != role) i++;
+    return i + part < end && ck->record[i + part].role == role ? i + part : -1;
+}
+
+/* Does a collective of KIND move between the own area of rank R and the part of rank Q there?  Sets
+ * both records: the own area is of one rank, the part of the other. */
+static void coll_edge(const sg_checker *ck, const int32_t *events, int kind, int r, int q,
+                      int32_t *self_out, int32_t *part_out)
+{
+    if (kind == SG_ALL_GATHER) { /* q sends, r receives */
+        *self_out = coll_record(ck, events[q], SG_ROLE_SELF, 0);
+        *part_out = coll_record(ck, events[r], SG_ROLE_PART, q);
+    } else if (kind == SG_REDUCE_SCATTER) {
+        *self_out = coll_record(ck, events[r], SG_ROLE_SELF, 0);
+        *part_out = coll_record(ck, events[q], SG_ROLE_PART, r);
+    } else {
+        *self_out = coll_record(ck, events[r], SG_ROLE_SELF, 0);
+        *part_out = coll_record(ck, events[q], SG_ROLE_SELF, 0);
+    }
+}
+
+static shingle_status match(sg_checker *ck, int32_t seq)
+{
+    const int32_t *const events = &ck->arrival[(int64_t)seq * ck->ranks];
+    for (int r = 0; r < ck->ranks; r++) {
+        if (events[r] < 0)
+            return sg_check_violation(ck, -1, -1, "rank %d has no collective %d", r, seq);
+        if (coll_kind(ck, events[r]) != coll_kind(ck, events[0]))
+            return sg_check_violation(ck, events[r], -1, "collective %d is another on rank 0", seq);
+    }
+    const int kind = coll_kind(ck, events[0]);
+    for (int r = 0; r < ck->ranks; r++) {
+        for (int q = 0; q < ck->ranks; q++) {
+            int32_t self = -1;
+            int32_t part = -1;
+            coll_edge(ck, events, kind, r, q, &self, &part);
+            if (self < 0 || part < 0)
+                return sg_check_violation(ck, events[r], -1, "has no area for rank %d", q);
+            for (int a = 0; a < 2; a++) {
+                if (ck->record[self].at[2 * a + 1] != ck->record[part].at[2 * a + 1])
+                    return sg_check_violation(ck, events[r], part, "%d %s do not fit %d of rank %d",
+                                              ck->record[part].at[2 * a + 1],
+                                              a ? "columns" : "rows",
+                                              ck->record[self].at[2 * a + 1], q);
+                SG_TRY(sg_check_couple(ck, &ck->record[self], a, &ck->record[part], a));
+            }
+        }
+    }
+    return SHINGLE_OK;
+}
+
+shingle_status sg_check_colls(sg_checker *ck)
+{
+    const int64_t slots = (int64_t)ck->colls * ck->ranks;
+    SG_ROOM(ck, arrival, arrival_room, slots);
+    SG_ROOM(ck, arrived, arrived_room, ck->colls);
+    if (slots == 0) return SHINGLE_OK;
+    memset(ck->arrival, 0xff, (size_t)slots * sizeof *ck->arrival);
+    memset(ck->arrived, 0, (size_t)ck->colls * sizeof *ck->arrived);
+    for (int r = 0; r < ck->ranks; r++) {
+        const sg_sched *const s = &ck->sched[r];
+        for (int32_t i = 0; i < s->steps; i++) {
+            if (s->step[i].kind != SG_COLL) continue;
+            const int32_t event = sg_check_stage(ck, r, i)->event0;
+            int32_t *const slot = &ck->arrival[(int64_t)s->step[i].u.coll.seq * ck->ranks + r];
+            if (s->step[i].u.coll.seq < 0 || *slot >= 0)
+                return sg_check_violation(ck, event, -1, "is collective %d, as is another step",
+                                          s->step[i].u.coll.seq);
+            *slot = event;
+        }
+    }
+    for (int32_t seq = 0; seq < ck->colls; seq++) SG_TRY(match(ck, seq));
+    return SHINGLE_OK;
+}
+
+static void clear_sum(sg_checker *ck, const sg_record *shape)
+{
+    memset(ck->sum, 0, (size_t)shape->at[1] * (size_t)shape->at[3] * sizeof *ck->sum);
+}
+
+/* In place: what was there is read by the collective alone, and is written a second time. */
+static shingle_status renew(sg_checker *ck, int32_t event, int32_t record)
+{
+    const sg_record *const r = &ck->record[record];
+    for (int32_t i = 0; i < r->at[1]; i++) {
+        const int64_t cell = sg_check_cell(ck, r, i);
+        for (int32_t j = 0; j < r->at[3]; j++) {
+            if (ck->seen[cell + j])
+                return sg_check_violation(ck, event, record, "sums in place what another step "
+                                          "reads before");
+            ck->writer[cell + j] = SG_FIRST_WRITER + (uint32_t)event;
+            ck->value[cell + j] = ck->sum[(int64_t)i * r->at[3] + j];
+        }
+    }
+    return SHINGLE_OK;
+}
+
+/* All ranks are there: reads of all, then stores of all. */
+static shingle_status run_coll(sg_checker *ck, int32_t seq)
+{
+    const int32_t *const events = &ck->arrival[(int64_t)seq * ck->ranks];
+    const int kind = coll_kind(ck, events[0]);
+    for (int r = 0; r < ck->ranks; r++) {
+        const sg_event *const e = &ck->event[events[r]];
+        for (int32_t i = e->record0; i < e->record0 + e->records; i++)
+            if (ck->record[i].what == SG_READS) SG_TRY(check_read(ck, events[r], i));
+    }
+    for (int r = 0; r < ck->ranks; r++) {
+        int32_t self = -1;
+        int32_t part = -1;
+        for (int q = 0; q < ck->ranks; q++) {
+            coll_edge(ck, events, kind, r, q, &self, &part);
+            if (q == 0 || kind == SG_ALL_GATHER) clear_sum(ck, &ck->record[self]);
+            add(ck, &ck->record[kind == SG_ALL_GATHER ? self : part]);
+            if (kind == SG_ALL_GATHER) SG_TRY(store(ck, events[r], part));
+        }
+        if (kind == SG_REDUCE_SCATTER) SG_TRY(store(ck, events[r], self));
+        if (kind == SG_ALL_REDUCE) break; /* one sum for all */
+    }
+    for (int r = 0; r < ck->ranks && kind == SG_ALL_REDUCE; r++)
+        SG_TRY(renew(ck, events[r], coll_record(ck, events[r], SG_ROLE_SELF, 0)));
+    return SHINGLE_OK;
+}
+
+/* ---- Agents ------------------------------------------------------------------------------------------------------ */
+
+/* Parks AGENT on the first flag of its event that is not complete. */
+static bool parks_on_flag(sg_checker *ck, int32_t agent)
+{
+    sg_agent *const a = &ck->agent[agent];
+    const sg_event *const e = &ck->event[a->event];
+    for (; a->record < e->record0 + e->records && e->waits; a->record++) {
+        const sg_record *const r = &ck->record[a->record];
+        if (r->what != SG_WAITS) continue;
+        for (int32_t j = 0; j < r->at[2]; j++) {
+            sg_flag *const f = &ck->flag[r->at[0] + j * r->at[1]];
+            if (f->raised == f->raisers) continue;
+            a->next = f->waiter;
+            f->waiter = agent;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool parks_on_step(sg_checker *ck, int32_t agent)
+{
+    sg_agent *const a = &ck->agent[agent];
+    const int32_t *const after = ck->sched[a->rank].step[a->step].after;
+    for (int i = 0; i < 2; i++) {
+        if (after[i] < 0) continue;
+        sg_stage *const stage = sg_check_stage(ck, a->rank, after[i]);
+        if (stage->over) continue;
+        a->next = stage->waiter;
+        stage->waiter = agent;
+        return true;
+    }
+    return false;
+}
+
+/* AGENT's step is over. */
+static void end_step(sg_checker *ck, int32_t agent)
+{
+    sg_agent *const a = &ck->agent[agent];
+    sg_stage *const stage = sg_check_stage(ck, a->rank, a->step);
+    stage->over = true;
+    wake(ck, &stage->waiter);
+    a->step = stage->next;
+    a->event = -1;
+}
+
+static shingle_status enter_coll(sg_checker *ck, int32_t agent)
+{
+    const sg_agent *const a = &ck->agent[agent];
+    const sg_sched *const s = &ck->sched[a->rank];
+    const int32_t seq = s->step[a->step].u.coll.seq;
+    const sg_event *const e = &ck->event[a->event];
+    for (int32_t i = e->record0; i < e->record0 + e->records; i++)
+        if (ck->record[i].what == SG_WAITS) SG_TRY(note_wait(ck, a->event, &ck->record[i]));
+    if (++ck->arrived[seq] < ck->ranks) return SHINGLE_OK;
+    SG_TRY(run_coll(ck, seq));
+    for (int r = 0; r < ck->ranks; r++) {
+        const sg_event *const other = &ck->event[ck->arrival[(int64_t)seq * ck->ranks + r]];
+        for (int32_t i = other->record0; i < other->record0 + other->records; i++)
+            if (ck->record[i].what == SG_RAISES) raise_flags(ck, &ck->record[i]);
+        const int32_t partner = r * SG_MAX_LANES + ck->sched[r].step[other->step].lane;
+        end_step(ck, partner);
+        ck->queue[ck->queued++] = partner;
+    }
+    return SHINGLE_OK;
+}
+
+/* Carries AGENT on until it parks or ends. */
+static shingle_status go_on(sg_checker *ck, int32_t agent)
+{
+    sg_agent *const a = &ck->agent[agent];
+    while (a->step >= 0) {
+        const sg_stage *const stage = sg_check_stage(ck, a->rank, a->step);
+        if (a->event < 0) {
+            if (parks_on_step(ck, agent)) return SHINGLE_OK;
+            a->event = stage->event0;
+            a->record = stage->events > 0 ? ck->event[a->event].record0 : 0;
+        }
+        const bool coll = ck->sched[a->rank].step[a->step].kind == SG_COLL;
+        while (a->event < stage->event0 + stage->events) {
+            if (parks_on_flag(ck, agent)) return SHINGLE_OK;
+            if (coll) return enter_coll(ck, agent);
+            SG_TRY(carry_out(ck, a->event));
+            a->event++;
+            if (a->event < ck->events) a->record = ck->event[a->event].record0;
+        }
+        end_step(ck, agent);
+    }
+    return SHINGLE_OK;
+}
+
+/* Names the first agent that cannot go on. */
+static shingle_status check_ended(sg_checker *ck)
+{
+    for (int32_t i = 0; i < ck->ranks * SG_MAX_LANES; i++) {
+        const sg_agent *const a = &ck->agent[i];
+        if (a->step < 0) continue;
+        if (a->event < 0)
+            return sg_check_violation(ck, sg_check_stage(ck, a->rank, a->step)->event0, -1,
+                                      "deadlock: waits for a step that cannot end");
+        const sg_event *const e = &ck->event[a->event];
+        if (a->record == e->record0 + e->records || !e->waits)
+            return sg_check_violation(ck, a->event, -1,
+                                      "deadlock: waits in a collective for another rank");
+        const sg_record *const r = &ck->record[a->record];
+        for (int32_t j = 0; j < r->at[2]; j++) {
+            const int32_t flag = r->at[0] + j * r->at[1];
+            if (ck->flag[flag].raised == ck->flag[flag].raisers) continue;
+            const sg_pair *const pair = &ck->pair[e->rank * ck->ranks + r->rank];
+            return sg_check_violation(ck, a->event, -1, "deadlock: waits for flag %d of rank %d",
+                                      (int)(flag - pair->first) + pair->low, r->rank);
+        }
+    }
+    return SHINGLE_OK;
+}
+
+shingle_status sg_check_run(sg_checker *ck)
+{
+    const int32_t agents = ck->ranks * SG_MAX_LANES;
+    SG_ROOM(ck, agent, agent_room, agents);
+    SG_ROOM(ck, queue, queue_room, agents);
+    SG_ROOM(ck, covered, covered_room, agents);
+    SG_ROOM(ck, proved, proved_room, ck->events);
+    memset(ck->proved, 0, (size_t)ck->events * sizeof *ck->proved);
+    ck->queued = 0;
+    for (int32_t i = agents - 1; i >= 0; i--)
+        ck->agent[i] = (sg_agent){i / SG_MAX_LANES, -1, -1, 0, -1};
+    for (int r = ck->ranks - 1; r >= 0; r--) {
+        for (int32_t i = ck->sched[r].steps - 1; i >= 0; i--) {
+            const sg_stage *const stage = sg_check_stage(ck, r, i);
+            if (stage->before < 0) ck->agent[r * SG_MAX_LANES + stage->lane].step = i;
+        }
+        for (int l = SG_MAX_LANES - 1; l >= 0; l--)
+            if (ck->agent[r * SG_MAX_LANES + l].step >= 0)
+                ck->queue[ck->queued++] = r * SG_MAX_LANES + l;
+    }
+    while (ck->queued > 0) SG_TRY(go_on(ck, ck->queue[--ck->queued]));
+    return check_ended(ck);
+}

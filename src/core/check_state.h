@@ -1,0 +1,225 @@
+/* check_state.h -- what the parts of the checker share; no one else includes it.
+ *
+ * A check goes through five passes, each in a file of its own:
+ *
+ *     check_read.c   decodes every step once through sg_step_access: records; keeps the rules that a
+ *                    single access can break; counts the raisers of every flag
+ *     check_cells.c  cuts rows, columns and k so that whatever is read or written is whole cells
+ *     check_run.c    carries the schedules out over a 64-bit number per cell
+ *     check_order.c  asks of every read whether it is ordered after its writer; the SM rule
+ *     check.c        the way through, and the wording of violations
+ */
+#ifndef SG_CHECK_STATE_H
+#define SG_CHECK_STATE_H
+
+#include "core/check.h"
+#include "core/strategy.h"
+
+enum { SG_AXES = 2 * SG_MAX_BUFS, SG_NO_WRITER = 0, SG_INPUT = 1, SG_FIRST_WRITER = 2 };
+
+/* One access of a step or visit. */
+typedef struct sg_record {
+    uint8_t what, role;
+    uint8_t buf;
+    bool celled;    /* `at` of an area is in cells */
+    int16_t rank;   /* whose memory, or the peer of a flag */
+    int32_t at[4];  /* area: first row, rows, first column, columns; flags: first, step, count and
+                     * the raisers' counter.  First flag is a flag of the checker once linked. */
+} sg_record;
+
+/* One visit, or a step that has none. */
+typedef struct sg_event {
+    int32_t record0, records;
+    int32_t step;  /* of its rank */
+    int32_t visit; /* -1: of a step without visits */
+    int16_t rank;
+    bool waits, final;
+} sg_event;
+
+/* What the checker knows of a step, beside the schedule. */
+typedef struct sg_stage {
+    int32_t event0, events;
+    int32_t next, before;          /* in its lane, -1: none; steps of the rank */
+    int32_t waiter;                /* first agent that waits for its end, -1: none */
+    int32_t ended[SG_MAX_LANES];   /* per lane, the last step that has ended before this begins */
+    uint8_t lane;
+    bool over;
+} sg_stage;
+
+/* One flag of a rank in the memory of a rank. */
+typedef struct sg_flag {
+    int32_t raisers, raised;
+    int32_t counter; /* what its raisers count in, -1: nothing */
+    int32_t raiser;  /* first of the links to its raisers, -1: none */
+    int32_t awaiting; /* first of the links to steps that have awaited it */
+    int32_t waiter;  /* first agent that waits for it */
+    int32_t mark;    /* last event that has awaited it, + 1 */
+    int32_t found;   /* search that has found it */
+} sg_flag;
+
+typedef struct sg_link {
+    int32_t what; /* an event that raises, or a step that has awaited */
+    int32_t next;
+} sg_link;
+
+/* Flags of one rank in one rank's memory: indices [low, high) are flags from `first` on. */
+typedef struct sg_pair {
+    int32_t low, high;
+    int64_t first;
+} sg_pair;
+
+/* Rows or columns of one buffer id, over all ranks. */
+typedef struct sg_axis {
+    int64_t extent;
+    int64_t word0, words; /* its cuts, a bit a position, in sg_checker.cuts */
+    int32_t place0;       /* its cells' positions, in sg_checker.place */
+    int32_t cells;
+    bool changed, changes;
+} sg_axis;
+
+/* Positions [low, high] of one axis cut where positions [low + shift, ...] of the other do. */
+typedef struct sg_coupling {
+    int32_t one, other;
+    int64_t shift;
+    int64_t low, high;
+} sg_coupling;
+
+/* Cells of one buffer of one rank. */
+typedef struct sg_grid {
+    int64_t cell0;
+    int32_t rows, cols;
+} sg_grid;
+
+/* One lane of one rank, carrying out its steps. */
+typedef struct sg_agent {
+    int32_t rank;
+    int32_t step;   /* -1: has ended */
+    int32_t event;  /* -1: not inside the step yet */
+    int32_t record;
+    int32_t next;   /* in a list of waiters */
+} sg_agent;
+
+struct sg_checker {
+    const sg_sched *sched;
+    const sg_problem *problem;
+    int ranks, sms;
+    sg_check_result *result;
+
+    sg_record *record;
+    sg_event *event;
+    sg_stage *stage;   /* all ranks */
+    int32_t *stage0;   /* per rank */
+    sg_flag *flag;
+    sg_link *link;
+    sg_pair *pair;     /* [at * ranks + by] */
+    sg_agent *agent;   /* [rank * lanes + lane] */
+    int32_t *queue;    /* agents that can go on */
+    int32_t *found;    /* flags that a search has still to follow */
+    int32_t *covered;  /* [rank * lanes + lane]: steps that a search has covered */
+    int32_t *counts;   /* raisers seen per counter of the rank at hand */
+    int32_t *arrival;  /* [collective * ranks + rank]: the event, -1: not there yet */
+    int32_t *arrived;  /* ranks that have come, per collective */
+    int32_t *proved;   /* per event: the last event it was proved to be before, + 1 */
+    int32_t records, events, stages, flags, links, queued, founds, colls;
+    int32_t record_room, event_room, stage_room, stage0_room, flag_room, link_room, pair_room,
+        agent_room, queue_room, found_room, covered_room, counts_room, arrival_room, arrived_room,
+        proved_room;
+    int32_t search; /* number of the last search */
+
+    sg_axis axis[SG_AXES];
+    uint64_t *cuts;
+    int32_t *before;   /* cuts in front of each word */
+    int32_t *place;    /* where each cell begins */
+    sg_coupling *coupling;
+    int32_t *coupled;  /* hash table of couplings, -1: free */
+    sg_grid *grid;     /* [rank * SG_MAX_BUFS + buf] */
+    uint64_t *value;
+    uint32_t *writer;  /* SG_NO_WRITER, SG_INPUT or SG_FIRST_WRITER + event */
+    uint8_t *seen;     /* read before an all-reduce in place; only if there is one */
+    uint64_t *sum;     /* of the event at hand */
+    uint64_t *product_a; /* rows of A as the product counts them; for the reference */
+    int32_t cut_room, before_room, place_room, coupling_room, coupled_room, grid_room, value_room,
+        writer_room, seen_room, sum_room, product_a_room;
+    int32_t places, couplings;
+    uint32_t coupled_mask;
+    int64_t cells;
+    bool in_place; /* an all-reduce is among the steps */
+
+    sg_sched *built; /* of sg_check_built */
+    int32_t built_room;
+};
+
+/* Room for NEED elements of CHECKER->LIST, or out of the function. */
+#define SG_ROOM(checker, list, room, need)                                                         \
+    do {                                                                                           \
+        if ((int64_t)(need) > (checker)->room &&                                                   \
+            !sg_grow(&(checker)->list, &(checker)->room, (need), sizeof *(checker)->list))         \
+            return sg_fail(SHINGLE_ENOMEM, "no memory to check %d ranks", (checker)->ranks);       \
+    } while (0)
+
+/* ---- check.c: violations ------------------------------------------------------------------------- */
+
+/* A violation in EVENT at RECORD (either may be -1): writes result->why.  SHINGLE_EBUG. */
+shingle_status sg_check_violation(sg_checker *ck, int32_t event, int32_t record,
+                                  const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+/* ---- check_read.c ---------------------------------------------------------------------------------- */
+
+shingle_status sg_check_read(sg_checker *ck);
+shingle_status sg_check_link(sg_checker *ck);
+
+static inline sg_stage *sg_check_stage(const sg_checker *ck, int rank, int32_t step)
+{
+    return &ck->stage[ck->stage0[rank] + step];
+}
+
+static inline bool sg_check_is_area(const sg_record *r)
+{
+    return r->what == SG_READS || r->what == SG_WRITES;
+}
+
+/* ---- check_cells.c --------------------------------------------------------------------------------- */
+
+shingle_status sg_check_axes(sg_checker *ck);
+void sg_check_cut(sg_checker *ck, const sg_record *area);
+
+/* Rows (0) or columns (1) of one area are cut as those of another, which are as many. */
+shingle_status sg_check_couple(sg_checker *ck, const sg_record *one, int one_axis,
+                               const sg_record *other, int other_axis);
+shingle_status sg_check_cells(sg_checker *ck);
+shingle_status sg_check_inputs(sg_checker *ck);
+shingle_status sg_check_outputs(sg_checker *ck);
+
+/* Where cell CELL of an axis begins. */
+static inline int32_t sg_check_place(const sg_checker *ck, int axis, int32_t cell)
+{
+    return ck->place[ck->axis[axis].place0 + cell];
+}
+
+static inline int64_t sg_check_cell(const sg_checker *ck, const sg_record *area, int32_t row)
+{
+    const sg_grid *const grid = &ck->grid[area->rank * SG_MAX_BUFS + area->buf];
+    return grid->cell0 + (int64_t)(area->at[0] + row) * grid->cols + area->at[2];
+}
+
+/* What becomes of a complete value: a bijection, so that applying it twice or never shows. */
+static inline uint64_t sg_check_finish(uint64_t value, uint64_t bias)
+{
+    return sg_mix(value + bias);
+}
+
+/* ---- check_run.c ------------------------------------------------------------------------------------ */
+
+shingle_status sg_check_colls(sg_checker *ck); /* before the cells: collectives couple axes */
+shingle_status sg_check_run(sg_checker *ck);
+
+/* ---- check_order.c ---------------------------------------------------------------------------------- */
+
+void sg_check_clocks(sg_checker *ck, int rank);
+
+/* Is WRITER over before EVENT reads, whose records up to RECORD have been carried out?  EVENT -1:
+ * before the end of RANK's run. */
+bool sg_check_ordered(sg_checker *ck, int rank, int32_t event, int32_t record, int32_t writer);
+shingle_status sg_check_sms(sg_checker *ck, int rank);
+
+#endif
