@@ -29,15 +29,30 @@ static int propose(const sg_problem *problem, const sg_machine *machine, sg_knob
     return 1;
 }
 
+/* All rows of the product in their own order, into buffer TO. */
+static void whole(sg_sched *s, int to, bool final)
+{
+    const sg_problem *const p = s->problem;
+    sg_sched_launch(s, 0, (int32_t)sg_max(p->m, 1), (int32_t)sg_max(p->n, 1), 0, true);
+    const sg_patch patch = {.rows = (int32_t)p->m,
+                            .cols = (int32_t)p->n,
+                            .k1 = (int32_t)p->k,
+                            .final = final,
+                            .a = sg_area_of(s->rank, SG_A, 0, p->m, 0, p->k),
+                            .b = sg_area_of(s->rank, SG_B, 0, p->n, 0, p->k)};
+    sg_sched_patch(s, &patch);
+    sg_sched_to(s, sg_area_of(s->rank, to, 0, p->m, 0, p->n));
+}
+
 /* The vendor's product reads and stores whole matrices.  Where packed and product order differ
  * (cyclic rows), a launch of our own with a patch per run of rows takes its place. */
 static void launch(sg_sched *s, const sg_knobs *knobs, int packed_a, int packed_to, bool final)
 {
     const sg_problem *const p = s->problem;
-    const bool whole = (packed_a < 0 && packed_to < 0) || sg_is_packed(p);
-    const int32_t tile_m = whole ? (int32_t)sg_max(p->m, 1) : knobs->value[TILE_M];
-    const int32_t tile_n = whole ? (int32_t)sg_max(p->n, 1) : knobs->value[TILE_N];
-    sg_sched_launch(s, 0, tile_m, tile_n, 0, whole);
+    const bool packed = sg_is_packed(p);
+    const int32_t tile_m = packed ? (int32_t)sg_max(p->m, 1) : knobs->value[TILE_M];
+    const int32_t tile_n = packed ? (int32_t)sg_max(p->n, 1) : knobs->value[TILE_N];
+    sg_sched_launch(s, 0, tile_m, tile_n, 0, packed);
     sg_moves_slice_patches(s, 0, 1, tile_m, 0, packed_a, packed_to, final);
 }
 
@@ -76,14 +91,7 @@ static void build_all(const sg_problem *p, const sg_knobs *knobs, int rank, sg_s
 {
     const bool more = sg_problem_has_epilogue(p);
     const int sum = more ? sg_sched_buf(s, SG_LIBRARY, "sum", p->m, p->n, 0) : SG_C;
-    sg_sched_launch(s, 0, (int32_t)sg_max(p->m, 1), (int32_t)sg_max(p->n, 1), 0, true);
-    const sg_patch patch = {.rows = (int32_t)p->m,
-                            .cols = (int32_t)p->n,
-                            .k1 = (int32_t)p->k,
-                            .a = sg_area_of(rank, SG_A, 0, p->m, 0, p->k),
-                            .b = sg_area_of(rank, SG_B, 0, p->n, 0, p->k)};
-    sg_sched_patch(s, &patch);
-    sg_sched_to(s, sg_area_of(rank, sum, 0, p->m, 0, p->n));
+    whole(s, sum, false);
     sg_sched_coll(s, 0, SG_ALL_REDUCE, 0, sg_area_of(rank, sum, 0, p->m, 0, p->n));
     if (more) epilogue(p, rank, sum, p->m, s);
     (void)knobs;
@@ -98,7 +106,7 @@ static void build(const sg_problem *p, const sg_knobs *knobs, int rank, sg_sched
     else if (sg_problem_out(p) == SG_OUT_ALL)
         build_all(p, knobs, rank, s);
     else
-        launch(s, knobs, -1, -1, true);
+        whole(s, SG_C, true);
 }
 
 const sg_strategy sg_strategy_serial = {
