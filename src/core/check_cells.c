@@ -93,7 +93,7 @@ static shingle_status couple(sg_checker *ck, int one, int other, int64_t low, in
                              int64_t shift)
 {
     if (one > other) return couple(ck, other, one, low + shift, high + shift, -shift);
-    if (high - low < 2 || (one == other && shift == 0)) return SHINGLE_OK;
+    if (high <= low || (one == other && shift == 0)) return SHINGLE_OK;
     uint32_t slot = slot_of(ck, one, other, shift);
     for (; ck->coupled[slot] >= 0; slot = (slot + 1) & ck->coupled_mask) {
         sg_coupling *const c = &ck->coupling[ck->coupled[slot]];
@@ -112,6 +112,7 @@ shingle_status sg_check_couple(sg_checker *ck, const sg_record *one, int one_axi
                                const sg_record *other, int other_axis)
 {
     const int32_t low = one->at[2 * one_axis];
+    if (one->at[2 * one_axis + 1] < 2) return SHINGLE_OK; /* both ends are cut already */
     return couple(ck, 2 * one->buf + one_axis, 2 * other->buf + other_axis, low,
                   (int64_t)low + one->at[2 * one_axis + 1],
                   (int64_t)other->at[2 * other_axis] - low);
