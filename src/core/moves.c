@@ -73,6 +73,7 @@ int32_t sg_chunk_k(int64_t k, int slabs)
 
 int32_t sg_piece_tiles(const sg_sched *s, const sg_piece *piece, const sg_tiling *tiling)
 {
+    if (s->status != SHINGLE_OK) return 0; /* perhaps of so many tiles that they cannot be counted */
     return sg_walk_div(piece->rows, tiling->tile_m) *
            sg_walk_div((int32_t)s->problem->n, tiling->tile_n);
 }

@@ -83,6 +83,10 @@ uint8_t sg_sched_buf(sg_sched *s, sg_arena_kind arena, const char *name, int64_t
         spoil(s, SHINGLE_EBUG, "more than %d buffers", SG_MAX_BUFS);
         return 0;
     }
+    /* Areas count rows and columns in 32 bits. */
+    if (rows > SG_MAX_EXTENT || cols > SG_MAX_EXTENT)
+        spoil(s, SHINGLE_EUNSUPPORTED, "%s of %lld x %lld is too large", name, (long long)rows,
+              (long long)cols);
     sg_buf *const buf = &s->buf[s->bufs];
     *buf = (sg_buf){.arena = (uint8_t)arena,
                     .wide = (traits & SG_WIDE) != 0,
@@ -184,6 +188,21 @@ int sg_sched_flag(sg_sched *s, int lane)
     return s->open_step;
 }
 
+/* Tiles of a launch, and so their flags, are counted in 32 bits. */
+static bool count_tiles(sg_sched *s, sg_launch *launch, const sg_patch *patch)
+{
+    if (launch->tile_m < 1 || launch->tile_n < 1) return true; /* the sealer refuses it */
+    const int64_t tiles = (int64_t)sg_walk_bands(patch, launch->tile_m) *
+                          sg_walk_cols(patch, launch->tile_n);
+    if (launch->visits + tiles > SG_MAX_VISITS) {
+        spoil(s, SHINGLE_EUNSUPPORTED, "too many tiles of %d x %d; a launch has at most %d",
+              launch->tile_m, launch->tile_n, SG_MAX_VISITS);
+        return false;
+    }
+    launch->visits += (int32_t)tiles;
+    return true;
+}
+
 void sg_sched_patch(sg_sched *s, const sg_patch *patch)
 {
     s->open_patch = -1;
@@ -194,6 +213,7 @@ void sg_sched_patch(sg_sched *s, const sg_patch *patch)
         return;
     }
     if (patch->rows <= 0 || patch->cols <= 0) return;
+    if (!count_tiles(s, &step->u.launch, patch)) return;
     if (!ROOM(s, patch, patches, patch_room)) return;
     sg_patch *const p = &s->patch[s->patches];
     *p = *patch;
@@ -204,6 +224,15 @@ void sg_sched_patch(sg_sched *s, const sg_patch *patch)
     p->waits = p->adds = p->tos = p->raises = 0;
     step->u.launch.patches++;
     s->open_patch = s->patches++;
+}
+
+/* One more entry of a list that is counted in 16 bits. */
+static void count(sg_sched *s, uint16_t *entries)
+{
+    if (*entries == UINT16_MAX)
+        spoil(s, SHINGLE_EBUG, "step %d lists more than %d entries", s->open_step, UINT16_MAX);
+    else
+        ++*entries;
 }
 
 /* Is there something to attach to?  A launch takes attachments through its patches alone. */
@@ -230,9 +259,9 @@ void sg_sched_wait(sg_sched *s, sg_wait wait)
     if (!is_open(s) || !ROOM(s, wait, waits, wait_room)) return;
     s->wait[s->waits++] = wait;
     if (s->open_patch >= 0)
-        s->patch[s->open_patch].waits++;
+        count(s, &s->patch[s->open_patch].waits);
     else
-        s->step[s->open_step].waits++;
+        count(s, &s->step[s->open_step].waits);
 }
 
 void sg_sched_add(sg_sched *s, sg_area area, const sg_wait *wait)
@@ -241,9 +270,9 @@ void sg_sched_add(sg_sched *s, sg_area area, const sg_wait *wait)
     s->add[s->adds++] =
         (sg_addend){.area = area, .wait = wait ? *wait : (sg_wait){0}, .waits = wait != NULL};
     if (s->open_patch >= 0)
-        s->patch[s->open_patch].adds++;
+        count(s, &s->patch[s->open_patch].adds);
     else if (s->step[s->open_step].kind == SG_REDUCE)
-        s->step[s->open_step].u.reduce.adds++;
+        count(s, &s->step[s->open_step].u.reduce.adds);
     else
         spoil(s, SHINGLE_EBUG, "step %d takes no addends", s->open_step);
 }
@@ -253,9 +282,9 @@ void sg_sched_to(sg_sched *s, sg_area area)
     if (!is_open(s) || !ROOM(s, to, tos, to_room)) return;
     s->to[s->tos++] = area;
     if (s->open_patch >= 0)
-        s->patch[s->open_patch].tos++;
+        count(s, &s->patch[s->open_patch].tos);
     else
-        s->step[s->open_step].tos++;
+        count(s, &s->step[s->open_step].tos);
 }
 
 void sg_sched_raise(sg_sched *s, int at, enum sg_per per, int32_t flag0)
@@ -264,9 +293,9 @@ void sg_sched_raise(sg_sched *s, int at, enum sg_per per, int32_t flag0)
     s->raise[s->raises++] =
         (sg_raise){.at = (int16_t)at, .per = (uint8_t)per, .flag0 = flag0, .counter = -1};
     if (s->open_patch >= 0)
-        s->patch[s->open_patch].raises++;
+        count(s, &s->patch[s->open_patch].raises);
     else
-        s->step[s->open_step].raises++;
+        count(s, &s->step[s->open_step].raises);
 }
 
 /* ---- Reading --------------------------------------------------------------------------------------- */

@@ -34,7 +34,8 @@ enum {
     SG_A, SG_B, SG_C, SG_BIAS, SG_USER_BUFS, /* buffers 0..3 are the tensors */
     SG_MAX_BUFS = 16,
     SG_MAX_LANES = 8,
-    SG_BUF_ALIGN = 256
+    SG_BUF_ALIGN = 256,
+    SG_MAX_VISITS = 1 << 30 /* of a launch */
 };
 
 enum { SG_WIDE = 1, SG_ENGINE = 2 }; /* traits of a buffer */
