@@ -47,7 +47,7 @@ allow=scripts/gate.allow
 awk "$lengths" "${sources[@]}" > "$stripped/long"
 while read -r kind path name lines; do
     if [ "$kind" = file ]; then entry="file $path "; else entry="function $path $name "; fi
-    if ! grep -qE "^$entry[^ ].{15,}" $allow; then
+    if ! grep -qE "^${entry}[^ ].{15,}" $allow; then
         [ "$kind" = file ] && name="the file"
         echo "$path: $name has $lines lines; split it or give the reason in scripts/gate.allow" >> "$violations"
     fi
@@ -145,18 +145,21 @@ foreign 'cmocka' 'tests/'
 printf '%s\n' "${sources[@]}" | sed 's|.*/||' | sort | uniq -d | say "two files have this name"
 
 if [ -e src/core/env.c ]; then
+    # shellcheck disable=SC2013 # names have no spaces
     for name in $(sed -n 's/^ *{"\(SHINGLE_[A-Z_]*\)".*/\1/p' src/core/env.c); do
         only '^src/' | grep -v '^src/core/env.c$' | xargs grep -q "sg_env[a-z_]*(\"$name\"" /dev/null ||
             echo "src/core/env.c" | say "nobody reads $name"
     done
 fi
 if [ -e src/core/backend.h ]; then
+    # shellcheck disable=SC2013
     for slot in $(sed -n '/^typedef struct sg_backend {/,/^}/s/^[^*]*(\*\([a-z_]*\)[^)]*).*/\1/p' src/core/backend.h); do
         only '^src/core/' | xargs grep -qE "(->|\.)$slot(\[[^]]*\])?( *\(| *[!=]= *NULL| *\?)" /dev/null ||
             echo "src/core/backend.h" | say "nobody calls the slot $slot"
     done
 fi
 if [ -e docs/strategies.md ]; then
+    # shellcheck disable=SC2013
     for name in $(sed -n 's/^SG_STRATEGY(\([a-z_0-9]*\)).*/\1/p' src/strategy/strategies.h); do
         grep -qE "^#+ .*\`?$name\`?" docs/strategies.md ||
             echo "docs/strategies.md" | say "no paragraph about $name"

@@ -41,6 +41,7 @@ if [ "${1:-}" = ci ]; then
     need clang clang --version
     need clang-format clang-format --version
     need g++ g++ --version
+    need shellcheck shellcheck --version
     if command -v clang > /dev/null; then
         # The runtimes of sanitizers and libFuzzer are a package of the compiler's major version.
         major=$(clang -dumpversion | cut -d. -f1)

@@ -2,7 +2,7 @@
 # Builds presets and runs their tests: scripts/test.sh PRESET[:LABELS]...  LABELS is a regular
 # expression over test labels; none means all tests.  Closes with "N passed, N failed".
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 1
 
 jobs=${JOBS:-$(nproc)}
 passed=0
@@ -12,7 +12,7 @@ for argument in "$@"; do
     labels=()
     if [ "$preset" != "$argument" ]; then labels=(-L "${argument#*:}"); fi
     echo "== $preset: build"
-    # shellcheck disable=SC2086 -- CMAKE_ARGS are several words
+    # shellcheck disable=SC2086 # CMAKE_ARGS are several words
     if ! { cmake --preset "$preset" ${CMAKE_ARGS:-} > "build/$preset.log" 2>&1 ||
            { cat "build/$preset.log"; false; }; } ||
        ! cmake --build --preset "$preset" -j "$jobs" -- --no-print-directory -s; then

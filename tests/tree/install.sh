@@ -1,0 +1,60 @@
+#!/bin/bash
+# Installs a build to a prefix of its own, moves it, and uses it as a stranger would: by pkg-config,
+# by find_package with either library, and by running the command: install.sh BUILD CC
+set -euo pipefail
+build=$1
+cc=$2
+source=$PWD
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+cmake --install "$build" --prefix "$work/first" > "$work/log"
+# Nothing of it may know where it was installed.
+mv "$work/first" "$work/prefix"
+folder=$(dirname "$(find "$work/prefix" -name shingle.pc)")
+libraries=$(dirname "$folder")
+for file in include/shingle.h share/shingle/machines share/shingle/models; do
+    [ -e "$work/prefix/$file" ] || { echo "$file is not installed"; exit 1; }
+done
+
+echo "== pkg-config"
+export PKG_CONFIG_PATH=$folder
+# shellcheck disable=SC2046 # flags are several words
+"$cc" -std=c11 -o "$work/by_pkg_config" examples/gemm_rs.c $(pkg-config --cflags --libs shingle)
+LD_LIBRARY_PATH=$libraries "$work/by_pkg_config"
+
+echo "== pkg-config --static"
+mkdir "$work/static" && cp "$libraries/libshingle.a" "$work/static/"
+# shellcheck disable=SC2046
+"$cc" -std=c11 -o "$work/by_static" examples/gemm_rs.c $(pkg-config --cflags shingle) -L"$work/static" \
+    $(pkg-config --static --libs shingle | sed "s|-L$libraries||; s|-L[^ ]*/\.\. ||")
+"$work/by_static"
+
+echo "== find_package"
+mkdir "$work/user"
+cat > "$work/user/CMakeLists.txt" << 'END'
+cmake_minimum_required(VERSION 3.22)
+project(user C)
+find_package(shingle 0.1 REQUIRED)
+add_executable(shared ${EXAMPLE})
+target_link_libraries(shared PRIVATE shingle::shingle)
+add_executable(static ${EXAMPLE})
+target_link_libraries(static PRIVATE shingle::shingle_static)
+END
+if ! { cmake -S "$work/user" -B "$work/user/build" -DCMAKE_C_COMPILER="$cc" -DCMAKE_PREFIX_PATH="$work/prefix" \
+    -DEXAMPLE="$source/examples/gemm_rs.c" > "$work/log" 2>&1 &&
+    cmake --build "$work/user/build" >> "$work/log" 2>&1; }; then
+    cat "$work/log"
+    exit 1
+fi
+"$work/user/build/shared"
+"$work/user/build/static"
+if ldd "$work/user/build/static" | grep shingle; then
+    echo "the static program needs the shared library"
+    exit 1
+fi
+
+if [ -e "$work/prefix/bin/shingle" ]; then
+    echo "== command"
+    "$work/prefix/bin/shingle" info > /dev/null
+fi
