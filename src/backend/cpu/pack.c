@@ -4,9 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+
 #include "backend/cpu/transpose.h"
 
-enum { PACK_ALIGN = 64, PACK_WIDTH = 64 };
+enum { PACK_WIDTH = 64, HUGE_PAGE = 2 << 20 };
 
 /* ---- Memory ------------------------------------------------------------------------------------- */
 
@@ -27,6 +31,20 @@ void sg_pack_free(sg_pack *pack)
     free(pack);
 }
 
+/* Large packs ask for huge pages: they are written once a run and read from end to end. */
+static float *get_data(int64_t bytes)
+{
+    const bool large = bytes >= 2 * HUGE_PAGE;
+    const size_t align = large ? HUGE_PAGE : 64;
+    const size_t room = (size_t)sg_round_up(bytes, (int64_t)align);
+    float *const data = aligned_alloc(align, room);
+#ifdef MADV_HUGEPAGE
+    /* Where it is refused the pages stay small. */
+    if (data != NULL && large) (void)madvise(data, room, MADV_HUGEPAGE);
+#endif
+    return data;
+}
+
 shingle_status sg_pack_reserve(sg_pack *pack, sg_type type, int64_t n, int64_t k)
 {
     (void)type; /* blocks hold f32, whatever the type of B */
@@ -43,7 +61,7 @@ shingle_status sg_pack_reserve(sg_pack *pack, sg_type type, int64_t n, int64_t k
     }
     if (blocks > pack->block_room) {
         _Atomic uint64_t *const state = calloc((size_t)blocks, sizeof *state);
-        float *const data = aligned_alloc(PACK_ALIGN, (size_t)bytes);
+        float *const data = get_data(bytes);
         if (state == NULL || data == NULL) {
             free((void *)state);
             free(data);

@@ -14,13 +14,14 @@
 #include "backend/cpu/micro.h"
 
 /* Any panel of 16 to 128 columns by 128 to 512 of k runs the micro-kernel at 98 % of the unit's
- * peak (EPYC, Zen 4; bench_gemm), so these are chosen for the caches alone. */
+ * peak (EPYC, Zen 4), so these are chosen for the caches alone; there, halving or doubling one of
+ * them costs 1 to 2 %. */
 enum {
-    BLOCK_ROWS = 256,
-    BLOCK_COLS = 512,
-    A_STRIDE = SG_PACK_K + 16, /* rows of the packed A start on different cache sets */
-    PANELS = 64,               /* of which a mask of busy ones is kept at a time */
-    ALIGN = 64
+    BLOCK_ROWS = 128,
+    BLOCK_COLS = 1024,
+    A_STRIDE = SG_PACK_K + 16,  /* rows start on different cache sets */
+    C_STRIDE = BLOCK_COLS + 16, /* likewise */
+    PANELS = 64                 /* of which a mask of busy ones is kept at a time */
 };
 
 struct sg_tile_scratch {
@@ -28,13 +29,15 @@ struct sg_tile_scratch {
     int64_t acc_room;
     float *a; /* BLOCK_ROWS x A_STRIDE */
     float *b; /* a private block of B */
+    float *c; /* BLOCK_ROWS x C_STRIDE: see multiply_block */
 };
 
 /* ---- Scratch ------------------------------------------------------------------------------------- */
 
 static float *get_floats(int64_t count)
 {
-    return aligned_alloc(ALIGN, (size_t)sg_round_up(count * (int64_t)sizeof(float), ALIGN));
+    const int64_t line = 64;
+    return aligned_alloc((size_t)line, (size_t)sg_round_up(count * (int64_t)sizeof(float), line));
 }
 
 shingle_status sg_tile_scratch_create(sg_tile_scratch **scratch_out)
@@ -43,8 +46,9 @@ shingle_status sg_tile_scratch_create(sg_tile_scratch **scratch_out)
     if (scratch != NULL) {
         scratch->a = get_floats(BLOCK_ROWS * A_STRIDE);
         scratch->b = get_floats(SG_PACK_MAX_WIDTH * SG_PACK_K);
+        scratch->c = get_floats(BLOCK_ROWS * C_STRIDE);
     }
-    if (scratch == NULL || scratch->a == NULL || scratch->b == NULL) {
+    if (scratch == NULL || scratch->a == NULL || scratch->b == NULL || scratch->c == NULL) {
         sg_tile_scratch_free(scratch);
         return sg_fail(SHINGLE_ENOMEM, "no memory for a worker's tile");
     }
@@ -58,6 +62,7 @@ void sg_tile_scratch_free(sg_tile_scratch *scratch)
     free(scratch->acc);
     free(scratch->a);
     free(scratch->b);
+    free(scratch->c);
     free(scratch);
 }
 
@@ -93,7 +98,8 @@ typedef struct piece {
     const sg_tile_work *work;
     int64_t row0, rows, col0, col1, k0, k1, block_k;
     const float *a;
-    int64_t a_stride;
+    float *c; /* the block's first element */
+    int64_t c_stride;
 } piece;
 
 static void multiply_panel(const piece *p, const sg_pack *pack, int64_t panel, const float *block)
@@ -105,11 +111,11 @@ static void multiply_panel(const piece *p, const sg_pack *pack, int64_t panel, c
     const sg_tile_work *const work = p->work;
     const sg_micro micro = {
         .a = p->a,
-        .a_stride = p->a_stride,
+        .a_stride = A_STRIDE,
         .b = block + line * width + (first - panel * width),
         .b_stride = width,
-        .c = work->acc + p->row0 * work->acc_stride + (first - work->col0),
-        .c_stride = work->acc_stride,
+        .c = p->c + (first - p->col0),
+        .c_stride = p->c_stride,
         .rows = p->rows,
         .cols = end - first,
         .k = p->k1 - p->k0,
@@ -146,13 +152,23 @@ static void multiply_panels(const piece *p, sg_tile_scratch *scratch, sg_pack *p
     }
 }
 
-/* All k of one block of C. */
+/* All k of one block of C.  In a C of long rows the block's rows lie a large power of two apart, or
+ * nearly, and share a few sets of the second-level cache; what is read and written again for every
+ * block of k is then kept in the scratch. */
 static void multiply_block(sg_tile_scratch *scratch, sg_pack *pack, const sg_tile_work *work,
                            int64_t row0, int64_t col0)
 {
+    float *const c = work->acc + row0 * work->acc_stride + col0;
     piece p = {.work = work, .row0 = row0, .rows = sg_min(BLOCK_ROWS, work->rows - row0)};
     p.col0 = work->col0 + col0;
     p.col1 = sg_min(p.col0 + BLOCK_COLS, work->col0 + work->cols);
+    const int64_t cols = p.col1 - p.col0;
+    const bool moved = work->acc_stride > 2 * C_STRIDE && work->k1 - work->k0 > 2 * SG_PACK_K;
+    p.c = moved ? scratch->c : c;
+    p.c_stride = moved ? C_STRIDE : work->acc_stride;
+    if (moved && work->accumulate) {
+        sg_convert_load_block(SG_F32, c, work->acc_stride, p.c, C_STRIDE, p.rows, cols);
+    }
     const int64_t element = sg_type_bytes(work->a_type);
     for (p.k0 = work->k0; p.k0 < work->k1; p.k0 = p.k1) {
         p.block_k = p.k0 / SG_PACK_K;
@@ -162,9 +178,9 @@ static void multiply_block(sg_tile_scratch *scratch, sg_pack *pack, const sg_til
         sg_convert_load_block(work->a_type, a, work->a_stride, scratch->a, A_STRIDE, p.rows,
                               p.k1 - p.k0);
         p.a = scratch->a;
-        p.a_stride = A_STRIDE;
         multiply_panels(&p, scratch, pack);
     }
+    if (moved) sg_convert_store_block(SG_F32, p.c, C_STRIDE, c, work->acc_stride, p.rows, cols);
 }
 
 /* The whole work at once, by a library that blocks for the caches itself. */
@@ -209,21 +225,21 @@ void sg_tile_multiply(sg_tile_scratch *scratch, sg_pack *pack, const sg_tile_wor
 /* ---- Shapes ----------------------------------------------------------------------------------------- */
 
 /* Cost of pieces of ROW_STEP x COL_STEP on the busiest of WORKERS, in multiply-adds.  A piece also
- * copies its rows of A and streams its columns of B and its C: worth about 8, 4 and 64 of them an
- * element each. */
+ * copies its rows of A, fetches its columns of B and stores its C: worth about 24, 8 and 64 of them
+ * an element. */
 static double split_cost(int64_t rows, int64_t cols, int64_t k, int workers, int64_t row_step,
                          int64_t col_step)
 {
     const int64_t pieces = sg_ceil_div(rows, row_step) * sg_ceil_div(cols, col_step);
     const double r = (double)row_step;
     const double c = (double)col_step;
-    const double each = (r * c + 8.0 * r + 4.0 * c) * (double)k + 64.0 * r * c + 20000.0;
+    const double each = (r * c + 24.0 * r + 8.0 * c) * (double)k + 64.0 * r * c + 20000.0;
     return (double)sg_ceil_div(pieces, workers) * each;
 }
 
 sg_split sg_tile_split(int64_t rows, int64_t cols, int64_t k, int workers)
 {
-    enum { COL_UNIT = 64, ROW_UNIT = 6, TRIES = 8 };
+    enum { COL_UNIT = 64, TRIES = 8 };
     sg_split best = {.rows = rows, .cols = cols, .row_step = rows, .col_step = cols, .pieces = 0};
     if (rows <= 0 || cols <= 0) return best;
     double least = 0.0;
@@ -231,7 +247,7 @@ sg_split sg_tile_split(int64_t rows, int64_t cols, int64_t k, int workers)
     const int64_t strips = sg_ceil_div(cols, BLOCK_COLS);
     for (int64_t i = bands; i < bands + TRIES; i++) {
         for (int64_t j = strips; j < strips + TRIES; j++) {
-            const int64_t row_step = sg_round_up(sg_ceil_div(rows, i), ROW_UNIT);
+            const int64_t row_step = sg_ceil_div(rows, i);
             const int64_t col_step = sg_round_up(sg_ceil_div(cols, j), COL_UNIT);
             const double cost = split_cost(rows, cols, k, workers, row_step, col_step);
             if (best.pieces == 0 || cost < least) {
