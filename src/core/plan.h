@@ -33,6 +33,9 @@ struct shingle_plan {
 shingle_status sg_plan_make(const sg_problem *problem, const sg_strategy *strategy,
                             const sg_knobs *knobs, shingle_plan **plan_out);
 shingle_status sg_plan_parse(const char *text, shingle_plan **plan_out);
+
+/* A plan of its own that says the same, candidates too; not bound. */
+shingle_status sg_plan_copy(const shingle_plan *plan, shingle_plan **copy_out);
 void sg_plan_free(shingle_plan *plan); /* the data; a bound plan is unbound first (comm.h) */
 
 /* RANK's sealed schedule; S is begun anew and refers to PROBLEM, which must outlive it. */

@@ -1,0 +1,32 @@
+/* bench.h -- the one timing loop of the project: runs plans on a whole group with exact data of its
+ * own, times the slowest rank and compares every element of the result.
+ *
+ * It drives the comms of all ranks from the calling thread, so nobody else may use the group
+ * meanwhile. */
+#ifndef SG_BENCH_H
+#define SG_BENCH_H
+
+#include "core/comm.h"
+
+typedef struct sg_bench sg_bench;
+
+/* Buffers for all ranks.  PROBLEM must outlive it. */
+shingle_status sg_bench_open(sg_group *group, const sg_problem *problem, uint64_t seed,
+                             sg_bench **bench_out);
+void sg_bench_close(sg_bench *bench); /* takes NULL */
+
+/* Runs PLAN (it stays data: the ranks run copies, bound at the first run and kept until close) once
+ * on all ranks.  KINDS: ~0u for a whole run, on new data, whose result is compared; otherwise a mask
+ * of 1u << sg_kind, timed alone.  US_OUT: from the first rank's start to the last one's end. */
+shingle_status sg_bench_run(sg_bench *bench, const shingle_plan *plan, unsigned kinds,
+                            double *us_out);
+
+/* Elements that were wrong in all runs so far. */
+int64_t sg_bench_wrong(const sg_bench *bench);
+
+/* A stopwatch of planner.h: CONTEXT is an sg_bench.  A wrong element is SHINGLE_EBUG. */
+shingle_status sg_bench_watch(void *context, const shingle_plan *plan, double *us_out);
+
+double sg_bench_median(double *us, int count); /* sorts US; 0 if COUNT is 0 */
+
+#endif

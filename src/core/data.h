@@ -1,0 +1,61 @@
+/* data.h -- exact data for tests and benchmarks: integer matrices of which every element of every
+ * product is known without computing it.
+ *
+ *     A(row, x) = u_r(row) * p_r(x)              C(row, col) = sum over ranks r of
+ *     B(col, x) = v_r(col) * p_r(x) * s_r(x)                   u_r(row) * v_r(col) * S_r
+ *
+ * p is +1 or -1 at random.  The sums s(0) + ... + s(x) climb over the first half of k, step down over
+ * the second and never take a value twice, so every range of k, missing or taken twice, changes the
+ * result; their total S is 1 or 3, so results stay small.  All partial sums are integers below
+ * 2^24, and sums over ranks are at most 256: exact in f32, bf16 and f16, whatever the order.
+ *
+ * Everything is a function of the seed; runs that follow each other use different seeds, so
+ * whatever is left over from an earlier run is wrong. */
+#ifndef SG_DATA_H
+#define SG_DATA_H
+
+#include "core/problem.h"
+
+enum { SG_DATA_RANKS = 256 }; /* sums over more ranks are not exact in bf16 */
+
+typedef enum sg_tensor { SG_TENSOR_A, SG_TENSOR_B, SG_TENSOR_BIAS } sg_tensor;
+
+typedef struct sg_data {
+    const sg_problem *problem; /* must outlive it */
+    uint64_t seed;
+    int32_t uv_most; /* u and v are powers of two up to this, of either sign */
+    int32_t s_most;  /* S_r is 1 or this */
+    int32_t s_steps; /* s(x) has the size 2, 4 .. 2 * s_steps */
+} sg_data;
+
+/* SHINGLE_EUNSUPPORTED for more than SG_DATA_RANKS ranks. */
+shingle_status sg_data_make(const sg_problem *problem, uint64_t seed, sg_data *data_out);
+
+/* Fills RANK's matrix A (rows it owns or all of m, by k), B (n by k) or bias (1 by n) in the
+ * problem's type.  STRIDE in elements; 0 means dense.  SHINGLE_ENOMEM needs a row's worth. */
+shingle_status sg_data_fill(const sg_data *data, sg_tensor tensor, int rank, void *matrix,
+                            int64_t stride);
+
+/* What stands at (ROW, COL) of RANK's C: bias and activation included, rounded to the type. */
+float sg_data_expected(const sg_data *data, int rank, int64_t row, int64_t col);
+
+/* What was wrong with a C. */
+typedef struct sg_data_wrong {
+    int64_t elements; /* of the whole C, 0 if all is right */
+    int64_t row, col; /* the first one; rows of RANK's C */
+    float seen, expected;
+} sg_data_wrong;
+
+/* Compares all of RANK's C, bit for bit; after gelu and silu, whose last bit depends on the math
+ * library, to two units in the last place of the type. */
+shingle_status sg_data_compare(const sg_data *data, int rank, const void *c, int64_t stride,
+                               sg_data_wrong *wrong_out);
+
+/* "C[3,17] of rank 1 is 4, expected -2; 12 elements are wrong" */
+void sg_data_describe(const sg_data_wrong *wrong, int rank, sg_text *text);
+
+/* One element to and from its type, rounded to nearest even. */
+void sg_data_store(sg_type type, float value, void *matrix, int64_t index);
+float sg_data_load(sg_type type, const void *matrix, int64_t index);
+
+#endif

@@ -1,0 +1,354 @@
+/* machine.c -- see machine.h.  A machine file is a list of "name value" lines; which names there are,
+ * and what values each takes, is one table below, used by parser and printer alike. */
+#include "core/machine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* One line of a file.  Numbers have at most six digits behind the point, so that printing and
+ * parsing again gives the same number. */
+typedef struct field {
+    const char *name;
+    size_t offset; /* in sg_machine */
+    bool whole;    /* an int, otherwise a double */
+    double least, most;
+} field;
+
+#define WHOLE(name, least, most) {#name, offsetof(sg_machine, name), true, least, most}
+#define REAL(name, least, most) {#name, offsetof(sg_machine, name), false, least, most}
+#define RATE(type, at)                                                                             \
+    {"gemm_tflops_" #type, offsetof(sg_machine, gemm_tflops) + (at) * sizeof(double), false, 1e-6, 1e6}
+
+static const field fields[] = {
+    WHOLE(ranks, 1, SG_MAX_RANKS),
+    WHOLE(sms, 1, 4096),
+    RATE(f32, SG_F32),
+    RATE(bf16, SG_BF16),
+    RATE(f16, SG_F16),
+    REAL(mem_gbps, 1e-6, 1e6),
+    REAL(copy_gbps, 1e-6, 1e6),
+    REAL(copy_us, 0, 1e6),
+    REAL(store_gbps, 1e-6, 1e6),
+    REAL(store_us, 0, 1e6),
+    REAL(coll_gbps, 1e-6, 1e6),
+    REAL(coll_us, 0, 1e6),
+    WHOLE(coll_sms, 0, 4096),
+    REAL(flag_us, 0, 1e6),
+    REAL(launch_us, 0, 1e6),
+    REAL(join_us, 0, 1e6),
+    REAL(epilogue_us, 0, 1e6),
+};
+
+enum { FIELDS = sizeof fields / sizeof fields[0], MAX_TILE = 4096 };
+
+#define ACCEPTED                                                                                   \
+    "name, ranks, sms, gemm_tflops_f32, gemm_tflops_bf16, gemm_tflops_f16, mem_gbps, copy_gbps, "  \
+    "copy_us, store_gbps, store_us, coll_gbps, coll_us, coll_sms, flag_us, launch_us, join_us, "   \
+    "epilogue_us or tile"
+
+/* ---- Reading --------------------------------------------------------------------------------------- */
+
+typedef struct reader {
+    const char *file;
+    const char *at;
+    const char *line_start;
+    int line;
+} reader;
+
+static shingle_status fail_at(const reader *r, const char *at, const char *what)
+{
+    return sg_fail(SHINGLE_EINVAL, "%s:%d:%d: %s", r->file, r->line, (int)(at - r->line_start) + 1,
+                   what);
+}
+
+static shingle_status fail_range(const reader *r, const char *at, const char *name, double least,
+                                 double most)
+{
+    return sg_fail(SHINGLE_EINVAL, "%s:%d:%d: %s is out of range; %g to %g are possible", r->file,
+                   r->line, (int)(at - r->line_start) + 1, name, least, most);
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r';
+}
+
+static void skip_blanks(reader *r)
+{
+    while (is_blank(*r->at)) r->at++;
+}
+
+static bool at_end(const reader *r)
+{
+    return *r->at == '\0' || *r->at == '\n' || *r->at == '#';
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* Digits with at most six behind a point.  Not strtod: that one listens to the locale. */
+static shingle_status take_number(reader *r, bool whole, double *value_out)
+{
+    const char *const start = r->at;
+    int64_t value = 0;
+    int64_t unit = 1;
+    int digits = 0;
+    for (; is_digit(*r->at); r->at++, digits++) value = value * 10 + (*r->at - '0') * (digits < 12);
+    if (digits == 0)
+        return fail_at(r, start, whole ? "a whole number expected" : "a number expected, e.g. 2.5");
+    if (digits > 9) return fail_at(r, start, "a number of at most 9 digits before the point expected");
+    if (!whole && *r->at == '.') {
+        r->at++;
+        const char *const fraction = r->at;
+        for (; is_digit(*r->at); r->at++) {
+            if (r->at - fraction == 6)
+                return fail_at(r, r->at, "at most 6 digits behind the point expected");
+            value = value * 10 + (*r->at - '0');
+            unit *= 10;
+        }
+        if (r->at == fraction) return fail_at(r, r->at, "a digit behind the point expected");
+    }
+    *value_out = (double)value / (double)unit;
+    return SHINGLE_OK;
+}
+
+static shingle_status take_end(reader *r, const char *what)
+{
+    if (!at_end(r) && !is_blank(*r->at)) return fail_at(r, r->at, what);
+    skip_blanks(r);
+    return at_end(r) ? SHINGLE_OK : fail_at(r, r->at, "the end of the line or a # comment expected");
+}
+
+static shingle_status take_name(reader *r, sg_machine *m)
+{
+    size_t length = 0;
+    while (!at_end(r) && !is_blank(*r->at)) {
+        const char c = *r->at;
+        const bool good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) ||
+                          c == '-' || c == '_' || c == '.';
+        if (!good) return fail_at(r, r->at, "letters, digits, '-', '_' and '.' make a name");
+        if (length + 1 == sizeof m->name)
+            return fail_at(r, r->at, "a name of at most 47 letters expected");
+        m->name[length++] = c;
+        r->at++;
+    }
+    if (length == 0) return fail_at(r, r->at, "a name for the machine expected");
+    m->name[length] = '\0';
+    return SHINGLE_OK;
+}
+
+/* "128x256", or "128x128 0.9" where the shape reaches less than the machine's rate. */
+static shingle_status take_tile(reader *r, sg_machine *m)
+{
+    if (m->tiles == SG_TILES) return fail_at(r, r->at, "at most 4 tile lines expected");
+    double side[2] = {0, 0};
+    for (int i = 0; i < 2; i++) {
+        const char *const start = r->at;
+        SG_TRY(take_number(r, true, &side[i]));
+        if (side[i] < 1 || side[i] > MAX_TILE) return fail_range(r, start, "a side of a tile", 1, MAX_TILE);
+        if (i == 0 && *r->at != 'x') return fail_at(r, r->at, "\"x\" and the columns of the tile expected");
+        if (i == 0) r->at++;
+    }
+    double rate = 1;
+    if (!at_end(r) && !is_blank(*r->at)) return fail_at(r, r->at, "a blank expected");
+    skip_blanks(r);
+    if (!at_end(r)) {
+        const char *const start = r->at;
+        SG_TRY(take_number(r, false, &rate));
+        if (rate < 0.01 || rate > 1) return fail_range(r, start, "the rate of a tile", 0.01, 1);
+    }
+    m->tile[m->tiles++] = (sg_tile){(int32_t)side[0], (int32_t)side[1], rate};
+    return SHINGLE_OK;
+}
+
+static shingle_status take_field(reader *r, const field *f, sg_machine *m)
+{
+    const char *const start = r->at;
+    double value = 0;
+    SG_TRY(take_number(r, f->whole, &value));
+    if (value < f->least || value > f->most) return fail_range(r, start, f->name, f->least, f->most);
+    char *const to = (char *)m + f->offset;
+    if (f->whole) {
+        const int whole = (int)value;
+        memcpy(to, &whole, sizeof whole);
+    } else {
+        memcpy(to, &value, sizeof value);
+    }
+    return SHINGLE_OK;
+}
+
+static bool is_word(const char *word, size_t length, const char *name)
+{
+    return strlen(name) == length && memcmp(word, name, length) == 0;
+}
+
+/* One line that is not empty.  SEEN has a bit per field; NAMED tells of the name. */
+static shingle_status take_line(reader *r, sg_machine *m, uint32_t *seen, bool *named)
+{
+    const char *const word = r->at;
+    while (!at_end(r) && !is_blank(*r->at)) r->at++;
+    const size_t length = (size_t)(r->at - word);
+    skip_blanks(r);
+    if (is_word(word, length, "tile")) {
+        SG_TRY(take_tile(r, m));
+    } else if (is_word(word, length, "name")) {
+        if (*named) return fail_at(r, word, "name stands here a second time; once is right");
+        *named = true;
+        SG_TRY(take_name(r, m));
+    } else {
+        int i = 0;
+        while (i < FIELDS && !is_word(word, length, fields[i].name)) i++;
+        if (i == FIELDS) return fail_at(r, word, ACCEPTED " expected");
+        if (*seen & (1u << i)) return fail_at(r, word, "this name stands here a second time; once is right");
+        *seen |= 1u << i;
+        SG_TRY(take_field(r, &fields[i], m));
+    }
+    return take_end(r, "a blank, the end of the line or a # comment expected");
+}
+
+static shingle_status check_all(const reader *r, const sg_machine *m, uint32_t seen, bool named)
+{
+    const char *missing = named ? NULL : "name";
+    for (int i = FIELDS; i-- > 0;)
+        if (!(seen & (1u << i))) missing = fields[i].name;
+    if (m->tiles == 0 && missing == NULL) missing = "tile";
+    if (missing != NULL)
+        return sg_fail(SHINGLE_EINVAL, "%s:%d:1: the line \"%s VALUE\" is missing", r->file, r->line,
+                       missing);
+    if (m->coll_sms >= m->sms && m->coll_sms > 0)
+        return sg_fail(SHINGLE_EINVAL, "%s:%d:1: coll_sms is %d; less than sms %d is possible",
+                       r->file, r->line, m->coll_sms, m->sms);
+    return SHINGLE_OK;
+}
+
+shingle_status sg_machine_parse(const char *text, const char *name, sg_machine *machine_out)
+{
+    reader r = {name, text, text, 1};
+    sg_machine m;
+    memset(&m, 0, sizeof m);
+    uint32_t seen = 0;
+    bool named = false;
+    for (;;) {
+        skip_blanks(&r);
+        if (!at_end(&r)) SG_TRY(take_line(&r, &m, &seen, &named));
+        while (*r.at != '\0' && *r.at != '\n') r.at++;
+        if (*r.at == '\0') break;
+        r.line_start = ++r.at;
+        r.line++;
+    }
+    SG_TRY(check_all(&r, &m, seen, named));
+    *machine_out = m;
+    return SHINGLE_OK;
+}
+
+shingle_status sg_machine_read(const char *path, sg_machine *machine_out)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    SG_TRY(sg_file_read(path, INT64_C(1) << 20, &text, &bytes));
+    const shingle_status status =
+        strlen(text) == bytes
+            ? sg_machine_parse(text, path, machine_out)
+            : sg_fail(SHINGLE_EINVAL, "%s: a byte of value 0; a machine file is text", path);
+    free(text);
+    return status;
+}
+
+/* ---- Printing -------------------------------------------------------------------------------------- */
+
+/* VALUE with as few of six digits behind the point as it needs, whatever the locale. */
+static void print_number(double value, sg_text *t)
+{
+    const int64_t micro = (int64_t)(value * 1e6 + 0.5);
+    sg_text_add(t, "%lld", (long long)(micro / 1000000));
+    int64_t fraction = micro % 1000000;
+    if (fraction == 0) return;
+    int digits = 6;
+    for (; fraction % 10 == 0; fraction /= 10) digits--;
+    sg_text_add(t, ".%0*lld", digits, (long long)fraction);
+}
+
+size_t sg_machine_print(const sg_machine *m, char *text, size_t room)
+{
+    sg_text t = {text, room, 0};
+    if (room > 0) text[0] = '\0';
+    sg_text_add(&t, "name %s\n", m->name);
+    for (int i = 0; i < FIELDS; i++) {
+        const char *const from = (const char *)m + fields[i].offset;
+        double value = 0;
+        int whole = 0;
+        if (fields[i].whole)
+            memcpy(&whole, from, sizeof whole);
+        else
+            memcpy(&value, from, sizeof value);
+        sg_text_add(&t, "%s ", fields[i].name);
+        print_number(fields[i].whole ? whole : value, &t);
+        sg_text_add(&t, "\n");
+    }
+    for (int i = 0; i < m->tiles; i++) {
+        sg_text_add(&t, "tile %dx%d", m->tile[i].m, m->tile[i].n);
+        if (m->tile[i].rate > 0 && m->tile[i].rate < 1) {
+            sg_text_add(&t, " ");
+            print_number(m->tile[i].rate, &t);
+        }
+        sg_text_add(&t, "\n");
+    }
+    return t.length;
+}
+
+void sg_machine_plain(sg_machine *machine_out)
+{
+    *machine_out = (sg_machine){
+        .name = "plain",
+        .ranks = SG_MAX_RANKS,
+        .sms = 100,
+        .gemm_tflops = {100, 500, 500},
+        .mem_gbps = 2000,
+        .copy_gbps = 200,
+        .copy_us = 4,
+        .store_gbps = 200,
+        .store_us = 2,
+        .coll_gbps = 150,
+        .coll_us = 20,
+        .coll_sms = 10,
+        .flag_us = 1,
+        .launch_us = 2,
+        .join_us = 4,
+        .epilogue_us = 2,
+        .tile = {{128, 256, 1}, {128, 128, 0.9}, {64, 128, 0.8}},
+        .tiles = 3,
+    };
+}
+
+/* ---- Public calls ----------------------------------------------------------------------------------- */
+
+void sg_machine_handle(const sg_machine *numbers, struct shingle_machine *handle_out)
+{
+    handle_out->numbers = *numbers;
+    sg_machine_print(numbers, handle_out->text, sizeof handle_out->text);
+}
+
+shingle_status shingle_machine_load(const char *path, shingle_machine **machine_out)
+{
+    if (path == NULL || machine_out == NULL)
+        return sg_fail(SHINGLE_EINVAL, "no path or no place for the machine; both are needed");
+    sg_machine numbers;
+    SG_TRY(sg_machine_read(path, &numbers));
+    shingle_machine *const machine = malloc(sizeof *machine);
+    if (machine == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory for a machine");
+    sg_machine_handle(&numbers, machine);
+    *machine_out = machine;
+    return SHINGLE_OK;
+}
+
+void shingle_machine_free(shingle_machine *machine)
+{
+    free(machine);
+}
+
+const char *shingle_machine_text(const shingle_machine *machine)
+{
+    return machine != NULL ? machine->text : "";
+}
