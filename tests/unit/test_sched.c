@@ -219,7 +219,9 @@ static void print_has_a_line_a_step(void **state)
     sg_problem p = problem_of("gemm_rs:f32:8x4x6:r2");
     sg_sched s = {0};
     sg_sched_begin(&s, &p, 0);
-    launch_rows(&s, rows_of(&s, 0, 4));
+    const sg_patch patch = rows_of(&s, 0, 4);
+    sg_sched_launch(&s, 0, 2, 2, 0, false);
+    sg_sched_patch(&s, &patch);
     sg_sched_to(&s, sg_area_of(0, SG_C, 0, 4, 0, 4));
     sg_sched_flag(&s, 2);
     sg_sched_after(&s, 0);
