@@ -1,0 +1,217 @@
+/* args.c -- see args.h. */
+#include "args.h"
+
+#include <errno.h>
+#include <math.h>
+#include <popt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "out.h"
+
+enum { MAX_OPTIONS = 24, MAX_NAME = 32, JSON = 1000, HELP };
+
+/* ---- Did you mean ---------------------------------------------------------------------------- */
+
+static int least_of(int a, int b, int c)
+{
+    const int d = a < b ? a : b;
+    return d < c ? d : c;
+}
+
+/* Letters to insert, delete, replace or swap to make B of A. */
+static int distance(const char *a, const char *b)
+{
+    const int la = (int)strlen(a);
+    const int lb = (int)strlen(b);
+    if (la >= MAX_NAME || lb >= MAX_NAME) return MAX_NAME;
+    int d[MAX_NAME + 1][MAX_NAME + 1];
+    for (int i = 0; i <= la; i++) d[i][0] = i;
+    for (int j = 0; j <= lb; j++) d[0][j] = j;
+    for (int i = 1; i <= la; i++) {
+        for (int j = 1; j <= lb; j++) {
+            const int change = a[i - 1] == b[j - 1] ? 0 : 1;
+            d[i][j] = least_of(d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + change);
+            const bool swap = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+            if (swap && d[i - 2][j - 2] + 1 < d[i][j]) d[i][j] = d[i - 2][j - 2] + 1;
+        }
+    }
+    return d[la][lb];
+}
+
+const char *args_nearest(const char *word, const char *const *names, int count)
+{
+    const char *best = NULL;
+    /* A third of the letters may differ: "machne" finds "machine", "x" finds nothing. */
+    int best_distance = (int)strlen(word) / 3 + 2;
+    for (int i = 0; i < count; i++) {
+        const size_t length = strlen(word);
+        const bool starts = length >= 3 && strncmp(names[i], word, length) == 0;
+        const int d = starts ? 0 : distance(word, names[i]);
+        if (d < best_distance && d < (int)strlen(names[i]) && d < (int)length) {
+            best = names[i];
+            best_distance = d;
+        }
+    }
+    return best;
+}
+
+/* ---- Help ------------------------------------------------------------------------------------ */
+
+static void print_option(char letter, const char *name, const char *unit, const char *brief)
+{
+    char left[64];
+    snprintf(left, sizeof left, "%c%c%c --%s%s%s", letter ? '-' : ' ', letter ? letter : ' ',
+             letter ? ',' : ' ', name, unit ? " " : "", unit ? unit : "");
+    printf("  %-27s %s\n", left, brief);
+}
+
+static void print_help(const args_command *c)
+{
+    printf("%s\n\nExamples:\n%s\nUsage: shingle %s %s\n\n", c->brief, c->examples, c->name,
+           c->usage);
+    for (int i = 0; i < c->options; i++)
+        print_option(c->option[i].letter, c->option[i].name, c->option[i].unit, c->option[i].brief);
+    print_option(0, "json", NULL, "print one JSON value instead of text");
+    print_option('h', "help", NULL, "print this");
+    if (c->notes) printf("\n%s", c->notes);
+    puts("\nExit codes: 0 done, 1 wrong result or violation, 2 usage or bad input, 3 failure");
+}
+
+/* ---- Reading --------------------------------------------------------------------------------- */
+
+bool args_int(const char *text, double least, double most, int64_t *value_out)
+{
+    char *end = NULL;
+    errno = 0;
+    if (text[0] != '-' && text[0] != '+' && (text[0] < '0' || text[0] > '9')) return false;
+    const long long value = strtoll(text, &end, 10);
+    if (end == text || *end != '\0' || errno != 0) return false;
+    if ((double)value < least || (double)value > most) return false;
+    *value_out = value;
+    return true;
+}
+
+static bool real_of(const char *text, double least, double most, double *value_out)
+{
+    char *end = NULL;
+    errno = 0;
+    const double value = strtod(text, &end);
+    if (end == text || *end != '\0' || errno != 0 || !isfinite(value)) return false;
+    if (value < least || value > most) return false;
+    *value_out = value;
+    return true;
+}
+
+/* Stores TEXT, which is the args' own, as the value of O. */
+static int take_value(const args_option *o, const char *text)
+{
+    bool ok = true;
+    if (o->kind == ARGS_TEXT) {
+        *(const char **)o->value = text;
+        return ARGS_GO;
+    }
+    if (o->kind == ARGS_INT) {
+        ok = args_int(text, o->least, o->most, o->value);
+    } else {
+        ok = real_of(text, o->least, o->most, o->value);
+    }
+    if (ok) return ARGS_GO;
+    return out_error(CLI_USAGE, "--%s is \"%s\"; %s from %.15g to %.15g is accepted", o->name, text,
+                     o->kind == ARGS_INT ? "a whole number" : "a number", o->least, o->most);
+}
+
+static int bad_option(const args_command *c, const char *given, int error)
+{
+    if (error == POPT_ERROR_NOARG)
+        return out_error(CLI_USAGE, "option %s needs a value; see shingle %s --help", given,
+                         c->name);
+    if (error != POPT_ERROR_BADOPT)
+        return out_error(CLI_USAGE, "option %s: %s; see shingle %s --help", given,
+                         poptStrerror(error), c->name);
+    const char *names[MAX_OPTIONS + 2];
+    for (int i = 0; i < c->options; i++) names[i] = c->option[i].name;
+    names[c->options] = "json";
+    names[c->options + 1] = "help";
+    char word[MAX_NAME] = "";
+    const char *const bare = given + strspn(given, "-");
+    snprintf(word, sizeof word, "%.*s", (int)strcspn(bare, "="), bare);
+    const char *const nearest = args_nearest(word, names, c->options + 2);
+    return out_error(CLI_USAGE, "unknown option %s; %s%s%sshingle %s --help lists all", given,
+                     nearest ? "did you mean --" : "", nearest ? nearest : "", nearest ? "? " : "",
+                     c->name);
+}
+
+static void make_table(const args_command *c, struct poptOption *table)
+{
+    for (int i = 0; i < c->options; i++)
+        table[i] = (struct poptOption){.longName = c->option[i].name,
+                                       .shortName = c->option[i].letter,
+                                       .argInfo = c->option[i].kind == ARGS_FLAG ? POPT_ARG_NONE
+                                                                                 : POPT_ARG_STRING,
+                                       .val = i + 1};
+    table[c->options] = (struct poptOption){.longName = "json", .val = JSON};
+    table[c->options + 1] = (struct poptOption){.longName = "help", .shortName = 'h', .val = HELP};
+    table[c->options + 2] = (struct poptOption){.longName = NULL};
+}
+
+static int take_words(const args_command *c, args *a)
+{
+    const char **const words = poptGetArgs(a->context);
+    for (; words != NULL && words[a->words] != NULL; a->words++) {
+        if (a->words == c->most_words)
+            return out_error(CLI_USAGE, "\"%s\" is one argument too many; %s is accepted",
+                             words[a->words], c->words);
+        a->word[a->words] = words[a->words];
+    }
+    if (a->words < c->least_words)
+        return out_error(CLI_USAGE, "%s is needed; see shingle %s --help", c->words, c->name);
+    return ARGS_GO;
+}
+
+int args_read(const args_command *command, int argc, char **argv, args *a)
+{
+    memset(a, 0, sizeof *a);
+    static struct poptOption table[MAX_OPTIONS + 3];
+    make_table(command, table);
+    a->context = poptGetContext(NULL, argc, (const char **)argv, table, 0);
+    if (a->context == NULL) return out_error(CLI_FAILED, "no memory for the options");
+
+    int given = 0;
+    while ((given = poptGetNextOpt(a->context)) > 0) {
+        if (given == HELP) {
+            print_help(command);
+            return CLI_OK;
+        }
+        if (given == JSON) {
+            a->json = true;
+            continue;
+        }
+        const args_option *const option = &command->option[given - 1];
+        if (option->kind == ARGS_FLAG) {
+            *(bool *)option->value = true;
+            continue;
+        }
+        char *const text = poptGetOptArg(a->context);
+        if (text == NULL || a->texts == ARGS_MAX_TEXTS) {
+            free(text);
+            return out_error(CLI_USAGE, "--%s: too many options", option->name);
+        }
+        a->text[a->texts++] = text;
+        const int code = take_value(option, text);
+        if (code != ARGS_GO) return code;
+    }
+    if (given < -1)
+        return bad_option(command, poptBadOption(a->context, POPT_BADOPTION_NOALIAS), given);
+    return take_words(command, a);
+}
+
+void args_free(args *a)
+{
+    for (int i = 0; i < a->texts; i++) free(a->text[i]);
+    a->texts = 0;
+    if (a->context) poptFreeContext(a->context);
+    a->context = NULL;
+}

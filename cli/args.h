@@ -1,0 +1,57 @@
+/* args.h -- the command line of one command: options through popt, help with examples first, and
+ * "did you mean" for what is misspelt. */
+#ifndef CLI_ARGS_H
+#define CLI_ARGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum args_kind { ARGS_FLAG, ARGS_TEXT, ARGS_INT, ARGS_REAL } args_kind;
+
+typedef struct args_option {
+    const char *name;
+    char letter; /* 0: none */
+    args_kind kind;
+    void *value; /* bool *, const char **, int64_t * or double *; keeps its default if not given */
+    const char *unit; /* the word for the value in the help */
+    const char *brief;
+    double least, most; /* of numbers */
+} args_option;
+
+typedef struct args_command {
+    const char *name;
+    const char *brief;    /* one line */
+    const char *usage;    /* what stands behind the name */
+    const char *examples; /* lines of the help, ended by newlines */
+    const char *notes;    /* lines behind the options, or NULL */
+    const args_option *option;
+    int options;
+    int least_words, most_words; /* arguments that are not options */
+    const char *words;           /* what those are, for errors: "one PROBLEM, such as ..." */
+} args_command;
+
+enum { ARGS_MAX_WORDS = 4, ARGS_MAX_TEXTS = 32 };
+
+typedef struct args {
+    bool json;
+    const char *word[ARGS_MAX_WORDS];
+    int words;
+    void *context;              /* popt's; owns the words */
+    char *text[ARGS_MAX_TEXTS]; /* values of options */
+    int texts;
+} args;
+
+enum { ARGS_GO = -1 };
+
+/* Reads ARGV.  ARGS_GO, or the exit code if there is nothing to do: help was asked for, or there
+ * was an error.  Release with args_free in any case; option values live until then. */
+int args_read(const args_command *command, int argc, char **argv, args *args_out);
+void args_free(args *a);
+
+/* The name that is nearest to WORD, or NULL if none is near. */
+const char *args_nearest(const char *word, const char *const *names, int count);
+
+/* Parses a whole number of LEAST to MOST; the whole of TEXT must be one. */
+bool args_int(const char *text, double least, double most, int64_t *value_out);
+
+#endif

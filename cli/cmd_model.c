@@ -1,0 +1,438 @@
+/* cmd_model.c -- `shingle model`: every tensor-parallel product of a model's layer, planned, run
+ * and compared, from the config.json that the model is published with. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "args.h"
+#include "cli.h"
+#include "config.h"
+#include "group.h"
+#include "out.h"
+#include "report.h"
+
+typedef struct request {
+    const char *path, *pass, *type;
+    config_options config;
+    group_options where;
+    report_options how;
+    bool plan_only;
+} request;
+
+/* A layer: sums over its products, each counted in the share of the layers that have it. */
+typedef struct layer {
+    double gemm_us, coll_us, serial_us, ours_us, predicted_us, bound_us;
+    double could_hide_us, hid_us; /* only products that communicate */
+    int64_t wrong;
+} layer;
+
+static void add_up(const config_model *model, const shingle_bench_result *result, layer *sum)
+{
+    memset(sum, 0, sizeof *sum);
+    for (int i = 0; i < model->products; i++) {
+        const shingle_bench_result *const r = &result[i];
+        const double share = (double)model->product[i].layers / (double)model->layers;
+        sum->gemm_us += share * r->gemm_us;
+        sum->coll_us += share * r->coll_us;
+        sum->serial_us += share * r->serial_us;
+        sum->ours_us += share * r->overlapped_us;
+        sum->predicted_us += share * r->predicted_us;
+        sum->bound_us += share * report_bound(r);
+        sum->wrong += r->wrong;
+        if (!isfinite(report_hidden(r))) continue;
+        sum->could_hide_us += share * (r->gemm_us < r->coll_us ? r->gemm_us : r->coll_us);
+        sum->hid_us += share * (r->gemm_us + r->coll_us - r->overlapped_us);
+    }
+}
+
+/* ---- Text ------------------------------------------------------------------------------------ */
+
+static void print_model(const request *q, const config_model *model)
+{
+    printf("%s%s%s: %s\n", out_on(OUT_HEAD), q->path, out_off(), model->summary);
+    printf("%lld ranks, %lld tokens, %s pass%s%s\n", (long long)q->config.ranks,
+           (long long)q->config.tokens, q->pass, q->config.all_reduce ? ", all-reduced" : "",
+           q->plan_only ? "; planned only, nothing runs" : "");
+}
+
+static void print_notes(const config_model *model)
+{
+    for (int i = 0; i < model->notes; i++) printf("not used: %s\n", model->note[i]);
+}
+
+/* Adds the product's name and "512x1536x4096" of its problem. */
+static void add_name(out_table *table, const config_product *product)
+{
+    const char *at = product->problem;
+    for (int colons = 0; colons < 2 && *at != '\0'; at++) colons += *at == ':';
+    out_table_add(table, "%s", product->name);
+    out_table_add(table, "%.*s", (int)strcspn(at, ":"), at);
+}
+
+static bool has_shares(const config_model *model)
+{
+    for (int i = 0; i < model->products; i++)
+        if (model->product[i].layers != model->layers) return true;
+    return false;
+}
+
+static void print_results(const config_model *model, const shingle_bench_result *result)
+{
+    layer sum;
+    add_up(model, result, &sum);
+    const out_unit unit = out_unit_for(sum.serial_us / model->products);
+    out_table *const table =
+        out_table_make("<product <m_x_n_x_k " REPORT_HEADS " >bound >hidden >speedup <strategy");
+    for (int i = 0; i < model->products; i++) {
+        const shingle_bench_result *const r = &result[i];
+        add_name(table, &model->product[i]);
+        report_times(table, unit, r);
+        out_table_time(table, unit, report_bound(r));
+        out_table_share(table, report_hidden(r));
+        out_table_factor(table, r->speedup);
+        report_name(table, r->strategy);
+        if (r->wrong > 0) out_table_tone(table, OUT_BAD);
+    }
+    out_table_rule(table);
+    out_table_add(table, "layer");
+    out_table_add(table, "%s", has_shares(model) ? "mean of all" : "");
+    const shingle_bench_result whole = {.gemm_us = sum.gemm_us,
+                                        .coll_us = sum.coll_us,
+                                        .serial_us = sum.serial_us,
+                                        .overlapped_us = sum.ours_us,
+                                        .predicted_us = sum.predicted_us};
+    report_times(table, unit, &whole);
+    out_table_time(table, unit, sum.bound_us);
+    out_table_share(table, sum.hid_us / sum.could_hide_us);
+    out_table_factor(table, sum.serial_us / sum.ours_us);
+    out_table_add(table, "%s", "");
+    report_legend("", unit);
+    putchar('\n');
+    out_table_print(table, "");
+    out_table_free(table);
+    putchar('\n');
+    for (int i = 0; i < model->products; i++)
+        report_plan("", model->product[i].name, 13, model->product[i].problem, result[i].strategy);
+    if (sum.wrong == 0)
+        printf("\n%severy element right%s\n", out_on(OUT_GOOD), out_off());
+    else
+        printf("\n%s%lld elements WRONG%s\n", out_on(OUT_BAD), (long long)sum.wrong, out_off());
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+static json_t *model_json(const request *q, const config_model *model)
+{
+    json_t *const notes = json_array();
+    for (int i = 0; i < model->notes; i++)
+        json_array_append_new(notes, json_string(model->note[i]));
+    return json_pack("{s:s, s:o, s:s, s:I, s:I, s:I, s:s, s:o}", "version", shingle_version(),
+                     "config", out_json_text(q->path), "family", model->family, "layers",
+                     (json_int_t)model->layers, "tp", (json_int_t)q->config.ranks, "tokens",
+                     (json_int_t)q->config.tokens, "pass", q->pass, "not_used", notes);
+}
+
+static void name_json(json_t *object, const config_product *product)
+{
+    json_object_set_new(object, "product", json_string(product->name));
+    json_object_set_new(object, "layers", json_integer((json_int_t)product->layers));
+    json_object_set_new(object, "widths", json_string(product->widths));
+}
+
+static void print_json(const request *q, const group *g, const config_model *model,
+                       const shingle_bench_result *result)
+{
+    layer sum;
+    add_up(model, result, &sum);
+    json_t *const list = json_array();
+    for (int i = 0; i < model->products; i++) {
+        json_t *const object = report_json(model->product[i].problem, &result[i]);
+        name_json(object, &model->product[i]);
+        json_array_append_new(list, object);
+    }
+    json_t *const object = model_json(q, model);
+    json_object_set_new(object, "group", report_group_json(g, &q->where));
+    json_object_set_new(object, "products", list);
+    json_object_set_new(
+        object, "layer",
+        json_pack("{s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:I}", "gemm_us", sum.gemm_us, "coll_us",
+                  sum.coll_us, "serial_us", sum.serial_us, "overlapped_us", sum.ours_us, "bound_us",
+                  sum.bound_us, "hidden", out_json_real(sum.hid_us / sum.could_hide_us), "speedup",
+                  out_json_real(sum.serial_us / sum.ours_us), "wrong", (json_int_t)sum.wrong));
+    out_json(object);
+}
+
+/* ---- Running --------------------------------------------------------------------------------- */
+
+static int run_products(const request *q, const group *g, const config_model *model,
+                        shingle_bench_result *result)
+{
+    int code = CLI_OK;
+    for (int i = 0; i < model->products && code == CLI_OK; i++) {
+        out_progress("%d of %d: %s, %s", i + 1, model->products, model->product[i].name,
+                     model->product[i].problem);
+        code = report_measure(g, model->product[i].problem, NULL, &q->how, &result[i]);
+    }
+    out_progress_end();
+    return code;
+}
+
+static int run_model(const request *q, const config_model *model, bool json)
+{
+    group g = {.ranks = 0};
+    shingle_bench_result result[CONFIG_PRODUCTS];
+    int code = group_open(q->config.ranks, &q->where, &g);
+    if (code == CLI_OK && !json) {
+        print_model(q, model);
+        report_group("", &g, &q->where);
+        fflush(stdout);
+    }
+    if (code == CLI_OK) code = run_products(q, &g, model, result);
+    int64_t wrong = 0;
+    for (int i = 0; i < model->products && code == CLI_OK; i++) wrong += result[i].wrong;
+    if (code == CLI_OK && json) print_json(q, &g, model, result);
+    if (code == CLI_OK && !json) {
+        print_results(model, result);
+        print_notes(model);
+    }
+    group_close(&g);
+    return code == CLI_OK && wrong > 0 ? CLI_WRONG : code;
+}
+
+/* ---- Planning only --------------------------------------------------------------------------- */
+
+typedef struct forecast {
+    char strategy[96];
+    double serial_us, ours_us;
+} forecast;
+
+static int plan_product(const char *problem, const shingle_machine *machine, forecast *f)
+{
+    shingle_plan *plan = NULL;
+    const shingle_status status = shingle_plan_for(problem, machine, NULL, &plan);
+    if (status != SHINGLE_OK) return out_status(status);
+    for (int i = 0; i < shingle_plan_candidates(plan); i++) {
+        shingle_candidate c;
+        if (shingle_plan_candidate(plan, i, &c) != SHINGLE_OK || c.declined != NULL) continue;
+        if (strncmp(c.strategy, "serial", 6) == 0) f->serial_us = c.predicted_us;
+        if (!c.chosen) continue;
+        f->ours_us = c.predicted_us;
+        snprintf(f->strategy, sizeof f->strategy, "%s", c.strategy);
+    }
+    shingle_plan_free(plan);
+    return CLI_OK;
+}
+
+static void print_forecast(const config_model *model, const forecast *f)
+{
+    double serial = 0;
+    double ours = 0;
+    for (int i = 0; i < model->products; i++) {
+        const double share = (double)model->product[i].layers / (double)model->layers;
+        serial += share * f[i].serial_us;
+        ours += share * f[i].ours_us;
+    }
+    const out_unit unit = out_unit_for(serial / model->products);
+    printf("predicted times in %s\n\n", unit.name);
+    out_table *const table =
+        out_table_make("<product <m_x_n_x_k <widths_of_a_rank >serial >ours >speedup <strategy");
+    for (int i = 0; i < model->products; i++) {
+        add_name(table, &model->product[i]);
+        out_table_add(table, "%s", model->product[i].widths);
+        out_table_time(table, unit, f[i].serial_us);
+        out_table_time(table, unit, f[i].ours_us);
+        out_table_factor(table, f[i].serial_us / f[i].ours_us);
+        report_name(table, f[i].strategy);
+    }
+    out_table_rule(table);
+    out_table_add(table, "layer");
+    out_table_add(table, "%s", has_shares(model) ? "mean of all" : "");
+    out_table_add(table, "%s", "");
+    out_table_time(table, unit, serial);
+    out_table_time(table, unit, ours);
+    out_table_factor(table, serial / ours);
+    out_table_add(table, "%s", "");
+    out_table_print(table, "");
+    out_table_free(table);
+    putchar('\n');
+    for (int i = 0; i < model->products; i++)
+        report_plan("", model->product[i].name, 13, model->product[i].problem, f[i].strategy);
+    print_notes(model);
+}
+
+static void print_forecast_json(const request *q, const char *machine, const config_model *model,
+                                const forecast *f)
+{
+    json_t *const list = json_array();
+    for (int i = 0; i < model->products; i++) {
+        json_t *const object =
+            json_pack("{s:s, s:s, s:f, s:f}", "problem", model->product[i].problem, "strategy",
+                      f[i].strategy, "serial_us", f[i].serial_us, "predicted_us", f[i].ours_us);
+        name_json(object, &model->product[i]);
+        json_array_append_new(list, object);
+    }
+    json_t *const object = model_json(q, model);
+    json_object_set_new(object, "machine", out_json_text(machine));
+    json_object_set_new(object, "products", list);
+    out_json(object);
+}
+
+static int plan_model(const request *q, const config_model *model, bool json)
+{
+    forecast f[CONFIG_PRODUCTS];
+    memset(f, 0, sizeof f);
+    const char *const name = q->where.as ? q->where.as : "h200x4";
+    shingle_machine *machine = NULL;
+    int code = group_machine(name, &machine);
+    for (int i = 0; i < model->products && code == CLI_OK; i++)
+        code = plan_product(model->product[i].problem, machine, &f[i]);
+    if (code == CLI_OK && json) print_forecast_json(q, name, model, f);
+    if (code == CLI_OK && !json) {
+        print_model(q, model);
+        printf("for %s; ", name);
+        print_forecast(model, f);
+    }
+    shingle_machine_free(machine);
+    return code;
+}
+
+/* ---- The command ----------------------------------------------------------------------------- */
+
+static int check_words(request *q)
+{
+    if (strcmp(q->pass, "forward") != 0 && strcmp(q->pass, "backward") != 0)
+        return out_error(CLI_USAGE, "--pass is \"%s\"; forward or backward is accepted", q->pass);
+    q->config.backward = q->pass[0] == 'b';
+    const char *const type = q->config.type;
+    if (type != NULL && strcmp(type, "f32") != 0 && strcmp(type, "bf16") != 0 &&
+        strcmp(type, "f16") != 0)
+        return out_error(CLI_USAGE, "--type is \"%s\"; f32, bf16 or f16 is accepted", type);
+    if (q->config.ranks == 0)
+        return out_error(CLI_USAGE, "--tp is missing: the number of ranks, 1 to 64");
+    if (q->config.tokens == 0)
+        return out_error(CLI_USAGE,
+                         "--tokens is missing: how many rows go through the layer, such as 512");
+    if (q->config.ranks > GROUP_RANKS && !q->plan_only)
+        return out_error(CLI_USAGE,
+                         "--tp is %lld; 1 to %d can run in one process (--plan takes 1024)",
+                         (long long)q->config.ranks, (int)GROUP_RANKS);
+    return CLI_OK;
+}
+
+static int model_of(request *q, bool json)
+{
+    char error[FILE_ERROR];
+    config_model model;
+    const int code = check_words(q);
+    if (code != CLI_OK) return code;
+    if (!config_read(q->path, &q->config, &model, error)) return out_error(CLI_USAGE, "%s", error);
+    return q->plan_only ? plan_model(q, &model, json) : run_model(q, &model, json);
+}
+
+int cmd_model(int argc, char **argv)
+{
+    request q = {.pass = "forward", .how = {.iterations = 3, .warmup = 1, .seed = 1}};
+    const args_option options[] = {
+        {.name = "tp",
+         .letter = 'p',
+         .kind = ARGS_INT,
+         .value = &q.config.ranks,
+         .unit = "P",
+         .brief = "ranks that share a layer",
+         .least = 1,
+         .most = 1024},
+        {.name = "tokens",
+         .letter = 't',
+         .kind = ARGS_INT,
+         .value = &q.config.tokens,
+         .unit = "T",
+         .brief = "rows that go through the layer",
+         .least = 1,
+         .most = 2147483647},
+        {.name = "as",
+         .kind = ARGS_TEXT,
+         .value = &q.where.as,
+         .unit = "MACHINE",
+         .brief = "be a scale model of a machine: links held back to its ratio"},
+        {.name = "rows-scale",
+         .kind = ARGS_REAL,
+         .value = &q.where.rows_scale,
+         .unit = "X",
+         .brief = "with --as: rows there that one row here stands for (16)",
+         .least = 0.001,
+         .most = 1e6},
+        {.name = "measure",
+         .kind = ARGS_INT,
+         .value = &q.how.measure,
+         .unit = "N",
+         .brief = "let the planner time its N best before it chooses",
+         .least = 0,
+         .most = 64},
+        {.name = "plan",
+         .kind = ARGS_FLAG,
+         .value = &q.plan_only,
+         .brief = "predict for --as (h200x4) and run nothing: any size, up to 1024 ranks"},
+        {.name = "pass",
+         .kind = ARGS_TEXT,
+         .value = &q.pass,
+         .unit = "WHICH",
+         .brief = "forward, or backward for the data gradients (forward)"},
+        {.name = "ar",
+         .kind = ARGS_FLAG,
+         .value = &q.config.all_reduce,
+         .brief = "all-reduce instead of reduce-scatter and gather"},
+        {.name = "type",
+         .kind = ARGS_TEXT,
+         .value = &q.config.type,
+         .unit = "TYPE",
+         .brief = "f32, bf16 or f16 instead of the file's"},
+        {.name = "iters",
+         .letter = 'n',
+         .kind = ARGS_INT,
+         .value = &q.how.iterations,
+         .unit = "N",
+         .brief = "timed runs of each kind (3)",
+         .least = 1,
+         .most = 1e6},
+        {.name = "warmup",
+         .letter = 'w',
+         .kind = ARGS_INT,
+         .value = &q.how.warmup,
+         .unit = "N",
+         .brief = "runs before them (1)",
+         .least = 0,
+         .most = 1e6},
+        {.name = "threads",
+         .kind = ARGS_INT,
+         .value = &q.where.threads,
+         .unit = "N",
+         .brief = "worker threads (the cores)",
+         .least = 1,
+         .most = 1024},
+    };
+    const args_command command = {
+        .name = "model",
+        .brief = "The tensor-parallel products of a model's layer: planned, run, compared.",
+        .usage = "CONFIG.json --tp P --tokens T [options]",
+        .examples =
+            "  shingle model models/llama-3-8b.json --tp 4 --tokens 512 --as h200x4\n"
+            "  shingle model models/llama-3-70b.json --tp 8 --tokens 8192 --plan\n"
+            "  shingle model models/gpt-neox-20b.json --tp 4 --tokens 128 --type f32 --ar\n",
+        .notes =
+            "CONFIG.json is a model's own, unmodified, from the Hugging Face hub: Llama,\n"
+            "Mistral, Qwen 2 and 3, GPT-NeoX, Gemma 1 to 3, Phi-3, Mixtral, DeepSeek V2 and V3.\n"
+            "Routed experts are left out and named.  What could not be used is printed last.\n",
+        .option = options,
+        .options = sizeof options / sizeof *options,
+        .least_words = 1,
+        .most_words = 1,
+        .words = "one CONFIG.json"};
+    args a;
+    int code = args_read(&command, argc, argv, &a);
+    if (code == ARGS_GO) {
+        q.path = a.word[0];
+        code = model_of(&q, a.json);
+    }
+    args_free(&a);
+    return code;
+}

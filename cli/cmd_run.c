@@ -1,0 +1,391 @@
+/* cmd_run.c -- `shingle run`: one product on the ranks of this computer, timed against not
+ * overlapping and compared; with data of its own, or from NumPy files. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "args.h"
+#include "cli.h"
+#include "deal.h"
+#include "group.h"
+#include "out.h"
+#include "refer.h"
+#include "report.h"
+
+enum { MOST_STRATEGIES = 32 };
+
+typedef struct request {
+    const char *problem, *strategy;
+    bool all;
+    const char *a, *b, *bias, *c;
+    group_options where;
+    report_options how;
+} request;
+
+/* The strategies to run, and those that declined, with their reasons. */
+typedef struct choice {
+    char *strategy[MOST_STRATEGIES]; /* NULL: the planner's choice */
+    int count;
+    json_t *declined;
+} choice;
+
+/* ---- Strategies ------------------------------------------------------------------------------ */
+
+static size_t name_length(const char *strategy)
+{
+    return strcspn(strategy, "{");
+}
+
+static void drop_choice(choice *chosen)
+{
+    for (int i = 0; i < chosen->count; i++) free(chosen->strategy[i]);
+    json_decref(chosen->declined);
+}
+
+/* The best predicted knobs of every strategy that applies; candidates of one strategy need not be
+ * neighbours. */
+static void take_best(const shingle_plan *plan, choice *chosen)
+{
+    double best[MOST_STRATEGIES];
+    for (int i = 0; i < shingle_plan_candidates(plan); i++) {
+        shingle_candidate c;
+        if (shingle_plan_candidate(plan, i, &c) != SHINGLE_OK) continue;
+        if (c.declined != NULL) {
+            json_object_set_new(chosen->declined, c.strategy, json_string(c.declined));
+            continue;
+        }
+        int at = 0;
+        const size_t length = name_length(c.strategy);
+        while (at < chosen->count && (name_length(chosen->strategy[at]) != length ||
+                                      strncmp(chosen->strategy[at], c.strategy, length) != 0))
+            at++;
+        if (at == MOST_STRATEGIES || (at < chosen->count && best[at] <= c.predicted_us)) continue;
+        if (at < chosen->count)
+            free(chosen->strategy[at]);
+        else
+            chosen->count++;
+        chosen->strategy[at] = out_copy(c.strategy);
+        best[at] = c.predicted_us;
+    }
+}
+
+static int choose(const request *q, const group *g, choice *chosen)
+{
+    chosen->declined = json_object();
+    if (!q->all) {
+        chosen->strategy[0] = q->strategy ? out_copy(q->strategy) : NULL;
+        chosen->count = 1;
+        return CLI_OK;
+    }
+    shingle_plan *plan = NULL;
+    const shingle_status status =
+        shingle_plan_for(q->problem, shingle_comm_machine(g->comm[0]), NULL, &plan);
+    if (status != SHINGLE_OK) return out_status(status);
+    take_best(plan, chosen);
+    shingle_plan_free(plan);
+    return CLI_OK;
+}
+
+/* ---- The user's own data --------------------------------------------------------------------- */
+
+static const char *act_of(const char *problem)
+{
+    return strstr(problem, ":relu")   ? "relu"
+           : strstr(problem, ":gelu") ? "gelu"
+           : strstr(problem, ":silu") ? "silu"
+                                      : "";
+}
+
+/* Starts the plans of all ranks and waits for them. */
+static int run_plans(const group *g, shingle_plan *const *plan, const deal *d)
+{
+    shingle_status status = SHINGLE_OK;
+    for (int r = 0; r < g->ranks && status == SHINGLE_OK; r++) {
+        const shingle_tensors tensors = {
+            .a = d->a[r], .b = d->b[r], .bias = d->bias[r], .c = d->c[r]};
+        status = shingle_run_tensors(plan[r], &tensors, NULL);
+    }
+    if (status != SHINGLE_OK) return out_status(status);
+    for (int r = 0; r < g->ranks; r++) {
+        status = shingle_sync(g->comm[r], 3600.0);
+        if (status != SHINGLE_OK) return out_status(status);
+    }
+    return CLI_OK;
+}
+
+static int run_data(const request *q, const group *g, const char *strategy, deal *d)
+{
+    shingle_plan *plan[GROUP_RANKS] = {NULL};
+    const shingle_plan_options options = {.strategy = strategy, .measure = (int)q->how.measure};
+    int code = CLI_OK;
+    for (int r = 0; r < g->ranks && code == CLI_OK; r++) {
+        const shingle_status status =
+            shingle_plan_create(g->comm[r], q->problem, &options, &plan[r]);
+        if (status != SHINGLE_OK) code = out_status(status);
+    }
+    /* What a run does not write must not look right. */
+    const size_t row = (size_t)d->shape.n * (size_t)d->shape.element_bytes;
+    for (int r = 0; r < g->ranks; r++) memset(d->c[r], 0xff, (size_t)d->c_rows[r] * row);
+    if (code == CLI_OK) code = run_plans(g, plan, d);
+    for (int r = 0; r < g->ranks; r++) shingle_plan_free(plan[r]);
+    return code;
+}
+
+/* Runs on the user's data, compares, and writes the result. */
+static int take_data(const request *q, const group *g, const char *strategy, deal *d,
+                     int64_t *wrong_out)
+{
+    char error[FILE_ERROR];
+    const int code = run_data(q, g, strategy, d);
+    if (code != CLI_OK) return code;
+    if (!refer_compare(d, act_of(q->problem), wrong_out, error))
+        return out_error(CLI_FAILED, "%s", error);
+    if (q->c != NULL && !deal_write(d, q->c, error)) return out_error(CLI_FAILED, "%s", error);
+    return CLI_OK;
+}
+
+/* ---- The command ----------------------------------------------------------------------------- */
+
+static void print_text(const request *q, const group *g, const shingle_bench_result *result,
+                       int count, const choice *chosen)
+{
+    double most = 0;
+    for (int i = 0; i < count; i++)
+        if (result[i].serial_us > most) most = result[i].serial_us;
+    const out_unit unit = out_unit_for(most);
+    printf("%s%s%s\n", out_on(OUT_HEAD), q->problem, out_off());
+    report_group("", g, &q->where);
+    report_legend("", unit);
+    putchar('\n');
+    out_table *const table =
+        out_table_make("<strategy " REPORT_HEADS " >bound >hidden >speedup >wrong");
+    for (int i = 0; i < count; i++) {
+        report_name(table, result[i].strategy);
+        report_times(table, unit, &result[i]);
+        out_table_time(table, unit, report_bound(&result[i]));
+        out_table_share(table, report_hidden(&result[i]));
+        out_table_factor(table, result[i].speedup);
+        report_wrong(table, result[i].wrong);
+    }
+    out_table_print(table, "");
+    out_table_free(table);
+    putchar('\n');
+    for (int i = 0; i < count; i++) printf("%s\n", result[i].strategy);
+    const char *name = NULL;
+    json_t *reason = NULL;
+    json_object_foreach(chosen->declined, name, reason)
+        printf("%s declined: %s\n", name, json_string_value(reason));
+    if (q->c != NULL) printf("\nwritten: %s\n", q->c);
+}
+
+static void print_json(const request *q, const group *g, const shingle_bench_result *result,
+                       int count, const choice *chosen)
+{
+    json_t *const list = json_array();
+    for (int i = 0; i < count; i++)
+        json_array_append_new(list, report_json(q->problem, &result[i]));
+    json_t *const object = report_group_json(g, &q->where);
+    json_object_set_new(object, "results", list);
+    json_object_set(object, "declined", chosen->declined);
+    out_json(object);
+}
+
+static int run_choice(const request *q, const group *g, deal *d, const choice *chosen, bool json)
+{
+    shingle_bench_result result[MOST_STRATEGIES];
+    bool wrong = false;
+    for (int i = 0; i < chosen->count; i++) {
+        int64_t data_wrong = 0;
+        int code = CLI_OK;
+        if (d != NULL) code = take_data(q, g, chosen->strategy[i], d, &data_wrong);
+        if (code != CLI_OK) return code;
+        out_progress("timing %d of %d: %s", i + 1, chosen->count,
+                     chosen->strategy[i] ? chosen->strategy[i] : "the planner's choice");
+        code = report_measure(g, q->problem, chosen->strategy[i], &q->how, &result[i]);
+        if (code != CLI_OK) return code;
+        result[i].wrong += data_wrong;
+        wrong = wrong || result[i].wrong > 0;
+    }
+    out_progress_end();
+    if (json)
+        print_json(q, g, result, chosen->count, chosen);
+    else
+        print_text(q, g, result, chosen->count, chosen);
+    return wrong ? CLI_WRONG : CLI_OK;
+}
+
+static int run_group(const request *q, int ranks, deal *d, bool json)
+{
+    group g = {.ranks = 0};
+    choice chosen = {.count = 0};
+    int code = group_open(ranks, &q->where, &g);
+    if (code == CLI_OK) code = choose(q, &g, &chosen);
+    if (code == CLI_OK) code = run_choice(q, &g, d, &chosen, json);
+    drop_choice(&chosen);
+    group_close(&g);
+    return code;
+}
+
+/* What must hold among the options, before anything is opened. */
+static int check_files(const request *q, const shingle_shape *shape)
+{
+    const bool any = q->a || q->b || q->bias || q->c;
+    if (any && (q->a == NULL || q->b == NULL))
+        return out_error(CLI_USAGE, "--%s is missing: --a and --b go together", q->a ? "b" : "a");
+    if (any && shape->has_bias != (q->bias != NULL))
+        return out_error(CLI_USAGE, shape->has_bias ? "--bias is missing: the problem has a bias"
+                                                    : "--bias: the problem has no bias; add :bias");
+    if (q->all && q->strategy)
+        return out_error(CLI_USAGE, "--all and --strategy exclude each other");
+    if (q->all && q->c)
+        return out_error(CLI_USAGE, "--out takes the result of one strategy, not --all");
+    if (shape->ranks > GROUP_RANKS)
+        return out_error(CLI_USAGE,
+                         "%d ranks; 1 to %d can run in one process (shingle plan takes 1024)",
+                         shape->ranks, (int)GROUP_RANKS);
+    return CLI_OK;
+}
+
+static int run(const request *q, bool json)
+{
+    shingle_shape shape;
+    const shingle_status status = shingle_problem_shape(q->problem, 0, &shape);
+    if (status != SHINGLE_OK) return out_status(status);
+    int code = check_files(q, &shape);
+    if (code != CLI_OK) return code;
+    if (q->a == NULL) return run_group(q, shape.ranks, NULL, json);
+
+    char error[FILE_ERROR];
+    deal *const d = out_get(sizeof *d);
+    bool ok = deal_begin(q->problem, d, error);
+    ok = ok && deal_read(d, q->a, q->b, q->bias, error);
+    code = ok ? run_group(q, shape.ranks, d, json) : out_error(CLI_USAGE, "%s", error);
+    deal_free(d);
+    free(d);
+    return code;
+}
+
+static const char notes[] =
+    "PROBLEM is OP:TYPE:MxNxK:rRANKS and more (docs/problem.md); m n k are of one rank.\n"
+    "\n"
+    "Without --a and --b the library makes data whose products are exact, and compares bits.\n"
+    "With them every element is compared with a plain product, within the error bound of a sum\n"
+    "of its length; the times are measured on data of the same shape.  A path with %d names one\n"
+    "file per rank: A (rows the rank holds, k), B (n, k), bias (n,), C as shingle_run has it.\n"
+    "Any other path names one array that is dealt out to P ranks:\n"
+    "             A                    B                     bias     C\n"
+    "  ag_gemm    (m, k) by owner      (P*n, k) by rows      (P*n,)   (m, P*n) by columns\n"
+    "  gemm_rs    (m, P*k) by columns  (n, P*k) by columns   (n,)     (m, n) by owner\n"
+    "  gemm_ar    (m, P*k) by columns  (n, P*k) by columns   (n,)     (m, n)\n"
+    "  gemm       (P*m, k) by rows     (P*n, k) by rows      (P*n,)   (P*m, n) by rows\n"
+    "Files are .npy 1.0 or 2.0: '<f4' is f32, '<f2' f16, '<u2' or '|V2' the bits of bf16.  B\n"
+    "may also be in Fortran order with its extents swapped, which is the same memory.\n";
+
+int cmd_run(int argc, char **argv)
+{
+    request q = {.how = {.iterations = 5, .warmup = 1, .seed = 1}};
+    int64_t seed = 1;
+    const args_option options[] = {
+        {.name = "strategy",
+         .letter = 's',
+         .kind = ARGS_TEXT,
+         .value = &q.strategy,
+         .unit = "S",
+         .brief = "force one: ring or 'ring{sub=2}'; otherwise the planner chooses"},
+        {.name = "all",
+         .kind = ARGS_FLAG,
+         .value = &q.all,
+         .brief = "every strategy that applies, with its best predicted knobs"},
+        {.name = "measure",
+         .kind = ARGS_INT,
+         .value = &q.how.measure,
+         .unit = "N",
+         .brief = "let the planner time its N best before it chooses",
+         .least = 0,
+         .most = 64},
+        {.name = "a",
+         .kind = ARGS_TEXT,
+         .value = &q.a,
+         .unit = "FILE",
+         .brief = "A from a .npy file; a.%d.npy for one per rank"},
+        {.name = "b", .kind = ARGS_TEXT, .value = &q.b, .unit = "FILE", .brief = "B"},
+        {.name = "bias", .kind = ARGS_TEXT, .value = &q.bias, .unit = "FILE", .brief = "the bias"},
+        {.name = "out",
+         .letter = 'o',
+         .kind = ARGS_TEXT,
+         .value = &q.c,
+         .unit = "FILE",
+         .brief = "write C, gathered, or one per rank with %d"},
+        {.name = "backend",
+         .kind = ARGS_TEXT,
+         .value = &q.where.backend,
+         .unit = "NAME",
+         .brief = "cpu"},
+        {.name = "as",
+         .kind = ARGS_TEXT,
+         .value = &q.where.as,
+         .unit = "MACHINE",
+         .brief = "be a scale model of a machine: links held back to its ratio"},
+        {.name = "rows-scale",
+         .kind = ARGS_REAL,
+         .value = &q.where.rows_scale,
+         .unit = "X",
+         .brief = "with --as: rows there that one row here stands for (16)",
+         .least = 0.001,
+         .most = 1e6},
+        {.name = "threads",
+         .letter = 't',
+         .kind = ARGS_INT,
+         .value = &q.where.threads,
+         .unit = "N",
+         .brief = "worker threads (the cores)",
+         .least = 1,
+         .most = 1024},
+        {.name = "iters",
+         .letter = 'n',
+         .kind = ARGS_INT,
+         .value = &q.how.iterations,
+         .unit = "N",
+         .brief = "timed runs (5)",
+         .least = 1,
+         .most = 1e6},
+        {.name = "warmup",
+         .letter = 'w',
+         .kind = ARGS_INT,
+         .value = &q.how.warmup,
+         .unit = "N",
+         .brief = "runs before them (1)",
+         .least = 0,
+         .most = 1e6},
+        {.name = "seed",
+         .kind = ARGS_INT,
+         .value = &seed,
+         .unit = "S",
+         .brief = "of the data (1)",
+         .least = 0,
+         .most = 9e15},
+    };
+    const args_command command = {
+        .name = "run",
+        .brief =
+            "Runs one product on ranks of this computer: timed against not overlapping, compared.",
+        .usage = "PROBLEM [options]",
+        .examples = "  shingle run gemm_rs:f32:512x1024x768:r4\n"
+                    "  shingle run ag_gemm:bf16:512x1536x4096:r4 --all --as h200x4\n"
+                    "  shingle run ag_gemm:f32:512x1024x768:r4 --a x.npy --b w.npy --out y.npy\n",
+        .notes = notes,
+        .option = options,
+        .options = sizeof options / sizeof *options,
+        .least_words = 1,
+        .most_words = 1,
+        .words = "one PROBLEM, such as gemm_rs:f32:512x1024x768:r4,"};
+    args a;
+    int code = args_read(&command, argc, argv, &a);
+    if (code == ARGS_GO) {
+        q.problem = a.word[0];
+        q.how.seed = (uint64_t)seed;
+        code = run(&q, a.json);
+    }
+    args_free(&a);
+    return code;
+}

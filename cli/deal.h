@@ -1,0 +1,42 @@
+/* deal.h -- matrices of all ranks of a problem, read from and written to NumPy files.
+ *
+ * A path with %d in it names one file per rank.  Any other path names one array that is dealt out:
+ *
+ *               A                     B                      bias            C
+ *     ag_gemm   (m, k) by owner       (P*n, k) by rows       (P*n,)          (m, P*n) by columns
+ *     gemm_rs   (m, P*k) by columns   (n, P*k) by columns    (n,) for all    (m, n) by owner
+ *     gemm_ar   (m, P*k) by columns   (n, P*k) by columns    (n,) for all    (m, n), rank 0's
+ *     gemm      (P*m, k) by rows      (P*n, k) by rows       (P*n,)          (P*m, n) by rows
+ *
+ * These are the whole matrices of the linear layer that is cut: columns over the ranks for ag_gemm,
+ * k for gemm_rs and gemm_ar. */
+#ifndef CLI_DEAL_H
+#define CLI_DEAL_H
+
+#include "npy.h"
+#include "shingle.h"
+
+enum { DEAL_RANKS = 64 };
+
+typedef struct deal {
+    shingle_shape shape; /* of rank 0 */
+    int64_t cyclic; /* rows of a block dealt round the ranks; 0: each rank's rows are together */
+    int64_t a_rows[DEAL_RANKS], c_rows[DEAL_RANKS];
+    void *a[DEAL_RANKS], *b[DEAL_RANKS], *bias[DEAL_RANKS], *c[DEAL_RANKS];
+} deal;
+
+/* PROBLEM must be right and have at most DEAL_RANKS ranks.  Release with deal_free. */
+bool deal_begin(const char *problem, deal *d, char *error);
+
+/* Reads A, B and the bias (a path, or NULL where the problem has none). */
+bool deal_read(deal *d, const char *a, const char *b, const char *bias, char *error);
+
+/* Writes C: every file is complete, or none appears. */
+bool deal_write(const deal *d, const char *path, char *error);
+
+/* The product row of row ROW of RANK's own, for what is dealt by owner. */
+int64_t deal_row(const deal *d, int rank, int64_t row);
+
+void deal_free(deal *d);
+
+#endif

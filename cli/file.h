@@ -1,0 +1,35 @@
+/* file.h -- reading whole files, and writing files that are complete or not there at all.
+ * Errors are one line in ERROR, which has room for FILE_ERROR bytes, and begin with the path. */
+#ifndef CLI_FILE_H
+#define CLI_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+enum { FILE_ERROR = 400, FILE_PATH = 4096 };
+
+bool file_fail(char *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The whole file, zero-terminated, at most LIMIT bytes; NULL after an error.  Release with free. */
+char *file_read(const char *path, size_t limit, size_t *bytes_out, char *error);
+
+/* A file being written under a temporary name beside PATH.  A device or a pipe is written in
+ * place, because a rename would replace it. */
+typedef struct file_writer {
+    FILE *stream;
+    char target[FILE_PATH];    /* PATH with links followed */
+    char temporary[FILE_PATH]; /* "" when written in place */
+    char path[FILE_PATH];      /* as given, for errors */
+} file_writer;
+
+/* Begins; then file_put; then file_close, after which all of it is on the disk; then file_appear,
+ * which gives it its name.  file_drop at any time leaves nothing behind.  After a failure all is
+ * dropped already. */
+bool file_begin(file_writer *writer, const char *path, char *error);
+bool file_put(file_writer *writer, const void *data, size_t bytes, char *error);
+bool file_close(file_writer *writer, char *error);
+bool file_appear(file_writer *writer, char *error);
+void file_drop(file_writer *writer);
+
+#endif

@@ -1,0 +1,156 @@
+/* group.c -- see group.h. */
+#include "group.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "args.h"
+#include "cli.h"
+#include "out.h"
+
+#ifndef SHINGLE_DATADIR
+#define SHINGLE_DATADIR "/usr/local/share/shingle"
+#endif
+
+enum { MAX_NAMES = 64, MAX_NAME = 48 };
+
+/* ---- Files by name --------------------------------------------------------------------------- */
+
+typedef struct names {
+    char name[MAX_NAMES][MAX_NAME];
+    int count;
+} names;
+
+static void list(const char *folder, const char *ending, names *n)
+{
+    DIR *const dir = opendir(folder);
+    if (dir == NULL) return;
+    const size_t end = strlen(ending);
+    for (struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
+        const size_t length = strlen(entry->d_name);
+        if (length <= end || length - end >= MAX_NAME || n->count == MAX_NAMES) continue;
+        if (strcmp(entry->d_name + length - end, ending) != 0) continue;
+        memcpy(n->name[n->count], entry->d_name, length - end);
+        n->name[n->count++][length - end] = '\0';
+    }
+    closedir(dir);
+}
+
+static bool is_there(char *path, size_t room, const char *folder, const char *sub, const char *name,
+                     const char *ending)
+{
+    const int length =
+        snprintf(path, room, "%s%s%s/%s%s", folder, folder[0] ? "/" : "", sub, name, ending);
+    return length > 0 && (size_t)length < room && access(path, F_OK) == 0;
+}
+
+int group_find(const char *what, const char *folder, const char *ending, const char *name,
+               char *path, size_t room)
+{
+    const bool is_path = strchr(name, '/') != NULL || strchr(name, '.') != NULL;
+    if (is_path || name[0] == '\0') {
+        if (name[0] == '\0' || strlen(name) >= room)
+            return out_error(CLI_USAGE, "%s \"%.60s\": a name or a path is accepted", what, name);
+        strcpy(path, name);
+        if (access(path, F_OK) == 0) return CLI_OK;
+        return out_error(CLI_USAGE, "%s %s: no such file", what, name);
+    }
+    if (is_there(path, room, "", folder, name, ending)) return CLI_OK;
+    if (is_there(path, room, SHINGLE_DATADIR, folder, name, ending)) return CLI_OK;
+
+    names n = {.count = 0};
+    list(folder, ending, &n);
+    char installed[sizeof SHINGLE_DATADIR + 32];
+    snprintf(installed, sizeof installed, "%s/%.20s", SHINGLE_DATADIR, folder);
+    if (n.count == 0) list(installed, ending, &n);
+    const char *pointer[MAX_NAMES];
+    for (int i = 0; i < n.count; i++) pointer[i] = n.name[i];
+    const char *const nearest = args_nearest(name, pointer, n.count);
+    char known[300] = "";
+    size_t at = 0;
+    for (int i = 0; i < n.count && at + MAX_NAME + 3 < sizeof known; i++)
+        at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", i ? ", " : "", n.name[i]);
+    return out_error(
+        CLI_USAGE, "%s \"%s\" is neither in ./%s nor in %s%s%s%s; %s%s%sa path is accepted", what,
+        name, folder, installed, nearest ? "; did you mean " : "", nearest ? nearest : "",
+        nearest ? "?" : "", at ? "known: " : "", known, at ? "; or " : "");
+}
+
+/* ---- Machines -------------------------------------------------------------------------------- */
+
+int group_machine(const char *name, shingle_machine **machine_out)
+{
+    char path[GROUP_PATH];
+    *machine_out = NULL;
+    if (strcmp(name, "plain") == 0) return CLI_OK;
+    const int code = group_find("machine", "machines", ".machine", name, path, sizeof path);
+    if (code != CLI_OK) return code;
+    const shingle_status status = shingle_machine_load(path, machine_out);
+    return status == SHINGLE_OK ? CLI_OK : out_status(status);
+}
+
+int group_model(const char *name, int ranks, group *g, shingle_machine **owned,
+                const shingle_machine **machine_out)
+{
+    if (strcmp(name, "here") == 0) {
+        const group_options options = {NULL, NULL, 0, 0};
+        const int code = group_open(ranks, &options, g);
+        if (code == CLI_OK) *machine_out = shingle_comm_machine(g->comm[0]);
+        return code;
+    }
+    const int code = group_machine(name, owned);
+    if (code == CLI_OK) *machine_out = *owned;
+    return code;
+}
+
+const char *group_machine_line(const shingle_machine *machine, const char *key, char *line,
+                               size_t room)
+{
+    const size_t length = strlen(key);
+    const char *at = shingle_machine_text(machine);
+    while (at != NULL && *at != '\0') {
+        const size_t end = strcspn(at, "\n");
+        if (strncmp(at, key, length) == 0 && at[length] == ' ') {
+            const char *const value = at + length + strspn(at + length, " ");
+            const size_t comment = strcspn(value, "#\n");
+            snprintf(line, room, "%.*s", (int)comment, value);
+            for (size_t i = strlen(line); i > 0 && line[i - 1] == ' '; i--) line[i - 1] = '\0';
+            return line;
+        }
+        at += end + (at[end] == '\n');
+    }
+    return NULL;
+}
+
+/* ---- Ranks ----------------------------------------------------------------------------------- */
+
+int group_open(int64_t ranks, const group_options *options, group *group_out)
+{
+    char as[GROUP_PATH];
+    shingle_config config = {.backend = options->backend,
+                             .scale_rows = options->rows_scale,
+                             .threads = (int)options->threads};
+    memset(group_out, 0, sizeof *group_out);
+    if (ranks > GROUP_RANKS)
+        return out_error(CLI_USAGE, "%lld ranks; 1 to %d can run in one process", (long long)ranks,
+                         (int)GROUP_RANKS);
+    if (options->as != NULL) {
+        const int code = group_find("machine", "machines", ".machine", options->as, as, sizeof as);
+        if (code != CLI_OK) return code;
+        config.scale_of = as;
+    }
+    out_progress("opening %lld ranks and measuring what they reach", (long long)ranks);
+    const shingle_status status = shingle_open((int)ranks, &config, group_out->comm);
+    out_progress_end();
+    if (status != SHINGLE_OK) return out_status(status);
+    group_out->ranks = (int)ranks;
+    return CLI_OK;
+}
+
+void group_close(group *g)
+{
+    if (g->ranks > 0) shingle_close(g->ranks, g->comm);
+    g->ranks = 0;
+}

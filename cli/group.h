@@ -1,0 +1,47 @@
+/* group.h -- opening the ranks that a command runs on, and finding files by name. */
+#ifndef CLI_GROUP_H
+#define CLI_GROUP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "shingle.h"
+
+enum { GROUP_RANKS = 64, GROUP_PATH = 4096 };
+
+typedef struct group_options {
+    const char *backend; /* NULL: the default */
+    const char *as;      /* machine to be a scale model of, a name or a path; NULL: none */
+    double rows_scale;   /* 0: the default */
+    int64_t threads;     /* 0: the default */
+} group_options;
+
+typedef struct group {
+    int ranks;
+    shingle_comm *comm[GROUP_RANKS];
+} group;
+
+/* Both print what is wrong and return an exit code, CLI_OK if nothing is.  A group is closed with
+ * group_close, which takes zeroed ones. */
+int group_open(int64_t ranks, const group_options *options, group *group_out);
+void group_close(group *g);
+
+/* Finds NAME in FOLDER of the working directory or of the installation, with ENDING added; or NAME
+ * is a path.  Prints what exists if it is neither. */
+int group_find(const char *what, const char *folder, const char *ending, const char *name,
+               char *path, size_t room);
+
+/* Loads a machine file by name or path.  "plain" gives NULL, which stands for round numbers. */
+int group_machine(const char *name, shingle_machine **machine_out);
+
+/* The machine that plans are made for by a command that runs nothing: that of --machine, or of this
+ * computer for the name "here".  Release G with group_close, OWNED with shingle_machine_free. */
+int group_model(const char *name, int ranks, group *g, shingle_machine **owned,
+                const shingle_machine **machine_out);
+
+/* First value of KEY in a machine's text ("name value ..." lines), or NULL. */
+const char *group_machine_line(const shingle_machine *machine, const char *key, char *line,
+                               size_t room);
+
+#endif

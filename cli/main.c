@@ -1,0 +1,77 @@
+/* main.c -- the `shingle` program: finds the command and passes the rest of the line on. */
+#include <locale.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "args.h"
+#include "cli.h"
+#include "out.h"
+
+static const struct {
+    const char *name, *brief;
+    int (*run)(int argc, char **argv);
+} commands[] = {
+    {"info", "what this library was built with", cmd_info},
+    {"plan", "choose a plan and say why; nothing runs", cmd_plan},
+    {"check", "prove plans: no deadlock, no race, every element right", cmd_check},
+    {"run", "run one product, timed and compared, on real data too", cmd_run},
+    {"bench", "time a suite of products", cmd_bench},
+    {"model", "the products of a model's layer, from its config.json", cmd_model},
+};
+
+enum { COMMANDS = sizeof commands / sizeof *commands };
+
+static int help(void)
+{
+    puts("Overlaps matrix products with the communication of their operands and results.\n\n"
+         "Examples:\n"
+         "  shingle model models/llama-3-8b.json --tp 4 --tokens 512 --as h200x4\n"
+         "  shingle plan ag_gemm:bf16:8192x7168x8192:r4 --why\n"
+         "  shingle run gemm_rs:f32:512x1024x768:r4 --all\n"
+         "  shingle check gemm_ar:bf16:1000x512x384:r7\n\n"
+         "Usage: shingle COMMAND [arguments]; shingle COMMAND --help explains one\n");
+    for (int i = 0; i < COMMANDS; i++) printf("  %-8s %s\n", commands[i].name, commands[i].brief);
+    puts("\n      --version   print the version\n"
+         "  -h, --help      print this\n\n"
+         "Exit codes: 0 done, 1 wrong result or violation, 2 usage or bad input, 3 failure");
+    return CLI_OK;
+}
+
+static int unknown(const char *word)
+{
+    const char *names[COMMANDS];
+    for (int i = 0; i < COMMANDS; i++) names[i] = commands[i].name;
+    const char *const nearest = args_nearest(word, names, COMMANDS);
+    return out_error(CLI_USAGE, "unknown command \"%s\"; %s%s%sshingle --help lists all", word,
+                     nearest ? "did you mean " : "", nearest ? nearest : "", nearest ? "? " : "");
+}
+
+static int dispatch(int argc, char **argv)
+{
+    if (argc < 2) {
+        return out_error(CLI_USAGE, "a command is needed: info, plan, check, run, bench or model; "
+                                    "shingle --help explains them");
+    }
+    const char *const word = argv[1];
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0)
+        return help();
+    if (strcmp(word, "--version") == 0) {
+        printf("shingle %s\n", shingle_version());
+        return CLI_OK;
+    }
+    for (int i = 0; i < COMMANDS; i++) {
+        if (strcmp(word, commands[i].name) != 0) continue;
+        out_begin(commands[i].name);
+        return commands[i].run(argc - 1, argv + 1);
+    }
+    return unknown(word);
+}
+
+int main(int argc, char **argv)
+{
+    /* A file limit then is a failed write with a message, not a signal. */
+    signal(SIGXFSZ, SIG_IGN);
+    setlocale(LC_NUMERIC, "C");
+    return out_finish(dispatch(argc, argv));
+}

@@ -1,0 +1,23 @@
+/* refer.h -- the plain product that results are compared with: float inputs, double sums, no
+ * library.  Slow, and meant to be obviously right. */
+#ifndef CLI_REFER_H
+#define CLI_REFER_H
+
+#include "deal.h"
+
+/* Compares C of every rank with what A, B and the bias give, and counts the elements that are off
+ * by more than the error bound of such a sum.  ACT is "", "relu", "gelu" or "silu".
+ *
+ * With u the rounding of float (2^-24), w that of the problem's type, k terms a rank and the sums p
+ * of P ranks, an element may be off by
+ *
+ *     (k + P + 8) u sum |a| |b|  +  w (P sum |p| + 2 |c|)
+ *
+ * because products are summed in float in any order and a rank's partial sum may be rounded to the
+ * type before each of up to P additions.  sum |a| |b| is bounded by the lengths of the rows. */
+bool refer_compare(const deal *d, const char *act, int64_t *wrong_out, char *error);
+
+/* The value of one element of the type: "f32", "bf16" or "f16". */
+double refer_value(const char *type, const void *data, int64_t index);
+
+#endif

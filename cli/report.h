@@ -1,0 +1,47 @@
+/* report.h -- measured results as JSON and as rows of a table, the same for every command. */
+#ifndef CLI_REPORT_H
+#define CLI_REPORT_H
+
+#include "group.h"
+#include "out.h"
+
+typedef struct report_options {
+    int64_t iterations, warmup, measure;
+    uint64_t seed;
+} report_options;
+
+/* Runs PROBLEM on G with shingle_bench; STRATEGY may be NULL.  CLI_OK or, after a message, an exit
+ * code. */
+int report_measure(const group *g, const char *problem, const char *strategy,
+                   const report_options *options, shingle_bench_result *result_out);
+
+/* Longest of the two times alone, which no overlap can beat. */
+double report_bound(const shingle_bench_result *result);
+
+/* What was hidden; not finite if there is nothing to hide. */
+double report_hidden(const shingle_bench_result *result);
+
+json_t *report_json(const char *problem, const shingle_bench_result *result);
+
+/* Puts the times of REPORT_HEADS into a row; UNIT is theirs. */
+#define REPORT_HEADS ">gemm >coll >serial >ours >pred"
+void report_times(out_table *table, out_unit unit, const shingle_bench_result *result);
+
+/* Adds the cell of wrong elements. */
+void report_wrong(out_table *table, int64_t wrong);
+
+/* A strategy's name without its knobs. */
+void report_name(out_table *table, const char *strategy);
+
+/* Prints "LABEL  PROBLEM STRATEGY{KNOBS}" below a table of names; LABEL has WIDTH columns. */
+void report_plan(const char *prefix, const char *label, int width, const char *problem,
+                 const char *strategy);
+
+/* A line that explains those columns. */
+void report_legend(const char *prefix, out_unit unit);
+
+/* The two lines that say what a group is: the backend, and the machine it is a scale model of. */
+void report_group(const char *prefix, const group *g, const group_options *options);
+json_t *report_group_json(const group *g, const group_options *options);
+
+#endif

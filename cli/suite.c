@@ -1,0 +1,80 @@
+/* suite.c -- see suite.h. */
+#include "suite.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "shingle.h"
+
+enum { MOST_LINES = 1000 };
+
+/* The next word of *AT that ends before a space or a comment; its length, 0 at the end. */
+static size_t take_word(const char **at, const char **word_out)
+{
+    *at += strspn(*at, " \t\r");
+    *word_out = *at;
+    const size_t length = strcspn(*at, " \t\r#");
+    *at += length;
+    return length;
+}
+
+static bool take_line(const char *path, const char *text, int number, suite *s, char *error)
+{
+    const char *at = text;
+    const char *word = NULL;
+    suite_line line = {.number = number};
+    const size_t problem = take_word(&at, &word);
+    if (problem == 0) return true;
+    if (problem >= sizeof line.problem)
+        return file_fail(error, "%s: line %d: a problem of %zu letters; at most %zu are accepted",
+                         path, number, problem, sizeof line.problem - 1);
+    memcpy(line.problem, word, problem);
+    const size_t strategy = take_word(&at, &word);
+    if (strategy >= sizeof line.strategy)
+        return file_fail(error, "%s: line %d: a strategy of %zu letters; at most %zu are accepted",
+                         path, number, strategy, sizeof line.strategy - 1);
+    memcpy(line.strategy, word, strategy);
+    if (take_word(&at, &word) > 0)
+        return file_fail(error, "%s: line %d, column %zu: \"PROBLEM [STRATEGY]\" is accepted", path,
+                         number, (size_t)(word - text) + 1);
+    shingle_shape shape;
+    if (shingle_problem_shape(line.problem, 0, &shape) != SHINGLE_OK)
+        return file_fail(error, "%s: line %d: %s", path, number, shingle_error());
+    if (s->lines == MOST_LINES)
+        return file_fail(error, "%s: line %d: more than %d problems", path, number,
+                         (int)MOST_LINES);
+    line.ranks = shape.ranks;
+    if (shape.ranks > s->most_ranks) s->most_ranks = shape.ranks;
+    s->line[s->lines++] = line;
+    return true;
+}
+
+bool suite_read(const char *path, suite *suite_out, char *error)
+{
+    size_t bytes = 0;
+    suite s = {calloc(MOST_LINES, sizeof *s.line), 0, 0};
+    char *const text = file_read(path, (size_t)1 << 20, &bytes, error);
+    bool ok = text != NULL && s.line != NULL;
+    if (text != NULL && s.line == NULL) file_fail(error, "%s: no memory", path);
+    int number = 1;
+    for (char *at = text; ok && at != NULL; number++) {
+        char *const end = strchr(at, '\n');
+        if (end != NULL) *end = '\0';
+        ok = take_line(path, at, number, &s, error);
+        at = end != NULL ? end + 1 : NULL;
+    }
+    free(text);
+    if (ok && s.lines == 0) ok = file_fail(error, "%s: no problem in it", path);
+    if (ok)
+        *suite_out = s;
+    else
+        suite_free(&s);
+    return ok;
+}
+
+void suite_free(suite *s)
+{
+    free(s->line);
+    s->line = NULL;
+    s->lines = 0;
+}

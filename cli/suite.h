@@ -1,0 +1,27 @@
+/* suite.h -- a benchmark's problems: a text file with a problem and, if wanted, a strategy on each
+ * line.  What follows a # is a comment. */
+#ifndef CLI_SUITE_H
+#define CLI_SUITE_H
+
+#include "file.h"
+
+enum { SUITE_PROBLEM = 160, SUITE_STRATEGY = 96 };
+
+typedef struct suite_line {
+    char problem[SUITE_PROBLEM];
+    char strategy[SUITE_STRATEGY]; /* "": the planner's choice */
+    int ranks;
+    int number; /* of the line in the file */
+} suite_line;
+
+typedef struct suite {
+    suite_line *line;
+    int lines;
+    int most_ranks;
+} suite;
+
+/* Reads and checks a file; errors give the line.  Release with suite_free. */
+bool suite_read(const char *path, suite *suite_out, char *error);
+void suite_free(suite *s);
+
+#endif
