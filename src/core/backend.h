@@ -7,7 +7,7 @@
  *
  *     begin, issue[kind] for each step in list order, end
  *
- * and nothing of it allocates, blocks or logs.  issue enqueues the step on its lane behind earlier
+ * and nothing of it allocates or logs.  issue enqueues the step on its lane behind earlier
  * steps of that lane and the steps it names in `after`.
  */
 #ifndef SG_BACKEND_H
@@ -17,8 +17,8 @@
 #include "core/sched.h"
 
 struct sg_bound; /* exec.h: a plan with addresses, for one rank */
-struct sg_run;   /* exec.h: one run of a bound plan */
-struct sg_verdict; /* run.h: who failed, and on what */
+struct sg_run;   /* run.h: one run of a bound plan */
+typedef struct sg_work sg_work; /* work.h: words and workspace of a rank */
 
 typedef struct sg_backend_config {
     int ranks;
@@ -35,8 +35,8 @@ typedef struct sg_backend {
     shingle_status (*open)(const sg_backend_config *config, void **self_out);
     void (*close)(void *self);
 
-    /* The machine as seen from here, measured. */
-    shingle_status (*describe)(void *self, sg_machine *machine_out);
+    /* The machine as measured here, or as scaled, for problems of TYPE. */
+    shingle_status (*describe)(void *self, sg_type type, sg_machine *machine_out);
 
     /* Zeroed memory of RANK in an arena that its kind of peers can reach. */
     shingle_status (*alloc)(void *self, int rank, sg_arena_kind arena, size_t bytes,
@@ -47,6 +47,7 @@ typedef struct sg_backend {
     shingle_status (*bind)(void *self, struct sg_bound *bound);
     void (*unbind)(void *self, struct sg_bound *bound);
 
+    /* RUN is the caller's; what outlives end is copied.  begin may wait, bounded, for room. */
     shingle_status (*begin)(void *self, struct sg_run *run);
     shingle_status (*issue[SG_KINDS])(void *self, struct sg_run *run, int32_t step);
     shingle_status (*end)(void *self, struct sg_run *run);
@@ -54,8 +55,10 @@ typedef struct sg_backend {
     /* Waits until every run of RANK has ended, at most SECONDS. */
     shingle_status (*sync)(void *self, int rank, double seconds);
 
-    /* After a failed run, once all ranks are here: forgets it. */
-    shingle_status (*recover)(void *self);
+    /* Drops every run of all ranks and waits, at most SECONDS, until nothing touches their memory.
+     * WORK: then resets the words and forgets the failure.  NULL: the group closes, and every call
+     * fails from now on. */
+    shingle_status (*recover)(void *self, sg_work *const *work, double seconds);
 } sg_backend;
 
 /* All backends, in the order of backends.h (registry.c).  NULL past the end. */

@@ -1,0 +1,244 @@
+/* cpu.c -- the table of the CPU backend.  A run is copied into its rank's list, which the workers of
+ * pool.c carry out; nothing here computes. */
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "backend/cpu/cpu.h"
+
+extern const sg_backend sg_backend_cpu;
+
+/* ---- Open ------------------------------------------------------------------------------------------- */
+
+/* Processors that this process may use. */
+static int cores(void)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0) return CPU_COUNT(&set);
+    const long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online > 0 ? (int)online : 1;
+}
+
+static void close_group(void *self)
+{
+    sg_cpu *const cpu = self;
+    if (cpu->worker != NULL && cpu->rank != NULL) {
+        sg_pool_stop(cpu);
+        for (int r = 0; r < cpu->ranks; r++) sg_link_stop(&cpu->rank[r].link);
+    }
+    for (int32_t i = 0; i < cpu->packs; i++) sg_pack_free(cpu->pack[i]);
+    free(cpu->pack);
+    free(cpu->rank);
+    free(cpu->worker);
+    pthread_cond_destroy(&cpu->work);
+    pthread_cond_destroy(&cpu->idle);
+    pthread_mutex_destroy(&cpu->mutex);
+    free(cpu);
+}
+
+static shingle_status start(sg_cpu *cpu, const sg_backend_config *config)
+{
+    cpu->rank = calloc((size_t)cpu->ranks, sizeof *cpu->rank);
+    cpu->worker = calloc((size_t)cpu->threads, sizeof *cpu->worker);
+    if (cpu->rank == NULL || cpu->worker == NULL)
+        return sg_fail(SHINGLE_ENOMEM, "no memory for %d ranks and %d workers", cpu->ranks,
+                       cpu->threads);
+    for (int r = 0; r < cpu->ranks; r++) {
+        cpu->rank[r].rank = r;
+        cpu->rank[r].stop_after = -1;
+    }
+    for (int r = 0; r < cpu->ranks; r++) SG_TRY(sg_link_start(cpu, &cpu->rank[r].link, r));
+    SG_TRY(sg_pool_start(cpu));
+    return sg_rates_measure(cpu, &sg_backend_cpu, config);
+}
+
+static shingle_status open_group(const sg_backend_config *config, void **self_out)
+{
+    sg_cpu *const cpu = calloc(1, sizeof *cpu);
+    if (cpu == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory for %d ranks", config->ranks);
+    cpu->ranks = config->ranks;
+    cpu->threads = config->threads > 0 ? config->threads : cores();
+    cpu->timeout_us = config->timeout_seconds * 1e6;
+    pthread_mutex_init(&cpu->mutex, NULL);
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&cpu->work, &attributes);
+    pthread_cond_init(&cpu->idle, &attributes);
+    pthread_condattr_destroy(&attributes);
+    sg_tile_init();
+    const shingle_status status = start(cpu, config);
+    if (status != SHINGLE_OK) {
+        close_group(cpu);
+        return status;
+    }
+    *self_out = cpu;
+    return SHINGLE_OK;
+}
+
+static shingle_status describe(void *self, sg_type type, sg_machine *machine_out)
+{
+    const sg_cpu *const cpu = self;
+    *machine_out = cpu->machine[type];
+    return SHINGLE_OK;
+}
+
+/* ---- Memory ------------------------------------------------------------------------------------------ */
+
+/* Aligned to 64 bytes; what malloc returned stands in front.  Pages stay untouched until used. */
+static shingle_status alloc(void *self, int rank, sg_arena_kind arena, size_t bytes,
+                            void **memory_out)
+{
+    enum { LINE = 64 };
+    (void)self;
+    (void)arena;
+    char *const memory = bytes <= SIZE_MAX - 2 * LINE ? calloc(1, bytes + 2 * LINE) : NULL;
+    if (memory == NULL)
+        return sg_fail(SHINGLE_ENOMEM, "no memory for %zu bytes of rank %d", bytes, rank);
+    char *const aligned = memory + 2 * LINE - (uintptr_t)memory % LINE;
+    memcpy(aligned - sizeof memory, &memory, sizeof memory);
+    *memory_out = aligned;
+    return SHINGLE_OK;
+}
+
+static void release(void *self, int rank, void *memory)
+{
+    (void)self;
+    (void)rank;
+    char *original = NULL;
+    memcpy(&original, (char *)memory - sizeof original, sizeof original);
+    free(original);
+}
+
+/* ---- Plans ------------------------------------------------------------------------------------------- */
+
+static shingle_status bind(void *self, sg_bound *bound)
+{
+    return sg_bind_make(self, bound);
+}
+
+static void unbind(void *self, sg_bound *bound)
+{
+    (void)self;
+    sg_bind_free(bound->backend);
+    bound->backend = NULL;
+}
+
+/* ---- Runs -------------------------------------------------------------------------------------------- */
+
+/* With the mutex held. */
+static shingle_status failure(const sg_cpu *cpu)
+{
+    return sg_fail(cpu->verdict.status, "%s", cpu->verdict.text);
+}
+
+static shingle_status begin(void *self, sg_run *run)
+{
+    sg_cpu *const cpu = self;
+    sg_cpu_rank *const rank = &cpu->rank[run->work->rank];
+    struct timespec until;
+    sg_pool_deadline(sg_now_us() + 2 * cpu->timeout_us, &until);
+    shingle_status status = SHINGLE_OK;
+    int error = 0;
+    pthread_mutex_lock(&cpu->mutex);
+    while (!cpu->failed && rank->runs == SG_CPU_RUNS && error == 0)
+        error = pthread_cond_timedwait(&cpu->idle, &cpu->mutex, &until);
+    if (cpu->failed)
+        status = failure(cpu);
+    else if (rank->runs == SG_CPU_RUNS)
+        status = sg_fail(SHINGLE_ETIMEOUT, "rank %d has %d runs waiting and none ended within %g s",
+                         rank->rank, rank->runs, 2 * cpu->timeout_us / 1e6);
+    pthread_mutex_unlock(&cpu->mutex);
+    return status;
+}
+
+/* The schedule is the list: workers find the step there when its turn comes. */
+static shingle_status issue(void *self, sg_run *run, int32_t step)
+{
+    (void)self;
+    (void)run;
+    (void)step;
+    return SHINGLE_OK;
+}
+
+static shingle_status end(void *self, sg_run *run)
+{
+    sg_cpu *const cpu = self;
+    sg_cpu_rank *const rank = &cpu->rank[run->work->rank];
+    pthread_mutex_lock(&cpu->mutex);
+    const shingle_status status = cpu->failed ? failure(cpu) : SHINGLE_OK;
+    if (status == SHINGLE_OK) {
+        rank->run[(rank->first + rank->runs++) % SG_CPU_RUNS] = *run;
+        sg_pool_progress(cpu);
+        sg_pool_wake(cpu);
+    }
+    pthread_mutex_unlock(&cpu->mutex);
+    return status;
+}
+
+static shingle_status sync_rank(void *self, int index, double seconds)
+{
+    sg_cpu *const cpu = self;
+    sg_cpu_rank *const rank = &cpu->rank[index];
+    struct timespec until;
+    sg_pool_deadline(sg_now_us() + seconds * 1e6, &until);
+    shingle_status status = SHINGLE_OK;
+    int error = 0;
+    pthread_mutex_lock(&cpu->mutex);
+    while ((cpu->failed ? !cpu->drained : rank->runs > 0) && error == 0)
+        error = pthread_cond_timedwait(&cpu->idle, &cpu->mutex, &until);
+    if (cpu->failed)
+        status = failure(cpu);
+    else if (rank->runs > 0)
+        status = sg_fail(SHINGLE_ETIMEOUT, "rank %d has %d runs that did not end within %g s; they go on",
+                         index, rank->runs, seconds);
+    pthread_mutex_unlock(&cpu->mutex);
+    return status;
+}
+
+static shingle_status recover(void *self, sg_work *const *work, double seconds)
+{
+    static const sg_verdict dropped = {SHINGLE_ETIMEOUT, "the group was closed or recovered"};
+    sg_cpu *const cpu = self;
+    struct timespec until;
+    sg_pool_deadline(sg_now_us() + seconds * 1e6, &until);
+    shingle_status status = SHINGLE_OK;
+    int error = 0;
+    pthread_mutex_lock(&cpu->mutex);
+    sg_pool_fail(cpu, &dropped);
+    while (!cpu->drained && error == 0)
+        error = pthread_cond_timedwait(&cpu->idle, &cpu->mutex, &until);
+    if (!cpu->drained) {
+        status = sg_fail(SHINGLE_ETIMEOUT, "a worker or a link did not let go within %g s", seconds);
+    } else if (work != NULL) {
+        sg_work_recover(cpu->ranks, work);
+        for (int r = 0; r < cpu->ranks; r++) cpu->rank[r].stopped = false;
+        cpu->failed = cpu->drained = false;
+    }
+    pthread_mutex_unlock(&cpu->mutex);
+    return status;
+}
+
+const sg_backend sg_backend_cpu = {
+    .name = "cpu",
+    .brief = "ranks of one process, a worker per core, links at memory speed or scaled",
+    .open = open_group,
+    .close = close_group,
+    .describe = describe,
+    .alloc = alloc,
+    .release = release,
+    .bind = bind,
+    .unbind = unbind,
+    .begin = begin,
+    .issue = {[SG_GEMM] = issue,
+              [SG_COPY] = issue,
+              [SG_REDUCE] = issue,
+              [SG_COLL] = issue,
+              [SG_FLAG] = issue},
+    .end = end,
+    .sync = sync_rank,
+    .recover = recover,
+};

@@ -1,0 +1,309 @@
+/* visit.c -- a worker carries out one unit of work: a visit of a launch, or a piece of a vendor's
+ * product, of a sum, or of a copy by workers.
+ *
+ *     slabs      wait, multiply, wait, multiply ...          neighbours without a wait between them
+ *     addends    wait, add, in the listed order, the own product at its place
+ *     finish     bias, activation
+ *     stores     own memory first; then peers: at once, or staged for the link where it is held back
+ *     raises     behind the stores (lane.c, link.c)
+ *
+ * Whenever something is not ready the unit is left as it is and taken up later, maybe by another
+ * worker; the pool's mutex orders the two. */
+#include <string.h>
+
+#include "backend/cpu/convert.h"
+#include "backend/cpu/cpu.h"
+
+/* ---- What there is to do ------------------------------------------------------------------------------ */
+
+typedef struct listing {
+    sg_cpu_visit *visit;
+    int32_t room;
+    bool piece; /* areas are cut to the piece; waits of the whole step have been met, raises come later */
+} listing;
+
+static void list_one(void *context, const sg_access *access)
+{
+    const listing *const l = context;
+    sg_cpu_visit *const v = l->visit;
+    if (access->what == SG_RAISES) return;
+    if (l->piece && access->what == SG_WAITS && access->addend < 0) return;
+    SG_CHECK(v->count < l->room);
+    sg_access *const mine = &v->list[v->count++];
+    *mine = *access;
+    if (!l->piece || access->what == SG_WAITS) return;
+    mine->area.col0 += v->visit.col0;
+    mine->area.cols = v->visit.cols;
+    if (access->role == SG_ROLE_BIAS) return;
+    mine->area.row0 += v->visit.row0;
+    mine->area.rows = v->visit.rows;
+}
+
+static void begin_visit(sg_cpu_rank *rank, sg_cpu_visit *v)
+{
+    const sg_run *const run = sg_lane_run(rank);
+    const sg_cpu_plan *const plan = sg_lane_plan(rank);
+    const sg_sched *const s = &run->bound->sched;
+    const bool is_launch = s->step[v->step].kind == SG_GEMM;
+    listing l = {v, plan->list_room, !is_launch};
+    v->count = 0;
+    sg_step_access(s, v->step, is_launch ? &v->visit : NULL, list_one, &l);
+
+    /* A product that goes nowhere but into rows of f32 here is summed where it will lie. */
+    const sg_access *const last = v->count > 0 ? &v->list[v->count - 1] : NULL;
+    v->direct = last != NULL && last->what == SG_WRITES && last->area.rank == rank->rank;
+    for (int32_t i = 0; i + 1 < v->count; i++)
+        if (v->list[i].what == SG_WRITES || v->list[i].role == SG_ROLE_ADDEND) v->direct = false;
+    v->acc = v->room[0];
+    v->acc_stride = v->visit.cols;
+    if (v->direct) {
+        const sg_place place = sg_exec_address(run, &last->area);
+        v->direct = place.type == SG_F32;
+        if (v->direct) {
+            v->acc = (float *)(void *)place.data;
+            v->acc_stride = place.stride_bytes / 4;
+        }
+    }
+    v->sum = v->acc;
+    v->sum_stride = v->acc_stride;
+}
+
+/* ---- Product and sum ------------------------------------------------------------------------------------ */
+
+static bool wait_for(const sg_run *run, sg_cpu_visit *v, const sg_access *access)
+{
+    return sg_run_flags_ready(run, access->peer, access->flags, &v->stuck);
+}
+
+/* Does NEXT go on where LAST ends? */
+static bool follows(const sg_access *last, const sg_access *next)
+{
+    return next->area.buf == last->area.buf && next->area.row0 == last->area.row0 &&
+           next->area.col0 == last->area.col0 + last->area.cols;
+}
+
+/* Multiplies the slab at hand and all behind it that are ready. */
+static void multiply(sg_cpu_worker *worker, sg_cpu_rank *rank, sg_cpu_visit *v)
+{
+    const sg_run *const run = sg_lane_run(rank);
+    sg_access a = v->list[v->at];
+    sg_access b = v->list[v->at + 1];
+    SG_ASSERT(a.role == SG_ROLE_A && b.role == SG_ROLE_B && b.area.buf == SG_B);
+    v->at += 2;
+    for (;;) {
+        int32_t next = v->at;
+        sg_stuck stuck;
+        while (next < v->count && v->list[next].what == SG_WAITS && v->list[next].addend < 0 &&
+               sg_run_flags_ready(run, v->list[next].peer, v->list[next].flags, &stuck))
+            next++;
+        if (next + 1 >= v->count || v->list[next].role != SG_ROLE_A ||
+            !follows(&a, &v->list[next]) || !follows(&b, &v->list[next + 1]))
+            break;
+        a.area.cols += v->list[next].area.cols;
+        b.area.cols += v->list[next + 1].area.cols;
+        v->at = next + 2;
+    }
+    const sg_place place = sg_exec_address(run, &a.area);
+    sg_tile_multiply(worker->scratch, sg_lane_plan(rank)->pack,
+                     &(sg_tile_work){.a = place.data,
+                                     .a_stride = place.stride_bytes / sg_type_bytes(place.type),
+                                     .a_type = place.type,
+                                     .rows = a.area.rows,
+                                     .col0 = b.area.row0,
+                                     .cols = b.area.rows,
+                                     .k0 = b.area.col0,
+                                     .k1 = b.area.col0 + b.area.cols,
+                                     .acc = v->acc,
+                                     .acc_stride = v->acc_stride,
+                                     .accumulate = v->multiplied});
+    v->multiplied = true;
+}
+
+/* Where the own product stands in the sum; -1: there is none, or it is first. */
+static int32_t own_at(const sg_sched *s, const sg_cpu_visit *v)
+{
+    if (!v->multiplied || v->visit.patch < 0) return -1;
+    const int32_t at = s->patch[v->visit.patch].own_at;
+    return at > 0 ? at : -1;
+}
+
+static void add_one(sg_cpu_rank *rank, sg_cpu_visit *v, const sg_access *access)
+{
+    const sg_run *const run = sg_lane_run(rank);
+    const sg_place place = sg_exec_address(run, &access->area);
+    const int64_t stride = place.stride_bytes / sg_type_bytes(place.type);
+    const int64_t rows = v->visit.rows;
+    const int64_t cols = v->visit.cols;
+    const int32_t own = own_at(&run->bound->sched, v);
+    const bool starts = v->added == 0 && (own > 0 || !v->multiplied);
+    if (starts && own > 0) {
+        v->sum = v->room[1];
+        v->sum_stride = cols;
+    }
+    if (starts)
+        sg_convert_load_block(place.type, place.data, stride, v->sum, v->sum_stride, rows, cols);
+    else
+        sg_convert_add_block(place.type, place.data, stride, v->sum, v->sum_stride, rows, cols);
+    v->summed = true;
+    if (++v->added == own)
+        sg_convert_add_block(SG_F32, v->acc, v->acc_stride, v->sum, v->sum_stride, rows, cols);
+}
+
+/* All values are here: bias and activation. */
+static void finish(sg_cpu_rank *rank, sg_cpu_visit *v)
+{
+    const sg_sched *const s = &sg_lane_run(rank)->bound->sched;
+    const sg_step *const step = &s->step[v->step];
+    if (v->finished) return;
+    v->finished = true;
+    if (!v->multiplied && !v->summed)
+        for (int64_t i = 0; i < v->visit.rows; i++)
+            memset(v->sum + i * v->sum_stride, 0, (size_t)v->visit.cols * sizeof(float));
+    const bool final =
+        step->kind == SG_GEMM ? s->patch[v->visit.patch].final : step->u.reduce.final;
+    if (final && sg_problem_has_epilogue(s->problem))
+        sg_convert_epilogue(s->problem->type, v->bias, s->problem->act, v->sum, v->sum_stride,
+                            v->visit.rows, v->visit.cols);
+}
+
+/* ---- Stores -------------------------------------------------------------------------------------------- */
+
+static void store_to(sg_cpu_rank *rank, const sg_cpu_visit *v, const sg_area *area)
+{
+    const sg_place to = sg_exec_address(sg_lane_run(rank), area);
+    sg_convert_store_block(to.type, v->sum, v->sum_stride, to.data,
+                           to.stride_bytes / sg_type_bytes(to.type), v->visit.rows, v->visit.cols);
+}
+
+/* A staging slot of the rank, or -1.  With the mutex held. */
+static int32_t take_slot(sg_cpu_plan *plan)
+{
+    for (int32_t i = 0; i < plan->slots; i++)
+        if (!plan->slot_used[i]) {
+            plan->slot_used[i] = 1;
+            return i;
+        }
+    return -1;
+}
+
+/* Puts the tile for ACCESS into staging and queues it.  The tile is converted once for all stores
+ * that follow each other in one type.  False: no slot is free. */
+static bool stage(sg_cpu_worker *worker, sg_cpu_rank *rank, sg_cpu_visit *v)
+{
+    sg_cpu *const cpu = worker->cpu;
+    sg_cpu_plan *const plan = sg_lane_plan(rank);
+    const sg_run *const run = sg_lane_run(rank);
+    const sg_place to = sg_exec_address(run, &v->list[v->at].area);
+    const int64_t row_bytes = v->visit.cols * sg_type_bytes(to.type);
+    if (v->slot < 0) {
+        pthread_mutex_lock(&cpu->mutex);
+        v->slot = take_slot(plan);
+        pthread_mutex_unlock(&cpu->mutex);
+        if (v->slot < 0) {
+            v->stuck = (sg_stuck){.kind = SG_STUCK_LINK, .by = rank->rank, .flag = -1};
+            return false;
+        }
+        sg_convert_store_block(to.type, v->sum, v->sum_stride,
+                               plan->staging + v->slot * plan->slot_bytes, v->visit.cols,
+                               v->visit.rows, v->visit.cols);
+    }
+    int32_t next = v->at + 1;
+    while (next < v->count && v->list[next].area.rank == rank->rank) next++;
+    const bool last = next == v->count;
+    const bool frees = last || sg_exec_address(run, &v->list[next].area).type != to.type;
+    const sg_store store = {.to = to,
+                            .rows = v->visit.rows,
+                            .row_bytes = row_bytes,
+                            .slot = v->slot,
+                            .frees = frees,
+                            .last = last,
+                            .step = v->step,
+                            .visit = v->visit,
+                            .weight = v->weight,
+                            .ready_us = sg_now_us()};
+    if (last) v->queued = true;
+    if (frees) v->slot = -1;
+    pthread_mutex_lock(&cpu->mutex);
+    if (!cpu->failed) sg_link_store(&rank->link, &store);
+    pthread_mutex_unlock(&cpu->mutex);
+    return true;
+}
+
+/* All stores into the own memory, before the first that a peer could see. */
+static void store_own(sg_cpu_rank *rank, sg_cpu_visit *v)
+{
+    for (int32_t i = v->at; i < v->count && !v->direct; i++)
+        if (v->list[i].area.rank == rank->rank) store_to(rank, v, &v->list[i].area);
+}
+
+static bool store_one(sg_cpu_worker *worker, sg_cpu_rank *rank, sg_cpu_visit *v)
+{
+    const sg_run *const run = sg_lane_run(rank);
+    const sg_area *const area = &v->list[v->at].area;
+    if (area->rank == rank->rank) return true;
+    if (area->leave && !sg_run_leave_ready(run, area->rank, &v->stuck)) return false;
+    if (worker->cpu->held) return stage(worker, rank, v);
+    store_to(rank, v, area);
+    return true;
+}
+
+/* A piece of a copy by workers: rows of bytes from SRC to every store. */
+static void copy_piece(sg_cpu_rank *rank, sg_cpu_visit *v)
+{
+    const sg_run *const run = sg_lane_run(rank);
+    const sg_place from = sg_exec_address(run, &v->list[0].area);
+    const size_t bytes = (size_t)v->visit.cols * (size_t)sg_type_bytes(from.type);
+    for (int32_t i = 1; i < v->count; i++) {
+        const sg_place to = sg_exec_address(run, &v->list[i].area);
+        for (int64_t row = 0; row < v->visit.rows; row++)
+            memcpy(to.data + row * to.stride_bytes, from.data + row * from.stride_bytes, bytes);
+    }
+}
+
+/* ---- Carry out ------------------------------------------------------------------------------------------- */
+
+bool sg_visit_carry_out(sg_cpu_worker *worker, sg_cpu_rank *rank, sg_cpu_visit *v)
+{
+    const sg_run *const run = sg_lane_run(rank);
+    if (v->count == 0) begin_visit(rank, v);
+    if (run->bound->sched.step[v->step].kind == SG_COPY) {
+        copy_piece(rank, v);
+        return true;
+    }
+    while (v->at < v->count) {
+        const sg_access *const access = &v->list[v->at];
+        if (access->what == SG_WAITS) {
+            if (!wait_for(run, v, access)) return false;
+        } else if (access->role == SG_ROLE_A) {
+            multiply(worker, rank, v);
+            continue;
+        } else if (access->role == SG_ROLE_ADDEND) {
+            add_one(rank, v, access);
+        } else if (access->role == SG_ROLE_BIAS) {
+            v->bias = sg_exec_address(run, &access->area).data;
+        } else {
+            SG_ASSERT(access->what == SG_WRITES);
+            if (!v->finished) {
+                finish(rank, v);
+                store_own(rank, v);
+            }
+            if (!store_one(worker, rank, v)) return false;
+        }
+        v->at++;
+    }
+    return true;
+}
+
+bool sg_visit_is_ready(sg_cpu_rank *rank, sg_cpu_visit *v)
+{
+    const sg_run *const run = sg_lane_run(rank);
+    const sg_access *const access = &v->list[v->at];
+    if (v->stuck.kind == SG_STUCK_FLAG)
+        return sg_run_flags_ready(run, access->peer, access->flags, &v->stuck);
+    if (v->stuck.kind == SG_STUCK_LEAVE)
+        return sg_run_leave_ready(run, access->area.rank, &v->stuck);
+    const sg_cpu_plan *const plan = sg_lane_plan(rank);
+    for (int32_t i = 0; i < plan->slots; i++)
+        if (!plan->slot_used[i]) return true;
+    return false;
+}

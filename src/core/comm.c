@@ -1,0 +1,345 @@
+/* comm.c -- see comm.h. */
+#include "core/comm.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/tuned.h"
+
+enum { MAX_LOCAL_RANKS = 64 };
+
+static const double default_timeout_seconds = 10;
+static const double default_scale_rows = 16;
+
+/* ---- Open ------------------------------------------------------------------------------------------- */
+
+static void free_group(sg_group *group)
+{
+    if (group->work != NULL) sg_work_close(group->ranks, group->work);
+    if (group->self != NULL) group->backend->close(group->self);
+    pthread_cond_destroy(&group->recovered);
+    pthread_mutex_destroy(&group->mutex);
+    for (int r = 0; group->comm != NULL && r < group->ranks; r++) free(group->comm[r]);
+    sg_tuned_free(group->tuned);
+    free(group->comm);
+    free(group->work);
+    free(group->came);
+    free(group);
+}
+
+static shingle_status new_group(int ranks, sg_group **group_out)
+{
+    sg_group *const group = calloc(1, sizeof *group);
+    if (group == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory for a group of %d ranks", ranks);
+    group->ranks = ranks;
+    pthread_mutex_init(&group->mutex, NULL);
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&group->recovered, &attributes);
+    pthread_condattr_destroy(&attributes);
+    group->comm = calloc((size_t)ranks, sizeof *group->comm);
+    group->work = calloc((size_t)ranks, sizeof(sg_work *));
+    group->came = calloc((size_t)ranks, sizeof *group->came);
+    group->tuned = sg_tuned_new();
+    bool complete = group->comm != NULL && group->work != NULL && group->came != NULL &&
+                    group->tuned != NULL;
+    for (int r = 0; complete && r < ranks; r++) {
+        group->comm[r] = calloc(1, sizeof(shingle_comm));
+        complete = group->comm[r] != NULL;
+        if (complete) *group->comm[r] = (shingle_comm){.group = group, .rank = r};
+    }
+    if (complete) {
+        *group_out = group;
+        return SHINGLE_OK;
+    }
+    free_group(group);
+    return sg_fail(SHINGLE_ENOMEM, "no memory for a group of %d ranks", ranks);
+}
+
+/* Settings with defaults filled in. */
+static shingle_status read_config(const shingle_config *given, shingle_config *config_out)
+{
+    shingle_config c = {0};
+    if (given != NULL) c = *given;
+    if (!(c.timeout_seconds >= 0) || !(c.timeout_seconds <= 86400))
+        return sg_fail(SHINGLE_EINVAL, "timeout_seconds is %g; 0 (default) to 86400",
+                       c.timeout_seconds);
+    if (!(c.scale_rows >= 0) || !(c.scale_rows <= 1e6))
+        return sg_fail(SHINGLE_EINVAL, "scale_rows is %g; 0 (default) to 1000000", c.scale_rows);
+    if (c.threads < 0 || c.threads > 1024)
+        return sg_fail(SHINGLE_EINVAL, "threads is %d; 0 (cores) to 1024", c.threads);
+    if (c.timeout_seconds == 0) c.timeout_seconds = default_timeout_seconds;
+    if (c.scale_rows == 0) c.scale_rows = default_scale_rows;
+    *config_out = c;
+    return SHINGLE_OK;
+}
+
+static shingle_status find_backend(const char *name, const sg_backend **backend_out)
+{
+    *backend_out = name != NULL ? sg_backend_find(name) : sg_backend_at(0);
+    if (*backend_out != NULL) return SHINGLE_OK;
+    char names[128];
+    sg_text text = {names, sizeof names, 0};
+    for (int i = 0; sg_backend_at(i) != NULL; i++)
+        sg_text_add(&text, "%s%s", i > 0 ? ", " : "", sg_backend_at(i)->name);
+    return sg_fail(SHINGLE_EINVAL, "no backend \"%.40s\"; there are: %s", name != NULL ? name : "",
+                   names);
+}
+
+static shingle_status open_machine(sg_group *group, const shingle_config *config)
+{
+    for (int type = 0; type < SG_TYPES; type++) {
+        if (config->machine != NULL)
+            SG_TRY(sg_machine_read(config->machine, &group->machine_of[type]));
+        else
+            SG_TRY(group->backend->describe(group->self, (sg_type)type,
+                                            &group->machine_of[type]));
+    }
+    group->machine = group->machine_of[SG_BF16];
+    sg_machine_handle(&group->machine, &group->handle);
+    return SHINGLE_OK;
+}
+
+static shingle_status open_group(sg_group *group, const shingle_config *config)
+{
+    sg_machine scale_of;
+    if (config->scale_of != NULL) SG_TRY(sg_machine_read(config->scale_of, &scale_of));
+    SG_TRY(find_backend(config->backend, &group->backend));
+    for (int kind = 0; kind < SG_KINDS; kind++)
+        group->can[kind] = group->backend->issue[kind] != NULL;
+    group->timeout_seconds = config->timeout_seconds;
+    const sg_backend_config settings = {
+        .ranks = group->ranks,
+        .threads = config->threads,
+        .timeout_seconds = config->timeout_seconds,
+        .scale_of = config->scale_of != NULL ? &scale_of : NULL,
+        .scale_rows = config->scale_rows,
+    };
+    SG_TRY(group->backend->open(&settings, &group->self));
+    SG_TRY(sg_work_open(group->ranks, group->backend, group->self, group->work));
+    return open_machine(group, config);
+}
+
+shingle_status shingle_open(int ranks, const shingle_config *given, shingle_comm **comm_out)
+{
+    if (comm_out == NULL) return sg_fail(SHINGLE_EINVAL, "no place for the comms");
+    if (ranks < 1 || ranks > MAX_LOCAL_RANKS)
+        return sg_fail(SHINGLE_EINVAL, "%d ranks; a process has 1 to %d", ranks, MAX_LOCAL_RANKS);
+    shingle_config config = {0};
+    SG_TRY(read_config(given, &config));
+    sg_group *group = NULL;
+    SG_TRY(new_group(ranks, &group));
+    const shingle_status status = open_group(group, &config);
+    if (status != SHINGLE_OK) {
+        free_group(group);
+        return status;
+    }
+    memcpy(comm_out, group->comm, (size_t)ranks * sizeof(shingle_comm *));
+    return SHINGLE_OK;
+}
+
+void shingle_close(int ranks, shingle_comm **comm)
+{
+    sg_group *group = NULL;
+    for (int r = 0; comm != NULL && r < ranks; r++) {
+        if (comm[r] != NULL) group = comm[r]->group;
+        comm[r] = NULL;
+    }
+    if (group == NULL) return;
+    if (group->backend->recover(group->self, NULL, group->timeout_seconds) != SHINGLE_OK) {
+        /* Somebody still works in this memory; losing it is better than freeing it. */
+        sg_log(SG_LOG_ERROR, "close: %s; the group's memory is not freed", shingle_error());
+        return;
+    }
+    for (int r = 0; r < group->ranks; r++) {
+        shingle_comm *const c = group->comm[r];
+        while (c->plans > 0) shingle_plan_free(c->plan[c->plans - 1]);
+        free(c->plan);
+    }
+    free_group(group);
+}
+
+/* ---- Plans ------------------------------------------------------------------------------------------- */
+
+const sg_machine *sg_comm_machine(const shingle_comm *comm, sg_type type)
+{
+    return &comm->group->machine_of[type];
+}
+
+const shingle_machine *shingle_comm_machine(const shingle_comm *comm)
+{
+    return comm != NULL ? &comm->group->handle : NULL;
+}
+
+static shingle_status bind_plan(shingle_comm *comm, shingle_plan *plan, sg_bound **bound_out)
+{
+    const sg_group *const group = comm->group;
+    if (plan->problem.ranks != group->ranks)
+        return sg_fail(SHINGLE_EINVAL, "%s is a plan of %d ranks; this group has %d", plan->text,
+                       plan->problem.ranks, group->ranks);
+    sg_bound *bound = NULL;
+    SG_TRY(sg_exec_create(&plan->problem, plan->hash, plan->text, &bound));
+    bound->owner = comm;
+    shingle_status status = sg_plan_build(&bound->problem, plan->strategy, &plan->knobs, comm->rank,
+                                          &bound->sched);
+    for (int32_t i = 0; status == SHINGLE_OK && i < bound->sched.steps; i++)
+        if (!group->can[bound->sched.step[i].kind])
+            status = sg_fail(SHINGLE_EUNSUPPORTED, "backend %s cannot carry out step %d of %s",
+                             group->backend->name, i, plan->text);
+    if (status == SHINGLE_OK) status = sg_exec_bind(bound, group->work, comm->rank);
+    if (status != SHINGLE_OK) {
+        sg_exec_free(bound);
+        return status;
+    }
+    *bound_out = bound;
+    return SHINGLE_OK;
+}
+
+shingle_status sg_comm_bind(shingle_comm *comm, shingle_plan *plan)
+{
+    if (plan->bound != NULL) return sg_fail(SHINGLE_EINVAL, "%s is bound already", plan->text);
+    if (!sg_grow(&comm->plan, &comm->plan_room, (int64_t)comm->plans + 1, sizeof(shingle_plan *)))
+        return sg_fail(SHINGLE_ENOMEM, "no memory for another plan of rank %d", comm->rank);
+    pthread_mutex_lock(&comm->group->mutex);
+    const shingle_status status = bind_plan(comm, plan, &plan->bound);
+    pthread_mutex_unlock(&comm->group->mutex);
+    if (status == SHINGLE_OK) comm->plan[comm->plans++] = plan;
+    return status;
+}
+
+void sg_comm_unbind(shingle_plan *plan)
+{
+    if (plan == NULL || plan->bound == NULL) return;
+    shingle_comm *const comm = plan->bound->owner;
+    sg_group *const group = comm->group;
+    int32_t at = 0;
+    while (at < comm->plans && comm->plan[at] != plan) at++;
+    SG_CHECK(at < comm->plans);
+    /* Runs in flight end or fail within the limit, whatever peers do. */
+    (void)group->backend->sync(group->self, comm->rank, 2 * group->timeout_seconds + 1);
+    comm->plan[at] = comm->plan[--comm->plans];
+    pthread_mutex_lock(&group->mutex);
+    sg_exec_free(plan->bound);
+    pthread_mutex_unlock(&group->mutex);
+    plan->bound = NULL;
+}
+
+void shingle_plan_free(shingle_plan *plan)
+{
+    if (plan == NULL) return;
+    sg_comm_unbind(plan);
+    sg_plan_free(plan);
+}
+
+/* ---- Runs --------------------------------------------------------------------------------------------- */
+
+shingle_status sg_comm_run(shingle_plan *plan, const shingle_tensors *tensors, void *stream,
+                           unsigned kinds)
+{
+    (void)stream; /* the CPU has none */
+    if (plan == NULL || tensors == NULL)
+        return sg_fail(SHINGLE_EINVAL, "no %s to run", plan == NULL ? "plan" : "tensors");
+    if (plan->bound == NULL)
+        return sg_fail(SHINGLE_EINVAL, "%s is only data; shingle_plan_create makes plans that run",
+                       plan->text);
+    return sg_exec_run(plan->bound, tensors, kinds);
+}
+
+shingle_status shingle_run_tensors(shingle_plan *plan, const shingle_tensors *tensors, void *stream)
+{
+    return sg_comm_run(plan, tensors, stream, ~0u);
+}
+
+shingle_status shingle_run(shingle_plan *plan, const void *a, const void *b, void *c, void *stream)
+{
+    const shingle_tensors tensors = {.a = a, .b = b, .c = c};
+    return sg_comm_run(plan, &tensors, stream, ~0u);
+}
+
+static shingle_status check_seconds(double seconds)
+{
+    if (seconds >= 0 && seconds <= 1e9) return SHINGLE_OK;
+    return sg_fail(SHINGLE_EINVAL, "seconds is %g; 0 to 1e9", seconds);
+}
+
+shingle_status shingle_sync(shingle_comm *comm, double seconds)
+{
+    if (comm == NULL) return sg_fail(SHINGLE_EINVAL, "no comm to wait for");
+    SG_TRY(check_seconds(seconds));
+    return comm->group->backend->sync(comm->group->self, comm->rank, seconds);
+}
+
+/* ---- Memory -------------------------------------------------------------------------------------------- */
+
+shingle_status shingle_alloc(shingle_comm *comm, size_t bytes, void **memory_out)
+{
+    if (comm == NULL || memory_out == NULL)
+        return sg_fail(SHINGLE_EINVAL, "no comm, or no place for the memory");
+    const sg_group *const group = comm->group;
+    return group->backend->alloc(group->self, comm->rank, SG_USER, bytes, memory_out);
+}
+
+void shingle_free(shingle_comm *comm, void *memory)
+{
+    if (comm == NULL || memory == NULL) return;
+    comm->group->backend->release(comm->group->self, comm->rank, memory);
+}
+
+/* ---- Recovery ------------------------------------------------------------------------------------------ */
+
+static bool all_came(const sg_group *group)
+{
+    for (int r = 0; r < group->ranks; r++)
+        if (!group->came[r]) return false;
+    return true;
+}
+
+static shingle_status nobody_else_came(const sg_group *group, int rank, double seconds)
+{
+    char names[64];
+    sg_text text = {names, sizeof names, 0};
+    for (int r = 0; r < group->ranks; r++)
+        if (!group->came[r]) sg_text_add(&text, "%s%d", text.length > 0 ? ", " : "", r);
+    return sg_fail(SHINGLE_ETIMEOUT,
+                   "rank %d waits %g s for shingle_recover of rank %s; it need not call again", rank,
+                   seconds, names);
+}
+
+/* A rank that has come counts as here even if it gives up waiting, so that one thread can bring all
+ * ranks one after the other with a limit of zero: the last one's call recovers. */
+shingle_status shingle_recover(shingle_comm *comm, double seconds)
+{
+    if (comm == NULL) return sg_fail(SHINGLE_EINVAL, "no comm to recover");
+    SG_TRY(check_seconds(seconds));
+    sg_group *const group = comm->group;
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += (time_t)seconds;
+    until.tv_nsec += (long)((seconds - (double)(time_t)seconds) * 1e9);
+    if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
+
+    pthread_mutex_lock(&group->mutex);
+    const uint64_t before = group->recoveries;
+    shingle_status status = SHINGLE_OK;
+    group->came[comm->rank] = true;
+    if (all_came(group)) {
+        const double limit = seconds > group->timeout_seconds ? seconds : group->timeout_seconds;
+        status = group->backend->recover(group->self, group->work, limit);
+        memset(group->came, 0, (size_t)group->ranks * sizeof *group->came);
+        if (status == SHINGLE_OK) group->recoveries++;
+        pthread_cond_broadcast(&group->recovered);
+    } else {
+        int error = 0;
+        while (group->recoveries == before && group->came[comm->rank] && error != ETIMEDOUT)
+            error = pthread_cond_timedwait(&group->recovered, &group->mutex, &until);
+        if (group->recoveries == before && group->came[comm->rank])
+            status = nobody_else_came(group, comm->rank, seconds);
+        else if (group->recoveries == before)
+            status = sg_fail(SHINGLE_EBACKEND, "rank %d: the backend could not recover", comm->rank);
+    }
+    pthread_mutex_unlock(&group->mutex);
+    return status;
+}

@@ -1,0 +1,51 @@
+/* comm.h -- the ranks of one process: their backend, machine, words, workspace and plans. */
+#ifndef SG_COMM_H
+#define SG_COMM_H
+
+#include <pthread.h>
+
+#include "core/exec.h"
+#include "core/plan.h"
+
+typedef struct sg_group {
+    int ranks;
+    const sg_backend *backend;
+    void *self;
+    sg_machine machine;              /* what plans are made for: machine_of[SG_BF16] */
+    sg_machine machine_of[SG_TYPES]; /* a scale model has other rates of links for each type */
+    shingle_machine handle;         /* of `machine`, for shingle_comm_machine */
+    bool can[SG_KINDS];             /* kinds of steps that the backend carries out */
+    double timeout_seconds;
+    sg_work **work;
+    shingle_comm **comm;
+    struct sg_tuned *tuned; /* plans that ranks have chosen (tuned.h) */
+
+    /* Guards all below, and binding. */
+    pthread_mutex_t mutex;
+    pthread_cond_t recovered;
+    bool *came;          /* ranks that wait in shingle_recover */
+    uint64_t recoveries;
+} sg_group;
+
+struct shingle_comm {
+    sg_group *group;
+    int rank;
+    shingle_plan **plan; /* bound here; freed with the comm */
+    int32_t plans, plan_room;
+};
+
+/* Builds and seals the rank's schedule and gives it memory.  The comm owns the plan from then on. */
+shingle_status sg_comm_bind(shingle_comm *comm, shingle_plan *plan);
+
+/* Waits for the plan's runs, bounded, and takes it from its comm; takes plans that are not bound. */
+void sg_comm_unbind(shingle_plan *plan);
+
+/* As shingle_run_tensors.  KINDS: bit mask 1u << sg_kind of the steps to carry out, ~0u for all.
+ * Plans with flags run whole. */
+shingle_status sg_comm_run(shingle_plan *plan, const shingle_tensors *tensors, void *stream,
+                           unsigned kinds);
+
+/* The machine that problems of TYPE are planned for. */
+const sg_machine *sg_comm_machine(const shingle_comm *comm, sg_type type);
+
+#endif

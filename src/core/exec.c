@@ -1,0 +1,167 @@
+/* exec.c -- see exec.h. */
+#include "core/exec.h"
+
+#include <stdlib.h>
+
+shingle_status sg_exec_create(const sg_problem *problem, uint64_t hash, const char *text,
+                              sg_bound **bound_out)
+{
+    sg_bound *const bound = calloc(1, sizeof *bound);
+    if (bound == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory for a bound plan");
+    const shingle_status status = sg_problem_copy(problem, &bound->problem);
+    if (status != SHINGLE_OK) {
+        free(bound);
+        return status;
+    }
+    bound->hash = hash;
+    bound->text = text;
+    *bound_out = bound;
+    return SHINGLE_OK;
+}
+
+/* Flags and SYM blocks of all ranks: peers store there as soon as they run the plan. */
+static shingle_status bind_shared(sg_bound *bound, sg_work *const *work)
+{
+    const sg_sched *const s = &bound->sched;
+    const int ranks = bound->work->ranks;
+    for (int q = 0; q < ranks; q++) SG_TRY(sg_work_flags(work[q], s->flags));
+    for (int half = 0; half < 2; half++) {
+        bound->sym[half] = calloc((size_t)ranks, sizeof(uint8_t *));
+        if (bound->sym[half] == NULL)
+            return sg_fail(SHINGLE_ENOMEM, "no memory for the addresses of %d ranks", ranks);
+        if (half == 1 && s->baked) continue;
+        for (int q = 0; q < ranks; q++) {
+            void *block = NULL;
+            SG_TRY(sg_work_block(work[q], half == 0 ? SG_BLOCK_SYM0 : SG_BLOCK_SYM1,
+                                 s->arena_bytes[SG_SYM], &block));
+            bound->sym[half][q] = block;
+        }
+    }
+    return SHINGLE_OK;
+}
+
+shingle_status sg_exec_bind(sg_bound *bound, sg_work *const *work, int rank)
+{
+    const sg_sched *const s = &bound->sched;
+    bound->work = work[rank];
+    SG_TRY(bind_shared(bound, work));
+    void *block = NULL;
+    SG_TRY(sg_work_block(bound->work, SG_BLOCK_LOCAL, s->arena_bytes[SG_LOCAL], &block));
+    bound->local = block;
+    SG_TRY(sg_work_block(bound->work, SG_BLOCK_LIBRARY, s->arena_bytes[SG_LIBRARY], &block));
+    bound->library = block;
+    if (s->counters > 0) {
+        bound->count = calloc((size_t)s->counters, sizeof *bound->count);
+        if (bound->count == NULL)
+            return sg_fail(SHINGLE_ENOMEM, "no memory for %d counters", s->counters);
+    }
+    return bound->work->backend->bind(bound->work->self, bound);
+}
+
+void sg_exec_free(sg_bound *bound)
+{
+    if (bound == NULL) return;
+    if (bound->backend != NULL) bound->work->backend->unbind(bound->work->self, bound);
+    free(bound->sym[0]);
+    free(bound->sym[1]);
+    free(bound->count);
+    sg_sched_free(&bound->sched);
+    sg_problem_free(&bound->problem);
+    free(bound);
+}
+
+/* ---- Tensors ---------------------------------------------------------------------------------------- */
+
+static shingle_status check_tensor(const char *name, const void *data, int64_t rows, int64_t cols,
+                                   sg_type type, int64_t *stride)
+{
+    if (*stride != 0 && *stride < cols)
+        return sg_fail(SHINGLE_EINVAL,
+                       "%s has %lld elements from row to row; 0 (dense) or at least %lld", name,
+                       (long long)*stride, (long long)cols);
+    if (*stride == 0) *stride = cols;
+    if (rows == 0 || cols == 0) return SHINGLE_OK;
+    if (data == NULL)
+        return sg_fail(SHINGLE_EINVAL, "%s is NULL; a matrix of %lld x %lld is needed", name,
+                       (long long)rows, (long long)cols);
+    if ((uintptr_t)data % (uintptr_t)sg_type_bytes(type) != 0)
+        return sg_fail(SHINGLE_EINVAL, "%s lies at %p; it must be aligned to %d bytes", name, data,
+                       sg_type_bytes(type));
+    return SHINGLE_OK;
+}
+
+static shingle_status check_tensors(const sg_bound *bound, shingle_tensors *t)
+{
+    const sg_problem *const p = &bound->problem;
+    const int rank = bound->work->rank;
+    const int64_t some = p->m > 0 ? 1 : 0; /* without a product, operands are not read */
+    int64_t bias_stride = 0;
+    SG_TRY(check_tensor("a", t->a, sg_problem_a_rows(p, rank), p->n > 0 ? p->k : 0, p->type,
+                        &t->a_stride));
+    SG_TRY(check_tensor("b", t->b, some * p->n, p->k, p->type, &t->b_stride));
+    SG_TRY(check_tensor("c", t->c, sg_problem_c_rows(p, rank), p->n, p->type, &t->c_stride));
+    return check_tensor("bias", t->bias, p->bias ? some : 0, p->n, p->type, &bias_stride);
+}
+
+/* ---- Running ----------------------------------------------------------------------------------------- */
+
+shingle_status sg_exec_run(sg_bound *bound, const shingle_tensors *tensors, unsigned kinds)
+{
+    const sg_backend *const backend = bound->work->backend;
+    void *const self = bound->work->self;
+    const sg_sched *const s = &bound->sched;
+    if (kinds != ~0u && s->flags > 0)
+        return sg_fail(SHINGLE_EUNSUPPORTED, "%s waits for flags: it runs whole or not at all",
+                       bound->text);
+    sg_run run = {.bound = bound, .work = bound->work, .tensors = *tensors, .kinds = kinds};
+    SG_TRY(check_tensors(bound, &run.tensors));
+    SG_TRY(backend->begin(self, &run));
+    for (int32_t i = 0; i < s->steps; i++) {
+        const sg_step *const step = &s->step[i];
+        if ((kinds & 1u << step->kind) == 0) continue;
+        SG_TRY(backend->issue[step->kind](self, &run, i));
+    }
+    return backend->end(self, &run);
+}
+
+/* ---- Addresses ---------------------------------------------------------------------------------------- */
+
+static sg_place user_place(const sg_run *run, const sg_area *area)
+{
+    const shingle_tensors *const t = &run->tensors;
+    /* Inputs are read alone; one structure serves loads and stores. */
+    const void *data = NULL;
+    int64_t stride = 0;
+    void *output = NULL;
+    switch (area->buf) {
+    case SG_A: data = t->a, stride = t->a_stride; break;
+    case SG_B: data = t->b, stride = t->b_stride; break;
+    case SG_BIAS: data = t->bias; break;
+    default:
+        output = t->c, stride = t->c_stride;
+        if (area->rank != run->work->rank) sg_run_output_of(run, area->rank, &output, &stride);
+        data = output;
+    }
+    const sg_type type = run->bound->problem.type;
+    return (sg_place){(uint8_t *)(uintptr_t)data, stride * sg_type_bytes(type), type};
+}
+
+sg_place sg_exec_address(const sg_run *run, const sg_area *area)
+{
+    const sg_bound *const bound = run->bound;
+    const sg_buf *const buf = &bound->sched.buf[area->buf];
+    sg_place place;
+    if (buf->arena == SG_USER) {
+        place = user_place(run, area);
+    } else {
+        place.type = buf->wide ? SG_F32 : bound->problem.type;
+        place.stride_bytes = buf->cols * sg_type_bytes(place.type);
+        uint8_t *const block = buf->arena == SG_SYM     ? bound->sym[run->half][area->rank]
+                               : buf->arena == SG_LOCAL ? bound->local
+                                                        : bound->library;
+        place.data = block != NULL ? block + buf->offset : NULL;
+    }
+    if (place.data != NULL)
+        place.data += area->row0 * place.stride_bytes + area->col0 * sg_type_bytes(place.type);
+    return place;
+}
