@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/check.h"
+#include "core/env.h"
 #include "core/sim.h"
 
 enum { MOST_ROUNDS = 15, MOST_MEASURED = 32 };
@@ -120,8 +121,15 @@ static bool can_run(const chooser *c, sg_candidate *candidate)
 
 static shingle_status price(chooser *c, sg_candidate *candidate)
 {
-    for (int r = 0; r < c->problem->ranks; r++)
-        SG_TRY(sg_plan_build(c->problem, candidate->strategy, &candidate->knobs, r, &c->sched[r]));
+    for (int r = 0; r < c->problem->ranks; r++) {
+        const shingle_status status =
+            sg_plan_build(c->problem, candidate->strategy, &candidate->knobs, r, &c->sched[r]);
+        if (status == SHINGLE_EUNSUPPORTED) { /* extents too large for this way of cutting them */
+            snprintf(candidate->declined, sizeof candidate->declined, "%s", shingle_error());
+            return SHINGLE_OK;
+        }
+        SG_TRY(status);
+    }
     if (!can_run(c, candidate)) return SHINGLE_OK;
 #ifndef NDEBUG
     sg_check_result result;
@@ -290,9 +298,10 @@ static shingle_status collect(chooser *c, const char *forced, int *first)
 static shingle_status choose(chooser *c, const shingle_plan_options *options,
                              const sg_stopwatch *watch, int *chosen, bool *forced)
 {
-    const char *const strategy = options->strategy;
+    const bool given = options->strategy != NULL && options->strategy[0] != '\0';
+    const char *const strategy = given ? options->strategy : sg_env("SHINGLE_STRATEGY");
     int first = 0;
-    *forced = strategy != NULL && strategy[0] != '\0';
+    *forced = strategy[0] != '\0';
     SG_TRY(collect(c, *forced ? strategy : NULL, &first));
     SG_TRY(price_all(c));
     *chosen = best_predicted(c, first);
