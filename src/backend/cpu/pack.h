@@ -1,8 +1,8 @@
 /* pack.h -- B as the micro-kernel wants it: transposed to f32, in blocks of SG_PACK_K values of k
- * by pack->width columns of the product, packed on first use by the workers that share it.
+ * by SG_PACK_WIDTH columns of the product, packed on first use by the workers that share it.
  *
  *     B (n rows of k)                 the pack
- *     row j  ------------>    block (j / width, x / SG_PACK_K): line x holds B[j0 .. j0+width)[x]
+ *     row j  ------------>    block (j / 64, x / 256): line x % 256 holds B[j0 .. j0 + 64)[x]
  *
  * One pack serves one rank: it is reserved at bind for the largest B of the rank's plans, and begun
  * once a run, before the run's first visit.  All launches of a run that read the same B share it,
@@ -20,8 +20,8 @@
 #include "core/problem.h"
 
 enum {
-    SG_PACK_K = 256,        /* k of a block */
-    SG_PACK_MAX_WIDTH = 256 /* widest block */
+    SG_PACK_K = 256,   /* k of a block */
+    SG_PACK_WIDTH = 64 /* columns of a block */
 };
 
 typedef struct sg_pack {
@@ -35,7 +35,6 @@ typedef struct sg_pack {
     sg_type type;
     int64_t stride, n, k;
     int64_t blocks_k; /* blocks side by side along k */
-    int width;        /* columns of a block */
 } sg_pack;
 
 /* An empty pack; release takes NULL. */
@@ -54,10 +53,10 @@ void sg_pack_begin(sg_pack *pack, sg_type type, const void *b, int64_t stride, i
 /* For the tile engine. */
 
 /* The floats of block (PANEL, BLOCK_K), or NULL while another worker packs it; packs it if nobody
- * has.  Line x of block is at x * width. */
+ * has.  Line x of it is at x * SG_PACK_WIDTH. */
 const float *sg_pack_get(sg_pack *pack, int64_t panel, int64_t block_k);
 
-/* Packs block (PANEL, BLOCK_K) into DST (SG_PACK_K x width floats). */
+/* Packs block (PANEL, BLOCK_K) into DST (SG_PACK_K x SG_PACK_WIDTH floats). */
 void sg_pack_copy(const sg_pack *pack, int64_t panel, int64_t block_k, float *dst);
 
 #endif

@@ -19,9 +19,8 @@
 enum {
     BLOCK_ROWS = 128,
     BLOCK_COLS = 1024,
-    A_STRIDE = SG_PACK_K + 16,  /* rows start on different cache sets */
-    C_STRIDE = BLOCK_COLS + 16, /* likewise */
-    PANELS = 64                 /* of which a mask of busy ones is kept at a time */
+    A_STRIDE = SG_PACK_K + 16, /* rows start on different cache sets */
+    C_STRIDE = BLOCK_COLS + 16 /* likewise */
 };
 
 struct sg_tile_scratch {
@@ -45,7 +44,7 @@ shingle_status sg_tile_scratch_create(sg_tile_scratch **scratch_out)
     sg_tile_scratch *const scratch = calloc(1, sizeof *scratch);
     if (scratch != NULL) {
         scratch->a = get_floats(BLOCK_ROWS * A_STRIDE);
-        scratch->b = get_floats(SG_PACK_MAX_WIDTH * SG_PACK_K);
+        scratch->b = get_floats(SG_PACK_WIDTH * SG_PACK_K);
         scratch->c = get_floats(BLOCK_ROWS * C_STRIDE);
     }
     if (scratch == NULL || scratch->a == NULL || scratch->b == NULL || scratch->c == NULL) {
@@ -104,9 +103,9 @@ typedef struct piece {
     int64_t next_bytes; /* of a row that the next block of k reads; 0 after the last */
 } piece;
 
-static void multiply_panel(const piece *p, const sg_pack *pack, int64_t panel, const float *block)
+static void multiply_panel(const piece *p, int64_t panel, const float *block)
 {
-    const int64_t width = pack->width;
+    const int64_t width = SG_PACK_WIDTH;
     const int64_t first = sg_max(p->col0, panel * width);
     const int64_t end = sg_min(p->col1, (panel + 1) * width);
     const int64_t line = p->k0 - p->block_k * SG_PACK_K;
@@ -141,28 +140,27 @@ static void prefetch_next(const piece *p, int64_t part, int64_t parts)
  * then still being packed is packed once more for this worker alone, so nobody ever waits. */
 static void multiply_panels(const piece *p, sg_tile_scratch *scratch, sg_pack *pack)
 {
-    const int64_t end = sg_ceil_div(p->col1, pack->width);
-    for (int64_t panel0 = p->col0 / pack->width; panel0 < end; panel0 += PANELS) {
-        const int64_t panels = sg_min(PANELS, end - panel0);
-        uint64_t busy = 0;
-        for (int64_t i = 0; i < panels; i++) {
-            const float *const block = sg_pack_get(pack, panel0 + i, p->block_k);
-            prefetch_next(p, i, panels);
-            if (block != NULL) {
-                multiply_panel(p, pack, panel0 + i, block);
-            } else {
-                busy |= UINT64_C(1) << i;
-            }
+    const int64_t panel0 = p->col0 / SG_PACK_WIDTH;
+    const int64_t panels = sg_ceil_div(p->col1, SG_PACK_WIDTH) - panel0;
+    _Static_assert(BLOCK_COLS / SG_PACK_WIDTH + 1 <= 64, "a bit for every panel of a block");
+    uint64_t busy = 0;
+    for (int64_t i = 0; i < panels; i++) {
+        const float *const block = sg_pack_get(pack, panel0 + i, p->block_k);
+        prefetch_next(p, i, panels);
+        if (block != NULL) {
+            multiply_panel(p, panel0 + i, block);
+        } else {
+            busy |= UINT64_C(1) << i;
         }
-        for (int64_t i = 0; i < panels; i++) {
-            if ((busy >> i & 1) == 0) continue;
-            const float *block = sg_pack_get(pack, panel0 + i, p->block_k);
-            if (block == NULL) {
-                sg_pack_copy(pack, panel0 + i, p->block_k, scratch->b);
-                block = scratch->b;
-            }
-            multiply_panel(p, pack, panel0 + i, block);
+    }
+    for (int64_t i = 0; busy >> i != 0; i++) {
+        if ((busy >> i & 1) == 0) continue;
+        const float *block = sg_pack_get(pack, panel0 + i, p->block_k);
+        if (block == NULL) {
+            sg_pack_copy(pack, panel0 + i, p->block_k, scratch->b);
+            block = scratch->b;
         }
+        multiply_panel(p, panel0 + i, block);
     }
 }
 
@@ -255,7 +253,7 @@ static double split_cost(int64_t rows, int64_t cols, int64_t k, int workers, int
 
 sg_split sg_tile_split(int64_t rows, int64_t cols, int64_t k, int workers)
 {
-    enum { COL_UNIT = 64, TRIES = 8 };
+    enum { TRIES = 8 };
     sg_split best = {.rows = rows, .cols = cols, .row_step = rows, .col_step = cols, .pieces = 0};
     if (rows <= 0 || cols <= 0) return best;
     double least = 0.0;
@@ -264,7 +262,7 @@ sg_split sg_tile_split(int64_t rows, int64_t cols, int64_t k, int workers)
     for (int64_t i = bands; i < bands + TRIES; i++) {
         for (int64_t j = strips; j < strips + TRIES; j++) {
             const int64_t row_step = sg_ceil_div(rows, i);
-            const int64_t col_step = sg_round_up(sg_ceil_div(cols, j), COL_UNIT);
+            const int64_t col_step = sg_round_up(sg_ceil_div(cols, j), SG_PACK_WIDTH);
             const double cost = split_cost(rows, cols, k, workers, row_step, col_step);
             if (best.pieces == 0 || cost < least) {
                 least = cost;
