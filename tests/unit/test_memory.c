@@ -1,7 +1,8 @@
 /* Runs out of memory at every single allocation of the planning path, one after the other: each time
  * the call says SHINGLE_ENOMEM, leaks nothing, writes no output, and works the next time.
  *
- * The linker sends malloc, calloc, realloc, aligned_alloc and free of the library here (--wrap). */
+ * The build renames malloc, calloc, realloc, aligned_alloc and free inside a copy of the library, so
+ * that its calls come here, and those of other libraries do not. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,16 +18,11 @@
 
 /* ---- The allocator --------------------------------------------------------------------------------- */
 
-void *__real_malloc(size_t bytes);
-void *__real_calloc(size_t count, size_t bytes);
-void *__real_realloc(void *old, size_t bytes);
-void *__real_aligned_alloc(size_t align, size_t bytes);
-void __real_free(void *memory);
-void *__wrap_malloc(size_t bytes);
-void *__wrap_calloc(size_t count, size_t bytes);
-void *__wrap_realloc(void *old, size_t bytes);
-void *__wrap_aligned_alloc(size_t align, size_t bytes);
-void __wrap_free(void *memory);
+void *hooked_malloc(size_t bytes);
+void *hooked_calloc(size_t count, size_t bytes);
+void *hooked_realloc(void *old, size_t bytes);
+void *hooked_aligned_alloc(size_t align, size_t bytes);
+void hooked_free(void *memory);
 
 enum { SLOTS = 1 << 16 };
 
@@ -72,32 +68,32 @@ static bool fails(void)
     return true;
 }
 
-void *__wrap_malloc(size_t bytes)
+void *hooked_malloc(size_t bytes)
 {
-    return fails() ? NULL : keep(__real_malloc(bytes));
+    return fails() ? NULL : keep(malloc(bytes));
 }
 
-void *__wrap_calloc(size_t count, size_t bytes)
+void *hooked_calloc(size_t count, size_t bytes)
 {
-    return fails() ? NULL : keep(__real_calloc(count, bytes));
+    return fails() ? NULL : keep(calloc(count, bytes));
 }
 
-void *__wrap_aligned_alloc(size_t align, size_t bytes)
+void *hooked_aligned_alloc(size_t align, size_t bytes)
 {
-    return fails() ? NULL : keep(__real_aligned_alloc(align, bytes));
+    return fails() ? NULL : keep(aligned_alloc(align, bytes));
 }
 
-void *__wrap_realloc(void *old, size_t bytes)
+void *hooked_realloc(void *old, size_t bytes)
 {
     if (fails()) return NULL;
     forget(old);
-    return keep(__real_realloc(old, bytes));
+    return keep(realloc(old, bytes));
 }
 
-void __wrap_free(void *memory)
+void hooked_free(void *memory)
 {
     forget(memory);
-    __real_free(memory);
+    free(memory);
 }
 
 /* ---- The calls -------------------------------------------------------------------------------------- */
