@@ -6,7 +6,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # A declaration may run over several lines: from SHINGLE_API to the bracket.
-tr '\n' ' ' < include/shingle.h | grep -oE 'SHINGLE_API [^(#]*\(' |
+grep -v '^ *#' include/shingle.h | tr '\n' ' ' | grep -oE 'SHINGLE_API [^(]*\(' |
     sed -E 's/.*[ *](shingle_[a-z_]+) *\($/\1/' | sort -u > "$work/declared"
 nm -D --defined-only "$library" | awk '{ sub(/@.*/, "", $3); print $3 }' |
     grep -vE '^(__asan|__ubsan|__tsan|__odr_asan|_fini$|_init$)' | sort -u > "$work/exported"
