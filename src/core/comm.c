@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/env.h"
 #include "core/tuned.h"
 
 enum { MAX_LOCAL_RANKS = 64 };
@@ -59,7 +60,13 @@ static shingle_status new_group(int ranks, sg_group **group_out)
     return sg_fail(SHINGLE_ENOMEM, "no memory for a group of %d ranks", ranks);
 }
 
-/* Settings with defaults filled in. */
+static const char *named(const char *variable)
+{
+    const char *const value = sg_env(variable);
+    return value[0] != '\0' ? value : NULL;
+}
+
+/* Settings with defaults filled in: from the environment, else our own. */
 static shingle_status read_config(const shingle_config *given, shingle_config *config_out)
 {
     shingle_config c = {0};
@@ -71,7 +78,14 @@ static shingle_status read_config(const shingle_config *given, shingle_config *c
         return sg_fail(SHINGLE_EINVAL, "scale_rows is %g; 0 (default) to 1000000", c.scale_rows);
     if (c.threads < 0 || c.threads > 1024)
         return sg_fail(SHINGLE_EINVAL, "threads is %d; 0 (cores) to 1024", c.threads);
-    if (c.timeout_seconds == 0) c.timeout_seconds = default_timeout_seconds;
+    double threads = c.threads;
+    if (c.threads == 0) SG_TRY(sg_env_number("SHINGLE_THREADS", 1, 1024, 0, &threads));
+    c.threads = (int)threads;
+    if (c.timeout_seconds == 0)
+        SG_TRY(sg_env_number("SHINGLE_TIMEOUT", 0.001, 86400, default_timeout_seconds,
+                             &c.timeout_seconds));
+    if (c.backend == NULL) c.backend = named("SHINGLE_BACKEND");
+    if (c.machine == NULL) c.machine = named("SHINGLE_MACHINE");
     if (c.scale_rows == 0) c.scale_rows = default_scale_rows;
     *config_out = c;
     return SHINGLE_OK;
