@@ -17,12 +17,11 @@ void sg_checker_free(sg_checker *ck)
 {
     if (ck == NULL) return;
     for (int32_t i = 0; i < ck->built_room; i++) sg_sched_free(&ck->built[i]);
-    void *const lists[] = {ck->record,  ck->event,   ck->stage,  ck->stage0, ck->flag,
-                           ck->link,    ck->pair,    ck->agent,  ck->queue,  ck->found,
-                           ck->covered, ck->counts,  ck->arrival, ck->arrived, ck->proved,
-                           ck->cuts,    ck->before,  ck->place,  ck->coupling, ck->coupled,
-                           ck->grid,    ck->value,   ck->writer, ck->seen,   ck->sum,
-                           ck->product_a, ck->built, ck};
+    void *const lists[] = {
+        ck->record, ck->event,  ck->stage,  ck->stage0,  ck->flag,      ck->link,    ck->pair,
+        ck->agent,  ck->queue,  ck->found,  ck->covered, ck->counts,    ck->arrival, ck->arrived,
+        ck->proved, ck->cuts,   ck->before, ck->place,   ck->coupling,  ck->coupled, ck->grid,
+        ck->value,  ck->writer, ck->seen,   ck->sum,     ck->product_a, ck->built,   ck};
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) free(lists[i]);
 }
 
@@ -59,8 +58,8 @@ static void say_area(const sg_checker *ck, const sg_record *r, sg_text *t)
                 (long long)high[0], (long long)low[1], (long long)high[1]);
 }
 
-shingle_status sg_check_violation(sg_checker *ck, int32_t event, int32_t record,
-                                  const char *format, ...)
+shingle_status sg_check_violation(sg_checker *ck, int32_t event, int32_t record, const char *format,
+                                  ...)
 {
     sg_text t = {ck->result->why, sizeof ck->result->why, 0};
     char what[160];

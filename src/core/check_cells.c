@@ -322,9 +322,8 @@ shingle_status sg_check_inputs(sg_checker *ck)
         fill_a(ck, r);
         for (int32_t j = 0; j < grid[SG_B].rows; j++)
             for (int32_t x = 0; x < grid[SG_B].cols; x++)
-                ck->value[grid[SG_B].cell0 + (int64_t)j * grid[SG_B].cols + x] =
-                    input(MIX_B, r, sg_check_place(ck, 2 * SG_B, j),
-                          sg_check_place(ck, 2 * SG_B + 1, x));
+                ck->value[grid[SG_B].cell0 + (int64_t)j * grid[SG_B].cols + x] = input(
+                    MIX_B, r, sg_check_place(ck, 2 * SG_B, j), sg_check_place(ck, 2 * SG_B + 1, x));
         for (int32_t j = 0; j < grid[SG_BIAS].rows * grid[SG_BIAS].cols; j++)
             ck->value[grid[SG_BIAS].cell0 + j] =
                 bias_at(ck, r, sg_check_place(ck, 2 * SG_BIAS + 1, j));
@@ -366,8 +365,7 @@ static shingle_status compare(sg_checker *ck, int rank, const uint64_t *table)
     uint32_t last = SG_NO_WRITER;
     for (int32_t i = 0; i < c->rows; i++) {
         const int64_t at = sg_check_place(ck, 2 * SG_C, i);
-        const int32_t row =
-            scatter ? cells_before(ck, 2 * SG_A, product_row(p, &segment, at)) : i;
+        const int32_t row = scatter ? cells_before(ck, 2 * SG_A, product_row(p, &segment, at)) : i;
         for (int32_t j = 0; j < c->cols; j++) {
             const int64_t cell = c->cell0 + (int64_t)i * c->cols + j;
             const uint32_t writer = ck->writer[cell];
@@ -384,8 +382,10 @@ static shingle_status compare(sg_checker *ck, int rank, const uint64_t *table)
                                           rank, (long long)at, (long long)col);
             if (writer != last && !sg_check_ordered(ck, rank, -1, -1, event))
                 return sg_check_violation(
-                    ck, event, -1, "its store to C of rank %d, row %lld, col %lld is not awaited "
-                    "before that rank's end", rank, (long long)at, (long long)col);
+                    ck, event, -1,
+                    "its store to C of rank %d, row %lld, col %lld is not awaited "
+                    "before that rank's end",
+                    rank, (long long)at, (long long)col);
             last = writer;
         }
     }

@@ -61,11 +61,15 @@ static shingle_status check_sym(sg_checker *ck, const sg_sched *s)
             return sg_check_violation(ck, -1, -1, "rank %d: SYM buffer %s is not as on rank 0",
                                       s->rank, here ? a->name : b->name);
         if (a->engine && !s->baked)
-            return sg_check_violation(ck, -1, -1, "rank %d: %s has a fixed address, but the half "
-                                      "may change", s->rank, a->name);
+            return sg_check_violation(ck, -1, -1,
+                                      "rank %d: %s has a fixed address, but the half "
+                                      "may change",
+                                      s->rank, a->name);
         if (s->baked != first->baked)
-            return sg_check_violation(ck, -1, -1, "ranks 0 and %d may use different halves of the "
-                                      "workspace", s->rank);
+            return sg_check_violation(ck, -1, -1,
+                                      "ranks 0 and %d may use different halves of the "
+                                      "workspace",
+                                      s->rank);
     }
     return SHINGLE_OK;
 }
@@ -97,8 +101,7 @@ static shingle_status check_area(reading *in, const sg_access *access, int32_t r
     const bool away = a->rank != in->s->rank;
     if (writes && (a->buf == SG_A || a->buf == SG_B || a->buf == SG_BIAS))
         return sg_check_violation(ck, in->event, record, "stores into an input");
-    if (away && !writes)
-        return sg_check_violation(ck, in->event, record, "reads a peer's memory");
+    if (away && !writes) return sg_check_violation(ck, in->event, record, "reads a peer's memory");
     if (away && buf->arena != SG_SYM && buf->arena != SG_USER)
         return sg_check_violation(ck, in->event, record, "stores where peers cannot reach");
     if (!away && buf->arena != SG_SYM) return SHINGLE_OK;
@@ -325,11 +328,13 @@ static shingle_status read_rank(sg_checker *ck, int rank, bool *shares)
     return SHINGLE_OK;
 }
 
-/* Memory is shared with peers in this run, so every rank says hello, by which the others see what it
- * runs and that its tensors are there, and done, by which the gate of a later run opens. */
-static shingle_status check_protocol(sg_checker *ck)
+/* If memory is shared with peers in this run, or a rank's schedule says so, then every rank says hello,
+ * by which the others see what it runs and that its tensors are there, and done, by which the gate of
+ * a later run opens: a rank that did not would keep the others waiting there. */
+static shingle_status check_protocol(sg_checker *ck, bool shares)
 {
-    for (int r = 0; r < ck->ranks; r++) {
+    for (int r = 0; r < ck->ranks; r++) shares |= ck->sched[r].peers;
+    for (int r = 0; r < ck->ranks && shares; r++) {
         const sg_sched *const s = &ck->sched[r];
         if (!s->hello) return sg_check_violation(ck, -1, -1, "rank %d says no hello", r);
         if (!s->done) return sg_check_violation(ck, -1, -1, "rank %d says no done", r);
@@ -348,7 +353,7 @@ shingle_status sg_check_read(sg_checker *ck)
     SG_ROOM(ck, pair, pair_room, pairs);
     for (int64_t i = 0; i < pairs; i++) ck->pair[i] = (sg_pair){.low = INT32_MAX};
     for (int r = 0; r < ck->ranks; r++) SG_TRY(read_rank(ck, r, &shares));
-    return shares ? check_protocol(ck) : SHINGLE_OK;
+    return check_protocol(ck, shares);
 }
 
 /* ---- Flags ------------------------------------------------------------------------------------------------- */
@@ -382,9 +387,10 @@ static shingle_status check_raisers(sg_checker *ck)
         const int32_t event = ck->link[f->raiser].what;
         const sg_sched *const s = &ck->sched[ck->event[event].rank];
         if (s->counter[f->counter] != f->raisers)
-            return sg_check_violation(ck, event, -1, "raises a flag with %d raisers, counter %d "
-                                      "expects %d", f->raisers, f->counter,
-                                      s->counter[f->counter]);
+            return sg_check_violation(ck, event, -1,
+                                      "raises a flag with %d raisers, counter %d "
+                                      "expects %d",
+                                      f->raisers, f->counter, s->counter[f->counter]);
     }
     return SHINGLE_OK;
 }

@@ -29,8 +29,10 @@ static shingle_status check_read(sg_checker *ck, int32_t event, int32_t record)
             if (last == SG_INPUT) continue;
             if (!sg_check_ordered(ck, rank, event, record, (int32_t)(last - SG_FIRST_WRITER))) {
                 const sg_event *const w = &ck->event[last - SG_FIRST_WRITER];
-                return sg_check_violation(ck, event, record, "reads without waiting for the "
-                                          "writer, rank %d, step %d", w->rank, w->step);
+                return sg_check_violation(ck, event, record,
+                                          "reads without waiting for the "
+                                          "writer, rank %d, step %d",
+                                          w->rank, w->step);
             }
         }
         if (ck->in_place && !collective) memset(&ck->seen[cell], 1, (size_t)r->at[3]);
@@ -48,8 +50,10 @@ static shingle_status store(sg_checker *ck, int32_t event, int32_t record)
         for (int32_t j = 0; j < r->at[3]; j++) {
             if (ck->writer[cell + j] != SG_NO_WRITER) {
                 const sg_event *const w = &ck->event[ck->writer[cell + j] - SG_FIRST_WRITER];
-                return sg_check_violation(ck, event, record, "stores what rank %d, step %d has "
-                                          "stored", w->rank, w->step);
+                return sg_check_violation(ck, event, record,
+                                          "stores what rank %d, step %d has "
+                                          "stored",
+                                          w->rank, w->step);
             }
             ck->writer[cell + j] = writer;
             ck->value[cell + j] = ck->sum[(int64_t)i * r->at[3] + j];
@@ -259,7 +263,8 @@ static shingle_status renew(sg_checker *ck, int32_t event, int32_t record)
         const int64_t cell = sg_check_cell(ck, r, i);
         for (int32_t j = 0; j < r->at[3]; j++) {
             if (ck->seen[cell + j])
-                return sg_check_violation(ck, event, record, "sums in place what another step "
+                return sg_check_violation(ck, event, record,
+                                          "sums in place what another step "
                                           "reads before");
             ck->writer[cell + j] = SG_FIRST_WRITER + (uint32_t)event;
             ck->value[cell + j] = ck->sum[(int64_t)i * r->at[3] + j];

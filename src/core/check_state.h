@@ -21,9 +21,9 @@ enum { SG_AXES = 2 * SG_MAX_BUFS, SG_NO_WRITER = 0, SG_INPUT = 1, SG_FIRST_WRITE
 typedef struct sg_record {
     uint8_t what, role;
     uint8_t buf;
-    bool celled;    /* `at` of an area is in cells */
-    int16_t rank;   /* whose memory, or the peer of a flag */
-    int32_t at[4];  /* area: first row, rows, first column, columns; flags: first, step, count and
+    bool celled;   /* `at` of an area is in cells */
+    int16_t rank;  /* whose memory, or the peer of a flag */
+    int32_t at[4]; /* area: first row, rows, first column, columns; flags: first, step, count and
                      * the raisers' counter.  First flag is a flag of the checker once linked. */
 } sg_record;
 
@@ -39,9 +39,9 @@ typedef struct sg_event {
 /* What the checker knows of a step, beside the schedule. */
 typedef struct sg_stage {
     int32_t event0, events;
-    int32_t next, before;          /* in its lane, -1: none; steps of the rank */
-    int32_t waiter;                /* first agent that waits for its end, -1: none */
-    int32_t ended[SG_MAX_LANES];   /* per lane, the last step that has ended before this begins */
+    int32_t next, before;        /* in its lane, -1: none; steps of the rank */
+    int32_t waiter;              /* first agent that waits for its end, -1: none */
+    int32_t ended[SG_MAX_LANES]; /* per lane, the last step that has ended before this begins */
     uint8_t lane;
     bool over;
 } sg_stage;
@@ -49,12 +49,12 @@ typedef struct sg_stage {
 /* One flag of a rank in the memory of a rank. */
 typedef struct sg_flag {
     int32_t raisers, raised;
-    int32_t counter; /* what its raisers count in, -1: nothing */
-    int32_t raiser;  /* first of the links to its raisers, -1: none */
+    int32_t counter;  /* what its raisers count in, -1: nothing */
+    int32_t raiser;   /* first of the links to its raisers, -1: none */
     int32_t awaiting; /* first of the links to steps that have awaited it */
-    int32_t waiter;  /* first agent that waits for it */
-    int32_t mark;    /* last event that has awaited it, + 1 */
-    int32_t found;   /* search that has found it */
+    int32_t waiter;   /* first agent that waits for it */
+    int32_t mark;     /* last event that has awaited it, + 1 */
+    int32_t found;    /* search that has found it */
 } sg_flag;
 
 typedef struct sg_link {
@@ -93,10 +93,10 @@ typedef struct sg_grid {
 /* One lane of one rank, carrying out its steps. */
 typedef struct sg_agent {
     int32_t rank;
-    int32_t step;   /* -1: has ended */
-    int32_t event;  /* -1: not inside the step yet */
+    int32_t step;  /* -1: has ended */
+    int32_t event; /* -1: not inside the step yet */
     int32_t record;
-    int32_t next;   /* in a list of waiters */
+    int32_t next; /* in a list of waiters */
 } sg_agent;
 
 struct sg_checker {
@@ -107,19 +107,19 @@ struct sg_checker {
 
     sg_record *record;
     sg_event *event;
-    sg_stage *stage;   /* all ranks */
-    int32_t *stage0;   /* per rank */
+    sg_stage *stage; /* all ranks */
+    int32_t *stage0; /* per rank */
     sg_flag *flag;
     sg_link *link;
-    sg_pair *pair;     /* [at * ranks + by] */
-    sg_agent *agent;   /* [rank * lanes + lane] */
-    int32_t *queue;    /* agents that can go on */
-    int32_t *found;    /* flags that a search has still to follow */
-    int32_t *covered;  /* [rank * lanes + lane]: steps that a search has covered */
-    int32_t *counts;   /* raisers seen per counter of the rank at hand */
-    int32_t *arrival;  /* [collective * ranks + rank]: the event, -1: not there yet */
-    int32_t *arrived;  /* ranks that have come, per collective */
-    int32_t *proved;   /* per event: the last event it was proved to be before, + 1 */
+    sg_pair *pair;    /* [at * ranks + by] */
+    sg_agent *agent;  /* [rank * lanes + lane] */
+    int32_t *queue;   /* agents that can go on */
+    int32_t *found;   /* flags that a search has still to follow */
+    int32_t *covered; /* [rank * lanes + lane]: steps that a search has covered */
+    int32_t *counts;  /* raisers seen per counter of the rank at hand */
+    int32_t *arrival; /* [collective * ranks + rank]: the event, -1: not there yet */
+    int32_t *arrived; /* ranks that have come, per collective */
+    int32_t *proved;  /* per event: the last event it was proved to be before, + 1 */
     int32_t records, events, stages, flags, links, queued, founds, colls;
     int32_t record_room, event_room, stage_room, stage0_room, flag_room, link_room, pair_room,
         agent_room, queue_room, found_room, covered_room, counts_room, arrival_room, arrived_room,
@@ -128,15 +128,15 @@ struct sg_checker {
 
     sg_axis axis[SG_AXES];
     uint64_t *cuts;
-    int32_t *before;   /* cuts in front of each word */
-    int32_t *place;    /* where each cell begins */
+    int32_t *before; /* cuts in front of each word */
+    int32_t *place;  /* where each cell begins */
     sg_coupling *coupling;
-    int32_t *coupled;  /* hash table of couplings, -1: free */
-    sg_grid *grid;     /* [rank * SG_MAX_BUFS + buf] */
+    int32_t *coupled; /* hash table of couplings, -1: free */
+    sg_grid *grid;    /* [rank * SG_MAX_BUFS + buf] */
     uint64_t *value;
-    uint32_t *writer;  /* SG_NO_WRITER, SG_INPUT or SG_FIRST_WRITER + event */
-    uint8_t *seen;     /* read before an all-reduce in place; only if there is one */
-    uint64_t *sum;     /* of the event at hand */
+    uint32_t *writer;    /* SG_NO_WRITER, SG_INPUT or SG_FIRST_WRITER + event */
+    uint8_t *seen;       /* read before an all-reduce in place; only if there is one */
+    uint64_t *sum;       /* of the event at hand */
     uint64_t *product_a; /* rows of A as the product counts them; for the reference */
     int32_t cut_room, before_room, place_room, coupling_room, coupled_room, grid_room, value_room,
         writer_room, seen_room, sum_room, product_a_room;
@@ -149,19 +149,21 @@ struct sg_checker {
     int32_t built_room;
 };
 
-/* Room for NEED elements of CHECKER->LIST, or out of the function. */
+/* Room for NEED elements of CHECKER->LIST and one more, so that the list is never NULL; or out of the
+ * function. */
 #define SG_ROOM(checker, list, room, need)                                                         \
     do {                                                                                           \
-        if ((int64_t)(need) > (checker)->room &&                                                   \
-            !sg_grow(&(checker)->list, &(checker)->room, (need), sizeof *(checker)->list))         \
+        if ((int64_t)(need) >= (checker)->room &&                                                  \
+            !sg_grow(&(checker)->list, &(checker)->room, (int64_t)(need) + 1,                      \
+                     sizeof *(checker)->list))                                                     \
             return sg_fail(SHINGLE_ENOMEM, "no memory to check %d ranks", (checker)->ranks);       \
     } while (0)
 
 /* ---- check.c: violations ------------------------------------------------------------------------- */
 
 /* A violation in EVENT at RECORD (either may be -1): writes result->why.  SHINGLE_EBUG. */
-shingle_status sg_check_violation(sg_checker *ck, int32_t event, int32_t record,
-                                  const char *format, ...) __attribute__((format(printf, 4, 5)));
+shingle_status sg_check_violation(sg_checker *ck, int32_t event, int32_t record, const char *format,
+                                  ...) __attribute__((format(printf, 4, 5)));
 
 /* ---- check_read.c ---------------------------------------------------------------------------------- */
 

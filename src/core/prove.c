@@ -12,13 +12,14 @@
 /* ---- Random triples ------------------------------------------------------------------------------------- */
 
 static const int rank_counts[] = {1, 2, 3, 5, 7, 8, 64};
-static const int64_t primes[] = {2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61};
+static const int64_t primes[] = {2,  3,  5,  7,  11, 13, 17, 19, 23,
+                                 29, 31, 37, 41, 43, 47, 53, 59, 61};
 
 enum {
     RANK_COUNTS = sizeof rank_counts / sizeof rank_counts[0],
     PRIMES = sizeof primes / sizeof primes[0],
-    MOST_ROWS = 300,     /* of a small group */
-    MOST_LOAD = 4000,    /* accesses of a rank: about 500 visits */
+    MOST_ROWS = 300,      /* of a small group */
+    MOST_LOAD = 4000,     /* accesses of a rank: about 500 visits */
     MOST_LOAD_MANY = 700, /* of a group that is not small */
     MANY = 16,
     TRIES = 8
@@ -129,8 +130,8 @@ static bool is_bounded(const sg_problem *problem, const sg_strategy *strategy,
     sg_sched s = {0};
     sg_sched_begin(&s, problem, 0);
     strategy->build(problem, knobs, 0, &s);
-    const bool bounded =
-        s.status != SHINGLE_OK || load_of(&s) <= (problem->ranks > MANY ? MOST_LOAD_MANY : MOST_LOAD);
+    const bool bounded = s.status != SHINGLE_OK ||
+                         load_of(&s) <= (problem->ranks > MANY ? MOST_LOAD_MANY : MOST_LOAD);
     sg_sched_free(&s);
     return bounded;
 }
@@ -168,8 +169,8 @@ typedef struct proof {
     atomic_bool stop;        /* a thread failed; relaxed, it only saves work */
     pthread_mutex_t lock;    /* of what follows */
     shingle_status status;
-    char why[256];           /* of status */
-    int64_t first;           /* lowest triple that is refuted */
+    char why[256]; /* of status */
+    int64_t first; /* lowest triple that is refuted */
     shingle_check_report report;
 } proof;
 
@@ -273,8 +274,8 @@ shingle_status shingle_check_random(const shingle_check_options *options,
         return sg_fail(SHINGLE_EINVAL, "at most %d ranks; 1 or more are possible",
                        options->max_ranks);
     if (options->threads < 0 || options->threads > MOST_THREADS)
-        return sg_fail(SHINGLE_EINVAL, "%d threads; 0 (cores) to %d are possible",
-                       options->threads, MOST_THREADS);
+        return sg_fail(SHINGLE_EINVAL, "%d threads; 0 (cores) to %d are possible", options->threads,
+                       MOST_THREADS);
     const double begin = sg_now_us();
     proof all = {.options = options,
                  .max_ranks = options->max_ranks > 0 ? options->max_ranks : 64,
@@ -292,7 +293,8 @@ shingle_status shingle_check_random(const shingle_check_options *options,
     if (all.status != SHINGLE_OK) return sg_fail(all.status, "%s", all.why);
     all.report.checked = options->count;
     all.report.seconds = (sg_now_us() - begin) / 1e6;
-    if (options->progress != NULL) options->progress(options->context, options->count, options->count);
+    if (options->progress != NULL)
+        options->progress(options->context, options->count, options->count);
     *report_out = all.report;
     return SHINGLE_OK;
 }
@@ -305,8 +307,8 @@ shingle_status shingle_plan_check(const shingle_plan *plan)
     sg_checker *const checker = sg_checker_new();
     if (checker == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory for a checker");
     sg_check_result result;
-    const shingle_status status = sg_check_built(checker, &plan->problem, plan->strategy,
-                                                 &plan->knobs, 0, &result);
+    const shingle_status status =
+        sg_check_built(checker, &plan->problem, plan->strategy, &plan->knobs, 0, &result);
     sg_checker_free(checker);
     return status;
 }

@@ -1,0 +1,131 @@
+/* test_check_many.c -- the checker on plans of real size, and the proof of many random triples. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/check.h"
+#include "core/strategy.h"
+
+/* ---- Real sizes ------------------------------------------------------------------------------------------------------------ */
+
+static void check_all_strategies(const char *text)
+{
+    sg_problem p;
+    sg_machine machine;
+    sg_check_result result;
+    sg_checker *const ck = sg_checker_new();
+    assert_int_equal(sg_problem_parse(text, &p), SHINGLE_OK);
+    sg_machine_plain(&machine);
+    for (int i = 0; sg_strategy_at(i) != NULL; i++) {
+        const sg_strategy *const strategy = sg_strategy_at(i);
+        sg_knobs sets[SG_MAX_KNOB_SETS];
+        char reason[160];
+        sg_text why = {reason, sizeof reason, 0};
+        memset(sets, 0, sizeof sets);
+        const int count = strategy->propose(&p, &machine, sets, &why);
+        for (int j = 0; j < count; j++) {
+            const double start = sg_now_us();
+            if (sg_check_built(ck, &p, strategy, &sets[j], machine.sms, &result) != SHINGLE_OK)
+                fail_msg("%s %s, knob set %d: %s", text, strategy->name, j, shingle_error());
+            const double us = sg_now_us() - start;
+            if (us > 1e6) fail_msg("%s %s, knob set %d: %.0f us", text, strategy->name, j, us);
+        }
+    }
+    sg_checker_free(ck);
+    sg_problem_free(&p);
+}
+
+static void real_sizes(void **state)
+{
+    (void)state;
+    check_all_strategies("ag_gemm:bf16:8192x7168x8192:r4");
+    check_all_strategies("gemm_rs:bf16:8192x8192x7168:r8:bias");
+    check_all_strategies("gemm_ar:bf16:4097x8192x3584:r3:silu");
+    check_all_strategies("gemm_rs:f16:1024x4096x512:r4:cyclic=128");
+    check_all_strategies("ag_gemm:f32:30000x8192x4096:r2:rows=20001,9999");
+    check_all_strategies("gemm:f32:2147483x2147483x2147483:r1");
+}
+
+static void too_large(void **state)
+{
+    (void)state;
+    sg_problem p;
+    sg_check_result result;
+    const sg_knobs knobs = {{1, 1}};
+    sg_checker *const ck = sg_checker_new();
+    assert_int_equal(sg_problem_parse("gemm:f32:2147483647x1x1:r1", &p), SHINGLE_OK);
+    const shingle_status status =
+        sg_check_built(ck, &p, sg_strategy_find("serial"), &knobs, 0, &result);
+    assert_int_equal(status, SHINGLE_EUNSUPPORTED);
+    assert_non_null(strstr(shingle_error(), "too long"));
+    sg_checker_free(ck);
+    sg_problem_free(&p);
+}
+
+/* ---- Many triples ------------------------------------------------------------------------------------------------------------ */
+
+typedef struct progress {
+    int64_t calls, last;
+} progress;
+
+static void note(void *context, int64_t done, int64_t count)
+{
+    progress *const p = context;
+    assert_true(done >= p->last && done <= count);
+    p->calls++;
+    p->last = done;
+}
+
+static void many_triples(void **state)
+{
+    (void)state;
+    shingle_check_report report[2];
+    progress seen = {0, 0};
+    for (int i = 0; i < 2; i++) {
+        const shingle_check_options options = {.count = 1500,
+                                               .seed = 11,
+                                               .threads = 1 + 2 * i,
+                                               .progress = i == 0 ? note : NULL,
+                                               .context = &seen};
+        assert_int_equal(shingle_check_random(&options, &report[i]), SHINGLE_OK);
+        if (report[i].violations > 0) fail_msg("%s", report[i].first);
+        assert_int_equal(report[i].checked, 1500);
+    }
+    /* Triples depend on seed and number alone. */
+    assert_true(report[0].visits == report[1].visits && report[0].visits > 10000);
+    assert_true(seen.calls > 10 && seen.last == 1500);
+}
+
+static void bad_options(void **state)
+{
+    (void)state;
+    shingle_check_report report = {.checked = -5};
+    assert_int_equal(shingle_check_random(&(shingle_check_options){.count = -1}, &report),
+                     SHINGLE_EINVAL);
+    assert_int_equal(shingle_check_random(&(shingle_check_options){.threads = 1000}, &report),
+                     SHINGLE_EINVAL);
+    assert_int_equal(shingle_check_random(&(shingle_check_options){.max_ranks = -1}, &report),
+                     SHINGLE_EINVAL);
+    assert_int_equal(shingle_check_random(NULL, &report), SHINGLE_EINVAL);
+    assert_int_equal(report.checked, -5);
+    assert_int_equal(shingle_check_random(&(shingle_check_options){.count = 0}, &report),
+                     SHINGLE_OK);
+    assert_int_equal(report.checked, 0);
+    assert_int_equal(shingle_plan_check(NULL), SHINGLE_EINVAL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(real_sizes),
+        cmocka_unit_test(too_large),
+        cmocka_unit_test(many_triples),
+        cmocka_unit_test(bad_options),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
