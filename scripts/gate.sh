@@ -147,7 +147,7 @@ printf '%s\n' "${sources[@]}" | sed 's|.*/||' | sort | uniq -d | say "two files 
 if [ -e src/core/env.c ]; then
     # shellcheck disable=SC2013 # names have no spaces
     for name in $(sed -n 's/^ *{"\(SHINGLE_[A-Z_]*\)".*/\1/p' src/core/env.c); do
-        only '^src/' | grep -v '^src/core/env.c$' | xargs grep -q "sg_env[a-z_]*(\"$name\"" /dev/null ||
+        only '^src/' | grep -v '^src/core/env.c$' | xargs grep -qF "(\"$name\"" /dev/null ||
             echo "src/core/env.c" | say "nobody reads $name"
     done
 fi

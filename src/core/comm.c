@@ -78,9 +78,7 @@ static shingle_status read_config(const shingle_config *given, shingle_config *c
         return sg_fail(SHINGLE_EINVAL, "scale_rows is %g; 0 (default) to 1000000", c.scale_rows);
     if (c.threads < 0 || c.threads > 1024)
         return sg_fail(SHINGLE_EINVAL, "threads is %d; 0 (cores) to 1024", c.threads);
-    double threads = c.threads;
-    if (c.threads == 0) SG_TRY(sg_env_number("SHINGLE_THREADS", 1, 1024, 0, &threads));
-    c.threads = (int)threads;
+    if (c.threads == 0) SG_TRY(sg_env_count("SHINGLE_THREADS", 1, 1024, 0, &c.threads));
     if (c.timeout_seconds == 0)
         SG_TRY(sg_env_number("SHINGLE_TIMEOUT", 0.001, 86400, default_timeout_seconds,
                              &c.timeout_seconds));

@@ -58,6 +58,17 @@ shingle_status sg_env_number(const char *name, double low, double high, double f
     return SHINGLE_OK;
 }
 
+shingle_status sg_env_count(const char *name, int low, int high, int fallback, int *value_out)
+{
+    double value = 0;
+    SG_TRY(sg_env_number(name, low, high, fallback, &value));
+    if (value != floor(value))
+        return sg_fail(SHINGLE_EINVAL, "%s is \"%.60s\"; a whole number is possible", name,
+                       sg_env(name));
+    *value_out = (int)value;
+    return SHINGLE_OK;
+}
+
 shingle_status shingle_env(int index, shingle_env_entry *entry_out)
 {
     if (index < 0 || index >= VARIABLES)

@@ -14,6 +14,9 @@ const char *sg_env(const char *name);
 shingle_status sg_env_number(const char *name, double low, double high, double fallback,
                              double *value_out);
 
+/* The same as a whole number. */
+shingle_status sg_env_count(const char *name, int low, int high, int fallback, int *value_out);
+
 /* The INDEX-th SHINGLE_ variable that is set but not in the table, as a sentence that names the
  * nearest one that is.  False past the end. */
 bool sg_env_unknown(int index, char *text, size_t room);

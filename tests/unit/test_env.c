@@ -79,7 +79,16 @@ static void numbers_are_checked(void **state)
         assert_non_null(strstr(shingle_error(), "1 to 100"));
         assert_true(value == 2.5);
     }
+    int count = -1;
+    setenv("SHINGLE_TIMEOUT", "7", 1);
+    assert_int_equal(sg_env_count("SHINGLE_TIMEOUT", 1, 100, 0, &count), SHINGLE_OK);
+    assert_int_equal(count, 7);
+    setenv("SHINGLE_TIMEOUT", "7.5", 1);
+    assert_int_equal(sg_env_count("SHINGLE_TIMEOUT", 1, 100, 0, &count), SHINGLE_EINVAL);
+    assert_non_null(strstr(shingle_error(), "\"7.5\"; a whole number"));
     unsetenv("SHINGLE_TIMEOUT");
+    assert_int_equal(sg_env_count("SHINGLE_TIMEOUT", 1, 100, 0, &count), SHINGLE_OK);
+    assert_int_equal(count, 0);
 }
 
 static void unknown_variables_are_found(void **state)
