@@ -24,6 +24,16 @@ void sg_cpu_test_stop(shingle_comm *comm, int rank, int64_t units)
     pthread_mutex_unlock(&cpu->mutex);
 }
 
+void sg_cpu_test_links(shingle_comm *comm, double rate, double latency_us)
+{
+    sg_cpu *const cpu = comm->group->self;
+    pthread_mutex_lock(&cpu->mutex);
+    cpu->held = rate > 0;
+    for (int type = 0; type < SG_TYPES; type++)
+        cpu->rates[type] = (sg_rates){latency_us, rate, latency_us, rate, latency_us, rate, latency_us};
+    pthread_mutex_unlock(&cpu->mutex);
+}
+
 void sg_cpu_test_epoch(shingle_comm *comm, uint64_t epoch)
 {
     const sg_group *const group = comm->group;

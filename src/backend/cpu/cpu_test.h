@@ -13,6 +13,10 @@ void sg_cpu_test_delays(shingle_comm *comm, uint64_t seed, double most_us);
  * works nor waits, as a process that was stopped.  Negative: never.  shingle_recover wakes it. */
 void sg_cpu_test_stop(shingle_comm *comm, int rank, int64_t units);
 
+/* Links carry RATE bytes a microsecond and take LATENCY_US for everything that takes a fixed time; for plans
+ * that are bound afterwards.  0, 0: not held back. */
+void sg_cpu_test_links(shingle_comm *comm, double rate, double latency_us);
+
 /* All ranks go on with run EPOCH. */
 void sg_cpu_test_epoch(shingle_comm *comm, uint64_t epoch);
 

@@ -1,0 +1,521 @@
+/* conform.c -- every strategy, with every knob set it proposes and some that it only accepts, computes
+ * the right bits: on every operator, type and epilogue, on 1 to 8 ranks, for ragged and degenerate
+ * shapes, several runs in flight, plans mixed on one workspace.
+ *
+ * Runs are hostile: outputs and workspace are poisoned with NaN, canaries stand around every matrix,
+ * between its rows and behind what a plan needs of its workspace, random delays hit visits, raises
+ * and copies, and every run has other data.
+ *
+ *     conform                   quick, what `make test` runs
+ *     conform --full            all problems on all ranks with all knob sets
+ *     conform PROBLEM [PLAN]    one problem (and one plan, as printed by a failure)
+ *     --seed S                  other data, orders, delays and knobs
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/cpu/cpu_test.h"
+#include "core/comm.h"
+#include "core/data.h"
+
+enum {
+    MAX_RANKS = 8,
+    MAX_PLANS = 256, /* of one problem */
+    SETS = 4,        /* of matrices: runs that may be in flight */
+    RUNS = 3,        /* of each plan */
+    GUARD = 64,      /* bytes around every matrix */
+    CANARY = 0xa5,
+    POISON = 0xff    /* NaN in every type */
+};
+
+typedef struct matrix {
+    uint8_t *memory;
+    void *data;
+    int64_t rows, cols, stride;
+    int bytes; /* of an element */
+    uint64_t hash;
+} matrix;
+
+typedef struct set {
+    matrix a, b, bias, c;
+} set;
+
+typedef struct tried {
+    const sg_strategy *strategy;
+    sg_knobs knobs;
+    char text[128];
+    shingle_plan *plan[MAX_RANKS];
+    bool failed;
+} tried;
+
+typedef struct test {
+    shingle_comm *comm[MAX_RANKS];
+    int ranks;
+    sg_problem problem;
+    char text[256];
+    tried tried[MAX_PLANS];
+    int plans;
+    set set[SETS][MAX_RANKS];
+    sg_random random;
+    bool full;
+    const char *only; /* plan text */
+} test;
+
+static int passed;
+static int failed;
+
+static void complain(test *t, tried *plan, const char *what)
+{
+    enum { SHOWN = 40 };
+    plan->failed = true;
+    if (failed < SHOWN) printf("FAILED %s %s: %s\n", t->text, plan->text, what);
+    fflush(stdout);
+}
+
+/* ---- Matrices ---------------------------------------------------------------------------------------- */
+
+static matrix new_matrix(int64_t rows, int64_t cols, int64_t padding, int bytes)
+{
+    matrix m = {.rows = rows, .cols = cols, .stride = cols + padding, .bytes = bytes};
+    const size_t size = (size_t)(rows * m.stride * bytes) + 2 * GUARD;
+    m.memory = malloc(size);
+    if (m.memory == NULL) abort();
+    memset(m.memory, CANARY, size);
+    m.data = m.memory + GUARD;
+    return m;
+}
+
+static void poison(matrix *m)
+{
+    for (int64_t row = 0; row < m->rows; row++)
+        memset((uint8_t *)m->data + row * m->stride * m->bytes, POISON,
+               (size_t)(m->cols * m->bytes));
+}
+
+static bool is_filled(const uint8_t *data, int64_t bytes, uint8_t value)
+{
+    for (int64_t i = 0; i < bytes; i++)
+        if (data[i] != value) return false;
+    return true;
+}
+
+static bool canaries_live(const matrix *m)
+{
+    const uint8_t *const data = m->data;
+    const int64_t row_bytes = m->stride * m->bytes;
+    if (!is_filled(m->memory, GUARD, CANARY)) return false;
+    if (!is_filled(data + m->rows * row_bytes, GUARD, CANARY)) return false;
+    for (int64_t row = 0; row < m->rows; row++)
+        if (!is_filled(data + row * row_bytes + m->cols * m->bytes,
+                       (m->stride - m->cols) * m->bytes, CANARY))
+            return false;
+    return true;
+}
+
+static uint64_t hash_of(const matrix *m)
+{
+    return sg_hash(m->memory, (size_t)(m->rows * m->stride * m->bytes) + 2 * GUARD, 7);
+}
+
+static void make_sets(test *t)
+{
+    const sg_problem *const p = &t->problem;
+    const int bytes = sg_type_bytes(p->type);
+    for (int i = 0; i < SETS; i++)
+        for (int r = 0; r < t->ranks; r++) {
+            set *const s = &t->set[i][r];
+            const int64_t pad = sg_random_below(&t->random, 3) == 0 ? 5 : 0;
+            s->a = new_matrix(sg_problem_a_rows(p, r), p->k, pad, bytes);
+            s->b = new_matrix(p->n, p->k, pad, bytes);
+            s->bias = new_matrix(p->bias ? 1 : 0, p->n, 0, bytes);
+            s->c = new_matrix(sg_problem_c_rows(p, r), p->n, pad, bytes);
+        }
+}
+
+static void free_sets(test *t)
+{
+    for (int i = 0; i < SETS; i++)
+        for (int r = 0; r < t->ranks; r++) {
+            free(t->set[i][r].a.memory);
+            free(t->set[i][r].b.memory);
+            free(t->set[i][r].bias.memory);
+            free(t->set[i][r].c.memory);
+        }
+}
+
+static void fill_set(test *t, int index, uint64_t seed)
+{
+    sg_data data;
+    if (sg_data_make(&t->problem, seed, &data) != SHINGLE_OK) abort();
+    for (int r = 0; r < t->ranks; r++) {
+        set *const s = &t->set[index][r];
+        if (sg_data_fill(&data, SG_TENSOR_A, r, s->a.data, s->a.stride) != SHINGLE_OK ||
+            sg_data_fill(&data, SG_TENSOR_B, r, s->b.data, s->b.stride) != SHINGLE_OK)
+            abort();
+        if (t->problem.bias &&
+            sg_data_fill(&data, SG_TENSOR_BIAS, r, s->bias.data, 0) != SHINGLE_OK)
+            abort();
+        poison(&s->c);
+        s->a.hash = hash_of(&s->a);
+        s->b.hash = hash_of(&s->b);
+        s->bias.hash = hash_of(&s->bias);
+    }
+}
+
+static bool check_set(test *t, int index, uint64_t seed, tried *plan)
+{
+    sg_data data;
+    if (sg_data_make(&t->problem, seed, &data) != SHINGLE_OK) abort();
+    for (int r = 0; r < t->ranks; r++) {
+        const set *const s = &t->set[index][r];
+        char what[200];
+        sg_text text = {what, sizeof what, 0};
+        sg_data_wrong wrong = {0};
+        if (sg_data_compare(&data, r, s->c.data, s->c.stride, &wrong) != SHINGLE_OK) abort();
+        if (wrong.elements > 0)
+            sg_data_describe(&wrong, r, &text);
+        else if (!canaries_live(&s->c))
+            sg_text_add(&text, "a canary of C of rank %d is dead", r);
+        else if (s->a.hash != hash_of(&s->a) || s->b.hash != hash_of(&s->b) ||
+                 s->bias.hash != hash_of(&s->bias))
+            sg_text_add(&text, "an input of rank %d was written", r);
+        else
+            continue;
+        complain(t, plan, what);
+        return false;
+    }
+    return true;
+}
+
+/* ---- Workspace ----------------------------------------------------------------------------------------- */
+
+static void poison_block(void *context, sg_block_kind kind, void *memory, size_t bytes)
+{
+    (void)context;
+    (void)kind;
+    memset(memory, POISON, bytes);
+}
+
+typedef struct looking {
+    const test *t;
+    int rank;
+    const char *found;
+} looking;
+
+/* What lies behind what any plan needs of a block of this size is as it was. */
+static void look_behind(void *context, sg_block_kind kind, void *memory, size_t bytes)
+{
+    static const sg_arena_kind arena[] = {SG_SYM, SG_SYM, SG_LOCAL, SG_LIBRARY};
+    static const char *const name[] = {"SYM half 0", "SYM half 1", "LOCAL", "LIBRARY"};
+    looking *const l = context;
+    int64_t used = 0;
+    for (int i = 0; i < l->t->plans; i++) {
+        const shingle_plan *const plan = l->t->tried[i].plan[l->rank];
+        const int64_t need = plan->bound->sched.arena_bytes[arena[kind]];
+        if (need <= (int64_t)bytes && need > used) used = need;
+    }
+    if (!is_filled((const uint8_t *)memory + used, (int64_t)bytes - used, POISON))
+        l->found = name[kind];
+}
+
+static void poison_workspace(test *t)
+{
+    for (int r = 0; r < t->ranks; r++) sg_cpu_test_memory(t->comm[0], r, poison_block, NULL);
+}
+
+static void check_workspace(test *t)
+{
+    for (int r = 0; r < t->ranks; r++) {
+        looking l = {t, r, NULL};
+        sg_cpu_test_memory(t->comm[0], r, look_behind, &l);
+        if (l.found == NULL) continue;
+        char what[80];
+        snprintf(what, sizeof what, "a plan of this problem stored behind its %s of rank %d",
+                 l.found, r);
+        complain(t, &t->tried[0], what);
+    }
+}
+
+/* ---- Plans --------------------------------------------------------------------------------------------- */
+
+static void add_plan(test *t, const sg_strategy *strategy, const sg_knobs *knobs)
+{
+    if (t->plans == MAX_PLANS) return;
+    tried *const plan = &t->tried[t->plans];
+    memset(plan, 0, sizeof *plan);
+    plan->strategy = strategy;
+    plan->knobs = *knobs;
+    sg_text text = {plan->text, sizeof plan->text, 0};
+    sg_strategy_print(strategy, knobs, &text);
+    for (int i = 0; i < t->plans; i++)
+        if (strcmp(t->tried[i].text, plan->text) == 0) return;
+    if (t->only != NULL && strcmp(t->only, plan->text) != 0) return;
+    t->plans++;
+}
+
+static void add_proposed(test *t, const sg_strategy *strategy, const sg_machine *machine, int most)
+{
+    sg_knobs sets[SG_MAX_KNOB_SETS] = {0};
+    char reason[160];
+    sg_text why = {reason, sizeof reason, 0};
+    const int count = strategy->propose(&t->problem, machine, sets, &why);
+    for (int i = 0; i < count && i < most; i++) add_plan(t, strategy, &sets[i]);
+}
+
+/* Half of the knobs are near their least value, where the corner cases are. */
+static void add_random(test *t, const sg_strategy *strategy)
+{
+    sg_knobs knobs = {0};
+    for (int i = 0; i < SG_MAX_KNOBS && strategy->knob[i] != NULL; i++) {
+        const int64_t span = (int64_t)strategy->most[i] - strategy->least[i] + 1;
+        const int64_t reach = sg_random_below(&t->random, 2) == 0 ? sg_min(span, 8) : span;
+        knobs.value[i] = (int32_t)(strategy->least[i] + sg_random_below(&t->random, reach));
+    }
+    add_plan(t, strategy, &knobs);
+}
+
+static void find_plans(test *t)
+{
+    sg_machine plain;
+    sg_machine_plain(&plain);
+    t->plans = 0;
+    for (int i = 0; sg_strategy_at(i) != NULL; i++) {
+        const sg_strategy *const strategy = sg_strategy_at(i);
+        char reason[160];
+        sg_text why = {reason, sizeof reason, 0};
+        if (!strategy->accepts(&t->problem, &why)) continue;
+        const int most = t->full || t->only != NULL ? SG_MAX_KNOB_SETS : 4;
+        add_proposed(t, strategy, &plain, most);
+        add_proposed(t, strategy, sg_comm_machine(t->comm[0], t->problem.type), most);
+        if (t->only != NULL) {
+            const sg_strategy *named = NULL;
+            sg_knobs knobs = {0};
+            bool given = false;
+            if (sg_strategy_parse(t->only, &named, NULL, &knobs, &given) == SHINGLE_OK)
+                add_plan(t, named, &knobs);
+        }
+        for (int j = 0; j < (t->full ? 8 : 2); j++) add_random(t, strategy);
+    }
+}
+
+static bool bind_plans(test *t)
+{
+    for (int i = 0; i < t->plans; i++)
+        for (int r = 0; r < t->ranks; r++) {
+            tried *const plan = &t->tried[i];
+            if (sg_plan_make(&t->problem, plan->strategy, &plan->knobs, &plan->plan[r]) !=
+                    SHINGLE_OK ||
+                sg_comm_bind(t->comm[r], plan->plan[r]) != SHINGLE_OK) {
+                complain(t, plan, shingle_error());
+                return false;
+            }
+        }
+    return true;
+}
+
+static void free_plans(test *t)
+{
+    for (int i = 0; i < t->plans; i++) {
+        for (int r = 0; r < t->ranks; r++) shingle_plan_free(t->tried[i].plan[r]);
+        passed += !t->tried[i].failed;
+        failed += t->tried[i].failed;
+    }
+}
+
+/* ---- Runs ----------------------------------------------------------------------------------------------- */
+
+static bool enqueue(test *t, tried *plan, int index)
+{
+    /* Ranks come in any order. */
+    const int first = (int)sg_random_below(&t->random, t->ranks);
+    for (int i = 0; i < t->ranks; i++) {
+        const int r = (first + i) % t->ranks;
+        const set *const s = &t->set[index][r];
+        const shingle_tensors tensors = {.a = s->a.data,
+                                         .b = s->b.data,
+                                         .bias = s->bias.data,
+                                         .c = s->c.data,
+                                         .a_stride = s->a.stride,
+                                         .b_stride = s->b.stride,
+                                         .c_stride = s->c.stride};
+        if (shingle_run_tensors(plan->plan[r], &tensors, NULL) == SHINGLE_OK) continue;
+        complain(t, plan, shingle_error());
+        return false;
+    }
+    return true;
+}
+
+static bool wait_all(test *t, tried *plan)
+{
+    for (int r = 0; r < t->ranks; r++)
+        if (shingle_sync(t->comm[r], 60) != SHINGLE_OK) {
+            complain(t, plan, shingle_error());
+            return false;
+        }
+    return true;
+}
+
+/* RUNS runs of every plan in random order, up to SETS of them in flight at once. */
+static bool run_plans(test *t)
+{
+    int order[MAX_PLANS * RUNS];
+    const int count = t->plans * RUNS;
+    for (int i = 0; i < count; i++) {
+        const int64_t j = sg_random_below(&t->random, i + 1);
+        order[i] = order[j];
+        order[j] = i % t->plans;
+    }
+    for (int i = 0; i < count;) {
+        const int flight = (int)sg_min(count - i, 1 + sg_random_below(&t->random, SETS));
+        uint64_t seed[SETS];
+        for (int f = 0; f < flight; f++) {
+            seed[f] = sg_random_next(&t->random);
+            fill_set(t, f, seed[f]);
+        }
+        poison_workspace(t);
+        for (int f = 0; f < flight; f++)
+            if (!enqueue(t, &t->tried[order[i + f]], f)) return false;
+        if (!wait_all(t, &t->tried[order[i]])) return false;
+        for (int f = 0; f < flight; f++) check_set(t, f, seed[f], &t->tried[order[i + f]]);
+        check_workspace(t);
+        i += flight;
+    }
+    return true;
+}
+
+static bool open_ranks(test *t, int ranks)
+{
+    const shingle_config config = {.timeout_seconds = 20};
+    t->ranks = ranks;
+    if (shingle_open(ranks, &config, t->comm) == SHINGLE_OK) return true;
+    printf("FAILED to open %d ranks: %s\n", ranks, shingle_error());
+    failed++;
+    return false;
+}
+
+/* False if the group cannot be used any more. */
+static bool try_problem(test *t, const char *text)
+{
+    snprintf(t->text, sizeof t->text, "%s", text);
+    if (sg_problem_parse(text, &t->problem) != SHINGLE_OK) {
+        printf("FAILED %s: %s\n", text, shingle_error());
+        failed++;
+        return true;
+    }
+    /* A third of the problems has random delays, a third links that are held back. */
+    const int64_t kind = sg_random_below(&t->random, 3);
+    sg_cpu_test_delays(t->comm[0], sg_random_next(&t->random), kind == 1 ? 100 : 0);
+    sg_cpu_test_links(t->comm[0], kind == 2 ? 400 : 0, kind == 2 ? 20 : 0);
+    find_plans(t);
+    make_sets(t);
+    const bool usable = bind_plans(t) && run_plans(t);
+    free_plans(t);
+    free_sets(t);
+    sg_problem_free(&t->problem);
+    return usable;
+}
+
+/* ---- Problems -------------------------------------------------------------------------------------------- */
+
+static const char *const shapes[] = {"13x17x31", "1x3x7",  "64x64x64", "5x1x129", "37x29x5",
+                                     "0x8x8",    "8x0x16", "3x7x0",    "97x40x67", "2x65x33"};
+enum { SHAPES = sizeof shapes / sizeof shapes[0] };
+
+static const char *const ops[] = {"ag_gemm", "gemm_rs", "gemm_ar", "gemm"};
+static const char *const types[] = {"f32", "bf16", "f16"};
+static const char *const ends[] = {"", ":bias", ":relu", ":bias:gelu", ":bias:silu"};
+
+/* Rows of the problem dealt out so that some ranks get much and some nothing. */
+static void ragged(int64_t m, int ranks, char *text, size_t size)
+{
+    sg_text t = {text, size, 0};
+    int64_t left = m;
+    for (int r = 0; r < ranks; r++) {
+        const int64_t rows = r == ranks - 1 ? left : r % 3 == 1 ? 0 : left / 2;
+        sg_text_add(&t, "%s%lld", r == 0 ? ":rows=" : ",", (long long)rows);
+        left -= rows;
+    }
+}
+
+static bool try_shape(test *t, int op, int type, int shape, int owner, int end)
+{
+    char owners[128] = "";
+    char text[256];
+    if (owner == 1) ragged(atoi(shapes[shape]), t->ranks, owners, sizeof owners);
+    if (owner == 2) snprintf(owners, sizeof owners, ":cyclic=3");
+    snprintf(text, sizeof text, "%s:%s:%s:r%d%s%s", ops[op], types[type], shapes[shape], t->ranks,
+             op == 3 ? "" : owners, ends[end]);
+    return try_problem(t, text);
+}
+
+/* Quick: every operator, type, epilogue and kind of ownership meets every number of ranks and every
+ * shape, but not all of them each other. */
+static bool try_ranks(test *t)
+{
+    int turn = t->ranks;
+    for (int op = 0; op < 4; op++)
+        for (int shape = 0; shape < SHAPES; shape++)
+            for (int owner = 0; owner < 3; owner++) {
+                if (t->full) {
+                    for (int type = 0; type < 3; type++)
+                        for (int end = 0; end < 5; end++)
+                            if (!try_shape(t, op, type, shape, owner, end)) return false;
+                } else if (turn++ % 2 == 0) {
+                    if (!try_shape(t, op, turn / 2 % 3, shape, owner, turn / 2 % 5)) return false;
+                }
+            }
+    return true;
+}
+
+static void try_one(test *t, const char *text)
+{
+    sg_problem problem;
+    if (sg_problem_parse(text, &problem) != SHINGLE_OK) {
+        printf("%s\n", shingle_error());
+        failed++;
+        return;
+    }
+    const int ranks = problem.ranks;
+    sg_problem_free(&problem);
+    if (ranks > MAX_RANKS) {
+        printf("%d ranks; at most %d here\n", ranks, MAX_RANKS);
+        failed++;
+    } else if (open_ranks(t, ranks)) {
+        t->full = true;
+        for (int i = 0; i < 6; i++) /* delays and links differ */
+            if (!try_problem(t, text)) break;
+        shingle_close(ranks, t->comm);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const int ranks[] = {1, 2, 3, 4, 5, 7, 8};
+    static test t;
+    const char *problem = NULL;
+    t.random.state = 1;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--full") == 0)
+            t.full = true;
+        else if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc)
+            t.random.state = strtoull(argv[++i], NULL, 10);
+        else if (problem == NULL)
+            problem = argv[i];
+        else
+            t.only = argv[i];
+    }
+    if (problem != NULL) try_one(&t, problem);
+    for (size_t i = 0; i < sizeof ranks / sizeof ranks[0] && problem == NULL; i++) {
+        const double begin = sg_now_us();
+        const int before = passed;
+        if (!open_ranks(&t, ranks[i])) continue;
+        try_ranks(&t);
+        shingle_close(ranks[i], t.comm);
+        printf("%d ranks: %d plans, %.1f s\n", ranks[i], passed - before,
+               (sg_now_us() - begin) / 1e6);
+        fflush(stdout);
+    }
+    printf("%d passed, %d failed\n", passed, failed);
+    return failed > 0;
+}
