@@ -332,7 +332,7 @@ static shingle_status bench_problem(sg_group *group, const sg_problem *problem,
                                     const shingle_bench_options *o,
                                     shingle_bench_result *result_out)
 {
-    trial t = {NULL};
+    trial t = {0};
     double *const us = calloc((size_t)o->iterations * TIMED, sizeof *us);
     if (us == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory for %d iterations", o->iterations);
     for (int i = 0; i < TIMED; i++) t.us[i] = us + i * o->iterations;
@@ -359,8 +359,7 @@ static shingle_status check_group(int ranks, shingle_comm *const *comm)
 }
 
 shingle_status shingle_bench(int ranks, shingle_comm *const *comm, const char *problem,
-                             const shingle_bench_options *options,
-                             shingle_bench_result *result_out)
+                             const shingle_bench_options *options, shingle_bench_result *result_out)
 {
     SG_TRY(check_group(ranks, comm));
     if (result_out == NULL) return sg_fail(SHINGLE_EINVAL, "no place for the result");

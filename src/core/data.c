@@ -150,8 +150,9 @@ shingle_status sg_data_make(const sg_problem *problem, uint64_t seed, sg_data *d
     sg_data d = {.problem = problem, .seed = seed, .uv_most = 8, .s_most = 1, .s_steps = 4};
     if (room >= 12) d.s_most = 3;
     /* The climb is at most 8 * k / 2; in f32 it is exact below 2^24. */
-    while (d.uv_most > 1 && (d.uv_most * d.uv_most * d.s_most > room ||
-                             d.uv_most * d.uv_most * 4 > (INT64_C(1) << 24) / sg_max(problem->k, 1)))
+    while (d.uv_most > 1 &&
+           (d.uv_most * d.uv_most * d.s_most > room ||
+            d.uv_most * d.uv_most * 4 > (INT64_C(1) << 24) / sg_max(problem->k, 1)))
         d.uv_most /= 2;
     if (problem->k > INT64_C(1) << 22) d.s_steps = 1;
     *data_out = d;
@@ -192,7 +193,8 @@ static void fill_row(sg_type type, row_kinds *kinds, int32_t factor_of_row, cons
         memcpy(row, kinds->row[i], (size_t)(k * sg_type_bytes(type)));
         return;
     }
-    for (int64_t x = 0; x < k; x++) sg_data_store(type, (float)(factor_of_row * pattern[x]), row, x);
+    for (int64_t x = 0; x < k; x++)
+        sg_data_store(type, (float)(factor_of_row * pattern[x]), row, x);
     kinds->factor[kinds->count] = factor_of_row;
     kinds->row[kinds->count++] = row;
 }

@@ -14,29 +14,27 @@ typedef struct field {
     double least, most;
 } field;
 
-#define WHOLE(name, least, most) {#name, offsetof(sg_machine, name), true, least, most}
-#define REAL(name, least, most) {#name, offsetof(sg_machine, name), false, least, most}
+#define WHOLE(name, least, most)                                                                   \
+    {                                                                                              \
+#name, offsetof(sg_machine, name), true, least, most                                       \
+    }
+#define REAL(name, least, most)                                                                    \
+    {                                                                                              \
+#name, offsetof(sg_machine, name), false, least, most                                      \
+    }
 #define RATE(type, at)                                                                             \
-    {"gemm_tflops_" #type, offsetof(sg_machine, gemm_tflops) + (at) * sizeof(double), false, 1e-6, 1e6}
+    {                                                                                              \
+        "gemm_tflops_" #type, offsetof(sg_machine, gemm_tflops) + (at) * sizeof(double), false,    \
+            1e-6, 1e6                                                                              \
+    }
 
 static const field fields[] = {
-    WHOLE(ranks, 1, SG_MAX_RANKS),
-    WHOLE(sms, 1, 4096),
-    RATE(f32, SG_F32),
-    RATE(bf16, SG_BF16),
-    RATE(f16, SG_F16),
-    REAL(mem_gbps, 1e-6, 1e6),
-    REAL(copy_gbps, 1e-6, 1e6),
-    REAL(copy_us, 0, 1e6),
-    REAL(store_gbps, 1e-6, 1e6),
-    REAL(store_us, 0, 1e6),
-    REAL(coll_gbps, 1e-6, 1e6),
-    REAL(coll_us, 0, 1e6),
-    WHOLE(coll_sms, 0, 4096),
-    REAL(flag_us, 0, 1e6),
-    REAL(launch_us, 0, 1e6),
-    REAL(join_us, 0, 1e6),
-    REAL(epilogue_us, 0, 1e6),
+    WHOLE(ranks, 1, SG_MAX_RANKS), WHOLE(sms, 1, 4096),        RATE(f32, SG_F32),
+    RATE(bf16, SG_BF16),           RATE(f16, SG_F16),          REAL(mem_gbps, 1e-6, 1e6),
+    REAL(copy_gbps, 1e-6, 1e6),    REAL(copy_us, 0, 1e6),      REAL(store_gbps, 1e-6, 1e6),
+    REAL(store_us, 0, 1e6),        REAL(coll_gbps, 1e-6, 1e6), REAL(coll_us, 0, 1e6),
+    WHOLE(coll_sms, 0, 4096),      REAL(flag_us, 0, 1e6),      REAL(launch_us, 0, 1e6),
+    REAL(join_us, 0, 1e6),         REAL(epilogue_us, 0, 1e6),
 };
 
 enum { FIELDS = sizeof fields / sizeof fields[0], MAX_TILE = 4096 };
@@ -95,10 +93,12 @@ static shingle_status take_number(reader *r, bool whole, double *value_out)
     int64_t value = 0;
     int64_t unit = 1;
     int digits = 0;
-    for (; is_digit(*r->at); r->at++, digits++) value = value * 10 + (*r->at - '0') * (digits < 12);
+    for (; is_digit(*r->at); r->at++, digits++)
+        if (digits < 12) value = value * 10 + (*r->at - '0');
     if (digits == 0)
         return fail_at(r, start, whole ? "a whole number expected" : "a number expected, e.g. 2.5");
-    if (digits > 9) return fail_at(r, start, "a number of at most 9 digits before the point expected");
+    if (digits > 9)
+        return fail_at(r, start, "a number of at most 9 digits before the point expected");
     if (!whole && *r->at == '.') {
         r->at++;
         const char *const fraction = r->at;
@@ -118,7 +118,8 @@ static shingle_status take_end(reader *r, const char *what)
 {
     if (!at_end(r) && !is_blank(*r->at)) return fail_at(r, r->at, what);
     skip_blanks(r);
-    return at_end(r) ? SHINGLE_OK : fail_at(r, r->at, "the end of the line or a # comment expected");
+    return at_end(r) ? SHINGLE_OK
+                     : fail_at(r, r->at, "the end of the line or a # comment expected");
 }
 
 static shingle_status take_name(reader *r, sg_machine *m)
@@ -147,8 +148,10 @@ static shingle_status take_tile(reader *r, sg_machine *m)
     for (int i = 0; i < 2; i++) {
         const char *const start = r->at;
         SG_TRY(take_number(r, true, &side[i]));
-        if (side[i] < 1 || side[i] > MAX_TILE) return fail_range(r, start, "a side of a tile", 1, MAX_TILE);
-        if (i == 0 && *r->at != 'x') return fail_at(r, r->at, "\"x\" and the columns of the tile expected");
+        if (side[i] < 1 || side[i] > MAX_TILE)
+            return fail_range(r, start, "a side of a tile", 1, MAX_TILE);
+        if (i == 0 && *r->at != 'x')
+            return fail_at(r, r->at, "\"x\" and the columns of the tile expected");
         if (i == 0) r->at++;
     }
     double rate = 1;
@@ -168,7 +171,8 @@ static shingle_status take_field(reader *r, const field *f, sg_machine *m)
     const char *const start = r->at;
     double value = 0;
     SG_TRY(take_number(r, f->whole, &value));
-    if (value < f->least || value > f->most) return fail_range(r, start, f->name, f->least, f->most);
+    if (value < f->least || value > f->most)
+        return fail_range(r, start, f->name, f->least, f->most);
     char *const to = (char *)m + f->offset;
     if (f->whole) {
         const int whole = (int)value;
@@ -201,7 +205,8 @@ static shingle_status take_line(reader *r, sg_machine *m, uint32_t *seen, bool *
         int i = 0;
         while (i < FIELDS && !is_word(word, length, fields[i].name)) i++;
         if (i == FIELDS) return fail_at(r, word, ACCEPTED " expected");
-        if (*seen & (1u << i)) return fail_at(r, word, "this name stands here a second time; once is right");
+        if (*seen & (1u << i))
+            return fail_at(r, word, "this name stands here a second time; once is right");
         *seen |= 1u << i;
         SG_TRY(take_field(r, &fields[i], m));
     }
@@ -215,8 +220,8 @@ static shingle_status check_all(const reader *r, const sg_machine *m, uint32_t s
         if (!(seen & (1u << i))) missing = fields[i].name;
     if (m->tiles == 0 && missing == NULL) missing = "tile";
     if (missing != NULL)
-        return sg_fail(SHINGLE_EINVAL, "%s:%d:1: the line \"%s VALUE\" is missing", r->file, r->line,
-                       missing);
+        return sg_fail(SHINGLE_EINVAL, "%s:%d:1: the line \"%s VALUE\" is missing", r->file,
+                       r->line, missing);
     if (m->coll_sms >= m->sms && m->coll_sms > 0)
         return sg_fail(SHINGLE_EINVAL, "%s:%d:1: coll_sms is %d; less than sms %d is possible",
                        r->file, r->line, m->coll_sms, m->sms);

@@ -25,21 +25,21 @@ typedef struct sg_tile {
 
 typedef struct sg_machine {
     char name[SG_MACHINE_NAME];
-    int ranks;            /* ranks that the links reach; problems may have fewer */
-    int sms;              /* blocks of a product that run at once on a rank */
+    int ranks;                    /* ranks that the links reach; problems may have fewer */
+    int sms;                      /* blocks of a product that run at once on a rank */
     double gemm_tflops[SG_TYPES]; /* a rank's sustained rate, per type */
-    double mem_gbps;      /* a rank's memory, bytes read and written */
-    double copy_gbps;     /* copy engine to a peer, egress of a rank */
-    double copy_us;       /* its cost per copy */
-    double store_gbps;    /* stores of tiles to peers by a product */
-    double store_us;      /* from the last store to the flag seen at the peer */
-    double coll_gbps;     /* bus bandwidth of library collectives, large messages */
-    double coll_us;       /* their cost at size zero */
-    int coll_sms;         /* SMs they hold; 0 if none */
-    double flag_us;       /* a flag from rank to rank, or lane to lane */
-    double launch_us;     /* one more launch on a lane */
-    double join_us;       /* fork and join of lanes around a run */
-    double epilogue_us;   /* of one tile, when nothing hides it */
+    double mem_gbps;              /* a rank's memory, bytes read and written */
+    double copy_gbps;             /* copy engine to a peer, egress of a rank */
+    double copy_us;               /* its cost per copy */
+    double store_gbps;            /* stores of tiles to peers by a product */
+    double store_us;              /* from the last store to the flag seen at the peer */
+    double coll_gbps;             /* bus bandwidth of library collectives, large messages */
+    double coll_us;               /* their cost at size zero */
+    int coll_sms;                 /* SMs they hold; 0 if none */
+    double flag_us;               /* a flag from rank to rank, or lane to lane */
+    double launch_us;             /* one more launch on a lane */
+    double join_us;               /* fork and join of lanes around a run */
+    double epilogue_us;           /* of one tile, when nothing hides it */
     sg_tile tile[SG_TILES]; /* tile shapes of the tile program, best for large products first */
     int tiles;
 } sg_machine;

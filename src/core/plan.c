@@ -211,12 +211,13 @@ shingle_status shingle_plan_parse(const char *text, shingle_plan **plan_out)
 shingle_status shingle_plan_for(const char *problem, const shingle_machine *machine,
                                 const shingle_plan_options *options, shingle_plan **plan_out)
 {
-    if (machine == NULL || plan_out == NULL)
-        return sg_fail(SHINGLE_EINVAL, "no machine or no place for the plan; both are needed");
+    if (plan_out == NULL) return sg_fail(SHINGLE_EINVAL, "no place for the plan; it is needed");
+    sg_machine plain;
+    sg_machine_plain(&plain);
     sg_problem parsed;
     SG_TRY(sg_problem_parse(problem, &parsed));
-    const shingle_status status =
-        sg_planner_choose(&parsed, &machine->numbers, options, NULL, NULL, plan_out);
+    const shingle_status status = sg_planner_choose(
+        &parsed, machine != NULL ? &machine->numbers : &plain, options, NULL, NULL, plan_out);
     sg_problem_free(&parsed);
     return status;
 }

@@ -9,8 +9,8 @@
 typedef struct sg_candidate {
     const sg_strategy *strategy;
     sg_knobs knobs;
-    char text[96];     /* strategy{knobs}, or the name if it declined */
-    char declined[128]; /* reason, "" if it applies */
+    char text[96];                    /* strategy{knobs}, or the name if it declined */
+    char declined[128];               /* reason, "" if it applies */
     double predicted_us, measured_us; /* 0: not known */
 } sg_candidate;
 
@@ -20,7 +20,7 @@ struct shingle_plan {
     sg_problem problem;
     const sg_strategy *strategy;
     sg_knobs knobs;
-    uint64_t hash;      /* of problem, strategy, knobs and the library's version */
+    uint64_t hash; /* of problem, strategy, knobs and the library's version */
     char *text;
     char reason[200];
     sg_candidate *candidate; /* as considered; NULL for a parsed plan */

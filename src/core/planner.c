@@ -2,7 +2,7 @@
  *
  * Candidates stand in the order of the list of strategies, and of each strategy's proposals; the
  * first of equals wins, so `serial`, the first strategy, is never beaten by something that is only
- * as fast. */
+ * as fast.  It is the one that does not overlap and serves every problem. */
 #include "core/planner.h"
 
 #include <stdio.h>
@@ -13,7 +13,11 @@
 #include "core/env.h"
 #include "core/sim.h"
 
-enum { MOST_ROUNDS = 15, MOST_MEASURED = 32 };
+enum {
+    MOST_ROUNDS = 15,
+    MOST_MEASURED = 32,
+    FEW_RANKS = 64 /* beyond, a candidate takes seconds: each strategy's first proposal alone */
+};
 
 static const double default_measure_seconds = 5;
 static const double tie = 1e-6; /* relative; rounding differs between compilers */
@@ -24,8 +28,8 @@ typedef struct chooser {
     const bool *can;
     sg_candidate *candidate;
     int32_t candidates, room;
-    int serial;        /* index of the plan that does not overlap */
-    sg_sched *sched;   /* of all ranks; used again for each candidate */
+    int serial;      /* index of the plan that does not overlap */
+    sg_sched *sched; /* of all ranks; used again for each candidate */
     sg_checker *checker;
 } chooser;
 
@@ -61,7 +65,8 @@ static shingle_status add_proposals(chooser *c, const sg_strategy *strategy)
     const int count = strategy->propose(c->problem, c->machine, sets, &reason);
     SG_ASSERT(count <= SG_MAX_KNOB_SETS);
     if (count == 0) return add_candidate(c, strategy, NULL, why);
-    for (int i = 0; i < count; i++) SG_TRY(add_candidate(c, strategy, &sets[i], NULL));
+    const int most = c->problem->ranks > FEW_RANKS ? 1 : count;
+    for (int i = 0; i < most; i++) SG_TRY(add_candidate(c, strategy, &sets[i], NULL));
     return SHINGLE_OK;
 }
 
@@ -101,8 +106,8 @@ static void decline_kind(sg_candidate *candidate, int kind)
 {
     static const char *const names[SG_KINDS] = {"products", "copies", "sums", "collectives",
                                                 "flags"};
-    snprintf(candidate->declined, sizeof candidate->declined,
-             "the backend does not carry out %s", names[kind]);
+    snprintf(candidate->declined, sizeof candidate->declined, "the backend does not carry out %s",
+             names[kind]);
 }
 
 /* Marks a candidate with steps that the backend has no function for. */
@@ -156,8 +161,7 @@ static int best_predicted(const chooser *c, int first)
     int best = -1;
     for (int i = first; i < c->candidates; i++) {
         if (!applies(&c->candidate[i])) continue;
-        if (best < 0 ||
-            c->candidate[i].predicted_us < c->candidate[best].predicted_us * (1 - tie))
+        if (best < 0 || c->candidate[i].predicted_us < c->candidate[best].predicted_us * (1 - tie))
             best = i;
     }
     return best;
@@ -292,7 +296,13 @@ static shingle_status collect(chooser *c, const char *forced, int *first)
     if (c->candidates > 0 && applies(&c->candidate[0])) c->serial = 0;
     if (forced == NULL) return SHINGLE_OK;
     *first = c->candidates;
-    return add_forced(c, forced);
+    SG_TRY(add_forced(c, forced));
+    /* The serial plan itself was asked for: once is enough. */
+    if (c->candidates == 2 && strcmp(c->candidate[0].text, c->candidate[1].text) == 0) {
+        *first = 0;
+        c->candidates = 1;
+    }
+    return SHINGLE_OK;
 }
 
 static shingle_status choose(chooser *c, const shingle_plan_options *options,

@@ -16,8 +16,8 @@ shingle_status sg_sim_us(const sg_sched *sched, int ranks, const sg_machine *mac
 typedef struct sg_span {
     int rank, lane;
     int32_t step;
-    int32_t patch;         /* of a launch, otherwise -1 */
-    int32_t tile0, tiles;  /* visits of the patch, in its order */
+    int32_t patch;        /* of a launch, otherwise -1 */
+    int32_t tile0, tiles; /* visits of the patch, in its order */
     double begin_us, end_us;
 } sg_span;
 

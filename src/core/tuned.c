@@ -75,8 +75,7 @@ static shingle_status keep(sg_tuned *tuned, const choice *fresh)
         tuned->oldest = (tuned->oldest + 1) % MOST_PLANS;
         return SHINGLE_OK;
     }
-    if (!sg_grow(&tuned->choice, &tuned->room, (int64_t)tuned->choices + 1,
-                 sizeof *tuned->choice))
+    if (!sg_grow(&tuned->choice, &tuned->room, (int64_t)tuned->choices + 1, sizeof *tuned->choice))
         return sg_fail(SHINGLE_ENOMEM, "no memory to keep a plan");
     tuned->choice[tuned->choices++] = *fresh;
     return SHINGLE_OK;

@@ -7,7 +7,7 @@
 
 typedef struct sg_tuned sg_tuned;
 
-sg_tuned *sg_tuned_new(void); /* NULL if memory ran out */
+sg_tuned *sg_tuned_new(void);        /* NULL if memory ran out */
 void sg_tuned_free(sg_tuned *tuned); /* takes NULL */
 
 /* A plan of PROBLEM for COMM's group, not bound yet.  Several ranks may ask at once. */
