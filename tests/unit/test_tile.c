@@ -20,7 +20,7 @@
 
 #define POISON 0x7fa5a5a5u /* a NaN: reading what was never written shows in every result */
 
-/* ---- References ----------------------------------------------------------------------------------- */
+/* ---- References ------------------------------------------------------------------------------ */
 
 static uint32_t bits_of(float x)
 {
@@ -61,7 +61,7 @@ static float load_one(sg_type type, const void *src, int64_t index)
     return x;
 }
 
-/* ---- Conversions --------------------------------------------------------------------------------- */
+/* ---- Conversions ----------------------------------------------------------------------------- */
 
 static void every_half_value_is_loaded_exactly_and_stored_back(void **state)
 {
@@ -95,7 +95,7 @@ static void every_half_value_is_loaded_exactly_and_stored_back(void **state)
     }
 }
 
-/* Between each pair of neighbours: the tie goes to the even one, one f32 beside it to the nearer. */
+/* Between each two neighbours: the tie goes to the even one, one f32 beside it to the nearer. */
 static void every_tie_rounds_to_even(void **state)
 {
     (void)state;
@@ -295,7 +295,7 @@ static void transposes_of_every_small_shape(void **state)
     }
 }
 
-/* ---- Products ---------------------------------------------------------------------------------------- */
+/* ---- Products -------------------------------------------------------------------------------- */
 
 /* Matrices of a product, with poisoned elements around them. */
 typedef struct world {
@@ -509,7 +509,7 @@ static void sums_are_one_chain(void **state)
     world_close(&w);
 }
 
-/* ---- The pack ------------------------------------------------------------------------------------------ */
+/* ---- The pack -------------------------------------------------------------------------------- */
 
 static void a_new_run_sees_the_new_b(void **state)
 {
@@ -534,7 +534,8 @@ static void one_pack_serves_matrices_of_other_shapes(void **state)
     sg_random r = {6};
     sg_pack *pack = NULL;
     assert_int_equal(sg_pack_create(&pack), SHINGLE_OK);
-    static const int64_t shapes[][2] = {{100, 300}, {40, 20}, {300, 100}, {64, 512}, {0, 5}, {5, 0}};
+    static const int64_t shapes[][2] = {{100, 300}, {40, 20},  {300, 100},
+                                        {64, 512},  {0, 5}, {5, 0}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         world w;
         world_open(&w, (sg_type)(i % SG_TYPES), 10, shapes[i][0], shapes[i][1], &r);
@@ -642,7 +643,7 @@ static void threads_share_one_pack(void **state)
     world_close(&w);
 }
 
-/* ---- Shapes and engines ----------------------------------------------------------------------------- */
+/* ---- Shapes and engines ---------------------------------------------------------------------- */
 
 static void splits_cover_every_element_once(void **state)
 {
@@ -719,7 +720,8 @@ int main(void)
         if (!sg_micro_force(engines[i])) continue; /* not in this build */
         char *const name = engines[i];
         const struct CMUnitTest products[] = {
-            cmocka_unit_test_prestate_setup_teardown(products_of_odd_shapes, use_engine, NULL, name),
+            cmocka_unit_test_prestate_setup_teardown(products_of_odd_shapes, use_engine, NULL,
+                                                     name),
             cmocka_unit_test(products_of_any_part),
             cmocka_unit_test(products_larger_than_a_block),
             cmocka_unit_test(sums_are_one_chain),

@@ -32,7 +32,7 @@ INLINE float float_of(uint32_t u)
     return x;
 }
 
-/* ---- One element ------------------------------------------------------------------------------ */
+/* ---- One element ----------------------------------------------------------------------------- */
 
 INLINE float bf16_get(uint16_t h)
 {
@@ -110,7 +110,7 @@ INLINE float gelu(float x)
     return x * sigmoid(1.59576912f * (x + 0.044715f * cube));
 }
 
-/* ---- Rows, for every instruction set ------------------------------------------------------------ */
+/* ---- Rows, for every instruction set --------------------------------------------------------- */
 
 typedef struct row_ops {
     void (*load[SG_TYPES])(const void *src, float *dst, int64_t count);
@@ -211,7 +211,7 @@ static const row_ops *ops(void)
     return best;
 }
 
-/* ---- The functions of the header ------------------------------------------------------------------ */
+/* ---- The functions of the header ------------------------------------------------------------- */
 
 void sg_convert_load(sg_type type, const void *src, float *dst, int64_t count)
 {

@@ -3,7 +3,8 @@
  * LIBXSMM is column-major and generates code for every shape.  Our C, rows x cols and row-major, is
  * its C^T, cols x rows; so its A is our packed B, its B is our A, both untransposed:
  *
- *     its M = cols, N = rows, K = k;  its A = our B (lda = b_stride), its B = our A (ldb = a_stride)
+ *     its M = cols, N = rows, K = k
+ *     its A = our B (lda = b_stride), its B = our A (ldb = a_stride)
  *
  * OpenBLAS is the CBLAS that is usually found.  Two traps: it starts a thread per core for each
  * call, and version 0.3.21 (Debian 12) takes Intel processors that are newer than itself for a
@@ -22,7 +23,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* ---- Plain C ------------------------------------------------------------------------------------ */
+/* ---- Plain C --------------------------------------------------------------------------------- */
 
 /* Multiplies and adds: fused where the machine does that in one instruction.  (A call of fmaf would
  * be emulated elsewhere, a hundred times slower.) */
@@ -83,7 +84,7 @@ static bool plain_init(sg_text *text)
 
 static const sg_engine plain = {"plain", plain_init, plain_multiply, NULL};
 
-/* ---- CBLAS ---------------------------------------------------------------------------------------- */
+/* ---- CBLAS ----------------------------------------------------------------------------------- */
 
 #ifdef SG_WITH_CBLAS
 
@@ -127,7 +128,7 @@ static void cblas_multiply_transposed(const sg_micro *m)
 static const sg_engine cblas = {"cblas", cblas_init, cblas_multiply, cblas_multiply_transposed};
 #endif
 
-/* ---- LIBXSMM --------------------------------------------------------------------------------------- */
+/* ---- LIBXSMM --------------------------------------------------------------------------------- */
 
 #ifdef SG_WITH_XSMM
 
@@ -173,7 +174,7 @@ static bool xsmm_init(sg_text *text)
 static const sg_engine xsmm = {"libxsmm", xsmm_init, xsmm_multiply, NULL};
 #endif
 
-/* ---- Choice ---------------------------------------------------------------------------------------- */
+/* ---- Choice ---------------------------------------------------------------------------------- */
 
 static const sg_engine *const engines[] = {
 #ifdef SG_WITH_XSMM

@@ -12,7 +12,7 @@
 
 enum { BLOCK = SG_PACK_WIDTH * SG_PACK_K, HUGE_PAGE = 2 << 20 };
 
-/* ---- Memory ------------------------------------------------------------------------------------- */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 shingle_status sg_pack_create(sg_pack **pack_out)
 {
@@ -77,7 +77,7 @@ shingle_status sg_pack_reserve(sg_pack *pack, sg_type type, int64_t n, int64_t k
     return SHINGLE_OK;
 }
 
-/* ---- Packing -------------------------------------------------------------------------------------- */
+/* ---- Packing --------------------------------------------------------------------------------- */
 
 void sg_pack_begin(sg_pack *pack, sg_type type, const void *b, int64_t stride, int64_t n,
                    int64_t k)

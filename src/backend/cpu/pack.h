@@ -2,7 +2,7 @@
  * by SG_PACK_WIDTH columns of the product, packed on first use by the workers that share it.
  *
  *     B (n rows of k)                 the pack
- *     row j  ------------>    block (j / 64, x / 256): line x % 256 holds B[j0 .. j0 + 64)[x]
+ *     row j  ------------>    block (j / 32, x / 256): line x % 256 holds B[j0 .. j0 + 32)[x]
  *
  * One pack serves one rank: it is reserved at bind for the largest B of the rank's plans, and begun
  * once a run, before the run's first visit.  All launches of a run that read the same B share it,
@@ -21,7 +21,7 @@
 
 enum {
     SG_PACK_K = 256,   /* k of a block */
-    SG_PACK_WIDTH = 64 /* columns of a block */
+    SG_PACK_WIDTH = 32 /* columns of a block */
 };
 
 typedef struct sg_pack {

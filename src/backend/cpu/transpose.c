@@ -13,7 +13,7 @@
 
 enum { EDGE = 16 }; /* rows and columns of a step */
 
-/* ---- Plain C ------------------------------------------------------------------------------------ */
+/* ---- Plain C --------------------------------------------------------------------------------- */
 
 /* Rows go through a buffer of f32, so that the types differ in one call and the transposing loop
  * reads what is in the first-level cache. */
@@ -36,7 +36,7 @@ static void transpose_plain(sg_type type, const void *src, int64_t src_stride, i
     }
 }
 
-/* ---- AVX-512 ------------------------------------------------------------------------------------- */
+/* ---- AVX-512 --------------------------------------------------------------------------------- */
 
 #if HAVE_AVX512
 
