@@ -1,0 +1,219 @@
+/* Tests of machine.h: what is printed parses to the same; every kind of mistake is named with its
+ * line and column; the shipped files are right. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <glob.h>
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/machine.h"
+
+static char text[4096];
+
+/* The plain machine's text with line NAME replaced by LINE ("" removes it). */
+static const char *with_line(const char *name, const char *line)
+{
+    static char changed[4096];
+    sg_machine machine;
+    sg_machine_plain(&machine);
+    sg_machine_print(&machine, text, sizeof text);
+    sg_text t = {changed, sizeof changed, 0};
+    changed[0] = '\0';
+    char *rest = text;
+    for (char *at = strsep(&rest, "\n"); at != NULL; at = strsep(&rest, "\n")) {
+        const size_t length = strlen(name);
+        const bool hit = strncmp(at, name, length) == 0 && at[length] == ' ';
+        if (!hit && at[0] != '\0') sg_text_add(&t, "%s\n", at);
+        if (hit && line[0] != '\0') sg_text_add(&t, "%s\n", line);
+    }
+    return changed;
+}
+
+static void expect_error(const char *content, const char *error)
+{
+    sg_machine machine;
+    memset(&machine, 0x55, sizeof machine);
+    sg_machine before = machine;
+    assert_int_equal(sg_machine_parse(content, "f.machine", &machine), SHINGLE_EINVAL);
+    if (strstr(shingle_error(), error) == NULL)
+        fail_msg("error is \"%s\", expected \"%s\"", shingle_error(), error);
+    assert_memory_equal(&machine, &before, sizeof machine);
+}
+
+static void printed_machines_parse_to_the_same(void **state)
+{
+    (void)state;
+    sg_machine machine;
+    sg_machine_plain(&machine);
+    machine.copy_us = 0.000001;
+    machine.mem_gbps = 999999.999999;
+    machine.flag_us = 0;
+    machine.tile[1].rate = 0.875;
+    const size_t length = sg_machine_print(&machine, text, sizeof text);
+    assert_int_equal(length, strlen(text));
+    assert_true(length < SG_MACHINE_TEXT);
+    sg_machine parsed;
+    assert_int_equal(sg_machine_parse(text, "f", &parsed), SHINGLE_OK);
+    char again[4096];
+    sg_machine_print(&parsed, again, sizeof again);
+    assert_string_equal(again, text);
+    assert_true(parsed.copy_us == machine.copy_us);
+    assert_true(parsed.mem_gbps == machine.mem_gbps);
+    assert_true(parsed.tile[1].rate == 0.875);
+    assert_int_equal(parsed.tiles, 3);
+}
+
+static void short_room_cuts_the_text(void **state)
+{
+    (void)state;
+    sg_machine machine;
+    sg_machine_plain(&machine);
+    char little[10];
+    const size_t length = sg_machine_print(&machine, little, sizeof little);
+    assert_true(length > 200);
+    assert_string_equal(little, "name plai");
+    assert_int_equal(sg_machine_print(&machine, NULL, 0), length);
+}
+
+/* "," is the decimal point of many locales; machine files know "." alone. */
+static void the_locale_changes_nothing(void **state)
+{
+    (void)state;
+    if (setlocale(LC_NUMERIC, "de_DE.UTF-8") == NULL &&
+        setlocale(LC_NUMERIC, "fr_FR.UTF-8") == NULL)
+        skip();
+    sg_machine machine;
+    const shingle_status status =
+        sg_machine_parse(with_line("flag_us", "flag_us 1.25"), "f", &machine);
+    sg_machine_print(&machine, text, sizeof text);
+    setlocale(LC_NUMERIC, "C");
+    assert_int_equal(status, SHINGLE_OK);
+    assert_true(machine.flag_us == 1.25);
+    assert_non_null(strstr(text, "flag_us 1.25\n"));
+}
+
+static void comments_blanks_and_order_do_not_matter(void **state)
+{
+    (void)state;
+    char content[4200];
+    snprintf(content, sizeof content, "\n# first\r\n \t\ntile 64x32 0.5 # small\n%s",
+             with_line("flag_us", "\t flag_us\t 1.5   # why"));
+    sg_machine machine;
+    assert_int_equal(sg_machine_parse(content, "f", &machine), SHINGLE_OK);
+    assert_true(machine.flag_us == 1.5);
+    assert_int_equal(machine.tiles, 4);
+    assert_int_equal(machine.tile[0].m, 64);
+    assert_true(machine.tile[0].rate == 0.5);
+}
+
+static void mistakes_are_named_with_their_place(void **state)
+{
+    (void)state;
+    expect_error("wheels 4\n", "f.machine:1:1: name, ranks, sms,");
+    expect_error("\n\n  wheels 4\n", "f.machine:3:3: ");
+    expect_error("ranks four\n", "f.machine:1:7: a whole number expected");
+    expect_error("ranks 4.5\n", "f.machine:1:8: a blank, the end of the line or a # comment");
+    expect_error("ranks 4 5\n", "f.machine:1:9: the end of the line or a # comment");
+    expect_error("ranks 0\n", "f.machine:1:7: ranks is out of range; 1 to 1024");
+    expect_error("ranks 1025\n", "f.machine:1:7: ranks is out of range");
+    expect_error("ranks -1\n", "f.machine:1:7: a whole number");
+    expect_error("ranks 99999999999999999999\n", "f.machine:1:7: a number of at most 9 digits");
+    expect_error("ranks 4\nranks 4\n", "f.machine:2:1: this name stands here a second time");
+    expect_error("flag_us 1.2.3\n", "f.machine:1:12: ");
+    expect_error("flag_us 1.\n", "f.machine:1:11: a digit behind the point");
+    expect_error("flag_us 1.1234567\n", "f.machine:1:17: at most 6 digits");
+    expect_error("flag_us .5\n", "f.machine:1:9: a number expected");
+    expect_error("flag_us nan\n", "f.machine:1:9: a number expected");
+    expect_error("flag_us\n", "f.machine:1:8: a number expected");
+    expect_error("copy_gbps 0\n", "f.machine:1:11: copy_gbps is out of range");
+    expect_error("name\n", "f.machine:1:5: a name");
+    expect_error("name a/b\n", "f.machine:1:7: letters");
+    expect_error("name x\nname y\n", "f.machine:2:1: name stands here a second time");
+    expect_error("name 012345678901234567890123456789012345678901234567\n", "f.machine:1:53: ");
+    expect_error("tile 128\n", "f.machine:1:9: \"x\"");
+    expect_error("tile 128x\n", "f.machine:1:10: a whole number");
+    expect_error("tile 0x8\n", "f.machine:1:6: a side of a tile is out of range; 1 to 4096");
+    expect_error("tile 8x8 1.5\n", "f.machine:1:10: the rate of a tile is out of range");
+    expect_error("tile 8x8,\n", "f.machine:1:9: a blank");
+    expect_error("tile 1x1\ntile 1x1\ntile 1x1\ntile 1x1\ntile 1x1\n", "f.machine:5:6: at most 4");
+}
+
+static void what_is_missing_is_named(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"name",      "ranks",   "sms",       "gemm_tflops_f32",
+                                        "mem_gbps",  "copy_us", "coll_gbps", "coll_sms",
+                                        "launch_us", "join_us", "epilogue_us"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char wanted[80];
+        snprintf(wanted, sizeof wanted, "the line \"%s VALUE\" is missing", names[i]);
+        expect_error(with_line(names[i], ""), wanted);
+    }
+    expect_error(with_line("tile", ""), "the line \"tile VALUE\" is missing");
+    expect_error("", "f.machine:1:1: the line");
+    expect_error(with_line("coll_sms", "coll_sms 100"), "coll_sms is 100; less than sms 100");
+}
+
+static void files_that_cannot_be_read_are_named(void **state)
+{
+    (void)state;
+    sg_machine machine;
+    assert_int_equal(sg_machine_read("/nowhere/x.machine", &machine), SHINGLE_EIO);
+    assert_non_null(strstr(shingle_error(), "/nowhere/x.machine"));
+    char path[] = "/tmp/shingle-machine-XXXXXX";
+    const int file = mkstemp(path);
+    FILE *const stream = fdopen(file, "w");
+    fwrite("ranks 4\n\0sms 3\n", 1, 15, stream);
+    fclose(stream);
+    assert_int_equal(sg_machine_read(path, &machine), SHINGLE_EINVAL);
+    assert_non_null(strstr(shingle_error(), "a byte of value 0"));
+    remove(path);
+    shingle_machine *handle = NULL;
+    assert_int_equal(shingle_machine_load(NULL, &handle), SHINGLE_EINVAL);
+    assert_null(handle);
+    shingle_machine_free(NULL);
+    assert_string_equal(shingle_machine_text(NULL), "");
+}
+
+static void shipped_files_are_right(void **state)
+{
+    (void)state;
+    glob_t found;
+    if (glob("machines/*.machine", 0, NULL, &found) != 0) skip(); /* not in the source folder */
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        shingle_machine *machine = NULL;
+        const char *const path = found.gl_pathv[i];
+        if (shingle_machine_load(path, &machine) != SHINGLE_OK) fail_msg("%s", shingle_error());
+        char stem[80];
+        snprintf(stem, sizeof stem, "machines/%s.machine", machine->numbers.name);
+        assert_string_equal(path, stem);
+        assert_true(machine->numbers.coll_gbps < machine->numbers.mem_gbps);
+        assert_true(machine->numbers.gemm_tflops[SG_F32] <= machine->numbers.gemm_tflops[SG_BF16]);
+        sg_machine again;
+        assert_int_equal(sg_machine_parse(shingle_machine_text(machine), path, &again), SHINGLE_OK);
+        shingle_machine_free(machine);
+    }
+    assert_true(found.gl_pathc >= 5);
+    globfree(&found);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(printed_machines_parse_to_the_same),
+        cmocka_unit_test(short_room_cuts_the_text),
+        cmocka_unit_test(the_locale_changes_nothing),
+        cmocka_unit_test(comments_blanks_and_order_do_not_matter),
+        cmocka_unit_test(mistakes_are_named_with_their_place),
+        cmocka_unit_test(what_is_missing_is_named),
+        cmocka_unit_test(files_that_cannot_be_read_are_named),
+        cmocka_unit_test(shipped_files_are_right),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
