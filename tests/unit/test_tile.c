@@ -8,8 +8,10 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -104,9 +106,8 @@ static void every_tie_rounds_to_even(void **state)
         for (uint32_t i = 0; i < infinity; i++) {
             /* Above the largest value the next neighbour would be this, were there no infinity. */
             const double low = value_of(type, (uint16_t)i);
-            const double high = i + 1u < infinity
-                                    ? value_of(type, (uint16_t)(i + 1u))
-                                    : 2.0 * low - value_of(type, (uint16_t)(i - 1u));
+            const double high = i + 1u < infinity ? value_of(type, (uint16_t)(i + 1u))
+                                                  : 2.0 * low - value_of(type, (uint16_t)(i - 1u));
             const float tie = (float)((low + high) / 2.0);
             assert_true((double)tie == (low + high) / 2.0);
             for (uint32_t sign = 0; sign < 2; sign++) {
@@ -308,8 +309,7 @@ typedef struct world {
     sg_tile_scratch *scratch;
 } world;
 
-static void *random_integers(sg_type type, int64_t rows, int64_t cols, int64_t stride,
-                             sg_random *r)
+static void *random_integers(sg_type type, int64_t rows, int64_t cols, int64_t stride, sg_random *r)
 {
     float *const wide = malloc((size_t)(rows * stride + 1) * sizeof *wide);
     char *const out = malloc((size_t)(rows * stride + 1) * (size_t)sg_type_bytes(type));
@@ -406,8 +406,16 @@ static void find_fused(void)
     const float a[2] = {1.0f, 1.0f + 0x1p-12f};
     const float b[2] = {-1.0f - 0x1p-11f, 1.0f + 0x1p-12f};
     float c = 0.0f;
-    const sg_micro micro = {.a = a, .b = b, .c = &c, .a_stride = 2, .b_stride = 1, .c_stride = 1,
-                            .rows = 1, .cols = 1, .k = 2, .accumulate = false};
+    const sg_micro micro = {.a = a,
+                            .b = b,
+                            .c = &c,
+                            .a_stride = 2,
+                            .b_stride = 1,
+                            .c_stride = 1,
+                            .rows = 1,
+                            .cols = 1,
+                            .k = 2,
+                            .accumulate = false};
     sg_micro_engine()->multiply(&micro);
     assert_true(c == 0.0f || c == 0x1p-24f);
     fused = c != 0.0f;
@@ -534,8 +542,8 @@ static void one_pack_serves_matrices_of_other_shapes(void **state)
     sg_random r = {6};
     sg_pack *pack = NULL;
     assert_int_equal(sg_pack_create(&pack), SHINGLE_OK);
-    static const int64_t shapes[][2] = {{100, 300}, {40, 20},  {300, 100},
-                                        {64, 512},  {0, 5}, {5, 0}};
+    static const int64_t shapes[][2] = {{100, 300}, {40, 20}, {300, 100},
+                                        {64, 512},  {0, 5},   {5, 0}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         world w;
         world_open(&w, (sg_type)(i % SG_TYPES), 10, shapes[i][0], shapes[i][1], &r);
@@ -695,13 +703,44 @@ static void shapes_are_offered_and_accumulators_reserved(void **state)
     sg_tile_scratch_free(scratch);
 }
 
+#ifdef SG_WITH_CBLAS
+extern char *openblas_get_corename(void) __attribute__((weak));
+#endif
+
+/* OpenBLAS reads its core type when it is loaded, so this program runs itself again. */
+static void a_misjudged_processor_is_named(void **state)
+{
+    (void)state;
+#if defined(SG_WITH_CBLAS) && defined(__x86_64__) && defined(__GNUC__)
+    if (openblas_get_corename == NULL || !__builtin_cpu_supports("avx2")) return;
+    static const char *const types[] = {"Prescott", "Haswell"};
+    for (int i = 0; i < 2; i++) {
+        char self[4096];
+        char command[4400];
+        char said[400] = "";
+        const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+        if (length <= 0) return;
+        self[length] = '\0';
+        snprintf(command, sizeof command, "OPENBLAS_CORETYPE=%s SHINGLE_LOG=warn '%s' cblas 2>&1",
+                 types[i], self);
+        FILE *const out = popen(command, "r");
+        assert_non_null(out);
+        const size_t bytes = fread(said, 1, sizeof said - 1, out);
+        said[bytes] = '\0';
+        assert_int_equal(pclose(out), 0);
+        assert_int_equal(strstr(said, "OPENBLAS_CORETYPE") != NULL, i == 0);
+    }
+#endif
+}
+
 static int use_engine(void **state)
 {
     return sg_micro_force(*state) ? 0 : -1;
 }
 
-int main(void)
+int main(int count, char **arguments)
 {
+    if (count > 1) return sg_micro_force(arguments[1]) ? 0 : 1;
     const struct CMUnitTest conversions[] = {
         cmocka_unit_test(every_half_value_is_loaded_exactly_and_stored_back),
         cmocka_unit_test(every_tie_rounds_to_even),
@@ -712,6 +751,7 @@ int main(void)
         cmocka_unit_test(transposes_of_every_small_shape),
         cmocka_unit_test(splits_cover_every_element_once),
         cmocka_unit_test(shapes_are_offered_and_accumulators_reserved),
+        cmocka_unit_test(a_misjudged_processor_is_named),
     };
     int failed = cmocka_run_group_tests_name("conversions", conversions, NULL, NULL);
 

@@ -260,8 +260,8 @@ void sg_convert_store_block(sg_type type, const float *src, int64_t src_stride, 
     }
 }
 
-void sg_convert_epilogue(sg_type type, const void *bias, sg_act act, float *acc,
-                         int64_t acc_stride, int64_t rows, int64_t cols)
+void sg_convert_epilogue(sg_type type, const void *bias, sg_act act, float *acc, int64_t acc_stride,
+                         int64_t rows, int64_t cols)
 {
     if (bias == NULL && act == SG_ACT_NONE) return;
     for (int64_t i = 0; i < rows; i++) {

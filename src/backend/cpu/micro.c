@@ -161,8 +161,8 @@ static void xsmm_multiply(const sg_micro *m)
 static bool xsmm_init(sg_text *text)
 {
     libxsmm_init();
-    const sg_micro probe = {.a_stride = 16, .b_stride = 16, .c_stride = 16, .rows = 16, .cols = 16,
-                            .k = 16};
+    const sg_micro probe = {
+        .a_stride = 16, .b_stride = 16, .c_stride = 16, .rows = 16, .cols = 16, .k = 16};
     if (xsmm_code(&probe) == NULL) {
         sg_log(SG_LOG_WARN, "LIBXSMM cannot generate code here (no executable memory?)");
         return false;

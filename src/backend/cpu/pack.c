@@ -52,8 +52,7 @@ shingle_status sg_pack_reserve(sg_pack *pack, sg_type type, int64_t n, int64_t k
     int64_t blocks = 0;
     int64_t floats = 0;
     int64_t bytes = 0;
-    if (!sg_mul(panels, blocks_k, &blocks) ||
-        !sg_mul(blocks, BLOCK, &floats) ||
+    if (!sg_mul(panels, blocks_k, &blocks) || !sg_mul(blocks, BLOCK, &floats) ||
         !sg_mul(floats, (int64_t)sizeof *pack->data, &bytes)) {
         return sg_fail(SHINGLE_ENOMEM, "no memory to pack a B of %lld x %lld", (long long)n,
                        (long long)k);
@@ -79,8 +78,7 @@ shingle_status sg_pack_reserve(sg_pack *pack, sg_type type, int64_t n, int64_t k
 
 /* ---- Packing --------------------------------------------------------------------------------- */
 
-void sg_pack_begin(sg_pack *pack, sg_type type, const void *b, int64_t stride, int64_t n,
-                   int64_t k)
+void sg_pack_begin(sg_pack *pack, sg_type type, const void *b, int64_t stride, int64_t n, int64_t k)
 {
     pack->run++;
     pack->b = b;
@@ -96,8 +94,8 @@ void sg_pack_copy(const sg_pack *pack, int64_t panel, int64_t block_k, float *ds
 {
     const int64_t col0 = panel * SG_PACK_WIDTH;
     const int64_t k0 = block_k * SG_PACK_K;
-    const char *const src = (const char *)pack->b +
-                            (col0 * pack->stride + k0) * (int64_t)sg_type_bytes(pack->type);
+    const char *const src =
+        (const char *)pack->b + (col0 * pack->stride + k0) * (int64_t)sg_type_bytes(pack->type);
     sg_transpose(pack->type, src, pack->stride, sg_min(SG_PACK_WIDTH, pack->n - col0),
                  sg_min(SG_PACK_K, pack->k - k0), dst, SG_PACK_WIDTH);
 }

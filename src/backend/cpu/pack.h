@@ -25,10 +25,10 @@ enum {
 };
 
 typedef struct sg_pack {
-    float *data;              /* room floats */
-    _Atomic uint64_t *state;  /* block_room stamps: 2 * run while packing, 2 * run + 1 when ready */
+    float *data;             /* room floats */
+    _Atomic uint64_t *state; /* block_room stamps: 2 * run while packing, 2 * run + 1 when ready */
     int64_t room, block_room;
-    uint64_t run;             /* counts sg_pack_begin */
+    uint64_t run; /* counts sg_pack_begin */
 
     /* Of the run. */
     const void *b;
