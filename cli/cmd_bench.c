@@ -57,12 +57,14 @@ typedef struct results {
     double log_speedup; /* sum of logarithms */
 } results;
 
-/* Says what the group just opened is. */
-static void note_group(const request *q, const group *g, bool json, results *all)
+/* Says what a group is for the problems that follow. */
+static void note_group(const request *q, const group *g, const char *type, bool json, results *all)
 {
+    if (!json) {
+        report_group("# ", g, &q->where, type);
+        fflush(stdout);
+    }
     json_array_append_new(all->groups, report_group_json(g, &q->where));
-    if (!json) report_group("# ", g, &q->where);
-    if (!json) fflush(stdout);
 }
 
 static int run_lines(const request *q, const suite *s, bool json, results *all)
@@ -75,15 +77,16 @@ static int run_lines(const request *q, const suite *s, bool json, results *all)
             group_close(&g);
             code = group_open(line->ranks, &q->where, &g);
             if (code != CLI_OK) break;
-            note_group(q, &g, json, all);
         }
+        const bool is_new =
+            i == 0 || line->ranks != line[-1].ranks || strcmp(line->type, line[-1].type) != 0;
+        if (is_new) note_group(q, &g, line->type, json, all);
         out_progress("%d of %d: %s", i + 1, s->lines, line->problem);
-        code = report_measure(&g, line->problem, line->strategy[0] ? line->strategy : NULL, &q->how,
-                              &all->of[i]);
-        if (code != CLI_OK) {
-            out_error(code, "%s: line %d: %s", q->path, line->number, line->problem);
-            break;
-        }
+        char where[GROUP_PATH + 32];
+        snprintf(where, sizeof where, "%s: line %d: ", q->path, line->number);
+        code = report_measure(&g, where, line->problem, line->strategy[0] ? line->strategy : NULL,
+                              &q->how, &all->of[i]);
+        if (code != CLI_OK) break;
         all->wrong += all->of[i].wrong;
         all->log_speedup += log(all->of[i].speedup);
     }

@@ -83,7 +83,7 @@ static int check_problem(const request *q, bool json)
     int code = CLI_OK;
     if (strchr(q->problem, ' ') != NULL) {
         const shingle_status status = shingle_plan_parse(q->problem, &plan);
-        code = status == SHINGLE_OK ? prove(plan, &v) : out_status(status);
+        code = status == SHINGLE_OK ? prove(plan, &v) : out_error(CLI_USAGE, "%s", shingle_error());
     } else {
         shingle_shape shape;
         const shingle_status status = shingle_problem_shape(q->problem, 0, &shape);

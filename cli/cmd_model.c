@@ -171,7 +171,9 @@ static int run_products(const request *q, const group *g, const config_model *mo
     for (int i = 0; i < model->products && code == CLI_OK; i++) {
         out_progress("%d of %d: %s, %s", i + 1, model->products, model->product[i].name,
                      model->product[i].problem);
-        code = report_measure(g, model->product[i].problem, NULL, &q->how, &result[i]);
+        char where[32];
+        snprintf(where, sizeof where, "%s: ", model->product[i].name);
+        code = report_measure(g, where, model->product[i].problem, NULL, &q->how, &result[i]);
     }
     out_progress_end();
     return code;
@@ -184,7 +186,7 @@ static int run_model(const request *q, const config_model *model, bool json)
     int code = group_open(q->config.ranks, &q->where, &g);
     if (code == CLI_OK && !json) {
         print_model(q, model);
-        report_group("", &g, &q->where);
+        report_group("", &g, &q->where, model->type);
         fflush(stdout);
     }
     if (code == CLI_OK) code = run_products(q, &g, model, result);

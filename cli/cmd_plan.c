@@ -148,7 +148,7 @@ static int plan_for(request *q, bool json)
     if (strchr(q->problem, ' ') != NULL) {
         /* A plan's own text: nothing to choose. */
         const shingle_status status = shingle_plan_parse(q->problem, &plan);
-        if (status != SHINGLE_OK) return out_status(status);
+        if (status != SHINGLE_OK) return out_error(CLI_USAGE, "%s", shingle_error());
         q->machine = NULL;
         const int code = print_plan(plan, q, json);
         shingle_plan_free(plan);

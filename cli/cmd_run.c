@@ -16,6 +16,7 @@ enum { MOST_STRATEGIES = 32 };
 
 typedef struct request {
     const char *problem, *strategy;
+    shingle_shape shape;
     bool all;
     const char *a, *b, *bias, *c;
     group_options where;
@@ -77,9 +78,9 @@ static int choose(const request *q, const group *g, choice *chosen)
         chosen->count = 1;
         return CLI_OK;
     }
+    /* One rank's plan knows what was considered; it never runs. */
     shingle_plan *plan = NULL;
-    const shingle_status status =
-        shingle_plan_for(q->problem, shingle_comm_machine(g->comm[0]), NULL, &plan);
+    const shingle_status status = shingle_plan_create(g->comm[0], q->problem, NULL, &plan);
     if (status != SHINGLE_OK) return out_status(status);
     take_best(plan, chosen);
     shingle_plan_free(plan);
@@ -154,7 +155,7 @@ static void print_text(const request *q, const group *g, const shingle_bench_res
         if (result[i].serial_us > most) most = result[i].serial_us;
     const out_unit unit = out_unit_for(most);
     printf("%s%s%s\n", out_on(OUT_HEAD), q->problem, out_off());
-    report_group("", g, &q->where);
+    report_group("", g, &q->where, q->shape.type);
     report_legend("", unit);
     putchar('\n');
     out_table *const table =
@@ -201,7 +202,7 @@ static int run_choice(const request *q, const group *g, deal *d, const choice *c
         if (code != CLI_OK) return code;
         out_progress("timing %d of %d: %s", i + 1, chosen->count,
                      chosen->strategy[i] ? chosen->strategy[i] : "the planner's choice");
-        code = report_measure(g, q->problem, chosen->strategy[i], &q->how, &result[i]);
+        code = report_measure(g, "", q->problem, chosen->strategy[i], &q->how, &result[i]);
         if (code != CLI_OK) return code;
         result[i].wrong += data_wrong;
         wrong = wrong || result[i].wrong > 0;
@@ -214,11 +215,11 @@ static int run_choice(const request *q, const group *g, deal *d, const choice *c
     return wrong ? CLI_WRONG : CLI_OK;
 }
 
-static int run_group(const request *q, int ranks, deal *d, bool json)
+static int run_group(const request *q, deal *d, bool json)
 {
     group g = {.ranks = 0};
     choice chosen = {.count = 0};
-    int code = group_open(ranks, &q->where, &g);
+    int code = group_open(q->shape.ranks, &q->where, &g);
     if (code == CLI_OK) code = choose(q, &g, &chosen);
     if (code == CLI_OK) code = run_choice(q, &g, d, &chosen, json);
     drop_choice(&chosen);
@@ -227,8 +228,9 @@ static int run_group(const request *q, int ranks, deal *d, bool json)
 }
 
 /* What must hold among the options, before anything is opened. */
-static int check_files(const request *q, const shingle_shape *shape)
+static int check_files(const request *q)
 {
+    const shingle_shape *const shape = &q->shape;
     const bool any = q->a || q->b || q->bias || q->c;
     if (any && (q->a == NULL || q->b == NULL))
         return out_error(CLI_USAGE, "--%s is missing: --a and --b go together", q->a ? "b" : "a");
@@ -246,20 +248,19 @@ static int check_files(const request *q, const shingle_shape *shape)
     return CLI_OK;
 }
 
-static int run(const request *q, bool json)
+static int run(request *q, bool json)
 {
-    shingle_shape shape;
-    const shingle_status status = shingle_problem_shape(q->problem, 0, &shape);
+    const shingle_status status = shingle_problem_shape(q->problem, 0, &q->shape);
     if (status != SHINGLE_OK) return out_status(status);
-    int code = check_files(q, &shape);
+    int code = check_files(q);
     if (code != CLI_OK) return code;
-    if (q->a == NULL) return run_group(q, shape.ranks, NULL, json);
+    if (q->a == NULL) return run_group(q, NULL, json);
 
     char error[FILE_ERROR];
     deal *const d = out_get(sizeof *d);
     bool ok = deal_begin(q->problem, d, error);
     ok = ok && deal_read(d, q->a, q->b, q->bias, error);
-    code = ok ? run_group(q, shape.ranks, d, json) : out_error(CLI_USAGE, "%s", error);
+    code = ok ? run_group(q, d, json) : out_error(CLI_USAGE, "%s", error);
     deal_free(d);
     free(d);
     return code;

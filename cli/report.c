@@ -2,11 +2,12 @@
 #include "report.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli.h"
 
-int report_measure(const group *g, const char *problem, const char *strategy,
+int report_measure(const group *g, const char *where, const char *problem, const char *strategy,
                    const report_options *options, shingle_bench_result *result_out)
 {
     const shingle_bench_options bench = {.strategy = strategy,
@@ -15,7 +16,8 @@ int report_measure(const group *g, const char *problem, const char *strategy,
                                          .warmup = (int)options->warmup,
                                          .seed = options->seed};
     const shingle_status status = shingle_bench(g->ranks, g->comm, problem, &bench, result_out);
-    return status == SHINGLE_OK ? CLI_OK : out_status(status);
+    if (status == SHINGLE_OK) return CLI_OK;
+    return out_error(out_code(status), "%s%s", where, shingle_error());
 }
 
 double report_bound(const shingle_bench_result *result)
@@ -73,21 +75,57 @@ void report_legend(const char *prefix, out_unit unit)
            prefix, unit.name, prefix);
 }
 
-void report_group(const char *prefix, const group *g, const group_options *options)
+/* What a scale model is made of: rates per type, links and latencies, here and there. */
+typedef struct scale {
+    double here_tflops, there_tflops;
+    double link_gbps, copy_us, flag_us; /* there */
+} scale;
+
+static double number_of(const shingle_machine *machine, const char *key)
 {
-    const shingle_machine *const machine = shingle_comm_machine(g->comm[0]);
-    char name[80] = "";
-    char rate[80] = "";
-    char link[80] = "";
-    char late[80] = "";
-    group_machine_line(machine, "name", name, sizeof name);
-    printf("%s%d ranks on %s%s%s", prefix, g->ranks, options->backend ? options->backend : "cpu",
-           options->as ? ", a scale model of " : "", options->as ? options->as : "");
-    if (group_machine_line(machine, "gemm_tflops", rate, sizeof rate) != NULL &&
-        group_machine_line(machine, "copy_gbps", link, sizeof link) != NULL &&
-        group_machine_line(machine, "copy_us", late, sizeof late) != NULL)
-        printf("; machine %s: %s TFLOP/s, link %s GB/s, latency %s us", name, rate, link, late);
-    putchar('\n');
+    char line[80];
+    return group_machine_line(machine, key, line, sizeof line) ? strtod(line, NULL) : 0;
+}
+
+static bool scale_of(const shingle_machine *here, const char *as, const char *type, scale *s)
+{
+    shingle_machine *there = NULL;
+    char key[32];
+    snprintf(key, sizeof key, "gemm_tflops_%.8s", type);
+    if (group_machine(as, &there) != CLI_OK || there == NULL) return false;
+    *s = (scale){.here_tflops = number_of(here, key),
+                 .there_tflops = number_of(there, key),
+                 .link_gbps = number_of(there, "copy_gbps"),
+                 .copy_us = number_of(there, "copy_us"),
+                 .flag_us = number_of(there, "flag_us")};
+    shingle_machine_free(there);
+    return s->here_tflops > 0 && s->there_tflops > 0;
+}
+
+void report_group(const char *prefix, const group *g, const group_options *options,
+                  const char *type)
+{
+    const shingle_machine *const here = shingle_comm_machine(g->comm[0]);
+    char key[32];
+    snprintf(key, sizeof key, "gemm_tflops_%.8s", type);
+    printf("%s%d ranks on %s: %.3g GFLOP/s a rank in %s", prefix, g->ranks,
+           options->backend ? options->backend : "cpu", 1e3 * number_of(here, key), type);
+    scale s;
+    if (options->as == NULL) {
+        printf(", links as fast as memory\n");
+    } else if (scale_of(here, options->as, type, &s)) {
+        const double ratio = s.there_tflops / s.here_tflops;
+        const double later = ratio / (options->rows_scale > 0 ? options->rows_scale : 16);
+        const out_unit unit = out_unit_for(s.copy_us * later);
+        printf(
+            "\n%sa scale model of %s, 1 : %.0f, one row for %g: links of %.3g MB/s; %.3g %s for a "
+            "copy,\n%s%.3g %s for a flag\n",
+            prefix, options->as, ratio, options->rows_scale > 0 ? options->rows_scale : 16.0,
+            1e3 * s.link_gbps / ratio, s.copy_us * later / unit.us, unit.name, prefix,
+            s.flag_us * later / unit.us, unit.name);
+    } else {
+        putchar('\n');
+    }
 }
 
 json_t *report_group_json(const group *g, const group_options *options)

@@ -10,9 +10,9 @@ typedef struct report_options {
     uint64_t seed;
 } report_options;
 
-/* Runs PROBLEM on G with shingle_bench; STRATEGY may be NULL.  CLI_OK or, after a message, an exit
- * code. */
-int report_measure(const group *g, const char *problem, const char *strategy,
+/* Runs PROBLEM on G with shingle_bench; STRATEGY may be NULL.  CLI_OK or, after a message that begins
+ * with WHERE, an exit code. */
+int report_measure(const group *g, const char *where, const char *problem, const char *strategy,
                    const report_options *options, shingle_bench_result *result_out);
 
 /* Longest of the two times alone, which no overlap can beat. */
@@ -40,8 +40,9 @@ void report_plan(const char *prefix, const char *label, int width, const char *p
 /* A line that explains those columns. */
 void report_legend(const char *prefix, out_unit unit);
 
-/* The two lines that say what a group is: the backend, and the machine it is a scale model of. */
-void report_group(const char *prefix, const group *g, const group_options *options);
+/* Says what a group reaches in TYPE, and what it is a scale model of. */
+void report_group(const char *prefix, const group *g, const group_options *options,
+                  const char *type);
 json_t *report_group_json(const group *g, const group_options *options);
 
 #endif

@@ -40,11 +40,14 @@ static bool take_line(const char *path, const char *text, int number, suite *s, 
     shingle_shape shape;
     if (shingle_problem_shape(line.problem, 0, &shape) != SHINGLE_OK)
         return file_fail(error, "%s: line %d: %s", path, number, shingle_error());
+    if (shape.ranks > SUITE_RANKS)
+        return file_fail(error, "%s: line %d: %d ranks; 1 to %d can run in one process", path,
+                         number, shape.ranks, (int)SUITE_RANKS);
     if (s->lines == MOST_LINES)
         return file_fail(error, "%s: line %d: more than %d problems", path, number,
                          (int)MOST_LINES);
     line.ranks = shape.ranks;
-    if (shape.ranks > s->most_ranks) s->most_ranks = shape.ranks;
+    memcpy(line.type, shape.type, sizeof line.type);
     s->line[s->lines++] = line;
     return true;
 }
@@ -52,7 +55,7 @@ static bool take_line(const char *path, const char *text, int number, suite *s, 
 bool suite_read(const char *path, suite *suite_out, char *error)
 {
     size_t bytes = 0;
-    suite s = {calloc(MOST_LINES, sizeof *s.line), 0, 0};
+    suite s = {calloc(MOST_LINES, sizeof *s.line), 0};
     char *const text = file_read(path, (size_t)1 << 20, &bytes, error);
     bool ok = text != NULL && s.line != NULL;
     if (text != NULL && s.line == NULL) file_fail(error, "%s: no memory", path);

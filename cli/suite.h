@@ -5,11 +5,12 @@
 
 #include "file.h"
 
-enum { SUITE_PROBLEM = 160, SUITE_STRATEGY = 96 };
+enum { SUITE_PROBLEM = 160, SUITE_STRATEGY = 96, SUITE_RANKS = 64 };
 
 typedef struct suite_line {
     char problem[SUITE_PROBLEM];
     char strategy[SUITE_STRATEGY]; /* "": the planner's choice */
+    char type[8];
     int ranks;
     int number; /* of the line in the file */
 } suite_line;
@@ -17,7 +18,6 @@ typedef struct suite_line {
 typedef struct suite {
     suite_line *line;
     int lines;
-    int most_ranks;
 } suite;
 
 /* Reads and checks a file; errors give the line.  Release with suite_free. */
