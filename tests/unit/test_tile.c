@@ -350,8 +350,9 @@ static void world_close(world *w)
     free(w->want);
 }
 
-/* Whether the engine multiplies and adds in one instruction; set by find_fused. */
-static bool fused = true;
+/* Whether the reference rounds once for a product and its sum, as most engines do (find_fused).
+ * Sums that are exact do not need it. */
+static bool fused = false;
 
 /* The same as sg_tile_multiply, one element after the other, in the chain that tile.h promises. */
 static void reference(const world *w, int64_t row0, int64_t rows, int64_t col0, int64_t cols,
@@ -515,6 +516,7 @@ static void sums_are_one_chain(void **state)
     }
     world_expect_equal(&w);
     world_close(&w);
+    fused = false;
 }
 
 /* ---- The pack -------------------------------------------------------------------------------- */
@@ -621,10 +623,10 @@ static void *work_on_pieces(void *context)
 static void threads_share_one_pack(void **state)
 {
     (void)state;
-    enum { THREADS = 3, RUNS = 12 };
+    enum { THREADS = 3, RUNS = 8 };
     sg_random r = {8};
     world w;
-    world_open(&w, SG_BF16, 70, 260, 700, &r);
+    world_open(&w, SG_BF16, 70, 260, 600, &r);
     hand hands[THREADS];
     _Atomic int64_t next;
     for (int i = 0; i < THREADS; i++) {
