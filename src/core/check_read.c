@@ -50,6 +50,10 @@ static shingle_status check_tensors(sg_checker *ck, const sg_sched *s)
 static shingle_status check_sym(sg_checker *ck, const sg_sched *s)
 {
     const sg_sched *const first = &ck->sched[0];
+    if (s->arena_bytes[SG_SYM] != first->arena_bytes[SG_SYM])
+        return sg_check_violation(ck, -1, -1, "rank %d: %lld bytes of SYM, rank 0 has %lld",
+                                  s->rank, (long long)s->arena_bytes[SG_SYM],
+                                  (long long)first->arena_bytes[SG_SYM]);
     for (int i = SG_USER_BUFS; i < SG_MAX_BUFS; i++) {
         const bool here = i < s->bufs && s->buf[i].arena == SG_SYM;
         const bool there = i < first->bufs && first->buf[i].arena == SG_SYM;
@@ -313,6 +317,8 @@ static shingle_status read_rank(sg_checker *ck, int rank, bool *shares)
     for (int32_t i = 0; i < s->steps; i++) {
         sg_stage *const stage = sg_check_stage(ck, rank, i);
         const uint8_t lane = s->step[i].lane;
+        if (lane >= SG_MAX_LANES || s->step[i].kind >= SG_KINDS)
+            return sg_check_violation(ck, -1, -1, "rank %d, step %d has no kind or lane", rank, i);
         *stage = (sg_stage){.next = -1, .before = last[lane], .waiter = -1, .lane = lane};
         if (last[lane] >= 0) sg_check_stage(ck, rank, last[lane])->next = i;
         last[lane] = i;

@@ -405,8 +405,10 @@ static void protocol(void **state)
     sched[0].done = 1, sched[1].baked = 1;
     REFUSED_SEALED("ranks 0 and 1 may use different halves");
     sched[1].baked = 0, sched[1].buf[SG_USER_BUFS].rows++;
-    sched[1].arena_bytes[SG_SYM] += SG_BUF_ALIGN;
+    sched[0].arena_bytes[SG_SYM] = sched[1].arena_bytes[SG_SYM] += SG_BUF_ALIGN;
     REFUSED_SEALED("SYM buffer inbox is not as on rank 0");
+    sched[1].arena_bytes[SG_SYM] += SG_BUF_ALIGN;
+    REFUSED_SEALED("rank 1: 768 bytes of SYM, rank 0 has 512");
 }
 
 static void halves(void **state)
