@@ -405,7 +405,7 @@ static bool try_problem(test *t, const char *text)
     }
     /* A third of the problems has random delays, a third links that are held back. */
     const int64_t kind = sg_random_below(&t->random, 3);
-    sg_cpu_test_delays(t->comm[0], sg_random_next(&t->random), kind == 1 ? 100 : 0);
+    sg_cpu_test_delays(t->comm[0], sg_random_next(&t->random), kind == 1 ? 300 : 0);
     sg_cpu_test_links(t->comm[0], kind == 2 ? 400 : 0, kind == 2 ? 20 : 0);
     find_plans(t);
     make_sets(t);

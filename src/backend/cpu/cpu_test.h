@@ -6,7 +6,7 @@
 
 #include "core/work.h"
 
-/* Delays about half of all visits, raises, copies and stores by up to MOST_US at random. */
+/* Delays one in 16 of all visits, raises, copies and stores by up to MOST_US. */
 void sg_cpu_test_delays(shingle_comm *comm, uint64_t seed, double most_us);
 
 /* Stops RANK once it has begun UNITS more visits, copies, collectives and flag steps: it then neither

@@ -34,8 +34,8 @@ void sg_pool_progress(sg_cpu *cpu)
 void sg_pool_delay(sg_cpu *cpu, sg_random *random)
 {
     if (cpu->delay_us <= 0) return;
-    const int64_t draw = sg_random_below(random, 1000);
-    if (draw < 500) return; /* half of the things are not delayed at all */
+    const int64_t draw = sg_random_below(random, 16000);
+    if (draw >= 1000) return; /* one in 16 is: schedules of many small tiles are to end, too */
     const int64_t ns = (int64_t)(cpu->delay_us * 1e3) * draw / 1000;
     nanosleep(&(struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000}, NULL);
 }
