@@ -1,0 +1,426 @@
+/* Tests of sim.h: what holds on every machine (a plan is never faster than its bound, better machines
+ * are never slower, serial is the sum of its parts), what can be counted by hand, and that a wait for
+ * ever ends. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/plan.h"
+#include "core/sim.h"
+
+enum { MOST_RANKS = 8 };
+
+typedef struct built {
+    sg_problem problem;
+    sg_sched sched[MOST_RANKS];
+} built;
+
+static void build(const char *problem, const sg_strategy *strategy, const sg_knobs *knobs, built *b)
+{
+    memset(b, 0, sizeof *b);
+    assert_int_equal(sg_problem_parse(problem, &b->problem), SHINGLE_OK);
+    for (int r = 0; r < b->problem.ranks; r++)
+        if (sg_plan_build(&b->problem, strategy, knobs, r, &b->sched[r]) != SHINGLE_OK)
+            fail_msg("%s", shingle_error());
+}
+
+static void discard(built *b)
+{
+    for (int r = 0; r < b->problem.ranks; r++) sg_sched_free(&b->sched[r]);
+    sg_problem_free(&b->problem);
+}
+
+static double price(const built *b, const sg_machine *machine)
+{
+    double us = -1;
+    if (sg_sim_us(b->sched, b->problem.ranks, machine, &us) != SHINGLE_OK)
+        fail_msg("%s", shingle_error());
+    return us;
+}
+
+/* All knob sets that all strategies propose for TEXT. */
+typedef void (*each_fn)(const char *text, const sg_strategy *strategy, const sg_knobs *knobs,
+                        const sg_machine *machine);
+
+static void for_each_set(const char *text, const sg_machine *machine, each_fn each)
+{
+    sg_problem problem;
+    assert_int_equal(sg_problem_parse(text, &problem), SHINGLE_OK);
+    for (int i = 0; sg_strategy_at(i) != NULL; i++) {
+        sg_knobs sets[SG_MAX_KNOB_SETS];
+        char why[160] = "";
+        sg_text reason = {why, sizeof why, 0};
+        memset(sets, 0, sizeof sets);
+        const int count = sg_strategy_at(i)->propose(&problem, machine, sets, &reason);
+        for (int s = 0; s < count; s++) each(text, sg_strategy_at(i), &sets[s], machine);
+    }
+    sg_problem_free(&problem);
+}
+
+static const char *const texts[] = {
+    "gemm:bf16:1024x1024x1024:r1",          "ag_gemm:bf16:4096x2048x2048:r4",
+    "ag_gemm:bf16:512x4096x4096:r8",        "ag_gemm:f32:1000x500x700:r3:cyclic=100",
+    "gemm_rs:bf16:4096x4096x1024:r4",       "gemm_rs:f16:300x900x8192:r5:rows=100,0,50,150,0",
+    "gemm_rs:bf16:2048x2048x2048:r8:bias",  "gemm_ar:bf16:4096x4096x4096:r4",
+    "gemm_ar:f32:128x128x128:r2:bias:gelu",
+};
+
+enum { TEXTS = sizeof texts / sizeof texts[0] };
+
+/* ---- The bound ------------------------------------------------------------------------------------- */
+
+/* No plan is faster than the product's flops, nor than what has to leave or reach a rank at the
+ * fastest of the machine's ways. */
+static void is_above_bound(const char *text, const sg_strategy *strategy, const sg_knobs *knobs,
+                           const sg_machine *machine)
+{
+    built b;
+    build(text, strategy, knobs, &b);
+    const sg_problem *const p = &b.problem;
+    const double flops = 2.0 * (double)p->m * (double)p->n * (double)p->k;
+    const double math = flops / (machine->gemm_tflops[p->type] * 1e6);
+    const double width =
+        (double)((sg_problem_in(p) == SG_IN_GATHER ? p->k : p->n) * sg_type_bytes(p->type));
+    double moved = 0;
+    for (int r = 0; r < p->ranks && p->op != SG_OP_GEMM; r++)
+        moved = fmax(moved, (double)(p->m - p->share[r].rows) * width);
+    double gbps = fmax(machine->copy_gbps, machine->store_gbps);
+    if (sg_problem_out(p) == SG_OUT_ALL) moved = 0;
+    gbps = fmax(gbps, machine->coll_gbps);
+    const double us = price(&b, machine);
+    if (us < math * 0.999 || us < moved / (gbps * 1e3) * 0.999)
+        fail_msg("%s %s: %g us; product %g, moved %g", text, strategy->name, us, math,
+                 moved / (gbps * 1e3));
+    assert_true(us < 1e7);
+    discard(&b);
+}
+
+static void no_plan_beats_its_bound(void **state)
+{
+    (void)state;
+    sg_machine machine;
+    sg_machine_plain(&machine);
+    for (int i = 0; i < TEXTS; i++) for_each_set(texts[i], &machine, is_above_bound);
+    machine.sms = 3;
+    machine.coll_sms = 1;
+    for (int i = 0; i < TEXTS; i++) for_each_set(texts[i], &machine, is_above_bound);
+}
+
+/* ---- Better machines ------------------------------------------------------------------------------- */
+
+static void improve(sg_machine *m, int what)
+{
+    switch (what) {
+    case 0: m->copy_gbps *= 3; break;
+    case 1: m->store_gbps *= 3; break;
+    case 2: m->coll_gbps *= 3; break;
+    case 3: m->mem_gbps *= 3; break;
+    case 4: m->copy_us = 0; break;
+    case 5: m->coll_us = 0; break;
+    case 6: m->flag_us = 0; break;
+    case 7: m->launch_us = 0; break;
+    case 8: m->join_us = m->epilogue_us = m->store_us = 0; break;
+    default:
+        for (int t = 0; t < SG_TYPES; t++) m->gemm_tflops[t] *= 2;
+        break;
+    }
+}
+
+/* Waves are whole, so more speed in one place can shift work between waves; a hundredth is allowed
+ * for that. */
+static void is_no_slower_on_better(const char *text, const sg_strategy *strategy,
+                                   const sg_knobs *knobs, const sg_machine *machine)
+{
+    built b;
+    build(text, strategy, knobs, &b);
+    const double us = price(&b, machine);
+    for (int what = 0; what < 10; what++) {
+        sg_machine better = *machine;
+        improve(&better, what);
+        const double faster = price(&b, &better);
+        if (faster > us * 1.01 + 0.5)
+            fail_msg("%s %s: %g us, better machine %d %g us", text, strategy->name, us, what,
+                     faster);
+    }
+    discard(&b);
+}
+
+static void better_machines_are_never_slower(void **state)
+{
+    (void)state;
+    sg_machine machine;
+    sg_machine_plain(&machine);
+    for (int i = 0; i < TEXTS; i++) for_each_set(texts[i], &machine, is_no_slower_on_better);
+}
+
+static void the_same_plan_has_the_same_price(const char *text, const sg_strategy *strategy,
+                                             const sg_knobs *knobs, const sg_machine *machine)
+{
+    built b;
+    build(text, strategy, knobs, &b);
+    const double us = price(&b, machine);
+    for (int i = 0; i < 3; i++) assert_true(price(&b, machine) == us);
+    discard(&b);
+}
+
+static void prices_repeat(void **state)
+{
+    (void)state;
+    sg_machine machine;
+    sg_machine_plain(&machine);
+    for (int i = 0; i < TEXTS; i++)
+        for_each_set(texts[i], &machine, the_same_plan_has_the_same_price);
+}
+
+/* ---- By hand --------------------------------------------------------------------------------------- */
+
+static sg_machine quiet_machine(void)
+{
+    sg_machine m;
+    sg_machine_plain(&m);
+    m.sms = 4;
+    m.coll_sms = 0;
+    m.gemm_tflops[SG_F32] = 4e-6 * 2 * 64 * 64 * 10 / 10; /* 64x64x10 on one SM: 10 us */
+    m.mem_gbps = 1e6;
+    m.copy_us = m.store_us = m.coll_us = m.flag_us = 0;
+    m.launch_us = m.join_us = m.epilogue_us = 0;
+    m.tile[0] = (sg_tile){64, 64, 1};
+    m.tiles = 1;
+    return m;
+}
+
+static void expect_us(double seen, double expected)
+{
+    if (fabs(seen - expected) > 1e-6 * (1 + expected)) fail_msg("%g us, expected %g", seen, expected);
+}
+
+/* One launch of a product on one rank: tiles of 64 x 64 on four SMs. */
+static double product_us(const sg_machine *machine, const char *text, bool vendor, int blocks)
+{
+    sg_problem p;
+    sg_sched s = {0};
+    double us = 0;
+    assert_int_equal(sg_problem_parse(text, &p), SHINGLE_OK);
+    sg_sched_begin(&s, &p, 0);
+    sg_sched_launch(&s, 0, 64, 64, blocks, vendor);
+    const sg_patch patch = {.rows = (int32_t)p.m,
+                            .cols = (int32_t)p.n,
+                            .k1 = (int32_t)p.k,
+                            .final = 1,
+                            .a = sg_area_of(0, SG_A, 0, p.m, 0, p.k),
+                            .b = sg_area_of(0, SG_B, 0, p.n, 0, p.k)};
+    sg_sched_patch(&s, &patch);
+    sg_sched_to(&s, sg_area_of(0, SG_C, 0, p.m, 0, p.n));
+    assert_int_equal(sg_sched_seal(&s), SHINGLE_OK);
+    assert_int_equal(sg_sim_us(&s, 1, machine, &us), SHINGLE_OK);
+    sg_sched_free(&s);
+    sg_problem_free(&p);
+    return us;
+}
+
+static void products_take_waves(void **state)
+{
+    (void)state;
+    sg_machine m = quiet_machine();
+    expect_us(product_us(&m, "gemm:f32:64x64x10:r1", false, 0), 10);
+    expect_us(product_us(&m, "gemm:f32:256x64x10:r1", false, 0), 10);
+    expect_us(product_us(&m, "gemm:f32:320x64x10:r1", false, 0), 20); /* 5 tiles on 4 SMs */
+    expect_us(product_us(&m, "gemm:f32:320x64x10:r1", false, 2), 30);
+    expect_us(product_us(&m, "gemm:f32:65x64x10:r1", false, 0), 10); /* an edge is a whole tile */
+    expect_us(product_us(&m, "gemm:f32:6400x640x10:r1", false, 0), 2500);
+    expect_us(product_us(&m, "gemm:f32:320x64x10:r1", true, 0), 12.5); /* the vendor has no waves */
+    expect_us(product_us(&m, "gemm:f32:0x64x10:r1", false, 0), 0);
+    m.launch_us = 3;
+    m.epilogue_us = 2;
+    expect_us(product_us(&m, "gemm:f32:320x64x10:r1", false, 0), 25);
+    m.tile[0].rate = 0.5;
+    expect_us(product_us(&m, "gemm:f32:320x64x10:r1", false, 0), 45);
+    m = quiet_machine();
+    m.mem_gbps = 1e-3 * 4 * (64 * 10 * 2 + 64 * 64) / 1e3; /* one tile's bytes: 1 ms */
+    expect_us(product_us(&m, "gemm:f32:64x64x10:r1", false, 0), 1e6 / 1e3);
+}
+
+/* Serial is its product and its collective, one after the other. */
+static void serial_is_the_sum(void **state)
+{
+    (void)state;
+    sg_machine m;
+    sg_machine_plain(&m);
+    static const char *const ops[] = {"gemm", "ag_gemm", "gemm_rs", "gemm_ar"};
+    for (int op = 1; op < 4; op++) {
+        char text[80];
+        sg_text t = {text, sizeof text, 0};
+        sg_text_add(&t, "%s:bf16:4096x4096x4096:r4", ops[op]);
+        sg_knobs knobs[SG_MAX_KNOB_SETS];
+        char why[160] = "";
+        sg_text reason = {why, sizeof why, 0};
+        built b;
+        sg_problem p;
+        assert_int_equal(sg_problem_parse(text, &p), SHINGLE_OK);
+        memset(knobs, 0, sizeof knobs);
+        assert_int_equal(sg_strategy_at(0)->propose(&p, &m, knobs, &reason), 1);
+        sg_problem_free(&p);
+        build(text, sg_strategy_at(0), &knobs[0], &b);
+        const double gemm = 2.0 * 4096 * 4096 * 4096 / (m.gemm_tflops[SG_BF16] * 1e6);
+        const double bytes = 4096.0 * 4096 * 2 * 3 / 4 * (op == 3 ? 2 : 1);
+        expect_us(price(&b, &m), gemm + m.launch_us + m.epilogue_us + m.coll_us +
+                                     bytes / (m.coll_gbps * 1e3));
+        discard(&b);
+    }
+}
+
+/* Where the product is long, direct copies are hidden under it; where it is short, it under them. */
+static void overlap_comes_near_the_bound(void **state)
+{
+    (void)state;
+    sg_machine m;
+    sg_machine_plain(&m);
+    m.sms = 128;
+    static const struct {
+        const char *text;
+        double bound;
+    } cases[] = {
+        {"ag_gemm:bf16:16384x16384x8192:r4", 2.0 * 16384 * 16384 * 8192 / 500e6},
+        {"ag_gemm:bf16:16384x128x8192:r4", 16384.0 * 8192 * 2 * 3 / 4 / 200e3},
+        {"gemm_rs:bf16:16384x8192x16384:r4", 2.0 * 16384 * 8192 * 16384 / 500e6},
+    };
+    for (int i = 0; i < 3; i++) {
+        shingle_plan *plan = NULL;
+        const shingle_machine handle = {.numbers = m};
+        assert_int_equal(shingle_plan_for(cases[i].text, &handle, NULL, &plan), SHINGLE_OK);
+        const double us = plan->predicted_us;
+        if (us < cases[i].bound * 0.999 || us > cases[i].bound * 1.1)
+            fail_msg("%s: %g us, bound %g", plan->text, us, cases[i].bound);
+        sg_plan_free(plan);
+    }
+}
+
+/* ---- Links ----------------------------------------------------------------------------------------- */
+
+/* All ranks copy ROWS rows each to rank 0 (or each to the next, if AROUND). */
+static double copies_us(const sg_machine *m, int ranks, bool around)
+{
+    static sg_sched s[MOST_RANKS];
+    sg_problem p;
+    double us = 0;
+    assert_int_equal(sg_problem_parse("gemm:f32:64x64x64:r4", &p), SHINGLE_OK);
+    for (int r = 0; r < ranks; r++) {
+        sg_sched_begin(&s[r], &p, r);
+        const int inbox = sg_sched_buf(&s[r], SG_SYM, "inbox", 64 * ranks, 64, SG_ENGINE);
+        const int to = around ? (r + 1) % ranks : 0;
+        if (to != r) {
+            sg_sched_copy(&s[r], 0, SG_BY_ENGINE, sg_area_of(r, SG_A, 0, 64, 0, 64));
+            sg_sched_to(&s[r], sg_area_of(to, inbox, 64 * r, 64, 0, 64));
+        }
+        assert_int_equal(sg_sched_seal(&s[r]), SHINGLE_OK);
+    }
+    assert_int_equal(sg_sim_us(s, ranks, m, &us), SHINGLE_OK);
+    for (int r = 0; r < ranks; r++) sg_sched_free(&s[r]);
+    sg_problem_free(&p);
+    return us;
+}
+
+static void receivers_share_their_link(void **state)
+{
+    (void)state;
+    sg_machine m = quiet_machine();
+    m.copy_gbps = 64 * 64 * 4 / 1e4; /* a copy: 10 us */
+    expect_us(copies_us(&m, 4, true), 10);
+    expect_us(copies_us(&m, 4, false), 30);
+    m.copy_us = 5;
+    expect_us(copies_us(&m, 4, true), 15);
+}
+
+/* ---- Deadlock and spans ------------------------------------------------------------------------------ */
+
+static void waiting_for_ever_is_an_error(void **state)
+{
+    (void)state;
+    sg_machine m = quiet_machine();
+    sg_sched s[2] = {{0}};
+    sg_problem p;
+    double us = -7;
+    assert_int_equal(sg_problem_parse("gemm:f32:4x4x4:r2", &p), SHINGLE_OK);
+    for (int r = 0; r < 2; r++) {
+        sg_sched_begin(&s[r], &p, r);
+        sg_sched_flag(&s[r], 0);
+        sg_sched_wait(&s[r], sg_wait_one(1 - r, 0)); /* each waits before it raises */
+        sg_sched_flag(&s[r], 0);
+        sg_sched_raise(&s[r], 1 - r, SG_PER_PATCH, 0);
+        assert_int_equal(sg_sched_seal(&s[r]), SHINGLE_OK);
+    }
+    assert_int_equal(sg_sim_us(s, 2, &m, &us), SHINGLE_EBUG);
+    assert_non_null(strstr(shingle_error(), "waits for ever at step 0"));
+    assert_true(us == -7);
+    for (int r = 0; r < 2; r++) sg_sched_free(&s[r]);
+    sg_problem_free(&p);
+}
+
+typedef struct spans {
+    const built *b;
+    int64_t visits[MOST_RANKS];
+    double end;
+} spans;
+
+static void see_span(void *context, const sg_span *span)
+{
+    spans *const seen = context;
+    assert_true(span->begin_us >= 0 && span->end_us >= span->begin_us);
+    assert_in_range(span->step, 0, seen->b->sched[span->rank].steps - 1);
+    if (span->patch >= 0) seen->visits[span->rank] += span->tiles;
+    seen->end = fmax(seen->end, span->end_us);
+}
+
+/* Every visit is told of once, and nothing ends after the run. */
+static void spans_cover_all_visits(const char *text, const sg_strategy *strategy,
+                                   const sg_knobs *knobs, const sg_machine *machine)
+{
+    built b;
+    build(text, strategy, knobs, &b);
+    spans seen = {.b = &b};
+    double us = 0;
+    assert_int_equal(
+        sg_sim_spans(b.sched, b.problem.ranks, machine, see_span, &seen, &us), SHINGLE_OK);
+    assert_true(seen.end <= us + 1e-9);
+    for (int r = 0; r < b.problem.ranks; r++) {
+        int64_t visits = 0;
+        for (int32_t i = 0; i < b.sched[r].steps; i++) {
+            const sg_step *const step = &b.sched[r].step[i];
+            if (step->kind == SG_GEMM && !step->u.launch.vendor) visits += step->u.launch.visits;
+        }
+        assert_int_equal(seen.visits[r], visits);
+    }
+    discard(&b);
+}
+
+static void every_visit_is_told_once(void **state)
+{
+    (void)state;
+    sg_machine machine;
+    sg_machine_plain(&machine);
+    for (int i = 0; i < TEXTS; i++) for_each_set(texts[i], &machine, spans_cover_all_visits);
+    machine.sms = 1;
+    for (int i = 0; i < TEXTS; i++) for_each_set(texts[i], &machine, spans_cover_all_visits);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_plan_beats_its_bound),
+        cmocka_unit_test(better_machines_are_never_slower),
+        cmocka_unit_test(prices_repeat),
+        cmocka_unit_test(products_take_waves),
+        cmocka_unit_test(serial_is_the_sum),
+        cmocka_unit_test(overlap_comes_near_the_bound),
+        cmocka_unit_test(receivers_share_their_link),
+        cmocka_unit_test(waiting_for_ever_is_an_error),
+        cmocka_unit_test(every_visit_is_told_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
