@@ -486,6 +486,44 @@ static void products_larger_than_a_block(void **state)
     world_close(&w);
 }
 
+/* Further than the 32-bit offsets of a library reach; the memory between the rows stays untouched. */
+static void rows_far_apart(void **state)
+{
+    (void)state;
+    enum { ROWS = 3, COLS = 20, K = 40 };
+    const int64_t stride = (1 << 24) + 8;
+    sg_random r = {10};
+    world w;
+    world_open(&w, SG_F32, ROWS, COLS, K, &r);
+    float *const a = calloc((size_t)(ROWS * stride), sizeof *a);
+    float *const c = calloc((size_t)(ROWS * stride), sizeof *c);
+    assert_true(a != NULL && c != NULL);
+    sg_convert_load_block(SG_F32, w.a, w.a_stride, a, stride, ROWS, K);
+    reference(&w, 0, ROWS, 0, COLS, 0, K, false);
+    reference(&w, 0, ROWS, 0, COLS, 3, K, true);
+    for (int part = 0; part < 2; part++) {
+        const int64_t k0 = 3 * part;
+        const sg_tile_work work = {.a = a + k0,
+                                   .a_stride = stride,
+                                   .a_type = SG_F32,
+                                   .rows = ROWS,
+                                   .cols = COLS,
+                                   .k0 = k0,
+                                   .k1 = K,
+                                   .acc = c,
+                                   .acc_stride = stride,
+                                   .accumulate = part > 0};
+        sg_tile_multiply(w.scratch, w.pack, &work);
+    }
+    for (int64_t i = 0; i < ROWS; i++) {
+        assert_memory_equal(c + i * stride, w.want + i * w.c_stride, COLS * sizeof *c);
+        assert_true(c[i * stride + COLS] == 0.0f);
+    }
+    free(a);
+    free(c);
+    world_close(&w);
+}
+
 static void fill_random(float *data, int64_t count, sg_random *r)
 {
     for (int64_t i = 0; i < count; i++) {
@@ -766,6 +804,7 @@ int main(int count, char **arguments)
                                                      name),
             cmocka_unit_test(products_of_any_part),
             cmocka_unit_test(products_larger_than_a_block),
+            cmocka_unit_test(rows_far_apart),
             cmocka_unit_test(sums_are_one_chain),
             cmocka_unit_test(a_new_run_sees_the_new_b),
             cmocka_unit_test(one_pack_serves_matrices_of_other_shapes),

@@ -19,8 +19,9 @@
 enum {
     BLOCK_ROWS = 128,
     BLOCK_COLS = 1024,
-    A_STRIDE = SG_PACK_K + 16, /* rows start on different cache sets */
-    C_STRIDE = BLOCK_COLS + 16 /* likewise */
+    A_STRIDE = SG_PACK_K + 16,  /* rows start on different cache sets */
+    C_STRIDE = BLOCK_COLS + 16, /* likewise */
+    MAX_STRIDE = 1 << 22        /* libraries count bytes of a few rows, and of blocks, in 32 bits */
 };
 
 struct sg_tile_scratch {
@@ -176,7 +177,8 @@ static void multiply_block(sg_tile_scratch *scratch, sg_pack *pack, const sg_til
     p.col0 = work->col0 + col0;
     p.col1 = sg_min(p.col0 + BLOCK_COLS, work->col0 + work->cols);
     const int64_t cols = p.col1 - p.col0;
-    const bool moved = work->acc_stride > 2 * C_STRIDE && work->k1 - work->k0 > 2 * SG_PACK_K;
+    const bool moved = work->acc_stride > MAX_STRIDE ||
+                       (work->acc_stride > 2 * C_STRIDE && work->k1 - work->k0 > 2 * SG_PACK_K);
     p.c = moved ? scratch->c : c;
     p.c_stride = moved ? C_STRIDE : work->acc_stride;
     if (moved && work->accumulate) {
@@ -196,6 +198,13 @@ static void multiply_block(sg_tile_scratch *scratch, sg_pack *pack, const sg_til
         multiply_panels(&p, scratch, pack);
     }
     if (moved) sg_convert_store_block(SG_F32, p.c, C_STRIDE, c, work->acc_stride, p.rows, cols);
+}
+
+static bool can_multiply_in_place(const sg_pack *pack, const sg_tile_work *work)
+{
+    return sg_micro_engine()->multiply_transposed != NULL && work->a_type == SG_F32 &&
+           pack->type == SG_F32 && work->a_stride <= MAX_STRIDE && pack->stride <= MAX_STRIDE &&
+           work->acc_stride <= MAX_STRIDE;
 }
 
 /* The whole work at once, by a library that blocks for the caches itself. */
@@ -225,8 +234,7 @@ void sg_tile_multiply(sg_tile_scratch *scratch, sg_pack *pack, const sg_tile_wor
         for (int64_t i = 0; !work->accumulate && i < work->rows; i++) {
             memset(work->acc + i * work->acc_stride, 0, (size_t)work->cols * sizeof *work->acc);
         }
-    } else if (sg_micro_engine()->multiply_transposed != NULL && work->a_type == SG_F32 &&
-               pack->type == SG_F32) {
+    } else if (can_multiply_in_place(pack, work)) {
         multiply_in_place(pack, work);
     } else {
         for (int64_t row0 = 0; row0 < work->rows; row0 += BLOCK_ROWS) {
