@@ -4,8 +4,9 @@
 //
 // One block per SM.  Its first warpgroup moves data, one elected thread per duty; the others multiply.
 //
-//     warp 0        loader   waits for flags and free stages, loads A, B and addends through the bulk engine
+//     warp 0        loader   waits for free stages, loads A, B and addends through the bulk engine
 //     warp 1, 2     storer   one per multiplying warpgroup: stores staged pieces, raises flags
+//     warp 3        watcher  waits for the flags of A, as far ahead of the loader as they are up
 //     warpgroup 1.. math     64 (or 128) rows of the tile each: wgmma from the stages, epilogue into staging slots
 //
 // The math warps never touch a flag, and never wait for anything further away than this block's (cluster's) barriers.
@@ -35,9 +36,12 @@ template <class Elem, int Bm, int Bn, int Groups, int Cm, int Cn, int Slots, Fol
     static constexpr int STAGES = ROOM / STAGE_BYTES < 12 ? ROOM / STAGE_BYTES : 12;
     static constexpr int SMEM = 1024 + STAGES * STAGE_BYTES + SLOT_BYTES + 1024;
     static constexpr int THREADS = 128 * (1 + WGS);
+    // 504 registers for a thread of each of three warpgroups: what the math part of a shape can spare goes to the movers.
+    static constexpr bool TIGHT = MI == 2 && (BN >= 192 || FOLD == FOLD_F32);
+    static constexpr int MOVER_REGS = TIGHT ? 40 : 56, MATH_REGS = TIGHT ? 232 : 224;
     // Blocks that read what this block's loader multicasts: those in its row and in its column of the cluster.
     static constexpr int READERS = CM + CN - 1;
-    static_assert(BM % (64 * WGS) == 0 && BN % 16 == 0 && WGS <= 3 && (BN / CM) % 8 == 0 && (BM / CN) % 8 == 0, "tile");
+    static_assert(BM % (64 * WGS) == 0 && BN % 16 == 0 && WGS <= 2 && (BN / CM) % 8 == 0 && (BM / CN) % 8 == 0, "tile");
     static_assert(STAGES >= 3 && WGS * PIECE_BYTES <= STAGE_BYTES, "shared memory");
 };
 
@@ -66,25 +70,32 @@ DEV void mbar_wait(const lab_launch &L, uint32_t bar, uint32_t parity, Role role
 }
 
 // A flag: acquires what its raiser released (flag_release in raise() below, or a copy engine's copy of the epoch word).
-DEV void flag_wait(const lab_launch &L, const uint64_t *flag, uint32_t patch, uint32_t index) {
-    uint64_t seen = flag_acquire(flag);
+template <bool NEAR = false> DEV void flag_wait(const lab_launch &L, const uint64_t *flag, uint32_t patch, uint32_t index) {
+    auto read = [&] { return NEAR ? flag_acquire_gpu(flag) : flag_acquire(flag); };
+    uint64_t seen = read();
     if (seen >= L.epoch) return;
-    for (uint64_t start = now_ns(); (seen = flag_acquire(flag)) < L.epoch;) {
+    for (uint64_t start = now_ns(); (seen = read()) < L.epoch;) {
         if (gave_up(L)) return;
         if (now_ns() - start > L.limit_ns) return give_up(L, ROLE_FLAG, patch, index, seen, L.epoch);
     }
 }
 
+// A count in shared memory that another warp of this block moves on (and which is itself bounded in its waiting).
+DEV void progress_wait(const lab_launch &L, uint32_t word, uint32_t target) {
+    for (uint32_t tries = 1; progress_acquire(word) < target; ++tries)
+        if (tries % 256 == 0 && gave_up(L)) return;
+}
+
 // ---------------------------------------------------------------- places in shared memory
 template <class S> struct Smem {
-    uint32_t stage, slot, full, empty, slot_full, slot_empty, progress, seen;
+    uint32_t stage, slot, full, empty, slot_full, slot_empty, progress, watched, seen;
     DEV Smem make(void *raw) {
         uint32_t at = (smem_addr(raw) + 1023) & ~1023u;  // a swizzle atom is 1024 bytes
         Smem s;
         s.stage = at, s.slot = at + S::STAGES * S::STAGE_BYTES;
         s.full = s.slot + S::SLOT_BYTES, s.empty = s.full + 8 * S::STAGES;
         s.slot_full = s.empty + 8 * S::STAGES, s.slot_empty = s.slot_full + 8 * S::WGS * S::SLOTS;
-        s.progress = s.slot_empty + 8 * S::WGS * S::SLOTS, s.seen = s.progress + 16;
+        s.progress = s.slot_empty + 8 * S::WGS * S::SLOTS, s.watched = s.progress + 12, s.seen = s.progress + 16;
         return s;
     }
 };
@@ -107,52 +118,83 @@ struct Cursor {
     }
 };
 
+// Where visit v is. Finding out takes a few hundred cycles (divisions, loads of the list), so the loader looks one visit ahead.
+template <class S> struct Place {
+    const lab_patch *p;
+    int band, col;
+    bool live;
+    __device__ __forceinline__ void find(const lab_launch &L, Cursor &cursor, int v, int im, int in) {
+        p = &cursor.at(L, v);
+        live = lab_walk(p, v - cursor.base, S::CM, S::CN, im, in, &band, &col);
+    }
+    // This block's share of the rows of A, and of the rows of B.
+    __device__ __forceinline__ int row(int in) const { return p->a_row + band * S::BM + in * (S::BM / S::CN); }
+    __device__ __forceinline__ int column(int im) const { return p->col + col * S::BN + im * (S::BN / S::CM); }
+};
+
 DEV int slabs_of(const lab_patch &p) { return (p.k1 - p.k0 + LAB_SLAB - 1) / LAB_SLAB; }
 
-// ---------------------------------------------------------------- loader
+// ---------------------------------------------------------------- watcher
+// The columns of A at which the next flag counts, after column k; the same steps for watcher and loader.
+DEV int next_wait(const lab_patch &p, int k) { return p.wait_k ? (k / p.wait_k + 1) * p.wait_k : 0x7fffffff; }
+
 constexpr int SEEN_WORDS = 64;  // flags this block has acquired in this launch: the first 2048 are remembered, a bit each
 
-// Flag `index` and, in the same breath, whichever of the next few are up already.
-DEV void flag_need(const lab_launch &L, uint32_t seen, int patch, int index) {
-    constexpr int AHEAD = 4;
-    const uint32_t word = seen + index / 32 * 4, bit = index % 32;
-    if (index < 32 * SEEN_WORDS && (shared_load(word) >> bit & 1)) return;
-    uint32_t up = 0;
-#pragma unroll
-    for (int i = 0; i < AHEAD; ++i)
-        if (index + i < L.wait_flags && flag_peek(L.wait_flag + index + i) >= L.epoch) up |= 1u << i;
-    if (up & 1) fence_acquire();
-    else up = 1, flag_wait(L, L.wait_flag + index, patch, index);
-    proxy_fence_global();  // what the flags are about was written by others, and is read by the bulk engine next
-    if (index < 32 * SEEN_WORDS) shared_store(word, shared_load(word) | up << bit);
-}
-
-// The rows [row, row + rows) of the patch at column k of A; returns the k from which the next flag counts.
-DEV int wait_rows(const lab_launch &L, const lab_patch &p, int patch, int row, int rows, int k, uint32_t seen) {
-    int slab = p.wait_k ? k / p.wait_k : 0;
-    for (int chunk = row / p.wait_rows; chunk * p.wait_rows < row + rows; ++chunk)
-        flag_need(L, seen, patch, p.wait0 + chunk * L.wait_slabs + slab);
-    return p.wait_k ? (slab + 1) * p.wait_k : 0x7fffffff;
-}
-
-template <class S> DEV void loader(const lab_launch &L, const Smem<S> &smem, int im, int in) {
-    constexpr uint16_t column_mask = (1 << S::CM) - 1, row_mask = ((1 << S::CL) - 1) / column_mask;  // every CM-th bit
-    Ring<S::STAGES> ring;
+// Acquires a flag costs most of a microsecond, which the loader cannot spare every few stages. So another thread runs ahead
+// and counts, in shared memory, how many steps of the list are ready; the loader only looks at the count.
+template <class S> DEV void watcher(const lab_launch &L, const Smem<S> &smem, int im, int in) {
     Cursor cursor;
+    uint32_t steps = 0;
+    launch_wait();
     for (int i = 0; i < SEEN_WORDS; ++i) shared_store(smem.seen + 4 * i, 0);
     for (int v = blockIdx.x / S::CL; v < L.visits; v += gridDim.x / S::CL) {
         const lab_patch &p = cursor.at(L, v);
+        if (p.wait_rows == 0) continue;
         int band, col;
-        bool live = lab_walk(&p, v - cursor.base, S::CM, S::CN, im, in, &band, &col);
+        lab_walk(&p, v - cursor.base, S::CM, S::CN, im, in, &band, &col);
+        if (band >= p.bands) continue;
+        int row = band * S::BM, rows = (p.bands - band) * S::BM;
+        rows = rows < S::BM ? rows : S::BM;
+        for (int k = p.k0; k < p.k1; k = next_wait(p, k)) {
+            for (int chunk = row / p.wait_rows; chunk * p.wait_rows < row + rows; ++chunk) {
+                int index = p.wait0 + chunk * L.wait_slabs + (p.wait_k ? k / p.wait_k : 0);
+                uint32_t word = smem.seen + index / 32 % SEEN_WORDS * 4, bit = index < 32 * SEEN_WORDS ? 1u << index % 32 : 0;
+                uint32_t bits = shared_load(word);
+                if (bits & bit) continue;
+                flag_wait(L, L.wait_flag + index, cursor.patch, index);
+                proxy_fence_global();  // what the flag is about was written by others, and is read by the bulk engine next
+                shared_store(word, bits | bit);
+            }
+            progress_release(smem.watched, ++steps);  // partner: the acquire in loader
+        }
+    }
+}
+
+// ---------------------------------------------------------------- loader
+template <class S> DEV void loader(const lab_launch &L, const Smem<S> &smem, int im, int in) {
+    constexpr uint16_t column_mask = (1 << S::CM) - 1, row_mask = ((1 << S::CL) - 1) / column_mask;  // every CM-th bit
+    const int stride = gridDim.x / S::CL;
+    Ring<S::STAGES> ring;
+    Cursor cursor;
+    Place<S> next;
+    uint32_t steps = 0;
+    int v = blockIdx.x / S::CL;
+    if (v < L.visits) next.find(L, cursor, v, im, in);
+    launch_wait();  // of the launch before us in the stream, if we were started early
+    launch_next();
+    for (; v < L.visits; v += stride) {
+        const Place<S> at = next;
+        const lab_patch &p = *at.p;
+        const int patch = cursor.patch;
         const CUtensorMap *a = &L.a[p.a];
-        int row = p.a_row + band * S::BM + in * (S::BM / S::CN);    // this block's share of the rows of A ...
-        int column = p.col + col * S::BN + im * (S::BN / S::CM);    // ... and of the rows of B
+        const int row = at.row(in), column = at.column(im);
         // A block that overhangs to the right still multicasts its share of A to a live neighbour, so it waits too.
-        int wake = p.wait_rows && band < p.bands ? p.k0 : 0x7fffffff;
+        int wake = p.wait_rows && at.band < p.bands ? p.k0 : 0x7fffffff;
+        const int halfway = (p.k0 + p.k1) / (2 * LAB_SLAB) * LAB_SLAB;
         for (int k = p.k0; k < p.k1; k += LAB_SLAB, ring.step()) {
             if (k >= wake) {
-                int rows = (p.bands - band) * S::BM;
-                wake = wait_rows(L, p, cursor.patch, band * S::BM, rows < S::BM ? rows : S::BM, k, smem.seen);
+                progress_wait(L, smem.watched, ++steps);  // pairs with the release in watcher
+                wake = next_wait(p, k);
             }
             uint32_t full = smem.full + 8 * ring.at, to = smem.stage + ring.at * S::STAGE_BYTES;
             if (L.burst > 1 && (k - p.k0) / LAB_SLAB % L.burst == 0) {
@@ -168,11 +210,20 @@ template <class S> DEV void loader(const lab_launch &L, const Smem<S> &smem, int
             to += S::A_BYTES;
             if (S::CM == 1) tma_load(to, &L.b, k, column, full, L.keep_b);
             else tma_load_multicast(to + im * (S::B_BYTES / S::CM), &L.b, k, column, full, L.keep_b, column_mask << (in * S::CM));
+            if (k == halfway && v + stride < L.visits) {  // all stages are full now: time to look ahead
+                next.find(L, cursor, v + stride, im, in);
+                // The first stages of a tile come from parts of A and B that nobody has touched yet, all blocks' at once.
+                for (int i = 0; i < L.prefetch; ++i) {
+                    tma_prefetch(&L.a[next.p->a], next.p->k0 + i * LAB_SLAB, next.row(in));
+                    tma_prefetch(&L.b, next.p->k0 + i * LAB_SLAB, next.column(im));
+                }
+            }
         }
         if (S::FOLD != FOLD_WIRE || p.adds == 0) continue;
-        int tile = band * p.cols + col;
+        const int tile = at.band * p.cols + at.col;
+        const bool live = at.live;
         for (int add = 0; add < p.adds && live; ++add)  // usually long since raised: this tile comes last
-            flag_wait(L, L.area[p.add0 + add].flag + tile, cursor.patch, 1000 * add + tile);
+            flag_wait(L, L.area[p.add0 + add].flag + tile, patch, 1000 * add + tile);
         proxy_fence_global();
         for (int piece = 0; piece < S::CHUNKS; ++piece) {
             for (int add = 0; add < p.adds; ++add, ring.step()) {
@@ -205,6 +256,7 @@ template <class S> DEV void storer(const lab_launch &L, const Smem<S> &smem, int
     Cursor cursor;
     int behind = 0;         // pieces issued whose slots are not given back yet, at most SLOTS - 1
     uint32_t finished = 0;  // visits with a raise whose stores are complete
+    launch_wait();
     for (int v = blockIdx.x / S::CL; v < L.visits; v += gridDim.x / S::CL) {
         const lab_patch &p = cursor.at(L, v);
         int band, col;
@@ -222,7 +274,7 @@ template <class S> DEV void storer(const lab_launch &L, const Smem<S> &smem, int
                 constexpr int across = S::BN / S::W;
                 int y = p.c_row + band * S::BM + (wg * S::MI + piece / across) * 64, x = p.col + col * S::BN + piece % across * S::W;
                 for (int map = 0; map < LAB_C_MAPS; ++map)
-                    if (p.c_maps >> map & 1) tma_store(&L.c[map], x, y, from);
+                    if (p.c_maps >> map & 1) tma_store(&L.c[map], x, y, from, L.keep_c);
             }
             bulk_commit();
             if (++behind == S::SLOTS) {  // the oldest piece is the one in the slot after this
@@ -239,8 +291,7 @@ template <class S> DEV void storer(const lab_launch &L, const Smem<S> &smem, int
             progress_release(smem.progress + 4 * wg, finished);  // pairs with the acquire below, in the last storer
             continue;
         }
-        for (int other = 0; other < wg; ++other)
-            while (progress_acquire(smem.progress + 4 * other) < finished && !gave_up(L)) {}
+        for (int other = 0; other < wg; ++other) progress_wait(L, smem.progress + 4 * other, finished);
         raise(L, p, band, tile);
     }
     bulk_wait<0>();
@@ -273,6 +324,8 @@ template <class S> struct Math {
     const bool tells;  // this thread reports to block `warp` of the cluster: it is in our row or column
     Ring<S::STAGES> ring;
     Ring<S::SLOTS> slot;
+    Cursor cursor;
+    int next_slabs = 0;
     int before = 0;  // the stage whose products may still be running
 
     // Stage `at` may be overwritten: told to every block whose loader fills a part of it (mbar_wait in loader).
@@ -305,7 +358,7 @@ template <class S> struct Math {
     }
 
     // The product over `slabs` stages. Meanwhile the tile before, rounded and held in registers, goes out chunk by chunk.
-    __device__ __forceinline__ void multiply(float (&acc)[S::MI][REGS], int slabs, const uint32_t *held, bool holding, bool tiled) {
+    __device__ __forceinline__ void multiply(float (&acc)[S::MI][REGS], int slabs, int v, int stride, const uint32_t *held, bool holding, bool tiled) {
         int s = 0;
         if (S::HOLDS) {
 #pragma unroll
@@ -316,6 +369,7 @@ template <class S> struct Math {
             }
             s = slabs < S::CHUNKS ? slabs : S::CHUNKS;
         }
+        next_slabs = v + stride < L.visits ? slabs_of(cursor.at(L, v + stride)) : 0;  // not between two tiles, when nothing runs
         for (; s < slabs; ++s) issue(acc, s), settle(s);
         wgmma_wait<0>();
 #pragma unroll
@@ -366,13 +420,13 @@ template <class S> struct Math {
 #pragma unroll
         for (int q = 0; q < PARTIALS; ++q) st_global4(to + q * 2048, &acc[q * 4 / REGS][q * 4 % REGS]);
         named_sync(1 + wg, 128);
-        if (thread == 0) flag_release(L.area[p.area].flag + tile * S::WGS + wg, L.epoch);  // partner: fold_partials below
+        if (thread == 0) flag_release_gpu(L.area[p.area].flag + tile * S::WGS + wg, L.epoch);  // partner: fold_partials below
     }
     __device__ __forceinline__ void fold_partials(const lab_patch &p, int patch, int tile, float (&acc)[S::MI][REGS]) {
         if (thread == 0)
-            for (int add = 0; add < p.adds; ++add) flag_wait(L, L.area[p.add0 + add].flag + tile * S::WGS + wg, patch, tile);
+            for (int add = 0; add < p.adds; ++add) flag_wait<true>(L, L.area[p.add0 + add].flag + tile * S::WGS + wg, patch, tile);
         named_sync(1 + wg, 128);
-        constexpr int Q = PARTIALS % 8 == 0 ? 8 : PARTIALS % 5 == 0 ? 5 : 4;
+        constexpr int Q = PARTIALS > 24 ? PARTIALS / 4 : PARTIALS;  // 16-byte loads in flight, as registers allow
 #pragma unroll
         for (int q = 0; q < PARTIALS; q += Q) {
             for (int add = 0; add < p.adds; ++add) {  // the own product comes first: it has the lowest k
@@ -407,23 +461,30 @@ template <class S> struct Math {
         slot.step();
     }
 
+    __device__ __forceinline__ void stamp(int i) {  // when math begins, has its first stage, ends
+        if (L.stamp && thread == 0 && wg == 0) L.stamp[8 * blockIdx.x + i] = now_ns(), L.stamp[8 * blockIdx.x + 4 + i] = cycles();
+    }
+
     __device__ __forceinline__ void run() {
-        Cursor cursor;
+        const int first = blockIdx.x / S::CL, stride = gridDim.x / S::CL;
         float acc[S::MI][REGS];
         uint32_t held[S::HOLDS ? S::MI * REGS / 2 : V / 2];
         bool holding = false, tiled = false;
-        for (int v = blockIdx.x / S::CL; v < L.visits; v += gridDim.x / S::CL) {
-            const lab_patch &p = cursor.at(L, v);
-            multiply(acc, slabs_of(p), held, holding, tiled);
-            holding = false, tiled = S::FOLD != FOLD_NONE && p.c_maps == 0;
-            if (S::FOLD == FOLD_F32 && (tiled || p.adds)) {
+        Cursor here;
+        if (first < L.visits) next_slabs = slabs_of(cursor.at(L, first));
+        for (int v = first; v < L.visits; v += stride) {
+            multiply(acc, next_slabs, v, stride, held, holding, tiled);
+            holding = false;
+            const lab_patch *list = nullptr;
+            if (S::FOLD != FOLD_NONE) list = &here.at(L, v), tiled = list->c_maps == 0;
+            if (S::FOLD == FOLD_F32 && (tiled || list->adds)) {
                 int band, col;
-                bool live = lab_walk(&p, v - cursor.base, S::CM, S::CN, im, in, &band, &col);
+                bool live = lab_walk(list, v - here.base, S::CM, S::CN, im, in, &band, &col);
                 if (tiled) {
-                    if (live) partial_store(p, band * p.cols + col, acc);
+                    if (live) partial_store(*list, band * list->cols + col, acc);
                     continue;
                 }
-                if (live) fold_partials(p, cursor.patch, band * p.cols + col, acc);
+                if (live) fold_partials(*list, here.patch, band * list->cols + col, acc);
             }
 #pragma unroll
             for (int c = 0; c < S::CHUNKS; ++c) {
@@ -431,7 +492,7 @@ template <class S> struct Math {
                 uint32_t *out = held + (S::HOLDS ? c * V / 2 : 0);
 #pragma unroll
                 for (int j = 0; j < V; ++j) x[j] = acc[c * V / REGS][c * V % REGS + j];
-                if (S::FOLD == FOLD_WIRE && p.adds) fold_wire(p, x);
+                if (S::FOLD == FOLD_WIRE && list->adds) fold_wire(*list, x);
 #pragma unroll
                 for (int j = 0; j < V / 2; ++j) out[j] = pack<T>(x[2 * j], x[2 * j + 1]);
                 if (!S::HOLDS) stage_chunk(out, tiled);
@@ -447,6 +508,7 @@ template <class S> struct Math {
 // ---------------------------------------------------------------- kernel
 template <class S> __global__ void __launch_bounds__(S::THREADS, 1) gemm(const __grid_constant__ lab_launch L) {
     extern __shared__ uint8_t raw[];
+    if (L.stamp && threadIdx.x == 0) L.stamp[8 * blockIdx.x] = now_ns(), L.stamp[8 * blockIdx.x + 4] = cycles();
     const Smem<S> smem = Smem<S>::make(raw);
     const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0), rank = S::CL == 1 ? 0 : (int)cluster_rank();
     const int im = rank % S::CM, in = rank / S::CM;
@@ -461,27 +523,30 @@ template <class S> __global__ void __launch_bounds__(S::THREADS, 1) gemm(const _
             mbar_init(smem.slot_full + 8 * i, 4);  // one thread per warp of the math warpgroup
             mbar_init(smem.slot_empty + 8 * i, 1);
         }
-        for (int i = 0; i < 4; ++i) progress_release(smem.progress + 4 * i, 0);
+        for (int i = 0; i < 4; ++i) progress_release(smem.progress + 4 * i, 0);  // the watcher's, too
         mbar_init_visible();
     }
     if (S::CL > 1) cluster_meet();
     else __syncthreads();
-    launch_wait();  // of the launch before us in the stream, if we were started early
-    launch_next();
     if (warp < 4) {
-        if (S::WGS > 1) regs_down<S::WGS == 2 ? 40 : 32>();
+        if (S::WGS > 1) regs_down<S::MOVER_REGS>();
         if (warp == 0) {
             if (elect_one()) loader<S>(L, smem, im, in);
         } else if (warp <= S::WGS) {
             if (elect_one()) storer<S>(L, smem, im, in, warp - 1);
+        } else if (warp == 3) {
+            if (elect_one()) watcher<S>(L, smem, im, in);
         }
         __syncwarp();
     } else {
-        if (S::WGS > 1) regs_up<S::WGS == 2 ? 232 : 160>();
+        if (S::WGS > 1) regs_up<S::MATH_REGS>();
         const int to = warp % 4, lane = threadIdx.x % 32;
         const bool tells = lane == 0 && to < S::CL && (to % S::CM == im || to / S::CM == in);
         Math<S> math{L, smem, warp / 4 - 1, (int)threadIdx.x % 128, to, lane, im, in, tells};
+        math.stamp(1);
+        if (L.stamp && blockIdx.x / S::CL < L.visits) mbar_wait(L, smem.full, 0, ROLE_MATH), math.stamp(2);
         math.run();
+        math.stamp(3);
     }
     if (S::CL > 1) cluster_meet();  // peers still arrive on our barriers until their last visit is done
 }

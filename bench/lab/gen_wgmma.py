@@ -4,7 +4,7 @@
 An inline assembly statement cannot take "as many operands as N asks for", so the operand lists are spelled out here
 once and for all.  Usage: python3 gen_wgmma.py > wgmma.cuh
 """
-WIDTHS = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256)
+WIDTHS = (32, 64, 80, 96, 112, 128, 160, 176, 192, 224, 256)
 TYPES = (("bf16", "__nv_bfloat16"), ("f16", "__half"))
 
 HEAD = """// Written by gen_wgmma.py: edit that, not this.

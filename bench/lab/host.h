@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <vector>
 
 static void check_status(int status, const char *call, const char *file, int line) {
@@ -108,6 +109,19 @@ struct Vendor {
         CHECK(cublasLtMatmulPreferenceSetAttribute(pref, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &room, sizeof room));
         CHECK(cublasLtMatmulAlgoGetHeuristic(lt, desc, b, a, c, c, pref, 8, algo, &algos));
         cublasLtMatmulPreferenceDestroy(pref);
+    }
+    std::string describe(int i) {  // the numbers are cublasLt.h's
+        int tile = 0, split = 0, stages = 0;
+        uint16_t cluster = 0;
+        cublasLtMatmulAlgo_t *a = &algo[i].algo;
+        size_t got;
+        cublasLtMatmulAlgoConfigGetAttribute(a, CUBLASLT_ALGO_CONFIG_TILE_ID, &tile, sizeof tile, &got);
+        cublasLtMatmulAlgoConfigGetAttribute(a, CUBLASLT_ALGO_CONFIG_STAGES_ID, &stages, sizeof stages, &got);
+        cublasLtMatmulAlgoConfigGetAttribute(a, CUBLASLT_ALGO_CONFIG_SPLITK_NUM, &split, sizeof split, &got);
+        cublasLtMatmulAlgoConfigGetAttribute(a, CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID, &cluster, sizeof cluster, &got);
+        char s[96];
+        snprintf(s, sizeof s, "lt%d tile %d stages %d split %d cluster %d", i, tile, stages, split, cluster);
+        return s;
     }
     void run(int i, const void *A, const void *B, void *C, cudaStream_t stream) {
         float one = 1, zero = 0;

@@ -9,7 +9,7 @@ template <class S> static lab_kernel entry() {
     lab_kernel k = {"", type,      S::BM,     S::BN, S::WGS,     S::CM,   S::CN,         S::SLOTS,
                     S::FOLD, S::STAGES, S::W, S::THREADS, S::SMEM, S::TILE_BYTES, (const void *)gemm<S>};
     static const char *fold[] = {"", "+wire", "+f32"};
-    snprintf(k.name, sizeof k.name, "%dx%d/%dx%d s%d p%d%s%s", S::BM, S::BN, S::CM, S::CN, S::STAGES, S::SLOTS, fold[S::FOLD],
+    snprintf(k.name, sizeof k.name, "%dx%d/%dx%d s%d p%d%s%s%s", S::BM, S::BN, S::CM, S::CN, S::STAGES, S::SLOTS, S::BM / S::WGS > 64 && S::BM == 128 ? " w1" : "", fold[S::FOLD],
              type == TYPE_F16 ? " f16" : "");
     cudaFuncSetAttribute(k.function, cudaFuncAttributeMaxDynamicSharedMemorySize, S::SMEM);
     cudaFuncSetAttribute(k.function, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);

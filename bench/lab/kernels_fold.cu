@@ -5,7 +5,6 @@ int lab_kernels_fold(lab_kernel *out) {
     int n = 0;
     BF(128, 256, 2, 1, 1, 2, FOLD_F32)
     BF(128, 256, 2, 2, 1, 2, FOLD_F32)
-    BF(256, 128, 2, 1, 2, 2, FOLD_F32)
     BF(128, 192, 2, 2, 1, 2, FOLD_F32)
     BF(128, 160, 2, 2, 1, 2, FOLD_F32)
     BF(128, 160, 2, 1, 2, 2, FOLD_F32)

@@ -23,5 +23,9 @@ int lab_kernels_narrow(lab_kernel *out) {
     BF(64, 128, 1, 1, 4, 2, FOLD_NONE)
     BF(128, 96, 2, 1, 1, 2, FOLD_NONE)
     BF(128, 112, 2, 1, 1, 2, FOLD_NONE)
+    BF(128, 80, 1, 1, 2, 2, FOLD_NONE)
+    BF(128, 64, 1, 1, 2, 2, FOLD_NONE)
+    BF(128, 64, 1, 1, 1, 2, FOLD_NONE)
+    BF(128, 112, 1, 1, 2, 2, FOLD_NONE)
     return n;
 }

@@ -90,7 +90,7 @@ struct Bench {
 
     Runner theirs(const Problem &p, int algo) {
         Runner r;
-        r.name = "cublasLt " + std::to_string(algo);
+        r.name = vendor.describe(algo);
         r.issue = [=](int i) { vendor.run(algo, a(i % sets), b(i % sets), vendor_out, 0); };
         return r;
     }
@@ -114,6 +114,31 @@ struct Bench {
         CHECK(cudaMemcpy(host, e, 16, cudaMemcpyDeviceToHost));
         CHECK(cudaFree(e));
         return sqrt(host[0] / host[1]);
+    }
+
+    // Medians over blocks, in microseconds from the first block's entry: entries, math begins, first stage is there, math ends (the
+    // last block's); then the clock in MHz and thousands of cycles between first stage and end in the slowest block.
+    struct Anatomy {
+        double enter, begin, fed, end, mhz, kcycles;
+    };
+    Anatomy anatomy(const Problem &p, const Plan &plan) {
+        uint64_t *stamp;
+        CHECK(cudaMalloc(&stamp, 64 * plan.grid));
+        Runner r = ours(p, plan, true, [=](lab_launch &l) { l.stamp = stamp; });
+        for (int i = 0; i < 3; ++i) r.issue(i);
+        std::vector<uint64_t> s(8 * plan.grid);
+        CHECK(cudaMemcpy(s.data(), stamp, 64 * plan.grid, cudaMemcpyDeviceToHost));
+        CHECK(cudaFree(stamp));
+        uint64_t origin = ~0ull;
+        std::vector<double> at[4];
+        double most = 0, mhz = 0;
+        for (int b = 0; b < plan.grid; ++b) origin = std::min(origin, s[8 * b]);
+        for (int b = 0; b < plan.grid; ++b) {
+            for (int i = 0; i < 4; ++i) at[i].push_back((s[8 * b + i] - origin) * 1e-3);
+            most = std::max(most, (double)(s[8 * b + 7] - s[8 * b + 6]));
+            mhz = std::max(mhz, 1e3 * (s[8 * b + 7] - s[8 * b + 5]) / (s[8 * b + 3] - s[8 * b + 1]));
+        }
+        return {median(at[0]), median(at[1]), median(at[2]), *std::max_element(at[3].begin(), at[3].end()), mhz, most * 1e-3};
     }
 
     static double median(std::vector<double> v) {
@@ -155,10 +180,12 @@ struct Bench {
         for (size_t i = 0; i < w.size(); ++i) order[i] = i;
         std::sort(order.begin(), order.end(), [&](size_t x, size_t y) { return w[x].us < w[y].us; });
         for (size_t i = 0; i < 2 && i < order.size(); ++i) {
-            static const int knobs[][3] = {{1, 0, 0}, {2, 0, 0}, {4, 0, 0}, {1, 2, 1}, {2, 2, 1}, {1, 1, 2}, {1, 2, 2}};
+            static const int knobs[][5] = {{1, 0, 0, 0, 0}, {1, 0, 0, 1, 0}, {1, 2, 1, 0, 0}, {1, 2, 1, 1, 0}, {2, 2, 1, 0, 0},
+                                           {1, 0, 0, 0, 2}, {1, 0, 0, 0, 4}, {1, 0, 0, 1, 4}};
             for (auto &knob : knobs) {
                 Plan plan = plans[order[i]];
-                plan.burst = knob[0], plan.keep_a = knob[1], plan.keep_b = knob[2];
+                plan.burst = knob[0], plan.keep_a = knob[1], plan.keep_b = knob[2], plan.keep_c = knob[3], plan.prefetch = knob[4];
+                if (plan.prefetch && lab_ceil(p.m, kernels[plan.kernel].bm) * lab_ceil(p.n, kernels[plan.kernel].bn) <= plan.grid) continue;
                 if (plan.burst > 1 && plan.burst * 2 > kernels[plan.kernel].stages) continue;
                 plans.push_back(plan), w.push_back(ours(p, plan, true));
                 w.back().us = w[order[i]].us, second.push_back(&w.back());
@@ -188,6 +215,7 @@ struct Bench {
         interleave(last, 7, std::min(1500.0, std::max(600.0, 2 * bv->us)), 15000);
         double cool_theirs = best(true)->us, cool_ours = best(false)->us;
         std::string cool_name = best(false)->name;
+        Anatomy an = anatomy(p, plans[bw - w.data()]);
         // The winner once more without the early start, against the vendor again.
         Runner late = ours(p, plans[bw - w.data()], false);
         late.us = bw->us;
@@ -195,12 +223,13 @@ struct Bench {
         interleave(pair, 5, std::max(2000.0, 3 * bv->us));
         double ratio = theirs_us / ours_us, tflops = 2e-6 * p.m * p.n * p.k / ours_us;
         ratios.push_back(ratio), cool_ratios.push_back(cool_theirs / cool_ours);
-        printf("%6d %6d %6d %-8s lt %8.1f us (first %8.1f)  ours %8.1f us %4.0f TF  ratio %.3f (late %.3f) cool %.3f %4.0f TF %s | %s\n", p.m, p.n, p.k,
+        printf("%6d %6d %6d %-8s lt %8.1f us (first %8.1f)  ours %8.1f us %4.0f TF  ratio %.3f (late %.3f) cool %.3f %4.0f TF %s | %s | %s | %.1f %.1f %.1f %.1f us %.0f MHz %.1f kc\n", p.m, p.n, p.k,
                p.name, theirs_us, first_us, ours_us, tflops, ratio, bv->us / late.us, cool_theirs / cool_ours,
-               2e-6 * p.m * p.n * p.k / cool_ours, bw->name.c_str(), cool_name == bw->name ? "" : cool_name.c_str());
+               2e-6 * p.m * p.n * p.k / cool_ours, bw->name.c_str(), cool_name == bw->name ? "" : cool_name.c_str(), bv->name.c_str(), an.enter, an.begin, an.fed, an.end, an.mhz, an.kcycles);
         fprintf(json, "{\"m\":%d,\"n\":%d,\"k\":%d,\"layer\":\"%s\",\"cublaslt_us\":%.2f,\"cublaslt_algo\":\"%s\",\"ours_us\":%.2f,\"plan\":\"%s\",\"ratio\":%.4f,"
-                      "\"ratio_without_early_start\":%.4f,\"cool_cublaslt_us\":%.2f,\"cool_ours_us\":%.2f,\"cool_plan\":\"%s\",\"relative_error_f64\":%.2e,\"candidates\":[", p.m, p.n, p.k, p.name, theirs_us,
-                bv->name.c_str(), ours_us, bw->name.c_str(), ratio, bv->us / late.us, cool_theirs, cool_ours, cool_name.c_str(), error);
+                      "\"ratio_without_early_start\":%.4f,\"cool_cublaslt_us\":%.2f,\"cool_ours_us\":%.2f,\"cool_plan\":\"%s\",\"anatomy_us_enter_begin_fed_end\":[%.2f,%.2f,%.2f,%.2f],\"mhz\":%.0f,\"kcycles\":%.1f,\"relative_error_f64\":%.2e,\"candidates\":[", p.m, p.n, p.k, p.name, theirs_us,
+                bv->name.c_str(), ours_us, bw->name.c_str(), ratio, bv->us / late.us, cool_theirs, cool_ours, cool_name.c_str(), an.enter, an.begin,
+                an.fed, an.end, an.mhz, an.kcycles, error);
         for (size_t i = 0; i < w.size(); ++i) {
             fprintf(json, "%s[\"%s\",%.1f,%.1f]", i ? "," : "", w[i].name.c_str(), quick[i], plans[i].predicted_us);
             if (show) printf("        %8.1f us  model %8.1f  %s\n", quick[i], plans[i].predicted_us, w[i].name.c_str());

@@ -26,6 +26,12 @@ DEV uint64_t now_ns() {
     return t;
 }
 
+DEV uint64_t cycles() {
+    uint64_t t;
+    asm volatile("mov.u64 %0, %%clock64;" : "=l"(t));
+    return t;
+}
+
 // ---------------------------------------------------------------- barriers
 // Everybody of the cluster is here. Orders barrier initialisation (mbar_init_visible) and nothing else: the releasing form
 // costs a memory barrier of the whole GPU.
@@ -88,14 +94,20 @@ DEV void tma_load_multicast(uint32_t to, const CUtensorMap *map, int x, int y, u
         : "memory");
 }
 
+// Into the L2 only.
+DEV void tma_prefetch(const CUtensorMap *map, int x, int y) {
+    asm volatile("cp.async.bulk.prefetch.tensor.2d.L2.global [%0, {%1, %2}];" ::"l"(map), "r"(x), "r"(y) : "memory");
+}
+
 DEV void bulk_load(uint32_t to, const void *from, uint32_t bytes, uint32_t bar) {
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to), "l"(from), "r"(bytes),
                  "r"(bar)
                  : "memory");
 }
 
-DEV void tma_store(const CUtensorMap *map, int x, int y, uint32_t from) {
-    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"(map), "r"(x), "r"(y), "r"(from)
+DEV void tma_store(const CUtensorMap *map, int x, int y, uint32_t from, uint64_t policy) {
+    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group.L2::cache_hint [%0, {%1, %2}], [%3], %4;" ::"l"(map), "r"(x), "r"(y),
+                 "r"(from), "l"(policy)
                  : "memory");
 }
 
@@ -148,12 +160,13 @@ DEV uint64_t flag_acquire(const uint64_t *p) {
     return v;
 }
 DEV void flag_release(uint64_t *p, uint64_t v) { asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory"); }
-DEV uint64_t flag_peek(const uint64_t *p) {  // orders nothing by itself
+// The same between kernels or blocks of one GPU: a cheaper barrier.
+DEV uint64_t flag_acquire_gpu(const uint64_t *p) {
     uint64_t v;
-    asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
+    asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
     return v;
 }
-DEV void fence_acquire() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }  // makes earlier peeks acquires
+DEV void flag_release_gpu(uint64_t *p, uint64_t v) { asm volatile("st.release.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory"); }
 // Counting orders both ways: the last one to count has seen everything the earlier ones stored.
 DEV uint32_t count_up(uint32_t *p) {
     uint32_t v;
