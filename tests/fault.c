@@ -383,6 +383,7 @@ static void bad_arguments_are_named(void **state)
                                  NULL, 1u << SG_GEMM),
                      SHINGLE_EUNSUPPORTED);
     assert_int_equal(shingle_sync(w.comm[0], -1), SHINGLE_EINVAL);
+    free_matrices(&w);
     run_right(&w, 2); /* nothing of that was enqueued */
     shingle_close(2, (shingle_comm *[]){NULL, NULL});
     close_group(&w);
