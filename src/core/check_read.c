@@ -5,6 +5,9 @@
 
 #include "core/check_state.h"
 
+/* So that a check takes seconds and at most about 4 GiB. */
+enum { MOST_VISITS = 1 << 22, MOST_RECORDS = 1 << 26 };
+
 /* ---- Tables of buffers ------------------------------------------------------------------------------ */
 
 static int64_t buf_bytes(const sg_sched *s, int buf)
@@ -150,6 +153,9 @@ static shingle_status see_flags(reading *in, const sg_access *access, int32_t re
 static shingle_status see_access(reading *in, const sg_access *access)
 {
     sg_checker *const ck = in->ck;
+    if (ck->records == MOST_RECORDS)
+        return sg_fail(SHINGLE_EUNSUPPORTED, "more than %d accesses are too many to be checked",
+                       MOST_RECORDS);
     SG_ROOM(ck, record, record_room, ck->records + 1);
     const int32_t index = ck->records++;
     sg_record *const r = &ck->record[index];
@@ -349,9 +355,23 @@ static shingle_status check_protocol(sg_checker *ck, bool shares)
     return SHINGLE_OK;
 }
 
+/* Says so before much time goes by. */
+static shingle_status check_size(const sg_checker *ck)
+{
+    int64_t visits = 0;
+    for (int r = 0; r < ck->ranks; r++)
+        for (int32_t i = 0; i < ck->sched[r].steps; i++)
+            if (ck->sched[r].step[i].kind == SG_GEMM)
+                visits += ck->sched[r].step[i].u.launch.visits;
+    if (visits <= MOST_VISITS) return SHINGLE_OK;
+    return sg_fail(SHINGLE_EUNSUPPORTED, "%lld visits are too many to be checked; %d are possible",
+                   (long long)visits, MOST_VISITS);
+}
+
 shingle_status sg_check_read(sg_checker *ck)
 {
     bool shares = false;
+    SG_TRY(check_size(ck));
     ck->records = ck->events = ck->stages = ck->colls = 0;
     ck->in_place = false;
     const int64_t pairs = (int64_t)ck->ranks * ck->ranks;

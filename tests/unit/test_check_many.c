@@ -63,6 +63,12 @@ static void too_large(void **state)
         sg_check_built(ck, &p, sg_strategy_find("serial"), &knobs, 0, &result);
     assert_int_equal(status, SHINGLE_EUNSUPPORTED);
     assert_non_null(strstr(shingle_error(), "too long"));
+    sg_problem_free(&p);
+    assert_int_equal(sg_problem_parse("gemm_rs:f32:4000000x1x1:r2", &p), SHINGLE_OK);
+    const sg_knobs direct = {{1, 0, 0, 1, 1}};
+    assert_int_equal(sg_check_built(ck, &p, sg_strategy_find("direct"), &direct, 0, &result),
+                     SHINGLE_EUNSUPPORTED);
+    assert_non_null(strstr(shingle_error(), "8000000 visits are too many"));
     sg_checker_free(ck);
     sg_problem_free(&p);
 }
