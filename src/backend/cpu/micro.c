@@ -148,13 +148,22 @@ static libxsmm_smmfunction xsmm_code(const sg_micro *m)
                                &prefetch);
 }
 
+/* For up to 11 rows of up to 16 columns, one register of AVX-512, LIBXSMM 1.17 keeps two or more
+ * sums of every element and adds them in the end, where all other shapes have one chain over k. */
+static bool xsmm_splits_the_chain(const sg_micro *m)
+{
+    return m->rows < 12 && m->cols <= 16;
+}
+
 static void xsmm_multiply(const sg_micro *m)
 {
-    const libxsmm_smmfunction code = xsmm_code(m);
+    const libxsmm_smmfunction code = xsmm_splits_the_chain(m) ? NULL : xsmm_code(m);
     if (code != NULL) {
         code(m->b, m->a, m->c);
-    } else {
+    } else if (libxsmm_get_target_archid() >= LIBXSMM_X86_AVX2) {
         plain_multiply(m);
+    } else {
+        plain_multiply_base(m);
     }
 }
 
