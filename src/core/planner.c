@@ -139,7 +139,8 @@ static shingle_status price(chooser *c, sg_candidate *candidate)
 #ifndef NDEBUG
     sg_check_result result;
     const shingle_status proved = sg_check(c->checker, c->sched, c->problem->ranks, 0, &result);
-    if (proved != SHINGLE_EUNSUPPORTED) SG_TRY(proved); /* too large to be checked is no violation */
+    if (proved != SHINGLE_EUNSUPPORTED)
+        SG_TRY(proved); /* too large to be checked is no violation */
 #endif
     return sg_sim_us(c->sched, c->problem->ranks, c->machine, &candidate->predicted_us);
 }
