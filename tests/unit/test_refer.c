@@ -1,0 +1,254 @@
+/* test_refer.c -- the plain product that `shingle run` compares with: it accepts what a sum in float
+ * may give, in any order, and refuses one lost term, a lost rank, swapped rows and garbage. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "../../cli/deal.c"
+#include "../../cli/file.c"
+#include "../../cli/npy.c"
+#include "../../cli/refer.c"
+
+/* Progress is the command's. */
+void out_progress(const char *format, ...)
+{
+    (void)format;
+}
+
+void out_progress_end(void)
+{
+}
+
+static uint64_t seed = 1;
+
+static float draw(void)
+{
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (float)(seed >> 40) / (float)(1 << 23) - 1;
+}
+
+/* Rounds to the type, to nearest and even. */
+static uint16_t narrow(const char *type, float value)
+{
+    uint32_t bits = 0;
+    memcpy(&bits, &value, sizeof bits);
+    if (strcmp(type, "bf16") == 0) return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+    /* Of the two nearest halves, the nearer one; the tests stay inside the normal range. */
+    uint16_t best = 0;
+    double least = 1e9;
+    for (uint32_t half = 0; half < 0x7c00; half++) {
+        const double off = fabs(fabs((double)value) - half_value((uint16_t)half));
+        if (off < least || (off <= least && half % 2 == 0)) {
+            least = off;
+            best = (uint16_t)half;
+        }
+    }
+    return (uint16_t)(best | (value < 0 ? 0x8000 : 0));
+}
+
+static void put(const char *type, void *data, int64_t index, float value)
+{
+    if (strcmp(type, "f32") == 0)
+        ((float *)data)[index] = value;
+    else
+        ((uint16_t *)data)[index] = narrow(type, value);
+}
+
+static void fill(const deal *d, void **memory, int rank, int64_t rows, int64_t cols)
+{
+    memory[rank] = calloc((size_t)(rows * cols) + 1, (size_t)d->shape.element_bytes);
+    assert_non_null(memory[rank]);
+    for (int64_t i = 0; i < rows * cols; i++) put(d->shape.type, memory[rank], i, draw());
+}
+
+/* Product row I of rank R's A, wherever it is. */
+static double a_value(const deal *d, int rank, int64_t i, int64_t x)
+{
+    const shingle_shape *const s = &d->shape;
+    if (strcmp(s->op, "ag_gemm") != 0) return refer_value(s->type, d->a[rank], i * s->k + x);
+    for (int r = 0; r < s->ranks; r++)
+        for (int64_t own = 0; own < d->a_rows[r]; own++)
+            if (deal_row(d, r, own) == i) return refer_value(s->type, d->a[r], own * s->k + x);
+    fail();
+    return 0;
+}
+
+/* What a library may compute: float sums, k descending, partial sums rounded to the type. */
+static float product(const deal *d, int rank, int64_t i, int64_t j)
+{
+    const shingle_shape *const s = &d->shape;
+    const bool sums = strcmp(s->op, "gemm_rs") == 0 || strcmp(s->op, "gemm_ar") == 0;
+    float all = 0;
+    for (int r = sums ? 0 : rank; r < (sums ? s->ranks : rank + 1); r++) {
+        float sum = 0;
+        for (int64_t x = s->k - 1; x >= 0; x--)
+            sum += (float)(a_value(d, r, i, x) * refer_value(s->type, d->b[r], j * s->k + x));
+        uint16_t rounded = 0;
+        if (sums && strcmp(s->type, "f32") != 0) {
+            rounded = narrow(s->type, sum);
+            sum = (float)refer_value(s->type, &rounded, 0);
+        }
+        all += sum;
+    }
+    if (d->bias[rank]) all += (float)refer_value(s->type, d->bias[rank], j);
+    return all;
+}
+
+static float act_of(const char *act, float x)
+{
+    return (float)apply(act, (double)x);
+}
+
+static void compute(deal *d, const char *act)
+{
+    const shingle_shape *const s = &d->shape;
+    const bool owned = strcmp(s->op, "gemm_rs") == 0;
+    for (int r = 0; r < s->ranks; r++) {
+        d->c[r] = calloc((size_t)(d->c_rows[r] * s->n) + 1, (size_t)s->element_bytes);
+        assert_non_null(d->c[r]);
+        for (int64_t i = 0; i < d->c_rows[r]; i++)
+            for (int64_t j = 0; j < s->n; j++)
+                put(s->type, d->c[r], i * s->n + j,
+                    act_of(act, product(d, r, owned ? deal_row(d, r, i) : i, j)));
+    }
+}
+
+static deal *make(const char *problem, const char *act)
+{
+    char error[FILE_ERROR] = "";
+    deal *const d = calloc(1, sizeof *d);
+    assert_non_null(d);
+    assert_true(deal_begin(problem, d, error));
+    for (int r = 0; r < d->shape.ranks; r++) {
+        fill(d, d->a, r, d->a_rows[r], d->shape.k);
+        fill(d, d->b, r, d->shape.n, d->shape.k);
+        if (d->shape.has_bias) fill(d, d->bias, r, 1, d->shape.n);
+    }
+    /* A bias of a sum over ranks is one vector. */
+    for (int r = 1; r < d->shape.ranks && d->shape.has_bias; r++)
+        memcpy(d->bias[r], d->bias[0], (size_t)(d->shape.n * d->shape.element_bytes));
+    compute(d, act);
+    return d;
+}
+
+static void drop_deal(deal *d)
+{
+    deal_free(d);
+    free(d);
+}
+
+static int64_t wrong_of(const deal *d, const char *act)
+{
+    char error[FILE_ERROR] = "";
+    int64_t wrong = -1;
+    assert_true(refer_compare(d, act, &wrong, error));
+    return wrong;
+}
+
+static const struct {
+    const char *problem, *act;
+} cases[] = {
+    {"gemm:f32:5x4x30:r2", ""},
+    {"ag_gemm:f32:13x5x30:r3", ""},
+    {"ag_gemm:bf16:13x5x30:r3:cyclic=2", ""},
+    {"ag_gemm:f16:9x3x12:r4:rows=0,8,1,0:gelu", "gelu"},
+    {"gemm_rs:f32:13x5x30:r3:cyclic=4", ""},
+    {"gemm_rs:bf16:13x5x30:r3:rows=1,0,12:bias:silu", "silu"},
+    {"gemm_ar:f16:7x5x20:r2:bias:relu", "relu"},
+    {"gemm_ar:bf16:7x5x20:r5", ""},
+};
+enum { CASES = sizeof cases / sizeof *cases };
+
+static void test_accepts_what_is_right(void **state)
+{
+    (void)state;
+    for (int i = 0; i < CASES; i++) {
+        deal *const d = make(cases[i].problem, cases[i].act);
+        assert_int_equal(wrong_of(d, cases[i].act), 0);
+        drop_deal(d);
+    }
+}
+
+/* One element off by a few roundings of what a sum may be off, and elements that are no numbers. */
+static void test_refuses_one_element(void **state)
+{
+    (void)state;
+    for (int i = 0; i < CASES; i++) {
+        deal *const d = make(cases[i].problem, cases[i].act);
+        const shingle_shape *const s = &d->shape;
+        int r = 0;
+        while (d->c_rows[r] == 0) r++;
+        const int64_t last = d->c_rows[r] * s->n - 1;
+        const float was = (float)refer_value(s->type, d->c[r], last);
+        const float step = strcmp(s->type, "f32") == 0 ? 1e-4f : 0.5f;
+        put(s->type, d->c[r], last, was + step);
+        assert_int_equal(wrong_of(d, cases[i].act), 1);
+        put(s->type, d->c[r], last, was);
+        assert_int_equal(wrong_of(d, cases[i].act), 0);
+        /* All bits set: not a number, whatever the type; what a run leaves out. */
+        memset((char *)d->c[r] + last * s->element_bytes, 0xff, (size_t)s->element_bytes);
+        assert_int_equal(wrong_of(d, cases[i].act), 1);
+        drop_deal(d);
+    }
+}
+
+static void test_refuses_a_lost_rank(void **state)
+{
+    (void)state;
+    deal *const d = make("gemm_rs:f32:12x6x40:r3", "");
+    memset(d->a[1], 0, (size_t)(d->shape.m * d->shape.k * 4));
+    deal *const lost = make("gemm_rs:f32:12x6x40:r3", "");
+    for (int r = 0; r < 3; r++) {
+        memcpy(lost->a[r], d->a[r], (size_t)(d->shape.m * d->shape.k * 4));
+        memcpy(lost->b[r], d->b[r], (size_t)(d->shape.n * d->shape.k * 4));
+    }
+    /* Each has the other's sum: nearly every element is another number. */
+    assert_true(wrong_of(d, "") > 60);
+    assert_true(wrong_of(lost, "") > 60);
+    drop_deal(d);
+    drop_deal(lost);
+}
+
+static void test_refuses_swapped_rows(void **state)
+{
+    (void)state;
+    deal *const d = make("ag_gemm:f32:8x4x40:r2", "");
+    float *const c = d->c[1];
+    for (int j = 0; j < 4; j++) {
+        const float other = c[3 * 4 + j];
+        c[3 * 4 + j] = c[4 * 4 + j];
+        c[4 * 4 + j] = other;
+    }
+    assert_int_equal(wrong_of(d, ""), 8);
+    drop_deal(d);
+}
+
+/* Infinite and undefined sums must come out as such. */
+static void test_not_finite(void **state)
+{
+    (void)state;
+    deal *const d = make("gemm:f32:2x2x4:r1", "");
+    ((float *)d->a[0])[0] = INFINITY;
+    assert_int_equal(wrong_of(d, ""), 2);
+    for (int j = 0; j < 2; j++)
+        ((float *)d->c[0])[j] = ((float *)d->b[0])[j * 4] > 0 ? INFINITY : -INFINITY;
+    assert_int_equal(wrong_of(d, ""), 0);
+    ((float *)d->a[0])[1] = NAN;
+    assert_int_equal(wrong_of(d, ""), 2);
+    drop_deal(d);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_accepts_what_is_right),
+        cmocka_unit_test(test_refuses_one_element),
+        cmocka_unit_test(test_refuses_a_lost_rank),
+        cmocka_unit_test(test_refuses_swapped_rows),
+        cmocka_unit_test(test_not_finite),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
