@@ -122,18 +122,18 @@ static shingle_status take_end(reader *r, const char *what)
                      : fail_at(r, r->at, "the end of the line or a # comment expected");
 }
 
+/* The rest of the line, blanks at its end left out. */
 static shingle_status take_name(reader *r, sg_machine *m)
 {
     size_t length = 0;
-    while (!at_end(r) && !is_blank(*r->at)) {
+    for (size_t i = 0; !at_end(r); i++, r->at++) {
         const char c = *r->at;
-        const bool good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) ||
-                          c == '-' || c == '_' || c == '.';
-        if (!good) return fail_at(r, r->at, "letters, digits, '-', '_' and '.' make a name");
-        if (length + 1 == sizeof m->name)
+        if (!is_blank(c) && (c < '!' || c > '~'))
+            return fail_at(r, r->at, "printable ASCII makes a name");
+        if (i + 1 < sizeof m->name) m->name[i] = c;
+        if (!is_blank(c)) length = i + 1;
+        if (length + 1 > sizeof m->name)
             return fail_at(r, r->at, "a name of at most 47 letters expected");
-        m->name[length++] = c;
-        r->at++;
     }
     if (length == 0) return fail_at(r, r->at, "a name for the machine expected");
     m->name[length] = '\0';

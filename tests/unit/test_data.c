@@ -205,8 +205,7 @@ static void sums_are_exact_in_every_type(void **state)
         for (int r = 0; r < w.problem.ranks; r++) {
             float most = 0;
             for (int64_t j = 0; j < w.problem.m * w.problem.n; j++) {
-                const float part =
-                    fabsf(product(&w, r, j / w.problem.n, j % w.problem.n, &right));
+                const float part = fabsf(product(&w, r, j / w.problem.n, j % w.problem.n, &right));
                 if (most < part) most = part;
                 if (k > 0) assert_true(part >= 1);
             }
@@ -333,7 +332,8 @@ static void strides_leave_gaps_alone(void **state)
     assert_int_equal(sg_data_make(&p, 1, &d), SHINGLE_OK);
     assert_int_equal(sg_data_fill(&d, SG_TENSOR_A, 0, dense, 0), SHINGLE_OK);
     assert_int_equal(sg_data_fill(&d, SG_TENSOR_A, 0, wide, 7), SHINGLE_OK);
-    for (int i = 0; i < 21; i++) assert_true(wide[i] == (i % 7 < 4 ? dense[i / 7 * 4 + i % 7] : -77));
+    for (int i = 0; i < 21; i++)
+        assert_true(wide[i] == (i % 7 < 4 ? dense[i / 7 * 4 + i % 7] : -77));
     sg_problem_free(&p);
     assert_int_equal(sg_problem_parse("gemm_rs:f32:3x2x4:r257", &p), SHINGLE_OK);
     assert_int_equal(sg_data_make(&p, 1, &d), SHINGLE_EUNSUPPORTED);

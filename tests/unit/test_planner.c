@@ -122,10 +122,14 @@ static void the_fastest_is_chosen_and_explained(void **state)
 {
     (void)state;
     static const char *const problems[] = {
-        "gemm:f32:64x64x64:r1",       "gemm:bf16:64x64x64:r4",
-        "ag_gemm:bf16:64x64x64:r1",   "ag_gemm:bf16:8192x8192x4096:r8",
-        "gemm_rs:f16:8192x8192x8192:r4", "gemm_rs:f32:7x5x3:r5:rows=0,0,7,0,0",
-        "gemm_ar:bf16:4096x4096x4096:r4:bias:silu", "gemm_ar:bf16:0x0x0:r3",
+        "gemm:f32:64x64x64:r1",
+        "gemm:bf16:64x64x64:r4",
+        "ag_gemm:bf16:64x64x64:r1",
+        "ag_gemm:bf16:8192x8192x4096:r8",
+        "gemm_rs:f16:8192x8192x8192:r4",
+        "gemm_rs:f32:7x5x3:r5:rows=0,0,7,0,0",
+        "gemm_ar:bf16:4096x4096x4096:r4:bias:silu",
+        "gemm_ar:bf16:0x0x0:r3",
     };
     for (size_t i = 0; i < sizeof problems / sizeof problems[0]; i++) {
         shingle_plan *const plan = plan_for(problems[i], NULL);

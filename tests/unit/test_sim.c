@@ -197,7 +197,8 @@ static sg_machine quiet_machine(void)
 
 static void expect_us(double seen, double expected)
 {
-    if (fabs(seen - expected) > 1e-6 * (1 + expected)) fail_msg("%g us, expected %g", seen, expected);
+    if (fabs(seen - expected) > 1e-6 * (1 + expected))
+        fail_msg("%g us, expected %g", seen, expected);
 }
 
 /* One launch of a product on one rank: tiles of 64 x 64 on four SMs. */
@@ -269,8 +270,8 @@ static void serial_is_the_sum(void **state)
         build(text, sg_strategy_at(0), &knobs[0], &b);
         const double gemm = 2.0 * 4096 * 4096 * 4096 / (m.gemm_tflops[SG_BF16] * 1e6);
         const double bytes = 4096.0 * 4096 * 2 * 3 / 4 * (op == 3 ? 2 : 1);
-        expect_us(price(&b, &m), gemm + m.launch_us + m.epilogue_us + m.coll_us +
-                                     bytes / (m.coll_gbps * 1e3));
+        expect_us(price(&b, &m),
+                  gemm + m.launch_us + m.epilogue_us + m.coll_us + bytes / (m.coll_gbps * 1e3));
         discard(&b);
     }
 }
@@ -385,8 +386,8 @@ static void spans_cover_all_visits(const char *text, const sg_strategy *strategy
     build(text, strategy, knobs, &b);
     spans seen = {.b = &b};
     double us = 0;
-    assert_int_equal(
-        sg_sim_spans(b.sched, b.problem.ranks, machine, see_span, &seen, &us), SHINGLE_OK);
+    assert_int_equal(sg_sim_spans(b.sched, b.problem.ranks, machine, see_span, &seen, &us),
+                     SHINGLE_OK);
     assert_true(seen.end <= us + 1e-9);
     for (int r = 0; r < b.problem.ranks; r++) {
         int64_t visits = 0;

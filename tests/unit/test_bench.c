@@ -1,0 +1,263 @@
+/* Tests of bench.h and tuned.h on the CPU backend: what a benchmark reports is consistent, every rank
+ * of a group gets the same plan, whoever asks first, and measuring leaves the group usable. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/bench.h"
+#include "core/data.h"
+#include "core/tuned.h"
+
+enum { RANKS = 3 };
+
+static shingle_comm *comm[RANKS];
+
+static int open_group(void **state)
+{
+    (void)state;
+    return shingle_open(RANKS, NULL, comm) == SHINGLE_OK ? 0 : -1;
+}
+
+static int close_group(void **state)
+{
+    (void)state;
+    shingle_close(RANKS, comm);
+    return 0;
+}
+
+static void results_are_consistent(void **state)
+{
+    (void)state;
+    static const char *const problems[] = {"gemm:f32:64x64x64:r3", "ag_gemm:bf16:67x40x96:r3",
+                                           "gemm_rs:f16:50x48x64:r3:bias:relu",
+                                           "gemm_ar:f32:30x20x10:r3:rows=0,30,0"};
+    for (int i = 0; i < 4; i++) {
+        const shingle_bench_options options = {.iterations = 3, .seed = (uint64_t)i};
+        shingle_bench_result result;
+        if (shingle_bench(RANKS, comm, problems[i], &options, &result) != SHINGLE_OK)
+            fail_msg("%s: %s", problems[i], shingle_error());
+        assert_int_equal(result.wrong, 0);
+        assert_true(result.gemm_us > 0 && result.serial_us > 0 && result.overlapped_us > 0);
+        assert_true(result.predicted_us > 0);
+        assert_true((result.coll_us > 0) == (i > 0));
+        if (i == 0) assert_true(result.hidden == 1);
+        assert_true(result.speedup == result.serial_us / result.overlapped_us);
+        assert_true(strlen(result.strategy) > 0);
+    }
+}
+
+static void every_strategy_can_be_asked_for(void **state)
+{
+    (void)state;
+    int done = 0;
+    for (int i = 0; shingle_strategy_name(i) != NULL; i++) {
+        const shingle_bench_options options = {.strategy = shingle_strategy_name(i),
+                                               .iterations = 1};
+        shingle_bench_result result;
+        const shingle_status status =
+            shingle_bench(RANKS, comm, "gemm_rs:f32:96x64x64:r3", &options, &result);
+        if (status == SHINGLE_EUNSUPPORTED) continue;
+        assert_int_equal(status, SHINGLE_OK);
+        assert_int_equal(result.wrong, 0);
+        assert_int_equal(strncmp(result.strategy, options.strategy, strlen(options.strategy)), 0);
+        done++;
+    }
+    assert_true(done >= 4);
+}
+
+static void expect_error(int ranks, shingle_comm *const *comms, const char *problem,
+                         const shingle_bench_options *options, const char *error)
+{
+    shingle_bench_result result;
+    memset(&result, 0x55, sizeof result);
+    const shingle_bench_result before = result;
+    assert_int_equal(shingle_bench(ranks, comms, problem, options, &result), SHINGLE_EINVAL);
+    if (strstr(shingle_error(), error) == NULL) fail_msg("error is \"%s\"", shingle_error());
+    assert_memory_equal(&result, &before, sizeof result);
+}
+
+static void wrong_arguments_are_named(void **state)
+{
+    (void)state;
+    const char *const problem = "gemm:f32:8x8x8:r3";
+    shingle_comm *const swapped[RANKS] = {comm[1], comm[0], comm[2]};
+    expect_error(0, comm, problem, NULL, "no comms");
+    expect_error(RANKS, NULL, problem, NULL, "no comms");
+    expect_error(2, comm, problem, NULL, "2 comms of a group of 3");
+    expect_error(RANKS, swapped, problem, NULL, "in rank order");
+    expect_error(RANKS, comm, "gemm:f32:8x8x8:r4", NULL, "4 ranks; this group has 3");
+    expect_error(RANKS, comm, "gemm:f32:8x8", NULL, "column");
+    expect_error(RANKS, comm, problem, &(shingle_bench_options){.iterations = -1}, "iterations");
+    expect_error(RANKS, comm, problem, &(shingle_bench_options){.warmup = 1 << 20}, "warmup");
+    expect_error(RANKS, comm, problem, &(shingle_bench_options){.strategy = "nobody"}, "nobody");
+}
+
+/* A result that is wrong is counted, and the stopwatch fails.  The plan is of another problem of the
+ * same shapes: its bias is missing. */
+static void wrong_elements_are_counted(void **state)
+{
+    (void)state;
+    sg_problem with;
+    sg_problem without;
+    shingle_plan *plan = NULL;
+    sg_bench *bench = NULL;
+    double us = 0;
+    assert_int_equal(sg_problem_parse("ag_gemm:f32:33x16x8:r3:bias", &with), SHINGLE_OK);
+    assert_int_equal(sg_problem_parse("ag_gemm:f32:33x16x8:r3", &without), SHINGLE_OK);
+    assert_int_equal(sg_tuned_plan(comm[0], &without, NULL, &plan), SHINGLE_OK);
+    assert_int_equal(sg_bench_open(comm[0]->group, &with, 1, &bench), SHINGLE_OK);
+    assert_int_equal(sg_bench_run(bench, plan, ~0u, &us), SHINGLE_OK);
+    assert_true(us > 0);
+    const int64_t wrong = sg_bench_wrong(bench);
+    assert_true(wrong > 3 * 33 * 16 / 2 && wrong < 3 * 33 * 16);
+    assert_int_equal(sg_bench_watch(bench, plan, &us), SHINGLE_EBUG);
+    assert_non_null(strstr(shingle_error(), "wrong elements"));
+    sg_bench_close(bench);
+    sg_bench_close(NULL);
+    sg_plan_free(plan);
+    sg_problem_free(&with);
+    sg_problem_free(&without);
+}
+
+static void medians(void **state)
+{
+    (void)state;
+    double odd[] = {9, 1, 5};
+    double even[] = {4, 1, 3, 2};
+    assert_true(sg_bench_median(odd, 3) == 5);
+    assert_true(sg_bench_median(even, 4) == 2.5);
+    assert_true(sg_bench_median(even, 0) == 0);
+}
+
+/* ---- Plans of a group -------------------------------------------------------------------------------- */
+
+/* Runs PLAN on exact data with all ranks driven from here. */
+static void run_and_compare(shingle_plan **plan)
+{
+    const sg_problem *const p = &plan[0]->problem;
+    sg_data data;
+    void *a[RANKS];
+    void *b[RANKS];
+    void *c[RANKS];
+    assert_int_equal(sg_data_make(p, 77, &data), SHINGLE_OK);
+    for (int r = 0; r < RANKS; r++) {
+        a[r] = calloc((size_t)(p->m * p->k), 4);
+        b[r] = calloc((size_t)(p->n * p->k), 4);
+        c[r] = calloc((size_t)(p->m * p->n), 4);
+        assert_int_equal(sg_data_fill(&data, SG_TENSOR_A, r, a[r], 0), SHINGLE_OK);
+        assert_int_equal(sg_data_fill(&data, SG_TENSOR_B, r, b[r], 0), SHINGLE_OK);
+        assert_int_equal(shingle_run(plan[r], a[r], b[r], c[r], NULL), SHINGLE_OK);
+    }
+    for (int r = 0; r < RANKS; r++) assert_int_equal(shingle_sync(comm[r], 60), SHINGLE_OK);
+    for (int r = 0; r < RANKS; r++) {
+        sg_data_wrong wrong;
+        assert_int_equal(sg_data_compare(&data, r, c[r], 0, &wrong), SHINGLE_OK);
+        assert_int_equal(wrong.elements, 0);
+        free(a[r]);
+        free(b[r]);
+        free(c[r]);
+    }
+}
+
+typedef struct asker {
+    int rank;
+    const shingle_plan_options *options;
+    shingle_plan *plan;
+    shingle_status status;
+} asker;
+
+static void *ask(void *context)
+{
+    asker *const a = context;
+    a->status =
+        shingle_plan_create(comm[a->rank], "gemm_rs:bf16:120x64x64:r3", a->options, &a->plan);
+    return NULL;
+}
+
+/* All ranks ask at once, measuring; the first plans, and all take its choice. */
+static void ranks_take_the_same_plan(void **state)
+{
+    (void)state;
+    const shingle_plan_options options = {.measure = 20, .measure_seconds = 0.05};
+    asker askers[RANKS];
+    pthread_t thread[RANKS];
+    shingle_plan *plan[RANKS];
+    for (int r = 0; r < RANKS; r++) {
+        askers[r] = (asker){r, &options, NULL, SHINGLE_EBUG};
+        assert_int_equal(pthread_create(&thread[r], NULL, ask, &askers[r]), 0);
+    }
+    for (int r = 0; r < RANKS; r++) pthread_join(thread[r], NULL);
+    for (int r = 0; r < RANKS; r++) {
+        assert_int_equal(askers[r].status, SHINGLE_OK);
+        plan[r] = askers[r].plan;
+        assert_string_equal(plan[r]->text, plan[0]->text);
+        assert_string_equal(plan[r]->reason, plan[0]->reason);
+        assert_true(plan[r]->candidate[plan[r]->chosen].measured_us > 0);
+        assert_non_null(plan[r]->bound);
+    }
+    for (int i = 0; i < 3; i++) run_and_compare(plan);
+    for (int r = 0; r < RANKS; r++) shingle_plan_free(plan[r]);
+}
+
+static void options_are_part_of_the_question(void **state)
+{
+    (void)state;
+    const char *const problem = "gemm_rs:f32:120x64x64:r3";
+    for (int i = 0; i < 2; i++) {
+        const shingle_plan_options options = {.strategy = shingle_strategy_name(i)};
+        shingle_plan *plan[RANKS];
+        for (int r = 0; r < RANKS; r++)
+            assert_int_equal(shingle_plan_create(comm[r], problem, &options, &plan[r]), SHINGLE_OK);
+        assert_string_equal(plan[0]->strategy->name, shingle_strategy_name(i));
+        run_and_compare(plan);
+        for (int r = 0; r < RANKS; r++) shingle_plan_free(plan[r]);
+    }
+    shingle_plan *plan = NULL;
+    assert_int_equal(shingle_plan_create(NULL, problem, NULL, &plan), SHINGLE_EINVAL);
+    assert_int_equal(shingle_plan_create(comm[0], "gemm:f32:8x8x8:r2", NULL, &plan),
+                     SHINGLE_EINVAL);
+    assert_non_null(strstr(shingle_error(), "2 ranks; this group has 3"));
+    assert_int_equal(shingle_plan_create(comm[0], "nonsense", NULL, &plan), SHINGLE_EINVAL);
+    assert_null(plan);
+}
+
+/* More shapes than a group remembers: the old ones are chosen again, alike. */
+static void many_shapes_are_planned(void **state)
+{
+    (void)state;
+    char first[200] = "";
+    for (int i = 0; i <= 1030; i++) {
+        char text[80];
+        sg_text t = {text, sizeof text, 0};
+        sg_problem p;
+        shingle_plan *plan = NULL;
+        sg_text_add(&t, "gemm:f32:%dx8x8:r3", i % 1030 + 1);
+        assert_int_equal(sg_problem_parse(text, &p), SHINGLE_OK);
+        assert_int_equal(sg_tuned_plan(comm[1], &p, NULL, &plan), SHINGLE_OK);
+        if (i == 0) strncpy(first, plan->text, sizeof first - 1);
+        if (i == 1030) assert_string_equal(plan->text, first);
+        sg_plan_free(plan);
+        sg_problem_free(&p);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(results_are_consistent),
+        cmocka_unit_test(every_strategy_can_be_asked_for),
+        cmocka_unit_test(wrong_arguments_are_named),
+        cmocka_unit_test(wrong_elements_are_counted),
+        cmocka_unit_test(medians),
+        cmocka_unit_test(ranks_take_the_same_plan),
+        cmocka_unit_test(options_are_part_of_the_question),
+        cmocka_unit_test(many_shapes_are_planned),
+    };
+    return cmocka_run_group_tests(tests, open_group, close_group);
+}
