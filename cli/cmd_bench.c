@@ -44,8 +44,8 @@ static void print_head(const request *q)
     cpu_name(cpu, sizeof cpu);
     printf("# shingle %s\n# device: %s, %ld cores\n", shingle_version(), cpu,
            sysconf(_SC_NPROCESSORS_ONLN));
-    printf("# suite: %s; %lld iterations after %lld; seed %llu\n", q->path,
-           (long long)q->how.iterations, (long long)q->how.warmup, (unsigned long long)q->how.seed);
+    printf("# suite: %s; %lld iterations after %lld; seed %lld\n", q->path,
+           (long long)q->how.iterations, (long long)q->how.warmup, (long long)q->how.seed);
 }
 
 /* ---- Running --------------------------------------------------------------------------------- */
@@ -116,7 +116,7 @@ static void print_table(const suite *s, const results *all)
     out_table_free(table);
     puts("#");
     for (int i = 0; i < s->lines; i++)
-        report_plan("# plan ", "", 0, s->line[i].problem, all->of[i].strategy);
+        printf("# plan %s %s\n", s->line[i].problem, all->of[i].strategy);
     printf("# mean speedup (geometric): %.3f\n# wrong elements: %lld %s%s%s\n",
            exp(all->log_speedup / s->lines), (long long)all->wrong,
            out_on(all->wrong ? OUT_BAD : OUT_GOOD), all->wrong ? "FAILED" : "OK", out_off());
@@ -164,65 +164,9 @@ static int bench(request *q, bool json)
 
 int cmd_bench(int argc, char **argv)
 {
-    request q = {.suite = "smoke", .how = {.iterations = 5, .warmup = 1, .seed = 1}};
-    int64_t seed = 1;
-    const args_option options[] = {
-        {.name = "iters",
-         .letter = 'n',
-         .kind = ARGS_INT,
-         .value = &q.how.iterations,
-         .unit = "N",
-         .brief = "timed runs of each kind (5)",
-         .least = 1,
-         .most = 1e6},
-        {.name = "warmup",
-         .letter = 'w',
-         .kind = ARGS_INT,
-         .value = &q.how.warmup,
-         .unit = "N",
-         .brief = "runs before them (1)",
-         .least = 0,
-         .most = 1e6},
-        {.name = "measure",
-         .kind = ARGS_INT,
-         .value = &q.how.measure,
-         .unit = "N",
-         .brief = "let the planner time its N best before it chooses",
-         .least = 0,
-         .most = 64},
-        {.name = "as",
-         .kind = ARGS_TEXT,
-         .value = &q.where.as,
-         .unit = "MACHINE",
-         .brief = "be a scale model of a machine: links held back to its ratio"},
-        {.name = "rows-scale",
-         .kind = ARGS_REAL,
-         .value = &q.where.rows_scale,
-         .unit = "X",
-         .brief = "with --as: rows there that one row here stands for (16)",
-         .least = 0.001,
-         .most = 1e6},
-        {.name = "backend",
-         .kind = ARGS_TEXT,
-         .value = &q.where.backend,
-         .unit = "NAME",
-         .brief = "cpu"},
-        {.name = "threads",
-         .letter = 't',
-         .kind = ARGS_INT,
-         .value = &q.where.threads,
-         .unit = "N",
-         .brief = "worker threads (the cores)",
-         .least = 1,
-         .most = 1024},
-        {.name = "seed",
-         .kind = ARGS_INT,
-         .value = &seed,
-         .unit = "S",
-         .brief = "of the data (1)",
-         .least = 0,
-         .most = 9e15},
-    };
+    request q = {.suite = "smoke"};
+    args_option options[REPORT_OPTIONS];
+    report_add_options(&q.where, &q.how, options);
     const args_command command = {
         .name = "bench",
         .brief = "Times a suite of products, each against not overlapping, every element compared.",
@@ -233,14 +177,13 @@ int cmd_bench(int argc, char **argv)
         .notes = "SUITE is a name in bench/suites or a path: a text file with PROBLEM [STRATEGY]\n"
                  "on each line; # begins a comment.\n",
         .option = options,
-        .options = sizeof options / sizeof *options,
+        .options = REPORT_OPTIONS,
         .most_words = 1,
         .words = "one SUITE, a name or a path,"};
     args a;
     int code = args_read(&command, argc, argv, &a);
     if (code == ARGS_GO) {
         if (a.words > 0) q.suite = a.word[0];
-        q.how.seed = (uint64_t)seed;
         code = bench(&q, a.json);
     }
     args_free(&a);

@@ -49,7 +49,7 @@ static void add_up(const config_model *model, const shingle_bench_result *result
 
 static void print_model(const request *q, const config_model *model)
 {
-    printf("%s%s%s: %s\n", out_on(OUT_HEAD), q->path, out_off(), model->summary);
+    printf("%s%s%s\n%s\n", out_on(OUT_HEAD), q->path, out_off(), model->summary);
     printf("%lld ranks, %lld tokens, %s pass%s%s\n", (long long)q->config.ranks,
            (long long)q->config.tokens, q->pass, q->config.all_reduce ? ", all-reduced" : "",
            q->plan_only ? "; planned only, nothing runs" : "");
@@ -57,7 +57,7 @@ static void print_model(const request *q, const config_model *model)
 
 static void print_notes(const config_model *model)
 {
-    for (int i = 0; i < model->notes; i++) printf("not used: %s\n", model->note[i]);
+    for (int i = 0; i < model->notes; i++) out_wrap(4, "not used: %s", model->note[i]);
 }
 
 /* Adds the product's name and "512x1536x4096" of its problem. */
@@ -74,6 +74,16 @@ static bool has_shares(const config_model *model)
     for (int i = 0; i < model->products; i++)
         if (model->product[i].layers != model->layers) return true;
     return false;
+}
+
+/* The whole plan of a product, and how many layers have it if not all do. */
+static void print_plan(const config_model *model, int index, const char *strategy)
+{
+    const config_product *const product = &model->product[index];
+    printf("%-12s %s %s", product->name, product->problem, strategy);
+    if (product->layers != model->layers)
+        printf(" (%lld of %lld layers)", (long long)product->layers, (long long)model->layers);
+    putchar('\n');
 }
 
 static void print_results(const config_model *model, const shingle_bench_result *result)
@@ -111,8 +121,7 @@ static void print_results(const config_model *model, const shingle_bench_result 
     out_table_print(table, "");
     out_table_free(table);
     putchar('\n');
-    for (int i = 0; i < model->products; i++)
-        report_plan("", model->product[i].name, 13, model->product[i].problem, result[i].strategy);
+    for (int i = 0; i < model->products; i++) print_plan(model, i, result[i].strategy);
     if (sum.wrong == 0)
         printf("\n%severy element right%s\n", out_on(OUT_GOOD), out_off());
     else
@@ -257,8 +266,7 @@ static void print_forecast(const config_model *model, const forecast *f)
     out_table_print(table, "");
     out_table_free(table);
     putchar('\n');
-    for (int i = 0; i < model->products; i++)
-        report_plan("", model->product[i].name, 13, model->product[i].problem, f[i].strategy);
+    for (int i = 0; i < model->products; i++) print_plan(model, i, f[i].strategy);
     print_notes(model);
 }
 
@@ -333,8 +341,9 @@ static int model_of(request *q, bool json)
 
 int cmd_model(int argc, char **argv)
 {
-    request q = {.pass = "forward", .how = {.iterations = 3, .warmup = 1, .seed = 1}};
-    const args_option options[] = {
+    request q = {.pass = "forward"};
+    enum { OWN = 6 };
+    args_option options[OWN + REPORT_OPTIONS] = {
         {.name = "tp",
          .letter = 'p',
          .kind = ARGS_INT,
@@ -351,25 +360,6 @@ int cmd_model(int argc, char **argv)
          .brief = "rows that go through the layer",
          .least = 1,
          .most = 2147483647},
-        {.name = "as",
-         .kind = ARGS_TEXT,
-         .value = &q.where.as,
-         .unit = "MACHINE",
-         .brief = "be a scale model of a machine: links held back to its ratio"},
-        {.name = "rows-scale",
-         .kind = ARGS_REAL,
-         .value = &q.where.rows_scale,
-         .unit = "X",
-         .brief = "with --as: rows there that one row here stands for (16)",
-         .least = 0.001,
-         .most = 1e6},
-        {.name = "measure",
-         .kind = ARGS_INT,
-         .value = &q.how.measure,
-         .unit = "N",
-         .brief = "let the planner time its N best before it chooses",
-         .least = 0,
-         .most = 64},
         {.name = "plan",
          .kind = ARGS_FLAG,
          .value = &q.plan_only,
@@ -388,30 +378,8 @@ int cmd_model(int argc, char **argv)
          .value = &q.config.type,
          .unit = "TYPE",
          .brief = "f32, bf16 or f16 instead of the file's"},
-        {.name = "iters",
-         .letter = 'n',
-         .kind = ARGS_INT,
-         .value = &q.how.iterations,
-         .unit = "N",
-         .brief = "timed runs of each kind (3)",
-         .least = 1,
-         .most = 1e6},
-        {.name = "warmup",
-         .letter = 'w',
-         .kind = ARGS_INT,
-         .value = &q.how.warmup,
-         .unit = "N",
-         .brief = "runs before them (1)",
-         .least = 0,
-         .most = 1e6},
-        {.name = "threads",
-         .kind = ARGS_INT,
-         .value = &q.where.threads,
-         .unit = "N",
-         .brief = "worker threads (the cores)",
-         .least = 1,
-         .most = 1024},
     };
+    report_add_options(&q.where, &q.how, options + OWN);
     const args_command command = {
         .name = "model",
         .brief = "The tensor-parallel products of a model's layer: planned, run, compared.",
@@ -425,7 +393,7 @@ int cmd_model(int argc, char **argv)
             "Mistral, Qwen 2 and 3, GPT-NeoX, Gemma 1 to 3, Phi-3, Mixtral, DeepSeek V2 and V3.\n"
             "Routed experts are left out and named.  What could not be used is printed last.\n",
         .option = options,
-        .options = sizeof options / sizeof *options,
+        .options = OWN + REPORT_OPTIONS,
         .least_words = 1,
         .most_words = 1,
         .words = "one CONFIG.json"};

@@ -284,9 +284,9 @@ static const char notes[] =
 
 int cmd_run(int argc, char **argv)
 {
-    request q = {.how = {.iterations = 5, .warmup = 1, .seed = 1}};
-    int64_t seed = 1;
-    const args_option options[] = {
+    request q = {.problem = NULL};
+    enum { OWN = 6 };
+    args_option options[OWN + REPORT_OPTIONS] = {
         {.name = "strategy",
          .letter = 's',
          .kind = ARGS_TEXT,
@@ -297,13 +297,6 @@ int cmd_run(int argc, char **argv)
          .kind = ARGS_FLAG,
          .value = &q.all,
          .brief = "every strategy that applies, with its best predicted knobs"},
-        {.name = "measure",
-         .kind = ARGS_INT,
-         .value = &q.how.measure,
-         .unit = "N",
-         .brief = "let the planner time its N best before it chooses",
-         .least = 0,
-         .most = 64},
         {.name = "a",
          .kind = ARGS_TEXT,
          .value = &q.a,
@@ -317,66 +310,18 @@ int cmd_run(int argc, char **argv)
          .value = &q.c,
          .unit = "FILE",
          .brief = "write C, gathered, or one per rank with %d"},
-        {.name = "backend",
-         .kind = ARGS_TEXT,
-         .value = &q.where.backend,
-         .unit = "NAME",
-         .brief = "cpu"},
-        {.name = "as",
-         .kind = ARGS_TEXT,
-         .value = &q.where.as,
-         .unit = "MACHINE",
-         .brief = "be a scale model of a machine: links held back to its ratio"},
-        {.name = "rows-scale",
-         .kind = ARGS_REAL,
-         .value = &q.where.rows_scale,
-         .unit = "X",
-         .brief = "with --as: rows there that one row here stands for (16)",
-         .least = 0.001,
-         .most = 1e6},
-        {.name = "threads",
-         .letter = 't',
-         .kind = ARGS_INT,
-         .value = &q.where.threads,
-         .unit = "N",
-         .brief = "worker threads (the cores)",
-         .least = 1,
-         .most = 1024},
-        {.name = "iters",
-         .letter = 'n',
-         .kind = ARGS_INT,
-         .value = &q.how.iterations,
-         .unit = "N",
-         .brief = "timed runs (5)",
-         .least = 1,
-         .most = 1e6},
-        {.name = "warmup",
-         .letter = 'w',
-         .kind = ARGS_INT,
-         .value = &q.how.warmup,
-         .unit = "N",
-         .brief = "runs before them (1)",
-         .least = 0,
-         .most = 1e6},
-        {.name = "seed",
-         .kind = ARGS_INT,
-         .value = &seed,
-         .unit = "S",
-         .brief = "of the data (1)",
-         .least = 0,
-         .most = 9e15},
     };
+    report_add_options(&q.where, &q.how, options + OWN);
     const args_command command = {
         .name = "run",
-        .brief =
-            "Runs one product on ranks of this computer: timed against not overlapping, compared.",
+        .brief = "Runs one product on ranks of this computer, timed against not overlapping.",
         .usage = "PROBLEM [options]",
         .examples = "  shingle run gemm_rs:f32:512x1024x768:r4\n"
                     "  shingle run ag_gemm:bf16:512x1536x4096:r4 --all --as h200x4\n"
                     "  shingle run ag_gemm:f32:512x1024x768:r4 --a x.npy --b w.npy --out y.npy\n",
         .notes = notes,
         .option = options,
-        .options = sizeof options / sizeof *options,
+        .options = OWN + REPORT_OPTIONS,
         .least_words = 1,
         .most_words = 1,
         .words = "one PROBLEM, such as gemm_rs:f32:512x1024x768:r4,"};
@@ -384,7 +329,6 @@ int cmd_run(int argc, char **argv)
     int code = args_read(&command, argc, argv, &a);
     if (code == ARGS_GO) {
         q.problem = a.word[0];
-        q.how.seed = (uint64_t)seed;
         code = run(&q, a.json);
     }
     args_free(&a);

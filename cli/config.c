@@ -177,8 +177,8 @@ static bool add_latent_attention(reader *r, const sizes *s)
         return false;
     const int64_t own_rows = o->all_reduce ? o->tokens : (o->tokens + o->ranks - 1) / o->ranks;
     const int64_t latent = q_rank + kv_rank + rope;
-    snprintf(widths, sizeof widths, "latents %lld + %lld + %lld, of a rank's own rows",
-             (long long)q_rank, (long long)kv_rank, (long long)rope);
+    snprintf(widths, sizeof widths, "latents %lld + %lld + %lld, own rows", (long long)q_rank,
+             (long long)kv_rank, (long long)rope);
     if (!put(r, q_rank > 0 ? "qkv_a" : "kv_a", "gemm", own_rows, o->backward ? s->hidden : latent,
              o->backward ? latent : s->hidden, layers, bias && !o->backward ? ":bias" : "", widths))
         return false;

@@ -7,6 +7,68 @@
 
 #include "cli.h"
 
+void report_add_options(group_options *where, report_options *how, args_option *list)
+{
+    *how = (report_options){.iterations = 5, .warmup = 1, .seed = 1};
+    const args_option options[REPORT_OPTIONS] = {
+        {.name = "measure",
+         .kind = ARGS_INT,
+         .value = &how->measure,
+         .unit = "N",
+         .brief = "let the planner time its N best before it chooses",
+         .least = 0,
+         .most = 64},
+        {.name = "iters",
+         .letter = 'n',
+         .kind = ARGS_INT,
+         .value = &how->iterations,
+         .unit = "N",
+         .brief = "timed runs of each kind (5)",
+         .least = 1,
+         .most = 1e6},
+        {.name = "warmup",
+         .letter = 'w',
+         .kind = ARGS_INT,
+         .value = &how->warmup,
+         .unit = "N",
+         .brief = "runs before them (1)",
+         .least = 0,
+         .most = 1e6},
+        {.name = "seed",
+         .kind = ARGS_INT,
+         .value = &how->seed,
+         .unit = "S",
+         .brief = "of the data (1)",
+         .least = 0,
+         .most = 9e15},
+        {.name = "as",
+         .kind = ARGS_TEXT,
+         .value = &where->as,
+         .unit = "MACHINE",
+         .brief = "be a scale model of a machine: links held back to its ratio"},
+        {.name = "rows-scale",
+         .kind = ARGS_REAL,
+         .value = &where->rows_scale,
+         .unit = "X",
+         .brief = "with --as: rows there that one row here stands for (16)",
+         .least = 0.001,
+         .most = 1e6},
+        {.name = "threads",
+         .kind = ARGS_INT,
+         .value = &where->threads,
+         .unit = "N",
+         .brief = "worker threads (the cores)",
+         .least = 1,
+         .most = 1024},
+        {.name = "backend",
+         .kind = ARGS_TEXT,
+         .value = &where->backend,
+         .unit = "NAME",
+         .brief = "cpu"},
+    };
+    memcpy(list, options, sizeof options);
+}
+
 int report_measure(const group *g, const char *where, const char *problem, const char *strategy,
                    const report_options *options, shingle_bench_result *result_out)
 {
@@ -14,7 +76,7 @@ int report_measure(const group *g, const char *where, const char *problem, const
                                          .measure = (int)options->measure,
                                          .iterations = (int)options->iterations,
                                          .warmup = (int)options->warmup,
-                                         .seed = options->seed};
+                                         .seed = (uint64_t)options->seed};
     const shingle_status status = shingle_bench(g->ranks, g->comm, problem, &bench, result_out);
     if (status == SHINGLE_OK) return CLI_OK;
     return out_error(out_code(status), "%s%s", where, shingle_error());
@@ -60,12 +122,6 @@ void report_wrong(out_table *table, int64_t wrong)
 void report_name(out_table *table, const char *strategy)
 {
     out_table_add(table, "%.*s", (int)strcspn(strategy, "{"), strategy);
-}
-
-void report_plan(const char *prefix, const char *label, int width, const char *problem,
-                 const char *strategy)
-{
-    printf("%s%-*s%s %s\n", prefix, width, label, problem, strategy);
 }
 
 void report_legend(const char *prefix, out_unit unit)

@@ -2,13 +2,18 @@
 #ifndef CLI_REPORT_H
 #define CLI_REPORT_H
 
+#include "args.h"
 #include "group.h"
 #include "out.h"
 
 typedef struct report_options {
-    int64_t iterations, warmup, measure;
-    uint64_t seed;
+    int64_t iterations, warmup, measure, seed;
 } report_options;
+
+/* The options of every command that runs something: where, and how it is measured.  Sets their
+ * defaults and fills LIST, which has room for REPORT_OPTIONS. */
+enum { REPORT_OPTIONS = 8 };
+void report_add_options(group_options *where, report_options *how, args_option *list);
 
 /* Runs PROBLEM on G with shingle_bench; STRATEGY may be NULL.  CLI_OK or, after a message that begins
  * with WHERE, an exit code. */
@@ -32,10 +37,6 @@ void report_wrong(out_table *table, int64_t wrong);
 
 /* A strategy's name without its knobs. */
 void report_name(out_table *table, const char *strategy);
-
-/* Prints "LABEL  PROBLEM STRATEGY{KNOBS}" below a table of names; LABEL has WIDTH columns. */
-void report_plan(const char *prefix, const char *label, int width, const char *problem,
-                 const char *strategy);
 
 /* A line that explains those columns. */
 void report_legend(const char *prefix, out_unit unit);
