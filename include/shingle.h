@@ -175,7 +175,8 @@ SHINGLE_API const char *shingle_machine_text(const shingle_machine *machine);
 /* The machine that COMM's plans are made for; belongs to the comm. */
 SHINGLE_API const shingle_machine *shingle_comm_machine(const shingle_comm *comm);
 
-/* Plans for MACHINE without running anything (1 to 1024 ranks).  The plan cannot be run. */
+/* Plans for MACHINE without running anything (1 to 1024 ranks).  The plan cannot be run.  NULL
+ * stands for a machine of round numbers that any number of ranks fits, for proofs and examples. */
 SHINGLE_API shingle_status shingle_plan_for(const char *problem, const shingle_machine *machine,
                                             const shingle_plan_options *options,
                                             shingle_plan **plan_out);
