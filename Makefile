@@ -13,18 +13,14 @@ setup:
 	@scripts/setup.sh
 
 build: setup
-	@mkdir -p build
-	@cmake --preset release -DCMAKE_INSTALL_PREFIX=$(PREFIX) > build/release.log || (cat build/release.log; false)
-	@cmake --build --preset release -j $(JOBS) -- --no-print-directory -s
+	@CMAKE_ARGS="$(CMAKE_ARGS) -DCMAKE_INSTALL_PREFIX=$(PREFIX)" scripts/build.sh release
 
 # The whole suite in release, what has assertions to hit in debug.
 test: setup
-	@mkdir -p build
 	@scripts/test.sh release 'debug:unit|concurrent'
 
 # The same under sanitizers: address and undefined behaviour, then threads.
 check: setup
-	@mkdir -p build
 	@scripts/test.sh 'asan:unit|concurrent|cli|fuzz' tsan:concurrent
 
 bench: build

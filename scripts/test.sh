@@ -11,18 +11,15 @@ for argument in "$@"; do
     preset=${argument%%:*}
     labels=()
     if [ "$preset" != "$argument" ]; then labels=(-L "${argument#*:}"); fi
-    echo "== $preset: build"
-    # shellcheck disable=SC2086 # CMAKE_ARGS are several words
-    if ! { cmake --preset "$preset" ${CMAKE_ARGS:-} > "build/$preset.log" 2>&1 ||
-           { cat "build/$preset.log"; false; }; } ||
-       ! cmake --build --preset "$preset" -j "$jobs" -- --no-print-directory -s; then
+    if ! scripts/build.sh "$preset"; then
         echo "$preset: the build failed"
         failed=$((failed + 1))
         continue
     fi
     echo "== $preset: tests"
     log=build/$preset.tests.log
-    ctest --preset "$preset" -j "$jobs" "${labels[@]}" --output-junit "junit.xml" 2>&1 | tee "$log"
+    ctest --preset "$preset" -j "$jobs" "${labels[@]}" --output-junit junit.xml 2>&1 |
+        tee "$log" | grep -vE '^ +Start +[0-9]+: |^$'
     # "95% tests passed, 1 tests failed out of 20"; nothing of the kind means ctest itself failed.
     counts=$(sed -n 's/.* \([0-9]*\) tests failed out of \([0-9]*\)$/\1 \2/p' "$log")
     read -r bad all <<< "${counts:-1 1}"

@@ -1,0 +1,54 @@
+#!/bin/bash
+# What the README shows is true: its C compiles, its command lines run, the files it names exist:
+# docs.sh COMMAND CC.  (`shingle model` is left to `make demo`.)
+set -euo pipefail
+shingle=$1
+cc=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+echo "== C"
+{
+    echo '#include "shingle.h"'
+    echo 'void readme(float **a, float **b, float **c);'
+    echo 'void readme(float **a, float **b, float **c)'
+    echo '{'
+    # shellcheck disable=SC2016 # the backticks are the README's
+    sed -n '/^```c$/,/^```$/{/^```/!p}' README.md
+    echo '}'
+} > "$work/readme.c"
+[ "$(wc -l < "$work/readme.c")" -gt 8 ]
+"$cc" -std=c11 -Wall -Wextra -Werror -fsyntax-only -Iinclude "$work/readme.c"
+
+echo "== commands"
+count=0
+while read -r line; do
+    read -ra words <<< "$line"
+    case "${words[0]} ${words[1]}" in
+    'shingle model') ;;
+    shingle\ *)
+        count=$((count + 1))
+        if ! "$shingle" "${words[@]:1}" > "$work/said" 2>&1; then
+            echo "$line"
+            cat "$work/said"
+            exit 1
+        fi
+        ;;
+    make\ *)
+        make -n "${words[1]}" > /dev/null
+        ;;
+    esac
+done < <(sed -n 's/^    //p' README.md)
+[ $count -gt 0 ]
+
+echo "== files"
+missing=0
+for file in README.md DESIGN.md CONTRIBUTING.md docs/*.md; do
+    while read -r target; do
+        if ! [ -e "$(dirname "$file")/$target" ] && ! [ -e "$target" ]; then
+            echo "$file names $target, which does not exist"
+            missing=1
+        fi
+    done < <(grep -oE '\]\([^)#:]+\)' "$file" | sed 's/^](//; s/)$//')
+done
+exit $missing
