@@ -114,8 +114,8 @@ SHINGLE_API const char *shingle_error(void);
 
 /* How to choose a plan.  All zero is the default of every field. */
 struct shingle_plan_options {
-    const char *strategy; /* force one: "ring" or "ring{sub=2}"; default: choose */
-    int measure;          /* time this many of the best predicted plans, and the serial one, and
+    const char *strategy;   /* force one: "ring" or "ring{sub=2}"; default: choose */
+    int measure;            /* time this many of the best predicted plans, and the serial one, and
                            * take the fastest; 0: trust the prediction */
     double measure_seconds; /* limit of that; default 5 */
 };
@@ -199,8 +199,8 @@ SHINGLE_API shingle_status shingle_plan_check(const shingle_plan *plan);
 typedef struct shingle_check_options {
     int64_t count;
     uint64_t seed;
-    int max_ranks; /* default 64 */
-    int threads;   /* default: cores */
+    int max_ranks;                                                /* default 64 */
+    int threads;                                                  /* default: cores */
     void (*progress)(void *context, int64_t done, int64_t count); /* from the calling thread */
     void *context;
 } shingle_check_options;
@@ -233,10 +233,10 @@ typedef struct shingle_bench_result { /* times: median over iterations of the sl
     double serial_us;     /* one after the other */
     double overlapped_us; /* this strategy */
     double predicted_us;
-    double hidden;        /* (gemm + coll - overlapped) / min(gemm, coll) */
-    double speedup;       /* serial / overlapped */
-    double efficiency;    /* max(gemm, coll) / overlapped */
-    int64_t wrong;        /* wrong elements, all ranks, all runs */
+    double hidden;     /* (gemm + coll - overlapped) / min(gemm, coll) */
+    double speedup;    /* serial / overlapped */
+    double efficiency; /* max(gemm, coll) / overlapped */
+    int64_t wrong;     /* wrong elements, all ranks, all runs */
 } shingle_bench_result;
 
 SHINGLE_API shingle_status shingle_bench(int ranks, shingle_comm *const *comm, const char *problem,
@@ -248,7 +248,7 @@ typedef struct shingle_shape {
     char op[16], type[8];
     int ranks;
     int64_t m, n, k;
-    int64_t a_rows, c_rows;     /* of RANK */
+    int64_t a_rows, c_rows; /* of RANK */
     int64_t element_bytes;
     int has_bias;
 } shingle_shape;

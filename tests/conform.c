@@ -26,7 +26,7 @@ enum {
     RUNS = 3,        /* of each plan */
     GUARD = 64,      /* bytes around every matrix */
     CANARY = 0xa5,
-    POISON = 0xff    /* NaN in every type */
+    POISON = 0xff /* NaN in every type */
 };
 
 typedef struct matrix {
@@ -418,7 +418,7 @@ static bool try_problem(test *t, const char *text)
 
 /* ---- Problems -------------------------------------------------------------------------------------------- */
 
-static const char *const shapes[] = {"13x17x31", "1x3x7",  "64x64x64", "5x1x129", "37x29x5",
+static const char *const shapes[] = {"13x17x31", "1x3x7",  "64x64x64", "5x1x129",  "37x29x5",
                                      "0x8x8",    "8x0x16", "3x7x0",    "97x40x67", "2x65x33"};
 enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 

@@ -130,12 +130,12 @@ static void recover(world *w)
 /* ---- A rank stops ---------------------------------------------------------------------------------------- */
 
 static const char *const cases[][2] = {
-    {"gemm_rs:f32:64x48x96:r4", "serial"},       {"gemm_rs:f32:64x48x96:r4", "direct"},
-    {"gemm_rs:bf16:64x48x96:r4", "ring"},        {"gemm_rs:f32:64x48x96:r4", "fused_out"},
-    {"ag_gemm:f32:64x48x96:r4", "sliced"},       {"ag_gemm:f32:64x48x96:r4", "direct"},
-    {"ag_gemm:bf16:64x48x96:r4", "ring"},        {"ag_gemm:f32:64x48x96:r4", "fused_in"},
-    {"gemm_ar:f32:64x48x96:r4", "direct"},       {"gemm_ar:f32:64x48x96:r4", "ring"},
-    {"gemm_ar:f16:64x48x96:r4", "fused_out"},    {"gemm_ar:f32:64x48x96:r4", "serial"},
+    {"gemm_rs:f32:64x48x96:r4", "serial"},    {"gemm_rs:f32:64x48x96:r4", "direct"},
+    {"gemm_rs:bf16:64x48x96:r4", "ring"},     {"gemm_rs:f32:64x48x96:r4", "fused_out"},
+    {"ag_gemm:f32:64x48x96:r4", "sliced"},    {"ag_gemm:f32:64x48x96:r4", "direct"},
+    {"ag_gemm:bf16:64x48x96:r4", "ring"},     {"ag_gemm:f32:64x48x96:r4", "fused_in"},
+    {"gemm_ar:f32:64x48x96:r4", "direct"},    {"gemm_ar:f32:64x48x96:r4", "ring"},
+    {"gemm_ar:f16:64x48x96:r4", "fused_out"}, {"gemm_ar:f32:64x48x96:r4", "serial"},
 };
 enum { CASES = sizeof cases / sizeof cases[0] };
 
@@ -379,8 +379,9 @@ static void bad_arguments_are_named(void **state)
     assert_int_equal(shingle_run_tensors(w.plan[0], &tensors, NULL), SHINGLE_EINVAL);
     assert_non_null(strstr(shingle_error(), "at least 16"));
     assert_int_equal(shingle_run(NULL, NULL, NULL, NULL, NULL), SHINGLE_EINVAL);
-    assert_int_equal(sg_comm_run(w.plan[0], &(shingle_tensors){.a = w.a[0], .b = w.b[0], .c = w.c[0]},
-                                 NULL, 1u << SG_GEMM),
+    assert_int_equal(sg_comm_run(w.plan[0],
+                                 &(shingle_tensors){.a = w.a[0], .b = w.b[0], .c = w.c[0]}, NULL,
+                                 1u << SG_GEMM),
                      SHINGLE_EUNSUPPORTED);
     assert_int_equal(shingle_sync(w.comm[0], -1), SHINGLE_EINVAL);
     free_matrices(&w);

@@ -21,7 +21,8 @@ static int replay_file(const char *path)
     rewind(file);
     /* A block of its very size, so that the address sanitizer sees a byte read behind it. */
     uint8_t *const data = malloc(size > 0 ? (size_t)size : 1);
-    const int failed = size < 0 || data == NULL || fread(data, 1, (size_t)size, file) != (size_t)size;
+    const int failed =
+        size < 0 || data == NULL || fread(data, 1, (size_t)size, file) != (size_t)size;
     fclose(file);
     if (failed) {
         fprintf(stderr, "%s: cannot be read\n", path);

@@ -16,13 +16,13 @@
 #include "core/machine.h"
 #include "core/sched.h"
 
-struct sg_bound; /* exec.h: a plan with addresses, for one rank */
-struct sg_run;   /* run.h: one run of a bound plan */
+struct sg_bound;                /* exec.h: a plan with addresses, for one rank */
+struct sg_run;                  /* run.h: one run of a bound plan */
 typedef struct sg_work sg_work; /* work.h: words and workspace of a rank */
 
 typedef struct sg_backend_config {
     int ranks;
-    int threads;             /* 0: cores */
+    int threads; /* 0: cores */
     double timeout_seconds;
     const sg_machine *scale_of; /* NULL: links as fast as memory */
     double scale_rows;

@@ -36,7 +36,13 @@ _Noreturn void sg_check_failed(const char *condition, const char *file, int line
 
 /* ---- Log: silent unless SHINGLE_LOG asks for it; to stderr ------------------------------------- */
 
-typedef enum sg_level { SG_LOG_NONE, SG_LOG_ERROR, SG_LOG_WARN, SG_LOG_INFO, SG_LOG_DEBUG } sg_level;
+typedef enum sg_level {
+    SG_LOG_NONE,
+    SG_LOG_ERROR,
+    SG_LOG_WARN,
+    SG_LOG_INFO,
+    SG_LOG_DEBUG
+} sg_level;
 
 void sg_log(sg_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -258,7 +258,7 @@ enum { GEMM_ALONE, COLL_ALONE, SERIAL, OVERLAPPED, TIMED };
 typedef struct trial {
     sg_bench *bench;
     shingle_plan *serial, *plan;
-    bool talks; /* the serial plan has collectives */
+    bool talks;        /* the serial plan has collectives */
     double *us[TIMED]; /* those of SERIAL and OVERLAPPED lie side by side */
 } trial;
 

@@ -45,8 +45,8 @@ static shingle_status new_group(int ranks, sg_group **group_out)
     group->work = calloc((size_t)ranks, sizeof(sg_work *));
     group->came = calloc((size_t)ranks, sizeof *group->came);
     group->tuned = sg_tuned_new();
-    bool complete = group->comm != NULL && group->work != NULL && group->came != NULL &&
-                    group->tuned != NULL;
+    bool complete =
+        group->comm != NULL && group->work != NULL && group->came != NULL && group->tuned != NULL;
     for (int r = 0; complete && r < ranks; r++) {
         group->comm[r] = calloc(1, sizeof(shingle_comm));
         complete = group->comm[r] != NULL;
@@ -107,8 +107,7 @@ static shingle_status open_machine(sg_group *group, const shingle_config *config
         if (config->machine != NULL)
             SG_TRY(sg_machine_read(config->machine, &group->machine_of[type]));
         else
-            SG_TRY(group->backend->describe(group->self, (sg_type)type,
-                                            &group->machine_of[type]));
+            SG_TRY(group->backend->describe(group->self, (sg_type)type, &group->machine_of[type]));
     }
     group->machine = group->machine_of[SG_BF16];
     sg_machine_handle(&group->machine, &group->handle);
@@ -195,8 +194,8 @@ static shingle_status bind_plan(shingle_comm *comm, shingle_plan *plan, sg_bound
     sg_bound *bound = NULL;
     SG_TRY(sg_exec_create(&plan->problem, plan->hash, plan->text, &bound));
     bound->owner = comm;
-    shingle_status status = sg_plan_build(&bound->problem, plan->strategy, &plan->knobs, comm->rank,
-                                          &bound->sched);
+    shingle_status status =
+        sg_plan_build(&bound->problem, plan->strategy, &plan->knobs, comm->rank, &bound->sched);
     for (int32_t i = 0; status == SHINGLE_OK && i < bound->sched.steps; i++)
         if (!group->can[bound->sched.step[i].kind])
             status = sg_fail(SHINGLE_EUNSUPPORTED, "backend %s cannot carry out step %d of %s",
@@ -316,8 +315,8 @@ static shingle_status nobody_else_came(const sg_group *group, int rank, double s
     for (int r = 0; r < group->ranks; r++)
         if (!group->came[r]) sg_text_add(&text, "%s%d", text.length > 0 ? ", " : "", r);
     return sg_fail(SHINGLE_ETIMEOUT,
-                   "rank %d waits %g s for shingle_recover of rank %s; it need not call again", rank,
-                   seconds, names);
+                   "rank %d waits %g s for shingle_recover of rank %s; it need not call again",
+                   rank, seconds, names);
 }
 
 /* A rank that has come counts as here even if it gives up waiting, so that one thread can bring all
@@ -350,7 +349,8 @@ shingle_status shingle_recover(shingle_comm *comm, double seconds)
         if (group->recoveries == before && group->came[comm->rank])
             status = nobody_else_came(group, comm->rank, seconds);
         else if (group->recoveries == before)
-            status = sg_fail(SHINGLE_EBACKEND, "rank %d: the backend could not recover", comm->rank);
+            status =
+                sg_fail(SHINGLE_EBACKEND, "rank %d: the backend could not recover", comm->rank);
     }
     pthread_mutex_unlock(&group->mutex);
     return status;

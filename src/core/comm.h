@@ -13,8 +13,8 @@ typedef struct sg_group {
     void *self;
     sg_machine machine;              /* what plans are made for: machine_of[SG_BF16] */
     sg_machine machine_of[SG_TYPES]; /* a scale model has other rates of links for each type */
-    shingle_machine handle;         /* of `machine`, for shingle_comm_machine */
-    bool can[SG_KINDS];             /* kinds of steps that the backend carries out */
+    shingle_machine handle;          /* of `machine`, for shingle_comm_machine */
+    bool can[SG_KINDS];              /* kinds of steps that the backend carries out */
     double timeout_seconds;
     sg_work **work;
     shingle_comm **comm;
@@ -23,7 +23,7 @@ typedef struct sg_group {
     /* Guards all below, and binding. */
     pthread_mutex_t mutex;
     pthread_cond_t recovered;
-    bool *came;          /* ranks that wait in shingle_recover */
+    bool *came; /* ranks that wait in shingle_recover */
     uint64_t recoveries;
 } sg_group;
 

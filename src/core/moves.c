@@ -73,7 +73,8 @@ int32_t sg_chunk_k(int64_t k, int slabs)
 
 int32_t sg_piece_tiles(const sg_sched *s, const sg_piece *piece, const sg_tiling *tiling)
 {
-    if (s->status != SHINGLE_OK) return 0; /* perhaps of so many tiles that they cannot be counted */
+    if (s->status != SHINGLE_OK)
+        return 0; /* perhaps of so many tiles that they cannot be counted */
     return sg_walk_div(piece->rows, tiling->tile_m) *
            sg_walk_div((int32_t)s->problem->n, tiling->tile_n);
 }
@@ -148,8 +149,8 @@ static sg_patch patch_of(const sg_sched *s, const row_run *run, int a_buf, bool 
     };
 }
 
-static void emit_gathered(sg_sched *s, const row_run *run, const sg_piece *pieces,
-                          int gathered, const sg_arrival *arrival_of_owner)
+static void emit_gathered(sg_sched *s, const row_run *run, const sg_piece *pieces, int gathered,
+                          const sg_arrival *arrival_of_owner)
 {
     const sg_problem *const p = s->problem;
     if (run->rows == 0) return;
@@ -191,17 +192,16 @@ void sg_moves_gather_patches(sg_sched *s, const int *order, int count, int gathe
 /* ---- Slices ------------------------------------------------------------------------------------------ */
 
 /* Emits RUN, whose rows start at PACKED_ROW0 of the packed buffers. */
-static void emit_slice(sg_sched *s, row_run run, int64_t packed_row0, int packed_a,
-                       int packed_to, bool final)
+static void emit_slice(sg_sched *s, row_run run, int64_t packed_row0, int packed_a, int packed_to,
+                       bool final)
 {
     if (run.rows == 0) return;
     run.a_row0 = packed_a < 0 ? run.row0 : (int32_t)packed_row0;
     const sg_patch patch = patch_of(s, &run, packed_a < 0 ? SG_A : packed_a, final);
     sg_sched_patch(s, &patch);
     const int64_t n = s->problem->n;
-    sg_sched_to(s, packed_to < 0
-                       ? sg_area_of(s->rank, SG_C, run.row0, run.rows, 0, n)
-                       : sg_area_of(s->rank, packed_to, packed_row0, run.rows, 0, n));
+    sg_sched_to(s, packed_to < 0 ? sg_area_of(s->rank, SG_C, run.row0, run.rows, 0, n)
+                                 : sg_area_of(s->rank, packed_to, packed_row0, run.rows, 0, n));
 }
 
 int64_t sg_moves_slice_patches(sg_sched *s, int slice, int slices, int32_t tile_m, int64_t base,

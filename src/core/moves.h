@@ -46,10 +46,10 @@ int32_t sg_slice_rows(const sg_problem *problem, int owner, int slice, int slice
 
 /* How the rows of one owner come to this rank. */
 typedef struct sg_arrival {
-    int16_t by;       /* who raises the flags */
-    int32_t flag0;    /* of the owner's first chunk and slab */
-    int32_t chunk;    /* rows of a chunk */
-    int32_t chunk_k;  /* k of a chunk; 0: all of k */
+    int16_t by;      /* who raises the flags */
+    int32_t flag0;   /* of the owner's first chunk and slab */
+    int32_t chunk;   /* rows of a chunk */
+    int32_t chunk_k; /* k of a chunk; 0: all of k */
 } sg_arrival;
 
 /* Appends copies of rows of OWNER from SRC (area of this rank: all rows of OWNER, all of k) to PEER,

@@ -290,8 +290,7 @@ static shingle_status parse(reader *r, options *o, sg_problem *problem_out)
     int64_t n = 0;
     int64_t k = 0;
     int64_t ranks = 0;
-    if (!take_name(r, op_names, SG_OPS, &op))
-        return expect(r, "ag_gemm, gemm_rs, gemm_ar or gemm");
+    if (!take_name(r, op_names, SG_OPS, &op)) return expect(r, "ag_gemm, gemm_rs, gemm_ar or gemm");
     if (!take_char(r, ':')) return expect(r, "\":\"");
     if (!take_name(r, type_names, SG_TYPES, &type)) return expect(r, "f32, bf16 or f16");
     if (!take_char(r, ':')) return expect(r, "\":\"");

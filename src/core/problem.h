@@ -17,7 +17,8 @@
 #include "core/base.h"
 
 enum { SG_MAX_RANKS = 1024 };
-#define SG_MAX_EXTENT INT64_C(2147483647) /* of m, n and k: schedules hold 32-bit rows and columns */
+/* Of m, n and k: schedules hold 32-bit rows and columns. */
+#define SG_MAX_EXTENT INT64_C(2147483647)
 
 typedef enum sg_op { SG_OP_GEMM, SG_OP_AG_GEMM, SG_OP_GEMM_RS, SG_OP_GEMM_AR, SG_OPS } sg_op;
 typedef enum sg_type { SG_F32, SG_BF16, SG_F16, SG_TYPES } sg_type;
@@ -28,11 +29,11 @@ typedef enum sg_in { SG_IN_NONE, SG_IN_GATHER } sg_in;
 typedef enum sg_out { SG_OUT_NONE, SG_OUT_SCATTER, SG_OUT_ALL } sg_out; /* both sum over ranks */
 
 typedef struct sg_segment {
-    int64_t row0;   /* first product row */
-    int64_t rows;   /* > 0 */
+    int64_t row0;    /* first product row */
+    int64_t rows;    /* > 0 */
     int64_t own_row; /* where it starts among its owner's rows */
     int32_t owner;
-    int32_t next;    /* the owner's next segment, -1 after its last */
+    int32_t next; /* the owner's next segment, -1 after its last */
 } sg_segment;
 
 /* The rows of one rank, all its segments together. */
@@ -51,7 +52,7 @@ typedef struct sg_problem {
     int64_t m, n, k;
     sg_segment *segments; /* rows 0..m in order, without gaps; owned by the problem */
     int32_t segment_count;
-    sg_share *share;       /* per rank; owned by the problem */
+    sg_share *share; /* per rank; owned by the problem */
 } sg_problem;
 
 /* Parses TEXT.  The error names the column and what is accepted there.  Release with

@@ -27,8 +27,7 @@ void sg_run_begin(sg_run *run)
     for (int q = 0; q < work->ranks; q++) {
         sg_hello *const hello = hello_of(work->peer[q], work->rank, run->epoch);
         atomic_store_explicit(&hello->hash, run->bound->hash, memory_order_relaxed);
-        atomic_store_explicit(&hello->c, (uint64_t)(uintptr_t)run->tensors.c,
-                              memory_order_relaxed);
+        atomic_store_explicit(&hello->c, (uint64_t)(uintptr_t)run->tensors.c, memory_order_relaxed);
         atomic_store_explicit(&hello->c_stride, (uint64_t)run->tensors.c_stride,
                               memory_order_relaxed);
         /* Release.  Partner: said_hello() at q.  Plan and address of this hello, and all that this
@@ -78,8 +77,8 @@ bool sg_run_flags_ready(const sg_run *run, int by, struct sg_flags flags, sg_stu
     for (int32_t i = 0; i < flags.count; i++) {
         const int32_t index = flags.first + i * flags.step;
         /* Acquire.  Partner: sg_run_post() at BY.  What was stored before the raise is read after. */
-        const uint64_t seen = atomic_load_explicit(sg_work_flag(&run->work->words, by, index),
-                                                   memory_order_acquire);
+        const uint64_t seen =
+            atomic_load_explicit(sg_work_flag(&run->work->words, by, index), memory_order_acquire);
         if (seen >= run->epoch) continue;
         stuck->flag = index;
         return stuck_on(stuck, SG_STUCK_FLAG, by, seen, run->epoch);
@@ -143,24 +142,20 @@ void sg_run_end(sg_run *run)
     sg_work *const work = run->work;
     work->last[run->half] = run->epoch;
     work->prev_half = run->half;
-    for (int q = 0; q < work->ranks; q++)
-        /* Release.  Partner: sg_run_gate_ready() at q. */
+    for (int q = 0; q < work->ranks; q++) /* Release.  Partner: sg_run_gate_ready() at q. */
         atomic_store_explicit(&work->peer[q]->done[work->rank], run->epoch, memory_order_release);
     work->epoch = run->epoch + 1;
 }
 
 void sg_run_abort(const sg_work *work)
 {
-    for (int q = 0; q < work->ranks; q++)
-        /* Release.  Partner: sg_run_aborted() at q. */
-        atomic_store_explicit(&work->peer[q]->abort[work->rank], work->epoch,
-                              memory_order_release);
+    for (int q = 0; q < work->ranks; q++) /* Release.  Partner: sg_run_aborted() at q. */
+        atomic_store_explicit(&work->peer[q]->abort[work->rank], work->epoch, memory_order_release);
 }
 
 bool sg_run_aborted(const sg_work *work)
 {
-    for (int q = 0; q < work->ranks; q++)
-        /* Acquire.  Partner: sg_run_abort() at q. */
+    for (int q = 0; q < work->ranks; q++) /* Acquire.  Partner: sg_run_abort() at q. */
         if (atomic_load_explicit(&work->words.abort[q], memory_order_acquire) != 0) return true;
     return false;
 }
@@ -177,9 +172,7 @@ static void name_stuck(const sg_stand *stand, int rank, sg_text *text)
     case SG_STUCK_GATE: sg_text_add(text, " for rank %d to end run", stuck->by); break;
     case SG_STUCK_LEAVE:
     case SG_STUCK_END: sg_text_add(text, " for the hello of rank %d", stuck->by); break;
-    case SG_STUCK_FLAG:
-        sg_text_add(text, " for flag %d of rank %d", stuck->flag, stuck->by);
-        break;
+    case SG_STUCK_FLAG: sg_text_add(text, " for flag %d of rank %d", stuck->flag, stuck->by); break;
     case SG_STUCK_COLL: sg_text_add(text, " for rank %d in a collective", stuck->by); break;
     default: sg_text_add(text, " for its link"); return;
     }
@@ -211,9 +204,10 @@ static bool find_mismatch(const sg_stand *stand, int ranks, sg_verdict *verdict)
             if (!stand[q].running || stand[q].epoch != stand[r].epoch) continue;
             if (stand[q].hash == stand[r].hash) continue;
             verdict->status = SHINGLE_EMISMATCH;
-            snprintf(verdict->text, sizeof verdict->text,
-                     "ranks %d and %d run different plans: rank %d runs %.140s, rank %d runs %.140s",
-                     r, q, r, stand[r].plan, q, stand[q].plan);
+            snprintf(
+                verdict->text, sizeof verdict->text,
+                "ranks %d and %d run different plans: rank %d runs %.140s, rank %d runs %.140s", r,
+                q, r, stand[r].plan, q, stand[q].plan);
             return true;
         }
     return false;
@@ -233,8 +227,7 @@ void sg_run_verdict(const sg_stand *stand, int ranks, double seconds, sg_verdict
     for (int r = 0; r < ranks && waiter >= 0; r++)
         missing += named[r] = stand[r].epoch < stand[waiter].epoch;
     if (missing == 0)
-        for (int r = 0; r < ranks; r++)
-            stopped += named[r] = stand[r].running && !stand[r].waiting;
+        for (int r = 0; r < ranks; r++) stopped += named[r] = stand[r].running && !stand[r].waiting;
 
     verdict_out->status = missing + stopped > 0 ? SHINGLE_ETIMEOUT : SHINGLE_EBUG;
     if (missing + stopped == 0) {

@@ -37,7 +37,7 @@ typedef enum sg_stuck_kind {
 /* What a rank waits for. */
 typedef struct sg_stuck {
     sg_stuck_kind kind;
-    int by; /* rank that is waited for */
+    int by;              /* rank that is waited for */
     int32_t step, visit; /* -1: none */
     int32_t flag;
     uint64_t seen, wanted;

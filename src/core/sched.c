@@ -24,8 +24,8 @@ static void spoil(sg_sched *s, shingle_status status, const char *format, ...)
 
 /* Room for one more element of LIST; false if the schedule is spoilt. */
 #define ROOM(s, list, count, room)                                                                 \
-    ((s)->status == SHINGLE_OK && room_for((s), &(s)->list, &(s)->room, (s)->count,                \
-                                           sizeof *(s)->list))
+    ((s)->status == SHINGLE_OK &&                                                                  \
+     room_for((s), &(s)->list, &(s)->room, (s)->count, sizeof *(s)->list))
 
 static bool room_for(sg_sched *s, void *list, int32_t *room, int32_t count, size_t size)
 {
@@ -192,8 +192,8 @@ int sg_sched_flag(sg_sched *s, int lane)
 static bool count_tiles(sg_sched *s, sg_launch *launch, const sg_patch *patch)
 {
     if (launch->tile_m < 1 || launch->tile_n < 1) return true; /* the sealer refuses it */
-    const int64_t tiles = (int64_t)sg_walk_bands(patch, launch->tile_m) *
-                          sg_walk_cols(patch, launch->tile_n);
+    const int64_t tiles =
+        (int64_t)sg_walk_bands(patch, launch->tile_m) * sg_walk_cols(patch, launch->tile_n);
     if (launch->visits + tiles > SG_MAX_VISITS) {
         spoil(s, SHINGLE_EUNSUPPORTED, "too many tiles of %d x %d; a launch has at most %d",
               launch->tile_m, launch->tile_n, SG_MAX_VISITS);
@@ -370,11 +370,9 @@ static void say_wait(const sg_wait *w, const sg_visit *v, int32_t k0, int32_t sl
 static void say_area(sg_access_what what, sg_role role, sg_area area, int32_t addend,
                      sg_access_fn visitor, void *context)
 {
-    visitor(context, &(sg_access){.what = what,
-                                  .role = role,
-                                  .area = area,
-                                  .counter = -1,
-                                  .addend = addend});
+    visitor(
+        context,
+        &(sg_access){.what = what, .role = role, .area = area, .counter = -1, .addend = addend});
 }
 
 /* Band and tile raises name the flag of the visit's band or tile. */

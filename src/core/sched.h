@@ -31,7 +31,11 @@
 typedef enum sg_arena_kind { SG_USER, SG_SYM, SG_LOCAL, SG_LIBRARY, SG_ARENAS } sg_arena_kind;
 
 enum {
-    SG_A, SG_B, SG_C, SG_BIAS, SG_USER_BUFS, /* buffers 0..3 are the tensors */
+    SG_A,
+    SG_B,
+    SG_C,
+    SG_BIAS,
+    SG_USER_BUFS, /* buffers 0..3 are the tensors */
     SG_MAX_BUFS = 16,
     SG_MAX_LANES = 8,
     SG_BUF_ALIGN = 256,
@@ -42,7 +46,7 @@ enum { SG_WIDE = 1, SG_ENGINE = 2 }; /* traits of a buffer */
 
 /* A matrix of rows x cols elements; of the problem's type, or f32 if wide. */
 typedef struct sg_buf {
-    uint8_t arena;  /* sg_arena_kind */
+    uint8_t arena; /* sg_arena_kind */
     uint8_t wide;
     uint8_t engine; /* copy engines or collectives touch it: its address is fixed */
     uint8_t reach;  /* sealed, user buffers: 1 if this rank stores into a peer's */
@@ -122,14 +126,14 @@ typedef struct sg_sched {
     int32_t steps, patches, waits, adds, tos, raises;
 
     /* Sealed. */
-    int32_t *counter;  /* raisers of each flag that has more than one */
+    int32_t *counter; /* raisers of each flag that has more than one */
     int32_t counters;
-    int32_t flags;     /* words flag[by][0..flags) this rank raises or awaits */
+    int32_t flags; /* words flag[by][0..flags) this rank raises or awaits */
     int64_t arena_bytes[SG_ARENAS];
-    uint8_t peers;     /* memory is shared with peers in this run: begin, gate and end take part */
-    uint8_t hello;     /* begin says hello to all */
-    uint8_t done;      /* end says done to all */
-    uint8_t baked;     /* a SYM buffer's address is fixed: half 0 in every run.  Equal on all ranks */
+    uint8_t peers; /* memory is shared with peers in this run: begin, gate and end take part */
+    uint8_t hello; /* begin says hello to all */
+    uint8_t done;  /* end says done to all */
+    uint8_t baked; /* a SYM buffer's address is fixed: half 0 in every run.  Equal on all ranks */
 
     /* Builder. */
     int32_t step_room, patch_room, wait_room, add_room, to_room, raise_room, counter_room;
@@ -205,9 +209,9 @@ typedef enum sg_role {
     SG_ROLE_B,      /* cols x [k0, k1) */
     SG_ROLE_ADDEND, /* summed */
     SG_ROLE_BIAS,
-    SG_ROLE_SELF,   /* of a collective */
-    SG_ROLE_PART,   /* of a collective, one per rank in rank order */
-    SG_ROLE_SRC,    /* of a copy */
+    SG_ROLE_SELF, /* of a collective */
+    SG_ROLE_PART, /* of a collective, one per rank in rank order */
+    SG_ROLE_SRC,  /* of a copy */
     SG_ROLE_DST
 } sg_role;
 

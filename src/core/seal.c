@@ -83,8 +83,7 @@ static shingle_status check_wait(const sg_sched *s, int32_t step, const sg_wait 
     if (w->per != SG_PER_ROWS) return SHINGLE_OK;
     if (p == NULL || w->chunk < 1 || w->chunks_k < 1)
         return broken(s, step, "a wait by rows without chunks");
-    if (w->chunk_k > 0 &&
-        (p->slab < 1 || w->chunk_k % p->slab != 0 || p->k0 % w->chunk_k != 0))
+    if (w->chunk_k > 0 && (p->slab < 1 || w->chunk_k % p->slab != 0 || p->k0 % w->chunk_k != 0))
         return broken(s, step, "slabs do not fit the chunks of k they wait for");
     return SHINGLE_OK;
 }
@@ -260,8 +259,7 @@ static void see_waits(sg_sched *s)
         const sg_launch *const l = &step->u.launch;
         for (int32_t j = l->patch0; j < l->patch0 + l->patches; j++) {
             const sg_patch *const p = &s->patch[j];
-            const int64_t tiles =
-                (int64_t)sg_walk_bands(p, l->tile_m) * sg_walk_cols(p, l->tile_n);
+            const int64_t tiles = (int64_t)sg_walk_bands(p, l->tile_m) * sg_walk_cols(p, l->tile_n);
             for (int32_t w = 0; w < p->waits; w++) see_wait(s, &s->wait[p->wait0 + w], tiles);
             for (int32_t a = 0; a < p->adds; a++)
                 if (s->add[p->add0 + a].waits) see_wait(s, &s->add[p->add0 + a].wait, tiles);
@@ -340,8 +338,8 @@ static shingle_status seal_step(sg_sched *s, int32_t index)
     }
     step->gate = seal.gate;
     if (seal.gate) s->peers = 1;
-    const bool fixed = step->kind == SG_COLL ||
-                       (step->kind == SG_COPY && step->u.copy.engine == SG_BY_ENGINE);
+    const bool fixed =
+        step->kind == SG_COLL || (step->kind == SG_COPY && step->u.copy.engine == SG_BY_ENGINE);
     return fixed && seal.moves ? broken(s, index, "an engine in a buffer not declared for it")
                                : SHINGLE_OK;
 }

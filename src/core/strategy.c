@@ -79,8 +79,9 @@ static shingle_status take_knob(const char *text, const char **at, const sg_stra
     for (; **at >= '0' && **at <= '9' && value <= INT32_MAX; (*at)++)
         value = value * 10 + (**at - '0');
     if (*at == digits || value < strategy->least[knob] || value > strategy->most[knob])
-        return sg_fail(SHINGLE_EINVAL, "strategy \"%.60s\", column %d: %s is a number from %d to %d",
-                       text, (int)(digits - text) + 1, strategy->knob[knob], strategy->least[knob],
+        return sg_fail(SHINGLE_EINVAL,
+                       "strategy \"%.60s\", column %d: %s is a number from %d to %d", text,
+                       (int)(digits - text) + 1, strategy->knob[knob], strategy->least[knob],
                        strategy->most[knob]);
     knobs->value[knob] = (int32_t)value;
     given[knob] = true;

@@ -17,9 +17,9 @@ typedef struct sg_knobs {
 } sg_knobs;
 
 typedef struct sg_strategy {
-    const char *name;  /* stands in tuned plans: never renamed */
-    const char *brief; /* one line for `shingle info` */
-    const char *knob[SG_MAX_KNOBS]; /* names; NULL ends the list */
+    const char *name;                                /* stands in tuned plans: never renamed */
+    const char *brief;                               /* one line for `shingle info` */
+    const char *knob[SG_MAX_KNOBS];                  /* names; NULL ends the list */
     int32_t least[SG_MAX_KNOBS], most[SG_MAX_KNOBS]; /* what build accepts, whatever the problem */
 
     /* Knob sets worth trying, best guess first: fills SETS (room for SG_MAX_KNOB_SETS) and returns

@@ -40,10 +40,10 @@ typedef struct sg_area {
 /* Flags of rank BY in this rank's memory. */
 typedef struct sg_wait {
     int16_t by;
-    uint8_t per;      /* SG_PER_PATCH, SG_PER_ROWS, SG_PER_TILE */
-    int32_t flag0;    /* first flag */
-    int32_t row0;     /* PER_ROWS: product row at which chunk 0 starts (may lie before the patch) ... */
-    int32_t rows;     /* ... how many rows from there on it covers ... */
+    uint8_t per;   /* SG_PER_PATCH, SG_PER_ROWS, SG_PER_TILE */
+    int32_t flag0; /* first flag */
+    int32_t row0; /* PER_ROWS: product row at which chunk 0 starts (may lie before the patch) ... */
+    int32_t rows; /* ... how many rows from there on it covers ... */
     int32_t chunk;    /* ... and the rows of one chunk */
     int32_t chunk_k;  /* PER_ROWS: k of one flag, 0 if a flag stands for all k */
     int32_t chunks_k; /* PER_ROWS: flags side by side for one chunk of rows; 1 if chunk_k is 0 */
@@ -59,7 +59,7 @@ typedef struct sg_addend {
 /* A raise sets flags of this rank in the memory of AT. */
 typedef struct sg_raise {
     int16_t at;
-    uint8_t per;     /* SG_PER_PATCH (or step), SG_PER_BAND, SG_PER_TILE */
+    uint8_t per; /* SG_PER_PATCH (or step), SG_PER_BAND, SG_PER_TILE */
     int32_t flag0;
     int32_t counter; /* sealed: first counter of the raisers, -1 if there is one raiser a flag */
 } sg_raise;
@@ -69,12 +69,12 @@ typedef struct sg_raise {
 typedef struct sg_patch {
     int32_t row0, rows, col0, cols; /* of the product, in elements; never empty */
     int32_t k0, k1;                 /* range of k this patch multiplies; equal for no product */
-    int32_t slab;                   /* waits may stand at every multiple of slab after k0; 0: at k0 */
-    uint8_t raster;                 /* enum sg_raster */
-    uint8_t width;                  /* bands of a group, for SG_GROUPED */
-    uint8_t final;                  /* values are complete: bias and activation are applied */
-    uint16_t own_at;                /* the own product is added after this many addends */
-    sg_area a, b;                   /* read: rows x (k1 - k0) and cols x (k1 - k0) */
+    int32_t slab;    /* waits may stand at every multiple of slab after k0; 0: at k0 */
+    uint8_t raster;  /* enum sg_raster */
+    uint8_t width;   /* bands of a group, for SG_GROUPED */
+    uint8_t final;   /* values are complete: bias and activation are applied */
+    uint16_t own_at; /* the own product is added after this many addends */
+    sg_area a, b;    /* read: rows x (k1 - k0) and cols x (k1 - k0) */
     int32_t wait0, add0, to0, raise0;
     uint16_t waits, adds, tos, raises;
 } sg_patch;

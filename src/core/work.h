@@ -30,15 +30,16 @@ typedef struct sg_hello {
 } sg_hello;
 
 enum {
-    SG_FLAG_PAGE0 = 256, /* flags of a rank in the first page; page i > 0 is as large as all before */
+    SG_FLAG_PAGE0 =
+        256, /* flags of a rank in the first page; page i > 0 is as large as all before */
     SG_FLAG_PAGES = 23
 };
 
 /* The words of one rank that its peers write, as seen from whoever holds this. */
 typedef struct sg_words {
-    _Atomic uint64_t *done;  /* [by] */
-    _Atomic uint64_t *abort; /* [by] */
-    sg_hello *hello;         /* [by][2] */
+    _Atomic uint64_t *done;                /* [by] */
+    _Atomic uint64_t *abort;               /* [by] */
+    sg_hello *hello;                       /* [by][2] */
     _Atomic uint64_t *flag[SG_FLAG_PAGES]; /* [by][flags of the page] */
 } sg_words;
 

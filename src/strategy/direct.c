@@ -88,8 +88,7 @@ static void scatter_rows(const sg_problem *p, const sg_knobs *k, int q, int part
             sg_moves_scatter_patch(s, &piece, 0, false);
             sg_sched_to(s, sg_area_of(s->rank, partial, p->share[q].base + piece.own_row,
                                       piece.rows, 0, p->n));
-            if (q != s->rank)
-                sg_sched_raise(s, s->rank, SG_PER_PATCH, q * k->value[CHUNKS] + c);
+            if (q != s->rank) sg_sched_raise(s, s->rank, SG_PER_PATCH, q * k->value[CHUNKS] + c);
         }
     }
 }
@@ -125,8 +124,9 @@ static void sum_rows(const sg_problem *p, const sg_knobs *k, int partial, int in
             for (int q = 0; q < p->ranks; q++) {
                 const int64_t row = q == rank ? p->share[rank].base : q * inbox_rows;
                 const sg_wait wait = sg_wait_one(q, c);
-                sg_sched_add(s, sg_area_of(rank, q == rank ? partial : inbox, row + piece.own_row,
-                                           piece.rows, 0, p->n),
+                sg_sched_add(s,
+                             sg_area_of(rank, q == rank ? partial : inbox, row + piece.own_row,
+                                        piece.rows, 0, p->n),
                              q == rank ? NULL : &wait);
             }
             const int32_t to = all ? piece.row0 : piece.own_row;

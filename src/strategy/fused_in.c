@@ -28,12 +28,11 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
     int n = 0;
     for (int t = 0; t < machine->tiles && t < 2; t++) {
         const sg_tile tile = machine->tile[t];
-        const int64_t waves = sg_ceil_div(
-            sg_ceil_div(p->m, tile.m) * sg_ceil_div(p->n, tile.n), machine->sms);
+        const int64_t waves =
+            sg_ceil_div(sg_ceil_div(p->m, tile.m) * sg_ceil_div(p->n, tile.n), machine->sms);
         const int slabs = waves <= 1 && p->k >= 512 ? 8 : 1;
         for (int chunks = 1; chunks <= 4 && (chunks == 1 || chunks <= rows); chunks *= 2)
-            for (int i = 1; i <= slabs; i *= 8)
-                sets[n++] = (sg_knobs){{chunks, i, tile.m, tile.n}};
+            for (int i = 1; i <= slabs; i *= 8) sets[n++] = (sg_knobs){{chunks, i, tile.m, tile.n}};
     }
     return n;
 }

@@ -53,8 +53,8 @@ static void emit_slice(const sg_problem *p, const sg_knobs *k, int q, int c, int
     for (sg_pieces it = sg_pieces_of(p, q, x0, x0 + rows); sg_piece_next(&it, &piece);) {
         if (q != rank) {
             sg_moves_scatter_patch(s, &piece, 0, false);
-            sg_sched_to(s, sg_area_of(q, inbox, rank * inbox_rows + piece.own_row, piece.rows, 0,
-                                      p->n));
+            sg_sched_to(
+                s, sg_area_of(q, inbox, rank * inbox_rows + piece.own_row, piece.rows, 0, p->n));
             sg_sched_raise(s, q, SG_PER_TILE, *flag0);
         } else {
             sg_moves_scatter_patch(s, &piece, rank, true);
@@ -62,8 +62,9 @@ static void emit_slice(const sg_problem *p, const sg_knobs *k, int q, int c, int
                 const sg_wait wait = {
                     .by = (int16_t)from, .per = SG_PER_TILE, .flag0 = *flag0, .chunks_k = 1};
                 if (from != rank)
-                    sg_sched_add(s, sg_area_of(rank, inbox, from * inbox_rows + piece.own_row,
-                                               piece.rows, 0, p->n),
+                    sg_sched_add(s,
+                                 sg_area_of(rank, inbox, from * inbox_rows + piece.own_row,
+                                            piece.rows, 0, p->n),
                                  &wait);
             }
             const int32_t to = all ? piece.row0 : piece.own_row;
@@ -91,8 +92,7 @@ static void build(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
             const int q = (rank + i) % p->ranks;
             emit_slice(p, k, q, c, inbox, &flag0[q], s);
         }
-        if (c >= k->value[LAG])
-            emit_slice(p, k, rank, c - k->value[LAG], inbox, &flag0[rank], s);
+        if (c >= k->value[LAG]) emit_slice(p, k, rank, c - k->value[LAG], inbox, &flag0[rank], s);
     }
     if (sg_problem_out(p) != SG_OUT_ALL) return;
     sg_sched_flag(s, 0);

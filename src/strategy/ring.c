@@ -63,10 +63,10 @@ static void build_gather(const sg_problem *p, const sg_knobs *k, int rank, sg_sc
     sg_arrival arrival[SG_MAX_RANKS];
     int order[SG_MAX_RANKS];
     for (int q = 0; q < p->ranks; q++)
-        arrival[q] = (sg_arrival){
-            .by = (int16_t)left(p, rank, 1),
-            .flag0 = q * k->value[SUB],
-            .chunk = sg_chunk_rows(p->share[q].rows, k->value[SUB], k->value[TILE_M])};
+        arrival[q] =
+            (sg_arrival){.by = (int16_t)left(p, rank, 1),
+                         .flag0 = q * k->value[SUB],
+                         .chunk = sg_chunk_rows(p->share[q].rows, k->value[SUB], k->value[TILE_M])};
     for (int i = 0; i < p->ranks; i++) {
         const int q = order[i] = left(p, rank, i);
         if (i == p->ranks - 1) continue; /* the right neighbour owns these */

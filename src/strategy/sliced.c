@@ -71,8 +71,7 @@ static void build_scatter(const sg_problem *p, const sg_knobs *k, int rank, sg_s
 {
     const bool more = sg_problem_has_epilogue(p);
     const int partial = sg_sched_buf(s, SG_LIBRARY, "partial", p->m, p->n, 0);
-    const int sum =
-        more ? sg_sched_buf(s, SG_LIBRARY, "sum", p->share[rank].rows, p->n, 0) : SG_C;
+    const int sum = more ? sg_sched_buf(s, SG_LIBRARY, "sum", p->share[rank].rows, p->n, 0) : SG_C;
     int64_t base = 0;
     for (int c = 0; c < k->value[SLICES]; c++) {
         const int gemm = launch(s, k);

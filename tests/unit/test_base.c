@@ -18,7 +18,10 @@
 static void error_text_is_one_line(void **state)
 {
     (void)state;
-    assert_int_equal(sg_fail(SHINGLE_EINVAL, "bad \"%s\"", "a\nb\tc\x01" "d\x7f"), SHINGLE_EINVAL);
+    assert_int_equal(sg_fail(SHINGLE_EINVAL, "bad \"%s\"",
+                             "a\nb\tc\x01"
+                             "d\x7f"),
+                     SHINGLE_EINVAL);
     assert_string_equal(shingle_error(), "bad \"a?b?c?d?\"");
 }
 

@@ -13,24 +13,22 @@
 
 /* ---- Real sizes ------------------------------------------------------------------------------------------------------------ */
 
-static void check_all_strategies(const char *text)
+static void check_all_strategies(const char *text, const sg_machine *machine)
 {
     sg_problem p;
-    sg_machine machine;
     sg_check_result result;
     sg_checker *const ck = sg_checker_new();
     assert_int_equal(sg_problem_parse(text, &p), SHINGLE_OK);
-    sg_machine_plain(&machine);
     for (int i = 0; sg_strategy_at(i) != NULL; i++) {
         const sg_strategy *const strategy = sg_strategy_at(i);
         sg_knobs sets[SG_MAX_KNOB_SETS];
         char reason[160];
         sg_text why = {reason, sizeof reason, 0};
         memset(sets, 0, sizeof sets);
-        const int count = strategy->propose(&p, &machine, sets, &why);
+        const int count = strategy->propose(&p, machine, sets, &why);
         for (int j = 0; j < count; j++) {
             const double start = sg_now_us();
-            if (sg_check_built(ck, &p, strategy, &sets[j], machine.sms, &result) != SHINGLE_OK)
+            if (sg_check_built(ck, &p, strategy, &sets[j], machine->sms, &result) != SHINGLE_OK)
                 fail_msg("%s %s, knob set %d: %s", text, strategy->name, j, shingle_error());
             const double us = sg_now_us() - start;
             if (us > 1e6) fail_msg("%s %s, knob set %d: %.0f us", text, strategy->name, j, us);
@@ -43,12 +41,33 @@ static void check_all_strategies(const char *text)
 static void real_sizes(void **state)
 {
     (void)state;
-    check_all_strategies("ag_gemm:bf16:8192x7168x8192:r4");
-    check_all_strategies("gemm_rs:bf16:8192x8192x7168:r8:bias");
-    check_all_strategies("gemm_ar:bf16:4097x8192x3584:r3:silu");
-    check_all_strategies("gemm_rs:f16:1024x4096x512:r4:cyclic=128");
-    check_all_strategies("ag_gemm:f32:30000x8192x4096:r2:rows=20001,9999");
-    check_all_strategies("gemm:f32:2147483x2147483x2147483:r1");
+    sg_machine machine;
+    sg_machine_plain(&machine);
+    check_all_strategies("ag_gemm:bf16:8192x7168x8192:r4", &machine);
+    check_all_strategies("gemm_rs:bf16:8192x8192x7168:r8:bias", &machine);
+    check_all_strategies("gemm_ar:bf16:4097x8192x3584:r3:silu", &machine);
+    check_all_strategies("gemm_rs:f16:1024x4096x512:r4:cyclic=128", &machine);
+    check_all_strategies("ag_gemm:f32:30000x8192x4096:r2:rows=20001,9999", &machine);
+    check_all_strategies("gemm:f32:2147483x2147483x2147483:r1", &machine);
+}
+
+/* What strategies propose fits on the machine that they propose it for. */
+static void proposals_fit(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "ag_gemm:bf16:512x384x256:r4",     "gemm_rs:bf16:512x384x256:r3",
+        "gemm_ar:f32:512x384x256:r5:gelu", "gemm_rs:f16:96x384x256:r3:cyclic=16",
+        "ag_gemm:bf16:16x4096x4096:r8",    "gemm:f32:64x64x64:r2"};
+    static const int counts[] = {1, 2, 3, 4, 5, 8, 9, 10, 16, 108, 132};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        sg_machine machine;
+        sg_machine_plain(&machine);
+        machine.sms = counts[i];
+        machine.coll_sms = (int)sg_min(machine.coll_sms, counts[i] - 1);
+        for (size_t j = 0; j < sizeof texts / sizeof texts[0]; j++)
+            check_all_strategies(texts[j], &machine);
+    }
 }
 
 static void too_large(void **state)
@@ -128,9 +147,8 @@ static void bad_options(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(real_sizes),
-        cmocka_unit_test(too_large),
-        cmocka_unit_test(many_triples),
+        cmocka_unit_test(real_sizes),  cmocka_unit_test(proposals_fit),
+        cmocka_unit_test(too_large),   cmocka_unit_test(many_triples),
         cmocka_unit_test(bad_options),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

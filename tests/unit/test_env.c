@@ -131,8 +131,9 @@ static void log_has_levels(void **state)
     } cases[] = {
         {"error", "shingle error: rank 3 is?late\nshingle error: failed\n"},
         {"warn", "shingle error: rank 3 is?late\nshingle warn: slow link\nshingle error: failed\n"},
-        {"info", "shingle error: rank 3 is?late\nshingle warn: slow link\nshingle info: chose ring\n"
-                 "shingle error: failed\n"},
+        {"info",
+         "shingle error: rank 3 is?late\nshingle warn: slow link\nshingle info: chose ring\n"
+         "shingle error: failed\n"},
         {"debug", "shingle error: rank 3 is?late\nshingle warn: slow link\n"
                   "shingle info: chose ring\nshingle debug: tile 7\nshingle error: failed\n"},
         {"none", ""},

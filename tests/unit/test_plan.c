@@ -97,8 +97,8 @@ static void expect_error(const char *text, shingle_status status, const char *er
     const shingle_status seen = shingle_plan_parse(text, &plan);
     assert_null(plan);
     if (seen != status || strstr(shingle_error(), error) == NULL)
-        fail_msg("\"%s\": %d \"%s\", expected \"%s\"", text, seen, shingle_error(),
-                 error != NULL ? error : "");
+        fail_msg("\"%s\": %d \"%s\", expected \"%s\"", text != NULL ? text : "", seen,
+                 shingle_error(), error);
 }
 
 static void mistakes_are_named_with_their_column(void **state)

@@ -91,7 +91,8 @@ static void random_problems_round_trip(void **state)
         static char again[30000];
         int64_t rows[SG_MAX_RANKS];
         const int ranks = 1 + (int)sg_random_below(&random, i % 50 == 0 ? SG_MAX_RANKS : 9);
-        const int64_t cyclic = sg_random_below(&random, 3) == 0 ? 1 + sg_random_below(&random, 9) : 0;
+        const int64_t cyclic =
+            sg_random_below(&random, 3) == 0 ? 1 + sg_random_below(&random, 9) : 0;
         int64_t m = sg_random_below(&random, 60);
         const bool ragged = cyclic == 0 && sg_random_below(&random, 2) == 0;
         if (ragged) {

@@ -154,8 +154,13 @@ static void accesses_come_in_order(void **state)
     sg_sched_launch(&s, 0, 3, 4, 0, false);
     sg_sched_patch(&s, &patch);
     sg_sched_wait(&s, sg_wait_one(1, 90));
-    sg_sched_wait(&s, (sg_wait){.by = 1, .per = SG_PER_ROWS, .flag0 = 10, .rows = 8, .chunk = 2,
-                                .chunk_k = 4, .chunks_k = 2});
+    sg_sched_wait(&s, (sg_wait){.by = 1,
+                                .per = SG_PER_ROWS,
+                                .flag0 = 10,
+                                .rows = 8,
+                                .chunk = 2,
+                                .chunk_k = 4,
+                                .chunks_k = 2});
     const sg_wait tile = {.by = 1, .per = SG_PER_TILE, .flag0 = 70, .chunks_k = 1};
     sg_sched_add(&s, sg_area_of(0, inbox, 0, 8, 0, 4), &tile);
     sg_sched_to(&s, sg_area_of(0, SG_C, 0, 8, 0, 4));
@@ -228,10 +233,11 @@ static void print_has_a_line_a_step(void **state)
     sg_sched_wait(&s, sg_wait_one(1, 4));
     assert_int_equal(sg_sched_seal(&s), SHINGLE_OK);
     sg_sched_print(&s, &t);
-    assert_string_equal(text, "rank 0 of 2\n"
-                              "   0 lane 0 gemm tile 2x2\n"
-                              "        C[0:4,0:4] = A[0:4,0:6] * B[0:4,0:6] -> C[0:4,0:4] (by row)\n"
-                              "   1 lane 2 flag ? r1#4 after 0\n");
+    assert_string_equal(text,
+                        "rank 0 of 2\n"
+                        "   0 lane 0 gemm tile 2x2\n"
+                        "        C[0:4,0:4] = A[0:4,0:6] * B[0:4,0:6] -> C[0:4,0:4] (by row)\n"
+                        "   1 lane 2 flag ? r1#4 after 0\n");
     sg_sched_free(&s);
     sg_problem_free(&p);
 }

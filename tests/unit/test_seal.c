@@ -307,8 +307,9 @@ static void slab_crosses_chunk(sg_sched *s)
     sg_patch patch = rows_of(s, 0, 4);
     patch.slab = 4;
     launch_rows(s, patch);
-    sg_sched_wait(s, (sg_wait){.by = 1, .per = SG_PER_ROWS, .rows = 4, .chunk = 2, .chunk_k = 2,
-                               .chunks_k = 3});
+    sg_sched_wait(
+        s,
+        (sg_wait){.by = 1, .per = SG_PER_ROWS, .rows = 4, .chunk = 2, .chunk_k = 2, .chunks_k = 3});
 }
 
 static void vendor_waits(sg_sched *s)
@@ -408,8 +409,7 @@ static void broken_rules_are_named(void **state)
         sg_sched_begin(&s, &p, 0);
         breakers[i].build(&s);
         const shingle_status status = sg_sched_seal(&s);
-        if (status == SHINGLE_OK)
-            fail_msg("\"%s\" is sealed", breakers[i].says);
+        if (status == SHINGLE_OK) fail_msg("\"%s\" is sealed", breakers[i].says);
         if (strstr(shingle_error(), breakers[i].says) == NULL)
             fail_msg("\"%s\" lacks \"%s\"", shingle_error(), breakers[i].says);
     }

@@ -106,9 +106,7 @@ static void measure_step(const sg_cpu *cpu, const sg_sched *s, int32_t index, sg
     sg_step_access(s, index, NULL, find_shape, &state->split);
     state->weight = 4.0 * (double)state->split.rows * (double)state->split.cols;
     state->linked = sg_lane_is_linked(s->rank, s, index);
-    state->units = state->linked           ? 1
-                   : step->kind == SG_FLAG ? 0
-                                           : (int32_t)state->split.pieces;
+    state->units = state->linked ? 1 : step->kind == SG_FLAG ? 0 : (int32_t)state->split.pieces;
     need_unit(s, index, NULL, state->linked ? 0 : state->units, n);
     if (step->kind == SG_REDUCE)
         n->tile = sg_max(n->tile, state->split.row_step * state->split.col_step);

@@ -193,8 +193,9 @@ static shingle_status sync_rank(void *self, int index, double seconds)
     if (cpu->failed)
         status = failure(cpu);
     else if (rank->runs > 0)
-        status = sg_fail(SHINGLE_ETIMEOUT, "rank %d has %d runs that did not end within %g s; they go on",
-                         index, rank->runs, seconds);
+        status = sg_fail(SHINGLE_ETIMEOUT,
+                         "rank %d has %d runs that did not end within %g s; they go on", index,
+                         rank->runs, seconds);
     pthread_mutex_unlock(&cpu->mutex);
     return status;
 }
@@ -212,7 +213,8 @@ static shingle_status recover(void *self, sg_work *const *work, double seconds)
     while (!cpu->drained && error == 0)
         error = pthread_cond_timedwait(&cpu->idle, &cpu->mutex, &until);
     if (!cpu->drained) {
-        status = sg_fail(SHINGLE_ETIMEOUT, "a worker or a link did not let go within %g s", seconds);
+        status =
+            sg_fail(SHINGLE_ETIMEOUT, "a worker or a link did not let go within %g s", seconds);
     } else if (work != NULL) {
         sg_work_recover(cpu->ranks, work);
         for (int r = 0; r < cpu->ranks; r++) cpu->rank[r].stopped = false;

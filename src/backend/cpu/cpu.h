@@ -26,8 +26,8 @@
 #include "core/exec.h"
 
 enum {
-    SG_CPU_RUNS = 16,   /* runs of a rank that may wait */
-    SG_CPU_COLLS = 16   /* collectives of a group that may be open at once */
+    SG_CPU_RUNS = 16, /* runs of a rank that may wait */
+    SG_CPU_COLLS = 16 /* collectives of a group that may be open at once */
 };
 
 struct sg_cpu;
@@ -56,7 +56,7 @@ typedef struct sg_cpu_visit {
     float *room[2]; /* accumulators of its own */
     float *acc;     /* own product: room[0], or the output itself */
     int64_t acc_stride;
-    float *sum;     /* sum so far: acc, or room[1] while addends come before the own product */
+    float *sum; /* sum so far: acc, or room[1] while addends come before the own product */
     int64_t sum_stride;
     bool direct, multiplied, summed, finished;
     int32_t added;
@@ -69,33 +69,33 @@ typedef struct sg_cpu_visit {
 /* A step in the active run. */
 typedef struct sg_cpu_step {
     enum { SG_STEP_IDLE, SG_STEP_OPEN, SG_STEP_ENDED } state;
-    bool linked;    /* the link carries it out, not a worker */
-    int32_t units;  /* of work */
-    int32_t next;   /* unit that is handed out next */
-    int32_t left;   /* units that have not ended */
+    bool linked;             /* the link carries it out, not a worker */
+    int32_t units;           /* of work */
+    int32_t next;            /* unit that is handed out next */
+    int32_t left;            /* units that have not ended */
     int32_t patch, in_patch; /* where `next` is, for launches */
-    sg_split split; /* pieces of vendor launches, sums and copies */
-    double weight;  /* of all units together */
+    sg_split split;          /* pieces of vendor launches, sums and copies */
+    double weight;           /* of all units together */
 } sg_cpu_step;
 
 typedef struct sg_cpu_plan {
     sg_cpu_step *step;
-    int32_t *order;             /* steps by lane */
+    int32_t *order;                  /* steps by lane */
     int32_t first[SG_MAX_LANES + 1]; /* lane l has order[first[l] .. first[l + 1]) */
     sg_cpu_visit *visit;
     int visits;
     int32_t list_room;
-    int64_t tile_room;          /* floats of one accumulator */
-    double weight;              /* of all steps */
+    int64_t tile_room; /* floats of one accumulator */
+    double weight;     /* of all steps */
     bool multiplies;
-    sg_pack *pack;              /* packed B, shared by the rank's plans */
+    sg_pack *pack; /* packed B, shared by the rank's plans */
 
     uint8_t *staging; /* tiles on their way to peers: slots x slot_bytes */
     int64_t slot_bytes;
     int32_t slots;
     uint8_t *slot_used;
-    int64_t posts;    /* flags that peers see later: at most this many at once */
-    int64_t stores;   /* tiles that may be on their way to peers at once */
+    int64_t posts;  /* flags that peers see later: at most this many at once */
+    int64_t stores; /* tiles that may be on their way to peers at once */
 } sg_cpu_plan;
 
 /* ---- A link ---------------------------------------------------------------------------------------- */
@@ -103,8 +103,8 @@ typedef struct sg_cpu_plan {
 /* A copy or a rank's part of a collective. */
 typedef struct sg_move {
     int32_t step;
-    int32_t coll;      /* index into cpu->coll, -1 for a copy */
-    int32_t to;        /* destination at hand */
+    int32_t coll; /* index into cpu->coll, -1 for a copy */
+    int32_t to;   /* destination at hand */
     bool started;
     double ready_us, next_us;
     int64_t done, total; /* bytes of this destination; elements of a collective */
@@ -126,7 +126,7 @@ typedef struct sg_store {
 /* Behind the last store of a unit, or a flag that a peer sees later. */
 typedef struct sg_due {
     double at_us;
-    int32_t step;   /* of a unit whose stores have arrived, or -1: a flag */
+    int32_t step; /* of a unit whose stores have arrived, or -1: a flag */
     sg_visit visit;
     double weight;
     int32_t peer, flag;
@@ -156,8 +156,8 @@ typedef struct sg_link {
 
     enum { SG_AIR_NOTHING, SG_AIR_MOVE, SG_AIR_STORE } air; /* piece on its way */
     double land_us;
-    int64_t piece;  /* of a move */
-    bool busy;      /* copies bytes, without the mutex */
+    int64_t piece;     /* of a move */
+    bool busy;         /* copies bytes, without the mutex */
     bool prefer_store; /* copies and stores take turns */
     sg_random random;  /* of test delays */
 } sg_link;
@@ -168,17 +168,17 @@ typedef struct sg_cpu_rank {
     int rank;
     sg_run run[SG_CPU_RUNS]; /* run[first .. first + runs) wait or are active */
     int first, runs;
-    bool active;             /* run[first] has begun */
+    bool active; /* run[first] has begun */
     int32_t lane_at[SG_MAX_LANES];
-    int32_t running;         /* units that workers carry out */
-    int32_t linked;          /* units and copies that the link has */
-    double progress;         /* runs ended, and how much of this one */
-    uint64_t begun;          /* epoch of the last run that began; 0: none */
-    sg_stuck stuck;          /* of the last look */
-    sg_pack *pack;           /* the one that new plans get */
+    int32_t running; /* units that workers carry out */
+    int32_t linked;  /* units and copies that the link has */
+    double progress; /* runs ended, and how much of this one */
+    uint64_t begun;  /* epoch of the last run that began; 0: none */
+    sg_stuck stuck;  /* of the last look */
+    sg_pack *pack;   /* the one that new plans get */
     sg_link link;
 
-    int64_t stop_after;      /* test: units until the rank stops; negative: never */
+    int64_t stop_after; /* test: units until the rank stops; negative: never */
     bool stopped;
 } sg_cpu_rank;
 
@@ -217,8 +217,8 @@ typedef struct sg_cpu {
     sg_machine machine[SG_TYPES];
 
     sg_cpu_coll coll[SG_CPU_COLLS];
-    double progress_us; /* when anything last made progress */
-    bool failed, drained;    /* drained: and nothing touches any run's memory */
+    double progress_us;   /* when anything last made progress */
+    bool failed, drained; /* drained: and nothing touches any run's memory */
     sg_verdict verdict;
 
     sg_pack **pack; /* all there are: plans keep the one they were bound with */
@@ -246,7 +246,7 @@ void sg_bind_free(sg_cpu_plan *plan);
 sg_cpu_visit *sg_lane_offer(sg_cpu *cpu, sg_cpu_rank *rank); /* NULL: nothing is ready */
 void sg_lane_done(sg_cpu *cpu, sg_cpu_rank *rank, int32_t step, const sg_visit *visit,
                   double weight, bool stored); /* STORED: its raises have travelled already */
-void sg_lane_drop(sg_cpu_rank *rank); /* parked units are forgotten */
+void sg_lane_drop(sg_cpu_rank *rank);          /* parked units are forgotten */
 bool sg_lane_is_linked(int rank, const sg_sched *s, int32_t step); /* the link carries it out */
 
 static inline sg_run *sg_lane_run(sg_cpu_rank *rank)

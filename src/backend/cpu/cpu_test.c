@@ -9,8 +9,7 @@ void sg_cpu_test_delays(shingle_comm *comm, uint64_t seed, double most_us)
     sg_cpu *const cpu = comm->group->self;
     pthread_mutex_lock(&cpu->mutex);
     cpu->delay_us = most_us;
-    for (int i = 0; i < cpu->threads; i++)
-        cpu->worker[i].random.state = sg_mix(seed + (uint64_t)i);
+    for (int i = 0; i < cpu->threads; i++) cpu->worker[i].random.state = sg_mix(seed + (uint64_t)i);
     for (int r = 0; r < cpu->ranks; r++)
         cpu->rank[r].link.random.state = sg_mix(seed + 1000 + (uint64_t)r);
     pthread_mutex_unlock(&cpu->mutex);
@@ -30,7 +29,8 @@ void sg_cpu_test_links(shingle_comm *comm, double rate, double latency_us)
     pthread_mutex_lock(&cpu->mutex);
     cpu->held = rate > 0;
     for (int type = 0; type < SG_TYPES; type++)
-        cpu->rates[type] = (sg_rates){latency_us, rate, latency_us, rate, latency_us, rate, latency_us};
+        cpu->rates[type] =
+            (sg_rates){latency_us, rate, latency_us, rate, latency_us, rate, latency_us};
     pthread_mutex_unlock(&cpu->mutex);
 }
 

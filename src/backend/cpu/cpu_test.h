@@ -21,7 +21,8 @@ void sg_cpu_test_links(shingle_comm *comm, double rate, double latency_us);
 void sg_cpu_test_epoch(shingle_comm *comm, uint64_t epoch);
 
 /* Every block of workspace that RANK has. */
-typedef void (*sg_cpu_test_memory_fn)(void *context, sg_block_kind kind, void *memory, size_t bytes);
+typedef void (*sg_cpu_test_memory_fn)(void *context, sg_block_kind kind, void *memory,
+                                      size_t bytes);
 void sg_cpu_test_memory(shingle_comm *comm, int rank, sg_cpu_test_memory_fn visitor, void *context);
 
 #endif

@@ -42,8 +42,8 @@ static shingle_status reserve(void *items, sg_ring *ring, int64_t need, size_t s
 {
     if (need <= ring->room) return SHINGLE_OK;
     char *const bigger = need <= INT32_MAX ? malloc((size_t)need * size) : NULL;
-    if (bigger == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory for a link of %lld entries",
-                                       (long long)need);
+    if (bigger == NULL)
+        return sg_fail(SHINGLE_ENOMEM, "no memory for a link of %lld entries", (long long)need);
     char *old = NULL;
     memcpy(&old, items, sizeof old);
     for (int32_t i = 0; i < ring->count; i++)
@@ -83,8 +83,7 @@ static void ask(sg_link *link)
 void sg_link_copy(sg_link *link, int32_t step)
 {
     rank_of(link)->linked++;
-    link->move[push(&link->moves)] =
-        (sg_move){.step = step, .coll = -1, .ready_us = sg_now_us()};
+    link->move[push(&link->moves)] = (sg_move){.step = step, .coll = -1, .ready_us = sg_now_us()};
     ask(link);
 }
 
@@ -201,8 +200,7 @@ static void send_move(sg_link *link)
         const double bytes = sg_coll_bytes(cpu, link->rank, now.coll);
         const double share = now.total > 0 ? bytes / (double)now.total : 0; /* per element */
         link->piece = piece_of(share > 0 ? rates->coll_rate / share : 0, now.total - now.done);
-        link->land_us =
-            occupy(link, now.next_us, (double)link->piece * share, rates->coll_rate);
+        link->land_us = occupy(link, now.next_us, (double)link->piece * share, rates->coll_rate);
         pthread_mutex_unlock(&cpu->mutex);
         sg_coll_move(cpu, link->rank, now.coll, now.done, now.done + link->piece);
     } else {
@@ -226,11 +224,11 @@ static void send_store(sg_link *link)
     const sg_store store = link->store[link->stores.head];
     const sg_cpu_plan *const plan = sg_lane_plan(rank_of(link));
     const sg_rates *const rates = rates_of(link);
-    const ends e = {.from = {plan->staging + store.slot * plan->slot_bytes, store.row_bytes,
-                             store.to.type},
-                    .to = store.to,
-                    .rows = store.rows,
-                    .row_bytes = store.row_bytes};
+    const ends e = {
+        .from = {plan->staging + store.slot * plan->slot_bytes, store.row_bytes, store.to.type},
+        .to = store.to,
+        .rows = store.rows,
+        .row_bytes = store.row_bytes};
     const int64_t bytes = store.rows * store.row_bytes;
     link->air = SG_AIR_STORE;
     link->busy = true;
@@ -329,8 +327,8 @@ static double move_time(sg_link *link)
     if (!move->started) {
         const sg_rates *const rates = rates_of(link);
         const double floor_us = move->coll >= 0 ? rates->coll_us : rates->copy_us;
-        const double from = move->coll < 0 && link->engine_us > move->ready_us ? link->engine_us
-                                                                               : move->ready_us;
+        const double from =
+            move->coll < 0 && link->engine_us > move->ready_us ? link->engine_us : move->ready_us;
         move->next_us = link->cpu->held ? from + floor_us : 0;
         move->started = true;
     }

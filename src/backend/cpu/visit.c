@@ -19,7 +19,8 @@
 typedef struct listing {
     sg_cpu_visit *visit;
     int32_t room;
-    bool piece; /* areas are cut to the piece; waits of the whole step have been met, raises come later */
+    bool
+        piece; /* areas are cut to the piece; waits of the whole step have been met, raises come later */
 } listing;
 
 static void list_one(void *context, const sg_access *access)
