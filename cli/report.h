@@ -15,8 +15,8 @@ typedef struct report_options {
 enum { REPORT_OPTIONS = 8 };
 void report_add_options(group_options *where, report_options *how, args_option *list);
 
-/* Runs PROBLEM on G with shingle_bench; STRATEGY may be NULL.  CLI_OK or, after a message that begins
- * with WHERE, an exit code. */
+/* Runs PROBLEM on G with shingle_bench; STRATEGY may be NULL.  CLI_OK or, after a message that
+ * begins with WHERE, an exit code. */
 int report_measure(const group *g, const char *where, const char *problem, const char *strategy,
                    const report_options *options, shingle_bench_result *result_out);
 

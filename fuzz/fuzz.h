@@ -1,5 +1,5 @@
-/* fuzz.h -- what every fuzz target shares.  libFuzzer calls LLVMFuzzerTestOneInput; in builds without
- * it tests/replay.c calls it for each file of the committed corpus. */
+/* fuzz.h -- what every fuzz target shares.  libFuzzer calls LLVMFuzzerTestOneInput; in builds
+ * without it tests/replay.c calls it for each file of the committed corpus. */
 #ifndef FUZZ_H
 #define FUZZ_H
 

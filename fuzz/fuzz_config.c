@@ -1,5 +1,5 @@
-/* fuzz_config.c -- config.json files.  The first byte chooses ranks, tokens and pass; whatever the rest
- * is, the parser ends with an error or with problems that the library accepts. */
+/* fuzz_config.c -- config.json files.  The first byte chooses ranks, tokens and pass; whatever the
+ * rest is, the parser ends with an error or with problems that the library accepts. */
 #include "config.h"
 #include "fuzz.h"
 #include "shingle.h"

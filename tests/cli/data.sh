@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # data.sh -- makes .npy files without Python, for tests/cli/run.sh.
 
 npy_head() { # FILE DESCR FORTRAN SHAPE: version 1.0, the dict filled up to 128 bytes

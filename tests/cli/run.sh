@@ -31,8 +31,9 @@ trap 'rm -rf "$work"' EXIT
 ln -s "$root/machines" "$work/machines"
 mkdir -p "$work/bench"
 ln -s "$root/bench/suites" "$work/bench/suites"
-configs=$here/configs
-models=$root/models
+# The cases use both.
+export configs=$here/configs
+export models=$root/models
 shingle() { "$program" "$@"; }
 # shellcheck source=tests/cli/data.sh
 . "$here/data.sh"
@@ -86,7 +87,7 @@ for file in "$@"; do
             ;;
         '+ '*)
             if [ "$open" = 1 ]; then
-                ( eval "${line#+ }" ) > more 2>&1 || { fail "${line#+ }"; cat more; }
+                ( eval "${line#+ }" ) > after 2>&1 || { fail "${line#+ }"; cat after; }
             else
                 eval "${line#+ }" || { echo "FAILED $file:$number: ${line#+ }"; failed=$((failed + 1)); }
             fi
