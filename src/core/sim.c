@@ -74,7 +74,8 @@ void sg_sim_park(sg_sim *m, sg_sim_agent *a, int32_t *parked)
 static sg_sim_slot *slot_of(sg_sim *m, int at, int by, int32_t flag)
 {
     const uint64_t key = (uint64_t)(at + 1) << 48 | (uint64_t)by << 32 | (uint64_t)(uint32_t)flag;
-    uint64_t i = sg_mix(key) & m->slot_mask;
+    /* Neighbours are asked for one after the other, so 32 of them lie side by side. */
+    uint64_t i = (sg_mix(key >> 5) << 5 | (key & 31)) & m->slot_mask;
     while (m->slots[i].key != key && m->slots[i].key != 0) i = (i + 1) & m->slot_mask;
     sg_sim_slot *const s = &m->slots[i];
     if (s->key == 0) *s = (sg_sim_slot){.key = key, .left = -1, .parked = SG_NONE};
