@@ -145,7 +145,7 @@ constexpr int SEEN_WORDS = 64;  // flags this block has acquired in this launch:
 template <class S> DEV void watcher(const lab_launch &L, const Smem<S> &smem, int im, int in) {
     Cursor cursor;
     uint32_t steps = 0;
-    launch_wait();
+    // No launch_wait: a flag of this epoch speaks for itself, whatever is still running in this stream.
     for (int i = 0; i < SEEN_WORDS; ++i) shared_store(smem.seen + 4 * i, 0);
     for (int v = blockIdx.x / S::CL; v < L.visits; v += gridDim.x / S::CL) {
         const lab_patch &p = cursor.at(L, v);
