@@ -1,10 +1,10 @@
-/* conform.c -- every strategy, with every knob set it proposes and some that it only accepts, computes
- * the right bits: on every operator, type and epilogue, on 1 to 8 ranks, for ragged and degenerate
- * shapes, several runs in flight, plans mixed on one workspace.
+/* conform.c -- every strategy, with every knob set it proposes and some that it only accepts,
+ * computes the right bits: on every operator, type and epilogue, on 1 to 8 ranks, for ragged and
+ * degenerate shapes, several runs in flight, plans mixed on one workspace.
  *
- * Runs are hostile: outputs and workspace are poisoned with NaN, canaries stand around every matrix,
- * between its rows and behind what a plan needs of its workspace, random delays hit visits, raises
- * and copies, and every run has other data.
+ * Runs are hostile: outputs and workspace are poisoned with NaN, canaries stand around every
+ * matrix, between its rows and behind what a plan needs of its workspace, random delays hit visits,
+ * raises and copies, and every run has other data.
  *
  *     conform                   quick, what `make test` runs
  *     conform --full            all problems on all ranks with all knob sets
@@ -73,7 +73,7 @@ static void complain(test *t, tried *plan, const char *what)
     fflush(stdout);
 }
 
-/* ---- Matrices ---------------------------------------------------------------------------------------- */
+/* ---- Matrices -------------------------------------------------------------------------------- */
 
 static matrix new_matrix(int64_t rows, int64_t cols, int64_t padding, int bytes)
 {
@@ -188,7 +188,7 @@ static bool check_set(test *t, int index, uint64_t seed, tried *plan)
     return true;
 }
 
-/* ---- Workspace ----------------------------------------------------------------------------------------- */
+/* ---- Workspace ------------------------------------------------------------------------------- */
 
 static void poison_block(void *context, sg_block_kind kind, void *memory, size_t bytes)
 {
@@ -237,7 +237,7 @@ static void check_workspace(test *t)
     }
 }
 
-/* ---- Plans --------------------------------------------------------------------------------------------- */
+/* ---- Plans ----------------------------------------------------------------------------------- */
 
 static void add_plan(test *t, const sg_strategy *strategy, const sg_knobs *knobs)
 {
@@ -285,7 +285,7 @@ static void find_plans(test *t)
         char reason[160];
         sg_text why = {reason, sizeof reason, 0};
         if (!strategy->accepts(&t->problem, &why)) continue;
-        const int most = t->full || t->only != NULL ? SG_MAX_KNOB_SETS : 4;
+        const int most = t->full || t->only != NULL ? SG_MAX_KNOB_SETS : 3;
         add_proposed(t, strategy, &plain, most);
         add_proposed(t, strategy, sg_comm_machine(t->comm[0], t->problem.type), most);
         if (t->only != NULL) {
@@ -323,7 +323,7 @@ static void free_plans(test *t)
     }
 }
 
-/* ---- Runs ----------------------------------------------------------------------------------------------- */
+/* ---- Runs ------------------------------------------------------------------------------------ */
 
 static bool enqueue(test *t, tried *plan, int index)
 {
@@ -416,7 +416,7 @@ static bool try_problem(test *t, const char *text)
     return usable;
 }
 
-/* ---- Problems -------------------------------------------------------------------------------------------- */
+/* ---- Problems -------------------------------------------------------------------------------- */
 
 static const char *const shapes[] = {"13x17x31", "1x3x7",  "64x64x64", "5x1x129",  "37x29x5",
                                      "0x8x8",    "8x0x16", "3x7x0",    "97x40x67", "2x65x33"};
@@ -461,8 +461,8 @@ static bool try_ranks(test *t)
                     for (int type = 0; type < 3; type++)
                         for (int end = 0; end < 5; end++)
                             if (!try_shape(t, op, type, shape, owner, end)) return false;
-                } else if (turn++ % 2 == 0) {
-                    if (!try_shape(t, op, turn / 2 % 3, shape, owner, turn / 2 % 5)) return false;
+                } else if (turn++ % 3 == 0) {
+                    if (!try_shape(t, op, turn / 3 % 3, shape, owner, turn / 3 % 5)) return false;
                 }
             }
     return true;

@@ -1,6 +1,7 @@
-/* fault.c -- what happens when ranks do not do what they should: one stops in the middle of a run, does
- * not come, or runs something else.  Every rank gets the same error, which names the culprit, within
- * the limit; memory may be freed then; after recovery, or with a new group, runs are right again. */
+/* fault.c -- what happens when ranks do not do what they should: one stops in the middle of a run,
+ * does not come, or runs something else.  Every rank gets the same error, which names the culprit,
+ * within the limit; memory may be freed then; after recovery, or with a new group, runs are right
+ * again. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,7 +31,7 @@ typedef struct world {
     void *a[8], *b[8], *c[8];
 } world;
 
-/* ---- Helpers ------------------------------------------------------------------------------------------ */
+/* ---- Helpers --------------------------------------------------------------------------------- */
 
 static void open_group(world *w, int ranks)
 {
@@ -96,8 +97,8 @@ static void run_right(world *w, uint64_t seed)
     free_matrices(w);
 }
 
-/* All ranks fail alike, soon; the text has WORDS in it.  CULPRIT is asked last: a rank that has nothing to
- * wait for does not wait for the others' time to be up.  Then the matrices are freed. */
+/* All ranks fail alike, soon; the text has WORDS in it.  CULPRIT is asked last: a rank that has
+ * nothing to wait for does not wait for the others' time to be up.  Then the matrices are freed. */
 static void expect_failure(world *w, int culprit, shingle_status status, const char *words,
                            double begin_us)
 {
@@ -127,7 +128,7 @@ static void recover(world *w)
     assert_int_equal(shingle_recover(w->comm[w->ranks - 1], 0), SHINGLE_OK);
 }
 
-/* ---- A rank stops ---------------------------------------------------------------------------------------- */
+/* ---- A rank stops ---------------------------------------------------------------------------- */
 
 static const char *const cases[][2] = {
     {"gemm_rs:f32:64x48x96:r4", "serial"},    {"gemm_rs:f32:64x48x96:r4", "direct"},
@@ -147,9 +148,11 @@ static void stop_and_recover(bool held)
     if (held) sg_cpu_test_links(w.comm[0], 2000, 50);
     for (int i = 0; i < CASES; i++) {
         make_plans(&w, cases[i][0], cases[i][1]);
-        run_right(&w, (uint64_t)i);
         const int culprit = (int)sg_random_below(&random, RANKS);
-        const int64_t units = sg_random_below(&random, 2);
+        const int64_t before = sg_cpu_test_units(w.comm[0], culprit);
+        run_right(&w, (uint64_t)i);
+        const int64_t units =
+            sg_random_below(&random, sg_cpu_test_units(w.comm[0], culprit) - before);
         char words[40];
         snprintf(words, sizeof words, "rank %d stopped", culprit);
         sg_cpu_test_stop(w.comm[0], culprit, units);
@@ -198,7 +201,7 @@ static void new_group_instead_of_recovery(void **state)
     }
 }
 
-/* ---- A rank does not come -------------------------------------------------------------------------------- */
+/* ---- A rank does not come -------------------------------------------------------------------- */
 
 static void rank_does_not_come(void **state)
 {
@@ -254,7 +257,7 @@ static void recovery_names_who_is_missing(void **state)
     close_group(&w);
 }
 
-/* ---- Ranks disagree -------------------------------------------------------------------------------------- */
+/* ---- Ranks disagree -------------------------------------------------------------------------- */
 
 /* Ranks 0, 1 and 3 run one plan, rank 2 another; MATRICES are large enough for both. */
 static void disagree(const char *problem, const char *strategy, const char *other_problem,
@@ -294,7 +297,7 @@ static void plans_differ(void **state)
     disagree("ag_gemm:f32:64x48x96:r4", "ring", "ag_gemm:f32:64x32x96:r4", "fused_in");
 }
 
-/* ---- Epochs ------------------------------------------------------------------------------------------------ */
+/* ---- Epochs ---------------------------------------------------------------------------------- */
 
 static void epochs_pass_32_bits(void **state)
 {
@@ -319,7 +322,7 @@ static void epochs_pass_32_bits(void **state)
     close_group(&w);
 }
 
-/* ---- Closing, waiting, arguments ---------------------------------------------------------------------------- */
+/* ---- Closing, waiting, arguments ------------------------------------------------------------- */
 
 static void close_abandons_runs(void **state)
 {
@@ -390,7 +393,7 @@ static void bad_arguments_are_named(void **state)
     close_group(&w);
 }
 
-/* ---- A thread a rank ------------------------------------------------------------------------------------------ */
+/* ---- A thread a rank ------------------------------------------------------------------------- */
 
 typedef struct driver {
     world *w;

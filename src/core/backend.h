@@ -43,7 +43,8 @@ typedef struct sg_backend {
                             void **memory_out);
     void (*release)(void *self, int rank, void *memory);
 
-    /* What depends on addresses that do not change from run to run; unbind undoes it. */
+    /* What depends on addresses that do not change from run to run; unbind undoes it, once the
+     * rank's runs have ended or failed.  If they do not, bound->backend stays. */
     shingle_status (*bind)(void *self, struct sg_bound *bound);
     void (*unbind)(void *self, struct sg_bound *bound);
 

@@ -14,7 +14,7 @@ enum { MAX_LOCAL_RANKS = 64 };
 static const double default_timeout_seconds = 10;
 static const double default_scale_rows = 16;
 
-/* ---- Open ------------------------------------------------------------------------------------------- */
+/* ---- Open ------------------------------------------------------------------------------------ */
 
 static void free_group(sg_group *group)
 {
@@ -173,7 +173,7 @@ void shingle_close(int ranks, shingle_comm **comm)
     free_group(group);
 }
 
-/* ---- Plans ------------------------------------------------------------------------------------------- */
+/* ---- Plans ----------------------------------------------------------------------------------- */
 
 const sg_machine *sg_comm_machine(const shingle_comm *comm, sg_type type)
 {
@@ -225,16 +225,11 @@ void sg_comm_unbind(shingle_plan *plan)
 {
     if (plan == NULL || plan->bound == NULL) return;
     shingle_comm *const comm = plan->bound->owner;
-    sg_group *const group = comm->group;
     int32_t at = 0;
     while (at < comm->plans && comm->plan[at] != plan) at++;
     SG_CHECK(at < comm->plans);
-    /* Runs in flight end or fail within the limit, whatever peers do. */
-    (void)group->backend->sync(group->self, comm->rank, 2 * group->timeout_seconds + 1);
     comm->plan[at] = comm->plan[--comm->plans];
-    pthread_mutex_lock(&group->mutex);
     sg_exec_free(plan->bound);
-    pthread_mutex_unlock(&group->mutex);
     plan->bound = NULL;
 }
 
@@ -245,7 +240,7 @@ void shingle_plan_free(shingle_plan *plan)
     sg_plan_free(plan);
 }
 
-/* ---- Runs --------------------------------------------------------------------------------------------- */
+/* ---- Runs ------------------------------------------------------------------------------------ */
 
 shingle_status sg_comm_run(shingle_plan *plan, const shingle_tensors *tensors, void *stream,
                            unsigned kinds)
@@ -283,7 +278,7 @@ shingle_status shingle_sync(shingle_comm *comm, double seconds)
     return comm->group->backend->sync(comm->group->self, comm->rank, seconds);
 }
 
-/* ---- Memory -------------------------------------------------------------------------------------------- */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 shingle_status shingle_alloc(shingle_comm *comm, size_t bytes, void **memory_out)
 {
@@ -299,7 +294,7 @@ void shingle_free(shingle_comm *comm, void *memory)
     comm->group->backend->release(comm->group->self, comm->rank, memory);
 }
 
-/* ---- Recovery ------------------------------------------------------------------------------------------ */
+/* ---- Recovery -------------------------------------------------------------------------------- */
 
 static bool all_came(const sg_group *group)
 {

@@ -34,10 +34,12 @@ struct shingle_comm {
     int32_t plans, plan_room;
 };
 
-/* Builds and seals the rank's schedule and gives it memory.  The comm owns the plan from then on. */
+/* Builds and seals the rank's schedule and gives it memory.  The comm owns the plan from then
+ * on. */
 shingle_status sg_comm_bind(shingle_comm *comm, shingle_plan *plan);
 
-/* Waits for the plan's runs, bounded, and takes it from its comm; takes plans that are not bound. */
+/* Waits for the plan's runs, bounded, and takes it from its comm; takes plans that are not
+ * bound. */
 void sg_comm_unbind(shingle_plan *plan);
 
 /* As shingle_run_tensors.  KINDS: bit mask 1u << sg_kind of the steps to carry out, ~0u for all.

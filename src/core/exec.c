@@ -62,6 +62,11 @@ void sg_exec_free(sg_bound *bound)
 {
     if (bound == NULL) return;
     if (bound->backend != NULL) bound->work->backend->unbind(bound->work->self, bound);
+    if (bound->backend != NULL) {
+        /* Somebody still works in this memory; losing it is better than freeing it. */
+        sg_log(SG_LOG_ERROR, "%s is still running; its memory is lost", bound->text);
+        return;
+    }
     free(bound->sym[0]);
     free(bound->sym[1]);
     free(bound->count);
@@ -70,7 +75,7 @@ void sg_exec_free(sg_bound *bound)
     free(bound);
 }
 
-/* ---- Tensors ---------------------------------------------------------------------------------------- */
+/* ---- Tensors --------------------------------------------------------------------------------- */
 
 static shingle_status check_tensor(const char *name, const void *data, int64_t rows, int64_t cols,
                                    sg_type type, int64_t *stride)
@@ -103,7 +108,7 @@ static shingle_status check_tensors(const sg_bound *bound, shingle_tensors *t)
     return check_tensor("bias", t->bias, p->bias ? some : 0, p->n, p->type, &bias_stride);
 }
 
-/* ---- Running ----------------------------------------------------------------------------------------- */
+/* ---- Running --------------------------------------------------------------------------------- */
 
 shingle_status sg_exec_run(sg_bound *bound, const shingle_tensors *tensors, unsigned kinds)
 {
@@ -124,7 +129,7 @@ shingle_status sg_exec_run(sg_bound *bound, const shingle_tensors *tensors, unsi
     return backend->end(self, &run);
 }
 
-/* ---- Addresses ---------------------------------------------------------------------------------------- */
+/* ---- Addresses ------------------------------------------------------------------------------- */
 
 static sg_place user_place(const sg_run *run, const sg_area *area)
 {

@@ -27,7 +27,7 @@ shingle_status sg_exec_create(const sg_problem *problem, uint64_t hash, const ch
  * thread at a time for all ranks of a process. */
 shingle_status sg_exec_bind(sg_bound *bound, sg_work *const *work, int rank);
 
-/* Undoes both; takes NULL.  No run may be in flight. */
+/* Undoes both; takes NULL.  Waits for runs in flight, which end or fail within the limit. */
 void sg_exec_free(sg_bound *bound);
 
 /* Enqueues one run.  KINDS: 1u << sg_kind of the steps to carry out, ~0u for all; a plan with flags

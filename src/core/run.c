@@ -9,7 +9,7 @@
 
 #include "core/exec.h"
 
-/* ---- Words ---------------------------------------------------------------------------------------- */
+/* ---- Words ----------------------------------------------------------------------------------- */
 
 static sg_hello *hello_of(const sg_words *words, int by, uint64_t epoch)
 {
@@ -57,8 +57,8 @@ bool sg_run_gate_ready(const sg_run *run, sg_stuck *stuck)
     const sg_work *const work = run->work;
     const uint64_t need = work->last[run->half];
     for (int q = 0; q < work->ranks; q++) {
-        /* Acquire.  Partner: sg_run_end() at q.  What q still read or stored in this half in its last
-         * run that used it has happened before whatever this rank stores there now. */
+        /* Acquire.  Partner: sg_run_end() at q.  What q still read or stored in this half in its
+         * last run that used it has happened before whatever this rank stores there now. */
         const uint64_t seen = atomic_load_explicit(&work->words.done[q], memory_order_acquire);
         if (seen < need) return stuck_on(stuck, SG_STUCK_GATE, q, seen, need);
     }
@@ -76,7 +76,8 @@ bool sg_run_flags_ready(const sg_run *run, int by, struct sg_flags flags, sg_stu
 {
     for (int32_t i = 0; i < flags.count; i++) {
         const int32_t index = flags.first + i * flags.step;
-        /* Acquire.  Partner: sg_run_post() at BY.  What was stored before the raise is read after. */
+        /* Acquire.  Partner: sg_run_post() at BY.  What was stored before the raise is read
+         * after. */
         const uint64_t seen =
             atomic_load_explicit(sg_work_flag(&run->work->words, by, index), memory_order_acquire);
         if (seen >= run->epoch) continue;
@@ -160,7 +161,7 @@ bool sg_run_aborted(const sg_work *work)
     return false;
 }
 
-/* ---- Verdict ---------------------------------------------------------------------------------------- */
+/* ---- Verdict --------------------------------------------------------------------------------- */
 
 static void name_stuck(const sg_stand *stand, int rank, sg_text *text)
 {

@@ -69,7 +69,7 @@ bool sg_run_mismatch(const sg_run *run, int *peer_out);
 void sg_run_abort(const sg_work *work);
 bool sg_run_aborted(const sg_work *work);
 
-/* ---- Verdict: who is to blame, the same for all ranks ------------------------------------------- */
+/* ---- Verdict: who is to blame, the same for all ranks ---------------------------------------- */
 
 /* Where a rank stands when somebody's time is up. */
 typedef struct sg_stand {

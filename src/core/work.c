@@ -66,7 +66,7 @@ void sg_work_close(int ranks, sg_work **work)
         sg_work *const w = work[r];
         if (w == NULL) continue;
         for (int kind = 0; kind < SG_BLOCK_KINDS; kind++)
-            for (int class = 0; class < SG_BLOCK_CLASSES; class ++) put(w, w->block[kind][class]);
+            for (int cls = 0; cls < SG_BLOCK_CLASSES; cls++) put(w, w->block[kind][cls]);
         for (int page = 0; page < SG_FLAG_PAGES; page++) put(w, w->words.flag[page]);
         put(w, w->words.hello);
         put(w, w->words.abort);
@@ -103,14 +103,14 @@ shingle_status sg_work_flags(sg_work *work, int64_t flags)
 shingle_status sg_work_block(sg_work *work, sg_block_kind kind, int64_t bytes, void **block_out)
 {
     static const sg_arena_kind arena[SG_BLOCK_KINDS] = {SG_SYM, SG_SYM, SG_LOCAL, SG_LIBRARY};
-    int class = SG_BLOCK_CLASS0;
-    while (class < SG_BLOCK_CLASSES && INT64_C(1) << class < bytes) class ++;
-    if (class == SG_BLOCK_CLASSES)
+    int cls = SG_BLOCK_CLASS0;
+    while (cls < SG_BLOCK_CLASSES && INT64_C(1) << cls < bytes) cls++;
+    if (cls == SG_BLOCK_CLASSES)
         return sg_fail(SHINGLE_ENOMEM, "a workspace of %lld bytes; at most 2^%d are possible",
                        (long long)bytes, SG_BLOCK_CLASSES - 1);
-    if (bytes > 0 && work->block[kind][class] == NULL)
-        SG_TRY(get(work, arena[kind], (size_t)1 << class, &work->block[kind][class]));
-    *block_out = bytes > 0 ? work->block[kind][class] : NULL;
+    if (bytes > 0 && work->block[kind][cls] == NULL)
+        SG_TRY(get(work, arena[kind], (size_t)1 << cls, &work->block[kind][cls]));
+    *block_out = bytes > 0 ? work->block[kind][cls] : NULL;
     return SHINGLE_OK;
 }
 

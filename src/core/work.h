@@ -10,8 +10,8 @@
  *         epoch, last[half], prev_half
  *     workspace: SYM half 0, SYM half 1, LOCAL, LIBRARY
  *
- * Growth adds blocks; nothing that was handed out ever moves.  A block's size is the need rounded up
- * to a power of two, so which block a plan gets depends on the plan alone: ranks agree on it in
+ * Growth adds blocks; nothing that was handed out ever moves.  A block's size is the need rounded
+ * up to a power of two, so which block a plan gets depends on the plan alone: ranks agree on it in
  * whatever order they bind their plans.
  */
 #ifndef SG_WORK_H

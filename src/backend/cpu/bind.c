@@ -1,6 +1,6 @@
-/* bind.c -- what a plan needs on the CPU besides its schedule: units of work and their order by lane,
- * lists and accumulators of the units at hand, staging for tiles on their way to peers, packed B.
- * Runs allocate nothing. */
+/* bind.c -- what a plan needs on the CPU besides its schedule: units of work and their order by
+ * lane, lists and accumulators of the units at hand, staging for tiles on their way to peers,
+ * packed B. Runs allocate nothing. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ enum {
     MOST_SLOTS = 64
 };
 
-/* ---- What the schedule asks for ----------------------------------------------------------------------- */
+/* ---- What the schedule asks for -------------------------------------------------------------- */
 
 typedef struct counting {
     int rank;
@@ -112,7 +112,7 @@ static void measure_step(const sg_cpu *cpu, const sg_sched *s, int32_t index, sg
         n->tile = sg_max(n->tile, state->split.row_step * state->split.col_step);
 }
 
-/* ---- Memory ---------------------------------------------------------------------------------------------- */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 static shingle_status no_memory(const sg_bound *bound)
 {
@@ -155,8 +155,8 @@ static bool make_visits(const sg_cpu *cpu, const sg_sched *s, const needs *n, sg
     return true;
 }
 
-/* A product may be an eighth of its tiles ahead of its link: on a GPU of 132 SMs with two tiles each on
- * their way that is the share of 2048 tiles (8192 x 8192). */
+/* A product may be an eighth of its tiles ahead of its link: on a GPU of 132 SMs with two tiles
+ * each on their way that is the share of 2048 tiles (8192 x 8192). */
 static bool make_staging(const sg_cpu *cpu, const needs *n, sg_cpu_plan *plan)
 {
     plan->posts = cpu->held ? n->posts : 0;

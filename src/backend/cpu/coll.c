@@ -4,8 +4,8 @@
  *     reduce-scatter   rank r sums, over ranks 0 .. P-1, the rows that go to it
  *     all-reduce       rank r sums its share of the elements and stores it at all ranks, in place
  *
- * Sums are f32 and rounded once.  A collective ends at all ranks together, since until then somebody
- * may still read their operands. */
+ * Sums are f32 and rounded once.  A collective ends at all ranks together, since until then
+ * somebody may still read their operands. */
 #include <string.h>
 
 #include "backend/cpu/convert.h"
@@ -19,7 +19,7 @@ static const sg_coll *coll_of(const sg_cpu *cpu, const sg_cpu_coll *c, int rank)
     return &r->run[r->first].bound->sched.step[c->step[rank]].u.coll;
 }
 
-/* ---- Areas ------------------------------------------------------------------------------------------- */
+/* ---- Areas ----------------------------------------------------------------------------------- */
 
 typedef struct finding {
     int want;
@@ -62,7 +62,7 @@ static uint8_t *element(const sg_place *place, int64_t cols, int64_t index)
            index % cols * sg_type_bytes(place->type);
 }
 
-/* ---- Rendezvous ------------------------------------------------------------------------------------------ */
+/* ---- Rendezvous ------------------------------------------------------------------------------ */
 
 /* Elements that RANK's link moves: what it stores into its own memory, or its share of a sum. */
 static int64_t work_of(const sg_cpu *cpu, const sg_cpu_coll *c, int rank)
@@ -80,8 +80,8 @@ static int64_t work_of(const sg_cpu *cpu, const sg_cpu_coll *c, int rank)
     return all;
 }
 
-/* Counted as bus bandwidth is: what the busiest rank receives (gather) or sends (scatter), twice the
- * even share of both for all-reduce. */
+/* Counted as bus bandwidth is: what the busiest rank receives (gather) or sends (scatter), twice
+ * the even share of both for all-reduce. */
 double sg_coll_bytes(const sg_cpu *cpu, int rank, int32_t index)
 {
     const sg_cpu_coll *const c = &cpu->coll[index];
@@ -164,7 +164,7 @@ void sg_coll_part_done(sg_cpu *cpu, int32_t index)
     }
 }
 
-/* ---- Moving ----------------------------------------------------------------------------------------------- */
+/* ---- Moving ---------------------------------------------------------------------------------- */
 
 /* Copies elements [FROM, TO) of all parts, counted one part after the other. */
 static void gather(const sg_cpu *cpu, const sg_cpu_coll *c, int rank, int64_t from, int64_t to)
@@ -188,8 +188,8 @@ static void gather(const sg_cpu *cpu, const sg_cpu_coll *c, int rank, int64_t fr
     }
 }
 
-/* Sums elements [FROM, TO) of RANK's operands at all ranks: PART of each, or all of what is summed in
- * place (PART < 0), which is then stored at all ranks. */
+/* Sums elements [FROM, TO) of RANK's operands at all ranks: PART of each, or all of what is summed
+ * in place (PART < 0), which is then stored at all ranks. */
 static void sum(const sg_cpu *cpu, const sg_cpu_coll *c, int rank, int part, int64_t from,
                 int64_t to)
 {
@@ -214,8 +214,8 @@ static void sum(const sg_cpu *cpu, const sg_cpu_coll *c, int rank, int part, int
     }
 }
 
-/* What the collective consists of does not change while a part of it is left, so this reads it without
- * the mutex. */
+/* What the collective consists of does not change while a part of it is left, so this reads it
+ * without the mutex. */
 void sg_coll_move(sg_cpu *cpu, int rank, int32_t index, int64_t from, int64_t to)
 {
     const sg_cpu_coll *const c = &cpu->coll[index];

@@ -1,5 +1,5 @@
-/* cpu.c -- the table of the CPU backend.  A run is copied into its rank's list, which the workers of
- * pool.c carry out; nothing here computes. */
+/* cpu.c -- the table of the CPU backend.  A run is copied into its rank's list, which the workers
+ * of pool.c carry out; nothing here computes. */
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 extern const sg_backend sg_backend_cpu;
 
-/* ---- Open ------------------------------------------------------------------------------------------- */
+/* ---- Open ------------------------------------------------------------------------------------ */
 
 /* Processors that this process may use. */
 static int cores(void)
@@ -86,7 +86,7 @@ static shingle_status describe(void *self, sg_type type, sg_machine *machine_out
     return SHINGLE_OK;
 }
 
-/* ---- Memory ------------------------------------------------------------------------------------------ */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 /* Aligned to 64 bytes; what malloc returned stands in front.  Pages stay untouched until used. */
 static shingle_status alloc(void *self, int rank, sg_arena_kind arena, size_t bytes,
@@ -113,21 +113,37 @@ static void release(void *self, int rank, void *memory)
     free(original);
 }
 
-/* ---- Plans ------------------------------------------------------------------------------------------- */
+/* ---- Plans ----------------------------------------------------------------------------------- */
 
 static shingle_status bind(void *self, sg_bound *bound)
 {
     return sg_bind_make(self, bound);
 }
 
+/* Has RANK no run, or was all forgotten after a failure, before AT_US?  With the mutex held. */
+static bool wait_idle(sg_cpu *cpu, const sg_cpu_rank *rank, double at_us)
+{
+    struct timespec until;
+    sg_pool_deadline(at_us, &until);
+    int error = 0;
+    while ((cpu->failed ? !cpu->drained : rank->runs > 0) && error == 0)
+        error = pthread_cond_timedwait(&cpu->idle, &cpu->mutex, &until);
+    return cpu->failed ? cpu->drained : rank->runs == 0;
+}
+
 static void unbind(void *self, sg_bound *bound)
 {
-    (void)self;
+    sg_cpu *const cpu = self;
+    const sg_cpu_rank *const rank = &cpu->rank[bound->work->rank];
+    pthread_mutex_lock(&cpu->mutex);
+    const bool idle = wait_idle(cpu, rank, sg_now_us() + 2 * cpu->timeout_us + 1e6);
+    pthread_mutex_unlock(&cpu->mutex);
+    if (!idle) return;
     sg_bind_free(bound->backend);
     bound->backend = NULL;
 }
 
-/* ---- Runs -------------------------------------------------------------------------------------------- */
+/* ---- Runs ------------------------------------------------------------------------------------ */
 
 /* With the mutex held. */
 static shingle_status failure(const sg_cpu *cpu)
@@ -183,13 +199,9 @@ static shingle_status sync_rank(void *self, int index, double seconds)
 {
     sg_cpu *const cpu = self;
     sg_cpu_rank *const rank = &cpu->rank[index];
-    struct timespec until;
-    sg_pool_deadline(sg_now_us() + seconds * 1e6, &until);
     shingle_status status = SHINGLE_OK;
-    int error = 0;
     pthread_mutex_lock(&cpu->mutex);
-    while ((cpu->failed ? !cpu->drained : rank->runs > 0) && error == 0)
-        error = pthread_cond_timedwait(&cpu->idle, &cpu->mutex, &until);
+    (void)wait_idle(cpu, rank, sg_now_us() + seconds * 1e6);
     if (cpu->failed)
         status = failure(cpu);
     else if (rank->runs > 0)

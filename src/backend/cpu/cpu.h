@@ -12,9 +12,9 @@
  * Ranks are data.  A worker never blocks in a visit: what is not ready is left in its rank's list
  * with slab, accumulators and all, and the worker takes something else.
  *
- * One mutex guards every field here unless its comment says otherwise.  The words of the run protocol
- * are atomics all the same and carry all ordering that the protocol needs: processes and GPUs have no
- * such mutex.
+ * One mutex guards every field here unless its comment says otherwise.  The words of the run
+ * protocol are atomics all the same and carry all ordering that the protocol needs: processes and
+ * GPUs have no such mutex.
  */
 #ifndef SG_CPU_H
 #define SG_CPU_H
@@ -40,10 +40,10 @@ typedef struct sg_rates {
     double flag_us;
 } sg_rates;
 
-/* ---- A bound plan ------------------------------------------------------------------------------- */
+/* ---- A bound plan ---------------------------------------------------------------------------- */
 
-/* A unit of work that a worker carries out: a visit of a launch, a piece of a vendor's product, of a
- * sum or of a copy.  Parked units keep their state here; workers own it while it runs. */
+/* A unit of work that a worker carries out: a visit of a launch, a piece of a vendor's product, of
+ * a sum or of a copy.  Parked units keep their state here; workers own it while it runs. */
 typedef struct sg_cpu_visit {
     enum { SG_VISIT_FREE, SG_VISIT_PARKED, SG_VISIT_RUNNING } state;
     int32_t step, unit;
@@ -98,7 +98,7 @@ typedef struct sg_cpu_plan {
     int64_t stores; /* tiles that may be on their way to peers at once */
 } sg_cpu_plan;
 
-/* ---- A link ---------------------------------------------------------------------------------------- */
+/* ---- A link ---------------------------------------------------------------------------------- */
 
 /* A copy or a rank's part of a collective. */
 typedef struct sg_move {
@@ -162,7 +162,7 @@ typedef struct sg_link {
     sg_random random;  /* of test delays */
 } sg_link;
 
-/* ---- Ranks and workers ----------------------------------------------------------------------------- */
+/* ---- Ranks and workers ----------------------------------------------------------------------- */
 
 typedef struct sg_cpu_rank {
     int rank;
@@ -178,7 +178,8 @@ typedef struct sg_cpu_rank {
     sg_pack *pack;   /* the one that new plans get */
     sg_link link;
 
-    int64_t stop_after; /* test: units until the rank stops; negative: never */
+    int64_t begun_units; /* test: visits, copies, collectives and flag steps so far */
+    int64_t stop_after;  /* test: units until the rank stops; negative: never */
     bool stopped;
 } sg_cpu_rank;
 

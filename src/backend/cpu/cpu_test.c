@@ -23,6 +23,15 @@ void sg_cpu_test_stop(shingle_comm *comm, int rank, int64_t units)
     pthread_mutex_unlock(&cpu->mutex);
 }
 
+int64_t sg_cpu_test_units(shingle_comm *comm, int rank)
+{
+    sg_cpu *const cpu = comm->group->self;
+    pthread_mutex_lock(&cpu->mutex);
+    const int64_t units = cpu->rank[rank].begun_units;
+    pthread_mutex_unlock(&cpu->mutex);
+    return units;
+}
+
 void sg_cpu_test_links(shingle_comm *comm, double rate, double latency_us)
 {
     sg_cpu *const cpu = comm->group->self;

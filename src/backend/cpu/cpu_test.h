@@ -1,6 +1,6 @@
-/* cpu_test.h -- what tests do to a group of CPU ranks: delay it, stop a rank, start its epochs anywhere,
- * look at its memory.  Linkable from the static library, not part of the public interface.  Calls
- * are made while no run is in flight. */
+/* cpu_test.h -- what tests do to a group of CPU ranks: delay it, stop a rank, start its epochs
+ * anywhere, look at its memory.  Linkable from the static library, not part of the public
+ * interface.  Calls are made while no run is in flight. */
 #ifndef SG_CPU_TEST_H
 #define SG_CPU_TEST_H
 
@@ -9,12 +9,16 @@
 /* Delays one in 16 of all visits, raises, copies and stores by up to MOST_US. */
 void sg_cpu_test_delays(shingle_comm *comm, uint64_t seed, double most_us);
 
-/* Stops RANK once it has begun UNITS more visits, copies, collectives and flag steps: it then neither
- * works nor waits, as a process that was stopped.  Negative: never.  shingle_recover wakes it. */
+/* Stops RANK once it has begun UNITS more visits, copies, collectives and flag steps: it then
+ * neither works nor waits, as a process that was stopped.  Negative: never.  shingle_recover wakes
+ * it. */
 void sg_cpu_test_stop(shingle_comm *comm, int rank, int64_t units);
 
-/* Links carry RATE bytes a microsecond and take LATENCY_US for everything that takes a fixed time; for plans
- * that are bound afterwards.  0, 0: not held back. */
+/* How many of these RANK has begun so far. */
+int64_t sg_cpu_test_units(shingle_comm *comm, int rank);
+
+/* Links carry RATE bytes a microsecond and take LATENCY_US for everything that takes a fixed time;
+ * for plans that are bound afterwards.  0, 0: not held back. */
 void sg_cpu_test_links(shingle_comm *comm, double rate, double latency_us);
 
 /* All ranks go on with run EPOCH. */

@@ -1,11 +1,11 @@
-/* lane.c -- one rank's run: which step is next, what is ready, what is done.  Everything here happens
- * with the pool's mutex held, and nothing waits. */
+/* lane.c -- one rank's run: which step is next, what is ready, what is done.  Everything here
+ * happens with the pool's mutex held, and nothing waits. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "backend/cpu/cpu.h"
 
-/* ---- Begin ------------------------------------------------------------------------------------------ */
+/* ---- Begin ----------------------------------------------------------------------------------- */
 
 static void reset_steps(const sg_sched *s, sg_cpu_plan *plan)
 {
@@ -48,7 +48,7 @@ static void begin_run(sg_cpu *cpu, sg_cpu_rank *rank)
     if (sg_run_mismatch(run, &peer)) sg_pool_mismatch(cpu, rank->rank, peer);
 }
 
-/* ---- Steps ------------------------------------------------------------------------------------------ */
+/* ---- Steps ----------------------------------------------------------------------------------- */
 
 static void see_peer(void *context, const sg_access *access)
 {
@@ -149,8 +149,10 @@ void sg_lane_done(sg_cpu *cpu, sg_cpu_rank *rank, int32_t index, const sg_visit 
     sg_pool_wake(cpu);
 }
 
+/* For tests: one more unit begins, unless it is time to stop. */
 static bool count_stop(sg_cpu_rank *rank)
 {
+    rank->begun_units++;
     if (rank->stop_after < 0) return false;
     if (rank->stop_after-- > 0) return false;
     rank->stopped = true;
@@ -173,7 +175,7 @@ static void begin_step(sg_cpu *cpu, sg_cpu_rank *rank, int32_t index)
     }
 }
 
-/* ---- Units ------------------------------------------------------------------------------------------ */
+/* ---- Units ----------------------------------------------------------------------------------- */
 
 /* Unit UNIT of a split that runs along columns first. */
 static sg_visit piece_at(const sg_split *split, int32_t unit)
@@ -267,7 +269,7 @@ static sg_cpu_visit *offer_unit(sg_cpu_rank *rank, int32_t index)
     return take(rank, free_one);
 }
 
-/* ---- Lanes ------------------------------------------------------------------------------------------ */
+/* ---- Lanes ----------------------------------------------------------------------------------- */
 
 static void note_stuck(sg_cpu_rank *rank, const sg_stuck *stuck, int32_t step)
 {

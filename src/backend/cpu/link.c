@@ -1,15 +1,16 @@
 /* link.c -- one thread a rank that moves real bytes and holds them back to the machine's rates.
  *
  *     copies        one after the other: copy_us, then bytes / copy_rate
- *     stores        tiles that workers have staged: bytes / store_rate, and store_us, in which the next
+ *     stores        tiles that workers have staged: bytes / store_rate, and store_us, in which the
+ *     next
  *                   tiles travel already, until they and the flags behind them are there
  *     collectives   coll_us, then bus bytes / coll_rate
  *     flags         seen by the peer flag_us after they are raised
  *
  * All bytes share the rank's way out, a piece at a time; copies and stores take turns.  A piece is
  * copied when it sets off and counts as there when it lands.  Landing times follow from each other,
- * not from when the thread woke up, so rates hold on average however late it wakes.  Without a scale
- * model nothing is held back, and workers store tiles by themselves. */
+ * not from when the thread woke up, so rates hold on average however late it wakes.  Without a
+ * scale model nothing is held back, and workers store tiles by themselves. */
 #include <errno.h>
 #include <float.h>
 #include <stdlib.h>
@@ -18,12 +19,12 @@
 
 #include "backend/cpu/cpu.h"
 
-/* A piece travels this long: short enough that copies and tiles share the link fairly and time-outs see
- * progress, long enough that waking up for it costs little. */
+/* A piece travels this long: short enough that copies and tiles share the link fairly and time-outs
+ * see progress, long enough that waking up for it costs little. */
 static const double piece_us = 2000;
 enum { PIECE_BYTES = 1 << 20, LEAST_PIECE_BYTES = 4096 };
 
-/* ---- Rings ------------------------------------------------------------------------------------------- */
+/* ---- Rings ----------------------------------------------------------------------------------- */
 
 static int32_t push(sg_ring *ring)
 {
@@ -63,7 +64,7 @@ shingle_status sg_link_reserve(sg_link *link, const sg_cpu_plan *plan)
     return reserve(&link->post, &link->posts, plan->posts, sizeof *link->post);
 }
 
-/* ---- What lanes and workers ask for ------------------------------------------------------------------- */
+/* ---- What lanes and workers ask for ---------------------------------------------------------- */
 
 static sg_cpu_rank *rank_of(const sg_link *link)
 {
@@ -123,7 +124,7 @@ void sg_link_drop(sg_link *link)
     ask(link);
 }
 
-/* ---- Copies ---------------------------------------------------------------------------------------------- */
+/* ---- Copies ---------------------------------------------------------------------------------- */
 
 /* A copy's source and one of its destinations. */
 typedef struct ends {
@@ -176,7 +177,7 @@ static int64_t piece_of(double rate, int64_t left)
     return sg_min(left, bytes > LEAST_PIECE_BYTES ? bytes : LEAST_PIECE_BYTES);
 }
 
-/* ---- In the air ------------------------------------------------------------------------------------------- */
+/* ---- In the air ------------------------------------------------------------------------------ */
 
 /* BYTES leave when the link is free and not before READY_US; when they land. */
 static double occupy(sg_link *link, double ready_us, double bytes, double rate)
@@ -239,7 +240,7 @@ static void send_store(sg_link *link)
     link->busy = false;
 }
 
-/* ---- Landing ------------------------------------------------------------------------------------------------ */
+/* ---- Landing --------------------------------------------------------------------------------- */
 
 static void land_store(sg_link *link)
 {
@@ -317,7 +318,7 @@ static double deliver(sg_link *link, double now)
     return next;
 }
 
-/* ---- The thread ----------------------------------------------------------------------------------------------- */
+/* ---- The thread ------------------------------------------------------------------------------ */
 
 /* When the first copy or collective may send its next piece. */
 static double move_time(sg_link *link)

@@ -1,7 +1,7 @@
 /* pool.c -- workers: find ready work, carry it out, sleep; time-outs and failure.
  *
- * Whatever may make work ready (a flag, a hello, a step's end, a new run) happens with the mutex held
- * and wakes one worker; a worker that finds work wakes the next.  So as long as work is ready,
+ * Whatever may make work ready (a flag, a hello, a step's end, a new run) happens with the mutex
+ * held and wakes one worker; a worker that finds work wakes the next.  So as long as work is ready,
  * somebody is awake to find it. */
 #include <errno.h>
 #include <stdio.h>
@@ -40,7 +40,7 @@ void sg_pool_delay(sg_cpu *cpu, sg_random *random)
     nanosleep(&(struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000}, NULL);
 }
 
-/* ---- Failure ---------------------------------------------------------------------------------------- */
+/* ---- Failure --------------------------------------------------------------------------------- */
 
 static void take_stands(const sg_cpu *cpu, sg_stand *stand)
 {
@@ -127,10 +127,10 @@ static void judge(sg_cpu *cpu)
     sg_pool_fail(cpu, &verdict);
 }
 
-/* ---- Workers ---------------------------------------------------------------------------------------- */
+/* ---- Workers --------------------------------------------------------------------------------- */
 
-/* Ranks in the order in which they should be served: the one a worker was with, unless it is too far
- * ahead, then the least advanced first. */
+/* Ranks in the order in which they should be served: the one a worker was with, unless it is too
+ * far ahead, then the least advanced first. */
 static int order_ranks(const sg_cpu *cpu, int with, int *order)
 {
     int count = 0;

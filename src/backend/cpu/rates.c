@@ -1,7 +1,7 @@
 /* rates.c -- what this machine reaches, and the scale model.
  *
- * Measured: a product per rank, all ranks at once, through the pool, exactly as runs go; and how fast
- * memory is copied.
+ * Measured: a product per rank, all ranks at once, through the pool, exactly as runs go; and how
+ * fast memory is copied.
  *
  * A scale model of a machine keeps that machine's ratio of compute to link.  With
  *
@@ -25,7 +25,7 @@
 
 #include "backend/cpu/cpu.h"
 
-/* ---- Product ------------------------------------------------------------------------------------------- */
+/* ---- Product --------------------------------------------------------------------------------- */
 
 typedef struct trial {
     int64_t m, n, k;
@@ -77,7 +77,8 @@ static shingle_status prepare(bench *t)
     if (t->a == NULL || t->b == NULL || t->c == NULL)
         return sg_fail(SHINGLE_ENOMEM, "no memory to measure a product of %lldx%lldx%lld",
                        (long long)p->m, (long long)p->n, (long long)p->k);
-    /* Any value does that is not zero everywhere; both bytes alike make a small number of each type. */
+    /* Any value does that is not zero everywhere; both bytes alike make a small number of each
+     * type. */
     memset(t->a, 0x3c, (size_t)(p->m * p->k) * bytes);
     memset(t->b, 0x3c, (size_t)(p->n * p->k) * bytes);
     return SHINGLE_OK;
@@ -109,8 +110,8 @@ static shingle_status round_of(const bench *t, double *us_out)
     return SHINGLE_OK;
 }
 
-/* The best round after a first one that pays for page faults and compiled kernels: what else happens
- * on the machine only ever makes a round longer. */
+/* The best round after a first one that pays for page faults and compiled kernels: what else
+ * happens on the machine only ever makes a round longer. */
 static shingle_status time_rounds(const bench *t, double budget_us, double *us_out)
 {
     double us = 0;
@@ -141,7 +142,7 @@ static shingle_status measure_product(sg_cpu *cpu, const sg_backend *backend, sg
     return status;
 }
 
-/* ---- Memory --------------------------------------------------------------------------------------------- */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 /* Bytes a microsecond that one thread copies. */
 static double measure_copy(void)
@@ -161,7 +162,7 @@ static double measure_copy(void)
     return best;
 }
 
-/* ---- Machines ------------------------------------------------------------------------------------------- */
+/* ---- Machines -------------------------------------------------------------------------------- */
 
 /* Without a scale model, links are memory.  The latencies are what waking a thread costs on Linux,
  * once or a few times; they only have to be of the right order. */

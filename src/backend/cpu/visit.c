@@ -4,8 +4,8 @@
  *     slabs      wait, multiply, wait, multiply ...          neighbours without a wait between them
  *     addends    wait, add, in the listed order, the own product at its place
  *     finish     bias, activation
- *     stores     own memory first; then peers: at once, or staged for the link where it is held back
- *     raises     behind the stores (lane.c, link.c)
+ *     stores     own memory first; then peers: at once, or staged for the link where it is held
+ *     back raises     behind the stores (lane.c, link.c)
  *
  * Whenever something is not ready the unit is left as it is and taken up later, maybe by another
  * worker; the pool's mutex orders the two. */
@@ -14,13 +14,12 @@
 #include "backend/cpu/convert.h"
 #include "backend/cpu/cpu.h"
 
-/* ---- What there is to do ------------------------------------------------------------------------------ */
+/* ---- What there is to do --------------------------------------------------------------------- */
 
 typedef struct listing {
     sg_cpu_visit *visit;
     int32_t room;
-    bool
-        piece; /* areas are cut to the piece; waits of the whole step have been met, raises come later */
+    bool piece; /* areas are cut to the piece; the step has waited before, and raises later */
 } listing;
 
 static void list_one(void *context, const sg_access *access)
@@ -69,7 +68,7 @@ static void begin_visit(sg_cpu_rank *rank, sg_cpu_visit *v)
     v->sum_stride = v->acc_stride;
 }
 
-/* ---- Product and sum ------------------------------------------------------------------------------------ */
+/* ---- Product and sum ------------------------------------------------------------------------- */
 
 static bool wait_for(const sg_run *run, sg_cpu_visit *v, const sg_access *access)
 {
@@ -167,7 +166,7 @@ static void finish(sg_cpu_rank *rank, sg_cpu_visit *v)
                             v->visit.rows, v->visit.cols);
 }
 
-/* ---- Stores -------------------------------------------------------------------------------------------- */
+/* ---- Stores ---------------------------------------------------------------------------------- */
 
 static void store_to(sg_cpu_rank *rank, const sg_cpu_visit *v, const sg_area *area)
 {
@@ -261,7 +260,7 @@ static void copy_piece(sg_cpu_rank *rank, sg_cpu_visit *v)
     }
 }
 
-/* ---- Carry out ------------------------------------------------------------------------------------------- */
+/* ---- Carry out ------------------------------------------------------------------------------- */
 
 bool sg_visit_carry_out(sg_cpu_worker *worker, sg_cpu_rank *rank, sg_cpu_visit *v)
 {
