@@ -21,6 +21,8 @@
 #include <cblas.h>
 #endif
 
+enum { WIDE = SG_MICRO_WIDTH };
+
 #define INLINE static inline __attribute__((always_inline))
 
 /* ---- Plain C --------------------------------------------------------------------------------- */
@@ -76,9 +78,10 @@ static void plain_multiply(const sg_micro *m)
 }
 #endif
 
-static bool plain_init(sg_text *text)
+static bool plain_init(sg_text *text, int *width_out)
 {
     sg_text_add(text, "plain C");
+    *width_out = WIDE;
     return true;
 }
 
@@ -92,7 +95,7 @@ static const sg_engine plain = {"plain", plain_init, plain_multiply, NULL};
 extern char *openblas_get_corename(void) __attribute__((weak));
 extern void openblas_set_num_threads(int threads) __attribute__((weak));
 
-static bool cblas_init(sg_text *text)
+static bool cblas_init(sg_text *text, int *width_out)
 {
     if (openblas_set_num_threads != NULL) openblas_set_num_threads(1);
     const char *const core = openblas_get_corename != NULL ? openblas_get_corename() : NULL;
@@ -105,6 +108,7 @@ static bool cblas_init(sg_text *text)
                __builtin_cpu_supports("avx512f") ? "SkylakeX" : "Haswell");
     }
 #endif
+    *width_out = WIDE;
     return true;
 }
 
@@ -167,7 +171,7 @@ static void xsmm_multiply(const sg_micro *m)
     }
 }
 
-static bool xsmm_init(sg_text *text)
+static bool xsmm_init(sg_text *text, int *width_out)
 {
     libxsmm_init();
     const sg_micro probe = {
@@ -177,6 +181,9 @@ static bool xsmm_init(sg_text *text)
         return false;
     }
     sg_text_add(text, "libxsmm (%s)", libxsmm_get_target_arch());
+    /* With AVX-512 every width of 16 to 128 columns runs at 98 % of the unit's peak, and few wide
+     * blocks cost least; with AVX2 32 columns reach that and wider blocks 83 % (EPYC, Zen 4). */
+    *width_out = libxsmm_get_target_archid() >= LIBXSMM_X86_AVX512 ? WIDE : WIDE / 2;
     return true;
 }
 
@@ -196,13 +203,14 @@ static const sg_engine *const engines[] = {
 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static const sg_engine *chosen; /* written under `once`, and by force */
+static const sg_engine *chosen; /* these three are written under `once`, and by force */
+static int chosen_width;
 static char chosen_text[64];
 
 static bool use(const sg_engine *engine)
 {
     sg_text text = {chosen_text, sizeof chosen_text, 0};
-    if (!engine->init(&text)) return false;
+    if (!engine->init(&text, &chosen_width)) return false;
     chosen = engine;
     return true;
 }
@@ -219,6 +227,12 @@ const sg_engine *sg_micro_engine(void)
 {
     (void)pthread_once(&once, choose);
     return chosen;
+}
+
+int sg_micro_width(void)
+{
+    (void)pthread_once(&once, choose);
+    return chosen_width;
 }
 
 const char *sg_micro_text(void)

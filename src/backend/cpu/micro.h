@@ -7,6 +7,8 @@
 
 #include "core/base.h"
 
+enum { SG_MICRO_WIDTH = 64 };
+
 /* C (+)= A * B of one block, all f32.  A is rows x k; B is k x cols, or cols x k if transposed. */
 typedef struct sg_micro {
     const float *a, *b;
@@ -19,8 +21,9 @@ typedef struct sg_micro {
 typedef struct sg_engine {
     const char *name;
 
-    /* Makes ready; false if it cannot run here.  Adds details of itself to TEXT. */
-    bool (*init)(sg_text *text);
+    /* Makes ready; false if it cannot run here.  Adds details of itself to TEXT and stores how many
+     * columns of B it likes to have side by side. */
+    bool (*init)(sg_text *text, int *width_out);
 
     /* B as packed, k x cols. */
     void (*multiply)(const sg_micro *micro);
@@ -31,6 +34,9 @@ typedef struct sg_engine {
 
 /* The engine in use; chooses one at the first call. */
 const sg_engine *sg_micro_engine(void);
+
+/* The columns of B that it likes side by side: SG_MICRO_WIDTH or half of that. */
+int sg_micro_width(void);
 
 /* Its name and details, "libxsmm (cpx)". */
 const char *sg_micro_text(void);

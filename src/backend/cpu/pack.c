@@ -8,9 +8,10 @@
 #include <sys/mman.h>
 #endif
 
+#include "backend/cpu/micro.h"
 #include "backend/cpu/transpose.h"
 
-enum { BLOCK = SG_PACK_WIDTH * SG_PACK_K, HUGE_PAGE = 2 << 20 };
+enum { HUGE_PAGE = 2 << 20 };
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
@@ -47,12 +48,13 @@ static float *get_data(int64_t bytes)
 shingle_status sg_pack_reserve(sg_pack *pack, sg_type type, int64_t n, int64_t k)
 {
     (void)type; /* blocks hold f32, whatever the type of B */
-    const int64_t panels = sg_ceil_div(n, SG_PACK_WIDTH);
+    const int64_t cols = sg_round_up(n, SG_MICRO_WIDTH);
     const int64_t blocks_k = sg_ceil_div(k, SG_PACK_K);
     int64_t blocks = 0;
     int64_t floats = 0;
     int64_t bytes = 0;
-    if (!sg_mul(panels, blocks_k, &blocks) || !sg_mul(blocks, BLOCK, &floats) ||
+    if (!sg_mul(cols / sg_micro_width(), blocks_k, &blocks) ||
+        !sg_mul(blocks, (int64_t)sg_micro_width() * SG_PACK_K, &floats) ||
         !sg_mul(floats, (int64_t)sizeof *pack->data, &bytes)) {
         return sg_fail(SHINGLE_ENOMEM, "no memory to pack a B of %lld x %lld", (long long)n,
                        (long long)k);
@@ -87,24 +89,25 @@ void sg_pack_begin(sg_pack *pack, sg_type type, const void *b, int64_t stride, i
     pack->n = n;
     pack->k = k;
     pack->blocks_k = sg_ceil_div(k, SG_PACK_K);
-    SG_CHECK(sg_ceil_div(n, SG_PACK_WIDTH) * pack->blocks_k <= pack->block_room);
+    pack->width = sg_micro_width();
+    SG_CHECK(sg_ceil_div(n, pack->width) * pack->blocks_k <= pack->block_room);
 }
 
 void sg_pack_copy(const sg_pack *pack, int64_t panel, int64_t block_k, float *dst)
 {
-    const int64_t col0 = panel * SG_PACK_WIDTH;
+    const int64_t col0 = panel * pack->width;
     const int64_t k0 = block_k * SG_PACK_K;
     const char *const src =
         (const char *)pack->b + (col0 * pack->stride + k0) * (int64_t)sg_type_bytes(pack->type);
-    sg_transpose(pack->type, src, pack->stride, sg_min(SG_PACK_WIDTH, pack->n - col0),
-                 sg_min(SG_PACK_K, pack->k - k0), dst, SG_PACK_WIDTH);
+    sg_transpose(pack->type, src, pack->stride, sg_min(pack->width, pack->n - col0),
+                 sg_min(SG_PACK_K, pack->k - k0), dst, pack->width);
 }
 
 const float *sg_pack_get(sg_pack *pack, int64_t panel, int64_t block_k)
 {
     const int64_t block = panel * pack->blocks_k + block_k;
     const uint64_t packing = 2 * pack->run;
-    float *const data = pack->data + block * BLOCK;
+    float *const data = pack->data + block * pack->width * SG_PACK_K;
 
     /* Acquire.  Partner: the release below, in the worker that packed the block. */
     uint64_t state = atomic_load_explicit(&pack->state[block], memory_order_acquire);

@@ -1,8 +1,8 @@
 /* pack.h -- B as the micro-kernel wants it: transposed to f32, in blocks of SG_PACK_K values of k
- * by SG_PACK_WIDTH columns of the product, packed on first use by the workers that share it.
+ * by `width` columns of the product, packed on first use by the workers that share it.
  *
  *     B (n rows of k)                 the pack
- *     row j  ------------>    block (j / 32, x / 256): line x % 256 holds B[j0 .. j0 + 32)[x]
+ *     row j  ------------>    block (j / width, x / 256): line x % 256 holds B[j0 .. j0 + width)[x]
  *
  * One pack serves one rank: it is reserved at bind for the largest B of the rank's plans, and begun
  * once a run, before the run's first visit.  All launches of a run that read the same B share it,
@@ -19,10 +19,7 @@
 
 #include "core/problem.h"
 
-enum {
-    SG_PACK_K = 256,   /* k of a block */
-    SG_PACK_WIDTH = 32 /* columns of a block */
-};
+enum { SG_PACK_K = 256 }; /* of a block */
 
 typedef struct sg_pack {
     float *data;             /* room floats */
@@ -35,6 +32,7 @@ typedef struct sg_pack {
     sg_type type;
     int64_t stride, n, k;
     int64_t blocks_k; /* blocks side by side along k */
+    int width;        /* columns of a block, as the engine likes them (micro.h) */
 } sg_pack;
 
 /* An empty pack; release takes NULL. */
@@ -53,10 +51,10 @@ void sg_pack_begin(sg_pack *pack, sg_type type, const void *b, int64_t stride, i
 /* For the tile engine. */
 
 /* The floats of block (PANEL, BLOCK_K), or NULL while another worker packs it; packs it if nobody
- * has.  Line x of it is at x * SG_PACK_WIDTH. */
+ * has.  Line x of it is at x * width. */
 const float *sg_pack_get(sg_pack *pack, int64_t panel, int64_t block_k);
 
-/* Packs block (PANEL, BLOCK_K) into DST (SG_PACK_K x SG_PACK_WIDTH floats). */
+/* Packs block (PANEL, BLOCK_K) into DST (SG_PACK_K x width floats). */
 void sg_pack_copy(const sg_pack *pack, int64_t panel, int64_t block_k, float *dst);
 
 #endif

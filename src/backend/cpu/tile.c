@@ -13,9 +13,7 @@
 #include "backend/cpu/convert.h"
 #include "backend/cpu/micro.h"
 
-/* With AVX-512 any panel of 16 to 128 columns by 128 to 512 of k runs the micro-kernel at 98 % of
- * the unit's peak, with AVX2 panels of 32 columns are 15 % faster than wider ones (EPYC, Zen 4).
- * The rest is chosen for the caches; halving or doubling it costs 1 to 2 %. */
+/* Chosen for the caches; halving or doubling one costs 1 to 2 % (EPYC, Zen 4, bench_gemm). */
 enum {
     BLOCK_ROWS = 128,
     BLOCK_COLS = 1024,
@@ -45,7 +43,7 @@ shingle_status sg_tile_scratch_create(sg_tile_scratch **scratch_out)
     sg_tile_scratch *const scratch = calloc(1, sizeof *scratch);
     if (scratch != NULL) {
         scratch->a = get_floats(BLOCK_ROWS * A_STRIDE);
-        scratch->b = get_floats(SG_PACK_WIDTH * SG_PACK_K);
+        scratch->b = get_floats(SG_MICRO_WIDTH * SG_PACK_K);
         scratch->c = get_floats(BLOCK_ROWS * C_STRIDE);
     }
     if (scratch == NULL || scratch->a == NULL || scratch->b == NULL || scratch->c == NULL) {
@@ -104,9 +102,8 @@ typedef struct piece {
     int64_t next_bytes; /* of a row that the next block of k reads; 0 after the last */
 } piece;
 
-static void multiply_panel(const piece *p, int64_t panel, const float *block)
+static void multiply_panel(const piece *p, int64_t width, int64_t panel, const float *block)
 {
-    const int64_t width = SG_PACK_WIDTH;
     const int64_t first = sg_max(p->col0, panel * width);
     const int64_t end = sg_min(p->col1, (panel + 1) * width);
     const int64_t line = p->k0 - p->block_k * SG_PACK_K;
@@ -142,15 +139,16 @@ static void prefetch_next(const piece *p, int64_t part, int64_t parts)
  * then still being packed is packed once more for this worker alone, so nobody ever waits. */
 static void multiply_panels(const piece *p, sg_tile_scratch *scratch, sg_pack *pack)
 {
-    const int64_t panel0 = p->col0 / SG_PACK_WIDTH;
-    const int64_t panels = sg_ceil_div(p->col1, SG_PACK_WIDTH) - panel0;
-    _Static_assert(BLOCK_COLS / SG_PACK_WIDTH + 1 <= 64, "a bit for every panel of a block");
+    const int64_t width = pack->width;
+    const int64_t panel0 = p->col0 / width;
+    const int64_t panels = sg_ceil_div(p->col1, width) - panel0;
+    _Static_assert(2 * BLOCK_COLS / SG_MICRO_WIDTH + 1 <= 64, "a bit for every panel of a block");
     uint64_t busy = 0;
     for (int64_t i = 0; i < panels; i++) {
         const float *const block = sg_pack_get(pack, panel0 + i, p->block_k);
         prefetch_next(p, i, panels);
         if (block != NULL) {
-            multiply_panel(p, panel0 + i, block);
+            multiply_panel(p, width, panel0 + i, block);
         } else {
             busy |= UINT64_C(1) << i;
         }
@@ -162,7 +160,7 @@ static void multiply_panels(const piece *p, sg_tile_scratch *scratch, sg_pack *p
             sg_pack_copy(pack, panel0 + i, p->block_k, scratch->b);
             block = scratch->b;
         }
-        multiply_panel(p, panel0 + i, block);
+        multiply_panel(p, width, panel0 + i, block);
     }
 }
 
@@ -271,7 +269,7 @@ sg_split sg_tile_split(int64_t rows, int64_t cols, int64_t k, int workers)
     for (int64_t i = bands; i < bands + TRIES; i++) {
         for (int64_t j = strips; j < strips + TRIES; j++) {
             const int64_t row_step = sg_ceil_div(rows, i);
-            const int64_t col_step = sg_round_up(sg_ceil_div(cols, j), SG_PACK_WIDTH);
+            const int64_t col_step = sg_round_up(sg_ceil_div(cols, j), SG_MICRO_WIDTH);
             const double cost = split_cost(rows, cols, k, workers, row_step, col_step);
             if (best.pieces == 0 || cost < least) {
                 least = cost;
