@@ -1,4 +1,4 @@
-# Headers, libraries, command, pkg-config file, CMake package, machine and model files.
+# Headers, libraries, command, pkg-config file, CMake package, machine, model and suite files.
 include(CMakePackageConfigHelpers)
 
 install(TARGETS shingle shingle_static EXPORT shingleTargets)
@@ -7,8 +7,8 @@ if(TARGET shingle_command)
   install(TARGETS shingle_command)
 endif()
 
-foreach(kind machines models)
-  file(GLOB data CONFIGURE_DEPENDS ${kind}/*.machine ${kind}/*.json)
+foreach(kind machines models bench/suites)
+  file(GLOB data CONFIGURE_DEPENDS ${kind}/*.machine ${kind}/*.json ${kind}/*.txt)
   install(FILES ${data} DESTINATION ${CMAKE_INSTALL_DATADIR}/shingle/${kind})
 endforeach()
 install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} OPTIONAL)
