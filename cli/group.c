@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -23,6 +24,11 @@ typedef struct names {
     int count;
 } names;
 
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
 static void list(const char *folder, const char *ending, names *n)
 {
     DIR *const dir = opendir(folder);
@@ -36,6 +42,7 @@ static void list(const char *folder, const char *ending, names *n)
         n->name[n->count++][length - end] = '\0';
     }
     closedir(dir);
+    qsort(n->name, (size_t)n->count, sizeof n->name[0], by_name);
 }
 
 static bool is_there(char *path, size_t room, const char *folder, const char *sub, const char *name,
@@ -73,9 +80,9 @@ int group_find(const char *what, const char *folder, const char *ending, const c
     for (int i = 0; i < n.count && at + MAX_NAME + 3 < sizeof known; i++)
         at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", i ? ", " : "", n.name[i]);
     return out_error(
-        CLI_USAGE, "%s \"%s\" is neither in ./%s nor in %s%s%s%s; %s%s%sa path is accepted", what,
-        name, folder, installed, nearest ? "; did you mean " : "", nearest ? nearest : "",
-        nearest ? "?" : "", at ? "known: " : "", known, at ? "; or " : "");
+        CLI_USAGE, "%s \"%s\" is neither in ./%s nor in %s; %s%s%s%s%s%sa path is accepted", what,
+        name, folder, installed, nearest ? "did you mean " : "", nearest ? nearest : "",
+        nearest ? "? " : "", at ? "known: " : "", known, at ? "; or " : "");
 }
 
 /* ---- Machines -------------------------------------------------------------------------------- */
