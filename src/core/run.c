@@ -68,7 +68,10 @@ bool sg_run_gate_ready(const sg_run *run, sg_stuck *stuck)
 bool sg_run_leave_ready(const sg_run *run, int peer, sg_stuck *stuck)
 {
     const uint64_t seen = said_hello(run, peer);
-    if (seen >= run->epoch) return true;
+    const uint64_t hash = atomic_load_explicit(&hello_of(&run->work->words, peer, run->epoch)->hash,
+                                               memory_order_relaxed);
+    /* A peer that runs another plan may have a smaller output. */
+    if (seen == run->epoch && hash == run->bound->hash) return true;
     return stuck_on(stuck, SG_STUCK_LEAVE, peer, seen, run->epoch);
 }
 
@@ -223,12 +226,13 @@ void sg_run_verdict(const sg_stand *stand, int ranks, double seconds, sg_verdict
     for (int r = 0; r < ranks; r++)
         if (stand[r].waiting && (waiter < 0 || stand[r].epoch < stand[waiter].epoch)) waiter = r;
 
+    /* Nobody who is behind the first waiter waits: it has not come, or it stopped before. */
     int missing = 0;
     int stopped = 0;
     for (int r = 0; r < ranks && waiter >= 0; r++)
-        missing += named[r] = stand[r].epoch < stand[waiter].epoch;
-    if (missing == 0)
-        for (int r = 0; r < ranks; r++) stopped += named[r] = stand[r].running && !stand[r].waiting;
+        missing += named[r] = stand[r].epoch < stand[waiter].epoch && !stand[r].running;
+    for (int r = 0; r < ranks && missing == 0; r++)
+        stopped += named[r] = stand[r].running && !stand[r].waiting;
 
     verdict_out->status = missing + stopped > 0 ? SHINGLE_ETIMEOUT : SHINGLE_EBUG;
     if (missing + stopped == 0) {
