@@ -93,13 +93,13 @@ static sg_sim_group *merge_free(sg_sim_agent *a, sg_sim_group *into)
     return into;
 }
 
-/* A group that has something to store within a moment of FREE, or FREE itself. */
-static sg_sim_group *prefer_loaded(sg_sim_agent *a, sg_sim_group *free)
+/* A group that has something to store within a moment of IDLE, or IDLE itself. */
+static sg_sim_group *prefer_loaded(sg_sim_agent *a, sg_sim_group *idle)
 {
     for (int32_t i = 0; i < a->groups; i++)
-        if (a->group[i].tiles > 0 && a->group[i].free_us <= free->free_us + a->moment)
+        if (a->group[i].tiles > 0 && a->group[i].free_us <= idle->free_us + a->moment)
             return &a->group[i];
-    return free;
+    return idle;
 }
 
 /* Raises of the tiles that group G is done with; round I of them was stored at FIRST + I * STEP. */
