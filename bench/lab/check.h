@@ -153,7 +153,7 @@ inline void Checker::hooks() {
             lab_launch l;
             plan_lower(p, k, m, n, depth, arrived, B, (T *)C + GUARD, scratch, trouble, &l);
             lab_patch &t = l.patch[0];
-            t.wait_rows = chunk, t.wait_k = slab, l.wait_slabs = slabs, l.wait_flag = flags, l.wait_flags = lab_ceil(m, chunk) * slabs;
+            t.wait_rows = chunk, t.wait_k = slab, l.wait_slabs = slabs, l.wait_flag = flags;
             t.raise = RAISE_COUNTED, t.raise_bands = 2, t.raise0 = 3, l.count = counts, l.raise_flag = raised;
             poison();
             CHECK(cudaMemset(arrived, 0xff, 2 * (size_t)m * depth));
@@ -175,7 +175,7 @@ inline void Checker::hooks() {
         lab_launch l;
         Plan p = {i, 132, 0, 4, 1, 0, 0};
         plan_lower(p, k, m, n, depth, A, B, (T *)C + GUARD, scratch, trouble, &l);
-        l.patch[0].wait_rows = 256, l.wait_flag = flags, l.wait_flags = 5, l.limit_ns = 2000000, l.epoch = 1ull << 40;
+        l.patch[0].wait_rows = 256, l.wait_flag = flags, l.limit_ns = 2000000, l.epoch = 1ull << 40;
         launch(k, l, 132, false, 0);
         CHECK(cudaDeviceSynchronize());
         lab_trouble t = take_trouble();

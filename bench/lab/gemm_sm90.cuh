@@ -31,6 +31,7 @@ template <class Elem, int Bm, int Bn, int Groups, int Cm, int Cn, int Slots, Fol
     static constexpr int TILE_BYTES = BM * BN * (FOLD == FOLD_F32 ? 4 : 2);          // in a tiled area
     // Registers for a finished, rounded tile beside the accumulators of the next: the epilogue then hides under its products.
     static constexpr bool HOLDS = MI * BN / 2 + MI * BN / 4 <= 192;
+    static constexpr int ADDENDS = STAGE_BYTES / (WGS * PIECE_BYTES);                // pieces of addends that fit a stage
     static constexpr int SLOT_BYTES = WGS * SLOTS * PIECE_BYTES;
     static constexpr int ROOM = 232448 - 1024 /* alignment */ - 1024 /* barriers, memory of flags */ - SLOT_BYTES;
     static constexpr int STAGES = ROOM / STAGE_BYTES < 12 ? ROOM / STAGE_BYTES : 12;
@@ -149,13 +150,13 @@ template <class S> DEV void watcher(const lab_launch &L, const Smem<S> &smem, in
     for (int i = 0; i < SEEN_WORDS; ++i) shared_store(smem.seen + 4 * i, 0);
     for (int v = blockIdx.x / S::CL; v < L.visits; v += gridDim.x / S::CL) {
         const lab_patch &p = cursor.at(L, v);
-        if (p.wait_rows == 0) continue;
+        const bool adds = S::FOLD == FOLD_WIRE && p.adds;
+        if (p.wait_rows == 0 && !adds) continue;
         int band, col;
-        lab_walk(&p, v - cursor.base, S::CM, S::CN, im, in, &band, &col);
-        if (band >= p.bands) continue;
+        const bool live = lab_walk(&p, v - cursor.base, S::CM, S::CN, im, in, &band, &col);
         int row = band * S::BM, rows = (p.bands - band) * S::BM;
         rows = rows < S::BM ? rows : S::BM;
-        for (int k = p.k0; k < p.k1; k = next_wait(p, k)) {
+        for (int k = p.wait_rows && band < p.bands ? p.k0 : p.k1; k < p.k1; k = next_wait(p, k)) {
             for (int chunk = row / p.wait_rows; chunk * p.wait_rows < row + rows; ++chunk) {
                 int index = p.wait0 + chunk * L.wait_slabs + (p.wait_k ? k / p.wait_k : 0);
                 uint32_t word = smem.seen + index / 32 % SEEN_WORDS * 4, bit = index < 32 * SEEN_WORDS ? 1u << index % 32 : 0;
@@ -167,6 +168,11 @@ template <class S> DEV void watcher(const lab_launch &L, const Smem<S> &smem, in
             }
             progress_release(smem.watched, ++steps);  // partner: the acquire in loader
         }
+        if (!adds) continue;
+        for (int add = 0, tile = band * p.cols + col; add < p.adds && live; ++add)
+            flag_wait(L, L.area[p.add0 + add].flag + tile, cursor.patch, 1000 * add + tile);
+        proxy_fence_global();
+        progress_release(smem.watched, ++steps);
     }
 }
 
@@ -222,16 +228,17 @@ template <class S> DEV void loader(const lab_launch &L, const Smem<S> &smem, int
         if (S::FOLD != FOLD_WIRE || p.adds == 0) continue;
         const int tile = at.band * p.cols + at.col;
         const bool live = at.live;
-        for (int add = 0; add < p.adds && live; ++add)  // usually long since raised: this tile comes last
-            flag_wait(L, L.area[p.add0 + add].flag + tile, patch, 1000 * add + tile);
-        proxy_fence_global();
-        for (int piece = 0; piece < S::CHUNKS; ++piece) {
-            for (int add = 0; add < p.adds; ++add, ring.step()) {
-                uint32_t full = smem.full + 8 * ring.at, bytes = S::WGS * S::PIECE_BYTES;
+        progress_wait(L, smem.watched, ++steps);  // usually long since raised: this tile comes last
+        for (int chunk = 0; chunk < S::CHUNKS; ++chunk) {
+            for (int add = 0; add < p.adds; add += S::ADDENDS, ring.step()) {
+                constexpr uint32_t bytes = S::WGS * S::PIECE_BYTES;
+                const int count = live ? (p.adds - add < S::ADDENDS ? p.adds - add : S::ADDENDS) : 0;
+                uint32_t full = smem.full + 8 * ring.at;
                 mbar_wait(L, smem.empty + 8 * ring.at, ring.parity ^ 1, ROLE_LOADER);
-                const char *from = L.area[p.add0 + add].base + (int64_t)tile * S::TILE_BYTES + piece * bytes;
-                mbar_expect(full, live ? bytes : 0);
-                if (live) bulk_load(smem.stage + ring.at * S::STAGE_BYTES, from, bytes, full);
+                mbar_expect(full, count * bytes);
+                for (int i = 0; i < count; ++i)
+                    bulk_load(smem.stage + ring.at * S::STAGE_BYTES + i * bytes, L.area[p.add0 + add + i].base + (int64_t)tile * S::TILE_BYTES + chunk * bytes,
+                              bytes, full);
             }
         }
     }
@@ -357,20 +364,25 @@ template <class S> struct Math {
         ring.step();
     }
 
-    // The product over `slabs` stages. Meanwhile the tile before, rounded and held in registers, goes out chunk by chunk.
+    // The product over `slabs` stages. Meanwhile the tile before, rounded and held in registers, goes out chunk by chunk, spread
+    // over all the stages: a link to a peer takes about a tile's time for a tile, and would stop us if it got all at once.
     __device__ __forceinline__ void multiply(float (&acc)[S::MI][REGS], int slabs, int v, int stride, const uint32_t *held, bool holding, bool tiled) {
         int s = 0;
         if (S::HOLDS) {
 #pragma unroll
             for (int c = 0; c < S::CHUNKS; ++c) {
-                if (c < slabs) issue(acc, c);
+                const bool more = s < slabs;
+                if (more) issue(acc, s);
                 if (holding) stage_chunk(held + c * V / 2, tiled);
-                if (c < slabs) settle(c);
+                if (more) settle(s), ++s;
+                // Not between two tiles, when nothing else runs:
+                if (c == 0) next_slabs = v + stride < L.visits ? slabs_of(cursor.at(L, v + stride)) : 0;
+                for (const int until = slabs * (c + 1) / S::CHUNKS; s < until; ++s) issue(acc, s), settle(s);
             }
-            s = slabs < S::CHUNKS ? slabs : S::CHUNKS;
+        } else {
+            next_slabs = v + stride < L.visits ? slabs_of(cursor.at(L, v + stride)) : 0;
+            for (; s < slabs; ++s) issue(acc, s), settle(s);
         }
-        next_slabs = v + stride < L.visits ? slabs_of(cursor.at(L, v + stride)) : 0;  // not between two tiles, when nothing runs
-        for (; s < slabs; ++s) issue(acc, s), settle(s);
         wgmma_wait<0>();
 #pragma unroll
         for (int i = 0; i < S::MI; ++i)
@@ -384,26 +396,29 @@ template <class S> struct Math {
         float sum[V];
 #pragma unroll
         for (int i = 0; i < V; ++i) sum[i] = p.own_at == 0 ? v[i] : 0.f;
-        for (int add = 0; add < p.adds; ++add) {
+        for (int add = 0; add < p.adds;) {
             mbar_wait(L, smem.full + 8 * ring.at, ring.parity, ROLE_MATH);
             uint32_t from = smem.stage + ring.at * S::STAGE_BYTES + wg * S::PIECE_BYTES + thread * 16;
+            const int until = p.adds - add < S::ADDENDS ? p.adds : add + S::ADDENDS;
+            for (; add < until; from += S::WGS * S::PIECE_BYTES) {
 #pragma unroll
-            for (int q = 0; q < S::VECTORS; ++q) {
-                uint32_t x[4];
-                ld_shared4(from + q * 2048, x);
+                for (int q = 0; q < S::VECTORS; ++q) {
+                    uint32_t x[4];
+                    ld_shared4(from + q * 2048, x);
 #pragma unroll
-                for (int i = 0; i < 4; ++i) {
-                    float2 two = unpack<T>(x[i]);
-                    sum[8 * q + 2 * i] += two.x, sum[8 * q + 2 * i + 1] += two.y;
+                    for (int i = 0; i < 4; ++i) {
+                        float2 two = unpack<T>(x[i]);
+                        sum[8 * q + 2 * i] += two.x, sum[8 * q + 2 * i + 1] += two.y;
+                    }
                 }
+                if (++add == p.own_at)
+#pragma unroll
+                    for (int i = 0; i < V; ++i) sum[i] += v[i];
             }
             proxy_fence_shared();  // these reads come before the bulk engine's next write
             named_sync(1 + wg, 128);
             release(ring.at);
             ring.step();
-            if (add + 1 == p.own_at)
-#pragma unroll
-                for (int i = 0; i < V; ++i) sum[i] += v[i];
         }
 #pragma unroll
         for (int i = 0; i < V; ++i) v[i] = sum[i];

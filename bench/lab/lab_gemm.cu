@@ -254,8 +254,8 @@ struct Bench {
             return [=](lab_launch &l) {
                 lab_patch &t = l.patch[0];
                 l.wait_flag = flags, l.raise_flag = raised, l.count = counts, l.area[0].flag = raised;
-                if (rows) t.wait_rows = 256, l.wait_flags = lab_ceil(p.m, 256);
-                if (slabs) t.wait_k = 512, l.wait_slabs = lab_ceil(p.k, 512), l.wait_flags *= l.wait_slabs;
+                if (rows) t.wait_rows = 256;
+                if (slabs) t.wait_k = 512, l.wait_slabs = lab_ceil(p.k, 512);
                 if (counted) t.raise = RAISE_COUNTED, t.raise_bands = 2;
                 if (tile) t.raise = RAISE_TILE;
             };

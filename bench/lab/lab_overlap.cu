@@ -114,86 +114,109 @@ struct Rank {
         CHECK(cudaGetLastError());
     }
 
-    void base(lab_launch &l, const lab_kernel &k, int rows_of_a) {
+    void base(lab_launch &l, const lab_kernel &k) {
         memset(&l, 0, sizeof l);
         l.trouble = trouble, l.limit_ns = 1000000000, l.wait_slabs = 1, l.burst = 1;
-        l.keep_a = l.keep_b = l.keep_c = KEEP_NORMAL, l.load_bytes = load_bytes(k, rows_of_a);
+        l.keep_a = l.keep_b = l.keep_c = KEEP_NORMAL, l.load_bytes = (k.bm + k.bn) * 128;
     }
 
-    lab_patch rect(const lab_kernel &k, int rows, const Cell &c) {
+    lab_patch rect(const lab_kernel &k, int rows, int col0, int cols, int depth) {
         lab_patch t = {};
-        t.bands = lab_ceil(rows, k.bm), t.cols = lab_ceil(c.n, k.bn), t.k1 = c.k, t.c_maps = 1;
+        t.bands = lab_ceil(rows, k.bm), t.col = col0 * k.bn, t.cols = cols, t.k1 = depth, t.c_maps = 1;
         t.width = std::max(1, 8 / k.cn);
         lab_patch_close(&t, k.cm, k.cn);
         return t;
     }
 
-    // ---- AG_GEMM: patches by source, own rows first, then in the order in which the others' shards arrive
-    lab_launch ag_lower(const Cell &c, const lab_kernel &k) {
-        const int mine = c.m / ranks;
+    // ---- AG_GEMM: patches by source, own rows first, then in the order in which the others' pieces arrive: the first piece
+    // of every shard, then the second.  Pieces are whole bands.
+    int piece_rows(const Cell &c, int pieces) { return lab_ceil(lab_ceil(c.m / ranks, 256), pieces) * 256; }
+
+    lab_launch ag_lower(const Cell &c, const lab_kernel &k, int pieces) {
+        const int mine = c.m / ranks, piece = piece_rows(c, pieces), cols = lab_ceil(c.n, k.bn);
         lab_launch l;
-        base(l, k, c.m);
+        base(l, k);
         map_make(&l.a[0], k.type, own, mine, c.k, c.k, k.bm / k.cn, 64), map_make(&l.a[1], k.type, gathered, c.m, c.k, c.k, k.bm / k.cn, 64);
-        l.load_bytes = (k.bm + k.bn) * 128;
         map_b(&l.b, k, B, c.n, c.k);
         // One map of C per shard, so that a tile that overhangs a shard does not touch the next.
         for (int q = 0; q < ranks; ++q) map_c(&l.c[q], k, C + (int64_t)q * mine * c.n * 2, mine, c.n);
-        l.wait_flag = flags, l.wait_flags = ranks;
-        for (int i = 0; i < ranks; ++i) {
-            int source = (me + i) % ranks;
-            lab_patch t = rect(k, mine, c);
-            t.c_maps = 1 << source;
-            if (i > 0) t.a = 1, t.a_row = source * mine, t.wait0 = source, t.wait_rows = t.bands * k.bm;
-            patch_push(&l, t);
-        }
+        l.wait_flag = flags;
+        lab_patch t = rect(k, mine, 0, cols, c.k);
+        t.c_maps = 1 << me;
+        patch_push(&l, t);
+        for (int j = 0; j < pieces && j * piece < mine; ++j)
+            for (int i = 1; i < ranks; ++i) {
+                int source = (me + i) % ranks, row = j * piece;
+                t = rect(k, std::min(piece, mine - row), 0, cols, c.k);
+                t.a = 1, t.a_row = source * mine + row, t.c_row = row, t.c_maps = 1 << source;
+                t.wait0 = source * 4 + j, t.wait_rows = 1 << 30;
+                patch_push(&l, t);
+            }
         return l;
     }
-    void ag_run(const Cell &c, const lab_kernel &k, lab_launch &l) {
-        const size_t bytes = (size_t)c.m / ranks * c.k * 2;
+    void ag_run(const Cell &c, const lab_kernel &k, lab_launch &l, int pieces) {
+        const int mine = c.m / ranks, piece = piece_rows(c, pieces);
+        const size_t row_bytes = (size_t)c.k * 2;
         start();
         CHECK(cudaEventRecord(ready, main_stream));
         CHECK(cudaStreamWaitEvent(copy_stream, ready, 0));
         l.epoch = epoch;
         launch(k, l, 132, false, main_stream);
-        for (int i = 1; i < ranks; ++i) {  // to whom needs it first, first
-            int to = (me + ranks - i) % ranks;
-            CHECK(cudaMemcpyAsync(all.gathered[to] + me * bytes, own, bytes, cudaMemcpyDeviceToDevice, copy_stream));
-            CHECK(cudaMemcpyAsync(all.flags[to] + me, epoch_word, 8, cudaMemcpyDeviceToDevice, copy_stream));  // the raise; partner: watcher
-        }
+        for (int j = 0; j < pieces && j * piece < mine; ++j)
+            for (int i = 1; i < ranks; ++i) {  // to whom needs it first, first
+                int to = (me + ranks - i) % ranks, row = j * piece;
+                CHECK(cudaMemcpyAsync(all.gathered[to] + (me * mine + row) * row_bytes, own + row * row_bytes,
+                                      std::min(piece, mine - row) * row_bytes, cudaMemcpyDeviceToDevice, copy_stream));
+                // The raise; partner: the acquire in watcher.
+                CHECK(cudaMemcpyAsync(all.flags[to] + me * 4 + j, epoch_word, 8, cudaMemcpyDeviceToDevice, copy_stream));
+            }
         CHECK(cudaEventRecord(copied, copy_stream));
         CHECK(cudaStreamWaitEvent(main_stream, copied, 0));
     }
 
-    // ---- GEMM_RS: patches by owner, the next rank's block first, the own block last
-    lab_launch rs_lower(const Cell &c, const lab_kernel &k) {
-        const int mine = c.m / ranks, tiles = lab_ceil(mine, k.bm) * lab_ceil(c.n, k.bn);
+    // ---- GEMM_RS: patches by owner, the next rank's block first, the own block last.  In several chunks of columns, each chunk of
+    // the own block one chunk late: then tiles leave at an even pace all along, instead of all in the first (P - 1) / P of the time.
+    lab_launch rs_lower(const Cell &c, const lab_kernel &k, int chunks) {
+        const int mine = c.m / ranks, bands = lab_ceil(mine, k.bm), cols = lab_ceil(c.n, k.bn), tiles = bands * cols;
         const int64_t slot = (int64_t)tiles * k.tile_bytes;
+        int areas = 0;
         lab_launch l;
-        base(l, k, c.m);
+        base(l, k);
         map_make(&l.a[0], k.type, own, c.m, c.k, c.k, k.bm / k.cn, 64);
-        l.load_bytes = (k.bm + k.bn) * 128;
         l.a[1] = l.a[0];
         map_b(&l.b, k, B, c.n, c.k);
         for (int i = 0; i < LAB_C_MAPS; ++i) map_c(&l.c[i], k, C, mine, c.n);
-        for (int i = 1; i < ranks; ++i) {
-            int owner = (me + i) % ranks;
-            l.area[owner] = {all.inbox[owner] + me * slot, all.flags[owner] + 64 + me * tiles};
-            lab_patch t = rect(k, mine, c);
-            t.a_row = owner * mine, t.c_maps = 0, t.area = owner, t.raise = RAISE_TILE;
+        auto edge = [&](int j) { return (cols * j / chunks) / k.cn * k.cn; };  // whole clusters
+        auto last = [&](int j) { return j == chunks ? cols : edge(j); };
+        // Chunk j of the tiles that rank `from` sends to rank `to`.
+        auto area = [&](int to, int from, int j) {
+            l.area[areas] = {all.inbox[to] + from * slot + (int64_t)bands * edge(j) * k.tile_bytes, all.flags[to] + 64 + from * tiles + bands * edge(j)};
+            return areas++;
+        };
+        for (int j = 0; j <= chunks; ++j) {
+            for (int i = 1; i < ranks && j < chunks; ++i) {
+                int owner = (me + i) % ranks;
+                lab_patch t = rect(k, mine, edge(j), last(j + 1) - edge(j), c.k);
+                t.a_row = owner * mine, t.c_maps = 0, t.area = area(owner, me, j), t.raise = RAISE_TILE;
+                patch_push(&l, t);
+            }
+            if (j == 0) continue;
+            lab_patch t = rect(k, mine, edge(j - 1), last(j) - edge(j - 1), c.k);
+            t.a_row = me * mine, t.add0 = areas, t.adds = ranks - 1, t.own_at = me;  // partials are summed in rank order
+            for (int q = 0; q < ranks; ++q)
+                if (q != me) area(me, q, j - 1);
             patch_push(&l, t);
         }
-        lab_patch t = rect(k, mine, c);
-        t.a_row = me * mine, t.add0 = ranks, t.adds = ranks - 1, t.own_at = me;  // partials are summed in rank order
-        for (int q = 0, at = ranks; q < ranks; ++q)
-            if (q != me) l.area[at++] = {inbox + q * slot, flags + 64 + q * tiles};
-        patch_push(&l, t);
         return l;
     }
-    void rs_run(const Cell &, const lab_kernel &k, lab_launch &l) {
+    void rs_run(const lab_kernel &k, lab_launch &l) {
         start();
         l.epoch = epoch;
         launch(k, l, 132, true, main_stream);
     }
+
+    lab_launch lower(const Cell &c, const lab_kernel &k, int parts) { return c.op[0] == 'a' ? ag_lower(c, k, parts) : rs_lower(c, k, parts); }
+    void overlapped(const Cell &c, const lab_kernel &k, lab_launch &l, int parts) { c.op[0] == 'a' ? ag_run(c, k, l, parts) : rs_run(k, l); }
 
     bool check_trouble(const char *what) {
         CHECK(cudaStreamSynchronize(main_stream)), CHECK(cudaStreamSynchronize(copy_stream));
@@ -212,14 +235,14 @@ struct Rank {
         fill_run(TYPE_BF16, b, (int64_t)c.n * c.k, 5000 + 10 * q + round, INTEGER, main_stream);
     }
 
-    void check_one(const Cell &c, const char *name) {
+    void check_one(const Cell &c, const char *name, int parts) {
         typedef __nv_bfloat16 T;
         const lab_kernel &k = kernels[kernel_named(name, c.op[0] == 'r')];
         const bool gather = !strcmp(c.op, "ag");
         const int mine = c.m / ranks, rows = gather ? c.m : mine;
         char *a = C2, *b = C2 + (128 << 20);
         float *part = (float *)(C2 + (256 << 20));
-        lab_launch l = gather ? ag_lower(c, k) : rs_lower(c, k);
+        lab_launch l = lower(c, k, parts);
         for (int round = 0; round < 3; ++round) {
             auto product = [&](int first_row, int count, float *out) {
                 reference<<<dim3(lab_ceil(c.n, 32), lab_ceil(count, 32)), dim3(32, 32), 0, main_stream>>>((T *)a + (int64_t)first_row * c.k, (T *)b,
@@ -242,17 +265,17 @@ struct Rank {
             CHECK(cudaStreamSynchronize(main_stream));
             meet();  // everybody's buffers are poisoned before anybody pushes
             if (round > 0) usleep(1000 * ((me * 7 + round * 3) % 5));  // ranks that come late
-            gather ? ag_run(c, k, l) : rs_run(c, k, l);
+            overlapped(c, k, l, parts);
             bool calm = check_trouble(c.op);
             Verdict v = verdict((T *)C, sum, (int64_t)rows * c.n, main_stream);
             bool ok = calm && v.wrong == 0 && v.norm2 > 0;
             if (!ok) {
                 all.failed[me]++;
-                printf("FAILED rank %d %s %s %dx%dx%d round %d: %llu of %lld wrong\n", me, c.op, name, c.m, c.n, c.k, round, v.wrong, (long long)rows * c.n);
+                printf("FAILED rank %d %s %s/%d %dx%dx%d round %d: %llu of %lld wrong\n", me, c.op, name, parts, c.m, c.n, c.k, round, v.wrong, (long long)rows * c.n);
             }
             meet();
         }
-        if (me == 0) printf("checked %s %s %d x %d x %d\n", c.op, name, c.m, c.n, c.k), fflush(stdout);
+        if (me == 0) printf("checked %s %s in %d: %d x %d x %d\n", c.op, name, parts, c.m, c.n, c.k), fflush(stdout);
     }
 
     // ---- timing: microseconds of one run, the slowest rank's, medians over rounds in which all candidates take turns
@@ -289,7 +312,7 @@ struct Rank {
         vendor.shape(c.m, c.n, c.k, TYPE_BF16);
         const char *a = gather ? gathered : own;
         std::vector<Candidate> list;
-        std::vector<lab_launch> launches(names.size());
+        std::vector<lab_launch> launches;
         for (int i = 0; i < vendor.algos; ++i) list.push_back({vendor.describe(i), [=] { vendor.run(i, a, B, C2, main_stream); }, {}, 0});
         // The vendor's fastest algorithm here, agreed on by rank 0.
         int best = 0;
@@ -310,13 +333,15 @@ struct Rank {
                             vendor.run(best, a, B, C2, main_stream);
                             if (!gather) collective();
                         }, {}, 0});
-        for (size_t i = 0; i < names.size(); ++i) {
-            const lab_kernel &k = kernels[kernel_named(names[i], !gather)];
-            if (lab_ceil(mine, k.bm) % k.cm) continue;
-            launches[i] = gather ? ag_lower(c, k) : rs_lower(c, k);
-            lab_launch *l = &launches[i];
-            list.push_back({names[i], [=] { gather ? ag_run(c, k, *l) : rs_run(c, k, *l); }, {}, 0});
-        }
+        launches.reserve(4 * names.size());
+        for (const char *name : names)
+            for (int parts : {1, 2, 4}) {
+                const lab_kernel &k = kernels[kernel_named(name, !gather)];
+                if (lab_ceil(mine, k.bm) % k.cm || (gather && parts > 1 && mine / parts < 256) || (gather && parts == 4)) continue;
+                launches.push_back(lower(c, k, parts));
+                lab_launch *l = &launches.back();
+                list.push_back({name + ("in " + std::to_string(parts)), [=] { overlapped(c, k, *l, parts); }, {}, 0});
+            }
         for (Candidate &x : list) batch(x, 2), x.us = batch(x, 2);
         for (int round = 0; round < 7; ++round)
             for (size_t i = 0; i < list.size(); ++i) {
@@ -349,8 +374,8 @@ struct Rank {
         if (check) {
             static const Cell small[] = {{"ag", "", 1024, 1536, 512}, {"ag", "", 1200, 1000, 1096}, {"rs", "", 1024, 1536, 512}, {"rs", "", 1200, 1000, 1096}, {"rs", "", 2048, 2048, 2048}};
             for (const Cell &c : small) {
-                if (c.op[0] == 'a') for (const char *n : ag_names) check_one(c, n);
-                else for (const char *n : rs_names) check_one(c, n);
+                if (c.op[0] == 'a') for (const char *n : ag_names) check_one(c, n, 1), check_one(c, n, 2);
+                else for (const char *n : rs_names) check_one(c, n, 1), check_one(c, n, 3), check_one(c, n, 4);
             }
             if (me == 0) {
                 int failed = 0;

@@ -14,7 +14,7 @@
 #define LAB_FN static inline
 #endif
 
-enum { LAB_PATCHES = 24, LAB_AREAS = 16, LAB_A_MAPS = 2, LAB_C_MAPS = 4, LAB_SLAB = 64 /* k of one pipeline stage, 128 bytes */ };
+enum { LAB_PATCHES = 24, LAB_AREAS = 32, LAB_A_MAPS = 2, LAB_C_MAPS = 4, LAB_SLAB = 64 /* k of one pipeline stage, 128 bytes */ };
 
 enum lab_raise { RAISE_NONE, RAISE_TILE, RAISE_COUNTED };
 
@@ -58,7 +58,7 @@ typedef struct lab_launch {
     uint64_t *stamp; /* if set, eight words a block: nanoseconds and cycles at entry, math begins, first stage, math ends */
     int32_t prefetch; /* stages of the next tile that are brought to the L2 in advance */
     int32_t patches, visits;
-    int32_t wait_flags, wait_slabs; /* flags in all, and along k in one row of flags */
+    int32_t wait_slabs;             /* flags along k in one row of flags */
     int32_t load_bytes;             /* of one stage: less than its size where A has fewer rows than a tile */
     int32_t burst;                     /* slabs asked for together */
     lab_patch patch[LAB_PATCHES];
