@@ -63,7 +63,7 @@ if ! command -v apt-get > /dev/null || ! "${root[@]}" true 2> /dev/null; then
     {
         [ ${#missing[@]} -eq 0 ] || echo "shingle needs, and does not find: ${missing[*]}"
         [ ${#wanted[@]} -eq 0 ] || echo "products are slower without: ${wanted[*]}"
-        echo "install by: sudo apt-get install ${missing[*]} ${wanted[*]}"
+        echo "install by (Debian, Ubuntu): apt-get install ${missing[*]} ${wanted[*]}"
     } >&2
     [ ${#missing[@]} -eq 0 ] || exit 1
     exit 0
