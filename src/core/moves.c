@@ -153,9 +153,16 @@ static void emit_gathered(sg_sched *s, const row_run *run, const sg_piece *piece
                           const sg_arrival *arrival_of_owner)
 {
     const sg_problem *const p = s->problem;
-    if (run->rows == 0) return;
+    if (run->rows == 0 || s->open_step < 0) return;
     const bool own = pieces[0].owner == s->rank;
     sg_patch patch = patch_of(s, run, own ? SG_A : gathered, true);
+    /* A group of bands that reaches over an owner's border waits for two owners before it has
+     * finished the first one's columns: no group is higher than the smallest piece. */
+    const int32_t tile_m = s->step[s->open_step].u.launch.tile_m;
+    for (int32_t i = 0; i < run->pieces; i++) {
+        const int32_t bands = sg_walk_div(pieces[i].rows, tile_m);
+        if (bands < patch.width) patch.width = (uint8_t)bands;
+    }
     if (!own) patch.slab = arrival_of_owner[pieces[0].owner].chunk_k;
     sg_sched_patch(s, &patch);
     for (int32_t i = 0; i < run->pieces && !own && p->k > 0; i++)
