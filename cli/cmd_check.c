@@ -34,10 +34,11 @@ static void add_verdict(verdicts *v, const char *plan, const char *violation)
     if (violation != NULL && v->first == NULL) v->first = out_copy(violation);
 }
 
-/* Proves PLAN.  CLI_OK whatever the verdict; a failure of the proof itself is an exit code. */
-static int prove(const shingle_plan *plan, verdicts *v)
+/* Proves PLAN, its SMs too if MACHINE is not NULL.  CLI_OK whatever the verdict; a failure of the proof
+ * itself is an exit code. */
+static int prove(const shingle_plan *plan, const shingle_machine *machine, verdicts *v)
 {
-    const shingle_status status = shingle_plan_check(plan);
+    const shingle_status status = shingle_plan_check(plan, machine);
     if (status != SHINGLE_OK && status != SHINGLE_EBUG) return out_status(status);
     add_verdict(v, shingle_plan_text(plan), status == SHINGLE_OK ? NULL : shingle_error());
     return CLI_OK;
@@ -50,7 +51,9 @@ static int prove_strategy(const request *q, const shingle_machine *machine, cons
     const shingle_plan_options options = {.strategy = strategy};
     const shingle_status status = shingle_plan_for(q->problem, machine, &options, &plan);
     if (status != SHINGLE_OK) return out_status(status);
-    const int code = prove(plan, v);
+    /* Knobs that the user wrote may overdraw the machine; what is proposed may not. */
+    const bool by_hand = strchr(strategy, '{') != NULL && q->strategy != NULL;
+    const int code = prove(plan, by_hand ? NULL : machine, v);
     shingle_plan_free(plan);
     return code;
 }
@@ -83,7 +86,8 @@ static int check_problem(const request *q, bool json)
     int code = CLI_OK;
     if (strchr(q->problem, ' ') != NULL) {
         const shingle_status status = shingle_plan_parse(q->problem, &plan);
-        code = status == SHINGLE_OK ? prove(plan, &v) : out_error(CLI_USAGE, "%s", shingle_error());
+        code = status == SHINGLE_OK ? prove(plan, NULL, &v)
+                                    : out_error(CLI_USAGE, "%s", shingle_error());
     } else {
         shingle_shape shape;
         const shingle_status status = shingle_problem_shape(q->problem, 0, &shape);

@@ -116,7 +116,8 @@ SHINGLE_API const char *shingle_error(void);
 struct shingle_plan_options {
     const char *strategy;   /* force one: "ring" or "ring{sub=2}"; default: choose */
     int measure;            /* time this many of the best predicted plans, and the serial one, and
-                           * take the fastest; 0: trust the prediction */
+                           * take the fastest; 0: trust the prediction.  The first rank that asks
+                           * runs all ranks of the group, so no other runs may be in flight */
     double measure_seconds; /* limit of that; default 5 */
 };
 
@@ -190,10 +191,11 @@ SHINGLE_API shingle_status shingle_plan_parse(const char *text, shingle_plan **p
 SHINGLE_API int64_t shingle_plan_schedule(const shingle_plan *plan, int rank, char *text,
                                           size_t size);
 
-/* Proves a plan: no deadlock, no race, every element right exactly once, the run protocol kept, the
- * machine's SMs not overdrawn (docs/check.md).  SHINGLE_EBUG and shingle_error() name the first
- * violation: rank, step, visit, region. */
-SHINGLE_API shingle_status shingle_plan_check(const shingle_plan *plan);
+/* Proves a plan: no deadlock, no race, every element right exactly once, the run protocol kept, and
+ * MACHINE's SMs not overdrawn (docs/check.md); without a machine (NULL) that last part is left out.
+ * SHINGLE_EBUG and shingle_error() name the first violation: rank, step, visit, region. */
+SHINGLE_API shingle_status shingle_plan_check(const shingle_plan *plan,
+                                              const shingle_machine *machine);
 
 /* Proves COUNT random triples of problem, strategy and knobs. */
 typedef struct shingle_check_options {

@@ -31,6 +31,7 @@ typedef struct chooser {
     int serial;      /* index of the plan that does not overlap */
     sg_sched *sched; /* of all ranks; used again for each candidate */
     sg_checker *checker;
+    bool by_hand; /* the user gave knobs */
 } chooser;
 
 /* ---- Candidates ------------------------------------------------------------------------------------- */
@@ -92,6 +93,7 @@ static shingle_status add_forced(chooser *c, const char *text)
     sg_knobs knobs;
     bool given = false;
     SG_TRY(sg_strategy_parse(text, &strategy, count > 0 ? &sets[0] : NULL, &knobs, &given));
+    c->by_hand = given;
     if (given) return add_candidate(c, strategy, &knobs, NULL);
     if (count == 0)
         return sg_fail(SHINGLE_EUNSUPPORTED, "%s does not do this problem on %s: %s",
@@ -137,8 +139,10 @@ static shingle_status price(chooser *c, sg_candidate *candidate)
     }
     if (!can_run(c, candidate)) return SHINGLE_OK;
 #ifndef NDEBUG
+    /* Knobs that a user forces may overdraw the machine's SMs; what is proposed may not. */
+    const int sms = c->by_hand ? 0 : c->machine->sms;
     sg_check_result result;
-    const shingle_status proved = sg_check(c->checker, c->sched, c->problem->ranks, 0, &result);
+    const shingle_status proved = sg_check(c->checker, c->sched, c->problem->ranks, sms, &result);
     if (proved != SHINGLE_EUNSUPPORTED)
         SG_TRY(proved); /* too large to be checked is no violation */
 #endif

@@ -301,14 +301,15 @@ shingle_status shingle_check_random(const shingle_check_options *options,
 
 /* ---- One plan ------------------------------------------------------------------------------------------------- */
 
-shingle_status shingle_plan_check(const shingle_plan *plan)
+shingle_status shingle_plan_check(const shingle_plan *plan, const shingle_machine *machine)
 {
     if (plan == NULL) return sg_fail(SHINGLE_EINVAL, "no plan given");
     sg_checker *const checker = sg_checker_new();
     if (checker == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory for a checker");
     sg_check_result result;
+    const int sms = machine != NULL ? machine->numbers.sms : 0;
     const shingle_status status =
-        sg_check_built(checker, &plan->problem, plan->strategy, &plan->knobs, 0, &result);
+        sg_check_built(checker, &plan->problem, plan->strategy, &plan->knobs, sms, &result);
     sg_checker_free(checker);
     return status;
 }

@@ -141,7 +141,7 @@ static void bad_options(void **state)
     assert_int_equal(shingle_check_random(&(shingle_check_options){.count = 0}, &report),
                      SHINGLE_OK);
     assert_int_equal(report.checked, 0);
-    assert_int_equal(shingle_plan_check(NULL), SHINGLE_EINVAL);
+    assert_int_equal(shingle_plan_check(NULL, NULL), SHINGLE_EINVAL);
 }
 
 int main(void)

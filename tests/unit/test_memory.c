@@ -126,7 +126,7 @@ static shingle_status parse_it(void)
 
 static shingle_status check_it(void)
 {
-    return shingle_plan_check(planned);
+    return shingle_plan_check(planned, NULL);
 }
 
 static shingle_status print_it(void)
