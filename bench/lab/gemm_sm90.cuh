@@ -141,42 +141,77 @@ DEV int next_wait(const lab_patch &p, int k) { return p.wait_k ? (k / p.wait_k +
 
 constexpr int SEEN_WORDS = 64;  // flags this block has acquired in this launch: the first 2048 are remembered, a bit each
 
-// Acquires a flag costs most of a microsecond, which the loader cannot spare every few stages. So another thread runs ahead
+// To acquire a flag takes most of a microsecond, which the loader cannot spare every few stages.  So another thread runs ahead
 // and counts, in shared memory, how many steps of the list are ready; the loader only looks at the count.
-template <class S> DEV void watcher(const lab_launch &L, const Smem<S> &smem, int im, int in) {
-    Cursor cursor;
-    uint32_t steps = 0;
-    // No launch_wait: a flag of this epoch speaks for itself, whatever is still running in this stream.
-    for (int i = 0; i < SEEN_WORDS; ++i) shared_store(smem.seen + 4 * i, 0);
-    for (int v = blockIdx.x / S::CL; v < L.visits; v += gridDim.x / S::CL) {
-        const lab_patch &p = cursor.at(L, v);
-        const bool adds = S::FOLD == FOLD_WIRE && p.adds;
-        if (p.wait_rows == 0 && !adds) continue;
-        int band, col;
-        const bool live = lab_walk(&p, v - cursor.base, S::CM, S::CN, im, in, &band, &col);
-        int row = band * S::BM, rows = (p.bands - band) * S::BM;
-        rows = rows < S::BM ? rows : S::BM;
-        for (int k = p.wait_rows && band < p.bands ? p.k0 : p.k1; k < p.k1; k = next_wait(p, k)) {
-            for (int chunk = row / p.wait_rows; chunk * p.wait_rows < row + rows; ++chunk) {
-                int index = p.wait0 + chunk * L.wait_slabs + (p.wait_k ? k / p.wait_k : 0);
-                uint32_t word = smem.seen + index / 32 % SEEN_WORDS * 4, bit = index < 32 * SEEN_WORDS ? 1u << index % 32 : 0;
-                uint32_t bits = shared_load(word);
-                if (bits & bit) continue;
-                flag_wait(L, L.wait_flag + index, cursor.patch, index);
-                proxy_fence_global();  // what the flag is about was written by others, and is read by the bulk engine next
-                shared_store(word, bits | bit);
+template <class S> struct Watcher {
+    const lab_launch &L;
+    const Smem<S> &smem;
+    uint32_t steps = 0, told = 0;
+    bool fresh = false;  // a flag was seen since the last proxy fence
+
+    // What the flags are about was written by others, and is read by the bulk engine next.  Partner: the acquire in loader.
+    __device__ __forceinline__ void tell() {
+        if (fresh) proxy_fence_global();
+        if (told != steps) progress_release(smem.watched, steps);
+        told = steps, fresh = false;
+    }
+    __device__ __forceinline__ void need(const uint64_t *flag, int patch, int index) {
+        if (flag_acquire(flag) < L.epoch) tell(), flag_wait(L, flag, patch, index);  // the loader may as well have the steps before
+        fresh = true;
+    }
+    // One of the flags of A, unless this block has seen it before.
+    __device__ __forceinline__ void need_rows(int patch, int index) {
+        uint32_t word = smem.seen + index / 32 % SEEN_WORDS * 4, bit = index < 32 * SEEN_WORDS ? 1u << index % 32 : 0, bits = shared_load(word);
+        if (bits & bit) return;
+        need(L.wait_flag + index, patch, index);
+        shared_store(word, bits | bit);
+    }
+
+    __device__ __forceinline__ void run(int im, int in) {
+        // No launch_wait: a flag of this epoch speaks for itself, whatever is still running in this stream.
+        Cursor cursor;
+        for (int i = 0; i < SEEN_WORDS; ++i) shared_store(smem.seen + 4 * i, 0);
+        const int first = blockIdx.x / S::CL;
+        for (int v = first; v < L.visits; v += gridDim.x / S::CL) {
+            const lab_patch &p = cursor.at(L, v);
+            const bool adds = S::FOLD == FOLD_WIRE && p.adds;
+            if (p.wait_rows == 0 && !adds) continue;
+            int band, col;
+            const bool live = lab_walk(&p, v - cursor.base, S::CM, S::CN, im, in, &band, &col);
+            const int row = band * S::BM, left = (p.bands - band) * S::BM, rows = left < S::BM ? left : S::BM;
+            for (int k = p.wait_rows && band < p.bands ? p.k0 : p.k1; k < p.k1; k = next_wait(p, k)) {
+                for (int chunk = row / p.wait_rows; chunk * p.wait_rows < row + rows; ++chunk)
+                    need_rows(cursor.patch, p.wait0 + chunk * L.wait_slabs + (p.wait_k ? k / p.wait_k : 0));
+                if (++steps - told >= 4 || v == first) tell();
             }
-            progress_release(smem.watched, ++steps);  // partner: the acquire in loader
+            if constexpr (S::FOLD == FOLD_WIRE) {
+                for (int add = 0, tile = band * p.cols + col; add < p.adds && live; ++add)
+                    need(L.area[p.add0 + add].flag + tile, cursor.patch, 1000 * add + tile);
+                steps += adds;
+            }
+            tell();
         }
-        if (!adds) continue;
-        for (int add = 0, tile = band * p.cols + col; add < p.adds && live; ++add)
-            flag_wait(L, L.area[p.add0 + add].flag + tile, cursor.patch, 1000 * add + tile);
-        proxy_fence_global();
-        progress_release(smem.watched, ++steps);
+    }
+};
+
+// ---------------------------------------------------------------- loader
+// The addends of a tile, chunk by chunk, as many of a chunk's in one stage as fit.
+template <class S> DEV void load_addends(const lab_launch &L, const Smem<S> &smem, const lab_patch &p, int tile, bool live, Ring<S::STAGES> &ring,
+                                         uint32_t step) {
+    constexpr uint32_t bytes = S::WGS * S::PIECE_BYTES;
+    progress_wait(L, smem.watched, step);  // usually long since raised: this tile comes last
+    for (int chunk = 0; chunk < S::CHUNKS; ++chunk) {
+        for (int add = 0; add < p.adds; add += S::ADDENDS, ring.step()) {
+            const int count = live ? (p.adds - add < S::ADDENDS ? p.adds - add : S::ADDENDS) : 0;
+            const uint32_t full = smem.full + 8 * ring.at, to = smem.stage + ring.at * S::STAGE_BYTES;
+            mbar_wait(L, smem.empty + 8 * ring.at, ring.parity ^ 1, ROLE_LOADER);
+            mbar_expect(full, count * bytes);
+            for (int i = 0; i < count; ++i)
+                bulk_load(to + i * bytes, L.area[p.add0 + add + i].base + (int64_t)tile * S::TILE_BYTES + chunk * bytes, bytes, full);
+        }
     }
 }
 
-// ---------------------------------------------------------------- loader
 template <class S> DEV void loader(const lab_launch &L, const Smem<S> &smem, int im, int in) {
     constexpr uint16_t column_mask = (1 << S::CM) - 1, row_mask = ((1 << S::CL) - 1) / column_mask;  // every CM-th bit
     const int stride = gridDim.x / S::CL;
@@ -191,7 +226,6 @@ template <class S> DEV void loader(const lab_launch &L, const Smem<S> &smem, int
     for (; v < L.visits; v += stride) {
         const Place<S> at = next;
         const lab_patch &p = *at.p;
-        const int patch = cursor.patch;
         const CUtensorMap *a = &L.a[p.a];
         const int row = at.row(in), column = at.column(im);
         // A block that overhangs to the right still multicasts its share of A to a live neighbour, so it waits too.
@@ -225,22 +259,8 @@ template <class S> DEV void loader(const lab_launch &L, const Smem<S> &smem, int
                 }
             }
         }
-        if (S::FOLD != FOLD_WIRE || p.adds == 0) continue;
-        const int tile = at.band * p.cols + at.col;
-        const bool live = at.live;
-        progress_wait(L, smem.watched, ++steps);  // usually long since raised: this tile comes last
-        for (int chunk = 0; chunk < S::CHUNKS; ++chunk) {
-            for (int add = 0; add < p.adds; add += S::ADDENDS, ring.step()) {
-                constexpr uint32_t bytes = S::WGS * S::PIECE_BYTES;
-                const int count = live ? (p.adds - add < S::ADDENDS ? p.adds - add : S::ADDENDS) : 0;
-                uint32_t full = smem.full + 8 * ring.at;
-                mbar_wait(L, smem.empty + 8 * ring.at, ring.parity ^ 1, ROLE_LOADER);
-                mbar_expect(full, count * bytes);
-                for (int i = 0; i < count; ++i)
-                    bulk_load(smem.stage + ring.at * S::STAGE_BYTES + i * bytes, L.area[p.add0 + add + i].base + (int64_t)tile * S::TILE_BYTES + chunk * bytes,
-                              bytes, full);
-            }
-        }
+        if constexpr (S::FOLD == FOLD_WIRE)
+            if (p.adds) load_addends(L, smem, p, at.band * p.cols + at.col, at.live, ring, ++steps);
     }
 }
 
@@ -550,7 +570,7 @@ template <class S> __global__ void __launch_bounds__(S::THREADS, 1) gemm(const _
         } else if (warp <= S::WGS) {
             if (elect_one()) storer<S>(L, smem, im, in, warp - 1);
         } else if (warp == 3) {
-            if (elect_one()) watcher<S>(L, smem, im, in);
+            if (elect_one()) Watcher<S>{L, smem}.run(im, in);
         }
         __syncwarp();
     } else {

@@ -27,5 +27,9 @@ int lab_kernels_narrow(lab_kernel *out) {
     BF(128, 64, 1, 1, 2, 2, FOLD_NONE)
     BF(128, 64, 1, 1, 1, 2, FOLD_NONE)
     BF(128, 112, 1, 1, 2, 2, FOLD_NONE)
+    BF(64, 128, 1, 2, 1, 2, FOLD_NONE)
+    BF(64, 160, 1, 2, 1, 2, FOLD_NONE)
+    BF(64, 256, 1, 2, 1, 2, FOLD_NONE)
+    BF(64, 112, 1, 2, 1, 2, FOLD_NONE)
     return n;
 }

@@ -180,12 +180,11 @@ struct Bench {
         for (size_t i = 0; i < w.size(); ++i) order[i] = i;
         std::sort(order.begin(), order.end(), [&](size_t x, size_t y) { return w[x].us < w[y].us; });
         for (size_t i = 0; i < 2 && i < order.size(); ++i) {
-            static const int knobs[][5] = {{1, 0, 0, 0, 0}, {1, 0, 0, 1, 0}, {1, 2, 1, 0, 0}, {1, 2, 1, 1, 0}, {2, 2, 1, 0, 0},
-                                           {1, 0, 0, 0, 2}, {1, 0, 0, 0, 4}, {1, 0, 0, 1, 4}};
+            static const int knobs[][5] = {{1, 0, 0, 0, 0}, {1, 0, 0, 1, 0}, {1, 2, 1, 0, 0}, {2, 2, 1, 0, 0}, {1, 2, 1, 0, 2}, {1, 2, 1, 0, 4}};
             for (auto &knob : knobs) {
                 Plan plan = plans[order[i]];
-                plan.burst = knob[0], plan.keep_a = knob[1], plan.keep_b = knob[2], plan.keep_c = knob[3], plan.prefetch = knob[4];
-                if (plan.prefetch && lab_ceil(p.m, kernels[plan.kernel].bm) * lab_ceil(p.n, kernels[plan.kernel].bn) <= plan.grid) continue;
+                plan.burst = knob[0], plan.keep_a = knob[1], plan.keep_b = knob[2], plan.keep_c = knob[3], plan.skew = knob[4];
+                if (plan.skew && (plan.split == 1 || lab_ceil(p.k, 64) < 4 * plan.split + plan.skew)) continue;
                 if (plan.burst > 1 && plan.burst * 2 > kernels[plan.kernel].stages) continue;
                 plans.push_back(plan), w.push_back(ours(p, plan, true));
                 w.back().us = w[order[i]].us, second.push_back(&w.back());

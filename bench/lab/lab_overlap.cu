@@ -128,48 +128,62 @@ struct Rank {
         return t;
     }
 
-    // ---- AG_GEMM: patches by source, own rows first, then in the order in which the others' pieces arrive: the first piece
-    // of every shard, then the second.  Pieces are whole bands.
-    int piece_rows(const Cell &c, int pieces) { return lab_ceil(lab_ceil(c.m / ranks, 256), pieces) * 256; }
+    // ---- AG_GEMM: patches by source, own rows first, then in the order in which the others' shards arrive.  A shard comes whole,
+    // in two halves of its rows (all first halves, then all second ones), or in four or eight slabs of k: then a tile may start on
+    // a shard that is still coming, which is what counts where a tile takes as long as the rest of the shard.
+    struct Pieces {
+        int rows, row_pieces, depth, slabs;
+    };
+    Pieces pieces(const Cell &c, int parts) {
+        const int mine = c.m / ranks, by_rows = parts == 2 ? 2 : 1, slabs = parts >= 4 ? parts : 1;
+        Pieces p = {by_rows == 1 ? mine : lab_ceil(lab_ceil(mine, 256), 2) * 256, by_rows, c.k, slabs};
+        if (slabs > 1) p.depth = lab_ceil(lab_ceil(c.k, LAB_SLAB), slabs) * LAB_SLAB;
+        return p;
+    }
 
-    lab_launch ag_lower(const Cell &c, const lab_kernel &k, int pieces) {
-        const int mine = c.m / ranks, piece = piece_rows(c, pieces), cols = lab_ceil(c.n, k.bn);
+    lab_launch ag_lower(const Cell &c, const lab_kernel &k, int parts) {
+        const int mine = c.m / ranks, cols = lab_ceil(c.n, k.bn);
+        const Pieces piece = pieces(c, parts);
         lab_launch l;
         base(l, k);
         map_make(&l.a[0], k.type, own, mine, c.k, c.k, k.bm / k.cn, 64), map_make(&l.a[1], k.type, gathered, c.m, c.k, c.k, k.bm / k.cn, 64);
         map_b(&l.b, k, B, c.n, c.k);
         // One map of C per shard, so that a tile that overhangs a shard does not touch the next.
         for (int q = 0; q < ranks; ++q) map_c(&l.c[q], k, C + (int64_t)q * mine * c.n * 2, mine, c.n);
-        l.wait_flag = flags;
+        l.wait_flag = flags, l.wait_slabs = piece.slabs;
         lab_patch t = rect(k, mine, 0, cols, c.k);
         t.c_maps = 1 << me;
         patch_push(&l, t);
-        for (int j = 0; j < pieces && j * piece < mine; ++j)
+        for (int j = 0; j < piece.row_pieces && j * piece.rows < mine; ++j)
             for (int i = 1; i < ranks; ++i) {
-                int source = (me + i) % ranks, row = j * piece;
-                t = rect(k, std::min(piece, mine - row), 0, cols, c.k);
+                int source = (me + i) % ranks, row = j * piece.rows;
+                t = rect(k, std::min(piece.rows, mine - row), 0, cols, c.k);
                 t.a = 1, t.a_row = source * mine + row, t.c_row = row, t.c_maps = 1 << source;
-                t.wait0 = source * 4 + j, t.wait_rows = 1 << 30;
+                t.wait0 = source * 8 + j, t.wait_rows = 1 << 30, t.wait_k = piece.slabs > 1 ? piece.depth : 0;
                 patch_push(&l, t);
             }
         return l;
     }
-    void ag_run(const Cell &c, const lab_kernel &k, lab_launch &l, int pieces) {
-        const int mine = c.m / ranks, piece = piece_rows(c, pieces);
+    void ag_run(const Cell &c, const lab_kernel &k, lab_launch &l, int parts) {
+        const int mine = c.m / ranks;
+        const Pieces piece = pieces(c, parts);
         const size_t row_bytes = (size_t)c.k * 2;
         start();
         CHECK(cudaEventRecord(ready, main_stream));
         CHECK(cudaStreamWaitEvent(copy_stream, ready, 0));
         l.epoch = epoch;
         launch(k, l, 132, false, main_stream);
-        for (int j = 0; j < pieces && j * piece < mine; ++j)
-            for (int i = 1; i < ranks; ++i) {  // to whom needs it first, first
-                int to = (me + ranks - i) % ranks, row = j * piece;
-                CHECK(cudaMemcpyAsync(all.gathered[to] + (me * mine + row) * row_bytes, own + row * row_bytes,
-                                      std::min(piece, mine - row) * row_bytes, cudaMemcpyDeviceToDevice, copy_stream));
-                // The raise; partner: the acquire in watcher.
-                CHECK(cudaMemcpyAsync(all.flags[to] + me * 4 + j, epoch_word, 8, cudaMemcpyDeviceToDevice, copy_stream));
-            }
+        for (int j = 0; j < piece.row_pieces && j * piece.rows < mine; ++j)
+            for (int i = 1; i < ranks; ++i)  // to whom needs it first, first
+                for (int s = 0; s < piece.slabs; ++s) {
+                    const int to = (me + ranks - i) % ranks, row = j * piece.rows, rows = std::min(piece.rows, mine - row), k0 = s * piece.depth;
+                    char *dst = all.gathered[to] + (me * mine + row) * row_bytes + 2 * k0, *src = own + row * row_bytes + 2 * k0;
+                    const size_t width = 2 * (size_t)std::max(0, std::min(piece.depth, c.k - k0));
+                    if (piece.slabs == 1) CHECK(cudaMemcpyAsync(dst, src, rows * row_bytes, cudaMemcpyDeviceToDevice, copy_stream));
+                    else if (width) CHECK(cudaMemcpy2DAsync(dst, row_bytes, src, row_bytes, width, rows, cudaMemcpyDeviceToDevice, copy_stream));
+                    // The raise; partner: the acquire in Watcher.
+                    CHECK(cudaMemcpyAsync(all.flags[to] + me * 8 + j + s, epoch_word, 8, cudaMemcpyDeviceToDevice, copy_stream));
+                }
         CHECK(cudaEventRecord(copied, copy_stream));
         CHECK(cudaStreamWaitEvent(main_stream, copied, 0));
     }
@@ -333,11 +347,11 @@ struct Rank {
                             vendor.run(best, a, B, C2, main_stream);
                             if (!gather) collective();
                         }, {}, 0});
-        launches.reserve(4 * names.size());
+        launches.reserve(8 * names.size());  // pointed at
         for (const char *name : names)
-            for (int parts : {1, 2, 4}) {
+            for (int parts : {1, 2, 4, 8}) {
                 const lab_kernel &k = kernels[kernel_named(name, !gather)];
-                if (lab_ceil(mine, k.bm) % k.cm || (gather && parts > 1 && mine / parts < 256) || (gather && parts == 4)) continue;
+                if (lab_ceil(mine, k.bm) % k.cm || (gather && parts == 2 && mine < 512) || (!gather && parts > 4) || (gather && parts > 2 && c.m > 2048)) continue;
                 launches.push_back(lower(c, k, parts));
                 lab_launch *l = &launches.back();
                 list.push_back({name + ("in " + std::to_string(parts)), [=] { overlapped(c, k, *l, parts); }, {}, 0});
@@ -374,7 +388,7 @@ struct Rank {
         if (check) {
             static const Cell small[] = {{"ag", "", 1024, 1536, 512}, {"ag", "", 1200, 1000, 1096}, {"rs", "", 1024, 1536, 512}, {"rs", "", 1200, 1000, 1096}, {"rs", "", 2048, 2048, 2048}};
             for (const Cell &c : small) {
-                if (c.op[0] == 'a') for (const char *n : ag_names) check_one(c, n, 1), check_one(c, n, 2);
+                if (c.op[0] == 'a') for (const char *n : ag_names) check_one(c, n, 1), check_one(c, n, 2), check_one(c, n, 4), check_one(c, n, 8);
                 else for (const char *n : rs_names) check_one(c, n, 1), check_one(c, n, 3), check_one(c, n, 4);
             }
             if (me == 0) {

@@ -12,6 +12,7 @@ struct Plan {
     int tail_cols;       // only the last so many tile columns are split (0: all)
     double predicted_us;
     int burst = 1, keep_a = 0, keep_b = 0, keep_c = 0, prefetch = 0;
+    int skew = 0;        // stages that slice 0 computes more than the others, while they store and raise
 };
 
 static std::string plan_name(const Plan &p, const std::vector<lab_kernel> &kernels) {
@@ -22,6 +23,7 @@ static std::string plan_name(const Plan &p, const std::vector<lab_kernel> &kerne
     if (p.tail_cols) snprintf(s, sizeof s, " tail%d", p.tail_cols), out += s;
     if (p.burst > 1) snprintf(s, sizeof s, " b%d", p.burst), out += s;
     if (p.keep_a || p.keep_b || p.keep_c) snprintf(s, sizeof s, " l%d%d%d", p.keep_a, p.keep_b, p.keep_c), out += s;
+    if (p.skew) snprintf(s, sizeof s, " w%d", p.skew), out += s;
     if (p.prefetch) snprintf(s, sizeof s, " P%d", p.prefetch), out += s;
     return out;
 }
@@ -133,7 +135,8 @@ static void plan_lower(const Plan &p, const lab_kernel &k, int m, int n, int dep
     int slabs = lab_ceil(depth, 64);
     for (int i = 1; tail && i <= p.split; ++i) {
         int s = i % p.split;
-        auto first = [&](int x) { return std::min(depth, 64 * (x * (slabs / p.split) + std::min(x, slabs % p.split))); };
+        int each = (slabs - p.skew) / p.split;
+        auto first = [&](int x) { return x == 0 ? 0 : std::min(depth, 64 * (slabs - each * (p.split - x))); };
         lab_patch t = patch_rect(k, p, bands, tail, (cols - tail) * k.bn, first(s), first(s + 1));
         if (s == 0) {
             t.adds = p.split - 1, t.own_at = k.fold == 1 ? t.adds : 0;
