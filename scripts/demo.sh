@@ -3,4 +3,4 @@
 # runs and checks each, as a scale model of four H200s: demo.sh BUILD
 set -euo pipefail
 cd "$(dirname "$0")/.."
-exec "$1/shingle" model models/llama-3-8b.json --tp 4 --tokens 512 --as h200x4
+exec "$1/shingle" model models/llama-3-8b.json --tp 4 --tokens 512 --as h200x4 -n 3 --measure 3
