@@ -173,7 +173,13 @@ static void load(const state *s)
     for (int r = 0; r < RANKS; r++) {
         for (int q = 0; q < RANKS; q++) {
             world.done[r][q] = s->done[r][q];
-            for (int i = 0; i < 2; i++) world.hello[r][q][i].epoch = s->hello[r][q][i];
+            for (int i = 0; i < 2; i++) {
+                /* The hash is not a part of the state: the epoch says which run of the sequence
+                 * the rank said hello for, and all ranks run the same. */
+                const uint8_t epoch = s->hello[r][q][i];
+                world.hello[r][q][i].epoch = epoch;
+                world.hello[r][q][i].hash = epoch > 0 ? bound[q][sequence[epoch - 1]].hash : 0;
+            }
             *sg_work_flag(&words[r], q, 0) = s->flag[r][q];
         }
         sg_work *const w = &world.work[r];
