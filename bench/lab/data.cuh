@@ -74,7 +74,7 @@ template <class T, class R> static Verdict verdict(const T *got, const R *want, 
 }
 
 // Sampled dot products in f64 against what was stored: an oracle that shares nothing with any library.
-__global__ void static sampled(const __nv_bfloat16 *A, const __nv_bfloat16 *B, const __nv_bfloat16 *C, int m, int n, int depth, int samples,
+static __global__ void sampled(const __nv_bfloat16 *A, const __nv_bfloat16 *B, const __nv_bfloat16 *C, int m, int n, int depth, int samples,
                                uint64_t seed, double *error2, double *norm2) {
     int warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32;
     if (warp >= samples) return;

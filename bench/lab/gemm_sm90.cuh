@@ -250,14 +250,7 @@ template <class S> DEV void loader(const lab_launch &L, const Smem<S> &smem, int
             to += S::A_BYTES;
             if (S::CM == 1) tma_load(to, &L.b, k, column, full, L.keep_b);
             else tma_load_multicast(to + im * (S::B_BYTES / S::CM), &L.b, k, column, full, L.keep_b, column_mask << (in * S::CM));
-            if (k == halfway && v + stride < L.visits) {  // all stages are full now: time to look ahead
-                next.find(L, cursor, v + stride, im, in);
-                // The first stages of a tile come from parts of A and B that nobody has touched yet, all blocks' at once.
-                for (int i = 0; i < L.prefetch; ++i) {
-                    tma_prefetch(&L.a[next.p->a], next.p->k0 + i * LAB_SLAB, next.row(in));
-                    tma_prefetch(&L.b, next.p->k0 + i * LAB_SLAB, next.column(im));
-                }
-            }
+            if (k == halfway && v + stride < L.visits) next.find(L, cursor, v + stride, im, in);  // all stages are full now
         }
         if constexpr (S::FOLD == FOLD_WIRE)
             if (p.adds) load_addends(L, smem, p, at.band * p.cols + at.col, at.live, ring, ++steps);

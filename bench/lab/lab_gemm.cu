@@ -1,7 +1,7 @@
 // The laboratory of the Hopper GEMM on one GPU: checks every instance, then times candidates against the best of cuBLASLt's
 // heuristics, interleaved, on random data in rotating buffers; then the price of the hooks with flags that are already set.
 //
-//     lab_gemm [check] [time] [hooks] [out=FILE.json] [only=m,n,k] [show]
+//     lab_gemm [check] [time] [hooks] [out=FILE.json] [only=m,n,k] [many=CANDIDATES] [show] [bare=KERNEL]
 #include "gemm_sm90.cuh"
 #include "check.h"
 #include <functional>
@@ -164,7 +164,7 @@ struct Bench {
         for (int i = 0; i < vendor.algos; ++i) v.push_back(theirs(p, i));
         v[0].issue(0);
         std::vector<Plan> plans;
-        w.reserve(100);  // Runners are pointed at
+        w.reserve(200);  // Runners are pointed at
         for (Plan &plan : candidates(kernels, p.m, p.n, p.k, how_many))
             if (scratch_bytes(plan, kernels[plan.kernel], p.m, p.n) <= (int64_t)check.scratch.size)
                 plans.push_back(plan), w.push_back(ours(p, plan, true));
@@ -175,10 +175,36 @@ struct Bench {
         for (Runner &r : w) first.push_back(&r);
         for (Runner *r : first) batch(*r, 1), r->us = batch(*r, 2);
         interleave(first, 3, std::max(800.0, 3 * first[0]->us));
-        // The best two again, with loads in bursts and with other L2 policies.
-        std::vector<size_t> order(w.size());
-        for (size_t i = 0; i < w.size(); ++i) order[i] = i;
-        std::sort(order.begin(), order.end(), [&](size_t x, size_t y) { return w[x].us < w[y].us; });
+        auto ranking = [&] {
+            std::vector<size_t> order(w.size());
+            for (size_t i = 0; i < w.size(); ++i) order[i] = i;
+            std::sort(order.begin(), order.end(), [&](size_t x, size_t y) { return w[x].us < w[y].us; });
+            return order;
+        };
+        auto again = [&](const Plan &plan, double us) {
+            if (w.size() + 1 >= w.capacity()) return;
+            plans.push_back(plan), w.push_back(ours(p, plan, true));
+            w.back().us = us, second.push_back(&w.back());
+        };
+        // The best three kernels in other rasters: which blocks read the same operands at the same time decides how much the L2 sees.
+        std::vector<int> tried;
+        for (size_t i : ranking()) {
+            if (tried.size() == 3 || std::count(tried.begin(), tried.end(), plans[i].kernel)) continue;
+            tried.push_back(plans[i].kernel);
+            const lab_kernel &k = kernels[plans[i].kernel];
+            for (int across = 0; across < 2; ++across)
+                for (int width : {1, 2, 3, 4, 6, 8, 12, 16, 32}) {
+                    Plan plan = plans[i];
+                    if (width > (across ? lab_ceil(lab_ceil(p.m, k.bm), k.cm) : lab_ceil(lab_ceil(p.n, k.bn), k.cn))) break;
+                    if (plan.across == across && plan.width == width) continue;
+                    plan.across = across, plan.width = width;
+                    again(plan, w[i].us);
+                }
+        }
+        interleave(second, 3, std::max(500.0, 3 * first[0]->us));
+        second.clear();
+        // The best two plans with loads in bursts, with other L2 policies, with uneven slices.
+        std::vector<size_t> order = ranking();
         for (size_t i = 0; i < 2 && i < order.size(); ++i) {
             static const int knobs[][5] = {{1, 0, 0, 0, 0}, {1, 0, 0, 1, 0}, {1, 2, 1, 0, 0}, {2, 2, 1, 0, 0}, {1, 2, 1, 0, 2}, {1, 2, 1, 0, 4}};
             for (auto &knob : knobs) {
@@ -186,8 +212,7 @@ struct Bench {
                 plan.burst = knob[0], plan.keep_a = knob[1], plan.keep_b = knob[2], plan.keep_c = knob[3], plan.skew = knob[4];
                 if (plan.skew && (plan.split == 1 || lab_ceil(p.k, 64) < 4 * plan.split + plan.skew)) continue;
                 if (plan.burst > 1 && plan.burst * 2 > kernels[plan.kernel].stages) continue;
-                plans.push_back(plan), w.push_back(ours(p, plan, true));
-                w.back().us = w[order[i]].us, second.push_back(&w.back());
+                again(plan, w[order[i]].us);
             }
         }
         interleave(second, 3, std::max(800.0, 3 * first[0]->us));
@@ -237,6 +262,26 @@ struct Bench {
         fflush(json), fflush(stdout);
     }
 
+    // For a profiler: one kernel and all of the vendor's algorithms, twice each.
+    void bare(const Problem &p, const char *kernel) {
+        rotate(p);
+        vendor.shape(p.m, p.n, p.k, TYPE_BF16);
+        for (size_t i = 0; i < kernels.size(); ++i)
+            if (!strncmp(kernels[i].name, kernel, strlen(kernel)) && kernels[i].fold == FOLD_NONE) {
+                Runner r = ours(p, {(int)i, 132, 0, std::max(1, 8 / kernels[i].cn), 1, 0, 0}, false);
+                r.issue(0), r.issue(1);
+                CHECK(cudaDeviceSynchronize());
+                printf("%s\n", r.name.c_str());
+                break;
+            }
+        for (int i = 0; i < vendor.algos; ++i) {
+            Runner r = theirs(p, i);
+            r.issue(0), r.issue(1);
+            CHECK(cudaDeviceSynchronize());
+            printf("%s\n", r.name.c_str());
+        }
+    }
+
     // Gate 3: the same launch without hooks, with waits on flags that are set, with raises, with both.
     void hook_cost(const Problem &p, const char *kernel) {
         rotate(p);
@@ -281,13 +326,14 @@ struct Bench {
 
 int main(int argc, char **argv) {
     bool do_check = false, do_time = false, do_hooks = false, show = false;
-    const char *path = "/dev/null";
+    const char *path = "/dev/null", *bare = nullptr;
     Problem only = {0, 0, 0, "asked"};
     int many = 12;
     for (int i = 1; i < argc; ++i) {
         do_check |= !strcmp(argv[i], "check"), do_time |= !strcmp(argv[i], "time"), do_hooks |= !strcmp(argv[i], "hooks");
         show |= !strcmp(argv[i], "show");
         if (!strncmp(argv[i], "out=", 4)) path = argv[i] + 4;
+        if (!strncmp(argv[i], "bare=", 5)) bare = argv[i] + 5;
         if (!strncmp(argv[i], "many=", 5)) many = atoi(argv[i] + 5);
         sscanf(argv[i], "only=%d,%d,%d", &only.m, &only.n, &only.k);
     }
@@ -310,8 +356,9 @@ int main(int argc, char **argv) {
         check.hooks();
         fflush(stdout);
     }
-    if (do_time || do_hooks) {
+    if (do_time || do_hooks || bare) {
         Bench bench(check, json);
+        if (bare) bench.bare(only, bare);
         if (do_time) {
             if (only.m) bench.time(only, many, show);
             else for (const Problem &p : problems) bench.time(p, many, show);

@@ -56,7 +56,6 @@ typedef struct lab_launch {
     uint64_t epoch, limit_ns;
     uint64_t keep_a, keep_b, keep_c; /* L2 policies: KEEP_* in ptx.cuh */
     uint64_t *stamp; /* if set, eight words a block: nanoseconds and cycles at entry, math begins, first stage, math ends */
-    int32_t prefetch; /* stages of the next tile that are brought to the L2 in advance */
     int32_t patches, visits;
     int32_t wait_slabs;             /* flags along k in one row of flags */
     int32_t load_bytes;             /* of one stage: less than its size where A has fewer rows than a tile */

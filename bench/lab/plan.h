@@ -11,7 +11,7 @@ struct Plan {
     int split;           // slices of k, summed in ascending order
     int tail_cols;       // only the last so many tile columns are split (0: all)
     double predicted_us;
-    int burst = 1, keep_a = 0, keep_b = 0, keep_c = 0, prefetch = 0;
+    int burst = 1, keep_a = 0, keep_b = 0, keep_c = 0;
     int skew = 0;        // stages that slice 0 computes more than the others, while they store and raise
 };
 
@@ -24,7 +24,6 @@ static std::string plan_name(const Plan &p, const std::vector<lab_kernel> &kerne
     if (p.burst > 1) snprintf(s, sizeof s, " b%d", p.burst), out += s;
     if (p.keep_a || p.keep_b || p.keep_c) snprintf(s, sizeof s, " l%d%d%d", p.keep_a, p.keep_b, p.keep_c), out += s;
     if (p.skew) snprintf(s, sizeof s, " w%d", p.skew), out += s;
-    if (p.prefetch) snprintf(s, sizeof s, " P%d", p.prefetch), out += s;
     return out;
 }
 
@@ -126,7 +125,7 @@ static void plan_lower(const Plan &p, const lab_kernel &k, int m, int n, int dep
     map_b(&l->b, k, B, n, depth);
     for (int i = 0; i < LAB_C_MAPS; ++i) map_c(&l->c[i], k, C, m, n);
     l->trouble = trouble, l->limit_ns = 1000000000, l->epoch = 1, l->wait_slabs = 1;
-    l->burst = p.burst, l->keep_a = keep[p.keep_a], l->keep_b = keep[p.keep_b], l->keep_c = keep[p.keep_c], l->prefetch = p.prefetch;
+    l->burst = p.burst, l->keep_a = keep[p.keep_a], l->keep_b = keep[p.keep_b], l->keep_c = keep[p.keep_c];
     int bands = lab_ceil(m, k.bm), cols = lab_ceil(n, k.bn);
     int tail = p.split == 1 ? 0 : p.tail_cols ? p.tail_cols : cols;
     if (cols > tail) patch_push(l, patch_rect(k, p, bands, cols - tail, 0, 0, depth));

@@ -94,11 +94,6 @@ DEV void tma_load_multicast(uint32_t to, const CUtensorMap *map, int x, int y, u
         : "memory");
 }
 
-// Into the L2 only.
-DEV void tma_prefetch(const CUtensorMap *map, int x, int y) {
-    asm volatile("cp.async.bulk.prefetch.tensor.2d.L2.global [%0, {%1, %2}];" ::"l"(map), "r"(x), "r"(y) : "memory");
-}
-
 DEV void bulk_load(uint32_t to, const void *from, uint32_t bytes, uint32_t bar) {
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to), "l"(from), "r"(bytes),
                  "r"(bar)
