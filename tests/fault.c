@@ -281,7 +281,9 @@ static void disagree(const char *problem, const char *strategy, const char *othe
             shingle_run(r == 2 ? other : w.plan[r], w.a[r], w.b[r], w.c[r], NULL);
         assert_true(status == SHINGLE_OK || (r >= 2 && status == SHINGLE_EMISMATCH));
     }
-    expect_failure(&w, 2, SHINGLE_EMISMATCH, "and 2 run different plans", begin_us);
+    expect_failure(&w, 2, SHINGLE_EMISMATCH, " run different plans", begin_us);
+    /* The first two that are seen to differ are named: lower ranks may not have begun yet. */
+    assert_true(strstr(shingle_error(), " and 2 run") || strstr(shingle_error(), "ranks 2 and 3 "));
     assert_non_null(strstr(shingle_error(), problem));
     assert_non_null(strstr(shingle_error(), other_problem));
     w.plan[2] = kept;
