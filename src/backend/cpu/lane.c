@@ -36,6 +36,7 @@ static void begin_run(sg_cpu *cpu, sg_cpu_rank *rank)
     const sg_problem *const p = &run->bound->problem;
     sg_run_begin(run);
     rank->active = true;
+    cpu->look = ~(uint64_t)0; /* hello: whoever stores to this rank may leave */
     rank->begun = run->epoch;
     reset_steps(&run->bound->sched, plan);
     leave_out(run, rank, plan);
@@ -119,6 +120,7 @@ static void raise_flags(void *context, const sg_access *access)
         else
             sg_run_post(run, access->peer, flag);
     }
+    if (!later) r->cpu->look |= UINT64_C(1) << access->peer;
 }
 
 static void end_step(sg_cpu *cpu, sg_cpu_rank *rank, int32_t index, bool at_once)
@@ -145,6 +147,7 @@ void sg_lane_done(sg_cpu *cpu, sg_cpu_rank *rank, int32_t index, const sg_visit 
     SG_ASSERT(step->left > 0);
     if (--step->left == 0) end_step(cpu, rank, index, stored);
     rank->progress += weight / plan->weight;
+    cpu->look |= UINT64_C(1) << rank->rank;
     sg_pool_progress(cpu);
     sg_pool_wake(cpu);
 }
@@ -279,9 +282,10 @@ static void note_stuck(sg_cpu_rank *rank, const sg_stuck *stuck, int32_t step)
     rank->stuck.visit = -1;
 }
 
-/* Begins what can begin in lane LANE.  Returns a unit for a worker; ADVANCED_OUT tells if a step
- * ended, which other lanes may have waited for. */
-static sg_cpu_visit *offer_lane(sg_cpu *cpu, sg_cpu_rank *rank, int lane, bool *advanced_out)
+/* Begins what can begin in lane LANE.  Returns a unit for a worker if UNITS are wanted; ADVANCED_OUT
+ * tells if a step ended, which other lanes may have waited for. */
+static sg_cpu_visit *offer_lane(sg_cpu *cpu, sg_cpu_rank *rank, int lane, bool units,
+                                bool *advanced_out)
 {
     sg_cpu_plan *const plan = sg_lane_plan(rank);
     const sg_sched *const s = &sg_lane_run(rank)->bound->sched;
@@ -306,7 +310,7 @@ static sg_cpu_visit *offer_lane(sg_cpu *cpu, sg_cpu_rank *rank, int lane, bool *
             if (cpu->failed) return NULL;
             continue;
         }
-        if (!state->linked) return offer_unit(rank, index);
+        if (!state->linked) return units ? offer_unit(rank, index) : NULL;
         if (s->step[index].kind == SG_COLL && sg_coll_missing(cpu, rank, index, &stuck))
             note_stuck(rank, &stuck, index);
         return NULL;
@@ -336,6 +340,7 @@ static bool end_run(sg_cpu *cpu, sg_cpu_rank *rank)
         return false;
     }
     sg_run_end(run);
+    cpu->look = ~(uint64_t)0; /* done: gates may open */
     rank->active = false;
     rank->first = (rank->first + 1) % SG_CPU_RUNS;
     rank->runs--;
@@ -344,6 +349,25 @@ static bool end_run(sg_cpu *cpu, sg_cpu_rank *rank)
     sg_pool_wake(cpu);
     pthread_cond_broadcast(&cpu->idle);
     return true;
+}
+
+/* A worker that finds a visit in one lane looks at no other, and is gone for as long as the visit takes.
+ * A link must not wait for it: what links carry out begins as soon as it can. */
+void sg_lane_advance(sg_cpu *cpu)
+{
+    while (cpu->look != 0) {
+        const uint64_t look = cpu->look;
+        cpu->look = 0;
+        for (int r = 0; r < cpu->ranks; r++) {
+            sg_cpu_rank *const rank = &cpu->rank[r];
+            bool advanced = (look >> r & 1) != 0;
+            while (advanced && rank->active && !rank->stopped && !cpu->failed) {
+                advanced = false;
+                for (int lane = 0; lane < SG_MAX_LANES; lane++)
+                    offer_lane(cpu, rank, lane, false, &advanced);
+            }
+        }
+    }
 }
 
 sg_cpu_visit *sg_lane_offer(sg_cpu *cpu, sg_cpu_rank *rank)
@@ -357,7 +381,7 @@ sg_cpu_visit *sg_lane_offer(sg_cpu *cpu, sg_cpu_rank *rank)
         bool advanced = false;
         rank->stuck.kind = SG_STUCK_NOT;
         for (int lane = 0; lane < SG_MAX_LANES; lane++) {
-            sg_cpu_visit *const v = offer_lane(cpu, rank, lane, &advanced);
+            sg_cpu_visit *const v = offer_lane(cpu, rank, lane, true, &advanced);
             if (v != NULL) return v;
             if (cpu->failed || rank->stopped) return NULL;
         }

@@ -308,6 +308,7 @@ static double deliver(sg_link *link, double now)
         const sg_due due = link->post[link->posts.head];
         pop(&link->posts);
         sg_run_post(sg_lane_run(rank), due.peer, due.flag);
+        cpu->look |= UINT64_C(1) << due.peer;
         sg_pool_progress(cpu);
         sg_pool_wake(cpu);
     }
@@ -375,6 +376,10 @@ static void *carry(void *context)
         const double now = sg_now_us();
         if (link->air != SG_AIR_NOTHING && link->land_us <= now) land(link);
         double next = deliver(link, now);
+        while (cpu->look != 0) { /* what begins now may post to this very link */
+            sg_lane_advance(cpu);
+            next = deliver(link, now);
+        }
         const double other = link->air != SG_AIR_NOTHING ? link->land_us : send(link, now);
         if (other < next) next = other;
         if (next <= now || cpu->failed) continue;

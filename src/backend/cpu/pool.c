@@ -211,6 +211,7 @@ static void *work(void *context)
     pthread_mutex_lock(&cpu->mutex);
     while (!cpu->stop) {
         sg_cpu_visit *const v = hunt(cpu, worker);
+        sg_lane_advance(cpu);
         if (v != NULL) {
             carry_out(cpu, worker, v);
         } else {
