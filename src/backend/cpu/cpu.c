@@ -188,7 +188,9 @@ static shingle_status end(void *self, sg_run *run)
     const shingle_status status = cpu->failed ? failure(cpu) : SHINGLE_OK;
     if (status == SHINGLE_OK) {
         rank->run[(rank->first + rank->runs++) % SG_CPU_RUNS] = *run;
+        cpu->look |= UINT64_C(1) << rank->rank;
         sg_pool_progress(cpu);
+        sg_lane_advance(cpu);
         sg_pool_wake(cpu);
     }
     pthread_mutex_unlock(&cpu->mutex);

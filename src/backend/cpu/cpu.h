@@ -248,8 +248,8 @@ void sg_bind_free(sg_cpu_plan *plan);
 sg_cpu_visit *sg_lane_offer(sg_cpu *cpu, sg_cpu_rank *rank); /* NULL: nothing is ready */
 void sg_lane_done(sg_cpu *cpu, sg_cpu_rank *rank, int32_t step, const sg_visit *visit,
                   double weight, bool stored); /* STORED: its raises have travelled already */
-void sg_lane_advance(sg_cpu *cpu);    /* begins what links carry out, wherever it can begin */
-void sg_lane_drop(sg_cpu_rank *rank); /* parked units are forgotten */
+void sg_lane_advance(sg_cpu *cpu);             /* begins what needs no worker */
+void sg_lane_drop(sg_cpu_rank *rank);          /* parked units are forgotten */
 bool sg_lane_is_linked(int rank, const sg_sched *s, int32_t step); /* the link carries it out */
 
 static inline sg_run *sg_lane_run(sg_cpu_rank *rank)

@@ -351,37 +351,19 @@ static bool end_run(sg_cpu *cpu, sg_cpu_rank *rank)
     return true;
 }
 
-/* A worker that finds a visit in one lane looks at no other, and is gone for as long as the visit takes.
- * A link must not wait for it: what links carry out begins as soon as it can. */
-void sg_lane_advance(sg_cpu *cpu)
+/* Begins and ends runs and steps of RANK as far as they go without a worker.  Returns a unit for one
+ * if UNITS are wanted. */
+static sg_cpu_visit *serve(sg_cpu *cpu, sg_cpu_rank *rank, bool units)
 {
-    while (cpu->look != 0) {
-        const uint64_t look = cpu->look;
-        cpu->look = 0;
-        for (int r = 0; r < cpu->ranks; r++) {
-            sg_cpu_rank *const rank = &cpu->rank[r];
-            bool advanced = (look >> r & 1) != 0;
-            while (advanced && rank->active && !rank->stopped && !cpu->failed) {
-                advanced = false;
-                for (int lane = 0; lane < SG_MAX_LANES; lane++)
-                    offer_lane(cpu, rank, lane, false, &advanced);
-            }
-        }
-    }
-}
-
-sg_cpu_visit *sg_lane_offer(sg_cpu *cpu, sg_cpu_rank *rank)
-{
-    rank->stuck.kind = SG_STUCK_NOT;
     while (rank->runs > 0 && !rank->stopped && !cpu->failed) {
         if (!rank->active) {
             begin_run(cpu, rank);
             continue;
         }
         bool advanced = false;
-        rank->stuck.kind = SG_STUCK_NOT;
+        if (units) rank->stuck.kind = SG_STUCK_NOT;
         for (int lane = 0; lane < SG_MAX_LANES; lane++) {
-            sg_cpu_visit *const v = offer_lane(cpu, rank, lane, true, &advanced);
+            sg_cpu_visit *const v = offer_lane(cpu, rank, lane, units, &advanced);
             if (v != NULL) return v;
             if (cpu->failed || rank->stopped) return NULL;
         }
@@ -389,6 +371,25 @@ sg_cpu_visit *sg_lane_offer(sg_cpu *cpu, sg_cpu_rank *rank)
         if (!all_lanes_ended(rank, sg_lane_plan(rank)) || !end_run(cpu, rank)) return NULL;
     }
     return NULL;
+}
+
+/* A worker that finds a visit in one lane looks at no other, nor at other ranks, and is gone for as
+ * long as the visit takes.  A link must not wait for it: what links carry out begins as soon as it
+ * can, and so do runs. */
+void sg_lane_advance(sg_cpu *cpu)
+{
+    while (cpu->look != 0) {
+        const uint64_t look = cpu->look;
+        cpu->look = 0;
+        for (int r = 0; r < cpu->ranks; r++)
+            if (look >> r & 1) serve(cpu, &cpu->rank[r], false);
+    }
+}
+
+sg_cpu_visit *sg_lane_offer(sg_cpu *cpu, sg_cpu_rank *rank)
+{
+    rank->stuck.kind = SG_STUCK_NOT;
+    return serve(cpu, rank, true);
 }
 
 void sg_lane_drop(sg_cpu_rank *rank)
