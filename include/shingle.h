@@ -141,7 +141,8 @@ SHINGLE_API shingle_status shingle_alloc(shingle_comm *comm, size_t bytes, void 
 SHINGLE_API void shingle_free(shingle_comm *comm, void *memory);
 
 /* After a failed run: makes the group usable again.  Collective: every rank calls it, none returns
- * before all have; fails with SHINGLE_ETIMEOUT if one does not come. */
+ * before all have; fails with SHINGLE_ETIMEOUT if one does not come.  A thread that drives all ranks
+ * calls it with SECONDS 0 for each: the last rank's call recovers the group and returns SHINGLE_OK. */
 SHINGLE_API shingle_status shingle_recover(shingle_comm *comm, double seconds);
 
 /* Text of a plan: problem, strategy, knobs and hash.  Any library of the same version makes the same
