@@ -16,6 +16,13 @@ bool sg_decline(sg_text *why, const char *format, ...)
     return false;
 }
 
+bool sg_accepts_moves(const sg_problem *problem, sg_text *why)
+{
+    if (problem->op == SG_OP_GEMM) return sg_decline(why, "there is no communication to hide");
+    if (problem->ranks == 1) return sg_decline(why, "one rank has nobody to talk to");
+    return true;
+}
+
 int sg_knob_count(const sg_strategy *strategy)
 {
     int count = 0;

@@ -39,6 +39,10 @@ typedef struct sg_strategy {
 /* Says why not, and returns false: for accepts and propose. */
 bool sg_decline(sg_text *why, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* An `accepts` for whatever moves between ranks: declines products without communication and groups
+ * of one rank. */
+bool sg_accepts_moves(const sg_problem *problem, sg_text *why);
+
 int sg_knob_count(const sg_strategy *strategy);
 
 /* All strategies, in the order of strategies.h (registry.c).  NULL past the end. */

@@ -19,16 +19,9 @@
 
 enum { CHUNKS, SPLIT, BLOCKS, TILE_M, TILE_N };
 
-static bool accepts(const sg_problem *p, sg_text *why)
-{
-    if (p->op == SG_OP_GEMM) return sg_decline(why, "there is no communication to hide");
-    if (p->ranks == 1) return sg_decline(why, "one rank has nobody to talk to");
-    return true;
-}
-
 static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *sets, sg_text *why)
 {
-    if (!accepts(p, why)) return 0;
+    if (!sg_accepts_moves(p, why)) return 0;
     const bool gather = sg_problem_in(p) == SG_IN_GATHER;
     const int64_t rows = sg_problem_max_own_rows(p);
     int n = 0;
@@ -194,7 +187,7 @@ const sg_strategy sg_strategy_direct = {
     .knob = {"chunks", "split", "blocks", "tile_m", "tile_n"},
     .least = {1, 0, 0, 1, 1},
     .most = {64, 1, 1024, 4096, 4096},
-    .accepts = accepts,
+    .accepts = sg_accepts_moves,
     .propose = propose,
     .build = build,
 };

@@ -17,8 +17,7 @@ enum { CHUNKS, SLABS, TILE_M, TILE_N };
 static bool accepts(const sg_problem *p, sg_text *why)
 {
     if (sg_problem_in(p) != SG_IN_GATHER) return sg_decline(why, "no rows of A arrive");
-    if (p->ranks == 1) return sg_decline(why, "one rank has nobody to talk to");
-    return true;
+    return sg_accepts_moves(p, why);
 }
 
 static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *sets, sg_text *why)

@@ -22,8 +22,7 @@ enum { FLAG_DONE, FLAG_TILES };
 static bool accepts(const sg_problem *p, sg_text *why)
 {
     if (sg_problem_out(p) == SG_OUT_NONE) return sg_decline(why, "no rows of C leave");
-    if (p->ranks == 1) return sg_decline(why, "one rank has nobody to talk to");
-    return true;
+    return sg_accepts_moves(p, why);
 }
 
 static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *sets, sg_text *why)

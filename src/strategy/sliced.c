@@ -15,16 +15,9 @@
 
 enum { SLICES, SMS, BLOCKS, TILE_M, TILE_N };
 
-static bool accepts(const sg_problem *p, sg_text *why)
-{
-    if (p->op == SG_OP_GEMM) return sg_decline(why, "there is no communication to hide");
-    if (p->ranks == 1) return sg_decline(why, "one rank has nobody to talk to");
-    return true;
-}
-
 static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *sets, sg_text *why)
 {
-    if (!accepts(p, why)) return 0;
+    if (!sg_accepts_moves(p, why)) return 0;
     int n = 0;
     for (int slices = 2; slices <= 8; slices *= 2) {
         if (p->m < (int64_t)slices * p->ranks) break;
@@ -134,7 +127,7 @@ const sg_strategy sg_strategy_sliced = {
     .knob = {"slices", "sms", "blocks", "tile_m", "tile_n"},
     .least = {1, 0, 0, 1, 1},
     .most = {64, 1024, 1024, 4096, 4096},
-    .accepts = accepts,
+    .accepts = sg_accepts_moves,
     .propose = propose,
     .build = build,
 };
