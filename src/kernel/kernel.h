@@ -1,0 +1,265 @@
+/* kernel.h -- the device kernels of a run, as the host sees them.
+ *
+ * A bound plan is lowered once: the lists of its sealed schedule (patches, waits, addends, stores,
+ * raises) are copied to the device as they are, with the indices they have, and with one change:
+ *
+ *     area.buf     names an sg_kernel_place instead of a buffer of the schedule
+ *     area.rank    stays: whose memory it is, for `leave`
+ *
+ * A place is such a buffer with its address, which is all that differs from run to run.  Places and
+ * tensor maps travel as kernel parameters, so a launch is ordered by its stream alone, and a graph
+ * that was captured replays it.  Epoch and half of the workspace are read on the device.
+ *
+ *     bind   upload the lists; fill a program; sg_kernel_gemm_make for each launch
+ *     run    begin | for each step: places, sg_kernel_gemm_aim, sg_kernel_gemm_run ... | end
+ *
+ * Every wait on the device is bounded by the rank's limit.  Who runs out of time, or sees that
+ * somebody else has, records what it waits for in its rank's trouble record, raises `abort` at all
+ * ranks, and goes on without waiting: everything drains, nothing traps, and no peer's own tensor is
+ * written without its hello.
+ *
+ * Functions that return const char * return NULL, or a reason that ends a sentence ("...: C is not
+ * aligned to 16 bytes"). */
+#ifndef SG_KERNEL_H
+#define SG_KERNEL_H
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+#include <stdint.h>
+
+#include "core/walk.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- What the device keeps of a rank ------------------------------------------------------------- */
+
+enum {
+    SG_KERNEL_FLAG_PAGE0 = 256, /* as in core/work.h */
+    SG_KERNEL_FLAG_PAGES = 23,
+    SG_KERNEL_PLACES = 32,
+    SG_KERNEL_MAPS = 32
+};
+
+/* Words of one rank that its peers write, with the layout of core/work.h. */
+typedef struct sg_kernel_hello {
+    uint64_t epoch; /* stored last */
+    uint64_t hash, c, c_stride;
+} sg_kernel_hello;
+
+typedef struct sg_kernel_words {
+    uint64_t *done;                       /* [by] */
+    uint64_t *abort;                      /* [by] */
+    sg_kernel_hello *hello;               /* [by][2] */
+    uint64_t *flag[SG_KERNEL_FLAG_PAGES]; /* [by][flags of the page] */
+} sg_kernel_words;
+
+/* What is waited for; the numbers of sg_stuck_kind (core/run.h). */
+enum sg_kernel_stuck {
+    SG_KERNEL_STUCK_NOT = 0,
+    SG_KERNEL_STUCK_GATE = 1,
+    SG_KERNEL_STUCK_LEAVE = 2,
+    SG_KERNEL_STUCK_FLAG = 3,
+    SG_KERNEL_STUCK_END = 6,
+    SG_KERNEL_STUCK_MISMATCH = 16, /* `by` runs another plan: `seen` is its hash, `wanted` ours */
+    SG_KERNEL_STUCK_DEFECT = 17    /* a barrier inside a block: a defect of the kernel */
+};
+
+/* In mapped host memory, zeroed by the host.  One a rank: the first wait that failed, be it that its
+ * own time was up (late = 1) or that it was waiting when it saw an abort (late = 0).  A rank that
+ * records nothing did not wait. */
+typedef struct sg_kernel_trouble {
+    uint32_t kind; /* enum sg_kernel_stuck; stored last (release) */
+    uint32_t late;
+    int32_t rank, by, step, visit, flag; /* visit: of the launch; -1: none */
+    int32_t spare;
+    uint64_t epoch, seen, wanted;
+} sg_kernel_trouble;
+
+/* In the device memory of the rank; the host fills it before the first run.  The begin kernel writes
+ * half and hash, the end kernel the rest.  A copy engine raises a flag by copying `epoch`. */
+typedef struct sg_kernel_rank {
+    uint64_t epoch;    /* of the next run to begin, or of the run in progress; starts at 1 */
+    uint64_t last[2];  /* last run that used this half; 0: none */
+    uint64_t hash;     /* of the plan that runs */
+    int32_t prev_half; /* starts at 1 */
+    int32_t half;
+    int32_t rank, ranks;
+    uint64_t limit_ns;
+    const sg_kernel_words *words; /* [ranks], on the device: as reached from this rank */
+    sg_kernel_trouble *trouble;   /* as the device sees it */
+    uint32_t claimed;             /* the record has an owner; recovery clears it */
+    uint32_t spare;
+} sg_kernel_rank;
+
+/* ---- A lowered plan -------------------------------------------------------------------------------- */
+
+enum sg_kernel_type { SG_KERNEL_F32, SG_KERNEL_BF16, SG_KERNEL_F16 }; /* as sg_type */
+enum sg_kernel_act {
+    SG_KERNEL_NONE,
+    SG_KERNEL_RELU,
+    SG_KERNEL_GELU,
+    SG_KERNEL_SILU
+}; /* as sg_act */
+
+/* A matrix in this rank's or a peer's memory. */
+typedef struct sg_kernel_place {
+    void *data[2];      /* by half; the same twice if it has none */
+    int64_t pitch;      /* bytes from row to row */
+    int32_t rows, cols; /* elements */
+    int32_t wide;       /* f32 although the product's type is not */
+    int32_t spare;
+} sg_kernel_place;
+
+/* What all kernels of a bound plan share.  Pointers are to device memory. */
+typedef struct sg_kernel_program {
+    sg_kernel_rank *rank;
+    const struct sg_patch *patch;
+    const struct sg_wait *wait;
+    const struct sg_addend *add;
+    const struct sg_area *to;
+    const struct sg_raise *raise;
+    const int32_t *raisers; /* sched.counter */
+    uint32_t *count;        /* [counters], zero at rest; recovery clears it */
+    const void *bias;       /* [n], of the product's type; NULL: none */
+    int32_t type, act;      /* enum sg_kernel_type, enum sg_kernel_act */
+    sg_kernel_place place[SG_KERNEL_PLACES];
+} sg_kernel_program;
+
+/* The lists as the host keeps them, with places instead of buffers. */
+typedef struct sg_kernel_lists {
+    const struct sg_patch *patch;
+    const struct sg_wait *wait;
+    const struct sg_addend *add;
+    const struct sg_area *to;
+    const struct sg_raise *raise;
+} sg_kernel_lists;
+
+/* ---- Products ---------------------------------------------------------------------------------------- */
+
+/* A tile shape that has a fast kernel on the current device, best first for large products. */
+typedef struct sg_kernel_tile {
+    int32_t m, n;
+} sg_kernel_tile;
+
+/* At most ROOM of them; returns their number.  Other shapes are served by a slow kernel. */
+int sg_kernel_tiles(enum sg_kernel_type type, sg_kernel_tile *tiles_out, int room);
+
+/* The parameters of a product kernel; the first part of sg_kernel_gemm, and the host's no more. */
+typedef struct sg_kernel_gemm_param {
+    CUtensorMap map[SG_KERNEL_MAPS];
+    int8_t map_of[SG_KERNEL_PLACES][4]; /* of a place: as A, as B, as something stored or added, and
+                                           row by row; -1: none */
+    sg_kernel_program program;
+    uint32_t *fold; /* split k: a word a tile and part, zero at rest */
+    float *partial; /* split k: sums of all slices but one */
+    int32_t step;   /* of the schedule, for the trouble record */
+    int32_t patch0, patches;
+    int32_t tile_m, tile_n;
+    int32_t units; /* what is dealt to the blocks, or to the clusters of blocks */
+    int32_t split; /* slices of k; 1: none.  Launches of one patch without waits and addends */
+    int32_t load_bytes;
+    int32_t raises; /* 0: no patch raises anything */
+} sg_kernel_gemm_param;
+
+typedef struct sg_kernel_gemm {
+    sg_kernel_gemm_param param;
+    const sg_kernel_lists *lists; /* must outlive this */
+    int32_t instance;             /* of the table of kernels */
+    int32_t blocks;               /* of the grid */
+    int32_t want_blocks, want_split;
+    int32_t sms, arch;
+    sg_kernel_place aimed[SG_KERNEL_PLACES]; /* what the maps are of */
+    const char *slow; /* why it is not the fast kernel that serves this launch; NULL: it is */
+} sg_kernel_gemm;
+
+/* A launch of one patch without waits, addends and raises may be cut along k: set want_split and
+ * param.fold and param.partial (sizes: sg_kernel_plain) between make and aim.
+ *
+ * A launch of patches PATCH0 .. + PATCHES of LISTS in tiles of TILE_M x TILE_N on at most BLOCKS SMs
+ * (0: all) of the current device.  Copies PROGRAM.  Its places may be filled later. */
+const char *sg_kernel_gemm_make(sg_kernel_gemm *gemm, const sg_kernel_program *program,
+                                const sg_kernel_lists *lists, int step, int patch0, int patches,
+                                int tile_m, int tile_n, int blocks);
+
+/* Chooses the kernel and makes the maps for the places in gemm->param.program; costs nothing if they
+ * have not changed.  What tensor maps forbid is served by a slower kernel, see gemm->slow. */
+const char *sg_kernel_gemm_aim(sg_kernel_gemm *gemm);
+
+enum { SG_KERNEL_EARLY = 1 }; /* may start while the kernel before it in the stream still ends */
+
+cudaError_t sg_kernel_gemm_run(const sg_kernel_gemm *gemm, unsigned how, cudaStream_t stream);
+
+/* A product by itself: C (m x n) = A (m x k) * B (n x k)', on the current device.  Chooses tile,
+ * order and slices of k by a model of the H200; `scratch` says how much zeroed memory it wants. */
+typedef struct sg_kernel_plain {
+    int32_t m, n, k;
+    enum sg_kernel_type type;
+    struct sg_patch patch; /* the one patch, for the lists on host and device */
+    int32_t tile_m, tile_n, split, blocks;
+    int64_t scratch_bytes; /* of `partial`, behind it `fold_bytes` of zeroed words */
+    int64_t fold_bytes;
+    double predicted_us;
+} sg_kernel_plain;
+
+/* The RANK-th best choice by the model, 0 first; NULL-terminated reason if there is none. */
+const char *sg_kernel_plain_choose(sg_kernel_plain *plain, int rank);
+
+/* ---- Steps that are not products ----------------------------------------------------------------------- */
+
+/* Waits, stores and raises of a step: the ranges of sg_step. */
+typedef struct sg_kernel_step {
+    int32_t step;
+    int32_t wait0, waits;
+    int32_t add0, adds; /* of a reduction */
+    int32_t to0, tos;
+    int32_t raise0, raises;
+    int32_t final;      /* of a reduction: bias and activation are applied */
+    struct sg_area src; /* of a copy */
+    uint32_t
+        *ticket; /* a word of device memory of this step's own, zero at rest; recovery clears it */
+} sg_kernel_step;
+
+/* A FLAG step, or what stands before and behind work of a copy engine: one thread waits for the
+ * step's flags, and for the hellos that its stores (to0, tos) need, then raises.  Give ranges of 0 for
+ * what is not wanted. */
+cudaError_t sg_kernel_flag(const sg_kernel_program *program, const sg_kernel_step *step,
+                           cudaStream_t stream);
+
+/* COPY by SMs: src to every store. */
+cudaError_t sg_kernel_copy(const sg_kernel_program *program, const sg_kernel_step *step, int blocks,
+                           cudaStream_t stream);
+
+/* REDUCE: addends in list order in f32, each after its flag, one rounding, to every store. */
+cudaError_t sg_kernel_reduce(const sg_kernel_program *program, const sg_kernel_step *step,
+                             int blocks, cudaStream_t stream);
+
+/* Moves rows: run i takes runs[3 i + 2] rows of SRC from row runs[3 i] to row runs[3 i + 1] of DST. */
+cudaError_t sg_kernel_permute(const sg_kernel_place *src, const sg_kernel_place *dst,
+                              const int32_t *runs, int count, int element_bytes, int blocks,
+                              cudaStream_t stream);
+
+/* ---- The run protocol ------------------------------------------------------------------------------------ */
+
+/* Fixes half and hash, says hello to all ranks if HELLO, and then waits for the gate if GATE. */
+cudaError_t sg_kernel_begin(sg_kernel_rank *rank, int ranks, uint64_t hash, const void *c,
+                            int64_t c_stride, int baked, int hello, int gate, cudaStream_t stream);
+
+/* Every rank has ended the last run that used this half. */
+cudaError_t sg_kernel_gate(sg_kernel_rank *rank, int step, cudaStream_t stream);
+
+/* Behind all lanes: waits for all hellos if HELLO and compares their hashes, says done to all if DONE,
+ * next epoch.  After a failure it does none of it. */
+cudaError_t sg_kernel_end(sg_kernel_rank *rank, int ranks, int hello, int done,
+                          cudaStream_t stream);
+
+/* Loads every kernel into the current device's context now, since a first launch beside a waiting
+ * kernel could wait for it. */
+cudaError_t sg_kernel_load(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
