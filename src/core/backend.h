@@ -28,6 +28,9 @@ typedef struct sg_backend_config {
     double scale_rows;
 } sg_backend_config;
 
+/* Enqueues run INDEX of RANK on STREAM. */
+typedef shingle_status sg_enqueue(void *context, int rank, int index, void *stream);
+
 typedef struct sg_backend {
     const char *name;
     const char *brief; /* one line for `shingle info` */
@@ -43,6 +46,15 @@ typedef struct sg_backend {
                             void **memory_out);
     void (*release)(void *self, int rank, void *memory);
 
+    /* Bytes of RANK's memory from and to the host's, not in order with runs.  NULL: it is the
+     * host's memory. */
+    shingle_status (*write)(void *self, int rank, void *to, const void *from, size_t bytes);
+    shingle_status (*read)(void *self, int rank, void *to, const void *from, size_t bytes);
+
+    /* Can S be carried out as it is?  WHY: if not, what is in the way.  NULL: whatever the slots of
+     * its steps do. */
+    bool (*accepts)(void *self, const sg_sched *s, sg_text *why);
+
     /* What depends on addresses that do not change from run to run; unbind undoes it, once the
      * rank's runs have ended or failed.  If they do not, bound->backend stays. */
     shingle_status (*bind)(void *self, struct sg_bound *bound);
@@ -55,6 +67,12 @@ typedef struct sg_backend {
 
     /* Waits until every run of RANK has ended, at most SECONDS. */
     shingle_status (*sync)(void *self, int rank, double seconds);
+
+    /* Has RUN enqueue runs of every rank, carries them out back to back for about SECONDS, and says
+     * by the machine's own clock how long one took on the slowest rank.  NULL: runs are timed one by
+     * one, by the host's. */
+    shingle_status (*time)(void *self, sg_enqueue *run, void *context, double seconds,
+                           double *us_out);
 
     /* Drops every run of all ranks and waits, at most SECONDS, until nothing touches their memory.
      * WORK: then resets the words and forgets the failure.  NULL: the group closes, and every call

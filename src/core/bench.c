@@ -9,7 +9,12 @@
 #include "core/planner.h"
 #include "core/sim.h"
 
-enum { CANARY = 256, MOST_RUNS = 10000 };
+enum { CANARY = 256, MOST_RUNS = 10000, MOST_SETS = 4, CHECKS = 3 };
+
+/* A set of matrices of all ranks that is at least this large leaves no cache warm for the next. */
+static const int64_t cold_bytes = INT64_C(192) << 20;
+static const int64_t large_bytes = INT64_C(512) << 20; /* checked once only */
+static const double batch_seconds = 0.01;
 
 static const double sync_seconds = 3600; /* the run's own limits end it long before */
 
@@ -17,13 +22,15 @@ static const double sync_seconds = 3600; /* the run's own limits end it long bef
 typedef struct entry {
     char *text;
     shingle_plan **plan; /* per rank, bound */
+    int checks;          /* whole runs whose result was compared */
 } entry;
 
 /* Matrices of one rank; C lies between two canaries. */
 typedef struct tensors {
     void *a, *b, *bias;
     uint8_t *c; /* the block; the matrix starts CANARY bytes later */
-    size_t c_bytes;
+    size_t a_bytes, b_bytes, c_bytes;
+    void *host; /* room for the largest of them, where they are not in the host's memory */
 } tensors;
 
 struct sg_bench {
@@ -31,6 +38,8 @@ struct sg_bench {
     const sg_problem *problem;
     uint64_t seed;
     tensors *rank;
+    tensors *timed; /* [set][rank]: what runs are timed on, if the backend does it */
+    int sets;
     entry *entry;
     int32_t entries, room;
     int64_t wrong;
@@ -39,28 +48,64 @@ struct sg_bench {
 
 /* ---- Memory ----------------------------------------------------------------------------------------- */
 
-static shingle_status alloc_rank(sg_bench *b, int r)
+static const sg_backend *backend_of(const sg_bench *b)
+{
+    return b->group->backend;
+}
+
+static shingle_status matrix_bytes(const sg_problem *p, int64_t rows, int64_t cols, size_t *out)
+{
+    int64_t bytes = 0;
+    if (!sg_mul(rows, cols, &bytes) || !sg_mul(bytes, sg_type_bytes(p->type), &bytes))
+        return sg_fail(SHINGLE_ENOMEM, "a matrix of %lld x %lld is too large", (long long)rows,
+                       (long long)cols);
+    *out = (size_t)bytes;
+    return SHINGLE_OK;
+}
+
+static shingle_status alloc_tensors(const sg_bench *b, int r, tensors *t)
 {
     const sg_problem *const p = b->problem;
     shingle_comm *const comm = b->group->comm[r];
-    tensors *const t = &b->rank[r];
-    const int64_t rows[3] = {sg_problem_a_rows(p, r), p->n, p->bias ? 1 : 0};
-    const int64_t cols[3] = {p->k, p->k, p->n};
-    void **const to[3] = {&t->a, &t->b, &t->bias};
-    int64_t bytes = 0;
-    for (int i = 0; i < 3; i++) {
-        if (!sg_mul(rows[i], cols[i], &bytes) || !sg_mul(bytes, sg_type_bytes(p->type), &bytes))
-            return sg_fail(SHINGLE_ENOMEM, "matrices of rank %d are too large", r);
-        SG_TRY(shingle_alloc(comm, (size_t)sg_max(bytes, 1), to[i]));
-    }
-    if (!sg_mul(sg_problem_c_rows(p, r), p->n, &bytes) ||
-        !sg_mul(bytes, sg_type_bytes(p->type), &bytes))
-        return sg_fail(SHINGLE_ENOMEM, "matrices of rank %d are too large", r);
+    size_t bias_bytes = 0;
+    SG_TRY(matrix_bytes(p, sg_problem_a_rows(p, r), p->k, &t->a_bytes));
+    SG_TRY(matrix_bytes(p, p->n, p->k, &t->b_bytes));
+    SG_TRY(matrix_bytes(p, p->bias ? 1 : 0, p->n, &bias_bytes));
+    SG_TRY(matrix_bytes(p, sg_problem_c_rows(p, r), p->n, &t->c_bytes));
+    SG_TRY(shingle_alloc(comm, t->a_bytes + 1, &t->a));
+    SG_TRY(shingle_alloc(comm, t->b_bytes + 1, &t->b));
+    SG_TRY(shingle_alloc(comm, bias_bytes + 1, &t->bias));
     void *block = NULL;
-    SG_TRY(shingle_alloc(comm, (size_t)bytes + 2 * CANARY, &block));
+    SG_TRY(shingle_alloc(comm, t->c_bytes + 2 * CANARY, &block));
     t->c = block;
-    t->c_bytes = (size_t)bytes;
     return SHINGLE_OK;
+}
+
+static size_t largest(const tensors *t)
+{
+    const size_t c = t->c_bytes + 2 * CANARY;
+    const size_t ab = t->a_bytes > t->b_bytes ? t->a_bytes : t->b_bytes;
+    return ab > c ? ab : c;
+}
+
+static shingle_status alloc_rank(sg_bench *b, int r)
+{
+    tensors *const t = &b->rank[r];
+    SG_TRY(alloc_tensors(b, r, t));
+    if (backend_of(b)->write == NULL) return SHINGLE_OK;
+    t->host = malloc(largest(t));
+    if (t->host == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory for a benchmark");
+    return SHINGLE_OK;
+}
+
+static void free_tensors(const sg_bench *b, int r, tensors *t)
+{
+    shingle_comm *const comm = b->group->comm[r];
+    shingle_free(comm, t->a);
+    shingle_free(comm, t->b);
+    shingle_free(comm, t->bias);
+    shingle_free(comm, t->c);
+    free(t->host);
 }
 
 shingle_status sg_bench_open(sg_group *group, const sg_problem *problem, uint64_t seed,
@@ -96,13 +141,10 @@ void sg_bench_close(sg_bench *b)
     if (b == NULL) return;
     for (int32_t i = 0; i < b->entries; i++) free_entry(&b->entry[i], b->group->ranks);
     free(b->entry);
-    for (int r = 0; b->rank != NULL && r < b->group->ranks; r++) {
-        shingle_comm *const comm = b->group->comm[r];
-        shingle_free(comm, b->rank[r].a);
-        shingle_free(comm, b->rank[r].b);
-        shingle_free(comm, b->rank[r].bias);
-        shingle_free(comm, b->rank[r].c);
-    }
+    for (int r = 0; b->rank != NULL && r < b->group->ranks; r++) free_tensors(b, r, &b->rank[r]);
+    for (int i = 0; b->timed != NULL && i < b->sets * b->group->ranks; i++)
+        free_tensors(b, i % b->group->ranks, &b->timed[i]);
+    free(b->timed);
     free(b->rank);
     free(b);
 }
@@ -132,7 +174,7 @@ static shingle_status find_entry(sg_bench *b, const shingle_plan *plan, entry **
     }
     if (!sg_grow(&b->entry, &b->room, (int64_t)b->entries + 1, sizeof *b->entry))
         return sg_fail(SHINGLE_ENOMEM, "no memory for another plan to time");
-    entry e = {NULL, NULL};
+    entry e = {.text = NULL};
     const shingle_status status = fill_entry(b, plan, &e);
     if (status != SHINGLE_OK) {
         free_entry(&e, b->group->ranks);
@@ -145,44 +187,119 @@ static shingle_status find_entry(sg_bench *b, const shingle_plan *plan, entry **
 
 /* ---- Runs ------------------------------------------------------------------------------------------- */
 
-/* New inputs for every rank, and a C in which nothing is right. */
-static shingle_status prepare(sg_bench *b, sg_data *data)
+/* What is done for each rank before and after a run: one after the other where the memory is the
+ * host's, at the same time where all of it travels. */
+typedef struct errand {
+    sg_bench *bench;
+    const sg_data *data;
+    const char *plan;
+    int rank;
+    int64_t wrong;
+    shingle_status status;
+    char why[256];
+} errand;
+
+static void *run_errand(errand *e, shingle_status (*go)(errand *))
 {
-    SG_TRY(sg_data_make(b->problem, b->seed++, data));
-    for (int r = 0; r < b->group->ranks; r++) {
-        const tensors *const t = &b->rank[r];
-        SG_TRY(sg_data_fill(data, SG_TENSOR_A, r, t->a, 0));
-        SG_TRY(sg_data_fill(data, SG_TENSOR_B, r, t->b, 0));
-        if (b->problem->bias) SG_TRY(sg_data_fill(data, SG_TENSOR_BIAS, r, t->bias, 0));
-        memset(t->c, 0xa5, t->c_bytes + 2 * CANARY);
-        memset(t->c + CANARY, 0xff, t->c_bytes); /* NaN in every type */
-    }
-    return SHINGLE_OK;
+    e->status = go(e);
+    if (e->status != SHINGLE_OK) snprintf(e->why, sizeof e->why, "%s", shingle_error());
+    return NULL;
 }
 
-static shingle_status check_canaries(const tensors *t, int rank)
+static shingle_status fill(const errand *e, sg_tensor tensor, void *to, size_t bytes)
 {
+    const tensors *const t = &e->bench->rank[e->rank];
+    const sg_backend *const backend = backend_of(e->bench);
+    if (backend->write == NULL) return sg_data_fill(e->data, tensor, e->rank, to, 0);
+    SG_TRY(sg_data_fill(e->data, tensor, e->rank, t->host, 0));
+    return backend->write(e->bench->group->self, e->rank, to, t->host, bytes);
+}
+
+/* New inputs, and a C in which nothing is right. */
+static shingle_status prepare(errand *e)
+{
+    sg_bench *const b = e->bench;
+    const tensors *const t = &b->rank[e->rank];
+    const sg_problem *const p = b->problem;
+    const size_t bias_bytes = (size_t)(p->n * sg_type_bytes(p->type));
+    SG_TRY(fill(e, SG_TENSOR_A, t->a, t->a_bytes));
+    SG_TRY(fill(e, SG_TENSOR_B, t->b, t->b_bytes));
+    if (p->bias) SG_TRY(fill(e, SG_TENSOR_BIAS, t->bias, bias_bytes));
+    uint8_t *const c = t->host != NULL ? t->host : t->c;
+    memset(c, 0xa5, t->c_bytes + 2 * CANARY);
+    memset(c + CANARY, 0xff, t->c_bytes); /* NaN in every type */
+    if (backend_of(b)->write == NULL) return SHINGLE_OK;
+    return backend_of(b)->write(b->group->self, e->rank, t->c, c, t->c_bytes + 2 * CANARY);
+}
+
+static shingle_status compare(errand *e)
+{
+    sg_bench *const b = e->bench;
+    const tensors *const t = &b->rank[e->rank];
+    const uint8_t *c = t->c;
+    if (backend_of(b)->read != NULL) {
+        c = t->host;
+        SG_TRY(
+            backend_of(b)->read(b->group->self, e->rank, t->host, t->c, t->c_bytes + 2 * CANARY));
+    }
     for (size_t i = 0; i < CANARY; i++)
-        if (t->c[i] != 0xa5 || t->c[CANARY + t->c_bytes + i] != 0xa5)
-            return sg_fail(SHINGLE_EBUG, "a run stored outside of C of rank %d", rank);
+        if (c[i] != 0xa5 || c[CANARY + t->c_bytes + i] != 0xa5)
+            return sg_fail(SHINGLE_EBUG, "a run stored outside of C of rank %d", e->rank);
+    sg_data_wrong wrong;
+    SG_TRY(sg_data_compare(e->data, e->rank, c + CANARY, 0, &wrong));
+    e->wrong = wrong.elements;
+    if (wrong.elements == 0) return SHINGLE_OK;
+    char line[160] = "";
+    sg_text text = {line, sizeof line, 0};
+    sg_data_describe(&wrong, e->rank, &text);
+    sg_log(SG_LOG_ERROR, "%s: %s", e->plan, line);
     return SHINGLE_OK;
 }
 
-static shingle_status compare(sg_bench *b, const sg_data *data, const char *plan)
+static void *prepare_thread(void *argument)
 {
-    for (int r = 0; r < b->group->ranks; r++) {
-        const tensors *const t = &b->rank[r];
-        sg_data_wrong wrong;
-        SG_TRY(check_canaries(t, r));
-        SG_TRY(sg_data_compare(data, r, t->c + CANARY, 0, &wrong));
-        if (wrong.elements == 0) continue;
-        char line[160] = "";
-        sg_text text = {line, sizeof line, 0};
-        sg_data_describe(&wrong, r, &text);
-        sg_log(SG_LOG_ERROR, "%s: %s", plan, line);
-        b->wrong += wrong.elements;
+    return run_errand(argument, prepare);
+}
+
+static void *compare_thread(void *argument)
+{
+    return run_errand(argument, compare);
+}
+
+static shingle_status for_ranks(sg_bench *b, const sg_data *data, const char *plan,
+                                void *(*go)(void *))
+{
+    const int ranks = b->group->ranks;
+    const bool parallel = backend_of(b)->write != NULL;
+    shingle_status status = SHINGLE_OK;
+    errand *const list = calloc((size_t)ranks, sizeof *list);
+    pthread_t *const thread = calloc((size_t)ranks, sizeof *thread);
+    bool *const started = calloc((size_t)ranks, sizeof *started);
+    const bool complete = list != NULL && thread != NULL && started != NULL;
+    if (!complete) status = sg_fail(SHINGLE_ENOMEM, "no memory for %d ranks", ranks);
+    for (int r = 0; complete && r < ranks; r++) {
+        list[r] = (errand){.bench = b, .data = data, .plan = plan, .rank = r};
+        started[r] = parallel && pthread_create(&thread[r], NULL, go, &list[r]) == 0;
+        if (!started[r]) go(&list[r]);
     }
-    return SHINGLE_OK;
+    for (int r = 0; complete && r < ranks; r++) {
+        if (started[r]) pthread_join(thread[r], NULL);
+        b->wrong += list[r].wrong;
+        if (status == SHINGLE_OK && list[r].status != SHINGLE_OK)
+            status = sg_fail(list[r].status, "%s", list[r].why);
+    }
+    free(list);
+    free(thread);
+    free(started);
+    return status;
+}
+
+static shingle_status enqueue(const sg_bench *b, const entry *e, const tensors *t, int rank,
+                              unsigned kinds, void *stream)
+{
+    const shingle_tensors run = {
+        .a = t->a, .b = t->b, .bias = b->problem->bias ? t->bias : NULL, .c = t->c + CANARY};
+    return sg_comm_run(e->plan[rank], &run, stream, kinds);
 }
 
 /* Starts all ranks, waits for all; the first failure counts, but every rank is waited for. */
@@ -190,12 +307,8 @@ static shingle_status run_all(sg_bench *b, const entry *e, unsigned kinds, doubl
 {
     shingle_status status = SHINGLE_OK;
     const double begin = sg_now_us();
-    for (int r = 0; r < b->group->ranks && status == SHINGLE_OK; r++) {
-        const tensors *const t = &b->rank[r];
-        const shingle_tensors run = {
-            .a = t->a, .b = t->b, .bias = b->problem->bias ? t->bias : NULL, .c = t->c + CANARY};
-        status = sg_comm_run(e->plan[r], &run, NULL, kinds);
-    }
+    for (int r = 0; r < b->group->ranks && status == SHINGLE_OK; r++)
+        status = enqueue(b, e, &b->rank[r], r, kinds, NULL);
     char why[512] = "";
     if (status != SHINGLE_OK) snprintf(why, sizeof why, "%s", shingle_error());
     for (int r = 0; r < b->group->ranks; r++) {
@@ -208,16 +321,106 @@ static shingle_status run_all(sg_bench *b, const entry *e, unsigned kinds, doubl
     return status == SHINGLE_OK ? SHINGLE_OK : sg_fail(status, "%s", why);
 }
 
+/* A whole run on new data, whose result is compared. */
+static shingle_status run_checked(sg_bench *b, entry *e, double *us_out)
+{
+    sg_data data;
+    SG_TRY(sg_data_make(b->problem, b->seed++, &data));
+    SG_TRY(for_ranks(b, &data, e->text, prepare_thread));
+    SG_TRY(run_all(b, e, ~0u, us_out));
+    e->checks++;
+    return for_ranks(b, &data, e->text, compare_thread);
+}
+
+/* ---- Runs that the backend times -------------------------------------------------------------------- */
+
+/* BYTES bytes of normally distributed values: what a product costs depends on its data, by way of
+ * power. */
+static shingle_status fill_normal(const sg_bench *b, int rank, void *to, size_t bytes,
+                                  const char *values, size_t value_bytes)
+{
+    for (size_t at = 0; at < bytes; at += value_bytes) {
+        const size_t part = bytes - at < value_bytes ? bytes - at : value_bytes;
+        SG_TRY(backend_of(b)->write(b->group->self, rank, (char *)to + at, values, part));
+    }
+    return SHINGLE_OK;
+}
+
+static char *normal_values(sg_type type, int64_t count)
+{
+    char *const values = malloc((size_t)(count * sg_type_bytes(type)));
+    sg_random random = {1};
+    for (int64_t i = 0; values != NULL && i < count; i++) {
+        /* A sum of four uniform values is close enough. */
+        double sum = 0;
+        for (int j = 0; j < 4; j++) sum += (double)(sg_random_next(&random) >> 11) * 0x1p-53;
+        sg_data_store(type, (float)((sum - 2) * 1.7320508), values, i);
+    }
+    return values;
+}
+
+static shingle_status make_sets(sg_bench *b)
+{
+    enum { VALUES = 1 << 20 };
+    const int ranks = b->group->ranks;
+    const tensors *const one = &b->rank[0];
+    const int64_t bytes = (int64_t)(one->a_bytes + one->b_bytes + one->c_bytes) + 1;
+    const sg_type type = b->problem->type;
+    b->timed = calloc((size_t)(MOST_SETS * ranks), sizeof *b->timed);
+    char *const values = normal_values(type, VALUES);
+    shingle_status status = SHINGLE_OK;
+    if (b->timed == NULL || values == NULL)
+        status = sg_fail(SHINGLE_ENOMEM, "no memory for a benchmark");
+    if (b->timed != NULL) b->sets = (int)sg_min(1 + cold_bytes / bytes, MOST_SETS);
+    for (int i = 0; status == SHINGLE_OK && i < b->sets * ranks; i++) {
+        const size_t value_bytes = (size_t)(VALUES * sg_type_bytes(type));
+        tensors *const t = &b->timed[i];
+        const int r = i % ranks;
+        status = alloc_tensors(b, r, t);
+        if (status == SHINGLE_OK) status = fill_normal(b, r, t->a, t->a_bytes, values, value_bytes);
+        if (status == SHINGLE_OK) status = fill_normal(b, r, t->b, t->b_bytes, values, value_bytes);
+    }
+    free(values);
+    return status;
+}
+
+typedef struct timing {
+    const sg_bench *bench;
+    const entry *entry;
+    unsigned kinds;
+} timing;
+
+static shingle_status enqueue_timed(void *context, int rank, int index, void *stream)
+{
+    const timing *const t = context;
+    const sg_bench *const b = t->bench;
+    const tensors *const set = &b->timed[index % b->sets * b->group->ranks + rank];
+    return enqueue(b, t->entry, set, rank, t->kinds, stream);
+}
+
+static shingle_status run_timed(sg_bench *b, entry *e, unsigned kinds, double *us_out)
+{
+    const tensors *const one = &b->rank[0];
+    const int checks =
+        (int64_t)(one->a_bytes + one->b_bytes + one->c_bytes) > large_bytes ? 1 : CHECKS;
+    double us = 0;
+    while (kinds == ~0u && e->checks < checks) SG_TRY(run_checked(b, e, &us));
+    if (b->timed == NULL) SG_TRY(make_sets(b));
+    timing t = {b, e, kinds};
+    return backend_of(b)->time(b->group->self, enqueue_timed, &t, batch_seconds, us_out);
+}
+
 shingle_status sg_bench_run(sg_bench *b, const shingle_plan *plan, unsigned kinds, double *us_out)
 {
     entry *e = NULL;
     double us = 0;
-    sg_data data;
-    const bool whole = kinds == ~0u;
     SG_TRY(find_entry(b, plan, &e));
-    if (whole) SG_TRY(prepare(b, &data));
-    SG_TRY(run_all(b, e, kinds, &us));
-    if (whole) SG_TRY(compare(b, &data, plan->text));
+    if (backend_of(b)->time != NULL)
+        SG_TRY(run_timed(b, e, kinds, &us));
+    else if (kinds == ~0u)
+        SG_TRY(run_checked(b, e, &us));
+    else
+        SG_TRY(run_all(b, e, kinds, &us));
     *us_out = us;
     return SHINGLE_OK;
 }
@@ -327,8 +530,8 @@ static shingle_status run_trial(trial *t, sg_group *group, const sg_problem *pro
     const sg_stopwatch watch = {sg_bench_watch, t->bench};
     const shingle_plan_options wanted = {.strategy = o->strategy, .measure = o->measure};
     const shingle_plan_options baseline = {.strategy = sg_strategy_at(0)->name};
-    SG_TRY(sg_planner_choose(problem, &machine, &baseline, NULL, group->can, &t->serial));
-    SG_TRY(sg_planner_choose(problem, &machine, &wanted, &watch, group->can, &t->plan));
+    SG_TRY(sg_planner_choose(problem, &machine, &baseline, NULL, &group->can, &t->serial));
+    SG_TRY(sg_planner_choose(problem, &machine, &wanted, &watch, &group->can, &t->plan));
     t->talks = has_colls(t->serial);
     for (int i = 0; i < o->warmup; i++) SG_TRY(run_round(t, -1));
     for (int i = 0; i < o->iterations; i++) SG_TRY(run_round(t, i));

@@ -15,6 +15,10 @@ shingle_status sg_bench_open(sg_group *group, const sg_problem *problem, uint64_
                              sg_bench **bench_out);
 void sg_bench_close(sg_bench *bench); /* takes NULL */
 
+/* On a backend whose memory is not the host's, and which times by itself (backend.h), results are
+ * compared in the first whole runs of a plan, and times are those of runs back to back on normally
+ * distributed data in buffers that take turns. */
+
 /* Runs PLAN (it stays data: the ranks run copies, bound at the first run and kept until close) once
  * on all ranks.  KINDS: ~0u for a whole run, on new data, whose result is compared; otherwise a mask
  * of 1u << sg_kind, timed alone.  US_OUT: from the first rank's start to the last one's end. */

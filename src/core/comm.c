@@ -120,7 +120,8 @@ static shingle_status open_group(sg_group *group, const shingle_config *config)
     if (config->scale_of != NULL) SG_TRY(sg_machine_read(config->scale_of, &scale_of));
     SG_TRY(find_backend(config->backend, &group->backend));
     for (int kind = 0; kind < SG_KINDS; kind++)
-        group->can[kind] = group->backend->issue[kind] != NULL;
+        group->can.kind[kind] = group->backend->issue[kind] != NULL;
+    group->can.accepts = group->backend->accepts;
     group->timeout_seconds = config->timeout_seconds;
     const sg_backend_config settings = {
         .ranks = group->ranks,
@@ -130,6 +131,7 @@ static shingle_status open_group(sg_group *group, const shingle_config *config)
         .scale_rows = config->scale_rows,
     };
     SG_TRY(group->backend->open(&settings, &group->self));
+    group->can.self = group->self;
     SG_TRY(sg_work_open(group->ranks, group->backend, group->self, group->work));
     return open_machine(group, config);
 }
@@ -197,7 +199,7 @@ static shingle_status bind_plan(shingle_comm *comm, shingle_plan *plan, sg_bound
     shingle_status status =
         sg_plan_build(&bound->problem, plan->strategy, &plan->knobs, comm->rank, &bound->sched);
     for (int32_t i = 0; status == SHINGLE_OK && i < bound->sched.steps; i++)
-        if (!group->can[bound->sched.step[i].kind])
+        if (!group->can.kind[bound->sched.step[i].kind])
             status = sg_fail(SHINGLE_EUNSUPPORTED, "backend %s cannot carry out step %d of %s",
                              group->backend->name, i, plan->text);
     if (status == SHINGLE_OK) status = sg_exec_bind(bound, group->work, comm->rank);
@@ -245,13 +247,12 @@ void shingle_plan_free(shingle_plan *plan)
 shingle_status sg_comm_run(shingle_plan *plan, const shingle_tensors *tensors, void *stream,
                            unsigned kinds)
 {
-    (void)stream; /* the CPU has none */
     if (plan == NULL || tensors == NULL)
         return sg_fail(SHINGLE_EINVAL, "no %s to run", plan == NULL ? "plan" : "tensors");
     if (plan->bound == NULL)
         return sg_fail(SHINGLE_EINVAL, "%s is only data; shingle_plan_create makes plans that run",
                        plan->text);
-    return sg_exec_run(plan->bound, tensors, kinds);
+    return sg_exec_run(plan->bound, tensors, stream, kinds);
 }
 
 shingle_status shingle_run_tensors(shingle_plan *plan, const shingle_tensors *tensors, void *stream)

@@ -6,6 +6,7 @@
 
 #include "core/exec.h"
 #include "core/plan.h"
+#include "core/planner.h"
 
 typedef struct sg_group {
     int ranks;
@@ -14,7 +15,7 @@ typedef struct sg_group {
     sg_machine machine;              /* what plans are made for: machine_of[SG_BF16] */
     sg_machine machine_of[SG_TYPES]; /* a scale model has other rates of links for each type */
     shingle_machine handle;          /* of `machine`, for shingle_comm_machine */
-    bool can[SG_KINDS];              /* kinds of steps that the backend carries out */
+    sg_able can;                     /* what the backend carries out */
     double timeout_seconds;
     sg_work **work;
     shingle_comm **comm;

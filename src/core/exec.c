@@ -110,7 +110,8 @@ static shingle_status check_tensors(const sg_bound *bound, shingle_tensors *t)
 
 /* ---- Running --------------------------------------------------------------------------------- */
 
-shingle_status sg_exec_run(sg_bound *bound, const shingle_tensors *tensors, unsigned kinds)
+shingle_status sg_exec_run(sg_bound *bound, const shingle_tensors *tensors, void *stream,
+                           unsigned kinds)
 {
     const sg_backend *const backend = bound->work->backend;
     void *const self = bound->work->self;
@@ -118,7 +119,8 @@ shingle_status sg_exec_run(sg_bound *bound, const shingle_tensors *tensors, unsi
     if (kinds != ~0u && s->flags > 0)
         return sg_fail(SHINGLE_EUNSUPPORTED, "%s waits for flags: it runs whole or not at all",
                        bound->text);
-    sg_run run = {.bound = bound, .work = bound->work, .tensors = *tensors, .kinds = kinds};
+    sg_run run = {
+        .bound = bound, .work = bound->work, .tensors = *tensors, .stream = stream, .kinds = kinds};
     SG_TRY(check_tensors(bound, &run.tensors));
     SG_TRY(backend->begin(self, &run));
     for (int32_t i = 0; i < s->steps; i++) {

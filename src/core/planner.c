@@ -25,7 +25,7 @@ static const double tie = 1e-6; /* relative; rounding differs between compilers 
 typedef struct chooser {
     const sg_problem *problem;
     const sg_machine *machine;
-    const bool *can;
+    const sg_able *can;
     sg_candidate *candidate;
     int32_t candidates, room;
     int serial;      /* index of the plan that does not overlap */
@@ -112,16 +112,20 @@ static void decline_kind(sg_candidate *candidate, int kind)
              names[kind]);
 }
 
-/* Marks a candidate with steps that the backend has no function for. */
+/* Marks a candidate with steps that the backend has no function for, or cannot carry out as they
+ * are. */
 static bool can_run(const chooser *c, sg_candidate *candidate)
 {
     for (int r = 0; c->can != NULL && r < c->problem->ranks; r++) {
         for (int32_t i = 0; i < c->sched[r].steps; i++) {
             const int kind = c->sched[r].step[i].kind;
-            if (c->can[kind]) continue;
+            if (c->can->kind[kind]) continue;
             decline_kind(candidate, kind);
             return false;
         }
+        sg_text why = {candidate->declined, sizeof candidate->declined, 0};
+        if (c->can->accepts != NULL && !c->can->accepts(c->can->self, &c->sched[r], &why))
+            return false;
     }
     return true;
 }
@@ -360,7 +364,7 @@ static shingle_status make_chosen(chooser *c, int chosen, bool forced, shingle_p
 
 shingle_status sg_planner_choose(const sg_problem *problem, const sg_machine *machine,
                                  const shingle_plan_options *given, const sg_stopwatch *watch,
-                                 const bool *can, shingle_plan **plan_out)
+                                 const sg_able *can, shingle_plan **plan_out)
 {
     shingle_plan_options options = {0};
     if (given != NULL) options = *given;

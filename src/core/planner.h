@@ -11,10 +11,17 @@ typedef struct sg_stopwatch {
     void *context;
 } sg_stopwatch;
 
-/* OPTIONS and WATCH may be NULL (then nothing is measured).  CAN tells which kinds of steps the
- * backend carries out, indexed by sg_kind; NULL: all. */
+/* What the backend of a group can carry out: kinds of steps, indexed by sg_kind, and of these the
+ * schedules that ACCEPTS (unless it is NULL) finds nothing against; WHY then says what. */
+typedef struct sg_able {
+    bool kind[SG_KINDS];
+    bool (*accepts)(void *self, const sg_sched *s, sg_text *why);
+    void *self;
+} sg_able;
+
+/* OPTIONS and WATCH may be NULL (then nothing is measured).  CAN: what may be chosen; NULL: all. */
 shingle_status sg_planner_choose(const sg_problem *problem, const sg_machine *machine,
                                  const shingle_plan_options *options, const sg_stopwatch *watch,
-                                 const bool *can, shingle_plan **plan_out);
+                                 const sg_able *can, shingle_plan **plan_out);
 
 #endif

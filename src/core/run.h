@@ -17,6 +17,7 @@ typedef struct sg_run {
     struct sg_bound *bound;
     sg_work *work;
     shingle_tensors tensors; /* strides are filled in */
+    void *stream;            /* the caller's; NULL: the backend's own */
     unsigned kinds;          /* steps that are carried out: 1u << sg_kind */
 
     /* From begin on. */

@@ -89,12 +89,12 @@ static shingle_status choose(shingle_comm *comm, const sg_problem *problem,
     /* The group exists, whatever number of ranks the machine's file speaks of. */
     if (machine.ranks < group->ranks) machine.ranks = group->ranks;
     if (options->measure <= 0)
-        return sg_planner_choose(problem, &machine, options, NULL, group->can, plan_out);
+        return sg_planner_choose(problem, &machine, options, NULL, &group->can, plan_out);
     sg_bench *bench = NULL;
     SG_TRY(sg_bench_open(group, problem, 1, &bench));
     const sg_stopwatch watch = {sg_bench_watch, bench};
     const shingle_status status =
-        sg_planner_choose(problem, &machine, options, &watch, group->can, plan_out);
+        sg_planner_choose(problem, &machine, options, &watch, &group->can, plan_out);
     sg_bench_close(bench);
     return status;
 }

@@ -250,9 +250,9 @@ static void steps_that_the_backend_lacks_are_declined(void **state)
     sg_machine_plain(&machine);
     assert_int_equal(sg_problem_parse("gemm_rs:bf16:4096x4096x4096:r4", &p), SHINGLE_OK);
     for (int kind = 0; kind < SG_KINDS; kind++) {
-        bool can[SG_KINDS] = {true, true, true, true, true};
-        can[kind] = false;
-        const shingle_status status = sg_planner_choose(&p, &machine, NULL, NULL, can, &plan);
+        sg_able can = {.kind = {true, true, true, true, true}};
+        can.kind[kind] = false;
+        const shingle_status status = sg_planner_choose(&p, &machine, NULL, NULL, &can, &plan);
         if (kind == SG_GEMM) {
             assert_int_equal(status, SHINGLE_EUNSUPPORTED);
             assert_non_null(strstr(shingle_error(), "does not carry out products"));

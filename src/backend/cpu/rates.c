@@ -102,7 +102,7 @@ static shingle_status round_of(const bench *t, double *us_out)
         char *const c = t->c;
         const int64_t c_bytes = p->m * p->n * sg_type_bytes(p->type);
         const shingle_tensors tensors = {.a = t->a, .b = t->b, .c = c + r * c_bytes};
-        SG_TRY(sg_exec_run(t->bound[r], &tensors, ~0u));
+        SG_TRY(sg_exec_run(t->bound[r], &tensors, NULL, ~0u));
     }
     for (int r = 0; r < p->ranks; r++)
         SG_TRY(t->backend->sync(t->cpu, r, t->cpu->timeout_us / 1e6));
