@@ -128,7 +128,9 @@ void sg_sim_tell(const sg_sim *m, const sg_sim_agent *a, const sg_sim_group *g, 
                  double end)
 {
     if (m->visitor == NULL) return;
-    m->visitor(m->context, &(sg_span){.rank = a->rank,
+    m->visitor(m->context, &(sg_span){.kind = SG_SPAN_WORK,
+                                      .peer = -1,
+                                      .rank = a->rank,
                                       .lane = a->lane,
                                       .step = a->step,
                                       .patch = g ? g->patch : SG_NONE,
@@ -454,13 +456,13 @@ static shingle_status simulate(sg_sim *m, double *us_out)
 }
 
 shingle_status sg_sim_spans(const sg_sched *sched, int ranks, const sg_machine *machine,
-                            sg_span_fn visitor, void *context, double *us_out)
+                            sg_span_fn visit, void *context, double *us_out)
 {
     sg_arena arena = {0};
     sg_sim m = {.sched = sched,
                 .machine = machine,
                 .ranks = ranks,
-                .visitor = visitor,
+                .visitor = visit,
                 .context = context,
                 .arena = &arena};
     shingle_status status = set_up(&m, &arena);
