@@ -18,6 +18,7 @@
 
 struct sg_bound;                /* exec.h: a plan with addresses, for one rank */
 struct sg_run;                  /* run.h: one run of a bound plan */
+struct sg_record;               /* record.h: who did what when */
 typedef struct sg_work sg_work; /* work.h: words and workspace of a rank */
 
 typedef struct sg_backend_config {
@@ -73,6 +74,10 @@ typedef struct sg_backend {
      * one, by the host's. */
     shingle_status (*time)(void *self, sg_enqueue *run, void *context, double seconds,
                            double *us_out);
+
+    /* Has RECORD told what all ranks do; with NULL nobody, and the one before is not touched any
+     * more.  NULL slot: runs cannot be recorded. */
+    void (*record)(void *self, struct sg_record *record);
 
     /* Drops every run of all ranks and waits, at most SECONDS, until nothing touches their memory.
      * WORK: then resets the words and forgets the failure.  NULL: the group closes, and every call

@@ -214,6 +214,14 @@ static shingle_status sync_rank(void *self, int index, double seconds)
     return status;
 }
 
+static void record_into(void *self, sg_record *record)
+{
+    sg_cpu *const cpu = self;
+    pthread_mutex_lock(&cpu->mutex);
+    cpu->record = record;
+    pthread_mutex_unlock(&cpu->mutex);
+}
+
 static shingle_status recover(void *self, sg_work *const *work, double seconds)
 {
     static const sg_verdict dropped = {SHINGLE_ETIMEOUT, "the group was closed or recovered"};
@@ -256,5 +264,6 @@ const sg_backend sg_backend_cpu = {
               [SG_FLAG] = issue},
     .end = end,
     .sync = sync_rank,
+    .record = record_into,
     .recover = recover,
 };

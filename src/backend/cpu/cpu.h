@@ -8,6 +8,7 @@
  *     link.c     one thread a rank: copies, stores and flags at the machine's rates
  *     coll.c     library collectives, each rank's part moved by its link
  *     rates.c    what this machine reaches, and the scale model
+ *     trace.c    what a record is told, while there is one
  *
  * Ranks are data.  A worker never blocks in a visit: what is not ready is left in its rank's list
  * with slab, accumulators and all, and the worker takes something else.
@@ -24,6 +25,7 @@
 
 #include "backend/cpu/tile.h"
 #include "core/exec.h"
+#include "core/record.h"
 
 enum {
     SG_CPU_RUNS = 16, /* runs of a rank that may wait */
@@ -107,6 +109,7 @@ typedef struct sg_move {
     int32_t to;   /* destination at hand */
     bool started;
     double ready_us, next_us;
+    double from_us;      /* when this destination was begun, before its latency */
     int64_t done, total; /* bytes of this destination; elements of a collective */
 } sg_move;
 
@@ -117,6 +120,7 @@ typedef struct sg_store {
     int32_t slot;
     bool frees; /* the slot's last use */
     bool last;  /* the unit's last store: behind it come its flags */
+    int16_t peer;
     int32_t step;
     sg_visit visit;
     double weight;
@@ -156,6 +160,9 @@ typedef struct sg_link {
 
     enum { SG_AIR_NOTHING, SG_AIR_MOVE, SG_AIR_STORE } air; /* piece on its way */
     double land_us;
+    double sent_us;    /* when it set off */
+    double sent_bytes; /* how much, and to whom; -1: all */
+    int sent_to;
     int64_t piece;     /* of a move */
     bool busy;         /* copies bytes, without the mutex */
     bool prefer_store; /* copies and stores take turns */
@@ -226,6 +233,8 @@ typedef struct sg_cpu {
     sg_pack **pack; /* all there are: plans keep the one they were bound with */
     int32_t packs, pack_room;
 
+    sg_record *record; /* the caller's; NULL: nothing is recorded */
+
     double delay_us; /* test: longest random delay; set while nothing runs */
 } sg_cpu;
 
@@ -283,6 +292,13 @@ bool sg_coll_missing(const sg_cpu *cpu, const sg_cpu_rank *rank, int32_t step, s
 double sg_coll_bytes(const sg_cpu *cpu, int rank, int32_t coll); /* on the bus */
 void sg_coll_move(sg_cpu *cpu, int rank, int32_t coll, int64_t from, int64_t to);
 void sg_coll_part_done(sg_cpu *cpu, int32_t coll);
+
+/* trace.c.  With the mutex held.  Each does nothing unless a record of this run is made. */
+bool sg_trace_is_on(const sg_cpu *cpu, sg_cpu_rank *rank);
+void sg_trace_begin(sg_cpu *cpu, sg_cpu_rank *rank);
+void sg_trace_end(sg_cpu *cpu, sg_cpu_rank *rank);
+void sg_trace_unit(sg_cpu *cpu, sg_cpu_rank *rank, const sg_cpu_visit *v, double begin_us);
+void sg_trace_piece(const sg_link *link, int32_t step, const sg_visit *visit); /* it has landed */
 
 /* rates.c.  After start. */
 shingle_status sg_rates_measure(sg_cpu *cpu, const sg_backend *backend,

@@ -38,6 +38,7 @@ static void begin_run(sg_cpu *cpu, sg_cpu_rank *rank)
     rank->active = true;
     cpu->look = ~(uint64_t)0; /* hello: whoever stores to this rank may leave */
     rank->begun = run->epoch;
+    sg_trace_begin(cpu, rank);
     reset_steps(&run->bound->sched, plan);
     leave_out(run, rank, plan);
     memcpy(rank->lane_at, plan->first, sizeof rank->lane_at);
@@ -339,6 +340,7 @@ static bool end_run(sg_cpu *cpu, sg_cpu_rank *rank)
         sg_pool_mismatch(cpu, rank->rank, peer);
         return false;
     }
+    sg_trace_end(cpu, rank);
     sg_run_end(run);
     cpu->look = ~(uint64_t)0; /* done: gates may open */
     rank->active = false;

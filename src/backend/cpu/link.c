@@ -179,12 +179,17 @@ static int64_t piece_of(double rate, int64_t left)
 
 /* ---- In the air ------------------------------------------------------------------------------ */
 
-/* BYTES leave when the link is free and not before READY_US; when they land. */
-static double occupy(sg_link *link, double ready_us, double bytes, double rate)
+/* BYTES to PEER leave when the link is free and not before READY_US; when they land. */
+static double occupy(sg_link *link, double ready_us, int peer, double bytes, double rate)
 {
-    if (rate <= 0) return 0;
-    const double start = link->free_us > ready_us ? link->free_us : ready_us;
-    return link->free_us = start + bytes / rate;
+    link->sent_to = peer;
+    link->sent_bytes = bytes;
+    link->sent_us = link->free_us > ready_us ? link->free_us : ready_us;
+    if (rate <= 0) {
+        link->sent_us = sg_now_us();
+        return 0;
+    }
+    return link->free_us = link->sent_us + bytes / rate;
 }
 
 /* Sets the first copy or collective's next piece off.  The mutex is let go while bytes move. */
@@ -201,7 +206,8 @@ static void send_move(sg_link *link)
         const double bytes = sg_coll_bytes(cpu, link->rank, now.coll);
         const double share = now.total > 0 ? bytes / (double)now.total : 0; /* per element */
         link->piece = piece_of(share > 0 ? rates->coll_rate / share : 0, now.total - now.done);
-        link->land_us = occupy(link, now.next_us, (double)link->piece * share, rates->coll_rate);
+        link->land_us =
+            occupy(link, now.next_us, -1, (double)link->piece * share, rates->coll_rate);
         pthread_mutex_unlock(&cpu->mutex);
         sg_coll_move(cpu, link->rank, now.coll, now.done, now.done + link->piece);
     } else {
@@ -211,7 +217,7 @@ static void send_move(sg_link *link)
         const double rate = e.peer == link->rank ? 0 : out_rate;
         move->total = e.rows * e.row_bytes;
         link->piece = piece_of(rate, move->total - now.done);
-        link->land_us = occupy(link, now.next_us, (double)link->piece, rate);
+        link->land_us = occupy(link, now.next_us, e.peer, (double)link->piece, rate);
         pthread_mutex_unlock(&cpu->mutex);
         copy_bytes(&e, now.done, link->piece);
     }
@@ -233,7 +239,7 @@ static void send_store(sg_link *link)
     const int64_t bytes = store.rows * store.row_bytes;
     link->air = SG_AIR_STORE;
     link->busy = true;
-    link->land_us = occupy(link, store.ready_us, (double)bytes, rates->store_rate);
+    link->land_us = occupy(link, store.ready_us, store.peer, (double)bytes, rates->store_rate);
     pthread_mutex_unlock(&cpu->mutex);
     copy_bytes(&e, 0, bytes);
     pthread_mutex_lock(&cpu->mutex);
@@ -247,6 +253,7 @@ static void land_store(sg_link *link)
     const sg_store store = link->store[link->stores.head];
     pop(&link->stores);
     sg_cpu_plan *const plan = sg_lane_plan(rank_of(link));
+    sg_trace_piece(link, store.step, &store.visit);
     if (store.frees) plan->slot_used[store.slot] = 0;
     if (store.last)
         link->arrival[push(&link->arrivals)] =
@@ -262,6 +269,8 @@ static void land_move(sg_link *link)
     sg_cpu *const cpu = link->cpu;
     sg_cpu_rank *const rank = rank_of(link);
     sg_move *const move = &link->move[link->moves.head];
+    if (move->done == 0) link->sent_us = move->from_us;
+    sg_trace_piece(link, move->step, NULL);
     move->done += link->piece;
     move->next_us = link->land_us;
     if (move->done < move->total) return;
@@ -331,6 +340,7 @@ static double move_time(sg_link *link)
         const double floor_us = move->coll >= 0 ? rates->coll_us : rates->copy_us;
         const double from =
             move->coll < 0 && link->engine_us > move->ready_us ? link->engine_us : move->ready_us;
+        move->from_us = link->cpu->held ? from : sg_now_us();
         move->next_us = link->cpu->held ? from + floor_us : 0;
         move->started = true;
     }

@@ -186,11 +186,14 @@ static void carry_out(sg_cpu *cpu, sg_cpu_worker *worker, sg_cpu_visit *v)
 {
     sg_cpu_rank *const rank = &cpu->rank[worker->rank];
     sg_pool_wake(cpu);
+    const bool traced = sg_trace_is_on(cpu, rank);
     pthread_mutex_unlock(&cpu->mutex);
     sg_pool_delay(cpu, &worker->random);
+    const double begin_us = traced ? sg_now_us() : 0;
     const bool done = sg_visit_carry_out(worker, rank, v);
     if (done) sg_pool_delay(cpu, &worker->random);
     pthread_mutex_lock(&cpu->mutex);
+    if (traced) sg_trace_unit(cpu, rank, v, begin_us);
     rank->running--;
     if (!done && !cpu->failed) {
         v->state = SG_VISIT_PARKED;

@@ -217,6 +217,7 @@ static bool stage(sg_cpu_worker *worker, sg_cpu_rank *rank, sg_cpu_visit *v)
                             .slot = v->slot,
                             .frees = frees,
                             .last = last,
+                            .peer = v->list[v->at].area.rank,
                             .step = v->step,
                             .visit = v->visit,
                             .weight = v->weight,
