@@ -5,44 +5,82 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One line of a file.  Numbers have at most six digits behind the point, so that printing and
+/* One line of a file.  Lines that are not needed are printed unless they are 0.  Numbers have at most six digits behind the point, so that printing and
  * parsing again gives the same number. */
 typedef struct field {
     const char *name;
     size_t offset; /* in sg_machine */
     bool whole;    /* an int, otherwise a double */
+    bool needed;
     double least, most;
 } field;
 
-#define WHOLE(name, least, most)                                                                   \
+#define LINE(name, whole, needed, least, most)                                                     \
     {                                                                                              \
-#name, offsetof(sg_machine, name), true, least, most                                       \
+#name, offsetof(sg_machine, name), whole, needed, least, most                              \
     }
-#define REAL(name, least, most)                                                                    \
-    {                                                                                              \
-#name, offsetof(sg_machine, name), false, least, most                                      \
-    }
+#define WHOLE(name, least, most) LINE(name, true, true, least, most)
+#define REAL(name, least, most) LINE(name, false, true, least, most)
+#define MAY_WHOLE(name, least, most) LINE(name, true, false, least, most)
+#define MAY_REAL(name, least, most) LINE(name, false, false, least, most)
 #define RATE(type, at)                                                                             \
     {                                                                                              \
         "gemm_tflops_" #type, offsetof(sg_machine, gemm_tflops) + (at) * sizeof(double), false,    \
-            1e-6, 1e6                                                                              \
+            true, 1e-6, 1e6                                                                        \
     }
 
 static const field fields[] = {
-    WHOLE(ranks, 1, SG_MAX_RANKS), WHOLE(sms, 1, 4096),        RATE(f32, SG_F32),
-    RATE(bf16, SG_BF16),           RATE(f16, SG_F16),          REAL(mem_gbps, 1e-6, 1e6),
-    REAL(copy_gbps, 1e-6, 1e6),    REAL(copy_us, 0, 1e6),      REAL(store_gbps, 1e-6, 1e6),
-    REAL(store_us, 0, 1e6),        REAL(coll_gbps, 1e-6, 1e6), REAL(coll_us, 0, 1e6),
-    WHOLE(coll_sms, 0, 4096),      REAL(flag_us, 0, 1e6),      REAL(launch_us, 0, 1e6),
-    REAL(join_us, 0, 1e6),         REAL(epilogue_us, 0, 1e6),
+    WHOLE(ranks, 1, SG_MAX_RANKS),
+    WHOLE(sms, 1, 4096),
+    RATE(f32, SG_F32),
+    RATE(bf16, SG_BF16),
+    RATE(f16, SG_F16),
+    REAL(mem_gbps, 1e-6, 1e6),
+    REAL(copy_gbps, 1e-6, 1e6),
+    REAL(copy_us, 0, 1e6),
+    REAL(store_gbps, 1e-6, 1e6),
+    REAL(store_us, 0, 1e6),
+    REAL(coll_gbps, 1e-6, 1e6),
+    REAL(coll_us, 0, 1e6),
+    WHOLE(coll_sms, 0, 4096),
+    REAL(flag_us, 0, 1e6),
+    REAL(launch_us, 0, 1e6),
+    REAL(join_us, 0, 1e6),
+    REAL(epilogue_us, 0, 1e6),
+    MAY_REAL(link_gbps, 1e-6, 1e6),
+    MAY_REAL(host_gbps, 1e-6, 1e6),
+    MAY_WHOLE(numa_ranks, 1, SG_MAX_RANKS),
+    MAY_REAL(numa_gbps, 1e-6, 1e6),
+    MAY_WHOLE(host_staged, 0, 1),
+    MAY_WHOLE(node_ranks, 1, SG_MAX_RANKS),
+    MAY_REAL(nic_gbps, 1e-6, 1e6),
+    MAY_REAL(node_us, 0, 1e6),
+    MAY_WHOLE(copy_engines, 1, 64),
+    MAY_REAL(peer_us, 0, 1e6),
+    MAY_REAL(local_gbps, 1e-6, 1e6),
+    MAY_REAL(visit_us, 0, 1e6),
+    MAY_REAL(vendor, 0.01, 10),
+    MAY_REAL(burst, 1, 10),
+    MAY_REAL(burst_us, 0, 1e9),
+    MAY_REAL(gemm_by_copy, 1, 100),
+    MAY_REAL(gemm_by_coll, 1, 100),
+    MAY_REAL(copy_by_gemm, 1, 100),
+    MAY_REAL(coll_by_gemm, 1, 100),
+    MAY_WHOLE(pool, 1, 4096),
+    MAY_REAL(pack_gbps, 1e-6, 1e6),
+    MAY_REAL(unit_us, 0, 1e6),
 };
 
 enum { FIELDS = sizeof fields / sizeof fields[0], MAX_TILE = 4096 };
 
+static const char *const topologies[SG_TOPOLOGIES] = {"switch", "mesh", "ring", "pcie", "nodes"};
+static const char *const colls[SG_MACHINE_COLLS] = {"all_gather", "reduce_scatter", "all_reduce",
+                                                    "all_to_all"};
+
 #define ACCEPTED                                                                                   \
     "name, ranks, sms, gemm_tflops_f32, gemm_tflops_bf16, gemm_tflops_f16, mem_gbps, copy_gbps, "  \
     "copy_us, store_gbps, store_us, coll_gbps, coll_us, coll_sms, flag_us, launch_us, join_us, "   \
-    "epilogue_us or tile"
+    "epilogue_us, tile or a line that may be left out (docs/machine.md)"
 
 /* ---- Reading --------------------------------------------------------------------------------------- */
 
@@ -166,6 +204,65 @@ static shingle_status take_tile(reader *r, sg_machine *m)
     return SHINGLE_OK;
 }
 
+/* "1:48 4:79.5 ...", up to the end of the line. */
+static shingle_status take_curve(reader *r, double least, double most, sg_curve *curve)
+{
+    if (curve->points > 0)
+        return fail_at(r, r->at, "this curve stands here a second time; once is right");
+    do {
+        sg_point point;
+        const char *const start = r->at;
+        if (curve->points == SG_POINTS) return fail_at(r, start, "at most 10 points expected");
+        SG_TRY(take_number(r, false, &point.at));
+        if (curve->points > 0 && point.at <= curve->point[curve->points - 1].at)
+            return fail_at(r, start, "points in ascending order expected");
+        if (*r->at != ':') return fail_at(r, r->at, "\":\" and the value at this point expected");
+        const char *const value = ++r->at;
+        SG_TRY(take_number(r, false, &point.value));
+        if (point.value < least || point.value > most)
+            return fail_range(r, value, "a value of the curve", least, most);
+        if (!at_end(r) && !is_blank(*r->at)) return fail_at(r, r->at, "a blank expected");
+        skip_blanks(r);
+        curve->point[curve->points++] = point;
+    } while (!at_end(r));
+    return SHINGLE_OK;
+}
+
+/* One of COUNT words. */
+static shingle_status take_word(reader *r, const char *const *words, int count,
+                                const char *accepted, int *index_out)
+{
+    const char *const word = r->at;
+    while (!at_end(r) && !is_blank(*r->at)) r->at++;
+    const size_t length = (size_t)(r->at - word);
+    for (int i = 0; i < count; i++) {
+        if (strlen(words[i]) != length || memcmp(word, words[i], length) != 0) continue;
+        *index_out = i;
+        skip_blanks(r);
+        return SHINGLE_OK;
+    }
+    return fail_at(r, word, accepted);
+}
+
+static shingle_status take_coll_curve(reader *r, sg_machine *m)
+{
+    int kind = 0;
+    SG_TRY(take_word(r, colls, SG_MACHINE_COLLS,
+                     "all_gather, reduce_scatter, all_reduce or all_to_all expected", &kind));
+    SG_TRY(take_curve(r, 1e-6, 1e6, &m->coll_curve[kind]));
+    for (int i = 0; i < m->coll_curve[kind].points; i++) m->coll_curve[kind].point[i].at *= 1e6;
+    return SHINGLE_OK;
+}
+
+static shingle_status take_topology(reader *r, sg_machine *m)
+{
+    int index = 0;
+    SG_TRY(take_word(r, topologies, SG_TOPOLOGIES, "switch, mesh, ring, pcie or nodes expected",
+                     &index));
+    m->topology = (sg_topology)index;
+    return SHINGLE_OK;
+}
+
 static shingle_status take_field(reader *r, const field *f, sg_machine *m)
 {
     const char *const start = r->at;
@@ -188,8 +285,20 @@ static bool is_word(const char *word, size_t length, const char *name)
     return strlen(name) == length && memcmp(word, name, length) == 0;
 }
 
-/* One line that is not empty.  SEEN has a bit per field; NAMED tells of the name. */
-static shingle_status take_line(reader *r, sg_machine *m, uint32_t *seen, bool *named)
+enum { SEEN_NAME = FIELDS, SEEN_TOPOLOGY };
+
+static shingle_status take_once(reader *r, const char *word, int line, uint64_t *seen)
+{
+    if (*seen & UINT64_C(1) << line)
+        return fail_at(r, word,
+                       line == SEEN_NAME ? "name stands here a second time; once is right"
+                                         : "this name stands here a second time; once is right");
+    *seen |= UINT64_C(1) << line;
+    return SHINGLE_OK;
+}
+
+/* One line that is not empty.  SEEN has a bit per kind of line that may stand once. */
+static shingle_status take_line(reader *r, sg_machine *m, uint64_t *seen)
 {
     const char *const word = r->at;
     while (!at_end(r) && !is_blank(*r->at)) r->at++;
@@ -198,33 +307,50 @@ static shingle_status take_line(reader *r, sg_machine *m, uint32_t *seen, bool *
     if (is_word(word, length, "tile")) {
         SG_TRY(take_tile(r, m));
     } else if (is_word(word, length, "name")) {
-        if (*named) return fail_at(r, word, "name stands here a second time; once is right");
-        *named = true;
+        SG_TRY(take_once(r, word, SEEN_NAME, seen));
         SG_TRY(take_name(r, m));
+    } else if (is_word(word, length, "topology")) {
+        SG_TRY(take_once(r, word, SEEN_TOPOLOGY, seen));
+        SG_TRY(take_topology(r, m));
+    } else if (is_word(word, length, "coll_curve")) {
+        SG_TRY(take_coll_curve(r, m));
+    } else if (is_word(word, length, "coll_part")) {
+        SG_TRY(take_curve(r, 0.01, 1, &m->coll_part));
     } else {
         int i = 0;
         while (i < FIELDS && !is_word(word, length, fields[i].name)) i++;
         if (i == FIELDS) return fail_at(r, word, ACCEPTED " expected");
-        if (*seen & (1u << i))
-            return fail_at(r, word, "this name stands here a second time; once is right");
-        *seen |= 1u << i;
+        SG_TRY(take_once(r, word, i, seen));
         SG_TRY(take_field(r, &fields[i], m));
     }
     return take_end(r, "a blank, the end of the line or a # comment expected");
 }
 
-static shingle_status check_all(const reader *r, const sg_machine *m, uint32_t seen, bool named)
+/* Numbers of a topology that make no sense without others. */
+static const char *missing_link(const sg_machine *m)
 {
-    const char *missing = named ? NULL : "name";
+    if (m->topology == SG_NODES && m->node_ranks == 0) return "node_ranks";
+    if (m->topology == SG_NODES && m->nic_gbps <= 0) return "nic_gbps";
+    if ((m->topology == SG_MESH || m->topology == SG_RING) && m->link_gbps <= 0) return "link_gbps";
+    return NULL;
+}
+
+static shingle_status check_all(const reader *r, const sg_machine *m, uint64_t seen)
+{
+    const char *missing = seen & UINT64_C(1) << SEEN_NAME ? NULL : "name";
     for (int i = FIELDS; i-- > 0;)
-        if (!(seen & (1u << i))) missing = fields[i].name;
+        if (fields[i].needed && !(seen & UINT64_C(1) << i)) missing = fields[i].name;
     if (m->tiles == 0 && missing == NULL) missing = "tile";
+    if (missing == NULL) missing = missing_link(m);
     if (missing != NULL)
         return sg_fail(SHINGLE_EINVAL, "%s:%d:1: the line \"%s VALUE\" is missing", r->file,
                        r->line, missing);
     if (m->coll_sms >= m->sms && m->coll_sms > 0)
         return sg_fail(SHINGLE_EINVAL, "%s:%d:1: coll_sms is %d; less than sms %d is possible",
                        r->file, r->line, m->coll_sms, m->sms);
+    if (m->topology == SG_RING && m->ranks > SG_RING_RANKS)
+        return sg_fail(SHINGLE_EINVAL, "%s:%d:1: a ring of %d ranks; at most %d are possible",
+                       r->file, r->line, m->ranks, SG_RING_RANKS);
     return SHINGLE_OK;
 }
 
@@ -233,17 +359,16 @@ shingle_status sg_machine_parse(const char *text, const char *name, sg_machine *
     reader r = {name, text, text, 1};
     sg_machine m;
     memset(&m, 0, sizeof m);
-    uint32_t seen = 0;
-    bool named = false;
+    uint64_t seen = 0;
     for (;;) {
         skip_blanks(&r);
-        if (!at_end(&r)) SG_TRY(take_line(&r, &m, &seen, &named));
+        if (!at_end(&r)) SG_TRY(take_line(&r, &m, &seen));
         while (*r.at != '\0' && *r.at != '\n') r.at++;
         if (*r.at == '\0') break;
         r.line_start = ++r.at;
         r.line++;
     }
-    SG_TRY(check_all(&r, &m, seen, named));
+    SG_TRY(check_all(&r, &m, seen));
     *machine_out = m;
     return SHINGLE_OK;
 }
@@ -275,6 +400,31 @@ static void print_number(double value, sg_text *t)
     sg_text_add(t, ".%0*lld", digits, (long long)fraction);
 }
 
+static void print_curve(const sg_curve *curve, const char *name, double unit, sg_text *t)
+{
+    if (curve->points == 0) return;
+    sg_text_add(t, "%s", name);
+    for (int i = 0; i < curve->points; i++) {
+        sg_text_add(t, " ");
+        print_number(curve->point[i].at / unit, t);
+        sg_text_add(t, ":");
+        print_number(curve->point[i].value, t);
+    }
+    sg_text_add(t, "\n");
+}
+
+static void print_links(const sg_machine *m, sg_text *t)
+{
+    if (m->topology != SG_SWITCH) sg_text_add(t, "topology %s\n", topologies[m->topology]);
+    for (int kind = 0; kind < SG_MACHINE_COLLS; kind++) {
+        char name[32] = "";
+        sg_text line = {name, sizeof name, 0};
+        sg_text_add(&line, "coll_curve %s", colls[kind]);
+        print_curve(&m->coll_curve[kind], name, 1e6, t);
+    }
+    print_curve(&m->coll_part, "coll_part", 1, t);
+}
+
 size_t sg_machine_print(const sg_machine *m, char *text, size_t room)
 {
     sg_text t = {text, room, 0};
@@ -288,6 +438,7 @@ size_t sg_machine_print(const sg_machine *m, char *text, size_t room)
             memcpy(&whole, from, sizeof whole);
         else
             memcpy(&value, from, sizeof value);
+        if (!fields[i].needed && (fields[i].whole ? whole == 0 : value <= 0)) continue;
         sg_text_add(&t, "%s ", fields[i].name);
         print_number(fields[i].whole ? whole : value, &t);
         sg_text_add(&t, "\n");
@@ -300,7 +451,45 @@ size_t sg_machine_print(const sg_machine *m, char *text, size_t room)
         }
         sg_text_add(&t, "\n");
     }
+    print_links(m, &t);
     return t.length;
+}
+
+/* ---- Meaning --------------------------------------------------------------------------------------- */
+
+double sg_machine_link_gbps(const sg_machine *m)
+{
+    if (m->link_gbps > 0) return m->link_gbps;
+    double gbps = m->copy_gbps > m->store_gbps ? m->copy_gbps : m->store_gbps;
+    if (gbps < m->coll_gbps) gbps = m->coll_gbps;
+    for (int kind = 0; kind < SG_MACHINE_COLLS; kind++)
+        for (int i = 0; i < m->coll_curve[kind].points; i++)
+            if (gbps < m->coll_curve[kind].point[i].value)
+                gbps = m->coll_curve[kind].point[i].value;
+    return gbps;
+}
+
+double sg_curve_at(const sg_curve *curve, double at, double none)
+{
+    if (curve->points == 0) return none;
+    const sg_point *const point = curve->point;
+    if (at <= point[0].at) return point[0].value;
+    for (int i = 1; i < curve->points; i++) {
+        if (at > point[i].at) continue;
+        const double part = (at - point[i - 1].at) / (point[i].at - point[i - 1].at);
+        return point[i - 1].value + part * (point[i].value - point[i - 1].value);
+    }
+    return point[curve->points - 1].value;
+}
+
+const char *sg_topology_name(sg_topology topology)
+{
+    return topologies[topology];
+}
+
+const char *sg_machine_coll_name(int kind)
+{
+    return colls[kind];
 }
 
 void sg_machine_plain(sg_machine *machine_out)

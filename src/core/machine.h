@@ -1,27 +1,47 @@
 /* machine.h -- what we run on, as numbers with units; read from and printed as a text file of
  * "name value" lines with # comments.  Every number in a shipped file has its source beside it.
  *
- * The model behind the numbers (used by sim, and by strategies when they propose knobs):
- *
- *     product   a tile of tile_m x tile_n over k takes its flops at gemm_tflops / sms per block;
- *               a launch of fewer tiles than blocks leaves blocks idle (waves); the vendor's
- *               product has no waves
- *     copy      copy_us + bytes / copy_gbps on the rank's engine, one after the other
- *     store     tiles stored to a peer by the product itself: store_us + bytes / store_gbps
- *     coll      coll_us + bus bytes / coll_gbps of the library's collective, coll_sms SMs taken
- *     flag      flag_us from raising to seeing; launch_us for a kernel; join_us for joining lanes
+ * The model behind the numbers is in docs/machine.md; sim prices with it, strategies look at it when
+ * they propose knobs.  Numbers that a file may leave out are 0 there, which stands for what the
+ * comment says; curves have no points.
  */
 #ifndef SG_MACHINE_H
 #define SG_MACHINE_H
 
 #include "core/problem.h"
 
-enum { SG_MACHINE_NAME = 48, SG_TILES = 4 };
+enum {
+    SG_MACHINE_NAME = 48,
+    SG_TILES = 4,
+    SG_POINTS = 10,
+    SG_MACHINE_COLLS = 4, /* kinds of collectives, indexed by sg_coll_kind */
+    SG_RING_RANKS = 64    /* most ranks of a ring */
+};
 
 typedef struct sg_tile {
     int32_t m, n;
     double rate; /* of gemm_tflops that tiles of this shape reach; 0 is taken as 1 */
 } sg_tile;
+
+/* A measured curve, points in ascending order. */
+typedef struct sg_point {
+    double at, value;
+} sg_point;
+
+typedef struct sg_curve {
+    int points;
+    sg_point point[SG_POINTS];
+} sg_curve;
+
+/* How ranks are connected. */
+typedef enum sg_topology {
+    SG_SWITCH, /* a port per rank, nothing shared behind it */
+    SG_MESH,   /* a link for every pair */
+    SG_RING, /* a link to each neighbour; others are reached through the ranks between, the short way */
+    SG_PCIE,  /* a link per rank to the bridge of its half, halves are connected */
+    SG_NODES, /* switches of node_ranks, a NIC per rank between nodes */
+    SG_TOPOLOGIES
+} sg_topology;
 
 typedef struct sg_machine {
     char name[SG_MACHINE_NAME];
@@ -29,9 +49,9 @@ typedef struct sg_machine {
     int sms;                      /* blocks of a product that run at once on a rank */
     double gemm_tflops[SG_TYPES]; /* a rank's sustained rate, per type */
     double mem_gbps;              /* a rank's memory, bytes read and written */
-    double copy_gbps;             /* copy engine to a peer, egress of a rank */
+    double copy_gbps;             /* one copy engine to a peer */
     double copy_us;               /* its cost per copy */
-    double store_gbps;            /* stores of tiles to peers by a product */
+    double store_gbps;            /* stores of tiles to peers by a product, all SMs of a rank */
     double store_us;              /* from the last store to the flag seen at the peer */
     double coll_gbps;             /* bus bandwidth of library collectives, large messages */
     double coll_us;               /* their cost at size zero */
@@ -39,9 +59,45 @@ typedef struct sg_machine {
     double flag_us;               /* a flag from rank to rank, or lane to lane */
     double launch_us;             /* one more launch on a lane */
     double join_us;               /* fork and join of lanes around a run */
-    double epilogue_us;           /* of one tile, when nothing hides it */
+    double epilogue_us;           /* of a launch's last tiles, when nothing hides it */
     sg_tile tile[SG_TILES]; /* tile shapes of the tile program, best for large products first */
     int tiles;
+
+    /* Links.  Each way, unless it says otherwise. */
+    sg_topology topology;
+    double link_gbps; /* a rank's port (switch, pcie, nodes), one link (mesh, ring); 0: whatever the
+                         fastest of copies, stores and collectives needs */
+    double host_gbps; /* pcie: all that passes the bridge of one half, both ways; 0: not limited */
+    int numa_ranks;   /* pcie: ranks of one half; 0: all */
+    double numa_gbps; /* pcie: from one half to the others; 0: not limited */
+    int host_staged; /* pcie: 1: no peer access, bytes pass through host memory, the bridge twice */
+    int node_ranks;  /* nodes: ranks of one node */
+    double nic_gbps; /* nodes: a rank's NIC */
+    double node_us;  /* nodes: added to whatever goes from node to node */
+
+    /* Copies and products. */
+    int copy_engines;  /* copies of a rank that run at once; 0: 1 */
+    double peer_us;    /* a copy to another peer than its engine's last one: added to copy_us */
+    double local_gbps; /* a copy engine within a rank's memory; 0: half of mem_gbps */
+    double visit_us;   /* a tile's cost that does not depend on k */
+    double vendor;     /* rate of the vendor's product, of gemm_tflops; 0: 1 */
+    double burst;      /* a run's products go this much faster ... */
+    double burst_us;   /* ... for this long, before power or heat slow them; 0: never */
+
+    /* Contention: factors of at least 1; 0: 1. */
+    double
+        gemm_by_copy; /* products are slower by this while the rank's engine or stores move bytes */
+    double gemm_by_coll; /* while a collective runs, beside the SMs it takes */
+    double copy_by_gemm; /* copies are slower by this while a product runs */
+    double coll_by_gemm; /* collectives are */
+
+    sg_curve coll_curve[SG_MACHINE_COLLS]; /* bytes of the whole message: bus bandwidth in gbps */
+    sg_curve coll_part;                    /* SMs that a collective is given: part of that */
+
+    /* Machines whose ranks share one set of workers (the CPU backend). */
+    int pool;         /* workers; 0: ranks share nothing, and what follows is not used */
+    double pack_gbps; /* bringing B into the order of the multiplication, once a run; 0: no cost */
+    double unit_us;   /* handing out one unit of work and ending it */
 } sg_machine;
 
 /* Parses the text of a machine file; NAME stands for it in errors, which give line and column. */
@@ -49,11 +105,22 @@ shingle_status sg_machine_parse(const char *text, const char *name, sg_machine *
 shingle_status sg_machine_read(const char *path, sg_machine *machine_out);
 size_t sg_machine_print(const sg_machine *machine, char *text, size_t room);
 
+/* What a number that was left out stands for. */
+double sg_machine_link_gbps(const sg_machine *machine);
+
+/* Value of CURVE at AT: between points on a straight line, outside the first or last point's; NONE if
+ * it has no points. */
+double sg_curve_at(const sg_curve *curve, double at, double none);
+
+/* Words of the file. */
+const char *sg_topology_name(sg_topology topology);
+const char *sg_machine_coll_name(int kind);
+
 /* A machine of round numbers, for checks and tests that need some machine but no particular one. */
 void sg_machine_plain(sg_machine *machine_out);
 
 /* What the public handle is: the numbers and their text. */
-enum { SG_MACHINE_TEXT = 1024 };
+enum { SG_MACHINE_TEXT = 4096 };
 
 struct shingle_machine {
     sg_machine numbers;
