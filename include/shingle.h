@@ -227,6 +227,9 @@ typedef struct shingle_bench_options {
     int iterations;       /* timed runs of each kind; default 5 */
     int warmup;           /* runs before; default 1 */
     uint64_t seed;        /* of the data */
+    /* Room for two: gets what was predicted, then a measured run that took about the median; it is
+     * recorded after the timed ones.  NULL: none are made. */
+    struct shingle_timeline **timelines_out;
 } shingle_bench_options;
 
 typedef struct shingle_bench_result { /* times: median over iterations of the slowest rank */
@@ -246,12 +249,75 @@ SHINGLE_API shingle_status shingle_bench(int ranks, shingle_comm *const *comm, c
                                          const shingle_bench_options *options,
                                          shingle_bench_result *result_out);
 
+/* What every rank of a plan does and when: predicted for a machine, or measured. */
+typedef struct shingle_timeline shingle_timeline;
+
+/* Predicts PLAN on MACHINE (NULL: round numbers).  Of more than 64 ranks a sample is shown. */
+SHINGLE_API shingle_status shingle_timeline_predict(const shingle_plan *plan,
+                                                    const shingle_machine *machine,
+                                                    shingle_timeline **timeline_out);
+
+/* Records the next run of PLAN on every rank of a group; other plans' runs are not recorded, and
+ * nothing is unless this was called.  PLAN is any rank's.  SPANS: room for so many, 0 for what the
+ * plan needs; what finds no room is counted.  Between the two calls nothing is allocated.  stop comes
+ * after the run was waited for; TIMELINE_OUT NULL forgets it. */
+SHINGLE_API shingle_status shingle_timeline_start(int ranks, shingle_comm *const *comm,
+                                                  const shingle_plan *plan, int64_t spans);
+SHINGLE_API shingle_status shingle_timeline_stop(int ranks, shingle_comm *const *comm,
+                                                 shingle_timeline **timeline_out);
+SHINGLE_API void shingle_timeline_free(shingle_timeline *timeline);
+
+/* Texts are valid as long as the timeline. */
+typedef struct shingle_timeline_facts {
+    const char *plan, *strategy, *machine;
+    int measured; /* or predicted */
+    int ranks, ranks_shown;
+    double us;                          /* of the slowest rank */
+    double gemm_us, coll_us, serial_us; /* each alone, and one after the other; 0: not known */
+    double exposed_us;                  /* a rank stands still for so long, on average */
+    int64_t spans, lost;
+} shingle_timeline_facts;
+
+SHINGLE_API shingle_status shingle_timeline_about(const shingle_timeline *timeline,
+                                                  shingle_timeline_facts *facts_out);
+
+/* Span INDEX from 0, by rank, track and begin.  Spans of one track may overlap. */
+typedef struct shingle_span {
+    int rank;
+    const char *track; /* "compute", "link", "collective" */
+    const char *does;  /* "product", "sum", "copy", "send", "store", "collective", "wait" */
+    int owner;         /* whose rows, -1: several ranks', or no rows */
+    int peer;          /* who gets them, or is waited for; -1: nobody, or all */
+    int step;          /* of the schedule (shingle_plan_schedule); -1: none */
+    int64_t bytes;     /* that left the rank */
+    double begin_us, end_us;
+} shingle_span;
+
+SHINGLE_API shingle_status shingle_timeline_span(const shingle_timeline *timeline, int64_t index,
+                                                 shingle_span *span_out);
+
+typedef enum shingle_picture {
+    SHINGLE_SVG,  /* to look at: one picture, timelines below each other on one scale of time */
+    SHINGLE_TRACE /* to explore: Chrome's trace format, which ui.perfetto.dev opens */
+} shingle_picture;
+
+/* Writes COUNT timelines (1 to 16, such as predicted and measured, or one for each strategy) as text,
+ * as much as fits into SIZE bytes with the final zero; returns the length of all of it, or -1 after
+ * an error. */
+SHINGLE_API int64_t shingle_timeline_text(const shingle_timeline *const *timeline, int count,
+                                          shingle_picture picture, char *text, size_t size);
+
+/* The same into a file, whose name ends in .svg or .json.  It appears when it is complete. */
+SHINGLE_API shingle_status shingle_timeline_write(const shingle_timeline *const *timeline,
+                                                  int count, const char *path);
+
 /* Shapes of a problem: how many rows of A and C rank RANK holds. */
 typedef struct shingle_shape {
     char op[16], type[8];
     int ranks;
     int64_t m, n, k;
     int64_t a_rows, c_rows; /* of RANK */
+    int64_t a_cols, b_rows; /* of RANK: k and n, unless these are what is gathered */
     int64_t element_bytes;
     int has_bias;
 } shingle_shape;

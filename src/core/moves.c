@@ -3,18 +3,35 @@
 
 enum { GROUP_BANDS = 8, CHUNK_K_MULTIPLE = 64 };
 
-/* ---- Pieces and chunks ---------------------------------------------------------------------------- */
+/* ---- Pieces and chunks ----------------------------------------------------------------------- */
 
-sg_pieces sg_pieces_of(const sg_problem *problem, int owner, int64_t x0, int64_t x1)
+sg_pieces sg_pieces_of(const sg_problem *p, int rank, int owner, int64_t x0, int64_t x1)
 {
-    return (sg_pieces){.problem = problem,
-                       .segment = problem->share[owner].first,
+    const sg_part part = sg_problem_part(p, rank, owner);
+    const bool exchange =
+        sg_problem_in(p) == SG_IN_EXCHANGE || sg_problem_out(p) == SG_OUT_EXCHANGE;
+    return (sg_pieces){.problem = p,
+                       .owner = owner,
+                       .segment = exchange ? -1 : p->share[owner].first,
                        .x = x0,
-                       .end = sg_min(x1, problem->share[owner].rows)};
+                       .end = sg_min(x1, part.rows),
+                       .base = exchange ? part.base : -1};
+}
+
+static bool next_run(sg_pieces *it, sg_piece *piece_out)
+{
+    if (it->x >= it->end) return false;
+    *piece_out = (sg_piece){.owner = it->owner,
+                            .row0 = (int32_t)(it->base + it->x),
+                            .rows = (int32_t)(it->end - it->x),
+                            .own_row = (int32_t)it->x};
+    it->x = it->end;
+    return true;
 }
 
 bool sg_piece_next(sg_pieces *it, sg_piece *piece_out)
 {
+    if (it->base >= 0) return next_run(it, piece_out);
     while (it->segment >= 0 && it->x < it->end) {
         const sg_segment *const segment = &it->problem->segments[it->segment];
         const int64_t behind = segment->own_row + segment->rows;
@@ -40,10 +57,10 @@ int32_t sg_chunk_rows(int64_t rows, int chunks, int32_t tile_m)
     return (int32_t)(sg_ceil_div(rows, tiled) == sg_ceil_div(rows, plain) ? tiled : plain);
 }
 
-int32_t sg_slice_rows(const sg_problem *problem, int owner, int slice, int slices, int32_t tile_m,
-                      int32_t *x0_out)
+int32_t sg_slice_rows(const sg_problem *problem, int rank, int owner, int slice, int slices,
+                      int32_t tile_m, int32_t *x0_out)
 {
-    const int64_t rows = problem->share[owner].rows;
+    const int64_t rows = sg_problem_part(problem, rank, owner).rows;
     const int64_t height = sg_chunk_rows(rows, slices, tile_m);
     const int64_t x0 = sg_min(rows, slice * height);
     *x0_out = (int32_t)x0;
@@ -63,6 +80,12 @@ bool sg_is_packed(const sg_problem *problem)
     return true;
 }
 
+int32_t sg_tile_along(const sg_problem *problem, int32_t tile_m, int32_t tile_n)
+{
+    if (problem->gather == SG_GATHER_K) return CHUNK_K_MULTIPLE;
+    return problem->gather == SG_GATHER_B ? tile_n : tile_m;
+}
+
 int32_t sg_chunk_k(int64_t k, int slabs)
 {
     if (slabs <= 1 || k <= 1) return 0;
@@ -79,7 +102,47 @@ int32_t sg_piece_tiles(const sg_sched *s, const sg_piece *piece, const sg_tiling
            sg_walk_div((int32_t)s->problem->n, tiling->tile_n);
 }
 
-/* ---- Gather ----------------------------------------------------------------------------------------- */
+/* ---- Where rows lie -------------------------------------------------------------------------- */
+
+uint8_t sg_moves_gathered(sg_sched *s, sg_arena_kind arena, unsigned traits)
+{
+    const sg_problem *const p = s->problem;
+    return sg_sched_buf(s, arena, "gathered", p->gather == SG_GATHER_B ? p->n : p->m, p->k, traits);
+}
+
+/* ROWS rows of what moves, from ROW on, in a buffer of RANK. */
+static sg_area moved(const sg_problem *p, int rank, int buf, int64_t row, int64_t rows)
+{
+    return p->gather == SG_GATHER_K ? sg_area_of(rank, buf, 0, p->m, row, rows)
+                                    : sg_area_of(rank, buf, row, rows, 0, p->k);
+}
+
+sg_area sg_moves_held(const sg_sched *s, int peer)
+{
+    const sg_part part = sg_problem_part(s->problem, peer, s->rank);
+    return moved(s->problem, s->rank, s->problem->gather == SG_GATHER_B ? SG_B : SG_A, part.held,
+                 part.rows);
+}
+
+sg_area sg_moves_arrived(const sg_sched *s, int at, int owner, int gathered)
+{
+    const sg_part part = sg_problem_part(s->problem, at, owner);
+    return moved(s->problem, at, gathered, part.base, part.rows);
+}
+
+sg_area sg_moves_cut(const sg_sched *s, sg_area area, int64_t x, int64_t rows)
+{
+    if (s->problem->gather == SG_GATHER_K) {
+        area.col0 += (int32_t)x;
+        area.cols = (int32_t)rows;
+    } else {
+        area.row0 += (int32_t)x;
+        area.rows = (int32_t)rows;
+    }
+    return area;
+}
+
+/* ---- Gather ---------------------------------------------------------------------------------- */
 
 static int32_t chunks_of_k(const sg_problem *p, int32_t chunk_k)
 {
@@ -90,28 +153,31 @@ void sg_moves_send(sg_sched *s, int lane, int owner, sg_area src, int peer, int 
                    int32_t chunk, int32_t chunk_k, const sg_arrival *held, int32_t flag0)
 {
     const sg_problem *const p = s->problem;
-    const int64_t rows = p->share[owner].rows;
-    const int64_t base = p->share[owner].base;
+    const sg_area to = sg_moves_arrived(s, peer, owner, gathered);
+    const int64_t rows = sg_problem_part(p, peer, owner).rows;
     const int32_t slabs = chunks_of_k(p, chunk_k);
     for (int64_t x = 0, c = 0; x < rows; x += chunk, c++) {
-        const int64_t height = sg_min(chunk, rows - x);
         for (int32_t i = 0; i < slabs; i++) {
-            const int64_t k0 = (int64_t)i * chunk_k;
-            const int64_t width = chunk_k > 0 ? sg_min(chunk_k, p->k - k0) : p->k;
             const int32_t flag = (int32_t)(c * slabs + i);
-            sg_sched_copy(s, lane, SG_BY_ENGINE,
-                          sg_area_of(src.rank, src.buf, src.row0 + x, height, k0, width));
+            sg_area from = sg_moves_cut(s, src, x, sg_min(chunk, rows - x));
+            sg_area into = sg_moves_cut(s, to, x, sg_min(chunk, rows - x));
+            if (chunk_k > 0) {
+                from.col0 += i * chunk_k;
+                into.col0 += i * chunk_k;
+                from.cols = into.cols = (int32_t)sg_min(chunk_k, p->k - (int64_t)i * chunk_k);
+            }
+            sg_sched_copy(s, lane, SG_BY_ENGINE, from);
             if (held != NULL) sg_sched_wait(s, sg_wait_one(held->by, held->flag0 + flag));
-            sg_sched_to(s, sg_area_of(peer, gathered, base + x, height, k0, width));
+            sg_sched_to(s, into);
             sg_sched_raise(s, peer, SG_PER_PATCH, flag0 + flag);
         }
     }
 }
 
-/* Product rows that become one patch: neighbours in the product and in A's buffer. */
+/* Product rows that become one patch: neighbours in the product and in their buffer. */
 typedef struct row_run {
     int32_t row0, rows;
-    int32_t a_row0;
+    int32_t buf_row0;
     int32_t pieces;
 } row_run;
 
@@ -130,32 +196,62 @@ static sg_wait piece_wait(const sg_problem *p, const sg_piece *piece, const sg_a
                      .chunks_k = slabs};
 }
 
-/* A patch of all columns and all of k for the rows of RUN, with A in buffer A_BUF. */
-static sg_patch patch_of(const sg_sched *s, const row_run *run, int a_buf, bool final)
+/* A patch of all the product, with RUN, which stands in buffer BUF, along what moves. */
+static sg_patch patch_of(const sg_sched *s, const row_run *run, int buf, bool final)
 {
     const sg_problem *const p = s->problem;
-    return (sg_patch){
-        .row0 = run->row0,
-        .rows = run->rows,
-        .col0 = 0,
+    sg_patch patch = {
+        .rows = (int32_t)sg_problem_rows(p, s->rank),
         .cols = (int32_t)p->n,
-        .k0 = 0,
         .k1 = (int32_t)p->k,
         .raster = SG_GROUPED,
         .width = GROUP_BANDS,
         .final = final,
-        .a = sg_area_of(s->rank, a_buf, run->a_row0, run->rows, 0, p->k),
-        .b = sg_area_of(s->rank, SG_B, 0, p->n, 0, p->k),
     };
+    int a = SG_A;
+    int b = SG_B;
+    int64_t a_row0 = 0;
+    int64_t b_row0 = 0;
+    int64_t a_col0 = 0;
+    if (p->gather == SG_GATHER_K) {
+        patch.k0 = run->row0;
+        patch.k1 = run->row0 + run->rows;
+        a = buf, a_col0 = run->buf_row0;
+    } else if (p->gather == SG_GATHER_B) {
+        patch.col0 = run->row0;
+        patch.cols = run->rows;
+        b = buf, b_row0 = run->buf_row0;
+    } else {
+        patch.row0 = run->row0;
+        patch.rows = run->rows;
+        a = buf, a_row0 = run->buf_row0;
+    }
+    patch.a = sg_area_of(s->rank, a, a_row0, patch.rows, a_col0, patch.k1 - patch.k0);
+    patch.b = sg_area_of(s->rank, b, b_row0, patch.cols, patch.k0, patch.k1 - patch.k0);
+    return patch;
 }
 
-static void emit_gathered(sg_sched *s, const row_run *run, const sg_piece *pieces, int gathered,
-                          const sg_arrival *arrival_of_owner)
+void sg_moves_store(sg_sched *s, sg_area c)
+{
+    if (s->problem->accumulate) sg_sched_add(s, c, NULL);
+    sg_sched_to(s, c);
+}
+
+/* The part of C that PATCH computes. */
+static void store_c(sg_sched *s, const sg_patch *patch)
+{
+    sg_moves_store(s,
+                   sg_area_of(s->rank, SG_C, patch->row0, patch->rows, patch->col0, patch->cols));
+}
+
+/* Rows of A: a patch for each run, whose tiles wait for the chunks that they read. */
+static void emit_rows(sg_sched *s, const row_run *run, const sg_piece *pieces,
+                      const sg_gathering *g)
 {
     const sg_problem *const p = s->problem;
     if (run->rows == 0 || s->open_step < 0) return;
     const bool own = pieces[0].owner == s->rank;
-    sg_patch patch = patch_of(s, run, own ? SG_A : gathered, true);
+    sg_patch patch = patch_of(s, run, own ? SG_A : g->gathered, true);
     /* A group of bands that reaches over an owner's border waits for two owners before it has
      * finished the first one's columns: no group is higher than the smallest piece. */
     const int32_t tile_m = s->step[s->open_step].u.launch.tile_m;
@@ -163,15 +259,14 @@ static void emit_gathered(sg_sched *s, const row_run *run, const sg_piece *piece
         const int32_t bands = sg_walk_div(pieces[i].rows, tile_m);
         if (bands < patch.width) patch.width = (uint8_t)bands;
     }
-    if (!own) patch.slab = arrival_of_owner[pieces[0].owner].chunk_k;
+    if (!own) patch.slab = g->arrival[pieces[0].owner].chunk_k;
     sg_sched_patch(s, &patch);
     for (int32_t i = 0; i < run->pieces && !own && p->k > 0; i++)
-        sg_sched_wait(s, piece_wait(p, &pieces[i], &arrival_of_owner[pieces[i].owner]));
-    sg_sched_to(s, sg_area_of(s->rank, SG_C, run->row0, run->rows, 0, p->n));
+        sg_sched_wait(s, piece_wait(p, &pieces[i], &g->arrival[pieces[i].owner]));
+    store_c(s, &patch);
 }
 
-void sg_moves_gather_patches(sg_sched *s, const int *order, int count, int gathered,
-                             const sg_arrival *arrival_of_owner)
+static void gather_rows(sg_sched *s, sg_gathering *g, const int *order, int count)
 {
     enum { LIST = 64 }; /* pieces of one patch; a longer run makes a second patch */
     const sg_problem *const p = s->problem;
@@ -179,66 +274,157 @@ void sg_moves_gather_patches(sg_sched *s, const int *order, int count, int gathe
     row_run run = {0};
     for (int i = 0; i < count; i++) {
         const bool own = order[i] == s->rank;
-        const int32_t base = own ? 0 : (int32_t)p->share[order[i]].base;
+        const sg_part part = sg_problem_part(p, s->rank, order[i]);
+        const int32_t base = (int32_t)(own ? part.held : part.base);
         sg_piece piece;
-        for (sg_pieces it = sg_pieces_of(p, order[i], 0, p->m); sg_piece_next(&it, &piece);) {
+        for (sg_pieces it = sg_pieces_of(p, s->rank, order[i], 0, part.rows);
+             sg_piece_next(&it, &piece);) {
             const bool joins = run.rows > 0 && (pieces[0].owner == s->rank) == own &&
                                run.pieces < LIST && piece.row0 == run.row0 + run.rows &&
-                               piece.own_row + base == run.a_row0 + run.rows;
+                               piece.own_row + base == run.buf_row0 + run.rows;
             if (!joins) {
-                emit_gathered(s, &run, pieces, gathered, arrival_of_owner);
-                run = (row_run){.row0 = piece.row0, .a_row0 = piece.own_row + base};
+                emit_rows(s, &run, pieces, g);
+                run = (row_run){.row0 = piece.row0, .buf_row0 = piece.own_row + base};
             }
             pieces[run.pieces++] = piece;
             run.rows += piece.rows;
         }
     }
-    emit_gathered(s, &run, pieces, gathered, arrival_of_owner);
+    emit_rows(s, &run, pieces, g);
 }
 
-/* ---- Slices ------------------------------------------------------------------------------------------ */
+/* First flag of a link's tiles.  Too many to count are too many to have memory for. */
+static int32_t link_flag(int32_t link, int64_t tiles)
+{
+    return (int32_t)sg_min(link * tiles, SG_MAX_VISITS);
+}
 
-/* Emits RUN, whose rows start at PACKED_ROW0 of the packed buffers. */
-static void emit_slice(sg_sched *s, row_run run, int64_t packed_row0, int packed_a, int packed_to,
+/* A link of the chain along k: adds the sum so far, and stores to it or, at the end, to C. */
+static void emit_link(sg_sched *s, const sg_patch *patch, sg_gathering *g)
+{
+    const sg_problem *const p = s->problem;
+    const bool last = g->depth + patch->k1 - patch->k0 == p->k;
+    if (g->links == 0 && !last)
+        g->sum = sg_sched_buf(s, SG_LOCAL, "sum", patch->rows, patch->cols, SG_WIDE);
+    const sg_area sum = sg_area_of(s->rank, g->sum, 0, patch->rows, 0, patch->cols);
+    int64_t tiles = 0;
+    if (s->status == SHINGLE_OK && s->open_step >= 0) {
+        const sg_launch *const launch = &s->step[s->open_step].u.launch;
+        tiles = sg_walk_visits(patch, launch->tile_m, launch->tile_n);
+    }
+    if (g->links > 0) {
+        sg_wait wait = sg_wait_one(s->rank, link_flag(g->links - 1, tiles));
+        wait.per = SG_PER_TILE;
+        sg_sched_add(s, sum, &wait);
+    }
+    if (last) {
+        store_c(s, patch);
+    } else {
+        sg_sched_to(s, sum);
+        sg_sched_raise(s, s->rank, SG_PER_TILE, link_flag(g->links, tiles));
+    }
+    g->links++;
+    g->depth += patch->k1 - patch->k0;
+}
+
+/* Rows of B or columns of A: a patch for each chunk, which waits for it as a whole. */
+static void gather_chunks(sg_sched *s, sg_gathering *g, int owner)
+{
+    const sg_problem *const p = s->problem;
+    const bool own = owner == s->rank;
+    const bool along_k = p->gather == SG_GATHER_K;
+    const sg_part part = sg_problem_part(p, s->rank, owner);
+    const sg_arrival *const arrival = &g->arrival[owner];
+    const int64_t chunk = own ? sg_max(part.rows, 1) : arrival->chunk;
+    for (int64_t x = 0; x < part.rows; x += chunk) {
+        sg_piece piece;
+        for (sg_pieces it = sg_pieces_of(p, s->rank, owner, x, sg_min(x + chunk, part.rows));
+             sg_piece_next(&it, &piece);) {
+            const row_run run = {.row0 = piece.row0,
+                                 .rows = piece.rows,
+                                 .buf_row0 =
+                                     (int32_t)(piece.own_row + (own ? part.held : part.base))};
+            const int held = along_k ? SG_A : SG_B;
+            const bool last = !along_k || g->depth + run.rows == p->k;
+            const sg_patch patch = patch_of(s, &run, own ? held : g->gathered, last);
+            sg_sched_patch(s, &patch);
+            if (!own && p->k > 0)
+                sg_sched_wait(s, sg_wait_one(arrival->by, arrival->flag0 + (int32_t)(x / chunk)));
+            if (along_k)
+                emit_link(s, &patch, g);
+            else
+                store_c(s, &patch);
+        }
+    }
+}
+
+void sg_moves_gather_patches(sg_sched *s, sg_gathering *g, const int *order, int count)
+{
+    if (s->problem->gather == SG_GATHER_A) {
+        gather_rows(s, g, order, count);
+        return;
+    }
+    for (int i = 0; i < count; i++) gather_chunks(s, g, order[i]);
+}
+
+/* ---- Slices ---------------------------------------------------------------------------------- */
+
+/* Emits RUN, whose rows start at PACKED_ROW0 of the packed buffer: read from there (GATHERED), or
+ * stored to there. */
+static void emit_slice(sg_sched *s, row_run run, int64_t packed_row0, int packed, bool gathered,
                        bool final)
 {
     if (run.rows == 0) return;
-    run.a_row0 = packed_a < 0 ? run.row0 : (int32_t)packed_row0;
-    const sg_patch patch = patch_of(s, &run, packed_a < 0 ? SG_A : packed_a, final);
+    run.buf_row0 = gathered ? (int32_t)packed_row0 : run.row0;
+    const sg_patch patch = patch_of(s, &run, gathered ? packed : SG_A, final);
     sg_sched_patch(s, &patch);
-    const int64_t n = s->problem->n;
-    sg_sched_to(s, packed_to < 0 ? sg_area_of(s->rank, SG_C, run.row0, run.rows, 0, n)
-                                 : sg_area_of(s->rank, packed_to, packed_row0, run.rows, 0, n));
+    if (gathered)
+        store_c(s, &patch);
+    else
+        sg_sched_to(s, sg_area_of(s->rank, packed, packed_row0, run.rows, 0, s->problem->n));
 }
 
-int64_t sg_moves_slice_patches(sg_sched *s, int slice, int slices, int32_t tile_m, int64_t base,
-                               int packed_a, int packed_to, bool final)
+static int64_t emit_slices(sg_sched *s, int slice, int slices, int32_t tile, int64_t base,
+                           int packed, bool gathered, bool final)
 {
     const sg_problem *const p = s->problem;
     row_run run = {0};
-    int64_t row = base; /* in the packed buffers */
+    int64_t row = base; /* in the packed buffer */
     for (int q = 0; q < p->ranks; q++) {
         int32_t x0 = 0;
-        const int32_t rows = sg_slice_rows(p, q, slice, slices, tile_m, &x0);
+        const int32_t rows = sg_slice_rows(p, s->rank, q, slice, slices, tile, &x0);
         sg_piece piece;
-        for (sg_pieces it = sg_pieces_of(p, q, x0, x0 + rows); sg_piece_next(&it, &piece);) {
+        for (sg_pieces it = sg_pieces_of(p, s->rank, q, x0, x0 + rows);
+             sg_piece_next(&it, &piece);) {
             if (run.rows == 0 || piece.row0 != run.row0 + run.rows) {
-                emit_slice(s, run, row - run.rows, packed_a, packed_to, final);
+                emit_slice(s, run, row - run.rows, packed, gathered, final);
                 run = (row_run){.row0 = piece.row0};
             }
             run.rows += piece.rows;
             row += piece.rows;
         }
     }
-    emit_slice(s, run, row - run.rows, packed_a, packed_to, final);
+    emit_slice(s, run, row - run.rows, packed, gathered, final);
     return row - base;
 }
 
-/* ---- Scatter ---------------------------------------------------------------------------------------- */
+int64_t sg_moves_gathered_patches(sg_sched *s, int slice, int slices, int32_t tile_m, int64_t base,
+                                  int gathered)
+{
+    return emit_slices(s, slice, slices, tile_m, base, gathered, true, true);
+}
+
+int64_t sg_moves_slice_patches(sg_sched *s, int slice, int slices, int32_t tile_m, int64_t base,
+                               int packed_to, bool final)
+{
+    return emit_slices(s, slice, slices, tile_m, base, packed_to, false, final);
+}
+
+/* ---- Scatter --------------------------------------------------------------------------------- */
 
 void sg_moves_scatter_patch(sg_sched *s, const sg_piece *piece, int own_at, bool final)
 {
-    const row_run run = {.row0 = piece->row0, .rows = piece->rows, .a_row0 = piece->row0};
+    const row_run run = {.row0 = piece->row0, .rows = piece->rows, .buf_row0 = piece->row0};
     sg_patch patch = patch_of(s, &run, SG_A, final);
     patch.own_at = (uint16_t)own_at;
     sg_sched_patch(s, &patch);

@@ -1,8 +1,12 @@
 /* moves.h -- what strategies share: rows of an owner as pieces of the product, chunks, the order of
  * owners, and the patches and copies that every gather and every scatter is made of.
  *
- * Workspace buffers that hold rows of several owners are packed by owner: row `x` of owner q stands
- * at row share[q].base + x, whatever segments q owns.
+ * "Rows" are what problem.h counts: rows of A or C, rows of B (columns of the product) or columns of
+ * A (its k).  Strategies count them and leave it to this file where they lie.
+ *
+ * Workspace buffers that hold rows of several owners are packed by owner: row `x` of what owner q
+ * has for (or gets from) this rank stands at row sg_problem_part(p, rank, q).base + x, whatever
+ * segments q owns.
  */
 #ifndef SG_MOVES_H
 #define SG_MOVES_H
@@ -13,18 +17,20 @@
 typedef struct sg_piece {
     int32_t owner;
     int32_t row0, rows; /* of the product */
-    int32_t own_row;    /* among the owner's rows */
+    int32_t own_row;    /* among the owner's rows of this product */
 } sg_piece;
 
-/* Walks the pieces of rows [x0, x1) of OWNER:
- *     for (sg_pieces it = sg_pieces_of(p, owner, x0, x1); sg_piece_next(&it, &piece);) */
+/* Walks the pieces of rows [x0, x1) of OWNER in the product of RANK:
+ *     for (sg_pieces it = sg_pieces_of(p, rank, owner, x0, x1); sg_piece_next(&it, &piece);) */
 typedef struct sg_pieces {
     const sg_problem *problem;
-    int32_t segment;
+    int32_t owner;
+    int32_t segment; /* -1: all-to-all, where a part is one run that begins at base */
     int64_t x, end;
+    int64_t base;
 } sg_pieces;
 
-sg_pieces sg_pieces_of(const sg_problem *problem, int owner, int64_t x0, int64_t x1);
+sg_pieces sg_pieces_of(const sg_problem *problem, int rank, int owner, int64_t x0, int64_t x1);
 bool sg_piece_next(sg_pieces *it, sg_piece *piece_out);
 
 /* Rows of a chunk when ROWS rows are cut into at most CHUNKS: a multiple of TILE_M where that does
@@ -37,12 +43,24 @@ typedef struct sg_tiling {
     int blocks; /* SMs of the launch, 0: all */
 } sg_tiling;
 
-/* Rows of OWNER in slice SLICE of SLICES: own rows [*x0_out, *x0_out + result).  Slices of one owner
- * are equal but for the last ones, which may be empty. */
-int32_t sg_slice_rows(const sg_problem *problem, int owner, int slice, int slices, int32_t tile_m,
-                      int32_t *x0_out);
+/* Rows that OWNER has in slice SLICE of SLICES of RANK's product: rows [*x0_out, *x0_out + result) of
+ * its part.  Slices of one owner are equal but for the last ones, which may be empty. */
+int32_t sg_slice_rows(const sg_problem *problem, int rank, int owner, int slice, int slices,
+                      int32_t tile_m, int32_t *x0_out);
 
-/* ---- Gather: rows of A arrive in GATHERED, a SYM buffer packed by owner ------------------------- */
+/* ---- Gather: rows arrive in GATHERED, a buffer packed by owner ----------------------------------- */
+
+/* Declares the buffer that all that arrives fits into. */
+uint8_t sg_moves_gathered(sg_sched *s, sg_arena_kind arena, unsigned traits);
+
+/* What this rank holds for PEER. */
+sg_area sg_moves_held(const sg_sched *s, int peer);
+
+/* Where rows of OWNER arrive at rank AT. */
+sg_area sg_moves_arrived(const sg_sched *s, int at, int owner, int gathered);
+
+/* Rows [X, X + ROWS) of either. */
+sg_area sg_moves_cut(const sg_sched *s, sg_area area, int64_t x, int64_t rows);
 
 /* How the rows of one owner come to this rank. */
 typedef struct sg_arrival {
@@ -52,24 +70,45 @@ typedef struct sg_arrival {
     int32_t chunk_k; /* k of a chunk; 0: all of k */
 } sg_arrival;
 
-/* Appends copies of rows of OWNER from SRC (area of this rank: all rows of OWNER, all of k) to PEER,
- * a copy and a flag per chunk of rows and of k, at most CHUNKS x SLABS.  A copy waits for the
- * flag of the same chunk of HELD if that is not NULL.  Raised flags count from FLAG0. */
+/* Appends copies of rows of OWNER from SRC (held, or arrived here) to PEER, a copy and a flag per
+ * chunk of rows and of k (CHUNK_K is 0 unless rows of A arrive).  A copy waits for the flag of the
+ * same chunk of HELD if that is not NULL.  Raised flags count from FLAG0. */
 void sg_moves_send(sg_sched *s, int lane, int owner, sg_area src, int peer, int gathered,
                    int32_t chunk, int32_t chunk_k, const sg_arrival *held, int32_t flag0);
 
-/* Appends patches that multiply the rows of ORDER's owners (COUNT of them), each waiting for what it
- * needs; own rows are read from A.  Neighbours in the product share patches. */
-void sg_moves_gather_patches(sg_sched *s, const int *order, int count, int gathered,
-                             const sg_arrival *arrival_of_owner);
+/* Patches of a gather, over one or several launches.  Zero it, then set GATHERED and ARRIVAL.  The
+ * rest is the chain that a gather along k makes: every patch adds its part of k to the sum of those
+ * before, and waits tile by tile for the last of them (own flags, from 0 on). */
+typedef struct sg_gathering {
+    int gathered;
+    const sg_arrival *arrival; /* by owner */
+    int sum;                   /* buffer of partial sums, in f32 */
+    int32_t links;             /* patches so far */
+    int64_t depth;             /* k that they multiply */
+} sg_gathering;
+
+/* Appends patches to the open launch that multiply the rows of ORDER's owners (COUNT of them, every
+ * owner in one call or another), each waiting for what it needs; own rows are read in place.
+ * Neighbours in the product share patches. */
+void sg_moves_gather_patches(sg_sched *s, sg_gathering *gathering, const int *order, int count);
+
+/* Appends the patches of what collectives have gathered: of slice SLICE of SLICES of all owners, which
+ * stands from row BASE on in GATHERED.  Returns the rows of the slice.  Not along k. */
+int64_t sg_moves_gathered_patches(sg_sched *s, int slice, int slices, int32_t tile_m, int64_t base,
+                                  int gathered);
+
+/* Appends the store of a patch of the final C: with accumulation, C is its last addend. */
+void sg_moves_store(sg_sched *s, sg_area c);
 
 /* ---- Slices: rows of every owner, packed slice by slice -------------------------------------------- */
 
-/* Appends patches for slice SLICE of SLICES of all owners; row 0 of the slice stands at BASE of the
- * packed buffer, owners in rank order.  A is read from PACKED_A (or A itself if -1), the result goes
- * to PACKED_TO (or C itself if -1).  Returns the rows of the slice. */
+/* Appends patches for slice SLICE of SLICES of all owners, read from A; row 0 of the slice stands at
+ * BASE of PACKED_TO, owners in rank order.  Returns the rows of the slice. */
 int64_t sg_moves_slice_patches(sg_sched *s, int slice, int slices, int32_t tile_m, int64_t base,
-                               int packed_a, int packed_to, bool final);
+                               int packed_to, bool final);
+
+/* Extent of a tile along what moves. */
+int32_t sg_tile_along(const sg_problem *problem, int32_t tile_m, int32_t tile_n);
 
 /* Are the rows of the owners in rank order, so that packed and product order are the same? */
 bool sg_is_packed(const sg_problem *problem);

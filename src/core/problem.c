@@ -1,59 +1,34 @@
-/* problem.c -- see problem.h. */
+/* problem.c -- see problem.h; the text form is in problem_text.c. */
 #include "core/problem.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static const char *const op_names[SG_OPS] = {"gemm", "ag_gemm", "gemm_rs", "gemm_ar"};
-static const char *const type_names[SG_TYPES] = {"f32", "bf16", "f16"};
-static const char *const act_names[SG_ACTS] = {"none", "relu", "gelu", "silu"};
 
 int sg_type_bytes(sg_type type)
 {
     return type == SG_F32 ? 4 : 2;
 }
 
-const char *sg_type_name(sg_type type)
-{
-    return type_names[type];
-}
-
-const char *sg_op_name(sg_op op)
-{
-    return op_names[op];
-}
-
-const char *sg_act_name(sg_act act)
-{
-    return act_names[act];
-}
-
 sg_in sg_problem_in(const sg_problem *problem)
 {
-    return problem->op == SG_OP_AG_GEMM ? SG_IN_GATHER : SG_IN_NONE;
+    if (problem->op == SG_OP_AG_GEMM) return SG_IN_GATHER;
+    return problem->op == SG_OP_A2A_GEMM ? SG_IN_EXCHANGE : SG_IN_NONE;
 }
 
 sg_out sg_problem_out(const sg_problem *problem)
 {
-    if (problem->op == SG_OP_GEMM_RS) return SG_OUT_SCATTER;
-    return problem->op == SG_OP_GEMM_AR ? SG_OUT_ALL : SG_OUT_NONE;
+    switch (problem->op) {
+    case SG_OP_GEMM_RS: return SG_OUT_SCATTER;
+    case SG_OP_GEMM_AR: return SG_OUT_ALL;
+    case SG_OP_GEMM_A2A: return SG_OUT_EXCHANGE;
+    default: return SG_OUT_NONE;
+    }
 }
 
-int64_t sg_problem_a_rows(const sg_problem *problem, int rank)
+bool sg_problem_sums(const sg_problem *problem)
 {
-    return sg_problem_in(problem) == SG_IN_GATHER ? problem->share[rank].rows : problem->m;
-}
-
-int64_t sg_problem_c_rows(const sg_problem *problem, int rank)
-{
-    return sg_problem_out(problem) == SG_OUT_SCATTER ? problem->share[rank].rows : problem->m;
-}
-
-int64_t sg_problem_max_own_rows(const sg_problem *problem)
-{
-    int64_t most = 0;
-    for (int r = 0; r < problem->ranks; r++) most = sg_max(most, problem->share[r].rows);
-    return most;
+    const sg_out out = sg_problem_out(problem);
+    return out == SG_OUT_SCATTER || out == SG_OUT_ALL;
 }
 
 bool sg_problem_has_epilogue(const sg_problem *problem)
@@ -61,20 +36,85 @@ bool sg_problem_has_epilogue(const sg_problem *problem)
     return problem->bias || problem->act != SG_ACT_NONE;
 }
 
-void sg_problem_free(sg_problem *problem)
+double sg_problem_flops(const sg_problem *problem, double rows, double cols, double depth)
 {
-    free(problem->segments);
-    free(problem->share);
-    problem->segments = NULL;
-    problem->share = NULL;
+    return problem->call ? rows * (double)problem->call_flops : 2 * rows * cols * depth;
 }
 
-/* ---- Ownership ------------------------------------------------------------------------------------ */
+/* ---- Shapes ---------------------------------------------------------------------------------- */
 
 /* Rows of share RANK of an even split. */
 static int64_t even_rows(int64_t m, int ranks, int rank)
 {
     return m / ranks + (rank < m % ranks ? 1 : 0);
+}
+
+/* Rows of the shares below RANK. */
+static int64_t even_base(int64_t m, int ranks, int rank)
+{
+    return rank * (m / ranks) + sg_min(rank, m % ranks);
+}
+
+static bool is_exchange(const sg_problem *p)
+{
+    return p->op == SG_OP_A2A_GEMM || p->op == SG_OP_GEMM_A2A;
+}
+
+sg_part sg_problem_part(const sg_problem *p, int rank, int owner)
+{
+    if (!is_exchange(p)) return (sg_part){p->share[owner].rows, p->share[owner].base, 0};
+    if (p->counts == NULL) {
+        const int64_t rows = even_rows(p->m, p->ranks, owner);
+        return (sg_part){rows, even_base(p->m, p->ranks, owner), rank * rows};
+    }
+    const int64_t pair = (int64_t)rank * p->ranks + owner;
+    return (sg_part){p->counts[pair], p->in_product[pair], p->in_owner[pair]};
+}
+
+int64_t sg_problem_rows(const sg_problem *p, int rank)
+{
+    if (p->counts == NULL) return p->m;
+    const int64_t last = (int64_t)rank * p->ranks + p->ranks - 1;
+    return p->in_product[last] + p->counts[last];
+}
+
+/* Rows of an all-to-all in OWNER's matrix. */
+static int64_t owner_rows(const sg_problem *p, int owner)
+{
+    const sg_part last = sg_problem_part(p, p->ranks - 1, owner);
+    return last.held + last.rows;
+}
+
+int64_t sg_problem_a_rows(const sg_problem *p, int rank)
+{
+    if (p->op == SG_OP_A2A_GEMM) return owner_rows(p, rank);
+    if (p->op == SG_OP_AG_GEMM && p->gather == SG_GATHER_A) return p->share[rank].rows;
+    return sg_problem_rows(p, rank);
+}
+
+int64_t sg_problem_a_cols(const sg_problem *p, int rank)
+{
+    return p->gather == SG_GATHER_K ? p->share[rank].rows : p->k;
+}
+
+int64_t sg_problem_b_rows(const sg_problem *p, int rank)
+{
+    return p->gather == SG_GATHER_B ? p->share[rank].rows : p->n;
+}
+
+int64_t sg_problem_c_rows(const sg_problem *p, int rank)
+{
+    if (p->op == SG_OP_GEMM_A2A) return owner_rows(p, rank);
+    if (p->op == SG_OP_GEMM_RS) return p->share[rank].rows;
+    return sg_problem_rows(p, rank);
+}
+
+/* ---- Ownership ------------------------------------------------------------------------------- */
+
+/* Rows of what moves, as problem.h counts them. */
+static int64_t moved_rows(const sg_problem *p)
+{
+    return p->gather == SG_GATHER_B ? p->n : p->gather == SG_GATHER_K ? p->k : p->m;
 }
 
 static void add_segment(sg_problem *p, int owner, int64_t *row, int64_t rows)
@@ -102,32 +142,95 @@ static void link_shares(sg_problem *p)
     for (int r = 0; r < p->ranks; r++) {
         p->share[r].base = base;
         base += p->share[r].rows;
+        p->most_rows = sg_max(p->most_rows, p->share[r].rows);
     }
+}
+
+/* Counts that are what an even split gives are not kept: equal problems are equal. */
+static void drop_even_counts(sg_problem *p)
+{
+    for (int64_t r = 0; r < p->ranks; r++)
+        for (int q = 0; q < p->ranks; q++)
+            if (p->counts[r * p->ranks + q] != even_rows(p->m, p->ranks, q)) return;
+    free(p->counts);
+    free(p->in_product);
+    free(p->in_owner);
+    p->counts = p->in_product = p->in_owner = NULL;
+}
+
+static shingle_status no_memory(int ranks)
+{
+    return sg_fail(SHINGLE_ENOMEM, "no memory for the rows of %d ranks", ranks);
 }
 
 static shingle_status own(sg_problem *p, const int64_t *rows, int64_t cyclic)
 {
-    const int64_t blocks = cyclic > 0 ? sg_ceil_div(p->m, cyclic) : p->ranks;
+    const int64_t extent = moved_rows(p);
+    const int64_t blocks = cyclic > 0 ? sg_ceil_div(extent, cyclic) : p->ranks;
     if (blocks > INT64_C(1) << 16)
-        return sg_fail(SHINGLE_EINVAL, "cyclic=%lld cuts m %lld into %lld blocks; at most 65536",
-                       (long long)cyclic, (long long)p->m, (long long)blocks);
+        return sg_fail(SHINGLE_EINVAL, "cyclic=%lld cuts %lld rows into %lld blocks; at most 65536",
+                       (long long)cyclic, (long long)extent, (long long)blocks);
     p->segments = malloc((size_t)sg_max(blocks, 1) * sizeof *p->segments);
     p->share = calloc((size_t)p->ranks, sizeof *p->share);
-    if (p->segments == NULL || p->share == NULL) {
-        sg_problem_free(p);
-        return sg_fail(SHINGLE_ENOMEM, "no memory for the rows of %d ranks", p->ranks);
-    }
+    if (p->segments == NULL || p->share == NULL) return no_memory(p->ranks);
     int64_t row = 0;
     if (cyclic > 0) {
         for (int64_t i = 0; i < blocks; i++)
-            add_segment(p, (int)(i % p->ranks), &row, sg_min(cyclic, p->m - row));
+            add_segment(p, (int)(i % p->ranks), &row, sg_min(cyclic, extent - row));
     } else {
         for (int r = 0; r < p->ranks; r++)
-            add_segment(p, r, &row, rows ? rows[r] : even_rows(p->m, p->ranks, r));
+            add_segment(p, r, &row, rows ? rows[r] : even_rows(extent, p->ranks, r));
     }
     link_shares(p);
     return SHINGLE_OK;
 }
+
+/* Takes COUNTS, [source][destination], and sums them along products and along owners. */
+static shingle_status pair(sg_problem *p, const int64_t *counts)
+{
+    const int64_t ranks = p->ranks;
+    const size_t bytes = (size_t)(ranks * ranks) * sizeof *counts;
+    p->counts = malloc(bytes);
+    p->in_product = malloc(bytes);
+    p->in_owner = malloc(bytes);
+    if (p->counts == NULL || p->in_product == NULL || p->in_owner == NULL)
+        return no_memory(p->ranks);
+    const bool owner_sends = p->op == SG_OP_A2A_GEMM;
+    int64_t most = 0;
+    for (int64_t r = 0; r < ranks; r++) {
+        int64_t row = 0;
+        for (int64_t q = 0; q < ranks; q++) {
+            const int64_t rows = owner_sends ? counts[q * ranks + r] : counts[r * ranks + q];
+            if (rows < 0 || rows > p->m)
+                return sg_fail(SHINGLE_EINVAL,
+                               "rank %lld sends %lld rows to rank %lld; 0 to m %lld are possible",
+                               (long long)(owner_sends ? q : r), (long long)rows,
+                               (long long)(owner_sends ? r : q), (long long)p->m);
+            p->counts[r * ranks + q] = rows;
+            p->in_product[r * ranks + q] = row;
+            p->most_rows = sg_max(p->most_rows, rows);
+            row += rows;
+        }
+        most = sg_max(most, row);
+    }
+    for (int64_t q = 0; q < ranks; q++) {
+        int64_t row = 0;
+        for (int64_t r = 0; r < ranks; r++) {
+            p->in_owner[r * ranks + q] = row;
+            row += p->counts[r * ranks + q];
+        }
+        if (row > SG_MAX_EXTENT)
+            return sg_fail(SHINGLE_EINVAL, "counts= give rank %lld %lld rows; at most %lld",
+                           (long long)q, (long long)row, (long long)SG_MAX_EXTENT);
+    }
+    if (most != p->m)
+        return sg_fail(SHINGLE_EINVAL, "counts= make products of up to %lld rows; m is %lld",
+                       (long long)most, (long long)p->m);
+    drop_even_counts(p);
+    return SHINGLE_OK;
+}
+
+/* ---- Making ---------------------------------------------------------------------------------- */
 
 static shingle_status check_extent(const char *name, int64_t value)
 {
@@ -137,228 +240,139 @@ static shingle_status check_extent(const char *name, int64_t value)
     return SHINGLE_OK;
 }
 
-shingle_status sg_problem_make(sg_op op, sg_type type, int64_t m, int64_t n, int64_t k, int ranks,
-                               const int64_t *rows, int64_t cyclic, sg_problem *problem_out)
+static shingle_status check_rows(const sg_problem *p, const int64_t *rows)
 {
-    SG_TRY(check_extent("m", m));
-    SG_TRY(check_extent("n", n));
-    SG_TRY(check_extent("k", k));
-    if (ranks < 1 || ranks > SG_MAX_RANKS)
-        return sg_fail(SHINGLE_EINVAL, "%d ranks; 1 to %d are possible", ranks, SG_MAX_RANKS);
-    if (rows != NULL) {
-        int64_t sum = 0;
-        for (int r = 0; r < ranks; r++) {
-            if (rows[r] < 0 || rows[r] > m)
-                return sg_fail(SHINGLE_EINVAL, "rank %d owns %lld rows; 0 to m %lld are possible",
-                               r, (long long)rows[r], (long long)m);
-            sum += rows[r];
-        }
-        if (sum != m)
-            return sg_fail(SHINGLE_EINVAL, "rows= add up to %lld; m is %lld", (long long)sum,
-                           (long long)m);
+    const int64_t extent = moved_rows(p);
+    const char *const name = p->gather == SG_GATHER_B ? "n" : p->gather == SG_GATHER_K ? "k" : "m";
+    int64_t sum = 0;
+    for (int r = 0; r < p->ranks; r++) {
+        if (rows[r] < 0 || rows[r] > extent)
+            return sg_fail(SHINGLE_EINVAL, "rank %d owns %lld rows; 0 to %s %lld are possible", r,
+                           (long long)rows[r], name, (long long)extent);
+        sum += rows[r];
     }
-    sg_problem p = {.op = op, .type = type, .ranks = ranks, .m = m, .n = n, .k = k};
-    SG_TRY(own(&p, rows, cyclic));
-    *problem_out = p;
+    if (sum == extent) return SHINGLE_OK;
+    return sg_fail(SHINGLE_EINVAL, "rows= add up to %lld; %s is %lld", (long long)sum, name,
+                   (long long)extent);
+}
+
+/* What does not go together. */
+static shingle_status check_attributes(const sg_ask *ask)
+{
+    const bool exchange = ask->op == SG_OP_A2A_GEMM || ask->op == SG_OP_GEMM_A2A;
+    const char *const op = sg_op_name(ask->op);
+    if (ask->gather != SG_GATHER_A && ask->op != SG_OP_AG_GEMM)
+        return sg_fail(SHINGLE_EINVAL, "gather=%s with %s; it goes with ag_gemm",
+                       sg_gather_name(ask->gather), op);
+    if (ask->counts != NULL && !exchange)
+        return sg_fail(SHINGLE_EINVAL, "counts= with %s; it goes with a2a_gemm and gemm_a2a", op);
+    if (exchange && (ask->rows != NULL || ask->cyclic > 0))
+        return sg_fail(SHINGLE_EINVAL, "%s= with %s; counts= says which rows go where",
+                       ask->rows != NULL ? "rows" : "cyclic", op);
+    if (ask->accumulate && ask->op != SG_OP_GEMM && ask->op != SG_OP_AG_GEMM)
+        return sg_fail(SHINGLE_EINVAL, "accumulate with %s; it goes with gemm and ag_gemm", op);
+    if (ask->accumulate && (ask->bias || ask->act != SG_ACT_NONE))
+        return sg_fail(SHINGLE_EINVAL, "accumulate with %s; C holds sums without either",
+                       ask->bias ? "bias" : sg_act_name(ask->act));
+    if (!ask->call) return SHINGLE_OK;
+    if (ask->accumulate || ask->gather != SG_GATHER_A)
+        return sg_fail(SHINGLE_EINVAL, "call with %s; a call makes whole rows of C from rows of A",
+                       ask->accumulate ? "accumulate" : "gather=");
+    if (ask->k == 0) return sg_fail(SHINGLE_EINVAL, "call with k 0; a call needs columns of A");
     return SHINGLE_OK;
 }
 
-shingle_status sg_problem_copy(const sg_problem *problem, sg_problem *copy_out)
+static shingle_status check_ask(const sg_ask *ask)
 {
-    sg_problem copy = *problem;
-    const size_t segment_bytes = (size_t)problem->segment_count * sizeof *copy.segments;
-    const size_t share_bytes = (size_t)problem->ranks * sizeof *copy.share;
-    copy.segments = malloc(segment_bytes ? segment_bytes : 1);
-    copy.share = malloc(share_bytes);
-    if (copy.segments == NULL || copy.share == NULL) {
-        sg_problem_free(&copy);
-        return sg_fail(SHINGLE_ENOMEM, "no memory for the rows of %d ranks", problem->ranks);
-    }
-    memcpy(copy.segments, problem->segments, segment_bytes);
-    memcpy(copy.share, problem->share, share_bytes);
-    *copy_out = copy;
-    return SHINGLE_OK;
+    SG_TRY(check_extent("m", ask->m));
+    SG_TRY(check_extent("n", ask->n));
+    SG_TRY(check_extent("k", ask->k));
+    if (ask->ranks < 1 || ask->ranks > SG_MAX_RANKS)
+        return sg_fail(SHINGLE_EINVAL, "%d ranks; 1 to %d are possible", ask->ranks, SG_MAX_RANKS);
+    return check_attributes(ask);
 }
 
-/* ---- Text ------------------------------------------------------------------------------------------ */
-
-typedef struct reader {
-    const char *text;
-    size_t at;
-} reader;
-
-static shingle_status expect(const reader *r, const char *what)
+shingle_status sg_problem_ask(const sg_ask *ask, sg_problem *problem_out)
 {
-    return sg_fail(SHINGLE_EINVAL, "problem \"%.60s\", column %zu: %s expected", r->text, r->at + 1,
-                   what);
-}
-
-/* A word of letters, digits and underscores; its length. */
-static size_t word_length(const char *text)
-{
-    return strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789_");
-}
-
-static bool take_name(reader *r, const char *const *names, int count, int *index_out)
-{
-    const size_t length = word_length(r->text + r->at);
-    for (int i = 0; i < count; i++) {
-        if (strlen(names[i]) == length && strncmp(names[i], r->text + r->at, length) == 0) {
-            r->at += length;
-            *index_out = i;
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool take_char(reader *r, char c)
-{
-    if (r->text[r->at] != c) return false;
-    r->at++;
-    return true;
-}
-
-/* A number of 0 to SG_MAX_EXTENT. */
-static shingle_status take_number(reader *r, const char *what, int64_t *value_out)
-{
-    int64_t value = 0;
-    const size_t start = r->at;
-    while (r->text[r->at] >= '0' && r->text[r->at] <= '9') {
-        value = value * 10 + (r->text[r->at] - '0');
-        if (value > SG_MAX_EXTENT) {
-            r->at = start;
-            return expect(r, "a number up to 2147483647");
-        }
-        r->at++;
-    }
-    if (r->at == start) return expect(r, what);
-    *value_out = value;
-    return SHINGLE_OK;
-}
-
-static shingle_status take_rows(reader *r, int ranks, int64_t *rows)
-{
-    for (int i = 0; i < ranks; i++) {
-        if (i > 0 && !take_char(r, ',')) return expect(r, "\",\" and the rows of the next rank");
-        SG_TRY(take_number(r, "a number of rows", &rows[i]));
-    }
-    if (r->text[r->at] == ',') return expect(r, "the end of rows=, one number per rank");
-    return SHINGLE_OK;
-}
-
-typedef struct options {
-    int64_t *rows; /* NULL if not given */
-    int64_t cyclic;
-    bool bias;
-    int act;
-} options;
-
-static shingle_status take_option(reader *r, int ranks, options *o)
-{
-    const char *const what = "rows=, cyclic=, bias, relu, gelu or silu";
-    int act = 0;
-    if (strncmp(r->text + r->at, "rows=", 5) == 0 && o->rows == NULL && o->cyclic == 0) {
-        r->at += 5;
-        o->rows = calloc((size_t)ranks, sizeof *o->rows);
-        if (o->rows == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory for %d ranks", ranks);
-        return take_rows(r, ranks, o->rows);
-    }
-    if (strncmp(r->text + r->at, "cyclic=", 7) == 0 && o->rows == NULL && o->cyclic == 0) {
-        r->at += 7;
-        const reader value = *r;
-        SG_TRY(take_number(r, "a number of rows", &o->cyclic));
-        return o->cyclic > 0 ? SHINGLE_OK : expect(&value, "a number of at least 1");
-    }
-    if (word_length(r->text + r->at) == 4 && strncmp(r->text + r->at, "bias", 4) == 0 && !o->bias) {
-        r->at += 4;
-        o->bias = true;
-        return SHINGLE_OK;
-    }
-    if (o->act == SG_ACT_NONE && take_name(r, act_names + 1, SG_ACTS - 1, &act)) {
-        o->act = act + 1;
-        return SHINGLE_OK;
-    }
-    return expect(r, what);
-}
-
-static shingle_status parse(reader *r, options *o, sg_problem *problem_out)
-{
-    int op = 0;
-    int type = 0;
-    int64_t m = 0;
-    int64_t n = 0;
-    int64_t k = 0;
-    int64_t ranks = 0;
-    if (!take_name(r, op_names, SG_OPS, &op)) return expect(r, "ag_gemm, gemm_rs, gemm_ar or gemm");
-    if (!take_char(r, ':')) return expect(r, "\":\"");
-    if (!take_name(r, type_names, SG_TYPES, &type)) return expect(r, "f32, bf16 or f16");
-    if (!take_char(r, ':')) return expect(r, "\":\"");
-    SG_TRY(take_number(r, "m of MxNxK", &m));
-    if (!take_char(r, 'x')) return expect(r, "\"x\"");
-    SG_TRY(take_number(r, "n of MxNxK", &n));
-    if (!take_char(r, 'x')) return expect(r, "\"x\"");
-    SG_TRY(take_number(r, "k of MxNxK", &k));
-    if (!take_char(r, ':') || !take_char(r, 'r')) return expect(r, "\":rRANKS\"");
-    SG_TRY(take_number(r, "a number of ranks", &ranks));
-    if (ranks < 1 || ranks > SG_MAX_RANKS)
-        return sg_fail(SHINGLE_EINVAL, "problem \"%.60s\": %lld ranks; 1 to %d are possible",
-                       r->text, (long long)ranks, SG_MAX_RANKS);
-    while (take_char(r, ':')) SG_TRY(take_option(r, (int)ranks, o));
-    if (r->text[r->at] != '\0') return expect(r, "\":\" or the end");
-
-    SG_TRY(sg_problem_make((sg_op)op, (sg_type)type, m, n, k, (int)ranks, o->rows, o->cyclic,
-                           problem_out));
-    problem_out->bias = o->bias;
-    problem_out->act = (sg_act)o->act;
-    return SHINGLE_OK;
-}
-
-shingle_status sg_problem_parse(const char *text, sg_problem *problem_out)
-{
-    if (text == NULL)
-        return sg_fail(SHINGLE_EINVAL, "no problem given; e.g. ag_gemm:bf16:512x1024x768:r4");
-    reader r = {text, 0};
-    options o = {NULL, 0, false, SG_ACT_NONE};
-    const shingle_status status = parse(&r, &o, problem_out);
-    free(o.rows);
+    SG_TRY(check_ask(ask));
+    sg_problem p = {.op = ask->op,
+                    .type = ask->type,
+                    .act = ask->act,
+                    .gather = ask->gather,
+                    .bias = ask->bias,
+                    .accumulate = ask->accumulate,
+                    .call = ask->call,
+                    .ranks = ask->ranks,
+                    .m = ask->m,
+                    .n = ask->n,
+                    .k = ask->k,
+                    .call_flops = ask->call ? ask->call_flops : 0};
+    if (ask->rows != NULL) SG_TRY(check_rows(&p, ask->rows));
+    shingle_status status = own(&p, ask->rows, ask->cyclic);
+    if (status == SHINGLE_OK && ask->counts != NULL) status = pair(&p, ask->counts);
+    if (status == SHINGLE_OK)
+        *problem_out = p;
+    else
+        sg_problem_free(&p);
     return status;
 }
 
-/* Is the ownership what an even split gives? */
-static bool is_even(const sg_problem *p)
+shingle_status sg_problem_make(sg_op op, sg_type type, int64_t m, int64_t n, int64_t k, int ranks,
+                               const int64_t *rows, int64_t cyclic, sg_problem *problem_out)
 {
-    int64_t base = 0;
-    for (int r = 0; r < p->ranks; r++) {
-        const sg_share *const share = &p->share[r];
-        if (share->rows != even_rows(p->m, p->ranks, r)) return false;
-        if (share->rows > 0 &&
-            (p->segments[share->first].row0 != base || p->segments[share->first].next >= 0))
-            return false;
-        base += share->rows;
+    const sg_ask ask = {.op = op,
+                        .type = type,
+                        .ranks = ranks,
+                        .m = m,
+                        .n = n,
+                        .k = k,
+                        .rows = rows,
+                        .cyclic = cyclic};
+    return sg_problem_ask(&ask, problem_out);
+}
+
+void sg_problem_free(sg_problem *problem)
+{
+    free(problem->segments);
+    free(problem->share);
+    free(problem->counts);
+    free(problem->in_product);
+    free(problem->in_owner);
+    problem->segments = NULL;
+    problem->share = NULL;
+    problem->counts = problem->in_product = problem->in_owner = NULL;
+}
+
+/* COUNT elements of SIZE bytes of their own; NULL stays NULL. */
+static bool copy_list(void *list_out, const void *list, int64_t count, size_t size)
+{
+    void *copy = NULL;
+    if (list != NULL) {
+        copy = malloc((size_t)sg_max(count, 1) * size);
+        if (copy == NULL) return false;
+        memcpy(copy, list, (size_t)count * size);
     }
+    memcpy(list_out, &copy, sizeof copy);
     return true;
 }
 
-size_t sg_problem_print(const sg_problem *p, char *text, size_t room)
+shingle_status sg_problem_copy(const sg_problem *p, sg_problem *copy_out)
 {
-    sg_text t = {text, room, 0};
-    sg_text_add(&t, "%s:%s:%lldx%lldx%lld:r%d", sg_op_name(p->op), sg_type_name(p->type),
-                (long long)p->m, (long long)p->n, (long long)p->k, p->ranks);
-    if (!is_even(p)) {
-        bool cyclic = false;
-        for (int r = 0; r < p->ranks && !cyclic; r++)
-            cyclic = p->share[r].first >= 0 && p->segments[p->share[r].first].next >= 0;
-        if (cyclic) {
-            sg_text_add(&t, ":cyclic=%lld", (long long)p->segments[0].rows);
-        } else {
-            for (int r = 0; r < p->ranks; r++)
-                sg_text_add(&t, "%s%lld", r ? "," : ":rows=", (long long)p->share[r].rows);
-        }
+    sg_problem copy = *p;
+    const int64_t pairs = (int64_t)p->ranks * p->ranks;
+    copy.segments = NULL;
+    copy.share = NULL;
+    copy.counts = copy.in_product = copy.in_owner = NULL;
+    if (!copy_list(&copy.segments, p->segments, p->segment_count, sizeof *p->segments) ||
+        !copy_list(&copy.share, p->share, p->ranks, sizeof *p->share) ||
+        !copy_list(&copy.counts, p->counts, pairs, sizeof *p->counts) ||
+        !copy_list(&copy.in_product, p->in_product, pairs, sizeof *p->in_product) ||
+        !copy_list(&copy.in_owner, p->in_owner, pairs, sizeof *p->in_owner)) {
+        sg_problem_free(&copy);
+        return no_memory(p->ranks);
     }
-    if (p->bias) sg_text_add(&t, ":bias");
-    if (p->act != SG_ACT_NONE) sg_text_add(&t, ":%s", sg_act_name(p->act));
-    return t.length;
+    *copy_out = copy;
+    return SHINGLE_OK;
 }
 
 shingle_status shingle_problem_shape(const char *problem, int rank, shingle_shape *shape_out)
@@ -376,6 +390,8 @@ shingle_status shingle_problem_shape(const char *problem, int rank, shingle_shap
                                  .n = p.n,
                                  .k = p.k,
                                  .a_rows = sg_problem_a_rows(&p, rank),
+                                 .a_cols = sg_problem_a_cols(&p, rank),
+                                 .b_rows = sg_problem_b_rows(&p, rank),
                                  .c_rows = sg_problem_c_rows(&p, rank),
                                  .element_bytes = sg_type_bytes(p.type),
                                  .has_bias = p.bias};

@@ -1,15 +1,24 @@
 /* problem.h -- what is asked: the product one rank computes, its types, the ranks, and two
- * movements: "in" brings rows of A to the ranks, "out" takes rows of C away.
+ * movements: "in" brings an operand to the ranks, "out" takes rows of C away.
  *
- * Who owns which rows is a list of segments, the same on all ranks.  A segment is a run of product
- * rows with one owner; the owner keeps its segments one behind the other, in list order:
+ * Who owns which rows of what moves is a list of segments, the same on all ranks.  A segment is a
+ * run of product rows with one owner; the owner keeps its segments one behind the other, in list
+ * order:
  *
  *     product rows   0 . . . . . 6 . . 9 . . 12          rows=6,3,3
  *                    |  rank 0   | r 1 | r 2  |
  *
- * Text form, parsed and printed by this file:
+ * What moves is counted in "rows" whatever it is: rows of A and C; with gather=b rows of B, which are
+ * columns of the product; with gather=k columns of A, which are its k.
  *
- *     OP:TYPE:MxNxK:rRANKS[:rows=a,b,...|:cyclic=ROWS][:bias][:relu|:gelu|:silu]
+ * In an all-to-all every pair of ranks has rows of its own, and ranks may compute products of
+ * different height: counts[rank][owner] rows of RANK's product belong to OWNER.  A product holds
+ * them in the order of owners, an owner's matrix in the order of ranks.
+ *
+ * Text form (problem_text.c):
+ *
+ *     OP:TYPE:MxNxK:rRANKS[:gather=b|:gather=k][:rows=a,b,...|:cyclic=ROWS|:counts=a,b/c,d]
+ *         [:accumulate][:call=FLOPS][:bias][:relu|:gelu|:silu]
  */
 #ifndef SG_PROBLEM_H
 #define SG_PROBLEM_H
@@ -20,13 +29,24 @@ enum { SG_MAX_RANKS = 1024 };
 /* Of m, n and k: schedules hold 32-bit rows and columns. */
 #define SG_MAX_EXTENT INT64_C(2147483647)
 
-typedef enum sg_op { SG_OP_GEMM, SG_OP_AG_GEMM, SG_OP_GEMM_RS, SG_OP_GEMM_AR, SG_OPS } sg_op;
+typedef enum sg_op {
+    SG_OP_GEMM,
+    SG_OP_AG_GEMM,
+    SG_OP_GEMM_RS,
+    SG_OP_GEMM_AR,
+    SG_OP_A2A_GEMM,
+    SG_OP_GEMM_A2A,
+    SG_OPS
+} sg_op;
 typedef enum sg_type { SG_F32, SG_BF16, SG_F16, SG_TYPES } sg_type;
 typedef enum sg_act { SG_ACT_NONE, SG_ACT_RELU, SG_ACT_GELU, SG_ACT_SILU, SG_ACTS } sg_act;
 
-/* Movements of an operator. */
-typedef enum sg_in { SG_IN_NONE, SG_IN_GATHER } sg_in;
-typedef enum sg_out { SG_OUT_NONE, SG_OUT_SCATTER, SG_OUT_ALL } sg_out; /* both sum over ranks */
+/* Movements of an operator.  SCATTER and ALL sum over ranks; EXCHANGE is all-to-all. */
+typedef enum sg_in { SG_IN_NONE, SG_IN_GATHER, SG_IN_EXCHANGE } sg_in;
+typedef enum sg_out { SG_OUT_NONE, SG_OUT_SCATTER, SG_OUT_ALL, SG_OUT_EXCHANGE } sg_out;
+
+/* What a gather brings: rows of A, rows of B, or columns of A. */
+typedef enum sg_gather { SG_GATHER_A, SG_GATHER_B, SG_GATHER_K, SG_GATHERS } sg_gather;
 
 typedef struct sg_segment {
     int64_t row0;    /* first product row */
@@ -47,20 +67,47 @@ typedef struct sg_problem {
     sg_op op;
     sg_type type;
     sg_act act;
+    sg_gather gather;
     bool bias;
+    bool accumulate; /* C += product, instead of C = product */
+    bool call;       /* a function of the user computes rows of the product from rows of A */
     int ranks;
-    int64_t m, n, k;
+    int64_t m, n, k;    /* of the product; with counts, m is the largest one of a rank */
+    int64_t call_flops; /* per row, with call */
+    int64_t most_rows;  /* of any part, see sg_problem_part */
+
     sg_segment *segments; /* rows 0..m in order, without gaps; owned by the problem */
     int32_t segment_count;
     sg_share *share; /* per rank; owned by the problem */
+
+    /* All-to-all with uneven counts: [rank * ranks + owner], else NULL.  Owned by the problem. */
+    int64_t *counts;
+    int64_t *in_product; /* where these rows start in RANK's product */
+    int64_t *in_owner;   /* and in OWNER's matrix */
 } sg_problem;
 
 /* Parses TEXT.  The error names the column and what is accepted there.  Release with
  * sg_problem_free, which takes zeroed problems too. */
 shingle_status sg_problem_parse(const char *text, sg_problem *problem_out);
 
-/* As parse, from values.  ROWS holds one count per rank, or is NULL for an even split (the first
- * m % ranks ranks own one row more); CYCLIC > 0 deals blocks of that many rows round the ranks. */
+/* All that a problem is made of.  Zero is the default of every field. */
+typedef struct sg_ask {
+    sg_op op;
+    sg_type type;
+    sg_act act;
+    sg_gather gather;
+    bool bias, accumulate, call;
+    int ranks;
+    int64_t m, n, k;
+    int64_t call_flops;
+    const int64_t *rows;   /* one count per rank; NULL: even, the first ranks own one row more */
+    int64_t cyclic;        /* > 0: blocks of that many rows are dealt round the ranks */
+    const int64_t *counts; /* all-to-all: [source * ranks + destination]; NULL: even */
+} sg_ask;
+
+shingle_status sg_problem_ask(const sg_ask *ask, sg_problem *problem_out);
+
+/* The same for a plain problem. */
 shingle_status sg_problem_make(sg_op op, sg_type type, int64_t m, int64_t n, int64_t k, int ranks,
                                const int64_t *rows, int64_t cyclic, sg_problem *problem_out);
 shingle_status sg_problem_copy(const sg_problem *problem, sg_problem *copy_out);
@@ -73,18 +120,37 @@ size_t sg_problem_print(const sg_problem *problem, char *text, size_t room);
 sg_in sg_problem_in(const sg_problem *problem);
 sg_out sg_problem_out(const sg_problem *problem);
 
-/* Rows of A and C that RANK holds in its own matrices. */
+/* Does C sum the products of all ranks? */
+bool sg_problem_sums(const sg_problem *problem);
+
+/* Rows of the product that RANK computes: m, but for uneven counts. */
+int64_t sg_problem_rows(const sg_problem *problem, int rank);
+
+/* Shapes of the matrices that RANK holds; columns that are not named here are the problem's. */
 int64_t sg_problem_a_rows(const sg_problem *problem, int rank);
+int64_t sg_problem_a_cols(const sg_problem *problem, int rank);
+int64_t sg_problem_b_rows(const sg_problem *problem, int rank);
 int64_t sg_problem_c_rows(const sg_problem *problem, int rank);
 
-int64_t sg_problem_max_own_rows(const sg_problem *problem);
+/* Rows of RANK's product that OWNER holds (or gets). */
+typedef struct sg_part {
+    int64_t rows;
+    int64_t base; /* where they start in a buffer of RANK that is packed by owner */
+    int64_t held; /* where they start in the owner's own matrix */
+} sg_part;
+
+sg_part sg_problem_part(const sg_problem *problem, int rank, int owner);
 
 /* Is there anything to apply once a value is complete (bias, activation)? */
 bool sg_problem_has_epilogue(const sg_problem *problem);
+
+/* Floating point operations of a product of ROWS x COLS over DEPTH. */
+double sg_problem_flops(const sg_problem *problem, double rows, double cols, double depth);
 
 int sg_type_bytes(sg_type type);
 const char *sg_type_name(sg_type type);
 const char *sg_op_name(sg_op op);
 const char *sg_act_name(sg_act act);
+const char *sg_gather_name(sg_gather gather);
 
 #endif

@@ -64,7 +64,7 @@ static shingle_status random_problem(sg_random *random, int ranks, int64_t shrin
     const int64_t m = extent(random, sg_max(1, MOST_ROWS / shrink));
     const int64_t n = extent(random, sg_max(1, (many ? 32 : MOST_ROWS) / shrink));
     const int64_t k = extent(random, sg_max(1, (many ? 32 : MOST_ROWS) / shrink));
-    const sg_op op = (sg_op)sg_random_below(random, SG_OPS);
+    const sg_op op = (sg_op)sg_random_below(random, SG_OP_A2A_GEMM);
     const sg_type type = (sg_type)sg_random_below(random, SG_TYPES);
     const int64_t split = sg_random_below(random, 4);
     int64_t cyclic = 0;

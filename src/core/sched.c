@@ -56,8 +56,8 @@ void sg_sched_begin(sg_sched *s, const sg_problem *p, int rank)
     s->problem = p;
     s->rank = rank;
     s->open_step = s->open_patch = -1;
-    user_buf(s, SG_A, "A", sg_problem_a_rows(p, rank), p->k);
-    user_buf(s, SG_B, "B", p->n, p->k);
+    user_buf(s, SG_A, "A", sg_problem_a_rows(p, rank), sg_problem_a_cols(p, rank));
+    user_buf(s, SG_B, "B", sg_problem_b_rows(p, rank), p->k);
     user_buf(s, SG_C, "C", sg_problem_c_rows(p, rank), p->n);
     user_buf(s, SG_BIAS, "bias", p->bias ? 1 : 0, p->n);
     s->bufs = SG_USER_BUFS;
@@ -107,6 +107,14 @@ sg_area sg_area_of(int rank, int buf, int64_t row0, int64_t rows, int64_t col0, 
                      .cols = (int32_t)cols};
 }
 
+sg_area sg_area_tiled(int rank, int buf, int64_t place0, int64_t places, int32_t tile_m,
+                      int32_t tile_n)
+{
+    sg_area area = sg_area_of(rank, buf, place0 * tile_m, places * tile_m, 0, tile_n);
+    area.tiled = 1;
+    return area;
+}
+
 sg_wait sg_wait_one(int by, int32_t flag)
 {
     return (sg_wait){.by = (int16_t)by, .per = SG_PER_PATCH, .flag0 = flag, .chunks_k = 1};
@@ -148,6 +156,7 @@ int sg_sched_launch(sg_sched *s, int lane, int32_t tile_m, int32_t tile_n, int b
     if (s->problem->m == 0 || s->problem->n == 0) return drop(s);
     sg_step *const step = open_step(s, SG_GEMM, lane);
     if (step == NULL) return -1;
+    if (s->problem->call) tile_n = (int32_t)s->problem->n; /* a call makes whole rows */
     step->u.launch = (sg_launch){.tile_m = tile_m,
                                  .tile_n = tile_n,
                                  .patch0 = s->patches,
@@ -192,9 +201,10 @@ int sg_sched_flag(sg_sched *s, int lane)
 static bool count_tiles(sg_sched *s, sg_launch *launch, const sg_patch *patch)
 {
     if (launch->tile_m < 1 || launch->tile_n < 1) return true; /* the sealer refuses it */
-    const int64_t tiles =
+    const int64_t all =
         (int64_t)sg_walk_bands(patch, launch->tile_m) * sg_walk_cols(patch, launch->tile_n);
-    if (launch->visits + tiles > SG_MAX_VISITS) {
+    const int64_t tiles = patch->tiles > 0 ? patch->tiles : all;
+    if (all > SG_MAX_VISITS || launch->visits + tiles > SG_MAX_VISITS) {
         spoil(s, SHINGLE_EUNSUPPORTED, "too many tiles of %d x %d; a launch has at most %d",
               launch->tile_m, launch->tile_n, SG_MAX_VISITS);
         return false;
@@ -307,8 +317,7 @@ int sg_sched_element_bytes(const sg_sched *s, int buf)
 
 int32_t sg_sched_patch_visits(const sg_sched *s, const sg_launch *launch, int32_t patch)
 {
-    const sg_patch *const p = &s->patch[patch];
-    return sg_walk_bands(p, launch->tile_m) * sg_walk_cols(p, launch->tile_n);
+    return sg_walk_visits(&s->patch[patch], launch->tile_m, launch->tile_n);
 }
 
 void sg_sched_patch_visit(const sg_sched *s, const sg_launch *launch, int32_t patch, int32_t index,
@@ -318,9 +327,10 @@ void sg_sched_patch_visit(const sg_sched *s, const sg_launch *launch, int32_t pa
     const int32_t cols = sg_walk_cols(p, launch->tile_n);
     int32_t band = 0;
     int32_t col = 0;
-    sg_walk_tile(p, sg_walk_bands(p, launch->tile_m), cols, index, &band, &col);
+    sg_walk_tile(p, sg_walk_bands(p, launch->tile_m), cols, p->tile0 + index, &band, &col);
     *visit_out = (sg_visit){
         .patch = patch,
+        .index = index,
         .tile = band * cols + col,
         .row0 = p->row0 + band * launch->tile_m,
         .rows = sg_walk_min(launch->tile_m, p->rows - band * launch->tile_m),
@@ -342,11 +352,12 @@ void sg_sched_visit(const sg_sched *s, const sg_launch *launch, int32_t index, s
     sg_sched_patch_visit(s, launch, patch, index, visit_out);
 }
 
-/* The part of AREA, which is as large as patch P, that visit V touches. */
-static sg_area visit_area(sg_area area, const sg_patch *p, const sg_visit *v)
+/* The part of AREA that visit V touches: its place, or the same rows and columns as in patch P. */
+static sg_area visit_area(sg_area area, const sg_patch *p, const sg_visit *v, int32_t tile_m)
 {
-    area.row0 += v->row0 - p->row0;
-    area.col0 += v->col0 - p->col0;
+    area.row0 += area.tiled ? v->index * tile_m : v->row0 - p->row0;
+    area.col0 += area.tiled ? 0 : v->col0 - p->col0;
+    area.tiled = 0;
     area.rows = v->rows;
     area.cols = v->cols;
     return area;
@@ -373,6 +384,24 @@ static void say_area(sg_access_what what, sg_role role, sg_area area, int32_t ad
     visitor(
         context,
         &(sg_access){.what = what, .role = role, .area = area, .counter = -1, .addend = addend});
+}
+
+/* The store of a visit; in a place, with the zeros around it. */
+static void say_store(const sg_launch *l, const sg_area *to, const sg_patch *p, const sg_visit *v,
+                      sg_access_fn visitor, void *context)
+{
+    const sg_area area = visit_area(*to, p, v, l->tile_m);
+    say_area(SG_WRITES, SG_ROLE_DST, area, -1, visitor, context);
+    if (!to->tiled) return;
+    sg_area right = area;
+    right.col0 += v->cols;
+    right.cols = l->tile_n - v->cols;
+    if (right.cols > 0) say_area(SG_WRITES, SG_ROLE_ZERO, right, -1, visitor, context);
+    sg_area below = area;
+    below.row0 += v->rows;
+    below.rows = l->tile_m - v->rows;
+    below.cols = l->tile_n;
+    if (below.rows > 0) say_area(SG_WRITES, SG_ROLE_ZERO, below, -1, visitor, context);
 }
 
 /* Band and tile raises name the flag of the visit's band or tile. */
@@ -431,13 +460,14 @@ static void access_visit(const sg_sched *s, const sg_launch *launch, const sg_vi
     for (int32_t i = 0; i < p->adds; i++) {
         const sg_addend *const add = &s->add[p->add0 + i];
         if (add->waits) say_wait(&add->wait, v, p->k0, 0, i, visitor, context);
-        say_area(SG_READS, SG_ROLE_ADDEND, visit_area(add->area, p, v), i, visitor, context);
+        say_area(SG_READS, SG_ROLE_ADDEND, visit_area(add->area, p, v, launch->tile_m), i, visitor,
+                 context);
     }
     if (p->final && s->problem->bias)
         say_area(SG_READS, SG_ROLE_BIAS, sg_area_of(s->rank, SG_BIAS, 0, 1, v->col0, v->cols), -1,
                  visitor, context);
     for (int32_t i = 0; i < p->tos; i++)
-        say_area(SG_WRITES, SG_ROLE_DST, visit_area(s->to[p->to0 + i], p, v), -1, visitor, context);
+        say_store(launch, &s->to[p->to0 + i], p, v, visitor, context);
     const int32_t band = (v->row0 - p->row0) / launch->tile_m;
     for (int32_t i = 0; i < p->raises; i++)
         say_raise(&s->raise[p->raise0 + i], band, v->tile, visitor, context);
@@ -463,6 +493,13 @@ static void access_coll(const sg_sched *s, const sg_step *step, sg_access_fn vis
 {
     const sg_coll *const coll = &step->u.coll;
     const bool scatter = coll->kind == SG_REDUCE_SCATTER;
+    if (coll->kind == SG_ALL_TO_ALL) {
+        const int32_t ranks = step->tos / 2;
+        for (int32_t i = 0; i < step->tos; i++)
+            say_area(i < ranks ? SG_READS : SG_WRITES, SG_ROLE_PART, s->to[step->to0 + i],
+                     i % ranks, visitor, context);
+        return;
+    }
     if (!scatter) say_area(SG_READS, SG_ROLE_SELF, coll->self, -1, visitor, context);
     for (int32_t i = 0; i < step->tos; i++)
         say_area(scatter ? SG_READS : SG_WRITES, SG_ROLE_PART, s->to[step->to0 + i], i, visitor,

@@ -61,7 +61,12 @@ typedef enum sg_kind { SG_GEMM, SG_COPY, SG_REDUCE, SG_COLL, SG_FLAG, SG_KINDS }
 
 typedef enum sg_engine { SG_BY_ENGINE, SG_BY_SMS } sg_engine;
 
-typedef enum sg_coll_kind { SG_ALL_GATHER, SG_REDUCE_SCATTER, SG_ALL_REDUCE } sg_coll_kind;
+typedef enum sg_coll_kind {
+    SG_ALL_GATHER,
+    SG_REDUCE_SCATTER,
+    SG_ALL_REDUCE,
+    SG_ALL_TO_ALL
+} sg_coll_kind;
 
 /* One kernel on a GPU, one list of visits on the CPU. */
 typedef struct sg_launch {
@@ -69,7 +74,8 @@ typedef struct sg_launch {
     int32_t patch0, patches;
     int32_t visits; /* sealed: tiles of all patches */
     int16_t blocks; /* SMs it runs on; 0: all */
-    uint8_t vendor; /* the vendor library's product: one patch without waits, addends or raises */
+    uint8_t vendor; /* the vendor library's product: one patch without waits or raises; its only
+                     * addend may be the area it stores to */
 } sg_launch;
 
 /* Copies src to every area of the step's stores, which have its shape. */
@@ -88,7 +94,9 @@ typedef struct sg_reduce {
 /* A collective of all ranks.  The step's stores list one area of the own memory per rank, in rank
  * order: where that rank's rows arrive (gather) or which rows go to it (scatter; these are read).
  * `self` is what this rank sends (gather), where its sum arrives (scatter), or the area that is
- * summed in place (all-reduce, which lists nothing).  Sums are f32 over ranks 0..P-1. */
+ * summed in place (all-reduce, which lists nothing).  Sums are f32 over ranks 0..P-1.
+ * An all-to-all has no self and lists two areas per rank: first all that go to the ranks (read),
+ * then where the rows of each rank arrive. */
 typedef struct sg_coll {
     uint8_t kind; /* sg_coll_kind */
     int16_t sms;  /* SMs it holds */
@@ -169,6 +177,10 @@ int sg_sched_flag(sg_sched *s, int lane);
 /* Opens a patch of the launch opened last.  Lists and counts in PATCH are ignored. */
 void sg_sched_patch(sg_sched *s, const sg_patch *patch);
 
+/* A tiled area (walk.h): PLACES places of a buffer that is one tile wide. */
+sg_area sg_area_tiled(int rank, int buf, int64_t place0, int64_t places, int32_t tile_m,
+                      int32_t tile_n);
+
 /* Attach to the step or patch opened last. */
 void sg_sched_after(sg_sched *s, int step);
 void sg_sched_wait(sg_sched *s, sg_wait wait);
@@ -189,6 +201,7 @@ shingle_status sg_sched_seal(sg_sched *s);
 /* One tile and range of k.  Rows, columns and k are the product's. */
 typedef struct sg_visit {
     int32_t patch; /* index into sched.patch */
+    int32_t index; /* number among the visits of the patch */
     int32_t tile;  /* number inside the patch, counted along bands */
     int32_t row0, rows, col0, cols, k0, k1;
 } sg_visit;
@@ -211,6 +224,7 @@ typedef enum sg_role {
     SG_ROLE_BIAS,
     SG_ROLE_SELF, /* of a collective */
     SG_ROLE_PART, /* of a collective, one per rank in rank order */
+    SG_ROLE_ZERO, /* written: the rest of a tile's place is filled with zeros */
     SG_ROLE_SRC,  /* of a copy */
     SG_ROLE_DST
 } sg_role;
@@ -223,7 +237,7 @@ typedef struct sg_access {
     struct sg_flags flags; /* WAITS, RAISES */
     int32_t counter;       /* RAISES: counter of the raisers, -1 if this is the only one */
     int32_t slab;          /* of A, B and their waits: which slab of the visit */
-    int32_t addend;        /* of ADDEND and its wait: which addend; -1 otherwise */
+    int32_t addend;        /* of ADDEND and its wait: which addend; of PART: whose; otherwise -1 */
     int32_t k0, k1;        /* of A and B */
 } sg_access;
 

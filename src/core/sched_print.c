@@ -6,6 +6,7 @@ static void print_area(const sg_sched *s, sg_area a, sg_text *t)
     if (a.rank != s->rank) sg_text_add(t, "r%d.", a.rank);
     sg_text_add(t, "%s[%d:%d,%d:%d]", s->buf[a.buf].name, a.row0, a.row0 + a.rows, a.col0,
                 a.col0 + a.cols);
+    if (a.tiled) sg_text_add(t, "tiled");
     if (a.leave) sg_text_add(t, "!");
 }
 
@@ -67,6 +68,7 @@ static void print_launch(const sg_sched *s, const sg_launch *launch, sg_text *t)
         if (p->final) sg_text_add(t, " final");
         print_tos(s, p->to0, p->tos, t);
         print_raises(s, p->raise0, p->raises, t);
+        if (p->tiles > 0) sg_text_add(t, " tiles %d:%d", p->tile0, p->tile0 + p->tiles);
         sg_text_add(t, " (%s)", raster[p->raster]);
     }
 }
@@ -74,12 +76,12 @@ static void print_launch(const sg_sched *s, const sg_launch *launch, sg_text *t)
 static void print_step(const sg_sched *s, int32_t index, sg_text *t)
 {
     static const char *const kind[] = {"gemm", "copy", "reduce", "coll", "flag"};
-    static const char *const coll[] = {"all-gather", "reduce-scatter", "all-reduce"};
+    static const char *const coll[] = {"all-gather", "reduce-scatter", "all-reduce", "all-to-all"};
     const sg_step *const step = &s->step[index];
     sg_text_add(t, "%4d lane %d %s", index, step->lane, kind[step->kind]);
     if (step->kind == SG_COLL) {
         sg_text_add(t, " %s ", coll[step->u.coll.kind]);
-        print_area(s, step->u.coll.self, t);
+        if (step->u.coll.kind != SG_ALL_TO_ALL) print_area(s, step->u.coll.self, t);
         if (step->u.coll.sms > 0) sg_text_add(t, " sms %d", step->u.coll.sms);
     }
     if (step->kind == SG_COPY) {

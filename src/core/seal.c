@@ -17,7 +17,7 @@ static shingle_status broken(const sg_sched *s, int32_t step, const char *what)
 /* Buffers of peers have the shape this rank knows, except user tensors, whose rows the problem tells. */
 static int64_t buf_rows(const sg_sched *s, const sg_area *a)
 {
-    if (a->buf == SG_A) return sg_problem_a_rows(s->problem, a->rank);
+    if (a->rank == s->rank) return s->buf[a->buf].rows;
     if (a->buf == SG_C) return sg_problem_c_rows(s->problem, a->rank);
     return s->buf[a->buf].rows;
 }
@@ -51,6 +51,12 @@ static shingle_status check_write(const sg_sched *s, int32_t step, const sg_area
 static bool same_shape(const sg_area *a, int32_t rows, int32_t cols)
 {
     return a->rows == rows && a->cols == cols;
+}
+
+static bool same_area(const sg_area *a, const sg_area *b)
+{
+    return a->rank == b->rank && a->buf == b->buf && a->row0 == b->row0 && a->rows == b->rows &&
+           a->col0 == b->col0 && a->cols == b->cols && a->tiled == b->tiled;
 }
 
 static shingle_status check_tos(const sg_sched *s, int32_t step, int32_t to0, int32_t tos,
@@ -88,9 +94,40 @@ static shingle_status check_wait(const sg_sched *s, int32_t step, const sg_wait 
     return SHINGLE_OK;
 }
 
-static shingle_status check_patch(const sg_sched *s, int32_t step, const sg_patch *p)
+static shingle_status check_range(const sg_sched *s, int32_t step, const sg_launch *l,
+                                  const sg_patch *p)
+{
+    if (p->tiles == 0 && p->tile0 == 0) return SHINGLE_OK;
+    const int32_t all = sg_walk_bands(p, l->tile_m) * sg_walk_cols(p, l->tile_n);
+    if (p->tile0 < 0 || p->tiles < 1 || p->tiles > all - p->tile0)
+        return broken(s, step, "a range of tiles that the patch does not have");
+    for (int32_t i = p->raise0; i < p->raise0 + p->raises; i++)
+        if (s->raise[i].per == SG_PER_BAND)
+            return broken(s, step, "bands are raised by a part of a patch");
+    return SHINGLE_OK;
+}
+
+/* An area of a patch is as large as the patch, or has a place for each of its visits. */
+static shingle_status check_fit(const sg_sched *s, int32_t step, const sg_launch *l,
+                                const sg_patch *p, const sg_area *a)
+{
+    if (!a->tiled)
+        return same_shape(a, p->rows, p->cols)
+                   ? SHINGLE_OK
+                   : broken(s, step, "an addend or store of another shape than its patch");
+    const int64_t rows = (int64_t)sg_walk_visits(p, l->tile_m, l->tile_n) * l->tile_m;
+    if (a->rows != rows || a->cols != l->tile_n || a->col0 != 0 || s->buf[a->buf].cols != a->cols)
+        return broken(s, step, "places that do not fit the visits of their patch");
+    return SHINGLE_OK;
+}
+
+static shingle_status check_patch(const sg_sched *s, int32_t step, const sg_launch *l,
+                                  const sg_patch *p)
 {
     const int32_t depth = p->k1 - p->k0;
+    if (s->problem->call && depth > 0 &&
+        (depth != s->problem->k || p->cols != s->problem->n || p->tiles > 0))
+        return broken(s, step, "a part of a row that a call makes whole");
     if (depth < 0 || p->k0 < 0 || p->k1 > s->problem->k) return broken(s, step, "k out of range");
     if (depth > 0) {
         SG_TRY(check_read(s, step, &p->a));
@@ -100,8 +137,16 @@ static shingle_status check_patch(const sg_sched *s, int32_t step, const sg_patc
     }
     if (p->own_at > p->adds) return broken(s, step, "the own product stands behind the addends");
     for (int32_t i = 0; i < p->waits; i++) SG_TRY(check_wait(s, step, &s->wait[p->wait0 + i], p));
-    SG_TRY(check_adds(s, step, p->add0, p->adds, p->rows, p->cols));
-    return check_tos(s, step, p->to0, p->tos, p->rows, p->cols);
+    SG_TRY(check_range(s, step, l, p));
+    for (int32_t i = p->add0; i < p->add0 + p->adds; i++) {
+        SG_TRY(check_read(s, step, &s->add[i].area));
+        SG_TRY(check_fit(s, step, l, p, &s->add[i].area));
+    }
+    for (int32_t i = p->to0; i < p->to0 + p->tos; i++) {
+        SG_TRY(check_write(s, step, &s->to[i]));
+        SG_TRY(check_fit(s, step, l, p, &s->to[i]));
+    }
+    return SHINGLE_OK;
 }
 
 static shingle_status check_launch(const sg_sched *s, int32_t step, const sg_launch *l)
@@ -109,9 +154,12 @@ static shingle_status check_launch(const sg_sched *s, int32_t step, const sg_lau
     if (l->tile_m < 1 || l->tile_n < 1) return broken(s, step, "tiles of nothing");
     for (int32_t i = l->patch0; i < l->patch0 + l->patches; i++) {
         const sg_patch *const p = &s->patch[i];
-        SG_TRY(check_patch(s, step, p));
-        if (l->vendor && (l->patches != 1 || p->waits || p->adds || p->raises || p->tos != 1))
-            return broken(s, step, "the vendor's product takes no waits, addends or raises");
+        SG_TRY(check_patch(s, step, l, p));
+        if (!l->vendor) continue;
+        if (l->patches != 1 || p->waits || p->raises || p->tos != 1 || p->adds > 1)
+            return broken(s, step, "the vendor's product takes no waits or raises");
+        if (p->adds == 1 && !same_area(&s->add[p->add0].area, &s->to[p->to0]))
+            return broken(s, step, "the vendor's product adds what it does not store to");
     }
     return SHINGLE_OK;
 }
@@ -119,13 +167,17 @@ static shingle_status check_launch(const sg_sched *s, int32_t step, const sg_lau
 static shingle_status check_coll(const sg_sched *s, int32_t index, const sg_step *step)
 {
     const sg_coll *const c = &step->u.coll;
-    if (step->tos != (c->kind == SG_ALL_REDUCE ? 0 : s->problem->ranks))
+    const int ranks = s->problem->ranks;
+    const int lists = c->kind == SG_ALL_REDUCE ? 0 : c->kind == SG_ALL_TO_ALL ? 2 : 1;
+    if (step->tos != lists * ranks)
         return broken(s, index, "a collective without one area per rank");
-    SG_TRY(c->kind == SG_ALL_GATHER ? check_read(s, index, &c->self)
-                                    : check_write(s, index, &c->self));
-    for (int32_t i = step->to0; i < step->to0 + step->tos; i++) {
-        const sg_area *const a = &s->to[i];
-        SG_TRY(c->kind == SG_ALL_GATHER ? check_write(s, index, a) : check_read(s, index, a));
+    if (c->kind != SG_ALL_TO_ALL)
+        SG_TRY(c->kind == SG_ALL_GATHER ? check_read(s, index, &c->self)
+                                        : check_write(s, index, &c->self));
+    for (int32_t i = 0; i < step->tos; i++) {
+        const sg_area *const a = &s->to[step->to0 + i];
+        const bool written = c->kind == SG_ALL_GATHER || (c->kind == SG_ALL_TO_ALL && i >= ranks);
+        SG_TRY(written ? check_write(s, index, a) : check_read(s, index, a));
         if (a->rank != s->rank) return broken(s, index, "a collective in a peer's memory");
     }
     return SHINGLE_OK;
@@ -134,6 +186,8 @@ static shingle_status check_coll(const sg_sched *s, int32_t index, const sg_step
 static shingle_status check_step(const sg_sched *s, int32_t index)
 {
     const sg_step *const step = &s->step[index];
+    for (int32_t i = 0; i < step->tos && step->kind != SG_GEMM; i++)
+        if (s->to[step->to0 + i].tiled) return broken(s, index, "places outside a launch");
     for (int i = 0; i < 2; i++)
         if (step->after[i] >= index) return broken(s, index, "is after a later step");
     if (step->kind == SG_GEMM) return check_launch(s, index, &step->u.launch);
@@ -182,8 +236,9 @@ static bool new_counters(sg_sched *s, int32_t count, int32_t raisers)
     return true;
 }
 
-/* Counts the raisers (BANDS x COLS visits, or one step) of one raise. */
-static bool count_raise(sg_sched *s, uint32_t mask, int32_t index, int32_t bands, int32_t cols)
+/* Counts the raisers (VISITS of BANDS x COLS tiles, or one step) of one raise. */
+static bool count_raise(sg_sched *s, uint32_t mask, int32_t index, int32_t bands, int32_t cols,
+                        int32_t visits)
 {
     sg_raise *const r = &s->raise[index];
     if (r->per == SG_PER_TILE) {
@@ -199,10 +254,10 @@ static bool count_raise(sg_sched *s, uint32_t mask, int32_t index, int32_t bands
     const int32_t first = first_raise(s, mask, index);
     if (first == index) {
         r->counter = s->counters;
-        return new_counters(s, 1, bands * cols);
+        return new_counters(s, 1, visits);
     }
     r->counter = s->raise[first].counter;
-    s->counter[r->counter] += bands * cols;
+    s->counter[r->counter] += visits;
     return true;
 }
 
@@ -217,14 +272,15 @@ static bool count_raises(sg_sched *s)
     for (int32_t i = 0; i < s->steps; i++) {
         const sg_step *const step = &s->step[i];
         for (int32_t j = 0; j < step->raises && step->kind != SG_GEMM; j++)
-            if (!count_raise(s, mask, step->raise0 + j, 1, 1)) return false;
+            if (!count_raise(s, mask, step->raise0 + j, 1, 1, 1)) return false;
         if (step->kind != SG_GEMM) continue;
         const sg_launch *const l = &step->u.launch;
         for (int32_t j = l->patch0; j < l->patch0 + l->patches; j++) {
             const sg_patch *const p = &s->patch[j];
             for (int32_t r = 0; r < p->raises; r++)
                 if (!count_raise(s, mask, p->raise0 + r, sg_walk_bands(p, l->tile_m),
-                                 sg_walk_cols(p, l->tile_n)))
+                                 sg_walk_cols(p, l->tile_n),
+                                 sg_walk_visits(p, l->tile_m, l->tile_n)))
                     return false;
         }
     }
@@ -332,7 +388,8 @@ static shingle_status seal_step(sg_sched *s, int32_t index)
         }
     } else {
         if (step->kind == SG_COPY) see_area(&seal, &step->u.copy.src);
-        if (step->kind == SG_COLL) see_area(&seal, &step->u.coll.self);
+        if (step->kind == SG_COLL && step->u.coll.kind != SG_ALL_TO_ALL)
+            see_area(&seal, &step->u.coll.self);
         if (step->kind == SG_REDUCE) see_adds(&seal, step->u.reduce.add0, step->u.reduce.adds);
         see_tos(&seal, step->to0, step->tos);
     }

@@ -20,6 +20,8 @@ bool sg_accepts_moves(const sg_problem *problem, sg_text *why)
 {
     if (problem->op == SG_OP_GEMM) return sg_decline(why, "there is no communication to hide");
     if (problem->ranks == 1) return sg_decline(why, "one rank has nobody to talk to");
+    if (problem->gather == SG_GATHER_K && problem->k == 0)
+        return sg_decline(why, "there are no columns of A to gather");
     return true;
 }
 

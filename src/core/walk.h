@@ -29,11 +29,16 @@ enum sg_per {
     SG_PER_TILE   /* a tile of the patch, counted along bands whatever the raster */
 };
 
-/* A rectangle of one rank's buffer, in elements. */
+/* A rectangle of one rank's buffer, in elements.
+ *
+ * A tiled area, which only a patch stores to or adds, is a column of places, each as large as a tile:
+ * visit i of the patch has place i, at row0 + i * tile_m.  A tile at the patch's edge stands in the
+ * upper left corner of its place; a store fills the rest with zeros. */
 typedef struct sg_area {
     int16_t rank;
     uint8_t buf;
-    uint8_t leave; /* sealed: a store here waits for that rank's hello first */
+    uint8_t leave : 1; /* sealed: a store here waits for that rank's hello first */
+    uint8_t tiled : 1;
     int32_t row0, rows, col0, cols;
 } sg_area;
 
@@ -64,17 +69,19 @@ typedef struct sg_raise {
     int32_t counter; /* sealed: first counter of the raisers, -1 if there is one raiser a flag */
 } sg_raise;
 
-/* A rectangle of the product, cut into tiles from its upper left corner, walked in one raster.
- * Waits, addends, stores and raises are ranges of the schedule's lists (sched.h). */
+/* A rectangle of the product, cut into tiles from its upper left corner, walked in one raster, all of
+ * it or a range.  A patch of no product (k0 == k1) sums its addends alone; its rows are then rows of
+ * what it stores.  Waits, addends, stores and raises are ranges of the schedule's lists (sched.h). */
 typedef struct sg_patch {
     int32_t row0, rows, col0, cols; /* of the product, in elements; never empty */
     int32_t k0, k1;                 /* range of k this patch multiplies; equal for no product */
-    int32_t slab;    /* waits may stand at every multiple of slab after k0; 0: at k0 */
-    uint8_t raster;  /* enum sg_raster */
-    uint8_t width;   /* bands of a group, for SG_GROUPED */
-    uint8_t final;   /* values are complete: bias and activation are applied */
-    uint16_t own_at; /* the own product is added after this many addends */
-    sg_area a, b;    /* read: rows x (k1 - k0) and cols x (k1 - k0) */
+    int32_t slab;         /* waits may stand at every multiple of slab after k0; 0: at k0 */
+    uint8_t raster;       /* enum sg_raster */
+    uint8_t width;        /* bands of a group, for SG_GROUPED */
+    uint8_t final;        /* values are complete: bias and activation are applied */
+    uint16_t own_at;      /* the own product is added after this many addends */
+    int32_t tile0, tiles; /* the range of the raster that is visited; tiles 0: all */
+    sg_area a, b;         /* read: rows x (k1 - k0) and cols x (k1 - k0) */
     int32_t wait0, add0, to0, raise0;
     uint16_t waits, adds, tos, raises;
 } sg_patch;
@@ -104,7 +111,13 @@ SG_WALK int32_t sg_walk_cols(const struct sg_patch *p, int32_t tile_n)
     return sg_walk_div(p->cols, tile_n);
 }
 
-/* Tile I of a patch of BANDS x COLS tiles in its raster. */
+/* Visits of a patch. */
+SG_WALK int32_t sg_walk_visits(const struct sg_patch *p, int32_t tile_m, int32_t tile_n)
+{
+    return p->tiles > 0 ? p->tiles : sg_walk_bands(p, tile_m) * sg_walk_cols(p, tile_n);
+}
+
+/* Tile I (of the whole raster: tile0 + the visit's number) of a patch of BANDS x COLS tiles in its raster. */
 SG_WALK void sg_walk_tile(const struct sg_patch *p, int32_t bands, int32_t cols, int32_t i,
                           int32_t *band_out, int32_t *col_out)
 {

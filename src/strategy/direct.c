@@ -9,7 +9,7 @@
  *
  * Own rows come first in a gather, so nothing waits at the start, and last in a scatter, so nothing
  * is sent after the last product.  Sums are f32 over ranks 0..P-1 with one rounding.  All-reduce is
- * the scatter, then every owner copies its rows to all.
+ * the scatter, then every owner copies its rows to all.  All-to-all is either without the sum.
  *
  * Wins where ranks reach each other all at once; loses a step on a ring of links.  Exposed in a
  * scatter: the sum of the own rows; in an all-reduce also the copies after it.
@@ -22,8 +22,8 @@ enum { CHUNKS, SPLIT, BLOCKS, TILE_M, TILE_N };
 static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *sets, sg_text *why)
 {
     if (!sg_accepts_moves(p, why)) return 0;
-    const bool gather = sg_problem_in(p) == SG_IN_GATHER;
-    const int64_t rows = sg_problem_max_own_rows(p);
+    const bool gather = sg_problem_in(p) != SG_IN_NONE;
+    const int64_t rows = p->most_rows;
     int n = 0;
     for (int chunks = 1; chunks <= 4 && (chunks == 1 || chunks <= rows); chunks *= 2) {
         sg_knobs *const set = &sets[n++];
@@ -44,30 +44,40 @@ static int launch(sg_sched *s, const sg_knobs *k)
 
 static void build_gather(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
 {
-    const int gathered = sg_sched_buf(s, SG_SYM, "gathered", p->m, p->k, SG_ENGINE);
-    const sg_area own = sg_area_of(rank, SG_A, 0, p->share[rank].rows, 0, p->k);
-    const int32_t chunk = sg_chunk_rows(own.rows, k->value[CHUNKS], k->value[TILE_M]);
+    const int gathered = sg_moves_gathered(s, SG_SYM, SG_ENGINE);
+    const int32_t tile = sg_tile_along(p, k->value[TILE_M], k->value[TILE_N]);
     sg_arrival arrival[SG_MAX_RANKS];
     int order[SG_MAX_RANKS];
     for (int i = 0; i < p->ranks; i++) {
         /* Rank r sends to r-1 first, so the rows of r+1 are the first to arrive here. */
         const int peer = (rank - i + p->ranks) % p->ranks;
-        if (i > 0) sg_moves_send(s, 1, rank, own, peer, gathered, chunk, 0, NULL, 0);
+        const int32_t chunk =
+            sg_chunk_rows(sg_problem_part(p, peer, rank).rows, k->value[CHUNKS], tile);
+        if (i > 0)
+            sg_moves_send(s, 1, rank, sg_moves_held(s, peer), peer, gathered, chunk, 0, NULL, 0);
         order[i] = (rank + i) % p->ranks;
         arrival[i] = (sg_arrival){
             .by = (int16_t)i,
-            .chunk = sg_chunk_rows(p->share[i].rows, k->value[CHUNKS], k->value[TILE_M])};
+            .chunk = sg_chunk_rows(sg_problem_part(p, rank, i).rows, k->value[CHUNKS], tile)};
     }
+    sg_gathering gathering = {.gathered = gathered, .arrival = arrival};
     if (!k->value[SPLIT]) {
         launch(s, k);
-        sg_moves_gather_patches(s, order, p->ranks, gathered, arrival);
+        sg_moves_gather_patches(s, &gathering, order, p->ranks);
         return;
     }
     for (int i = 0; i < p->ranks; i++) {
-        if (p->share[order[i]].rows == 0) continue;
+        if (sg_problem_part(p, rank, order[i]).rows == 0) continue;
         launch(s, k);
-        sg_moves_gather_patches(s, &order[i], 1, gathered, arrival);
+        sg_moves_gather_patches(s, &gathering, &order[i], 1);
     }
+}
+
+/* Rows of Q in chunk C of RANK's product. */
+static int32_t slice(const sg_problem *p, const sg_knobs *k, int rank, int q, int c,
+                     int32_t *x0_out)
+{
+    return sg_slice_rows(p, rank, q, c, k->value[CHUNKS], k->value[TILE_M], x0_out);
 }
 
 /* Product of the rows of Q, a flag on this rank for each chunk; their copies to Q's inbox follow. */
@@ -75,9 +85,10 @@ static void scatter_rows(const sg_problem *p, const sg_knobs *k, int q, int part
 {
     for (int c = 0; c < k->value[CHUNKS]; c++) {
         int32_t x0 = 0;
-        const int32_t rows = sg_slice_rows(p, q, c, k->value[CHUNKS], k->value[TILE_M], &x0);
+        const int32_t rows = slice(p, k, s->rank, q, c, &x0);
         sg_piece piece;
-        for (sg_pieces it = sg_pieces_of(p, q, x0, x0 + rows); sg_piece_next(&it, &piece);) {
+        for (sg_pieces it = sg_pieces_of(p, s->rank, q, x0, x0 + rows);
+             sg_piece_next(&it, &piece);) {
             sg_moves_scatter_patch(s, &piece, 0, false);
             sg_sched_to(s, sg_area_of(s->rank, partial, p->share[q].base + piece.own_row,
                                       piece.rows, 0, p->n));
@@ -89,10 +100,10 @@ static void scatter_rows(const sg_problem *p, const sg_knobs *k, int q, int part
 static void send_rows(const sg_problem *p, const sg_knobs *k, int q, int partial, int inbox,
                       sg_sched *s)
 {
-    const int64_t inbox_rows = sg_problem_max_own_rows(p);
+    const int64_t inbox_rows = p->most_rows;
     for (int c = 0; c < k->value[CHUNKS]; c++) {
         int32_t x0 = 0;
-        const int32_t rows = sg_slice_rows(p, q, c, k->value[CHUNKS], k->value[TILE_M], &x0);
+        const int32_t rows = slice(p, k, s->rank, q, c, &x0);
         sg_sched_copy(s, 1, SG_BY_ENGINE,
                       sg_area_of(s->rank, partial, p->share[q].base + x0, rows, 0, p->n));
         sg_sched_wait(s, sg_wait_one(s->rank, q * k->value[CHUNKS] + c));
@@ -106,13 +117,14 @@ static void sum_rows(const sg_problem *p, const sg_knobs *k, int partial, int in
 {
     const bool all = sg_problem_out(p) == SG_OUT_ALL;
     const int rank = s->rank;
-    const int64_t inbox_rows = sg_problem_max_own_rows(p);
+    const int64_t inbox_rows = p->most_rows;
     const int32_t done = p->ranks * k->value[CHUNKS]; /* first flag of finished rows */
     for (int c = 0; c < k->value[CHUNKS] && p->n > 0; c++) {
         int32_t x0 = 0;
-        const int32_t rows = sg_slice_rows(p, rank, c, k->value[CHUNKS], k->value[TILE_M], &x0);
+        const int32_t rows = slice(p, k, rank, rank, c, &x0);
         sg_piece piece;
-        for (sg_pieces it = sg_pieces_of(p, rank, x0, x0 + rows); sg_piece_next(&it, &piece);) {
+        for (sg_pieces it = sg_pieces_of(p, rank, rank, x0, x0 + rows);
+             sg_piece_next(&it, &piece);) {
             sg_sched_reduce(s, 0, true);
             for (int q = 0; q < p->ranks; q++) {
                 const int64_t row = q == rank ? p->share[rank].base : q * inbox_rows;
@@ -137,9 +149,10 @@ static void send_sums(const sg_problem *p, const sg_knobs *k, sg_sched *s)
         for (int i = 1; i < p->ranks; i++) {
             const int peer = (rank - i + p->ranks) % p->ranks;
             int32_t x0 = 0;
-            const int32_t rows = sg_slice_rows(p, rank, c, k->value[CHUNKS], k->value[TILE_M], &x0);
+            const int32_t rows = slice(p, k, rank, rank, c, &x0);
             sg_piece piece;
-            for (sg_pieces it = sg_pieces_of(p, rank, x0, x0 + rows); sg_piece_next(&it, &piece);) {
+            for (sg_pieces it = sg_pieces_of(p, rank, rank, x0, x0 + rows);
+                 sg_piece_next(&it, &piece);) {
                 sg_sched_copy(s, 1, SG_BY_ENGINE,
                               sg_area_of(rank, SG_C, piece.row0, piece.rows, 0, p->n));
                 sg_sched_wait(s, sg_wait_one(rank, done + c));
@@ -153,15 +166,62 @@ static void send_sums(const sg_problem *p, const sg_knobs *k, sg_sched *s)
         if (q == rank) continue;
         for (int c = 0; c < k->value[CHUNKS]; c++) {
             int32_t x0 = 0;
-            if (sg_slice_rows(p, q, c, k->value[CHUNKS], k->value[TILE_M], &x0) > 0)
-                sg_sched_wait(s, sg_wait_one(q, done + c));
+            if (slice(p, k, s->rank, q, c, &x0) > 0) sg_sched_wait(s, sg_wait_one(q, done + c));
+        }
+    }
+}
+
+/* All-to-all: rows of Q straight into its output; own rows are computed there. */
+static void exchange_rows(const sg_problem *p, const sg_knobs *k, int q, int partial, sg_sched *s)
+{
+    const sg_part part = sg_problem_part(p, s->rank, q);
+    for (int c = 0; c < k->value[CHUNKS]; c++) {
+        int32_t x0 = 0;
+        const int32_t rows = slice(p, k, s->rank, q, c, &x0);
+        sg_piece piece;
+        for (sg_pieces it = sg_pieces_of(p, s->rank, q, x0, x0 + rows);
+             sg_piece_next(&it, &piece);) {
+            const bool own = q == s->rank;
+            const int64_t to = piece.own_row + (own ? part.held : part.base);
+            sg_moves_scatter_patch(s, &piece, 0, true);
+            sg_sched_to(s, sg_area_of(s->rank, own ? SG_C : partial, to, piece.rows, 0, p->n));
+            if (!own) sg_sched_raise(s, s->rank, SG_PER_PATCH, q * k->value[CHUNKS] + c);
+        }
+    }
+}
+
+static void build_exchange(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
+{
+    const int partial = sg_sched_buf(s, SG_LOCAL, "partial", sg_problem_rows(p, rank), p->n, 0);
+    for (int i = 1; i <= p->ranks; i++) {
+        if (i == 1 || k->value[SPLIT]) launch(s, k);
+        exchange_rows(p, k, (rank + i) % p->ranks, partial, s);
+    }
+    for (int i = 1; i < p->ranks; i++) {
+        const int q = (rank + i) % p->ranks;
+        const sg_part part = sg_problem_part(p, rank, q);
+        for (int c = 0; c < k->value[CHUNKS]; c++) {
+            int32_t x0 = 0;
+            const int32_t rows = slice(p, k, rank, q, c, &x0);
+            sg_sched_copy(s, 1, SG_BY_ENGINE,
+                          sg_area_of(rank, partial, part.base + x0, rows, 0, p->n));
+            sg_sched_wait(s, sg_wait_one(rank, q * k->value[CHUNKS] + c));
+            sg_sched_to(s, sg_area_of(q, SG_C, part.held + x0, rows, 0, p->n));
+            sg_sched_raise(s, q, SG_PER_PATCH, c);
+        }
+    }
+    sg_sched_flag(s, 0);
+    for (int q = 0; q < p->ranks && p->n > 0; q++) {
+        for (int c = 0; c < k->value[CHUNKS] && q != rank; c++) {
+            int32_t x0 = 0;
+            if (slice(p, k, q, rank, c, &x0) > 0) sg_sched_wait(s, sg_wait_one(q, c));
         }
     }
 }
 
 static void build_scatter(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
 {
-    const int64_t inbox_rows = p->ranks * sg_problem_max_own_rows(p);
+    const int64_t inbox_rows = p->ranks * p->most_rows;
     const int inbox = sg_sched_buf(s, SG_SYM, "inbox", inbox_rows, p->n, SG_ENGINE);
     const int partial = sg_sched_buf(s, SG_LOCAL, "partial", p->m, p->n, 0);
     for (int i = 1; i <= p->ranks; i++) {
@@ -175,8 +235,10 @@ static void build_scatter(const sg_problem *p, const sg_knobs *k, int rank, sg_s
 
 static void build(const sg_problem *p, const sg_knobs *knobs, int rank, sg_sched *s)
 {
-    if (sg_problem_in(p) == SG_IN_GATHER)
+    if (sg_problem_in(p) != SG_IN_NONE)
         build_gather(p, knobs, rank, s);
+    else if (sg_problem_out(p) == SG_OUT_EXCHANGE)
+        build_exchange(p, knobs, rank, s);
     else
         build_scatter(p, knobs, rank, s);
 }

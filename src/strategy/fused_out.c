@@ -9,7 +9,8 @@
  *
  * All-reduce: the finished tile is stored on every rank.  With `subs` slices of every owner's rows
  * finished one after the other (own rows `lag` slices behind) these stores travel under the rest of
- * the product; only the last slice's are exposed.
+ * the product; only the last slice's are exposed.  All-to-all: no sum, the tile goes into its owner's
+ * output.
  */
 #include "core/moves.h"
 #include "core/strategy.h"
@@ -28,7 +29,7 @@ static bool accepts(const sg_problem *p, sg_text *why)
 static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *sets, sg_text *why)
 {
     if (!accepts(p, why)) return 0;
-    const int64_t rows = sg_problem_max_own_rows(p);
+    const int64_t rows = p->most_rows;
     const bool all = sg_problem_out(p) == SG_OUT_ALL;
     int n = 0;
     for (int t = 0; t < machine->tiles && t < 2; t++)
@@ -45,11 +46,11 @@ static void emit_slice(const sg_problem *p, const sg_knobs *k, int q, int c, int
     const sg_tiling tiling = {k->value[TILE_M], k->value[TILE_N], 0};
     const int rank = s->rank;
     const bool all = sg_problem_out(p) == SG_OUT_ALL;
-    const int64_t inbox_rows = sg_problem_max_own_rows(p);
+    const int64_t inbox_rows = p->most_rows;
     int32_t x0 = 0;
-    const int32_t rows = sg_slice_rows(p, q, c, k->value[SUBS], k->value[TILE_M], &x0);
+    const int32_t rows = sg_slice_rows(p, rank, q, c, k->value[SUBS], k->value[TILE_M], &x0);
     sg_piece piece;
-    for (sg_pieces it = sg_pieces_of(p, q, x0, x0 + rows); sg_piece_next(&it, &piece);) {
+    for (sg_pieces it = sg_pieces_of(p, rank, q, x0, x0 + rows); sg_piece_next(&it, &piece);) {
         if (q != rank) {
             sg_moves_scatter_patch(s, &piece, 0, false);
             sg_sched_to(
@@ -78,10 +79,33 @@ static void emit_slice(const sg_problem *p, const sg_knobs *k, int q, int c, int
     }
 }
 
+/* All-to-all: every tile goes to its place in its owner's output. */
+static void build_exchange(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
+{
+    sg_sched_launch(s, 0, k->value[TILE_M], k->value[TILE_N], 0, false);
+    for (int i = 1; i <= p->ranks; i++) {
+        const int q = (rank + i) % p->ranks;
+        const sg_part part = sg_problem_part(p, rank, q);
+        sg_piece piece;
+        for (sg_pieces it = sg_pieces_of(p, rank, q, 0, part.rows); sg_piece_next(&it, &piece);) {
+            sg_moves_scatter_patch(s, &piece, 0, true);
+            sg_sched_to(s, sg_area_of(q, SG_C, part.held + piece.own_row, piece.rows, 0, p->n));
+            if (q != rank) sg_sched_raise(s, q, SG_PER_PATCH, FLAG_DONE);
+        }
+    }
+    sg_sched_flag(s, 0);
+    for (int q = 0; q < p->ranks && p->n > 0; q++)
+        if (q != rank && sg_problem_part(p, q, rank).rows > 0)
+            sg_sched_wait(s, sg_wait_one(q, FLAG_DONE));
+}
+
 static void build(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
 {
-    const int inbox =
-        sg_sched_buf(s, SG_SYM, "inbox", p->ranks * sg_problem_max_own_rows(p), p->n, 0);
+    if (sg_problem_out(p) == SG_OUT_EXCHANGE) {
+        build_exchange(p, k, rank, s);
+        return;
+    }
+    const int inbox = sg_sched_buf(s, SG_SYM, "inbox", p->ranks * p->most_rows, p->n, 0);
     int32_t flag0[SG_MAX_RANKS]; /* next tile flag at each owner */
     for (int q = 0; q < p->ranks; q++) flag0[q] = FLAG_TILES;
     const int subs = k->value[SUBS];

@@ -17,10 +17,17 @@
 
 enum { SUB, SPLIT, BLOCKS, TILE_M, TILE_N };
 
+static bool accepts(const sg_problem *p, sg_text *why)
+{
+    if (sg_problem_in(p) == SG_IN_EXCHANGE || sg_problem_out(p) == SG_OUT_EXCHANGE)
+        return sg_decline(why, "rows of an all-to-all would pass through the ranks between");
+    return sg_accepts_moves(p, why);
+}
+
 static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *sets, sg_text *why)
 {
-    if (!sg_accepts_moves(p, why)) return 0;
-    const int64_t rows = sg_problem_max_own_rows(p);
+    if (!accepts(p, why)) return 0;
+    const int64_t rows = p->most_rows;
     int n = 0;
     for (int sub = 1; sub <= 4 && (sub == 1 || sub <= rows); sub *= 2) {
         sg_knobs *const set = &sets[n++];
@@ -46,33 +53,33 @@ static int left(const sg_problem *p, int rank, int i)
 
 static int32_t sub_rows(const sg_problem *p, const sg_knobs *k, int owner, int c, int32_t *x0_out)
 {
-    return sg_slice_rows(p, owner, c, k->value[SUB], k->value[TILE_M], x0_out);
+    return sg_slice_rows(p, owner, owner, c, k->value[SUB], k->value[TILE_M], x0_out);
 }
 
 static void build_gather(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
 {
-    const int gathered = sg_sched_buf(s, SG_SYM, "gathered", p->m, p->k, SG_ENGINE);
+    const int gathered = sg_moves_gathered(s, SG_SYM, SG_ENGINE);
+    const int32_t tile = sg_tile_along(p, k->value[TILE_M], k->value[TILE_N]);
     const int right = (rank + 1) % p->ranks;
     sg_arrival arrival[SG_MAX_RANKS];
     int order[SG_MAX_RANKS];
     for (int q = 0; q < p->ranks; q++)
-        arrival[q] =
-            (sg_arrival){.by = (int16_t)left(p, rank, 1),
-                         .flag0 = q * k->value[SUB],
-                         .chunk = sg_chunk_rows(p->share[q].rows, k->value[SUB], k->value[TILE_M])};
+        arrival[q] = (sg_arrival){.by = (int16_t)left(p, rank, 1),
+                                  .flag0 = q * k->value[SUB],
+                                  .chunk = sg_chunk_rows(p->share[q].rows, k->value[SUB], tile)};
     for (int i = 0; i < p->ranks; i++) {
         const int q = order[i] = left(p, rank, i);
         if (i == p->ranks - 1) continue; /* the right neighbour owns these */
         const sg_area src =
-            i == 0 ? sg_area_of(rank, SG_A, 0, p->share[q].rows, 0, p->k)
-                   : sg_area_of(rank, gathered, p->share[q].base, p->share[q].rows, 0, p->k);
+            i == 0 ? sg_moves_held(s, right) : sg_moves_arrived(s, rank, q, gathered);
         sg_moves_send(s, 1, q, src, right, gathered, arrival[q].chunk, 0,
                       i == 0 ? NULL : &arrival[q], arrival[q].flag0);
     }
+    sg_gathering gathering = {.gathered = gathered, .arrival = arrival};
     if (!k->value[SPLIT]) launch(s, k);
     for (int i = 0; i < p->ranks; i++) {
         if (k->value[SPLIT] && p->share[order[i]].rows > 0) launch(s, k);
-        sg_moves_gather_patches(s, &order[i], 1, gathered, arrival);
+        sg_moves_gather_patches(s, &gathering, &order[i], 1);
     }
 }
 
@@ -87,7 +94,7 @@ static void scatter_sub(const sg_problem *p, const sg_knobs *k, int i, int q, in
     int32_t x0 = 0;
     const int32_t rows = sub_rows(p, k, q, c, &x0);
     sg_piece piece;
-    for (sg_pieces it = sg_pieces_of(p, q, x0, x0 + rows); sg_piece_next(&it, &piece);) {
+    for (sg_pieces it = sg_pieces_of(p, s->rank, q, x0, x0 + rows); sg_piece_next(&it, &piece);) {
         const int64_t packed = p->share[q].base + piece.own_row;
         const int32_t to = all ? piece.row0 : piece.own_row;
         sg_moves_scatter_patch(s, &piece, i > 0, last);
@@ -127,7 +134,8 @@ static void send_round(const sg_problem *p, const sg_knobs *k, sg_sched *s)
             int32_t x0 = 0;
             const int32_t rows = sub_rows(p, k, q, c, &x0);
             sg_piece piece;
-            for (sg_pieces it = sg_pieces_of(p, q, x0, x0 + rows); sg_piece_next(&it, &piece);) {
+            for (sg_pieces it = sg_pieces_of(p, s->rank, q, x0, x0 + rows);
+                 sg_piece_next(&it, &piece);) {
                 sg_sched_copy(s, 1, SG_BY_ENGINE,
                               sg_area_of(rank, SG_C, piece.row0, piece.rows, 0, p->n));
                 sg_sched_wait(s, i == 0 ? sg_wait_one(rank, flag) : sg_wait_one(from, done + flag));
@@ -175,7 +183,7 @@ const sg_strategy sg_strategy_ring = {
     .knob = {"sub", "split", "blocks", "tile_m", "tile_n"},
     .least = {1, 0, 0, 1, 1},
     .most = {64, 1, 1024, 4096, 4096},
-    .accepts = sg_accepts_moves,
+    .accepts = accepts,
     .propose = propose,
     .build = build,
 };

@@ -1,8 +1,9 @@
 /* serial.c -- no overlap: the vendor's product and the library's collective, one after the other.
  *
- *     gather   lane 0:  all-gather | gemm
+ *     gather   lane 0:  all-gather or all-to-all | gemm
  *     scatter  lane 0:  gemm | reduce-scatter [| epilogue]
  *     all      lane 0:  gemm | all-reduce     [| epilogue]
+ *     exchange lane 0:  gemm | all-to-all
  *
  * The baseline and the fallback: it serves every problem.  Everything of the shorter part is
  * exposed.
@@ -29,40 +30,65 @@ static int propose(const sg_problem *problem, const sg_machine *machine, sg_knob
     return 1;
 }
 
-/* All rows of the product in their own order, into buffer TO. */
-static void whole(sg_sched *s, int to, bool final)
+/* The vendor's product of all rows in their own order, A from buffer FROM, into buffer TO. */
+static void whole(sg_sched *s, int from, int to, bool final)
 {
     const sg_problem *const p = s->problem;
-    sg_sched_launch(s, 0, (int32_t)sg_max(p->m, 1), (int32_t)sg_max(p->n, 1), 0, true);
-    const sg_patch patch = {.rows = (int32_t)p->m,
+    const int64_t rows = sg_problem_rows(p, s->rank);
+    sg_sched_launch(s, 0, (int32_t)sg_max(rows, 1), (int32_t)sg_max(p->n, 1), 0, true);
+    const sg_patch patch = {.rows = (int32_t)rows,
                             .cols = (int32_t)p->n,
                             .k1 = (int32_t)p->k,
                             .final = final,
-                            .a = sg_area_of(s->rank, SG_A, 0, p->m, 0, p->k),
+                            .a = sg_area_of(s->rank, from, 0, rows, 0, p->k),
                             .b = sg_area_of(s->rank, SG_B, 0, p->n, 0, p->k)};
     sg_sched_patch(s, &patch);
-    sg_sched_to(s, sg_area_of(s->rank, to, 0, p->m, 0, p->n));
+    const sg_area out = sg_area_of(s->rank, to, 0, rows, 0, p->n);
+    if (to == SG_C)
+        sg_moves_store(s, out);
+    else
+        sg_sched_to(s, out);
 }
 
 /* The vendor's product reads and stores whole matrices.  Where packed and product order differ
  * (cyclic rows), a launch of our own with a patch per run of rows takes its place. */
-static void launch(sg_sched *s, const sg_knobs *knobs, int packed_a, int packed_to, bool final)
+static void launch(sg_sched *s, const sg_knobs *knobs)
 {
     const sg_problem *const p = s->problem;
     const bool packed = sg_is_packed(p);
-    const int32_t tile_m = packed ? (int32_t)sg_max(p->m, 1) : knobs->value[TILE_M];
-    const int32_t tile_n = packed ? (int32_t)sg_max(p->n, 1) : knobs->value[TILE_N];
-    sg_sched_launch(s, 0, tile_m, tile_n, 0, packed);
-    sg_moves_slice_patches(s, 0, 1, tile_m, 0, packed_a, packed_to, final);
+    sg_sched_launch(s, 0, packed ? (int32_t)sg_max(p->m, 1) : knobs->value[TILE_M],
+                    packed ? (int32_t)sg_max(p->n, 1) : knobs->value[TILE_N], 0, packed);
+}
+
+/* Collectives take blocks that lie side by side, so what is gathered along k arrives as a block per
+ * owner and is then put side by side. */
+static void build_gather_k(const sg_problem *p, int rank, sg_sched *s)
+{
+    const int blocks = sg_sched_buf(s, SG_LIBRARY, "blocks", p->ranks * p->m, p->most_rows, 0);
+    const int gathered = sg_moves_gathered(s, SG_LOCAL, 0);
+    sg_sched_coll(s, 0, SG_ALL_GATHER, 0, sg_moves_held(s, rank));
+    for (int q = 0; q < p->ranks; q++)
+        sg_sched_to(s, sg_area_of(rank, blocks, q * p->m, p->m, 0, p->share[q].rows));
+    for (int q = 0; q < p->ranks; q++) {
+        sg_piece piece;
+        for (sg_pieces it = sg_pieces_of(p, rank, q, 0, p->k); sg_piece_next(&it, &piece);) {
+            sg_sched_copy(s, 0, SG_BY_SMS,
+                          sg_area_of(rank, blocks, q * p->m, p->m, piece.own_row, piece.rows));
+            sg_sched_to(s, sg_area_of(rank, gathered, 0, p->m, piece.row0, piece.rows));
+        }
+    }
+    whole(s, gathered, SG_C, true);
 }
 
 static void build_gather(const sg_problem *p, const sg_knobs *knobs, int rank, sg_sched *s)
 {
-    const int gathered = sg_sched_buf(s, SG_LIBRARY, "gathered", p->m, p->k, 0);
-    sg_sched_coll(s, 0, SG_ALL_GATHER, 0, sg_area_of(rank, SG_A, 0, p->share[rank].rows, 0, p->k));
-    for (int q = 0; q < p->ranks; q++)
-        sg_sched_to(s, sg_area_of(rank, gathered, p->share[q].base, p->share[q].rows, 0, p->k));
-    launch(s, knobs, gathered, -1, true);
+    const bool exchange = sg_problem_in(p) == SG_IN_EXCHANGE;
+    const int gathered = sg_moves_gathered(s, SG_LIBRARY, 0);
+    sg_sched_coll(s, 0, exchange ? SG_ALL_TO_ALL : SG_ALL_GATHER, 0, sg_moves_held(s, rank));
+    for (int q = 0; q < p->ranks && exchange; q++) sg_sched_to(s, sg_moves_held(s, q));
+    for (int q = 0; q < p->ranks; q++) sg_sched_to(s, sg_moves_arrived(s, rank, q, gathered));
+    launch(s, knobs);
+    sg_moves_gathered_patches(s, 0, 1, 1, 0, gathered);
 }
 
 /* Bias and activation belong behind the sum, which the library leaves in SUM. */
@@ -80,7 +106,8 @@ static void build_scatter(const sg_problem *p, const sg_knobs *knobs, int rank, 
     const bool more = sg_problem_has_epilogue(p);
     const int partial = sg_sched_buf(s, SG_LIBRARY, "partial", p->m, p->n, 0);
     const int sum = more ? sg_sched_buf(s, SG_LIBRARY, "sum", rows, p->n, 0) : SG_C;
-    launch(s, knobs, -1, partial, false);
+    launch(s, knobs);
+    sg_moves_slice_patches(s, 0, 1, 1, 0, partial, false);
     sg_sched_coll(s, 0, SG_REDUCE_SCATTER, 0, sg_area_of(rank, sum, 0, rows, 0, p->n));
     for (int q = 0; q < p->ranks; q++)
         sg_sched_to(s, sg_area_of(rank, partial, p->share[q].base, p->share[q].rows, 0, p->n));
@@ -91,22 +118,41 @@ static void build_all(const sg_problem *p, const sg_knobs *knobs, int rank, sg_s
 {
     const bool more = sg_problem_has_epilogue(p);
     const int sum = more ? sg_sched_buf(s, SG_LIBRARY, "sum", p->m, p->n, 0) : SG_C;
-    whole(s, sum, false);
+    whole(s, SG_A, sum, false);
     sg_sched_coll(s, 0, SG_ALL_REDUCE, 0, sg_area_of(rank, sum, 0, p->m, 0, p->n));
     if (more) epilogue(p, rank, sum, p->m, s);
     (void)knobs;
 }
 
+static void build_exchange(const sg_problem *p, int rank, sg_sched *s)
+{
+    const int partial = sg_sched_buf(s, SG_LIBRARY, "partial", sg_problem_rows(p, rank), p->n, 0);
+    whole(s, SG_A, partial, true);
+    sg_sched_coll(s, 0, SG_ALL_TO_ALL, 0, (sg_area){0});
+    for (int q = 0; q < p->ranks; q++) {
+        const sg_part part = sg_problem_part(p, rank, q);
+        sg_sched_to(s, sg_area_of(rank, partial, part.base, part.rows, 0, p->n));
+    }
+    for (int q = 0; q < p->ranks; q++) {
+        const sg_part part = sg_problem_part(p, q, rank);
+        sg_sched_to(s, sg_area_of(rank, SG_C, part.held, part.rows, 0, p->n));
+    }
+}
+
 static void build(const sg_problem *p, const sg_knobs *knobs, int rank, sg_sched *s)
 {
-    if (sg_problem_in(p) == SG_IN_GATHER)
+    if (p->gather == SG_GATHER_K)
+        build_gather_k(p, rank, s);
+    else if (sg_problem_in(p) != SG_IN_NONE)
         build_gather(p, knobs, rank, s);
     else if (sg_problem_out(p) == SG_OUT_SCATTER)
         build_scatter(p, knobs, rank, s);
     else if (sg_problem_out(p) == SG_OUT_ALL)
         build_all(p, knobs, rank, s);
+    else if (sg_problem_out(p) == SG_OUT_EXCHANGE)
+        build_exchange(p, rank, s);
     else
-        whole(s, SG_C, true);
+        whole(s, SG_A, SG_C, true);
 }
 
 const sg_strategy sg_strategy_serial = {

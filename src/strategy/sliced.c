@@ -15,12 +15,20 @@
 
 enum { SLICES, SMS, BLOCKS, TILE_M, TILE_N };
 
+static bool accepts(const sg_problem *p, sg_text *why)
+{
+    if (p->gather == SG_GATHER_K)
+        return sg_decline(why, "columns of A are not contiguous, as collectives need them");
+    return sg_accepts_moves(p, why);
+}
+
 static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *sets, sg_text *why)
 {
-    if (!sg_accepts_moves(p, why)) return 0;
+    if (!accepts(p, why)) return 0;
+    const int64_t rows = p->gather == SG_GATHER_B ? p->n : p->m;
     int n = 0;
     for (int slices = 2; slices <= 8; slices *= 2) {
-        if (p->m < (int64_t)slices * p->ranks) break;
+        if (rows < (int64_t)slices * p->ranks) break;
         sg_knobs *const set = &sets[n++];
         set->value[SLICES] = slices;
         set->value[SMS] = machine->coll_sms;
@@ -29,7 +37,7 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
         set->value[TILE_N] = machine->tile[0].n;
     }
     if (n == 0)
-        sg_decline(why, "m %lld is too small for slices on %d ranks", (long long)p->m, p->ranks);
+        sg_decline(why, "%lld rows are too few for slices on %d ranks", (long long)rows, p->ranks);
     return n;
 }
 
@@ -40,24 +48,38 @@ static int launch(sg_sched *s, const sg_knobs *k)
 
 static void build_gather(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
 {
-    const int gathered = sg_sched_buf(s, SG_LIBRARY, "gathered", p->m, p->k, 0);
+    const int slices = k->value[SLICES];
+    const int32_t tile = sg_tile_along(p, k->value[TILE_M], k->value[TILE_N]);
+    const int gathered = sg_moves_gathered(s, SG_LIBRARY, 0);
+    const bool exchange = sg_problem_in(p) == SG_IN_EXCHANGE;
     int64_t base = 0;
-    for (int c = 0; c < k->value[SLICES]; c++) {
+    for (int c = 0; c < slices; c++) {
         int32_t x0 = 0;
-        int32_t rows = sg_slice_rows(p, rank, c, k->value[SLICES], k->value[TILE_M], &x0);
-        const int coll = sg_sched_coll(s, 1, SG_ALL_GATHER, k->value[SMS],
-                                       sg_area_of(rank, SG_A, x0, rows, 0, p->k));
+        int32_t rows = sg_slice_rows(p, rank, rank, c, slices, tile, &x0);
+        const sg_area own = sg_moves_cut(s, sg_moves_held(s, rank), x0, rows);
+        const int coll = sg_sched_coll(s, 1, exchange ? SG_ALL_TO_ALL : SG_ALL_GATHER,
+                                       k->value[SMS], exchange ? (sg_area){0} : own);
+        for (int q = 0; q < p->ranks && exchange; q++) {
+            rows = sg_slice_rows(p, q, rank, c, slices, tile, &x0);
+            sg_sched_to(s, sg_moves_cut(s, sg_moves_held(s, q), x0, rows));
+        }
         int64_t row = base;
         for (int q = 0; q < p->ranks; q++) {
-            rows = sg_slice_rows(p, q, c, k->value[SLICES], k->value[TILE_M], &x0);
+            rows = sg_slice_rows(p, rank, q, c, slices, tile, &x0);
             sg_sched_to(s, sg_area_of(rank, gathered, row, rows, 0, p->k));
             row += rows;
         }
         launch(s, k);
         sg_sched_after(s, coll);
-        base += sg_moves_slice_patches(s, c, k->value[SLICES], k->value[TILE_M], base, gathered, -1,
-                                       true);
+        base += sg_moves_gathered_patches(s, c, slices, tile, base, gathered);
     }
+}
+
+/* Rows of Q in slice C of RANK's product. */
+static int32_t slice(const sg_problem *p, const sg_knobs *k, int rank, int q, int c,
+                     int32_t *x0_out)
+{
+    return sg_slice_rows(p, rank, q, c, k->value[SLICES], k->value[TILE_M], x0_out);
 }
 
 static void build_scatter(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
@@ -68,17 +90,17 @@ static void build_scatter(const sg_problem *p, const sg_knobs *k, int rank, sg_s
     int64_t base = 0;
     for (int c = 0; c < k->value[SLICES]; c++) {
         const int gemm = launch(s, k);
-        const int64_t height = sg_moves_slice_patches(s, c, k->value[SLICES], k->value[TILE_M],
-                                                      base, -1, partial, false);
+        const int64_t height =
+            sg_moves_slice_patches(s, c, k->value[SLICES], k->value[TILE_M], base, partial, false);
         int32_t x0 = 0;
-        int32_t rows = sg_slice_rows(p, rank, c, k->value[SLICES], k->value[TILE_M], &x0);
+        int32_t rows = slice(p, k, rank, rank, c, &x0);
         const sg_area own = sg_area_of(rank, sum, x0, rows, 0, p->n);
         sg_sched_coll(s, 1, SG_REDUCE_SCATTER, k->value[SMS], own);
         sg_sched_after(s, gemm);
         int64_t row = base;
         for (int q = 0; q < p->ranks; q++) {
             int32_t from = 0;
-            rows = sg_slice_rows(p, q, c, k->value[SLICES], k->value[TILE_M], &from);
+            rows = slice(p, k, rank, q, c, &from);
             sg_sched_to(s, sg_area_of(rank, partial, row, rows, 0, p->n));
             row += rows;
         }
@@ -87,6 +109,32 @@ static void build_scatter(const sg_problem *p, const sg_knobs *k, int rank, sg_s
         sg_sched_reduce(s, 1, true);
         sg_sched_add(s, own, NULL);
         sg_sched_to(s, sg_area_of(rank, SG_C, x0, own.rows, 0, p->n));
+    }
+}
+
+static void build_exchange(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
+{
+    const int partial = sg_sched_buf(s, SG_LIBRARY, "partial", sg_problem_rows(p, rank), p->n, 0);
+    int64_t base = 0;
+    for (int c = 0; c < k->value[SLICES]; c++) {
+        const int gemm = launch(s, k);
+        const int64_t height =
+            sg_moves_slice_patches(s, c, k->value[SLICES], k->value[TILE_M], base, partial, true);
+        sg_sched_coll(s, 1, SG_ALL_TO_ALL, k->value[SMS], (sg_area){0});
+        sg_sched_after(s, gemm);
+        int64_t row = base;
+        int32_t x0 = 0;
+        for (int q = 0; q < p->ranks; q++) {
+            const int32_t rows = slice(p, k, rank, q, c, &x0);
+            sg_sched_to(s, sg_area_of(rank, partial, row, rows, 0, p->n));
+            row += rows;
+        }
+        for (int q = 0; q < p->ranks; q++) {
+            const int32_t rows = slice(p, k, q, rank, c, &x0);
+            const int64_t to = sg_problem_part(p, q, rank).held + x0;
+            sg_sched_to(s, sg_area_of(rank, SG_C, to, rows, 0, p->n));
+        }
+        base += height;
     }
 }
 
@@ -113,10 +161,12 @@ static void build_all(const sg_problem *p, const sg_knobs *k, int rank, sg_sched
 
 static void build(const sg_problem *p, const sg_knobs *knobs, int rank, sg_sched *s)
 {
-    if (sg_problem_in(p) == SG_IN_GATHER)
+    if (sg_problem_in(p) != SG_IN_NONE)
         build_gather(p, knobs, rank, s);
     else if (sg_problem_out(p) == SG_OUT_SCATTER)
         build_scatter(p, knobs, rank, s);
+    else if (sg_problem_out(p) == SG_OUT_EXCHANGE)
+        build_exchange(p, knobs, rank, s);
     else
         build_all(p, knobs, rank, s);
 }
@@ -127,7 +177,7 @@ const sg_strategy sg_strategy_sliced = {
     .knob = {"slices", "sms", "blocks", "tile_m", "tile_n"},
     .least = {1, 0, 0, 1, 1},
     .most = {64, 1024, 1024, 4096, 4096},
-    .accepts = sg_accepts_moves,
+    .accepts = accepts,
     .propose = propose,
     .build = build,
 };

@@ -386,7 +386,7 @@ static const breaker breakers[] = {
     {"k out of range", k_backwards},
     {"operands do not fit", operand_misfit},
     {"behind the addends", own_behind},
-    {"addend of another shape", addend_misfit},
+    {"another shape than its patch", addend_misfit},
     {"a wait for no rank", wait_for_nobody},
     {"a wait for no flag", wait_negative},
     {"without chunks", wait_rows_in_flag},

@@ -1,0 +1,284 @@
+/* problem_text.c -- problems as text, see problem.h and docs/problem.md. */
+#include "core/problem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const op_names[SG_OPS] = {"gemm",    "ag_gemm",  "gemm_rs",
+                                             "gemm_ar", "a2a_gemm", "gemm_a2a"};
+static const char *const type_names[SG_TYPES] = {"f32", "bf16", "f16"};
+static const char *const act_names[SG_ACTS] = {"none", "relu", "gelu", "silu"};
+static const char *const gather_names[SG_GATHERS] = {"a", "b", "k"};
+
+const char *sg_type_name(sg_type type)
+{
+    return type_names[type];
+}
+
+const char *sg_op_name(sg_op op)
+{
+    return op_names[op];
+}
+
+const char *sg_act_name(sg_act act)
+{
+    return act_names[act];
+}
+
+const char *sg_gather_name(sg_gather gather)
+{
+    return gather_names[gather];
+}
+
+/* ---- Parsing --------------------------------------------------------------------------------- */
+
+typedef struct reader {
+    const char *text;
+    size_t at;
+} reader;
+
+static shingle_status expect(const reader *r, const char *what)
+{
+    return sg_fail(SHINGLE_EINVAL, "problem \"%.60s\", column %zu: %s expected", r->text, r->at + 1,
+                   what);
+}
+
+/* A word of letters, digits and underscores; its length. */
+static size_t word_length(const char *text)
+{
+    return strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789_");
+}
+
+static bool take_name(reader *r, const char *const *names, int count, int *index_out)
+{
+    const size_t length = word_length(r->text + r->at);
+    for (int i = 0; i < count; i++) {
+        if (strlen(names[i]) == length && strncmp(names[i], r->text + r->at, length) == 0) {
+            r->at += length;
+            *index_out = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool take_char(reader *r, char c)
+{
+    if (r->text[r->at] != c) return false;
+    r->at++;
+    return true;
+}
+
+/* A number of 0 to SG_MAX_EXTENT. */
+static shingle_status take_number(reader *r, const char *what, int64_t *value_out)
+{
+    int64_t value = 0;
+    const size_t start = r->at;
+    while (r->text[r->at] >= '0' && r->text[r->at] <= '9') {
+        value = value * 10 + (r->text[r->at] - '0');
+        if (value > SG_MAX_EXTENT) {
+            r->at = start;
+            return expect(r, "a number up to 2147483647");
+        }
+        r->at++;
+    }
+    if (r->at == start) return expect(r, what);
+    *value_out = value;
+    return SHINGLE_OK;
+}
+
+/* One number per rank; MORE is what may stand behind the last. */
+static shingle_status take_rows(reader *r, int ranks, const char *what, int64_t *rows)
+{
+    for (int i = 0; i < ranks; i++) {
+        if (i > 0 && !take_char(r, ',')) return expect(r, "\",\" and the rows of the next rank");
+        SG_TRY(take_number(r, "a number of rows", &rows[i]));
+    }
+    return r->text[r->at] == ',' ? expect(r, what) : SHINGLE_OK;
+}
+
+/* A group of numbers per source. */
+static shingle_status take_counts(reader *r, int ranks, int64_t *counts)
+{
+    for (int i = 0; i < ranks; i++) {
+        if (i > 0 && !take_char(r, '/'))
+            return expect(r, "\"/\" and what the next rank sends to each rank");
+        SG_TRY(take_rows(r, ranks, "\"/\", one number per rank", counts + (int64_t)i * ranks));
+    }
+    return r->text[r->at] == '/' ? expect(r, "the end of counts=, one group per rank") : SHINGLE_OK;
+}
+
+/* Who owns what may be said once. */
+static bool is_dealt(const sg_ask *a)
+{
+    return a->rows != NULL || a->counts != NULL || a->cyclic > 0;
+}
+
+static bool take_word(reader *r, const char *word)
+{
+    const size_t length = strlen(word);
+    if (strncmp(r->text + r->at, word, length) != 0) return false;
+    if (word[length - 1] != '=' && word_length(r->text + r->at) != length) return false;
+    r->at += length;
+    return true;
+}
+
+static shingle_status take_deal(reader *r, sg_ask *a, int64_t **list_out, bool *taken_out)
+{
+    const int64_t ranks = a->ranks;
+    *taken_out = true;
+    if (take_word(r, "rows=")) {
+        *list_out = calloc((size_t)ranks, sizeof(int64_t));
+        if (*list_out == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory for %d ranks", a->ranks);
+        a->rows = *list_out;
+        return take_rows(r, a->ranks, "the end of rows=, one number per rank", *list_out);
+    }
+    if (take_word(r, "counts=")) {
+        *list_out = calloc((size_t)(ranks * ranks), sizeof(int64_t));
+        if (*list_out == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory for %d ranks", a->ranks);
+        a->counts = *list_out;
+        return take_counts(r, a->ranks, *list_out);
+    }
+    if (take_word(r, "cyclic=")) {
+        const reader value = *r;
+        SG_TRY(take_number(r, "a number of rows", &a->cyclic));
+        return a->cyclic > 0 ? SHINGLE_OK : expect(&value, "a number of at least 1");
+    }
+    *taken_out = false;
+    return SHINGLE_OK;
+}
+
+static shingle_status take_option(reader *r, sg_ask *a, int64_t **list_out)
+{
+    int index = 0;
+    bool taken = false;
+    if (!is_dealt(a)) SG_TRY(take_deal(r, a, list_out, &taken));
+    if (taken) return SHINGLE_OK;
+    if (a->gather == SG_GATHER_A && take_word(r, "gather=")) {
+        if (!take_name(r, gather_names + 1, SG_GATHERS - 1, &index)) return expect(r, "b or k");
+        a->gather = index + 1;
+        return SHINGLE_OK;
+    }
+    if (!a->call && take_word(r, "call=")) {
+        a->call = true;
+        return take_number(r, "the operations of a row", &a->call_flops);
+    }
+    if (!a->accumulate && take_word(r, "accumulate")) {
+        a->accumulate = true;
+        return SHINGLE_OK;
+    }
+    if (!a->bias && take_word(r, "bias")) {
+        a->bias = true;
+        return SHINGLE_OK;
+    }
+    if (a->act == SG_ACT_NONE && take_name(r, act_names + 1, SG_ACTS - 1, &index)) {
+        a->act = index + 1;
+        return SHINGLE_OK;
+    }
+    return expect(r,
+                  "rows=, cyclic=, counts=, gather=, accumulate, call=, bias, relu, gelu or silu");
+}
+
+static shingle_status take_ask(reader *r, sg_ask *a, int64_t **list_out)
+{
+    int op = 0;
+    int type = 0;
+    int64_t ranks = 0;
+    if (!take_name(r, op_names, SG_OPS, &op))
+        return expect(r, "ag_gemm, gemm_rs, gemm_ar, a2a_gemm, gemm_a2a or gemm");
+    if (!take_char(r, ':')) return expect(r, "\":\"");
+    if (!take_name(r, type_names, SG_TYPES, &type)) return expect(r, "f32, bf16 or f16");
+    if (!take_char(r, ':')) return expect(r, "\":\"");
+    SG_TRY(take_number(r, "m of MxNxK", &a->m));
+    if (!take_char(r, 'x')) return expect(r, "\"x\"");
+    SG_TRY(take_number(r, "n of MxNxK", &a->n));
+    if (!take_char(r, 'x')) return expect(r, "\"x\"");
+    SG_TRY(take_number(r, "k of MxNxK", &a->k));
+    if (!take_char(r, ':') || !take_char(r, 'r')) return expect(r, "\":rRANKS\"");
+    SG_TRY(take_number(r, "a number of ranks", &ranks));
+    if (ranks < 1 || ranks > SG_MAX_RANKS)
+        return sg_fail(SHINGLE_EINVAL, "problem \"%.60s\": %lld ranks; 1 to %d are possible",
+                       r->text, (long long)ranks, SG_MAX_RANKS);
+    a->op = (sg_op)op;
+    a->type = (sg_type)type;
+    a->ranks = (int)ranks;
+    while (take_char(r, ':')) SG_TRY(take_option(r, a, list_out));
+    return r->text[r->at] != '\0' ? expect(r, "\":\" or the end") : SHINGLE_OK;
+}
+
+shingle_status sg_problem_parse(const char *text, sg_problem *problem_out)
+{
+    if (text == NULL)
+        return sg_fail(SHINGLE_EINVAL, "no problem given; e.g. ag_gemm:bf16:512x1024x768:r4");
+    reader r = {text, 0};
+    sg_ask ask = {0};
+    int64_t *list = NULL; /* of rows= or counts= */
+    shingle_status status = take_ask(&r, &ask, &list);
+    if (status == SHINGLE_OK) status = sg_problem_ask(&ask, problem_out);
+    free(list);
+    return status;
+}
+
+/* ---- Printing -------------------------------------------------------------------------------- */
+
+/* Is the ownership what an even split gives? */
+static bool is_even(const sg_problem *p)
+{
+    int64_t base = 0;
+    int64_t extent = 0;
+    for (int r = 0; r < p->ranks; r++) extent += p->share[r].rows;
+    for (int r = 0; r < p->ranks; r++) {
+        const sg_share *const share = &p->share[r];
+        if (share->rows != extent / p->ranks + (r < extent % p->ranks ? 1 : 0)) return false;
+        if (share->rows > 0 &&
+            (p->segments[share->first].row0 != base || p->segments[share->first].next >= 0))
+            return false;
+        base += share->rows;
+    }
+    return true;
+}
+
+static void print_shares(const sg_problem *p, sg_text *t)
+{
+    bool cyclic = false;
+    for (int r = 0; r < p->ranks && !cyclic; r++)
+        cyclic = p->share[r].first >= 0 && p->segments[p->share[r].first].next >= 0;
+    if (cyclic) {
+        sg_text_add(t, ":cyclic=%lld", (long long)p->segments[0].rows);
+        return;
+    }
+    for (int r = 0; r < p->ranks; r++)
+        sg_text_add(t, "%s%lld", r ? "," : ":rows=", (long long)p->share[r].rows);
+}
+
+/* As parsed: what each source sends to each destination. */
+static void print_counts(const sg_problem *p, sg_text *t)
+{
+    const bool owner_sends = p->op == SG_OP_A2A_GEMM;
+    sg_text_add(t, ":counts=");
+    for (int from = 0; from < p->ranks; from++)
+        for (int to = 0; to < p->ranks; to++) {
+            const int64_t pair =
+                owner_sends ? (int64_t)to * p->ranks + from : (int64_t)from * p->ranks + to;
+            sg_text_add(t, "%s%lld",
+                        to > 0     ? ","
+                        : from > 0 ? "/"
+                                   : "",
+                        (long long)p->counts[pair]);
+        }
+}
+
+size_t sg_problem_print(const sg_problem *p, char *text, size_t room)
+{
+    sg_text t = {text, room, 0};
+    sg_text_add(&t, "%s:%s:%lldx%lldx%lld:r%d", sg_op_name(p->op), sg_type_name(p->type),
+                (long long)p->m, (long long)p->n, (long long)p->k, p->ranks);
+    if (p->gather != SG_GATHER_A) sg_text_add(&t, ":gather=%s", sg_gather_name(p->gather));
+    if (!is_even(p)) print_shares(p, &t);
+    if (p->counts != NULL) print_counts(p, &t);
+    if (p->accumulate) sg_text_add(&t, ":accumulate");
+    if (p->call) sg_text_add(&t, ":call=%lld", (long long)p->call_flops);
+    if (p->bias) sg_text_add(&t, ":bias");
+    if (p->act != SG_ACT_NONE) sg_text_add(&t, ":%s", sg_act_name(p->act));
+    return t.length;
+}
