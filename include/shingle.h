@@ -74,6 +74,7 @@ typedef struct shingle_config {
                              * shortens latencies only; default 16 */
     double timeout_seconds; /* limit of every wait inside a run; default 10 */
     int threads;            /* worker threads of the process; default: its cores */
+    const char *plans;      /* file of tuned plans (docs/tuning.md), read now; it need not exist yet */
 } shingle_config;
 
 /* Opens a group of RANKS ranks (1 to 64), all in this process, and stores one comm per rank in
@@ -116,9 +117,13 @@ SHINGLE_API const char *shingle_error(void);
 struct shingle_plan_options {
     const char *strategy;   /* force one: "ring" or "ring{sub=2}"; default: choose */
     int measure;            /* time this many of the best predicted plans, and the serial one, and
-                           * take the fastest; 0: trust the prediction.  The first rank that asks
+                           * take the fastest; 0: as CHOOSE and LEVEL say.  The first rank that asks
                            * runs all ranks of the group, so no other runs may be in flight */
-    double measure_seconds; /* limit of that; default 5 */
+    double measure_seconds; /* limit of that; default: the level's */
+    const char *choose;     /* who chooses: "static" (a rule on sizes and rates, nothing is simulated),
+                           * "predict" (simulate every candidate: the default) or "measure" */
+    const char *level;      /* of measuring: "estimate" (predict after all), "measure" (3 plans, 5 s:
+                           * the default), "patient" (8 plans, 20 s), "exhaustive" (all, 120 s) */
 };
 
 /* Tensors of a run, for what shingle_run cannot say.  Strides are in elements between rows; 0 means
@@ -165,6 +170,16 @@ SHINGLE_API int shingle_plan_candidates(const shingle_plan *plan);
 SHINGLE_API shingle_status shingle_plan_candidate(const shingle_plan *plan, int index,
                                                   shingle_candidate *candidate_out);
 
+/* Times plans of PROBLEM on COMM's group, whatever is known of it already, and keeps the fastest: plans
+ * of this problem that the group makes from then on are that one unless they are asked for otherwise,
+ * and so are those of groups that open the file of tuned plans, if this group has one.  Nearby m follow
+ * it where it is predicted to be no slower than not overlapping.  OPTIONS says how much is timed; its
+ * CHOOSE is ignored.  Runs all ranks, so no other runs may be in flight, and one rank calls it.
+ * PLAN_OUT (may be NULL) gets the plan with its candidates; it cannot be run. */
+SHINGLE_API shingle_status shingle_tune(shingle_comm *comm, const char *problem,
+                                        const shingle_plan_options *options,
+                                        shingle_plan **plan_out);
+
 /* ---- Tier 3: machines, proofs, benchmarks ----------------------------------------------------- */
 
 typedef struct shingle_machine shingle_machine;
@@ -191,6 +206,32 @@ SHINGLE_API shingle_status shingle_plan_parse(const char *text, shingle_plan **p
  * the final zero; returns the length of all of it, or -1 if RANK is not one of the plan's. */
 SHINGLE_API int64_t shingle_plan_schedule(const shingle_plan *plan, int rank, char *text,
                                           size_t size);
+
+/* What a plan costs on a machine by simulation, in the terms of a benchmark's result. */
+typedef struct shingle_simulation { /* times in microseconds, of the slowest rank */
+    double gemm_us;       /* the product alone */
+    double coll_us;       /* the collective alone */
+    double serial_us;     /* one after the other */
+    double overlapped_us; /* this plan */
+    double hidden;        /* (gemm + coll - overlapped) / min(gemm, coll) */
+    double speedup;       /* serial / overlapped */
+    double efficiency;    /* max(gemm, coll) / overlapped */
+
+    /* Where overlapped_us goes: product_us and these add up to it.  Each is the difference between
+     * two simulations, one of which leaves something out; it may come out slightly negative. */
+    double product_us;       /* the whole product, undivided, on all SMs */
+    double decomposition_us; /* cutting it up: partial waves, smaller tiles, SMs held back, sums */
+    double exposed_us;       /* bytes on links where no product hides them */
+    double contention_us;    /* products and communication slow each other down */
+    double latency_us;       /* launches, flags, floors of copies and collectives, run protocol */
+    double comm_us;          /* its communication alone; not one of the parts */
+    int64_t steps;           /* of the simulation */
+} shingle_simulation;
+
+/* MACHINE: as in shingle_plan_for. */
+SHINGLE_API shingle_status shingle_plan_simulate(const shingle_plan *plan,
+                                                 const shingle_machine *machine,
+                                                 shingle_simulation *simulation_out);
 
 /* Proves a plan: no deadlock, no race, every element right exactly once, the run protocol kept, and
  * MACHINE's SMs not overdrawn (docs/check.md); without a machine (NULL) that last part is left out.

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "core/env.h"
+#include "core/recording.h"
 #include "core/tuned.h"
 
 enum { MAX_LOCAL_RANKS = 64 };
@@ -84,6 +85,7 @@ static shingle_status read_config(const shingle_config *given, shingle_config *c
                              &c.timeout_seconds));
     if (c.backend == NULL) c.backend = named("SHINGLE_BACKEND");
     if (c.machine == NULL) c.machine = named("SHINGLE_MACHINE");
+    if (c.plans == NULL) c.plans = named("SHINGLE_PLANS");
     if (c.scale_rows == 0) c.scale_rows = default_scale_rows;
     *config_out = c;
     return SHINGLE_OK;
@@ -133,7 +135,8 @@ static shingle_status open_group(sg_group *group, const shingle_config *config)
     SG_TRY(group->backend->open(&settings, &group->self));
     group->can.self = group->self;
     SG_TRY(sg_work_open(group->ranks, group->backend, group->self, group->work));
-    return open_machine(group, config);
+    SG_TRY(open_machine(group, config));
+    return sg_tuned_open(group, config, config->scale_of != NULL ? &scale_of : NULL);
 }
 
 shingle_status shingle_open(int ranks, const shingle_config *given, shingle_comm **comm_out)
@@ -172,6 +175,7 @@ void shingle_close(int ranks, shingle_comm **comm)
         while (c->plans > 0) shingle_plan_free(c->plan[c->plans - 1]);
         free(c->plan);
     }
+    sg_recording_drop(group);
     free_group(group);
 }
 

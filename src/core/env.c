@@ -17,6 +17,7 @@ static const struct variable {
     {"SHINGLE_BACKEND", "", "backend of groups that do not name one"},
     {"SHINGLE_MACHINE", "", "machine file to plan for, where none is named"},
     {"SHINGLE_STRATEGY", "", "strategy of plans that do not force one, e.g. ring{sub=2}"},
+    {"SHINGLE_PLANS", "", "file of tuned plans that groups read when they open"},
     {"SHINGLE_THREADS", "", "worker threads of the process; default: its cores"},
     {"SHINGLE_TIMEOUT", "", "seconds that any wait inside a run may take; default 10"},
 };

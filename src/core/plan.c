@@ -65,6 +65,7 @@ shingle_status sg_plan_copy(const shingle_plan *plan, shingle_plan **copy_out)
     SG_TRY(sg_plan_make(&plan->problem, plan->strategy, &plan->knobs, &copy));
     memcpy(copy->reason, plan->reason, sizeof copy->reason);
     copy->predicted_us = plan->predicted_us;
+    copy->measured_us = plan->measured_us;
     copy->chosen = plan->chosen;
     if (plan->candidates > 0) {
         const size_t bytes = (size_t)plan->candidates * sizeof *plan->candidate;

@@ -22,10 +22,10 @@ struct shingle_plan {
     sg_knobs knobs;
     uint64_t hash; /* of problem, strategy, knobs and the library's version */
     char *text;
-    char reason[200];
+    char reason[320];
     sg_candidate *candidate; /* as considered; NULL for a parsed plan */
     int candidates, chosen;
-    double predicted_us;
+    double predicted_us, measured_us; /* 0: not known */
     struct sg_bound *bound; /* NULL while the plan is only data */
 };
 

@@ -1,5 +1,9 @@
 /* planner.c -- see planner.h.
  *
+ * Three ways to choose: `predict` simulates every candidate; `static` asks a rule (choose_static.h)
+ * and simulates two of them, to say what the choice costs; `measure` predicts and then times the
+ * best few (race.h).
+ *
  * Candidates stand in the order of the list of strategies, and of each strategy's proposals; the
  * first of equals wins, so `serial`, the first strategy, is never beaten by something that is only
  * as fast.  It is the one that does not overlap and serves every problem. */
@@ -10,17 +14,33 @@
 #include <string.h>
 
 #include "core/check.h"
+#include "core/choose_static.h"
 #include "core/env.h"
+#include "core/race.h"
 #include "core/sim.h"
 
 enum {
-    MOST_ROUNDS = 15,
-    MOST_MEASURED = 32,
+    MOST_MEASURED = SG_RACE_PLANS - 1, /* beside serial */
     FEW_RANKS = 64 /* beyond, a candidate takes seconds: each strategy's first proposal alone */
 };
 
-static const double default_measure_seconds = 5;
 static const double tie = 1e-6; /* relative; rounding differs between compilers */
+
+static const struct level {
+    const char *name;
+    int plans; /* that are timed beside the serial one */
+    double seconds;
+} levels[] = {
+    {"estimate", 0, 0}, {"measure", 3, 5}, {"patient", 8, 20}, {"exhaustive", MOST_MEASURED, 120}};
+
+enum { LEVELS = sizeof levels / sizeof levels[0], LEVEL_DEFAULT = 1 };
+
+/* Options with their defaults filled in. */
+typedef struct effort {
+    enum { BY_PREDICTION, BY_RULE, BY_TIMING } by;
+    int plans;
+    double seconds;
+} effort;
 
 typedef struct chooser {
     const sg_problem *problem;
@@ -28,10 +48,12 @@ typedef struct chooser {
     const sg_able *can;
     sg_candidate *candidate;
     int32_t candidates, room;
-    int serial;      /* index of the plan that does not overlap */
-    sg_sched *sched; /* of all ranks; used again for each candidate */
+    int serial; /* index of the plan that does not overlap */
+    sg_simulator *simulator;
+    sg_sched *sched; /* of all ranks, where something beside the simulator reads them */
     sg_checker *checker;
-    bool by_hand; /* the user gave knobs */
+    bool by_hand;  /* the user gave knobs */
+    char rule[96]; /* what the static rule found */
 } chooser;
 
 /* ---- Candidates ------------------------------------------------------------------------------------- */
@@ -106,33 +128,31 @@ static shingle_status add_forced(chooser *c, const char *text)
 
 static void decline_kind(sg_candidate *candidate, int kind)
 {
-    static const char *const names[SG_KINDS] = {"products", "copies", "sums", "collectives",
-                                                "flags"};
+    static const char *const names[] = {"products", "copies", "sums", "collectives", "flags"};
+    const int named = sizeof names / sizeof names[0];
     snprintf(candidate->declined, sizeof candidate->declined, "the backend does not carry out %s",
-             names[kind]);
+             kind < named ? names[kind] : "calls");
 }
 
 /* Marks a candidate with steps that the backend has no function for, or cannot carry out as they
  * are. */
-static bool can_run(const chooser *c, sg_candidate *candidate)
+static bool can_run(const chooser *c, const sg_sched *s, sg_candidate *candidate)
 {
-    for (int r = 0; c->can != NULL && r < c->problem->ranks; r++) {
-        for (int32_t i = 0; i < c->sched[r].steps; i++) {
-            const int kind = c->sched[r].step[i].kind;
-            if (c->can->kind[kind]) continue;
-            decline_kind(candidate, kind);
-            return false;
-        }
-        sg_text why = {candidate->declined, sizeof candidate->declined, 0};
-        if (c->can->accepts != NULL && !c->can->accepts(c->can->self, &c->sched[r], &why))
-            return false;
+    if (c->can == NULL) return true;
+    for (int32_t i = 0; i < s->steps; i++) {
+        const int kind = s->step[i].kind;
+        if (c->can->kind[kind]) continue;
+        decline_kind(candidate, kind);
+        return false;
     }
-    return true;
+    sg_text why = {candidate->declined, sizeof candidate->declined, 0};
+    return c->can->accepts == NULL || c->can->accepts(c->can->self, s, &why);
 }
 
-static shingle_status price(chooser *c, sg_candidate *candidate)
+/* Builds the first RANKS ranks; a candidate that cannot be built or carried out is marked. */
+static shingle_status build(chooser *c, int ranks, sg_candidate *candidate)
 {
-    for (int r = 0; r < c->problem->ranks; r++) {
+    for (int r = 0; r < ranks; r++) {
         const shingle_status status =
             sg_plan_build(c->problem, candidate->strategy, &candidate->knobs, r, &c->sched[r]);
         if (status == SHINGLE_EUNSUPPORTED) { /* extents too large for this way of cutting them */
@@ -140,29 +160,51 @@ static shingle_status price(chooser *c, sg_candidate *candidate)
             return SHINGLE_OK;
         }
         SG_TRY(status);
+        if (!can_run(c, &c->sched[r], candidate)) return SHINGLE_OK;
     }
-    if (!can_run(c, candidate)) return SHINGLE_OK;
-#ifndef NDEBUG
+    return SHINGLE_OK;
+}
+
+/* Debug builds prove what they price. */
+static shingle_status prove(const chooser *c)
+{
+    if (c->checker == NULL) return SHINGLE_OK;
     /* Knobs that a user forces may overdraw the machine's SMs; what is proposed may not. */
     const int sms = c->by_hand ? 0 : c->machine->sms;
     sg_check_result result;
     const shingle_status proved = sg_check(c->checker, c->sched, c->problem->ranks, sms, &result);
-    if (proved != SHINGLE_EUNSUPPORTED)
-        SG_TRY(proved); /* too large to be checked is no violation */
-#endif
-    return sg_sim_us(c->sched, c->problem->ranks, c->machine, &candidate->predicted_us);
+    return proved == SHINGLE_EUNSUPPORTED ? SHINGLE_OK : proved; /* too large is no violation */
 }
 
-static shingle_status price_all(chooser *c)
+static shingle_status price(chooser *c, sg_candidate *candidate)
 {
-    for (int i = 0; i < c->candidates; i++)
-        if (c->candidate[i].declined[0] == '\0') SG_TRY(price(c, &c->candidate[i]));
+    if (c->can != NULL || c->checker != NULL) {
+        SG_TRY(build(c, c->problem->ranks, candidate));
+        if (candidate->declined[0] != '\0') return SHINGLE_OK;
+        SG_TRY(prove(c));
+    }
+    sg_sim_result result;
+    const shingle_status status = sg_simulate_built(c->simulator, c->problem, candidate->strategy,
+                                                    &candidate->knobs, c->machine, NULL, &result);
+    if (status == SHINGLE_EUNSUPPORTED) {
+        snprintf(candidate->declined, sizeof candidate->declined, "%s", shingle_error());
+        return SHINGLE_OK;
+    }
+    SG_TRY(status);
+    candidate->predicted_us = result.us;
     return SHINGLE_OK;
 }
 
 static bool applies(const sg_candidate *candidate)
 {
     return candidate->declined[0] == '\0';
+}
+
+static shingle_status price_all(chooser *c)
+{
+    for (int i = 0; i < c->candidates; i++)
+        if (applies(&c->candidate[i])) SG_TRY(price(c, &c->candidate[i]));
+    return SHINGLE_OK;
 }
 
 /* The first of the fastest by prediction from FIRST on, or -1. */
@@ -177,93 +219,93 @@ static int best_predicted(const chooser *c, int first)
     return best;
 }
 
-/* ---- Measuring -------------------------------------------------------------------------------------- */
+/* ---- The static rule -------------------------------------------------------------------------------- */
 
-typedef struct race {
-    int index[MOST_MEASURED + 1]; /* into the candidates */
-    shingle_plan *plan[MOST_MEASURED + 1];
-    double us[MOST_MEASURED + 1][MOST_ROUNDS];
-    int plans, rounds;
-} race;
-
-static bool is_entered(const race *r, int index)
+/* Asks the rule for a kind of schedule and takes the candidate that is most like it.  Only what was
+ * chosen and the serial plan are priced; a choice that then turns out not to apply is struck out. */
+static shingle_status choose_by_rule(chooser *c, int first, int *chosen)
 {
-    for (int i = 0; i < r->plans; i++)
-        if (r->index[i] == index) return true;
-    return false;
-}
-
-/* The serial plan and the COUNT best predicted others from FIRST on. */
-static void enter(const chooser *c, int first, int count, race *r)
-{
-    r->plans = 0;
-    if (c->serial >= 0 && applies(&c->candidate[c->serial])) r->index[r->plans++] = c->serial;
-    for (int n = 0; n < count; n++) {
+    sg_static_wish wish;
+    sg_text rule = {c->rule, sizeof c->rule, 0};
+    SG_TRY(sg_plan_build(c->problem, c->candidate[0].strategy, &c->candidate[0].knobs, 0,
+                         &c->sched[0]));
+    sg_static_rule(&c->sched[0], c->machine, &wish);
+    sg_static_explain(&wish, &rule);
+    sg_static_look *const look = calloc((size_t)c->candidates, sizeof *look);
+    if (look == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory for %d candidates", c->candidates);
+    shingle_status status = SHINGLE_OK;
+    for (int i = first; status == SHINGLE_OK && i < c->candidates; i++) {
+        if (!applies(&c->candidate[i])) continue;
+        status = build(c, 1, &c->candidate[i]);
+        if (status == SHINGLE_OK && applies(&c->candidate[i]))
+            sg_static_look_at(&c->sched[0], &look[i]);
+    }
+    for (*chosen = -1; status == SHINGLE_OK && *chosen < 0;) {
         int best = -1;
-        for (int i = first; i < c->candidates; i++) {
-            if (!applies(&c->candidate[i]) || is_entered(r, i)) continue;
-            if (best < 0 || c->candidate[i].predicted_us < c->candidate[best].predicted_us)
+        for (int i = first; i < c->candidates; i++)
+            if (applies(&c->candidate[i]) &&
+                (best < 0 || sg_static_is_nearer(&wish, &look[i], &look[best])))
                 best = i;
-        }
-        if (best < 0) return;
-        r->index[r->plans++] = best;
+        if (best < 0) break;
+        status = price(c, &c->candidate[best]);
+        if (status == SHINGLE_OK && applies(&c->candidate[best])) *chosen = best;
     }
-}
-
-static int compare_us(const void *a, const void *b)
-{
-    const double x = *(const double *)a;
-    const double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* Interleaved rounds, all plans one after the other, until the time is over; one round at least,
- * and one before that does not count. */
-static shingle_status run_race(const chooser *c, const sg_stopwatch *watch, double seconds, race *r)
-{
-    const double begin = sg_now_us();
-    for (int i = 0; i < r->plans; i++) {
-        const sg_candidate *const candidate = &c->candidate[r->index[i]];
-        double us = 0;
-        SG_TRY(sg_plan_make(c->problem, candidate->strategy, &candidate->knobs, &r->plan[i]));
-        SG_TRY(watch->run(watch->context, r->plan[i], &us));
-    }
-    const double one_round = sg_now_us() - begin;
-    do {
-        for (int i = 0; i < r->plans; i++)
-            SG_TRY(watch->run(watch->context, r->plan[i], &r->us[i][r->rounds]));
-        r->rounds++;
-    } while (r->rounds < MOST_ROUNDS && sg_now_us() - begin + one_round < seconds * 1e6);
+    free(look);
+    SG_TRY(status);
+    if (c->serial >= 0 && c->serial != *chosen && applies(&c->candidate[c->serial]))
+        SG_TRY(price(c, &c->candidate[c->serial]));
     return SHINGLE_OK;
 }
 
-static shingle_status measure(chooser *c, int first, const shingle_plan_options *options,
-                              const sg_stopwatch *watch, int *chosen)
+/* ---- Measuring -------------------------------------------------------------------------------------- */
+
+static bool is_among(const int *index, int count, int wanted)
 {
-    const double seconds =
-        options->measure_seconds > 0 ? options->measure_seconds : default_measure_seconds;
-    race *const r = calloc(1, sizeof *r);
-    if (r == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory to measure plans");
-    enter(c, first, options->measure < MOST_MEASURED ? options->measure : MOST_MEASURED, r);
-    const shingle_status status = run_race(c, watch, seconds, r);
-    for (int i = 0; i < r->plans; i++) sg_plan_free(r->plan[i]);
-    double best = 0;
-    for (int i = 0; status == SHINGLE_OK && i < r->plans; i++) {
-        qsort(r->us[i], (size_t)r->rounds, sizeof r->us[i][0], compare_us);
-        const double median = r->us[i][r->rounds / 2];
-        c->candidate[r->index[i]].measured_us = median;
-        if (r->index[i] < first) continue; /* serial beside a forced strategy */
-        if (best > 0 && median >= best) continue;
-        best = median;
-        *chosen = r->index[i];
+    for (int i = 0; i < count; i++)
+        if (index[i] == wanted) return true;
+    return false;
+}
+
+/* The serial plan and the best predicted others from FIRST on, at most PLANS; their number. */
+static int enter(const chooser *c, int first, int plans, int *index)
+{
+    int count = 0;
+    if (c->serial >= 0 && applies(&c->candidate[c->serial])) index[count++] = c->serial;
+    for (int n = 0; n < plans; n++) {
+        int best = -1;
+        for (int i = first; i < c->candidates; i++) {
+            if (!applies(&c->candidate[i]) || is_among(index, count, i)) continue;
+            if (best < 0 || c->candidate[i].predicted_us < c->candidate[best].predicted_us)
+                best = i;
+        }
+        if (best < 0) break;
+        index[count++] = best;
     }
-    free(r);
-    return status;
+    return count;
+}
+
+static shingle_status choose_by_timing(chooser *c, int first, const effort *e,
+                                       const sg_stopwatch *watch, int *chosen)
+{
+    int index[SG_RACE_PLANS];
+    double us[SG_RACE_PLANS];
+    const int plans = enter(c, first, e->plans < MOST_MEASURED ? e->plans : MOST_MEASURED, index);
+    SG_TRY(sg_race(c->problem, c->candidate, index, plans, watch, e->seconds, us));
+    double best = 0;
+    for (int i = 0; i < plans; i++) {
+        if (us[i] <= 0) continue; /* the limit came first */
+        c->candidate[index[i]].measured_us = us[i];
+        if (index[i] < first) continue; /* serial beside a forced strategy */
+        if (best > 0 && us[i] >= best) continue;
+        best = us[i];
+        *chosen = index[i];
+    }
+    return SHINGLE_OK;
 }
 
 /* ---- Choosing --------------------------------------------------------------------------------------- */
 
-static void explain(const chooser *c, int chosen, bool forced, shingle_plan *plan)
+static void explain(const chooser *c, int chosen, const effort *e, bool forced, shingle_plan *plan)
 {
     const sg_candidate *const winner = &c->candidate[chosen];
     const bool measured = winner->measured_us > 0;
@@ -280,6 +322,10 @@ static void explain(const chooser *c, int chosen, bool forced, shingle_plan *pla
         sg_text_add(&t, "; asked for by name");
         return;
     }
+    if (e->by == BY_RULE) {
+        sg_text_add(&t, "; static: %s", c->rule);
+        return;
+    }
     int others = 0;
     int next = -1;
     for (int i = 0; i < c->candidates; i++) {
@@ -289,7 +335,7 @@ static void explain(const chooser *c, int chosen, bool forced, shingle_plan *pla
         if (next < 0 || c->candidate[i].predicted_us < c->candidate[next].predicted_us) next = i;
     }
     if (next >= 0)
-        sg_text_add(&t, "; best of %d others %s %.1f us", others, c->candidate[next].text,
+        sg_text_add(&t, "; best of %d others %s predicted %.1f us", others, c->candidate[next].text,
                     c->candidate[next].predicted_us);
     else if (others == 0)
         sg_text_add(&t, "; nothing else applies");
@@ -315,44 +361,91 @@ static shingle_status collect(chooser *c, const char *forced, int *first)
     return SHINGLE_OK;
 }
 
-static shingle_status choose(chooser *c, const shingle_plan_options *options,
-                             const sg_stopwatch *watch, int *chosen, bool *forced)
+static shingle_status choose(chooser *c, const char *strategy, const effort *e,
+                             const sg_stopwatch *watch, int *chosen)
 {
-    const bool given = options->strategy != NULL && options->strategy[0] != '\0';
-    const char *const strategy = given ? options->strategy : sg_env("SHINGLE_STRATEGY");
+    const bool forced = strategy[0] != '\0';
     int first = 0;
-    *forced = strategy[0] != '\0';
-    SG_TRY(collect(c, *forced ? strategy : NULL, &first));
-    SG_TRY(price_all(c));
-    *chosen = best_predicted(c, first);
+    SG_TRY(collect(c, forced ? strategy : NULL, &first));
+    if (e->by == BY_RULE && !forced) {
+        SG_TRY(choose_by_rule(c, first, chosen));
+    } else {
+        SG_TRY(price_all(c));
+        *chosen = best_predicted(c, first);
+    }
     if (*chosen < 0)
         return sg_fail(SHINGLE_EUNSUPPORTED, "%s: %s", c->candidate[first].text,
                        c->candidate[first].declined);
-    if (watch == NULL || options->measure <= 0) return SHINGLE_OK;
-    return measure(c, first, options, watch, chosen);
+    if (e->by != BY_TIMING) return SHINGLE_OK;
+    return choose_by_timing(c, first, e, watch, chosen);
 }
 
-static shingle_status check_options(const sg_problem *problem, const sg_machine *machine,
-                                    const shingle_plan_options *options)
+/* ---- Options ---------------------------------------------------------------------------------------- */
+
+static shingle_status find_level(const char *name, const struct level **level_out)
 {
-    if (problem->ranks > machine->ranks)
-        return sg_fail(SHINGLE_EINVAL, "the problem has %d ranks; machine %s reaches %d",
-                       problem->ranks, machine->name, machine->ranks);
-    if (options->measure < 0)
-        return sg_fail(SHINGLE_EINVAL, "measure is %d; 0 or more plans", options->measure);
-    if (!(options->measure_seconds >= 0) || !(options->measure_seconds <= 3600))
+    *level_out = &levels[LEVEL_DEFAULT];
+    if (name == NULL) return SHINGLE_OK;
+    for (int i = 0; i < LEVELS; i++) {
+        if (strcmp(levels[i].name, name) != 0) continue;
+        *level_out = &levels[i];
+        return SHINGLE_OK;
+    }
+    return sg_fail(SHINGLE_EINVAL,
+                   "level \"%.40s\"; estimate, measure, patient or exhaustive is accepted", name);
+}
+
+/* A count of plans or a level asks for measuring, too. */
+static shingle_status read_effort(const shingle_plan_options *o, effort *e)
+{
+    const struct level *level = NULL;
+    if (o->measure < 0)
+        return sg_fail(SHINGLE_EINVAL, "measure is %d; 0 or more plans", o->measure);
+    if (!(o->measure_seconds >= 0) || !(o->measure_seconds <= 3600))
         return sg_fail(SHINGLE_EINVAL, "measure_seconds is %g; 0 (default) to 3600",
-                       options->measure_seconds);
+                       o->measure_seconds);
+    SG_TRY(find_level(o->level, &level));
+    *e = (effort){.plans = o->measure > 0 ? o->measure : level->plans,
+                  .seconds = o->measure_seconds > 0 ? o->measure_seconds : level->seconds};
+    if (e->seconds <= 0) e->seconds = levels[LEVEL_DEFAULT].seconds;
+    const bool wants = o->measure > 0 || o->level != NULL;
+    const char *const by = o->choose != NULL ? o->choose : wants ? "measure" : "predict";
+    if (strcmp(by, "predict") == 0)
+        e->by = BY_PREDICTION;
+    else if (strcmp(by, "static") == 0)
+        e->by = BY_RULE;
+    else if (strcmp(by, "measure") == 0)
+        e->by = e->plans > 0 ? BY_TIMING : BY_PREDICTION;
+    else
+        return sg_fail(SHINGLE_EINVAL, "choose \"%.40s\"; static, predict or measure is accepted",
+                       by);
+    if (wants && e->by != BY_TIMING && strcmp(by, "measure") != 0)
+        return sg_fail(SHINGLE_EINVAL,
+                       "choose \"%s\" measures nothing; measure and level are for "
+                       "\"measure\"",
+                       by);
     return SHINGLE_OK;
 }
 
-static shingle_status make_chosen(chooser *c, int chosen, bool forced, shingle_plan **plan_out)
+shingle_status sg_planner_measures(const shingle_plan_options *options, bool *measures_out)
+{
+    effort e = {0};
+    SG_TRY(read_effort(options, &e));
+    *measures_out = e.by == BY_TIMING;
+    return SHINGLE_OK;
+}
+
+/* ---- The call --------------------------------------------------------------------------------------- */
+
+static shingle_status make_chosen(chooser *c, int chosen, const effort *e, bool forced,
+                                  shingle_plan **plan_out)
 {
     const sg_candidate *const winner = &c->candidate[chosen];
     shingle_plan *plan = NULL;
     SG_TRY(sg_plan_make(c->problem, winner->strategy, &winner->knobs, &plan));
-    explain(c, chosen, forced, plan);
+    explain(c, chosen, e, forced, plan);
     plan->predicted_us = winner->predicted_us;
+    plan->measured_us = winner->measured_us;
     plan->chosen = chosen;
     plan->candidates = c->candidates;
     plan->candidate = c->candidate;
@@ -362,31 +455,49 @@ static shingle_status make_chosen(chooser *c, int chosen, bool forced, shingle_p
     return SHINGLE_OK;
 }
 
+static shingle_status open_chooser(chooser *c)
+{
+    c->simulator = sg_simulator_new();
+    c->sched = calloc((size_t)c->problem->ranks, sizeof *c->sched);
+    bool complete = c->simulator != NULL && c->sched != NULL;
+#ifndef NDEBUG
+    c->checker = sg_checker_new();
+    complete = complete && c->checker != NULL;
+#endif
+    if (complete) return SHINGLE_OK;
+    return sg_fail(SHINGLE_ENOMEM, "no memory to plan for %d ranks", c->problem->ranks);
+}
+
+static void close_chooser(chooser *c)
+{
+    for (int r = 0; c->sched != NULL && r < c->problem->ranks; r++) sg_sched_free(&c->sched[r]);
+    free(c->sched);
+    free(c->candidate);
+    sg_simulator_free(c->simulator);
+    sg_checker_free(c->checker);
+}
+
 shingle_status sg_planner_choose(const sg_problem *problem, const sg_machine *machine,
                                  const shingle_plan_options *given, const sg_stopwatch *watch,
                                  const sg_able *can, shingle_plan **plan_out)
 {
     shingle_plan_options options = {0};
     if (given != NULL) options = *given;
-    SG_TRY(check_options(problem, machine, &options));
+    if (problem->ranks > machine->ranks)
+        return sg_fail(SHINGLE_EINVAL, "the problem has %d ranks; machine %s reaches %d",
+                       problem->ranks, machine->name, machine->ranks);
+    effort e = {0};
+    SG_TRY(read_effort(&options, &e));
+    if (e.by == BY_TIMING && watch == NULL)
+        return sg_fail(SHINGLE_EUNSUPPORTED,
+                       "measuring needs ranks that run; shingle_plan_create has them");
+    const bool given_strategy = options.strategy != NULL && options.strategy[0] != '\0';
+    const char *const strategy = given_strategy ? options.strategy : sg_env("SHINGLE_STRATEGY");
     chooser c = {.problem = problem, .machine = machine, .can = can};
-    c.sched = calloc((size_t)problem->ranks, sizeof *c.sched);
-#ifndef NDEBUG
-    c.checker = sg_checker_new();
-    const bool complete = c.sched != NULL && c.checker != NULL;
-#else
-    const bool complete = c.sched != NULL;
-#endif
-    shingle_status status = SHINGLE_OK;
     int chosen = -1;
-    bool forced = false;
-    if (!complete)
-        status = sg_fail(SHINGLE_ENOMEM, "no memory to plan for %d ranks", problem->ranks);
-    if (status == SHINGLE_OK) status = choose(&c, &options, watch, &chosen, &forced);
-    if (status == SHINGLE_OK) status = make_chosen(&c, chosen, forced, plan_out);
-    for (int r = 0; c.sched != NULL && r < problem->ranks; r++) sg_sched_free(&c.sched[r]);
-    free(c.sched);
-    free(c.candidate);
-    sg_checker_free(c.checker);
+    shingle_status status = open_chooser(&c);
+    if (status == SHINGLE_OK) status = choose(&c, strategy, &e, watch, &chosen);
+    if (status == SHINGLE_OK) status = make_chosen(&c, chosen, &e, strategy[0] != '\0', plan_out);
+    close_chooser(&c);
     return status;
 }
