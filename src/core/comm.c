@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "core/env.h"
+#include "core/recording.h"
 #include "core/tuned.h"
 
 enum { MAX_LOCAL_RANKS = 64 };
@@ -174,6 +175,7 @@ void shingle_close(int ranks, shingle_comm **comm)
         while (c->plans > 0) shingle_plan_free(c->plan[c->plans - 1]);
         free(c->plan);
     }
+    sg_recording_drop(group);
     free_group(group);
 }
 

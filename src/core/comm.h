@@ -20,6 +20,7 @@ typedef struct sg_group {
     sg_work **work;
     shingle_comm **comm;
     struct sg_tuned *tuned; /* plans that ranks have chosen (tuned.h) */
+    struct sg_recording *recording; /* of a run, or NULL (recording.h) */
 
     /* Guards all below, and binding. */
     pthread_mutex_t mutex;

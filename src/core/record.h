@@ -28,6 +28,7 @@ typedef struct sg_mark {
 typedef struct sg_record {
     uint64_t hash; /* of the plan that is recorded; other plans' runs are not */
     int ranks;
+    int workers; /* set by the backend: processors that all ranks share; 0: each has its own */
     uint64_t epoch[SG_RECORD_RANKS]; /* of each rank's recorded run; 0: it has not begun */
     double begin_us[SG_RECORD_RANKS];
     double end_us[SG_RECORD_RANKS]; /* 0: it has not ended */

@@ -219,6 +219,7 @@ static void record_into(void *self, sg_record *record)
     sg_cpu *const cpu = self;
     pthread_mutex_lock(&cpu->mutex);
     cpu->record = record;
+    if (record != NULL) record->workers = cpu->threads;
     pthread_mutex_unlock(&cpu->mutex);
 }
 

@@ -1,0 +1,203 @@
+/* owners.c -- see owners.h.
+ *
+ * A visit knows its place in the product, and the problem says who owns that.  A copy knows only
+ * areas; the patches of the same schedule that read or write them say which part of the product
+ * they stand for.  Where none does, the movement of the operator decides: what arrives is its
+ * sender's, what leaves is its receiver's. */
+#include "core/owners.h"
+
+int sg_owners_slot(const sg_problem *problem, int owner)
+{
+    if (problem->ranks <= SG_OWNER_SLOTS) return owner;
+    return (int)((int64_t)owner * SG_OWNER_SLOTS / problem->ranks);
+}
+
+void sg_owners_add(const sg_problem *problem, int owner, sg_owners *set)
+{
+    set->one = set->mask == 0 || set->one == owner ? owner : -1;
+    set->mask |= UINT64_C(1) << sg_owners_slot(problem, owner);
+}
+
+static void add_all(const sg_problem *p, sg_owners *set)
+{
+    for (int q = 0; q < p->ranks; q++) sg_owners_add(p, q, set);
+}
+
+/* ---- Places in the product ----------------------------------------------------------------------- */
+
+/* Segments that [X, X + COUNT) of the axis that moves touches. */
+static void add_segments(const sg_problem *p, int64_t x, int64_t count, sg_owners *set)
+{
+    int32_t low = 0;
+    int32_t high = p->segment_count;
+    while (low < high) {
+        const int32_t middle = low + (high - low) / 2;
+        const sg_segment *const g = &p->segments[middle];
+        if (g->row0 + g->rows <= x)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (; low < p->segment_count && p->segments[low].row0 < x + count; low++)
+        sg_owners_add(p, p->segments[low].owner, set);
+}
+
+static void add_parts(const sg_problem *p, int rank, int64_t x, int64_t count, sg_owners *set)
+{
+    for (int q = 0; q < p->ranks; q++) {
+        const sg_part part = sg_problem_part(p, rank, q);
+        if (part.base < x + count && x < part.base + part.rows) sg_owners_add(p, q, set);
+    }
+}
+
+/* Owners of a place of RANK's product. */
+static void add_place(const sg_problem *p, int rank, const sg_visit *v, sg_owners *set)
+{
+    if (sg_problem_in(p) == SG_IN_EXCHANGE || sg_problem_out(p) == SG_OUT_EXCHANGE)
+        add_parts(p, rank, v->row0, v->rows, set);
+    else if (sg_problem_in(p) == SG_IN_NONE && sg_problem_out(p) == SG_OUT_NONE)
+        sg_owners_add(p, rank, set);
+    else if (p->gather == SG_GATHER_B)
+        add_segments(p, v->col0, v->cols, set);
+    else if (p->gather == SG_GATHER_K)
+        add_segments(p, v->k0, v->k1 - v->k0, set);
+    else
+        add_segments(p, v->row0, v->rows, set);
+}
+
+/* A sum that no product goes into stands at rows of what it stores: its owner's own, unless all
+ * ranks get all rows. */
+static bool is_own_sum(const sg_sched *s, const sg_patch *patch)
+{
+    return patch->k0 == patch->k1 && s->problem->k > 0 && sg_problem_out(s->problem) != SG_OUT_ALL;
+}
+
+static void add_visit(const sg_sched *s, const sg_visit *visit, sg_owners *set)
+{
+    if (is_own_sum(s, &s->patch[visit->patch]))
+        sg_owners_add(s->problem, s->rank, set);
+    else
+        add_place(s->problem, s->rank, visit, set);
+}
+
+sg_owners sg_owners_of_visit(const sg_sched *s, const sg_visit *visit)
+{
+    sg_owners set = {0, -1};
+    if (visit->patch >= 0 && visit->patch < s->patches) add_visit(s, visit, &set);
+    return set;
+}
+
+sg_owners sg_owners_of_visits(const sg_sched *s, int32_t step, int32_t patch, int32_t index,
+                              int32_t count)
+{
+    sg_owners set = {0, -1};
+    const sg_launch *const launch = &s->step[step].u.launch;
+    const int32_t visits = sg_sched_patch_visits(s, launch, patch);
+    const int32_t end = count < visits - index ? index + count : visits;
+    for (int32_t i = index; i < end; i++) {
+        sg_visit visit;
+        sg_sched_patch_visit(s, launch, patch, i, &visit);
+        add_visit(s, &visit, &set);
+    }
+    return set;
+}
+
+/* ---- Areas --------------------------------------------------------------------------------------- */
+
+/* The common part of two areas of one rank's buffer. */
+static bool overlap(const sg_area *a, const sg_area *b, sg_area *common)
+{
+    *common = *a;
+    if (a->rank != b->rank || a->buf != b->buf || a->tiled || b->tiled) return false;
+    common->row0 = a->row0 > b->row0 ? a->row0 : b->row0;
+    common->col0 = a->col0 > b->col0 ? a->col0 : b->col0;
+    common->rows = sg_walk_min(a->row0 + a->rows, b->row0 + b->rows) - common->row0;
+    common->cols = sg_walk_min(a->col0 + a->cols, b->col0 + b->cols) - common->col0;
+    return common->rows > 0 && common->cols > 0;
+}
+
+/* Which places of the product AREA stands for, as operand or result of a patch. */
+static void add_area_of_patch(const sg_sched *s, const sg_patch *patch, const sg_area *area,
+                              sg_owners *set)
+{
+    sg_area c;
+    sg_visit v = {.row0 = patch->row0,
+                  .rows = patch->rows,
+                  .col0 = patch->col0,
+                  .cols = patch->cols,
+                  .k0 = patch->k0,
+                  .k1 = patch->k1};
+    if (is_own_sum(s, patch)) return;
+    if (overlap(area, &patch->a, &c)) {
+        v.row0 += c.row0 - patch->a.row0;
+        v.rows = c.rows;
+        v.k0 += c.col0 - patch->a.col0;
+        v.k1 = v.k0 + c.cols;
+        add_place(s->problem, s->rank, &v, set);
+        return;
+    }
+    if (overlap(area, &patch->b, &c)) {
+        v.col0 += c.row0 - patch->b.row0;
+        v.cols = c.rows;
+        v.k0 += c.col0 - patch->b.col0;
+        v.k1 = v.k0 + c.cols;
+        add_place(s->problem, s->rank, &v, set);
+        return;
+    }
+    for (int32_t i = patch->to0; i < patch->to0 + patch->tos; i++) {
+        if (!overlap(area, &s->to[i], &c)) continue;
+        v.row0 += c.row0 - s->to[i].row0;
+        v.rows = c.rows;
+        v.col0 += c.col0 - s->to[i].col0;
+        v.cols = c.cols;
+        add_place(s->problem, s->rank, &v, set);
+        return;
+    }
+}
+
+static void add_area(const sg_sched *s, const sg_area *area, sg_owners *set)
+{
+    for (int32_t i = 0; i < s->patches; i++) add_area_of_patch(s, &s->patch[i], area, set);
+}
+
+/* What moves from rank to rank if nothing else says whose it is. */
+static void add_moved(const sg_sched *s, const sg_step *step, sg_owners *set)
+{
+    const bool leaves = sg_problem_out(s->problem) != SG_OUT_NONE;
+    const int peer = step->tos > 0 ? s->to[step->to0].rank : s->rank;
+    sg_owners_add(s->problem, leaves ? peer : s->rank, set);
+}
+
+sg_owners sg_owners_of_step(const sg_sched *s, int32_t index)
+{
+    const sg_step *const step = &s->step[index];
+    sg_owners set = {0, -1};
+    switch ((sg_kind)step->kind) {
+    case SG_COPY:
+        add_area(s, &step->u.copy.src, &set);
+        if (set.mask == 0) add_moved(s, step, &set);
+        break;
+    case SG_REDUCE:
+        for (int32_t i = 0; i < step->u.reduce.adds; i++)
+            add_area(s, &s->add[step->u.reduce.add0 + i].area, &set);
+        if (set.mask == 0) sg_owners_add(s->problem, s->rank, &set);
+        break;
+    case SG_COLL: add_all(s->problem, &set); break;
+    case SG_GEMM:
+        for (int32_t i = 0; i < step->u.launch.patches; i++) {
+            const sg_patch *const p = &s->patch[step->u.launch.patch0 + i];
+            const sg_visit all = {.patch = step->u.launch.patch0 + i,
+                                  .row0 = p->row0,
+                                  .rows = p->rows,
+                                  .col0 = p->col0,
+                                  .cols = p->cols,
+                                  .k0 = p->k0,
+                                  .k1 = p->k1};
+            add_visit(s, &all, &set);
+        }
+        break;
+    case SG_FLAG:
+    default: break;
+    }
+    return set;
+}
