@@ -422,10 +422,15 @@ int64_t sg_moves_slice_patches(sg_sched *s, int slice, int slices, int32_t tile_
 
 /* ---- Scatter --------------------------------------------------------------------------------- */
 
-void sg_moves_scatter_patch(sg_sched *s, const sg_piece *piece, int own_at, bool final)
+sg_patch sg_moves_patch(const sg_sched *s, const sg_piece *piece, bool final)
 {
     const row_run run = {.row0 = piece->row0, .rows = piece->rows, .buf_row0 = piece->row0};
-    sg_patch patch = patch_of(s, &run, SG_A, final);
+    return patch_of(s, &run, SG_A, final);
+}
+
+void sg_moves_scatter_patch(sg_sched *s, const sg_piece *piece, int own_at, bool final)
+{
+    sg_patch patch = sg_moves_patch(s, piece, final);
     patch.own_at = (uint16_t)own_at;
     sg_sched_patch(s, &patch);
 }

@@ -115,6 +115,9 @@ bool sg_is_packed(const sg_problem *problem);
 
 /* ---- Scatter: rows of C go to their owner --------------------------------------------------------- */
 
+/* The product of PIECE's rows: all columns, all of k, A in its own place. */
+sg_patch sg_moves_patch(const sg_sched *s, const sg_piece *piece, bool final);
+
 /* Opens a patch for PIECE (all columns, all of k) and leaves it open for stores, addends, raises.  The
  * own product stands behind OWN_AT addends. */
 void sg_moves_scatter_patch(sg_sched *s, const sg_piece *piece, int own_at, bool final);

@@ -1,0 +1,387 @@
+/* signal.c -- FlashOverlap's signalling (arXiv 2504.19519, sections 4 and 5): one product whose tiles
+ * are stored in the order in which they finish, a flag per group of tiles, a collective per group, and
+ * a reorder behind it.
+ *
+ *     lane 0:  gemm:  group 0 | group 1 | group 2 ...  |        | reorder all but the last | reorder
+ *     lane 1:                 | coll 0  | coll 1 ...        | coll 2 |
+ *
+ * A group is whatever has finished at a moment, not a rectangle: with a place per tile it is still
+ * contiguous, as collectives need it.  Groups end behind whole waves; which ones, CUTS says: bit i
+ * ends a group behind (i + 1) * UNIT tiles.  All ranks walk the tiles in one order.
+ *
+ * All-reduce sums places.  For reduce-scatter and all-to-all a group holds the same part of every
+ * owner's tiles, owner behind owner, so that every owner gets whole tiles of its own rows.
+ *
+ * Needs nothing but a flag in the epilogue and a collective library, so it works where peers cannot
+ * reach each other's memory.  Exposed: the last group's collective and its reorder.  Loses where the
+ * collective's SMs are missed more than the overlap brings.
+ */
+#include "core/moves.h"
+#include "core/strategy.h"
+
+enum { UNIT, CUTS, SMS, BLOCKS, TILE_M, TILE_N };
+
+enum { MOST_UNITS = 31, SEARCH_UNITS = 10, KEPT = 3 };
+
+/* ---- Tiles and groups ------------------------------------------------------------------------ */
+
+/* What the tiles of a product are cut into. */
+typedef struct layout {
+    const sg_problem *p;
+    int32_t tile_m, tile_n;
+    int owners; /* in an all-reduce everything counts as one owner's */
+    int groups;
+    int64_t bound[MOST_UNITS + 1]; /* tiles in front of each group */
+    int64_t part[SG_MAX_RANKS];    /* tiles of each owner in this rank's product */
+    int64_t all;                   /* their sum */
+} layout;
+
+/* The pieces whose tiles OWNER gets of RANK's product. */
+static sg_pieces pieces_of(const sg_problem *p, int rank, int owner)
+{
+    if (sg_problem_out(p) == SG_OUT_ALL)
+        return (sg_pieces){.problem = p, .owner = rank, .segment = -1, .end = p->m};
+    return sg_pieces_of(p, rank, owner, 0, p->m);
+}
+
+static int64_t piece_tiles(const layout *x, const sg_piece *piece)
+{
+    return sg_ceil_div(piece->rows, x->tile_m) * sg_ceil_div(x->p->n, x->tile_n);
+}
+
+static int64_t part_tiles(const layout *x, int rank, int owner)
+{
+    int64_t tiles = 0;
+    sg_piece piece;
+    for (sg_pieces it = pieces_of(x->p, rank, owner); sg_piece_next(&it, &piece);)
+        tiles += piece_tiles(x, &piece);
+    return tiles;
+}
+
+static void set_layout(layout *x, const sg_problem *p, const sg_knobs *k, int rank)
+{
+    x->p = p;
+    x->tile_m = k->value[TILE_M];
+    x->tile_n = p->call ? (int32_t)p->n : k->value[TILE_N];
+    x->owners = sg_problem_out(p) == SG_OUT_ALL ? 1 : p->ranks;
+    x->groups = 0;
+    for (int i = 0; i < MOST_UNITS - 1; i++)
+        if (k->value[CUTS] >> i & 1) x->bound[++x->groups] = (int64_t)(i + 1) * k->value[UNIT];
+    x->bound[0] = 0;
+    x->bound[++x->groups] = INT64_MAX;
+    x->all = 0;
+    for (int q = 0; q < x->owners; q++) {
+        x->part[q] = part_tiles(x, rank, q);
+        x->all += x->part[q];
+    }
+}
+
+/* Of PART tiles of an owner, those in front of group G of a product of ALL tiles. */
+static int64_t tiles_before(const layout *x, int64_t part, int64_t all, int g)
+{
+    return all > 0 ? sg_min(x->bound[g], all) * part / all : 0;
+}
+
+/* The same of this rank's product. */
+static int64_t own_before(const layout *x, int owner, int g)
+{
+    return tiles_before(x, x->part[owner], x->all, g);
+}
+
+/* ---- Patches --------------------------------------------------------------------------------- */
+
+/* Tiles [t0, t1) of what OWNER gets of RANK's product; the first has place PLACE0 of BUF. */
+typedef struct stretch {
+    int rank, owner;
+    int64_t t0, t1;
+    int64_t place0;
+    int buf;
+} stretch;
+
+/* A patch of the product, stored to its places. */
+static void emit_product(sg_sched *s, const sg_patch *patch, sg_area places, int32_t flag)
+{
+    sg_sched_patch(s, patch);
+    sg_sched_to(s, places);
+    sg_sched_raise(s, s->rank, SG_PER_PATCH, flag);
+}
+
+/* A patch that brings the same tiles from their places to where they belong in C, from ROW on. */
+static void emit_reorder(sg_sched *s, const sg_patch *patch, sg_area places, int64_t row)
+{
+    sg_patch back = *patch;
+    back.row0 = (int32_t)row;
+    back.k0 = back.k1 = 0;
+    back.final = sg_problem_sums(s->problem);
+    sg_sched_patch(s, &back);
+    sg_sched_add(s, places, NULL);
+    sg_sched_to(s, sg_area_of(s->rank, SG_C, row, patch->rows, 0, patch->cols));
+}
+
+/* Appends the patches of STRETCH: of the product, raising FLAG, or of the reorder (FLAG < 0). */
+static void emit(sg_sched *s, const layout *x, const stretch *z, int32_t flag)
+{
+    const bool all = sg_problem_out(x->p) == SG_OUT_ALL;
+    const int64_t held = all ? 0 : sg_problem_part(x->p, z->rank, z->owner).held;
+    int64_t passed = 0;
+    sg_piece piece;
+    for (sg_pieces it = pieces_of(x->p, z->rank, z->owner);
+         passed < z->t1 && sg_piece_next(&it, &piece);) {
+        const int64_t tiles = piece_tiles(x, &piece);
+        const int64_t from = sg_max(z->t0 - passed, 0);
+        const int64_t to = sg_min(z->t1 - passed, tiles);
+        if (from < to) {
+            sg_patch patch = sg_moves_patch(s, &piece, !sg_problem_sums(x->p));
+            patch.tile0 = (int32_t)from;
+            patch.tiles = (int32_t)(to - from);
+            const sg_area places = sg_area_tiled(s->rank, z->buf, z->place0 + passed + from - z->t0,
+                                                 to - from, x->tile_m, x->tile_n);
+            if (flag >= 0)
+                emit_product(s, &patch, places, flag);
+            else
+                emit_reorder(s, &patch, places, held + (all ? piece.row0 : piece.own_row));
+        }
+        passed += tiles;
+    }
+}
+
+/* ---- Building -------------------------------------------------------------------------------- */
+
+static void build_product(sg_sched *s, const layout *x, const sg_knobs *k, int tiled)
+{
+    sg_sched_launch(s, 0, x->tile_m, x->tile_n, k->value[BLOCKS], false);
+    int64_t place = 0;
+    for (int g = 0; g < x->groups; g++) {
+        for (int q = 0; q < x->owners; q++) {
+            const stretch z = {s->rank, q,    own_before(x, q, g), own_before(x, q, g + 1),
+                               place,   tiled};
+            emit(s, x, &z, g);
+            place += z.t1 - z.t0;
+        }
+    }
+}
+
+/* What the collectives of all groups leave here, source behind source. */
+typedef struct arrived {
+    int buf;
+    int64_t place0[SG_MAX_RANKS]; /* of each source's tiles */
+    int64_t part[SG_MAX_RANKS];   /* how many; and how many its whole product has */
+    int64_t all[SG_MAX_RANKS];
+} arrived;
+
+/* Sources of an all-to-all: every rank, each with a product of its own.  Of a sum: this rank, which
+ * stands for all. */
+static int sources(const layout *x)
+{
+    return sg_problem_sums(x->p) ? 1 : x->p->ranks;
+}
+
+static void set_arrived(sg_sched *s, const layout *x, int tiled, arrived *a)
+{
+    const int me = s->rank;
+    int64_t places = 0;
+    for (int q = 0; q < sources(x); q++) {
+        const int source = sg_problem_sums(x->p) ? me : q;
+        a->place0[q] = places;
+        a->part[q] = part_tiles(x, source, me);
+        a->all[q] = x->all;
+        if (x->p->counts != NULL) {
+            a->all[q] = 0;
+            for (int to = 0; to < x->p->ranks; to++) a->all[q] += part_tiles(x, source, to);
+        }
+        places += a->part[q];
+    }
+    a->buf = sg_problem_out(x->p) == SG_OUT_ALL
+                 ? tiled /* summed in place */
+                 : sg_sched_buf(s, SG_LIBRARY, "arrived", places * x->tile_m, x->tile_n, 0);
+}
+
+/* COUNT places from PLACE0 on, as a collective sees them. */
+static sg_area rows_of(const layout *x, int rank, int buf, int64_t place0, int64_t count)
+{
+    return sg_area_of(rank, buf, place0 * x->tile_m, count * x->tile_m, 0, x->tile_n);
+}
+
+/* Where what SOURCE (its index) has in group G arrives. */
+static sg_area arrives(const sg_sched *s, const layout *x, const arrived *a, int source, int g)
+{
+    const int64_t from = tiles_before(x, a->part[source], a->all[source], g);
+    const int64_t to = tiles_before(x, a->part[source], a->all[source], g + 1);
+    return rows_of(x, s->rank, a->buf, a->place0[source] + from, to - from);
+}
+
+/* The collective of group G, whose places start at PLACE; returns its step. */
+static int build_coll(sg_sched *s, const layout *x, const sg_knobs *k, int g, int64_t place,
+                      int tiled, const arrived *a)
+{
+    static const sg_coll_kind kind[] = {[SG_OUT_SCATTER] = SG_REDUCE_SCATTER,
+                                        [SG_OUT_ALL] = SG_ALL_REDUCE,
+                                        [SG_OUT_EXCHANGE] = SG_ALL_TO_ALL};
+    const sg_out out = sg_problem_out(x->p);
+    const sg_area self = out == SG_OUT_EXCHANGE ? (sg_area){0} : arrives(s, x, a, 0, g);
+    const int step = sg_sched_coll(s, 1, kind[out], k->value[SMS], self);
+    int64_t tiles = 0;
+    for (int q = 0; q < x->owners; q++) {
+        const int64_t count = own_before(x, q, g + 1) - own_before(x, q, g);
+        if (out != SG_OUT_ALL) sg_sched_to(s, rows_of(x, s->rank, tiled, place + tiles, count));
+        tiles += count;
+    }
+    for (int q = 0; q < sources(x) && out == SG_OUT_EXCHANGE; q++)
+        sg_sched_to(s, arrives(s, x, a, q, g));
+    if (tiles > 0) sg_sched_wait(s, sg_wait_one(s->rank, g));
+    return step;
+}
+
+/* Brings groups [G0, G1) from their places to C, behind step AFTER. */
+static void build_reorder(sg_sched *s, const layout *x, const sg_knobs *k, int g0, int g1,
+                          int after, const arrived *a)
+{
+    if (g0 == g1) return;
+    sg_sched_launch(s, 0, x->tile_m, x->tile_n, k->value[BLOCKS], false);
+    sg_sched_after(s, after);
+    for (int q = 0; q < sources(x); q++) {
+        const int64_t from = tiles_before(x, a->part[q], a->all[q], g0);
+        const stretch z = {sg_problem_sums(x->p) ? s->rank : q,
+                           s->rank,
+                           from,
+                           tiles_before(x, a->part[q], a->all[q], g1),
+                           a->place0[q] + from,
+                           a->buf};
+        emit(s, x, &z, -1);
+    }
+}
+
+static void build(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
+{
+    layout x;
+    arrived a;
+    set_layout(&x, p, k, rank);
+    if (p->n == 0 || p->m == 0) return;
+    const int tiled = sg_sched_buf(s, SG_LIBRARY, "tiles", x.all * x.tile_m, x.tile_n, 0);
+    set_arrived(s, &x, tiled, &a);
+    build_product(s, &x, k, tiled);
+    int64_t place = 0;
+    int before = -1; /* the collectives of the last group and of the one before */
+    int last = -1;
+    for (int g = 0; g < x.groups; g++) {
+        before = last;
+        last = build_coll(s, &x, k, g, place, tiled, &a);
+        for (int q = 0; q < x.owners; q++) place += own_before(&x, q, g + 1) - own_before(&x, q, g);
+    }
+    build_reorder(s, &x, k, 0, x.groups - 1, before, &a);
+    build_reorder(s, &x, k, x.groups - 1, x.groups, last, &a);
+}
+
+/* ---- Search ---------------------------------------------------------------------------------- */
+
+/* What the search knows: times of one unit and of collectives of 0, 1, 2 ... units (section 4.2 of
+ * the paper: the latency predictor). */
+typedef struct search {
+    int units;
+    double unit_us;
+    double coll_us[SEARCH_UNITS + 1];
+} search;
+
+static search search_of(const sg_problem *p, const sg_machine *machine, sg_tile tile,
+                        int64_t waves_of_unit, int units)
+{
+    static const double passes[] = {[SG_OUT_SCATTER] = 1, [SG_OUT_ALL] = 2, [SG_OUT_EXCHANGE] = 1};
+    static const sg_coll_kind kind[] = {[SG_OUT_SCATTER] = SG_REDUCE_SCATTER,
+                                        [SG_OUT_ALL] = SG_ALL_REDUCE,
+                                        [SG_OUT_EXCHANGE] = SG_ALL_TO_ALL};
+    const sg_out out = sg_problem_out(p);
+    const double rate = machine->gemm_tflops[p->type] * (tile.rate > 0 ? tile.rate : 1);
+    const double tile_us =
+        sg_problem_flops(p, tile.m, tile.n, (double)p->k) * machine->sms / (rate * 1e6);
+    search z = {.units = units, .unit_us = (double)waves_of_unit * (tile_us + machine->visit_us)};
+    const double bytes = (double)p->m * (double)p->n * sg_type_bytes(p->type);
+    for (int i = 1; i <= units; i++) {
+        const double message = bytes * i / units;
+        const double gbps =
+            sg_curve_at(&machine->coll_curve[kind[out]], message, machine->coll_gbps);
+        const double bus = passes[out] * message * (p->ranks - 1) / p->ranks;
+        z.coll_us[i] = machine->coll_us + bus / (gbps * 1e3);
+    }
+    return z;
+}
+
+/* When everything has arrived if groups end where CUTS says. */
+static double predict_us(const search *z, int32_t cuts)
+{
+    double done = 0; /* of the collectives so far */
+    int begun = 0;
+    for (int i = 0; i < z->units; i++) {
+        if (i < z->units - 1 && (cuts >> i & 1) == 0) continue;
+        const double ready = (i + 1) * z->unit_us;
+        done = (ready > done ? ready : done) + z->coll_us[i + 1 - begun];
+        begun = i + 1;
+    }
+    return done;
+}
+
+/* The KEPT best of all cuts, best first. */
+static int best_cuts(const search *z, int32_t *best_out)
+{
+    double us[KEPT + 1];
+    int kept = 0;
+    for (int32_t cuts = 0; cuts < 1 << (z->units - 1); cuts++) {
+        const double now = predict_us(z, cuts);
+        int at = kept;
+        for (; at > 0 && now < us[at - 1]; at--) {
+            us[at] = us[at - 1];
+            if (at < KEPT) best_out[at] = best_out[at - 1];
+        }
+        if (at == KEPT) continue;
+        us[at] = now;
+        best_out[at] = cuts;
+        if (kept < KEPT) kept++;
+    }
+    return kept;
+}
+
+static bool accepts(const sg_problem *p, sg_text *why)
+{
+    if (sg_problem_out(p) == SG_OUT_NONE)
+        return sg_decline(why, "nothing leaves after the product; groups of tiles are sent");
+    return sg_accepts_moves(p, why);
+}
+
+static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *sets, sg_text *why)
+{
+    if (!accepts(p, why)) return 0;
+    if (p->m == 0 || p->n == 0) {
+        sg_decline(why, "there are no tiles");
+        return 0;
+    }
+    const int coll_sms = machine->sms > 2 * machine->coll_sms ? machine->coll_sms : 0;
+    const int blocks = machine->sms - coll_sms;
+    int n = 0;
+    for (int t = 0; t < machine->tiles && t < 2; t++) {
+        const sg_tile tile = machine->tile[t];
+        const int64_t tiles =
+            sg_ceil_div(p->m, tile.m) * sg_ceil_div(p->n, p->call ? p->n : tile.n);
+        const int64_t waves = sg_ceil_div(tiles, blocks);
+        const int64_t waves_of_unit = sg_ceil_div(waves, SEARCH_UNITS);
+        const int64_t unit = waves_of_unit * blocks;
+        if (waves < 2 || unit > INT32_MAX) continue;
+        const int units = (int)sg_ceil_div(tiles, unit);
+        const search z = search_of(p, machine, tile, waves_of_unit, units);
+        int32_t cuts[KEPT + 1];
+        const int kept = best_cuts(&z, cuts);
+        for (int i = 0; i < kept; i++)
+            sets[n++] = (sg_knobs){{(int32_t)unit, cuts[i], coll_sms, blocks, tile.m, tile.n}};
+    }
+    if (n == 0) sg_decline(why, "all tiles are computed in one wave");
+    return n;
+}
+
+const sg_strategy sg_strategy_signal = {
+    .name = "signal",
+    .brief = "a collective for every group of tiles as it finishes, reorder behind (FlashOverlap)",
+    .knob = {"unit", "cuts", "sms", "blocks", "tile_m", "tile_n"},
+    .least = {1, 0, 0, 0, 1, 1},
+    .most = {INT32_MAX, (1 << (MOST_UNITS - 1)) - 1, 1024, 1024, 4096, 4096},
+    .accepts = accepts,
+    .propose = propose,
+    .build = build,
+};
