@@ -126,7 +126,7 @@ static shingle_status check_patch(const sg_sched *s, int32_t step, const sg_laun
 {
     const int32_t depth = p->k1 - p->k0;
     if (s->problem->call && depth > 0 &&
-        (depth != s->problem->k || p->cols != s->problem->n || p->tiles > 0))
+        (depth != s->problem->k || p->cols != s->problem->n || l->tile_n != p->cols))
         return broken(s, step, "a part of a row that a call makes whole");
     if (depth < 0 || p->k0 < 0 || p->k1 > s->problem->k) return broken(s, step, "k out of range");
     if (depth > 0) {
