@@ -382,6 +382,7 @@ static shingle_status seal_step(sg_sched *s, int32_t index)
         for (int32_t i = l->patch0; i < l->patch0 + l->patches; i++) {
             const sg_patch *const p = &s->patch[i];
             if (p->k0 < p->k1) see_area(&seal, &p->a);
+            if (p->k0 < p->k1) see_area(&seal, &p->b);
             see_adds(&seal, p->add0, p->adds);
             see_tos(&seal, p->to0, p->tos);
             l->visits += sg_sched_patch_visits(s, l, i);
