@@ -193,6 +193,8 @@ static void exchange_rows(const sg_problem *p, const sg_knobs *k, int q, int par
 static void build_exchange(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
 {
     const int partial = sg_sched_buf(s, SG_LOCAL, "partial", sg_problem_rows(p, rank), p->n, 0);
+    /* Shared by all, so that a rank without any rows says hello and done too. */
+    sg_sched_buf(s, SG_SYM, "none", 0, 0, 0);
     for (int i = 1; i <= p->ranks; i++) {
         if (i == 1 || k->value[SPLIT]) launch(s, k);
         exchange_rows(p, k, (rank + i) % p->ranks, partial, s);
