@@ -18,10 +18,11 @@ void sg_checker_free(sg_checker *ck)
     if (ck == NULL) return;
     for (int32_t i = 0; i < ck->built_room; i++) sg_sched_free(&ck->built[i]);
     void *const lists[] = {
-        ck->record, ck->event,  ck->stage,  ck->stage0,  ck->flag,      ck->link,    ck->pair,
-        ck->agent,  ck->queue,  ck->found,  ck->covered, ck->counts,    ck->arrival, ck->arrived,
-        ck->proved, ck->cuts,   ck->before, ck->place,   ck->coupling,  ck->coupled, ck->grid,
-        ck->value,  ck->writer, ck->seen,   ck->sum,     ck->product_a, ck->built,   ck};
+        ck->record,   ck->event,     ck->stage,  ck->stage0, ck->flag,    ck->link,
+        ck->pair,     ck->agent,     ck->queue,  ck->found,  ck->covered, ck->counts,
+        ck->arrival,  ck->arrived,   ck->proved, ck->cuts,   ck->before,  ck->place,
+        ck->coupling, ck->coupled,   ck->grid,   ck->value,  ck->writer,  ck->seen,
+        ck->sum,      ck->reference, ck->label,  ck->built,  ck};
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) free(lists[i]);
 }
 

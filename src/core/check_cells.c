@@ -118,23 +118,59 @@ shingle_status sg_check_couple(sg_checker *ck, const sg_record *one, int one_axi
                   (int64_t)other->at[2 * other_axis] - low);
 }
 
+/* Positions [one, one + COUNT) of an axis are, by what a problem is, those of another; what stands
+ * beside them is something else, so both ends are cut. */
+static shingle_status tie(sg_checker *ck, int axis, int64_t one, int other_axis, int64_t other,
+                          int64_t count)
+{
+    if (count == 0) return SHINGLE_OK;
+    set_cut(ck, axis, one);
+    set_cut(ck, axis, one + count);
+    set_cut(ck, other_axis, other);
+    set_cut(ck, other_axis, other + count);
+    return couple(ck, axis, other_axis, one, one + count, other - one);
+}
+
+/* The rows of the owners on axis OWNED are rows, columns or k of the product on axis WHOLE. */
+static shingle_status tie_segments(sg_checker *ck, int owned, int whole)
+{
+    const sg_problem *const p = ck->problem;
+    for (int32_t i = 0; i < p->segment_count; i++) {
+        const sg_segment *const g = &p->segments[i];
+        SG_TRY(tie(ck, owned, g->own_row, whole, g->row0, g->rows));
+    }
+    return SHINGLE_OK;
+}
+
+/* All-to-all: rows of every pair of ranks. */
+static shingle_status tie_pairs(sg_checker *ck, int owned, int whole)
+{
+    const sg_problem *const p = ck->problem;
+    for (int r = 0; r < p->ranks; r++) {
+        for (int q = 0; q < p->ranks; q++) {
+            const sg_part part = sg_problem_part(p, r, q);
+            SG_TRY(tie(ck, owned, part.held, whole, part.base, part.rows));
+        }
+    }
+    return SHINGLE_OK;
+}
+
 /* Rows that A, B and C have in common by what a product is. */
 static shingle_status couple_tensors(sg_checker *ck)
 {
+    enum { A = 2 * SG_A, B = 2 * SG_B, C = 2 * SG_C, BIAS = 2 * SG_BIAS };
     const sg_problem *const p = ck->problem;
-    SG_TRY(couple(ck, 2 * SG_A + 1, 2 * SG_B + 1, 0, p->k, 0));
-    SG_TRY(couple(ck, 2 * SG_B, 2 * SG_C + 1, 0, p->n, 0));
-    SG_TRY(couple(ck, 2 * SG_C + 1, 2 * SG_BIAS + 1, 0, p->n, 0));
-    const bool gather = sg_problem_in(p) == SG_IN_GATHER;
-    if (!gather && sg_problem_out(p) != SG_OUT_SCATTER)
-        return couple(ck, 2 * SG_A, 2 * SG_C, 0, p->m, 0);
-    const int owned = gather ? 2 * SG_A : 2 * SG_C;
-    const int whole = gather ? 2 * SG_C : 2 * SG_A;
-    for (int32_t i = 0; i < p->segment_count; i++) {
-        const sg_segment *const g = &p->segments[i];
-        SG_TRY(couple(ck, owned, whole, g->own_row, g->own_row + g->rows, g->row0 - g->own_row));
-    }
-    return SHINGLE_OK;
+    const sg_in in = sg_problem_in(p);
+    const sg_out out = sg_problem_out(p);
+    SG_TRY(p->gather == SG_GATHER_K ? tie_segments(ck, A + 1, B + 1)
+                                    : tie(ck, A + 1, 0, B + 1, 0, p->k));
+    SG_TRY(p->gather == SG_GATHER_B ? tie_segments(ck, B, C + 1) : tie(ck, B, 0, C + 1, 0, p->n));
+    SG_TRY(tie(ck, C + 1, 0, BIAS + 1, 0, p->n));
+    if (in == SG_IN_EXCHANGE) return tie_pairs(ck, A, C);
+    if (out == SG_OUT_EXCHANGE) return tie_pairs(ck, C, A);
+    if (in == SG_IN_GATHER && p->gather == SG_GATHER_A) return tie_segments(ck, A, C);
+    if (out == SG_OUT_SCATTER) return tie_segments(ck, C, A);
+    return tie(ck, A, 0, C, 0, p->m);
 }
 
 /* 64 bits from bit AT on. */
@@ -216,7 +252,7 @@ static shingle_status number(sg_checker *ck)
 }
 
 /* Cells in front of position AT, which is a cut. */
-static int32_t cells_before(const sg_checker *ck, int axis, int64_t at)
+int32_t sg_check_cells_before(const sg_checker *ck, int axis, int64_t at)
 {
     const int64_t word = ck->axis[axis].word0 + (at >> 6);
     const uint64_t mask = (UINT64_C(1) << (at & 63)) - 1;
@@ -232,8 +268,8 @@ static shingle_status lay_out(sg_checker *ck)
             const sg_buf *const buf = &ck->sched[r].buf[b];
             sg_grid *const grid = &ck->grid[r * SG_MAX_BUFS + b];
             grid->cell0 = cells;
-            grid->rows = cells_before(ck, 2 * b, buf->rows);
-            grid->cols = cells_before(ck, 2 * b + 1, buf->cols);
+            grid->rows = sg_check_cells_before(ck, 2 * b, buf->rows);
+            grid->cols = sg_check_cells_before(ck, 2 * b + 1, buf->cols);
             cells += (int64_t)grid->rows * grid->cols;
         }
     }
@@ -264,168 +300,13 @@ shingle_status sg_check_cells(sg_checker *ck)
         for (int a = 0; a < 2; a++) {
             const int axis = 2 * r->buf + a;
             const int64_t end = (int64_t)r->at[2 * a] + r->at[2 * a + 1];
-            const int32_t first = cells_before(ck, axis, r->at[2 * a]);
+            const int32_t first = sg_check_cells_before(ck, axis, r->at[2 * a]);
             r->at[2 * a] = first;
-            r->at[2 * a + 1] = cells_before(ck, axis, end) - first;
+            r->at[2 * a + 1] = sg_check_cells_before(ck, axis, end) - first;
         }
         r->celled = true;
         most = sg_max(most, (int64_t)r->at[1] * r->at[3]);
     }
     SG_ROOM(ck, sum, sum_room, most);
-    return SHINGLE_OK;
-}
-
-/* ---- Inputs and outputs ---------------------------------------------------------------------------------- */
-
-enum { MIX_A = 1, MIX_B, MIX_BIAS };
-
-/* The value of an element: of A by its rank and row (its product row where A is gathered: all ranks
- * then hold rows of one matrix), of B by its rank, of a bias by its rank where every rank has its
- * own columns. */
-static uint64_t input(uint64_t what, int64_t rank, int64_t row, int64_t col)
-{
-    return sg_mix(what << 60 ^ (uint64_t)rank << 48 ^ sg_mix((uint64_t)row << 32 ^ (uint64_t)col));
-}
-
-static uint64_t bias_at(const sg_checker *ck, int rank, int64_t col)
-{
-    if (!ck->problem->bias) return 0;
-    return input(MIX_BIAS, sg_problem_out(ck->problem) == SG_OUT_NONE ? rank : 0, 0, col);
-}
-
-static int64_t product_row(const sg_problem *p, int32_t *segment, int64_t own_row)
-{
-    while (p->segments[*segment].own_row + p->segments[*segment].rows <= own_row)
-        *segment = p->segments[*segment].next;
-    return p->segments[*segment].row0 + own_row - p->segments[*segment].own_row;
-}
-
-static void fill_a(sg_checker *ck, int rank)
-{
-    const sg_problem *const p = ck->problem;
-    const bool gather = sg_problem_in(p) == SG_IN_GATHER;
-    const sg_grid *const grid = &ck->grid[rank * SG_MAX_BUFS + SG_A];
-    int32_t segment = p->share[rank].first;
-    for (int32_t i = 0; i < grid->rows; i++) {
-        const int64_t own_row = sg_check_place(ck, 2 * SG_A, i);
-        const int64_t row = gather ? product_row(p, &segment, own_row) : own_row;
-        uint64_t *const value = &ck->value[grid->cell0 + (int64_t)i * grid->cols];
-        for (int32_t x = 0; x < grid->cols; x++)
-            value[x] = input(MIX_A, gather ? 0 : rank, row, sg_check_place(ck, 2 * SG_A + 1, x));
-    }
-}
-
-shingle_status sg_check_inputs(sg_checker *ck)
-{
-    for (int r = 0; r < ck->ranks; r++) {
-        const sg_grid *const grid = &ck->grid[r * SG_MAX_BUFS];
-        fill_a(ck, r);
-        for (int32_t j = 0; j < grid[SG_B].rows; j++)
-            for (int32_t x = 0; x < grid[SG_B].cols; x++)
-                ck->value[grid[SG_B].cell0 + (int64_t)j * grid[SG_B].cols + x] = input(
-                    MIX_B, r, sg_check_place(ck, 2 * SG_B, j), sg_check_place(ck, 2 * SG_B + 1, x));
-        for (int32_t j = 0; j < grid[SG_BIAS].rows * grid[SG_BIAS].cols; j++)
-            ck->value[grid[SG_BIAS].cell0 + j] =
-                bias_at(ck, r, sg_check_place(ck, 2 * SG_BIAS + 1, j));
-        const int inputs[] = {SG_A, SG_B, SG_BIAS};
-        for (int i = 0; i < 3; i++) {
-            const sg_grid *const g = &grid[inputs[i]];
-            for (int64_t c = 0; c < (int64_t)g->rows * g->cols; c++)
-                ck->writer[g->cell0 + c] = SG_INPUT;
-        }
-    }
-    return SHINGLE_OK;
-}
-
-/* Adds A * B^T of RANK, rows and columns of C's cells, to TABLE.  Without a gather a row of C is a
- * row of A of every rank; with one, PRODUCT_A holds the rows as the product counts them. */
-static void add_product(const sg_checker *ck, int rank, const uint64_t *product_a, int32_t rows,
-                        uint64_t *table)
-{
-    const sg_grid *const b = &ck->grid[rank * SG_MAX_BUFS + SG_B];
-    for (int32_t i = 0; i < rows; i++) {
-        const uint64_t *const x = &product_a[(int64_t)i * b->cols];
-        for (int32_t j = 0; j < b->rows; j++) {
-            const uint64_t *const y = &ck->value[b->cell0 + (int64_t)j * b->cols];
-            uint64_t sum = 0;
-            for (int32_t k = 0; k < b->cols; k++) sum += x[k] * y[k];
-            table[(int64_t)i * b->rows + j] += sum;
-        }
-    }
-}
-
-/* Cells of rows of C on RANK against TABLE, whose rows are product rows. */
-static shingle_status compare(sg_checker *ck, int rank, const uint64_t *table)
-{
-    const sg_problem *const p = ck->problem;
-    const sg_grid *const c = &ck->grid[rank * SG_MAX_BUFS + SG_C];
-    const bool scatter = sg_problem_out(p) == SG_OUT_SCATTER;
-    const bool finish = sg_problem_has_epilogue(p);
-    int32_t segment = p->share[rank].first;
-    uint32_t last = SG_NO_WRITER;
-    for (int32_t i = 0; i < c->rows; i++) {
-        const int64_t at = sg_check_place(ck, 2 * SG_C, i);
-        const int32_t row = scatter ? cells_before(ck, 2 * SG_A, product_row(p, &segment, at)) : i;
-        for (int32_t j = 0; j < c->cols; j++) {
-            const int64_t cell = c->cell0 + (int64_t)i * c->cols + j;
-            const uint32_t writer = ck->writer[cell];
-            uint64_t want = table[(int64_t)row * c->cols + j];
-            const int64_t col = sg_check_place(ck, 2 * SG_C + 1, j);
-            if (finish) want = sg_check_finish(want, bias_at(ck, rank, col));
-            if (writer == SG_NO_WRITER)
-                return sg_check_violation(ck, -1, -1, "rank %d: nobody stores C row %lld, col %lld",
-                                          rank, (long long)at, (long long)col);
-            const int32_t event = (int32_t)(writer - SG_FIRST_WRITER);
-            if (ck->value[cell] != want)
-                return sg_check_violation(ck, event, -1,
-                                          "stores a wrong value: C of rank %d, row %lld, col %lld",
-                                          rank, (long long)at, (long long)col);
-            if (writer != last && !sg_check_ordered(ck, rank, -1, -1, event))
-                return sg_check_violation(
-                    ck, event, -1,
-                    "its store to C of rank %d, row %lld, col %lld is not awaited "
-                    "before that rank's end",
-                    rank, (long long)at, (long long)col);
-            last = writer;
-        }
-    }
-    return SHINGLE_OK;
-}
-
-/* Rows of A as the product counts them.  OUT has room for ROWS x (cells of k). */
-static void product_rows(const sg_checker *ck, int rank, int32_t rows, uint64_t *out)
-{
-    const bool gather = sg_problem_in(ck->problem) == SG_IN_GATHER;
-    const sg_grid *const a = &ck->grid[rank * SG_MAX_BUFS + SG_A];
-    if (!gather) {
-        memcpy(out, &ck->value[a->cell0], (size_t)rows * (size_t)a->cols * sizeof *out);
-        return;
-    }
-    for (int32_t i = 0; i < rows; i++)
-        for (int32_t x = 0; x < a->cols; x++)
-            out[(int64_t)i * a->cols + x] = input(MIX_A, 0, sg_check_place(ck, 2 * SG_C, i),
-                                                  sg_check_place(ck, 2 * SG_A + 1, x));
-}
-
-shingle_status sg_check_outputs(sg_checker *ck)
-{
-    const bool gather = sg_problem_in(ck->problem) == SG_IN_GATHER;
-    const bool sums = sg_problem_out(ck->problem) != SG_OUT_NONE;
-    const int row_axis = gather ? 2 * SG_C : 2 * SG_A;
-    const int32_t rows = cells_before(ck, row_axis, ck->problem->m);
-    const int32_t depth = cells_before(ck, 2 * SG_A + 1, ck->problem->k);
-    const int32_t cols = cells_before(ck, 2 * SG_B, ck->problem->n);
-    const int64_t a_cells = (int64_t)rows * depth;
-    const int64_t c_cells = (int64_t)rows * cols;
-    SG_ROOM(ck, product_a, product_a_room, a_cells + c_cells);
-    uint64_t *const table = ck->product_a + a_cells;
-    if (gather) product_rows(ck, 0, rows, ck->product_a);
-    for (int r = 0; r < ck->ranks; r++) {
-        if (r == 0 || !sums) memset(table, 0, (size_t)c_cells * sizeof *table);
-        if (!gather) product_rows(ck, r, rows, ck->product_a);
-        add_product(ck, r, ck->product_a, rows, table);
-        if (!sums) SG_TRY(compare(ck, r, table));
-    }
-    for (int r = 0; r < ck->ranks && sums; r++) SG_TRY(compare(ck, r, table));
     return SHINGLE_OK;
 }

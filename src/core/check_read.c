@@ -40,9 +40,10 @@ static shingle_status check_places(sg_checker *ck, const sg_sched *s)
 static shingle_status check_tensors(sg_checker *ck, const sg_sched *s)
 {
     const sg_problem *const p = ck->problem;
-    const int64_t rows[] = {sg_problem_a_rows(p, s->rank), p->n, sg_problem_c_rows(p, s->rank)};
-    const int64_t cols[] = {p->k, p->k, p->n};
-    for (int i = 0; i < 3; i++)
+    const int64_t rows[] = {sg_problem_a_rows(p, s->rank), sg_problem_b_rows(p, s->rank),
+                            sg_problem_c_rows(p, s->rank), p->bias ? 1 : 0};
+    const int64_t cols[] = {sg_problem_a_cols(p, s->rank), p->k, p->n, p->n};
+    for (int i = 0; i < SG_USER_BUFS; i++)
         if (s->buf[i].rows != rows[i] || s->buf[i].cols != cols[i] || s->buf[i].arena != SG_USER)
             return sg_check_violation(ck, -1, -1, "rank %d: %s is not as large as the problem says",
                                       s->rank, s->buf[i].name);
@@ -198,7 +199,30 @@ static shingle_status fit(sg_checker *ck, int32_t event, int32_t one, int one_ax
     return sg_check_couple(ck, a, one_axis, b, other_axis);
 }
 
-/* What a visit, copy or sum stores has one shape: that of its first store. */
+static bool same_area(const sg_record *a, const sg_record *b)
+{
+    return a->rank == b->rank && a->buf == b->buf && memcmp(a->at, b->at, sizeof a->at) == 0;
+}
+
+/* Marks addends of EVENT that it stores again, and those stores.  TO is its first store. */
+static void mark_in_place(sg_checker *ck, int32_t event, int32_t to)
+{
+    const sg_event *const e = &ck->event[event];
+    for (; to < e->record0 + e->records; to++) {
+        sg_record *const store = &ck->record[to];
+        if (store->role != SG_ROLE_DST || store->rank != e->rank) continue;
+        for (int32_t i = e->record0; i < to; i++) {
+            sg_record *const add = &ck->record[i];
+            if (add->what != SG_READS || add->role != SG_ROLE_ADDEND || !same_area(add, store))
+                continue;
+            add->in_place = store->in_place = true;
+            ck->in_place = true;
+        }
+    }
+}
+
+/* What a visit, copy or sum stores has one shape: that of its first store.  Zeros around it have
+ * any. */
 static shingle_status couple_event(sg_checker *ck, int32_t event)
 {
     const sg_event *const e = &ck->event[event];
@@ -206,9 +230,11 @@ static shingle_status couple_event(sg_checker *ck, int32_t event)
     int32_t to = e->record0;
     while (to < end && ck->record[to].role != SG_ROLE_DST) to++;
     if (to == end) return SHINGLE_OK;
+    bool adds = false;
     for (int32_t i = e->record0; i < end; i++) {
         const sg_record *const r = &ck->record[i];
-        if (!sg_check_is_area(r) || i == to) continue;
+        if (!sg_check_is_area(r) || i == to || r->role == SG_ROLE_ZERO) continue;
+        adds |= r->role == SG_ROLE_ADDEND;
         if (r->role == SG_ROLE_A) {
             SG_TRY(fit(ck, event, i, 0, to, 0));
             SG_TRY(fit(ck, event, i, 1, i + 1, 1));
@@ -225,7 +251,17 @@ static shingle_status couple_event(sg_checker *ck, int32_t event)
         if (r->role == SG_ROLE_SRC && a->wide != ck->sched[d->rank].buf[d->buf].wide)
             return sg_check_violation(ck, event, i, "a copy between f32 and the problem's type");
     }
+    if (adds) mark_in_place(ck, event, to);
     return SHINGLE_OK;
+}
+
+/* A function of the user makes whole rows, out of all of k. */
+static shingle_status check_call(sg_checker *ck, int32_t event, const sg_visit *v)
+{
+    const sg_problem *const p = ck->problem;
+    if (!p->call || v->k0 == v->k1) return SHINGLE_OK;
+    if (v->cols == p->n && v->k0 == 0 && v->k1 == p->k) return SHINGLE_OK;
+    return sg_check_violation(ck, event, -1, "a part of a row that a call makes whole");
 }
 
 /* ---- Steps ------------------------------------------------------------------------------------------------ */
@@ -242,10 +278,20 @@ static shingle_status new_event(reading *in, int32_t step, const sg_visit *visit
                                       .visit = index,
                                       .rank = (int16_t)in->s->rank,
                                       .final = final};
+    if (visit != NULL) SG_TRY(check_call(ck, in->event, visit));
     sg_step_access(in->s, step, visit, see, in);
     ck->event[in->event].records = ck->records - ck->event[in->event].record0;
     SG_TRY(in->status);
     return in->step->kind == SG_COLL ? SHINGLE_OK : couple_event(ck, in->event);
+}
+
+/* An all-reduce stores what it has summed, and reads it for nobody else. */
+static void sum_in_place(sg_checker *ck, int32_t event)
+{
+    const sg_event *const e = &ck->event[event];
+    ck->in_place = true;
+    for (int32_t i = e->record0; i < e->record0 + e->records; i++)
+        ck->record[i].in_place = ck->record[i].role == SG_ROLE_SELF;
 }
 
 static shingle_status read_step(reading *in, int32_t index, sg_stage *stage)
@@ -272,7 +318,7 @@ static shingle_status read_step(reading *in, int32_t index, sg_stage *stage)
         SG_TRY(new_event(in, index, NULL, -1));
         if (step->kind == SG_COLL) {
             if (step->u.coll.seq + 1 > ck->colls) ck->colls = step->u.coll.seq + 1;
-            ck->in_place |= step->u.coll.kind == SG_ALL_REDUCE;
+            if (step->u.coll.kind == SG_ALL_REDUCE) sum_in_place(ck, in->event);
         }
     }
     stage = sg_check_stage(ck, in->s->rank, index);

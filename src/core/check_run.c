@@ -3,8 +3,10 @@
  * Agents are lanes; each runs its steps in order, a launch visit after visit as if one block ran it:
  * then any number of blocks in list order makes progress too.  An agent parks on a flag that is not
  * complete, on a step named in `after`, and in a collective until all ranks are there.  Agents that
- * are all parked are a deadlock.  Since every cell is written once and every read is proved to be
- * ordered after its writer, every other interleaving computes the same. */
+ * are all parked are a deadlock.  A cell is written once, and every read is proved to be ordered after
+ * its writer, so every other interleaving computes the same.  A cell that is summed in place is written
+ * again, by an event that adds it and so is ordered after the writer before it; since nobody else
+ * reads what is to be written again, a read is never too late either. */
 #include <string.h>
 
 #include "core/check_state.h"
@@ -16,7 +18,6 @@ static shingle_status check_read(sg_checker *ck, int32_t event, int32_t record)
 {
     const sg_record *const r = &ck->record[record];
     const int rank = ck->event[event].rank;
-    const bool collective = r->role == SG_ROLE_SELF || r->role == SG_ROLE_PART;
     uint32_t last = SG_INPUT;
     for (int32_t i = 0; i < r->at[1]; i++) {
         const int64_t cell = sg_check_cell(ck, r, i);
@@ -35,28 +36,50 @@ static shingle_status check_read(sg_checker *ck, int32_t event, int32_t record)
                                           w->rank, w->step);
             }
         }
-        if (ck->in_place && !collective) memset(&ck->seen[cell], 1, (size_t)r->at[3]);
+        if (ck->in_place && !r->in_place) memset(&ck->seen[cell], 1, (size_t)r->at[3]);
     }
     return SHINGLE_OK;
 }
 
-/* Stores the event's sum, of the shape of RECORD. */
+static shingle_status stores_again(sg_checker *ck, int32_t event, int32_t record, uint32_t writer)
+{
+    if (writer == SG_INPUT)
+        return sg_check_violation(ck, event, record, "stores over an input that it does not add");
+    const sg_event *const w = &ck->event[writer - SG_FIRST_WRITER];
+    return sg_check_violation(ck, event, record, "stores what rank %d, step %d has stored", w->rank,
+                              w->step);
+}
+
+/* May RECORD be stored?  Nobody has stored it, or the event has added it and nobody else has read it. */
+static shingle_status check_store(sg_checker *ck, int32_t event, int32_t record)
+{
+    const sg_record *const r = &ck->record[record];
+    for (int32_t i = 0; i < r->at[1]; i++) {
+        const int64_t cell = sg_check_cell(ck, r, i);
+        for (int32_t j = 0; j < r->at[3]; j++) {
+            const uint32_t writer = ck->writer[cell + j];
+            if (writer == SG_NO_WRITER) continue;
+            if (!r->in_place) return stores_again(ck, event, record, writer);
+            if (ck->seen[cell + j])
+                return sg_check_violation(ck, event, record,
+                                          "sums in place what another step reads before");
+        }
+    }
+    return SHINGLE_OK;
+}
+
+/* Stores the event's sum, of the shape of RECORD; zeros where a place is filled up. */
 static shingle_status store(sg_checker *ck, int32_t event, int32_t record)
 {
     const sg_record *const r = &ck->record[record];
     const uint32_t writer = SG_FIRST_WRITER + (uint32_t)event;
+    const bool zero = r->role == SG_ROLE_ZERO;
+    SG_TRY(check_store(ck, event, record));
     for (int32_t i = 0; i < r->at[1]; i++) {
         const int64_t cell = sg_check_cell(ck, r, i);
         for (int32_t j = 0; j < r->at[3]; j++) {
-            if (ck->writer[cell + j] != SG_NO_WRITER) {
-                const sg_event *const w = &ck->event[ck->writer[cell + j] - SG_FIRST_WRITER];
-                return sg_check_violation(ck, event, record,
-                                          "stores what rank %d, step %d has "
-                                          "stored",
-                                          w->rank, w->step);
-            }
             ck->writer[cell + j] = writer;
-            ck->value[cell + j] = ck->sum[(int64_t)i * r->at[3] + j];
+            ck->value[cell + j] = zero ? 0 : ck->sum[(int64_t)i * r->at[3] + j];
         }
     }
     return SHINGLE_OK;
@@ -153,7 +176,7 @@ static shingle_status carry_out(sg_checker *ck, int32_t event)
             if (r->role == SG_ROLE_BIAS) bias = r;
         }
         if (r->what == SG_WRITES) {
-            if (open) finish(ck, r, bias);
+            if (open) finish(ck, r, bias); /* a store comes before the zeros around it */
             open = false;
             SG_TRY(store(ck, event, i));
         }
@@ -190,10 +213,19 @@ static void coll_edge(const sg_checker *ck, const int32_t *events, int kind, int
     } else if (kind == SG_REDUCE_SCATTER) {
         *self_out = coll_record(ck, events[r], SG_ROLE_SELF, 0);
         *part_out = coll_record(ck, events[q], SG_ROLE_PART, r);
+    } else if (kind == SG_ALL_TO_ALL) { /* q sends, r receives: parts of both */
+        *self_out = coll_record(ck, events[q], SG_ROLE_PART, r);
+        *part_out = coll_record(ck, events[r], SG_ROLE_PART, ck->ranks + q);
     } else {
         *self_out = coll_record(ck, events[r], SG_ROLE_SELF, 0);
         *part_out = coll_record(ck, events[q], SG_ROLE_SELF, 0);
     }
+}
+
+static bool is_wide(const sg_checker *ck, int32_t record)
+{
+    const sg_record *const r = &ck->record[record];
+    return ck->sched[r->rank].buf[r->buf].wide;
 }
 
 static shingle_status match(sg_checker *ck, int32_t seq)
@@ -221,6 +253,9 @@ static shingle_status match(sg_checker *ck, int32_t seq)
                                               ck->record[self].at[2 * a + 1], q);
                 SG_TRY(sg_check_couple(ck, &ck->record[self], a, &ck->record[part], a));
             }
+            if (is_wide(ck, self) != is_wide(ck, part))
+                return sg_check_violation(ck, events[r], part,
+                                          "a collective between f32 and the problem's type");
         }
     }
     return SHINGLE_OK;
@@ -255,29 +290,12 @@ static void clear_sum(sg_checker *ck, const sg_record *shape)
     memset(ck->sum, 0, (size_t)shape->at[1] * (size_t)shape->at[3] * sizeof *ck->sum);
 }
 
-/* In place: what was there is read by the collective alone, and is written a second time. */
-static shingle_status renew(sg_checker *ck, int32_t event, int32_t record)
-{
-    const sg_record *const r = &ck->record[record];
-    for (int32_t i = 0; i < r->at[1]; i++) {
-        const int64_t cell = sg_check_cell(ck, r, i);
-        for (int32_t j = 0; j < r->at[3]; j++) {
-            if (ck->seen[cell + j])
-                return sg_check_violation(ck, event, record,
-                                          "sums in place what another step "
-                                          "reads before");
-            ck->writer[cell + j] = SG_FIRST_WRITER + (uint32_t)event;
-            ck->value[cell + j] = ck->sum[(int64_t)i * r->at[3] + j];
-        }
-    }
-    return SHINGLE_OK;
-}
-
 /* All ranks are there: reads of all, then stores of all. */
 static shingle_status run_coll(sg_checker *ck, int32_t seq)
 {
     const int32_t *const events = &ck->arrival[(int64_t)seq * ck->ranks];
     const int kind = coll_kind(ck, events[0]);
+    const bool copies = kind == SG_ALL_GATHER || kind == SG_ALL_TO_ALL;
     for (int r = 0; r < ck->ranks; r++) {
         const sg_event *const e = &ck->event[events[r]];
         for (int32_t i = e->record0; i < e->record0 + e->records; i++)
@@ -288,15 +306,15 @@ static shingle_status run_coll(sg_checker *ck, int32_t seq)
         int32_t part = -1;
         for (int q = 0; q < ck->ranks; q++) {
             coll_edge(ck, events, kind, r, q, &self, &part);
-            if (q == 0 || kind == SG_ALL_GATHER) clear_sum(ck, &ck->record[self]);
-            add(ck, &ck->record[kind == SG_ALL_GATHER ? self : part]);
-            if (kind == SG_ALL_GATHER) SG_TRY(store(ck, events[r], part));
+            if (q == 0 || copies) clear_sum(ck, &ck->record[self]);
+            add(ck, &ck->record[copies ? self : part]);
+            if (copies) SG_TRY(store(ck, events[r], part));
         }
         if (kind == SG_REDUCE_SCATTER) SG_TRY(store(ck, events[r], self));
         if (kind == SG_ALL_REDUCE) break; /* one sum for all */
     }
-    for (int r = 0; r < ck->ranks && kind == SG_ALL_REDUCE; r++)
-        SG_TRY(renew(ck, events[r], coll_record(ck, events[r], SG_ROLE_SELF, 0)));
+    for (int r = 0; r < ck->ranks && kind == SG_ALL_REDUCE; r++) /* what is read stands first */
+        SG_TRY(store(ck, events[r], coll_record(ck, events[r], SG_ROLE_SELF, 1)));
     return SHINGLE_OK;
 }
 

@@ -1,10 +1,11 @@
 /* check_state.h -- what the parts of the checker share; no one else includes it.
  *
- * A check goes through five passes, each in a file of its own:
+ * A check goes through six passes, each in a file of its own:
  *
  *     check_read.c   decodes every step once through sg_step_access: records; keeps the rules that a
  *                    single access can break; counts the raisers of every flag
  *     check_cells.c  cuts rows, columns and k so that whatever is read or written is whole cells
+ *     check_values.c fills the inputs; compares the outputs with the product of these
  *     check_run.c    carries the schedules out over a 64-bit number per cell
  *     check_order.c  asks of every read whether it is ordered after its writer; the SM rule
  *     check.c        the way through, and the wording of violations
@@ -23,6 +24,7 @@ typedef struct sg_record {
     uint8_t buf;
     bool celled;   /* `at` of an area is in cells */
     int16_t rank;  /* whose memory, or the peer of a flag */
+    bool in_place; /* an addend that its event stores again, or that store */
     int32_t at[4]; /* area: first row, rows, first column, columns; flags: first, step, count and
                      * the raisers' counter.  First flag is a flag of the checker once linked. */
 } sg_record;
@@ -135,15 +137,16 @@ struct sg_checker {
     sg_grid *grid;    /* [rank * SG_MAX_BUFS + buf] */
     uint64_t *value;
     uint32_t *writer;    /* SG_NO_WRITER, SG_INPUT or SG_FIRST_WRITER + event */
-    uint8_t *seen;       /* read before an all-reduce in place; only if there is one */
+    uint8_t *seen;       /* read by others than sums in place; only if there is one */
     uint64_t *sum;       /* of the event at hand */
-    uint64_t *product_a; /* rows of A as the product counts them; for the reference */
+    uint64_t *reference; /* the product of a rank, and its operands */
+    int64_t *label;      /* where cells begin */
     int32_t cut_room, before_room, place_room, coupling_room, coupled_room, grid_room, value_room,
-        writer_room, seen_room, sum_room, product_a_room;
+        writer_room, seen_room, sum_room, reference_room, label_room;
     int32_t places, couplings;
     uint32_t coupled_mask;
     int64_t cells;
-    bool in_place; /* an all-reduce is among the steps */
+    bool in_place; /* some event stores what it has added */
 
     sg_sched *built; /* of sg_check_built */
     int32_t built_room;
@@ -189,8 +192,9 @@ void sg_check_cut(sg_checker *ck, const sg_record *area);
 shingle_status sg_check_couple(sg_checker *ck, const sg_record *one, int one_axis,
                                const sg_record *other, int other_axis);
 shingle_status sg_check_cells(sg_checker *ck);
-shingle_status sg_check_inputs(sg_checker *ck);
-shingle_status sg_check_outputs(sg_checker *ck);
+
+/* Cells of AXIS in front of position AT, which is a cut. */
+int32_t sg_check_cells_before(const sg_checker *ck, int axis, int64_t at);
 
 /* Where cell CELL of an axis begins. */
 static inline int32_t sg_check_place(const sg_checker *ck, int axis, int32_t cell)
@@ -209,6 +213,11 @@ static inline uint64_t sg_check_finish(uint64_t value, uint64_t bias)
 {
     return sg_mix(value + bias);
 }
+
+/* ---- check_values.c ------------------------------------------------------------------------------- */
+
+shingle_status sg_check_inputs(sg_checker *ck);
+shingle_status sg_check_outputs(sg_checker *ck);
 
 /* ---- check_run.c ------------------------------------------------------------------------------------ */
 

@@ -22,6 +22,7 @@ enum {
     MOST_LOAD = 4000,     /* accesses of a rank: about 500 visits */
     MOST_LOAD_MANY = 700, /* of a group that is not small */
     MANY = 16,
+    MOST_RANKS = 64,
     TRIES = 8
 };
 
@@ -57,23 +58,70 @@ static void ragged(sg_random *random, int64_t m, int ranks, int64_t *rows)
     rows[ranks - 1] = kept;
 }
 
+/* Rows for every pair of ranks, in any way: many none, a few many.  Returns the highest product. */
+static int64_t uneven(sg_random *random, sg_op op, int64_t m, int ranks, int64_t *counts)
+{
+    const int64_t even = sg_ceil_div(m, ranks);
+    for (int i = 0; i < ranks * ranks; i++) {
+        const int64_t kind = sg_random_below(random, 8);
+        counts[i] = kind < 3 ? 0 : sg_random_below(random, (kind == 7 ? 3 : 1) * even + 1);
+    }
+    int64_t most = 0;
+    for (int r = 0; r < ranks; r++) {
+        int64_t rows = 0;
+        for (int q = 0; q < ranks; q++)
+            rows += op == SG_OP_A2A_GEMM ? counts[q * ranks + r] : counts[r * ranks + q];
+        most = sg_max(most, rows);
+    }
+    return most;
+}
+
+/* What goes with the operator of ASK, whose extents are chosen. */
+static void random_attributes(sg_random *random, sg_ask *ask)
+{
+    if (ask->op == SG_OP_AG_GEMM && one_in(random, 2))
+        ask->gather = one_in(random, 2) ? SG_GATHER_B : SG_GATHER_K;
+    const bool adds = ask->op == SG_OP_GEMM || ask->op == SG_OP_AG_GEMM;
+    ask->accumulate = adds && one_in(random, 3);
+    ask->call = !ask->accumulate && ask->gather == SG_GATHER_A && ask->k > 0 && one_in(random, 6);
+    if (ask->call) ask->call_flops = sg_random_below(random, 1000);
+    if (ask->accumulate) return;
+    ask->bias = one_in(random, 3);
+    ask->act = one_in(random, 3) ? (sg_act)sg_random_below(random, SG_ACTS) : SG_ACT_NONE;
+}
+
+/* Who owns what moves, in LIST if it takes one. */
+static void random_deal(sg_random *random, sg_ask *ask, int64_t *list)
+{
+    const int64_t split = sg_random_below(random, 4);
+    if (ask->op == SG_OP_A2A_GEMM || ask->op == SG_OP_GEMM_A2A) {
+        if (split < 2) return;
+        ask->m = uneven(random, ask->op, ask->m, ask->ranks, list);
+        ask->counts = list;
+        return;
+    }
+    const int64_t moves = ask->gather == SG_GATHER_B   ? ask->n
+                          : ask->gather == SG_GATHER_K ? ask->k
+                                                       : ask->m;
+    if (split == 1) ask->cyclic = 1 + sg_random_below(random, sg_max(1, moves / 2));
+    if (split != 2) return;
+    ragged(random, moves, ask->ranks, list);
+    ask->rows = list;
+}
+
 static shingle_status random_problem(sg_random *random, int ranks, int64_t shrink, sg_problem *out)
 {
-    int64_t rows[SG_MAX_RANKS];
+    int64_t list[MOST_RANKS * MOST_RANKS];
     const bool many = ranks > MANY;
-    const int64_t m = extent(random, sg_max(1, MOST_ROWS / shrink));
-    const int64_t n = extent(random, sg_max(1, (many ? 32 : MOST_ROWS) / shrink));
-    const int64_t k = extent(random, sg_max(1, (many ? 32 : MOST_ROWS) / shrink));
-    const sg_op op = (sg_op)sg_random_below(random, SG_OP_A2A_GEMM);
-    const sg_type type = (sg_type)sg_random_below(random, SG_TYPES);
-    const int64_t split = sg_random_below(random, 4);
-    int64_t cyclic = 0;
-    if (split == 1) cyclic = 1 + sg_random_below(random, sg_max(1, m / 2));
-    if (split == 2) ragged(random, m, ranks, rows);
-    SG_TRY(sg_problem_make(op, type, m, n, k, ranks, split == 2 ? rows : NULL, cyclic, out));
-    out->bias = one_in(random, 3);
-    out->act = one_in(random, 3) ? (sg_act)sg_random_below(random, SG_ACTS) : SG_ACT_NONE;
-    return SHINGLE_OK;
+    sg_ask ask = {.ranks = ranks,
+                  .m = extent(random, sg_max(1, MOST_ROWS / shrink)),
+                  .n = extent(random, sg_max(1, (many ? 32 : MOST_ROWS) / shrink)),
+                  .k = extent(random, sg_max(1, (many ? 32 : MOST_ROWS) / shrink)),
+                  .op = (sg_op)sg_random_below(random, SG_OPS),
+                  .type = (sg_type)sg_random_below(random, SG_TYPES)};
+    random_attributes(random, &ask);
+    random_deal(random, &ask, list);
+    return sg_problem_ask(&ask, out);
 }
 
 static const sg_strategy *random_strategy(sg_random *random, const sg_problem *problem)

@@ -1,0 +1,249 @@
+/* check_values.c -- what the matrices hold, and what C should hold in the end.
+ *
+ * Inputs are hashes of what an element is for the problem: rows of A that all ranks gather hash by
+ * their row of the product, so that it does not matter who holds them; what a rank has for itself
+ * hashes by the rank too.  The reference is the product of these hashes, cell by cell. */
+#include <string.h>
+
+#include "core/check_state.h"
+
+enum { MIX_A = 1, MIX_B, MIX_BIAS, MIX_C };
+
+/* ---- Inputs -------------------------------------------------------------------------------------- */
+
+static uint64_t input(uint64_t what, int64_t rank, int64_t row, int64_t col)
+{
+    return sg_mix(what << 60 ^ (uint64_t)rank << 48 ^ sg_mix((uint64_t)row << 32 ^ (uint64_t)col));
+}
+
+/* A rank that adds up products of all ranks has the same bias as they; any other has its own. */
+static uint64_t bias_at(const sg_checker *ck, int rank, int64_t col)
+{
+    if (!ck->problem->bias) return 0;
+    return input(MIX_BIAS, sg_problem_sums(ck->problem) ? 0 : rank, 0, col);
+}
+
+/* Where the first COUNT cells of AXIS begin, in OUT; if they are what RANK owns of something that is
+ * gathered, as the product counts it. */
+static void label(const sg_checker *ck, int axis, int32_t count, int rank, bool owned, int64_t *out)
+{
+    const sg_problem *const p = ck->problem;
+    int32_t segment = p->share[rank].first;
+    for (int32_t i = 0; i < count; i++) {
+        out[i] = sg_check_place(ck, axis, i);
+        if (!owned) continue;
+        while (p->segments[segment].own_row + p->segments[segment].rows <= out[i])
+            segment = p->segments[segment].next;
+        out[i] += p->segments[segment].row0 - p->segments[segment].own_row;
+    }
+}
+
+/* Fills matrix BUF of RANK.  OWNED_AXIS says along what it is a part of a matrix of all ranks: rows 0,
+ * columns 1, -1 if it is the rank's own. */
+static shingle_status fill(sg_checker *ck, uint64_t what, int buf, int rank, int owned_axis)
+{
+    const sg_grid *const grid = &ck->grid[rank * SG_MAX_BUFS + buf];
+    SG_ROOM(ck, label, label_room, (int64_t)grid->rows + grid->cols);
+    int64_t *const rows = ck->label;
+    int64_t *const cols = rows + grid->rows;
+    label(ck, 2 * buf, grid->rows, rank, owned_axis == 0, rows);
+    label(ck, 2 * buf + 1, grid->cols, rank, owned_axis == 1, cols);
+    for (int32_t i = 0; i < grid->rows; i++) {
+        const int64_t cell = grid->cell0 + (int64_t)i * grid->cols;
+        for (int32_t j = 0; j < grid->cols; j++) {
+            ck->value[cell + j] = input(what, owned_axis < 0 ? rank : 0, rows[i], cols[j]);
+            ck->writer[cell + j] = SG_INPUT;
+        }
+    }
+    return SHINGLE_OK;
+}
+
+static void fill_bias(sg_checker *ck, int rank)
+{
+    const sg_grid *const grid = &ck->grid[rank * SG_MAX_BUFS + SG_BIAS];
+    for (int32_t j = 0; j < grid->rows * grid->cols; j++) {
+        ck->value[grid->cell0 + j] = bias_at(ck, rank, sg_check_place(ck, 2 * SG_BIAS + 1, j));
+        ck->writer[grid->cell0 + j] = SG_INPUT;
+    }
+}
+
+shingle_status sg_check_inputs(sg_checker *ck)
+{
+    const sg_problem *const p = ck->problem;
+    const bool gather = sg_problem_in(p) == SG_IN_GATHER;
+    const int a_axis = !gather || p->gather == SG_GATHER_B ? -1 : p->gather == SG_GATHER_K ? 1 : 0;
+    for (int r = 0; r < ck->ranks; r++) {
+        SG_TRY(fill(ck, MIX_A, SG_A, r, a_axis));
+        SG_TRY(fill(ck, MIX_B, SG_B, r, p->gather == SG_GATHER_B ? 0 : -1));
+        if (p->accumulate) SG_TRY(fill(ck, MIX_C, SG_C, r, -1));
+        fill_bias(ck, r);
+    }
+    return SHINGLE_OK;
+}
+
+/* ---- Reference ----------------------------------------------------------------------------------- */
+
+/* The product of one rank: rows of A and of B as the product counts them, and what they make. */
+typedef struct reference {
+    int row_axis; /* whose cells are rows of the product */
+    int32_t rows, cols, depth;
+    uint64_t *a, *b, *product;
+} reference;
+
+static int32_t cells(const sg_checker *ck, int axis, int64_t at)
+{
+    return sg_check_cells_before(ck, axis, at);
+}
+
+/* A matrix that all ranks gather, as a whole: of ROWS x DEPTH cells, labelled by the product's axes. */
+static void whole(const sg_checker *ck, uint64_t what, int axis, int32_t rows, int32_t depth,
+                  uint64_t *out)
+{
+    for (int32_t i = 0; i < rows; i++)
+        for (int32_t x = 0; x < depth; x++)
+            out[(int64_t)i * depth + x] =
+                input(what, 0, sg_check_place(ck, axis, i), sg_check_place(ck, 2 * SG_B + 1, x));
+}
+
+/* Rows of A for RANK's product. */
+static void rows_of_a(const sg_checker *ck, int rank, const reference *ref)
+{
+    const sg_problem *const p = ck->problem;
+    const size_t line = (size_t)ref->depth * sizeof *ref->a;
+    if (sg_problem_in(p) == SG_IN_GATHER && p->gather != SG_GATHER_B) {
+        if (rank == 0) whole(ck, MIX_A, ref->row_axis, ref->rows, ref->depth, ref->a);
+        return;
+    }
+    if (sg_problem_in(p) != SG_IN_EXCHANGE) {
+        const sg_grid *const a = &ck->grid[rank * SG_MAX_BUFS + SG_A];
+        memcpy(ref->a, &ck->value[a->cell0], (size_t)ref->rows * line);
+        return;
+    }
+    for (int q = 0; q < p->ranks; q++) {
+        const sg_part part = sg_problem_part(p, rank, q);
+        const sg_grid *const a = &ck->grid[q * SG_MAX_BUFS + SG_A];
+        const int32_t from = cells(ck, 2 * SG_A, part.held);
+        const int32_t to = cells(ck, ref->row_axis, part.base);
+        const int32_t rows = cells(ck, ref->row_axis, part.base + part.rows) - to;
+        memcpy(&ref->a[(int64_t)to * ref->depth], &ck->value[a->cell0 + (int64_t)from * a->cols],
+               (size_t)rows * line);
+    }
+}
+
+/* Adds RANK's product to that of REF, which has ROWS rows. */
+static void multiply(const sg_checker *ck, int rank, const reference *ref, int32_t rows)
+{
+    const uint64_t *const b = ck->problem->gather == SG_GATHER_B
+                                  ? ref->b
+                                  : &ck->value[ck->grid[rank * SG_MAX_BUFS + SG_B].cell0];
+    for (int32_t i = 0; i < rows; i++) {
+        const uint64_t *const x = &ref->a[(int64_t)i * ref->depth];
+        for (int32_t j = 0; j < ref->cols; j++) {
+            const uint64_t *const y = &b[(int64_t)j * ref->depth];
+            uint64_t sum = 0;
+            for (int32_t k = 0; k < ref->depth; k++) sum += x[k] * y[k];
+            ref->product[(int64_t)i * ref->cols + j] += sum;
+        }
+    }
+}
+
+/* One cell of C of RANK, computed by rank BY, should be WANT.  LAST is the writer of the cell before
+ * it, whose store is known to be awaited. */
+static shingle_status compare_cell(sg_checker *ck, int rank, int by, int32_t i, int32_t j,
+                                   uint64_t want, uint32_t *last)
+{
+    const sg_grid *const c = &ck->grid[rank * SG_MAX_BUFS + SG_C];
+    const int64_t cell = c->cell0 + (int64_t)i * c->cols + j;
+    const uint32_t writer = ck->writer[cell];
+    const long long row = sg_check_place(ck, 2 * SG_C, i);
+    const long long col = sg_check_place(ck, 2 * SG_C + 1, j);
+    if (ck->problem->accumulate) want += input(MIX_C, rank, row, col);
+    if (sg_problem_has_epilogue(ck->problem)) want = sg_check_finish(want, bias_at(ck, by, col));
+    if (writer < SG_FIRST_WRITER)
+        return sg_check_violation(ck, -1, -1, "rank %d: nobody stores C row %lld, col %lld", rank,
+                                  row, col);
+    const int32_t event = (int32_t)(writer - SG_FIRST_WRITER);
+    if (ck->value[cell] != want)
+        return sg_check_violation(ck, event, -1,
+                                  "stores a wrong value: C of rank %d, row %lld, col %lld", rank,
+                                  row, col);
+    if (writer != *last && !sg_check_ordered(ck, rank, -1, -1, event))
+        return sg_check_violation(ck, event, -1,
+                                  "its store to C of rank %d, row %lld, col %lld is not awaited "
+                                  "before that rank's end",
+                                  rank, row, col);
+    *last = writer;
+    return SHINGLE_OK;
+}
+
+/* COUNT rows of C of RANK from row HELD on are rows of the product of rank BY from ROW on. */
+static shingle_status compare(sg_checker *ck, int rank, int64_t held, int64_t count, int by,
+                              const reference *ref, int64_t row)
+{
+    if (count == 0) return SHINGLE_OK;
+    const int32_t first = cells(ck, 2 * SG_C, held);
+    const int32_t end = cells(ck, 2 * SG_C, held + count);
+    const int32_t from = cells(ck, ref->row_axis, row);
+    uint32_t last = SG_NO_WRITER;
+    for (int32_t i = first; i < end; i++) {
+        const uint64_t *const want = &ref->product[(int64_t)(from + i - first) * ref->cols];
+        for (int32_t j = 0; j < ref->cols; j++)
+            SG_TRY(compare_cell(ck, rank, by, i, j, want[j], &last));
+    }
+    return SHINGLE_OK;
+}
+
+/* Sums over all ranks are complete. */
+static shingle_status compare_sums(sg_checker *ck, const reference *ref)
+{
+    const sg_problem *const p = ck->problem;
+    for (int r = 0; r < ck->ranks; r++) {
+        if (sg_problem_out(p) == SG_OUT_ALL) SG_TRY(compare(ck, r, 0, p->m, r, ref, 0));
+        if (sg_problem_out(p) != SG_OUT_SCATTER) continue;
+        for (int32_t i = p->share[r].first; i >= 0; i = p->segments[i].next) {
+            const sg_segment *const g = &p->segments[i];
+            SG_TRY(compare(ck, r, g->own_row, g->rows, r, ref, g->row0));
+        }
+    }
+    return SHINGLE_OK;
+}
+
+static shingle_status compare_product(sg_checker *ck, int rank, const reference *ref)
+{
+    const sg_problem *const p = ck->problem;
+    if (sg_problem_out(p) != SG_OUT_EXCHANGE)
+        return compare(ck, rank, 0, sg_problem_rows(p, rank), rank, ref, 0);
+    for (int q = 0; q < p->ranks; q++) {
+        const sg_part part = sg_problem_part(p, rank, q);
+        SG_TRY(compare(ck, q, part.held, part.rows, rank, ref, part.base));
+    }
+    return SHINGLE_OK;
+}
+
+shingle_status sg_check_outputs(sg_checker *ck)
+{
+    const sg_problem *const p = ck->problem;
+    const bool sums = sg_problem_sums(p);
+    reference ref = {.row_axis = sg_problem_in(p) == SG_IN_NONE ? 2 * SG_A : 2 * SG_C};
+    ref.rows = cells(ck, ref.row_axis, p->m);
+    ref.cols = cells(ck, 2 * SG_C + 1, p->n);
+    ref.depth = cells(ck, 2 * SG_B + 1, p->k);
+    const int64_t a_cells = (int64_t)ref.rows * ref.depth;
+    const int64_t b_cells = p->gather == SG_GATHER_B ? (int64_t)ref.cols * ref.depth : 0;
+    const int64_t c_cells = (int64_t)ref.rows * ref.cols;
+    SG_ROOM(ck, reference, reference_room, a_cells + b_cells + c_cells);
+    ref.a = ck->reference;
+    ref.b = ref.a + a_cells;
+    ref.product = ref.b + b_cells;
+    if (b_cells > 0) whole(ck, MIX_B, 2 * SG_C + 1, ref.cols, ref.depth, ref.b);
+    for (int r = 0; r < ck->ranks; r++) {
+        const int32_t most = ref.rows;
+        ref.rows = cells(ck, ref.row_axis, sg_problem_rows(p, r));
+        if (r == 0 || !sums) memset(ref.product, 0, (size_t)c_cells * sizeof *ref.product);
+        rows_of_a(ck, r, &ref);
+        multiply(ck, r, &ref, ref.rows);
+        if (!sums) SG_TRY(compare_product(ck, r, &ref));
+        ref.rows = most;
+    }
+    return sums ? compare_sums(ck, &ref) : SHINGLE_OK;
+}
