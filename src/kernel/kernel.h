@@ -160,15 +160,22 @@ typedef struct sg_kernel_gemm_param {
     int32_t units; /* what is dealt to the blocks, or to the clusters of blocks */
     int32_t split; /* slices of k; 1: none.  Launches of one patch without waits and addends */
     int32_t load_bytes;
-    int32_t raises; /* 0: no patch raises anything */
+    int32_t raises;          /* 0: no patch raises anything */
+    int32_t skew;            /* split k: stages that the slice which adds up computes more */
+    int32_t epilogue;        /* bias or activation */
+    int32_t leaves;          /* something is stored into a peer's own tensor */
+    uint64_t keep_a, keep_b; /* how long the L2 should keep what is loaded */
+    int8_t
+        flip[SG_KERNEL_PLACES]; /* third coordinate of a place's maps: 0: none, 1: the half, 2: the
+                                      other half */
 } sg_kernel_gemm_param;
 
 typedef struct sg_kernel_gemm {
     sg_kernel_gemm_param param;
-    const sg_kernel_lists *lists; /* must outlive this */
-    int32_t instance;             /* of the table of kernels */
-    int32_t blocks;               /* of the grid */
-    int32_t want_blocks, want_split;
+    const sg_kernel_lists *lists;                             /* must outlive this */
+    int32_t instance;                                         /* of the table of kernels */
+    int32_t blocks;                                           /* of the grid */
+    int32_t want_blocks, want_split, want_skew, want_cluster; /* of blocks; 0: any */
     int32_t sms, arch;
     sg_kernel_place aimed[SG_KERNEL_PLACES]; /* what the maps are of */
     const char *slow; /* why it is not the fast kernel that serves this launch; NULL: it is */
@@ -191,20 +198,26 @@ enum { SG_KERNEL_EARLY = 1 }; /* may start while the kernel before it in the str
 
 cudaError_t sg_kernel_gemm_run(const sg_kernel_gemm *gemm, unsigned how, cudaStream_t stream);
 
-/* A product by itself: C (m x n) = A (m x k) * B (n x k)', on the current device.  Chooses tile,
- * order and slices of k by a model of the H200; `scratch` says how much zeroed memory it wants. */
+/* A product by itself: C (m x n) = A (m x k) * B (n x k)', on the current device.  Places 0, 1 and 2
+ * are A, B and C.  Tile, order and slices of k follow from a model of the H200. */
 typedef struct sg_kernel_plain {
     int32_t m, n, k;
-    enum sg_kernel_type type;
-    struct sg_patch patch; /* the one patch, for the lists on host and device */
-    int32_t tile_m, tile_n, split, blocks;
-    int64_t scratch_bytes; /* of `partial`, behind it `fold_bytes` of zeroed words */
-    int64_t fold_bytes;
+    int32_t type;          /* enum sg_kernel_type */
+    struct sg_patch patch; /* the only patch, and the only area of its stores: for both lists */
+    struct sg_area to;
+    int32_t tile_m, tile_n, cluster, split, skew, blocks;
+    uint64_t keep_a, keep_b;
+    int64_t partial_bytes, fold_bytes; /* of param.partial and param.fold, the latter zeroed */
     double predicted_us;
 } sg_kernel_plain;
 
-/* The RANK-th best choice by the model, 0 first; NULL-terminated reason if there is none. */
+/* The RANK-th best way by the model, 0 first.  The caller fills m, n, k and type. */
 const char *sg_kernel_plain_choose(sg_kernel_plain *plain, int rank);
+
+/* As sg_kernel_gemm_make; LISTS and PROGRAM hold plain->patch and plain->to as their entry 0. */
+const char *sg_kernel_plain_make(sg_kernel_gemm *gemm, const sg_kernel_plain *plain,
+                                 const sg_kernel_program *program, const sg_kernel_lists *lists,
+                                 float *partial, uint32_t *fold);
 
 /* ---- Steps that are not products ----------------------------------------------------------------------- */
 

@@ -1,0 +1,345 @@
+/* gemm.cu -- the host side of products: which kernel serves a launch, its tensor maps, its start. */
+#include "kernel/instance.h"
+
+enum { USE_A = 1, USE_B = 2, USE_PIECE = 4, USE_ROW = 8, MAX_INSTANCES = 96 };
+
+/* ---- The table ------------------------------------------------------------------------------------------ */
+
+const sg_instance *sg_instance_table(int *count_out)
+{
+    static sg_instance table[MAX_INSTANCES];
+    static const int count = [] {
+        const int n = sg_instance_bf16(table);
+        return n + sg_instance_f16(table + n);
+    }();
+    *count_out = count;
+    return table;
+}
+
+static int current_arch(int *sms_out)
+{
+    int device = 0, major = 0, minor = 0;
+    if (cudaGetDevice(&device) != cudaSuccess) return 0;
+    cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+    cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
+    cudaDeviceGetAttribute(sms_out, cudaDevAttrMultiProcessorCount, device);
+    return 10 * major + minor;
+}
+
+int sg_kernel_tiles(enum sg_kernel_type type, sg_kernel_tile *tiles_out, int room)
+{
+    int sms = 0, all = 0, count = 0;
+    const sg_instance *table = sg_instance_table(&all);
+    if (current_arch(&sms) != 90 || type == SG_KERNEL_F32) {
+        if (room > 0) tiles_out[count++] = sg_kernel_tile{128, 128};
+        return count;
+    }
+    for (int i = 0; i < all && count < room; ++i) {
+        const sg_instance *k = &table[i];
+        bool known = k->type != (int)type || k->fold != 1; /* those that take addends take all */
+        for (int j = 0; j < count; ++j) known |= tiles_out[j].m == k->bm && tiles_out[j].n == k->bn;
+        if (!known) tiles_out[count++] = sg_kernel_tile{k->bm, k->bn};
+    }
+    return count;
+}
+
+/* ---- Tensor maps ------------------------------------------------------------------------------------------ */
+
+typedef CUresult (*encode_fn)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *,
+                              const cuuint64_t *, const cuuint64_t *, const cuuint32_t *,
+                              const cuuint32_t *, CUtensorMapInterleave, CUtensorMapSwizzle,
+                              CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+
+static encode_fn encoder(void)
+{
+    static const encode_fn fn = [] {
+        void *found = nullptr;
+        cudaDriverEntryPointQueryResult result;
+        if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000,
+                                             cudaEnableDefault, &result) != cudaSuccess)
+            found = nullptr;
+        return (encode_fn)found;
+    }();
+    return fn;
+}
+
+/* The matrix in boxes of BOX_ROWS x BOX_COLS; a third dimension leads from one half to the other.
+ * Beyond the edges zeros are read and nothing is written. */
+static const char *map_make(CUtensorMap *map, int type, const sg_kernel_place *place, int box_rows,
+                            int box_cols)
+{
+    const encode_fn encode = encoder();
+    if (encode == nullptr) return "the driver has no tensor maps";
+    const uintptr_t d0 = (uintptr_t)place->data[0], d1 = (uintptr_t)place->data[1];
+    const uintptr_t low = d0 < d1 ? d0 : d1, apart = (d0 < d1 ? d1 : d0) - low;
+    if (low % 16 != 0 || apart % 16 != 0 || place->pitch % 16 != 0)
+        return "a matrix or its rows are not aligned to 16 bytes";
+    if (place->pitch <= 0 || place->pitch >> 40 != 0 || apart >> 40 != 0 || place->rows < 1 ||
+        place->cols < 1)
+        return "a matrix is beyond what tensor maps hold";
+    const cuuint64_t size[3] = {(cuuint64_t)place->cols, (cuuint64_t)place->rows, apart ? 2u : 1u};
+    const cuuint64_t stride[2] = {(cuuint64_t)place->pitch,
+                                  apart ? (cuuint64_t)apart : (cuuint64_t)place->pitch};
+    const cuuint32_t box[3] = {(cuuint32_t)box_cols, (cuuint32_t)box_rows, 1};
+    const cuuint32_t step[3] = {1, 1, 1};
+    const CUtensorMapSwizzle swizzle = box_cols == 64   ? CU_TENSOR_MAP_SWIZZLE_128B
+                                       : box_cols == 32 ? CU_TENSOR_MAP_SWIZZLE_64B
+                                                        : CU_TENSOR_MAP_SWIZZLE_32B;
+    const CUresult result = encode(
+        map,
+        type == SG_KERNEL_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+        3, (void *)low, size, stride, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
+        CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    return result == CUDA_SUCCESS ? nullptr : "the driver refuses a tensor map";
+}
+
+/* ---- What a launch needs ------------------------------------------------------------------------------------ */
+
+typedef struct needs {
+    uint8_t use[SG_KERNEL_PLACES];
+    int a_rows;   /* the most of a place that is read as A */
+    int col_step; /* columns at which stores may end inside a matrix */
+    bool adds, waits, per_tile;
+} needs;
+
+static bool ends_inside(const sg_kernel_place *place, int col0, int cols)
+{
+    return col0 + cols != place->cols;
+}
+
+/* Reads the patches of a launch; the reason is why no fast kernel can serve them. */
+static const char *read_patch(const sg_kernel_gemm *g, const sg_patch *p, needs *n)
+{
+    const sg_kernel_program *program = &g->param.program;
+    const sg_kernel_place *place = program->place;
+    if (p->k0 >= p->k1) return "there is no product";
+    if (place[p->a.buf].wide || place[p->b.buf].wide) return "an operand is f32";
+    if ((p->k1 - p->k0) % 64 != 0 && (ends_inside(&place[p->a.buf], p->a.col0, p->k1 - p->k0) ||
+                                      ends_inside(&place[p->b.buf], p->b.col0, p->k1 - p->k0)))
+        return "a part of k ends inside a stage";
+    n->use[p->a.buf] |= USE_A;
+    n->use[p->b.buf] |= USE_B;
+    if (place[p->b.buf].data[0] != place[p->b.buf].data[1]) return "B has two halves";
+    if (place[p->a.buf].rows > n->a_rows) n->a_rows = place[p->a.buf].rows;
+    n->waits |= p->waits > 0;
+    for (int i = 0; i < p->waits; ++i)
+        n->per_tile |= g->lists->wait[p->wait0 + i].per == SG_PER_TILE;
+    for (int i = 0; i < p->adds; ++i) {
+        const sg_addend *add = &g->lists->add[p->add0 + i];
+        if (place[add->area.buf].wide) return "an addend is f32";
+        n->use[add->area.buf] |= USE_PIECE;
+        n->adds = true;
+    }
+    for (int i = 0; i < p->tos; ++i) {
+        const sg_area *to = &g->lists->to[p->to0 + i];
+        if (place[to->buf].wide) return "a result is f32";
+        n->use[to->buf] |= USE_PIECE;
+        if (p->rows % 64 != 0 && to->row0 + p->rows != place[to->buf].rows)
+            n->use[to->buf] |= USE_ROW;
+        while (ends_inside(&place[to->buf], to->col0, p->cols) && p->cols % n->col_step != 0)
+            n->col_step /= 2;
+    }
+    return nullptr;
+}
+
+static const char *read_needs(const sg_kernel_gemm *g, needs *n)
+{
+    memset(n, 0, sizeof *n);
+    n->col_step = 64;
+    if (g->arch != 90) return "the GPU is no Hopper";
+    if (g->param.program.type == SG_KERNEL_F32) return "f32 has no matrix instructions";
+    for (int i = 0; i < g->param.patches; ++i) {
+        const char *why = read_patch(g, &g->lists->patch[g->param.patch0 + i], n);
+        if (why != nullptr) return why;
+    }
+    return nullptr;
+}
+
+/* ---- Choosing --------------------------------------------------------------------------------------------------- */
+
+/* Tiles, and tiles that clusters of K would go through. */
+static void count_tiles(const sg_kernel_gemm *g, const sg_instance *k, int64_t *tiles_out,
+                        int64_t *units_out)
+{
+    *tiles_out = *units_out = 0;
+    for (int i = 0; i < g->param.patches; ++i) {
+        const sg_patch *p = &g->lists->patch[g->param.patch0 + i];
+        const int64_t bands = sg_walk_bands(p, k->bm), cols = sg_walk_cols(p, k->bn);
+        *tiles_out += bands * cols;
+        *units_out += (bands + k->cm - 1) / k->cm * ((cols + k->cn - 1) / k->cn);
+    }
+}
+
+static bool serves(const sg_kernel_gemm *g, const sg_instance *k, const needs *n)
+{
+    const int fold = g->want_split > 1 ? 2 : n->adds ? 1 : 0, cluster = k->cm * k->cn;
+    if (k->type != g->param.program.type || k->bm != g->param.tile_m || k->bn != g->param.tile_n)
+        return false;
+    if (k->fold != fold || n->col_step < k->piece_cols) return false;
+    for (int i = 0; i < SG_KERNEL_PLACES && k->piece_cols != 64; ++i)
+        if (n->use[i] & USE_ROW) return false; /* a row of a piece must be 128 bytes */
+    if (g->want_cluster > 0 && cluster != g->want_cluster) return false;
+    if (cluster == 1) return true;
+    int64_t tiles, units;
+    count_tiles(g, k, &tiles, &units);
+    const int blocks = g->want_blocks > 0 ? g->want_blocks : g->sms;
+    return !n->per_tile && blocks % cluster == 0 && units * cluster * 50 <= tiles * 51;
+}
+
+static const char *make_maps(sg_kernel_gemm *g, const sg_instance *k, const needs *n)
+{
+    sg_kernel_gemm_param *param = &g->param;
+    const int least = (n->a_rows + 7) / 8 * 8;
+    const int a_box = k->cn == 1 && least < k->bm ? least : k->bm / k->cn;
+    const int rows[4] = {a_box, k->bn / k->cm, 64, 1};
+    const int cols[4] = {64, 64, k->piece_cols, k->piece_cols};
+    int count = 0;
+    memset(param->map_of, -1, sizeof param->map_of);
+    for (int use = 0; use < 4; ++use)
+        for (int i = 0; i < SG_KERNEL_PLACES; ++i) {
+            if (!(n->use[i] & 1 << use)) continue;
+            if (count == SG_KERNEL_MAPS) return "the launch stores into too many matrices";
+            const char *why = map_make(&param->map[count], k->type, &param->program.place[i],
+                                       rows[use], cols[use]);
+            if (why != nullptr) return why;
+            param->map_of[i][use] = (int8_t)count++;
+            void *const *data = param->program.place[i].data;
+            param->flip[i] = data[0] == data[1] ? 0 : data[0] < data[1] ? 1 : 2;
+        }
+    param->load_bytes = (a_box * k->cn + k->bn) * 128;
+    return nullptr;
+}
+
+static const char *aim_fast(sg_kernel_gemm *g, const needs *n)
+{
+    int all;
+    const sg_instance *table = sg_instance_table(&all);
+    int best = -1;
+    for (int i = 0; i < all && best < 0; ++i)
+        if (serves(g, &table[i], n)) best = i;
+    if (best < 0) return "there is no fast kernel for this tile";
+    if (n->waits && g->param.program.rank == nullptr) return "there are no flags to wait for";
+    const sg_instance *k = &table[best];
+    const char *why = make_maps(g, k, n);
+    if (why != nullptr) return why;
+    int64_t tiles, units;
+    count_tiles(g, k, &tiles, &units);
+    const int cluster = k->cm * k->cn;
+    g->param.split = g->want_split > 1 ? g->want_split : 1;
+    g->param.skew = g->param.split > 1 ? g->want_skew : 0;
+    g->param.units = (int32_t)(units * g->param.split);
+    const int64_t most = g->want_blocks > 0 ? g->want_blocks : g->sms;
+    const int64_t blocks = g->param.units * (int64_t)cluster;
+    g->blocks = (int32_t)((blocks < most ? blocks : most) / cluster * cluster);
+    if (cudaFuncSetAttribute(k->function, cudaFuncAttributeMaxDynamicSharedMemorySize, k->smem) !=
+        cudaSuccess)
+        return "the GPU refuses the kernel's shared memory";
+    g->instance = best;
+    return nullptr;
+}
+
+static const char *aim_slow(sg_kernel_gemm *g)
+{
+    int64_t tiles = 0;
+    for (int i = 0; i < g->param.patches; ++i) {
+        const sg_patch *p = &g->lists->patch[g->param.patch0 + i];
+        tiles += (int64_t)sg_walk_bands(p, g->param.tile_m) * sg_walk_cols(p, g->param.tile_n);
+    }
+    if (g->want_split > 1) return "no kernel cuts k for this launch";
+    const int64_t most = g->want_blocks > 0 ? g->want_blocks : g->sms;
+    g->param.split = 1;
+    g->param.units = (int32_t)tiles;
+    g->blocks = (int32_t)(tiles < most ? tiles : most);
+    bool aligned = g->arch >= 80;
+    for (int i = 0; i < g->param.patches; ++i) {
+        const sg_patch *p = &g->lists->patch[g->param.patch0 + i];
+        const sg_area *const area[2] = {&p->a, &p->b};
+        for (int j = 0; j < 2; ++j) {
+            const sg_kernel_place *place = &g->param.program.place[area[j]->buf];
+            aligned &= (uintptr_t)place->data[0] % 16 == 0 && (uintptr_t)place->data[1] % 16 == 0 &&
+                       place->pitch % 16 == 0 && area[j]->col0 % 8 == 0 && !place->wide;
+        }
+        aligned &= p->slab % 8 == 0;
+    }
+    const bool fast = aligned && sg_instance_sm80(g->param.program.type) != nullptr;
+    g->instance = fast ? -2 : -1;
+    return nullptr;
+}
+
+const char *sg_kernel_gemm_make(sg_kernel_gemm *gemm, const sg_kernel_program *program,
+                                const sg_kernel_lists *lists, int step, int patch0, int patches,
+                                int tile_m, int tile_n, int blocks)
+{
+    memset(gemm, 0, sizeof *gemm);
+    gemm->lists = lists;
+    gemm->arch = current_arch(&gemm->sms);
+    if (gemm->arch == 0) return "there is no GPU";
+    if (blocks > gemm->sms) return "the plan wants more SMs than the GPU has";
+    sg_kernel_gemm_param *param = &gemm->param;
+    param->program = *program;
+    param->step = step;
+    param->patch0 = patch0;
+    param->patches = patches;
+    param->tile_m = tile_m;
+    param->tile_n = tile_n;
+    param->keep_a = param->keep_b = UINT64_C(0x1000000000000000); /* as any other data */
+    for (int i = 0; i < patches; ++i) {
+        const sg_patch *p = &lists->patch[patch0 + i];
+        param->raises |= p->raises > 0;
+        for (int j = 0; j < p->tos; ++j) param->leaves |= lists->to[p->to0 + j].leave;
+    }
+    gemm->want_blocks = blocks;
+    gemm->want_split = 1;
+    return nullptr;
+}
+
+const char *sg_kernel_gemm_aim(sg_kernel_gemm *gemm)
+{
+    const sg_kernel_program *program = &gemm->param.program;
+    gemm->param.epilogue = program->bias != nullptr || program->act != SG_KERNEL_NONE;
+    if (gemm->blocks > 0 && memcmp(gemm->aimed, program->place, sizeof gemm->aimed) == 0)
+        return nullptr;
+    needs n;
+    gemm->slow = read_needs(gemm, &n);
+    if (gemm->slow == nullptr) gemm->slow = aim_fast(gemm, &n);
+    const char *why = gemm->slow == nullptr ? nullptr : aim_slow(gemm);
+    if (why == nullptr) memcpy(gemm->aimed, program->place, sizeof gemm->aimed);
+    return why;
+}
+
+/* ---- Starting -------------------------------------------------------------------------------------------------------- */
+
+cudaError_t sg_kernel_gemm_run(const sg_kernel_gemm *gemm, unsigned how, cudaStream_t stream)
+{
+    if (gemm->blocks == 0) return cudaSuccess; /* no tiles */
+    cudaLaunchConfig_t config = {};
+    cudaLaunchAttribute attr[2];
+    config.gridDim = dim3((unsigned)gemm->blocks);
+    config.stream = stream;
+    config.attrs = attr;
+    const void *function;
+    if (gemm->instance >= 0) {
+        int all;
+        const sg_instance *k = &sg_instance_table(&all)[gemm->instance];
+        function = k->function;
+        config.blockDim = dim3((unsigned)k->threads);
+        config.dynamicSmemBytes = (size_t)k->smem;
+        if (k->cm * k->cn > 1) {
+            cudaLaunchAttribute *a = &attr[config.numAttrs++];
+            a->id = cudaLaunchAttributeClusterDimension;
+            a->val.clusterDim.x = (unsigned)(k->cm * k->cn);
+            a->val.clusterDim.y = a->val.clusterDim.z = 1;
+        }
+        if (how & SG_KERNEL_EARLY) {
+            cudaLaunchAttribute *a = &attr[config.numAttrs++];
+            a->id = cudaLaunchAttributeProgrammaticStreamSerialization;
+            a->val.programmaticStreamSerializationAllowed = 1;
+        }
+    } else {
+        function = gemm->instance == -2 ? sg_instance_sm80(gemm->param.program.type)
+                                        : sg_instance_any(gemm->param.program.type);
+        config.blockDim = dim3(SG_INSTANCE_THREADS);
+    }
+    void *args[] = {(void *)&gemm->param};
+    return cudaLaunchKernelExC(&config, function, args);
+}

@@ -1,0 +1,346 @@
+/* gemm_sm90.cuh -- the persistent Hopper product that carries out a launch.
+ *
+ *     C (m x n) = A (m x k) * B (n x k)', rows contiguous, bf16 or f16 in and out, f32 sums
+ *
+ * One block per SM.  Its first warpgroup moves data, one elected thread per duty; the others
+ * multiply.
+ *
+ *     warp 0        loader   waits for free stages, loads A, B and addends through the bulk engine
+ *     warp 1, 2     storer   one per multiplying warpgroup: stores staged pieces, raises flags
+ *     warp 3        watcher  waits for flags, as far ahead of the loader as they are up
+ *     warpgroup 1.. math     (math_sm90.cuh) 64 or 128 rows of the tile each
+ *
+ * Units (a tile, or a tile per block of the cluster) are dealt round robin in list order.  Nothing
+ * waits for a later unit of the list, so any number of blocks makes progress.  The math warps never
+ * touch a flag, and never wait for anything further away than their cluster's barriers. */
+#pragma once
+#include "kernel/math_sm90.cuh"
+
+/* ---- Watcher -------------------------------------------------------------------------------------------- */
+
+/* To acquire a flag takes most of a microsecond, which the loader cannot spare every few stages.  So
+ * another thread runs ahead and counts, in shared memory, how many steps of the list are ready. */
+template <class S> struct Watcher {
+    const Param &P;
+    const Smem<S> &smem;
+    uint64_t epoch;
+    uint32_t steps, told;
+    bool fresh; /* a flag was seen since the last proxy fence */
+};
+
+/* What the flags are about was written by others and is read by the bulk engine next.  Partner:
+ * progress_wait() in the loader. */
+template <class S> DEV void watcher_tell(Watcher<S> &w)
+{
+    if (w.fresh) proxy_fence_global();
+    if (w.told != w.steps) progress_release(w.smem.watched, w.steps);
+    w.told = w.steps, w.fresh = false;
+}
+
+template <class S> DEV void watcher_need(Watcher<S> &w, int by, int index, int patch, int tile)
+{
+    const uint32_t id = ((uint32_t)by << 22 ^ (uint32_t)index) + 1;
+    const uint32_t word = w.smem.seen + 4 * ((uint32_t)(index ^ by * 41) % SEEN_FLAGS);
+    const bool exact = by < 1024 && index < 1 << 22;
+    if (exact && shared_load(word) == id) return;
+    sg_kernel_rank *rank = w.P.program.rank;
+    if (load_acquire(flag_word(own_words(rank), by, index)) < w.epoch) {
+        watcher_tell(w); /* the loader may as well have the steps before */
+        flag_wait(rank, by, index, w.epoch, w.P.step, visit_number<S>(w.P, patch, tile));
+    }
+    w.fresh = true;
+    if (exact) shared_store(word, id);
+}
+
+template <class S>
+DEV void watcher_wait(Watcher<S> &w, const sg_wait &wait, int row, int rows, int k0, int patch,
+                      int tile)
+{
+    const sg_flags f = sg_walk_wait(&wait, row, rows, k0, tile);
+    for (int i = 0; i < f.count; ++i) watcher_need(w, wait.by, f.first + i * f.step, patch, tile);
+}
+
+/* Waits for the hellos of those whose own tensors the unit stores to.  Partner: storer_may(). */
+template <class S> DEV void watcher_leave(Watcher<S> &w, const sg_patch &p)
+{
+    for (int i = 0; i < p.tos; ++i) {
+        const sg_area &area = w.P.program.to[p.to0 + i];
+        const uint32_t bit = 1u << area.rank % 32, word = hello_place(w.smem, area.rank);
+        const uint32_t asked = shared_load(word);
+        if (!area.leave || (asked & bit)) continue;
+        watcher_tell(w);
+        if (hello_wait(w.P.program.rank, area.rank, w.epoch, SG_KERNEL_STUCK_LEAVE, w.P.step))
+            shared_store(word + 8, shared_load(word + 8) | bit);
+        progress_release(word, asked | bit);
+    }
+}
+
+template <class S> DEV void watcher(const Param &P, const Smem<S> &smem, int im, int in)
+{
+    for (int i = 0; i < SEEN_FLAGS; ++i) shared_store(smem.seen + 4 * i, 0);
+    if (P.program.rank == nullptr) return;
+    launch_wait(); /* the kernel before may be the one that fixes epoch and half */
+    Watcher<S> w = {P, smem, P.program.rank->epoch, 0, 0, false};
+    Cursor cursor = {0, 0};
+    const int first = blockIdx.x / S::CL;
+    for (int unit = first; unit < P.units; unit += gridDim.x / S::CL) {
+        const sg_patch &p = cursor_at<S>(P, cursor, unit);
+        const bool adds = S::FOLD == FOLD_ADDENDS && p.adds;
+        if (P.leaves) watcher_leave(w, p);
+        if (p.waits == 0 && !adds) continue;
+        const Tile t = tile_at<S>(p, unit - cursor.base, im, in);
+        const int tile = tile_number(p, t, S::BN), row = p.row0 + t.band * S::BM;
+        const int rows = sg_walk_min(S::BM, p.rows - t.band * S::BM);
+        const int slabs = p.waits ? sg_walk_slabs(&p) : 0;
+        for (int s = 0; s < slabs; ++s) {
+            for (int i = 0; i < p.waits; ++i)
+                watcher_wait(w, P.program.wait[p.wait0 + i], row, rows, p.k0 + s * p.slab,
+                             cursor.patch, tile);
+            if (++w.steps - w.told >= 4 || unit == first) watcher_tell(w);
+        }
+        for (int i = 0; adds && t.live && i < p.adds; ++i) {
+            const sg_addend &add = P.program.add[p.add0 + i];
+            if (add.waits) watcher_wait(w, add.wait, row, rows, p.k0, cursor.patch, tile);
+        }
+        w.steps += adds;
+        watcher_tell(w);
+    }
+}
+
+/* ---- Loader ------------------------------------------------------------------------------------------------ */
+
+/* The addends of a tile, piece by piece, as many of a piece's in one stage as fit. */
+template <class S>
+DEV void load_addends(const Param &P, const Smem<S> &smem, const sg_patch &p, const Tile &t,
+                      int *half, Ring<S::STAGES> &ring)
+{
+    for (int piece = 0; piece < S::CHUNKS; ++piece) {
+        const int x = t.col * S::BN + piece % S::ACROSS * S::W;
+        const int y = t.band * S::BM + piece / S::ACROSS * 64;
+        for (int add = 0; add < p.adds; add += S::ADDENDS, ring_step(ring)) {
+            const int count = t.live ? sg_walk_min(p.adds - add, S::ADDENDS) : 0;
+            const uint32_t full = smem.full + 8 * ring.at;
+            uint32_t to = smem.stage + ring.at * S::STAGE_BYTES;
+            mbar_wait(P, smem.empty + 8 * ring.at, ring.parity ^ 1, ROLE_LOADER);
+            mbar_expect(full, count * S::WGS * S::PIECE_BYTES);
+            for (int i = 0; i < count; ++i) {
+                const sg_area &area = P.program.add[p.add0 + add + i].area;
+                for (int wg = 0; wg < S::WGS; ++wg, to += S::PIECE_BYTES)
+                    tma_load(to, map_of(P, area.buf, MAP_PIECE), area.col0 + x,
+                             area.row0 + y + wg * S::MI * 64, half_of(P, area.buf, half), full,
+                             KEEP_NORMAL);
+            }
+        }
+    }
+}
+
+/* Where a unit's operands are.  Finding out takes a few hundred cycles (divisions, loads of the
+ * list), so the loader looks one unit ahead. */
+struct Source {
+    const sg_patch *p;
+    Tile tile;
+    Span span;
+};
+
+template <class S>
+DEV void source_find(Source &s, const Param &P, Cursor &cursor, int unit, int im, int in)
+{
+    int in_pass;
+    const int slice = slice_of<S>(P, unit, &in_pass);
+    s.p = &cursor_at<S>(P, cursor, in_pass);
+    s.tile = tile_at<S>(*s.p, in_pass - cursor.base, im, in);
+    s.span = span_of<S>(P, *s.p, slice);
+}
+
+template <class S> DEV void loader(const Param &P, const Smem<S> &smem, int im, int in)
+{
+    constexpr uint16_t down_mask = (1 << S::CM) - 1;               /* of a column of the cluster */
+    constexpr uint16_t over_mask = ((1 << S::CL) - 1) / down_mask; /* of a row: every CM-th bit */
+    const int stride = gridDim.x / S::CL;
+    Ring<S::STAGES> ring;
+    Cursor cursor = {0, 0};
+    Source next;
+    uint32_t steps = 0;
+    int unit = blockIdx.x / S::CL;
+    if (unit < P.units) source_find<S>(next, P, cursor, unit, im, in);
+    launch_wait(); /* of the launch before us in the stream, if we were started early */
+    launch_next();
+    int half = -1;
+    for (; unit < P.units; unit += stride) {
+        const Source at = next;
+        const sg_patch &p = *at.p;
+        /* This block's share of the rows of A and of B. */
+        const int row = p.a.row0 + at.tile.band * S::BM + in * (S::BM / S::CN);
+        const int column = p.b.row0 + at.tile.col * S::BN + im * (S::BN / S::CM);
+        const int a_k = p.a.col0 - p.k0, b_k = p.b.col0 - p.k0, slab = p.slab;
+        const CUtensorMap *a = map_of(P, p.a.buf, MAP_A), *b = map_of(P, p.b.buf, MAP_B);
+        const int a_half = half_of(P, p.a.buf, &half);
+        /* A block that overhangs still multicasts to a live neighbour, so it waits, too. */
+        int wake = p.waits ? at.span.k0 : 0x7fffffff;
+        const int look = at.span.k0 + (at.span.k1 - at.span.k0) / (2 * STAGE_K) * STAGE_K;
+        for (int k = at.span.k0; k < at.span.k1; k += STAGE_K, ring_step(ring)) {
+            while (wake < k + STAGE_K && wake < at.span.k1) {
+                progress_wait(P, smem.watched, ++steps,
+                              ROLE_LOADER); /* pairs with watcher_tell() */
+                wake = slab > 0 ? wake + slab : 0x7fffffff;
+            }
+            const uint32_t full = smem.full + 8 * ring.at;
+            uint32_t to = smem.stage + ring.at * S::STAGE_BYTES;
+            /* Pairs with stage_release() of math. */
+            mbar_wait(P, smem.empty + 8 * ring.at, ring.parity ^ 1, ROLE_LOADER);
+            mbar_expect(full, P.load_bytes);
+            if (S::CN == 1)
+                tma_load(to, a, a_k + k, row, a_half, full, P.keep_a);
+            else
+                tma_load_multicast(to + in * (S::A_BYTES / S::CN), a, a_k + k, row, a_half, full,
+                                   P.keep_a, over_mask << im);
+            to += S::A_BYTES;
+            if (S::CM == 1)
+                tma_load(to, b, b_k + k, column, 0, full, P.keep_b);
+            else
+                tma_load_multicast(to + im * (S::B_BYTES / S::CM), b, b_k + k, column, 0, full,
+                                   P.keep_b, down_mask << (in * S::CM));
+            /* All stages are full now. */
+            if (k == look && unit + stride < P.units)
+                source_find<S>(next, P, cursor, unit + stride, im, in);
+        }
+        if (at.span.k0 >= at.span.k1 && unit + stride < P.units)
+            source_find<S>(next, P, cursor, unit + stride, im, in);
+        if (S::FOLD == FOLD_ADDENDS && p.adds) {
+            progress_wait(P, smem.watched, ++steps, ROLE_LOADER);
+            load_addends<S>(P, smem, p, at.tile, &half, ring);
+        }
+    }
+}
+
+/* ---- Storer of one math warpgroup -------------------------------------------------------------------------- */
+
+/* May a tile be stored into the own tensor of rank Q?  Partner: watcher_leave(). */
+template <class S> DEV bool storer_may(const Param &P, const Smem<S> &smem, int q)
+{
+    const uint32_t bit = 1u << q % 32, word = hello_place(smem, q);
+    uint64_t start = 0;
+    for (uint32_t tries = 1; !(progress_acquire(word) & bit); ++tries)
+        if (tries % 4096 == 0 && overdue(P, &start, ROLE_STORER)) return false;
+    return shared_load(word + 8) & bit;
+}
+
+/* Stores the piece at FROM, whose upper left corner is (ROW, COL) of the patch, to all areas. */
+template <class S>
+DEV void store_piece(const Param &P, const Smem<S> &smem, int *half, const sg_patch &p, int row,
+                     int col, uint32_t from)
+{
+    const int left = p.rows - row;
+    if (left <= 0 || col >= p.cols) return;
+    for (int i = 0; i < p.tos; ++i) {
+        const sg_area &area = P.program.to[p.to0 + i];
+        const int place = area.buf;
+        if (area.leave && !storer_may(P, smem, area.rank)) continue;
+        const int x = area.col0 + col, y = area.row0 + row, z = half_of(P, place, half);
+        if (left >= 64 || area.row0 + p.rows == P.program.place[place].rows) {
+            tma_store(map_of(P, place, MAP_PIECE), x, y, z, from);
+        } else { /* other rows follow in this matrix */
+            for (int r = 0; r < left; ++r)
+                tma_store(map_of(P, place, MAP_ROW), x, y + r, z, from + r * S::W * 2);
+        }
+    }
+}
+
+template <class S> DEV void storer(const Param &P, const Smem<S> &smem, int im, int in, int wg)
+{
+    const uint32_t slots = smem.slot + wg * S::SLOTS * S::PIECE_BYTES;
+    const uint32_t full = smem.slot_full + 8 * wg * S::SLOTS;
+    const uint32_t empty = smem.slot_empty + 8 * wg * S::SLOTS;
+    Ring<S::SLOTS> ring;
+    Cursor cursor = {0, 0};
+    int behind = 0;        /* pieces issued whose slots are not given back yet, at most SLOTS - 1 */
+    uint32_t finished = 0; /* visits with a raise whose stores are complete */
+    launch_wait();
+    sg_kernel_rank *rank = P.program.rank;
+    const uint64_t epoch = rank ? rank->epoch : 0;
+    int half = -1;
+    for (int unit = blockIdx.x / S::CL; unit < P.units; unit += gridDim.x / S::CL) {
+        int in_pass;
+        if (slice_of<S>(P, unit, &in_pass) != 0) continue; /* math stores these sums itself */
+        const sg_patch &p = cursor_at<S>(P, cursor, in_pass);
+        const Tile t = tile_at<S>(p, in_pass - cursor.base, im, in);
+        for (int piece = 0; piece < S::CHUNKS; ++piece, ring_step(ring)) {
+            const uint32_t from = slots + ring.at * S::PIECE_BYTES;
+            /* Pairs with stage_piece() of math. */
+            mbar_wait(P, full + 8 * ring.at, ring.parity, ROLE_STORER);
+            if (t.live)
+                store_piece(P, smem, &half, p,
+                            t.band * S::BM + (wg * S::MI + piece / S::ACROSS) * 64,
+                            t.col * S::BN + piece % S::ACROSS * S::W, from);
+            bulk_commit();
+            if (++behind == S::SLOTS) { /* the oldest piece is in the slot after this */
+                bulk_wait_read<S::SLOTS - 1>();
+                mbar_arrive(empty + 8 * (ring.at + 1 == S::SLOTS ? 0 : ring.at + 1));
+                --behind;
+            }
+        }
+        if (p.raises == 0 || !t.live) continue;
+        bulk_wait<0>();
+        ++finished;
+        if (wg + 1 < S::WGS) {
+            progress_release(smem.progress + 4 * wg, finished); /* acquired by the last storer */
+            continue;
+        }
+        for (int other = 0; other < wg; ++other)
+            progress_wait(P, smem.progress + 4 * other, finished, ROLE_STORER);
+        for (int i = 0; i < p.raises; ++i) {
+            const sg_raise &r = P.program.raise[p.raise0 + i];
+            raise_one(P.program, r, r.per == SG_PER_BAND ? t.band : tile_number(p, t, S::BN),
+                      epoch);
+        }
+    }
+    bulk_wait<0>();
+}
+
+/* ---- Kernel --------------------------------------------------------------------------------------------------- */
+
+template <class S>
+__global__ void __launch_bounds__(S::THREADS, 1) gemm_sm90(const __grid_constant__ Param P)
+{
+    extern __shared__ uint8_t raw[];
+    const Smem<S> smem = smem_layout<S>(raw);
+    const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);
+    const int rank = S::CL == 1 ? 0 : (int)cluster_rank(), im = rank % S::CM, in = rank / S::CM;
+    if (threadIdx.x == 0) {
+        map_prefetch(&P.map[0]);
+        map_prefetch(&P.map[1]);
+        for (int i = 0; i < S::STAGES; ++i) {
+            mbar_init(smem.full + 8 * i, 1); /* the loader, and the bytes it announced */
+            mbar_init(smem.empty + 8 * i, S::WGS * S::READERS);
+        }
+        for (int i = 0; i < S::WGS * S::SLOTS; ++i) {
+            mbar_init(smem.slot_full + 8 * i, 4); /* a thread per warp of the warpgroup */
+            mbar_init(smem.slot_empty + 8 * i, 1);
+        }
+        /* Progress words, watched and hello. */
+        for (int i = 0; i < 8; ++i) progress_release(smem.progress + 4 * i, 0);
+        mbar_init_visible();
+    }
+    if (S::CL > 1)
+        cluster_meet();
+    else
+        __syncthreads();
+    if (warp < 4) {
+        if (S::WGS > 1) regs_down<S::MOVER_REGS>();
+        if (warp == 0) {
+            if (elect_one()) loader<S>(P, smem, im, in);
+        } else if (warp <= S::WGS) {
+            if (elect_one()) storer<S>(P, smem, im, in, warp - 1);
+        } else if (warp == 3) {
+            if (elect_one()) watcher<S>(P, smem, im, in);
+        }
+        __syncwarp();
+    } else {
+        if (S::WGS > 1) regs_up<S::MATH_REGS>();
+        const int to = warp % 4, lane = threadIdx.x % 32;
+        const bool tells = lane == 0 && to < S::CL && (to % S::CM == im || to / S::CM == in);
+        Math<S> math = {P, smem, warp / 4 - 1, (int)threadIdx.x % 128, to, lane, im, in, tells};
+        math_run(math);
+    }
+    if (S::CL > 1) cluster_meet(); /* peers arrive on our barriers until their last visit is done */
+}

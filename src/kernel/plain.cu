@@ -1,0 +1,136 @@
+/* plain.cu -- which kernel, order and slices of k for a product by itself: a rough model of the H200
+ * in cycles.  The ranking is what matters; a planner that times the first few gets the best. */
+#include "kernel/instance.h"
+
+enum { MOST_CHOICES = 256, STAGE = 64 };
+
+static const double CLOCK_GHZ = 1.75, L2_BYTES = 48, HBM_BYTES = 2450; /* a cycle and SM; a cycle */
+static const uint64_t KEEP_NORMAL = UINT64_C(0x1000000000000000);
+static const uint64_t FIRST_OUT = UINT64_C(0x12f0000000000000);
+static const uint64_t LAST_OUT = UINT64_C(0x14f0000000000000);
+
+typedef struct choice {
+    const sg_instance *k;
+    int width, split, skew;
+    double us;
+} choice;
+
+static double most(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+static double predict_us(const sg_instance *k, const sg_kernel_plain *q, int sms, int split)
+{
+    const int cluster = k->cm * k->cn, groups = sms / cluster;
+    const int down = sg_walk_div(sg_walk_div(q->m, k->bm), k->cm);
+    const int over = sg_walk_div(sg_walk_div(q->n, k->bn), k->cn);
+    const int stages = sg_walk_div(q->k, STAGE);
+    double math = k->bm * k->bn / 32.0 / 0.95;
+    if (k->bn < 128) math *= 1.0 + (128 - k->bn) / 400.0; /* narrow ones read more shared memory */
+    const double load = (k->bm / k->cn + k->bn / k->cm) * 128 / L2_BYTES;
+    const double stage = most(math, load), ends = 1200 + k->bm * k->bn * 0.012;
+    const double visits = ceil((double)down * over * split / groups);
+    double cycles = 6000 + visits * (ceil(stages / (double)split) * stage + ends);
+    if (split > 1) cycles += 2500 + (split - 1) * k->bm * k->bn * 4.0 / 40;
+    const double bytes = 2.0 * ((double)q->m * q->k + (double)q->n * q->k + (double)q->m * q->n);
+    return most(cycles, bytes / HBM_BYTES + 5000) / CLOCK_GHZ / 1000;
+}
+
+/* At most three of one kernel are kept, the best first. */
+static int insert(choice *list, int count, choice c)
+{
+    int same = 0, at = count;
+    for (int i = 0; i < count; ++i) same += list[i].k == c.k && list[i].us <= c.us;
+    if (same >= 3 || count == MOST_CHOICES) return count;
+    while (at > 0 && list[at - 1].us > c.us) list[at] = list[at - 1], --at;
+    list[at] = c;
+    return count + 1;
+}
+
+static int list_choices(const sg_kernel_plain *q, int sms, choice *list)
+{
+    int all, count = 0;
+    const sg_instance *table = sg_instance_table(&all);
+    for (int i = 0; i < all; ++i) {
+        const sg_instance *k = &table[i];
+        const int bands = sg_walk_div(q->m, k->bm), cols = sg_walk_div(q->n, k->bn);
+        if (k->type != q->type || k->fold == 1 || (k->bm > 64 && q->m <= 64)) continue;
+        if ((k->cm > 1 && bands < 2) || (k->cn > 1 && cols < 2)) continue;
+        /* Groups of bands about as high as makes a wave's tiles a square of operand bytes. */
+        const int wave = (int)most(1, round(sqrt(sms * (double)k->bn / k->bm)));
+        const int width = sg_walk_min(bands, sg_walk_min(wave, 255));
+        for (int split = k->fold == 2 ? 2 : 1; split <= (k->fold == 2 ? 8 : 1); ++split) {
+            if (split > 1 &&
+                (split * 4 > sg_walk_div(q->k, STAGE) || (int64_t)bands * cols * split > 2 * sms))
+                continue;
+            const double us = predict_us(k, q, sms, split);
+            count = insert(list, count, choice{k, width, split, 0, us});
+            if (split > 1) count = insert(list, count, choice{k, width, split, 4, us * 1.0001});
+            if (bands > wave)
+                count = insert(list, count,
+                               choice{k, sg_walk_min(bands, sg_walk_min(2 * wave, 255)), split, 0,
+                                      us * 1.0002});
+        }
+    }
+    return count;
+}
+
+const char *sg_kernel_plain_choose(sg_kernel_plain *q, int rank)
+{
+    int device = 0, sms = 0;
+    if (cudaGetDevice(&device) != cudaSuccess ||
+        cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device) != cudaSuccess)
+        return "there is no GPU";
+    choice list[MOST_CHOICES];
+    const int count = list_choices(q, sms, list);
+    if (rank < 0 || rank >= count) return "there is no further choice";
+    const choice *c = &list[rank];
+    const sg_instance *k = c->k;
+    const int cluster = k->cm * k->cn;
+    const int64_t units = (int64_t)sg_walk_div(sg_walk_div(q->m, k->bm), k->cm) *
+                          sg_walk_div(sg_walk_div(q->n, k->bn), k->cn);
+    memset(&q->patch, 0, sizeof q->patch);
+    memset(&q->to, 0, sizeof q->to);
+    q->to.buf = 2;
+    q->to.rows = q->patch.rows = q->m;
+    q->to.cols = q->patch.cols = q->n;
+    q->patch.k1 = q->k;
+    q->patch.raster = SG_GROUPED;
+    q->patch.width = (uint8_t)c->width;
+    q->patch.final = 1;
+    q->patch.tos = 1;
+    q->patch.a.rows = q->m;
+    q->patch.b.buf = 1;
+    q->patch.b.rows = q->n;
+    q->patch.a.cols = q->patch.b.cols = q->k;
+    q->tile_m = k->bm;
+    q->tile_n = k->bn;
+    q->cluster = cluster;
+    q->split = c->split;
+    q->skew = c->skew;
+    q->blocks = 0;
+    q->keep_a = q->m <= 128 ? LAST_OUT : KEEP_NORMAL; /* rows of A are read by all, B by one */
+    q->keep_b = q->m <= 128 ? FIRST_OUT : KEEP_NORMAL;
+    q->partial_bytes = (c->split - 1) * units * cluster * k->bm * k->bn * 4;
+    q->fold_bytes = c->split > 1 ? units * cluster * k->groups * 4 : 0;
+    q->predicted_us = c->us;
+    return nullptr;
+}
+
+const char *sg_kernel_plain_make(sg_kernel_gemm *gemm, const sg_kernel_plain *plain,
+                                 const sg_kernel_program *program, const sg_kernel_lists *lists,
+                                 float *partial, uint32_t *fold)
+{
+    const char *why = sg_kernel_gemm_make(gemm, program, lists, 0, 0, 1, plain->tile_m,
+                                          plain->tile_n, plain->blocks);
+    if (why != nullptr) return why;
+    gemm->want_split = plain->split;
+    gemm->want_skew = plain->skew;
+    gemm->want_cluster = plain->cluster;
+    gemm->param.partial = partial;
+    gemm->param.fold = fold;
+    gemm->param.keep_a = plain->keep_a;
+    gemm->param.keep_b = plain->keep_b;
+    return nullptr;
+}

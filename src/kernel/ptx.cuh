@@ -1,0 +1,356 @@
+/* ptx.cuh -- thin wrappers, one instruction each.  No policy lives here.
+ *
+ * Instructions of sm_90 and sm_90a stand beside older ones: what a kernel does not use is not
+ * compiled for it. */
+#pragma once
+#include <cuda.h>
+#include <stdint.h>
+
+#define DEV static __device__ __forceinline__
+
+/* ---- Who and when --------------------------------------------------------------------------------- */
+
+DEV uint32_t smem_addr(const void *p)
+{
+    return (uint32_t)__cvta_generic_to_shared(p);
+}
+
+DEV uint32_t cluster_rank()
+{
+    uint32_t r;
+    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(r));
+    return r;
+}
+
+/* One lane of a converged warp; the compiler then knows that one thread takes the branch. */
+DEV bool elect_one()
+{
+    uint32_t yes;
+    asm volatile("{\n.reg .pred p;\nelect.sync _|p, 0xffffffff;\nselp.u32 %0, 1, 0, p;\n}"
+                 : "=r"(yes));
+    return yes != 0;
+}
+
+DEV uint64_t now_ns()
+{
+    uint64_t t;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));
+    return t;
+}
+
+/* ---- Barriers --------------------------------------------------------------------------------------- */
+
+/* All of the cluster are here.  Orders barrier initialisation (mbar_init_visible) and nothing else:
+ * the releasing form costs a memory barrier of the whole GPU. */
+DEV void cluster_meet()
+{
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.aligned;" ::
+                     : "memory");
+}
+
+DEV void named_sync(int id, int threads)
+{
+    asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+DEV void mbar_init(uint32_t bar, int arrivals)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(arrivals) : "memory");
+}
+
+DEV void mbar_init_visible()
+{
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+DEV void mbar_expect(uint32_t bar, uint32_t bytes)
+{
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes)
+                 : "memory");
+}
+
+DEV void mbar_arrive(uint32_t bar)
+{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory");
+}
+
+/* The same barrier in another block of the cluster.  No explicit .release.cluster: that is a memory
+ * barrier of several hundred cycles, and there is nothing to publish, only buffers to hand back. */
+DEV void mbar_arrive_at(uint32_t bar, uint32_t block)
+{
+    asm volatile("{\n.reg .b32 far;\nmapa.shared::cluster.u32 far, %0, %1;\n"
+                 "mbarrier.arrive.shared::cluster.b64 _, [far];\n}" ::"r"(bar),
+                 "r"(block)
+                 : "memory");
+}
+
+DEV bool mbar_try(uint32_t bar, uint32_t parity)
+{
+    uint32_t done;
+    asm volatile("{\n.reg .pred p;\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\nselp.u32 %0, 1, 0, p;\n}"
+                 : "=r"(done)
+                 : "r"(bar), "r"(parity)
+                 : "memory");
+    return done != 0;
+}
+
+/* ---- The bulk copy engine of an SM ------------------------------------------------------------------- */
+
+DEV void map_prefetch(const CUtensorMap *map)
+{
+    asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+
+/* How long the L2 should keep what is loaded: what createpolicy gives for all of an access. */
+constexpr uint64_t KEEP_NORMAL = 0x1000000000000000;
+
+DEV void tma_load(uint32_t to, const CUtensorMap *map, int x, int y, int z, uint32_t bar,
+                  uint64_t keep)
+{
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes"
+                 ".L2::cache_hint [%0], [%1, {%2, %3, %4}], [%5], %6;" ::"r"(to),
+                 "l"(map), "r"(x), "r"(y), "r"(z), "r"(bar), "l"(keep)
+                 : "memory");
+}
+
+DEV void tma_load_multicast(uint32_t to, const CUtensorMap *map, int x, int y, int z, uint32_t bar,
+                            uint64_t keep, uint16_t blocks)
+{
+    asm volatile(
+        "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes"
+        ".multicast::cluster.L2::cache_hint [%0], [%1, {%2, %3, %4}], [%5], %6, %7;" ::"r"(to),
+        "l"(map), "r"(x), "r"(y), "r"(z), "r"(bar), "h"(blocks), "l"(keep)
+        : "memory");
+}
+
+DEV void tma_store(const CUtensorMap *map, int x, int y, int z, uint32_t from)
+{
+    asm volatile(
+        "cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%1, %2, %3}], [%4];" ::"l"(
+            map),
+        "r"(x), "r"(y), "r"(z), "r"(from)
+        : "memory");
+}
+
+DEV void bulk_commit()
+{
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+/* The source in shared memory may be overwritten; says nothing about the destination. */
+template <int N> DEV void bulk_wait_read()
+{
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
+}
+
+/* The writes are complete and visible to this thread: only now may it raise a flag about them. */
+template <int N> DEV void bulk_wait()
+{
+    asm volatile("cp.async.bulk.wait_group %0;" ::"n"(N) : "memory");
+}
+
+/* ---- Proxies -------------------------------------------------------------------------------------------- */
+
+/* By every thread that wrote shared memory with ordinary stores, before the barrier behind which a
+ * bulk store reads it. */
+DEV void proxy_fence_shared()
+{
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+/* By the thread that saw a flag about global memory that bulk loads read next. */
+DEV void proxy_fence_global()
+{
+    asm volatile("fence.proxy.async.global;" ::: "memory");
+}
+
+/* ---- Matrix instructions ----------------------------------------------------------------------------------- */
+
+DEV void wgmma_fence()
+{
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+DEV void wgmma_commit()
+{
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+template <int N> DEV void wgmma_wait()
+{
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
+}
+
+/* K-major operand, rows of 128 bytes, 128-byte swizzle: 8-row atoms 1024 bytes apart, each aligned to
+ * 1024.  16 columns further along k is 32 bytes further, 2 in the encoded address. */
+DEV uint64_t wgmma_operand(uint32_t addr)
+{
+    return (uint64_t)((addr & 0x3ffff) >> 4) | (uint64_t)1 << 16 | (uint64_t)(1024 >> 4) << 32 |
+           (uint64_t)1 << 62;
+}
+
+template <int N> DEV void regs_up()
+{
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N));
+}
+
+template <int N> DEV void regs_down()
+{
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N));
+}
+
+DEV void stmatrix4(uint32_t to, uint32_t a, uint32_t b, uint32_t c, uint32_t d)
+{
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to),
+                 "r"(a), "r"(b), "r"(c), "r"(d)
+                 : "memory");
+}
+
+DEV void ldmatrix4(uint32_t from, uint32_t (&v)[4])
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
+                 : "r"(from)
+                 : "memory");
+}
+
+/* d (16 x 8, f32) += a (16 x 16) * b (8 x 16)'. */
+DEV void mma_bf16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
+{
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
+                 "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+DEV void mma_f16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
+{
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
+                 "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+/* 16 bytes from global to shared memory, of which the first BYTES are read and the rest is zero. */
+DEV void cp_async16(uint32_t to, const void *from, int bytes)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes)
+                 : "memory");
+}
+
+DEV void cp_async_commit()
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+template <int N> DEV void cp_async_wait()
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+}
+
+/* ---- Flags and counts in global memory ------------------------------------------------------------------------ */
+
+DEV uint64_t load_acquire(const uint64_t *p)
+{
+    uint64_t v;
+    asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
+    return v;
+}
+
+DEV uint64_t load_relaxed(const uint64_t *p)
+{
+    uint64_t v;
+    asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
+    return v;
+}
+
+DEV void store_release(uint64_t *p, uint64_t v)
+{
+    asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+}
+
+DEV void store_release(uint32_t *p, uint32_t v)
+{
+    asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
+
+DEV uint32_t load_acquire_gpu(const uint32_t *p)
+{
+    uint32_t v;
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+    return v;
+}
+
+DEV void add_release_gpu(uint32_t *p)
+{
+    asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(p) : "memory");
+}
+
+/* Counting orders both ways: the last one to count has seen all that the earlier ones stored. */
+DEV uint32_t count_up(uint32_t *p)
+{
+    uint32_t v;
+    asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(v) : "l"(p) : "memory");
+    return v;
+}
+
+DEV void store_relaxed(uint32_t *p, uint32_t v)
+{
+    asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
+
+DEV void st_global4(void *p, const float *v)
+{
+    asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(p), "f"(v[0]), "f"(v[1]),
+                 "f"(v[2]), "f"(v[3])
+                 : "memory");
+}
+
+/* Past the L1: written by other SMs while this kernel runs. */
+DEV void ld_global4(const void *p, float *v)
+{
+    asm volatile("ld.global.cg.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3])
+                 : "l"(p)
+                 : "memory");
+}
+
+/* ---- Words in shared memory ----------------------------------------------------------------------------------- */
+
+DEV uint32_t shared_load(uint32_t p)
+{
+    uint32_t v;
+    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(p) : "memory");
+    return v;
+}
+
+DEV void shared_store(uint32_t p, uint32_t v)
+{
+    asm volatile("st.shared.u32 [%0], %1;" ::"r"(p), "r"(v) : "memory");
+}
+
+/* Progress words between two warps of a block. */
+DEV uint32_t progress_acquire(uint32_t p)
+{
+    uint32_t v;
+    asm volatile("ld.acquire.cta.shared.u32 %0, [%1];" : "=r"(v) : "r"(p) : "memory");
+    return v;
+}
+
+DEV void progress_release(uint32_t p, uint32_t v)
+{
+    asm volatile("st.release.cta.shared.u32 [%0], %1;" ::"r"(p), "r"(v) : "memory");
+}
+
+/* ---- Overlap of launches in a stream -------------------------------------------------------------------------- */
+
+DEV void launch_wait()
+{
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+
+DEV void launch_next()
+{
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}

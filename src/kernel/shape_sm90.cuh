@@ -1,0 +1,235 @@
+/* shape_sm90.cuh -- what all roles of the Hopper product kernel (gemm_sm90.cuh) share: the shape of
+ * an instance, its shared memory, its barriers, and where a visit is. */
+#pragma once
+#include "kernel/device.cuh"
+
+typedef sg_kernel_gemm_param Param;
+
+/* What an instance can add to its own product: nothing, addends of a patch, slices of k. */
+enum Fold { FOLD_NONE, FOLD_ADDENDS, FOLD_SLICES };
+
+constexpr int STAGE_K = 64;         /* k of a pipeline stage: 128 bytes */
+constexpr int SEEN_FLAGS = 128;     /* flags that a block remembers having seen */
+constexpr int SMEM_MOST = 232448;   /* of a block */
+constexpr int SMEM_BARRIERS = 1024; /* barriers, progress words, flags seen */
+
+/* BM x BN tile by GROUPS math warpgroups; a cluster of CM tiles down, which share B, and CN across,
+ * which share A; SLOTS pieces of the finished tile are on their way out at a time. */
+template <class Elem, int Bm, int Bn, int Groups, int Cm, int Cn, int Slots, Fold Folding>
+struct Shape {
+    using T = Elem;
+    static constexpr int BM = Bm, BN = Bn, WGS = Groups, CM = Cm, CN = Cn, CL = CM * CN;
+    static constexpr Fold FOLD = Folding;
+    static constexpr int MI = BM / WGS / 64; /* 64-row blocks of a warpgroup */
+    static constexpr int W = BN % 64 == 0 ? 64 : BN % 32 == 0 ? 32 : 16; /* columns of a piece */
+    static constexpr int ACROSS = BN / W, CHUNKS = MI * ACROSS;          /* pieces of a warpgroup */
+    static constexpr int A_BYTES = BM * 128, B_BYTES = BN * 128, STAGE_BYTES = A_BYTES + B_BYTES;
+    static constexpr int PIECE_BYTES = 64 * W * 2, SLOTS = Slots;
+    static constexpr int VECTORS = W / 16; /* 16-byte vectors that a thread has in a piece */
+    /* f32 sums that a thread has of a 64-row block and of a piece, and 16-byte vectors of all. */
+    static constexpr int SUMS = BN / 2, PIECE_SUMS = W / 2, PARTIALS = MI * SUMS / 4;
+    /* Registers for a finished, rounded tile beside the sums of the next: the way out then hides
+     * under its products. */
+    static constexpr bool HOLDS = MI * BN / 2 + MI * BN / 4 <= 192;
+    static constexpr int ADDENDS = STAGE_BYTES / (WGS * PIECE_BYTES); /* pieces that fit a stage */
+    static constexpr int SLOT_BYTES = WGS * SLOTS * PIECE_BYTES;
+    static constexpr int ROOM = SMEM_MOST - 1024 /* alignment */ - SMEM_BARRIERS - SLOT_BYTES;
+    static constexpr int STAGES = ROOM / STAGE_BYTES < 12 ? ROOM / STAGE_BYTES : 12;
+    static constexpr int SMEM = 1024 + STAGES * STAGE_BYTES + SLOT_BYTES + SMEM_BARRIERS;
+    static constexpr int THREADS = 128 * (1 + WGS);
+    /* 504 registers for a thread of each of three warpgroups. */
+    static constexpr int MOVER_REGS = 56, MATH_REGS = 224;
+    /* Blocks that read what this block multicasts: those in its row and column of the cluster. */
+    static constexpr int READERS = CM + CN - 1;
+    static_assert(BM % (64 * WGS) == 0 && BN % 16 == 0 && WGS <= 2, "tile");
+    static_assert((BN / CM) % 8 == 0 && (BM / CN) % 8 == 0, "cluster");
+    static_assert(STAGES >= 3 && WGS * PIECE_BYTES <= STAGE_BYTES, "shared memory");
+};
+
+/* ---- Places in shared memory ------------------------------------------------------------------------- */
+
+template <class S> struct Smem {
+    uint32_t stage, slot, full, empty, slot_full, slot_empty, progress, watched, hello, seen;
+};
+
+template <class S> DEV Smem<S> smem_layout(void *raw)
+{
+    Smem<S> s;
+    s.stage = (smem_addr(raw) + 1023) & ~1023u; /* a swizzle atom is 1024 bytes */
+    s.slot = s.stage + S::STAGES * S::STAGE_BYTES;
+    s.full = s.slot + S::SLOT_BYTES, s.empty = s.full + 8 * S::STAGES;
+    s.slot_full = s.empty + 8 * S::STAGES, s.slot_empty = s.slot_full + 8 * S::WGS * S::SLOTS;
+    s.progress = s.slot_empty + 8 * S::WGS * S::SLOTS, s.watched = s.progress + 12;
+    s.hello = s.progress + 16, s.seen = s.progress + 32;
+    static_assert(16 * (S::STAGES + S::WGS * S::SLOTS) + 32 + 4 * SEEN_FLAGS <= SMEM_BARRIERS, "");
+    return s;
+}
+
+/* A position in a ring of N buffers, and the parity of the phase that the next wait is about. */
+template <int N> struct Ring {
+    int at = 0;
+    uint32_t parity = 0;
+};
+
+template <int N> DEV void ring_step(Ring<N> &ring)
+{
+    if (++ring.at == N) ring.at = 0, ring.parity ^= 1;
+}
+
+/* ---- Bounded waiting inside a block ---------------------------------------------------------------------- */
+
+enum Role { ROLE_LOADER = 1, ROLE_STORER, ROLE_MATH };
+
+/* Waiting inside a block or cluster: the other side waits for flags alone, each within the limit,
+ * and goes on if one does not come.  So who stays behind for this long is a defect of this kernel;
+ * even then nothing hangs. */
+DEV bool overdue(const Param &P, uint64_t *start, Role role)
+{
+    if (*start == 0) *start = now_ns();
+    sg_kernel_rank *rank = P.program.rank;
+    const uint64_t limit = rank ? rank->limit_ns : 1000000000;
+    if (now_ns() - *start < 16 * limit) return false;
+    if (rank && atomicExch(&rank->claimed, 1u) == 0) {
+        rank->trouble->step = P.step, rank->trouble->flag = role;
+        store_release(&rank->trouble->kind, (uint32_t)SG_KERNEL_STUCK_DEFECT);
+    }
+    return true;
+}
+
+DEV void mbar_wait(const Param &P, uint32_t bar, uint32_t parity, Role role)
+{
+    if (mbar_try(bar, parity)) return;
+    uint64_t start = 0;
+    for (uint32_t tries = 1; !mbar_try(bar, parity); ++tries)
+        if (tries % 4096 == 0 && overdue(P, &start, role)) return;
+}
+
+/* The same for the math warps, which have no register to spare.  A try may take microseconds. */
+DEV void mbar_spin(uint32_t bar, uint32_t parity)
+{
+    for (uint32_t tries = 0; !mbar_try(bar, parity); ++tries)
+        if (tries > 1u << 28) return;
+}
+
+/* A count in shared memory that another warp of this block moves on. */
+DEV void progress_wait(const Param &P, uint32_t word, uint32_t target, Role role)
+{
+    uint64_t start = 0;
+    for (uint32_t tries = 1; progress_acquire(word) < target; ++tries)
+        if (tries % 4096 == 0 && overdue(P, &start, role)) return;
+}
+
+/* Ranks whose hello the watcher has waited for, a bit each, and behind that those who may be stored
+ * to: of rank Q. */
+template <class S> DEV uint32_t hello_place(const Smem<S> &smem, int q)
+{
+    return smem.hello + 4 * (q / 32);
+}
+
+/* ---- Where a visit is ----------------------------------------------------------------------------------------- */
+
+template <class S> DEV int units_of(const sg_patch &p)
+{
+    return sg_walk_div(sg_walk_bands(&p, S::BM), S::CM) *
+           sg_walk_div(sg_walk_cols(&p, S::BN), S::CN);
+}
+
+/* Which patch a unit is in; every role walks the list by itself. */
+struct Cursor {
+    int patch, base;
+};
+
+template <class S> DEV const sg_patch &cursor_at(const Param &P, Cursor &c, int unit)
+{
+    const sg_patch *list = P.program.patch + P.patch0;
+    if constexpr (S::FOLD == FOLD_SLICES) {
+        return list[0]; /* one patch, taken several times */
+    } else {
+        for (int units = units_of<S>(list[c.patch]); unit - c.base >= units;
+             units = units_of<S>(list[c.patch]))
+            c.base += units, ++c.patch;
+        return list[c.patch];
+    }
+}
+
+/* A tile of a patch, for the block at (IM, IN) of its cluster.  In an odd rectangle a cluster
+ * overhangs; the block beyond the edge goes through the motions and stores nothing. */
+struct Tile {
+    int band, col;
+    bool live;
+};
+
+/* The walk is that of core/walk.h over units of CM x CN tiles. */
+template <class S> DEV Tile tile_at(const sg_patch &p, int unit, int im, int in)
+{
+    const int bands = sg_walk_bands(&p, S::BM), cols = sg_walk_cols(&p, S::BN);
+    sg_patch walk;
+    walk.raster = p.raster;
+    walk.width = (uint8_t)sg_walk_div(p.width, S::CM);
+    Tile t;
+    sg_walk_tile(&walk, sg_walk_div(bands, S::CM), sg_walk_div(cols, S::CN), unit, &t.band, &t.col);
+    t.band = t.band * S::CM + im, t.col = t.col * S::CN + in;
+    t.live = t.band < bands && t.col < cols;
+    return t;
+}
+
+DEV int tile_number(const sg_patch &p, const Tile &t, int tile_n)
+{
+    return t.band * sg_walk_cols(&p, tile_n) + t.col;
+}
+
+/* For people: tiles of the patches before, then this one's number. */
+template <class S> static __device__ int visit_number(const Param &P, int patch, int tile)
+{
+    for (int i = 0; i < patch; ++i) {
+        const sg_patch &p = P.program.patch[P.patch0 + i];
+        tile += sg_walk_bands(&p, S::BM) * sg_walk_cols(&p, S::BN);
+    }
+    return tile;
+}
+
+/* ---- Slices of k ------------------------------------------------------------------------------------------------ */
+
+/* Slices 1 .. split - 1 come first in the list and leave their sums; slice 0, whose tiles only ever
+ * wait for earlier units, adds them in ascending order. */
+template <class S> DEV int slice_of(const Param &P, int unit, int *unit_out)
+{
+    *unit_out = unit;
+    if (S::FOLD != FOLD_SLICES) return 0;
+    const int units = P.units / P.split, pass = unit / units;
+    *unit_out = unit - pass * units;
+    return pass + 1 == P.split ? 0 : pass + 1;
+}
+
+struct Span {
+    int k0, k1;
+};
+
+template <class S> DEV Span span_of(const Param &P, const sg_patch &p, int slice)
+{
+    if (S::FOLD != FOLD_SLICES) return Span{p.k0, p.k1};
+    const int stages = sg_walk_div(p.k1 - p.k0, STAGE_K), each = (stages - P.skew) / P.split;
+    Span s;
+    s.k0 = slice == 0 ? p.k0 : p.k0 + STAGE_K * (stages - each * (P.split - slice));
+    s.k1 = sg_walk_min(p.k1, p.k0 + STAGE_K * (stages - each * (P.split - slice - 1)));
+    return s;
+}
+
+/* ---- Places --------------------------------------------------------------------------------------------------------- */
+
+enum { MAP_A, MAP_B, MAP_PIECE, MAP_ROW }; /* of sg_kernel_gemm_param.map_of */
+
+DEV const CUtensorMap *map_of(const Param &P, int place, int use)
+{
+    return &P.map[P.map_of[place][use]];
+}
+
+/* Third coordinate in the maps of PLACE.  Half is read when it is first needed, since the first load
+ * of a launch should not wait for it; HALF keeps it, -1 before. */
+DEV int half_of(const Param &P, int place, int *half)
+{
+    const int flip = P.flip[place];
+    if (flip == 0) return 0;
+    if (*half < 0) *half = P.program.rank->half;
+    return flip == 1 ? *half : 1 - *half;
+}
