@@ -255,8 +255,8 @@ static void build(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
 {
     layout x;
     arrived a;
-    set_layout(&x, p, k, rank);
     if (p->n == 0 || p->m == 0) return;
+    set_layout(&x, p, k, rank);
     const int tiled = sg_sched_buf(s, SG_LIBRARY, "tiles", x.all * x.tile_m, x.tile_n, 0);
     set_arrived(s, &x, tiled, &a);
     build_product(s, &x, k, tiled);
