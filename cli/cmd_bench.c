@@ -146,6 +146,10 @@ static int bench(request *q, bool json)
     int code = group_find("suite", "bench/suites", ".txt", q->suite, q->path, sizeof q->path);
     if (code != CLI_OK) return code;
     if (!suite_read(q->path, &s, error)) return out_error(CLI_USAGE, "%s", error);
+    if (drawing_check(q->how.drawing, 2 * s.lines) != CLI_OK) {
+        suite_free(&s);
+        return CLI_USAGE;
+    }
     results all = {.of = out_get((size_t)s.lines * sizeof *all.of), .groups = json_array()};
     if (!json) print_head(q);
     code = run_lines(q, &s, json, &all);
@@ -165,8 +169,11 @@ static int bench(request *q, bool json)
 int cmd_bench(int argc, char **argv)
 {
     request q = {.suite = "smoke"};
-    args_option options[REPORT_OPTIONS];
+    drawing_file drawing = {.path = NULL};
+    args_option options[REPORT_OPTIONS + 1];
     report_add_options(&q.where, &q.how, options);
+    options[REPORT_OPTIONS] = drawing_option(&drawing);
+    q.how.drawing = &drawing;
     const args_command command = {
         .name = "bench",
         .brief = "Times a suite of products, each against not overlapping, every element compared.",
@@ -177,7 +184,7 @@ int cmd_bench(int argc, char **argv)
         .notes = "SUITE is a name in bench/suites or a path: a text file with PROBLEM [STRATEGY]\n"
                  "on each line; # begins a comment.\n",
         .option = options,
-        .options = REPORT_OPTIONS,
+        .options = REPORT_OPTIONS + 1,
         .most_words = 1,
         .words = "one SUITE, a name or a path,"};
     args a;
@@ -185,6 +192,7 @@ int cmd_bench(int argc, char **argv)
     if (code == ARGS_GO) {
         if (a.words > 0) q.suite = a.word[0];
         code = bench(&q, a.json);
+        code = drawing_end(&drawing, code, a.json);
     }
     args_free(&a);
     return code;

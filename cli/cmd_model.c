@@ -217,7 +217,8 @@ typedef struct forecast {
     double serial_us, ours_us;
 } forecast;
 
-static int plan_product(const char *problem, const shingle_machine *machine, forecast *f)
+static int plan_product(const request *q, const char *problem, const shingle_machine *machine,
+                        forecast *f)
 {
     shingle_plan *plan = NULL;
     const shingle_status status = shingle_plan_for(problem, machine, NULL, &plan);
@@ -230,8 +231,9 @@ static int plan_product(const char *problem, const shingle_machine *machine, for
         f->ours_us = c.predicted_us;
         snprintf(f->strategy, sizeof f->strategy, "%s", c.strategy);
     }
+    const int code = drawing_predict(q->how.drawing, plan, machine);
     shingle_plan_free(plan);
-    return CLI_OK;
+    return code;
 }
 
 static void print_forecast(const config_model *model, const forecast *f)
@@ -295,7 +297,7 @@ static int plan_model(const request *q, const config_model *model, bool json)
     shingle_machine *machine = NULL;
     int code = group_machine(name, &machine);
     for (int i = 0; i < model->products && code == CLI_OK; i++)
-        code = plan_product(model->product[i].problem, machine, &f[i]);
+        code = plan_product(q, model->product[i].problem, machine, &f[i]);
     if (code == CLI_OK && json) print_forecast_json(q, name, model, f);
     if (code == CLI_OK && !json) {
         print_model(q, model);
@@ -326,7 +328,7 @@ static int check_words(request *q)
         return out_error(CLI_USAGE,
                          "--tp is %lld; 1 to %d can run in one process (--plan takes 1024)",
                          (long long)q->config.ranks, (int)GROUP_RANKS);
-    return CLI_OK;
+    return drawing_check(q->how.drawing, 2 * CONFIG_PRODUCTS);
 }
 
 static int model_of(request *q, bool json)
@@ -342,7 +344,8 @@ static int model_of(request *q, bool json)
 int cmd_model(int argc, char **argv)
 {
     request q = {.pass = "forward"};
-    enum { OWN = 6 };
+    drawing_file drawing = {.path = NULL};
+    enum { OWN = 7 };
     args_option options[OWN + REPORT_OPTIONS] = {
         {.name = "tp",
          .letter = 'p',
@@ -378,8 +381,10 @@ int cmd_model(int argc, char **argv)
          .value = &q.config.type,
          .unit = "TYPE",
          .brief = "f32, bf16 or f16 instead of the file's"},
+        drawing_option(&drawing),
     };
     report_add_options(&q.where, &q.how, options + OWN);
+    q.how.drawing = &drawing;
     const args_command command = {
         .name = "model",
         .brief = "The tensor-parallel products of a model's layer: planned, run, compared.",
@@ -402,6 +407,7 @@ int cmd_model(int argc, char **argv)
     if (code == ARGS_GO) {
         q.path = a.word[0];
         code = model_of(&q, a.json);
+        code = drawing_end(&drawing, code, a.json);
     }
     args_free(&a);
     return code;

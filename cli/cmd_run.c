@@ -241,6 +241,7 @@ static int check_files(const request *q)
         return out_error(CLI_USAGE, "--all and --strategy exclude each other");
     if (q->all && q->c)
         return out_error(CLI_USAGE, "--out takes the result of one strategy, not --all");
+    if (drawing_check(q->how.drawing, q->all ? DRAWING_MOST : 2) != CLI_OK) return CLI_USAGE;
     if (shape->ranks > GROUP_RANKS)
         return out_error(CLI_USAGE,
                          "%d ranks; 1 to %d can run in one process (shingle plan takes 1024)",
@@ -285,7 +286,8 @@ static const char notes[] =
 int cmd_run(int argc, char **argv)
 {
     request q = {.problem = NULL};
-    enum { OWN = 6 };
+    drawing_file drawing = {.path = NULL};
+    enum { OWN = 7 };
     args_option options[OWN + REPORT_OPTIONS] = {
         {.name = "strategy",
          .letter = 's',
@@ -310,8 +312,10 @@ int cmd_run(int argc, char **argv)
          .value = &q.c,
          .unit = "FILE",
          .brief = "write C, gathered, or one per rank with %d"},
+        drawing_option(&drawing),
     };
     report_add_options(&q.where, &q.how, options + OWN);
+    q.how.drawing = &drawing;
     const args_command command = {
         .name = "run",
         .brief = "Runs one product on ranks of this computer, timed against not overlapping.",
@@ -330,6 +334,7 @@ int cmd_run(int argc, char **argv)
     if (code == ARGS_GO) {
         q.problem = a.word[0];
         code = run(&q, a.json);
+        code = drawing_end(&drawing, code, a.json);
     }
     args_free(&a);
     return code;

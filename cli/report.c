@@ -72,12 +72,16 @@ void report_add_options(group_options *where, report_options *how, args_option *
 int report_measure(const group *g, const char *where, const char *problem, const char *strategy,
                    const report_options *options, shingle_bench_result *result_out)
 {
+    shingle_timeline *both[2] = {NULL, NULL};
+    const bool drawn = drawing_wanted(options->drawing);
     const shingle_bench_options bench = {.strategy = strategy,
                                          .measure = (int)options->measure,
                                          .iterations = (int)options->iterations,
                                          .warmup = (int)options->warmup,
-                                         .seed = (uint64_t)options->seed};
+                                         .seed = (uint64_t)options->seed,
+                                         .timelines_out = drawn ? both : NULL};
     const shingle_status status = shingle_bench(g->ranks, g->comm, problem, &bench, result_out);
+    for (int i = 0; drawn && i < 2; i++) drawing_take(options->drawing, both[i]);
     if (status == SHINGLE_OK) return CLI_OK;
     return out_error(out_code(status), "%s%s", where, shingle_error());
 }

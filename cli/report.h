@@ -3,11 +3,13 @@
 #define CLI_REPORT_H
 
 #include "args.h"
+#include "drawing.h"
 #include "group.h"
 #include "out.h"
 
 typedef struct report_options {
     int64_t iterations, warmup, measure, seed;
+    drawing_file *drawing; /* gets a prediction and a run of all that is measured; or NULL */
 } report_options;
 
 /* The options of every command that runs something: where, and how it is measured.  Sets their

@@ -7,6 +7,7 @@
 
 #include "core/data.h"
 #include "core/planner.h"
+#include "core/recording.h"
 #include "core/sim.h"
 
 enum { CANARY = 256, MOST_RUNS = 10000, MOST_SETS = 4, CHECKS = 3 };
@@ -536,7 +537,8 @@ static shingle_status run_trial(trial *t, sg_group *group, const sg_problem *pro
     for (int i = 0; i < o->warmup; i++) SG_TRY(run_round(t, -1));
     for (int i = 0; i < o->iterations; i++) SG_TRY(run_round(t, i));
     report(t, o->iterations, result_out);
-    return SHINGLE_OK;
+    if (o->timelines_out == NULL) return SHINGLE_OK;
+    return sg_recording_bench(group, t->bench, t->plan, result_out, o->timelines_out);
 }
 
 static shingle_status bench_problem(sg_group *group, const sg_problem *problem,

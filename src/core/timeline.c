@@ -128,7 +128,7 @@ static int32_t first_of(const shingle_timeline *t, int rank, int track)
 
 int32_t sg_timeline_range(const shingle_timeline *t, int row, sg_track track, int32_t *first_out)
 {
-    *first_out = first_of(t, t->rank[row], track);
+    *first_out = first_of(t, t->rank[row], (int)track);
     return first_of(t, t->rank[row], (int)track + 1);
 }
 
@@ -408,6 +408,21 @@ static shingle_status predict_alone(const shingle_plan *plan, const sg_machine *
     return status;
 }
 
+shingle_status sg_timeline_predict(const shingle_plan *plan, const sg_machine *machine,
+                                   shingle_timeline **timeline_out)
+{
+    shingle_timeline *t = NULL;
+    SG_TRY(sg_timeline_make(plan, machine->name, &t));
+    shingle_status status = simulate(plan, machine, t);
+    if (status == SHINGLE_OK) status = predict_alone(plan, machine, t);
+    if (status != SHINGLE_OK) {
+        shingle_timeline_free(t);
+        return status;
+    }
+    *timeline_out = t;
+    return SHINGLE_OK;
+}
+
 shingle_status shingle_timeline_predict(const shingle_plan *plan, const shingle_machine *machine,
                                         shingle_timeline **timeline_out)
 {
@@ -415,18 +430,7 @@ shingle_status shingle_timeline_predict(const shingle_plan *plan, const shingle_
         return sg_fail(SHINGLE_EINVAL, "no plan or no place for the timeline; both are needed");
     sg_machine plain;
     sg_machine_plain(&plain);
-    if (plain.ranks < plan->problem.ranks) plain.ranks = plan->problem.ranks;
-    const sg_machine *const numbers = machine != NULL ? &machine->numbers : &plain;
-    shingle_timeline *t = NULL;
-    SG_TRY(sg_timeline_make(plan, numbers->name, &t));
-    shingle_status status = simulate(plan, numbers, t);
-    if (status == SHINGLE_OK) status = predict_alone(plan, numbers, t);
-    if (status != SHINGLE_OK) {
-        shingle_timeline_free(t);
-        return status;
-    }
-    *timeline_out = t;
-    return SHINGLE_OK;
+    return sg_timeline_predict(plan, machine != NULL ? &machine->numbers : &plain, timeline_out);
 }
 
 /* ---- Reading -------------------------------------------------------------------------------------- */

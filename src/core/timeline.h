@@ -73,6 +73,9 @@ struct shingle_timeline {
 shingle_status sg_timeline_make(const shingle_plan *plan, const char *machine,
                                 shingle_timeline **timeline_out);
 
+shingle_status sg_timeline_predict(const shingle_plan *plan, const sg_machine *machine,
+                                   shingle_timeline **timeline_out);
+
 /* Appends a span; one of a rank that is not shown is dropped.  False: no memory. */
 bool sg_timeline_add(shingle_timeline *t, const sg_timeline_span *span);
 

@@ -6,7 +6,7 @@
 
 #include "core/timeline.h"
 
-enum { SG_DRAW_MOST = 16 }; /* timelines in one picture */
+enum { SG_DRAW_MOST = 64 }; /* timelines in one picture */
 
 typedef struct sg_draw_number {
     char text[32];

@@ -113,6 +113,7 @@ static void print_style(const sg_svg *v)
                         ".axis{stroke:" SG_SVG_FAINT ";fill:none}"
                         ".part{stroke:#fff;stroke-width:1;fill:none}"
                         ".gap{fill:url(#gap);stroke:" SG_SVG_EXPOSED ";stroke-width:0.8}"
+                        ".turn{fill:" SG_SVG_GRID "}"
                         ".bound{stroke:" SG_SVG_INK ";stroke-dasharray:5 3;fill:none}"
                         ".serial{stroke:" SG_SVG_INK ";stroke-dasharray:1.5 2.5;fill:none}"
                         ".end{stroke:" SG_SVG_INK ";stroke-width:1.6;fill:none}"
@@ -228,11 +229,28 @@ static void print_gaps(const sg_svg *v, const panel *p, int row, double y)
                     sg_draw_fixed(width, 1).text, sg_draw_fixed(h, 1).text,
                     sg_draw_fixed(-width, 1).text);
         const duration d = duration_of(g->end_us - g->begin_us);
-        if (h < 12 || width < (double)strlen(d.text) * letter + 8) continue;
+        if (h < 12 || width < (double)strlen(d.text) * letter + 3) continue;
         begin_text(v, x + width / 2, y + h / 2 + 4, "centre red halo");
         sg_text_add(v->out, "%s", d.text);
         end_text(v);
     }
+}
+
+/* Processors are shared: where a rank neither computes nor is exposed, they serve other ranks. */
+static bool takes_turns(const shingle_timeline *t)
+{
+    return t->workers > 0 && t->workers < t->problem.ranks;
+}
+
+static void print_turns(const sg_svg *v, const panel *p, int row, double y)
+{
+    const shingle_timeline *const t = p->timeline;
+    if (!takes_turns(t)) return;
+    sg_text_add(v->out, "<path class=\"turn\" d=\"M%s %sh%s", sg_draw_fixed(sg_svg_x(v, 0), 1).text,
+                sg_draw_fixed(y, 1).text,
+                sg_draw_fixed(t->rank_us[row] / v->us * v->width, 1).text);
+    sg_text_add(v->out, "v%sH%sz\"/>\n", sg_draw_fixed(p->size.track[SG_TRACK_COMPUTE], 1).text,
+                sg_draw_fixed(sg_svg_x(v, 0), 1).text);
 }
 
 static double exposed_of(const shingle_timeline *t, int row)
@@ -277,6 +295,7 @@ static shingle_status print_rank(sg_svg *v, const panel *p, int row)
     print_labels(v, p, row, y);
     for (int i = 0; i < SG_TRACKS; i++) {
         if (!p->used[i]) continue;
+        if (i == SG_TRACK_COMPUTE) print_turns(v, p, row, y);
         SG_TRY(sg_svg_track(v, p->timeline, row, (sg_track)i, y, p->size.track[i]));
         if (i == SG_TRACK_COMPUTE) print_gaps(v, p, row, y);
         y += p->size.track[i] + 1;
@@ -312,7 +331,7 @@ static void print_head(const sg_svg *v, const panel *p, const char *problem)
     }
     if (t->shown < t->problem.ranks)
         sg_text_add(v->out, "%d of %d ranks shown; ", t->shown, t->problem.ranks);
-    if (t->workers > 0 && t->workers < t->problem.ranks)
+    if (takes_turns(t))
         sg_text_add(v->out, "%d processors serve %d ranks in turn; ", t->workers, t->problem.ranks);
     if (t->lost > 0) sg_text_add(v->out, "%lld spans not recorded; ", (long long)t->lost);
     sg_draw_xml(v->out, t->strategy + name, problem != NULL ? 40 : TEXT_ROOM);
@@ -371,7 +390,7 @@ static void add_owners(const sg_svg *v, legend *l)
     add_entry(v, l, "<path d=\"M0 0h20v12h-20z\" fill=\"" SG_SVG_MANY "\"/>", "of many ranks");
 }
 
-static void print_legend(const sg_svg *v, double y, const bool *used)
+static void print_legend(const sg_svg *v, double y, const bool *used, bool turns)
 {
     legend l = {8, y};
     const char *const blue = "<path d=\"M0 0h20v12h-20z\" fill=\"#0072b2\"/>";
@@ -390,6 +409,9 @@ static void print_legend(const sg_svg *v, double y, const bool *used)
     }
     add_entry(v, &l, "<path class=\"gap\" d=\"M0 0h20v12h-20z\"/>",
               "exposed: nothing to multiply, the rank waits");
+    if (turns)
+        add_entry(v, &l, "<path class=\"turn\" d=\"M0 0h20v12h-20z\"/>",
+                  "the processors compute for other ranks");
     add_entry(v, &l, "<path class=\"bound\" d=\"M0 6h20\"/>",
               "bound: the longer of product and collective alone");
     add_entry(v, &l, "<path class=\"serial\" d=\"M0 6h20\"/>", "serial: one after the other");
@@ -401,7 +423,8 @@ typedef struct page {
     panel panel[SG_DRAW_MOST];
     int panels;
     bool used[SG_TRACKS];
-    bool same; /* all are of one problem */
+    bool turns; /* there is a timeline whose ranks share processors */
+    bool same;  /* all are of one problem */
     char problem[SG_DRAW_MOST][200];
     double height;
 } page;
@@ -416,6 +439,7 @@ static void plan_page(const shingle_timeline *const *timeline, int count, sg_svg
         lay_out(t, y, &p->panel[i]);
         y = p->panel[i].y + p->panel[i].h + AXIS;
         for (int j = 0; j < SG_TRACKS; j++) p->used[j] |= p->panel[i].used[j];
+        p->turns |= takes_turns(t);
         if (v->us < t->us) v->us = t->us;
         if (v->us < t->serial_us) v->us = t->serial_us;
         if (v->us < bound_of(t)) v->us = bound_of(t);
@@ -469,7 +493,7 @@ static shingle_status print_page(sg_svg *v, page *p)
     for (int i = 0; i < p->panels; i++)
         SG_TRY(print_panel(v, &p->panel[i], p->same ? NULL : p->problem[i]));
     const panel *const last = &p->panel[p->panels - 1];
-    print_legend(v, last->y + last->h + AXIS + 2, p->used);
+    print_legend(v, last->y + last->h + AXIS + 2, p->used, p->turns);
     sg_text_add(v->out, "</svg>\n");
     return SHINGLE_OK;
 }
