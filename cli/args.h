@@ -30,7 +30,7 @@ typedef struct args_command {
     const char *words;           /* what those are, for errors: "one PROBLEM, such as ..." */
 } args_command;
 
-enum { ARGS_MAX_WORDS = 4, ARGS_MAX_TEXTS = 32 };
+enum { ARGS_MAX_WORDS = 64, ARGS_MAX_TEXTS = 32 };
 
 typedef struct args {
     bool json;

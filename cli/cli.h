@@ -20,5 +20,7 @@ int cmd_check(int argc, char **argv);
 int cmd_run(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_model(int argc, char **argv);
+int cmd_sim(int argc, char **argv);
+int cmd_tune(int argc, char **argv);
 
 #endif

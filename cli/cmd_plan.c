@@ -9,7 +9,7 @@
 #include "out.h"
 
 typedef struct request {
-    const char *problem, *machine, *strategy;
+    const char *problem, *machine, *strategy, *choose, *level;
     bool why;
     int64_t schedule; /* rank, or -1 */
 } request;
@@ -53,24 +53,29 @@ static double serial_us(const shingle_plan *plan)
 
 /* ---- JSON and text --------------------------------------------------------------------------- */
 
+/* A time that is not known is null. */
+static json_t *known(double us)
+{
+    return us > 0 ? json_real(us) : json_null();
+}
+
 static void print_json(const shingle_plan *plan, const request *q, const char *schedule)
 {
     json_t *const candidates = json_array();
     for (int i = 0; i < shingle_plan_candidates(plan); i++) {
         const shingle_candidate c = candidate_at(plan, i);
-        json_array_append_new(candidates,
-                              json_pack("{s:s, s:s?, s:o, s:b}", "strategy", c.strategy, "declined",
-                                        c.declined, "predicted_us",
-                                        c.declined ? json_null() : json_real(c.predicted_us),
-                                        "chosen", c.chosen != 0));
+        json_array_append_new(
+            candidates, json_pack("{s:s, s:s?, s:o, s:o, s:b}", "strategy", c.strategy, "declined",
+                                  c.declined, "predicted_us", known(c.predicted_us), "measured_us",
+                                  known(c.measured_us), "chosen", c.chosen != 0));
     }
     const int chosen = chosen_of(plan);
     json_t *const object = json_pack(
         "{s:s, s:s, s:o, s:s, s:s, s:o, s:o}", "version", shingle_version(), "problem", q->problem,
         "machine", q->machine ? out_json_text(q->machine) : json_null(), "plan",
         shingle_plan_text(plan), "reason", shingle_plan_reason(plan), "predicted_us",
-        chosen >= 0 ? json_real(candidate_at(plan, chosen).predicted_us) : json_null(),
-        "candidates", candidates);
+        chosen >= 0 ? known(candidate_at(plan, chosen).predicted_us) : json_null(), "candidates",
+        candidates);
     if (schedule != NULL) json_object_set_new(object, "schedule", json_string(schedule));
     out_json(object);
 }
@@ -80,7 +85,14 @@ static int by_time(const void *a, const void *b)
     const shingle_candidate *const x = a;
     const shingle_candidate *const y = b;
     if ((x->declined == NULL) != (y->declined == NULL)) return x->declined == NULL ? -1 : 1;
+    if ((x->predicted_us > 0) != (y->predicted_us > 0)) return x->predicted_us > 0 ? -1 : 1;
     return (x->predicted_us > y->predicted_us) - (x->predicted_us < y->predicted_us);
+}
+
+static bool is_measured(const shingle_plan *plan)
+{
+    const int chosen = chosen_of(plan);
+    return chosen >= 0 && candidate_at(plan, chosen).measured_us > 0;
 }
 
 static void print_why(const shingle_plan *plan)
@@ -96,7 +108,9 @@ static void print_why(const shingle_plan *plan)
     qsort(list, (size_t)count, sizeof *list, by_time);
     const out_unit unit = out_unit_for(most);
     char heads[80];
-    snprintf(heads, sizeof heads, "<  <strategy >predicted_%s >speedup <why_not", unit.name);
+    const bool measured = is_measured(plan);
+    snprintf(heads, sizeof heads, "<  <strategy >predicted_%s%s >speedup <why_not", unit.name,
+             measured ? " >measured" : "");
     out_table *const table = out_table_make(heads);
     for (int i = 0; i < count; i++) {
         const shingle_candidate *const c = &list[i];
@@ -104,7 +118,8 @@ static void print_why(const shingle_plan *plan)
         out_table_add(table, "%s", c->strategy);
         if (c->chosen) out_table_tone(table, OUT_GOOD);
         out_table_time(table, unit, c->declined ? 0 : c->predicted_us);
-        if (c->declined || serial <= 0)
+        if (measured) out_table_time(table, unit, c->measured_us);
+        if (c->declined || serial <= 0 || c->predicted_us <= 0)
             out_table_add(table, "-");
         else
             out_table_factor(table, serial / c->predicted_us);
@@ -162,8 +177,11 @@ static int plan_for(request *q, bool json)
     const shingle_machine *machine = NULL;
     int code = group_model(q->machine, shape.ranks, &g, &owned, &machine);
     if (code == CLI_OK) {
-        const shingle_plan_options options = {.strategy = q->strategy};
-        status = shingle_plan_for(q->problem, machine, &options, &plan);
+        const shingle_plan_options options = {
+            .strategy = q->strategy, .choose = q->choose, .level = q->level};
+        /* Ranks that exist may be timed, and know what was tuned. */
+        status = g.ranks > 0 ? shingle_plan_create(g.comm[0], q->problem, &options, &plan)
+                             : shingle_plan_for(q->problem, machine, &options, &plan);
         code = status == SHINGLE_OK ? print_plan(plan, q, json) : out_status(status);
     }
     shingle_plan_free(plan);
@@ -192,6 +210,17 @@ int cmd_plan(int argc, char **argv)
          .value = &q.strategy,
          .unit = "S",
          .brief = "force one: ring or 'ring{sub=2}'"},
+        {.name = "choose",
+         .letter = 'c',
+         .kind = ARGS_TEXT,
+         .value = &q.choose,
+         .unit = "HOW",
+         .brief = "static, predict (the default) or measure, which needs --machine here"},
+        {.name = "level",
+         .kind = ARGS_TEXT,
+         .value = &q.level,
+         .unit = "L",
+         .brief = "of measuring: estimate, measure, patient or exhaustive"},
         {.name = "schedule",
          .kind = ARGS_INT,
          .value = &q.schedule,

@@ -102,7 +102,7 @@ int group_model(const char *name, int ranks, group *g, shingle_machine **owned,
                 const shingle_machine **machine_out)
 {
     if (strcmp(name, "here") == 0) {
-        const group_options options = {NULL, NULL, 0, 0};
+        const group_options options = {.backend = NULL};
         const int code = group_open(ranks, &options, g);
         if (code == CLI_OK) *machine_out = shingle_comm_machine(g->comm[0]);
         return code;
@@ -138,6 +138,7 @@ int group_open(int64_t ranks, const group_options *options, group *group_out)
     char as[GROUP_PATH];
     shingle_config config = {.backend = options->backend,
                              .scale_rows = options->rows_scale,
+                             .plans = options->plans,
                              .threads = (int)options->threads};
     memset(group_out, 0, sizeof *group_out);
     if (ranks > GROUP_RANKS)

@@ -15,6 +15,7 @@ typedef struct group_options {
     const char *as;      /* machine to be a scale model of, a name or a path; NULL: none */
     double rows_scale;   /* 0: the default */
     int64_t threads;     /* 0: the default */
+    const char *plans;   /* file of tuned plans; NULL: the default */
 } group_options;
 
 typedef struct group {

@@ -8,7 +8,7 @@
 #include "core/data.h"
 #include "core/planner.h"
 #include "core/recording.h"
-#include "core/sim.h"
+#include "core/tuned.h"
 
 enum { CANARY = 256, MOST_RUNS = 10000, MOST_SETS = 4, CHECKS = 3 };
 
@@ -532,7 +532,11 @@ static shingle_status run_trial(trial *t, sg_group *group, const sg_problem *pro
     const shingle_plan_options wanted = {.strategy = o->strategy, .measure = o->measure};
     const shingle_plan_options baseline = {.strategy = sg_strategy_at(0)->name};
     SG_TRY(sg_planner_choose(problem, &machine, &baseline, NULL, &group->can, &t->serial));
-    SG_TRY(sg_planner_choose(problem, &machine, &wanted, &watch, &group->can, &t->plan));
+    /* Without measuring it is the plan that the group would take, tuned ones among them. */
+    if (o->measure == 0)
+        SG_TRY(sg_tuned_plan(group->comm[0], problem, &wanted, &t->plan));
+    else
+        SG_TRY(sg_planner_choose(problem, &machine, &wanted, &watch, &group->can, &t->plan));
     t->talks = has_colls(t->serial);
     for (int i = 0; i < o->warmup; i++) SG_TRY(run_round(t, -1));
     for (int i = 0; i < o->iterations; i++) SG_TRY(run_round(t, i));

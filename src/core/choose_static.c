@@ -2,11 +2,15 @@
 #include "core/choose_static.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 /* A piece is worth cutting off if what it hides is this many times what it costs. */
 static const double worth = 4;
 static const double fine = 4; /* pieces from which on each is multiplied as it comes */
-static const double most_pieces = 16;
+
+/* Kinds matter among candidates whose bounds are this near to each other: a rule of thumb that
+ * mistakes two bounds as far apart as this is no rule. */
+double margin = 1.15;
 
 /* ---- The rule --------------------------------------------------------------------------------------- */
 
@@ -15,22 +19,20 @@ static double area_bytes(const sg_area *area, const sg_problem *p)
     return (double)area->rows * (double)area->cols * sg_type_bytes(p->type);
 }
 
-/* What a rank's collectives carry, in bus bytes, and how many there are: of the schedule that does
- * not overlap, so that every operator says it in the same way. */
-static double coll_bytes(const sg_sched *s, int *colls)
+/* Bus bytes of a collective, whatever its kind. */
+static double coll_bytes(const sg_sched *s, const sg_step *step)
 {
     const sg_problem *const p = s->problem;
     double bytes = 0;
-    *colls = 0;
-    for (int32_t i = 0; i < s->steps; i++) {
-        const sg_step *const step = &s->step[i];
-        if (step->kind != SG_COLL) continue;
-        ++*colls;
-        /* In place: every byte goes out and comes back. */
-        if (step->tos == 0) bytes += 2 * area_bytes(&step->u.coll.self, p);
-        for (int32_t t = 0; t < step->tos; t++) bytes += area_bytes(&s->to[step->to0 + t], p);
-    }
+    /* In place: every byte goes out and comes back. */
+    if (step->tos == 0) bytes += 2 * area_bytes(&step->u.coll.self, p);
+    for (int32_t t = 0; t < step->tos; t++) bytes += area_bytes(&s->to[step->to0 + t], p);
     return bytes * (p->ranks - 1) / p->ranks;
+}
+
+static double coll_us(const sg_sched *s, const sg_step *step, const sg_machine *machine)
+{
+    return machine->coll_us + coll_bytes(s, step) / (machine->coll_gbps * 1e3);
 }
 
 void sg_static_rule(const sg_sched *serial, const sg_machine *machine, sg_static_wish *wish_out)
@@ -41,51 +43,48 @@ void sg_static_rule(const sg_sched *serial, const sg_machine *machine, sg_static
     const double k = (double)p->k;
     const double ops = 2 * m * n * k;
     const double traffic = sg_type_bytes(p->type) * (m * k + n * k + m * n);
-    int colls = 0;
-    const double moved = coll_bytes(serial, &colls);
     sg_static_wish w = {
         .ops_per_byte = traffic > 0 ? ops / traffic : 0,
         .traffic_bytes = traffic,
         .gemm_us =
             fmax(ops / (machine->gemm_tflops[p->type] * 1e6), traffic / (machine->mem_gbps * 1e3)),
-        .coll_us = colls * machine->coll_us + moved / (machine->coll_gbps * 1e3),
-        .step_us = machine->copy_us + machine->flag_us,
-        .pieces = 1,
     };
-    /* What can be hidden at most, cut into one part per rank, against what the parts cost. */
-    const double hidden = fmin(w.gemm_us, w.coll_us);
-    const double part = p->ranks > 1 ? hidden / p->ranks : 0;
-    if (colls == 0 || hidden * (p->ranks - 1) < machine->join_us + p->ranks * w.step_us) {
+    for (int32_t i = 0; i < serial->steps; i++)
+        if (serial->step[i].kind == SG_COLL)
+            w.coll_us += coll_us(serial, &serial->step[i], machine);
+    /* What can be hidden at most, one part per rank, against what a part costs. */
+    const double part = fmin(w.gemm_us, w.coll_us) / p->ranks;
+    const double step = machine->copy_us + machine->flag_us;
+    if (w.coll_us <= 0)
         w.kind = SG_STATIC_SERIAL;
-    } else {
-        while (w.pieces < most_pieces && part >= worth * 2 * w.pieces * w.step_us) w.pieces *= 2;
-        if (m < k)
-            w.kind = SG_STATIC_SLABS;
-        else if (part < worth * w.step_us)
-            w.kind = SG_STATIC_UNIFORM;
-        else
-            w.kind = w.pieces < fine ? SG_STATIC_HETERO : SG_STATIC_HETERO_FINE;
-    }
+    else if (m < k)
+        w.kind = SG_STATIC_SLABS;
+    else if (part < worth * step)
+        w.kind = SG_STATIC_UNIFORM;
+    else
+        w.kind = part < worth * fine * step ? SG_STATIC_HETERO : SG_STATIC_FINE;
     *wish_out = w;
 }
 
 void sg_static_explain(const sg_static_wish *wish, sg_text *text)
 {
-    static const char *const names[] = {[SG_STATIC_SERIAL] = "too little to hide",
+    static const char *const names[] = {[SG_STATIC_SERIAL] = "nothing to hide",
                                         [SG_STATIC_UNIFORM] = "uniform",
                                         [SG_STATIC_HETERO] = "hetero",
-                                        [SG_STATIC_HETERO_FINE] = "hetero, fine",
+                                        [SG_STATIC_FINE] = "hetero, fine",
                                         [SG_STATIC_SLABS] = "m < k, slabs"};
     sg_text_add(text, "%.0f flop/B, coll/gemm %.2f: %s", wish->ops_per_byte,
                 wish->gemm_us > 0 ? wish->coll_us / wish->gemm_us : 0, names[wish->kind]);
-    if (wish->kind != SG_STATIC_SERIAL) sg_text_add(text, ", %.0f pieces", wish->pieces);
 }
 
 /* ---- What a schedule looks like ----------------------------------------------------------------------- */
 
 typedef struct counts {
+    const sg_machine *machine;
     int lanes, colls;
     double messages; /* to peers */
+    double engine_us, store_bytes, coll_us, sum_us;
+    double gemm_us; /* of all launches, cut up as they are */
     bool first_waits, any_launch;
 } counts;
 
@@ -97,20 +96,46 @@ static void count_patch(const sg_sched *s, const sg_launch *launch, int32_t inde
     look->slabs |= patch->k1 > patch->k0 && patch->k1 - patch->k0 < s->problem->k;
     look->overlaps |= patch->waits > 0 || patch->raises > 0;
     for (int32_t i = 0; i < patch->tos; i++) {
-        if (s->to[patch->to0 + i].rank == s->rank) continue;
+        const sg_area *const to = &s->to[patch->to0 + i];
+        if (to->rank == s->rank) continue;
         c->messages += sg_sched_patch_visits(s, launch, index);
+        c->store_bytes += area_bytes(to, s->problem);
         look->overlaps = true;
     }
 }
 
-static void count_step(const sg_sched *s, int32_t index, counts *c, sg_static_look *look)
+/* What a launch takes by itself: whole waves of whole tiles, and not less than its patches' operands
+ * and results take, each of which reads B again. */
+static double launch_us(const sg_sched *s, const sg_launch *launch, const sg_machine *machine)
 {
-    const sg_step *const step = &s->step[index];
-    if (step->lane >= c->lanes) c->lanes = step->lane + 1;
-    if (step->kind == SG_COLL) c->colls++;
-    if (step->kind == SG_COPY)
-        for (int32_t i = 0; i < step->tos; i++) c->messages += s->to[step->to0 + i].rank != s->rank;
-    if (step->kind != SG_GEMM) return;
+    const sg_problem *const p = s->problem;
+    double bytes = 0;
+    double ops = 0;
+    double most_k = 0;
+    for (int32_t i = 0; i < launch->patches; i++) {
+        const sg_patch *const patch = &s->patch[launch->patch0 + i];
+        const double k = patch->k1 - patch->k0;
+        ops += 2.0 * patch->rows * patch->cols * k;
+        bytes += sg_type_bytes(p->type) *
+                 (patch->rows * k + patch->cols * k + (double)patch->rows * patch->cols);
+        most_k = fmax(most_k, k);
+    }
+    const double rate = machine->gemm_tflops[p->type] * 1e6; /* per microsecond */
+    const double memory_us = bytes / (machine->mem_gbps * 1e3);
+    if (launch->vendor) return fmax(ops / rate, memory_us);
+    const double blocks = launch->blocks > 0 ? launch->blocks : machine->sms;
+    double part = 1;
+    for (int i = 0; i < machine->tiles; i++)
+        if (machine->tile[i].m == launch->tile_m && machine->tile[i].n == launch->tile_n &&
+            machine->tile[i].rate > 0)
+            part = machine->tile[i].rate;
+    const double tile_us =
+        2.0 * launch->tile_m * launch->tile_n * most_k * machine->sms / (rate * part);
+    return fmax(ceil(launch->visits / blocks) * tile_us, memory_us);
+}
+
+static void count_launch(const sg_sched *s, const sg_step *step, counts *c, sg_static_look *look)
+{
     const sg_launch *const launch = &step->u.launch;
     if (!c->any_launch) {
         const bool after = step->after[0] >= 0 || step->after[1] >= 0 || step->waits > 0;
@@ -119,30 +144,63 @@ static void count_step(const sg_sched *s, int32_t index, counts *c, sg_static_lo
     c->any_launch = true;
     for (int32_t i = 0; i < launch->patches; i++)
         count_patch(s, launch, launch->patch0 + i, c, look);
+    c->gemm_us += launch_us(s, launch, c->machine);
 }
 
-void sg_static_look_at(const sg_sched *s, sg_static_look *look_out)
+static void count_step(const sg_sched *s, int32_t index, counts *c, sg_static_look *look)
 {
-    counts c = {0};
+    const sg_step *const step = &s->step[index];
+    const sg_machine *const m = c->machine;
+    if (step->lane >= c->lanes) c->lanes = step->lane + 1;
+    if (step->kind == SG_GEMM) count_launch(s, step, c, look);
+    if (step->kind == SG_COLL) {
+        c->colls++;
+        c->coll_us += coll_us(s, step, m);
+    }
+    if (step->kind == SG_REDUCE)
+        for (int32_t i = 0; i < step->u.reduce.adds; i++)
+            c->sum_us +=
+                area_bytes(&s->add[step->u.reduce.add0 + i].area, s->problem) / (m->mem_gbps * 1e3);
+    for (int32_t i = 0; step->kind == SG_COPY && i < step->tos; i++) {
+        const sg_area *const to = &s->to[step->to0 + i];
+        if (to->rank == s->rank) continue;
+        c->messages++;
+        c->engine_us += m->copy_us + area_bytes(to, s->problem) / (m->copy_gbps * 1e3);
+    }
+}
+
+void sg_static_look_at(const sg_sched *s, const sg_machine *machine, sg_static_look *look_out)
+{
+    counts c = {.machine = machine};
     sg_static_look look = {0};
     for (int32_t i = 0; i < s->steps; i++) count_step(s, i, &c, &look);
     look.overlaps |= c.lanes > 1;
     look.hetero = look.overlaps && c.colls == 0 && !c.first_waits;
     const double peers = s->problem->ranks > 1 ? s->problem->ranks - 1 : 1;
-    look.pieces = fmax(1, fmax(c.colls, c.messages / peers));
+    const double stores_us =
+        c.store_bytes > 0 ? machine->store_us + c.store_bytes / (machine->store_gbps * 1e3) : 0;
+    const double comm_us = c.engine_us + stores_us + c.coll_us;
+    /* A part of what is shorter is alone at the beginning or at the end: the first or last of the
+     * pieces, own rows counting as one more rank's. */
+    const double pieces = c.colls > 0 ? c.colls : fmax(1, c.messages / peers) * s->problem->ranks;
+    look.us = fmax(c.gemm_us, comm_us) + fmin(c.gemm_us, comm_us) / pieces + c.sum_us +
+              (c.lanes > 1 ? machine->join_us : 0);
     *look_out = look;
 }
 
 bool sg_static_is_nearer(const sg_static_wish *wish, const sg_static_look *a,
                          const sg_static_look *b)
 {
-    const bool overlaps = wish->kind != SG_STATIC_SERIAL;
-    if (a->overlaps != b->overlaps) return a->overlaps == overlaps;
-    if (!overlaps) return false;
+    /* Not slower than serial by this chooser's own measure. */
+    const double serial_us = wish->gemm_us + wish->coll_us;
+    const bool a_pays = a->overlaps && a->us < serial_us;
+    const bool b_pays = b->overlaps && b->us < serial_us;
+    if (a_pays != b_pays) return a_pays;
+    if (!a_pays) return !a->overlaps && b->overlaps;
+    if (a->us > b->us * margin || b->us > a->us * margin) return a->us < b->us;
     const bool slabs = wish->kind == SG_STATIC_SLABS;
     if (a->slabs != b->slabs) return a->slabs == slabs;
     const bool hetero = wish->kind != SG_STATIC_UNIFORM;
     if (a->hetero != b->hetero) return a->hetero == hetero;
-    const double wanted = log2(wish->pieces);
-    return fabs(log2(a->pieces) - wanted) < fabs(log2(b->pieces) - wanted) - 1e-9;
+    return a->us < b->us * (1 - 1e-6);
 }

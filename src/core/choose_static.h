@@ -15,21 +15,19 @@
 
 /* What moves along with what: the four schedules of the paper, and none. */
 typedef enum sg_static_kind {
-    SG_STATIC_SERIAL,      /* nothing */
-    SG_STATIC_UNIFORM,     /* equal steps, each a product of everything that came with it */
-    SG_STATIC_HETERO,      /* own rows are a step by themselves; few pieces */
-    SG_STATIC_HETERO_FINE, /* the same with many pieces, each multiplied as it comes */
-    SG_STATIC_SLABS        /* pieces of k instead of rows */
+    SG_STATIC_SERIAL,  /* nothing */
+    SG_STATIC_UNIFORM, /* equal steps, each a product of everything that came with it */
+    SG_STATIC_HETERO,  /* own rows are a step by themselves; few pieces */
+    SG_STATIC_FINE,    /* the same with many pieces, each multiplied as it comes */
+    SG_STATIC_SLABS    /* pieces of k instead of rows */
 } sg_static_kind;
 
 typedef struct sg_static_wish {
     sg_static_kind kind;
-    double pieces;        /* that each rank's part is cut into */
     double ops_per_byte;  /* of the product: 2mnk / bytes of A, B and C */
     double traffic_bytes; /* A, B and C */
     double gemm_us;       /* by the machine's rate alone */
     double coll_us;       /* by the rate and floor of collectives */
-    double step_us;       /* what one more piece costs */
 } sg_static_wish;
 
 /* What the rule knows of a schedule: rank 0's. */
@@ -37,12 +35,12 @@ typedef struct sg_static_look {
     bool overlaps; /* products and communication are not just one behind the other */
     bool slabs;    /* products wait along k */
     bool hetero;   /* the own rows are not in step with the others */
-    double pieces; /* transfers per peer, at least 1 */
+    double us;     /* by rates, floors and what stays exposed at the ends */
 } sg_static_look;
 
 /* SERIAL: rank 0's schedule of the plan that does not overlap. */
 void sg_static_rule(const sg_sched *serial, const sg_machine *machine, sg_static_wish *wish_out);
-void sg_static_look_at(const sg_sched *s, sg_static_look *look_out);
+void sg_static_look_at(const sg_sched *s, const sg_machine *machine, sg_static_look *look_out);
 
 /* Is A more like WISH than B?  Of equals neither is. */
 bool sg_static_is_nearer(const sg_static_wish *wish, const sg_static_look *a,

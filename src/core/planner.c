@@ -238,7 +238,7 @@ static shingle_status choose_by_rule(chooser *c, int first, int *chosen)
         if (!applies(&c->candidate[i])) continue;
         status = build(c, 1, &c->candidate[i]);
         if (status == SHINGLE_OK && applies(&c->candidate[i]))
-            sg_static_look_at(&c->sched[0], &look[i]);
+            sg_static_look_at(&c->sched[0], c->machine, &look[i]);
     }
     for (*chosen = -1; status == SHINGLE_OK && *chosen < 0;) {
         int best = -1;

@@ -349,6 +349,181 @@ static void a_few_are_measured_and_serial_always(void **state)
     sg_problem_free(&p);
 }
 
+/* ---- Who chooses --------------------------------------------------------------------------------------- */
+
+static void options_of_choosing_are_checked(void **state)
+{
+    (void)state;
+    static const struct {
+        shingle_plan_options options;
+        shingle_status status;
+        const char *error;
+    } cases[] = {
+        {{.choose = "luck"}, SHINGLE_EINVAL, "static, predict or measure is accepted"},
+        {{.choose = ""}, SHINGLE_EINVAL, "static, predict or measure is accepted"},
+        {{.level = "fast"}, SHINGLE_EINVAL, "estimate, measure, patient or exhaustive"},
+        {{.choose = "static", .level = "patient"}, SHINGLE_EINVAL, "measures nothing"},
+        {{.choose = "predict", .measure = 2}, SHINGLE_EINVAL, "measures nothing"},
+        {{.choose = "measure", .measure = -2}, SHINGLE_EINVAL, "0 or more plans"},
+        {{.choose = "measure", .measure_seconds = 1e9}, SHINGLE_EINVAL, "0 (default) to 3600"},
+        /* No ranks are there to be timed. */
+        {{.choose = "measure"}, SHINGLE_EUNSUPPORTED, "needs ranks that run"},
+        {{.level = "patient"}, SHINGLE_EUNSUPPORTED, "needs ranks that run"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        shingle_plan *plan = NULL;
+        assert_int_equal(
+            shingle_plan_for("gemm_rs:bf16:64x64x64:r4", NULL, &cases[i].options, &plan),
+            cases[i].status);
+        if (strstr(shingle_error(), cases[i].error) == NULL)
+            fail_msg("error is \"%s\", expected \"%s\"", shingle_error(), cases[i].error);
+    }
+    /* Levels and choosers that measure nothing need nobody. */
+    static const shingle_plan_options quiet[] = {
+        {.choose = "predict"}, {.level = "estimate"}, {.choose = "measure", .level = "estimate"}};
+    shingle_plan *const wanted = plan_for("gemm_rs:bf16:4096x4096x4096:r4", NULL);
+    for (int i = 0; i < 3; i++) {
+        shingle_plan *plan = NULL;
+        assert_int_equal(shingle_plan_for("gemm_rs:bf16:4096x4096x4096:r4", NULL, &quiet[i], &plan),
+                         SHINGLE_OK);
+        assert_string_equal(plan->text, wanted->text);
+        sg_plan_free(plan);
+    }
+    sg_plan_free(wanted);
+}
+
+static void levels_say_how_many_are_timed(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *level;
+        int measure, timed;
+    } cases[] = {{NULL, 0, 4}, {"measure", 0, 4}, {"patient", 0, 9}, {"patient", 2, 3}};
+    sg_machine machine;
+    sg_problem p;
+    sg_machine_plain(&machine);
+    assert_int_equal(sg_problem_parse("gemm_rs:bf16:4096x4096x4096:r4", &p), SHINGLE_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        fake f = {"", 0, -1};
+        const sg_stopwatch watch = {fake_run, &f};
+        const shingle_plan_options options = {.choose = "measure",
+                                              .level = cases[i].level,
+                                              .measure = cases[i].measure,
+                                              .measure_seconds = 0.01};
+        shingle_plan *plan = NULL;
+        assert_int_equal(sg_planner_choose(&p, &machine, &options, &watch, NULL, &plan),
+                         SHINGLE_OK);
+        int timed = 0;
+        for (int c = 0; c < plan->candidates; c++) timed += plan->candidate[c].measured_us > 0;
+        assert_int_equal(timed, cases[i].timed);
+        assert_true(plan->measured_us > 0);
+        sg_plan_free(plan);
+    }
+    sg_problem_free(&p);
+}
+
+/* A run that takes longer than all the time there is. */
+static shingle_status slow_run(void *context, const shingle_plan *plan, double *us_out)
+{
+    const double end = sg_now_us() + 5000;
+    (void)plan;
+    ++*(int *)context;
+    while (sg_now_us() < end) continue;
+    *us_out = 5000;
+    return SHINGLE_OK;
+}
+
+/* Two are timed whatever the limit says: the plan that does not overlap and the best predicted. */
+static void the_time_limit_holds(void **state)
+{
+    (void)state;
+    sg_machine machine;
+    sg_problem p;
+    int runs = 0;
+    const sg_stopwatch watch = {slow_run, &runs};
+    const shingle_plan_options options = {.level = "exhaustive", .measure_seconds = 0.001};
+    shingle_plan *plan = NULL;
+    sg_machine_plain(&machine);
+    assert_int_equal(sg_problem_parse("gemm_rs:bf16:4096x4096x4096:r4", &p), SHINGLE_OK);
+    assert_int_equal(sg_planner_choose(&p, &machine, &options, &watch, NULL, &plan), SHINGLE_OK);
+    assert_int_equal(runs, 4);
+    assert_true(plan->candidate[0].measured_us > 0);
+    assert_true(plan->measured_us > 0);
+    sg_plan_free(plan);
+    sg_problem_free(&p);
+}
+
+/* The rule simulates no more than its choice and serial, says what it went by, and loses on the
+ * average no more than this to the prediction. */
+static void the_static_rule_is_near_the_prediction(void **state)
+{
+    (void)state;
+    static const char *const ops[] = {"ag_gemm:bf16:%dx3584x8192:r8",
+                                      "gemm_rs:bf16:%dx8192x3584:r8",
+                                      "gemm_ar:bf16:%dx8192x3584:r8"};
+    shingle_machine *machine = NULL;
+    if (shingle_machine_load("machines/h100x8.machine", &machine) != SHINGLE_OK) skip();
+    const shingle_plan_options by_rule = {.choose = "static"};
+    double regret = 0;
+    int problems = 0;
+    for (int i = 0; i < 3 * ROWS; i++) {
+        char problem[80];
+        shingle_plan *best = NULL;
+        shingle_plan *rule = NULL;
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+        snprintf(problem, sizeof problem, ops[i % 3], rows[i / 3]);
+#pragma GCC diagnostic pop
+        assert_int_equal(shingle_plan_for(problem, machine, NULL, &best), SHINGLE_OK);
+        assert_int_equal(shingle_plan_for(problem, machine, &by_rule, &rule), SHINGLE_OK);
+        assert_non_null(strstr(rule->reason, "static: "));
+        int priced = 0;
+        for (int c = 0; c < rule->candidates; c++) priced += rule->candidate[c].predicted_us > 0;
+        assert_true(priced == 1 + (rule->chosen != 0));
+        assert_true(rule->predicted_us >= best->predicted_us * 0.999);
+        regret += rule->predicted_us / best->predicted_us - 1;
+        problems++;
+        sg_plan_free(best);
+        sg_plan_free(rule);
+    }
+    if (regret > 0.25 * problems) fail_msg("mean regret is %.0f %%", 100 * regret / problems);
+    shingle_machine_free(machine);
+}
+
+static void the_static_rule_takes_what_the_backend_can(void **state)
+{
+    (void)state;
+    sg_machine machine;
+    sg_problem p;
+    shingle_plan *plan = NULL;
+    const shingle_plan_options by_rule = {.choose = "static"};
+    sg_machine_plain(&machine);
+    static const char *const problems[] = {"gemm:bf16:64x64x64:r4", "ag_gemm:bf16:1x1x1:r1",
+                                           "gemm_ar:bf16:0x0x0:r3",
+                                           "gemm_rs:bf16:4096x4096x4096:r4"};
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(sg_problem_parse(problems[i], &p), SHINGLE_OK);
+        assert_int_equal(sg_planner_choose(&p, &machine, &by_rule, NULL, NULL, &plan), SHINGLE_OK);
+        if (i < 2) assert_int_equal(plan->chosen, 0); /* nothing to hide */
+        sg_plan_free(plan);
+        sg_able can = {.accepts = NULL};
+        for (int k = 0; k < SG_KINDS; k++) can.kind[k] = k != SG_COLL && k != SG_COPY;
+        if (i == 3) {
+            assert_int_equal(sg_planner_choose(&p, &machine, &by_rule, NULL, &can, &plan),
+                             SHINGLE_OK);
+            for (int r = 0; r < p.ranks; r++) {
+                sg_sched s = {0};
+                assert_int_equal(sg_plan_build(&p, plan->strategy, &plan->knobs, r, &s),
+                                 SHINGLE_OK);
+                for (int32_t k = 0; k < s.steps; k++) assert_true(can.kind[s.step[k].kind]);
+                sg_sched_free(&s);
+            }
+            sg_plan_free(plan);
+        }
+        sg_problem_free(&p);
+    }
+}
+
 int main(int argc, char **argv)
 {
     writing = argc > 1 && strcmp(argv[1], "--write") == 0;
@@ -361,6 +536,11 @@ int main(int argc, char **argv)
         cmocka_unit_test(steps_that_the_backend_lacks_are_declined),
         cmocka_unit_test(the_measured_fastest_wins),
         cmocka_unit_test(a_few_are_measured_and_serial_always),
+        cmocka_unit_test(options_of_choosing_are_checked),
+        cmocka_unit_test(levels_say_how_many_are_timed),
+        cmocka_unit_test(the_time_limit_holds),
+        cmocka_unit_test(the_static_rule_is_near_the_prediction),
+        cmocka_unit_test(the_static_rule_takes_what_the_backend_can),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,305 @@
+/* cmd_tune.c -- `shingle tune`: times the best plans of products and keeps the fastest in a file that
+ * later groups read (docs/tuning.md). */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "args.h"
+#include "cli.h"
+#include "config.h"
+#include "group.h"
+#include "out.h"
+
+typedef struct request {
+    const char *const *word;
+    int words;
+    const char *model, *type, *pass;
+    config_options config;
+    group_options where;
+    const char *level;
+    double seconds;
+} request;
+
+/* One product and what came of it. */
+typedef struct entry {
+    char problem[256];
+    char *strategy;
+    double serial_us, best_us;
+    int timed;
+} entry;
+
+typedef struct job {
+    entry *entry;
+    int entries;
+} job;
+
+static void free_job(job *j)
+{
+    for (int i = 0; i < j->entries; i++) free(j->entry[i].strategy);
+    free(j->entry);
+}
+
+/* ---- What is tuned --------------------------------------------------------------------------- */
+
+static int add_problem(job *j, const char *problem, int *ranks)
+{
+    shingle_shape shape;
+    const shingle_status status = shingle_problem_shape(problem, 0, &shape);
+    if (status != SHINGLE_OK) return out_status(status);
+    if (j->entries > 0 && shape.ranks != *ranks)
+        return out_error(CLI_USAGE,
+                         "%s has %d ranks, %s %d; one number of ranks is tuned at a time",
+                         j->entry[0].problem, *ranks, problem, shape.ranks);
+    if (strlen(problem) >= sizeof j->entry->problem)
+        return out_error(CLI_USAGE, "%.40s...: a problem of at most %zu letters is accepted",
+                         problem, sizeof j->entry->problem - 1);
+    *ranks = shape.ranks;
+    entry *const e = &j->entry[j->entries++];
+    *e = (entry){.strategy = NULL};
+    strcpy(e->problem, problem);
+    return CLI_OK;
+}
+
+static int collect(const request *q, job *j, int *ranks)
+{
+    j->entry = out_get(((size_t)q->words + CONFIG_PRODUCTS) * sizeof *j->entry);
+    for (int i = 0; i < q->words; i++) {
+        const int code = add_problem(j, q->word[i], ranks);
+        if (code != CLI_OK) return code;
+    }
+    if (q->model == NULL) return CLI_OK;
+    char path[GROUP_PATH];
+    char error[FILE_ERROR];
+    config_model model;
+    int code = group_find("model", "models", ".json", q->model, path, sizeof path);
+    if (code != CLI_OK) return code;
+    if (!config_read(path, &q->config, &model, error)) return out_error(CLI_USAGE, "%s", error);
+    for (int i = 0; code == CLI_OK && i < model.products; i++)
+        code = add_problem(j, model.product[i].problem, ranks);
+    return code;
+}
+
+/* ---- Tuning ---------------------------------------------------------------------------------- */
+
+static void take_result(const shingle_plan *plan, entry *e)
+{
+    for (int i = 0; i < shingle_plan_candidates(plan); i++) {
+        shingle_candidate c = {.strategy = ""};
+        shingle_plan_candidate(plan, i, &c);
+        e->timed += c.measured_us > 0;
+        if (i == 0) e->serial_us = c.measured_us;
+        if (!c.chosen) continue;
+        e->best_us = c.measured_us;
+        e->strategy = out_copy(c.strategy);
+    }
+}
+
+static int tune_all(const request *q, const group *g, job *j)
+{
+    const shingle_plan_options options = {.level = q->level, .measure_seconds = q->seconds};
+    for (int i = 0; i < j->entries; i++) {
+        entry *const e = &j->entry[i];
+        shingle_plan *plan = NULL;
+        out_progress("%d of %d: %s", i + 1, j->entries, e->problem);
+        const shingle_status status = shingle_tune(g->comm[0], e->problem, &options, &plan);
+        out_progress_end();
+        if (status != SHINGLE_OK)
+            return out_error(out_code(status), "%s: %s", e->problem, shingle_error());
+        take_result(plan, e);
+        shingle_plan_free(plan);
+    }
+    return CLI_OK;
+}
+
+static double speedup_of(const entry *e)
+{
+    return e->best_us > 0 && e->serial_us > 0 ? e->serial_us / e->best_us : 1;
+}
+
+static void print_json(const request *q, const job *j)
+{
+    json_t *const list = json_array();
+    for (int i = 0; i < j->entries; i++) {
+        const entry *const e = &j->entry[i];
+        json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:o, s:o, s:i}", "problem",
+                                              e->problem, "strategy", e->strategy, "measured_us",
+                                              out_json_real(e->best_us), "serial_us",
+                                              out_json_real(e->serial_us), "speedup",
+                                              out_json_real(speedup_of(e)), "timed", e->timed));
+    }
+    out_json(json_pack("{s:s, s:o, s:o}", "version", shingle_version(), "plans",
+                       q->where.plans ? out_json_text(q->where.plans) : json_null(), "results",
+                       list));
+}
+
+static void print_text(const request *q, const job *j)
+{
+    double most = 0;
+    for (int i = 0; i < j->entries; i++)
+        if (j->entry[i].serial_us > most) most = j->entry[i].serial_us;
+    const out_unit unit = out_unit_for(most);
+    char heads[80];
+    snprintf(heads, sizeof heads, "<problem >serial_%s >best >speedup >timed <strategy", unit.name);
+    out_table *const table = out_table_make(heads);
+    for (int i = 0; i < j->entries; i++) {
+        const entry *const e = &j->entry[i];
+        out_table_add(table, "%s", e->problem);
+        out_table_time(table, unit, e->serial_us);
+        out_table_time(table, unit, e->best_us);
+        out_table_factor(table, speedup_of(e));
+        out_table_add(table, "%d", e->timed);
+        out_table_add(table, "%s", e->strategy);
+    }
+    out_table_print(table, "");
+    out_table_free(table);
+    if (q->where.plans != NULL)
+        printf("\n%d plans are in %s\n", j->entries, q->where.plans);
+    else
+        printf("\nnot kept: name a file with --plans or in SHINGLE_PLANS\n");
+}
+
+/* ---- The command ----------------------------------------------------------------------------- */
+
+/* The file that is written: that of --plans, or the environment's. */
+static void name_plans(request *q)
+{
+    shingle_env_entry e;
+    for (int i = 0; q->where.plans == NULL && shingle_env(i, &e) == SHINGLE_OK; i++)
+        if (strcmp(e.name, "SHINGLE_PLANS") == 0 && e.value != NULL && e.value[0] != '\0')
+            q->where.plans = e.value;
+}
+
+static int tune(request *q, bool json)
+{
+    int ranks = 0;
+    job j = {.entries = 0};
+    group g = {.ranks = 0};
+    if (q->words == 0 && q->model == NULL)
+        return out_error(CLI_USAGE, "PROBLEMs or --model FILE are needed; see shingle tune --help");
+    if (strcmp(q->pass, "forward") != 0 && strcmp(q->pass, "backward") != 0)
+        return out_error(CLI_USAGE, "--pass is \"%s\"; forward or backward is accepted", q->pass);
+    q->config.backward = strcmp(q->pass, "backward") == 0;
+    q->config.type = q->type;
+    name_plans(q);
+    int code = collect(q, &j, &ranks);
+    if (code == CLI_OK) code = group_open(ranks, &q->where, &g);
+    if (code == CLI_OK) code = tune_all(q, &g, &j);
+    group_close(&g);
+    if (code == CLI_OK) {
+        if (json)
+            print_json(q, &j);
+        else
+            print_text(q, &j);
+    }
+    free_job(&j);
+    return code;
+}
+
+enum { OPTIONS = 12 };
+
+static void make_options(request *q, args_option *list)
+{
+    const args_option options[OPTIONS] = {
+        {.name = "level",
+         .kind = ARGS_TEXT,
+         .value = &q->level,
+         .unit = "L",
+         .brief =
+             "measure (3 plans, 5 s: the default), patient (8, 20 s), exhaustive (all, 120 s)"},
+        {.name = "seconds",
+         .kind = ARGS_REAL,
+         .value = &q->seconds,
+         .unit = "S",
+         .brief = "limit for each product (the level's)",
+         .least = 0.001,
+         .most = 3600},
+        {.name = "plans",
+         .kind = ARGS_TEXT,
+         .value = &q->where.plans,
+         .unit = "FILE",
+         .brief = "file of tuned plans, read and added to (SHINGLE_PLANS)"},
+        {.name = "model",
+         .kind = ARGS_TEXT,
+         .value = &q->model,
+         .unit = "CONFIG",
+         .brief = "tune the products of a model's layer: its config.json"},
+        {.name = "tp",
+         .kind = ARGS_INT,
+         .value = &q->config.ranks,
+         .unit = "P",
+         .brief = "with --model: ranks (4)",
+         .least = 1,
+         .most = 64},
+        {.name = "tokens",
+         .kind = ARGS_INT,
+         .value = &q->config.tokens,
+         .unit = "T",
+         .brief = "with --model: rows (512)",
+         .least = 1,
+         .most = 1 << 30},
+        {.name = "pass",
+         .kind = ARGS_TEXT,
+         .value = &q->pass,
+         .unit = "WHICH",
+         .brief = "with --model: forward or backward (forward)"},
+        {.name = "type",
+         .kind = ARGS_TEXT,
+         .value = &q->type,
+         .unit = "TYPE",
+         .brief = "with --model: f32, bf16 or f16 (the model's)"},
+        {.name = "ar",
+         .kind = ARGS_FLAG,
+         .value = &q->config.all_reduce,
+         .brief = "with --model: all-reduce instead of scattering and gathering"},
+        {.name = "as",
+         .kind = ARGS_TEXT,
+         .value = &q->where.as,
+         .unit = "MACHINE",
+         .brief = "be a scale model of a machine: links held back to its ratio"},
+        {.name = "rows-scale",
+         .kind = ARGS_REAL,
+         .value = &q->where.rows_scale,
+         .unit = "X",
+         .brief = "with --as: rows there that one row here stands for (16)",
+         .least = 0.001,
+         .most = 1e6},
+        {.name = "threads",
+         .kind = ARGS_INT,
+         .value = &q->where.threads,
+         .unit = "N",
+         .brief = "worker threads (the cores)",
+         .least = 1,
+         .most = 1024},
+    };
+    memcpy(list, options, sizeof options);
+}
+
+int cmd_tune(int argc, char **argv)
+{
+    request q = {.pass = "forward", .config = {.ranks = 4, .tokens = 512}};
+    args_option options[OPTIONS];
+    make_options(&q, options);
+    const args_command command = {
+        .name = "tune",
+        .brief = "Times the best predicted plans of products and keeps the fastest in a file.",
+        .usage = "PROBLEM... [options], or --model CONFIG.json [options]",
+        .examples = "  shingle tune gemm_rs:f32:512x1024x768:r4 --plans my.plans\n"
+                    "  shingle tune --model llama-3-8b --tp 4 --tokens 512 --plans my.plans\n"
+                    "  SHINGLE_PLANS=my.plans shingle run gemm_rs:f32:512x1024x768:r4\n",
+        .notes =
+            "Groups that open with SHINGLE_PLANS take what was tuned on such a machine, and its\n"
+            "neighbours in m.\n",
+        .option = options,
+        .options = OPTIONS,
+        .most_words = ARGS_MAX_WORDS,
+        .words = "PROBLEMs"};
+    args a;
+    int code = args_read(&command, argc, argv, &a);
+    if (code == ARGS_GO) {
+        q.word = a.word;
+        q.words = a.words;
+        code = tune(&q, a.json);
+    }
+    args_free(&a);
+    return code;
+}
