@@ -7,12 +7,14 @@
 
 #include "args.h"
 #include "cli.h"
+#include "drawing.h"
 #include "group.h"
 #include "out.h"
 
 typedef struct request {
     const char *problem, *machine, *strategy;
     bool all, why;
+    drawing_file *drawing;
 } request;
 
 /* A strategy's best plan, or why it has none. */
@@ -131,6 +133,32 @@ static int fill(const request *q, const shingle_machine *machine, outcome *t)
     for (int i = 0; code == CLI_OK && i < t->rows; i++) code = simulate(q, machine, &t->row[i]);
     if (code == CLI_OK && q->strategy == NULL) code = ask_rule(q, machine, t);
     qsort(t->row, (size_t)t->rows, sizeof *t->row, by_time);
+    return code;
+}
+
+/* ---- Drawing --------------------------------------------------------------------------------- */
+
+static int draw_one(const request *q, const shingle_machine *machine, const char *strategy)
+{
+    const shingle_plan_options options = {.strategy = strategy};
+    shingle_plan *plan = NULL;
+    const shingle_status status = shingle_plan_for(q->problem, machine, &options, &plan);
+    if (status != SHINGLE_OK) return out_status(status);
+    const int code = drawing_predict(q->drawing, plan, machine);
+    shingle_plan_free(plan);
+    return code;
+}
+
+/* What is listed, fastest first; one strategy alone stands below not overlapping. */
+static int draw(const request *q, const shingle_machine *machine, const outcome *t)
+{
+    const char *const serial = shingle_strategy_name(0);
+    int code = CLI_OK;
+    if (!drawing_wanted(q->drawing)) return CLI_OK;
+    if (!q->all && t->rows == 1 && !same_strategy(t->row[0].strategy, serial))
+        code = draw_one(q, machine, serial);
+    for (int i = 0; i < t->rows && code == CLI_OK; i++)
+        if (t->row[i].declined == NULL) code = draw_one(q, machine, t->row[i].strategy);
     return code;
 }
 
@@ -283,12 +311,14 @@ static int sim(const request *q, bool json)
     if (status != SHINGLE_OK) return out_status(status);
     if (q->all && q->strategy != NULL)
         return out_error(CLI_USAGE, "--all and --strategy %s exclude each other", q->strategy);
+    if (drawing_check(q->drawing, 2) != CLI_OK) return CLI_USAGE;
     group g = {.ranks = 0};
     shingle_machine *owned = NULL;
     const shingle_machine *machine = NULL;
     outcome t = {.rows = 0};
     int code = group_model(q->machine, shape.ranks, &g, &owned, &machine);
     if (code == CLI_OK) code = fill(q, machine, &t);
+    if (code == CLI_OK) code = draw(q, machine, &t);
     if (code == CLI_OK) {
         if (json)
             print_json(q, &t);
@@ -303,7 +333,8 @@ static int sim(const request *q, bool json)
 
 int cmd_sim(int argc, char **argv)
 {
-    request q = {.machine = "h200x4"};
+    drawing_file drawing = {.path = NULL};
+    request q = {.machine = "h200x4", .drawing = &drawing};
     const args_option options[] = {
         {.name = "machine",
          .letter = 'm',
@@ -322,6 +353,7 @@ int cmd_sim(int argc, char **argv)
          .value = &q.all,
          .brief = "every strategy with its best knobs, and why others have none"},
         {.name = "why", .kind = ARGS_FLAG, .value = &q.why, .brief = "where the time goes"},
+        drawing_option(&drawing),
     };
     const args_command command = {
         .name = "sim",
@@ -329,6 +361,7 @@ int cmd_sim(int argc, char **argv)
         .usage = "PROBLEM [options]",
         .examples = "  shingle sim ag_gemm:bf16:8192x7168x8192:r4 --all\n"
                     "  shingle sim gemm_rs:bf16:8192x8192x3584:r8 --machine h100x8 --all --why\n"
+                    "  shingle sim gemm_rs:bf16:8192x8192x7168:r4 --all --timeline rs.svg\n"
                     "  shingle sim gemm_ar:bf16:4096x4096x3584:r4 -m rtx4090x4 -s 'ring{sub=2}'\n",
         .notes = "PROBLEM is OP:TYPE:MxNxK:rRANKS and more (docs/problem.md).\n",
         .option = options,
@@ -341,6 +374,7 @@ int cmd_sim(int argc, char **argv)
     if (code == ARGS_GO) {
         q.problem = a.word[0];
         code = sim(&q, a.json);
+        code = drawing_end(&drawing, code, a.json);
     }
     args_free(&a);
     return code;

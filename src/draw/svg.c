@@ -26,6 +26,9 @@ enum {
 
 static const double letter = 6.3; /* width of a character of 11 pixels, wide ones among them */
 
+static const double least_label =
+    0.0025; /* of a run: shorter gaps are launches, and have no label */
+
 /* Heights of what a panel is made of. */
 typedef struct sizes {
     double track[SG_TRACKS];
@@ -178,7 +181,7 @@ static void print_axis(const sg_svg *v, const panel *p)
         sg_text_add(v->out, "%s", sg_draw_fixed(i * step / (ms ? 1e3 : 1), 3).text);
         end_text(v);
     }
-    begin_text(v, v->left + v->width + 14, y + 16, "faint");
+    begin_text(v, v->left + v->width + 26, y + 16, "faint");
     sg_text_add(v->out, ms ? "ms" : "\xc2\xb5s");
     end_text(v);
 }
@@ -275,7 +278,7 @@ static void print_labels(const sg_svg *v, const panel *p, int row, double y)
     sg_text_add(v->out, "rank %d", t->rank[row]);
     end_text(v);
     const double exposed = exposed_of(t, row);
-    if (exposed > 0) {
+    if (exposed >= least_label * t->us) {
         begin_text(v, v->left + v->width + 14, roomy ? middle : y + 8, roomy ? "red" : "small red");
         sg_text_add(v->out, "%s exposed", duration_of(exposed).text);
         end_text(v);
