@@ -73,7 +73,10 @@ static const field fields[] = {
 
 enum { FIELDS = sizeof fields / sizeof fields[0], MAX_TILE = 4096 };
 
-static const char *const topologies[SG_TOPOLOGIES] = {"switch", "mesh", "ring", "pcie", "nodes"};
+#define WORD(word) #word
+
+static const char *const topologies[SG_TOPOLOGIES] = {WORD(switch), WORD(mesh), WORD(ring),
+                                                      WORD(pcie), WORD(nodes)};
 static const char *const colls[SG_MACHINE_COLLS] = {"all_gather", "reduce_scatter", "all_reduce",
                                                     "all_to_all"};
 

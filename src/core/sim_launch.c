@@ -1,14 +1,16 @@
-/* sim_launch.c -- launches of the simulator, see sim_state.h.
+/* sim_launch.c -- products on a rank's own SMs, see sim_state.h.
  *
- * A launch is a set of blocks, held as groups that become free at the same time:
+ * A launch is a set of blocks, held as groups that act together:
  *
  *     blocks  0..99   |  tiles 0..99   |  tiles 132..231 |  ...
  *     blocks 100..131 | (wait) tiles 100..131 |  tiles 232..263 | ...
  *
- * The first group to become free stores what it has computed, then takes the next tiles of the list
- * that can start together.  Work is linear in steps, patches and waves, and in tiles only where tiles
- * have flags of their own. */
+ * A group that is free takes the next tiles of the list that can start together; when its first round
+ * of them is computed they are stored.  Work is linear in steps, patches and waves, and in tiles only
+ * where tiles have flags of their own. */
 #include "core/sim_state.h"
+
+/* ---- What a product costs --------------------------------------------------------------------------- */
 
 static double tile_rate(const sg_machine *machine, const sg_launch *l)
 {
@@ -18,13 +20,21 @@ static double tile_rate(const sg_machine *machine, const sg_launch *l)
     return 1;
 }
 
-/* Flops per microsecond of all blocks together. */
-static double flops_us(const sg_sim *m, const sg_sched *s)
+/* Flops per microsecond of all SMs together. */
+static double flops_us(const sg_machine *machine, const sg_problem *problem)
 {
-    return m->machine->gemm_tflops[s->problem->type] * 1e6;
+    return machine->gemm_tflops[problem->type] * 1e6;
 }
 
-/* Bytes that a patch moves from and to memory if each is moved once. */
+/* US of a product that begins at BEGIN, where the first microseconds of a run go faster. */
+static double with_burst(const sg_machine *machine, double begin, double us)
+{
+    if (machine->burst <= 1 || begin >= machine->burst_us) return us;
+    const double first = machine->burst_us - begin;
+    return us <= first * machine->burst ? us / machine->burst : us - first * (machine->burst - 1);
+}
+
+/* Bytes that a patch moves from and to memory if each is moved once: a patch reads B again. */
 static double patch_bytes(const sg_sched *s, const sg_patch *p)
 {
     const double depth = (double)(p->k1 - p->k0);
@@ -33,275 +43,144 @@ static double patch_bytes(const sg_sched *s, const sg_patch *p)
     return elements * sg_type_bytes(s->problem->type);
 }
 
+/* What a rank does at the same time slows its tiles down. */
+static double contention(const sg_sim *m, int rank)
+{
+    const sg_machine *const machine = m->machine;
+    double factor = 1;
+    if (m->rank[rank].moving > 0 && machine->gemm_by_copy > 1) factor *= machine->gemm_by_copy;
+    if (m->rank[rank].colls > 0 && machine->gemm_by_coll > 1) factor *= machine->gemm_by_coll;
+    return factor;
+}
+
 /* A visit of a patch, on average: tiles at its edges cost less, in steps of the smallest tile. */
 static double visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l, const sg_patch *p,
                        int32_t blocks)
 {
+    const sg_machine *const machine = m->machine;
     const double tiles = (double)sg_walk_bands(p, l->tile_m) * (double)sg_walk_cols(p, l->tile_n);
     const double rows = (double)sg_round_up(p->rows, sg_min(m->edge_m, l->tile_m));
     const double cols = (double)sg_round_up(p->cols, sg_min(m->edge_n, l->tile_n));
-    const double flops = 2 * rows * cols * (double)(p->k1 - p->k0);
+    const double depth = (double)(p->k1 - p->k0);
+    const double flops = depth > 0 ? sg_problem_flops(s->problem, rows, cols, depth) : 0;
+    const double rate = flops_us(machine, s->problem) * tile_rate(machine, l);
     const double math =
-        flops * m->machine->sms / (flops_us(m, s) * tile_rate(m->machine, l) * tiles);
+        machine->visit_us + with_burst(machine, m->now, flops * machine->sms / (rate * tiles));
     const double at_once = tiles < blocks ? tiles : blocks;
-    const double memory =
-        sg_sim_transfer_us(patch_bytes(s, p), m->machine->mem_gbps) * at_once / tiles;
+    const double memory = sg_sim_us_of(patch_bytes(s, p), machine->mem_gbps) * at_once / tiles;
     return math > memory ? math : memory;
 }
 
 /* The vendor's product has no waves: libraries split k and choose among many tiles.  Only a product
  * of few tiles and deep k shows. */
-static double vendor_us(const sg_sim *m, const sg_sched *s, const sg_launch *l, int32_t blocks)
+static double vendor_us(const sg_machine *machine, const sg_problem *problem, double rows,
+                        double cols, double depth, double share, double bytes)
 {
-    const sg_patch *const p = &s->patch[l->patch0];
-    const double depth = (double)(p->k1 - p->k0);
-    const double share = (double)blocks / m->machine->sms;
-    double us = 2.0 * p->rows * p->cols * depth / (flops_us(m, s) * share);
-    const double least = 2.0 * m->edge_m * m->edge_n * depth / 8 * m->machine->sms / flops_us(m, s);
-    const double memory = sg_sim_transfer_us(patch_bytes(s, p), m->machine->mem_gbps);
+    double edge = 1e18;
+    for (int i = 0; i < machine->tiles; i++) {
+        const double tile = (double)machine->tile[i].m * machine->tile[i].n;
+        if (tile < edge) edge = tile;
+    }
+    const double rate = flops_us(machine, problem) * (machine->vendor > 0 ? machine->vendor : 1);
+    double us = sg_problem_flops(problem, rows, cols, depth) / (rate * share);
+    const double least = problem->call ? 0 : 2 * edge * depth / 8 * machine->sms / rate;
+    const double memory = sg_sim_us_of(bytes, machine->mem_gbps);
     if (us < least) us = least;
     return us > memory ? us : memory;
 }
 
-/* The group that is free first; only of those that have something to store if LOADED. */
-static sg_sim_group *earliest(sg_sim_agent *a, bool loaded)
+double sg_sim_alone_us(const sg_machine *machine, const sg_problem *problem, double rows)
 {
-    sg_sim_group *best = NULL;
-    for (int32_t i = 0; i < a->groups; i++) {
-        sg_sim_group *const g = &a->group[i];
-        if (loaded && g->tiles == 0) continue;
-        if (best == NULL || g->free_us < best->free_us ||
-            (g->free_us <= best->free_us && g->tiles > 0 && best->tiles == 0))
-            best = g;
-    }
-    return best;
+    if (rows <= 0 || problem->n == 0) return 0;
+    const double n = (double)problem->n;
+    const double k = (double)problem->k;
+    const double bytes = ((rows + n) * k + rows * n) * sg_type_bytes(problem->type);
+    const double us = vendor_us(machine, problem, rows, n, k, 1, bytes);
+    return machine->launch_us + with_burst(machine, 0, us) + machine->epilogue_us;
 }
 
-/* One group of those that are free at about the same time: moments apart cost little and make many
- * small groups. */
-static sg_sim_group *merge_free(sg_sim_agent *a, sg_sim_group *into)
+/* ---- Groups of blocks ------------------------------------------------------------------------------- */
+
+/* One group of all that are free at about this time: moments apart cost little and make many small
+ * groups.  NULL: none is. */
+static sg_sim_group *free_group(sg_sim *m, sg_sim_agent *a)
 {
-    const double until = into->free_us + a->moment;
-    for (int32_t i = a->groups; i-- > 0;) {
+    sg_sim_group *into = NULL;
+    for (int32_t i = 0; i < a->groups; i++) {
         sg_sim_group *const g = &a->group[i];
-        if (g == into || g->tiles > 0 || g->free_us > until) continue;
+        if (g->tiles == 0 && g->free_us <= m->now && (into == NULL || g->free_us < into->free_us))
+            into = g;
+    }
+    for (int32_t i = a->groups; into != NULL && i-- > 0;) {
+        sg_sim_group *const g = &a->group[i];
+        if (g == into || g->tiles > 0 || g->free_us > m->now + a->moment) continue;
         into->blocks += g->blocks;
         if (into->free_us < g->free_us) into->free_us = g->free_us;
+        if (into->idle_us < g->idle_us) into->idle_us = g->idle_us;
         *g = a->group[--a->groups];
         if (into == &a->group[a->groups]) into = g;
     }
     return into;
 }
 
-/* A group that has something to store within a moment of IDLE, or IDLE itself. */
-static sg_sim_group *prefer_loaded(sg_sim_agent *a, sg_sim_group *idle)
+static void tell_group(const sg_sim *m, const sg_sim_agent *a, const sg_sim_group *g, bool works,
+                       double begin, double end)
 {
-    for (int32_t i = 0; i < a->groups; i++)
-        if (a->group[i].tiles > 0 && a->group[i].free_us <= idle->free_us + a->moment)
-            return &a->group[i];
-    return idle;
+    if (m->visit == NULL || end <= begin) return;
+    sg_sim_tell(m, &(sg_span){.kind = works ? SG_SPAN_WORK : SG_SPAN_WAIT,
+                              .rank = a->rank,
+                              .lane = a->lane,
+                              .peer = SG_NONE,
+                              .step = a->step,
+                              .patch = g->patch,
+                              .tile0 = g->tile0,
+                              .tiles = works ? g->tiles : 0,
+                              .blocks = g->blocks,
+                              .begin_us = begin,
+                              .end_us = end});
 }
 
-/* Raises of the tiles that group G is done with; round I of them was stored at FIRST + I * STEP. */
-static void raise_tiles(sg_sim *m, const sg_sched *s, const sg_launch *l, const sg_sim_group *g,
-                        const sg_raise *r, double first, double step)
+/* How many of the tiles behind the first can start with it, which can at *START. */
+static int32_t start_together(sg_sim *m, sg_sim_agent *a, const sg_launch *l, const sg_patch *p,
+                              int32_t most, double visit, double free_us, double *start)
 {
-    const sg_patch *const p = &s->patch[g->patch];
-    const double last = first + (g->rounds - 1) * step;
-    if (r->per == SG_PER_PATCH) {
-        sg_sim_raise(m, s, r, 0, g->tiles, last);
-        return;
+    int32_t taken = 1;
+    for (; taken < most; taken++) {
+        double other = free_us;
+        if (sg_sim_tile_start(m, a, l, p, a->tile + taken, visit, &other) != NULL) break;
+        if (other < *start - a->moment || other > *start + a->moment) break;
+        if (*start < other) *start = other;
     }
-    const int32_t bands = sg_walk_bands(p, l->tile_m);
-    const int32_t cols = sg_walk_cols(p, l->tile_n);
-    for (int32_t i = 0; i < g->tiles; i++) {
-        int32_t band = 0;
-        int32_t col = 0;
-        sg_walk_tile(p, bands, cols, g->tile0 + i, &band, &col);
-        sg_sim_raise(m, s, r, r->per == SG_PER_BAND ? band : band * cols + col, 1,
-                     first + (i / g->blocks) * step);
-    }
-}
-
-/* Sends the tiles of group G to the peers that patch P stores to; when the last is there.  *STEP
- * becomes the time between rounds if the link is what limits them. */
-static double send_tiles(sg_sim *m, const sg_sim_agent *a, const sg_sched *s, const sg_sim_group *g,
-                         const sg_patch *p, double tiles, double *step)
-{
-    const double end = g->free_us;
-    const double begin = end - (g->rounds - 1) * g->visit_us;
-    double there = 0;
-    for (int32_t i = p->to0; i < p->to0 + p->tos; i++) {
-        const sg_area *const to = &s->to[i];
-        if (to->rank == a->rank) continue;
-        const double bytes = sg_sim_area_bytes(s, to) * g->tiles / tiles;
-        const double each = sg_sim_transfer_us(bytes / g->rounds, m->machine->store_gbps);
-        double arrived = sg_sim_send(m, a->rank, to->rank, begin, bytes, m->machine->store_gbps);
-        /* The last round leaves when it is computed, however idle the link was. */
-        if (arrived < end + each) m->rank[a->rank].out_us = arrived = end + each;
-        if (there < arrived) there = arrived;
-        if (*step < each) *step = each;
-    }
-    return there;
-}
-
-/* Stores and raises what group G has computed.  Its blocks go on at once, unless the link still
- * carries what they stored before: then their staging memory is not free. */
-static void store_tiles(sg_sim *m, sg_sim_agent *a, const sg_sched *s, const sg_launch *l,
-                        sg_sim_group *g)
-{
-    const sg_patch *const p = &s->patch[g->patch];
-    const double tiles = (double)sg_walk_bands(p, l->tile_m) * (double)sg_walk_cols(p, l->tile_n);
-    const double end = g->free_us;
-    const double begin = end - (g->rounds - 1) * g->visit_us;
-    const double busy = m->rank[a->rank].out_us;
-    double step = g->visit_us;
-    const double there = send_tiles(m, a, s, g, p, tiles, &step);
-    double first = there - (g->rounds - 1) * step;
-    if (first < begin) first = begin;
-    for (int32_t i = p->raise0; i < p->raise0 + p->raises; i++) {
-        if (there > 0 && s->raise[i].at != a->rank)
-            raise_tiles(m, s, l, g, &s->raise[i], first + m->machine->store_us, step);
-        else
-            raise_tiles(m, s, l, g, &s->raise[i], begin + m->machine->flag_us, g->visit_us);
-    }
-    sg_sim_tell(m, a, g, begin - g->visit_us, end);
-    if (m->rank[a->rank].end_us < there) m->rank[a->rank].end_us = there;
-    if (there > 0 && busy > end) g->free_us = busy;
-    g->tiles = 0;
-}
-
-/* Moves *READY to when a band (and tile NUMBER of it) can start so that it never stands still at a
- * slab; returns a flag that is missing for that, or NULL. */
-static sg_sim_slot *see_waits(sg_sim *m, const sg_sim_agent *a, const sg_sched *s,
-                              const sg_patch *p, int32_t row0, int32_t rows, int32_t number,
-                              double visit, double *ready)
-{
-    const int32_t slabs = sg_walk_slabs(p);
-    for (int32_t i = 0; i < slabs && p->waits > 0; i++) {
-        double seen = 0;
-        for (int32_t w = p->wait0; w < p->wait0 + p->waits; w++) {
-            const sg_wait *const wait = &s->wait[w];
-            if (i > 0 && wait->chunk_k == 0) continue;
-            const struct sg_flags f = sg_walk_wait(wait, row0, rows, p->k0 + i * p->slab, number);
-            sg_sim_slot *const missing = sg_sim_see(m, a->rank, wait->by, f, &seen);
-            if (missing != NULL) return missing;
-        }
-        seen -= visit * i / slabs;
-        if (*ready < seen) *ready = seen;
-    }
-    return NULL;
-}
-
-/* The same for the addends of a tile, which are needed when the product is done. */
-static sg_sim_slot *see_addends(sg_sim *m, const sg_sim_agent *a, const sg_sched *s,
-                                const sg_patch *p, int32_t row0, int32_t rows, int32_t number,
-                                double visit, double *ready)
-{
-    double seen = 0;
-    for (int32_t i = p->add0; i < p->add0 + p->adds; i++) {
-        const sg_addend *const add = &s->add[i];
-        if (!add->waits) continue;
-        const struct sg_flags f = sg_walk_wait(&add->wait, row0, rows, p->k0, number);
-        sg_sim_slot *const missing = sg_sim_see(m, a->rank, add->wait.by, f, &seen);
-        if (missing != NULL) return missing;
-    }
-    if (*ready < seen - visit) *ready = seen - visit;
-    return NULL;
-}
-
-static bool waits_per_tile(const sg_sched *s, const sg_patch *p)
-{
-    for (int32_t i = p->wait0; i < p->wait0 + p->waits; i++)
-        if (s->wait[i].per == SG_PER_TILE) return true;
-    return false;
-}
-
-/* Moves *START to when tile TILE of a patch can start; returns a flag that is missing, or NULL.
- * What all tiles of a band wait for is found once. */
-static sg_sim_slot *tile_start(sg_sim *m, sg_sim_agent *a, const sg_sched *s, const sg_launch *l,
-                               const sg_patch *p, int32_t tile, double visit, double *start)
-{
-    if (p->waits == 0 && p->adds == 0) return NULL;
-    const int32_t bands = sg_walk_bands(p, l->tile_m);
-    const int32_t cols = sg_walk_cols(p, l->tile_n);
-    int32_t band = 0;
-    int32_t col = 0;
-    sg_walk_tile(p, bands, cols, tile, &band, &col);
-    const int32_t row0 = p->row0 + band * l->tile_m;
-    const int32_t rows = sg_walk_min(l->tile_m, p->rows - band * l->tile_m);
-    const int32_t number = band * cols + col;
-    const bool by_band = a->ready != NULL;
-    double ready = by_band ? a->ready[band] : -1;
-    if (ready < 0) {
-        ready = 0;
-        sg_sim_slot *const missing = see_waits(m, a, s, p, row0, rows, number, visit, &ready);
-        if (missing != NULL) return missing;
-        if (by_band) a->ready[band] = ready;
-    }
-    if (*start < ready) *start = ready;
-    return see_addends(m, a, s, p, row0, rows, number, visit, start);
-}
-
-/* Forgets when bands are ready, at the start of a patch.  Without memory nothing is remembered. */
-static void forget_bands(sg_sim_agent *a, const sg_sched *s, const sg_launch *l, const sg_patch *p,
-                         sg_arena *arena)
-{
-    const int32_t bands = sg_walk_bands(p, l->tile_m);
-    a->ready_patch = a->patch;
-    a->ready = NULL;
-    if (p->waits == 0 || waits_per_tile(s, p)) return;
-    if (a->band_room < bands) {
-        a->band = sg_arena_get(arena, (size_t)bands * sizeof *a->band);
-        a->band_room = a->band != NULL ? bands : 0;
-    }
-    a->ready = a->band;
-    for (int32_t i = 0; i < bands && a->ready != NULL; i++) a->ready[i] = -1;
-}
-
-/* Does readiness of a patch's tiles differ from tile to tile? */
-static bool waits_by_tile(const sg_sched *s, const sg_patch *p)
-{
-    for (int32_t i = p->wait0; i < p->wait0 + p->waits; i++)
-        if (s->wait[i].per != SG_PER_PATCH) return true;
-    for (int32_t i = p->add0; i < p->add0 + p->adds; i++)
-        if (s->add[i].waits && s->add[i].wait.per != SG_PER_PATCH) return true;
-    return false;
+    return taken;
 }
 
 /* Gives the free group G the next tiles that can start together; returns a flag that is missing for
  * the first of them, or NULL. */
-static sg_sim_slot *take_tiles(sg_sim *m, sg_sim_agent *a, const sg_sched *s, const sg_launch *l,
-                               sg_sim_group *g)
+static sg_sim_slot *take_tiles(sg_sim *m, sg_sim_agent *a, const sg_launch *l, sg_sim_group *g)
 {
+    const sg_sched *const s = &m->sched[a->rank];
     const sg_patch *const p = &s->patch[a->patch];
-    const int32_t tiles = sg_walk_bands(p, l->tile_m) * sg_walk_cols(p, l->tile_n);
-    const int32_t blocks = m->rank[a->rank].running_blocks;
-    const double visit = visit_us(m, s, l, p, blocks);
+    const int32_t tiles = sg_walk_visits(p, l->tile_m, l->tile_n);
+    const double visit = visit_us(m, s, l, p, a->got) * contention(m, a->rank);
+    /* A tile whose last flag has just come may have begun long ago: it needs some only at the end. */
     double start = g->free_us;
     a->moment = visit / 128;
-    if (a->ready_patch != a->patch) forget_bands(a, s, l, p, m->arena);
-    sg_sim_slot *const missing = tile_start(m, a, s, l, p, a->tile, visit, &start);
+    if (a->ready_patch != a->patch) sg_sim_forget_bands(m, a, l, p);
+    sg_sim_slot *const missing = sg_sim_tile_start(m, a, l, p, a->tile, visit, &start);
     if (missing != NULL) return missing;
 
     int32_t taken = sg_walk_min(g->blocks, tiles - a->tile);
     int32_t rounds = 1;
-    if (waits_by_tile(s, p)) {
-        for (int32_t i = 1; i < taken; i++) {
-            double other = g->free_us;
-            if (tile_start(m, a, s, l, p, a->tile + i, visit, &other) != NULL ||
-                other < start - a->moment || other > start + a->moment)
-                taken = i;
-            else if (start < other)
-                start = other;
-        }
+    if (sg_sim_waits_by_tile(s, p)) {
+        taken = start_together(m, a, l, p, taken, visit, g->free_us, &start);
     } else if (taken == g->blocks) {
         /* Several waves at once while many are left. */
-        rounds = (tiles - a->tile) / (8 * blocks);
+        rounds = (tiles - a->tile) / (8 * (a->got > 0 ? a->got : 1));
         if (rounds < 1) rounds = 1;
     }
     if (taken < g->blocks && a->groups < SG_SIM_GROUPS) {
-        a->group[a->groups++] = (sg_sim_group){.free_us = g->free_us, .blocks = g->blocks - taken};
+        a->group[a->groups++] = (sg_sim_group){
+            .free_us = g->free_us, .idle_us = g->idle_us, .blocks = g->blocks - taken};
         g->blocks = taken;
     }
     g->patch = a->patch;
@@ -309,7 +188,10 @@ static sg_sim_slot *take_tiles(sg_sim *m, sg_sim_agent *a, const sg_sched *s, co
     g->tiles = taken * rounds;
     g->rounds = rounds;
     g->visit_us = visit;
-    g->free_us = start + rounds * visit;
+    g->store_us = start + visit > m->now ? start + visit : m->now;
+    g->free_us = g->store_us + (rounds - 1) * visit;
+    if (start > g->idle_us + a->moment) tell_group(m, a, g, false, g->idle_us, start);
+    tell_group(m, a, g, true, start, g->free_us);
     a->tile += g->tiles;
     if (a->tile == tiles) {
         a->patch++;
@@ -318,74 +200,154 @@ static sg_sim_slot *take_tiles(sg_sim *m, sg_sim_agent *a, const sg_sched *s, co
     return NULL;
 }
 
-/* Does one thing of a launch: stores what the earliest group has computed, or gives it new tiles.
- * False when all is done, at *END. */
-static bool go_on(sg_sim *m, sg_sim_agent *a, const sg_sched *s, const sg_launch *l, double *end)
+/* Stores what the group has computed, unless the link still carries too much of what was stored
+ * before: then its staging memory is not free. */
+static void store_group(sg_sim *m, sg_sim_agent *a, const sg_launch *l, sg_sim_group *g)
 {
-    const bool more = a->patch < l->patch0 + l->patches;
-    sg_sim_group *g = earliest(a, !more);
-    if (g == NULL) {
-        for (int32_t i = 0; i < a->groups; i++)
-            if (*end < a->group[i].free_us) *end = a->group[i].free_us;
-        return false;
+    if (a->in_flight > a->most_bytes) {
+        g->stalled = true;
+        return;
     }
-    if (g->tiles == 0) g = prefer_loaded(a, g);
-    if (g->tiles == 0) {
-        sg_sim_slot *const missing = take_tiles(m, a, s, l, merge_free(a, g));
-        g = earliest(a, missing != NULL);
-        if (g == NULL) { /* nothing to store either */
-            sg_sim_park(m, a, &missing->parked);
-            return true;
-        }
-        /* While the first free blocks wait for a flag, the others still store what they have. */
-        if (missing != NULL && g->free_us <= a->now) store_tiles(m, a, s, l, g);
-    } else {
-        store_tiles(m, a, s, l, g);
-        g = earliest(a, false);
-    }
-    if (a->now < g->free_us) a->now = g->free_us;
-    sg_sim_push(m, (int32_t)(a - m->agents));
-    return true;
+    const double waited = m->now - (g->free_us - (g->rounds - 1) * g->visit_us);
+    if (waited > 0) g->free_us += waited;
+    sg_sim_store_tiles(m, a, l, g->patch, g->tile0, g->tiles, g->rounds, g->blocks, g->visit_us);
+    g->tiles = 0;
+    g->idle_us = g->free_us;
 }
 
-void sg_sim_start_launch(sg_sim *m, sg_sim_agent *a, const sg_sched *s, const sg_launch *l)
+/* ---- Launches --------------------------------------------------------------------------------------- */
+
+static void begin_products(sg_sim *m, const sg_sim_agent *a)
 {
-    sg_sim_rank *const r = &m->rank[a->rank];
-    const int32_t sms = m->machine->sms;
-    int32_t blocks = l->blocks > 0 && l->blocks < sms ? l->blocks : sms;
-    if (r->running != SG_NONE) {
-        if (r->running_blocks + blocks > sms) {
-            sg_sim_park(m, a, &m->steps[r->step0 + r->running].parked);
-            return;
-        }
+    if (m->rank[a->rank].products++ == 0) sg_sim_contend(m, a->rank);
+}
+
+static void end_products(sg_sim *m, sg_sim_agent *a)
+{
+    if (--m->rank[a->rank].products == 0) sg_sim_contend(m, a->rank);
+    sg_sim_end_step(m, a, m->now + m->machine->epilogue_us);
+}
+
+/* A wave's worth of tiles may be on its way to peers while the next one is computed. */
+static double most_in_flight(const sg_sched *s, const sg_launch *l, int32_t blocks)
+{
+    double most = 0;
+    for (int32_t i = l->patch0; i < l->patch0 + l->patches; i++) {
+        const sg_patch *const p = &s->patch[i];
+        double bytes = 0;
+        for (int32_t j = p->to0; j < p->to0 + p->tos; j++)
+            if (s->to[j].rank != s->rank) bytes += sg_sched_element_bytes(s, s->to[j].buf);
+        bytes *= (double)sg_walk_min(l->tile_m, p->rows) * sg_walk_min(l->tile_n, p->cols);
+        if (most < bytes) most = bytes;
     }
-    if (r->coll_us > a->now && blocks > sms - r->coll_sms) blocks = sms - r->coll_sms;
-    if (blocks < 1) blocks = 1;
-    r->running = a->step;
-    r->running_blocks = blocks;
-    a->phase = SG_AT_END;
-    a->now += m->machine->launch_us;
+    return most * blocks * 1.001;
+}
+
+static void run_vendor(sg_sim *m, sg_sim_agent *a, const sg_launch *l)
+{
+    const sg_sched *const s = &m->sched[a->rank];
+    const sg_patch *const p = &s->patch[l->patch0];
+    const double share = (double)a->got / m->machine->sms;
+    const double us = vendor_us(m->machine, s->problem, p->rows, p->cols, p->k1 - p->k0, share,
+                                patch_bytes(s, p));
+    a->phase = SG_AT_LAST;
+    m->rank[a->rank].product_flow =
+        sg_sim_send(m, SG_FLOW_PRODUCT, (int32_t)(a - m->agents), a->rank, a->rank,
+                    with_burst(m->machine, m->now, us), 1, 0);
+}
+
+void sg_sim_end_vendor(sg_sim *m, sg_sim_agent *a)
+{
+    m->rank[a->rank].product_flow = SG_NONE;
+    end_products(m, a);
+}
+
+void sg_sim_start_launch(sg_sim *m, sg_sim_agent *a)
+{
+    const sg_sched *const s = &m->sched[a->rank];
+    const sg_launch *const l = &s->step[a->step].u.launch;
+    const int32_t sms = m->machine->sms;
+    const int32_t blocks = l->blocks > 0 && l->blocks < sms ? l->blocks : sms;
+    if (!sg_sim_take_sms(m, a, 1, blocks, !l->vendor)) return;
     a->begun_us = a->now;
     a->patch = l->patch0;
     a->tile = 0;
     a->ready_patch = SG_NONE;
-    if (l->vendor) {
-        const double us = vendor_us(m, s, l, blocks) + m->machine->epilogue_us;
-        a->now += us;
-    } else {
-        a->group = &m->groups[(size_t)(a - m->agents) * SG_SIM_GROUPS];
-        a->group[0] = (sg_sim_group){.free_us = a->now, .blocks = blocks};
-        a->groups = 1;
-    }
-    sg_sim_push(m, (int32_t)(a - m->agents));
+    a->phase = SG_AT_MOVE;
+    a->pending = 0;
+    a->in_flight = 0;
+    a->most_bytes = most_in_flight(s, l, blocks);
+    a->moment = 0;
+    a->group = &m->groups[(size_t)(a - m->agents) * SG_SIM_GROUPS];
+    a->group[0] = (sg_sim_group){.free_us = a->now + m->machine->launch_us,
+                                 .idle_us = a->now + m->machine->launch_us,
+                                 .blocks = a->got};
+    a->groups = 1;
+    begin_products(m, a);
+    sg_sim_agent_at(m, a, a->now + m->machine->launch_us);
 }
 
-void sg_sim_run_launch(sg_sim *m, sg_sim_agent *a, const sg_sched *s, const sg_launch *l)
+void sg_sim_grow_launch(sg_sim *m, sg_sim_agent *a, int32_t blocks)
 {
+    if (a->groups < SG_SIM_GROUPS)
+        a->group[a->groups++] =
+            (sg_sim_group){.free_us = m->now, .idle_us = m->now, .blocks = blocks};
+    else
+        a->group[0].blocks += blocks;
+    sg_sim_agent_at(m, a, m->now);
+}
+
+/* Blocks that find no more tiles are given back. */
+static void give_back(sg_sim *m, sg_sim_agent *a)
+{
+    int32_t blocks = 0;
+    for (int32_t i = a->groups; i-- > 0;) {
+        if (a->group[i].tiles > 0 || a->group[i].free_us > m->now) continue;
+        blocks += a->group[i].blocks;
+        a->group[i] = a->group[--a->groups];
+    }
+    /* It would grow again by what it gives back. */
+    a->want = a->least = a->got;
+    if (blocks > 0) sg_sim_give_sms(m, a, blocks);
+}
+
+/* When the launch does something next. */
+static double next_moment(const sg_sim_agent *a, bool takes)
+{
+    double next = INFINITY;
+    for (int32_t i = 0; i < a->groups; i++) {
+        const sg_sim_group *const g = &a->group[i];
+        if (g->stalled || (g->tiles == 0 && !takes)) continue;
+        const double us = g->tiles > 0 ? g->store_us : g->free_us;
+        if (next > us) next = us;
+    }
+    return next;
+}
+
+void sg_sim_run_launch(sg_sim *m, sg_sim_agent *a)
+{
+    const sg_launch *const l = &m->sched[a->rank].step[a->step].u.launch;
     if (l->vendor) {
-        sg_sim_end_step(m, a, a->now);
+        run_vendor(m, a, l);
         return;
     }
-    double end = a->now;
-    if (!go_on(m, a, s, l, &end)) sg_sim_end_step(m, a, end + m->machine->epilogue_us);
+    for (int32_t i = 0; i < a->groups; i++) {
+        sg_sim_group *const g = &a->group[i];
+        if (g->tiles > 0 && !g->stalled && g->store_us <= m->now) store_group(m, a, l, g);
+    }
+    const int32_t end = l->patch0 + l->patches;
+    sg_sim_slot *missing = NULL;
+    while (a->patch < end && missing == NULL) {
+        sg_sim_group *const g = free_group(m, a);
+        if (g == NULL) break;
+        missing = take_tiles(m, a, l, g);
+    }
+    if (missing != NULL) sg_sim_park(m, a, &missing->parked);
+    if (a->patch == end) give_back(m, a);
+    if (a->groups == 0) {
+        if (a->pending == 0) end_products(m, a);
+        return;
+    }
+    const double next = next_moment(a, missing == NULL);
+    if (next < INFINITY) sg_sim_agent_at(m, a, next);
 }

@@ -1,46 +1,77 @@
-/* sim_state.h -- what the files of the simulator share: its agents, flags, links and launches.  Nobody
- * else includes it.
+/* sim_state.h -- what the files of the simulator share.  Nobody else includes it.
  *
- *     sim.c         agents, steps, flags, links
- *     sim_launch.c  blocks of a launch and the tiles they take
+ *     sim.c         the simulator object, its memory, the parts of a result
+ *     sim_built.c   schedules it builds by itself; which ranks are mirror images of others
+ *     sim_run.c     events, flags, lanes, steps
+ *     sim_link.c    what travels: flows that share links by topology
+ *     sim_coll.c    collectives
+ *     sim_launch.c  products on a rank's SMs: blocks and the tiles they take
+ *     sim_tiles.c   what tiles wait for, what becomes of finished ones
+ *     sim_pool.c    products by workers that all ranks share
+ *
+ * Entities act at moments: agents (lanes), flows and pool workers.  A heap hands out the next moment;
+ * equal moments go by number, so a simulation always takes the same course.
  */
 #ifndef SG_SIM_STATE_H
 #define SG_SIM_STATE_H
 
+#include <math.h>
+
 #include "core/sim.h"
 
-enum { SG_SIM_GROUPS = 48, SG_NONE = -1 };
+enum { SG_SIM_GROUPS = 160, SG_NONE = -1, SG_SIM_HALVES = 64, SG_SIM_PARKED = 64 };
 
-/* Blocks of a launch that become free at the same time, and the tiles they are then done with. */
+/* Blocks of a launch that act together.  Idle ones (tiles is 0) take new tiles at `free_us`; others
+ * have their first round of tiles ready to be stored at `store_us`. */
 typedef struct sg_sim_group {
-    double free_us;
+    double free_us, store_us;
     double visit_us;
+    double idle_us; /* since when it has stood still */
     int32_t blocks;
-    int32_t patch, tile0, tiles; /* tiles is 0 if nothing is to be stored */
-    int32_t rounds;              /* tiles of one block, one behind the other */
+    int32_t patch, tile0, tiles;
+    int32_t rounds; /* tiles of one block, one behind the other */
+    bool stalled;   /* the link still carries what these blocks stored before */
 } sg_sim_group;
 
-typedef enum sg_sim_phase { SG_AT_AFTER, SG_AT_WAITS, SG_AT_WORK, SG_AT_END } sg_sim_phase;
+typedef enum sg_sim_phase {
+    SG_AT_AFTER, /* steps of other lanes */
+    SG_AT_WAITS, /* flags */
+    SG_AT_WORK,  /* resources: SMs, an engine, the other ranks */
+    SG_AT_MOVE,  /* latency is over, the next flow can set off */
+    SG_AT_LAST   /* under way; what comes next is told by whoever carries it */
+} sg_sim_phase;
 
 /* One lane of one rank. */
 typedef struct sg_sim_agent {
     double now;
-    double begun_us;
-    int32_t step;        /* at hand; the schedule's count of steps after the last */
-    int32_t after;       /* dependences and flags of the step that are settled */
-    int32_t parked_next; /* behind this one at the same flag or step */
+    double begun_us;     /* of the step: when its work began */
+    double waited_us;    /* since when the lane waits for the step at hand */
+    int32_t step;        /* at hand; SG_NONE after the last */
+    int32_t settled;     /* dependences and flags of the step that are seen */
+    int32_t parked_next; /* behind this one at the same flag, step or engine */
+    int32_t hungry_next; /* behind this one in the queue for SMs */
     int16_t rank;
     uint8_t lane;
     uint8_t phase;
+    int16_t for_rank;         /* whom it waited for last, or SG_NONE */
+    int32_t got, least, want; /* SMs */
+    bool grows;               /* takes more than the least later on */
+    bool hungry, parked;
+    int32_t pending; /* flows of the step that are under way */
+    int32_t engine;  /* of a copy */
+    int32_t to;      /* destination at hand */
     /* Of the launch at hand. */
     int32_t patch, tile; /* next to be taken */
     int32_t groups;
     sg_sim_group *group;
+    double in_flight;    /* bytes stored by its tiles and not yet there */
+    double most_bytes;   /* of them before blocks stand still */
     double moment;       /* what is too short to matter: a small part of a visit */
     int32_t ready_patch; /* whose bands `ready` is about */
     double *ready;       /* when the waits of a band end, < 0: not known; NULL: tiles differ */
     double *band;        /* memory of that */
     int32_t band_room;
+    int32_t left; /* pool: units that have not ended */
 } sg_sim_agent;
 
 /* A flag, found by (at, by, index). */
@@ -57,76 +88,298 @@ typedef struct sg_sim_step {
     int32_t parked;
 } sg_sim_step;
 
+/* ---- Links ------------------------------------------------------------------------------------------ */
+
+/* Something whose rate is shared: each of its users gets an equal part by weight. */
+typedef struct sg_sim_resource {
+    double rate; /* bytes a microsecond */
+    double load; /* weights of its users */
+    int32_t first;
+} sg_sim_resource;
+
+typedef struct sg_sim_use {
+    int32_t resource;
+    int32_t next, prev; /* uses of the same resource */
+    double weight;
+} sg_sim_use;
+
+typedef enum sg_sim_what {
+    SG_FLOW_COPY,   /* of an engine; owner: the agent */
+    SG_FLOW_SMS,    /* of an SM copy or a sum; owner: the agent */
+    SG_FLOW_STORE,  /* of finished tiles; owner: the batch */
+    SG_FLOW_COLL,   /* a rank's part of a collective; owner: the agent */
+    SG_FLOW_PRODUCT /* the vendor's product, in microseconds instead of bytes; owner: the agent */
+} sg_sim_what;
+
+typedef struct sg_sim_flow {
+    double left, bytes;
+    double cap;  /* its own most, before contention */
+    double most; /* and with it */
+    double rate; /* at the moment */
+    double since, begin_us;
+    double floor_us; /* it is not there before that */
+    int32_t owner;
+    int32_t next; /* free, or behind this one on its channel */
+    int32_t channel;
+    int16_t from, to; /* simulated, real */
+    uint8_t what;
+    uint8_t uses;
+    bool moving;
+} sg_sim_flow;
+
+/* Tiles that were stored together and travel to the peers of their patch. */
+typedef struct sg_sim_batch {
+    double first_us, step_us; /* rounds leave at first_us + i * step_us */
+    double each_us;           /* of a round on the slowest of its links */
+    double bytes;
+    int32_t agent, step;
+    int32_t patch, tile0, tiles, rounds, blocks;
+    int32_t pending, next;
+} sg_sim_batch;
+
+typedef struct sg_sim_engine {
+    int32_t peer; /* of its last copy */
+    int32_t flow;
+    bool busy;
+} sg_sim_engine;
+
 typedef struct sg_sim_rank {
-    double out_us, in_us; /* links are taken up to then */
-    double engine_us;
-    double coll_us; /* a collective holds coll_sms until then */
     double end_us;
-    int32_t coll_sms;
-    int32_t running; /* launch at hand, SG_NONE */
-    int32_t running_blocks;
-    int32_t step0; /* of the rank in the table of steps */
+    int32_t free_sms;
+    int32_t hungry, hungry_last; /* agents that want SMs, first come, first served */
+    int32_t queue, queue_last;   /* agents that want an engine */
+    int32_t moving;              /* flows of its engines and stores */
+    int32_t colls, products;     /* under way */
+    int32_t product_flow, coll_flow;
+    int32_t step0;  /* of the rank in the table of steps */
+    int32_t agent0; /* first of its agents, which are side by side */
+    int32_t agents;
+    /* Of a pool. */
+    double progress, weight;
+    int32_t slots; /* staging that is free */
+    int32_t parked;
+    double *packed; /* per 64 columns of B: up to which k they are packed */
 } sg_sim_rank;
 
 typedef struct sg_sim_coll {
     double time;
-    int32_t arrived;
+    int32_t arrived, left;
     int32_t parked;
 } sg_sim_coll;
 
+/* A unit of work of a pool: a visit, or a piece of a step. */
+typedef struct sg_sim_unit {
+    int32_t agent;
+    int32_t number; /* in order of the step */
+    sg_visit visit;
+    int32_t slab;   /* next to be multiplied */
+    int32_t addend; /* next to be added */
+    bool parked, used, stored;
+    double cost_us; /* of a piece that is no visit */
+} sg_sim_unit;
+
+typedef struct sg_sim_worker {
+    int32_t rank;
+    int32_t unit; /* at hand, or SG_NONE */
+    double begun_us;
+} sg_sim_worker;
+
+/* ---- The simulation --------------------------------------------------------------------------------- */
+
+typedef struct sg_sim_memory {
+    void *data;
+    size_t room;
+} sg_sim_memory;
+
+enum {
+    SG_MEM_RANKS,
+    SG_MEM_STEPS,
+    SG_MEM_SLOTS,
+    SG_MEM_COLLS,
+    SG_MEM_AGENTS,
+    SG_MEM_GROUPS,
+    SG_MEM_RESOURCES,
+    SG_MEM_FLOWS,
+    SG_MEM_USES,
+    SG_MEM_BATCHES,
+    SG_MEM_CHANNELS,
+    SG_MEM_ENGINES,
+    SG_MEM_WHEN,
+    SG_MEM_PLACE,
+    SG_MEM_HEAP,
+    SG_MEM_WORKERS,
+    SG_MEM_UNITS,
+    SG_MEM_PACKED,
+    SG_MEM_IMAGES,
+    SG_MEM_COUNT
+};
+
 typedef struct sg_sim {
-    const sg_sched *sched;
+    const sg_sched *sched; /* of the simulated ranks */
     const sg_machine *machine;
-    int ranks;
-    sg_span_fn visitor;
+    int ranks; /* simulated: real ranks 0 .. ranks - 1 */
+    int all;   /* real; more than `ranks`: rank r + i * ranks is the image of rank r */
+    const int32_t *const
+        *mirror; /* first flag of each raise, as the image that raises here names it */
+    sg_span_fn visit;
     void *context;
+    int64_t events;
+    bool full; /* memory ran out */
+
+    sg_sim_memory memory[SG_MEM_COUNT];
+    sg_arena arena;
+
     sg_sim_agent *agents;
     int32_t agent_count;
-    int32_t *heap; /* agents by time */
-    int32_t heaped;
     sg_sim_slot *slots;
     uint64_t slot_mask;
     sg_sim_step *steps;
     sg_sim_rank *rank;
     sg_sim_coll *colls;
-    int32_t coll_count;
     sg_sim_group *groups;
-    sg_arena *arena;
+
+    /* Moments: entities are agents, then workers, then flows. */
+    double *when;
+    int32_t *place; /* in the heap, or SG_NONE */
+    int32_t *heap;
+    int32_t heaped, entity_room;
+    int32_t worker0, flow0;
+    double now;
+
+    sg_sim_resource *resources;
+    int32_t link0, halves; /* where the topology's own resources start; pcie: bridges */
+    sg_sim_flow *flows;
+    sg_sim_use *uses;
+    int32_t stride; /* uses of a flow */
+    int32_t flow_count, flow_room, flow_free;
+    sg_sim_batch *batches;
+    int32_t batch_count, batch_room, batch_free;
+    int32_t *channels; /* per simulated rank and real peer: the last store on its way */
+    sg_sim_engine *engines;
+    int32_t engine_count; /* per rank */
+
+    sg_sim_worker *workers;
+    sg_sim_unit *units; /* SG_SIM_PARKED per rank */
+    bool idle_workers;
+
     int32_t edge_m, edge_n; /* tiles cost multiples of this */
 } sg_sim;
 
+static inline double sg_sim_us_of(double bytes, double gbps)
+{
+    return bytes / (gbps * 1e3);
+}
+
+static inline double sg_sim_area_bytes(const sg_sched *s, const sg_area *a)
+{
+    return (double)a->rows * a->cols * sg_sched_element_bytes(s, a->buf);
+}
+
 /* ---- sim.c ------------------------------------------------------------------------------------------ */
 
-double sg_sim_transfer_us(double bytes, double gbps);
-double sg_sim_area_bytes(const sg_sched *s, const sg_area *area);
+/* COUNT elements of SIZE bytes, kept from call to call; grown ones keep what is in them.  NULL (and
+ * m->full): no memory. */
+void *sg_sim_get(sg_sim *m, int which, int64_t count, size_t size);
 
-/* The agent goes on at its time; it is parked until a list is woken. */
-void sg_sim_push(sg_sim *m, int32_t agent);
+/* Simulates what is set up in M (sched, ranks, all, mirror) on MACHINE. */
+shingle_status sg_sim_go(sg_sim *m, const sg_machine *machine, const sg_sim_options *options,
+                         sg_sim_result *result_out);
+
+/* ---- sim_run.c -------------------------------------------------------------------------------------- */
+
+shingle_status sg_sim_run(sg_sim *m, double *us_out);
+
+/* ENTITY acts at TIME (again), or not at all. */
+void sg_sim_at(sg_sim *m, int32_t entity, double time);
+void sg_sim_off(sg_sim *m, int32_t entity);
+void sg_sim_agent_at(sg_sim *m, sg_sim_agent *a, double time);
+
+/* The agent is woken with a list, and not before. */
 void sg_sim_park(sg_sim *m, sg_sim_agent *a, int32_t *parked);
+void sg_sim_wake(sg_sim *m, int32_t *parked, double time);
 
-/* COUNT raisers of one flag of S are done; TIME is when the flag is seen. */
-void sg_sim_raise(sg_sim *m, const sg_sched *s, const sg_raise *r, int32_t i, int32_t count,
-                  double time);
+/* COUNT raisers of flag I of a raise of A's rank are done; TIME is when the flag is seen. */
+void sg_sim_raise(sg_sim *m, int rank, const sg_raise *r, int32_t i, int32_t count, double time);
 
-/* Moves *TIME to when rank AT sees all flags of F by BY; returns one that is missing, or NULL. */
-sg_sim_slot *sg_sim_see(sg_sim *m, int at, int by, struct sg_flags f, double *time);
+/* Moves *TIME to when RANK sees all flags of F by BY; returns one that is missing, or NULL. */
+sg_sim_slot *sg_sim_see(sg_sim *m, int rank, int by, struct sg_flags f, double *time);
 
-/* Sends BYTES from one rank to another, not before TIME; when they are there. */
-double sg_sim_send(sg_sim *m, int from, int to, double time, double bytes, double gbps);
+/* Added to what goes to a peer on another node. */
+double sg_sim_far_us(const sg_sim *m, int from, int to);
 
-/* Tells the visitor; GROUP is NULL for a whole step. */
-void sg_sim_tell(const sg_sim *m, const sg_sim_agent *a, const sg_sim_group *group, double begin,
-                 double end);
+/* Takes WANT SMs, or at least LEAST; false: the agent queues for them and acts when it has them.  One
+ * that GROWS takes what is missing to WANT as it becomes free. */
+bool sg_sim_take_sms(sg_sim *m, sg_sim_agent *a, int32_t least, int32_t want, bool grows);
+void sg_sim_give_sms(sg_sim *m, sg_sim_agent *a, int32_t count);
 
-/* The step at hand ends at END: its raises, whoever waits for it, the lane's next step. */
-void sg_sim_end_step(sg_sim *m, sg_sim_agent *a, double end);
+/* The step at hand ends at TIME: its raises, whoever waits for it, the lane's next step. */
+void sg_sim_end_step(sg_sim *m, sg_sim_agent *a, double time);
 
-/* ---- sim_launch.c ------------------------------------------------------------------------------------ */
+/* A flow of the agent's step is there. */
+void sg_sim_landed(sg_sim *m, sg_sim_agent *a, const sg_sim_flow *flow);
 
-/* Starts a launch, or parks behind one that holds the blocks it needs. */
-void sg_sim_start_launch(sg_sim *m, sg_sim_agent *a, const sg_sched *s, const sg_launch *l);
+/* Tells the visitor, of every image of SPAN's rank. */
+void sg_sim_tell(const sg_sim *m, const sg_span *span);
 
-/* Does the next thing of a launch. */
-void sg_sim_run_launch(sg_sim *m, sg_sim_agent *a, const sg_sched *s, const sg_launch *l);
+/* ---- sim_link.c ------------------------------------------------------------------------------------- */
+
+bool sg_sim_set_links(sg_sim *m);
+
+/* Lets BYTES leave simulated rank FROM for real rank TO at m->now, at most at CAP bytes a microsecond;
+ * there not before FLOOR_US.  Its end is told to the owner.  Returns the flow. */
+int32_t sg_sim_send(sg_sim *m, sg_sim_what what, int32_t owner, int from, int to, double bytes,
+                    double cap, double floor_us);
+
+/* A flow has come to its end or must be looked at again. */
+void sg_sim_flow_act(sg_sim *m, int32_t flow);
+
+/* Rates of the rank's own flows, when products or collectives begin or end there. */
+void sg_sim_contend(sg_sim *m, int rank);
+
+/* ---- sim_coll.c ------------------------------------------------------------------------------------- */
+
+void sg_sim_run_coll(sg_sim *m, sg_sim_agent *a, const sg_step *step);
+void sg_sim_coll_landed(sg_sim *m, sg_sim_agent *a);
+
+/* ---- sim_launch.c ----------------------------------------------------------------------------------- */
+
+void sg_sim_start_launch(sg_sim *m, sg_sim_agent *a);
+void sg_sim_run_launch(sg_sim *m, sg_sim_agent *a);
+void sg_sim_grow_launch(sg_sim *m, sg_sim_agent *a, int32_t blocks);
+
+/* The vendor's product is done. */
+void sg_sim_end_vendor(sg_sim *m, sg_sim_agent *a);
+
+/* The product of a whole problem, alone, as the vendor computes it. */
+double sg_sim_alone_us(const sg_machine *machine, const sg_problem *problem, double rows);
+
+/* ---- sim_tiles.c ------------------------------------------------------------------------------------ */
+
+/* Moves *START to when tile TILE of a patch can start so that it never stands still; returns a flag
+ * that is missing for that, or NULL. */
+sg_sim_slot *sg_sim_tile_start(sg_sim *m, sg_sim_agent *a, const sg_launch *l, const sg_patch *p,
+                               int32_t tile, double visit, double *start);
+
+/* Forgets when bands are ready, at the start of a patch. */
+void sg_sim_forget_bands(sg_sim *m, sg_sim_agent *a, const sg_launch *l, const sg_patch *p);
+
+bool sg_sim_waits_by_tile(const sg_sched *s, const sg_patch *p);
+
+/* Stores TILES tiles from TILE0 of a patch, ROUNDS by each of BLOCKS blocks, the first round now, one
+ * more every STEP_US: raises behind them, flows for what goes to peers. */
+void sg_sim_store_tiles(sg_sim *m, sg_sim_agent *a, const sg_launch *l, int32_t patch,
+                        int32_t tile0, int32_t tiles, int32_t rounds, int32_t blocks,
+                        double step_us);
+
+/* A flow of stored tiles is there. */
+void sg_sim_tiles_landed(sg_sim *m, const sg_sim_flow *flow);
+
+/* ---- sim_pool.c ------------------------------------------------------------------------------------- */
+
+bool sg_sim_set_pool(sg_sim *m);
+void sg_sim_pool_landed(sg_sim *m, sg_sim_agent *a);
+void sg_sim_open_units(sg_sim *m, sg_sim_agent *a);
+void sg_sim_worker_act(sg_sim *m, int32_t worker);
+void sg_sim_wake_workers(sg_sim *m, double time);
 
 #endif

@@ -132,8 +132,8 @@ static void improve(sg_machine *m, int what)
     }
 }
 
-/* Waves are whole, so more speed in one place can shift work between waves; a hundredth is allowed
- * for that. */
+/* Waves are whole, and whoever is free first takes the next tile: more speed in one place can shift work
+ * to where it ends later (Graham's anomalies).  A twentieth is allowed for that. */
 static void is_no_slower_on_better(const char *text, const sg_strategy *strategy,
                                    const sg_knobs *knobs, const sg_machine *machine)
 {
@@ -144,7 +144,7 @@ static void is_no_slower_on_better(const char *text, const sg_strategy *strategy
         sg_machine better = *machine;
         improve(&better, what);
         const double faster = price(&b, &better);
-        if (faster > us * 1.01 + 0.5)
+        if (faster > us * 1.05 + 0.5)
             fail_msg("%s %s: %g us, better machine %d %g us", text, strategy->name, us, what,
                      faster);
     }
@@ -331,7 +331,7 @@ static void receivers_share_their_link(void **state)
 {
     (void)state;
     sg_machine m = quiet_machine();
-    m.copy_gbps = 64 * 64 * 4 / 1e4; /* a copy: 10 us */
+    m.copy_gbps = m.link_gbps = 64 * 64 * 4 / 1e4; /* a copy: 10 us */
     expect_us(copies_us(&m, 4, true), 10);
     expect_us(copies_us(&m, 4, false), 30);
     m.copy_us = 5;
@@ -374,7 +374,7 @@ static void see_span(void *context, const sg_span *span)
     spans *const seen = context;
     assert_true(span->begin_us >= 0 && span->end_us >= span->begin_us);
     assert_in_range(span->step, 0, seen->b->sched[span->rank].steps - 1);
-    if (span->patch >= 0) seen->visits[span->rank] += span->tiles;
+    if (span->kind == SG_SPAN_WORK && span->patch >= 0) seen->visits[span->rank] += span->tiles;
     seen->end = fmax(seen->end, span->end_us);
 }
 

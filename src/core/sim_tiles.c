@@ -1,0 +1,233 @@
+/* sim_tiles.c -- what tiles wait for and what becomes of finished ones, see sim_state.h. */
+#include "core/sim_state.h"
+
+/* ---- Waits ------------------------------------------------------------------------------------------ */
+
+/* Moves *READY to when a band (and tile NUMBER of it) can start so that it never stands still at a
+ * slab; returns a flag that is missing for that, or NULL. */
+static sg_sim_slot *see_waits(sg_sim *m, const sg_sim_agent *a, const sg_patch *p, int32_t row0,
+                              int32_t rows, int32_t number, double visit, double *ready)
+{
+    const sg_sched *const s = &m->sched[a->rank];
+    const int32_t slabs = sg_walk_slabs(p);
+    for (int32_t i = 0; i < slabs && p->waits > 0; i++) {
+        double seen = 0;
+        for (int32_t w = p->wait0; w < p->wait0 + p->waits; w++) {
+            const sg_wait *const wait = &s->wait[w];
+            if (i > 0 && wait->chunk_k == 0) continue;
+            const struct sg_flags f = sg_walk_wait(wait, row0, rows, p->k0 + i * p->slab, number);
+            sg_sim_slot *const missing = sg_sim_see(m, a->rank, wait->by, f, &seen);
+            if (missing != NULL) return missing;
+        }
+        seen -= visit * i / slabs;
+        if (*ready < seen) *ready = seen;
+    }
+    return NULL;
+}
+
+/* The same for the addends of a tile, which are needed when the product is done. */
+static sg_sim_slot *see_addends(sg_sim *m, const sg_sim_agent *a, const sg_patch *p, int32_t row0,
+                                int32_t rows, int32_t number, double visit, double *ready)
+{
+    const sg_sched *const s = &m->sched[a->rank];
+    double seen = 0;
+    for (int32_t i = p->add0; i < p->add0 + p->adds; i++) {
+        const sg_addend *const add = &s->add[i];
+        if (!add->waits) continue;
+        const struct sg_flags f = sg_walk_wait(&add->wait, row0, rows, p->k0, number);
+        sg_sim_slot *const missing = sg_sim_see(m, a->rank, add->wait.by, f, &seen);
+        if (missing != NULL) return missing;
+    }
+    if (*ready < seen - visit) *ready = seen - visit;
+    return NULL;
+}
+
+static bool waits_per_tile(const sg_sched *s, const sg_patch *p)
+{
+    for (int32_t i = p->wait0; i < p->wait0 + p->waits; i++)
+        if (s->wait[i].per == SG_PER_TILE) return true;
+    return false;
+}
+
+bool sg_sim_waits_by_tile(const sg_sched *s, const sg_patch *p)
+{
+    for (int32_t i = p->wait0; i < p->wait0 + p->waits; i++)
+        if (s->wait[i].per != SG_PER_PATCH) return true;
+    for (int32_t i = p->add0; i < p->add0 + p->adds; i++)
+        if (s->add[i].waits && s->add[i].wait.per != SG_PER_PATCH) return true;
+    return false;
+}
+
+/* What all tiles of a band wait for is found once. */
+sg_sim_slot *sg_sim_tile_start(sg_sim *m, sg_sim_agent *a, const sg_launch *l, const sg_patch *p,
+                               int32_t tile, double visit, double *start)
+{
+    if (p->waits == 0 && p->adds == 0) return NULL;
+    const int32_t bands = sg_walk_bands(p, l->tile_m);
+    const int32_t cols = sg_walk_cols(p, l->tile_n);
+    int32_t band = 0;
+    int32_t col = 0;
+    sg_walk_tile(p, bands, cols, p->tile0 + tile, &band, &col);
+    const int32_t row0 = p->row0 + band * l->tile_m;
+    const int32_t rows = sg_walk_min(l->tile_m, p->rows - band * l->tile_m);
+    const int32_t number = band * cols + col;
+    const bool by_band = a->ready != NULL;
+    double ready = by_band ? a->ready[band] : -1;
+    if (ready < 0) {
+        ready = 0;
+        sg_sim_slot *const missing = see_waits(m, a, p, row0, rows, number, visit, &ready);
+        if (missing != NULL) return missing;
+        if (by_band) a->ready[band] = ready;
+    }
+    if (*start < ready) *start = ready;
+    return see_addends(m, a, p, row0, rows, number, visit, start);
+}
+
+/* Without memory nothing is remembered. */
+void sg_sim_forget_bands(sg_sim *m, sg_sim_agent *a, const sg_launch *l, const sg_patch *p)
+{
+    const int32_t bands = sg_walk_bands(p, l->tile_m);
+    a->ready_patch = a->patch;
+    a->ready = NULL;
+    if (p->waits == 0 || waits_per_tile(&m->sched[a->rank], p)) return;
+    if (a->band_room < bands) {
+        a->band = sg_arena_get(&m->arena, (size_t)bands * sizeof *a->band);
+        a->band_room = a->band != NULL ? bands : 0;
+    }
+    a->ready = a->band;
+    for (int32_t i = 0; i < bands && a->ready != NULL; i++) a->ready[i] = -1;
+}
+
+/* ---- Raises ----------------------------------------------------------------------------------------- */
+
+/* Raises of stored tiles; round I of them is seen at FIRST + I * STEP. */
+static void raise_tiles(sg_sim *m, int rank, const sg_launch *l, const sg_sim_batch *b,
+                        const sg_raise *r, double first, double step)
+{
+    const sg_patch *const p = &m->sched[rank].patch[b->patch];
+    if (r->per == SG_PER_PATCH) {
+        sg_sim_raise(m, rank, r, 0, b->tiles, first + (b->rounds - 1) * step);
+        return;
+    }
+    const int32_t bands = sg_walk_bands(p, l->tile_m);
+    const int32_t cols = sg_walk_cols(p, l->tile_n);
+    for (int32_t i = 0; i < b->tiles; i++) {
+        int32_t band = 0;
+        int32_t col = 0;
+        sg_walk_tile(p, bands, cols, p->tile0 + b->tile0 + i, &band, &col);
+        sg_sim_raise(m, rank, r, r->per == SG_PER_BAND ? band : band * cols + col, 1,
+                     first + (i / b->blocks) * step);
+    }
+}
+
+/* ---- Stores ----------------------------------------------------------------------------------------- */
+
+static int32_t new_batch(sg_sim *m)
+{
+    const int32_t batch = m->batch_free;
+    if (batch != SG_NONE) {
+        m->batch_free = m->batches[batch].next;
+        return batch;
+    }
+    if (m->batch_count >= m->batch_room) {
+        const int32_t room = 2 * m->batch_room + 64;
+        m->batches = sg_sim_get(m, SG_MEM_BATCHES, room, sizeof *m->batches);
+        if (m->full) return SG_NONE;
+        m->batch_room = room;
+    }
+    return m->batch_count++;
+}
+
+/* Sends what goes to peers; a round leaves when it is computed, however idle the link was. */
+static void send_tiles(sg_sim *m, sg_sim_agent *a, const sg_patch *p, const sg_sim_batch *stored,
+                       double all)
+{
+    const sg_sched *const s = &m->sched[a->rank];
+    const sg_machine *const machine = m->machine;
+    const int32_t index = new_batch(m);
+    if (index == SG_NONE) return;
+    m->batches[index] = *stored;
+    sg_sim_batch *const b = &m->batches[index];
+    for (int32_t i = p->to0; i < p->to0 + p->tos; i++) {
+        if (s->to[i].rank == a->rank) continue;
+        b->pending++;
+        b->bytes += sg_sim_area_bytes(s, &s->to[i]) * stored->tiles / all;
+    }
+    a->in_flight += b->bytes;
+    a->pending++;
+    const double each = b->bytes / b->pending / b->rounds;
+    b->each_us = sg_sim_us_of(each * b->pending, machine->store_gbps);
+    const double last = m->now + (b->rounds - 1) * b->step_us;
+    /* Rounds trickle: together they are no faster than they are made. */
+    const double made = b->rounds > 1 && b->step_us > 0 ? each * b->rounds / (last - m->now) : 1e15;
+    const double cap = machine->store_gbps * 1e3;
+    for (int32_t i = p->to0; i < p->to0 + p->tos; i++) {
+        const int to = s->to[i].rank;
+        if (to == a->rank) continue;
+        const double bytes = sg_sim_area_bytes(s, &s->to[i]) * stored->tiles / all;
+        sg_sim_send(m, SG_FLOW_STORE, index, a->rank, to, bytes, made < cap ? made : cap,
+                    b->rounds > 1 ? last + each / cap : 0);
+    }
+}
+
+void sg_sim_store_tiles(sg_sim *m, sg_sim_agent *a, const sg_launch *l, int32_t patch,
+                        int32_t tile0, int32_t tiles, int32_t rounds, int32_t blocks,
+                        double step_us)
+{
+    const sg_sched *const s = &m->sched[a->rank];
+    const sg_patch *const p = &s->patch[patch];
+    const sg_sim_batch b = {.first_us = m->now,
+                            .step_us = step_us,
+                            .agent = (int32_t)(a - m->agents),
+                            .step = a->step,
+                            .patch = patch,
+                            .tile0 = tile0,
+                            .tiles = tiles,
+                            .rounds = rounds,
+                            .blocks = blocks,
+                            .next = SG_NONE};
+    bool far = false;
+    for (int32_t i = p->to0; i < p->to0 + p->tos; i++) far |= s->to[i].rank != a->rank;
+    for (int32_t i = p->raise0; i < p->raise0 + p->raises; i++) {
+        const int at = s->raise[i].at;
+        if (far && at != a->rank) continue; /* behind the stores */
+        raise_tiles(m, a->rank, l, &b, &s->raise[i],
+                    m->now + m->machine->flag_us + sg_sim_far_us(m, a->rank, at), step_us);
+    }
+    if (far) send_tiles(m, a, p, &b, (double)sg_walk_visits(p, l->tile_m, l->tile_n));
+}
+
+void sg_sim_tiles_landed(sg_sim *m, const sg_sim_flow *flow)
+{
+    sg_sim_batch *const stored = &m->batches[flow->owner];
+    if (--stored->pending > 0) return;
+    const sg_sim_batch b = *stored;
+    stored->next = m->batch_free;
+    m->batch_free = flow->owner;
+    sg_sim_agent *const a = &m->agents[b.agent];
+    const sg_sched *const s = &m->sched[a->rank];
+    const sg_patch *const p = &s->patch[b.patch];
+    const double step = b.step_us > b.each_us ? b.step_us : b.each_us;
+    double first = m->now - (b.rounds - 1) * step;
+    if (first < b.first_us) first = b.first_us;
+    for (int32_t i = p->raise0; i < p->raise0 + p->raises; i++) {
+        const int at = s->raise[i].at;
+        if (at != a->rank)
+            raise_tiles(m, a->rank, &s->step[b.step].u.launch, &b, &s->raise[i],
+                        first + m->machine->store_us + sg_sim_far_us(m, a->rank, at),
+                        b.rounds > 1 ? (m->now - first) / (b.rounds - 1) : 0);
+    }
+    a->in_flight -= b.bytes;
+    a->pending--;
+    if (m->rank[a->rank].end_us < m->now) m->rank[a->rank].end_us = m->now;
+    if (m->machine->pool > 0) {
+        sg_sim_pool_landed(m, a);
+        return;
+    }
+    for (int32_t i = 0; i < a->groups; i++) {
+        if (!a->group[i].stalled) continue;
+        a->group[i].stalled = false;
+        a->group[i].store_us = m->now;
+    }
+    sg_sim_agent_at(m, a, m->now);
+}
