@@ -1,0 +1,427 @@
+/* Tests of timeline.h and recording.h: a timeline tells all that a schedule does, once, in order and
+ * inside the run, whether it is predicted or recorded; and recording costs nothing when it is off. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/comm.h"
+#include "core/timeline.h"
+
+enum { RANKS = 3 };
+
+static shingle_comm *comm[RANKS];
+
+static int open_group(void **state)
+{
+    (void)state;
+    return shingle_open(RANKS, NULL, comm) == SHINGLE_OK ? 0 : -1;
+}
+
+static int close_group(void **state)
+{
+    (void)state;
+    shingle_close(RANKS, comm);
+    return 0;
+}
+
+/* ---- What holds of every timeline ---------------------------------------------------------------- */
+
+/* Sorted, inside the run, on known ranks and tracks. */
+static void is_in_order(const shingle_timeline *t)
+{
+    assert_true(t->us > 0 && t->spans > 0);
+    for (int32_t i = 0; i < t->spans; i++) {
+        const sg_timeline_span *const s = &t->span[i];
+        const int row = sg_timeline_row(t, s->rank);
+        assert_in_range(row, 0, t->shown - 1);
+        assert_in_range(s->track, 0, SG_TRACKS - 1);
+        assert_in_range(s->does, 0, SG_DOES - 1);
+        assert_true(s->begin_us >= 0 && s->begin_us <= s->end_us);
+        assert_true(s->end_us <= t->us * (1 + 1e-9) + 1e-6);
+        assert_true(s->share > 0 && s->share <= 1);
+        if (i == 0) continue;
+        const sg_timeline_span *const last = s - 1;
+        assert_true(last->rank <= s->rank);
+        if (last->rank != s->rank) continue;
+        assert_true(last->track <= s->track);
+        if (last->track == s->track) assert_true(last->begin_us <= s->begin_us);
+    }
+}
+
+/* Time in which a row computes, without overlaps. */
+static double computes_us(const shingle_timeline *t, int row)
+{
+    int32_t i = 0;
+    const int32_t end = sg_timeline_range(t, row, SG_TRACK_COMPUTE, &i);
+    double sum = 0;
+    double until = 0;
+    for (; i < end; i++) {
+        const sg_timeline_span *const s = &t->span[i];
+        if (s->does == SG_DOES_WAIT || s->end_us <= until) continue;
+        sum += s->end_us - fmax(s->begin_us, until);
+        until = s->end_us;
+    }
+    return sum;
+}
+
+/* Gaps are what computing leaves of a predicted run; of a measured one they are inside that. */
+static void gaps_fit(const shingle_timeline *t)
+{
+    double exposed = 0;
+    for (int row = 0; row < t->shown; row++) {
+        double gaps = 0;
+        double until = 0;
+        for (int32_t i = 0; i < t->gaps; i++) {
+            if (t->gap[i].row != row) continue;
+            assert_true(t->gap[i].begin_us >= until);
+            until = t->gap[i].end_us;
+            assert_true(until > t->gap[i].begin_us && until <= t->rank_us[row] + 1e-6);
+            gaps += until - t->gap[i].begin_us;
+        }
+        const double rest = t->rank_us[row] - computes_us(t, row);
+        if (t->measured)
+            assert_true(gaps <= rest + 1e-6);
+        else
+            assert_true(fabs(gaps - rest) <= 1e-6 * t->us + 1e-6);
+        exposed += gaps / t->shown;
+    }
+    assert_true(fabs(exposed - t->exposed_us) <= 1e-6 * t->us + 1e-6);
+}
+
+typedef struct tally {
+    int64_t visits;    /* of tile programs */
+    double sent_bytes; /* by copies and tiles to peers */
+} tally;
+
+static tally count_schedule(const shingle_plan *plan, int rank)
+{
+    tally count = {0, 0};
+    sg_sched s = {0};
+    if (sg_plan_build(&plan->problem, plan->strategy, &plan->knobs, rank, &s) != SHINGLE_OK)
+        fail_msg("%s", shingle_error());
+    for (int32_t i = 0; i < s.steps; i++) {
+        const sg_step *const step = &s.step[i];
+        if (step->kind == SG_GEMM && !step->u.launch.vendor) count.visits += step->u.launch.visits;
+        for (int32_t j = step->to0; step->kind == SG_COPY && j < step->to0 + step->tos; j++)
+            if (s.to[j].rank != rank)
+                count.sent_bytes +=
+                    (double)s.to[j].rows * s.to[j].cols * sg_sched_element_bytes(&s, s.to[j].buf);
+    }
+    sg_sched_free(&s);
+    return count;
+}
+
+/* Every visit of a tile program is in one span, and in one alone. */
+static void tells_every_visit(const shingle_timeline *t, const shingle_plan *plan)
+{
+    for (int row = 0; row < t->shown; row++) {
+        const tally want = count_schedule(plan, t->rank[row]);
+        int64_t tiles = 0;
+        for (int32_t i = 0; i < t->spans; i++) {
+            const sg_timeline_span *const s = &t->span[i];
+            if (s->rank == t->rank[row] && s->track == SG_TRACK_COMPUTE && s->patch >= 0 &&
+                s->does != SG_DOES_WAIT)
+                tiles += s->tiles;
+        }
+        if (tiles != want.visits)
+            fail_msg("%s, rank %d: %lld of %lld visits", t->plan, t->rank[row], (long long)tiles,
+                     (long long)want.visits);
+    }
+}
+
+/* ---- Predicted -------------------------------------------------------------------------------------- */
+
+static const char *const problems[] = {
+    "gemm:f32:640x512x64:r3",
+    "ag_gemm:bf16:2048x1024x512:r4",
+    "ag_gemm:f32:1000x500x700:r3:cyclic=100",
+    "gemm_rs:bf16:2048x2048x1024:r8:bias",
+    "gemm_rs:f16:300x900x512:r5:rows=100,0,50,150,0",
+    "gemm_ar:bf16:1024x1024x512:r4",
+    "ag_gemm:bf16:2048x1024x512:r4:gather=b",
+    "ag_gemm:bf16:1024x1024x2048:r4:gather=k",
+    "a2a_gemm:bf16:2048x1024x512:r4",
+    "gemm_a2a:bf16:2048x1024x512:r4",
+};
+
+enum { PROBLEMS = sizeof problems / sizeof problems[0] };
+
+static void predictions_are_whole(void **state)
+{
+    (void)state;
+    int done = 0;
+    for (int i = 0; i < PROBLEMS; i++) {
+        for (int j = 0; shingle_strategy_name(j) != NULL; j++) {
+            const shingle_plan_options options = {.strategy = shingle_strategy_name(j)};
+            shingle_plan *plan = NULL;
+            const shingle_status status = shingle_plan_for(problems[i], NULL, &options, &plan);
+            if (status == SHINGLE_EUNSUPPORTED) continue;
+            if (status != SHINGLE_OK) fail_msg("%s: %s", problems[i], shingle_error());
+            shingle_timeline *t = NULL;
+            if (shingle_timeline_predict(plan, NULL, &t) != SHINGLE_OK)
+                fail_msg("%s: %s", shingle_plan_text(plan), shingle_error());
+            is_in_order(t);
+            gaps_fit(t);
+            tells_every_visit(t, plan);
+            assert_true(t->serial_us > 0 && t->gemm_us > 0);
+            assert_int_equal(t->coll_us > 0, i > 0);
+            assert_string_equal(t->plan, shingle_plan_text(plan));
+            shingle_timeline_free(t);
+            shingle_plan_free(plan);
+            done++;
+        }
+    }
+    assert_true(done > PROBLEMS);
+}
+
+/* Rows of every owner are multiplied on every rank of a gather, and the spans say whose they are. */
+static void spans_know_their_owner(void **state)
+{
+    (void)state;
+    shingle_plan *plan = NULL;
+    shingle_timeline *t = NULL;
+    const shingle_plan_options options = {.strategy = "ring"};
+    assert_int_equal(shingle_plan_for("ag_gemm:bf16:8192x1024x512:r4", NULL, &options, &plan),
+                     SHINGLE_OK);
+    assert_int_equal(shingle_timeline_predict(plan, NULL, &t), SHINGLE_OK);
+    uint64_t seen[4] = {0};
+    for (int32_t i = 0; i < t->spans; i++) {
+        const sg_timeline_span *const s = &t->span[i];
+        if (s->does == SG_DOES_PRODUCT) seen[s->rank] |= s->owners.mask;
+        if (s->does == SG_DOES_SEND) {
+            /* A ring passes on: what leaves is one owner's, and never the receiver's own. */
+            assert_in_range(s->owners.one, 0, 3);
+            assert_int_not_equal(s->owners.one, s->peer);
+        }
+    }
+    for (int r = 0; r < 4; r++) assert_int_equal(seen[r], 15);
+    shingle_timeline_free(t);
+    shingle_plan_free(plan);
+}
+
+static void many_ranks_are_sampled(void **state)
+{
+    (void)state;
+    shingle_plan *plan = NULL;
+    shingle_timeline *t = NULL;
+    const shingle_plan_options options = {.strategy = "serial"};
+    assert_int_equal(shingle_plan_for("gemm_rs:bf16:4096x512x64:r256", NULL, &options, &plan),
+                     SHINGLE_OK);
+    assert_int_equal(shingle_timeline_predict(plan, NULL, &t), SHINGLE_OK);
+    assert_int_equal(t->shown, SG_TIMELINE_SAMPLE);
+    assert_int_equal(t->rank[0], 0);
+    assert_int_equal(t->rank[t->shown - 1], 255);
+    is_in_order(t);
+    shingle_timeline_free(t);
+    shingle_plan_free(plan);
+}
+
+/* ---- Recorded --------------------------------------------------------------------------------------- */
+
+typedef struct running {
+    shingle_plan *plan[RANKS];
+    void *a[RANKS], *b[RANKS], *c[RANKS];
+} running;
+
+static void *filled(int64_t elements)
+{
+    float *const data = malloc((size_t)(elements > 0 ? elements : 1) * sizeof *data);
+    assert_non_null(data);
+    for (int64_t i = 0; i < elements; i++) data[i] = (float)(i % 7) - 3;
+    return data;
+}
+
+static void start(const char *problem, const char *strategy, running *r)
+{
+    const shingle_plan_options options = {.strategy = strategy};
+    for (int i = 0; i < RANKS; i++) {
+        shingle_shape shape;
+        assert_int_equal(shingle_problem_shape(problem, i, &shape), SHINGLE_OK);
+        if (shingle_plan_create(comm[i], problem, &options, &r->plan[i]) != SHINGLE_OK)
+            fail_msg("%s", shingle_error());
+        r->a[i] = filled(shape.a_rows * shape.k);
+        r->b[i] = filled(shape.n * shape.k);
+        r->c[i] = filled(shape.m * shape.n);
+    }
+}
+
+static void run(const running *r)
+{
+    for (int i = 0; i < RANKS; i++)
+        if (shingle_run(r->plan[i], r->a[i], r->b[i], r->c[i], NULL) != SHINGLE_OK)
+            fail_msg("%s", shingle_error());
+    for (int i = 0; i < RANKS; i++)
+        if (shingle_sync(comm[i], 60) != SHINGLE_OK) fail_msg("%s", shingle_error());
+}
+
+static void finish(running *r)
+{
+    for (int i = 0; i < RANKS; i++) {
+        shingle_plan_free(r->plan[i]);
+        free(r->a[i]);
+        free(r->b[i]);
+        free(r->c[i]);
+    }
+}
+
+/* Units that find something missing go on later, so a visit may be told of in several spans; none is
+ * told of too rarely. */
+static void records_every_visit(const shingle_timeline *t, const shingle_plan *plan)
+{
+    for (int row = 0; row < t->shown; row++) {
+        sg_sched s = {0};
+        assert_int_equal(sg_plan_build(&plan->problem, plan->strategy, &plan->knobs, row, &s),
+                         SHINGLE_OK);
+        for (int32_t i = 0; i < s.steps; i++) {
+            const sg_launch *const l = &s.step[i].u.launch;
+            if (s.step[i].kind != SG_GEMM || l->vendor) continue;
+            for (int32_t p = l->patch0; p < l->patch0 + l->patches; p++) {
+                const int32_t visits = sg_sched_patch_visits(&s, l, p);
+                for (int32_t v = 0; v < visits; v++) {
+                    sg_visit visit;
+                    bool found = false;
+                    sg_sched_patch_visit(&s, l, p, v, &visit);
+                    for (int32_t j = 0; j < t->spans && !found; j++)
+                        found = t->span[j].rank == row && t->span[j].step == i &&
+                                t->span[j].patch == p && t->span[j].tile0 == visit.tile;
+                    if (!found)
+                        fail_msg("%s, rank %d, step %d, patch %d: visit %d is missing", t->plan,
+                                 row, i, p, v);
+                }
+            }
+        }
+        sg_sched_free(&s);
+    }
+}
+
+static void records_are_whole(void **state)
+{
+    (void)state;
+    static const char *const asked[][2] = {{"ag_gemm:f32:384x256x512:r3", "direct"},
+                                           {"ag_gemm:f32:384x256x512:r3", "fused_in"},
+                                           {"gemm_rs:f32:384x256x512:r3", "ring"},
+                                           {"gemm_rs:f32:384x256x512:r3", "serial"},
+                                           {"gemm_ar:f32:384x256x512:r3", "sliced"}};
+    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
+        running r = {{NULL}, {NULL}, {NULL}, {NULL}};
+        shingle_timeline *t = NULL;
+        start(asked[i][0], asked[i][1], &r);
+        run(&r); /* not recorded */
+        assert_int_equal(shingle_timeline_start(RANKS, comm, r.plan[1], 0), SHINGLE_OK);
+        run(&r);
+        run(&r); /* not recorded either: the first one was */
+        if (shingle_timeline_stop(RANKS, comm, &t) != SHINGLE_OK) fail_msg("%s", shingle_error());
+        assert_true(t->measured && t->workers > 0);
+        assert_int_equal(t->lost, 0);
+        is_in_order(t);
+        gaps_fit(t);
+        records_every_visit(t, r.plan[0]);
+        shingle_timeline_free(t);
+        finish(&r);
+    }
+}
+
+static void records_have_limits(void **state)
+{
+    (void)state;
+    running r = {{NULL}, {NULL}, {NULL}, {NULL}};
+    running other = {{NULL}, {NULL}, {NULL}, {NULL}};
+    shingle_timeline *t = NULL;
+    start("gemm_rs:f32:384x256x512:r3", "ring", &r);
+    start("gemm_rs:f32:96x64x32:r3", "serial", &other);
+
+    assert_int_equal(shingle_timeline_start(RANKS, comm, r.plan[0], 5), SHINGLE_OK);
+    run(&r);
+    assert_int_equal(shingle_timeline_stop(RANKS, comm, &t), SHINGLE_OK);
+    shingle_timeline_facts facts;
+    assert_int_equal(shingle_timeline_about(t, &facts), SHINGLE_OK);
+    assert_true(facts.lost > 0);
+    is_in_order(t);
+    shingle_timeline_free(t);
+    t = NULL;
+
+    /* Runs of other plans are not recorded, and a run that was never begun is no timeline. */
+    assert_int_equal(shingle_timeline_start(RANKS, comm, r.plan[0], 0), SHINGLE_OK);
+    run(&other);
+    assert_int_equal(shingle_timeline_stop(RANKS, comm, &t), SHINGLE_EINVAL);
+    assert_null(t);
+    assert_non_null(strstr(shingle_error(), "rank 0 has not begun"));
+    assert_int_equal(shingle_timeline_stop(RANKS, comm, &t), SHINGLE_EINVAL);
+
+    /* Starting anew forgets, and so does closing (the group's end). */
+    assert_int_equal(shingle_timeline_start(RANKS, comm, r.plan[0], 0), SHINGLE_OK);
+    assert_int_equal(shingle_timeline_start(RANKS, comm, r.plan[0], 0), SHINGLE_OK);
+    run(&r);
+    assert_int_equal(shingle_timeline_stop(RANKS, comm, NULL), SHINGLE_OK);
+    finish(&r);
+    finish(&other);
+}
+
+static void bad_questions_are_answered(void **state)
+{
+    (void)state;
+    running r = {{NULL}, {NULL}, {NULL}, {NULL}};
+    shingle_plan *wide = NULL;
+    shingle_timeline *t = NULL;
+    shingle_span span;
+    shingle_timeline_facts facts;
+    start("gemm_rs:f32:96x64x32:r3", "ring", &r);
+    assert_int_equal(shingle_plan_for("gemm_rs:f32:96x64x32:r4", NULL, NULL, &wide), SHINGLE_OK);
+    assert_int_equal(shingle_timeline_start(RANKS, comm, NULL, 0), SHINGLE_EINVAL);
+    assert_int_equal(shingle_timeline_start(RANKS, NULL, r.plan[0], 0), SHINGLE_EINVAL);
+    assert_int_equal(shingle_timeline_start(RANKS - 1, comm, r.plan[0], 0), SHINGLE_EINVAL);
+    assert_int_equal(shingle_timeline_start(RANKS, comm, r.plan[0], -1), SHINGLE_EINVAL);
+    assert_int_equal(shingle_timeline_start(RANKS, comm, wide, 0), SHINGLE_EINVAL);
+    assert_int_equal(shingle_timeline_start(RANKS, comm, r.plan[0], INT64_MAX), SHINGLE_ENOMEM);
+    assert_int_equal(shingle_timeline_predict(NULL, NULL, &t), SHINGLE_EINVAL);
+    assert_int_equal(shingle_timeline_predict(wide, NULL, NULL), SHINGLE_EINVAL);
+    assert_int_equal(shingle_timeline_about(NULL, &facts), SHINGLE_EINVAL);
+    assert_int_equal(shingle_timeline_predict(wide, NULL, &t), SHINGLE_OK);
+    assert_int_equal(shingle_timeline_about(t, &facts), SHINGLE_OK);
+    assert_int_equal(shingle_timeline_span(t, facts.spans - 1, &span), SHINGLE_OK);
+    assert_true(span.rank == 3 && span.begin_us < span.end_us);
+    assert_int_equal(shingle_timeline_span(t, facts.spans, &span), SHINGLE_EINVAL);
+    assert_int_equal(shingle_timeline_span(t, -1, &span), SHINGLE_EINVAL);
+    shingle_timeline_free(t);
+    shingle_timeline_free(NULL);
+    shingle_plan_free(wide);
+    finish(&r);
+}
+
+/* A benchmark gives both, and its measured one took what it reports, more or less. */
+static void benchmarks_give_both(void **state)
+{
+    (void)state;
+    shingle_timeline *both[2] = {NULL, NULL};
+    const shingle_bench_options options = {
+        .strategy = "direct", .iterations = 3, .timelines_out = both};
+    shingle_bench_result result;
+    if (shingle_bench(RANKS, comm, "ag_gemm:f32:384x256x512:r3", &options, &result) != SHINGLE_OK)
+        fail_msg("%s", shingle_error());
+    assert_non_null(both[0]);
+    assert_non_null(both[1]);
+    assert_true(!both[0]->measured && both[1]->measured);
+    assert_true(both[1]->serial_us == result.serial_us && both[1]->gemm_us == result.gemm_us);
+    assert_string_equal(both[0]->plan, both[1]->plan);
+    assert_int_equal(result.wrong, 0);
+    is_in_order(both[1]);
+    shingle_timeline_free(both[0]);
+    shingle_timeline_free(both[1]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(predictions_are_whole),  cmocka_unit_test(spans_know_their_owner),
+        cmocka_unit_test(many_ranks_are_sampled), cmocka_unit_test(records_are_whole),
+        cmocka_unit_test(records_have_limits),    cmocka_unit_test(bad_questions_are_answered),
+        cmocka_unit_test(benchmarks_give_both),
+    };
+    return cmocka_run_group_tests(tests, open_group, close_group);
+}
