@@ -149,29 +149,38 @@ static int32_t chunks_of_k(const sg_problem *p, int32_t chunk_k)
     return chunk_k > 0 ? (int32_t)sg_ceil_div(p->k, chunk_k) : 1;
 }
 
+void sg_moves_send_chunk(sg_sched *s, int lane, int owner, sg_area src, int peer, int gathered,
+                         const sg_arrival *arrival, int32_t index, const sg_arrival *held)
+{
+    const sg_problem *const p = s->problem;
+    const int64_t rows = sg_problem_part(p, peer, owner).rows;
+    const int32_t slabs = chunks_of_k(p, arrival->chunk_k);
+    const int64_t x = (int64_t)(index / slabs) * arrival->chunk;
+    if (x >= rows) return;
+    const int64_t height = sg_min(arrival->chunk, rows - x);
+    sg_area from = sg_moves_cut(s, src, x, height);
+    sg_area into = sg_moves_cut(s, sg_moves_arrived(s, peer, owner, gathered), x, height);
+    if (arrival->chunk_k > 0) {
+        const int64_t k0 = (int64_t)(index % slabs) * arrival->chunk_k;
+        from.col0 += (int32_t)k0;
+        into.col0 += (int32_t)k0;
+        from.cols = into.cols = (int32_t)sg_min(arrival->chunk_k, p->k - k0);
+    }
+    sg_sched_copy(s, lane, SG_BY_ENGINE, from);
+    if (held != NULL) sg_sched_wait(s, sg_wait_one(held->by, held->flag0 + index));
+    sg_sched_to(s, into);
+    sg_sched_raise(s, peer, SG_PER_PATCH, arrival->flag0 + index);
+}
+
 void sg_moves_send(sg_sched *s, int lane, int owner, sg_area src, int peer, int gathered,
                    int32_t chunk, int32_t chunk_k, const sg_arrival *held, int32_t flag0)
 {
     const sg_problem *const p = s->problem;
-    const sg_area to = sg_moves_arrived(s, peer, owner, gathered);
+    const sg_arrival arrival = {.flag0 = flag0, .chunk = chunk, .chunk_k = chunk_k};
     const int64_t rows = sg_problem_part(p, peer, owner).rows;
-    const int32_t slabs = chunks_of_k(p, chunk_k);
-    for (int64_t x = 0, c = 0; x < rows; x += chunk, c++) {
-        for (int32_t i = 0; i < slabs; i++) {
-            const int32_t flag = (int32_t)(c * slabs + i);
-            sg_area from = sg_moves_cut(s, src, x, sg_min(chunk, rows - x));
-            sg_area into = sg_moves_cut(s, to, x, sg_min(chunk, rows - x));
-            if (chunk_k > 0) {
-                from.col0 += i * chunk_k;
-                into.col0 += i * chunk_k;
-                from.cols = into.cols = (int32_t)sg_min(chunk_k, p->k - (int64_t)i * chunk_k);
-            }
-            sg_sched_copy(s, lane, SG_BY_ENGINE, from);
-            if (held != NULL) sg_sched_wait(s, sg_wait_one(held->by, held->flag0 + flag));
-            sg_sched_to(s, into);
-            sg_sched_raise(s, peer, SG_PER_PATCH, flag0 + flag);
-        }
-    }
+    const int64_t chunks = sg_ceil_div(rows, chunk) * chunks_of_k(p, chunk_k);
+    for (int32_t i = 0; i < chunks; i++)
+        sg_moves_send_chunk(s, lane, owner, src, peer, gathered, &arrival, i, held);
 }
 
 /* Product rows that become one patch: neighbours in the product and in their buffer. */
@@ -244,14 +253,51 @@ static void store_c(sg_sched *s, const sg_patch *patch)
                    sg_area_of(s->rank, SG_C, patch->row0, patch->rows, patch->col0, patch->cols));
 }
 
+/* Leaves of PATCH the part of k that G is at. */
+static void cut_k(const sg_problem *p, sg_patch *patch, const sg_gathering *g)
+{
+    if (g->k1 == 0) return;
+    patch->k0 = g->k0;
+    patch->k1 = g->k1;
+    patch->a.col0 += g->k0;
+    patch->b.col0 += g->k0;
+    patch->a.cols = patch->b.cols = g->k1 - g->k0;
+    patch->final = g->k1 == p->k;
+}
+
+/* The same part of C: with what the parts of k before left, for the next one or for good. */
+static void store_part(sg_sched *s, const sg_patch *patch, sg_gathering *g)
+{
+    const sg_problem *const p = s->problem;
+    const bool last = g->k1 == 0 || g->k1 == p->k;
+    if (g->sum == 0 && !last)
+        g->sum = sg_sched_buf(s, SG_LOCAL, "sum", sg_problem_rows(p, s->rank), p->n, SG_WIDE);
+    const sg_area sum =
+        sg_area_of(s->rank, g->sum, patch->row0, patch->rows, patch->col0, patch->cols);
+    if (g->k0 > 0) sg_sched_add(s, sum, NULL);
+    if (last)
+        store_c(s, patch);
+    else
+        sg_sched_to(s, sum);
+}
+
+/* The rows of OWNER's PART that G is at. */
+static void cut_rows(const sg_gathering *g, int owner, const sg_part *part, int64_t *x0_out,
+                     int64_t *x1_out)
+{
+    const int64_t chunk = g->arrival[owner].chunk;
+    *x0_out = g->chunk > 0 ? sg_min((g->chunk - 1) * chunk, part->rows) : 0;
+    *x1_out = g->chunk > 0 ? sg_min(g->chunk * chunk, part->rows) : part->rows;
+}
+
 /* Rows of A: a patch for each run, whose tiles wait for the chunks that they read. */
-static void emit_rows(sg_sched *s, const row_run *run, const sg_piece *pieces,
-                      const sg_gathering *g)
+static void emit_rows(sg_sched *s, const row_run *run, const sg_piece *pieces, sg_gathering *g)
 {
     const sg_problem *const p = s->problem;
     if (run->rows == 0 || s->open_step < 0) return;
     const bool own = pieces[0].owner == s->rank;
     sg_patch patch = patch_of(s, run, own ? SG_A : g->gathered, true);
+    cut_k(p, &patch, g);
     /* A group of bands that reaches over an owner's border waits for two owners before it has
      * finished the first one's columns: no group is higher than the smallest piece. */
     const int32_t tile_m = s->step[s->open_step].u.launch.tile_m;
@@ -263,7 +309,7 @@ static void emit_rows(sg_sched *s, const row_run *run, const sg_piece *pieces,
     sg_sched_patch(s, &patch);
     for (int32_t i = 0; i < run->pieces && !own && p->k > 0; i++)
         sg_sched_wait(s, piece_wait(p, &pieces[i], &g->arrival[pieces[i].owner]));
-    store_c(s, &patch);
+    store_part(s, &patch, g);
 }
 
 static void gather_rows(sg_sched *s, sg_gathering *g, const int *order, int count)
@@ -276,8 +322,11 @@ static void gather_rows(sg_sched *s, sg_gathering *g, const int *order, int coun
         const bool own = order[i] == s->rank;
         const sg_part part = sg_problem_part(p, s->rank, order[i]);
         const int32_t base = (int32_t)(own ? part.held : part.base);
+        int64_t x0 = 0;
+        int64_t x1 = 0;
+        cut_rows(g, order[i], &part, &x0, &x1);
         sg_piece piece;
-        for (sg_pieces it = sg_pieces_of(p, s->rank, order[i], 0, part.rows);
+        for (sg_pieces it = sg_pieces_of(p, s->rank, order[i], x0, x1);
              sg_piece_next(&it, &piece);) {
             const bool joins = run.rows > 0 && (pieces[0].owner == s->rank) == own &&
                                run.pieces < LIST && piece.row0 == run.row0 + run.rows &&
@@ -336,9 +385,14 @@ static void gather_chunks(sg_sched *s, sg_gathering *g, int owner)
     const sg_part part = sg_problem_part(p, s->rank, owner);
     const sg_arrival *const arrival = &g->arrival[owner];
     const int64_t chunk = own ? sg_max(part.rows, 1) : arrival->chunk;
-    for (int64_t x = 0; x < part.rows; x += chunk) {
+    const int32_t slabs = chunks_of_k(p, arrival->chunk_k);
+    const int32_t slab = slabs > 1 ? g->k0 / arrival->chunk_k : 0;
+    int64_t x0 = 0;
+    int64_t x1 = 0;
+    cut_rows(g, owner, &part, &x0, &x1);
+    for (int64_t x = x0; x < x1; x += chunk) {
         sg_piece piece;
-        for (sg_pieces it = sg_pieces_of(p, s->rank, owner, x, sg_min(x + chunk, part.rows));
+        for (sg_pieces it = sg_pieces_of(p, s->rank, owner, x, sg_min(x + chunk, x1));
              sg_piece_next(&it, &piece);) {
             const row_run run = {.row0 = piece.row0,
                                  .rows = piece.rows,
@@ -346,14 +400,16 @@ static void gather_chunks(sg_sched *s, sg_gathering *g, int owner)
                                      (int32_t)(piece.own_row + (own ? part.held : part.base))};
             const int held = along_k ? SG_A : SG_B;
             const bool last = !along_k || g->depth + run.rows == p->k;
-            const sg_patch patch = patch_of(s, &run, own ? held : g->gathered, last);
+            sg_patch patch = patch_of(s, &run, own ? held : g->gathered, last);
+            cut_k(p, &patch, g);
             sg_sched_patch(s, &patch);
             if (!own && p->k > 0)
-                sg_sched_wait(s, sg_wait_one(arrival->by, arrival->flag0 + (int32_t)(x / chunk)));
+                sg_sched_wait(s, sg_wait_one(arrival->by,
+                                             arrival->flag0 + slab + (int32_t)(x / chunk) * slabs));
             if (along_k)
                 emit_link(s, &patch, g);
             else
-                store_c(s, &patch);
+                store_part(s, &patch, g);
         }
     }
 }
@@ -426,6 +482,13 @@ sg_patch sg_moves_patch(const sg_sched *s, const sg_piece *piece, bool final)
 {
     const row_run run = {.row0 = piece->row0, .rows = piece->rows, .buf_row0 = piece->row0};
     return patch_of(s, &run, SG_A, final);
+}
+
+void sg_moves_cut_cols(sg_patch *patch, int32_t col0, int32_t cols)
+{
+    patch->col0 += col0;
+    patch->b.row0 += col0;
+    patch->cols = patch->b.rows = cols;
 }
 
 void sg_moves_scatter_patch(sg_sched *s, const sg_piece *piece, int own_at, bool final)

@@ -70,19 +70,29 @@ typedef struct sg_arrival {
     int32_t chunk_k; /* k of a chunk; 0: all of k */
 } sg_arrival;
 
-/* Appends copies of rows of OWNER from SRC (held, or arrived here) to PEER, a copy and a flag per
- * chunk of rows and of k (CHUNK_K is 0 unless rows of A arrive).  A copy waits for the flag of the
- * same chunk of HELD if that is not NULL.  Raised flags count from FLAG0. */
+/* Appends the copy and the flag of chunk INDEX (slabs of a chunk side by side) of the rows of OWNER, from
+ * SRC (held, or arrived here) to PEER, where they come as ARRIVAL says, if there is such a chunk.  The
+ * copy waits for the flag of the same chunk of HELD if that is not NULL. */
+void sg_moves_send_chunk(sg_sched *s, int lane, int owner, sg_area src, int peer, int gathered,
+                         const sg_arrival *arrival, int32_t index, const sg_arrival *held);
+
+/* All chunks one after the other: a copy and a flag per chunk of rows and of k.  Raised flags count from
+ * FLAG0. */
 void sg_moves_send(sg_sched *s, int lane, int owner, sg_area src, int peer, int gathered,
                    int32_t chunk, int32_t chunk_k, const sg_arrival *held, int32_t flag0);
 
-/* Patches of a gather, over one or several launches.  Zero it, then set GATHERED and ARRIVAL.  The
- * rest is the chain that a gather along k makes: every patch adds its part of k to the sum of those
+/* Patches of a gather, over one or several launches.  Zero it, then set GATHERED and ARRIVAL, and for a
+ * part of what arrives CHUNK, or K0 and K1: parts of k follow each other from 0 on, each in a later
+ * launch of one lane, and leave their sum so far in f32.  They are of no use along k.
+ *
+ * The rest is the chain that a gather along k makes: every patch adds its part of k to the sum of those
  * before, and waits tile by tile for the last of them (own flags, from 0 on). */
 typedef struct sg_gathering {
     int gathered;
-    const sg_arrival *arrival; /* by owner */
-    int sum;                   /* buffer of partial sums, in f32 */
+    const sg_arrival *arrival; /* by owner; the own one says what a chunk of the own rows is */
+    int32_t chunk;             /* 1 + the chunk of every owner that is multiplied; 0: all */
+    int32_t k0, k1;            /* the part of k that is; K1 0: all */
+    int sum;                   /* buffer of partial sums, in f32; 0: not declared */
     int32_t links;             /* patches so far */
     int64_t depth;             /* k that they multiply */
 } sg_gathering;
@@ -117,6 +127,9 @@ bool sg_is_packed(const sg_problem *problem);
 
 /* The product of PIECE's rows: all columns, all of k, A in its own place. */
 sg_patch sg_moves_patch(const sg_sched *s, const sg_piece *piece, bool final);
+
+/* Leaves of PATCH the product's columns [COL0, COL0 + COLS). */
+void sg_moves_cut_cols(sg_patch *patch, int32_t col0, int32_t cols);
 
 /* Opens a patch for PIECE (all columns, all of k) and leaves it open for stores, addends, raises.  The
  * own product stands behind OWN_AT addends. */

@@ -1,0 +1,378 @@
+/* dma.c -- FiCCO (arXiv 2512.10236): copy engines bring a chunk of everybody's rows at a time, and a
+ * product of its own multiplies each chunk.
+ *
+ *     lanes 1..:         chunk 0 to all | chunk 1 to all | chunk 2 to all      a copy for every peer
+ *     uniform-fused-1D:                 | rows 0 of all  | rows 1 of all  | rows 2 of all
+ *     hetero-fused-1D:   own rows       | rows 0 of rest | rows 1 of rest | rows 2 of rest
+ *     hetero-unfused-1D: own rows       | a product for every piece that has come
+ *     uniform-fused-2D:                 | columns 0      | columns 1      | columns 2
+ *
+ * One level below the shard: every chunk is a small all-to-all, so that a full mesh has all its links
+ * at work at once (a lane per peer), where a shard at a time uses one.  Columns are of k: every product
+ * has all rows and adds to the sum so far, which is kept in f32.  Chunks need not be as many as ranks.
+ * Loses what short products lose: launches, waves that are not full, another pass over the sum in 2D.
+ *
+ * The other way round (GEMM_RS, GEMM_AR, GEMM_A2A) chunks leave behind their product: rows of others
+ * first and own rows last (hetero), or own rows in every step (uniform); columns are of C.  Engines do
+ * not add, so partial sums go to their owner, who adds them in rank order with one rounding; in an
+ * all-reduce the finished rows then go to all.  A gather along k brings columns anyway: 2D is 1D there,
+ * as it is for a call, which makes whole rows.
+ *
+ * The paper names the four schedules and the axes; which step does what, and all of the way back, is
+ * our reconstruction.  It differs in that chunks arrive where they are read, without gathering and
+ * scattering around a product, and that a tile waits for its own chunk alone, not for the whole step.
+ */
+#include "core/moves.h"
+#include "core/strategy.h"
+
+enum { FORM, CHUNKS, LANES, STREAMS, BLOCKS, TILE_M, TILE_N };
+
+enum { UNIFORM, HETERO, UNFUSED, UNIFORM_2D, FORMS };
+
+/* ---- Knobs ----------------------------------------------------------------------------------- */
+
+static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *sets, sg_text *why)
+{
+    enum { MOST_CHUNKS = 16, MOST_PIECES = 64 };
+    if (!sg_accepts_moves(p, why)) return 0;
+    const bool gather = sg_problem_in(p) != SG_IN_NONE;
+    const int peers = p->ranks - 1;
+    /* A link for every peer wants a lane for every peer; behind one port they would only share it. */
+    const int lanes = machine->topology == SG_MESH ? (int)sg_min(peers, SG_MAX_LANES - 1) : 1;
+    /* Lanes whose copies wait for a product take an SM each. */
+    const int blocks = gather || machine->sms <= 2 * lanes ? 0 : machine->sms - lanes;
+    const int ranks = (int)sg_min(p->ranks, MOST_CHUNKS);
+    /* As many chunks as ranks is the paper's choice, and 2D for m < k its rule. */
+    const int wish[][2] = {
+        {p->m < p->k ? UNIFORM_2D : HETERO, ranks},
+        {HETERO, ranks},
+        {HETERO, 2 * ranks},
+        {HETERO, 2},
+        {UNIFORM, ranks},
+        {UNFUSED, ranks},
+        {UNIFORM_2D, ranks},
+    };
+    int n = 0;
+    for (int i = 0; i < (int)(sizeof wish / sizeof wish[0]); i++) {
+        const int form = wish[i][0];
+        const int chunks = wish[i][1];
+        const bool by_cols = form == UNIFORM_2D;
+        const int64_t extent = !by_cols ? p->most_rows : gather ? p->k : p->n;
+        bool skip = chunks > MOST_CHUNKS || chunks > extent;
+        skip |= by_cols && (p->call || p->gather == SG_GATHER_K);
+        skip |= form == UNFUSED && chunks * peers > MOST_PIECES;
+        for (int j = 0; j < i; j++) skip |= wish[j][0] == form && wish[j][1] == chunks;
+        if (skip) continue;
+        const int streams = form == UNFUSED && machine->sms >= 8 ? 2 : 1;
+        const int sms = streams > 1 && blocks == 0 ? machine->sms : blocks;
+        sets[n++] = (sg_knobs){
+            {form, chunks, lanes, streams, sms / streams, machine->tile[0].m, machine->tile[0].n}};
+    }
+    if (n == 0)
+        sg_decline(why, "%lld rows of a rank are too few for chunks", (long long)p->most_rows);
+    return n;
+}
+
+static int form_of(const sg_problem *p, const sg_knobs *k)
+{
+    const bool rows_only = p->call || p->gather == SG_GATHER_K;
+    return k->value[FORM] == UNIFORM_2D && rows_only ? UNIFORM : k->value[FORM];
+}
+
+static bool own_apart(int form)
+{
+    return form == HETERO || form == UNFUSED;
+}
+
+/* Lanes of products: pieces that are multiplied one by one may run side by side.  Along k each adds to
+ * the one before. */
+static int streams_of(const sg_problem *p, const sg_knobs *k)
+{
+    return form_of(p, k) == UNFUSED && p->gather != SG_GATHER_K ? k->value[STREAMS] : 1;
+}
+
+/* The other lanes are for copies, dealt to peers by their distance. */
+static int copy_lane(const sg_problem *p, const sg_knobs *k, int distance)
+{
+    const int streams = streams_of(p, k);
+    return streams + (distance - 1) % (int)sg_min(k->value[LANES], SG_MAX_LANES - streams);
+}
+
+static int launch(sg_sched *s, const sg_knobs *k, int lane, bool alone)
+{
+    return sg_sched_launch(s, lane, k->value[TILE_M], k->value[TILE_N],
+                           alone ? 0 : k->value[BLOCKS], false);
+}
+
+/* The rank I places behind. */
+static int behind(const sg_problem *p, int rank, int i)
+{
+    return (rank - i + p->ranks) % p->ranks;
+}
+
+/* ---- Gather ---------------------------------------------------------------------------------- */
+
+/* How rows of OWNER come to RANK: in chunks of rows, or in one with chunks of k. */
+static sg_arrival arrival_of(const sg_problem *p, const sg_knobs *k, int rank, int owner)
+{
+    const int64_t rows = sg_problem_part(p, rank, owner).rows;
+    const int32_t tile = sg_tile_along(p, k->value[TILE_M], k->value[TILE_N]);
+    const bool by_cols = form_of(p, k) == UNIFORM_2D;
+    return (sg_arrival){.by = (int16_t)owner,
+                        .chunk = sg_chunk_rows(rows, by_cols ? 1 : k->value[CHUNKS], tile),
+                        .chunk_k = by_cols ? sg_chunk_k(p->k, k->value[CHUNKS]) : 0};
+}
+
+/* Sends chunk C of the own rows to all, to the one first that wants it first. */
+static void send_chunk(const sg_problem *p, const sg_knobs *k, int c, int gathered, sg_sched *s)
+{
+    for (int i = 1; i < p->ranks; i++) {
+        const int peer = behind(p, s->rank, i);
+        const sg_arrival arrival = arrival_of(p, k, peer, s->rank);
+        sg_moves_send_chunk(s, copy_lane(p, k, i), s->rank, sg_moves_held(s, peer), peer, gathered,
+                            &arrival, c, NULL);
+    }
+}
+
+/* Has any of COUNT owners rows in the chunk that G is at? */
+static bool has_rows(const sg_sched *s, const sg_gathering *g, const int *order, int count)
+{
+    bool any = false;
+    for (int i = 0; i < count; i++) {
+        const int64_t rows = sg_problem_part(s->problem, s->rank, order[i]).rows;
+        any |= (int64_t)sg_max(g->chunk - 1, 0) * g->arrival[order[i]].chunk < rows;
+    }
+    return any;
+}
+
+static void build_gather(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
+{
+    const int form = form_of(p, k);
+    const bool apart = own_apart(form);
+    const int gathered = sg_moves_gathered(s, SG_SYM, SG_ENGINE);
+    sg_arrival arrival[SG_MAX_RANKS];
+    int order[SG_MAX_RANKS];
+    for (int q = 0; q < p->ranks; q++) {
+        arrival[q] = arrival_of(p, k, rank, q);
+        order[q] = (rank + q) % p->ranks;
+    }
+    sg_gathering g = {.gathered = gathered, .arrival = arrival};
+    int own = -1;
+    if (apart && has_rows(s, &g, order, 1)) {
+        own = launch(s, k, 0, streams_of(p, k) > 1);
+        sg_moves_gather_patches(s, &g, order, 1);
+    }
+    const int32_t chunk_k = arrival[rank].chunk_k;
+    int steps = form == UNIFORM_2D ? 1 : k->value[CHUNKS];
+    if (chunk_k > 0) steps = (int)sg_ceil_div(p->k, chunk_k);
+    int pieces = 0;
+    for (int c = 0; c < steps; c++) {
+        send_chunk(p, k, c, gathered, s);
+        if (form != UNIFORM_2D) g.chunk = c + 1;
+        g.k0 = c * chunk_k;
+        g.k1 = chunk_k > 0 ? (int32_t)sg_min(p->k, g.k0 + (int64_t)chunk_k) : 0;
+        const int at_once = form == UNFUSED ? 1 : p->ranks - apart;
+        for (int i = apart; i < p->ranks; i += at_once) {
+            if (!has_rows(s, &g, &order[i], at_once)) continue;
+            const int lane = form == UNFUSED ? pieces % streams_of(p, k) : 0;
+            launch(s, k, lane, false);
+            if (pieces++ == 1 && lane == 1) sg_sched_after(s, own);
+            sg_moves_gather_patches(s, &g, &order[i], at_once);
+        }
+    }
+}
+
+/* ---- Scatter --------------------------------------------------------------------------------- */
+
+/* A step's part of the rows of one owner. */
+typedef struct cut {
+    int32_t x0, rows, col0, cols;
+} cut;
+
+static cut cut_of(const sg_problem *p, const sg_knobs *k, int rank, int owner, int c)
+{
+    cut part = {.cols = (int32_t)p->n};
+    if (form_of(p, k) == UNIFORM_2D) {
+        const int32_t width = sg_chunk_rows(p->n, k->value[CHUNKS], k->value[TILE_N]);
+        part.rows = (int32_t)sg_problem_part(p, rank, owner).rows;
+        part.col0 = (int32_t)sg_min(p->n, (int64_t)c * width);
+        part.cols = (int32_t)sg_min(width, p->n - part.col0);
+    } else {
+        part.rows = sg_slice_rows(p, rank, owner, c, k->value[CHUNKS], k->value[TILE_M], &part.x0);
+    }
+    if (part.cols == 0) part.rows = 0;
+    return part;
+}
+
+/* PART's columns of rows [ROW, ROW + ROWS). */
+static sg_area area_of(int rank, int buf, int64_t row, int64_t rows, const cut *part)
+{
+    return sg_area_of(rank, buf, row, rows, part->col0, part->cols);
+}
+
+typedef struct bufs {
+    int partial, inbox; /* the inbox: most_rows of every rank */
+    bool exchange;      /* rows go straight into their owner's C */
+} bufs;
+
+/* Products for step C of the rows of Q; what belongs to others raises a flag here. */
+static void multiply(const sg_problem *p, const sg_knobs *k, int q, int c, const bufs *b,
+                     sg_sched *s)
+{
+    const bool own = q == s->rank;
+    const cut part = cut_of(p, k, s->rank, q, c);
+    const sg_part where = sg_problem_part(p, s->rank, q);
+    sg_piece piece;
+    for (sg_pieces it = sg_pieces_of(p, s->rank, q, part.x0, part.x0 + part.rows);
+         sg_piece_next(&it, &piece);) {
+        const bool here = b->exchange && own; /* finished, in its place */
+        sg_patch patch = sg_moves_patch(s, &piece, b->exchange);
+        sg_moves_cut_cols(&patch, part.col0, part.cols);
+        sg_sched_patch(s, &patch);
+        sg_sched_to(s,
+                    area_of(s->rank, here ? SG_C : b->partial,
+                            piece.own_row + (here ? where.held : where.base), piece.rows, &part));
+        if (!own) sg_sched_raise(s, s->rank, SG_PER_PATCH, q * k->value[CHUNKS] + c);
+    }
+}
+
+static void send(const sg_problem *p, const sg_knobs *k, int distance, int c, const bufs *b,
+                 sg_sched *s)
+{
+    const int q = (s->rank + distance) % p->ranks;
+    const cut part = cut_of(p, k, s->rank, q, c);
+    const sg_part where = sg_problem_part(p, s->rank, q);
+    const int64_t to = b->exchange ? where.held : s->rank * p->most_rows;
+    sg_sched_copy(s, copy_lane(p, k, distance), SG_BY_ENGINE,
+                  area_of(s->rank, b->partial, where.base + part.x0, part.rows, &part));
+    sg_sched_wait(s, sg_wait_one(s->rank, q * k->value[CHUNKS] + c));
+    sg_sched_to(s, area_of(q, b->exchange ? SG_C : b->inbox, to + part.x0, part.rows, &part));
+    sg_sched_raise(s, q, SG_PER_PATCH, c);
+}
+
+/* First flag of finished rows, behind those of partial sums. */
+static int32_t done_flag(const sg_problem *p, const sg_knobs *k)
+{
+    return p->ranks * k->value[CHUNKS];
+}
+
+/* Sums step C of the own rows; in an all-reduce they then go to everybody. */
+static void sum(const sg_problem *p, const sg_knobs *k, int c, const bufs *b, sg_sched *s)
+{
+    const bool all = sg_problem_out(p) == SG_OUT_ALL;
+    const int rank = s->rank;
+    const cut part = cut_of(p, k, rank, rank, c);
+    const int32_t done = done_flag(p, k) + c;
+    sg_piece piece;
+    if (b->exchange) return;
+    for (sg_pieces it = sg_pieces_of(p, rank, rank, part.x0, part.x0 + part.rows);
+         sg_piece_next(&it, &piece);) {
+        sg_sched_reduce(s, 0, true);
+        for (int q = 0; q < p->ranks; q++) {
+            const bool own = q == rank;
+            const int64_t row = own ? p->share[rank].base : q * p->most_rows;
+            const sg_wait wait = sg_wait_one(q, c);
+            sg_sched_add(
+                s,
+                area_of(rank, own ? b->partial : b->inbox, row + piece.own_row, piece.rows, &part),
+                own ? NULL : &wait);
+        }
+        sg_sched_to(s, area_of(rank, SG_C, all ? piece.row0 : piece.own_row, piece.rows, &part));
+        if (all) sg_sched_raise(s, rank, SG_PER_PATCH, done);
+    }
+    for (int i = 1; i < p->ranks && all; i++) {
+        const int peer = (rank + i) % p->ranks;
+        for (sg_pieces it = sg_pieces_of(p, rank, rank, part.x0, part.x0 + part.rows);
+             sg_piece_next(&it, &piece);) {
+            sg_sched_copy(s, copy_lane(p, k, i), SG_BY_ENGINE,
+                          area_of(rank, SG_C, piece.row0, piece.rows, &part));
+            sg_sched_wait(s, sg_wait_one(rank, done));
+            sg_sched_to(s, area_of(peer, SG_C, piece.row0, piece.rows, &part));
+            sg_sched_raise(s, peer, SG_PER_PATCH, done);
+        }
+    }
+}
+
+/* Waits for all that others store into C. */
+static void await_peers(const sg_problem *p, const sg_knobs *k, const bufs *b, sg_sched *s)
+{
+    sg_sched_flag(s, 0);
+    for (int q = 0; q < p->ranks; q++) {
+        for (int c = 0; c < k->value[CHUNKS] && q != s->rank; c++) {
+            const cut part =
+                b->exchange ? cut_of(p, k, q, s->rank, c) : cut_of(p, k, s->rank, q, c);
+            if (part.rows > 0)
+                sg_sched_wait(s, sg_wait_one(q, c + (b->exchange ? 0 : done_flag(p, k))));
+        }
+    }
+}
+
+/* Launches step C of the owners at distance FIRST to LAST. */
+static int step(const sg_problem *p, const sg_knobs *k, int first, int last, int c, int lane,
+                const bufs *b, sg_sched *s)
+{
+    bool any = false;
+    for (int i = first; i <= last; i++)
+        any |= cut_of(p, k, s->rank, (s->rank + i) % p->ranks, c).rows > 0;
+    if (!any) return -1;
+    const int index = launch(s, k, lane, false);
+    for (int i = first; i <= last; i++) multiply(p, k, (s->rank + i) % p->ranks, c, b, s);
+    return index;
+}
+
+static void build_scatter(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
+{
+    const int form = form_of(p, k);
+    const bool apart = own_apart(form);
+    const bool exchange = sg_problem_out(p) == SG_OUT_EXCHANGE;
+    const int chunks = k->value[CHUNKS];
+    /* Empty in an all-to-all, but shared: a rank without any rows says hello and done too. */
+    const int64_t inbox_rows = exchange ? 0 : p->ranks * p->most_rows;
+    const bufs b = {
+        .inbox = sg_sched_buf(s, SG_SYM, "inbox", inbox_rows, p->n, exchange ? 0 : SG_ENGINE),
+        .partial = sg_sched_buf(s, SG_LOCAL, "partial", sg_problem_rows(p, rank), p->n, 0),
+        .exchange = exchange};
+    int other = -1; /* last launch of the second stream */
+    int pieces = 0;
+    for (int c = 0; c < chunks; c++) {
+        if (form == UNFUSED) {
+            for (int i = 1; i < p->ranks; i++) {
+                const int lane = pieces % streams_of(p, k);
+                const int index = step(p, k, i, i, c, lane, &b, s);
+                pieces += index >= 0;
+                if (lane == 1 && index >= 0) other = index;
+                send(p, k, i, c, &b, s);
+            }
+            continue;
+        }
+        step(p, k, 1, apart ? p->ranks - 1 : p->ranks, c, 0, &b, s);
+        for (int i = 1; i < p->ranks; i++) send(p, k, i, c, &b, s);
+        if (!apart && c > 0) sum(p, k, c - 1, &b, s); /* has come under this step's product */
+    }
+    if (apart && sg_problem_part(p, rank, rank).rows > 0) {
+        launch(s, k, 0, streams_of(p, k) > 1);
+        sg_sched_after(s, other);
+        for (int c = 0; c < chunks; c++) multiply(p, k, rank, c, &b, s);
+    }
+    for (int c = apart ? 0 : chunks - 1; c < chunks; c++) sum(p, k, c, &b, s);
+    if (sg_problem_out(p) != SG_OUT_SCATTER) await_peers(p, k, &b, s);
+}
+
+static void build(const sg_problem *p, const sg_knobs *knobs, int rank, sg_sched *s)
+{
+    if (sg_problem_in(p) != SG_IN_NONE)
+        build_gather(p, knobs, rank, s);
+    else
+        build_scatter(p, knobs, rank, s);
+}
+
+const sg_strategy sg_strategy_dma = {
+    .name = "dma",
+    .brief = "engines bring a chunk of all ranks' rows or columns at a time (FiCCO)",
+    .knob = {"form", "chunks", "lanes", "streams", "blocks", "tile_m", "tile_n"},
+    .least = {UNIFORM, 1, 1, 1, 0, 1, 1},
+    .most = {FORMS - 1, 64, SG_MAX_LANES - 1, 2, 1024, 4096, 4096},
+    .accepts = sg_accepts_moves,
+    .propose = propose,
+    .build = build,
+};
