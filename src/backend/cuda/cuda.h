@@ -1,0 +1,158 @@
+/* cuda.h -- the CUDA backend: a GPU a rank, all in this process.
+ *
+ *     cuda.c    the table; open and close, memory, begin and end of a run
+ *     lower.c   a sealed schedule with addresses becomes lists, places and launches of kernel.h
+ *     issue.c   steps on their lanes: streams, events, copy engines
+ *     fail.c    waiting for runs, the verdict over a group that came to a halt, recovery
+ *     vendor.c  the vendor's product, with the algorithm that was fastest here
+ *     clock.c   runs back to back from a graph, timed by events
+ *
+ * A lane is a stream.  Lane 0 of a run is the caller's stream; the others fork from it behind the
+ * begin kernel and join it before the end kernel.  Whatever differs from run to run (epoch, half) is
+ * on the device, so a run that was captured into a graph replays right. */
+#ifndef SG_CUDA_H
+#define SG_CUDA_H
+
+#include <pthread.h>
+
+#include "backend/nccl/collect.h"
+#include "core/exec.h"
+#include "kernel/kernel.h"
+
+enum {
+    SG_CUDA_RANKS = 8,  /* places of a plan hold that many ranks' buffers */
+    SG_CUDA_FLIGHT = 64 /* runs of a rank that the host knows to be on their way */
+};
+
+struct sg_vendor; /* vendor.c */
+
+/* A run that was enqueued, as far as the host knows. */
+typedef struct sg_cuda_flight {
+    cudaEvent_t ended;
+    const struct sg_cuda_plan *plan;
+    uint64_t hash;
+    const char *text; /* of the plan; plans outlive their runs */
+} sg_cuda_flight;
+
+typedef struct sg_cuda_rank {
+    int rank, device, sms;
+    cudaStream_t lane[SG_MAX_LANES]; /* lane 0: for callers without a stream */
+    cudaStream_t service;            /* uploads and downloads, not in order with runs */
+    cudaEvent_t fork, join[SG_MAX_LANES];
+    sg_kernel_rank *state;      /* on the device */
+    sg_kernel_words *words;     /* on the device: [ranks] */
+    sg_kernel_trouble *trouble; /* mapped: here and there */
+    struct sg_vendor *vendor;
+    void *landing[SG_BLOCK_CLASSES]; /* where peers store what goes into this rank's C */
+
+    sg_cuda_flight flight[SG_CUDA_FLIGHT]; /* runs FIRST .. ISSUED - 1, modulo its size */
+    uint64_t first, issued;
+    cudaStream_t last; /* stream of the run enqueued last */
+    bool ever;
+
+    /* Of the run that is being enqueued. */
+    cudaStream_t main;
+    bool capturing;
+    int caller_device;
+
+    struct sg_cuda_plan *plans; /* bound here */
+} sg_cuda_rank;
+
+typedef struct sg_cuda {
+    int ranks;
+    double timeout_us;
+    sg_cuda_rank rank[SG_CUDA_RANKS];
+    sg_collect *collect; /* NULL: no library, or one rank */
+    bool collect_lost;   /* given up; recovery makes it anew */
+    char no_collect[160];
+
+    pthread_mutex_t mutex; /* guards what follows, and the making of verdicts */
+    bool failed;
+    sg_verdict verdict;
+    double progress_us;       /* when a run was last seen to have ended, or was enqueued */
+    struct sg_choice *choice; /* of algorithms, by shape (vendor.c) */
+} sg_cuda;
+
+/* One step as it is issued. */
+typedef struct sg_cuda_step {
+    cudaEvent_t ended;       /* recorded if a step of another lane is after this one */
+    sg_kernel_step flags;    /* indices, as sg_kernel_flag, _copy and _reduce take them */
+    sg_kernel_gemm *gemm;    /* a launch by our kernel */
+    struct sg_product *lt;   /* a launch by the vendor's library */
+    uint32_t raise_by_copy;  /* bit i: raise i of the step is a copy of the epoch word */
+    uint32_t raise_by_other; /* bit i: a later step of this lane raises it for this one */
+} sg_cuda_step;
+
+/* What the backend keeps of a bound plan. */
+typedef struct sg_cuda_plan {
+    sg_bound *bound;
+    struct sg_cuda_plan *next;
+    sg_kernel_program program; /* places of the user's tensors are filled in by each run */
+    sg_kernel_lists lists;     /* on the host */
+    void *host;                /* what `lists` points into */
+    void *device;              /* lists, counters, tickets */
+    void *words;               /* counters and tickets, zero at rest: part of `device` */
+    size_t words_bytes;
+    void *fold; /* of launches that are split along k */
+    sg_cuda_step *step;
+    int32_t places;
+    int8_t place_of[SG_MAX_BUFS][SG_CUDA_RANKS]; /* -1: none */
+    int8_t landed;                               /* place of what peers stored for C; -1: none */
+    int32_t *home; /* triples for sg_kernel_permute, on the device: rows from landing to C */
+    int32_t homes;
+    uint32_t lanes; /* bit mask */
+    bool collects;  /* has collectives, which no flag can time out */
+} sg_cuda_plan;
+
+/* CUDA's error becomes ours, with the call's name. */
+shingle_status sg_cuda_check(cudaError_t error, const char *call);
+#define SG_CUDA(call) SG_TRY(sg_cuda_check((call), #call))
+
+/* The current device becomes RANK's until leave. */
+shingle_status sg_cuda_enter(sg_cuda_rank *rank);
+void sg_cuda_leave(sg_cuda_rank *rank);
+
+/* Device memory of RANK, zeroed; the current device is RANK's. */
+shingle_status sg_cuda_get(sg_cuda_rank *rank, size_t bytes, void **memory_out);
+shingle_status sg_cuda_put(sg_cuda_rank *rank, void *to, const void *from, size_t bytes);
+shingle_status sg_cuda_fetch(sg_cuda_rank *rank, void *to, const void *from, size_t bytes);
+shingle_status sg_cuda_clear(sg_cuda_rank *rank, void *memory, size_t bytes);
+
+bool sg_cuda_accepts(void *self, const sg_sched *s, sg_text *why);
+shingle_status sg_cuda_bind(void *self, sg_bound *bound);
+void sg_cuda_unbind(void *self, sg_bound *bound);
+
+/* Is AREA, which is read, of the own C but stored by a peer (lower.c)? */
+bool sg_cuda_is_landed(const sg_bound *bound, const sg_area *area);
+
+/* Where AREA of a run lies: for reading (SOURCE) or for storing (issue.c). */
+typedef struct sg_cuda_place {
+    uint8_t *data;
+    int64_t pitch;
+    int element_bytes;
+    sg_type type;
+} sg_cuda_place;
+sg_cuda_place sg_cuda_address(const sg_run *run, const sg_area *area, bool source);
+
+shingle_status sg_cuda_issue_gemm(void *self, sg_run *run, int32_t step);
+shingle_status sg_cuda_issue_copy(void *self, sg_run *run, int32_t step);
+shingle_status sg_cuda_issue_reduce(void *self, sg_run *run, int32_t step);
+shingle_status sg_cuda_issue_coll(void *self, sg_run *run, int32_t step);
+shingle_status sg_cuda_issue_flag(void *self, sg_run *run, int32_t step);
+
+/* Enqueueing failed in the middle of a run of RANK: the group fails with that, and drains. */
+void sg_cuda_stop(sg_cuda *cuda, const sg_cuda_rank *rank, shingle_status status);
+
+/* With the mutex held: runs of all ranks that have ended are forgotten. */
+void sg_cuda_reap(sg_cuda *cuda);
+
+/* Has the group failed, or has a rank recorded trouble?  Then the verdict is made, if it is not, and
+ * returned as an error. */
+shingle_status sg_cuda_alive(sg_cuda *cuda);
+shingle_status sg_cuda_sync(void *self, int rank, double seconds);
+shingle_status sg_cuda_recover(void *self, sg_work *const *work, double seconds);
+
+shingle_status sg_cuda_time(void *self, sg_enqueue *run, void *context, double seconds,
+                            double *us_out);
+
+#endif

@@ -1,0 +1,364 @@
+/* fail.c -- waiting for runs; and when a group comes to a halt: everything is drained, one verdict is
+ * made for all ranks, and recovery starts over.
+ *
+ * A wait inside a kernel ends by itself, records what it waited for and raises `abort` at all ranks,
+ * so kernels drain without the host.  Collectives of the library do not: the host notices that no
+ * run has ended for the limit, and takes the library's group down. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "backend/cuda/cuda.h"
+
+static const double poll_us = 20;
+static const double slack_us = 500e3;  /* collectives: a device's own limit comes first */
+static const double drain_us = 2000e3; /* kernels that see `abort` are gone long before */
+
+static void rest(void)
+{
+    const struct timespec pause = {0, (long)(poll_us * 1e3)};
+    nanosleep(&pause, NULL);
+}
+
+/* ---- What is on its way ---------------------------------------------------------------------- */
+
+static bool has_trouble(const sg_cuda *cuda)
+{
+    for (int r = 0; r < cuda->ranks; r++)
+        if (__atomic_load_n(&cuda->rank[r].trouble->kind, __ATOMIC_ACQUIRE) != 0) return true;
+    return false;
+}
+
+/* Runs that ended after somebody recorded trouble have drained, and count as in flight: the verdict
+ * is about them. */
+void sg_cuda_reap(sg_cuda *cuda)
+{
+    for (int r = 0; r < cuda->ranks; r++) {
+        sg_cuda_rank *const rank = &cuda->rank[r];
+        while (rank->first < rank->issued) {
+            const cudaEvent_t event = rank->flight[rank->first % SG_CUDA_FLIGHT].ended;
+            if (cudaEventQuery(event) == cudaErrorNotReady || has_trouble(cuda) || cuda->failed)
+                break;
+            rank->first++;
+            cuda->progress_us = sg_now_us();
+        }
+    }
+    (void)cudaGetLastError(); /* not ready is no error to be found later */
+}
+
+/* Are all streams empty? */
+static bool is_idle(const sg_cuda *cuda)
+{
+    bool idle = true;
+    for (int r = 0; r < cuda->ranks; r++) {
+        const sg_cuda_rank *const rank = &cuda->rank[r];
+        for (uint64_t i = rank->first; i < rank->issued && idle; i++)
+            idle = cudaEventQuery(rank->flight[i % SG_CUDA_FLIGHT].ended) != cudaErrorNotReady;
+        for (int i = 0; i < SG_MAX_LANES && idle; i++)
+            idle = cudaStreamQuery(rank->lane[i]) != cudaErrorNotReady;
+    }
+    (void)cudaGetLastError();
+    return idle;
+}
+
+static bool wait_idle(sg_cuda *cuda, double limit_us)
+{
+    const double until = sg_now_us() + limit_us;
+    while (!is_idle(cuda)) {
+        if (sg_now_us() > until) return false;
+        rest();
+    }
+    return true;
+}
+
+/* Raises `abort` at all ranks, in the name of all: kernels stop waiting. */
+static void raise_abort(sg_cuda *cuda)
+{
+    for (int r = 0; r < cuda->ranks; r++) {
+        sg_cuda_rank *const rank = &cuda->rank[r];
+        sg_kernel_words words[SG_CUDA_RANKS];
+        const size_t bytes = (size_t)cuda->ranks * sizeof words[0];
+        if (sg_cuda_enter(rank) != SHINGLE_OK) continue;
+        if (sg_cuda_fetch(rank, words, rank->words, bytes) == SHINGLE_OK &&
+            words[r].abort != NULL) {
+            uint64_t ones[SG_CUDA_RANKS];
+            for (int q = 0; q < cuda->ranks; q++) ones[q] = 1;
+            (void)sg_cuda_put(rank, words[r].abort, ones, (size_t)cuda->ranks * sizeof ones[0]);
+        }
+        sg_cuda_leave(rank);
+    }
+}
+
+/* Nothing is on its way any more; what collectives held is given up if it must. */
+static bool drain(sg_cuda *cuda, double limit_us)
+{
+    raise_abort(cuda);
+    if (wait_idle(cuda, limit_us)) return true;
+    if (cuda->collect == NULL) return false;
+    sg_collect_close(cuda->collect);
+    cuda->collect = NULL;
+    cuda->collect_lost = true;
+    return wait_idle(cuda, limit_us + drain_us);
+}
+
+/* ---- Verdict --------------------------------------------------------------------------------- */
+
+static const char *text_of(const sg_cuda_rank *rank, uint64_t hash)
+{
+    for (const sg_cuda_plan *plan = rank->plans; plan != NULL; plan = plan->next)
+        if (plan->bound->hash == hash) return plan->bound->text;
+    return "a plan that is not bound any more";
+}
+
+/* Where RANK stands by the words on its device: its last hello, and whether it ended that run. */
+static shingle_status read_stand(sg_cuda *cuda, sg_cuda_rank *rank, sg_stand *stand)
+{
+    sg_kernel_words words[SG_CUDA_RANKS];
+    sg_kernel_hello hello[2];
+    uint64_t done = 0;
+    const int self = rank->rank;
+    SG_TRY(sg_cuda_fetch(rank, words, rank->words, (size_t)cuda->ranks * sizeof words[0]));
+    if (words[self].hello == NULL) return SHINGLE_OK;
+    SG_TRY(sg_cuda_fetch(rank, hello, words[self].hello + 2 * self, sizeof hello));
+    SG_TRY(sg_cuda_fetch(rank, &done, words[self].done + self, sizeof done));
+    const sg_kernel_hello *const last = &hello[hello[1].epoch > hello[0].epoch];
+    stand->epoch = last->epoch;
+    stand->running = last->epoch > done;
+    stand->hash = last->hash;
+    stand->plan = text_of(rank, last->hash);
+    const sg_kernel_trouble *const t = rank->trouble;
+    if (t->kind == SG_KERNEL_STUCK_NOT) return SHINGLE_OK;
+    /* A mismatch shows in the hashes; there is nothing to wait for. */
+    stand->waiting = t->kind <= SG_KERNEL_STUCK_END;
+    stand->stuck = (sg_stuck){.kind = (sg_stuck_kind)t->kind,
+                              .by = t->by,
+                              .step = t->step,
+                              .visit = t->visit,
+                              .flag = t->flag,
+                              .seen = t->seen,
+                              .wanted = t->wanted};
+    return SHINGLE_OK;
+}
+
+/* Where ranks stand by what the host has enqueued.  Numbers are the host's. */
+static void recall_stand(const sg_cuda_rank *rank, sg_stand *stand)
+{
+    const bool pending = rank->first < rank->issued;
+    const sg_cuda_flight *const oldest = &rank->flight[rank->first % SG_CUDA_FLIGHT];
+    *stand = (sg_stand){.epoch = pending ? rank->first + 1 : rank->issued, .running = pending};
+    if (!pending) return;
+    stand->hash = oldest->hash;
+    stand->plan = oldest->text;
+    stand->waiting = true;
+    stand->stuck = (sg_stuck){.kind = SG_STUCK_COLL, .step = -1, .visit = -1, .flag = -1};
+}
+
+static bool differ(const sg_stand *stand, int ranks)
+{
+    for (int r = 1; r < ranks; r++)
+        for (int q = 0; q < r; q++)
+            if (stand[r].running && stand[q].running && stand[r].epoch == stand[q].epoch &&
+                stand[r].hash != stand[q].hash)
+                return true;
+    return false;
+}
+
+/* Who is waited for in a collective: the first rank that is behind, as the verdict will name. */
+static void name_missing(sg_stand *stand, int ranks)
+{
+    for (int r = 0; r < ranks; r++)
+        for (int q = 0; q < ranks && stand[r].waiting; q++) {
+            if (stand[q].epoch >= stand[r].epoch) continue;
+            stand[r].stuck.by = q;
+            stand[r].stuck.seen = stand[q].epoch;
+            stand[r].stuck.wanted = stand[r].epoch;
+            break;
+        }
+}
+
+/* With the mutex held, once a failure: STANDS by the host are from before everything was drained. */
+static void judge(sg_cuda *cuda)
+{
+    sg_stand host[SG_CUDA_RANKS];
+    sg_stand device[SG_CUDA_RANKS];
+    bool trouble = false;
+    const double seconds = cuda->timeout_us / 1e6;
+    memset(device, 0, sizeof device);
+    for (int r = 0; r < cuda->ranks; r++) recall_stand(&cuda->rank[r], &host[r]);
+    name_missing(host, cuda->ranks);
+    if (!drain(cuda, cuda->timeout_us + drain_us))
+        sg_log(SG_LOG_ERROR, "cuda: a GPU does not let go of its runs");
+    for (int r = 0; r < cuda->ranks; r++) {
+        sg_cuda_rank *const rank = &cuda->rank[r];
+        trouble |= rank->trouble->kind != SG_KERNEL_STUCK_NOT;
+        if (sg_cuda_enter(rank) != SHINGLE_OK) continue;
+        (void)read_stand(cuda, rank, &device[r]);
+        sg_cuda_leave(rank);
+    }
+    const bool by_host = !trouble || differ(host, cuda->ranks);
+    sg_run_verdict(by_host ? host : device, cuda->ranks, seconds, &cuda->verdict);
+    cuda->failed = true;
+}
+
+/* A run that holds a collective does not end although nobody ends any other. */
+static bool hangs(const sg_cuda *cuda)
+{
+    if (sg_now_us() - cuda->progress_us < cuda->timeout_us + slack_us) return false;
+    for (int r = 0; r < cuda->ranks; r++) {
+        const sg_cuda_rank *const rank = &cuda->rank[r];
+        if (rank->first == rank->issued) continue;
+        if (rank->flight[rank->first % SG_CUDA_FLIGHT].plan->collects) return true;
+        if (sg_now_us() - cuda->progress_us > 2 * cuda->timeout_us + slack_us) return true;
+    }
+    return false;
+}
+
+/* With the mutex held. */
+static shingle_status standing(sg_cuda *cuda)
+{
+    if (!cuda->failed && (has_trouble(cuda) || hangs(cuda))) judge(cuda);
+    return cuda->failed ? sg_fail(cuda->verdict.status, "%s", cuda->verdict.text) : SHINGLE_OK;
+}
+
+shingle_status sg_cuda_alive(sg_cuda *cuda)
+{
+    pthread_mutex_lock(&cuda->mutex);
+    const shingle_status status = standing(cuda);
+    pthread_mutex_unlock(&cuda->mutex);
+    return status;
+}
+
+void sg_cuda_stop(sg_cuda *cuda, const sg_cuda_rank *rank, shingle_status status)
+{
+    pthread_mutex_lock(&cuda->mutex);
+    if (!cuda->failed) {
+        cuda->verdict.status = status;
+        sg_text text = {cuda->verdict.text, sizeof cuda->verdict.text, 0};
+        sg_text_add(&text, "rank %d could not enqueue a run: %s", rank->rank, shingle_error());
+        cuda->failed = true;
+        if (!drain(cuda, drain_us)) sg_log(SG_LOG_ERROR, "cuda: a GPU does not let go of its runs");
+    }
+    (void)sg_fail(cuda->verdict.status, "%s", cuda->verdict.text);
+    pthread_mutex_unlock(&cuda->mutex);
+}
+
+/* ---- Waiting --------------------------------------------------------------------------------- */
+
+shingle_status sg_cuda_sync(void *self, int index, double seconds)
+{
+    sg_cuda *const cuda = self;
+    sg_cuda_rank *const rank = &cuda->rank[index];
+    const double until = sg_now_us() + seconds * 1e6;
+    for (;;) {
+        pthread_mutex_lock(&cuda->mutex);
+        sg_cuda_reap(cuda);
+        const shingle_status status = standing(cuda);
+        const uint64_t runs = rank->issued - rank->first;
+        pthread_mutex_unlock(&cuda->mutex);
+        if (status != SHINGLE_OK || runs == 0) return status;
+        if (sg_now_us() > until)
+            return sg_fail(SHINGLE_ETIMEOUT,
+                           "rank %d has %llu runs that did not end within %g s; they go on", index,
+                           (unsigned long long)runs, seconds);
+        rest();
+    }
+}
+
+/* ---- Recovery -------------------------------------------------------------------------------- */
+
+/* The words of RANK as in a new group, but that epochs go on behind MOST. */
+static shingle_status reset_words(sg_cuda *cuda, sg_cuda_rank *rank, const sg_work *work,
+                                  uint64_t most)
+{
+    const size_t ranks = (size_t)cuda->ranks;
+    uint64_t done[SG_CUDA_RANKS];
+    for (int q = 0; q < cuda->ranks; q++) done[q] = most;
+    SG_TRY(sg_cuda_put(rank, (void *)work->words.done, done, ranks * sizeof done[0]));
+    SG_TRY(sg_cuda_clear(rank, (void *)work->words.abort, ranks * sizeof(uint64_t)));
+    SG_TRY(sg_cuda_clear(rank, work->words.hello, 2 * ranks * sizeof(sg_hello)));
+    for (int page = 0; page < SG_FLAG_PAGES; page++) {
+        if (work->words.flag[page] == NULL) continue;
+        const size_t words = (size_t)SG_FLAG_PAGE0 << (page > 0 ? page - 1 : 0);
+        SG_TRY(
+            sg_cuda_clear(rank, (void *)work->words.flag[page], ranks * words * sizeof(uint64_t)));
+    }
+    return SHINGLE_OK;
+}
+
+static shingle_status reset_rank(sg_cuda *cuda, sg_cuda_rank *rank, const sg_work *work,
+                                 uint64_t most)
+{
+    sg_kernel_rank state;
+    SG_TRY(reset_words(cuda, rank, work, most));
+    SG_TRY(sg_cuda_fetch(rank, &state, rank->state, sizeof state));
+    state.epoch = most + 1;
+    state.last[0] = state.last[1] = 0;
+    state.prev_half = 1;
+    state.half = 0;
+    state.claimed = 0;
+    SG_TRY(sg_cuda_put(rank, rank->state, &state, sizeof state));
+    for (sg_cuda_plan *plan = rank->plans; plan != NULL; plan = plan->next)
+        SG_TRY(sg_cuda_clear(rank, plan->words, plan->words_bytes));
+    memset(rank->trouble, 0, sizeof *rank->trouble);
+    return SHINGLE_OK;
+}
+
+static shingle_status last_epoch(sg_cuda *cuda, uint64_t *most_out)
+{
+    uint64_t most = 0;
+    for (int r = 0; r < cuda->ranks; r++) {
+        sg_cuda_rank *const rank = &cuda->rank[r];
+        sg_kernel_rank state;
+        SG_TRY(sg_cuda_enter(rank));
+        const shingle_status status = sg_cuda_fetch(rank, &state, rank->state, sizeof state);
+        sg_cuda_leave(rank);
+        SG_TRY(status);
+        if (state.epoch > most) most = state.epoch;
+    }
+    *most_out = most;
+    return SHINGLE_OK;
+}
+
+static shingle_status start_over(sg_cuda *cuda, sg_work *const *work)
+{
+    uint64_t most = 0;
+    uint64_t issued = 0; /* ranks that were left behind are no longer */
+    SG_TRY(last_epoch(cuda, &most));
+    for (int r = 0; r < cuda->ranks; r++) {
+        sg_cuda_rank *const rank = &cuda->rank[r];
+        SG_TRY(sg_cuda_enter(rank));
+        const shingle_status status = reset_rank(cuda, rank, work[r], most);
+        sg_cuda_leave(rank);
+        SG_TRY(status);
+        if (rank->issued > issued) issued = rank->issued;
+    }
+    for (int r = 0; r < cuda->ranks; r++) {
+        cuda->rank[r].first = cuda->rank[r].issued = issued;
+        cuda->rank[r].ever = false;
+    }
+    if (cuda->collect_lost) {
+        int device[SG_CUDA_RANKS];
+        for (int r = 0; r < cuda->ranks; r++) device[r] = cuda->rank[r].device;
+        SG_TRY(sg_collect_open(cuda->ranks, device, &cuda->collect));
+        cuda->collect_lost = false;
+    }
+    cuda->failed = false;
+    return SHINGLE_OK;
+}
+
+shingle_status sg_cuda_recover(void *self, sg_work *const *work, double seconds)
+{
+    static const sg_verdict dropped = {SHINGLE_ETIMEOUT, "the group was closed or recovered"};
+    sg_cuda *const cuda = self;
+    shingle_status status = SHINGLE_OK;
+    pthread_mutex_lock(&cuda->mutex);
+    if (!cuda->failed) cuda->verdict = dropped;
+    cuda->failed = true;
+    sg_cuda_reap(cuda);
+    if (!is_idle(cuda) && !drain(cuda, seconds * 1e6))
+        status = sg_fail(SHINGLE_ETIMEOUT, "a GPU did not let go of its runs within %g s", seconds);
+    else if (work != NULL)
+        status = start_over(cuda, work);
+    pthread_mutex_unlock(&cuda->mutex);
+    return status;
+}

@@ -1,0 +1,524 @@
+/* lower.c -- a sealed schedule with the addresses of a rank: the lists of the schedule go to the
+ * device as they are, but that areas name places (kernel.h) instead of buffers.  Nothing here is done
+ * again for a run but filling in the user's tensors.
+ *
+ * What peers store into C goes to the rank's landing, which every rank knows from bind on, and from
+ * there to C at the end of the run.  Rows of C that this rank passes on after they came from a peer
+ * are read from the landing, too.  One landing is enough: peers store there after this rank's hello
+ * only, which comes behind the end of its run before. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/cuda/cuda.h"
+#include "backend/cuda/vendor.h"
+
+enum { FEW_SEGMENTS = 8 };
+
+/* ---- What can be carried out ----------------------------------------------------------------- */
+
+static bool is_fast(sg_type type, int32_t tile_m, int32_t tile_n)
+{
+    sg_kernel_tile fast[16];
+    const int count = sg_kernel_tiles((enum sg_kernel_type)type, fast, 16);
+    for (int i = 0; i < count; i++)
+        if (fast[i].m == tile_m && fast[i].n == tile_n) return true;
+    return false;
+}
+
+/* What tensor maps need of rows of this problem's type. */
+static bool is_aligned(const sg_problem *p)
+{
+    const int64_t bytes = sg_type_bytes(p->type);
+    return p->k * bytes % 16 == 0 && p->n * bytes % 16 == 0;
+}
+
+/* What this backend does not know yet. */
+static bool is_known(const sg_sched *s)
+{
+    if (s->problem->call) return false;
+    for (int32_t i = 0; i < s->steps; i++) {
+        const sg_step *const step = &s->step[i];
+        if (step->kind == SG_COLL && step->u.coll.kind == SG_ALL_TO_ALL) return false;
+    }
+    for (int32_t i = 0; i < s->patches; i++)
+        if (s->patch[i].tiles > 0) return false;
+    for (int32_t i = 0; i < s->tos; i++)
+        if (s->to[i].tiled) return false;
+    for (int32_t i = 0; i < s->adds; i++)
+        if (s->add[i].area.tiled) return false;
+    return true;
+}
+
+/* A launch beside other lanes or with flags is worth it only as a fast kernel; one by itself runs in
+ * any case. */
+bool sg_cuda_accepts(void *self, const sg_sched *s, sg_text *why)
+{
+    sg_cuda *const cuda = self;
+    const sg_problem *const p = s->problem;
+    bool beside = s->flags > 0;
+    if (!is_known(s)) {
+        sg_text_add(why, "the CUDA backend has no calls, all-to-all or tiled areas");
+        return false;
+    }
+    for (int32_t i = 0; i < s->steps; i++) {
+        const sg_step *const step = &s->step[i];
+        beside |= step->lane > 0;
+        if (step->kind != SG_COLL || cuda->ranks == 1 || cuda->collect != NULL) continue;
+        sg_text_add(why, "%s", cuda->no_collect);
+        return false;
+    }
+    if (p->ranks > SG_CUDA_RANKS) {
+        sg_text_add(why, "%d ranks; %d are possible", p->ranks, (int)SG_CUDA_RANKS);
+        return false;
+    }
+    for (int32_t i = 0; i < s->steps && beside; i++) {
+        const sg_launch *const l = &s->step[i].u.launch;
+        if (s->step[i].kind != SG_GEMM || l->vendor) continue;
+        if (!is_fast(p->type, l->tile_m, l->tile_n)) {
+            sg_text_add(why, "no fast kernel for %s in tiles of %dx%d", sg_type_name(p->type),
+                        (int)l->tile_m, (int)l->tile_n);
+            return false;
+        }
+        if (!is_aligned(p)) {
+            sg_text_add(why, "rows of k or n elements are not multiples of 16 bytes");
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- Words ----------------------------------------------------------------------------------- */
+
+static sg_kernel_words words_of(const sg_words *words)
+{
+    sg_kernel_words w = {.done = (uint64_t *)(void *)words->done,
+                         .abort = (uint64_t *)(void *)words->abort,
+                         .hello = (sg_kernel_hello *)(void *)words->hello};
+    for (int i = 0; i < SG_FLAG_PAGES; i++) w.flag[i] = (uint64_t *)(void *)words->flag[i];
+    return w;
+}
+
+_Static_assert(sizeof(sg_hello) == sizeof(sg_kernel_hello) &&
+                   (int)SG_FLAG_PAGES == (int)SG_KERNEL_FLAG_PAGES &&
+                   (int)SG_FLAG_PAGE0 == (int)SG_KERNEL_FLAG_PAGE0,
+               "host and device see the same words");
+
+static shingle_status show_words(sg_cuda *cuda, const sg_bound *bound)
+{
+    sg_kernel_words all[SG_CUDA_RANKS];
+    for (int q = 0; q < cuda->ranks; q++) all[q] = words_of(bound->work->peer[q]);
+    for (int q = 0; q < cuda->ranks; q++) {
+        sg_cuda_rank *const rank = &cuda->rank[q];
+        SG_TRY(sg_cuda_enter(rank));
+        const shingle_status status =
+            sg_cuda_put(rank, rank->words, all, (size_t)cuda->ranks * sizeof all[0]);
+        sg_cuda_leave(rank);
+        SG_TRY(status);
+    }
+    return SHINGLE_OK;
+}
+
+/* ---- Places ---------------------------------------------------------------------------------- */
+
+/* The landings of all ranks for the C of this plan. */
+static shingle_status land(sg_cuda *cuda, const sg_problem *p, void **landing)
+{
+    const int64_t bytes = p->m * p->n * sg_type_bytes(p->type);
+    int class = SG_BLOCK_CLASS0;
+    while (class < SG_BLOCK_CLASSES - 1 && INT64_C(1) << class < bytes) class ++;
+    for (int q = 0; q < cuda->ranks; q++) {
+        sg_cuda_rank *const rank = &cuda->rank[q];
+        if (rank->landing[class] == NULL) {
+            SG_TRY(sg_cuda_enter(rank));
+            const shingle_status status =
+                sg_cuda_get(rank, (size_t)1 << class, &rank->landing[class]);
+            sg_cuda_leave(rank);
+            SG_TRY(status);
+        }
+        landing[q] = rank->landing[class];
+    }
+    return SHINGLE_OK;
+}
+
+static shingle_status no_place(const sg_bound *bound)
+{
+    return sg_fail(SHINGLE_EUNSUPPORTED, "%s touches more than %d matrices", bound->text,
+                   (int)SG_KERNEL_PLACES);
+}
+
+static shingle_status new_place(sg_cuda_plan *plan, void *low, void *high, int64_t rows,
+                                int64_t cols, bool wide, int8_t *index_out)
+{
+    const sg_type type = wide ? SG_F32 : plan->bound->problem.type;
+    if (plan->places == SG_KERNEL_PLACES) return no_place(plan->bound);
+    plan->program.place[plan->places] = (sg_kernel_place){
+        .data = {low, high},
+        .pitch = cols * sg_type_bytes(type),
+        .rows = (int32_t)rows,
+        .cols = (int32_t)cols,
+        .wide = wide,
+    };
+    *index_out = (int8_t)plan->places++;
+    return SHINGLE_OK;
+}
+
+/* Place of buffer BUF at rank Q. */
+static shingle_status find_place(sg_cuda_plan *plan, int buf, int q, void *const *landing)
+{
+    const sg_bound *const bound = plan->bound;
+    const sg_problem *const p = &bound->problem;
+    const sg_buf *const b = &bound->sched.buf[buf];
+    int8_t *const index = &plan->place_of[buf][q];
+    if (*index >= 0) return SHINGLE_OK;
+    if (b->arena == SG_USER) {
+        const bool own = q == bound->work->rank;
+        const int64_t rows = own ? b->rows : sg_problem_c_rows(p, q);
+        if (!own && buf != SG_C)
+            return sg_fail(SHINGLE_EBUG, "%s: an input of a peer", bound->text);
+        return new_place(plan, own ? NULL : landing[q], own ? NULL : landing[q], rows, b->cols,
+                         false, index);
+    }
+    uint8_t *low = b->arena == SG_LOCAL ? bound->local : bound->library;
+    uint8_t *high = low;
+    if (b->arena == SG_SYM) {
+        low = bound->sym[0][q];
+        high = bound->sched.baked ? low : bound->sym[1][q];
+    }
+    return new_place(plan, low != NULL ? low + b->offset : NULL,
+                     high != NULL ? high + b->offset : NULL, b->rows, b->cols, b->wide, index);
+}
+
+static int owner_of(const sg_problem *p, int64_t row)
+{
+    int32_t i = 0;
+    while (i + 1 < p->segment_count && p->segments[i + 1].row0 <= row) i++;
+    return p->segment_count > 0 ? p->segments[i].owner : -1;
+}
+
+bool sg_cuda_is_landed(const sg_bound *bound, const sg_area *area)
+{
+    const int rank = bound->work->rank;
+    if (area->buf != SG_C || area->rank != rank || !bound->sched.buf[SG_C].reach) return false;
+    if (sg_problem_out(&bound->problem) != SG_OUT_ALL) return false;
+    return owner_of(&bound->problem, area->row0) != rank;
+}
+
+static shingle_status name_place(sg_cuda_plan *plan, sg_area *area, bool source,
+                                 void *const *landing)
+{
+    if (source && sg_cuda_is_landed(plan->bound, area)) {
+        area->buf = (uint8_t)plan->landed;
+        return SHINGLE_OK;
+    }
+    SG_TRY(find_place(plan, area->buf, area->rank, landing));
+    area->buf = (uint8_t)plan->place_of[area->buf][area->rank];
+    return SHINGLE_OK;
+}
+
+/* ---- Lists ----------------------------------------------------------------------------------- */
+
+typedef struct layout {
+    size_t patch, wait, add, to, raise, raisers, words, end;
+} layout;
+
+static size_t take(size_t *at, int32_t count, size_t size)
+{
+    const size_t here = *at;
+    *at = (here + (size_t)count * size + 15) / 16 * 16;
+    return here;
+}
+
+static layout lay_out(const sg_sched *s)
+{
+    layout l;
+    size_t at = 0;
+    l.patch = take(&at, s->patches, sizeof *s->patch);
+    l.wait = take(&at, s->waits, sizeof *s->wait);
+    l.add = take(&at, s->adds, sizeof *s->add);
+    l.to = take(&at, s->tos, sizeof *s->to);
+    l.raise = take(&at, s->raises, sizeof *s->raise);
+    l.raisers = take(&at, s->counters, sizeof *s->counter);
+    l.words = take(&at, s->counters + s->steps, sizeof(uint32_t));
+    l.end = at;
+    return l;
+}
+
+static void copy_list(char *host, size_t at, const void *list, int32_t count, size_t size)
+{
+    if (count > 0) memcpy(host + at, list, (size_t)count * size);
+}
+
+static shingle_status make_lists(sg_cuda_plan *plan, const layout *l, void *const *landing)
+{
+    const sg_sched *const s = &plan->bound->sched;
+    char *const host = calloc(1, l->end + 16);
+    if (host == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory to bind %s", plan->bound->text);
+    plan->host = host;
+    copy_list(host, l->patch, s->patch, s->patches, sizeof *s->patch);
+    copy_list(host, l->wait, s->wait, s->waits, sizeof *s->wait);
+    copy_list(host, l->add, s->add, s->adds, sizeof *s->add);
+    copy_list(host, l->to, s->to, s->tos, sizeof *s->to);
+    copy_list(host, l->raise, s->raise, s->raises, sizeof *s->raise);
+    copy_list(host, l->raisers, s->counter, s->counters, sizeof *s->counter);
+    sg_patch *const patch = (sg_patch *)(void *)(host + l->patch);
+    sg_addend *const add = (sg_addend *)(void *)(host + l->add);
+    sg_area *const to = (sg_area *)(void *)(host + l->to);
+    for (int32_t i = 0; i < s->patches; i++) {
+        if (patch[i].k0 >= patch[i].k1) continue; /* reads nothing */
+        SG_TRY(name_place(plan, &patch[i].a, true, landing));
+        SG_TRY(name_place(plan, &patch[i].b, true, landing));
+    }
+    for (int32_t i = 0; i < s->adds; i++) SG_TRY(name_place(plan, &add[i].area, true, landing));
+    for (int32_t i = 0; i < s->tos; i++) SG_TRY(name_place(plan, &to[i], false, landing));
+    plan->lists = (sg_kernel_lists){patch, (sg_wait *)(void *)(host + l->wait), add, to,
+                                    (sg_raise *)(void *)(host + l->raise)};
+    return SHINGLE_OK;
+}
+
+static shingle_status upload(sg_cuda_rank *rank, sg_cuda_plan *plan, const layout *l)
+{
+    SG_TRY(sg_cuda_get(rank, l->end, &plan->device));
+    SG_TRY(sg_cuda_put(rank, plan->device, plan->host, l->words));
+    char *const device = plan->device;
+    const sg_bound *const bound = plan->bound;
+    plan->words = device + l->words;
+    plan->words_bytes = l->end - l->words;
+    sg_kernel_program *const p = &plan->program;
+    p->rank = rank->state;
+    p->patch = (sg_patch *)(void *)(device + l->patch);
+    p->wait = (sg_wait *)(void *)(device + l->wait);
+    p->add = (sg_addend *)(void *)(device + l->add);
+    p->to = (sg_area *)(void *)(device + l->to);
+    p->raise = (sg_raise *)(void *)(device + l->raise);
+    p->raisers = (int32_t *)(void *)(device + l->raisers);
+    p->count = plan->words;
+    p->type = (int32_t)bound->problem.type;
+    p->act = (int32_t)bound->problem.act;
+    return SHINGLE_OK;
+}
+
+/* ---- Steps ----------------------------------------------------------------------------------- */
+
+/* Does the vendor's library do the whole of this launch? */
+static bool is_vendor(const sg_problem *p, const sg_launch *l, const sg_patch *patch)
+{
+    if (!l->vendor || patch->k0 == patch->k1) return false;
+    return !patch->final || p->act == SG_ACT_NONE || p->act == SG_ACT_RELU;
+}
+
+static shingle_status make_launch(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_plan *plan,
+                                  int32_t index)
+{
+    const sg_problem *const p = &plan->bound->problem;
+    const sg_launch *const l = &plan->bound->sched.step[index].u.launch;
+    const sg_patch *const patch = &plan->bound->sched.patch[l->patch0];
+    sg_cuda_step *const step = &plan->step[index];
+    if (l->patches == 0) return SHINGLE_OK;
+    if (rank->vendor != NULL && is_vendor(p, l, patch)) {
+        const sg_product_ask ask = {.type = p->type,
+                                    .m = patch->rows,
+                                    .n = patch->cols,
+                                    .k = patch->k1 - patch->k0,
+                                    .bias = patch->final && p->bias,
+                                    .accumulate = patch->adds > 0,
+                                    .act = patch->final ? p->act : SG_ACT_NONE};
+        return sg_product_make(rank->vendor, &cuda->choice, &ask, rank->service, &step->lt);
+    }
+    step->gemm = calloc(1, sizeof *step->gemm);
+    if (step->gemm == NULL)
+        return sg_fail(SHINGLE_ENOMEM, "no memory to bind %s", plan->bound->text);
+    int32_t tile_m = l->tile_m;
+    int32_t tile_n = l->tile_n;
+    if (l->vendor) { /* a tile as large as the product: ours are not */
+        sg_kernel_tile fast;
+        const bool any = sg_kernel_tiles((enum sg_kernel_type)p->type, &fast, 1) > 0;
+        tile_m = any ? fast.m : 64;
+        tile_n = any ? fast.n : 64;
+    }
+    const char *const why = sg_kernel_gemm_make(step->gemm, &plan->program, &plan->lists, index,
+                                                l->patch0, l->patches, tile_m, tile_n, l->blocks);
+    if (why == NULL) return SHINGLE_OK;
+    return sg_fail(SHINGLE_EUNSUPPORTED, "step %d of %s: %s", index, plan->bound->text, why);
+}
+
+/* A copy engine raises by copying the epoch word.  If several copies of its lane raise a flag
+ * together, the last one does it for all.  Other flags with several raisers need their counter, and a
+ * kernel. */
+static void choose_raises(const sg_sched *s, int32_t index, sg_cuda_step *step)
+{
+    const sg_step *const copy = &s->step[index];
+    for (int32_t i = 0; i < copy->raises && i < 32; i++) {
+        const sg_raise *const r = &s->raise[copy->raise0 + i];
+        int32_t last = index;
+        bool simple = true;
+        for (int32_t j = 0; j < s->steps && r->counter >= 0; j++) {
+            const sg_step *const other = &s->step[j];
+            const bool launch = other->kind == SG_GEMM;
+            const int32_t first = launch ? s->raises : other->raise0;
+            for (int32_t k = first; k < first + (launch ? 0 : other->raises); k++) {
+                if (s->raise[k].counter != r->counter) continue;
+                simple &= other->kind == SG_COPY && other->u.copy.engine == SG_BY_ENGINE &&
+                          other->lane == copy->lane;
+                last = j;
+            }
+        }
+        for (int32_t j = 0; j < s->patches && r->counter >= 0; j++)
+            for (int32_t k = s->patch[j].raise0; k < s->patch[j].raise0 + s->patch[j].raises; k++)
+                simple &= s->raise[k].counter != r->counter;
+        if (!simple) continue;
+        if (last == index)
+            step->raise_by_copy |= 1u << i;
+        else
+            step->raise_by_other |= 1u << i;
+    }
+}
+
+static shingle_status make_step(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_plan *plan,
+                                int32_t index, void *const *landing)
+{
+    const sg_sched *const s = &plan->bound->sched;
+    const sg_step *const from = &s->step[index];
+    sg_cuda_step *const step = &plan->step[index];
+    plan->lanes |= 1u << from->lane;
+    plan->collects |= from->kind == SG_COLL;
+    for (int32_t j = index + 1; j < s->steps && step->ended == NULL; j++)
+        if (s->step[j].lane != from->lane &&
+            (s->step[j].after[0] == index || s->step[j].after[1] == index))
+            SG_CUDA(cudaEventCreateWithFlags(&step->ended, cudaEventDisableTiming));
+    step->flags = (sg_kernel_step){
+        .step = index,
+        .wait0 = from->wait0,
+        .waits = from->waits,
+        .to0 = from->to0,
+        .tos = from->tos,
+        .raise0 = from->raise0,
+        .raises = from->raises,
+        .ticket = (uint32_t *)plan->words + s->counters + index,
+    };
+    switch (from->kind) {
+    case SG_GEMM: return make_launch(cuda, rank, plan, index);
+    case SG_COPY:
+        step->flags.src = from->u.copy.src;
+        if (from->u.copy.engine == SG_BY_ENGINE) choose_raises(s, index, step);
+        return name_place(plan, &step->flags.src, true, landing);
+    case SG_REDUCE:
+        step->flags.add0 = from->u.reduce.add0;
+        step->flags.adds = from->u.reduce.adds;
+        step->flags.final = from->u.reduce.final;
+        return SHINGLE_OK;
+    default: return SHINGLE_OK;
+    }
+}
+
+/* ---- From landing to C ----------------------------------------------------------------------- */
+
+static shingle_status make_home(sg_cuda_rank *rank, sg_cuda_plan *plan)
+{
+    const sg_problem *const p = &plan->bound->problem;
+    if (plan->landed < 0 || p->segment_count <= FEW_SEGMENTS) return SHINGLE_OK;
+    int32_t *const runs = malloc((size_t)p->segment_count * 3 * sizeof *runs);
+    if (runs == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory to bind %s", plan->bound->text);
+    for (int32_t i = 0; i < p->segment_count; i++) {
+        if (p->segments[i].owner == rank->rank) continue;
+        int32_t *const run = &runs[3 * plan->homes++];
+        run[0] = run[1] = (int32_t)p->segments[i].row0;
+        run[2] = (int32_t)p->segments[i].rows;
+    }
+    const size_t bytes = (size_t)plan->homes * 3 * sizeof *runs;
+    void *memory = NULL;
+    shingle_status status = sg_cuda_get(rank, bytes, &memory);
+    plan->home = memory;
+    if (status == SHINGLE_OK && bytes > 0) status = sg_cuda_put(rank, memory, runs, bytes);
+    free(runs);
+    return status;
+}
+
+/* ---- Bind ------------------------------------------------------------------------------------ */
+
+static void free_plan(sg_cuda_plan *plan)
+{
+    const int32_t steps = plan->step != NULL ? plan->bound->sched.steps : 0;
+    for (int32_t i = 0; i < steps; i++) {
+        if (plan->step[i].ended != NULL) (void)cudaEventDestroy(plan->step[i].ended);
+        sg_product_free(plan->step[i].lt);
+        free(plan->step[i].gemm);
+    }
+    if (plan->device != NULL) (void)cudaFree(plan->device);
+    if (plan->home != NULL) (void)cudaFree(plan->home);
+    free(plan->step);
+    free(plan->host);
+    free(plan);
+}
+
+static shingle_status fill_plan(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_plan *plan)
+{
+    sg_bound *const bound = plan->bound;
+    const sg_sched *const s = &bound->sched;
+    void *landing[SG_CUDA_RANKS] = {NULL};
+    const layout l = lay_out(s);
+    memset(plan->place_of, -1, sizeof plan->place_of);
+    plan->landed = -1;
+    plan->step = calloc((size_t)s->steps + 1, sizeof *plan->step);
+    if (plan->step == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory to bind %s", bound->text);
+    if (s->buf[SG_C].reach) {
+        SG_TRY(land(cuda, &bound->problem, landing));
+        SG_TRY(new_place(plan, landing[rank->rank], landing[rank->rank], bound->problem.m,
+                         bound->problem.n, false, &plan->landed));
+    }
+    for (int buf = 0; buf < SG_BIAS; buf++) SG_TRY(find_place(plan, buf, rank->rank, landing));
+    SG_TRY(make_lists(plan, &l, landing));
+    /* Copies name their source before anything is bound to the places. */
+    for (int32_t i = 0; i < s->steps; i++) {
+        if (s->step[i].kind != SG_COPY) continue;
+        sg_area src = s->step[i].u.copy.src;
+        SG_TRY(name_place(plan, &src, true, landing));
+    }
+    SG_TRY(upload(rank, plan, &l));
+    for (int32_t i = 0; i < s->steps; i++) SG_TRY(make_step(cuda, rank, plan, i, landing));
+    return make_home(rank, plan);
+}
+
+shingle_status sg_cuda_bind(void *self, sg_bound *bound)
+{
+    sg_cuda *const cuda = self;
+    sg_cuda_rank *const rank = &cuda->rank[bound->work->rank];
+    if (bound->problem.ranks > SG_CUDA_RANKS) return no_place(bound);
+    sg_cuda_plan *const plan = calloc(1, sizeof *plan);
+    if (plan == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory to bind %s", bound->text);
+    plan->bound = bound;
+    shingle_status status = show_words(cuda, bound);
+    if (status == SHINGLE_OK) status = sg_cuda_enter(rank);
+    if (status != SHINGLE_OK) {
+        free(plan);
+        return status;
+    }
+    status = fill_plan(cuda, rank, plan);
+    if (status != SHINGLE_OK) free_plan(plan);
+    sg_cuda_leave(rank);
+    SG_TRY(status);
+    pthread_mutex_lock(&cuda->mutex);
+    plan->next = rank->plans;
+    rank->plans = plan;
+    pthread_mutex_unlock(&cuda->mutex);
+    bound->backend = plan;
+    return SHINGLE_OK;
+}
+
+void sg_cuda_unbind(void *self, sg_bound *bound)
+{
+    sg_cuda *const cuda = self;
+    sg_cuda_rank *const rank = &cuda->rank[bound->work->rank];
+    sg_cuda_plan *const plan = bound->backend;
+    const double seconds = 2 * cuda->timeout_us / 1e6 + 1;
+    /* After a failure everything has been drained, unless the driver itself is stuck. */
+    if (sg_cuda_sync(cuda, rank->rank, seconds) == SHINGLE_ETIMEOUT && !cuda->failed) return;
+    if (sg_cuda_enter(rank) != SHINGLE_OK) return;
+    pthread_mutex_lock(&cuda->mutex);
+    sg_cuda_plan **at = &rank->plans;
+    while (*at != plan) at = &(*at)->next;
+    *at = plan->next;
+    pthread_mutex_unlock(&cuda->mutex);
+    free_plan(plan);
+    sg_cuda_leave(rank);
+    bound->backend = NULL;
+}

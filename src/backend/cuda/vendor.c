@@ -1,0 +1,452 @@
+/* vendor.c -- see vendor.h.  Row-major C = A * B' is the library's column-major C' = B' * A with B
+ * transposed: its first operand is B (k x n, transposed), its second A (k x m), its result n x m. */
+#include <cublasLt.h>
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/cuda/cuda.h"
+#include "backend/cuda/vendor.h"
+
+enum { ALGORITHMS = 8, TIMED_RUNS = 3, WHOLE = 256 };
+
+static const size_t work_bytes = (size_t)64 << 20;
+
+/* ---- Library --------------------------------------------------------------------------------- */
+
+typedef struct library {
+    cublasStatus_t (*cublasLtCreate)(cublasLtHandle_t *);
+    cublasStatus_t (*cublasLtDestroy)(cublasLtHandle_t);
+    cublasStatus_t (*cublasLtMatmulDescCreate)(cublasLtMatmulDesc_t *, cublasComputeType_t,
+                                               cudaDataType_t);
+    cublasStatus_t (*cublasLtMatmulDescDestroy)(cublasLtMatmulDesc_t);
+    cublasStatus_t (*cublasLtMatmulDescSetAttribute)(cublasLtMatmulDesc_t,
+                                                     cublasLtMatmulDescAttributes_t, const void *,
+                                                     size_t);
+    cublasStatus_t (*cublasLtMatrixLayoutCreate)(cublasLtMatrixLayout_t *, cudaDataType_t, uint64_t,
+                                                 uint64_t, int64_t);
+    cublasStatus_t (*cublasLtMatrixLayoutDestroy)(cublasLtMatrixLayout_t);
+    cublasStatus_t (*cublasLtMatmulPreferenceCreate)(cublasLtMatmulPreference_t *);
+    cublasStatus_t (*cublasLtMatmulPreferenceDestroy)(cublasLtMatmulPreference_t);
+    cublasStatus_t (*cublasLtMatmulPreferenceSetAttribute)(cublasLtMatmulPreference_t,
+                                                           cublasLtMatmulPreferenceAttributes_t,
+                                                           const void *, size_t);
+    cublasStatus_t (*cublasLtMatmulAlgoGetHeuristic)(cublasLtHandle_t, cublasLtMatmulDesc_t,
+                                                     cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                                     cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                                     cublasLtMatmulPreference_t, int,
+                                                     cublasLtMatmulHeuristicResult_t *, int *);
+    cublasStatus_t (*cublasLtMatmul)(cublasLtHandle_t, cublasLtMatmulDesc_t, const void *,
+                                     const void *, cublasLtMatrixLayout_t, const void *,
+                                     cublasLtMatrixLayout_t, const void *, const void *,
+                                     cublasLtMatrixLayout_t, void *, cublasLtMatrixLayout_t,
+                                     const cublasLtMatmulAlgo_t *, void *, size_t, cudaStream_t);
+} library;
+
+struct sg_vendor {
+    library lib;
+    cublasLtHandle_t handle;
+    void *work;
+};
+
+static bool find(void *handle, const char *name, void *entry)
+{
+    void *const symbol = dlsym(handle, name);
+    if (symbol == NULL) return false;
+    *(void **)entry = symbol;
+    return true;
+}
+
+static bool find_all(void *handle, library *lib)
+{
+#define FIND(name) find(handle, #name, &lib->name)
+    return FIND(cublasLtCreate) && FIND(cublasLtDestroy) && FIND(cublasLtMatmulDescCreate) &&
+           FIND(cublasLtMatmulDescDestroy) && FIND(cublasLtMatmulDescSetAttribute) &&
+           FIND(cublasLtMatrixLayoutCreate) && FIND(cublasLtMatrixLayoutDestroy) &&
+           FIND(cublasLtMatmulPreferenceCreate) && FIND(cublasLtMatmulPreferenceDestroy) &&
+           FIND(cublasLtMatmulPreferenceSetAttribute) && FIND(cublasLtMatmulAlgoGetHeuristic) &&
+           FIND(cublasLtMatmul);
+#undef FIND
+}
+
+/* The library of the headers' version, or the one that the process has. */
+static bool load(library *lib)
+{
+    char name[32];
+    if (find_all(RTLD_DEFAULT, lib)) return true;
+    for (int version = CUBLAS_VER_MAJOR; version >= 12; version--) {
+        sg_text text = {name, sizeof name, 0};
+        sg_text_add(&text, "libcublasLt.so.%d", version);
+        void *const handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+        if (handle == NULL) continue;
+        if (find_all(handle, lib)) return true;
+        dlclose(handle);
+    }
+    return false;
+}
+
+static shingle_status check(cublasStatus_t status, const char *call)
+{
+    if (status == CUBLAS_STATUS_SUCCESS) return SHINGLE_OK;
+    return sg_fail(status == CUBLAS_STATUS_NOT_SUPPORTED ? SHINGLE_EUNSUPPORTED : SHINGLE_EBACKEND,
+                   "%s: cuBLAS status %d", call, (int)status);
+}
+#define LT(call) SG_TRY(check((call), #call))
+
+shingle_status sg_vendor_open(sg_vendor **vendor_out)
+{
+    sg_vendor *const v = calloc(1, sizeof *v);
+    if (v == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory for the vendor's product");
+    if (!load(&v->lib)) {
+        sg_log(SG_LOG_WARN, "libcublasLt is not found: plain products use our kernels");
+        free(v);
+        return SHINGLE_OK;
+    }
+    shingle_status status = check(v->lib.cublasLtCreate(&v->handle), "cublasLtCreate");
+    if (status == SHINGLE_OK)
+        status = sg_cuda_check(cudaMalloc(&v->work, work_bytes), "cudaMalloc()");
+    if (status != SHINGLE_OK) {
+        sg_vendor_close(v);
+        return status;
+    }
+    *vendor_out = v;
+    return SHINGLE_OK;
+}
+
+void sg_vendor_close(sg_vendor *v)
+{
+    if (v == NULL) return;
+    if (v->handle != NULL) v->lib.cublasLtDestroy(v->handle);
+    if (v->work != NULL) (void)cudaFree(v->work);
+    free(v);
+}
+
+/* ---- Products -------------------------------------------------------------------------------- */
+
+/* What a product is asked for with: algorithms hold for these strides and this alignment. */
+typedef struct form {
+    int64_t a_stride, b_stride, c_stride;
+    uint32_t aligned; /* bytes that all addresses are multiples of */
+} form;
+
+struct sg_product {
+    sg_vendor *vendor;
+    sg_type type;
+    int64_t m, n, k;
+    bool bias, accumulate;
+    sg_act act;
+    cublasLtMatmulDesc_t desc;
+    cublasLtMatrixLayout_t a, b, c;
+    cublasLtMatmulAlgo_t algo;
+    form form;
+};
+
+/* The fastest algorithm of a shape, dense and aligned. */
+struct sg_choice {
+    sg_choice *next;
+    sg_type type;
+    int64_t m, n, k;
+    bool bias, accumulate;
+    sg_act act;
+    cublasLtMatmulAlgo_t algo;
+    double us;
+};
+
+void sg_vendor_forget(sg_choice *choice)
+{
+    while (choice != NULL) {
+        sg_choice *const next = choice->next;
+        free(choice);
+        choice = next;
+    }
+}
+
+static cudaDataType_t data_type(sg_type type)
+{
+    return type == SG_F32 ? CUDA_R_32F : type == SG_BF16 ? CUDA_R_16BF : CUDA_R_16F;
+}
+
+static void drop_layouts(sg_product *p)
+{
+    const library *const lib = &p->vendor->lib;
+    if (p->a != NULL) lib->cublasLtMatrixLayoutDestroy(p->a);
+    if (p->b != NULL) lib->cublasLtMatrixLayoutDestroy(p->b);
+    if (p->c != NULL) lib->cublasLtMatrixLayoutDestroy(p->c);
+    p->a = p->b = p->c = NULL;
+}
+
+static shingle_status set(const sg_product *p, cublasLtMatmulDescAttributes_t attribute,
+                          const void *value, size_t bytes)
+{
+    LT(p->vendor->lib.cublasLtMatmulDescSetAttribute(p->desc, attribute, value, bytes));
+    return SHINGLE_OK;
+}
+
+static shingle_status describe(sg_product *p)
+{
+    const library *const lib = &p->vendor->lib;
+    const cublasOperation_t yes = CUBLAS_OP_T;
+    const cublasOperation_t no = CUBLAS_OP_N;
+    const cudaDataType_t type = data_type(p->type);
+    LT(lib->cublasLtMatmulDescCreate(&p->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+    SG_TRY(set(p, CUBLASLT_MATMUL_DESC_TRANSA, &yes, sizeof yes));
+    SG_TRY(set(p, CUBLASLT_MATMUL_DESC_TRANSB, &no, sizeof no));
+    if (!p->bias && p->act == SG_ACT_NONE) return SHINGLE_OK;
+    const cublasLtEpilogue_t epilogue = !p->bias                ? CUBLASLT_EPILOGUE_RELU
+                                        : p->act == SG_ACT_NONE ? CUBLASLT_EPILOGUE_BIAS
+                                                                : CUBLASLT_EPILOGUE_RELU_BIAS;
+    SG_TRY(set(p, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue));
+    return set(p, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &type, sizeof type);
+}
+
+static shingle_status lay_out(sg_product *p, const form *f)
+{
+    const library *const lib = &p->vendor->lib;
+    const cudaDataType_t type = data_type(p->type);
+    const uint64_t m = (uint64_t)p->m;
+    const uint64_t n = (uint64_t)p->n;
+    const uint64_t k = (uint64_t)p->k;
+    drop_layouts(p);
+    LT(lib->cublasLtMatrixLayoutCreate(&p->b, type, k, n, f->b_stride));
+    LT(lib->cublasLtMatrixLayoutCreate(&p->a, type, k, m, f->a_stride));
+    LT(lib->cublasLtMatrixLayoutCreate(&p->c, type, n, m, f->c_stride));
+    p->form = *f;
+    return SHINGLE_OK;
+}
+
+static shingle_status ask(const sg_product *p, cublasLtMatmulHeuristicResult_t *found, int room,
+                          int *count_out)
+{
+    static const cublasLtMatmulPreferenceAttributes_t operands[4] = {
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
+    const library *const lib = &p->vendor->lib;
+    cublasLtMatmulPreference_t preference = NULL;
+    LT(lib->cublasLtMatmulPreferenceCreate(&preference));
+    cublasStatus_t status = lib->cublasLtMatmulPreferenceSetAttribute(
+        preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &work_bytes, sizeof work_bytes);
+    for (int i = 0; i < 4 && status == CUBLAS_STATUS_SUCCESS; i++)
+        status = lib->cublasLtMatmulPreferenceSetAttribute(
+            preference, operands[i], &p->form.aligned, sizeof p->form.aligned);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = lib->cublasLtMatmulAlgoGetHeuristic(p->vendor->handle, p->desc, p->b, p->a, p->c,
+                                                     p->c, preference, room, found, count_out);
+    lib->cublasLtMatmulPreferenceDestroy(preference);
+    SG_TRY(check(status, "cublasLtMatmulAlgoGetHeuristic"));
+    if (*count_out > 0) return SHINGLE_OK;
+    return sg_fail(SHINGLE_EUNSUPPORTED, "cuBLASLt has no algorithm for %lld x %lld x %lld",
+                   (long long)p->m, (long long)p->n, (long long)p->k);
+}
+
+static shingle_status multiply(const sg_product *p, const cublasLtMatmulAlgo_t *algo,
+                               const sg_operands *o, cudaStream_t stream)
+{
+    const float one = 1;
+    const float beta = p->accumulate ? 1 : 0;
+    if (p->bias) SG_TRY(set(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &o->bias, sizeof o->bias));
+    LT(p->vendor->lib.cublasLtMatmul(p->vendor->handle, p->desc, &one, o->b, p->b, o->a, p->a,
+                                     &beta, o->c, p->c, o->c, p->c, algo, p->vendor->work,
+                                     work_bytes, stream));
+    return SHINGLE_OK;
+}
+
+/* ---- Search ---------------------------------------------------------------------------------- */
+
+/* Operands of the search: what is in them does not matter to which algorithm is faster, but it must
+ * not be zero, which costs less power. */
+typedef struct scratch {
+    char *memory;
+    sg_operands operands;
+    cudaEvent_t begin, end;
+} scratch;
+
+static void drop_scratch(scratch *s)
+{
+    if (s->memory != NULL) (void)cudaFree(s->memory);
+    if (s->begin != NULL) (void)cudaEventDestroy(s->begin);
+    if (s->end != NULL) (void)cudaEventDestroy(s->end);
+}
+
+/* Values around 1 of either sign, a megabyte of them again and again. */
+static shingle_status fill(char *to, size_t bytes, sg_type type, cudaStream_t stream)
+{
+    enum { VALUES = 1 << 18 };
+    const size_t size = (size_t)(VALUES * sg_type_bytes(type));
+    void *const values = malloc(size);
+    if (values == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory to search for an algorithm");
+    sg_random random = {7};
+    for (int64_t i = 0; i < VALUES; i++) {
+        const double x = (double)(sg_random_next(&random) >> 11) * 0x1p-52 - 1;
+        uint32_t bits = 0;
+        const float value = (float)(2 * x);
+        memcpy(&bits, &value, sizeof bits);
+        if (type == SG_F32)
+            ((uint32_t *)values)[i] = bits;
+        else if (type == SG_BF16)
+            ((uint16_t *)values)[i] = (uint16_t)(bits >> 16);
+        else /* of the right sign, and between 0.5 and 2 */
+            ((uint16_t *)values)[i] =
+                (uint16_t)((bits >> 16 & 0x8000) | 0x3800 | (bits >> 13 & 0x7ff));
+    }
+    cudaError_t error = cudaSuccess;
+    for (size_t at = 0; at < bytes && error == cudaSuccess; at += size)
+        error = cudaMemcpyAsync(to + at, values, bytes - at < size ? bytes - at : size,
+                                cudaMemcpyHostToDevice, stream);
+    if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
+    free(values);
+    return sg_cuda_check(error, "cudaMemcpyAsync()");
+}
+
+static shingle_status make_scratch(const sg_product *p, cudaStream_t stream, scratch *s)
+{
+    const int64_t bytes = sg_type_bytes(p->type);
+    const int64_t a = sg_round_up(p->m * p->k * bytes, WHOLE);
+    const int64_t b = sg_round_up(p->n * p->k * bytes, WHOLE);
+    const int64_t c = sg_round_up(p->m * p->n * bytes, WHOLE);
+    void *memory = NULL;
+    SG_CUDA(cudaMalloc(&memory, (size_t)(a + b + c + p->n * bytes)));
+    s->memory = memory;
+    SG_TRY(fill(s->memory, (size_t)(a + b), p->type, stream));
+    SG_CUDA(cudaMemsetAsync(s->memory + a + b, 0, (size_t)(c + p->n * bytes), stream));
+    SG_CUDA(cudaEventCreate(&s->begin));
+    SG_CUDA(cudaEventCreate(&s->end));
+    s->operands = (sg_operands){
+        .a = s->memory, .b = s->memory + a, .c = s->memory + a + b, .bias = s->memory + a + b + c};
+    return SHINGLE_OK;
+}
+
+static shingle_status time_one(const sg_product *p, const cublasLtMatmulAlgo_t *algo,
+                               const scratch *s, cudaStream_t stream, float *ms_out)
+{
+    SG_CUDA(cudaEventRecord(s->begin, stream));
+    for (int i = 0; i < TIMED_RUNS; i++) SG_TRY(multiply(p, algo, &s->operands, stream));
+    SG_CUDA(cudaEventRecord(s->end, stream));
+    SG_CUDA(cudaEventSynchronize(s->end));
+    SG_CUDA(cudaEventElapsedTime(ms_out, s->begin, s->end));
+    return SHINGLE_OK;
+}
+
+/* Two rounds over all of them; the better one of each counts, and the first to be best stays. */
+static shingle_status search(sg_product *p, cudaStream_t stream, double *us_out)
+{
+    cublasLtMatmulHeuristicResult_t found[ALGORITHMS];
+    float best[ALGORITHMS];
+    scratch s = {.memory = NULL};
+    int count = 0;
+    int winner = 0;
+    SG_TRY(ask(p, found, ALGORITHMS, &count));
+    p->algo = found[0].algo;
+    if (make_scratch(p, stream, &s) != SHINGLE_OK) { /* then the library's first choice it is */
+        drop_scratch(&s);
+        return SHINGLE_OK;
+    }
+    for (int round = 0; round < 3; round++)
+        for (int i = 0; i < count; i++) {
+            float ms = 1e9f;
+            if (round > 0 && best[i] >= 1e9f) continue;
+            if (time_one(p, &found[i].algo, &s, stream, &ms) != SHINGLE_OK) ms = 1e9f;
+            if (round <= 1 || ms < best[i]) best[i] = ms; /* the first round warms up */
+        }
+    for (int i = 1; i < count; i++)
+        if (best[i] < best[winner]) winner = i;
+    p->algo = found[winner].algo;
+    *us_out = (double)best[winner] * 1e3 / TIMED_RUNS;
+    drop_scratch(&s);
+    return SHINGLE_OK;
+}
+
+static sg_choice *recall(sg_choice *list, const sg_product *p)
+{
+    for (; list != NULL; list = list->next)
+        if (list->type == p->type && list->m == p->m && list->n == p->n && list->k == p->k &&
+            list->bias == p->bias && list->act == p->act && list->accumulate == p->accumulate)
+            return list;
+    return NULL;
+}
+
+static shingle_status choose(sg_product *p, sg_choice **list, cudaStream_t stream)
+{
+    const sg_choice *const known = recall(*list, p);
+    if (known != NULL) {
+        p->algo = known->algo;
+        return SHINGLE_OK;
+    }
+    double us = 0;
+    SG_TRY(search(p, stream, &us));
+    sg_choice *const fresh = calloc(1, sizeof *fresh);
+    if (fresh == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory to keep an algorithm");
+    *fresh = (sg_choice){.next = *list,
+                         .type = p->type,
+                         .m = p->m,
+                         .n = p->n,
+                         .k = p->k,
+                         .bias = p->bias,
+                         .accumulate = p->accumulate,
+                         .act = p->act,
+                         .algo = p->algo,
+                         .us = us};
+    *list = fresh;
+    sg_log(SG_LOG_DEBUG, "cuBLASLt: %lld x %lld x %lld takes %.1f us", (long long)p->m,
+           (long long)p->n, (long long)p->k, us);
+    return SHINGLE_OK;
+}
+
+/* ---- The calls ------------------------------------------------------------------------------- */
+
+void sg_product_free(sg_product *p)
+{
+    if (p == NULL) return;
+    drop_layouts(p);
+    if (p->desc != NULL) p->vendor->lib.cublasLtMatmulDescDestroy(p->desc);
+    free(p);
+}
+
+shingle_status sg_product_make(sg_vendor *vendor, sg_choice **list, const sg_product_ask *a,
+                               cudaStream_t stream, sg_product **product_out)
+{
+    sg_product *const p = calloc(1, sizeof *p);
+    if (p == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory for a product");
+    *p = (sg_product){.vendor = vendor,
+                      .type = a->type,
+                      .m = a->m,
+                      .n = a->n,
+                      .k = a->k,
+                      .bias = a->bias,
+                      .accumulate = a->accumulate,
+                      .act = a->act};
+    const form dense = {a->k, a->k, a->n, WHOLE};
+    shingle_status status = describe(p);
+    if (status == SHINGLE_OK) status = lay_out(p, &dense);
+    if (status == SHINGLE_OK) status = choose(p, list, stream);
+    if (status != SHINGLE_OK) {
+        sg_product_free(p);
+        return status;
+    }
+    *product_out = p;
+    return SHINGLE_OK;
+}
+
+static uint32_t alignment(const sg_operands *o)
+{
+    const uintptr_t all = (uintptr_t)o->a | (uintptr_t)o->b | (uintptr_t)o->c | (uintptr_t)o->bias;
+    uint32_t bytes = WHOLE;
+    while (bytes > 2 && all % bytes != 0) bytes /= 2;
+    return bytes;
+}
+
+/* Other strides, or addresses less aligned than the algorithm wants: the library's first choice for
+ * them. */
+shingle_status sg_product_run(sg_product *p, const sg_operands *o, cudaStream_t stream)
+{
+    const form wanted = {o->a_stride, o->b_stride, o->c_stride, alignment(o)};
+    const form *const f = &p->form;
+    if (wanted.a_stride != f->a_stride || wanted.b_stride != f->b_stride ||
+        wanted.c_stride != f->c_stride || wanted.aligned < f->aligned) {
+        cublasLtMatmulHeuristicResult_t found;
+        int count = 0;
+        SG_TRY(lay_out(p, &wanted));
+        SG_TRY(ask(p, &found, 1, &count));
+        p->algo = found.algo;
+    }
+    return multiply(p, &p->algo, o, stream);
+}

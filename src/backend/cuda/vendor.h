@@ -1,0 +1,40 @@
+/* vendor.h -- the vendor's product (cuBLASLt), by the algorithm that was fastest here.  The library is
+ * looked for when a group opens; without it launches of the vendor's are served by our kernels. */
+#ifndef SG_VENDOR_H
+#define SG_VENDOR_H
+
+#include <cuda_runtime_api.h>
+
+#include "core/problem.h"
+
+typedef struct sg_vendor sg_vendor;   /* of a rank: handle and workspace */
+typedef struct sg_product sg_product; /* of a bound launch */
+typedef struct sg_choice sg_choice;   /* algorithms by shape, of a group */
+
+/* *VENDOR_OUT is NULL, and that is no failure, if there is no library. */
+shingle_status sg_vendor_open(sg_vendor **vendor_out);
+void sg_vendor_close(sg_vendor *vendor);
+void sg_vendor_forget(sg_choice *choice);
+
+typedef struct sg_operands {
+    const void *a, *b, *bias; /* bias: NULL if none */
+    void *c;
+    int64_t a_stride, b_stride, c_stride; /* elements */
+} sg_operands;
+
+/* C = A * B' (or C += A * B'), then bias and ACT (none or relu). */
+typedef struct sg_product_ask {
+    sg_type type;
+    int64_t m, n, k;
+    bool bias, accumulate;
+    sg_act act;
+} sg_product_ask;
+
+/* CHOICE remembers what was timed; the first product of a shape takes some tens of milliseconds of
+ * STREAM. */
+shingle_status sg_product_make(sg_vendor *vendor, sg_choice **choice, const sg_product_ask *ask,
+                               cudaStream_t stream, sg_product **product_out);
+void sg_product_free(sg_product *product);
+shingle_status sg_product_run(sg_product *product, const sg_operands *o, cudaStream_t stream);
+
+#endif

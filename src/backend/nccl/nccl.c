@@ -1,0 +1,173 @@
+/* nccl.c -- see collect.h.  NCCL is loaded when a group opens; a process that has it already
+ * (because a framework brought it) shares it. */
+#include <dlfcn.h>
+#include <nccl.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "backend/nccl/collect.h"
+
+/* The entries that are used. */
+typedef struct library {
+    ncclResult_t (*ncclGetVersion)(int *);
+    const char *(*ncclGetErrorString)(ncclResult_t);
+    ncclResult_t (*ncclCommInitAll)(ncclComm_t *, int, const int *);
+    ncclResult_t (*ncclCommAbort)(ncclComm_t);
+    ncclResult_t (*ncclGroupStart)(void);
+    ncclResult_t (*ncclGroupEnd)(void);
+    ncclResult_t (*ncclAllGather)(const void *, void *, size_t, ncclDataType_t, ncclComm_t,
+                                  cudaStream_t);
+    ncclResult_t (*ncclReduceScatter)(const void *, void *, size_t, ncclDataType_t, ncclRedOp_t,
+                                      ncclComm_t, cudaStream_t);
+    ncclResult_t (*ncclAllReduce)(const void *, void *, size_t, ncclDataType_t, ncclRedOp_t,
+                                  ncclComm_t, cudaStream_t);
+    ncclResult_t (*ncclBroadcast)(const void *, void *, size_t, ncclDataType_t, int, ncclComm_t,
+                                  cudaStream_t);
+    ncclResult_t (*ncclReduce)(const void *, void *, size_t, ncclDataType_t, ncclRedOp_t, int,
+                               ncclComm_t, cudaStream_t);
+} library;
+
+struct sg_collect {
+    library lib;
+    int ranks;
+    ncclComm_t *comm;
+    char name[32];
+};
+
+/* ---- Library --------------------------------------------------------------------------------- */
+
+static bool find(void *handle, const char *name, void *entry)
+{
+    void *const symbol = dlsym(handle, name);
+    if (symbol == NULL) return false;
+    *(void **)entry = symbol;
+    return true;
+}
+
+static bool find_all(void *handle, library *lib)
+{
+#define FIND(name) find(handle, #name, &lib->name)
+    return FIND(ncclGetVersion) && FIND(ncclGetErrorString) && FIND(ncclCommInitAll) &&
+           FIND(ncclCommAbort) && FIND(ncclGroupStart) && FIND(ncclGroupEnd) &&
+           FIND(ncclAllGather) && FIND(ncclReduceScatter) && FIND(ncclAllReduce) &&
+           FIND(ncclBroadcast) && FIND(ncclReduce);
+#undef FIND
+}
+
+static shingle_status load(library *lib)
+{
+    /* All connections are made when the group opens: one thread drives all ranks, so no call may
+     * wait for another rank's.  Buffers are not registered behind our back for the same reason.
+     * Multicast in the switch is left to those who ask for it. */
+    setenv("NCCL_RUNTIME_CONNECT", "0", 0);
+    setenv("NCCL_GRAPH_REGISTER", "0", 0);
+    setenv("NCCL_NVLS_ENABLE", "0", 0);
+    if (find_all(RTLD_DEFAULT, lib)) return SHINGLE_OK;
+    void *const handle = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
+    if (handle == NULL)
+        return sg_fail(SHINGLE_EUNSUPPORTED, "libnccl.so.2 is not found: no collectives");
+    if (find_all(handle, lib)) return SHINGLE_OK;
+    dlclose(handle);
+    return sg_fail(SHINGLE_EUNSUPPORTED, "libnccl.so.2 lacks a function; NCCL 2.19 has all");
+}
+
+static shingle_status check(const sg_collect *c, ncclResult_t result, const char *what)
+{
+    if (result == ncclSuccess) return SHINGLE_OK;
+    return sg_fail(SHINGLE_EBACKEND, "%s: %s", what, c->lib.ncclGetErrorString(result));
+}
+
+/* ---- Group ----------------------------------------------------------------------------------- */
+
+shingle_status sg_collect_open(int ranks, const int *device, sg_collect **collect_out)
+{
+    sg_collect *const c = calloc(1, sizeof *c);
+    if (c == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory for collectives");
+    shingle_status status = load(&c->lib);
+    c->comm = calloc((size_t)ranks, sizeof(ncclComm_t));
+    if (status == SHINGLE_OK && c->comm == NULL)
+        status = sg_fail(SHINGLE_ENOMEM, "no memory for collectives");
+    if (status == SHINGLE_OK)
+        status = check(c, c->lib.ncclCommInitAll(c->comm, ranks, device), "ncclCommInitAll");
+    if (status != SHINGLE_OK) {
+        free(c->comm);
+        free(c);
+        return status;
+    }
+    int version = 0;
+    c->lib.ncclGetVersion(&version);
+    snprintf(c->name, sizeof c->name, "NCCL %d.%d.%d", version / 10000, version / 100 % 100,
+             version % 100);
+    c->ranks = ranks;
+    *collect_out = c;
+    return SHINGLE_OK;
+}
+
+void sg_collect_close(sg_collect *c)
+{
+    if (c == NULL) return;
+    for (int r = 0; r < c->ranks; r++) c->lib.ncclCommAbort(c->comm[r]);
+    free(c->comm);
+    free(c);
+}
+
+const char *sg_collect_name(const sg_collect *c)
+{
+    return c->name;
+}
+
+/* ---- Collectives ----------------------------------------------------------------------------- */
+
+static bool is_even(const sg_coll_part *part, int ranks, int element_bytes)
+{
+    for (int q = 1; q < ranks; q++) {
+        const char *const wanted =
+            (const char *)part[0].data + (int64_t)q * part[0].count * element_bytes;
+        if (part[q].count != part[0].count || (const char *)part[q].data != wanted) return false;
+    }
+    return true;
+}
+
+/* Shares of different sizes: a broadcast or a sum per rank, as one operation. */
+static ncclResult_t run_ragged(sg_collect *c, int rank, sg_coll_kind kind, ncclDataType_t type,
+                               sg_coll_part self, const sg_coll_part *part, cudaStream_t stream)
+{
+    ncclResult_t result = c->lib.ncclGroupStart();
+    for (int q = 0; q < c->ranks && result == ncclSuccess; q++) {
+        const size_t count = (size_t)part[q].count;
+        if (count == 0) continue;
+        if (kind == SG_ALL_GATHER)
+            result = c->lib.ncclBroadcast(q == rank ? self.data : part[q].data, part[q].data, count,
+                                          type, q, c->comm[rank], stream);
+        else
+            result = c->lib.ncclReduce(part[q].data, q == rank ? self.data : part[q].data, count,
+                                       type, ncclSum, q, c->comm[rank], stream);
+    }
+    const ncclResult_t ended = c->lib.ncclGroupEnd();
+    return result == ncclSuccess ? ended : result;
+}
+
+shingle_status sg_collect_run(sg_collect *c, int rank, sg_coll_kind kind, sg_type type,
+                              sg_coll_part self, const sg_coll_part *part, void *stream)
+{
+    static const ncclDataType_t types[SG_TYPES] = {
+        [SG_F32] = ncclFloat32, [SG_BF16] = ncclBfloat16, [SG_F16] = ncclFloat16};
+    const ncclDataType_t t = types[type];
+    const ncclComm_t comm = c->comm[rank];
+    const bool even = kind == SG_ALL_REDUCE || is_even(part, c->ranks, type == SG_F32 ? 4 : 2);
+    if (!even)
+        return check(c, run_ragged(c, rank, kind, t, self, part, stream), "a ragged collective");
+    if (kind == SG_ALL_REDUCE)
+        return check(c,
+                     c->lib.ncclAllReduce(self.data, self.data, (size_t)self.count, t, ncclSum,
+                                          comm, stream),
+                     "ncclAllReduce");
+    if (kind == SG_ALL_GATHER)
+        return check(
+            c, c->lib.ncclAllGather(self.data, part[0].data, (size_t)self.count, t, comm, stream),
+            "ncclAllGather");
+    return check(c,
+                 c->lib.ncclReduceScatter(part[0].data, self.data, (size_t)self.count, t, ncclSum,
+                                          comm, stream),
+                 "ncclReduceScatter");
+}

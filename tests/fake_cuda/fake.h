@@ -1,0 +1,51 @@
+/* fake.h -- CUDA, NCCL, cuBLASLt and the device kernels on the host, so that what drives them can be
+ * tested without a GPU.
+ *
+ * Devices share the host's memory.  A stream is a queue of operations, each a function that says
+ * whether it could be carried out yet; whoever asks about a stream or an event carries out, of all
+ * streams, what can be.  So kernels wait for each other as on a device, and in one thread.  A captured
+ * graph is what was enqueued, stream by stream; a replay has streams of its own. */
+#ifndef FAKE_H
+#define FAKE_H
+
+#include <cuda_runtime_api.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { FAKE_DEVICES = 4, FAKE_ROOM = 3072 };
+
+/* True if it was carried out.  DATA is the operation's own copy and may be changed; FIRST: this is the
+ * first question of this enqueueing. */
+typedef bool fake_go(void *data, bool first);
+
+/* Behind what STREAM has; BYTES of DATA (at most FAKE_ROOM) are copied.  Consumes a call that may be
+ * made to fail. */
+cudaError_t fake_enqueue(cudaStream_t stream, fake_go *go, const void *data, size_t bytes);
+
+/* Call number COUNT from now on (0: the next) fails with ERROR; negative: none.  FAKE_CALLS counts
+ * those that could have failed. */
+void fake_fail_at(int count, cudaError_t error);
+int fake_calls(void);
+bool fake_fails(void); /* counts a call: does it fail? */
+cudaError_t fake_error(void);
+
+#define FAKE __attribute__((visibility("default")))
+#define FAKE_MAY_FAIL()                                                                            \
+    do {                                                                                           \
+        if (fake_fails()) return fake_error();                                                     \
+    } while (0)
+
+/* How many devices are visible. */
+void fake_devices(int count);
+
+/* Carries out what can be. */
+void fake_pump(void);
+
+/* Blocks of memory, streams, events and graphs that exist: to find leaks. */
+int fake_live(void);
+void fake_count(int more);
+
+/* Kernels launched and copies enqueued so far. */
+extern int fake_launches, fake_copies;
+
+#endif

@@ -1,0 +1,167 @@
+/* fake_device.c -- the runtime's devices and memory; see fake.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "fake.h"
+
+static _Thread_local int current;
+static int device_count = FAKE_DEVICES;
+int fake_launches, fake_copies;
+
+void fake_devices(int count)
+{
+    device_count = count;
+}
+
+/* ---- Memory ---------------------------------------------------------------------------------- */
+
+FAKE cudaError_t cudaMalloc(void **out, size_t bytes)
+{
+    FAKE_MAY_FAIL();
+    void *const memory = aligned_alloc(256, (bytes + 255) / 256 * 256);
+    if (memory == NULL) return cudaErrorMemoryAllocation;
+    memset(memory, 0x5a, bytes);
+    fake_count(1);
+    *out = memory;
+    return cudaSuccess;
+}
+
+FAKE cudaError_t cudaFree(void *memory)
+{
+    if (memory == NULL) return cudaSuccess;
+    free(memory);
+    fake_count(-1);
+    return cudaSuccess;
+}
+
+FAKE cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned flags)
+{
+    (void)flags;
+    return cudaMalloc(out, bytes);
+}
+
+FAKE cudaError_t cudaFreeHost(void *memory)
+{
+    return cudaFree(memory);
+}
+
+FAKE cudaError_t cudaHostGetDevicePointer(void **out, void *memory, unsigned flags)
+{
+    (void)flags;
+    FAKE_MAY_FAIL();
+    *out = memory;
+    return cudaSuccess;
+}
+
+typedef struct move_op {
+    char *to;
+    const char *from; /* NULL: zeros */
+    size_t to_pitch, from_pitch, width, rows;
+} move_op;
+
+static bool move(void *data, bool first)
+{
+    const move_op *const m = data;
+    (void)first;
+    for (size_t i = 0; i < m->rows; i++) {
+        if (m->from == NULL)
+            memset(m->to + i * m->to_pitch, 0, m->width);
+        else
+            memmove(m->to + i * m->to_pitch, m->from + i * m->from_pitch, m->width);
+    }
+    return true;
+}
+
+FAKE cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream)
+{
+    const move_op m = {to, NULL, 0, 0, bytes, 1};
+    if (value != 0) return cudaErrorInvalidValue;
+    return fake_enqueue(stream, move, &m, sizeof m);
+}
+
+FAKE cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+                                 cudaStream_t stream)
+{
+    const move_op m = {to, from, 0, 0, bytes, 1};
+    (void)kind;
+    fake_copies++;
+    return fake_enqueue(stream, move, &m, sizeof m);
+}
+
+FAKE cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                                   size_t width, size_t rows, enum cudaMemcpyKind kind,
+                                   cudaStream_t stream)
+{
+    const move_op m = {to, from, to_pitch, from_pitch, width, rows};
+    (void)kind;
+    if (to_pitch < width || from_pitch < width) return cudaErrorInvalidPitchValue;
+    fake_copies++;
+    return fake_enqueue(stream, move, &m, sizeof m);
+}
+
+/* ---- Devices --------------------------------------------------------------------------------- */
+
+FAKE cudaError_t cudaGetDeviceCount(int *out)
+{
+    *out = device_count;
+    return device_count > 0 ? cudaSuccess : cudaErrorNoDevice;
+}
+
+FAKE cudaError_t cudaGetDevice(int *out)
+{
+    *out = current;
+    return cudaSuccess;
+}
+
+FAKE cudaError_t cudaSetDevice(int device)
+{
+    FAKE_MAY_FAIL();
+    if (device < 0 || device >= device_count) return cudaErrorInvalidDevice;
+    current = device;
+    return cudaSuccess;
+}
+
+FAKE cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, int device)
+{
+    FAKE_MAY_FAIL();
+    (void)device;
+    memset(out, 0, sizeof *out);
+    memcpy(out->name, "NVIDIA H200", 12);
+    out->multiProcessorCount = 132;
+    return cudaSuccess;
+}
+
+FAKE cudaError_t cudaDeviceGetAttribute(int *out, enum cudaDeviceAttr attribute, int device)
+{
+    FAKE_MAY_FAIL();
+    (void)attribute;
+    (void)device;
+    *out = 132;
+    return cudaSuccess;
+}
+
+FAKE cudaError_t cudaDeviceCanAccessPeer(int *out, int device, int peer)
+{
+    FAKE_MAY_FAIL();
+    *out = device != peer;
+    return cudaSuccess;
+}
+
+FAKE cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags)
+{
+    FAKE_MAY_FAIL();
+    (void)flags;
+    return peer == current ? cudaErrorInvalidDevice : cudaSuccess;
+}
+
+FAKE cudaError_t cudaGetLastError(void)
+{
+    return cudaSuccess;
+}
+
+FAKE const char *cudaGetErrorString(cudaError_t error)
+{
+    return error == cudaErrorMemoryAllocation ? "out of memory"
+           : error == cudaErrorNoDevice       ? "no CUDA-capable device is detected"
+                                              : "a planted failure";
+}

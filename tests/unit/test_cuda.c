@@ -1,0 +1,449 @@
+/* The CUDA backend's host side, without a GPU (tests/fake_cuda): every strategy computes the right
+ * bits through lowering, lanes, events, halves and landings; captured runs replay; what fails is
+ * reported and leaves a group that recovers. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#ifndef SG_WITH_CUDA
+int main(void)
+{
+    return 77; /* no headers of CUDA here */
+}
+#else
+
+#include "backend/cuda/cuda.h"
+#include "core/bench.h"
+#include "core/data.h"
+#include "fake.h"
+
+enum { RANKS = 4, CANARY = 64 };
+
+typedef struct world {
+    int ranks;
+    shingle_comm *comm[RANKS];
+    shingle_plan *plan[RANKS];
+    sg_problem problem;
+    sg_data data;
+    void *a[RANKS], *b[RANKS], *bias[RANKS];
+    char *c[RANKS];
+} world;
+
+/* ---- Helpers --------------------------------------------------------------------------------- */
+
+static void open_group(world *w, int ranks, double seconds)
+{
+    const shingle_config config = {.backend = "cuda", .timeout_seconds = seconds};
+    memset(w, 0, sizeof *w);
+    w->ranks = ranks;
+    if (shingle_open(ranks, &config, w->comm) != SHINGLE_OK) fail_msg("%s", shingle_error());
+}
+
+static void close_group(world *w)
+{
+    shingle_close(w->ranks, w->comm);
+    assert_int_equal(fake_live(), 0);
+}
+
+static void *get(world *w, int r, int64_t elements)
+{
+    void *memory = NULL;
+    const size_t bytes = (size_t)(elements * sg_type_bytes(w->problem.type)) + CANARY;
+    if (shingle_alloc(w->comm[r], bytes, &memory) != SHINGLE_OK) fail_msg("%s", shingle_error());
+    memset(memory, 0xa5, bytes);
+    return memory;
+}
+
+static bool make_plans(world *w, const char *problem, const char *strategy)
+{
+    assert_int_equal(sg_problem_parse(problem, &w->problem), SHINGLE_OK);
+    for (int r = 0; r < w->ranks; r++) {
+        const shingle_plan_options options = {.strategy = strategy};
+        const shingle_status status =
+            shingle_plan_create(w->comm[r], problem, &options, &w->plan[r]);
+        if (status == SHINGLE_OK) continue;
+        sg_problem_free(&w->problem);
+        if (status != SHINGLE_EUNSUPPORTED) fail_msg("%s", shingle_error());
+        return false;
+    }
+    for (int r = 0; r < w->ranks; r++) {
+        w->a[r] = get(w, r, sg_problem_a_rows(&w->problem, r) * w->problem.k);
+        w->b[r] = get(w, r, w->problem.n * w->problem.k);
+        w->bias[r] = get(w, r, w->problem.n);
+        w->c[r] = get(w, r, sg_problem_c_rows(&w->problem, r) * w->problem.n);
+    }
+    return true;
+}
+
+static void drop_plans(world *w)
+{
+    for (int r = 0; r < w->ranks; r++) {
+        shingle_plan_free(w->plan[r]);
+        shingle_free(w->comm[r], w->a[r]);
+        shingle_free(w->comm[r], w->b[r]);
+        shingle_free(w->comm[r], w->bias[r]);
+        shingle_free(w->comm[r], w->c[r]);
+    }
+    sg_problem_free(&w->problem);
+}
+
+static size_t c_bytes(const world *w, int r)
+{
+    return (size_t)(sg_problem_c_rows(&w->problem, r) * w->problem.n *
+                    sg_type_bytes(w->problem.type));
+}
+
+static void fill(world *w, uint64_t seed)
+{
+    assert_int_equal(sg_data_make(&w->problem, seed, &w->data), SHINGLE_OK);
+    for (int r = 0; r < w->ranks; r++) {
+        assert_int_equal(sg_data_fill(&w->data, SG_TENSOR_A, r, w->a[r], 0), SHINGLE_OK);
+        assert_int_equal(sg_data_fill(&w->data, SG_TENSOR_B, r, w->b[r], 0), SHINGLE_OK);
+        if (w->problem.bias)
+            assert_int_equal(sg_data_fill(&w->data, SG_TENSOR_BIAS, r, w->bias[r], 0), SHINGLE_OK);
+        memset(w->c[r], 0xff, c_bytes(w, r));
+    }
+}
+
+static shingle_status run_rank(const world *w, int r, void *stream)
+{
+    const shingle_tensors t = {
+        .a = w->a[r], .b = w->b[r], .bias = w->problem.bias ? w->bias[r] : NULL, .c = w->c[r]};
+    return shingle_run_tensors(w->plan[r], &t, stream);
+}
+
+static void expect_right(const world *w, const char *what)
+{
+    for (int r = 0; r < w->ranks; r++) {
+        sg_data_wrong wrong;
+        char line[160] = "";
+        sg_text text = {line, sizeof line, 0};
+        assert_int_equal(sg_data_compare(&w->data, r, w->c[r], 0, &wrong), SHINGLE_OK);
+        sg_data_describe(&wrong, r, &text);
+        if (wrong.elements > 0) fail_msg("%s: %s", what, line);
+        for (int i = 0; i < CANARY; i++)
+            assert_int_equal((unsigned char)w->c[r][c_bytes(w, r) + (size_t)i], 0xa5);
+    }
+}
+
+static void run_right(world *w, uint64_t seed)
+{
+    fill(w, seed);
+    for (int r = 0; r < w->ranks; r++)
+        if (run_rank(w, (r + (int)seed) % w->ranks, NULL) != SHINGLE_OK)
+            fail_msg("%s", shingle_error());
+    for (int r = 0; r < w->ranks; r++)
+        if (shingle_sync(w->comm[r], 20) != SHINGLE_OK) fail_msg("%s", shingle_error());
+    expect_right(w, shingle_plan_text(w->plan[0]));
+}
+
+static void recover(world *w)
+{
+    for (int r = 0; r < w->ranks - 1; r++)
+        assert_int_equal(shingle_recover(w->comm[r], 0), SHINGLE_ETIMEOUT);
+    if (shingle_recover(w->comm[w->ranks - 1], 0) != SHINGLE_OK) fail_msg("%s", shingle_error());
+}
+
+/* ---- Right bits ------------------------------------------------------------------------------ */
+
+static const char *const strategies[] = {"serial", "fused_in", "fused_out",
+                                         "direct", "ring",     "sliced"};
+enum { STRATEGIES = sizeof strategies / sizeof strategies[0] };
+
+static const char *const problems[] = {
+    "ag_gemm:bf16:140x24x32:r%d",         "gemm_rs:bf16:140x24x32:r%d",
+    "gemm_ar:f16:130x24x16:r%d",          "ag_gemm:bf16:37x40x24:r%d:bias:relu",
+    "gemm_rs:f16:1x24x32:r%d:bias",       "gemm_ar:bf16:7x64x40:r%d:bias:gelu",
+    "gemm_ar:bf16:50x16x40:r%d:cyclic=3", "ag_gemm:f16:50x16x40:r%d:cyclic=3",
+    "gemm:f32:33x17x29:r%d:bias:silu",    "gemm_rs:f32:20x33x7:r%d",
+    "gemm:bf16:16x16x0:r%d:bias",         "gemm_rs:bf16:150x16x16:r%d:cyclic=7",
+};
+enum { PROBLEMS = sizeof problems / sizeof problems[0] };
+
+static void every_strategy_is_right(void **state)
+{
+    (void)state;
+    for (int ranks = 1; ranks <= RANKS; ranks++) {
+        world w;
+        int done = 0;
+        open_group(&w, ranks, 20);
+        for (int i = 0; i < PROBLEMS; i++) {
+            char problem[96];
+            snprintf(problem, sizeof problem, problems[i], ranks);
+            for (int s = 0; s < STRATEGIES; s++) {
+                if (!make_plans(&w, problem, strategies[s])) continue;
+                for (uint64_t seed = 0; seed < 3; seed++) run_right(&w, seed + (uint64_t)i);
+                drop_plans(&w);
+                done++;
+            }
+        }
+        close_group(&w);
+        assert_true(ranks == 1 ? done >= PROBLEMS : done >= 3 * PROBLEMS);
+    }
+}
+
+/* Chunks, slabs, slices and steps that run apart, in knobs that nobody proposes for such shapes. */
+static void odd_knobs_are_right(void **state)
+{
+    (void)state;
+    static const char *const asked[][2] = {
+        {"ag_gemm:bf16:520x264x64:r4", "fused_in{chunks=2,slabs=2,tile_m=128,tile_n=128}"},
+        {"ag_gemm:bf16:520x264x64:r4", "direct{chunks=3,split=1,tile_m=128,tile_n=128}"},
+        {"ag_gemm:bf16:520x264x16:r4", "ring{sub=2,split=1,tile_m=128,tile_n=128}"},
+        {"gemm_rs:bf16:520x264x16:r4", "ring{sub=2,split=1,tile_m=128,tile_n=128}"},
+        {"gemm_ar:bf16:520x264x16:r4", "ring{sub=2,tile_m=128,tile_n=128}"},
+        {"gemm_ar:bf16:520x264x16:r4", "direct{chunks=2,tile_m=128,tile_n=128}"},
+        {"gemm_ar:bf16:520x264x16:r4", "fused_out{subs=2,lag=1,tile_m=128,tile_n=128}"},
+        {"gemm_rs:bf16:520x264x16:r4:bias:relu", "fused_out{tile_m=128,tile_n=128}"},
+        {"gemm_rs:bf16:520x264x16:r4:bias:relu", "sliced{slices=3,tile_m=128,tile_n=128}"},
+    };
+    world w;
+    open_group(&w, RANKS, 20);
+    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
+        if (!make_plans(&w, asked[i][0], asked[i][1])) fail_msg("%s", shingle_error());
+        for (uint64_t seed = 0; seed < 2; seed++) run_right(&w, seed);
+        drop_plans(&w);
+    }
+    close_group(&w);
+}
+
+static void benchmarks_are_right(void **state)
+{
+    (void)state;
+    world w;
+    open_group(&w, 2, 20);
+    const shingle_bench_options options = {.iterations = 2};
+    shingle_bench_result result;
+    if (shingle_bench(2, w.comm, "gemm_rs:bf16:96x64x64:r2", &options, &result) != SHINGLE_OK)
+        fail_msg("%s", shingle_error());
+    assert_int_equal(result.wrong, 0);
+    assert_true(result.gemm_us > 0 && result.coll_us > 0 && result.serial_us > 0);
+    close_group(&w);
+}
+
+/* ---- Streams and graphs ---------------------------------------------------------------------- */
+
+static void captured_runs_replay(void **state)
+{
+    (void)state;
+    for (int s = 0; s < STRATEGIES; s++) {
+        world w;
+        cudaStream_t stream[RANKS];
+        cudaGraph_t graph;
+        cudaGraphExec_t exec[RANKS];
+        open_group(&w, RANKS, 20);
+        const bool gather = strcmp(strategies[s], "fused_in") == 0;
+        assert_true(make_plans(&w, gather ? "ag_gemm:bf16:48x16x32:r4" : "gemm_rs:bf16:48x16x32:r4",
+                               strategies[s]));
+        for (int r = 0; r < RANKS; r++) {
+            cudaStreamCreateWithFlags(&stream[r], cudaStreamNonBlocking);
+            cudaStreamBeginCapture(stream[r], cudaStreamCaptureModeThreadLocal);
+            for (int i = 0; i < 3; i++) assert_int_equal(run_rank(&w, r, stream[r]), SHINGLE_OK);
+            cudaStreamEndCapture(stream[r], &graph);
+            cudaGraphInstantiate(&exec[r], graph, 0);
+            cudaGraphDestroy(graph);
+        }
+        for (uint64_t seed = 0; seed < 5; seed++) {
+            if (seed % 2 == 1) run_right(&w, seed); /* eager ones between */
+            fill(&w, 100 + seed);
+            for (int r = 0; r < RANKS; r++) cudaGraphLaunch(exec[r], stream[r]);
+            for (int r = 0; r < RANKS; r++) cudaStreamSynchronize(stream[r]);
+            expect_right(&w, strategies[s]);
+        }
+        for (int r = 0; r < RANKS; r++) {
+            cudaGraphExecDestroy(exec[r]);
+            cudaStreamDestroy(stream[r]);
+        }
+        drop_plans(&w);
+        close_group(&w);
+    }
+}
+
+/* Runs on streams that change follow each other all the same, and epochs pass 2^32. */
+static void streams_may_change(void **state)
+{
+    (void)state;
+    world w;
+    cudaStream_t stream[2];
+    open_group(&w, RANKS, 20);
+    for (int i = 0; i < 2; i++) cudaStreamCreateWithFlags(&stream[i], 0);
+    assert_true(make_plans(&w, "gemm_rs:bf16:48x16x32:r4", "fused_out"));
+    sg_cuda *const cuda = w.comm[0]->group->self;
+    for (int r = 0; r < RANKS; r++) cuda->rank[r].state->epoch = (UINT64_C(1) << 32) - 3;
+    for (int i = 0; i < 8; i++) {
+        fill(&w, (uint64_t)i);
+        for (int r = 0; r < RANKS; r++)
+            assert_int_equal(run_rank(&w, r, r == 0 ? stream[i % 2] : NULL), SHINGLE_OK);
+        for (int r = 0; r < RANKS; r++) assert_int_equal(shingle_sync(w.comm[r], 20), SHINGLE_OK);
+        expect_right(&w, "streams");
+    }
+    assert_true(cuda->rank[0].state->epoch > UINT64_C(1) << 32);
+    for (int i = 0; i < 2; i++) cudaStreamDestroy(stream[i]);
+    drop_plans(&w);
+    close_group(&w);
+}
+
+/* ---- Failures -------------------------------------------------------------------------------- */
+
+static void expect_text(const char *words)
+{
+    if (strstr(shingle_error(), words) == NULL)
+        fail_msg("\"%s\" is not in \"%s\"", words, shingle_error());
+}
+
+static void machines_without_gpus_are_told(void **state)
+{
+    (void)state;
+    const shingle_config config = {.backend = "cuda"};
+    shingle_comm *comm[RANKS];
+    fake_devices(0);
+    assert_int_equal(shingle_open(2, &config, comm), SHINGLE_EUNSUPPORTED);
+    expect_text("no GPU that CUDA can use");
+    expect_text("--backend cpu");
+    fake_devices(2);
+    assert_int_equal(shingle_open(4, &config, comm), SHINGLE_EUNSUPPORTED);
+    expect_text("4 ranks; this machine has 2 GPUs");
+    fake_devices(FAKE_DEVICES);
+    assert_int_equal(fake_live(), 0);
+}
+
+static void a_rank_that_does_not_come_is_named(void **state)
+{
+    (void)state;
+    static const char *const asked[][2] = {
+        {"gemm_rs:bf16:48x16x32:r4", "fused_out"}, {"ag_gemm:bf16:48x16x32:r4", "fused_in"},
+        {"gemm_ar:bf16:48x16x32:r4", "direct"},    {"gemm_ar:bf16:48x16x32:r4", "ring"},
+        {"gemm_rs:bf16:48x16x32:r4", "serial"},    {"gemm_rs:bf16:48x16x32:r4", "sliced"}};
+    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
+        world w;
+        open_group(&w, RANKS, 0.1);
+        assert_true(make_plans(&w, asked[i][0], asked[i][1]));
+        run_right(&w, 1);
+        for (int round = 0; round < 3; round++) {
+            char first[600] = "";
+            const int missing = (int)(i + (size_t)round) % RANKS;
+            fill(&w, 2);
+            for (int r = 0; r < RANKS; r++)
+                if (r != missing) assert_int_equal(run_rank(&w, r, NULL), SHINGLE_OK);
+            for (int r = 0; r < RANKS; r++) {
+                const int asks = (missing + 1 + r) % RANKS;
+                if (shingle_sync(w.comm[asks], 20) != SHINGLE_ETIMEOUT)
+                    fail_msg("%s: %s", asked[i][1], shingle_error());
+                if (r == 0) snprintf(first, sizeof first, "%s", shingle_error());
+                assert_string_equal(shingle_error(), first);
+            }
+            char words[40];
+            snprintf(words, sizeof words, "rank %d did not begin", missing);
+            if (strstr(first, words) == NULL) fail_msg("%s: \"%s\"", asked[i][1], first);
+            assert_int_equal(run_rank(&w, missing, NULL), SHINGLE_ETIMEOUT);
+            assert_string_equal(shingle_error(), first);
+            recover(&w);
+            run_right(&w, 3);
+        }
+        drop_plans(&w);
+        close_group(&w);
+    }
+}
+
+static void ranks_that_differ_are_named(void **state)
+{
+    (void)state;
+    static const char *const others[] = {"fused_out", "serial"};
+    for (int i = 0; i < 2; i++) {
+        world w;
+        open_group(&w, RANKS, 0.1);
+        assert_true(make_plans(&w, "gemm_rs:bf16:48x16x32:r4", "direct"));
+        shingle_plan *other = NULL;
+        const shingle_plan_options options = {.strategy = others[i]};
+        assert_int_equal(
+            shingle_plan_create(w.comm[2], "gemm_rs:bf16:48x16x32:r4", &options, &other),
+            SHINGLE_OK);
+        fill(&w, 1);
+        for (int r = 0; r < RANKS; r++) {
+            shingle_plan *const mine = w.plan[r];
+            if (r == 2) w.plan[r] = other;
+            assert_int_equal(run_rank(&w, r, NULL), SHINGLE_OK);
+            w.plan[r] = mine;
+        }
+        for (int r = 0; r < RANKS; r++) {
+            const shingle_status status = shingle_sync(w.comm[r], 20);
+            if (status != SHINGLE_EMISMATCH) fail_msg("%d: %s", status, shingle_error());
+            expect_text("run different plans");
+        }
+        recover(&w);
+        run_right(&w, 3);
+        shingle_plan_free(other);
+        drop_plans(&w);
+        close_group(&w);
+    }
+}
+
+/* Everything from opening to closing, with each call failing in turn. */
+static bool whole_life(void)
+{
+    const shingle_config config = {.backend = "cuda", .timeout_seconds = 0.05};
+    const char *const problem = "gemm_ar:bf16:16x16x16:r2:cyclic=1";
+    static const char *const used[] = {"serial", "direct"};
+    world w;
+    memset(&w, 0, sizeof w);
+    w.ranks = 2;
+    if (shingle_open(2, &config, w.comm) != SHINGLE_OK) return false;
+    bool ok = sg_problem_parse(problem, &w.problem) == SHINGLE_OK;
+    static uint16_t a[2][256], b[2][256], c[2][256];
+    for (int i = 0; i < 2 && ok; i++) {
+        const shingle_plan_options options = {.strategy = used[i]};
+        for (int r = 0; r < 2 && ok; r++)
+            ok = shingle_plan_create(w.comm[r], problem, &options, &w.plan[r]) == SHINGLE_OK;
+        for (int r = 0; r < 2 && ok; r++)
+            ok = shingle_run(w.plan[r], a[r], b[r], c[r], NULL) == SHINGLE_OK;
+        for (int r = 0; r < 2 && ok; r++) ok = shingle_sync(w.comm[r], 5) == SHINGLE_OK;
+    }
+    if (ok) {
+        (void)shingle_recover(w.comm[0], 0);
+        ok = shingle_recover(w.comm[1], 0) == SHINGLE_OK;
+    }
+    if (!ok) assert_true(strlen(shingle_error()) > 0);
+    fake_fail_at(-1, cudaErrorUnknown); /* closing is not meant to be disturbed */
+    sg_problem_free(&w.problem);
+    shingle_close(2, w.comm);
+    return ok;
+}
+
+static void every_call_may_fail(void **state)
+{
+    (void)state;
+    fake_fail_at(-1, cudaErrorUnknown);
+    assert_true(whole_life());
+    assert_int_equal(fake_live(), 0);
+    for (int i = 0, reached = 1; reached; i++) {
+        fake_fail_at(i, i % 2 == 0 ? cudaErrorUnknown : cudaErrorMemoryAllocation);
+        const bool ok = whole_life();
+        reached = fake_calls() > i || !ok;
+        fake_fail_at(-1, cudaErrorUnknown);
+        if (fake_live() != 0) fail_msg("call %d: %d things were left", i, fake_live());
+        if (i > 3000) fail_msg("%d calls were not enough", i);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(machines_without_gpus_are_told),
+        cmocka_unit_test(every_strategy_is_right),
+        cmocka_unit_test(odd_knobs_are_right),
+        cmocka_unit_test(benchmarks_are_right),
+        cmocka_unit_test(captured_runs_replay),
+        cmocka_unit_test(streams_may_change),
+        cmocka_unit_test(a_rank_that_does_not_come_is_named),
+        cmocka_unit_test(ranks_that_differ_are_named),
+        cmocka_unit_test(every_call_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+#endif
