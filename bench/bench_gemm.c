@@ -108,7 +108,7 @@ static bool engine_open(void)
 
 static bool engine_run(void)
 {
-    sg_pack_begin(pack, SG_F32, b, k, n, k);
+    sg_pack_begin_one(pack, SG_F32, b, k, n, k);
     atomic_store(&next_piece, 0);
     void *context[MAX_THREADS];
     for (int i = 0; i < threads; i++) context[i] = scratch[i];

@@ -74,7 +74,7 @@ typedef struct shingle_config {
                              * shortens latencies only; default 16 */
     double timeout_seconds; /* limit of every wait inside a run; default 10 */
     int threads;            /* worker threads of the process; default: its cores */
-    const char *plans;      /* file of tuned plans (docs/tuning.md), read now; it need not exist yet */
+    const char *plans; /* file of tuned plans (docs/tuning.md), read now; it need not exist yet */
 } shingle_config;
 
 /* Opens a group of RANKS ranks (1 to 64), all in this process, and stores one comm per rank in
@@ -113,6 +113,39 @@ SHINGLE_API const char *shingle_error(void);
 
 /* ---- Tier 2: control -------------------------------------------------------------------------- */
 
+/* Bring your own kernel: in a problem with "call=FLOPS" a function of the user computes rows of the
+ * product, and the library does everything else (it gathers the rows of A in front of it, or takes
+ * bias, activation, rounding, sums over ranks and rows to their owners off it), in every strategy.
+ * One call of the function computes rows [row0, row0 + rows) of RANK's product: all n values of each,
+ * in f32, into SUM.
+ *
+ *     a     the same rows of A, k values of the problem's type each; they may have come from peers,
+ *           and ROW0 is what they are called, wherever they lie
+ *     b     what the run was given as B, untouched; it may be NULL, the context may hold everything
+ *     sum   rows x n floats, uninitialised; all of them are written
+ *
+ * Strides are in elements between rows.  Everything belongs to the library and is valid during the
+ * call only.  Rows are cut as the strategy likes, every row is computed once a run, in no
+ * particular order.  The function is called by worker threads, several at a time, also for several
+ * ranks at a time; it makes no call of this library and returns within the time limit.  STREAM is
+ * the run's; NULL on the CPU.
+ *
+ * 0: computed.  Anything else fails the run: all ranks get SHINGLE_EBACKEND, and the text names the
+ * rank, the rows and the value. */
+typedef struct shingle_rows {
+    int rank;
+    int64_t row0, rows;
+    const void *a;
+    int64_t a_stride;
+    const void *b;
+    int64_t b_stride;
+    float *sum;
+    int64_t sum_stride;
+    void *stream;
+} shingle_rows;
+
+typedef int (*shingle_compute)(void *context, const shingle_rows *rows);
+
 /* How to choose a plan.  All zero is the default of every field. */
 struct shingle_plan_options {
     const char *strategy;   /* force one: "ring" or "ring{sub=2}"; default: choose */
@@ -120,10 +153,12 @@ struct shingle_plan_options {
                            * take the fastest; 0: as CHOOSE and LEVEL say.  The first rank that asks
                            * runs all ranks of the group, so no other runs may be in flight */
     double measure_seconds; /* limit of that; default: the level's */
-    const char *choose;     /* who chooses: "static" (a rule on sizes and rates, nothing is simulated),
+    const char *choose; /* who chooses: "static" (a rule on sizes and rates, nothing is simulated),
                            * "predict" (simulate every candidate: the default) or "measure" */
-    const char *level;      /* of measuring: "estimate" (predict after all), "measure" (3 plans, 5 s:
+    const char *level;  /* of measuring: "estimate" (predict after all), "measure" (3 plans, 5 s:
                            * the default), "patient" (8 plans, 20 s), "exhaustive" (all, 120 s) */
+    shingle_compute compute; /* of a problem with call=, which needs it; it is not timed */
+    void *compute_context;
 };
 
 /* Tensors of a run, for what shingle_run cannot say.  Strides are in elements between rows; 0 means
@@ -209,13 +244,13 @@ SHINGLE_API int64_t shingle_plan_schedule(const shingle_plan *plan, int rank, ch
 
 /* What a plan costs on a machine by simulation, in the terms of a benchmark's result. */
 typedef struct shingle_simulation { /* times in microseconds, of the slowest rank */
-    double gemm_us;       /* the product alone */
-    double coll_us;       /* the collective alone */
-    double serial_us;     /* one after the other */
-    double overlapped_us; /* this plan */
-    double hidden;        /* (gemm + coll - overlapped) / min(gemm, coll) */
-    double speedup;       /* serial / overlapped */
-    double efficiency;    /* max(gemm, coll) / overlapped */
+    double gemm_us;                 /* the product alone */
+    double coll_us;                 /* the collective alone */
+    double serial_us;               /* one after the other */
+    double overlapped_us;           /* this plan */
+    double hidden;                  /* (gemm + coll - overlapped) / min(gemm, coll) */
+    double speedup;                 /* serial / overlapped */
+    double efficiency;              /* max(gemm, coll) / overlapped */
 
     /* Where overlapped_us goes: product_us and these add up to it.  Each is the difference between
      * two simulations, one of which leaves something out; it may come out slightly negative. */
@@ -342,7 +377,7 @@ typedef enum shingle_picture {
     SHINGLE_TRACE /* to explore: Chrome's trace format, which ui.perfetto.dev opens */
 } shingle_picture;
 
-/* Writes COUNT timelines (1 to 16, such as predicted and measured, or one for each strategy) as text,
+/* Writes COUNT timelines (1 to 64, such as predicted and measured, or one for each strategy) as text,
  * as much as fits into SIZE bytes with the final zero; returns the length of all of it, or -1 after
  * an error. */
 SHINGLE_API int64_t shingle_timeline_text(const shingle_timeline *const *timeline, int count,

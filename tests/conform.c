@@ -1,6 +1,6 @@
 /* conform.c -- every strategy, with every knob set it proposes and some that it only accepts,
- * computes the right bits: on every operator, type and epilogue, on 1 to 8 ranks, for ragged and
- * degenerate shapes, several runs in flight, plans mixed on one workspace.
+ * computes the right bits: on every operator, what a gather brings, with accumulation and functions
+ * of the user, on every type and epilogue, on 1 to 8 ranks, for ragged and degenerate shapes, several runs in flight, plans mixed on one workspace.
  *
  * Runs are hostile: outputs and workspace are poisoned with NaN, canaries stand around every
  * matrix, between its rows and behind what a plan needs of its workspace, random delays hit visits,
@@ -53,7 +53,7 @@ typedef struct test {
     shingle_comm *comm[MAX_RANKS];
     int ranks;
     sg_problem problem;
-    char text[256];
+    char text[512];
     tried tried[MAX_PLANS];
     int plans;
     set set[SETS][MAX_RANKS];
@@ -126,8 +126,8 @@ static void make_sets(test *t)
         for (int r = 0; r < t->ranks; r++) {
             set *const s = &t->set[i][r];
             const int64_t pad = sg_random_below(&t->random, 3) == 0 ? 5 : 0;
-            s->a = new_matrix(sg_problem_a_rows(p, r), p->k, pad, bytes);
-            s->b = new_matrix(p->n, p->k, pad, bytes);
+            s->a = new_matrix(sg_problem_a_rows(p, r), sg_problem_a_cols(p, r), pad, bytes);
+            s->b = new_matrix(sg_problem_b_rows(p, r), p->k, pad, bytes);
             s->bias = new_matrix(p->bias ? 1 : 0, p->n, 0, bytes);
             s->c = new_matrix(sg_problem_c_rows(p, r), p->n, pad, bytes);
         }
@@ -157,6 +157,9 @@ static void fill_set(test *t, int index, uint64_t seed)
             sg_data_fill(&data, SG_TENSOR_BIAS, r, s->bias.data, 0) != SHINGLE_OK)
             abort();
         poison(&s->c);
+        if (t->problem.accumulate &&
+            sg_data_fill(&data, SG_TENSOR_C, r, s->c.data, s->c.stride) != SHINGLE_OK)
+            abort();
         s->a.hash = hash_of(&s->a);
         s->b.hash = hash_of(&s->b);
         s->bias.hash = hash_of(&s->bias);
@@ -304,12 +307,16 @@ static bool bind_plans(test *t)
     for (int i = 0; i < t->plans; i++)
         for (int r = 0; r < t->ranks; r++) {
             tried *const plan = &t->tried[i];
-            if (sg_plan_make(&t->problem, plan->strategy, &plan->knobs, &plan->plan[r]) !=
-                    SHINGLE_OK ||
-                sg_comm_bind(t->comm[r], plan->plan[r]) != SHINGLE_OK) {
-                complain(t, plan, shingle_error());
-                return false;
+            bool made = sg_plan_make(&t->problem, plan->strategy, &plan->knobs, &plan->plan[r]) ==
+                        SHINGLE_OK;
+            if (made && t->problem.call) {
+                plan->plan[r]->compute = sg_data_compute;
+                plan->plan[r]->compute_context = &t->problem;
             }
+            made = made && sg_comm_bind(t->comm[r], plan->plan[r]) == SHINGLE_OK;
+            if (made) continue;
+            complain(t, plan, shingle_error());
+            return false;
         }
     return true;
 }
@@ -422,47 +429,114 @@ static const char *const shapes[] = {"13x17x31", "1x3x7",  "64x64x64", "5x1x129"
                                      "0x8x8",    "8x0x16", "3x7x0",    "97x40x67", "2x65x33"};
 enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 
-static const char *const ops[] = {"ag_gemm", "gemm_rs", "gemm_ar", "gemm"};
+/* Operators with their attributes. */
+typedef enum dealt { NOT_DEALT, BY_ROWS, BY_COUNTS } dealt;
+
+static const struct form {
+    const char *op, *more; /* MORE stands behind what says who owns what */
+    dealt dealt;
+    char along; /* the extent that is dealt: m, n or k */
+    bool ends;  /* may have bias and activation */
+} forms[] = {{"ag_gemm", "", BY_ROWS, 'm', true},
+             {"gemm_rs", "", BY_ROWS, 'm', true},
+             {"gemm_ar", "", BY_ROWS, 'm', true},
+             {"gemm", "", NOT_DEALT, 'm', true},
+             {"a2a_gemm", "", BY_COUNTS, 'm', true},
+             {"gemm_a2a", "", BY_COUNTS, 'm', true},
+             {"ag_gemm", ":gather=b", BY_ROWS, 'n', true},
+             {"ag_gemm", ":gather=k", BY_ROWS, 'k', true},
+             {"ag_gemm", ":accumulate", BY_ROWS, 'm', false},
+             {"ag_gemm", ":gather=b:accumulate", BY_ROWS, 'n', false},
+             {"ag_gemm", ":gather=k:accumulate", BY_ROWS, 'k', false},
+             {"gemm", ":accumulate", NOT_DEALT, 'm', false},
+             {"ag_gemm", ":call=4000", BY_ROWS, 'm', true},
+             {"gemm_rs", ":call=4000", BY_ROWS, 'm', true},
+             {"gemm_ar", ":call=4000", BY_ROWS, 'm', true},
+             {"gemm", ":call=4000", NOT_DEALT, 'm', true},
+             {"a2a_gemm", ":call=4000", BY_COUNTS, 'm', true},
+             {"gemm_a2a", ":call=4000", BY_COUNTS, 'm', true}};
+enum { FORMS = sizeof forms / sizeof forms[0] };
+
 static const char *const types[] = {"f32", "bf16", "f16"};
 static const char *const ends[] = {"", ":bias", ":relu", ":bias:gelu", ":bias:silu"};
 
-/* Rows of the problem dealt out so that some ranks get much and some nothing. */
-static void ragged(int64_t m, int ranks, char *text, size_t size)
+/* EXTENT rows dealt out so that some ranks get much and some nothing. */
+static void ragged(int64_t extent, int ranks, sg_text *t)
 {
-    sg_text t = {text, size, 0};
-    int64_t left = m;
+    int64_t left = extent;
     for (int r = 0; r < ranks; r++) {
         const int64_t rows = r == ranks - 1 ? left : r % 3 == 1 ? 0 : left / 2;
-        sg_text_add(&t, "%s%lld", r == 0 ? ":rows=" : ",", (long long)rows);
+        sg_text_add(t, "%s%lld", r == 0 ? ":rows=" : ",", (long long)rows);
         left -= rows;
     }
 }
 
-static bool try_shape(test *t, int op, int type, int shape, int owner, int end)
+/* Counts of an all-to-all: products of quite different heights, at most M, and zeros here and there;
+ * PRODUCT is the rank whose product is M high.  With IN, counts are named by who sends. */
+static void uneven(test *t, int64_t m, bool in, sg_text *text)
 {
-    char owners[128] = "";
-    char text[256];
-    if (owner == 1) ragged(atoi(shapes[shape]), t->ranks, owners, sizeof owners);
-    if (owner == 2) snprintf(owners, sizeof owners, ":cyclic=3");
-    snprintf(text, sizeof text, "%s:%s:%s:r%d%s%s", ops[op], types[type], shapes[shape], t->ranks,
-             op == 3 ? "" : owners, ends[end]);
+    int64_t count[MAX_RANKS][MAX_RANKS] = {{0}}; /* of a product, of an owner */
+    const int full = (int)sg_random_below(&t->random, t->ranks);
+    for (int r = 0; r < t->ranks; r++) {
+        int64_t left = r == full ? m : sg_random_below(&t->random, m + 1);
+        for (int i = 0; i < t->ranks && left > 0; i++) {
+            const int q = (r + i) % t->ranks;
+            const int64_t rows =
+                i == t->ranks - 1 ? left : sg_random_below(&t->random, left + 1) * (i % 2);
+            count[r][q] = rows;
+            left -= rows;
+        }
+    }
+    for (int x = 0; x < t->ranks; x++)
+        for (int y = 0; y < t->ranks; y++)
+            sg_text_add(text, "%s%lld",
+                        y > 0   ? ","
+                        : x > 0 ? "/"
+                                : ":counts=",
+                        (long long)(in ? count[y][x] : count[x][y]));
+}
+
+/* The extent that FORM deals out, of "MxNxK". */
+static int64_t extent_of(const struct form *form, const char *shape)
+{
+    for (char skipped = 'm'; skipped != form->along; skipped = skipped == 'm' ? 'n' : 'k')
+        shape = strchr(shape, 'x') + 1;
+    return atoi(shape);
+}
+
+static bool try_shape(test *t, const struct form *form, int type, int shape, int owner, int end)
+{
+    char text[512];
+    sg_text line = {text, sizeof text, 0};
+    const bool is_call = strncmp(form->more, ":call", 5) == 0;
+    const int64_t extent = extent_of(form, shapes[shape]);
+    /* What a call of no columns would be, nobody knows: it is refused. */
+    if (is_call && strcmp(strrchr(shapes[shape], 'x'), "x0") == 0) return true;
+    sg_text_add(&line, "%s:%s:%s:r%d", form->op, types[type], shapes[shape], t->ranks);
+    if (form->dealt == BY_ROWS && owner == 1) ragged(extent, t->ranks, &line);
+    if (form->dealt == BY_ROWS && owner == 2) sg_text_add(&line, ":cyclic=3");
+    if (form->dealt == BY_COUNTS && owner > 0)
+        uneven(t, extent, strcmp(form->op, "a2a_gemm") == 0, &line);
+    sg_text_add(&line, "%s%s", form->more, form->ends ? ends[end] : "");
     return try_problem(t, text);
 }
 
-/* Quick: every operator, type, epilogue and kind of ownership meets every number of ranks and every
+/* Quick: every form, type, epilogue and kind of ownership meets every number of ranks and every
  * shape, but not all of them each other. */
 static bool try_ranks(test *t)
 {
+    enum { EVERY = 5 };
     int turn = t->ranks;
-    for (int op = 0; op < 4; op++)
+    for (int i = 0; i < FORMS; i++)
         for (int shape = 0; shape < SHAPES; shape++)
             for (int owner = 0; owner < 3; owner++) {
                 if (t->full) {
                     for (int type = 0; type < 3; type++)
-                        for (int end = 0; end < 5; end++)
-                            if (!try_shape(t, op, type, shape, owner, end)) return false;
-                } else if (turn++ % 3 == 0) {
-                    if (!try_shape(t, op, turn / 3 % 3, shape, owner, turn / 3 % 5)) return false;
+                        for (int end = 0; end < (forms[i].ends ? 5 : 1); end++)
+                            if (!try_shape(t, &forms[i], type, shape, owner, end)) return false;
+                } else if (turn++ % EVERY == 0) {
+                    if (!try_shape(t, &forms[i], turn / EVERY % 3, shape, owner, turn / EVERY % 5))
+                        return false;
                 }
             }
     return true;

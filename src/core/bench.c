@@ -69,8 +69,8 @@ static shingle_status alloc_tensors(const sg_bench *b, int r, tensors *t)
     const sg_problem *const p = b->problem;
     shingle_comm *const comm = b->group->comm[r];
     size_t bias_bytes = 0;
-    SG_TRY(matrix_bytes(p, sg_problem_a_rows(p, r), p->k, &t->a_bytes));
-    SG_TRY(matrix_bytes(p, p->n, p->k, &t->b_bytes));
+    SG_TRY(matrix_bytes(p, sg_problem_a_rows(p, r), sg_problem_a_cols(p, r), &t->a_bytes));
+    SG_TRY(matrix_bytes(p, sg_problem_b_rows(p, r), p->k, &t->b_bytes));
     SG_TRY(matrix_bytes(p, p->bias ? 1 : 0, p->n, &bias_bytes));
     SG_TRY(matrix_bytes(p, sg_problem_c_rows(p, r), p->n, &t->c_bytes));
     SG_TRY(shingle_alloc(comm, t->a_bytes + 1, &t->a));
@@ -161,6 +161,10 @@ static shingle_status fill_entry(const sg_bench *b, const shingle_plan *plan, en
     memcpy(e->text, plan->text, strlen(plan->text) + 1);
     for (int r = 0; r < b->group->ranks; r++) {
         SG_TRY(sg_plan_make(&plan->problem, plan->strategy, &plan->knobs, &e->plan[r]));
+        if (plan->problem.call) {
+            e->plan[r]->compute = sg_data_compute;
+            e->plan[r]->compute_context = &e->plan[r]->problem;
+        }
         SG_TRY(sg_comm_bind(b->group->comm[r], e->plan[r]));
     }
     return SHINGLE_OK;
@@ -229,6 +233,7 @@ static shingle_status prepare(errand *e)
     uint8_t *const c = t->host != NULL ? t->host : t->c;
     memset(c, 0xa5, t->c_bytes + 2 * CANARY);
     memset(c + CANARY, 0xff, t->c_bytes); /* NaN in every type */
+    if (p->accumulate) SG_TRY(sg_data_fill(e->data, SG_TENSOR_C, e->rank, c + CANARY, 0));
     if (backend_of(b)->write == NULL) return SHINGLE_OK;
     return backend_of(b)->write(b->group->self, e->rank, t->c, c, t->c_bytes + 2 * CANARY);
 }

@@ -200,6 +200,8 @@ static shingle_status bind_plan(shingle_comm *comm, shingle_plan *plan, sg_bound
     sg_bound *bound = NULL;
     SG_TRY(sg_exec_create(&plan->problem, plan->hash, plan->text, &bound));
     bound->owner = comm;
+    bound->compute = plan->compute;
+    bound->compute_context = plan->compute_context;
     shingle_status status =
         sg_plan_build(&bound->problem, plan->strategy, &plan->knobs, comm->rank, &bound->sched);
     for (int32_t i = 0; status == SHINGLE_OK && i < bound->sched.steps; i++)

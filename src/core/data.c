@@ -71,22 +71,32 @@ float sg_data_load(sg_type type, const void *matrix, int64_t index)
 
 /* ---- The numbers ----------------------------------------------------------------------------------- */
 
-enum { OF_P = 1, OF_S, OF_TOTAL, OF_U, OF_V, OF_BIAS }; /* streams of random numbers */
+enum { OF_P, OF_S, OF_TOTAL, OF_U, OF_V, OF_BIAS, OF_START }; /* streams of random numbers */
+
+enum { START_MOST = 16 };
 
 static uint64_t draw(const sg_data *d, int what, int rank, int64_t index)
 {
     return sg_mix(sg_mix(d->seed * 8 + (uint64_t)what) ^ (uint64_t)rank << 40 ^ (uint64_t)index);
 }
 
-static bool is_gather(const sg_data *d)
+/* Whose u, whose v and whose p are RANK's: where ranks hold parts of one matrix, rank 0's are
+ * everybody's. */
+static int of_u(const sg_data *d, int rank)
 {
-    return sg_problem_in(d->problem) == SG_IN_GATHER;
+    const bool shared =
+        sg_problem_in(d->problem) == SG_IN_GATHER && d->problem->gather != SG_GATHER_B;
+    return shared ? 0 : rank;
 }
 
-/* All ranks hold rows of one gathered A, so they share its u and p. */
-static int of_a(const sg_data *d, int rank)
+static int of_v(const sg_data *d, int rank)
 {
-    return is_gather(d) ? 0 : rank;
+    return d->problem->gather == SG_GATHER_B ? 0 : rank;
+}
+
+static int of_p(const sg_data *d, int rank)
+{
+    return sg_problem_in(d->problem) == SG_IN_GATHER ? 0 : rank;
 }
 
 static int32_t sign_of(uint64_t random)
@@ -104,24 +114,24 @@ static int32_t factor(const sg_data *d, uint64_t random)
 
 static int32_t u_of(const sg_data *d, int rank, int64_t row)
 {
-    return factor(d, draw(d, OF_U, of_a(d, rank), row));
+    return factor(d, draw(d, OF_U, of_u(d, rank), row));
 }
 
 static int32_t v_of(const sg_data *d, int rank, int64_t col)
 {
-    return factor(d, draw(d, OF_V, rank, col));
+    return factor(d, draw(d, OF_V, of_v(d, rank), col));
 }
 
 static int32_t p_of(const sg_data *d, int rank, int64_t x)
 {
-    return sign_of(draw(d, OF_P, of_a(d, rank), x));
+    return sign_of(draw(d, OF_P, of_p(d, rank), x));
 }
 
 /* S_r; odd, so that the sums of the second half differ from those of the first, which are even. */
 static int32_t total_of(const sg_data *d, int rank)
 {
     if (d->problem->k == 0) return 0;
-    return draw(d, OF_TOTAL, rank, 0) & 1 ? d->s_most : 1;
+    return draw(d, OF_TOTAL, of_v(d, rank), 0) & 1 ? d->s_most : 1;
 }
 
 static int32_t s_of(const sg_data *d, int rank, int64_t x)
@@ -130,7 +140,8 @@ static int32_t s_of(const sg_data *d, int rank, int64_t x)
     const int64_t half = k / 2;
     if (k % 2 == 1 && x == half) return total_of(d, rank);
     const int64_t pair = x < half ? x : x - half - k % 2;
-    const int32_t size = 2 + 2 * (int32_t)(draw(d, OF_S, rank, pair) % (uint64_t)d->s_steps);
+    const int32_t size =
+        2 + 2 * (int32_t)(draw(d, OF_S, of_v(d, rank), pair) % (uint64_t)d->s_steps);
     if (x < half) return size;
     return k % 2 == 0 && x == half ? total_of(d, rank) - size : -size;
 }
@@ -140,13 +151,20 @@ static int32_t bias_of(const sg_data *d, int64_t col)
     return (int32_t)(draw(d, OF_BIAS, 0, col) % 9) - 4;
 }
 
+/* What stands in C before a run that accumulates. */
+static int32_t start_of(const sg_data *d, int rank, int64_t row, int64_t col)
+{
+    const uint64_t random = draw(d, OF_START, rank, row * d->problem->n + col);
+    return (int32_t)(random % (2 * START_MOST + 1)) - START_MOST;
+}
+
 shingle_status sg_data_make(const sg_problem *problem, uint64_t seed, sg_data *data_out)
 {
     if (problem->ranks > SG_DATA_RANKS)
         return sg_fail(SHINGLE_EUNSUPPORTED, "exact data for %d ranks; up to %d are possible",
                        problem->ranks, SG_DATA_RANKS);
-    const int32_t terms = sg_problem_out(problem) == SG_OUT_NONE ? 1 : problem->ranks;
-    const int32_t room = 256 / terms;
+    const int32_t terms = sg_problem_sums(problem) ? problem->ranks : 1;
+    const int32_t room = (256 - (problem->accumulate ? START_MOST : 0)) / terms;
     sg_data d = {.problem = problem, .seed = seed, .uv_most = 8, .s_most = 1, .s_steps = 4};
     if (room >= 12) d.s_most = 3;
     /* The climb is at most 8 * k / 2; in f32 it is exact below 2^24. */
@@ -161,15 +179,57 @@ shingle_status sg_data_make(const sg_problem *problem, uint64_t seed, sg_data *d
 
 /* ---- Filling --------------------------------------------------------------------------------------- */
 
-/* Row of the product that row OWN of RANK's shard is: walks forward from segment *AT. */
-static int64_t product_row(const sg_problem *p, int32_t *at, int64_t own)
+/* Walks the rows of a matrix in order: of which rank's product they are, and where in it. */
+typedef struct row_walk {
+    const sg_problem *problem;
+    int rank;        /* whose matrix */
+    bool by_owner;   /* it holds the parts of ranks' products one behind the other */
+    bool own;        /* its rows are those that the rank owns of one product of all */
+    int32_t segment; /* of the row at hand, if OWN */
+    int source;      /* rank whose product it is of, if BY_OWNER */
+} row_walk;
+
+static row_walk walk_rows(const sg_problem *p, int rank, bool moves)
 {
-    const sg_segment *segment = &p->segments[*at];
-    while (own >= segment->own_row + segment->rows) {
-        *at = segment->next;
-        segment = &p->segments[*at];
+    const bool exchange = p->op == SG_OP_A2A_GEMM || p->op == SG_OP_GEMM_A2A;
+    return (row_walk){.problem = p,
+                      .rank = rank,
+                      .by_owner = moves && exchange,
+                      .own = moves && !exchange,
+                      .segment = p->share[rank].first,
+                      .source = 0};
+}
+
+/* Row I of the matrix; I never falls.  *OF: the rank whose product row the result is. */
+static int64_t product_row(row_walk *walk, int64_t i, int *of)
+{
+    const sg_problem *const p = walk->problem;
+    *of = walk->rank;
+    if (walk->by_owner) {
+        sg_part part = sg_problem_part(p, walk->source, walk->rank);
+        while (i >= part.held + part.rows) part = sg_problem_part(p, ++walk->source, walk->rank);
+        *of = walk->source;
+        return part.base + i - part.held;
     }
-    return segment->row0 + own - segment->own_row;
+    if (!walk->own) return i;
+    const sg_segment *segment = &p->segments[walk->segment];
+    while (i >= segment->own_row + segment->rows) {
+        walk->segment = segment->next;
+        segment = &p->segments[walk->segment];
+    }
+    return segment->row0 + i - segment->own_row;
+}
+
+/* How the rows of RANK's A, B and C are walked. */
+static row_walk rows_of(const sg_data *d, sg_tensor tensor, int rank)
+{
+    const sg_problem *const p = d->problem;
+    const bool in = sg_problem_in(p) != SG_IN_NONE;
+    const sg_out out = sg_problem_out(p);
+    return walk_rows(p, rank,
+                     tensor == SG_TENSOR_A   ? in && p->gather == SG_GATHER_A
+                     : tensor == SG_TENSOR_B ? p->gather == SG_GATHER_B
+                                             : out == SG_OUT_SCATTER || out == SG_OUT_EXCHANGE);
 }
 
 static shingle_status no_memory(int64_t elements)
@@ -199,32 +259,56 @@ static void fill_row(sg_type type, row_kinds *kinds, int32_t factor_of_row, cons
     kinds->row[kinds->count++] = row;
 }
 
+/* A row is its factor times the pattern of the rank whose product it is of, and such rows stand
+ * side by side. */
+static shingle_status fill_rows(const sg_data *d, sg_tensor tensor, int rank, char *matrix,
+                                int64_t row_bytes)
+{
+    const sg_problem *const p = d->problem;
+    const bool is_a = tensor == SG_TENSOR_A;
+    const int64_t rows = is_a ? sg_problem_a_rows(p, rank) : sg_problem_b_rows(p, rank);
+    const int64_t k = is_a ? sg_problem_a_cols(p, rank) : p->k;
+    int32_t *const pattern = malloc((size_t)(k + 1) * sizeof *pattern);
+    if (pattern == NULL) return no_memory(k);
+    row_walk along_k = walk_rows(p, rank, is_a && p->gather == SG_GATHER_K);
+    row_walk walk = rows_of(d, tensor, rank);
+    row_kinds kinds = {.count = 0};
+    int made = -1; /* the rank whose pattern it is */
+    for (int64_t i = 0; i < rows; i++) {
+        int of = rank;
+        const int64_t row = product_row(&walk, i, &of);
+        for (int64_t x = 0; x < k && made != of; x++) {
+            int unused = 0;
+            const int64_t at = product_row(&along_k, x, &unused);
+            pattern[x] = p_of(d, of, at) * (is_a ? 1 : s_of(d, of, at));
+        }
+        if (made != of) kinds.count = 0;
+        made = of;
+        const int32_t f = is_a ? u_of(d, of, row) : v_of(d, of, row);
+        fill_row(p->type, &kinds, f, pattern, k, matrix + i * row_bytes);
+    }
+    free(pattern);
+    return SHINGLE_OK;
+}
+
 shingle_status sg_data_fill(const sg_data *d, sg_tensor tensor, int rank, void *matrix,
                             int64_t stride)
 {
     const sg_problem *const p = d->problem;
+    const int64_t cols = tensor == SG_TENSOR_A   ? sg_problem_a_cols(p, rank)
+                         : tensor == SG_TENSOR_B ? p->k
+                                                 : p->n;
+    const int64_t row_bytes = (stride ? stride : cols) * sg_type_bytes(p->type);
     if (tensor == SG_TENSOR_BIAS) {
         for (int64_t col = 0; col < p->n; col++)
             sg_data_store(p->type, (float)bias_of(d, col), matrix, col);
         return SHINGLE_OK;
     }
-    const int64_t k = p->k;
-    const int64_t rows = tensor == SG_TENSOR_A ? sg_problem_a_rows(p, rank) : p->n;
-    const int64_t row_bytes = (stride ? stride : k) * sg_type_bytes(p->type);
-    int32_t *const pattern = malloc((size_t)(k + 1) * sizeof *pattern);
-    if (pattern == NULL) return no_memory(k);
-    for (int64_t x = 0; x < k; x++)
-        pattern[x] = p_of(d, rank, x) * (tensor == SG_TENSOR_A ? 1 : s_of(d, rank, x));
-
-    const bool own_rows = tensor == SG_TENSOR_A && is_gather(d);
-    int32_t segment = p->share[rank].first;
-    row_kinds kinds = {.count = 0};
-    for (int64_t i = 0; i < rows; i++) {
-        const int64_t row = own_rows ? product_row(p, &segment, i) : i;
-        const int32_t f = tensor == SG_TENSOR_A ? u_of(d, rank, row) : v_of(d, rank, row);
-        fill_row(p->type, &kinds, f, pattern, k, (char *)matrix + i * row_bytes);
-    }
-    free(pattern);
+    if (tensor != SG_TENSOR_C) return fill_rows(d, tensor, rank, matrix, row_bytes);
+    for (int64_t row = 0; row < sg_problem_c_rows(p, rank); row++)
+        for (int64_t col = 0; col < p->n; col++)
+            sg_data_store(p->type, (float)start_of(d, rank, row, col),
+                          (char *)matrix + row * row_bytes, col);
     return SHINGLE_OK;
 }
 
@@ -255,30 +339,23 @@ static float finished(const sg_data *d, int64_t sum, int64_t col)
     return rounded(d->problem->type, activated(d->problem->act, value));
 }
 
-/* Which ranks' products meet in an element of RANK's C: [*FIRST, *END). */
-static void summed_ranks(const sg_data *d, int rank, int *first, int *end)
+/* The sum over ranks of the products at (ROW, COL) of RANK's C, whose row is ROW of OF's product. */
+static int64_t sum_at(const sg_data *d, int of, int64_t row, int64_t col)
 {
-    const bool all = sg_problem_out(d->problem) != SG_OUT_NONE;
-    *first = all ? 0 : rank;
-    *end = all ? d->problem->ranks : rank + 1;
-}
-
-static bool is_scatter(const sg_data *d)
-{
-    return sg_problem_out(d->problem) == SG_OUT_SCATTER;
+    const bool sums = sg_problem_sums(d->problem);
+    int64_t sum = 0;
+    for (int r = sums ? 0 : of; r < (sums ? d->problem->ranks : of + 1); r++)
+        sum += u_of(d, r, row) * v_of(d, r, col) * total_of(d, r);
+    return sum;
 }
 
 float sg_data_expected(const sg_data *d, int rank, int64_t row, int64_t col)
 {
-    int32_t segment = d->problem->share[rank].first;
-    const int64_t of_product = is_scatter(d) ? product_row(d->problem, &segment, row) : row;
-    int first = 0;
-    int end = 0;
-    summed_ranks(d, rank, &first, &end);
-    int64_t sum = 0;
-    for (int r = first; r < end; r++)
-        sum += u_of(d, r, of_product) * v_of(d, r, col) * total_of(d, r);
-    return finished(d, sum, col);
+    int of = rank;
+    row_walk walk = rows_of(d, SG_TENSOR_C, rank);
+    const int64_t of_product = product_row(&walk, row, &of);
+    const int64_t start = d->problem->accumulate ? start_of(d, rank, row, col) : 0;
+    return finished(d, start + sum_at(d, of, of_product, col), col);
 }
 
 /* Two units in the last place, and for results that all but vanish a part of the smallest input. */
@@ -312,31 +389,40 @@ static void compare_row(const sg_data *d, const int32_t *sums, const char *c, in
     }
 }
 
+/* v times S of every rank whose products meet in the rows of OF's product: one, or all. */
+static void weigh_columns(const sg_data *d, int of, int32_t *weights)
+{
+    const int64_t n = d->problem->n;
+    const bool sums = sg_problem_sums(d->problem);
+    for (int r = sums ? 0 : of; r < (sums ? d->problem->ranks : of + 1); r++, weights += n)
+        for (int64_t col = 0; col < n; col++) weights[col] = v_of(d, r, col) * total_of(d, r);
+}
+
 shingle_status sg_data_compare(const sg_data *d, int rank, const void *c, int64_t stride,
                                sg_data_wrong *wrong_out)
 {
     const sg_problem *const p = d->problem;
-    int first = 0;
-    int end = 0;
-    summed_ranks(d, rank, &first, &end);
     const int64_t n = p->n;
-    /* The sums of a row, then for each rank its v times S. */
-    int32_t *const sums = malloc((size_t)(n * (end - first + 1) + 1) * sizeof *sums);
+    const bool sums_ranks = sg_problem_sums(p);
+    const int count = sums_ranks ? p->ranks : 1;
+    /* The sums of a row, then the weights of each rank. */
+    int32_t *const sums = malloc((size_t)(n * (count + 1) + 1) * sizeof *sums);
     if (sums == NULL) return no_memory(n);
-    for (int r = first; r < end; r++)
-        for (int64_t col = 0; col < n; col++)
-            sums[(r - first + 1) * n + col] = v_of(d, r, col) * total_of(d, r);
-
     sg_data_wrong wrong = {0};
     const int64_t row_bytes = (stride ? stride : n) * sg_type_bytes(p->type);
-    int32_t segment = p->share[rank].first;
+    row_walk walk = rows_of(d, SG_TENSOR_C, rank);
+    int weighed = -1;
     for (int64_t i = 0; i < sg_problem_c_rows(p, rank); i++) {
-        const int64_t row = is_scatter(d) ? product_row(p, &segment, i) : i;
-        memset(sums, 0, (size_t)n * sizeof *sums);
-        for (int r = first; r < end; r++) {
-            const int32_t u = u_of(d, r, row);
-            const int32_t *const vs = sums + (r - first + 1) * n;
-            for (int64_t col = 0; col < n; col++) sums[col] += u * vs[col];
+        int of = rank;
+        const int64_t row = product_row(&walk, i, &of);
+        if (weighed != of) weigh_columns(d, of, sums + n);
+        weighed = of;
+        for (int64_t col = 0; col < n; col++)
+            sums[col] = p->accumulate ? start_of(d, rank, i, col) : 0;
+        for (int r = 0; r < count; r++) {
+            const int32_t u = u_of(d, sums_ranks ? r : of, row);
+            const int32_t *const weights = sums + (r + 1) * n;
+            for (int64_t col = 0; col < n; col++) sums[col] += u * weights[col];
         }
         compare_row(d, sums, (const char *)c + i * row_bytes, i, &wrong);
     }
@@ -354,4 +440,54 @@ void sg_data_describe(const sg_data_wrong *wrong, int rank, sg_text *text)
     sg_text_add(text, "C[%lld,%lld] of rank %d is %g, expected %g; %lld elements are wrong",
                 (long long)wrong->row, (long long)wrong->col, rank, (double)wrong->seen,
                 (double)wrong->expected, (long long)wrong->elements);
+}
+
+/* ---- A function for calls ---------------------------------------------------------------------------- */
+
+/* Rows and columns of a block whose rows of A and B are widened at once. */
+enum { CALL_ROWS = 8, CALL_DEPTH = 256 };
+
+static void widen(sg_type type, const void *row, int64_t from, int64_t count, float *out)
+{
+    for (int64_t x = 0; x < count; x++) out[x] = sg_data_load(type, row, from + x);
+}
+
+/* SUM[i] += A[i] * B over COUNT values, four rows' worth of chains that do not wait for each other. */
+static void add_block(const float (*a)[CALL_DEPTH], const float *b, int64_t rows, int64_t count,
+                      float *sum, int64_t stride)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        float part[4] = {0, 0, 0, 0};
+        int64_t x = 0;
+        for (; x + 4 <= count; x += 4)
+            for (int lane = 0; lane < 4; lane++) part[lane] += a[i][x + lane] * b[x + lane];
+        for (; x < count; x++) part[0] += a[i][x] * b[x];
+        sum[i * stride] += part[0] + part[1] + (part[2] + part[3]);
+    }
+}
+
+int sg_data_compute(void *context, const shingle_rows *rows)
+{
+    const sg_problem *const p = context;
+    const int64_t bytes = sg_type_bytes(p->type);
+    const char *const a_rows = rows->a;
+    const char *const b_rows = rows->b;
+    float a[CALL_ROWS][CALL_DEPTH];
+    float b[CALL_DEPTH];
+    for (int64_t i = 0; i < rows->rows; i++)
+        memset(rows->sum + i * rows->sum_stride, 0, (size_t)p->n * sizeof *rows->sum);
+    for (int64_t row = 0; row < rows->rows; row += CALL_ROWS) {
+        const int64_t count = sg_min(CALL_ROWS, rows->rows - row);
+        float *const sum = rows->sum + row * rows->sum_stride;
+        for (int64_t x = 0; x < p->k; x += CALL_DEPTH) {
+            const int64_t depth = sg_min(CALL_DEPTH, p->k - x);
+            for (int64_t i = 0; i < count; i++)
+                widen(p->type, a_rows + (row + i) * rows->a_stride * bytes, x, depth, a[i]);
+            for (int64_t col = 0; col < p->n; col++) {
+                widen(p->type, b_rows + col * rows->b_stride * bytes, x, depth, b);
+                add_block(a, b, count, depth, sum + col, rows->sum_stride);
+            }
+        }
+    }
+    return 0;
 }

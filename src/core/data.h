@@ -4,6 +4,9 @@
  *     A(row, x) = u_r(row) * p_r(x)              C(row, col) = sum over ranks r of
  *     B(col, x) = v_r(col) * p_r(x) * s_r(x)                   u_r(row) * v_r(col) * S_r
  *
+ * Ranks that gather one A have u and p in common, ranks that gather one B have v, p and s.  With
+ * accumulation a start value is added that is another for every element.
+ *
  * p is +1 or -1 at random.  The sums s(0) + ... + s(x) climb over the first half of k, step down over
  * the second and never take a value twice, so every range of k, missing or taken twice, changes the
  * result; their total S is 1 or 3, so results stay small.  All partial sums are integers below
@@ -18,7 +21,8 @@
 
 enum { SG_DATA_RANKS = 256 }; /* sums over more ranks are not exact in bf16 */
 
-typedef enum sg_tensor { SG_TENSOR_A, SG_TENSOR_B, SG_TENSOR_BIAS } sg_tensor;
+/* C: what stands there before the run, if the problem accumulates. */
+typedef enum sg_tensor { SG_TENSOR_A, SG_TENSOR_B, SG_TENSOR_BIAS, SG_TENSOR_C } sg_tensor;
 
 typedef struct sg_data {
     const sg_problem *problem; /* must outlive it */
@@ -31,8 +35,8 @@ typedef struct sg_data {
 /* SHINGLE_EUNSUPPORTED for more than SG_DATA_RANKS ranks. */
 shingle_status sg_data_make(const sg_problem *problem, uint64_t seed, sg_data *data_out);
 
-/* Fills RANK's matrix A (rows it owns or all of m, by k), B (n by k) or bias (1 by n) in the
- * problem's type.  STRIDE in elements; 0 means dense.  SHINGLE_ENOMEM needs a row's worth. */
+/* Fills RANK's matrix A, B, C or bias (1 by n) in the problem's type; sg_problem_a_rows and the like
+ * are their shapes.  STRIDE in elements; 0 means dense.  SHINGLE_ENOMEM needs a row's worth. */
 shingle_status sg_data_fill(const sg_data *data, sg_tensor tensor, int rank, void *matrix,
                             int64_t stride);
 
@@ -53,6 +57,10 @@ shingle_status sg_data_compare(const sg_data *data, int rank, const void *c, int
 
 /* "C[3,17] of rank 1 is 4, expected -2; 12 elements are wrong" */
 void sg_data_describe(const sg_data_wrong *wrong, int rank, sg_text *text);
+
+/* Multiplies by B, as a user's function of a call may: the function that such data is for.  CONTEXT is
+ * the sg_problem. */
+int sg_data_compute(void *context, const shingle_rows *rows);
 
 /* One element to and from its type, rounded to nearest even. */
 void sg_data_store(sg_type type, float value, void *matrix, int64_t index);

@@ -100,10 +100,13 @@ static shingle_status check_tensors(const sg_bound *bound, shingle_tensors *t)
     const sg_problem *const p = &bound->problem;
     const int rank = bound->work->rank;
     const int64_t some = p->m > 0 ? 1 : 0; /* without a product, operands are not read */
+    const int64_t a_cols = sg_problem_a_cols(p, rank);
     int64_t bias_stride = 0;
-    SG_TRY(check_tensor("a", t->a, sg_problem_a_rows(p, rank), p->n > 0 ? p->k : 0, p->type,
+    SG_TRY(check_tensor("a", t->a, p->n > 0 ? sg_problem_a_rows(p, rank) : 0, a_cols, p->type,
                         &t->a_stride));
-    SG_TRY(check_tensor("b", t->b, some * p->n, p->k, p->type, &t->b_stride));
+    /* A call reads B itself, if it likes. */
+    SG_TRY(check_tensor("b", t->b, p->call ? 0 : some * sg_problem_b_rows(p, rank), p->k, p->type,
+                        &t->b_stride));
     SG_TRY(check_tensor("c", t->c, sg_problem_c_rows(p, rank), p->n, p->type, &t->c_stride));
     return check_tensor("bias", t->bias, p->bias ? some : 0, p->n, p->type, &bias_stride);
 }

@@ -10,8 +10,10 @@ typedef struct sg_bound {
     sg_problem problem; /* its own copy: the schedule refers to it */
     sg_sched sched;
     uint64_t hash;
-    const char *text; /* of the plan, for verdicts; the plan's */
-    void *owner;      /* the comm; NULL for a backend's own runs */
+    const char *text;        /* of the plan, for verdicts; the plan's */
+    shingle_compute compute; /* of a call; otherwise NULL */
+    void *compute_context;
+    void *owner; /* the comm; NULL for a backend's own runs */
     sg_work *work;
     uint8_t **sym[2]; /* [half][rank]: each rank's SYM block, as reached from here */
     uint8_t *local, *library;

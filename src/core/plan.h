@@ -26,6 +26,8 @@ struct shingle_plan {
     sg_candidate *candidate; /* as considered; NULL for a parsed plan */
     int candidates, chosen;
     double predicted_us, measured_us; /* 0: not known */
+    shingle_compute compute; /* of a call, what its ranks run; not part of what the plan is */
+    void *compute_context;
     struct sg_bound *bound; /* NULL while the plan is only data */
 };
 

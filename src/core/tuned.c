@@ -311,6 +311,21 @@ shingle_status sg_tuned_plan(shingle_comm *comm, const sg_problem *problem,
     return status;
 }
 
+/* A call needs its function, which is not run for the sake of timing. */
+static shingle_status check_call(const sg_problem *problem, const shingle_plan_options *options)
+{
+    const bool given = options != NULL && options->compute != NULL;
+    bool measures = false;
+    if (problem->call != given)
+        return sg_fail(SHINGLE_EINVAL, given ? "compute is for problems with call= alone"
+                                             : "a problem with call= needs a compute function");
+    if (!problem->call) return SHINGLE_OK;
+    SG_TRY(sg_planner_measures(options, &measures));
+    return measures ? sg_fail(SHINGLE_EUNSUPPORTED,
+                              "a call is not timed; choose \"predict\" or \"static\" is accepted")
+                    : SHINGLE_OK;
+}
+
 shingle_status shingle_plan_create(shingle_comm *comm, const char *problem,
                                    const shingle_plan_options *options, shingle_plan **plan_out)
 {
@@ -319,9 +334,14 @@ shingle_status shingle_plan_create(shingle_comm *comm, const char *problem,
     sg_problem parsed;
     SG_TRY(sg_problem_parse(problem, &parsed));
     shingle_plan *plan = NULL;
-    shingle_status status = sg_tuned_plan(comm, &parsed, options, &plan);
+    shingle_status status = check_call(&parsed, options);
+    if (status == SHINGLE_OK) status = sg_tuned_plan(comm, &parsed, options, &plan);
     sg_problem_free(&parsed);
     SG_TRY(status);
+    if (options != NULL) {
+        plan->compute = options->compute;
+        plan->compute_context = options->compute_context;
+    }
     status = sg_comm_bind(comm, plan);
     if (status != SHINGLE_OK) {
         sg_plan_free(plan);
@@ -396,6 +416,8 @@ shingle_status shingle_tune(shingle_comm *comm, const char *problem,
     SG_TRY(sg_problem_parse(problem, &parsed));
     shingle_plan *plan = NULL;
     shingle_status status = check_ranks(comm, &parsed);
+    if (status == SHINGLE_OK && parsed.call)
+        status = sg_fail(SHINGLE_EUNSUPPORTED, "a call is not timed, so it cannot be tuned");
     if (status == SHINGLE_OK) status = tune(comm, &parsed, &options, &plan);
     sg_problem_free(&parsed);
     SG_TRY(status);

@@ -70,7 +70,7 @@ static void world_open(world *w, sg_type type, int64_t rows, int64_t n, int64_t 
     assert_int_equal(sg_pack_create(&w->pack), SHINGLE_OK);
     assert_int_equal(sg_pack_reserve(w->pack, type, n, k), SHINGLE_OK);
     assert_int_equal(sg_tile_scratch_create(&w->scratch), SHINGLE_OK);
-    sg_pack_begin(w->pack, type, w->b, w->b_stride, n, k);
+    sg_pack_begin_one(w->pack, type, w->b, w->b_stride, n, k);
     for (int64_t i = 0; i < rows * w->c_stride; i++) w->c[i] = w->want[i] = float_of(POISON);
 }
 
@@ -306,7 +306,7 @@ static void a_new_run_sees_the_new_b(void **state)
         /* The same memory with other values; then another shape, smaller and larger. */
         free(w.b);
         w.b = random_integers(w.type, w.n, w.k, w.b_stride, &r);
-        sg_pack_begin(w.pack, w.type, w.b, w.b_stride, w.n, w.k);
+        sg_pack_begin_one(w.pack, w.type, w.b, w.b_stride, w.n, w.k);
     }
     world_close(&w);
 }
@@ -325,7 +325,7 @@ static void one_pack_serves_matrices_of_other_shapes(void **state)
         assert_int_equal(sg_pack_reserve(pack, w.type, w.n, w.k), SHINGLE_OK);
         sg_pack *const own = w.pack;
         w.pack = pack;
-        sg_pack_begin(pack, w.type, w.b, w.b_stride, w.n, w.k);
+        sg_pack_begin_one(pack, w.type, w.b, w.b_stride, w.n, w.k);
         multiply(&w, 0, w.rows, 0, w.n, 0, w.k, false);
         world_expect_equal(&w);
         w.pack = own;
@@ -348,7 +348,7 @@ static void a_busy_block_is_packed_privately(void **state)
     world w;
     world_open(&w, SG_F32, 20, 200, 600, &r);
     for (int64_t i = 0; i < 12; i += 2) atomic_store(&w.pack->state[i], 2 * w.pack->run);
-    assert_null(sg_pack_get(w.pack, 0, 0));
+    assert_null(sg_pack_get(w.pack, &w.pack->one, 0, 0));
     multiply(&w, 0, w.rows, 0, w.n, 0, w.k, false);
     world_expect_equal(&w);
     for (int64_t i = 0; i < 12; i++) {
@@ -420,7 +420,7 @@ static void threads_share_one_pack(void **state)
         world_expect_equal(&w);
         free(w.b);
         w.b = random_integers(w.type, w.n, w.k, w.b_stride, &r);
-        sg_pack_begin(w.pack, w.type, w.b, w.b_stride, w.n, w.k);
+        sg_pack_begin_one(w.pack, w.type, w.b, w.b_stride, w.n, w.k);
     }
     for (int i = 0; i < THREADS; i++) sg_tile_scratch_free(hands[i].scratch);
     world_close(&w);

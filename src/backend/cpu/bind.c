@@ -20,7 +20,7 @@ typedef struct counting {
     int rank;
     int64_t entries, posts;
     int64_t remotes; /* stores to peers */
-    bool other_b;    /* multiplies by something that is not the user's B */
+    bool leaves;     /* zeros around a tile in a peer's tensor */
 } counting;
 
 static void count_access(void *context, const sg_access *access)
@@ -32,7 +32,7 @@ static void count_access(void *context, const sg_access *access)
     }
     c->entries++;
     if (access->what == SG_WRITES && access->area.rank != c->rank) c->remotes++;
-    if (access->role == SG_ROLE_B && access->area.buf != SG_B) c->other_b = true;
+    if (access->role == SG_ROLE_ZERO && access->area.leave) c->leaves = true;
 }
 
 typedef struct needs {
@@ -41,7 +41,7 @@ typedef struct needs {
     int64_t posts;         /* flags at peers, of the whole run */
     int64_t remote_visits; /* units that store to peers, of the whole run */
     int64_t remotes;       /* most stores of one unit to peers */
-    bool other_b;
+    bool leaves;
 } needs;
 
 static void need_unit(const sg_sched *s, int32_t index, const sg_visit *visit, int64_t units,
@@ -53,7 +53,7 @@ static void need_unit(const sg_sched *s, int32_t index, const sg_visit *visit, i
     n->posts += visit != NULL ? c.posts * units : c.posts;
     if (c.remotes > 0) n->remote_visits += units;
     n->remotes = sg_max(n->remotes, c.remotes);
-    n->other_b |= c.other_b;
+    n->leaves |= c.leaves;
 }
 
 static sg_split cut(int64_t rows, int64_t cols)
@@ -66,27 +66,58 @@ static sg_split cut(int64_t rows, int64_t cols)
     return split;
 }
 
+/* A user's function makes whole rows; its pieces are enough for workers to share, even if they take
+ * unequal times. */
+static sg_split cut_call(int64_t rows, int64_t cols, int workers)
+{
+    enum { PIECES = 4 }; /* of a worker */
+    sg_split split = {.rows = rows, .cols = cols, .col_step = cols};
+    split.row_step = sg_max(1, sg_ceil_div(rows, (int64_t)PIECES * workers));
+    split.pieces = cols > 0 ? sg_ceil_div(rows, split.row_step) : 0;
+    return split;
+}
+
+static void measure_vendor(const sg_cpu *cpu, const sg_sched *s, int32_t index, sg_cpu_step *state,
+                           needs *n)
+{
+    const sg_launch *const l = &s->step[index].u.launch;
+    if (l->patches == 0) return; /* this rank's product has no rows */
+    const sg_patch *const p = &s->patch[l->patch0];
+    const sg_visit all = {.patch = l->patch0,
+                          .row0 = p->row0,
+                          .rows = p->rows,
+                          .col0 = p->col0,
+                          .cols = p->cols,
+                          .k0 = p->k0,
+                          .k1 = p->k1};
+    need_unit(s, index, &all, 1, n);
+    state->weight = sg_lane_weight(s, index, &all);
+    state->split = s->problem->call ? cut_call(p->rows, p->cols, cpu->threads)
+                                    : sg_tile_split(p->rows, p->cols, p->k1 - p->k0, cpu->threads);
+    n->tile = sg_max(n->tile, state->split.row_step * state->split.col_step);
+    state->units = (int32_t)state->split.pieces;
+}
+
 static void measure_launch(const sg_cpu *cpu, const sg_sched *s, int32_t index, sg_cpu_step *state,
                            needs *n)
 {
     const sg_launch *const l = &s->step[index].u.launch;
+    if (l->vendor) {
+        measure_vendor(cpu, s, index, state, n);
+        return;
+    }
     for (int32_t i = l->patch0; i < l->patch0 + l->patches; i++) {
         const sg_patch *const p = &s->patch[i];
-        state->weight += (double)p->rows * p->cols * (p->k1 - p->k0 + 16);
-        const int64_t tile = sg_min(l->tile_m, p->rows) * sg_min(l->tile_n, p->cols);
-        if (!l->vendor) n->tile = sg_max(n->tile, tile);
-        /* All visits of a patch have as many entries, but for waits that a band has more of. */
+        n->tile = sg_max(n->tile, sg_min(l->tile_m, p->rows) * (int64_t)sg_min(l->tile_n, p->cols));
         const int32_t visits = sg_sched_patch_visits(s, l, i);
-        for (int32_t j = 0; j < (l->vendor ? 1 : visits); j++) {
+        for (int32_t j = 0; j < visits; j++) {
             sg_visit visit;
             sg_sched_patch_visit(s, l, i, j, &visit);
             need_unit(s, index, &visit, 1, n);
+            state->weight += sg_lane_weight(s, index, &visit);
         }
-        if (!l->vendor) continue;
-        state->split = sg_tile_split(p->rows, p->cols, p->k1 - p->k0, cpu->threads);
-        n->tile = sg_max(n->tile, state->split.row_step * state->split.col_step);
     }
-    state->units = l->vendor ? (int32_t)state->split.pieces : l->visits;
+    state->units = l->visits;
 }
 
 static void find_shape(void *context, const sg_access *access)
@@ -172,17 +203,70 @@ static bool make_staging(const sg_cpu *cpu, const needs *n, sg_cpu_plan *plan)
     return plan->slot_used != NULL && plan->staging != NULL;
 }
 
+/* ---- Packed B -------------------------------------------------------------------------------- */
+
+static bool same_rows(const sg_area *a, const sg_area *b)
+{
+    return a->buf == b->buf && a->row0 == b->row0 && a->rows == b->rows && a->col0 == b->col0 &&
+           a->cols == b->cols;
+}
+
+/* The source that is AREA, found or made; -1: no memory. */
+static int32_t source_of(sg_cpu_plan *plan, const sg_area *area)
+{
+    for (int32_t i = plan->sources; i-- > 0;)
+        if (same_rows(&plan->source_area[i], area)) return i;
+    if (plan->sources == plan->source_room) {
+        int32_t room = plan->source_room;
+        if (!sg_grow(&plan->source, &room, (int64_t)plan->sources + 1, sizeof *plan->source) ||
+            !sg_grow(&plan->source_area, &plan->source_room, (int64_t)plan->sources + 1,
+                     sizeof *plan->source_area))
+            return -1;
+    }
+    plan->source[plan->sources] = (sg_pack_source){.n = area->rows, .k = area->cols};
+    plan->source_area[plan->sources] = *area;
+    return plan->sources++;
+}
+
+/* What every patch multiplies by.  A block of a source is packed by the first visit that needs it,
+ * so all of the source must be here once any visit has waited: a patch that waits for parts of its
+ * B at a time has none. */
+static shingle_status make_sources(const sg_sched *s, sg_cpu_plan *plan)
+{
+    const sg_area user = sg_area_of(s->rank, SG_B, 0, s->buf[SG_B].rows, 0, s->buf[SG_B].cols);
+    plan->source_of = calloc((size_t)s->patches + 1, sizeof *plan->source_of);
+    bool ok = plan->source_of != NULL && source_of(plan, &user) == 0;
+    for (int32_t i = 0; ok && i < s->patches; i++) {
+        const sg_patch *const p = &s->patch[i];
+        if (p->k0 == p->k1 || p->b.buf == SG_B) continue;
+        plan->source_of[i] = -1;
+        int32_t whole = 0;
+        while (whole < p->waits && s->wait[p->wait0 + whole].per == SG_PER_PATCH) whole++;
+        if (whole < p->waits) continue;
+        plan->source_of[i] = source_of(plan, &p->b);
+        ok = plan->source_of[i] >= 0;
+    }
+    return ok ? SHINGLE_OK : sg_fail(SHINGLE_ENOMEM, "no memory for the parts of B");
+}
+
 /* The rank's pack, or a new one if it is too small and a run may be using it. */
-static shingle_status find_pack(sg_cpu *cpu, sg_cpu_rank *rank, const sg_problem *p,
+static shingle_status find_pack(sg_cpu *cpu, sg_cpu_rank *rank, const sg_sched *s,
                                 sg_cpu_plan *plan)
 {
+    int64_t blocks = 0;
+    int64_t floats = 0;
+    SG_TRY(make_sources(s, plan));
+    for (int32_t i = 0; i < plan->sources; i++)
+        if (!sg_pack_plan(&plan->source[i], &blocks, &floats))
+            return sg_fail(SHINGLE_ENOMEM, "no memory to pack a B of %lld x %lld",
+                           (long long)plan->source[i].n, (long long)plan->source[i].k);
     if (rank->pack == NULL || rank->runs > 0) {
         if (!sg_grow(&cpu->pack, &cpu->pack_room, (int64_t)cpu->packs + 1, sizeof *cpu->pack))
             return sg_fail(SHINGLE_ENOMEM, "no memory for packed B of rank %d", rank->rank);
         SG_TRY(sg_pack_create(&cpu->pack[cpu->packs]));
         rank->pack = cpu->pack[cpu->packs++];
     }
-    SG_TRY(sg_pack_reserve(rank->pack, p->type, p->n, p->k));
+    SG_TRY(sg_pack_room(rank->pack, blocks, floats));
     plan->pack = rank->pack;
     return SHINGLE_OK;
 }
@@ -199,15 +283,15 @@ static shingle_status fill(sg_cpu *cpu, sg_bound *bound, sg_cpu_plan *plan)
         plan->multiplies |= s->step[i].kind == SG_GEMM;
     }
     if (plan->weight <= 0) plan->weight = 1;
-    if (n.other_b)
-        return sg_fail(SHINGLE_EUNSUPPORTED, "the CPU multiplies by the user's B alone: %s",
+    if (n.leaves)
+        return sg_fail(SHINGLE_EUNSUPPORTED, "the CPU fills no places in a peer's tensor: %s",
                        bound->text);
     if (!make_visits(cpu, s, &n, plan) || !make_staging(cpu, &n, plan)) return no_memory(bound);
-    plan->multiplies &= s->problem->n > 0 && s->problem->k > 0;
+    plan->multiplies &= s->problem->n > 0 && s->problem->k > 0 && !s->problem->call;
     sg_cpu_rank *const rank = &cpu->rank[s->rank];
     pthread_mutex_lock(&cpu->mutex);
     shingle_status status = SHINGLE_OK;
-    if (plan->multiplies) status = find_pack(cpu, rank, s->problem, plan);
+    if (plan->multiplies) status = find_pack(cpu, rank, s, plan);
     if (status == SHINGLE_OK) status = sg_link_reserve(&rank->link, plan);
     pthread_mutex_unlock(&cpu->mutex);
     return status;
@@ -238,5 +322,8 @@ void sg_bind_free(sg_cpu_plan *plan)
     free(plan->order);
     free(plan->slot_used);
     free(plan->staging);
+    free(plan->source);
+    free(plan->source_area);
+    free(plan->source_of);
     free(plan);
 }

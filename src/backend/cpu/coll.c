@@ -3,6 +3,7 @@
  *     all-gather       rank r copies every rank's rows into its own memory
  *     reduce-scatter   rank r sums, over ranks 0 .. P-1, the rows that go to it
  *     all-reduce       rank r sums its share of the elements and stores it at all ranks, in place
+ *     all-to-all       rank r copies what every rank has for it into its own memory
  *
  * Sums are f32 and rounded once.  A collective ends at all ranks together, since until then
  * somebody may still read their operands. */
@@ -24,6 +25,8 @@ static const sg_coll *coll_of(const sg_cpu *cpu, const sg_cpu_coll *c, int rank)
 typedef struct finding {
     int want;
     sg_role role;
+    sg_access_what what; /* of an all-to-all's two parts for a rank */
+    bool either;         /* where there is one alone */
     sg_area area;
 } finding;
 
@@ -31,6 +34,7 @@ static void find_area(void *context, const sg_access *access)
 {
     finding *const f = context;
     if (access->what != SG_READS && access->what != SG_WRITES) return;
+    if (!f->either && access->what != f->what) return;
     if (access->role == f->role && (f->role == SG_ROLE_SELF || access->addend == f->want))
         f->area = access->area;
 }
@@ -39,7 +43,17 @@ static void find_area(void *context, const sg_access *access)
 static sg_area area_of(const sg_cpu *cpu, const sg_cpu_coll *c, int rank, int part)
 {
     const sg_cpu_rank *const r = &cpu->rank[rank];
-    finding f = {.want = part, .role = part < 0 ? SG_ROLE_SELF : SG_ROLE_PART};
+    finding f = {.want = part, .role = part < 0 ? SG_ROLE_SELF : SG_ROLE_PART, .either = true};
+    sg_step_access(&r->run[r->first].bound->sched, c->step[rank], NULL, find_area, &f);
+    return f.area;
+}
+
+/* What RANK sends to PEER in an all-to-all (READS), or gets from it (WRITES). */
+static sg_area exchanged(const sg_cpu *cpu, const sg_cpu_coll *c, int rank, int peer,
+                         sg_access_what what)
+{
+    const sg_cpu_rank *const r = &cpu->rank[rank];
+    finding f = {.want = peer, .role = SG_ROLE_PART, .what = what};
     sg_step_access(&r->run[r->first].bound->sched, c->step[rank], NULL, find_area, &f);
     return f.area;
 }
@@ -64,9 +78,22 @@ static uint8_t *element(const sg_place *place, int64_t cols, int64_t index)
 
 /* ---- Rendezvous ------------------------------------------------------------------------------ */
 
+/* Elements that RANK sends to all, or gets from all, in an all-to-all. */
+static int64_t traffic(const sg_cpu *cpu, const sg_cpu_coll *c, int rank, sg_access_what what,
+                       bool with_own)
+{
+    int64_t all = 0;
+    for (int q = 0; q < cpu->ranks; q++) {
+        const sg_area part = exchanged(cpu, c, rank, q, what);
+        if (q != rank || with_own) all += elements_of(&part);
+    }
+    return all;
+}
+
 /* Elements that RANK's link moves: what it stores into its own memory, or its share of a sum. */
 static int64_t work_of(const sg_cpu *cpu, const sg_cpu_coll *c, int rank)
 {
+    if (coll_of(cpu, c, rank)->kind == SG_ALL_TO_ALL) return traffic(cpu, c, rank, SG_WRITES, true);
     const sg_area self = area_of(cpu, c, rank, -1);
     const int64_t own = elements_of(&self);
     if (coll_of(cpu, c, rank)->kind == SG_ALL_REDUCE)
@@ -81,10 +108,17 @@ static int64_t work_of(const sg_cpu *cpu, const sg_cpu_coll *c, int rank)
 }
 
 /* Counted as bus bandwidth is: what the busiest rank receives (gather) or sends (scatter), twice
- * the even share of both for all-reduce. */
+ * the even share of both for all-reduce; the larger of what this rank sends and what it gets in an
+ * all-to-all. */
 double sg_coll_bytes(const sg_cpu *cpu, int rank, int32_t index)
 {
     const sg_cpu_coll *const c = &cpu->coll[index];
+    if (coll_of(cpu, c, rank)->kind == SG_ALL_TO_ALL) {
+        const sg_area own = exchanged(cpu, c, rank, rank, SG_WRITES);
+        return (double)sg_max(traffic(cpu, c, rank, SG_READS, false),
+                              traffic(cpu, c, rank, SG_WRITES, false)) *
+               sg_type_bytes(place_of(cpu, rank, &own).type);
+    }
     const sg_area self = area_of(cpu, c, rank, -1);
     const double bytes = sg_type_bytes(place_of(cpu, rank, &self).type);
     if (coll_of(cpu, c, rank)->kind == SG_ALL_REDUCE)
@@ -169,10 +203,13 @@ void sg_coll_part_done(sg_cpu *cpu, int32_t index)
 /* Copies elements [FROM, TO) of all parts, counted one part after the other. */
 static void gather(const sg_cpu *cpu, const sg_cpu_coll *c, int rank, int64_t from, int64_t to)
 {
+    const bool exchanges = coll_of(cpu, c, rank)->kind == SG_ALL_TO_ALL;
     int64_t first = 0;
     for (int q = 0; q < cpu->ranks && first < to; q++) {
-        const sg_area part = area_of(cpu, c, rank, q);
-        const sg_area source = area_of(cpu, c, q, -1);
+        const sg_area part =
+            exchanges ? exchanged(cpu, c, rank, q, SG_WRITES) : area_of(cpu, c, rank, q);
+        const sg_area source =
+            exchanges ? exchanged(cpu, c, q, rank, SG_READS) : area_of(cpu, c, q, -1);
         const sg_place dst = place_of(cpu, rank, &part);
         const sg_place src = place_of(cpu, q, &source);
         const int64_t end = first + elements_of(&part);
@@ -220,7 +257,7 @@ void sg_coll_move(sg_cpu *cpu, int rank, int32_t index, int64_t from, int64_t to
 {
     const sg_cpu_coll *const c = &cpu->coll[index];
     const int kind = coll_of(cpu, c, rank)->kind;
-    if (kind == SG_ALL_GATHER) {
+    if (kind == SG_ALL_GATHER || kind == SG_ALL_TO_ALL) {
         gather(cpu, c, rank, from, to);
     } else if (kind == SG_REDUCE_SCATTER) {
         sum(cpu, c, rank, rank, from, to);

@@ -64,6 +64,7 @@ typedef struct sg_cpu_visit {
     int32_t added;
     const void *bias;
     int32_t slot; /* staging that holds the finished tile; -1 */
+    int refused;  /* what a user's function returned, if not 0 */
     bool queued;  /* the link finishes it */
     sg_stuck stuck;
 } sg_cpu_visit;
@@ -91,6 +92,12 @@ typedef struct sg_cpu_plan {
     double weight;     /* of all steps */
     bool multiplies;
     sg_pack *pack; /* packed B, shared by the rank's plans */
+
+    /* What is multiplied by: the user's B, then every part of a gathered B that arrives as one. */
+    sg_pack_source *source;
+    sg_area *source_area;
+    int32_t sources, source_room;
+    int32_t *source_of; /* per patch; -1: its visits pack what they read for themselves */
 
     uint8_t *staging; /* tiles on their way to peers: slots x slot_bytes */
     int64_t slot_bytes;
@@ -246,6 +253,7 @@ void sg_pool_progress(sg_cpu *cpu);
 void sg_pool_fail(sg_cpu *cpu, const sg_verdict *verdict);
 void sg_pool_settle(sg_cpu *cpu); /* after a failure: has everybody let go? */
 void sg_pool_mismatch(sg_cpu *cpu, int rank, int peer);
+void sg_pool_refused(sg_cpu *cpu, sg_cpu_rank *rank, const sg_cpu_visit *v);
 void sg_pool_delay(sg_cpu *cpu, sg_random *random); /* test; without the mutex */
 void sg_pool_deadline(double at_us, struct timespec *until_out);
 
@@ -261,6 +269,9 @@ void sg_lane_advance(sg_cpu *cpu);             /* begins what needs no worker */
 void sg_lane_drop(sg_cpu_rank *rank);          /* parked units are forgotten */
 bool sg_lane_is_linked(int rank, const sg_sched *s, int32_t step); /* the link carries it out */
 
+/* Work that a visit is, in arbitrary units that are the same for all visits of a plan. */
+double sg_lane_weight(const sg_sched *s, int32_t step, const sg_visit *visit);
+
 static inline sg_run *sg_lane_run(sg_cpu_rank *rank)
 {
     return &rank->run[rank->first];
@@ -271,7 +282,8 @@ static inline sg_cpu_plan *sg_lane_plan(sg_cpu_rank *rank)
     return rank->run[rank->first].bound->backend;
 }
 
-/* visit.c.  Without the mutex.  True: done (or the link has the rest); false: parked. */
+/* visit.c.  Without the mutex.  True: done (or the link has the rest); false: parked, or refused by
+ * the user's function. */
 bool sg_visit_carry_out(sg_cpu_worker *worker, sg_cpu_rank *rank, sg_cpu_visit *visit);
 bool sg_visit_is_ready(sg_cpu_rank *rank, sg_cpu_visit *visit); /* with the mutex */
 

@@ -29,11 +29,20 @@ static void leave_out(const sg_run *run, sg_cpu_rank *rank, sg_cpu_plan *plan)
     }
 }
 
+static void begin_pack(const sg_run *run, sg_cpu_plan *plan)
+{
+    sg_pack_begin(plan->pack, run->bound->problem.type);
+    for (int32_t i = 0; i < plan->sources; i++) {
+        const sg_place place = sg_exec_address(run, &plan->source_area[i]);
+        plan->source[i].b = place.data;
+        plan->source[i].stride = place.stride_bytes / sg_type_bytes(place.type);
+    }
+}
+
 static void begin_run(sg_cpu *cpu, sg_cpu_rank *rank)
 {
     sg_run *const run = sg_lane_run(rank);
     sg_cpu_plan *const plan = sg_lane_plan(rank);
-    const sg_problem *const p = &run->bound->problem;
     sg_run_begin(run);
     rank->active = true;
     cpu->look = ~(uint64_t)0; /* hello: whoever stores to this rank may leave */
@@ -42,8 +51,7 @@ static void begin_run(sg_cpu *cpu, sg_cpu_rank *rank)
     reset_steps(&run->bound->sched, plan);
     leave_out(run, rank, plan);
     memcpy(rank->lane_at, plan->first, sizeof rank->lane_at);
-    if (plan->multiplies)
-        sg_pack_begin(plan->pack, p->type, run->tensors.b, run->tensors.b_stride, p->n, p->k);
+    if (plan->multiplies) begin_pack(run, plan);
     sg_pool_progress(cpu);
     sg_pool_wake(cpu);
     int peer = 0;
@@ -223,8 +231,7 @@ static sg_visit next_unit(const sg_sched *s, int32_t index, sg_cpu_step *state)
     return visit;
 }
 
-/* Work that a visit is, in arbitrary units that are the same for all visits of a plan. */
-static double weight_of(const sg_sched *s, int32_t index, const sg_visit *v)
+double sg_lane_weight(const sg_sched *s, int32_t index, const sg_visit *v)
 {
     const double elements = (double)v->rows * v->cols;
     if (s->step[index].kind != SG_GEMM) return 4 * elements;
@@ -269,7 +276,7 @@ static sg_cpu_visit *offer_unit(sg_cpu_rank *rank, int32_t index)
                                .list = list,
                                .room = {room[0], room[1]},
                                .slot = -1};
-    free_one->weight = weight_of(s, index, &free_one->visit);
+    free_one->weight = sg_lane_weight(s, index, &free_one->visit);
     return take(rank, free_one);
 }
 

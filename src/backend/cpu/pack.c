@@ -45,69 +45,96 @@ static float *get_data(int64_t bytes)
     return data;
 }
 
+bool sg_pack_plan(sg_pack_source *source, int64_t *blocks, int64_t *floats)
+{
+    int64_t count = 0;
+    int64_t each = 0;
+    int64_t size = 0;
+    /* A few rows of B make narrow blocks: parts that arrive one by one may be many. */
+    source->width = (int)sg_max(1, sg_min(sg_micro_width(), source->n));
+    source->blocks_k = sg_ceil_div(source->k, SG_PACK_K);
+    source->block0 = *blocks;
+    source->float0 = *floats;
+    if (!sg_mul(sg_ceil_div(source->n, source->width), source->blocks_k, &count) ||
+        !sg_mul(source->width, SG_PACK_K, &each) || !sg_mul(count, each, &size) ||
+        size > INT64_MAX / 16 - *floats)
+        return false;
+    *blocks += count;
+    *floats += size;
+    return true;
+}
+
+shingle_status sg_pack_room(sg_pack *pack, int64_t blocks, int64_t floats)
+{
+    if (blocks <= pack->block_room && floats <= pack->room) return SHINGLE_OK;
+    const int64_t more_blocks = sg_max(blocks, pack->block_room);
+    const int64_t more_floats = sg_max(floats, pack->room);
+    const int64_t bytes = more_floats * (int64_t)sizeof *pack->data;
+    _Atomic uint64_t *const state = calloc((size_t)more_blocks, sizeof *state);
+    float *const data = get_data(bytes);
+    if (state == NULL || data == NULL) {
+        free((void *)state);
+        free(data);
+        return sg_fail(SHINGLE_ENOMEM, "no memory to pack B (%lld bytes)", (long long)bytes);
+    }
+    free((void *)pack->state);
+    free(pack->data);
+    pack->state = state;
+    pack->data = data;
+    pack->block_room = more_blocks;
+    pack->room = more_floats;
+    return SHINGLE_OK;
+}
+
 shingle_status sg_pack_reserve(sg_pack *pack, sg_type type, int64_t n, int64_t k)
 {
     (void)type; /* blocks hold f32, whatever the type of B */
-    const int64_t cols = sg_round_up(n, SG_MICRO_WIDTH);
-    const int64_t blocks_k = sg_ceil_div(k, SG_PACK_K);
+    sg_pack_source whole = {.n = n, .k = k};
     int64_t blocks = 0;
     int64_t floats = 0;
-    int64_t bytes = 0;
-    if (!sg_mul(cols / sg_micro_width(), blocks_k, &blocks) ||
-        !sg_mul(blocks, (int64_t)sg_micro_width() * SG_PACK_K, &floats) ||
-        !sg_mul(floats, (int64_t)sizeof *pack->data, &bytes)) {
+    if (!sg_pack_plan(&whole, &blocks, &floats))
         return sg_fail(SHINGLE_ENOMEM, "no memory to pack a B of %lld x %lld", (long long)n,
                        (long long)k);
-    }
-    if (blocks > pack->block_room) {
-        _Atomic uint64_t *const state = calloc((size_t)blocks, sizeof *state);
-        float *const data = get_data(bytes);
-        if (state == NULL || data == NULL) {
-            free((void *)state);
-            free(data);
-            return sg_fail(SHINGLE_ENOMEM, "no memory to pack a B of %lld x %lld (%lld bytes)",
-                           (long long)n, (long long)k, (long long)bytes);
-        }
-        free((void *)pack->state);
-        free(pack->data);
-        pack->state = state;
-        pack->data = data;
-        pack->block_room = blocks;
-        pack->room = floats;
-    }
-    return SHINGLE_OK;
+    return sg_pack_room(pack, blocks, floats);
 }
 
 /* ---- Packing --------------------------------------------------------------------------------- */
 
-void sg_pack_begin(sg_pack *pack, sg_type type, const void *b, int64_t stride, int64_t n, int64_t k)
+void sg_pack_begin(sg_pack *pack, sg_type type)
 {
     pack->run++;
-    pack->b = b;
     pack->type = type;
-    pack->stride = stride;
-    pack->n = n;
-    pack->k = k;
-    pack->blocks_k = sg_ceil_div(k, SG_PACK_K);
-    pack->width = sg_micro_width();
-    SG_CHECK(sg_ceil_div(n, pack->width) * pack->blocks_k <= pack->block_room);
 }
 
-void sg_pack_copy(const sg_pack *pack, int64_t panel, int64_t block_k, float *dst)
+void sg_pack_begin_one(sg_pack *pack, sg_type type, const void *b, int64_t stride, int64_t n,
+                       int64_t k)
 {
-    const int64_t col0 = panel * pack->width;
+    int64_t blocks = 0;
+    int64_t floats = 0;
+    sg_pack_begin(pack, type);
+    pack->one = (sg_pack_source){.b = b, .stride = stride, .n = n, .k = k};
+    SG_CHECK(sg_pack_plan(&pack->one, &blocks, &floats));
+    SG_CHECK(blocks <= pack->block_room && floats <= pack->room);
+}
+
+void sg_pack_copy(const sg_pack *pack, const sg_pack_source *source, int64_t panel, int64_t block_k,
+                  float *dst)
+{
+    const int64_t col0 = panel * source->width;
     const int64_t k0 = block_k * SG_PACK_K;
     const char *const src =
-        (const char *)pack->b + (col0 * pack->stride + k0) * (int64_t)sg_type_bytes(pack->type);
-    sg_transpose(pack->type, src, pack->stride, sg_min(pack->width, pack->n - col0),
-                 sg_min(SG_PACK_K, pack->k - k0), dst, pack->width);
+        (const char *)source->b + (col0 * source->stride + k0) * (int64_t)sg_type_bytes(pack->type);
+    sg_transpose(pack->type, src, source->stride, sg_min(source->width, source->n - col0),
+                 sg_min(SG_PACK_K, source->k - k0), dst, source->width);
 }
 
-const float *sg_pack_get(sg_pack *pack, int64_t panel, int64_t block_k)
+const float *sg_pack_get(sg_pack *pack, const sg_pack_source *source, int64_t panel,
+                         int64_t block_k)
 {
-    const int64_t block = panel * pack->blocks_k + block_k;
+    const int64_t in_source = panel * source->blocks_k + block_k;
+    const int64_t block = source->block0 + in_source;
     const uint64_t packing = 2 * pack->run;
-    float *const data = pack->data + block * pack->width * SG_PACK_K;
+    float *const data = pack->data + source->float0 + in_source * source->width * SG_PACK_K;
 
     /* Acquire.  Partner: the release below, in the worker that packed the block. */
     uint64_t state = atomic_load_explicit(&pack->state[block], memory_order_acquire);
@@ -119,7 +146,7 @@ const float *sg_pack_get(sg_pack *pack, int64_t panel, int64_t block_k)
                                                  memory_order_acquire, memory_order_acquire)) {
         return state == packing + 1 ? data : NULL;
     }
-    sg_pack_copy(pack, panel, block_k, data);
+    sg_pack_copy(pack, source, panel, block_k, data);
     /* Release: the block's floats are visible to whoever sees the stamp.  Partner: the loads above
      * in other workers. */
     atomic_store_explicit(&pack->state[block], packing + 1, memory_order_release);

@@ -112,6 +112,17 @@ void sg_pool_mismatch(sg_cpu *cpu, int rank, int peer)
     sg_pool_fail(cpu, &verdict);
 }
 
+/* The user's function did not compute the rows of V. */
+void sg_pool_refused(sg_cpu *cpu, sg_cpu_rank *rank, const sg_cpu_visit *v)
+{
+    sg_verdict verdict = {.status = SHINGLE_EBACKEND};
+    snprintf(verdict.text, sizeof verdict.text,
+             "the compute function of rank %d returned %d for rows %d to %d of %.200s", rank->rank,
+             v->refused, v->visit.row0, v->visit.row0 + v->visit.rows - 1,
+             sg_lane_run(rank)->bound->text);
+    sg_pool_fail(cpu, &verdict);
+}
+
 /* Fails the group if nothing has made progress for too long.  Comes right after a look at all ranks
  * that found nothing to do, so what each is stuck on is known. */
 static void judge(sg_cpu *cpu)
@@ -195,6 +206,7 @@ static void carry_out(sg_cpu *cpu, sg_cpu_worker *worker, sg_cpu_visit *v)
     pthread_mutex_lock(&cpu->mutex);
     if (traced) sg_trace_unit(cpu, rank, v, begin_us);
     rank->running--;
+    if (v->refused != 0) sg_pool_refused(cpu, rank, v);
     if (!done && !cpu->failed) {
         v->state = SG_VISIT_PARKED;
         return;

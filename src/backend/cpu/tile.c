@@ -94,6 +94,7 @@ float *sg_tile_acc(const sg_tile_scratch *scratch)
  * [col0, col1) of B, k [k0, k1) inside block `block_k` of the pack. */
 typedef struct piece {
     const sg_tile_work *work;
+    const sg_pack_source *source;
     int64_t row0, rows, col0, col1, k0, k1, block_k;
     const float *a;
     float *c; /* the block's first element */
@@ -139,13 +140,16 @@ static void prefetch_next(const piece *p, int64_t part, int64_t parts)
  * then still being packed is packed once more for this worker alone, so nobody ever waits. */
 static void multiply_panels(const piece *p, sg_tile_scratch *scratch, sg_pack *pack)
 {
-    const int64_t width = pack->width;
+    const sg_pack_source *const source = p->source;
+    const int64_t width = source->width;
     const int64_t panel0 = p->col0 / width;
     const int64_t panels = sg_ceil_div(p->col1, width) - panel0;
     _Static_assert(2 * BLOCK_COLS / SG_MICRO_WIDTH + 1 <= 64, "a bit for every panel of a block");
+    SG_ASSERT(panels <= 64);
     uint64_t busy = 0;
     for (int64_t i = 0; i < panels; i++) {
-        const float *const block = sg_pack_get(pack, panel0 + i, p->block_k);
+        const float *const block =
+            p->work->alone ? NULL : sg_pack_get(pack, source, panel0 + i, p->block_k);
         prefetch_next(p, i, panels);
         if (block != NULL) {
             multiply_panel(p, width, panel0 + i, block);
@@ -155,9 +159,10 @@ static void multiply_panels(const piece *p, sg_tile_scratch *scratch, sg_pack *p
     }
     for (int64_t i = 0; busy >> i != 0; i++) {
         if ((busy >> i & 1) == 0) continue;
-        const float *block = sg_pack_get(pack, panel0 + i, p->block_k);
+        const float *block =
+            p->work->alone ? NULL : sg_pack_get(pack, source, panel0 + i, p->block_k);
         if (block == NULL) {
-            sg_pack_copy(pack, panel0 + i, p->block_k, scratch->b);
+            sg_pack_copy(pack, source, panel0 + i, p->block_k, scratch->b);
             block = scratch->b;
         }
         multiply_panel(p, width, panel0 + i, block);
@@ -168,10 +173,11 @@ static void multiply_panels(const piece *p, sg_tile_scratch *scratch, sg_pack *p
  * nearly, and share a few sets of the second-level cache; what is read and written again for every
  * block of k is then kept in the scratch. */
 static void multiply_block(sg_tile_scratch *scratch, sg_pack *pack, const sg_tile_work *work,
-                           int64_t row0, int64_t col0)
+                           const sg_pack_source *source, int64_t row0, int64_t col0)
 {
     float *const c = work->acc + row0 * work->acc_stride + col0;
-    piece p = {.work = work, .row0 = row0, .rows = sg_min(BLOCK_ROWS, work->rows - row0)};
+    piece p = {.work = work, .source = source, .row0 = row0};
+    p.rows = sg_min(BLOCK_ROWS, work->rows - row0);
     p.col0 = work->col0 + col0;
     p.col1 = sg_min(p.col0 + BLOCK_COLS, work->col0 + work->cols);
     const int64_t cols = p.col1 - p.col0;
@@ -198,21 +204,22 @@ static void multiply_block(sg_tile_scratch *scratch, sg_pack *pack, const sg_til
     if (moved) sg_convert_store_block(SG_F32, p.c, C_STRIDE, c, work->acc_stride, p.rows, cols);
 }
 
-static bool can_multiply_in_place(const sg_pack *pack, const sg_tile_work *work)
+static bool can_multiply_in_place(const sg_pack *pack, const sg_tile_work *work,
+                                  const sg_pack_source *source)
 {
     return sg_micro_engine()->multiply_transposed != NULL && work->a_type == SG_F32 &&
-           pack->type == SG_F32 && work->a_stride <= MAX_STRIDE && pack->stride <= MAX_STRIDE &&
+           pack->type == SG_F32 && work->a_stride <= MAX_STRIDE && source->stride <= MAX_STRIDE &&
            work->acc_stride <= MAX_STRIDE;
 }
 
 /* The whole work at once, by a library that blocks for the caches itself. */
-static void multiply_in_place(const sg_pack *pack, const sg_tile_work *work)
+static void multiply_in_place(const sg_tile_work *work, const sg_pack_source *source)
 {
     const sg_micro micro = {
         .a = work->a,
         .a_stride = work->a_stride,
-        .b = (const float *)pack->b + work->col0 * pack->stride + work->k0,
-        .b_stride = pack->stride,
+        .b = (const float *)source->b + work->col0 * source->stride + work->k0,
+        .b_stride = source->stride,
         .c = work->acc,
         .c_stride = work->acc_stride,
         .rows = work->rows,
@@ -225,19 +232,20 @@ static void multiply_in_place(const sg_pack *pack, const sg_tile_work *work)
 
 void sg_tile_multiply(sg_tile_scratch *scratch, sg_pack *pack, const sg_tile_work *work)
 {
+    const sg_pack_source *const source = work->source != NULL ? work->source : &pack->one;
     if (work->rows <= 0 || work->cols <= 0) return;
-    SG_ASSERT(work->k0 >= work->k1 || (work->k0 >= 0 && work->k1 <= pack->k));
-    SG_ASSERT(work->k0 >= work->k1 || (work->col0 >= 0 && work->col0 + work->cols <= pack->n));
+    SG_ASSERT(work->k0 >= work->k1 || (work->k0 >= 0 && work->k1 <= source->k));
+    SG_ASSERT(work->k0 >= work->k1 || (work->col0 >= 0 && work->col0 + work->cols <= source->n));
     if (work->k0 >= work->k1) {
         for (int64_t i = 0; !work->accumulate && i < work->rows; i++) {
             memset(work->acc + i * work->acc_stride, 0, (size_t)work->cols * sizeof *work->acc);
         }
-    } else if (can_multiply_in_place(pack, work)) {
-        multiply_in_place(pack, work);
+    } else if (can_multiply_in_place(pack, work, source)) {
+        multiply_in_place(work, source);
     } else {
         for (int64_t row0 = 0; row0 < work->rows; row0 += BLOCK_ROWS) {
             for (int64_t col0 = 0; col0 < work->cols; col0 += BLOCK_COLS) {
-                multiply_block(scratch, pack, work, row0, col0);
+                multiply_block(scratch, pack, work, source, row0, col0);
             }
         }
     }

@@ -39,8 +39,10 @@ typedef struct sg_tile_work {
     int64_t a_stride; /* elements */
     sg_type a_type;
     int64_t rows;
-    int64_t col0, cols; /* rows of the pack's B */
-    int64_t k0, k1;     /* of the pack's B */
+    const sg_pack_source *source; /* of B; NULL: the pack's one */
+    bool alone;         /* B is packed for this work only: more of it may not be here yet */
+    int64_t col0, cols; /* rows of the source */
+    int64_t k0, k1;     /* of the source */
     float *acc;         /* rows x cols */
     int64_t acc_stride;
     bool accumulate; /* add to what is there; otherwise what is there is never read */

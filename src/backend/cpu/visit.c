@@ -1,10 +1,12 @@
 /* visit.c -- a worker carries out one unit of work: a visit of a launch, or a piece of a vendor's
  * product, of a sum, or of a copy by workers.
  *
- *     slabs      wait, multiply, wait, multiply ...          neighbours without a wait between them
+ *     slabs      wait, multiply, wait, multiply ...          neighbours without a wait between them;
+ *                a user's function is called once, when all of its rows of A are here
  *     addends    wait, add, in the listed order, the own product at its place
  *     finish     bias, activation
- *     stores     own memory first; then peers: at once, or staged for the link where it is held
+ *     stores     zeros around a tile in its place; own memory; then peers: at once, or staged for
+ *                the link where it is held
  *     back raises     behind the stores (lane.c, link.c)
  *
  * Whenever something is not ready the unit is left as it is and taken up later, maybe by another
@@ -82,13 +84,39 @@ static bool follows(const sg_access *last, const sg_access *next)
            next->area.col0 == last->area.col0 + last->area.cols;
 }
 
+/* Where the rows of B are that AREA names, and how they are packed. */
+static void find_b(sg_cpu_rank *rank, const sg_cpu_visit *v, const sg_area *area,
+                   sg_pack_source *alone, sg_tile_work *work)
+{
+    const sg_cpu_plan *const plan = sg_lane_plan(rank);
+    const int32_t index = area->buf == SG_B ? 0 : plan->source_of[v->visit.patch];
+    if (index >= 0) {
+        const sg_area *const from = &plan->source_area[index];
+        work->source = &plan->source[index];
+        work->col0 = area->row0 - from->row0;
+        work->k0 = area->col0 - from->col0;
+    } else {
+        const sg_place place = sg_exec_address(sg_lane_run(rank), area);
+        int64_t blocks = 0;
+        int64_t floats = 0;
+        *alone = (sg_pack_source){.b = place.data,
+                                  .stride = place.stride_bytes / sg_type_bytes(place.type),
+                                  .n = area->rows,
+                                  .k = area->cols};
+        SG_CHECK(sg_pack_plan(alone, &blocks, &floats));
+        work->source = alone;
+        work->alone = true;
+    }
+    work->k1 = work->k0 + area->cols;
+}
+
 /* Multiplies the slab at hand and all behind it that are ready. */
 static void multiply(sg_cpu_worker *worker, sg_cpu_rank *rank, sg_cpu_visit *v)
 {
     const sg_run *const run = sg_lane_run(rank);
     sg_access a = v->list[v->at];
     sg_access b = v->list[v->at + 1];
-    SG_ASSERT(a.role == SG_ROLE_A && b.role == SG_ROLE_B && b.area.buf == SG_B);
+    SG_ASSERT(a.role == SG_ROLE_A && b.role == SG_ROLE_B);
     v->at += 2;
     for (;;) {
         int32_t next = v->at;
@@ -104,18 +132,43 @@ static void multiply(sg_cpu_worker *worker, sg_cpu_rank *rank, sg_cpu_visit *v)
         v->at = next + 2;
     }
     const sg_place place = sg_exec_address(run, &a.area);
-    sg_tile_multiply(worker->scratch, sg_lane_plan(rank)->pack,
-                     &(sg_tile_work){.a = place.data,
-                                     .a_stride = place.stride_bytes / sg_type_bytes(place.type),
-                                     .a_type = place.type,
-                                     .rows = a.area.rows,
-                                     .col0 = b.area.row0,
-                                     .cols = b.area.rows,
-                                     .k0 = b.area.col0,
-                                     .k1 = b.area.col0 + b.area.cols,
-                                     .acc = v->acc,
-                                     .acc_stride = v->acc_stride,
-                                     .accumulate = v->multiplied});
+    sg_tile_work work = {.a = place.data,
+                         .a_stride = place.stride_bytes / sg_type_bytes(place.type),
+                         .a_type = place.type,
+                         .rows = a.area.rows,
+                         .cols = b.area.rows,
+                         .acc = v->acc,
+                         .acc_stride = v->acc_stride,
+                         .accumulate = v->multiplied};
+    sg_pack_source alone;
+    find_b(rank, v, &b.area, &alone, &work);
+    sg_tile_multiply(worker->scratch, sg_lane_plan(rank)->pack, &work);
+    v->multiplied = true;
+}
+
+/* Has the user's function compute the rows of the visit, once the last slab of A is here. */
+static void call(sg_cpu_rank *rank, sg_cpu_visit *v)
+{
+    const sg_run *const run = sg_lane_run(rank);
+    const sg_bound *const bound = run->bound;
+    v->at += 2;
+    for (int32_t i = v->at; i < v->count; i++)
+        if (v->list[i].role == SG_ROLE_A) return;
+    const sg_access *first = v->list;
+    while (first->role != SG_ROLE_A) first++;
+    const sg_place a = sg_exec_address(run, &first->area);
+    const int64_t element = sg_type_bytes(a.type);
+    v->refused =
+        bound->compute(bound->compute_context, &(shingle_rows){.rank = rank->rank,
+                                                               .row0 = v->visit.row0,
+                                                               .rows = v->visit.rows,
+                                                               .a = a.data,
+                                                               .a_stride = a.stride_bytes / element,
+                                                               .b = run->tensors.b,
+                                                               .b_stride = run->tensors.b_stride,
+                                                               .sum = v->acc,
+                                                               .sum_stride = v->acc_stride,
+                                                               .stream = run->stream});
     v->multiplied = true;
 }
 
@@ -175,6 +228,33 @@ static void store_to(sg_cpu_rank *rank, const sg_cpu_visit *v, const sg_area *ar
                            to.stride_bytes / sg_type_bytes(to.type), v->visit.rows, v->visit.cols);
 }
 
+static void store_zeros(sg_cpu_rank *rank, const sg_area *area)
+{
+    const sg_place to = sg_exec_address(sg_lane_run(rank), area);
+    for (int64_t row = 0; row < area->rows; row++)
+        memset(to.data + row * to.stride_bytes, 0,
+               (size_t)area->cols * (size_t)sg_type_bytes(to.type));
+}
+
+/* All stores into the own memory, before the first that a peer could see.  The zeros around a tile
+ * are few and do not take the link. */
+static void store_own(sg_cpu_rank *rank, sg_cpu_visit *v)
+{
+    for (int32_t i = v->at; i < v->count && !v->direct; i++) {
+        const sg_access *const access = &v->list[i];
+        if (access->role == SG_ROLE_ZERO)
+            store_zeros(rank, &access->area);
+        else if (access->area.rank == rank->rank)
+            store_to(rank, v, &access->area);
+    }
+}
+
+/* A store that store_own has carried out. */
+static bool is_stored(const sg_cpu_rank *rank, const sg_access *access)
+{
+    return access->area.rank == rank->rank || access->role == SG_ROLE_ZERO;
+}
+
 /* A staging slot of the rank, or -1.  With the mutex held. */
 static int32_t take_slot(sg_cpu_plan *plan)
 {
@@ -208,7 +288,7 @@ static bool stage(sg_cpu_worker *worker, sg_cpu_rank *rank, sg_cpu_visit *v)
                                v->visit.rows, v->visit.cols);
     }
     int32_t next = v->at + 1;
-    while (next < v->count && v->list[next].area.rank == rank->rank) next++;
+    while (next < v->count && is_stored(rank, &v->list[next])) next++;
     const bool last = next == v->count;
     const bool frees = last || sg_exec_address(run, &v->list[next].area).type != to.type;
     const sg_store store = {.to = to,
@@ -230,18 +310,11 @@ static bool stage(sg_cpu_worker *worker, sg_cpu_rank *rank, sg_cpu_visit *v)
     return true;
 }
 
-/* All stores into the own memory, before the first that a peer could see. */
-static void store_own(sg_cpu_rank *rank, sg_cpu_visit *v)
-{
-    for (int32_t i = v->at; i < v->count && !v->direct; i++)
-        if (v->list[i].area.rank == rank->rank) store_to(rank, v, &v->list[i].area);
-}
-
 static bool store_one(sg_cpu_worker *worker, sg_cpu_rank *rank, sg_cpu_visit *v)
 {
     const sg_run *const run = sg_lane_run(rank);
     const sg_area *const area = &v->list[v->at].area;
-    if (area->rank == rank->rank) return true;
+    if (is_stored(rank, &v->list[v->at])) return true;
     if (area->leave && !sg_run_leave_ready(run, area->rank, &v->stuck)) return false;
     if (worker->cpu->held) return stage(worker, rank, v);
     store_to(rank, v, area);
@@ -266,6 +339,7 @@ static void copy_piece(sg_cpu_rank *rank, sg_cpu_visit *v)
 bool sg_visit_carry_out(sg_cpu_worker *worker, sg_cpu_rank *rank, sg_cpu_visit *v)
 {
     const sg_run *const run = sg_lane_run(rank);
+    const bool calls = run->bound->problem.call;
     if (v->count == 0) begin_visit(rank, v);
     if (run->bound->sched.step[v->step].kind == SG_COPY) {
         copy_piece(rank, v);
@@ -275,6 +349,10 @@ bool sg_visit_carry_out(sg_cpu_worker *worker, sg_cpu_rank *rank, sg_cpu_visit *
         const sg_access *const access = &v->list[v->at];
         if (access->what == SG_WAITS) {
             if (!wait_for(run, v, access)) return false;
+        } else if (access->role == SG_ROLE_A && calls) {
+            call(rank, v);
+            if (v->refused != 0) return false;
+            continue;
         } else if (access->role == SG_ROLE_A) {
             multiply(worker, rank, v);
             continue;
