@@ -262,7 +262,7 @@ shingle_status sg_timeline_end(shingle_timeline *t)
 
 typedef struct telling {
     shingle_timeline *timeline;
-    const sg_sched *sched; /* of all ranks */
+    const sg_sched *sched; /* by row */
     int sms;
     bool full; /* no memory */
 } telling;
@@ -313,9 +313,14 @@ static sg_owners owners_of(const sg_sched *s, const sg_span *span, sg_does does)
 static void take_span(void *context, const sg_span *span)
 {
     telling *const to = context;
-    const sg_sched *const s = &to->sched[span->rank];
-    if (sg_timeline_row(to->timeline, span->rank) < 0 || span->end_us <= span->begin_us) return;
+    const int row = sg_timeline_row(to->timeline, span->rank);
+    if (row < 0 || span->end_us <= span->begin_us) return;
+    const sg_sched *const s = &to->sched[row];
     if (span->step >= 0 && s->step[span->step].kind == SG_FLAG && span->kind == SG_SPAN_WORK)
+        return;
+    /* What a launch or a sum moves within its own memory is part of its work. */
+    if (span->kind == SG_SPAN_TRANSFER && span->peer == span->rank &&
+        (span->step < 0 || s->step[span->step].kind != SG_COPY))
         return;
     const sg_does does = does_what(s, span);
     const sg_track track = track_of(s, span, does);
@@ -340,81 +345,70 @@ static void take_span(void *context, const sg_span *span)
         .track = (uint8_t)track,
         .does = (uint8_t)does};
     if (!sg_timeline_add(to->timeline, &mine)) to->full = true;
-    const int row = sg_timeline_row(to->timeline, span->rank);
     if (to->timeline->rank_us[row] < span->end_us) to->timeline->rank_us[row] = span->end_us;
 }
 
-static shingle_status simulate(const shingle_plan *plan, const sg_machine *machine,
-                               shingle_timeline *t)
+/* Only the schedules of ranks that are shown are looked at; the simulator builds its own. */
+static shingle_status simulate(sg_simulator *simulator, const shingle_plan *plan,
+                               const sg_machine *machine, shingle_timeline *t)
 {
-    const int ranks = plan->problem.ranks;
-    sg_sched *const sched = calloc((size_t)ranks, sizeof *sched);
-    if (sched == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory for %d schedules", ranks);
+    sg_sched sched[SG_TIMELINE_RANKS];
     telling to = {.timeline = t, .sched = sched, .sms = machine->sms > 0 ? machine->sms : 1};
+    const sg_sim_options options = {.visit = take_span, .context = &to};
+    sg_sim_result result = {.us = 0};
     shingle_status status = SHINGLE_OK;
-    for (int r = 0; r < ranks && status == SHINGLE_OK; r++)
-        status = sg_plan_build(&plan->problem, plan->strategy, &plan->knobs, r, &sched[r]);
-    if (status == SHINGLE_OK) status = sg_sim_spans(sched, ranks, machine, take_span, &to, &t->us);
+    memset(sched, 0, sizeof sched);
+    for (int i = 0; i < t->shown && status == SHINGLE_OK; i++)
+        status = sg_plan_build(&plan->problem, plan->strategy, &plan->knobs, t->rank[i], &sched[i]);
+    if (status == SHINGLE_OK)
+        status = sg_simulate_built(simulator, &plan->problem, plan->strategy, &plan->knobs, machine,
+                                   &options, &result);
     if (status == SHINGLE_OK && to.full)
         status = sg_fail(SHINGLE_ENOMEM, "no memory for %d spans", t->spans);
-    for (int r = 0; r < ranks; r++) sg_sched_free(&sched[r]);
-    free(sched);
+    for (int i = 0; i < t->shown; i++) sg_sched_free(&sched[i]);
+    t->us = result.us;
     return status == SHINGLE_OK ? sg_timeline_end(t) : status;
 }
 
-/* How long the spans of a track take without their overlaps, on the slowest rank. */
-static double busy_us(const shingle_timeline *t, sg_track track)
+static bool moves(const sg_problem *p)
 {
-    double most = 0;
-    for (int row = 0; row < t->shown; row++) {
-        int32_t i = 0;
-        const int32_t end = sg_timeline_range(t, row, track, &i);
-        double sum = 0;
-        double until = 0;
-        for (; i < end; i++) {
-            const sg_timeline_span *const s = &t->span[i];
-            if (s->does == SG_DOES_WAIT || s->end_us <= until) continue;
-            sum += s->end_us - (s->begin_us > until ? s->begin_us : until);
-            until = s->end_us;
-        }
-        if (most < sum) most = sum;
-    }
-    return most;
+    return p->ranks > 1 && (sg_problem_in(p) != SG_IN_NONE || sg_problem_out(p) != SG_OUT_NONE);
 }
 
 /* Product and collective alone, and one after the other: what the first of all strategies does,
  * which does not overlap. */
-static shingle_status predict_alone(const shingle_plan *plan, const sg_machine *machine,
-                                    shingle_timeline *t)
+static shingle_status simulate_alone(sg_simulator *simulator, const shingle_plan *plan,
+                                     const sg_machine *machine, shingle_timeline *t)
 {
     const sg_strategy *const first = sg_strategy_at(0);
+    const sg_sim_options options = {.parts = true};
     sg_knobs sets[SG_MAX_KNOB_SETS];
+    sg_sim_result result;
     char why[160] = "";
     sg_text reason = {why, sizeof why, 0};
     memset(sets, 0, sizeof sets);
-    if (first->propose(&plan->problem, machine, sets, &reason) == 0) return SHINGLE_OK;
-    shingle_plan *serial = NULL;
-    shingle_timeline *alone = NULL;
-    SG_TRY(sg_plan_make(&plan->problem, first, &sets[0], &serial));
-    shingle_status status = sg_timeline_make(serial, machine->name, &alone);
-    if (status == SHINGLE_OK) status = simulate(serial, machine, alone);
-    if (status == SHINGLE_OK) {
-        t->gemm_us = busy_us(alone, SG_TRACK_COMPUTE);
-        t->coll_us = busy_us(alone, SG_TRACK_COLL);
-        t->serial_us = alone->us;
-    }
-    shingle_timeline_free(alone);
-    sg_plan_free(serial);
-    return status;
+    if (first->propose(&plan->problem, machine, sets, &reason) < 1) return SHINGLE_OK;
+    SG_TRY(
+        sg_simulate_built(simulator, &plan->problem, first, &sets[0], machine, &options, &result));
+    t->gemm_us = result.gemm_us;
+    t->coll_us = moves(&plan->problem) ? result.comm_us : 0;
+    t->serial_us = result.us;
+    return SHINGLE_OK;
 }
 
 shingle_status sg_timeline_predict(const shingle_plan *plan, const sg_machine *machine,
                                    shingle_timeline **timeline_out)
 {
+    if (plan->problem.ranks > machine->ranks)
+        return sg_fail(SHINGLE_EINVAL, "the problem has %d ranks; machine %s reaches %d",
+                       plan->problem.ranks, machine->name, machine->ranks);
     shingle_timeline *t = NULL;
-    SG_TRY(sg_timeline_make(plan, machine->name, &t));
-    shingle_status status = simulate(plan, machine, t);
-    if (status == SHINGLE_OK) status = predict_alone(plan, machine, t);
+    sg_simulator *const simulator = sg_simulator_new();
+    if (simulator == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory for a simulator");
+    shingle_status status = sg_timeline_make(plan, machine->name, &t);
+    if (status == SHINGLE_OK) status = simulate(simulator, plan, machine, t);
+    if (status == SHINGLE_OK) status = simulate_alone(simulator, plan, machine, t);
+    sg_simulator_free(simulator);
     if (status != SHINGLE_OK) {
         shingle_timeline_free(t);
         return status;
