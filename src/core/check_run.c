@@ -50,7 +50,8 @@ static shingle_status stores_again(sg_checker *ck, int32_t event, int32_t record
                               w->step);
 }
 
-/* May RECORD be stored?  Nobody has stored it, or the event has added it and nobody else has read it. */
+/* May RECORD be stored?  Nobody has stored it, or EVENT has added it, stores it for the first time, and
+ * nobody else has read it. */
 static shingle_status check_store(sg_checker *ck, int32_t event, int32_t record)
 {
     const sg_record *const r = &ck->record[record];
@@ -59,7 +60,8 @@ static shingle_status check_store(sg_checker *ck, int32_t event, int32_t record)
         for (int32_t j = 0; j < r->at[3]; j++) {
             const uint32_t writer = ck->writer[cell + j];
             if (writer == SG_NO_WRITER) continue;
-            if (!r->in_place) return stores_again(ck, event, record, writer);
+            if (!r->in_place || writer == SG_FIRST_WRITER + (uint32_t)event)
+                return stores_again(ck, event, record, writer);
             if (ck->seen[cell + j])
                 return sg_check_violation(ck, event, record,
                                           "sums in place what another step reads before");

@@ -22,6 +22,7 @@ enum {
     MOST_LOAD = 4000,     /* accesses of a rank: about 500 visits */
     MOST_LOAD_MANY = 700, /* of a group that is not small */
     MANY = 16,
+    MOST_SPAN = 1 << 12, /* of knobs, by magnitude */
     MOST_RANKS = 64,
     TRIES = 8
 };
@@ -137,16 +138,17 @@ static const sg_strategy *random_strategy(sg_random *random, const sg_problem *p
     return chosen;
 }
 
-/* Anywhere inside the limits; half of the knobs by magnitude, so that small values are frequent. */
+/* Anywhere inside the limits; of knobs that reach far, most by magnitude, so that values that do
+ * something to small extents are frequent. */
 static void random_knobs(sg_random *random, const sg_strategy *strategy, sg_knobs *knobs)
 {
     const int count = sg_knob_count(strategy);
     *knobs = (sg_knobs){{0}};
     for (int i = 0; i < count; i++) {
         int64_t span = (int64_t)strategy->most[i] - strategy->least[i] + 1;
-        if (!one_in(random, 2)) {
+        if (!one_in(random, span > 64 ? 8 : 2)) {
             int bits = 1;
-            while (INT64_C(1) << bits < span) bits++;
+            while (INT64_C(1) << bits < sg_min(span, MOST_SPAN)) bits++;
             span = sg_min(span, INT64_C(1) << sg_random_below(random, bits + 1));
         }
         knobs->value[i] = strategy->least[i] + (int32_t)sg_random_below(random, span);
