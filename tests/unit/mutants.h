@@ -3,6 +3,8 @@
 #ifndef TESTS_MUTANTS_H
 #define TESTS_MUTANTS_H
 
+#include "mutants_moves.h"
+#include "mutants_protocol.h"
 #include "world.h"
 
 /* ---- The bugs -------------------------------------------------------------------------------------------- */
@@ -178,50 +180,6 @@ static bool wait_for_fewer_rows(world *w)
     if (!choose(w, WAITS, NULL, &p) || p.s->wait[p.index].per != SG_PER_ROWS) return false;
     if (p.s->wait[p.index].rows < 2) return false;
     p.s->wait[p.index].rows /= 2;
-    return true;
-}
-
-static bool gate_omitted(world *w)
-{
-    pick p;
-    if (!choose(w, STEPS, NULL, &p) || !p.step->gate) return false;
-    p.step->gate = 0;
-    return true;
-}
-
-static bool is_to_leave(const world *w, const pick *p)
-{
-    (void)w;
-    return p->s->to[p->index].leave != 0;
-}
-
-static bool leave_omitted(world *w)
-{
-    pick p;
-    if (!choose(w, TOS, is_to_leave, &p)) return false;
-    p.s->to[p.index].leave = 0;
-    return true;
-}
-
-static bool hello_omitted(world *w)
-{
-    sg_sched *const s = partner(w);
-    if (s != NULL) s->hello = 0;
-    return s != NULL;
-}
-
-static bool done_omitted(world *w)
-{
-    sg_sched *const s = partner(w);
-    if (s != NULL) s->done = 0;
-    return s != NULL;
-}
-
-static bool wrong_half(world *w)
-{
-    sg_sched *const s = partner(w);
-    if (s == NULL || !s->baked) return false;
-    s->baked = 0;
     return true;
 }
 
@@ -468,71 +426,6 @@ static bool coll_of_other_kind(world *w)
     return true;
 }
 
-static bool buffer_too_small(world *w)
-{
-    sg_sched *s = NULL;
-    sg_buf *const buf = workspace(w, &s);
-    if (buf == NULL) return false;
-    buf->rows--;
-    return true;
-}
-
-static bool buffer_past_arena(world *w)
-{
-    sg_sched *s = NULL;
-    sg_buf *const buf = workspace(w, &s);
-    if (buf == NULL) return false;
-    buf->offset += s->arena_bytes[buf->arena];
-    return true;
-}
-
-static bool buffers_overlap(world *w)
-{
-    sg_sched *s = NULL;
-    sg_buf *const buf = workspace(w, &s);
-    if (buf == NULL || buf->offset == 0) return false;
-    buf->offset = 0;
-    return true;
-}
-
-static bool counter_off(world *w)
-{
-    pick p;
-    if (!choose(w, RAISES, NULL, &p) || p.s->raise[p.index].counter < 0) return false;
-    p.s->counter[p.s->raise[p.index].counter] += sg_random_below(w->random, 2) ? 1 : -1;
-    return true;
-}
-
-static bool counter_skipped(world *w)
-{
-    pick p;
-    if (!choose(w, RAISES, NULL, &p) || p.s->raise[p.index].counter < 0) return false;
-    p.s->raise[p.index].counter = -1;
-    return true;
-}
-
-/* A machine that just fits a launch beside a collective; then launches of one block more. */
-static bool sms_overdrawn(world *w)
-{
-    sg_sched *const s = &w->sched[sg_random_below(w->random, w->ranks)];
-    sg_launch *launch = NULL;
-    int colls = 0;
-    int sms = 0;
-    for (int32_t i = 0; i < s->steps; i++) {
-        if (s->step[i].kind == SG_GEMM) launch = &s->step[i].u.launch;
-        if (s->step[i].kind == SG_COLL) colls++, sms = s->step[i].u.coll.sms;
-    }
-    if (launch == NULL || launch->blocks == 0 || colls < 2 || sms == 0) return false;
-    w->sms = launch->blocks + sms;
-    sg_checker *const ck = sg_checker_new();
-    sg_check_result result;
-    assert_int_equal(sg_check(ck, w->sched, w->ranks, w->sms, &result), SHINGLE_OK);
-    sg_checker_free(ck);
-    for (int32_t i = 0; i < s->steps; i++)
-        if (s->step[i].kind == SG_GEMM) s->step[i].u.launch.blocks++;
-    return true;
-}
-
 typedef struct mutant {
     const char *name;
     bool (*apply)(world *w);
@@ -587,6 +480,41 @@ static mutant mutants[] = {
     {.name = "buffers overlap", buffers_overlap, false},
     {.name = "counter off by one", counter_off, false},
     {.name = "counter skipped", counter_skipped, false},
+    {.name = "tile in the next place", place_shifted, true},
+    {.name = "places swapped", places_swapped, true},
+    {.name = "places in another order", raster_changed, true},
+    {.name = "zeros around a tile lost", zeros_lost, true},
+    {.name = "range begins a tile late", range_begins_late, true},
+    {.name = "range a tile longer", range_longer, false},
+    {.name = "range shifted", range_shifted, true},
+    {.name = "range forgotten", range_forgotten, true},
+    {.name = "reorder from the next place", reorder_shifted, true},
+    {.name = "reorder of another group", reorder_of_other_group, true},
+    {.name = "reorder before its collective", reorder_before_coll, true},
+    {.name = "collective before its group", coll_not_awaited, true},
+    {.name = "collective of the group before", coll_awaits_other, true},
+    {.name = "collectives out of order", colls_out_of_order, true},
+    {.name = "collective of two types", coll_of_two_types, false},
+    {.name = "sends of an all-to-all rotated", sends_rotated, true},
+    {.name = "arrivals of an all-to-all swapped", arrivals_swapped, true},
+    {.name = "wrong prefix of counts", counts_prefix, true},
+    {.name = "counts of the other direction", counts_transposed, true},
+    {.name = "link of a chain skipped", link_skipped, true},
+    {.name = "link without a product", link_without_product, true},
+    {.name = "link not awaited", link_not_awaited, true},
+    {.name = "link awaits the one before", link_awaits_before, true},
+    {.name = "links swapped", links_swapped, true},
+    {.name = "sum read beside its place", sum_shifted, true},
+    {.name = "sum read by another step", sum_read, true},
+    {.name = "C not added", c_not_added, true},
+    {.name = "C added twice", c_added_twice, true},
+    {.name = "addend of a peer", addend_of_peer, false},
+    {.name = "k of B shifted", k_of_b_shifted, true},
+    {.name = "columns of A shifted", columns_of_a_shifted, true},
+    {.name = "rows of B shifted", rows_of_b_shifted, true},
+    {.name = "patch twice", patch_twice, true},
+    {.name = "call for half a row", call_for_half, false},
+    {.name = "call over a part of k", call_over_part, false},
     {.name = "SMs overdrawn", sms_overdrawn, false},
 };
 

@@ -5,7 +5,10 @@
  * Every access is a node.  Order: accesses of a visit or step in their own order; steps of a lane;
  * `after`; a raise before what awaits its flag.  Visits of a launch are unordered.  A deadlock is a
  * cycle once visits of a launch are put in list order.  Values are evaluated in any order that obeys
- * this, with other hashes than the checker's. */
+ * this, with other hashes than the checker's.
+ *
+ * An element may be stored again where that changes nothing for anybody: the store is ordered after the
+ * store before it and after every read of it.  (The checker asks for more: that the event adds it.) */
 #ifndef TESTS_ORACLE_H
 #define TESTS_ORACLE_H
 
@@ -13,8 +16,9 @@
 #include <string.h>
 
 #include "core/sched.h"
+#include "oracle_values.h"
 
-enum { ORACLE_MOST_NODES = 5000 };
+enum { ORACLE_MOST_NODES = 5000, ORACLE_MOST_ELEMENTS = 1 << 20, ORACLE_RANKS = 8 };
 
 typedef struct oracle_node {
     sg_access access;
@@ -36,6 +40,17 @@ typedef struct oracle_edge {
     bool lists; /* only for list order, not for races */
 } oracle_edge;
 
+/* A read of an area of the workspace or of C. */
+typedef struct oracle_got {
+    int node;
+    sg_area area;
+} oracle_got;
+
+typedef struct oracle_gots {
+    oracle_got *list;
+    int32_t count, room;
+} oracle_gots;
+
 typedef struct oracle {
     const sg_sched *sched;
     int ranks;
@@ -45,9 +60,9 @@ typedef struct oracle {
     int nodes, node_room, edges, edge_room, events, event_room;
     int rank, step, previous;
     uint64_t **before; /* per node: bit set of the nodes that are ordered before it */
-    uint64_t *value[8][SG_MAX_BUFS];
-    int *writer[8][SG_MAX_BUFS]; /* node + 1; -1: input */
-    char *read[8][SG_MAX_BUFS];
+    uint64_t *value[ORACLE_RANKS][SG_MAX_BUFS];
+    int *writer[ORACLE_RANKS][SG_MAX_BUFS]; /* node + 1; -1: input */
+    oracle_gots got[ORACLE_RANKS][SG_MAX_BUFS];
     const char *wrong; /* what is wrong, or NULL */
 } oracle;
 
@@ -249,38 +264,14 @@ static bool oracle_is_before(const oracle *o, int one, int other)
     return o->before[other][one / 64] >> (one % 64) & 1;
 }
 
-static uint64_t oracle_input(int what, int64_t rank, int64_t row, int64_t col)
+/* Of all buffers together. */
+static int64_t oracle_elements(const oracle *o)
 {
-    const uint64_t x = (uint64_t)(((rank * 4 + what) * 65536 + row) * 65536 + col);
-    return sg_mix(sg_mix(x) ^ UINT64_C(0x1234567));
-}
-
-static int64_t oracle_product_row(const sg_problem *p, int rank, int64_t own_row)
-{
-    for (int i = 0; i < p->segment_count; i++) {
-        const sg_segment *const g = &p->segments[i];
-        if (g->owner == rank && own_row >= g->own_row && own_row < g->own_row + g->rows)
-            return g->row0 + own_row - g->own_row;
-    }
-    return -1;
-}
-
-static uint64_t oracle_a(const sg_problem *p, int rank, int64_t row, int64_t x)
-{
-    if (sg_problem_in(p) == SG_IN_GATHER)
-        return oracle_input(1, 0, oracle_product_row(p, rank, row), x);
-    return oracle_input(1, rank, row, x);
-}
-
-static uint64_t oracle_bias(const sg_problem *p, int rank, int64_t col)
-{
-    if (!p->bias) return 0;
-    return oracle_input(3, sg_problem_out(p) == SG_OUT_NONE ? rank : 0, 0, col);
-}
-
-static uint64_t oracle_finish(uint64_t sum, uint64_t bias)
-{
-    return sg_mix((sum ^ UINT64_C(0x77)) * 3 + bias);
+    int64_t elements = 0;
+    for (int r = 0; r < o->ranks; r++)
+        for (int b = 0; b < o->sched[r].bufs; b++)
+            elements += o->sched[r].buf[b].rows * o->sched[r].buf[b].cols;
+    return elements;
 }
 
 static void oracle_fill(oracle *o)
@@ -290,17 +281,16 @@ static void oracle_fill(oracle *o)
         for (int b = 0; b < o->sched[r].bufs; b++) {
             const sg_buf *const buf = &o->sched[r].buf[b];
             const size_t count = (size_t)(buf->rows * buf->cols) + 1;
+            const bool input =
+                b == SG_A || b == SG_B || b == SG_BIAS || (b == SG_C && p->accumulate);
             o->value[r][b] = calloc(count, sizeof(uint64_t));
             o->writer[r][b] = calloc(count, sizeof(int));
-            o->read[r][b] = calloc(count, 1);
-            for (int64_t i = 0; i < buf->rows; i++) {
+            for (int64_t i = 0; i < buf->rows && input; i++) {
                 for (int64_t j = 0; j < buf->cols; j++) {
-                    uint64_t *const v = &o->value[r][b][i * buf->cols + j];
-                    if (b == SG_A) *v = oracle_a(p, r, i, j);
-                    if (b == SG_B) *v = oracle_input(2, r, i, j);
-                    if (b == SG_BIAS) *v = oracle_bias(p, r, j);
-                    if (b == SG_A || b == SG_B || b == SG_BIAS)
-                        o->writer[r][b][i * buf->cols + j] = -1;
+                    const int64_t at = i * buf->cols + j;
+                    o->value[r][b][at] =
+                        b == SG_BIAS ? oracle_bias(p, r, j) : oracle_held(p, b, r, i, j);
+                    o->writer[r][b][at] = -1;
                 }
             }
         }
@@ -324,26 +314,50 @@ static int64_t oracle_at(oracle *o, const sg_area *area, int64_t i, int64_t j)
     return row * buf->cols + col;
 }
 
-static uint64_t oracle_get(oracle *o, int node, const sg_area *area, int64_t i, int64_t j,
-                           bool coll)
+static uint64_t oracle_get(oracle *o, int node, const sg_area *area, int64_t i, int64_t j)
 {
     const int64_t at = oracle_at(o, area, i, j);
     if (at < 0) return 0;
     const int writer = o->writer[area->rank][area->buf][at];
     if (writer == 0) o->wrong = "read before it is stored";
     if (writer > 0 && !oracle_is_before(o, writer - 1, node)) o->wrong = "race";
-    if (!coll) o->read[area->rank][area->buf][at] = 1;
     return o->value[area->rank][area->buf][at];
 }
 
-static void oracle_put(oracle *o, int node, const sg_area *area, int64_t i, int64_t j, uint64_t v,
-                       bool renews)
+/* NODE reads AREA: whoever stores there again has to come later. */
+static void oracle_note(oracle *o, int node, const sg_area *area)
+{
+    if (area->rank < 0 || area->rank >= o->ranks || area->buf >= o->sched[area->rank].bufs) return;
+    oracle_gots *const g = &o->got[area->rank][area->buf];
+    if (g->count == g->room) {
+        g->room = g->room ? 2 * g->room : 16;
+        g->list = realloc(g->list, (size_t)g->room * sizeof *g->list);
+    }
+    g->list[g->count++] = (oracle_got){node, *area};
+}
+
+/* NODE stores element (ROW, COL) of a buffer again. */
+static void oracle_again(oracle *o, int node, const sg_area *area, int64_t row, int64_t col,
+                         int writer)
+{
+    const oracle_gots *const g = &o->got[area->rank][area->buf];
+    if (area->buf == SG_A || area->buf == SG_B || area->buf == SG_BIAS) o->wrong = "an input";
+    if (writer > 0 && !oracle_is_before(o, writer - 1, node)) o->wrong = "two stores";
+    for (int x = 0; x < g->count; x++) {
+        const sg_area *const a = &g->list[x].area;
+        const bool hits =
+            row >= a->row0 && row < a->row0 + a->rows && col >= a->col0 && col < a->col0 + a->cols;
+        if (hits && g->list[x].node != node && !oracle_is_before(o, g->list[x].node, node))
+            o->wrong = "stored again before it is read";
+    }
+}
+
+static void oracle_put(oracle *o, int node, const sg_area *area, int64_t i, int64_t j, uint64_t v)
 {
     const int64_t at = oracle_at(o, area, i, j);
     if (at < 0) return;
     int *const writer = &o->writer[area->rank][area->buf][at];
-    if (*writer != 0 && !renews) o->wrong = "stored twice";
-    if (renews && o->read[area->rank][area->buf][at]) o->wrong = "read before an all-reduce";
+    if (*writer != 0) oracle_again(o, node, area, area->row0 + i, area->col0 + j, *writer);
     *writer = node + 1;
     o->value[area->rank][area->buf][at] = v;
 }
@@ -367,8 +381,8 @@ static void oracle_multiply(oracle *o, int node, const sg_area *b)
     for (int i = 0; i < e->rows; i++)
         for (int j = 0; j < e->cols; j++)
             for (int k = 0; k < b->cols; k++)
-                e->sum[i * e->cols + j] += oracle_get(o, node - 1, &e->a, i, k, false) *
-                                           oracle_get(o, node, b, j, k, false);
+                e->sum[i * e->cols + j] +=
+                    oracle_get(o, node - 1, &e->a, i, k) * oracle_get(o, node, b, j, k);
 }
 
 static void oracle_access(oracle *o, int node)
@@ -380,6 +394,10 @@ static void oracle_access(oracle *o, int node)
     if (a->role == SG_ROLE_B && a->what == SG_READS) oracle_multiply(o, node, &a->area);
     if (a->role == SG_ROLE_BIAS) e->bias = a->area, e->has_bias = true;
     const bool adds = a->what == SG_READS && (a->role == SG_ROLE_ADDEND || a->role == SG_ROLE_SRC);
+    if (a->what == SG_READS) oracle_note(o, node, &a->area);
+    if (a->role == SG_ROLE_ZERO)
+        for (int i = 0; i < a->area.rows; i++)
+            for (int j = 0; j < a->area.cols; j++) oracle_put(o, node, &a->area, i, j, 0);
     if (!adds && a->role != SG_ROLE_DST) return;
     oracle_shape(e, a->area.rows, a->area.cols);
     if (e->rows != a->area.rows || e->cols != a->area.cols) {
@@ -390,12 +408,12 @@ static void oracle_access(oracle *o, int node)
         for (int j = 0; j < e->cols; j++) {
             uint64_t v = e->sum[i * e->cols + j];
             if (adds) {
-                e->sum[i * e->cols + j] += oracle_get(o, node, &a->area, i, j, false);
+                e->sum[i * e->cols + j] += oracle_get(o, node, &a->area, i, j);
                 continue;
             }
             if (finishes)
-                v = oracle_finish(v, e->has_bias ? oracle_get(o, node, &e->bias, 0, j, false) : 0);
-            oracle_put(o, node, &a->area, i, j, v, false);
+                v = oracle_finish(v, e->has_bias ? oracle_get(o, node, &e->bias, 0, j) : 0);
+            oracle_put(o, node, &a->area, i, j, v);
         }
     }
 }
@@ -438,44 +456,50 @@ static void oracle_coll(oracle *o, int seq)
         for (int q = 0; q < o->ranks; q++) {
             int to = 0;
             int from = 0;
-            const bool gather = kind == SG_ALL_GATHER;
-            const sg_area *const dst = gather ? oracle_area(o, r, seq, SG_ROLE_PART, q, &to)
-                                              : oracle_area(o, r, seq, SG_ROLE_SELF, 0, &to);
-            const sg_area *const src = kind == SG_REDUCE_SCATTER
-                                           ? oracle_area(o, q, seq, SG_ROLE_PART, r, &from)
-                                           : oracle_area(o, q, seq, SG_ROLE_SELF, 0, &from);
+            const bool pairs = kind == SG_ALL_TO_ALL; /* sends first, then what arrives */
+            const bool copies = pairs || kind == SG_ALL_GATHER;
+            const bool dealt = pairs || kind == SG_REDUCE_SCATTER;
+            const sg_area *const dst = oracle_area(o, r, seq, copies ? SG_ROLE_PART : SG_ROLE_SELF,
+                                                   kind == SG_ALL_REDUCE ? 1
+                                                   : !copies             ? 0
+                                                   : pairs               ? o->ranks + q
+                                                                         : q,
+                                                   &to);
+            const sg_area *const src =
+                oracle_area(o, q, seq, dealt ? SG_ROLE_PART : SG_ROLE_SELF, dealt ? r : 0, &from);
             if (!dst || !src || dst->rows != src->rows || dst->cols != src->cols) {
                 o->wrong = "collectives do not fit";
                 free(sums);
                 return;
             }
             const size_t count = (size_t)dst->rows * (size_t)dst->cols;
+            oracle_note(o, from, src);
             if (q == 0 && (r == 0 || kind != SG_ALL_REDUCE)) {
                 free(sums);
                 sums = calloc(count + 1, sizeof *sums);
             }
             for (int i = 0; i < dst->rows; i++) {
                 for (int j = 0; j < dst->cols; j++) {
-                    const uint64_t v = oracle_get(o, from, src, i, j, true);
-                    if (gather) {
-                        oracle_put(o, to, dst, i, j, v, false);
+                    const uint64_t v = oracle_get(o, from, src, i, j);
+                    if (copies) {
+                        oracle_put(o, to, dst, i, j, v);
                         continue;
                     }
                     /* An all-reduce sums once, then stores everywhere. */
                     uint64_t *const sum = &sums[i * dst->cols + j];
                     if (kind == SG_REDUCE_SCATTER || r == 0) *sum += v;
                     if (kind == SG_REDUCE_SCATTER && q == o->ranks - 1)
-                        oracle_put(o, to, dst, i, j, *sum, false);
+                        oracle_put(o, to, dst, i, j, *sum);
                 }
             }
         }
     }
     for (int r = 0; r < o->ranks && kind == SG_ALL_REDUCE; r++) {
         int to = 0;
-        const sg_area *const dst = oracle_area(o, r, seq, SG_ROLE_SELF, 0, &to);
+        const sg_area *const dst = oracle_area(o, r, seq, SG_ROLE_SELF, 1, &to);
         for (int i = 0; i < dst->rows; i++)
             for (int j = 0; j < dst->cols; j++)
-                oracle_put(o, to, dst, i, j, sums[i * dst->cols + j], true);
+                oracle_put(o, to, dst, i, j, sums[i * dst->cols + j]);
     }
     free(sums);
 }
@@ -483,25 +507,40 @@ static void oracle_coll(oracle *o, int seq)
 static void oracle_outputs(oracle *o)
 {
     const sg_problem *const p = o->sched[0].problem;
-    const bool scatter = sg_problem_out(p) == SG_OUT_SCATTER;
     for (int r = 0; r < o->ranks && o->wrong == NULL; r++) {
         int over = 0;
         while (o->node[over].what != 3 || o->node[over].rank != r) over++;
-        for (int64_t i = 0; i < sg_problem_c_rows(p, r); i++) {
-            const int64_t row = scatter ? oracle_product_row(p, r, i) : i;
-            for (int64_t j = 0; j < p->n; j++) {
-                uint64_t want = 0;
-                for (int q = 0; q < o->ranks; q++) {
-                    if (sg_problem_out(p) == SG_OUT_NONE && q != r) continue;
-                    for (int64_t x = 0; x < p->k; x++)
-                        want += (sg_problem_in(p) == SG_IN_GATHER ? oracle_input(1, 0, row, x)
-                                                                  : oracle_a(p, q, row, x)) *
-                                oracle_input(2, q, j, x);
-                }
-                if (sg_problem_has_epilogue(p)) want = oracle_finish(want, oracle_bias(p, r, j));
+        int64_t rows = oracle_rows(p, r);
+        if (p->op == SG_OP_GEMM_RS) rows = p->share[r].rows;
+        if (p->op == SG_OP_GEMM_A2A) {
+            rows = 0;
+            for (int q = 0; q < p->ranks; q++) rows += oracle_count(p, q, r);
+        }
+        if (o->sched[r].buf[SG_C].rows != rows) o->wrong = "C of another height";
+        for (int64_t i = 0; i < rows && o->wrong == NULL; i++) {
+            for (int64_t j = 0; j < p->n && o->wrong == NULL; j++) {
                 const sg_area all = {.rank = (int16_t)r, .buf = SG_C};
-                if (oracle_get(o, over, &all, i, j, false) != want && o->wrong == NULL)
+                if (o->writer[r][SG_C][i * p->n + j] <= 0) o->wrong = "never stored";
+                if (oracle_get(o, over, &all, i, j) != oracle_want(p, r, i, j) && o->wrong == NULL)
                     o->wrong = "a wrong result";
+            }
+        }
+    }
+}
+
+/* A function of the user makes whole rows. */
+static void oracle_calls(oracle *o)
+{
+    const sg_problem *const p = o->sched[0].problem;
+    for (int r = 0; r < o->ranks && p->call; r++) {
+        for (int i = 0; i < o->sched[r].steps; i++) {
+            const sg_step *const step = &o->sched[r].step[i];
+            for (int v = 0; step->kind == SG_GEMM && v < step->u.launch.visits; v++) {
+                sg_visit visit;
+                sg_sched_visit(&o->sched[r], &step->u.launch, v, &visit);
+                if (visit.k0 == visit.k1) continue;
+                if (visit.k0 != 0 || visit.k1 != p->k || visit.cols != p->n)
+                    o->wrong = "half a row";
             }
         }
     }
@@ -513,7 +552,9 @@ static const char *oracle_judge(const sg_sched *sched, int ranks)
 {
     oracle o = {.sched = sched, .ranks = ranks};
     oracle_build(&o);
-    if (o.nodes > ORACLE_MOST_NODES) o.wrong = "too large";
+    if (o.nodes > ORACLE_MOST_NODES || oracle_elements(&o) > ORACLE_MOST_ELEMENTS)
+        o.wrong = "too large";
+    if (o.wrong == NULL) oracle_calls(&o);
     if (o.wrong == NULL) oracle_flags(&o);
     if (o.wrong == NULL) oracle_close(&o);
     int *const order = o.wrong == NULL ? oracle_sort(&o, true) : NULL;
@@ -530,7 +571,7 @@ static const char *oracle_judge(const sg_sched *sched, int ranks)
     for (int i = 0; i < o.nodes && o.before != NULL; i++) free(o.before[i]);
     for (int r = 0; r < ranks; r++)
         for (int b = 0; b < SG_MAX_BUFS; b++)
-            free(o.value[r][b]), free(o.writer[r][b]), free(o.read[r][b]);
+            free(o.value[r][b]), free(o.writer[r][b]), free(o.got[r][b].list);
     free(order), free(o.before), free(o.node), free(o.edge), free(o.event);
     return o.wrong;
 }

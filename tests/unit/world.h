@@ -22,6 +22,7 @@ typedef struct world {
     sg_sched sched[WORLD_RANKS];
     sg_random *random;
     int ranks, sms;
+    bool broken; /* SCHED is not what the strategy has built */
 } world;
 
 /* ---- Choosing what to break --------------------------------------------------------------------------- */
@@ -75,6 +76,7 @@ static void consider_range(world *w, pick p, list which, fits_fn fits, int64_t *
 static bool choose(world *w, list which, fits_fn fits, pick *chosen)
 {
     int64_t seen = 0;
+    *chosen = (pick){0};
     for (int r = 0; r < w->ranks; r++) {
         sg_sched *const s = &w->sched[r];
         for (int32_t i = 0; i < s->steps; i++) {
