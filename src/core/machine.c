@@ -69,6 +69,9 @@ static const field fields[] = {
     MAY_WHOLE(pool, 1, 4096),
     MAY_REAL(pack_gbps, 1e-6, 1e6),
     MAY_REAL(unit_us, 0, 1e6),
+    MAY_REAL(work_row, 0, 1e6),
+    MAY_REAL(work_col, 0, 1e6),
+    MAY_REAL(work_element, 0, 1e6),
 };
 
 enum { FIELDS = sizeof fields / sizeof fields[0], MAX_TILE = 4096 };
@@ -483,6 +486,27 @@ double sg_curve_at(const sg_curve *curve, double at, double none)
         return point[i - 1].value + part * (point[i].value - point[i - 1].value);
     }
     return point[curve->points - 1].value;
+}
+
+double sg_machine_coll_us(const sg_machine *m, int kind, double message, double bus_bytes)
+{
+    const sg_curve *const curve = &m->coll_curve[kind];
+    const sg_point *point = curve->point;
+    if (curve->points == 0 || message <= 0) return m->coll_us + bus_bytes / (m->coll_gbps * 1e3);
+    const double unit = bus_bytes / message / 1e3; /* microseconds a byte of message, at 1 GB/s */
+    const double first = point->at * unit / point->value;
+    /* Below the first point the start-up alone is known, and above the last its rate. */
+    if (message <= point->at) {
+        const double start = m->coll_us < first ? m->coll_us : first;
+        return start + (first - start) * message / point->at;
+    }
+    for (int i = 1; i < curve->points; i++, point++) {
+        if (message > point[1].at) continue;
+        const double low = point[0].at * unit / point[0].value;
+        const double high = point[1].at * unit / point[1].value;
+        return low + (high - low) * (message - point[0].at) / (point[1].at - point[0].at);
+    }
+    return message * unit / point->value;
 }
 
 const char *sg_topology_name(sg_topology topology)

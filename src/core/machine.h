@@ -95,9 +95,13 @@ typedef struct sg_machine {
     sg_curve coll_part;                    /* SMs that a collective is given: part of that */
 
     /* Machines whose ranks share one set of workers (the CPU backend). */
-    int pool;         /* workers; 0: ranks share nothing, and what follows is not used */
-    double pack_gbps; /* bringing B into the order of the multiplication, once a run; 0: no cost */
-    double unit_us;   /* handing out one unit of work and ending it */
+    int pool;            /* workers; 0: ranks share nothing, and what follows is not used */
+    double pack_gbps;    /* one worker brings B into order, once a run; 0: no cost */
+    double unit_us;      /* handing out one unit of work and ending it */
+    double work_row;     /* what a tile costs beside its multiply-adds, in multiply-adds: for every
+                            row and k, */
+    double work_col;     /* for every column and k, */
+    double work_element; /* and for every element */
 } sg_machine;
 
 /* Parses the text of a machine file; NAME stands for it in errors, which give line and column. */
@@ -111,6 +115,10 @@ double sg_machine_link_gbps(const sg_machine *machine);
 /* Value of CURVE at AT: between points on a straight line, outside the first or last point's; NONE if
  * it has no points. */
 double sg_curve_at(const sg_curve *curve, double at, double none);
+
+/* How long a collective of KIND (sg_coll_kind) takes for a message of so many bytes in all, of which
+ * BUS_BYTES pass each rank's port; start-up included. */
+double sg_machine_coll_us(const sg_machine *machine, int kind, double message, double bus_bytes);
 
 /* Words of the file. */
 const char *sg_topology_name(sg_topology topology);

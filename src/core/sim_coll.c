@@ -33,29 +33,6 @@ static double coll_bytes(const sg_sim *m, const sg_sched *s, const sg_step *step
     return step->tos > 0 ? all - least : 0;
 }
 
-/* How long a message takes; start-up included.  BYTES: on the bus. */
-static double coll_us(const sg_machine *machine, const sg_coll *c, double message, double bytes)
-{
-    const sg_curve *const curve = &machine->coll_curve[c->kind];
-    const double affine = machine->coll_us + sg_sim_us_of(bytes, machine->coll_gbps);
-    if (curve->points == 0 || message <= 0) return affine;
-    const double on_bus = bytes / message;
-    const sg_point *point = curve->point;
-    const double first = sg_sim_us_of(point[0].at * on_bus, point[0].value);
-    /* Below the first point the start-up alone is known, and above the last its rate. */
-    if (message <= point[0].at) {
-        const double start = machine->coll_us < first ? machine->coll_us : first;
-        return start + (first - start) * message / point[0].at;
-    }
-    for (int i = 1; i < curve->points; i++, point++) {
-        if (message > point[1].at) continue;
-        const double low = sg_sim_us_of(point[0].at * on_bus, point[0].value);
-        const double high = sg_sim_us_of(point[1].at * on_bus, point[1].value);
-        return low + (high - low) * (message - point[0].at) / (point[1].at - point[0].at);
-    }
-    return sg_sim_us_of(bytes, point->value);
-}
-
 /* The part of its bandwidth that a collective reaches with the SMs it is given. */
 static double part_of(const sg_machine *machine, const sg_coll *c)
 {
@@ -75,7 +52,7 @@ static void start(sg_sim *m, sg_sim_coll *state)
         double message = 0;
         const sg_step *const step = &m->sched[a->rank].step[a->step];
         const double bytes = coll_bytes(m, &m->sched[a->rank], step, &message);
-        const double us = coll_us(m->machine, &step->u.coll, message, bytes);
+        const double us = sg_machine_coll_us(m->machine, step->u.coll.kind, message, bytes);
         const double wait = m->machine->coll_us < us ? m->machine->coll_us : us;
         sg_sim_agent_at(m, a, state->time + wait);
     }
@@ -85,7 +62,8 @@ static void move(sg_sim *m, sg_sim_agent *a, const sg_step *step)
 {
     double message = 0;
     const double bytes = coll_bytes(m, &m->sched[a->rank], step, &message);
-    const double us = coll_us(m->machine, &step->u.coll, message, bytes) - m->machine->coll_us;
+    const double us =
+        sg_machine_coll_us(m->machine, step->u.coll.kind, message, bytes) - m->machine->coll_us;
     a->phase = SG_AT_LAST;
     const double cap = us > 1e-9 ? bytes / us * part_of(m->machine, &step->u.coll) : 1e15;
     m->rank[a->rank].coll_flow =

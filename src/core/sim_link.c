@@ -9,165 +9,55 @@
  * so that the cost of a flow does not grow with the number of ranks. */
 #include "core/sim_state.h"
 
-enum { OUT, IN, STORE, OWN }; /* resources of every rank */
-enum { HOST, NUMA_OUT, NUMA_IN, HALF };
-enum { RIGHT, LEFT };
-
-/* ---- Topology --------------------------------------------------------------------------------------- */
-
-static int64_t link_count(const sg_sim *m)
-{
-    switch (m->machine->topology) {
-    case SG_MESH: return (int64_t)m->ranks * m->all;
-    case SG_RING: return (int64_t)m->ranks * 2;
-    case SG_PCIE: return (int64_t)m->halves * HALF + HALF;
-    case SG_NODES: return (int64_t)m->ranks * 2;
-    case SG_SWITCH:
-    case SG_TOPOLOGIES:
-    default: return 0;
-    }
-}
-
-static int half_of(const sg_sim *m, int rank)
-{
-    const int of_half = m->machine->numa_ranks;
-    return of_half > 0 ? rank / of_half : 0;
-}
-
-/* A rank's way out and in, all links together. */
-static double port_gbps(const sg_sim *m)
-{
-    const double link = sg_machine_link_gbps(m->machine);
-    if (m->machine->topology == SG_MESH) return link * (m->all > 1 ? m->all - 1 : 1);
-    if (m->machine->topology == SG_RING) return link * 2;
-    return link;
-}
-
-static double or_endless(double gbps)
-{
-    return gbps > 0 ? gbps : 1e12;
-}
-
-static void set_rate(sg_sim *m, int64_t index, double gbps)
-{
-    m->resources[index] = (sg_sim_resource){.rate = gbps * 1e3, .first = SG_NONE};
-}
-
-static void set_topology(sg_sim *m)
-{
-    const sg_machine *const machine = m->machine;
-    const double link = sg_machine_link_gbps(machine);
-    const int64_t links = link_count(m);
-    for (int64_t i = 0; i < links; i++) {
-        double gbps = link;
-        if (machine->topology == SG_NODES) gbps = machine->nic_gbps;
-        if (machine->topology == SG_PCIE)
-            gbps = or_endless(i % HALF == HOST ? machine->host_gbps : machine->numa_gbps);
-        set_rate(m, m->link0 + i, gbps);
-    }
-}
+/* ---- What a flow uses ------------------------------------------------------------------------------- */
 
 bool sg_sim_set_links(sg_sim *m)
 {
-    const sg_machine *const machine = m->machine;
-    m->halves = half_of(m, m->ranks - 1) + 1;
-    m->link0 = m->ranks * OWN;
-    m->stride = machine->topology == SG_RING ? 3 + m->all / 2 : 7;
+    m->links = (sg_links){.machine = m->machine, .ranks = m->ranks, .all = m->all};
+    m->store0 = (int32_t)sg_links_count(&m->links); /* behind the links: stores of each rank */
+    m->stride = m->machine->topology == SG_RING ? 3 + m->all / 2 : 7;
     m->flow_count = 0;
     m->flow_free = m->batch_free = SG_NONE;
     m->batch_count = 0;
-    m->resources = sg_sim_get(m, SG_MEM_RESOURCES, m->link0 + link_count(m), sizeof *m->resources);
+    m->resources =
+        sg_sim_get(m, SG_MEM_RESOURCES, (int64_t)m->store0 + m->ranks, sizeof *m->resources);
     m->channels = sg_sim_get(m, SG_MEM_CHANNELS, (int64_t)m->ranks * m->all, sizeof *m->channels);
     if (m->full) return false;
-    const double port = port_gbps(m);
-    for (int r = 0; r < m->ranks; r++) {
-        set_rate(m, r * OWN + OUT, port);
-        set_rate(m, r * OWN + IN, port);
-        set_rate(m, r * OWN + STORE, machine->store_gbps);
+    for (int32_t i = 0; i < m->store0 + m->ranks; i++) {
+        const double gbps = i < m->store0 ? sg_links_gbps(&m->links, i) : m->machine->store_gbps;
+        m->resources[i] = (sg_sim_resource){.rate = gbps * 1e3, .first = SG_NONE};
     }
-    set_topology(m);
     for (int64_t i = 0; i < (int64_t)m->ranks * m->all; i++) m->channels[i] = SG_NONE;
     return true;
 }
 
-/* ---- What a flow uses ------------------------------------------------------------------------------- */
-
-static void use(sg_sim *m, int32_t flow, int64_t resource, double weight)
+static void use(sg_sim *m, int32_t flow, int32_t resource, double weight)
 {
     sg_sim_flow *const f = &m->flows[flow];
     const int32_t at = flow * m->stride + f->uses++;
     SG_CHECK(f->uses <= m->stride);
     sg_sim_resource *const r = &m->resources[resource];
-    m->uses[at] = (sg_sim_use){
-        .resource = (int32_t)resource, .next = r->first, .prev = SG_NONE, .weight = weight};
+    m->uses[at] =
+        (sg_sim_use){.resource = resource, .next = r->first, .prev = SG_NONE, .weight = weight};
     if (r->first != SG_NONE) m->uses[r->first].prev = at;
     r->first = at;
     r->load += weight;
 }
 
-/* All links between neighbours the short way round. */
-static void use_ring(sg_sim *m, int32_t flow, int from, int to)
-{
-    const int right = (to - from + m->all) % m->all;
-    const int way = 2 * right <= m->all ? RIGHT : LEFT;
-    const int hops = way == RIGHT ? right : m->all - right;
-    if (m->ranks == 1) { /* images send over this link, too */
-        use(m, flow, m->link0 + way, hops);
-        return;
-    }
-    for (int i = 0; i < hops; i++) {
-        const int rank = way == RIGHT ? (from + i) % m->all : (from - i + m->all) % m->all;
-        use(m, flow, m->link0 + rank % m->ranks * 2 + way, 1);
-    }
-}
-
-static void use_bridges(sg_sim *m, int32_t flow, int from, int to)
-{
-    const int64_t here = m->link0 + (int64_t)half_of(m, from) * HALF;
-    const int64_t there = m->link0 + (int64_t)half_of(m, to % m->ranks) * HALF;
-    const bool far = half_of(m, from) != half_of(m, to);
-    const double passes = m->machine->host_staged ? 2 : 1;
-    use(m, flow, here + HOST, far ? 1 : passes);
-    if (!far) return;
-    use(m, flow, there + HOST, 1);
-    use(m, flow, here + NUMA_OUT, 1);
-    use(m, flow, there + NUMA_IN, 1);
-}
-
-static bool is_far(const sg_sim *m, int from, int to)
-{
-    const int of_node = m->machine->node_ranks;
-    return m->machine->topology == SG_NODES && from / of_node != to / of_node;
-}
-
 double sg_sim_far_us(const sg_sim *m, int from, int to)
 {
-    return m->machine->node_us > 0 && is_far(m, from, to) ? m->machine->node_us : 0;
+    return sg_links_far_us(&m->links, from, to);
 }
 
 static void use_links(sg_sim *m, int32_t flow)
 {
     const sg_sim_flow *const f = &m->flows[flow];
-    const int from = f->from;
-    const int to = f->to;
-    if (f->what == SG_FLOW_PRODUCT || (f->what != SG_FLOW_COLL && from == to)) return;
-    if (f->what == SG_FLOW_COLL) {
-        use(m, flow, from * OWN + OUT, 1);
-        use(m, flow, from * OWN + IN, 1);
-        return;
-    }
-    if (f->what != SG_FLOW_COPY) use(m, flow, from * OWN + STORE, 1);
-    if (is_far(m, from, to)) {
-        use(m, flow, m->link0 + from * 2 + OUT, 1);
-        use(m, flow, m->link0 + to % m->ranks * 2 + IN, 1);
-        return;
-    }
-    use(m, flow, from * OWN + OUT, 1);
-    use(m, flow, to % m->ranks * OWN + IN, 1);
-    if (m->machine->topology == SG_MESH)
-        use(m, flow, m->link0 + (int64_t)from * m->all + (to - from + m->all) % m->all, 1);
-    if (m->machine->topology == SG_RING) use_ring(m, flow, from, to);
-    if (m->machine->topology == SG_PCIE) use_bridges(m, flow, from, to);
+    sg_link_use path[SG_LINK_USES];
+    if (f->what == SG_FLOW_PRODUCT || (f->what != SG_FLOW_COLL && f->from == f->to)) return;
+    const int count = f->what == SG_FLOW_COLL ? sg_links_ports(&m->links, f->from, path)
+                                              : sg_links_path(&m->links, f->from, f->to, path);
+    for (int i = 0; i < count; i++) use(m, flow, path[i].link, path[i].weight);
+    if (f->what == SG_FLOW_SMS || f->what == SG_FLOW_STORE) use(m, flow, m->store0 + f->from, 1);
 }
 
 /* ---- Rates ------------------------------------------------------------------------------------------ */
@@ -318,8 +208,9 @@ int32_t sg_sim_send(sg_sim *m, sg_sim_what what, int32_t owner, int from, int to
                        .to = (int16_t)to,
                        .what = (uint8_t)what};
     if (what == SG_FLOW_STORE) {
-        /* Tiles to one peer arrive in the order in which they were stored. */
-        f->channel = from * m->all + to;
+        /* Tiles to one peer arrive in the order in which they were stored; a pool's ranks have one
+         * link for all peers. */
+        f->channel = from * m->all + (m->machine->pool > 0 ? 0 : to);
         const int32_t before = m->channels[f->channel];
         m->channels[f->channel] = flow;
         if (before != SG_NONE) {
@@ -370,8 +261,8 @@ void sg_sim_flow_act(sg_sim *m, int32_t flow)
     sg_sim_flow *const f = &m->flows[flow];
     f->left -= f->rate * (m->now - f->since);
     f->since = m->now;
-    /* What is left of rounding is less than a thousandth of a byte. */
-    if (f->left > 1e-3 + 1e-9 * f->bytes || m->now < f->floor_us) {
+    /* Less than a clock can tell is left of rounding. */
+    if (f->left > f->rate * 1e-9 * (1 + m->now) || m->now < f->floor_us) {
         rate(m, flow);
         return;
     }

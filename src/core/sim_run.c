@@ -136,6 +136,13 @@ sg_sim_slot *sg_sim_see(sg_sim *m, int rank, int by, struct sg_flags f, double *
     return NULL;
 }
 
+double sg_sim_flag_us(const sg_sim *m, int from, int to)
+{
+    /* Workers of a pool see what their own rank raises at once. */
+    if (m->machine->pool > 0 && from == to) return 0;
+    return m->machine->flag_us + sg_sim_far_us(m, from, to);
+}
+
 /* ---- Spans ------------------------------------------------------------------------------------------ */
 
 void sg_sim_tell(const sg_sim *m, const sg_span *span)
@@ -260,7 +267,7 @@ void sg_sim_end_step(sg_sim *m, sg_sim_agent *a, double end)
     sg_sim_step *const state = &m->steps[r->step0 + a->step];
     for (int32_t i = step->raise0; step->kind != SG_GEMM && i < step->raise0 + step->raises; i++)
         sg_sim_raise(m, a->rank, &s->raise[i], 0, 1,
-                     end + m->machine->flag_us + sg_sim_far_us(m, a->rank, s->raise[i].at));
+                     end + sg_sim_flag_us(m, a->rank, s->raise[i].at));
     tell_step(m, a, end);
     end_sms(m, a);
     state->end_us = end;
@@ -420,7 +427,7 @@ static bool is_settled(sg_sim *m, sg_sim_agent *a, const sg_sched *s, const sg_s
             sg_sim_park(m, a, &state->parked);
             return false;
         }
-        const double seen = state->end_us + m->machine->flag_us;
+        const double seen = state->end_us + sg_sim_flag_us(m, a->rank, a->rank);
         if (ready < seen) ready = seen;
     }
     if (a->phase == SG_AT_AFTER) {
@@ -490,6 +497,10 @@ static double end_of_run(const sg_sim *m)
     for (int r = 0; r < m->ranks; r++) {
         const sg_sched *const s = &m->sched[r];
         double us = m->rank[r].end_us;
+        if (m->machine->pool > 0) { /* nobody waits for a launch, nor at the end */
+            if (end < us) end = us;
+            continue;
+        }
         if (m->rank[r].agents > 1) us += m->machine->join_us;
         /* begin and end: launches of their own around copy engines, else part of the launch. */
         if (s->peers) us += m->machine->flag_us + (s->baked ? 2 * m->machine->launch_us : 0);

@@ -17,6 +17,7 @@
 
 #include <math.h>
 
+#include "core/links.h"
 #include "core/sim.h"
 
 enum { SG_SIM_GROUPS = 160, SG_NONE = -1, SG_SIM_HALVES = 64, SG_SIM_PARKED = 64 };
@@ -71,7 +72,9 @@ typedef struct sg_sim_agent {
     double *ready;       /* when the waits of a band end, < 0: not known; NULL: tiles differ */
     double *band;        /* memory of that */
     int32_t band_room;
-    int32_t left; /* pool: units that have not ended */
+    /* Of a pool: units of the step, the next one, those that have not ended. */
+    int32_t want_units, unit, left;
+    double piece_us;
 } sg_sim_agent;
 
 /* A flag, found by (at, by, index). */
@@ -156,8 +159,7 @@ typedef struct sg_sim_rank {
     int32_t agents;
     /* Of a pool. */
     double progress, weight;
-    int32_t slots; /* staging that is free */
-    int32_t parked;
+    int32_t slots;  /* staging that is free */
     double *packed; /* per 64 columns of B: up to which k they are packed */
 } sg_sim_rank;
 
@@ -247,7 +249,8 @@ typedef struct sg_sim {
     double now;
 
     sg_sim_resource *resources;
-    int32_t link0, halves; /* where the topology's own resources start; pcie: bridges */
+    sg_links links;
+    int32_t store0; /* where the stores of the ranks stand */
     sg_sim_flow *flows;
     sg_sim_use *uses;
     int32_t stride; /* uses of a flow */
@@ -259,9 +262,7 @@ typedef struct sg_sim {
     int32_t engine_count; /* per rank */
 
     sg_sim_worker *workers;
-    sg_sim_unit *units; /* SG_SIM_PARKED per rank */
-    bool idle_workers;
-
+    sg_sim_unit *units;     /* SG_SIM_PARKED per rank */
     int32_t edge_m, edge_n; /* tiles cost multiples of this */
 } sg_sim;
 
@@ -303,6 +304,9 @@ void sg_sim_raise(sg_sim *m, int rank, const sg_raise *r, int32_t i, int32_t cou
 
 /* Moves *TIME to when RANK sees all flags of F by BY; returns one that is missing, or NULL. */
 sg_sim_slot *sg_sim_see(sg_sim *m, int rank, int by, struct sg_flags f, double *time);
+
+/* From raising a flag of rank FROM at rank TO until it is seen there. */
+double sg_sim_flag_us(const sg_sim *m, int from, int to);
 
 /* Added to what goes to a peer on another node. */
 double sg_sim_far_us(const sg_sim *m, int from, int to);
@@ -377,7 +381,7 @@ void sg_sim_tiles_landed(sg_sim *m, const sg_sim_flow *flow);
 /* ---- sim_pool.c ------------------------------------------------------------------------------------- */
 
 bool sg_sim_set_pool(sg_sim *m);
-void sg_sim_pool_landed(sg_sim *m, sg_sim_agent *a);
+void sg_sim_pool_landed(sg_sim *m, sg_sim_agent *a, const sg_sim_batch *batch);
 void sg_sim_open_units(sg_sim *m, sg_sim_agent *a);
 void sg_sim_worker_act(sg_sim *m, int32_t worker);
 void sg_sim_wake_workers(sg_sim *m, double time);

@@ -191,8 +191,8 @@ void sg_sim_store_tiles(sg_sim *m, sg_sim_agent *a, const sg_launch *l, int32_t 
     for (int32_t i = p->raise0; i < p->raise0 + p->raises; i++) {
         const int at = s->raise[i].at;
         if (far && at != a->rank) continue; /* behind the stores */
-        raise_tiles(m, a->rank, l, &b, &s->raise[i],
-                    m->now + m->machine->flag_us + sg_sim_far_us(m, a->rank, at), step_us);
+        raise_tiles(m, a->rank, l, &b, &s->raise[i], m->now + sg_sim_flag_us(m, a->rank, at),
+                    step_us);
     }
     if (far) send_tiles(m, a, p, &b, (double)sg_walk_visits(p, l->tile_m, l->tile_n));
 }
@@ -221,7 +221,7 @@ void sg_sim_tiles_landed(sg_sim *m, const sg_sim_flow *flow)
     a->pending--;
     if (m->rank[a->rank].end_us < m->now) m->rank[a->rank].end_us = m->now;
     if (m->machine->pool > 0) {
-        sg_sim_pool_landed(m, a);
+        sg_sim_pool_landed(m, a, &b);
         return;
     }
     for (int32_t i = 0; i < a->groups; i++) {
