@@ -12,6 +12,9 @@
 /* Spans of one timeline: more cannot be seen, and take 400 MB. */
 enum { MOST_SPANS = 1 << 22 };
 
+/* Ranks of which each is simulated, though some may be images of others. */
+enum { MOST_SIMULATED = 256 };
+
 /* Gaps of a measured run shorter than this share of it are the hand of a worker between two tiles. */
 static const double least_gap = 1.0 / 400;
 
@@ -354,7 +357,10 @@ static shingle_status simulate(sg_simulator *simulator, const shingle_plan *plan
 {
     sg_sched sched[SG_TIMELINE_RANKS];
     telling to = {.timeline = t, .sched = sched, .sms = machine->sms > 0 ? machine->sms : 1};
-    const sg_sim_options options = {.visit = take_span, .context = &to};
+    /* Images of a rank are told of in its own patches, which may be cut at other places than theirs;
+     * such spans then have no owner. */
+    const sg_sim_options options = {
+        .every_rank = plan->problem.ranks <= MOST_SIMULATED, .visit = take_span, .context = &to};
     sg_sim_result result = {.us = 0};
     shingle_status status = SHINGLE_OK;
     memset(sched, 0, sizeof sched);

@@ -96,7 +96,7 @@ static void gaps_fit(const shingle_timeline *t)
 
 typedef struct tally {
     int64_t visits;    /* of tile programs */
-    double sent_bytes; /* by copies and tiles to peers */
+    double sent_bytes; /* by copies to peers */
 } tally;
 
 static tally count_schedule(const shingle_plan *plan, int rank)
@@ -117,18 +117,26 @@ static tally count_schedule(const shingle_plan *plan, int rank)
     return count;
 }
 
-/* Every visit of a tile program is in one span, and in one alone. */
+/* Every visit of a tile program is in one span, and in one alone, and so is every byte that is
+ * copied. */
 static void tells_every_visit(const shingle_timeline *t, const shingle_plan *plan)
 {
     for (int row = 0; row < t->shown; row++) {
         const tally want = count_schedule(plan, t->rank[row]);
         int64_t tiles = 0;
+        double sent = 0;
         for (int32_t i = 0; i < t->spans; i++) {
             const sg_timeline_span *const s = &t->span[i];
-            if (s->rank == t->rank[row] && s->track == SG_TRACK_COMPUTE && s->patch >= 0 &&
-                s->does != SG_DOES_WAIT)
-                tiles += s->tiles;
+            if (s->rank == t->rank[row] && s->does == SG_DOES_SEND) sent += (double)s->bytes;
+            if (s->rank != t->rank[row] || s->track != SG_TRACK_COMPUTE || s->patch < 0 ||
+                s->does == SG_DOES_WAIT)
+                continue;
+            tiles += s->tiles;
+            assert_true(s->owners.mask != 0);
         }
+        if (fabs(sent - want.sent_bytes) > 0.5)
+            fail_msg("%s, rank %d: %.0f of %.0f bytes", t->plan, t->rank[row], sent,
+                     want.sent_bytes);
         if (tiles != want.visits)
             fail_msg("%s, rank %d: %lld of %lld visits", t->plan, t->rank[row], (long long)tiles,
                      (long long)want.visits);
