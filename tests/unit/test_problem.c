@@ -11,10 +11,38 @@
 
 #include "core/problem.h"
 
-/* What must hold of every problem: segments cover 0..m in order without gaps, an owner's segments
+/* Of an all-to-all: parts of a product stand in the order of owners, what an owner holds in the order of
+ * ranks, neither with gaps. */
+static void verify_pairs(const sg_problem *p)
+{
+    int64_t most = 0;
+    for (int r = 0; r < p->ranks; r++) {
+        int64_t row = 0;
+        int64_t held = 0;
+        for (int q = 0; q < p->ranks; q++) {
+            const sg_part part = sg_problem_part(p, r, q);
+            const sg_part back = sg_problem_part(p, q, r);
+            assert_true(part.rows >= 0 && part.rows <= p->most_rows);
+            assert_int_equal(part.base, row);
+            assert_int_equal(back.held, held);
+            row += part.rows;
+            held += back.rows;
+        }
+        assert_int_equal(sg_problem_rows(p, r), row);
+        const bool sends = p->op == SG_OP_A2A_GEMM;
+        assert_int_equal(sends ? sg_problem_a_rows(p, r) : sg_problem_c_rows(p, r), held);
+        assert_int_equal(sends ? sg_problem_c_rows(p, r) : sg_problem_a_rows(p, r), row);
+        most = sg_max(most, row);
+    }
+    assert_int_equal(most, p->m);
+}
+
+/* What must hold of every problem: segments cover what moves in order without gaps, an owner's segments
  * are chained in order and count its rows, bases count the rows of lower ranks. */
 static void verify_ownership(const sg_problem *p)
 {
+    const int64_t extent = p->gather == SG_GATHER_B ? p->n : p->gather == SG_GATHER_K ? p->k : p->m;
+    if (p->op == SG_OP_A2A_GEMM || p->op == SG_OP_GEMM_A2A) verify_pairs(p);
     int64_t row = 0;
     for (int i = 0; i < p->segment_count; i++) {
         assert_int_equal(p->segments[i].row0, row);
@@ -22,7 +50,7 @@ static void verify_ownership(const sg_problem *p)
         assert_in_range(p->segments[i].owner, 0, p->ranks - 1);
         row += p->segments[i].rows;
     }
-    assert_int_equal(row, p->m);
+    assert_int_equal(row, extent);
 
     int64_t base = 0;
     int chained = 0;
@@ -42,7 +70,7 @@ static void verify_ownership(const sg_problem *p)
         base += own;
     }
     assert_int_equal(chained, p->segment_count);
-    assert_int_equal(base, p->m);
+    assert_int_equal(base, extent);
 }
 
 static void expect_text(const char *text, const char *canonical)
@@ -70,6 +98,16 @@ static void texts_print_canonically(void **state)
         "ag_gemm:f32:7x1x1:r3:rows=0,7,0:gelu",
         "gemm_rs:bf16:100x8x8:r3:cyclic=16:bias:silu",
         "gemm_rs:bf16:2147483647x2147483647x2147483647:r2:relu",
+        "ag_gemm:bf16:64x48x32:r4:gather=b",
+        "ag_gemm:bf16:64x48x32:r2:gather=b:rows=20,28:bias:gelu",
+        "ag_gemm:f32:5x6x7:r2:gather=k:rows=3,4:accumulate",
+        "ag_gemm:f32:5x6x70:r2:gather=k:cyclic=16",
+        "gemm:f16:2x2x2:r1:accumulate",
+        "a2a_gemm:bf16:6x2x3:r2:counts=1,2/3,4",
+        "gemm_a2a:bf16:7x2x3:r2:counts=1,2/3,4:bias:silu",
+        "gemm_a2a:f32:0x2x3:r3",
+        "gemm_a2a:f32:9x2x3:r3:counts=0,0,9/0,0,0/9,0,0:call=0",
+        "gemm_rs:f32:8x4x4:r2:rows=1,7:call=123:relu",
     };
     for (size_t i = 0; i < sizeof same / sizeof same[0]; i++) expect_text(same[i], same[i]);
     /* Ownership that is the even one is not printed, whichever way it was given. */
@@ -79,6 +117,89 @@ static void texts_print_canonically(void **state)
     expect_text("gemm_rs:f32:5x1x1:r2:cyclic=4", "gemm_rs:f32:5x1x1:r2:rows=4,1");
     expect_text("ag_gemm:f32:8x1x1:r2:relu:bias", "ag_gemm:f32:8x1x1:r2:bias:relu");
     expect_text("ag_gemm:f32:08x01x1:r02", "ag_gemm:f32:8x1x1:r2");
+    expect_text("ag_gemm:f32:8x7x4:r2:gather=b:rows=4,3", "ag_gemm:f32:8x7x4:r2:gather=b");
+    expect_text("ag_gemm:f32:7x3x4:r2:rows=2,2:gather=k", "ag_gemm:f32:7x3x4:r2:gather=k");
+    expect_text("ag_gemm:f32:7x3x4:r2:accumulate:cyclic=1:gather=k",
+                "ag_gemm:f32:7x3x4:r2:gather=k:cyclic=1:accumulate");
+    expect_text("gemm_rs:f32:8x1x1:r2:relu:call=7", "gemm_rs:f32:8x1x1:r2:call=7:relu");
+    /* A product's rows are dealt to its owners, an owner's rows alike to all products. */
+    expect_text("gemm_a2a:f32:7x1x1:r3:counts=3,2,2/3,2,2/3,2,2", "gemm_a2a:f32:7x1x1:r3");
+    expect_text("a2a_gemm:f32:7x1x1:r3:counts=3,3,3/2,2,2/2,2,2", "a2a_gemm:f32:7x1x1:r3");
+    expect_text("a2a_gemm:f32:9x1x1:r3:counts=3,2,2/3,2,2/3,2,2",
+                "a2a_gemm:f32:9x1x1:r3:counts=3,2,2/3,2,2/3,2,2");
+}
+
+/* Counts for every pair, often none; returns the highest product. */
+static int64_t random_counts(sg_random *random, sg_op op, int ranks, int64_t *counts)
+{
+    int64_t most = 0;
+    for (int i = 0; i < ranks * ranks; i++)
+        counts[i] = sg_random_below(random, 3) ? sg_random_below(random, 6) : 0;
+    for (int r = 0; r < ranks; r++) {
+        int64_t rows = 0;
+        for (int q = 0; q < ranks; q++)
+            rows += counts[op == SG_OP_A2A_GEMM ? q * ranks + r : r * ranks + q];
+        most = sg_max(most, rows);
+    }
+    return most;
+}
+
+static int64_t *moved_extent(sg_ask *ask)
+{
+    return ask->gather == SG_GATHER_B ? &ask->n : ask->gather == SG_GATHER_K ? &ask->k : &ask->m;
+}
+
+/* A problem of any operator with what goes with it; LIST has room for its rows or counts. */
+static void random_ask(sg_random *random, int ranks, int64_t *list, sg_ask *ask_out)
+{
+    sg_ask ask = {.op = (sg_op)sg_random_below(random, SG_OPS),
+                  .type = (sg_type)sg_random_below(random, SG_TYPES),
+                  .ranks = ranks,
+                  .m = sg_random_below(random, 60),
+                  .n = sg_random_below(random, 5),
+                  .k = sg_random_below(random, 5)};
+    const bool exchange = ask.op == SG_OP_A2A_GEMM || ask.op == SG_OP_GEMM_A2A;
+    if (ask.op == SG_OP_AG_GEMM) ask.gather = (sg_gather)sg_random_below(random, SG_GATHERS);
+    if (ask.op == SG_OP_AG_GEMM || ask.op == SG_OP_GEMM)
+        ask.accumulate = sg_random_below(random, 3) == 0;
+    if (!ask.accumulate) {
+        ask.bias = sg_random_below(random, 2) == 0;
+        ask.act = (sg_act)sg_random_below(random, SG_ACTS);
+        ask.call = ask.gather == SG_GATHER_A && ask.k > 0 && sg_random_below(random, 4) == 0;
+        if (ask.call) ask.call_flops = sg_random_below(random, 100);
+    }
+    const int64_t deal = sg_random_below(random, 3);
+    if (exchange && deal > 0 && ranks < 10) {
+        ask.m = random_counts(random, ask.op, ranks, list);
+        ask.counts = list;
+    } else if (!exchange && deal == 1) {
+        ask.cyclic = 1 + sg_random_below(random, 9);
+    } else if (!exchange && deal == 2) {
+        int64_t *const extent = moved_extent(&ask);
+        *extent = 0;
+        for (int r = 0; r < ranks; r++) *extent += list[r] = sg_random_below(random, 9);
+        if (ask.call && ask.k == 0) ask.call = false, ask.call_flops = 0;
+        ask.rows = list;
+    }
+    *ask_out = ask;
+}
+
+static void expect_equal(const sg_problem *p, const sg_problem *q)
+{
+    assert_true(p->op == q->op && p->type == q->type && p->act == q->act && p->bias == q->bias);
+    assert_true(p->gather == q->gather && p->accumulate == q->accumulate);
+    assert_true(p->call == q->call && p->call_flops == q->call_flops);
+    assert_true(p->m == q->m && p->n == q->n && p->k == q->k);
+    assert_true(p->segment_count == q->segment_count && p->most_rows == q->most_rows);
+    for (int s = 0; s < p->segment_count; s++)
+        assert_memory_equal(&p->segments[s], &q->segments[s], sizeof p->segments[s]);
+    assert_true((p->counts == NULL) == (q->counts == NULL));
+    const size_t bytes = (size_t)(p->ranks * p->ranks) * sizeof *p->counts;
+    if (p->counts == NULL) return;
+    assert_memory_equal(p->counts, q->counts, bytes);
+    assert_memory_equal(p->in_product, q->in_product, bytes);
+    assert_memory_equal(p->in_owner, q->in_owner, bytes);
+    assert_ptr_not_equal(p->counts, q->counts);
 }
 
 static void random_problems_round_trip(void **state)
@@ -86,41 +207,27 @@ static void random_problems_round_trip(void **state)
     (void)state;
     sg_random random = {(uint64_t)sg_now_us()};
     print_message("seed %llu\n", (unsigned long long)random.state);
-    for (int i = 0; i < 2000; i++) {
+    for (int i = 0; i < 3000; i++) {
         static char text[30000];
         static char again[30000];
-        int64_t rows[SG_MAX_RANKS];
-        const int ranks = 1 + (int)sg_random_below(&random, i % 50 == 0 ? SG_MAX_RANKS : 9);
-        const int64_t cyclic =
-            sg_random_below(&random, 3) == 0 ? 1 + sg_random_below(&random, 9) : 0;
-        int64_t m = sg_random_below(&random, 60);
-        const bool ragged = cyclic == 0 && sg_random_below(&random, 2) == 0;
-        if (ragged) {
-            m = 0;
-            for (int r = 0; r < ranks; r++) m += rows[r] = sg_random_below(&random, 9);
-        }
+        int64_t list[SG_MAX_RANKS];
+        sg_ask ask;
         sg_problem p;
         sg_problem q;
-        assert_int_equal(sg_problem_make((sg_op)sg_random_below(&random, SG_OP_A2A_GEMM),
-                                         (sg_type)sg_random_below(&random, SG_TYPES), m,
-                                         sg_random_below(&random, 5), sg_random_below(&random, 5),
-                                         ranks, ragged ? rows : NULL, cyclic, &p),
-                         SHINGLE_OK);
-        p.bias = sg_random_below(&random, 2) == 0;
-        p.act = (sg_act)sg_random_below(&random, SG_ACTS);
+        random_ask(&random, 1 + (int)sg_random_below(&random, i % 50 == 0 ? SG_MAX_RANKS : 9), list,
+                   &ask);
+        if (sg_problem_ask(&ask, &p) != SHINGLE_OK) fail_msg("%s", shingle_error());
         verify_ownership(&p);
         assert_true(sg_problem_print(&p, text, sizeof text) < sizeof text);
-        assert_int_equal(sg_problem_parse(text, &q), SHINGLE_OK);
+        if (sg_problem_parse(text, &q) != SHINGLE_OK) fail_msg("%s", shingle_error());
         verify_ownership(&q);
         sg_problem_print(&q, again, sizeof again);
         assert_string_equal(text, again);
-        assert_true(p.op == q.op && p.type == q.type && p.act == q.act && p.bias == q.bias);
-        assert_true(p.n == q.n && p.k == q.k && p.segment_count == q.segment_count);
-        for (int s = 0; s < p.segment_count; s++)
-            assert_memory_equal(&p.segments[s], &q.segments[s], sizeof p.segments[s]);
+        expect_equal(&p, &q);
         sg_problem_free(&q);
         assert_int_equal(sg_problem_copy(&p, &q), SHINGLE_OK);
         verify_ownership(&q);
+        expect_equal(&p, &q);
         sg_problem_free(&p);
         sg_problem_print(&q, again, sizeof again);
         assert_string_equal(text, again);
@@ -199,6 +306,51 @@ static void matrices_have_the_rows_of_the_operator(void **state)
     }
 }
 
+/* Rank 1 of 3 owns 3 of what moves; the pairs are uneven. */
+static void attributes_shape_the_matrices(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int64_t a_rows, a_cols, b_rows, c_rows;
+    } cases[] = {
+        {"ag_gemm:f16:5x12x7:r3:gather=b:rows=6,3,3", 5, 7, 3, 5},
+        {"ag_gemm:f16:5x7x12:r3:gather=k:rows=6,3,3", 5, 3, 7, 5},
+        {"ag_gemm:f16:12x5x7:r3:rows=6,3,3:call=1", 3, 7, 5, 12},
+        {"a2a_gemm:f16:8x5x7:r3", 9, 7, 5, 8},
+        {"gemm_a2a:f16:8x5x7:r3", 8, 7, 5, 9},
+        /* Rank 1 sends 4 + 0 + 5 and gets 2 + 0 + 8. */
+        {"a2a_gemm:f16:15x5x7:r3:counts=1,2,3/4,0,5/6,8,7", 9, 7, 5, 10},
+        {"gemm_a2a:f16:21x5x7:r3:counts=1,2,3/4,0,5/6,8,7", 9, 7, 5, 10},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        shingle_shape shape;
+        if (shingle_problem_shape(cases[i].text, 1, &shape) != SHINGLE_OK)
+            fail_msg("%s", shingle_error());
+        assert_int_equal(shape.a_rows, cases[i].a_rows);
+        assert_int_equal(shape.a_cols, cases[i].a_cols);
+        assert_int_equal(shape.b_rows, cases[i].b_rows);
+        assert_int_equal(shape.c_rows, cases[i].c_rows);
+    }
+}
+
+/* Rank 1's product of a dispatch: what ranks 0, 1 and 2 send to it, one behind the other. */
+static void pairs_have_their_places(void **state)
+{
+    (void)state;
+    sg_problem p;
+    assert_int_equal(sg_problem_parse("a2a_gemm:f32:15x1x1:r3:counts=1,2,3/4,0,5/6,8,7", &p),
+                     SHINGLE_OK);
+    const sg_part first = sg_problem_part(&p, 1, 0);
+    const sg_part last = sg_problem_part(&p, 1, 2);
+    assert_true(first.rows == 2 && first.base == 0 && first.held == 1);
+    assert_true(last.rows == 8 && last.base == 2 && last.held == 6);
+    assert_int_equal(sg_problem_part(&p, 1, 1).rows, 0);
+    assert_int_equal(p.most_rows, 8);
+    assert_int_equal(sg_problem_rows(&p, 0), 11);
+    sg_problem_free(&p);
+}
+
 static void errors_name_the_column(void **state)
 {
     (void)state;
@@ -239,6 +391,43 @@ static void errors_name_the_column(void **state)
         {"gemm_rs:f32:4x1x1:r2:cyclic=", {"column 29", "number of rows"}},
         {"gemm_rs:f32:4x1x1:r2:cyclic=1:rows=2,2", {"column 31", "bias"}},
         {"gemm_rs:f32:70000x1x1:r2:cyclic=1", {"70000 blocks", "at most 65536"}},
+        {"a2a:f32:1x1x1:r1", {"column 1", "a2a_gemm, gemm_a2a"}},
+        {"ag_gemm:f32:4x4x4:r2:gather=", {"column 29", "b or k"}},
+        {"ag_gemm:f32:4x4x4:r2:gather=a", {"column 29", "b or k"}},
+        {"ag_gemm:f32:4x4x4:r2:gather=bk", {"column 29", "b or k"}},
+        {"ag_gemm:f32:4x4x4:r2:gather=b:gather=b", {"column 31", "gather="}},
+        {"gemm_rs:f32:4x4x4:r2:gather=b", {"gather=b with gemm_rs", "ag_gemm"}},
+        {"gemm:f32:4x4x4:r2:gather=k", {"gather=k with gemm;", "ag_gemm"}},
+        {"ag_gemm:f32:4x6x4:r2:gather=b:rows=2,2", {"add up to 4", "n is 6"}},
+        {"ag_gemm:f32:4x6x8:r2:gather=k:rows=9,0", {"rank 0 owns 9", "0 to k 8"}},
+        {"ag_gemm:f32:4x4x4:r2:counts=2,2/2,2", {"counts= with ag_gemm", "gemm_a2a"}},
+        {"gemm_a2a:f32:4x4x4:r2:rows=2,2", {"rows= with gemm_a2a", "counts="}},
+        {"a2a_gemm:f32:4x4x4:r2:cyclic=2", {"cyclic= with a2a_gemm", "counts="}},
+        {"gemm_a2a:f32:4x4x4:r2:counts=2,2", {"column 33", "\"/\""}},
+        {"gemm_a2a:f32:4x4x4:r2:counts=2/2,2", {"column 31", "the rows of the next rank"}},
+        {"gemm_a2a:f32:4x4x4:r2:counts=2,2,2/2,2", {"column 33", "one number per rank"}},
+        {"gemm_a2a:f32:4x4x4:r2:counts=2,2/2,2/2,2", {"column 37", "one group per rank"}},
+        {"gemm_a2a:f32:4x4x4:r2:counts=2,/2,2", {"column 32", "a number of rows"}},
+        {"gemm_a2a:f32:4x4x4:r2:counts=5,2/2,2", {"rank 0 sends 5 rows to rank 0", "0 to m 4"}},
+        {"a2a_gemm:f32:4x4x4:r2:counts=0,5/2,2", {"rank 0 sends 5 rows to rank 1", "0 to m 4"}},
+        {"gemm_a2a:f32:4x4x4:r2:counts=2,1/1,2", {"up to 3 rows", "m is 4"}},
+        {"a2a_gemm:f32:4x4x4:r2:counts=3,1/2,1", {"up to 5 rows", "m is 4"}},
+        {"gemm_a2a:f32:2147483647x1x1:r2:counts=2147483647,0/2147483647,0",
+         {"rank 0 4294967294 rows", "at most 2147483647"}},
+        {"gemm_a2a:f32:4x4x4:r2:counts=2,2/2,2:rows=2,2", {"column 38", "gather="}},
+        {"gemm_rs:f32:4x4x4:r2:accumulate", {"accumulate with gemm_rs", "gemm and ag_gemm"}},
+        {"a2a_gemm:f32:4x4x4:r2:accumulate", {"accumulate with a2a_gemm", "gemm and ag_gemm"}},
+        {"gemm:f32:4x4x4:r2:accumulate:bias", {"accumulate with bias", "C holds sums"}},
+        {"ag_gemm:f32:4x4x4:r2:silu:accumulate", {"accumulate with silu", "C holds sums"}},
+        {"gemm:f32:4x4x4:r2:accumulate:accumulate", {"column 30", "bias"}},
+        {"gemm:f32:4x4x4:r2:accumulates", {"column 19", "accumulate"}},
+        {"gemm:f32:4x4x4:r2:call", {"column 19", "call="}},
+        {"gemm:f32:4x4x4:r2:call=", {"column 24", "the operations of a row"}},
+        {"gemm:f32:4x4x4:r2:call=-1", {"column 24", "the operations of a row"}},
+        {"gemm:f32:4x4x4:r2:call=1:call=1", {"column 26", "bias"}},
+        {"gemm:f32:4x4x4:r2:call=1:accumulate", {"call with accumulate", "whole rows"}},
+        {"ag_gemm:f32:4x4x4:r2:call=1:gather=k", {"call with gather=", "whole rows"}},
+        {"gemm:f32:4x4x0:r2:call=1", {"call with k 0", "columns of A"}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         sg_problem p;
@@ -288,6 +477,8 @@ int main(void)
         cmocka_unit_test(even_shares_differ_by_one_row),
         cmocka_unit_test(cyclic_rows_go_round),
         cmocka_unit_test(matrices_have_the_rows_of_the_operator),
+        cmocka_unit_test(attributes_shape_the_matrices),
+        cmocka_unit_test(pairs_have_their_places),
         cmocka_unit_test(errors_name_the_column),
         cmocka_unit_test(values_are_checked),
         cmocka_unit_test(print_is_cut),
