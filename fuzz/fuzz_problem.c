@@ -5,6 +5,22 @@
 
 enum { ROOM = 32768 };
 
+/* Parts stand one behind the other, in products and at their owners. */
+static void check_pairs(const sg_problem *p)
+{
+    for (int r = 0; r < p->ranks; r++) {
+        int64_t row = 0;
+        int64_t held = 0;
+        for (int q = 0; q < p->ranks; q++) {
+            FUZZ_EXPECT(sg_problem_part(p, r, q).base == row);
+            FUZZ_EXPECT(sg_problem_part(p, q, r).held == held);
+            row += sg_problem_part(p, r, q).rows;
+            held += sg_problem_part(p, q, r).rows;
+        }
+        FUZZ_EXPECT(row == sg_problem_rows(p, r) && row <= p->m);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static char first[ROOM];
@@ -14,9 +30,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (sg_problem_parse(text, &problem) == SHINGLE_OK) {
         const size_t length = sg_problem_print(&problem, first, sizeof first);
         FUZZ_EXPECT(length < sizeof first);
+        const int64_t extent[SG_GATHERS] = {problem.m, problem.n, problem.k};
         int64_t rows = 0;
         for (int r = 0; r < problem.ranks; r++) rows += problem.share[r].rows;
-        FUZZ_EXPECT(rows == problem.m);
+        FUZZ_EXPECT(rows == extent[problem.gather]);
+        if (problem.counts != NULL) check_pairs(&problem);
         sg_problem_free(&problem);
         FUZZ_EXPECT(sg_problem_parse(first, &problem) == SHINGLE_OK);
         sg_problem_print(&problem, second, sizeof second);
