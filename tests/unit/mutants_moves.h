@@ -160,7 +160,7 @@ static bool is_reorder(const world *w, const pick *p)
     (void)w;
     if (p->step->kind != SG_GEMM || p->step->u.launch.patches == 0) return false;
     const sg_patch *const a = &p->s->patch[p->step->u.launch.patch0];
-    return a->k0 == a->k1 && p->step->after[0] >= 0;
+    return a->adds > 0 && p->s->add[a->add0].area.tiled && p->step->after[0] >= 0;
 }
 
 static bool reorder_before_coll(world *w)
