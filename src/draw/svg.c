@@ -19,13 +19,14 @@ enum {
     RIGHT = 124,
     PAGE = LEFT + WIDTH + RIGHT,
     TITLE = 52,     /* height of the title */
-    HEAD = 60,      /* of a panel's headline and labels of its lines */
+    HEAD = 74,      /* of a panel's headline and labels of its lines */
     AXIS = 34,      /* of an axis and the space below it */
     TEXT_ROOM = 100 /* characters of a line */
 };
 
 static const double letter = 6.3; /* width of a character of 11 pixels, wide ones among them */
 
+static const double least_ms = 9999.5; /* pictures of so many microseconds are in milliseconds */
 static const double least_label =
     0.0025; /* of a run: shorter gaps are launches, and have no label */
 
@@ -77,21 +78,19 @@ static void end_text(const sg_svg *v)
     sg_text_add(v->out, "</text>\n");
 }
 
-/* "812 us" or "1.34 ms", three figures. */
+/* "812 us" or "13.4 ms", three figures, in one unit all over the page. */
 typedef struct duration {
     char text[40];
 } duration;
 
-static duration duration_of(double us)
+static duration duration_of(const sg_svg *v, double us)
 {
     duration d;
     sg_text text = {d.text, sizeof d.text, 0};
-    if (us < 9999.5)
+    if (v->us < least_ms)
         sg_text_add(&text, "%s \xc2\xb5s", sg_draw_figures(us, 3).text);
-    else if (us < 9999.5e3)
-        sg_text_add(&text, "%s ms", sg_draw_figures(us / 1e3, 3).text);
     else
-        sg_text_add(&text, "%s s", sg_draw_figures(us / 1e6, 3).text);
+        sg_text_add(&text, "%s ms", sg_draw_figures(us / 1e3, 3).text);
     return d;
 }
 
@@ -117,6 +116,7 @@ static void print_style(const sg_svg *v)
                         ".part{stroke:#fff;stroke-width:1;fill:none}"
                         ".gap{fill:url(#gap);stroke:" SG_SVG_EXPOSED ";stroke-width:0.8}"
                         ".turn{fill:" SG_SVG_GRID "}"
+                        ".sliver{fill:" SG_SVG_EXPOSED ";fill-opacity:0.3}"
                         ".bound{stroke:" SG_SVG_INK ";stroke-dasharray:5 3;fill:none}"
                         ".serial{stroke:" SG_SVG_INK ";stroke-dasharray:1.5 2.5;fill:none}"
                         ".end{stroke:" SG_SVG_INK ";stroke-width:1.6;fill:none}"
@@ -137,6 +137,7 @@ static void print_patterns(const sg_svg *v)
     print_pattern(v, "link", 5, 45, "<path d=\"M0 0v5\" stroke=\"#fff\" stroke-width=\"3\"/>");
     print_pattern(v, "coll", 4, 0, "<path d=\"M0 0v4\" stroke=\"#fff\" stroke-width=\"3\"/>");
     print_pattern(v, "gap", 6, -45,
+                  "<path d=\"M0 0h6v6h-6z\" fill=\"#fff\"/>"
                   "<path d=\"M0 0v6\" stroke=\"" SG_SVG_EXPOSED "\" stroke-width=\"1.6\" "
                   "stroke-opacity=\"0.55\"/>");
     sg_text_add(v->out, "</defs>\n");
@@ -169,7 +170,7 @@ static void print_axis(const sg_svg *v, const panel *p)
 {
     const double step = tick_us(v);
     const double y = p->y + p->h + 4;
-    const bool ms = v->us >= 9999.5;
+    const bool ms = v->us >= least_ms;
     sg_text_add(v->out, "<path class=\"axis\" d=\"M%s %sh%s", sg_draw_fixed(v->left, 1).text,
                 sg_draw_fixed(y, 1).text, sg_draw_fixed(v->width, 1).text);
     for (int i = 0; i * step <= v->us; i++)
@@ -195,7 +196,7 @@ static void print_line(const sg_svg *v, const panel *p, const char *class, const
     sg_text_add(v->out, "<path class=\"%s\" d=\"M%s %sV%s\"/>\n", class, sg_draw_fixed(x, 1).text,
                 sg_draw_fixed(y - 9, 1).text, sg_draw_fixed(p->y + p->h + 4, 1).text);
     begin_text(v, to_left ? x - 4 : x + 4, y, to_left ? "right" : "");
-    sg_text_add(v->out, "%s %s", name, duration_of(us).text);
+    sg_text_add(v->out, "%s %s", name, duration_of(v, us).text);
     end_text(v);
 }
 
@@ -204,16 +205,26 @@ static double bound_of(const shingle_timeline *t)
     return t->gemm_us > t->coll_us ? t->gemm_us : t->coll_us;
 }
 
+/* Does a line at US stand where a label to the right of X would? */
+static bool is_in_way(const sg_svg *v, double us, double x)
+{
+    const double at = sg_svg_x(v, us);
+    return at > x && at < x + 14 * letter;
+}
+
 /* The bound's label stands to the left of its line and serial's to the right, so they cannot meet;
  * the end has a row of its own. */
 static void print_lines(const sg_svg *v, const panel *p)
 {
     const shingle_timeline *const t = p->timeline;
+    const double bound = bound_of(t);
+    const double end = sg_svg_x(v, t->us);
+    const bool left = end > v->left + v->width * 0.95 || is_in_way(v, bound, end) ||
+                      is_in_way(v, t->serial_us, end);
     print_line(v, p, "bound", t->gemm_us > t->coll_us ? "bound: product" : "bound: collective",
-               bound_of(t), sg_svg_x(v, bound_of(t)) > v->left + 24 * letter, p->y - 22);
+               bound, sg_svg_x(v, bound) > v->left + 24 * letter, p->y - 22);
     print_line(v, p, "serial", "serial", t->serial_us, false, p->y - 22);
-    print_line(v, p, "end", "done", t->us, sg_svg_x(v, t->us) > v->left + v->width * 0.95,
-               p->y - 8);
+    print_line(v, p, "end", "done", t->us, left, p->y - 8);
 }
 
 /* ---- Panels ---------------------------------------------------------------------------------------- */
@@ -227,11 +238,12 @@ static void print_gaps(const sg_svg *v, const panel *p, int row, double y)
         const double x = sg_svg_x(v, g->begin_us);
         const double width = sg_svg_x(v, g->end_us) - x;
         if (g->row != row || width < 0.4) continue;
-        sg_text_add(v->out, "<path class=\"gap\" d=\"M%s %sh%sv%sh%sz\"/>\n",
+        sg_text_add(v->out, "<path class=\"%s\" d=\"M%s %sh%s", width < 4 ? "sliver" : "gap",
                     sg_draw_fixed(x, 1).text, sg_draw_fixed(y, 1).text,
-                    sg_draw_fixed(width, 1).text, sg_draw_fixed(h, 1).text,
+                    sg_draw_fixed(width, 1).text);
+        sg_text_add(v->out, "v%sh%sz\"/>\n", sg_draw_fixed(h, 1).text,
                     sg_draw_fixed(-width, 1).text);
-        const duration d = duration_of(g->end_us - g->begin_us);
+        const duration d = duration_of(v, g->end_us - g->begin_us);
         if (h < 12 || width < (double)strlen(d.text) * letter + 3) continue;
         begin_text(v, x + width / 2, y + h / 2 + 4, "centre red halo");
         sg_text_add(v->out, "%s", d.text);
@@ -280,7 +292,7 @@ static void print_labels(const sg_svg *v, const panel *p, int row, double y)
     const double exposed = exposed_of(t, row);
     if (exposed >= least_label * t->us) {
         begin_text(v, v->left + v->width + 14, roomy ? middle : y + 8, roomy ? "red" : "small red");
-        sg_text_add(v->out, "%s exposed", duration_of(exposed).text);
+        sg_text_add(v->out, "%s exposed", duration_of(v, exposed).text);
         end_text(v);
     }
     for (int i = 0; i < SG_TRACKS && roomy; i++) {
@@ -319,7 +331,7 @@ static void print_head(const sg_svg *v, const panel *p, const char *problem)
     strategy[name] = '\0';
     sg_draw_xml(v->out, strategy, 40);
     sg_text_add(v->out, "</tspan>, %s: %s", t->measured ? "measured" : "predicted",
-                duration_of(t->us).text);
+                duration_of(v, t->us).text);
     if (t->serial_us > 0 && t->us > 0 && fabs(t->serial_us - t->us) > 0.002 * t->us)
         sg_text_add(v->out, ", %s \xc3\x97 as fast as serial",
                     sg_draw_figures(t->serial_us / t->us, 3).text);
@@ -327,17 +339,17 @@ static void print_head(const sg_svg *v, const panel *p, const char *problem)
         sg_text_add(v->out, ", %s %% of the bound",
                     sg_draw_fixed(100 * bound_of(t) / t->us, 0).text);
     end_text(v);
-    begin_text(v, v->left + v->width + RIGHT - 8, y, "faint right");
+    begin_text(v, 8, y + 16, "faint");
     if (problem != NULL) {
         sg_draw_xml(v->out, problem, 60);
-        sg_text_add(v->out, "; ");
+        sg_text_add(v->out, " ");
     }
+    sg_draw_xml(v->out, t->strategy + name, sizeof t->strategy);
     if (t->shown < t->problem.ranks)
-        sg_text_add(v->out, "%d of %d ranks shown; ", t->shown, t->problem.ranks);
+        sg_text_add(v->out, "; %d of %d ranks shown", t->shown, t->problem.ranks);
     if (takes_turns(t))
-        sg_text_add(v->out, "%d processors serve %d ranks in turn; ", t->workers, t->problem.ranks);
-    if (t->lost > 0) sg_text_add(v->out, "%lld spans not recorded; ", (long long)t->lost);
-    sg_draw_xml(v->out, t->strategy + name, problem != NULL ? 40 : TEXT_ROOM);
+        sg_text_add(v->out, "; %d processors serve %d ranks in turn", t->workers, t->problem.ranks);
+    if (t->lost > 0) sg_text_add(v->out, "; %lld spans not recorded", (long long)t->lost);
     end_text(v);
 }
 
