@@ -259,7 +259,7 @@ int main(int argc, char **argv) {
     bool do_check = false, do_time = false, do_hooks = false, show = false;
     const char *path = "/dev/null";
     Problem only = {0, 0, 0, "asked"};
-    int many = 14;
+    int many = 20;
     for (int i = 1; i < argc; ++i) {
         do_check |= !strcmp(argv[i], "check"), do_time |= !strcmp(argv[i], "time"), do_hooks |= !strcmp(argv[i], "hooks"), show |= !strcmp(argv[i], "show");
         if (!strncmp(argv[i], "out=", 4)) path = argv[i] + 4;
@@ -269,6 +269,7 @@ int main(int argc, char **argv) {
     setvbuf(stdout, nullptr, _IOLBF, 0);
     KernelCheck check;
     check.open();
+    CHECK(sg_kernel_load());
     FILE *json = fopen(path, "w");
     if (do_check) check.run(false);
     if (do_time || do_hooks) {

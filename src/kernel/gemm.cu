@@ -180,6 +180,7 @@ static bool serves(const sg_kernel_gemm *g, const sg_instance *k, const needs *n
         if (n->use[i] & USE_ROW) return false; /* a row of a piece must be 128 bytes */
     if (g->want_cluster > 0 && cluster != g->want_cluster) return false;
     if (cluster == 1) return true;
+    if (g->want_cluster > 0 && !n->per_tile) return true;
     int64_t tiles, units;
     count_tiles(g, k, &tiles, &units);
     const int blocks = g->want_blocks > 0 ? g->want_blocks : g->sms;
@@ -305,6 +306,25 @@ const char *sg_kernel_gemm_aim(sg_kernel_gemm *gemm)
     const char *why = gemm->slow == nullptr ? nullptr : aim_slow(gemm);
     if (why == nullptr) memcpy(gemm->aimed, program->place, sizeof gemm->aimed);
     return why;
+}
+
+cudaError_t sg_kernel_load(void)
+{
+    int all;
+    const sg_instance *table = sg_instance_table(&all);
+    cudaFuncAttributes attributes;
+    cudaError_t status = sg_instance_load_steps();
+    for (int type = 0; type < 3 && status == cudaSuccess; ++type) {
+        status = cudaFuncGetAttributes(&attributes, sg_instance_any(type));
+        const void *sm80 = sg_instance_sm80(type);
+        if (status == cudaSuccess && sm80 != nullptr)
+            status = cudaFuncGetAttributes(&attributes, sm80);
+    }
+    int sms = 0;
+    if (current_arch(&sms) != 90) return status;
+    for (int i = 0; i < all && status == cudaSuccess; ++i)
+        status = cudaFuncGetAttributes(&attributes, table[i].function);
+    return status;
 }
 
 /* ---- Starting -------------------------------------------------------------------------------------------------------- */

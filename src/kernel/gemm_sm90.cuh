@@ -79,7 +79,8 @@ template <class S> DEV void watcher(const Param &P, const Smem<S> &smem, int im,
 {
     for (int i = 0; i < SEEN_FLAGS; ++i) shared_store(smem.seen + 4 * i, 0);
     if (P.program.rank == nullptr) return;
-    launch_wait(); /* the kernel before may be the one that fixes epoch and half */
+    /* No launch_wait(): a flag of this epoch speaks for itself, whatever still runs in this stream,
+     * and SG_KERNEL_EARLY is not for the first kernel of a run. */
     Watcher<S> w = {P, smem, P.program.rank->epoch, 0, 0, false};
     Cursor cursor = {0, 0};
     const int first = blockIdx.x / S::CL;
@@ -135,11 +136,15 @@ DEV void load_addends(const Param &P, const Smem<S> &smem, const sg_patch &p, co
 }
 
 /* Where a unit's operands are.  Finding out takes a few hundred cycles (divisions, loads of the
- * list), so the loader looks one unit ahead. */
+ * list), which the stages that are full by then hide; the first time it does so before it waits for the
+ * launch before. */
 struct Source {
     const sg_patch *p;
+    const CUtensorMap *a, *b;
     Tile tile;
-    Span span;
+    int k0, k1, a_k, b_k; /* span of k; what to add to k for columns of A and B */
+    int row, column;      /* this block's share of the rows of A and of B */
+    int slab, waits, a_place;
 };
 
 template <class S>
@@ -147,9 +152,16 @@ DEV void source_find(Source &s, const Param &P, Cursor &cursor, int unit, int im
 {
     int in_pass;
     const int slice = slice_of<S>(P, unit, &in_pass);
-    s.p = &cursor_at<S>(P, cursor, in_pass);
-    s.tile = tile_at<S>(*s.p, in_pass - cursor.base, im, in);
-    s.span = span_of<S>(P, *s.p, slice);
+    const sg_patch &p = cursor_at<S>(P, cursor, in_pass);
+    const Span span = span_of<S>(P, p, slice);
+    s.p = &p;
+    s.tile = tile_at<S>(p, in_pass - cursor.base, im, in);
+    s.k0 = span.k0, s.k1 = span.k1;
+    s.a_k = p.a.col0 - p.k0, s.b_k = p.b.col0 - p.k0;
+    s.row = p.a.row0 + s.tile.band * S::BM + in * (S::BM / S::CN);
+    s.column = p.b.row0 + s.tile.col * S::BN + im * (S::BN / S::CM);
+    s.slab = p.slab, s.waits = p.waits, s.a_place = p.a.buf;
+    s.a = map_of(P, p.a.buf, MAP_A), s.b = map_of(P, p.b.buf, MAP_B);
 }
 
 template <class S> DEV void loader(const Param &P, const Smem<S> &smem, int im, int in)
@@ -159,30 +171,22 @@ template <class S> DEV void loader(const Param &P, const Smem<S> &smem, int im, 
     const int stride = gridDim.x / S::CL;
     Ring<S::STAGES> ring;
     Cursor cursor = {0, 0};
-    Source next;
+    Source at;
     uint32_t steps = 0;
     int unit = blockIdx.x / S::CL;
-    if (unit < P.units) source_find<S>(next, P, cursor, unit, im, in);
+    if (unit < P.units) source_find<S>(at, P, cursor, unit, im, in);
     launch_wait(); /* of the launch before us in the stream, if we were started early */
     launch_next();
     int half = -1;
     for (; unit < P.units; unit += stride) {
-        const Source at = next;
-        const sg_patch &p = *at.p;
-        /* This block's share of the rows of A and of B. */
-        const int row = p.a.row0 + at.tile.band * S::BM + in * (S::BM / S::CN);
-        const int column = p.b.row0 + at.tile.col * S::BN + im * (S::BN / S::CM);
-        const int a_k = p.a.col0 - p.k0, b_k = p.b.col0 - p.k0, slab = p.slab;
-        const CUtensorMap *a = map_of(P, p.a.buf, MAP_A), *b = map_of(P, p.b.buf, MAP_B);
-        const int a_half = half_of(P, p.a.buf, &half);
+        const int a_half = half_of(P, at.a_place, &half);
         /* A block that overhangs still multicasts to a live neighbour, so it waits, too. */
-        int wake = p.waits ? at.span.k0 : 0x7fffffff;
-        const int look = at.span.k0 + (at.span.k1 - at.span.k0) / (2 * STAGE_K) * STAGE_K;
-        for (int k = at.span.k0; k < at.span.k1; k += STAGE_K, ring_step(ring)) {
-            while (wake < k + STAGE_K && wake < at.span.k1) {
-                progress_wait(P, smem.watched, ++steps,
-                              ROLE_LOADER); /* pairs with watcher_tell() */
-                wake = slab > 0 ? wake + slab : 0x7fffffff;
+        int wake = at.waits ? at.k0 : 0x7fffffff;
+        for (int k = at.k0; k < at.k1; k += STAGE_K, ring_step(ring)) {
+            while (wake < k + STAGE_K && wake < at.k1) {
+                /* Pairs with watcher_tell(). */
+                progress_wait(P, smem.watched, ++steps, ROLE_LOADER);
+                wake = at.slab > 0 ? wake + at.slab : 0x7fffffff;
             }
             const uint32_t full = smem.full + 8 * ring.at;
             uint32_t to = smem.stage + ring.at * S::STAGE_BYTES;
@@ -190,26 +194,22 @@ template <class S> DEV void loader(const Param &P, const Smem<S> &smem, int im, 
             mbar_wait(P, smem.empty + 8 * ring.at, ring.parity ^ 1, ROLE_LOADER);
             mbar_expect(full, P.load_bytes);
             if (S::CN == 1)
-                tma_load(to, a, a_k + k, row, a_half, full, P.keep_a);
+                tma_load(to, at.a, at.a_k + k, at.row, a_half, full, P.keep_a);
             else
-                tma_load_multicast(to + in * (S::A_BYTES / S::CN), a, a_k + k, row, a_half, full,
-                                   P.keep_a, over_mask << im);
+                tma_load_multicast(to + in * (S::A_BYTES / S::CN), at.a, at.a_k + k, at.row, a_half,
+                                   full, P.keep_a, over_mask << im);
             to += S::A_BYTES;
             if (S::CM == 1)
-                tma_load(to, b, b_k + k, column, 0, full, P.keep_b);
+                tma_load(to, at.b, at.b_k + k, at.column, 0, full, P.keep_b);
             else
-                tma_load_multicast(to + im * (S::B_BYTES / S::CM), b, b_k + k, column, 0, full,
-                                   P.keep_b, down_mask << (in * S::CM));
-            /* All stages are full now. */
-            if (k == look && unit + stride < P.units)
-                source_find<S>(next, P, cursor, unit + stride, im, in);
+                tma_load_multicast(to + im * (S::B_BYTES / S::CM), at.b, at.b_k + k, at.column, 0,
+                                   full, P.keep_b, down_mask << (in * S::CM));
         }
-        if (at.span.k0 >= at.span.k1 && unit + stride < P.units)
-            source_find<S>(next, P, cursor, unit + stride, im, in);
-        if (S::FOLD == FOLD_ADDENDS && p.adds) {
+        if (S::FOLD == FOLD_ADDENDS && at.p->adds) {
             progress_wait(P, smem.watched, ++steps, ROLE_LOADER);
-            load_addends<S>(P, smem, p, at.tile, &half, ring);
+            load_addends<S>(P, smem, *at.p, at.tile, &half, ring);
         }
+        if (unit + stride < P.units) source_find<S>(at, P, cursor, unit + stride, im, in);
     }
 }
 
@@ -246,6 +246,24 @@ DEV void store_piece(const Param &P, const Smem<S> &smem, int *half, const sg_pa
     }
 }
 
+/* Brings what the first store and raise need into the caches, while there is nothing to store: at
+ * the end of a short launch each of these loads would be exposed. */
+template <class S> DEV void storer_touch(const Param &P, const sg_patch &p)
+{
+    int sum = P.program.rank ? (int)P.program.rank->epoch + P.program.rank->rank : 0;
+    for (int i = 0; i < p.tos; ++i) {
+        const sg_area &area = P.program.to[p.to0 + i];
+        sum += area.row0 + area.col0 + P.program.place[area.buf].rows + P.flip[area.buf];
+        map_prefetch(map_of(P, area.buf, MAP_PIECE));
+    }
+    for (int i = 0; i < p.raises; ++i) {
+        const sg_raise &r = P.program.raise[p.raise0 + i];
+        sum += r.flag0 + (int)(uintptr_t)flag_word(&P.program.rank->words[r.at], 0, r.flag0);
+        if (r.counter >= 0) sum += P.program.raisers[r.counter];
+    }
+    asm volatile("" ::"r"(sum));
+}
+
 template <class S> DEV void storer(const Param &P, const Smem<S> &smem, int im, int in, int wg)
 {
     const uint32_t slots = smem.slot + wg * S::SLOTS * S::PIECE_BYTES;
@@ -255,6 +273,12 @@ template <class S> DEV void storer(const Param &P, const Smem<S> &smem, int im, 
     Cursor cursor = {0, 0};
     int behind = 0;        /* pieces issued whose slots are not given back yet, at most SLOTS - 1 */
     uint32_t finished = 0; /* visits with a raise whose stores are complete */
+    if (blockIdx.x / S::CL < P.units) {
+        Cursor first = {0, 0};
+        int in_pass;
+        slice_of<S>(P, blockIdx.x / S::CL, &in_pass);
+        storer_touch<S>(P, cursor_at<S>(P, first, in_pass));
+    }
     launch_wait();
     sg_kernel_rank *rank = P.program.rank;
     const uint64_t epoch = rank ? rank->epoch : 0;

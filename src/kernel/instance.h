@@ -27,4 +27,7 @@ const void *sg_instance_any(int type);
 const void *sg_instance_sm80(int type);
 enum { SG_INSTANCE_THREADS = 256 }; /* of both */
 
+/* Loads the kernels of steps.cu. */
+cudaError_t sg_instance_load_steps(void);
+
 #endif

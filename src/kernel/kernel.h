@@ -194,7 +194,9 @@ const char *sg_kernel_gemm_make(sg_kernel_gemm *gemm, const sg_kernel_program *p
  * have not changed.  What tensor maps forbid is served by a slower kernel, see gemm->slow. */
 const char *sg_kernel_gemm_aim(sg_kernel_gemm *gemm);
 
-enum { SG_KERNEL_EARLY = 1 }; /* may start while the kernel before it in the stream still ends */
+/* EARLY: may start while the kernel before it in the stream still ends.  That kernel must be a product
+ * of the same run: a launch that starts early reads the epoch at once. */
+enum { SG_KERNEL_EARLY = 1 };
 
 cudaError_t sg_kernel_gemm_run(const sg_kernel_gemm *gemm, unsigned how, cudaStream_t stream);
 

@@ -37,12 +37,12 @@ static double predict_us(const sg_instance *k, const sg_kernel_plain *q, int sms
     return most(cycles, bytes / HBM_BYTES + 5000) / CLOCK_GHZ / 1000;
 }
 
-/* At most three of one kernel are kept, the best first. */
+/* At most four of one kernel are kept, the best first. */
 static int insert(choice *list, int count, choice c)
 {
     int same = 0, at = count;
     for (int i = 0; i < count; ++i) same += list[i].k == c.k && list[i].us <= c.us;
-    if (same >= 3 || count == MOST_CHOICES) return count;
+    if (same >= 4 || count == MOST_CHOICES) return count;
     while (at > 0 && list[at - 1].us > c.us) list[at] = list[at - 1], --at;
     list[at] = c;
     return count + 1;
@@ -67,10 +67,12 @@ static int list_choices(const sg_kernel_plain *q, int sms, choice *list)
             const double us = predict_us(k, q, sms, split);
             count = insert(list, count, choice{k, width, split, 0, us});
             if (split > 1) count = insert(list, count, choice{k, width, split, 4, us * 1.0001});
-            if (bands > wave)
-                count = insert(list, count,
-                               choice{k, sg_walk_min(bands, sg_walk_min(2 * wave, 255)), split, 0,
-                                      us * 1.0002});
+            for (int part = 1; part <= 3; ++part) {
+                static const double share[4] = {1, 0.5, 0.75, 2};
+                const int other = sg_walk_min(bands, sg_walk_min((int)(wave * share[part]), 255));
+                if (other > 0 && other != width)
+                    count = insert(list, count, choice{k, other, split, 0, us * (1 + 2e-4 * part)});
+            }
         }
     }
     return count;

@@ -5,6 +5,7 @@
  * block in; the last block raises.  A release by one thread covers what it has seen through a
  * barrier. */
 #include "kernel/device.cuh"
+#include "kernel/instance.h"
 
 enum { THREADS = 256, ONE_WARP = 32 };
 
@@ -366,4 +367,24 @@ cudaError_t sg_kernel_reduce(const sg_kernel_program *program, const sg_kernel_s
     else
         reduce_kernel<float><<<grid, THREADS, 0, stream>>>(*program, *step);
     return cudaGetLastError();
+}
+
+cudaError_t sg_instance_load_steps(void)
+{
+    const void *const kernels[] = {
+        (const void *)begin_kernel,
+        (const void *)gate_kernel,
+        (const void *)end_kernel,
+        (const void *)flag_kernel,
+        (const void *)copy_kernel,
+        (const void *)permute_kernel,
+        (const void *)reduce_kernel<float>,
+        (const void *)reduce_kernel<__nv_bfloat16>,
+        (const void *)reduce_kernel<__half>,
+    };
+    cudaFuncAttributes attributes;
+    cudaError_t status = cudaSuccess;
+    for (const void *kernel : kernels)
+        if (status == cudaSuccess) status = cudaFuncGetAttributes(&attributes, kernel);
+    return status;
 }
