@@ -31,6 +31,7 @@ static void close_group(void *self)
     }
     for (int32_t i = 0; i < cpu->packs; i++) sg_pack_free(cpu->pack[i]);
     free(cpu->pack);
+    free(cpu->links_us);
     free(cpu->rank);
     free(cpu->worker);
     pthread_cond_destroy(&cpu->work);

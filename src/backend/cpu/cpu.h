@@ -156,6 +156,7 @@ typedef struct sg_link {
 
     double free_us;   /* until when bytes already sent occupy it */
     double engine_us; /* until when the copy engine is busy */
+    int engine_peer;  /* to whom it copied last, -1 */
     sg_move move[SG_MAX_LANES];
     sg_ring moves;
     sg_store *store;
@@ -231,6 +232,7 @@ typedef struct sg_cpu {
     bool held; /* links are held back */
     sg_rates rates[SG_TYPES];
     sg_machine machine[SG_TYPES];
+    double *links_us; /* of a scale model: until when each of its links (links.h) is taken */
 
     sg_cpu_coll coll[SG_CPU_COLLS];
     double progress_us;   /* when anything last made progress */
@@ -312,7 +314,7 @@ void sg_trace_end(sg_cpu *cpu, sg_cpu_rank *rank);
 void sg_trace_unit(sg_cpu *cpu, sg_cpu_rank *rank, const sg_cpu_visit *v, double begin_us);
 void sg_trace_piece(const sg_link *link, int32_t step, const sg_visit *visit); /* it has landed */
 
-/* rates.c.  After start. */
+/* rates.c.  After start.  Makes links_us, which close frees. */
 shingle_status sg_rates_measure(sg_cpu *cpu, const sg_backend *backend,
                                 const sg_backend_config *config);
 

@@ -7,10 +7,13 @@
  *     collectives   coll_us, then bus bytes / coll_rate
  *     flags         seen by the peer flag_us after they are raised
  *
- * All bytes share the rank's way out, a piece at a time; copies and stores take turns.  A piece is
- * copied when it sets off and counts as there when it lands.  Landing times follow from each other,
- * not from when the thread woke up, so rates hold on average however late it wakes.  Without a
- * scale model nothing is held back, and workers store tiles by themselves. */
+ * All bytes share the rank's way out, a piece at a time; copies and stores take turns.  A scale model
+ * also has the receiver's way in and whatever its machine's topology puts between the two
+ * (core/links.h): a piece sets off when all of them are free, and takes each for as long as its own
+ * rate needs, so that ranks that meet at a link share it piece by piece.  A piece is copied when it sets
+ * off and counts as there when it lands.  Landing times follow from each other, not from when the thread
+ * woke up, so rates hold on average however late it wakes.  Without a scale model nothing is held back,
+ * and workers store tiles by themselves. */
 #include <errno.h>
 #include <float.h>
 #include <stdlib.h>
@@ -18,6 +21,7 @@
 #include <time.h>
 
 #include "backend/cpu/cpu.h"
+#include "core/links.h"
 
 /* A piece travels this long: short enough that copies and tiles share the link fairly and time-outs
  * see progress, long enough that waking up for it costs little. */
@@ -76,6 +80,22 @@ static const sg_rates *rates_of(const sg_link *link)
     return &link->cpu->rates[sg_lane_run(rank_of(link))->bound->problem.type];
 }
 
+/* The machine whose links these are for the run at hand. */
+static sg_links links_of(const sg_link *link)
+{
+    const sg_cpu *const cpu = link->cpu;
+    const int type = sg_lane_run(rank_of(link))->bound->problem.type;
+    return (sg_links){.machine = &cpu->machine[type], .ranks = cpu->ranks, .all = cpu->ranks};
+}
+
+/* Added to what goes to PEER if that is on another node. */
+static double far_us(const sg_link *link, int peer)
+{
+    if (link->cpu->links_us == NULL || peer < 0 || peer == link->rank) return 0;
+    const sg_links links = links_of(link);
+    return sg_links_far_us(&links, link->rank, peer);
+}
+
 static void ask(sg_link *link)
 {
     pthread_cond_signal(&link->wake);
@@ -105,8 +125,11 @@ void sg_link_store(sg_link *link, const sg_store *store)
 
 void sg_link_post(sg_link *link, int peer, int32_t flag)
 {
-    link->post[push(&link->posts)] = (sg_due){
-        .at_us = sg_now_us() + rates_of(link)->flag_us, .step = -1, .peer = peer, .flag = flag};
+    link->post[push(&link->posts)] =
+        (sg_due){.at_us = sg_now_us() + rates_of(link)->flag_us + far_us(link, peer),
+                 .step = -1,
+                 .peer = peer,
+                 .flag = flag};
     ask(link);
 }
 
@@ -121,6 +144,7 @@ void sg_link_drop(sg_link *link)
     link->moves.count = link->stores.count = link->arrivals.count = link->posts.count = 0;
     link->air = SG_AIR_NOTHING;
     link->free_us = link->engine_us = 0;
+    link->engine_peer = -1;
     ask(link);
 }
 
@@ -179,9 +203,11 @@ static int64_t piece_of(double rate, int64_t left)
 
 /* ---- In the air ------------------------------------------------------------------------------ */
 
-/* BYTES to PEER leave when the link is free and not before READY_US; when they land. */
+/* BYTES to PEER (-1: a collective's) leave when the link and all others on their way are free, and
+ * not before READY_US; when they land. */
 static double occupy(sg_link *link, double ready_us, int peer, double bytes, double rate)
 {
+    double *const taken = link->cpu->links_us;
     link->sent_to = peer;
     link->sent_bytes = bytes;
     link->sent_us = link->free_us > ready_us ? link->free_us : ready_us;
@@ -189,7 +215,32 @@ static double occupy(sg_link *link, double ready_us, int peer, double bytes, dou
         link->sent_us = sg_now_us();
         return 0;
     }
+    if (taken != NULL && peer != link->rank) {
+        const sg_links links = links_of(link);
+        sg_link_use use[SG_LINK_USES];
+        const int count = peer < 0 ? sg_links_ports(&links, link->rank, use)
+                                   : sg_links_path(&links, link->rank, peer, use);
+        for (int i = 0; i < count; i++)
+            if (link->sent_us < taken[use[i].link]) link->sent_us = taken[use[i].link];
+        for (int i = 0; i < count; i++) {
+            const double own = sg_links_gbps(&links, use[i].link) * 1e3 / use[i].weight;
+            taken[use[i].link] = link->sent_us + bytes / own;
+            if (rate > own) rate = own;
+        }
+    }
     return link->free_us = link->sent_us + bytes / rate;
+}
+
+/* The rate of a collective that puts BYTES on the bus, after its start-up. */
+static double coll_rate(const sg_link *link, int kind, double bytes)
+{
+    const sg_rates *const rates = rates_of(link);
+    if (link->cpu->links_us == NULL || link->cpu->ranks < 2) return rates->coll_rate;
+    const double others = link->cpu->ranks - 1;
+    const double message = bytes * link->cpu->ranks / (others * (kind == SG_ALL_REDUCE ? 2 : 1));
+    const double us =
+        sg_machine_coll_us(links_of(link).machine, kind, message, bytes) - rates->coll_us;
+    return us > 0 ? bytes / us : 0;
 }
 
 /* Sets the first copy or collective's next piece off.  The mutex is let go while bytes move. */
@@ -205,9 +256,10 @@ static void send_move(sg_link *link)
     if (now.coll >= 0) {
         const double bytes = sg_coll_bytes(cpu, link->rank, now.coll);
         const double share = now.total > 0 ? bytes / (double)now.total : 0; /* per element */
-        link->piece = piece_of(share > 0 ? rates->coll_rate / share : 0, now.total - now.done);
-        link->land_us =
-            occupy(link, now.next_us, -1, (double)link->piece * share, rates->coll_rate);
+        const int kind = run->bound->sched.step[now.step].u.coll.kind;
+        const double rate = cpu->held ? coll_rate(link, kind, bytes) : 0;
+        link->piece = piece_of(share > 0 ? rate / share : 0, now.total - now.done);
+        link->land_us = occupy(link, now.next_us, -1, (double)link->piece * share, rate);
         pthread_mutex_unlock(&cpu->mutex);
         sg_coll_move(cpu, link->rank, now.coll, now.done, now.done + link->piece);
     } else {
@@ -257,7 +309,7 @@ static void land_store(sg_link *link)
     if (store.frees) plan->slot_used[store.slot] = 0;
     if (store.last)
         link->arrival[push(&link->arrivals)] =
-            (sg_due){.at_us = link->land_us + rates_of(link)->store_us,
+            (sg_due){.at_us = link->land_us + rates_of(link)->store_us + far_us(link, store.peer),
                      .step = store.step,
                      .visit = store.visit,
                      .weight = store.weight};
@@ -330,14 +382,25 @@ static double deliver(sg_link *link, double now)
 
 /* ---- The thread ------------------------------------------------------------------------------ */
 
+/* What a copy or a collective costs before its first byte. */
+static double latency_us(sg_link *link, const sg_move *move)
+{
+    const sg_rates *const rates = rates_of(link);
+    if (move->coll >= 0) return rates->coll_us;
+    if (link->cpu->links_us == NULL) return rates->copy_us;
+    const int peer = ends_of(sg_lane_run(rank_of(link)), move).peer;
+    const bool changes = link->engine_peer >= 0 && link->engine_peer != peer;
+    link->engine_peer = peer;
+    return rates->copy_us + far_us(link, peer) + (changes ? links_of(link).machine->peer_us : 0);
+}
+
 /* When the first copy or collective may send its next piece. */
 static double move_time(sg_link *link)
 {
     if (link->moves.count == 0) return DBL_MAX;
     sg_move *const move = &link->move[link->moves.head];
     if (!move->started) {
-        const sg_rates *const rates = rates_of(link);
-        const double floor_us = move->coll >= 0 ? rates->coll_us : rates->copy_us;
+        const double floor_us = latency_us(link, move);
         const double from =
             move->coll < 0 && link->engine_us > move->ready_us ? link->engine_us : move->ready_us;
         move->from_us = link->cpu->held ? from : sg_now_us();
@@ -409,6 +472,7 @@ shingle_status sg_link_start(sg_cpu *cpu, sg_link *link, int rank)
 {
     link->cpu = cpu;
     link->rank = rank;
+    link->engine_peer = -1;
     link->moves.room = SG_MAX_LANES;
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);

@@ -14,6 +14,9 @@
  *
  *     rates of links     machine's * s
  *     latencies          machine's / s / scale_rows
+ *     sizes of messages  machine's / scale_rows
+ *
+ * Its links are the machine's, too: what ranks share there they share here (link.c).
  *
  * s depends on the type, because machines multiply some types faster than others while links do not
  * care: every type has its own scale model.
@@ -24,6 +27,7 @@
 #include <string.h>
 
 #include "backend/cpu/cpu.h"
+#include "core/links.h"
 
 /* ---- Product --------------------------------------------------------------------------------- */
 
@@ -156,17 +160,46 @@ static double measure_copy(void)
         const double begin = sg_now_us();
         memcpy(memory, memory + BYTES, BYTES);
         const double rate = BYTES / (sg_now_us() - begin + 0.1);
+        /* What is copied must be used, or it need not be copied. */
+        volatile char *const used = memory;
+        used[BYTES] = (char)(used[i] + 1);
         if (rate > best) best = rate;
     }
     free(memory);
     return best;
 }
 
+/* Bytes of B a microsecond that one thread brings into order, far from any cache. */
+static double measure_pack(sg_type type)
+{
+    enum { COLS = 2048, DEPTH = 2048 };
+    const size_t bytes = (size_t)COLS * DEPTH * (size_t)sg_type_bytes(type);
+    sg_pack *pack = NULL;
+    void *const b = calloc(1, bytes);
+    double us = 0;
+    if (b != NULL && sg_pack_create(&pack) == SHINGLE_OK &&
+        sg_pack_reserve(pack, type, COLS, DEPTH) == SHINGLE_OK) {
+        memset(b, 0x3c, bytes);
+        for (int round = 0; round < 2; round++) { /* the first one pays for page faults */
+            sg_pack_begin_one(pack, type, b, DEPTH, COLS, DEPTH);
+            const double begin = sg_now_us();
+            for (int64_t panel = 0; panel * pack->one.width < COLS; panel++)
+                for (int64_t x = 0; x < pack->one.blocks_k; x++)
+                    (void)sg_pack_get(pack, &pack->one, panel, x);
+            us = sg_now_us() - begin;
+        }
+    }
+    sg_pack_free(pack);
+    free(b);
+    return us > 0 ? (double)bytes / us : 1e6;
+}
+
 /* ---- Machines -------------------------------------------------------------------------------- */
 
 /* Without a scale model, links are memory.  The latencies are what waking a thread costs on Linux,
- * once or a few times; they only have to be of the right order. */
-static void describe(const sg_cpu *cpu, double copy_rate, sg_machine *m)
+ * once or a few times; they only have to be of the right order.  What a tile costs beside its
+ * multiply-adds is what the tile engine cuts a vendor's product by (tile.c). */
+static void describe(const sg_cpu *cpu, double copy_rate, double pack_rate, sg_machine *m)
 {
     const int at_once = cpu->threads < cpu->ranks ? cpu->threads : cpu->ranks;
     const double gbps = copy_rate / 1e3 * at_once / cpu->ranks;
@@ -184,9 +217,37 @@ static void describe(const sg_cpu *cpu, double copy_rate, sg_machine *m)
         .launch_us = 5,
         .join_us = 10,
         .epilogue_us = 2,
+        .pool = cpu->threads,
+        .pack_gbps = pack_rate / 1e3,
+        .unit_us = 5,
+        .work_row = 24,
+        .work_col = 8,
+        .work_element = 64,
     };
     snprintf(m->name, sizeof m->name, "cpu, %d threads", cpu->threads);
     m->tiles = sg_tile_shapes(m->tile);
+}
+
+/* The rate of tiles of the first shape and endless k, from that of a product in pieces, which has also
+ * brought B into order. */
+static double tile_tflops(const sg_cpu *cpu, const trial *size, const sg_machine *m, double tflops)
+{
+    const sg_split split = sg_tile_split(size->m, size->n, size->k, cpu->threads);
+    const double rows = (double)split.row_step;
+    const double cols = (double)split.col_step;
+    const double depth = (double)size->k;
+    const double flops = 2.0 * (double)size->m * (double)size->n * depth;
+    const double b_bytes = (double)size->n * depth * 2;
+    const int at_once = cpu->threads < cpu->ranks ? cpu->threads : cpu->ranks;
+    const double us = flops / (tflops * 1e6);
+    const double pack_us = b_bytes / (m->pack_gbps * 1e3) * cpu->ranks / at_once;
+    const double piece = (rows * cols + m->work_row * rows + m->work_col * cols) * depth +
+                         m->work_element * rows * cols;
+    const double tile_rows = m->tile[0].m;
+    const double tile_cols = m->tile[0].n;
+    const double tile = 1 + m->work_row / tile_cols + m->work_col / tile_rows;
+    return flops / (us - pack_us > us / 2 ? us - pack_us : us / 2) / 1e6 *
+           (piece / (rows * cols * depth)) / tile;
 }
 
 /* The rate that the machine's file gives for TYPE, or the nearest it gives. */
@@ -198,18 +259,36 @@ static double machine_rate(const sg_machine *machine, sg_type type)
     return rate;
 }
 
-static void scale(const sg_machine *of, double rows, sg_type type, sg_machine *m)
+/* Contention is not scaled: here products and links do what they do. */
+static void scale(const sg_machine *of, double rows, sg_type type, double tflops, sg_machine *m)
 {
-    const double s = m->gemm_tflops[type] / machine_rate(of, type);
+    const double s = tflops / machine_rate(of, type);
     const double later = 1 / s / rows;
     m->copy_gbps = of->copy_gbps * s;
     m->store_gbps = of->store_gbps * s;
     m->coll_gbps = of->coll_gbps * s;
+    m->topology = of->topology;
+    m->link_gbps = sg_machine_link_gbps(of) * s;
+    m->host_gbps = of->host_gbps * s;
+    m->numa_gbps = of->numa_gbps * s;
+    m->nic_gbps = of->nic_gbps * s;
+    m->numa_ranks = of->numa_ranks;
+    m->host_staged = of->host_staged;
+    m->node_ranks = of->node_ranks;
     m->copy_us = of->copy_us * later;
+    m->peer_us = of->peer_us * later;
+    m->node_us = of->node_us * later;
     m->store_us = of->store_us * later;
     m->coll_us = of->coll_us * later;
     m->flag_us = of->flag_us * later;
     m->ranks = of->ranks;
+    for (int kind = 0; kind < SG_MACHINE_COLLS; kind++) {
+        m->coll_curve[kind] = of->coll_curve[kind];
+        for (int i = 0; i < m->coll_curve[kind].points; i++) {
+            m->coll_curve[kind].point[i].at /= rows;
+            m->coll_curve[kind].point[i].value *= s;
+        }
+    }
     snprintf(m->name, sizeof m->name, "%.30s at 1:%.0f", of->name, 1 / s);
 }
 
@@ -232,16 +311,23 @@ shingle_status sg_rates_measure(sg_cpu *cpu, const sg_backend *backend,
 {
     const trial *const size = config->scale_of != NULL ? &thorough : &quick;
     const double copy_rate = measure_copy();
+    const double pack_rate = measure_pack(SG_BF16);
     double tflops[SG_TYPES];
     for (int type = 0; type < SG_TYPES; type++)
         SG_TRY(measure_product(cpu, backend, (sg_type)type, size, &tflops[type]));
     for (int type = 0; type < SG_TYPES; type++) {
         sg_machine *const m = &cpu->machine[type];
-        describe(cpu, copy_rate, m);
-        memcpy(m->gemm_tflops, tflops, sizeof tflops);
+        describe(cpu, copy_rate, pack_rate, m);
+        for (int t = 0; t < SG_TYPES; t++) m->gemm_tflops[t] = tile_tflops(cpu, size, m, tflops[t]);
         if (config->scale_of == NULL) continue;
-        scale(config->scale_of, config->scale_rows, (sg_type)type, m);
+        scale(config->scale_of, config->scale_rows, (sg_type)type, tflops[type], m);
         cpu->rates[type] = rates_of(m);
+    }
+    if (config->scale_of != NULL) {
+        const sg_links links = {&cpu->machine[0], cpu->ranks, cpu->ranks};
+        cpu->links_us = calloc((size_t)sg_links_count(&links), sizeof *cpu->links_us);
+        if (cpu->links_us == NULL)
+            return sg_fail(SHINGLE_ENOMEM, "no memory for the links of %d ranks", cpu->ranks);
     }
     cpu->held = config->scale_of != NULL;
     for (int r = 0; r < cpu->ranks; r++) cpu->rank[r].begun = 0;
