@@ -10,6 +10,9 @@
  *     conform --full            all problems on all ranks with all knob sets
  *     conform PROBLEM [PLAN]    one problem (and one plan, as printed by a failure)
  *     --seed S                  other data, orders, delays and knobs
+ *     --strategy NAME           of all strategies this one alone
+ *     --every N                 quick, but one of N turns; 1 is all of them
+ *     --ranks R                 one number of ranks alone
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,7 +62,9 @@ typedef struct test {
     set set[SETS][MAX_RANKS];
     sg_random random;
     bool full;
-    const char *only; /* plan text */
+    const char *only;     /* plan text */
+    const char *strategy; /* NULL: all */
+    int every;
 } test;
 
 static int passed;
@@ -271,7 +276,10 @@ static void add_random(test *t, const sg_strategy *strategy)
 {
     sg_knobs knobs = {0};
     for (int i = 0; i < SG_MAX_KNOBS && strategy->knob[i] != NULL; i++) {
-        const int64_t span = (int64_t)strategy->most[i] - strategy->least[i] + 1;
+        /* Tiles that are much larger than all shapes show nothing new and take much memory. */
+        const bool is_tile = strncmp(strategy->knob[i], "tile_", 5) == 0;
+        const int64_t most = is_tile ? sg_min(strategy->most[i], 160) : strategy->most[i];
+        const int64_t span = most - strategy->least[i] + 1;
         const int64_t reach = sg_random_below(&t->random, 2) == 0 ? sg_min(span, 8) : span;
         knobs.value[i] = (int32_t)(strategy->least[i] + sg_random_below(&t->random, reach));
     }
@@ -287,6 +295,7 @@ static void find_plans(test *t)
         const sg_strategy *const strategy = sg_strategy_at(i);
         char reason[160];
         sg_text why = {reason, sizeof reason, 0};
+        if (t->strategy != NULL && strcmp(t->strategy, strategy->name) != 0) continue;
         if (!strategy->accepts(&t->problem, &why)) continue;
         const int most = t->full || t->only != NULL ? SG_MAX_KNOB_SETS : 3;
         add_proposed(t, strategy, &plain, most);
@@ -525,7 +534,7 @@ static bool try_shape(test *t, const struct form *form, int type, int shape, int
  * shape, but not all of them each other. */
 static bool try_ranks(test *t)
 {
-    enum { EVERY = 5 };
+    const int every = t->every;
     int turn = t->ranks;
     for (int i = 0; i < FORMS; i++)
         for (int shape = 0; shape < SHAPES; shape++)
@@ -534,8 +543,8 @@ static bool try_ranks(test *t)
                     for (int type = 0; type < 3; type++)
                         for (int end = 0; end < (forms[i].ends ? 5 : 1); end++)
                             if (!try_shape(t, &forms[i], type, shape, owner, end)) return false;
-                } else if (turn++ % EVERY == 0) {
-                    if (!try_shape(t, &forms[i], turn / EVERY % 3, shape, owner, turn / EVERY % 5))
+                } else if (turn++ % every == 0) {
+                    if (!try_shape(t, &forms[i], turn / every % 3, shape, owner, turn / every % 5))
                         return false;
                 }
             }
@@ -568,12 +577,20 @@ int main(int argc, char **argv)
     static const int ranks[] = {1, 2, 3, 4, 5, 7, 8};
     static test t;
     const char *problem = NULL;
+    int only_ranks = 0;
     t.random.state = 1;
+    t.every = 7;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--full") == 0)
             t.full = true;
         else if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc)
             t.random.state = strtoull(argv[++i], NULL, 10);
+        else if (strcmp(argv[i], "--strategy") == 0 && i + 1 < argc)
+            t.strategy = argv[++i];
+        else if (strcmp(argv[i], "--every") == 0 && i + 1 < argc)
+            t.every = (int)sg_max(1, atoi(argv[++i]));
+        else if (strcmp(argv[i], "--ranks") == 0 && i + 1 < argc)
+            only_ranks = atoi(argv[++i]);
         else if (problem == NULL)
             problem = argv[i];
         else
@@ -583,6 +600,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof ranks / sizeof ranks[0] && problem == NULL; i++) {
         const double begin = sg_now_us();
         const int before = passed;
+        if (only_ranks > 0 && ranks[i] != only_ranks) continue;
         if (!open_ranks(&t, ranks[i])) continue;
         try_ranks(&t);
         shingle_close(ranks[i], t.comm);
