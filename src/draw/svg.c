@@ -49,6 +49,7 @@ typedef struct panel {
     const shingle_timeline *timeline;
     sizes size;
     bool used[SG_TRACKS];
+    bool sums;
     double rank_h; /* of one rank */
     double y;      /* of its first rank */
     double h;      /* of all its ranks */
@@ -58,8 +59,12 @@ static void lay_out(const shingle_timeline *t, double y, panel *p)
 {
     *p = (panel){.timeline = t, .size = sizes_for(t->shown), .y = y + HEAD};
     p->used[SG_TRACK_COMPUTE] = true;
-    for (int32_t i = 0; i < t->spans; i++)
-        if (t->span[i].does != SG_DOES_WAIT) p->used[t->span[i].track] = true;
+    for (int32_t i = 0; i < t->spans; i++) {
+        const sg_timeline_span *const s = &t->span[i];
+        if (s->does != SG_DOES_WAIT) p->used[s->track] = true;
+        p->sums |=
+            s->track == SG_TRACK_COMPUTE && (s->does == SG_DOES_SUM || s->does == SG_DOES_COPY);
+    }
     for (int i = 0; i < SG_TRACKS; i++)
         if (p->used[i]) p->rank_h += p->size.track[i] + 1;
     p->h = t->shown * (p->rank_h + p->size.between) - p->size.between;
@@ -116,7 +121,7 @@ static void print_style(const sg_svg *v)
                         ".part{stroke:#fff;stroke-width:1;fill:none}"
                         ".gap{fill:url(#gap);stroke:" SG_SVG_EXPOSED ";stroke-width:0.8}"
                         ".turn{fill:" SG_SVG_GRID "}"
-                        ".sliver{fill:" SG_SVG_EXPOSED ";fill-opacity:0.3}"
+                        ".sliver{fill:" SG_SVG_EXPOSED ";fill-opacity:0.6}"
                         ".bound{stroke:" SG_SVG_INK ";stroke-dasharray:5 3;fill:none}"
                         ".serial{stroke:" SG_SVG_INK ";stroke-dasharray:1.5 2.5;fill:none}"
                         ".end{stroke:" SG_SVG_INK ";stroke-width:1.6;fill:none}"
@@ -135,6 +140,7 @@ static void print_patterns(const sg_svg *v)
 {
     sg_text_add(v->out, "<defs>\n");
     print_pattern(v, "link", 5, 45, "<path d=\"M0 0v5\" stroke=\"#fff\" stroke-width=\"3\"/>");
+    print_pattern(v, "sum", 4, 0, "<path d=\"M0 2h4\" stroke=\"#fff\" stroke-width=\"1.4\"/>");
     print_pattern(v, "coll", 4, 0, "<path d=\"M0 0v4\" stroke=\"#fff\" stroke-width=\"3\"/>");
     print_pattern(v, "gap", 6, -45,
                   "<path d=\"M0 0h6v6h-6z\" fill=\"#fff\"/>"
@@ -363,6 +369,17 @@ static shingle_status print_panel(sg_svg *v, const panel *p, const char *problem
     return SHINGLE_OK;
 }
 
+typedef struct page {
+    panel panel[SG_DRAW_MOST];
+    int panels;
+    bool used[SG_TRACKS];
+    bool sums;  /* some time goes into what is neither product nor transfer */
+    bool turns; /* there is a timeline whose ranks share processors */
+    bool same;  /* all are of one problem */
+    char problem[SG_DRAW_MOST][200];
+    double height;
+} page;
+
 /* ---- Legend ---------------------------------------------------------------------------------------- */
 
 /* Where the next entry stands; entries that do not fit begin a new line. */
@@ -405,7 +422,7 @@ static void add_owners(const sg_svg *v, legend *l)
     add_entry(v, l, "<path d=\"M0 0h20v12h-20z\" fill=\"" SG_SVG_MANY "\"/>", "of many ranks");
 }
 
-static void print_legend(const sg_svg *v, double y, const bool *used, bool turns)
+static void print_legend(const sg_svg *v, double y, const page *p)
 {
     legend l = {8, y};
     const char *const blue = "<path d=\"M0 0h20v12h-20z\" fill=\"#0072b2\"/>";
@@ -414,8 +431,13 @@ static void print_legend(const sg_svg *v, double y, const bool *used, bool turns
     l.x = 8;
     l.y += 18;
     add_entry(v, &l, blue, "product; height: processors busy");
+    if (p->sums)
+        add_entry(v, &l,
+                  "<path d=\"M0 0h20v12h-20z\" fill=\"#0072b2\"/>"
+                  "<path d=\"M0 0h20v12h-20z\" fill=\"url(#sum)\"/>",
+                  "sum or copy, no product");
     for (int i = SG_TRACK_LINK; i < SG_TRACKS; i++) {
-        if (!used[i]) continue;
+        if (!p->used[i]) continue;
         sg_text s = {swatch, sizeof swatch, 0};
         sg_text_add(&s, "%s<path d=\"M0 0h20v12h-20z\" fill=\"url(#%s)\"/>", blue,
                     i == SG_TRACK_COLL ? "coll" : "link");
@@ -424,7 +446,7 @@ static void print_legend(const sg_svg *v, double y, const bool *used, bool turns
     }
     add_entry(v, &l, "<path class=\"gap\" d=\"M0 0h20v12h-20z\"/>",
               "exposed: nothing to multiply, the rank waits");
-    if (turns)
+    if (p->turns)
         add_entry(v, &l, "<path class=\"turn\" d=\"M0 0h20v12h-20z\"/>",
                   "the processors compute for other ranks");
     add_entry(v, &l, "<path class=\"bound\" d=\"M0 6h20\"/>",
@@ -433,16 +455,6 @@ static void print_legend(const sg_svg *v, double y, const bool *used, bool turns
 }
 
 /* ---- The page -------------------------------------------------------------------------------------- */
-
-typedef struct page {
-    panel panel[SG_DRAW_MOST];
-    int panels;
-    bool used[SG_TRACKS];
-    bool turns; /* there is a timeline whose ranks share processors */
-    bool same;  /* all are of one problem */
-    char problem[SG_DRAW_MOST][200];
-    double height;
-} page;
 
 static void plan_page(const shingle_timeline *const *timeline, int count, sg_svg *v, page *p)
 {
@@ -454,6 +466,7 @@ static void plan_page(const shingle_timeline *const *timeline, int count, sg_svg
         lay_out(t, y, &p->panel[i]);
         y = p->panel[i].y + p->panel[i].h + AXIS;
         for (int j = 0; j < SG_TRACKS; j++) p->used[j] |= p->panel[i].used[j];
+        p->sums |= p->panel[i].sums;
         p->turns |= takes_turns(t);
         if (v->us < t->us) v->us = t->us;
         if (v->us < t->serial_us) v->us = t->serial_us;
@@ -508,7 +521,7 @@ static shingle_status print_page(sg_svg *v, page *p)
     for (int i = 0; i < p->panels; i++)
         SG_TRY(print_panel(v, &p->panel[i], p->same ? NULL : p->problem[i]));
     const panel *const last = &p->panel[p->panels - 1];
-    print_legend(v, last->y + last->h + AXIS + 2, p->used, p->turns);
+    print_legend(v, last->y + last->h + AXIS + 2, p);
     sg_text_add(v->out, "</svg>\n");
     return SHINGLE_OK;
 }
@@ -524,14 +537,16 @@ shingle_status sg_svg_print(const shingle_timeline *const *timeline, int count, 
     v.share = malloc((size_t)SG_SVG_SLOTS * (size_t)v.bins * sizeof *v.share);
     v.active = malloc((size_t)v.bins * sizeof *v.active);
     v.middle = malloc((size_t)v.bins);
+    v.other = malloc((size_t)v.bins * sizeof *v.other);
     shingle_status status = SHINGLE_OK;
-    if (v.share == NULL || v.active == NULL || v.middle == NULL)
+    if (v.share == NULL || v.active == NULL || v.middle == NULL || v.other == NULL)
         status = sg_fail(SHINGLE_ENOMEM, "no memory for a picture");
     else
         status = print_page(&v, p);
     free(v.share);
     free(v.active);
     free(v.middle);
+    free(v.other);
     free(v.box);
     free(p);
     return status;

@@ -25,6 +25,7 @@ typedef struct sg_svg {
     int32_t bins;    /* across WIDTH */
     float *share;    /* [slot][bin]: part of the track that the slot takes */
     float *active;   /* [bin]: part of the bin in which anything goes on */
+    float *other;    /* [bin]: part of the track that does not multiply: sums, copies */
     uint8_t *middle; /* [bin]: holds the middle of a span */
     struct sg_svg_box *box;
     int32_t boxes, box_room;
@@ -34,6 +35,7 @@ typedef struct sg_svg_box {
     int32_t from, to;  /* bins */
     uint8_t low, high; /* levels from the bottom */
     uint8_t slot;
+    bool other; /* mostly sums and copies */
 } sg_svg_box;
 
 double sg_svg_x(const sg_svg *v, double us);

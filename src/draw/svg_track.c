@@ -82,6 +82,7 @@ static void fill_bins(sg_svg *v, const shingle_timeline *t, int32_t first, int32
 {
     memset(v->share, 0, (size_t)SG_SVG_SLOTS * (size_t)v->bins * sizeof *v->share);
     memset(v->active, 0, (size_t)v->bins * sizeof *v->active);
+    memset(v->other, 0, (size_t)v->bins * sizeof *v->other);
     memset(v->middle, 0, (size_t)v->bins);
     double until = 0;
     for (int32_t i = first; i < end; i++) {
@@ -96,6 +97,8 @@ static void fill_bins(sg_svg *v, const shingle_timeline *t, int32_t first, int32
             const double from = a > bin ? a : bin;
             const double to = b < bin + 1 ? b : bin + 1;
             add_share(v, &s->owners, bin, (float)((to - from) * s->share));
+            if (s->does == SG_DOES_SUM || s->does == SG_DOES_COPY)
+                v->other[bin] += (float)((to - from) * s->share);
             if (to > until) v->active[bin] += (float)(to - (from > until ? from : until));
             if (to > until) until = to;
         }
@@ -104,8 +107,9 @@ static void fill_bins(sg_svg *v, const shingle_timeline *t, int32_t first, int32
 
 /* ---- Boxes ---------------------------------------------------------------------------------------- */
 
-/* How the levels of a bin are shared out: bin HEIGHT is the sum.  False: nothing is to be seen. */
-static bool share_levels(const sg_svg *v, int32_t bin, uint8_t *level)
+/* How the levels of a bin are shared out among owners, and whether most of it is *OTHER than
+ * products.  False: nothing is to be seen. */
+static bool share_levels(const sg_svg *v, int32_t bin, uint8_t *level, bool *other)
 {
     double total = 0;
     double rest[SG_SVG_SLOTS];
@@ -114,6 +118,7 @@ static bool share_levels(const sg_svg *v, int32_t bin, uint8_t *level)
     for (int slot = 0; slot < SG_SVG_SLOTS; slot++)
         total += (double)v->share[(size_t)slot * (size_t)v->bins + (size_t)bin];
     if (total <= 0) return false;
+    *other = (double)v->other[bin] > total / 2;
     const double height = total / (v->active[bin] > 0 ? (double)v->active[bin] : 1);
     int left = height >= 1 ? LEVELS : (int)(height * LEVELS + 0.5);
     if (left < 1) left = 1;
@@ -134,14 +139,14 @@ static bool share_levels(const sg_svg *v, int32_t bin, uint8_t *level)
     return true;
 }
 
-static bool add_boxes(sg_svg *v, const uint8_t *level, int32_t from, int32_t to)
+static bool add_boxes(sg_svg *v, const uint8_t *level, bool other, int32_t from, int32_t to)
 {
     uint8_t low = 0;
     for (int slot = 0; slot < SG_SVG_SLOTS; slot++) {
         if (level[slot] == 0) continue;
         if (!sg_grow(&v->box, &v->box_room, (int64_t)v->boxes + 1, sizeof *v->box)) return false;
         const uint8_t high = (uint8_t)(low + level[slot]);
-        v->box[v->boxes++] = (sg_svg_box){from, to, low, high, (uint8_t)slot};
+        v->box[v->boxes++] = (sg_svg_box){from, to, low, high, (uint8_t)slot, other};
         low = high;
     }
     return true;
@@ -153,16 +158,19 @@ static bool make_boxes(sg_svg *v)
     uint8_t level[SG_SVG_SLOTS];
     int32_t from = 0;
     bool open = false;
+    bool was_other = false;
     v->boxes = 0;
     for (int32_t bin = 0; bin < v->bins; bin++) {
-        const bool seen = share_levels(v, bin, level);
-        if (open && seen && memcmp(last, level, sizeof level) == 0) continue;
-        if (open && !add_boxes(v, last, from, bin)) return false;
+        bool other = false;
+        const bool seen = share_levels(v, bin, level, &other);
+        if (open && seen && other == was_other && memcmp(last, level, sizeof level) == 0) continue;
+        if (open && !add_boxes(v, last, was_other, from, bin)) return false;
         open = seen;
+        was_other = other;
         from = bin;
         memcpy(last, level, sizeof level);
     }
-    return !open || add_boxes(v, last, from, v->bins);
+    return !open || add_boxes(v, last, was_other, from, v->bins);
 }
 
 /* ---- Printing ------------------------------------------------------------------------------------- */
@@ -192,18 +200,21 @@ static void print_colour(const sg_svg *v, int slot, double y, double h)
     if (open) sg_text_add(v->out, "\"/>\n");
 }
 
-/* What travels is hatched, whoever's it is. */
+/* What travels is hatched, whoever's it is, and on processors what is no product. */
 static void print_hatch(const sg_svg *v, sg_track track, double y, double h)
 {
-    sg_text_add(v->out, "<path fill=\"url(#%s)\" d=\"", track == SG_TRACK_COLL ? "coll" : "link");
+    static const char *const name[SG_TRACKS] = {"sum", "link", "coll"};
+    bool open = false;
     for (int32_t i = 0; i < v->boxes; i++) {
-        if (v->box[i].low > 0) continue;
         sg_svg_box all = v->box[i];
         for (; i + 1 < v->boxes && v->box[i + 1].from == all.from; i++)
             all.high = v->box[i + 1].high;
+        if (track == SG_TRACK_COMPUTE && !all.other) continue;
+        if (!open) sg_text_add(v->out, "<path fill=\"url(#%s)\" d=\"", name[track]);
+        open = true;
         print_box(v, &all, y, h);
     }
-    sg_text_add(v->out, "\"/>\n");
+    if (open) sg_text_add(v->out, "\"/>\n");
 }
 
 /* Thin lines where a step or a patch begins, if there is room between them. */
@@ -238,7 +249,7 @@ shingle_status sg_svg_track(sg_svg *v, const shingle_timeline *t, int row, sg_tr
     fill_bins(v, t, first, end);
     if (!make_boxes(v)) return sg_fail(SHINGLE_ENOMEM, "no memory for %d boxes", v->boxes);
     for (int slot = 0; slot < SG_SVG_SLOTS; slot++) print_colour(v, slot, y, h);
-    if (track != SG_TRACK_COMPUTE && v->boxes > 0) print_hatch(v, track, y, h);
+    print_hatch(v, track, y, h);
     print_separators(v, t, first, end, y, h);
     return SHINGLE_OK;
 }
