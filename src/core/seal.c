@@ -183,11 +183,23 @@ static shingle_status check_coll(const sg_sched *s, int32_t index, const sg_step
     return SHINGLE_OK;
 }
 
+/* Only patches know which visit has which place. */
+static bool has_places(const sg_sched *s, const sg_step *step)
+{
+    bool tiled = false;
+    for (int32_t i = 0; i < step->tos; i++) tiled |= s->to[step->to0 + i].tiled;
+    if (step->kind == SG_COPY) tiled |= step->u.copy.src.tiled;
+    if (step->kind == SG_COLL) tiled |= step->u.coll.self.tiled;
+    for (int32_t i = 0; step->kind == SG_REDUCE && i < step->u.reduce.adds; i++)
+        tiled |= s->add[step->u.reduce.add0 + i].area.tiled;
+    return tiled;
+}
+
 static shingle_status check_step(const sg_sched *s, int32_t index)
 {
     const sg_step *const step = &s->step[index];
-    for (int32_t i = 0; i < step->tos && step->kind != SG_GEMM; i++)
-        if (s->to[step->to0 + i].tiled) return broken(s, index, "places outside a launch");
+    if (step->kind != SG_GEMM && has_places(s, step))
+        return broken(s, index, "places outside a launch");
     for (int i = 0; i < 2; i++)
         if (step->after[i] >= index) return broken(s, index, "is after a later step");
     if (step->kind == SG_GEMM) return check_launch(s, index, &step->u.launch);
