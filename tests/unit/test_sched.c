@@ -51,6 +51,33 @@ static void user_buffers_have_their_shapes(void **state)
     sg_problem_free(&p);
 }
 
+static void gathers_and_pairs_shape_the_buffers(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int64_t a_rows, a_cols, b_rows, c_rows; /* of rank 1 */
+    } cases[] = {
+        {"ag_gemm:bf16:5x12x7:r3:gather=b:rows=6,4,2", 5, 7, 4, 5},
+        {"ag_gemm:bf16:5x7x12:r3:gather=k:rows=6,4,2", 5, 4, 7, 5},
+        {"a2a_gemm:bf16:6x7x12:r2:counts=1,2/3,4", 7, 12, 7, 6},
+        {"gemm_a2a:bf16:7x7x12:r2:counts=1,2/3,4", 7, 12, 7, 6},
+    };
+    sg_sched s = {0};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        sg_problem p = problem_of(cases[i].text);
+        sg_sched_begin(&s, &p, 1);
+        assert_int_equal(s.buf[SG_A].rows, cases[i].a_rows);
+        assert_int_equal(s.buf[SG_A].cols, cases[i].a_cols);
+        assert_int_equal(s.buf[SG_B].rows, cases[i].b_rows);
+        assert_int_equal(s.buf[SG_B].cols, p.k);
+        assert_int_equal(s.buf[SG_C].rows, cases[i].c_rows);
+        assert_int_equal(s.buf[SG_C].cols, p.n);
+        sg_problem_free(&p);
+    }
+    sg_sched_free(&s);
+}
+
 static void nothing_is_dropped_with_its_attachments(void **state)
 {
     (void)state;
@@ -119,6 +146,56 @@ static void visits_follow_the_raster(void **state)
     sg_problem_free(&p);
 }
 
+static void parts_of_a_raster_are_visited(void **state)
+{
+    (void)state;
+    sg_problem p = problem_of("gemm:f32:7x9x3:r1");
+    sg_sched s = {0};
+    sg_sched_begin(&s, &p, 0);
+    sg_sched_launch(&s, 0, 4, 4, 0, false);
+    for (int i = 0; i < 2; i++) {
+        sg_patch patch = rows_of(&s, 0, 7);
+        patch.raster = SG_BY_COL;
+        patch.tile0 = i ? 4 : 1;
+        patch.tiles = i ? 2 : 3;
+        sg_sched_patch(&s, &patch);
+    }
+    assert_int_equal(sg_sched_seal(&s), SHINGLE_OK);
+    assert_int_equal(s.step[0].u.launch.visits, 5);
+    static const int32_t wanted[][4] = {/* index, tile along bands, row, column */
+                                        {0, 3, 4, 0},
+                                        {1, 1, 0, 4},
+                                        {2, 4, 4, 4},
+                                        {0, 2, 0, 8},
+                                        {1, 5, 4, 8}};
+    for (int32_t i = 0; i < 5; i++) {
+        sg_visit v;
+        sg_sched_visit(&s, &s.step[0].u.launch, i, &v);
+        assert_int_equal(v.patch, i / 3);
+        assert_int_equal(v.index, wanted[i][0]);
+        assert_int_equal(v.tile, wanted[i][1]);
+        assert_int_equal(v.row0, wanted[i][2]);
+        assert_int_equal(v.col0, wanted[i][3]);
+    }
+    sg_sched_free(&s);
+    sg_problem_free(&p);
+}
+
+static void calls_have_tiles_of_whole_rows(void **state)
+{
+    (void)state;
+    sg_problem p = problem_of("gemm:f32:7x9x3:r1:call=5");
+    sg_sched s = {0};
+    sg_sched_begin(&s, &p, 0);
+    sg_sched_launch(&s, 0, 4, 4, 0, false);
+    const sg_patch patch = rows_of(&s, 0, 7);
+    sg_sched_patch(&s, &patch);
+    assert_int_equal(sg_sched_seal(&s), SHINGLE_OK);
+    assert_true(s.step[0].u.launch.tile_n == 9 && s.step[0].u.launch.visits == 2);
+    sg_sched_free(&s);
+    sg_problem_free(&p);
+}
+
 /* ---- Reading ---------------------------------------------------------------------------------------- */
 
 typedef struct trace {
@@ -127,7 +204,8 @@ typedef struct trace {
 
 static void note(void *context, const sg_access *a)
 {
-    static const char *const role[] = {"", "A", "B", "add", "bias", "self", "part", "zero", "src", "dst"};
+    static const char *const role[] = {"",     "A",    "B",    "add", "bias",
+                                       "self", "part", "zero", "src", "dst"};
     trace *const t = context;
     if (a->what == SG_WAITS || a->what == SG_RAISES)
         sg_text_add(&t->text, "%s%s%d#%d*%d+%d ", a->what == SG_WAITS ? "w" : "r", role[a->role],
@@ -216,6 +294,84 @@ static void collectives_read_and_write_their_parts(void **state)
     sg_problem_free(&p);
 }
 
+/* Sends first, then what arrives; nothing of its own. */
+static void an_all_to_all_has_two_lists(void **state)
+{
+    (void)state;
+    char text[400];
+    trace t = {{text, sizeof text, 0}};
+    sg_problem p = problem_of("gemm_a2a:f32:7x4x4:r2:counts=1,2/3,4");
+    sg_sched s = {0};
+    sg_sched_begin(&s, &p, 0);
+    const int partial = sg_sched_buf(&s, SG_LIBRARY, "partial", 3, 4, 0);
+    sg_sched_coll(&s, 0, SG_ALL_TO_ALL, 8, (sg_area){0});
+    sg_sched_to(&s, sg_area_of(0, partial, 0, 1, 0, 4));
+    sg_sched_to(&s, sg_area_of(0, partial, 1, 2, 0, 4));
+    sg_sched_to(&s, sg_area_of(0, SG_C, 0, 1, 0, 4));
+    sg_sched_to(&s, sg_area_of(0, SG_C, 1, 3, 0, 4));
+    assert_int_equal(sg_sched_seal(&s), SHINGLE_OK);
+    sg_step_access(&s, 0, NULL, note, &t);
+    assert_string_equal(text, "<part[0:1,0:4] <part[1:3,0:4] >part[0:1,0:4] >part[1:4,0:4] ");
+    t.text.length = 0;
+    sg_sched_print(&s, &t.text);
+    assert_string_equal(text, "rank 0 of 2\n     library partial 3x4\n"
+                              "   0 lane 0 coll all-to-all  sms 8 -> partial[0:1,0:4], "
+                              "partial[1:3,0:4], C[0:1,0:4], C[1:4,0:4]\n");
+    sg_sched_free(&s);
+    sg_problem_free(&p);
+}
+
+/* A place per visit; around a tile at the edge, zeros. */
+static void places_are_filled_with_zeros(void **state)
+{
+    (void)state;
+    static const char *const wanted[] = {
+        "<A[0:2,0:4] <B[0:2,0:4] >dst[6:8,0:2] ",
+        "<A[0:2,0:4] <B[2:3,0:4] >dst[8:10,0:1] >zero[8:10,1:2] ",
+        "<A[2:3,0:4] <B[0:2,0:4] >dst[10:11,0:2] >zero[11:12,0:2] ",
+        "<A[2:3,0:4] <B[2:3,0:4] >dst[12:13,0:1] >zero[12:13,1:2] >zero[13:14,0:2] ",
+    };
+    char text[1000];
+    trace t = {{text, sizeof text, 0}};
+    sg_problem p = problem_of("gemm:f32:3x3x4:r1");
+    sg_sched s = {0};
+    sg_sched_begin(&s, &p, 0);
+    const int tiles = sg_sched_buf(&s, SG_LOCAL, "tiles", 14, 2, 0);
+    sg_patch patch = rows_of(&s, 0, 3);
+    sg_sched_launch(&s, 0, 2, 2, 0, false);
+    sg_sched_patch(&s, &patch);
+    sg_sched_to(&s, sg_area_tiled(0, tiles, 3, 4, 2, 2));
+    sg_sched_launch(&s, 0, 2, 2, 0, false);
+    patch.k1 = 0; /* tiles 2 and 3 brought back from places 5 and 6 */
+    patch.tile0 = patch.tiles = 2;
+    sg_sched_patch(&s, &patch);
+    sg_sched_add(&s, sg_area_tiled(0, tiles, 5, 2, 2, 2), NULL);
+    sg_sched_to(&s, sg_area_of(0, SG_C, 0, 3, 0, 3));
+    assert_int_equal(sg_sched_seal(&s), SHINGLE_OK);
+    sg_visit v;
+    for (int32_t i = 0; i < 4; i++) {
+        t.text.length = 0;
+        sg_sched_visit(&s, &s.step[0].u.launch, i, &v);
+        sg_step_access(&s, 0, &v, note, &t);
+        assert_string_equal(text, wanted[i]);
+    }
+    t.text.length = 0;
+    sg_sched_visit(&s, &s.step[1].u.launch, 1, &v);
+    sg_step_access(&s, 1, &v, note, &t);
+    assert_string_equal(text, "<add[12:13,0:1] >dst[2:3,2:3] ");
+    t.text.length = 0;
+    sg_sched_print(&s, &t.text);
+    assert_string_equal(
+        text, "rank 0 of 1\n"
+              "     local tiles 14x2\n"
+              "   0 lane 0 gemm tile 2x2\n"
+              "        C[0:3,0:3] = A[0:3,0:4] * B[0:3,0:4] -> tiles[6:14,0:2]tiled (by row)\n"
+              "   1 lane 0 gemm tile 2x2\n"
+              "        C[0:3,0:3] = 0 + tiles[10:14,0:2]tiled -> C[0:3,0:3] tiles 2:4 (by row)\n");
+    sg_sched_free(&s);
+    sg_problem_free(&p);
+}
+
 static void print_has_a_line_a_step(void **state)
 {
     (void)state;
@@ -246,10 +402,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(user_buffers_have_their_shapes),
+        cmocka_unit_test(gathers_and_pairs_shape_the_buffers),
         cmocka_unit_test(nothing_is_dropped_with_its_attachments),
         cmocka_unit_test(visits_follow_the_raster),
+        cmocka_unit_test(parts_of_a_raster_are_visited),
+        cmocka_unit_test(calls_have_tiles_of_whole_rows),
         cmocka_unit_test(accesses_come_in_order),
         cmocka_unit_test(collectives_read_and_write_their_parts),
+        cmocka_unit_test(an_all_to_all_has_two_lists),
+        cmocka_unit_test(places_are_filled_with_zeros),
         cmocka_unit_test(print_has_a_line_a_step),
     };
     return cmocka_run_group_tests_name("sched", tests, NULL, NULL);
