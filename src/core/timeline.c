@@ -309,7 +309,8 @@ static sg_owners owners_of(const sg_sched *s, const sg_span *span, sg_does does)
 {
     if (does == SG_DOES_WAIT || span->step < 0) return (sg_owners){0, -1};
     if (s->step[span->step].kind == SG_GEMM && span->patch >= 0)
-        return sg_owners_of_visits(s, span->step, span->patch, span->tile0, span->tiles);
+        return sg_owners_of_visits(s, span->step, span->patch, span->tile0,
+                                   span->tiles > 0 ? span->tiles : 1);
     return sg_owners_of_step(s, span->step);
 }
 
@@ -327,7 +328,8 @@ static void take_span(void *context, const sg_span *span)
         return;
     const sg_does does = does_what(s, span);
     const sg_track track = track_of(s, span, does);
-    const bool is_part = track == SG_TRACK_COMPUTE && does != SG_DOES_WAIT;
+    const bool is_part =
+        track == SG_TRACK_COMPUTE && does != SG_DOES_WAIT && to->timeline->workers == 0;
     const double share = is_part && span->blocks > 0 ? (double)span->blocks / to->sms : 1;
     const sg_timeline_span mine = {
         .begin_us = span->begin_us,
@@ -412,6 +414,7 @@ shingle_status sg_timeline_predict(const shingle_plan *plan, const sg_machine *m
     sg_simulator *const simulator = sg_simulator_new();
     if (simulator == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory for a simulator");
     shingle_status status = sg_timeline_make(plan, machine->name, &t);
+    if (status == SHINGLE_OK) t->workers = machine->pool;
     if (status == SHINGLE_OK) status = simulate(simulator, plan, machine, t);
     if (status == SHINGLE_OK) status = simulate_alone(simulator, plan, machine, t);
     sg_simulator_free(simulator);

@@ -70,7 +70,7 @@ static double computes_us(const shingle_timeline *t, int row)
     return sum;
 }
 
-/* Gaps are what computing leaves of a predicted run; of a measured one they are inside that. */
+/* Gaps are what computing leaves of a run; where ranks share processors they are inside that. */
 static void gaps_fit(const shingle_timeline *t)
 {
     double exposed = 0;
@@ -85,7 +85,7 @@ static void gaps_fit(const shingle_timeline *t)
             gaps += until - t->gap[i].begin_us;
         }
         const double rest = t->rank_us[row] - computes_us(t, row);
-        if (t->measured)
+        if (t->workers > 0)
             assert_true(gaps <= rest + 1e-6);
         else
             assert_true(fabs(gaps - rest) <= 1e-6 * t->us + 1e-6);
@@ -418,7 +418,16 @@ static void benchmarks_give_both(void **state)
     assert_true(both[1]->serial_us == result.serial_us && both[1]->gemm_us == result.gemm_us);
     assert_string_equal(both[0]->plan, both[1]->plan);
     assert_int_equal(result.wrong, 0);
-    is_in_order(both[1]);
+    for (int i = 0; i < 2; i++) {
+        assert_true(both[i]->workers > 0);
+        is_in_order(both[i]);
+        gaps_fit(both[i]);
+    }
+    shingle_plan *plan = NULL;
+    assert_int_equal(shingle_plan_parse(both[0]->plan, &plan), SHINGLE_OK);
+    tells_every_visit(both[0], plan);
+    records_every_visit(both[1], plan);
+    shingle_plan_free(plan);
     shingle_timeline_free(both[0]);
     shingle_timeline_free(both[1]);
 }
