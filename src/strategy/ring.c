@@ -7,15 +7,18 @@
  *     scatter  lane 0:  rows of r-1 | rows of r-2 + inbox | ... | own rows + inbox -> C
  *              lane 1:              | send r-1 to r+1     | ...
  *
- * Every step is one neighbour's traffic, so a plain ring of links suffices.  Nothing is exposed at
- * the start of a gather or at the end of a scatter.  A sum is rounded to the wire type at every hop
- * and its order differs from row to row of owners; the chain of hops also passes on every delay.
- * All-reduce is the scatter, then the finished rows go round once more.
+ *     both     half of every owner's rows goes the other way round, in lane 2
+ *
+ * Every step is one neighbour's traffic, so a plain ring of links suffices; both ways together use its
+ * links in both directions, or two links of a mesh.  Nothing is exposed at the start of a gather or at
+ * the end of a scatter.  A sum is rounded to the wire type at every hop and its order differs from row
+ * to row of owners; the chain of hops also passes on every delay.  All-reduce is the scatter, then the
+ * finished rows go round once more.
  */
 #include "core/moves.h"
 #include "core/strategy.h"
 
-enum { SUB, SPLIT, BLOCKS, TILE_M, TILE_N };
+enum { SUB, SPLIT, BLOCKS, TILE_M, TILE_N, BOTH };
 
 static bool accepts(const sg_problem *p, sg_text *why)
 {
@@ -28,14 +31,19 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
 {
     if (!accepts(p, why)) return 0;
     const int64_t rows = p->most_rows;
+    /* Behind one port both ways only share it; two ranks have one way. */
+    const bool links = machine->topology == SG_RING || machine->topology == SG_MESH;
     int n = 0;
-    for (int sub = 1; sub <= 4 && (sub == 1 || sub <= rows); sub *= 2) {
-        sg_knobs *const set = &sets[n++];
-        set->value[SUB] = sub;
-        set->value[SPLIT] = 0;
-        set->value[BLOCKS] = machine->sms <= 8 ? 0 : machine->sms - 4; /* sends wait on an SM */
-        set->value[TILE_M] = machine->tile[0].m;
-        set->value[TILE_N] = machine->tile[0].n;
+    for (int both = links && p->ranks > 2; both >= 0; both--) {
+        for (int sub = 1; sub <= 4 && (sub == 1 || sub * (1 + both) <= rows); sub *= 2) {
+            sg_knobs *const set = &sets[n++];
+            set->value[SUB] = sub;
+            set->value[SPLIT] = 0;
+            set->value[BLOCKS] = machine->sms <= 8 ? 0 : machine->sms - 4; /* sends wait on an SM */
+            set->value[TILE_M] = machine->tile[0].m;
+            set->value[TILE_N] = machine->tile[0].n;
+            set->value[BOTH] = both;
+        }
     }
     return n;
 }
@@ -45,52 +53,81 @@ static int launch(sg_sched *s, const sg_knobs *k)
     return sg_sched_launch(s, 0, k->value[TILE_M], k->value[TILE_N], k->value[BLOCKS], false);
 }
 
-/* The rank I steps to the left. */
-static int left(const sg_problem *p, int rank, int i)
+/* Sub-slices of an owner's rows: the first half goes to the right, the other to the left. */
+static int subs(const sg_knobs *k)
 {
-    return (rank - i % p->ranks + p->ranks) % p->ranks;
+    return k->value[SUB] * (1 + k->value[BOTH]);
+}
+
+static int way(const sg_knobs *k, int c)
+{
+    return c < k->value[SUB] ? 1 : -1;
+}
+
+static int lane(const sg_knobs *k, int c)
+{
+    return way(k, c) > 0 ? 1 : 2;
+}
+
+/* The rank that I steps of sub-slice C lead to; back if I is negative. */
+static int along(const sg_problem *p, const sg_knobs *k, int rank, int c, int i)
+{
+    return (rank + way(k, c) * i + p->ranks) % p->ranks;
 }
 
 static int32_t sub_rows(const sg_problem *p, const sg_knobs *k, int owner, int c, int32_t *x0_out)
 {
-    return sg_slice_rows(p, owner, owner, c, k->value[SUB], k->value[TILE_M], x0_out);
+    return sg_slice_rows(p, owner, owner, c, subs(k), k->value[TILE_M], x0_out);
 }
 
 static void build_gather(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
 {
     const int gathered = sg_moves_gathered(s, SG_SYM, SG_ENGINE);
     const int32_t tile = sg_tile_along(p, k->value[TILE_M], k->value[TILE_N]);
-    const int right = (rank + 1) % p->ranks;
-    sg_arrival arrival[SG_MAX_RANKS];
-    int order[SG_MAX_RANKS];
+    const int all = subs(k);
+    sg_arrival arrival[2][SG_MAX_RANKS]; /* to the right, to the left */
     for (int q = 0; q < p->ranks; q++)
-        arrival[q] = (sg_arrival){.by = (int16_t)left(p, rank, 1),
-                                  .flag0 = q * k->value[SUB],
-                                  .chunk = sg_chunk_rows(p->share[q].rows, k->value[SUB], tile)};
-    for (int i = 0; i < p->ranks; i++) {
-        const int q = order[i] = left(p, rank, i);
-        if (i == p->ranks - 1) continue; /* the right neighbour owns these */
-        const sg_area src =
-            i == 0 ? sg_moves_held(s, right) : sg_moves_arrived(s, rank, q, gathered);
-        sg_moves_send(s, 1, q, src, right, gathered, arrival[q].chunk, 0,
-                      i == 0 ? NULL : &arrival[q], arrival[q].flag0);
+        for (int i = 0; i < 2; i++)
+            arrival[i][q] = (sg_arrival){.by = (int16_t)along(p, k, rank, i * k->value[SUB], -1),
+                                         .flag0 = q * all,
+                                         .chunk = sg_chunk_rows(p->share[q].rows, all, tile)};
+    /* The last step brings what the next rank owns. */
+    for (int i = 0; i < p->ranks - 1; i++) {
+        for (int c = 0; c < all; c++) {
+            const int q = along(p, k, rank, c, -i);
+            const int next = along(p, k, rank, c, 1);
+            const sg_arrival *const from = &arrival[way(k, c) < 0][q];
+            const sg_area src =
+                i == 0 ? sg_moves_held(s, next) : sg_moves_arrived(s, rank, q, gathered);
+            sg_moves_send_chunk(s, lane(k, c), q, src, next, gathered, from, c,
+                                i == 0 ? NULL : from);
+        }
     }
-    sg_gathering gathering = {.gathered = gathered, .arrival = arrival};
+    sg_gathering gathering = {.gathered = gathered};
+    const int ways = 1 + k->value[BOTH];
     if (!k->value[SPLIT]) launch(s, k);
     for (int i = 0; i < p->ranks; i++) {
-        if (k->value[SPLIT] && p->share[order[i]].rows > 0) launch(s, k);
-        sg_moves_gather_patches(s, &gathering, &order[i], 1);
+        const int right = along(p, k, rank, 0, -i);
+        const int left = along(p, k, rank, all - 1, -i);
+        if (k->value[SPLIT] && p->share[right].rows + p->share[left].rows > 0) launch(s, k);
+        /* Own rows, and those that come one way alone, are not told apart by sub-slice. */
+        for (int c = 0; c < (i > 0 && ways > 1 ? all : 1); c++) {
+            gathering.arrival = arrival[way(k, c) < 0];
+            gathering.chunk = i > 0 && ways > 1 ? c + 1 : 0;
+            sg_moves_gather_patches(s, &gathering, way(k, c) > 0 ? &right : &left, 1);
+        }
     }
 }
 
-/* Product of sub-slice C of Q's rows at step I, with what the left neighbour has summed so far. */
-static void scatter_sub(const sg_problem *p, const sg_knobs *k, int i, int q, int c, int message,
+/* Product of sub-slice C of Q's rows at step I, with what the rank before has summed so far. */
+static void scatter_sub(const sg_problem *p, const sg_knobs *k, int i, int c, int message,
                         int inbox, sg_sched *s)
 {
+    const int q = along(p, k, s->rank, c, -(i + 1));
     const bool last = q == s->rank;
     const bool all = sg_problem_out(p) == SG_OUT_ALL;
-    const int32_t flag = q * k->value[SUB] + c;
-    const sg_wait wait = sg_wait_one(left(p, s->rank, 1), flag);
+    const int32_t flag = q * subs(k) + c;
+    const sg_wait wait = sg_wait_one(along(p, k, s->rank, c, -1), flag);
     int32_t x0 = 0;
     const int32_t rows = sub_rows(p, k, q, c, &x0);
     sg_piece piece;
@@ -105,67 +142,67 @@ static void scatter_sub(const sg_problem *p, const sg_knobs *k, int i, int q, in
     }
 }
 
-/* Sends the message for sub-slice C of Q's rows to the right neighbour. */
-static void send_sub(const sg_problem *p, const sg_knobs *k, int q, int c, int message, int inbox,
+/* Sends the message for sub-slice C at step I to the next rank. */
+static void send_sub(const sg_problem *p, const sg_knobs *k, int i, int c, int message, int inbox,
                      sg_sched *s)
 {
-    const int right = (s->rank + 1) % p->ranks;
-    const int32_t flag = q * k->value[SUB] + c;
+    const int q = along(p, k, s->rank, c, -(i + 1));
+    const int next = along(p, k, s->rank, c, 1);
+    const int32_t flag = q * subs(k) + c;
     int32_t x0 = 0;
     const int32_t rows = sub_rows(p, k, q, c, &x0);
     const int64_t row = p->share[q].base + x0;
-    sg_sched_copy(s, 1, SG_BY_ENGINE, sg_area_of(s->rank, message, row, rows, 0, p->n));
+    sg_sched_copy(s, lane(k, c), SG_BY_ENGINE, sg_area_of(s->rank, message, row, rows, 0, p->n));
     sg_sched_wait(s, sg_wait_one(s->rank, flag));
-    sg_sched_to(s, sg_area_of(right, inbox, row, rows, 0, p->n));
-    sg_sched_raise(s, right, SG_PER_PATCH, flag);
+    sg_sched_to(s, sg_area_of(next, inbox, row, rows, 0, p->n));
+    sg_sched_raise(s, next, SG_PER_PATCH, flag);
 }
 
-/* Sends the finished rows round the ring: own ones first, then what arrives from the left. */
+/* Sends the finished rows round the ring: own ones first, then what arrives from the rank before. */
 static void send_round(const sg_problem *p, const sg_knobs *k, sg_sched *s)
 {
     const int rank = s->rank;
-    const int right = (rank + 1) % p->ranks;
-    const int from = left(p, rank, 1);
-    const int32_t done = p->ranks * k->value[SUB];
+    const int32_t done = p->ranks * subs(k);
     for (int i = 0; i < p->ranks - 1; i++) {
-        const int q = left(p, rank, i);
-        for (int c = 0; c < k->value[SUB]; c++) {
-            const int32_t flag = q * k->value[SUB] + c;
+        for (int c = 0; c < subs(k); c++) {
+            const int q = along(p, k, rank, c, -i);
+            const int next = along(p, k, rank, c, 1);
+            const int32_t flag = q * subs(k) + c;
+            const sg_wait ready = i == 0 ? sg_wait_one(rank, flag)
+                                         : sg_wait_one(along(p, k, rank, c, -1), done + flag);
             int32_t x0 = 0;
             const int32_t rows = sub_rows(p, k, q, c, &x0);
             sg_piece piece;
             for (sg_pieces it = sg_pieces_of(p, s->rank, q, x0, x0 + rows);
                  sg_piece_next(&it, &piece);) {
-                sg_sched_copy(s, 1, SG_BY_ENGINE,
+                sg_sched_copy(s, lane(k, c), SG_BY_ENGINE,
                               sg_area_of(rank, SG_C, piece.row0, piece.rows, 0, p->n));
-                sg_sched_wait(s, i == 0 ? sg_wait_one(rank, flag) : sg_wait_one(from, done + flag));
-                sg_sched_to(s, sg_area_of(right, SG_C, piece.row0, piece.rows, 0, p->n));
-                sg_sched_raise(s, right, SG_PER_PATCH, done + flag);
+                sg_sched_wait(s, ready);
+                sg_sched_to(s, sg_area_of(next, SG_C, piece.row0, piece.rows, 0, p->n));
+                sg_sched_raise(s, next, SG_PER_PATCH, done + flag);
             }
         }
     }
     sg_sched_flag(s, 0);
     for (int q = 0; q < p->ranks && p->n > 0; q++) {
-        for (int c = 0; c < k->value[SUB] && q != rank; c++) {
+        for (int c = 0; c < subs(k) && q != rank; c++) {
             int32_t x0 = 0;
             if (sub_rows(p, k, q, c, &x0) > 0)
-                sg_sched_wait(s, sg_wait_one(from, done + q * k->value[SUB] + c));
+                sg_sched_wait(s, sg_wait_one(along(p, k, rank, c, -1), done + q * subs(k) + c));
         }
     }
 }
 
-static void build_scatter(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
+static void build_scatter(const sg_problem *p, const sg_knobs *k, sg_sched *s)
 {
     const int inbox = sg_sched_buf(s, SG_SYM, "inbox", p->m, p->n, SG_ENGINE);
     const int message = sg_sched_buf(s, SG_LOCAL, "message", p->m, p->n, 0);
     for (int i = 0; i < p->ranks; i++) {
         if (i == 0 || k->value[SPLIT]) launch(s, k);
-        const int q = left(p, rank, i + 1);
-        for (int c = 0; c < k->value[SUB]; c++) scatter_sub(p, k, i, q, c, message, inbox, s);
+        for (int c = 0; c < subs(k); c++) scatter_sub(p, k, i, c, message, inbox, s);
     }
     for (int i = 0; i < p->ranks - 1; i++)
-        for (int c = 0; c < k->value[SUB]; c++)
-            send_sub(p, k, left(p, rank, i + 1), c, message, inbox, s);
+        for (int c = 0; c < subs(k); c++) send_sub(p, k, i, c, message, inbox, s);
     if (sg_problem_out(p) == SG_OUT_ALL) send_round(p, k, s);
 }
 
@@ -174,15 +211,15 @@ static void build(const sg_problem *p, const sg_knobs *knobs, int rank, sg_sched
     if (sg_problem_in(p) == SG_IN_GATHER)
         build_gather(p, knobs, rank, s);
     else
-        build_scatter(p, knobs, rank, s);
+        build_scatter(p, knobs, s);
 }
 
 const sg_strategy sg_strategy_ring = {
     .name = "ring",
-    .brief = "copies to the right neighbour, own rows first or last (CommFuse, ring form)",
-    .knob = {"sub", "split", "blocks", "tile_m", "tile_n"},
-    .least = {1, 0, 0, 1, 1},
-    .most = {64, 1, 1024, 4096, 4096},
+    .brief = "copies to a neighbour, own rows first or last (CommFuse, ring form)",
+    .knob = {"sub", "split", "blocks", "tile_m", "tile_n", "both"},
+    .least = {1, 0, 0, 1, 1, 0},
+    .most = {64, 1, 1024, 4096, 4096, 1},
     .accepts = accepts,
     .propose = propose,
     .build = build,

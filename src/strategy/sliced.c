@@ -3,17 +3,25 @@
  *     gather   lane 1:  coll 0 | coll 1 | coll 2          scatter  lane 0:  gemm 0 | gemm 1 | gemm 2
  *              lane 0:         | gemm 0 | gemm 1 | gemm 2          lane 1:         | coll 0 | coll 1 | coll 2
  *
- * What TransformerEngine calls pipeline and CoC compute-first.  Needs nothing but products and
- * collectives, so it works everywhere.  Exposed: the collective of one slice, and what smaller
- * products lose to partial waves and to the SMs that collectives hold.
+ * Needs nothing but products and collectives, so it works everywhere.  Exposed: the collective of one
+ * slice, and what smaller products lose to partial waves and to the SMs that collectives hold.
  *
- * A slice is the same part of every owner's rows (scatter, gather), or a part of the product's rows
- * (all-reduce); the buffers hold slice behind slice, so that every collective is contiguous.
+ *     by=0     a slice is the same part of every owner's rows (scatter, gather), or a part of the
+ *              product's rows (all-reduce); buffers hold slice behind slice, so that every collective
+ *              is contiguous.  TransformerEngine's "pipeline" is gemm_rs with slices=4 and sms=16;
+ *              MindSpeed's CoC is slices=2, 4 or 8: "compute first" for gemm_rs and gemm_ar,
+ *              "communicate first" for ag_gemm.  Domino's split of the batch is slices=2.
+ *     by=1     a slice is a part of the columns, as where Domino splits a weight (gemm_rs, gemm_ar).
+ *              The product keeps its height.  Its columns are packed for the collective and put in
+ *              their place behind it, one more pass over the slice.  What is gathered or exchanged, and
+ *              calls, which make whole rows, are sliced by rows all the same.
  */
 #include "core/moves.h"
 #include "core/strategy.h"
 
-enum { SLICES, SMS, BLOCKS, TILE_M, TILE_N };
+enum { SLICES, SMS, BLOCKS, TILE_M, TILE_N, BY };
+
+enum { BY_ROWS, BY_COLS };
 
 static bool accepts(const sg_problem *p, sg_text *why)
 {
@@ -22,19 +30,30 @@ static bool accepts(const sg_problem *p, sg_text *why)
     return sg_accepts_moves(p, why);
 }
 
+/* Sums alone need not be of whole rows. */
+static bool can_cut_cols(const sg_problem *p)
+{
+    return sg_problem_sums(p) && !p->call;
+}
+
 static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *sets, sg_text *why)
 {
     if (!accepts(p, why)) return 0;
     const int64_t rows = p->gather == SG_GATHER_B ? p->n : p->m;
+    const sg_tile *const tile = &machine->tile[0];
     int n = 0;
-    for (int slices = 2; slices <= 8; slices *= 2) {
-        if (rows < (int64_t)slices * p->ranks) break;
-        sg_knobs *const set = &sets[n++];
-        set->value[SLICES] = slices;
-        set->value[SMS] = machine->coll_sms;
-        set->value[BLOCKS] = machine->coll_sms > 0 ? machine->sms - machine->coll_sms : 0;
-        set->value[TILE_M] = machine->tile[0].m;
-        set->value[TILE_N] = machine->tile[0].n;
+    for (int by = BY_ROWS; by <= (can_cut_cols(p) ? BY_COLS : BY_ROWS); by++) {
+        for (int slices = 2; slices <= (by == BY_ROWS ? 8 : 4); slices *= 2) {
+            if (by == BY_ROWS && rows < (int64_t)slices * p->ranks) break;
+            if (by == BY_COLS && p->n < (int64_t)slices * tile->n) break;
+            sg_knobs *const set = &sets[n++];
+            set->value[SLICES] = slices;
+            set->value[SMS] = machine->coll_sms;
+            set->value[BLOCKS] = machine->coll_sms > 0 ? machine->sms - machine->coll_sms : 0;
+            set->value[TILE_M] = tile->m;
+            set->value[TILE_N] = tile->n;
+            set->value[BY] = by;
+        }
     }
     if (n == 0)
         sg_decline(why, "%lld rows are too few for slices on %d ranks", (long long)rows, p->ranks);
@@ -159,9 +178,70 @@ static void build_all(const sg_problem *p, const sg_knobs *k, int rank, sg_sched
     }
 }
 
+/* Columns [COL0, COL0 + COLS) of the rows of PIECE, to row ROW of PACKED. */
+static void multiply_piece(const sg_piece *piece, int64_t col0, int64_t cols, int packed,
+                           int64_t row, sg_sched *s)
+{
+    sg_patch patch = sg_moves_patch(s, piece, false);
+    sg_moves_cut_cols(&patch, (int32_t)col0, (int32_t)cols);
+    sg_sched_patch(s, &patch);
+    sg_sched_to(s, sg_area_of(s->rank, packed, row, piece->rows, 0, cols));
+}
+
+/* The same of all rows, from row BASE on: owner behind owner for a scatter, else in their own order. */
+static void multiply_cols(const sg_problem *p, int64_t col0, int64_t cols, int packed, int64_t base,
+                          sg_sched *s)
+{
+    sg_piece piece = {.rows = (int32_t)p->m};
+    if (sg_problem_out(p) == SG_OUT_ALL || sg_is_packed(p)) {
+        multiply_piece(&piece, col0, cols, packed, base, s);
+        return;
+    }
+    for (int q = 0; q < p->ranks; q++)
+        for (sg_pieces it = sg_pieces_of(p, s->rank, q, 0, p->m); sg_piece_next(&it, &piece);)
+            multiply_piece(&piece, col0, cols, packed, base + p->share[q].base + piece.own_row, s);
+}
+
+/* Slices of columns.  Collectives take what lies side by side, so a slice is a matrix of its own; the
+ * last one, if it is narrower, in buffers of its own. */
+static void build_cols(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
+{
+    const bool all = sg_problem_out(p) == SG_OUT_ALL;
+    const int64_t rows = all ? p->m : p->share[rank].rows;
+    const int64_t width = sg_chunk_rows(p->n, k->value[SLICES], k->value[TILE_N]);
+    const int64_t full = p->n / width;
+    const int64_t widths[] = {width, p->n % width};
+    int packed[2];
+    int sum[2];
+    for (int i = 0; i < 2; i++) {
+        const int64_t count = i == 0 ? full : 1;
+        packed[i] = sg_sched_buf(s, SG_LIBRARY, "partial", count * p->m, widths[i], 0);
+        sum[i] = all ? packed[i] : sg_sched_buf(s, SG_LIBRARY, "sum", count * rows, widths[i], 0);
+    }
+    for (int64_t col0 = 0; col0 < p->n; col0 += width) {
+        const int64_t c = col0 / width;
+        const int i = c == full;
+        const int64_t base = i ? 0 : c * p->m;
+        const int gemm = launch(s, k);
+        multiply_cols(p, col0, widths[i], packed[i], base, s);
+        const sg_area own = sg_area_of(rank, sum[i], i ? 0 : c * rows, rows, 0, widths[i]);
+        sg_sched_coll(s, 1, all ? SG_ALL_REDUCE : SG_REDUCE_SCATTER, k->value[SMS], own);
+        sg_sched_after(s, gemm);
+        for (int q = 0; q < p->ranks && !all; q++)
+            sg_sched_to(s, sg_area_of(rank, packed[i], base + p->share[q].base, p->share[q].rows, 0,
+                                      widths[i]));
+        if (rows == 0) continue;
+        sg_sched_reduce(s, 1, true);
+        sg_sched_add(s, own, NULL);
+        sg_sched_to(s, sg_area_of(rank, SG_C, 0, rows, col0, widths[i]));
+    }
+}
+
 static void build(const sg_problem *p, const sg_knobs *knobs, int rank, sg_sched *s)
 {
-    if (sg_problem_in(p) != SG_IN_NONE)
+    if (knobs->value[BY] == BY_COLS && can_cut_cols(p))
+        build_cols(p, knobs, rank, s);
+    else if (sg_problem_in(p) != SG_IN_NONE)
         build_gather(p, knobs, rank, s);
     else if (sg_problem_out(p) == SG_OUT_SCATTER)
         build_scatter(p, knobs, rank, s);
@@ -173,10 +253,10 @@ static void build(const sg_problem *p, const sg_knobs *knobs, int rank, sg_sched
 
 const sg_strategy sg_strategy_sliced = {
     .name = "sliced",
-    .brief = "slices of rows: the collective of one under the product of the next",
-    .knob = {"slices", "sms", "blocks", "tile_m", "tile_n"},
-    .least = {1, 0, 0, 1, 1},
-    .most = {64, 1024, 1024, 4096, 4096},
+    .brief = "slices of rows or columns: the collective of one under the product of the next",
+    .knob = {"slices", "sms", "blocks", "tile_m", "tile_n", "by"},
+    .least = {1, 0, 0, 1, 1, BY_ROWS},
+    .most = {64, 1024, 1024, 4096, 4096, BY_COLS},
     .accepts = accepts,
     .propose = propose,
     .build = build,

@@ -1,0 +1,293 @@
+/* Tests of what strategies make of their knobs where the proof of check would not see the difference:
+ * which way messages of a ring go, and that collectives get what lies side by side. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "core/check.h"
+#include "core/strategy.h"
+
+enum { MOST_RANKS = 5 };
+
+typedef struct built {
+    sg_problem problem;
+    sg_sched sched[MOST_RANKS];
+} built;
+
+/* PLAN is "strategy{knobs}", all of them. */
+static void build(const char *text, const char *plan, built *b)
+{
+    const sg_strategy *strategy = NULL;
+    sg_knobs knobs;
+    bool given = false;
+    memset(b, 0, sizeof *b);
+    assert_int_equal(sg_problem_parse(text, &b->problem), SHINGLE_OK);
+    assert_in_range(b->problem.ranks, 1, MOST_RANKS);
+    if (sg_strategy_parse(plan, &strategy, NULL, &knobs, &given) != SHINGLE_OK)
+        fail_msg("%s", shingle_error());
+    for (int r = 0; r < b->problem.ranks; r++) {
+        sg_sched_begin(&b->sched[r], &b->problem, r);
+        strategy->build(&b->problem, &knobs, r, &b->sched[r]);
+        if (sg_sched_seal(&b->sched[r]) != SHINGLE_OK) fail_msg("%s: %s", text, shingle_error());
+    }
+}
+
+static void discard(built *b)
+{
+    for (int r = 0; r < b->problem.ranks; r++) sg_sched_free(&b->sched[r]);
+    sg_problem_free(&b->problem);
+}
+
+/* ---- ring ------------------------------------------------------------------------------------ */
+
+static const char *const round_trips[] = {"ag_gemm:f32:100x24x16:r5", "gemm_rs:f32:100x24x16:r5",
+                                          "gemm_ar:f32:100x24x16:r5",
+                                          "ag_gemm:f32:24x100x16:r5:gather=b"};
+enum { ROUND_TRIPS = sizeof round_trips / sizeof round_trips[0] };
+
+/* Elements that the copies of lane LANE carry, all of them to the rank DISTANCE further on. */
+static int64_t carried(const sg_sched *s, int lane, int distance)
+{
+    int64_t elements = 0;
+    for (int32_t i = 0; i < s->steps; i++) {
+        const sg_step *const step = &s->step[i];
+        if (step->kind != SG_COPY || step->lane != lane) continue;
+        const sg_area *const to = &s->to[step->to0];
+        assert_int_equal(to->rank, (s->rank + distance + s->problem->ranks) % s->problem->ranks);
+        elements += (int64_t)to->rows * to->cols;
+    }
+    return elements;
+}
+
+static void a_ring_goes_one_way_or_both(void **state)
+{
+    (void)state;
+    for (int i = 0; i < ROUND_TRIPS; i++) {
+        built one;
+        built both;
+        build(round_trips[i], "ring{sub=2,split=0,blocks=0,tile_m=2,tile_n=2,both=0}", &one);
+        build(round_trips[i], "ring{sub=1,split=0,blocks=0,tile_m=2,tile_n=2,both=1}", &both);
+        for (int r = 0; r < one.problem.ranks; r++) {
+            const int64_t all = carried(&one.sched[r], 1, 1);
+            assert_true(all > 0);
+            assert_int_equal(carried(&one.sched[r], 2, -1), 0);
+            assert_int_equal(carried(&both.sched[r], 1, 1), all / 2);
+            assert_int_equal(carried(&both.sched[r], 2, -1), all / 2);
+        }
+        discard(&one);
+        discard(&both);
+    }
+}
+
+/* Rows of a gather are multiplied in the order in which they come: from as far to either side. */
+static void both_ways_meet_on_the_other_side(void **state)
+{
+    (void)state;
+    built b;
+    build(round_trips[0], "ring{sub=1,split=0,blocks=0,tile_m=2,tile_n=2,both=1}", &b);
+    for (int r = 0; r < b.problem.ranks; r++) {
+        const sg_sched *const s = &b.sched[r];
+        assert_int_equal(s->patches, 1 + 2 * (b.problem.ranks - 1));
+        for (int i = 0; i < s->patches; i++) {
+            const int distance = (i + 1) / 2;
+            const int side = i % 2 ? -1 : 1; /* what goes to the right comes from the left */
+            const sg_patch *const p = &s->patch[i];
+            const int owner = (r + side * distance + b.problem.ranks) % b.problem.ranks;
+            assert_int_equal(p->row0, owner * 20 + (i > 0 && side > 0 ? 10 : 0));
+            assert_int_equal(p->rows, i > 0 ? 10 : 20);
+            assert_int_equal(p->waits, i > 0);
+            if (i > 0)
+                assert_int_equal(s->wait[p->wait0].by,
+                                 (r + side + b.problem.ranks) % b.problem.ranks);
+        }
+    }
+    discard(&b);
+}
+
+static void both_ways_are_proposed_where_links_differ(void **state)
+{
+    (void)state;
+    const sg_strategy *const ring = sg_strategy_find("ring");
+    assert_non_null(ring);
+    const int both = sg_knob_count(ring) - 1;
+    assert_string_equal(ring->knob[both], "both");
+    for (int topology = 0; topology < SG_TOPOLOGIES; topology++) {
+        for (int ranks = 2; ranks <= 4; ranks += 2) {
+            char why[160] = "";
+            sg_text t = {why, sizeof why, 0};
+            sg_problem p;
+            sg_machine machine;
+            sg_knobs sets[SG_MAX_KNOB_SETS];
+            sg_machine_plain(&machine);
+            machine.topology = (sg_topology)topology;
+            assert_int_equal(
+                sg_problem_make(SG_OP_GEMM_RS, SG_BF16, 512, 512, 512, ranks, NULL, 0, &p),
+                SHINGLE_OK);
+            const int n = ring->propose(&p, &machine, sets, &t);
+            assert_true(n > 0);
+            const bool links = topology == SG_RING || topology == SG_MESH;
+            assert_int_equal(sets[0].value[both], links && ranks > 2);
+            assert_int_equal(sets[n - 1].value[both], 0);
+            sg_problem_free(&p);
+        }
+    }
+}
+
+/* ---- sliced ---------------------------------------------------------------------------------- */
+
+static const char *const sliceable[] = {
+    "ag_gemm:f32:50x30x16:r5",         "gemm_rs:f32:50x30x16:r5",
+    "gemm_ar:f32:50x30x16:r5:bias",    "gemm_rs:f32:50x30x16:r5:rows=9,0,20,1,20:relu",
+    "gemm_a2a:f32:50x30x16:r5",        "ag_gemm:f32:50x30x16:r5:gather=b",
+    "gemm_rs:f32:50x30x16:r3:cyclic=4"};
+enum { SLICEABLE = sizeof sliceable / sizeof sliceable[0] };
+
+static bool lies_side_by_side(const sg_sched *s, const sg_area *a)
+{
+    return a->rows <= 1 || a->cols == s->buf[a->buf].cols;
+}
+
+/* What libraries take has no gaps, however slices are cut. */
+static void collectives_get_what_lies_side_by_side(void **state)
+{
+    (void)state;
+    static const char *const plans[] = {
+        "sliced{slices=4,sms=0,blocks=0,tile_m=4,tile_n=4,by=0}",
+        "sliced{slices=4,sms=0,blocks=0,tile_m=4,tile_n=4,by=1}"}; /* of 8, 8, 8 and 6 columns */
+    for (int i = 0; i < SLICEABLE; i++) {
+        for (int j = 0; j < 2; j++) {
+            built b;
+            build(sliceable[i], plans[j], &b);
+            int colls = 0;
+            for (int r = 0; r < b.problem.ranks; r++) {
+                const sg_sched *const s = &b.sched[r];
+                for (int32_t x = 0; x < s->steps; x++) {
+                    const sg_step *const step = &s->step[x];
+                    if (step->kind != SG_COLL) continue;
+                    colls++;
+                    if (step->u.coll.kind != SG_ALL_TO_ALL)
+                        assert_true(lies_side_by_side(s, &step->u.coll.self));
+                    for (int32_t a = 0; a < step->tos; a++)
+                        assert_true(lies_side_by_side(s, &s->to[step->to0 + a]));
+                }
+            }
+            assert_true(colls >= 2 * b.problem.ranks);
+            discard(&b);
+        }
+    }
+}
+
+/* Columns leave every product as high as the whole, and only sums are cut that way. */
+static void slices_of_columns_keep_their_height(void **state)
+{
+    (void)state;
+    static const char plan[] = "sliced{slices=4,sms=0,blocks=0,tile_m=4,tile_n=4,by=1}";
+    for (int i = 0; i < SLICEABLE; i++) {
+        built b;
+        build(sliceable[i], plan, &b);
+        const sg_sched *const s = &b.sched[1];
+        const bool sums = sg_problem_sums(&b.problem);
+        int launches = 0;
+        for (int32_t x = 0; x < s->steps; x++) {
+            const sg_launch *const l = &s->step[x].u.launch;
+            if (s->step[x].kind != SG_GEMM) continue;
+            int64_t rows = 0;
+            for (int32_t j = l->patch0; j < l->patch0 + l->patches; j++) {
+                const sg_patch *const p = &s->patch[j];
+                rows += p->rows;
+                if (!sums) continue;
+                assert_int_equal(p->col0, 8 * launches);
+                assert_int_equal(p->cols, launches < 3 ? 8 : 6);
+            }
+            if (sums) assert_int_equal(rows, 50);
+            if (!sums && b.problem.gather == SG_GATHER_A) assert_true(rows < 50);
+            launches++;
+        }
+        assert_true(launches >= 2);
+        if (sums) assert_int_equal(launches, 4);
+        discard(&b);
+    }
+}
+
+/* The collective of a slice runs under the next slice's product: neither waits for the other. */
+static void collectives_are_under_the_next_product(void **state)
+{
+    (void)state;
+    static const char *const plans[] = {"sliced{slices=3,sms=0,blocks=0,tile_m=4,tile_n=4,by=0}",
+                                        "sliced{slices=3,sms=0,blocks=0,tile_m=4,tile_n=4,by=1}"};
+    for (int i = 1; i < 3; i++) {
+        for (int j = 0; j < 2; j++) {
+            built b;
+            build(sliceable[i], plans[j], &b);
+            const sg_sched *const s = &b.sched[2];
+            int32_t gemm = -1;
+            int colls = 0;
+            for (int32_t x = 0; x < s->steps; x++) {
+                const sg_step *const step = &s->step[x];
+                if (step->kind == SG_GEMM) {
+                    assert_true(step->lane == 0 && step->after[0] < 0);
+                    gemm = x;
+                }
+                if (step->kind != SG_COLL) continue;
+                assert_true(step->lane == 1 && step->after[0] == gemm && step->after[1] < 0);
+                colls++;
+            }
+            assert_int_equal(colls, 3);
+            discard(&b);
+        }
+    }
+}
+
+static void proposals_keep_the_sm_rule(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"ring", "sliced"};
+    sg_checker *const checker = sg_checker_new();
+    assert_non_null(checker);
+    for (int i = 0; i < ROUND_TRIPS + SLICEABLE; i++) {
+        for (int j = 0; j < 2; j++) {
+            const sg_strategy *const strategy = sg_strategy_find(names[j]);
+            char why[160] = "";
+            sg_text t = {why, sizeof why, 0};
+            sg_problem p;
+            sg_machine machine;
+            sg_knobs sets[SG_MAX_KNOB_SETS];
+            sg_machine_plain(&machine);
+            machine.topology = SG_RING;
+            machine.tile[0] = (sg_tile){4, 4, 1};
+            assert_int_equal(
+                sg_problem_parse(i < ROUND_TRIPS ? round_trips[i] : sliceable[i - ROUND_TRIPS], &p),
+                SHINGLE_OK);
+            const int n = strategy->propose(&p, &machine, sets, &t);
+            assert_true(n > 0 || why[0] != '\0');
+            for (int x = 0; x < n; x++) {
+                sg_check_result result;
+                for (int y = 0; y < x; y++)
+                    assert_memory_not_equal(&sets[x], &sets[y], sizeof sets[x]);
+                if (sg_check_built(checker, &p, strategy, &sets[x], machine.sms, &result) !=
+                    SHINGLE_OK)
+                    fail_msg("%s, set %d: %s", names[j], x, result.why);
+            }
+            sg_problem_free(&p);
+        }
+    }
+    sg_checker_free(checker);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_ring_goes_one_way_or_both),
+        cmocka_unit_test(both_ways_meet_on_the_other_side),
+        cmocka_unit_test(both_ways_are_proposed_where_links_differ),
+        cmocka_unit_test(collectives_get_what_lies_side_by_side),
+        cmocka_unit_test(slices_of_columns_keep_their_height),
+        cmocka_unit_test(collectives_are_under_the_next_product),
+        cmocka_unit_test(proposals_keep_the_sm_rule),
+    };
+    return cmocka_run_group_tests_name("strategies", tests, NULL, NULL);
+}
