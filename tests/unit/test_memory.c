@@ -136,6 +136,17 @@ static shingle_status print_it(void)
     return length >= 0 ? SHINGLE_OK : SHINGLE_ENOMEM;
 }
 
+static shingle_status draw_it(void)
+{
+    shingle_timeline *timeline = NULL;
+    SG_TRY(shingle_timeline_predict(planned, NULL, &timeline));
+    const shingle_timeline *const list[] = {timeline};
+    const int64_t svg = shingle_timeline_text(list, 1, SHINGLE_SVG, NULL, 0);
+    const int64_t trace = shingle_timeline_text(list, 1, SHINGLE_TRACE, NULL, 0);
+    shingle_timeline_free(timeline);
+    return svg > 0 && trace > 0 ? SHINGLE_OK : SHINGLE_ENOMEM;
+}
+
 static shingle_status shape_it(void)
 {
     shingle_shape shape;
@@ -188,6 +199,7 @@ static void planning_survives_short_memory(void **state)
         fail_at_each("parse", parse_it);
         fail_at_each("check", check_it);
         fail_at_each("schedule", print_it);
+        fail_at_each("timeline", draw_it);
         shingle_plan_free(planned);
         shingle_machine_free(machine);
     }
