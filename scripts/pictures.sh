@@ -1,6 +1,7 @@
 #!/bin/bash
 # Draws the pictures of docs/strategies.md anew, from the simulator: pictures.sh BUILD [FOLDER].  Each
-# strategy stands below not overlapping; gather.svg and scatter.svg have all of them.
+# strategy stands below not overlapping; gather.svg and scatter.svg have all of them.  measured.svg alone
+# is a run on this computer, which should have nothing else to do.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 shingle=$1/shingle
@@ -26,3 +27,7 @@ draw fused_out "$scatter" -m h200x4 -s fused_out
 draw dma "$gather" -m h200x4 -s dma
 draw gather "$gather" -m h200x4 --all
 draw scatter "$scatter" -m h200x4 --all
+
+"$shingle" run ag_gemm:bf16:512x1536x4096:r4 --as h200x4 -s direct -n 5 \
+    --timeline "$folder/measured.svg" > /dev/null
+echo "$folder/measured.svg"
