@@ -136,6 +136,12 @@ static bool is_traffic(const sg_sim_flow *f)
     return f->what == SG_FLOW_COPY || f->what == SG_FLOW_SMS || f->what == SG_FLOW_STORE;
 }
 
+/* A flow that has just arrived is off its links already, though its engine still names it. */
+static void rate_moving(sg_sim *m, int32_t flow)
+{
+    if (flow != SG_NONE && m->flows[flow].moving) rate(m, flow);
+}
+
 void sg_sim_contend(sg_sim *m, int rank)
 {
     const sg_machine *const machine = m->machine;
@@ -143,12 +149,10 @@ void sg_sim_contend(sg_sim *m, int rank)
     if (machine->gemm_by_copy <= 1 && machine->gemm_by_coll <= 1 && machine->copy_by_gemm <= 1 &&
         machine->coll_by_gemm <= 1)
         return;
-    if (r->product_flow != SG_NONE) rate(m, r->product_flow);
-    if (r->coll_flow != SG_NONE) rate(m, r->coll_flow);
-    for (int e = 0; e < m->engine_count; e++) {
-        const sg_sim_engine *const engine = &m->engines[rank * m->engine_count + e];
-        if (engine->flow != SG_NONE) rate(m, engine->flow);
-    }
+    rate_moving(m, r->product_flow);
+    rate_moving(m, r->coll_flow);
+    for (int e = 0; e < m->engine_count; e++)
+        rate_moving(m, m->engines[rank * m->engine_count + e].flow);
 }
 
 /* ---- Coming and going ------------------------------------------------------------------------------- */
@@ -266,6 +270,7 @@ void sg_sim_flow_act(sg_sim *m, int32_t flow)
         rate(m, flow);
         return;
     }
+    f->moving = false;
     take_off_links(m, flow);
     rate_neighbours(m, flow);
     sg_sim_rank *const r = &m->rank[f->from];
