@@ -83,7 +83,7 @@ static void decisions_are_as_reviewed(void **state)
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
                 sg_text_add(&p, layers[l], rows[r]);
 #pragma GCC diagnostic pop
-                sg_text_add(&p, ":r%d", machine->numbers.ranks);
+                sg_text_add(&p, ":r%d", machine->numbers.ranks < 8 ? machine->numbers.ranks : 8);
                 add_decision(problem, machine, &t);
             }
         }
