@@ -79,6 +79,8 @@ static void set_layout(layout *x, const sg_problem *p, const sg_knobs *k, int ra
 /* Of PART tiles of an owner, those in front of group G of a product of ALL tiles. */
 static int64_t tiles_before(const layout *x, int64_t part, int64_t all, int g)
 {
+    /* More than a launch takes: the builder says so, as long as all of them are asked for. */
+    if (all > SG_MAX_VISITS) return sg_min(x->bound[g], part);
     return all > 0 ? sg_min(x->bound[g], all) * part / all : 0;
 }
 
