@@ -119,6 +119,7 @@ static void print_style(const sg_svg *v)
                         ".grid{stroke:" SG_SVG_GRID ";fill:none}"
                         ".axis{stroke:" SG_SVG_FAINT ";fill:none}"
                         ".part{stroke:#fff;stroke-width:1;fill:none}"
+                        ".cut{stroke:" SG_SVG_INK ";stroke-width:1;fill:none}"
                         ".gap{fill:url(#gap);stroke:" SG_SVG_EXPOSED ";stroke-width:0.8}"
                         ".turn{fill:" SG_SVG_GRID "}"
                         ".sliver{fill:" SG_SVG_EXPOSED ";fill-opacity:0.6}"
@@ -235,22 +236,41 @@ static void print_lines(const sg_svg *v, const panel *p)
 
 /* ---- Panels ---------------------------------------------------------------------------------------- */
 
-static void print_gaps(const sg_svg *v, const panel *p, int row, double y)
+/* The gaps of a row that are WIDE, or those that are not, as one path.  Of narrow ones, one a pixel. */
+static void print_gap_boxes(const sg_svg *v, const panel *p, int row, double y, bool wide)
 {
     const shingle_timeline *const t = p->timeline;
     const double h = p->size.track[SG_TRACK_COMPUTE];
+    double last = 0;
+    bool open = false;
     for (int32_t i = 0; i < t->gaps; i++) {
         const sg_timeline_gap *const g = &t->gap[i];
         const double x = sg_svg_x(v, g->begin_us);
         const double width = sg_svg_x(v, g->end_us) - x;
-        if (g->row != row || width < 0.4) continue;
-        sg_text_add(v->out, "<path class=\"%s\" d=\"M%s %sh%s", width < 4 ? "sliver" : "gap",
-                    sg_draw_fixed(x, 1).text, sg_draw_fixed(y, 1).text,
+        if (g->row != row || width < 0.4 || wide != (width >= 4) || (!wide && x < last + 1))
+            continue;
+        if (!open) sg_text_add(v->out, "<path class=\"%s\" d=\"", wide ? "gap" : "sliver");
+        open = true;
+        last = x;
+        sg_text_add(v->out, "M%s %sh%s", sg_draw_fixed(x, 1).text, sg_draw_fixed(y, 1).text,
                     sg_draw_fixed(width, 1).text);
-        sg_text_add(v->out, "v%sh%sz\"/>\n", sg_draw_fixed(h, 1).text,
-                    sg_draw_fixed(-width, 1).text);
+        sg_text_add(v->out, "v%sh%sz", sg_draw_fixed(h, 1).text, sg_draw_fixed(-width, 1).text);
+    }
+    if (open) sg_text_add(v->out, "\"/>\n");
+}
+
+static void print_gaps(const sg_svg *v, const panel *p, int row, double y)
+{
+    const shingle_timeline *const t = p->timeline;
+    const double h = p->size.track[SG_TRACK_COMPUTE];
+    print_gap_boxes(v, p, row, y, false);
+    print_gap_boxes(v, p, row, y, true);
+    for (int32_t i = 0; i < t->gaps; i++) {
+        const sg_timeline_gap *const g = &t->gap[i];
+        const double x = sg_svg_x(v, g->begin_us);
+        const double width = sg_svg_x(v, g->end_us) - x;
         const duration d = duration_of(v, g->end_us - g->begin_us);
-        if (h < 12 || width < (double)strlen(d.text) * letter + 3) continue;
+        if (g->row != row || h < 12 || width < (double)strlen(d.text) * letter + 3) continue;
         begin_text(v, x + width / 2, y + h / 2 + 4, "centre red halo");
         sg_text_add(v->out, "%s", d.text);
         end_text(v);

@@ -218,8 +218,8 @@ static void print_hatch(const sg_svg *v, sg_track track, double y, double h)
 }
 
 /* Thin lines where a step or a patch begins, if there is room between them. */
-static void print_separators(const sg_svg *v, const shingle_timeline *t, int32_t first, int32_t end,
-                             double y, double h)
+static void print_separators(const sg_svg *v, const shingle_timeline *t, sg_track track,
+                             int32_t first, int32_t end, double y, double h)
 {
     double last = v->left;
     const sg_timeline_span *before = NULL;
@@ -232,7 +232,8 @@ static void print_separators(const sg_svg *v, const shingle_timeline *t, int32_t
         before = s;
         const double x = sg_svg_x(v, s->begin_us);
         if (same || x - last < least_separator) continue;
-        if (!open) sg_text_add(v->out, "<path class=\"part\" d=\"");
+        if (!open)
+            sg_text_add(v->out, "<path class=\"%s\" d=\"", track == SG_TRACK_COLL ? "cut" : "part");
         open = true;
         sg_text_add(v->out, "M%s %sv%s", sg_draw_fixed(x, 1).text, sg_draw_fixed(y, 1).text,
                     sg_draw_fixed(h, 1).text);
@@ -250,6 +251,6 @@ shingle_status sg_svg_track(sg_svg *v, const shingle_timeline *t, int row, sg_tr
     if (!make_boxes(v)) return sg_fail(SHINGLE_ENOMEM, "no memory for %d boxes", v->boxes);
     for (int slot = 0; slot < SG_SVG_SLOTS; slot++) print_colour(v, slot, y, h);
     print_hatch(v, track, y, h);
-    print_separators(v, t, first, end, y, h);
+    print_separators(v, t, track, first, end, y, h);
     return SHINGLE_OK;
 }
