@@ -20,6 +20,8 @@
 
 enum { SUB, SPLIT, BLOCKS, TILE_M, TILE_N, BOTH };
 
+enum { OWNERS_OF_A_FLAG = 256 }; /* whose waits one step lists, of 65535 */
+
 static bool accepts(const sg_problem *p, sg_text *why)
 {
     if (sg_problem_in(p) == SG_IN_EXCHANGE || sg_problem_out(p) == SG_OUT_EXCHANGE)
@@ -183,8 +185,8 @@ static void send_round(const sg_problem *p, const sg_knobs *k, sg_sched *s)
             }
         }
     }
-    sg_sched_flag(s, 0);
     for (int q = 0; q < p->ranks && p->n > 0; q++) {
+        if (q % OWNERS_OF_A_FLAG == 0) sg_sched_flag(s, 0);
         for (int c = 0; c < subs(k) && q != rank; c++) {
             int32_t x0 = 0;
             if (sub_rows(p, k, q, c, &x0) > 0)
