@@ -29,6 +29,7 @@ typedef struct world {
     sg_problem problem;
     sg_data data;
     void *a[8], *b[8], *c[8];
+    int refusing; /* rank whose compute function refuses from row 16 on; -1: none */
 } world;
 
 /* ---- Helpers --------------------------------------------------------------------------------- */
@@ -38,14 +39,23 @@ static void open_group(world *w, int ranks)
     const shingle_config config = {.timeout_seconds = limit_seconds, .threads = 2};
     memset(w, 0, sizeof *w);
     w->ranks = ranks;
+    w->refusing = -1;
     assert_int_equal(shingle_open(ranks, &config, w->comm), SHINGLE_OK);
+}
+
+static int compute(void *context, const shingle_rows *rows)
+{
+    const world *const w = context;
+    if (rows->rank == w->refusing && rows->row0 + rows->rows > 16) return 42;
+    return sg_data_compute((void *)&w->problem, rows);
 }
 
 static void make_plans(world *w, const char *problem, const char *strategy)
 {
-    const shingle_plan_options options = {.strategy = strategy};
     sg_problem_free(&w->problem);
     assert_int_equal(sg_problem_parse(problem, &w->problem), SHINGLE_OK);
+    const shingle_plan_options options = {
+        .strategy = strategy, .compute = w->problem.call ? compute : NULL, .compute_context = w};
     for (int r = 0; r < w->ranks; r++)
         assert_int_equal(shingle_plan_create(w->comm[r], problem, &options, &w->plan[r]),
                          SHINGLE_OK);
@@ -57,12 +67,14 @@ static void make_matrices(world *w, uint64_t seed)
     const size_t bytes = (size_t)sg_type_bytes(p->type);
     assert_int_equal(sg_data_make(p, seed, &w->data), SHINGLE_OK);
     for (int r = 0; r < w->ranks; r++) {
-        w->a[r] = malloc((size_t)(sg_problem_a_rows(p, r) * p->k) * bytes);
-        w->b[r] = malloc((size_t)(p->n * p->k) * bytes);
+        w->a[r] = malloc((size_t)(sg_problem_a_rows(p, r) * sg_problem_a_cols(p, r)) * bytes);
+        w->b[r] = malloc((size_t)(sg_problem_b_rows(p, r) * p->k) * bytes);
         w->c[r] = malloc((size_t)(sg_problem_c_rows(p, r) * p->n) * bytes);
         assert_int_equal(sg_data_fill(&w->data, SG_TENSOR_A, r, w->a[r], 0), SHINGLE_OK);
         assert_int_equal(sg_data_fill(&w->data, SG_TENSOR_B, r, w->b[r], 0), SHINGLE_OK);
         memset(w->c[r], 0xff, (size_t)(sg_problem_c_rows(p, r) * p->n) * bytes);
+        if (p->accumulate)
+            assert_int_equal(sg_data_fill(&w->data, SG_TENSOR_C, r, w->c[r], 0), SHINGLE_OK);
     }
 }
 
@@ -131,12 +143,29 @@ static void recover(world *w)
 /* ---- A rank stops ---------------------------------------------------------------------------- */
 
 static const char *const cases[][2] = {
-    {"gemm_rs:f32:64x48x96:r4", "serial"},    {"gemm_rs:f32:64x48x96:r4", "direct"},
-    {"gemm_rs:bf16:64x48x96:r4", "ring"},     {"gemm_rs:f32:64x48x96:r4", "fused_out"},
-    {"ag_gemm:f32:64x48x96:r4", "sliced"},    {"ag_gemm:f32:64x48x96:r4", "direct"},
-    {"ag_gemm:bf16:64x48x96:r4", "ring"},     {"ag_gemm:f32:64x48x96:r4", "fused_in"},
-    {"gemm_ar:f32:64x48x96:r4", "direct"},    {"gemm_ar:f32:64x48x96:r4", "ring"},
-    {"gemm_ar:f16:64x48x96:r4", "fused_out"}, {"gemm_ar:f32:64x48x96:r4", "serial"},
+    {"gemm_rs:f32:64x48x96:r4", "serial"},
+    {"gemm_rs:f32:64x48x96:r4", "direct"},
+    {"gemm_rs:bf16:64x48x96:r4", "ring"},
+    {"gemm_rs:f32:64x48x96:r4", "fused_out"},
+    {"ag_gemm:f32:64x48x96:r4", "sliced"},
+    {"ag_gemm:f32:64x48x96:r4", "direct"},
+    {"ag_gemm:bf16:64x48x96:r4", "ring"},
+    {"ag_gemm:f32:64x48x96:r4", "fused_in"},
+    {"gemm_ar:f32:64x48x96:r4", "direct"},
+    {"gemm_ar:f32:64x48x96:r4", "ring"},
+    {"gemm_ar:f16:64x48x96:r4", "fused_out"},
+    {"gemm_ar:f32:64x48x96:r4", "serial"},
+    {"a2a_gemm:f32:64x48x96:r4", "serial"},
+    {"a2a_gemm:bf16:64x48x96:r4", "fused_in"},
+    {"a2a_gemm:f32:64x48x96:r4", "dma"},
+    {"gemm_a2a:f32:64x48x96:r4", "serial"},
+    {"gemm_a2a:f32:64x48x96:r4", "direct"},
+    {"gemm_a2a:f16:64x48x96:r4", "fused_out"},
+    {"ag_gemm:f32:64x48x96:r4:gather=b", "fused_in"},
+    {"ag_gemm:f32:64x48x96:r4:gather=k:accumulate", "ring"},
+    {"ag_gemm:f32:64x48x96:r4", "dma"},
+    {"gemm_rs:f32:64x48x96:r4", "dma"},
+    {"gemm_rs:f32:64x48x96:r4:call=9000", "direct"},
 };
 enum { CASES = sizeof cases / sizeof cases[0] };
 
@@ -398,6 +427,55 @@ static void bad_arguments_are_named(void **state)
     close_group(&w);
 }
 
+/* ---- Functions of the user ------------------------------------------------------------------ */
+
+/* One rank's function refuses rows: all ranks are told which, and can go on once it does not. */
+static void function_refuses(void **state)
+{
+    static const char *const strategies[] = {"serial", "direct", "ring", "fused_out"};
+    (void)state;
+    world w;
+    open_group(&w, RANKS);
+    for (int i = 0; i < 4; i++) {
+        make_plans(&w, "gemm_rs:f32:64x48x96:r4:call=9000", strategies[i]);
+        run_right(&w, (uint64_t)i);
+        w.refusing = i;
+        make_matrices(&w, 79);
+        const double begin_us = sg_now_us();
+        for (int r = 0; r < RANKS; r++) {
+            /* Whoever comes late may be told at once. */
+            const shingle_status status = shingle_run(w.plan[r], w.a[r], w.b[r], w.c[r], NULL);
+            assert_true(status == SHINGLE_OK || status == SHINGLE_EBACKEND);
+        }
+        char words[80];
+        snprintf(words, sizeof words, "the compute function of rank %d returned 42 for rows", i);
+        expect_failure(&w, i, SHINGLE_EBACKEND, words, begin_us);
+        w.refusing = -1;
+        recover(&w);
+        run_right(&w, 100 + (uint64_t)i);
+    }
+    close_group(&w);
+}
+
+static void call_needs_its_function(void **state)
+{
+    static const char call[] = "gemm_rs:f32:64x48x96:r4:call=9000";
+    const shingle_plan_options timed = {.compute = compute, .measure = 1};
+    const shingle_plan_options given = {.compute = compute};
+    (void)state;
+    world w;
+    shingle_plan *plan = NULL;
+    open_group(&w, RANKS);
+    assert_int_equal(shingle_plan_create(w.comm[0], call, NULL, &plan), SHINGLE_EINVAL);
+    assert_non_null(strstr(shingle_error(), "needs a compute function"));
+    assert_int_equal(shingle_plan_create(w.comm[0], "gemm:f32:8x8x8:r4", &given, &plan),
+                     SHINGLE_EINVAL);
+    assert_non_null(strstr(shingle_error(), "problems with call= alone"));
+    assert_int_equal(shingle_plan_create(w.comm[0], call, &timed, &plan), SHINGLE_EUNSUPPORTED);
+    assert_int_equal(shingle_tune(w.comm[0], call, NULL, NULL), SHINGLE_EUNSUPPORTED);
+    close_group(&w);
+}
+
 /* ---- A thread a rank ------------------------------------------------------------------------- */
 
 typedef struct driver {
@@ -464,6 +542,8 @@ int main(void)
         cmocka_unit_test(close_abandons_runs),
         cmocka_unit_test(short_wait_is_no_failure),
         cmocka_unit_test(bad_arguments_are_named),
+        cmocka_unit_test(function_refuses),
+        cmocka_unit_test(call_needs_its_function),
         cmocka_unit_test(threads_drive_ranks),
     };
     return cmocka_run_group_tests_name("fault", tests, NULL, NULL);
