@@ -49,6 +49,15 @@ static void real_sizes(void **state)
     check_all_strategies("gemm_rs:f16:1024x4096x512:r4:cyclic=128", &machine);
     check_all_strategies("ag_gemm:f32:30000x8192x4096:r2:rows=20001,9999", &machine);
     check_all_strategies("gemm:f32:2147483x2147483x2147483:r1", &machine);
+    check_all_strategies("ag_gemm:bf16:4096x7168x8192:r4:gather=b", &machine);
+    check_all_strategies("ag_gemm:bf16:4096x2048x8192:r4:gather=k:accumulate", &machine);
+    check_all_strategies("gemm_rs:f32:4096x4096x512:r4:call=1000000", &machine);
+    check_all_strategies("a2a_gemm:bf16:5300x2048x4096:r4:counts=100,2000,700,1500/2500,0,300,1200/"
+                         "700,900,4000,10/2000,800,300,1300",
+                         &machine);
+    check_all_strategies("gemm_a2a:f16:5610x2048x4096:r4:counts=100,2000,700,1500/2500,0,300,1200/"
+                         "700,900,4000,10/2000,800,300,1300",
+                         &machine);
 }
 
 /* What strategies propose fits on the machine that they propose it for. */
@@ -56,9 +65,12 @@ static void proposals_fit(void **state)
 {
     (void)state;
     static const char *const texts[] = {
-        "ag_gemm:bf16:512x384x256:r4",     "gemm_rs:bf16:512x384x256:r3",
-        "gemm_ar:f32:512x384x256:r5:gelu", "gemm_rs:f16:96x384x256:r3:cyclic=16",
-        "ag_gemm:bf16:16x4096x4096:r8",    "gemm:f32:64x64x64:r2"};
+        "ag_gemm:bf16:512x384x256:r4",         "gemm_rs:bf16:512x384x256:r3",
+        "gemm_ar:f32:512x384x256:r5:gelu",     "gemm_rs:f16:96x384x256:r3:cyclic=16",
+        "ag_gemm:bf16:16x4096x4096:r8",        "gemm:f32:64x64x64:r2",
+        "a2a_gemm:bf16:512x384x256:r4",        "gemm_a2a:f16:512x384x256:r3:bias",
+        "ag_gemm:f32:384x512x256:r4:gather=b", "ag_gemm:f32:96x96x512:r4:gather=k:accumulate",
+        "gemm_ar:f32:512x384x256:r4:call=9"};
     static const int counts[] = {1, 2, 3, 4, 5, 8, 9, 10, 16, 108, 132};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         sg_machine machine;
