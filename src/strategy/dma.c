@@ -91,11 +91,14 @@ static int streams_of(const sg_problem *p, const sg_knobs *k)
     return form_of(p, k) == UNFUSED && p->gather != SG_GATHER_K ? k->value[STREAMS] : 1;
 }
 
-/* The other lanes are for copies, dealt to peers by their distance. */
-static int copy_lane(const sg_problem *p, const sg_knobs *k, int distance)
+/* The other lanes are for copies: a lane for each of a chunk's peers, or where there are fewer, dealt
+ * so that no peer's rows have to share a lane all the time. */
+static int copy_lane(const sg_problem *p, const sg_knobs *k, int distance, int c)
 {
     const int streams = streams_of(p, k);
-    return streams + (distance - 1) % (int)sg_min(k->value[LANES], SG_MAX_LANES - streams);
+    const int peers = p->ranks - 1;
+    const int lanes = (int)sg_min(sg_min(k->value[LANES], peers), SG_MAX_LANES - streams);
+    return streams + (c * peers + distance - 1) % lanes;
 }
 
 static int launch(sg_sched *s, const sg_knobs *k, int lane, bool alone)
@@ -129,8 +132,8 @@ static void send_chunk(const sg_problem *p, const sg_knobs *k, int c, int gather
     for (int i = 1; i < p->ranks; i++) {
         const int peer = behind(p, s->rank, i);
         const sg_arrival arrival = arrival_of(p, k, peer, s->rank);
-        sg_moves_send_chunk(s, copy_lane(p, k, i), s->rank, sg_moves_held(s, peer), peer, gathered,
-                            &arrival, c, NULL);
+        sg_moves_send_chunk(s, copy_lane(p, k, i, c), s->rank, sg_moves_held(s, peer), peer,
+                            gathered, &arrival, c, NULL);
     }
 }
 
@@ -243,7 +246,7 @@ static void send(const sg_problem *p, const sg_knobs *k, int distance, int c, co
     const cut part = cut_of(p, k, s->rank, q, c);
     const sg_part where = sg_problem_part(p, s->rank, q);
     const int64_t to = b->exchange ? where.held : s->rank * p->most_rows;
-    sg_sched_copy(s, copy_lane(p, k, distance), SG_BY_ENGINE,
+    sg_sched_copy(s, copy_lane(p, k, distance, c), SG_BY_ENGINE,
                   area_of(s->rank, b->partial, where.base + part.x0, part.rows, &part));
     sg_sched_wait(s, sg_wait_one(s->rank, q * k->value[CHUNKS] + c));
     sg_sched_to(s, area_of(q, b->exchange ? SG_C : b->inbox, to + part.x0, part.rows, &part));
@@ -284,7 +287,7 @@ static void sum(const sg_problem *p, const sg_knobs *k, int c, const bufs *b, sg
         const int peer = (rank + i) % p->ranks;
         for (sg_pieces it = sg_pieces_of(p, rank, rank, part.x0, part.x0 + part.rows);
              sg_piece_next(&it, &piece);) {
-            sg_sched_copy(s, copy_lane(p, k, i), SG_BY_ENGINE,
+            sg_sched_copy(s, copy_lane(p, k, i, c), SG_BY_ENGINE,
                           area_of(rank, SG_C, piece.row0, piece.rows, &part));
             sg_sched_wait(s, sg_wait_one(rank, done));
             sg_sched_to(s, area_of(peer, SG_C, piece.row0, piece.rows, &part));

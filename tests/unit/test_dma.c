@@ -284,6 +284,29 @@ static void lanes_are_at_most_as_many_as_asked_for(void **state)
     }
 }
 
+/* With fewer lanes than peers every lane carries as much, and no peer is always in the same one. */
+static void lanes_carry_alike(void **state)
+{
+    (void)state;
+    for (int i = -1; i < SCATTERS; i++) {
+        const sg_knobs knobs = knobs_of(HETERO, 2, 1);
+        int carried[2] = {0};
+        unsigned lanes_of[RANKS] = {0};
+        built b;
+        build(i < 0 ? gather : scatters[i], &knobs, &b);
+        const sg_sched *const s = &b.sched[1];
+        for (int c = 0; c < count(s, SG_COPY); c++) {
+            const sg_step *const copy = nth(s, SG_COPY, c);
+            assert_in_range(copy->lane, 1, 2);
+            carried[copy->lane - 1]++;
+            lanes_of[s->to[copy->to0].rank] |= 1u << copy->lane;
+        }
+        assert_in_range(carried[0] - carried[1] + 2, 0, 4);
+        for (int q = 0; q < RANKS; q++) assert_int_equal(lanes_of[q], q == 1 ? 0 : 6);
+        discard(&b);
+    }
+}
+
 /* Two streams share the SMs; the own rows have all of them, so nothing runs beside them. */
 static void streams_leave_the_own_rows_alone(void **state)
 {
@@ -434,6 +457,7 @@ int main(void)
         cmocka_unit_test(two_d_is_one_d_where_it_must_be),
         cmocka_unit_test(chunks_go_to_all_peers_at_once),
         cmocka_unit_test(lanes_are_at_most_as_many_as_asked_for),
+        cmocka_unit_test(lanes_carry_alike),
         cmocka_unit_test(streams_leave_the_own_rows_alone),
         cmocka_unit_test(sums_stand_behind_what_hides_them),
         cmocka_unit_test(proposals_follow_the_machine),
