@@ -365,7 +365,7 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
         const int64_t waves = sg_ceil_div(tiles, blocks);
         const int64_t waves_of_unit = sg_ceil_div(waves, SEARCH_UNITS);
         const int64_t unit = waves_of_unit * blocks;
-        if (waves < 2 || unit > INT32_MAX) continue;
+        if (unit > INT32_MAX) continue;
         const int units = (int)sg_ceil_div(tiles, unit);
         const search z = search_of(p, machine, tile, waves_of_unit, units);
         int32_t cuts[KEPT + 1];
@@ -374,7 +374,7 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
             sets[n++] = (sg_knobs){
                 {(int32_t)unit, cuts[i], coll_sms, coll_sms > 0 ? blocks : 0, tile.m, tile.n}};
     }
-    if (n == 0) sg_decline(why, "all tiles are computed in one wave");
+    if (n == 0) sg_decline(why, "there are too many tiles to count");
     return n;
 }
 

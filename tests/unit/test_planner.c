@@ -300,7 +300,7 @@ static void the_measured_fastest_wins(void **state)
     for (int i = 0; sg_strategy_at(i) != NULL; i++) {
         fake f = {sg_strategy_at(i)->name, 0, -1};
         const sg_stopwatch watch = {fake_run, &f};
-        const shingle_plan_options options = {.measure = 40, .measure_seconds = 0.02};
+        const shingle_plan_options options = {.measure = 40, .measure_seconds = 0.1};
         shingle_plan *plan = NULL;
         assert_int_equal(sg_planner_choose(&p, &machine, &options, &watch, NULL, &plan),
                          SHINGLE_OK);
