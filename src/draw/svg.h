@@ -1,5 +1,5 @@
-/* svg.h -- the picture inside: what svg.c (page, panels, legend) and svg_track.c (one track of one
- * rank) share.  Lengths are pixels. */
+/* svg.h -- the picture inside: what svg.c (page, title, legend), svg_panel.c (one timeline) and svg_track.c
+ * (one track of one rank) share.  Lengths are pixels. */
 #ifndef SG_SVG_H
 #define SG_SVG_H
 
@@ -50,5 +50,54 @@ sg_svg_colour sg_svg_owner(const sg_svg *v, int slot);
 /* Prints what the rank of ROW does on TRACK into the rectangle from Y on, H high. */
 shingle_status sg_svg_track(sg_svg *v, const shingle_timeline *t, int row, sg_track track, double y,
                             double h);
+
+/* ---- Texts ----------------------------------------------------------------------------------------- */
+
+/* Width of a character of 11 pixels, wide ones among them. */
+#define SG_SVG_LETTER 6.3
+
+void sg_svg_begin_text(const sg_svg *v, double x, double y, const char *class);
+void sg_svg_end_text(const sg_svg *v);
+
+/* ---- Panels ---------------------------------------------------------------------------------------- */
+
+enum {
+    SG_SVG_LEFT = 96,
+    SG_SVG_WIDTH = 960,
+    SG_SVG_RIGHT = 124,
+    SG_SVG_PAGE = SG_SVG_LEFT + SG_SVG_WIDTH + SG_SVG_RIGHT,
+    SG_SVG_HEAD = 74, /* of a panel: its headline and labels of its lines */
+    SG_SVG_AXIS = 34  /* below a panel: its axis, and space */
+};
+
+/* Heights of what a panel is made of. */
+typedef struct sg_svg_sizes {
+    double track[SG_TRACKS];
+    double between; /* ranks */
+} sg_svg_sizes;
+
+/* A timeline on the page. */
+typedef struct sg_svg_panel {
+    const shingle_timeline *timeline;
+    sg_svg_sizes size;
+    bool used[SG_TRACKS];
+    bool sums;
+    double rank_h; /* of one rank */
+    double y;      /* of its first rank */
+    double h;      /* of all its ranks */
+} sg_svg_panel;
+
+/* Where T's panel stands if Y is free from there on. */
+void sg_svg_lay_out(const shingle_timeline *t, double y, sg_svg_panel *p);
+
+/* PROBLEM is named in the headline, if it is not NULL. */
+shingle_status sg_svg_print_panel(sg_svg *v, const sg_svg_panel *p, const char *problem);
+
+/* The longer of product and collective alone. */
+double sg_svg_bound(const shingle_timeline *t);
+
+/* Do the ranks share fewer processors than there are ranks?  Where a rank then neither computes nor is
+ * exposed, they serve others. */
+bool sg_svg_takes_turns(const shingle_timeline *t);
 
 #endif

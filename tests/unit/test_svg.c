@@ -181,6 +181,22 @@ static void pictures_are_sound(void **state)
     }
 }
 
+/* Lines that lie close together: a strategy far slower than its bound, by whatever factor. */
+static void labels_of_lines_are_apart(void **state)
+{
+    (void)state;
+    for (double slower = 1; slower < 100; slower *= 1.07) {
+        shingle_timeline *const t = predict("gemm_rs:bf16:2048x1024x512:r4", "ring");
+        t->gemm_us = t->us / slower;
+        t->coll_us = t->gemm_us * 0.7;
+        t->serial_us = t->gemm_us * 1.7;
+        char *const svg = picture_of(&t, 1);
+        texts_are_apart(svg);
+        free(svg);
+        shingle_timeline_free(t);
+    }
+}
+
 /* What is exposed is marked with its length: a serial plan's whole collective. */
 static void exposed_time_is_marked(void **state)
 {
@@ -330,9 +346,10 @@ static void files_appear_whole_or_not(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pictures_are_sound),        cmocka_unit_test(exposed_time_is_marked),
-        cmocka_unit_test(size_is_bounded),           cmocka_unit_test(texts_are_cut_not_overrun),
-        cmocka_unit_test(numbers_are_printed_short), cmocka_unit_test(files_appear_whole_or_not),
+        cmocka_unit_test(pictures_are_sound),        cmocka_unit_test(labels_of_lines_are_apart),
+        cmocka_unit_test(exposed_time_is_marked),    cmocka_unit_test(size_is_bounded),
+        cmocka_unit_test(texts_are_cut_not_overrun), cmocka_unit_test(numbers_are_printed_short),
+        cmocka_unit_test(files_appear_whole_or_not),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
