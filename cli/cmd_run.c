@@ -18,7 +18,7 @@ typedef struct request {
     const char *problem, *strategy;
     shingle_shape shape;
     bool all;
-    const char *a, *b, *bias, *c;
+    const char *a, *b, *bias, *start, *c;
     group_options where;
     report_options how;
 } request;
@@ -70,7 +70,16 @@ static void take_best(const shingle_plan *plan, choice *chosen)
     }
 }
 
-static int choose(const request *q, const group *g, choice *chosen)
+/* A call is computed by the plain product. */
+static shingle_plan_options plan_options(request *q)
+{
+    const bool is_call = strstr(q->problem, ":call=") != NULL;
+    return (shingle_plan_options){.measure = (int)q->how.measure,
+                                  .compute = is_call ? refer_compute : NULL,
+                                  .compute_context = &q->shape};
+}
+
+static int choose(request *q, const group *g, choice *chosen)
 {
     chosen->declined = json_object();
     if (!q->all) {
@@ -80,7 +89,9 @@ static int choose(const request *q, const group *g, choice *chosen)
     }
     /* One rank's plan knows what was considered; it never runs. */
     shingle_plan *plan = NULL;
-    const shingle_status status = shingle_plan_create(g->comm[0], q->problem, NULL, &plan);
+    shingle_plan_options options = plan_options(q);
+    options.measure = 0;
+    const shingle_status status = shingle_plan_create(g->comm[0], q->problem, &options, &plan);
     if (status != SHINGLE_OK) return out_status(status);
     take_best(plan, chosen);
     shingle_plan_free(plan);
@@ -114,10 +125,11 @@ static int run_plans(const group *g, shingle_plan *const *plan, const deal *d)
     return CLI_OK;
 }
 
-static int run_data(const request *q, const group *g, const char *strategy, deal *d)
+static int run_data(request *q, const group *g, const char *strategy, deal *d)
 {
     shingle_plan *plan[GROUP_RANKS] = {NULL};
-    const shingle_plan_options options = {.strategy = strategy, .measure = (int)q->how.measure};
+    shingle_plan_options options = plan_options(q);
+    options.strategy = strategy;
     int code = CLI_OK;
     for (int r = 0; r < g->ranks && code == CLI_OK; r++) {
         const shingle_status status =
@@ -126,15 +138,17 @@ static int run_data(const request *q, const group *g, const char *strategy, deal
     }
     /* What a run does not write must not look right. */
     const size_t row = (size_t)d->shape.n * (size_t)d->shape.element_bytes;
-    for (int r = 0; r < g->ranks; r++) memset(d->c[r], 0xff, (size_t)d->c_rows[r] * row);
+    for (int r = 0; r < g->ranks; r++) {
+        memset(d->c[r], 0xff, (size_t)d->c_rows[r] * row);
+        if (d->start[r] != NULL) memcpy(d->c[r], d->start[r], (size_t)d->c_rows[r] * row);
+    }
     if (code == CLI_OK) code = run_plans(g, plan, d);
     for (int r = 0; r < g->ranks; r++) shingle_plan_free(plan[r]);
     return code;
 }
 
 /* Runs on the user's data, compares, and writes the result. */
-static int take_data(const request *q, const group *g, const char *strategy, deal *d,
-                     int64_t *wrong_out)
+static int take_data(request *q, const group *g, const char *strategy, deal *d, int64_t *wrong_out)
 {
     char error[FILE_ERROR];
     const int code = run_data(q, g, strategy, d);
@@ -191,7 +205,7 @@ static void print_json(const request *q, const group *g, const shingle_bench_res
     out_json(object);
 }
 
-static int run_choice(const request *q, const group *g, deal *d, const choice *chosen, bool json)
+static int run_choice(request *q, const group *g, deal *d, const choice *chosen, bool json)
 {
     shingle_bench_result result[MOST_STRATEGIES];
     bool wrong = false;
@@ -215,7 +229,7 @@ static int run_choice(const request *q, const group *g, deal *d, const choice *c
     return wrong ? CLI_WRONG : CLI_OK;
 }
 
-static int run_group(const request *q, deal *d, bool json)
+static int run_group(request *q, deal *d, bool json)
 {
     group g = {.ranks = 0};
     choice chosen = {.count = 0};
@@ -231,9 +245,11 @@ static int run_group(const request *q, deal *d, bool json)
 static int check_files(const request *q)
 {
     const shingle_shape *const shape = &q->shape;
-    const bool any = q->a || q->b || q->bias || q->c;
+    const bool any = q->a || q->b || q->bias || q->start || q->c;
     if (any && (q->a == NULL || q->b == NULL))
         return out_error(CLI_USAGE, "--%s is missing: --a and --b go together", q->a ? "b" : "a");
+    if (q->start && strstr(q->problem, ":accumulate") == NULL)
+        return out_error(CLI_USAGE, "--start: the problem does not add to C; add :accumulate");
     if (any && shape->has_bias != (q->bias != NULL))
         return out_error(CLI_USAGE, shape->has_bias ? "--bias is missing: the problem has a bias"
                                                     : "--bias: the problem has no bias; add :bias");
@@ -260,7 +276,7 @@ static int run(request *q, bool json)
     char error[FILE_ERROR];
     deal *const d = out_get(sizeof *d);
     bool ok = deal_begin(q->problem, d, error);
-    ok = ok && deal_read(d, q->a, q->b, q->bias, error);
+    ok = ok && deal_read(d, q->a, q->b, q->bias, q->start, error);
     code = ok ? run_group(q, d, json) : out_error(CLI_USAGE, "%s", error);
     deal_free(d);
     free(d);
@@ -280,6 +296,10 @@ static const char notes[] =
     "  gemm_rs    (m, P*k) by columns  (n, P*k) by columns   (n,)     (m, n) by owner\n"
     "  gemm_ar    (m, P*k) by columns  (n, P*k) by columns   (n,)     (m, n)\n"
     "  gemm       (P*m, k) by rows     (P*n, k) by rows      (P*n,)   (P*m, n) by rows\n"
+    "  gather=b   (P*m, k) by rows     (n, k) by owner       (n,)     (P*m, n) by rows\n"
+    "  gather=k   (m, k) by owner      (P*n, k) by rows      (P*n,)   (m, P*n) by columns\n"
+    "a2a_gemm and gemm_a2a are dealt as gemm is, each rank's own rows of A and C.  A problem with\n"
+    "call= computes its rows with a plain product here.\n"
     "Files are .npy 1.0 or 2.0: '<f4' is f32, '<f2' f16, '<u2' or '|V2' the bits of bf16.  B\n"
     "may also be in Fortran order with its extents swapped, which is the same memory.\n";
 
@@ -287,7 +307,7 @@ int cmd_run(int argc, char **argv)
 {
     request q = {.problem = NULL};
     drawing_file drawing = {.path = NULL};
-    enum { OWN = 7 };
+    enum { OWN = 8 };
     args_option options[OWN + REPORT_OPTIONS] = {
         {.name = "strategy",
          .letter = 's',
@@ -306,6 +326,11 @@ int cmd_run(int argc, char **argv)
          .brief = "A from a .npy file; a.%d.npy for one per rank"},
         {.name = "b", .kind = ARGS_TEXT, .value = &q.b, .unit = "FILE", .brief = "B"},
         {.name = "bias", .kind = ARGS_TEXT, .value = &q.bias, .unit = "FILE", .brief = "the bias"},
+        {.name = "start",
+         .kind = ARGS_TEXT,
+         .value = &q.start,
+         .unit = "FILE",
+         .brief = "what C holds before, with :accumulate; otherwise zeros"},
         {.name = "out",
          .letter = 'o',
          .kind = ARGS_TEXT,

@@ -4,15 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum how { BY_ROWS, BY_COLUMNS, BY_OWNER, FOR_ALL } how;
+typedef enum how { BY_ROWS, BY_COLUMNS, BY_OWNER, COLUMNS_BY_OWNER, FOR_ALL } how;
 
 /* One operand of all ranks: how the whole array is cut, and a rank's piece of it. */
 typedef struct layout {
     const char *name; /* "A" */
     how cut;
     int64_t whole_rows, whole_cols;
-    int64_t cols; /* of a rank's piece */
-    int64_t rows[DEAL_RANKS];
+    int64_t rows[DEAL_RANKS], cols[DEAL_RANKS]; /* of a rank's piece */
     bool transposes; /* a Fortran-ordered (cols, rows) array is accepted: the same memory */
 } layout;
 
@@ -20,10 +19,49 @@ int64_t deal_row(const deal *d, int rank, int64_t row)
 {
     if (d->cyclic > 0)
         return (row / d->cyclic * d->shape.ranks + rank) * d->cyclic + row % d->cyclic;
-    /* Only A of ag_gemm and C of gemm_rs are dealt by owner. */
-    const int64_t *const rows = strcmp(d->shape.op, "ag_gemm") == 0 ? d->a_rows : d->c_rows;
+    const int64_t *const rows = d->gather == 'b'   ? d->b_rows
+                                : d->gather == 'k' ? d->a_cols
+                                : d->gather == 'a' ? d->a_rows
+                                                   : d->c_rows;
     for (int r = 0; r < rank; r++) row += rows[r];
     return row;
+}
+
+int64_t deal_c_row(const deal *d, int rank, int64_t row, int *of_out)
+{
+    *of_out = rank;
+    if (d->scatter) return deal_row(d, rank, row);
+    if (!d->exchange_out) return row;
+    int of = 0;
+    for (; row >= d->sent[of][rank]; of++) row -= d->sent[of][rank];
+    for (int r = 0; r < rank; r++) row += d->sent[of][r];
+    *of_out = of;
+    return row;
+}
+
+/* What ranks send to each other: counts=, or an even share of every product. */
+static void count_pairs(const char *problem, deal *d)
+{
+    static const char key[] = ":counts=";
+    const int64_t ranks = d->shape.ranks;
+    const char *at = strstr(problem, key);
+    if (at != NULL) at += strlen(key) - 1;
+    for (int from = 0; from < ranks; from++)
+        for (int to = 0; to < ranks; to++) {
+            /* The owner of the rows: who sends them in front of a product, who gets them behind. */
+            const int owner = d->exchange_in ? from : to;
+            char *end = NULL;
+            d->sent[from][to] = at != NULL ? strtoll(at + 1, &end, 10)
+                                           : d->shape.m / ranks + (owner < d->shape.m % ranks);
+            at = end;
+        }
+    for (int from = 0; from < ranks; from++)
+        for (int to = 0; to < ranks; to++) d->rows[d->exchange_in ? to : from] += d->sent[from][to];
+}
+
+static bool is_op(const deal *d, const char *op)
+{
+    return strcmp(d->shape.op, op) == 0;
 }
 
 bool deal_begin(const char *problem, deal *d, char *error)
@@ -37,27 +75,39 @@ bool deal_begin(const char *problem, deal *d, char *error)
         if (r == 0) d->shape = shape;
         ranks = shape.ranks < DEAL_RANKS ? shape.ranks : DEAL_RANKS;
         d->a_rows[r] = shape.a_rows;
+        d->a_cols[r] = shape.a_cols;
+        d->b_rows[r] = shape.b_rows;
         d->c_rows[r] = shape.c_rows;
     }
     const char *const cyclic = strstr(problem, ":cyclic=");
+    const char *const gather = strstr(problem, ":gather=");
     if (cyclic != NULL) d->cyclic = strtoll(cyclic + strlen(":cyclic="), NULL, 10);
+    if (is_op(d, "ag_gemm")) d->gather = gather ? gather[strlen(":gather=")] : 'a';
+    d->exchange_in = is_op(d, "a2a_gemm");
+    d->exchange_out = is_op(d, "gemm_a2a");
+    d->scatter = is_op(d, "gemm_rs");
+    d->accumulate = strstr(problem, ":accumulate") != NULL;
+    if (d->exchange_in || d->exchange_out)
+        count_pairs(problem, d);
+    else
+        for (int r = 0; r < ranks; r++) d->rows[r] = d->shape.m;
     return true;
 }
 
+/* ROWS and COLS of each rank's piece; NULL: EACH, or all WIDE. */
 static void set(layout *l, const char *name, how cut, int ranks, const int64_t *rows, int64_t each,
-                int64_t cols)
+                const int64_t *cols, int64_t wide)
 {
     memset(l, 0, sizeof *l);
     l->name = name;
     l->cut = cut;
-    l->cols = cols;
-    l->whole_cols = cut == BY_COLUMNS ? ranks * cols : cols;
     for (int r = 0; r < ranks; r++) {
         l->rows[r] = rows ? rows[r] : each;
-        if (cut == BY_ROWS || cut == BY_OWNER)
-            l->whole_rows += l->rows[r];
-        else
-            l->whole_rows = each;
+        l->cols[r] = cols ? cols[r] : wide;
+        const bool down = cut == BY_ROWS || cut == BY_OWNER;
+        const bool across = cut == BY_COLUMNS || cut == COLUMNS_BY_OWNER;
+        l->whole_rows = down ? l->whole_rows + l->rows[r] : each;
+        l->whole_cols = across ? l->whole_cols + l->cols[r] : wide;
     }
 }
 
@@ -66,29 +116,38 @@ typedef enum operand { OPERAND_A, OPERAND_B, OPERAND_BIAS, OPERAND_C } operand;
 static layout layout_of(const deal *d, operand which)
 {
     const shingle_shape *const s = &d->shape;
-    const bool gathers = strcmp(s->op, "ag_gemm") == 0;
-    const bool scatters = strcmp(s->op, "gemm_rs") == 0;
-    const bool sums = scatters || strcmp(s->op, "gemm_ar") == 0;
+    const bool sums = d->scatter || is_op(d, "gemm_ar");
     layout l;
     switch (which) {
     case OPERAND_A:
-        if (gathers)
-            set(&l, "A", BY_OWNER, s->ranks, d->a_rows, 0, s->k);
+        if (d->gather == 'k')
+            set(&l, "A", COLUMNS_BY_OWNER, s->ranks, NULL, s->m, d->a_cols, s->k);
         else
-            set(&l, "A", sums ? BY_COLUMNS : BY_ROWS, s->ranks, NULL, s->m, s->k);
+            set(&l, "A",
+                d->gather == 'a' ? BY_OWNER
+                : sums           ? BY_COLUMNS
+                                 : BY_ROWS,
+                s->ranks, d->a_rows, s->m, NULL, s->k);
         break;
     case OPERAND_B:
-        set(&l, "B", sums ? BY_COLUMNS : BY_ROWS, s->ranks, NULL, s->n, s->k);
+        set(&l, "B",
+            d->gather == 'b' ? BY_OWNER
+            : sums           ? BY_COLUMNS
+                             : BY_ROWS,
+            s->ranks, d->b_rows, s->n, NULL, s->k);
         l.transposes = true;
         break;
-    case OPERAND_BIAS: set(&l, "bias", sums ? FOR_ALL : BY_COLUMNS, s->ranks, NULL, 1, s->n); break;
+    case OPERAND_BIAS:
+        set(&l, "bias", sums || d->gather == 'b' ? FOR_ALL : BY_COLUMNS, s->ranks, NULL, 1, NULL,
+            s->n);
+        break;
     case OPERAND_C:
-        if (scatters)
-            set(&l, "C", BY_OWNER, s->ranks, d->c_rows, 0, s->n);
-        else if (gathers)
-            set(&l, "C", BY_COLUMNS, s->ranks, NULL, s->m, s->n);
-        else
-            set(&l, "C", sums ? FOR_ALL : BY_ROWS, s->ranks, NULL, s->m, s->n);
+        set(&l, "C",
+            d->scatter                             ? BY_OWNER
+            : d->gather == 'a' || d->gather == 'k' ? BY_COLUMNS
+            : sums                                 ? FOR_ALL
+                                                   : BY_ROWS,
+            s->ranks, d->c_rows, s->m, NULL, s->n);
         break;
     }
     return l;
@@ -98,15 +157,24 @@ static layout layout_of(const deal *d, operand which)
 static void copy_piece(const deal *d, const layout *l, int rank, char *piece, char *whole, bool out)
 {
     const size_t item = (size_t)d->shape.element_bytes;
-    const size_t bytes = (size_t)l->cols * item;
+    const size_t bytes = (size_t)l->cols[rank] * item;
     int64_t row0 = 0;
-    for (int r = 0; r < rank && l->cut == BY_ROWS; r++) row0 += l->rows[r];
-    const int64_t col0 = l->cut == BY_COLUMNS ? rank * l->cols : 0;
+    int64_t col0 = 0;
+    for (int r = 0; r < rank; r++) {
+        if (l->cut == BY_ROWS) row0 += l->rows[r];
+        if (l->cut == BY_COLUMNS) col0 += l->cols[r];
+    }
     for (int64_t i = 0; i < l->rows[rank]; i++) {
         const int64_t row = l->cut == BY_OWNER ? deal_row(d, rank, i) : row0 + i;
-        char *const there = whole + (size_t)(row * l->whole_cols + col0) * item;
+        char *const line = whole + (size_t)(row * l->whole_cols) * item;
         char *const here = piece + (size_t)i * bytes;
-        memcpy(out ? here : there, out ? there : here, bytes);
+        /* Columns of an owner may lie apart: they go one by one. */
+        const bool single = l->cut == COLUMNS_BY_OWNER;
+        for (int64_t x = 0; x < (single ? l->cols[rank] : 1); x++) {
+            char *const there = line + (size_t)(single ? deal_row(d, rank, x) : col0) * item;
+            char *const mine = here + (size_t)x * item;
+            memcpy(out ? mine : there, out ? there : mine, single ? item : bytes);
+        }
     }
 }
 
@@ -174,7 +242,7 @@ static bool read_operand(const deal *d, operand which, const char *path, void **
     const int ranks = d->shape.ranks;
     npy_array array;
     for (int r = 0; r < ranks; r++)
-        if (!get(d, l.rows[r], l.cols, &piece[r], error)) return false;
+        if (!get(d, l.rows[r], l.cols[r], &piece[r], error)) return false;
     if (!is_per_rank(path)) {
         if (!npy_read(path, &array, error)) return false;
         const bool ok = check(d, &l, path, &array, l.whole_rows, l.whole_cols, error);
@@ -186,7 +254,7 @@ static bool read_operand(const deal *d, operand which, const char *path, void **
         char name[FILE_PATH];
         if (!path_of(path, r, name, sizeof name, error) || !npy_read(name, &array, error))
             return false;
-        const bool ok = check(d, &l, name, &array, l.rows[r], l.cols, error);
+        const bool ok = check(d, &l, name, &array, l.rows[r], l.cols[r], error);
         if (ok) memcpy(piece[r], array.data, array.data_bytes);
         npy_free(&array);
         if (!ok) return false;
@@ -194,15 +262,18 @@ static bool read_operand(const deal *d, operand which, const char *path, void **
     return true;
 }
 
-bool deal_read(deal *d, const char *a, const char *b, const char *bias, char *error)
+bool deal_read(deal *d, const char *a, const char *b, const char *bias, const char *start,
+               char *error)
 {
     if (!read_operand(d, OPERAND_A, a, d->a, error) || !read_operand(d, OPERAND_B, b, d->b, error))
         return false;
     if (bias != NULL && !read_operand(d, OPERAND_BIAS, bias, d->bias, error)) return false;
     const layout l = layout_of(d, OPERAND_C);
     for (int r = 0; r < d->shape.ranks; r++)
-        if (!get(d, l.rows[r], l.cols, &d->c[r], error)) return false;
-    return true;
+        if (!get(d, l.rows[r], l.cols[r], &d->c[r], error) ||
+            (d->accumulate && start == NULL && !get(d, l.rows[r], l.cols[r], &d->start[r], error)))
+            return false;
+    return start == NULL || read_operand(d, OPERAND_C, start, d->start, error);
 }
 
 /* ---- Writing --------------------------------------------------------------------------------- */
@@ -233,7 +304,7 @@ bool deal_write(const deal *d, const char *path, char *error)
     for (int r = 0; r < ranks && ok; r++) {
         char name[FILE_PATH];
         ok = path_of(path, r, name, sizeof name, error) &&
-             npy_write(name, d->shape.type, l.rows[r], l.cols, d->c[r], &writer[r], error);
+             npy_write(name, d->shape.type, l.rows[r], l.cols[r], d->c[r], &writer[r], error);
     }
     for (int r = 0; r < ranks && ok; r++) ok = file_appear(&writer[r], error);
     for (int r = 0; r < ranks && !ok; r++) file_drop(&writer[r]);
@@ -248,6 +319,7 @@ void deal_free(deal *d)
         free(d->b[r]);
         free(d->bias[r]);
         free(d->c[r]);
+        free(d->start[r]);
     }
     memset(d, 0, sizeof *d);
 }

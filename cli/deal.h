@@ -7,9 +7,12 @@
  *     gemm_rs   (m, P*k) by columns   (n, P*k) by columns    (n,) for all    (m, n) by owner
  *     gemm_ar   (m, P*k) by columns   (n, P*k) by columns    (n,) for all    (m, n), rank 0's
  *     gemm      (P*m, k) by rows      (P*n, k) by rows       (P*n,)          (P*m, n) by rows
+ *     a2a_gemm, gemm_a2a: as gemm, with the rows that each rank holds
+ *     gather=b  (P*m, k) by rows      (n, k) by owner        (n,) for all    (P*m, n) by rows
+ *     gather=k  (m, k) by owner       (P*n, k) by rows       (P*n,)          (m, P*n) by columns
  *
  * These are the whole matrices of the linear layer that is cut: columns over the ranks for ag_gemm,
- * k for gemm_rs and gemm_ar. */
+ * k for gemm_rs and gemm_ar.  What C holds before a run that accumulates is cut as C is. */
 #ifndef CLI_DEAL_H
 #define CLI_DEAL_H
 
@@ -20,22 +23,33 @@ enum { DEAL_RANKS = 64 };
 
 typedef struct deal {
     shingle_shape shape; /* of rank 0 */
+    char gather;         /* what a gather brings: 'a', 'b' or 'k'; 0: nothing is gathered */
+    bool exchange_in, exchange_out, scatter;
+    bool accumulate;
     int64_t cyclic; /* rows of a block dealt round the ranks; 0: each rank's rows are together */
-    int64_t a_rows[DEAL_RANKS], c_rows[DEAL_RANKS];
+    int64_t a_rows[DEAL_RANKS], a_cols[DEAL_RANKS], b_rows[DEAL_RANKS], c_rows[DEAL_RANKS];
+    int64_t rows[DEAL_RANKS];             /* of each rank's product */
+    int64_t sent[DEAL_RANKS][DEAL_RANKS]; /* rows that a rank sends to another in an all-to-all */
     void *a[DEAL_RANKS], *b[DEAL_RANKS], *bias[DEAL_RANKS], *c[DEAL_RANKS];
+    void *start[DEAL_RANKS]; /* what C holds before the run; zeros if nothing was read */
 } deal;
 
 /* PROBLEM must be right and have at most DEAL_RANKS ranks.  Release with deal_free. */
 bool deal_begin(const char *problem, deal *d, char *error);
 
-/* Reads A, B and the bias (a path, or NULL where the problem has none). */
-bool deal_read(deal *d, const char *a, const char *b, const char *bias, char *error);
+/* Reads A, B, the bias and what C starts with (a path, or NULL where the problem has none). */
+bool deal_read(deal *d, const char *a, const char *b, const char *bias, const char *start,
+               char *error);
 
 /* Writes C: every file is complete, or none appears. */
 bool deal_write(const deal *d, const char *path, char *error);
 
-/* The product row of row ROW of RANK's own, for what is dealt by owner. */
+/* The product row of row ROW of RANK's own, for what is dealt by owner; with gather=b the column, with
+ * gather=k the k. */
 int64_t deal_row(const deal *d, int rank, int64_t row);
+
+/* Whose product row ROW of RANK's C is of (of all, if the products are summed), and which row of it. */
+int64_t deal_c_row(const deal *d, int rank, int64_t row, int *of_out);
 
 void deal_free(deal *d);
 

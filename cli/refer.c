@@ -137,14 +137,20 @@ static bool is_right(kind type, expected want, double got)
 typedef struct work {
     const deal *d;
     kind type;
-    bool gathers; /* a[0] is the whole A, its rows packed by owner */
-    bool sums;    /* over ranks */
-    bool owned;   /* rows of C are dealt to owners */
-    matrix a[DEAL_RANKS], b[DEAL_RANKS];
-    int64_t *where; /* row of A of a product row */
-    int64_t *c_row; /* row of the owner's C of a product row */
-    int *owner;     /* of a product row of C */
+    bool sums;                           /* over ranks */
+    matrix a[DEAL_RANKS], b[DEAL_RANKS]; /* as they are multiplied */
+    bool same_a, same_b;                 /* rank 0's are everybody's */
 } work;
+
+static const matrix *a_of(const work *w, int rank)
+{
+    return &w->a[w->same_a ? 0 : rank];
+}
+
+static const matrix *b_of(const work *w, int rank)
+{
+    return &w->b[w->same_b ? 0 : rank];
+}
 
 /* Row I, column J of the product of rank R alone; or of all ranks together. */
 static expected sum_of(const work *w, int rank, int64_t i, int64_t j)
@@ -156,11 +162,12 @@ static expected sum_of(const work *w, int rank, int64_t i, int64_t j)
     double partials = 0;
     double lengths = 0;
     for (int r = first; r < first + count; r++) {
-        const matrix *const a = &w->a[w->gathers ? 0 : r];
-        const double partial = dot(a->value + w->where[i] * k, w->b[r].value + j * k, k);
+        const matrix *const a = a_of(w, r);
+        const matrix *const b = b_of(w, r);
+        const double partial = dot(a->value + i * k, b->value + j * k, k);
         sum += partial;
         partials += fabs(partial);
-        lengths += a->length[w->where[i]] * w->b[r].length[j];
+        lengths += a->length[i] * b->length[j];
     }
     const double terms = (double)(k + count + 8);
     double off = terms * (limits[F32].rounding * lengths + limits[F32].step);
@@ -168,88 +175,141 @@ static expected sum_of(const work *w, int rank, int64_t i, int64_t j)
     return (expected){sum, off};
 }
 
-static bool holds(const work *w, int rank, int64_t i, int64_t j, expected sum, const char *act)
+/* Is element J of row ROW of RANK's C the SUM of products, of which the last is OF's? */
+static bool holds(const work *w, int rank, int of, int64_t row, int64_t j, expected sum,
+                  const char *act)
 {
     const deal *const d = w->d;
-    const double bias = d->bias[rank] ? value_at(w->type, d->bias[rank], j) : 0;
-    const int64_t row = w->owned ? w->c_row[i] : i;
+    const int64_t at = row * d->shape.n + j;
+    const double bias = d->bias[of] ? value_at(w->type, d->bias[of], j) : 0;
+    if (d->start[rank] != NULL) {
+        const double start = value_at(w->type, d->start[rank], at);
+        sum.value += start;
+        sum.off += limits[F32].rounding * 4 * fabs(start);
+    }
     const expected want = finish(w->type, sum, bias, act);
-    return is_right(w->type, want, value_at(w->type, d->c[rank], row * d->shape.n + j));
+    return is_right(w->type, want, value_at(w->type, d->c[rank], at));
 }
 
-static int64_t compare_row(const work *w, int64_t i, const char *act)
+/* Row ROW of RANK's C; of everybody's, where all get the same sum. */
+static int64_t compare_row(const work *w, int rank, int64_t row, const char *act)
 {
-    const shingle_shape *const s = &w->d->shape;
+    const deal *const d = w->d;
+    const bool all = w->sums && !d->scatter;
+    int of = 0;
+    const int64_t i = deal_c_row(d, rank, row, &of);
     int64_t wrong = 0;
-    for (int64_t j = 0; j < s->n; j++) {
-        expected sum = {0, 0};
-        for (int r = 0; r < s->ranks; r++) {
-            /* A sum over ranks is the same for whoever gets it. */
-            if (r == 0 || !w->sums) sum = sum_of(w, r, i, j);
-            if (!w->owned || w->owner[i] == r) wrong += !holds(w, r, i, j, sum, act);
-        }
+    for (int64_t j = 0; j < d->shape.n; j++) {
+        const expected sum = sum_of(w, of, i, j);
+        wrong += !holds(w, rank, of, row, j, sum, act);
+        for (int r = 0; r < d->shape.ranks && all; r++)
+            if (r != rank) wrong += !holds(w, r, r, row, j, sum, act);
     }
     return wrong;
 }
 
+/* ---- Operands as they are multiplied --------------------------------------------------------- */
+
+/* COUNT rows from row FROM of PIECE to row TO of WHOLE. */
+static void move_rows(const deal *d, char *whole, int64_t to, const char *piece, int64_t from,
+                      int64_t count)
+{
+    const size_t bytes = (size_t)d->shape.k * (size_t)d->shape.element_bytes;
+    memcpy(whole + (size_t)to * bytes, piece + (size_t)from * bytes, (size_t)count * bytes);
+}
+
+/* Rows of A that rank OWNER holds into rank R's A. */
+static void take_a(const deal *d, int r, int owner, char *whole)
+{
+    const size_t item = (size_t)d->shape.element_bytes;
+    const char *const piece = d->a[owner];
+    if (d->exchange_in) {
+        int64_t to = 0;
+        int64_t from = 0;
+        for (int q = 0; q < owner; q++) to += d->sent[q][r];
+        for (int q = 0; q < r; q++) from += d->sent[owner][q];
+        move_rows(d, whole, to, piece, from, d->sent[owner][r]);
+    } else if (d->gather == 'k') {
+        for (int64_t i = 0; i < d->shape.m; i++)
+            for (int64_t x = 0; x < d->a_cols[owner]; x++)
+                memcpy(whole + (size_t)(i * d->shape.k + deal_row(d, owner, x)) * item,
+                       piece + (size_t)(i * d->a_cols[owner] + x) * item, item);
+    } else {
+        for (int64_t i = 0; i < d->a_rows[owner]; i++)
+            move_rows(d, whole, deal_row(d, owner, i), piece, i, 1);
+    }
+}
+
+static bool begin_rank(work *w, int r)
+{
+    const deal *const d = w->d;
+    const shingle_shape *const s = &d->shape;
+    const bool whole_a = !w->same_a && !d->exchange_in;
+    const int64_t rows = w->same_a ? s->m : d->rows[r];
+    if (whole_a && !widen(w->type, d->a[r], rows, s->k, &w->a[r])) return false;
+    if (!w->same_b && !widen(w->type, d->b[r], s->n, s->k, &w->b[r])) return false;
+    const bool parts_a = !whole_a && (r == 0 || !w->same_a);
+    const bool parts_b = w->same_b && r == 0;
+    const int64_t most = rows > s->n ? rows : s->n;
+    char *const whole = malloc((size_t)(most * s->k * s->element_bytes) + 1);
+    bool ok = whole != NULL;
+    for (int q = 0; ok && parts_a && q < s->ranks; q++) take_a(d, r, q, whole);
+    if (parts_a) ok = ok && widen(w->type, whole, rows, s->k, &w->a[r]);
+    for (int q = 0; ok && parts_b && q < s->ranks; q++)
+        for (int64_t i = 0; i < d->b_rows[q]; i++)
+            move_rows(d, whole, deal_row(d, q, i), d->b[q], i, 1);
+    if (parts_b) ok = ok && widen(w->type, whole, s->n, s->k, &w->b[r]);
+    free(whole);
+    return ok;
+}
+
 static bool begin(work *w, const deal *d)
 {
-    const shingle_shape *const s = &d->shape;
-    w->gathers = strcmp(s->op, "ag_gemm") == 0;
     w->d = d;
-    w->type = kind_of(s->type);
-    w->owned = strcmp(s->op, "gemm_rs") == 0;
-    w->sums = w->owned || strcmp(s->op, "gemm_ar") == 0;
-    w->where = calloc((size_t)s->m + 1, sizeof *w->where);
-    w->c_row = calloc((size_t)s->m + 1, sizeof *w->c_row);
-    w->owner = calloc((size_t)s->m + 1, sizeof *w->owner);
-    if (w->where == NULL || w->c_row == NULL || w->owner == NULL) return false;
-    for (int64_t i = 0; i < s->m; i++) w->where[i] = i;
-    for (int r = 0; r < s->ranks; r++) {
-        if (!widen(w->type, d->b[r], s->n, s->k, &w->b[r])) return false;
-        if (!w->gathers && !widen(w->type, d->a[r], s->m, s->k, &w->a[r])) return false;
-        for (int64_t i = 0; i < d->c_rows[r] && w->owned; i++) {
-            w->owner[deal_row(d, r, i)] = r;
-            w->c_row[deal_row(d, r, i)] = i;
-        }
-    }
-    if (!w->gathers) return true;
-    /* All shards one behind the other, and where each product row went. */
-    const size_t row_bytes = (size_t)s->k * (size_t)s->element_bytes;
-    char *const all = malloc((size_t)s->m * row_bytes + 1);
-    int64_t next = 0;
-    for (int r = 0; r < s->ranks && all != NULL; r++) {
-        memcpy(all + (size_t)next * row_bytes, d->a[r], (size_t)d->a_rows[r] * row_bytes);
-        for (int64_t i = 0; i < d->a_rows[r]; i++) w->where[deal_row(d, r, i)] = next++;
-    }
-    const bool ok = all != NULL && widen(w->type, all, s->m, s->k, &w->a[0]);
-    free(all);
-    return ok;
+    w->type = kind_of(d->shape.type);
+    w->sums = d->scatter || strcmp(d->shape.op, "gemm_ar") == 0;
+    w->same_a = d->gather == 'a' || d->gather == 'k';
+    w->same_b = d->gather == 'b';
+    for (int r = 0; r < d->shape.ranks; r++)
+        if (!begin_rank(w, r)) return false;
+    return true;
 }
 
 bool refer_compare(const deal *d, const char *act, int64_t *wrong_out, char *error)
 {
     work *const w = calloc(1, sizeof *w);
     const bool ok = w != NULL && begin(w, d);
+    const bool all = ok && w->sums && !d->scatter; /* rank 0's rows stand for all */
     int64_t wrong = 0;
-    for (int64_t i = 0; i < d->shape.m && ok; i++) {
-        if (i % 16 == 0)
-            out_progress("comparing with a plain product: row %lld of %lld", (long long)i,
-                         (long long)d->shape.m);
-        wrong += compare_row(w, i, act);
-    }
+    for (int r = 0; ok && r < (all ? 1 : d->shape.ranks); r++)
+        for (int64_t i = 0; i < d->c_rows[r]; i++) {
+            if (i % 16 == 0)
+                out_progress("comparing with a plain product: rank %d, row %lld of %lld", r,
+                             (long long)i, (long long)d->c_rows[r]);
+            wrong += compare_row(w, r, i, act);
+        }
     out_progress_end();
     for (int r = 0; r < DEAL_RANKS && w != NULL; r++) {
         drop(&w->a[r]);
         drop(&w->b[r]);
     }
-    if (w != NULL) {
-        free(w->where);
-        free(w->c_row);
-        free(w->owner);
-    }
     free(w);
     if (!ok) return file_fail(error, "no memory for the plain product");
     *wrong_out = wrong;
     return true;
+}
+
+int refer_compute(void *context, const shingle_rows *rows)
+{
+    const shingle_shape *const s = context;
+    const kind type = kind_of(s->type);
+    for (int64_t i = 0; i < rows->rows; i++)
+        for (int64_t j = 0; j < s->n; j++) {
+            double sum = 0;
+            for (int64_t x = 0; x < s->k; x++)
+                sum += value_at(type, rows->a, i * rows->a_stride + x) *
+                       value_at(type, rows->b, j * rows->b_stride + x);
+            rows->sum[i * rows->sum_stride + j] = (float)sum;
+        }
+    return 0;
 }

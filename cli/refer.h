@@ -17,6 +17,9 @@
  * type before each of up to P additions.  sum |a| |b| is bounded by the lengths of the rows. */
 bool refer_compare(const deal *d, const char *act, int64_t *wrong_out, char *error);
 
+/* The plain product as a call computes it; CONTEXT is a shingle_shape. */
+int refer_compute(void *context, const shingle_rows *rows);
+
 /* The value of one element of the type: "f32", "bf16" or "f16". */
 double refer_value(const char *type, const void *data, int64_t index);
 

@@ -64,14 +64,35 @@ static void fill(const deal *d, void **memory, int rank, int64_t rows, int64_t c
     for (int64_t i = 0; i < rows * cols; i++) put(d->shape.type, memory[rank], i, draw());
 }
 
-/* Product row I of rank R's A, wherever it is. */
+/* Element (I, X) of the A that rank R multiplies, wherever it is. */
 static double a_value(const deal *d, int rank, int64_t i, int64_t x)
 {
     const shingle_shape *const s = &d->shape;
-    if (strcmp(s->op, "ag_gemm") != 0) return refer_value(s->type, d->a[rank], i * s->k + x);
+    if (d->exchange_in) {
+        int owner = 0;
+        int64_t row = 0; /* of the owner's A */
+        for (; i >= d->sent[owner][rank]; owner++) i -= d->sent[owner][rank];
+        for (int r = 0; r < rank; r++) row += d->sent[owner][r];
+        return refer_value(s->type, d->a[owner], (row + i) * s->k + x);
+    }
+    if (d->gather != 'a' && d->gather != 'k') return refer_value(s->type, d->a[rank], i * s->k + x);
     for (int r = 0; r < s->ranks; r++)
-        for (int64_t own = 0; own < d->a_rows[r]; own++)
-            if (deal_row(d, r, own) == i) return refer_value(s->type, d->a[r], own * s->k + x);
+        for (int64_t own = 0; own < (d->gather == 'k' ? d->a_cols[r] : d->a_rows[r]); own++) {
+            if (deal_row(d, r, own) != (d->gather == 'k' ? x : i)) continue;
+            return refer_value(s->type, d->a[r],
+                               d->gather == 'k' ? i * d->a_cols[r] + own : own * s->k + x);
+        }
+    fail();
+    return 0;
+}
+
+static double b_value(const deal *d, int rank, int64_t j, int64_t x)
+{
+    const shingle_shape *const s = &d->shape;
+    if (d->gather != 'b') return refer_value(s->type, d->b[rank], j * s->k + x);
+    for (int r = 0; r < s->ranks; r++)
+        for (int64_t own = 0; own < d->b_rows[r]; own++)
+            if (deal_row(d, r, own) == j) return refer_value(s->type, d->b[r], own * s->k + x);
     fail();
     return 0;
 }
@@ -85,7 +106,7 @@ static float product(const deal *d, int rank, int64_t i, int64_t j)
     for (int r = sums ? 0 : rank; r < (sums ? s->ranks : rank + 1); r++) {
         float sum = 0;
         for (int64_t x = s->k - 1; x >= 0; x--)
-            sum += (float)(a_value(d, r, i, x) * refer_value(s->type, d->b[r], j * s->k + x));
+            sum += (float)(a_value(d, r, i, x) * b_value(d, r, j, x));
         uint16_t rounded = 0;
         if (sums && strcmp(s->type, "f32") != 0) {
             rounded = narrow(s->type, sum);
@@ -105,14 +126,18 @@ static float act_of(const char *act, float x)
 static void compute(deal *d, const char *act)
 {
     const shingle_shape *const s = &d->shape;
-    const bool owned = strcmp(s->op, "gemm_rs") == 0;
     for (int r = 0; r < s->ranks; r++) {
         d->c[r] = calloc((size_t)(d->c_rows[r] * s->n) + 1, (size_t)s->element_bytes);
         assert_non_null(d->c[r]);
         for (int64_t i = 0; i < d->c_rows[r]; i++)
-            for (int64_t j = 0; j < s->n; j++)
-                put(s->type, d->c[r], i * s->n + j,
-                    act_of(act, product(d, r, owned ? deal_row(d, r, i) : i, j)));
+            for (int64_t j = 0; j < s->n; j++) {
+                int of = 0;
+                const int64_t row = deal_c_row(d, r, i, &of);
+                const int64_t at = i * s->n + j;
+                float sum = product(d, of, row, j);
+                if (d->start[r]) sum += (float)refer_value(s->type, d->start[r], at);
+                put(s->type, d->c[r], at, act_of(act, sum));
+            }
     }
 }
 
@@ -123,8 +148,9 @@ static deal *make(const char *problem, const char *act)
     assert_non_null(d);
     assert_true(deal_begin(problem, d, error));
     for (int r = 0; r < d->shape.ranks; r++) {
-        fill(d, d->a, r, d->a_rows[r], d->shape.k);
-        fill(d, d->b, r, d->shape.n, d->shape.k);
+        fill(d, d->a, r, d->a_rows[r], d->a_cols[r]);
+        fill(d, d->b, r, d->b_rows[r], d->shape.k);
+        if (d->accumulate) fill(d, d->start, r, d->c_rows[r], d->shape.n);
         if (d->shape.has_bias) fill(d, d->bias, r, 1, d->shape.n);
     }
     /* A bias of a sum over ranks is one vector. */
@@ -159,6 +185,14 @@ static const struct {
     {"gemm_rs:bf16:13x5x30:r3:rows=1,0,12:bias:silu", "silu"},
     {"gemm_ar:f16:7x5x20:r2:bias:relu", "relu"},
     {"gemm_ar:bf16:7x5x20:r5", ""},
+    {"a2a_gemm:f32:13x5x30:r3", ""},
+    {"a2a_gemm:bf16:6x5x30:r2:counts=4,1/2,0:bias", ""},
+    {"gemm_a2a:f16:13x5x12:r3:relu", "relu"},
+    {"gemm_a2a:f32:6x5x30:r2:counts=4,2/0,3", ""},
+    {"ag_gemm:f32:5x13x30:r3:gather=b:cyclic=2:bias", ""},
+    {"ag_gemm:bf16:5x4x30:r3:gather=k:rows=11,0,19", ""},
+    {"ag_gemm:f32:5x4x30:r3:gather=k:accumulate", ""},
+    {"gemm:f32:5x4x30:r2:accumulate", ""},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
