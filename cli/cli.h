@@ -22,5 +22,6 @@ int cmd_bench(int argc, char **argv);
 int cmd_model(int argc, char **argv);
 int cmd_sim(int argc, char **argv);
 int cmd_tune(int argc, char **argv);
+int cmd_paper(int argc, char **argv);
 
 #endif

@@ -20,6 +20,7 @@ static const struct {
     {"model", "the products of a model's layer, from its config.json", cmd_model},
     {"sim", "what strategies cost on any machine, and where the time goes", cmd_sim},
     {"tune", "time the best plans and keep the fastest in a file", cmd_tune},
+    {"paper", "published figures of other systems beside our simulation", cmd_paper},
 };
 
 enum { COMMANDS = sizeof commands / sizeof *commands };
@@ -52,9 +53,10 @@ static int unknown(const char *word)
 static int dispatch(int argc, char **argv)
 {
     if (argc < 2) {
-        return out_error(CLI_USAGE,
-                         "a command is needed: info, plan, check, run, bench, model, sim or tune; "
-                         "shingle --help explains them");
+        return out_error(
+            CLI_USAGE,
+            "a command is needed: info, plan, check, run, bench, model, sim, tune or paper; "
+            "shingle --help explains them");
     }
     const char *const word = argv[1];
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0)
