@@ -253,7 +253,7 @@ static void print_text(const paper_list *list, const found *all)
     if (s.missing > 0) printf("%d rows need a strategy that is not built in\n", s.missing);
 }
 
-static void print_json(const paper_list *list, const found *all)
+static json_t *list_json(const paper_list *list, const found *all)
 {
     static const char *const whats[] = {"speedup", "hidden", "ideal"};
     json_t *const rows = json_array();
@@ -273,9 +273,9 @@ static void print_json(const paper_list *list, const found *all)
                       !row->second_hand));
     }
     const summary s = sum_up(list, all);
-    out_json(json_pack("{s:s, s:s, s:s, s:i, s:i, s:o, s:o}", "version", shingle_version(),
-                       "source", list->source, "note", list->note, "judged", s.judged, "agree",
-                       s.agree, "median_deviation", out_json_real(s.median), "rows", rows));
+    return json_pack("{s:s, s:s, s:i, s:i, s:o, s:o}", "source", list->source, "note", list->note,
+                     "judged", s.judged, "agree", s.agree, "median_deviation",
+                     out_json_real(s.median), "rows", rows);
 }
 
 /* ---- The command ----------------------------------------------------------------------------- */
@@ -296,27 +296,51 @@ static int unknown(const char *name)
                      known);
 }
 
-static int paper(const char *name, bool json)
+/* Simulates one paper's rows and prints them, or adds them to PAPERS. */
+static int paper(const char *name, machines *loaded, json_t *papers, summary *total)
 {
     paper_list list;
     if (!paper_rows(name, &list)) return unknown(name);
     found *const all = out_get((size_t)list.rows * sizeof *all);
-    machines loaded = {.count = 0};
     int code = CLI_OK;
     for (int i = 0; code == CLI_OK && i < list.rows; i++) {
         out_progress("%d of %d: %s", i + 1, list.rows, list.row[i].problem[0]);
-        code = find_row(&list.row[i], &loaded, &all[i]);
+        code = find_row(&list.row[i], loaded, &all[i]);
     }
     out_progress_end();
     if (code == CLI_OK) {
-        if (json)
-            print_json(&list, all);
+        const summary s = sum_up(&list, all);
+        total->judged += s.judged;
+        total->agree += s.agree;
+        if (papers != NULL)
+            json_array_append_new(papers, list_json(&list, all));
         else
             print_text(&list, all);
     }
-    for (int i = 0; i < loaded.count; i++) shingle_machine_free(loaded.machine[i]);
     free(all);
     free(list.row);
+    return code;
+}
+
+static int papers_of(const char *name, bool json)
+{
+    machines loaded = {.count = 0};
+    summary total = {.judged = 0};
+    json_t *const papers = json ? json_array() : NULL;
+    const bool all = strcmp(name, "all") == 0;
+    int code = CLI_OK;
+    for (int i = 0; code == CLI_OK && (all ? paper_name(i) != NULL : i == 0); i++) {
+        if (i > 0 && !json) putchar('\n');
+        code = paper(all ? paper_name(i) : name, &loaded, papers, &total);
+    }
+    if (code == CLI_OK && json)
+        out_json(json_pack("{s:s, s:i, s:i, s:O}", "version", shingle_version(), "judged",
+                           total.judged, "agree", total.agree, "papers", papers));
+    else if (code == CLI_OK && all)
+        printf("\nall papers: as published in %d of %d first-hand rows (%.1f %%)\n", total.agree,
+               total.judged, total.judged > 0 ? 100.0 * total.agree / total.judged : 100);
+    json_decref(papers);
+    for (int i = 0; i < loaded.count; i++) shingle_machine_free(loaded.machine[i]);
     return code;
 }
 
@@ -327,15 +351,16 @@ int cmd_paper(int argc, char **argv)
         .brief = "Published figures of other systems beside our simulation on their machines.",
         .usage = "NAME [options]",
         .examples = "  shingle paper flux\n"
-                    "  shingle paper flashoverlap --json\n",
+                    "  shingle paper all --json\n",
         .notes =
-            "NAME is flux, flashoverlap, commfuse or ficco.  docs/papers.md discusses the rows.\n",
+            "NAME is flux, flashoverlap, commfuse, ficco or all.  docs/papers.md discusses the\n"
+            "rows.\n",
         .least_words = 1,
         .most_words = 1,
-        .words = "one NAME: flux, flashoverlap, commfuse or ficco,"};
+        .words = "one NAME: flux, flashoverlap, commfuse, ficco or all,"};
     args a;
     int code = args_read(&command, argc, argv, &a);
-    if (code == ARGS_GO) code = paper(a.word[0], a.json);
+    if (code == ARGS_GO) code = papers_of(a.word[0], a.json);
     args_free(&a);
     return code;
 }
