@@ -1,5 +1,5 @@
-/* svg.h -- the picture inside: what svg.c (page, title, legend), svg_panel.c (one timeline) and svg_track.c
- * (one track of one rank) share.  Lengths are pixels. */
+/* svg.h -- the picture inside: what svg.c (page, title, legend), svg_panel.c (one timeline) and
+ * svg_track.c (one track of one rank) share.  Lengths are pixels. */
 #ifndef SG_SVG_H
 #define SG_SVG_H
 
