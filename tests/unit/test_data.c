@@ -320,6 +320,125 @@ static void the_first_wrong_element_is_named(void **state)
     free_world(&w);
 }
 
+/* ---- Matrices that are dealt in other ways --------------------------------------------------- */
+
+/* Raw matrices of all ranks, each as its rank holds it. */
+typedef struct dealt {
+    sg_problem problem;
+    sg_data data;
+    void *a[MOST_RANKS], *b[MOST_RANKS], *c[MOST_RANKS];
+} dealt;
+
+/* Whose row ROW of what moves is, and where it stands among that rank's rows. */
+static int owner_of(const sg_problem *p, int64_t row, int64_t *own_out)
+{
+    for (int32_t i = 0; i < p->segment_count; i++) {
+        const sg_segment *const s = &p->segments[i];
+        if (row < s->row0 || row >= s->row0 + s->rows) continue;
+        *own_out = s->own_row + row - s->row0;
+        return s->owner;
+    }
+    fail();
+    return 0;
+}
+
+/* Element X of row ROW of the A that RANK multiplies. */
+static float moved_a(const dealt *w, int rank, int64_t row, int64_t x)
+{
+    const sg_problem *const p = &w->problem;
+    int64_t own = x;
+    if (p->gather == SG_GATHER_K) {
+        const int owner = owner_of(p, x, &own);
+        return sg_data_load(p->type, w->a[owner], row * p->share[owner].rows + own);
+    }
+    for (int q = 0; q < p->ranks && p->op == SG_OP_A2A_GEMM; q++) {
+        const sg_part part = sg_problem_part(p, rank, q);
+        if (row >= part.base && row < part.base + part.rows)
+            return sg_data_load(p->type, w->a[q], (part.held + row - part.base) * p->k + x);
+    }
+    return sg_data_load(p->type, w->a[rank], row * p->k + x);
+}
+
+static float moved_b(const dealt *w, int rank, int64_t col, int64_t x)
+{
+    const sg_problem *const p = &w->problem;
+    const int owner = p->gather == SG_GATHER_B ? owner_of(p, col, &col) : rank;
+    return sg_data_load(p->type, w->b[owner], col * p->k + x);
+}
+
+/* What stands at (ROW, COL) of RANK's C when the product over [0, K1) is added to it. */
+static float moved_c(const dealt *w, int rank, int64_t row, int64_t col, int64_t k1)
+{
+    const sg_problem *const p = &w->problem;
+    float sum = p->accumulate ? sg_data_load(p->type, w->c[rank], row * p->n + col) : 0;
+    int of = rank;
+    int64_t from = row;
+    for (int r = 0; r < p->ranks && p->op == SG_OP_GEMM_A2A; r++) {
+        const sg_part part = sg_problem_part(p, r, rank);
+        if (row < part.held || row >= part.held + part.rows) continue;
+        of = r;
+        from = part.base + row - part.held;
+    }
+    for (int64_t x = 0; x < k1; x++) sum += moved_a(w, of, from, x) * moved_b(w, of, col, x);
+    return sum;
+}
+
+static void make_dealt(const char *text, dealt *w)
+{
+    assert_int_equal(sg_problem_parse(text, &w->problem), SHINGLE_OK);
+    const sg_problem *const p = &w->problem;
+    assert_int_equal(sg_data_make(p, 21, &w->data), SHINGLE_OK);
+    for (int r = 0; r < p->ranks; r++) {
+        w->a[r] = calloc((size_t)(sg_problem_a_rows(p, r) * sg_problem_a_cols(p, r) + 1), 4);
+        w->b[r] = calloc((size_t)(sg_problem_b_rows(p, r) * p->k + 1), 4);
+        w->c[r] = calloc((size_t)(sg_problem_c_rows(p, r) * p->n + 1), 4);
+        assert_int_equal(sg_data_fill(&w->data, SG_TENSOR_A, r, w->a[r], 0), SHINGLE_OK);
+        assert_int_equal(sg_data_fill(&w->data, SG_TENSOR_B, r, w->b[r], 0), SHINGLE_OK);
+        assert_int_equal(sg_data_fill(&w->data, SG_TENSOR_C, r, w->c[r], 0), SHINGLE_OK);
+    }
+}
+
+/* Right results are right, and without the last k every one is wrong. */
+static void matrices_that_move_are_exact(void **state)
+{
+    static const char *const text[] = {"a2a_gemm:bf16:13x5x24:r3",
+                                       "a2a_gemm:f32:9x5x24:r3:counts=4,0,1/2,3,0/0,6,1",
+                                       "gemm_a2a:f16:13x5x24:r4",
+                                       "gemm_a2a:f32:9x5x24:r3:counts=4,0,1/2,3,0/2,6,1",
+                                       "ag_gemm:f32:7x13x24:r3:gather=b:cyclic=2",
+                                       "ag_gemm:bf16:7x13x25:r3:gather=k:rows=0,20,5",
+                                       "ag_gemm:bf16:7x13x25:r3:gather=k:cyclic=4:accumulate",
+                                       "gemm:f16:7x13x24:r2:accumulate"};
+    (void)state;
+    for (size_t i = 0; i < sizeof text / sizeof text[0]; i++) {
+        dealt w = {.data = {.seed = 0}};
+        make_dealt(text[i], &w);
+        const sg_problem *const p = &w.problem;
+        for (int r = 0; r < p->ranks; r++) {
+            const int64_t count = sg_problem_c_rows(p, r) * p->n;
+            void *const c = calloc((size_t)count + 1, 4);
+            for (int64_t k1 = p->k - 1; k1 <= p->k; k1++) {
+                sg_data_wrong wrong;
+                for (int64_t j = 0; j < count; j++) {
+                    const float value = moved_c(&w, r, j / p->n, j % p->n, k1);
+                    sg_data_store(p->type, value, c, j);
+                    const float e = sg_data_expected(&w.data, r, j / p->n, j % p->n);
+                    assert_true((value - e == 0) == (k1 == p->k));
+                }
+                assert_int_equal(sg_data_compare(&w.data, r, c, 0, &wrong), SHINGLE_OK);
+                assert_int_equal(wrong.elements, k1 == p->k ? 0 : count);
+            }
+            free(c);
+        }
+        for (int r = 0; r < p->ranks; r++) {
+            free(w.a[r]);
+            free(w.b[r]);
+            free(w.c[r]);
+        }
+        sg_problem_free(&w.problem);
+    }
+}
+
 static void strides_leave_gaps_alone(void **state)
 {
     (void)state;
@@ -385,6 +504,7 @@ int main(void)
         cmocka_unit_test(swapped_bands_show),
         cmocka_unit_test(stale_results_show),
         cmocka_unit_test(the_first_wrong_element_is_named),
+        cmocka_unit_test(matrices_that_move_are_exact),
         cmocka_unit_test(strides_leave_gaps_alone),
         cmocka_unit_test(halves_round_to_nearest_even),
     };
