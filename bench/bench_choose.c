@@ -41,7 +41,7 @@ typedef struct tally {
     int problems, same, near_best, serial_right;
     double regret, worst, log_predict, log_static;
     double predict_us, most_us, static_us;
-    char worst_problem[96];
+    char worst_problem[96], slow_problem[96];
 } tally;
 
 static double plan_by(const char *problem, const shingle_machine *machine, const char *choose,
@@ -73,7 +73,10 @@ static void try_one(const char *problem, const shingle_machine *machine, tally *
     t->log_static += log(serial / rule->predicted_us);
     t->predict_us += predict_us;
     t->static_us += static_us;
-    if (predict_us > t->most_us) t->most_us = predict_us;
+    if (predict_us > t->most_us) {
+        t->most_us = predict_us;
+        snprintf(t->slow_problem, sizeof t->slow_problem, "%s", problem);
+    }
     if (regret > t->worst) {
         t->worst = regret;
         snprintf(t->worst_problem, sizeof t->worst_problem, "%s", problem);
@@ -112,10 +115,11 @@ static void try_machine(const char *path)
         try_one(problem, machine, &t);
     }
     const double n = t.problems;
-    printf("%-14s %8d %8.0f%% %8.0f%% %9.1f%% %8.1f%% %8.3f %8.3f %8.2f %8.2f %8.2f  %s\n",
+    printf("%-14s %8d %8.0f%% %8.0f%% %9.1f%% %8.1f%% %8.3f %8.3f %8.2f %8.2f %8.2f  %-34s %s\n",
            machine->numbers.name, t.problems, 100 * t.near_best / n, 100 * t.serial_right / n,
            100 * t.regret / n, 100 * t.worst, exp(t.log_predict / n), exp(t.log_static / n),
-           t.predict_us / n / 1e3, t.most_us / 1e3, t.static_us / n / 1e3, t.worst_problem);
+           t.predict_us / n / 1e3, t.most_us / 1e3, t.static_us / n / 1e3, t.worst_problem,
+           t.slow_problem);
     shingle_machine_free(machine);
 }
 
@@ -125,9 +129,9 @@ int main(int argc, char **argv)
         "# accuracy: static within 1 %% of predicted best; serial: both or neither take serial;\n"
         "# regret: static over predict, mean and worst; gain: serial / chosen, geometric mean;\n"
         "# planning in ms, all candidates simulated (mean, worst) and static (mean)\n");
-    printf("%-14s %8s %9s %9s %10s %9s %8s %8s %8s %8s %8s  %s\n", "# machine", "problems",
+    printf("%-14s %8s %9s %9s %10s %9s %8s %8s %8s %8s %8s  %-34s %s\n", "# machine", "problems",
            "accuracy", "serial", "regret", "worst", "predict", "static", "plan_ms", "most_ms",
-           "rule_ms", "worst at");
+           "rule_ms", "worst at", "most_ms at");
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "-v") == 0)
             verbose = true;
