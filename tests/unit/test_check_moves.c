@@ -177,6 +177,61 @@ static void places_are_filled(void **state)
     }
 }
 
+/* Row 0 with zeros below it, plus a zero and row 1: what fills a place counts as zero. */
+static void zeros_are_zeros(void **state)
+{
+    (void)state;
+    begin("gemm:f32:2x2x3:r1");
+    sg_sched *const s = &sched[0];
+    const int place = sg_sched_buf(s, SG_LOCAL, "place", 2, 2, 0);
+    const int other = sg_sched_buf(s, SG_LOCAL, "other", 2, 2, 0);
+    launch(s);
+    rows_patch(s, 0, 1);
+    s->patch[0].final = 0;
+    sg_sched_to(s, sg_area_tiled(0, place, 0, 1, 2, 2));
+    rows_patch(s, 0, 1);
+    s->patch[1].k1 = s->patch[1].final = 0;
+    sg_sched_to(s, rows_of(0, other, 0, 1));
+    rows_patch(s, 1, 1);
+    s->patch[2].final = 0;
+    sg_sched_to(s, rows_of(0, other, 1, 1));
+    sg_sched_reduce(s, 0, true);
+    sg_sched_add(s, rows_of(0, place, 0, 2), NULL);
+    sg_sched_add(s, rows_of(0, other, 0, 2), NULL);
+    sg_sched_to(s, rows_of(0, SG_C, 0, 2));
+    accepted();
+}
+
+/* Every rank gets the products of both and adds up its row of blocks 0 and SECOND. */
+static void blocks_of_ranks(int second)
+{
+    begin("gemm_rs:f32:2x2x3:r2");
+    for (int r = 0; r < 2; r++) {
+        sg_sched *const s = &sched[r];
+        const int partial = sg_sched_buf(s, SG_LIBRARY, "partial", 2, 2, 0);
+        const int all = sg_sched_buf(s, SG_LIBRARY, "all", 4, 2, 0);
+        launch(s);
+        rows_patch(s, 0, 2);
+        s->patch[0].final = 0;
+        sg_sched_to(s, rows_of(r, partial, 0, 2));
+        sg_sched_coll(s, 0, SG_ALL_GATHER, 0, rows_of(r, partial, 0, 2));
+        for (int q = 0; q < 2; q++) sg_sched_to(s, rows_of(r, all, 2 * q, 2));
+        sg_sched_reduce(s, 0, true);
+        sg_sched_add(s, rows_of(r, all, r, 1), NULL);
+        sg_sched_add(s, rows_of(r, all, 2 * second + r, 1), NULL);
+        sg_sched_to(s, rows_of(r, SG_C, 0, 1));
+    }
+}
+
+static void ranks_differ(void **state)
+{
+    (void)state;
+    blocks_of_ranks(1);
+    accepted();
+    blocks_of_ranks(0); /* rank 0's product twice, rank 1's not at all */
+    REFUSED("stores a wrong value: C of rank 0, row 0, col 0");
+}
+
 /* The first FIRST of four tiles, then COUNT from tile FROM on. */
 static void two_ranges(int first, int from, int count)
 {
@@ -357,6 +412,10 @@ static void columns_of_a(void **state)
     accepted();
     gather_k(1); /* k 1 and k 3 have changed places, but only in A */
     REFUSED("stores a wrong value: C of rank 0, row 0, col 0");
+    gather_k(0);
+    seal();
+    sched[1].buf[SG_A].cols++;
+    REFUSED_SEALED("rank 1: A is not as large as the problem says");
 }
 
 /* Own rows that no access cuts where the problem does are not taken for others. */
@@ -401,6 +460,8 @@ int main(void)
         cmocka_unit_test(collectives_read_before_sums),
         cmocka_unit_test(places),
         cmocka_unit_test(places_are_filled),
+        cmocka_unit_test(zeros_are_zeros),
+        cmocka_unit_test(ranks_differ),
         cmocka_unit_test(ranges_of_a_raster),
         cmocka_unit_test(all_to_all),
         cmocka_unit_test(dispatch_of_rows),
