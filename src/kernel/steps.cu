@@ -321,7 +321,7 @@ static __device__ void reduce_all(const sg_kernel_program &program, const sg_ker
         }
 #pragma unroll
         for (int j = 0; j < WIDTH && s.final; ++j) {
-            if (program.bias != nullptr) sum[j] += to_float(((const T *)program.bias)[col + j]);
+            if (program.bias != nullptr) sum[j] += to_float(((const T *)program.bias)[shape.col0 + col + j]);
             sum[j] = activate<sizeof(T) == 4>(program.act, sum[j]);
         }
         for (int t = 0; t < s.tos; ++t) {
@@ -384,7 +384,13 @@ cudaError_t sg_instance_load_steps(void)
     };
     cudaFuncAttributes attributes;
     cudaError_t status = cudaSuccess;
-    for (const void *kernel : kernels)
+    for (const void *kernel : kernels) {
         if (status == cudaSuccess) status = cudaFuncGetAttributes(&attributes, kernel);
+        /* An SM keeps its division into cache and shared memory while a block is on it: kernels that
+         * wait for each other agree on one, or they could not share an SM. */
+        if (status == cudaSuccess)
+            status = cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                                          cudaSharedmemCarveoutMaxShared);
+    }
     return status;
 }

@@ -1,6 +1,6 @@
 /* conform_cuda.c -- the CUDA backend on real GPUs, bit for bit:
  *
- *     conform_cuda [MOST_RANKS] [check] [mix] [replay] [fault]      default: all of them
+ *     conform_cuda [MOST_RANKS] [check] [knobs] [mix] [replay] [fault] [only=STRATEGY,...] [verbose]
  *
  *     check    every operator and strategy, ragged rows, three runs each on new data, memory poisoned
  *     mix      plans of different shapes on one workspace, eager and replayed, in random order, while
@@ -8,7 +8,7 @@
  *     replay   a captured run a thousand times, among eager ones
  *     fault    a rank that does not come: the same error everywhere within the limit, then recovery
  *
- * Exits with 77 if there is no GPU. */
+ * All parts are carried out if none is named.  Exits with 77 if there is no GPU. */
 #include <cuda_runtime_api.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +22,8 @@ enum { RANKS = 4, GUARD = 256, POISON_MOST = 16 << 20 };
 
 static int passed, failed;
 static int most_ranks = RANKS;
+static const char *only; /* names of strategies, or NULL for all */
+static bool verbose;
 
 typedef struct world {
     int ranks;
@@ -105,11 +107,23 @@ static void close_job(job *j)
     memset(j, 0, sizeof *j);
 }
 
+static bool is_named(const char *strategy)
+{
+    const size_t length = strcspn(strategy, "{");
+    for (const char *at = only; at != NULL; at = strchr(at, ','), at += at != NULL) {
+        const size_t end = strcspn(at, ",");
+        if (end == length && strncmp(at, strategy, length) == 0) return true;
+    }
+    return false;
+}
+
 /* 1: made; 0: the strategy does not do this problem; -1: it should have been made. */
 static int open_job(world *w, const char *problem, const char *strategy, job *j)
 {
     memset(j, 0, sizeof *j);
     j->w = w;
+    if (only != NULL && !is_named(strategy)) return 0;
+    if (verbose) printf("%s %s\n", problem, strategy), fflush(stdout);
     snprintf(j->name, sizeof j->name, "%s %s", problem, strategy);
     if (sg_problem_parse(problem, &j->problem) != SHINGLE_OK) {
         complain(problem, shingle_error());
@@ -122,7 +136,7 @@ static int open_job(world *w, const char *problem, const char *strategy, job *j)
         if (status == SHINGLE_OK) continue;
         const bool declined = status == SHINGLE_EUNSUPPORTED && r == 0;
         if (!declined) complain(j->name, shingle_error());
-        if (declined && getenv("VERBOSE")) printf("declined %s: %s\n", j->name, shingle_error());
+        if (declined && verbose) printf("    declined: %s\n", shingle_error());
         close_job(j);
         return declined ? 0 : -1;
     }
@@ -333,15 +347,14 @@ static void check(int ranks)
     if (!open_world(&w, ranks, 5)) return;
     char problem[120];
     const int before = passed;
-    bool alive = true;
     for (int op = 0; op < 3; op++)
         for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++)
-            for (int i = 0; i < STRATEGIES && alive; i++) {
+            for (int i = 0; i < STRATEGIES; i++) {
                 snprintf(problem, sizeof problem, "%s:bf16:%s:r%d", ops[op], shapes[s], ranks);
                 if (!check_one(&w, problem, strategies[i])) recover(&w);
             }
     for (size_t s = 0; s < sizeof more / sizeof more[0]; s++)
-        for (int i = 0; i < STRATEGIES && alive; i++) {
+        for (int i = 0; i < STRATEGIES; i++) {
             const char *const end = strstr(more[s], ":bias");
             const int length = end != NULL ? (int)(end - more[s]) : (int)strlen(more[s]);
             snprintf(problem, sizeof problem, "%.*s:r%d%s", length, more[s], ranks,
@@ -505,7 +518,8 @@ static bool asked(int argc, char **argv, const char *part)
     bool any = false;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], part) == 0) return true;
-        any |= argv[i][0] < '0' || argv[i][0] > '9';
+        any |= strlen(argv[i]) > 1 && strncmp(argv[i], "only=", 5) != 0 &&
+               strcmp(argv[i], "verbose") != 0;
     }
     return !any;
 }
@@ -513,16 +527,20 @@ static bool asked(int argc, char **argv, const char *part)
 int main(int argc, char **argv)
 {
     int devices = 0;
+    setenv("CUDA_MODULE_LOADING", "EAGER", 0); /* before the first call, which is ours here */
     if (cudaGetDeviceCount(&devices) != cudaSuccess || devices < 1) {
         printf("no GPU here\n");
         return 77;
     }
-    for (int i = 1; i < argc; i++)
+    for (int i = 1; i < argc; i++) {
         if (argv[i][0] >= '1' && argv[i][0] <= '9') most_ranks = atoi(argv[i]);
+        if (strncmp(argv[i], "only=", 5) == 0) only = argv[i] + 5;
+        verbose |= strcmp(argv[i], "verbose") == 0;
+    }
     if (devices < most_ranks) most_ranks = devices;
     if (most_ranks > RANKS) most_ranks = RANKS;
     for (int ranks = most_ranks; ranks >= 1 && asked(argc, argv, "check"); ranks--) check(ranks);
-    if (asked(argc, argv, "check")) check_knobs(most_ranks);
+    if (asked(argc, argv, "knobs")) check_knobs(most_ranks);
     if (asked(argc, argv, "mix")) mix(most_ranks);
     if (asked(argc, argv, "replay")) replay(most_ranks);
     if (asked(argc, argv, "fault") && most_ranks > 1) fault(most_ranks);

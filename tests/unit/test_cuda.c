@@ -162,6 +162,7 @@ static const char *const problems[] = {
     "gemm_rs:f16:1x24x32:r%d:bias",       "gemm_ar:bf16:7x64x40:r%d:bias:gelu",
     "gemm_ar:bf16:50x16x40:r%d:cyclic=3", "ag_gemm:f16:50x16x40:r%d:cyclic=3",
     "gemm:f32:33x17x29:r%d:bias:silu",    "gemm_rs:f32:20x33x7:r%d",
+    "gemm_ar:bf16:1x16x16:r%d",           "gemm_ar:f16:2x16x24:r%d:bias",
     "gemm:bf16:16x16x0:r%d:bias",         "gemm_rs:bf16:150x16x16:r%d:cyclic=7",
 };
 enum { PROBLEMS = sizeof problems / sizeof problems[0] };

@@ -253,6 +253,8 @@ static shingle_status open_group(const sg_backend_config *config, void **self_ou
     if (config->scale_of != NULL)
         return sg_fail(SHINGLE_EUNSUPPORTED,
                        "a scale model runs on the CPU: use --backend cpu, or no --as");
+    /* A kernel that is loaded when it is first launched may wait for one that waits for it. */
+    setenv("CUDA_MODULE_LOADING", "EAGER", 0);
     SG_TRY(count_devices(&count));
     if (config->ranks > count || config->ranks > SG_CUDA_RANKS)
         return sg_fail(SHINGLE_EUNSUPPORTED,

@@ -75,12 +75,13 @@ typedef struct sg_cuda {
 
 /* One step as it is issued. */
 typedef struct sg_cuda_step {
-    cudaEvent_t ended;       /* recorded if a step of another lane is after this one */
-    sg_kernel_step flags;    /* indices, as sg_kernel_flag, _copy and _reduce take them */
-    sg_kernel_gemm *gemm;    /* a launch by our kernel */
-    struct sg_product *lt;   /* a launch by the vendor's library */
-    uint32_t raise_by_copy;  /* bit i: raise i of the step is a copy of the epoch word */
-    uint32_t raise_by_other; /* bit i: a later step of this lane raises it for this one */
+    cudaEvent_t ended;              /* recorded if a step of another lane is after this one */
+    int32_t adds_wait0, adds_waits; /* of a reduction: waits of its addends, in the lists */
+    sg_kernel_step flags;           /* indices, as sg_kernel_flag, _copy and _reduce take them */
+    sg_kernel_gemm *gemm;           /* a launch by our kernel */
+    struct sg_product *lt;          /* a launch by the vendor's library */
+    uint32_t raise_by_copy;         /* bit i: raise i of the step is a copy of the epoch word */
+    uint32_t raise_by_other;        /* bit i: a later step of this lane raises it for this one */
 } sg_cuda_step;
 
 /* What the backend keeps of a bound plan. */

@@ -12,7 +12,8 @@
 
 static const double poll_us = 20;
 static const double slack_us = 500e3;  /* collectives: a device's own limit comes first */
-static const double drain_us = 2000e3; /* kernels that see `abort` are gone long before */
+static const double brief_us = 500e3;  /* kernels that see `abort` are gone long before */
+static const double drain_us = 2000e3; /* what is queued behind them is, too */
 
 static void rest(void)
 {
@@ -89,16 +90,17 @@ static void raise_abort(sg_cuda *cuda)
     }
 }
 
-/* Nothing is on its way any more; what collectives held is given up if it must. */
+/* Nothing is on its way any more.  Kernels see `abort` at once; what collectives hold is given up. */
 static bool drain(sg_cuda *cuda, double limit_us)
 {
     raise_abort(cuda);
-    if (wait_idle(cuda, limit_us)) return true;
-    if (cuda->collect == NULL) return false;
-    sg_collect_close(cuda->collect);
-    cuda->collect = NULL;
-    cuda->collect_lost = true;
-    return wait_idle(cuda, limit_us + drain_us);
+    if (wait_idle(cuda, brief_us)) return true;
+    if (cuda->collect != NULL) {
+        sg_collect_close(cuda->collect);
+        cuda->collect = NULL;
+        cuda->collect_lost = true;
+    }
+    return wait_idle(cuda, limit_us);
 }
 
 /* ---- Verdict --------------------------------------------------------------------------------- */

@@ -193,8 +193,17 @@ static shingle_status go_reduce(sg_cuda *cuda, sg_cuda_rank *rank, sg_run *run, 
 {
     sg_cuda_plan *const plan = run->bound->backend;
     (void)cuda;
+    const sg_cuda_step *const step = &plan->step[index];
     aim(&plan->program, run);
-    SG_CUDA(sg_kernel_reduce(&plan->program, &plan->step[index].flags, rank->sms, stream));
+    if (step->adds_waits > 0) {
+        /* One thread waits, and not a block on each SM, where others may be needed first. */
+        sg_kernel_step waits = step->flags;
+        waits.wait0 = step->adds_wait0;
+        waits.waits = step->adds_waits;
+        waits.adds = waits.tos = waits.raises = 0;
+        SG_CUDA(sg_kernel_flag(&plan->program, &waits, stream));
+    }
+    SG_CUDA(sg_kernel_reduce(&plan->program, &step->flags, rank->sms, stream));
     return SHINGLE_OK;
 }
 

@@ -175,6 +175,9 @@ static shingle_status find_place(sg_cuda_plan *plan, int buf, int q, void *const
         const int64_t rows = own ? b->rows : sg_problem_c_rows(p, q);
         if (!own && buf != SG_C)
             return sg_fail(SHINGLE_EBUG, "%s: an input of a peer", bound->text);
+        if (!own && landing[q] == NULL)
+            return sg_fail(SHINGLE_EUNSUPPORTED, "%s: rows of C come from peers and from here",
+                           bound->text);
         return new_place(plan, own ? NULL : landing[q], own ? NULL : landing[q], rows, b->cols,
                          false, index);
     }
@@ -195,18 +198,36 @@ static int owner_of(const sg_problem *p, int64_t row)
     return p->segment_count > 0 ? p->segments[i].owner : -1;
 }
 
+/* Do peers store into C of this rank?  They do if rows of others must arrive there and this rank does
+ * not store them itself. */
+static bool is_reached(const sg_bound *bound)
+{
+    const sg_sched *const s = &bound->sched;
+    const int rank = bound->work->rank;
+    if (!s->peers || sg_problem_out(&bound->problem) != SG_OUT_ALL) return s->buf[SG_C].reach;
+    for (int32_t i = 0; i < s->tos; i++)
+        if (s->to[i].buf == SG_C && s->to[i].rank == rank &&
+            owner_of(&bound->problem, s->to[i].row0) != rank)
+            return false;
+    return true;
+}
+
+static bool is_landed(const sg_cuda_plan *plan, const sg_area *area)
+{
+    const int rank = plan->bound->work->rank;
+    if (area->buf != SG_C || area->rank != rank || plan->landed < 0) return false;
+    return owner_of(&plan->bound->problem, area->row0) != rank;
+}
+
 bool sg_cuda_is_landed(const sg_bound *bound, const sg_area *area)
 {
-    const int rank = bound->work->rank;
-    if (area->buf != SG_C || area->rank != rank || !bound->sched.buf[SG_C].reach) return false;
-    if (sg_problem_out(&bound->problem) != SG_OUT_ALL) return false;
-    return owner_of(&bound->problem, area->row0) != rank;
+    return is_landed(bound->backend, area);
 }
 
 static shingle_status name_place(sg_cuda_plan *plan, sg_area *area, bool source,
                                  void *const *landing)
 {
-    if (source && sg_cuda_is_landed(plan->bound, area)) {
+    if (source && is_landed(plan, area)) {
         area->buf = (uint8_t)plan->landed;
         return SHINGLE_OK;
     }
@@ -228,12 +249,21 @@ static size_t take(size_t *at, int32_t count, size_t size)
     return here;
 }
 
+/* Waits of addends of reductions, which are listed once more behind the waits of the schedule. */
+static int32_t more_waits(const sg_sched *s)
+{
+    int32_t count = 0;
+    for (int32_t i = 0; i < s->steps; i++)
+        if (s->step[i].kind == SG_REDUCE) count += s->step[i].u.reduce.adds;
+    return count;
+}
+
 static layout lay_out(const sg_sched *s)
 {
     layout l;
     size_t at = 0;
     l.patch = take(&at, s->patches, sizeof *s->patch);
-    l.wait = take(&at, s->waits, sizeof *s->wait);
+    l.wait = take(&at, s->waits + more_waits(s), sizeof *s->wait);
     l.add = take(&at, s->adds, sizeof *s->add);
     l.to = take(&at, s->tos, sizeof *s->to);
     l.raise = take(&at, s->raises, sizeof *s->raise);
@@ -263,6 +293,17 @@ static shingle_status make_lists(sg_cuda_plan *plan, const layout *l, void *cons
     sg_patch *const patch = (sg_patch *)(void *)(host + l->patch);
     sg_addend *const add = (sg_addend *)(void *)(host + l->add);
     sg_area *const to = (sg_area *)(void *)(host + l->to);
+    sg_wait *const wait = (sg_wait *)(void *)(host + l->wait);
+    int32_t waits = s->waits;
+    for (int32_t i = 0; i < s->steps; i++) {
+        if (s->step[i].kind != SG_REDUCE) continue;
+        plan->step[i].adds_wait0 = waits;
+        for (int32_t j = 0; j < s->step[i].u.reduce.adds; j++) {
+            const sg_addend *const a = &s->add[s->step[i].u.reduce.add0 + j];
+            if (a->waits) wait[waits++] = a->wait;
+        }
+        plan->step[i].adds_waits = waits - plan->step[i].adds_wait0;
+    }
     for (int32_t i = 0; i < s->patches; i++) {
         if (patch[i].k0 >= patch[i].k1) continue; /* reads nothing */
         SG_TRY(name_place(plan, &patch[i].a, true, landing));
@@ -270,8 +311,7 @@ static shingle_status make_lists(sg_cuda_plan *plan, const layout *l, void *cons
     }
     for (int32_t i = 0; i < s->adds; i++) SG_TRY(name_place(plan, &add[i].area, true, landing));
     for (int32_t i = 0; i < s->tos; i++) SG_TRY(name_place(plan, &to[i], false, landing));
-    plan->lists = (sg_kernel_lists){patch, (sg_wait *)(void *)(host + l->wait), add, to,
-                                    (sg_raise *)(void *)(host + l->raise)};
+    plan->lists = (sg_kernel_lists){patch, wait, add, to, (sg_raise *)(void *)(host + l->raise)};
     return SHINGLE_OK;
 }
 
@@ -460,7 +500,7 @@ static shingle_status fill_plan(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_plan 
     plan->landed = -1;
     plan->step = calloc((size_t)s->steps + 1, sizeof *plan->step);
     if (plan->step == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory to bind %s", bound->text);
-    if (s->buf[SG_C].reach) {
+    if (is_reached(bound)) {
         SG_TRY(land(cuda, &bound->problem, landing));
         SG_TRY(new_place(plan, landing[rank->rank], landing[rank->rank], bound->problem.m,
                          bound->problem.n, false, &plan->landed));
