@@ -72,16 +72,25 @@ static int pass_ring(const sg_links *l, int from, int to, sg_link_use *uses, int
     return count;
 }
 
+/* A bridge carries what the images of a rank on its half send at the same moment, too. */
+static double images(const sg_links *l)
+{
+    const int of_half = l->machine->numa_ranks;
+    const int ranks = of_half > 0 && of_half < l->all ? of_half : l->all;
+    return l->ranks < ranks ? (double)ranks / l->ranks : 1;
+}
+
 static int pass_bridges(const sg_links *l, int from, int to, sg_link_use *uses, int count)
 {
+    const double each = images(l);
     const int64_t here = base_of(l) + (int64_t)half_of(l, from) * HALF;
     const int64_t there = base_of(l) + (int64_t)half_of(l, to % l->ranks) * HALF;
     if (half_of(l, from) == half_of(l, to))
-        return add(uses, count, here + HOST, l->machine->host_staged ? 2 : 1);
-    count = add(uses, count, here + HOST, 1);
-    count = add(uses, count, there + HOST, 1);
-    count = add(uses, count, here + NUMA_OUT, 1);
-    return add(uses, count, there + NUMA_IN, 1);
+        return add(uses, count, here + HOST, l->machine->host_staged ? 2 * each : each);
+    count = add(uses, count, here + HOST, each);
+    count = add(uses, count, there + HOST, each);
+    count = add(uses, count, here + NUMA_OUT, each);
+    return add(uses, count, there + NUMA_IN, each);
 }
 
 static bool is_far(const sg_links *l, int from, int to)

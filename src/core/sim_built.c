@@ -103,7 +103,7 @@ static int period_of(const sg_machine *machine, int ranks)
     if (machine->topology == SG_PCIE && machine->numa_ranks > 0) period = machine->numa_ranks;
     /* Workers of a pool go from rank to rank and favour none, but they do it in some order. */
     if (machine->pool > 0) return 0;
-    /* Links of a ring are told apart as long as there are as many simulated ranks as links. */
+    if (period >= ranks) period = 1; /* all within the first half or node */
     return ranks % period == 0 && period < ranks ? period : 0;
 }
 
@@ -160,22 +160,22 @@ static bool same_wait(likeness *l, const sg_wait *x, const sg_wait *y, int32_t r
             x->chunk_k == y->chunk_k && x->chunks_k == y->chunks_k);
 }
 
-/* In the same order, or, one for each of several ranks, in the order of ranks at both: all of them are
- * waited for. */
+/* In the same order, or rank by rank in the order of ranks at both: all of them are waited for. */
 static bool same_waits(likeness *l, int32_t of, int32_t as, int32_t count, int32_t row_x,
                        int32_t row_y)
 {
+    const sg_wait *const x = &l->of->wait[of];
+    const sg_wait *const y = &l->as->wait[as];
     int32_t i = 0;
-    while (i < count && same_wait(l, &l->of->wait[of + i], &l->as->wait[as + i], row_x, row_y)) i++;
+    while (i < count && same_wait(l, &x[i], &y[i], row_x, row_y)) i++;
     if (i == count) return true;
-    for (i = 0; i < count; i++) l->wait_of[l->of->wait[of + i].by] = of + i;
+    /* The first wait for each rank; those for the same rank stand behind it. */
+    for (i = count; i-- > 0;) l->wait_of[x[i].by] = i;
     for (i = 0; i < count; i++) {
-        const sg_wait *const y = &l->as->wait[as + i];
-        const int by = (y->by - l->shift % l->ranks + l->ranks) % l->ranks;
+        const int by = (y[i].by - l->shift % l->ranks + l->ranks) % l->ranks;
         const int32_t like = l->wait_of[by];
-        l->wait_of[by] = -1;
-        if (like < of || like >= of + count || !same_wait(l, &l->of->wait[like], y, row_x, row_y))
-            return false;
+        if (like < 0 || like >= count || !same_wait(l, &x[like], &y[i], row_x, row_y)) return false;
+        l->wait_of[by] = like + 1;
     }
     return true;
 }

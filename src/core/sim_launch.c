@@ -111,9 +111,10 @@ static sg_sim_group *free_group(sg_sim *m, sg_sim_agent *a)
         if (g->tiles == 0 && g->free_us <= m->now && (into == NULL || g->free_us < into->free_us))
             into = g;
     }
+    const double until = into != NULL ? into->free_us + a->moment : 0;
     for (int32_t i = a->groups; into != NULL && i-- > 0;) {
         sg_sim_group *const g = &a->group[i];
-        if (g == into || g->tiles > 0 || g->free_us > m->now + a->moment) continue;
+        if (g == into || g->tiles > 0 || g->free_us > until) continue;
         into->blocks += g->blocks;
         if (into->free_us < g->free_us) into->free_us = g->free_us;
         if (into->idle_us < g->idle_us) into->idle_us = g->idle_us;

@@ -107,6 +107,7 @@ static double share_of(const sg_sim *m, const sg_sim_resource *r)
 static void rate(sg_sim *m, int32_t flow)
 {
     sg_sim_flow *const f = &m->flows[flow];
+    if (!f->moving) return; /* it is there, or has not set off */
     if (m->now > f->since) f->left -= f->rate * (m->now - f->since);
     if (f->left < 0) f->left = 0;
     f->since = m->now;
