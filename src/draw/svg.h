@@ -62,7 +62,7 @@ void sg_svg_end_text(const sg_svg *v);
 /* ---- Panels ---------------------------------------------------------------------------------------- */
 
 enum {
-    SG_SVG_LEFT = 96,
+    SG_SVG_LEFT = 112,
     SG_SVG_WIDTH = 960,
     SG_SVG_RIGHT = 124,
     SG_SVG_PAGE = SG_SVG_LEFT + SG_SVG_WIDTH + SG_SVG_RIGHT,

@@ -118,7 +118,8 @@ static int find_texts(const char *svg, box *list, int room)
                             : strstr(class, "head")  ? 14
                             : strstr(class, "small") ? 9
                                                      : 11;
-        const double width = (double)length * size * 0.54;
+        const bool bold = strstr(class, "name") || strstr(class, "title") || strstr(class, "halo");
+        const double width = (double)length * size * (bold ? 0.62 : 0.54);
         b.x0 = x + move_x -
                (strstr(class, "right")    ? width
                 : strstr(class, "centre") ? width / 2
