@@ -49,6 +49,27 @@ static bool is_known(const sg_sched *s)
     return true;
 }
 
+static bool is_cut_well(const sg_sched *s, const sg_area *a)
+{
+    const int64_t bytes = sg_sched_element_bytes(s, a->buf);
+    const bool to_the_end = (int64_t)a->col0 + a->cols == s->buf[a->buf].cols;
+    return a->col0 * bytes % 16 == 0 && (to_the_end || a->cols * bytes % 16 == 0);
+}
+
+/* Pieces of rows that fast kernels load and store begin and end at 16 bytes. */
+static bool are_cut_well(const sg_sched *s, const sg_launch *l)
+{
+    bool well = true;
+    for (int32_t i = l->patch0; i < l->patch0 + l->patches && well; i++) {
+        const sg_patch *const p = &s->patch[i];
+        if (p->k0 < p->k1) well = is_cut_well(s, &p->a) && is_cut_well(s, &p->b);
+        for (int32_t j = 0; j < p->adds && well; j++)
+            well = is_cut_well(s, &s->add[p->add0 + j].area);
+        for (int32_t j = 0; j < p->tos && well; j++) well = is_cut_well(s, &s->to[p->to0 + j]);
+    }
+    return well;
+}
+
 /* A launch beside other lanes or with flags is worth it only as a fast kernel; one by itself runs in
  * any case. */
 bool sg_cuda_accepts(void *self, const sg_sched *s, sg_text *why)
@@ -77,6 +98,10 @@ bool sg_cuda_accepts(void *self, const sg_sched *s, sg_text *why)
         if (!is_fast(p->type, l->tile_m, l->tile_n)) {
             sg_text_add(why, "no fast kernel for %s in tiles of %dx%d", sg_type_name(p->type),
                         (int)l->tile_m, (int)l->tile_n);
+            return false;
+        }
+        if (!are_cut_well(s, l)) {
+            sg_text_add(why, "columns or k are cut at places that are no multiples of 16 bytes");
             return false;
         }
         if (!is_aligned(p)) {
@@ -375,6 +400,9 @@ static shingle_status make_launch(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_pla
         tile_m = any ? fast.m : 64;
         tile_n = any ? fast.n : 64;
     }
+    if (!are_cut_well(&plan->bound->sched, l))
+        return sg_fail(SHINGLE_EUNSUPPORTED, "step %d of %s cuts rows at odd bytes", index,
+                       plan->bound->text);
     const char *const why = sg_kernel_gemm_make(step->gemm, &plan->program, &plan->lists, index,
                                                 l->patch0, l->patches, tile_m, tile_n, l->blocks);
     if (why == NULL) return SHINGLE_OK;
