@@ -61,6 +61,11 @@ int32_t sg_slice_rows(const sg_problem *problem, int rank, int owner, int slice,
                       int32_t tile_m, int32_t *x0_out)
 {
     const int64_t rows = sg_problem_part(problem, rank, owner).rows;
+    if (slice >= rows) {
+        /* A slice has a row at least: spares the divisions where there are many of nothing. */
+        *x0_out = (int32_t)rows;
+        return 0;
+    }
     const int64_t height = sg_chunk_rows(rows, slices, tile_m);
     const int64_t x0 = sg_min(rows, slice * height);
     *x0_out = (int32_t)x0;
