@@ -19,8 +19,8 @@ enum {
     RANK_COUNTS = sizeof rank_counts / sizeof rank_counts[0],
     PRIMES = sizeof primes / sizeof primes[0],
     MOST_ROWS = 300,      /* of a small group */
-    MOST_LOAD = 4000,     /* accesses of a rank: about 500 visits */
-    MOST_LOAD_MANY = 700, /* of a group that is not small */
+    MOST_LOAD = 3000,     /* accesses of a rank: about 400 visits */
+    MOST_LOAD_MANY = 600, /* of a group that is not small */
     MANY = 16,
     MOST_SPAN = 1 << 12, /* of knobs, by magnitude */
     MOST_RANKS = 64,
@@ -146,7 +146,7 @@ static void random_knobs(sg_random *random, const sg_strategy *strategy, sg_knob
     *knobs = (sg_knobs){{0}};
     for (int i = 0; i < count; i++) {
         int64_t span = (int64_t)strategy->most[i] - strategy->least[i] + 1;
-        if (!one_in(random, span > 64 ? 8 : 2)) {
+        if (!one_in(random, span > 32 ? 8 : 2)) {
             int bits = 1;
             while (INT64_C(1) << bits < sg_min(span, MOST_SPAN)) bits++;
             span = sg_min(span, INT64_C(1) << sg_random_below(random, bits + 1));
