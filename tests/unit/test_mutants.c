@@ -18,7 +18,7 @@
 #include "mutants.h"
 #include "oracle.h"
 
-enum { PER_KIND = 100, MOST_VISITS = 400, LEAST_KINDS = 65 };
+enum { PER_KIND = 100, MOST_VISITS = 400 };
 
 /* ---- Trying them -------------------------------------------------------------------------------------------- */
 
@@ -92,19 +92,15 @@ static void every_mutant_is_caught(void **state)
     }
     printf("%-32s %8s %8s %10s\n", "mutant", "applied", "caught", "equivalent");
     int all[3] = {0};
-    int kinds = 0;
     for (int m = 0; m < MUTANTS; m++) {
         printf("%-32s %8d %8d %10d\n", mutants[m].name, mutants[m].applied, mutants[m].caught,
                mutants[m].equivalent);
         all[0] += mutants[m].applied, all[1] += mutants[m].caught, all[2] += mutants[m].equivalent;
-        assert_true(mutants[m].caught > 0 || mutants[m].applied == 0);
-        kinds += mutants[m].caught > 0;
+        assert_true(mutants[m].caught > 0);
         assert_int_equal(mutants[m].applied, mutants[m].caught + mutants[m].equivalent);
     }
     printf("%-32s %8d %8d %10d\n", "all", all[0], all[1], all[2]);
-    printf("%d of %d kinds caught\n", kinds, MUTANTS);
     assert_int_equal(unexplained, 0);
-    assert_true(kinds >= LEAST_KINDS); /* some need strategies that store to places */
     for (int r = 0; r < WORLD_RANKS; r++) sg_sched_free(&w.sched[r]);
     sg_checker_free(ck);
 }
