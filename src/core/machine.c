@@ -244,7 +244,6 @@ static shingle_status take_word(reader *r, const char *const *words, int count,
     for (int i = 0; i < count; i++) {
         if (strlen(words[i]) != length || memcmp(word, words[i], length) != 0) continue;
         *index_out = i;
-        skip_blanks(r);
         return SHINGLE_OK;
     }
     return fail_at(r, word, accepted);
@@ -255,6 +254,7 @@ static shingle_status take_coll_curve(reader *r, sg_machine *m)
     int kind = 0;
     SG_TRY(take_word(r, colls, SG_MACHINE_COLLS,
                      "all_gather, reduce_scatter, all_reduce or all_to_all expected", &kind));
+    skip_blanks(r);
     SG_TRY(take_curve(r, 1e-6, 1e6, &m->coll_curve[kind]));
     for (int i = 0; i < m->coll_curve[kind].points; i++) m->coll_curve[kind].point[i].at *= 1e6;
     return SHINGLE_OK;

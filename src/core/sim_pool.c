@@ -220,38 +220,42 @@ static bool can_go_on(sg_sim *m, const sg_sim_unit *u, double *next)
     return m->rank[s->rank].slots > 0;
 }
 
+/* All slabs that are here; negative: not even the next one is. */
+static double multiply(sg_sim *m, const sg_sched *s, sg_sim_unit *u, double *next)
+{
+    const sg_patch *const p = &s->patch[u->visit.patch];
+    const int32_t slabs = sg_walk_slabs(p);
+    const int32_t first = u->slab;
+    while (u->slab < slabs && slab_is_ready(m, s, u, u->slab, next)) u->slab++;
+    if (u->slab == first) return -1;
+    const int32_t k0 = p->k0 + first * p->slab;
+    const int32_t k1 = u->slab == slabs ? p->k1 : p->k0 + u->slab * p->slab;
+    return (first == 0 ? m->machine->unit_us : 0) + slab_us(m, s, &u->visit, k0, k1);
+}
+
 /* What a visit does next, as far as it can without waiting: microseconds, 0 when all is done, or
  * negative if it must wait. */
 static double go_on(sg_sim *m, sg_sim_unit *u, double *next)
 {
     const sg_sched *const s = &m->sched[m->agents[u->agent].rank];
     const sg_patch *const p = &s->patch[u->visit.patch];
-    const int32_t slabs = sg_walk_slabs(p);
     const double elements = (double)u->visit.rows * u->visit.cols;
-    double us = 0;
-    if (u->slab < slabs) {
-        int32_t end = u->slab;
-        while (end < slabs && slab_is_ready(m, s, u, end, next)) end++;
-        if (end == u->slab) return -1;
-        const int32_t k0 = p->k0 + u->slab * p->slab;
-        const int32_t k1 = end == slabs ? p->k1 : p->k0 + end * p->slab;
-        if (u->slab == 0) us += m->machine->unit_us;
-        us += slab_us(m, s, &u->visit, k0, k1);
-        u->slab = end;
-        return us > 0 ? us : 1e-3;
-    }
-    if (u->addend < p->adds) {
-        if (!addend_is_ready(m, s, u, next)) return -1;
-        for (; u->addend < p->adds && addend_is_ready(m, s, u, next); u->addend++)
-            us += bytes_us(m, elements * 8);
-        return us > 0 ? us : 1e-3;
-    }
-    if (!u->stored) {
-        if (goes_far(s, p) && m->rank[s->rank].slots == 0) return -1;
-        m->rank[s->rank].slots -= goes_far(s, p);
-        u->stored = true;
-        us = m->machine->work_element * elements * madd_us(m, s->problem);
-        return us > 0 ? us : 1e-3;
+    while (!u->stored) {
+        double us = 0;
+        if (u->slab < sg_walk_slabs(p)) {
+            us = multiply(m, s, u, next);
+        } else if (u->addend < p->adds) {
+            if (!addend_is_ready(m, s, u, next)) return -1;
+            for (; u->addend < p->adds && addend_is_ready(m, s, u, next); u->addend++)
+                us += bytes_us(m, elements * 8);
+        } else {
+            const bool far = goes_far(s, p);
+            if (far && m->rank[s->rank].slots == 0) return -1;
+            m->rank[s->rank].slots -= far;
+            u->stored = true;
+            us = m->machine->work_element * elements * madd_us(m, s->problem);
+        }
+        if (us > 0 || us < 0) return us;
     }
     return 0;
 }

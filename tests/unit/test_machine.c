@@ -70,6 +70,43 @@ static void printed_machines_parse_to_the_same(void **state)
     assert_int_equal(parsed.tiles, 3);
 }
 
+/* Every line that may be left out is printed if it stands there, and only then. */
+static void lines_that_may_be_left_out_are_kept(void **state)
+{
+    (void)state;
+    static const char lines[] = "topology nodes\nlink_gbps 400\nhost_gbps 30\nnuma_ranks 2\n"
+                                "numa_gbps 20\nhost_staged 1\nnode_ranks 8\nnic_gbps 50\n"
+                                "node_us 3\ncopy_engines 2\npeer_us 1.5\nlocal_gbps 90\n"
+                                "visit_us 0.75\nvendor 0.97\nburst 1.1\nburst_us 1500\n"
+                                "gemm_by_copy 1.03\ngemm_by_coll 1.1\ncopy_by_gemm 1.02\n"
+                                "coll_by_gemm 1.07\npool 2\npack_gbps 5\nunit_us 4\n"
+                                "work_row 24\nwork_col 8\nwork_element 64\n"
+                                "coll_curve all_to_all 0.5:10 8:99.5\ncoll_part 4:0.35 24:1\n";
+    char content[8192];
+    sg_machine machine;
+    sg_machine_plain(&machine);
+    sg_machine_print(&machine, text, sizeof text);
+    assert_null(strstr(text, "topology"));
+    assert_null(strstr(text, "pool"));
+    snprintf(content, sizeof content, "%s%s", text, lines);
+    assert_int_equal(sg_machine_parse(content, "f", &machine), SHINGLE_OK);
+    sg_machine_print(&machine, text, sizeof text);
+    char each[64];
+    for (const char *at = lines; *at != '\0'; at += strcspn(at, "\n") + 1) {
+        snprintf(each, sizeof each, "\n%.*s\n", (int)strcspn(at, "\n"), at);
+        if (strstr(text, each) == NULL) fail_msg("\"%s\" is not printed", each);
+    }
+    const sg_curve *const curve = &machine.coll_curve[3];
+    assert_true(curve->points == 2 && curve->point[0].at == 5e5 && curve->point[1].value == 99.5);
+    assert_true(sg_curve_at(curve, 1, -1) == 10 && sg_curve_at(curve, 1e9, -1) == 99.5);
+    assert_true(sg_curve_at(curve, 4.25e6, -1) == 54.75);
+    assert_true(sg_curve_at(&machine.coll_curve[0], 1, -1) == -1);
+    assert_string_equal(sg_topology_name(machine.topology), "nodes");
+    assert_true(sg_machine_link_gbps(&machine) == 400);
+    machine.link_gbps = 0;
+    assert_true(sg_machine_link_gbps(&machine) == 200); /* its copies' */
+}
+
 static void short_room_cuts_the_text(void **state)
 {
     (void)state;
@@ -147,6 +184,27 @@ static void mistakes_are_named_with_their_place(void **state)
     expect_error("tile 0x8\n", "f.machine:1:6: a side of a tile is out of range; 1 to 4096");
     expect_error("tile 8x8 1.5\n", "f.machine:1:10: the rate of a tile is out of range");
     expect_error("tile 8x8,\n", "f.machine:1:9: a blank");
+    expect_error("topology star\n", "f.machine:1:10: switch, mesh, ring, pcie or nodes expected");
+    expect_error("topology\n", "f.machine:1:9: switch");
+    expect_error("topology ring 4\n", "f.machine:1:15: the end of the line");
+    expect_error("topology ring\ntopology ring\n", "f.machine:2:1: this name stands here");
+    expect_error("link_gbps 0\n", "f.machine:1:11: link_gbps is out of range");
+    expect_error("host_staged 2\n", "f.machine:1:13: host_staged is out of range; 0 to 1");
+    expect_error("gemm_by_copy 0.9\n", "f.machine:1:14: gemm_by_copy is out of range; 1 to 100");
+    expect_error("pool 0\n", "f.machine:1:6: pool is out of range");
+    expect_error("coll_curve\n", "f.machine:1:11: all_gather, reduce_scatter");
+    expect_error("coll_curve gather 1:2\n", "f.machine:1:12: all_gather, reduce_scatter");
+    expect_error("coll_curve all_gather\n", "f.machine:1:22: a number expected");
+    expect_error("coll_curve all_gather 1\n", "f.machine:1:24: \":\" and the value");
+    expect_error("coll_curve all_gather 1:\n", "f.machine:1:25: a number expected");
+    expect_error("coll_curve all_gather 1:0\n", "f.machine:1:25: a value of the curve");
+    expect_error("coll_curve all_gather 2:5 1:4\n", "f.machine:1:27: points in ascending order");
+    expect_error("coll_curve all_gather 1:5,2:4\n", "f.machine:1:26: a blank expected");
+    expect_error("coll_curve all_gather 1:5\ncoll_curve all_gather 1:5\n",
+                 "f.machine:2:23: this curve stands here a second time");
+    expect_error("coll_part 1:1 2:1 3:1 4:1 5:1 6:1 7:1 8:1 9:1 10:1 11:1\n",
+                 "f.machine:1:52: at most 10 points");
+    expect_error("coll_part 4:1.5\n", "f.machine:1:13: a value of the curve is out of range");
     expect_error("tile 1x1\ntile 1x1\ntile 1x1\ntile 1x1\ntile 1x1\n", "f.machine:5:6: at most 4");
 }
 
@@ -164,6 +222,14 @@ static void what_is_missing_is_named(void **state)
     expect_error(with_line("tile", ""), "the line \"tile VALUE\" is missing");
     expect_error("", "f.machine:1:1: the line");
     expect_error(with_line("coll_sms", "coll_sms 100"), "coll_sms is 100; less than sms 100");
+    expect_error(with_line("flag_us", "flag_us 1\ntopology mesh"),
+                 "the line \"link_gbps VALUE\" is missing");
+    expect_error(with_line("flag_us", "flag_us 1\ntopology nodes\nnic_gbps 5"),
+                 "the line \"node_ranks VALUE\" is missing");
+    expect_error(with_line("flag_us", "flag_us 1\ntopology nodes\nnode_ranks 8"),
+                 "the line \"nic_gbps VALUE\" is missing");
+    expect_error(with_line("flag_us", "flag_us 1\ntopology ring\nlink_gbps 5"),
+                 "a ring of 1024 ranks; at most 64");
 }
 
 static void files_that_cannot_be_read_are_named(void **state)
@@ -213,6 +279,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(printed_machines_parse_to_the_same),
+        cmocka_unit_test(lines_that_may_be_left_out_are_kept),
         cmocka_unit_test(short_room_cuts_the_text),
         cmocka_unit_test(the_locale_changes_nothing),
         cmocka_unit_test(comments_blanks_and_order_do_not_matter),
