@@ -19,20 +19,41 @@ static double area_bytes(const sg_area *area, const sg_problem *p)
     return (double)area->rows * (double)area->cols * sg_type_bytes(p->type);
 }
 
-/* Bus bytes of a collective, whatever its kind. */
-static double coll_bytes(const sg_sched *s, const sg_step *step)
-{
-    const sg_problem *const p = s->problem;
-    double bytes = 0;
-    /* In place: every byte goes out and comes back. */
-    if (step->tos == 0) bytes += 2 * area_bytes(&step->u.coll.self, p);
-    for (int32_t t = 0; t < step->tos; t++) bytes += area_bytes(&s->to[step->to0 + t], p);
-    return bytes * (p->ranks - 1) / p->ranks;
-}
-
 static double coll_us(const sg_sched *s, const sg_step *step, const sg_machine *machine)
 {
-    return machine->coll_us + coll_bytes(s, step) / (machine->coll_gbps * 1e3);
+    const sg_problem *const p = s->problem;
+    double message = 0;
+    /* In place: every byte goes out and comes back. */
+    if (step->tos == 0) message = area_bytes(&step->u.coll.self, p);
+    for (int32_t t = 0; t < step->tos; t++) message += area_bytes(&s->to[step->to0 + t], p);
+    const double bus = message * (step->tos == 0 ? 2 : 1) * (p->ranks - 1) / p->ranks;
+    const sg_curve *const curve = &machine->coll_curve[step->u.coll.kind];
+    if (curve->points > 0) return bus / (sg_curve_at(curve, message, machine->coll_gbps) * 1e3);
+    return machine->coll_us + bus / (machine->coll_gbps * 1e3);
+}
+
+/* What one rank has for messages while all ranks send as this one does: links of a mesh are one peer's,
+ * bridges are shared by the ranks of a half.  FAR: the part of the bytes that leaves a half. */
+static double link_gbps(const sg_machine *m, int ranks, double far)
+{
+    double gbps = sg_machine_link_gbps(m);
+    if (m->topology != SG_PCIE) return gbps;
+    const int half = m->numa_ranks > 0 && m->numa_ranks < ranks ? m->numa_ranks : ranks;
+    /* A message passes its own bridge, and where it goes far the other half's, too. */
+    const double passes = (1 - far) * (m->host_staged ? 2 : 1) + 2 * far;
+    if (m->host_gbps > 0) gbps = fmin(gbps, m->host_gbps / (half * passes));
+    if (m->numa_gbps > 0 && far > 0) gbps = fmin(gbps, m->numa_gbps / (half * far));
+    return gbps;
+}
+
+/* The part of all ranks whose peer at the distance from rank FROM to TO is in another half. */
+static double far_part(const sg_machine *m, int ranks, int from, int to)
+{
+    if (m->topology != SG_PCIE || m->numa_ranks <= 0 || m->numa_ranks >= ranks) return 0;
+    int far = 0;
+    for (int r = 0; r < ranks; r++)
+        far += r / m->numa_ranks != (r + to - from + ranks) % ranks / m->numa_ranks;
+    return (double)far / ranks;
 }
 
 void sg_static_rule(const sg_sched *serial, const sg_machine *machine, sg_static_wish *wish_out)
@@ -82,9 +103,11 @@ void sg_static_explain(const sg_static_wish *wish, sg_text *text)
 typedef struct counts {
     const sg_machine *machine;
     int lanes, colls;
-    double messages; /* to peers */
-    double engine_us, store_bytes, coll_us, sum_us;
-    double gemm_us; /* of all launches, cut up as they are */
+    double messages, copies; /* to peers */
+    double copy_bytes, store_bytes, far_bytes;
+    double coll_us, sum_us;
+    double gemm_us;      /* of all launches, cut up as they are */
+    uint32_t copy_lanes; /* bit mask */
     bool first_waits, any_launch;
 } counts;
 
@@ -100,6 +123,8 @@ static void count_patch(const sg_sched *s, const sg_launch *launch, int32_t inde
         if (to->rank == s->rank) continue;
         c->messages += sg_sched_patch_visits(s, launch, index);
         c->store_bytes += area_bytes(to, s->problem);
+        c->far_bytes +=
+            area_bytes(to, s->problem) * far_part(c->machine, s->problem->ranks, s->rank, to->rank);
         look->overlaps = true;
     }
 }
@@ -165,7 +190,11 @@ static void count_step(const sg_sched *s, int32_t index, counts *c, sg_static_lo
         const sg_area *const to = &s->to[step->to0 + i];
         if (to->rank == s->rank) continue;
         c->messages++;
-        c->engine_us += m->copy_us + area_bytes(to, s->problem) / (m->copy_gbps * 1e3);
+        c->copies++;
+        c->copy_lanes |= 1u << step->lane;
+        c->copy_bytes += area_bytes(to, s->problem);
+        c->far_bytes +=
+            area_bytes(to, s->problem) * far_part(m, s->problem->ranks, s->rank, to->rank);
     }
 }
 
@@ -177,9 +206,20 @@ void sg_static_look_at(const sg_sched *s, const sg_machine *machine, sg_static_l
     look.overlaps |= c.lanes > 1;
     look.hetero = look.overlaps && c.colls == 0 && !c.first_waits;
     const double peers = s->problem->ranks > 1 ? s->problem->ranks - 1 : 1;
+    const double bytes = c.copy_bytes + c.store_bytes;
+    const double gbps = link_gbps(machine, s->problem->ranks, bytes > 0 ? c.far_bytes / bytes : 0);
+    const double store_gbps = fmin(machine->store_gbps, gbps);
+    const double engine_us =
+        c.copies * machine->copy_us + c.copy_bytes / (fmin(machine->copy_gbps, gbps) * 1e3);
     const double stores_us =
-        c.store_bytes > 0 ? machine->store_us + c.store_bytes / (machine->store_gbps * 1e3) : 0;
-    const double comm_us = c.engine_us + stores_us + c.coll_us;
+        c.store_bytes > 0 ? machine->store_us + c.store_bytes / (store_gbps * 1e3) : 0;
+    /* Lanes of copies run at once, as far as there are engines; only links of a mesh add up. */
+    int lanes = 0;
+    for (uint32_t mask = c.copy_lanes; mask != 0; mask &= mask - 1) lanes++;
+    const int engines = machine->copy_engines > 0 ? machine->copy_engines : 1;
+    const bool adds = machine->topology == SG_MESH;
+    const double at_once = adds && lanes > 1 ? fmin(lanes, engines) : 1;
+    const double comm_us = engine_us / at_once + stores_us + c.coll_us;
     /* A part of what is shorter is alone at the beginning or at the end: the first or last of the
      * pieces, own rows counting as one more rank's. */
     const double pieces = c.colls > 0 ? c.colls : fmax(1, c.messages / peers) * s->problem->ranks;
