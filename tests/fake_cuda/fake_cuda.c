@@ -266,7 +266,7 @@ FAKE cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
     FAKE_MAY_FAIL();
     while (cudaStreamQuery(stream) == cudaErrorNotReady)
-        nanosleep(&(struct timespec){0, 1000}, NULL);
+        nanosleep(&(struct timespec){0, 50000}, NULL);
     return cudaSuccess;
 }
 
@@ -380,7 +380,8 @@ FAKE cudaError_t cudaEventQuery(cudaEvent_t event)
 FAKE cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
     FAKE_MAY_FAIL();
-    while (cudaEventQuery(event) == cudaErrorNotReady) nanosleep(&(struct timespec){0, 1000}, NULL);
+    while (cudaEventQuery(event) == cudaErrorNotReady)
+        nanosleep(&(struct timespec){0, 50000}, NULL);
     return cudaSuccess;
 }
 

@@ -11,9 +11,15 @@
 #include "backend/cuda/cuda.h"
 
 static const double poll_us = 20;
-static const double slack_us = 500e3;  /* collectives: a device's own limit comes first */
-static const double brief_us = 500e3;  /* kernels that see `abort` are gone long before */
+static const double most_slack_us = 500e3;
 static const double drain_us = 2000e3; /* what is queued behind them is, too */
+
+/* How long after the limit the host acts on its own: kernels notice by themselves first, and are gone
+ * soon after they see `abort`. */
+static double slack_us(const sg_cuda *cuda)
+{
+    return cuda->timeout_us < most_slack_us ? cuda->timeout_us : most_slack_us;
+}
 
 static void rest(void)
 {
@@ -94,7 +100,7 @@ static void raise_abort(sg_cuda *cuda)
 static bool drain(sg_cuda *cuda, double limit_us)
 {
     raise_abort(cuda);
-    if (wait_idle(cuda, brief_us)) return true;
+    if (wait_idle(cuda, slack_us(cuda))) return true;
     if (cuda->collect != NULL) {
         sg_collect_close(cuda->collect);
         cuda->collect = NULL;
@@ -205,12 +211,12 @@ static void judge(sg_cuda *cuda)
 /* A run that holds a collective does not end although nobody ends any other. */
 static bool hangs(const sg_cuda *cuda)
 {
-    if (sg_now_us() - cuda->progress_us < cuda->timeout_us + slack_us) return false;
+    if (sg_now_us() - cuda->progress_us < cuda->timeout_us + slack_us(cuda)) return false;
     for (int r = 0; r < cuda->ranks; r++) {
         const sg_cuda_rank *const rank = &cuda->rank[r];
         if (rank->first == rank->issued) continue;
         if (rank->flight[rank->first % SG_CUDA_FLIGHT].plan->collects) return true;
-        if (sg_now_us() - cuda->progress_us > 2 * cuda->timeout_us + slack_us) return true;
+        if (sg_now_us() - cuda->progress_us > 2 * cuda->timeout_us + slack_us(cuda)) return true;
     }
     return false;
 }
