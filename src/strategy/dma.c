@@ -33,7 +33,7 @@ enum { UNIFORM, HETERO, UNFUSED, UNIFORM_2D, FORMS };
 
 static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *sets, sg_text *why)
 {
-    enum { MOST_CHUNKS = 16, MOST_PIECES = 64 };
+    enum { MOST_CHUNKS = 16, MOST_PIECES = 64, MOST_COPIES = 2048 };
     if (!sg_accepts_moves(p, why)) return 0;
     const bool gather = sg_problem_in(p) != SG_IN_NONE;
     const int peers = p->ranks - 1;
@@ -41,8 +41,10 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
     const int lanes = machine->topology == SG_MESH ? (int)sg_min(peers, SG_MAX_LANES - 1) : 1;
     /* Lanes whose copies wait for a product take an SM each. */
     const int blocks = gather || machine->sms <= 2 * lanes ? 0 : machine->sms - lanes;
-    const int ranks = (int)sg_min(p->ranks, MOST_CHUNKS);
-    /* As many chunks as ranks is the paper's choice, and 2D for m < k its rule. */
+    /* As many chunks as ranks is the paper's choice, up to where copies are too many to be issued, and
+     * 2D for m < k its rule. */
+    const int most = (int)sg_min(MOST_CHUNKS, sg_max(2, MOST_COPIES / peers));
+    const int ranks = (int)sg_min(p->ranks, most);
     const int wish[][2] = {
         {p->m < p->k ? UNIFORM_2D : HETERO, ranks},
         {HETERO, ranks},
@@ -58,7 +60,7 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
         const int chunks = wish[i][1];
         const bool by_cols = form == UNIFORM_2D;
         const int64_t extent = !by_cols ? p->most_rows : gather ? p->k : p->n;
-        bool skip = chunks > MOST_CHUNKS || chunks > extent;
+        bool skip = chunks > most || chunks > extent;
         skip |= by_cols && (p->call || p->gather == SG_GATHER_K);
         skip |= form == UNFUSED && chunks * peers > MOST_PIECES;
         for (int j = 0; j < i; j++) skip |= wish[j][0] == form && wish[j][1] == chunks;

@@ -392,6 +392,12 @@ static void proposals_follow_the_machine(void **state)
     assert_int_equal(sets[0].value[FORM], UNIFORM_2D);
     assert_int_equal(sets[0].value[LANES], 7);
     sg_problem_free(&p);
+    /* Of very many ranks' chunks there would be more copies than are worth issuing. */
+    const int n =
+        propose("ag_gemm:bf16:1048576x512x256:r1024", &machine, &p, sets, why, sizeof why);
+    assert_true(n > 0);
+    for (int i = 0; i < n; i++) assert_int_equal(sets[i].value[CHUNKS_KNOB], 2);
+    sg_problem_free(&p);
     static const struct {
         const char *problem, *why;
     } none[] = {{"ag_gemm:bf16:64x64x64:r1", "nobody to talk to"},
