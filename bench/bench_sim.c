@@ -1,7 +1,8 @@
 /* bench_sim.c -- what planning and simulating cost: every candidate of the llama-3-70b products on
  * eight ranks (built and simulated), 1024 ranks, and time against steps.  Prints a table, or JSON with
  * --json.  Each figure is the best of several rounds, on one thread.  Exits with 1 if a limit of
- * issue-free planning is broken with --strict: 20 ms a problem, 1 s and 1 GB for 1024 ranks. */
+ * planning is broken with --strict: 20 ms for all candidates of a problem, on 1024 ranks 1 s for a
+ * strategy (the slowest is named) and 1 GB. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,8 @@ static void fail(const char *what)
 typedef struct figures {
     double us; /* of the best round, all candidates together */
     double build_us;
+    double slowest_us;
+    const char *slowest; /* strategy */
     int candidates;
     int64_t events, steps;
 } figures;
@@ -52,10 +55,15 @@ static void plan_all(sg_simulator *simulator, const char *text, const sg_machine
                 continue;
             }
             sg_sim_result result;
+            const double begin = sg_now_us();
             if (sg_simulate_built(simulator, &p, strategy, &sets[k], machine, NULL, &result) !=
                 SHINGLE_OK)
                 fail(text);
             f->events += result.events;
+            const double us = sg_now_us() - begin;
+            if (us < f->slowest_us) continue;
+            f->slowest_us = us;
+            f->slowest = strategy->name;
         }
     }
     sg_problem_free(&p);
@@ -77,7 +85,11 @@ static figures measure(sg_simulator *simulator, const char *text, const sg_machi
         best.candidates = f.candidates;
         best.events = f.events;
         best.steps = g.steps;
-        if (us < best.us) best.us = us;
+        if (us < best.us) {
+            best.us = us;
+            best.slowest_us = f.slowest_us;
+            best.slowest = f.slowest;
+        }
         if (build < best.build_us) best.build_us = build;
     }
     return best;
@@ -97,20 +109,23 @@ typedef struct table {
 } table;
 
 static void print_row(table *t, const char *what, const char *text, const figures *f,
-                      double limit_ms)
+                      double limit_ms, bool each)
 {
-    const bool good = f->us / 1e3 <= limit_ms;
+    const bool good = (each ? f->slowest_us : f->us) / 1e3 <= limit_ms;
     t->broken |= !good;
     if (t->json)
         printf("%s    {\"what\": \"%s\", \"problem\": \"%s\", \"candidates\": %d, \"ms\": %.3f, "
-               "\"build_ms\": %.3f, \"events\": %lld, \"steps\": %lld, \"limit_ms\": %.0f}",
+               "\"build_ms\": %.3f, \"slowest\": \"%s\", \"slowest_ms\": %.3f, \"events\": %lld, "
+               "\"steps\": %lld, \"limit_ms\": %.0f, \"limit_of\": \"%s\"}",
                t->rows ? ",\n" : "", what, text, f->candidates, f->us / 1e3, f->build_us / 1e3,
-               (long long)f->events, (long long)f->steps, limit_ms);
+               f->slowest, f->slowest_us / 1e3, (long long)f->events, (long long)f->steps, limit_ms,
+               each ? "slowest" : "all");
     else
-        printf("%-10s %-34s %4d candidates %9.3f ms (building alone %8.3f) %8lld events %9lld steps"
-               "  limit %.0f ms%s\n",
-               what, text, f->candidates, f->us / 1e3, f->build_us / 1e3, (long long)f->events,
-               (long long)f->steps, limit_ms, good ? "" : "  BROKEN");
+        printf("%-8s %-35s %3d candidates %9.3f ms (building alone %8.3f; %-8s %8.3f) %8lld events "
+               "%9lld steps  limit %.0f ms%s%s\n",
+               what, text, f->candidates, f->us / 1e3, f->build_us / 1e3, f->slowest,
+               f->slowest_us / 1e3, (long long)f->events, (long long)f->steps, limit_ms,
+               each ? " each" : "", good ? "" : "  BROKEN");
     t->rows++;
 }
 
@@ -148,18 +163,18 @@ int main(int argc, char **argv)
             char text[80];
             snprintf(text, sizeof text, planned[i], size); /* NOLINT */
             const figures f = measure(simulator, text, &eight, SG_MAX_KNOB_SETS, 5);
-            print_row(&t, "plan", text, &f, 20);
+            print_row(&t, "plan", text, &f, 20, false);
         }
     }
 
-    /* One proposal of every strategy, so a limit of 1 s each. */
+    /* One proposal of every strategy. */
     sg_machine many = eight;
     many.ranks = SG_MAX_RANKS;
-    static const char *const large[] = {"ag_gemm:bf16:65536x1024x8192:r1024",
-                                        "gemm_rs:bf16:65536x8192x1024:r1024"};
+    static const char *const large[] = {"ag_gemm:bf16:131072x1024x8192:r1024",
+                                        "gemm_rs:bf16:131072x8192x1024:r1024"};
     for (size_t i = 0; i < sizeof large / sizeof *large; i++) {
         const figures f = measure(simulator, large[i], &many, 1, 1);
-        print_row(&t, "1024", large[i], &f, 1000.0 * f.candidates);
+        print_row(&t, "1024", large[i], &f, 1000, true);
     }
     const double memory = memory_mb();
     t.broken |= memory > 1024;
@@ -169,7 +184,7 @@ int main(int argc, char **argv)
         char text[80];
         snprintf(text, sizeof text, "ag_gemm:bf16:%dx4096x8192:r%d", ranks * 256, ranks);
         const figures f = measure(simulator, text, &many, 1, 2);
-        print_row(&t, "scaling", text, &f, 1000);
+        print_row(&t, "scaling", text, &f, 1000, true);
     }
     if (t.json)
         printf("\n  ],\n  \"most_memory_mb\": %.1f\n}\n", memory);
