@@ -18,7 +18,7 @@
 #include "mutants.h"
 #include "oracle.h"
 
-enum { PER_KIND = 100, MOST_VISITS = 400 };
+enum { PER_KIND = 60, MOST_VISITS = 400 };
 
 /* ---- Trying them -------------------------------------------------------------------------------------------- */
 
