@@ -156,7 +156,7 @@ static shingle_status take_option(reader *r, sg_ask *a, int64_t **list_out)
     if (taken) return SHINGLE_OK;
     if (a->gather == SG_GATHER_A && take_word(r, "gather=")) {
         if (!take_name(r, gather_names + 1, SG_GATHERS - 1, &index)) return expect(r, "b or k");
-        a->gather = index + 1;
+        a->gather = (sg_gather)(index + 1);
         return SHINGLE_OK;
     }
     if (!a->call && take_word(r, "call=")) {
@@ -172,7 +172,7 @@ static shingle_status take_option(reader *r, sg_ask *a, int64_t **list_out)
         return SHINGLE_OK;
     }
     if (a->act == SG_ACT_NONE && take_name(r, act_names + 1, SG_ACTS - 1, &index)) {
-        a->act = index + 1;
+        a->act = (sg_act)(index + 1);
         return SHINGLE_OK;
     }
     return expect(r,

@@ -65,11 +65,18 @@ static void compare_table(const char *path, const char *table)
     free(golden);
 }
 
+/* Debug builds prove every candidate, which takes a minute for all machines. */
+#ifdef NDEBUG
+static const char machine_files[] = "machines/*.machine";
+#else
+static const char machine_files[] = "machines/h200x*.machine";
+#endif
+
 static void decisions_are_as_reviewed(void **state)
 {
     (void)state;
     glob_t found;
-    if (glob("machines/*.machine", 0, NULL, &found) != 0) skip(); /* not in the source folder */
+    if (glob(machine_files, 0, NULL, &found) != 0) skip(); /* not in the source folder */
     for (size_t i = 0; i < found.gl_pathc; i++) {
         shingle_machine *machine = NULL;
         static char table[1 << 15];

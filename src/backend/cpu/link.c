@@ -84,7 +84,7 @@ static const sg_rates *rates_of(const sg_link *link)
 static sg_links links_of(const sg_link *link)
 {
     const sg_cpu *const cpu = link->cpu;
-    const int type = sg_lane_run(rank_of(link))->bound->problem.type;
+    const sg_type type = sg_lane_run(rank_of(link))->bound->problem.type;
     return (sg_links){.machine = &cpu->machine[type], .ranks = cpu->ranks, .all = cpu->ranks};
 }
 
