@@ -12,7 +12,9 @@ HEAD = """/* wgmma.cuh -- written by scripts/wgmma.py: edit that, not this.
  * One wrapper per warpgroup matrix instruction: d (64 x N, f32, N/2 registers a thread) (+)=
  * a (64 x 16) * b (N x 16)', both operands K-major in shared memory behind descriptors.  keep = 0
  * overwrites d: the first instruction of a tile needs no zeroed accumulators. */
-#pragma once
+#ifndef SG_WGMMA_CUH
+#define SG_WGMMA_CUH
+
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <stdint.h>
@@ -53,3 +55,4 @@ print(HEAD, end="")
 for name, ctype in TYPES:
     for n in WIDTHS:
         print(wrapper(name, ctype, n), end="")
+print("\n#endif")

@@ -354,6 +354,77 @@ struct KernelCheck {
         cudaFree(sum), cudaFree(bias);
     }
 
+    // Places for tiles: a raster in two ranges into places, then sums of places without and with a product.
+    template <class T> void tiled(int m, int n, int k, int tm, int tn, int arch) {
+        char what[160];
+        snprintf(what, sizeof what, "tiled type %d %dx%dx%d tile %dx%d arch %d", type_of<T>(), m, n, k, tm, tn, arch);
+        const int bands = lab_ceil(m, tm), cols = lab_ceil(n, tn), all = bands * cols, low = all / 3;
+        T *A = device<T>((size_t)m * k), *B = device<T>((size_t)n * k);
+        fill_exact(A, (int64_t)m * k, 51 + m), fill_exact(B, (int64_t)n * k, 52 + n);
+        float *ref = make_reference(A, B, m, n, k), *twice = device<float>((size_t)m * n);
+        add_to(twice, ref, (int64_t)m * n), add_to(twice, ref, (int64_t)m * n);
+        Guarded<T> C[2], places;
+        for (Guarded<T> &c : C) c.open(m, n, n + 8);
+        places.open(all * tm, tn, tn);
+        {
+            Lists l;
+            const sg_area a = Lists::area(0, 0, 0, m, 0, k), b = Lists::area(0, 1, 0, n, 0, k);
+            for (int part = 0; part < 2; ++part) {
+                sg_patch &p = l.rect(0, m, n, k, a, b, 2);
+                p.tile0 = part ? low : 0, p.tiles = part ? all - low : low;
+                if (p.tiles == 0) {
+                    l.patch.pop_back();
+                    continue;
+                }
+                sg_area to = Lists::area(0, 3, p.tile0 * tm, p.tiles * tm, 0, tn);
+                to.tiled = 1;
+                l.store(to);
+            }
+            const int first = (int)l.patch.size();
+            sg_area from = Lists::area(0, 3, 0, all * tm, 0, tn);
+            from.tiled = 1;
+            for (int product = 0; product < 2; ++product) {
+                sg_patch &p = l.rect(0, m, n, product ? k : 0, a, b, 2);
+                p.own_at = (uint16_t)product;
+                l.adds(from, nullptr), l.store(Lists::area(0, product ? 4 : 2, 0, m, 0, n));
+            }
+            l.finish(world.rank[0], type_of<T>());
+            sg_kernel_place *place = l.program.place;
+            place[0] = place_of(A, nullptr, m, k, k, sizeof(T)), place[1] = place_of(B, nullptr, n, k, k, sizeof(T));
+            place[2] = place_of(C[0].data, nullptr, m, n, n + 8, sizeof(T)), place[4] = place_of(C[1].data, nullptr, m, n, n + 8, sizeof(T));
+            place[3] = place_of(places.data, nullptr, all * tm, tn, tn, sizeof(T));
+            begin_all();
+            const char *why = nullptr;
+            for (int launch = 0; launch < 3 && !why; ++launch) {
+                sg_kernel_gemm g;
+                why = sg_kernel_gemm_make(&g, &l.program, &l.host, launch, launch == 0 ? 0 : first + launch - 1, launch == 0 ? first : 1, tm, tn, 0);
+                if (arch) g.arch = arch;
+                if (!why) why = sg_kernel_gemm_aim(&g);
+                if (!why) CHECK(sg_kernel_gemm_run(&g, 0, stream[0]));
+                expect(!arch || g.slow, "asked for a slower kernel");
+                if (!arch && launch != 1 && g.slow && type_of<T>() != SG_KERNEL_F32) printf("%s: %s\n", what, g.slow);
+            }
+            settle(what);
+            if (why) printf("%s: %s\n", what, why);
+            expect(!why && calm(what), what);
+            report(judge(C[0], ref, n, (const T *)nullptr, 0), (std::string(what) + ", no product").c_str());
+            report(judge(C[1], twice, n, (const T *)nullptr, 0), (std::string(what) + ", and a product").c_str());
+            std::vector<T> host(places.count);
+            CHECK(cudaMemcpy(host.data(), places.all, host.size() * sizeof(T), cudaMemcpyDeviceToHost));
+            int bad = 0;
+            for (int i = 0; i < all; ++i) {
+                int band, col;
+                sg_walk_tile(&l.patch[0], bands, cols, i, &band, &col);
+                for (int r = 0; r < tm; ++r)
+                    for (int x = 0; x < tn; ++x)
+                        if (band * tm + r >= m || col * tn + x >= n) bad += (float)host[Guarded<T>::GUARD + ((size_t)i * tm + r) * tn + x] != 0.f;
+            }
+            expect(bad == 0, (std::string(what) + ": places are not blank beyond the edge").c_str());
+            end_all();
+        }
+        cudaFree(A), cudaFree(B), cudaFree(ref), cudaFree(twice), C[0].close(), C[1].close(), places.close();
+    }
+
     // Sums and permutations.
     template <class T> void reduce(int rows, int cols, int extra, int act) {
         char what[160];
@@ -487,6 +558,9 @@ template <class T> static void check_type(KernelCheck &c, bool brief) {
         c.gather<T>(500, 264, 1032, 128, 128, arch, 100, 256, 60, 1), c.scatter<T>(500, 264, 256, 128, 128, arch, true, true, 1);
         c.scatter<T>(500, 264, 256, 128, 256, arch, false, false, 1);
     }
+    for (int i = 0; i < count; ++i)
+        if (tiles[i].m * tiles[i].n != 64 * 64) c.tiled<T>(300 + i, 520, 136, tiles[i].m, tiles[i].n, 0);
+    for (int arch : {80, 70}) c.tiled<T>(300, 520, 136, 128, 128, arch), c.tiled<T>(150, 77, 40, 96, 40, arch);
     c.reduce<T>(300, 520, 0, 0), c.reduce<T>(301, 77, 5, 1), c.reduce<T>(64, 1024, 8, 2);
 }
 

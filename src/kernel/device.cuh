@@ -23,6 +23,14 @@ DEV const sg_kernel_words *own_words(const sg_kernel_rank *rank)
     return &rank->words[rank->rank];
 }
 
+/* Word of flag INDEX raised by BY for the rank that runs PROGRAM. */
+DEV uint64_t *own_flag(const sg_kernel_program &program, int by, int index)
+{
+    const sg_kernel_words *own =
+        program.own.done != nullptr ? &program.own : own_words(program.rank);
+    return flag_word(own, by, index);
+}
+
 /* ---- Trouble --------------------------------------------------------------------------------------------- */
 
 /* What a wait is about; `visit` and `flag` are -1 where there is none. */
@@ -79,16 +87,12 @@ DEV bool word_wait(sg_kernel_rank *rank, const uint64_t *word, uint64_t wanted, 
     }
 }
 
-/* Waits for one flag of this rank's words.  Partner: flag_raise() at rank BY. */
-DEV bool flag_wait(sg_kernel_rank *rank, int by, int index, uint64_t epoch, int step, int visit)
+/* Waits for one flag of this rank's words.  Partner: raise_fire() at rank BY. */
+DEV bool flag_wait(const sg_kernel_program &program, int by, int index, uint64_t epoch, int step,
+                   int visit)
 {
-    return word_wait(rank, flag_word(own_words(rank), by, index), epoch,
+    return word_wait(program.rank, own_flag(program, by, index), epoch,
                      Stuck{SG_KERNEL_STUCK_FLAG, by, step, visit, index});
-}
-
-DEV void flag_raise(const sg_kernel_rank *rank, int at, int index, uint64_t epoch)
-{
-    store_release(flag_word(&rank->words[at], rank->rank, index), epoch);
 }
 
 /* Waits for PEER's hello of this run, and compares its plan.  Partner: say_hello() at PEER. */
@@ -104,34 +108,44 @@ DEV bool hello_wait(sg_kernel_rank *rank, int peer, uint64_t epoch, int kind, in
     return false;
 }
 
-/* Raises R of a step, or of a visit: `part` is its band or tile. */
-DEV void raise_one(const sg_kernel_program &program, const sg_raise &r, int part, uint64_t epoch)
+/* A raise with its addresses, looked up before the stores that it is about have ended. */
+struct Raise {
+    uint64_t *flag;
+    uint32_t *count; /* NULL: one raiser */
+    uint32_t raisers;
+};
+
+/* Of a step, or of a visit: PART is its band or tile. */
+DEV Raise raise_find(const sg_kernel_program &program, const sg_raise &r, int part)
 {
     const int index = r.flag0 + (r.per == SG_PER_PATCH ? 0 : part);
-    if (r.counter >= 0) {
-        const int counter = r.counter + (r.per == SG_PER_BAND ? part : 0);
-        if (count_up(program.count + counter) + 1 < (uint32_t)program.raisers[counter]) return;
+    const int counter = r.counter + (r.per == SG_PER_BAND ? part : 0);
+    Raise x = {flag_word(&program.rank->words[r.at], program.rank->rank, index), nullptr, 0};
+    if (r.counter >= 0) x.count = program.count + counter, x.raisers = program.raisers[counter];
+    return x;
+}
+
+/* By the thread that has seen all stores of this raiser.  Partner: flag_wait(). */
+DEV void raise_fire(const Raise &x, uint64_t epoch)
+{
+    if (x.count != nullptr) {
+        if (count_up(x.count) + 1 < x.raisers) return;
         /* Nobody counts here again in this run; at rest for the next. */
-        store_relaxed(program.count + counter, 0);
+        store_relaxed(x.count, 0);
     }
-    flag_raise(program.rank, r.at, index, epoch);
+    store_release(x.flag, epoch);
 }
 
 /* ---- Types ---------------------------------------------------------------------------------------------------- */
 
-/* Two neighbours, rounded; LO at the lower address. */
 template <class T> DEV uint32_t pack(float lo, float hi);
 template <> __device__ __forceinline__ uint32_t pack<__nv_bfloat16>(float lo, float hi)
 {
-    uint32_t v;
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(hi), "f"(lo));
-    return v;
+    return pack_bf16(lo, hi);
 }
 template <> __device__ __forceinline__ uint32_t pack<__half>(float lo, float hi)
 {
-    uint32_t v;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(hi), "f"(lo));
-    return v;
+    return pack_f16(lo, hi);
 }
 
 template <class T> DEV float2 unpack(uint32_t v);
@@ -169,6 +183,52 @@ template <> __device__ __forceinline__ __nv_bfloat16 from_float<__nv_bfloat16>(f
 template <> __device__ __forceinline__ __half from_float<__half>(float v)
 {
     return __float2half_rn(v);
+}
+
+/* WIDTH neighbours of a row, to and from f32. */
+template <class T, int WIDTH> struct Lump {
+    T v[WIDTH];
+};
+
+template <class T, int WIDTH> DEV void load_lump(const char *from, float *v)
+{
+    Lump<T, WIDTH> lump;
+    if (sizeof lump == 16)
+        *(uint4 *)&lump = __ldcg((const uint4 *)from);
+    else if (sizeof(T) == 4)
+        *(uint32_t *)&lump = __ldcg((const uint32_t *)from);
+    else
+        *(unsigned short *)&lump = __ldcg((const unsigned short *)from);
+#pragma unroll
+    for (int i = 0; i < WIDTH; ++i) v[i] = to_float(lump.v[i]);
+}
+
+template <class T, int WIDTH>
+DEV void load_some(const sg_kernel_place &place, const char *from, float *v)
+{
+    if (sizeof(T) == 2 && place.wide) {
+#pragma unroll
+        for (int i = 0; i < WIDTH; ++i) v[i] = __ldcg((const float *)from + i);
+    } else {
+        load_lump<T, WIDTH>(from, v);
+    }
+}
+
+template <class T, int WIDTH>
+DEV void store_some(const sg_kernel_place &place, char *to, const float *v)
+{
+    if (sizeof(T) == 2 && place.wide) {
+#pragma unroll
+        for (int i = 0; i < WIDTH; ++i) ((float *)to)[i] = v[i];
+        return;
+    }
+    Lump<T, WIDTH> lump;
+#pragma unroll
+    for (int i = 0; i < WIDTH; ++i) lump.v[i] = from_float<T>(v[i]);
+    if (sizeof lump == 16)
+        *(uint4 *)to = *(uint4 *)&lump;
+    else
+        *(T *)to = lump.v[0];
 }
 
 /* ---- Epilogue ---------------------------------------------------------------------------------------------------- */

@@ -97,9 +97,9 @@ static const char *map_make(CUtensorMap *map, int type, const sg_kernel_place *p
 
 typedef struct needs {
     uint8_t use[SG_KERNEL_PLACES];
-    int a_rows;   /* the most of a place that is read as A */
-    int col_step; /* columns at which stores may end inside a matrix */
-    bool adds, waits, per_tile;
+    int a_rows;                 /* the most of a place that is read as A */
+    int col_step;               /* columns at which stores may end inside a matrix */
+    bool adds, waits, per_tile; /* per_tile: a visit is a tile, whatever the cluster */
 } needs;
 
 static bool ends_inside(const sg_kernel_place *place, int col0, int cols)
@@ -122,6 +122,7 @@ static const char *read_patch(const sg_kernel_gemm *g, const sg_patch *p, needs 
     if (place[p->b.buf].data[0] != place[p->b.buf].data[1]) return "B has two halves";
     if (place[p->a.buf].rows > n->a_rows) n->a_rows = place[p->a.buf].rows;
     n->waits |= p->waits > 0;
+    n->per_tile |= p->tiles > 0;
     for (int i = 0; i < p->waits; ++i)
         n->per_tile |= g->lists->wait[p->wait0 + i].per == SG_PER_TILE;
     for (int i = 0; i < p->adds; ++i) {
@@ -129,11 +130,15 @@ static const char *read_patch(const sg_kernel_gemm *g, const sg_patch *p, needs 
         if (place[add->area.buf].wide) return "an addend is f32";
         n->use[add->area.buf] |= USE_PIECE;
         n->adds = true;
+        n->per_tile |= add->area.tiled;
     }
     for (int i = 0; i < p->tos; ++i) {
         const sg_area *to = &g->lists->to[p->to0 + i];
         if (place[to->buf].wide) return "a result is f32";
+        if (to->leave && to->rank >= 64) return "it stores into tensors of ranks beyond 64";
         n->use[to->buf] |= USE_PIECE;
+        n->per_tile |= to->tiled;
+        if (to->tiled) continue;
         if (p->rows % 64 != 0 && to->row0 + p->rows != place[to->buf].rows)
             n->use[to->buf] |= USE_ROW;
         while (ends_inside(&place[to->buf], to->col0, p->cols) && p->cols % n->col_step != 0)
@@ -165,8 +170,10 @@ static void count_tiles(const sg_kernel_gemm *g, const sg_instance *k, int64_t *
     for (int i = 0; i < g->param.patches; ++i) {
         const sg_patch *p = &g->lists->patch[g->param.patch0 + i];
         const int64_t bands = sg_walk_bands(p, k->bm), cols = sg_walk_cols(p, k->bn);
-        *tiles_out += bands * cols;
-        *units_out += (bands + k->cm - 1) / k->cm * ((cols + k->cn - 1) / k->cn);
+        const int64_t tiles = sg_walk_visits(p, k->bm, k->bn);
+        *tiles_out += tiles;
+        *units_out +=
+            k->cm * k->cn == 1 ? tiles : (bands + k->cm - 1) / k->cm * ((cols + k->cn - 1) / k->cn);
     }
 }
 
@@ -244,7 +251,7 @@ static const char *aim_slow(sg_kernel_gemm *g)
     int64_t tiles = 0;
     for (int i = 0; i < g->param.patches; ++i) {
         const sg_patch *p = &g->lists->patch[g->param.patch0 + i];
-        tiles += (int64_t)sg_walk_bands(p, g->param.tile_m) * sg_walk_cols(p, g->param.tile_n);
+        tiles += sg_walk_visits(p, g->param.tile_m, g->param.tile_n);
     }
     if (g->want_split > 1) return "no kernel cuts k for this launch";
     const int64_t most = g->want_blocks > 0 ? g->want_blocks : g->sms;
@@ -255,7 +262,7 @@ static const char *aim_slow(sg_kernel_gemm *g)
     for (int i = 0; i < g->param.patches; ++i) {
         const sg_patch *p = &g->lists->patch[g->param.patch0 + i];
         const sg_area *const area[2] = {&p->a, &p->b};
-        for (int j = 0; j < 2; ++j) {
+        for (int j = 0; j < 2 && p->k0 < p->k1; ++j) {
             const sg_kernel_place *place = &g->param.program.place[area[j]->buf];
             aligned &= (uintptr_t)place->data[0] % 16 == 0 && (uintptr_t)place->data[1] % 16 == 0 &&
                        place->pitch % 16 == 0 && area[j]->col0 % 8 == 0 && !place->wide;
@@ -283,11 +290,15 @@ const char *sg_kernel_gemm_make(sg_kernel_gemm *gemm, const sg_kernel_program *p
     param->patches = patches;
     param->tile_m = tile_m;
     param->tile_n = tile_n;
+    if (patches > 0) param->first = lists->patch[patch0];
     param->keep_a = param->keep_b = UINT64_C(0x1000000000000000); /* as any other data */
     for (int i = 0; i < patches; ++i) {
         const sg_patch *p = &lists->patch[patch0 + i];
         param->raises |= p->raises > 0;
-        for (int j = 0; j < p->tos; ++j) param->leaves |= lists->to[p->to0 + j].leave;
+        for (int j = 0; j < p->tos; ++j) {
+            param->leaves |= lists->to[p->to0 + j].leave;
+            param->tiled |= lists->to[p->to0 + j].tiled;
+        }
     }
     gemm->want_blocks = blocks;
     gemm->want_split = 1;

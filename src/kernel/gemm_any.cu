@@ -1,6 +1,13 @@
 /* gemm_any.cu -- the product that serves what nothing else does: f32, odd alignment, odd tiles. */
 #include "kernel/gemm_slow.cuh"
 
+template <class T> DEV float load_one(const char *from)
+{
+    float v;
+    load_lump<T, 1>(from, &v);
+    return v;
+}
+
 /* 64 x 64 elements, 4 x 4 a thread, k in steps of 16 through shared memory. */
 template <class Elem> struct Any {
     typedef Elem T;
@@ -26,19 +33,16 @@ __device__ __forceinline__ void Any<Elem>::multiply(const Part &part, float (&ac
                                                     char *smem)
 {
     float(*a)[PITCH] = (float(*)[PITCH])smem, (*b)[PITCH] = a + STEP;
-    const sg_kernel_place narrow = {};
     for (int k = 0; k < part.k; k += STEP) {
         for (int i = threadIdx.x; i < ROWS * STEP; i += SG_INSTANCE_THREADS) {
             const int row = i / STEP, x = k + i % STEP;
             const bool in = x < part.k;
-            a[i % STEP][row] =
-                in && row < part.rows
-                    ? load_element<T>(narrow, part.a + row * part.a_pitch + x * (int)sizeof(T))
-                    : 0.f;
-            b[i % STEP][row] =
-                in && row < part.cols
-                    ? load_element<T>(narrow, part.b + row * part.b_pitch + x * (int)sizeof(T))
-                    : 0.f;
+            a[i % STEP][row] = in && row < part.rows
+                                   ? load_one<T>(part.a + row * part.a_pitch + x * (int)sizeof(T))
+                                   : 0.f;
+            b[i % STEP][row] = in && row < part.cols
+                                   ? load_one<T>(part.b + row * part.b_pitch + x * (int)sizeof(T))
+                                   : 0.f;
         }
         __syncthreads();
 #pragma unroll

@@ -24,20 +24,20 @@ struct Part {
 struct Visit {
     const sg_patch *p;
     int band, col, tile;    /* of the patch */
+    int index;              /* which visit of the patch it is */
     int row, rows, x, cols; /* in the patch */
 };
 
 DEV Visit visit_find(const Param &P, int visit)
 {
     const sg_patch *p = P.program.patch + P.patch0;
-    int bands = sg_walk_bands(p, P.tile_m), cols = sg_walk_cols(p, P.tile_n);
-    while (visit >= bands * cols) {
-        visit -= bands * cols, ++p;
-        bands = sg_walk_bands(p, P.tile_m), cols = sg_walk_cols(p, P.tile_n);
-    }
+    while (visit >= sg_walk_visits(p, P.tile_m, P.tile_n))
+        visit -= sg_walk_visits(p, P.tile_m, P.tile_n), ++p;
+    const int cols = sg_walk_cols(p, P.tile_n);
     Visit v;
     v.p = p;
-    sg_walk_tile(p, bands, cols, visit, &v.band, &v.col);
+    v.index = visit;
+    sg_walk_tile(p, sg_walk_bands(p, P.tile_m), cols, p->tile0 + visit, &v.band, &v.col);
     v.tile = v.band * cols + v.col;
     v.row = v.band * P.tile_m, v.x = v.col * P.tile_n;
     v.rows = sg_walk_min(P.tile_m, p->rows - v.row), v.cols = sg_walk_min(P.tile_n, p->cols - v.x);
@@ -51,7 +51,7 @@ DEV void wait_flags(const Param &P, const sg_wait *wait, int waits, const Visit 
     for (int i = 0; threadIdx.x == 0 && i < waits; ++i) {
         const sg_flags f = sg_walk_wait(&wait[i], v.p->row0 + v.row, v.rows, k, v.tile);
         for (int j = 0; j < f.count; ++j)
-            flag_wait(P.program.rank, wait[i].by, f.first + j * f.step, epoch, P.step, visit);
+            flag_wait(P.program, wait[i].by, f.first + j * f.step, epoch, P.step, visit);
     }
     __syncthreads();
 }
@@ -61,65 +61,98 @@ DEV char *element(const sg_kernel_place &place, int half, int64_t row, int64_t c
     return (char *)place.data[half] + row * place.pitch + col * (place.wide ? 4 : bytes);
 }
 
-template <class T> DEV float load_element(const sg_kernel_place &place, const char *at)
+/* Element (ROW, COL) of a visit's tile in an area of its patch. */
+DEV char *element_of(const Param &P, const Visit &v, const sg_area &area, int half, int row,
+                     int col, int bytes)
 {
-    if (place.wide) return __ldcg((const float *)at);
-    return to_float(*(const volatile T *)at);
-}
-template <>
-__device__ __forceinline__ float load_element<__nv_bfloat16>(const sg_kernel_place &place,
-                                                             const char *at)
-{
-    if (place.wide) return __ldcg((const float *)at);
-    return __uint_as_float((uint32_t)__ldcg((const unsigned short *)at) << 16);
-}
-template <>
-__device__ __forceinline__ float load_element<__half>(const sg_kernel_place &place, const char *at)
-{
-    if (place.wide) return __ldcg((const float *)at);
-    return __half2float(__ushort_as_half(__ldcg((const unsigned short *)at)));
-}
-template <>
-__device__ __forceinline__ float load_element<float>(const sg_kernel_place &, const char *at)
-{
-    return __ldcg((const float *)at);
+    const bool tiled = area.tiled;
+    return element(P.program.place[area.buf], half,
+                   area.row0 + (tiled ? v.index * P.tile_m : v.row) + row,
+                   area.col0 + (tiled ? 0 : v.x) + col, bytes);
 }
 
-template <class T> DEV void store_element(const sg_kernel_place &place, char *at, float v)
-{
-    if (place.wide)
-        *(float *)at = v;
-    else
-        *(T *)at = from_float<T>(v);
-}
-
-/* Adds, finishes and stores element (ROW, COL) of the patch; OWN is its product.  MAY: a bit for each
- * area that may be stored to. */
-template <class T>
-DEV void finish_element(const Param &P, const sg_patch &p, int half, uint64_t may, int row, int col,
-                        float own)
+/* Adds, finishes and stores WIDTH neighbours from (ROW, COL) of the tile; OWN is their product.  MAY: a
+ * bit for each area that may be stored to. */
+template <class T, int WIDTH>
+DEV void finish_some(const Param &P, const Visit &v, int half, uint64_t may, int row, int col,
+                     const float *own)
 {
     const sg_kernel_program &program = P.program;
+    const sg_patch &p = *v.p;
     const bool product = p.k0 < p.k1;
-    float sum = product && p.own_at == 0 ? own : -0.f;
+    float sum[WIDTH], x[WIDTH];
+#pragma unroll
+    for (int j = 0; j < WIDTH; ++j)
+        sum[j] = product && p.own_at == 0 ? own[j] : product || p.adds ? -0.f : 0.f;
     for (int i = 0; i < p.adds; ++i) {
         const sg_area &area = program.add[p.add0 + i].area;
-        const sg_kernel_place &place = program.place[area.buf];
-        sum += load_element<T>(place,
-                               element(place, half, area.row0 + row, area.col0 + col, sizeof(T)));
-        if (product && i + 1 == p.own_at) sum += own;
+        load_some<T, WIDTH>(program.place[area.buf],
+                            element_of(P, v, area, half, row, col, sizeof(T)), x);
+#pragma unroll
+        for (int j = 0; j < WIDTH; ++j) {
+            sum[j] += x[j];
+            if (product && i + 1 == p.own_at) sum[j] += own[j];
+        }
     }
-    if (!product && p.adds == 0) sum = 0.f;
-    if (p.final) {
-        if (program.bias != nullptr) sum += to_float(((const T *)program.bias)[p.col0 + col]);
-        sum = activate<sizeof(T) == 4>(program.act, sum);
+#pragma unroll
+    for (int j = 0; j < WIDTH && p.final; ++j) {
+        const T *bias = (const T *)program.bias;
+        if (bias != nullptr) sum[j] += to_float(bias[p.col0 + v.x + col + j]);
+        sum[j] = activate<sizeof(T) == 4>(program.act, sum[j]);
     }
     for (int i = 0; i < p.tos; ++i) {
         if (!(may >> i & 1)) continue;
         const sg_area &area = program.to[p.to0 + i];
-        const sg_kernel_place &place = program.place[area.buf];
-        store_element<T>(place, element(place, half, area.row0 + row, area.col0 + col, sizeof(T)),
-                         sum);
+        store_some<T, WIDTH>(program.place[area.buf],
+                             element_of(P, v, area, half, row, col, sizeof(T)), sum);
+    }
+}
+
+/* Are rows of the tile in all areas of the patch made of whole units of 16 bytes? */
+template <class T> DEV bool in_units(const Param &P, const Visit &v, int half)
+{
+    const sg_patch &p = *v.p;
+    uintptr_t odd = (uintptr_t)v.cols * sizeof(T);
+    for (int i = 0; i < p.adds + p.tos; ++i) {
+        const sg_area &area =
+            i < p.adds ? P.program.add[p.add0 + i].area : P.program.to[p.to0 + i - p.adds];
+        odd |= (uintptr_t)element_of(P, v, area, half, 0, 0, sizeof(T));
+        odd |= (uintptr_t)P.program.place[area.buf].pitch;
+    }
+    return odd % 16 == 0;
+}
+
+/* All of a visit without a product. */
+template <class T, int WIDTH>
+DEV void sum_visit(const Param &P, const Visit &v, int half, uint64_t may)
+{
+    const int units = v.cols / WIDTH;
+    for (int i = threadIdx.x; i < units * v.rows; i += SG_INSTANCE_THREADS)
+        finish_some<T, WIDTH>(P, v, half, may, i / units, i % units * WIDTH, nullptr);
+}
+
+/* Places for tiles are filled with zeros beyond the patch. */
+template <class T> DEV void blank_rest(const Param &P, const Visit &v, int half)
+{
+    if (v.rows == P.tile_m && v.cols == P.tile_n) return;
+    const sg_patch &p = *v.p;
+    const float zero = 0.f;
+    for (int t = 0; t < p.tos; ++t) {
+        const sg_area &area = P.program.to[p.to0 + t];
+        for (int i = threadIdx.x; area.tiled && i < P.tile_m * P.tile_n; i += SG_INSTANCE_THREADS) {
+            const int row = i / P.tile_n, col = i % P.tile_n;
+            if (row >= v.rows || col >= v.cols)
+                store_some<T, 1>(P.program.place[area.buf],
+                                 element_of(P, v, area, half, row, col, sizeof(T)), &zero);
+        }
+    }
+}
+
+DEV void wait_addends(const Param &P, const Visit &v, uint64_t epoch, int visit)
+{
+    for (int i = 0; i < v.p->adds; ++i) {
+        const sg_addend &add = P.program.add[v.p->add0 + i];
+        wait_flags(P, &add.wait, add.waits, v, v.p->k0, epoch, visit);
     }
 }
 
@@ -149,15 +182,11 @@ DEV void carry_out_part(const Param &P, const Visit &v, int i0, int j0, int half
                            k1 - k0};
         M::multiply(part, acc, smem);
     }
-    for (int i = 0; i < p.adds; ++i) {
-        const sg_addend &add = P.program.add[p.add0 + i];
-        wait_flags(P, &add.wait, add.waits, v, p.k0, epoch, visit);
-    }
+    wait_addends(P, v, epoch, visit);
 #pragma unroll
     for (int i = 0; i < M::SUMS; ++i) {
         const int row = i0 + M::row_of(i), col = j0 + M::col_of(i);
-        if (row < v.rows && col < v.cols)
-            finish_element<T>(P, p, half, may, v.row + row, v.x + col, acc[i]);
+        if (row < v.rows && col < v.cols) finish_some<T, 1>(P, v, half, may, row, col, &acc[i]);
     }
     __syncthreads();
 }
@@ -184,14 +213,26 @@ __global__ void __launch_bounds__(SG_INSTANCE_THREADS) gemm_slow(const __grid_co
         __syncthreads();
         const uint64_t may = *allowed;
         __syncthreads();
-        for (int i = 0; i < v.rows; i += M::ROWS)
-            for (int j = 0; j < v.cols; j += M::COLS)
-                carry_out_part<M>(P, v, i, j, half, epoch, visit, may, smem);
-        /* carry_out_part ends with a barrier: all of the tile is stored.  The raise is a release of
-         * what this thread has seen, and that includes it. */
+        typedef typename M::T T;
+        if (p.k0 < p.k1) {
+            for (int i = 0; i < v.rows; i += M::ROWS)
+                for (int j = 0; j < v.cols; j += M::COLS)
+                    carry_out_part<M>(P, v, i, j, half, epoch, visit, may, smem);
+        } else {
+            wait_flags(P, P.program.wait + p.wait0, p.waits, v, p.k0, epoch, visit);
+            wait_addends(P, v, epoch, visit);
+            if (in_units<T>(P, v, half))
+                sum_visit<T, 16 / (int)sizeof(T)>(P, v, half, may);
+            else
+                sum_visit<T, 1>(P, v, half, may);
+        }
+        if (P.tiled) blank_rest<T>(P, v, half);
+        __syncthreads();
+        /* All of the tile is stored.  The raise is a release of what this thread has seen, and that
+         * includes what others stored before the barrier. */
         for (int i = 0; threadIdx.x == 0 && i < p.raises; ++i) {
             const sg_raise &r = P.program.raise[p.raise0 + i];
-            raise_one(P.program, r, r.per == SG_PER_BAND ? v.band : v.tile, epoch);
+            raise_fire(raise_find(P.program, r, r.per == SG_PER_BAND ? v.band : v.tile), epoch);
         }
     }
 }

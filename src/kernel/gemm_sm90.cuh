@@ -37,27 +37,27 @@ template <class S> DEV void watcher_tell(Watcher<S> &w)
     w.told = w.steps, w.fresh = false;
 }
 
-template <class S> DEV void watcher_need(Watcher<S> &w, int by, int index, int patch, int tile)
+template <class S> DEV void watcher_need(Watcher<S> &w, int by, int index, int unit)
 {
     const uint32_t id = ((uint32_t)by << 22 ^ (uint32_t)index) + 1;
     const uint32_t word = w.smem.seen + 4 * ((uint32_t)(index ^ by * 41) % SEEN_FLAGS);
     const bool exact = by < 1024 && index < 1 << 22;
     if (exact && shared_load(word) == id) return;
-    sg_kernel_rank *rank = w.P.program.rank;
-    if (load_acquire(flag_word(own_words(rank), by, index)) < w.epoch) {
+    if (load_acquire(own_flag(w.P.program, by, index)) < w.epoch) {
         watcher_tell(w); /* the loader may as well have the steps before */
-        flag_wait(rank, by, index, w.epoch, w.P.step, visit_number<S>(w.P, patch, tile));
+        flag_wait(w.P.program, by, index, w.epoch, w.P.step, unit * S::CL);
     }
     w.fresh = true;
     if (exact) shared_store(word, id);
 }
 
 template <class S>
-DEV void watcher_wait(Watcher<S> &w, const sg_wait &wait, int row, int rows, int k0, int patch,
-                      int tile)
+DEV void watcher_wait(Watcher<S> &w, const sg_patch &p, const sg_wait &wait, int row, int k0,
+                      int tile, int unit)
 {
-    const sg_flags f = sg_walk_wait(&wait, row, rows, k0, tile);
-    for (int i = 0; i < f.count; ++i) watcher_need(w, wait.by, f.first + i * f.step, patch, tile);
+    const sg_flags f =
+        sg_walk_wait(&wait, p.row0 + row, sg_walk_min(S::BM, p.rows - row), k0, tile);
+    for (int i = 0; i < f.count; ++i) watcher_need(w, wait.by, f.first + i * f.step, unit);
 }
 
 /* Waits for the hellos of those whose own tensors the unit stores to.  Partner: storer_may(). */
@@ -82,26 +82,24 @@ template <class S> DEV void watcher(const Param &P, const Smem<S> &smem, int im,
     /* No launch_wait(): a flag of this epoch speaks for itself, whatever still runs in this stream,
      * and SG_KERNEL_EARLY is not for the first kernel of a run. */
     Watcher<S> w = {P, smem, P.program.rank->epoch, 0, 0, false};
-    Cursor cursor = {0, 0};
-    const int first = blockIdx.x / S::CL;
-    for (int unit = first; unit < P.units; unit += gridDim.x / S::CL) {
-        const sg_patch &p = cursor_at<S>(P, cursor, unit);
+    Cursor cursor;
+    for (int unit = blockIdx.x / S::CL; unit < P.units; unit += gridDim.x / S::CL) {
+        cursor_move<S>(P, cursor, unit);
+        const sg_patch &p = patch_in_list(P, cursor.patch);
         const bool adds = S::FOLD == FOLD_ADDENDS && p.adds;
         if (P.leaves) watcher_leave(w, p);
         if (p.waits == 0 && !adds) continue;
         const Tile t = tile_at<S>(p, unit - cursor.base, im, in);
-        const int tile = tile_number(p, t, S::BN), row = p.row0 + t.band * S::BM;
-        const int rows = sg_walk_min(S::BM, p.rows - t.band * S::BM);
+        const int tile = tile_number(p, t, S::BN), row = t.band * S::BM;
         const int slabs = p.waits ? sg_walk_slabs(&p) : 0;
         for (int s = 0; s < slabs; ++s) {
             for (int i = 0; i < p.waits; ++i)
-                watcher_wait(w, P.program.wait[p.wait0 + i], row, rows, p.k0 + s * p.slab,
-                             cursor.patch, tile);
-            if (++w.steps - w.told >= 4 || unit == first) watcher_tell(w);
+                watcher_wait(w, p, P.program.wait[p.wait0 + i], row, p.k0 + s * p.slab, tile, unit);
+            if (++w.steps - w.told >= 4 || w.told < 4) watcher_tell(w);
         }
         for (int i = 0; adds && t.live && i < p.adds; ++i) {
             const sg_addend &add = P.program.add[p.add0 + i];
-            if (add.waits) watcher_wait(w, add.wait, row, rows, p.k0, cursor.patch, tile);
+            if (add.waits) watcher_wait(w, p, add.wait, row, p.k0, tile, unit);
         }
         w.steps += adds;
         watcher_tell(w);
@@ -110,41 +108,16 @@ template <class S> DEV void watcher(const Param &P, const Smem<S> &smem, int im,
 
 /* ---- Loader ------------------------------------------------------------------------------------------------ */
 
-/* The addends of a tile, piece by piece, as many of a piece's in one stage as fit. */
-template <class S>
-DEV void load_addends(const Param &P, const Smem<S> &smem, const sg_patch &p, const Tile &t,
-                      int *half, Ring<S::STAGES> &ring)
-{
-    for (int piece = 0; piece < S::CHUNKS; ++piece) {
-        const int x = t.col * S::BN + piece % S::ACROSS * S::W;
-        const int y = t.band * S::BM + piece / S::ACROSS * 64;
-        for (int add = 0; add < p.adds; add += S::ADDENDS, ring_step(ring)) {
-            const int count = t.live ? sg_walk_min(p.adds - add, S::ADDENDS) : 0;
-            const uint32_t full = smem.full + 8 * ring.at;
-            uint32_t to = smem.stage + ring.at * S::STAGE_BYTES;
-            mbar_wait(P, smem.empty + 8 * ring.at, ring.parity ^ 1, ROLE_LOADER);
-            mbar_expect(full, count * S::WGS * S::PIECE_BYTES);
-            for (int i = 0; i < count; ++i) {
-                const sg_area &area = P.program.add[p.add0 + add + i].area;
-                for (int wg = 0; wg < S::WGS; ++wg, to += S::PIECE_BYTES)
-                    tma_load(to, map_of(P, area.buf, MAP_PIECE), area.col0 + x,
-                             area.row0 + y + wg * S::MI * 64, half_of(P, area.buf, half), full,
-                             KEEP_NORMAL);
-            }
-        }
-    }
-}
-
 /* Where a unit's operands are.  Finding out takes a few hundred cycles (divisions, loads of the
  * list), which the stages that are full by then hide; the first time it does so before it waits for the
  * launch before. */
 struct Source {
-    const sg_patch *p;
     const CUtensorMap *a, *b;
     Tile tile;
     int k0, k1, a_k, b_k; /* span of k; what to add to k for columns of A and B */
     int row, column;      /* this block's share of the rows of A and of B */
     int slab, waits, a_place;
+    int add0, adds, index; /* of addends: which; which visit of its patch this is */
 };
 
 template <class S>
@@ -152,9 +125,10 @@ DEV void source_find(Source &s, const Param &P, Cursor &cursor, int unit, int im
 {
     int in_pass;
     const int slice = slice_of<S>(P, unit, &in_pass);
-    const sg_patch &p = cursor_at<S>(P, cursor, in_pass);
+    cursor_move<S>(P, cursor, in_pass);
+    const sg_patch p = patch_of(P, cursor);
     const Span span = span_of<S>(P, p, slice);
-    s.p = &p;
+    s.add0 = p.add0, s.adds = p.adds, s.index = in_pass - cursor.base;
     s.tile = tile_at<S>(p, in_pass - cursor.base, im, in);
     s.k0 = span.k0, s.k1 = span.k1;
     s.a_k = p.a.col0 - p.k0, s.b_k = p.b.col0 - p.k0;
@@ -164,13 +138,39 @@ DEV void source_find(Source &s, const Param &P, Cursor &cursor, int unit, int im
     s.a = map_of(P, p.a.buf, MAP_A), s.b = map_of(P, p.b.buf, MAP_B);
 }
 
+/* The addends of a tile, piece by piece, as many of a piece's in one stage as fit. */
+template <class S>
+DEV void load_addends(const Param &P, const Smem<S> &smem, const Source &at, int *half,
+                      Ring<S::STAGES> &ring)
+{
+    for (int piece = 0; piece < S::CHUNKS; ++piece) {
+        const int x = piece % S::ACROSS * S::W, y = piece / S::ACROSS * 64;
+        for (int add = 0; add < at.adds; add += S::ADDENDS, ring_step(ring)) {
+            const int count = at.tile.live ? sg_walk_min(at.adds - add, S::ADDENDS) : 0;
+            const uint32_t full = smem.full + 8 * ring.at;
+            uint32_t to = smem.stage + ring.at * S::STAGE_BYTES;
+            mbar_wait(P, smem.empty + 8 * ring.at, ring.parity ^ 1, ROLE_LOADER);
+            mbar_expect(full, count * S::WGS * S::PIECE_BYTES);
+            for (int i = 0; i < count; ++i) {
+                const sg_area &area = P.program.add[at.add0 + add + i].area;
+                const bool tiled = area.tiled;
+                const int col = area.col0 + x + (tiled ? 0 : at.tile.col * S::BN);
+                const int row = area.row0 + y + (tiled ? at.index : at.tile.band) * S::BM;
+                for (int wg = 0; wg < S::WGS; ++wg, to += S::PIECE_BYTES)
+                    tma_load(to, map_of(P, area.buf, MAP_PIECE), col, row + wg * S::MI * 64,
+                             half_of(P, area.buf, half), full, KEEP_NORMAL);
+            }
+        }
+    }
+}
+
 template <class S> DEV void loader(const Param &P, const Smem<S> &smem, int im, int in)
 {
     constexpr uint16_t down_mask = (1 << S::CM) - 1;               /* of a column of the cluster */
     constexpr uint16_t over_mask = ((1 << S::CL) - 1) / down_mask; /* of a row: every CM-th bit */
     const int stride = gridDim.x / S::CL;
     Ring<S::STAGES> ring;
-    Cursor cursor = {0, 0};
+    Cursor cursor;
     Source at;
     uint32_t steps = 0;
     int unit = blockIdx.x / S::CL;
@@ -205,9 +205,9 @@ template <class S> DEV void loader(const Param &P, const Smem<S> &smem, int im, 
                 tma_load_multicast(to + im * (S::B_BYTES / S::CM), at.b, at.b_k + k, at.column, 0,
                                    full, P.keep_b, down_mask << (in * S::CM));
         }
-        if (S::FOLD == FOLD_ADDENDS && at.p->adds) {
+        if (S::FOLD == FOLD_ADDENDS && at.adds) {
             progress_wait(P, smem.watched, ++steps, ROLE_LOADER);
-            load_addends<S>(P, smem, *at.p, at.tile, &half, ring);
+            load_addends<S>(P, smem, at, &half, ring);
         }
         if (unit + stride < P.units) source_find<S>(at, P, cursor, unit + stride, im, in);
     }
@@ -225,19 +225,32 @@ template <class S> DEV bool storer_may(const Param &P, const Smem<S> &smem, int 
     return shared_load(word + 8) & bit;
 }
 
-/* Stores the piece at FROM, whose upper left corner is (ROW, COL) of the patch, to all areas. */
+/* A visit as the storers see it. */
+struct Target {
+    const sg_patch &p;
+    int index; /* which visit of the patch it is */
+    Tile tile;
+};
+
+/* Stores the piece at FROM, whose upper left corner is (ROW, COL) of the tile, to all areas. */
 template <class S>
-DEV void store_piece(const Param &P, const Smem<S> &smem, int *half, const sg_patch &p, int row,
+DEV void store_piece(const Param &P, const Smem<S> &smem, int *half, const Target &v, int row,
                      int col, uint32_t from)
 {
-    const int left = p.rows - row;
-    if (left <= 0 || col >= p.cols) return;
-    for (int i = 0; i < p.tos; ++i) {
-        const sg_area &area = P.program.to[p.to0 + i];
-        const int place = area.buf;
+    const int down = v.tile.band * S::BM + row, over = v.tile.col * S::BN + col;
+    const int left = v.p.rows - down;
+    for (int i = 0; i < v.p.tos; ++i) {
+        const sg_area &area = P.program.to[v.p.to0 + i];
+        const int place = area.buf, z = half_of(P, place, half);
+        if (area.tiled) {
+            tma_store(map_of(P, place, MAP_PIECE), area.col0 + col,
+                      area.row0 + v.index * S::BM + row, z, from);
+            continue;
+        }
+        if (left <= 0 || over >= v.p.cols) continue;
         if (area.leave && !storer_may(P, smem, area.rank)) continue;
-        const int x = area.col0 + col, y = area.row0 + row, z = half_of(P, place, half);
-        if (left >= 64 || area.row0 + p.rows == P.program.place[place].rows) {
+        const int x = area.col0 + over, y = area.row0 + down;
+        if (left >= 64 || area.row0 + v.p.rows == P.program.place[place].rows) {
             tma_store(map_of(P, place, MAP_PIECE), x, y, z, from);
         } else { /* other rows follow in this matrix */
             for (int r = 0; r < left; ++r)
@@ -261,7 +274,7 @@ template <class S> DEV void storer_touch(const Param &P, const sg_patch &p)
         sum += r.flag0 + (int)(uintptr_t)flag_word(&P.program.rank->words[r.at], 0, r.flag0);
         if (r.counter >= 0) sum += P.program.raisers[r.counter];
     }
-    asm volatile("" ::"r"(sum));
+    compute_now(sum);
 }
 
 template <class S> DEV void storer(const Param &P, const Smem<S> &smem, int im, int in, int wg)
@@ -270,32 +283,27 @@ template <class S> DEV void storer(const Param &P, const Smem<S> &smem, int im, 
     const uint32_t full = smem.slot_full + 8 * wg * S::SLOTS;
     const uint32_t empty = smem.slot_empty + 8 * wg * S::SLOTS;
     Ring<S::SLOTS> ring;
-    Cursor cursor = {0, 0};
+    Cursor cursor;
     int behind = 0;        /* pieces issued whose slots are not given back yet, at most SLOTS - 1 */
     uint32_t finished = 0; /* visits with a raise whose stores are complete */
-    if (blockIdx.x / S::CL < P.units) {
-        Cursor first = {0, 0};
-        int in_pass;
-        slice_of<S>(P, blockIdx.x / S::CL, &in_pass);
-        storer_touch<S>(P, cursor_at<S>(P, first, in_pass));
-    }
+    if (blockIdx.x / S::CL < P.units) storer_touch<S>(P, P.first);
     launch_wait();
-    sg_kernel_rank *rank = P.program.rank;
-    const uint64_t epoch = rank ? rank->epoch : 0;
+    const uint64_t epoch = P.program.rank ? P.program.rank->epoch : 0;
     int half = -1;
     for (int unit = blockIdx.x / S::CL; unit < P.units; unit += gridDim.x / S::CL) {
         int in_pass;
         if (slice_of<S>(P, unit, &in_pass) != 0) continue; /* math stores these sums itself */
-        const sg_patch &p = cursor_at<S>(P, cursor, in_pass);
-        const Tile t = tile_at<S>(p, in_pass - cursor.base, im, in);
+        cursor_move<S>(P, cursor, in_pass);
+        const sg_patch &p = patch_in_list(P, cursor.patch);
+        const int index = in_pass - cursor.base;
+        const Target v = {p, index, tile_at<S>(p, index, im, in)};
         for (int piece = 0; piece < S::CHUNKS; ++piece, ring_step(ring)) {
             const uint32_t from = slots + ring.at * S::PIECE_BYTES;
             /* Pairs with stage_piece() of math. */
             mbar_wait(P, full + 8 * ring.at, ring.parity, ROLE_STORER);
-            if (t.live)
-                store_piece(P, smem, &half, p,
-                            t.band * S::BM + (wg * S::MI + piece / S::ACROSS) * 64,
-                            t.col * S::BN + piece % S::ACROSS * S::W, from);
+            if (v.tile.live)
+                store_piece(P, smem, &half, v, (wg * S::MI + piece / S::ACROSS) * 64,
+                            piece % S::ACROSS * S::W, from);
             bulk_commit();
             if (++behind == S::SLOTS) { /* the oldest piece is in the slot after this */
                 bulk_wait_read<S::SLOTS - 1>();
@@ -303,19 +311,23 @@ template <class S> DEV void storer(const Param &P, const Smem<S> &smem, int im, 
                 --behind;
             }
         }
-        if (p.raises == 0 || !t.live) continue;
-        bulk_wait<0>();
-        ++finished;
+        if (p.raises == 0 || !v.tile.live) continue;
+        const int tile = tile_number(p, v.tile, S::BN);
         if (wg + 1 < S::WGS) {
-            progress_release(smem.progress + 4 * wg, finished); /* acquired by the last storer */
+            bulk_wait<0>();
+            progress_release(smem.progress + 4 * wg, ++finished); /* to the last storer */
             continue;
         }
-        for (int other = 0; other < wg; ++other)
-            progress_wait(P, smem.progress + 4 * other, finished, ROLE_STORER);
         for (int i = 0; i < p.raises; ++i) {
-            const sg_raise &r = P.program.raise[p.raise0 + i];
-            raise_one(P.program, r, r.per == SG_PER_BAND ? t.band : tile_number(p, t, S::BN),
-                      epoch);
+            const sg_raise r = P.program.raise[p.raise0 + i];
+            const Raise x = raise_find(P.program, r, r.per == SG_PER_BAND ? v.tile.band : tile);
+            if (i == 0) {
+                bulk_wait<0>();
+                ++finished;
+                for (int other = 0; other < wg; ++other)
+                    progress_wait(P, smem.progress + 4 * other, finished, ROLE_STORER);
+            }
+            raise_fire(x, epoch);
         }
     }
     bulk_wait<0>();

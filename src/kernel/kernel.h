@@ -125,6 +125,9 @@ typedef struct sg_kernel_program {
     const void *bias;       /* [n], of the product's type; NULL: none */
     int32_t type, act;      /* enum sg_kernel_type, enum sg_kernel_act */
     sg_kernel_place place[SG_KERNEL_PLACES];
+    sg_kernel_words
+        own; /* the rank's own words, as in rank->words: saves the kernels two loads before
+                            their first flag.  Zeros: not given */
 } sg_kernel_program;
 
 /* The lists as the host keeps them, with places instead of buffers. */
@@ -146,28 +149,28 @@ typedef struct sg_kernel_tile {
 /* At most ROOM of them; returns their number.  Other shapes are served by a slow kernel. */
 int sg_kernel_tiles(enum sg_kernel_type type, sg_kernel_tile *tiles_out, int room);
 
-/* The parameters of a product kernel; the first part of sg_kernel_gemm, and the host's no more. */
+/* The parameters of a product kernel, made by sg_kernel_gemm_make and sg_kernel_gemm_aim. */
 typedef struct sg_kernel_gemm_param {
     CUtensorMap map[SG_KERNEL_MAPS];
+    struct sg_patch first; /* a copy of the first patch: at hand sooner than the list */
     int8_t map_of[SG_KERNEL_PLACES][4]; /* of a place: as A, as B, as something stored or added, and
                                            row by row; -1: none */
-    sg_kernel_program program;
-    uint32_t *fold; /* split k: a word a tile and part, zero at rest */
-    float *partial; /* split k: sums of all slices but one */
-    int32_t step;   /* of the schedule, for the trouble record */
+    /* Third coordinate in a place's maps: 0: none, 1: the half, 2: the other half. */
+    int8_t flip[SG_KERNEL_PLACES];
+    int32_t step; /* of the schedule, for the trouble record */
     int32_t patch0, patches;
     int32_t tile_m, tile_n;
     int32_t units; /* what is dealt to the blocks, or to the clusters of blocks */
-    int32_t split; /* slices of k; 1: none.  Launches of one patch without waits and addends */
     int32_t load_bytes;
-    int32_t raises;          /* 0: no patch raises anything */
-    int32_t skew;            /* split k: stages that the slice which adds up computes more */
+    int32_t split, skew;     /* slices of k; stages that the slice which adds up computes more */
+    int32_t raises;          /* something is raised */
     int32_t epilogue;        /* bias or activation */
     int32_t leaves;          /* something is stored into a peer's own tensor */
+    int32_t tiled;           /* something is stored into places for tiles */
     uint64_t keep_a, keep_b; /* how long the L2 should keep what is loaded */
-    int8_t
-        flip[SG_KERNEL_PLACES]; /* third coordinate of a place's maps: 0: none, 1: the half, 2: the
-                                      other half */
+    uint32_t *fold;          /* split k: a word a tile and part, zero at rest */
+    float *partial;          /* split k: sums of all slices but one */
+    sg_kernel_program program;
 } sg_kernel_gemm_param;
 
 typedef struct sg_kernel_gemm {

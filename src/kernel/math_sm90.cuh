@@ -15,7 +15,8 @@ template <class S> struct Math {
     const bool tells; /* this thread reports to block `warp` of the cluster: our row or column */
     Ring<S::STAGES> ring;
     Ring<S::SLOTS> slot;
-    Cursor ahead, here;
+    Cursor ahead;    /* of the next unit, once its stages are known */
+    int patch, base; /* of the unit at hand */
     int next_stages;
     int before; /* the stage whose products may still be running */
 };
@@ -58,12 +59,16 @@ template <class S> DEV void stage_settle(Math<S> &m, int s)
     ring_step(m.ring);
 }
 
-template <class S> DEV int stages_of(const Param &P, Cursor &cursor, int unit)
+/* Stages of UNIT, given those of the unit before: a patch has as many for all its tiles, and little
+ * else runs while a warp finds out. */
+template <class S> DEV int stages_of(const Param &P, Cursor &cursor, int unit, int before)
 {
     if (unit >= P.units) return 0;
+    if (S::FOLD != FOLD_SLICES && unit < cursor.end) return before;
     int in_pass;
     const int slice = slice_of<S>(P, unit, &in_pass);
-    const Span span = span_of<S>(P, cursor_at<S>(P, cursor, in_pass), slice);
+    cursor_move<S>(P, cursor, in_pass);
+    const Span span = span_of<S>(P, patch_of(P, cursor), slice);
     return sg_walk_div(span.k1 - span.k0, STAGE_K);
 }
 
@@ -83,12 +88,12 @@ DEV void multiply(Math<S> &m, float (&acc)[S::MI][S::SUMS], int stages, int ahea
             if (holding) stage_piece(m, held + c * S::PIECE_SUMS / 2);
             if (more) stage_settle(m, s), ++s;
             /* Here and not between two tiles, when nothing else runs: */
-            if (c == 0) m.next_stages = stages_of<S>(m.P, m.ahead, ahead);
+            if (c == 0) m.next_stages = stages_of<S>(m.P, m.ahead, ahead, stages);
             for (const int until = stages * (c + 1) / S::CHUNKS; s < until; ++s)
                 stage_issue(m, acc, s), stage_settle(m, s);
         }
     } else {
-        m.next_stages = stages_of<S>(m.P, m.ahead, ahead);
+        m.next_stages = stages_of<S>(m.P, m.ahead, ahead, stages);
         for (; s < stages; ++s) stage_issue(m, acc, s), stage_settle(m, s);
     }
     wgmma_wait<0>();
@@ -96,7 +101,7 @@ DEV void multiply(Math<S> &m, float (&acc)[S::MI][S::SUMS], int stages, int ahea
     for (int i = 0; i < S::MI; ++i)
 #pragma unroll
         for (int j = 0; j < S::SUMS; ++j) /* read no sum before the wait */
-            asm volatile("" : "+f"(acc[i][j])::"memory");
+            keep_order(acc[i][j]);
     stage_release(m, m.before); /* there is at least one: the host sees to it */
 }
 
@@ -111,16 +116,16 @@ template <class S> DEV uint32_t piece_vector(const Math<S> &m, int q)
 }
 
 /* V becomes the sum of addends and V in the listed order.  They come through the pipeline's stages. */
-template <class S> DEV void fold_addends(Math<S> &m, const sg_patch &p, float *v)
+template <class S> DEV void fold_addends(Math<S> &m, int adds, int own_at, float *v)
 {
     constexpr int V = S::PIECE_SUMS;
     float sum[V];
 #pragma unroll
-    for (int i = 0; i < V; ++i) sum[i] = p.own_at == 0 ? v[i] : -0.f;
-    for (int add = 0; add < p.adds;) {
+    for (int i = 0; i < V; ++i) sum[i] = own_at == 0 ? v[i] : -0.f;
+    for (int add = 0; add < adds;) {
         mbar_spin(m.smem.full + 8 * m.ring.at, m.ring.parity);
         uint32_t from = m.smem.stage + m.ring.at * S::STAGE_BYTES + m.wg * S::PIECE_BYTES;
-        const int until = sg_walk_min(p.adds, add + S::ADDENDS);
+        const int until = sg_walk_min(adds, add + S::ADDENDS);
         for (; add < until; from += S::WGS * S::PIECE_BYTES) {
 #pragma unroll
             for (int q = 0; q < S::VECTORS; ++q) {
@@ -132,7 +137,7 @@ template <class S> DEV void fold_addends(Math<S> &m, const sg_patch &p, float *v
                     sum[8 * q + 2 * i] += two.x, sum[8 * q + 2 * i + 1] += two.y;
                 }
             }
-            if (++add == p.own_at)
+            if (++add == own_at)
 #pragma unroll
                 for (int i = 0; i < V; ++i) sum[i] += v[i];
         }
@@ -239,25 +244,37 @@ template <class S> DEV void stage_piece(Math<S> &m, const uint32_t *v)
     ring_step(m.slot);
 }
 
+/* A place for a tile is filled with zeros where the patch has no rows or columns. */
+template <class S>
+DEV void blank_rest(const Math<S> &m, const sg_patch &p, const Tile &t,
+                    float (&acc)[S::MI][S::SUMS])
+{
+    const int rows = p.rows - t.band * S::BM - m.wg * S::MI * 64 - m.warp * 16 - m.lane / 4;
+    const int cols = p.cols - t.col * S::BN - m.lane % 4 * 2;
+#pragma unroll
+    for (int i = 0; i < S::MI; ++i)
+#pragma unroll
+        for (int j = 0; j < S::SUMS; ++j)
+            if (i * 64 + (j & 2) * 4 >= rows || j / 4 * 8 + (j & 1) >= cols) acc[i][j] = 0.f;
+}
+
 /* Rounds the finished tile into HELD, or stages it at once. */
 template <class S>
 DEV void round_tile(Math<S> &m, int unit, float (&acc)[S::MI][S::SUMS], uint32_t *held)
 {
     constexpr int V = S::PIECE_SUMS;
-    const sg_patch *p = nullptr;
-    bool adds = false;
-    if (S::FOLD == FOLD_ADDENDS || m.P.epilogue) {
-        int in_pass;
-        slice_of<S>(m.P, unit, &in_pass);
-        p = &cursor_at<S>(m.P, m.here, in_pass);
-        adds = S::FOLD == FOLD_ADDENDS && p->adds;
-        if (adds)
+    if (S::FOLD == FOLD_ADDENDS || m.P.epilogue || m.P.tiled) {
+        const sg_patch &p = patch_in_list(m.P, m.patch);
+        if (S::FOLD == FOLD_ADDENDS && p.adds)
 #pragma unroll
             for (int c = 0; c < S::CHUNKS; ++c)
-                fold_addends(m, *p, &acc[c * V / S::SUMS][c * V % S::SUMS]);
-        if (m.P.epilogue && p->final) {
-            const Tile t = tile_at<S>(*p, in_pass - m.here.base, m.im, m.in);
-            finish_tile(m, *p, t.col * S::BN, acc);
+                fold_addends(m, p.adds, p.own_at, &acc[c * V / S::SUMS][c * V % S::SUMS]);
+        if ((m.P.epilogue && p.final) || m.P.tiled) {
+            int in_pass;
+            slice_of<S>(m.P, unit, &in_pass);
+            const Tile t = tile_at<S>(p, in_pass - m.base, m.im, m.in);
+            if (m.P.epilogue && p.final) finish_tile(m, p, t.col * S::BN, acc);
+            if (S::CL == 1 && m.P.tiled) blank_rest(m, p, t, acc);
         }
     }
 #pragma unroll
@@ -277,8 +294,9 @@ template <class S> DEV void math_run(Math<S> &m)
     float acc[S::MI][S::SUMS];
     uint32_t held[S::HOLDS ? S::MI * S::BN / 4 : V / 2];
     bool holding = false;
-    m.next_stages = stages_of<S>(m.P, m.ahead, first);
+    m.next_stages = stages_of<S>(m.P, m.ahead, first, 0);
     for (int unit = first; unit < m.P.units; unit += stride) {
+        m.patch = m.ahead.patch, m.base = m.ahead.base;
         multiply(m, acc, m.next_stages, unit + stride, held, holding);
         holding = false;
         if (S::FOLD == FOLD_SLICES) {

@@ -1,8 +1,11 @@
 /* ptx.cuh -- thin wrappers, one instruction each.  No policy lives here.
  *
  * Instructions of sm_90 and sm_90a stand beside older ones: what a kernel does not use is not
- * compiled for it. */
-#pragma once
+ * compiled for it.  tests/kernel/emulate.h says the same in C++, so that the kernels above run on a
+ * CPU. */
+#ifndef SG_PTX_CUH
+#define SG_PTX_CUH
+
 #include <cuda.h>
 #include <stdint.h>
 
@@ -215,6 +218,33 @@ DEV void ldmatrix4(uint32_t from, uint32_t (&v)[4])
                  : "memory");
 }
 
+/* Nothing is read from V before what stands before this. */
+DEV void keep_order(float &v)
+{
+    asm volatile("" : "+f"(v)::"memory");
+}
+
+/* V is computed here, though nobody uses it. */
+DEV void compute_now(int v)
+{
+    asm volatile("" ::"r"(v));
+}
+
+/* Two neighbours, rounded to nearest even; LO at the lower address. */
+DEV uint32_t pack_bf16(float lo, float hi)
+{
+    uint32_t v;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(hi), "f"(lo));
+    return v;
+}
+
+DEV uint32_t pack_f16(float lo, float hi)
+{
+    uint32_t v;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(hi), "f"(lo));
+    return v;
+}
+
 /* d (16 x 8, f32) += a (16 x 16) * b (8 x 16)'. */
 DEV void mma_bf16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
 {
@@ -354,3 +384,5 @@ DEV void launch_next()
 {
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
+
+#endif

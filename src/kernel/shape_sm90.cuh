@@ -130,25 +130,40 @@ template <class S> DEV uint32_t hello_place(const Smem<S> &smem, int q)
 
 template <class S> DEV int units_of(const sg_patch &p)
 {
+    if (S::CL == 1) return sg_walk_visits(&p, S::BM, S::BN);
     return sg_walk_div(sg_walk_bands(&p, S::BM), S::CM) *
            sg_walk_div(sg_walk_cols(&p, S::BN), S::CN);
 }
 
 /* Which patch a unit is in; every role walks the list by itself. */
 struct Cursor {
-    int patch, base;
+    int patch = -1, base = 0, end = 0; /* of the launch; its first unit, and the one behind */
 };
 
-template <class S> DEV const sg_patch &cursor_at(const Param &P, Cursor &c, int unit)
+/* A copy of the patch of CURSOR, the first one from the parameters: for who takes a few numbers from
+ * it at once, and in a hurry. */
+DEV sg_patch patch_of(const Param &P, const Cursor &c)
 {
-    const sg_patch *list = P.program.patch + P.patch0;
+    return c.patch == 0 ? P.first : P.program.patch[P.patch0 + c.patch];
+}
+
+/* The same in the list, for who comes back to it: no register keeps any of it. */
+DEV const sg_patch &patch_in_list(const Param &P, int patch)
+{
+    return P.program.patch[P.patch0 + patch];
+}
+
+/* Moves CURSOR to the patch of UNIT; units never go back. */
+template <class S> DEV void cursor_move(const Param &P, Cursor &c, int unit)
+{
     if constexpr (S::FOLD == FOLD_SLICES) {
-        return list[0]; /* one patch, taken several times */
+        c.patch = 0; /* one patch, taken several times */
     } else {
-        for (int units = units_of<S>(list[c.patch]); unit - c.base >= units;
-             units = units_of<S>(list[c.patch]))
-            c.base += units, ++c.patch;
-        return list[c.patch];
+        while (unit >= c.end) {
+            ++c.patch;
+            c.base = c.end;
+            c.end += units_of<S>(patch_of(P, c));
+        }
     }
 }
 
@@ -166,6 +181,7 @@ template <class S> DEV Tile tile_at(const sg_patch &p, int unit, int im, int in)
     sg_patch walk;
     walk.raster = p.raster;
     walk.width = (uint8_t)sg_walk_div(p.width, S::CM);
+    if (S::CL == 1) unit += p.tile0;
     Tile t;
     sg_walk_tile(&walk, sg_walk_div(bands, S::CM), sg_walk_div(cols, S::CN), unit, &t.band, &t.col);
     t.band = t.band * S::CM + im, t.col = t.col * S::CN + in;
@@ -176,16 +192,6 @@ template <class S> DEV Tile tile_at(const sg_patch &p, int unit, int im, int in)
 DEV int tile_number(const sg_patch &p, const Tile &t, int tile_n)
 {
     return t.band * sg_walk_cols(&p, tile_n) + t.col;
-}
-
-/* For people: tiles of the patches before, then this one's number. */
-template <class S> static __device__ int visit_number(const Param &P, int patch, int tile)
-{
-    for (int i = 0; i < patch; ++i) {
-        const sg_patch &p = P.program.patch[P.patch0 + i];
-        tile += sg_walk_bands(&p, S::BM) * sg_walk_cols(&p, S::BN);
-    }
-    return tile;
 }
 
 /* ---- Slices of k ------------------------------------------------------------------------------------------------ */

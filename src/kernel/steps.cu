@@ -96,7 +96,7 @@ static __device__ void step_wait(const sg_kernel_program &program, int step, con
 {
     const sg_flags f = sg_walk_wait(&wait, 0, 0x7fffffff, 0, 0);
     for (int i = 0; i < f.count; ++i)
-        flag_wait(program.rank, wait.by, f.first + i * f.step, epoch, step, -1);
+        flag_wait(program, wait.by, f.first + i * f.step, epoch, step, -1);
 }
 
 /* By all threads of a block.  A bit for each area that may be stored to. */
@@ -135,7 +135,7 @@ static __device__ void step_leave(const sg_kernel_program &program, const sg_ker
         store_relaxed(s.ticket, 0);
     }
     for (int i = 0; i < s.raises; ++i)
-        raise_one(program, program.raise[s.raise0 + i], 0, program.rank->epoch);
+        raise_fire(raise_find(program, program.raise[s.raise0 + i], 0), program.rank->epoch);
 }
 
 static __global__ void flag_kernel(const __grid_constant__ sg_kernel_program program,
@@ -251,52 +251,6 @@ cudaError_t sg_kernel_permute(const sg_kernel_place *src, const sg_kernel_place 
 
 /* ---- Sums -------------------------------------------------------------------------------------------------------- */
 
-/* WIDTH neighbours of a row, to and from f32. */
-template <class T, int WIDTH> struct Lump {
-    T v[WIDTH];
-};
-
-template <class T, int WIDTH> static __device__ void load_lump(const char *from, float *v)
-{
-    Lump<T, WIDTH> lump;
-    if (sizeof lump == 16)
-        *(uint4 *)&lump = __ldcg((const uint4 *)from);
-    else if (sizeof(T) == 4)
-        *(uint32_t *)&lump = __ldcg((const uint32_t *)from);
-    else
-        *(unsigned short *)&lump = __ldcg((const unsigned short *)from);
-#pragma unroll
-    for (int i = 0; i < WIDTH; ++i) v[i] = to_float(lump.v[i]);
-}
-
-template <class T, int WIDTH>
-static __device__ void load_some(const sg_kernel_place &place, const char *from, float *v)
-{
-    if (sizeof(T) == 2 && place.wide) {
-#pragma unroll
-        for (int i = 0; i < WIDTH; ++i) v[i] = __ldcg((const float *)from + i);
-    } else {
-        load_lump<T, WIDTH>(from, v);
-    }
-}
-
-template <class T, int WIDTH>
-static __device__ void store_some(const sg_kernel_place &place, char *to, const float *v)
-{
-    if (sizeof(T) == 2 && place.wide) {
-#pragma unroll
-        for (int i = 0; i < WIDTH; ++i) ((float *)to)[i] = v[i];
-        return;
-    }
-    Lump<T, WIDTH> lump;
-#pragma unroll
-    for (int i = 0; i < WIDTH; ++i) lump.v[i] = from_float<T>(v[i]);
-    if (sizeof lump == 16)
-        *(uint4 *)to = *(uint4 *)&lump;
-    else
-        *(T *)to = lump.v[0];
-}
-
 template <class T, int WIDTH>
 static __device__ void reduce_all(const sg_kernel_program &program, const sg_kernel_step &s,
                                   int half, uint64_t may)
@@ -321,7 +275,8 @@ static __device__ void reduce_all(const sg_kernel_program &program, const sg_ker
         }
 #pragma unroll
         for (int j = 0; j < WIDTH && s.final; ++j) {
-            if (program.bias != nullptr) sum[j] += to_float(((const T *)program.bias)[shape.col0 + col + j]);
+            if (program.bias != nullptr)
+                sum[j] += to_float(((const T *)program.bias)[shape.col0 + col + j]);
             sum[j] = activate<sizeof(T) == 4>(program.act, sum[j]);
         }
         for (int t = 0; t < s.tos; ++t) {

@@ -3,7 +3,9 @@
  * One wrapper per warpgroup matrix instruction: d (64 x N, f32, N/2 registers a thread) (+)=
  * a (64 x 16) * b (N x 16)', both operands K-major in shared memory behind descriptors.  keep = 0
  * overwrites d: the first instruction of a tile needs no zeroed accumulators. */
-#pragma once
+#ifndef SG_WGMMA_CUH
+#define SG_WGMMA_CUH
+
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <stdint.h>
@@ -413,3 +415,5 @@ template <> struct Wgmma<__half, 256> {
             : "l"(a), "l"(b), "r"(keep));
     }
 };
+
+#endif

@@ -1,0 +1,404 @@
+/* emulate.h -- the instructions of src/kernel/ptx.cuh and wgmma.cuh in C++, so that the Hopper product
+ * runs on a CPU as it stands.  Included before anything else (-include).
+ *
+ * Threads of a GPU are fibers of one thread; who waits lets others go on, in an order drawn from a
+ * seed.  The bulk engine is as late as the memory model allows: a load lands at some time after it was
+ * issued, a store reads shared memory when its issuer waits for that, and writes when its issuer waits
+ * for all of it.  So a slot that is reused too early, a flag raised too early and a barrier counted
+ * wrongly show as wrong results or as a standstill.  Speed and the warps' lock step are not modelled. */
+#ifndef SG_EMULATE_H
+#define SG_EMULATE_H
+
+#define SG_PTX_CUH
+#define SG_WGMMA_CUH
+
+#include <cuda.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime_api.h>
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#define DEV static inline
+
+/* ---- Machine (emulate.cpp) ----------------------------------------------------------------------------- */
+
+struct emu_index {
+    unsigned x, y, z;
+};
+/* Of the fiber that runs. */
+extern emu_index threadIdx, blockIdx, gridDim;
+extern int emu_cluster_blocks;
+
+void emu_yield(void);
+void emu_barrier(int id, int threads); /* of the block; id 0 is __syncthreads */
+void emu_warp_barrier(void);
+void emu_group_barrier(void); /* of a warpgroup */
+void emu_cluster_barrier(void);
+uint8_t *emu_shared(uint32_t at); /* of this block */
+uint8_t *emu_shared_of(int block_in_cluster, uint32_t at);
+void emu_bar_init(uint32_t bar, int arrivals);
+void emu_bar_arrive(int block_in_cluster, uint32_t bar, int64_t bytes);
+bool emu_bar_done(uint32_t bar, uint32_t parity);
+void emu_load(uint32_t to, const CUtensorMap *map, int x, int y, int z, uint32_t bar,
+              unsigned blocks);
+void emu_store(const CUtensorMap *map, int x, int y, int z, uint32_t from);
+void emu_store_commit(void);
+void emu_store_wait(int groups, bool read_only);
+uint64_t emu_now_ns(void);
+uint32_t *emu_warp_words(void); /* [32 * 6] that a warp shares, between barriers */
+void emu_sync_threads(void);
+
+/* ---- Keywords and intrinsics ----------------------------------------------------------------------------- */
+
+#undef __launch_bounds__
+#define __launch_bounds__(...)
+#undef __grid_constant__
+#define __grid_constant__
+
+/* Of the kernels that declare their shared memory, one block runs at a time. */
+#ifdef SG_EMULATE_STATIC
+#undef __shared__
+#define __shared__ static
+#endif
+
+static inline int __clz(int x)
+{
+    return x == 0 ? 32 : __builtin_clz((unsigned)x);
+}
+static inline int __shfl_sync(unsigned, int v, int)
+{
+    return v; /* of numbers that a whole warp has alike */
+}
+static inline void __syncthreads()
+{
+    emu_sync_threads();
+}
+static inline void __syncwarp()
+{
+    emu_warp_barrier();
+}
+static inline uint32_t atomicExch(uint32_t *p, uint32_t v)
+{
+    const uint32_t old = *p;
+    *p = v;
+    return old;
+}
+template <class T> static inline T __ldcg(const T *p)
+{
+    return *p;
+}
+static inline float __uint_as_float(uint32_t v)
+{
+    float f;
+    memcpy(&f, &v, 4);
+    return f;
+}
+#define __expf(x) expf(x)
+#define __fdividef(a, b) ((a) / (b))
+
+/* ---- Who and when ------------------------------------------------------------------------------------------ */
+
+static inline uint32_t smem_addr(const void *)
+{
+    return 0; /* addresses in shared memory are offsets in the block's */
+}
+static inline uint32_t cluster_rank()
+{
+    return blockIdx.x % (unsigned)emu_cluster_blocks;
+}
+static inline bool elect_one()
+{
+    return threadIdx.x % 32 == 0;
+}
+static inline uint64_t now_ns()
+{
+    emu_yield();
+    return emu_now_ns();
+}
+
+/* ---- Barriers ------------------------------------------------------------------------------------------------ */
+
+static inline void cluster_meet()
+{
+    emu_cluster_barrier();
+}
+static inline void named_sync(int id, int threads)
+{
+    emu_barrier(id, threads);
+}
+static inline void mbar_init(uint32_t bar, int arrivals)
+{
+    emu_bar_init(bar, arrivals);
+}
+static inline void mbar_init_visible()
+{
+}
+static inline void mbar_expect(uint32_t bar, uint32_t bytes)
+{
+    emu_bar_arrive(-1, bar, bytes);
+}
+static inline void mbar_arrive(uint32_t bar)
+{
+    emu_bar_arrive(-1, bar, 0);
+}
+static inline void mbar_arrive_at(uint32_t bar, uint32_t block)
+{
+    emu_bar_arrive((int)block, bar, 0);
+}
+static inline bool mbar_try(uint32_t bar, uint32_t parity)
+{
+    return emu_bar_done(bar, parity);
+}
+
+/* ---- The bulk copy engine --------------------------------------------------------------------------------------- */
+
+constexpr uint64_t KEEP_NORMAL = 0x1000000000000000;
+
+static inline void map_prefetch(const CUtensorMap *)
+{
+}
+static inline void tma_load(uint32_t to, const CUtensorMap *map, int x, int y, int z, uint32_t bar,
+                            uint64_t)
+{
+    emu_load(to, map, x, y, z, bar, 0);
+}
+static inline void tma_load_multicast(uint32_t to, const CUtensorMap *map, int x, int y, int z,
+                                      uint32_t bar, uint64_t, uint16_t blocks)
+{
+    emu_load(to, map, x, y, z, bar, blocks);
+}
+static inline void tma_store(const CUtensorMap *map, int x, int y, int z, uint32_t from)
+{
+    emu_store(map, x, y, z, from);
+}
+static inline void bulk_commit()
+{
+    emu_store_commit();
+}
+template <int N> static inline void bulk_wait_read()
+{
+    emu_store_wait(N, true);
+}
+template <int N> static inline void bulk_wait()
+{
+    emu_store_wait(N, false);
+}
+static inline void proxy_fence_shared()
+{
+}
+static inline void proxy_fence_global()
+{
+}
+
+/* ---- Matrix instructions -------------------------------------------------------------------------------------------- */
+
+static inline void wgmma_fence()
+{
+}
+static inline void wgmma_commit()
+{
+}
+/* The four warps of a warpgroup wait for their products together. */
+template <int N> static inline void wgmma_wait()
+{
+    emu_group_barrier();
+}
+static inline uint64_t wgmma_operand(uint32_t addr)
+{
+    return (addr & 0x3ffff) >> 4;
+}
+template <int N> static inline void regs_up()
+{
+}
+template <int N> static inline void regs_down()
+{
+}
+static inline void keep_order(float &)
+{
+}
+static inline void compute_now(int)
+{
+}
+
+template <class T> static inline float emu_value(const uint8_t *p)
+{
+    T v;
+    memcpy((void *)&v, p, sizeof v);
+    return (float)v;
+}
+
+/* Element COL (of 64) of row ROW of an operand whose first element has address START. */
+template <class T> static inline float emu_operand(uint32_t start, int row, int col)
+{
+    const uint32_t at = start + (uint32_t)row * 128 + (uint32_t)col * 2;
+    return emu_value<T>(emu_shared(at ^ (at >> 7 & 7) << 4));
+}
+
+template <class T, int N> struct Wgmma {
+    static void issue(float (&d)[N / 2], uint64_t a, uint64_t b, int keep)
+    {
+        const uint32_t a_at = (uint32_t)a << 4, b_at = (uint32_t)b << 4;
+        const int thread = (int)threadIdx.x % 128, lane = thread % 32;
+        const int row = thread / 32 * 16 + lane / 4;
+        float x[2][16];
+        for (int h = 0; h < 2; ++h)
+            for (int k = 0; k < 16; ++k) x[h][k] = emu_operand<T>(a_at, row + 8 * h, k);
+        for (int j = 0; j < N / 2; ++j) {
+            const int col = j / 4 * 8 + lane % 4 * 2 + (j & 1);
+            float sum = keep ? d[j] : 0.f;
+            for (int k = 0; k < 16; ++k) sum += x[j >> 1 & 1][k] * emu_operand<T>(b_at, col, k);
+            d[j] = sum;
+        }
+    }
+};
+
+/* Lane 8 q + r holds the address of row r of matrix q; thread t holds columns 2 (t % 4) of row t / 4. */
+static inline void stmatrix4(uint32_t to, uint32_t a, uint32_t b, uint32_t c, uint32_t d)
+{
+    uint32_t *words = emu_warp_words();
+    const unsigned lane = threadIdx.x % 32;
+    const uint32_t v[4] = {a, b, c, d};
+    words[lane] = to;
+    emu_warp_barrier();
+    for (unsigned q = 0; q < 4; ++q)
+        memcpy(emu_shared(words[8 * q + lane / 4] + lane % 4 * 4), &v[q], 4);
+    emu_warp_barrier();
+}
+static inline void ldmatrix4(uint32_t from, uint32_t (&v)[4])
+{
+    uint32_t *words = emu_warp_words();
+    const unsigned lane = threadIdx.x % 32;
+    words[lane] = from;
+    emu_warp_barrier();
+    for (unsigned q = 0; q < 4; ++q)
+        memcpy(&v[q], emu_shared(words[8 * q + lane / 4] + lane % 4 * 4), 4);
+    emu_warp_barrier();
+}
+
+/* Thread t holds rows t / 4 and t / 4 + 8, columns 2 (t % 4) and 8 further, of A; row t / 4 of B. */
+template <class T>
+static inline void emu_mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
+{
+    uint32_t *words = emu_warp_words();
+    const unsigned lane = threadIdx.x % 32;
+    const uint32_t mine[6] = {a[0], a[1], a[2], a[3], b0, b1};
+    memcpy(words + 6 * lane, mine, sizeof mine);
+    emu_warp_barrier();
+    for (unsigned i = 0; i < 4; ++i) {
+        const unsigned row = lane / 4, col = lane % 4 * 2 + (i & 1);
+        for (unsigned k = 0; k < 16; ++k) {
+            const unsigned lower = (i >> 1) + (k >= 8 ? 2 : 0), at = k % 8;
+            const uint8_t *x = (uint8_t *)&words[6 * (row * 4 + at / 2) + lower];
+            const uint8_t *y = (uint8_t *)&words[6 * (col * 4 + at / 2) + 4 + (k >= 8)];
+            d[i] += emu_value<T>(x + at % 2 * 2) * emu_value<T>(y + at % 2 * 2);
+        }
+    }
+    emu_warp_barrier();
+}
+static inline void mma_bf16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
+{
+    emu_mma<__nv_bfloat16>(d, a, b0, b1);
+}
+static inline void mma_f16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
+{
+    emu_mma<__half>(d, a, b0, b1);
+}
+static inline void cp_async16(uint32_t to, const void *from, int bytes)
+{
+    memset(emu_shared(to), 0, 16);
+    memcpy(emu_shared(to), from, (size_t)bytes);
+}
+static inline void cp_async_commit()
+{
+}
+template <int N> static inline void cp_async_wait()
+{
+}
+
+static inline uint32_t pack_bf16(float lo, float hi)
+{
+    const __nv_bfloat16 v[2] = {__float2bfloat16_rn(lo), __float2bfloat16_rn(hi)};
+    uint32_t w;
+    memcpy(&w, v, 4);
+    return w;
+}
+static inline uint32_t pack_f16(float lo, float hi)
+{
+    const __half v[2] = {__float2half_rn(lo), __float2half_rn(hi)};
+    uint32_t w;
+    memcpy(&w, v, 4);
+    return w;
+}
+
+/* ---- Memory ------------------------------------------------------------------------------------------------------------- */
+
+static inline uint64_t load_acquire(const uint64_t *p)
+{
+    return *p;
+}
+static inline uint64_t load_relaxed(const uint64_t *p)
+{
+    return *p;
+}
+static inline void store_release(uint64_t *p, uint64_t v)
+{
+    *p = v;
+}
+static inline void store_release(uint32_t *p, uint32_t v)
+{
+    *p = v;
+}
+static inline uint32_t load_acquire_gpu(const uint32_t *p)
+{
+    emu_yield();
+    return *p;
+}
+static inline void add_release_gpu(uint32_t *p)
+{
+    ++*p;
+}
+static inline uint32_t count_up(uint32_t *p)
+{
+    return (*p)++;
+}
+static inline void store_relaxed(uint32_t *p, uint32_t v)
+{
+    *p = v;
+}
+static inline void st_global4(void *p, const float *v)
+{
+    memcpy(p, v, 16);
+}
+static inline void ld_global4(const void *p, float *v)
+{
+    memcpy(v, p, 16);
+}
+static inline uint32_t shared_load(uint32_t p)
+{
+    uint32_t v;
+    memcpy(&v, emu_shared(p), 4);
+    return v;
+}
+static inline void shared_store(uint32_t p, uint32_t v)
+{
+    memcpy(emu_shared(p), &v, 4);
+}
+static inline uint32_t progress_acquire(uint32_t p)
+{
+    emu_yield();
+    return shared_load(p);
+}
+static inline void progress_release(uint32_t p, uint32_t v)
+{
+    shared_store(p, v);
+}
+static inline void launch_wait()
+{
+}
+static inline void launch_next()
+{
+}
+
+#endif

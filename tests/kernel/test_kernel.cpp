@@ -1,0 +1,567 @@
+/* test_kernel.cpp -- the Hopper product as it stands, on the emulator: ragged shapes, clusters, waits
+ * in any order of arrival, addends, places for tiles, slices of k, raises, several destinations.  Data
+ * are small integers, so that every result has one right value; whatever must not be written is
+ * poison.
+ *
+ *     test_kernel [SEED]      a draw of the order in which everything happens */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <string>
+#include <vector>
+
+#include <cuda_bf16.h>
+
+#include "kernel/kernel.h"
+#include "kernel_emulated.h"
+
+typedef __nv_bfloat16 T;
+typedef std::vector<T> matrix;
+
+enum { RANKS = 3, FLAGS = 512 };
+
+static uint64_t seed = 1;
+static int failed, passed;
+
+static void expect(bool ok, const std::string &what)
+{
+    ok ? ++passed : ++failed;
+    if (!ok) printf("FAILED %s\n", what.c_str());
+}
+
+static int draw(int below)
+{
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (int)((seed >> 33) % (uint64_t)below);
+}
+
+static matrix random_matrix(size_t count)
+{
+    matrix m(count);
+    for (T &v : m) v = __float2bfloat16_rn((float)(draw(3) - 1));
+    return m;
+}
+
+static matrix poisoned(size_t count)
+{
+    matrix m(count);
+    memset((void *)m.data(), 0xff, count * sizeof(T));
+    return m;
+}
+
+static bool is_poison(T v)
+{
+    uint16_t bits;
+    memcpy(&bits, &v, 2);
+    return bits == 0xffff;
+}
+
+static std::vector<float> product(const matrix &a, const matrix &b, int m, int n, int k)
+{
+    std::vector<float> c((size_t)m * n, 0.f);
+    std::vector<float> x(a.size()), y(b.size());
+    for (size_t i = 0; i < a.size(); ++i) x[i] = __bfloat162float(a[i]);
+    for (size_t i = 0; i < b.size(); ++i) y[i] = __bfloat162float(b[i]);
+    for (int i = 0; i < m; ++i)
+        for (int j = 0; j < n; ++j)
+            for (int h = 0; h < k; ++h)
+                c[(size_t)i * n + j] += x[(size_t)i * k + h] * y[(size_t)j * k + h];
+    return c;
+}
+
+/* ---- One rank's words and lists ----------------------------------------------------------------------- */
+
+struct world {
+    std::vector<uint64_t> done, abort, flag[RANKS];
+    std::vector<sg_kernel_hello> hello;
+    sg_kernel_words words[RANKS];
+    sg_kernel_rank rank;
+    sg_kernel_trouble trouble;
+
+    world()
+    {
+        done.assign(RANKS, 0);
+        abort.assign(RANKS, 0);
+        hello.assign(2 * RANKS, sg_kernel_hello{});
+        for (int r = 0; r < RANKS; ++r) {
+            flag[r].assign(RANKS * FLAGS, 0);
+            words[r] = {};
+            words[r].done = done.data();
+            words[r].abort = abort.data();
+            words[r].hello = hello.data();
+            words[r].flag[0] = flag[r].data();
+            words[r].flag[1] = flag[r].data() + RANKS * 256;
+        }
+        trouble = {};
+        rank = {};
+        rank.epoch = (1ull << 32) - 1;
+        rank.ranks = RANKS;
+        rank.half = 1;
+        rank.limit_ns = 4000000;
+        rank.words = words;
+        rank.trouble = &trouble;
+    }
+    uint64_t &word(int at, int by, int index)
+    {
+        return index < 256 ? flag[at][(size_t)(by * 256 + index)]
+                           : flag[at][(size_t)(RANKS * 256 + by * 256 + index - 256)];
+    }
+};
+
+struct lists {
+    std::vector<sg_patch> patch;
+    std::vector<sg_wait> wait;
+    std::vector<sg_addend> add;
+    std::vector<sg_area> to;
+    std::vector<sg_raise> raise;
+    std::vector<int32_t> raisers;
+    std::vector<uint32_t> count;
+    sg_kernel_program program;
+    sg_kernel_lists host;
+
+    lists() : program()
+    {
+    }
+
+    sg_patch &rect(int row0, int rows, int n, int k, sg_area a, sg_area b)
+    {
+        sg_patch p = {};
+        p.row0 = row0;
+        p.rows = rows;
+        p.cols = n;
+        p.k1 = k;
+        p.raster = SG_GROUPED;
+        p.width = (uint8_t)(1 + draw(4));
+        p.final = 1;
+        p.a = a;
+        p.b = b;
+        p.wait0 = (int32_t)wait.size();
+        p.add0 = (int32_t)add.size();
+        p.to0 = (int32_t)to.size();
+        p.raise0 = (int32_t)raise.size();
+        patch.push_back(p);
+        return patch.back();
+    }
+    void store(sg_area a)
+    {
+        to.push_back(a);
+        ++patch.back().tos;
+    }
+    void waits(sg_wait w)
+    {
+        wait.push_back(w);
+        ++patch.back().waits;
+    }
+    void adds(sg_area a, const sg_wait *w)
+    {
+        sg_addend d = {};
+        d.area = a;
+        if (w != nullptr) d.wait = *w;
+        d.waits = w != nullptr;
+        add.push_back(d);
+        ++patch.back().adds;
+    }
+    void raises(int at, int per, int flag0, int counters, int each)
+    {
+        sg_raise r = {};
+        r.at = (int16_t)at;
+        r.per = (uint8_t)per;
+        r.flag0 = flag0;
+        r.counter = each > 1 ? (int32_t)raisers.size() : -1;
+        if (each > 1) raisers.insert(raisers.end(), (size_t)counters, each);
+        raise.push_back(r);
+        ++patch.back().raises;
+    }
+    void finish(world *w)
+    {
+        count.assign(raisers.size() + 1, 0);
+        program.rank = w != nullptr ? &w->rank : nullptr;
+        if (w != nullptr && draw(2)) program.own = w->words[0];
+        program.patch = patch.data();
+        program.wait = wait.data();
+        program.add = add.data();
+        program.to = to.data();
+        program.raise = raise.data();
+        program.raisers = raisers.data();
+        program.count = count.data();
+        program.type = SG_KERNEL_BF16;
+        host = sg_kernel_lists{patch.data(), wait.data(), add.data(), to.data(), raise.data()};
+    }
+};
+
+static sg_area area(int rank, int place, int row0, int rows, int col0, int cols)
+{
+    sg_area a = {};
+    a.rank = (int16_t)rank;
+    a.buf = (uint8_t)place;
+    a.row0 = row0;
+    a.rows = rows;
+    a.col0 = col0;
+    a.cols = cols;
+    return a;
+}
+
+static sg_kernel_place place_of(matrix &low, matrix &high, int rows, int cols, int pitch)
+{
+    sg_kernel_place p = {};
+    p.data[0] = low.data();
+    p.data[1] = high.data();
+    p.rows = rows;
+    p.cols = cols;
+    p.pitch = pitch * (int64_t)sizeof(T);
+    return p;
+}
+
+static int arch; /* 0: Hopper; 80, 70: the slower kernels */
+
+static bool carry_out(lists &l, int patch0, int patches, int tm, int tn, int cluster, int blocks,
+                      const std::string &what)
+{
+    static sg_kernel_gemm g; /* large */
+    const char *why =
+        sg_kernel_gemm_make(&g, &l.program, &l.host, 7, patch0, patches, tm, tn, blocks);
+    g.want_cluster = cluster;
+    if (arch != 0) g.arch = arch;
+    if (why == nullptr) why = sg_kernel_gemm_aim(&g);
+    if (why == nullptr && arch == 0 && l.patch[(size_t)patch0].k1 > 0) why = g.slow;
+    expect(why == nullptr, what + ": " + (why ? why : ""));
+    if (why != nullptr) return false;
+    const bool ok = sg_kernel_gemm_run(&g, 0, nullptr) == cudaSuccess;
+    expect(ok, what + ": stands still");
+    return ok;
+}
+
+/* Rows [row0, row0 + rows) x n of C, which is PITCH wide, are WANT; all else is poison. */
+static void judge(const matrix &c, int pitch, int row0, int rows, int n, const float *want,
+                  const std::string &what)
+{
+    int wrong = 0, trampled = 0;
+    for (size_t i = 0; i < c.size(); ++i) {
+        const int row = (int)(i / (size_t)pitch) - row0, col = (int)(i % (size_t)pitch);
+        if (row < 0 || row >= rows || col >= n)
+            trampled += !is_poison(c[i]);
+        else
+            wrong += !(__bfloat162float(c[i]) == want[(size_t)row * n + col]);
+    }
+    expect(wrong == 0 && trampled == 0, what + ": " + std::to_string(wrong) + " wrong, " +
+                                            std::to_string(trampled) + " trampled");
+}
+
+static int up(int a, int b)
+{
+    return (a + b - 1) / b;
+}
+
+/* ---- Cases ----------------------------------------------------------------------------------------------- */
+
+static void single(int m, int n, int k, int tm, int tn, int cluster)
+{
+    const std::string what = "single " + std::to_string(m) + "x" + std::to_string(n) + "x" +
+                             std::to_string(k) + " tile " + std::to_string(tm) + "x" +
+                             std::to_string(tn) + " cluster " + std::to_string(cluster);
+    matrix a = random_matrix((size_t)m * k), b = random_matrix((size_t)n * k),
+           bias = random_matrix((size_t)n);
+    matrix c = poisoned((size_t)m * (n + 8));
+    std::vector<float> want = product(a, b, m, n, k);
+    for (size_t i = 0; i < want.size(); ++i) {
+        want[i] += __bfloat162float(bias[i % (size_t)n]);
+        if (want[i] < 0) want[i] = 0;
+    }
+    world w;
+    lists l;
+    l.rect(0, m, n, k, area(0, 0, 0, m, 0, k), area(0, 1, 0, n, 0, k));
+    l.store(area(0, 2, 0, m, 0, n));
+    const int bands = up(m, tm), cols = up(n, tn);
+    l.raises(1, SG_PER_BAND, 10, bands, cols);
+    l.raises(0, SG_PER_TILE, 250, 0, 1);
+    l.raises(2, SG_PER_PATCH, 5, 1, bands * cols);
+    l.program.bias = bias.data();
+    l.program.act = SG_KERNEL_RELU;
+    l.finish(&w);
+    l.program.place[0] = place_of(a, a, m, k, k);
+    l.program.place[1] = place_of(b, b, n, k, k);
+    l.program.place[2] = place_of(c, c, m, n, n + 8);
+    if (!carry_out(l, 0, 1, tm, tn, cluster, 0, what)) return;
+    judge(c, n + 8, 0, m, n, want.data(), what);
+    int bad = 0;
+    for (int i = 0; i <= bands; ++i) bad += (w.word(1, 0, 10 + i) == w.rank.epoch) != (i < bands);
+    for (int i = 0; i <= bands * cols; ++i)
+        bad += (w.word(0, 0, 250 + i) == w.rank.epoch) != (i < bands * cols);
+    bad += w.word(2, 0, 5) != w.rank.epoch;
+    for (uint32_t x : l.count) bad += x != 0;
+    expect(bad == 0 && w.trouble.kind == 0, what + ": raises");
+}
+
+/* Pieces of A that arrive while the launch runs. */
+static struct arrival {
+    world *w;
+    const matrix *from;
+    matrix *to;
+    int k;
+    struct piece {
+        int by, flag, row, rows, k0, cols;
+    };
+    std::vector<piece> left;
+} arriving;
+
+static bool arrive(void)
+{
+    if (arriving.left.empty() || draw(60) != 0) return false;
+    const size_t i = (size_t)draw((int)arriving.left.size());
+    const arrival::piece p = arriving.left[i];
+    arriving.left.erase(arriving.left.begin() + (std::ptrdiff_t)i);
+    for (int row = p.row; row < p.row + p.rows; ++row)
+        for (int x = p.k0; x < p.k0 + p.cols; ++x)
+            (*arriving.to)[(size_t)row * arriving.k + x] =
+                (*arriving.from)[(size_t)row * arriving.k + x];
+    arriving.w->word(0, p.by, p.flag) = arriving.w->rank.epoch;
+    return true;
+}
+
+static void gather(int m, int n, int k, int tm, int tn, int cluster, int chunk, int chunk_k)
+{
+    const std::string what = "gather " + std::to_string(m) + "x" + std::to_string(n) + "x" +
+                             std::to_string(k) + " tile " + std::to_string(tm) + "x" +
+                             std::to_string(tn) + " cluster " + std::to_string(cluster) +
+                             " chunk " + std::to_string(chunk) + "," + std::to_string(chunk_k);
+    int base[RANKS + 1];
+    for (int r = 0; r <= RANKS; ++r) base[r] = r * (m / RANKS) + (r < m % RANKS ? r : m % RANKS);
+    matrix a = random_matrix((size_t)m * k), b = random_matrix((size_t)n * k);
+    matrix c = poisoned((size_t)m * n), gathered = poisoned((size_t)m * k), other = gathered;
+    const std::vector<float> want = product(a, b, m, n, k);
+    world w;
+    lists l;
+    arriving = arrival{&w, &a, &gathered, k, {}};
+    const int slabs = chunk_k ? up(k, chunk_k) : 1;
+    for (int q = 0; q < RANKS; ++q) {
+        const int rows = base[q + 1] - base[q];
+        l.rect(base[q], rows, n, k, area(0, q ? 3 : 0, base[q], rows, 0, k),
+               area(0, 1, 0, n, 0, k));
+        l.store(area(0, 2, base[q], rows, 0, n));
+        if (q == 0) continue;
+        sg_wait wait = {};
+        wait.by = (int16_t)q;
+        wait.per = SG_PER_ROWS;
+        wait.flag0 = 200;
+        wait.row0 = base[q];
+        wait.rows = rows;
+        wait.chunk = chunk;
+        wait.chunk_k = chunk_k;
+        wait.chunks_k = slabs;
+        l.waits(wait);
+        l.patch.back().slab = chunk_k;
+        for (int x = 0, i = 0; x < rows; x += chunk, ++i)
+            for (int s = 0; s < slabs; ++s) {
+                const int k0 = s * chunk_k, width = chunk_k && k - k0 > chunk_k ? chunk_k : k - k0;
+                arriving.left.push_back({q, 200 + i * slabs + s, base[q] + x,
+                                         rows - x < chunk ? rows - x : chunk, k0, width});
+            }
+    }
+    l.finish(&w);
+    l.program.place[0] = place_of(a, a, m, k, k);
+    l.program.place[1] = place_of(b, b, n, k, k);
+    l.program.place[2] = place_of(c, c, m, n, n);
+    l.program.place[3] = place_of(other, gathered, m, k, k); /* the run uses half 1 */
+    emu_outside(arrive);
+    const bool ok = carry_out(l, 0, RANKS, tm, tn, cluster, 0, what);
+    emu_outside(nullptr);
+    if (!ok) return;
+    judge(c, n, 0, m, n, want.data(), what);
+    expect(w.trouble.kind == 0 && arriving.left.empty(), what + ": trouble");
+}
+
+/* Own tiles add those of two peers, which arrive tile by tile, and go to three tensors. */
+static void scatter(int m, int n, int k, int tm, int tn, int cluster, int own_at, bool hello)
+{
+    const std::string what = "scatter " + std::to_string(m) + "x" + std::to_string(n) + "x" +
+                             std::to_string(k) + " tile " + std::to_string(tm) + "x" +
+                             std::to_string(tn) + " cluster " + std::to_string(cluster) + " own " +
+                             std::to_string(own_at) + (hello ? "" : ", a hello is missing");
+    matrix a = random_matrix((size_t)m * k), b = random_matrix((size_t)n * k);
+    matrix inbox = random_matrix((size_t)2 * m * n), late = poisoned((size_t)2 * m * n);
+    std::vector<float> want = product(a, b, m, n, k);
+    for (int i = 0; i < 2 * m * n; ++i)
+        want[(size_t)(i % (m * n))] += __bfloat162float(inbox[(size_t)i]);
+    const int row0 = 5; /* other rows before and behind */
+    matrix c[RANKS];
+    for (matrix &x : c) x = poisoned((size_t)(m + 2 * row0) * n);
+    world w;
+    w.rank.hash = 99;
+    for (int q = 1; q < RANKS; ++q)
+        if (hello || q != 2)
+            w.hello[(size_t)(2 * q) + (w.rank.epoch & 1)] = {w.rank.epoch, 99, 0, 0};
+    lists l;
+    sg_patch &p = l.rect(0, m, n, k, area(0, 0, 0, m, 0, k), area(0, 1, 0, n, 0, k));
+    p.own_at = (uint16_t)own_at;
+    const int tiles = up(m, tm) * up(n, tn);
+    arriving = arrival{&w, &inbox, &late, n, {}};
+    for (int q = 1; q < RANKS; ++q) {
+        sg_wait wait = {};
+        wait.by = (int16_t)q;
+        wait.per = SG_PER_TILE;
+        wait.flag0 = 100;
+        l.adds(area(0, 3, (q - 1) * m, m, 0, n), &wait);
+        for (int t = 0; t < tiles; ++t) {
+            const int band = t / up(n, tn), col = t % up(n, tn);
+            const int rows = m - band * tm < tm ? m - band * tm : tm;
+            const int cols = n - col * tn < tn ? n - col * tn : tn;
+            arriving.left.push_back({q, 100 + t, (q - 1) * m + band * tm, rows, col * tn, cols});
+        }
+    }
+    for (int q = 0; q < RANKS; ++q) {
+        sg_area to = area(q, 4 + q, row0, m, 0, n);
+        to.leave = q > 0;
+        l.store(to);
+        if (q > 0) l.raises(q, SG_PER_PATCH, 1, 1, tiles);
+    }
+    l.finish(&w);
+    l.program.place[0] = place_of(a, a, m, k, k);
+    l.program.place[1] = place_of(b, b, n, k, k);
+    l.program.place[3] = place_of(late, late, 2 * m, n, n);
+    for (int q = 0; q < RANKS; ++q)
+        l.program.place[4 + q] = place_of(c[q], c[q], m + 2 * row0, n, n);
+    emu_outside(arrive);
+    const bool ok = carry_out(l, 0, 1, tm, tn, cluster, 0, what);
+    emu_outside(nullptr);
+    if (!ok) return;
+    if (!hello) {
+        const sg_kernel_trouble &t = w.trouble;
+        expect(t.kind == SG_KERNEL_STUCK_LEAVE && t.late && t.by == 2 && t.step == 7,
+               what + ": trouble");
+        expect(w.abort[0] == w.rank.epoch, what + ": abort");
+        judge(c[2], n, 0, 0, n, nullptr, what + ", its tensor");
+        return;
+    }
+    for (int q = 0; q < RANKS; ++q) judge(c[q], n, row0, m, n, want.data(), what);
+    expect(w.trouble.kind == 0, what + ": trouble");
+    expect(w.word(1, 0, 1) == w.rank.epoch && w.word(2, 0, 1) == w.rank.epoch, what + ": raises");
+}
+
+/* A raster in two ranges into places for tiles, then a sum of places and a product. */
+static void tiled(int m, int n, int k, int tm, int tn)
+{
+    const std::string what = "tiled " + std::to_string(m) + "x" + std::to_string(n) + "x" +
+                             std::to_string(k) + " tile " + std::to_string(tm) + "x" +
+                             std::to_string(tn);
+    matrix a = random_matrix((size_t)m * k), b = random_matrix((size_t)n * k);
+    std::vector<float> want = product(a, b, m, n, k);
+    for (float &v : want) v *= 2;
+    const int bands = up(m, tm), cols = up(n, tn), all = bands * cols, low = all / 3;
+    matrix c = poisoned((size_t)m * n), sum = c, places = poisoned((size_t)all * tm * tn);
+    world w;
+    lists l;
+    const sg_area of_a = area(0, 0, 0, m, 0, k), of_b = area(0, 1, 0, n, 0, k);
+    const uint8_t width = 2;
+    for (int part = 0; part < 2; ++part) {
+        if (part == 0 && low == 0) continue;
+        sg_patch &p = l.rect(0, m, n, k, of_a, of_b);
+        p.width = width;
+        p.tile0 = part ? low : 0;
+        p.tiles = part ? all - low : low;
+        sg_area to = area(0, 3, p.tile0 * tm, p.tiles * tm, 0, tn);
+        to.tiled = 1;
+        l.store(to);
+    }
+    const int first = (int)l.patch.size();
+    sg_area from = area(0, 3, 0, all * tm, 0, tn);
+    from.tiled = 1;
+    for (int i = 0; i < 2; ++i) { /* places and a product; places alone, twice */
+        l.rect(0, m, n, i ? 0 : k, of_a, of_b).width = width;
+        for (int j = 0; j <= i; ++j) l.adds(from, nullptr);
+        l.store(area(0, i ? 4 : 2, 0, m, 0, n));
+    }
+    l.finish(&w);
+    l.program.place[0] = place_of(a, a, m, k, k);
+    l.program.place[1] = place_of(b, b, n, k, k);
+    l.program.place[2] = place_of(c, c, m, n, n);
+    l.program.place[3] = place_of(places, places, all * tm, tn, tn);
+    l.program.place[4] = place_of(sum, sum, m, n, n);
+    if (!carry_out(l, 0, first, tm, tn, 0, 0, what)) return;
+    int bad = 0;
+    for (int i = 0; i < all; ++i) {
+        int band, col;
+        sg_walk_tile(&l.patch[0], bands, cols, i, &band, &col);
+        for (int x = 0; x < tm * tn; ++x) {
+            const int row = band * tm + x / tn, column = col * tn + x % tn;
+            const float v = __bfloat162float(places[(size_t)i * tm * tn + x]);
+            bad += v != (row < m && column < n ? want[(size_t)row * n + column] / 2 : 0.f);
+        }
+    }
+    expect(bad == 0, what + ": places");
+    if (!carry_out(l, first, 1, tm, tn, 0, 0, what)) return;
+    judge(c, n, 0, m, n, want.data(), what);
+    if (!carry_out(l, first + 1, 1, tm, tn, 0, 0, what + ", no product")) return;
+    judge(sum, n, 0, m, n, want.data(), what + ", no product");
+}
+
+/* Slices of k, twice with the same words. */
+static void slices(int m, int n, int k, int tm, int tn, int cluster, int split, int skew)
+{
+    const std::string what = "slices " + std::to_string(m) + "x" + std::to_string(n) + "x" +
+                             std::to_string(k) + " tile " + std::to_string(tm) + "x" +
+                             std::to_string(tn) + " cluster " + std::to_string(cluster) +
+                             " split " + std::to_string(split) + " skew " + std::to_string(skew);
+    matrix a = random_matrix((size_t)m * k), b = random_matrix((size_t)n * k);
+    const std::vector<float> want = product(a, b, m, n, k);
+    const int units = up(up(m, tm), 2) * 2 * up(up(n, tn), 2) * 2;
+    std::vector<float> partial((size_t)(split - 1) * units * tm * tn);
+    std::vector<uint32_t> fold((size_t)units * 2, 0);
+    for (int round = 0; round < 2; ++round) {
+        matrix c = poisoned((size_t)m * n);
+        lists l;
+        l.rect(0, m, n, k, area(0, 0, 0, m, 0, k), area(0, 1, 0, n, 0, k));
+        l.store(area(0, 2, 0, m, 0, n));
+        l.finish(nullptr);
+        l.program.place[0] = place_of(a, a, m, k, k);
+        l.program.place[1] = place_of(b, b, n, k, k);
+        l.program.place[2] = place_of(c, c, m, n, n);
+        static sg_kernel_gemm g;
+        const char *why = sg_kernel_gemm_make(&g, &l.program, &l.host, 0, 0, 1, tm, tn, 0);
+        g.want_split = split;
+        g.want_skew = skew;
+        g.want_cluster = cluster;
+        g.param.partial = partial.data();
+        g.param.fold = fold.data();
+        memset(partial.data(), 0xff, partial.size() * 4);
+        if (why == nullptr) why = sg_kernel_gemm_aim(&g);
+        if (why == nullptr) why = g.slow;
+        expect(why == nullptr, what + ": " + (why ? why : ""));
+        if (why != nullptr) return;
+        expect(sg_kernel_gemm_run(&g, 0, nullptr) == cudaSuccess, what + ": stands still");
+        judge(c, n, 0, m, n, want.data(), what);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1) seed = strtoull(argv[1], nullptr, 10);
+    emu_seed(seed);
+    single(200, 520, 72, 128, 256, 2);
+    single(130, 264, 200, 128, 256, 1);
+    single(300, 264, 136, 128, 128, 2);
+    single(65, 136, 8, 64, 128, 1);
+    single(100, 264, 64, 64, 128, 2);
+    gather(390, 264, 200, 128, 128, 1, 40, 0);
+    gather(390, 264, 200, 128, 128, 2, 60, 64);
+    gather(200, 264, 200, 64, 128, 1, 20, 72);
+    gather(300, 264, 136, 128, 256, 2, 100, 0);
+    for (int own = 0; own < 3; ++own)
+        scatter(200, 136, 72, own == 1 ? 64 : 128, own == 2 ? 256 : 128, 0, own, true);
+    scatter(70, 136, 72, 64, 128, 1, 1, false);
+    tiled(200, 264, 72, 128, 128);
+    tiled(100, 264, 72, 64, 128);
+    slices(100, 136, 520, 64, 128, 1, 3, 0);
+    slices(300, 200, 520, 128, 128, 2, 2, 2);
+    for (arch = 80; arch >= 70; arch -= 10) {
+        single(200, 136, 72, 128, 128, 0);
+        single(70, 56, 40, 96, 40, 0);
+        gather(200, 136, 136, 128, 128, 0, 40, 72);
+        scatter(150, 136, 72, 128, 64, 0, 1, true);
+        scatter(70, 136, 72, 64, 128, 0, 1, false);
+        tiled(150, 136, 72, 64, 128);
+        tiled(50, 45, 8, 32, 20);
+    }
+    printf("%d passed, %d failed\n", passed, failed);
+    return failed != 0;
+}
