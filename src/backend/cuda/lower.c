@@ -359,6 +359,7 @@ static shingle_status upload(sg_cuda_rank *rank, sg_cuda_plan *plan, const layou
     p->count = plan->words;
     p->type = (int32_t)bound->problem.type;
     p->act = (int32_t)bound->problem.act;
+    p->own = words_of(&bound->work->words);
     return SHINGLE_OK;
 }
 
