@@ -101,9 +101,8 @@ static void poison(matrix *m)
 
 static bool is_filled(const uint8_t *data, int64_t bytes, uint8_t value)
 {
-    for (int64_t i = 0; i < bytes; i++)
-        if (data[i] != value) return false;
-    return true;
+    /* The first byte is right and every other is like the one before it. */
+    return bytes <= 0 || (data[0] == value && memcmp(data, data + 1, (size_t)(bytes - 1)) == 0);
 }
 
 static bool canaries_live(const matrix *m)
@@ -199,38 +198,48 @@ static bool check_set(test *t, int index, uint64_t seed, tried *plan)
 
 /* ---- Workspace ------------------------------------------------------------------------------- */
 
-static void poison_block(void *context, sg_block_kind kind, void *memory, size_t bytes)
-{
-    (void)context;
-    (void)kind;
-    memset(memory, POISON, bytes);
-}
-
 typedef struct looking {
     const test *t;
     int rank;
     const char *found;
 } looking;
 
-/* What lies behind what any plan needs of a block of this size is as it was. */
-static void look_behind(void *context, sg_block_kind kind, void *memory, size_t bytes)
+/* What plans of this problem need of a block of BYTES; negative: none uses it. */
+static int64_t need_of(const looking *l, sg_block_kind kind, size_t bytes)
 {
     static const sg_arena_kind arena[] = {SG_SYM, SG_SYM, SG_LOCAL, SG_LIBRARY};
-    static const char *const name[] = {"SYM half 0", "SYM half 1", "LOCAL", "LIBRARY"};
-    looking *const l = context;
-    int64_t used = 0;
+    int64_t most = -1;
     for (int i = 0; i < l->t->plans; i++) {
         const shingle_plan *const plan = l->t->tried[i].plan[l->rank];
         const int64_t need = plan->bound->sched.arena_bytes[arena[kind]];
-        if (need <= (int64_t)bytes && need > used) used = need;
+        const int64_t least =
+            (int64_t)bytes > INT64_C(1) << SG_BLOCK_CLASS0 ? (int64_t)bytes / 2 : 0;
+        if (need <= (int64_t)bytes && need > least) most = sg_max(most, need);
     }
-    if (!is_filled((const uint8_t *)memory + used, (int64_t)bytes - used, POISON))
+    return most;
+}
+
+static void poison_block(void *context, sg_block_kind kind, void *memory, size_t bytes)
+{
+    if (need_of(context, kind, bytes) > 0) memset(memory, POISON, bytes);
+}
+
+/* What lies behind what any plan needs of a block of this size is as it was. */
+static void look_behind(void *context, sg_block_kind kind, void *memory, size_t bytes)
+{
+    static const char *const name[] = {"SYM half 0", "SYM half 1", "LOCAL", "LIBRARY"};
+    looking *const l = context;
+    const int64_t used = need_of(l, kind, bytes);
+    if (used > 0 && !is_filled((const uint8_t *)memory + used, (int64_t)bytes - used, POISON))
         l->found = name[kind];
 }
 
 static void poison_workspace(test *t)
 {
-    for (int r = 0; r < t->ranks; r++) sg_cpu_test_memory(t->comm[0], r, poison_block, NULL);
+    for (int r = 0; r < t->ranks; r++) {
+        looking l = {t, r, NULL};
+        sg_cpu_test_memory(t->comm[0], r, poison_block, &l);
+    }
 }
 
 static void check_workspace(test *t)
@@ -492,7 +501,7 @@ int main(int argc, char **argv)
     const char *problem = NULL;
     int only_ranks = 0;
     t.random.state = 1;
-    t.every = 7;
+    t.every = 17;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--full") == 0)
             t.full = true;
