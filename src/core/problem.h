@@ -28,6 +28,8 @@
 enum { SG_MAX_RANKS = 1024 };
 /* Of m, n and k: schedules hold 32-bit rows and columns. */
 #define SG_MAX_EXTENT INT64_C(2147483647)
+/* Of a row of a call: what a double counts exactly. */
+#define SG_MAX_CALL_FLOPS INT64_C(9007199254740992)
 
 typedef enum sg_op {
     SG_OP_GEMM,

@@ -1,6 +1,7 @@
 /* problem_text.c -- problems as text, see problem.h and docs/problem.md. */
 #include "core/problem.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,22 +70,29 @@ static bool take_char(reader *r, char c)
     return true;
 }
 
-/* A number of 0 to SG_MAX_EXTENT. */
-static shingle_status take_number(reader *r, const char *what, int64_t *value_out)
+/* A number of 0 to MOST. */
+static shingle_status take_up_to(reader *r, int64_t most, const char *what, int64_t *value_out)
 {
     int64_t value = 0;
     const size_t start = r->at;
     while (r->text[r->at] >= '0' && r->text[r->at] <= '9') {
         value = value * 10 + (r->text[r->at] - '0');
-        if (value > SG_MAX_EXTENT) {
+        if (value > most) {
+            char limit[48];
+            snprintf(limit, sizeof limit, "a number up to %lld", (long long)most);
             r->at = start;
-            return expect(r, "a number up to 2147483647");
+            return expect(r, limit);
         }
         r->at++;
     }
     if (r->at == start) return expect(r, what);
     *value_out = value;
     return SHINGLE_OK;
+}
+
+static shingle_status take_number(reader *r, const char *what, int64_t *value_out)
+{
+    return take_up_to(r, SG_MAX_EXTENT, what, value_out);
 }
 
 /* One number per rank; MORE is what may stand behind the last. */
@@ -161,7 +169,7 @@ static shingle_status take_option(reader *r, sg_ask *a, int64_t **list_out)
     }
     if (!a->call && take_word(r, "call=")) {
         a->call = true;
-        return take_number(r, "the operations of a row", &a->call_flops);
+        return take_up_to(r, SG_MAX_CALL_FLOPS, "the operations of a row", &a->call_flops);
     }
     if (!a->accumulate && take_word(r, "accumulate")) {
         a->accumulate = true;

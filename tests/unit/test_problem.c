@@ -108,6 +108,7 @@ static void texts_print_canonically(void **state)
         "gemm_a2a:f32:0x2x3:r3",
         "gemm_a2a:f32:9x2x3:r3:counts=0,0,9/0,0,0/9,0,0:call=0",
         "gemm_rs:f32:8x4x4:r2:rows=1,7:call=123:relu",
+        "gemm_rs:f32:8x4x4:r2:call=9007199254740992",
     };
     for (size_t i = 0; i < sizeof same / sizeof same[0]; i++) expect_text(same[i], same[i]);
     /* Ownership that is the even one is not printed, whichever way it was given. */
@@ -421,6 +422,7 @@ static const struct {
     {"gemm:f32:4x4x4:r2:accumulates", {"column 19", "accumulate"}},
     {"gemm:f32:4x4x4:r2:call", {"column 19", "call="}},
     {"gemm:f32:4x4x4:r2:call=", {"column 24", "the operations of a row"}},
+    {"gemm:f32:4x4x4:r2:call=9007199254740993", {"column 24", "up to 9007199254740992"}},
     {"gemm:f32:4x4x4:r2:call=-1", {"column 24", "the operations of a row"}},
     {"gemm:f32:4x4x4:r2:call=1:call=1", {"column 26", "bias"}},
     {"gemm:f32:4x4x4:r2:call=1:accumulate", {"call with accumulate", "whole rows"}},
