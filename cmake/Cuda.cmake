@@ -53,8 +53,13 @@ if(SHINGLE_CUDA)
   foreach(source ${kernel_sources})
     get_filename_component(name ${source} NAME_WE)
     set(object ${CMAKE_CURRENT_BINARY_DIR}/kernel/${name}.o)
+    set(targets ${SHINGLE_CUDA_ARCH})
+    if(name MATCHES "^gemm_(bf16|f16)$") # wgmma is for Hopper alone
+      set(targets -gencode=arch=compute_90a,code=sm_90a)
+    endif()
     add_custom_command(OUTPUT ${object}
-      COMMAND ${CUDA_NVCC} -std=c++17 -O3 ${SHINGLE_CUDA_ARCH} -I${CMAKE_CURRENT_SOURCE_DIR}/src
+      COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/scripts/nvcc.sh ${CUDA_NVCC} -std=c++17 -O3 ${targets}
+        -I${CMAKE_CURRENT_SOURCE_DIR}/src
         -Xcompiler -fPIC,-fvisibility=hidden,-fno-exceptions,-fno-rtti,-Wall
         -c ${source} -o ${object}
       DEPENDS ${source} ${kernel_headers} ${CMAKE_CURRENT_SOURCE_DIR}/src/core/walk.h VERBATIM)
