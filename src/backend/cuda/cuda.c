@@ -68,15 +68,55 @@ shingle_status sg_cuda_get(sg_cuda_rank *rank, size_t bytes, void **memory_out)
     return SHINGLE_OK;
 }
 
-/* Every GPU of the group reaches every other's memory, so the arena makes no difference. */
+enum { PAIRED = 1 << 16 }; /* smaller blocks lie close together anyway */
+
+/* The second block of a pair for the second request of its size. */
+static shingle_status get_paired(sg_cuda_rank *rank, size_t bytes, void **memory_out)
+{
+    sg_cuda_pair *empty = NULL;
+    for (int i = 0; i < SG_CUDA_PAIRS; i++) {
+        sg_cuda_pair *const p = &rank->pair[i];
+        if (p->base == NULL && empty == NULL) empty = p;
+        if (p->base == NULL || p->bytes != bytes || p->taken[1]) continue;
+        p->taken[1] = true;
+        *memory_out = p->base + bytes;
+        return SHINGLE_OK;
+    }
+    if (empty == NULL || bytes > SIZE_MAX / 2) return sg_cuda_get(rank, bytes, memory_out);
+    SG_TRY(sg_cuda_get(rank, 2 * bytes, memory_out));
+    *empty = (sg_cuda_pair){*memory_out, bytes, {true, false}};
+    return SHINGLE_OK;
+}
+
+/* True if MEMORY is of a pair, which is freed with its second block. */
+static bool put_paired(sg_cuda_rank *rank, const void *memory)
+{
+    for (int i = 0; i < SG_CUDA_PAIRS; i++) {
+        sg_cuda_pair *const p = &rank->pair[i];
+        for (int half = 0; half < 2 && p->base != NULL; half++) {
+            if (memory != p->base + (size_t)half * p->bytes) continue;
+            p->taken[half] = false;
+            if (p->taken[1 - half]) return true;
+            (void)cudaFree(p->base);
+            p->base = NULL;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Every GPU of the group reaches every other's memory. */
 static shingle_status alloc(void *self, int index, sg_arena_kind arena, size_t bytes,
                             void **memory_out)
 {
     sg_cuda *const cuda = self;
     sg_cuda_rank *const rank = &cuda->rank[index];
-    (void)arena;
+    const bool paired = arena == SG_SYM && bytes >= PAIRED;
     SG_TRY(sg_cuda_enter(rank));
-    const shingle_status status = sg_cuda_get(rank, bytes, memory_out);
+    pthread_mutex_lock(&cuda->mutex); /* whoever binds a plan grows the memory of all ranks */
+    const shingle_status status =
+        paired ? get_paired(rank, bytes, memory_out) : sg_cuda_get(rank, bytes, memory_out);
+    pthread_mutex_unlock(&cuda->mutex);
     sg_cuda_leave(rank);
     if (status == SHINGLE_ENOMEM)
         return sg_fail(SHINGLE_ENOMEM, "no memory for %zu bytes on the GPU of rank %d", bytes,
@@ -89,7 +129,9 @@ static void release(void *self, int index, void *memory)
     sg_cuda *const cuda = self;
     sg_cuda_rank *const rank = &cuda->rank[index];
     if (sg_cuda_enter(rank) != SHINGLE_OK) return;
-    (void)cudaFree(memory);
+    pthread_mutex_lock(&cuda->mutex);
+    if (!put_paired(rank, memory)) (void)cudaFree(memory);
+    pthread_mutex_unlock(&cuda->mutex);
     sg_cuda_leave(rank);
 }
 

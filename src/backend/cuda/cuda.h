@@ -20,8 +20,9 @@
 #include "kernel/kernel.h"
 
 enum {
-    SG_CUDA_RANKS = 8,  /* places of a plan hold that many ranks' buffers */
-    SG_CUDA_FLIGHT = 64 /* runs of a rank that the host knows to be on their way */
+    SG_CUDA_RANKS = 8,   /* places of a plan hold that many ranks' buffers */
+    SG_CUDA_FLIGHT = 64, /* runs of a rank that the host knows to be on their way */
+    SG_CUDA_PAIRS = 2 * SG_BLOCK_CLASSES
 };
 
 struct sg_vendor; /* vendor.c */
@@ -34,6 +35,14 @@ typedef struct sg_cuda_flight {
     const char *text; /* of the plan; plans outlive their runs */
 } sg_cuda_flight;
 
+/* Two blocks of a size side by side: the halves of a workspace, between which a tensor map takes one
+ * stride, which must not be too long. */
+typedef struct sg_cuda_pair {
+    char *base; /* NULL: none */
+    size_t bytes;
+    bool taken[2];
+} sg_cuda_pair;
+
 typedef struct sg_cuda_rank {
     int rank, device, sms;
     cudaStream_t lane[SG_MAX_LANES]; /* lane 0: for callers without a stream */
@@ -43,6 +52,7 @@ typedef struct sg_cuda_rank {
     sg_kernel_words *words;     /* on the device: [ranks] */
     sg_kernel_trouble *trouble; /* mapped: here and there */
     struct sg_vendor *vendor;
+    sg_cuda_pair pair[SG_CUDA_PAIRS];
     void *landing[SG_BLOCK_CLASSES]; /* where peers store what goes into this rank's C */
 
     sg_cuda_flight flight[SG_CUDA_FLIGHT]; /* runs FIRST .. ISSUED - 1, modulo its size */

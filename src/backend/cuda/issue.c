@@ -90,12 +90,15 @@ static shingle_status go_gemm(sg_cuda *cuda, sg_cuda_rank *rank, sg_run *run, in
     const sg_cuda_step *const step = &plan->step[index];
     const sg_launch *const l = &run->bound->sched.step[index].u.launch;
     (void)cuda;
-    (void)rank;
     if (step->lt != NULL)
         return issue_vendor(run, step, &run->bound->sched.patch[l->patch0], stream);
     if (step->gemm == NULL) return SHINGLE_OK;
     aim(&step->gemm->param.program, run);
+    const char *const slow = step->gemm->slow;
     const char *const why = sg_kernel_gemm_aim(step->gemm);
+    if (step->gemm->slow != slow && step->gemm->slow != NULL && !rank->capturing)
+        sg_log(SG_LOG_WARN, "step %d of %s takes a slow kernel: %s", index, run->bound->text,
+               step->gemm->slow);
     if (why != NULL)
         return sg_fail(SHINGLE_EUNSUPPORTED, "step %d of %s: %s", index, run->bound->text, why);
     SG_CUDA(sg_kernel_gemm_run(step->gemm, 0, stream));
