@@ -98,7 +98,7 @@ struct world {
         rank.epoch = (1ull << 32) - 1;
         rank.ranks = RANKS;
         rank.half = 1;
-        rank.limit_ns = 4000000;
+        rank.limit_ns = 2000000;
         rank.words = words;
         rank.trouble = &trouble;
     }
@@ -307,7 +307,7 @@ static struct arrival {
 
 static bool arrive(void)
 {
-    if (arriving.left.empty() || draw(60) != 0) return false;
+    if (arriving.left.empty() || draw(20) != 0) return false;
     const size_t i = (size_t)draw((int)arriving.left.size());
     const arrival::piece p = arriving.left[i];
     arriving.left.erase(arriving.left.begin() + (std::ptrdiff_t)i);
@@ -388,6 +388,7 @@ static void scatter(int m, int n, int k, int tm, int tn, int cluster, int own_at
     for (matrix &x : c) x = poisoned((size_t)(m + 2 * row0) * n);
     world w;
     w.rank.hash = 99;
+    if (!hello) w.rank.limit_ns = 300000;
     for (int q = 1; q < RANKS; ++q)
         if (hello || q != 2)
             w.hello[(size_t)(2 * q) + (w.rank.epoch & 1)] = {w.rank.epoch, 99, 0, 0};
@@ -542,8 +543,8 @@ int main(int argc, char **argv)
     single(300, 264, 136, 128, 128, 2);
     single(65, 136, 8, 64, 128, 1);
     single(100, 264, 64, 64, 128, 2);
-    gather(390, 264, 200, 128, 128, 1, 40, 0);
-    gather(390, 264, 200, 128, 128, 2, 60, 64);
+    gather(300, 264, 136, 128, 128, 1, 40, 0);
+    gather(300, 264, 136, 128, 128, 2, 60, 64);
     gather(200, 264, 200, 64, 128, 1, 20, 72);
     gather(300, 264, 136, 128, 256, 2, 100, 0);
     for (int own = 0; own < 3; ++own)
