@@ -73,9 +73,10 @@ static bool put(reader *r, const char *name, const char *op, int64_t m, int64_t 
                 int64_t layers, const char *epilogue, const char *widths)
 {
     config_model *const model = r->model;
-    if (n > MOST_EXTENT || k > MOST_EXTENT)
-        return file_fail(r->error, "%s: product %s has n %lld and k %lld; at most %lld is possible",
-                         r->name, name, (long long)n, (long long)k, (long long)MOST_EXTENT);
+    if (m > MOST_EXTENT || n > MOST_EXTENT || k > MOST_EXTENT)
+        return file_fail(
+            r->error, "%s: product %s has m %lld, n %lld and k %lld; at most %lld is possible",
+            r->name, name, (long long)m, (long long)n, (long long)k, (long long)MOST_EXTENT);
     if (model->products == CONFIG_PRODUCTS) return true;
     config_product *const p = &model->product[model->products++];
     snprintf(p->name, sizeof p->name, "%s", name);
@@ -86,6 +87,16 @@ static bool put(reader *r, const char *name, const char *op, int64_t m, int64_t 
     return true;
 }
 
+/* The weight gradient of a layer of N x K over ROWS tokens, transposed: its k are the tokens. */
+static bool add_weights(reader *r, const char *name, bool gathers, int64_t n, int64_t k,
+                        int64_t rows, int64_t layers, const char *widths)
+{
+    char own[16];
+    snprintf(own, sizeof own, "%.13s_w", name);
+    return gathers ? put(r, own, "ag_gemm", k, n, rows, layers, ":gather=k:accumulate", widths)
+                   : put(r, own, "gemm", n, k, rows, layers, ":accumulate", widths);
+}
+
 static bool add(reader *r, const char *name, cut how, int64_t n, int64_t k, int64_t layers,
                 bool bias, const char *act, const char *widths)
 {
@@ -93,8 +104,11 @@ static bool add(reader *r, const char *name, cut how, int64_t n, int64_t k, int6
     char epilogue[24];
     snprintf(epilogue, sizeof epilogue, "%s%s", bias && !o->backward ? ":bias" : "",
              o->backward ? "" : act);
-    return put(r, name, op_of(o, how), o->tokens, o->backward ? k : n, o->backward ? n : k, layers,
-               epilogue, widths);
+    if (!put(r, name, op_of(o, how), o->tokens, o->backward ? k : n, o->backward ? n : k, layers,
+             epilogue, widths))
+        return false;
+    return !o->backward || add_weights(r, name, how == CUT_COLUMNS && !o->all_reduce, n, k,
+                                       o->tokens, layers, widths);
 }
 
 /* Fails with the possible numbers of ranks if VALUE of KEY cannot be dealt evenly. */
@@ -241,6 +255,39 @@ static bool add_mlp(reader *r, const sizes *s, int64_t ffn, int64_t layers, cons
     return add(r, down, CUT_K, s->hidden, ffn / ranks, layers, bias, "", widths);
 }
 
+/* An expert's layer of N x K behind an all-to-all (or, as the second, in front of one). */
+static bool add_experts(reader *r, const char *name, bool second, int64_t rows, int64_t n,
+                        int64_t k, int64_t layers, const char *widths)
+{
+    const bool backward = r->options->backward;
+    if (!put(r, name, second != backward ? "gemm_a2a" : "a2a_gemm", rows, backward ? k : n,
+             backward ? n : k, layers, "", widths))
+        return false;
+    return !backward || add_weights(r, name, false, n, k, rows, layers, widths);
+}
+
+/* Routed experts: rows go to the ranks of their experts and come back. */
+static bool add_routed(reader *r, const sizes *s, int64_t experts, int64_t per_token, int64_t width,
+                       int64_t layers)
+{
+    const config_options *const o = r->options;
+    const char *const key = r->kind->experts;
+    if (o->all_reduce || experts % o->ranks != 0) {
+        keys_note(&r->key, "%s %lld: routed experts %s", key, (long long)experts,
+                  o->all_reduce ? "want rows dealt over the ranks"
+                                : "cannot be dealt evenly to the ranks");
+        return true;
+    }
+    const int64_t rows = (o->tokens * per_token + o->ranks - 1) / o->ranks;
+    const int64_t wide = (r->kind->gated ? 2 : 1) * width;
+    char widths[96];
+    snprintf(widths, sizeof widths, "%lld of %lld experts, %lld a token",
+             (long long)(experts / o->ranks), (long long)experts, (long long)per_token);
+    keys_note(&r->key, "which experts tokens ask for: equally often; one rank's are one product");
+    return add_experts(r, "experts_up", false, rows, wide, s->hidden, layers, widths) &&
+           add_experts(r, "experts_down", true, rows, s->hidden, width, layers, widths);
+}
+
 /* Layers whose MLP is dense, and the experts that every token goes through. */
 static bool add_sparse_mlp(reader *r, const sizes *s)
 {
@@ -258,13 +305,9 @@ static bool add_sparse_mlp(reader *r, const sizes *s)
     json_t *const only = keys_look(&r->key, "mlp_only_layers");
     if (json_is_array(only)) dense += (int64_t)json_array_size(only);
     if (experts == 0 || dense > r->model->layers) dense = r->model->layers;
-    if (experts > 0)
-        keys_note(
-            &r->key,
-            "%s %lld: routed experts (%lld of %lld for a token, ffn %lld, %lld layers) are left "
-            "for later",
-            r->kind->experts, (long long)experts, (long long)per_token, (long long)experts,
-            (long long)width, (long long)(r->model->layers - dense));
+    if (dense < r->model->layers &&
+        !add_routed(r, s, experts, per_token, width, r->model->layers - dense))
+        return false;
     if (dense > 0 && !add_mlp(r, s, s->ffn, dense, "gate_up", "down", "intermediate_size"))
         return false;
     if (shared == 0 || dense == r->model->layers) return true;
@@ -373,7 +416,6 @@ static bool derive(reader *r)
                                  : !add_mlp(r, &s, s.ffn, model->layers, gated ? "gate_up" : "up",
                                             "down", "intermediate_size"))
         return false;
-    if (r->options->backward) keys_note(&r->key, "weight gradients gather along k: left for later");
     keys_note_rest(&r->key);
     return true;
 }

@@ -9,9 +9,17 @@
  *     up    ag_gemm   T x ffn / P x hidden       (gate_up, 2 * ffn / P wide, if gated)
  *     down  gemm_rs   T x hidden x ffn / P
  *
- * Without it (all_reduce) the first of each pair needs no communication, the second is gemm_ar.
- * The backward pass has the data gradient of each: gather and scatter, n and k change places.  The
- * weight gradients gather along k, which no operator does yet. */
+ *     experts_up    a2a_gemm  T * experts per token / P x ffn x hidden      (2 * ffn, if gated)
+ *     experts_down  gemm_a2a  T * experts per token / P x hidden x ffn
+ *
+ * if it has routed experts, which are dealt over the ranks and taken to be asked equally often; the
+ * experts of a rank are counted as one product.
+ *
+ * Without it (all_reduce) the first of each pair needs no communication, the second is gemm_ar, and
+ * routed experts are left out.  The backward pass has the data gradient of each: gather and scatter,
+ * n and k change places; and the weight gradient (the name ends in _w), whose k are the tokens: of a
+ * first layer the rows of its input are gathered again, along k, and of a second those of its
+ * output's gradient are there from the data gradient. */
 #ifndef CLI_CONFIG_H
 #define CLI_CONFIG_H
 
@@ -21,19 +29,19 @@
 
 #include "file.h"
 
-enum { CONFIG_PRODUCTS = 12, CONFIG_NOTES = 12, CONFIG_NOTE = 200 };
+enum { CONFIG_PRODUCTS = 24, CONFIG_NOTES = 12, CONFIG_NOTE = 200 };
 
 typedef struct config_options {
     int64_t ranks;
     int64_t tokens;
     bool all_reduce;  /* whole rows on every rank between the products */
-    bool backward;    /* data gradients */
+    bool backward;    /* data and weight gradients */
     const char *type; /* "f32", "bf16", "f16"; NULL: what the file says */
 } config_options;
 
 typedef struct config_product {
     char name[16];
-    char problem[96];
+    char problem[128];
     char widths[96]; /* where its n or k comes from, in words */
     int64_t layers;  /* how many of the model's layers have it */
 } config_product;
