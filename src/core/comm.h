@@ -19,7 +19,7 @@ typedef struct sg_group {
     double timeout_seconds;
     sg_work **work;
     shingle_comm **comm;
-    struct sg_tuned *tuned; /* plans that ranks have chosen (tuned.h) */
+    struct sg_tuned *tuned;         /* plans that ranks have chosen (tuned.h) */
     struct sg_recording *recording; /* of a run, or NULL (recording.h) */
 
     /* Guards all below, and binding. */
