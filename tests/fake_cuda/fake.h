@@ -35,6 +35,9 @@ cudaError_t fake_error(void);
         if (fake_fails()) return fake_error();                                                     \
     } while (0)
 
+/* Everything is on a device but what begins here. */
+extern const void *fake_host;
+
 /* How many devices are visible. */
 void fake_devices(int count);
 

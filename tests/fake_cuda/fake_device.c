@@ -7,6 +7,7 @@
 static _Thread_local int current;
 static int device_count = FAKE_DEVICES;
 int fake_launches, fake_copies;
+const void *fake_host;
 
 void fake_devices(int count)
 {
@@ -152,6 +153,14 @@ FAKE cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags)
     FAKE_MAY_FAIL();
     (void)flags;
     return peer == current ? cudaErrorInvalidDevice : cudaSuccess;
+}
+
+FAKE cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *out, const void *memory)
+{
+    FAKE_MAY_FAIL();
+    memset(out, 0, sizeof *out);
+    out->type = memory == fake_host ? cudaMemoryTypeUnregistered : cudaMemoryTypeDevice;
+    return cudaSuccess;
 }
 
 FAKE cudaError_t cudaGetLastError(void)

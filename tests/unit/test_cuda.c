@@ -314,6 +314,25 @@ static void machines_without_gpus_are_told(void **state)
     assert_int_equal(fake_live(), 0);
 }
 
+/* Nothing was enqueued: the group is as it was. */
+static void memory_of_the_host_is_refused(void **state)
+{
+    (void)state;
+    world w;
+    open_group(&w, RANKS, 5);
+    assert_true(make_plans(&w, "gemm_rs:bf16:48x16x32:r4", "fused_out"));
+    char here[64];
+    void *const there = w.b[1];
+    fake_host = w.b[1] = here;
+    assert_int_equal(run_rank(&w, 1, NULL), SHINGLE_EINVAL);
+    expect_text("b of rank 1 is in the host's memory");
+    fake_host = NULL;
+    w.b[1] = there;
+    run_right(&w, 1);
+    drop_plans(&w);
+    close_group(&w);
+}
+
 static void a_rank_that_does_not_come_is_named(void **state)
 {
     (void)state;
@@ -441,6 +460,7 @@ int main(void)
         cmocka_unit_test(benchmarks_are_right),
         cmocka_unit_test(captured_runs_replay),
         cmocka_unit_test(streams_may_change),
+        cmocka_unit_test(memory_of_the_host_is_refused),
         cmocka_unit_test(a_rank_that_does_not_come_is_named),
         cmocka_unit_test(ranks_that_differ_are_named),
         cmocka_unit_test(every_call_may_fail),

@@ -426,11 +426,33 @@ static shingle_status follow(sg_cuda_rank *rank)
     return SHINGLE_OK;
 }
 
+/* A kernel that reads the host's memory takes the whole process down. */
+static shingle_status check_memory(const sg_cuda_rank *rank, const sg_run *run)
+{
+    static const char *const name[4] = {"a", "b", "bias", "c"};
+    const shingle_tensors *const t = &run->tensors;
+    const void *const tensor[4] = {t->a, t->b, t->bias, t->c};
+    sg_cuda_plan *const plan = run->bound->backend;
+    for (int i = 0; i < 4; i++) {
+        struct cudaPointerAttributes about;
+        if (tensor[i] == NULL || tensor[i] == plan->known[i]) continue;
+        SG_CUDA(cudaPointerGetAttributes(&about, tensor[i]));
+        if (about.type != cudaMemoryTypeDevice && about.type != cudaMemoryTypeManaged)
+            return sg_fail(SHINGLE_EINVAL,
+                           "%s of rank %d is in the host's memory; tensors of this backend are in "
+                           "that of GPU %d (shingle_alloc, cudaMalloc)",
+                           name[i], rank->rank, rank->device);
+        plan->known[i] = tensor[i];
+    }
+    return SHINGLE_OK;
+}
+
 static shingle_status set_out(sg_cuda_rank *rank, const sg_run *run)
 {
     const sg_sched *const s = &run->bound->sched;
     const sg_cuda_plan *const plan = run->bound->backend;
     SG_TRY(follow(rank));
+    if (!rank->capturing) SG_TRY(check_memory(rank, run));
     if (s->peers)
         SG_CUDA(sg_kernel_begin(rank->state, run->work->ranks, run->bound->hash, run->tensors.c,
                                 run->tensors.c_stride, s->baked, s->hello, 1, rank->main));

@@ -111,8 +111,9 @@ typedef struct sg_cuda_plan {
     int8_t landed;                               /* place of what peers stored for C; -1: none */
     int32_t *home; /* triples for sg_kernel_permute, on the device: rows from landing to C */
     int32_t homes;
-    uint32_t lanes; /* bit mask */
-    bool collects;  /* has collectives, which no flag can time out */
+    const void *known[4]; /* tensors of the run before, which were looked at */
+    uint32_t lanes;       /* bit mask */
+    bool collects;        /* has collectives, which no flag can time out */
 } sg_cuda_plan;
 
 /* CUDA's error becomes ours, with the call's name. */
