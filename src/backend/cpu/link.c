@@ -9,11 +9,11 @@
  *
  * All bytes share the rank's way out, a piece at a time; copies and stores take turns.  A scale model
  * also has the receiver's way in and whatever its machine's topology puts between the two
- * (core/links.h): a piece sets off when all of them are free, and takes each for as long as its own
- * rate needs, so that ranks that meet at a link share it piece by piece.  A piece is copied when it sets
- * off and counts as there when it lands.  Landing times follow from each other, not from when the thread
- * woke up, so rates hold on average however late it wakes.  Without a scale model nothing is held back,
- * and workers store tiles by themselves. */
+ * (core/links.h): a piece passes each of them behind what came there before, at the link's own rate,
+ * and lands when it has passed them all, so that ranks that meet at a link share it piece by piece.
+ * A piece is copied when it sets off and counts as there when it lands.  Landing times follow from
+ * each other, not from when the thread woke up, so rates hold on average however late it wakes.
+ * Without a scale model nothing is held back, and workers store tiles by themselves. */
 #include <errno.h>
 #include <float.h>
 #include <stdlib.h>
@@ -203,8 +203,8 @@ static int64_t piece_of(double rate, int64_t left)
 
 /* ---- In the air ------------------------------------------------------------------------------ */
 
-/* BYTES to PEER (-1: a collective's) leave when the link and all others on their way are free, and
- * not before READY_US; when they land. */
+/* BYTES to PEER (-1: a collective's) leave when the link is free and not before READY_US; when they
+ * land, having passed all other links on their way. */
 static double occupy(sg_link *link, double ready_us, int peer, double bytes, double rate)
 {
     double *const taken = link->cpu->links_us;
@@ -215,20 +215,20 @@ static double occupy(sg_link *link, double ready_us, int peer, double bytes, dou
         link->sent_us = sg_now_us();
         return 0;
     }
+    double land_us = link->sent_us + bytes / rate;
     if (taken != NULL && peer != link->rank) {
         const sg_links links = links_of(link);
         sg_link_use use[SG_LINK_USES];
         const int count = peer < 0 ? sg_links_ports(&links, link->rank, use)
                                    : sg_links_path(&links, link->rank, peer, use);
-        for (int i = 0; i < count; i++)
-            if (link->sent_us < taken[use[i].link]) link->sent_us = taken[use[i].link];
         for (int i = 0; i < count; i++) {
-            const double own = sg_links_gbps(&links, use[i].link) * 1e3 / use[i].weight;
-            taken[use[i].link] = link->sent_us + bytes / own;
-            if (rate > own) rate = own;
+            double *const until = &taken[use[i].link];
+            const double start = *until > link->sent_us ? *until : link->sent_us;
+            *until = start + bytes * use[i].weight / (sg_links_gbps(&links, use[i].link) * 1e3);
+            if (land_us < *until) land_us = *until;
         }
     }
-    return link->free_us = link->sent_us + bytes / rate;
+    return link->free_us = land_us;
 }
 
 /* The rate of a collective that puts BYTES on the bus, after its start-up. */
