@@ -9,7 +9,7 @@
 
 /* ---- NCCL: a collective is carried out when all ranks have come to it ------------------------ */
 
-enum { SEQUENCES = 4096 };
+enum { SEQUENCES = 64 };
 
 typedef enum what { GATHER, SCATTER, REDUCE, BROADCAST, SUM } what;
 
@@ -28,7 +28,9 @@ typedef struct meeting {
 } meeting;
 
 typedef struct world {
-    int ranks, alive;
+    struct world *next;
+    ncclComm_t comm[FAKE_DEVICES];
+    int ranks;
     bool aborted;
     meeting meeting[SEQUENCES];
 } world;
@@ -38,6 +40,9 @@ struct ncclComm {
     int rank;
     uint64_t sequence;
 };
+
+/* Operations that still name a comm find it aborted, so none is ever freed. */
+static world *worlds;
 
 static size_t bytes_of(const call *c)
 {
@@ -143,15 +148,17 @@ FAKE ncclResult_t ncclCommInitAll(ncclComm_t *comm, int ranks, const int *device
     (void)devices;
     if (fake_fails()) return ncclSystemError;
     world *const w = calloc(1, sizeof *w);
-    w->ranks = w->alive = ranks;
+    w->ranks = ranks;
+    w->next = worlds;
+    worlds = w;
     for (int r = 0; r < ranks; r++) {
         comm[r] = calloc(1, sizeof *comm[r]);
         *comm[r] = (struct ncclComm){w, r, 0};
+        w->comm[r] = comm[r];
     }
     return ncclSuccess;
 }
 
-/* Operations that still name the comm find it aborted, so it is never freed. */
 FAKE ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
     comm->world->aborted = true;

@@ -536,11 +536,12 @@ static shingle_status fill_plan(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_plan 
     }
     for (int buf = 0; buf < SG_BIAS; buf++) SG_TRY(find_place(plan, buf, rank->rank, landing));
     SG_TRY(make_lists(plan, &l, landing));
-    /* Copies name their source before anything is bound to the places. */
+    /* What stands in no list gets its place, too, before launches copy the places. */
     for (int32_t i = 0; i < s->steps; i++) {
-        if (s->step[i].kind != SG_COPY) continue;
-        sg_area src = s->step[i].u.copy.src;
-        SG_TRY(name_place(plan, &src, true, landing));
+        const sg_step *const step = &s->step[i];
+        if (step->kind != SG_COPY && step->kind != SG_COLL) continue;
+        sg_area area = step->kind == SG_COPY ? step->u.copy.src : step->u.coll.self;
+        SG_TRY(name_place(plan, &area, true, landing));
     }
     SG_TRY(upload(rank, plan, &l));
     for (int32_t i = 0; i < s->steps; i++) SG_TRY(make_step(cuda, rank, plan, i, landing));
