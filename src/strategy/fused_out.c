@@ -33,7 +33,9 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
     const bool all = sg_problem_out(p) == SG_OUT_ALL;
     int n = 0;
     for (int t = 0; t < machine->tiles && t < 2; t++)
-        for (int subs = 1; subs <= (all ? 8 : 1) && (subs == 1 || subs <= rows); subs *= 2)
+        for (int subs = 1;
+             subs <= (all ? 8 : 1) && (subs == 1 || (int64_t)subs * machine->tile[t].m <= rows);
+             subs *= 2)
             sets[n++] =
                 (sg_knobs){{subs, subs > 1 ? 1 : 0, machine->tile[t].m, machine->tile[t].n}};
     return n;
