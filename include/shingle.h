@@ -6,6 +6,8 @@
  *     AG_GEMM   gather the rows of A from all ranks, then C = A * B^T
  *     GEMM_RS   C = A * B^T, summed over ranks, every rank keeps the rows it owns
  *     GEMM_AR   C = A * B^T, summed over ranks, every rank gets all of it
+ *     A2A_GEMM  rows of A go to other ranks (all-to-all), then C = A * B^T
+ *     GEMM_A2A  C = A * B^T, then rows of C go to other ranks
  *     GEMM      C = A * B^T, no communication (what the others are compared with)
  *
  * Matrices are row-major.  A has k columns; B is held as n rows of k values, as the weight of a
@@ -94,7 +96,9 @@ SHINGLE_API shingle_status shingle_plan_create(shingle_comm *comm, const char *p
                                                shingle_plan **plan_out);
 
 /* Enqueues one run of PLAN and returns.  A holds the rows that this rank owns (AG_GEMM) or all m
- * rows; B is n x k; C is all m rows (AG_GEMM, GEMM_AR, GEMM) or the rows this rank owns (GEMM_RS).
+ * rows; B is n x k; C is all m rows (AG_GEMM, GEMM_AR, GEMM) or the rows this rank owns (GEMM_RS);
+ * other operators and attributes are in docs/problem.md, and shingle_problem_shape tells all shapes.
+ * With "accumulate" C is read, too; with "call=" B may be NULL.
  * Matrices must stay valid and untouched until shingle_sync (or, on a GPU, until STREAM gets there);
  * they are never moved.  Every rank runs the same plans in the same order.  STREAM is the
  * backend's (a cudaStream_t); NULL on the CPU. */
