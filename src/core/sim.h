@@ -23,8 +23,8 @@ typedef enum sg_span_kind {
     SG_SPAN_COLL      /* a rank's part of a collective, from when all ranks have come */
 } sg_span_kind;
 
-/* What `rank` does from BEGIN to END.  Spans of one lane and kind WORK may overlap: they are groups of
- * blocks.  Waits of a lane overlap nothing else of that lane. */
+/* What `rank` does from BEGIN to END.  WORK and WAIT inside a launch are told for groups of its blocks,
+ * so spans of one lane may overlap; a WAIT without a patch is of the whole lane, before its step. */
 typedef struct sg_span {
     sg_span_kind kind;
     int rank, lane;
