@@ -58,12 +58,21 @@ static int64_t part_tiles(const layout *x, int rank, int owner)
     return tiles;
 }
 
+/* Places of tiles that reach far beyond the product would be memory for zeros. */
+static int32_t cap(int32_t tile, int64_t extent)
+{
+    int32_t most = 1;
+    while (most < extent && most < tile) most *= 2;
+    return tile < most ? tile : most;
+}
+
 static void set_layout(layout *x, const sg_problem *p, const sg_knobs *k, int rank)
 {
     x->p = p;
-    x->tile_m = k->value[TILE_M];
-    x->tile_n = p->call ? (int32_t)p->n : k->value[TILE_N];
-    x->owners = sg_problem_out(p) == SG_OUT_ALL ? 1 : p->ranks;
+    const bool all = sg_problem_out(p) == SG_OUT_ALL;
+    x->tile_m = cap(k->value[TILE_M], all ? p->m : p->most_rows);
+    x->tile_n = p->call ? (int32_t)p->n : cap(k->value[TILE_N], p->n);
+    x->owners = all ? 1 : p->ranks;
     x->groups = 0;
     for (int i = 0; i < MOST_UNITS - 1; i++)
         if (k->value[CUTS] >> i & 1) x->bound[++x->groups] = (int64_t)(i + 1) * k->value[UNIT];

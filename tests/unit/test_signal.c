@@ -15,7 +15,7 @@
 
 extern const sg_strategy sg_strategy_signal;
 
-enum { MOST_RANKS = 5, UNIT = 0, CUTS = 1, TILE_M = 4, TILE_N = 5 };
+enum { MOST_RANKS = 5, UNIT = 0, CUTS = 1 };
 
 typedef struct built {
     sg_problem problem;
@@ -83,9 +83,9 @@ static void every_tile_has_one_place(void **state)
         for (int j = 0; j < SETS; j++) {
             built b;
             build(problems[i], &knob_sets[j], &b);
-            const int32_t tile_m = knob_sets[j].value[TILE_M];
             for (int r = 0; r < b.problem.ranks; r++) {
                 const sg_sched *const s = &b.sched[r];
+                const int32_t tile_m = s->step[0].u.launch.tile_m;
                 const bool in_place = sg_problem_out(&b.problem) == SG_OUT_ALL;
                 const int arrived = in_place ? SG_USER_BUFS : SG_USER_BUFS + 1;
                 const int bufs[2] = {SG_USER_BUFS, arrived};
