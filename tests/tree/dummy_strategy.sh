@@ -21,7 +21,7 @@ enum { TILE_M, TILE_N };
 static bool accepts(const sg_problem *p, sg_text *why)
 {
     if (p->op != SG_OP_AG_GEMM) return sg_decline(why, "only gathers");
-    return p->ranks > 1 || sg_decline(why, "one rank has nobody to talk to");
+    return sg_accepts_moves(p, why);
 }
 
 static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *sets, sg_text *why)
@@ -34,19 +34,20 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
 
 static void build(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
 {
-    const int gathered = sg_sched_buf(s, SG_SYM, "gathered", p->m, p->k, SG_ENGINE);
-    const sg_area own = sg_area_of(rank, SG_A, 0, p->share[rank].rows, 0, p->k);
+    const int gathered = sg_moves_gathered(s, SG_SYM, SG_ENGINE);
     sg_arrival arrival[SG_MAX_RANKS];
     int order[SG_MAX_RANKS];
     for (int i = 0; i < p->ranks; i++) {
         const int peer = (rank + p->ranks - i) % p->ranks;
-        const int32_t all = (int32_t)sg_max(own.rows, 1);
-        if (i > 0) sg_moves_send(s, 1, rank, own, peer, gathered, all, 0, NULL, 0);
+        const int32_t all = (int32_t)sg_max(p->share[rank].rows, 1);
+        if (i > 0)
+            sg_moves_send(s, 1, rank, sg_moves_held(s, peer), peer, gathered, all, 0, NULL, 0);
         order[i] = (rank + i) % p->ranks;
         arrival[i] = (sg_arrival){.by = (int16_t)i, .chunk = (int32_t)sg_max(p->share[i].rows, 1)};
     }
+    sg_gathering gathering = {.gathered = gathered, .arrival = arrival};
     sg_sched_launch(s, 0, k->value[TILE_M], k->value[TILE_N], 0, false);
-    sg_moves_gather_patches(s, order, p->ranks, gathered, arrival);
+    sg_moves_gather_patches(s, &gathering, order, p->ranks);
 }
 
 const sg_strategy sg_strategy_dummy = {
