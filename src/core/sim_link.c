@@ -17,6 +17,7 @@ bool sg_sim_set_links(sg_sim *m)
     m->store0 = (int32_t)sg_links_count(&m->links); /* behind the links: stores of each rank */
     m->stride = m->machine->topology == SG_RING ? 3 + m->all / 2 : 7;
     m->flow_count = 0;
+    m->turn = 0;
     m->flow_free = m->batch_free = SG_NONE;
     m->batch_count = 0;
     m->resources =
@@ -42,6 +43,7 @@ static void use(sg_sim *m, int32_t flow, int32_t resource, double weight)
     if (r->first != SG_NONE) m->uses[r->first].prev = at;
     r->first = at;
     r->load += weight;
+    r->share = -1;
 }
 
 double sg_sim_far_us(const sg_sim *m, int from, int to)
@@ -84,7 +86,7 @@ static double most_of(const sg_sim *m, const sg_sim_flow *f)
 }
 
 /* What a resource has for each of its users. */
-static double share_of(const sg_sim *m, const sg_sim_resource *r)
+static double new_share(const sg_sim *m, const sg_sim_resource *r)
 {
     double share = r->rate / r->load;
     if (m->uses[r->first].next == SG_NONE) return share;
@@ -103,6 +105,22 @@ static double share_of(const sg_sim *m, const sg_sim_resource *r)
     return share;
 }
 
+static double share_of(const sg_sim *m, sg_sim_resource *r)
+{
+    if (r->share < 0) r->share = new_share(m, r);
+    return r->share;
+}
+
+/* The flow's own most has changed: what is left for those who share its links, too. */
+static void set_most(sg_sim *m, int32_t flow, double most)
+{
+    sg_sim_flow *const f = &m->flows[flow];
+    if (most == f->most) return;
+    f->most = most;
+    for (int32_t i = 0; i < f->uses; i++)
+        m->resources[m->uses[flow * m->stride + i].resource].share = -1;
+}
+
 /* Brings the flow up to date and gives it the rate that its links have for it now. */
 static void rate(sg_sim *m, int32_t flow)
 {
@@ -111,7 +129,8 @@ static void rate(sg_sim *m, int32_t flow)
     if (m->now > f->since) f->left -= f->rate * (m->now - f->since);
     if (f->left < 0) f->left = 0;
     f->since = m->now;
-    f->rate = f->most = most_of(m, f);
+    set_most(m, flow, most_of(m, f));
+    f->rate = f->most;
     for (int32_t i = 0; i < f->uses; i++) {
         const double share = share_of(m, &m->resources[m->uses[flow * m->stride + i].resource]);
         if (f->rate > share) f->rate = share;
@@ -121,13 +140,19 @@ static void rate(sg_sim *m, int32_t flow)
     sg_sim_at(m, m->flow0 + flow, end);
 }
 
-/* Everybody who shares a link with the flow; a flow met twice is at its rate already. */
+/* Everybody who shares a link with the flow, once. */
 static void rate_neighbours(sg_sim *m, int32_t flow)
 {
+    m->turn++;
+    m->flows[flow].turn = m->turn;
     for (int32_t i = 0; i < m->flows[flow].uses; i++) {
         const sg_sim_resource *const r = &m->resources[m->uses[flow * m->stride + i].resource];
-        for (int32_t u = r->first; u != SG_NONE; u = m->uses[u].next)
-            if (u / m->stride != flow) rate(m, u / m->stride);
+        for (int32_t u = r->first; u != SG_NONE; u = m->uses[u].next) {
+            const int32_t other = u / m->stride;
+            if (m->flows[other].turn == m->turn) continue;
+            m->flows[other].turn = m->turn;
+            rate(m, other);
+        }
     }
 }
 
@@ -238,6 +263,7 @@ static void take_off_links(sg_sim *m, int32_t flow)
         else
             r->first = u->next;
         r->load -= u->weight;
+        r->share = -1;
     }
 }
 

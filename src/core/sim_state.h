@@ -97,6 +97,7 @@ typedef struct sg_sim_step {
 typedef struct sg_sim_resource {
     double rate; /* bytes a microsecond */
     double load; /* weights of its users */
+    double share; /* what each of them gets; < 0: not worked out since something changed */
     int32_t first;
 } sg_sim_resource;
 
@@ -128,6 +129,7 @@ typedef struct sg_sim_flow {
     uint8_t what;
     uint8_t uses;
     bool moving;
+    int32_t turn; /* in which it was rated last */
 } sg_sim_flow;
 
 /* Tiles that were stored together and travel to the peers of their patch. */
@@ -254,6 +256,7 @@ typedef struct sg_sim {
     sg_sim_flow *flows;
     sg_sim_use *uses;
     int32_t stride; /* uses of a flow */
+    int32_t turn; /* of rating everybody who shares a link */
     int32_t flow_count, flow_room, flow_free;
     sg_sim_batch *batches;
     int32_t batch_count, batch_room, batch_free;
