@@ -95,8 +95,8 @@ typedef struct sg_sim_step {
 
 /* Something whose rate is shared: each of its users gets an equal part by weight. */
 typedef struct sg_sim_resource {
-    double rate; /* bytes a microsecond */
-    double load; /* weights of its users */
+    double rate;  /* bytes a microsecond */
+    double load;  /* weights of its users */
     double share; /* what each of them gets; < 0: not worked out since something changed */
     int32_t first;
 } sg_sim_resource;
@@ -256,7 +256,7 @@ typedef struct sg_sim {
     sg_sim_flow *flows;
     sg_sim_use *uses;
     int32_t stride; /* uses of a flow */
-    int32_t turn; /* of rating everybody who shares a link */
+    int32_t turn;   /* of rating everybody who shares a link */
     int32_t flow_count, flow_room, flow_free;
     sg_sim_batch *batches;
     int32_t batch_count, batch_room, batch_free;
