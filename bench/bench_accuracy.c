@@ -207,13 +207,12 @@ static bool compare(const product *p, const request *q, bool last, results *r)
     const bool good = run_all(bench, &problem, plan, index, count, q, last, rows, r);
     r->wrong += sg_bench_wrong(bench);
     sg_bench_close(bench);
+    const sg_strategy *const chosen = plan->candidate[plan->chosen].strategy;
     double best = INFINITY;
-    int chosen = 0;
-    for (int i = 0; i < count; i++) {
-        best = fmin(best, rows[i].measured_us);
-        if (rows[i].predicted_us < rows[chosen].predicted_us) chosen = i;
-    }
-    const double regret = count > 0 ? rows[chosen].measured_us / best - 1 : 0;
+    double regret = 0; /* of a choice that --only leaves out: none */
+    for (int i = 0; i < count; i++) best = fmin(best, rows[i].measured_us);
+    for (int i = 0; i < count; i++)
+        if (plan->candidate[index[i]].strategy == chosen) regret = rows[i].measured_us / best - 1;
     if (good) r->regret[r->regrets++] = regret;
     if (good) print_rows(q, text, group->machine_of[problem.type].name, rows, count, regret, r);
     sg_plan_free(plan);
