@@ -32,12 +32,13 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
     const int64_t rows = p->most_rows;
     const bool all = sg_problem_out(p) == SG_OUT_ALL;
     int n = 0;
-    for (int t = 0; t < machine->tiles && t < 2; t++)
-        for (int subs = 1;
-             subs <= (all ? 8 : 1) && (subs == 1 || (int64_t)subs * machine->tile[t].m <= rows);
-             subs *= 2)
-            sets[n++] =
-                (sg_knobs){{subs, subs > 1 ? 1 : 0, machine->tile[t].m, machine->tile[t].n}};
+    for (int t = 0; t < machine->tiles && t < 2; t++) {
+        const sg_tile tile = machine->tile[t];
+        sets[n++] = (sg_knobs){{1, 0, tile.m, tile.n}};
+        int subs = all ? 8 : 1; /* as fine as it gets, but no slice is lower than a tile */
+        while (subs > 1 && (int64_t)subs * tile.m > rows) subs /= 2;
+        if (subs > 1) sets[n++] = (sg_knobs){{subs, 1, tile.m, tile.n}};
+    }
     return n;
 }
 
