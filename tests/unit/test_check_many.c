@@ -14,8 +14,16 @@
 
 /* ---- Real sizes ------------------------------------------------------------------------------------------------------------ */
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+
 /* Of processor time, for one plan; sanitizers slow it down. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(__clang__)
+#ifdef SANITIZED
 static const double most_seconds = 10;
 #else
 static const double most_seconds = 1;
