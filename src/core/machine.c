@@ -187,7 +187,7 @@ static shingle_status take_name(reader *r, sg_machine *m)
 /* "128x256", or "128x128 0.9" where the shape reaches less than the machine's rate. */
 static shingle_status take_tile(reader *r, sg_machine *m)
 {
-    if (m->tiles == SG_TILES) return fail_at(r, r->at, "at most 4 tile lines expected");
+    if (m->tiles == SG_TILES) return fail_at(r, r->at, "at most 8 tile lines expected");
     double side[2] = {0, 0};
     for (int i = 0; i < 2; i++) {
         const char *const start = r->at;

@@ -12,7 +12,7 @@
 
 enum {
     SG_MACHINE_NAME = 48,
-    SG_TILES = 4,
+    SG_TILES = 8,
     SG_POINTS = 10,
     SG_MACHINE_COLLS = 4, /* kinds of collectives, indexed by sg_coll_kind */
     SG_RING_RANKS = 64    /* most ranks of a ring */

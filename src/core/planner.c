@@ -87,7 +87,7 @@ static shingle_status add_proposals(chooser *c, const sg_strategy *strategy)
     char why[128] = "";
     sg_text reason = {why, sizeof why, 0};
     memset(sets, 0, sizeof sets);
-    const int count = strategy->propose(c->problem, c->machine, sets, &reason);
+    const int count = sg_strategy_propose(strategy, c->problem, c->machine, sets, &reason);
     SG_ASSERT(count <= SG_MAX_KNOB_SETS);
     if (count == 0) return add_candidate(c, strategy, NULL, why);
     const int most = c->problem->ranks > FEW_RANKS ? 1 : count;
@@ -112,7 +112,7 @@ static shingle_status add_forced(chooser *c, const char *text)
         if (!strategy->accepts(c->problem, &reason))
             return sg_fail(SHINGLE_EUNSUPPORTED, "%s does not do this problem: %s", strategy->name,
                            why);
-        count = strategy->propose(c->problem, c->machine, sets, &reason);
+        count = sg_strategy_propose(strategy, c->problem, c->machine, sets, &reason);
     }
     sg_knobs knobs;
     bool given = false;

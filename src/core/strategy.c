@@ -25,6 +25,42 @@ bool sg_accepts_moves(const sg_problem *problem, sg_text *why)
     return true;
 }
 
+/* Tiles that parts of PROBLEM's rows or columns, one an owner, are cut into along EXTENT of a tile. */
+static int64_t tiles_along(const sg_problem *p, int32_t extent)
+{
+    int64_t tiles = 0;
+    for (int q = 0; q < p->ranks; q++) tiles += sg_ceil_div(sg_problem_part(p, 0, q).rows, extent);
+    return tiles;
+}
+
+/* Time of rank 0's product in tiles of TILE, in multiply-adds per k of an SM. */
+static double waves_cost(const sg_problem *p, const sg_machine *machine, const sg_tile *tile)
+{
+    const bool moves = p->op != SG_OP_GEMM;
+    const bool by_rows = moves && p->gather == SG_GATHER_A;
+    const bool by_cols = moves && p->gather == SG_GATHER_B;
+    const int64_t bands = by_rows ? tiles_along(p, tile->m) : sg_ceil_div(p->m, tile->m);
+    const int64_t cols = by_cols ? tiles_along(p, tile->n) : sg_ceil_div(p->n, tile->n);
+    const int64_t waves = sg_ceil_div(bands * cols, sg_max(machine->sms, 1));
+    return (double)waves * tile->m * tile->n / (tile->rate > 0 ? tile->rate : 1);
+}
+
+int sg_strategy_propose(const sg_strategy *strategy, const sg_problem *problem,
+                        const sg_machine *machine, sg_knobs *sets, sg_text *why)
+{
+    sg_machine ordered = *machine;
+    /* Ranks that share workers have no waves. */
+    for (int i = 1; i < machine->tiles && machine->pool == 0; i++) {
+        const sg_tile tile = machine->tile[i];
+        const double cost = waves_cost(problem, machine, &tile);
+        int at = i;
+        for (; at > 0 && waves_cost(problem, machine, &ordered.tile[at - 1]) > cost; at--)
+            ordered.tile[at] = ordered.tile[at - 1];
+        ordered.tile[at] = tile;
+    }
+    return strategy->propose(problem, &ordered, sets, why);
+}
+
 int sg_knob_count(const sg_strategy *strategy)
 {
     int count = 0;

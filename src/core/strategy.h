@@ -43,6 +43,12 @@ bool sg_decline(sg_text *why, const char *format, ...) __attribute__((format(pri
  * of one rank. */
 bool sg_accepts_moves(const sg_problem *problem, sg_text *why);
 
+/* STRATEGY's proposals with the tile shapes of MACHINE ordered for PROBLEM: first the one whose waves of
+ * tiles take least, since a last wave that is nearly empty costs as much as a full one.  Strategies
+ * look at the first one or two. */
+int sg_strategy_propose(const sg_strategy *strategy, const sg_problem *problem,
+                        const sg_machine *machine, sg_knobs *sets, sg_text *why);
+
 int sg_knob_count(const sg_strategy *strategy);
 
 /* All strategies, in the order of strategies.h (registry.c).  NULL past the end. */

@@ -205,7 +205,9 @@ static void mistakes_are_named_with_their_place(void **state)
     expect_error("coll_part 1:1 2:1 3:1 4:1 5:1 6:1 7:1 8:1 9:1 10:1 11:1\n",
                  "f.machine:1:52: at most 10 points");
     expect_error("coll_part 4:1.5\n", "f.machine:1:13: a value of the curve is out of range");
-    expect_error("tile 1x1\ntile 1x1\ntile 1x1\ntile 1x1\ntile 1x1\n", "f.machine:5:6: at most 4");
+    expect_error("tile 1x1\ntile 1x1\ntile 1x1\ntile 1x1\ntile 1x1\ntile 1x1\ntile 1x1\ntile 1x1\n"
+                 "tile 1x1\n",
+                 "f.machine:9:6: at most 8");
 }
 
 static void what_is_missing_is_named(void **state)

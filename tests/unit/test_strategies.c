@@ -278,9 +278,46 @@ static void proposals_keep_the_sm_rule(void **state)
     sg_checker_free(checker);
 }
 
+/* 4 x 20 tiles of 128x256 leave two of five SMs idle, 4 x 40 of 128x128 need a second wave, and 4 x 32 of
+ * 128x160 fill one. */
+static void tiles_that_fill_waves_are_proposed_first(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *problem;
+        int n;
+    } want[] = {
+        {"ag_gemm:bf16:512x5120x8192:r2", 160},
+        {"gemm_rs:bf16:512x8192x4096:r2", 256},
+        {"ag_gemm:bf16:512x28672x8192:r2", 224},
+    };
+    const sg_strategy *const strategy = sg_strategy_find("direct");
+    for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
+        char why[160] = "";
+        sg_text t = {why, sizeof why, 0};
+        sg_problem p;
+        sg_machine machine;
+        sg_knobs sets[SG_MAX_KNOB_SETS];
+        sg_machine_plain(&machine);
+        machine.sms = 132;
+        machine.tiles = 0;
+        static const int widths[] = {256, 224, 160, 128};
+        for (int j = 0; j < 4; j++) machine.tile[machine.tiles++] = (sg_tile){128, widths[j], 0.9};
+        assert_int_equal(sg_problem_parse(want[i].problem, &p), SHINGLE_OK);
+        assert_true(sg_strategy_propose(strategy, &p, &machine, sets, &t) > 0);
+        assert_int_equal(sets[0].value[4], want[i].n);
+        assert_int_equal(machine.tile[0].n, 256);
+        machine.pool = 2; /* no waves */
+        assert_true(sg_strategy_propose(strategy, &p, &machine, sets, &t) > 0);
+        assert_int_equal(sets[0].value[4], 256);
+        sg_problem_free(&p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tiles_that_fill_waves_are_proposed_first),
         cmocka_unit_test(a_ring_goes_one_way_or_both),
         cmocka_unit_test(both_ways_meet_on_the_other_side),
         cmocka_unit_test(both_ways_are_proposed_where_links_differ),
