@@ -129,20 +129,23 @@ static void count_patch(const sg_sched *s, const sg_launch *launch, int32_t inde
     }
 }
 
-/* What a launch takes by itself: whole waves of whole tiles, and not less than its patches' operands
- * and results take, each of which reads B again. */
+/* What a launch takes by itself: whole waves of whole tiles, and not less than its operands and results
+ * take; patches that read the same part of B share it. */
 static double launch_us(const sg_sched *s, const sg_launch *launch, const sg_machine *machine)
 {
     const sg_problem *const p = s->problem;
     double bytes = 0;
     double ops = 0;
     double most_k = 0;
+    const sg_area *b = NULL;
     for (int32_t i = 0; i < launch->patches; i++) {
         const sg_patch *const patch = &s->patch[launch->patch0 + i];
         const double k = patch->k1 - patch->k0;
         ops += 2.0 * patch->rows * patch->cols * k;
-        bytes += sg_type_bytes(p->type) *
-                 (patch->rows * k + patch->cols * k + (double)patch->rows * patch->cols);
+        const bool again = b != NULL && b->row0 == patch->b.row0 && b->col0 == patch->b.col0;
+        bytes += sg_type_bytes(p->type) * (patch->rows * k + (again ? 0 : patch->cols * k) +
+                                           (double)patch->rows * patch->cols);
+        b = &patch->b;
         most_k = fmax(most_k, k);
     }
     const double rate = machine->gemm_tflops[p->type] * 1e6; /* per microsecond */
