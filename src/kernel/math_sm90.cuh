@@ -1,9 +1,12 @@
 /* math_sm90.cuh -- the math warpgroups of the Hopper product: wgmma from the stages, sums of addends
  * and of slices of k, bias and activation, and the finished tile into staging slots.
  *
- * A finished tile is rounded into registers at once, and the next begins; its pieces go out spread
- * over all stages of the next tile, since a link to a peer takes about a tile's time for a tile and
- * would stop the product if it got all of it together. */
+ * Warpgroups that share a tile round it into registers when it is finished, and begin the next at
+ * once; its pieces go out spread over all stages of the next tile, since a link to a peer takes about
+ * a tile's time for a tile and would stop the product if it got all of it together.
+ *
+ * Warpgroups with a tile each take turns at the stages, which the loader fills tile after tile: while
+ * one multiplies, the other has all that time to get its tile out of the registers it was summed in. */
 #pragma once
 #include "kernel/shape_sm90.cuh"
 #include "kernel/wgmma.cuh"
@@ -11,7 +14,7 @@
 template <class S> struct Math {
     const Param &P;
     const Smem<S> &smem;
-    const int wg, thread, warp, lane, im, in;
+    const int wg, part, thread, warp, lane, im, in; /* part: of the tile */
     const bool tells; /* this thread reports to block `warp` of the cluster: our row or column */
     Ring<S::STAGES> ring;
     Ring<S::SLOTS> slot;
@@ -40,7 +43,7 @@ template <class S> DEV void stage_issue(Math<S> &m, float (&acc)[S::MI][S::SUMS]
 {
     mbar_spin(m.smem.full + 8 * m.ring.at, m.ring.parity);
     const uint32_t stage = m.smem.stage + m.ring.at * S::STAGE_BYTES;
-    const uint64_t a = wgmma_operand(stage + m.wg * S::MI * 8192);
+    const uint64_t a = wgmma_operand(stage + m.part * S::MI * 8192);
     const uint64_t b = wgmma_operand(stage + S::A_BYTES);
     wgmma_fence();
 #pragma unroll
@@ -57,6 +60,17 @@ template <class S> DEV void stage_settle(Math<S> &m, int s)
     if (s > 0) stage_release(m, m.before);
     m.before = m.ring.at;
     ring_step(m.ring);
+}
+
+template <class S> DEV void multiply_end(Math<S> &m, float (&acc)[S::MI][S::SUMS])
+{
+    wgmma_wait<0>();
+#pragma unroll
+    for (int i = 0; i < S::MI; ++i)
+#pragma unroll
+        for (int j = 0; j < S::SUMS; ++j) /* read no sum before the wait */
+            keep_order(acc[i][j]);
+    stage_release(m, m.before); /* there is at least one: the host sees to it */
 }
 
 /* Stages of UNIT, given those of the unit before: a patch has as many for all its tiles, and little
@@ -96,13 +110,7 @@ DEV void multiply(Math<S> &m, float (&acc)[S::MI][S::SUMS], int stages, int ahea
         m.next_stages = stages_of<S>(m.P, m.ahead, ahead, stages);
         for (; s < stages; ++s) stage_issue(m, acc, s), stage_settle(m, s);
     }
-    wgmma_wait<0>();
-#pragma unroll
-    for (int i = 0; i < S::MI; ++i)
-#pragma unroll
-        for (int j = 0; j < S::SUMS; ++j) /* read no sum before the wait */
-            keep_order(acc[i][j]);
-    stage_release(m, m.before); /* there is at least one: the host sees to it */
+    multiply_end(m, acc);
 }
 
 /* ---- Sums ------------------------------------------------------------------------------------------------- */
@@ -124,9 +132,9 @@ template <class S> DEV void fold_addends(Math<S> &m, int adds, int own_at, float
     for (int i = 0; i < V; ++i) sum[i] = own_at == 0 ? v[i] : -0.f;
     for (int add = 0; add < adds;) {
         mbar_spin(m.smem.full + 8 * m.ring.at, m.ring.parity);
-        uint32_t from = m.smem.stage + m.ring.at * S::STAGE_BYTES + m.wg * S::PIECE_BYTES;
+        uint32_t from = m.smem.stage + m.ring.at * S::STAGE_BYTES + m.part * S::PIECE_BYTES;
         const int until = sg_walk_min(adds, add + S::ADDENDS);
-        for (; add < until; from += S::WGS * S::PIECE_BYTES) {
+        for (; add < until; from += S::PARTS * S::PIECE_BYTES) {
 #pragma unroll
             for (int q = 0; q < S::VECTORS; ++q) {
                 uint32_t x[4];
@@ -156,7 +164,7 @@ template <class S> DEV char *partial_place(const Math<S> &m, int slice, int tile
 {
     const int64_t tiles = m.P.units / m.P.split * S::CL; /* overhanging ones too */
     return (char *)m.P.partial + ((slice - 1) * tiles + tile) * (S::BM * S::BN * 4) +
-           m.wg * S::PARTIALS * 2048 + m.thread * 16;
+           m.part * S::PARTIALS * 2048 + m.thread * 16;
 }
 
 template <class S>
@@ -168,13 +176,13 @@ DEV void partial_store(Math<S> &m, int slice, int tile, const float (&acc)[S::MI
         st_global4(to + q * 2048, &acc[q * 4 / S::SUMS][q * 4 % S::SUMS]);
     named_sync(1 + m.wg, 128);
     /* Partner: fold_slices(), of the block that has slice 0 of this tile. */
-    if (m.thread == 0) add_release_gpu(m.P.fold + tile * S::WGS + m.wg);
+    if (m.thread == 0) add_release_gpu(m.P.fold + tile * S::PARTS + m.part);
 }
 
 template <class S> DEV void fold_slices(Math<S> &m, int tile, float (&acc)[S::MI][S::SUMS])
 {
     if (m.thread == 0) {
-        uint32_t *word = m.P.fold + tile * S::WGS + m.wg;
+        uint32_t *word = m.P.fold + tile * S::PARTS + m.part;
         uint64_t start = 0;
         for (uint32_t tries = 1; load_acquire_gpu(word) != (uint32_t)m.P.split - 1; ++tries)
             if (tries % 1024 == 0 && overdue(m.P, &start, ROLE_MATH)) break;
@@ -249,7 +257,7 @@ template <class S>
 DEV void blank_rest(const Math<S> &m, const sg_patch &p, const Tile &t,
                     float (&acc)[S::MI][S::SUMS])
 {
-    const int rows = p.rows - t.band * S::BM - m.wg * S::MI * 64 - m.warp * 16 - m.lane / 4;
+    const int rows = p.rows - t.band * S::BM - m.part * S::MI * 64 - m.warp * 16 - m.lane / 4;
     const int cols = p.cols - t.col * S::BN - m.lane % 4 * 2;
 #pragma unroll
     for (int i = 0; i < S::MI; ++i)
@@ -284,6 +292,37 @@ DEV void round_tile(Math<S> &m, int unit, float (&acc)[S::MI][S::SUMS], uint32_t
 #pragma unroll
         for (int j = 0; j < V / 2; ++j) out[j] = pack<typename S::T>(x[2 * j], x[2 * j + 1]);
         if (!S::HOLDS) stage_piece(m, out);
+    }
+}
+
+/* Past the stages of the tile of patch PATCH that is the other warpgroup's. */
+template <class S> DEV void stages_skip(Math<S> &m, int patch, int stages)
+{
+    if (S::FOLD == FOLD_ADDENDS)
+        stages += S::CHUNKS * sg_walk_div(patch_in_list(m.P, patch).adds, S::ADDENDS);
+    const int at = m.ring.at + stages;
+    m.ring.parity ^= at / S::STAGES & 1;
+    m.ring.at = at % S::STAGES;
+}
+
+/* One tile after the other, of which every second one is this warpgroup's. */
+template <class S> DEV void math_in_turn(Math<S> &m)
+{
+    const int first = blockIdx.x / S::CL, stride = gridDim.x / S::CL;
+    float acc[S::MI][S::SUMS];
+    uint32_t out[S::PIECE_SUMS / 2];
+    int stages = 0, turn = m.wg / S::PARTS;
+    for (int unit = first; unit < m.P.units; unit += stride) {
+        stages = stages_of<S>(m.P, m.ahead, unit, stages);
+        m.patch = m.ahead.patch, m.base = m.ahead.base;
+        if (turn-- > 0) {
+            stages_skip(m, m.patch, stages);
+            continue;
+        }
+        turn = S::TURNS - 1;
+        for (int s = 0; s < stages; ++s) stage_issue(m, acc, s), stage_settle(m, s);
+        multiply_end(m, acc);
+        round_tile(m, unit, acc, out);
     }
 }
 

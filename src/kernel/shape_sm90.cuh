@@ -14,13 +14,16 @@ constexpr int SMEM_MOST = 232448;   /* of a block */
 constexpr int SMEM_BARRIERS = 1024; /* barriers, progress words, flags seen */
 
 /* BM x BN tile by GROUPS math warpgroups; a cluster of CM tiles down, which share B, and CN across,
- * which share A; SLOTS pieces of the finished tile are on their way out at a time. */
-template <class Elem, int Bm, int Bn, int Groups, int Cm, int Cn, int Slots, Fold Folding>
+ * which share A; SLOTS pieces of the finished tile are on their way out at a time.  TURNS 2: the two
+ * warpgroups have a tile each, in turn, and one stores while the other multiplies. */
+template <class Elem, int Bm, int Bn, int Groups, int Cm, int Cn, int Slots, Fold Folding,
+          int Turns = 1>
 struct Shape {
     using T = Elem;
     static constexpr int BM = Bm, BN = Bn, WGS = Groups, CM = Cm, CN = Cn, CL = CM * CN;
+    static constexpr int TURNS = Turns, PARTS = WGS / TURNS; /* warpgroups of a tile */
     static constexpr Fold FOLD = Folding;
-    static constexpr int MI = BM / WGS / 64; /* 64-row blocks of a warpgroup */
+    static constexpr int MI = BM / PARTS / 64; /* 64-row blocks of a warpgroup */
     static constexpr int W = BN % 64 == 0 ? 64 : BN % 32 == 0 ? 32 : 16; /* columns of a piece */
     static constexpr int ACROSS = BN / W, CHUNKS = MI * ACROSS;          /* pieces of a warpgroup */
     static constexpr int A_BYTES = BM * 128, B_BYTES = BN * 128, STAGE_BYTES = A_BYTES + B_BYTES;
@@ -30,20 +33,23 @@ struct Shape {
     static constexpr int SUMS = BN / 2, PIECE_SUMS = W / 2, PARTIALS = MI * SUMS / 4;
     /* Registers for a finished, rounded tile beside the sums of the next: the way out then hides
      * under its products. */
-    static constexpr bool HOLDS = MI * BN / 2 + MI * BN / 4 <= 192;
-    static constexpr int ADDENDS = STAGE_BYTES / (WGS * PIECE_BYTES); /* pieces that fit a stage */
+    static constexpr bool HOLDS = TURNS == 1 && MI * BN / 2 + MI * BN / 4 <= 192;
+    static constexpr int ADDENDS =
+        STAGE_BYTES / (PARTS * PIECE_BYTES); /* pieces that fit a stage */
     static constexpr int SLOT_BYTES = WGS * SLOTS * PIECE_BYTES;
     static constexpr int ROOM = SMEM_MOST - 1024 /* alignment */ - SMEM_BARRIERS - SLOT_BYTES;
     static constexpr int STAGES = ROOM / STAGE_BYTES < 12 ? ROOM / STAGE_BYTES : 12;
     static constexpr int SMEM = 1024 + STAGES * STAGE_BYTES + SLOT_BYTES + SMEM_BARRIERS;
     static constexpr int THREADS = 128 * (1 + WGS);
     /* 504 registers for a thread of each of three warpgroups. */
-    static constexpr int MOVER_REGS = 56, MATH_REGS = 224;
+    static constexpr int MATH_REGS = MI * BN / 2 > 160 ? 232 : 224,
+                         MOVER_REGS = 504 - 2 * MATH_REGS;
     /* Blocks that read what this block multicasts: those in its row and column of the cluster. */
     static constexpr int READERS = CM + CN - 1;
-    static_assert(BM % (64 * WGS) == 0 && BN % 16 == 0 && WGS <= 2, "tile");
+    static_assert(BM % (64 * PARTS) == 0 && BN % 16 == 0 && WGS <= 2, "tile");
+    static_assert(WGS % TURNS == 0 && (TURNS == 1 || FOLD != FOLD_SLICES), "turns");
     static_assert((BN / CM) % 8 == 0 && (BM / CN) % 8 == 0, "cluster");
-    static_assert(STAGES >= 3 && WGS * PIECE_BYTES <= STAGE_BYTES, "shared memory");
+    static_assert(STAGES >= 3 && PARTS * PIECE_BYTES <= STAGE_BYTES, "shared memory");
 };
 
 /* ---- Places in shared memory ------------------------------------------------------------------------- */
