@@ -1,0 +1,109 @@
+/* load_sm90.cuh -- the loader of the Hopper product (gemm_sm90.cuh): one thread that fills the stages
+ * with A and B, and with addends, through the bulk engine. */
+#pragma once
+#include "kernel/shape_sm90.cuh"
+
+/* Where a unit's operands are.  Finding out takes a few hundred cycles (divisions, loads of the
+ * list), which the stages that are full by then hide; the first time it does so before it waits for the
+ * launch before. */
+struct Source {
+    const CUtensorMap *a, *b;
+    Tile tile;
+    int k0, k1, a_k, b_k; /* span of k; what to add to k for columns of A and B */
+    int row, column;      /* this block's share of the rows of A and of B */
+    int slab, waits, a_place;
+    int add0, adds, index; /* of addends: which; which visit of its patch this is */
+};
+
+template <class S>
+DEV void source_find(Source &s, const Param &P, Cursor &cursor, int unit, int im, int in)
+{
+    int in_pass;
+    const int slice = slice_of<S>(P, unit, &in_pass);
+    cursor_move<S>(P, cursor, in_pass);
+    const sg_patch p = patch_of(P, cursor);
+    const Span span = span_of<S>(P, p, slice);
+    s.add0 = p.add0, s.adds = p.adds, s.index = in_pass - cursor.base;
+    s.tile = tile_at<S>(p, in_pass - cursor.base, im, in);
+    s.k0 = span.k0, s.k1 = span.k1;
+    s.a_k = p.a.col0 - p.k0, s.b_k = p.b.col0 - p.k0;
+    s.row = p.a.row0 + s.tile.band * S::BM + in * (S::BM / S::CN);
+    s.column = p.b.row0 + s.tile.col * S::BN + im * (S::BN / S::CM);
+    s.slab = p.slab, s.waits = p.waits, s.a_place = p.a.buf;
+    s.a = map_of(P, p.a.buf, MAP_A), s.b = map_of(P, p.b.buf, MAP_B);
+}
+
+/* The addends of a tile, piece by piece, as many of a piece's in one stage as fit. */
+template <class S>
+DEV void load_addends(const Param &P, const Smem<S> &smem, const Source &at, int *half,
+                      Ring<S::STAGES> &ring)
+{
+    for (int piece = 0; piece < S::CHUNKS; ++piece) {
+        const int x = piece % S::ACROSS * S::W, y = piece / S::ACROSS * 64;
+        for (int add = 0; add < at.adds; add += S::ADDENDS, ring_step(ring)) {
+            const int count = at.tile.live ? sg_walk_min(at.adds - add, S::ADDENDS) : 0;
+            const uint32_t full = smem.full + 8 * ring.at;
+            uint32_t to = smem.stage + ring.at * S::STAGE_BYTES;
+            mbar_wait(P, smem.empty + 8 * ring.at, ring.parity ^ 1, ROLE_LOADER);
+            mbar_expect(full, count * S::PARTS * S::PIECE_BYTES);
+            for (int i = 0; i < count; ++i) {
+                const sg_area &area = P.program.add[at.add0 + add + i].area;
+                const bool tiled = area.tiled;
+                const int col = area.col0 + x + (tiled ? 0 : at.tile.col * S::BN);
+                const int row = area.row0 + y + (tiled ? at.index : at.tile.band) * S::BM;
+                for (int part = 0; part < S::PARTS; ++part, to += S::PIECE_BYTES)
+                    tma_load(to, map_of(P, area.buf, MAP_PIECE), col, row + part * S::MI * 64,
+                             half_of(P, area.buf, half), full, KEEP_NORMAL);
+            }
+        }
+    }
+}
+
+template <class S> DEV void loader(const Param &P, const Smem<S> &smem, int im, int in)
+{
+    constexpr uint16_t down_mask = (1 << S::CM) - 1;               /* of a column of the cluster */
+    constexpr uint16_t over_mask = ((1 << S::CL) - 1) / down_mask; /* of a row: every CM-th bit */
+    const int stride = gridDim.x / S::CL;
+    Ring<S::STAGES> ring;
+    Cursor cursor;
+    Source at;
+    uint32_t steps = 0;
+    int unit = blockIdx.x / S::CL;
+    if (unit < P.units) source_find<S>(at, P, cursor, unit, im, in);
+    launch_wait(); /* of the launch before us in the stream, if we were started early */
+    launch_next();
+    int half = -1;
+    for (; unit < P.units; unit += stride) {
+        const int a_half = half_of(P, at.a_place, &half);
+        /* A block that overhangs still multicasts to a live neighbour, so it waits, too. */
+        int wake = at.waits ? at.k0 : 0x7fffffff;
+        for (int k = at.k0; k < at.k1; k += STAGE_K, ring_step(ring)) {
+            while (wake < k + STAGE_K && wake < at.k1) {
+                /* Pairs with watcher_tell(). */
+                progress_wait(P, smem.watched, ++steps, ROLE_LOADER);
+                wake = at.slab > 0 ? wake + at.slab : 0x7fffffff;
+            }
+            const uint32_t full = smem.full + 8 * ring.at;
+            uint32_t to = smem.stage + ring.at * S::STAGE_BYTES;
+            /* Pairs with stage_release() of math. */
+            mbar_wait(P, smem.empty + 8 * ring.at, ring.parity ^ 1, ROLE_LOADER);
+            mbar_expect(full, P.load_bytes);
+            if (S::CN == 1)
+                tma_load(to, at.a, at.a_k + k, at.row, a_half, full, P.keep_a);
+            else
+                tma_load_multicast(to + in * (S::A_BYTES / S::CN), at.a, at.a_k + k, at.row, a_half,
+                                   full, P.keep_a, over_mask << im);
+            to += S::A_BYTES;
+            if (S::CM == 1)
+                tma_load(to, at.b, at.b_k + k, at.column, 0, full, P.keep_b);
+            else
+                tma_load_multicast(to + im * (S::B_BYTES / S::CM), at.b, at.b_k + k, at.column, 0,
+                                   full, P.keep_b, down_mask << (in * S::CM));
+        }
+        if (S::FOLD == FOLD_ADDENDS && at.adds) {
+            progress_wait(P, smem.watched, ++steps, ROLE_LOADER);
+            load_addends<S>(P, smem, at, &half, ring);
+        }
+        if (unit + stride < P.units) source_find<S>(at, P, cursor, unit + stride, im, in);
+    }
+}

@@ -1,0 +1,124 @@
+/* store_sm90.cuh -- the storers of the Hopper product (gemm_sm90.cuh): a thread for each math warpgroup
+ * that stores its staged pieces and raises flags. */
+#pragma once
+#include "kernel/shape_sm90.cuh"
+
+/* May a tile be stored into the own tensor of rank Q?  Partner: watcher_leave(). */
+template <class S> DEV bool storer_may(const Param &P, const Smem<S> &smem, int q)
+{
+    const uint32_t bit = 1u << q % 32, word = hello_place(smem, q);
+    uint64_t start = 0;
+    for (uint32_t tries = 1; !(progress_acquire(word) & bit); ++tries)
+        if (tries % 4096 == 0 && overdue(P, &start, ROLE_STORER)) return false;
+    return shared_load(word + 8) & bit;
+}
+
+/* A visit as the storers see it. */
+struct Target {
+    const sg_patch &p;
+    int index; /* which visit of the patch it is */
+    Tile tile;
+};
+
+/* Stores the piece at FROM, whose upper left corner is (ROW, COL) of the tile, to all areas. */
+template <class S>
+DEV void store_piece(const Param &P, const Smem<S> &smem, int *half, const Target &v, int row,
+                     int col, uint32_t from)
+{
+    const int down = v.tile.band * S::BM + row, over = v.tile.col * S::BN + col;
+    const int left = v.p.rows - down;
+    for (int i = 0; i < v.p.tos; ++i) {
+        const sg_area &area = P.program.to[v.p.to0 + i];
+        const int place = area.buf, z = half_of(P, place, half);
+        if (area.tiled) {
+            tma_store(map_of(P, place, MAP_PIECE), area.col0 + col,
+                      area.row0 + v.index * S::BM + row, z, from);
+            continue;
+        }
+        if (left <= 0 || over >= v.p.cols) continue;
+        if (area.leave && !storer_may(P, smem, area.rank)) continue;
+        const int x = area.col0 + over, y = area.row0 + down;
+        if (left >= 64 || area.row0 + v.p.rows == P.program.place[place].rows) {
+            tma_store(map_of(P, place, MAP_PIECE), x, y, z, from);
+        } else { /* other rows follow in this matrix */
+            for (int r = 0; r < left; ++r)
+                tma_store(map_of(P, place, MAP_ROW), x, y + r, z, from + r * S::W * 2);
+        }
+    }
+}
+
+/* Brings what the first store and raise need into the caches, while there is nothing to store: at
+ * the end of a short launch each of these loads would be exposed. */
+template <class S> DEV void storer_touch(const Param &P, const sg_patch &p)
+{
+    int sum = P.program.rank ? (int)P.program.rank->epoch + P.program.rank->rank : 0;
+    for (int i = 0; i < p.tos; ++i) {
+        const sg_area &area = P.program.to[p.to0 + i];
+        sum += area.row0 + area.col0 + P.program.place[area.buf].rows + P.flip[area.buf];
+        map_prefetch(map_of(P, area.buf, MAP_PIECE));
+    }
+    for (int i = 0; i < p.raises; ++i) {
+        const sg_raise &r = P.program.raise[p.raise0 + i];
+        sum += r.flag0 + (int)(uintptr_t)flag_word(&P.program.rank->words[r.at], 0, r.flag0);
+        if (r.counter >= 0) sum += P.program.raisers[r.counter];
+    }
+    compute_now(sum);
+}
+
+template <class S> DEV void storer(const Param &P, const Smem<S> &smem, int im, int in, int wg)
+{
+    const uint32_t slots = smem.slot + wg * S::SLOTS * S::PIECE_BYTES;
+    const uint32_t full = smem.slot_full + 8 * wg * S::SLOTS;
+    const uint32_t empty = smem.slot_empty + 8 * wg * S::SLOTS;
+    const int part = wg % S::PARTS, stride = gridDim.x / S::CL;
+    Ring<S::SLOTS> ring;
+    Cursor cursor;
+    int behind = 0;        /* pieces issued whose slots are not given back yet, at most SLOTS - 1 */
+    uint32_t finished = 0; /* visits with a raise whose stores are complete */
+    if (blockIdx.x / S::CL < P.units) storer_touch<S>(P, P.first);
+    launch_wait();
+    const uint64_t epoch = P.program.rank ? P.program.rank->epoch : 0;
+    int half = -1;
+    int unit = blockIdx.x / S::CL + wg / S::PARTS * stride;
+    for (; unit < P.units; unit += S::TURNS * stride) {
+        int in_pass;
+        if (slice_of<S>(P, unit, &in_pass) != 0) continue; /* math stores these sums itself */
+        cursor_move<S>(P, cursor, in_pass);
+        const sg_patch &p = patch_in_list(P, cursor.patch);
+        const int index = in_pass - cursor.base;
+        const Target v = {p, index, tile_at<S>(p, index, im, in)};
+        for (int piece = 0; piece < S::CHUNKS; ++piece, ring_step(ring)) {
+            const uint32_t from = slots + ring.at * S::PIECE_BYTES;
+            /* Pairs with stage_piece() of math. */
+            mbar_wait(P, full + 8 * ring.at, ring.parity, ROLE_STORER);
+            if (v.tile.live)
+                store_piece(P, smem, &half, v, (part * S::MI + piece / S::ACROSS) * 64,
+                            piece % S::ACROSS * S::W, from);
+            bulk_commit();
+            if (++behind == S::SLOTS) { /* the oldest piece is in the slot after this */
+                bulk_wait_read<S::SLOTS - 1>();
+                mbar_arrive(empty + 8 * (ring.at + 1 == S::SLOTS ? 0 : ring.at + 1));
+                --behind;
+            }
+        }
+        if (p.raises == 0 || !v.tile.live) continue;
+        const int tile = tile_number(p, v.tile, S::BN);
+        if (part + 1 < S::PARTS) {
+            bulk_wait<0>();
+            progress_release(smem.progress + 4 * part, ++finished); /* to the last storer */
+            continue;
+        }
+        for (int i = 0; i < p.raises; ++i) {
+            const sg_raise r = P.program.raise[p.raise0 + i];
+            const Raise x = raise_find(P.program, r, r.per == SG_PER_BAND ? v.tile.band : tile);
+            if (i == 0) {
+                bulk_wait<0>();
+                ++finished;
+                for (int other = 0; other < part; ++other)
+                    progress_wait(P, smem.progress + 4 * other, finished, ROLE_STORER);
+            }
+            raise_fire(x, epoch);
+        }
+    }
+    bulk_wait<0>();
+}

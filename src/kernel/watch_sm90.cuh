@@ -1,0 +1,93 @@
+/* watch_sm90.cuh -- the watcher of the Hopper product (gemm_sm90.cuh): one thread that waits for the
+ * flags and hellos of all visits of its block.  Partners: the loader and the storers, through words of
+ * shared memory. */
+#pragma once
+#include "kernel/shape_sm90.cuh"
+
+/* To acquire a flag takes most of a microsecond, which the loader cannot spare every few stages.  So
+ * another thread runs ahead and counts, in shared memory, how many steps of the list are ready. */
+template <class S> struct Watcher {
+    const Param &P;
+    const Smem<S> &smem;
+    uint64_t epoch;
+    uint32_t steps, told;
+    bool fresh; /* a flag was seen since the last proxy fence */
+};
+
+/* What the flags are about was written by others and is read by the bulk engine next.  Partner:
+ * progress_wait() in the loader. */
+template <class S> DEV void watcher_tell(Watcher<S> &w)
+{
+    if (w.fresh) proxy_fence_global();
+    if (w.told != w.steps) progress_release(w.smem.watched, w.steps);
+    w.told = w.steps, w.fresh = false;
+}
+
+template <class S> DEV void watcher_need(Watcher<S> &w, int by, int index, int unit)
+{
+    const uint32_t id = ((uint32_t)by << 22 ^ (uint32_t)index) + 1;
+    const uint32_t word = w.smem.seen + 4 * ((uint32_t)(index ^ by * 41) % SEEN_FLAGS);
+    const bool exact = by < 1024 && index < 1 << 22;
+    if (exact && shared_load(word) == id) return;
+    if (load_acquire(own_flag(w.P.program, by, index)) < w.epoch) {
+        watcher_tell(w); /* the loader may as well have the steps before */
+        flag_wait(w.P.program, by, index, w.epoch, w.P.step, unit * S::CL);
+    }
+    w.fresh = true;
+    if (exact) shared_store(word, id);
+}
+
+template <class S>
+DEV void watcher_wait(Watcher<S> &w, const sg_patch &p, const sg_wait &wait, int row, int k0,
+                      int tile, int unit)
+{
+    const sg_flags f =
+        sg_walk_wait(&wait, p.row0 + row, sg_walk_min(S::BM, p.rows - row), k0, tile);
+    for (int i = 0; i < f.count; ++i) watcher_need(w, wait.by, f.first + i * f.step, unit);
+}
+
+/* Waits for the hellos of those whose own tensors the unit stores to.  Partner: storer_may(). */
+template <class S> DEV void watcher_leave(Watcher<S> &w, const sg_patch &p)
+{
+    for (int i = 0; i < p.tos; ++i) {
+        const sg_area &area = w.P.program.to[p.to0 + i];
+        const uint32_t bit = 1u << area.rank % 32, word = hello_place(w.smem, area.rank);
+        const uint32_t asked = shared_load(word);
+        if (!area.leave || (asked & bit)) continue;
+        watcher_tell(w);
+        if (hello_wait(w.P.program.rank, area.rank, w.epoch, SG_KERNEL_STUCK_LEAVE, w.P.step))
+            shared_store(word + 8, shared_load(word + 8) | bit);
+        progress_release(word, asked | bit);
+    }
+}
+
+template <class S> DEV void watcher(const Param &P, const Smem<S> &smem, int im, int in)
+{
+    for (int i = 0; i < SEEN_FLAGS; ++i) shared_store(smem.seen + 4 * i, 0);
+    if (P.program.rank == nullptr) return;
+    /* No launch_wait(): a flag of this epoch speaks for itself, whatever still runs in this stream,
+     * and SG_KERNEL_EARLY is not for the first kernel of a run. */
+    Watcher<S> w = {P, smem, P.program.rank->epoch, 0, 0, false};
+    Cursor cursor;
+    for (int unit = blockIdx.x / S::CL; unit < P.units; unit += gridDim.x / S::CL) {
+        cursor_move<S>(P, cursor, unit);
+        const sg_patch &p = patch_in_list(P, cursor.patch);
+        const bool adds = S::FOLD == FOLD_ADDENDS && p.adds;
+        if (P.leaves) watcher_leave(w, p);
+        if (p.waits == 0 && !adds) continue;
+        const Tile t = tile_at<S>(p, unit - cursor.base, im, in);
+        const int tile = tile_number(p, t, S::BN), row = t.band * S::BM;
+        const int slabs = p.waits ? sg_walk_slabs(&p) : 0;
+        for (int s = 0; s < slabs; ++s) {
+            for (int i = 0; i < p.waits; ++i)
+                watcher_wait(w, p, P.program.wait[p.wait0 + i], row, p.k0 + s * p.slab, tile, unit);
+            if (++w.steps - w.told >= 4 || w.told < 4) watcher_tell(w);
+        }
+        for (int i = 0; adds && t.live && i < p.adds; ++i) {
+            const sg_addend &add = P.program.add[p.add0 + i];
+            if (add.waits) watcher_wait(w, p, add.wait, row, p.k0, tile, unit);
+        }
+        w.steps += adds;
+        watcher_tell(w);
+    }
+}
