@@ -134,7 +134,7 @@ foreign() { # HEADERS HOME
 foreign 'libxsmm' 'src/backend/cpu/|bench/'
 foreign 'cblas|openblas' 'src/backend/cpu/|bench/'
 foreign 'dnnl|oneapi' 'bench/'
-foreign 'jansson|popt' 'cli/|fuzz/|tests/'
+foreign 'jansson|popt' 'cli/|fuzz/|tests/|bench/'
 foreign 'cuda|cublas|nvml|nvrtc' 'src/backend/cuda/|src/kernel/|tests/kernel/|tests/fake_cuda/|tests/gpu/|bench/'
 foreign 'nccl' 'src/backend/nccl/|tests/fake_cuda/|bench/'
 foreign 'mpi' 'src/backend/mpi/|tests/mpi/'

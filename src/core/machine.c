@@ -47,6 +47,8 @@ static const field fields[] = {
     REAL(launch_us, 0, 1e6),
     REAL(join_us, 0, 1e6),
     REAL(epilogue_us, 0, 1e6),
+    MAY_REAL(run_us, 0, 1e6),
+    MAY_REAL(land_gbps, 1e-6, 1e6),
     MAY_REAL(link_gbps, 1e-6, 1e6),
     MAY_REAL(host_gbps, 1e-6, 1e6),
     MAY_WHOLE(numa_ranks, 1, SG_MAX_RANKS),
@@ -461,53 +463,36 @@ size_t sg_machine_print(const sg_machine *m, char *text, size_t room)
     return t.length;
 }
 
-/* ---- Meaning --------------------------------------------------------------------------------------- */
+/* ---- Numbers by name ------------------------------------------------------------------------------- */
 
-double sg_machine_link_gbps(const sg_machine *m)
+static double *tile_number(sg_machine *m, const char *name)
 {
-    if (m->link_gbps > 0) return m->link_gbps;
-    double gbps = m->copy_gbps > m->store_gbps ? m->copy_gbps : m->store_gbps;
-    if (gbps < m->coll_gbps) gbps = m->coll_gbps;
-    for (int kind = 0; kind < SG_MACHINE_COLLS; kind++)
-        for (int i = 0; i < m->coll_curve[kind].points; i++)
-            if (gbps < m->coll_curve[kind].point[i].value)
-                gbps = m->coll_curve[kind].point[i].value;
-    return gbps;
+    char shape[32] = "";
+    for (int i = 0; i < m->tiles; i++) {
+        sg_text text = {shape, sizeof shape, 0};
+        sg_text_add(&text, "tile %dx%d", m->tile[i].m, m->tile[i].n);
+        if (strcmp(shape, name) == 0) return &m->tile[i].rate;
+    }
+    return NULL;
 }
 
-double sg_curve_at(const sg_curve *curve, double at, double none)
+double *sg_machine_number(sg_machine *m, const char *name, double *least_out, double *most_out)
 {
-    if (curve->points == 0) return none;
-    const sg_point *const point = curve->point;
-    if (at <= point[0].at) return point[0].value;
-    for (int i = 1; i < curve->points; i++) {
-        if (at > point[i].at) continue;
-        const double part = (at - point[i - 1].at) / (point[i].at - point[i - 1].at);
-        return point[i - 1].value + part * (point[i].value - point[i - 1].value);
+    double *number = tile_number(m, name);
+    double least = 0.01;
+    double most = 1;
+    for (int i = 0; i < FIELDS && number == NULL; i++) {
+        if (fields[i].whole || strcmp(fields[i].name, name) != 0) continue;
+        number = (double *)(void *)((char *)m + fields[i].offset);
+        least = fields[i].least;
+        most = fields[i].most;
     }
-    return point[curve->points - 1].value;
+    if (number != NULL && least_out != NULL) *least_out = least;
+    if (number != NULL && most_out != NULL) *most_out = most;
+    return number;
 }
 
-double sg_machine_coll_us(const sg_machine *m, int kind, double message, double bus_bytes)
-{
-    const sg_curve *const curve = &m->coll_curve[kind];
-    const sg_point *point = curve->point;
-    if (curve->points == 0 || message <= 0) return m->coll_us + bus_bytes / (m->coll_gbps * 1e3);
-    const double unit = bus_bytes / message / 1e3; /* microseconds a byte of message, at 1 GB/s */
-    const double first = point->at * unit / point->value;
-    /* Below the first point the start-up alone is known, and above the last its rate. */
-    if (message <= point->at) {
-        const double start = m->coll_us < first ? m->coll_us : first;
-        return start + (first - start) * message / point->at;
-    }
-    for (int i = 1; i < curve->points; i++, point++) {
-        if (message > point[1].at) continue;
-        const double low = point[0].at * unit / point[0].value;
-        const double high = point[1].at * unit / point[1].value;
-        return low + (high - low) * (message - point[0].at) / (point[1].at - point[0].at);
-    }
-    return message * unit / point->value;
-}
+/* ---- Names ----------------------------------------------------------------------------------------- */
 
 const char *sg_topology_name(sg_topology topology)
 {
@@ -517,30 +502,6 @@ const char *sg_topology_name(sg_topology topology)
 const char *sg_machine_coll_name(int kind)
 {
     return colls[kind];
-}
-
-void sg_machine_plain(sg_machine *machine_out)
-{
-    *machine_out = (sg_machine){
-        .name = "plain",
-        .ranks = SG_MAX_RANKS,
-        .sms = 100,
-        .gemm_tflops = {100, 500, 500},
-        .mem_gbps = 2000,
-        .copy_gbps = 200,
-        .copy_us = 4,
-        .store_gbps = 200,
-        .store_us = 2,
-        .coll_gbps = 150,
-        .coll_us = 20,
-        .coll_sms = 10,
-        .flag_us = 1,
-        .launch_us = 2,
-        .join_us = 4,
-        .epilogue_us = 2,
-        .tile = {{128, 256, 1}, {128, 128, 0.9}, {64, 128, 0.8}},
-        .tiles = 3,
-    };
 }
 
 /* ---- Public calls ----------------------------------------------------------------------------------- */

@@ -60,6 +60,9 @@ typedef struct sg_machine {
     double launch_us;             /* one more launch on a lane */
     double join_us;               /* fork and join of lanes around a run */
     double epilogue_us;           /* of a launch's last tiles, when nothing hides it */
+    double run_us;                /* begin and end of a run that peers take part in; 0: flag_us */
+    double land_gbps; /* rows of C that peers stored go there at the end of a run, at this rate of
+                         the rows; 0: they are stored where they belong */
     sg_tile tile[SG_TILES]; /* tile shapes of the tile program, best for large products first */
     int tiles;
 
@@ -108,6 +111,12 @@ typedef struct sg_machine {
 shingle_status sg_machine_parse(const char *text, const char *name, sg_machine *machine_out);
 shingle_status sg_machine_read(const char *path, sg_machine *machine_out);
 size_t sg_machine_print(const sg_machine *machine, char *text, size_t room);
+
+/* The number that line NAME gives ("copy_us", "tile 128x128": its rate) and what it may be; NULL: there
+ * is no such line, or it holds no single number that need not be whole.  LEAST_OUT and MOST_OUT may be
+ * NULL. */
+double *sg_machine_number(sg_machine *machine, const char *name, double *least_out,
+                          double *most_out);
 
 /* What a number that was left out stands for. */
 double sg_machine_link_gbps(const sg_machine *machine);

@@ -1,0 +1,276 @@
+/* bench_predict.c -- how near predictions come to recorded results: reads files of results/gpu (or what
+ * `shingle bench --json` printed), prices every row on a machine file and compares.
+ *
+ *     bench_predict MACHINE RESULTS.json... [--rows] [--fit NAME,NAME,...]
+ *
+ * Prints the median of |predicted / measured - 1| of the overlapped runs by operator and by m, of the
+ * serial runs, of the product and of the collective alone; and, where a problem was measured with
+ * several strategies, what the one that is predicted fastest costs against the best that was measured.
+ * --rows prints every row.  --fit moves these numbers of the machine to where the rows are predicted
+ * best, to find out which are wrong, and prints them: what comes of it is fitted to the very rows that
+ * it is then compared with. */
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/bench.h"
+#include "core/fit.h"
+#include "core/sim.h"
+
+enum { MOST_ROWS = 1024, MOST_FILES = 16, SERIAL_ROWS = 3 };
+
+static const double fit_seconds = 300;
+
+/* One row of a file; SERIAL: the plan that does not overlap, measured beside it. */
+typedef struct row {
+    sg_problem problem;
+    char text[128], strategy[96];
+    double gemm_us, coll_us; /* measured alone */
+    double gemm_predicted_us, coll_predicted_us;
+    int fit;    /* its place among the runs */
+    int serial; /* that of its serial plan */
+} row;
+
+typedef struct request {
+    const char *machine, *fit;
+    const char *file[MOST_FILES];
+    int files;
+    bool rows;
+} request;
+
+static row rows[MOST_ROWS];
+static sg_fit_run runs[2 * MOST_ROWS];
+static int row_count, run_count;
+
+static void check(shingle_status status)
+{
+    if (status == SHINGLE_OK) return;
+    fprintf(stderr, "bench_predict: %s\n", shingle_error());
+    exit(1);
+}
+
+/* ---- Reading ---------------------------------------------------------------------------------------- */
+
+static int add_run(const row *r, const char *strategy, double us, const sg_machine *machine)
+{
+    sg_knobs sets[SG_MAX_KNOB_SETS];
+    char why[160] = "";
+    sg_text reason = {why, sizeof why, 0};
+    bool given = false;
+    sg_fit_run *const run = &runs[run_count];
+    memset(sets, 0, sizeof sets); /* knobs that a recording does not know are 0 */
+    *run = (sg_fit_run){.problem = &r->problem, .us = us};
+    check(sg_strategy_parse(strategy, &run->strategy, &sets[0], &run->knobs, &given));
+    if (!given && run->strategy->propose(&r->problem, machine, sets, &reason) > 0)
+        run->knobs = sets[0];
+    return run_count++;
+}
+
+static void add_row(json_t *entry, const sg_machine *machine)
+{
+    row *const r = &rows[row_count];
+    const char *const problem = json_string_value(json_object_get(entry, "problem"));
+    const char *const strategy = json_string_value(json_object_get(entry, "strategy"));
+    const double us = json_number_value(json_object_get(entry, "overlapped_us"));
+    const double serial_us = json_number_value(json_object_get(entry, "serial_us"));
+    if (problem == NULL || strategy == NULL || !(us > 0) || !(serial_us > 0)) return;
+    if (row_count == MOST_ROWS) return;
+    check(sg_problem_parse(problem, &r->problem));
+    snprintf(r->text, sizeof r->text, "%s", problem);
+    snprintf(r->strategy, sizeof r->strategy, "%s", strategy);
+    r->gemm_us = json_number_value(json_object_get(entry, "gemm_us"));
+    r->coll_us = json_number_value(json_object_get(entry, "coll_us"));
+    r->fit = add_run(r, strategy, us, machine);
+    r->serial = add_run(r, "serial", serial_us, machine);
+    row_count++;
+}
+
+static void read_file(const char *path, const sg_machine *machine)
+{
+    json_error_t error;
+    json_t *const root = json_load_file(path, 0, &error);
+    size_t i;
+    json_t *entry;
+    if (root == NULL) {
+        fprintf(stderr, "bench_predict: %s:%d: %s\n", path, error.line, error.text);
+        exit(1);
+    }
+    json_array_foreach(json_object_get(root, "results"), i, entry) add_row(entry, machine);
+    json_decref(root);
+}
+
+/* ---- Comparing -------------------------------------------------------------------------------------- */
+
+static void predict_parts(const sg_machine *machine)
+{
+    const sg_sim_options parts = {.parts = true};
+    sg_simulator *const simulator = sg_simulator_new();
+    for (int i = 0; i < row_count; i++) {
+        const sg_fit_run *const run = &runs[rows[i].serial];
+        sg_sim_result result;
+        check(sg_simulate_built(simulator, run->problem, run->strategy, &run->knobs, machine,
+                                &parts, &result));
+        rows[i].gemm_predicted_us = result.gemm_us;
+        rows[i].coll_predicted_us = result.comm_us;
+    }
+    sg_simulator_free(simulator);
+}
+
+static double median_where(sg_op op, int64_t m, double *bias_out)
+{
+    double error[MOST_ROWS];
+    double off[MOST_ROWS];
+    int count = 0;
+    for (int i = 0; i < row_count; i++) {
+        const sg_fit_run *const run = &runs[rows[i].fit];
+        if (op != SG_OPS && run->problem->op != op) continue;
+        if (m > 0 && run->problem->m != m) continue;
+        off[count] = run->predicted_us / run->us - 1;
+        error[count++] = fabs(run->predicted_us / run->us - 1);
+    }
+    *bias_out = sg_bench_median(off, count);
+    return count > 0 ? sg_bench_median(error, count) : -1;
+}
+
+static void print_error(const char *name, sg_op op, int64_t m)
+{
+    double bias = 0;
+    const double error = median_where(op, m, &bias);
+    if (error >= 0)
+        printf("%-10s %-12s median error %5.1f %%, median of predicted - measured %+5.1f %%\n",
+               m > 0 ? "" : name, m > 0 ? name : "", 100 * error, 100 * bias);
+}
+
+static void print_parts(void)
+{
+    static double gemm[MOST_ROWS], coll[MOST_ROWS];
+    static sg_fit_run serial[MOST_ROWS];
+    int colls = 0;
+    for (int i = 0; i < row_count; i++) {
+        serial[i] = runs[rows[i].serial];
+        gemm[i] = fabs(rows[i].gemm_predicted_us / rows[i].gemm_us - 1);
+        if (rows[i].coll_us > 0)
+            coll[colls++] = fabs(rows[i].coll_predicted_us / rows[i].coll_us - 1);
+    }
+    printf("serial %.1f %%, product alone %.1f %%, collective alone %.1f %%\n",
+           100 * sg_fit_error(serial, row_count), 100 * sg_bench_median(gemm, row_count),
+           100 * sg_bench_median(coll, colls));
+}
+
+/* Of each problem's rows (the serial plan is one of them), the predicted best against the best. */
+static void print_choice(void)
+{
+    double sum = 0;
+    double most = 0;
+    int problems = 0;
+    for (int i = 0; i < row_count; i++) {
+        bool first = true;
+        const sg_fit_run *chosen = &runs[rows[i].serial];
+        const sg_fit_run *best = chosen;
+        int several = 0;
+        for (int j = 0; j < row_count; j++) {
+            if (strcmp(rows[i].text, rows[j].text) != 0) continue;
+            first &= j >= i;
+            several++;
+            const sg_fit_run *const run = &runs[rows[j].fit];
+            if (run->predicted_us < chosen->predicted_us) chosen = run;
+            if (run->us < best->us) best = run;
+        }
+        if (!first || several < 2) continue;
+        problems++;
+        sum += chosen->us / best->us - 1;
+        most = fmax(most, chosen->us / best->us - 1);
+    }
+    if (problems > 0)
+        printf("choice among measured strategies: %.1f %% slower than the best on average, %.1f %% "
+               "at most, %d problems\n",
+               100 * sum / problems, 100 * most, problems);
+}
+
+static void print_rows(void)
+{
+    for (int i = 0; i < row_count; i++) {
+        const row *const r = &rows[i];
+        const sg_fit_run *const run = &runs[r->fit];
+        const sg_fit_run *const serial = &runs[r->serial];
+        printf(
+            "%-38s %-52s %8.1f measured %8.1f %+6.1f %% | serial %+6.1f gemm %+6.1f coll %+6.1f\n",
+            r->text, r->strategy, run->predicted_us, run->us,
+            100 * (run->predicted_us / run->us - 1), 100 * (serial->predicted_us / serial->us - 1),
+            100 * (r->gemm_predicted_us / r->gemm_us - 1),
+            r->coll_us > 0 ? 100 * (r->coll_predicted_us / r->coll_us - 1) : 0);
+    }
+}
+
+static void print_all(const request *q)
+{
+    static const sg_op ops[] = {SG_OP_AG_GEMM,  SG_OP_GEMM_RS,  SG_OP_GEMM_AR,
+                                SG_OP_A2A_GEMM, SG_OP_GEMM_A2A, SG_OP_GEMM};
+    if (q->rows) print_rows();
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+        print_error(sg_op_name(ops[i]), ops[i], 0);
+        for (int64_t m = 1; m <= 1 << 20; m *= 2) {
+            char name[24];
+            snprintf(name, sizeof name, "m %lld", (long long)m);
+            print_error(name, ops[i], m);
+        }
+    }
+    print_error("all", SG_OPS, 0);
+    print_parts();
+    print_choice();
+}
+
+/* ---- The program ------------------------------------------------------------------------------------ */
+
+static void fit_numbers(const request *q, sg_machine *machine)
+{
+    char words[512];
+    const char *name[SG_FIT_NUMBERS];
+    int names = 0;
+    sg_fit_report report;
+    snprintf(words, sizeof words, "%s", q->fit);
+    for (char *word = strtok(words, ","); word != NULL; word = strtok(NULL, ","))
+        if (names < SG_FIT_NUMBERS) name[names++] = word;
+    check(sg_fit(runs, run_count, name, names, sg_now_us() + fit_seconds * 1e6, machine, &report));
+    printf("fitted to %d runs: median error %.1f %%, was %.1f %%\n", run_count,
+           100 * report.error_after, 100 * report.error_before);
+    for (int i = 0; i < names; i++)
+        printf("    %s %.6g%s\n", name[i], *sg_machine_number(machine, name[i], NULL, NULL),
+               report.seen[i] ? "" : "  (no run depends on it)");
+}
+
+static request parse(int argc, char **argv)
+{
+    request q = {.machine = NULL};
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--rows") == 0)
+            q.rows = true;
+        else if (strcmp(argv[i], "--fit") == 0 && i + 1 < argc)
+            q.fit = argv[++i];
+        else if (q.machine == NULL)
+            q.machine = argv[i];
+        else if (q.files < MOST_FILES)
+            q.file[q.files++] = argv[i];
+    }
+    if (q.files == 0) {
+        fprintf(stderr, "bench_predict: MACHINE RESULTS.json... [--rows] [--fit NAME,...]\n");
+        exit(2);
+    }
+    return q;
+}
+
+int main(int argc, char **argv)
+{
+    const request q = parse(argc, argv);
+    sg_machine machine;
+    check(sg_machine_read(q.machine, &machine));
+    for (int i = 0; i < q.files; i++) read_file(q.file[i], &machine);
+    if (q.fit != NULL) fit_numbers(&q, &machine);
+    check(sg_fit_predict(runs, run_count, &machine));
+    predict_parts(&machine);
+    print_all(&q);
+    for (int i = 0; i < row_count; i++) sg_problem_free(&rows[i].problem);
+    return 0;
+}

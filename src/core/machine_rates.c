@@ -1,0 +1,73 @@
+/* machine_rates.c -- what the numbers of a machine stand for: those that a file leaves out, curves between
+ * their points, and a machine that needs no file. */
+#include "core/machine.h"
+
+double sg_machine_link_gbps(const sg_machine *m)
+{
+    if (m->link_gbps > 0) return m->link_gbps;
+    double gbps = m->copy_gbps > m->store_gbps ? m->copy_gbps : m->store_gbps;
+    if (gbps < m->coll_gbps) gbps = m->coll_gbps;
+    for (int kind = 0; kind < SG_MACHINE_COLLS; kind++)
+        for (int i = 0; i < m->coll_curve[kind].points; i++)
+            if (gbps < m->coll_curve[kind].point[i].value)
+                gbps = m->coll_curve[kind].point[i].value;
+    return gbps;
+}
+
+double sg_curve_at(const sg_curve *curve, double at, double none)
+{
+    if (curve->points == 0) return none;
+    const sg_point *const point = curve->point;
+    if (at <= point[0].at) return point[0].value;
+    for (int i = 1; i < curve->points; i++) {
+        if (at > point[i].at) continue;
+        const double part = (at - point[i - 1].at) / (point[i].at - point[i - 1].at);
+        return point[i - 1].value + part * (point[i].value - point[i - 1].value);
+    }
+    return point[curve->points - 1].value;
+}
+
+double sg_machine_coll_us(const sg_machine *m, int kind, double message, double bus_bytes)
+{
+    const sg_curve *const curve = &m->coll_curve[kind];
+    const sg_point *point = curve->point;
+    if (curve->points == 0 || message <= 0) return m->coll_us + bus_bytes / (m->coll_gbps * 1e3);
+    const double unit = bus_bytes / message / 1e3; /* microseconds a byte of message, at 1 GB/s */
+    const double first = point->at * unit / point->value;
+    /* Below the first point the start-up alone is known, and above the last its rate. */
+    if (message <= point->at) {
+        const double start = m->coll_us < first ? m->coll_us : first;
+        return start + (first - start) * message / point->at;
+    }
+    for (int i = 1; i < curve->points; i++, point++) {
+        if (message > point[1].at) continue;
+        const double low = point[0].at * unit / point[0].value;
+        const double high = point[1].at * unit / point[1].value;
+        return low + (high - low) * (message - point[0].at) / (point[1].at - point[0].at);
+    }
+    return message * unit / point->value;
+}
+
+void sg_machine_plain(sg_machine *machine_out)
+{
+    *machine_out = (sg_machine){
+        .name = "plain",
+        .ranks = SG_MAX_RANKS,
+        .sms = 100,
+        .gemm_tflops = {100, 500, 500},
+        .mem_gbps = 2000,
+        .copy_gbps = 200,
+        .copy_us = 4,
+        .store_gbps = 200,
+        .store_us = 2,
+        .coll_gbps = 150,
+        .coll_us = 20,
+        .coll_sms = 10,
+        .flag_us = 1,
+        .launch_us = 2,
+        .join_us = 4,
+        .epilogue_us = 2,
+        .tile = {{128, 256, 1}, {128, 128, 0.9}, {64, 128, 0.8}},
+        .tiles = 3,
+    };
+}
