@@ -17,7 +17,9 @@ void sg_check_clocks(sg_checker *ck, int rank)
     const sg_sched *const s = &ck->sched[rank];
     for (int32_t i = 0; i < s->steps; i++) {
         sg_stage *const stage = sg_check_stage(ck, rank, i);
-        const int32_t behind[] = {stage->before, s->step[i].after[0], s->step[i].after[1]};
+        /* A launch carries its copies in any order. */
+        const int32_t before = sg_step_is_push(&s->step[i]) ? -1 : stage->before;
+        const int32_t behind[] = {before, s->step[i].after[0], s->step[i].after[1]};
         memset(stage->ended, 0xff, sizeof stage->ended);
         for (int j = 0; j < 3; j++) {
             if (behind[j] < 0) continue;

@@ -381,6 +381,10 @@ static shingle_status read_rank(sg_checker *ck, int rank, bool *shares)
         SG_TRY(read_step(&in, i, stage));
     }
     if (s->steps > 0) SG_TRY(check_counters(ck, s));
+    int32_t step = 0;
+    const char *const fault = sg_sched_push_fault(s, &step);
+    if (fault != NULL)
+        return sg_check_violation(ck, sg_check_stage(ck, rank, step)->event0, -1, "%s", fault);
     sg_check_clocks(ck, rank);
     *shares |= in.shares;
     return SHINGLE_OK;

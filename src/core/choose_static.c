@@ -179,7 +179,9 @@ static void count_step(const sg_sched *s, int32_t index, counts *c, sg_static_lo
 {
     const sg_step *const step = &s->step[index];
     const sg_machine *const m = c->machine;
-    if (step->lane >= c->lanes) c->lanes = step->lane + 1;
+    const bool push = sg_step_is_push(step);
+    if (step->lane >= c->lanes && !push) c->lanes = step->lane + 1;
+    look->overlaps |= push;
     if (step->kind == SG_GEMM) count_launch(s, step, c, look);
     if (step->kind == SG_COLL) {
         c->colls++;
@@ -193,9 +195,13 @@ static void count_step(const sg_sched *s, int32_t index, counts *c, sg_static_lo
         const sg_area *const to = &s->to[step->to0 + i];
         if (to->rank == s->rank) continue;
         c->messages++;
-        c->copies++;
-        c->copy_lanes |= 1u << step->lane;
-        c->copy_bytes += area_bytes(to, s->problem);
+        if (push) {
+            c->store_bytes += area_bytes(to, s->problem);
+        } else {
+            c->copies++;
+            c->copy_lanes |= 1u << step->lane;
+            c->copy_bytes += area_bytes(to, s->problem);
+        }
         c->far_bytes +=
             area_bytes(to, s->problem) * far_part(m, s->problem->ranks, s->rank, to->rank);
     }

@@ -171,21 +171,20 @@ void sg_moves_send_chunk(sg_sched *s, int lane, int owner, sg_area src, int peer
         into.col0 += (int32_t)k0;
         from.cols = into.cols = (int32_t)sg_min(arrival->chunk_k, p->k - k0);
     }
-    sg_sched_copy(s, lane, SG_BY_ENGINE, from);
+    sg_sched_copy(s, lane, (sg_engine)arrival->copier, from);
     if (held != NULL) sg_sched_wait(s, sg_wait_one(held->by, held->flag0 + index));
     sg_sched_to(s, into);
     sg_sched_raise(s, peer, SG_PER_PATCH, arrival->flag0 + index);
 }
 
-void sg_moves_send(sg_sched *s, int lane, int owner, sg_area src, int peer, int gathered,
-                   int32_t chunk, int32_t chunk_k, const sg_arrival *held, int32_t flag0)
+void sg_moves_send(sg_sched *s, int lane, int peer, int gathered, const sg_arrival *arrival)
 {
     const sg_problem *const p = s->problem;
-    const sg_arrival arrival = {.flag0 = flag0, .chunk = chunk, .chunk_k = chunk_k};
-    const int64_t rows = sg_problem_part(p, peer, owner).rows;
-    const int64_t chunks = sg_ceil_div(rows, chunk) * chunks_of_k(p, chunk_k);
+    const int64_t rows = sg_problem_part(p, peer, s->rank).rows;
+    const int64_t chunks = sg_ceil_div(rows, arrival->chunk) * chunks_of_k(p, arrival->chunk_k);
     for (int32_t i = 0; i < chunks; i++)
-        sg_moves_send_chunk(s, lane, owner, src, peer, gathered, &arrival, i, held);
+        sg_moves_send_chunk(s, lane, s->rank, sg_moves_held(s, peer), peer, gathered, arrival, i,
+                            NULL);
 }
 
 /* Product rows that become one patch: neighbours in the product and in their buffer. */

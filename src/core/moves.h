@@ -68,6 +68,7 @@ typedef struct sg_arrival {
     int32_t flag0;   /* of the owner's first chunk and slab */
     int32_t chunk;   /* rows of a chunk */
     int32_t chunk_k; /* k of a chunk; 0: all of k */
+    uint8_t copier;  /* sg_engine: who brings them */
 } sg_arrival;
 
 /* Appends the copy and the flag of chunk INDEX (slabs of a chunk side by side) of the rows of OWNER, from
@@ -76,10 +77,8 @@ typedef struct sg_arrival {
 void sg_moves_send_chunk(sg_sched *s, int lane, int owner, sg_area src, int peer, int gathered,
                          const sg_arrival *arrival, int32_t index, const sg_arrival *held);
 
-/* All chunks one after the other: a copy and a flag per chunk of rows and of k.  Raised flags count from
- * FLAG0. */
-void sg_moves_send(sg_sched *s, int lane, int owner, sg_area src, int peer, int gathered,
-                   int32_t chunk, int32_t chunk_k, const sg_arrival *held, int32_t flag0);
+/* All chunks of the own rows for PEER one after the other: a copy and a flag per chunk of rows and of k. */
+void sg_moves_send(sg_sched *s, int lane, int peer, int gathered, const sg_arrival *arrival);
 
 /* Patches of a gather, over one or several launches.  Zero it, then set GATHERED and ARRIVAL, and for a
  * part of what arrives CHUNK, or K0 and K1: parts of k follow each other from 0 on, each in a later

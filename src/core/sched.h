@@ -59,7 +59,8 @@ typedef struct sg_buf {
 
 typedef enum sg_kind { SG_GEMM, SG_COPY, SG_REDUCE, SG_COLL, SG_FLAG, SG_KINDS } sg_kind;
 
-typedef enum sg_engine { SG_BY_ENGINE, SG_BY_SMS } sg_engine;
+/* Who carries a copy out: a copy engine, SMs of its own, or the storers of a launch at its start. */
+typedef enum sg_engine { SG_BY_ENGINE, SG_BY_SMS, SG_BY_LAUNCH } sg_engine;
 
 typedef enum sg_coll_kind {
     SG_ALL_GATHER,
@@ -78,7 +79,11 @@ typedef struct sg_launch {
                      * addend may be the area it stores to */
 } sg_launch;
 
-/* Copies src to every area of the step's stores, which have its shape. */
+/* Copies src to every area of the step's stores, which have its shape.
+ *
+ * A copy by a launch (a push) takes no SM and is ordered with nothing, not even with its neighbours in
+ * the lane: every block of the launch that opens lane 0 carries a part of it, from the run's gate on.
+ * sg_sched_push_fault says what follows from that. */
 typedef struct sg_copy {
     sg_area src;
     uint8_t engine; /* sg_engine */
@@ -195,6 +200,15 @@ sg_wait sg_wait_one(int by, int32_t flag);
  * and verifies what one rank's schedule must keep by itself: steps in an order that can be issued,
  * areas inside their buffers, shapes that fit.  A violation is SHINGLE_EBUG and named.  (seal.c) */
 shingle_status sg_sched_seal(sg_sched *s);
+
+/* What is wrong with the copies that a launch carries, and at which step; NULL: nothing.  They move
+ * inputs to peers, wait for nothing, have lanes of their own, and no step is after one; the one launch
+ * of lane 0, not the vendor's, carries them all and is the first step there, so that nothing that waits
+ * for a peer stands before it. */
+const char *sg_sched_push_fault(const sg_sched *s, int32_t *step_out);
+
+/* Is STEP a copy that a launch carries? */
+bool sg_step_is_push(const sg_step *step);
 
 /* ---- Reading ------------------------------------------------------------------------------------- */
 

@@ -76,6 +76,7 @@ static void print_launch(const sg_sched *s, const sg_launch *launch, sg_text *t)
 static void print_step(const sg_sched *s, int32_t index, sg_text *t)
 {
     static const char *const kind[] = {"gemm", "copy", "reduce", "coll", "flag"};
+    static const char *const by[] = {" engine ", " sms ", " launch "};
     static const char *const coll[] = {"all-gather", "reduce-scatter", "all-reduce", "all-to-all"};
     const sg_step *const step = &s->step[index];
     sg_text_add(t, "%4d lane %d %s", index, step->lane, kind[step->kind]);
@@ -85,7 +86,7 @@ static void print_step(const sg_sched *s, int32_t index, sg_text *t)
         if (step->u.coll.sms > 0) sg_text_add(t, " sms %d", step->u.coll.sms);
     }
     if (step->kind == SG_COPY) {
-        sg_text_add(t, step->u.copy.engine == SG_BY_ENGINE ? " engine " : " sms ");
+        sg_text_add(t, "%s", by[step->u.copy.engine]);
         print_area(s, step->u.copy.src, t);
     }
     if (step->kind == SG_REDUCE) {

@@ -265,9 +265,13 @@ void sg_sim_end_step(sg_sim *m, sg_sim_agent *a, double end)
     const sg_sched *const s = &m->sched[a->rank];
     const sg_step *const step = &s->step[a->step];
     sg_sim_step *const state = &m->steps[r->step0 + a->step];
-    for (int32_t i = step->raise0; step->kind != SG_GEMM && i < step->raise0 + step->raises; i++)
-        sg_sim_raise(m, a->rank, &s->raise[i], 0, 1,
-                     end + sg_sim_flag_us(m, a->rank, s->raise[i].at));
+    for (int32_t i = step->raise0; step->kind != SG_GEMM && i < step->raise0 + step->raises; i++) {
+        const int at = s->raise[i].at;
+        const double seen = sg_step_is_push(step) && m->machine->pool == 0
+                                ? m->machine->store_us + sg_sim_far_us(m, a->rank, at)
+                                : sg_sim_flag_us(m, a->rank, at);
+        sg_sim_raise(m, a->rank, &s->raise[i], 0, 1, end + seen);
+    }
     tell_step(m, a, end);
     end_sms(m, a);
     state->end_us = end;
@@ -385,6 +389,10 @@ void sg_sim_landed(sg_sim *m, sg_sim_agent *a, const sg_sim_flow *flow)
         return;
     }
     if (--a->pending > 0) return;
+    if (sg_step_is_push(step)) { /* the next one is on its way before anybody has seen this one */
+        sg_sim_end_step(m, a, m->now);
+        return;
+    }
     double far = -1;
     for (int32_t i = step->to0; i < step->to0 + step->tos; i++)
         if (s->to[i].rank != a->rank) far = fmax(far, sg_sim_far_us(m, a->rank, s->to[i].rank));
@@ -399,6 +407,22 @@ static void run_copy(sg_sim *m, sg_sim_agent *a, const sg_sched *s, const sg_ste
         a->to = 0;
     }
     go_to(m, a, s, step);
+}
+
+/* A launch at the start of the run carries it; its storers share what stores have. */
+static void run_push(sg_sim *m, sg_sim_agent *a, const sg_sched *s, const sg_step *step)
+{
+    const double launched = m->machine->pool > 0 ? 0 : m->machine->launch_us;
+    if (a->now < launched) {
+        sg_sim_agent_at(m, a, launched);
+        return;
+    }
+    a->begun_us = a->now;
+    a->phase = SG_AT_LAST;
+    a->pending = step->tos;
+    for (int32_t i = step->to0; i < step->to0 + step->tos; i++)
+        sg_sim_send(m, SG_FLOW_SMS, (int32_t)(a - m->agents), a->rank, s->to[i].rank,
+                    sg_sim_area_bytes(s, &s->to[i]), m->machine->store_gbps * 1e3, 0);
 }
 
 /* ---- What steps wait for ---------------------------------------------------------------------------- */
@@ -465,7 +489,9 @@ static void act(sg_sim *m, sg_sim_agent *a)
             sg_sim_run_launch(m, a);
         break;
     case SG_COPY:
-        if (step->u.copy.engine == SG_BY_ENGINE)
+        if (sg_step_is_push(step))
+            run_push(m, a, s, step);
+        else if (step->u.copy.engine == SG_BY_ENGINE)
             run_copy(m, a, s, step);
         else if (by_pool)
             sg_sim_open_units(m, a);
@@ -490,6 +516,17 @@ static void act(sg_sim *m, sg_sim_agent *a)
 
 /* ---- The run ---------------------------------------------------------------------------------------- */
 
+/* Lanes that are forked and joined; copies that a launch carries are in none of their own. */
+static int lanes_of(const sg_sched *s)
+{
+    uint32_t mask = 0;
+    int lanes = 0;
+    for (int32_t i = 0; i < s->steps; i++)
+        if (!sg_step_is_push(&s->step[i])) mask |= 1u << s->step[i].lane;
+    for (; mask != 0; mask &= mask - 1) lanes++;
+    return lanes;
+}
+
 /* What the run protocol and joining lanes add to the slowest rank. */
 static double end_of_run(const sg_sim *m)
 {
@@ -501,7 +538,7 @@ static double end_of_run(const sg_sim *m)
             if (end < us) end = us;
             continue;
         }
-        if (m->rank[r].agents > 1) us += m->machine->join_us;
+        if (lanes_of(s) > 1) us += m->machine->join_us;
         /* begin and end: launches of their own around copy engines, else part of the launch. */
         if (s->peers) us += m->machine->flag_us + (s->baked ? 2 * m->machine->launch_us : 0);
         if (end < us) end = us;

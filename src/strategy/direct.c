@@ -51,10 +51,9 @@ static void build_gather(const sg_problem *p, const sg_knobs *k, int rank, sg_sc
     for (int i = 0; i < p->ranks; i++) {
         /* Rank r sends to r-1 first, so the rows of r+1 are the first to arrive here. */
         const int peer = (rank - i + p->ranks) % p->ranks;
-        const int32_t chunk =
-            sg_chunk_rows(sg_problem_part(p, peer, rank).rows, k->value[CHUNKS], tile);
-        if (i > 0)
-            sg_moves_send(s, 1, rank, sg_moves_held(s, peer), peer, gathered, chunk, 0, NULL, 0);
+        const sg_arrival sent = {
+            .chunk = sg_chunk_rows(sg_problem_part(p, peer, rank).rows, k->value[CHUNKS], tile)};
+        if (i > 0) sg_moves_send(s, 1, peer, gathered, &sent);
         order[i] = (rank + i) % p->ranks;
         arrival[i] = (sg_arrival){
             .by = (int16_t)i,

@@ -5,6 +5,7 @@
 
 #include "mutants_moves.h"
 #include "mutants_protocol.h"
+#include "mutants_push.h"
 #include "world.h"
 
 /* ---- The bugs -------------------------------------------------------------------------------------------- */
@@ -516,6 +517,13 @@ static mutant mutants[] = {
     {.name = "call for half a row", call_for_half, false},
     {.name = "call over a part of k", call_over_part, false},
     {.name = "SMs overdrawn", sms_overdrawn, false},
+    {.name = "push by a copy engine", push_by_engine, false},
+    {.name = "push after another step", push_after_another, false},
+    {.name = "push that waits", push_waits, false},
+    {.name = "push of what arrives", push_of_what_arrives, false},
+    {.name = "push without its launch", push_without_its_launch, false},
+    {.name = "push carried by the vendor", push_carried_by_the_vendor, false},
+    {.name = "push in the launch's lane", push_in_the_launch_lane, false},
 };
 
 enum { MUTANTS = sizeof mutants / sizeof mutants[0] };

@@ -134,7 +134,9 @@ static void oracle_build(oracle *o)
             o->step = i;
             const int begin = oracle_new_node(o, 1);
             const int end = oracle_new_node(o, 2);
-            oracle_new_edge(o, lane_end[step->lane], begin, false);
+            /* A launch carries the copies of a lane in any order. */
+            const bool alone = step->kind == SG_COPY && step->u.copy.engine == SG_BY_LAUNCH;
+            if (!alone) oracle_new_edge(o, lane_end[step->lane], begin, false);
             for (int j = 0; j < 2; j++)
                 if (step->after[j] >= 0) oracle_new_edge(o, ends[step->after[j]], begin, false);
             oracle_new_edge(o, begin, end, false);

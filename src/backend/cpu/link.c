@@ -264,8 +264,8 @@ static void send_move(sg_link *link)
         sg_coll_move(cpu, link->rank, now.coll, now.done, now.done + link->piece);
     } else {
         const ends e = ends_of(run, &now);
-        const bool by_sms = run->bound->sched.step[now.step].u.copy.engine == SG_BY_SMS;
-        const double out_rate = by_sms ? rates->store_rate : rates->copy_rate;
+        const bool by_engine = run->bound->sched.step[now.step].u.copy.engine == SG_BY_ENGINE;
+        const double out_rate = by_engine ? rates->copy_rate : rates->store_rate;
         const double rate = e.peer == link->rank ? 0 : out_rate;
         move->total = e.rows * e.row_bytes;
         link->piece = piece_of(rate, move->total - now.done);
@@ -387,6 +387,8 @@ static double latency_us(sg_link *link, const sg_move *move)
 {
     const sg_rates *const rates = rates_of(link);
     if (move->coll >= 0) return rates->coll_us;
+    const sg_run *const run = sg_lane_run(rank_of(link));
+    if (sg_step_is_push(&run->bound->sched.step[move->step])) return 0;
     if (link->cpu->links_us == NULL) return rates->copy_us;
     const int peer = ends_of(sg_lane_run(rank_of(link)), move).peer;
     const bool changes = link->engine_peer >= 0 && link->engine_peer != peer;

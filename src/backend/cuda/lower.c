@@ -39,6 +39,7 @@ static bool is_known(const sg_sched *s)
     for (int32_t i = 0; i < s->steps; i++) {
         const sg_step *const step = &s->step[i];
         if (step->kind == SG_COLL && step->u.coll.kind == SG_ALL_TO_ALL) return false;
+        if (sg_step_is_push(step)) return false;
     }
     for (int32_t i = 0; i < s->patches; i++)
         if (s->patch[i].tiles > 0) return false;
@@ -78,7 +79,7 @@ bool sg_cuda_accepts(void *self, const sg_sched *s, sg_text *why)
     const sg_problem *const p = s->problem;
     bool beside = s->flags > 0;
     if (!is_known(s)) {
-        sg_text_add(why, "the CUDA backend has no calls, all-to-all or tiled areas");
+        sg_text_add(why, "the CUDA backend has no calls, all-to-all, pushes or tiled areas");
         return false;
     }
     for (int32_t i = 0; i < s->steps; i++) {
