@@ -23,6 +23,17 @@ DEV const sg_kernel_words *own_words(const sg_kernel_rank *rank)
     return &rank->words[rank->rank];
 }
 
+/* Which half of the workspace the run uses. */
+DEV int half_of_run(const sg_kernel_rank *rank, int baked)
+{
+    return baked ? 0 : 1 - rank->prev_half;
+}
+
+DEV int half_of_run(const sg_kernel_program &program)
+{
+    return program.rank ? half_of_run(program.rank, program.baked) : 0;
+}
+
 /* Word of flag INDEX raised by BY for the rank that runs PROGRAM. */
 DEV uint64_t *own_flag(const sg_kernel_program &program, int by, int index)
 {
@@ -95,15 +106,15 @@ DEV bool flag_wait(const sg_kernel_program &program, int by, int index, uint64_t
                      Stuck{SG_KERNEL_STUCK_FLAG, by, step, visit, index});
 }
 
-/* Waits for PEER's hello of this run, and compares its plan.  Partner: say_hello() at PEER. */
-DEV bool hello_wait(sg_kernel_rank *rank, int peer, uint64_t epoch, int kind, int step)
+/* Waits for PEER's hello of this run, and compares its plan with HASH.  Partner: say_hello() at PEER. */
+DEV bool hello_wait(sg_kernel_rank *rank, int peer, uint64_t epoch, uint64_t hash, int kind,
+                    int step)
 {
     const sg_kernel_hello *hello = own_words(rank)->hello + 2 * peer + (int)(epoch & 1);
     if (!word_wait(rank, &hello->epoch, epoch, Stuck{kind, peer, step, -1, -1})) return false;
-    const uint64_t hash = load_relaxed(&hello->hash);
-    if (hash == rank->hash) return true;
-    trouble_record(rank, Stuck{SG_KERNEL_STUCK_MISMATCH, peer, step, -1, -1}, true, hash,
-                   rank->hash);
+    const uint64_t theirs = load_relaxed(&hello->hash);
+    if (theirs == hash) return true;
+    trouble_record(rank, Stuck{SG_KERNEL_STUCK_MISMATCH, peer, step, -1, -1}, true, theirs, hash);
     abort_all(rank);
     return false;
 }

@@ -274,6 +274,21 @@ static const char *aim_slow(sg_kernel_gemm *g)
     return nullptr;
 }
 
+/* A block makes two maps, of pieces and of rows, for each peer's tensor that it stores into. */
+static void count_remakes(sg_kernel_gemm *g)
+{
+    memset(g->param.remade, -1, sizeof g->param.remade);
+    for (int i = 0; i < g->param.patches; ++i) {
+        const sg_patch *p = &g->lists->patch[g->param.patch0 + i];
+        for (int j = 0; j < p->tos; ++j) {
+            const sg_area *to = &g->lists->to[p->to0 + j];
+            if (!to->leave || g->param.remade[to->buf] >= 0) continue;
+            g->param.remade[to->buf] = (int8_t)g->param.remakes;
+            g->param.remakes += 2;
+        }
+    }
+}
+
 const char *sg_kernel_gemm_make(sg_kernel_gemm *gemm, const sg_kernel_program *program,
                                 const sg_kernel_lists *lists, int step, int patch0, int patches,
                                 int tile_m, int tile_n, int blocks)
@@ -302,7 +317,14 @@ const char *sg_kernel_gemm_make(sg_kernel_gemm *gemm, const sg_kernel_program *p
     }
     gemm->want_blocks = blocks;
     gemm->want_split = 1;
+    count_remakes(gemm);
     return nullptr;
+}
+
+size_t sg_kernel_remake_bytes(const sg_kernel_gemm *gemm)
+{
+    const int blocks = gemm->want_blocks > 0 ? gemm->want_blocks : gemm->sms;
+    return (size_t)blocks * (size_t)gemm->param.remakes * sizeof(CUtensorMap);
 }
 
 const char *sg_kernel_gemm_aim(sg_kernel_gemm *gemm)

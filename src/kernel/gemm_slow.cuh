@@ -198,7 +198,7 @@ __global__ void __launch_bounds__(SG_INSTANCE_THREADS) gemm_slow(const __grid_co
     uint64_t *allowed = (uint64_t *)smem; /* between two visits nothing else is there */
     sg_kernel_rank *rank = P.program.rank;
     const uint64_t epoch = rank ? rank->epoch : 0;
-    const int half = rank ? rank->half : 0;
+    const int half = half_of_run(P.program);
     for (int visit = blockIdx.x; visit < P.units; visit += gridDim.x) {
         const Visit v = visit_find(P, visit);
         const sg_patch &p = *v.p;
@@ -206,7 +206,8 @@ __global__ void __launch_bounds__(SG_INSTANCE_THREADS) gemm_slow(const __grid_co
             *allowed = ~0ull;
             for (int i = 0; P.leaves && i < p.tos; ++i) {
                 const sg_area &to = P.program.to[p.to0 + i];
-                if (to.leave && !hello_wait(rank, to.rank, epoch, SG_KERNEL_STUCK_LEAVE, P.step))
+                if (to.leave && !hello_wait(rank, to.rank, epoch, P.program.hash,
+                                            SG_KERNEL_STUCK_LEAVE, P.step))
                     *allowed &= ~(1ull << i);
             }
         }

@@ -13,6 +13,9 @@
  *     bind   upload the lists; fill a program; sg_kernel_gemm_make for each launch
  *     run    begin | for each step: places, sg_kernel_gemm_aim, sg_kernel_gemm_run ... | end
  *
+ * A launch may do of that what its `turn` says: hello at its start, the gate before its first store, the
+ * end when its last block leaves.  A plan of one launch is then one kernel.
+ *
  * Every wait on the device is bounded by the rank's limit.  Who runs out of time, or sees that
  * somebody else has, records what it waits for in its rank's trouble record, raises `abort` at all
  * ranks, and goes on without waiting: everything drains, nothing traps, and no peer's own tensor is
@@ -77,20 +80,22 @@ typedef struct sg_kernel_trouble {
     uint64_t epoch, seen, wanted;
 } sg_kernel_trouble;
 
-/* In the device memory of the rank; the host fills it before the first run.  The begin kernel writes
- * half and hash, the end kernel the rest.  A copy engine raises a flag by copying `epoch`. */
+/* In the device memory of the rank; the host fills it before the first run.  What `epoch`, `last` and
+ * `prev_half` say changes only at the end of a run: every kernel works out by itself which half the run
+ * uses (sg_kernel_program.baked: 0; otherwise the one that the run before did not use).  A copy engine
+ * raises a flag by copying `epoch`. */
 typedef struct sg_kernel_rank {
     uint64_t epoch;    /* of the next run to begin, or of the run in progress; starts at 1 */
     uint64_t last[2];  /* last run that used this half; 0: none */
-    uint64_t hash;     /* of the plan that runs */
     int32_t prev_half; /* starts at 1 */
-    int32_t half;
     int32_t rank, ranks;
+    uint32_t claimed; /* the trouble record has an owner; recovery clears it */
+    uint32_t leaving; /* blocks that have left the launch that ends the run; zero at rest; recovery
+                       * clears it */
+    uint32_t spare;
     uint64_t limit_ns;
     const sg_kernel_words *words; /* [ranks], on the device: as reached from this rank */
     sg_kernel_trouble *trouble;   /* as the device sees it */
-    uint32_t claimed;             /* the record has an owner; recovery clears it */
-    uint32_t spare;
 } sg_kernel_rank;
 
 /* ---- A lowered plan -------------------------------------------------------------------------------- */
@@ -124,10 +129,13 @@ typedef struct sg_kernel_program {
     uint32_t *count;        /* [counters], zero at rest; recovery clears it */
     const void *bias;       /* [n], of the product's type; NULL: none */
     int32_t type, act;      /* enum sg_kernel_type, enum sg_kernel_act */
+    uint64_t hash;          /* of the plan; what hellos are compared with */
+    int32_t baked;          /* the run uses half 0 */
+    int32_t spare;
     sg_kernel_place place[SG_KERNEL_PLACES];
-    sg_kernel_words
-        own; /* the rank's own words, as in rank->words: saves the kernels two loads before
-                            their first flag.  Zeros: not given */
+    /* The rank's own words, as in rank->words: saves the kernels two loads before their first flag.
+     * Zeros: not given. */
+    sg_kernel_words own;
 } sg_kernel_program;
 
 /* The lists as the host keeps them, with places instead of buffers. */
@@ -139,6 +147,18 @@ typedef struct sg_kernel_lists {
     const struct sg_raise *raise;
 } sg_kernel_lists;
 
+/* Waits, stores and raises of a step: the ranges of sg_step. */
+typedef struct sg_kernel_step {
+    int32_t step;
+    int32_t wait0, waits;
+    int32_t add0, adds; /* of a reduction */
+    int32_t to0, tos;
+    int32_t raise0, raises;
+    int32_t final;      /* of a reduction: bias and activation are applied */
+    struct sg_area src; /* of a copy */
+    uint32_t *ticket;   /* a word of device memory of its own, zero at rest; recovery clears it */
+} sg_kernel_step;
+
 /* ---- Products ---------------------------------------------------------------------------------------- */
 
 /* A tile shape that has a fast kernel on the current device, best first for large products. */
@@ -148,6 +168,31 @@ typedef struct sg_kernel_tile {
 
 /* At most ROOM of them; returns their number.  Other shapes are served by a slow kernel. */
 int sg_kernel_tiles(enum sg_kernel_type type, sg_kernel_tile *tiles_out, int room);
+
+/* How a kernel starts.  EARLY: beside the end of the kernel before it in the stream, whatever that is
+ * (programmatic start; GPUs before sm_90 ignore it).  Every kernel here waits for the one before it
+ * before it reads anything that that one may write, and lets the next one start only behind that: what
+ * is two back has ended before a kernel starts. */
+enum { SG_KERNEL_EARLY = 1 };
+
+/* What a launch does of the run protocol, besides its tiles.  Zeros: nothing; begin, gate and end are
+ * kernels of their own.  All of it holds for a launch without tiles, too. */
+typedef struct sg_kernel_turn {
+    /* Said in the hello: where peers store what goes into this rank's C, and elements from row to row.
+     * Only with rows in multiples of 16 bytes, in memory that all peers reach.  NULL: they store to its
+     * landing. */
+    const void *c;
+    int64_t c_stride;
+    int32_t ranks;
+    uint8_t begin; /* the launch begins the run */
+    uint8_t
+        hello; /* with begin: says hello to all; with end: waits for all hellos, compares plans */
+    uint8_t gate; /* no store and no push before the gate; nothing else waits for it */
+    uint8_t end; /* the last block to leave ends the run, behind the flags below; after a failure it
+                    * does not */
+    uint8_t done;                    /* with end: says done to all */
+    int32_t wait0, waits, wait_step; /* with end: flags of the FLAG step right behind the launch */
+} sg_kernel_turn;
 
 /* The parameters of a product kernel, made by sg_kernel_gemm_make and sg_kernel_gemm_aim. */
 typedef struct sg_kernel_gemm_param {
@@ -170,6 +215,15 @@ typedef struct sg_kernel_gemm_param {
     uint64_t keep_a, keep_b; /* how long the L2 should keep what is loaded */
     uint32_t *fold;          /* split k: a word a tile and part, zero at rest */
     float *partial;          /* split k: sums of all slices but one */
+    /* By the host, before the first aim: */
+    const sg_kernel_step *push; /* COPY steps without waits, on the device: all blocks carry their
+                                 * rows, the first step first, before their tiles.  Addresses, pitches
+                                 * and rows in multiples of 16 bytes */
+    int32_t pushes;
+    int32_t remakes;                 /* maps of a block in `remake` */
+    int8_t remade[SG_KERNEL_PLACES]; /* of a place: the first of its maps there; -1: none */
+    CUtensorMap *remake;             /* device memory; NULL: stores with leave go to landings */
+    sg_kernel_turn turn;             /* by the host, for each run */
     sg_kernel_program program;
 } sg_kernel_gemm_param;
 
@@ -197,10 +251,10 @@ const char *sg_kernel_gemm_make(sg_kernel_gemm *gemm, const sg_kernel_program *p
  * have not changed.  What tensor maps forbid is served by a slower kernel, see gemm->slow. */
 const char *sg_kernel_gemm_aim(sg_kernel_gemm *gemm);
 
-/* EARLY: may start while the kernel before it in the stream still ends.  That kernel must be a product
- * of the same run: a launch that starts early reads the epoch at once. */
-enum { SG_KERNEL_EARLY = 1 };
+/* Bytes of device memory for param.remake, from make on; 0: nothing is stored into a peer's tensor. */
+size_t sg_kernel_remake_bytes(const sg_kernel_gemm *gemm);
 
+/* HOW: SG_KERNEL_EARLY or 0, here and below. */
 cudaError_t sg_kernel_gemm_run(const sg_kernel_gemm *gemm, unsigned how, cudaStream_t stream);
 
 /* A product by itself: C (m x n) = A (m x k) * B (n x k)', on the current device.  Places 0, 1 and 2
@@ -226,51 +280,40 @@ const char *sg_kernel_plain_make(sg_kernel_gemm *gemm, const sg_kernel_plain *pl
 
 /* ---- Steps that are not products ----------------------------------------------------------------------- */
 
-/* Waits, stores and raises of a step: the ranges of sg_step. */
-typedef struct sg_kernel_step {
-    int32_t step;
-    int32_t wait0, waits;
-    int32_t add0, adds; /* of a reduction */
-    int32_t to0, tos;
-    int32_t raise0, raises;
-    int32_t final;      /* of a reduction: bias and activation are applied */
-    struct sg_area src; /* of a copy */
-    uint32_t
-        *ticket; /* a word of device memory of this step's own, zero at rest; recovery clears it */
-} sg_kernel_step;
-
 /* A FLAG step, or what stands before and behind work of a copy engine: one thread waits for the
  * step's flags, and for the hellos that its stores (to0, tos) need, then raises.  Give ranges of 0 for
  * what is not wanted. */
 cudaError_t sg_kernel_flag(const sg_kernel_program *program, const sg_kernel_step *step,
-                           cudaStream_t stream);
+                           unsigned how, cudaStream_t stream);
 
 /* COPY by SMs: src to every store. */
 cudaError_t sg_kernel_copy(const sg_kernel_program *program, const sg_kernel_step *step, int blocks,
-                           cudaStream_t stream);
+                           unsigned how, cudaStream_t stream);
 
 /* REDUCE: addends in list order in f32, each after its flag, one rounding, to every store. */
 cudaError_t sg_kernel_reduce(const sg_kernel_program *program, const sg_kernel_step *step,
-                             int blocks, cudaStream_t stream);
+                             int blocks, unsigned how, cudaStream_t stream);
 
 /* Moves rows: run i takes runs[3 i + 2] rows of SRC from row runs[3 i] to row runs[3 i + 1] of DST. */
 cudaError_t sg_kernel_permute(const sg_kernel_place *src, const sg_kernel_place *dst,
                               const int32_t *runs, int count, int element_bytes, int blocks,
-                              cudaStream_t stream);
+                              unsigned how, cudaStream_t stream);
 
 /* ---- The run protocol ------------------------------------------------------------------------------------ */
 
-/* Fixes half and hash, says hello to all ranks if HELLO, and then waits for the gate if GATE. */
+/* Says hello to all ranks if HELLO, with C as in sg_kernel_turn, and then waits for the gate if GATE. */
 cudaError_t sg_kernel_begin(sg_kernel_rank *rank, int ranks, uint64_t hash, const void *c,
-                            int64_t c_stride, int baked, int hello, int gate, cudaStream_t stream);
+                            int64_t c_stride, int baked, int hello, int gate, unsigned how,
+                            cudaStream_t stream);
 
 /* Every rank has ended the last run that used this half. */
-cudaError_t sg_kernel_gate(sg_kernel_rank *rank, int step, cudaStream_t stream);
+cudaError_t sg_kernel_gate(sg_kernel_rank *rank, int baked, int step, unsigned how,
+                           cudaStream_t stream);
 
 /* Behind all lanes: waits for all hellos if HELLO and compares their hashes, says done to all if DONE,
  * next epoch.  After a failure it does none of it. */
-cudaError_t sg_kernel_end(sg_kernel_rank *rank, int ranks, int hello, int done,
-                          cudaStream_t stream);
+cudaError_t sg_kernel_end(sg_kernel_rank *rank, int ranks, uint64_t hash, int baked, int hello,
+                          int done, unsigned how, cudaStream_t stream);
 
 /* Loads every kernel into the current device's context now, since a first launch beside a waiting
  * kernel could wait for it. */

@@ -242,6 +242,6 @@ DEV int half_of(const Param &P, int place, int *half)
 {
     const int flip = P.flip[place];
     if (flip == 0) return 0;
-    if (*half < 0) *half = P.program.rank->half;
+    if (*half < 0) *half = half_of_run(P.program);
     return flip == 1 ? *half : 1 - *half;
 }

@@ -22,36 +22,33 @@ static __device__ void say_hello(const sg_kernel_rank *rank, int q, uint64_t has
 }
 
 /* Partner: end() at rank Q. */
-static __device__ void gate_wait(sg_kernel_rank *rank, int q, int step)
+static __device__ void gate_wait(sg_kernel_rank *rank, int q, int baked, int step)
 {
-    word_wait(rank, own_words(rank)->done + q, rank->last[rank->half],
+    word_wait(rank, own_words(rank)->done + q, rank->last[half_of_run(rank, baked)],
               Stuck{SG_KERNEL_STUCK_GATE, q, step, -1, -1});
 }
 
 static __global__ void begin_kernel(sg_kernel_rank *rank, uint64_t hash, const void *c,
                                     int64_t c_stride, int baked, int hello, int gate)
 {
-    if (threadIdx.x == 0) {
-        rank->hash = hash;
-        rank->half = baked ? 0 : 1 - rank->prev_half;
-    }
-    __syncthreads();
     for (int q = threadIdx.x; hello && q < rank->ranks; q += blockDim.x)
         say_hello(rank, q, hash, c, c_stride);
-    for (int q = threadIdx.x; gate && q < rank->ranks; q += blockDim.x) gate_wait(rank, q, -1);
+    for (int q = threadIdx.x; gate && q < rank->ranks; q += blockDim.x)
+        gate_wait(rank, q, baked, -1);
 }
 
-static __global__ void gate_kernel(sg_kernel_rank *rank, int step)
+static __global__ void gate_kernel(sg_kernel_rank *rank, int baked, int step)
 {
-    for (int q = threadIdx.x; q < rank->ranks; q += blockDim.x) gate_wait(rank, q, step);
+    for (int q = threadIdx.x; q < rank->ranks; q += blockDim.x) gate_wait(rank, q, baked, step);
 }
 
-static __global__ void end_kernel(sg_kernel_rank *rank, int hello, int done)
+static __global__ void end_kernel(sg_kernel_rank *rank, uint64_t hash, int baked, int hello,
+                                  int done)
 {
     const uint64_t epoch = rank->epoch;
     bool ok = true;
     for (int q = threadIdx.x; hello && q < rank->ranks; q += blockDim.x)
-        ok &= hello_wait(rank, q, epoch, SG_KERNEL_STUCK_END, -1);
+        ok &= hello_wait(rank, q, epoch, hash, SG_KERNEL_STUCK_END, -1);
     if (threadIdx.x == 0) ok &= !aborted(rank);
     if (!__syncthreads_and(ok)) return;
     /* Partner: gate_wait() at q.  What this rank read or stored in this half is behind it. */
@@ -59,8 +56,9 @@ static __global__ void end_kernel(sg_kernel_rank *rank, int hello, int done)
         store_release(rank->words[q].done + rank->rank, epoch);
     __syncthreads();
     if (threadIdx.x != 0) return;
-    rank->last[rank->half] = epoch;
-    rank->prev_half = rank->half;
+    const int half = half_of_run(rank, baked);
+    rank->last[half] = epoch;
+    rank->prev_half = half;
     rank->epoch = epoch + 1;
 }
 
@@ -70,22 +68,25 @@ static unsigned rank_threads(int ranks)
 }
 
 cudaError_t sg_kernel_begin(sg_kernel_rank *rank, int ranks, uint64_t hash, const void *c,
-                            int64_t c_stride, int baked, int hello, int gate, cudaStream_t stream)
+                            int64_t c_stride, int baked, int hello, int gate, unsigned how,
+                            cudaStream_t stream)
 {
     begin_kernel<<<1, rank_threads(ranks), 0, stream>>>(rank, hash, c, c_stride, baked, hello,
                                                         gate);
     return cudaGetLastError();
 }
 
-cudaError_t sg_kernel_gate(sg_kernel_rank *rank, int step, cudaStream_t stream)
+cudaError_t sg_kernel_gate(sg_kernel_rank *rank, int baked, int step, unsigned how,
+                           cudaStream_t stream)
 {
-    gate_kernel<<<1, ONE_WARP, 0, stream>>>(rank, step);
+    gate_kernel<<<1, ONE_WARP, 0, stream>>>(rank, baked, step);
     return cudaGetLastError();
 }
 
-cudaError_t sg_kernel_end(sg_kernel_rank *rank, int ranks, int hello, int done, cudaStream_t stream)
+cudaError_t sg_kernel_end(sg_kernel_rank *rank, int ranks, uint64_t hash, int baked, int hello,
+                          int done, unsigned how, cudaStream_t stream)
 {
-    end_kernel<<<1, rank_threads(ranks), 0, stream>>>(rank, hello, done);
+    end_kernel<<<1, rank_threads(ranks), 0, stream>>>(rank, hash, baked, hello, done);
     return cudaGetLastError();
 }
 
@@ -114,8 +115,8 @@ static __device__ uint64_t step_enter(const sg_kernel_program &program, const sg
         }
         for (int i = 0; i < s.tos; ++i) {
             const sg_area &to = program.to[s.to0 + i];
-            if (to.leave &&
-                !hello_wait(program.rank, to.rank, epoch, SG_KERNEL_STUCK_LEAVE, s.step))
+            if (to.leave && !hello_wait(program.rank, to.rank, epoch, program.hash,
+                                        SG_KERNEL_STUCK_LEAVE, s.step))
                 may &= ~(1ull << i % 64);
         }
         allowed = may;
@@ -146,7 +147,7 @@ static __global__ void flag_kernel(const __grid_constant__ sg_kernel_program pro
 }
 
 cudaError_t sg_kernel_flag(const sg_kernel_program *program, const sg_kernel_step *step,
-                           cudaStream_t stream)
+                           unsigned how, cudaStream_t stream)
 {
     flag_kernel<<<1, 1, 0, stream>>>(*program, *step);
     return cudaGetLastError();
@@ -211,7 +212,7 @@ static __global__ void __launch_bounds__(THREADS)
     copy_kernel(const __grid_constant__ sg_kernel_program program, const sg_kernel_step s)
 {
     const uint64_t may = step_enter(program, s);
-    const int half = program.rank ? program.rank->half : 0;
+    const int half = half_of_run(program);
     const sg_kernel_place &src = program.place[s.src.buf];
     const int64_t row_bytes = (int64_t)s.src.cols * element_bytes(program, src);
     for (int i = 0; i < s.tos; ++i) {
@@ -224,7 +225,7 @@ static __global__ void __launch_bounds__(THREADS)
 }
 
 cudaError_t sg_kernel_copy(const sg_kernel_program *program, const sg_kernel_step *step, int blocks,
-                           cudaStream_t stream)
+                           unsigned how, cudaStream_t stream)
 {
     copy_kernel<<<(unsigned)(blocks > 0 ? blocks : 1), THREADS, 0, stream>>>(*program, *step);
     return cudaGetLastError();
@@ -242,7 +243,7 @@ static __global__ void __launch_bounds__(THREADS)
 
 cudaError_t sg_kernel_permute(const sg_kernel_place *src, const sg_kernel_place *dst,
                               const int32_t *runs, int count, int element_bytes_, int blocks,
-                              cudaStream_t stream)
+                              unsigned how, cudaStream_t stream)
 {
     permute_kernel<<<(unsigned)(blocks > 0 ? blocks : 1), THREADS, 0, stream>>>(
         *src, *dst, runs, count, (int64_t)src->cols * element_bytes_);
@@ -296,7 +297,7 @@ static __global__ void __launch_bounds__(THREADS)
     reduce_kernel(const __grid_constant__ sg_kernel_program program, const sg_kernel_step s)
 {
     const uint64_t may = step_enter(program, s);
-    const int half = program.rank ? program.rank->half : 0;
+    const int half = half_of_run(program);
     constexpr int WIDTH = 16 / (int)sizeof(T);
     uintptr_t odd = (uintptr_t)(program.to[s.to0].cols % WIDTH);
     for (int i = 0; i < s.adds + s.tos; ++i) {
@@ -312,7 +313,7 @@ static __global__ void __launch_bounds__(THREADS)
 }
 
 cudaError_t sg_kernel_reduce(const sg_kernel_program *program, const sg_kernel_step *step,
-                             int blocks, cudaStream_t stream)
+                             int blocks, unsigned how, cudaStream_t stream)
 {
     const unsigned grid = (unsigned)(blocks > 0 ? blocks : 1);
     if (program->type == SG_KERNEL_BF16)

@@ -55,7 +55,8 @@ template <class S> DEV void watcher_leave(Watcher<S> &w, const sg_patch &p)
         const uint32_t asked = shared_load(word);
         if (!area.leave || (asked & bit)) continue;
         watcher_tell(w);
-        if (hello_wait(w.P.program.rank, area.rank, w.epoch, SG_KERNEL_STUCK_LEAVE, w.P.step))
+        if (hello_wait(w.P.program.rank, area.rank, w.epoch, w.P.program.hash,
+                       SG_KERNEL_STUCK_LEAVE, w.P.step))
             shared_store(word + 8, shared_load(word + 8) | bit);
         progress_release(word, asked | bit);
     }

@@ -93,11 +93,12 @@ static const sg_kernel_hello *hello_of(const sg_kernel_rank *rank, int by)
     return &rank->words[rank->rank].hello[2 * by + (int)(rank->epoch & 1)];
 }
 
-static bool may_leave(const sg_kernel_rank *rank, const struct sg_area *area, missing *m)
+static bool may_leave(const sg_kernel_program *p, const struct sg_area *area, missing *m)
 {
+    const sg_kernel_rank *const rank = p->rank;
     if (!area->leave) return true;
     const sg_kernel_hello *const h = hello_of(rank, area->rank);
-    if (h->epoch == rank->epoch && h->hash == rank->hash) return true;
+    if (h->epoch == rank->epoch && h->hash == p->hash) return true;
     *m = (missing){SG_KERNEL_STUCK_LEAVE, area->rank, -1, h->epoch, rank->epoch};
     return false;
 }
@@ -114,10 +115,16 @@ static void raise_one(const sg_kernel_program *p, const struct sg_raise *r, int3
 
 /* ---- Elements -------------------------------------------------------------------------------- */
 
+/* Which half of the workspace the run uses. */
+static int half_of(const sg_kernel_rank *rank, int baked)
+{
+    return baked ? 0 : 1 - rank->prev_half;
+}
+
 static char *row_of(const sg_kernel_program *p, const struct sg_area *a, int64_t row)
 {
     const sg_kernel_place *const place = &p->place[a->buf];
-    return (char *)place->data[p->rank->half] + (a->row0 + row) * place->pitch;
+    return (char *)place->data[half_of(p->rank, p->baked)] + (a->row0 + row) * place->pitch;
 }
 
 static sg_type type_of(const sg_kernel_program *p, const struct sg_area *a)
@@ -172,6 +179,12 @@ const char *sg_kernel_gemm_make(sg_kernel_gemm *gemm, const sg_kernel_program *p
     gemm->lists = lists;
     gemm->blocks = blocks > 0 ? blocks : 132;
     return NULL;
+}
+
+size_t sg_kernel_remake_bytes(const sg_kernel_gemm *gemm)
+{
+    (void)gemm;
+    return 0;
 }
 
 const char *sg_kernel_gemm_aim(sg_kernel_gemm *gemm)
@@ -233,7 +246,7 @@ static bool is_ready(const gemm_op *g, const tile *t, missing *m)
         if (!flags_up(g->p.rank, a->wait.by, f, m)) return false;
     }
     for (int32_t i = 0; i < p->tos; i++)
-        if (!may_leave(g->p.rank, &g->p.to[p->to0 + i], m)) return false;
+        if (!may_leave(&g->p, &g->p.to[p->to0 + i], m)) return false;
     return true;
 }
 
@@ -342,7 +355,7 @@ static bool step_ready(const step_op *o, missing *m)
             return false;
     }
     for (int32_t i = 0; i < o->s.tos; i++)
-        if (!may_leave(p->rank, &p->to[o->s.to0 + i], m)) return false;
+        if (!may_leave(p, &p->to[o->s.to0 + i], m)) return false;
     return true;
 }
 
@@ -382,21 +395,24 @@ static cudaError_t enqueue_step(const sg_kernel_program *program, const sg_kerne
 }
 
 cudaError_t sg_kernel_flag(const sg_kernel_program *program, const sg_kernel_step *step,
-                           cudaStream_t stream)
+                           unsigned how, cudaStream_t stream)
 {
+    (void)how;
     return enqueue_step(program, step, false, false, stream);
 }
 
 cudaError_t sg_kernel_copy(const sg_kernel_program *program, const sg_kernel_step *step, int blocks,
-                           cudaStream_t stream)
+                           unsigned how, cudaStream_t stream)
 {
+    (void)how;
     (void)blocks;
     return enqueue_step(program, step, false, true, stream);
 }
 
 cudaError_t sg_kernel_reduce(const sg_kernel_program *program, const sg_kernel_step *step,
-                             int blocks, cudaStream_t stream)
+                             int blocks, unsigned how, cudaStream_t stream)
 {
+    (void)how;
     (void)blocks;
     return enqueue_step(program, step, true, false, stream);
 }
@@ -421,10 +437,11 @@ static bool run_permute(void *data, bool first)
 
 cudaError_t sg_kernel_permute(const sg_kernel_place *src, const sg_kernel_place *dst,
                               const int32_t *runs, int count, int element_bytes, int blocks,
-                              cudaStream_t stream)
+                              unsigned how, cudaStream_t stream)
 {
     const permute_op o = {*src, *dst, runs, count, element_bytes};
     (void)blocks;
+    (void)how;
     return fake_enqueue(stream, run_permute, &o, sizeof o);
 }
 
@@ -437,9 +454,9 @@ typedef struct run_op {
     patience patience;
 } run_op;
 
-static bool gate_open(const sg_kernel_rank *rank, missing *m)
+static bool gate_open(const sg_kernel_rank *rank, int baked, missing *m)
 {
-    const uint64_t need = rank->last[rank->half];
+    const uint64_t need = rank->last[half_of(rank, baked)];
     for (int q = 0; q < rank->ranks; q++) {
         const uint64_t seen = rank->words[rank->rank].done[q];
         if (seen >= need) continue;
@@ -455,18 +472,17 @@ static bool run_begin(void *data, bool first)
     sg_kernel_rank *const rank = o->rank;
     missing m;
     if (first) {
-        rank->half = o->baked ? 0 : 1 - rank->prev_half;
-        rank->hash = o->hash;
         for (int q = 0; q < rank->ranks && o->hello; q++)
             rank->words[q].hello[2 * rank->rank + (int)(rank->epoch & 1)] =
                 (sg_kernel_hello){rank->epoch, o->hash, o->c, o->c_stride};
     }
-    if (!o->gate || gate_open(rank, &m)) return true;
+    if (!o->gate || gate_open(rank, o->baked, &m)) return true;
     return give_up(rank, &o->patience, &m, o->step, -1);
 }
 
 cudaError_t sg_kernel_begin(sg_kernel_rank *rank, int ranks, uint64_t hash, const void *c,
-                            int64_t c_stride, int baked, int hello, int gate, cudaStream_t stream)
+                            int64_t c_stride, int baked, int hello, int gate, unsigned how,
+                            cudaStream_t stream)
 {
     const run_op o = {.rank = rank,
                       .hash = hash,
@@ -477,13 +493,16 @@ cudaError_t sg_kernel_begin(sg_kernel_rank *rank, int ranks, uint64_t hash, cons
                       .gate = gate,
                       .step = -1};
     (void)ranks;
+    (void)how;
     fake_launches++;
     return fake_enqueue(stream, run_begin, &o, sizeof o);
 }
 
-cudaError_t sg_kernel_gate(sg_kernel_rank *rank, int step, cudaStream_t stream)
+cudaError_t sg_kernel_gate(sg_kernel_rank *rank, int baked, int step, unsigned how,
+                           cudaStream_t stream)
 {
-    const run_op o = {.rank = rank, .gate = 1, .step = step};
+    const run_op o = {.rank = rank, .baked = baked, .gate = 1, .step = step};
+    (void)how;
     return fake_enqueue(stream, run_begin, &o, sizeof o);
 }
 
@@ -511,23 +530,26 @@ static bool run_end(void *data, bool first)
     }
     for (int q = 0; q < rank->ranks && o->hello; q++) {
         const sg_kernel_hello *const h = hello_of(rank, q);
-        if (h->hash == rank->hash) continue;
-        m = (missing){SG_KERNEL_STUCK_MISMATCH, q, -1, h->hash, rank->hash};
+        if (h->hash == o->hash) continue;
+        m = (missing){SG_KERNEL_STUCK_MISMATCH, q, -1, h->hash, o->hash};
         record(rank, &m, -1, -1, true);
         abort_all(rank);
         return true;
     }
     for (int q = 0; q < rank->ranks && o->done; q++) rank->words[q].done[rank->rank] = rank->epoch;
-    rank->last[rank->half] = rank->epoch;
-    rank->prev_half = rank->half;
+    const int half = half_of(rank, o->baked);
+    rank->last[half] = rank->epoch;
+    rank->prev_half = half;
     rank->epoch++;
     return true;
 }
 
-cudaError_t sg_kernel_end(sg_kernel_rank *rank, int ranks, int hello, int done, cudaStream_t stream)
+cudaError_t sg_kernel_end(sg_kernel_rank *rank, int ranks, uint64_t hash, int baked, int hello,
+                          int done, unsigned how, cudaStream_t stream)
 {
-    const run_op o = {.rank = rank, .hello = hello, .done = done};
+    const run_op o = {.rank = rank, .hash = hash, .baked = baked, .hello = hello, .done = done};
     (void)ranks;
+    (void)how;
     fake_launches++;
     return fake_enqueue(stream, run_end, &o, sizeof o);
 }

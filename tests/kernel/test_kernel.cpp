@@ -97,7 +97,7 @@ struct world {
         rank = {};
         rank.epoch = (1ull << 32) - 1;
         rank.ranks = RANKS;
-        rank.half = 1;
+        rank.prev_half = 0;
         rank.limit_ns = 2000000;
         rank.words = words;
         rank.trouble = &trouble;
@@ -387,7 +387,7 @@ static void scatter(int m, int n, int k, int tm, int tn, int cluster, int own_at
     matrix c[RANKS];
     for (matrix &x : c) x = poisoned((size_t)(m + 2 * row0) * n);
     world w;
-    w.rank.hash = 99;
+
     if (!hello) w.rank.limit_ns = 300000;
     for (int q = 1; q < RANKS; ++q)
         if (hello || q != 2)
@@ -417,6 +417,7 @@ static void scatter(int m, int n, int k, int tm, int tn, int cluster, int own_at
         if (q > 0) l.raises(q, SG_PER_PATCH, 1, 1, tiles);
     }
     l.finish(&w);
+    l.program.hash = 99;
     l.program.place[0] = place_of(a, a, m, k, k);
     l.program.place[1] = place_of(b, b, n, k, k);
     l.program.place[3] = place_of(late, late, 2 * m, n, n);

@@ -454,8 +454,8 @@ static shingle_status set_out(sg_cuda_rank *rank, const sg_run *run)
     SG_TRY(follow(rank));
     if (!rank->capturing) SG_TRY(check_memory(rank, run));
     if (s->peers)
-        SG_CUDA(sg_kernel_begin(rank->state, run->work->ranks, run->bound->hash, run->tensors.c,
-                                run->tensors.c_stride, s->baked, s->hello, 1, rank->main));
+        SG_CUDA(sg_kernel_begin(rank->state, run->work->ranks, run->bound->hash, NULL, 0, s->baked,
+                                s->hello, 1, 0, rank->main));
     if ((plan->lanes & ~1u) == 0) return SHINGLE_OK;
     SG_CUDA(cudaEventRecord(rank->fork, rank->main));
     for (int i = 1; i < SG_MAX_LANES; i++)
@@ -489,7 +489,7 @@ static shingle_status bring_home(const sg_cuda_rank *rank, const sg_run *run)
     if (plan->home != NULL) {
         const sg_kernel_place to = {
             .data = {c, c}, .pitch = (int64_t)pitch, .rows = (int32_t)p->m, .cols = (int32_t)p->n};
-        SG_CUDA(sg_kernel_permute(from, &to, plan->home, plan->homes, bytes, 64, rank->main));
+        SG_CUDA(sg_kernel_permute(from, &to, plan->home, plan->homes, bytes, 64, 0, rank->main));
         return SHINGLE_OK;
     }
     for (int32_t i = 0; i < p->segment_count;) {
@@ -519,7 +519,8 @@ static shingle_status arrive(sg_cuda *cuda, sg_cuda_rank *rank, const sg_run *ru
     }
     SG_TRY(bring_home(rank, run));
     if (s->peers)
-        SG_CUDA(sg_kernel_end(rank->state, run->work->ranks, s->hello, s->done, rank->main));
+        SG_CUDA(sg_kernel_end(rank->state, run->work->ranks, run->bound->hash, s->baked, s->hello,
+                              s->done, 0, rank->main));
     if (rank->capturing) return SHINGLE_OK;
     sg_cuda_flight *const flight = &rank->flight[slot_of(rank->issued)];
     SG_CUDA(cudaEventRecord(flight->ended, rank->main));

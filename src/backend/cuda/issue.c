@@ -145,7 +145,7 @@ static shingle_status raise_by_engine(const sg_cuda_rank *rank, const sg_run *ru
     if (copy->raises > 32 || ((step->raise_by_copy | step->raise_by_other) & all) != all) {
         sg_kernel_step raises = step->flags;
         raises.waits = raises.tos = 0;
-        SG_CUDA(sg_kernel_flag(&plan->program, &raises, stream));
+        SG_CUDA(sg_kernel_flag(&plan->program, &raises, 0, stream));
         return SHINGLE_OK;
     }
     for (int32_t i = 0; i < copy->raises; i++) {
@@ -168,7 +168,7 @@ static shingle_status go_copy(sg_cuda *cuda, sg_cuda_rank *rank, sg_run *run, in
     (void)cuda;
     aim(&plan->program, run);
     if (copy->u.copy.engine == SG_BY_SMS) {
-        SG_CUDA(sg_kernel_copy(&plan->program, &step->flags, 8, stream));
+        SG_CUDA(sg_kernel_copy(&plan->program, &step->flags, 8, 0, stream));
         return SHINGLE_OK;
     }
     bool leaves = false;
@@ -177,7 +177,7 @@ static shingle_status go_copy(sg_cuda *cuda, sg_cuda_rank *rank, sg_run *run, in
         sg_kernel_step waits = step->flags;
         waits.raises = 0;
         if (!leaves) waits.tos = 0;
-        SG_CUDA(sg_kernel_flag(&plan->program, &waits, stream));
+        SG_CUDA(sg_kernel_flag(&plan->program, &waits, 0, stream));
     }
     for (int32_t i = 0; i < copy->tos; i++)
         SG_TRY(copy_area(run, &copy->u.copy.src, &s->to[copy->to0 + i], stream));
@@ -204,9 +204,9 @@ static shingle_status go_reduce(sg_cuda *cuda, sg_cuda_rank *rank, sg_run *run, 
         waits.wait0 = step->adds_wait0;
         waits.waits = step->adds_waits;
         waits.adds = waits.tos = waits.raises = 0;
-        SG_CUDA(sg_kernel_flag(&plan->program, &waits, stream));
+        SG_CUDA(sg_kernel_flag(&plan->program, &waits, 0, stream));
     }
-    SG_CUDA(sg_kernel_reduce(&plan->program, &step->flags, rank->sms, stream));
+    SG_CUDA(sg_kernel_reduce(&plan->program, &step->flags, rank->sms, 0, stream));
     return SHINGLE_OK;
 }
 
@@ -221,7 +221,7 @@ static shingle_status go_flag(sg_cuda *cuda, sg_cuda_rank *rank, sg_run *run, in
     const sg_cuda_plan *const plan = run->bound->backend;
     (void)cuda;
     (void)rank;
-    SG_CUDA(sg_kernel_flag(&plan->program, &plan->step[index].flags, stream));
+    SG_CUDA(sg_kernel_flag(&plan->program, &plan->step[index].flags, 0, stream));
     return SHINGLE_OK;
 }
 

@@ -39,7 +39,6 @@ static bool is_known(const sg_sched *s)
     for (int32_t i = 0; i < s->steps; i++) {
         const sg_step *const step = &s->step[i];
         if (step->kind == SG_COLL && step->u.coll.kind == SG_ALL_TO_ALL) return false;
-        if (sg_step_is_push(step)) return false;
     }
     for (int32_t i = 0; i < s->patches; i++)
         if (s->patch[i].tiles > 0) return false;
@@ -79,7 +78,7 @@ bool sg_cuda_accepts(void *self, const sg_sched *s, sg_text *why)
     const sg_problem *const p = s->problem;
     bool beside = s->flags > 0;
     if (!is_known(s)) {
-        sg_text_add(why, "the CUDA backend has no calls, all-to-all, pushes or tiled areas");
+        sg_text_add(why, "the CUDA backend has no calls, all-to-all or tiled areas");
         return false;
     }
     for (int32_t i = 0; i < s->steps; i++) {
@@ -360,6 +359,8 @@ static shingle_status upload(sg_cuda_rank *rank, sg_cuda_plan *plan, const layou
     p->count = plan->words;
     p->type = (int32_t)bound->problem.type;
     p->act = (int32_t)bound->problem.act;
+    p->hash = bound->hash;
+    p->baked = bound->sched.baked;
     p->own = words_of(&bound->work->words);
     return SHINGLE_OK;
 }
