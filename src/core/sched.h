@@ -75,8 +75,8 @@ typedef struct sg_launch {
     int32_t patch0, patches;
     int32_t visits; /* sealed: tiles of all patches */
     int16_t blocks; /* SMs it runs on; 0: all */
-    uint8_t vendor; /* the vendor library's product: one patch without waits or raises; its only
-                     * addend may be the area it stores to */
+    uint8_t vendor; /* the vendor library's product: one patch without waits or raises, with at most
+                     * one addend, which is there already and of the stored type */
 } sg_launch;
 
 /* Copies src to every area of the step's stores, which have its shape.

@@ -53,12 +53,6 @@ static bool same_shape(const sg_area *a, int32_t rows, int32_t cols)
     return a->rows == rows && a->cols == cols;
 }
 
-static bool same_area(const sg_area *a, const sg_area *b)
-{
-    return a->rank == b->rank && a->buf == b->buf && a->row0 == b->row0 && a->rows == b->rows &&
-           a->col0 == b->col0 && a->cols == b->cols && a->tiled == b->tiled;
-}
-
 static shingle_status check_tos(const sg_sched *s, int32_t step, int32_t to0, int32_t tos,
                                 int32_t rows, int32_t cols)
 {
@@ -158,8 +152,11 @@ static shingle_status check_launch(const sg_sched *s, int32_t step, const sg_lau
         if (!l->vendor) continue;
         if (l->patches != 1 || p->waits || p->raises || p->tos != 1 || p->adds > 1)
             return broken(s, step, "the vendor's product takes no waits or raises");
-        if (p->adds == 1 && !same_area(&s->add[p->add0].area, &s->to[p->to0]))
-            return broken(s, step, "the vendor's product adds what it does not store to");
+        if (p->adds == 0) continue;
+        const sg_addend *const add = &s->add[p->add0];
+        if (add->waits || add->area.tiled ||
+            s->buf[add->area.buf].wide != s->buf[s->to[p->to0].buf].wide)
+            return broken(s, step, "the vendor's product adds what waits or is of another type");
     }
     return SHINGLE_OK;
 }

@@ -388,14 +388,25 @@ static void sums_too_tall(sg_sched *s)
     sg_sched_to(s, sg_area_of(0, SG_C, 0, 9, 0, 4));
 }
 
-static void vendor_adds_another(sg_sched *s)
+static void vendor_adds(sg_sched *s, unsigned traits, const sg_wait *wait)
 {
     const sg_patch patch = rows_of(s, 0, 4);
     sg_sched_launch(s, 0, 8, 8, 0, true);
     sg_sched_patch(s, &patch);
-    const int sum = sg_sched_buf(s, SG_LOCAL, "sum", 4, 4, 0);
-    sg_sched_add(s, sg_area_of(0, sum, 0, 4, 0, 4), NULL);
+    const int sum = sg_sched_buf(s, SG_LOCAL, "sum", 4, 4, traits);
+    sg_sched_add(s, sg_area_of(0, sum, 0, 4, 0, 4), wait);
     sg_sched_to(s, sg_area_of(0, SG_C, 0, 4, 0, 4));
+}
+
+static void vendor_adds_another_type(sg_sched *s)
+{
+    vendor_adds(s, SG_WIDE, NULL);
+}
+
+static void vendor_adds_what_comes(sg_sched *s)
+{
+    const sg_wait wait = sg_wait_one(1, 0);
+    vendor_adds(s, 0, &wait);
 }
 
 static void exchange_parts(sg_sched *s, int parts, int to_rank, int to)
@@ -511,7 +522,8 @@ static const breaker breakers[] = {
     {"places outside a launch", places_reduced, NULL},
     {"places outside a launch", places_collected, NULL},
     {"stores outside a buffer", sums_too_tall, NULL},
-    {"adds what it does not store to", vendor_adds_another, NULL},
+    {"adds what waits or is of another type", vendor_adds_another_type, NULL},
+    {"adds what waits or is of another type", vendor_adds_what_comes, NULL},
     {"without one area per rank", exchange_short, "gemm_a2a:f32:8x4x6:r2"},
     {"without one area per rank", exchange_long, "gemm_a2a:f32:8x4x6:r2"},
     {"stores into an input", exchange_into_input, "gemm_a2a:f32:8x4x6:r2"},
