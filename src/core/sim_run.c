@@ -527,20 +527,46 @@ static int lanes_of(const sg_sched *s)
     return lanes;
 }
 
-/* What the run protocol and joining lanes add to the slowest rank. */
+/* A launch that begins and ends the run by itself, with a flag behind it at most. */
+static bool is_one_launch(const sg_sched *s)
+{
+    int launches = 0;
+    for (int32_t i = 0; i < s->steps; i++) {
+        const sg_step *const step = &s->step[i];
+        if (sg_step_is_push(step) || step->kind == SG_FLAG) continue;
+        if (step->kind != SG_GEMM || step->u.launch.vendor) return false;
+        launches++;
+    }
+    return launches == 1;
+}
+
+/* Rows that peers store into this rank's C are as many as it stores into theirs. */
+static double landing_us(const sg_sched *s, const sg_machine *machine)
+{
+    double bytes = 0;
+    if (machine->land_gbps <= 0) return 0;
+    for (int32_t i = 0; i < s->tos; i++)
+        if (s->to[i].buf == SG_C && s->to[i].rank != s->rank)
+            bytes += sg_sim_area_bytes(s, &s->to[i]);
+    return sg_sim_us_of(bytes, machine->land_gbps);
+}
+
+/* What the run protocol, joining lanes and landings add to the slowest rank. */
 static double end_of_run(const sg_sim *m)
 {
+    const sg_machine *const machine = m->machine;
+    const double run_us = machine->run_us > 0 ? machine->run_us : machine->flag_us;
     double end = 0;
     for (int r = 0; r < m->ranks; r++) {
         const sg_sched *const s = &m->sched[r];
         double us = m->rank[r].end_us;
-        if (m->machine->pool > 0) { /* nobody waits for a launch, nor at the end */
+        if (machine->pool > 0) { /* nobody waits for a launch, nor at the end */
             if (end < us) end = us;
             continue;
         }
-        if (lanes_of(s) > 1) us += m->machine->join_us;
-        /* begin and end: launches of their own around copy engines, else part of the launch. */
-        if (s->peers) us += m->machine->flag_us + (s->baked ? 2 * m->machine->launch_us : 0);
+        if (lanes_of(s) > 1) us += machine->join_us;
+        if (s->peers) us += run_us + (is_one_launch(s) ? 0 : 2 * machine->launch_us);
+        us += landing_us(s, machine);
         if (end < us) end = us;
     }
     return end;

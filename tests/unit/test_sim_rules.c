@@ -357,6 +357,41 @@ static void collectives_follow_their_curve(void **state)
 }
 
 /* Two workers, four ranks: a rank has half a worker when all work, and both when it works alone. */
+/* All-reduce of two tiles on two ranks: each computes both and stores a sum at its peer. */
+static double fused_us(const sg_machine *m)
+{
+    sg_problem p;
+    sg_knobs knobs = {{1, 0, 64, 64}};
+    sg_sim_result result;
+    sg_simulator *const simulator = sg_simulator_new();
+    assert_int_equal(sg_problem_parse("gemm_ar:f32:128x64x10:r2", &p), SHINGLE_OK);
+    assert_int_equal(
+        sg_simulate_built(simulator, &p, sg_strategy_find("fused_out"), &knobs, m, NULL, &result),
+        SHINGLE_OK);
+    sg_simulator_free(simulator);
+    sg_problem_free(&p);
+    return result.us;
+}
+
+static void runs_begin_end_and_land(void **state)
+{
+    (void)state;
+    sg_machine m = quiet();
+    const double before = fused_us(&m);
+    const double copies = copies_us(&m, 2, 1);
+    m.run_us = 7;
+    expect_us(fused_us(&m), before + 7);
+    expect_us(copies_us(&m, 2, 1), copies + 7);
+    /* One launch is all of the run, or there is one before and one behind it. */
+    m.launch_us = 3;
+    expect_us(fused_us(&m), before + 7 + 3);
+    expect_us(copies_us(&m, 2, 1), copies + 7 + 6);
+    /* What is stored into C arrives elsewhere; what copies bring to an inbox stays there. */
+    m.land_gbps = unit_gbps / 2;
+    expect_us(fused_us(&m), before + 7 + 3 + 20);
+    expect_us(copies_us(&m, 2, 1), copies + 7 + 6);
+}
+
 static void workers_of_a_pool_go_where_work_is(void **state)
 {
     (void)state;
@@ -490,6 +525,7 @@ int main(void)
         cmocka_unit_test(products_and_traffic_slow_each_other),
         cmocka_unit_test(tiles_cost_what_does_not_depend_on_k),
         cmocka_unit_test(collectives_follow_their_curve),
+        cmocka_unit_test(runs_begin_end_and_land),
         cmocka_unit_test(workers_of_a_pool_go_where_work_is),
         cmocka_unit_test(parts_add_up),
         cmocka_unit_test(images_stand_for_ranks),
