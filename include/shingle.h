@@ -184,6 +184,13 @@ SHINGLE_API void shingle_plan_free(shingle_plan *plan);
 SHINGLE_API shingle_status shingle_alloc(shingle_comm *comm, size_t bytes, void **memory_out);
 SHINGLE_API void shingle_free(shingle_comm *comm, void *memory);
 
+/* Copies BYTES between the caller's memory and memory that shingle_alloc gave COMM, wherever that is.
+ * Waits, but is in no order with runs: call it before they start, or after shingle_sync. */
+SHINGLE_API shingle_status shingle_write(shingle_comm *comm, void *to, const void *from,
+                                         size_t bytes);
+SHINGLE_API shingle_status shingle_read(shingle_comm *comm, void *to, const void *from,
+                                        size_t bytes);
+
 /* After a failed run: makes the group usable again.  Collective: every rank calls it, none returns
  * before all have; fails with SHINGLE_ETIMEOUT if one does not come.  A thread that drives all ranks
  * calls it with SECONDS 0 for each: the last rank's call recovers the group and returns SHINGLE_OK. */
@@ -230,6 +237,17 @@ SHINGLE_API const char *shingle_machine_text(const shingle_machine *machine);
 
 /* The machine that COMM's plans are made for; belongs to the comm. */
 SHINGLE_API const shingle_machine *shingle_comm_machine(const shingle_comm *comm);
+
+/* What COMM runs on, as far as its backend knows: otherwise texts are "" and numbers 0. */
+typedef struct shingle_device {
+    char name[96];            /* "NVIDIA H200, 132 SMs" */
+    char software[160];       /* "driver 580.159.04, CUDA 13.0, cuBLASLt 13.1, NCCL 2.28.3" */
+    double mhz, most_mhz;     /* of its processors: now, and at most */
+    double watts, most_watts; /* now, and the limit */
+} shingle_device;
+
+SHINGLE_API shingle_status shingle_comm_device(const shingle_comm *comm,
+                                               shingle_device *device_out);
 
 /* Plans for MACHINE without running anything (1 to 1024 ranks).  The plan cannot be run.  NULL
  * stands for a machine of round numbers that any number of ranks fits, for proofs and examples. */
@@ -299,17 +317,37 @@ typedef struct shingle_check_report {
 SHINGLE_API shingle_status shingle_check_random(const shingle_check_options *options,
                                                 shingle_check_report *report_out);
 
-/* Times one strategy on a whole group against not overlapping, on interleaved runs, and compares
- * every element of the result, bit for bit, with what it must be. */
+/* Times plans of a problem on a whole group, in turns: the product and the collective alone, one after
+ * the other, the chosen plan and, if asked for, the best of every strategy.  Every element of their
+ * results is compared, bit for bit, with what it must be. */
+typedef struct shingle_bench_row {
+    char strategy[96];  /* with its best knobs; a name alone if it declined */
+    char declined[160]; /* reason, or what went wrong; "": it was timed */
+    double us, predicted_us;
+    double enqueue_us; /* of the host, for one shingle_run */
+    int64_t wrong;     /* elements; a plan with any is not timed */
+} shingle_bench_row;
+
 typedef struct shingle_bench_options {
     const char *strategy; /* default: what the planner chooses */
-    int measure;          /* as in shingle_plan_options */
-    int iterations;       /* timed runs of each kind; default 5 */
-    int warmup;           /* runs before; default 1 */
-    uint64_t seed;        /* of the data */
+    int measure;          /* this and the next three: as in shingle_plan_options */
+    const char *choose, *level;
+    double measure_seconds;
+    int iterations; /* timed runs of each kind, at most; default 5, with SECONDS 1000 */
+    int warmup;     /* runs before; default 1, -1: none */
+    /* Limit of it all, choosing included: at least three runs of each kind, or ITERATIONS, are timed,
+     * and more while it lasts.  0: no limit. */
+    double seconds;
+    uint64_t seed; /* of the data */
     /* Room for two: gets what was predicted, then a measured run that took about the median; it is
      * recorded after the timed ones.  NULL: none are made. */
     struct shingle_timeline **timelines_out;
+    /* Other strategies to time beside: "all", or names with commas.  Of each the KNOB_SETS (default 3)
+     * best predicted are timed briefly and the best of them stays.  ROWS_OUT has room for ROWS. */
+    const char *strategies;
+    int knob_sets;
+    shingle_bench_row *rows_out;
+    int rows;
 } shingle_bench_options;
 
 typedef struct shingle_bench_result { /* times: median over iterations of the slowest rank */
@@ -319,10 +357,19 @@ typedef struct shingle_bench_result { /* times: median over iterations of the sl
     double serial_us;     /* one after the other */
     double overlapped_us; /* this strategy */
     double predicted_us;
-    double hidden;     /* (gemm + coll - overlapped) / min(gemm, coll) */
-    double speedup;    /* serial / overlapped */
-    double efficiency; /* max(gemm, coll) / overlapped */
-    int64_t wrong;     /* wrong elements, all ranks, all runs */
+    double hidden;       /* (gemm + coll - overlapped) / min(gemm, coll) */
+    double speedup;      /* serial / overlapped */
+    double efficiency;   /* max(gemm, coll) / overlapped */
+    int64_t wrong;       /* wrong elements, all ranks, all runs */
+    double enqueue_us;   /* of the host: one shingle_run of one rank, median */
+    char prediction[96]; /* what would have been chosen without timing, and how long it takes */
+    double prediction_us;
+    double mhz;     /* of the slowest device while it was timed, median; 0: not known */
+    int iterations; /* timed runs of each kind */
+    int checks;     /* runs of each plan whose result was compared, at least */
+    int on_device;  /* results were compared where they are, not by the host */
+    int rows;       /* that ROWS_OUT has got */
+    double seconds; /* that all of it took */
 } shingle_bench_result;
 
 SHINGLE_API shingle_status shingle_bench(int ranks, shingle_comm *const *comm, const char *problem,

@@ -19,6 +19,7 @@
 struct sg_bound;                /* exec.h: a plan with addresses, for one rank */
 struct sg_run;                  /* run.h: one run of a bound plan */
 struct sg_record;               /* record.h: who did what when */
+struct sg_fill;                 /* data.h: a matrix by what is in it */
 typedef struct sg_work sg_work; /* work.h: words and workspace of a rank */
 
 typedef struct sg_backend_config {
@@ -52,6 +53,13 @@ typedef struct sg_backend {
     shingle_status (*write)(void *self, int rank, void *to, const void *from, size_t bytes);
     shingle_status (*read)(void *self, int rank, void *to, const void *from, size_t bytes);
 
+    /* Stores all elements of a dense matrix in RANK's memory; and looks at all of one, saying how many
+     * differ in a bit and which is the first (row by row).  The calls wait.  NULL: the host does it,
+     * and write and read carry them. */
+    shingle_status (*fill)(void *self, int rank, const struct sg_fill *fill, void *matrix);
+    shingle_status (*differ)(void *self, int rank, const struct sg_fill *fill, const void *matrix,
+                             int64_t *wrong_out, int64_t *first_out);
+
     /* Can S be carried out as it is?  WHY: if not, what is in the way.  NULL: whatever the slots of
      * its steps do. */
     bool (*accepts)(void *self, const sg_sched *s, sg_text *why);
@@ -70,10 +78,13 @@ typedef struct sg_backend {
     shingle_status (*sync)(void *self, int rank, double seconds);
 
     /* Has RUN enqueue runs of every rank, carries them out back to back for about SECONDS, and says
-     * by the machine's own clock how long one took on the slowest rank.  NULL: runs are timed one by
-     * one, by the host's. */
-    shingle_status (*time)(void *self, sg_enqueue *run, void *context, double seconds,
-                           double *us_out);
+     * by the machine's own clock how long one took on the slowest rank.  *US: on entry what it is
+     * thought to take, 0 if that is not known.  NULL: runs are timed one by one, by the host's. */
+    shingle_status (*time)(void *self, sg_enqueue *run, void *context, double seconds, double *us);
+
+    /* What reports say of RANK's device.  CLOCKS_ONLY: what differs from moment to moment, quickly.
+     * NULL: nothing is known. */
+    shingle_status (*facts)(void *self, int rank, bool clocks_only, shingle_device *device_out);
 
     /* Has RECORD told what all ranks do; with NULL nobody, and the one before is not touched any
      * more.  NULL slot: runs cannot be recorded. */

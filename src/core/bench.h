@@ -25,8 +25,16 @@ void sg_bench_close(sg_bench *bench); /* takes NULL */
 shingle_status sg_bench_run(sg_bench *bench, const shingle_plan *plan, unsigned kinds,
                             double *us_out);
 
-/* Elements that were wrong in all runs so far. */
+/* Elements that were wrong in all runs so far; and in those of PLAN. */
 int64_t sg_bench_wrong(const sg_bench *bench);
+int64_t sg_bench_wrong_of(const sg_bench *bench, const shingle_plan *plan);
+
+/* How many whole runs of each plan are compared, at least; and whether the backend does it. */
+int sg_bench_checks(const sg_bench *bench);
+bool sg_bench_on_device(const sg_bench *bench);
+
+/* What the host took to enqueue a whole run of PLAN on one rank, median; 0: not known. */
+double sg_bench_enqueue_us(const sg_bench *bench, const shingle_plan *plan);
 
 /* A stopwatch of planner.h: CONTEXT is an sg_bench.  A wrong element is SHINGLE_EBUG. */
 shingle_status sg_bench_watch(void *context, const shingle_plan *plan, double *us_out);

@@ -301,6 +301,51 @@ void shingle_free(shingle_comm *comm, void *memory)
     comm->group->backend->release(comm->group->self, comm->rank, memory);
 }
 
+static shingle_status check_move(const shingle_comm *comm, const void *to, const void *from,
+                                 size_t bytes)
+{
+    if (comm == NULL) return sg_fail(SHINGLE_EINVAL, "no comm whose memory it is");
+    if (bytes == 0 || (to != NULL && from != NULL)) return SHINGLE_OK;
+    return sg_fail(SHINGLE_EINVAL, "%zu bytes %s NULL", bytes, to == NULL ? "to" : "from");
+}
+
+static void move_here(void *to, const void *from, size_t bytes)
+{
+    if (bytes > 0) memcpy(to, from, bytes);
+}
+
+shingle_status shingle_write(shingle_comm *comm, void *to, const void *from, size_t bytes)
+{
+    SG_TRY(check_move(comm, to, from, bytes));
+    const sg_group *const group = comm->group;
+    if (group->backend->write != NULL)
+        return group->backend->write(group->self, comm->rank, to, from, bytes);
+    move_here(to, from, bytes);
+    return SHINGLE_OK;
+}
+
+shingle_status shingle_read(shingle_comm *comm, void *to, const void *from, size_t bytes)
+{
+    SG_TRY(check_move(comm, to, from, bytes));
+    const sg_group *const group = comm->group;
+    if (group->backend->read != NULL)
+        return group->backend->read(group->self, comm->rank, to, from, bytes);
+    move_here(to, from, bytes);
+    return SHINGLE_OK;
+}
+
+/* ---- Device ---------------------------------------------------------------------------------- */
+
+shingle_status shingle_comm_device(const shingle_comm *comm, shingle_device *device_out)
+{
+    if (comm == NULL || device_out == NULL)
+        return sg_fail(SHINGLE_EINVAL, "no comm, or no place for its device");
+    const sg_group *const group = comm->group;
+    memset(device_out, 0, sizeof *device_out);
+    if (group->backend->facts == NULL) return SHINGLE_OK;
+    return group->backend->facts(group->self, comm->rank, false, device_out);
+}
+
 /* ---- Recovery -------------------------------------------------------------------------------- */
 
 static bool all_came(const sg_group *group)

@@ -442,6 +442,81 @@ void sg_data_describe(const sg_data_wrong *wrong, int rank, sg_text *text)
                 (double)wrong->expected, (long long)wrong->elements);
 }
 
+/* ---- Matrices as sums ------------------------------------------------------------------------------- */
+
+/* Of whose products the terms are: one a rank where rows of several meet in a matrix, or their sums. */
+static bool by_rank(const sg_data *d, sg_tensor tensor, int rank)
+{
+    const bool sums = tensor == SG_TENSOR_C && sg_problem_sums(d->problem);
+    return sums || rows_of(d, tensor, rank).by_owner;
+}
+
+static void fill_sum_cols(const sg_data *d, sg_tensor tensor, int rank, sg_fill *f)
+{
+    const sg_problem *const p = d->problem;
+    const bool several = by_rank(d, tensor, rank);
+    for (int t = 0; t < (several ? p->ranks : 1); t++) {
+        const int of = several ? t : rank;
+        int32_t *const col = f->col + t * f->cols;
+        row_walk along_k = walk_rows(p, rank, tensor == SG_TENSOR_A && p->gather == SG_GATHER_K);
+        for (int64_t x = 0; x < f->cols; x++) {
+            int unused = 0;
+            const int64_t at = tensor == SG_TENSOR_C ? x : product_row(&along_k, x, &unused);
+            col[x] = tensor == SG_TENSOR_A   ? p_of(d, of, at)
+                     : tensor == SG_TENSOR_B ? p_of(d, of, at) * s_of(d, of, at)
+                                             : v_of(d, of, at) * total_of(d, of);
+        }
+    }
+}
+
+static void fill_sum_rows(const sg_data *d, sg_tensor tensor, int rank, sg_fill *f)
+{
+    const bool sums = tensor == SG_TENSOR_C && sg_problem_sums(d->problem);
+    const bool several = by_rank(d, tensor, rank);
+    row_walk walk = rows_of(d, tensor, rank);
+    for (int64_t i = 0; i < f->rows; i++) {
+        int of = rank;
+        const int64_t row = product_row(&walk, i, &of);
+        for (int t = 0; t < (several ? d->problem->ranks : 1); t++) {
+            const int whose = sums ? t : of;
+            const bool here = !several || t == whose;
+            f->row[t * f->rows + i] = !here                   ? 0
+                                      : tensor == SG_TENSOR_B ? v_of(d, whose, row)
+                                                              : u_of(d, whose, row);
+        }
+    }
+}
+
+shingle_status sg_data_sums(const sg_data *d, sg_tensor tensor, int rank, sg_fill *fill_out)
+{
+    const sg_problem *const p = d->problem;
+    const bool is_c = tensor == SG_TENSOR_C;
+    const bool smooth = p->act == SG_ACT_GELU || p->act == SG_ACT_SILU;
+    if (tensor == SG_TENSOR_BIAS || (is_c && (p->accumulate || smooth)))
+        return sg_fail(SHINGLE_EUNSUPPORTED, "elements of this matrix are no sums of products");
+    sg_fill f = {.kind = SG_FILL_SUMS,
+                 .type = p->type,
+                 .rows = is_c                    ? sg_problem_c_rows(p, rank)
+                         : tensor == SG_TENSOR_A ? sg_problem_a_rows(p, rank)
+                                                 : sg_problem_b_rows(p, rank),
+                 .cols = is_c                    ? p->n
+                         : tensor == SG_TENSOR_A ? sg_problem_a_cols(p, rank)
+                                                 : p->k,
+                 .relu = is_c && p->act == SG_ACT_RELU};
+    const bool biased = is_c && p->bias;
+    f.terms = (by_rank(d, tensor, rank) ? p->ranks : 1) + (biased ? 1 : 0);
+    f.row = malloc((size_t)(f.terms * (f.rows + f.cols) + 1) * sizeof *f.row);
+    if (f.row == NULL) return no_memory(f.rows + f.cols);
+    f.col = f.row + f.terms * f.rows;
+    fill_sum_cols(d, tensor, rank, &f);
+    fill_sum_rows(d, tensor, rank, &f);
+    const int last = f.terms - 1;
+    for (int64_t i = 0; biased && i < f.rows; i++) f.row[last * f.rows + i] = 1;
+    for (int64_t x = 0; biased && x < f.cols; x++) f.col[last * f.cols + x] = bias_of(d, x);
+    *fill_out = f;
+    return SHINGLE_OK;
+}
+
 /* ---- A function for calls ---------------------------------------------------------------------------- */
 
 /* Rows and columns of a block whose rows of A and B are widened at once. */

@@ -40,6 +40,28 @@ shingle_status sg_data_make(const sg_problem *problem, uint64_t seed, sg_data *d
 shingle_status sg_data_fill(const sg_data *data, sg_tensor tensor, int rank, void *matrix,
                             int64_t stride);
 
+/* A matrix as whoever keeps it can make it or look at it himself.  SG_FILL_SUMS: element (i, j) is the sum
+ * over t of row[t * rows + i] * col[t * cols + j], or 0 if that is negative and RELU is set, rounded to
+ * the type. */
+typedef enum sg_fill_kind {
+    SG_FILL_SUMS,
+    SG_FILL_NORMAL, /* random values, mean 0 and deviation 1 */
+    SG_FILL_NAN     /* all bits set */
+} sg_fill_kind;
+
+typedef struct sg_fill {
+    sg_fill_kind kind;
+    sg_type type;
+    int64_t rows, cols;
+    int terms;
+    bool relu;
+    int32_t *row, *col; /* of SG_FILL_SUMS; free(row) frees both */
+} sg_fill;
+
+/* RANK's A, B, or what C must be, as SG_FILL_SUMS.  SHINGLE_EUNSUPPORTED where elements are not such
+ * sums: what a run adds to differs everywhere, and gelu and silu are no integers. */
+shingle_status sg_data_sums(const sg_data *data, sg_tensor tensor, int rank, sg_fill *fill_out);
+
 /* What stands at (ROW, COL) of RANK's C: bias and activation included, rounded to the type. */
 float sg_data_expected(const sg_data *data, int rank, int64_t row, int64_t col);
 

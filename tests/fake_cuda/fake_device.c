@@ -58,6 +58,7 @@ typedef struct move_op {
     char *to;
     const char *from; /* NULL: zeros */
     size_t to_pitch, from_pitch, width, rows;
+    int value; /* without FROM */
 } move_op;
 
 static bool move(void *data, bool first)
@@ -66,7 +67,7 @@ static bool move(void *data, bool first)
     (void)first;
     for (size_t i = 0; i < m->rows; i++) {
         if (m->from == NULL)
-            memset(m->to + i * m->to_pitch, 0, m->width);
+            memset(m->to + i * m->to_pitch, m->value, m->width);
         else
             memmove(m->to + i * m->to_pitch, m->from + i * m->from_pitch, m->width);
     }
@@ -75,15 +76,14 @@ static bool move(void *data, bool first)
 
 FAKE cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream)
 {
-    const move_op m = {to, NULL, 0, 0, bytes, 1};
-    if (value != 0) return cudaErrorInvalidValue;
+    const move_op m = {to, NULL, 0, 0, bytes, 1, value};
     return fake_enqueue(stream, move, &m, sizeof m);
 }
 
 FAKE cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
                                  cudaStream_t stream)
 {
-    const move_op m = {to, from, 0, 0, bytes, 1};
+    const move_op m = {to, from, 0, 0, bytes, 1, 0};
     (void)kind;
     fake_copies++;
     return fake_enqueue(stream, move, &m, sizeof m);
@@ -93,7 +93,7 @@ FAKE cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, 
                                    size_t width, size_t rows, enum cudaMemcpyKind kind,
                                    cudaStream_t stream)
 {
-    const move_op m = {to, from, to_pitch, from_pitch, width, rows};
+    const move_op m = {to, from, to_pitch, from_pitch, width, rows, 0};
     (void)kind;
     if (to_pitch < width || from_pitch < width) return cudaErrorInvalidPitchValue;
     fake_copies++;

@@ -71,6 +71,79 @@ static void every_strategy_can_be_asked_for(void **state)
     assert_true(done >= 4);
 }
 
+/* Every strategy has a row: a time, or a reason; and whoever is timed is right. */
+static void strategies_take_turns(void **state)
+{
+    (void)state;
+    shingle_bench_row rows[32];
+    const shingle_bench_options options = {.choose = "measure",
+                                           .measure_seconds = 0.05,
+                                           .seconds = 0.4,
+                                           .iterations = 4,
+                                           .strategies = "all",
+                                           .knob_sets = 2,
+                                           .rows_out = rows,
+                                           .rows = 32};
+    shingle_bench_result result;
+    if (shingle_bench(RANKS, comm, "gemm_rs:f32:96x64x64:r3", &options, &result) != SHINGLE_OK)
+        fail_msg("%s", shingle_error());
+    int named = 0;
+    int timed = 0;
+    while (shingle_strategy_name(named) != NULL) named++;
+    assert_int_equal(result.rows, named - 1); /* serial has a column of its own */
+    for (int i = 0; i < result.rows; i++) {
+        assert_int_equal(rows[i].wrong, 0);
+        const char *const name = shingle_strategy_name(i + 1);
+        assert_int_equal(strncmp(rows[i].strategy, name, strlen(name)), 0);
+        assert_true((rows[i].us > 0) == (rows[i].declined[0] == '\0'));
+        assert_true((rows[i].enqueue_us > 0) == (rows[i].us > 0));
+        timed += rows[i].us > 0;
+        if (strcmp(rows[i].strategy, result.strategy) == 0)
+            assert_true(rows[i].us == result.overlapped_us);
+    }
+    assert_true(timed >= 4);
+    assert_int_equal(result.wrong, 0);
+    assert_true(result.iterations >= 3 && result.iterations <= 4);
+    assert_true(result.enqueue_us > 0 && result.prediction_us > 0 && result.seconds > 0);
+    assert_true(strlen(result.prediction) > 0);
+    assert_false(result.on_device);
+}
+
+static void a_few_strategies_can_be_named(void **state)
+{
+    (void)state;
+    shingle_bench_row rows[2];
+    const shingle_bench_options options = {
+        .iterations = 1, .warmup = -1, .strategies = "ring,direct", .rows_out = rows, .rows = 1};
+    shingle_bench_result result;
+    assert_int_equal(shingle_bench(RANKS, comm, "ag_gemm:f32:96x64x64:r3", &options, &result),
+                     SHINGLE_OK);
+    assert_int_equal(result.rows, 1); /* no more than there is room for */
+    assert_int_equal(result.iterations, 1);
+    assert_true(rows[0].us > 0);
+}
+
+static void memory_is_written_and_read(void **state)
+{
+    (void)state;
+    const char text[] = "what a rank is given";
+    char back[sizeof text] = "";
+    void *memory = NULL;
+    shingle_device device;
+    assert_int_equal(shingle_alloc(comm[1], sizeof text, &memory), SHINGLE_OK);
+    assert_int_equal(shingle_write(comm[1], memory, text, sizeof text), SHINGLE_OK);
+    assert_int_equal(shingle_read(comm[1], back, memory, sizeof back), SHINGLE_OK);
+    assert_string_equal(back, text);
+    assert_int_equal(shingle_write(comm[1], NULL, NULL, 0), SHINGLE_OK);
+    assert_int_equal(shingle_write(comm[1], NULL, text, 1), SHINGLE_EINVAL);
+    assert_int_equal(shingle_read(comm[1], back, NULL, 1), SHINGLE_EINVAL);
+    assert_int_equal(shingle_read(NULL, back, memory, 1), SHINGLE_EINVAL);
+    shingle_free(comm[1], memory);
+    assert_int_equal(shingle_comm_device(comm[0], &device), SHINGLE_OK);
+    assert_true(device.name[0] == '\0' && device.mhz == 0);
+    assert_int_equal(shingle_comm_device(NULL, &device), SHINGLE_EINVAL);
+}
+
 static void expect_error(int ranks, shingle_comm *const *comms, const char *problem,
                          const shingle_bench_options *options, const char *error)
 {
@@ -96,6 +169,12 @@ static void wrong_arguments_are_named(void **state)
     expect_error(RANKS, comm, problem, &(shingle_bench_options){.iterations = -1}, "iterations");
     expect_error(RANKS, comm, problem, &(shingle_bench_options){.warmup = 1 << 20}, "warmup");
     expect_error(RANKS, comm, problem, &(shingle_bench_options){.strategy = "nobody"}, "nobody");
+    expect_error(RANKS, comm, problem, &(shingle_bench_options){.strategies = "ring,nobody"},
+                 "\"nobody\"");
+    expect_error(RANKS, comm, problem, &(shingle_bench_options){.seconds = -1}, "seconds");
+    expect_error(RANKS, comm, problem, &(shingle_bench_options){.knob_sets = 99}, "knob_sets");
+    expect_error(RANKS, comm, problem, &(shingle_bench_options){.rows = 1}, "no place for them");
+    expect_error(RANKS, comm, problem, &(shingle_bench_options){.choose = "lot"}, "choose");
 }
 
 /* A result that is wrong is counted, and the stopwatch fails.  The plan is of another problem of the
@@ -252,6 +331,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(results_are_consistent),
         cmocka_unit_test(every_strategy_can_be_asked_for),
+        cmocka_unit_test(strategies_take_turns),
+        cmocka_unit_test(a_few_strategies_can_be_named),
+        cmocka_unit_test(memory_is_written_and_read),
         cmocka_unit_test(wrong_arguments_are_named),
         cmocka_unit_test(wrong_elements_are_counted),
         cmocka_unit_test(medians),

@@ -21,6 +21,7 @@ int main(void)
 #include "backend/cuda/cuda.h"
 #include "core/bench.h"
 #include "core/data.h"
+#include "core/matrices.h"
 #include "fake.h"
 
 enum { RANKS = 4, CANARY = 64 };
@@ -150,6 +151,12 @@ static void recover(world *w)
     if (shingle_recover(w->comm[w->ranks - 1], 0) != SHINGLE_OK) fail_msg("%s", shingle_error());
 }
 
+static void expect_text(const char *words)
+{
+    if (strstr(shingle_error(), words) == NULL)
+        fail_msg("\"%s\" is not in \"%s\"", words, shingle_error());
+}
+
 /* ---- Right bits ------------------------------------------------------------------------------ */
 
 static const char *const strategies[] = {"serial", "fused_in", "fused_out",
@@ -228,6 +235,81 @@ static void benchmarks_are_right(void **state)
     close_group(&w);
 }
 
+/* All strategies side by side, compared by the device; what it cannot express by the host. */
+static void benchmarks_have_a_row_for_every_strategy(void **state)
+{
+    (void)state;
+    static const char *const problem[] = {"gemm_rs:bf16:96x64x64:r2",
+                                          "ag_gemm:f16:40x24x32:r2:gelu"};
+    world w;
+    open_group(&w, 2, 20);
+    for (int i = 0; i < 2; i++) {
+        shingle_bench_row rows[32];
+        const shingle_bench_options options = {.iterations = 1,
+                                               .choose = "measure",
+                                               .measure_seconds = 0.01,
+                                               .strategies = "all",
+                                               .knob_sets = 1,
+                                               .rows_out = rows,
+                                               .rows = 32};
+        shingle_bench_result result;
+        int timed = 0;
+        if (shingle_bench(2, w.comm, problem[i], &options, &result) != SHINGLE_OK)
+            fail_msg("%s", shingle_error());
+        assert_int_equal(result.wrong, 0);
+        assert_int_equal(result.on_device, i == 0);
+        assert_int_equal(result.checks, 3);
+        for (int r = 0; r < result.rows; r++) timed += rows[r].us > 0 && rows[r].enqueue_us > 0;
+        assert_true(timed >= 3);
+    }
+    close_group(&w);
+}
+
+/* What the device says of a matrix: each wrong element counts, and the first is named. */
+static void devices_compare_their_matrices(void **state)
+{
+    (void)state;
+    static const char *const problem[] = {"gemm_ar:bf16:7x5x8:r4:bias:relu", "gemm:f32:3x4x8:r4"};
+    world w;
+    open_group(&w, RANKS, 20);
+    for (int i = 0; i < 2; i++) {
+        sg_matrices *m = NULL;
+        sg_data d;
+        int64_t wrong = 0;
+        assert_int_equal(sg_problem_parse(problem[i], &w.problem), SHINGLE_OK);
+        assert_int_equal(sg_matrices_open(w.comm[0]->group, &w.problem, &m), SHINGLE_OK);
+        assert_true(sg_matrices_on_device(m));
+        assert_int_equal(sg_data_make(&w.problem, 3, &d), SHINGLE_OK);
+        assert_int_equal(sg_matrices_fill(m, &d), SHINGLE_OK);
+        /* Nothing has run: all is poison. */
+        assert_int_equal(sg_matrices_compare(m, &d, "nobody", &wrong), SHINGLE_OK);
+        assert_int_equal(wrong, RANKS * w.problem.m * w.problem.n);
+        for (int r = 0; r < RANKS; r++) {
+            const shingle_tensors t = sg_matrices_tensors(m, r);
+            for (int64_t at = 0; at < w.problem.m * w.problem.n; at++)
+                sg_data_store(w.problem.type,
+                              sg_data_expected(&d, r, at / w.problem.n, at % w.problem.n), t.c, at);
+        }
+        assert_int_equal(sg_matrices_compare(m, &d, "nobody", &wrong), SHINGLE_OK);
+        assert_int_equal(wrong, 0);
+        const shingle_tensors t = sg_matrices_tensors(m, 2);
+        sg_data_store(w.problem.type, -77, t.c, 5);
+        sg_data_store(w.problem.type, -77, t.c, 9);
+        assert_int_equal(sg_matrices_compare(m, &d, "nobody", &wrong), SHINGLE_OK);
+        assert_int_equal(wrong, 2);
+        ((char *)t.c)[-1] = 0; /* the canary */
+        assert_int_equal(sg_matrices_compare(m, &d, "nobody", &wrong), SHINGLE_EBUG);
+        expect_text("outside of C of rank 2");
+        sg_matrices_close(m);
+        sg_problem_free(&w.problem);
+    }
+    shingle_device device;
+    assert_int_equal(shingle_comm_device(w.comm[1], &device), SHINGLE_OK);
+    assert_non_null(strstr(device.name, "SMs"));
+    assert_non_null(strstr(device.software, "CUDA 13.0"));
+    close_group(&w);
+}
+
 /* ---- Streams and graphs ---------------------------------------------------------------------- */
 
 static void captured_runs_replay(void **state)
@@ -291,12 +373,6 @@ static void streams_may_change(void **state)
 }
 
 /* ---- Failures -------------------------------------------------------------------------------- */
-
-static void expect_text(const char *words)
-{
-    if (strstr(shingle_error(), words) == NULL)
-        fail_msg("\"%s\" is not in \"%s\"", words, shingle_error());
-}
 
 static void machines_without_gpus_are_told(void **state)
 {
@@ -458,6 +534,8 @@ int main(void)
         cmocka_unit_test(every_strategy_is_right),
         cmocka_unit_test(odd_knobs_are_right),
         cmocka_unit_test(benchmarks_are_right),
+        cmocka_unit_test(benchmarks_have_a_row_for_every_strategy),
+        cmocka_unit_test(devices_compare_their_matrices),
         cmocka_unit_test(captured_runs_replay),
         cmocka_unit_test(streams_may_change),
         cmocka_unit_test(memory_of_the_host_is_refused),

@@ -439,6 +439,74 @@ static void matrices_that_move_are_exact(void **state)
     }
 }
 
+/* Element (I, J) of a matrix that is given as sums. */
+static float from_sums(const sg_fill *f, int64_t i, int64_t j)
+{
+    int64_t sum = 0;
+    uint32_t room = 0;
+    for (int t = 0; t < f->terms; t++)
+        sum += (int64_t)f->row[t * f->rows + i] * f->col[t * f->cols + j];
+    sg_data_store(f->type, f->relu && sum < 0 ? 0.0f : (float)sum, &room, 0);
+    return sg_data_load(f->type, &room, 0);
+}
+
+static void sums_are_of(const sg_data *d, sg_tensor tensor, int rank)
+{
+    sg_fill f;
+    assert_int_equal(sg_data_sums(d, tensor, rank, &f), SHINGLE_OK);
+    float *const matrix = malloc((size_t)(f.rows * f.cols + 1) * sizeof *matrix);
+    assert_non_null(matrix);
+    if (tensor != SG_TENSOR_C)
+        assert_int_equal(sg_data_fill(d, tensor, rank, matrix, 0), SHINGLE_OK);
+    for (int64_t i = 0; i < f.rows; i++)
+        for (int64_t j = 0; j < f.cols; j++) {
+            const float wanted = tensor == SG_TENSOR_C
+                                     ? sg_data_expected(d, rank, i, j)
+                                     : sg_data_load(f.type, matrix, i * f.cols + j);
+            if (from_sums(&f, i, j) != wanted)
+                fail_msg("matrix %d of rank %d, (%d, %d): %g, not %g", (int)tensor, rank, (int)i,
+                         (int)j, (double)from_sums(&f, i, j), (double)wanted);
+        }
+    free(matrix);
+    free(f.row);
+}
+
+/* A backend that makes and compares matrices where they are sees the same ones. */
+static void matrices_are_sums(void **state)
+{
+    (void)state;
+    static const char *const problems[] = {
+        "ag_gemm:f32:13x5x7:r3",          "ag_gemm:bf16:13x6x8:r3:bias:relu",
+        "gemm_rs:f16:13x5x8:r3:cyclic=2", "gemm_ar:bf16:9x5x7:r4:bias",
+        "ag_gemm:f32:6x9x4:r3:gather=b",  "ag_gemm:f32:6x5x9:r3:gather=k",
+        "gemm_rs:f32:9x4x6:r2:rows=0,9",  "a2a_gemm:f32:9x5x7:r2:counts=4,5/5,4",
+        "gemm_a2a:f32:9x5x7:r2",          "gemm:f32:4x5x0:r1:relu"};
+    for (size_t i = 0; i < sizeof problems / sizeof problems[0]; i++) {
+        sg_problem p;
+        sg_data d;
+        if (sg_problem_parse(problems[i], &p) != SHINGLE_OK)
+            fail_msg("%s: %s", problems[i], shingle_error());
+        assert_int_equal(sg_data_make(&p, 5 + i, &d), SHINGLE_OK);
+        for (int r = 0; r < p.ranks; r++) {
+            sums_are_of(&d, SG_TENSOR_A, r);
+            sums_are_of(&d, SG_TENSOR_B, r);
+            sums_are_of(&d, SG_TENSOR_C, r);
+        }
+        sg_problem_free(&p);
+    }
+    static const char *const others[] = {"gemm:f32:4x5x6:r1:accumulate", "gemm:f32:4x5x6:r1:gelu",
+                                         "gemm:f32:4x5x6:r1:silu"};
+    for (int i = 0; i < 3; i++) {
+        sg_problem p;
+        sg_data d;
+        sg_fill f;
+        assert_int_equal(sg_problem_parse(others[i], &p), SHINGLE_OK);
+        assert_int_equal(sg_data_make(&p, 1, &d), SHINGLE_OK);
+        assert_int_equal(sg_data_sums(&d, SG_TENSOR_C, 0, &f), SHINGLE_EUNSUPPORTED);
+        sg_problem_free(&p);
+    }
+}
+
 static void strides_leave_gaps_alone(void **state)
 {
     (void)state;
@@ -505,6 +573,7 @@ int main(void)
         cmocka_unit_test(stale_results_show),
         cmocka_unit_test(the_first_wrong_element_is_named),
         cmocka_unit_test(matrices_that_move_are_exact),
+        cmocka_unit_test(matrices_are_sums),
         cmocka_unit_test(strides_leave_gaps_alone),
         cmocka_unit_test(halves_round_to_nearest_even),
     };

@@ -6,18 +6,22 @@
 
 enum { UNROLL = 4, MOST_LAUNCHES = 64 };
 
+/* Runs at least so long are launched one by one: then a graph of several saves nothing. */
+static const double long_us = 2000;
+
 typedef struct stopwatch {
     cudaGraphExec_t graph[SG_CUDA_RANKS];
     cudaEvent_t begin[SG_CUDA_RANKS], end[SG_CUDA_RANKS];
+    int unroll; /* runs of a graph */
 } stopwatch;
 
-static shingle_status capture(sg_cuda_rank *rank, sg_enqueue *run, void *context,
+static shingle_status capture(sg_cuda_rank *rank, int runs, sg_enqueue *run, void *context,
                               cudaGraphExec_t *graph_out)
 {
     cudaGraph_t graph = NULL;
     shingle_status status = SHINGLE_OK;
     SG_CUDA(cudaStreamBeginCapture(rank->lane[0], cudaStreamCaptureModeThreadLocal));
-    for (int i = 0; i < UNROLL && status == SHINGLE_OK; i++)
+    for (int i = 0; i < runs && status == SHINGLE_OK; i++)
         status = run(context, rank->rank, i, rank->lane[0]);
     const cudaError_t error = cudaStreamEndCapture(rank->lane[0], &graph);
     if (status == SHINGLE_OK) status = sg_cuda_check(error, "cudaStreamEndCapture()");
@@ -34,7 +38,7 @@ static shingle_status prepare(sg_cuda *cuda, sg_enqueue *run, void *context, sto
     for (int r = 0; r < cuda->ranks; r++) {
         sg_cuda_rank *const rank = &cuda->rank[r];
         SG_TRY(sg_cuda_enter(rank));
-        shingle_status status = capture(rank, run, context, &w->graph[r]);
+        shingle_status status = capture(rank, w->unroll, run, context, &w->graph[r]);
         if (status == SHINGLE_OK)
             status = sg_cuda_check(cudaEventCreate(&w->begin[r]), "cudaEventCreate()");
         if (status == SHINGLE_OK)
@@ -111,25 +115,24 @@ static shingle_status measure(sg_cuda *cuda, const stopwatch *w, int launches, d
     for (int r = 0; r < cuda->ranks; r++) {
         float ms = 0;
         SG_CUDA(cudaEventElapsedTime(&ms, w->begin[r], w->end[r]));
-        const double us = (double)ms * 1e3 / (launches * UNROLL);
+        const double us = (double)ms * 1e3 / (launches * w->unroll);
         if (us > most) most = us;
     }
     *us_out = most;
     return SHINGLE_OK;
 }
 
-shingle_status sg_cuda_time(void *self, sg_enqueue *run, void *context, double seconds,
-                            double *us_out)
+shingle_status sg_cuda_time(void *self, sg_enqueue *run, void *context, double seconds, double *us)
 {
     sg_cuda *const cuda = self;
-    stopwatch w = {.graph = {NULL}};
-    double us = 0;
+    stopwatch w = {.unroll = *us >= long_us ? 1 : UNROLL};
+    double once = *us;
     for (int r = 0; r < cuda->ranks; r++) SG_TRY(sg_cuda_sync(cuda, r, 4 * cuda->timeout_us / 1e6));
     shingle_status status = prepare(cuda, run, context, &w);
-    if (status == SHINGLE_OK) status = measure(cuda, &w, 1, &us);
-    const double wanted = us > 0 ? seconds * 1e6 / (us * UNROLL) : 1;
+    if (status == SHINGLE_OK && once <= 0) status = measure(cuda, &w, 1, &once);
+    const double wanted = once > 0 ? seconds * 1e6 / (once * w.unroll) : 1;
     const int launches = wanted < 1 ? 1 : wanted > MOST_LAUNCHES ? MOST_LAUNCHES : (int)wanted;
-    if (status == SHINGLE_OK) status = measure(cuda, &w, launches, us_out);
+    if (status == SHINGLE_OK) status = measure(cuda, &w, launches, us);
     drop(cuda, &w);
     return status;
 }

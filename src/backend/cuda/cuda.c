@@ -555,6 +555,8 @@ const sg_backend sg_backend_cuda = {
     .release = release,
     .write = write_memory,
     .read = read_memory,
+    .fill = sg_cuda_fill,
+    .differ = sg_cuda_differ,
     .accepts = sg_cuda_accepts,
     .bind = sg_cuda_bind,
     .unbind = sg_cuda_unbind,
@@ -567,5 +569,6 @@ const sg_backend sg_backend_cuda = {
     .end = end,
     .sync = sg_cuda_sync,
     .time = sg_cuda_time,
+    .facts = sg_cuda_facts,
     .recover = sg_cuda_recover,
 };

@@ -6,6 +6,8 @@
  *     fail.c    waiting for runs, the verdict over a group that came to a halt, recovery
  *     vendor.c  the vendor's product, with the algorithm that was fastest here
  *     clock.c   runs back to back from a graph, timed by events
+ *     fill.c    matrices of a benchmark, made and compared on the GPU
+ *     facts.c   names, versions and clocks for reports
  *
  * A lane is a stream.  Lane 0 of a run is the caller's stream; the others fork from it behind the
  * begin kernel and join it before the end kernel.  Whatever differs from run to run (epoch, half) is
@@ -164,7 +166,11 @@ shingle_status sg_cuda_alive(sg_cuda *cuda);
 shingle_status sg_cuda_sync(void *self, int rank, double seconds);
 shingle_status sg_cuda_recover(void *self, sg_work *const *work, double seconds);
 
-shingle_status sg_cuda_time(void *self, sg_enqueue *run, void *context, double seconds,
-                            double *us_out);
+shingle_status sg_cuda_fill(void *self, int rank, const struct sg_fill *fill, void *matrix);
+shingle_status sg_cuda_differ(void *self, int rank, const struct sg_fill *fill, const void *matrix,
+                              int64_t *wrong_out, int64_t *first_out);
+shingle_status sg_cuda_facts(void *self, int rank, bool clocks_only, shingle_device *device_out);
+
+shingle_status sg_cuda_time(void *self, sg_enqueue *run, void *context, double seconds, double *us);
 
 #endif

@@ -1,0 +1,472 @@
+/* trial.c -- the public benchmark: who takes part in it, in turns, and what comes of it.
+ *
+ * The product and the collective alone, the serial plan, the chosen plan, what prediction alone would
+ * have chosen, and the best knobs of every strategy that is asked for take turns; whoever is twice
+ * among them runs once.  A strategy that fails or computes something wrong drops out with the reason,
+ * and the group is made usable again; if the serial or the chosen plan fails, so does the trial. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/bench.h"
+#include "core/planner.h"
+#include "core/recording.h"
+#include "core/tuned.h"
+
+enum {
+    GEMM_ALONE,
+    COLL_ALONE,
+    SERIAL,
+    OURS,
+    PREDICTED,
+    ROWS, /* the first strategy of its own row */
+    MOST_ROWS = 32,
+    MOST_RUNS = 10000,
+    MOST_KNOB_SETS = 32,
+    LEAST_ROUNDS = 3,
+    MANY_ROUNDS = 1000,
+    BRIEF_ROUNDS = 5
+};
+
+/* Shares of the time limit: for measuring plans, and for finding the best knobs of all strategies.
+ * The rest is for the runs that count. */
+static const double choose_share = 0.2;
+static const double knobs_share = 0.35;
+
+typedef struct contestant {
+    shingle_plan *plan; /* NULL: does not take part */
+    unsigned kinds;
+    int same_as;   /* an earlier one that runs the same, or -1 */
+    double *us;    /* of each round */
+    char why[160]; /* it dropped out; "": it did not */
+} contestant;
+
+typedef struct trial {
+    sg_group *group;
+    const sg_problem *problem;
+    const shingle_bench_options *o;
+    sg_bench *bench;
+    double begin_us;
+    contestant who[ROWS + MOST_ROWS];
+    shingle_bench_row row[MOST_ROWS];
+    int rows;
+    double *clock; /* of each round */
+    int rounds;
+} trial;
+
+static double seconds_so_far(const trial *t)
+{
+    return (sg_now_us() - t->begin_us) / 1e6;
+}
+
+/* ---- Plans ------------------------------------------------------------------------------------------ */
+
+static bool has_colls(const shingle_plan *plan)
+{
+    sg_sched s = {0};
+    bool found = false;
+    if (sg_plan_build(&plan->problem, plan->strategy, &plan->knobs, 0, &s) == SHINGLE_OK)
+        for (int32_t i = 0; i < s.steps; i++) found |= s.step[i].kind == SG_COLL;
+    sg_sched_free(&s);
+    return found;
+}
+
+static shingle_status plan_by(const trial *t, const shingle_plan_options *options,
+                              const sg_stopwatch *watch, shingle_plan **plan_out)
+{
+    sg_machine machine = *sg_comm_machine(t->group->comm[0], t->problem->type);
+    if (machine.ranks < t->group->ranks) machine.ranks = t->group->ranks;
+    return sg_planner_choose(t->problem, &machine, options, watch, &t->group->can, plan_out);
+}
+
+/* Without measuring the chosen plan is the one that the group would take, tuned ones among them. */
+static shingle_status choose_plans(trial *t)
+{
+    const shingle_bench_options *const o = t->o;
+    const shingle_plan_options baseline = {.strategy = sg_strategy_at(0)->name};
+    const shingle_plan_options predicted = {.choose = "predict"};
+    shingle_plan_options wanted = {.strategy = o->strategy,
+                                   .measure = o->measure,
+                                   .measure_seconds = o->measure_seconds,
+                                   .choose = o->choose,
+                                   .level = o->level};
+    bool measures = false;
+    SG_TRY(sg_planner_measures(&wanted, &measures));
+    SG_TRY(plan_by(t, &baseline, NULL, &t->who[SERIAL].plan));
+    if (measures && wanted.measure_seconds == 0 && o->seconds > 0)
+        wanted.measure_seconds = o->seconds * choose_share;
+    const sg_stopwatch watch = {sg_bench_watch, t->bench};
+    if (measures)
+        SG_TRY(plan_by(t, &wanted, &watch, &t->who[OURS].plan));
+    else
+        SG_TRY(sg_tuned_plan(t->group->comm[0], t->problem, &wanted, &t->who[OURS].plan));
+    if (measures || o->strategies != NULL)
+        SG_TRY(plan_by(t, &predicted, NULL, &t->who[PREDICTED].plan));
+    return SHINGLE_OK;
+}
+
+/* ---- One run ---------------------------------------------------------------------------------------- */
+
+/* Runs PLAN.  If it fails or something is wrong, WHY says so and the group is usable again; only what
+ * cannot be mended is an error. */
+static shingle_status attempt(const trial *t, const shingle_plan *plan, unsigned kinds,
+                              double *us_out, char *why, size_t room)
+{
+    const shingle_status status = sg_bench_run(t->bench, plan, kinds, us_out);
+    const int64_t wrong = sg_bench_wrong_of(t->bench, plan);
+    if (status == SHINGLE_OK) {
+        if (wrong > 0) snprintf(why, room, "computed %lld wrong elements", (long long)wrong);
+        return SHINGLE_OK;
+    }
+    snprintf(why, room, "%s", shingle_error());
+    if (status == SHINGLE_ENOMEM || status == SHINGLE_EUNSUPPORTED) return SHINGLE_OK;
+    sg_log(SG_LOG_ERROR, "%s failed: %s", plan->text, why);
+    for (int r = 0; r < t->group->ranks; r++) {
+        const shingle_status came = shingle_recover(t->group->comm[r], 0);
+        if (r == t->group->ranks - 1) SG_TRY(came);
+    }
+    return SHINGLE_OK;
+}
+
+/* ---- Strategies ------------------------------------------------------------------------------------- */
+
+static bool is_asked_for(const char *list, const char *name)
+{
+    if (strcmp(list, "all") == 0) return true;
+    const size_t length = strlen(name);
+    for (const char *at = list; at != NULL; at = strchr(at, ','), at += at != NULL)
+        if (strcspn(at, ",") == length && strncmp(at, name, length) == 0) return true;
+    return false;
+}
+
+static shingle_status check_names(const char *list)
+{
+    for (const char *at = list; at != NULL && strcmp(list, "all") != 0;
+         at = strchr(at, ','), at += at != NULL) {
+        char name[32] = "";
+        const size_t length = strcspn(at, ",");
+        if (length < sizeof name) memcpy(name, at, length);
+        if (sg_strategy_find(name) == NULL)
+            return sg_fail(SHINGLE_EINVAL, "strategies \"%.60s\": no strategy is called \"%.*s\"",
+                           list, (int)(length < 40 ? length : 40), at);
+    }
+    return SHINGLE_OK;
+}
+
+/* The best predicted candidates of STRATEGY, at most COUNT; and why there is none. */
+static int best_of(const shingle_plan *all, const sg_strategy *strategy, int count,
+                   const sg_candidate **best, const char **declined)
+{
+    int found = 0;
+    *declined = "it was not considered";
+    for (int n = 0; n < count; n++) {
+        const sg_candidate *next = NULL;
+        for (int i = 0; i < all->candidates; i++) {
+            const sg_candidate *const c = &all->candidate[i];
+            bool taken = c->strategy != strategy;
+            if (!taken && c->declined[0] != '\0') *declined = c->declined;
+            for (int j = 0; j < found; j++) taken |= best[j] == c;
+            if (taken || c->declined[0] != '\0') continue;
+            if (next == NULL || c->predicted_us < next->predicted_us) next = c;
+        }
+        if (next == NULL) break;
+        best[found++] = next;
+    }
+    return found;
+}
+
+/* Plans of the same strategy, timed in turns until SECONDS are over; the fastest one's place, or -1. */
+static shingle_status race_knobs(const trial *t, shingle_plan *const *plan, int count,
+                                 double seconds, char *why, size_t room, int *best)
+{
+    double us[MOST_KNOB_SETS][BRIEF_ROUNDS + 1];
+    bool out[MOST_KNOB_SETS] = {false};
+    const double until = sg_now_us() + seconds * 1e6;
+    int rounds = 0;
+    do {
+        for (int i = 0; i < count; i++) {
+            char failed[160] = "";
+            if (out[i]) continue;
+            SG_TRY(attempt(t, plan[i], ~0u, &us[i][rounds], failed, sizeof failed));
+            out[i] = failed[0] != '\0';
+            if (out[i]) snprintf(why, room, "%.60s: %.90s", plan[i]->text, failed);
+        }
+        rounds++;
+    } while (count > 1 && (rounds < 2 || (rounds <= BRIEF_ROUNDS && sg_now_us() < until)));
+    double least = 0;
+    *best = -1;
+    for (int i = 0; i < count; i++) {
+        if (out[i]) continue;
+        /* The first run warms up. */
+        const double median = rounds > 1 ? sg_bench_median(us[i] + 1, rounds - 1) : us[i][0];
+        if (*best >= 0 && median >= least) continue;
+        least = median;
+        *best = i;
+    }
+    return SHINGLE_OK;
+}
+
+static shingle_status enter_strategy(trial *t, const sg_strategy *strategy, double seconds)
+{
+    const sg_candidate *best[MOST_KNOB_SETS];
+    shingle_plan *plan[MOST_KNOB_SETS] = {NULL};
+    const char *declined = NULL;
+    shingle_bench_row *const row = &t->row[t->rows];
+    const int sets = t->o->knob_sets;
+    const int count = best_of(t->who[PREDICTED].plan, strategy, sets, best, &declined);
+    int winner = -1;
+    shingle_status status = SHINGLE_OK;
+    snprintf(row->strategy, sizeof row->strategy, "%s", strategy->name);
+    if (count == 0) snprintf(row->declined, sizeof row->declined, "%s", declined);
+    for (int i = 0; i < count && status == SHINGLE_OK; i++)
+        status = sg_plan_make(t->problem, strategy, &best[i]->knobs, &plan[i]);
+    if (status == SHINGLE_OK && count > 0)
+        status = race_knobs(t, plan, count, seconds, row->declined, sizeof row->declined, &winner);
+    for (int i = 0; i < count; i++) {
+        row->wrong += plan[i] != NULL ? sg_bench_wrong_of(t->bench, plan[i]) : 0;
+        if (i != winner) sg_plan_free(plan[i]);
+    }
+    if (winner >= 0) {
+        row->declined[0] = '\0';
+        row->predicted_us = best[winner]->predicted_us;
+        snprintf(row->strategy, sizeof row->strategy, "%s", best[winner]->text);
+        t->who[ROWS + t->rows].plan = plan[winner];
+    }
+    t->rows++;
+    return status;
+}
+
+static shingle_status enter_strategies(trial *t)
+{
+    if (t->o->strategies == NULL) return SHINGLE_OK;
+    int wanted = 0;
+    for (int i = 1; sg_strategy_at(i) != NULL; i++)
+        wanted += is_asked_for(t->o->strategies, sg_strategy_at(i)->name);
+    const double share = wanted > 0 ? t->o->seconds * knobs_share / wanted : 0;
+    for (int i = 1; sg_strategy_at(i) != NULL && t->rows < MOST_ROWS; i++)
+        if (is_asked_for(t->o->strategies, sg_strategy_at(i)->name))
+            SG_TRY(enter_strategy(t, sg_strategy_at(i), share));
+    return SHINGLE_OK;
+}
+
+/* ---- Rounds ----------------------------------------------------------------------------------------- */
+
+/* Whatever is not the product or the collective (bias and activation of a sum) counts with the
+ * product. */
+static shingle_status line_up(trial *t)
+{
+    const unsigned coll = 1u << SG_COLL;
+    const int count = ROWS + t->rows;
+    for (int i = 0; i < count; i++) {
+        contestant *const w = &t->who[i];
+        w->kinds = i == GEMM_ALONE ? ~0u & ~coll : i == COLL_ALONE ? coll : ~0u;
+        w->same_as = -1;
+        if (i == GEMM_ALONE || (i == COLL_ALONE && has_colls(t->who[SERIAL].plan)))
+            SG_TRY(sg_plan_copy(t->who[SERIAL].plan, &w->plan));
+        if (w->plan == NULL) continue;
+        for (int j = SERIAL; j < i && w->same_as < 0; j++)
+            if (t->who[j].plan != NULL && t->who[j].same_as < 0 && w->kinds == t->who[j].kinds &&
+                strcmp(w->plan->text, t->who[j].plan->text) == 0)
+                w->same_as = j;
+    }
+    double *const us = calloc((size_t)(t->o->iterations * (count + 1)), sizeof *us);
+    if (us == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory for %d rounds", t->o->iterations);
+    for (int i = 0; i < count; i++) t->who[i].us = us + (i + 1) * t->o->iterations;
+    t->clock = us;
+    return SHINGLE_OK;
+}
+
+/* The clock of the slowest device; 0: not known. */
+static double read_clock(const sg_group *group)
+{
+    double least = 0;
+    for (int r = 0; group->backend->facts != NULL && r < group->ranks; r++) {
+        shingle_device d;
+        if (group->backend->facts(group->self, r, true, &d) != SHINGLE_OK) return 0;
+        if (r == 0 || d.mhz < least) least = d.mhz;
+    }
+    return least;
+}
+
+/* One of each, in turn; AT < 0: it does not count. */
+static shingle_status run_round(trial *t, int at)
+{
+    for (int i = 0; i < ROWS + t->rows; i++) {
+        contestant *const w = &t->who[i];
+        double us = 0;
+        if (w->plan == NULL || w->same_as >= 0 || w->why[0] != '\0') continue;
+        if (i < PREDICTED)
+            SG_TRY(sg_bench_run(t->bench, w->plan, w->kinds, &us));
+        else
+            SG_TRY(attempt(t, w->plan, w->kinds, &us, w->why, sizeof w->why));
+        if (at >= 0) w->us[at] = us;
+        if (at >= 0 && i == OURS) t->clock[at] = read_clock(t->group);
+        if (at >= 0 && i == SERIAL && t->who[OURS].same_as == SERIAL)
+            t->clock[at] = read_clock(t->group);
+    }
+    return SHINGLE_OK;
+}
+
+static shingle_status run_rounds(trial *t)
+{
+    const shingle_bench_options *const o = t->o;
+    const int least = o->iterations < LEAST_ROUNDS ? o->iterations : LEAST_ROUNDS;
+    for (int i = 0; i < o->warmup; i++) SG_TRY(run_round(t, -1));
+    while (t->rounds < o->iterations) {
+        const double before = seconds_so_far(t);
+        SG_TRY(run_round(t, t->rounds));
+        t->rounds++;
+        const double now = seconds_so_far(t);
+        if (o->seconds > 0 && t->rounds >= least && now + (now - before) > o->seconds) break;
+    }
+    return SHINGLE_OK;
+}
+
+/* ---- Report ----------------------------------------------------------------------------------------- */
+
+static const contestant *runner(const trial *t, int i)
+{
+    const contestant *const w = &t->who[i];
+    return w->same_as >= 0 ? &t->who[w->same_as] : w;
+}
+
+static double median_of(const trial *t, int i)
+{
+    const contestant *const w = runner(t, i);
+    return w->plan != NULL && w->why[0] == '\0' ? sg_bench_median(w->us, t->rounds) : 0;
+}
+
+static void name_plan(const shingle_plan *plan, char *name, size_t room)
+{
+    sg_text text = {name, room, 0};
+    sg_strategy_print(plan->strategy, &plan->knobs, &text);
+}
+
+static void report_rows(trial *t, shingle_bench_result *result)
+{
+    for (int i = 0; i < t->rows; i++) {
+        shingle_bench_row *const row = &t->row[i];
+        const contestant *const w = runner(t, ROWS + i);
+        if (w->plan != NULL && w->why[0] != '\0') {
+            row->wrong = sg_bench_wrong_of(t->bench, w->plan);
+            snprintf(row->declined, sizeof row->declined, "%s", w->why);
+        } else if (w->plan != NULL) {
+            row->us = median_of(t, ROWS + i);
+            row->enqueue_us = sg_bench_enqueue_us(t->bench, w->plan);
+        }
+        if (result->rows < t->o->rows) t->o->rows_out[result->rows++] = *row;
+    }
+}
+
+static void report(trial *t, shingle_bench_result *result_out)
+{
+    const shingle_plan *const plan = t->who[OURS].plan;
+    const shingle_plan *const predicted = t->who[PREDICTED].plan;
+    const double gemm = median_of(t, GEMM_ALONE);
+    const double coll = median_of(t, COLL_ALONE);
+    const double serial = median_of(t, SERIAL);
+    const double ours = median_of(t, OURS);
+    const double less = gemm < coll ? gemm : coll;
+    const double more = gemm < coll ? coll : gemm;
+    *result_out = (shingle_bench_result){
+        .gemm_us = gemm,
+        .coll_us = coll,
+        .serial_us = serial,
+        .overlapped_us = ours,
+        .predicted_us = plan->predicted_us,
+        .hidden = less > 0 ? (gemm + coll - ours) / less : 1,
+        .speedup = ours > 0 ? serial / ours : 1,
+        .efficiency = ours > 0 ? more / ours : 1,
+        .wrong = sg_bench_wrong(t->bench),
+        .enqueue_us = sg_bench_enqueue_us(t->bench, plan),
+        .prediction_us = predicted != NULL ? median_of(t, PREDICTED) : ours,
+        .mhz = sg_bench_median(t->clock, t->rounds),
+        .iterations = t->rounds,
+        .checks = sg_bench_checks(t->bench),
+        .on_device = sg_bench_on_device(t->bench),
+        .seconds = seconds_so_far(t),
+    };
+    name_plan(plan, result_out->strategy, sizeof result_out->strategy);
+    name_plan(predicted != NULL ? predicted : plan, result_out->prediction,
+              sizeof result_out->prediction);
+    report_rows(t, result_out);
+}
+
+/* ---- The call --------------------------------------------------------------------------------------- */
+
+static shingle_status run_trial(trial *t, shingle_bench_result *result_out)
+{
+    SG_TRY(sg_bench_open(t->group, t->problem, t->o->seed, &t->bench));
+    SG_TRY(choose_plans(t));
+    SG_TRY(enter_strategies(t));
+    SG_TRY(line_up(t));
+    SG_TRY(run_rounds(t));
+    report(t, result_out);
+    if (t->o->timelines_out == NULL) return SHINGLE_OK;
+    return sg_recording_bench(t->group, t->bench, t->who[OURS].plan, result_out,
+                              t->o->timelines_out);
+}
+
+static shingle_status bench_problem(sg_group *group, const sg_problem *problem,
+                                    const shingle_bench_options *o,
+                                    shingle_bench_result *result_out)
+{
+    trial *const t = calloc(1, sizeof *t);
+    if (t == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory for a benchmark");
+    *t = (trial){.group = group, .problem = problem, .o = o, .begin_us = sg_now_us()};
+    const shingle_status status = run_trial(t, result_out);
+    sg_bench_close(t->bench);
+    for (int i = 0; i < ROWS + MOST_ROWS; i++) sg_plan_free(t->who[i].plan);
+    free(t->clock);
+    free(t);
+    return status;
+}
+
+static shingle_status check_group(int ranks, shingle_comm *const *comm)
+{
+    if (comm == NULL || ranks < 1 || comm[0] == NULL)
+        return sg_fail(SHINGLE_EINVAL, "no comms; all those of one shingle_open are needed");
+    sg_group *const group = comm[0]->group;
+    for (int r = 0; r < ranks; r++)
+        if (ranks != group->ranks || comm[r] != group->comm[r])
+            return sg_fail(SHINGLE_EINVAL,
+                           "%d comms of a group of %d; all are needed, in rank order", ranks,
+                           group->ranks);
+    return SHINGLE_OK;
+}
+
+static shingle_status check_options(shingle_bench_options *o)
+{
+    if (o->iterations < 0 || o->iterations > MOST_RUNS || o->warmup < -1 || o->warmup > MOST_RUNS)
+        return sg_fail(SHINGLE_EINVAL,
+                       "%d iterations and %d warmup runs; 0 (default) to %d each, and -1 for no "
+                       "warmup",
+                       o->iterations, o->warmup, MOST_RUNS);
+    if (!(o->seconds >= 0) || !(o->seconds <= 1e6))
+        return sg_fail(SHINGLE_EINVAL, "seconds is %g; 0 (no limit) to 1e6", o->seconds);
+    if (o->knob_sets < 0 || o->knob_sets > MOST_KNOB_SETS)
+        return sg_fail(SHINGLE_EINVAL, "knob_sets is %d; 0 (default) to %d", o->knob_sets,
+                       MOST_KNOB_SETS);
+    if (o->strategies != NULL) SG_TRY(check_names(o->strategies));
+    if (o->rows > 0 && o->rows_out == NULL)
+        return sg_fail(SHINGLE_EINVAL, "%d rows, and no place for them", o->rows);
+    if (o->iterations == 0) o->iterations = o->seconds > 0 ? MANY_ROUNDS : 5;
+    if (o->warmup == 0) o->warmup = 1;
+    if (o->knob_sets == 0) o->knob_sets = 3;
+    return SHINGLE_OK;
+}
+
+shingle_status shingle_bench(int ranks, shingle_comm *const *comm, const char *problem,
+                             const shingle_bench_options *options, shingle_bench_result *result_out)
+{
+    SG_TRY(check_group(ranks, comm));
+    if (result_out == NULL) return sg_fail(SHINGLE_EINVAL, "no place for the result");
+    shingle_bench_options o = {0};
+    if (options != NULL) o = *options;
+    SG_TRY(check_options(&o));
+    sg_problem parsed;
+    SG_TRY(sg_problem_parse(problem, &parsed));
+    const shingle_status status = bench_problem(comm[0]->group, &parsed, &o, result_out);
+    sg_problem_free(&parsed);
+    return status;
+}
