@@ -312,9 +312,9 @@ static int plan_model(const request *q, const config_model *model, bool json)
 
 static int check_words(request *q)
 {
-    if (strcmp(q->pass, "forward") != 0 && strcmp(q->pass, "backward") != 0)
-        return out_error(CLI_USAGE, "--pass is \"%s\"; forward or backward is accepted", q->pass);
-    q->config.backward = q->pass[0] == 'b';
+    if (!config_pass_of(q->pass, &q->config.pass))
+        return out_error(CLI_USAGE, "--pass is \"%s\"; forward, backward or train is accepted",
+                         q->pass);
     const char *const type = q->config.type;
     if (type != NULL && strcmp(type, "f32") != 0 && strcmp(type, "bf16") != 0 &&
         strcmp(type, "f16") != 0)
@@ -371,7 +371,7 @@ int cmd_model(int argc, char **argv)
          .kind = ARGS_TEXT,
          .value = &q.pass,
          .unit = "WHICH",
-         .brief = "forward, or backward for the data gradients (forward)"},
+         .brief = "forward, backward for the gradients, or train for both (forward)"},
         {.name = "ar",
          .kind = ARGS_FLAG,
          .value = &q.config.all_reduce,

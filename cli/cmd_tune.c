@@ -176,9 +176,9 @@ static int tune(request *q, bool json)
     group g = {.ranks = 0};
     if (q->words == 0 && q->model == NULL)
         return out_error(CLI_USAGE, "PROBLEMs or --model FILE are needed; see shingle tune --help");
-    if (strcmp(q->pass, "forward") != 0 && strcmp(q->pass, "backward") != 0)
-        return out_error(CLI_USAGE, "--pass is \"%s\"; forward or backward is accepted", q->pass);
-    q->config.backward = strcmp(q->pass, "backward") == 0;
+    if (!config_pass_of(q->pass, &q->config.pass))
+        return out_error(CLI_USAGE, "--pass is \"%s\"; forward, backward or train is accepted",
+                         q->pass);
     q->config.type = q->type;
     name_plans(q);
     int code = collect(q, &j, &ranks);
@@ -241,7 +241,7 @@ static void make_options(request *q, args_option *list)
          .kind = ARGS_TEXT,
          .value = &q->pass,
          .unit = "WHICH",
-         .brief = "with --model: forward or backward (forward)"},
+         .brief = "with --model: forward, backward or train (forward)"},
         {.name = "type",
          .kind = ARGS_TEXT,
          .value = &q->type,

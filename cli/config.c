@@ -47,6 +47,7 @@ typedef struct reader {
     const config_options *options;
     config_model *model;
     const char *name; /* of the file */
+    bool backward;    /* the pass whose products are derived */
     char *error;
 } reader;
 
@@ -61,11 +62,11 @@ typedef struct sizes {
  * its k (rows of C are summed and scattered behind it). */
 typedef enum cut { CUT_COLUMNS, CUT_K } cut;
 
-static const char *op_of(const config_options *o, cut how)
+static const char *op_of(const reader *r, cut how)
 {
     /* The data gradient of one cut is a product of the other. */
-    const bool columns = (how == CUT_COLUMNS) != o->backward;
-    if (o->all_reduce) return columns ? "gemm" : "gemm_ar";
+    const bool columns = (how == CUT_COLUMNS) != r->backward;
+    if (r->options->all_reduce) return columns ? "gemm" : "gemm_ar";
     return columns ? "ag_gemm" : "gemm_rs";
 }
 
@@ -87,6 +88,16 @@ static bool put(reader *r, const char *name, const char *op, int64_t m, int64_t 
     return true;
 }
 
+/* The product of a layer of N x K, or the gradient of its data. */
+static bool put_data(reader *r, const char *name, const char *op, int64_t m, int64_t n, int64_t k,
+                     int64_t layers, const char *epilogue, const char *widths)
+{
+    char own[16];
+    const bool both = r->options->pass == CONFIG_TRAIN;
+    snprintf(own, sizeof own, "%.13s%s", name, r->backward && both ? "_d" : "");
+    return put(r, own, op, m, r->backward ? k : n, r->backward ? n : k, layers, epilogue, widths);
+}
+
 /* The weight gradient of a layer of N x K over ROWS tokens, transposed: its k are the tokens. */
 static bool add_weights(reader *r, const char *name, bool gathers, int64_t n, int64_t k,
                         int64_t rows, int64_t layers, const char *widths)
@@ -102,12 +113,10 @@ static bool add(reader *r, const char *name, cut how, int64_t n, int64_t k, int6
 {
     const config_options *const o = r->options;
     char epilogue[24];
-    snprintf(epilogue, sizeof epilogue, "%s%s", bias && !o->backward ? ":bias" : "",
-             o->backward ? "" : act);
-    if (!put(r, name, op_of(o, how), o->tokens, o->backward ? k : n, o->backward ? n : k, layers,
-             epilogue, widths))
-        return false;
-    return !o->backward || add_weights(r, name, how == CUT_COLUMNS && !o->all_reduce, n, k,
+    snprintf(epilogue, sizeof epilogue, "%s%s", bias && !r->backward ? ":bias" : "",
+             r->backward ? "" : act);
+    if (!put_data(r, name, op_of(r, how), o->tokens, n, k, layers, epilogue, widths)) return false;
+    return !r->backward || add_weights(r, name, how == CUT_COLUMNS && !o->all_reduce, n, k,
                                        o->tokens, layers, widths);
 }
 
@@ -193,8 +202,8 @@ static bool add_latent_attention(reader *r, const sizes *s)
     const int64_t latent = q_rank + kv_rank + rope;
     snprintf(widths, sizeof widths, "latents %lld + %lld + %lld, own rows", (long long)q_rank,
              (long long)kv_rank, (long long)rope);
-    if (!put(r, q_rank > 0 ? "qkv_a" : "kv_a", "gemm", own_rows, o->backward ? s->hidden : latent,
-             o->backward ? latent : s->hidden, layers, bias && !o->backward ? ":bias" : "", widths))
+    if (!put_data(r, q_rank > 0 ? "qkv_a" : "kv_a", "gemm", own_rows, latent, s->hidden, layers,
+                  bias && !r->backward ? ":bias" : "", widths))
         return false;
     snprintf(widths, sizeof widths, "%lld heads x (%lld + %lld)", (long long)heads, (long long)nope,
              (long long)rope);
@@ -259,9 +268,9 @@ static bool add_mlp(reader *r, const sizes *s, int64_t ffn, int64_t layers, cons
 static bool add_experts(reader *r, const char *name, bool second, int64_t rows, int64_t n,
                         int64_t k, int64_t layers, const char *widths)
 {
-    const bool backward = r->options->backward;
-    if (!put(r, name, second != backward ? "gemm_a2a" : "a2a_gemm", rows, backward ? k : n,
-             backward ? n : k, layers, "", widths))
+    const bool backward = r->backward;
+    if (!put_data(r, name, second != backward ? "gemm_a2a" : "a2a_gemm", rows, n, k, layers, "",
+                  widths))
         return false;
     return !backward || add_weights(r, name, false, n, k, rows, layers, widths);
 }
@@ -395,6 +404,15 @@ static bool take_sizes(reader *r, sizes *s)
                        &s->head_dim);
 }
 
+/* The products of one pass. */
+static bool add_layer(reader *r, const sizes *s)
+{
+    if (!(r->kind->latent ? add_latent_attention(r, s) : add_attention(r, s))) return false;
+    if (r->kind->experts != NULL) return add_sparse_mlp(r, s);
+    return add_mlp(r, s, s->ffn, r->model->layers, r->kind->gated ? "gate_up" : "up", "down",
+                   "intermediate_size");
+}
+
 static bool derive(reader *r)
 {
     sizes s = {0, 0, 0, 0, 0};
@@ -410,14 +428,26 @@ static bool derive(reader *r)
     snprintf(model->summary, sizeof model->summary,
              "%s, %lld layers, hidden %lld, %s, ffn %lld, %s", model->family,
              (long long)model->layers, (long long)s.hidden, heads, (long long)s.ffn, model->type);
-    if (!(r->kind->latent ? add_latent_attention(r, &s) : add_attention(r, &s))) return false;
-    const bool gated = r->kind->gated;
-    if (r->kind->experts != NULL ? !add_sparse_mlp(r, &s)
-                                 : !add_mlp(r, &s, s.ffn, model->layers, gated ? "gate_up" : "up",
-                                            "down", "intermediate_size"))
-        return false;
+    if (r->options->pass != CONFIG_BACKWARD && !add_layer(r, &s)) return false;
+    if (r->options->pass != CONFIG_FORWARD) {
+        const int notes = model->notes;
+        r->backward = true;
+        if (!add_layer(r, &s)) return false;
+        if (r->options->pass == CONFIG_TRAIN) model->notes = notes; /* they are the same again */
+    }
     keys_note_rest(&r->key);
     return true;
+}
+
+bool config_pass_of(const char *word, config_pass *pass_out)
+{
+    static const char *const names[] = {"forward", "backward", "train"};
+    for (int i = 0; i < 3; i++)
+        if (strcmp(word, names[i]) == 0) {
+            *pass_out = (config_pass)i;
+            return true;
+        }
+    return false;
 }
 
 bool config_parse(const char *text, size_t bytes, const char *name, const config_options *options,

@@ -19,7 +19,8 @@
  * routed experts are left out.  The backward pass has the data gradient of each: gather and scatter,
  * n and k change places; and the weight gradient (the name ends in _w), whose k are the tokens: of a
  * first layer the rows of its input are gathered again, along k, and of a second those of its
- * output's gradient are there from the data gradient. */
+ * output's gradient are there from the data gradient.  A step of training is both passes; data gradients
+ * then end in _d. */
 #ifndef CLI_CONFIG_H
 #define CLI_CONFIG_H
 
@@ -29,13 +30,15 @@
 
 #include "file.h"
 
-enum { CONFIG_PRODUCTS = 24, CONFIG_NOTES = 12, CONFIG_NOTE = 200 };
+enum { CONFIG_PRODUCTS = 40, CONFIG_NOTES = 12, CONFIG_NOTE = 200 };
+
+typedef enum config_pass { CONFIG_FORWARD, CONFIG_BACKWARD, CONFIG_TRAIN } config_pass;
 
 typedef struct config_options {
     int64_t ranks;
     int64_t tokens;
     bool all_reduce;  /* whole rows on every rank between the products */
-    bool backward;    /* data and weight gradients */
+    config_pass pass; /* backward: data and weight gradients */
     const char *type; /* "f32", "bf16", "f16"; NULL: what the file says */
 } config_options;
 
@@ -56,6 +59,9 @@ typedef struct config_model {
     char note[CONFIG_NOTES][CONFIG_NOTE]; /* what could not be used, and why */
     int notes;
 } config_model;
+
+/* "forward", "backward" or "train"; false for any other WORD. */
+bool config_pass_of(const char *word, config_pass *pass_out);
 
 /* Parses BYTES of TEXT; NAME stands for it in errors, which give line and column for bad JSON and
  * the key, its value and what is accepted for everything else. */

@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const config_options options = {.ranks = 1 + data[0] % 8,
                                     .tokens = 1 + data[0],
                                     .all_reduce = data[0] & 32,
-                                    .backward = data[0] & 64,
+                                    .pass = (config_pass)((data[0] & 64) / 64 * (1 + data[0] % 2)),
                                     .type = types[data[0] >> 7]};
     char error[FILE_ERROR] = "";
     config_model model;
