@@ -294,11 +294,40 @@ static void cut_rows(const sg_gathering *g, int owner, const sg_part *part, int6
     *x1_out = g->chunk > 0 ? sg_min(g->chunk * chunk, part->rows) : part->rows;
 }
 
+/* A launch of the vendor's for PATCH. */
+static int launch_vendor(sg_sched *s, const sg_patch *patch)
+{
+    const int step = sg_sched_launch(s, 0, patch->rows, patch->cols, 0, true);
+    sg_sched_patch(s, patch);
+    return step;
+}
+
+/* The rows of a run as the vendor multiplies them, behind all chunks that they are part of. */
+static void emit_vendor(sg_sched *s, const row_run *run, const sg_piece *pieces, sg_gathering *g)
+{
+    const sg_problem *const p = s->problem;
+    const bool own = pieces[0].owner == s->rank;
+    if (p->m == 0 || p->n == 0) return;
+    sg_patch patch = patch_of(s, run, own ? SG_A : g->gathered, true);
+    cut_k(p, &patch, g);
+    if (!own && p->k > 0) sg_sched_flag(s, 0);
+    for (int32_t i = 0; i < run->pieces && !own && p->k > 0; i++) {
+        const sg_arrival *const from = &g->arrival[pieces[i].owner];
+        const int32_t slabs = chunks_of_k(p, from->chunk_k);
+        const int32_t last = (pieces[i].own_row + pieces[i].rows - 1) / from->chunk;
+        for (int32_t c = pieces[i].own_row / from->chunk * slabs; c < (last + 1) * slabs; c++)
+            sg_sched_wait(s, sg_wait_one(from->by, from->flag0 + c));
+    }
+    launch_vendor(s, &patch);
+    store_part(s, &patch, g);
+}
+
 /* Rows of A: a patch for each run, whose tiles wait for the chunks that they read. */
 static void emit_rows(sg_sched *s, const row_run *run, const sg_piece *pieces, sg_gathering *g)
 {
     const sg_problem *const p = s->problem;
-    if (run->rows == 0 || s->open_step < 0) return;
+    if (run->rows > 0 && g->vendor) emit_vendor(s, run, pieces, g);
+    if (run->rows == 0 || g->vendor || s->open_step < 0) return;
     const bool own = pieces[0].owner == s->rank;
     sg_patch patch = patch_of(s, run, own ? SG_A : g->gathered, true);
     cut_k(p, &patch, g);
@@ -406,10 +435,12 @@ static void gather_chunks(sg_sched *s, sg_gathering *g, int owner)
             const bool last = !along_k || g->depth + run.rows == p->k;
             sg_patch patch = patch_of(s, &run, own ? held : g->gathered, last);
             cut_k(p, &patch, g);
-            sg_sched_patch(s, &patch);
+            if (g->vendor && !own && p->k > 0) sg_sched_flag(s, 0);
+            if (!g->vendor) sg_sched_patch(s, &patch);
             if (!own && p->k > 0)
                 sg_sched_wait(s, sg_wait_one(arrival->by,
                                              arrival->flag0 + slab + (int32_t)(x / chunk) * slabs));
+            if (g->vendor) launch_vendor(s, &patch);
             if (along_k)
                 emit_link(s, &patch, g);
             else
@@ -486,6 +517,17 @@ sg_patch sg_moves_patch(const sg_sched *s, const sg_piece *piece, bool final)
 {
     const row_run run = {.row0 = piece->row0, .rows = piece->rows, .buf_row0 = piece->row0};
     return patch_of(s, &run, SG_A, final);
+}
+
+int sg_moves_vendor_patch(sg_sched *s, const sg_piece *piece, bool final, const sg_wait *wait)
+{
+    if (s->problem->m == 0 || s->problem->n == 0) return -1;
+    const sg_patch patch = sg_moves_patch(s, piece, final);
+    if (wait != NULL) {
+        sg_sched_flag(s, 0);
+        sg_sched_wait(s, *wait);
+    }
+    return launch_vendor(s, &patch);
 }
 
 void sg_moves_cut_cols(sg_patch *patch, int32_t col0, int32_t cols)

@@ -91,6 +91,7 @@ typedef struct sg_gathering {
     const sg_arrival *arrival; /* by owner; the own one says what a chunk of the own rows is */
     int32_t chunk;             /* 1 + the chunk of every owner that is multiplied; 0: all */
     int32_t k0, k1;            /* the part of k that is; K1 0: all */
+    bool vendor;               /* launches of the vendor's, see below; not along k */
     int sum;                   /* buffer of partial sums, in f32; 0: not declared */
     int32_t links;             /* patches so far */
     int64_t depth;             /* k that they multiply */
@@ -98,7 +99,10 @@ typedef struct sg_gathering {
 
 /* Appends patches to the open launch that multiply the rows of ORDER's owners (COUNT of them, every
  * owner in one call or another), each waiting for what it needs; own rows are read in place.
- * Neighbours in the product share patches. */
+ * Neighbours in the product share patches.
+ *
+ * With VENDOR there is no open launch: each patch becomes a launch of the vendor's on lane 0, behind a
+ * step that waits for the flags of what it reads. */
 void sg_moves_gather_patches(sg_sched *s, sg_gathering *gathering, const int *order, int count);
 
 /* Appends the patches of what collectives have gathered: of slice SLICE of SLICES of all owners, which
@@ -126,6 +130,10 @@ bool sg_is_packed(const sg_problem *problem);
 
 /* The product of PIECE's rows: all columns, all of k, A in its own place. */
 sg_patch sg_moves_patch(const sg_sched *s, const sg_piece *piece, bool final);
+
+/* The same as a launch of the vendor's on lane 0, left open for its store and addend, behind a step that
+ * waits for WAIT unless that is NULL.  Returns the launch, or -1 if there is none. */
+int sg_moves_vendor_patch(sg_sched *s, const sg_piece *piece, bool final, const sg_wait *wait);
 
 /* Leaves of PATCH the product's columns [COL0, COL0 + COLS). */
 void sg_moves_cut_cols(sg_patch *patch, int32_t col0, int32_t cols);

@@ -472,6 +472,15 @@ static bool is_settled(sg_sim *m, sg_sim_agent *a, const sg_sched *s, const sg_s
     return false;
 }
 
+/* When a step that only waits ends.  The last one of a lane is part of the end of the run; another is a
+ * launch of its own, which costs its time unless it has waited for as long. */
+static double flag_step_us(const sg_sim *m, const sg_sim_agent *a)
+{
+    const bool last = m->steps[m->rank[a->rank].step0 + a->step].next == SG_NONE;
+    if (last || m->machine->pool > 0) return a->now;
+    return fmax(a->now, a->waited_us + m->machine->launch_us);
+}
+
 static void act(sg_sim *m, sg_sim_agent *a)
 {
     const sg_sched *const s = &m->sched[a->rank];
@@ -509,7 +518,7 @@ static void act(sg_sim *m, sg_sim_agent *a)
     case SG_KINDS:
     default:
         a->begun_us = a->now;
-        sg_sim_end_step(m, a, a->now);
+        sg_sim_end_step(m, a, flag_step_us(m, a));
         break;
     }
 }

@@ -11,21 +11,29 @@
  * is sent after the last product.  Sums are f32 over ranks 0..P-1 with one rounding.  All-reduce is
  * the scatter, then every owner copies its rows to all.  All-to-all is either without the sum.
  *
+ * With `vendor` every product is a launch of the vendor's: of the own rows, then of each chunk behind a
+ * step that waits for it; what leaves is copied after its launch.  For large products, whose chunks
+ * are large, too, where the vendor's rate is better than that of our tiles.
+ *
  * Wins where ranks reach each other all at once; loses a step on a ring of links.  Exposed in a
  * scatter: the sum of the own rows; in an all-reduce also the copies after it.
  */
 #include "core/moves.h"
 #include "core/strategy.h"
 
-enum { CHUNKS, SPLIT, BLOCKS, TILE_M, TILE_N };
+enum { CHUNKS, SPLIT, BLOCKS, TILE_M, TILE_N, VENDOR };
 
-static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *sets, sg_text *why)
+/* Products of fewer rows lose more than the vendor's better rate brings. */
+enum { VENDOR_ROWS = 1024 };
+
+/* Chunks of a gather that may be worth it, up to four, each of LEAST rows. */
+static int propose_chunks(const sg_problem *p, const sg_machine *machine, int64_t least,
+                          sg_knobs *sets)
 {
-    if (!sg_accepts_moves(p, why)) return 0;
     const bool gather = sg_problem_in(p) != SG_IN_NONE;
-    const int64_t rows = p->most_rows;
     int n = 0;
-    for (int chunks = 1; chunks <= 4 && (chunks == 1 || chunks <= rows); chunks *= 2) {
+    for (int chunks = 1; chunks <= 4 && (chunks == 1 || chunks * least <= p->most_rows);
+         chunks *= 2) {
         sg_knobs *const set = &sets[n++];
         set->value[CHUNKS] = chunks;
         set->value[SPLIT] = 0;
@@ -33,13 +41,37 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
         set->value[BLOCKS] = gather || machine->sms <= 8 ? 0 : machine->sms - 4;
         set->value[TILE_M] = machine->tile[0].m;
         set->value[TILE_N] = machine->tile[0].n;
+        set->value[VENDOR] = least > 1;
     }
     return n;
 }
 
-static int launch(sg_sched *s, const sg_knobs *k)
+static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *sets, sg_text *why)
 {
-    return sg_sched_launch(s, 0, k->value[TILE_M], k->value[TILE_N], k->value[BLOCKS], false);
+    if (!sg_accepts_moves(p, why)) return 0;
+    const bool cut = sg_problem_in(p) != SG_IN_NONE && p->gather != SG_GATHER_K && !p->call;
+    const int n = propose_chunks(p, machine, 1, sets);
+    if (!cut || p->most_rows < VENDOR_ROWS) return n;
+    return n + propose_chunks(p, machine, VENDOR_ROWS, &sets[n]);
+}
+
+static void launch(sg_sched *s, const sg_knobs *k)
+{
+    sg_sched_launch(s, 0, k->value[TILE_M], k->value[TILE_N], k->value[BLOCKS], false);
+}
+
+/* The vendor multiplies the own rows, then chunk after chunk what arrives. */
+static void gather_by_vendor(const sg_knobs *k, sg_gathering *gathering, const int *order,
+                             int count, sg_sched *s)
+{
+    gathering->vendor = true;
+    sg_moves_gather_patches(s, gathering, order, 1);
+    for (int i = 1; i < count; i++) {
+        for (int c = 0; c < k->value[CHUNKS]; c++) {
+            gathering->chunk = 1 + c;
+            sg_moves_gather_patches(s, gathering, &order[i], 1);
+        }
+    }
 }
 
 static void build_gather(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
@@ -60,6 +92,10 @@ static void build_gather(const sg_problem *p, const sg_knobs *k, int rank, sg_sc
             .chunk = sg_chunk_rows(sg_problem_part(p, rank, i).rows, k->value[CHUNKS], tile)};
     }
     sg_gathering gathering = {.gathered = gathered, .arrival = arrival};
+    if (k->value[VENDOR] && p->gather != SG_GATHER_K) {
+        gather_by_vendor(k, &gathering, order, p->ranks, s);
+        return;
+    }
     if (!k->value[SPLIT]) {
         launch(s, k);
         sg_moves_gather_patches(s, &gathering, order, p->ranks);
@@ -79,112 +115,138 @@ static int32_t slice(const sg_problem *p, const sg_knobs *k, int rank, int q, in
     return sg_slice_rows(p, rank, q, c, k->value[CHUNKS], k->value[TILE_M], x0_out);
 }
 
-/* Product of the rows of Q, a flag on this rank for each chunk; their copies to Q's inbox follow. */
-static void scatter_rows(const sg_problem *p, const sg_knobs *k, int q, int partial, sg_sched *s)
+/* The buffers of what leaves; EXCHANGE: there is no sum, and rows go to where they belong in C. */
+typedef struct leaving {
+    int partial, inbox;
+    bool exchange;
+} leaving;
+
+/* Product of chunk C of the rows of Q, which begin at row BASE of BUF.  What is sent raises a flag on
+ * this rank, or else its copy is after the vendor's launch, the last of which is returned. */
+static int multiply(const sg_problem *p, const sg_knobs *k, int q, int c, int buf, int64_t base,
+                    bool final, sg_sched *s)
 {
-    for (int c = 0; c < k->value[CHUNKS]; c++) {
-        int32_t x0 = 0;
-        const int32_t rows = slice(p, k, s->rank, q, c, &x0);
-        sg_piece piece;
-        for (sg_pieces it = sg_pieces_of(p, s->rank, q, x0, x0 + rows);
-             sg_piece_next(&it, &piece);) {
-            sg_moves_scatter_patch(s, &piece, 0, false);
-            sg_sched_to(s, sg_area_of(s->rank, partial, p->share[q].base + piece.own_row,
-                                      piece.rows, 0, p->n));
-            if (q != s->rank) sg_sched_raise(s, s->rank, SG_PER_PATCH, q * k->value[CHUNKS] + c);
+    int32_t x0 = 0;
+    int last = -1;
+    const int32_t rows = slice(p, k, s->rank, q, c, &x0);
+    sg_piece piece;
+    for (sg_pieces it = sg_pieces_of(p, s->rank, q, x0, x0 + rows); sg_piece_next(&it, &piece);) {
+        if (k->value[VENDOR])
+            last = sg_moves_vendor_patch(s, &piece, final, NULL);
+        else
+            sg_moves_scatter_patch(s, &piece, 0, final);
+        sg_sched_to(s, sg_area_of(s->rank, buf, base + piece.own_row, piece.rows, 0, p->n));
+        if (q != s->rank && !k->value[VENDOR])
+            sg_sched_raise(s, s->rank, SG_PER_PATCH, q * k->value[CHUNKS] + c);
+    }
+    return last;
+}
+
+/* Copies chunk C of the rows of Q to it, when they are multiplied. */
+static void send_chunk(const sg_problem *p, const sg_knobs *k, int q, int c, const leaving *l,
+                       int launched, sg_sched *s)
+{
+    const sg_part part = sg_problem_part(p, s->rank, q);
+    int32_t x0 = 0;
+    const int32_t rows = slice(p, k, s->rank, q, c, &x0);
+    sg_sched_copy(s, 1, SG_BY_ENGINE,
+                  sg_area_of(s->rank, l->partial, part.base + x0, rows, 0, p->n));
+    if (k->value[VENDOR])
+        sg_sched_after(s, launched);
+    else
+        sg_sched_wait(s, sg_wait_one(s->rank, q * k->value[CHUNKS] + c));
+    const int64_t to = l->exchange ? part.held : s->rank * p->most_rows;
+    sg_sched_to(s, sg_area_of(q, l->exchange ? SG_C : l->inbox, to + x0, rows, 0, p->n));
+    sg_sched_raise(s, q, SG_PER_PATCH, c);
+}
+
+/* Products for all owners, own rows last, and their copies. */
+static void multiply_and_send(const sg_problem *p, const sg_knobs *k, const leaving *l, sg_sched *s)
+{
+    const bool vendor = k->value[VENDOR];
+    for (int i = 1; i <= p->ranks; i++) {
+        const int q = (s->rank + i) % p->ranks;
+        const sg_part part = sg_problem_part(p, s->rank, q);
+        const bool stays = l->exchange && q == s->rank;
+        if (!vendor && (i == 1 || k->value[SPLIT])) launch(s, k);
+        for (int c = 0; c < k->value[CHUNKS]; c++) {
+            const int launched = multiply(p, k, q, c, stays ? SG_C : l->partial,
+                                          stays ? part.held : part.base, l->exchange, s);
+            if (vendor && q != s->rank) send_chunk(p, k, q, c, l, launched, s);
         }
     }
+    for (int i = 1; i < p->ranks && !vendor; i++)
+        for (int c = 0; c < k->value[CHUNKS]; c++)
+            send_chunk(p, k, (s->rank + i) % p->ranks, c, l, -1, s);
 }
 
-static void send_rows(const sg_problem *p, const sg_knobs *k, int q, int partial, int inbox,
-                      sg_sched *s)
+/* First flag of finished rows, behind those of products. */
+static int32_t done_flag(const sg_problem *p, const sg_knobs *k)
 {
-    const int64_t inbox_rows = p->most_rows;
-    for (int c = 0; c < k->value[CHUNKS]; c++) {
-        int32_t x0 = 0;
-        const int32_t rows = slice(p, k, s->rank, q, c, &x0);
-        sg_sched_copy(s, 1, SG_BY_ENGINE,
-                      sg_area_of(s->rank, partial, p->share[q].base + x0, rows, 0, p->n));
-        sg_sched_wait(s, sg_wait_one(s->rank, q * k->value[CHUNKS] + c));
-        sg_sched_to(s, sg_area_of(q, inbox, s->rank * inbox_rows + x0, rows, 0, p->n));
-        sg_sched_raise(s, q, SG_PER_PATCH, c);
-    }
+    return p->ranks * k->value[CHUNKS];
 }
 
-/* Sums the own rows over all ranks into C; in an all-reduce the sums then go to everybody. */
-static void sum_rows(const sg_problem *p, const sg_knobs *k, int partial, int inbox, sg_sched *s)
+/* Sums chunk C of the own rows over all ranks into C; returns the last step of that. */
+static int sum_chunk(const sg_problem *p, const sg_knobs *k, int c, const leaving *l, sg_sched *s)
 {
     const bool all = sg_problem_out(p) == SG_OUT_ALL;
     const int rank = s->rank;
-    const int64_t inbox_rows = p->most_rows;
-    const int32_t done = p->ranks * k->value[CHUNKS]; /* first flag of finished rows */
-    for (int c = 0; c < k->value[CHUNKS] && p->n > 0; c++) {
+    int last = -1;
+    int32_t x0 = 0;
+    const int32_t rows = slice(p, k, rank, rank, c, &x0);
+    sg_piece piece;
+    for (sg_pieces it = sg_pieces_of(p, rank, rank, x0, x0 + rows); sg_piece_next(&it, &piece);) {
+        last = sg_sched_reduce(s, 0, true);
+        for (int q = 0; q < p->ranks; q++) {
+            const int64_t row = q == rank ? p->share[rank].base : q * p->most_rows;
+            const sg_wait wait = sg_wait_one(q, c);
+            sg_sched_add(s,
+                         sg_area_of(rank, q == rank ? l->partial : l->inbox, row + piece.own_row,
+                                    piece.rows, 0, p->n),
+                         q == rank ? NULL : &wait);
+        }
+        const int32_t to = all ? piece.row0 : piece.own_row;
+        sg_sched_to(s, sg_area_of(rank, SG_C, to, piece.rows, 0, p->n));
+        if (all && !k->value[VENDOR]) sg_sched_raise(s, rank, SG_PER_PATCH, done_flag(p, k) + c);
+    }
+    return last;
+}
+
+/* All-reduce: chunk C of the finished rows goes to everybody. */
+static void send_sums(const sg_problem *p, const sg_knobs *k, int c, int summed, sg_sched *s)
+{
+    const int rank = s->rank;
+    const int32_t done = done_flag(p, k) + c;
+    for (int i = 1; i < p->ranks; i++) {
+        const int peer = (rank - i + p->ranks) % p->ranks;
         int32_t x0 = 0;
         const int32_t rows = slice(p, k, rank, rank, c, &x0);
         sg_piece piece;
         for (sg_pieces it = sg_pieces_of(p, rank, rank, x0, x0 + rows);
              sg_piece_next(&it, &piece);) {
-            sg_sched_reduce(s, 0, true);
-            for (int q = 0; q < p->ranks; q++) {
-                const int64_t row = q == rank ? p->share[rank].base : q * inbox_rows;
-                const sg_wait wait = sg_wait_one(q, c);
-                sg_sched_add(s,
-                             sg_area_of(rank, q == rank ? partial : inbox, row + piece.own_row,
-                                        piece.rows, 0, p->n),
-                             q == rank ? NULL : &wait);
-            }
-            const int32_t to = all ? piece.row0 : piece.own_row;
-            sg_sched_to(s, sg_area_of(rank, SG_C, to, piece.rows, 0, p->n));
-            if (all) sg_sched_raise(s, rank, SG_PER_PATCH, done + c);
+            sg_sched_copy(s, 1, SG_BY_ENGINE,
+                          sg_area_of(rank, SG_C, piece.row0, piece.rows, 0, p->n));
+            if (k->value[VENDOR])
+                sg_sched_after(s, summed);
+            else
+                sg_sched_wait(s, sg_wait_one(rank, done));
+            sg_sched_to(s, sg_area_of(peer, SG_C, piece.row0, piece.rows, 0, p->n));
+            sg_sched_raise(s, peer, SG_PER_PATCH, done);
         }
     }
 }
 
-static void send_sums(const sg_problem *p, const sg_knobs *k, sg_sched *s)
+/* Waits for chunks that the others store into this rank's C, with flags from DONE on. */
+static void await_others(const sg_problem *p, const sg_knobs *k, bool exchange, int32_t done,
+                         sg_sched *s)
 {
-    const int rank = s->rank;
-    const int32_t done = p->ranks * k->value[CHUNKS];
-    for (int c = 0; c < k->value[CHUNKS]; c++) {
-        for (int i = 1; i < p->ranks; i++) {
-            const int peer = (rank - i + p->ranks) % p->ranks;
-            int32_t x0 = 0;
-            const int32_t rows = slice(p, k, rank, rank, c, &x0);
-            sg_piece piece;
-            for (sg_pieces it = sg_pieces_of(p, rank, rank, x0, x0 + rows);
-                 sg_piece_next(&it, &piece);) {
-                sg_sched_copy(s, 1, SG_BY_ENGINE,
-                              sg_area_of(rank, SG_C, piece.row0, piece.rows, 0, p->n));
-                sg_sched_wait(s, sg_wait_one(rank, done + c));
-                sg_sched_to(s, sg_area_of(peer, SG_C, piece.row0, piece.rows, 0, p->n));
-                sg_sched_raise(s, peer, SG_PER_PATCH, done + c);
-            }
-        }
-    }
     sg_sched_flag(s, 0);
     for (int q = 0; q < p->ranks && p->n > 0; q++) {
-        if (q == rank) continue;
-        for (int c = 0; c < k->value[CHUNKS]; c++) {
+        for (int c = 0; c < k->value[CHUNKS] && q != s->rank; c++) {
             int32_t x0 = 0;
-            if (slice(p, k, s->rank, q, c, &x0) > 0) sg_sched_wait(s, sg_wait_one(q, done + c));
-        }
-    }
-}
-
-/* All-to-all: rows of Q straight into its output; own rows are computed there. */
-static void exchange_rows(const sg_problem *p, const sg_knobs *k, int q, int partial, sg_sched *s)
-{
-    const sg_part part = sg_problem_part(p, s->rank, q);
-    for (int c = 0; c < k->value[CHUNKS]; c++) {
-        int32_t x0 = 0;
-        const int32_t rows = slice(p, k, s->rank, q, c, &x0);
-        sg_piece piece;
-        for (sg_pieces it = sg_pieces_of(p, s->rank, q, x0, x0 + rows);
-             sg_piece_next(&it, &piece);) {
-            const bool own = q == s->rank;
-            const int64_t to = piece.own_row + (own ? part.held : part.base);
-            sg_moves_scatter_patch(s, &piece, 0, true);
-            sg_sched_to(s, sg_area_of(s->rank, own ? SG_C : partial, to, piece.rows, 0, p->n));
-            if (!own) sg_sched_raise(s, s->rank, SG_PER_PATCH, q * k->value[CHUNKS] + c);
+            const int32_t rows =
+                exchange ? slice(p, k, q, s->rank, c, &x0) : slice(p, k, s->rank, q, c, &x0);
+            if (rows > 0) sg_sched_wait(s, sg_wait_one(q, done + c));
         }
     }
 }
@@ -194,44 +256,23 @@ static void build_exchange(const sg_problem *p, const sg_knobs *k, int rank, sg_
     const int partial = sg_sched_buf(s, SG_LOCAL, "partial", sg_problem_rows(p, rank), p->n, 0);
     /* Shared by all, so that a rank without any rows says hello and done too. */
     sg_sched_buf(s, SG_SYM, "none", 0, 0, 0);
-    for (int i = 1; i <= p->ranks; i++) {
-        if (i == 1 || k->value[SPLIT]) launch(s, k);
-        exchange_rows(p, k, (rank + i) % p->ranks, partial, s);
-    }
-    for (int i = 1; i < p->ranks; i++) {
-        const int q = (rank + i) % p->ranks;
-        const sg_part part = sg_problem_part(p, rank, q);
-        for (int c = 0; c < k->value[CHUNKS]; c++) {
-            int32_t x0 = 0;
-            const int32_t rows = slice(p, k, rank, q, c, &x0);
-            sg_sched_copy(s, 1, SG_BY_ENGINE,
-                          sg_area_of(rank, partial, part.base + x0, rows, 0, p->n));
-            sg_sched_wait(s, sg_wait_one(rank, q * k->value[CHUNKS] + c));
-            sg_sched_to(s, sg_area_of(q, SG_C, part.held + x0, rows, 0, p->n));
-            sg_sched_raise(s, q, SG_PER_PATCH, c);
-        }
-    }
-    sg_sched_flag(s, 0);
-    for (int q = 0; q < p->ranks && p->n > 0; q++) {
-        for (int c = 0; c < k->value[CHUNKS] && q != rank; c++) {
-            int32_t x0 = 0;
-            if (slice(p, k, q, rank, c, &x0) > 0) sg_sched_wait(s, sg_wait_one(q, c));
-        }
-    }
+    const leaving l = {.partial = partial, .exchange = true};
+    multiply_and_send(p, k, &l, s);
+    await_others(p, k, true, 0, s);
 }
 
-static void build_scatter(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
+static void build_scatter(const sg_problem *p, const sg_knobs *k, sg_sched *s)
 {
+    const bool all = sg_problem_out(p) == SG_OUT_ALL;
     const int64_t inbox_rows = p->ranks * p->most_rows;
-    const int inbox = sg_sched_buf(s, SG_SYM, "inbox", inbox_rows, p->n, SG_ENGINE);
-    const int partial = sg_sched_buf(s, SG_LOCAL, "partial", p->m, p->n, 0);
-    for (int i = 1; i <= p->ranks; i++) {
-        if (i == 1 || k->value[SPLIT]) launch(s, k);
-        scatter_rows(p, k, (rank + i) % p->ranks, partial, s);
+    leaving l = {.inbox = sg_sched_buf(s, SG_SYM, "inbox", inbox_rows, p->n, SG_ENGINE)};
+    l.partial = sg_sched_buf(s, SG_LOCAL, "partial", p->m, p->n, 0);
+    multiply_and_send(p, k, &l, s);
+    for (int c = 0; c < k->value[CHUNKS] && p->n > 0; c++) {
+        const int summed = sum_chunk(p, k, c, &l, s);
+        if (all) send_sums(p, k, c, summed, s);
     }
-    for (int i = 1; i < p->ranks; i++) send_rows(p, k, (rank + i) % p->ranks, partial, inbox, s);
-    sum_rows(p, k, partial, inbox, s);
-    if (sg_problem_out(p) == SG_OUT_ALL) send_sums(p, k, s);
+    if (all) await_others(p, k, false, done_flag(p, k), s);
 }
 
 static void build(const sg_problem *p, const sg_knobs *knobs, int rank, sg_sched *s)
@@ -241,15 +282,15 @@ static void build(const sg_problem *p, const sg_knobs *knobs, int rank, sg_sched
     else if (sg_problem_out(p) == SG_OUT_EXCHANGE)
         build_exchange(p, knobs, rank, s);
     else
-        build_scatter(p, knobs, rank, s);
+        build_scatter(p, knobs, s);
 }
 
 const sg_strategy sg_strategy_direct = {
     .name = "direct",
     .brief = "copies straight to the owner, own rows first or last (CommFuse, direct form)",
-    .knob = {"chunks", "split", "blocks", "tile_m", "tile_n"},
-    .least = {1, 0, 0, 1, 1},
-    .most = {64, 1, 1024, 4096, 4096},
+    .knob = {"chunks", "split", "blocks", "tile_m", "tile_n", "vendor"},
+    .least = {1, 0, 0, 1, 1, 0},
+    .most = {64, 1, 1024, 4096, 4096, 1},
     .accepts = sg_accepts_moves,
     .propose = propose,
     .build = build,

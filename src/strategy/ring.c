@@ -9,6 +9,9 @@
  *
  *     both     half of every owner's rows goes the other way round, in lane 2
  *
+ * With `vendor` every product is a launch of the vendor's, in a scatter behind a step that waits for the
+ * message it adds, and what is sent is copied after its launch.
+ *
  * Every step is one neighbour's traffic, so a plain ring of links suffices; both ways together use its
  * links in both directions, or two links of a mesh.  Nothing is exposed at the start of a gather or at
  * the end of a scatter.  A sum is rounded to the wire type at every hop and its order differs from row
@@ -18,9 +21,13 @@
 #include "core/moves.h"
 #include "core/strategy.h"
 
-enum { SUB, SPLIT, BLOCKS, TILE_M, TILE_N, BOTH };
+enum { SUB, SPLIT, BLOCKS, TILE_M, TILE_N, BOTH, VENDOR };
 
-enum { OWNERS_OF_A_FLAG = 256 }; /* whose waits one step lists, of 65535 */
+enum {
+    MOST_SUBS = 128,
+    OWNERS_OF_A_FLAG = 256, /* whose waits one step lists, of 65535 */
+    VENDOR_ROWS = 1024 /* products of fewer rows lose more than the vendor's better rate brings */
+};
 
 static bool accepts(const sg_problem *p, sg_text *why)
 {
@@ -35,9 +42,13 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
     const int64_t rows = p->most_rows;
     /* Behind one port both ways only share it; two ranks have one way. */
     const bool links = machine->topology == SG_RING || machine->topology == SG_MESH;
+    /* A gather by the vendor is direct's, which waits for nothing on a lane of copies. */
+    const bool vendor = sg_problem_out(p) != SG_OUT_NONE && !p->call && rows >= VENDOR_ROWS;
     int n = 0;
-    for (int both = links && p->ranks > 2; both >= 0; both--) {
-        for (int sub = 1; sub <= 4 && (sub == 1 || sub * (1 + both) <= rows); sub *= 2) {
+    for (int form = links && p->ranks > 2; form >= -(int)vendor; form--) {
+        const int both = form > 0;
+        const int64_t least = form < 0 ? VENDOR_ROWS : 1;
+        for (int sub = 1; sub <= 4 && (sub == 1 || sub * (1 + both) * least <= rows); sub *= 2) {
             sg_knobs *const set = &sets[n++];
             set->value[SUB] = sub;
             set->value[SPLIT] = 0;
@@ -45,14 +56,15 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
             set->value[TILE_M] = machine->tile[0].m;
             set->value[TILE_N] = machine->tile[0].n;
             set->value[BOTH] = both;
+            set->value[VENDOR] = form < 0;
         }
     }
     return n;
 }
 
-static int launch(sg_sched *s, const sg_knobs *k)
+static void launch(sg_sched *s, const sg_knobs *k)
 {
-    return sg_sched_launch(s, 0, k->value[TILE_M], k->value[TILE_N], k->value[BLOCKS], false);
+    sg_sched_launch(s, 0, k->value[TILE_M], k->value[TILE_N], k->value[BLOCKS], false);
 }
 
 /* Sub-slices of an owner's rows: the first half goes to the right, the other to the left. */
@@ -105,48 +117,67 @@ static void build_gather(const sg_problem *p, const sg_knobs *k, int rank, sg_sc
                                 i == 0 ? NULL : from);
         }
     }
-    sg_gathering gathering = {.gathered = gathered};
-    const int ways = 1 + k->value[BOTH];
-    if (!k->value[SPLIT]) launch(s, k);
+    const bool vendor = k->value[VENDOR] && p->gather != SG_GATHER_K;
+    sg_gathering gathering = {.gathered = gathered, .vendor = vendor};
+    const bool by_sub = vendor || k->value[BOTH];
+    if (!k->value[SPLIT] && !vendor) launch(s, k);
     for (int i = 0; i < p->ranks; i++) {
         const int right = along(p, k, rank, 0, -i);
         const int left = along(p, k, rank, all - 1, -i);
-        if (k->value[SPLIT] && p->share[right].rows + p->share[left].rows > 0) launch(s, k);
-        /* Own rows, and those that come one way alone, are not told apart by sub-slice. */
-        for (int c = 0; c < (i > 0 && ways > 1 ? all : 1); c++) {
+        if (k->value[SPLIT] && !vendor && p->share[right].rows + p->share[left].rows > 0)
+            launch(s, k);
+        /* Own rows, and those that come one way alone to one launch, are not told apart by sub-slice. */
+        for (int c = 0; c < (i > 0 && by_sub ? all : 1); c++) {
             gathering.arrival = arrival[way(k, c) < 0];
-            gathering.chunk = i > 0 && ways > 1 ? c + 1 : 0;
+            gathering.chunk = i > 0 && by_sub ? c + 1 : 0;
             sg_moves_gather_patches(s, &gathering, way(k, c) > 0 ? &right : &left, 1);
         }
     }
 }
 
-/* Product of sub-slice C of Q's rows at step I, with what the rank before has summed so far. */
-static void scatter_sub(const sg_problem *p, const sg_knobs *k, int i, int c, int message,
-                        int inbox, sg_sched *s)
+/* Product of sub-slice C of Q's rows at step I, with what the rank before has summed so far.  It raises
+ * a flag for what is sent on; the vendor's launches raise none, and the last of them is returned. */
+static int scatter_sub(const sg_problem *p, const sg_knobs *k, int i, int c, int message, int inbox,
+                       sg_sched *s)
 {
     const int q = along(p, k, s->rank, c, -(i + 1));
     const bool last = q == s->rank;
     const bool all = sg_problem_out(p) == SG_OUT_ALL;
     const int32_t flag = q * subs(k) + c;
     const sg_wait wait = sg_wait_one(along(p, k, s->rank, c, -1), flag);
+    int launched = -1;
     int32_t x0 = 0;
     const int32_t rows = sub_rows(p, k, q, c, &x0);
     sg_piece piece;
     for (sg_pieces it = sg_pieces_of(p, s->rank, q, x0, x0 + rows); sg_piece_next(&it, &piece);) {
+        const bool vendor = k->value[VENDOR];
         const int64_t packed = p->share[q].base + piece.own_row;
+        const sg_area sum = sg_area_of(s->rank, inbox, packed, piece.rows, 0, p->n);
         const int32_t to = all ? piece.row0 : piece.own_row;
-        sg_moves_scatter_patch(s, &piece, i > 0, last);
-        if (i > 0) sg_sched_add(s, sg_area_of(s->rank, inbox, packed, piece.rows, 0, p->n), &wait);
+        if (vendor)
+            launched = sg_moves_vendor_patch(s, &piece, last, i > 0 ? &wait : NULL);
+        else
+            sg_moves_scatter_patch(s, &piece, i > 0, last);
+        if (i > 0) sg_sched_add(s, sum, vendor ? NULL : &wait);
         sg_sched_to(s, last ? sg_area_of(s->rank, SG_C, to, piece.rows, 0, p->n)
                             : sg_area_of(s->rank, message, packed, piece.rows, 0, p->n));
-        if (!last || all) sg_sched_raise(s, s->rank, SG_PER_PATCH, flag);
+        if ((!last || all) && !vendor) sg_sched_raise(s, s->rank, SG_PER_PATCH, flag);
     }
+    return launched;
+}
+
+/* The open copy is of what scatter_sub has multiplied. */
+static void after_product(const sg_knobs *k, int32_t flag, int launched, sg_sched *s)
+{
+    if (k->value[VENDOR])
+        sg_sched_after(s, launched);
+    else
+        sg_sched_wait(s, sg_wait_one(s->rank, flag));
 }
 
 /* Sends the message for sub-slice C at step I to the next rank. */
 static void send_sub(const sg_problem *p, const sg_knobs *k, int i, int c, int message, int inbox,
-                     sg_sched *s)
+                     int launched, sg_sched *s)
 {
     const int q = along(p, k, s->rank, c, -(i + 1));
     const int next = along(p, k, s->rank, c, 1);
@@ -155,42 +186,48 @@ static void send_sub(const sg_problem *p, const sg_knobs *k, int i, int c, int m
     const int32_t rows = sub_rows(p, k, q, c, &x0);
     const int64_t row = p->share[q].base + x0;
     sg_sched_copy(s, lane(k, c), SG_BY_ENGINE, sg_area_of(s->rank, message, row, rows, 0, p->n));
-    sg_sched_wait(s, sg_wait_one(s->rank, flag));
+    after_product(k, flag, launched, s);
     sg_sched_to(s, sg_area_of(next, inbox, row, rows, 0, p->n));
     sg_sched_raise(s, next, SG_PER_PATCH, flag);
 }
 
-/* Sends the finished rows round the ring: own ones first, then what arrives from the rank before. */
-static void send_round(const sg_problem *p, const sg_knobs *k, sg_sched *s)
+/* Sends sub-slice C of the finished rows of the rank I steps back on to the next rank: own ones when
+ * they are multiplied, others when they have arrived. */
+static void send_done(const sg_problem *p, const sg_knobs *k, int i, int c, int launched,
+                      sg_sched *s)
 {
     const int rank = s->rank;
-    const int32_t done = p->ranks * subs(k);
-    for (int i = 0; i < p->ranks - 1; i++) {
-        for (int c = 0; c < subs(k); c++) {
-            const int q = along(p, k, rank, c, -i);
-            const int next = along(p, k, rank, c, 1);
-            const int32_t flag = q * subs(k) + c;
-            const sg_wait ready = i == 0 ? sg_wait_one(rank, flag)
-                                         : sg_wait_one(along(p, k, rank, c, -1), done + flag);
-            int32_t x0 = 0;
-            const int32_t rows = sub_rows(p, k, q, c, &x0);
-            sg_piece piece;
-            for (sg_pieces it = sg_pieces_of(p, s->rank, q, x0, x0 + rows);
-                 sg_piece_next(&it, &piece);) {
-                sg_sched_copy(s, lane(k, c), SG_BY_ENGINE,
-                              sg_area_of(rank, SG_C, piece.row0, piece.rows, 0, p->n));
-                sg_sched_wait(s, ready);
-                sg_sched_to(s, sg_area_of(next, SG_C, piece.row0, piece.rows, 0, p->n));
-                sg_sched_raise(s, next, SG_PER_PATCH, done + flag);
-            }
-        }
+    const int q = along(p, k, rank, c, -i);
+    const int next = along(p, k, rank, c, 1);
+    const int32_t flag = q * subs(k) + c;
+    const int32_t done = p->ranks * subs(k) + flag;
+    int32_t x0 = 0;
+    const int32_t rows = sub_rows(p, k, q, c, &x0);
+    sg_piece piece;
+    for (sg_pieces it = sg_pieces_of(p, s->rank, q, x0, x0 + rows); sg_piece_next(&it, &piece);) {
+        sg_sched_copy(s, lane(k, c), SG_BY_ENGINE,
+                      sg_area_of(rank, SG_C, piece.row0, piece.rows, 0, p->n));
+        if (i == 0)
+            after_product(k, flag, launched, s);
+        else
+            sg_sched_wait(s, sg_wait_one(along(p, k, rank, c, -1), done));
+        sg_sched_to(s, sg_area_of(next, SG_C, piece.row0, piece.rows, 0, p->n));
+        sg_sched_raise(s, next, SG_PER_PATCH, done);
     }
+}
+
+/* All-reduce: what is finished goes round the ring. */
+static void send_round(const sg_problem *p, const sg_knobs *k, const int *launched, sg_sched *s)
+{
+    const int32_t done = p->ranks * subs(k);
+    for (int i = 0; i < p->ranks - 1; i++)
+        for (int c = 0; c < subs(k); c++) send_done(p, k, i, c, launched[c], s);
     for (int q = 0; q < p->ranks && p->n > 0; q++) {
         if (q % OWNERS_OF_A_FLAG == 0) sg_sched_flag(s, 0);
-        for (int c = 0; c < subs(k) && q != rank; c++) {
+        for (int c = 0; c < subs(k) && q != s->rank; c++) {
             int32_t x0 = 0;
             if (sub_rows(p, k, q, c, &x0) > 0)
-                sg_sched_wait(s, sg_wait_one(along(p, k, rank, c, -1), done + q * subs(k) + c));
+                sg_sched_wait(s, sg_wait_one(along(p, k, s->rank, c, -1), done + q * subs(k) + c));
         }
     }
 }
@@ -199,13 +236,18 @@ static void build_scatter(const sg_problem *p, const sg_knobs *k, sg_sched *s)
 {
     const int inbox = sg_sched_buf(s, SG_SYM, "inbox", p->m, p->n, SG_ENGINE);
     const int message = sg_sched_buf(s, SG_LOCAL, "message", p->m, p->n, 0);
+    const bool vendor = k->value[VENDOR];
+    int launched[MOST_SUBS] = {0}; /* of the step at hand */
     for (int i = 0; i < p->ranks; i++) {
-        if (i == 0 || k->value[SPLIT]) launch(s, k);
-        for (int c = 0; c < subs(k); c++) scatter_sub(p, k, i, c, message, inbox, s);
+        if (!vendor && (i == 0 || k->value[SPLIT])) launch(s, k);
+        for (int c = 0; c < subs(k); c++) {
+            launched[c] = scatter_sub(p, k, i, c, message, inbox, s);
+            if (vendor && i < p->ranks - 1) send_sub(p, k, i, c, message, inbox, launched[c], s);
+        }
     }
-    for (int i = 0; i < p->ranks - 1; i++)
-        for (int c = 0; c < subs(k); c++) send_sub(p, k, i, c, message, inbox, s);
-    if (sg_problem_out(p) == SG_OUT_ALL) send_round(p, k, s);
+    for (int i = 0; i < p->ranks - 1 && !vendor; i++)
+        for (int c = 0; c < subs(k); c++) send_sub(p, k, i, c, message, inbox, -1, s);
+    if (sg_problem_out(p) == SG_OUT_ALL) send_round(p, k, launched, s);
 }
 
 static void build(const sg_problem *p, const sg_knobs *knobs, int rank, sg_sched *s)
@@ -219,9 +261,9 @@ static void build(const sg_problem *p, const sg_knobs *knobs, int rank, sg_sched
 const sg_strategy sg_strategy_ring = {
     .name = "ring",
     .brief = "copies to a neighbour, own rows first or last (CommFuse, ring form)",
-    .knob = {"sub", "split", "blocks", "tile_m", "tile_n", "both"},
-    .least = {1, 0, 0, 1, 1, 0},
-    .most = {64, 1, 1024, 4096, 4096, 1},
+    .knob = {"sub", "split", "blocks", "tile_m", "tile_n", "both", "vendor"},
+    .least = {1, 0, 0, 1, 1, 0, 0},
+    .most = {MOST_SUBS / 2, 1, 1024, 4096, 4096, 1, 1},
     .accepts = accepts,
     .propose = propose,
     .build = build,

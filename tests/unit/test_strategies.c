@@ -69,8 +69,10 @@ static void a_ring_goes_one_way_or_both(void **state)
     for (int i = 0; i < ROUND_TRIPS; i++) {
         built one;
         built both;
-        build(round_trips[i], "ring{sub=2,split=0,blocks=0,tile_m=2,tile_n=2,both=0}", &one);
-        build(round_trips[i], "ring{sub=1,split=0,blocks=0,tile_m=2,tile_n=2,both=1}", &both);
+        build(round_trips[i], "ring{sub=2,split=0,blocks=0,tile_m=2,tile_n=2,both=0,vendor=0}",
+              &one);
+        build(round_trips[i], "ring{sub=1,split=0,blocks=0,tile_m=2,tile_n=2,both=1,vendor=0}",
+              &both);
         for (int r = 0; r < one.problem.ranks; r++) {
             const int64_t all = carried(&one.sched[r], 1, 1);
             assert_true(all > 0);
@@ -88,7 +90,7 @@ static void both_ways_meet_on_the_other_side(void **state)
 {
     (void)state;
     built b;
-    build(round_trips[0], "ring{sub=1,split=0,blocks=0,tile_m=2,tile_n=2,both=1}", &b);
+    build(round_trips[0], "ring{sub=1,split=0,blocks=0,tile_m=2,tile_n=2,both=1,vendor=0}", &b);
     for (int r = 0; r < b.problem.ranks; r++) {
         const sg_sched *const s = &b.sched[r];
         assert_int_equal(s->patches, 1 + 2 * (b.problem.ranks - 1));
@@ -113,7 +115,7 @@ static void both_ways_are_proposed_where_links_differ(void **state)
     (void)state;
     const sg_strategy *const ring = sg_strategy_find("ring");
     assert_non_null(ring);
-    const int both = sg_knob_count(ring) - 1;
+    const int both = sg_knob_count(ring) - 2;
     assert_string_equal(ring->knob[both], "both");
     for (int topology = 0; topology < SG_TOPOLOGIES; topology++) {
         for (int ranks = 2; ranks <= 4; ranks += 2) {

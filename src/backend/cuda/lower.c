@@ -39,6 +39,7 @@ static bool is_known(const sg_sched *s)
     for (int32_t i = 0; i < s->steps; i++) {
         const sg_step *const step = &s->step[i];
         if (step->kind == SG_COLL && step->u.coll.kind == SG_ALL_TO_ALL) return false;
+        if (sg_step_is_push(step)) return false;
     }
     for (int32_t i = 0; i < s->patches; i++)
         if (s->patch[i].tiles > 0) return false;
@@ -78,7 +79,7 @@ bool sg_cuda_accepts(void *self, const sg_sched *s, sg_text *why)
     const sg_problem *const p = s->problem;
     bool beside = s->flags > 0;
     if (!is_known(s)) {
-        sg_text_add(why, "the CUDA backend has no calls, all-to-all or tiled areas");
+        sg_text_add(why, "the CUDA backend has no calls, all-to-all, pushes or tiled areas");
         return false;
     }
     for (int32_t i = 0; i < s->steps; i++) {
@@ -374,6 +375,14 @@ static bool is_vendor(const sg_problem *p, const sg_launch *l, const sg_patch *p
     return !patch->final || p->act == SG_ACT_NONE || p->act == SG_ACT_RELU;
 }
 
+/* What the library adds is what it stores to. */
+static bool adds_in_place(const sg_cuda_plan *plan, const sg_patch *patch)
+{
+    const sg_sched *const s = &plan->bound->sched;
+    return patch->adds == 0 ||
+           memcmp(&s->add[patch->add0].area, &s->to[patch->to0], sizeof(sg_area)) == 0;
+}
+
 static shingle_status make_launch(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_plan *plan,
                                   int32_t index)
 {
@@ -382,7 +391,7 @@ static shingle_status make_launch(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_pla
     const sg_patch *const patch = &plan->bound->sched.patch[l->patch0];
     sg_cuda_step *const step = &plan->step[index];
     if (l->patches == 0) return SHINGLE_OK;
-    if (rank->vendor != NULL && is_vendor(p, l, patch)) {
+    if (rank->vendor != NULL && is_vendor(p, l, patch) && adds_in_place(plan, patch)) {
         const sg_product_ask ask = {.type = p->type,
                                     .m = patch->rows,
                                     .n = patch->cols,
