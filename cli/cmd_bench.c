@@ -1,9 +1,9 @@
 /* cmd_bench.c -- `shingle bench`: a suite of products as a table that explains itself. */
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "args.h"
@@ -16,50 +16,103 @@
 typedef struct request {
     const char *suite;
     char path[GROUP_PATH];
+    const char *strategies, *log;
+    int64_t knob_sets;
+    bool keep_going;
     group_options where;
     report_options how;
 } request;
 
-/* ---- What stands above the table ------------------------------------------------------------- */
+/* ---- Results --------------------------------------------------------------------------------- */
 
-/* The first "model name" of /proc/cpuinfo, or the machine's architecture. */
-static void cpu_name(char *name, size_t room)
+/* What came of a line of the suite. */
+typedef struct outcome {
+    bool done;
+    char error[320]; /* if it failed */
+    shingle_bench_result of;
+    shingle_bench_row row[REPORT_ROWS];
+} outcome;
+
+typedef struct results {
+    outcome *line;
+    json_t *groups;   /* what the lines ran on, one for each number of ranks in turn */
+    char device[160]; /* the first one's */
+    report_budget budget;
+    FILE *log;
+    int64_t wrong;
+    int failed, done;
+    double log_speedup; /* sum of logarithms */
+    double mhz[2];      /* least and most while anything was timed; 0: not known */
+} results;
+
+static json_t *outcome_json(const request *q, const suite_line *line, const outcome *o)
 {
-    struct utsname host;
-    char line[256];
-    snprintf(name, room, "%s", uname(&host) == 0 ? host.machine : "unknown");
-    FILE *const info = fopen("/proc/cpuinfo", "r");
-    while (info != NULL && fgets(line, sizeof line, info) != NULL) {
-        const char *const colon = strchr(line, ':');
-        if (strncmp(line, "model name", 10) != 0 || colon == NULL) continue;
-        snprintf(name, room, "%.*s", (int)strcspn(colon + 2, "\n"), colon + 2);
-        break;
-    }
-    if (info != NULL) fclose(info);
+    if (!o->done)
+        return json_pack("{s:s, s:o}", "problem", line->problem, "error", out_json_text(o->error));
+    json_t *const object = report_json(line->problem, &o->of);
+    if (q->strategies != NULL)
+        json_object_set_new(object, "strategies", report_rows_json(o->row, o->of.rows));
+    return object;
 }
 
-static void print_head(const request *q)
+static void take(results *all, const outcome *o)
 {
-    char cpu[128];
-    cpu_name(cpu, sizeof cpu);
-    printf("# shingle %s\n# device: %s, %ld cores\n", shingle_version(), cpu,
-           sysconf(_SC_NPROCESSORS_ONLN));
-    printf("# suite: %s; %lld iterations after %lld; seed %lld\n", q->path,
-           (long long)q->how.iterations, (long long)q->how.warmup, (long long)q->how.seed);
+    const double mhz = o->of.mhz;
+    all->failed += !o->done;
+    if (!o->done) return;
+    all->done++;
+    all->wrong += o->of.wrong;
+    all->log_speedup += log(o->of.speedup);
+    if (mhz > 0 && (all->mhz[0] == 0 || mhz < all->mhz[0])) all->mhz[0] = mhz;
+    if (mhz > all->mhz[1]) all->mhz[1] = mhz;
+}
+
+static double mean_speedup(const results *all)
+{
+    return all->done > 0 ? exp(all->log_speedup / all->done) : (double)NAN;
+}
+
+/* A line of its own in the log as soon as it is there, for what does not live to see the end. */
+static int log_outcome(const request *q, results *all, const suite_line *line, const outcome *o)
+{
+    if (all->log == NULL) return CLI_OK;
+    json_t *const object = outcome_json(q, line, o);
+    char *const text = object != NULL ? json_dumps(object, JSON_COMPACT) : NULL;
+    const bool written =
+        text != NULL && fprintf(all->log, "%s\n", text) > 0 && fflush(all->log) == 0;
+    free(text);
+    json_decref(object);
+    return written ? CLI_OK : out_error(CLI_FAILED, "--log: cannot write %s", q->log);
 }
 
 /* ---- Running --------------------------------------------------------------------------------- */
 
-typedef struct results {
-    shingle_bench_result *of; /* one per line of the suite */
-    json_t *groups;           /* what the lines ran on, one for each number of ranks in turn */
-    int64_t wrong;
-    double log_speedup; /* sum of logarithms */
-} results;
+static void print_head(const request *q, const char *device)
+{
+    printf("# shingle %s\n# device: %s\n# suite: %s; ", shingle_version(), device, q->path);
+    if (q->how.seconds > 0) printf("%g s; at most ", q->how.seconds);
+    printf("%lld iterations after %lld; seed %lld\n", (long long)report_iterations(&q->how),
+           (long long)q->how.warmup, (long long)q->how.seed);
+}
+
+static void name_device(const group *g, char *name, size_t room)
+{
+    char cpu[128];
+    shingle_device device;
+    if (shingle_comm_device(g->comm[0], &device) == SHINGLE_OK && device.name[0] != '\0') {
+        snprintf(name, room, "%s", device.name);
+        return;
+    }
+    report_cpu(cpu, sizeof cpu);
+    snprintf(name, room, "%s, %ld cores", cpu, sysconf(_SC_NPROCESSORS_ONLN));
+}
 
 /* Says what a group is for the problems that follow. */
 static void note_group(const request *q, const group *g, const char *type, bool json, results *all)
 {
+    const bool first = all->device[0] == '\0';
+    if (first) name_device(g, all->device, sizeof all->device);
+    if (!json && first) print_head(q, all->device);
     if (!json) {
         report_group("# ", g, &q->where, type);
         fflush(stdout);
@@ -67,10 +120,32 @@ static void note_group(const request *q, const group *g, const char *type, bool 
     json_array_append_new(all->groups, report_group_json(g, &q->where));
 }
 
+static int run_line(const request *q, const group *g, const suite_line *line, results *all,
+                    outcome *o)
+{
+    char where[GROUP_PATH + 32];
+    snprintf(where, sizeof where, "%s: line %d: ", q->path, line->number);
+    const report_case what = {
+        .where = where,
+        .problem = line->problem,
+        .strategy = line->strategy[0] ? line->strategy : NULL,
+        .seconds = report_share(&all->budget, &q->how, line->problem),
+        .strategies = q->strategies,
+        .knob_sets = q->knob_sets,
+        .rows = q->strategies != NULL ? o->row : NULL,
+    };
+    const int code = report_measure(g, &what, &q->how, &o->of);
+    o->done = code == CLI_OK;
+    if (!o->done) snprintf(o->error, sizeof o->error, "%s", shingle_error());
+    return code;
+}
+
+/* Every line in turn.  A group in which something failed is not trusted any more. */
 static int run_lines(const request *q, const suite *s, bool json, results *all)
 {
     group g = {.ranks = 0};
     int code = CLI_OK;
+    int failure = CLI_OK;
     for (int i = 0; i < s->lines && code == CLI_OK; i++) {
         const suite_line *const line = &s->line[i];
         if (g.ranks != line->ranks) {
@@ -82,86 +157,174 @@ static int run_lines(const request *q, const suite *s, bool json, results *all)
             i == 0 || line->ranks != line[-1].ranks || strcmp(line->type, line[-1].type) != 0;
         if (is_new) note_group(q, &g, line->type, json, all);
         out_progress("%d of %d: %s", i + 1, s->lines, line->problem);
-        char where[GROUP_PATH + 32];
-        snprintf(where, sizeof where, "%s: line %d: ", q->path, line->number);
-        code = report_measure(&g, where, line->problem, line->strategy[0] ? line->strategy : NULL,
-                              &q->how, &all->of[i]);
-        if (code != CLI_OK) break;
-        all->wrong += all->of[i].wrong;
-        all->log_speedup += log(all->of[i].speedup);
+        code = run_line(q, &g, line, all, &all->line[i]);
+        if (code != CLI_OK && q->keep_going) {
+            failure = CLI_FAILED; /* but the others are there */
+            group_close(&g);
+            code = CLI_OK;
+        }
+        take(all, &all->line[i]);
+        if (code == CLI_OK) code = log_outcome(q, all, line, &all->line[i]);
     }
     out_progress_end();
     group_close(&g);
-    return code;
+    return code != CLI_OK ? code : failure;
+}
+
+/* ---- Printing -------------------------------------------------------------------------------- */
+
+static void add_line(out_table *table, out_unit unit, const suite_line *line, const outcome *o)
+{
+    out_table_add(table, "%s", line->problem);
+    if (!o->done) {
+        out_table_add(table, "failed");
+        out_table_tone(table, OUT_BAD);
+        for (int i = 0; i < 9; i++) out_table_add(table, "%s", "");
+        return;
+    }
+    report_name(table, o->of.strategy);
+    report_times(table, unit, &o->of);
+    out_table_share(table, report_hidden(&o->of));
+    out_table_factor(table, o->of.speedup);
+    report_wrong(table, o->of.wrong);
+}
+
+/* A strategy beside, below the plan that was chosen. */
+static void add_row(out_table *table, out_unit unit, const outcome *o, const shingle_bench_row *row)
+{
+    const shingle_bench_result *const all = &o->of;
+    if (row->us <= 0 && row->wrong == 0) return;
+    const double least = all->gemm_us < all->coll_us ? all->gemm_us : all->coll_us;
+    out_table_add(table, "%s", "");
+    out_table_add(table, "  %.*s", (int)strcspn(row->strategy, "{"), row->strategy);
+    report_row_times(table, unit, row);
+    out_table_share(table, row->us > 0 && least > 0
+                               ? (all->gemm_us + all->coll_us - row->us) / least
+                               : (double)NAN);
+    out_table_factor(table, row->us > 0 ? all->serial_us / row->us : (double)NAN);
+    report_wrong(table, row->wrong);
+}
+
+static void print_plans(const suite *s, const results *all)
+{
+    for (int i = 0; i < s->lines; i++) {
+        const outcome *const o = &all->line[i];
+        if (!o->done) continue;
+        printf("# plan %s %s\n", s->line[i].problem, o->of.strategy);
+        for (int r = 0; r < o->of.rows; r++)
+            if (o->row[r].us > 0)
+                printf("#      %s\n", o->row[r].strategy);
+            else
+                printf("#      %s: %s\n", o->row[r].strategy, o->row[r].declined);
+    }
 }
 
 static void print_table(const suite *s, const results *all)
 {
     double most = 0;
     for (int i = 0; i < s->lines; i++)
-        if (all->of[i].serial_us > most) most = all->of[i].serial_us;
+        if (all->line[i].of.serial_us > most) most = all->line[i].of.serial_us;
     const out_unit unit = out_unit_for(most);
     report_legend("# ", unit);
     out_table *const table =
         out_table_make("<problem <strategy " REPORT_HEADS " >hidden >speedup >wrong");
     for (int i = 0; i < s->lines; i++) {
-        out_table_add(table, "%s", s->line[i].problem);
-        report_name(table, all->of[i].strategy);
-        report_times(table, unit, &all->of[i]);
-        out_table_share(table, report_hidden(&all->of[i]));
-        out_table_factor(table, all->of[i].speedup);
-        report_wrong(table, all->of[i].wrong);
+        const outcome *const o = &all->line[i];
+        add_line(table, unit, &s->line[i], o);
+        for (int r = 0; o->done && r < o->of.rows; r++) add_row(table, unit, o, &o->row[r]);
     }
     out_table_print(table, "# ");
     out_table_free(table);
     puts("#");
-    for (int i = 0; i < s->lines; i++)
-        printf("# plan %s %s\n", s->line[i].problem, all->of[i].strategy);
-    printf("# mean speedup (geometric): %.3f\n# wrong elements: %lld %s%s%s\n",
-           exp(all->log_speedup / s->lines), (long long)all->wrong,
-           out_on(all->wrong ? OUT_BAD : OUT_GOOD), all->wrong ? "FAILED" : "OK", out_off());
+    print_plans(s, all);
+    if (all->mhz[0] > 0)
+        printf("# clocks while timed: %.0f to %.0f MHz\n", all->mhz[0], all->mhz[1]);
+    printf("# mean speedup (geometric): %.3f\n# wrong elements: %lld %s%s%s\n", mean_speedup(all),
+           (long long)all->wrong, out_on(all->wrong ? OUT_BAD : OUT_GOOD),
+           all->wrong ? "FAILED" : "OK", out_off());
 }
 
 static void print_json(const request *q, const suite *s, results *all)
 {
-    char cpu[128];
-    cpu_name(cpu, sizeof cpu);
     json_t *const list = json_array();
     for (int i = 0; i < s->lines; i++)
-        json_array_append_new(list, report_json(s->line[i].problem, &all->of[i]));
+        json_array_append_new(list, outcome_json(q, &s->line[i], &all->line[i]));
     out_json(json_pack(
-        "{s:s, s:s, s:o, s:I, s:I, s:I, s:O, s:o, s:o, s:I}", "version", shingle_version(),
-        "device", cpu, "suite", out_json_text(q->path), "iterations", (json_int_t)q->how.iterations,
-        "warmup", (json_int_t)q->how.warmup, "seed", (json_int_t)q->how.seed, "groups", all->groups,
-        "results", list, "mean_speedup", out_json_real(exp(all->log_speedup / s->lines)), "wrong",
-        (json_int_t)all->wrong));
+        "{s:s, s:o, s:o, s:I, s:I, s:o, s:o, s:I, s:O, s:o, s:o, s:i, s:I}", "version",
+        shingle_version(), "device", out_json_text(all->device), "suite", out_json_text(q->path),
+        "iterations", (json_int_t)report_iterations(&q->how), "warmup", (json_int_t)q->how.warmup,
+        "limit_seconds", q->how.seconds > 0 ? out_json_real(q->how.seconds) : json_null(), "choose",
+        q->how.choose != NULL ? out_json_text(q->how.choose) : json_null(), "seed",
+        (json_int_t)q->how.seed, "groups", all->groups, "results", list, "mean_speedup",
+        out_json_real(mean_speedup(all)), "failed", all->failed, "wrong", (json_int_t)all->wrong));
 }
 
 /* ---- The command ----------------------------------------------------------------------------- */
+
+/* Does every name of --strategies exist? */
+static int check_strategies(const char *list)
+{
+    for (const char *at = list; at != NULL; at = strchr(at, ','), at += at != NULL) {
+        const char *names[64];
+        char name[64] = "";
+        int known = 0;
+        bool found = strcmp(list, "all") == 0;
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(at, ","), at);
+        for (; known < 64 && shingle_strategy_name(known) != NULL; known++) {
+            names[known] = shingle_strategy_name(known);
+            found |= strcmp(names[known], name) == 0;
+        }
+        if (found) continue;
+        const char *const nearest = args_nearest(name, names, known);
+        return out_error(CLI_USAGE, "--strategies: no strategy is called \"%s\"%s%s%s", name,
+                         nearest ? "; did you mean " : "", nearest ? nearest : "",
+                         nearest ? "?" : "");
+    }
+    return CLI_OK;
+}
+
+static int open_results(const request *q, const suite *s, results *all)
+{
+    const size_t bytes = (size_t)s->lines * sizeof *all->line;
+    const char **const problem = out_get((size_t)s->lines * sizeof *problem);
+    all->line = out_get(bytes);
+    memset(all->line, 0, bytes);
+    for (int i = 0; i < s->lines; i++) problem[i] = s->line[i].problem;
+    all->budget = report_plan(&q->how, problem, s->lines);
+    free(problem);
+    if (q->log == NULL) return CLI_OK;
+    all->log = fopen(q->log, "w");
+    if (all->log != NULL) return CLI_OK;
+    return out_error(CLI_USAGE, "--log: cannot write %s: %s", q->log, strerror(errno));
+}
 
 static int bench(request *q, bool json)
 {
     char error[FILE_ERROR];
     suite s;
-    int code = group_find("suite", "bench/suites", ".txt", q->suite, q->path, sizeof q->path);
+    int code = report_check(&q->how);
+    if (code == CLI_OK) code = check_strategies(q->strategies);
+    if (code != CLI_OK) return code;
+    code = group_find("suite", "bench/suites", ".txt", q->suite, q->path, sizeof q->path);
     if (code != CLI_OK) return code;
     if (!suite_read(q->path, &s, error)) return out_error(CLI_USAGE, "%s", error);
     if (drawing_check(q->how.drawing, 2 * s.lines) != CLI_OK) {
         suite_free(&s);
         return CLI_USAGE;
     }
-    results all = {.of = out_get((size_t)s.lines * sizeof *all.of), .groups = json_array()};
-    if (!json) print_head(q);
-    code = run_lines(q, &s, json, &all);
-    if (code == CLI_OK) {
+    results all = {.groups = json_array()};
+    code = open_results(q, &s, &all);
+    if (code == CLI_OK) code = run_lines(q, &s, json, &all);
+    if (code == CLI_OK || (q->keep_going && all.done > 0)) {
         if (json)
             print_json(q, &s, &all);
         else
             print_table(&s, &all);
-        if (all.wrong > 0) code = CLI_WRONG;
+        if (code == CLI_OK && all.wrong > 0) code = CLI_WRONG;
     }
+    if (all.log != NULL) fclose(all.log);
     json_decref(all.groups);
-    free(all.of);
+    free(all.line);
     suite_free(&s);
     return code;
 }
@@ -170,9 +333,33 @@ int cmd_bench(int argc, char **argv)
 {
     request q = {.suite = "smoke"};
     drawing_file drawing = {.path = NULL};
-    args_option options[REPORT_OPTIONS + 1];
-    report_add_options(&q.where, &q.how, options);
-    options[REPORT_OPTIONS] = drawing_option(&drawing);
+    enum { OWN = 5 };
+    args_option options[OWN + REPORT_OPTIONS] = {
+        {.name = "strategies",
+         .kind = ARGS_TEXT,
+         .value = &q.strategies,
+         .unit = "LIST",
+         .brief =
+             "time these beside the plan, each with its best knobs: all, or names with commas"},
+        {.name = "knob-sets",
+         .kind = ARGS_INT,
+         .value = &q.knob_sets,
+         .unit = "N",
+         .brief = "with --strategies: knobs of each that are tried, the best predicted first (3)",
+         .least = 1,
+         .most = 32},
+        {.name = "keep-going",
+         .kind = ARGS_FLAG,
+         .value = &q.keep_going,
+         .brief = "a problem that fails is named, and the others follow"},
+        {.name = "log",
+         .kind = ARGS_TEXT,
+         .value = &q.log,
+         .unit = "FILE",
+         .brief = "write each result as a line of JSON as soon as it is there"},
+        drawing_option(&drawing),
+    };
+    report_add_options(&q.where, &q.how, options + OWN);
     q.how.drawing = &drawing;
     const args_command command = {
         .name = "bench",
@@ -180,11 +367,13 @@ int cmd_bench(int argc, char **argv)
         .usage = "[SUITE] [options]",
         .examples = "  shingle bench\n"
                     "  shingle bench llama -n 10 --as h200x4\n"
-                    "  shingle bench my-problems.txt --json > result.json\n",
+                    "  shingle bench my-problems.txt --json > result.json\n"
+                    "  shingle bench h200x2 --backend cuda --choose measure --strategies all "
+                    "--seconds 200\n",
         .notes = "SUITE is a name in bench/suites or a path: a text file with PROBLEM [STRATEGY]\n"
                  "on each line; # begins a comment.\n",
         .option = options,
-        .options = REPORT_OPTIONS + 1,
+        .options = OWN + REPORT_OPTIONS,
         .most_words = 1,
         .words = "one SUITE, a name or a path,"};
     args a;

@@ -177,12 +177,18 @@ static int run_products(const request *q, const group *g, const config_model *mo
                         shingle_bench_result *result)
 {
     int code = CLI_OK;
+    const char *problem[CONFIG_PRODUCTS];
+    for (int i = 0; i < model->products; i++) problem[i] = model->product[i].problem;
+    report_budget budget = report_plan(&q->how, problem, model->products);
     for (int i = 0; i < model->products && code == CLI_OK; i++) {
         out_progress("%d of %d: %s, %s", i + 1, model->products, model->product[i].name,
                      model->product[i].problem);
         char where[32];
         snprintf(where, sizeof where, "%s: ", model->product[i].name);
-        code = report_measure(g, where, model->product[i].problem, NULL, &q->how, &result[i]);
+        const report_case what = {.where = where,
+                                  .problem = problem[i],
+                                  .seconds = report_share(&budget, &q->how, problem[i])};
+        code = report_measure(g, &what, &q->how, &result[i]);
     }
     out_progress_end();
     return code;
@@ -328,7 +334,8 @@ static int check_words(request *q)
         return out_error(CLI_USAGE,
                          "--tp is %lld; 1 to %d can run in one process (--plan takes 1024)",
                          (long long)q->config.ranks, (int)GROUP_RANKS);
-    return drawing_check(q->how.drawing, 2 * CONFIG_PRODUCTS);
+    const int code = report_check(&q->how);
+    return code == CLI_OK ? drawing_check(q->how.drawing, 2 * CONFIG_PRODUCTS) : code;
 }
 
 static int model_of(request *q, bool json)

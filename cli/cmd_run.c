@@ -75,6 +75,7 @@ static shingle_plan_options plan_options(request *q)
 {
     const bool is_call = strstr(q->problem, ":call=") != NULL;
     return (shingle_plan_options){.measure = (int)q->how.measure,
+                                  .choose = q->how.choose,
                                   .compute = is_call ? refer_compute : NULL,
                                   .compute_context = &q->shape};
 }
@@ -91,6 +92,7 @@ static int choose(request *q, const group *g, choice *chosen)
     shingle_plan *plan = NULL;
     shingle_plan_options options = plan_options(q);
     options.measure = 0;
+    options.choose = NULL;
     const shingle_status status = shingle_plan_create(g->comm[0], q->problem, &options, &plan);
     if (status != SHINGLE_OK) return out_status(status);
     take_best(plan, chosen);
@@ -108,42 +110,79 @@ static const char *act_of(const char *problem)
                                       : "";
 }
 
-/* Starts the plans of all ranks and waits for them. */
-static int run_plans(const group *g, shingle_plan *const *plan, const deal *d)
+/* A rank's matrices where its runs can reach them. */
+typedef struct copies {
+    void *a, *b, *bias, *c;
+} copies;
+
+static void drop_copies(shingle_comm *comm, const copies *t)
+{
+    shingle_free(comm, t->a);
+    shingle_free(comm, t->b);
+    shingle_free(comm, t->bias);
+    shingle_free(comm, t->c);
+}
+
+static size_t bytes_of(const deal *d, int64_t rows, int64_t cols)
+{
+    return (size_t)(rows * cols * d->shape.element_bytes);
+}
+
+static shingle_status put(shingle_comm *comm, const void *from, size_t bytes, void **to)
+{
+    if (from == NULL) return SHINGLE_OK;
+    const shingle_status status = shingle_alloc(comm, bytes > 0 ? bytes : 1, to);
+    return status == SHINGLE_OK ? shingle_write(comm, *to, from, bytes) : status;
+}
+
+/* What a run does not write must not look right. */
+static shingle_status put_all(shingle_comm *comm, const deal *d, int r, copies *t)
+{
+    const size_t c_bytes = bytes_of(d, d->c_rows[r], d->shape.n);
+    memset(d->c[r], 0xff, c_bytes);
+    if (d->start[r] != NULL) memcpy(d->c[r], d->start[r], c_bytes);
+    shingle_status status = put(comm, d->a[r], bytes_of(d, d->a_rows[r], d->a_cols[r]), &t->a);
+    if (status == SHINGLE_OK)
+        status = put(comm, d->b[r], bytes_of(d, d->b_rows[r], d->shape.k), &t->b);
+    if (status == SHINGLE_OK) status = put(comm, d->bias[r], bytes_of(d, 1, d->shape.n), &t->bias);
+    if (status == SHINGLE_OK) status = put(comm, d->c[r], c_bytes, &t->c);
+    return status;
+}
+
+/* Starts the plans of all ranks, waits for them, and takes their results to D. */
+static shingle_status run_plans(const group *g, shingle_plan *const *plan, const copies *t,
+                                const deal *d)
 {
     shingle_status status = SHINGLE_OK;
     for (int r = 0; r < g->ranks && status == SHINGLE_OK; r++) {
-        const shingle_tensors tensors = {
-            .a = d->a[r], .b = d->b[r], .bias = d->bias[r], .c = d->c[r]};
+        const shingle_tensors tensors = {.a = t[r].a, .b = t[r].b, .bias = t[r].bias, .c = t[r].c};
         status = shingle_run_tensors(plan[r], &tensors, NULL);
     }
-    if (status != SHINGLE_OK) return out_status(status);
-    for (int r = 0; r < g->ranks; r++) {
+    for (int r = 0; r < g->ranks && status == SHINGLE_OK; r++)
         status = shingle_sync(g->comm[r], 3600.0);
-        if (status != SHINGLE_OK) return out_status(status);
-    }
-    return CLI_OK;
+    for (int r = 0; r < g->ranks && status == SHINGLE_OK; r++)
+        status = shingle_read(g->comm[r], d->c[r], t[r].c, bytes_of(d, d->c_rows[r], d->shape.n));
+    return status;
 }
 
 static int run_data(request *q, const group *g, const char *strategy, deal *d)
 {
     shingle_plan *plan[GROUP_RANKS] = {NULL};
+    copies t[GROUP_RANKS];
     shingle_plan_options options = plan_options(q);
     options.strategy = strategy;
-    int code = CLI_OK;
-    for (int r = 0; r < g->ranks && code == CLI_OK; r++) {
-        const shingle_status status =
-            shingle_plan_create(g->comm[r], q->problem, &options, &plan[r]);
-        if (status != SHINGLE_OK) code = out_status(status);
-    }
-    /* What a run does not write must not look right. */
-    const size_t row = (size_t)d->shape.n * (size_t)d->shape.element_bytes;
+    shingle_status status = SHINGLE_OK;
+    memset(t, 0, sizeof t);
+    for (int r = 0; r < g->ranks && status == SHINGLE_OK; r++)
+        status = shingle_plan_create(g->comm[r], q->problem, &options, &plan[r]);
+    for (int r = 0; r < g->ranks && status == SHINGLE_OK; r++)
+        status = put_all(g->comm[r], d, r, &t[r]);
+    if (status == SHINGLE_OK) status = run_plans(g, plan, t, d);
+    const int code = status == SHINGLE_OK ? CLI_OK : out_status(status);
     for (int r = 0; r < g->ranks; r++) {
-        memset(d->c[r], 0xff, (size_t)d->c_rows[r] * row);
-        if (d->start[r] != NULL) memcpy(d->c[r], d->start[r], (size_t)d->c_rows[r] * row);
+        shingle_plan_free(plan[r]);
+        drop_copies(g->comm[r], &t[r]);
     }
-    if (code == CLI_OK) code = run_plans(g, plan, d);
-    for (int r = 0; r < g->ranks; r++) shingle_plan_free(plan[r]);
     return code;
 }
 
@@ -216,7 +255,11 @@ static int run_choice(request *q, const group *g, deal *d, const choice *chosen,
         if (code != CLI_OK) return code;
         out_progress("timing %d of %d: %s", i + 1, chosen->count,
                      chosen->strategy[i] ? chosen->strategy[i] : "the planner's choice");
-        code = report_measure(g, "", q->problem, chosen->strategy[i], &q->how, &result[i]);
+        const report_case what = {.where = "",
+                                  .problem = q->problem,
+                                  .strategy = chosen->strategy[i],
+                                  .seconds = q->how.seconds / chosen->count};
+        code = report_measure(g, &what, &q->how, &result[i]);
         if (code != CLI_OK) return code;
         result[i].wrong += data_wrong;
         wrong = wrong || result[i].wrong > 0;
@@ -257,6 +300,7 @@ static int check_files(const request *q)
         return out_error(CLI_USAGE, "--all and --strategy exclude each other");
     if (q->all && q->c)
         return out_error(CLI_USAGE, "--out takes the result of one strategy, not --all");
+    if (report_check(&q->how) != CLI_OK) return CLI_USAGE;
     if (drawing_check(q->how.drawing, q->all ? DRAWING_MOST : 2) != CLI_OK) return CLI_USAGE;
     if (shape->ranks > GROUP_RANKS)
         return out_error(CLI_USAGE,

@@ -4,12 +4,14 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
+#include <time.h>
 
 #include "cli.h"
 
 void report_add_options(group_options *where, report_options *how, args_option *list)
 {
-    *how = (report_options){.iterations = 5, .warmup = 1, .seed = 1};
+    *how = (report_options){.warmup = 1, .seed = 1};
     const args_option options[REPORT_OPTIONS] = {
         {.name = "measure",
          .kind = ARGS_INT,
@@ -18,12 +20,24 @@ void report_add_options(group_options *where, report_options *how, args_option *
          .brief = "let the planner time its N best before it chooses",
          .least = 0,
          .most = 64},
+        {.name = "choose",
+         .kind = ARGS_TEXT,
+         .value = &how->choose,
+         .unit = "HOW",
+         .brief = "who chooses plans: predict (default), static or measure"},
+        {.name = "seconds",
+         .kind = ARGS_REAL,
+         .value = &how->seconds,
+         .unit = "S",
+         .brief = "time for all of it; rounds go on while it lasts, at least three",
+         .least = 0.001,
+         .most = 1e5},
         {.name = "iters",
          .letter = 'n',
          .kind = ARGS_INT,
          .value = &how->iterations,
          .unit = "N",
-         .brief = "timed runs of each kind (5)",
+         .brief = "timed runs of each kind, at most (5; with --seconds 1000)",
          .least = 1,
          .most = 1e6},
         {.name = "warmup",
@@ -64,26 +78,94 @@ void report_add_options(group_options *where, report_options *how, args_option *
          .kind = ARGS_TEXT,
          .value = &where->backend,
          .unit = "NAME",
-         .brief = "cpu"},
+         .brief = "cpu, or cuda where it is built in"},
     };
     memcpy(list, options, sizeof options);
 }
 
-int report_measure(const group *g, const char *where, const char *problem, const char *strategy,
-                   const report_options *options, shingle_bench_result *result_out)
+int report_check(const report_options *options)
+{
+    const char *const by = options->choose;
+    if (by == NULL || strcmp(by, "predict") == 0 || strcmp(by, "static") == 0 ||
+        strcmp(by, "measure") == 0)
+        return CLI_OK;
+    return out_error(CLI_USAGE, "--choose is \"%.60s\"; predict, static or measure is accepted",
+                     by);
+}
+
+/* ---- Time ------------------------------------------------------------------------------------ */
+
+static double now_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static double flops_of(const char *problem)
+{
+    shingle_shape shape;
+    if (shingle_problem_shape(problem, 0, &shape) != SHINGLE_OK) return 0;
+    return 2.0 * (double)shape.m * (double)shape.n * (double)shape.k;
+}
+
+/* Setting up costs the same for all; what runs grows with the product. */
+static double weight_of(const report_budget *b, const char *problem)
+{
+    return 1 + (b->most > 0 ? 3 * flops_of(problem) / b->most : 0);
+}
+
+report_budget report_plan(const report_options *options, const char *const *problem, int count)
+{
+    report_budget b = {.end_seconds = now_seconds() + options->seconds};
+    for (int i = 0; i < count; i++)
+        if (flops_of(problem[i]) > b.most) b.most = flops_of(problem[i]);
+    for (int i = 0; i < count; i++) b.weight += weight_of(&b, problem[i]);
+    return b;
+}
+
+double report_share(report_budget *b, const report_options *options, const char *problem)
+{
+    const double weight = weight_of(b, problem);
+    const double left = b->end_seconds - now_seconds();
+    if (options->seconds <= 0) return 0;
+    const double share = b->weight > 0 ? left * weight / b->weight : left;
+    b->weight -= weight;
+    return share > 0.001 ? share : 0.001;
+}
+
+/* ---- Measuring ------------------------------------------------------------------------------- */
+
+int64_t report_iterations(const report_options *options)
+{
+    if (options->iterations > 0) return options->iterations;
+    return options->seconds > 0 ? 1000 : 5;
+}
+
+int report_measure(const group *g, const report_case *what, const report_options *options,
+                   shingle_bench_result *result_out)
 {
     shingle_timeline *both[2] = {NULL, NULL};
     const bool drawn = drawing_wanted(options->drawing);
-    const shingle_bench_options bench = {.strategy = strategy,
-                                         .measure = (int)options->measure,
-                                         .iterations = (int)options->iterations,
-                                         .warmup = (int)options->warmup,
-                                         .seed = (uint64_t)options->seed,
-                                         .timelines_out = drawn ? both : NULL};
-    const shingle_status status = shingle_bench(g->ranks, g->comm, problem, &bench, result_out);
+    const shingle_bench_options bench = {
+        .strategy = what->strategy,
+        .measure = (int)options->measure,
+        .choose = options->choose,
+        .iterations = (int)report_iterations(options),
+        .warmup = options->warmup > 0 ? (int)options->warmup : -1,
+        .seconds = what->seconds,
+        .seed = (uint64_t)options->seed,
+        .timelines_out = drawn ? both : NULL,
+        .strategies = what->strategies,
+        .knob_sets = (int)what->knob_sets,
+        .rows_out = what->rows,
+        .rows = what->rows != NULL ? REPORT_ROWS : 0,
+    };
+    const shingle_status status =
+        shingle_bench(g->ranks, g->comm, what->problem, &bench, result_out);
     for (int i = 0; drawn && i < 2; i++) drawing_take(options->drawing, both[i]);
     if (status == SHINGLE_OK) return CLI_OK;
-    return out_error(out_code(status), "%s%s", where, shingle_error());
+    return out_error(out_code(status), "%s%s", what->where, shingle_error());
 }
 
 double report_bound(const shingle_bench_result *result)
@@ -99,13 +181,43 @@ double report_hidden(const shingle_bench_result *result)
 json_t *report_json(const char *problem, const shingle_bench_result *result)
 {
     return json_pack(
-        "{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I}", "problem", problem, "strategy",
-        result->strategy, "gemm_us", out_json_real(result->gemm_us), "coll_us",
-        out_json_real(result->coll_us), "serial_us", out_json_real(result->serial_us),
+        "{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:o, s:s, s:o, s:i, s:i, s:s, "
+        "s:o, s:o}",
+        "problem", problem, "strategy", result->strategy, "gemm_us", out_json_real(result->gemm_us),
+        "coll_us", out_json_real(result->coll_us), "serial_us", out_json_real(result->serial_us),
         "overlapped_us", out_json_real(result->overlapped_us), "predicted_us",
         out_json_real(result->predicted_us), "hidden", out_json_real(report_hidden(result)),
         "speedup", out_json_real(result->speedup), "efficiency", out_json_real(result->efficiency),
-        "wrong", (json_int_t)result->wrong);
+        "wrong", (json_int_t)result->wrong, "enqueue_us", out_json_real(result->enqueue_us),
+        "prediction", result->prediction, "prediction_us", out_json_real(result->prediction_us),
+        "iterations", result->iterations, "checks", result->checks, "compared_by",
+        result->on_device ? "device" : "host", "mhz",
+        result->mhz > 0 ? out_json_real(result->mhz) : json_null(), "seconds",
+        out_json_real(result->seconds));
+}
+
+json_t *report_rows_json(const shingle_bench_row *rows, int count)
+{
+    json_t *const list = json_array();
+    for (int i = 0; i < count; i++) {
+        const shingle_bench_row *const r = &rows[i];
+        json_array_append_new(
+            list, r->us > 0 ? json_pack("{s:s, s:o, s:o, s:o, s:I}", "strategy", r->strategy, "us",
+                                        out_json_real(r->us), "predicted_us",
+                                        out_json_real(r->predicted_us), "enqueue_us",
+                                        out_json_real(r->enqueue_us), "wrong", (json_int_t)r->wrong)
+                            : json_pack("{s:s, s:o, s:I}", "strategy", r->strategy, "declined",
+                                        out_json_text(r->declined), "wrong", (json_int_t)r->wrong));
+    }
+    return list;
+}
+
+static void add_enqueue(out_table *table, double us)
+{
+    if (us > 0)
+        out_table_add(table, "%.1f", us);
+    else
+        out_table_add(table, "-");
 }
 
 void report_times(out_table *table, out_unit unit, const shingle_bench_result *result)
@@ -115,6 +227,15 @@ void report_times(out_table *table, out_unit unit, const shingle_bench_result *r
     out_table_time(table, unit, result->serial_us);
     out_table_time(table, unit, result->overlapped_us);
     out_table_time(table, unit, result->predicted_us);
+    add_enqueue(table, result->enqueue_us);
+}
+
+void report_row_times(out_table *table, out_unit unit, const shingle_bench_row *row)
+{
+    for (int i = 0; i < 3; i++) out_table_add(table, "%s", "");
+    out_table_time(table, unit, row->us);
+    out_table_time(table, unit, row->predicted_us);
+    add_enqueue(table, row->enqueue_us);
 }
 
 void report_wrong(out_table *table, int64_t wrong)
@@ -162,14 +283,10 @@ static bool scale_of(const shingle_machine *here, const char *as, const char *ty
     return s->here_tflops > 0 && s->there_tflops > 0;
 }
 
-void report_group(const char *prefix, const group *g, const group_options *options,
-                  const char *type)
+/* What the ranks of a CPU are, and what they are a scale model of. */
+static void print_emulation(const char *prefix, const shingle_machine *here,
+                            const group_options *options, const char *type)
 {
-    const shingle_machine *const here = shingle_comm_machine(g->comm[0]);
-    char key[32];
-    snprintf(key, sizeof key, "gemm_tflops_%.8s", type);
-    printf("%s%d ranks on %s: %.3g GFLOP/s a rank in %s", prefix, g->ranks,
-           options->backend ? options->backend : "cpu", 1e3 * number_of(here, key), type);
     scale s;
     if (options->as == NULL) {
         printf(", links as fast as memory\n");
@@ -188,11 +305,67 @@ void report_group(const char *prefix, const group *g, const group_options *optio
     }
 }
 
+static void print_device(const char *prefix, const shingle_machine *here, const char *type,
+                         const shingle_device *device)
+{
+    char key[32];
+    char name[64] = "";
+    snprintf(key, sizeof key, "gemm_tflops_%.8s", type);
+    group_machine_line(here, "name", name, sizeof name);
+    printf(": %s", device->name);
+    if (device->most_mhz > 0) printf(", %.0f MHz now, at most %.0f", device->mhz, device->most_mhz);
+    if (device->most_watts > 0) printf(", %.0f W", device->most_watts);
+    printf("\n%s%s\n%splanned for %s: %.3g TFLOP/s a rank in %s, copies of %.3g GB/s\n", prefix,
+           device->software, prefix, name, number_of(here, key), type,
+           number_of(here, "copy_gbps"));
+}
+
+void report_group(const char *prefix, const group *g, const group_options *options,
+                  const char *type)
+{
+    const shingle_machine *const here = shingle_comm_machine(g->comm[0]);
+    shingle_device device;
+    char key[32];
+    printf("%s%d ranks on %s", prefix, g->ranks, options->backend ? options->backend : "cpu");
+    if (shingle_comm_device(g->comm[0], &device) == SHINGLE_OK && device.name[0] != '\0') {
+        print_device(prefix, here, type, &device);
+        return;
+    }
+    snprintf(key, sizeof key, "gemm_tflops_%.8s", type);
+    printf(": %.3g GFLOP/s a rank in %s", 1e3 * number_of(here, key), type);
+    print_emulation(prefix, here, options, type);
+}
+
+/* The first "model name" of /proc/cpuinfo, or the machine's architecture. */
+void report_cpu(char *name, size_t room)
+{
+    struct utsname host;
+    char line[256];
+    snprintf(name, room, "%s", uname(&host) == 0 ? host.machine : "unknown");
+    FILE *const info = fopen("/proc/cpuinfo", "r");
+    while (info != NULL && fgets(line, sizeof line, info) != NULL) {
+        const char *const colon = strchr(line, ':');
+        if (strncmp(line, "model name", 10) != 0 || colon == NULL) continue;
+        snprintf(name, room, "%.*s", (int)strcspn(colon + 2, "\n"), colon + 2);
+        break;
+    }
+    if (info != NULL) fclose(info);
+}
+
 json_t *report_group_json(const group *g, const group_options *options)
 {
     const shingle_machine *const machine = shingle_comm_machine(g->comm[0]);
-    return json_pack("{s:s, s:i, s:s, s:o, s:s}", "version", shingle_version(), "ranks", g->ranks,
-                     "backend", options->backend ? options->backend : "cpu", "as",
-                     options->as ? out_json_text(options->as) : json_null(), "machine",
-                     shingle_machine_text(machine));
+    shingle_device device;
+    json_t *const object =
+        json_pack("{s:s, s:i, s:s, s:o, s:s}", "version", shingle_version(), "ranks", g->ranks,
+                  "backend", options->backend ? options->backend : "cpu", "as",
+                  options->as ? out_json_text(options->as) : json_null(), "machine",
+                  shingle_machine_text(machine));
+    if (shingle_comm_device(g->comm[0], &device) != SHINGLE_OK || device.name[0] == '\0')
+        return object;
+    json_object_set_new(object, "device", out_json_text(device.name));
+    json_object_set_new(object, "software", out_json_text(device.software));
+    json_object_set_new(object, "most_mhz", out_json_real(device.most_mhz));
+    json_object_set_new(object, "most_watts", out_json_real(device.most_watts));
+    return object;
 }

@@ -33,6 +33,9 @@ enum {
 static const double choose_share = 0.2;
 static const double knobs_share = 0.35;
 
+/* Knobs that are predicted to be slower than a strategy's best by more than this are not tried. */
+static const double knobs_margin = 1.3;
+
 typedef struct contestant {
     shingle_plan *plan; /* NULL: does not take part */
     unsigned kinds;
@@ -169,7 +172,8 @@ static int best_of(const shingle_plan *all, const sg_strategy *strategy, int cou
             if (taken || c->declined[0] != '\0') continue;
             if (next == NULL || c->predicted_us < next->predicted_us) next = c;
         }
-        if (next == NULL) break;
+        if (next == NULL || (n > 0 && next->predicted_us > best[0]->predicted_us * knobs_margin))
+            break;
         best[found++] = next;
     }
     return found;
@@ -182,6 +186,8 @@ static shingle_status race_knobs(const trial *t, shingle_plan *const *plan, int 
     double us[MOST_KNOB_SETS][BRIEF_ROUNDS + 1];
     bool out[MOST_KNOB_SETS] = {false};
     const double until = sg_now_us() + seconds * 1e6;
+    /* The first run warms up, unless the backend sees to that. */
+    const int cold = t->group->backend->time == NULL;
     int rounds = 0;
     do {
         for (int i = 0; i < count; i++) {
@@ -192,13 +198,13 @@ static shingle_status race_knobs(const trial *t, shingle_plan *const *plan, int 
             if (out[i]) snprintf(why, room, "%.60s: %.90s", plan[i]->text, failed);
         }
         rounds++;
-    } while (count > 1 && (rounds < 2 || (rounds <= BRIEF_ROUNDS && sg_now_us() < until)));
+    } while (count > 1 && (rounds <= cold || (rounds <= BRIEF_ROUNDS && sg_now_us() < until)));
     double least = 0;
     *best = -1;
     for (int i = 0; i < count; i++) {
         if (out[i]) continue;
-        /* The first run warms up. */
-        const double median = rounds > 1 ? sg_bench_median(us[i] + 1, rounds - 1) : us[i][0];
+        const int first = rounds > 1 ? cold : 0;
+        const double median = sg_bench_median(us[i] + first, rounds - first);
         if (*best >= 0 && median >= least) continue;
         least = median;
         *best = i;
