@@ -48,7 +48,9 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
     for (int form = links && p->ranks > 2; form >= -(int)vendor; form--) {
         const int both = form > 0;
         const int64_t least = form < 0 ? VENDOR_ROWS : 1;
-        for (int sub = 1; sub <= 4 && (sub == 1 || sub * (1 + both) * least <= rows); sub *= 2) {
+        /* What an all-reduce sends on last is exposed: smaller chunks of large products. */
+        const int most = form < 0 && sg_problem_out(p) == SG_OUT_ALL ? 8 : 4;
+        for (int sub = 1; sub <= most && (sub == 1 || sub * (1 + both) * least <= rows); sub *= 2) {
             sg_knobs *const set = &sets[n++];
             set->value[SUB] = sub;
             set->value[SPLIT] = 0;
