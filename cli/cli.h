@@ -22,6 +22,7 @@ int cmd_bench(int argc, char **argv);
 int cmd_model(int argc, char **argv);
 int cmd_sim(int argc, char **argv);
 int cmd_tune(int argc, char **argv);
+int cmd_calibrate(int argc, char **argv);
 int cmd_paper(int argc, char **argv);
 
 #endif

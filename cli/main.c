@@ -20,6 +20,7 @@ static const struct {
     {"model", "the products of a model's layer, from its config.json", cmd_model},
     {"sim", "what strategies cost on any machine, and where the time goes", cmd_sim},
     {"tune", "time the best plans and keep the fastest in a file", cmd_tune},
+    {"calibrate", "measure this machine and write its machine file", cmd_calibrate},
     {"paper", "published figures of other systems beside our simulation", cmd_paper},
 };
 
@@ -34,7 +35,7 @@ static int help(void)
          "  shingle run gemm_rs:f32:512x1024x768:r4 --all\n"
          "  shingle check gemm_ar:bf16:1000x512x384:r7\n\n"
          "Usage: shingle COMMAND [arguments]; shingle COMMAND --help explains one\n");
-    for (int i = 0; i < COMMANDS; i++) printf("  %-8s %s\n", commands[i].name, commands[i].brief);
+    for (int i = 0; i < COMMANDS; i++) printf("  %-9s %s\n", commands[i].name, commands[i].brief);
     puts("\n      --version   print the version\n"
          "  -h, --help      print this\n\n"
          "Exit codes: 0 done, 1 wrong result or violation, 2 usage or bad input, 3 failure");
@@ -55,7 +56,7 @@ static int dispatch(int argc, char **argv)
     if (argc < 2) {
         return out_error(
             CLI_USAGE,
-            "a command is needed: info, plan, check, run, bench, model, sim, tune or paper; "
+            "a command is needed: info, plan, check, run, bench, model, sim, tune, calibrate or paper; "
             "shingle --help explains them");
     }
     const char *const word = argv[1];

@@ -249,6 +249,18 @@ typedef struct shingle_device {
 SHINGLE_API shingle_status shingle_comm_device(const shingle_comm *comm,
                                                shingle_device *device_out);
 
+/* Measures the machine that a whole group runs on: times small products of many kinds, in turns, finds
+ * the numbers that predict them, and makes a machine of them whose text says how each was found. */
+typedef struct shingle_calibrate_options { /* all zero is the default of every field */
+    double seconds; /* limit; default 60.  SHINGLE_ETIMEOUT if it is too short */
+    void (*progress)(void *context, int done, int count); /* from the calling thread */
+    void *context;
+} shingle_calibrate_options;
+
+SHINGLE_API shingle_status shingle_calibrate(int ranks, shingle_comm *const *comm,
+                                             const shingle_calibrate_options *options,
+                                             shingle_machine **machine_out);
+
 /* Plans for MACHINE without running anything (1 to 1024 ranks).  The plan cannot be run.  NULL
  * stands for a machine of round numbers that any number of ranks fits, for proofs and examples. */
 SHINGLE_API shingle_status shingle_plan_for(const char *problem, const shingle_machine *machine,

@@ -179,6 +179,21 @@ void shingle_close(int ranks, shingle_comm **comm)
     free_group(group);
 }
 
+/* ---- All comms of a group ---------------------------------------------------------------- */
+
+shingle_status sg_comm_check_all(int ranks, shingle_comm *const *comm)
+{
+    if (comm == NULL || ranks < 1 || comm[0] == NULL)
+        return sg_fail(SHINGLE_EINVAL, "no comms; all those of one shingle_open are needed");
+    sg_group *const group = comm[0]->group;
+    for (int r = 0; r < ranks; r++)
+        if (ranks != group->ranks || comm[r] != group->comm[r])
+            return sg_fail(SHINGLE_EINVAL,
+                           "%d comms of a group of %d; all are needed, in rank order", ranks,
+                           group->ranks);
+    return SHINGLE_OK;
+}
+
 /* ---- Plans ----------------------------------------------------------------------------------- */
 
 const sg_machine *sg_comm_machine(const shingle_comm *comm, sg_type type)

@@ -49,6 +49,9 @@ void sg_comm_unbind(shingle_plan *plan);
 shingle_status sg_comm_run(shingle_plan *plan, const shingle_tensors *tensors, void *stream,
                            unsigned kinds);
 
+/* SHINGLE_EINVAL unless COMM are all RANKS comms of one group, in rank order. */
+shingle_status sg_comm_check_all(int ranks, shingle_comm *const *comm);
+
 /* The machine that problems of TYPE are planned for. */
 const sg_machine *sg_comm_machine(const shingle_comm *comm, sg_type type);
 

@@ -183,17 +183,20 @@ static void find_step(const fit *f, double damping, double *step_out)
     solve(system, f->numbers, step_out);
 }
 
-/* Half a step of a rate's logarithm at a time is as far as slopes are to be trusted. */
+/* Half a rate's logarithm at a time is as far as slopes are to be trusted. */
+static double trusted(const number *n, double step)
+{
+    const double most = n->unit > 0 ? 2 : 0.5;
+    return step > most ? most : step < -most ? -most : step;
+}
+
 static void try_step(const fit *f, const double *step, number *numbers, sg_machine *machine)
 {
     *machine = f->machine;
     for (int j = 0; j < f->numbers; j++) {
         number *const n = &numbers[j];
-        const double most = n->unit > 0 ? 2 : 0.5;
-        double move = step[j] > most ? most : step[j];
-        if (move < -most) move = -most;
         *n = f->number[j];
-        n->x += move;
+        n->x += step[j];
         n->x = x_of(n, value_of(n, n->x)); /* not beyond what the line may hold */
         set_number(machine, n, n->x);
     }
@@ -223,6 +226,7 @@ static shingle_status step_by_slopes(fit *f, double *damping, double *cost)
         sg_machine machine;
         memcpy(f->predicted, f->before, (size_t)f->runs * sizeof *f->before);
         find_step(f, *damping, step);
+        for (int j = 0; j < f->numbers; j++) step[j] = trusted(&f->number[j], step[j]);
         try_step(f, step, numbers, &machine);
         SG_TRY(predict(f, &machine));
         better = keep_better(f, numbers, &machine, cost);
@@ -243,7 +247,9 @@ static shingle_status step_by_one(fit *f, double stride, double *cost)
             step[j] = way == 0 ? stride : -stride;
             try_step(f, step, numbers, &machine);
             SG_TRY(predict(f, &machine));
-            if (keep_better(f, numbers, &machine, cost)) break;
+            if (!keep_better(f, numbers, &machine, cost)) continue;
+            f->seen[j] = true;
+            break;
         }
     }
     return SHINGLE_OK;
@@ -252,7 +258,7 @@ static shingle_status step_by_one(fit *f, double stride, double *cost)
 static shingle_status search(fit *f)
 {
     double damping = 0.01;
-    double stride = 0.2;
+    double stride = 1.6;
     SG_TRY(predict(f, &f->machine));
     double cost = cost_of(f, f->number);
     for (int round = 0; round < ROUNDS && stride > 0.004 && sg_now_us() < f->until_us; round++) {

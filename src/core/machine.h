@@ -137,7 +137,7 @@ const char *sg_machine_coll_name(int kind);
 void sg_machine_plain(sg_machine *machine_out);
 
 /* What the public handle is: the numbers and their text. */
-enum { SG_MACHINE_TEXT = 4096 };
+enum { SG_MACHINE_TEXT = 8192 };
 
 struct shingle_machine {
     sg_machine numbers;

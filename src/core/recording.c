@@ -178,15 +178,8 @@ void sg_recording_drop(sg_group *group)
 
 static shingle_status group_of(int ranks, shingle_comm *const *comm, sg_group **group_out)
 {
-    if (comm == NULL || ranks < 1 || comm[0] == NULL)
-        return sg_fail(SHINGLE_EINVAL, "no comms; all those of one shingle_open are needed");
-    sg_group *const group = comm[0]->group;
-    for (int r = 0; r < ranks; r++)
-        if (ranks != group->ranks || comm[r] != group->comm[r])
-            return sg_fail(SHINGLE_EINVAL,
-                           "%d comms of a group of %d; all are needed, in rank order", ranks,
-                           group->ranks);
-    *group_out = group;
+    SG_TRY(sg_comm_check_all(ranks, comm));
+    *group_out = comm[0]->group;
     return SHINGLE_OK;
 }
 

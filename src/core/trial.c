@@ -428,19 +428,6 @@ static shingle_status bench_problem(sg_group *group, const sg_problem *problem,
     return status;
 }
 
-static shingle_status check_group(int ranks, shingle_comm *const *comm)
-{
-    if (comm == NULL || ranks < 1 || comm[0] == NULL)
-        return sg_fail(SHINGLE_EINVAL, "no comms; all those of one shingle_open are needed");
-    sg_group *const group = comm[0]->group;
-    for (int r = 0; r < ranks; r++)
-        if (ranks != group->ranks || comm[r] != group->comm[r])
-            return sg_fail(SHINGLE_EINVAL,
-                           "%d comms of a group of %d; all are needed, in rank order", ranks,
-                           group->ranks);
-    return SHINGLE_OK;
-}
-
 static shingle_status check_options(shingle_bench_options *o)
 {
     if (o->iterations < 0 || o->iterations > MOST_RUNS || o->warmup < -1 || o->warmup > MOST_RUNS)
@@ -465,7 +452,7 @@ static shingle_status check_options(shingle_bench_options *o)
 shingle_status shingle_bench(int ranks, shingle_comm *const *comm, const char *problem,
                              const shingle_bench_options *options, shingle_bench_result *result_out)
 {
-    SG_TRY(check_group(ranks, comm));
+    SG_TRY(sg_comm_check_all(ranks, comm));
     if (result_out == NULL) return sg_fail(SHINGLE_EINVAL, "no place for the result");
     shingle_bench_options o = {0};
     if (options != NULL) o = *options;

@@ -1,0 +1,133 @@
+/* cmd_calibrate.c -- `shingle calibrate`: measures the machine it runs on and writes its machine file
+ * (docs/machine.md), whole or not at all. */
+#include <stdio.h>
+#include <string.h>
+
+#include "args.h"
+#include "cli.h"
+#include "file.h"
+#include "group.h"
+#include "out.h"
+
+typedef struct request {
+    group_options where;
+    int64_t ranks;
+    double seconds;
+    const char *out;
+} request;
+
+static void tell(void *context, int done, int count)
+{
+    (void)context;
+    out_progress("measurement %d of %d", done + 1, count);
+}
+
+/* Opened before anything is measured: a path that cannot be written costs no minute. */
+static int begin_file(const request *q, file_writer *writer)
+{
+    char error[FILE_ERROR];
+    if (q->out == NULL || file_begin(writer, q->out, error)) return CLI_OK;
+    return out_error(CLI_USAGE, "%s", error);
+}
+
+static int write_file(const request *q, file_writer *writer, const char *text)
+{
+    char error[FILE_ERROR];
+    if (q->out == NULL) {
+        fputs(text, stdout);
+        return CLI_OK;
+    }
+    if (!file_put(writer, text, strlen(text), error) || !file_close(writer, error) ||
+        !file_appear(writer, error))
+        return out_error(CLI_FAILED, "%s", error);
+    return CLI_OK;
+}
+
+static void print_json(const request *q, const char *text)
+{
+    out_json(json_pack("{s:s, s:I, s:o, s:s}", "version", shingle_version(), "ranks",
+                       (json_int_t)q->ranks, "file",
+                       q->out != NULL ? out_json_text(q->out) : json_null(), "machine", text));
+}
+
+static int calibrate(const request *q, bool json)
+{
+    group g = {.ranks = 0};
+    file_writer writer = {.stream = NULL};
+    shingle_machine *machine = NULL;
+    const shingle_calibrate_options options = {.seconds = q->seconds, .progress = tell};
+    int code = begin_file(q, &writer);
+    if (code != CLI_OK) return code;
+    code = group_open(q->ranks, &q->where, &g);
+    if (code == CLI_OK) {
+        const shingle_status status = shingle_calibrate(g.ranks, g.comm, &options, &machine);
+        out_progress_end();
+        if (status != SHINGLE_OK) code = out_status(status);
+    }
+    group_close(&g);
+    const char *const text = shingle_machine_text(machine);
+    if (code == CLI_OK && (q->out != NULL || !json))
+        code = write_file(q, &writer, text);
+    else if (q->out != NULL)
+        file_drop(&writer);
+    if (code == CLI_OK && json) print_json(q, text);
+    if (code == CLI_OK && !json && q->out != NULL) printf("%s\n", q->out);
+    shingle_machine_free(machine);
+    return code;
+}
+
+int cmd_calibrate(int argc, char **argv)
+{
+    request q = {.ranks = 2, .seconds = 60};
+    const args_option options[] = {
+        {.name = "backend",
+         .kind = ARGS_TEXT,
+         .value = &q.where.backend,
+         .unit = "NAME",
+         .brief = "who carries runs out (SHINGLE_BACKEND, or the first of shingle info)"},
+        {.name = "ranks",
+         .kind = ARGS_INT,
+         .value = &q.ranks,
+         .unit = "N",
+         .brief = "ranks that run at once (2)",
+         .least = 1,
+         .most = GROUP_RANKS},
+        {.name = "seconds",
+         .kind = ARGS_REAL,
+         .value = &q.seconds,
+         .unit = "S",
+         .brief = "limit (60); what is too short for one round is an error",
+         .least = 0.001,
+         .most = 3600},
+        {.name = "out",
+         .kind = ARGS_TEXT,
+         .value = &q.out,
+         .unit = "FILE",
+         .brief = "write the file there (to the output)"},
+        {.name = "threads",
+         .kind = ARGS_INT,
+         .value = &q.where.threads,
+         .unit = "N",
+         .brief = "worker threads (the cores)",
+         .least = 1,
+         .most = 1024},
+    };
+    const args_command command = {
+        .name = "calibrate",
+        .brief = "Measures the machine it runs on and writes its machine file.",
+        .usage = "[options]",
+        .examples =
+            "  shingle calibrate --ranks 4 --out my.machine\n"
+            "  shingle calibrate --backend cuda --ranks 2 --seconds 90 --out h200x2.machine\n"
+            "  SHINGLE_MACHINE=my.machine shingle run gemm_rs:f32:512x1024x768:r4\n",
+        .notes = "Times products of many kinds, in turns, and finds the numbers with which the\n"
+                 "simulator predicts them best; each stands beside how it was found.\n",
+        .option = options,
+        .options = sizeof options / sizeof *options,
+        .words = "no argument"};
+    args a;
+    int code = args_read(&command, argc, argv, &a);
+    if (code == ARGS_GO) code = calibrate(&q, a.json);
+    args_free(&a);
+    return code;
+}

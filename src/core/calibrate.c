@@ -1,0 +1,374 @@
+/* calibrate.c -- see calibrate.h. */
+#include "core/calibrate.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/calibrate_list.h"
+
+enum { MOST_ITEMS = 192, ROUNDS = 15, MOST_PROBLEM = 96, LINE = 256 };
+
+static const double timing_part = 0.8; /* of the time limit; the rest is for the fit */
+static const double fit_most_us = 20e6;
+static const double megabyte = 1048576;
+
+/* One plan that is timed. */
+typedef struct item {
+    sg_problem problem;
+    shingle_plan *plan;
+    int coll;       /* its collectives alone: their kind; -1: all of it */
+    double message; /* bytes of the whole message */
+    double us[ROUNDS];
+    int rounds;
+    bool dropped; /* cannot be run here */
+} item;
+
+typedef struct job {
+    const sg_calibrate_watch *watch;
+    sg_machine machine;
+    int ranks;
+    double begin_us, seconds;
+    item item[MOST_ITEMS];
+    int items;
+    sg_fit_run run[MOST_ITEMS];
+    int runs;
+    const char *name[SG_FIT_NUMBERS];
+    char tile_name[SG_TILES][32];
+    int names;
+    sg_fit_report report;
+} job;
+
+static double now_us(const job *j)
+{
+    return j->watch->now_us(j->watch->context);
+}
+
+/* ---- The list --------------------------------------------------------------------------------------- */
+
+static void drop_item(item *it)
+{
+    sg_plan_free(it->plan);
+    sg_problem_free(&it->problem);
+    *it = (item){.plan = NULL};
+}
+
+/* The problem with this group's ranks; a strategy that declines it is left out. */
+static shingle_status add_item(job *j, const char *problem, const char *strategy, int coll,
+                               double message)
+{
+    char text[MOST_PROBLEM] = "";
+    char why[160] = "";
+    sg_text whole = {text, sizeof text, 0};
+    sg_text reason = {why, sizeof why, 0};
+    sg_knobs sets[SG_MAX_KNOB_SETS];
+    sg_knobs knobs;
+    bool given = false;
+    const sg_strategy *of = NULL;
+    if (j->items == MOST_ITEMS)
+        return sg_fail(SHINGLE_EBUG, "a list of more than %d measurements", (int)MOST_ITEMS);
+    item *const it = &j->item[j->items];
+    *it = (item){.coll = coll, .message = message};
+    memset(sets, 0, sizeof sets);
+    sg_text_add(&whole, "%s:r%d", problem, j->ranks);
+    SG_TRY(sg_problem_parse(text, &it->problem));
+    shingle_status status = sg_strategy_parse(strategy, &of, &sets[0], &knobs, &given);
+    bool fits = status == SHINGLE_OK && of->propose(&it->problem, &j->machine, sets, &reason) > 0;
+    if (fits) status = sg_strategy_parse(strategy, &of, &sets[0], &knobs, &given);
+    if (fits && status == SHINGLE_OK) status = sg_plan_make(&it->problem, of, &knobs, &it->plan);
+    fits &= status == SHINGLE_OK;
+    if (!fits) drop_item(it);
+    j->items += fits;
+    return status;
+}
+
+static shingle_status add_listed(job *j, const sg_calibrate_item *one)
+{
+    if (j->ranks == 1 && strncmp(one->problem, "gemm:", 5) != 0) return SHINGLE_OK;
+    if (!one->each) return add_item(j, one->problem, one->strategy, -1, 0);
+    for (int i = 0; i < j->machine.tiles; i++) {
+        char strategy[80];
+        sg_text text = {strategy, sizeof strategy, 0};
+        sg_text_add(&text, "%s{tile_m=%d,tile_n=%d}", one->strategy, j->machine.tile[i].m,
+                    j->machine.tile[i].n);
+        SG_TRY(add_item(j, one->problem, strategy, -1, 0));
+    }
+    return SHINGLE_OK;
+}
+
+/* Collectives of serial plans whose product is small. */
+static shingle_status add_collectives(job *j, double megabytes)
+{
+    static const char *const format[SG_MACHINE_COLLS] = {
+        [SG_ALL_GATHER] = "ag_gemm:bf16:%dx64x1024",
+        [SG_REDUCE_SCATTER] = "gemm_rs:bf16:%dx1024x64",
+        [SG_ALL_REDUCE] = "gemm_ar:bf16:%dx1024x64",
+        [SG_ALL_TO_ALL] = "a2a_gemm:bf16:%dx64x1024"};
+    for (int kind = 0; kind < SG_MACHINE_COLLS && j->ranks > 1; kind++) {
+        char problem[MOST_PROBLEM];
+        const char *const x = strchr(format[kind], '%');
+        sg_text text = {problem, sizeof problem, 0};
+        sg_text_add(&text, "%.*s%d%s", (int)(x - format[kind]), format[kind],
+                    (int)(megabytes * megabyte / 2048), x + 2);
+        SG_TRY(add_item(j, problem, sg_strategy_at(0)->name, kind, megabytes * megabyte));
+    }
+    return SHINGLE_OK;
+}
+
+static shingle_status make_list(job *j)
+{
+    const bool pool = j->machine.pool > 0;
+    int count = 0;
+    const sg_calibrate_item *const listed = sg_calibrate_items(pool, &count);
+    for (int i = 0; i < count; i++) SG_TRY(add_listed(j, &listed[i]));
+    const double *const message = sg_calibrate_messages(pool, &count);
+    for (int i = 0; i < count; i++) SG_TRY(add_collectives(j, message[i]));
+    return SHINGLE_OK;
+}
+
+/* ---- Timing ----------------------------------------------------------------------------------------- */
+
+static shingle_status time_item(job *j, item *it)
+{
+    double us = 0;
+    if (it->dropped || it->rounds == ROUNDS) return SHINGLE_OK;
+    const shingle_status status = j->watch->time(j->watch->context, it->plan, it->coll >= 0, &us);
+    if (status == SHINGLE_EUNSUPPORTED || status == SHINGLE_ENOMEM) {
+        it->dropped = true;
+        sg_log(SG_LOG_INFO, "calibrate: %s is left out: %s", it->plan->text, shingle_error());
+        return SHINGLE_OK;
+    }
+    if (status == SHINGLE_OK && us > 0) it->us[it->rounds++] = us;
+    return status;
+}
+
+/* All of them in turns until the time is over: whatever else happens on the machine concerns all. */
+static shingle_status time_all(job *j)
+{
+    const double until = j->begin_us + timing_part * j->seconds * 1e6;
+    for (int i = 0; i < j->items; i++) {
+        if (now_us(j) > until)
+            return sg_fail(SHINGLE_ETIMEOUT,
+                           "%g s are over after %d of %d measurements; about %.0f s are needed",
+                           j->seconds, i, j->items, 1 + 2 * j->seconds * j->items / (i + 1));
+        if (j->watch->progress != NULL) j->watch->progress(j->watch->context, i, j->items);
+        SG_TRY(time_item(j, &j->item[i]));
+    }
+    for (int round = 1; round < ROUNDS; round++)
+        for (int i = 0; i < j->items && now_us(j) < until; i++) SG_TRY(time_item(j, &j->item[i]));
+    return SHINGLE_OK;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a;
+    const double y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median_of(double *value, int count)
+{
+    if (count == 0) return 0;
+    qsort(value, (size_t)count, sizeof *value, by_size);
+    return (value[(count - 1) / 2] + value[count / 2]) / 2;
+}
+
+/* The first run touches memory and warms up; it counts where there is no other. */
+static double median_us(item *it)
+{
+    const int first = it->rounds > 1;
+    return median_of(it->us + first, it->rounds - first);
+}
+
+/* ---- Collectives ------------------------------------------------------------------------------------ */
+
+/* Bytes that pass each rank's port, as bus bandwidth counts them. */
+static double bus_bytes(const job *j, const item *it)
+{
+    return it->message * (j->ranks - 1) / j->ranks * (it->coll == SG_ALL_REDUCE ? 2 : 1);
+}
+
+static void take_curve(job *j, int kind)
+{
+    sg_curve curve = {.points = 0};
+    for (int i = 0; i < j->items; i++) {
+        item *const it = &j->item[i];
+        if (it->coll != kind || it->rounds == 0) continue;
+        const double us = median_us(it);
+        if (it->message < megabyte && j->machine.pool == 0) continue; /* start-up alone */
+        if (curve.points == SG_POINTS) continue;
+        curve.point[curve.points++] = (sg_point){it->message, bus_bytes(j, it) / (us * 1e3)};
+    }
+    for (int i = 0; i < curve.points; i++) {
+        sg_point *const p = &curve.point[i];
+        p->value = p->value > 10 ? round(p->value * 10) / 10 : round(p->value * 1e4) / 1e4;
+        if (p->value < 1e-4) p->value = 1e-4;
+    }
+    if (curve.points > 0) j->machine.coll_curve[kind] = curve;
+}
+
+static void take_collectives(job *j)
+{
+    double last[SG_MACHINE_COLLS];
+    double least_us = INFINITY;
+    int kinds = 0;
+    for (int kind = 0; kind < SG_MACHINE_COLLS; kind++) {
+        take_curve(j, kind);
+        double message = 0;
+        for (int i = 0; i < j->items; i++) {
+            item *const it = &j->item[i];
+            if (it->coll != kind || it->rounds == 0) continue;
+            const double us = median_us(it);
+            least_us = fmin(least_us, us);
+            if (it->message > message) last[kinds] = bus_bytes(j, it) / (us * 1e3);
+            message = fmax(message, it->message);
+        }
+        kinds += message > 0;
+    }
+    if (kinds == 0) return;
+    j->machine.coll_us = round(least_us * 100) / 100;
+    j->machine.coll_gbps = median_of(last, kinds);
+    j->machine.coll_gbps = fmax(round(j->machine.coll_gbps * 1e3) / 1e3, 1e-3);
+}
+
+/* ---- The fit ---------------------------------------------------------------------------------------- */
+
+/* Numbers that begin where runs depend on them. */
+static void begin_numbers(sg_machine *m)
+{
+    if (m->pool > 0) return;
+    if (m->run_us <= 0) m->run_us = m->flag_us;
+    if (m->burst <= 1 || m->burst_us <= 0) {
+        m->burst = 1.05;
+        m->burst_us = 1000;
+    }
+    if (m->vendor <= 0) m->vendor = 1;
+    if (m->topology == SG_SWITCH) m->link_gbps = 0; /* as fast as what uses it */
+}
+
+static void choose_numbers(job *j)
+{
+    const bool pool = j->machine.pool > 0;
+    int count = 0;
+    const sg_calibrate_number *const number = sg_calibrate_numbers(&count);
+    for (int i = 0; i < count; i++)
+        if (number[i].fitted && (pool ? number[i].pool : number[i].own) &&
+            j->ranks >= number[i].ranks && strcmp(number[i].name, "tile") != 0)
+            j->name[j->names++] = number[i].name;
+    for (int i = 1; i < j->machine.tiles && !pool && j->ranks > 1; i++) {
+        sg_text text = {j->tile_name[i], sizeof j->tile_name[i], 0};
+        if (j->names == SG_FIT_NUMBERS) return;
+        sg_text_add(&text, "tile %dx%d", j->machine.tile[i].m, j->machine.tile[i].n);
+        j->name[j->names++] = j->tile_name[i];
+    }
+}
+
+static shingle_status fit_all(job *j)
+{
+    for (int i = 0; i < j->items; i++) {
+        item *const it = &j->item[i];
+        if (it->coll >= 0 || it->rounds == 0) continue;
+        j->run[j->runs++] = (sg_fit_run){.problem = &it->problem,
+                                         .strategy = it->plan->strategy,
+                                         .knobs = it->plan->knobs,
+                                         .us = median_us(it)};
+    }
+    const double left_us = j->begin_us + j->seconds * 1e6 - now_us(j);
+    const double fit_us = fmax(0, fmin(left_us, fit_most_us));
+    begin_numbers(&j->machine);
+    choose_numbers(j);
+    SG_TRY(
+        sg_fit(j->run, j->runs, j->name, j->names, sg_now_us() + fit_us, &j->machine, &j->report));
+    if (j->machine.pool == 0) j->machine.run_us = fmax(j->machine.run_us, 0.01); /* 0: left out */
+    return SHINGLE_OK;
+}
+
+/* ---- The file --------------------------------------------------------------------------------------- */
+
+/* How the number of a printed line was found. */
+static const char *how_of(const job *j, const char *line)
+{
+    const size_t length = strcspn(line, " ");
+    const bool tile = strncmp(line, "tile ", 5) == 0;
+    const char *how = NULL;
+    int count = 0;
+    const sg_calibrate_number *const number = sg_calibrate_numbers(&count);
+    for (int i = 0; i < count; i++) {
+        if (strncmp(line, number[i].name, length) != 0 || number[i].name[length] != '\0') continue;
+        if (!number[i].fitted) how = j->ranks >= number[i].ranks ? number[i].how : NULL;
+        for (int n = 0; n < j->names && number[i].fitted; n++) {
+            const size_t name = strlen(j->name[n]);
+            if (j->report.seen[n] && strncmp(line, j->name[n], tile ? name : length) == 0 &&
+                (tile ? line[name] <= ' ' : j->name[n][length] == '\0'))
+                how = number[i].how;
+        }
+    }
+    if (how != NULL || strncmp(line, "name ", 5) == 0) return how;
+    return strncmp(line, "tile ", 5) == 0 && strchr(line + 5, ' ') == NULL
+               ? NULL
+               : "described, not measured";
+}
+
+static void write_text(const job *j, char *text_out)
+{
+    char plain[SG_MACHINE_TEXT];
+    sg_text text = {text_out, SG_CALIBRATE_TEXT, 0};
+    int least = ROUNDS;
+    int dropped = 0;
+    for (int i = 0; i < j->items; i++) {
+        dropped += j->item[i].dropped;
+        if (!j->item[i].dropped && j->item[i].rounds < least) least = j->item[i].rounds;
+    }
+    text_out[0] = '\0';
+    sg_text_add(&text,
+                "# Written by `shingle calibrate`: %d measurements on %d ranks, in turns, %d times "
+                "each or more,\n# medians",
+                j->items - dropped, j->ranks, least);
+    if (dropped > 0) sg_text_add(&text, "; %d more cannot be run there", dropped);
+    sg_text_add(&text,
+                ".  \"fitted\": least squares of the simulator's times against %d runs of these,\n"
+                "# all numbers together; median error %.1f %%, before %.1f %%.\n",
+                j->runs, 100 * j->report.error_after, 100 * j->report.error_before);
+    sg_machine_print(&j->machine, plain, sizeof plain);
+    for (const char *line = plain; *line != '\0';) {
+        const size_t length = strcspn(line, "\n");
+        char one[LINE] = "";
+        sg_text copy = {one, sizeof one, 0};
+        sg_text_add(&copy, "%.*s", (int)length, line);
+        const char *const how = how_of(j, one);
+        if (how != NULL)
+            sg_text_add(&text, "%-24s # %s\n", one, how);
+        else
+            sg_text_add(&text, "%s\n", one);
+        line += length + (line[length] == '\n');
+    }
+}
+
+/* ---- The call --------------------------------------------------------------------------------------- */
+
+static shingle_status calibrate(job *j, sg_machine *machine_out, char *text_out)
+{
+    SG_TRY(make_list(j));
+    SG_TRY(time_all(j));
+    take_collectives(j);
+    SG_TRY(fit_all(j));
+    write_text(j, text_out);
+    return sg_machine_parse(text_out, "the machine file that calibration wrote", machine_out);
+}
+
+shingle_status sg_calibrate(const sg_machine *machine, int ranks, double seconds,
+                            const sg_calibrate_watch *watch, sg_machine *machine_out,
+                            char *text_out)
+{
+    job *const j = calloc(1, sizeof *j);
+    if (j == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory to calibrate %d ranks", ranks);
+    j->watch = watch;
+    j->machine = *machine;
+    j->ranks = ranks;
+    j->seconds = seconds;
+    j->begin_us = now_us(j);
+    const shingle_status status = calibrate(j, machine_out, text_out);
+    for (int i = 0; i < j->items; i++) drop_item(&j->item[i]);
+    free(j);
+    return status;
+}

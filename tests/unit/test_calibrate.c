@@ -1,0 +1,323 @@
+/* test_calibrate.c -- calibration on machines that are none: what runs take there is what a simulation
+ * of another machine says, and the clock is the test's.  What comes of it must predict products that
+ * it has not seen, say how each number was found, and keep the time limit. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/calibrate.h"
+#include "core/sim.h"
+
+/* ---- A machine that is none ------------------------------------------------------------------------- */
+
+typedef struct fake {
+    sg_machine truth;
+    double clock_us, each_us; /* what a timing takes */
+    const char *cannot;       /* a strategy that it does not know */
+    double noise;
+    uint64_t timings;
+    int breaks_at; /* the timing that fails; 0: none */
+    int seen;      /* largest progress */
+} fake;
+
+static double coll_us(const sg_machine *m, const sg_problem *p)
+{
+    const int kind = p->op == SG_OP_AG_GEMM   ? SG_ALL_GATHER
+                     : p->op == SG_OP_GEMM_RS ? SG_REDUCE_SCATTER
+                     : p->op == SG_OP_GEMM_AR ? SG_ALL_REDUCE
+                                              : SG_ALL_TO_ALL;
+    const double cols = (double)(sg_problem_in(p) != SG_IN_NONE ? p->k : p->n);
+    const double message = (double)p->m * cols * sg_type_bytes(p->type);
+    const double bus = message * (p->ranks - 1) / p->ranks * (kind == SG_ALL_REDUCE ? 2 : 1);
+    return sg_machine_coll_us(m, kind, message, bus);
+}
+
+static shingle_status fake_time(void *context, const shingle_plan *plan, bool colls, double *us_out)
+{
+    fake *const f = context;
+    f->clock_us += f->each_us;
+    f->timings++;
+    if (f->breaks_at > 0 && f->timings == (uint64_t)f->breaks_at)
+        return sg_fail(SHINGLE_EBACKEND, "the fake broke");
+    if (f->cannot != NULL && strcmp(plan->strategy->name, f->cannot) == 0)
+        return sg_fail(SHINGLE_EUNSUPPORTED, "no %s here", f->cannot);
+    if (colls) {
+        *us_out = coll_us(&f->truth, &plan->problem);
+        return SHINGLE_OK;
+    }
+    sg_fit_run run = {
+        .problem = &plan->problem, .strategy = plan->strategy, .knobs = plan->knobs, .us = 1};
+    SG_TRY(sg_fit_predict(&run, 1, &f->truth));
+    const double part = (double)(sg_mix(f->timings) >> 11) * 0x1p-53;
+    *us_out = run.predicted_us * (1 + f->noise * (2 * part - 1));
+    return SHINGLE_OK;
+}
+
+static double fake_now(void *context)
+{
+    return ((const fake *)context)->clock_us;
+}
+
+static void fake_progress(void *context, int done, int count)
+{
+    fake *const f = context;
+    assert_true(done < count);
+    if (f->seen < done) f->seen = done;
+}
+
+static shingle_status calibrate(fake *f, const sg_machine *start, int ranks, double seconds,
+                                sg_machine *machine_out, char *text_out)
+{
+    const sg_calibrate_watch watch = {fake_time, fake_now, fake_progress, f};
+    return sg_calibrate(start, ranks, seconds, &watch, machine_out, text_out);
+}
+
+/* ---- What it is judged on --------------------------------------------------------------------------- */
+
+static const struct {
+    const char *op;
+    int n, k;
+} products[] = {
+    {"ag_gemm", 2560, 8192}, {"ag_gemm", 14336, 8192}, {"ag_gemm", 12288, 12288},
+    {"gemm_rs", 8192, 2048}, {"gemm_rs", 8192, 7168},  {"gemm_rs", 12288, 12288},
+    {"gemm_ar", 8192, 2048}, {"gemm_ar", 8192, 7168},  {"gemm_ar", 12288, 12288},
+};
+static const int heights[] = {512, 2048, 8192, 16384};
+
+enum { PRODUCTS = 9, HEIGHTS = 4, STRATEGIES = 3, RUNS = PRODUCTS * HEIGHTS * STRATEGIES };
+
+/* Each product's first proposals on TRUTH, timed there and predicted on M: median error. */
+static double error_elsewhere(const sg_machine *truth, const sg_machine *m, int ranks)
+{
+    static const char *const names[STRATEGIES] = {"serial", "fused_in", "fused_out"};
+    static sg_problem problem[PRODUCTS * HEIGHTS];
+    static sg_fit_run run[RUNS];
+    int runs = 0;
+    for (int i = 0; i < PRODUCTS * HEIGHTS; i++) {
+        char whole[80];
+        snprintf(whole, sizeof whole, "%s:bf16:%dx%dx%d:r%d", products[i / HEIGHTS].op,
+                 heights[i % HEIGHTS], products[i / HEIGHTS].n, products[i / HEIGHTS].k, ranks);
+        assert_int_equal(sg_problem_parse(whole, &problem[i]), SHINGLE_OK);
+        for (int n = 0; n < STRATEGIES; n++) {
+            sg_knobs sets[SG_MAX_KNOB_SETS];
+            char why[160];
+            sg_text reason = {why, sizeof why, 0};
+            const sg_strategy *const s = sg_strategy_find(names[n]);
+            memset(sets, 0, sizeof sets);
+            if (s->propose(&problem[i], truth, sets, &reason) > 0)
+                run[runs++] = (sg_fit_run){.problem = &problem[i], .strategy = s, .knobs = sets[0]};
+        }
+    }
+    assert_int_equal(sg_fit_predict(run, runs, truth), SHINGLE_OK);
+    for (int i = 0; i < runs; i++) run[i].us = run[i].predicted_us;
+    assert_int_equal(sg_fit_predict(run, runs, m), SHINGLE_OK);
+    for (int i = 0; i < PRODUCTS * HEIGHTS; i++) sg_problem_free(&problem[i]);
+    return sg_fit_error(run, runs);
+}
+
+/* As machines/h200x2 has it, and a machine that differs from it in everything that is measured. */
+static sg_machine known(void)
+{
+    sg_machine m;
+    assert_int_equal(sg_machine_read("machines/h200x2.machine", &m), SHINGLE_OK);
+    return m;
+}
+
+static sg_machine other(void)
+{
+    sg_machine m = known();
+    m.gemm_tflops[SG_BF16] = 530;
+    m.vendor = 1.04;
+    m.visit_us = 2;
+    m.copy_gbps = 250;
+    m.copy_us = 5;
+    m.store_gbps = 210;
+    m.store_us = 3;
+    m.flag_us = 2.5;
+    m.launch_us = 2.5;
+    m.join_us = 9;
+    m.epilogue_us = 4;
+    m.run_us = 6;
+    m.tile[1].rate = 0.9;
+    for (int kind = 0; kind < SG_MACHINE_COLLS; kind++)
+        for (int i = 0; i < m.coll_curve[kind].points; i++)
+            m.coll_curve[kind].point[i].value *= 0.6;
+    return m;
+}
+
+/* ---- Tests ------------------------------------------------------------------------------------------ */
+
+static char text[SG_CALIBRATE_TEXT];
+
+static void expect_line(const char *line)
+{
+    char with[160];
+    snprintf(with, sizeof with, "\n%s", line);
+    if (strstr(text, with) == NULL) fail_msg("no line begins \"%s\" in\n%s", line, text);
+}
+
+/* What stands behind the # of the line that begins with NAME, and a blank. */
+static const char *how(const char *name)
+{
+    static char comment[200];
+    char with[80];
+    snprintf(with, sizeof with, "\n%s ", name);
+    const char *const line = strstr(text, with);
+    if (line == NULL) fail_msg("no %s", name);
+    const char *const mark = strchr(line + 1, '#');
+    if (mark == NULL || mark > strchr(line + 1, '\n')) return "";
+    snprintf(comment, sizeof comment, "%.*s", (int)strcspn(mark, "\n"), mark);
+    return comment;
+}
+
+static void unseen_products_are_predicted(void **state)
+{
+    (void)state;
+    const sg_machine start = known();
+    fake f = {.truth = other(), .each_us = 1e4, .noise = 0.01};
+    sg_machine m;
+    if (calibrate(&f, &start, 2, 60, &m, text) != SHINGLE_OK) fail_msg("%s", shingle_error());
+    const double before = error_elsewhere(&f.truth, &start, 2);
+    const double after = error_elsewhere(&f.truth, &m, 2);
+    assert_true(before > 0.15);
+    if (after > 0.02) fail_msg("median error %g elsewhere", after);
+    assert_true(f.seen > 80);
+
+    /* The bandwidth of collectives is what was timed; every number says where it is from. */
+    const double at = 64 * 1048576.0;
+    const double seen = sg_curve_at(&m.coll_curve[SG_ALL_GATHER], at, 0);
+    const double right = at / 2 / (sg_machine_coll_us(&f.truth, SG_ALL_GATHER, at, at / 2) * 1e3);
+    assert_true(fabs(seen / right - 1) < 0.01);
+    expect_line("name h200x2\n");
+    assert_non_null(strstr(how("gemm_tflops_bf16"), "fitted"));
+    assert_non_null(strstr(how("tile 128x128"), "fitted"));
+    assert_non_null(strstr(how("coll_us"), "measured"));
+    assert_non_null(strstr(how("coll_curve all_reduce"), "measured"));
+    assert_non_null(strstr(how("coll_sms"), "described"));
+    expect_line("tile 128x256\n");
+    for (const char *line = strchr(text, '\n'); line != NULL && line[1] != '\0';
+         line = strchr(line + 1, '\n'))
+        if (line[1] != '#' && memchr(line + 1, '#', strcspn(line + 1, "\n")) == NULL &&
+            strncmp(line + 1, "name ", 5) != 0 && strncmp(line + 1, "tile ", 5) != 0)
+            fail_msg("no word on %.40s", line + 1);
+}
+
+static void what_cannot_run_is_left_out(void **state)
+{
+    (void)state;
+    const sg_machine start = known();
+    fake f = {.truth = start, .each_us = 1e4, .cannot = "signal"};
+    sg_machine m;
+    if (calibrate(&f, &start, 2, 2, &m, text) != SHINGLE_OK) fail_msg("%s", shingle_error());
+    assert_non_null(strstr(text, "2 more cannot be run there"));
+    assert_true(error_elsewhere(&f.truth, &m, 2) < 0.03);
+}
+
+static void one_rank_has_products_alone(void **state)
+{
+    (void)state;
+    const sg_machine start = known();
+    fake f = {.truth = other(), .each_us = 1e4};
+    sg_machine m;
+    if (calibrate(&f, &start, 1, 5, &m, text) != SHINGLE_OK) fail_msg("%s", shingle_error());
+    assert_true(fabs(m.gemm_tflops[SG_BF16] / (530 * 1.04) - 1) < 0.08);
+    assert_true(m.copy_gbps == start.copy_gbps && m.coll_us == start.coll_us);
+    assert_non_null(strstr(how("copy_gbps"), "described"));
+    assert_non_null(strstr(how("coll_us"), "described"));
+}
+
+static void a_pool_has_numbers_of_its_own(void **state)
+{
+    (void)state;
+    sg_machine start;
+    sg_machine_plain(&start);
+    start.gemm_tflops[SG_F32] = start.gemm_tflops[SG_BF16] = start.gemm_tflops[SG_F16] = 0.1;
+    start.mem_gbps = 20;
+    start.copy_gbps = start.store_gbps = start.coll_gbps = 5;
+    start.pool = 4;
+    start.pack_gbps = 4;
+    start.unit_us = 5;
+    fake f = {.truth = start, .each_us = 1e4};
+    f.truth.gemm_tflops[SG_BF16] = 0.05;
+    f.truth.copy_gbps = 1;
+    f.truth.store_gbps = 0.8;
+    f.truth.pack_gbps = 2;
+    f.truth.copy_us = 40;
+    sg_machine m;
+    if (calibrate(&f, &start, 4, 5, &m, text) != SHINGLE_OK) fail_msg("%s", shingle_error());
+    assert_int_equal(m.pool, 4);
+    assert_true(fabs(m.gemm_tflops[SG_BF16] / 0.05 - 1) < 0.1);
+    if (fabs(m.copy_gbps / 1 - 1) > 0.1) fail_msg("%s", strstr(text, "mem_gbps"));
+    assert_non_null(strstr(how("pack_gbps"), "fitted"));
+}
+
+static void limits_and_failures_are_named(void **state)
+{
+    (void)state;
+    const sg_machine start = known();
+    fake slow = {.truth = start, .each_us = 1e6};
+    fake broken = {.truth = start, .each_us = 1e4, .breaks_at = 7};
+    sg_machine m = start;
+    memset(text, 0, sizeof text);
+    assert_int_equal(calibrate(&slow, &start, 2, 20, &m, text), SHINGLE_ETIMEOUT);
+    assert_non_null(strstr(shingle_error(), "20 s are over after 17 of "));
+    assert_true(slow.clock_us < 20e6);
+    assert_int_equal(calibrate(&broken, &start, 2, 20, &m, text), SHINGLE_EBACKEND);
+    assert_string_equal(shingle_error(), "the fake broke");
+    assert_memory_equal(&m, &start, sizeof m);
+    assert_string_equal(text, "");
+}
+
+/* The CPU backend itself, timed by the real clock. */
+static void a_real_group_is_calibrated(void **state)
+{
+    (void)state;
+    shingle_comm *comm[2];
+    shingle_machine *machine = NULL;
+    shingle_calibrate_options options = {.seconds = 0.6};
+    if (shingle_open(2, NULL, comm) != SHINGLE_OK) fail_msg("%s", shingle_error());
+    shingle_status status = shingle_calibrate(2, comm, &options, &machine);
+    options.seconds = 60; /* on a slow or busy machine */
+    if (status == SHINGLE_ETIMEOUT) status = shingle_calibrate(2, comm, &options, &machine);
+    if (status != SHINGLE_OK) fail_msg("%s", shingle_error());
+    sg_machine m;
+    assert_int_equal(sg_machine_parse(shingle_machine_text(machine), "text", &m), SHINGLE_OK);
+    assert_int_equal(m.ranks, 2);
+    assert_true(m.pool > 0 && m.gemm_tflops[SG_BF16] > 1e-5 && m.gemm_tflops[SG_BF16] < 100);
+    assert_true(m.coll_curve[SG_ALL_TO_ALL].points == 3);
+
+    /* It plans for what it has measured. */
+    shingle_plan *plan = NULL;
+    assert_int_equal(shingle_plan_for("gemm_rs:bf16:512x1024x768:r2", machine, NULL, &plan),
+                     SHINGLE_OK);
+    shingle_plan_free(plan);
+    shingle_machine_free(machine);
+    options.seconds = 0.0001;
+    machine = NULL;
+    assert_int_equal(shingle_calibrate(2, comm, &options, &machine), SHINGLE_ETIMEOUT);
+    options.seconds = -1;
+    assert_int_equal(shingle_calibrate(2, comm, &options, &machine), SHINGLE_EINVAL);
+    assert_int_equal(shingle_calibrate(1, comm, NULL, &machine), SHINGLE_EINVAL);
+    assert_int_equal(shingle_calibrate(2, comm, NULL, NULL), SHINGLE_EINVAL);
+    assert_null(machine);
+    shingle_close(2, comm);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(unseen_products_are_predicted),
+        cmocka_unit_test(what_cannot_run_is_left_out),
+        cmocka_unit_test(one_rank_has_products_alone),
+        cmocka_unit_test(a_pool_has_numbers_of_its_own),
+        cmocka_unit_test(limits_and_failures_are_named),
+        cmocka_unit_test(a_real_group_is_calibrated),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
