@@ -3,9 +3,10 @@
  *
  *     bench_predict MACHINE RESULTS.json... [--rows] [--fit NAME,NAME,...]
  *
- * Prints the median of |predicted / measured - 1| of the overlapped runs by operator and by m, of the
- * serial runs, of the product and of the collective alone; and, where a problem was measured with
- * several strategies, what the one that is predicted fastest costs against the best that was measured.
+ * Prints the median of |predicted / measured - 1| of the chosen plans by operator and by m, of the
+ * strategies that were timed beside them, of the serial runs, of the product and of the collective alone;
+ * and, where a problem was measured with several strategies, what the one that is predicted fastest costs
+ * against the best that was measured.
  * --rows prints every row.  --fit moves these numbers of the machine to where the rows are predicted
  * best, to find out which are wrong, and prints them: what comes of it is fitted to the very rows that
  * it is then compared with. */
@@ -19,7 +20,7 @@
 #include "core/fit.h"
 #include "core/sim.h"
 
-enum { MOST_ROWS = 1024, MOST_FILES = 16, SERIAL_ROWS = 3 };
+enum { MOST_ROWS = 4096, MOST_FILES = 16 };
 
 static const double fit_seconds = 300;
 
@@ -30,7 +31,7 @@ typedef struct row {
     double gemm_us, coll_us; /* measured alone */
     double gemm_predicted_us, coll_predicted_us;
     int fit;    /* its place among the runs */
-    int serial; /* that of its serial plan */
+    int serial; /* that of its serial plan; of a strategy that was timed beside: -1 */
 } row;
 
 typedef struct request {
@@ -68,23 +69,46 @@ static int add_run(const row *r, const char *strategy, double us, const sg_machi
     return run_count++;
 }
 
-static void add_row(json_t *entry, const sg_machine *machine)
+static row *add_row(const char *problem, const char *strategy, double us, const sg_machine *machine)
 {
-    row *const r = &rows[row_count];
-    const char *const problem = json_string_value(json_object_get(entry, "problem"));
-    const char *const strategy = json_string_value(json_object_get(entry, "strategy"));
-    const double us = json_number_value(json_object_get(entry, "overlapped_us"));
-    const double serial_us = json_number_value(json_object_get(entry, "serial_us"));
-    if (problem == NULL || strategy == NULL || !(us > 0) || !(serial_us > 0)) return;
-    if (row_count == MOST_ROWS) return;
+    if (row_count == MOST_ROWS) {
+        fprintf(stderr, "bench_predict: more than %d rows\n", MOST_ROWS);
+        exit(1);
+    }
+    row *const r = &rows[row_count++];
     check(sg_problem_parse(problem, &r->problem));
     snprintf(r->text, sizeof r->text, "%s", problem);
     snprintf(r->strategy, sizeof r->strategy, "%s", strategy);
-    r->gemm_us = json_number_value(json_object_get(entry, "gemm_us"));
-    r->coll_us = json_number_value(json_object_get(entry, "coll_us"));
+    r->serial = -1;
     r->fit = add_run(r, strategy, us, machine);
+    return r;
+}
+
+static double number_of(json_t *entry, const char *key)
+{
+    return json_number_value(json_object_get(entry, key));
+}
+
+/* The chosen plan of a problem, and what was timed beside it. */
+static void add_result(json_t *entry, const sg_machine *machine)
+{
+    const char *const problem = json_string_value(json_object_get(entry, "problem"));
+    const char *const strategy = json_string_value(json_object_get(entry, "strategy"));
+    const double us = number_of(entry, "overlapped_us");
+    const double serial_us = number_of(entry, "serial_us");
+    size_t i;
+    json_t *beside;
+    if (problem == NULL || strategy == NULL || !(us > 0) || !(serial_us > 0)) return;
+    row *const r = add_row(problem, strategy, us, machine);
+    r->gemm_us = number_of(entry, "gemm_us");
+    r->coll_us = number_of(entry, "coll_us");
     r->serial = add_run(r, "serial", serial_us, machine);
-    row_count++;
+    json_array_foreach(json_object_get(entry, "strategies"), i, beside)
+    {
+        const char *const other = json_string_value(json_object_get(beside, "strategy"));
+        const double other_us = number_of(beside, "us");
+        if (other != NULL && other_us > 0) add_row(problem, other, other_us, machine);
+    }
 }
 
 static void read_file(const char *path, const sg_machine *machine)
@@ -97,7 +121,7 @@ static void read_file(const char *path, const sg_machine *machine)
         fprintf(stderr, "bench_predict: %s:%d: %s\n", path, error.line, error.text);
         exit(1);
     }
-    json_array_foreach(json_object_get(root, "results"), i, entry) add_row(entry, machine);
+    json_array_foreach(json_object_get(root, "results"), i, entry) add_result(entry, machine);
     json_decref(root);
 }
 
@@ -108,6 +132,7 @@ static void predict_parts(const sg_machine *machine)
     const sg_sim_options parts = {.parts = true};
     sg_simulator *const simulator = sg_simulator_new();
     for (int i = 0; i < row_count; i++) {
+        if (rows[i].serial < 0) continue;
         const sg_fit_run *const run = &runs[rows[i].serial];
         sg_sim_result result;
         check(sg_simulate_built(simulator, run->problem, run->strategy, &run->knobs, machine,
@@ -125,7 +150,7 @@ static double median_where(sg_op op, int64_t m, double *bias_out)
     int count = 0;
     for (int i = 0; i < row_count; i++) {
         const sg_fit_run *const run = &runs[rows[i].fit];
-        if (op != SG_OPS && run->problem->op != op) continue;
+        if (rows[i].serial < 0 || (op != SG_OPS && run->problem->op != op)) continue;
         if (m > 0 && run->problem->m != m) continue;
         off[count] = run->predicted_us / run->us - 1;
         error[count++] = fabs(run->predicted_us / run->us - 1);
@@ -146,39 +171,59 @@ static void print_error(const char *name, sg_op op, int64_t m)
 static void print_parts(void)
 {
     static double gemm[MOST_ROWS], coll[MOST_ROWS];
-    static sg_fit_run serial[MOST_ROWS];
+    static sg_fit_run serial[MOST_ROWS], beside[MOST_ROWS];
+    int serials = 0;
+    int besides = 0;
     int colls = 0;
     for (int i = 0; i < row_count; i++) {
-        serial[i] = runs[rows[i].serial];
-        gemm[i] = fabs(rows[i].gemm_predicted_us / rows[i].gemm_us - 1);
-        if (rows[i].coll_us > 0)
-            coll[colls++] = fabs(rows[i].coll_predicted_us / rows[i].coll_us - 1);
+        const row *const r = &rows[i];
+        if (r->serial < 0) {
+            beside[besides++] = runs[r->fit];
+            continue;
+        }
+        serial[serials] = runs[r->serial];
+        gemm[serials++] = fabs(r->gemm_predicted_us / r->gemm_us - 1);
+        if (r->coll_us > 0) coll[colls++] = fabs(r->coll_predicted_us / r->coll_us - 1);
     }
-    printf("serial %.1f %%, product alone %.1f %%, collective alone %.1f %%\n",
-           100 * sg_fit_error(serial, row_count), 100 * sg_bench_median(gemm, row_count),
+    printf("serial %.1f %%, product alone %.1f %%, collective alone %.1f %%",
+           100 * sg_fit_error(serial, serials), 100 * sg_bench_median(gemm, serials),
            100 * sg_bench_median(coll, colls));
+    if (besides > 0)
+        printf("; %d strategies beside the chosen ones %.1f %%", besides,
+               100 * sg_fit_error(beside, besides));
+    puts("");
 }
 
-/* Of each problem's rows (the serial plan is one of them), the predicted best against the best. */
+/* The fastest of a problem's rows and its serial plans, by prediction and as measured. */
+static int find_best(const char *problem, const sg_fit_run **chosen, const sg_fit_run **best)
+{
+    int several = 0;
+    *chosen = *best = NULL;
+    for (int i = 0; i < row_count; i++) {
+        if (strcmp(rows[i].text, problem) != 0) continue;
+        const int places[] = {rows[i].fit, rows[i].serial};
+        for (int j = 0; j < 2; j++) {
+            if (places[j] < 0) continue;
+            const sg_fit_run *const run = &runs[places[j]];
+            if (*chosen == NULL || run->predicted_us < (*chosen)->predicted_us) *chosen = run;
+            if (*best == NULL || run->us < (*best)->us) *best = run;
+        }
+        several++;
+    }
+    return several;
+}
+
 static void print_choice(void)
 {
     double sum = 0;
     double most = 0;
     int problems = 0;
     for (int i = 0; i < row_count; i++) {
-        bool first = true;
-        const sg_fit_run *chosen = &runs[rows[i].serial];
-        const sg_fit_run *best = chosen;
-        int several = 0;
-        for (int j = 0; j < row_count; j++) {
-            if (strcmp(rows[i].text, rows[j].text) != 0) continue;
-            first &= j >= i;
-            several++;
-            const sg_fit_run *const run = &runs[rows[j].fit];
-            if (run->predicted_us < chosen->predicted_us) chosen = run;
-            if (run->us < best->us) best = run;
-        }
-        if (!first || several < 2) continue;
+        const sg_fit_run *chosen;
+        const sg_fit_run *best;
+        int first = 0;
+        while (strcmp(rows[first].text, rows[i].text) != 0) first++;
+        if (first < i || find_best(rows[i].text, &chosen, &best) < 2) continue;
         problems++;
         sum += chosen->us / best->us - 1;
         most = fmax(most, chosen->us / best->us - 1);
@@ -194,13 +239,14 @@ static void print_rows(void)
     for (int i = 0; i < row_count; i++) {
         const row *const r = &rows[i];
         const sg_fit_run *const run = &runs[r->fit];
-        const sg_fit_run *const serial = &runs[r->serial];
-        printf(
-            "%-38s %-52s %8.1f measured %8.1f %+6.1f %% | serial %+6.1f gemm %+6.1f coll %+6.1f\n",
-            r->text, r->strategy, run->predicted_us, run->us,
-            100 * (run->predicted_us / run->us - 1), 100 * (serial->predicted_us / serial->us - 1),
-            100 * (r->gemm_predicted_us / r->gemm_us - 1),
-            r->coll_us > 0 ? 100 * (r->coll_predicted_us / r->coll_us - 1) : 0);
+        printf("%-36s %-64s %8.1f measured %8.1f %+6.1f %%", r->serial < 0 ? "" : r->text,
+               r->strategy, run->predicted_us, run->us, 100 * (run->predicted_us / run->us - 1));
+        if (r->serial >= 0)
+            printf(" | serial %8.1f %+6.1f gemm %8.1f %+6.1f coll %8.1f %+6.1f", runs[r->serial].us,
+                   100 * (runs[r->serial].predicted_us / runs[r->serial].us - 1), r->gemm_us,
+                   100 * (r->gemm_predicted_us / r->gemm_us - 1), r->coll_us,
+                   r->coll_us > 0 ? 100 * (r->coll_predicted_us / r->coll_us - 1) : 0);
+        puts("");
     }
 }
 

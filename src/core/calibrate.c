@@ -243,6 +243,7 @@ static void begin_numbers(sg_machine *m)
         m->burst_us = 1000;
     }
     if (m->vendor <= 0) m->vendor = 1;
+    if (m->local_gbps <= 0) m->local_gbps = m->mem_gbps / 2;
     if (m->topology == SG_SWITCH) m->link_gbps = 0; /* as fast as what uses it */
 }
 

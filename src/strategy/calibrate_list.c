@@ -103,6 +103,7 @@ static const sg_calibrate_number numbers[] = {
     {"epilogue_us", "fitted to small products", true, false, true, 2},
     {"launch_us", "fitted to small products", true, false, true, 1},
     {"mem_gbps", "fitted to sums and flat products", true, false, true, 2},
+    {"local_gbps", "fitted to strategies that copy within a rank", true, false, true, 2},
     {"copy_gbps", "fitted to gathers by copy engines, 6 to 240 MB", true, true, true, 2},
     {"copy_us", "fitted to gathers by copy engines", true, true, true, 2},
     {"peer_us", "fitted to gathers by copy engines", true, false, true, 3},
