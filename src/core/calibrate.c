@@ -34,7 +34,7 @@ typedef struct job {
     sg_fit_run run[MOST_ITEMS];
     int runs;
     const char *name[SG_FIT_NUMBERS];
-    char tile_name[SG_TILES][32];
+    char part_name[SG_TILES + SG_POINTS][32];
     int names;
     sg_fit_report report;
 } job;
@@ -247,20 +247,37 @@ static void begin_numbers(sg_machine *m)
     if (m->topology == SG_SWITCH) m->link_gbps = 0; /* as fast as what uses it */
 }
 
+static void choose_part(job *j, const char *line, int index, const char *text)
+{
+    if (j->names == SG_FIT_NUMBERS) return;
+    sg_text name = {j->part_name[index], sizeof j->part_name[index], 0};
+    sg_text_add(&name, "%s %s", line, text);
+    j->name[j->names++] = j->part_name[index];
+}
+
+/* Lines of one number, then tiles and parts of a collective but for what they are parts of. */
 static void choose_numbers(job *j)
 {
-    const bool pool = j->machine.pool > 0;
+    const sg_machine *const m = &j->machine;
+    const bool pool = m->pool > 0;
+    char text[24];
     int count = 0;
     const sg_calibrate_number *const number = sg_calibrate_numbers(&count);
     for (int i = 0; i < count; i++)
         if (number[i].fitted && (pool ? number[i].pool : number[i].own) &&
-            j->ranks >= number[i].ranks && strcmp(number[i].name, "tile") != 0)
+            j->ranks >= number[i].ranks &&
+            sg_machine_number(&j->machine, number[i].name, NULL, NULL) != NULL)
             j->name[j->names++] = number[i].name;
-    for (int i = 1; i < j->machine.tiles && !pool && j->ranks > 1; i++) {
-        sg_text text = {j->tile_name[i], sizeof j->tile_name[i], 0};
-        if (j->names == SG_FIT_NUMBERS) return;
-        sg_text_add(&text, "tile %dx%d", j->machine.tile[i].m, j->machine.tile[i].n);
-        j->name[j->names++] = j->tile_name[i];
+    if (pool || j->ranks == 1) return;
+    for (int i = 1; i < m->tiles; i++) {
+        sg_text shape = {text, sizeof text, 0};
+        sg_text_add(&shape, "%dx%d", m->tile[i].m, m->tile[i].n);
+        choose_part(j, "tile", i, text);
+    }
+    for (int i = 0; i + 1 < m->coll_part.points; i++) {
+        sg_text sms = {text, sizeof text, 0};
+        sg_text_add(&sms, "%.0f", m->coll_part.point[i].at);
+        choose_part(j, "coll_part", SG_TILES + i, text);
     }
 }
 
@@ -286,28 +303,32 @@ static shingle_status fit_all(job *j)
 
 /* ---- The file --------------------------------------------------------------------------------------- */
 
-/* How the number of a printed line was found. */
+/* Was a number of this line found?  Lines of tiles have a shape in their names. */
+static bool is_found(const job *j, const char *line)
+{
+    const bool tile = strncmp(line, "tile ", 5) == 0;
+    for (int i = 0; i < j->names; i++) {
+        const size_t length = tile ? strlen(j->name[i]) : strcspn(j->name[i], " ");
+        if (j->report.seen[i] && strncmp(line, j->name[i], length) == 0 &&
+            (line[length] == ' ' || line[length] == '\0'))
+            return true;
+    }
+    return false;
+}
+
+/* How the number of a printed line was found; NULL: there is nothing to say. */
 static const char *how_of(const job *j, const char *line)
 {
     const size_t length = strcspn(line, " ");
-    const bool tile = strncmp(line, "tile ", 5) == 0;
-    const char *how = NULL;
     int count = 0;
     const sg_calibrate_number *const number = sg_calibrate_numbers(&count);
-    for (int i = 0; i < count; i++) {
-        if (strncmp(line, number[i].name, length) != 0 || number[i].name[length] != '\0') continue;
-        if (!number[i].fitted) how = j->ranks >= number[i].ranks ? number[i].how : NULL;
-        for (int n = 0; n < j->names && number[i].fitted; n++) {
-            const size_t name = strlen(j->name[n]);
-            if (j->report.seen[n] && strncmp(line, j->name[n], tile ? name : length) == 0 &&
-                (tile ? line[name] <= ' ' : j->name[n][length] == '\0'))
-                how = number[i].how;
-        }
-    }
-    if (how != NULL || strncmp(line, "name ", 5) == 0) return how;
-    return strncmp(line, "tile ", 5) == 0 && strchr(line + 5, ' ') == NULL
-               ? NULL
-               : "described, not measured";
+    const bool whole = strncmp(line, "tile ", 5) == 0 && strchr(line + 5, ' ') == NULL;
+    if (strncmp(line, "name ", 5) == 0 || (whole && !is_found(j, line))) return NULL;
+    for (int i = 0; i < count; i++)
+        if (strncmp(line, number[i].name, length) == 0 && number[i].name[length] == '\0' &&
+            (number[i].fitted ? is_found(j, line) : j->ranks >= number[i].ranks))
+            return number[i].how;
+    return "described, not measured";
 }
 
 static void write_text(const job *j, char *text_out)

@@ -465,20 +465,26 @@ size_t sg_machine_print(const sg_machine *m, char *text, size_t room)
 
 /* ---- Numbers by name ------------------------------------------------------------------------------- */
 
-static double *tile_number(sg_machine *m, const char *name)
+/* Parts of what is whole: of the first tile's rate, of a collective's bandwidth. */
+static double *part_number(sg_machine *m, const char *name)
 {
-    char shape[32] = "";
+    char one[32] = "";
     for (int i = 0; i < m->tiles; i++) {
-        sg_text text = {shape, sizeof shape, 0};
+        sg_text text = {one, sizeof one, 0};
         sg_text_add(&text, "tile %dx%d", m->tile[i].m, m->tile[i].n);
-        if (strcmp(shape, name) == 0) return &m->tile[i].rate;
+        if (strcmp(one, name) == 0) return &m->tile[i].rate;
+    }
+    for (int i = 0; i < m->coll_part.points; i++) {
+        sg_text text = {one, sizeof one, 0};
+        sg_text_add(&text, "coll_part %.0f", m->coll_part.point[i].at);
+        if (strcmp(one, name) == 0) return &m->coll_part.point[i].value;
     }
     return NULL;
 }
 
 double *sg_machine_number(sg_machine *m, const char *name, double *least_out, double *most_out)
 {
-    double *number = tile_number(m, name);
+    double *number = part_number(m, name);
     double least = 0.01;
     double most = 1;
     for (int i = 0; i < FIELDS && number == NULL; i++) {

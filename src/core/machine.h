@@ -112,8 +112,8 @@ shingle_status sg_machine_parse(const char *text, const char *name, sg_machine *
 shingle_status sg_machine_read(const char *path, sg_machine *machine_out);
 size_t sg_machine_print(const sg_machine *machine, char *text, size_t room);
 
-/* The number that line NAME gives ("copy_us", "tile 128x128": its rate) and what it may be; NULL: there
- * is no such line, or it holds no single number that need not be whole.  LEAST_OUT and MOST_OUT may be
+/* The number that line NAME gives ("copy_us", "tile 128x128": its rate, "coll_part 8": with 8 SMs) and
+ * what it may be; NULL: there is no such line, or it holds no single number that need not be whole.  LEAST_OUT and MOST_OUT may be
  * NULL. */
 double *sg_machine_number(sg_machine *machine, const char *name, double *least_out,
                           double *most_out);

@@ -49,7 +49,14 @@ static const sg_calibrate_item large[] = {
     {"gemm_rs:bf16:6144x10240x3072", "direct", false},
     {"gemm_ar:bf16:3072x6144x3072", "direct", false},
     {"gemm_rs:bf16:3072x6144x6144", "ring", false},
+    {"ag_gemm:bf16:3072x6144x6144", "direct{vendor=1}", false},
+    {"gemm_rs:bf16:6144x10240x3072", "direct{vendor=1}", false},
+    {"gemm_rs:bf16:3072x6144x6144", "ring{vendor=1}", false},
+    {"gemm_ar:bf16:384x2048x768", "fused_out{once=1}", false},
+    {"gemm_ar:bf16:640x6144x3072", "fused_out{once=1}", false},
     {"gemm_ar:bf16:3072x10240x3072", "signal", false},
+    {"gemm_ar:bf16:3072x10240x3072", "signal{sms=8}", false},
+    {"gemm_ar:bf16:3072x10240x3072", "signal{sms=16}", false},
     {"gemm_rs:bf16:6144x10240x5120", "signal", false},
     {"ag_gemm:bf16:640x6144x6144", "serial", false},
     {"ag_gemm:bf16:6144x10240x3072", "serial", false},
@@ -123,6 +130,7 @@ static const sg_calibrate_number numbers[] = {
     {"link_gbps", "what the fastest of copies, stores and collectives reaches", false, true, true,
      2},
     {"tile", "fitted to scatters that deep products hide", true, false, true, 2},
+    {"coll_part", "fitted to products beside collectives with so many SMs", true, false, true, 2},
     {"coll_curve", "measured: collectives alone", false, true, true, 2},
 };
 
