@@ -28,6 +28,10 @@ enum {
  * that stands first in strategies.h, a simpler one, is taken. */
 static const double tie = 0.01;
 
+/* Times that differ by less, relatively, may be the other way round the next time: the serial plan
+ * stays, or what was predicted to be faster. */
+static const double measured_tie = 0.005;
+
 static const struct level {
     const char *name;
     int plans; /* that are timed beside the serial one */
@@ -298,7 +302,7 @@ static shingle_status choose_by_timing(chooser *c, int first, const effort *e,
         if (us[i] <= 0) continue; /* the limit came first */
         c->candidate[index[i]].measured_us = us[i];
         if (index[i] < first) continue; /* serial beside a forced strategy */
-        if (best > 0 && us[i] >= best) continue;
+        if (best > 0 && us[i] >= best * (1 - measured_tie)) continue;
         best = us[i];
         *chosen = index[i];
     }

@@ -327,6 +327,34 @@ static void the_measured_fastest_wins(void **state)
     sg_problem_free(&p);
 }
 
+/* All but the serial plan are faster by *CONTEXT. */
+static shingle_status nearly_run(void *context, const shingle_plan *plan, double *us_out)
+{
+    *us_out = plan->strategy == sg_strategy_at(0) ? 1000 : 1000 * (1 - *(const double *)context);
+    return SHINGLE_OK;
+}
+
+/* Less than half a per cent is no reason to overlap. */
+static void serial_stays_where_times_are_equal(void **state)
+{
+    (void)state;
+    sg_machine machine;
+    sg_problem p;
+    sg_machine_plain(&machine);
+    assert_int_equal(sg_problem_parse("gemm_rs:bf16:4096x4096x4096:r4", &p), SHINGLE_OK);
+    for (int i = 0; i < 2; i++) {
+        double by = i == 0 ? 0.004 : 0.006;
+        const sg_stopwatch watch = {nearly_run, &by};
+        const shingle_plan_options options = {.measure = 2, .measure_seconds = 0.01};
+        shingle_plan *plan = NULL;
+        assert_int_equal(sg_planner_choose(&p, &machine, &options, &watch, NULL, &plan),
+                         SHINGLE_OK);
+        assert_int_equal(plan->chosen == 0, i == 0);
+        sg_plan_free(plan);
+    }
+    sg_problem_free(&p);
+}
+
 static void a_few_are_measured_and_serial_always(void **state)
 {
     (void)state;
@@ -542,6 +570,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(wrong_wishes_are_named),
         cmocka_unit_test(steps_that_the_backend_lacks_are_declined),
         cmocka_unit_test(the_measured_fastest_wins),
+        cmocka_unit_test(serial_stays_where_times_are_equal),
         cmocka_unit_test(a_few_are_measured_and_serial_always),
         cmocka_unit_test(options_of_choosing_are_checked),
         cmocka_unit_test(levels_say_how_many_are_timed),

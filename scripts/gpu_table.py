@@ -1,0 +1,277 @@
+#!/usr/bin/env python3
+"""The speed table of a machine with GPUs: peers, then the suite, then both in one file.
+
+    scripts/gpu_table.py BUILD [--suite h200x2] [--seconds 200] [--peers-seconds 100]
+                         [--peers bench/peers.py | --no-peers] [--out table.json]
+    scripts/gpu_table.py --merge BENCH.json [PEERS.json] [--out table.json]
+
+BUILD holds the program shingle.  What each of the two wrote stays beside OUT (OUT.bench.json,
+OUT.peers.json), and what a step has got done counts even if it fails.  docs/measuring.md says what
+stands in the file.  Ends with 1 if an element was wrong or a step failed.
+"""
+import argparse
+import datetime
+import json
+import math
+import os
+import re
+import statistics
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+# ---- Running ----------------------------------------------------------------------------------------
+
+def run(words, limit, **more):
+    """Did it end well within LIMIT seconds?"""
+    print("+", " ".join(words), file=sys.stderr, flush=True)
+    try:
+        return subprocess.run(words, timeout=limit, check=False, cwd=ROOT, **more).returncode == 0
+    except subprocess.TimeoutExpired:
+        print(f"! not done after {limit:.0f} s", file=sys.stderr, flush=True)
+        return False
+
+
+def ranks_of(suite):
+    found = re.search(r":r(\d+)", "".join(open(suite, encoding="utf-8")))
+    if not found:
+        sys.exit(f"{suite}: no problem in it")
+    return int(found.group(1))
+
+
+def run_peers(args, suite, path):
+    words = ["torchrun", "--standalone", "--nproc-per-node", str(ranks_of(suite)), args.peers,
+             "--suite", suite, "--json", path, "--seconds", str(args.peers_seconds)]
+    return run(words, 2 * args.peers_seconds + 60, stdout=sys.stderr)
+
+
+def run_bench(args, suite, path):
+    """The whole JSON, or what the log has of it."""
+    log = path + ".log"
+    words = [os.path.join(args.build, "shingle"), "bench", suite, "--backend", args.backend,
+             "--choose", "measure", "--strategies", "all", "--seconds", str(args.seconds),
+             "--warmup", "0", "--keep-going", "--log", log, "--json"]
+    with open(path, "w", encoding="utf-8") as out:
+        done = run(words, 1.5 * args.seconds + 60, stdout=out)
+    if load(path) is None:
+        with open(path, "w", encoding="utf-8") as out:
+            json.dump({"results": [json.loads(line) for line in open(log, encoding="utf-8")
+                                   if line.endswith("\n")]}, out)
+    os.remove(log)
+    return done
+
+
+def load(path):
+    try:
+        with open(path, encoding="utf-8") as text:
+            return json.load(text)
+    except (OSError, ValueError):
+        return None
+
+
+# ---- Merging ----------------------------------------------------------------------------------------
+
+def geomean(values):
+    values = list(values)
+    return math.exp(statistics.fmean(math.log(x) for x in values)) if values else None
+
+
+def least(values):
+    values = [x for x in values if x]
+    return min(values) if values else None
+
+
+def shape_of(problem):
+    part = problem.split(":")
+    m, n, k = (int(x) for x in part[2].split("x"))
+    return {"op": part[0], "m": m, "n": n, "k": k, "ranks": int(part[3][1:])}
+
+
+def ratios(cell):
+    ours, bound, serial = cell["ours"]["us"], cell["bound_us"], cell["serial_us"]
+    r = {"ours/bound": ours / bound, "ours/own_bound": ours / cell["own_bound_us"],
+         "serial/bound": serial / bound, "serial/ours": serial / ours}
+    if cell["best_peer"]:
+        r["peer/bound"] = cell["best_peer_us"] / bound
+        r["peer/ours"] = cell["best_peer_us"] / ours
+        # Each beside what the same program took for product and collective alone: clocks cancel.
+        r["peer/ours_relative"] = (cell["best_peer_us"] / cell["peers_bound_us"]
+                                   / (ours / cell["own_bound_us"]))
+    return r
+
+
+def merge_cell(row, peer):
+    peer = peer or {}
+    both = max(least([row["gemm_us"], peer.get("gemm_us")]),
+               least([row["coll_us"], peer.get("coll_us")]) or 0)
+    cell = dict(
+        problem=row["problem"], **shape_of(row["problem"]), gemm_us=row["gemm_us"],
+        coll_us=row["coll_us"], peers_gemm_us=peer.get("gemm_us"), peers_coll_us=peer.get("coll_us"),
+        bound_us=both, own_bound_us=max(row["gemm_us"], row["coll_us"]),
+        peers_bound_us=peer.get("bound_us"), serial_us=row["serial_us"],
+        peers=peer.get("peers", {}), best_peer=peer.get("best"), best_peer_us=peer.get("best_us"),
+        ours=dict(strategy=row["strategy"], us=row["overlapped_us"],
+                  predicted_us=row["predicted_us"], enqueue_us=row["enqueue_us"],
+                  hidden=row["hidden"]),
+        prediction=dict(strategy=row["prediction"], us=row["prediction_us"]),
+        strategies=row.get("strategies", []), mhz=row["mhz"], iterations=row["iterations"],
+        checks=row["checks"], compared_by=row["compared_by"], wrong=row["wrong"])
+    cell["ratios"] = ratios(cell)
+    return cell
+
+
+def means(cells):
+    names = dict.fromkeys(name for cell in cells for name in cell["ratios"])
+    return dict({name: geomean(c["ratios"][name] for c in cells if name in c["ratios"])
+                 for name in names}, cells=len(cells))
+
+
+def grouped(cells, key):
+    return {str(value): means([c for c in cells if c[key] == value])
+            for value in dict.fromkeys(c[key] for c in cells)}
+
+
+def by_strategy(cells):
+    """Of each strategy: where it ran, how it did beside serial and the bound, and where it was best."""
+    table = {}
+    for cell in cells:
+        timed = [s for s in cell["strategies"] if s.get("us")]
+        best = min((s["us"] for s in timed), default=0)
+        for s in timed:
+            name = s["strategy"].split("{")[0]
+            entry = table.setdefault(name, {"serial": [], "bound": [], "best": 0})
+            entry["serial"].append(cell["serial_us"] / s["us"])
+            entry["bound"].append(s["us"] / cell["bound_us"])
+            entry["best"] += s["us"] == best
+    return {name: {"cells": len(e["serial"]), "best_in": e["best"],
+                   "serial/it": geomean(e["serial"]), "it/bound": geomean(e["bound"])}
+            for name, e in table.items()}
+
+
+def predictions(cells):
+    errors, regrets = [], []
+    for cell in cells:
+        rows = [s for s in cell["strategies"] if s.get("us")] + [cell["ours"]]
+        errors += [abs(s["predicted_us"] - s["us"]) / s["us"] for s in rows]
+        fastest = min([s["us"] for s in rows] + [cell["serial_us"]])
+        if cell["prediction"]["us"]:
+            regrets.append(cell["prediction"]["us"] / fastest - 1)
+    return {"median_error": statistics.median(errors) if errors else None,
+            "mean_regret": statistics.fmean(regrets) if regrets else None}
+
+
+def below_one(cells, ratio):
+    return {c["problem"]: c["ratios"][ratio] for c in cells if c["ratios"].get(ratio, 1) < 1}
+
+
+def merge(bench, peers, about):
+    peer_of = {row["problem"]: row for row in (peers or {}).get("results", [])}
+    rows = bench.get("results", [])
+    cells = [merge_cell(row, peer_of.get(row["problem"])) for row in rows if "error" not in row]
+    hidden = [c["ours"]["hidden"] for c in cells if c["m"] >= 2048 and c["ours"]["hidden"] is not None]
+    group = (bench.get("groups") or [{}])[0]
+    return dict(
+        about, **{key: group.get(key) for key in ("ranks", "device", "software", "most_mhz",
+                                                  "most_watts")},
+        version=bench.get("version"), peers_software={k: v for k, v in (peers or {}).items()
+                                                      if k != "results"},
+        planned_for=group.get("machine"), all=means(cells), by_op=grouped(cells, "op"),
+        by_m=grouped(cells, "m"), by_strategy=by_strategy(cells),
+        hidden_median_from_m_2048=statistics.median(hidden) if hidden else None,
+        predictions=predictions(cells),
+        slower_than_serial=below_one(cells, "serial/ours"),
+        behind_the_best_peer=below_one(cells, "peer/ours"),
+        behind_relative=below_one(cells, "peer/ours_relative"),
+        failed={row["problem"]: row["error"] for row in rows if "error" in row},
+        wrong=sum(c["wrong"] for c in cells), results=cells)
+
+
+# ---- Printing ---------------------------------------------------------------------------------------
+
+def number(value, form):
+    return format(value, form) if value is not None else "-".rjust(int(form.split(".")[0]))
+
+
+def print_means(name, m):
+    print(f"{name:10s} {m['cells']:3d} cells: " + ", ".join(
+        f"{key} {number(m.get(key), '5.3f')}" for key in
+        ("ours/bound", "ours/own_bound", "peer/bound", "serial/bound", "serial/ours", "peer/ours",
+         "peer/ours_relative") if key in m))
+
+
+def print_table(t):
+    print("problem                           gemm     coll   serial best peer              ours"
+          "                 ours/bound serial/ours peer/ours")
+    for c in t["results"]:
+        r = c["ratios"]
+        print(f"{c['problem']:30s} {c['gemm_us']:8.1f} {c['coll_us']:8.1f} {c['serial_us']:8.1f} "
+              f"{number(c['best_peer_us'], '8.1f')} {c['best_peer'] or '':12s} "
+              f"{c['ours']['us']:8.1f} {c['ours']['strategy'].split('{')[0]:12s} "
+              f"{r['ours/bound']:6.3f} {r['serial/ours']:10.3f} {number(r.get('peer/ours'), '10.3f')}")
+    print_means("all", t["all"])
+    for key in ("by_op", "by_m"):
+        for name, m in t[key].items():
+            print_means(name, m)
+    for name, e in t["by_strategy"].items():
+        print(f"{name:10s} {e['cells']:3d} cells: best in {e['best_in']}, "
+              f"serial/it {e['serial/it']:.3f}, it/bound {e['it/bound']:.3f}")
+    print("hidden, median from m 2048:", number(t["hidden_median_from_m_2048"], "5.3f"),
+          "; predictions:", t["predictions"])
+    for key in ("slower_than_serial", "behind_the_best_peer", "behind_relative"):
+        worst = sorted(t[key].items(), key=lambda item: item[1])
+        print(f"{key}: {len(worst)}", *(f"{problem} {ratio:.3f}" for problem, ratio in worst))
+    for problem, why in t["failed"].items():
+        print(f"FAILED {problem}: {why}")
+    print(f"wrong elements: {t['wrong']}", flush=True)
+
+
+# ---- The command ------------------------------------------------------------------------------------
+
+def facts():
+    commit = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"], check=False,
+                            capture_output=True, text=True).stdout.strip()
+    return {"date": datetime.date.today().isoformat(), "commit": commit or None}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("build", nargs="?")
+    parser.add_argument("--suite", default="h200x2")
+    parser.add_argument("--seconds", type=float, default=200)
+    parser.add_argument("--backend", default="cuda")
+    parser.add_argument("--peers", default=os.path.join(ROOT, "bench", "peers.py"))
+    parser.add_argument("--peers-seconds", type=float, default=100)
+    parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument("--merge", nargs="+", metavar="JSON")
+    parser.add_argument("--out", default="table.json")
+    args = parser.parse_args()
+    good = True
+    if args.merge:
+        bench, peers = load(args.merge[0]), load(args.merge[1]) if len(args.merge) > 1 else None
+    else:
+        if not args.build:
+            parser.error("BUILD or --merge is needed")
+        args.build, args.out = os.path.abspath(args.build), os.path.abspath(args.out)
+        suite = args.suite
+        if not os.path.exists(suite):
+            suite = os.path.join(ROOT, "bench", "suites", args.suite + ".txt")
+        suite = os.path.abspath(suite)
+        if not args.no_peers:
+            good = run_peers(args, suite, args.out + ".peers.json")
+        peers = None if args.no_peers else load(args.out + ".peers.json")
+        good = run_bench(args, suite, args.out + ".bench.json") and good
+        bench = load(args.out + ".bench.json")
+    if not bench or not bench.get("results"):
+        sys.exit("no result of the suite")
+    table = merge(bench, peers, facts())
+    with open(args.out, "w", encoding="utf-8") as out:
+        json.dump(table, out, indent=1)
+        out.write("\n")
+    print_table(table)
+    sys.exit(0 if good and table["wrong"] == 0 else 1)
+
+
+if __name__ == "__main__":
+    main()
