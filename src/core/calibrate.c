@@ -7,7 +7,7 @@
 
 #include "core/calibrate_list.h"
 
-enum { MOST_ITEMS = 192, ROUNDS = 15, MOST_PROBLEM = 96, LINE = 256 };
+enum { MOST_ITEMS = 192, ROUNDS = 15, MOST_PROBLEM = 96, LINE = 256, MOST_FAILURES = 3 };
 
 static const double timing_part = 0.8; /* of the time limit; the rest is for the fit */
 static const double fit_most_us = 20e6;
@@ -21,7 +21,8 @@ typedef struct item {
     double message; /* bytes of the whole message */
     double us[ROUNDS];
     int rounds;
-    bool dropped; /* cannot be run here */
+    bool dropped;  /* cannot be run here */
+    char why[200]; /* it failed */
 } item;
 
 typedef struct job {
@@ -30,7 +31,7 @@ typedef struct job {
     int ranks;
     double begin_us, seconds;
     item item[MOST_ITEMS];
-    int items;
+    int items, failures;
     sg_fit_run run[MOST_ITEMS];
     int runs;
     const char *name[SG_FIT_NUMBERS];
@@ -138,8 +139,17 @@ static shingle_status time_item(job *j, item *it)
         sg_log(SG_LOG_INFO, "calibrate: %s is left out: %s", it->plan->text, shingle_error());
         return SHINGLE_OK;
     }
-    if (status == SHINGLE_OK && us > 0) it->us[it->rounds++] = us;
-    return status;
+    if (status == SHINGLE_OK) {
+        if (us > 0) it->us[it->rounds++] = us;
+        return SHINGLE_OK;
+    }
+    if (++j->failures > MOST_FAILURES) return status;
+    sg_text why = {it->why, sizeof it->why, 0};
+    sg_text_add(&why, "%s", shingle_error());
+    sg_log(SG_LOG_WARN, "calibrate: %s failed: %s", it->plan->text, it->why);
+    it->dropped = true;
+    it->rounds = 0;
+    return SHINGLE_OK;
 }
 
 /* All of them in turns until the time is over: whatever else happens on the machine concerns all. */
@@ -351,6 +361,10 @@ static void write_text(const job *j, char *text_out)
                 ".  \"fitted\": least squares of the simulator's times against %d runs of these,\n"
                 "# all numbers together; median error %.1f %%, before %.1f %%.\n",
                 j->runs, 100 * j->report.error_after, 100 * j->report.error_before);
+    for (int i = 0; i < j->items; i++)
+        if (j->item[i].why[0] != '\0')
+            sg_text_add(&text, "# Failed, and left out: %s\n# (%s)\n", j->item[i].plan->text,
+                        j->item[i].why);
     sg_machine_print(&j->machine, plain, sizeof plain);
     for (const char *line = plain; *line != '\0';) {
         const size_t length = strcspn(line, "\n");

@@ -10,8 +10,8 @@
 #include "core/fit.h"
 #include "core/plan.h"
 
-/* Who times.  A plan that it cannot run is SHINGLE_EUNSUPPORTED or SHINGLE_ENOMEM and left out; other
- * failures end the calibration. */
+/* Who times.  A plan that it cannot run is SHINGLE_EUNSUPPORTED or SHINGLE_ENOMEM and left out.  So is
+ * one that fails otherwise, and the file says what it was; several of them end the calibration. */
 typedef struct sg_calibrate_watch {
     /* Runs PLAN and stores the slowest rank's time: of its collectives alone (COLLS), or of all of it. */
     shingle_status (*time)(void *context, const shingle_plan *plan, bool colls, double *us_out);

@@ -1,5 +1,6 @@
 /* calibrate_run.c -- calibrates a real group: each problem has a bench of its own, so that runs are
  * checked and timed as in every other measurement (bench.h). */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -72,14 +73,26 @@ static shingle_status open_place(calibration *c, const sg_problem *problem, plac
     return SHINGLE_OK;
 }
 
+/* Others follow a run that failed. */
+static void recover_all(const sg_group *group)
+{
+    for (int r = 0; r < group->ranks; r++) (void)shingle_recover(group->comm[r], 0);
+}
+
 static shingle_status time_plan(void *context, const shingle_plan *plan, bool colls, double *us_out)
 {
     calibration *const c = context;
     place *p = NULL;
     SG_TRY(accepts(c->group, plan));
     SG_TRY(open_place(c, &plan->problem, &p));
-    return colls ? sg_bench_run(p->bench, plan, 1u << SG_COLL, us_out)
-                 : sg_bench_watch(p->bench, plan, us_out);
+    const shingle_status status = colls ? sg_bench_run(p->bench, plan, 1u << SG_COLL, us_out)
+                                        : sg_bench_watch(p->bench, plan, us_out);
+    if (status == SHINGLE_OK || status == SHINGLE_EUNSUPPORTED || status == SHINGLE_ENOMEM)
+        return status;
+    char why[256];
+    snprintf(why, sizeof why, "%s", shingle_error());
+    recover_all(c->group);
+    return sg_fail(status, "%s", why);
 }
 
 static double now_us(void *context)

@@ -22,8 +22,8 @@ typedef struct fake {
     const char *cannot;       /* a strategy that it does not know */
     double noise;
     uint64_t timings;
-    int breaks_at; /* the timing that fails; 0: none */
-    int seen;      /* largest progress */
+    int breaks_at, breaks; /* the first timing that fails, and how many do */
+    int seen;              /* largest progress */
 } fake;
 
 static double coll_us(const sg_machine *m, const sg_problem *p)
@@ -43,7 +43,8 @@ static shingle_status fake_time(void *context, const shingle_plan *plan, bool co
     fake *const f = context;
     f->clock_us += f->each_us;
     f->timings++;
-    if (f->breaks_at > 0 && f->timings == (uint64_t)f->breaks_at)
+    if (f->timings >= (uint64_t)f->breaks_at &&
+        f->timings < (uint64_t)f->breaks_at + (uint64_t)f->breaks)
         return sg_fail(SHINGLE_EBACKEND, "the fake broke");
     if (f->cannot != NULL && strcmp(plan->strategy->name, f->cannot) == 0)
         return sg_fail(SHINGLE_EUNSUPPORTED, "no %s here", f->cannot);
@@ -262,7 +263,7 @@ static void limits_and_failures_are_named(void **state)
     (void)state;
     const sg_machine start = known();
     fake slow = {.truth = start, .each_us = 1e6};
-    fake broken = {.truth = start, .each_us = 1e4, .breaks_at = 7};
+    fake broken = {.truth = start, .each_us = 1e4, .breaks_at = 7, .breaks = 4};
     sg_machine m = start;
     memset(text, 0, sizeof text);
     assert_int_equal(calibrate(&slow, &start, 2, 20, &m, text), SHINGLE_ETIMEOUT);
@@ -272,6 +273,19 @@ static void limits_and_failures_are_named(void **state)
     assert_string_equal(shingle_error(), "the fake broke");
     assert_memory_equal(&m, &start, sizeof m);
     assert_string_equal(text, "");
+}
+
+static void what_fails_is_left_out_and_named(void **state)
+{
+    (void)state;
+    const sg_machine start = known();
+    fake f = {.truth = start, .each_us = 1e4, .breaks_at = 1, .breaks = 3};
+    sg_machine m;
+    if (calibrate(&f, &start, 2, 2, &m, text) != SHINGLE_OK) fail_msg("%s", shingle_error());
+    assert_non_null(strstr(text, "; 3 more cannot be run there"));
+    assert_non_null(strstr(text, "\n# Failed, and left out: gemm:bf16:"));
+    assert_non_null(strstr(text, "\n# (the fake broke)\n"));
+    assert_true(error_elsewhere(&f.truth, &m, 2) < 0.03);
 }
 
 /* The CPU backend itself, timed by the real clock. */
@@ -317,6 +331,7 @@ int main(void)
         cmocka_unit_test(one_rank_has_products_alone),
         cmocka_unit_test(a_pool_has_numbers_of_its_own),
         cmocka_unit_test(limits_and_failures_are_named),
+        cmocka_unit_test(what_fails_is_left_out_and_named),
         cmocka_unit_test(a_real_group_is_calibrated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
