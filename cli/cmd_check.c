@@ -166,18 +166,10 @@ int cmd_check(int argc, char **argv)
 {
     request q = {.machine = "plain", .random = -1, .seed = 1, .most_ranks = 64};
     const args_option options[] = {
-        {.name = "strategy",
-         .letter = 's',
-         .kind = ARGS_TEXT,
-         .value = &q.strategy,
-         .unit = "S",
-         .brief = "one strategy: ring or 'ring{sub=2}'; otherwise all that apply"},
-        {.name = "machine",
-         .letter = 'm',
-         .kind = ARGS_TEXT,
-         .value = &q.machine,
-         .unit = "FILE",
-         .brief = "machine whose knobs are proposed, a name or a path (plain)"},
+        group_strategy_option(&q.strategy,
+                              "one strategy: ring or 'ring{sub=2}'; otherwise all that apply"),
+        group_machine_option(&q.machine,
+                             "machine whose knobs are proposed, a name or a path (plain)"),
         {.name = "random",
          .kind = ARGS_INT,
          .value = &q.random,

@@ -334,17 +334,18 @@ static int check_words(request *q)
         return out_error(CLI_USAGE,
                          "--tp is %lld; 1 to %d can run in one process (--plan takes 1024)",
                          (long long)q->config.ranks, (int)GROUP_RANKS);
-    const int code = report_check(&q->how);
-    return code == CLI_OK ? drawing_check(q->how.drawing, 2 * CONFIG_PRODUCTS) : code;
+    return report_check(&q->how);
 }
 
 static int model_of(request *q, bool json)
 {
     char error[FILE_ERROR];
     config_model model;
-    const int code = check_words(q);
+    int code = check_words(q);
     if (code != CLI_OK) return code;
     if (!config_read(q->path, &q->config, &model, error)) return out_error(CLI_USAGE, "%s", error);
+    code = drawing_check(q->how.drawing, (q->plan_only ? 1 : 2) * model.products);
+    if (code != CLI_OK) return code;
     return q->plan_only ? plan_model(q, &model, json) : run_model(q, &model, json);
 }
 

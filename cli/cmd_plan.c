@@ -194,22 +194,13 @@ int cmd_plan(int argc, char **argv)
 {
     request q = {.machine = "h200x4", .schedule = -1};
     const args_option options[] = {
-        {.name = "machine",
-         .letter = 'm',
-         .kind = ARGS_TEXT,
-         .value = &q.machine,
-         .unit = "FILE",
-         .brief = "machine to plan for, a name or a path; \"here\": this computer (h200x4)"},
+        group_machine_option(
+            &q.machine, "machine to plan for, a name or a path; \"here\": this computer (h200x4)"),
         {.name = "why",
          .kind = ARGS_FLAG,
          .value = &q.why,
          .brief = "all that was considered, and why not"},
-        {.name = "strategy",
-         .letter = 's',
-         .kind = ARGS_TEXT,
-         .value = &q.strategy,
-         .unit = "S",
-         .brief = "force one: ring or 'ring{sub=2}'"},
+        group_strategy_option(&q.strategy, "force one: ring or 'ring{sub=2}'"),
         {.name = "choose",
          .letter = 'c',
          .kind = ARGS_TEXT,
@@ -241,7 +232,7 @@ int cmd_plan(int argc, char **argv)
         .options = sizeof options / sizeof *options,
         .least_words = 1,
         .most_words = 1,
-        .words = "one PROBLEM, such as ag_gemm:bf16:8192x7168x8192:r4,"};
+        .words = GROUP_PROBLEM};
     args a;
     int code = args_read(&command, argc, argv, &a);
     if (code == ARGS_GO) {

@@ -353,12 +353,8 @@ int cmd_run(int argc, char **argv)
     drawing_file drawing = {.path = NULL};
     enum { OWN = 8 };
     args_option options[OWN + REPORT_OPTIONS] = {
-        {.name = "strategy",
-         .letter = 's',
-         .kind = ARGS_TEXT,
-         .value = &q.strategy,
-         .unit = "S",
-         .brief = "force one: ring or 'ring{sub=2}'; otherwise the planner chooses"},
+        group_strategy_option(&q.strategy,
+                              "force one: ring or 'ring{sub=2}'; otherwise the planner chooses"),
         {.name = "all",
          .kind = ARGS_FLAG,
          .value = &q.all,

@@ -336,18 +336,10 @@ int cmd_sim(int argc, char **argv)
     drawing_file drawing = {.path = NULL};
     request q = {.machine = "h200x4", .drawing = &drawing};
     const args_option options[] = {
-        {.name = "machine",
-         .letter = 'm',
-         .kind = ARGS_TEXT,
-         .value = &q.machine,
-         .unit = "FILE",
-         .brief = "machine, a name or a path; \"here\": this computer (h200x4)"},
-        {.name = "strategy",
-         .letter = 's',
-         .kind = ARGS_TEXT,
-         .value = &q.strategy,
-         .unit = "S",
-         .brief = "one strategy: ring or 'ring{sub=2}'; default: the chosen one"},
+        group_machine_option(&q.machine,
+                             "machine, a name or a path; \"here\": this computer (h200x4)"),
+        group_strategy_option(&q.strategy,
+                              "one strategy: ring or 'ring{sub=2}'; default: the chosen one"),
         {.name = "all",
          .kind = ARGS_FLAG,
          .value = &q.all,
@@ -368,7 +360,7 @@ int cmd_sim(int argc, char **argv)
         .options = sizeof options / sizeof *options,
         .least_words = 1,
         .most_words = 1,
-        .words = "one PROBLEM, such as ag_gemm:bf16:8192x7168x8192:r4,"};
+        .words = GROUP_PROBLEM};
     args a;
     int code = args_read(&command, argc, argv, &a);
     if (code == ARGS_GO) {

@@ -195,11 +195,11 @@ static int tune(request *q, bool json)
     return code;
 }
 
-enum { OPTIONS = 12 };
+enum { OWN = 9, OPTIONS = OWN + GROUP_OPTIONS };
 
 static void make_options(request *q, args_option *list)
 {
-    const args_option options[OPTIONS] = {
+    const args_option options[OWN] = {
         {.name = "level",
          .kind = ARGS_TEXT,
          .value = &q->level,
@@ -251,27 +251,9 @@ static void make_options(request *q, args_option *list)
          .kind = ARGS_FLAG,
          .value = &q->config.all_reduce,
          .brief = "with --model: all-reduce instead of scattering and gathering"},
-        {.name = "as",
-         .kind = ARGS_TEXT,
-         .value = &q->where.as,
-         .unit = "MACHINE",
-         .brief = "be a scale model of a machine: links held back to its ratio"},
-        {.name = "rows-scale",
-         .kind = ARGS_REAL,
-         .value = &q->where.rows_scale,
-         .unit = "X",
-         .brief = "with --as: rows there that one row here stands for (16)",
-         .least = 0.001,
-         .most = 1e6},
-        {.name = "threads",
-         .kind = ARGS_INT,
-         .value = &q->where.threads,
-         .unit = "N",
-         .brief = "worker threads (the cores)",
-         .least = 1,
-         .most = 1024},
     };
     memcpy(list, options, sizeof options);
+    group_add_options(&q->where, list + OWN);
 }
 
 int cmd_tune(int argc, char **argv)

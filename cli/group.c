@@ -131,6 +131,59 @@ const char *group_machine_line(const shingle_machine *machine, const char *key, 
     return NULL;
 }
 
+/* ---- Options --------------------------------------------------------------------------------- */
+
+void group_add_options(group_options *where, args_option *list)
+{
+    const args_option options[GROUP_OPTIONS] = {
+        {.name = "as",
+         .kind = ARGS_TEXT,
+         .value = &where->as,
+         .unit = "MACHINE",
+         .brief = "be a scale model of a machine: links held back to its ratio"},
+        {.name = "rows-scale",
+         .kind = ARGS_REAL,
+         .value = &where->rows_scale,
+         .unit = "X",
+         .brief = "with --as: rows there that one row here stands for (16)",
+         .least = 0.001,
+         .most = 1e6},
+        {.name = "threads",
+         .kind = ARGS_INT,
+         .value = &where->threads,
+         .unit = "N",
+         .brief = "worker threads (the cores)",
+         .least = 1,
+         .most = 1024},
+        {.name = "backend",
+         .kind = ARGS_TEXT,
+         .value = &where->backend,
+         .unit = "NAME",
+         .brief = "cpu, or cuda where it is built in"},
+    };
+    memcpy(list, options, sizeof options);
+}
+
+args_option group_machine_option(const char **machine, const char *brief)
+{
+    return (args_option){.name = "machine",
+                         .letter = 'm',
+                         .kind = ARGS_TEXT,
+                         .value = machine,
+                         .unit = "FILE",
+                         .brief = brief};
+}
+
+args_option group_strategy_option(const char **strategy, const char *brief)
+{
+    return (args_option){.name = "strategy",
+                         .letter = 's',
+                         .kind = ARGS_TEXT,
+                         .value = strategy,
+                         .unit = "S",
+                         .brief = brief};
+}
+
 /* ---- Ranks ----------------------------------------------------------------------------------- */
 
 int group_open(int64_t ranks, const group_options *options, group *group_out)

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "args.h"
 #include "shingle.h"
 
 enum { GROUP_RANKS = 64, GROUP_PATH = 4096 };
@@ -17,6 +18,17 @@ typedef struct group_options {
     int64_t threads;     /* 0: the default */
     const char *plans;   /* file of tuned plans; NULL: the default */
 } group_options;
+
+/* The options of commands that open ranks: fills LIST, which has room for GROUP_OPTIONS. */
+enum { GROUP_OPTIONS = 4 };
+void group_add_options(group_options *where, args_option *list);
+
+/* Options that several commands have. */
+args_option group_machine_option(const char **machine, const char *brief);
+args_option group_strategy_option(const char **strategy, const char *brief);
+
+/* What a command with one PROBLEM says is missing. */
+#define GROUP_PROBLEM "one PROBLEM, such as ag_gemm:bf16:8192x7168x8192:r4,"
 
 typedef struct group {
     int ranks;

@@ -12,7 +12,7 @@
 void report_add_options(group_options *where, report_options *how, args_option *list)
 {
     *how = (report_options){.warmup = 1, .seed = 1};
-    const args_option options[REPORT_OPTIONS] = {
+    const args_option options[REPORT_OPTIONS - GROUP_OPTIONS] = {
         {.name = "measure",
          .kind = ARGS_INT,
          .value = &how->measure,
@@ -55,32 +55,9 @@ void report_add_options(group_options *where, report_options *how, args_option *
          .brief = "of the data (1)",
          .least = 0,
          .most = 9e15},
-        {.name = "as",
-         .kind = ARGS_TEXT,
-         .value = &where->as,
-         .unit = "MACHINE",
-         .brief = "be a scale model of a machine: links held back to its ratio"},
-        {.name = "rows-scale",
-         .kind = ARGS_REAL,
-         .value = &where->rows_scale,
-         .unit = "X",
-         .brief = "with --as: rows there that one row here stands for (16)",
-         .least = 0.001,
-         .most = 1e6},
-        {.name = "threads",
-         .kind = ARGS_INT,
-         .value = &where->threads,
-         .unit = "N",
-         .brief = "worker threads (the cores)",
-         .least = 1,
-         .most = 1024},
-        {.name = "backend",
-         .kind = ARGS_TEXT,
-         .value = &where->backend,
-         .unit = "NAME",
-         .brief = "cpu, or cuda where it is built in"},
     };
     memcpy(list, options, sizeof options);
+    group_add_options(where, list + REPORT_OPTIONS - GROUP_OPTIONS);
 }
 
 int report_check(const report_options *options)
