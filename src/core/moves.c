@@ -103,8 +103,9 @@ int32_t sg_piece_tiles(const sg_sched *s, const sg_piece *piece, const sg_tiling
 {
     if (s->status != SHINGLE_OK)
         return 0; /* perhaps of so many tiles that they cannot be counted */
-    return sg_walk_div(piece->rows, tiling->tile_m) *
-           sg_walk_div((int32_t)s->problem->n, tiling->tile_n);
+    const int64_t tiles =
+        sg_ceil_div(piece->rows, tiling->tile_m) * sg_ceil_div(s->problem->n, tiling->tile_n);
+    return (int32_t)sg_min(tiles, SG_MAX_VISITS);
 }
 
 /* ---- Where rows lie -------------------------------------------------------------------------- */

@@ -1,0 +1,39 @@
+/* split.h -- products whose k is cut into parts, each of which is a visit of its own.
+ *
+ * A product of fewer tiles than SMs leaves SMs idle.  Its tiles are then multiplied in several parts of
+ * k at a time: all parts but the last leave sums in f32 on this rank, and the last one adds them, tile
+ * by tile behind own flags.
+ *
+ *     part 0 of all tiles | part 1 of all tiles | ... | last part + the sums before -> where it goes
+ *
+ * The order of the sum is fixed, and nothing is rounded in between. */
+#ifndef SG_SPLIT_H
+#define SG_SPLIT_H
+
+#include "core/moves.h"
+
+typedef struct sg_split_k {
+    int32_t parts;   /* 1: whole */
+    int32_t chunk_k; /* of a part */
+    int32_t flag;    /* next own flag */
+    int buf;         /* of sums, PARTS - 1 times the product's rows; only if there are any */
+    sg_piece piece;  /* the one at hand */
+    int32_t first;   /* first flag of its tiles' parts */
+    int64_t tiles;   /* of a part */
+} sg_split_k;
+
+/* Parts of S's product, at most SPLITS, whose own flags count from FLAG0; declares the buffer. */
+sg_split_k sg_split_begin(sg_sched *s, int splits, int32_t flag0);
+
+/* Appends the patches of PIECE to the open launch and leaves that of the last part open, for addends,
+ * stores and raises.  The own product stands behind OWN_AT addends of the caller's. */
+void sg_split_patch(sg_sched *s, sg_split_k *split, const sg_piece *piece, int own_at, bool final);
+
+/* Attaches the sums of the parts before; the caller attaches them behind its first OWN_AT addends. */
+void sg_split_add(sg_sched *s, const sg_split_k *split);
+
+/* The most parts that TILES tiles of a product over K may be cut into, so that all are visited at once
+ * by SMS and no part is short: 1 if none. */
+int sg_split_parts(int64_t tiles, int64_t k, int sms);
+
+#endif
