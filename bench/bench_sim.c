@@ -1,6 +1,7 @@
 /* bench_sim.c -- what planning and simulating cost: every candidate of the llama-3-70b products on
- * eight ranks (built and simulated), 1024 ranks, and time against steps.  Prints a table, or JSON with
- * --json.  Each figure is the best of several rounds, on one thread.  Exits with 1 if a limit of
+ * eight ranks (built and simulated), behind a switch and behind PCIe bridges, 1024 ranks, and time
+ * against steps.  Prints a table, or JSON with
+ * --json.  Each figure is the best of several rounds, on one thread.  Reads machines/, so it runs in the source folder.  Exits with 1 if a limit of
  * planning is broken with --strict: 20 ms for all candidates of a problem, on 1024 ranks 1 s for a
  * strategy (the slowest is named) and 1 GB. */
 #include <stdio.h>
@@ -129,6 +130,25 @@ static void print_row(table *t, const char *what, const char *text, const figure
     t->rows++;
 }
 
+/* llama-3-70b on eight ranks: qkv, attention output, gate and up, down. */
+static void plan_layer(table *t, sg_simulator *simulator, const char *what,
+                       const sg_machine *machine)
+{
+    static const char *const planned[] = {
+        "ag_gemm:bf16:%dx1280x8192:r8", "gemm_rs:bf16:%dx8192x1024:r8",
+        "ag_gemm:bf16:%dx7168x8192:r8", "gemm_rs:bf16:%dx8192x3584:r8",
+        "gemm_ar:bf16:%dx8192x3584:r8",
+    };
+    for (int size = 512; size <= 16384; size *= 32) {
+        for (size_t i = 0; i < sizeof planned / sizeof *planned; i++) {
+            char text[80];
+            snprintf(text, sizeof text, planned[i], size); /* NOLINT */
+            const figures f = measure(simulator, text, machine, SG_MAX_KNOB_SETS, 5);
+            print_row(t, what, text, &f, 20, false);
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
     table t = {0};
@@ -152,20 +172,11 @@ int main(int argc, char **argv)
     if (simulator == NULL) return 2;
     if (t.json) printf("{\n  \"rows\": [\n");
 
-    /* llama-3-70b on eight ranks: qkv, attention output, gate and up, down. */
-    static const char *const planned[] = {
-        "ag_gemm:bf16:%dx1280x8192:r8", "gemm_rs:bf16:%dx8192x1024:r8",
-        "ag_gemm:bf16:%dx7168x8192:r8", "gemm_rs:bf16:%dx8192x3584:r8",
-        "gemm_ar:bf16:%dx8192x3584:r8",
-    };
-    for (int size = 512; size <= 16384; size *= 32) {
-        for (size_t i = 0; i < sizeof planned / sizeof *planned; i++) {
-            char text[80];
-            snprintf(text, sizeof text, planned[i], size); /* NOLINT */
-            const figures f = measure(simulator, text, &eight, SG_MAX_KNOB_SETS, 5);
-            print_row(&t, "plan", text, &f, 20, false);
-        }
-    }
+    plan_layer(&t, simulator, "plan", &eight);
+    /* Whatever leaves a card shares bridges there: the dearest machine to simulate. */
+    sg_machine cards;
+    if (sg_machine_read("machines/a100-pcie-x8.machine", &cards) != SHINGLE_OK) fail("PCIe");
+    plan_layer(&t, simulator, "pcie", &cards);
 
     /* One proposal of every strategy. */
     sg_machine many = eight;

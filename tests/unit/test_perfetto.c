@@ -12,32 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/timeline.h"
+#include "timelines.h"
 
 enum { MOST_THREADS = 4096 };
 
-static shingle_timeline *predict(const char *problem, const char *strategy)
-{
-    const shingle_plan_options options = {.strategy = strategy};
-    shingle_plan *plan = NULL;
-    shingle_timeline *t = NULL;
-    if (shingle_plan_for(problem, NULL, &options, &plan) != SHINGLE_OK ||
-        shingle_timeline_predict(plan, NULL, &t) != SHINGLE_OK)
-        fail_msg("%s %s: %s", problem, strategy, shingle_error());
-    shingle_plan_free(plan);
-    return t;
-}
-
 static json_t *trace_of(shingle_timeline *const *timeline, int count)
 {
-    const shingle_timeline *const *const list = (const shingle_timeline *const *)timeline;
-    const int64_t length = shingle_timeline_text(list, count, SHINGLE_TRACE, NULL, 0);
-    if (length <= 0) fail_msg("%s", shingle_error());
-    char *const text = malloc((size_t)length + 1);
-    assert_non_null(text);
-    assert_int_equal(shingle_timeline_text(list, count, SHINGLE_TRACE, text, (size_t)length + 1),
-                     length);
-    assert_int_equal(strlen(text), length);
+    char *const text = text_of(timeline, count, SHINGLE_TRACE);
     json_error_t error;
     json_t *const json = json_loads(text, JSON_REJECT_DUPLICATES, &error);
     if (json == NULL) fail_msg("line %d, column %d: %s", error.line, error.column, error.text);

@@ -16,30 +16,11 @@
 #include <unistd.h>
 
 #include "draw/draw.h"
-
-static shingle_timeline *predict(const char *problem, const char *strategy)
-{
-    const shingle_plan_options options = {.strategy = strategy};
-    shingle_plan *plan = NULL;
-    shingle_timeline *t = NULL;
-    if (shingle_plan_for(problem, NULL, &options, &plan) != SHINGLE_OK ||
-        shingle_timeline_predict(plan, NULL, &t) != SHINGLE_OK)
-        fail_msg("%s %s: %s", problem, strategy, shingle_error());
-    shingle_plan_free(plan);
-    return t;
-}
+#include "timelines.h"
 
 static char *picture_of(shingle_timeline *const *timeline, int count)
 {
-    const shingle_timeline *const *const list = (const shingle_timeline *const *)timeline;
-    const int64_t length = shingle_timeline_text(list, count, SHINGLE_SVG, NULL, 0);
-    if (length <= 0) fail_msg("%s", shingle_error());
-    char *const text = malloc((size_t)length + 1);
-    assert_non_null(text);
-    assert_int_equal(shingle_timeline_text(list, count, SHINGLE_SVG, text, (size_t)length + 1),
-                     length);
-    assert_int_equal(strlen(text), length);
-    return text;
+    return text_of(timeline, count, SHINGLE_SVG);
 }
 
 /* ---- XML -------------------------------------------------------------------------------------------- */
