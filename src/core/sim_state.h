@@ -3,6 +3,7 @@
  *     sim.c         the simulator object, its memory, the parts of a result
  *     sim_built.c   schedules it builds by itself; which ranks are mirror images of others
  *     sim_run.c     events, flags, lanes, steps
+ *     sim_copy.c    copies and sums
  *     sim_link.c    what travels: flows that share links by topology
  *     sim_coll.c    collectives
  *     sim_launch.c  products on a rank's SMs: blocks and the tiles they take
@@ -322,11 +323,19 @@ void sg_sim_give_sms(sg_sim *m, sg_sim_agent *a, int32_t count);
 /* The step at hand ends at TIME: its raises, whoever waits for it, the lane's next step. */
 void sg_sim_end_step(sg_sim *m, sg_sim_agent *a, double time);
 
-/* A flow of the agent's step is there. */
-void sg_sim_landed(sg_sim *m, sg_sim_agent *a, const sg_sim_flow *flow);
-
 /* Tells the visitor, of every image of SPAN's rank. */
 void sg_sim_tell(const sg_sim *m, const sg_span *span);
+
+/* ---- sim_copy.c ------------------------------------------------------------------------------------- */
+
+/* What the agent's step does next: a copy by an engine; copies and sums by SMs; a copy that a launch
+ * carries. */
+void sg_sim_run_copy(sg_sim *m, sg_sim_agent *a, const sg_step *step);
+void sg_sim_run_kernel(sg_sim *m, sg_sim_agent *a, const sg_step *step);
+void sg_sim_run_push(sg_sim *m, sg_sim_agent *a, const sg_step *step);
+
+/* A flow of the agent's step is there. */
+void sg_sim_landed(sg_sim *m, sg_sim_agent *a, const sg_sim_flow *flow);
 
 /* ---- sim_link.c ------------------------------------------------------------------------------------- */
 

@@ -1,0 +1,142 @@
+/* sim_copy.c -- copies by engines, by SMs and by the storers of a launch, and sums, see sim_state.h. */
+#include "core/sim_state.h"
+
+static bool take_engine(sg_sim *m, sg_sim_agent *a)
+{
+    sg_sim_rank *const r = &m->rank[a->rank];
+    for (int e = 0; e < m->engine_count; e++) {
+        sg_sim_engine *const engine = &m->engines[a->rank * m->engine_count + e];
+        if (engine->busy) continue;
+        engine->busy = true;
+        a->engine = e;
+        return true;
+    }
+    a->parked_next = SG_NONE;
+    const int32_t id = (int32_t)(a - m->agents);
+    if (r->queue == SG_NONE)
+        r->queue = id;
+    else
+        m->agents[r->queue_last].parked_next = id;
+    r->queue_last = id;
+    return false;
+}
+
+static void give_engine(sg_sim *m, sg_sim_agent *a)
+{
+    sg_sim_rank *const r = &m->rank[a->rank];
+    sg_sim_engine *const engine = &m->engines[a->rank * m->engine_count + a->engine];
+    engine->busy = false;
+    engine->flow = SG_NONE;
+    const int32_t next = r->queue;
+    if (next == SG_NONE) return;
+    r->queue = m->agents[next].parked_next;
+    sg_sim_agent_at(m, &m->agents[next], m->now);
+}
+
+/* The next destination of an engine's copy: first its latency, then its bytes. */
+static void go_to(sg_sim *m, sg_sim_agent *a, const sg_sched *s, const sg_step *step)
+{
+    const sg_machine *const machine = m->machine;
+    sg_sim_engine *const engine = &m->engines[a->rank * m->engine_count + a->engine];
+    const sg_area *const to = &s->to[step->to0 + a->to];
+    if (a->phase == SG_AT_WORK) {
+        double latency = machine->copy_us + sg_sim_far_us(m, a->rank, to->rank);
+        if (engine->peer != to->rank && engine->peer != SG_NONE) latency += machine->peer_us;
+        engine->peer = to->rank;
+        a->phase = SG_AT_MOVE;
+        sg_sim_agent_at(m, a, a->now + latency);
+        return;
+    }
+    const double within = machine->local_gbps > 0 ? machine->local_gbps : machine->mem_gbps / 2;
+    a->phase = SG_AT_LAST;
+    engine->flow = sg_sim_send(m, SG_FLOW_COPY, (int32_t)(a - m->agents), a->rank, to->rank,
+                               sg_sim_area_bytes(s, to),
+                               (to->rank == a->rank ? within : machine->copy_gbps) * 1e3, 0);
+}
+
+/* Copies by SMs and sums: a kernel on some SMs that reads, adds and stores. */
+void sg_sim_run_kernel(sg_sim *m, sg_sim_agent *a, const sg_step *step)
+{
+    const sg_sched *const s = &m->sched[a->rank];
+    const sg_machine *const machine = m->machine;
+    if (a->phase == SG_AT_WORK) {
+        /* A quarter of the SMs is enough for the memory. */
+        if (!sg_sim_take_sms(m, a, 1, 1 + machine->sms / 4, false)) return;
+        a->begun_us = a->now;
+        a->phase = SG_AT_MOVE;
+        sg_sim_agent_at(m, a, a->now + machine->launch_us);
+        return;
+    }
+    double bytes = 0;
+    if (step->kind == SG_COPY) bytes = sg_sim_area_bytes(s, &step->u.copy.src);
+    for (int32_t i = 0; step->kind == SG_REDUCE && i < step->u.reduce.adds; i++)
+        bytes += sg_sim_area_bytes(s, &s->add[step->u.reduce.add0 + i].area);
+    for (int32_t i = step->to0; i < step->to0 + step->tos; i++)
+        if (s->to[i].rank == a->rank) bytes += sg_sim_area_bytes(s, &s->to[i]);
+    const double part = 4.0 * a->got / machine->sms;
+    const double gbps = machine->mem_gbps * (part < 1 ? part : 1);
+    a->phase = SG_AT_LAST;
+    a->pending = 1;
+    for (int32_t i = step->to0; i < step->to0 + step->tos; i++) {
+        if (s->to[i].rank == a->rank) continue;
+        a->pending++;
+        sg_sim_send(m, SG_FLOW_SMS, (int32_t)(a - m->agents), a->rank, s->to[i].rank,
+                    sg_sim_area_bytes(s, &s->to[i]), machine->store_gbps * 1e3, 0);
+    }
+    /* What it does within the own memory is a flow, too, that shares nothing. */
+    sg_sim_send(m, SG_FLOW_SMS, (int32_t)(a - m->agents), a->rank, a->rank, bytes, gbps * 1e3, 0);
+}
+
+void sg_sim_landed(sg_sim *m, sg_sim_agent *a, const sg_sim_flow *flow)
+{
+    const sg_sched *const s = &m->sched[a->rank];
+    const sg_step *const step = &s->step[a->step];
+    if (flow->what == SG_FLOW_COPY) {
+        m->engines[a->rank * m->engine_count + a->engine].flow = SG_NONE;
+        if (++a->to < step->tos) {
+            a->phase = SG_AT_WORK;
+            a->now = m->now;
+            go_to(m, a, s, step);
+            return;
+        }
+        give_engine(m, a);
+        sg_sim_end_step(m, a, m->now);
+        return;
+    }
+    if (--a->pending > 0) return;
+    if (sg_step_is_push(step)) { /* the next one is on its way before anybody has seen this one */
+        sg_sim_end_step(m, a, m->now);
+        return;
+    }
+    double far = -1;
+    for (int32_t i = step->to0; i < step->to0 + step->tos; i++)
+        if (s->to[i].rank != a->rank) far = fmax(far, sg_sim_far_us(m, a->rank, s->to[i].rank));
+    sg_sim_end_step(m, a, m->now + (far >= 0 ? m->machine->store_us + far : 0));
+}
+
+void sg_sim_run_copy(sg_sim *m, sg_sim_agent *a, const sg_step *step)
+{
+    if (a->phase == SG_AT_WORK) {
+        if (!take_engine(m, a)) return;
+        a->begun_us = a->now;
+        a->to = 0;
+    }
+    go_to(m, a, &m->sched[a->rank], step);
+}
+
+/* A launch at the start of the run carries it; its storers share what stores have. */
+void sg_sim_run_push(sg_sim *m, sg_sim_agent *a, const sg_step *step)
+{
+    const sg_sched *const s = &m->sched[a->rank];
+    const double launched = m->machine->pool > 0 ? 0 : m->machine->launch_us;
+    if (a->now < launched) {
+        sg_sim_agent_at(m, a, launched);
+        return;
+    }
+    a->begun_us = a->now;
+    a->phase = SG_AT_LAST;
+    a->pending = step->tos;
+    for (int32_t i = step->to0; i < step->to0 + step->tos; i++)
+        sg_sim_send(m, SG_FLOW_SMS, (int32_t)(a - m->agents), a->rank, s->to[i].rank,
+                    sg_sim_area_bytes(s, &s->to[i]), m->machine->store_gbps * 1e3, 0);
+}
