@@ -1,5 +1,5 @@
 /* bench_predict.c -- how near predictions come to recorded results: reads files of results/gpu (or what
- * `shingle bench --json` printed), prices every row on a machine file and compares.
+ * `shingle bench --json` or scripts/gpu_table.py printed), prices every row on a machine file and compares.
  *
  *     bench_predict MACHINE RESULTS.json... [--rows] [--fit NAME,NAME,...]
  *
@@ -92,9 +92,11 @@ static double number_of(json_t *entry, const char *key)
 /* The chosen plan of a problem, and what was timed beside it. */
 static void add_result(json_t *entry, const sg_machine *machine)
 {
+    json_t *const ours = json_object_get(entry, "ours"); /* of scripts/gpu_table.py */
+    json_t *const plan = json_is_object(ours) ? ours : entry;
     const char *const problem = json_string_value(json_object_get(entry, "problem"));
-    const char *const strategy = json_string_value(json_object_get(entry, "strategy"));
-    const double us = number_of(entry, "overlapped_us");
+    const char *const strategy = json_string_value(json_object_get(plan, "strategy"));
+    const double us = number_of(plan, plan == ours ? "us" : "overlapped_us");
     const double serial_us = number_of(entry, "serial_us");
     size_t i;
     json_t *beside;

@@ -209,11 +209,8 @@ static void take_curve(job *j, int kind)
         if (curve.points == SG_POINTS) continue;
         curve.point[curve.points++] = (sg_point){it->message, bus_bytes(j, it) / (us * 1e3)};
     }
-    for (int i = 0; i < curve.points; i++) {
-        sg_point *const p = &curve.point[i];
-        p->value = p->value > 10 ? round(p->value * 10) / 10 : round(p->value * 1e4) / 1e4;
-        if (p->value < 1e-4) p->value = 1e-4;
-    }
+    for (int i = 0; i < curve.points; i++)
+        curve.point[i].value = fmax(sg_fit_rounded(curve.point[i].value), 1e-6);
     if (curve.points > 0) j->machine.coll_curve[kind] = curve;
 }
 
@@ -236,9 +233,8 @@ static void take_collectives(job *j)
         kinds += message > 0;
     }
     if (kinds == 0) return;
-    j->machine.coll_us = round(least_us * 100) / 100;
-    j->machine.coll_gbps = median_of(last, kinds);
-    j->machine.coll_gbps = fmax(round(j->machine.coll_gbps * 1e3) / 1e3, 1e-3);
+    j->machine.coll_us = sg_fit_rounded(least_us);
+    j->machine.coll_gbps = fmax(sg_fit_rounded(median_of(last, kinds)), 1e-6);
 }
 
 /* ---- The fit ---------------------------------------------------------------------------------------- */

@@ -79,7 +79,7 @@ static shingle_status open_number(fit *f, const char *name, number *n)
 }
 
 /* Four figures are more than a measurement has. */
-static double rounded(double value)
+double sg_fit_rounded(double value)
 {
     if (value <= 0) return 0;
     const double unit = pow(10, floor(log10(value)) - 3);
@@ -326,7 +326,7 @@ static shingle_status fit_all(fit *f, const char *const *name, sg_machine *machi
     SG_TRY(search(f));
     for (int j = 0; j < f->numbers; j++) {
         const number *const n = &f->number[j];
-        double value = rounded(value_of(n, n->x));
+        double value = sg_fit_rounded(value_of(n, n->x));
         if (value > n->most) value = n->most;
         if (value < n->least) value = n->least;
         report_out->seen[j] = f->seen[j];

@@ -33,6 +33,9 @@ shingle_status sg_fit(sg_fit_run *run, int runs, const char *const *name, int na
 /* Only predicts the runs. */
 shingle_status sg_fit_predict(sg_fit_run *run, int runs, const sg_machine *machine);
 
+/* With four figures, and at most six digits behind the point. */
+double sg_fit_rounded(double value);
+
 /* Median of |predicted / measured - 1|; 0 without runs. */
 double sg_fit_error(const sg_fit_run *run, int runs);
 
