@@ -304,6 +304,7 @@ def main():
     parser.add_argument("--warmup", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=0)
     args = parser.parse_args()
+    args.warmup, args.iters = max(1, args.warmup), max(1, args.iters)
     p = Peers(args)
     cells = read_suite(args.suite, p.world, args.ops.split(","))
     about, results = software(p), []

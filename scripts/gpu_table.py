@@ -42,8 +42,9 @@ def ranks_of(suite):
 
 
 def run_peers(args, suite, path):
-    words = ["torchrun", "--standalone", "--nproc-per-node", str(ranks_of(suite)), args.peers,
-             "--suite", suite, "--json", path, "--seconds", str(args.peers_seconds)]
+    words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node",
+             str(ranks_of(suite)), args.peers, "--suite", suite, "--json", path, "--seconds",
+             str(args.peers_seconds)]
     return run(words, 2 * args.peers_seconds + 60, stdout=sys.stderr)
 
 
@@ -52,14 +53,19 @@ def run_bench(args, suite, path):
     log = path + ".log"
     words = [os.path.join(args.build, "shingle"), "bench", suite, "--backend", args.backend,
              "--choose", "measure", "--strategies", "all", "--seconds", str(args.seconds),
-             "--warmup", "0", "--keep-going", "--log", log, "--json"]
+             "--knob-sets", str(args.knob_sets), "--warmup", "0", "--keep-going", "--log", log,
+             "--json"]
+    # A plan that hangs must not cost the machine's time ten seconds a wait.
+    env = dict({"SHINGLE_TIMEOUT": "5"}, **os.environ)
     with open(path, "w", encoding="utf-8") as out:
-        done = run(words, 1.5 * args.seconds + 60, stdout=out)
-    if load(path) is None:
-        with open(path, "w", encoding="utf-8") as out:
-            json.dump({"results": [json.loads(line) for line in open(log, encoding="utf-8")
-                                   if line.endswith("\n")]}, out)
-    os.remove(log)
+        done = run(words, 1.5 * args.seconds + 60, stdout=out, env=env)
+    if os.path.exists(log):
+        if load(path) is None:
+            with open(log, encoding="utf-8") as text:
+                rows = [json.loads(line) for line in text if line.endswith("\n")]
+            with open(path, "w", encoding="utf-8") as out:
+                json.dump({"results": rows}, out)
+        os.remove(log)
     return done
 
 
@@ -240,6 +246,7 @@ def main():
     parser.add_argument("build", nargs="?")
     parser.add_argument("--suite", default="h200x2")
     parser.add_argument("--seconds", type=float, default=200)
+    parser.add_argument("--knob-sets", type=int, default=3)
     parser.add_argument("--backend", default="cuda")
     parser.add_argument("--peers", default=os.path.join(ROOT, "bench", "peers.py"))
     parser.add_argument("--peers-seconds", type=float, default=100)
