@@ -107,12 +107,9 @@ static bool ends_inside(const sg_kernel_place *place, int col0, int cols)
     return col0 + cols != place->cols;
 }
 
-/* Reads the patches of a launch; the reason is why no fast kernel can serve them. */
-static const char *read_patch(const sg_kernel_gemm *g, const sg_patch *p, needs *n)
+static const char *read_operands(const sg_kernel_gemm *g, const sg_patch *p, needs *n)
 {
-    const sg_kernel_program *program = &g->param.program;
-    const sg_kernel_place *place = program->place;
-    if (p->k0 >= p->k1) return "there is no product";
+    const sg_kernel_place *place = g->param.program.place;
     if (place[p->a.buf].wide || place[p->b.buf].wide) return "an operand is f32";
     if ((p->k1 - p->k0) % 64 != 0 && (ends_inside(&place[p->a.buf], p->a.col0, p->k1 - p->k0) ||
                                       ends_inside(&place[p->b.buf], p->b.col0, p->k1 - p->k0)))
@@ -121,6 +118,16 @@ static const char *read_patch(const sg_kernel_gemm *g, const sg_patch *p, needs 
     n->use[p->b.buf] |= USE_B;
     if (place[p->b.buf].data[0] != place[p->b.buf].data[1]) return "B has two halves";
     if (place[p->a.buf].rows > n->a_rows) n->a_rows = place[p->a.buf].rows;
+    return nullptr;
+}
+
+/* Reads the patches of a launch; the reason is why no fast kernel can serve them. */
+static const char *read_patch(const sg_kernel_gemm *g, const sg_patch *p, needs *n)
+{
+    const sg_kernel_place *place = g->param.program.place;
+    if (p->k0 >= p->k1 && p->waits > 0) return "a sum waits for more than its addends";
+    const char *why = p->k0 < p->k1 ? read_operands(g, p, n) : nullptr;
+    if (why != nullptr) return why;
     n->waits |= p->waits > 0;
     n->per_tile |= p->tiles > 0;
     for (int i = 0; i < p->waits; ++i)

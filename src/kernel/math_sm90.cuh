@@ -62,7 +62,8 @@ template <class S> DEV void stage_settle(Math<S> &m, int s)
     ring_step(m.ring);
 }
 
-template <class S> DEV void multiply_end(Math<S> &m, float (&acc)[S::MI][S::SUMS])
+/* ANY: there was a stage. */
+template <class S> DEV void multiply_end(Math<S> &m, float (&acc)[S::MI][S::SUMS], bool any)
 {
     wgmma_wait<0>();
 #pragma unroll
@@ -70,7 +71,7 @@ template <class S> DEV void multiply_end(Math<S> &m, float (&acc)[S::MI][S::SUMS
 #pragma unroll
         for (int j = 0; j < S::SUMS; ++j) /* read no sum before the wait */
             keep_order(acc[i][j]);
-    stage_release(m, m.before); /* there is at least one: the host sees to it */
+    if (any) stage_release(m, m.before);
 }
 
 /* Stages of UNIT, given those of the unit before: a patch has as many for all its tiles, and little
@@ -110,7 +111,7 @@ DEV void multiply(Math<S> &m, float (&acc)[S::MI][S::SUMS], int stages, int ahea
         m.next_stages = stages_of<S>(m.P, m.ahead, ahead, stages);
         for (; s < stages; ++s) stage_issue(m, acc, s), stage_settle(m, s);
     }
-    multiply_end(m, acc);
+    multiply_end(m, acc, stages > 0);
 }
 
 /* ---- Sums ------------------------------------------------------------------------------------------------- */
@@ -122,6 +123,8 @@ template <class S> DEV uint32_t piece_vector(const Math<S> &m, int q)
     const int turn = S::W == 64 ? row & 7 : S::W == 32 ? row >> 1 & 3 : row >> 2 & 1;
     return row * (S::W * 2) + ((2 * q + (m.lane >> 4)) ^ turn) * 16;
 }
+
+enum { NO_OWN = 1 << 16 }; /* behind any number of addends: there is no own product */
 
 /* V becomes the sum of addends and V in the listed order.  They come through the pipeline's stages. */
 template <class S> DEV void fold_addends(Math<S> &m, int adds, int own_at, float *v)
@@ -276,7 +279,8 @@ DEV void round_tile(Math<S> &m, int unit, float (&acc)[S::MI][S::SUMS], uint32_t
         if (S::FOLD == FOLD_ADDENDS && p.adds)
 #pragma unroll
             for (int c = 0; c < S::CHUNKS; ++c)
-                fold_addends(m, p.adds, p.own_at, &acc[c * V / S::SUMS][c * V % S::SUMS]);
+                fold_addends(m, p.adds, p.k0 < p.k1 ? p.own_at : NO_OWN,
+                             &acc[c * V / S::SUMS][c * V % S::SUMS]);
         if ((m.P.epilogue && p.final) || m.P.tiled) {
             int in_pass;
             slice_of<S>(m.P, unit, &in_pass);
@@ -321,7 +325,7 @@ template <class S> DEV void math_in_turn(Math<S> &m)
         }
         turn = S::TURNS - 1;
         for (int s = 0; s < stages; ++s) stage_issue(m, acc, s), stage_settle(m, s);
-        multiply_end(m, acc);
+        multiply_end(m, acc, stages > 0);
         round_tile(m, unit, acc, out);
     }
 }

@@ -440,6 +440,57 @@ static void scatter(int m, int n, int k, int tm, int tn, int cluster, int own_at
     expect(w.word(1, 0, 1) == w.rank.epoch && w.word(2, 0, 1) == w.rank.epoch, what + ": raises");
 }
 
+/* The own product goes to the own inbox, and a patch without a product behind it adds up all inboxes,
+ * tile by tile as they come: a launch of an all-reduce with one hop. */
+static void one_hop(int m, int n, int k, int tm, int tn)
+{
+    const std::string what = "one hop " + std::to_string(m) + "x" + std::to_string(n) + "x" +
+                             std::to_string(k) + " tile " + std::to_string(tm) + "x" +
+                             std::to_string(tn);
+    matrix a = random_matrix((size_t)m * k), b = random_matrix((size_t)n * k);
+    matrix inbox = random_matrix((size_t)2 * m * n), late = poisoned((size_t)3 * m * n);
+    matrix c = poisoned((size_t)m * n);
+    std::vector<float> want = product(a, b, m, n, k);
+    for (int i = 0; i < 2 * m * n; ++i)
+        want[(size_t)(i % (m * n))] += __bfloat162float(inbox[(size_t)i]);
+    world w;
+    lists l;
+    const int tiles = up(m, tm) * up(n, tn);
+    sg_wait wait = {};
+    wait.per = SG_PER_TILE;
+    wait.flag0 = 100;
+    l.rect(0, m, n, k, area(0, 0, 0, m, 0, k), area(0, 1, 0, n, 0, k));
+    l.store(area(0, 3, 2 * m, m, 0, n));
+    l.raises(0, SG_PER_TILE, 100, 0, 1);
+    l.rect(0, m, n, 0, sg_area{}, sg_area{});
+    arriving = arrival{&w, &inbox, &late, n, {}};
+    for (int q = 1; q < RANKS; ++q) {
+        wait.by = (int16_t)q;
+        l.adds(area(0, 3, (q - 1) * m, m, 0, n), &wait);
+        for (int t = 0; t < tiles; ++t) {
+            const int band = t / up(n, tn), col = t % up(n, tn);
+            const int rows = m - band * tm < tm ? m - band * tm : tm;
+            const int cols = n - col * tn < tn ? n - col * tn : tn;
+            arriving.left.push_back({q, 100 + t, (q - 1) * m + band * tm, rows, col * tn, cols});
+        }
+    }
+    wait.by = 0;
+    l.adds(area(0, 3, 2 * m, m, 0, n), &wait);
+    l.store(area(0, 4, 0, m, 0, n));
+    l.finish(&w);
+    l.program.place[0] = place_of(a, a, m, k, k);
+    l.program.place[1] = place_of(b, b, n, k, k);
+    l.program.place[3] = place_of(late, late, 3 * m, n, n);
+    l.program.place[4] = place_of(c, c, m, n, n);
+    const int blocks = arch != 0; /* the emulator has the slower kernels' blocks one by one */
+    emu_outside(arrive);
+    const bool ok = carry_out(l, 0, 2, tm, tn, 0, blocks, what);
+    emu_outside(nullptr);
+    if (!ok) return;
+    judge(c, n, 0, m, n, want.data(), what);
+    expect(w.trouble.kind == 0, what + ": trouble");
+}
+
 /* A raster in two ranges into places for tiles, then a sum of places and a product. */
 static void tiled(int m, int n, int k, int tm, int tn)
 {
@@ -551,6 +602,9 @@ int main(int argc, char **argv)
     for (int own = 0; own < 3; ++own)
         scatter(200, 136, 72, own == 1 ? 64 : 128, own == 2 ? 256 : 128, 0, own, true);
     scatter(70, 136, 72, 64, 128, 1, 1, false);
+    one_hop(200, 264, 136, 128, 256);
+    one_hop(300, 264, 72, 128, 128);
+    one_hop(64, 136, 520, 64, 128);
     tiled(200, 264, 72, 128, 128);
     tiled(100, 264, 72, 64, 128);
     slices(100, 136, 520, 64, 128, 1, 3, 0);
@@ -561,6 +615,7 @@ int main(int argc, char **argv)
         gather(200, 136, 136, 128, 128, 0, 40, 72);
         scatter(150, 136, 72, 128, 64, 0, 1, true);
         scatter(70, 136, 72, 64, 128, 0, 1, false);
+        one_hop(150, 136, 72, 64, 128);
         tiled(150, 136, 72, 64, 128);
         tiled(50, 45, 8, 32, 20);
     }
