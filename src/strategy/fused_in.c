@@ -10,16 +10,21 @@
  *
  * The chunk that travels and the tile that is multiplied are chosen apart.  Chunks of k let a tile
  * start with the first part of k: that is for products of one wave, where all tiles run at once
- * and waiting for whole rows would hide nothing.  With several waves, tiles that wait in the middle
- * hold their SMs, and chunks of rows alone are better.
+ * and waiting for whole rows would hide nothing.  With several waves and a copy engine, which takes its
+ * time for each chunk, tiles that wait in the middle hold their SMs, and chunks of rows alone are better;
+ * pushes are as quick in many parts as in one.
  */
 #include "core/moves.h"
 #include "core/strategy.h"
 
 enum { CHUNKS, SLABS, TILE_M, TILE_N, PUSH };
 
+/* A push costs nothing beside its bytes, so that chunks of k help as long as a wave that waits is a good
+ * part of the product; an engine's copy does. */
+enum { FEW_WAVES = 4, SLABS_OF_FEW = 8 };
+
 /* Of a rank's rows, as it sends them to all others; beyond, copy engines have paid for themselves. */
-static const double most_pushed_bytes = 64e6;
+static const double most_pushed_bytes = 32e6;
 
 static bool accepts(const sg_problem *p, sg_text *why)
 {
@@ -39,12 +44,14 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
         const sg_tile tile = machine->tile[t];
         const int64_t waves =
             sg_ceil_div(sg_ceil_div(p->m, tile.m) * sg_ceil_div(p->n, tile.n), machine->sms);
-        const int slabs = waves <= 1 && p->k >= 512 && p->gather == SG_GATHER_A ? 8 : 1;
-        for (int by = 0; by <= push; by++)
+        for (int by = 0; by <= push; by++) {
+            const bool cut = waves <= (by ? FEW_WAVES : 1) && p->k >= 512;
+            const int slabs = cut && p->gather == SG_GATHER_A ? SLABS_OF_FEW : 1;
             for (int chunks = 1; chunks <= 4 && (chunks == 1 || chunks <= rows);
                  chunks *= 2 + 2 * by)
-                for (int i = 1; i <= slabs; i *= 8)
+                for (int i = 1; i <= (by && chunks > 1 ? 1 : slabs); i *= SLABS_OF_FEW)
                     sets[n++] = (sg_knobs){{chunks, i, tile.m, tile.n, by}};
+        }
     }
     return n;
 }
