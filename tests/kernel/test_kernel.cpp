@@ -601,6 +601,10 @@ int main(int argc, char **argv)
     gather(300, 264, 136, 128, 256, 2, 100, 0);
     for (int own = 0; own < 3; ++own)
         scatter(200, 136, 72, own == 1 ? 64 : 128, own == 2 ? 256 : 128, 0, own, true);
+    for (int width = 160; width <= 224; width += 32) {
+        gather(200, 264, 136, 128, width, 1, 60, 64);
+        scatter(200, 264, 72, 128, width, 1, 1, true);
+    }
     scatter(70, 136, 72, 64, 128, 1, 1, false);
     one_hop(200, 264, 136, 128, 256);
     one_hop(300, 264, 72, 128, 128);
