@@ -603,7 +603,7 @@ int main(int argc, char **argv)
         scatter(200, 136, 72, own == 1 ? 64 : 128, own == 2 ? 256 : 128, 0, own, true);
     for (int width = 160; width <= 224; width += 32) {
         gather(200, 264, 136, 128, width, 1, 60, 64);
-        scatter(200, 264, 72, 128, width, 1, 1, true);
+        scatter(width == 224 ? 192 : 200, 264, 72, 128, width, 1, 1, true); /* no single rows */
     }
     scatter(70, 136, 72, 64, 128, 1, 1, false);
     one_hop(200, 264, 136, 128, 256);
