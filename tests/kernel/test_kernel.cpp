@@ -602,8 +602,9 @@ int main(int argc, char **argv)
     for (int own = 0; own < 3; ++own)
         scatter(200, 136, 72, own == 1 ? 64 : 128, own == 2 ? 256 : 128, 0, own, true);
     for (int width = 160; width <= 224; width += 32) {
-        gather(200, 264, 136, 128, width, 1, 60, 64);
-        scatter(width == 224 ? 192 : 200, 264, 72, 128, width, 1, 1, true); /* no single rows */
+        const int ragged = width == 192 ? 8 : 0; /* pieces of 32 columns have no single rows */
+        gather(256 - ragged, 264, 136, 128, width, 1, 64 - ragged, 64);
+        scatter(192 - ragged, 264, 72, 128, width, 1, 1, true);
     }
     scatter(70, 136, 72, 64, 128, 1, 1, false);
     one_hop(200, 264, 136, 128, 256);
