@@ -603,7 +603,7 @@ int main(int argc, char **argv)
         scatter(200, 136, 72, own == 1 ? 64 : 128, own == 2 ? 256 : 128, 0, own, true);
     for (int width = 160; width <= 224; width += 32) {
         const int ragged = width == 192 ? 8 : 0; /* pieces of 32 columns have no single rows */
-        gather(256 - ragged, 264, 136, 128, width, 1, 64 - ragged, 64);
+        gather(384 - ragged, 264, 136, 128, width, 1, 64 - ragged, 64);
         scatter(192 - ragged, 264, 72, 128, width, 1, 1, true);
     }
     scatter(70, 136, 72, 64, 128, 1, 1, false);
