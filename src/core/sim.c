@@ -106,7 +106,10 @@ static counts count_all(const sg_sim *m)
         c.flags += count_flags(s);
         if (c.colls < s->colls) c.colls = s->colls;
         uint32_t lanes = 0;
-        for (int32_t i = 0; i < s->steps; i++) lanes |= 1u << s->step[i].lane;
+        for (int32_t i = 0; i < s->steps; i++) {
+            lanes |= 1u << s->step[i].lane;
+            if (m->machine->pool == 0) m->rank[r].pushes += sg_step_is_push(&s->step[i]);
+        }
         for (; lanes != 0; lanes &= lanes - 1) c.agents++;
     }
     return c;

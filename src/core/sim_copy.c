@@ -87,6 +87,16 @@ void sg_sim_run_kernel(sg_sim *m, sg_sim_agent *a, const sg_step *step)
     sg_sim_send(m, SG_FLOW_SMS, (int32_t)(a - m->agents), a->rank, a->rank, bytes, gbps * 1e3, 0);
 }
 
+/* The next one is on its way before anybody has seen this one; behind the last, tiles are stored. */
+static void end_push(sg_sim *m, sg_sim_agent *a)
+{
+    sg_sim_rank *const r = &m->rank[a->rank];
+    sg_sim_end_step(m, a, m->now);
+    if (m->machine->pool > 0 || --r->pushes > 0) return;
+    sg_sim_agent *const carrier = &m->agents[r->agent0]; /* lane 0 */
+    if (carrier->groups > 0) sg_sim_unstall(m, carrier);
+}
+
 void sg_sim_landed(sg_sim *m, sg_sim_agent *a, const sg_sim_flow *flow)
 {
     const sg_sched *const s = &m->sched[a->rank];
@@ -104,8 +114,8 @@ void sg_sim_landed(sg_sim *m, sg_sim_agent *a, const sg_sim_flow *flow)
         return;
     }
     if (--a->pending > 0) return;
-    if (sg_step_is_push(step)) { /* the next one is on its way before anybody has seen this one */
-        sg_sim_end_step(m, a, m->now);
+    if (sg_step_is_push(step)) {
+        end_push(m, a);
         return;
     }
     double far = -1;

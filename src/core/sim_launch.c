@@ -202,10 +202,10 @@ static sg_sim_slot *take_tiles(sg_sim *m, sg_sim_agent *a, const sg_launch *l, s
 }
 
 /* Stores what the group has computed, unless the link still carries too much of what was stored
- * before: then its staging memory is not free. */
+ * before, or what the launch has to carry first: then its staging memory is not free. */
 static void store_group(sg_sim *m, sg_sim_agent *a, const sg_launch *l, sg_sim_group *g)
 {
-    if (a->in_flight > a->most_bytes) {
+    if (a->in_flight > a->most_bytes || m->rank[a->rank].pushes > 0) {
         g->stalled = true;
         return;
     }

@@ -155,6 +155,7 @@ typedef struct sg_sim_rank {
     int32_t hungry, hungry_last; /* agents that want SMs, first come, first served */
     int32_t queue, queue_last;   /* agents that want an engine */
     int32_t moving;              /* flows of its engines and stores */
+    int32_t pushes;              /* copies that a launch carries and has not ended; not on a pool */
     int32_t colls, products;     /* under way */
     int32_t product_flow, coll_flow;
     int32_t step0;  /* of the rank in the table of steps */
@@ -386,6 +387,9 @@ bool sg_sim_waits_by_tile(const sg_sched *s, const sg_patch *p);
 void sg_sim_store_tiles(sg_sim *m, sg_sim_agent *a, const sg_launch *l, int32_t patch,
                         int32_t tile0, int32_t tiles, int32_t rounds, int32_t blocks,
                         double step_us);
+
+/* Staging memory is free: groups of the agent's launch that wait for some look again. */
+void sg_sim_unstall(sg_sim *m, sg_sim_agent *a);
 
 /* A flow of stored tiles is there. */
 void sg_sim_tiles_landed(sg_sim *m, const sg_sim_flow *flow);

@@ -197,6 +197,16 @@ void sg_sim_store_tiles(sg_sim *m, sg_sim_agent *a, const sg_launch *l, int32_t 
     if (far) send_tiles(m, a, p, &b, (double)sg_walk_visits(p, l->tile_m, l->tile_n));
 }
 
+void sg_sim_unstall(sg_sim *m, sg_sim_agent *a)
+{
+    for (int32_t i = 0; i < a->groups; i++) {
+        if (!a->group[i].stalled) continue;
+        a->group[i].stalled = false;
+        a->group[i].store_us = m->now;
+    }
+    sg_sim_agent_at(m, a, m->now);
+}
+
 void sg_sim_tiles_landed(sg_sim *m, const sg_sim_flow *flow)
 {
     sg_sim_batch *const stored = &m->batches[flow->owner];
@@ -224,10 +234,5 @@ void sg_sim_tiles_landed(sg_sim *m, const sg_sim_flow *flow)
         sg_sim_pool_landed(m, a, &b);
         return;
     }
-    for (int32_t i = 0; i < a->groups; i++) {
-        if (!a->group[i].stalled) continue;
-        a->group[i].stalled = false;
-        a->group[i].store_us = m->now;
-    }
-    sg_sim_agent_at(m, a, m->now);
+    sg_sim_unstall(m, a);
 }

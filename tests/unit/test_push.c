@@ -235,6 +235,11 @@ static void stores_carry_them(void **state)
     expect_us(price(&m), 1018);
     m.link_gbps = 48e-6;
     expect_us(price(&m), 2018);
+    m.link_gbps = 0;
+    m.store_us = m.launch_us = 0;
+    m.sms = 2;
+    m.visit_us = 400; /* eight tiles; the first two are stored when all is on its way */
+    expect_us(price(&m), 1000 + 3 * 400);
 }
 
 /* ---- Strategies ------------------------------------------------------------------------------------- */
