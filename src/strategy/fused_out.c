@@ -29,6 +29,9 @@ enum { SUBS, LAG, TILE_M, TILE_N, ONCE, SPLITS };
 /* Of a rank's tiles, as it sends them to all others at once; beyond, two hops have paid for themselves. */
 static const double most_once_bytes = 64e6;
 
+/* With more waves, the one that ends together is a small part of the product. */
+enum { FEW_WAVES = 4 };
+
 /* Flags of a rank at an owner: its finished rows have arrived (all-reduce); then one per tile. */
 enum { FLAG_DONE, FLAG_TILES };
 
@@ -45,7 +48,8 @@ static int propose_parts(const sg_problem *p, const sg_machine *machine, const s
     const int64_t slices = once ? subs : (int64_t)subs * p->ranks;
     const int64_t tiles =
         sg_ceil_div(sg_ceil_div(p->m, slices), tile->m) * sg_ceil_div(p->n, tile->n);
-    const int parts = p->call ? 1 : sg_split_parts(tiles, p->k, machine->sms);
+    const bool few = tiles * slices <= (int64_t)FEW_WAVES * machine->sms;
+    const int parts = few && !p->call ? sg_split_parts(tiles, p->k, machine->sms) : 1;
     int n = 0;
     for (int splits = 1; splits <= parts; splits += parts - 1) {
         sets[n++] = (sg_knobs){{subs, subs > 1, tile->m, tile->n, once, splits}};
