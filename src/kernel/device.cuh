@@ -23,15 +23,21 @@ DEV const sg_kernel_words *own_words(const sg_kernel_rank *rank)
     return &rank->words[rank->rank];
 }
 
-/* Which half of the workspace the run uses. */
-DEV int half_of_run(const sg_kernel_rank *rank, int baked)
+/* The run's epoch, and which half of the workspace it uses: past the L1, which a launch that started
+ * early may have filled while the run before still ended. */
+DEV uint64_t run_epoch(const sg_kernel_rank *rank)
 {
-    return baked ? 0 : 1 - rank->prev_half;
+    return load_relaxed(&rank->epoch);
 }
 
-DEV int half_of_run(const sg_kernel_program &program)
+DEV int run_half(const sg_kernel_rank *rank, int baked)
 {
-    return program.rank ? half_of_run(program.rank, program.baked) : 0;
+    return baked ? 0 : 1 - load_relaxed(&rank->prev_half);
+}
+
+DEV int run_half(const sg_kernel_program &program)
+{
+    return program.rank ? run_half(program.rank, program.baked) : 0;
 }
 
 /* Word of flag INDEX raised by BY for the rank that runs PROGRAM. */
@@ -119,6 +125,44 @@ DEV bool hello_wait(sg_kernel_rank *rank, int peer, uint64_t epoch, uint64_t has
     return false;
 }
 
+/* ---- Places ------------------------------------------------------------------------------------------------------ */
+
+DEV int element_bytes(const sg_kernel_program &program, const sg_kernel_place &place)
+{
+    return place.wide || program.type == SG_KERNEL_F32 ? 4 : 2;
+}
+
+/* Rows in memory, PITCH bytes apart. */
+struct Spot {
+    char *data;
+    int64_t pitch;
+};
+
+/* PEER's own tensor, behind its hello; data NULL: what goes there is stored into its landing. */
+
+DEV Spot hello_tensor(const sg_kernel_program &program, int peer, uint64_t epoch)
+{
+    const sg_kernel_hello *hello = own_words(program.rank)->hello + 2 * peer + (int)(epoch & 1);
+    const int bytes = program.type == SG_KERNEL_F32 ? 4 : 2;
+    return Spot{(char *)(uintptr_t)load_relaxed(&hello->c),
+                (int64_t)load_relaxed(&hello->c_stride) * bytes};
+}
+
+/* Where AREA begins.  STORED: into a peer's tensor if that is said in its hello, which has come. */
+DEV Spot spot_of(const sg_kernel_program &program, const sg_area &area, int half, bool stored)
+{
+    const sg_kernel_place &place = program.place[area.buf];
+    Spot s = {(char *)place.data[half], place.pitch};
+    if (stored && area.leave) {
+        const Spot direct = hello_tensor(program, area.rank, run_epoch(program.rank));
+        if (direct.data != nullptr) s = direct;
+    }
+    s.data += area.row0 * s.pitch + (int64_t)area.col0 * element_bytes(program, place);
+    return s;
+}
+
+/* ---- Raising ----------------------------------------------------------------------------------------------------- */
+
 /* A raise with its addresses, looked up before the stores that it is about have ended. */
 struct Raise {
     uint64_t *flag;
@@ -139,11 +183,7 @@ DEV Raise raise_find(const sg_kernel_program &program, const sg_raise &r, int pa
 /* By the thread that has seen all stores of this raiser.  Partner: flag_wait(). */
 DEV void raise_fire(const Raise &x, uint64_t epoch)
 {
-    if (x.count != nullptr) {
-        if (count_up(x.count) + 1 < x.raisers) return;
-        /* Nobody counts here again in this run; at rest for the next. */
-        store_relaxed(x.count, 0);
-    }
+    if (x.count != nullptr && !count_up(x.count, x.raisers)) return;
     store_release(x.flag, epoch);
 }
 

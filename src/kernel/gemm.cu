@@ -225,6 +225,12 @@ static const char *make_maps(sg_kernel_gemm *g, const sg_instance *k, const need
     return nullptr;
 }
 
+/* A launch without tiles has blocks for what it carries, and one for its turn. */
+static int64_t blocks_for(const sg_kernel_gemm *g, int64_t units)
+{
+    return units > 0 ? units : g->param.pushes > 0 ? g->sms : 1;
+}
+
 static const char *aim_fast(sg_kernel_gemm *g, const needs *n)
 {
     int all;
@@ -244,13 +250,19 @@ static const char *aim_fast(sg_kernel_gemm *g, const needs *n)
     g->param.skew = g->param.split > 1 ? g->want_skew : 0;
     g->param.units = (int32_t)(units * g->param.split);
     const int64_t most = g->want_blocks > 0 ? g->want_blocks : g->sms;
-    const int64_t blocks = g->param.units * (int64_t)cluster;
+    const int64_t blocks = blocks_for(g, g->param.units) * cluster;
     g->blocks = (int32_t)((blocks < most ? blocks : most) / cluster * cluster);
     if (cudaFuncSetAttribute(k->function, cudaFuncAttributeMaxDynamicSharedMemorySize, k->smem) !=
         cudaSuccess)
         return "the GPU refuses the kernel's shared memory";
     g->instance = best;
     return nullptr;
+}
+
+static const void *slow_kernel(const sg_kernel_gemm *g)
+{
+    return g->instance == -2 ? sg_instance_sm80(g->param.program.type)
+                             : sg_instance_any(g->param.program.type);
 }
 
 static const char *aim_slow(sg_kernel_gemm *g)
@@ -264,7 +276,8 @@ static const char *aim_slow(sg_kernel_gemm *g)
     const int64_t most = g->want_blocks > 0 ? g->want_blocks : g->sms;
     g->param.split = 1;
     g->param.units = (int32_t)tiles;
-    g->blocks = (int32_t)(tiles < most ? tiles : most);
+    const int64_t blocks = blocks_for(g, tiles);
+    g->blocks = (int32_t)(blocks < most ? blocks : most);
     bool aligned = g->arch >= 80;
     for (int i = 0; i < g->param.patches; ++i) {
         const sg_patch *p = &g->lists->patch[g->param.patch0 + i];
@@ -278,6 +291,9 @@ static const char *aim_slow(sg_kernel_gemm *g)
     }
     const bool fast = aligned && sg_instance_sm80(g->param.program.type) != nullptr;
     g->instance = fast ? -2 : -1;
+    if (cudaFuncSetAttribute(slow_kernel(g), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             SG_INSTANCE_SMEM) != cudaSuccess)
+        return "the GPU refuses the kernel's shared memory";
     return nullptr;
 }
 
@@ -371,7 +387,11 @@ cudaError_t sg_kernel_load(void)
 
 cudaError_t sg_kernel_gemm_run(const sg_kernel_gemm *gemm, unsigned how, cudaStream_t stream)
 {
-    if (gemm->blocks == 0) return cudaSuccess; /* no tiles */
+    const sg_kernel_turn *turn = &gemm->param.turn;
+    if (gemm->param.units == 0 && gemm->param.pushes == 0 && !turn->begin && !turn->end)
+        return cudaSuccess;
+    if (gemm->param.split > 1 && (gemm->param.pushes > 0 || turn->begin || turn->gate || turn->end))
+        return cudaErrorInvalidValue; /* a product cut along k has no turn and carries nothing */
     cudaLaunchConfig_t config = {};
     cudaLaunchAttribute attr[2];
     config.gridDim = dim3((unsigned)gemm->blocks);
@@ -390,15 +410,15 @@ cudaError_t sg_kernel_gemm_run(const sg_kernel_gemm *gemm, unsigned how, cudaStr
             a->val.clusterDim.x = (unsigned)(k->cm * k->cn);
             a->val.clusterDim.y = a->val.clusterDim.z = 1;
         }
-        if (how & SG_KERNEL_EARLY) {
-            cudaLaunchAttribute *a = &attr[config.numAttrs++];
-            a->id = cudaLaunchAttributeProgrammaticStreamSerialization;
-            a->val.programmaticStreamSerializationAllowed = 1;
-        }
     } else {
-        function = gemm->instance == -2 ? sg_instance_sm80(gemm->param.program.type)
-                                        : sg_instance_any(gemm->param.program.type);
+        function = slow_kernel(gemm);
         config.blockDim = dim3(SG_INSTANCE_THREADS);
+        config.dynamicSmemBytes = SG_INSTANCE_SMEM;
+    }
+    if ((how & SG_KERNEL_EARLY) && gemm->arch >= 90) {
+        cudaLaunchAttribute *a = &attr[config.numAttrs++];
+        a->id = cudaLaunchAttributeProgrammaticStreamSerialization;
+        a->val.programmaticStreamSerializationAllowed = 1;
     }
     void *args[] = {(void *)&gemm->param};
     return cudaLaunchKernelExC(&config, function, args);

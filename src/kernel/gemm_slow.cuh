@@ -9,8 +9,9 @@
  * One thread waits for flags, then a barrier; a barrier, then one thread raises.  Neither way of
  * loading goes through the asynchronous proxy, and none through the L1. */
 #pragma once
-#include "kernel/device.cuh"
+#include "kernel/copy.cuh"
 #include "kernel/instance.h"
+#include "kernel/turn.cuh"
 
 typedef sg_kernel_gemm_param Param;
 
@@ -26,6 +27,7 @@ struct Visit {
     int band, col, tile;    /* of the patch */
     int index;              /* which visit of the patch it is */
     int row, rows, x, cols; /* in the patch */
+    const Spot *direct;     /* [LEAVES], by rank: peers' own tensors; data NULL: their landings */
 };
 
 DEV Visit visit_find(const Param &P, int visit)
@@ -56,6 +58,9 @@ DEV void wait_flags(const Param &P, const sg_wait *wait, int waits, const Visit 
     __syncthreads();
 }
 
+/* Of the block's shared memory: what parts are multiplied from, and behind that peers' tensors. */
+enum { LEAVES = 64, DIRECT_AT = SG_INSTANCE_SMEM - LEAVES * (int)sizeof(Spot) };
+
 DEV char *element(const sg_kernel_place &place, int half, int64_t row, int64_t col, int bytes)
 {
     return (char *)place.data[half] + row * place.pitch + col * (place.wide ? 4 : bytes);
@@ -66,6 +71,12 @@ DEV char *element_of(const Param &P, const Visit &v, const sg_area &area, int ha
                      int col, int bytes)
 {
     const bool tiled = area.tiled;
+    if (area.leave && v.direct[area.rank % LEAVES].data != nullptr) {
+        const Spot &to = v.direct[area.rank % LEAVES];
+        return to.data + (area.row0 + v.row + row) * to.pitch +
+               (int64_t)(area.col0 + v.x + col) *
+                   element_bytes(P.program, P.program.place[area.buf]);
+    }
     return element(P.program.place[area.buf], half,
                    area.row0 + (tiled ? v.index * P.tile_m : v.row) + row,
                    area.col0 + (tiled ? 0 : v.x) + col, bytes);
@@ -191,26 +202,60 @@ DEV void carry_out_part(const Param &P, const Visit &v, int i0, int j0, int half
     __syncthreads();
 }
 
-template <class M>
-__global__ void __launch_bounds__(SG_INSTANCE_THREADS) gemm_slow(const __grid_constant__ Param P)
+/* What a block does before its tiles: the run's beginning, the gate, and its share of what the launch
+ * carries.  By all threads; false: the gate did not open, and nothing is stored into peers' memory. */
+DEV bool come_in(const Param &P, int half)
 {
-    __shared__ __align__(128) char smem[M::SMEM];
-    uint64_t *allowed = (uint64_t *)smem; /* between two visits nothing else is there */
     sg_kernel_rank *rank = P.program.rank;
-    const uint64_t epoch = rank ? rank->epoch : 0;
-    const int half = half_of_run(P.program);
+    const sg_kernel_turn &turn = P.turn;
+    bool open = true;
+    if (threadIdx.x < LANES) {
+        if (turn.begin && turn.hello && blockIdx.x == 0)
+            turn_hello(rank, threadIdx.x, P.program.hash, turn.c, turn.c_stride);
+        if (turn.gate) open = turn_gate(rank, threadIdx.x, P.program.baked, P.step);
+    }
+    if (!__syncthreads_and(open)) return false;
+    for (int i = 0; i < P.pushes; ++i) copy_step(P.program, P.push[i], half);
+    return true;
+}
+
+/* The areas of a patch that may be stored to, a bit each, behind the hellos that they need; by one
+ * thread, which leaves word of peers' tensors in DIRECT. */
+DEV uint64_t wait_leaves(const Param &P, const sg_patch &p, bool open, Spot *direct)
+{
+    const uint64_t epoch = P.leaves ? run_epoch(P.program.rank) : 0;
+    uint64_t may = open ? ~0ull : 0;
+    for (int i = 0; P.leaves && open && i < p.tos; ++i) {
+        const sg_area &to = P.program.to[p.to0 + i];
+        if (!to.leave) continue;
+        if (hello_wait(P.program.rank, to.rank, epoch, P.program.hash, SG_KERNEL_STUCK_LEAVE,
+                       P.step))
+            direct[to.rank % LEAVES] = hello_tensor(P.program, to.rank, epoch);
+        else
+            may &= ~(1ull << i);
+    }
+    return may;
+}
+
+template <class M>
+__global__ void __launch_bounds__(SG_INSTANCE_THREADS, 1) gemm_slow(const __grid_constant__ Param P)
+{
+    static_assert(M::SMEM <= DIRECT_AT, "shared memory");
+    char *smem = (char *)shared_memory();
+    Spot *direct = (Spot *)(smem + DIRECT_AT);
+    uint64_t *allowed = (uint64_t *)smem; /* between two visits nothing else is there */
+    launch_wait();
+    launch_next();
+    const uint64_t epoch = P.program.rank ? run_epoch(P.program.rank) : 0;
+    const int half = run_half(P.program);
+    if (threadIdx.x < LEAVES) direct[threadIdx.x] = Spot{nullptr, 0};
+    const bool open = come_in(P, half);
     for (int visit = blockIdx.x; visit < P.units; visit += gridDim.x) {
-        const Visit v = visit_find(P, visit);
+        Visit v = visit_find(P, visit);
+        v.direct = direct;
         const sg_patch &p = *v.p;
-        if (threadIdx.x == 0) {
-            *allowed = ~0ull;
-            for (int i = 0; P.leaves && i < p.tos; ++i) {
-                const sg_area &to = P.program.to[p.to0 + i];
-                if (to.leave && !hello_wait(rank, to.rank, epoch, P.program.hash,
-                                            SG_KERNEL_STUCK_LEAVE, P.step))
-                    *allowed &= ~(1ull << i);
-            }
-        }
+        __syncthreads();
+        if (threadIdx.x == 0) *allowed = wait_leaves(P, p, open, direct);
         __syncthreads();
         const uint64_t may = *allowed;
         __syncthreads();
@@ -227,7 +272,7 @@ __global__ void __launch_bounds__(SG_INSTANCE_THREADS) gemm_slow(const __grid_co
             else
                 sum_visit<T, 1>(P, v, half, may);
         }
-        if (P.tiled) blank_rest<T>(P, v, half);
+        if (P.tiled && open) blank_rest<T>(P, v, half);
         __syncthreads();
         /* All of the tile is stored.  The raise is a release of what this thread has seen, and that
          * includes what others stored before the barrier. */
@@ -236,4 +281,6 @@ __global__ void __launch_bounds__(SG_INSTANCE_THREADS) gemm_slow(const __grid_co
             raise_fire(raise_find(P.program, r, r.per == SG_PER_BAND ? v.band : v.tile), epoch);
         }
     }
+    __syncthreads();
+    if (P.turn.end && threadIdx.x < LANES) turn_leave(P.program, P.turn, threadIdx.x, gridDim.x);
 }

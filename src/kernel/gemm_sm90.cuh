@@ -6,8 +6,10 @@
  * multiply.
  *
  *     warp 0        loader   waits for free stages, loads A, B and addends through the bulk engine
- *     warp 1, 2     storer   one per multiplying warpgroup: stores staged pieces, raises flags
- *     warp 3        watcher  waits for flags, as far ahead of the loader as they are up
+ *     warp 1, 2     storer   one per multiplying warpgroup: stores staged pieces, raises flags; before
+ *                            that, carries rows to peers
+ *     warp 3        watcher  begins the run; waits for the gate, and for flags as far ahead of the
+ *                            loader as they are up; the last block's ends the run
  *     warpgroup 1.. math     (math_sm90.cuh) 64 or 128 rows of the tile each, or a tile each in turn
  *
  * Units (a tile, or a tile per block of the cluster) are dealt round robin in list order.  Nothing
@@ -27,8 +29,10 @@ __global__ void __launch_bounds__(S::THREADS, 1) gemm_sm90(const __grid_constant
     const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);
     const int rank = S::CL == 1 ? 0 : (int)cluster_rank(), im = rank % S::CM, in = rank / S::CM;
     if (threadIdx.x == 0) {
-        map_prefetch(&P.map[0]);
-        map_prefetch(&P.map[1]);
+        if (P.units > 0) {
+            map_prefetch(&P.map[0]);
+            map_prefetch(&P.map[1]);
+        }
         for (int i = 0; i < S::STAGES; ++i) {
             mbar_init(smem.full + 8 * i, 1); /* the loader, and the bytes it announced */
             mbar_init(smem.empty + 8 * i, S::PARTS * S::READERS);
@@ -36,9 +40,11 @@ __global__ void __launch_bounds__(S::THREADS, 1) gemm_sm90(const __grid_constant
         for (int i = 0; i < S::WGS * S::SLOTS; ++i) {
             mbar_init(smem.slot_full + 8 * i, 4); /* a thread per warp of the warpgroup */
             mbar_init(smem.slot_empty + 8 * i, 1);
+            /* Its first phase is over: math waits for the second, until the storer has carried its rows. */
+            if (S::FOLD != FOLD_SLICES && P.pushes > 0) mbar_arrive(smem.slot_empty + 8 * i);
         }
-        /* Progress words, watched and hello. */
-        for (int i = 0; i < 8; ++i) progress_release(smem.progress + 4 * i, 0);
+        for (int i = 0; i < S::WGS; ++i) mbar_init(smem.pushed + 8 * i, 1); /* its storer */
+        for (int i = 0; i < WORDS; ++i) progress_release(smem.progress + 4 * i, 0);
         mbar_init_visible();
     }
     if (S::CL > 1)
@@ -52,6 +58,7 @@ __global__ void __launch_bounds__(S::THREADS, 1) gemm_sm90(const __grid_constant
         } else if (warp <= S::WGS) {
             if (elect_one()) storer<S>(P, smem, im, in, warp - 1);
         } else if (warp == 3) {
+            if (S::FOLD != FOLD_SLICES) watcher_enter(P, smem, threadIdx.x % 32);
             if (elect_one()) watcher<S>(P, smem, im, in);
         }
         __syncwarp();
@@ -65,6 +72,10 @@ __global__ void __launch_bounds__(S::THREADS, 1) gemm_sm90(const __grid_constant
             math_in_turn(math);
         else
             math_run(math);
+    }
+    if (S::FOLD != FOLD_SLICES && P.turn.end) {
+        __syncthreads(); /* all of this block's stores and loads are behind */
+        if (warp == 3) turn_leave(P.program, P.turn, threadIdx.x % 32, gridDim.x);
     }
     if (S::CL > 1) cluster_meet(); /* peers arrive on our barriers until their last visit is done */
 }

@@ -25,7 +25,7 @@ const sg_instance *sg_instance_table(int *count_out);
 const void *sg_instance_any(int type);
 /* mma.sync, for operands aligned to 16 bytes; NULL for f32. */
 const void *sg_instance_sm80(int type);
-enum { SG_INSTANCE_THREADS = 256 }; /* of both */
+enum { SG_INSTANCE_THREADS = 256, SG_INSTANCE_SMEM = 49152 + 1024 }; /* of both */
 
 /* Loads the kernels of steps.cu. */
 cudaError_t sg_instance_load_steps(void);

@@ -176,7 +176,8 @@ int sg_kernel_tiles(enum sg_kernel_type type, sg_kernel_tile *tiles_out, int roo
 enum { SG_KERNEL_EARLY = 1 };
 
 /* What a launch does of the run protocol, besides its tiles.  Zeros: nothing; begin, gate and end are
- * kernels of their own.  All of it holds for a launch without tiles, too. */
+ * kernels of their own.  All of it holds for a launch without tiles, too, but not for one that is cut
+ * along k, which carries no pushes either. */
 typedef struct sg_kernel_turn {
     /* Said in the hello: where peers store what goes into this rank's C, and elements from row to row.
      * Only with rows in multiples of 16 bytes, in memory that all peers reach.  NULL: they store to its
@@ -215,15 +216,15 @@ typedef struct sg_kernel_gemm_param {
     uint64_t keep_a, keep_b; /* how long the L2 should keep what is loaded */
     uint32_t *fold;          /* split k: a word a tile and part, zero at rest */
     float *partial;          /* split k: sums of all slices but one */
-    /* By the host, before the first aim: */
+    /* By the host, before the first aim; `leaves` as well, if a push stores into a peer's tensor. */
     const sg_kernel_step *push; /* COPY steps without waits, on the device: all blocks carry their
                                  * rows, the first step first, before their tiles.  Addresses, pitches
                                  * and rows in multiples of 16 bytes */
     int32_t pushes;
     int32_t remakes;                 /* maps of a block in `remake` */
     int8_t remade[SG_KERNEL_PLACES]; /* of a place: the first of its maps there; -1: none */
-    CUtensorMap *remake;             /* device memory; NULL: stores with leave go to landings */
-    sg_kernel_turn turn;             /* by the host, for each run */
+    CUtensorMap *remake; /* device memory; NULL: a fast kernel stores tiles into landings alone */
+    sg_kernel_turn turn; /* by the host, for each run */
     sg_kernel_program program;
 } sg_kernel_gemm_param;
 

@@ -18,6 +18,13 @@ DEV uint32_t smem_addr(const void *p)
     return (uint32_t)__cvta_generic_to_shared(p);
 }
 
+/* What the launch gave a block beside what its kernel declares. */
+DEV void *shared_memory()
+{
+    extern __shared__ __align__(128) uint8_t shared_bytes[];
+    return shared_bytes;
+}
+
 DEV uint32_t cluster_rank()
 {
     uint32_t r;
@@ -136,6 +143,22 @@ DEV void tma_store(const CUtensorMap *map, int x, int y, int z, uint32_t from)
         : "memory");
 }
 
+/* The same for BYTES side by side, without a map: a multiple of 16, as both addresses are. */
+DEV void bulk_load(uint32_t to, const void *from, uint32_t bytes, uint32_t bar)
+{
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1], %2, [%3];" ::"r"(to),
+                 "l"(from), "r"(bytes), "r"(bar)
+                 : "memory");
+}
+
+DEV void bulk_store(void *to, uint32_t from, uint32_t bytes)
+{
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(from),
+                 "r"(bytes)
+                 : "memory");
+}
+
 DEV void bulk_commit()
 {
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
@@ -151,6 +174,40 @@ template <int N> DEV void bulk_wait_read()
 template <int N> DEV void bulk_wait()
 {
     asm volatile("cp.async.bulk.wait_group %0;" ::"n"(N) : "memory");
+}
+
+/* ---- Tensor maps in global memory ------------------------------------------------------------------ */
+
+DEV void map_set_address(CUtensorMap *map, const void *address)
+{
+    asm volatile("tensormap.replace.tile.global_address.global.b1024.b64 [%0], %1;" ::"l"(
+                     __cvta_generic_to_global(map)),
+                 "l"(address)
+                 : "memory");
+}
+
+/* Bytes from row to row.  CUDA before 12.5 takes them without their four lowest bits. */
+DEV void map_set_pitch(CUtensorMap *map, uint64_t bytes)
+{
+#if __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ < 1205
+    bytes >>= 4;
+#endif
+    asm volatile("tensormap.replace.tile.global_stride.global.b1024.b64 [%0], 0, %1;" ::"l"(
+                     __cvta_generic_to_global(map)),
+                 "l"(bytes)
+                 : "memory");
+}
+
+/* By the thread that changed a map, before it tells others of it. */
+DEV void map_release()
+{
+    asm volatile("fence.proxy.tensormap::generic.release.gpu;" ::: "memory");
+}
+
+/* By every thread that was told, before its first bulk copy by that map. */
+DEV void map_acquire(const CUtensorMap *map)
+{
+    asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(map) : "memory");
 }
 
 /* ---- Proxies -------------------------------------------------------------------------------------------- */
@@ -279,110 +336,6 @@ template <int N> DEV void cp_async_wait()
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
 
-/* ---- Flags and counts in global memory ------------------------------------------------------------------------ */
-
-DEV uint64_t load_acquire(const uint64_t *p)
-{
-    uint64_t v;
-    asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
-    return v;
-}
-
-DEV uint64_t load_relaxed(const uint64_t *p)
-{
-    uint64_t v;
-    asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
-    return v;
-}
-
-DEV void store_release(uint64_t *p, uint64_t v)
-{
-    asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
-}
-
-DEV void store_release(uint32_t *p, uint32_t v)
-{
-    asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
-}
-
-DEV uint32_t load_acquire_gpu(const uint32_t *p)
-{
-    uint32_t v;
-    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
-    return v;
-}
-
-DEV void add_release_gpu(uint32_t *p)
-{
-    asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(p) : "memory");
-}
-
-/* Counting orders both ways: the last one to count has seen all that the earlier ones stored. */
-DEV uint32_t count_up(uint32_t *p)
-{
-    uint32_t v;
-    asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(v) : "l"(p) : "memory");
-    return v;
-}
-
-DEV void store_relaxed(uint32_t *p, uint32_t v)
-{
-    asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
-}
-
-DEV void st_global4(void *p, const float *v)
-{
-    asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(p), "f"(v[0]), "f"(v[1]),
-                 "f"(v[2]), "f"(v[3])
-                 : "memory");
-}
-
-/* Past the L1: written by other SMs while this kernel runs. */
-DEV void ld_global4(const void *p, float *v)
-{
-    asm volatile("ld.global.cg.v4.f32 {%0, %1, %2, %3}, [%4];"
-                 : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3])
-                 : "l"(p)
-                 : "memory");
-}
-
-/* ---- Words in shared memory ----------------------------------------------------------------------------------- */
-
-DEV uint32_t shared_load(uint32_t p)
-{
-    uint32_t v;
-    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(p) : "memory");
-    return v;
-}
-
-DEV void shared_store(uint32_t p, uint32_t v)
-{
-    asm volatile("st.shared.u32 [%0], %1;" ::"r"(p), "r"(v) : "memory");
-}
-
-/* Progress words between two warps of a block. */
-DEV uint32_t progress_acquire(uint32_t p)
-{
-    uint32_t v;
-    asm volatile("ld.acquire.cta.shared.u32 %0, [%1];" : "=r"(v) : "r"(p) : "memory");
-    return v;
-}
-
-DEV void progress_release(uint32_t p, uint32_t v)
-{
-    asm volatile("st.release.cta.shared.u32 [%0], %1;" ::"r"(p), "r"(v) : "memory");
-}
-
-/* ---- Overlap of launches in a stream -------------------------------------------------------------------------- */
-
-DEV void launch_wait()
-{
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-}
-
-DEV void launch_next()
-{
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-}
+#include "kernel/ptx_memory.cuh"
 
 #endif

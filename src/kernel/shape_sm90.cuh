@@ -1,12 +1,14 @@
 /* shape_sm90.cuh -- what all roles of the Hopper product kernel (gemm_sm90.cuh) share: the shape of
  * an instance, its shared memory, its barriers, and where a visit is. */
 #pragma once
-#include "kernel/device.cuh"
+#include "kernel/turn.cuh"
 
 typedef sg_kernel_gemm_param Param;
 
 /* What an instance can add to its own product: nothing, addends of a patch, slices of k. */
 enum Fold { FOLD_NONE, FOLD_ADDENDS, FOLD_SLICES };
+
+enum { MAP_A, MAP_B, MAP_PIECE, MAP_ROW }; /* of sg_kernel_gemm_param.map_of */
 
 constexpr int STAGE_K = 64;         /* k of a pipeline stage: 128 bytes */
 constexpr int SEEN_FLAGS = 128;     /* flags that a block remembers having seen */
@@ -55,8 +57,14 @@ struct Shape {
 /* ---- Places in shared memory ------------------------------------------------------------------------- */
 
 template <class S> struct Smem {
-    uint32_t stage, slot, full, empty, slot_full, slot_empty, progress, watched, hello, seen;
+    uint32_t stage, slot, full, empty, slot_full, slot_empty;
+    uint32_t pushed; /* a barrier for each storer: rows that it carries are in its slots */
+    uint32_t progress, watched, gate; /* words, as many as WORDS with those that follow */
+    uint32_t hello, mapped;           /* of 64 ranks, a bit each; mapped: for each storer */
+    uint32_t seen;
 };
+
+constexpr int WORDS = 16;
 
 template <class S> DEV Smem<S> smem_layout(void *raw)
 {
@@ -65,9 +73,13 @@ template <class S> DEV Smem<S> smem_layout(void *raw)
     s.slot = s.stage + S::STAGES * S::STAGE_BYTES;
     s.full = s.slot + S::SLOT_BYTES, s.empty = s.full + 8 * S::STAGES;
     s.slot_full = s.empty + 8 * S::STAGES, s.slot_empty = s.slot_full + 8 * S::WGS * S::SLOTS;
-    s.progress = s.slot_empty + 8 * S::WGS * S::SLOTS, s.watched = s.progress + 12;
-    s.hello = s.progress + 16, s.seen = s.progress + 32;
-    static_assert(16 * (S::STAGES + S::WGS * S::SLOTS) + 32 + 4 * SEEN_FLAGS <= SMEM_BARRIERS, "");
+    s.pushed = s.slot_empty + 8 * S::WGS * S::SLOTS;
+    s.progress = s.pushed + 8 * S::WGS, s.watched = s.progress + 8, s.gate = s.progress + 12;
+    s.hello = s.progress + 16, s.mapped = s.progress + 40;
+    s.seen = s.progress + 4 * WORDS;
+    static_assert(16 * (S::STAGES + S::WGS * S::SLOTS) + 8 * S::WGS + 4 * (WORDS + SEEN_FLAGS) <=
+                      SMEM_BARRIERS,
+                  "");
     return s;
 }
 
@@ -125,11 +137,20 @@ DEV void progress_wait(const Param &P, uint32_t word, uint32_t target, Role role
         if (tries % 4096 == 0 && overdue(P, &start, role)) return;
 }
 
-/* Ranks whose hello the watcher has waited for, a bit each, and behind that those who may be stored
- * to: of rank Q. */
+/* Ranks whose hello the watcher has waited for, a bit each; behind that those who may be stored to, and
+ * those whose own tensor is stored to and not their landing: of rank Q. */
+enum { HELLO_MAY = 8, HELLO_DIRECT = 16 };
+enum { GATE_OPEN = 1, GATE_SHUT = 2 }; /* of Smem.gate; 0: not yet known */
+
 template <class S> DEV uint32_t hello_place(const Smem<S> &smem, int q)
 {
     return smem.hello + 4 * (q / 32);
+}
+
+/* The map of a rank's own tensor that this block makes from that of PLACE, its landing. */
+DEV CUtensorMap *map_remade(const Param &P, int place, int use)
+{
+    return P.remake + ((int64_t)blockIdx.x * P.remakes + P.remade[place] + (use == MAP_ROW));
 }
 
 /* ---- Where a visit is ----------------------------------------------------------------------------------------- */
@@ -229,8 +250,6 @@ template <class S> DEV Span span_of(const Param &P, const sg_patch &p, int slice
 
 /* ---- Places --------------------------------------------------------------------------------------------------------- */
 
-enum { MAP_A, MAP_B, MAP_PIECE, MAP_ROW }; /* of sg_kernel_gemm_param.map_of */
-
 DEV const CUtensorMap *map_of(const Param &P, int place, int use)
 {
     return &P.map[P.map_of[place][use]];
@@ -242,6 +261,6 @@ DEV int half_of(const Param &P, int place, int *half)
 {
     const int flip = P.flip[place];
     if (flip == 0) return 0;
-    if (*half < 0) *half = half_of_run(P.program);
+    if (*half < 0) *half = run_half(P.program);
     return flip == 1 ? *half : 1 - *half;
 }

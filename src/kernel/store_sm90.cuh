@@ -1,16 +1,26 @@
 /* store_sm90.cuh -- the storers of the Hopper product (gemm_sm90.cuh): a thread for each math warpgroup
- * that stores its staged pieces and raises flags. */
+ * that stores its staged pieces and raises flags.  Before that it carries rows to peers
+ * (push_sm90.cuh). */
 #pragma once
-#include "kernel/shape_sm90.cuh"
+#include "kernel/push_sm90.cuh"
 
-/* May a tile be stored into the own tensor of rank Q?  Partner: watcher_leave(). */
-template <class S> DEV bool storer_may(const Param &P, const Smem<S> &smem, int q)
+/* The map by which a piece goes to AREA: of the place, or of the own tensor of a peer that said where it
+ * is.  Partner: watcher_remake(). */
+template <class S>
+DEV const CUtensorMap *storer_map(const Param &P, const Smem<S> &smem, const sg_area &area, int use,
+                                  int wg)
 {
-    const uint32_t bit = 1u << q % 32, word = hello_place(smem, q);
-    uint64_t start = 0;
-    for (uint32_t tries = 1; !(progress_acquire(word) & bit); ++tries)
-        if (tries % 4096 == 0 && overdue(P, &start, ROLE_STORER)) return false;
-    return shared_load(word + 8) & bit;
+    if (!area.leave) return map_of(P, area.buf, use);
+    const uint32_t bit = 1u << area.rank % 32, word = hello_place(smem, area.rank);
+    if (!(shared_load(word + HELLO_DIRECT) & bit)) return map_of(P, area.buf, use);
+    const uint32_t mapped = smem.mapped + 8 * wg + 4 * (area.rank / 32);
+    const CUtensorMap *map = map_remade(P, area.buf, use);
+    if (!(shared_load(mapped) & bit)) {
+        map_acquire(map_remade(P, area.buf, MAP_PIECE));
+        if (P.map_of[area.buf][MAP_ROW] >= 0) map_acquire(map_remade(P, area.buf, MAP_ROW));
+        shared_store(mapped, shared_load(mapped) | bit);
+    }
+    return map;
 }
 
 /* A visit as the storers see it. */
@@ -23,7 +33,7 @@ struct Target {
 /* Stores the piece at FROM, whose upper left corner is (ROW, COL) of the tile, to all areas. */
 template <class S>
 DEV void store_piece(const Param &P, const Smem<S> &smem, int *half, const Target &v, int row,
-                     int col, uint32_t from)
+                     int col, uint32_t from, int wg)
 {
     const int down = v.tile.band * S::BM + row, over = v.tile.col * S::BN + col;
     const int left = v.p.rows - down;
@@ -39,10 +49,10 @@ DEV void store_piece(const Param &P, const Smem<S> &smem, int *half, const Targe
         if (area.leave && !storer_may(P, smem, area.rank)) continue;
         const int x = area.col0 + over, y = area.row0 + down;
         if (left >= 64 || area.row0 + v.p.rows == P.program.place[place].rows) {
-            tma_store(map_of(P, place, MAP_PIECE), x, y, z, from);
+            tma_store(storer_map(P, smem, area, MAP_PIECE, wg), x, y, z, from);
         } else { /* other rows follow in this matrix */
-            for (int r = 0; r < left; ++r)
-                tma_store(map_of(P, place, MAP_ROW), x, y + r, z, from + r * S::W * 2);
+            const CUtensorMap *map = storer_map(P, smem, area, MAP_ROW, wg);
+            for (int r = 0; r < left; ++r) tma_store(map, x, y + r, z, from + r * S::W * 2);
         }
     }
 }
@@ -51,7 +61,7 @@ DEV void store_piece(const Param &P, const Smem<S> &smem, int *half, const Targe
  * the end of a short launch each of these loads would be exposed. */
 template <class S> DEV void storer_touch(const Param &P, const sg_patch &p)
 {
-    int sum = P.program.rank ? (int)P.program.rank->epoch + P.program.rank->rank : 0;
+    int sum = P.program.rank ? P.program.rank->rank : 0;
     for (int i = 0; i < p.tos; ++i) {
         const sg_area &area = P.program.to[p.to0 + i];
         sum += area.row0 + area.col0 + P.program.place[area.buf].rows + P.flip[area.buf];
@@ -77,8 +87,14 @@ template <class S> DEV void storer(const Param &P, const Smem<S> &smem, int im, 
     uint32_t finished = 0; /* visits with a raise whose stores are complete */
     if (blockIdx.x / S::CL < P.units) storer_touch<S>(P, P.first);
     launch_wait();
-    const uint64_t epoch = P.program.rank ? P.program.rank->epoch : 0;
+    const uint64_t epoch = P.program.rank ? run_epoch(P.program.rank) : 0;
+    const bool open = S::FOLD == FOLD_SLICES || !P.turn.gate || storer_gate(P, smem);
     int half = -1;
+    if (S::FOLD != FOLD_SLICES && P.pushes > 0) {
+        if (open) push_rows(P, smem, wg, epoch);
+        /* Pairs with stage_piece() of math, which has waited for its first slots. */
+        for (int i = 0; i < S::SLOTS; ++i) mbar_arrive(empty + 8 * i);
+    }
     int unit = blockIdx.x / S::CL + wg / S::PARTS * stride;
     for (; unit < P.units; unit += S::TURNS * stride) {
         int in_pass;
@@ -91,9 +107,9 @@ template <class S> DEV void storer(const Param &P, const Smem<S> &smem, int im, 
             const uint32_t from = slots + ring.at * S::PIECE_BYTES;
             /* Pairs with stage_piece() of math. */
             mbar_wait(P, full + 8 * ring.at, ring.parity, ROLE_STORER);
-            if (v.tile.live)
+            if (v.tile.live && open)
                 store_piece(P, smem, &half, v, (part * S::MI + piece / S::ACROSS) * 64,
-                            piece % S::ACROSS * S::W, from);
+                            piece % S::ACROSS * S::W, from, wg);
             bulk_commit();
             if (++behind == S::SLOTS) { /* the oldest piece is in the slot after this */
                 bulk_wait_read<S::SLOTS - 1>();

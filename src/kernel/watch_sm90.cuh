@@ -1,6 +1,6 @@
 /* watch_sm90.cuh -- the watcher of the Hopper product (gemm_sm90.cuh): one thread that waits for the
- * flags and hellos of all visits of its block.  Partners: the loader and the storers, through words of
- * shared memory. */
+ * flags and hellos of all visits of its block, and before that its warp, which says hello and waits for
+ * the gate.  Partners: the loader and the storers, through words of shared memory. */
 #pragma once
 #include "kernel/shape_sm90.cuh"
 
@@ -46,35 +46,76 @@ DEV void watcher_wait(Watcher<S> &w, const sg_patch &p, const sg_wait &wait, int
     for (int i = 0; i < f.count; ++i) watcher_need(w, wait.by, f.first + i * f.step, unit);
 }
 
-/* Waits for the hellos of those whose own tensors the unit stores to.  Partner: storer_may(). */
-template <class S> DEV void watcher_leave(Watcher<S> &w, const sg_patch &p)
+/* A rank's own tensor has the shape of its landing: the landing's maps with another address and pitch.
+ * The launch before this one may use what is written here.  Partner: storer_map(). */
+template <class S> DEV void watcher_remake(const Param &P, int place, const Spot &direct)
 {
-    for (int i = 0; i < p.tos; ++i) {
-        const sg_area &area = w.P.program.to[p.to0 + i];
+    launch_wait();
+#pragma unroll 1 /* this thread has few registers, and time */
+    for (int use = MAP_PIECE; use <= MAP_ROW; ++use) {
+        if (P.map_of[place][use] < 0) continue;
+        const uint4 *from = (const uint4 *)map_of(P, place, use);
+        CUtensorMap *to = map_remade(P, place, use);
+#pragma unroll 1
+        for (int i = 0; i < (int)(sizeof *to / sizeof *from); ++i) ((uint4 *)to)[i] = from[i];
+        map_set_address(to, direct.data);
+        map_set_pitch(to, (uint64_t)direct.pitch);
+    }
+    map_release();
+}
+
+/* Waits for the hellos of those into whose own tensors some areas are stored.  Partner: storer_may(). */
+template <class S> DEV void watcher_leave(Watcher<S> &w, int to0, int tos)
+{
+    for (int i = 0; i < tos; ++i) {
+        const sg_area &area = w.P.program.to[to0 + i];
         const uint32_t bit = 1u << area.rank % 32, word = hello_place(w.smem, area.rank);
         const uint32_t asked = shared_load(word);
         if (!area.leave || (asked & bit)) continue;
         watcher_tell(w);
-        if (hello_wait(w.P.program.rank, area.rank, w.epoch, w.P.program.hash,
-                       SG_KERNEL_STUCK_LEAVE, w.P.step))
-            shared_store(word + 8, shared_load(word + 8) | bit);
+        const int q = area.rank;
+        if (hello_wait(w.P.program.rank, q, w.epoch, w.P.program.hash, SG_KERNEL_STUCK_LEAVE,
+                       w.P.step)) {
+            const Spot direct = hello_tensor(w.P.program, q, w.epoch);
+            shared_store(word + HELLO_MAY, shared_load(word + HELLO_MAY) | bit);
+            const bool maps = w.P.remade[area.buf] >= 0; /* tiles go there, and not rows alone */
+            if (direct.data != nullptr && (!maps || w.P.remake != nullptr)) {
+                if (maps) watcher_remake<S>(w.P, area.buf, direct);
+                shared_store(word + HELLO_DIRECT, shared_load(word + HELLO_DIRECT) | bit);
+            }
+        }
         progress_release(word, asked | bit);
     }
+}
+
+/* By all lanes of the watcher's warp, first of all.  Partner: storer_gate(). */
+template <class S> DEV void watcher_enter(const Param &P, const Smem<S> &smem, int lane)
+{
+    sg_kernel_rank *rank = P.program.rank;
+    /* The end of the run before changes the epoch.  Otherwise there is nothing to wait for: a flag of
+     * this epoch speaks for itself, whatever still runs in this stream. */
+    if (P.turn.begin) launch_wait();
+    if (P.turn.begin && P.turn.hello && blockIdx.x == 0)
+        turn_hello(rank, lane, P.program.hash, P.turn.c, P.turn.c_stride);
+    if (!P.turn.gate) return;
+    const bool open = turn_gate(rank, lane, P.program.baked, P.step);
+    if (lane != 0) return;
+    proxy_fence_global(); /* the bulk engine stores next to where peers have read */
+    progress_release(smem.gate, open ? GATE_OPEN : GATE_SHUT);
 }
 
 template <class S> DEV void watcher(const Param &P, const Smem<S> &smem, int im, int in)
 {
     for (int i = 0; i < SEEN_FLAGS; ++i) shared_store(smem.seen + 4 * i, 0);
     if (P.program.rank == nullptr) return;
-    /* No launch_wait(): a flag of this epoch speaks for itself, whatever still runs in this stream,
-     * and SG_KERNEL_EARLY is not for the first kernel of a run. */
-    Watcher<S> w = {P, smem, P.program.rank->epoch, 0, 0, false};
+    Watcher<S> w = {P, smem, run_epoch(P.program.rank), 0, 0, false};
+    for (int i = 0; P.leaves && i < P.pushes; ++i) watcher_leave(w, P.push[i].to0, P.push[i].tos);
     Cursor cursor;
     for (int unit = blockIdx.x / S::CL; unit < P.units; unit += gridDim.x / S::CL) {
         cursor_move<S>(P, cursor, unit);
         const sg_patch &p = patch_in_list(P, cursor.patch);
         const bool adds = S::FOLD == FOLD_ADDENDS && p.adds;
-        if (P.leaves) watcher_leave(w, p);
+        if (P.leaves) watcher_leave(w, p.to0, p.tos);
         if (p.waits == 0 && !adds) continue;
         const Tile t = tile_at<S>(p, unit - cursor.base, im, in);
         const int tile = tile_number(p, t, S::BN), row = t.band * S::BM;

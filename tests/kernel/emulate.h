@@ -20,6 +20,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include <functional>
+
 #define DEV static inline
 
 /* ---- Machine (emulate.cpp) ----------------------------------------------------------------------------- */
@@ -28,8 +30,11 @@ struct emu_index {
     unsigned x, y, z;
 };
 /* Of the fiber that runs. */
-extern emu_index threadIdx, blockIdx, gridDim;
+extern emu_index threadIdx, blockIdx, gridDim, blockDim;
 extern int emu_cluster_blocks;
+
+/* Enqueues BODY, which every thread calls. */
+cudaError_t emu_launch(const cudaLaunchConfig_t *config, std::function<void(void)> body);
 
 void emu_yield(void);
 void emu_barrier(int id, int threads); /* of the block; id 0 is __syncthreads */
@@ -44,11 +49,20 @@ bool emu_bar_done(uint32_t bar, uint32_t parity);
 void emu_load(uint32_t to, const CUtensorMap *map, int x, int y, int z, uint32_t bar,
               unsigned blocks);
 void emu_store(const CUtensorMap *map, int x, int y, int z, uint32_t from);
+void emu_bulk_load(uint32_t to, const void *from, uint32_t bytes, uint32_t bar);
+void emu_bulk_store(void *to, uint32_t from, uint32_t bytes);
+void emu_map_changed(CUtensorMap *map, const void *address,
+                     uint64_t pitch); /* NULL, 0: as it was */
+void emu_map_release(void);
+void emu_map_acquire(const CUtensorMap *map);
 void emu_store_commit(void);
 void emu_store_wait(int groups, bool read_only);
 uint64_t emu_now_ns(void);
 uint32_t *emu_warp_words(void); /* [32 * 6] that a warp shares, between barriers */
 void emu_sync_threads(void);
+bool emu_vote(bool yes); /* of the block: all say yes */
+void emu_launch_wait(void);
+void emu_launch_next(void);
 
 /* ---- Keywords and intrinsics ----------------------------------------------------------------------------- */
 
@@ -57,11 +71,12 @@ void emu_sync_threads(void);
 #undef __grid_constant__
 #define __grid_constant__
 
-/* Of the kernels that declare their shared memory, one block runs at a time. */
-#ifdef SG_EMULATE_STATIC
-#undef __shared__
-#define __shared__ static
-#endif
+template <class... P, class... A>
+static cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(P...),
+                                      const A &...args)
+{
+    return emu_launch(config, [=] { kernel(args...); });
+}
 
 static inline int __clz(int x)
 {
@@ -75,9 +90,27 @@ static inline void __syncthreads()
 {
     emu_sync_threads();
 }
+static inline bool __syncthreads_and(bool yes)
+{
+    return emu_vote(yes);
+}
 static inline void __syncwarp()
 {
     emu_warp_barrier();
+}
+static inline bool __all_sync(unsigned, bool yes)
+{
+    uint32_t *words = emu_warp_words();
+    words[threadIdx.x % 32] = yes;
+    emu_warp_barrier();
+    bool all = true;
+    for (int i = 0; i < 32; ++i) all &= words[i] != 0;
+    emu_warp_barrier();
+    return all;
+}
+static inline bool __any_sync(unsigned mask, bool yes)
+{
+    return !__all_sync(mask, !yes);
 }
 static inline uint32_t atomicExch(uint32_t *p, uint32_t v)
 {
@@ -103,6 +136,10 @@ static inline float __uint_as_float(uint32_t v)
 static inline uint32_t smem_addr(const void *)
 {
     return 0; /* addresses in shared memory are offsets in the block's */
+}
+static inline void *shared_memory()
+{
+    return emu_shared(0);
 }
 static inline uint32_t cluster_rank()
 {
@@ -172,6 +209,30 @@ static inline void tma_load_multicast(uint32_t to, const CUtensorMap *map, int x
 static inline void tma_store(const CUtensorMap *map, int x, int y, int z, uint32_t from)
 {
     emu_store(map, x, y, z, from);
+}
+static inline void bulk_load(uint32_t to, const void *from, uint32_t bytes, uint32_t bar)
+{
+    emu_bulk_load(to, from, bytes, bar);
+}
+static inline void bulk_store(void *to, uint32_t from, uint32_t bytes)
+{
+    emu_bulk_store(to, from, bytes);
+}
+static inline void map_set_address(CUtensorMap *map, const void *address)
+{
+    emu_map_changed(map, address, 0);
+}
+static inline void map_set_pitch(CUtensorMap *map, uint64_t bytes)
+{
+    emu_map_changed(map, nullptr, bytes);
+}
+static inline void map_release()
+{
+    emu_map_release();
+}
+static inline void map_acquire(const CUtensorMap *map)
+{
+    emu_map_acquire(map);
 }
 static inline void bulk_commit()
 {
@@ -342,6 +403,10 @@ static inline uint64_t load_relaxed(const uint64_t *p)
 {
     return *p;
 }
+static inline int32_t load_relaxed(const int32_t *p)
+{
+    return *p;
+}
 static inline void store_release(uint64_t *p, uint64_t v)
 {
     *p = v;
@@ -359,9 +424,12 @@ static inline void add_release_gpu(uint32_t *p)
 {
     ++*p;
 }
-static inline uint32_t count_up(uint32_t *p)
+static inline bool count_up(uint32_t *p, uint32_t limit)
 {
-    return (*p)++;
+    emu_yield();
+    if (++*p < limit) return false;
+    *p = 0;
+    return true;
 }
 static inline void store_relaxed(uint32_t *p, uint32_t v)
 {
@@ -396,9 +464,11 @@ static inline void progress_release(uint32_t p, uint32_t v)
 }
 static inline void launch_wait()
 {
+    emu_launch_wait();
 }
 static inline void launch_next()
 {
+    emu_launch_next();
 }
 
 #endif

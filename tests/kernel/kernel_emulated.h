@@ -6,6 +6,10 @@
 
 void emu_seed(uint64_t seed);
 
+/* Launches run at once on the stream NULL; on others when this is called, all beside each other as far
+ * as streams allow.  False: a standstill. */
+bool emu_run(void);
+
 /* Called once a round while a launch runs: peers, copy engines.  Returns whether it did anything. */
 void emu_outside(bool (*step)(void));
 

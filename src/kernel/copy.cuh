@@ -1,0 +1,119 @@
+/* copy.cuh -- a step carried out by all threads of some blocks, and rows copied by them: for the kernels
+ * of steps.cu, and for what a launch of gemm_slow.cuh carries beside its tiles.
+ *
+ * One thread of a block waits, then a barrier; all store, then a barrier, then one thread counts the
+ * block in; the last block raises.  A release by one thread covers what it has seen through a
+ * barrier.  Blocks have at least STEP_SHARED bytes of shared memory. */
+#pragma once
+#include "kernel/device.cuh"
+
+enum { STEP_SHARED = 16 };
+
+DEV void step_wait(const sg_kernel_program &program, int step, const sg_wait &wait, uint64_t epoch)
+{
+    const sg_flags f = sg_walk_wait(&wait, 0, 0x7fffffff, 0, 0);
+    for (int i = 0; i < f.count; ++i)
+        flag_wait(program, wait.by, f.first + i * f.step, epoch, step, -1);
+}
+
+/* By all threads of a block.  A bit for each area that may be stored to. */
+DEV uint64_t step_enter(const sg_kernel_program &program, const sg_kernel_step &s)
+{
+    uint64_t *allowed = (uint64_t *)shared_memory();
+    __syncthreads(); /* a step before this one may still read it */
+    if (threadIdx.x == 0) {
+        const uint64_t epoch = program.rank ? run_epoch(program.rank) : 0;
+        uint64_t may = ~0ull;
+        for (int i = 0; i < s.waits; ++i)
+            step_wait(program, s.step, program.wait[s.wait0 + i], epoch);
+        for (int i = 0; i < s.adds; ++i) {
+            const sg_addend &add = program.add[s.add0 + i];
+            if (add.waits) step_wait(program, s.step, add.wait, epoch);
+        }
+        for (int i = 0; i < s.tos; ++i) {
+            const sg_area &to = program.to[s.to0 + i];
+            if (to.leave && !hello_wait(program.rank, to.rank, epoch, program.hash,
+                                        SG_KERNEL_STUCK_LEAVE, s.step))
+                may &= ~(1ull << i % 64);
+        }
+        *allowed = may;
+    }
+    __syncthreads();
+    return *allowed;
+}
+
+/* By all threads, when they have stored: the last block raises. */
+DEV void step_leave(const sg_kernel_program &program, const sg_kernel_step &s)
+{
+    if (s.raises == 0) return;
+    __syncthreads();
+    if (threadIdx.x != 0) return;
+    if (gridDim.x > 1 && !count_up(s.ticket, gridDim.x)) return;
+    for (int i = 0; i < s.raises; ++i)
+        raise_fire(raise_find(program, program.raise[s.raise0 + i], 0), run_epoch(program.rank));
+}
+
+/* The units of a matrix, dealt to all threads of the grid in turn: no division but the first. */
+struct Deal {
+    int row, col;           /* this thread's next one */
+    int row_step, col_step; /* to the one after that */
+    int cols;               /* of a row */
+};
+
+DEV Deal deal_begin(int cols)
+{
+    const int64_t me = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    const int64_t all = (int64_t)gridDim.x * blockDim.x;
+    return Deal{(int)(me / cols), (int)(me % cols), (int)(all / cols), (int)(all % cols), cols};
+}
+
+DEV void deal_step(Deal &d)
+{
+    d.row += d.row_step, d.col += d.col_step;
+    if (d.col >= d.cols) d.col -= d.cols, ++d.row;
+}
+
+/* ROWS of ROW_BYTES by all threads of the grid, past the L1, in units of 16, 4 or 1 bytes. */
+template <class Unit>
+DEV void copy_rows(const Spot &from, const Spot &to, int rows, int64_t row_bytes)
+{
+    if (row_bytes <= 0) return;
+    Deal load = deal_begin((int)(row_bytes / (int64_t)sizeof(Unit))), store = load;
+    while (load.row < rows) {
+        Unit v[4];
+#pragma unroll
+        for (int j = 0; j < 4; ++j, deal_step(load))
+            if (load.row < rows)
+                v[j] = __ldcg((const Unit *)(from.data + load.row * from.pitch) + load.col);
+#pragma unroll
+        for (int j = 0; j < 4; ++j, deal_step(store))
+            if (store.row < rows) ((Unit *)(to.data + store.row * to.pitch))[store.col] = v[j];
+    }
+}
+
+DEV void copy_any(const Spot &from, const Spot &to, int rows, int64_t row_bytes)
+{
+    const uintptr_t odd = (uintptr_t)from.data | (uintptr_t)to.data | (uintptr_t)from.pitch |
+                          (uintptr_t)to.pitch | (uintptr_t)row_bytes;
+    if (odd % 16 == 0)
+        copy_rows<uint4>(from, to, rows, row_bytes);
+    else if (odd % 4 == 0)
+        copy_rows<uint32_t>(from, to, rows, row_bytes);
+    else
+        copy_rows<uint8_t>(from, to, rows, row_bytes);
+}
+
+/* Copies the source of S to all its areas that may be stored to. */
+DEV void copy_step(const sg_kernel_program &program, const sg_kernel_step &s, int half)
+{
+    const uint64_t may = step_enter(program, s);
+    const Spot from = spot_of(program, s.src, half, false);
+    const int64_t row_bytes =
+        (int64_t)s.src.cols * element_bytes(program, program.place[s.src.buf]);
+    for (int i = 0; i < s.tos; ++i) {
+        if (!(may >> i % 64 & 1)) continue;
+        const Spot to = spot_of(program, program.to[s.to0 + i], half, true);
+        copy_any(from, to, s.src.rows, row_bytes);
+    }
+    step_leave(program, s);
+}

@@ -1,0 +1,127 @@
+/* ptx_memory.cuh -- the part of ptx.cuh about words that threads, launches and GPUs share: flags, counts,
+ * and what lets one launch start beside another. */
+#pragma once
+#include <stdint.h>
+
+/* ---- Flags and counts in global memory ------------------------------------------------------------------------ */
+
+DEV uint64_t load_acquire(const uint64_t *p)
+{
+    uint64_t v;
+    asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
+    return v;
+}
+
+DEV uint64_t load_relaxed(const uint64_t *p)
+{
+    uint64_t v;
+    asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
+    return v;
+}
+
+DEV int32_t load_relaxed(const int32_t *p)
+{
+    int32_t v;
+    asm volatile("ld.relaxed.sys.global.s32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+    return v;
+}
+
+DEV void store_release(uint64_t *p, uint64_t v)
+{
+    asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+}
+
+DEV void store_release(uint32_t *p, uint32_t v)
+{
+    asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
+
+DEV uint32_t load_acquire_gpu(const uint32_t *p)
+{
+    uint32_t v;
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+    return v;
+}
+
+DEV void add_release_gpu(uint32_t *p)
+{
+    asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(p) : "memory");
+}
+
+/* Counts to LIMIT; true for the last one, who has then seen all that the earlier ones stored, and who
+ * leaves the word at rest again.  The others need not see anything, and do not wait for it. */
+DEV bool count_up(uint32_t *p, uint32_t limit)
+{
+    uint32_t v;
+    asm volatile("atom.release.gpu.global.add.u32 %0, [%1], 1;" : "=r"(v) : "l"(p) : "memory");
+    if (v + 1 < limit) return false;
+    asm volatile("fence.acq_rel.gpu;\nst.relaxed.gpu.global.u32 [%0], 0;" ::"l"(p) : "memory");
+    return true;
+}
+
+DEV void store_relaxed(uint32_t *p, uint32_t v)
+{
+    asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
+
+DEV void st_global4(void *p, const float *v)
+{
+    asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(p), "f"(v[0]), "f"(v[1]),
+                 "f"(v[2]), "f"(v[3])
+                 : "memory");
+}
+
+/* Past the L1: written by other SMs while this kernel runs. */
+DEV void ld_global4(const void *p, float *v)
+{
+    asm volatile("ld.global.cg.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3])
+                 : "l"(p)
+                 : "memory");
+}
+
+/* ---- Words in shared memory ----------------------------------------------------------------------------------- */
+
+DEV uint32_t shared_load(uint32_t p)
+{
+    uint32_t v;
+    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(p) : "memory");
+    return v;
+}
+
+DEV void shared_store(uint32_t p, uint32_t v)
+{
+    asm volatile("st.shared.u32 [%0], %1;" ::"r"(p), "r"(v) : "memory");
+}
+
+/* Progress words between two warps of a block. */
+DEV uint32_t progress_acquire(uint32_t p)
+{
+    uint32_t v;
+    asm volatile("ld.acquire.cta.shared.u32 %0, [%1];" : "=r"(v) : "r"(p) : "memory");
+    return v;
+}
+
+DEV void progress_release(uint32_t p, uint32_t v)
+{
+    asm volatile("st.release.cta.shared.u32 [%0], %1;" ::"r"(p), "r"(v) : "memory");
+}
+
+/* ---- Overlap of launches in a stream -------------------------------------------------------------------------- */
+
+/* The launch before this one in the stream has ended, and what it stored is here. */
+DEV void launch_wait()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+/* The launch behind this one may take what SMs are free.  Behind launch_wait() only: so the launch
+ * before this one has ended before anything of that one runs. */
+DEV void launch_next()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}

@@ -1,0 +1,162 @@
+/* push_sm90.cuh -- rows that a launch of the Hopper product (gemm_sm90.cuh) carries to peers beside its
+ * tiles: no SM and no engine is taken for them, and no kernel before it.
+ *
+ * The storers do it, while the math warpgroups multiply their first tiles, through the slots that these
+ * will need afterwards.  A piece is as much of a COPY step as the slots of one storer hold: rows, or a
+ * part of one.  Pieces are dealt to all storers of the launch in turn, those of the first step first.
+ * While one is being loaded, the one before is still on its way out; so some 30 KB are under way in each
+ * SM, and a link of 400 GB/s needs 2 MB. */
+#pragma once
+#include "kernel/shape_sm90.cuh"
+
+/* ---- What storers wait for, both here and in store_sm90.cuh ---------------------------------------------- */
+
+/* False: the gate did not open in time.  Partner: watcher_enter(). */
+template <class S> DEV bool storer_gate(const Param &P, const Smem<S> &smem)
+{
+    progress_wait(P, smem.gate, GATE_OPEN, ROLE_STORER);
+    return progress_acquire(smem.gate) == GATE_OPEN;
+}
+
+/* May something be stored into the own tensor of rank Q?  Partner: watcher_leave(). */
+template <class S> DEV bool storer_may(const Param &P, const Smem<S> &smem, int q)
+{
+    const uint32_t bit = 1u << q % 32, word = hello_place(smem, q);
+    uint64_t start = 0;
+    for (uint32_t tries = 1; !(progress_acquire(word) & bit); ++tries)
+        if (tries % 4096 == 0 && overdue(P, &start, ROLE_STORER)) return false;
+    return shared_load(word + HELLO_MAY) & bit;
+}
+
+/* ---- Pieces ------------------------------------------------------------------------------------------------ */
+
+/* How a step is cut. */
+struct Cut {
+    int pieces;
+    int rows;      /* of a piece */
+    int parts;     /* of a row, if a piece is not whole rows */
+    int row_bytes; /* of the step */
+    int bytes;     /* of a row in a piece: all, or a part */
+};
+
+DEV Cut push_cut(const Param &P, const sg_kernel_step &s, int room)
+{
+    Cut c;
+    c.row_bytes = s.src.cols * element_bytes(P.program, P.program.place[s.src.buf]);
+    if (c.row_bytes <= room) {
+        c.rows = room / c.row_bytes, c.parts = 1, c.bytes = c.row_bytes;
+        c.pieces = sg_walk_div(s.src.rows, c.rows);
+    } else {
+        c.rows = 1, c.parts = sg_walk_div(c.row_bytes, room);
+        c.bytes = sg_walk_div(c.row_bytes, 16 * c.parts) * 16;
+        c.pieces = s.src.rows * c.parts;
+    }
+    return c;
+}
+
+struct Piece {
+    int row, rows; /* of the step */
+    int at, bytes; /* in a row */
+};
+
+DEV Piece push_piece(const sg_kernel_step &s, const Cut &c, int i)
+{
+    Piece p;
+    const int band = c.parts == 1 ? i : i / c.parts;
+    p.row = band * c.rows, p.rows = sg_walk_min(c.rows, s.src.rows - p.row);
+    p.at = (i - band * c.parts) * c.bytes, p.bytes = sg_walk_min(c.bytes, c.row_bytes - p.at);
+    if (c.parts == 1) p.at = 0;
+    return p;
+}
+
+/* The first byte of PIECE in AREA, a matrix that begins at SPOT. */
+DEV char *push_place(const Param &P, const sg_area &area, const Spot &spot, const Piece &p)
+{
+    return spot.data + (int64_t)(area.row0 + p.row) * spot.pitch +
+           (int64_t)area.col0 * element_bytes(P.program, P.program.place[area.buf]) + p.at;
+}
+
+/* Into the slots, rows side by side; BAR counts the bytes. */
+DEV void push_load(const Param &P, const sg_kernel_step &s, const Piece &p, int half, uint32_t to,
+                   uint32_t bar)
+{
+    const sg_kernel_place &place = P.program.place[s.src.buf];
+    const Spot spot = {(char *)place.data[half], place.pitch};
+    const char *from = push_place(P, s.src, spot, p);
+    mbar_expect(bar, (uint32_t)(p.rows * p.bytes));
+    if (spot.pitch == p.bytes) {
+        bulk_load(to, from, (uint32_t)(p.rows * p.bytes), bar);
+    } else {
+        for (int r = 0; r < p.rows; ++r, from += spot.pitch, to += (uint32_t)p.bytes)
+            bulk_load(to, from, (uint32_t)p.bytes, bar);
+    }
+}
+
+/* Out of the slots, to all areas of the step. */
+template <class S>
+DEV void push_store(const Param &P, const Smem<S> &smem, const sg_kernel_step &s, const Piece &p,
+                    int half, uint32_t from)
+{
+    for (int i = 0; i < s.tos; ++i) {
+        const sg_area &area = P.program.to[s.to0 + i];
+        const sg_kernel_place &place = P.program.place[area.buf];
+        Spot spot = {(char *)place.data[half], place.pitch};
+        if (area.leave) {
+            if (!storer_may(P, smem, area.rank)) continue;
+            const uint32_t word = hello_place(smem, area.rank) + HELLO_DIRECT;
+            if (shared_load(word) & 1u << area.rank % 32)
+                spot = hello_tensor(P.program, area.rank, run_epoch(P.program.rank));
+        }
+        char *to = push_place(P, area, spot, p);
+        if (spot.pitch == p.bytes) {
+            bulk_store(to, from, (uint32_t)(p.rows * p.bytes));
+        } else {
+            for (int r = 0; r < p.rows; ++r, to += spot.pitch)
+                bulk_store(to, from + (uint32_t)(r * p.bytes), (uint32_t)p.bytes);
+        }
+    }
+    bulk_commit();
+}
+
+/* This storer's pieces of a step have arrived.  The last one of SHARERS raises.  Partner: whoever waits
+ * for the step's flags. */
+DEV void push_credit(const Param &P, const sg_kernel_step &s, int sharers, uint64_t epoch)
+{
+    if (s.raises == 0) return;
+    if (sharers > 1 && !count_up(s.ticket, (uint32_t)sharers)) return;
+    for (int i = 0; i < s.raises; ++i)
+        raise_fire(raise_find(P.program, P.program.raise[s.raise0 + i], 0), epoch);
+}
+
+/* All of storer WG's pieces.  Before and afterwards nothing is in its slots. */
+template <class S> DEV void push_rows(const Param &P, const Smem<S> &smem, int wg, uint64_t epoch)
+{
+    constexpr int ROOM = S::SLOTS * S::PIECE_BYTES;
+    const uint32_t slots = smem.slot + wg * ROOM, bar = smem.pushed + 8 * wg;
+    const int all = gridDim.x * S::WGS, half = run_half(P.program);
+    int next = blockIdx.x * S::WGS + wg; /* which piece of the step is the first of this storer's */
+    int owed = -1, owed_sharers = 0;     /* a step of which all of its pieces are stored */
+    uint32_t parity = 0;
+    for (int i = 0; i < P.pushes; ++i) {
+        const sg_kernel_step &s = P.push[i];
+        const Cut cut = push_cut(P, s, ROOM);
+        const bool mine = next < cut.pieces;
+        for (; next < cut.pieces; next += all) {
+            const Piece p = push_piece(s, cut, next);
+            bulk_wait_read<0>();
+            push_load(P, s, p, half, slots, bar);
+            if (owed >= 0) { /* meanwhile: the step before */
+                bulk_wait<0>();
+                push_credit(P, P.push[owed], owed_sharers, epoch);
+                owed = -1;
+            }
+            mbar_wait(P, bar, parity, ROLE_STORER);
+            parity ^= 1;
+            push_store(P, smem, s, p, half, slots);
+        }
+        next -= cut.pieces; /* counted on from the last piece of this step */
+        if (mine) owed = i, owed_sharers = sg_walk_min(cut.pieces, all);
+    }
+    bulk_wait<0>();
+    if (owed >= 0) push_credit(P, P.push[owed], owed_sharers, epoch);
+}

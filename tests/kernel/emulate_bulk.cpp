@@ -1,0 +1,249 @@
+/* emulate_bulk.cpp -- the bulk engine of the machine of emulate.cpp, tensor maps, and as much of the CUDA
+ * runtime as the host side of a launch needs. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "emulate_state.h"
+
+static std::map<const CUtensorMap *, tensor> released; /* maps that kernels changed */
+
+/* ---- The bulk engine -------------------------------------------------------------------------------------------- */
+
+/* A map that kernels change is used as its block has acquired it. */
+static tensor tensor_of(const CUtensorMap *map)
+{
+    tensor t;
+    const auto changed = mine()->maps.find(map);
+    if (changed != mine()->maps.end()) return changed->second;
+    if (released.count(map)) stop("a map is used that this block has not acquired");
+    memcpy(&t, map, sizeof t);
+    return t;
+}
+
+void emu_map_changed(CUtensorMap *map, const void *address, uint64_t pitch)
+{
+    tensor t;
+    memcpy(&t, map, sizeof t);
+    if (address != nullptr) t.base = (uint8_t *)address;
+    if (pitch != 0) t.stride[0] = pitch;
+    if ((uintptr_t)t.base % 16 != 0 || t.stride[0] % 16 != 0) stop("a map of odd bytes");
+    memcpy(map, &t, sizeof t);
+    now->changed.push_back(map);
+    if (released.count(map) == 0) released[map] = tensor{};
+}
+
+void emu_map_release(void)
+{
+    for (const CUtensorMap *map : now->changed) memcpy(&released[map], map, sizeof(tensor));
+    now->changed.clear();
+}
+
+void emu_map_acquire(const CUtensorMap *map)
+{
+    if (released.count(map) == 0) stop("a map is acquired that nobody changed");
+    mine()->maps[map] = released[map];
+}
+
+/* Where byte I of a row R of a box stands, from address AT on. */
+static uint32_t swizzled(const tensor *t, uint32_t at, uint32_t row, uint32_t byte)
+{
+    const uint32_t span = t->box[0] * t->element;
+    const uint32_t a = at + row * span + byte;
+    const uint32_t bits = t->swizzle == 128 ? 7 : t->swizzle == 64 ? 3 : 1;
+    return a ^ ((a >> 7 & bits) << 4);
+}
+
+static uint8_t *global_of(const tensor *t, int64_t x, int64_t y, int64_t z)
+{
+    if (x < 0 || y < 0 || z < 0 || x >= (int64_t)t->size[0] || y >= (int64_t)t->size[1] ||
+        z >= (int64_t)t->size[2])
+        return nullptr;
+    return t->base + (uint64_t)z * t->stride[1] + (uint64_t)y * t->stride[0] +
+           (uint64_t)x * t->element;
+}
+
+void emu_load(uint32_t to, const CUtensorMap *map, int x, int y, int z, uint32_t bar,
+              unsigned targets)
+{
+    loads.push_back(bulk_op{
+        tensor_of(map), nullptr, x, y, z, to, bar, 0, now->run, now->block, targets, {}, false});
+    if (to % 128 != 0) stop("a bulk load to an address not aligned to 128");
+    if (loads.back().map.base == nullptr) stop("a bulk load by a map that was never made");
+}
+
+static bulk_op plain(const void *memory, uint32_t at, uint32_t bytes, uint32_t bar)
+{
+    if (((uintptr_t)memory | at | bytes) % 16 != 0 || bytes == 0)
+        stop("a bulk copy of odd bytes or none");
+    return bulk_op{{},    (uint8_t *)memory, 0,          0, 0,  at,   bar,
+                   bytes, now->run,          now->block, 0, {}, false};
+}
+
+void emu_bulk_load(uint32_t to, const void *from, uint32_t bytes, uint32_t bar)
+{
+    loads.push_back(plain(from, to, bytes, bar));
+}
+
+void emu_bulk_store(void *to, uint32_t from, uint32_t bytes)
+{
+    now->open.push_back(plain(to, from, bytes, 0));
+}
+
+static void landed(const bulk_op &op, int block, int64_t bytes)
+{
+    barrier *const b = bar_of(op.run, block, op.bar);
+    b->bytes -= bytes;
+    bar_settle(b);
+}
+
+/* One load lands, in every block it goes to. */
+void land(const bulk_op &op)
+{
+    const tensor *const t = &op.map;
+    const int cluster = op.run->cluster, first = op.block / cluster * cluster;
+    if (t->base == nullptr) {
+        memcpy(&op.run->blocks[(size_t)op.block]->shared[op.at], op.memory, op.bytes);
+        landed(op, op.block, op.bytes);
+        return;
+    }
+    for (int i = 0; i < cluster; ++i) {
+        const int block = first + i;
+        if (op.blocks == 0 ? block != op.block : !(op.blocks >> i & 1)) continue;
+        std::vector<uint8_t> &shared = op.run->blocks[(size_t)block]->shared;
+        for (uint32_t row = 0; row < t->box[1]; ++row)
+            for (uint32_t col = 0; col < t->box[0]; ++col) {
+                const uint8_t *from = global_of(t, op.x + (int64_t)col, op.y + (int64_t)row, op.z);
+                for (uint32_t byte = 0; byte < t->element; ++byte)
+                    shared[swizzled(t, op.at, row, col * t->element + byte)] =
+                        from ? from[byte] : 0;
+            }
+        landed(op, block, (int64_t)t->box[0] * t->box[1] * t->element);
+    }
+}
+
+void emu_store(const CUtensorMap *map, int x, int y, int z, uint32_t from)
+{
+    now->open.push_back(
+        bulk_op{tensor_of(map), nullptr, x, y, z, from, 0, 0, now->run, now->block, 0, {}, false});
+    if (from % 128 != 0) stop("a bulk store from an address not aligned to 128");
+    if (now->open.back().map.base == nullptr) stop("a bulk store by a map that was never made");
+}
+
+void emu_store_commit(void)
+{
+    now->groups.push_back(now->open);
+    now->open.clear();
+}
+
+static void store_read(bulk_op *op)
+{
+    const tensor *const t = &op->map;
+    const std::vector<uint8_t> &shared = op->run->blocks[(size_t)op->block]->shared;
+    if (op->read) return;
+    op->read = true;
+    if (t->base == nullptr) {
+        op->data.assign(shared.begin() + op->at, shared.begin() + op->at + op->bytes);
+        return;
+    }
+    op->data.resize((size_t)t->box[0] * t->box[1] * t->element);
+    for (uint32_t row = 0; row < t->box[1]; ++row)
+        for (uint32_t byte = 0; byte < t->box[0] * t->element; ++byte)
+            op->data[row * t->box[0] * t->element + byte] = shared[swizzled(t, op->at, row, byte)];
+}
+
+static void store_write(const bulk_op *op)
+{
+    const tensor *const t = &op->map;
+    if (t->base == nullptr) {
+        memcpy(op->memory, op->data.data(), op->bytes);
+        return;
+    }
+    for (uint32_t row = 0; row < t->box[1]; ++row)
+        for (uint32_t col = 0; col < t->box[0]; ++col) {
+            uint8_t *to = global_of(t, op->x + (int64_t)col, op->y + (int64_t)row, op->z);
+            if (to != nullptr)
+                memcpy(to, &op->data[(row * t->box[0] + col) * t->element], t->element);
+        }
+}
+
+void emu_store_wait(int groups, bool read_only)
+{
+    emu_yield();
+    const size_t count = now->groups.size();
+    for (size_t i = 0; i + (size_t)groups < count; ++i)
+        for (bulk_op &op : now->groups[i]) {
+            store_read(&op);
+            if (!read_only) store_write(&op);
+        }
+    if (!read_only && count > (size_t)groups)
+        now->groups.erase(now->groups.begin(), now->groups.end() - groups);
+}
+
+/* ---- The runtime ------------------------------------------------------------------------------------------------------ */
+
+static CUresult encode(CUtensorMap *map, CUtensorMapDataType, cuuint32_t rank, void *base,
+                       const cuuint64_t *size, const cuuint64_t *stride, const cuuint32_t *box,
+                       const cuuint32_t *, CUtensorMapInterleave, CUtensorMapSwizzle swizzle,
+                       CUtensorMapL2promotion, CUtensorMapFloatOOBfill)
+{
+    tensor t = {};
+    if (rank != 3 || (uintptr_t)base % 16 != 0 || stride[0] % 16 != 0 || stride[1] % 16 != 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    t.base = (uint8_t *)base;
+    for (int i = 0; i < 3; ++i) {
+        t.size[i] = size[i];
+        t.box[i] = box[i];
+        if (box[i] < 1 || box[i] > 256) return CUDA_ERROR_INVALID_VALUE;
+    }
+    t.stride[0] = stride[0];
+    t.stride[1] = stride[1];
+    t.element = 2;
+    t.swizzle = swizzle == CU_TENSOR_MAP_SWIZZLE_128B  ? 128
+                : swizzle == CU_TENSOR_MAP_SWIZZLE_64B ? 64
+                                                       : 32;
+    if (t.box[0] * 2 != t.swizzle) return CUDA_ERROR_INVALID_VALUE;
+    static_assert(sizeof t <= sizeof *map, "");
+    memset(map, 0, sizeof *map);
+    memcpy(map, &t, sizeof t);
+    return CUDA_SUCCESS;
+}
+
+cudaError_t cudaGetDriverEntryPointByVersion(const char *, void **function, unsigned,
+                                             unsigned long long,
+                                             cudaDriverEntryPointQueryResult *result)
+{
+    *function = (void *)encode;
+    *result = cudaDriverEntryPointSuccess;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDevice(int *device)
+{
+    *device = 0;
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int)
+{
+    *value = attribute == cudaDevAttrComputeCapabilityMajor   ? 9
+             : attribute == cudaDevAttrComputeCapabilityMinor ? 0
+                                                              : (int)SMS;
+    return cudaSuccess;
+}
+
+cudaError_t cudaFuncSetAttribute(const void *, cudaFuncAttribute, int)
+{
+    return cudaSuccess;
+}
+
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *, const void *)
+{
+    return cudaSuccess;
+}
+
+/* ---- What is not emulated ----------------------------------------------------------------------------------------------- */
+
+int sg_instance_f16(sg_instance *)
+{
+    return 0;
+}

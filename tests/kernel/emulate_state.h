@@ -1,0 +1,99 @@
+/* emulate_state.h -- the machine of emulate.cpp and emulate_bulk.cpp: launches, blocks, fibers. */
+#ifndef SG_EMULATE_STATE_H
+#define SG_EMULATE_STATE_H
+
+#include <setjmp.h>
+#include <ucontext.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "kernel/instance.h"
+#include "kernel_emulated.h"
+
+enum { STACK = 96 * 1024, SHARED = 232448, SMS = 4 };
+
+/* ---- State --------------------------------------------------------------------------------------------- */
+
+struct barrier { /* of mbarrier instructions */
+    int arrivals, pending;
+    int64_t bytes; /* announced and not landed */
+    uint32_t phase;
+};
+
+struct tensor { /* inside a CUtensorMap */
+    uint8_t *base;
+    uint64_t size[3], stride[2];
+    uint32_t box[3], swizzle, element;
+};
+
+struct launch;
+
+struct bulk_op {
+    tensor map; /* base NULL: BYTES side by side at MEMORY */
+    uint8_t *memory;
+    int x, y, z;
+    uint32_t at, bar, bytes;
+    launch *run;
+    int block;       /* of the grid: whose shared memory and barrier */
+    unsigned blocks; /* of the cluster that a load goes to */
+    std::vector<uint8_t> data;
+    bool read;
+};
+
+struct fiber {
+    ucontext_t context; /* where it begins */
+    jmp_buf here;       /* where it goes on */
+    bool begun;
+    emu_index thread, where; /* threadIdx, blockIdx */
+    launch *run;
+    int block; /* of the grid */
+    bool ended;
+    bool waits; /* for the phase of a barrier */
+    uint32_t bar, parity;
+    std::vector<std::vector<bulk_op>> groups; /* stores, committed */
+    std::vector<bulk_op> open;
+    std::vector<const CUtensorMap *> changed; /* maps, and not released yet */
+};
+
+struct meeting {
+    int here;
+    uint64_t times;
+};
+
+struct block_state {
+    std::vector<uint8_t> shared;
+    std::vector<barrier> bars; /* by address / 8, from SHARED - 2048 on */
+    meeting sync, named[16], warp[16], group[4];
+    uint32_t words[16][192];
+    bool yes;
+    bool next;                                  /* it lets the launch behind start */
+    std::map<const CUtensorMap *, tensor> maps; /* what it has acquired */
+};
+
+struct launch {
+    std::function<void(void)> body;
+    int grid, threads, cluster;
+    bool early, started, ended;
+    uint64_t not_before;            /* round */
+    std::shared_ptr<launch> before; /* in its stream */
+    std::vector<std::unique_ptr<fiber>> fibers;
+    std::vector<std::unique_ptr<block_state>> blocks;
+    std::vector<meeting> clusters;
+};
+
+extern fiber *now;                 /* the one that runs */
+extern std::vector<bulk_op> loads; /* under way */
+
+void stop(const char *why);
+uint32_t random_below(uint32_t n);
+block_state *mine(void); /* of the fiber that runs */
+barrier *bar_of(launch *run, int block, uint32_t bar);
+void bar_settle(barrier *b);
+
+/* A load lands now. */
+void land(const bulk_op &op);
+
+#endif
