@@ -25,7 +25,8 @@ struct CUstream_st {
 struct CUevent_st {
     long recorded, done; /* how often */
     double us;
-    cudaGraph_t captured; /* recorded in a capture */
+    cudaGraph_t captured;    /* recorded in a capture */
+    struct CUevent_st *next; /* of those that were destroyed */
 };
 
 enum { GRAPH_EVENTS = 512, GRAPH_LANES = 16 };
@@ -295,12 +296,16 @@ FAKE cudaError_t cudaEventCreate(cudaEvent_t *out)
     return cudaEventCreateWithFlags(out, 0);
 }
 
+/* Streams may still come to it, so it stays. */
+static cudaEvent_t destroyed;
+
 FAKE cudaError_t cudaEventDestroy(cudaEvent_t event)
 {
     lock();
     live--;
+    event->next = destroyed;
+    destroyed = event;
     unlock();
-    free(event);
     return cudaSuccess;
 }
 

@@ -310,6 +310,43 @@ static void devices_compare_their_matrices(void **state)
     close_group(&w);
 }
 
+/* A call that fails while a strategy is timed costs that strategy its row, with the reason, or the whole
+ * benchmark, with an error; the group serves the next one. */
+static void benchmarks_outlive_failures(void **state)
+{
+    (void)state;
+    enum { CALLS = 30 };
+    shingle_bench_row rows[4];
+    const shingle_bench_options options = {
+        .iterations = 1, .strategies = "direct,ring", .knob_sets = 1, .rows_out = rows, .rows = 4};
+    const char *const problem = "gemm_rs:bf16:16x16x16:r2";
+    shingle_bench_result result;
+    int declined = 0;
+    int failed = 0;
+    world w;
+    open_group(&w, 2, 0.05);
+    fake_fail_at(-1, cudaErrorUnknown);
+    const int before = fake_calls();
+    assert_int_equal(shingle_bench(2, w.comm, problem, &options, &result), SHINGLE_OK);
+    const int calls = fake_calls() - before;
+    for (int i = 1; i < CALLS; i++) {
+        fake_fail_at(calls * i / CALLS, cudaErrorUnknown);
+        const shingle_status status = shingle_bench(2, w.comm, problem, &options, &result);
+        fake_fail_at(-1, cudaErrorUnknown);
+        failed += status != SHINGLE_OK;
+        for (int r = 0; status == SHINGLE_OK && r < result.rows; r++) {
+            assert_true((rows[r].us > 0) == (rows[r].declined[0] == '\0'));
+            declined += rows[r].declined[0] != '\0';
+        }
+        if (status != SHINGLE_OK) recover(&w);
+        if (shingle_bench(2, w.comm, problem, &options, &result) != SHINGLE_OK)
+            fail_msg("after call %d: %s", calls * i / CALLS, shingle_error());
+        assert_int_equal(result.wrong, 0);
+    }
+    assert_true(declined > 0 && failed > 0);
+    close_group(&w);
+}
+
 /* ---- Streams and graphs ---------------------------------------------------------------------- */
 
 static void captured_runs_replay(void **state)
@@ -535,6 +572,7 @@ int main(void)
         cmocka_unit_test(odd_knobs_are_right),
         cmocka_unit_test(benchmarks_are_right),
         cmocka_unit_test(benchmarks_have_a_row_for_every_strategy),
+        cmocka_unit_test(benchmarks_outlive_failures),
         cmocka_unit_test(devices_compare_their_matrices),
         cmocka_unit_test(captured_runs_replay),
         cmocka_unit_test(streams_may_change),
