@@ -2,6 +2,7 @@
 """The speed table of a machine with GPUs: peers, then the suite, then both in one file.
 
     scripts/gpu_table.py BUILD [--suite h200x2] [--seconds 200] [--peers-seconds 100]
+                         [--measure 8] [--knob-sets 3]
                          [--peers bench/peers.py | --no-peers] [--out table.json]
     scripts/gpu_table.py --merge BENCH.json [PEERS.json] [--out table.json]
 
@@ -19,6 +20,10 @@ import statistics
 import subprocess
 import sys
 
+# Whose idea a strategy carries out (README.md).
+IDEA = {"sliced": "rows in slices, each with its collective", "signal": "FlashOverlap",
+        "direct": "CommFuse, asynchronous tensor parallelism", "ring": "CommFuse",
+        "fused_in": "FLUX", "fused_out": "FLUX", "dma": "FiCCO"}
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
@@ -52,7 +57,8 @@ def run_bench(args, suite, path):
     """The whole JSON, or what the log has of it."""
     log = path + ".log"
     words = [os.path.join(args.build, "shingle"), "bench", suite, "--backend", args.backend,
-             "--choose", "measure", "--strategies", "all", "--seconds", str(args.seconds),
+             "--choose", "measure", "--measure", str(args.measure), "--strategies", "all",
+             "--seconds", str(args.seconds),
              "--knob-sets", str(args.knob_sets), "--warmup", "0", "--keep-going", "--log", log,
              "--json"]
     # A plan that hangs must not cost the machine's time ten seconds a wait.
@@ -151,7 +157,7 @@ def by_strategy(cells):
             entry["serial"].append(cell["serial_us"] / s["us"])
             entry["bound"].append(s["us"] / cell["bound_us"])
             entry["best"] += s["us"] == best
-    return {name: {"cells": len(e["serial"]), "best_in": e["best"],
+    return {name: {"idea": IDEA.get(name), "cells": len(e["serial"]), "best_in": e["best"],
                    "serial/it": geomean(e["serial"]), "it/bound": geomean(e["bound"])}
             for name, e in table.items()}
 
@@ -246,6 +252,7 @@ def main():
     parser.add_argument("build", nargs="?")
     parser.add_argument("--suite", default="h200x2")
     parser.add_argument("--seconds", type=float, default=200)
+    parser.add_argument("--measure", type=int, default=8)
     parser.add_argument("--knob-sets", type=int, default=3)
     parser.add_argument("--backend", default="cuda")
     parser.add_argument("--peers", default=os.path.join(ROOT, "bench", "peers.py"))
