@@ -44,11 +44,19 @@ void fake_devices(int count);
 /* Carries out what can be. */
 void fake_pump(void);
 
+/* Is something left on a stream of DEVICE that cannot be? */
+bool fake_busy(int device);
+
 /* Blocks of memory, streams, events and graphs that exist: to find leaks. */
 int fake_live(void);
 void fake_count(int more);
 
-/* Kernels launched and copies enqueued so far. */
-extern int fake_launches, fake_copies;
+/* Kernels launched and copies enqueued so far; kernels that may start early; copies that launches
+ * carried out; elements stored into peers' own tensors. */
+extern int fake_launches, fake_copies, fake_early, fake_pushes;
+extern long fake_direct;
+
+/* What begins here is memory that peers do not reach. */
+extern const void *fake_apart;
 
 #endif

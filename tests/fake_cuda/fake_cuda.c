@@ -20,6 +20,7 @@ struct CUstream_st {
     op *head, **tail;
     cudaGraph_t captured; /* while it is captured: what it becomes part of */
     bool virtual;         /* of a replay: gone when it is empty */
+    int device;
 };
 
 struct CUevent_st {
@@ -151,6 +152,17 @@ void fake_pump(void)
     unlock();
 }
 
+bool fake_busy(int device)
+{
+    bool busy = false;
+    fake_pump();
+    lock();
+    for (cudaStream_t s = streams; s != NULL; s = s->next)
+        busy |= s->device == device && s->head != NULL;
+    unlock();
+    return busy;
+}
+
 static op *new_op(fake_go *go, const void *data, size_t bytes)
 {
     op *const o = calloc(1, sizeof *o + bytes + 1);
@@ -226,6 +238,7 @@ FAKE cudaError_t cudaStreamCreateWithPriority(cudaStream_t *out, unsigned flags,
     FAKE_MAY_FAIL();
     cudaStream_t s = calloc(1, sizeof *s);
     lock();
+    (void)cudaGetDevice(&s->device);
     s->tail = &s->head;
     s->next = streams;
     streams = s;

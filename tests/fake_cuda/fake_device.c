@@ -1,13 +1,18 @@
 /* fake_device.c -- the runtime's devices and memory; see fake.h. */
+#include <cuda.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "fake.h"
 
+enum {
+    POISONED = 1 << 20
+}; /* bytes of a block that hold garbage; pages that nobody touches cost nothing */
+
 static _Thread_local int current;
 static int device_count = FAKE_DEVICES;
-int fake_launches, fake_copies;
-const void *fake_host;
+int fake_launches, fake_copies, fake_early, fake_pushes;
+const void *fake_host, *fake_apart;
 
 void fake_devices(int count)
 {
@@ -21,7 +26,7 @@ FAKE cudaError_t cudaMalloc(void **out, size_t bytes)
     FAKE_MAY_FAIL();
     void *const memory = aligned_alloc(256, (bytes + 255) / 256 * 256);
     if (memory == NULL) return cudaErrorMemoryAllocation;
-    memset(memory, 0x5a, bytes);
+    memset(memory, 0x5a, bytes < POISONED ? bytes : POISONED);
     fake_count(1);
     *out = memory;
     return cudaSuccess;
@@ -167,6 +172,29 @@ FAKE cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *out, con
     FAKE_MAY_FAIL();
     memset(out, 0, sizeof *out);
     out->type = memory == fake_host ? cudaMemoryTypeUnregistered : cudaMemoryTypeDevice;
+    out->device = current;
+    return cudaSuccess;
+}
+
+static CUresult answer(void *out, CUpointer_attribute about, CUdeviceptr of)
+{
+    if (fake_fails()) return CUDA_ERROR_UNKNOWN;
+    if (about != CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE) return CUDA_ERROR_INVALID_VALUE;
+    const int capable = (const void *)(uintptr_t)of != fake_apart;
+    memcpy(out, &capable, sizeof capable);
+    return CUDA_SUCCESS;
+}
+
+FAKE cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **out, unsigned version,
+                                                  unsigned long long flags,
+                                                  enum cudaDriverEntryPointQueryResult *result)
+{
+    CUresult (*const entry)(void *, CUpointer_attribute, CUdeviceptr) = answer;
+    (void)version;
+    (void)flags;
+    if (strcmp(symbol, "cuPointerGetAttribute") != 0) return cudaErrorInvalidValue;
+    *result = cudaDriverEntryPointSuccess;
+    memcpy(out, &entry, sizeof entry);
     return cudaSuccess;
 }
 

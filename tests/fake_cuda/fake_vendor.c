@@ -33,6 +33,7 @@ typedef struct world {
     int ranks;
     bool aborted;
     meeting meeting[SEQUENCES];
+    const void *box[FAKE_DEVICES][FAKE_DEVICES]; /* [from][to]: what was sent and is not taken */
 } world;
 
 struct ncclComm {
@@ -165,18 +166,99 @@ FAKE ncclResult_t ncclCommAbort(ncclComm_t comm)
     return ncclSuccess;
 }
 
+/* ---- Sends: what a group sends and receives is one operation of its rank ---------------------- */
+
+typedef struct letter {
+    const void *from;
+    void *to;
+    size_t bytes;
+    int peer;
+} letter;
+
+typedef struct letters {
+    ncclComm_t comm;
+    cudaStream_t stream;
+    letter send[FAKE_DEVICES], receive[FAKE_DEVICES];
+    int sends, receives;
+    bool posted;
+} letters;
+
+static letters group[FAKE_DEVICES]; /* of the group that is open, by rank */
+static int grouped, depth;
+
+/* A letter lies in its box until it is taken; the next one is posted behind that. */
+static bool run_letters(void *data, bool first)
+{
+    letters *const l = data;
+    world *const w = l->comm->world;
+    const int me = l->comm->rank;
+    (void)first;
+    if (w->aborted) return true;
+    for (int i = 0; i < l->sends && !l->posted; i++) w->box[me][l->send[i].peer] = l->send[i].from;
+    l->posted = true;
+    int left = 0;
+    for (int i = 0; i < l->receives; i++) {
+        letter *const r = &l->receive[i];
+        if (r->to == NULL) continue;
+        const void *const from = w->box[r->peer][me];
+        left += from == NULL;
+        if (from == NULL) continue;
+        memcpy(r->to, from, r->bytes);
+        w->box[r->peer][me] = NULL;
+        r->to = NULL;
+    }
+    for (int i = 0; i < l->sends; i++) left += w->box[me][l->send[i].peer] != NULL;
+    return left == 0;
+}
+
+static letters *letters_of(ncclComm_t comm, cudaStream_t stream)
+{
+    for (int i = 0; i < grouped; i++)
+        if (group[i].comm == comm) return &group[i];
+    group[grouped] = (letters){.comm = comm, .stream = stream};
+    return &group[grouped++];
+}
+
 ncclResult_t ncclGroupStart(void);
 ncclResult_t ncclGroupEnd(void);
 
 FAKE ncclResult_t ncclGroupStart(void)
 {
+    depth++;
     return ncclSuccess;
 }
 
 FAKE ncclResult_t ncclGroupEnd(void)
 {
+    ncclResult_t result = ncclSuccess;
+    depth--;
+    for (int i = 0; i < grouped; i++)
+        if (fake_enqueue(group[i].stream, run_letters, &group[i], sizeof group[i]) != cudaSuccess)
+            result = ncclSystemError;
+    grouped = 0;
+    return result;
+}
+
+FAKE ncclResult_t ncclSend(const void *from, size_t count, ncclDataType_t type, int peer,
+                           ncclComm_t comm, cudaStream_t stream)
+{
+    if (depth == 0) return ncclInvalidUsage; /* it would wait for the other */
+    letters *const l = letters_of(comm, stream);
+    l->send[l->sends++] = (letter){from, NULL, count * (size_t)sg_type_bytes(type_of(type)), peer};
     return ncclSuccess;
 }
+
+FAKE ncclResult_t ncclRecv(void *to, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                           cudaStream_t stream)
+{
+    if (depth == 0) return ncclInvalidUsage;
+    letters *const l = letters_of(comm, stream);
+    l->receive[l->receives++] =
+        (letter){NULL, to, count * (size_t)sg_type_bytes(type_of(type)), peer};
+    return ncclSuccess;
+}
+
+/* ---- Collectives ------------------------------------------------------------------------------- */
 
 FAKE ncclResult_t ncclAllGather(const void *from, void *to, size_t count, ncclDataType_t type,
                                 ncclComm_t comm, cudaStream_t stream)
@@ -304,21 +386,47 @@ FAKE cublasStatus_t cublasLtMatmulPreferenceSetAttribute(
     return fake_fails() ? CUBLAS_STATUS_INTERNAL_ERROR : CUBLAS_STATUS_SUCCESS;
 }
 
+static uint64_t name_of(cublasLtMatrixLayout_t handle, uint64_t name)
+{
+    const layout *const l = (const layout *)(const void *)handle;
+    return sg_mix(name ^ sg_mix(l->rows ^ sg_mix(l->cols ^ sg_mix((uint64_t)l->pitch))));
+}
+
 FAKE cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     cublasLtHandle_t handle, cublasLtMatmulDesc_t d, cublasLtMatrixLayout_t a,
     cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t e,
     cublasLtMatmulPreference_t p, int room, cublasLtMatmulHeuristicResult_t *found, int *count)
 {
-    (void)handle, (void)d, (void)a, (void)b, (void)c, (void)e, (void)p;
+    (void)handle, (void)d, (void)p;
     if (fake_fails()) return CUBLAS_STATUS_INTERNAL_ERROR;
     *count = room < 2 ? room : 2;
     memset(found, 0, (size_t)*count * sizeof *found);
+    for (int i = 0; i < *count; i++) /* one for this shape and these strides */
+        found[i].algo.data[0] = name_of(a, name_of(b, name_of(c, name_of(e, (uint64_t)i + 1))));
     return CUBLAS_STATUS_SUCCESS;
 }
 
+/* A kernel is loaded when it is first launched on a device, which waits for all that runs there: what
+ * waits for this product in turn would wait for ever. */
+static bool load(uint64_t name)
+{
+    enum { KERNELS = 1 << 14 };
+    static uint64_t loaded[FAKE_DEVICES][KERNELS];
+    int device = 0;
+    (void)cudaGetDevice(&device);
+    for (uint64_t i = 0; i < KERNELS; i++) {
+        uint64_t *const at = &loaded[device][(name + i) % KERNELS];
+        if (*at == name) return true;
+        if (*at != 0) continue;
+        *at = name;
+        return !fake_busy(device);
+    }
+    return false;
+}
+
 typedef struct matmul {
-    layout a, b, c;
-    const void *a_data, *b_data;
+    layout a, b, add, c;
+    const void *a_data, *b_data, *add_data;
     void *c_data;
     desc desc;
     float beta;
@@ -342,7 +450,8 @@ static bool run_matmul(void *data, bool first)
     for (int64_t col = 0; col < (int64_t)m->c.cols; col++)
         for (int64_t row = 0; row < (int64_t)m->c.rows; row++) {
             const int64_t at = col * m->c.pitch + row;
-            float sum = m->beta != 0 ? sg_data_load(type, m->c_data, at) : 0;
+            float sum =
+                m->beta != 0 ? sg_data_load(type, m->add_data, col * m->add.pitch + row) : 0;
             for (int64_t k = 0; k < (int64_t)m->a.rows; k++)
                 sum += sg_data_load(type, m->a_data, row * m->a.pitch + k) *
                        sg_data_load(type, m->b_data, col * m->b.pitch + k);
@@ -362,11 +471,13 @@ FAKE cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t
                                    const cublasLtMatmulAlgo_t *algo, void *work, size_t work_bytes,
                                    cudaStream_t stream)
 {
-    (void)handle, (void)alpha, (void)c, (void)e_layout, (void)algo, (void)work, (void)work_bytes;
-    matmul m = {.a_data = a, .b_data = b, .c_data = e};
+    (void)handle, (void)alpha, (void)work, (void)work_bytes;
+    if (!load(algo->data[0])) return CUBLAS_STATUS_INTERNAL_ERROR;
+    matmul m = {.a_data = a, .b_data = b, .add_data = c, .c_data = e};
     memcpy(&m.a, a_layout, sizeof m.a);
     memcpy(&m.b, b_layout, sizeof m.b);
-    memcpy(&m.c, c_layout, sizeof m.c);
+    memcpy(&m.add, c_layout, sizeof m.add);
+    memcpy(&m.c, e_layout, sizeof m.c);
     memcpy(&m.desc, d, sizeof m.desc);
     memcpy(&m.beta, beta, sizeof m.beta);
     fake_launches++;

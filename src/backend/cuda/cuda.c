@@ -1,5 +1,4 @@
-/* cuda.c -- the table of the CUDA backend: opening and closing a group, memory, begin and end of a
- * run.  See cuda.h. */
+/* cuda.c -- the table of the CUDA backend: opening and closing a group, memory.  See cuda.h. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -256,8 +255,10 @@ static void close_rank(sg_cuda_rank *rank)
     if (rank->fork != NULL) (void)cudaEventDestroy(rank->fork);
     for (int i = 0; i < SG_CUDA_FLIGHT; i++)
         if (rank->flight[i].ended != NULL) (void)cudaEventDestroy(rank->flight[i].ended);
-    for (int i = 0; i < SG_BLOCK_CLASSES; i++)
+    for (int i = 0; i < SG_BLOCK_CLASSES; i++) {
         if (rank->landing[i] != NULL) (void)cudaFree(rank->landing[i]);
+        if (rank->dense[i] != NULL) (void)cudaFree(rank->dense[i]);
+    }
     if (rank->state != NULL) (void)cudaFree(rank->state);
     if (rank->words != NULL) (void)cudaFree(rank->words);
     if (rank->trouble != NULL) (void)cudaFreeHost(rank->trouble);
@@ -274,19 +275,67 @@ static void close_group(void *self)
     free(cuda);
 }
 
-static shingle_status start(sg_cuda *cuda)
+/* Exchanges a word between all ranks. */
+static shingle_status meet(sg_cuda *cuda)
+{
+    void *room[SG_CUDA_RANKS] = {NULL};
+    void *stream[SG_CUDA_RANKS] = {NULL};
+    shingle_status status = SHINGLE_OK;
+    for (int r = 0; r < cuda->ranks && status == SHINGLE_OK; r++) {
+        sg_cuda_rank *const rank = &cuda->rank[r];
+        status = sg_cuda_enter(rank);
+        if (status != SHINGLE_OK) break;
+        status = sg_cuda_get(rank, 2 * SG_CUDA_RANKS * sizeof(float), &room[r]);
+        stream[r] = rank->service;
+        sg_cuda_leave(rank);
+    }
+    if (status == SHINGLE_OK) status = sg_collect_meet(cuda->collect, room, stream);
+    for (int r = 0; r < cuda->ranks; r++) {
+        sg_cuda_rank *const rank = &cuda->rank[r];
+        if (room[r] == NULL || sg_cuda_enter(rank) != SHINGLE_OK) continue;
+        const cudaError_t error = cudaStreamSynchronize(rank->service);
+        if (status == SHINGLE_OK) status = sg_cuda_check(error, "cudaStreamSynchronize()");
+        (void)cudaFree(room[r]);
+        sg_cuda_leave(rank);
+    }
+    return status;
+}
+
+shingle_status sg_cuda_open_collect(sg_cuda *cuda)
 {
     int device[SG_CUDA_RANKS];
-    for (int r = 0; r < cuda->ranks; r++) {
-        cuda->rank[r].rank = r;
-        cuda->rank[r].device = device[r] = r;
-    }
+    for (int r = 0; r < cuda->ranks; r++) device[r] = cuda->rank[r].device;
+    SG_TRY(sg_collect_open(cuda->ranks, device, &cuda->collect));
+    const shingle_status status = meet(cuda);
+    if (status == SHINGLE_OK) return SHINGLE_OK;
+    sg_collect_close(cuda->collect);
+    cuda->collect = NULL;
+    return status;
+}
+
+static shingle_status start(sg_cuda *cuda)
+{
+    for (int r = 0; r < cuda->ranks; r++) cuda->rank[r].rank = cuda->rank[r].device = r;
     for (int r = 0; r < cuda->ranks; r++) SG_TRY(open_rank(cuda, &cuda->rank[r]));
     if (cuda->ranks == 1) return SHINGLE_OK;
-    const shingle_status status = sg_collect_open(cuda->ranks, device, &cuda->collect);
+    const shingle_status status = sg_cuda_open_collect(cuda);
     if (status == SHINGLE_OK) return SHINGLE_OK;
     snprintf(cuda->no_collect, sizeof cuda->no_collect, "%s", shingle_error());
     return status == SHINGLE_EUNSUPPORTED ? SHINGLE_OK : status;
+}
+
+/* The driver's answers about a pointer, which the runtime does not pass on. */
+static sg_cuda_ask *find_ask(void)
+{
+    void *found = NULL;
+    enum cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
+    const cudaError_t error = cudaGetDriverEntryPointByVersion("cuPointerGetAttribute", &found,
+                                                               12000, cudaEnableDefault, &result);
+    (void)cudaGetLastError();
+    sg_cuda_ask *ask = NULL;
+    if (error == cudaSuccess && result == cudaDriverEntryPointSuccess)
+        memcpy(&ask, &found, sizeof ask);
+    return ask;
 }
 
 static shingle_status open_group(const sg_backend_config *config, void **self_out)
@@ -307,6 +356,7 @@ static shingle_status open_group(const sg_backend_config *config, void **self_ou
     if (cuda == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory for %d ranks", config->ranks);
     cuda->ranks = config->ranks;
     cuda->timeout_us = config->timeout_seconds * 1e6;
+    cuda->ask = find_ask();
     pthread_mutex_init(&cuda->mutex, NULL);
     const shingle_status status = start(cuda);
     if (status != SHINGLE_OK) {
@@ -389,162 +439,6 @@ static shingle_status describe(void *self, sg_type type, sg_machine *machine_out
     return SHINGLE_OK;
 }
 
-/* ---- Runs ------------------------------------------------------------------------------------ */
-
-static int32_t slot_of(uint64_t run)
-{
-    return (int32_t)(run % SG_CUDA_FLIGHT);
-}
-
-/* Room in the rank's list of runs; waits, bounded, for the oldest. */
-static shingle_status find_room(sg_cuda *cuda, sg_cuda_rank *rank)
-{
-    const double until = sg_now_us() + 2 * cuda->timeout_us;
-    SG_TRY(sg_cuda_alive(cuda));
-    while (rank->issued - rank->first == SG_CUDA_FLIGHT) {
-        pthread_mutex_lock(&cuda->mutex);
-        sg_cuda_reap(cuda);
-        pthread_mutex_unlock(&cuda->mutex);
-        SG_TRY(sg_cuda_alive(cuda));
-        if (rank->issued - rank->first < SG_CUDA_FLIGHT) break;
-        if (sg_now_us() > until)
-            return sg_fail(SHINGLE_ETIMEOUT,
-                           "rank %d has %d runs waiting and none ended within %g s", rank->rank,
-                           (int)SG_CUDA_FLIGHT, 2 * cuda->timeout_us / 1e6);
-    }
-    return SHINGLE_OK;
-}
-
-/* Runs of a rank follow each other, whatever streams their callers have. */
-static shingle_status follow(sg_cuda_rank *rank)
-{
-    enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-    SG_CUDA(cudaStreamIsCapturing(rank->main, &capture));
-    rank->capturing = capture != cudaStreamCaptureStatusNone;
-    if (rank->capturing || !rank->ever || rank->last == rank->main) return SHINGLE_OK;
-    SG_CUDA(cudaStreamWaitEvent(rank->main, rank->flight[slot_of(rank->issued - 1)].ended, 0));
-    return SHINGLE_OK;
-}
-
-/* A kernel that reads the host's memory takes the whole process down. */
-static shingle_status check_memory(const sg_cuda_rank *rank, const sg_run *run)
-{
-    static const char *const name[4] = {"a", "b", "bias", "c"};
-    const shingle_tensors *const t = &run->tensors;
-    const void *const tensor[4] = {t->a, t->b, t->bias, t->c};
-    sg_cuda_plan *const plan = run->bound->backend;
-    for (int i = 0; i < 4; i++) {
-        struct cudaPointerAttributes about;
-        if (tensor[i] == NULL || tensor[i] == plan->known[i]) continue;
-        SG_CUDA(cudaPointerGetAttributes(&about, tensor[i]));
-        if (about.type != cudaMemoryTypeDevice && about.type != cudaMemoryTypeManaged)
-            return sg_fail(SHINGLE_EINVAL,
-                           "%s of rank %d is in the host's memory; tensors of this backend are in "
-                           "that of GPU %d (shingle_alloc, cudaMalloc)",
-                           name[i], rank->rank, rank->device);
-        plan->known[i] = tensor[i];
-    }
-    return SHINGLE_OK;
-}
-
-static shingle_status set_out(sg_cuda_rank *rank, const sg_run *run)
-{
-    const sg_sched *const s = &run->bound->sched;
-    const sg_cuda_plan *const plan = run->bound->backend;
-    SG_TRY(follow(rank));
-    if (!rank->capturing) SG_TRY(check_memory(rank, run));
-    if (s->peers)
-        SG_CUDA(sg_kernel_begin(rank->state, run->work->ranks, run->bound->hash, NULL, 0, s->baked,
-                                s->hello, 1, 0, rank->main));
-    if ((plan->lanes & ~1u) == 0) return SHINGLE_OK;
-    SG_CUDA(cudaEventRecord(rank->fork, rank->main));
-    for (int i = 1; i < SG_MAX_LANES; i++)
-        if (plan->lanes & 1u << i) SG_CUDA(cudaStreamWaitEvent(rank->lane[i], rank->fork, 0));
-    return SHINGLE_OK;
-}
-
-static shingle_status begin(void *self, sg_run *run)
-{
-    sg_cuda *const cuda = self;
-    sg_cuda_rank *const rank = &cuda->rank[run->work->rank];
-    SG_TRY(find_room(cuda, rank));
-    SG_TRY(sg_cuda_enter(rank));
-    rank->main = run->stream != NULL ? (cudaStream_t)run->stream : rank->lane[0];
-    const shingle_status status = set_out(rank, run);
-    if (status != SHINGLE_OK) sg_cuda_leave(rank);
-    return status;
-}
-
-/* Rows that peers have stored for C go there. */
-static shingle_status bring_home(const sg_cuda_rank *rank, const sg_run *run)
-{
-    const sg_cuda_plan *const plan = run->bound->backend;
-    const sg_problem *const p = &run->bound->problem;
-    if (plan->landed < 0 || p->n == 0) return SHINGLE_OK;
-    const int bytes = sg_type_bytes(p->type);
-    const sg_kernel_place *const from = &plan->program.place[plan->landed];
-    char *const c = run->tensors.c;
-    const size_t pitch = (size_t)(run->tensors.c_stride * bytes);
-    const size_t width = (size_t)(p->n * bytes);
-    if (plan->home != NULL) {
-        const sg_kernel_place to = {
-            .data = {c, c}, .pitch = (int64_t)pitch, .rows = (int32_t)p->m, .cols = (int32_t)p->n};
-        SG_CUDA(sg_kernel_permute(from, &to, plan->home, plan->homes, bytes, 64, 0, rank->main));
-        return SHINGLE_OK;
-    }
-    for (int32_t i = 0; i < p->segment_count;) {
-        const sg_segment *const first = &p->segments[i];
-        int64_t rows = 0;
-        for (; i < p->segment_count && p->segments[i].owner != rank->rank; i++)
-            rows += p->segments[i].rows;
-        if (rows > 0)
-            SG_CUDA(cudaMemcpy2DAsync(c + first->row0 * (int64_t)pitch, pitch,
-                                      (const char *)from->data[0] + first->row0 * from->pitch,
-                                      (size_t)from->pitch, width, (size_t)rows,
-                                      cudaMemcpyDeviceToDevice, rank->main));
-        else
-            i++;
-    }
-    return SHINGLE_OK;
-}
-
-static shingle_status arrive(sg_cuda *cuda, sg_cuda_rank *rank, const sg_run *run)
-{
-    const sg_sched *const s = &run->bound->sched;
-    const sg_cuda_plan *const plan = run->bound->backend;
-    for (int i = 1; i < SG_MAX_LANES; i++) {
-        if ((plan->lanes & 1u << i) == 0) continue;
-        SG_CUDA(cudaEventRecord(rank->join[i], rank->lane[i]));
-        SG_CUDA(cudaStreamWaitEvent(rank->main, rank->join[i], 0));
-    }
-    SG_TRY(bring_home(rank, run));
-    if (s->peers)
-        SG_CUDA(sg_kernel_end(rank->state, run->work->ranks, run->bound->hash, s->baked, s->hello,
-                              s->done, 0, rank->main));
-    if (rank->capturing) return SHINGLE_OK;
-    sg_cuda_flight *const flight = &rank->flight[slot_of(rank->issued)];
-    SG_CUDA(cudaEventRecord(flight->ended, rank->main));
-    flight->plan = plan;
-    flight->hash = run->bound->hash;
-    flight->text = run->bound->text;
-    pthread_mutex_lock(&cuda->mutex);
-    rank->issued++;
-    cuda->progress_us = sg_now_us();
-    pthread_mutex_unlock(&cuda->mutex);
-    rank->last = rank->main;
-    rank->ever = true;
-    return SHINGLE_OK;
-}
-
-static shingle_status end(void *self, sg_run *run)
-{
-    sg_cuda *const cuda = self;
-    sg_cuda_rank *const rank = &cuda->rank[run->work->rank];
-    const shingle_status status = arrive(cuda, rank, run);
-    sg_cuda_leave(rank);
-    return status;
-}
-
 const sg_backend sg_backend_cuda = {
     .name = "cuda",
     .brief = "a GPU a rank, all in this process; overlapped kernels, copy engines, cuBLASLt, NCCL",
@@ -560,13 +454,13 @@ const sg_backend sg_backend_cuda = {
     .accepts = sg_cuda_accepts,
     .bind = sg_cuda_bind,
     .unbind = sg_cuda_unbind,
-    .begin = begin,
+    .begin = sg_cuda_begin,
     .issue = {[SG_GEMM] = sg_cuda_issue_gemm,
               [SG_COPY] = sg_cuda_issue_copy,
               [SG_REDUCE] = sg_cuda_issue_reduce,
               [SG_COLL] = sg_cuda_issue_coll,
               [SG_FLAG] = sg_cuda_issue_flag},
-    .end = end,
+    .end = sg_cuda_end,
     .sync = sg_cuda_sync,
     .time = sg_cuda_time,
     .facts = sg_cuda_facts,

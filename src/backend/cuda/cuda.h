@@ -1,7 +1,10 @@
 /* cuda.h -- the CUDA backend: a GPU a rank, all in this process.
  *
- *     cuda.c    the table; open and close, memory, begin and end of a run
+ *     cuda.c    the table; open and close, memory
+ *     accept.c  which schedules can be carried out
  *     lower.c   a sealed schedule with addresses becomes lists, places and launches of kernel.h
+ *     land.c    what peers store into C
+ *     turn.c    begin and end of a run, by kernels of their own or inside a plan's launches
  *     issue.c   steps on their lanes: streams, events, copy engines
  *     fail.c    waiting for runs, the verdict over a group that came to a halt, recovery
  *     vendor.c  the vendor's product, with the algorithm that was fastest here
@@ -24,7 +27,8 @@
 enum {
     SG_CUDA_RANKS = 8,   /* places of a plan hold that many ranks' buffers */
     SG_CUDA_FLIGHT = 64, /* runs of a rank that the host knows to be on their way */
-    SG_CUDA_PAIRS = 2 * SG_BLOCK_CLASSES
+    SG_CUDA_PAIRS = 2 * SG_BLOCK_CLASSES,
+    SG_CUDA_KNOWN = 16
 };
 
 struct sg_vendor; /* vendor.c */
@@ -32,6 +36,7 @@ struct sg_vendor; /* vendor.c */
 /* A run that was enqueued, as far as the host knows. */
 typedef struct sg_cuda_flight {
     cudaEvent_t ended;
+    bool marked; /* the event was recorded; if not, the run is on the rank's own stream */
     const struct sg_cuda_plan *plan;
     uint64_t hash;
     const char *text; /* of the plan; plans outlive their runs */
@@ -45,6 +50,12 @@ typedef struct sg_cuda_pair {
     bool taken[2];
 } sg_cuda_pair;
 
+/* A tensor that was looked at: it is in a GPU's memory. */
+typedef struct sg_cuda_known {
+    const void *data;
+    bool reached; /* peers reach it, too */
+} sg_cuda_known;
+
 typedef struct sg_cuda_rank {
     int rank, device, sms;
     cudaStream_t lane[SG_MAX_LANES]; /* lane 0: for callers without a stream */
@@ -56,6 +67,8 @@ typedef struct sg_cuda_rank {
     struct sg_vendor *vendor;
     sg_cuda_pair pair[SG_CUDA_PAIRS];
     void *landing[SG_BLOCK_CLASSES]; /* where peers store what goes into this rank's C */
+    void *dense[SG_BLOCK_CLASSES];   /* what collectives take of matrices that are not dense */
+    sg_cuda_known known[SG_USER_BUFS][SG_CUDA_KNOWN];
 
     sg_cuda_flight flight[SG_CUDA_FLIGHT]; /* runs FIRST .. ISSUED - 1, modulo its size */
     uint64_t first, issued;
@@ -66,9 +79,15 @@ typedef struct sg_cuda_rank {
     cudaStream_t main;
     bool capturing;
     int caller_device;
+    unsigned how;      /* kernels start: SG_KERNEL_EARLY or 0 */
+    bool begun, ended; /* by a launch of the plan */
+    bool apart;        /* a launch does not carry its copies: they go in front of it */
+    const void *said;  /* where peers store into C itself; NULL: to the landing */
 
     struct sg_cuda_plan *plans; /* bound here */
 } sg_cuda_rank;
+
+typedef CUresult sg_cuda_ask(void *answer_out, CUpointer_attribute about, CUdeviceptr of);
 
 typedef struct sg_cuda {
     int ranks;
@@ -77,6 +96,7 @@ typedef struct sg_cuda {
     sg_collect *collect; /* NULL: no library, or one rank */
     bool collect_lost;   /* given up; recovery makes it anew */
     char no_collect[160];
+    sg_cuda_ask *ask; /* cuPointerGetAttribute; NULL: the driver has none */
 
     pthread_mutex_t mutex; /* guards what follows, and the making of verdicts */
     bool failed;
@@ -91,6 +111,7 @@ typedef struct sg_cuda_step {
     int32_t adds_wait0, adds_waits; /* of a reduction: waits of its addends, in the lists */
     sg_kernel_step flags;           /* indices, as sg_kernel_flag, _copy and _reduce take them */
     sg_kernel_gemm *gemm;           /* a launch by our kernel */
+    void *remake;                   /* device memory of its maps of peers' tensors */
     struct sg_product *lt;          /* a launch by the vendor's library */
     uint32_t raise_by_copy;         /* bit i: raise i of the step is a copy of the epoch word */
     uint32_t raise_by_other;        /* bit i: a later step of this lane raises it for this one */
@@ -111,11 +132,25 @@ typedef struct sg_cuda_plan {
     int32_t places;
     int8_t place_of[SG_MAX_BUFS][SG_CUDA_RANKS]; /* -1: none */
     int8_t landed;                               /* place of what peers stored for C; -1: none */
-    int32_t *home; /* triples for sg_kernel_permute, on the device: rows from landing to C */
-    int32_t homes;
-    const void *known[4]; /* tensors of the run before, which were looked at */
-    uint32_t lanes;       /* bit mask */
-    bool collects;        /* has collectives, which no flag can time out */
+    int32_t *away,
+        *home; /* triples for sg_kernel_permute, rows from landing to C; home: on the device */
+    int32_t aways;
+    void *dense; /* of the rank: room for parts of collectives that are not dense */
+    sg_kernel_step
+        *push; /* copies that a launch carries; on the device PUSH_AT bytes into `device` */
+    size_t push_at;
+    int32_t pushes;
+    bool push_fits;            /* they are made of whole units of 16 bytes, if their sources are */
+    bool pushed[SG_USER_BUFS]; /* sources */
+    uint32_t lanes;            /* bit mask */
+    bool collects;             /* has collectives, which no flag can time out */
+
+    /* How it begins and ends (turn.c). */
+    bool one_lane;         /* all steps follow each other: kernels may start early */
+    bool counts;           /* a run of it is an epoch */
+    bool direct;           /* peers may store into C itself */
+    int32_t opens, closes; /* launches that begin and end the run; -1: kernels of their own do */
+    int32_t awaits;        /* the FLAG step behind the one that ends it; -1: none */
 } sg_cuda_plan;
 
 /* CUDA's error becomes ours, with the call's name. */
@@ -133,11 +168,38 @@ shingle_status sg_cuda_fetch(sg_cuda_rank *rank, void *to, const void *from, siz
 shingle_status sg_cuda_clear(sg_cuda_rank *rank, void *memory, size_t bytes);
 
 bool sg_cuda_accepts(void *self, const sg_sched *s, sg_text *why);
+
+/* Pieces of rows that fast kernels load and store begin and end at 16 bytes. */
+bool sg_cuda_is_cut_well(const sg_sched *s, const sg_launch *l);
+
 shingle_status sg_cuda_bind(void *self, sg_bound *bound);
 void sg_cuda_unbind(void *self, sg_bound *bound);
 
-/* Is AREA, which is read, of the own C but stored by a peer (lower.c)? */
-bool sg_cuda_is_landed(const sg_bound *bound, const sg_area *area);
+/* The landings of all ranks for the C of this plan (land.c). */
+shingle_status sg_cuda_land(sg_cuda *cuda, const sg_problem *p, void **landing_out);
+
+/* Do peers store into C of this rank?  Is AREA, which is read, of the own C but stored by a peer? */
+bool sg_cuda_is_reached(const sg_bound *bound);
+bool sg_cuda_is_landed(const sg_cuda_plan *plan, const sg_area *area);
+
+/* At bind: which rows come from the landing; room for what collectives take. */
+shingle_status sg_cuda_make_home(sg_cuda_rank *rank, sg_cuda_plan *plan);
+shingle_status sg_cuda_make_dense(sg_cuda_rank *rank, sg_cuda_plan *plan);
+
+/* Opens the collectives of the group, and connects all ranks with each other. */
+shingle_status sg_cuda_open_collect(sg_cuda *cuda);
+
+/* At bind, behind all steps: how runs of PLAN begin and end. */
+void sg_cuda_plan_turn(sg_cuda_plan *plan);
+
+shingle_status sg_cuda_begin(void *self, sg_run *run);
+shingle_status sg_cuda_end(void *self, sg_run *run);
+
+/* The part that the launch of step INDEX has in the protocol of this run goes into its parameters. */
+void sg_cuda_take_turn(sg_cuda_rank *rank, const sg_run *run, int32_t index);
+
+/* Points the launch of step INDEX at the tensors of RUN (issue.c). */
+shingle_status sg_cuda_aim_launch(sg_cuda_rank *rank, const sg_run *run, int32_t index);
 
 /* Where AREA of a run lies: for reading (SOURCE) or for storing (issue.c). */
 typedef struct sg_cuda_place {

@@ -36,20 +36,37 @@ static bool has_trouble(const sg_cuda *cuda)
     return false;
 }
 
+static cudaEvent_t event_of(const sg_cuda_rank *rank, uint64_t run)
+{
+    return rank->flight[run % SG_CUDA_FLIGHT].ended;
+}
+
+/* The first marked run from RUN on; ISSUED: there is none. */
+static uint64_t next_marked(const sg_cuda_rank *rank, uint64_t run)
+{
+    while (run < rank->issued && !rank->flight[run % SG_CUDA_FLIGHT].marked) run++;
+    return run;
+}
+
+/* Runs behind the last mark are on the rank's own stream. */
+static void reap_rank(sg_cuda *cuda, sg_cuda_rank *rank)
+{
+    const uint64_t before = rank->first;
+    while (rank->first < rank->issued) {
+        const uint64_t run = next_marked(rank, rank->first);
+        const cudaError_t error = run < rank->issued ? cudaEventQuery(event_of(rank, run))
+                                                     : cudaStreamQuery(rank->lane[0]);
+        if (error == cudaErrorNotReady || has_trouble(cuda)) break;
+        rank->first = run < rank->issued ? run + 1 : run;
+    }
+    if (rank->first > before) cuda->progress_us = sg_now_us();
+}
+
 /* Runs that ended after somebody recorded trouble have drained, and count as in flight: the verdict
  * is about them. */
 void sg_cuda_reap(sg_cuda *cuda)
 {
-    for (int r = 0; r < cuda->ranks; r++) {
-        sg_cuda_rank *const rank = &cuda->rank[r];
-        while (rank->first < rank->issued) {
-            const cudaEvent_t event = rank->flight[rank->first % SG_CUDA_FLIGHT].ended;
-            if (cudaEventQuery(event) == cudaErrorNotReady || has_trouble(cuda) || cuda->failed)
-                break;
-            rank->first++;
-            cuda->progress_us = sg_now_us();
-        }
-    }
+    for (int r = 0; r < cuda->ranks && !cuda->failed; r++) reap_rank(cuda, &cuda->rank[r]);
     (void)cudaGetLastError(); /* not ready is no error to be found later */
 }
 
@@ -59,8 +76,9 @@ static bool is_idle(const sg_cuda *cuda)
     bool idle = true;
     for (int r = 0; r < cuda->ranks; r++) {
         const sg_cuda_rank *const rank = &cuda->rank[r];
-        for (uint64_t i = rank->first; i < rank->issued && idle; i++)
-            idle = cudaEventQuery(rank->flight[i % SG_CUDA_FLIGHT].ended) != cudaErrorNotReady;
+        for (uint64_t i = next_marked(rank, rank->first); i < rank->issued && idle;
+             i = next_marked(rank, i + 1))
+            idle = cudaEventQuery(event_of(rank, i)) != cudaErrorNotReady;
         for (int i = 0; i < SG_MAX_LANES && idle; i++)
             idle = cudaStreamQuery(rank->lane[i]) != cudaErrorNotReady;
     }
@@ -161,13 +179,36 @@ static void recall_stand(const sg_cuda_rank *rank, sg_stand *stand)
     stand->stuck = (sg_stuck){.kind = SG_STUCK_COLL, .step = -1, .visit = -1, .flag = -1};
 }
 
-static bool differ(const sg_stand *stand, int ranks)
+/* Where ranks are in run number RUN (from 0 on), which is not the same to all of them. */
+static void stand_at(const sg_cuda *cuda, uint64_t run, sg_stand *stand)
 {
-    for (int r = 1; r < ranks; r++)
-        for (int q = 0; q < r; q++)
-            if (stand[r].running && stand[q].running && stand[r].epoch == stand[q].epoch &&
-                stand[r].hash != stand[q].hash)
+    for (int r = 0; r < cuda->ranks; r++) {
+        const sg_cuda_rank *const rank = &cuda->rank[r];
+        if (run < rank->first || run >= rank->issued) continue;
+        const sg_cuda_flight *const flight = &rank->flight[run % SG_CUDA_FLIGHT];
+        stand[r].epoch = run + 1;
+        stand[r].running = true;
+        stand[r].hash = flight->hash;
+        stand[r].plan = flight->text;
+    }
+}
+
+/* Is there a run on the way in which ranks have different plans?  Then STAND says how they stand in it.
+ * Some of what counts as on the way may have ended (turn.c), but not so. */
+static bool differ(const sg_cuda *cuda, sg_stand *stand)
+{
+    for (int r = 1; r < cuda->ranks; r++)
+        for (int q = 0; q < r; q++) {
+            const sg_cuda_rank *const a = &cuda->rank[r];
+            const sg_cuda_rank *const b = &cuda->rank[q];
+            uint64_t run = a->first > b->first ? a->first : b->first;
+            for (; run < a->issued && run < b->issued; run++) {
+                if (a->flight[run % SG_CUDA_FLIGHT].hash == b->flight[run % SG_CUDA_FLIGHT].hash)
+                    continue;
+                stand_at(cuda, run, stand);
                 return true;
+            }
+        }
     return false;
 }
 
@@ -203,7 +244,7 @@ static void judge(sg_cuda *cuda)
         (void)read_stand(cuda, rank, &device[r]);
         sg_cuda_leave(rank);
     }
-    const bool by_host = !trouble || differ(host, cuda->ranks);
+    const bool by_host = differ(cuda, host) || !trouble;
     sg_run_verdict(by_host ? host : device, cuda->ranks, seconds, &cuda->verdict);
     cuda->failed = true;
 }
@@ -345,9 +386,7 @@ static shingle_status start_over(sg_cuda *cuda, sg_work *const *work)
         cuda->rank[r].ever = false;
     }
     if (cuda->collect_lost) {
-        int device[SG_CUDA_RANKS];
-        for (int r = 0; r < cuda->ranks; r++) device[r] = cuda->rank[r].device;
-        SG_TRY(sg_collect_open(cuda->ranks, device, &cuda->collect));
+        SG_TRY(sg_cuda_open_collect(cuda));
         cuda->collect_lost = false;
     }
     cuda->failed = false;

@@ -1,5 +1,7 @@
 /* issue.c -- steps on their lanes.  A step is behind the steps of its lane, and behind an event of
  * each step of another lane that it is after.  Nothing here waits or allocates. */
+#include <string.h>
+
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/vendor.h"
 
@@ -65,22 +67,68 @@ static void aim(sg_kernel_program *program, const sg_run *run)
 
 /* ---- Products -------------------------------------------------------------------------------- */
 
-static shingle_status issue_vendor(const sg_run *run, const sg_cuda_step *step,
-                                   const sg_patch *patch, cudaStream_t stream)
+static sg_operands operands_of(const sg_run *run, const sg_patch *patch)
 {
     const sg_sched *const s = &run->bound->sched;
     const sg_problem *const p = &run->bound->problem;
     const sg_cuda_place a = sg_cuda_address(run, &patch->a, true);
     const sg_cuda_place b = sg_cuda_address(run, &patch->b, true);
     const sg_cuda_place c = sg_cuda_address(run, &s->to[patch->to0], false);
-    const sg_operands o = {.a = a.data,
-                           .b = b.data,
-                           .bias = patch->final && p->bias ? run->tensors.bias : NULL,
-                           .c = c.data,
-                           .a_stride = a.pitch / a.element_bytes,
-                           .b_stride = b.pitch / b.element_bytes,
-                           .c_stride = c.pitch / c.element_bytes};
-    return sg_product_run(step->lt, &o, stream);
+    /* A patch may be some columns of the product. */
+    const char *bias = patch->final && p->bias ? run->tensors.bias : NULL;
+    if (bias != NULL) bias += patch->col0 * sg_type_bytes(p->type);
+    sg_cuda_place add = {.data = NULL};
+    if (patch->adds > 0) add = sg_cuda_address(run, &s->add[patch->add0].area, true);
+    return (sg_operands){.a = a.data,
+                         .b = b.data,
+                         .bias = bias,
+                         .add = add.data,
+                         .c = c.data,
+                         .a_stride = a.pitch / a.element_bytes,
+                         .b_stride = b.pitch / b.element_bytes,
+                         .add_stride = add.pitch / c.element_bytes,
+                         .c_stride = c.pitch / c.element_bytes};
+}
+
+/* May the storers of a fast launch carry what it is asked to?  They copy whole units of 16 bytes, as the
+ * launch itself reads them; but it may read none of these rows. */
+static bool fits_pushes(const sg_cuda_plan *plan, const sg_run *run)
+{
+    const shingle_tensors *const t = &run->tensors;
+    const int bytes = sg_type_bytes(run->bound->problem.type);
+    const uintptr_t a = plan->pushed[SG_A] ? (uintptr_t)t->a | (uintptr_t)(t->a_stride * bytes) : 0;
+    const uintptr_t b = plan->pushed[SG_B] ? (uintptr_t)t->b | (uintptr_t)(t->b_stride * bytes) : 0;
+    return plan->push_fits && (a | b) % 16 == 0;
+}
+
+shingle_status sg_cuda_aim_launch(sg_cuda_rank *rank, const sg_run *run, int32_t index)
+{
+    const sg_cuda_plan *const plan = run->bound->backend;
+    sg_kernel_gemm *const gemm = plan->step[index].gemm;
+    const char *const slow = gemm->slow;
+    aim(&gemm->param.program, run);
+    gemm->param.pushes = gemm->param.push != NULL ? plan->pushes : 0;
+    const char *const why = sg_kernel_gemm_aim(gemm);
+    if (gemm->slow != slow && gemm->slow != NULL && !rank->capturing)
+        sg_log(SG_LOG_WARN, "step %d of %s takes a slow kernel: %s", index, run->bound->text,
+               gemm->slow);
+    if (why != NULL)
+        return sg_fail(SHINGLE_EUNSUPPORTED, "step %d of %s: %s", index, run->bound->text, why);
+    if (gemm->param.pushes > 0 && gemm->slow == NULL && !fits_pushes(plan, run)) {
+        gemm->param.pushes = 0;
+        rank->apart = true;
+    }
+    return SHINGLE_OK;
+}
+
+/* What the launch cannot carry goes in front of it: peers wait for it. */
+static shingle_status copy_pushes(const sg_cuda_rank *rank, const sg_run *run, cudaStream_t stream)
+{
+    sg_cuda_plan *const plan = run->bound->backend;
+    aim(&plan->program, run);
+    for (int32_t i = 0; i < plan->pushes; i++)
+        SG_CUDA(sg_kernel_copy(&plan->program, &plan->push[i], rank->sms, rank->how, stream));
+    return SHINGLE_OK;
 }
 
 static shingle_status go_gemm(sg_cuda *cuda, sg_cuda_rank *rank, sg_run *run, int32_t index,
@@ -90,18 +138,17 @@ static shingle_status go_gemm(sg_cuda *cuda, sg_cuda_rank *rank, sg_run *run, in
     const sg_cuda_step *const step = &plan->step[index];
     const sg_launch *const l = &run->bound->sched.step[index].u.launch;
     (void)cuda;
-    if (step->lt != NULL)
-        return issue_vendor(run, step, &run->bound->sched.patch[l->patch0], stream);
+    if (step->lt != NULL) {
+        const sg_operands o = operands_of(run, &run->bound->sched.patch[l->patch0]);
+        if (step->gemm == NULL || sg_product_fits(step->lt, &o))
+            return sg_product_run(step->lt, &o, stream);
+    }
     if (step->gemm == NULL) return SHINGLE_OK;
-    aim(&step->gemm->param.program, run);
-    const char *const slow = step->gemm->slow;
-    const char *const why = sg_kernel_gemm_aim(step->gemm);
-    if (step->gemm->slow != slow && step->gemm->slow != NULL && !rank->capturing)
-        sg_log(SG_LOG_WARN, "step %d of %s takes a slow kernel: %s", index, run->bound->text,
-               step->gemm->slow);
-    if (why != NULL)
-        return sg_fail(SHINGLE_EUNSUPPORTED, "step %d of %s: %s", index, run->bound->text, why);
-    SG_CUDA(sg_kernel_gemm_run(step->gemm, 0, stream));
+    if (!rank->begun || index != plan->opens) SG_TRY(sg_cuda_aim_launch(rank, run, index));
+    const sg_kernel_gemm_param *const param = &step->gemm->param;
+    if (param->push != NULL && rank->apart) SG_TRY(copy_pushes(rank, run, stream));
+    sg_cuda_take_turn(rank, run, index);
+    SG_CUDA(sg_kernel_gemm_run(step->gemm, rank->how, stream));
     return SHINGLE_OK;
 }
 
@@ -145,7 +192,7 @@ static shingle_status raise_by_engine(const sg_cuda_rank *rank, const sg_run *ru
     if (copy->raises > 32 || ((step->raise_by_copy | step->raise_by_other) & all) != all) {
         sg_kernel_step raises = step->flags;
         raises.waits = raises.tos = 0;
-        SG_CUDA(sg_kernel_flag(&plan->program, &raises, 0, stream));
+        SG_CUDA(sg_kernel_flag(&plan->program, &raises, rank->how, stream));
         return SHINGLE_OK;
     }
     for (int32_t i = 0; i < copy->raises; i++) {
@@ -166,9 +213,10 @@ static shingle_status go_copy(sg_cuda *cuda, sg_cuda_rank *rank, sg_run *run, in
     const sg_step *const copy = &s->step[index];
     const sg_cuda_step *const step = &plan->step[index];
     (void)cuda;
+    if (sg_step_is_push(copy)) return SHINGLE_OK; /* with its launch */
     aim(&plan->program, run);
     if (copy->u.copy.engine == SG_BY_SMS) {
-        SG_CUDA(sg_kernel_copy(&plan->program, &step->flags, 8, 0, stream));
+        SG_CUDA(sg_kernel_copy(&plan->program, &step->flags, 8, rank->how, stream));
         return SHINGLE_OK;
     }
     bool leaves = false;
@@ -177,7 +225,7 @@ static shingle_status go_copy(sg_cuda *cuda, sg_cuda_rank *rank, sg_run *run, in
         sg_kernel_step waits = step->flags;
         waits.raises = 0;
         if (!leaves) waits.tos = 0;
-        SG_CUDA(sg_kernel_flag(&plan->program, &waits, 0, stream));
+        SG_CUDA(sg_kernel_flag(&plan->program, &waits, rank->how, stream));
     }
     for (int32_t i = 0; i < copy->tos; i++)
         SG_TRY(copy_area(run, &copy->u.copy.src, &s->to[copy->to0 + i], stream));
@@ -204,9 +252,9 @@ static shingle_status go_reduce(sg_cuda *cuda, sg_cuda_rank *rank, sg_run *run, 
         waits.wait0 = step->adds_wait0;
         waits.waits = step->adds_waits;
         waits.adds = waits.tos = waits.raises = 0;
-        SG_CUDA(sg_kernel_flag(&plan->program, &waits, 0, stream));
+        SG_CUDA(sg_kernel_flag(&plan->program, &waits, rank->how, stream));
     }
-    SG_CUDA(sg_kernel_reduce(&plan->program, &step->flags, rank->sms, 0, stream));
+    SG_CUDA(sg_kernel_reduce(&plan->program, &step->flags, rank->sms, rank->how, stream));
     return SHINGLE_OK;
 }
 
@@ -220,8 +268,8 @@ static shingle_status go_flag(sg_cuda *cuda, sg_cuda_rank *rank, sg_run *run, in
 {
     const sg_cuda_plan *const plan = run->bound->backend;
     (void)cuda;
-    (void)rank;
-    SG_CUDA(sg_kernel_flag(&plan->program, &plan->step[index].flags, 0, stream));
+    if (rank->ended) return SHINGLE_OK; /* by the launch before, which waited for these flags */
+    SG_CUDA(sg_kernel_flag(&plan->program, &plan->step[index].flags, rank->how, stream));
     return SHINGLE_OK;
 }
 
@@ -232,43 +280,100 @@ shingle_status sg_cuda_issue_flag(void *self, sg_run *run, int32_t step)
 
 /* ---- Collectives ----------------------------------------------------------------------------- */
 
-/* The library takes elements side by side. */
-static shingle_status part_of(const sg_run *run, const sg_area *area, sg_coll_part *part_out)
+/* A part of a collective: the library takes elements side by side, so what is not goes through dense
+ * memory. */
+typedef struct part {
+    const sg_area *area;
+    bool read, written;
+    sg_cuda_place place;
+    bool dense;
+} part;
+
+static shingle_status take_part(const sg_run *run, part *x, uint8_t **room, sg_coll_part *part_out,
+                                cudaStream_t stream)
 {
-    const sg_cuda_place place = sg_cuda_address(run, area, true);
-    *part_out = (sg_coll_part){place.data, (int64_t)area->rows * area->cols};
-    if (area->rows <= 1 || place.pitch == (int64_t)area->cols * place.element_bytes)
-        return SHINGLE_OK;
-    return sg_fail(SHINGLE_EUNSUPPORTED,
-                   "%s has a collective on a matrix with %lld bytes from row to row; it must be "
-                   "dense (%lld)",
-                   run->bound->text, (long long)place.pitch,
-                   (long long)area->cols * place.element_bytes);
+    const size_t rows = (size_t)x->area->rows;
+    x->place = sg_cuda_address(run, x->area, x->read);
+    const size_t row_bytes = (size_t)x->area->cols * (size_t)x->place.element_bytes;
+    *part_out = (sg_coll_part){x->place.data, (int64_t)x->area->rows * x->area->cols};
+    x->dense = rows <= 1 || row_bytes == 0 || (size_t)x->place.pitch == row_bytes;
+    if (x->dense) return SHINGLE_OK;
+    part_out->data = *room;
+    *room += rows * row_bytes;
+    if (x->read)
+        SG_CUDA(cudaMemcpy2DAsync(part_out->data, row_bytes, x->place.data, (size_t)x->place.pitch,
+                                  row_bytes, rows, cudaMemcpyDeviceToDevice, stream));
+    return SHINGLE_OK;
+}
+
+static shingle_status give_part(const part *x, const sg_coll_part *from, cudaStream_t stream)
+{
+    const size_t row_bytes = (size_t)x->area->cols * (size_t)x->place.element_bytes;
+    if (x->dense || !x->written) return SHINGLE_OK;
+    SG_CUDA(cudaMemcpy2DAsync(x->place.data, (size_t)x->place.pitch, from->data, row_bytes,
+                              row_bytes, (size_t)x->area->rows, cudaMemcpyDeviceToDevice, stream));
+    return SHINGLE_OK;
 }
 
 /* A group of one rank: what it sends is what it gets. */
 static shingle_status keep(const sg_run *run, const sg_step *step, cudaStream_t stream)
 {
-    const sg_area *const part = &run->bound->sched.to[step->to0];
-    if (step->u.coll.kind == SG_ALL_REDUCE) return SHINGLE_OK;
-    if (step->u.coll.kind == SG_ALL_GATHER) return copy_area(run, &step->u.coll.self, part, stream);
-    return copy_area(run, part, &step->u.coll.self, stream);
+    const sg_area *const first = &run->bound->sched.to[step->to0];
+    const sg_coll *const c = &step->u.coll;
+    if (c->kind == SG_ALL_REDUCE) return SHINGLE_OK;
+    if (c->kind == SG_ALL_TO_ALL) return copy_area(run, first, first + 1, stream);
+    if (c->kind == SG_ALL_GATHER) return copy_area(run, &c->self, first, stream);
+    return copy_area(run, first, &c->self, stream);
+}
+
+/* Entry 0 is the collective's self, which an all-to-all has not. */
+static shingle_status collect(sg_cuda *cuda, const sg_cuda_rank *rank, const sg_run *run,
+                              const sg_step *step, cudaStream_t stream)
+{
+    const sg_sched *const s = &run->bound->sched;
+    const sg_cuda_plan *const plan = run->bound->backend;
+    const sg_coll_kind kind = (sg_coll_kind)step->u.coll.kind;
+    const bool exchange = kind == SG_ALL_TO_ALL;
+    part parts[2 * SG_CUDA_RANKS + 1];
+    sg_coll_part at[2 * SG_CUDA_RANKS + 1];
+    uint8_t *room = plan->dense;
+    memset(at, 0, sizeof at);
+    for (int32_t i = exchange; i <= step->tos; i++) {
+        const bool gathered = kind == SG_ALL_GATHER;
+        const bool arrives = exchange ? i > cuda->ranks : gathered;
+        parts[i] =
+            i == 0
+                ? (part){.area = &step->u.coll.self,
+                         .read = kind != SG_REDUCE_SCATTER,
+                         .written = !gathered}
+                : (part){.area = &s->to[step->to0 + i - 1], .read = !arrives, .written = arrives};
+        SG_TRY(take_part(run, &parts[i], &room, &at[i], stream));
+    }
+    const sg_area *const some = exchange ? &s->to[step->to0] : &step->u.coll.self;
+    const sg_type type = s->buf[some->buf].wide ? SG_F32 : run->bound->problem.type;
+    SG_TRY(sg_collect_run(cuda->collect, rank->rank, kind, type, at[0], at + 1, stream));
+    for (int32_t i = exchange; i <= step->tos; i++) SG_TRY(give_part(&parts[i], &at[i], stream));
+    return SHINGLE_OK;
 }
 
 static shingle_status go_coll(sg_cuda *cuda, sg_cuda_rank *rank, sg_run *run, int32_t index,
                               cudaStream_t stream)
 {
-    const sg_sched *const s = &run->bound->sched;
-    const sg_step *const step = &s->step[index];
-    sg_coll_part part[SG_CUDA_RANKS];
-    sg_coll_part self;
-    if (cuda->ranks == 1) return keep(run, step, stream);
-    if (cuda->collect == NULL) return sg_fail(SHINGLE_EUNSUPPORTED, "%s", cuda->no_collect);
-    SG_TRY(part_of(run, &step->u.coll.self, &self));
-    for (int32_t q = 0; q < step->tos; q++) SG_TRY(part_of(run, &s->to[step->to0 + q], &part[q]));
-    const bool wide = s->buf[step->u.coll.self.buf].wide;
-    return sg_collect_run(cuda->collect, rank->rank, (sg_coll_kind)step->u.coll.kind,
-                          wide ? SG_F32 : run->bound->problem.type, self, part, stream);
+    const sg_cuda_plan *const plan = run->bound->backend;
+    const sg_step *const step = &run->bound->sched.step[index];
+    sg_kernel_step waits = plan->step[index].flags;
+    sg_kernel_step raises = waits;
+    waits.tos = waits.raises = 0;
+    raises.tos = raises.waits = 0;
+    if (waits.waits > 0) SG_CUDA(sg_kernel_flag(&plan->program, &waits, rank->how, stream));
+    if (cuda->ranks == 1)
+        SG_TRY(keep(run, step, stream));
+    else if (cuda->collect == NULL)
+        return sg_fail(SHINGLE_EUNSUPPORTED, "%s", cuda->no_collect);
+    else
+        SG_TRY(collect(cuda, rank, run, step, stream));
+    if (raises.raises > 0) SG_CUDA(sg_kernel_flag(&plan->program, &raises, rank->how, stream));
+    return SHINGLE_OK;
 }
 
 shingle_status sg_cuda_issue_coll(void *self, sg_run *run, int32_t step)
@@ -287,7 +392,7 @@ sg_cuda_place sg_cuda_address(const sg_run *run, const sg_area *area, bool sourc
     sg_cuda_place place = {.type = buf->wide ? SG_F32 : p->type};
     place.element_bytes = sg_type_bytes(place.type);
     const bool own = buf->arena == SG_USER && area->rank == run->work->rank;
-    if (own && !(source && sg_cuda_is_landed(run->bound, area))) {
+    if (own && !(source && sg_cuda_is_landed(plan, area))) {
         const void *const data = area->buf == SG_A ? t->a : area->buf == SG_B ? t->b : t->c;
         const int64_t stride = area->buf == SG_A   ? t->a_stride
                                : area->buf == SG_B ? t->b_stride

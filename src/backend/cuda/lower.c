@@ -1,117 +1,11 @@
 /* lower.c -- a sealed schedule with the addresses of a rank: the lists of the schedule go to the
  * device as they are, but that areas name places (kernel.h) instead of buffers.  Nothing here is done
- * again for a run but filling in the user's tensors.
- *
- * What peers store into C goes to the rank's landing, which every rank knows from bind on, and from
- * there to C at the end of the run.  Rows of C that this rank passes on after they came from a peer
- * are read from the landing, too.  One landing is enough: peers store there after this rank's hello
- * only, which comes behind the end of its run before. */
+ * again for a run but filling in the user's tensors. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/vendor.h"
-
-enum { FEW_SEGMENTS = 8 };
-
-/* ---- What can be carried out ----------------------------------------------------------------- */
-
-static bool is_fast(sg_type type, int32_t tile_m, int32_t tile_n)
-{
-    sg_kernel_tile fast[16];
-    const int count = sg_kernel_tiles((enum sg_kernel_type)type, fast, 16);
-    for (int i = 0; i < count; i++)
-        if (fast[i].m == tile_m && fast[i].n == tile_n) return true;
-    return false;
-}
-
-/* What tensor maps need of rows of this problem's type. */
-static bool is_aligned(const sg_problem *p)
-{
-    const int64_t bytes = sg_type_bytes(p->type);
-    return p->k * bytes % 16 == 0 && p->n * bytes % 16 == 0;
-}
-
-/* What this backend does not know yet. */
-static bool is_known(const sg_sched *s)
-{
-    if (s->problem->call) return false;
-    for (int32_t i = 0; i < s->steps; i++) {
-        const sg_step *const step = &s->step[i];
-        if (step->kind == SG_COLL && step->u.coll.kind == SG_ALL_TO_ALL) return false;
-        if (sg_step_is_push(step)) return false;
-    }
-    for (int32_t i = 0; i < s->patches; i++)
-        if (s->patch[i].tiles > 0) return false;
-    for (int32_t i = 0; i < s->tos; i++)
-        if (s->to[i].tiled) return false;
-    for (int32_t i = 0; i < s->adds; i++)
-        if (s->add[i].area.tiled) return false;
-    return true;
-}
-
-static bool is_cut_well(const sg_sched *s, const sg_area *a)
-{
-    const int64_t bytes = sg_sched_element_bytes(s, a->buf);
-    const bool to_the_end = (int64_t)a->col0 + a->cols == s->buf[a->buf].cols;
-    return a->col0 * bytes % 16 == 0 && (to_the_end || a->cols * bytes % 16 == 0);
-}
-
-/* Pieces of rows that fast kernels load and store begin and end at 16 bytes. */
-static bool are_cut_well(const sg_sched *s, const sg_launch *l)
-{
-    bool well = true;
-    for (int32_t i = l->patch0; i < l->patch0 + l->patches && well; i++) {
-        const sg_patch *const p = &s->patch[i];
-        if (p->k0 < p->k1) well = is_cut_well(s, &p->a) && is_cut_well(s, &p->b);
-        for (int32_t j = 0; j < p->adds && well; j++)
-            well = is_cut_well(s, &s->add[p->add0 + j].area);
-        for (int32_t j = 0; j < p->tos && well; j++) well = is_cut_well(s, &s->to[p->to0 + j]);
-    }
-    return well;
-}
-
-/* A launch beside other lanes or with flags is worth it only as a fast kernel; one by itself runs in
- * any case. */
-bool sg_cuda_accepts(void *self, const sg_sched *s, sg_text *why)
-{
-    sg_cuda *const cuda = self;
-    const sg_problem *const p = s->problem;
-    bool beside = s->flags > 0;
-    if (!is_known(s)) {
-        sg_text_add(why, "the CUDA backend has no calls, all-to-all, pushes or tiled areas");
-        return false;
-    }
-    for (int32_t i = 0; i < s->steps; i++) {
-        const sg_step *const step = &s->step[i];
-        beside |= step->lane > 0;
-        if (step->kind != SG_COLL || cuda->ranks == 1 || cuda->collect != NULL) continue;
-        sg_text_add(why, "%s", cuda->no_collect);
-        return false;
-    }
-    if (p->ranks > SG_CUDA_RANKS) {
-        sg_text_add(why, "%d ranks; %d are possible", p->ranks, (int)SG_CUDA_RANKS);
-        return false;
-    }
-    for (int32_t i = 0; i < s->steps && beside; i++) {
-        const sg_launch *const l = &s->step[i].u.launch;
-        if (s->step[i].kind != SG_GEMM || l->vendor) continue;
-        if (!is_fast(p->type, l->tile_m, l->tile_n)) {
-            sg_text_add(why, "no fast kernel for %s in tiles of %dx%d", sg_type_name(p->type),
-                        (int)l->tile_m, (int)l->tile_n);
-            return false;
-        }
-        if (!are_cut_well(s, l)) {
-            sg_text_add(why, "columns or k are cut at places that are no multiples of 16 bytes");
-            return false;
-        }
-        if (!is_aligned(p)) {
-            sg_text_add(why, "rows of k or n elements are not multiples of 16 bytes");
-            return false;
-        }
-    }
-    return true;
-}
 
 /* ---- Words ----------------------------------------------------------------------------------- */
 
@@ -145,26 +39,6 @@ static shingle_status show_words(sg_cuda *cuda, const sg_bound *bound)
 }
 
 /* ---- Places ---------------------------------------------------------------------------------- */
-
-/* The landings of all ranks for the C of this plan. */
-static shingle_status land(sg_cuda *cuda, const sg_problem *p, void **landing)
-{
-    const int64_t bytes = p->m * p->n * sg_type_bytes(p->type);
-    int class = SG_BLOCK_CLASS0;
-    while (class < SG_BLOCK_CLASSES - 1 && INT64_C(1) << class < bytes) class ++;
-    for (int q = 0; q < cuda->ranks; q++) {
-        sg_cuda_rank *const rank = &cuda->rank[q];
-        if (rank->landing[class] == NULL) {
-            SG_TRY(sg_cuda_enter(rank));
-            const shingle_status status =
-                sg_cuda_get(rank, (size_t)1 << class, &rank->landing[class]);
-            sg_cuda_leave(rank);
-            SG_TRY(status);
-        }
-        landing[q] = rank->landing[class];
-    }
-    return SHINGLE_OK;
-}
 
 static shingle_status no_place(const sg_bound *bound)
 {
@@ -217,43 +91,10 @@ static shingle_status find_place(sg_cuda_plan *plan, int buf, int q, void *const
                      high != NULL ? high + b->offset : NULL, b->rows, b->cols, b->wide, index);
 }
 
-static int owner_of(const sg_problem *p, int64_t row)
-{
-    int32_t i = 0;
-    while (i + 1 < p->segment_count && p->segments[i + 1].row0 <= row) i++;
-    return p->segment_count > 0 ? p->segments[i].owner : -1;
-}
-
-/* Do peers store into C of this rank?  They do if rows of others must arrive there and this rank does
- * not store them itself. */
-static bool is_reached(const sg_bound *bound)
-{
-    const sg_sched *const s = &bound->sched;
-    const int rank = bound->work->rank;
-    if (!s->peers || sg_problem_out(&bound->problem) != SG_OUT_ALL) return s->buf[SG_C].reach;
-    for (int32_t i = 0; i < s->tos; i++)
-        if (s->to[i].buf == SG_C && s->to[i].rank == rank &&
-            owner_of(&bound->problem, s->to[i].row0) != rank)
-            return false;
-    return true;
-}
-
-static bool is_landed(const sg_cuda_plan *plan, const sg_area *area)
-{
-    const int rank = plan->bound->work->rank;
-    if (area->buf != SG_C || area->rank != rank || plan->landed < 0) return false;
-    return owner_of(&plan->bound->problem, area->row0) != rank;
-}
-
-bool sg_cuda_is_landed(const sg_bound *bound, const sg_area *area)
-{
-    return is_landed(bound->backend, area);
-}
-
 static shingle_status name_place(sg_cuda_plan *plan, sg_area *area, bool source,
                                  void *const *landing)
 {
-    if (source && is_landed(plan, area)) {
+    if (source && sg_cuda_is_landed(plan, area)) {
         area->buf = (uint8_t)plan->landed;
         return SHINGLE_OK;
     }
@@ -265,7 +106,7 @@ static shingle_status name_place(sg_cuda_plan *plan, sg_area *area, bool source,
 /* ---- Lists ----------------------------------------------------------------------------------- */
 
 typedef struct layout {
-    size_t patch, wait, add, to, raise, raisers, words, end;
+    size_t patch, wait, add, to, raise, raisers, push, words, end;
 } layout;
 
 static size_t take(size_t *at, int32_t count, size_t size)
@@ -284,6 +125,13 @@ static int32_t more_waits(const sg_sched *s)
     return count;
 }
 
+static int32_t count_pushes(const sg_sched *s)
+{
+    int32_t count = 0;
+    for (int32_t i = 0; i < s->steps; i++) count += sg_step_is_push(&s->step[i]);
+    return count;
+}
+
 static layout lay_out(const sg_sched *s)
 {
     layout l;
@@ -294,6 +142,7 @@ static layout lay_out(const sg_sched *s)
     l.to = take(&at, s->tos, sizeof *s->to);
     l.raise = take(&at, s->raises, sizeof *s->raise);
     l.raisers = take(&at, s->counters, sizeof *s->counter);
+    l.push = take(&at, count_pushes(s), sizeof(sg_kernel_step));
     l.words = take(&at, s->counters + s->steps, sizeof(uint32_t));
     l.end = at;
     return l;
@@ -337,6 +186,8 @@ static shingle_status make_lists(sg_cuda_plan *plan, const layout *l, void *cons
     }
     for (int32_t i = 0; i < s->adds; i++) SG_TRY(name_place(plan, &add[i].area, true, landing));
     for (int32_t i = 0; i < s->tos; i++) SG_TRY(name_place(plan, &to[i], false, landing));
+    plan->push = (sg_kernel_step *)(void *)(host + l->push);
+    plan->push_at = l->push;
     plan->lists = (sg_kernel_lists){patch, wait, add, to, (sg_raise *)(void *)(host + l->raise)};
     return SHINGLE_OK;
 }
@@ -344,7 +195,7 @@ static shingle_status make_lists(sg_cuda_plan *plan, const layout *l, void *cons
 static shingle_status upload(sg_cuda_rank *rank, sg_cuda_plan *plan, const layout *l)
 {
     SG_TRY(sg_cuda_get(rank, l->end, &plan->device));
-    SG_TRY(sg_cuda_put(rank, plan->device, plan->host, l->words));
+    SG_TRY(sg_cuda_put(rank, plan->device, plan->host, l->push));
     char *const device = plan->device;
     const sg_bound *const bound = plan->bound;
     plan->words = device + l->words;
@@ -368,19 +219,67 @@ static shingle_status upload(sg_cuda_rank *rank, sg_cuda_plan *plan, const layou
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
 
-/* Does the vendor's library do the whole of this launch? */
-static bool is_vendor(const sg_problem *p, const sg_launch *l, const sg_patch *patch)
+/* Is AREA of the run at an address that the host knows, and not in the other half next time? */
+static bool is_fixed(const sg_sched *s, const sg_area *area)
 {
-    if (!l->vendor || patch->k0 == patch->k1) return false;
-    return !patch->final || p->act == SG_ACT_NONE || p->act == SG_ACT_RELU;
+    return s->buf[area->buf].arena != SG_SYM || s->baked;
 }
 
-/* What the library adds is what it stores to. */
-static bool adds_in_place(const sg_cuda_plan *plan, const sg_patch *patch)
+/* Does the vendor's library do the whole of this launch? */
+static bool is_vendor(const sg_sched *s, const sg_launch *l, const sg_patch *patch)
 {
-    const sg_sched *const s = &plan->bound->sched;
-    return patch->adds == 0 ||
-           memcmp(&s->add[patch->add0].area, &s->to[patch->to0], sizeof(sg_area)) == 0;
+    const sg_act act = patch->final ? s->problem->act : SG_ACT_NONE;
+    const sg_area *const to = &s->to[patch->to0];
+    if (!l->vendor || patch->k0 == patch->k1 || to->leave) return false;
+    bool fits = is_fixed(s, &patch->a) && is_fixed(s, &patch->b) && is_fixed(s, to);
+    bool narrow = !s->buf[to->buf].wide || s->problem->type == SG_F32;
+    for (int32_t i = patch->add0; i < patch->add0 + patch->adds; i++) {
+        fits &= is_fixed(s, &s->add[i].area);
+        narrow &= !s->buf[s->add[i].area.buf].wide || s->problem->type == SG_F32;
+    }
+    return fits && narrow && (act == SG_ACT_NONE || act == SG_ACT_RELU);
+}
+
+/* Elements from row to row of AREA, which names a place; what its offset is no multiple of goes into
+ * *ODD. */
+static int64_t stride_in(const sg_cuda_plan *plan, const sg_area *area, int64_t *odd)
+{
+    const sg_kernel_place *const place = &plan->program.place[area->buf];
+    const int bytes = place->wide ? 4 : sg_type_bytes(plan->bound->problem.type);
+    *odd |= area->row0 * place->pitch + (int64_t)area->col0 * bytes;
+    return place->pitch / bytes;
+}
+
+/* With dense and aligned matrices of the user's. */
+static sg_product_ask ask_for(const sg_cuda_plan *plan, const sg_launch *l)
+{
+    const sg_problem *const p = &plan->bound->problem;
+    const sg_patch *const patch = &plan->lists.patch[l->patch0];
+    const sg_area *const to = &plan->lists.to[patch->to0];
+    const bool adds = patch->adds > 0;
+    int64_t odd = 256;
+    sg_product_ask ask = {.type = p->type,
+                          .m = patch->rows,
+                          .n = patch->cols,
+                          .k = patch->k1 - patch->k0,
+                          .bias = patch->final && p->bias,
+                          .accumulate = adds,
+                          .act = patch->final ? p->act : SG_ACT_NONE};
+    ask.a_stride = stride_in(plan, &patch->a, &odd);
+    ask.b_stride = stride_in(plan, &patch->b, &odd);
+    ask.c_stride = stride_in(plan, to, &odd);
+    ask.add_stride =
+        adds ? stride_in(plan, &plan->lists.add[patch->add0].area, &odd) : ask.c_stride;
+    if (ask.bias) odd |= (int64_t)patch->col0 * sg_type_bytes(p->type);
+    ask.aligned = (uint32_t)(odd & -odd);
+    return ask;
+}
+
+static bool waits_for_peers(const sg_sched *s)
+{
+    bool waits = s->peers || s->flags > 0;
+    for (int32_t i = 0; i < s->steps; i++) waits |= s->step[i].kind == SG_COLL;
+    return waits;
 }
 
 static shingle_status make_launch(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_plan *plan,
@@ -390,16 +289,13 @@ static shingle_status make_launch(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_pla
     const sg_launch *const l = &plan->bound->sched.step[index].u.launch;
     const sg_patch *const patch = &plan->bound->sched.patch[l->patch0];
     sg_cuda_step *const step = &plan->step[index];
-    if (l->patches == 0) return SHINGLE_OK;
-    if (rank->vendor != NULL && is_vendor(p, l, patch) && adds_in_place(plan, patch)) {
-        const sg_product_ask ask = {.type = p->type,
-                                    .m = patch->rows,
-                                    .n = patch->cols,
-                                    .k = patch->k1 - patch->k0,
-                                    .bias = patch->final && p->bias,
-                                    .accumulate = patch->adds > 0,
-                                    .act = patch->final ? p->act : SG_ACT_NONE};
-        return sg_product_make(rank->vendor, &cuda->choice, &ask, rank->service, &step->lt);
+    if (l->patches == 0 && plan->pushes == 0) return SHINGLE_OK;
+    if (rank->vendor != NULL && l->patches > 0 && is_vendor(&plan->bound->sched, l, patch)) {
+        const sg_product_ask ask = ask_for(plan, l);
+        SG_TRY(sg_product_make(rank->vendor, &cuda->choice, &ask, rank->service, &step->lt));
+        /* For a run in another form one of our kernels stands by, if others wait for this rank. */
+        if (!waits_for_peers(&plan->bound->sched)) return SHINGLE_OK;
+        if (!sg_cuda_is_cut_well(&plan->bound->sched, l)) return SHINGLE_OK;
     }
     step->gemm = calloc(1, sizeof *step->gemm);
     if (step->gemm == NULL)
@@ -412,11 +308,16 @@ static shingle_status make_launch(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_pla
         tile_m = any ? fast.m : 64;
         tile_n = any ? fast.n : 64;
     }
-    if (!are_cut_well(&plan->bound->sched, l))
+    if (!sg_cuda_is_cut_well(&plan->bound->sched, l))
         return sg_fail(SHINGLE_EUNSUPPORTED, "step %d of %s cuts rows at odd bytes", index,
                        plan->bound->text);
     const char *const why = sg_kernel_gemm_make(step->gemm, &plan->program, &plan->lists, index,
                                                 l->patch0, l->patches, tile_m, tile_n, l->blocks);
+    const size_t bytes = why == NULL ? sg_kernel_remake_bytes(step->gemm) : 0;
+    if (bytes > 0) SG_TRY(sg_cuda_get(rank, bytes, &step->remake));
+    step->gemm->param.remake = step->remake;
+    if (plan->bound->sched.step[index].lane == 0)
+        step->gemm->param.push = (sg_kernel_step *)(void *)((char *)plan->device + plan->push_at);
     if (why == NULL) return SHINGLE_OK;
     return sg_fail(SHINGLE_EUNSUPPORTED, "step %d of %s: %s", index, plan->bound->text, why);
 }
@@ -453,13 +354,27 @@ static void choose_raises(const sg_sched *s, int32_t index, sg_cuda_step *step)
     }
 }
 
+/* A launch copies in units of 16 bytes; where the user's matrices lie is each run's to see. */
+static void add_push(sg_cuda_plan *plan, const sg_step *from, const sg_cuda_step *step)
+{
+    const sg_sched *const s = &plan->bound->sched;
+    const sg_area *const src = &from->u.copy.src;
+    const int bytes = sg_sched_element_bytes(s, src->buf);
+    bool fits = src->col0 * bytes % 16 == 0 && src->cols * bytes % 16 == 0;
+    for (int32_t i = from->to0; i < from->to0 + from->tos; i++)
+        fits &= s->to[i].col0 * bytes % 16 == 0 && s->buf[s->to[i].buf].cols * bytes % 16 == 0;
+    plan->push_fits = fits && (plan->pushes == 0 || plan->push_fits);
+    plan->pushed[src->buf] = true;
+    plan->push[plan->pushes++] = step->flags;
+}
+
 static shingle_status make_step(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_plan *plan,
                                 int32_t index, void *const *landing)
 {
     const sg_sched *const s = &plan->bound->sched;
     const sg_step *const from = &s->step[index];
     sg_cuda_step *const step = &plan->step[index];
-    plan->lanes |= 1u << from->lane;
+    if (!sg_step_is_push(from)) plan->lanes |= 1u << from->lane;
     plan->collects |= from->kind == SG_COLL;
     for (int32_t j = index + 1; j < s->steps && step->ended == NULL; j++)
         if (s->step[j].lane != from->lane &&
@@ -480,7 +395,9 @@ static shingle_status make_step(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_plan 
     case SG_COPY:
         step->flags.src = from->u.copy.src;
         if (from->u.copy.engine == SG_BY_ENGINE) choose_raises(s, index, step);
-        return name_place(plan, &step->flags.src, true, landing);
+        SG_TRY(name_place(plan, &step->flags.src, true, landing));
+        if (sg_step_is_push(from)) add_push(plan, from, step);
+        return SHINGLE_OK;
     case SG_REDUCE:
         step->flags.add0 = from->u.reduce.add0;
         step->flags.adds = from->u.reduce.adds;
@@ -488,29 +405,6 @@ static shingle_status make_step(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_plan 
         return SHINGLE_OK;
     default: return SHINGLE_OK;
     }
-}
-
-/* ---- From landing to C ----------------------------------------------------------------------- */
-
-static shingle_status make_home(sg_cuda_rank *rank, sg_cuda_plan *plan)
-{
-    const sg_problem *const p = &plan->bound->problem;
-    if (plan->landed < 0 || p->segment_count <= FEW_SEGMENTS) return SHINGLE_OK;
-    int32_t *const runs = malloc((size_t)p->segment_count * 3 * sizeof *runs);
-    if (runs == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory to bind %s", plan->bound->text);
-    for (int32_t i = 0; i < p->segment_count; i++) {
-        if (p->segments[i].owner == rank->rank) continue;
-        int32_t *const run = &runs[3 * plan->homes++];
-        run[0] = run[1] = (int32_t)p->segments[i].row0;
-        run[2] = (int32_t)p->segments[i].rows;
-    }
-    const size_t bytes = (size_t)plan->homes * 3 * sizeof *runs;
-    void *memory = NULL;
-    shingle_status status = sg_cuda_get(rank, bytes, &memory);
-    plan->home = memory;
-    if (status == SHINGLE_OK && bytes > 0) status = sg_cuda_put(rank, memory, runs, bytes);
-    free(runs);
-    return status;
 }
 
 /* ---- Bind ------------------------------------------------------------------------------------ */
@@ -521,11 +415,13 @@ static void free_plan(sg_cuda_plan *plan)
     for (int32_t i = 0; i < steps; i++) {
         if (plan->step[i].ended != NULL) (void)cudaEventDestroy(plan->step[i].ended);
         sg_product_free(plan->step[i].lt);
+        if (plan->step[i].remake != NULL) (void)cudaFree(plan->step[i].remake);
         free(plan->step[i].gemm);
     }
     if (plan->device != NULL) (void)cudaFree(plan->device);
     if (plan->home != NULL) (void)cudaFree(plan->home);
     free(plan->step);
+    free(plan->away);
     free(plan->host);
     free(plan);
 }
@@ -537,12 +433,13 @@ static shingle_status fill_plan(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_plan 
     void *landing[SG_CUDA_RANKS] = {NULL};
     const layout l = lay_out(s);
     memset(plan->place_of, -1, sizeof plan->place_of);
+    memset(rank->known, 0, sizeof rank->known); /* addresses may be of other memory by now */
     plan->landed = -1;
     plan->step = calloc((size_t)s->steps + 1, sizeof *plan->step);
     if (plan->step == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory to bind %s", bound->text);
-    if (is_reached(bound)) {
-        SG_TRY(land(cuda, &bound->problem, landing));
-        SG_TRY(new_place(plan, landing[rank->rank], landing[rank->rank], bound->problem.m,
+    if (sg_cuda_is_reached(bound)) {
+        SG_TRY(sg_cuda_land(cuda, &bound->problem, landing));
+        SG_TRY(new_place(plan, landing[rank->rank], landing[rank->rank], s->buf[SG_C].rows,
                          bound->problem.n, false, &plan->landed));
     }
     for (int buf = 0; buf < SG_BIAS; buf++) SG_TRY(find_place(plan, buf, rank->rank, landing));
@@ -551,12 +448,22 @@ static shingle_status fill_plan(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_plan 
     for (int32_t i = 0; i < s->steps; i++) {
         const sg_step *const step = &s->step[i];
         if (step->kind != SG_COPY && step->kind != SG_COLL) continue;
+        if (step->kind == SG_COLL && step->u.coll.kind == SG_ALL_TO_ALL) continue;
         sg_area area = step->kind == SG_COPY ? step->u.copy.src : step->u.coll.self;
         SG_TRY(name_place(plan, &area, true, landing));
     }
     SG_TRY(upload(rank, plan, &l));
-    for (int32_t i = 0; i < s->steps; i++) SG_TRY(make_step(cuda, rank, plan, i, landing));
-    return make_home(rank, plan);
+    for (int pass = 0; pass < 2; pass++) /* launches know what they carry */
+        for (int32_t i = 0; i < s->steps; i++)
+            if ((s->step[i].kind == SG_GEMM) == (pass == 1))
+                SG_TRY(make_step(cuda, rank, plan, i, landing));
+    if (plan->pushes > 0)
+        SG_TRY(sg_cuda_put(rank, (char *)plan->device + l.push, plan->push,
+                           (size_t)plan->pushes * sizeof *plan->push));
+    SG_TRY(sg_cuda_make_dense(rank, plan));
+    SG_TRY(sg_cuda_make_home(rank, plan));
+    sg_cuda_plan_turn(plan);
+    return SHINGLE_OK;
 }
 
 shingle_status sg_cuda_bind(void *self, sg_bound *bound)

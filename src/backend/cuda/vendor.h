@@ -18,23 +18,32 @@ void sg_vendor_forget(sg_choice *choice);
 
 typedef struct sg_operands {
     const void *a, *b, *bias; /* bias: NULL if none */
+    const void *add;          /* what is accumulated to; NULL: C itself */
     void *c;
-    int64_t a_stride, b_stride, c_stride; /* elements */
+    int64_t a_stride, b_stride, add_stride, c_stride; /* elements */
 } sg_operands;
 
-/* C = A * B' (or C += A * B'), then bias and ACT (none or relu). */
+/* C = A * B' (or ADD + A * B'), then bias and ACT (none or relu).  Strides in elements, and ALIGNED, the
+ * bytes (at most 256) that all addresses are multiples of, are those that runs are expected to have. */
 typedef struct sg_product_ask {
     sg_type type;
     int64_t m, n, k;
     bool bias, accumulate;
     sg_act act;
+    int64_t a_stride, b_stride, add_stride, c_stride;
+    uint32_t aligned;
 } sg_product_ask;
 
 /* CHOICE remembers what was timed; the first product of a shape takes some tens of milliseconds of
- * STREAM. */
+ * STREAM.  Its kernel is then loaded on the current device: to load one waits for kernels that run, which
+ * may wait for this product. */
 shingle_status sg_product_make(sg_vendor *vendor, sg_choice **choice, const sg_product_ask *ask,
                                cudaStream_t stream, sg_product **product_out);
 void sg_product_free(sg_product *product);
+
+/* Are these the strides and the alignment that it was made for?  In others its kernel may be one that is
+ * not loaded. */
+bool sg_product_fits(const sg_product *product, const sg_operands *o);
 shingle_status sg_product_run(sg_product *product, const sg_operands *o, cudaStream_t stream);
 
 #endif

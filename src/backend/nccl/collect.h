@@ -12,6 +12,10 @@ typedef struct sg_collect sg_collect;
 /* SHINGLE_EUNSUPPORTED and a reason if there is no library. */
 shingle_status sg_collect_open(int ranks, const int *device, sg_collect **collect_out);
 
+/* Connects every rank with every other, once, before the first all-to-all.  ROOM: of every rank, device
+ * memory for two floats a rank; STREAM: of every rank, where the words travel. */
+shingle_status sg_collect_meet(sg_collect *collect, void *const *room, void *const *stream);
+
 /* Lets go of whatever is in flight; takes NULL. */
 void sg_collect_close(sg_collect *collect);
 
@@ -24,8 +28,9 @@ typedef struct sg_coll_part {
     int64_t count;
 } sg_coll_part;
 
-/* Enqueues a collective of rank RANK on STREAM (a cudaStream_t).  PART: one per rank, as in sg_coll;
- * ignored by all-reduce.  Sums are the library's: in TYPE. */
+/* Enqueues a collective of rank RANK on STREAM (a cudaStream_t).  PART: one per rank, of an all-to-all
+ * two, as in sg_coll; ignored by all-reduce, as SELF is by an all-to-all.  Sums are the library's: in
+ * TYPE. */
 shingle_status sg_collect_run(sg_collect *collect, int rank, sg_coll_kind kind, sg_type type,
                               sg_coll_part self, const sg_coll_part *part, void *stream);
 

@@ -25,6 +25,8 @@ typedef struct library {
                                   cudaStream_t);
     ncclResult_t (*ncclReduce)(const void *, void *, size_t, ncclDataType_t, ncclRedOp_t, int,
                                ncclComm_t, cudaStream_t);
+    ncclResult_t (*ncclSend)(const void *, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t);
+    ncclResult_t (*ncclRecv)(void *, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t);
 } library;
 
 struct sg_collect {
@@ -50,7 +52,7 @@ static bool find_all(void *handle, library *lib)
     return FIND(ncclGetVersion) && FIND(ncclGetErrorString) && FIND(ncclCommInitAll) &&
            FIND(ncclCommAbort) && FIND(ncclGroupStart) && FIND(ncclGroupEnd) &&
            FIND(ncclAllGather) && FIND(ncclReduceScatter) && FIND(ncclAllReduce) &&
-           FIND(ncclBroadcast) && FIND(ncclReduce);
+           FIND(ncclBroadcast) && FIND(ncclReduce) && FIND(ncclSend) && FIND(ncclRecv);
 #undef FIND
 }
 
@@ -111,6 +113,24 @@ void sg_collect_close(sg_collect *c)
     free(c);
 }
 
+/* The library connects two ranks when one first sends to the other, and then waits for that other: not
+ * in the one thread that drives all of them. */
+shingle_status sg_collect_meet(sg_collect *c, void *const *room, void *const *stream)
+{
+    ncclResult_t result = c->lib.ncclGroupStart();
+    for (int r = 0; r < c->ranks; r++) {
+        float *const words = room[r];
+        for (int q = 0; q < c->ranks && result == ncclSuccess; q++) {
+            result = c->lib.ncclSend(words + q, 1, ncclFloat32, q, c->comm[r], stream[r]);
+            if (result == ncclSuccess)
+                result =
+                    c->lib.ncclRecv(words + c->ranks + q, 1, ncclFloat32, q, c->comm[r], stream[r]);
+        }
+    }
+    const ncclResult_t ended = c->lib.ncclGroupEnd();
+    return check(c, result == ncclSuccess ? ended : result, "the first all-to-all");
+}
+
 const char *sg_collect_name(const sg_collect *c)
 {
     return c->name;
@@ -147,6 +167,24 @@ static ncclResult_t run_ragged(sg_collect *c, int rank, sg_coll_kind kind, ncclD
     return result == ncclSuccess ? ended : result;
 }
 
+/* What goes to each rank, and where what comes from each arrives, as one operation. */
+static ncclResult_t run_exchange(sg_collect *c, int rank, ncclDataType_t type,
+                                 const sg_coll_part *part, cudaStream_t stream)
+{
+    const sg_coll_part *const arrives = part + c->ranks;
+    ncclResult_t result = c->lib.ncclGroupStart();
+    for (int q = 0; q < c->ranks && result == ncclSuccess; q++) {
+        if (part[q].count > 0)
+            result = c->lib.ncclSend(part[q].data, (size_t)part[q].count, type, q, c->comm[rank],
+                                     stream);
+        if (arrives[q].count > 0 && result == ncclSuccess)
+            result = c->lib.ncclRecv(arrives[q].data, (size_t)arrives[q].count, type, q,
+                                     c->comm[rank], stream);
+    }
+    const ncclResult_t ended = c->lib.ncclGroupEnd();
+    return result == ncclSuccess ? ended : result;
+}
+
 shingle_status sg_collect_run(sg_collect *c, int rank, sg_coll_kind kind, sg_type type,
                               sg_coll_part self, const sg_coll_part *part, void *stream)
 {
@@ -154,6 +192,8 @@ shingle_status sg_collect_run(sg_collect *c, int rank, sg_coll_kind kind, sg_typ
         [SG_F32] = ncclFloat32, [SG_BF16] = ncclBfloat16, [SG_F16] = ncclFloat16};
     const ncclDataType_t t = types[type];
     const ncclComm_t comm = c->comm[rank];
+    if (kind == SG_ALL_TO_ALL)
+        return check(c, run_exchange(c, rank, t, part, stream), "an all-to-all");
     const bool even = kind == SG_ALL_REDUCE || is_even(part, c->ranks, type == SG_F32 ? 4 : 2);
     if (!even)
         return check(c, run_ragged(c, rank, kind, t, self, part, stream), "a ragged collective");

@@ -1,0 +1,114 @@
+/* accept.c -- which schedules the CUDA backend carries out.
+ *
+ * A launch by itself runs in any case, be it by a slow kernel.  One beside other lanes, or with flags,
+ * is worth it only as a fast one. */
+#include "backend/cuda/cuda.h"
+
+/* ---- Fast kernels ---------------------------------------------------------------------------- */
+
+static bool is_fast(sg_type type, int32_t tile_m, int32_t tile_n)
+{
+    sg_kernel_tile fast[16];
+    const int count = sg_kernel_tiles((enum sg_kernel_type)type, fast, 16);
+    for (int i = 0; i < count; i++)
+        if (fast[i].m == tile_m && fast[i].n == tile_n) return true;
+    return false;
+}
+
+/* What tensor maps need of rows of this problem's type. */
+static bool is_aligned(const sg_problem *p)
+{
+    const int64_t bytes = sg_type_bytes(p->type);
+    return p->k * bytes % 16 == 0 && p->n * bytes % 16 == 0;
+}
+
+static bool is_cut_well(const sg_sched *s, const sg_area *a)
+{
+    const int64_t bytes = sg_sched_element_bytes(s, a->buf);
+    const bool to_the_end = (int64_t)a->col0 + a->cols == s->buf[a->buf].cols;
+    return a->col0 * bytes % 16 == 0 && (to_the_end || a->cols * bytes % 16 == 0);
+}
+
+bool sg_cuda_is_cut_well(const sg_sched *s, const sg_launch *l)
+{
+    bool well = true;
+    for (int32_t i = l->patch0; i < l->patch0 + l->patches && well; i++) {
+        const sg_patch *const p = &s->patch[i];
+        if (p->k0 < p->k1) well = is_cut_well(s, &p->a) && is_cut_well(s, &p->b);
+        for (int32_t j = 0; j < p->adds && well; j++)
+            well = is_cut_well(s, &s->add[p->add0 + j].area);
+        for (int32_t j = 0; j < p->tos && well; j++) well = is_cut_well(s, &s->to[p->to0 + j]);
+    }
+    return well;
+}
+
+/* Sums alone, which are bound by memory in any kernel. */
+static bool has_product(const sg_sched *s, const sg_launch *l)
+{
+    for (int32_t i = l->patch0; i < l->patch0 + l->patches; i++)
+        if (s->patch[i].k0 < s->patch[i].k1) return true;
+    return false;
+}
+
+static bool is_wide(const sg_sched *s, const sg_launch *l)
+{
+    bool wide = false;
+    for (int32_t i = l->patch0; i < l->patch0 + l->patches; i++) {
+        const sg_patch *const p = &s->patch[i];
+        for (int32_t j = 0; j < p->adds; j++) wide |= s->buf[s->add[p->add0 + j].area.buf].wide;
+        for (int32_t j = 0; j < p->tos; j++) wide |= s->buf[s->to[p->to0 + j].buf].wide;
+    }
+    return wide;
+}
+
+/* ---- Schedules ------------------------------------------------------------------------------- */
+
+static bool launch_accepts(const sg_sched *s, const sg_launch *l, sg_text *why)
+{
+    const sg_problem *const p = s->problem;
+    if (l->vendor || !has_product(s, l)) return true;
+    /* Whoever gathers along k sums up in f32 in any case; others would lose what they hope for. */
+    if (is_wide(s, l) && p->gather != SG_GATHER_K && p->type != SG_F32) {
+        sg_text_add(why, "sums that stay in f32 from launch to launch take a slow kernel");
+        return false;
+    }
+    if (!is_fast(p->type, l->tile_m, l->tile_n)) {
+        sg_text_add(why, "no fast kernel for %s in tiles of %dx%d", sg_type_name(p->type),
+                    (int)l->tile_m, (int)l->tile_n);
+        return false;
+    }
+    if (!sg_cuda_is_cut_well(s, l)) {
+        sg_text_add(why, "columns or k are cut at places that are no multiples of 16 bytes");
+        return false;
+    }
+    if (!is_aligned(p)) {
+        sg_text_add(why, "rows of k or n elements are not multiples of 16 bytes");
+        return false;
+    }
+    return true;
+}
+
+bool sg_cuda_accepts(void *self, const sg_sched *s, sg_text *why)
+{
+    sg_cuda *const cuda = self;
+    bool beside = s->flags > 0;
+    if (s->problem->call) {
+        sg_text_add(why, "the CUDA backend has no calls");
+        return false;
+    }
+    if (s->problem->ranks > SG_CUDA_RANKS) {
+        sg_text_add(why, "%d ranks; %d are possible", s->problem->ranks, (int)SG_CUDA_RANKS);
+        return false;
+    }
+    for (int32_t i = 0; i < s->steps; i++) {
+        const sg_step *const step = &s->step[i];
+        beside |= step->lane > 0;
+        if (step->kind != SG_COLL || cuda->ranks == 1 || cuda->collect != NULL) continue;
+        sg_text_add(why, "%s", cuda->no_collect);
+        return false;
+    }
+    for (int32_t i = 0; i < s->steps && beside; i++)
+        if (s->step[i].kind == SG_GEMM && !launch_accepts(s, &s->step[i].u.launch, why))
+            return false;
+    return true;
+}

@@ -1,0 +1,158 @@
+/* land.c -- what peers store into C, and what collectives take of matrices that are not dense.
+ *
+ * Peers store into C itself where a run may tell them its address (turn.c).  Otherwise what they store
+ * goes to the rank's landing, which every rank knows from bind on, and from there to C at the end of the
+ * run.  Rows of C that this rank passes on after they came from a peer are then read from the landing,
+ * too.  One landing is enough: peers store there after this rank's hello only, which comes behind the
+ * end of its run before. */
+#include <stdlib.h>
+
+#include "backend/cuda/cuda.h"
+
+enum { FEW_RUNS = 8 };
+
+/* ---- Landings -------------------------------------------------------------------------------- */
+
+static int class_of(int64_t bytes)
+{
+    int class = SG_BLOCK_CLASS0;
+    while (class < SG_BLOCK_CLASSES - 1 && INT64_C(1) << class < bytes) class ++;
+    return class;
+}
+
+/* The landings of all ranks for the C of this plan. */
+shingle_status sg_cuda_land(sg_cuda *cuda, const sg_problem *p, void **landing)
+{
+    int64_t rows = 0;
+    for (int q = 0; q < cuda->ranks; q++) rows = sg_max(rows, sg_problem_c_rows(p, q));
+    const int class = class_of(rows * p->n * sg_type_bytes(p->type));
+    for (int q = 0; q < cuda->ranks; q++) {
+        sg_cuda_rank *const rank = &cuda->rank[q];
+        if (rank->landing[class] == NULL) {
+            SG_TRY(sg_cuda_enter(rank));
+            const shingle_status status =
+                sg_cuda_get(rank, (size_t)1 << class, &rank->landing[class]);
+            sg_cuda_leave(rank);
+            SG_TRY(status);
+        }
+        landing[q] = rank->landing[class];
+    }
+    return SHINGLE_OK;
+}
+
+/* ---- Rows of peers --------------------------------------------------------------------------- */
+
+static bool meet(int64_t row0, int64_t rows, int64_t other, int64_t others)
+{
+    return row0 < other + others && other < row0 + rows;
+}
+
+/* Did a peer make any of rows [ROW0, ROW0 + ROWS) of the C of RANK? */
+static bool are_foreign(const sg_problem *p, int rank, int64_t row0, int64_t rows)
+{
+    const sg_out out = sg_problem_out(p);
+    bool any = false;
+    for (int32_t i = 0; i < p->segment_count && out == SG_OUT_ALL; i++)
+        any |= p->segments[i].owner != rank &&
+               meet(row0, rows, p->segments[i].row0, p->segments[i].rows);
+    for (int q = 0; q < p->ranks && out == SG_OUT_EXCHANGE; q++) {
+        const sg_part part = sg_problem_part(p, q, rank);
+        any |= q != rank && meet(row0, rows, part.held, part.rows);
+    }
+    return any;
+}
+
+/* Do peers store into C of this rank?  They do if rows of others must arrive there and this rank does
+ * not store them itself. */
+bool sg_cuda_is_reached(const sg_bound *bound)
+{
+    const sg_sched *const s = &bound->sched;
+    const int rank = bound->work->rank;
+    const sg_out out = sg_problem_out(&bound->problem);
+    if (!s->peers || (out != SG_OUT_ALL && out != SG_OUT_EXCHANGE)) return s->buf[SG_C].reach;
+    for (int32_t i = 0; i < s->tos; i++)
+        if (s->to[i].buf == SG_C && s->to[i].rank == rank &&
+            are_foreign(&bound->problem, rank, s->to[i].row0, s->to[i].rows))
+            return false;
+    return true;
+}
+
+bool sg_cuda_is_landed(const sg_cuda_plan *plan, const sg_area *area)
+{
+    const int rank = plan->bound->work->rank;
+    if (area->buf != SG_C || area->rank != rank || plan->landed < 0) return false;
+    return are_foreign(&plan->bound->problem, rank, area->row0, area->rows);
+}
+
+/* ---- From landing to C ----------------------------------------------------------------------- */
+
+static void add_away(sg_cuda_plan *plan, int64_t row, int64_t rows)
+{
+    int32_t *const next = &plan->away[3 * plan->aways];
+    if (rows == 0) return;
+    if (plan->aways > 0 && next[-3] + next[-1] == row) {
+        next[-1] += (int32_t)rows;
+        return;
+    }
+    plan->aways++;
+    next[0] = next[1] = (int32_t)row;
+    next[2] = (int32_t)rows;
+}
+
+/* Few runs of rows are few copies; but kernels of one lane start sooner behind each other. */
+shingle_status sg_cuda_make_home(sg_cuda_rank *rank, sg_cuda_plan *plan)
+{
+    const sg_problem *const p = &plan->bound->problem;
+    const bool all = sg_problem_out(p) == SG_OUT_ALL;
+    if (plan->landed < 0) return SHINGLE_OK;
+    const size_t room = 3 * (size_t)((all ? p->segment_count : p->ranks) + 1);
+    plan->away = calloc(room, sizeof *plan->away);
+    if (plan->away == NULL)
+        return sg_fail(SHINGLE_ENOMEM, "no memory to bind %s", plan->bound->text);
+    for (int32_t i = 0; i < p->segment_count && all; i++)
+        if (p->segments[i].owner != rank->rank)
+            add_away(plan, p->segments[i].row0, p->segments[i].rows);
+    for (int q = 0; q < p->ranks && !all; q++) {
+        const sg_part part = sg_problem_part(p, q, rank->rank);
+        if (q != rank->rank) add_away(plan, part.held, part.rows);
+    }
+    if (plan->aways == 0 || (plan->aways <= FEW_RUNS && (plan->lanes & ~1u) != 0))
+        return SHINGLE_OK;
+    const size_t bytes = (size_t)plan->aways * 3 * sizeof *plan->away;
+    void *memory = NULL;
+    SG_TRY(sg_cuda_get(rank, bytes, &memory));
+    plan->home = memory;
+    return sg_cuda_put(rank, memory, plan->away, bytes);
+}
+
+/* ---- Collectives ----------------------------------------------------------------------------- */
+
+/* Bytes of the parts of STEP that may lie apart from row to row. */
+static int64_t loose_bytes(const sg_sched *s, const sg_step *step)
+{
+    int64_t bytes = 0;
+    for (int32_t i = -1; i < step->tos; i++) {
+        if (i < 0 && step->u.coll.kind == SG_ALL_TO_ALL) continue;
+        const sg_area *const a = i < 0 ? &step->u.coll.self : &s->to[step->to0 + i];
+        const sg_buf *const buf = &s->buf[a->buf];
+        if (buf->arena != SG_USER && a->cols == buf->cols) continue;
+        bytes += (int64_t)a->rows * a->cols * sg_sched_element_bytes(s, a->buf);
+    }
+    return bytes;
+}
+
+/* Collectives take elements side by side.  Which strides the user's matrices have only a run knows, and
+ * a run allocates nothing. */
+shingle_status sg_cuda_make_dense(sg_cuda_rank *rank, sg_cuda_plan *plan)
+{
+    const sg_sched *const s = &plan->bound->sched;
+    int64_t most = 0;
+    for (int32_t i = 0; i < s->steps; i++)
+        if (s->step[i].kind == SG_COLL) most = sg_max(most, loose_bytes(s, &s->step[i]));
+    if (most == 0) return SHINGLE_OK;
+    const int class = class_of(most);
+    if (rank->dense[class] == NULL)
+        SG_TRY(sg_cuda_get(rank, (size_t)1 << class, &rank->dense[class]));
+    plan->dense = rank->dense[class];
+    return SHINGLE_OK;
+}

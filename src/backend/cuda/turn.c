@@ -1,0 +1,328 @@
+/* turn.c -- begin and end of a run.
+ *
+ * A plan on one lane whose first step is a launch of our own has its run begun by that launch, and one
+ * whose last step is (but for a FLAG step behind it) has it ended by that one: a plan of one launch is
+ * one kernel.  Other plans have kernels of their own for it, around all lanes.
+ *
+ * Runs are kept in the rank's list of flights until they are known to have ended.  Events cost the host
+ * time and keep one run's end and the next one's beginning apart, so a plan of one launch on the rank's
+ * own stream, which can be asked itself, gets one every so often. */
+#include <string.h>
+
+#include "backend/cuda/cuda.h"
+
+enum { MARK_EVERY = 8 }; /* runs of one launch, between events */
+
+static sg_cuda_flight *flight_of(sg_cuda_rank *rank, uint64_t run)
+{
+    return &rank->flight[run % SG_CUDA_FLIGHT];
+}
+
+/* ---- What stands where in a plan ------------------------------------------------------------- */
+
+static bool is_own_launch(const sg_cuda_plan *plan, int32_t index)
+{
+    return index >= 0 && plan->step[index].gemm != NULL && plan->step[index].lt == NULL;
+}
+
+/* Does STEP read what peers stored into C, or store into a peer's C by an engine, which is told where
+ * before that peer has said so? */
+static bool needs_landing(const sg_cuda_plan *plan, const sg_step *step)
+{
+    const sg_sched *const s = &plan->bound->sched;
+    bool needs = false;
+    if (step->kind == SG_GEMM) {
+        const sg_launch *const l = &step->u.launch;
+        for (int32_t i = l->patch0; i < l->patch0 + l->patches; i++) {
+            const sg_patch *const p = &s->patch[i];
+            if (p->k0 < p->k1) needs |= sg_cuda_is_landed(plan, &p->a);
+            for (int32_t j = p->add0; j < p->add0 + p->adds; j++)
+                needs |= sg_cuda_is_landed(plan, &s->add[j].area);
+        }
+        return needs;
+    }
+    if (step->kind == SG_REDUCE)
+        for (int32_t i = step->u.reduce.add0; i < step->u.reduce.add0 + step->u.reduce.adds; i++)
+            needs |= sg_cuda_is_landed(plan, &s->add[i].area);
+    if (step->kind != SG_COPY) return needs;
+    for (int32_t i = step->to0; i < step->to0 + step->tos; i++)
+        needs |= s->to[i].leave && step->u.copy.engine == SG_BY_ENGINE;
+    return needs || sg_cuda_is_landed(plan, &step->u.copy.src);
+}
+
+/* Peers may store into C itself if no engine of theirs does.  All ranks of a plan store into peers by
+ * the same kind of step; one that stores nothing does not know which. */
+static bool is_direct(const sg_cuda_plan *plan)
+{
+    const sg_sched *const s = &plan->bound->sched;
+    bool direct = plan->landed >= 0 && s->buf[SG_C].reach;
+    for (int32_t i = 0; i < s->steps && direct; i++) direct = !needs_landing(plan, &s->step[i]);
+    return direct;
+}
+
+void sg_cuda_plan_turn(sg_cuda_plan *plan)
+{
+    const sg_sched *const s = &plan->bound->sched;
+    int32_t first = -1;
+    int32_t last = -1;
+    int32_t flag = -1;
+    for (int32_t i = 0; i < s->steps; i++) {
+        const sg_step *const step = &s->step[i];
+        if (sg_step_is_push(step)) continue;
+        if (first < 0) first = i;
+        if (step->kind == SG_FLAG && step->raises == 0 && flag < 0) {
+            flag = i;
+            continue;
+        }
+        last = flag < 0 ? i : -1;
+        if (flag >= 0) break;
+    }
+    plan->one_lane = (plan->lanes & ~1u) == 0;
+    plan->counts = s->peers || s->flags > 0;
+    plan->direct = is_direct(plan);
+    plan->opens = plan->closes = plan->awaits = -1;
+    if (!plan->one_lane) return;
+    if (s->peers && is_own_launch(plan, first)) plan->opens = first;
+    if (!plan->counts || !is_own_launch(plan, last)) return;
+    plan->closes = last;
+    plan->awaits = flag;
+}
+
+/* ---- Tensors --------------------------------------------------------------------------------- */
+
+/* Memory that every GPU of the group reaches: cudaMalloc's, since they reach each other.  What virtual
+ * memory and pools hand out is theirs alone until somebody says otherwise. */
+static bool is_reachable(const sg_cuda *cuda, const void *data)
+{
+    int capable = 0;
+    if (cuda->ask == NULL) return false;
+    return cuda->ask(&capable, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
+                     (CUdeviceptr)(uintptr_t)data) == CUDA_SUCCESS &&
+           capable != 0;
+}
+
+/* A kernel that reads the host's memory takes the whole process down. */
+static shingle_status look_at(const sg_cuda *cuda, sg_cuda_rank *rank, int buf, const void *data,
+                              const sg_cuda_known **known_out)
+{
+    static const char *const name[SG_USER_BUFS] = {
+        [SG_A] = "a", [SG_B] = "b", [SG_C] = "c", [SG_BIAS] = "bias"};
+    sg_cuda_known *const known = &rank->known[buf][sg_mix((uintptr_t)data >> 4) % SG_CUDA_KNOWN];
+    *known_out = known;
+    if (data == NULL || known->data == data) return SHINGLE_OK;
+    struct cudaPointerAttributes about;
+    SG_CUDA(cudaPointerGetAttributes(&about, data));
+    if (about.type != cudaMemoryTypeDevice && about.type != cudaMemoryTypeManaged)
+        return sg_fail(SHINGLE_EINVAL,
+                       "%s of rank %d is in the host's memory; tensors of this backend are in "
+                       "that of GPU %d (shingle_alloc, cudaMalloc)",
+                       name[buf], rank->rank, rank->device);
+    *known = (sg_cuda_known){.data = data,
+                             .reached = about.type == cudaMemoryTypeDevice &&
+                                        about.device == rank->device && is_reachable(cuda, data)};
+    return SHINGLE_OK;
+}
+
+static shingle_status look_at_tensors(const sg_cuda *cuda, sg_cuda_rank *rank, const sg_run *run)
+{
+    const shingle_tensors *const t = &run->tensors;
+    const sg_cuda_plan *const plan = run->bound->backend;
+    const int64_t pitch = t->c_stride * sg_type_bytes(run->bound->problem.type);
+    const sg_cuda_known *known = NULL;
+    SG_TRY(look_at(cuda, rank, SG_A, t->a, &known));
+    SG_TRY(look_at(cuda, rank, SG_B, t->b, &known));
+    SG_TRY(look_at(cuda, rank, SG_BIAS, t->bias, &known));
+    SG_TRY(look_at(cuda, rank, SG_C, t->c, &known));
+    const bool aligned = (uintptr_t)t->c % 16 == 0 && pitch % 16 == 0;
+    rank->said = plan->direct && aligned && t->c != NULL && known->reached ? t->c : NULL;
+    return SHINGLE_OK;
+}
+
+/* ---- Begin ----------------------------------------------------------------------------------- */
+
+/* Room in the rank's list of runs; waits, bounded, for the oldest. */
+static shingle_status find_room(sg_cuda *cuda, sg_cuda_rank *rank)
+{
+    const double until = sg_now_us() + 2 * cuda->timeout_us;
+    SG_TRY(sg_cuda_alive(cuda));
+    while (rank->issued - rank->first == SG_CUDA_FLIGHT) {
+        pthread_mutex_lock(&cuda->mutex);
+        sg_cuda_reap(cuda);
+        pthread_mutex_unlock(&cuda->mutex);
+        SG_TRY(sg_cuda_alive(cuda));
+        if (rank->issued - rank->first < SG_CUDA_FLIGHT) break;
+        if (sg_now_us() > until)
+            return sg_fail(SHINGLE_ETIMEOUT,
+                           "rank %d has %d runs waiting and none ended within %g s", rank->rank,
+                           (int)SG_CUDA_FLIGHT, 2 * cuda->timeout_us / 1e6);
+    }
+    return SHINGLE_OK;
+}
+
+/* The run before gets its event now if it has none: it is on the rank's own stream. */
+static shingle_status mark_last(sg_cuda *cuda, sg_cuda_rank *rank)
+{
+    if (rank->first == rank->issued) return SHINGLE_OK;
+    sg_cuda_flight *const before = flight_of(rank, rank->issued - 1);
+    if (before->marked) return SHINGLE_OK;
+    SG_CUDA(cudaEventRecord(before->ended, rank->lane[0]));
+    pthread_mutex_lock(&cuda->mutex);
+    before->marked = true;
+    pthread_mutex_unlock(&cuda->mutex);
+    return SHINGLE_OK;
+}
+
+/* Runs of a rank follow each other, whatever streams their callers have.  A verdict knows where a rank
+ * stands in a plan of several kernels, so those before are marked. */
+static shingle_status follow(sg_cuda *cuda, sg_cuda_rank *rank, const sg_run *run)
+{
+    const sg_cuda_plan *const plan = run->bound->backend;
+    enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+    if (run->stream != NULL) SG_CUDA(cudaStreamIsCapturing(rank->main, &capture));
+    rank->capturing = capture != cudaStreamCaptureStatusNone;
+    if (rank->capturing) return SHINGLE_OK;
+    const bool moves = rank->ever && rank->last != rank->main;
+    if (moves || plan->opens < 0 || plan->opens != plan->closes) SG_TRY(mark_last(cuda, rank));
+    if (!moves || rank->first == rank->issued) return SHINGLE_OK;
+    SG_CUDA(cudaStreamWaitEvent(rank->main, flight_of(rank, rank->issued - 1)->ended, 0));
+    return SHINGLE_OK;
+}
+
+static shingle_status set_out(sg_cuda *cuda, sg_cuda_rank *rank, sg_run *run)
+{
+    const sg_sched *const s = &run->bound->sched;
+    const sg_cuda_plan *const plan = run->bound->backend;
+    SG_TRY(follow(cuda, rank, run));
+    SG_TRY(look_at_tensors(cuda, rank, run));
+    rank->how = plan->one_lane ? SG_KERNEL_EARLY : 0;
+    rank->begun = rank->ended = rank->apart = false;
+    if (plan->opens >= 0 && run->kinds == ~0u) {
+        SG_TRY(sg_cuda_aim_launch(rank, run, plan->opens));
+        rank->begun = !rank->apart;
+    }
+    if (s->peers && !rank->begun)
+        SG_CUDA(sg_kernel_begin(rank->state, run->work->ranks, run->bound->hash, rank->said,
+                                run->tensors.c_stride, s->baked, s->hello, 1, rank->how,
+                                rank->main));
+    if (plan->one_lane) return SHINGLE_OK;
+    SG_CUDA(cudaEventRecord(rank->fork, rank->main));
+    for (int i = 1; i < SG_MAX_LANES; i++)
+        if (plan->lanes & 1u << i) SG_CUDA(cudaStreamWaitEvent(rank->lane[i], rank->fork, 0));
+    return SHINGLE_OK;
+}
+
+shingle_status sg_cuda_begin(void *self, sg_run *run)
+{
+    sg_cuda *const cuda = self;
+    sg_cuda_rank *const rank = &cuda->rank[run->work->rank];
+    SG_TRY(find_room(cuda, rank));
+    SG_TRY(sg_cuda_enter(rank));
+    rank->main = run->stream != NULL ? (cudaStream_t)run->stream : rank->lane[0];
+    const shingle_status status = set_out(cuda, rank, run);
+    if (status != SHINGLE_OK) sg_cuda_leave(rank);
+    return status;
+}
+
+/* ---- In a launch ----------------------------------------------------------------------------- */
+
+void sg_cuda_take_turn(sg_cuda_rank *rank, const sg_run *run, int32_t index)
+{
+    const sg_sched *const s = &run->bound->sched;
+    const sg_cuda_plan *const plan = run->bound->backend;
+    sg_kernel_gemm *const gemm = plan->step[index].gemm;
+    sg_kernel_turn *const turn = &gemm->param.turn;
+    memset(turn, 0, sizeof *turn);
+    turn->ranks = run->work->ranks;
+    if (index == plan->opens && rank->begun) {
+        turn->begin = turn->gate = 1;
+        turn->hello = s->hello;
+        turn->c = rank->said;
+        turn->c_stride = run->tensors.c_stride;
+    }
+    /* What peers stored elsewhere goes to C before the run ends. */
+    const bool home = plan->landed < 0 || rank->said != NULL;
+    if (index != plan->closes || run->kinds != ~0u || !home) return;
+    turn->end = 1;
+    turn->hello = s->hello;
+    turn->done = 1;
+    if (plan->awaits >= 0) {
+        turn->wait0 = s->step[plan->awaits].wait0;
+        turn->waits = s->step[plan->awaits].waits;
+        turn->wait_step = plan->awaits;
+    }
+    rank->ended = true;
+}
+
+/* ---- End ------------------------------------------------------------------------------------- */
+
+/* Rows that peers have stored for C go there. */
+static shingle_status bring_home(const sg_cuda_rank *rank, const sg_run *run)
+{
+    const sg_cuda_plan *const plan = run->bound->backend;
+    const sg_problem *const p = &run->bound->problem;
+    if (plan->aways == 0 || rank->said != NULL || p->n == 0) return SHINGLE_OK;
+    const int bytes = sg_type_bytes(p->type);
+    const sg_kernel_place *const from = &plan->program.place[plan->landed];
+    char *const c = run->tensors.c;
+    const size_t pitch = (size_t)(run->tensors.c_stride * bytes);
+    const size_t width = (size_t)(p->n * bytes);
+    if (plan->home != NULL) {
+        const sg_kernel_place to = {
+            .data = {c, c}, .pitch = (int64_t)pitch, .rows = from->rows, .cols = from->cols};
+        SG_CUDA(sg_kernel_permute(from, &to, plan->home, plan->aways, bytes, rank->sms, rank->how,
+                                  rank->main));
+        return SHINGLE_OK;
+    }
+    for (int32_t i = 0; i < plan->aways; i++) {
+        const int64_t row = plan->away[3 * i];
+        SG_CUDA(cudaMemcpy2DAsync(c + row * (int64_t)pitch, pitch,
+                                  (const char *)from->data[0] + row * from->pitch,
+                                  (size_t)from->pitch, width, (size_t)plan->away[3 * i + 2],
+                                  cudaMemcpyDeviceToDevice, rank->main));
+    }
+    return SHINGLE_OK;
+}
+
+static shingle_status arrive(sg_cuda *cuda, sg_cuda_rank *rank, const sg_run *run)
+{
+    const sg_sched *const s = &run->bound->sched;
+    const sg_cuda_plan *const plan = run->bound->backend;
+    for (int i = 1; i < SG_MAX_LANES; i++) {
+        if ((plan->lanes & 1u << i) == 0) continue;
+        SG_CUDA(cudaEventRecord(rank->join[i], rank->lane[i]));
+        SG_CUDA(cudaStreamWaitEvent(rank->main, rank->join[i], 0));
+    }
+    if (!rank->ended) {
+        SG_TRY(bring_home(rank, run));
+        /* Without peers, flags of this rank's own still hold the number of the run. */
+        if (plan->counts)
+            SG_CUDA(sg_kernel_end(rank->state, run->work->ranks, run->bound->hash, s->baked,
+                                  s->hello, 1, rank->how, rank->main));
+    }
+    if (rank->capturing) return SHINGLE_OK;
+    sg_cuda_flight *const flight = flight_of(rank, rank->issued);
+    const bool alone = plan->opens >= 0 && plan->opens == plan->closes;
+    const bool marked =
+        rank->main != rank->lane[0] || !alone || rank->issued % MARK_EVERY == MARK_EVERY - 1;
+    if (marked) SG_CUDA(cudaEventRecord(flight->ended, rank->main));
+    flight->marked = marked;
+    flight->plan = plan;
+    flight->hash = run->bound->hash;
+    flight->text = run->bound->text;
+    pthread_mutex_lock(&cuda->mutex);
+    rank->issued++;
+    cuda->progress_us = sg_now_us();
+    pthread_mutex_unlock(&cuda->mutex);
+    rank->last = rank->main;
+    rank->ever = true;
+    return SHINGLE_OK;
+}
+
+shingle_status sg_cuda_end(void *self, sg_run *run)
+{
+    sg_cuda *const cuda = self;
+    sg_cuda_rank *const rank = &cuda->rank[run->work->rank];
+    const shingle_status status = arrive(cuda, rank, run);
+    sg_cuda_leave(rank);
+    return status;
+}

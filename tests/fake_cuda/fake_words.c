@@ -1,0 +1,208 @@
+/* fake_words.c -- words, waits, elements and the protocol of a run; see fake_words.h. */
+#include "fake_words.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+long fake_direct;
+
+/* ---- Words ----------------------------------------------------------------------------------- */
+
+static uint64_t *flag_word(const sg_kernel_words *words, int by, int32_t index)
+{
+    int page = 0;
+    int32_t first = 0;
+    int32_t size = SG_KERNEL_FLAG_PAGE0;
+    while (index >= first + size) {
+        first += size;
+        size = first;
+        page++;
+    }
+    return words->flag[page] + (int64_t)by * size + (index - first);
+}
+
+bool fake_aborted(const sg_kernel_rank *rank)
+{
+    for (int q = 0; q < rank->ranks; q++)
+        if (rank->words[rank->rank].abort[q] != 0) return true;
+    return false;
+}
+
+static void record(sg_kernel_rank *rank, const missing *m, int step, int visit, bool late)
+{
+    if (rank->claimed) return;
+    rank->claimed = 1;
+    sg_kernel_trouble *const t = rank->trouble;
+    t->late = late;
+    t->rank = rank->rank;
+    t->by = m->by;
+    t->step = step;
+    t->visit = visit;
+    t->flag = m->flag;
+    t->epoch = rank->epoch;
+    t->seen = m->seen;
+    t->wanted = m->wanted;
+    t->kind = (uint32_t)m->kind;
+}
+
+static void abort_all(sg_kernel_rank *rank)
+{
+    for (int q = 0; q < rank->ranks; q++) rank->words[q].abort[rank->rank] = rank->epoch;
+}
+
+bool fake_give_up(sg_kernel_rank *rank, patience *p, const missing *m, int step, int visit)
+{
+    if (fake_aborted(rank)) {
+        record(rank, m, step, visit, false);
+        return true;
+    }
+    if (p->since_us == 0) p->since_us = sg_now_us();
+    if ((sg_now_us() - p->since_us) * 1000 < (double)rank->limit_ns) return false;
+    record(rank, m, step, visit, true);
+    abort_all(rank);
+    return true;
+}
+
+bool fake_flags_up(const sg_kernel_rank *rank, int by, struct sg_flags f, missing *m)
+{
+    for (int32_t i = 0; i < f.count; i++) {
+        const int32_t index = f.first + i * f.step;
+        const uint64_t seen = *flag_word(&rank->words[rank->rank], by, index);
+        if (seen >= rank->epoch) continue;
+        *m = (missing){SG_KERNEL_STUCK_FLAG, by, index, seen, rank->epoch};
+        return false;
+    }
+    return true;
+}
+
+static const sg_kernel_hello *hello_of(const sg_kernel_rank *rank, int by)
+{
+    return &rank->words[rank->rank].hello[2 * by + (int)(rank->epoch & 1)];
+}
+
+bool fake_may_leave(const sg_kernel_program *p, const struct sg_area *area, missing *m)
+{
+    const sg_kernel_rank *const rank = p->rank;
+    if (!area->leave) return true;
+    const sg_kernel_hello *const h = hello_of(rank, area->rank);
+    if (h->epoch == rank->epoch && h->hash == p->hash) return true;
+    *m = (missing){SG_KERNEL_STUCK_LEAVE, area->rank, -1, h->epoch, rank->epoch};
+    return false;
+}
+
+void fake_raise(const sg_kernel_program *p, const struct sg_raise *r, int32_t at)
+{
+    const int32_t counter = r->counter < 0 ? -1 : r->counter + at;
+    if (counter >= 0) {
+        if (++p->count[counter] < (uint32_t)p->raisers[counter]) return;
+        p->count[counter] = 0;
+    }
+    *flag_word(&p->rank->words[r->at], p->rank->rank, r->flag0 + at) = p->rank->epoch;
+}
+
+/* ---- Elements -------------------------------------------------------------------------------- */
+
+int fake_half(const sg_kernel_rank *rank, int baked)
+{
+    return baked ? 0 : 1 - rank->prev_half;
+}
+
+static sg_type type_of(const sg_kernel_program *p, const struct sg_area *a)
+{
+    return p->place[a->buf].wide ? SG_F32 : (sg_type)p->type;
+}
+
+static char *row_of(const sg_kernel_program *p, const struct sg_area *a, int64_t row)
+{
+    const sg_kernel_place *const place = &p->place[a->buf];
+    return (char *)place->data[fake_half(p->rank, p->baked)] + (a->row0 + row) * place->pitch;
+}
+
+float fake_get(const sg_kernel_program *p, const struct sg_area *a, int64_t row, int64_t col)
+{
+    return sg_data_load(type_of(p, a), row_of(p, a, row), a->col0 + col);
+}
+
+void fake_put(const sg_kernel_program *p, const struct sg_area *a, int64_t row, int64_t col,
+              float value, bool direct)
+{
+    char *to = row_of(p, a, row);
+    if (a->leave) {
+        const sg_kernel_hello *const h = hello_of(p->rank, a->rank);
+        char *const c = (char *)(uintptr_t)h->c;
+        if (c != NULL && !direct) abort(); /* that rank does not look into its landing */
+        if (c != NULL)
+            to = c + (a->row0 + row) * (int64_t)h->c_stride * sg_type_bytes((sg_type)p->type);
+        fake_direct += c != NULL;
+    }
+    sg_data_store(type_of(p, a), value, to, a->col0 + col);
+}
+
+float fake_finish(const sg_kernel_program *p, float x, int64_t col)
+{
+    if (p->bias != NULL) x += sg_data_load((sg_type)p->type, p->bias, col);
+    const double y = (double)x;
+    if (p->act == SG_KERNEL_RELU) return x > 0 ? x : 0;
+    if (p->act == SG_KERNEL_GELU)
+        return (float)(0.5 * y * (1 + tanh(0.79788456080286535588 * (y + 0.044715 * y * y * y))));
+    if (p->act == SG_KERNEL_SILU) return (float)(y / (1 + exp(-y)));
+    return x;
+}
+
+/* ---- The run protocol ------------------------------------------------------------------------ */
+
+void fake_say_hello(const fake_run *o)
+{
+    sg_kernel_rank *const rank = o->rank;
+    for (int q = 0; q < rank->ranks && o->hello; q++)
+        rank->words[q].hello[2 * rank->rank + (int)(rank->epoch & 1)] =
+            (sg_kernel_hello){rank->epoch, o->hash, o->c, o->c_stride};
+}
+
+bool fake_gate_open(const sg_kernel_rank *rank, int baked, missing *m)
+{
+    const uint64_t need = rank->last[fake_half(rank, baked)];
+    for (int q = 0; q < rank->ranks; q++) {
+        const uint64_t seen = rank->words[rank->rank].done[q];
+        if (seen >= need) continue;
+        *m = (missing){SG_KERNEL_STUCK_GATE, q, -1, seen, need};
+        return false;
+    }
+    return true;
+}
+
+static bool all_here(const fake_run *o, missing *m)
+{
+    for (int q = 0; q < o->rank->ranks && o->hello; q++) {
+        const sg_kernel_hello *const h = hello_of(o->rank, q);
+        if (h->epoch >= o->rank->epoch) continue;
+        *m = (missing){SG_KERNEL_STUCK_END, q, -1, h->epoch, o->rank->epoch};
+        return false;
+    }
+    return true;
+}
+
+bool fake_end(fake_run *o)
+{
+    sg_kernel_rank *const rank = o->rank;
+    missing m;
+    if (fake_aborted(rank)) return true;
+    if (!all_here(o, &m)) {
+        (void)fake_give_up(rank, &o->patience, &m, -1, -1);
+        return fake_aborted(rank);
+    }
+    for (int q = 0; q < rank->ranks && o->hello; q++) {
+        const sg_kernel_hello *const h = hello_of(rank, q);
+        if (h->hash == o->hash) continue;
+        m = (missing){SG_KERNEL_STUCK_MISMATCH, q, -1, h->hash, o->hash};
+        record(rank, &m, -1, -1, true);
+        abort_all(rank);
+        return true;
+    }
+    for (int q = 0; q < rank->ranks && o->done; q++) rank->words[q].done[rank->rank] = rank->epoch;
+    const int half = fake_half(rank, o->baked);
+    rank->last[half] = rank->epoch;
+    rank->prev_half = half;
+    rank->epoch++;
+    return true;
+}

@@ -1,0 +1,194 @@
+/* fake_world.h -- a group of the CUDA backend on the host (tests/fake_cuda), a plan a rank, matrices. */
+#ifndef FAKE_WORLD_H
+#define FAKE_WORLD_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "backend/cuda/cuda.h"
+#include "core/data.h"
+#include "fake.h"
+
+enum { RANKS = 4, CANARY = 64, UNTOUCHED = 0xa5 };
+
+typedef struct world {
+    int ranks;
+    shingle_comm *comm[RANKS];
+    shingle_plan *plan[RANKS];
+    sg_problem problem;
+    sg_data data;
+    void *a[RANKS], *b[RANKS], *bias[RANKS];
+    char *c[RANKS];
+    int live;    /* what was there before */
+    int pad;     /* elements between the rows of A, B and C */
+    size_t lead; /* bytes before their first elements */
+} world;
+
+static inline void open_group(world *w, int ranks, double seconds)
+{
+    const shingle_config config = {.backend = "cuda", .timeout_seconds = seconds};
+    memset(w, 0, sizeof *w);
+    w->ranks = ranks;
+    w->live = fake_live();
+    if (shingle_open(ranks, &config, w->comm) != SHINGLE_OK) fail_msg("%s", shingle_error());
+}
+
+static inline void close_group(world *w)
+{
+    shingle_close(w->ranks, w->comm);
+    assert_int_equal(fake_live(), w->live);
+}
+
+static inline size_t bytes_of(const world *w, int64_t rows, int64_t cols)
+{
+    return (size_t)(rows * cols * sg_type_bytes(w->problem.type));
+}
+
+static inline void *get(const world *w, int r, int64_t rows, int64_t cols)
+{
+    void *memory = NULL;
+    const size_t bytes = w->lead + bytes_of(w, rows, cols + w->pad) + CANARY;
+    if (shingle_alloc(w->comm[r], bytes, &memory) != SHINGLE_OK) fail_msg("%s", shingle_error());
+    memset(memory, UNTOUCHED, bytes);
+    return (char *)memory + w->lead;
+}
+
+static inline void put(const world *w, int r, void *data)
+{
+    if (data != NULL) shingle_free(w->comm[r], (char *)data - w->lead);
+}
+
+static inline bool make_plans(world *w, const char *problem, const char *strategy)
+{
+    if (sg_problem_parse(problem, &w->problem) != SHINGLE_OK) fail_msg("%s", shingle_error());
+    const sg_problem *const p = &w->problem;
+    for (int r = 0; r < w->ranks; r++) {
+        const shingle_plan_options options = {.strategy = strategy};
+        const shingle_status status =
+            shingle_plan_create(w->comm[r], problem, &options, &w->plan[r]);
+        if (status == SHINGLE_OK) continue;
+        for (int q = 0; q < r; q++) shingle_plan_free(w->plan[q]);
+        sg_problem_free(&w->problem);
+        if (status != SHINGLE_EUNSUPPORTED) fail_msg("%s", shingle_error());
+        return false;
+    }
+    for (int r = 0; r < w->ranks; r++) {
+        w->a[r] = get(w, r, sg_problem_a_rows(p, r), sg_problem_a_cols(p, r));
+        w->b[r] = get(w, r, sg_problem_b_rows(p, r), p->k);
+        w->bias[r] = get(w, r, 1, p->n);
+        w->c[r] = get(w, r, sg_problem_c_rows(p, r), p->n);
+    }
+    return true;
+}
+
+static inline void drop_plans(world *w)
+{
+    for (int r = 0; r < w->ranks; r++) {
+        shingle_plan_free(w->plan[r]);
+        put(w, r, w->a[r]);
+        put(w, r, w->b[r]);
+        put(w, r, w->bias[r]);
+        put(w, r, w->c[r]);
+    }
+    sg_problem_free(&w->problem);
+}
+
+/* Elements from row to row; 0: dense. */
+static inline int64_t stride_of(const world *w, int64_t cols)
+{
+    return w->pad > 0 ? cols + w->pad : 0;
+}
+
+static inline void fill(world *w, uint64_t seed)
+{
+    const sg_problem *const p = &w->problem;
+    assert_int_equal(sg_data_make(p, seed, &w->data), SHINGLE_OK);
+    for (int r = 0; r < w->ranks; r++) {
+        const int64_t a_stride = stride_of(w, sg_problem_a_cols(p, r));
+        assert_int_equal(sg_data_fill(&w->data, SG_TENSOR_A, r, w->a[r], a_stride), SHINGLE_OK);
+        assert_int_equal(sg_data_fill(&w->data, SG_TENSOR_B, r, w->b[r], stride_of(w, p->k)),
+                         SHINGLE_OK);
+        if (p->bias)
+            assert_int_equal(sg_data_fill(&w->data, SG_TENSOR_BIAS, r, w->bias[r], 0), SHINGLE_OK);
+        for (int64_t row = 0; row < sg_problem_c_rows(p, r); row++)
+            memset(w->c[r] + bytes_of(w, row, p->n + w->pad), 0xff, bytes_of(w, 1, p->n));
+        if (p->accumulate)
+            assert_int_equal(sg_data_fill(&w->data, SG_TENSOR_C, r, w->c[r], stride_of(w, p->n)),
+                             SHINGLE_OK);
+    }
+}
+
+static inline shingle_status run_rank(const world *w, int r, void *stream)
+{
+    const sg_problem *const p = &w->problem;
+    const shingle_tensors t = {.a = w->a[r],
+                               .b = w->b[r],
+                               .bias = p->bias ? w->bias[r] : NULL,
+                               .c = w->c[r],
+                               .a_stride = stride_of(w, sg_problem_a_cols(p, r)),
+                               .b_stride = stride_of(w, p->k),
+                               .c_stride = stride_of(w, p->n)};
+    return shingle_run_tensors(w->plan[r], &t, stream);
+}
+
+static inline void expect_right(const world *w, const char *what)
+{
+    const sg_problem *const p = &w->problem;
+    for (int r = 0; r < w->ranks; r++) {
+        const int64_t rows = sg_problem_c_rows(p, r);
+        sg_data_wrong wrong;
+        char line[160] = "";
+        sg_text text = {line, sizeof line, 0};
+        assert_int_equal(sg_data_compare(&w->data, r, w->c[r], stride_of(w, p->n), &wrong),
+                         SHINGLE_OK);
+        sg_data_describe(&wrong, r, &text);
+        if (wrong.elements > 0) fail_msg("%s: %s", what, line);
+        for (int64_t row = 0; row < rows; row++) {
+            const char *const end =
+                w->c[r] + bytes_of(w, row, p->n + w->pad) + bytes_of(w, 1, p->n);
+            for (size_t i = 0; i < bytes_of(w, 1, w->pad); i++)
+                assert_int_equal((unsigned char)end[i], UNTOUCHED);
+        }
+        for (size_t i = 0; i < CANARY; i++)
+            assert_int_equal((unsigned char)w->c[r][bytes_of(w, rows, p->n + w->pad) + i],
+                             UNTOUCHED);
+    }
+}
+
+static inline void sync_all(const world *w)
+{
+    for (int r = 0; r < w->ranks; r++)
+        if (shingle_sync(w->comm[r], 20) != SHINGLE_OK) fail_msg("%s", shingle_error());
+}
+
+static inline void run_right(world *w, uint64_t seed)
+{
+    fill(w, seed);
+    for (int r = 0; r < w->ranks; r++)
+        if (run_rank(w, (r + (int)seed) % w->ranks, NULL) != SHINGLE_OK)
+            fail_msg("%s", shingle_error());
+    sync_all(w);
+    expect_right(w, shingle_plan_text(w->plan[0]));
+}
+
+static inline void recover(world *w)
+{
+    for (int r = 0; r < w->ranks - 1; r++)
+        assert_int_equal(shingle_recover(w->comm[r], 0), SHINGLE_ETIMEOUT);
+    if (shingle_recover(w->comm[w->ranks - 1], 0) != SHINGLE_OK) fail_msg("%s", shingle_error());
+}
+
+static inline void expect_text(const char *words)
+{
+    if (strstr(shingle_error(), words) == NULL)
+        fail_msg("\"%s\" is not in \"%s\"", words, shingle_error());
+}
+
+#endif

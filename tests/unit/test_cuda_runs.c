@@ -1,0 +1,566 @@
+/* How the CUDA backend begins, carries out and ends runs, without a GPU (tests/fake_cuda): how many
+ * kernels and calls a run is, what launches carry, when peers store into C itself, strides, collectives
+ * that wait, plans of all kinds in any order. */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#ifndef SG_WITH_CUDA
+int main(void)
+{
+    return 77; /* no headers of CUDA here */
+}
+#else
+
+#include "core/comm.h"
+#include "core/strategy.h"
+#include "fake_world.h"
+
+/* ---- Knobs ----------------------------------------------------------------------------------- */
+
+/* Chunks, slabs, slices and steps that run apart, in knobs that nobody proposes for such shapes. */
+static void odd_knobs_are_right(void **state)
+{
+    (void)state;
+    static const char *const asked[][2] = {
+        {"ag_gemm:bf16:520x264x64:r4", "fused_in{chunks=2,slabs=2,tile_m=128,tile_n=128}"},
+        {"ag_gemm:bf16:520x264x64:r4", "fused_in{chunks=2,slabs=2,tile_m=128,tile_n=128,push=1}"},
+        {"ag_gemm:bf16:70x544x64:r4:gather=b", "fused_in{tile_m=128,tile_n=128,push=1}"},
+        {"ag_gemm:bf16:70x136x256:r4:gather=k", "fused_in{tile_m=128,tile_n=128,push=1}"},
+        {"ag_gemm:bf16:520x264x64:r4", "direct{chunks=3,split=1,tile_m=128,tile_n=128}"},
+        {"ag_gemm:bf16:520x264x16:r4", "ring{sub=2,split=1,tile_m=128,tile_n=128}"},
+        {"gemm_rs:bf16:520x264x16:r4", "ring{sub=2,split=1,tile_m=128,tile_n=128}"},
+        {"gemm_ar:bf16:520x264x16:r4", "ring{sub=2,tile_m=128,tile_n=128}"},
+        {"gemm_ar:bf16:520x264x16:r4", "direct{chunks=2,tile_m=128,tile_n=128}"},
+        {"gemm_ar:bf16:520x264x16:r4", "fused_out{subs=2,lag=1,tile_m=128,tile_n=128}"},
+        {"gemm_ar:bf16:520x264x16:r4", "fused_out{tile_m=128,tile_n=128,once=1}"},
+        {"gemm_ar:bf16:3x264x16:r4", "fused_out{tile_m=128,tile_n=128,once=1}"},
+        {"gemm_rs:bf16:520x264x16:r4", "ring{sub=2,vendor=1}"},
+        {"gemm_ar:bf16:520x264x16:r4", "ring{vendor=1}"},
+        {"ag_gemm:bf16:520x264x64:r4", "ring{vendor=1}"},
+        {"gemm_rs:bf16:520x264x16:r4:bias", "direct{vendor=1}"},
+        {"ag_gemm:bf16:70x544x64:r4:gather=b:bias:relu", "direct{vendor=1}"},
+        {"gemm_rs:bf16:520x264x16:r4:bias:relu", "fused_out{tile_m=128,tile_n=128}"},
+        {"gemm_a2a:bf16:520x264x16:r4:bias", "fused_out{tile_m=128,tile_n=128}"},
+        {"gemm_rs:bf16:520x264x16:r4:bias:relu", "sliced{slices=3,tile_m=128,tile_n=128}"},
+        {"gemm_rs:bf16:520x264x16:r4", "signal{unit=2,cuts=5,tile_m=128,tile_n=128}"},
+        {"gemm_ar:f16:520x264x16:r4:bias:relu", "signal{unit=3,cuts=1,tile_m=128,tile_n=128}"},
+        {"gemm_a2a:bf16:520x264x16:r4", "signal{unit=2,cuts=2,tile_m=128,tile_n=128}"},
+        {"ag_gemm:bf16:520x264x64:r4", "dma{form=0,chunks=3,tile_m=128,tile_n=128}"},
+        {"ag_gemm:bf16:520x264x64:r4", "dma{form=2,chunks=2,streams=2,tile_m=128,tile_n=128}"},
+        {"gemm_rs:bf16:520x264x16:r4", "dma{form=1,chunks=2,tile_m=128,tile_n=128}"},
+        {"gemm_ar:bf16:520x264x16:r4", "dma{form=3,chunks=2,tile_m=128,tile_n=128}"},
+        {"gemm_a2a:bf16:520x264x16:r4", "dma{form=1,chunks=2,tile_m=128,tile_n=128}"},
+    };
+    world w;
+    open_group(&w, RANKS, 20);
+    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
+        if (!make_plans(&w, asked[i][0], asked[i][1])) fail_msg("%s", shingle_error());
+        for (uint64_t seed = 0; seed < 2; seed++) run_right(&w, seed);
+        drop_plans(&w);
+    }
+    close_group(&w);
+}
+
+/* What would be slow beside other lanes is declined, with a reason. */
+static void slow_launches_are_declined(void **state)
+{
+    (void)state;
+    static const char *const asked[][3] = {
+        {"ag_gemm:bf16:520x264x64:r4", "dma{form=3,chunks=2,tile_m=128,tile_n=128}", "stay in f32"},
+        {"gemm_rs:bf16:520x264x64:r4", "fused_out{tile_m=96,tile_n=96}", "no fast kernel"},
+        {"gemm_rs:bf16:520x33x64:r4", "fused_out{tile_m=128,tile_n=128}", "16 bytes"},
+        {"gemm_ar:bf16:520x264x64:r4", "fused_out{tile_m=128,tile_n=128,splits=2}", "stay in f32"},
+    };
+    world w;
+    open_group(&w, RANKS, 20);
+    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
+        if (make_plans(&w, asked[i][0], asked[i][1])) fail_msg("%s was made", asked[i][1]);
+        expect_text(asked[i][2]);
+    }
+    close_group(&w);
+}
+
+/* ---- Kernels and calls of a run -------------------------------------------------------------- */
+
+typedef struct counts {
+    int launches, copies, early, calls;
+} counts;
+
+/* Of one run of rank 0, at rest. */
+static counts count_run(world *w)
+{
+    for (uint64_t seed = 0; seed < 2; seed++) run_right(w, seed);
+    const counts before = {fake_launches, fake_copies, fake_early, 0};
+    fill(w, 3);
+    fake_fail_at(-1, cudaErrorUnknown);
+    assert_int_equal(run_rank(w, 0, NULL), SHINGLE_OK);
+    const counts of = {fake_launches - before.launches, fake_copies - before.copies,
+                       fake_early - before.early, fake_calls()};
+    for (int r = 1; r < w->ranks; r++) assert_int_equal(run_rank(w, r, NULL), SHINGLE_OK);
+    sync_all(w);
+    expect_right(w, "counted");
+    return of;
+}
+
+/* A plan of one launch is one kernel and one call of the driver, but for the device. */
+static void plans_of_one_launch_are_one_kernel(void **state)
+{
+    (void)state;
+    static const char *const asked[][2] = {
+        {"ag_gemm:bf16:520x264x64:r4", "fused_in{tile_m=128,tile_n=128,push=1}"},
+        {"ag_gemm:bf16:70x544x64:r4:gather=b", "fused_in{tile_m=128,tile_n=128,push=1}"},
+        {"gemm_rs:bf16:520x264x16:r4", "fused_out{tile_m=128,tile_n=128}"},
+        {"gemm_ar:bf16:520x264x16:r4", "fused_out{tile_m=128,tile_n=128}"},
+        {"gemm_a2a:bf16:520x264x16:r4", "fused_out{tile_m=128,tile_n=128}"},
+    };
+    world w;
+    open_group(&w, RANKS, 20);
+    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
+        assert_true(make_plans(&w, asked[i][0], asked[i][1]));
+        const int pushes = fake_pushes;
+        const counts of = count_run(&w);
+        if (of.launches != 1 || of.copies != 0 || of.early != 1 || of.calls > 2)
+            fail_msg("%s: %d launches, %d early, %d copies, %d calls", asked[i][1], of.launches,
+                     of.early, of.copies, of.calls);
+        assert_int_equal(fake_pushes > pushes, i < 2);
+        drop_plans(&w);
+    }
+    close_group(&w);
+}
+
+/* Kernels start early where all steps follow each other, and nowhere else. */
+static void kernels_start_early_in_one_lane_alone(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *problem, *strategy;
+        bool early;
+    } asked[] = {
+        {"gemm_ar:bf16:520x264x16:r4", "fused_out{tile_m=128,tile_n=128}", true},
+        {"ag_gemm:bf16:520x264x64:r4", "fused_in{tile_m=128,tile_n=128}", false},
+        {"gemm_rs:bf16:520x264x16:r4", "ring{tile_m=128,tile_n=128}", false},
+        {"gemm_rs:bf16:520x264x16:r4", "signal{unit=2,cuts=1,tile_m=128,tile_n=128}", false},
+    };
+    world w;
+    open_group(&w, RANKS, 20);
+    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
+        assert_true(make_plans(&w, asked[i].problem, asked[i].strategy));
+        const counts of = count_run(&w);
+        assert_int_equal(of.early, asked[i].early ? of.launches : 0);
+        drop_plans(&w);
+    }
+    close_group(&w);
+}
+
+/* Rows at odd addresses: slow kernels, which begin, carry and end as the fast ones do. */
+static void odd_addresses_take_other_ways(void **state)
+{
+    (void)state;
+    static const char *const asked[][2] = {
+        {"ag_gemm:bf16:520x264x64:r4", "fused_in{tile_m=128,tile_n=128,push=1}"},
+        {"gemm_ar:bf16:520x264x16:r4", "fused_out{tile_m=128,tile_n=128}"},
+        {"gemm_rs:bf16:520x264x16:r4", "fused_out{tile_m=128,tile_n=128}"},
+    };
+    world w;
+    open_group(&w, RANKS, 20);
+    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
+        w.lead = 2;
+        assert_true(make_plans(&w, asked[i][0], asked[i][1]));
+        const counts of = count_run(&w);
+        assert_int_equal(of.launches, strncmp(asked[i][0], "gemm_ar", 7) == 0 ? 3 : 1);
+        /* One rank alone is odd: the others store into its C all the same, or into its landing. */
+        drop_plans(&w);
+        w.lead = 0;
+        assert_true(make_plans(&w, asked[i][0], asked[i][1]));
+        w.a[1] = (char *)w.a[1] + 2; /* the canary has room */
+        w.c[2] += 2;
+        for (uint64_t seed = 0; seed < 2; seed++) {
+            fill(&w, seed);
+            for (int r = 0; r < RANKS; r++) assert_int_equal(run_rank(&w, r, NULL), SHINGLE_OK);
+            sync_all(&w);
+            for (int r = 0; r < RANKS; r++) {
+                sg_data_wrong wrong;
+                assert_int_equal(sg_data_compare(&w.data, r, w.c[r], 0, &wrong), SHINGLE_OK);
+                assert_int_equal(wrong.elements, 0);
+            }
+        }
+        w.a[1] = (char *)w.a[1] - 2;
+        w.c[2] -= 2;
+        drop_plans(&w);
+    }
+    close_group(&w);
+}
+
+/* A rank that multiplies none of the rows which it sends has a fast launch all the same: what that
+ * cannot copy goes in front of it, behind the gate. */
+static void odd_rows_that_are_sent_alone_go_in_front(void **state)
+{
+    (void)state;
+    world w;
+    open_group(&w, RANKS, 20);
+    assert_true(make_plans(&w, "a2a_gemm:bf16:24x136x64:r4:counts=0,8,8,8/8,0,8,8/8,8,0,8/8,8,8,0",
+                           "fused_in{tile_m=64,tile_n=128,push=1}"));
+    for (uint64_t seed = 0; seed < 3; seed++) run_right(&w, seed);
+    const counts carried = count_run(&w);
+    assert_int_equal(carried.launches, 1);
+    w.a[0] = (char *)w.a[0] + 2; /* the canary has room */
+    const counts apart = count_run(&w);
+    assert_int_equal(apart.launches, 2 + 3); /* begin, three copies, the launch that ends the run */
+    for (uint64_t seed = 0; seed < 3; seed++) run_right(&w, seed);
+    w.a[0] = (char *)w.a[0] - 2;
+    drop_plans(&w);
+    close_group(&w);
+}
+
+/* ---- Peers' tensors -------------------------------------------------------------------------- */
+
+static void peers_store_into_what_they_reach(void **state)
+{
+    (void)state;
+    world w;
+    open_group(&w, RANKS, 20);
+    assert_true(make_plans(&w, "gemm_ar:bf16:520x264x16:r4", "fused_out{tile_m=128,tile_n=128}"));
+    long before = fake_direct;
+    run_right(&w, 1);
+    const long all = fake_direct - before; /* of every rank, what the other three have made */
+    assert_int_equal(all, 520 * 264 * 3);
+    before = fake_direct;
+    const counts whole = count_run(&w);
+    drop_plans(&w);
+    /* Memory of a pool: the landing, and a copy at the end of the run. */
+    assert_true(make_plans(&w, "gemm_ar:bf16:520x264x16:r4", "fused_out{tile_m=128,tile_n=128}"));
+    fake_apart = w.c[0];
+    before = fake_direct;
+    run_right(&w, 2);
+    assert_int_equal(fake_direct - before, 520 * 264 * 3 / 4 * 3);
+    const counts landed = count_run(&w);
+    assert_true(landed.launches > whole.launches);
+    fake_apart = NULL;
+    drop_plans(&w);
+    close_group(&w);
+}
+
+/* What a rank tells its peers about its C follows from its own schedule: it holds for all of theirs,
+ * because ranks that store into a peer's C do so by the same kinds of step. */
+static void ranks_store_into_peers_alike(void **state)
+{
+    (void)state;
+    static const char *const problems[] = {
+        "gemm_ar:bf16:520x264x64:r4",  "gemm_ar:bf16:3x264x64:r4",
+        "gemm_a2a:bf16:520x264x64:r4", "gemm_ar:bf16:50x64x64:r4:cyclic=3",
+        "gemm_rs:bf16:520x264x64:r4",  "gemm_ar:bf16:520x264x64:r4:rows=0,260,0,260",
+        "gemm_a2a:bf16:7x264x64:r4",
+    };
+    sg_machine machine;
+    int seen = 0;
+    sg_machine_plain(&machine);
+    machine.ranks = 4;
+    for (size_t i = 0; i < sizeof problems / sizeof problems[0]; i++) {
+        sg_problem p;
+        if (sg_problem_parse(problems[i], &p) != SHINGLE_OK) fail_msg("%s", shingle_error());
+        for (int n = 0; sg_strategy_at(n) != NULL; n++) {
+            const sg_strategy *const strategy = sg_strategy_at(n);
+            sg_knobs sets[SG_MAX_KNOB_SETS];
+            char reason[160];
+            sg_text why = {reason, sizeof reason, 0};
+            memset(sets, 0, sizeof sets);
+            const int count =
+                strategy->accepts(&p, &why) ? strategy->propose(&p, &machine, sets, &why) : 0;
+            for (int k = 0; k < count; k++) {
+                unsigned kinds = 0; /* of steps that store into a peer's C, of all ranks */
+                for (int r = 0; r < p.ranks; r++) {
+                    sg_sched s = {0};
+                    sg_sched_begin(&s, &p, r);
+                    strategy->build(&p, &sets[k], r, &s);
+                    if (sg_sched_seal(&s) != SHINGLE_OK) fail_msg("%s", shingle_error());
+                    for (int32_t x = 0; x < s.steps; x++)
+                        for (int32_t t = 0; t < s.step[x].tos && s.step[x].kind != SG_GEMM; t++)
+                            if (s.to[s.step[x].to0 + t].leave) kinds |= 1u << s.step[x].kind;
+                    for (int32_t x = 0; x < s.patches; x++)
+                        for (int32_t t = 0; t < s.patch[x].tos; t++)
+                            if (s.to[s.patch[x].to0 + t].leave) kinds |= 1u << SG_GEMM;
+                    sg_sched_free(&s);
+                }
+                seen += kinds != 0;
+                if ((kinds & (kinds - 1)) != 0)
+                    fail_msg("%s: %s stores by several kinds of step", problems[i], strategy->name);
+            }
+        }
+        sg_problem_free(&p);
+    }
+    assert_true(seen >= 8);
+}
+
+/* ---- Strides --------------------------------------------------------------------------------- */
+
+static void matrices_need_not_be_dense(void **state)
+{
+    (void)state;
+    static const char *const asked[][2] = {
+        {"ag_gemm:bf16:52x24x32:r4", "serial"},
+        {"gemm_rs:bf16:52x24x32:r4", "serial"},
+        {"gemm_ar:bf16:52x24x32:r4", "serial"},
+        {"gemm_rs:bf16:50x24x32:r4:bias", "serial"},
+        {"ag_gemm:f16:50x24x32:r4:cyclic=3", "serial"},
+        {"ag_gemm:bf16:40x24x64:r4:gather=k", "serial"},
+        {"ag_gemm:bf16:40x48x32:r4:gather=b", "serial"},
+        {"a2a_gemm:bf16:96x24x32:r4", "serial"},
+        {"gemm_a2a:bf16:96x24x32:r4", "serial"},
+        {"gemm_rs:bf16:52x24x32:r4", "sliced{slices=2,tile_m=128,tile_n=128}"},
+        {"gemm_rs:bf16:520x264x16:r4", "signal{unit=2,cuts=1,tile_m=128,tile_n=128}"},
+        {"ag_gemm:bf16:520x264x64:r4", "fused_in{tile_m=128,tile_n=128,push=1}"},
+        {"gemm_ar:bf16:520x264x16:r4", "fused_out{tile_m=128,tile_n=128}"},
+        {"gemm_ar:bf16:520x264x16:r4", "direct{tile_m=128,tile_n=128}"},
+    };
+    world w;
+    open_group(&w, RANKS, 20);
+    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++)
+        for (int pad = 8; pad >= 3; pad -= 5) { /* units of 16 bytes, and not */
+            w.pad = pad;
+            if (!make_plans(&w, asked[i][0], asked[i][1])) fail_msg("%s", shingle_error());
+            for (uint64_t seed = 0; seed < 2; seed++) run_right(&w, seed);
+            drop_plans(&w);
+        }
+    close_group(&w);
+}
+
+/* ---- Plans of all kinds ---------------------------------------------------------------------- */
+
+enum { KINDS = 8, TURNS = 60 };
+
+/* On one workspace, eager on the rank's own stream or on one of the caller's, or replayed. */
+static void plans_of_all_kinds_mix(void **state)
+{
+    (void)state;
+    static const char *const asked[KINDS][2] = {
+        {"ag_gemm:bf16:136x136x64:r4", "fused_in{tile_m=64,tile_n=128,push=1}"},
+        {"ag_gemm:bf16:136x136x64:r4", "fused_in{tile_m=64,tile_n=128}"},
+        {"gemm_ar:bf16:136x136x16:r4", "fused_out{tile_m=64,tile_n=128}"},
+        {"gemm_rs:bf16:136x136x16:r4", "serial"},
+        {"gemm_rs:bf16:300x136x16:r4", "signal{unit=2,cuts=1,tile_m=64,tile_n=128}"},
+        {"gemm_ar:bf16:136x136x16:r4", "ring{tile_m=64,tile_n=128}"},
+        {"gemm_a2a:bf16:136x136x16:r4", "fused_out{tile_m=64,tile_n=128}"},
+        {"gemm_rs:bf16:3x136x16:r4", "direct{tile_m=64,tile_n=128}"},
+    };
+    world w[KINDS];
+    cudaStream_t stream[RANKS];
+    cudaGraphExec_t exec[KINDS][RANKS];
+    sg_random dice = {5};
+    open_group(&w[0], RANKS, 20);
+    sg_cuda *const cuda = w[0].comm[0]->group->self;
+    for (int r = 0; r < RANKS; r++) {
+        cudaStreamCreateWithFlags(&stream[r], cudaStreamNonBlocking);
+        cuda->rank[r].state->epoch = (UINT64_C(1) << 32) - 20;
+    }
+    for (int i = 0; i < KINDS; i++) {
+        if (i > 0) w[i] = w[0];
+        if (!make_plans(&w[i], asked[i][0], asked[i][1])) fail_msg("%s", shingle_error());
+    }
+    for (int i = 0; i < KINDS; i++)
+        for (int r = 0; r < RANKS; r++) {
+            cudaGraph_t graph;
+            cudaStreamBeginCapture(stream[r], cudaStreamCaptureModeThreadLocal);
+            assert_int_equal(run_rank(&w[i], r, stream[r]), SHINGLE_OK);
+            cudaStreamEndCapture(stream[r], &graph);
+            cudaGraphInstantiate(&exec[i][r], graph, 0);
+            cudaGraphDestroy(graph);
+        }
+    for (int turn = 0; turn < TURNS; turn++) {
+        const int i = (int)sg_random_below(&dice, KINDS);
+        const int way = (int)sg_random_below(&dice, 3);
+        fill(&w[i], (uint64_t)turn);
+        if (way == 2) /* the host keeps graphs and eager runs apart */
+            for (int r = 0; r < RANKS; r++) assert_int_equal(cudaStreamSynchronize(stream[r]), 0);
+        for (int n = 0; n < RANKS; n++) {
+            const int r = (n + turn) % RANKS;
+            if (way == 2)
+                cudaGraphLaunch(exec[i][r], stream[r]);
+            else
+                assert_int_equal(run_rank(&w[i], r, way == 1 ? stream[r] : NULL), SHINGLE_OK);
+        }
+        for (int r = 0; r < RANKS && way == 2; r++)
+            assert_int_equal(cudaStreamSynchronize(stream[r]), 0);
+        sync_all(&w[0]);
+        expect_right(&w[i], asked[i][1]);
+    }
+    assert_true(cuda->rank[0].state->epoch > UINT64_C(1) << 32);
+    for (int i = 0; i < KINDS; i++) {
+        for (int r = 0; r < RANKS; r++) cudaGraphExecDestroy(exec[i][r]);
+        drop_plans(&w[i]);
+    }
+    for (int r = 0; r < RANKS; r++) cudaStreamDestroy(stream[r]);
+    close_group(&w[0]);
+}
+
+/* Runs that nobody waits for: their number is bounded, and those without an event end, too. */
+static void many_runs_may_be_on_their_way(void **state)
+{
+    (void)state;
+    world w;
+    open_group(&w, 2, 20);
+    assert_true(make_plans(&w, "gemm_rs:bf16:8x8x16:r2", "fused_out{tile_m=64,tile_n=128}"));
+    sg_cuda *const cuda = w.comm[0]->group->self;
+    fill(&w, 1);
+    for (int i = 0; i < 3 * SG_CUDA_FLIGHT; i++)
+        for (int r = 0; r < 2; r++) assert_int_equal(run_rank(&w, r, NULL), SHINGLE_OK);
+    assert_true(cuda->rank[0].issued - cuda->rank[0].first <= SG_CUDA_FLIGHT);
+    for (int r = 0; r < 2; r++) assert_int_equal(shingle_sync(w.comm[r], 20), SHINGLE_OK);
+    expect_right(&w, "many");
+    assert_int_equal(cuda->rank[1].issued, cuda->rank[1].first);
+    drop_plans(&w);
+    close_group(&w);
+}
+
+/* ---- Failures -------------------------------------------------------------------------------- */
+
+static void ranks_that_do_not_come_are_named(void **state)
+{
+    (void)state;
+    static const char *const asked[][2] = {
+        {"ag_gemm:bf16:136x136x64:r4", "fused_in{tile_m=64,tile_n=128,push=1}"},
+        {"gemm_ar:bf16:136x136x16:r4", "fused_out{tile_m=64,tile_n=128}"},
+        {"gemm_rs:bf16:300x136x16:r4", "signal{unit=2,cuts=1,tile_m=64,tile_n=128}"},
+        {"gemm_a2a:bf16:136x136x16:r4", "serial"},
+        {"gemm_rs:bf16:136x136x16:r4", "dma{form=1,chunks=2,tile_m=64,tile_n=128}"},
+    };
+    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
+        world w;
+        char words[40];
+        const int missing = (int)i % RANKS;
+        open_group(&w, RANKS, 0.1);
+        assert_true(make_plans(&w, asked[i][0], asked[i][1]));
+        for (uint64_t round = 0; round < 2; round++) {
+            for (uint64_t seed = 0; seed < 3; seed++) run_right(&w, seed);
+            fill(&w, 9);
+            for (int r = 0; r < RANKS; r++)
+                if (r != missing) assert_int_equal(run_rank(&w, r, NULL), SHINGLE_OK);
+            snprintf(words, sizeof words, "rank %d did not begin", missing);
+            for (int r = 0; r < RANKS; r++) {
+                if (shingle_sync(w.comm[(missing + 1 + r) % RANKS], 20) != SHINGLE_ETIMEOUT)
+                    fail_msg("%s: %s", asked[i][1], shingle_error());
+                expect_text(words);
+            }
+            recover(&w);
+        }
+        run_right(&w, 4);
+        drop_plans(&w);
+        close_group(&w);
+    }
+}
+
+/* A rank runs another plan, behind runs of one launch that have no event of their own. */
+static void other_plans_are_named(void **state)
+{
+    (void)state;
+    static const char *const others[] = {"serial", "direct{tile_m=64,tile_n=128}",
+                                         "signal{unit=2,cuts=1,tile_m=64,tile_n=128}"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        world w;
+        shingle_plan *other = NULL;
+        const shingle_plan_options options = {.strategy = others[i]};
+        open_group(&w, RANKS, 0.1);
+        assert_true(
+            make_plans(&w, "gemm_rs:bf16:300x136x16:r4", "fused_out{tile_m=64,tile_n=128}"));
+        assert_int_equal(
+            shingle_plan_create(w.comm[2], "gemm_rs:bf16:300x136x16:r4", &options, &other),
+            SHINGLE_OK);
+        fill(&w, 1);
+        for (int n = 0; n < 4; n++)
+            for (int r = 0; r < RANKS; r++) {
+                shingle_plan *const mine = w.plan[r];
+                if (r == 2 && n == 3) w.plan[r] = other;
+                assert_int_equal(run_rank(&w, r, NULL), SHINGLE_OK);
+                w.plan[r] = mine;
+            }
+        for (int r = 0; r < RANKS; r++) {
+            if (shingle_sync(w.comm[r], 20) != SHINGLE_EMISMATCH)
+                fail_msg("%s: %s", others[i], shingle_error());
+            expect_text("run different plans");
+        }
+        recover(&w);
+        run_right(&w, 3);
+        shingle_plan_free(other);
+        drop_plans(&w);
+        close_group(&w);
+    }
+}
+
+/* From opening to closing, with each call failing in turn: what was made is freed, and a group that is
+ * open recovers. */
+static bool whole_life(const char *strategy)
+{
+    const shingle_config config = {.backend = "cuda", .timeout_seconds = 0.05};
+    const char *const problem = "gemm_ar:bf16:8x8x16:r2";
+    static uint16_t __attribute__((aligned(16))) a[2][256], b[2][256], c[2][256];
+    const shingle_plan_options options = {.strategy = strategy};
+    shingle_comm *comm[2] = {NULL, NULL};
+    shingle_plan *plan[2] = {NULL, NULL};
+    if (shingle_open(2, &config, comm) != SHINGLE_OK) return false;
+    bool ok = true;
+    for (int r = 0; r < 2 && ok; r++)
+        ok = shingle_plan_create(comm[r], problem, &options, &plan[r]) == SHINGLE_OK;
+    for (int n = 0; n < 2; n++)
+        for (int r = 0; r < 2 && ok; r++)
+            ok = shingle_run(plan[r], a[r], b[r], c[r], NULL) == SHINGLE_OK;
+    for (int r = 0; r < 2 && ok; r++) ok = shingle_sync(comm[r], 5) == SHINGLE_OK;
+    if (!ok) assert_true(strlen(shingle_error()) > 0);
+    fake_fail_at(-1, cudaErrorUnknown); /* recovering and closing are not meant to be disturbed */
+    if (plan[1] != NULL) {
+        (void)shingle_recover(comm[0], 0);
+        assert_int_equal(shingle_recover(comm[1], 0), SHINGLE_OK);
+        for (int r = 0; r < 2; r++)
+            assert_int_equal(shingle_run(plan[r], a[r], b[r], c[r], NULL), SHINGLE_OK);
+        for (int r = 0; r < 2; r++) assert_int_equal(shingle_sync(comm[r], 5), SHINGLE_OK);
+    }
+    shingle_close(2, comm);
+    return ok;
+}
+
+static void every_call_may_fail(void **state)
+{
+    (void)state;
+    static const char *const strategy[] = {"fused_out{tile_m=64,tile_n=128}", "ring", "serial"};
+    const int live = fake_live();
+    for (int s = 0; s < 3; s++) {
+        fake_fail_at(-1, cudaErrorUnknown);
+        assert_true(whole_life(strategy[s]));
+        for (int i = 0, reached = 1; reached; i++) {
+            fake_fail_at(i, i % 2 == 0 ? cudaErrorUnknown : cudaErrorMemoryAllocation);
+            const bool ok = whole_life(strategy[s]);
+            reached = fake_calls() > i || !ok;
+            fake_fail_at(-1, cudaErrorUnknown);
+            if (fake_live() != live)
+                fail_msg("call %d: %d things were left", i, fake_live() - live);
+            if (i > 3000) fail_msg("%d calls were not enough", i);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(odd_knobs_are_right),
+        cmocka_unit_test(slow_launches_are_declined),
+        cmocka_unit_test(plans_of_one_launch_are_one_kernel),
+        cmocka_unit_test(kernels_start_early_in_one_lane_alone),
+        cmocka_unit_test(odd_addresses_take_other_ways),
+        cmocka_unit_test(odd_rows_that_are_sent_alone_go_in_front),
+        cmocka_unit_test(peers_store_into_what_they_reach),
+        cmocka_unit_test(ranks_store_into_peers_alike),
+        cmocka_unit_test(matrices_need_not_be_dense),
+        cmocka_unit_test(plans_of_all_kinds_mix),
+        cmocka_unit_test(many_runs_may_be_on_their_way),
+        cmocka_unit_test(ranks_that_do_not_come_are_named),
+        cmocka_unit_test(other_plans_are_named),
+        cmocka_unit_test(every_call_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+#endif
