@@ -1,45 +1,49 @@
 /* conform_cuda.c -- the CUDA backend on real GPUs, bit for bit:
  *
- *     conform_cuda [MOST_RANKS] [check] [knobs] [mix] [replay] [fault] [only=STRATEGY,...] [verbose]
+ *     conform_cuda [RANKS] [check] [knobs] [mix] [replay] [fault] [only=STRATEGY,...] [times=N]
+ *                  [json=FILE] [verbose]
  *
- *     check    every operator and strategy, ragged rows, three runs each on new data, memory poisoned
+ *     check    every operator, strategy and form of a launch, ragged rows, three runs each on new data,
+ *              memory poisoned
+ *     knobs    every knob set that a strategy proposes for a shape of several tiles a rank
  *     mix      plans of different shapes on one workspace, eager and replayed, in random order, while
  *              epochs pass 2^32
- *     replay   a captured run a thousand times, among eager ones
- *     fault    a rank that does not come: the same error everywhere within the limit, then recovery
+ *     replay   captured runs a thousand times, among eager ones; microseconds to enqueue one
+ *     fault    a rank that does not come, TIMES times a plan (default 4): the same error everywhere within
+ *              the limit, then recovery
  *
- * All parts are carried out if none is named.  Exits with 77 if there is no GPU. */
+ * All parts are carried out if none is named, on RANKS GPUs (default: as many as there are, at most 4).
+ * Exits with 77 if there is no GPU. */
 #include <cuda_runtime_api.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "backend/cuda/cuda.h"
-#include "core/comm.h"
-#include "core/data.h"
+#include "core/matrices.h"
 
-enum { RANKS = 4, GUARD = 256, POISON_MOST = 16 << 20 };
+enum { RANKS = 4, POISON_MOST = 16 << 20, NAME = 200 };
 
-static int passed, failed;
-static int most_ranks = RANKS;
+static int passed, failed, declined;
+static int most_ranks = RANKS, times = 4;
 static const char *only; /* names of strategies, or NULL for all */
 static bool verbose;
+static FILE *json;
 
 typedef struct world {
     int ranks;
     shingle_comm *comm[RANKS];
+    sg_group *group;
 } world;
 
 /* A problem with a plan a rank, and matrices of all ranks. */
 typedef struct job {
     world *w;
-    char name[160];
+    char name[NAME];
     sg_problem problem;
     sg_data data;
     shingle_plan *plan[RANKS];
-    void *a[RANKS], *b[RANKS], *bias[RANKS], *c[RANKS]; /* C starts GUARD bytes into its block */
-    void *host;
-    size_t host_bytes;
+    sg_matrices *matrices;
     cudaStream_t stream[RANKS];
     cudaGraphExec_t graph[RANKS];
 } job;
@@ -54,55 +58,31 @@ static bool complain(const char *name, const char *what)
     return false;
 }
 
-/* ---- Memory ---------------------------------------------------------------------------------- */
-
-static const sg_backend *backend(const world *w)
+/* One line a part on the screen, and one in the file. */
+static void report(const char *part, int ranks, int right, int before, double begin_us)
 {
-    return w->comm[0]->group->backend;
+    const double seconds = (sg_now_us() - begin_us) / 1e6;
+    printf("%s: %d ranks, %d right, %d wrong, %d declined, %.0f s\n", part, ranks, right,
+           failed - before, declined, seconds);
+    fflush(stdout);
+    if (json != NULL)
+        fprintf(json,
+                "{\"part\": \"%s\", \"ranks\": %d, \"right\": %d, \"failed\": %d, "
+                "\"declined\": %d, \"seconds\": %.1f}\n",
+                part, ranks, right, failed - before, declined, seconds);
+    declined = 0;
 }
 
-static bool put(const world *w, int r, void *to, const void *from, size_t bytes)
-{
-    return backend(w)->write(w->comm[0]->group->self, r, to, from, bytes) == SHINGLE_OK;
-}
-
-static bool fetch(const world *w, int r, void *to, const void *from, size_t bytes)
-{
-    return backend(w)->read(w->comm[0]->group->self, r, to, from, bytes) == SHINGLE_OK;
-}
-
-static size_t bytes_of(const job *j, int64_t rows, int64_t cols)
-{
-    return (size_t)(rows * cols * sg_type_bytes(j->problem.type));
-}
-
-static size_t c_bytes(const job *j, int r)
-{
-    return bytes_of(j, sg_problem_c_rows(&j->problem, r), j->problem.n);
-}
-
-static bool get(job *j, int r, size_t bytes, void **memory)
-{
-    if (bytes > j->host_bytes) {
-        free(j->host);
-        j->host = malloc(bytes);
-        j->host_bytes = bytes;
-    }
-    return shingle_alloc(j->w->comm[r], bytes, memory) == SHINGLE_OK && j->host != NULL;
-}
+/* ---- Jobs ------------------------------------------------------------------------------------ */
 
 static void close_job(job *j)
 {
     for (int r = 0; r < j->w->ranks; r++) {
         shingle_plan_free(j->plan[r]);
-        shingle_free(j->w->comm[r], j->a[r]);
-        shingle_free(j->w->comm[r], j->b[r]);
-        shingle_free(j->w->comm[r], j->bias[r]);
-        shingle_free(j->w->comm[r], j->c[r]);
         if (j->graph[r] != NULL) cudaGraphExecDestroy(j->graph[r]);
         if (j->stream[r] != NULL) cudaStreamDestroy(j->stream[r]);
     }
-    free(j->host);
+    sg_matrices_close(j->matrices);
     sg_problem_free(&j->problem);
     memset(j, 0, sizeof *j);
 }
@@ -134,99 +114,67 @@ static int open_job(world *w, const char *problem, const char *strategy, job *j)
         const shingle_status status =
             shingle_plan_create(w->comm[r], problem, &options, &j->plan[r]);
         if (status == SHINGLE_OK) continue;
-        const bool declined = status == SHINGLE_EUNSUPPORTED && r == 0;
-        if (!declined) complain(j->name, shingle_error());
-        if (declined && verbose) printf("    declined: %s\n", shingle_error());
+        const bool none = status == SHINGLE_EUNSUPPORTED && r == 0;
+        if (!none) complain(j->name, shingle_error());
+        if (none && verbose) printf("    declined: %s\n", shingle_error());
+        declined += none;
         close_job(j);
-        return declined ? 0 : -1;
+        return none ? 0 : -1;
     }
     snprintf(j->name, sizeof j->name, "%s", shingle_plan_text(j->plan[0]));
-    const sg_problem *const p = &j->problem;
-    for (int r = 0; r < w->ranks; r++)
-        if (!get(j, r, bytes_of(j, sg_problem_a_rows(p, r), p->k) + 1, &j->a[r]) ||
-            !get(j, r, bytes_of(j, p->n, p->k) + 1, &j->b[r]) ||
-            !get(j, r, bytes_of(j, 1, p->n) + 1, &j->bias[r]) ||
-            !get(j, r, c_bytes(j, r) + 2 * GUARD, &j->c[r])) {
-            complain(j->name, shingle_error());
-            close_job(j);
-            return -1;
-        }
-    return 1;
-}
-
-static bool fill(job *j, sg_tensor tensor, int r, void *to, size_t bytes)
-{
-    return sg_data_fill(&j->data, tensor, r, j->host, 0) == SHINGLE_OK &&
-           put(j->w, r, to, j->host, bytes);
+    if (sg_matrices_open(w->group, &j->problem, &j->matrices) == SHINGLE_OK) return 1;
+    complain(j->name, shingle_error());
+    close_job(j);
+    return -1;
 }
 
 /* New data, and a C in which nothing is right. */
 static bool prepare(job *j)
 {
-    const sg_problem *const p = &j->problem;
-    if (sg_data_make(p, sg_random_next(&dice), &j->data) != SHINGLE_OK) return false;
-    for (int r = 0; r < j->w->ranks; r++) {
-        if (!fill(j, SG_TENSOR_A, r, j->a[r], bytes_of(j, sg_problem_a_rows(p, r), p->k)))
-            return false;
-        if (!fill(j, SG_TENSOR_B, r, j->b[r], bytes_of(j, p->n, p->k))) return false;
-        if (p->bias && !fill(j, SG_TENSOR_BIAS, r, j->bias[r], bytes_of(j, 1, p->n))) return false;
-        memset(j->host, 0xa5, c_bytes(j, r) + 2 * GUARD);
-        memset((char *)j->host + GUARD, 0xff, c_bytes(j, r));
-        if (!put(j->w, r, j->c[r], j->host, c_bytes(j, r) + 2 * GUARD)) return false;
-    }
-    return true;
+    if (sg_data_make(&j->problem, sg_random_next(&dice), &j->data) == SHINGLE_OK &&
+        sg_matrices_fill(j->matrices, &j->data) == SHINGLE_OK)
+        return true;
+    return complain(j->name, shingle_error());
 }
 
 /* NaN in all of the workspace that is not too large, while nothing runs. */
 static void poison(const world *w)
 {
     static char *ones;
+    const sg_cuda *const cuda = w->group->self;
     if (ones == NULL) {
         ones = malloc(POISON_MOST);
         memset(ones, 0xff, POISON_MOST);
     }
     for (int r = 0; r < w->ranks; r++) {
-        const sg_work *const work = w->comm[0]->group->work[r];
-        const sg_cuda *const cuda = w->comm[0]->group->self;
+        const sg_work *const work = w->group->work[r];
         for (int cls = SG_BLOCK_CLASS0; 1 << cls <= POISON_MOST; cls++) {
+            void *block[SG_BLOCK_KINDS + 2] = {cuda->rank[r].landing[cls],
+                                               cuda->rank[r].dense[cls]};
             for (int kind = 0; kind < SG_BLOCK_KINDS; kind++)
-                if (work->block[kind][cls] != NULL)
-                    put(w, r, work->block[kind][cls], ones, (size_t)1 << cls);
-            if (cuda->rank[r].landing[cls] != NULL)
-                put(w, r, cuda->rank[r].landing[cls], ones, (size_t)1 << cls);
+                block[2 + kind] = work->block[kind][cls];
+            for (int i = 0; i < SG_BLOCK_KINDS + 2; i++)
+                if (block[i] != NULL)
+                    w->group->backend->write(w->group->self, r, block[i], ones, (size_t)1 << cls);
         }
     }
 }
 
 static bool compare(job *j)
 {
-    for (int r = 0; r < j->w->ranks; r++) {
-        const size_t bytes = c_bytes(j, r);
-        const unsigned char *const c = j->host;
-        sg_data_wrong wrong;
-        char line[200] = "";
-        sg_text text = {line, sizeof line, 0};
-        if (!fetch(j->w, r, j->host, j->c[r], bytes + 2 * GUARD))
-            return complain(j->name, shingle_error());
-        for (size_t i = 0; i < GUARD; i++)
-            if (c[i] != 0xa5 || c[GUARD + bytes + i] != 0xa5)
-                return complain(j->name, "stored outside of C");
-        if (sg_data_compare(&j->data, r, c + GUARD, 0, &wrong) != SHINGLE_OK)
-            return complain(j->name, shingle_error());
-        sg_data_describe(&wrong, r, &text);
-        if (wrong.elements > 0) return complain(j->name, line);
-    }
-    return true;
+    char line[80];
+    int64_t wrong = 0;
+    if (sg_matrices_compare(j->matrices, &j->data, j->name, &wrong) != SHINGLE_OK)
+        return complain(j->name, shingle_error());
+    snprintf(line, sizeof line, "%lld elements are wrong", (long long)wrong);
+    return wrong == 0 || complain(j->name, line);
 }
 
 /* ---- Runs ------------------------------------------------------------------------------------ */
 
 static shingle_status enqueue(job *j, int r, void *stream)
 {
-    const shingle_tensors t = {.a = j->a[r],
-                               .b = j->b[r],
-                               .bias = j->problem.bias ? j->bias[r] : NULL,
-                               .c = (char *)j->c[r] + GUARD};
+    const shingle_tensors t = sg_matrices_tensors(j->matrices, r);
     return shingle_run_tensors(j->plan[r], &t, stream);
 }
 
@@ -250,8 +198,7 @@ static bool run_eager(job *j)
 
 static bool run_right(job *j)
 {
-    if (!prepare(j)) return complain(j->name, shingle_error());
-    return run_eager(j) && compare(j);
+    return prepare(j) && run_eager(j) && compare(j);
 }
 
 static bool capture(job *j)
@@ -294,8 +241,10 @@ static bool open_world(world *w, int ranks, double seconds)
 {
     const shingle_config config = {.backend = "cuda", .timeout_seconds = seconds};
     w->ranks = ranks;
-    if (shingle_open(ranks, &config, w->comm) == SHINGLE_OK) return true;
-    return complain("open", shingle_error());
+    if (shingle_open(ranks, &config, w->comm) != SHINGLE_OK)
+        return complain("open", shingle_error());
+    w->group = w->comm[0]->group;
+    return true;
 }
 
 static void recover(world *w)
@@ -305,12 +254,30 @@ static void recover(world *w)
             complain("recover", shingle_error());
 }
 
-/* ---- The parts ------------------------------------------------------------------------------- */
+/* ---- Check ----------------------------------------------------------------------------------- */
 
-static const char *const ops[] = {"ag_gemm", "gemm_rs", "gemm_ar"};
-static const char *const strategies[] = {"serial", "fused_in", "fused_out", "direct",
-                                         "ring",   "sliced",   "dma"};
-enum { STRATEGIES = sizeof strategies / sizeof strategies[0] };
+static const char *const ops[] = {"ag_gemm", "gemm_rs", "gemm_ar", "a2a_gemm", "gemm_a2a"};
+static const char *const strategies[] = {"serial",   "sliced",    "direct", "ring",
+                                         "fused_in", "fused_out", "dma",    "signal"};
+enum { OPS = sizeof ops / sizeof ops[0], STRATEGIES = sizeof strategies / sizeof strategies[0] };
+
+/* What a plan of that problem may look like, besides what is predicted to be best. */
+static const char *const forms[OPS][12] = {
+    {"fused_in{chunks=1,slabs=1,tile_m=128,tile_n=128,push=1}",
+     "fused_in{chunks=4,slabs=1,tile_m=128,tile_n=256,push=1}",
+     "fused_in{chunks=1,slabs=8,tile_m=128,tile_n=256,push=1}",
+     "fused_in{chunks=2,slabs=1,tile_m=128,tile_n=256}", "ring{sub=2,vendor=1}", "ring{vendor=0}",
+     "direct{vendor=1}", "dma{form=0,chunks=3}", "dma{form=1,chunks=2}", "dma{form=2,chunks=2}"},
+    {"fused_out{tile_m=128,tile_n=128}", "fused_out{tile_m=128,tile_n=256}",
+     "fused_out{tile_m=128,tile_n=128,splits=2}", "ring{sub=2,vendor=1}", "ring{vendor=0}",
+     "direct{vendor=1}", "dma{form=0,chunks=3}", "dma{form=1,chunks=2}", "dma{form=3,chunks=2}"},
+    {"fused_out{tile_m=128,tile_n=128}", "fused_out{tile_m=128,tile_n=256,once=1}",
+     "fused_out{tile_m=128,tile_n=128,once=1}", "fused_out{subs=2,lag=1,tile_m=128,tile_n=128}",
+     "fused_out{tile_m=128,tile_n=128,splits=2}", "ring{sub=2,vendor=1}", "ring{vendor=0}",
+     "direct{vendor=1}", "dma{form=1,chunks=2}", "dma{form=3,chunks=2}"},
+    {"fused_in{chunks=1,slabs=1,tile_m=128,tile_n=128,push=1}", "fused_in{chunks=2}"},
+    {"fused_out{tile_m=128,tile_n=128}", "dma{form=1,chunks=2}"},
+};
 
 /* True if it was right, or declined. */
 static bool check_one(world *w, const char *problem, const char *strategy)
@@ -328,64 +295,84 @@ static bool check_one(world *w, const char *problem, const char *strategy)
     return ok;
 }
 
+static void check_all(world *w, const char *problem, const char *const *more)
+{
+    for (int i = 0; i < STRATEGIES; i++)
+        if (!check_one(w, problem, strategies[i])) recover(w);
+    for (int i = 0; more != NULL && i < 12 && more[i] != NULL; i++)
+        if (!check_one(w, problem, more[i])) recover(w);
+}
+
 static void check(int ranks)
 {
     static const char *const shapes[] = {"1x512x512", "7x512x512", "1000x768x512", "4097x1024x512",
                                          "2048x1536x1024"};
-    static const char *const more[] = {"ag_gemm:f16:520x264x256",
-                                       "gemm_rs:f16:520x264x256",
-                                       "gemm_ar:f16:520x264x256",
-                                       "ag_gemm:bf16:300x512x512:bias:relu",
-                                       "gemm_rs:bf16:300x512x512:bias",
-                                       "gemm_ar:bf16:300x512x512:bias:silu",
-                                       "gemm_rs:bf16:1000x512x512",
-                                       "ag_gemm:f32:300x512x512",
-                                       "gemm_rs:f32:100x33x65",
-                                       "gemm_ar:bf16:100x33x65",
-                                       "gemm:bf16:1000x1000x1000:bias:gelu"};
+    static const char *const more[] = {
+        "ag_gemm:f16:520x264x256:r%d",
+        "gemm_rs:f16:520x264x256:r%d",
+        "gemm_ar:f16:520x264x256:r%d",
+        "ag_gemm:bf16:300x512x512:r%d:bias:relu",
+        "gemm_rs:bf16:300x512x512:r%d:bias",
+        "gemm_ar:bf16:300x512x512:r%d:bias:silu",
+        "gemm_ar:bf16:1000x512x512:r%d:cyclic=100",
+        "ag_gemm:f32:300x512x512:r%d",
+        "gemm_rs:f32:100x33x65:r%d",
+        "gemm_ar:bf16:100x33x65:r%d",
+        "gemm:bf16:1000x1000x1000:r%d:bias:gelu",
+        "ag_gemm:bf16:1000x1536x512:r%d:gather=b",
+        "ag_gemm:bf16:7x2048x512:r%d:gather=b:bias",
+        "ag_gemm:bf16:1000x512x1536:r%d:gather=k",
+        "ag_gemm:bf16:300x512x1024:r%d:gather=k:accumulate",
+        "ag_gemm:bf16:1000x512x512:r%d:accumulate",
+        "ag_gemm:f16:300x1024x512:r%d:gather=b:accumulate",
+        "a2a_gemm:bf16:1000x512x512:r%d:bias:relu",
+        "gemm_a2a:bf16:1000x512x512:r%d:bias:gelu",
+    };
+    static const char *const push[] = {"fused_in{tile_m=128,tile_n=128,push=1}",
+                                       "fused_in{tile_m=128,tile_n=256,push=0}", NULL};
     world w;
     if (!open_world(&w, ranks, 5)) return;
-    char problem[120];
-    const int before = passed;
-    for (int op = 0; op < 3; op++)
-        for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++)
-            for (int i = 0; i < STRATEGIES; i++) {
-                snprintf(problem, sizeof problem, "%s:bf16:%s:r%d", ops[op], shapes[s], ranks);
-                if (!check_one(&w, problem, strategies[i])) recover(&w);
-            }
-    for (size_t s = 0; s < sizeof more / sizeof more[0]; s++)
-        for (int i = 0; i < STRATEGIES; i++) {
-            const char *const end = strstr(more[s], ":bias");
-            const int length = end != NULL ? (int)(end - more[s]) : (int)strlen(more[s]);
-            snprintf(problem, sizeof problem, "%.*s:r%d%s", length, more[s], ranks,
-                     end != NULL ? end : "");
-            if (!check_one(&w, problem, strategies[i])) recover(&w);
+    char problem[NAME];
+    const double begin_us = sg_now_us();
+    const int right = passed;
+    const int wrong = failed;
+    for (int op = 0; op < OPS; op++)
+        for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
+            snprintf(problem, sizeof problem, "%s:bf16:%s:r%d", ops[op], shapes[s], ranks);
+            check_all(&w, problem, forms[op]);
         }
+    for (size_t s = 0; s < sizeof more / sizeof more[0]; s++) {
+        const char *const end = strstr(more[s], "r%d");
+        snprintf(problem, sizeof problem, "%.*sr%d%s", (int)(end - more[s]), more[s], ranks,
+                 end + 3);
+        check_all(&w, problem, strncmp(more[s], "ag_gemm", 7) == 0 ? push : NULL);
+    }
     shingle_close(ranks, w.comm);
-    printf("check: %d ranks, %d plans right\n", ranks, passed - before);
-    fflush(stdout);
+    report("check", ranks, passed - right, wrong, begin_us);
 }
 
-/* Every knob set that a strategy proposes for a shape of several tiles a rank. */
 static void check_knobs(int ranks)
 {
     world w;
     if (!open_world(&w, ranks, 5)) return;
-    const int before = passed;
-    for (int op = 0; op < 3; op++)
+    const double begin_us = sg_now_us();
+    const int right = passed;
+    const int wrong = failed;
+    for (int op = 0; op < OPS; op++)
         for (int i = 0; i < STRATEGIES; i++) {
-            char problem[120];
+            char problem[NAME];
             sg_problem p;
             sg_knobs sets[SG_MAX_KNOB_SETS] = {0};
-            char reason[200] = "";
+            char reason[NAME] = "";
             sg_text why = {reason, sizeof reason, 0};
             snprintf(problem, sizeof problem, "%s:bf16:2200x1544x1152:r%d", ops[op], ranks);
             const sg_strategy *const s = sg_strategy_find(strategies[i]);
             if (s == NULL || sg_problem_parse(problem, &p) != SHINGLE_OK) continue;
             const sg_machine *const machine = sg_comm_machine(w.comm[0], SG_BF16);
-            const int count = s->accepts(&p, &why) ? s->propose(&p, machine, sets, &why) : 0;
+            const int count =
+                s->accepts(&p, &why) ? sg_strategy_propose(s, &p, machine, sets, &why) : 0;
             for (int k = 0; k < count; k++) {
-                char text[120];
+                char text[NAME];
                 sg_text t = {text, sizeof text, 0};
                 sg_strategy_print(s, &sets[k], &t);
                 if (!check_one(&w, problem, text)) recover(&w);
@@ -393,31 +380,52 @@ static void check_knobs(int ranks)
             sg_problem_free(&p);
         }
     shingle_close(ranks, w.comm);
-    printf("knobs: %d ranks, %d plans right\n", ranks, passed - before);
-    fflush(stdout);
+    report("knobs", ranks, passed - right, wrong, begin_us);
 }
+
+/* ---- Order ----------------------------------------------------------------------------------- */
 
 static void start_epochs_at(world *w, uint64_t epoch)
 {
-    sg_cuda *const cuda = w->comm[0]->group->self;
-    for (int r = 0; r < w->ranks; r++) put(w, r, &cuda->rank[r].state->epoch, &epoch, sizeof epoch);
+    sg_cuda *const cuda = w->group->self;
+    for (int r = 0; r < w->ranks; r++)
+        w->group->backend->write(cuda, r, &cuda->rank[r].state->epoch, &epoch, sizeof epoch);
 }
 
 static void mix(int ranks)
 {
-    static const char *const shapes[] = {"3x512x512", "300x512x256", "1025x256x512"};
-    enum { JOBS = 12, TURNS = 200 };
+    static const char *const asked[][2] = {
+        {"ag_gemm:bf16:3x512x512", "fused_in{tile_m=128,tile_n=128,push=1}"},
+        {"ag_gemm:bf16:1025x512x256", "fused_in{chunks=2,tile_m=128,tile_n=256,push=1}"},
+        {"ag_gemm:bf16:300x512x256", "fused_in{tile_m=128,tile_n=128}"},
+        {"ag_gemm:bf16:300x512x256", "ring{vendor=1}"},
+        {"ag_gemm:bf16:1025x256x512", "serial"},
+        {"gemm_rs:bf16:3x512x512", "fused_out{tile_m=128,tile_n=128}"},
+        {"gemm_rs:bf16:1025x256x512", "fused_out{tile_m=128,tile_n=256}"},
+        {"gemm_rs:bf16:300x512x256", "direct"},
+        {"gemm_rs:bf16:2048x1024x256", "signal"},
+        {"gemm_ar:bf16:3x512x512", "fused_out{tile_m=128,tile_n=128,once=1}"},
+        {"gemm_ar:bf16:1025x256x512", "fused_out{tile_m=128,tile_n=256}"},
+        {"gemm_ar:bf16:300x512x256", "ring"},
+        {"gemm_ar:bf16:300x512x256", "dma{form=1,chunks=2}"},
+        {"gemm_a2a:bf16:300x512x256", "fused_out{tile_m=128,tile_n=128}"},
+        {"a2a_gemm:bf16:300x512x256", "serial"},
+    };
+    enum { JOBS = sizeof asked / sizeof asked[0], TURNS = 300 };
     static job jobs[JOBS];
     world w;
     if (!open_world(&w, ranks, 5)) return;
+    const double begin_us = sg_now_us();
+    const int right = passed;
+    const int wrong = failed;
     int count = 0;
-    bool ok = true;
-    for (int i = 0; count < JOBS && i < 40; i++) {
-        char problem[120];
-        snprintf(problem, sizeof problem, "%s:bf16:%s:r%d", ops[i % 3], shapes[i / 3 % 3], ranks);
-        if (open_job(&w, problem, strategies[i % STRATEGIES], &jobs[count]) == 1) count++;
+    for (int i = 0; i < JOBS; i++) {
+        char problem[NAME];
+        snprintf(problem, sizeof problem, "%s:r%d", asked[i][0], ranks);
+        if (open_job(&w, problem, asked[i][1], &jobs[count]) == 1) count++;
     }
-    start_epochs_at(&w, (UINT64_C(1) << 32) - 40);
+    start_epochs_at(&w, (UINT64_C(1) << 32) - 60);
+    bool ok = true;
     for (int i = 0; i < count && ok; i++) ok = run_right(&jobs[i]) && capture(&jobs[i]);
     for (int i = 0; i < TURNS && ok; i++) {
         job *const j = &jobs[sg_random_below(&dice, count)];
@@ -432,14 +440,14 @@ static void mix(int ranks)
     }
     for (int i = 0; i < count; i++) close_job(&jobs[i]);
     shingle_close(ranks, w.comm);
-    printf("mix: %d ranks, %d plans, %s\n", ranks, count, ok ? "right" : "WRONG");
-    fflush(stdout);
+    printf("mix: %d plans\n", count);
+    report("mix", ranks, passed - right, wrong, begin_us);
 }
 
 /* Microseconds that shingle_run takes, on average of all ranks' runs. */
 static double time_to_enqueue(job *j)
 {
-    enum { TIMES = 40 };
+    enum { TIMES = 48 };
     double us = 0;
     for (int i = 0; i < TIMES; i++) {
         const double begin = sg_now_us();
@@ -452,14 +460,25 @@ static double time_to_enqueue(job *j)
 
 static void replay(int ranks)
 {
-    static const char *const asked[][2] = {{"ag_gemm", "fused_in"},  {"ag_gemm", "serial"},
-                                           {"gemm_rs", "fused_out"}, {"gemm_rs", "direct"},
-                                           {"gemm_ar", "fused_out"}, {"gemm_ar", "ring"},
-                                           {"gemm_rs", "sliced"}};
+    static const char *const asked[][2] = {{"ag_gemm", "fused_in{tile_m=128,tile_n=128,push=1}"},
+                                           {"ag_gemm", "fused_in{tile_m=128,tile_n=128,push=0}"},
+                                           {"ag_gemm", "serial"},
+                                           {"gemm_rs", "fused_out{tile_m=128,tile_n=128}"},
+                                           {"gemm_rs", "direct"},
+                                           {"gemm_rs", "signal"},
+                                           {"gemm_ar", "fused_out{tile_m=128,tile_n=128}"},
+                                           {"gemm_ar", "fused_out{tile_m=128,tile_n=128,once=1}"},
+                                           {"gemm_ar", "ring"},
+                                           {"gemm_rs", "sliced"},
+                                           {"gemm_rs", "serial"},
+                                           {"gemm_ar", "serial"}};
     world w;
     if (!open_world(&w, ranks, 5)) return;
+    const double begin_us = sg_now_us();
+    const int right = passed;
+    const int wrong = failed;
     for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
-        char problem[120];
+        char problem[NAME];
         job j;
         snprintf(problem, sizeof problem, "%s:bf16:1000x1024x512:r%d", asked[i][0], ranks);
         if (open_job(&w, problem, asked[i][1], &j) != 1) continue;
@@ -470,21 +489,26 @@ static void replay(int ranks)
             ok = ok && wait_graphs(&j) && compare(&j) && run_right(&j);
         }
         passed += ok;
-        printf("replay: %s %s, %.1f us to enqueue\n", j.name, ok ? "1000 times right" : "WRONG",
-               ok ? time_to_enqueue(&j) : 0);
+        const double us = ok ? time_to_enqueue(&j) : 0;
+        printf("replay: %-70s %s, %.1f us to enqueue\n", j.name, ok ? "1000 times" : "WRONG", us);
         fflush(stdout);
+        if (json != NULL)
+            fprintf(json, "{\"part\": \"enqueue\", \"plan\": \"%s\", \"us\": %.2f}\n", j.name, us);
         close_job(&j);
         if (!ok) recover(&w);
     }
     shingle_close(ranks, w.comm);
+    report("replay", ranks, passed - right, wrong, begin_us);
 }
+
+/* ---- Faults ---------------------------------------------------------------------------------- */
 
 static bool miss(world *w, job *j, int missing)
 {
     char first[600] = "";
     char words[40];
     const double begin = sg_now_us();
-    if (!prepare(j)) return complain(j->name, shingle_error());
+    if (!prepare(j)) return false;
     for (int r = 0; r < w->ranks; r++)
         if (r != missing && enqueue(j, r, NULL) != SHINGLE_OK)
             return complain(j->name, shingle_error());
@@ -504,37 +528,44 @@ static bool miss(world *w, job *j, int missing)
 
 static void fault(int ranks)
 {
-    static const struct {
-        const char *op, *strategy;
-        int times;
-    } asked[] = {{"gemm_rs", "fused_out", 8}, {"ag_gemm", "fused_in", 6}, {"gemm_ar", "direct", 3},
-                 {"gemm_ar", "ring", 3},      {"gemm_rs", "serial", 3},   {"ag_gemm", "sliced", 2}};
+    static const char *const asked[][2] = {{"ag_gemm", "fused_in{tile_m=128,tile_n=128,push=1}"},
+                                           {"gemm_ar", "fused_out{tile_m=128,tile_n=128}"},
+                                           {"gemm_rs", "fused_out{tile_m=128,tile_n=128}"},
+                                           {"gemm_ar", "direct"},
+                                           {"gemm_ar", "ring"},
+                                           {"gemm_rs", "serial"},
+                                           {"gemm_rs", "signal"}};
     world w;
     if (!open_world(&w, ranks, 1)) return;
+    const double begin_us = sg_now_us();
+    const int right = passed;
+    const int wrong = failed;
     for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
-        char problem[120];
+        char problem[NAME];
         job j;
-        snprintf(problem, sizeof problem, "%s:bf16:1000x1024x512:r%d", asked[i].op, ranks);
-        if (open_job(&w, problem, asked[i].strategy, &j) != 1) continue;
+        snprintf(problem, sizeof problem, "%s:bf16:1000x1024x512:r%d", asked[i][0], ranks);
+        if (open_job(&w, problem, asked[i][1], &j) != 1) continue;
         bool ok = run_right(&j);
-        int k = 0;
-        for (; k < asked[i].times && ok; k++) ok = miss(&w, &j, (k + 1) % ranks);
-        passed += ok;
-        printf("fault: %s, %d times %s\n", j.name, k, ok ? "told and recovered" : "WRONG");
-        fflush(stdout);
+        for (int k = 0; k < times && ok; k++) {
+            ok = miss(&w, &j, (k + 1) % ranks);
+            passed += ok;
+        }
         close_job(&j);
         if (!ok) break;
     }
     shingle_close(ranks, w.comm);
+    report("fault", ranks, passed - right, wrong, begin_us);
 }
+
+/* ---- Command --------------------------------------------------------------------------------- */
 
 static bool asked(int argc, char **argv, const char *part)
 {
     bool any = false;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], part) == 0) return true;
-        any |= strlen(argv[i]) > 1 && strncmp(argv[i], "only=", 5) != 0 &&
-               strcmp(argv[i], "verbose") != 0;
+        any |=
+            strlen(argv[i]) > 1 && strchr(argv[i], '=') == NULL && strcmp(argv[i], "verbose") != 0;
     }
     return !any;
 }
@@ -550,6 +581,8 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         if (argv[i][0] >= '1' && argv[i][0] <= '9') most_ranks = atoi(argv[i]);
         if (strncmp(argv[i], "only=", 5) == 0) only = argv[i] + 5;
+        if (strncmp(argv[i], "times=", 6) == 0) times = atoi(argv[i] + 6);
+        if (strncmp(argv[i], "json=", 5) == 0) json = fopen(argv[i] + 5, "w");
         verbose |= strcmp(argv[i], "verbose") == 0;
     }
     if (devices < most_ranks) most_ranks = devices;
@@ -560,5 +593,6 @@ int main(int argc, char **argv)
     if (asked(argc, argv, "replay")) replay(most_ranks);
     if (asked(argc, argv, "fault") && most_ranks > 1) fault(most_ranks);
     printf("%d passed, %d failed\n", passed, failed);
+    if (json != NULL) fclose(json);
     return failed > 0;
 }
