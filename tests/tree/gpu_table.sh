@@ -1,0 +1,46 @@
+#!/bin/bash
+# scripts/gpu_table.py on the CPU backend, and its merging with what peers took: gpu_table.sh COMMAND.
+set -euo pipefail
+shingle=$(realpath "$1")
+cd "$(dirname "$0")/../.."
+command -v python3 > /dev/null || exit 77
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+echo "== the suite alone"
+printf 'gemm_rs:bf16:64x64x64:r2\nag_gemm:bf16:64x64x64:r2\nag_gemm:bf16:64x64x32:r2 fused_out\n' > "$work/suite"
+python3 -B scripts/gpu_table.py "$(dirname "$shingle")" --backend cpu --no-peers --suite "$work/suite" --seconds 1 \
+    --measure 2 --knob-sets 1 --out "$work/a.json" > "$work/said" 2> "$work/log" && exit 1 # a line fails
+grep -q '^FAILED ag_gemm:bf16:64x64x32:r2: fused_out' "$work/said"
+grep -q '^wrong elements: 0' "$work/said"
+
+echo "== with peers"
+python3 -B - "$work" << 'PYTHON'
+import json, sys
+work = sys.argv[1]
+bench = json.load(open(work + "/a.json.bench.json"))
+done = [r for r in bench["results"] if "error" not in r]
+assert len(done) == 2 and bench["failed"] == 1
+for r, gemm, coll, serial, ours in zip(done, (100, 50), (20, 80), (120, 140), (110, 100)):
+    r.update(gemm_us=gemm, coll_us=coll, serial_us=serial, overlapped_us=ours, hidden=0.5)
+json.dump(bench, open(work + "/b.json", "w"))
+peer = dict(problem=done[1]["problem"], gemm_us=60, coll_us=70, bound_us=70, best="async_tp", best_us=90,
+            peers={"serial": 130, "async_tp": 90})
+json.dump(dict(torch="none", results=[peer]), open(work + "/p.json", "w"))
+PYTHON
+python3 -B scripts/gpu_table.py --merge "$work/b.json" "$work/p.json" --out "$work/t.json" > "$work/said"
+python3 -B - "$work" << 'PYTHON'
+import json, sys
+t = json.load(open(sys.argv[1] + "/t.json"))
+near = lambda x, y: abs(x - y) < 1e-9
+first, second = t["results"]
+assert near(first["ratios"]["ours/bound"], 1.1) and near(first["ratios"]["serial/ours"], 120 / 110)
+assert "peer/ours" not in first["ratios"]
+assert second["bound_us"] == 70 and second["own_bound_us"] == 80  # the better of both, alone
+assert near(second["ratios"]["peer/ours"], 0.9) and near(second["ratios"]["peer/bound"], 90 / 70)
+assert near(second["ratios"]["peer/ours_relative"], (90 / 70) / (100 / 80))
+assert near(t["all"]["ours/bound"], (1.1 * 100 / 70) ** 0.5) and t["all"]["cells"] == 2
+assert near(t["by_op"]["gemm_rs"]["ours/bound"], 1.1)
+assert t["slower_than_serial"] == {} and list(t["behind_the_best_peer"]) == [second["problem"]]
+assert t["behind_relative"] == {} and len(t["failed"]) == 1 and t["wrong"] == 0
+PYTHON
