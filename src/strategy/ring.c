@@ -10,7 +10,8 @@
  *     both     half of every owner's rows goes the other way round, in lane 2
  *
  * With `vendor` every product is a launch of the vendor's, in a scatter behind a step that waits for the
- * message it adds, and what is sent is copied after its launch.
+ * message it adds, and what is sent is copied after its launch.  With `taper` the last slice of a scatter
+ * is halved so many times: what an all-reduce sends on at the end is little.
  *
  * Every step is one neighbour's traffic, so a plain ring of links suffices; both ways together use its
  * links in both directions, or two links of a mesh.  Nothing is exposed at the start of a gather or at
@@ -21,10 +22,12 @@
 #include "core/moves.h"
 #include "core/strategy.h"
 
-enum { SUB, SPLIT, BLOCKS, TILE_M, TILE_N, BOTH, VENDOR };
+enum { SUB, SPLIT, BLOCKS, TILE_M, TILE_N, BOTH, VENDOR, TAPER };
 
 enum {
-    MOST_SUBS = 128,
+    MOST_SUBS = 64,
+    MOST_TAPER = 6,
+    LEAST_TAPERED = 512,    /* rows of a last slice */
     OWNERS_OF_A_FLAG = 256, /* whose waits one step lists, of 65535 */
     VENDOR_ROWS = 1024 /* products of fewer rows lose more than the vendor's better rate brings */
 };
@@ -36,6 +39,32 @@ static bool accepts(const sg_problem *p, sg_text *why)
     return sg_accepts_moves(p, why);
 }
 
+/* FORM is 1 for both ways, 0 for one, -1 for one with products of the vendor's.  What an all-reduce
+ * sends on last is exposed, so its last slices taper off. */
+static int propose_subs(const sg_problem *p, const sg_machine *machine, int form, sg_knobs *sets)
+{
+    const bool all = sg_problem_out(p) == SG_OUT_ALL;
+    const int both = form > 0;
+    const int64_t least = form < 0 ? VENDOR_ROWS : 1;
+    int n = 0;
+    for (int sub = 1; sub <= 4 && (sub == 1 || sub * (1 + both) * least <= p->most_rows);
+         sub *= 2) {
+        if (all && form < 0 && sub == 2) continue; /* one, halved once more */
+        sg_knobs *const set = &sets[n++];
+        set->value[SUB] = sub;
+        set->value[SPLIT] = 0;
+        set->value[BLOCKS] = machine->sms <= 8 ? 0 : machine->sms - 4; /* sends wait on an SM */
+        set->value[TILE_M] = machine->tile[0].m;
+        set->value[TILE_N] = machine->tile[0].n;
+        set->value[BOTH] = both;
+        set->value[VENDOR] = form < 0;
+        while (all && form < 0 && set->value[TAPER] < MOST_TAPER &&
+               p->most_rows / sub >> (set->value[TAPER] + 1) >= LEAST_TAPERED)
+            set->value[TAPER]++;
+    }
+    return n;
+}
+
 static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *sets, sg_text *why)
 {
     if (!accepts(p, why)) return 0;
@@ -45,22 +74,8 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
     /* A gather by the vendor is direct's, which waits for nothing on a lane of copies. */
     const bool vendor = sg_problem_out(p) != SG_OUT_NONE && !p->call && rows >= VENDOR_ROWS;
     int n = 0;
-    for (int form = links && p->ranks > 2; form >= -(int)vendor; form--) {
-        const int both = form > 0;
-        const int64_t least = form < 0 ? VENDOR_ROWS : 1;
-        /* What an all-reduce sends on last is exposed: smaller chunks of large products. */
-        const int most = form < 0 && sg_problem_out(p) == SG_OUT_ALL ? 8 : 4;
-        for (int sub = 1; sub <= most && (sub == 1 || sub * (1 + both) * least <= rows); sub *= 2) {
-            sg_knobs *const set = &sets[n++];
-            set->value[SUB] = sub;
-            set->value[SPLIT] = 0;
-            set->value[BLOCKS] = machine->sms <= 8 ? 0 : machine->sms - 4; /* sends wait on an SM */
-            set->value[TILE_M] = machine->tile[0].m;
-            set->value[TILE_N] = machine->tile[0].n;
-            set->value[BOTH] = both;
-            set->value[VENDOR] = form < 0;
-        }
-    }
+    for (int form = links && p->ranks > 2; form >= -(int)vendor; form--)
+        n += propose_subs(p, machine, form, &sets[n]);
     return n;
 }
 
@@ -69,42 +84,61 @@ static void launch(sg_sched *s, const sg_knobs *k)
     sg_sched_launch(s, 0, k->value[TILE_M], k->value[TILE_N], k->value[BLOCKS], false);
 }
 
-/* Sub-slices of an owner's rows: the first half goes to the right, the other to the left. */
-static int subs(const sg_knobs *k)
+/* Sub-slices of an owner's rows that go one way. */
+static int per_way(const sg_problem *p, const sg_knobs *k)
 {
-    return k->value[SUB] * (1 + k->value[BOTH]);
+    return k->value[SUB] + (sg_problem_out(p) != SG_OUT_NONE ? k->value[TAPER] : 0);
 }
 
-static int way(const sg_knobs *k, int c)
+/* All of them: the first half goes to the right, the other to the left. */
+static int subs(const sg_problem *p, const sg_knobs *k)
 {
-    return c < k->value[SUB] ? 1 : -1;
+    return per_way(p, k) * (1 + k->value[BOTH]);
 }
 
-static int lane(const sg_knobs *k, int c)
+static int way(const sg_problem *p, const sg_knobs *k, int c)
 {
-    return way(k, c) > 0 ? 1 : 2;
+    return c < per_way(p, k) ? 1 : -1;
+}
+
+static int lane(const sg_problem *p, const sg_knobs *k, int c)
+{
+    return way(p, k, c) > 0 ? 1 : 2;
 }
 
 /* The rank that I steps of sub-slice C lead to; back if I is negative. */
 static int along(const sg_problem *p, const sg_knobs *k, int rank, int c, int i)
 {
-    return (rank + way(k, c) * i + p->ranks) % p->ranks;
+    return (rank + way(p, k, c) * i + p->ranks) % p->ranks;
 }
 
+/* Rows [*X0_OUT, *X0_OUT + result) of OWNER are sub-slice C.  Of those that go one way all are equal but
+ * for the last, which is halved TAPER times. */
 static int32_t sub_rows(const sg_problem *p, const sg_knobs *k, int owner, int c, int32_t *x0_out)
 {
-    return sg_slice_rows(p, owner, owner, c, subs(k), k->value[TILE_M], x0_out);
+    const int equal = k->value[SUB];
+    const int i = c % per_way(p, k);
+    const int slice = c / per_way(p, k) * equal + (i < equal ? i : equal - 1);
+    int32_t rows = sg_slice_rows(p, owner, owner, slice, equal * (1 + k->value[BOTH]),
+                                 k->value[TILE_M], x0_out);
+    for (int cut = 0; cut < i - equal + 2 && cut < k->value[TAPER]; cut++) {
+        const int32_t half = sg_walk_min(rows, sg_chunk_rows(rows, 2, k->value[TILE_M]));
+        if (cut == i - equal + 1) return half;
+        *x0_out += half;
+        rows -= half;
+    }
+    return rows;
 }
 
 static void build_gather(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
 {
     const int gathered = sg_moves_gathered(s, SG_SYM, SG_ENGINE);
     const int32_t tile = sg_tile_along(p, k->value[TILE_M], k->value[TILE_N]);
-    const int all = subs(k);
+    const int all = subs(p, k);
     sg_arrival arrival[2][SG_MAX_RANKS]; /* to the right, to the left */
     for (int q = 0; q < p->ranks; q++)
         for (int i = 0; i < 2; i++)
-            arrival[i][q] = (sg_arrival){.by = (int16_t)along(p, k, rank, i * k->value[SUB], -1),
+            arrival[i][q] = (sg_arrival){.by = (int16_t)along(p, k, rank, i * per_way(p, k), -1),
                                          .flag0 = q * all,
                                          .chunk = sg_chunk_rows(p->share[q].rows, all, tile)};
     /* The last step brings what the next rank owns. */
@@ -112,10 +146,10 @@ static void build_gather(const sg_problem *p, const sg_knobs *k, int rank, sg_sc
         for (int c = 0; c < all; c++) {
             const int q = along(p, k, rank, c, -i);
             const int next = along(p, k, rank, c, 1);
-            const sg_arrival *const from = &arrival[way(k, c) < 0][q];
+            const sg_arrival *const from = &arrival[way(p, k, c) < 0][q];
             const sg_area src =
                 i == 0 ? sg_moves_held(s, next) : sg_moves_arrived(s, rank, q, gathered);
-            sg_moves_send_chunk(s, lane(k, c), q, src, next, gathered, from, c,
+            sg_moves_send_chunk(s, lane(p, k, c), q, src, next, gathered, from, c,
                                 i == 0 ? NULL : from);
         }
     }
@@ -130,9 +164,9 @@ static void build_gather(const sg_problem *p, const sg_knobs *k, int rank, sg_sc
             launch(s, k);
         /* Own rows, and those that come one way alone to one launch, are not told apart by sub-slice. */
         for (int c = 0; c < (i > 0 && by_sub ? all : 1); c++) {
-            gathering.arrival = arrival[way(k, c) < 0];
+            gathering.arrival = arrival[way(p, k, c) < 0];
             gathering.chunk = i > 0 && by_sub ? c + 1 : 0;
-            sg_moves_gather_patches(s, &gathering, way(k, c) > 0 ? &right : &left, 1);
+            sg_moves_gather_patches(s, &gathering, way(p, k, c) > 0 ? &right : &left, 1);
         }
     }
 }
@@ -145,7 +179,7 @@ static int scatter_sub(const sg_problem *p, const sg_knobs *k, int i, int c, int
     const int q = along(p, k, s->rank, c, -(i + 1));
     const bool last = q == s->rank;
     const bool all = sg_problem_out(p) == SG_OUT_ALL;
-    const int32_t flag = q * subs(k) + c;
+    const int32_t flag = q * subs(p, k) + c;
     const sg_wait wait = sg_wait_one(along(p, k, s->rank, c, -1), flag);
     int launched = -1;
     int32_t x0 = 0;
@@ -183,11 +217,11 @@ static void send_sub(const sg_problem *p, const sg_knobs *k, int i, int c, int m
 {
     const int q = along(p, k, s->rank, c, -(i + 1));
     const int next = along(p, k, s->rank, c, 1);
-    const int32_t flag = q * subs(k) + c;
+    const int32_t flag = q * subs(p, k) + c;
     int32_t x0 = 0;
     const int32_t rows = sub_rows(p, k, q, c, &x0);
     const int64_t row = p->share[q].base + x0;
-    sg_sched_copy(s, lane(k, c), SG_BY_ENGINE, sg_area_of(s->rank, message, row, rows, 0, p->n));
+    sg_sched_copy(s, lane(p, k, c), SG_BY_ENGINE, sg_area_of(s->rank, message, row, rows, 0, p->n));
     after_product(k, flag, launched, s);
     sg_sched_to(s, sg_area_of(next, inbox, row, rows, 0, p->n));
     sg_sched_raise(s, next, SG_PER_PATCH, flag);
@@ -201,13 +235,13 @@ static void send_done(const sg_problem *p, const sg_knobs *k, int i, int c, int 
     const int rank = s->rank;
     const int q = along(p, k, rank, c, -i);
     const int next = along(p, k, rank, c, 1);
-    const int32_t flag = q * subs(k) + c;
-    const int32_t done = p->ranks * subs(k) + flag;
+    const int32_t flag = q * subs(p, k) + c;
+    const int32_t done = p->ranks * subs(p, k) + flag;
     int32_t x0 = 0;
     const int32_t rows = sub_rows(p, k, q, c, &x0);
     sg_piece piece;
     for (sg_pieces it = sg_pieces_of(p, s->rank, q, x0, x0 + rows); sg_piece_next(&it, &piece);) {
-        sg_sched_copy(s, lane(k, c), SG_BY_ENGINE,
+        sg_sched_copy(s, lane(p, k, c), SG_BY_ENGINE,
                       sg_area_of(rank, SG_C, piece.row0, piece.rows, 0, p->n));
         if (i == 0)
             after_product(k, flag, launched, s);
@@ -221,15 +255,16 @@ static void send_done(const sg_problem *p, const sg_knobs *k, int i, int c, int 
 /* All-reduce: what is finished goes round the ring. */
 static void send_round(const sg_problem *p, const sg_knobs *k, const int *launched, sg_sched *s)
 {
-    const int32_t done = p->ranks * subs(k);
+    const int32_t done = p->ranks * subs(p, k);
     for (int i = 0; i < p->ranks - 1; i++)
-        for (int c = 0; c < subs(k); c++) send_done(p, k, i, c, launched[c], s);
+        for (int c = 0; c < subs(p, k); c++) send_done(p, k, i, c, launched[c], s);
     for (int q = 0; q < p->ranks && p->n > 0; q++) {
         if (q % OWNERS_OF_A_FLAG == 0) sg_sched_flag(s, 0);
-        for (int c = 0; c < subs(k) && q != s->rank; c++) {
+        for (int c = 0; c < subs(p, k) && q != s->rank; c++) {
             int32_t x0 = 0;
             if (sub_rows(p, k, q, c, &x0) > 0)
-                sg_sched_wait(s, sg_wait_one(along(p, k, s->rank, c, -1), done + q * subs(k) + c));
+                sg_sched_wait(s,
+                              sg_wait_one(along(p, k, s->rank, c, -1), done + q * subs(p, k) + c));
         }
     }
 }
@@ -239,16 +274,16 @@ static void build_scatter(const sg_problem *p, const sg_knobs *k, sg_sched *s)
     const int inbox = sg_sched_buf(s, SG_SYM, "inbox", p->m, p->n, SG_ENGINE);
     const int message = sg_sched_buf(s, SG_LOCAL, "message", p->m, p->n, 0);
     const bool vendor = k->value[VENDOR];
-    int launched[MOST_SUBS] = {0}; /* of the step at hand */
+    int launched[2 * (MOST_SUBS + MOST_TAPER)] = {0}; /* of the step at hand */
     for (int i = 0; i < p->ranks; i++) {
         if (!vendor && (i == 0 || k->value[SPLIT])) launch(s, k);
-        for (int c = 0; c < subs(k); c++) {
+        for (int c = 0; c < subs(p, k); c++) {
             launched[c] = scatter_sub(p, k, i, c, message, inbox, s);
             if (vendor && i < p->ranks - 1) send_sub(p, k, i, c, message, inbox, launched[c], s);
         }
     }
     for (int i = 0; i < p->ranks - 1 && !vendor; i++)
-        for (int c = 0; c < subs(k); c++) send_sub(p, k, i, c, message, inbox, -1, s);
+        for (int c = 0; c < subs(p, k); c++) send_sub(p, k, i, c, message, inbox, -1, s);
     if (sg_problem_out(p) == SG_OUT_ALL) send_round(p, k, launched, s);
 }
 
@@ -263,9 +298,9 @@ static void build(const sg_problem *p, const sg_knobs *knobs, int rank, sg_sched
 const sg_strategy sg_strategy_ring = {
     .name = "ring",
     .brief = "copies to a neighbour, own rows first or last (CommFuse, ring form)",
-    .knob = {"sub", "split", "blocks", "tile_m", "tile_n", "both", "vendor"},
-    .least = {1, 0, 0, 1, 1, 0, 0},
-    .most = {MOST_SUBS / 2, 1, 1024, 4096, 4096, 1, 1},
+    .knob = {"sub", "split", "blocks", "tile_m", "tile_n", "both", "vendor", "taper"},
+    .least = {1, 0, 0, 1, 1, 0, 0, 0},
+    .most = {MOST_SUBS, 1, 1024, 4096, 4096, 1, 1, MOST_TAPER},
     .accepts = accepts,
     .propose = propose,
     .build = build,

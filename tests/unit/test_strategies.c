@@ -69,10 +69,10 @@ static void a_ring_goes_one_way_or_both(void **state)
     for (int i = 0; i < ROUND_TRIPS; i++) {
         built one;
         built both;
-        build(round_trips[i], "ring{sub=2,split=0,blocks=0,tile_m=2,tile_n=2,both=0,vendor=0}",
-              &one);
-        build(round_trips[i], "ring{sub=1,split=0,blocks=0,tile_m=2,tile_n=2,both=1,vendor=0}",
-              &both);
+        build(round_trips[i],
+              "ring{sub=2,split=0,blocks=0,tile_m=2,tile_n=2,both=0,vendor=0,taper=0}", &one);
+        build(round_trips[i],
+              "ring{sub=1,split=0,blocks=0,tile_m=2,tile_n=2,both=1,vendor=0,taper=0}", &both);
         for (int r = 0; r < one.problem.ranks; r++) {
             const int64_t all = carried(&one.sched[r], 1, 1);
             assert_true(all > 0);
@@ -90,7 +90,8 @@ static void both_ways_meet_on_the_other_side(void **state)
 {
     (void)state;
     built b;
-    build(round_trips[0], "ring{sub=1,split=0,blocks=0,tile_m=2,tile_n=2,both=1,vendor=0}", &b);
+    build(round_trips[0], "ring{sub=1,split=0,blocks=0,tile_m=2,tile_n=2,both=1,vendor=0,taper=0}",
+          &b);
     for (int r = 0; r < b.problem.ranks; r++) {
         const sg_sched *const s = &b.sched[r];
         assert_int_equal(s->patches, 1 + 2 * (b.problem.ranks - 1));
@@ -110,12 +111,39 @@ static void both_ways_meet_on_the_other_side(void **state)
     discard(&b);
 }
 
+/* The last slice is halved, and again: what is sent on at the end is little. */
+static void slices_taper_off(void **state)
+{
+    (void)state;
+    static const int32_t rows[] = {16, 8, 4, 4};
+    for (int vendor = 0; vendor < 2; vendor++) {
+        built b;
+        char plan[96];
+        sg_text t = {plan, sizeof plan, 0};
+        int copies = 0;
+        sg_text_add(&t, "ring{sub=2,split=0,blocks=0,tile_m=2,tile_n=2,both=0,vendor=%d,taper=2}",
+                    vendor);
+        build("gemm_ar:f32:64x8x16:r2", plan, &b);
+        const sg_sched *const s = &b.sched[0];
+        for (int32_t i = 0; i < s->steps; i++) {
+            const sg_step *const step = &s->step[i];
+            if (step->kind != SG_COPY) continue;
+            assert_int_equal(step->u.copy.src.rows, rows[copies++ % 4]);
+            /* On a GPU a lane that waits for a flag of its own rank would take an SM. */
+            assert_int_equal(step->waits, !vendor);
+            assert_int_equal(step->after[0] >= 0, vendor);
+        }
+        assert_int_equal(copies, 8); /* of partial sums, then of finished rows */
+        discard(&b);
+    }
+}
+
 static void both_ways_are_proposed_where_links_differ(void **state)
 {
     (void)state;
     const sg_strategy *const ring = sg_strategy_find("ring");
     assert_non_null(ring);
-    const int both = sg_knob_count(ring) - 2;
+    const int both = sg_knob_count(ring) - 3;
     assert_string_equal(ring->knob[both], "both");
     for (int topology = 0; topology < SG_TOPOLOGIES; topology++) {
         for (int ranks = 2; ranks <= 4; ranks += 2) {
@@ -322,6 +350,7 @@ int main(void)
         cmocka_unit_test(tiles_that_fill_waves_are_proposed_first),
         cmocka_unit_test(a_ring_goes_one_way_or_both),
         cmocka_unit_test(both_ways_meet_on_the_other_side),
+        cmocka_unit_test(slices_taper_off),
         cmocka_unit_test(both_ways_are_proposed_where_links_differ),
         cmocka_unit_test(collectives_get_what_lies_side_by_side),
         cmocka_unit_test(slices_of_columns_keep_their_height),
