@@ -31,6 +31,16 @@ void emu_seed(uint64_t seed)
     draw = seed * 2 + 1;
 }
 
+cudaStream_t emu_stream(int r)
+{
+    return (cudaStream_t)(intptr_t)(r + 1);
+}
+
+int emu_blocks(int)
+{
+    return 0;
+}
+
 void emu_outside(bool (*step)(void))
 {
     outside = step;

@@ -2,9 +2,15 @@
 #ifndef SG_KERNEL_EMULATED_H
 #define SG_KERNEL_EMULATED_H
 
+#include <cuda_runtime_api.h>
 #include <stdint.h>
 
 void emu_seed(uint64_t seed);
+
+/* The stream of rank R, and on how many blocks a launch of one of RANKS runs that share a machine; 0: as
+ * many as it likes. */
+cudaStream_t emu_stream(int r);
+int emu_blocks(int ranks);
 
 /* Launches run at once on the stream NULL; on others when this is called, all beside each other as far
  * as streams allow.  False: a standstill. */

@@ -1,0 +1,352 @@
+/* test_turn.cpp -- runs of several ranks against each other on the emulator: the run protocol inside one
+ * launch a rank, rows that launches carry, tiles stored into peers' own tensors, early starts, steps,
+ * ranks that never come, recovery.  Several runs follow each other on the same words, in streams, with
+ * delays drawn from a seed; epochs begin just below 2^32.
+ *
+ *     test_turn [SEED] */
+#include "turn_world.h"
+
+/* ---- A gather whose rows are carried by the launch itself --------------------------------------------------- */
+
+struct gather_ask {
+    int ranks, m, n, k, tm, tn, cluster, chunk, chunk_k, blocks, arch, runs;
+    bool empty, baked, apart; /* apart: a step for each peer */
+};
+
+struct gather {
+    const gather_ask q;
+    const std::string what;
+    const uint64_t epoch = (1ull << 32) - 2;
+    const std::vector<int> base;
+    const int m, slabs, pitch; /* pitch: of A */
+    world w;
+    std::vector<matrix> sym[2], b;
+    std::vector<plan> l;
+    std::vector<std::vector<matrix>> a, c; /* of each run and rank */
+
+    explicit gather(const gather_ask &ask);
+    void make_patches(int r);
+    void make_pushes(int r);
+    bool enqueue(int run, int r);
+    void check(int run, int r) const;
+};
+
+gather::gather(const gather_ask &ask)
+    : q(ask), what("gather of " + std::to_string(q.ranks) + " ranks " + std::to_string(q.m) + "x" +
+                   std::to_string(q.n) + "x" + std::to_string(q.k) + " tile " +
+                   std::to_string(q.tm) + "x" + std::to_string(q.tn) + " cluster " +
+                   std::to_string(q.cluster) + " chunk " + std::to_string(q.chunk) + "," +
+                   std::to_string(q.chunk_k) + " arch " + std::to_string(q.arch)),
+      base(share(q.m, q.ranks, q.empty)), m(base.back()), slabs(q.chunk_k ? up(q.k, q.chunk_k) : 1),
+      pitch(q.k + (q.arch == 0 ? 8 : 3)), w(q.ranks, epoch, 3000000), l((size_t)q.ranks),
+      a((size_t)q.runs), c((size_t)q.runs)
+{
+    for (int r = 0; r < q.ranks; ++r) {
+        for (auto &half : sym) half.push_back(poisoned((size_t)m * q.k));
+        b.push_back(random_matrix((size_t)q.n * q.k));
+        make_patches(r);
+        make_pushes(r);
+        l[(size_t)r].finish(&w, r, 4711, q.baked);
+        for (int run = 0; run < q.runs; ++run) {
+            a[(size_t)run].push_back(random_matrix((size_t)(base[r + 1] - base[r] + 1) * pitch));
+            c[(size_t)run].push_back(poisoned((size_t)m * q.n));
+        }
+    }
+}
+
+void gather::make_patches(int r)
+{
+    plan &p = l[(size_t)r];
+    for (int i = 0; i < q.ranks; ++i) {
+        const int at = (r + i) % q.ranks, rows = base[at + 1] - base[at];
+        if (rows == 0) continue;
+        p.rect(base[at], rows, q.n, q.k, area(r, i ? 3 + r : 0, i ? base[at] : 0, rows, 0, q.k),
+               area(r, 1, 0, q.n, 0, q.k));
+        p.store(area(r, 2, base[at], rows, 0, q.n));
+        if (i == 0) continue;
+        sg_wait wait = wait_one(at, 200);
+        wait.per = SG_PER_ROWS;
+        wait.row0 = base[at];
+        wait.rows = rows;
+        wait.chunk = q.chunk;
+        wait.chunk_k = q.chunk_k;
+        wait.chunks_k = slabs;
+        p.waits(wait);
+        p.patch.back().slab = q.chunk_k;
+    }
+}
+
+void gather::make_pushes(int r)
+{
+    plan &p = l[(size_t)r];
+    const int own = base[r + 1] - base[r];
+    for (int x = 0, flag = 200; x < own; x += q.chunk)
+        for (int s = 0; s < slabs; ++s, ++flag) {
+            const int k0 = s * q.chunk_k, rest = q.k - k0;
+            const int width = q.chunk_k && rest > q.chunk_k ? q.chunk_k : rest;
+            const int rows = own - x < q.chunk ? own - x : q.chunk;
+            for (int i = 1; i < q.ranks; ++i) {
+                const int to = (r + i) % q.ranks;
+                if (i == 1 || q.apart) p.copy(area(r, 0, x, rows, k0, width));
+                p.step_store(area(to, 3 + to, base[r] + x, rows, k0, width));
+                p.step_raise(to, flag);
+            }
+        }
+}
+
+bool gather::enqueue(int run, int r)
+{
+    plan &p = l[(size_t)r];
+    const int own = base[r + 1] - base[r];
+    sg_kernel_place *place = p.program.place;
+    T *mine = a[(size_t)run][(size_t)r].data(), *out = c[(size_t)run][(size_t)r].data();
+    place[0] = place_of(mine, mine, own ? own : 1, q.k, pitch);
+    place[1] = place_of(b[(size_t)r].data(), b[(size_t)r].data(), q.n, q.k, q.k);
+    place[2] = place_of(out, out, m, q.n, q.n);
+    for (int i = 0; i < q.ranks; ++i)
+        place[3 + i] = place_of(sym[0][(size_t)i].data(), sym[1][(size_t)i].data(), m, q.k, q.k);
+    const std::unique_ptr<sg_kernel_gemm> g(new sg_kernel_gemm());
+    const way how = {q.tm, q.tn, q.cluster, q.blocks, q.arch, q.ranks};
+    if (!aim(g.get(), p, (int)p.patch.size(), (int)p.step.size(), how, what)) return false;
+    g->param.turn = turn_of(q.ranks, nullptr, 0);
+    return start(g.get(), r, what);
+}
+
+void gather::check(int run, int r) const
+{
+    std::vector<float> want;
+    for (int i = 0; i < q.ranks; ++i) {
+        const std::vector<float> part = product(a[(size_t)run][(size_t)i].data(), pitch,
+                                                b[(size_t)r], base[i + 1] - base[i], q.n, q.k);
+        want.insert(want.end(), part.begin(), part.end());
+    }
+    judge(c[(size_t)run][(size_t)r], q.n, 0, m, q.n, want.data(),
+          what + " run " + std::to_string(run) + " rank " + std::to_string(r));
+}
+
+static void try_gather(const gather_ask &ask)
+{
+    gather t(ask);
+    bool ok = true;
+    for (int run = 0; run < ask.runs; ++run)
+        for (int r = 0; r < ask.ranks; ++r) ok = ok && t.enqueue(run, r);
+    ok = ok && emu_run();
+    expect(ok, t.what + ": goes through");
+    if (!ok) return;
+    t.w.ended(t.epoch + (uint64_t)ask.runs - 1, t.what);
+    for (const plan &p : t.l) expect(p.at_rest(), t.what + ": counts");
+    for (int run = 0; run < ask.runs; ++run)
+        for (int r = 0; r < ask.ranks; ++r) t.check(run, r);
+}
+
+/* ---- An all-reduce whose sums are stored into peers' tensors ------------------------------------------------- */
+
+struct reduce_ask {
+    int ranks, m, n, k, tm, tn, cluster, blocks, arch, runs;
+    int direct;  /* bit: this rank says where its C is; the others have a landing */
+    int missing; /* this rank never comes; -1: all do */
+};
+
+/* Each rank's own rows come last and add what peers stored into its inbox; the sum goes to all.  The
+ * launch ends the run behind the flags of all others' sums. */
+struct all_reduce {
+    const reduce_ask q;
+    const std::string what;
+    const uint64_t epoch = (1ull << 32) - 2;
+    const std::vector<int> base;
+    const int most, pitch; /* rows of a rank; of C */
+    world w;
+    std::vector<matrix> inbox[2], landing, b;
+    std::vector<plan> l;
+    std::vector<std::vector<CUtensorMap>> remake;
+    std::vector<std::vector<matrix>> a, c; /* of each run and rank */
+
+    explicit all_reduce(const reduce_ask &ask);
+    void make_patch(int r, int at);
+    bool enqueue(int run, int r);
+    std::vector<float> wanted(int run) const;
+    void check(int run, int r, const std::vector<float> &want);
+    void check_missing() const;
+    bool is_direct(int r) const
+    {
+        return q.direct >> r & 1;
+    }
+};
+
+all_reduce::all_reduce(const reduce_ask &ask)
+    : q(ask), what("all-reduce of " + std::to_string(q.ranks) + " ranks " + std::to_string(q.m) +
+                   "x" + std::to_string(q.n) + "x" + std::to_string(q.k) + " tile " +
+                   std::to_string(q.tm) + "x" + std::to_string(q.tn) + " cluster " +
+                   std::to_string(q.cluster) + " direct " + std::to_string(q.direct) + " arch " +
+                   std::to_string(q.arch) + " missing " + std::to_string(q.missing)),
+      base(share(q.m, q.ranks, false)), most(base[1]), pitch(q.n + 16),
+      w(q.ranks, epoch, q.missing < 0 ? 3000000 : 300000), l((size_t)q.ranks),
+      remake((size_t)q.ranks), a((size_t)q.runs), c((size_t)q.runs)
+{
+    for (int r = 0; r < q.ranks; ++r) {
+        for (auto &half : inbox) half.push_back(poisoned((size_t)q.ranks * most * q.n));
+        landing.push_back(poisoned((size_t)q.m * q.n));
+        b.push_back(random_matrix((size_t)q.n * q.k));
+        for (int i = 1; i <= q.ranks; ++i) make_patch(r, (r + i) % q.ranks);
+        for (int from = 0; from < q.ranks; ++from)
+            if (from != r) l[(size_t)r].wait.push_back(wait_one(from, 0));
+        l[(size_t)r].finish(&w, r, 4711, false);
+        for (int run = 0; run < q.runs; ++run) {
+            a[(size_t)run].push_back(random_matrix((size_t)q.m * q.k));
+            c[(size_t)run].push_back(poisoned((size_t)q.m * pitch));
+        }
+    }
+}
+
+void all_reduce::make_patch(int r, int at)
+{
+    plan &p = l[(size_t)r];
+    const int rows = base[at + 1] - base[at];
+    sg_patch &patch = p.rect(base[at], rows, q.n, q.k, area(r, 0, base[at], rows, 0, q.k),
+                             area(r, 1, 0, q.n, 0, q.k));
+    patch.final = at == r;
+    if (at != r) {
+        p.store(area(at, 8 + at, r * most, rows, 0, q.n));
+        p.raises(at, SG_PER_TILE, 1, 0, 1);
+        return;
+    }
+    for (int from = 0; from < q.ranks; ++from) {
+        sg_wait wait = wait_one(from, 1);
+        wait.per = SG_PER_TILE;
+        if (from != r) p.adds(area(r, 8 + r, from * most, rows, 0, q.n), &wait);
+    }
+    for (int j = 0; j < q.ranks; ++j) {
+        const int to = (r + j) % q.ranks;
+        sg_area s = area(to, 2 + to, base[r], rows, 0, q.n);
+        s.leave = to != r;
+        p.store(s);
+    }
+    for (int j = 1; j < q.ranks; ++j)
+        p.raises((r + j) % q.ranks, SG_PER_PATCH, 0, 1, up(rows, q.tm) * up(q.n, q.tn));
+}
+
+bool all_reduce::enqueue(int run, int r)
+{
+    plan &p = l[(size_t)r];
+    sg_kernel_place *place = p.program.place;
+    T *out = c[(size_t)run][(size_t)r].data(), *in = a[(size_t)run][(size_t)r].data();
+    place[0] = place_of(in, in, q.m, q.k, q.k);
+    place[1] = place_of(b[(size_t)r].data(), b[(size_t)r].data(), q.n, q.k, q.k);
+    for (int i = 0; i < q.ranks; ++i) {
+        T *there = landing[(size_t)i].data();
+        place[2 + i] =
+            i == r ? place_of(out, out, q.m, q.n, pitch) : place_of(there, there, q.m, q.n, q.n);
+        place[8 + i] = place_of(inbox[0][(size_t)i].data(), inbox[1][(size_t)i].data(),
+                                q.ranks * most, q.n, q.n);
+    }
+    const std::unique_ptr<sg_kernel_gemm> g(new sg_kernel_gemm());
+    const way how = {q.tm, q.tn, q.cluster, q.blocks, q.arch, q.ranks};
+    if (!aim(g.get(), p, (int)p.patch.size(), 0, how, what)) return false;
+    /* The same memory in every run, as a plan keeps it. */
+    if (run == 0) remake[(size_t)r].resize(sg_kernel_remake_bytes(g.get()) / sizeof(CUtensorMap));
+    g->param.remake = remake[(size_t)r].data();
+    g->param.turn = turn_of(q.ranks, is_direct(r) ? out : nullptr, pitch);
+    g->param.turn.waits = q.ranks - 1;
+    g->param.turn.wait0 = (int32_t)p.wait.size() - (q.ranks - 1);
+    g->param.turn.wait_step = 9;
+    return start(g.get(), r, what);
+}
+
+std::vector<float> all_reduce::wanted(int run) const
+{
+    std::vector<float> want((size_t)q.m * q.n, 0.f);
+    for (int r = 0; r < q.ranks; ++r) {
+        const std::vector<float> part =
+            product(a[(size_t)run][(size_t)r].data(), q.k, b[(size_t)r], q.m, q.n, q.k);
+        for (size_t i = 0; i < part.size(); ++i) want[i] += part[i];
+    }
+    return want;
+}
+
+void all_reduce::check(int run, int r, const std::vector<float> &want)
+{
+    const std::string here = what + " run " + std::to_string(run) + " rank " + std::to_string(r);
+    const matrix &mine = c[(size_t)run][(size_t)r];
+    if (is_direct(r)) {
+        judge(mine, pitch, 0, q.m, q.n, want.data(), here);
+        return;
+    }
+    const size_t first = (size_t)base[r] * q.n, end = (size_t)base[r + 1] * q.n;
+    judge(mine, pitch, base[r], base[r + 1] - base[r], q.n, want.data() + first, here);
+    if (run + 1 < q.runs) return;
+    matrix all = landing[(size_t)r]; /* its own rows are not written there */
+    for (size_t i = first; i < end; ++i)
+        all[i] = __float2bfloat16_rn(is_poison(all[i]) ? want[i] : 99.f);
+    judge(all, q.n, 0, q.m, q.n, want.data(), here + ", landing");
+}
+
+void all_reduce::check_missing() const
+{
+    for (int r = 0; r < q.ranks; ++r) {
+        const world::member &m = *w.of[(size_t)r];
+        if (r == q.missing) continue;
+        expect(m.trouble.kind != 0 && m.rank.epoch == epoch && m.rank.leaving == 0,
+               what + ": rank " + std::to_string(r) + " stops");
+    }
+    for (int run = 0; run < q.runs; ++run)
+        judge(c[(size_t)run][(size_t)q.missing], pitch, 0, 0, q.n, nullptr, what + ", its tensor");
+    judge(landing[(size_t)q.missing], q.n, 0, 0, q.n, nullptr, what + ", its landing");
+}
+
+static void try_all_reduce(const reduce_ask &ask)
+{
+    all_reduce t(ask);
+    bool ok = true;
+    for (int run = 0; run < ask.runs; ++run)
+        for (int r = 0; r < ask.ranks; ++r) ok = ok && (r == ask.missing || t.enqueue(run, r));
+    ok = ok && emu_run();
+    expect(ok, t.what + ": goes through");
+    if (!ok) return;
+    if (ask.missing >= 0) {
+        t.check_missing();
+        return;
+    }
+    t.w.ended(t.epoch + (uint64_t)ask.runs - 1, t.what);
+    for (const plan &p : t.l) expect(p.at_rest(), t.what + ": counts");
+    for (int run = 0; run < ask.runs; ++run) {
+        const std::vector<float> want = t.wanted(run);
+        for (int r = 0; r < ask.ranks; ++r) t.check(run, r, want);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const int seed = argc > 1 ? atoi(argv[1]) : 1;
+    draw(-1 - seed);
+    emu_seed((uint64_t)seed);
+    /* ranks, m, n, k, tile, cluster, chunk, chunk_k, blocks, arch, runs; empty, baked, apart */
+    try_gather({2, 300, 264, 136, 128, 128, 1, 40, 0, 0, 0, 3, false, false, true});
+    try_gather({3, 300, 264, 136, 128, 128, 2, 60, 64, 0, 0, 3, false, false, false});
+    try_gather({5, 250, 136, 72, 64, 128, 1, 17, 0, 2, 0, 4, false, true, true});
+    try_gather({1, 130, 136, 72, 64, 128, 1, 64, 0, 0, 0, 3, false, false, true});
+    try_gather(
+        {2, 9, 64, 4120, 64, 64, 1, 3, 0, 0, 0, 2, false, false, true}); /* rows beyond a slot */
+    try_gather({3, 200, 264, 72, 128, 256, 2, 100, 0, 0, 0, 2, true, false, true});
+    try_gather({2, 150, 136, 136, 128, 128, 0, 40, 72, 2, 80, 3, false, false, true});
+    try_gather({3, 70, 56, 41, 96, 40, 0, 13, 0, 3, 70, 2, true, true, false});
+    /* ranks, m, n, k, tile, cluster, blocks, arch, runs, direct, missing */
+    try_all_reduce({2, 200, 264, 72, 128, 128, 0, 0, 0, 3, 3, -1});
+    try_all_reduce({3, 300, 136, 136, 128, 128, 0, 2, 0, 3, 5, -1});
+    try_all_reduce({5, 250, 136, 72, 64, 128, 1, 2, 0, 2, 11, -1});
+    try_all_reduce({2, 70, 264, 72, 128, 256, 2, 0, 0, 2, 0, -1});
+    try_all_reduce({2, 100, 77, 40, 64, 64, 0, 2, 70, 2, 2, -1});
+    try_all_reduce({3, 150, 136, 72, 128, 64, 0, 2, 80, 2, 7, -1});
+    try_all_reduce({3, 200, 136, 72, 64, 128, 1, 0, 0, 2, 7, 2});
+    try_all_reduce({3, 100, 136, 72, 64, 128, 0, 2, 80, 2, 7, 0});
+    try_steps({1, 20, 24, 2, 1, false});
+    try_steps({2, 50, 40, 3, 3, false});
+    try_steps({3, 31, 77, 3, 5, false});
+    try_steps({5, 33, 16, 4, 9, false});
+    try_steps({3, 20, 16, 1, 7, true});
+    try_carry({2, 7, 520, 64, 128, 1, 0, true});
+    try_carry({3, 33, 4120, 64, 128, 5, 0, true});
+    try_carry({3, 20, 136, 128, 256, 7, 0, false});
+    try_carry({3, 20, 77, 64, 64, 2, 80, false});
+    printf("%d passed, %d failed\n", passed, failed);
+    return failed != 0;
+}

@@ -1,0 +1,259 @@
+/* turn_steps.cpp -- of test_turn.cpp: kernels of steps, and launches that carry rows and nothing else. */
+#include "turn_world.h"
+
+/* ---- Kernels of steps, one behind the other --------------------------------------------------------------------- */
+
+/* An all-reduce by copies, flags and sums, each a kernel, most of them started early; the sums go into
+ * peers' tensors. */
+struct by_steps {
+    const steps_ask q;
+    const std::string what;
+    const uint64_t epoch = (1ull << 32) - 2;
+    const std::vector<int> base;
+    const int most, pitch;
+    world w;
+    std::vector<matrix> inbox[2], landing;
+    std::vector<plan> l;
+    std::vector<std::vector<matrix>> a, c;
+
+    explicit by_steps(const steps_ask &ask);
+    void make_steps(int r);
+    void enqueue(int run, int r);
+    void check(int run);
+};
+
+by_steps::by_steps(const steps_ask &ask)
+    : q(ask), what("steps of " + std::to_string(q.ranks) + " ranks " + std::to_string(q.m) + "x" +
+                   std::to_string(q.n) + (q.mismatch ? ", two plans" : "")),
+      base(share(q.m, q.ranks, false)), most(base[1]), pitch(q.n + 3),
+      w(q.ranks, epoch, q.mismatch ? 300000 : 3000000), l((size_t)q.ranks), a((size_t)q.runs),
+      c((size_t)q.runs)
+{
+    for (int r = 0; r < q.ranks; ++r) {
+        for (auto &half : inbox) half.push_back(poisoned((size_t)q.ranks * most * q.n));
+        landing.push_back(poisoned((size_t)q.m * q.n));
+        make_steps(r);
+        l[(size_t)r].finish(&w, r, q.mismatch && r == 0 ? 1 : 2, false);
+        for (int run = 0; run < q.runs; ++run) {
+            a[(size_t)run].push_back(random_matrix((size_t)q.m * q.n));
+            c[(size_t)run].push_back(poisoned((size_t)q.m * pitch));
+        }
+    }
+}
+
+void by_steps::make_steps(int r)
+{
+    plan &p = l[(size_t)r];
+    const int own = base[r + 1] - base[r];
+    for (int i = 1; i < q.ranks; ++i) {
+        const int to = (r + i) % q.ranks, rows = base[to + 1] - base[to];
+        p.copy(area(r, 0, base[to], rows, 0, q.n));
+        p.step_store(area(to, 16 + to, r * most, rows, 0, q.n));
+        p.step_raise(to, 300);
+    }
+    p.copy(sg_area{}); /* the sum */
+    for (int from = 0; from < q.ranks; ++from) {
+        const sg_wait wait = wait_one(from, 300);
+        if (from == r)
+            p.step_add(area(r, 0, base[r], own, 0, q.n), nullptr);
+        else
+            p.step_add(area(r, 16 + r, from * most, own, 0, q.n), &wait);
+    }
+    for (int to = 0; to < q.ranks; ++to) {
+        sg_area s = area(to, 2 + to, base[r], own, 0, q.n);
+        s.leave = to != r;
+        p.step_store(s);
+        if (to != r) p.step_raise(to, 7);
+    }
+    p.copy(sg_area{}); /* all others' sums have come */
+    for (int from = 0; from < q.ranks; ++from) {
+        if (from == r) continue;
+        p.wait.push_back(wait_one(from, 7));
+        ++p.step.back().waits;
+    }
+}
+
+void by_steps::enqueue(int run, int r)
+{
+    plan &p = l[(size_t)r];
+    sg_kernel_place *place = p.program.place;
+    T *out = c[(size_t)run][(size_t)r].data(), *in = a[(size_t)run][(size_t)r].data();
+    place[0] = place_of(in, in, q.m, q.n, q.n);
+    for (int i = 0; i < q.ranks; ++i) {
+        T *there = landing[(size_t)i].data();
+        place[2 + i] =
+            i == r ? place_of(out, out, q.m, q.n, pitch) : place_of(there, there, q.m, q.n, q.n);
+        place[16 + i] = place_of(inbox[0][(size_t)i].data(), inbox[1][(size_t)i].data(),
+                                 q.ranks * most, q.n, q.n);
+    }
+    const cudaStream_t s = emu_stream(r);
+    const auto how = [] { return draw(3) ? SG_KERNEL_EARLY : 0u; };
+    sg_kernel_rank *rank = p.program.rank;
+    const uint64_t hash = p.program.hash;
+    const void *said = q.direct >> r & 1 ? out : nullptr;
+    cudaError_t ok = sg_kernel_begin(rank, q.ranks, hash, said, pitch, 0, 1, draw(2), how(), s);
+    if (ok == cudaSuccess) ok = sg_kernel_gate(rank, 0, 3, how(), s);
+    for (int i = 0; i + 1 < q.ranks && ok == cudaSuccess; ++i)
+        ok = sg_kernel_copy(&p.program, &p.step[(size_t)i], 1 + draw(3), how(), s);
+    if (ok == cudaSuccess)
+        ok = sg_kernel_reduce(&p.program, &p.step[(size_t)q.ranks - 1], 1 + draw(3), how(), s);
+    if (ok == cudaSuccess) ok = sg_kernel_flag(&p.program, &p.step.back(), how(), s);
+    if (ok == cudaSuccess) ok = sg_kernel_end(rank, q.ranks, hash, 0, 1, 1, how(), s);
+    expect(ok == cudaSuccess, what + ": starts");
+}
+
+void by_steps::check(int run)
+{
+    std::vector<float> want((size_t)q.m * q.n, 0.f);
+    for (int r = 0; r < q.ranks; ++r)
+        for (size_t i = 0; i < want.size(); ++i)
+            want[i] += __bfloat162float(a[(size_t)run][(size_t)r][i]);
+    for (int r = 0; r < q.ranks; ++r) {
+        const bool direct = q.direct >> r & 1;
+        const int row0 = direct ? 0 : base[r], rows = direct ? q.m : base[r + 1] - base[r];
+        judge(c[(size_t)run][(size_t)r], pitch, row0, rows, q.n, want.data() + (size_t)row0 * q.n,
+              what + " run " + std::to_string(run) + " rank " + std::to_string(r));
+    }
+}
+
+void try_steps(const steps_ask &ask)
+{
+    by_steps t(ask);
+    for (int run = 0; run < ask.runs; ++run)
+        for (int r = 0; r < ask.ranks; ++r) t.enqueue(run, r);
+    const bool ok = emu_run();
+    expect(ok, t.what + ": goes through");
+    if (!ok) return;
+    if (!ask.mismatch) {
+        t.w.ended(t.epoch + (uint64_t)ask.runs - 1, t.what);
+        for (const plan &p : t.l) expect(p.at_rest(), t.what + ": tickets");
+        for (int run = 0; run < ask.runs; ++run) t.check(run);
+        return;
+    }
+    bool named = false;
+    for (const auto &m : t.w.of) {
+        named |= m->trouble.kind == SG_KERNEL_STUCK_MISMATCH;
+        expect(m->rank.epoch == t.epoch, t.what + ": nothing ends");
+    }
+    expect(named, t.what + ": named");
+}
+
+/* ---- Launches that carry rows and nothing else --------------------------------------------------------------------- */
+
+/* Rows to everybody, into their own tensors where they say so: no tiles. */
+struct carry {
+    const carry_ask q;
+    const std::string what;
+    const uint64_t epoch = (1ull << 32) - 1;
+    const int pitch;
+    world w;
+    std::vector<matrix> a, c, landing;
+    std::vector<plan> l;
+
+    explicit carry(const carry_ask &ask);
+    void make_steps(int r);
+    bool enqueue(int r);
+    void check(int r) const;
+    void check_stopped() const;
+};
+
+carry::carry(const carry_ask &ask)
+    : q(ask), what("carry of " + std::to_string(q.ranks) + " ranks " + std::to_string(q.m) + "x" +
+                   std::to_string(q.k) + " arch " + std::to_string(q.arch) +
+                   (q.come ? "" : ", one does not come")),
+      pitch(q.k + 24), w(q.ranks, epoch, q.come ? 3000000 : 200000), l((size_t)q.ranks)
+{
+    for (int r = 0; r < q.ranks; ++r) {
+        a.push_back(random_matrix((size_t)q.m * q.k));
+        c.push_back(poisoned((size_t)q.ranks * q.m * pitch));
+        landing.push_back(poisoned((size_t)q.ranks * q.m * q.k));
+        make_steps(r);
+        l[(size_t)r].finish(&w, r, 5, false);
+    }
+}
+
+void carry::make_steps(int r)
+{
+    plan &p = l[(size_t)r];
+    for (int half = q.m < 2; half < 2; ++half) {
+        const int row = half * (q.m / 2), rows = half ? q.m - q.m / 2 : q.m / 2;
+        p.copy(area(r, 0, row, rows, 0, q.k));
+        for (int to = 0; to < q.ranks; ++to) {
+            if (to == r) continue;
+            sg_area s = area(to, 1 + to, r * q.m + row, rows, 0, q.k);
+            s.leave = 1;
+            p.step_store(s);
+            p.step_raise(to, 20 + half);
+            p.wait.push_back(wait_one(to, 20 + half));
+        }
+    }
+}
+
+bool carry::enqueue(int r)
+{
+    plan &p = l[(size_t)r];
+    p.program.place[0] = place_of(a[(size_t)r].data(), a[(size_t)r].data(), q.m, q.k, q.k);
+    for (int i = 0; i < q.ranks; ++i) {
+        T *there = landing[(size_t)i].data();
+        p.program.place[1 + i] = place_of(there, there, q.ranks * q.m, q.k, q.k);
+    }
+    const std::unique_ptr<sg_kernel_gemm> g(new sg_kernel_gemm());
+    const way how = {q.tm, q.tn, 0, 0, q.arch, q.ranks};
+    if (!aim(g.get(), p, 0, (int)p.step.size(), how, what)) return false;
+    g->param.turn = turn_of(q.ranks, q.direct >> r & 1 ? c[(size_t)r].data() : nullptr, pitch);
+    g->param.turn.waits = (int32_t)p.wait.size();
+    return start(g.get(), r, what);
+}
+
+void carry::check(int r) const
+{
+    const bool direct = q.direct >> r & 1;
+    const matrix &got = direct ? c[(size_t)r] : landing[(size_t)r];
+    const int apart = direct ? pitch : q.k;
+    int wrong = 0;
+    for (int i = 0; i < q.ranks * q.m; ++i)
+        for (int x = 0; x < apart; ++x) {
+            const T v = got[(size_t)i * apart + x];
+            const int from = i / q.m;
+            if (from == r || x >= q.k)
+                wrong += !is_poison(v);
+            else
+                wrong += !(__bfloat162float(v) ==
+                           __bfloat162float(a[(size_t)from][(size_t)(i % q.m * q.k + x)]));
+        }
+    expect(wrong == 0, what + ": " + std::to_string(wrong) + " wrong");
+}
+
+void carry::check_stopped() const
+{
+    for (int r = 0; r < q.ranks; ++r)
+        expect(r == 1 ||
+                   (w.of[(size_t)r]->trouble.kind != 0 && w.of[(size_t)r]->rank.epoch == epoch),
+               what + ": stops");
+    judge(c[1], pitch, 0, 0, q.k, nullptr, what + ", its tensor");
+    judge(landing[1], q.k, 0, 0, q.k, nullptr, what + ", its landing");
+}
+
+void try_carry(const carry_ask &ask)
+{
+    carry t(ask);
+    for (int round = ask.come; round < 2; ++round) {
+        bool ok = true;
+        for (int r = 0; r < ask.ranks; ++r) ok = ok && ((round == 0 && r == 1) || t.enqueue(r));
+        ok = ok && emu_run();
+        expect(ok, t.what + ": goes through");
+        if (!ok) return;
+        if (round == 1) break;
+        t.check_stopped();
+        t.w.recover();
+        for (auto &m : t.w.of) m->rank.limit_ns = 3000000;
+        for (plan &p : t.l) p.ticket.assign(p.ticket.size(), 0); /* the host clears them, too */
+        for (matrix &m : t.c) m = poisoned(m.size());
+        for (matrix &m : t.landing) m = poisoned(m.size());
+    }
+    t.w.ended(ask.come ? t.epoch : t.epoch + 1, t.what);
+    for (int r = 0; r < ask.ranks; ++r) {
+        expect(t.l[(size_t)r].at_rest(), t.what + ": tickets");
+        t.check(r);
+    }
+}

@@ -1,0 +1,350 @@
+/* turn_world.cpp -- see turn_world.h. */
+#include "turn_world.h"
+
+int failed, passed;
+
+void expect(bool ok, const std::string &what)
+{
+    ok ? ++passed : ++failed;
+    if (!ok) printf("FAILED %s\n", what.c_str());
+}
+
+static uint64_t state = 1;
+
+int draw(int below)
+{
+    if (below < 0) state = (uint64_t)-below; /* begins anew */
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return below <= 0 ? 0 : (int)((state >> 33) % (uint64_t)below);
+}
+
+matrix random_matrix(size_t count)
+{
+    matrix m(count);
+    for (T &v : m) v = __float2bfloat16_rn((float)(draw(3) - 1));
+    return m;
+}
+
+matrix poisoned(size_t count)
+{
+    matrix m(count);
+    memset((void *)m.data(), 0xff, count * sizeof(T));
+    return m;
+}
+
+bool is_poison(T v)
+{
+    uint16_t bits;
+    memcpy(&bits, &v, 2);
+    return bits == 0xffff;
+}
+
+std::vector<float> product(const T *a, int a_pitch, const matrix &b, int m, int n, int k)
+{
+    std::vector<float> c((size_t)m * n, 0.f), x((size_t)k), y(b.size());
+    for (size_t i = 0; i < b.size(); ++i) y[i] = __bfloat162float(b[i]);
+    for (int i = 0; i < m; ++i) {
+        for (int h = 0; h < k; ++h) x[(size_t)h] = __bfloat162float(a[(size_t)i * a_pitch + h]);
+        for (int j = 0; j < n; ++j)
+            for (int h = 0; h < k; ++h) c[(size_t)i * n + j] += x[(size_t)h] * y[(size_t)j * k + h];
+    }
+    return c;
+}
+
+void judge(const matrix &c, int pitch, int row0, int rows, int n, const float *want,
+           const std::string &what)
+{
+    int wrong = 0, trampled = 0;
+    for (size_t i = 0; i < c.size(); ++i) {
+        const int row = (int)(i / (size_t)pitch) - row0, col = (int)(i % (size_t)pitch);
+        if (row < 0 || row >= rows || col >= n)
+            trampled += !is_poison(c[i]);
+        else
+            wrong += !(__bfloat162float(c[i]) == want[(size_t)row * n + col]);
+    }
+    expect(wrong == 0 && trampled == 0, what + ": " + std::to_string(wrong) + " wrong, " +
+                                            std::to_string(trampled) + " trampled");
+}
+
+/* ---- Ranks ------------------------------------------------------------------------------------------------ */
+
+world::world(int count, uint64_t epoch, uint64_t limit_ns) : ranks(count), words((size_t)count)
+{
+    for (int r = 0; r < count; ++r) {
+        of.emplace_back(new member());
+        member &m = *of.back();
+        m.done.assign((size_t)count, epoch - 1);
+        m.abort.assign((size_t)count, 0);
+        m.hello.assign((size_t)(2 * count), sg_kernel_hello{});
+        for (auto &page : m.flag) page.assign((size_t)count * 256, 0);
+        m.trouble = {};
+        sg_kernel_words &w = words[(size_t)r];
+        w = {};
+        w.done = m.done.data();
+        w.abort = m.abort.data();
+        w.hello = m.hello.data();
+        w.flag[0] = m.flag[0].data();
+        w.flag[1] = m.flag[1].data();
+    }
+    for (int r = 0; r < count; ++r) {
+        member &m = *of[(size_t)r];
+        m.rank = {};
+        m.rank.epoch = epoch;
+        m.rank.prev_half = 1;
+        m.rank.rank = r;
+        m.rank.ranks = count;
+        m.rank.limit_ns = limit_ns;
+        m.rank.words = words.data();
+        m.rank.trouble = &m.trouble;
+    }
+}
+
+uint64_t world::flag(int at, int by, int index)
+{
+    return of[(size_t)at]->flag[index / 256][(size_t)(by * 256 + index % 256)];
+}
+
+void world::recover()
+{
+    uint64_t most = 0;
+    for (auto &m : of) most = m->rank.epoch > most ? m->rank.epoch : most;
+    for (auto &m : of) {
+        m->done.assign((size_t)ranks, most);
+        m->abort.assign((size_t)ranks, 0);
+        m->hello.assign((size_t)(2 * ranks), sg_kernel_hello{});
+        for (auto &page : m->flag) page.assign((size_t)ranks * 256, 0);
+        m->trouble = {};
+        m->rank.epoch = most + 1;
+        m->rank.last[0] = m->rank.last[1] = 0;
+        m->rank.prev_half = 1;
+        m->rank.claimed = m->rank.leaving = 0;
+    }
+}
+
+void world::ended(uint64_t epoch, const std::string &what)
+{
+    for (int r = 0; r < ranks; ++r) {
+        const member &m = *of[(size_t)r];
+        bool well = m.rank.epoch == epoch + 1 && m.rank.leaving == 0 && m.rank.claimed == 0;
+        for (uint64_t d : m.done) well &= d == epoch;
+        const sg_kernel_trouble &t = m.trouble;
+        expect(well && t.kind == 0,
+               what + ": rank " + std::to_string(r) + " is in run " + std::to_string(m.rank.epoch) +
+                   ", trouble " + std::to_string(t.kind) + " by " + std::to_string(t.by) +
+                   " step " + std::to_string(t.step) + " flag " + std::to_string(t.flag));
+    }
+}
+
+/* ---- Lists ------------------------------------------------------------------------------------------------ */
+
+plan::plan() : program(), host()
+{
+}
+
+sg_patch &plan::rect(int row0, int rows, int n, int k, sg_area a, sg_area b)
+{
+    sg_patch p = {};
+    p.row0 = row0;
+    p.rows = rows;
+    p.cols = n;
+    p.k1 = k;
+    p.raster = SG_GROUPED;
+    p.width = (uint8_t)(1 + draw(4));
+    p.final = 1;
+    p.a = a;
+    p.b = b;
+    p.wait0 = (int32_t)wait.size();
+    p.add0 = (int32_t)add.size();
+    p.to0 = (int32_t)to.size();
+    p.raise0 = (int32_t)raise.size();
+    patch.push_back(p);
+    return patch.back();
+}
+
+void plan::store(sg_area a)
+{
+    to.push_back(a);
+    ++patch.back().tos;
+}
+
+void plan::waits(sg_wait w)
+{
+    wait.push_back(w);
+    ++patch.back().waits;
+}
+
+void plan::adds(sg_area a, const sg_wait *w)
+{
+    sg_addend d = {};
+    d.area = a;
+    if (w != nullptr) d.wait = *w;
+    d.waits = w != nullptr;
+    add.push_back(d);
+    ++patch.back().adds;
+}
+
+void plan::raises(int at, int per, int flag0, int counters, int each)
+{
+    sg_raise r = {};
+    r.at = (int16_t)at;
+    r.per = (uint8_t)per;
+    r.flag0 = flag0;
+    r.counter = each > 1 ? (int32_t)raisers.size() : -1;
+    if (each > 1) raisers.insert(raisers.end(), (size_t)counters, each);
+    raise.push_back(r);
+    ++patch.back().raises;
+}
+
+sg_kernel_step &plan::copy(sg_area src)
+{
+    sg_kernel_step s = {};
+    s.step = 100 + (int32_t)step.size();
+    s.wait0 = (int32_t)wait.size();
+    s.add0 = (int32_t)add.size();
+    s.to0 = (int32_t)to.size();
+    s.raise0 = (int32_t)raise.size();
+    s.src = src;
+    step.push_back(s);
+    return step.back();
+}
+
+void plan::step_store(sg_area a)
+{
+    to.push_back(a);
+    ++step.back().tos;
+}
+
+void plan::step_add(sg_area a, const sg_wait *w)
+{
+    sg_addend d = {};
+    d.area = a;
+    if (w != nullptr) d.wait = *w;
+    d.waits = w != nullptr;
+    add.push_back(d);
+    ++step.back().adds;
+}
+
+void plan::step_raise(int at, int flag)
+{
+    sg_raise r = {};
+    r.at = (int16_t)at;
+    r.flag0 = flag;
+    r.counter = -1;
+    raise.push_back(r);
+    ++step.back().raises;
+}
+
+void plan::finish(world *w, int r, uint64_t hash, bool baked)
+{
+    count.assign(raisers.size() + 1, 0);
+    ticket.assign(step.size() + 1, 0);
+    for (size_t i = 0; i < step.size(); ++i) step[i].ticket = &ticket[i];
+    program.rank = &w->of[(size_t)r]->rank;
+    if (draw(2)) program.own = w->words[(size_t)r];
+    program.patch = patch.data();
+    program.wait = wait.data();
+    program.add = add.data();
+    program.to = to.data();
+    program.raise = raise.data();
+    program.raisers = raisers.data();
+    program.count = count.data();
+    program.type = SG_KERNEL_BF16;
+    program.hash = hash;
+    program.baked = baked;
+    host = sg_kernel_lists{patch.data(), wait.data(), add.data(), to.data(), raise.data()};
+}
+
+bool plan::at_rest() const
+{
+    bool rest = true;
+    for (uint32_t x : count) rest &= x == 0;
+    for (uint32_t x : ticket) rest &= x == 0;
+    return rest;
+}
+
+sg_area area(int rank, int place, int row0, int rows, int col0, int cols)
+{
+    sg_area a = {};
+    a.rank = (int16_t)rank;
+    a.buf = (uint8_t)place;
+    a.row0 = row0;
+    a.rows = rows;
+    a.col0 = col0;
+    a.cols = cols;
+    return a;
+}
+
+sg_wait wait_one(int by, int flag)
+{
+    sg_wait w = {};
+    w.by = (int16_t)by;
+    w.per = SG_PER_PATCH;
+    w.flag0 = flag;
+    return w;
+}
+
+sg_kernel_place place_of(T *low, T *high, int rows, int cols, int pitch)
+{
+    sg_kernel_place p = {};
+    p.data[0] = low;
+    p.data[1] = high;
+    p.rows = rows;
+    p.cols = cols;
+    p.pitch = pitch * (int64_t)sizeof(T);
+    return p;
+}
+
+int up(int a, int b)
+{
+    return (a + b - 1) / b;
+}
+
+/* ---- Launches ---------------------------------------------------------------------------------------------- */
+
+/* Rows of each of RANKS, uneven; one rank may have none. */
+std::vector<int> share(int m, int ranks, bool empty)
+{
+    std::vector<int> base(1, 0);
+    for (int r = 0; r < ranks; ++r) {
+        const int rows = m / ranks + (r < m % ranks);
+        base.push_back(base.back() + (empty && r == ranks - 1 ? 0 : rows));
+    }
+    return base;
+}
+
+bool aim(sg_kernel_gemm *g, plan &l, int patches, int pushes, const way &how,
+         const std::string &what)
+{
+    const int blocks = how.blocks > 0 ? how.blocks : emu_blocks(how.ranks);
+    const char *why =
+        sg_kernel_gemm_make(g, &l.program, &l.host, 7, 0, patches, how.tm, how.tn, blocks);
+    g->want_cluster = how.cluster;
+    if (how.arch != 0) g->arch = how.arch;
+    g->param.push = l.step.data();
+    g->param.pushes = pushes;
+    for (int i = 0; i < pushes; ++i)
+        for (int j = 0; j < l.step[(size_t)i].tos; ++j)
+            g->param.leaves |= l.to[(size_t)(l.step[(size_t)i].to0 + j)].leave;
+    if (why == nullptr) why = sg_kernel_gemm_aim(g);
+    if (why == nullptr && how.arch == 0) why = g->slow;
+    expect(why == nullptr, what + ": " + (why ? why : ""));
+    return why == nullptr;
+}
+
+bool start(const sg_kernel_gemm *g, int r, const std::string &what)
+{
+    const bool ok =
+        sg_kernel_gemm_run(g, draw(3) ? SG_KERNEL_EARLY : 0, emu_stream(r)) == cudaSuccess;
+    expect(ok, what + ": starts");
+    return ok;
+}
+
+sg_kernel_turn turn_of(int ranks, T *c, int pitch)
+{
+    sg_kernel_turn t = {};
+    t.c = c;
+    t.c_stride = pitch;
+    t.ranks = ranks;
+    t.begin = t.hello = t.gate = t.end = t.done = 1;
+    return t;
+}

@@ -1,0 +1,122 @@
+/* turn_world.h -- ranks in one process for test_turn.cpp: words, lists and matrices. */
+#ifndef SG_TURN_WORLD_H
+#define SG_TURN_WORLD_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <cuda_bf16.h>
+
+#include "kernel/kernel.h"
+#include "kernel_emulated.h"
+
+typedef __nv_bfloat16 T;
+typedef std::vector<T> matrix;
+
+enum { FLAGS = 512 };
+
+extern int failed, passed;
+
+void expect(bool ok, const std::string &what);
+int draw(int below);
+matrix random_matrix(size_t count);
+matrix poisoned(size_t count);
+bool is_poison(T v);
+
+/* The product of M x K, rows A_PITCH apart, and N x K. */
+std::vector<float> product(const T *a, int a_pitch, const matrix &b, int m, int n, int k);
+
+/* Rows [row0, row0 + rows) x n of C, PITCH wide, are WANT; all else is poison. */
+void judge(const matrix &c, int pitch, int row0, int rows, int n, const float *want,
+           const std::string &what);
+
+/* What all ranks see of each other. */
+struct world {
+    int ranks;
+    struct member {
+        std::vector<uint64_t> done, abort, flag[2];
+        std::vector<sg_kernel_hello> hello;
+        sg_kernel_rank rank;
+        sg_kernel_trouble trouble;
+    };
+    std::vector<std::unique_ptr<member>> of;
+    std::vector<sg_kernel_words> words;
+
+    world(int count, uint64_t epoch, uint64_t limit_ns);
+    uint64_t flag(int at, int by, int index);
+    /* As the host recovers a group. */
+    void recover();
+    /* All ranks have ended run EPOCH well, and nothing is left that is not at rest. */
+    void ended(uint64_t epoch, const std::string &what);
+};
+
+/* One rank's plan. */
+struct plan {
+    std::vector<sg_patch> patch;
+    std::vector<sg_wait> wait;
+    std::vector<sg_addend> add;
+    std::vector<sg_area> to;
+    std::vector<sg_raise> raise;
+    std::vector<int32_t> raisers;
+    std::vector<uint32_t> count, ticket;
+    std::vector<sg_kernel_step> step; /* pushes, and others */
+    sg_kernel_program program;
+    sg_kernel_lists host;
+
+    plan();
+    /* Opens a patch, which stores, waits, addends and raises are attached to. */
+    sg_patch &rect(int row0, int rows, int n, int k, sg_area a, sg_area b);
+    void store(sg_area a);
+    void waits(sg_wait w);
+    void adds(sg_area a, const sg_wait *w);
+    void raises(int at, int per, int flag0, int counters, int each);
+    /* Opens a step, which areas and raises are attached to. */
+    sg_kernel_step &copy(sg_area src);
+    void step_store(sg_area a);
+    void step_add(sg_area a, const sg_wait *w);
+    void step_raise(int at, int flag);
+    void finish(world *w, int r, uint64_t hash, bool baked);
+    bool at_rest() const;
+};
+
+sg_area area(int rank, int place, int row0, int rows, int col0, int cols);
+sg_wait wait_one(int by, int flag);
+sg_kernel_place place_of(T *low, T *high, int rows, int cols, int pitch);
+int up(int a, int b);
+
+/* Where the rows of each of RANKS begin, uneven; EMPTY: the last one has none. */
+std::vector<int> share(int m, int ranks, bool empty);
+
+/* Which kernel, and how many blocks of it. */
+struct way {
+    int tm, tn, cluster, blocks, arch, ranks;
+};
+
+/* Prepares a launch of the first PATCHES of L, which carries its first PUSHES steps. */
+bool aim(sg_kernel_gemm *g, plan &l, int patches, int pushes, const way &how,
+         const std::string &what);
+bool start(const sg_kernel_gemm *g, int r, const std::string &what);
+
+/* All of a run; C: said in the hello. */
+sg_kernel_turn turn_of(int ranks, T *c, int pitch);
+
+/* Cases of turn_steps.cpp. */
+struct steps_ask {
+    int ranks, m, n, runs, direct;
+    bool mismatch; /* rank 0 is in another plan */
+};
+
+struct carry_ask {
+    int ranks, m, k, tm, tn, direct, arch;
+    bool come; /* all do; otherwise rank 1 stays away at first, and comes after recovery */
+};
+
+void try_steps(const steps_ask &ask);
+void try_carry(const carry_ask &ask);
+
+#endif
