@@ -6,7 +6,7 @@
 
 /* ---- Making and aiming ----------------------------------------------------------------------- */
 
-static const sg_kernel_tile tiles[] = {{128, 256}, {128, 128}, {64, 128}};
+static const sg_kernel_tile tiles[] = {{128, 256}, {128, 224}, {128, 128}, {64, 128}};
 enum { TILES = sizeof tiles / sizeof tiles[0] };
 
 int sg_kernel_tiles(enum sg_kernel_type type, sg_kernel_tile *tiles_out, int room)

@@ -75,6 +75,7 @@ static void slow_launches_are_declined(void **state)
     static const char *const asked[][3] = {
         {"ag_gemm:bf16:520x264x64:r4", "dma{form=3,chunks=2,tile_m=128,tile_n=128}", "stay in f32"},
         {"gemm_rs:bf16:520x264x64:r4", "fused_out{tile_m=96,tile_n=96}", "no fast kernel"},
+        {"gemm_rs:bf16:520x264x64:r4", "fused_out{tile_m=128,tile_n=224}", "block of 64"},
         {"gemm_rs:bf16:520x33x64:r4", "fused_out{tile_m=128,tile_n=128}", "16 bytes"},
         {"gemm_ar:bf16:520x264x64:r4", "fused_out{tile_m=128,tile_n=128,splits=2}", "stay in f32"},
     };

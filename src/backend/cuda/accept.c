@@ -61,6 +61,23 @@ static bool is_wide(const sg_sched *s, const sg_launch *l)
     return wide;
 }
 
+/* Tiles in pieces narrower than 64 columns store blocks of 64 rows whole, over whatever stands behind a
+ * patch that ends inside one. */
+static bool tramples(const sg_sched *s, const sg_launch *l)
+{
+    bool does = false;
+    for (int32_t i = l->patch0; i < l->patch0 + l->patches && l->tile_n % 64 != 0; i++) {
+        const sg_patch *const p = &s->patch[i];
+        for (int32_t j = p->to0; j < p->to0 + p->tos; j++) {
+            const sg_area *const to = &s->to[j];
+            const int64_t rows =
+                to->buf == SG_C ? sg_problem_c_rows(s->problem, to->rank) : s->buf[to->buf].rows;
+            does |= !to->tiled && p->rows % 64 != 0 && (int64_t)to->row0 + p->rows != rows;
+        }
+    }
+    return does;
+}
+
 /* ---- Schedules ------------------------------------------------------------------------------- */
 
 static bool launch_accepts(const sg_sched *s, const sg_launch *l, sg_text *why)
@@ -74,6 +91,11 @@ static bool launch_accepts(const sg_sched *s, const sg_launch *l, sg_text *why)
     }
     if (!is_fast(p->type, l->tile_m, l->tile_n)) {
         sg_text_add(why, "no fast kernel for %s in tiles of %dx%d", sg_type_name(p->type),
+                    (int)l->tile_m, (int)l->tile_n);
+        return false;
+    }
+    if (tramples(s, l)) {
+        sg_text_add(why, "rows end inside a block of 64, which tiles of %dx%d store whole",
                     (int)l->tile_m, (int)l->tile_n);
         return false;
     }
