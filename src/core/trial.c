@@ -23,18 +23,21 @@ enum {
     MOST_ROWS = 32,
     MOST_RUNS = 10000,
     MOST_KNOB_SETS = 32,
+    MOST_FAILED = 64,
     LEAST_ROUNDS = 3,
     MANY_ROUNDS = 1000,
     BRIEF_ROUNDS = 5
 };
 
-/* Shares of the time limit: for measuring plans, and for finding the best knobs of all strategies.
- * The rest is for the runs that count. */
-static const double choose_share = 0.2;
+/* Shares of the time limit: for finding the best knobs of all strategies, and then for measuring plans,
+ * of which those are bound and compared already.  The rest is for the runs that count. */
 static const double knobs_share = 0.35;
+static const double choose_share = 0.25;
 
 /* Knobs that are predicted to be slower than a strategy's best by more than this are not tried. */
 static const double knobs_margin = 1.3;
+
+static const double never_us = 1e15; /* of a plan that failed */
 
 typedef struct contestant {
     shingle_plan *plan; /* NULL: does not take part */
@@ -55,11 +58,59 @@ typedef struct trial {
     int rows;
     double *clock; /* of each round */
     int rounds;
+    uint64_t failed
+        [MOST_FAILED]; /* plans that are not run again: a hang costs the time limit of waits */
+    int failures;
 } trial;
 
 static double seconds_so_far(const trial *t)
 {
     return (sg_now_us() - t->begin_us) / 1e6;
+}
+
+/* ---- One run ---------------------------------------------------------------------------------------- */
+
+static bool has_failed(const trial *t, const shingle_plan *plan)
+{
+    for (int i = 0; i < t->failures; i++)
+        if (t->failed[i] == plan->hash) return true;
+    return false;
+}
+
+/* Runs PLAN.  If it fails or something is wrong, WHY says so and the group is usable again; only what
+ * cannot be mended is an error. */
+static shingle_status attempt(trial *t, const shingle_plan *plan, unsigned kinds, double *us_out,
+                              char *why, size_t room)
+{
+    if (has_failed(t, plan)) {
+        snprintf(why, room, "it failed before");
+        return SHINGLE_OK;
+    }
+    const shingle_status status = sg_bench_run(t->bench, plan, kinds, us_out);
+    const int64_t wrong = sg_bench_wrong_of(t->bench, plan);
+    if (status == SHINGLE_OK && wrong == 0) return SHINGLE_OK;
+    if (t->failures < MOST_FAILED) t->failed[t->failures++] = plan->hash;
+    if (status == SHINGLE_OK) {
+        snprintf(why, room, "computed %lld wrong elements", (long long)wrong);
+        return SHINGLE_OK;
+    }
+    snprintf(why, room, "%s", shingle_error());
+    if (status == SHINGLE_ENOMEM || status == SHINGLE_EUNSUPPORTED) return SHINGLE_OK;
+    sg_log(SG_LOG_ERROR, "%s failed: %s", plan->text, why);
+    for (int r = 0; r < t->group->ranks; r++) {
+        const shingle_status came = shingle_recover(t->group->comm[r], 0);
+        if (r == t->group->ranks - 1) SG_TRY(came);
+    }
+    return SHINGLE_OK;
+}
+
+/* The stopwatch of a choice: who fails loses. */
+static shingle_status watch_plan(void *context, const shingle_plan *plan, double *us_out)
+{
+    char why[160] = "";
+    SG_TRY(attempt(context, plan, ~0u, us_out, why, sizeof why));
+    if (why[0] != '\0') *us_out = never_us;
+    return SHINGLE_OK;
 }
 
 /* ---- Plans ------------------------------------------------------------------------------------------ */
@@ -82,53 +133,39 @@ static shingle_status plan_by(const trial *t, const shingle_plan_options *option
     return sg_planner_choose(t->problem, &machine, options, watch, &t->group->can, plan_out);
 }
 
-/* Without measuring the chosen plan is the one that the group would take, tuned ones among them. */
-static shingle_status choose_plans(trial *t)
+static shingle_plan_options options_of(const shingle_bench_options *o)
 {
-    const shingle_bench_options *const o = t->o;
+    return (shingle_plan_options){.strategy = o->strategy,
+                                  .measure = o->measure,
+                                  .measure_seconds = o->measure_seconds,
+                                  .choose = o->choose,
+                                  .level = o->level};
+}
+
+/* The serial plan and, where it may be another than the chosen one, what is predicted to be best. */
+static shingle_status predict_plans(trial *t)
+{
+    const shingle_plan_options wanted = options_of(t->o);
     const shingle_plan_options baseline = {.strategy = sg_strategy_at(0)->name};
     const shingle_plan_options predicted = {.choose = "predict"};
-    shingle_plan_options wanted = {.strategy = o->strategy,
-                                   .measure = o->measure,
-                                   .measure_seconds = o->measure_seconds,
-                                   .choose = o->choose,
-                                   .level = o->level};
     bool measures = false;
     SG_TRY(sg_planner_measures(&wanted, &measures));
     SG_TRY(plan_by(t, &baseline, NULL, &t->who[SERIAL].plan));
-    if (measures && wanted.measure_seconds == 0 && o->seconds > 0)
-        wanted.measure_seconds = o->seconds * choose_share;
-    const sg_stopwatch watch = {sg_bench_watch, t->bench};
-    if (measures)
-        SG_TRY(plan_by(t, &wanted, &watch, &t->who[OURS].plan));
-    else
-        SG_TRY(sg_tuned_plan(t->group->comm[0], t->problem, &wanted, &t->who[OURS].plan));
-    if (measures || o->strategies != NULL)
-        SG_TRY(plan_by(t, &predicted, NULL, &t->who[PREDICTED].plan));
-    return SHINGLE_OK;
+    if (!measures && t->o->strategies == NULL) return SHINGLE_OK;
+    return plan_by(t, &predicted, NULL, &t->who[PREDICTED].plan);
 }
 
-/* ---- One run ---------------------------------------------------------------------------------------- */
-
-/* Runs PLAN.  If it fails or something is wrong, WHY says so and the group is usable again; only what
- * cannot be mended is an error. */
-static shingle_status attempt(const trial *t, const shingle_plan *plan, unsigned kinds,
-                              double *us_out, char *why, size_t room)
+/* Without measuring it is the plan that the group would take, tuned ones among them. */
+static shingle_status choose_plan(trial *t)
 {
-    const shingle_status status = sg_bench_run(t->bench, plan, kinds, us_out);
-    const int64_t wrong = sg_bench_wrong_of(t->bench, plan);
-    if (status == SHINGLE_OK) {
-        if (wrong > 0) snprintf(why, room, "computed %lld wrong elements", (long long)wrong);
-        return SHINGLE_OK;
-    }
-    snprintf(why, room, "%s", shingle_error());
-    if (status == SHINGLE_ENOMEM || status == SHINGLE_EUNSUPPORTED) return SHINGLE_OK;
-    sg_log(SG_LOG_ERROR, "%s failed: %s", plan->text, why);
-    for (int r = 0; r < t->group->ranks; r++) {
-        const shingle_status came = shingle_recover(t->group->comm[r], 0);
-        if (r == t->group->ranks - 1) SG_TRY(came);
-    }
-    return SHINGLE_OK;
+    shingle_plan_options wanted = options_of(t->o);
+    const sg_stopwatch watch = {watch_plan, t};
+    bool measures = false;
+    SG_TRY(sg_planner_measures(&wanted, &measures));
+    if (!measures) return sg_tuned_plan(t->group->comm[0], t->problem, &wanted, &t->who[OURS].plan);
+    if (wanted.measure_seconds == 0 && t->o->seconds > 0)
+        wanted.measure_seconds = t->o->seconds * choose_share;
+    return plan_by(t, &wanted, &watch, &t->who[OURS].plan);
 }
 
 /* ---- Strategies ------------------------------------------------------------------------------------- */
@@ -180,8 +217,8 @@ static int best_of(const shingle_plan *all, const sg_strategy *strategy, int cou
 }
 
 /* Plans of the same strategy, timed in turns until SECONDS are over; the fastest one's place, or -1. */
-static shingle_status race_knobs(const trial *t, shingle_plan *const *plan, int count,
-                                 double seconds, char *why, size_t room, int *best)
+static shingle_status race_knobs(trial *t, shingle_plan *const *plan, int count, double seconds,
+                                 char *why, size_t room, int *best)
 {
     double us[MOST_KNOB_SETS][BRIEF_ROUNDS + 1];
     bool out[MOST_KNOB_SETS] = {false};
@@ -403,8 +440,9 @@ static void report(trial *t, shingle_bench_result *result_out)
 static shingle_status run_trial(trial *t, shingle_bench_result *result_out)
 {
     SG_TRY(sg_bench_open(t->group, t->problem, t->o->seed, &t->bench));
-    SG_TRY(choose_plans(t));
+    SG_TRY(predict_plans(t));
     SG_TRY(enter_strategies(t));
+    SG_TRY(choose_plan(t));
     SG_TRY(line_up(t));
     SG_TRY(run_rounds(t));
     report(t, result_out);

@@ -53,11 +53,11 @@ static void drop(sg_cuda *cuda, stopwatch *w)
 {
     for (int r = 0; r < cuda->ranks; r++) {
         sg_cuda_rank *const rank = &cuda->rank[r];
-        if (sg_cuda_enter(rank) != SHINGLE_OK) continue;
+        const bool entered = sg_cuda_enter(rank) == SHINGLE_OK;
         if (w->graph[r] != NULL) (void)cudaGraphExecDestroy(w->graph[r]);
         if (w->begin[r] != NULL) (void)cudaEventDestroy(w->begin[r]);
         if (w->end[r] != NULL) (void)cudaEventDestroy(w->end[r]);
-        sg_cuda_leave(rank);
+        if (entered) sg_cuda_leave(rank);
     }
 }
 
@@ -122,6 +122,19 @@ static shingle_status measure(sg_cuda *cuda, const stopwatch *w, int launches, d
     return SHINGLE_OK;
 }
 
+/* After a failure ranks may still wait for one that was not launched, as long as their limit lets them;
+ * what they work on must not be freed before. */
+static void settle(const sg_cuda *cuda)
+{
+    const double until = sg_now_us() + 2 * cuda->timeout_us;
+    for (int r = 0; r < cuda->ranks; r++)
+        while (cudaStreamQuery(cuda->rank[r].lane[0]) == cudaErrorNotReady && sg_now_us() < until) {
+            const struct timespec pause = {0, 100000};
+            nanosleep(&pause, NULL);
+        }
+    (void)cudaGetLastError(); /* it was not about the calls here */
+}
+
 shingle_status sg_cuda_time(void *self, sg_enqueue *run, void *context, double seconds, double *us)
 {
     sg_cuda *const cuda = self;
@@ -133,6 +146,7 @@ shingle_status sg_cuda_time(void *self, sg_enqueue *run, void *context, double s
     const double wanted = once > 0 ? seconds * 1e6 / (once * w.unroll) : 1;
     const int launches = wanted < 1 ? 1 : wanted > MOST_LAUNCHES ? MOST_LAUNCHES : (int)wanted;
     if (status == SHINGLE_OK) status = measure(cuda, &w, launches, us);
+    if (status != SHINGLE_OK) settle(cuda);
     drop(cuda, &w);
     return status;
 }
