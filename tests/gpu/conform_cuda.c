@@ -103,7 +103,7 @@ static int open_job(world *w, const char *problem, const char *strategy, job *j)
     memset(j, 0, sizeof *j);
     j->w = w;
     if (only != NULL && !is_named(strategy)) return 0;
-    if (verbose) printf("%s %s\n", problem, strategy), fflush(stdout);
+    if (verbose) printf("%6.1f %s %s\n", sg_now_us() / 1e6, problem, strategy), fflush(stdout);
     snprintf(j->name, sizeof j->name, "%s %s", problem, strategy);
     if (sg_problem_parse(problem, &j->problem) != SHINGLE_OK) {
         complain(problem, shingle_error());

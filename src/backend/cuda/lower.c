@@ -268,8 +268,9 @@ static sg_product_ask ask_for(const sg_cuda_plan *plan, const sg_launch *l)
     ask.a_stride = stride_in(plan, &patch->a, &odd);
     ask.b_stride = stride_in(plan, &patch->b, &odd);
     ask.c_stride = stride_in(plan, to, &odd);
-    ask.add_stride =
-        adds ? stride_in(plan, &plan->lists.add[patch->add0].area, &odd) : ask.c_stride;
+    const sg_area *const add = adds ? &plan->lists.add[patch->add0].area : to;
+    ask.in_place = add->buf == to->buf && add->row0 == to->row0 && add->col0 == to->col0;
+    ask.add_stride = stride_in(plan, add, &odd);
     if (ask.bias) odd |= (int64_t)patch->col0 * sg_type_bytes(p->type);
     ask.aligned = (uint32_t)(odd & -odd);
     return ask;

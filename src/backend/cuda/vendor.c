@@ -137,7 +137,7 @@ struct sg_product {
     sg_vendor *vendor;
     sg_type type;
     int64_t m, n, k;
-    bool bias, accumulate;
+    bool bias, accumulate, in_place;
     sg_act act;
     cublasLtMatmulDesc_t desc;
     cublasLtMatrixLayout_t a, b, add, c;
@@ -292,8 +292,13 @@ static shingle_status make_scratch(const sg_product *p, cudaStream_t stream, scr
     SG_CUDA(cudaEventCreate(&s->begin));
     SG_CUDA(cudaEventCreate(&s->end));
     char *const sum = s->memory + a + b;
-    s->operands = (sg_operands){
-        .a = s->memory, .b = s->memory + a, .add = sum, .c = sum + add, .bias = sum + add + c};
+    /* The library may have another kernel for a C that is added to in place. */
+    const bool apart = p->accumulate && !p->in_place;
+    s->operands = (sg_operands){.a = s->memory,
+                                .b = s->memory + a,
+                                .add = apart ? sum : sum + add,
+                                .c = sum + add,
+                                .bias = sum + add + c};
     return SHINGLE_OK;
 }
 
@@ -347,8 +352,8 @@ static shingle_status search(sg_product *p, cudaStream_t stream, double *us_out)
 static bool is_same(const sg_product_ask *a, const sg_product_ask *b)
 {
     return a->type == b->type && a->m == b->m && a->n == b->n && a->k == b->k &&
-           a->bias == b->bias && a->accumulate == b->accumulate && a->act == b->act &&
-           a->a_stride == b->a_stride && a->b_stride == b->b_stride &&
+           a->bias == b->bias && a->accumulate == b->accumulate && a->in_place == b->in_place &&
+           a->act == b->act && a->a_stride == b->a_stride && a->b_stride == b->b_stride &&
            a->add_stride == b->add_stride && a->c_stride == b->c_stride && a->aligned == b->aligned;
 }
 
@@ -417,6 +422,7 @@ shingle_status sg_product_make(sg_vendor *vendor, sg_choice **list, const sg_pro
                       .k = a->k,
                       .bias = a->bias,
                       .accumulate = a->accumulate,
+                      .in_place = a->in_place,
                       .act = a->act};
     const form expected = {a->a_stride, a->b_stride, a->add_stride, a->c_stride, a->aligned};
     shingle_status status = describe(p);

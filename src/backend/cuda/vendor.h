@@ -29,6 +29,7 @@ typedef struct sg_product_ask {
     sg_type type;
     int64_t m, n, k;
     bool bias, accumulate;
+    bool in_place; /* what is accumulated to is C itself */
     sg_act act;
     int64_t a_stride, b_stride, add_stride, c_stride;
     uint32_t aligned;
