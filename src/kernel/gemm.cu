@@ -201,25 +201,31 @@ static bool serves(const sg_kernel_gemm *g, const sg_instance *k, const needs *n
     return !n->per_tile && blocks % cluster == 0 && units * cluster * 50 <= tiles * 51;
 }
 
+/* The map of place I for one USE; A_BOX: rows of a box of A. */
+static const char *make_map(sg_kernel_gemm *g, const sg_instance *k, int a_box, int i, int use)
+{
+    const int rows[4] = {a_box, k->bn / k->cm, 64, 1};
+    const int cols[4] = {64, 64, k->piece_cols, k->piece_cols};
+    const sg_kernel_place *place = &g->param.program.place[i];
+    void *const *data = place->data;
+    g->param.flip[i] = data[0] == data[1] ? 0 : data[0] < data[1] ? 1 : 2;
+    return map_make(&g->param.map[g->param.map_of[i][use]], k->type, place, rows[use], cols[use]);
+}
+
 static const char *make_maps(sg_kernel_gemm *g, const sg_instance *k, const needs *n)
 {
     sg_kernel_gemm_param *param = &g->param;
     const int least = (n->a_rows + 7) / 8 * 8;
     const int a_box = k->cn == 1 && least < k->bm ? least : k->bm / k->cn;
-    const int rows[4] = {a_box, k->bn / k->cm, 64, 1};
-    const int cols[4] = {64, 64, k->piece_cols, k->piece_cols};
     int count = 0;
     memset(param->map_of, -1, sizeof param->map_of);
     for (int use = 0; use < 4; ++use)
         for (int i = 0; i < SG_KERNEL_PLACES; ++i) {
             if (!(n->use[i] & 1 << use)) continue;
             if (count == SG_KERNEL_MAPS) return "the launch stores into too many matrices";
-            const char *why = map_make(&param->map[count], k->type, &param->program.place[i],
-                                       rows[use], cols[use]);
-            if (why != nullptr) return why;
             param->map_of[i][use] = (int8_t)count++;
-            void *const *data = param->program.place[i].data;
-            param->flip[i] = data[0] == data[1] ? 0 : data[0] < data[1] ? 1 : 2;
+            const char *why = make_map(g, k, a_box, i, use);
+            if (why != nullptr) return why;
         }
     param->load_bytes = (a_box * k->cn + k->bn) * 128;
     return nullptr;
@@ -350,12 +356,38 @@ size_t sg_kernel_remake_bytes(const sg_kernel_gemm *gemm)
     return (size_t)blocks * (size_t)gemm->param.remakes * sizeof(CUtensorMap);
 }
 
+/* Where only addresses and pitches are others than the last time, as from run to run, the same kernel
+ * serves, and only maps of what has moved are made.  False: something else is to be done. */
+static bool aim_again(sg_kernel_gemm *g)
+{
+    int all;
+    if (g->blocks == 0 || g->slow != nullptr) return false;
+    const sg_instance *k = &sg_instance_table(&all)[g->instance];
+    const int a_box = (g->param.load_bytes / 128 - k->bn) / k->cn;
+    for (int i = 0; i < SG_KERNEL_PLACES; ++i) {
+        const sg_kernel_place *now = &g->param.program.place[i], *was = &g->aimed[i];
+        if (memcmp(now, was, sizeof *now) == 0) continue;
+        const bool halves = now->data[0] != now->data[1];
+        if (now->rows != was->rows || now->cols != was->cols || now->wide != was->wide ||
+            halves != (was->data[0] != was->data[1]))
+            return false;
+        for (int use = 0; use < 4; ++use)
+            if (g->param.map_of[i][use] >= 0 && make_map(g, k, a_box, i, use) != nullptr)
+                return false;
+    }
+    return true;
+}
+
 const char *sg_kernel_gemm_aim(sg_kernel_gemm *gemm)
 {
     const sg_kernel_program *program = &gemm->param.program;
     gemm->param.epilogue = program->bias != nullptr || program->act != SG_KERNEL_NONE;
     if (gemm->blocks > 0 && memcmp(gemm->aimed, program->place, sizeof gemm->aimed) == 0)
         return nullptr;
+    if (aim_again(gemm)) {
+        memcpy(gemm->aimed, program->place, sizeof gemm->aimed);
+        return nullptr;
+    }
     needs n;
     gemm->slow = read_needs(gemm, &n);
     if (gemm->slow == nullptr) gemm->slow = aim_fast(gemm, &n);

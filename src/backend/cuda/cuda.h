@@ -28,7 +28,7 @@ enum {
     SG_CUDA_RANKS = 8,   /* places of a plan hold that many ranks' buffers */
     SG_CUDA_FLIGHT = 64, /* runs of a rank that the host knows to be on their way */
     SG_CUDA_PAIRS = 2 * SG_BLOCK_CLASSES,
-    SG_CUDA_KNOWN = 16
+    SG_CUDA_KNOWN = 128
 };
 
 struct sg_vendor; /* vendor.c */
