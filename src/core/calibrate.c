@@ -291,7 +291,10 @@ static shingle_status fit_all(job *j)
 {
     for (int i = 0; i < j->items; i++) {
         item *const it = &j->item[i];
-        if (it->coll >= 0 || it->rounds == 0) continue;
+        if (it->rounds == 0) continue;
+        sg_log(SG_LOG_INFO, "calibrate: %.2f us%s: %s", median_us(it),
+               it->coll >= 0 ? ", collective" : "", it->plan->text);
+        if (it->coll >= 0) continue;
         j->run[j->runs++] = (sg_fit_run){.problem = &it->problem,
                                          .strategy = it->plan->strategy,
                                          .knobs = it->plan->knobs,

@@ -60,6 +60,7 @@ static const field fields[] = {
     MAY_WHOLE(copy_engines, 1, 64),
     MAY_REAL(peer_us, 0, 1e6),
     MAY_REAL(local_gbps, 1e-6, 1e6),
+    MAY_REAL(sum_gbps, 1e-6, 1e6),
     MAY_REAL(visit_us, 0, 1e6),
     MAY_REAL(vendor, 0.01, 10),
     MAY_REAL(burst, 1, 10),

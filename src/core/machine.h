@@ -82,6 +82,7 @@ typedef struct sg_machine {
     int copy_engines;  /* copies of a rank that run at once; 0: 1 */
     double peer_us;    /* a copy to another peer than its engine's last one: added to copy_us */
     double local_gbps; /* a copy engine within a rank's memory; 0: half of mem_gbps */
+    double sum_gbps;   /* sums and copies by SMs, bytes read and written there; 0: mem_gbps */
     double visit_us;   /* a tile's cost that does not depend on k */
     double vendor;     /* rate of the vendor's product, of gemm_tflops; 0: 1 */
     double burst;      /* a run's products go this much faster ... */
