@@ -331,7 +331,7 @@ SHINGLE_API shingle_status shingle_check_random(const shingle_check_options *opt
 
 /* Times plans of a problem on a whole group, in turns: the product and the collective alone, one after
  * the other, the chosen plan and, if asked for, the best of every strategy.  Every element of their
- * results is compared, bit for bit, with what it must be. */
+ * results is compared, bit for bit, with what it must be.  After a failure the group is recovered. */
 typedef struct shingle_bench_row {
     char strategy[96];  /* with its best knobs; a name alone if it declined */
     char declined[160]; /* reason, or what went wrong; "": it was timed */

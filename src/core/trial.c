@@ -70,6 +70,13 @@ static double seconds_so_far(const trial *t)
 
 /* ---- One run ---------------------------------------------------------------------------------------- */
 
+/* The last rank that comes recovers the group. */
+static shingle_status mend(const sg_group *group)
+{
+    for (int r = 0; r < group->ranks - 1; r++) (void)shingle_recover(group->comm[r], 0);
+    return shingle_recover(group->comm[group->ranks - 1], 0);
+}
+
 static bool has_failed(const trial *t, const shingle_plan *plan)
 {
     for (int i = 0; i < t->failures; i++)
@@ -97,11 +104,7 @@ static shingle_status attempt(trial *t, const shingle_plan *plan, unsigned kinds
     snprintf(why, room, "%s", shingle_error());
     if (status == SHINGLE_ENOMEM || status == SHINGLE_EUNSUPPORTED) return SHINGLE_OK;
     sg_log(SG_LOG_ERROR, "%s failed: %s", plan->text, why);
-    for (int r = 0; r < t->group->ranks; r++) {
-        const shingle_status came = shingle_recover(t->group->comm[r], 0);
-        if (r == t->group->ranks - 1) SG_TRY(came);
-    }
-    return SHINGLE_OK;
+    return mend(t->group);
 }
 
 /* The stopwatch of a choice: who fails loses. */
@@ -458,7 +461,14 @@ static shingle_status bench_problem(sg_group *group, const sg_problem *problem,
     trial *const t = calloc(1, sizeof *t);
     if (t == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory for a benchmark");
     *t = (trial){.group = group, .problem = problem, .o = o, .begin_us = sg_now_us()};
-    const shingle_status status = run_trial(t, result_out);
+    shingle_status status = run_trial(t, result_out);
+    if (status != SHINGLE_OK && status != SHINGLE_EINVAL && status != SHINGLE_EUNSUPPORTED) {
+        /* Ranks may still wait for each other, in memory that is about to be freed. */
+        char why[512];
+        snprintf(why, sizeof why, "%s", shingle_error());
+        if (mend(group) != SHINGLE_OK) sg_log(SG_LOG_ERROR, "after %s: %s", why, shingle_error());
+        status = sg_fail(status, "%s", why);
+    }
     sg_bench_close(t->bench);
     for (int i = 0; i < ROWS + MOST_ROWS; i++) sg_plan_free(t->who[i].plan);
     free(t->clock);
