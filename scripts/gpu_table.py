@@ -241,9 +241,13 @@ def print_table(t):
 
 # ---- The command ------------------------------------------------------------------------------------
 
-def facts():
-    commit = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"], check=False,
-                            capture_output=True, text=True).stdout.strip()
+def facts(commit):
+    if commit is None:
+        try:
+            commit = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"],
+                                    check=False, capture_output=True, text=True).stdout.strip()
+        except OSError:  # no git here
+            commit = None
     return {"date": datetime.date.today().isoformat(), "commit": commit or None}
 
 
@@ -258,6 +262,7 @@ def main():
     parser.add_argument("--peers", default=os.path.join(ROOT, "bench", "peers.py"))
     parser.add_argument("--peers-seconds", type=float, default=100)
     parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument("--commit", help="where there is no repository: what was built")
     parser.add_argument("--merge", nargs="+", metavar="JSON")
     parser.add_argument("--out", default="table.json")
     args = parser.parse_args()
@@ -279,7 +284,7 @@ def main():
         bench = load(args.out + ".bench.json")
     if not bench or not bench.get("results"):
         sys.exit("no result of the suite")
-    table = merge(bench, peers, facts())
+    table = merge(bench, peers, facts(args.commit))
     with open(args.out, "w", encoding="utf-8") as out:
         json.dump(table, out, indent=1)
         out.write("\n")
