@@ -172,9 +172,8 @@ static int32_t col_in(const tile *t, const struct sg_area *area, int32_t j)
 static float sum(const gemm_op *g, const tile *t, int32_t row, int32_t col)
 {
     const struct sg_patch *const p = t->patch;
-    float own = 0;
-    for (int32_t x = 0; x < p->k1 - p->k0; x++)
-        own += fake_get(&g->p, &p->a, row, x) * fake_get(&g->p, &p->b, col, x);
+    const int32_t depth = p->k1 - p->k0;
+    const float own = depth > 0 ? fake_dot(&g->p, &p->a, row, &p->b, col, depth) : 0;
     float all = 0;
     for (int32_t i = 0; i <= p->adds; i++) {
         if (i == p->own_at) all += own;

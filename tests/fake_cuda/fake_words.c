@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 long fake_direct;
 
@@ -116,6 +117,32 @@ static char *row_of(const sg_kernel_program *p, const struct sg_area *a, int64_t
 {
     const sg_kernel_place *const place = &p->place[a->buf];
     return (char *)place->data[fake_half(p->rank, p->baked)] + (a->row0 + row) * place->pitch;
+}
+
+static float from_bf16(uint16_t bits)
+{
+    const uint32_t wide = (uint32_t)bits << 16;
+    float x;
+    memcpy(&x, &wide, sizeof x);
+    return x;
+}
+
+float fake_dot(const sg_kernel_program *p, const struct sg_area *a, int64_t a_row,
+               const struct sg_area *b, int64_t b_row, int32_t count)
+{
+    const char *const x = row_of(p, a, a_row);
+    const char *const y = row_of(p, b, b_row);
+    float sum = 0;
+    if (p->type == SG_KERNEL_BF16) { /* most of what tests compute */
+        const uint16_t *const u = (const uint16_t *)(const void *)x + a->col0;
+        const uint16_t *const v = (const uint16_t *)(const void *)y + b->col0;
+        for (int32_t i = 0; i < count; i++) sum += from_bf16(u[i]) * from_bf16(v[i]);
+        return sum;
+    }
+    for (int32_t i = 0; i < count; i++)
+        sum += sg_data_load((sg_type)p->type, x, a->col0 + i) *
+               sg_data_load((sg_type)p->type, y, b->col0 + i);
+    return sum;
 }
 
 float fake_get(const sg_kernel_program *p, const struct sg_area *a, int64_t row, int64_t col)

@@ -29,6 +29,11 @@ void fake_raise(const sg_kernel_program *p, const struct sg_raise *r, int32_t at
 /* Which half of the workspace the run uses. */
 int fake_half(const sg_kernel_rank *rank, int baked);
 
+/* The sum of the products of COUNT neighbours from (A_ROW, 0) of A and (B_ROW, 0) of B on, which are of
+ * the product's type. */
+float fake_dot(const sg_kernel_program *p, const struct sg_area *a, int64_t a_row,
+               const struct sg_area *b, int64_t b_row, int32_t count);
+
 /* Elements of AREA; stored ones go where its rank's hello says if DIRECT. */
 float fake_get(const sg_kernel_program *p, const struct sg_area *a, int64_t row, int64_t col);
 void fake_put(const sg_kernel_program *p, const struct sg_area *a, int64_t row, int64_t col,

@@ -29,34 +29,34 @@ static void odd_knobs_are_right(void **state)
 {
     (void)state;
     static const char *const asked[][2] = {
-        {"ag_gemm:bf16:520x264x64:r4", "fused_in{chunks=2,slabs=2,tile_m=128,tile_n=128}"},
-        {"ag_gemm:bf16:520x264x64:r4", "fused_in{chunks=2,slabs=2,tile_m=128,tile_n=128,push=1}"},
+        {"ag_gemm:bf16:520x136x64:r4", "fused_in{chunks=2,slabs=2,tile_m=128,tile_n=128}"},
+        {"ag_gemm:bf16:520x136x64:r4", "fused_in{chunks=2,slabs=2,tile_m=128,tile_n=128,push=1}"},
         {"ag_gemm:bf16:70x544x64:r4:gather=b", "fused_in{tile_m=128,tile_n=128,push=1}"},
         {"ag_gemm:bf16:70x136x256:r4:gather=k", "fused_in{tile_m=128,tile_n=128,push=1}"},
-        {"ag_gemm:bf16:520x264x64:r4", "direct{chunks=3,split=1,tile_m=128,tile_n=128}"},
-        {"ag_gemm:bf16:520x264x16:r4", "ring{sub=2,split=1,tile_m=128,tile_n=128}"},
-        {"gemm_rs:bf16:520x264x16:r4", "ring{sub=2,split=1,tile_m=128,tile_n=128}"},
-        {"gemm_ar:bf16:520x264x16:r4", "ring{sub=2,tile_m=128,tile_n=128}"},
-        {"gemm_ar:bf16:520x264x16:r4", "direct{chunks=2,tile_m=128,tile_n=128}"},
-        {"gemm_ar:bf16:520x264x16:r4", "fused_out{subs=2,lag=1,tile_m=128,tile_n=128}"},
-        {"gemm_ar:bf16:520x264x16:r4", "fused_out{tile_m=128,tile_n=128,once=1}"},
+        {"ag_gemm:bf16:520x136x64:r4", "direct{chunks=3,split=1,tile_m=128,tile_n=128}"},
+        {"ag_gemm:bf16:520x136x16:r4", "ring{sub=2,split=1,tile_m=128,tile_n=128}"},
+        {"gemm_rs:bf16:520x136x16:r4", "ring{sub=2,split=1,tile_m=128,tile_n=128}"},
+        {"gemm_ar:bf16:520x136x16:r4", "ring{sub=2,tile_m=128,tile_n=128}"},
+        {"gemm_ar:bf16:520x136x16:r4", "direct{chunks=2,tile_m=128,tile_n=128}"},
+        {"gemm_ar:bf16:520x136x16:r4", "fused_out{subs=2,lag=1,tile_m=128,tile_n=128}"},
+        {"gemm_ar:bf16:520x136x16:r4", "fused_out{tile_m=128,tile_n=128,once=1}"},
         {"gemm_ar:bf16:3x264x16:r4", "fused_out{tile_m=128,tile_n=128,once=1}"},
-        {"gemm_rs:bf16:520x264x16:r4", "ring{sub=2,vendor=1}"},
-        {"gemm_ar:bf16:520x264x16:r4", "ring{vendor=1}"},
-        {"ag_gemm:bf16:520x264x64:r4", "ring{vendor=1}"},
-        {"gemm_rs:bf16:520x264x16:r4:bias", "direct{vendor=1}"},
+        {"gemm_rs:bf16:520x136x16:r4", "ring{sub=2,vendor=1}"},
+        {"gemm_ar:bf16:520x136x16:r4", "ring{vendor=1}"},
+        {"ag_gemm:bf16:520x136x64:r4", "ring{vendor=1}"},
+        {"gemm_rs:bf16:520x136x16:r4:bias", "direct{vendor=1}"},
         {"ag_gemm:bf16:70x544x64:r4:gather=b:bias:relu", "direct{vendor=1}"},
-        {"gemm_rs:bf16:520x264x16:r4:bias:relu", "fused_out{tile_m=128,tile_n=128}"},
-        {"gemm_a2a:bf16:520x264x16:r4:bias", "fused_out{tile_m=128,tile_n=128}"},
-        {"gemm_rs:bf16:520x264x16:r4:bias:relu", "sliced{slices=3,tile_m=128,tile_n=128}"},
-        {"gemm_rs:bf16:520x264x16:r4", "signal{unit=2,cuts=5,tile_m=128,tile_n=128}"},
-        {"gemm_ar:f16:520x264x16:r4:bias:relu", "signal{unit=3,cuts=1,tile_m=128,tile_n=128}"},
-        {"gemm_a2a:bf16:520x264x16:r4", "signal{unit=2,cuts=2,tile_m=128,tile_n=128}"},
-        {"ag_gemm:bf16:520x264x64:r4", "dma{form=0,chunks=3,tile_m=128,tile_n=128}"},
-        {"ag_gemm:bf16:520x264x64:r4", "dma{form=2,chunks=2,streams=2,tile_m=128,tile_n=128}"},
-        {"gemm_rs:bf16:520x264x16:r4", "dma{form=1,chunks=2,tile_m=128,tile_n=128}"},
-        {"gemm_ar:bf16:520x264x16:r4", "dma{form=3,chunks=2,tile_m=128,tile_n=128}"},
-        {"gemm_a2a:bf16:520x264x16:r4", "dma{form=1,chunks=2,tile_m=128,tile_n=128}"},
+        {"gemm_rs:bf16:520x136x16:r4:bias:relu", "fused_out{tile_m=128,tile_n=128}"},
+        {"gemm_a2a:bf16:520x136x16:r4:bias", "fused_out{tile_m=128,tile_n=128}"},
+        {"gemm_rs:bf16:520x136x16:r4:bias:relu", "sliced{slices=3,tile_m=128,tile_n=128}"},
+        {"gemm_rs:bf16:520x136x16:r4", "signal{unit=2,cuts=5,tile_m=128,tile_n=128}"},
+        {"gemm_ar:f16:520x136x16:r4:bias:relu", "signal{unit=3,cuts=1,tile_m=128,tile_n=128}"},
+        {"gemm_a2a:bf16:520x136x16:r4", "signal{unit=2,cuts=2,tile_m=128,tile_n=128}"},
+        {"ag_gemm:bf16:520x136x64:r4", "dma{form=0,chunks=3,tile_m=128,tile_n=128}"},
+        {"ag_gemm:bf16:520x136x64:r4", "dma{form=2,chunks=2,streams=2,tile_m=128,tile_n=128}"},
+        {"gemm_rs:bf16:520x136x16:r4", "dma{form=1,chunks=2,tile_m=128,tile_n=128}"},
+        {"gemm_ar:bf16:520x136x16:r4", "dma{form=3,chunks=2,tile_m=128,tile_n=128}"},
+        {"gemm_a2a:bf16:520x136x16:r4", "dma{form=1,chunks=2,tile_m=128,tile_n=128}"},
     };
     world w;
     open_group(&w, RANKS, 20);
@@ -73,11 +73,11 @@ static void slow_launches_are_declined(void **state)
 {
     (void)state;
     static const char *const asked[][3] = {
-        {"ag_gemm:bf16:520x264x64:r4", "dma{form=3,chunks=2,tile_m=128,tile_n=128}", "stay in f32"},
-        {"gemm_rs:bf16:520x264x64:r4", "fused_out{tile_m=96,tile_n=96}", "no fast kernel"},
-        {"gemm_rs:bf16:520x264x64:r4", "fused_out{tile_m=128,tile_n=224}", "block of 64"},
+        {"ag_gemm:bf16:520x136x64:r4", "dma{form=3,chunks=2,tile_m=128,tile_n=128}", "stay in f32"},
+        {"gemm_rs:bf16:520x136x64:r4", "fused_out{tile_m=96,tile_n=96}", "no fast kernel"},
+        {"gemm_rs:bf16:520x136x64:r4", "fused_out{tile_m=128,tile_n=224}", "block of 64"},
         {"gemm_rs:bf16:520x33x64:r4", "fused_out{tile_m=128,tile_n=128}", "16 bytes"},
-        {"gemm_ar:bf16:520x264x64:r4", "fused_out{tile_m=128,tile_n=128,splits=2}", "stay in f32"},
+        {"gemm_ar:bf16:520x136x64:r4", "fused_out{tile_m=128,tile_n=128,splits=2}", "stay in f32"},
     };
     world w;
     open_group(&w, RANKS, 20);
@@ -115,11 +115,11 @@ static void plans_of_one_launch_are_one_kernel(void **state)
 {
     (void)state;
     static const char *const asked[][2] = {
-        {"ag_gemm:bf16:520x264x64:r4", "fused_in{tile_m=128,tile_n=128,push=1}"},
+        {"ag_gemm:bf16:520x136x64:r4", "fused_in{tile_m=128,tile_n=128,push=1}"},
         {"ag_gemm:bf16:70x544x64:r4:gather=b", "fused_in{tile_m=128,tile_n=128,push=1}"},
-        {"gemm_rs:bf16:520x264x16:r4", "fused_out{tile_m=128,tile_n=128}"},
-        {"gemm_ar:bf16:520x264x16:r4", "fused_out{tile_m=128,tile_n=128}"},
-        {"gemm_a2a:bf16:520x264x16:r4", "fused_out{tile_m=128,tile_n=128}"},
+        {"gemm_rs:bf16:520x136x16:r4", "fused_out{tile_m=128,tile_n=128}"},
+        {"gemm_ar:bf16:520x136x16:r4", "fused_out{tile_m=128,tile_n=128}"},
+        {"gemm_a2a:bf16:520x136x16:r4", "fused_out{tile_m=128,tile_n=128}"},
     };
     world w;
     open_group(&w, RANKS, 20);
@@ -144,10 +144,10 @@ static void kernels_start_early_in_one_lane_alone(void **state)
         const char *problem, *strategy;
         bool early;
     } asked[] = {
-        {"gemm_ar:bf16:520x264x16:r4", "fused_out{tile_m=128,tile_n=128}", true},
-        {"ag_gemm:bf16:520x264x64:r4", "fused_in{tile_m=128,tile_n=128}", false},
-        {"gemm_rs:bf16:520x264x16:r4", "ring{tile_m=128,tile_n=128}", false},
-        {"gemm_rs:bf16:520x264x16:r4", "signal{unit=2,cuts=1,tile_m=128,tile_n=128}", false},
+        {"gemm_ar:bf16:520x136x16:r4", "fused_out{tile_m=128,tile_n=128}", true},
+        {"ag_gemm:bf16:520x136x64:r4", "fused_in{tile_m=128,tile_n=128}", false},
+        {"gemm_rs:bf16:520x136x16:r4", "ring{tile_m=128,tile_n=128}", false},
+        {"gemm_rs:bf16:520x136x16:r4", "signal{unit=2,cuts=1,tile_m=128,tile_n=128}", false},
     };
     world w;
     open_group(&w, RANKS, 20);
@@ -165,9 +165,9 @@ static void odd_addresses_take_other_ways(void **state)
 {
     (void)state;
     static const char *const asked[][2] = {
-        {"ag_gemm:bf16:520x264x64:r4", "fused_in{tile_m=128,tile_n=128,push=1}"},
-        {"gemm_ar:bf16:520x264x16:r4", "fused_out{tile_m=128,tile_n=128}"},
-        {"gemm_rs:bf16:520x264x16:r4", "fused_out{tile_m=128,tile_n=128}"},
+        {"ag_gemm:bf16:520x136x64:r4", "fused_in{tile_m=128,tile_n=128,push=1}"},
+        {"gemm_ar:bf16:520x136x16:r4", "fused_out{tile_m=128,tile_n=128}"},
+        {"gemm_rs:bf16:520x136x16:r4", "fused_out{tile_m=128,tile_n=128}"},
     };
     world w;
     open_group(&w, RANKS, 20);
@@ -227,20 +227,20 @@ static void peers_store_into_what_they_reach(void **state)
     (void)state;
     world w;
     open_group(&w, RANKS, 20);
-    assert_true(make_plans(&w, "gemm_ar:bf16:520x264x16:r4", "fused_out{tile_m=128,tile_n=128}"));
+    assert_true(make_plans(&w, "gemm_ar:bf16:520x136x16:r4", "fused_out{tile_m=128,tile_n=128}"));
     long before = fake_direct;
     run_right(&w, 1);
     const long all = fake_direct - before; /* of every rank, what the other three have made */
-    assert_int_equal(all, 520 * 264 * 3);
+    assert_int_equal(all, 520 * 136 * 3);
     before = fake_direct;
     const counts whole = count_run(&w);
     drop_plans(&w);
     /* Memory of a pool: the landing, and a copy at the end of the run. */
-    assert_true(make_plans(&w, "gemm_ar:bf16:520x264x16:r4", "fused_out{tile_m=128,tile_n=128}"));
+    assert_true(make_plans(&w, "gemm_ar:bf16:520x136x16:r4", "fused_out{tile_m=128,tile_n=128}"));
     fake_apart = w.c[0];
     before = fake_direct;
     run_right(&w, 2);
-    assert_int_equal(fake_direct - before, 520 * 264 * 3 / 4 * 3);
+    assert_int_equal(fake_direct - before, 520 * 136 * 3 / 4 * 3);
     const counts landed = count_run(&w);
     assert_true(landed.launches > whole.launches);
     fake_apart = NULL;
@@ -254,9 +254,9 @@ static void ranks_store_into_peers_alike(void **state)
 {
     (void)state;
     static const char *const problems[] = {
-        "gemm_ar:bf16:520x264x64:r4",  "gemm_ar:bf16:3x264x64:r4",
-        "gemm_a2a:bf16:520x264x64:r4", "gemm_ar:bf16:50x64x64:r4:cyclic=3",
-        "gemm_rs:bf16:520x264x64:r4",  "gemm_ar:bf16:520x264x64:r4:rows=0,260,0,260",
+        "gemm_ar:bf16:520x136x64:r4",  "gemm_ar:bf16:3x264x64:r4",
+        "gemm_a2a:bf16:520x136x64:r4", "gemm_ar:bf16:50x64x64:r4:cyclic=3",
+        "gemm_rs:bf16:520x136x64:r4",  "gemm_ar:bf16:520x136x64:r4:rows=0,260,0,260",
         "gemm_a2a:bf16:7x264x64:r4",
     };
     sg_machine machine;
@@ -315,10 +315,10 @@ static void matrices_need_not_be_dense(void **state)
         {"a2a_gemm:bf16:96x24x32:r4", "serial"},
         {"gemm_a2a:bf16:96x24x32:r4", "serial"},
         {"gemm_rs:bf16:52x24x32:r4", "sliced{slices=2,tile_m=128,tile_n=128}"},
-        {"gemm_rs:bf16:520x264x16:r4", "signal{unit=2,cuts=1,tile_m=128,tile_n=128}"},
-        {"ag_gemm:bf16:520x264x64:r4", "fused_in{tile_m=128,tile_n=128,push=1}"},
-        {"gemm_ar:bf16:520x264x16:r4", "fused_out{tile_m=128,tile_n=128}"},
-        {"gemm_ar:bf16:520x264x16:r4", "direct{tile_m=128,tile_n=128}"},
+        {"gemm_rs:bf16:520x136x16:r4", "signal{unit=2,cuts=1,tile_m=128,tile_n=128}"},
+        {"ag_gemm:bf16:520x136x64:r4", "fused_in{tile_m=128,tile_n=128,push=1}"},
+        {"gemm_ar:bf16:520x136x16:r4", "fused_out{tile_m=128,tile_n=128}"},
+        {"gemm_ar:bf16:520x136x16:r4", "direct{tile_m=128,tile_n=128}"},
     };
     world w;
     open_group(&w, RANKS, 20);
