@@ -26,7 +26,8 @@ enum {
     MOST_FAILED = 64,
     LEAST_ROUNDS = 3,
     MANY_ROUNDS = 1000,
-    BRIEF_ROUNDS = 5
+    BRIEF_ROUNDS = 5,
+    FEW_ROUNDS = 2
 };
 
 /* Shares of the time limit: for finding the best knobs of all strategies, and then for measuring plans,
@@ -219,7 +220,8 @@ static int best_of(const shingle_plan *all, const sg_strategy *strategy, int cou
     return found;
 }
 
-/* Plans of the same strategy, timed in turns until SECONDS are over; the fastest one's place, or -1. */
+/* Plans of the same strategy, timed in turns until SECONDS are over (0: a few times); the fastest one's
+ * place, or -1. */
 static shingle_status race_knobs(trial *t, shingle_plan *const *plan, int count, double seconds,
                                  char *why, size_t room, int *best)
 {
@@ -238,7 +240,9 @@ static shingle_status race_knobs(trial *t, shingle_plan *const *plan, int count,
             if (out[i]) snprintf(why, room, "%.60s: %.90s", plan[i]->text, failed);
         }
         rounds++;
-    } while (count > 1 && (rounds <= cold || (rounds <= BRIEF_ROUNDS && sg_now_us() < until)));
+        if (rounds <= cold) continue;
+        if (seconds > 0 ? sg_now_us() > until : rounds >= cold + FEW_ROUNDS) break;
+    } while (count > 1 && rounds <= BRIEF_ROUNDS);
     double least = 0;
     *best = -1;
     for (int i = 0; i < count; i++) {
