@@ -125,6 +125,7 @@ static const char *read_operands(const sg_kernel_gemm *g, const sg_patch *p, nee
 static const char *read_patch(const sg_kernel_gemm *g, const sg_patch *p, needs *n)
 {
     const sg_kernel_place *place = g->param.program.place;
+    if (p->k0 >= p->k1 && p->adds == 0) return "there is no product";
     if (p->k0 >= p->k1 && p->waits > 0) return "a sum waits for more than its addends";
     const char *why = p->k0 < p->k1 ? read_operands(g, p, n) : nullptr;
     if (why != nullptr) return why;
@@ -193,6 +194,7 @@ static bool serves(const sg_kernel_gemm *g, const sg_instance *k, const needs *n
     for (int i = 0; i < SG_KERNEL_PLACES && k->piece_cols != 64; ++i)
         if (n->use[i] & USE_ROW) return false; /* a row of a piece must be 128 bytes */
     if (g->want_cluster > 0 && cluster != g->want_cluster) return false;
+    if (g->want_turns > 0 && k->turns != g->want_turns) return false;
     if (cluster == 1) return true;
     if (g->want_cluster > 0 && !n->per_tile) return true;
     int64_t tiles, units;
@@ -204,12 +206,10 @@ static bool serves(const sg_kernel_gemm *g, const sg_instance *k, const needs *n
 /* The map of place I for one USE; A_BOX: rows of a box of A. */
 static const char *make_map(sg_kernel_gemm *g, const sg_instance *k, int a_box, int i, int use)
 {
-    const int rows[4] = {a_box, k->bn / k->cm, 64, 1};
-    const int cols[4] = {64, 64, k->piece_cols, k->piece_cols};
-    const sg_kernel_place *place = &g->param.program.place[i];
-    void *const *data = place->data;
-    g->param.flip[i] = data[0] == data[1] ? 0 : data[0] < data[1] ? 1 : 2;
-    return map_make(&g->param.map[g->param.map_of[i][use]], k->type, place, rows[use], cols[use]);
+    const int rows[4] = {a_box, k->bn / k->cm, 64, 1}, w = k->piece_cols, cols[4] = {64, 64, w, w};
+    const sg_kernel_place *p = &g->param.program.place[i];
+    g->param.flip[i] = p->data[0] == p->data[1] ? 0 : p->data[0] < p->data[1] ? 1 : 2;
+    return map_make(&g->param.map[g->param.map_of[i][use]], k->type, p, rows[use], cols[use]);
 }
 
 static const char *make_maps(sg_kernel_gemm *g, const sg_instance *k, const needs *n)
@@ -356,24 +356,20 @@ size_t sg_kernel_remake_bytes(const sg_kernel_gemm *gemm)
     return (size_t)blocks * (size_t)gemm->param.remakes * sizeof(CUtensorMap);
 }
 
-/* Where only addresses and pitches are others than the last time, as from run to run, the same kernel
- * serves, and only maps of what has moved are made.  False: something else is to be done. */
+/* The same kernel, by maps of what has moved.  False: more is new than addresses and pitches. */
 static bool aim_again(sg_kernel_gemm *g)
 {
     int all;
-    if (g->blocks == 0 || g->slow != nullptr) return false;
+    const bool same = memcmp(g->aimed, g->param.program.place, sizeof g->aimed) == 0;
+    if (g->blocks == 0 || same || g->slow != nullptr) return g->blocks > 0 && same;
     const sg_instance *k = &sg_instance_table(&all)[g->instance];
     const int a_box = (g->param.load_bytes / 128 - k->bn) / k->cn;
     for (int i = 0; i < SG_KERNEL_PLACES; ++i) {
         const sg_kernel_place *now = &g->param.program.place[i], *was = &g->aimed[i];
         if (memcmp(now, was, sizeof *now) == 0) continue;
-        const bool halves = now->data[0] != now->data[1];
-        if (now->rows != was->rows || now->cols != was->cols || now->wide != was->wide ||
-            halves != (was->data[0] != was->data[1]))
-            return false;
+        if (now->rows != was->rows || now->cols != was->cols || now->wide != was->wide) return false;
         for (int use = 0; use < 4; ++use)
-            if (g->param.map_of[i][use] >= 0 && make_map(g, k, a_box, i, use) != nullptr)
-                return false;
+            if (g->param.map_of[i][use] >= 0 && make_map(g, k, a_box, i, use)) return false;
     }
     return true;
 }
@@ -381,17 +377,14 @@ static bool aim_again(sg_kernel_gemm *g)
 const char *sg_kernel_gemm_aim(sg_kernel_gemm *gemm)
 {
     const sg_kernel_program *program = &gemm->param.program;
+    const char *why = nullptr;
     gemm->param.epilogue = program->bias != nullptr || program->act != SG_KERNEL_NONE;
-    if (gemm->blocks > 0 && memcmp(gemm->aimed, program->place, sizeof gemm->aimed) == 0)
-        return nullptr;
-    if (aim_again(gemm)) {
-        memcpy(gemm->aimed, program->place, sizeof gemm->aimed);
-        return nullptr;
+    if (!aim_again(gemm)) {
+        needs n;
+        gemm->slow = read_needs(gemm, &n);
+        if (gemm->slow == nullptr) gemm->slow = aim_fast(gemm, &n);
+        if (gemm->slow != nullptr) why = aim_slow(gemm);
     }
-    needs n;
-    gemm->slow = read_needs(gemm, &n);
-    if (gemm->slow == nullptr) gemm->slow = aim_fast(gemm, &n);
-    const char *why = gemm->slow == nullptr ? nullptr : aim_slow(gemm);
     if (why == nullptr) memcpy(gemm->aimed, program->place, sizeof gemm->aimed);
     return why;
 }
