@@ -194,7 +194,6 @@ static bool serves(const sg_kernel_gemm *g, const sg_instance *k, const needs *n
     for (int i = 0; i < SG_KERNEL_PLACES && k->piece_cols != 64; ++i)
         if (n->use[i] & USE_ROW) return false; /* a row of a piece must be 128 bytes */
     if (g->want_cluster > 0 && cluster != g->want_cluster) return false;
-    if (g->want_turns > 0 && k->turns != g->want_turns) return false;
     if (cluster == 1) return true;
     if (g->want_cluster > 0 && !n->per_tile) return true;
     int64_t tiles, units;
@@ -367,7 +366,8 @@ static bool aim_again(sg_kernel_gemm *g)
     for (int i = 0; i < SG_KERNEL_PLACES; ++i) {
         const sg_kernel_place *now = &g->param.program.place[i], *was = &g->aimed[i];
         if (memcmp(now, was, sizeof *now) == 0) continue;
-        if (now->rows != was->rows || now->cols != was->cols || now->wide != was->wide) return false;
+        if (now->rows != was->rows || now->cols != was->cols || now->wide != was->wide)
+            return false;
         for (int use = 0; use < 4; ++use)
             if (g->param.map_of[i][use] >= 0 && make_map(g, k, a_box, i, use)) return false;
     }
