@@ -379,8 +379,7 @@ const char *sg_kernel_gemm_aim(sg_kernel_gemm *gemm)
     const sg_kernel_program *program = &gemm->param.program;
     const char *why = nullptr;
     gemm->param.epilogue = program->bias != nullptr || program->act != SG_KERNEL_NONE;
-    if (!aim_again(gemm)) {
-        needs n;
+    if (needs n; !aim_again(gemm)) {
         gemm->slow = read_needs(gemm, &n);
         if (gemm->slow == nullptr) gemm->slow = aim_fast(gemm, &n);
         if (gemm->slow != nullptr) why = aim_slow(gemm);
