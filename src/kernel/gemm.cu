@@ -126,6 +126,7 @@ static const char *read_patch(const sg_kernel_gemm *g, const sg_patch *p, needs 
 {
     const sg_kernel_place *place = g->param.program.place;
     if (p->k0 >= p->k1 && p->adds == 0) return "there is no product";
+    if (p->k0 >= p->k1 && p->adds == 0) return "there is no product";
     if (p->k0 >= p->k1 && p->waits > 0) return "a sum waits for more than its addends";
     const char *why = p->k0 < p->k1 ? read_operands(g, p, n) : nullptr;
     if (why != nullptr) return why;
@@ -194,6 +195,7 @@ static bool serves(const sg_kernel_gemm *g, const sg_instance *k, const needs *n
     for (int i = 0; i < SG_KERNEL_PLACES && k->piece_cols != 64; ++i)
         if (n->use[i] & USE_ROW) return false; /* a row of a piece must be 128 bytes */
     if (g->want_cluster > 0 && cluster != g->want_cluster) return false;
+    if (g->want_turns > 0 && k->turns != g->want_turns) return false;
     if (cluster == 1) return true;
     if (g->want_cluster > 0 && !n->per_tile) return true;
     int64_t tiles, units;

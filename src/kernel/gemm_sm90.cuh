@@ -27,7 +27,8 @@ __global__ void __launch_bounds__(S::THREADS, 1) gemm_sm90(const __grid_constant
     extern __shared__ uint8_t raw[];
     const Smem<S> smem = smem_layout<S>(raw);
     const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);
-    const int rank = S::CL == 1 ? 0 : (int)cluster_rank(), im = rank % S::CM, in = rank / S::CM;
+    const int rank = S::CL == 1 ? 0 : (int)cluster_rank();
+    const int im = rank % S::CM, in = S::CN == 1 ? 0 : rank / S::CM;
     if (threadIdx.x == 0) {
         if (P.units > 0) {
             map_prefetch(&P.map[0]);
@@ -43,7 +44,11 @@ __global__ void __launch_bounds__(S::THREADS, 1) gemm_sm90(const __grid_constant
             /* Its first phase is over: math waits for the second, until the storer has carried its rows. */
             if (S::FOLD != FOLD_SLICES && P.pushes > 0) mbar_arrive(smem.slot_empty + 8 * i);
         }
-        for (int i = 0; i < S::WGS; ++i) mbar_init(smem.pushed + 8 * i, 1); /* its storer */
+        for (int i = 0; i < S::WGS; ++i) {
+            mbar_init(smem.pushed + 8 * i, 1); /* its storer */
+            mbar_init(smem.turn + 8 * i, 1);   /* a thread of the other warpgroup */
+        }
+        mbar_arrive(smem.turn); /* the first tile is warpgroup 0's */
         for (int i = 0; i < WORDS; ++i) progress_release(smem.progress + 4 * i, 0);
         mbar_init_visible();
     }

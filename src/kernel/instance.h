@@ -5,11 +5,12 @@
 #include "kernel/kernel.h"
 
 typedef struct sg_instance {
-    int type;           /* enum sg_kernel_type */
-    int bm, bn;         /* tile */
-    int groups, cm, cn; /* math warpgroups; tiles of a cluster */
-    int fold;           /* 0: nothing, 1: addends of patches, 2: slices of k */
-    int piece_cols;     /* columns of a stored piece */
+    int type;          /* enum sg_kernel_type */
+    int bm, bn;        /* tile */
+    int groups, turns; /* math warpgroups; 2: they have a tile each, in turn */
+    int cm, cn;        /* tiles of a cluster */
+    int fold;          /* 0: nothing, 1: addends of patches, 2: slices of k */
+    int piece_cols;    /* columns of a stored piece */
     int threads, smem;
     const void *function;
 } sg_instance;

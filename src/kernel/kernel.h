@@ -234,6 +234,7 @@ typedef struct sg_kernel_gemm {
     int32_t instance;                                         /* of the table of kernels */
     int32_t blocks;                                           /* of the grid */
     int32_t want_blocks, want_split, want_skew, want_cluster; /* of blocks; 0: any */
+    int32_t want_turns;                                       /* sg_instance.turns; 0: any */
     int32_t sms, arch;
     sg_kernel_place aimed[SG_KERNEL_PLACES]; /* what the maps are of */
     const char *slow; /* why it is not the fast kernel that serves this launch; NULL: it is */
@@ -265,7 +266,7 @@ typedef struct sg_kernel_plain {
     int32_t type;          /* enum sg_kernel_type */
     struct sg_patch patch; /* the only patch, and the only area of its stores: for both lists */
     struct sg_area to;
-    int32_t tile_m, tile_n, cluster, split, skew, blocks;
+    int32_t tile_m, tile_n, cluster, turns, split, skew, blocks;
     uint64_t keep_a, keep_b;
     int64_t partial_bytes, fold_bytes; /* of param.partial and param.fold, the latter zeroed */
     double predicted_us;

@@ -22,6 +22,7 @@ template <class S> struct Math {
     int patch, base; /* of the unit at hand */
     int next_stages;
     int before; /* the stage whose products may still be running */
+    uint32_t turn_parity;
 };
 
 /* ---- Products ------------------------------------------------------------------------------------------- */
@@ -87,7 +88,8 @@ template <class S> DEV int stages_of(const Param &P, Cursor &cursor, int unit, i
     return sg_walk_div(span.k1 - span.k0, STAGE_K);
 }
 
-template <class S> DEV void stage_piece(Math<S> &m, const uint32_t *v);
+template <class S>
+DEV void stage_piece(Math<S> &m, const uint32_t *v, bool last = false, int piece = 0);
 
 /* The product over the stages of unit AHEAD - STRIDE; meanwhile the tile before goes out. */
 template <class S>
@@ -240,12 +242,13 @@ DEV void finish_tile(const Math<S> &m, const sg_patch &p, int col, float (&acc)[
         for (int j = 0; j < S::SUMS; ++j) acc[i][j] = activate<false>(act, acc[i][j]);
 }
 
-/* 64 rows x W columns, rounded, into the next free slot.  Partner: storer(). */
-template <class S> DEV void stage_piece(Math<S> &m, const uint32_t *v)
+/* 64 rows x W columns, rounded, into the next free slot; or piece PIECE of the block's last tile into
+ * the stages.  Partner: storer(). */
+template <class S> DEV void stage_piece(Math<S> &m, const uint32_t *v, bool last, int piece)
 {
     const int at = m.wg * S::SLOTS + m.slot.at;
     mbar_spin(m.smem.slot_empty + 8 * at, m.slot.parity ^ 1);
-    const uint32_t to = m.smem.slot + at * S::PIECE_BYTES;
+    const uint32_t to = last ? last_place(m.smem, m.wg, piece) : m.smem.slot + at * S::PIECE_BYTES;
 #pragma unroll
     for (int q = 0; q < S::VECTORS; ++q)
         stmatrix4(to + piece_vector(m, q), v[4 * q], v[4 * q + 1], v[4 * q + 2], v[4 * q + 3]);
@@ -269,6 +272,22 @@ DEV void blank_rest(const Math<S> &m, const sg_patch &p, const Tile &t,
             if (i * 64 + (j & 2) * 4 >= rows || j / 4 * 8 + (j & 1) >= cols) acc[i][j] = 0.f;
 }
 
+/* The other warpgroup may look for its stages: this one has seen all of its own loaded.  Before that,
+ * a barrier could be two phases behind the one that the other waits for, and would not tell. */
+template <class S> DEV void turn_pass(const Math<S> &m)
+{
+    if (m.thread == 0) mbar_arrive(m.smem.turn + 8 * (1 - m.wg));
+}
+
+/* All math warps have done with the stages: the last tile may go there. */
+template <class S> DEV void stages_leave()
+{
+    if (S::WGS == 1)
+        named_sync(1, 128);
+    else
+        named_sync(3, 256);
+}
+
 /* Rounds the finished tile into HELD, or stages it at once. */
 template <class S>
 DEV void round_tile(Math<S> &m, int unit, float (&acc)[S::MI][S::SUMS], uint32_t *held)
@@ -281,6 +300,7 @@ DEV void round_tile(Math<S> &m, int unit, float (&acc)[S::MI][S::SUMS], uint32_t
             for (int c = 0; c < S::CHUNKS; ++c)
                 fold_addends(m, p.adds, p.k0 < p.k1 ? p.own_at : NO_OWN,
                              &acc[c * V / S::SUMS][c * V % S::SUMS]);
+        if (S::TURNS > 1 && S::FOLD == FOLD_ADDENDS && p.adds) turn_pass(m);
         if ((m.P.epilogue && p.final) || m.P.tiled) {
             int in_pass;
             slice_of<S>(m.P, unit, &in_pass);
@@ -289,13 +309,16 @@ DEV void round_tile(Math<S> &m, int unit, float (&acc)[S::MI][S::SUMS], uint32_t
             if (S::CL == 1 && m.P.tiled) blank_rest(m, p, t, acc);
         }
     }
+    const bool last = !S::HOLDS && is_last<S>(m.P, unit);
+    /* In turn, one leaves them a tile earlier than the other. */
+    if (last || (S::TURNS > 1 && is_last<S>(m.P, unit + gridDim.x / S::CL))) stages_leave<S>();
 #pragma unroll
     for (int c = 0; c < S::CHUNKS; ++c) {
         const float *x = &acc[c * V / S::SUMS][c * V % S::SUMS];
         uint32_t *out = held + (S::HOLDS ? c * V / 2 : 0);
 #pragma unroll
         for (int j = 0; j < V / 2; ++j) out[j] = pack<typename S::T>(x[2 * j], x[2 * j + 1]);
-        if (!S::HOLDS) stage_piece(m, out);
+        if (!S::HOLDS) stage_piece(m, out, last, c);
     }
 }
 
@@ -312,22 +335,32 @@ template <class S> DEV void stages_skip(Math<S> &m, int patch, int stages)
 /* One tile after the other, of which every second one is this warpgroup's. */
 template <class S> DEV void math_in_turn(Math<S> &m)
 {
-    const int first = blockIdx.x / S::CL, stride = gridDim.x / S::CL;
+    const int stride = gridDim.x / S::CL;
     float acc[S::MI][S::SUMS];
     uint32_t out[S::PIECE_SUMS / 2];
-    int stages = 0, turn = m.wg / S::PARTS;
-    for (int unit = first; unit < m.P.units; unit += stride) {
+    int stages = 0, turn = m.wg;
+    for (int unit = blockIdx.x / S::CL; unit < m.P.units; unit += stride) {
         stages = stages_of<S>(m.P, m.ahead, unit, stages);
         m.patch = m.ahead.patch, m.base = m.ahead.base;
         if (turn-- > 0) {
             stages_skip(m, m.patch, stages);
             continue;
         }
-        turn = S::TURNS - 1;
-        for (int s = 0; s < stages; ++s) stage_issue(m, acc, s), stage_settle(m, s);
+        turn = 1;
+        mbar_spin(m.smem.turn + 8 * m.wg, m.turn_parity); /* partner: turn_pass() */
+        m.turn_parity ^= 1;
+        /* Addends come through stages, too, behind those of the product. */
+        const bool adds = S::FOLD == FOLD_ADDENDS && patch_in_list(m.P, m.patch).adds > 0;
+        for (int s = 0; s < stages; ++s) {
+            stage_issue(m, acc, s);
+            if (s + 1 == stages && !adds) turn_pass(m);
+            stage_settle(m, s);
+        }
         multiply_end(m, acc, stages > 0);
         round_tile(m, unit, acc, out);
     }
+    const int first = blockIdx.x / S::CL;
+    if (m.wg > 0 && first < m.P.units && is_last<S>(m.P, first)) stages_leave<S>(); /* one tile */
 }
 
 template <class S> DEV void math_run(Math<S> &m)
@@ -355,7 +388,8 @@ template <class S> DEV void math_run(Math<S> &m)
         round_tile(m, unit, acc, held);
         holding = S::HOLDS;
     }
-    if (holding)
+    if (!holding) return;
+    stages_leave<S>();
 #pragma unroll
-        for (int c = 0; c < S::CHUNKS; ++c) stage_piece(m, held + (S::HOLDS ? c * V / 2 : 0));
+    for (int c = 0; c < S::CHUNKS; ++c) stage_piece(m, held + (S::HOLDS ? c * V / 2 : 0), true, c);
 }

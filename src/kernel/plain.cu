@@ -4,7 +4,10 @@
 
 enum { MOST_CHOICES = 256, STAGE = 64 };
 
-static const double CLOCK_GHZ = 1.75, L2_BYTES = 48, HBM_BYTES = 2450; /* a cycle and SM; a cycle */
+/* Bytes a cycle: out of the L2 and into its shared memory, for an SM; out of memory for all, and for
+ * one block alone. */
+static const double CLOCK_GHZ = 1.75, L2_BYTES = 52, SM_BYTES = 60, HBM_BYTES = 2400,
+                    BLOCK_BYTES = 21;
 static const uint64_t KEEP_NORMAL = UINT64_C(0x1000000000000000);
 static const uint64_t FIRST_OUT = UINT64_C(0x12f0000000000000);
 static const uint64_t LAST_OUT = UINT64_C(0x14f0000000000000);
@@ -20,21 +23,32 @@ static double most(double a, double b)
     return a > b ? a : b;
 }
 
+/* Between two tiles, in cycles: in turn, one stores under the products of the other; otherwise half of
+ * it shows, and all of it where no register holds a finished tile. */
+static double change_of_tile(const sg_instance *k)
+{
+    if (k->turns > 1) return 150;
+    return k->bm > 128 ? k->bm * k->bn * 0.12 : 500 + k->bm * k->bn * 0.012;
+}
+
 static double predict_us(const sg_instance *k, const sg_kernel_plain *q, int sms, int split)
 {
     const int cluster = k->cm * k->cn, groups = sms / cluster;
     const int down = sg_walk_div(sg_walk_div(q->m, k->bm), k->cm);
     const int over = sg_walk_div(sg_walk_div(q->n, k->bn), k->cn);
-    const int stages = sg_walk_div(q->k, STAGE);
-    double math = k->bm * k->bn / 32.0 / 0.95;
-    if (k->bn < 128) math *= 1.0 + (128 - k->bn) / 400.0; /* narrow ones read more shared memory */
-    const double load = (k->bm / k->cn + k->bn / k->cm) * 128 / L2_BYTES;
-    const double stage = most(math, load), ends = 1200 + k->bm * k->bn * 0.012;
+    const int stages = sg_walk_div(sg_walk_div(q->k, STAGE), split);
+    const int rows = sg_walk_min(k->bm, sg_walk_div(q->m, 8) * 8);
+    const double math = k->bm * k->bn / 32.0 * (k->turns > 1 ? 1.01 : 1.03);
+    const double into = (rows + k->bn) * 128 / SM_BYTES;
+    const double load = (rows / (double)k->cn + k->bn / (double)k->cm) * 128 / L2_BYTES;
+    const double stage = most(math, most(into, load)) + 4;
     const double visits = ceil((double)down * over * split / groups);
-    double cycles = 6000 + visits * (ceil(stages / (double)split) * stage + ends);
-    if (split > 1) cycles += 2500 + (split - 1) * k->bm * k->bn * 4.0 / 40;
+    const double cycles = visits * (stages * stage + change_of_tile(k)) + k->bm * k->bn * 0.03;
     const double bytes = 2.0 * ((double)q->m * q->k + (double)q->n * q->k + (double)q->m * q->n);
-    return most(cycles, bytes / HBM_BYTES + 5000) / CLOCK_GHZ / 1000;
+    const double blocks = most(1, fmin(sms, (double)down * over * split * cluster));
+    const double memory = most(bytes / HBM_BYTES, bytes / blocks / BLOCK_BYTES);
+    const double fold = split > 1 ? 2500 + (split - 1) * k->bm * k->bn * 4.0 / 40 : 0;
+    return (7000 + most(cycles, memory) + fold) / CLOCK_GHZ / 1000;
 }
 
 /* At most four of one kernel are kept, the best first. */
@@ -65,8 +79,9 @@ static int list_choices(const sg_kernel_plain *q, int sms, choice *list)
                 (split * 4 > sg_walk_div(q->k, STAGE) || (int64_t)bands * cols * split > 2 * sms))
                 continue;
             const double us = predict_us(k, q, sms, split);
-            count = insert(list, count, choice{k, width, split, 0, us});
-            if (split > 1) count = insert(list, count, choice{k, width, split, 4, us * 1.0001});
+            /* A slice that others wait for computes four stages less. */
+            count = insert(list, count, choice{k, width, split, split > 1 ? 4 : 0, us});
+            if (split > 1) count = insert(list, count, choice{k, width, split, 0, us * 1.0001});
             for (int part = 1; part <= 3; ++part) {
                 static const double share[4] = {1, 0.5, 0.75, 2};
                 const int other = sg_walk_min(bands, sg_walk_min((int)(wave * share[part]), 255));
@@ -109,13 +124,14 @@ const char *sg_kernel_plain_choose(sg_kernel_plain *q, int rank)
     q->tile_m = k->bm;
     q->tile_n = k->bn;
     q->cluster = cluster;
+    q->turns = k->turns;
     q->split = c->split;
     q->skew = c->skew;
     q->blocks = 0;
     q->keep_a = q->m <= 128 ? LAST_OUT : KEEP_NORMAL; /* rows of A are read by all, B by one */
     q->keep_b = q->m <= 128 ? FIRST_OUT : KEEP_NORMAL;
     q->partial_bytes = (c->split - 1) * units * cluster * k->bm * k->bn * 4;
-    q->fold_bytes = c->split > 1 ? units * cluster * k->groups * 4 : 0;
+    q->fold_bytes = c->split > 1 ? units * cluster * (k->groups / k->turns) * 4 : 0;
     q->predicted_us = c->us;
     return nullptr;
 }
@@ -130,6 +146,7 @@ const char *sg_kernel_plain_make(sg_kernel_gemm *gemm, const sg_kernel_plain *pl
     gemm->want_split = plain->split;
     gemm->want_skew = plain->skew;
     gemm->want_cluster = plain->cluster;
+    gemm->want_turns = plain->turns;
     gemm->param.partial = partial;
     gemm->param.fold = fold;
     gemm->param.keep_a = plain->keep_a;

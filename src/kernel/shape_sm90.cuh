@@ -44,8 +44,8 @@ struct Shape {
     static constexpr int SMEM = 1024 + STAGES * STAGE_BYTES + SLOT_BYTES + SMEM_BARRIERS;
     static constexpr int THREADS = 128 * (1 + WGS);
     /* 504 registers for a thread of each of three warpgroups. */
-    static constexpr int MATH_REGS = MI * BN / 2 > 160 ? 232 : 224,
-                         MOVER_REGS = 504 - 2 * MATH_REGS;
+    static constexpr int MATH_REGS = MI * SUMS + (HOLDS ? MI * SUMS / 2 : 0) > 176 ? 224 : 216;
+    static constexpr int MOVER_REGS = 504 - 2 * MATH_REGS;
     /* Blocks that read what this block multicasts: those in its row and column of the cluster. */
     static constexpr int READERS = CM + CN - 1;
     static_assert(BM % (64 * PARTS) == 0 && BN % 16 == 0 && WGS <= 2, "tile");
@@ -62,6 +62,7 @@ template <class S> struct Smem {
     uint32_t progress, watched, gate; /* words, as many as WORDS with those that follow */
     uint32_t hello, mapped;           /* of 64 ranks, a bit each; mapped: for each storer */
     uint32_t seen;
+    uint32_t turn; /* a barrier for each math warpgroup: the stages that come are its */
 };
 
 constexpr int WORDS = 16;
@@ -76,8 +77,8 @@ template <class S> DEV Smem<S> smem_layout(void *raw)
     s.pushed = s.slot_empty + 8 * S::WGS * S::SLOTS;
     s.progress = s.pushed + 8 * S::WGS, s.watched = s.progress + 8, s.gate = s.progress + 12;
     s.hello = s.progress + 16, s.mapped = s.progress + 40;
-    s.seen = s.progress + 4 * WORDS;
-    static_assert(16 * (S::STAGES + S::WGS * S::SLOTS) + 8 * S::WGS + 4 * (WORDS + SEEN_FLAGS) <=
+    s.seen = s.progress + 4 * WORDS, s.turn = s.seen + 4 * SEEN_FLAGS;
+    static_assert(16 * (S::STAGES + S::WGS * S::SLOTS + S::WGS) + 4 * (WORDS + SEEN_FLAGS) <=
                       SMEM_BARRIERS,
                   "");
     return s;
@@ -154,6 +155,20 @@ DEV CUtensorMap *map_remade(const Param &P, int place, int use)
 }
 
 /* ---- Where a visit is ----------------------------------------------------------------------------------------- */
+
+/* No unit of this block follows: nothing will be loaded any more. */
+template <class S> DEV bool is_last(const Param &P, int unit)
+{
+    return unit + (int)gridDim.x / S::CL >= P.units;
+}
+
+/* Where piece PIECE of warpgroup WG waits to be stored if it is of the block's last tile: in the
+ * stages, which nobody needs then.  So none waits for another at the end of a launch. */
+template <class S> DEV uint32_t last_place(const Smem<S> &smem, int wg, int piece)
+{
+    static_assert(S::WGS * S::CHUNKS * S::PIECE_BYTES <= S::STAGES * S::STAGE_BYTES, "last tile");
+    return smem.stage + (wg * S::CHUNKS + piece) * S::PIECE_BYTES;
+}
 
 template <class S> DEV int units_of(const sg_patch &p)
 {

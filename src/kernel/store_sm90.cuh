@@ -77,14 +77,13 @@ template <class S> DEV void storer_touch(const Param &P, const sg_patch &p)
 
 template <class S> DEV void storer(const Param &P, const Smem<S> &smem, int im, int in, int wg)
 {
-    const uint32_t slots = smem.slot + wg * S::SLOTS * S::PIECE_BYTES;
     const uint32_t full = smem.slot_full + 8 * wg * S::SLOTS;
     const uint32_t empty = smem.slot_empty + 8 * wg * S::SLOTS;
     const int part = wg % S::PARTS, stride = gridDim.x / S::CL;
     Ring<S::SLOTS> ring;
     Cursor cursor;
-    int behind = 0;        /* pieces issued whose slots are not given back yet, at most SLOTS - 1 */
-    uint32_t finished = 0; /* visits with a raise whose stores are complete */
+    enum { LAST = -1 }; /* instead of the number of ... */
+    int behind = 0;     /* pieces issued whose slots are not given back yet, at most SLOTS - 1 */
     if (blockIdx.x / S::CL < P.units) storer_touch<S>(P, P.first);
     launch_wait();
     const uint64_t epoch = P.program.rank ? run_epoch(P.program.rank) : 0;
@@ -103,15 +102,28 @@ template <class S> DEV void storer(const Param &P, const Smem<S> &smem, int im, 
         const sg_patch &p = patch_in_list(P, cursor.patch);
         const int index = in_pass - cursor.base;
         const Target v = {p, index, tile_at<S>(p, index, im, in)};
+        if (is_last<S>(P, unit)) { /* its pieces are not in the slots: all are given back */
+            bulk_wait_read<0>();
+#pragma unroll
+            for (int i = 1; i < S::SLOTS; ++i)
+                if (i <= behind)
+                    mbar_arrive(empty + 8 * (ring.at < i ? ring.at + S::SLOTS - i : ring.at - i));
+            behind = LAST;
+        }
         for (int piece = 0; piece < S::CHUNKS; ++piece, ring_step(ring)) {
-            const uint32_t from = slots + ring.at * S::PIECE_BYTES;
+            const uint32_t from = behind == LAST
+                                      ? last_place(smem, wg, piece)
+                                      : smem.slot + (wg * S::SLOTS + ring.at) * S::PIECE_BYTES;
             /* Pairs with stage_piece() of math. */
             mbar_wait(P, full + 8 * ring.at, ring.parity, ROLE_STORER);
-            if (v.tile.live && open)
+            /* No register keeps it: */
+            if (v.tile.live && (!P.turn.gate || shared_load(smem.gate) == GATE_OPEN))
                 store_piece(P, smem, &half, v, (part * S::MI + piece / S::ACROSS) * 64,
                             piece % S::ACROSS * S::W, from, wg);
             bulk_commit();
-            if (++behind == S::SLOTS) { /* the oldest piece is in the slot after this */
+            if (behind == LAST) {
+                mbar_arrive(empty + 8 * ring.at);
+            } else if (++behind == S::SLOTS) { /* the oldest piece is in the slot after this */
                 bulk_wait_read<S::SLOTS - 1>();
                 mbar_arrive(empty + 8 * (ring.at + 1 == S::SLOTS ? 0 : ring.at + 1));
                 --behind;
@@ -119,9 +131,11 @@ template <class S> DEV void storer(const Param &P, const Smem<S> &smem, int im, 
         }
         if (p.raises == 0 || !v.tile.live) continue;
         const int tile = tile_number(p, v.tile, S::BN);
+        /* Visits with a raise whose stores are complete: what this storer has of them. */
+        const uint32_t word = smem.progress + 4 * part;
         if (part + 1 < S::PARTS) {
             bulk_wait<0>();
-            progress_release(smem.progress + 4 * part, ++finished); /* to the last storer */
+            progress_release(word, shared_load(word) + 1); /* to the last storer */
             continue;
         }
         for (int i = 0; i < p.raises; ++i) {
@@ -129,7 +143,8 @@ template <class S> DEV void storer(const Param &P, const Smem<S> &smem, int im, 
             const Raise x = raise_find(P.program, r, r.per == SG_PER_BAND ? v.tile.band : tile);
             if (i == 0) {
                 bulk_wait<0>();
-                ++finished;
+                const uint32_t finished = shared_load(word) + 1;
+                shared_store(word, finished);
                 for (int other = 0; other < part; ++other)
                     progress_wait(P, smem.progress + 4 * other, finished, ROLE_STORER);
             }

@@ -213,7 +213,8 @@ static sg_kernel_place place_of(matrix &low, matrix &high, int rows, int cols, i
     return p;
 }
 
-static int arch; /* 0: Hopper; 80, 70: the slower kernels */
+static int arch;  /* 0: Hopper; 80, 70: the slower kernels */
+static int turns; /* tiles that the warpgroups have in turn; 0: any */
 
 static bool carry_out(lists &l, int patch0, int patches, int tm, int tn, int cluster, int blocks,
                       const std::string &what)
@@ -222,6 +223,7 @@ static bool carry_out(lists &l, int patch0, int patches, int tm, int tn, int clu
     const char *why =
         sg_kernel_gemm_make(&g, &l.program, &l.host, 7, patch0, patches, tm, tn, blocks);
     g.want_cluster = cluster;
+    g.want_turns = turns;
     if (arch != 0) g.arch = arch;
     if (why == nullptr) why = sg_kernel_gemm_aim(&g);
     if (why == nullptr && arch == 0 && l.patch[(size_t)patch0].k1 > 0) why = g.slow;
@@ -613,7 +615,15 @@ int main(int argc, char **argv)
     tiled(200, 264, 72, 128, 128);
     tiled(100, 264, 72, 64, 128);
     slices(100, 136, 520, 64, 128, 1, 3, 0);
-    slices(300, 200, 520, 128, 128, 2, 2, 2);
+    slices(300, 200, 520, 128, 160, 2, 2, 2);
+    turns = 2;
+    single(300, 520, 200, 128, 128, 2);
+    single(1300, 264, 72, 128, 128, 2);
+    single(700, 520, 456, 128, 128, 2);
+    single(130, 1264, 392, 128, 192, 1);
+    gather(768, 520, 392, 128, 128, 2, 60, 64);
+    gather(700, 264, 200, 128, 192, 1, 100, 72);
+    turns = 0;
     for (arch = 80; arch >= 70; arch -= 10) {
         single(200, 136, 72, 128, 128, 0);
         single(70, 56, 40, 96, 40, 0);
