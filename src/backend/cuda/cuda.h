@@ -132,13 +132,12 @@ typedef struct sg_cuda_plan {
     int32_t places;
     int8_t place_of[SG_MAX_BUFS][SG_CUDA_RANKS]; /* -1: none */
     int8_t landed;                               /* place of what peers stored for C; -1: none */
-    int32_t *away,
-        *home; /* triples for sg_kernel_permute, rows from landing to C; home: on the device */
+    int32_t *away; /* triples for sg_kernel_permute: rows from landing to C */
+    int32_t *home; /* the same on the device; NULL: few enough for copies */
     int32_t aways;
-    void *dense; /* of the rank: room for parts of collectives that are not dense */
-    sg_kernel_step
-        *push; /* copies that a launch carries; on the device PUSH_AT bytes into `device` */
-    size_t push_at;
+    void *dense;          /* of the rank: room for parts of collectives that are not dense */
+    sg_kernel_step *push; /* copies that a launch carries */
+    size_t push_at;       /* the same on the device: bytes into `device` */
     int32_t pushes;
     bool push_fits;            /* they are made of whole units of 16 bytes, if their sources are */
     bool pushed[SG_USER_BUFS]; /* sources */
