@@ -2,38 +2,11 @@
 #ifndef SG_TURN_WORLD_H
 #define SG_TURN_WORLD_H
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include <memory>
-#include <string>
-#include <vector>
 
-#include <cuda_bf16.h>
-
-#include "kernel/kernel.h"
-#include "kernel_emulated.h"
-
-typedef __nv_bfloat16 T;
-typedef std::vector<T> matrix;
+#include "matrices.h"
 
 enum { FLAGS = 512 };
-
-extern int failed, passed;
-
-void expect(bool ok, const std::string &what);
-int draw(int below);
-matrix random_matrix(size_t count);
-matrix poisoned(size_t count);
-bool is_poison(T v);
-
-/* The product of M x K, rows A_PITCH apart, and N x K. */
-std::vector<float> product(const T *a, int a_pitch, const matrix &b, int m, int n, int k);
-
-/* Rows [row0, row0 + rows) x n of C, PITCH wide, are WANT; all else is poison. */
-void judge(const matrix &c, int pitch, int row0, int rows, int n, const float *want,
-           const std::string &what);
 
 /* What all ranks see of each other. */
 struct world {
@@ -84,10 +57,8 @@ struct plan {
     bool at_rest() const;
 };
 
-sg_area area(int rank, int place, int row0, int rows, int col0, int cols);
 sg_wait wait_one(int by, int flag);
 sg_kernel_place place_of(T *low, T *high, int rows, int cols, int pitch);
-int up(int a, int b);
 
 /* Where the rows of each of RANKS begin, uneven; EMPTY: the last one has none. */
 std::vector<int> share(int m, int ranks, bool empty);
