@@ -100,8 +100,9 @@ static void add_result(json_t *entry, const sg_machine *machine)
     const double serial_us = number_of(entry, "serial_us");
     size_t i;
     json_t *beside;
-    if (problem == NULL || strategy == NULL || !(us > 0) || !(serial_us > 0)) return;
+    if (problem == NULL || strategy == NULL || !(us > 0)) return;
     row *const r = add_row(problem, strategy, us, machine);
+    if (!(serial_us > 0)) return;
     r->gemm_us = number_of(entry, "gemm_us");
     r->coll_us = number_of(entry, "coll_us");
     r->serial = add_run(r, "serial", serial_us, machine);

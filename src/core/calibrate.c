@@ -11,6 +11,7 @@ enum { MOST_ITEMS = 192, ROUNDS = 15, MOST_PROBLEM = 96, LINE = 256, MOST_FAILUR
 
 static const double timing_part = 0.8; /* of the time limit; the rest is for the fit */
 static const double fit_most_us = 20e6;
+static const double long_us = 400; /* runs that are timed as hot as they make their machine */
 static const double megabyte = 1048576;
 
 /* One plan that is timed. */
@@ -19,6 +20,7 @@ typedef struct item {
     shingle_plan *plan;
     int coll;       /* its collectives alone: their kind; -1: all of it */
     double message; /* bytes of the whole message */
+    double expected_us;
     double us[ROUNDS];
     int rounds;
     bool dropped;  /* cannot be run here */
@@ -116,6 +118,27 @@ static shingle_status add_collectives(job *j, double megabytes)
     return SHINGLE_OK;
 }
 
+static int by_time(const void *a, const void *b)
+{
+    const item *const x = a;
+    const item *const y = b;
+    return (x->expected_us > y->expected_us) - (x->expected_us < y->expected_us);
+}
+
+/* Long runs follow each other: what they reach depends on how long the machine has been busy. */
+static shingle_status sort_list(job *j)
+{
+    for (int i = 0; i < j->items; i++) {
+        item *const it = &j->item[i];
+        sg_fit_run run = {
+            .problem = &it->problem, .strategy = it->plan->strategy, .knobs = it->plan->knobs};
+        SG_TRY(sg_fit_predict(&run, 1, &j->machine));
+        it->expected_us = run.predicted_us;
+    }
+    qsort(j->item, (size_t)j->items, sizeof *j->item, by_time);
+    return SHINGLE_OK;
+}
+
 static shingle_status make_list(job *j)
 {
     const bool pool = j->machine.pool > 0;
@@ -124,7 +147,7 @@ static shingle_status make_list(job *j)
     for (int i = 0; i < count; i++) SG_TRY(add_listed(j, &listed[i]));
     const double *const message = sg_calibrate_messages(pool, &count);
     for (int i = 0; i < count; i++) SG_TRY(add_collectives(j, message[i]));
-    return SHINGLE_OK;
+    return sort_list(j);
 }
 
 /* ---- Timing ----------------------------------------------------------------------------------------- */
@@ -164,8 +187,16 @@ static shingle_status time_all(job *j)
         if (j->watch->progress != NULL) j->watch->progress(j->watch->context, i, j->items);
         SG_TRY(time_item(j, &j->item[i]));
     }
-    for (int round = 1; round < ROUNDS; round++)
-        for (int i = 0; i < j->items && now_us(j) < until; i++) SG_TRY(time_item(j, &j->item[i]));
+    for (int round = 1; round < ROUNDS; round++) {
+        for (int i = 0; i < j->items && now_us(j) < until; i++) {
+            item *const it = &j->item[i];
+            const int rounds = it->rounds;
+            SG_TRY(time_item(j, it));
+            if (it->expected_us < long_us || j->machine.pool > 0 || it->rounds == 0) continue;
+            it->rounds = rounds; /* it has only heated; the next one counts */
+            SG_TRY(time_item(j, it));
+        }
+    }
     return SHINGLE_OK;
 }
 

@@ -155,11 +155,6 @@ static shingle_status simulate(sg_sim *m, const sg_machine *machine, double *us_
     m->full = false;
     m->now = 0;
     sg_arena_reset(&m->arena);
-    m->edge_m = m->edge_n = INT32_MAX;
-    for (int i = 0; i < machine->tiles; i++) {
-        m->edge_m = sg_walk_min(m->edge_m, machine->tile[i].m);
-        m->edge_n = sg_walk_min(m->edge_n, machine->tile[i].n);
-    }
     bool good = set_up_steps(m) && set_up_engines(m) && sg_sim_set_links(m);
     for (int32_t i = 0; good && i < m->flow0 + m->flow_room; i++) m->place[i] = SG_NONE;
     for (int r = 0; good && r < m->ranks; r++) start_lanes(m, r);

@@ -53,14 +53,15 @@ static double contention(const sg_sim *m, int rank)
     return factor;
 }
 
-/* A visit of a patch, on average: tiles at its edges cost less, in steps of the smallest tile. */
+/* A visit of a patch: tiles at its edges cost as much as whole ones, but for calls of the user. */
 static double visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l, const sg_patch *p,
                        int32_t blocks)
 {
     const sg_machine *const machine = m->machine;
     const double tiles = (double)sg_walk_bands(p, l->tile_m) * (double)sg_walk_cols(p, l->tile_n);
-    const double rows = (double)sg_round_up(p->rows, sg_min(m->edge_m, l->tile_m));
-    const double cols = (double)sg_round_up(p->cols, sg_min(m->edge_n, l->tile_n));
+    const bool call = s->problem->call;
+    const double rows = (double)(call ? p->rows : sg_round_up(p->rows, l->tile_m));
+    const double cols = (double)(call ? p->cols : sg_round_up(p->cols, l->tile_n));
     const double depth = (double)(p->k1 - p->k0);
     const double flops = depth > 0 ? sg_problem_flops(s->problem, rows, cols, depth) : 0;
     const double rate = flops_us(machine, s->problem) * tile_rate(machine, l);

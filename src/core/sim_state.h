@@ -268,7 +268,6 @@ typedef struct sg_sim {
 
     sg_sim_worker *workers;
     sg_sim_unit *units;     /* SG_SIM_PARKED per rank */
-    int32_t edge_m, edge_n; /* tiles cost multiples of this */
 } sg_sim;
 
 static inline double sg_sim_us_of(double bytes, double gbps)

@@ -121,7 +121,6 @@ static const sg_calibrate_number numbers[] = {
     {"visit_us", "fitted: products of different k", true, false, true, 2},
     {"epilogue_us", "fitted to small products", true, false, true, 2},
     {"launch_us", "fitted to small products", true, false, true, 1},
-    {"mem_gbps", "fitted to flat products", true, false, true, 2},
     {"sum_gbps", "fitted to strategies that sum what copies bring", true, false, true, 2},
     {"local_gbps", "fitted to strategies that copy within a rank", true, false, true, 2},
     {"copy_gbps", "fitted to gathers by copy engines, 6 to 240 MB", true, true, true, 2},

@@ -515,7 +515,8 @@ static void the_static_rule_is_near_the_prediction(void **state)
         int priced = 0;
         for (int c = 0; c < rule->candidates; c++) priced += rule->candidate[c].predicted_us > 0;
         assert_true(priced == 1 + (rule->chosen != 0));
-        assert_true(rule->predicted_us >= best->predicted_us * 0.999);
+        /* Predictions within one per cent are equal to the planner, which then takes the simpler. */
+        assert_true(rule->predicted_us >= best->predicted_us / 1.01);
         regret += rule->predicted_us / best->predicted_us - 1;
         problems++;
         sg_plan_free(best);
