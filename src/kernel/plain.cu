@@ -48,7 +48,9 @@ static double predict_us(const sg_instance *k, const sg_kernel_plain *q, int sms
     const double blocks = most(1, fmin(sms, (double)down * over * split * cluster));
     const double memory = most(bytes / HBM_BYTES, bytes / blocks / BLOCK_BYTES);
     const double fold = split > 1 ? 2500 + (split - 1) * k->bm * k->bn * 4.0 / 40 : 0;
-    return (7000 + most(cycles, memory) + fold) / CLOCK_GHZ / 1000;
+    /* Of equals, few waves, and few bands, since each reads all of B. */
+    const double start = 7000 + 100 * visits + 50 * down;
+    return (start + most(cycles, memory) + fold) / CLOCK_GHZ / 1000;
 }
 
 /* At most four of one kernel are kept, the best first. */
