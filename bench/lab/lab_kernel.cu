@@ -282,7 +282,7 @@ int main(int argc, char **argv) {
             for (int cluster : {2, 1})
                 for (int k : {1024, 2048, 8192})
                     for (int m : {2048, 8192}) bench.hook_cost({m, 8192, k, "hooks"}, 128, 256, cluster);
-        if (do_hooks) bench.hook_cost({8192, 8192, 2048, "hooks"}, 128, 128, 2), bench.hook_cost({8192, 8192, 2048, "hooks"}, 128, 192, 2);
+        if (do_hooks) bench.hook_cost({8192, 8192, 2048, "hooks"}, 128, 128, 2), bench.hook_cost({8192, 8192, 2048, "hooks"}, 128, 192, 1);
     }
     printf("checks: %d passed, %d failed\n", check.passed, check.failed);
     return check.failed != 0;
