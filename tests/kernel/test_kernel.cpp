@@ -4,7 +4,7 @@
  * poison.
  *
  *     test_kernel [SEED]      a draw of the order in which everything happens */
-#include "matrices.h"
+#include "exact.h"
 
 enum { RANKS = 3, FLAGS = 512 };
 

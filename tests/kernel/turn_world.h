@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "matrices.h"
+#include "exact.h"
 
 enum { FLAGS = 512 };
 

@@ -1,6 +1,6 @@
-/* matrices.h -- what the tests of kernels on the emulator share: exact matrices, poison, verdicts. */
-#ifndef SG_MATRICES_H
-#define SG_MATRICES_H
+/* exact.h -- what the tests of kernels on the emulator share: exact matrices, poison, verdicts. */
+#ifndef SG_EXACT_H
+#define SG_EXACT_H
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* matrices.cpp -- see matrices.h. */
-#include "matrices.h"
+/* exact.cpp -- see exact.h. */
+#include "exact.h"
 
 int failed, passed;
 
