@@ -39,9 +39,8 @@ static void build(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
     int order[SG_MAX_RANKS];
     for (int i = 0; i < p->ranks; i++) {
         const int peer = (rank + p->ranks - i) % p->ranks;
-        const int32_t all = (int32_t)sg_max(p->share[rank].rows, 1);
-        if (i > 0)
-            sg_moves_send(s, 1, rank, sg_moves_held(s, peer), peer, gathered, all, 0, NULL, 0);
+        const sg_arrival sent = {.chunk = (int32_t)sg_max(p->share[rank].rows, 1)};
+        if (i > 0) sg_moves_send(s, 1, peer, gathered, &sent);
         order[i] = (rank + i) % p->ranks;
         arrival[i] = (sg_arrival){.by = (int16_t)i, .chunk = (int32_t)sg_max(p->share[i].rows, 1)};
     }
