@@ -38,7 +38,7 @@ gather::gather(const gather_ask &ask)
                    std::to_string(q.cluster) + " chunk " + std::to_string(q.chunk) + "," +
                    std::to_string(q.chunk_k) + " arch " + std::to_string(q.arch)),
       base(share(q.m, q.ranks, q.empty)), m(base.back()), slabs(q.chunk_k ? up(q.k, q.chunk_k) : 1),
-      pitch(q.k + (q.arch == 0 ? 8 : 3)), w(q.ranks, epoch, 3000000), l((size_t)q.ranks),
+      pitch(q.k + (q.arch == 0 ? 8 : 3)), w(q.ranks, epoch, 40000000), l((size_t)q.ranks),
       a((size_t)q.runs), c((size_t)q.runs)
 {
     for (int r = 0; r < q.ranks; ++r) {
@@ -180,7 +180,7 @@ all_reduce::all_reduce(const reduce_ask &ask)
                    std::to_string(q.cluster) + " direct " + std::to_string(q.direct) + " arch " +
                    std::to_string(q.arch) + " missing " + std::to_string(q.missing)),
       base(share(q.m, q.ranks, false)), most(base[1]), pitch(q.n + 16),
-      w(q.ranks, epoch, q.missing < 0 ? 3000000 : 300000), l((size_t)q.ranks),
+      w(q.ranks, epoch, q.missing < 0 ? 40000000 : 300000), l((size_t)q.ranks),
       remake((size_t)q.ranks), a((size_t)q.runs), c((size_t)q.runs)
 {
     for (int r = 0; r < q.ranks; ++r) {
@@ -323,6 +323,7 @@ int main(int argc, char **argv)
     try_gather({2, 300, 264, 136, 128, 128, 1, 40, 0, 0, 0, 3, false, false, true});
     try_gather({3, 300, 264, 136, 128, 128, 2, 60, 64, 0, 0, 3, false, false, false});
     try_gather({5, 250, 136, 72, 64, 128, 1, 17, 0, 2, 0, 4, false, true, true});
+    try_gather({2, 140, 520, 64, 64, 128, 1, 70, 0, 1, 0, 5, false, true, true});
     try_gather({1, 130, 136, 72, 64, 128, 1, 64, 0, 0, 0, 3, false, false, true});
     try_gather(
         {2, 9, 64, 4120, 64, 64, 1, 3, 0, 0, 0, 2, false, false, true}); /* rows beyond a slot */
