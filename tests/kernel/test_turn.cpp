@@ -159,6 +159,8 @@ struct all_reduce {
     std::vector<matrix> inbox[2], landing, b;
     std::vector<plan> l;
     std::vector<std::vector<CUtensorMap>> remake;
+    std::vector<std::vector<matrix>> seen; /* C, by who comes behind the run in its stream */
+    const std::vector<int32_t> whole;
     std::vector<std::vector<matrix>> a, c; /* of each run and rank */
 
     explicit all_reduce(const reduce_ask &ask);
@@ -181,7 +183,8 @@ all_reduce::all_reduce(const reduce_ask &ask)
                    std::to_string(q.arch) + " missing " + std::to_string(q.missing)),
       base(share(q.m, q.ranks, false)), most(base[1]), pitch(q.n + 16),
       w(q.ranks, epoch, q.missing < 0 ? 40000000 : 300000), l((size_t)q.ranks),
-      remake((size_t)q.ranks), a((size_t)q.runs), c((size_t)q.runs)
+      remake((size_t)q.ranks), seen((size_t)q.runs), whole{0, 0, q.m}, a((size_t)q.runs),
+      c((size_t)q.runs)
 {
     for (int r = 0; r < q.ranks; ++r) {
         for (auto &half : inbox) half.push_back(poisoned((size_t)q.ranks * most * q.n));
@@ -193,6 +196,7 @@ all_reduce::all_reduce(const reduce_ask &ask)
         l[(size_t)r].finish(&w, r, 4711, false);
         for (int run = 0; run < q.runs; ++run) {
             a[(size_t)run].push_back(random_matrix((size_t)q.m * q.k));
+            seen[(size_t)run].push_back(poisoned((size_t)q.m * pitch));
             c[(size_t)run].push_back(poisoned((size_t)q.m * pitch));
         }
     }
@@ -249,7 +253,13 @@ bool all_reduce::enqueue(int run, int r)
     g->param.turn.waits = q.ranks - 1;
     g->param.turn.wait0 = (int32_t)p.wait.size() - (q.ranks - 1);
     g->param.turn.wait_step = 9;
-    return start(g.get(), r, what);
+    if (!start(g.get(), r, what)) return false;
+    T *copy = seen[(size_t)run][(size_t)r].data();
+    const sg_kernel_place from = place[2 + r], to = place_of(copy, copy, q.m, q.n, pitch);
+    const bool ok = sg_kernel_permute(&from, &to, whole.data(), 1, (int)sizeof(T), 1, 0,
+                                      emu_stream(r)) == cudaSuccess;
+    expect(ok, what + ": is looked at");
+    return ok;
 }
 
 std::vector<float> all_reduce::wanted(int run) const
@@ -269,6 +279,7 @@ void all_reduce::check(int run, int r, const std::vector<float> &want)
     const matrix &mine = c[(size_t)run][(size_t)r];
     if (is_direct(r)) {
         judge(mine, pitch, 0, q.m, q.n, want.data(), here);
+        judge(seen[(size_t)run][(size_t)r], pitch, 0, q.m, q.n, want.data(), here + ", behind it");
         return;
     }
     const size_t first = (size_t)base[r] * q.n, end = (size_t)base[r + 1] * q.n;
