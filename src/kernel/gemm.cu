@@ -126,7 +126,6 @@ static const char *read_patch(const sg_kernel_gemm *g, const sg_patch *p, needs 
 {
     const sg_kernel_place *place = g->param.program.place;
     if (p->k0 >= p->k1 && p->adds == 0) return "there is no product";
-    if (p->k0 >= p->k1 && p->adds == 0) return "there is no product";
     if (p->k0 >= p->k1 && p->waits > 0) return "a sum waits for more than its addends";
     const char *why = p->k0 < p->k1 ? read_operands(g, p, n) : nullptr;
     if (why != nullptr) return why;
