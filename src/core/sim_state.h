@@ -267,7 +267,7 @@ typedef struct sg_sim {
     int32_t engine_count; /* per rank */
 
     sg_sim_worker *workers;
-    sg_sim_unit *units;     /* SG_SIM_PARKED per rank */
+    sg_sim_unit *units; /* SG_SIM_PARKED per rank */
 } sg_sim;
 
 static inline double sg_sim_us_of(double bytes, double gbps)
