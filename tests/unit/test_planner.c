@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 #include <glob.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -515,8 +516,12 @@ static void the_static_rule_is_near_the_prediction(void **state)
         int priced = 0;
         for (int c = 0; c < rule->candidates; c++) priced += rule->candidate[c].predicted_us > 0;
         assert_true(priced == 1 + (rule->chosen != 0));
-        /* Predictions within one per cent are equal to the planner, which then takes the simpler. */
-        assert_true(rule->predicted_us >= best->predicted_us / 1.01);
+        /* Not faster than all: the planner may have taken a simpler plan within one per cent. */
+        double least = best->predicted_us;
+        for (int c = 0; c < best->candidates; c++)
+            if (best->candidate[c].predicted_us > 0)
+                least = fmin(least, best->candidate[c].predicted_us);
+        assert_true(rule->predicted_us >= least * 0.999);
         regret += rule->predicted_us / best->predicted_us - 1;
         problems++;
         sg_plan_free(best);
