@@ -82,3 +82,77 @@ int up(int a, int b)
 {
     return (a + b - 1) / b;
 }
+
+/* ---- Lists ------------------------------------------------------------------------------------------------ */
+
+lists::lists() : program(), host()
+{
+}
+
+sg_patch &lists::rect(int row0, int rows, int n, int k, sg_area a, sg_area b)
+{
+    sg_patch p = {};
+    p.row0 = row0;
+    p.rows = rows;
+    p.cols = n;
+    p.k1 = k;
+    p.raster = SG_GROUPED;
+    p.width = (uint8_t)(1 + draw(4));
+    p.final = 1;
+    p.a = a;
+    p.b = b;
+    p.wait0 = (int32_t)wait.size();
+    p.add0 = (int32_t)add.size();
+    p.to0 = (int32_t)to.size();
+    p.raise0 = (int32_t)raise.size();
+    patch.push_back(p);
+    return patch.back();
+}
+
+void lists::store(sg_area a)
+{
+    to.push_back(a);
+    ++patch.back().tos;
+}
+
+void lists::waits(sg_wait w)
+{
+    wait.push_back(w);
+    ++patch.back().waits;
+}
+
+void lists::adds(sg_area a, const sg_wait *w)
+{
+    sg_addend d = {};
+    d.area = a;
+    if (w != nullptr) d.wait = *w;
+    d.waits = w != nullptr;
+    add.push_back(d);
+    ++patch.back().adds;
+}
+
+void lists::raises(int at, int per, int flag0, int counters, int each)
+{
+    sg_raise r = {};
+    r.at = (int16_t)at;
+    r.per = (uint8_t)per;
+    r.flag0 = flag0;
+    r.counter = each > 1 ? (int32_t)raisers.size() : -1;
+    if (each > 1) raisers.insert(raisers.end(), (size_t)counters, each);
+    raise.push_back(r);
+    ++patch.back().raises;
+}
+
+void lists::close()
+{
+    count.assign(raisers.size() + 1, 0);
+    program.patch = patch.data();
+    program.wait = wait.data();
+    program.add = add.data();
+    program.to = to.data();
+    program.raise = raise.data();
+    program.raisers = raisers.data();
+    program.count = count.data();
+    program.type = SG_KERNEL_BF16;
+    host = sg_kernel_lists{patch.data(), wait.data(), add.data(), to.data(), raise.data()};
+}

@@ -33,6 +33,29 @@ std::vector<float> product(const T *a, int a_pitch, const matrix &b, int m, int 
 void judge(const matrix &c, int pitch, int row0, int rows, int n, const float *want,
            const std::string &what);
 
+/* The lists of launches, as a schedule has them. */
+struct lists {
+    std::vector<sg_patch> patch;
+    std::vector<sg_wait> wait;
+    std::vector<sg_addend> add;
+    std::vector<sg_area> to;
+    std::vector<sg_raise> raise;
+    std::vector<int32_t> raisers;
+    std::vector<uint32_t> count;
+    sg_kernel_program program;
+    sg_kernel_lists host;
+
+    lists();
+    /* Opens a patch, which stores, waits, addends and raises are attached to. */
+    sg_patch &rect(int row0, int rows, int n, int k, sg_area a, sg_area b);
+    void store(sg_area a);
+    void waits(sg_wait w);
+    void adds(sg_area a, const sg_wait *w);
+    void raises(int at, int per, int flag0, int counters, int each);
+    /* Counters at rest; the program and the host see the lists, which stay as they are from now on. */
+    void close();
+};
+
 sg_area area(int rank, int place, int row0, int rows, int col0, int cols);
 int up(int a, int b);
 

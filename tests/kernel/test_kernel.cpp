@@ -47,86 +47,13 @@ struct world {
     }
 };
 
-struct lists {
-    std::vector<sg_patch> patch;
-    std::vector<sg_wait> wait;
-    std::vector<sg_addend> add;
-    std::vector<sg_area> to;
-    std::vector<sg_raise> raise;
-    std::vector<int32_t> raisers;
-    std::vector<uint32_t> count;
-    sg_kernel_program program;
-    sg_kernel_lists host;
-
-    lists() : program()
-    {
-    }
-
-    sg_patch &rect(int row0, int rows, int n, int k, sg_area a, sg_area b)
-    {
-        sg_patch p = {};
-        p.row0 = row0;
-        p.rows = rows;
-        p.cols = n;
-        p.k1 = k;
-        p.raster = SG_GROUPED;
-        p.width = (uint8_t)(1 + draw(4));
-        p.final = 1;
-        p.a = a;
-        p.b = b;
-        p.wait0 = (int32_t)wait.size();
-        p.add0 = (int32_t)add.size();
-        p.to0 = (int32_t)to.size();
-        p.raise0 = (int32_t)raise.size();
-        patch.push_back(p);
-        return patch.back();
-    }
-    void store(sg_area a)
-    {
-        to.push_back(a);
-        ++patch.back().tos;
-    }
-    void waits(sg_wait w)
-    {
-        wait.push_back(w);
-        ++patch.back().waits;
-    }
-    void adds(sg_area a, const sg_wait *w)
-    {
-        sg_addend d = {};
-        d.area = a;
-        if (w != nullptr) d.wait = *w;
-        d.waits = w != nullptr;
-        add.push_back(d);
-        ++patch.back().adds;
-    }
-    void raises(int at, int per, int flag0, int counters, int each)
-    {
-        sg_raise r = {};
-        r.at = (int16_t)at;
-        r.per = (uint8_t)per;
-        r.flag0 = flag0;
-        r.counter = each > 1 ? (int32_t)raisers.size() : -1;
-        if (each > 1) raisers.insert(raisers.end(), (size_t)counters, each);
-        raise.push_back(r);
-        ++patch.back().raises;
-    }
-    void finish(world *w)
-    {
-        count.assign(raisers.size() + 1, 0);
-        program.rank = w != nullptr ? &w->rank : nullptr;
-        if (w != nullptr && draw(2)) program.own = w->words[0];
-        program.patch = patch.data();
-        program.wait = wait.data();
-        program.add = add.data();
-        program.to = to.data();
-        program.raise = raise.data();
-        program.raisers = raisers.data();
-        program.count = count.data();
-        program.type = SG_KERNEL_BF16;
-        host = sg_kernel_lists{patch.data(), wait.data(), add.data(), to.data(), raise.data()};
-    }
-};
+/* For launches of W's rank 0; NULL: of no rank. */
+static void finish(lists &l, world *w)
+{
+    l.close();
+    l.program.rank = w != nullptr ? &w->rank : nullptr;
+    if (w != nullptr && draw(2)) l.program.own = w->words[0];
+}
 
 static sg_kernel_place place_of(matrix &low, matrix &high, int rows, int cols, int pitch)
 {
@@ -185,7 +112,7 @@ static void single(int m, int n, int k, int tm, int tn, int cluster)
     l.raises(2, SG_PER_PATCH, 5, 1, bands * cols);
     l.program.bias = bias.data();
     l.program.act = SG_KERNEL_RELU;
-    l.finish(&w);
+    finish(l, &w);
     l.program.place[0] = place_of(a, a, m, k, k);
     l.program.place[1] = place_of(b, b, n, k, k);
     l.program.place[2] = place_of(c, c, m, n, n + 8);
@@ -265,7 +192,7 @@ static void gather(int m, int n, int k, int tm, int tn, int cluster, int chunk, 
                                          rows - x < chunk ? rows - x : chunk, k0, width});
             }
     }
-    l.finish(&w);
+    finish(l, &w);
     l.program.place[0] = place_of(a, a, m, k, k);
     l.program.place[1] = place_of(b, b, n, k, k);
     l.program.place[2] = place_of(c, c, m, n, n);
@@ -323,7 +250,7 @@ static void scatter(int m, int n, int k, int tm, int tn, int cluster, int own_at
         l.store(to);
         if (q > 0) l.raises(q, SG_PER_PATCH, 1, 1, tiles);
     }
-    l.finish(&w);
+    finish(l, &w);
     l.program.hash = 99;
     l.program.place[0] = place_of(a, a, m, k, k);
     l.program.place[1] = place_of(b, b, n, k, k);
@@ -384,7 +311,7 @@ static void one_hop(int m, int n, int k, int tm, int tn)
     wait.by = 0;
     l.adds(area(0, 3, 2 * m, m, 0, n), &wait);
     l.store(area(0, 4, 0, m, 0, n));
-    l.finish(&w);
+    finish(l, &w);
     l.program.place[0] = place_of(a, a, m, k, k);
     l.program.place[1] = place_of(b, b, n, k, k);
     l.program.place[3] = place_of(late, late, 3 * m, n, n);
@@ -431,7 +358,7 @@ static void tiled(int m, int n, int k, int tm, int tn)
         for (int j = 0; j <= i; ++j) l.adds(from, nullptr);
         l.store(area(0, i ? 4 : 2, 0, m, 0, n));
     }
-    l.finish(&w);
+    finish(l, &w);
     l.program.place[0] = place_of(a, a, m, k, k);
     l.program.place[1] = place_of(b, b, n, k, k);
     l.program.place[2] = place_of(c, c, m, n, n);
@@ -472,7 +399,7 @@ static void slices(int m, int n, int k, int tm, int tn, int cluster, int split, 
         lists l;
         l.rect(0, m, n, k, area(0, 0, 0, m, 0, k), area(0, 1, 0, n, 0, k));
         l.store(area(0, 2, 0, m, 0, n));
-        l.finish(nullptr);
+        finish(l, nullptr);
         l.program.place[0] = place_of(a, a, m, k, k);
         l.program.place[1] = place_of(b, b, n, k, k);
         l.program.place[2] = place_of(c, c, m, n, n);

@@ -72,64 +72,6 @@ void world::ended(uint64_t epoch, const std::string &what)
 
 /* ---- Lists ------------------------------------------------------------------------------------------------ */
 
-plan::plan() : program(), host()
-{
-}
-
-sg_patch &plan::rect(int row0, int rows, int n, int k, sg_area a, sg_area b)
-{
-    sg_patch p = {};
-    p.row0 = row0;
-    p.rows = rows;
-    p.cols = n;
-    p.k1 = k;
-    p.raster = SG_GROUPED;
-    p.width = (uint8_t)(1 + draw(4));
-    p.final = 1;
-    p.a = a;
-    p.b = b;
-    p.wait0 = (int32_t)wait.size();
-    p.add0 = (int32_t)add.size();
-    p.to0 = (int32_t)to.size();
-    p.raise0 = (int32_t)raise.size();
-    patch.push_back(p);
-    return patch.back();
-}
-
-void plan::store(sg_area a)
-{
-    to.push_back(a);
-    ++patch.back().tos;
-}
-
-void plan::waits(sg_wait w)
-{
-    wait.push_back(w);
-    ++patch.back().waits;
-}
-
-void plan::adds(sg_area a, const sg_wait *w)
-{
-    sg_addend d = {};
-    d.area = a;
-    if (w != nullptr) d.wait = *w;
-    d.waits = w != nullptr;
-    add.push_back(d);
-    ++patch.back().adds;
-}
-
-void plan::raises(int at, int per, int flag0, int counters, int each)
-{
-    sg_raise r = {};
-    r.at = (int16_t)at;
-    r.per = (uint8_t)per;
-    r.flag0 = flag0;
-    r.counter = each > 1 ? (int32_t)raisers.size() : -1;
-    if (each > 1) raisers.insert(raisers.end(), (size_t)counters, each);
-    raise.push_back(r);
-    ++patch.back().raises;
-}
-
 sg_kernel_step &plan::copy(sg_area src)
 {
     sg_kernel_step s = {};
@@ -171,22 +113,13 @@ void plan::step_raise(int at, int flag)
 
 void plan::finish(world *w, int r, uint64_t hash, bool baked)
 {
-    count.assign(raisers.size() + 1, 0);
+    close();
     ticket.assign(step.size() + 1, 0);
     for (size_t i = 0; i < step.size(); ++i) step[i].ticket = &ticket[i];
     program.rank = &w->of[(size_t)r]->rank;
     if (draw(2)) program.own = w->words[(size_t)r];
-    program.patch = patch.data();
-    program.wait = wait.data();
-    program.add = add.data();
-    program.to = to.data();
-    program.raise = raise.data();
-    program.raisers = raisers.data();
-    program.count = count.data();
-    program.type = SG_KERNEL_BF16;
     program.hash = hash;
     program.baked = baked;
-    host = sg_kernel_lists{patch.data(), wait.data(), add.data(), to.data(), raise.data()};
 }
 
 bool plan::at_rest() const

@@ -29,25 +29,10 @@ struct world {
 };
 
 /* One rank's plan. */
-struct plan {
-    std::vector<sg_patch> patch;
-    std::vector<sg_wait> wait;
-    std::vector<sg_addend> add;
-    std::vector<sg_area> to;
-    std::vector<sg_raise> raise;
-    std::vector<int32_t> raisers;
-    std::vector<uint32_t> count, ticket;
+struct plan : lists {
+    std::vector<uint32_t> ticket;
     std::vector<sg_kernel_step> step; /* pushes, and others */
-    sg_kernel_program program;
-    sg_kernel_lists host;
 
-    plan();
-    /* Opens a patch, which stores, waits, addends and raises are attached to. */
-    sg_patch &rect(int row0, int rows, int n, int k, sg_area a, sg_area b);
-    void store(sg_area a);
-    void waits(sg_wait w);
-    void adds(sg_area a, const sg_wait *w);
-    void raises(int at, int per, int flag0, int counters, int each);
     /* Opens a step, which areas and raises are attached to. */
     sg_kernel_step &copy(sg_area src);
     void step_store(sg_area a);
