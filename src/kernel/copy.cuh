@@ -32,7 +32,9 @@ DEV uint64_t step_enter(const sg_kernel_program &program, const sg_kernel_step &
         }
         for (int i = 0; i < s.tos; ++i) {
             const sg_area &to = program.to[s.to0 + i];
-            if (to.leave && !leave_wait(program, to.rank, epoch, s.step)) may &= ~(1ull << i % 64);
+            if (to.leave && !hello_wait(program.rank, to.rank, epoch, program.hash,
+                                        SG_KERNEL_STUCK_LEAVE, s.step))
+                may &= ~(1ull << i % 64);
         }
         *allowed = may;
     }

@@ -40,16 +40,12 @@ DEV int run_half(const sg_kernel_program &program)
     return program.rank ? run_half(program.rank, program.baked) : 0;
 }
 
-/* The words of the rank that runs PROGRAM. */
-DEV const sg_kernel_words *own_words(const sg_kernel_program &program)
-{
-    return program.own.done != nullptr ? &program.own : own_words(program.rank);
-}
-
 /* Word of flag INDEX raised by BY for the rank that runs PROGRAM. */
 DEV uint64_t *own_flag(const sg_kernel_program &program, int by, int index)
 {
-    return flag_word(own_words(program), by, index);
+    const sg_kernel_words *own =
+        program.own.done != nullptr ? &program.own : own_words(program.rank);
+    return flag_word(own, by, index);
 }
 
 /* ---- Trouble --------------------------------------------------------------------------------------------- */
@@ -116,12 +112,11 @@ DEV bool flag_wait(const sg_kernel_program &program, int by, int index, uint64_t
                      Stuck{SG_KERNEL_STUCK_FLAG, by, step, visit, index});
 }
 
-/* Waits for PEER's hello of this run in the words OWN, and compares its plan with HASH.  Partner:
- * turn_hello() at PEER. */
-DEV bool hello_wait(sg_kernel_rank *rank, const sg_kernel_words *own, int peer, uint64_t epoch,
-                    uint64_t hash, int kind, int step)
+/* Waits for PEER's hello of this run, and compares its plan with HASH.  Partner: say_hello() at PEER. */
+DEV bool hello_wait(sg_kernel_rank *rank, int peer, uint64_t epoch, uint64_t hash, int kind,
+                    int step)
 {
-    const sg_kernel_hello *hello = own->hello + 2 * peer + (int)(epoch & 1);
+    const sg_kernel_hello *hello = own_words(rank)->hello + 2 * peer + (int)(epoch & 1);
     if (!word_wait(rank, &hello->epoch, epoch, Stuck{kind, peer, step, -1, -1})) return false;
     const uint64_t theirs = load_relaxed(&hello->hash);
     if (theirs == hash) return true;
@@ -167,13 +162,6 @@ DEV Spot spot_of(const sg_kernel_program &program, const sg_area &area, int half
 }
 
 /* ---- Raising ----------------------------------------------------------------------------------------------------- */
-
-/* Before a store into PEER's own tensor. */
-DEV bool leave_wait(const sg_kernel_program &program, int peer, uint64_t epoch, int step)
-{
-    return hello_wait(program.rank, own_words(program.rank), peer, epoch, program.hash,
-                      SG_KERNEL_STUCK_LEAVE, step);
-}
 
 /* A raise with its addresses, looked up before the stores that it is about have ended. */
 struct Raise {

@@ -211,10 +211,8 @@ DEV bool come_in(const Param &P, int half)
     bool open = true;
     if (threadIdx.x < LANES) {
         if (turn.begin && turn.hello && blockIdx.x == 0)
-            turn_hello(rank, turn_address(rank, threadIdx.x), threadIdx.x, P.program.hash, turn.c,
-                       turn.c_stride);
-        if (turn.gate)
-            open = turn_gate(rank, own_words(P.program), threadIdx.x, P.program.baked, P.step);
+            turn_hello(rank, threadIdx.x, P.program.hash, turn.c, turn.c_stride);
+        if (turn.gate) open = turn_gate(rank, threadIdx.x, P.program.baked, P.step);
     }
     if (!__syncthreads_and(open)) return false;
     for (int i = 0; i < P.pushes; ++i) copy_step(P.program, P.push[i], half);
@@ -230,7 +228,8 @@ DEV uint64_t wait_leaves(const Param &P, const sg_patch &p, bool open, Spot *dir
     for (int i = 0; P.leaves && open && i < p.tos; ++i) {
         const sg_area &to = P.program.to[p.to0 + i];
         if (!to.leave) continue;
-        if (leave_wait(P.program, to.rank, epoch, P.step))
+        if (hello_wait(P.program.rank, to.rank, epoch, P.program.hash, SG_KERNEL_STUCK_LEAVE,
+                       P.step))
             direct[to.rank % LEAVES] = hello_tensor(P.program, to.rank, epoch);
         else
             may &= ~(1ull << i);

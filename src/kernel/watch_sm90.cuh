@@ -74,7 +74,8 @@ template <class S> DEV void watcher_leave(Watcher<S> &w, int to0, int tos)
         if (!area.leave || (asked & bit)) continue;
         watcher_tell(w);
         const int q = area.rank;
-        if (leave_wait(w.P.program, q, w.epoch, w.P.step)) {
+        if (hello_wait(w.P.program.rank, q, w.epoch, w.P.program.hash, SG_KERNEL_STUCK_LEAVE,
+                       w.P.step)) {
             const Spot direct = hello_tensor(w.P.program, q, w.epoch);
             shared_store(word + HELLO_MAY, shared_load(word + HELLO_MAY) | bit);
             const bool maps = w.P.remade[area.buf] >= 0; /* tiles go there, and not rows alone */
@@ -93,12 +94,11 @@ template <class S> DEV void watcher_enter(const Param &P, const Smem<S> &smem, i
     sg_kernel_rank *rank = P.program.rank;
     /* The end of the run before changes the epoch.  Otherwise there is nothing to wait for: a flag of
      * this epoch speaks for itself, whatever still runs in this stream. */
-    const bool says = P.turn.begin && P.turn.hello && blockIdx.x == 0;
-    sg_kernel_hello *there = says ? turn_address(rank, lane) : nullptr;
     if (P.turn.begin) launch_wait();
-    if (says) turn_hello(rank, there, lane, P.program.hash, P.turn.c, P.turn.c_stride);
+    if (P.turn.begin && P.turn.hello && blockIdx.x == 0)
+        turn_hello(rank, lane, P.program.hash, P.turn.c, P.turn.c_stride);
     if (!P.turn.gate) return;
-    const bool open = turn_gate(rank, own_words(P.program), lane, P.program.baked, P.step);
+    const bool open = turn_gate(rank, lane, P.program.baked, P.step);
     if (lane != 0) return;
     proxy_fence_global(); /* the bulk engine stores next to where peers have read */
     progress_release(smem.gate, open ? GATE_OPEN : GATE_SHUT);

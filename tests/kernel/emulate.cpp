@@ -19,7 +19,6 @@ static std::vector<void *> stacks; /* to be used again, as these: */
 static std::vector<std::unique_ptr<block_state>> spare;
 static uint64_t sweeps, draw = 1;
 static bool (*outside)(void);
-static bool met; /* threads at a barrier, since this was last looked at */
 
 uint32_t random_below(uint32_t n)
 {
@@ -82,7 +81,6 @@ static void rendezvous(meeting *m, int threads)
     if (++m->here == threads) {
         m->here = 0;
         ++m->times;
-        met = true;
         return;
     }
     while (m->times == before) emu_yield();
@@ -329,7 +327,7 @@ bool emu_run(void)
         for (size_t i = 0; i < waiting.size(); ++i) {
             launch *const l = waiting[i].get();
             if (l->started) {
-                moved |= random_below(l->pace) == 0 && go_round(l);
+                moved |= random_below(8) != 0 && go_round(l);
             } else if (may_start(l) && random_below(4) == 0) {
                 begin(l);
                 moved = true;
@@ -340,8 +338,7 @@ bool emu_run(void)
                 waiting.erase(waiting.begin() + (std::ptrdiff_t)i);
             else
                 ++i;
-        idle = moved || met ? 0 : idle + 1;
-        met = false;
+        idle = moved ? 0 : idle + 1;
     }
     const bool well = waiting.empty();
     waiting.clear(); /* what stands still is left as it is */
@@ -366,7 +363,6 @@ cudaError_t emu_launch(const cudaLaunchConfig_t *config, std::function<void(void
     }
     std::shared_ptr<launch> &last = streams[config->stream];
     l->before = last;
-    l->pace = random_below(3) == 0 ? 8 : 1; /* some are slow */
     l->not_before = sweeps + (random_below(4) == 0 ? random_below(300) : 0);
     last = l;
     waiting.push_back(l);

@@ -78,7 +78,6 @@ struct launch {
     int grid, threads, cluster;
     bool early, started, ended;
     uint64_t not_before;            /* round */
-    uint32_t pace;                  /* rounds to one of this launch */
     std::shared_ptr<launch> before; /* in its stream */
     std::vector<std::unique_ptr<fiber>> fibers;
     std::vector<std::unique_ptr<block_state>> blocks;

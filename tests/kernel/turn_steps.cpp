@@ -26,7 +26,7 @@ by_steps::by_steps(const steps_ask &ask)
     : q(ask), what("steps of " + std::to_string(q.ranks) + " ranks " + std::to_string(q.m) + "x" +
                    std::to_string(q.n) + (q.mismatch ? ", two plans" : "")),
       base(share(q.m, q.ranks, false)), most(base[1]), pitch(q.n + 3),
-      w(q.ranks, epoch, q.mismatch ? 300000 : 40000000), l((size_t)q.ranks), a((size_t)q.runs),
+      w(q.ranks, epoch, q.mismatch ? 300000 : 3000000), l((size_t)q.ranks), a((size_t)q.runs),
       c((size_t)q.runs)
 {
     for (int r = 0; r < q.ranks; ++r) {
@@ -161,7 +161,7 @@ carry::carry(const carry_ask &ask)
     : q(ask), what("carry of " + std::to_string(q.ranks) + " ranks " + std::to_string(q.m) + "x" +
                    std::to_string(q.k) + " arch " + std::to_string(q.arch) +
                    (q.come ? "" : ", one does not come")),
-      pitch(q.k + 24), w(q.ranks, epoch, q.come ? 40000000 : 200000), l((size_t)q.ranks)
+      pitch(q.k + 24), w(q.ranks, epoch, q.come ? 3000000 : 200000), l((size_t)q.ranks)
 {
     for (int r = 0; r < q.ranks; ++r) {
         a.push_back(random_matrix((size_t)q.m * q.k));
@@ -246,7 +246,7 @@ void try_carry(const carry_ask &ask)
         if (round == 1) break;
         t.check_stopped();
         t.w.recover();
-        for (auto &m : t.w.of) m->rank.limit_ns = 40000000;
+        for (auto &m : t.w.of) m->rank.limit_ns = 3000000;
         for (plan &p : t.l) p.ticket.assign(p.ticket.size(), 0); /* the host clears them, too */
         for (matrix &m : t.c) m = poisoned(m.size());
         for (matrix &m : t.landing) m = poisoned(m.size());
