@@ -1,7 +1,7 @@
 /* moves.c -- see moves.h. */
 #include "core/moves.h"
 
-enum { GROUP_BANDS = 8, CHUNK_K_MULTIPLE = 64 };
+enum { WAVE_TILES = 128, CHUNK_K_MULTIPLE = 64 };
 
 /* ---- Pieces and chunks ----------------------------------------------------------------------- */
 
@@ -210,6 +210,22 @@ static sg_wait piece_wait(const sg_problem *p, const sg_piece *piece, const sg_a
                      .chunks_k = slabs};
 }
 
+/* Bands of a group, for a raster whose waves of about WAVE_TILES tiles read the fewest rows of A and B:
+ * as high as they are wide, and all groups alike.  Every byte read costs power, and time at its limit. */
+static uint8_t group_bands(const sg_sched *s, int32_t rows)
+{
+    if (s->open_step < 0) return 1;
+    const sg_launch *const launch = &s->step[s->open_step].u.launch;
+    if (launch->tile_m < 1 || launch->tile_n < 1) return 1; /* the sealer refuses it */
+    int32_t square = 1;
+    while (square < UINT8_MAX &&
+           (int64_t)square * square * launch->tile_m < (int64_t)WAVE_TILES * launch->tile_n)
+        square++;
+    const int32_t bands = sg_walk_div(rows, launch->tile_m);
+    if (bands <= square) return (uint8_t)sg_max(1, bands);
+    return (uint8_t)sg_min(UINT8_MAX, sg_walk_div(bands, (bands + square / 2) / square));
+}
+
 /* A patch of all the product, with RUN, which stands in buffer BUF, along what moves. */
 static sg_patch patch_of(const sg_sched *s, const row_run *run, int buf, bool final)
 {
@@ -219,7 +235,6 @@ static sg_patch patch_of(const sg_sched *s, const row_run *run, int buf, bool fi
         .cols = (int32_t)p->n,
         .k1 = (int32_t)p->k,
         .raster = SG_GROUPED,
-        .width = GROUP_BANDS,
         .final = final,
     };
     int a = SG_A;
@@ -242,6 +257,7 @@ static sg_patch patch_of(const sg_sched *s, const row_run *run, int buf, bool fi
     }
     patch.a = sg_area_of(s->rank, a, a_row0, patch.rows, a_col0, patch.k1 - patch.k0);
     patch.b = sg_area_of(s->rank, b, b_row0, patch.cols, patch.k0, patch.k1 - patch.k0);
+    patch.width = group_bands(s, patch.rows);
     return patch;
 }
 
@@ -332,11 +348,12 @@ static void emit_rows(sg_sched *s, const row_run *run, const sg_piece *pieces, s
     const bool own = pieces[0].owner == s->rank;
     sg_patch patch = patch_of(s, run, own ? SG_A : g->gathered, true);
     cut_k(p, &patch, g);
-    /* A group of bands that reaches over an owner's border waits for two owners before it has
-     * finished the first one's columns: no group is higher than the smallest piece. */
+    /* A group of bands that reaches over the border of an owner or a chunk waits for two before it
+     * has finished the first one's columns: no group is higher than the smallest. */
     const int32_t tile_m = s->step[s->open_step].u.launch.tile_m;
     for (int32_t i = 0; i < run->pieces; i++) {
-        const int32_t bands = sg_walk_div(pieces[i].rows, tile_m);
+        const int32_t chunk = own ? pieces[i].rows : g->arrival[pieces[i].owner].chunk;
+        const int32_t bands = sg_walk_div(sg_walk_min(pieces[i].rows, chunk), tile_m);
         if (bands < patch.width) patch.width = (uint8_t)bands;
     }
     if (!own) patch.slab = g->arrival[pieces[0].owner].chunk_k;
