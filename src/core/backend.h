@@ -77,10 +77,10 @@ typedef struct sg_backend {
     /* Waits until every run of RANK has ended, at most SECONDS. */
     shingle_status (*sync)(void *self, int rank, double seconds);
 
-    /* Has RUN enqueue runs of every rank, carries them out back to back for about SECONDS, and says
-     * by the machine's own clock how long one took on the slowest rank.  *US: on entry what it is
-     * thought to take, 0 if that is not known.  NULL: runs are timed one by one, by the host's. */
-    shingle_status (*time)(void *self, sg_enqueue *run, void *context, double seconds, double *us);
+    /* Has RUN enqueue one run of every rank behind a rest, or RUNS > 1 of them back to back, and says by
+     * the machine's own clock how long one took on the slowest rank; all ranks start at once, when
+     * everything is enqueued.  NULL: runs are timed one by one, by the host's. */
+    shingle_status (*time)(void *self, sg_enqueue *run, void *context, int runs, double *us_out);
 
     /* What reports say of RANK's device.  CLOCKS_ONLY: what differs from moment to moment, quickly.
      * NULL: nothing is known. */

@@ -16,14 +16,23 @@ shingle_status sg_bench_open(sg_group *group, const sg_problem *problem, uint64_
 void sg_bench_close(sg_bench *bench); /* takes NULL */
 
 /* On a backend whose memory is not the host's, and which times by itself (backend.h), results are
- * compared in the first whole runs of a plan, and times are those of runs back to back on normally
- * distributed data in buffers that take turns. */
+ * compared in the first whole runs of a plan, and what is timed works on normally distributed data in
+ * buffers that take turns. */
+
+/* How such a backend times: a run by itself behind a rest, as in the middle of a model whose GPUs also
+ * do other things; runs back to back for about 5 ms, as the start of a run is a part of a short one; or
+ * both, and the better counts.  Long runs have no second way. */
+typedef enum sg_timing { SG_TIMING_BETTER, SG_TIMING_ONE, SG_TIMING_MANY } sg_timing;
 
 /* Runs PLAN (it stays data: the ranks run copies, bound at the first run and kept until close) once
  * on all ranks.  KINDS: ~0u for a whole run, on new data, whose result is compared; otherwise a mask
  * of 1u << sg_kind, timed alone.  US_OUT: from the first rank's start to the last one's end. */
 shingle_status sg_bench_run(sg_bench *bench, const shingle_plan *plan, unsigned kinds,
                             double *us_out);
+
+/* The same, timed in one way.  MANY of a long run, or where the backend does not time: 0. */
+shingle_status sg_bench_time(sg_bench *bench, const shingle_plan *plan, unsigned kinds,
+                             sg_timing how, double *us_out);
 
 /* Elements that were wrong in all runs so far; and in those of PLAN. */
 int64_t sg_bench_wrong(const sg_bench *bench);

@@ -25,6 +25,7 @@ enum {
     MOST_KNOB_SETS = 32,
     MOST_FAILED = 64,
     LEAST_ROUNDS = 3,
+    BATCH_ROUNDS = 7, /* of runs back to back */
     MANY_ROUNDS = 1000,
     BRIEF_ROUNDS = 5,
     FEW_ROUNDS = 2
@@ -35,6 +36,9 @@ enum {
 static const double knobs_share = 0.35;
 static const double choose_share = 0.25;
 
+/* Of the time that is left, the share of runs by themselves; the rest is for runs back to back. */
+static const double alone_share = 0.6;
+
 /* Knobs that are predicted to be slower than a strategy's best by more than this are not tried. */
 static const double knobs_margin = 1.3;
 
@@ -44,7 +48,8 @@ typedef struct contestant {
     shingle_plan *plan; /* NULL: does not take part */
     unsigned kinds;
     int same_as;   /* an earlier one that runs the same, or -1 */
-    double *us;    /* of each round */
+    double *one;   /* of each round: a run by itself */
+    double *many;  /* of each round: runs back to back; 0: too long for that */
     char why[160]; /* it dropped out; "": it did not */
 } contestant;
 
@@ -58,7 +63,7 @@ typedef struct trial {
     shingle_bench_row row[MOST_ROWS];
     int rows;
     double *clock; /* of each round */
-    int rounds;
+    int rounds, batches;
     uint64_t failed
         [MOST_FAILED]; /* plans that are not run again: a hang costs the time limit of waits */
     int failures;
@@ -87,14 +92,14 @@ static bool has_failed(const trial *t, const shingle_plan *plan)
 
 /* Runs PLAN.  If it fails or something is wrong, WHY says so and the group is usable again; only what
  * cannot be mended is an error. */
-static shingle_status attempt(trial *t, const shingle_plan *plan, unsigned kinds, double *us_out,
-                              char *why, size_t room)
+static shingle_status attempt(trial *t, const shingle_plan *plan, unsigned kinds, sg_timing how,
+                              double *us_out, char *why, size_t room)
 {
     if (has_failed(t, plan)) {
         snprintf(why, room, "it failed before");
         return SHINGLE_OK;
     }
-    const shingle_status status = sg_bench_run(t->bench, plan, kinds, us_out);
+    const shingle_status status = sg_bench_time(t->bench, plan, kinds, how, us_out);
     const int64_t wrong = sg_bench_wrong_of(t->bench, plan);
     if (status == SHINGLE_OK && wrong == 0) return SHINGLE_OK;
     if (t->failures < MOST_FAILED) t->failed[t->failures++] = plan->hash;
@@ -112,7 +117,7 @@ static shingle_status attempt(trial *t, const shingle_plan *plan, unsigned kinds
 static shingle_status watch_plan(void *context, const shingle_plan *plan, double *us_out)
 {
     char why[160] = "";
-    SG_TRY(attempt(context, plan, ~0u, us_out, why, sizeof why));
+    SG_TRY(attempt(context, plan, ~0u, SG_TIMING_BETTER, us_out, why, sizeof why));
     if (why[0] != '\0') *us_out = never_us;
     return SHINGLE_OK;
 }
@@ -235,7 +240,8 @@ static shingle_status race_knobs(trial *t, shingle_plan *const *plan, int count,
         for (int i = 0; i < count; i++) {
             char failed[160] = "";
             if (out[i]) continue;
-            SG_TRY(attempt(t, plan[i], ~0u, &us[i][rounds], failed, sizeof failed));
+            SG_TRY(
+                attempt(t, plan[i], ~0u, SG_TIMING_BETTER, &us[i][rounds], failed, sizeof failed));
             out[i] = failed[0] != '\0';
             if (out[i]) snprintf(why, room, "%.60s: %.90s", plan[i]->text, failed);
         }
@@ -319,10 +325,14 @@ static shingle_status line_up(trial *t)
                 strcmp(w->plan->text, t->who[j].plan->text) == 0)
                 w->same_as = j;
     }
-    double *const us = calloc((size_t)(t->o->iterations * (count + 1)), sizeof *us);
-    if (us == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory for %d rounds", t->o->iterations);
-    for (int i = 0; i < count; i++) t->who[i].us = us + (i + 1) * t->o->iterations;
+    const int rounds = t->o->iterations;
+    double *us = calloc((size_t)rounds * (size_t)(2 * count + 1), sizeof *us);
+    if (us == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory for %d rounds", rounds);
     t->clock = us;
+    for (int i = 0; i < count; i++) {
+        t->who[i].one = us += rounds;
+        t->who[i].many = us += rounds;
+    }
     return SHINGLE_OK;
 }
 
@@ -339,37 +349,49 @@ static double read_clock(const sg_group *group)
 }
 
 /* One of each, in turn; AT < 0: it does not count. */
-static shingle_status run_round(trial *t, int at)
+static shingle_status run_round(trial *t, sg_timing how, int at)
 {
     for (int i = 0; i < ROWS + t->rows; i++) {
         contestant *const w = &t->who[i];
         double us = 0;
         if (w->plan == NULL || w->same_as >= 0 || w->why[0] != '\0') continue;
         if (i < PREDICTED)
-            SG_TRY(sg_bench_run(t->bench, w->plan, w->kinds, &us));
+            SG_TRY(sg_bench_time(t->bench, w->plan, w->kinds, how, &us));
         else
-            SG_TRY(attempt(t, w->plan, w->kinds, &us, w->why, sizeof w->why));
-        if (at >= 0) w->us[at] = us;
-        if (at >= 0 && i == OURS) t->clock[at] = read_clock(t->group);
-        if (at >= 0 && i == SERIAL && t->who[OURS].same_as == SERIAL)
-            t->clock[at] = read_clock(t->group);
+            SG_TRY(attempt(t, w->plan, w->kinds, how, &us, w->why, sizeof w->why));
+        if (at >= 0) (how == SG_TIMING_MANY ? w->many : w->one)[at] = us;
+        const bool ours = i == OURS || (i == SERIAL && t->who[OURS].same_as == SERIAL);
+        if (at >= 0 && ours && how == SG_TIMING_ONE) t->clock[at] = read_clock(t->group);
     }
     return SHINGLE_OK;
 }
 
+/* Rounds in one way until the trial has taken SECONDS (0: no limit), at most MOST; says how many. */
+static shingle_status run_phase(trial *t, sg_timing how, int most, double seconds, int *rounds)
+{
+    const int least = most < LEAST_ROUNDS ? most : LEAST_ROUNDS;
+    while (*rounds < most) {
+        const double before = seconds_so_far(t);
+        SG_TRY(run_round(t, how, *rounds));
+        ++*rounds;
+        const double now = seconds_so_far(t);
+        if (seconds > 0 && *rounds >= least && now + (now - before) > seconds) break;
+    }
+    return SHINGLE_OK;
+}
+
+/* Runs by themselves first, which find the machine as cool as it is between such runs. */
 static shingle_status run_rounds(trial *t)
 {
     const shingle_bench_options *const o = t->o;
-    const int least = o->iterations < LEAST_ROUNDS ? o->iterations : LEAST_ROUNDS;
-    for (int i = 0; i < o->warmup; i++) SG_TRY(run_round(t, -1));
-    while (t->rounds < o->iterations) {
-        const double before = seconds_so_far(t);
-        SG_TRY(run_round(t, t->rounds));
-        t->rounds++;
-        const double now = seconds_so_far(t);
-        if (o->seconds > 0 && t->rounds >= least && now + (now - before) > o->seconds) break;
-    }
-    return SHINGLE_OK;
+    const bool times = t->group->backend->time != NULL;
+    for (int i = 0; i < o->warmup; i++) SG_TRY(run_round(t, SG_TIMING_ONE, -1));
+    const double left = o->seconds - seconds_so_far(t);
+    const double until = times && left > 0 ? o->seconds - left * (1 - alone_share) : o->seconds;
+    SG_TRY(run_phase(t, SG_TIMING_ONE, o->iterations, until, &t->rounds));
+    if (!times) return SHINGLE_OK;
+    const int most = o->iterations < BATCH_ROUNDS ? o->iterations : BATCH_ROUNDS;
+    return run_phase(t, SG_TIMING_MANY, most, o->seconds, &t->batches);
 }
 
 /* ---- Report ----------------------------------------------------------------------------------------- */
@@ -380,10 +402,14 @@ static const contestant *runner(const trial *t, int i)
     return w->same_as >= 0 ? &t->who[w->same_as] : w;
 }
 
+/* The better of the two ways. */
 static double median_of(const trial *t, int i)
 {
     const contestant *const w = runner(t, i);
-    return w->plan != NULL && w->why[0] == '\0' ? sg_bench_median(w->us, t->rounds) : 0;
+    if (w->plan == NULL || w->why[0] != '\0') return 0;
+    const double one = sg_bench_median(w->one, t->rounds);
+    const double many = sg_bench_median(w->many, t->batches);
+    return many > 0 && many < one ? many : one;
 }
 
 static void name_plan(const shingle_plan *plan, char *name, size_t room)

@@ -1,18 +1,19 @@
-/* clock.c -- times runs back to back.  A few runs of every rank are captured into a graph, so that
- * what is timed is the GPUs and not the one thread that feeds them. */
+/* clock.c -- how long runs take by the clocks of the GPUs: one by itself, or many back to back.
+ *
+ * All ranks start at once (kernel/start.h), when the one thread that feeds them has enqueued everything.
+ * Runs back to back are graphs of a few. */
 #include <time.h>
 
 #include "backend/cuda/cuda.h"
+#include "kernel/start.h"
 
-enum { UNROLL = 4, MOST_LAUNCHES = 64 };
-
-/* Runs at least so long are launched one by one: then a graph of several saves nothing. */
-static const double long_us = 2000;
+enum { UNROLL = 4, REST_NS = 200000 };
 
 typedef struct stopwatch {
-    cudaGraphExec_t graph[SG_CUDA_RANKS];
+    cudaGraphExec_t graph[SG_CUDA_RANKS]; /* of UNROLL runs */
     cudaEvent_t begin[SG_CUDA_RANKS], end[SG_CUDA_RANKS];
-    int unroll; /* runs of a graph */
+    sg_enqueue *run;
+    void *context;
 } stopwatch;
 
 static shingle_status capture(sg_cuda_rank *rank, int runs, sg_enqueue *run, void *context,
@@ -33,12 +34,13 @@ static shingle_status capture(sg_cuda_rank *rank, int runs, sg_enqueue *run, voi
     return status;
 }
 
-static shingle_status prepare(sg_cuda *cuda, sg_enqueue *run, void *context, stopwatch *w)
+static shingle_status prepare(sg_cuda *cuda, bool graphs, stopwatch *w)
 {
     for (int r = 0; r < cuda->ranks; r++) {
         sg_cuda_rank *const rank = &cuda->rank[r];
         SG_TRY(sg_cuda_enter(rank));
-        shingle_status status = capture(rank, w->unroll, run, context, &w->graph[r]);
+        shingle_status status = SHINGLE_OK;
+        if (graphs) status = capture(rank, UNROLL, w->run, w->context, &w->graph[r]);
         if (status == SHINGLE_OK)
             status = sg_cuda_check(cudaEventCreate(&w->begin[r]), "cudaEventCreate()");
         if (status == SHINGLE_OK)
@@ -46,6 +48,12 @@ static shingle_status prepare(sg_cuda *cuda, sg_enqueue *run, void *context, sto
         sg_cuda_leave(rank);
         SG_TRY(status);
     }
+    if (cuda->start != NULL) return SHINGLE_OK;
+    void *memory = NULL;
+    SG_CUDA(
+        cudaHostAlloc(&memory, sizeof *cuda->start, cudaHostAllocMapped | cudaHostAllocPortable));
+    cuda->start = memory;
+    *cuda->start = 0;
     return SHINGLE_OK;
 }
 
@@ -61,29 +69,29 @@ static void drop(sg_cuda *cuda, stopwatch *w)
     }
 }
 
-/* One launch of every rank, in turn. */
-static shingle_status launch_all(sg_cuda *cuda, const stopwatch *w)
+/* What is timed on RANK: LAUNCHES graphs, or without graphs a run. */
+static shingle_status enqueue_rank(sg_cuda *cuda, const stopwatch *w, int r, int launches)
 {
-    for (int r = 0; r < cuda->ranks; r++) {
-        sg_cuda_rank *const rank = &cuda->rank[r];
-        SG_TRY(sg_cuda_enter(rank));
-        const cudaError_t error = cudaGraphLaunch(w->graph[r], rank->lane[0]);
-        sg_cuda_leave(rank);
-        SG_TRY(sg_cuda_check(error, "cudaGraphLaunch()"));
-    }
+    sg_cuda_rank *const rank = &cuda->rank[r];
+    const cudaStream_t stream = rank->lane[0];
+    SG_CUDA(sg_kernel_start(cuda->start, *cuda->start + 1, (uint64_t)(cuda->timeout_us * 1000),
+                            stream));
+    SG_CUDA(cudaEventRecord(w->begin[r], stream));
+    if (launches == 0) SG_TRY(w->run(w->context, r, 0, stream));
+    for (int i = 0; i < launches; i++) SG_CUDA(cudaGraphLaunch(w->graph[r], stream));
+    SG_CUDA(cudaEventRecord(w->end[r], stream));
     return SHINGLE_OK;
 }
 
-static shingle_status mark_all(sg_cuda *cuda, const cudaEvent_t *event)
+static shingle_status enqueue_all(sg_cuda *cuda, const stopwatch *w, int launches)
 {
-    for (int r = 0; r < cuda->ranks; r++) {
-        sg_cuda_rank *const rank = &cuda->rank[r];
-        SG_TRY(sg_cuda_enter(rank));
-        const cudaError_t error = cudaEventRecord(event[r], rank->lane[0]);
-        sg_cuda_leave(rank);
-        SG_TRY(sg_cuda_check(error, "cudaEventRecord()"));
+    shingle_status status = SHINGLE_OK;
+    for (int r = 0; r < cuda->ranks && status == SHINGLE_OK; r++) {
+        SG_TRY(sg_cuda_enter(&cuda->rank[r]));
+        status = enqueue_rank(cuda, w, r, launches);
+        sg_cuda_leave(&cuda->rank[r]);
     }
-    return SHINGLE_OK;
+    return status;
 }
 
 static shingle_status wait_all(sg_cuda *cuda, const stopwatch *w)
@@ -103,19 +111,20 @@ static shingle_status wait_all(sg_cuda *cuda, const stopwatch *w)
     return sg_cuda_alive(cuda);
 }
 
-/* LAUNCHES graphs a rank, behind one that brings the ranks into step. */
+/* Partner of the count: sg_kernel_start(). */
 static shingle_status measure(sg_cuda *cuda, const stopwatch *w, int launches, double *us_out)
 {
+    const struct timespec rest = {0, REST_NS};
     double most = 0;
-    SG_TRY(launch_all(cuda, w));
-    SG_TRY(mark_all(cuda, w->begin));
-    for (int i = 0; i < launches; i++) SG_TRY(launch_all(cuda, w));
-    SG_TRY(mark_all(cuda, w->end));
+    nanosleep(&rest, NULL);
+    const shingle_status status = enqueue_all(cuda, w, launches);
+    *(volatile uint32_t *)cuda->start = *cuda->start + 1;
+    SG_TRY(status);
     SG_TRY(wait_all(cuda, w));
     for (int r = 0; r < cuda->ranks; r++) {
         float ms = 0;
         SG_CUDA(cudaEventElapsedTime(&ms, w->begin[r], w->end[r]));
-        const double us = (double)ms * 1e3 / (launches * w->unroll);
+        const double us = (double)ms * 1e3 / (launches > 0 ? launches * UNROLL : 1);
         if (us > most) most = us;
     }
     *us_out = most;
@@ -135,17 +144,14 @@ static void settle(const sg_cuda *cuda)
     (void)cudaGetLastError(); /* it was not about the calls here */
 }
 
-shingle_status sg_cuda_time(void *self, sg_enqueue *run, void *context, double seconds, double *us)
+shingle_status sg_cuda_time(void *self, sg_enqueue *run, void *context, int runs, double *us_out)
 {
     sg_cuda *const cuda = self;
-    stopwatch w = {.unroll = *us >= long_us ? 1 : UNROLL};
-    double once = *us;
+    stopwatch w = {.run = run, .context = context};
     for (int r = 0; r < cuda->ranks; r++) SG_TRY(sg_cuda_sync(cuda, r, 4 * cuda->timeout_us / 1e6));
-    shingle_status status = prepare(cuda, run, context, &w);
-    if (status == SHINGLE_OK && once <= 0) status = measure(cuda, &w, 1, &once);
-    const double wanted = once > 0 ? seconds * 1e6 / (once * w.unroll) : 1;
-    const int launches = wanted < 1 ? 1 : wanted > MOST_LAUNCHES ? MOST_LAUNCHES : (int)wanted;
-    if (status == SHINGLE_OK) status = measure(cuda, &w, launches, us);
+    shingle_status status = prepare(cuda, runs > 1, &w);
+    if (status == SHINGLE_OK)
+        status = measure(cuda, &w, runs > 1 ? (runs + UNROLL - 1) / UNROLL : 0, us_out);
     if (status != SHINGLE_OK) settle(cuda);
     drop(cuda, &w);
     return status;

@@ -271,6 +271,7 @@ static void close_group(void *self)
     sg_collect_close(cuda->collect);
     for (int r = 0; r < cuda->ranks; r++) close_rank(&cuda->rank[r]);
     sg_vendor_forget(cuda->choice);
+    if (cuda->start != NULL) (void)cudaFreeHost(cuda->start);
     pthread_mutex_destroy(&cuda->mutex);
     free(cuda);
 }

@@ -97,6 +97,7 @@ typedef struct sg_cuda {
     bool collect_lost;   /* given up; recovery makes it anew */
     char no_collect[160];
     sg_cuda_ask *ask; /* cuPointerGetAttribute; NULL: the driver has none */
+    uint32_t *start;  /* mapped: starts of timed runs so far (clock.c); NULL: none */
 
     pthread_mutex_t mutex; /* guards what follows, and the making of verdicts */
     bool failed;
@@ -232,6 +233,6 @@ shingle_status sg_cuda_differ(void *self, int rank, const struct sg_fill *fill, 
                               int64_t *wrong_out, int64_t *first_out);
 shingle_status sg_cuda_facts(void *self, int rank, bool clocks_only, shingle_device *device_out);
 
-shingle_status sg_cuda_time(void *self, sg_enqueue *run, void *context, double seconds, double *us);
+shingle_status sg_cuda_time(void *self, sg_enqueue *run, void *context, int runs, double *us_out);
 
 #endif
