@@ -21,7 +21,8 @@ void sg_bench_close(sg_bench *bench); /* takes NULL */
 
 /* How such a backend times: a run by itself behind a rest, as in the middle of a model whose GPUs also
  * do other things; runs back to back for about 5 ms, as the start of a run is a part of a short one; or
- * both, and the better counts.  Long runs have no second way. */
+ * both, and the better counts, which for long enough runs are always those by themselves: back to back
+ * they meet the power limit.  Runs of 2 ms have no second way. */
 typedef enum sg_timing { SG_TIMING_BETTER, SG_TIMING_ONE, SG_TIMING_MANY } sg_timing;
 
 /* Runs PLAN (it stays data: the ranks run copies, bound at the first run and kept until close) once
