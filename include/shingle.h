@@ -63,6 +63,9 @@ typedef enum shingle_status {
     SHINGLE_EBUG          /* the library broke its own promise; please report the text */
 } shingle_status;
 
+/* B matrices of a problem with "b=": they share what arrives of A. */
+#define SHINGLE_MOST_B 4
+
 typedef struct shingle_comm shingle_comm; /* one rank of a group */
 typedef struct shingle_plan shingle_plan; /* how one problem is run */
 
@@ -98,7 +101,8 @@ SHINGLE_API shingle_status shingle_plan_create(shingle_comm *comm, const char *p
 /* Enqueues one run of PLAN and returns.  A holds the rows that this rank owns (AG_GEMM) or all m
  * rows; B is n x k; C is all m rows (AG_GEMM, GEMM_AR, GEMM) or the rows this rank owns (GEMM_RS);
  * other operators and attributes are in docs/problem.md, and shingle_problem_shape tells all shapes.
- * With "accumulate" C is read, too; with "call=" B may be NULL.
+ * With "accumulate" C is read, too; with "call=" B may be NULL.  A problem with several B or with
+ * "return_a" takes shingle_run_tensors.
  * Matrices must stay valid and untouched until shingle_sync (or, on a GPU, until STREAM gets there);
  * they are never moved.  Every rank runs the same plans in the same order.  STREAM is the
  * backend's (a cudaStream_t); NULL on the CPU. */
@@ -166,13 +170,25 @@ struct shingle_plan_options {
 };
 
 /* Tensors of a run, for what shingle_run cannot say.  Strides are in elements between rows; 0 means
- * dense.  BIAS holds n values of the problem's type and must be given if the problem has a bias. */
+ * dense.  BIAS holds n values of the problem's type and must be given if the problem has a bias.
+ *
+ * With "b=N1,N2,...": B (N1 x k) and C (N1 columns) are the first ones; number i + 2 of them, of so many
+ * rows or columns, stands in entry i of the four lists.  The bias is one vector for all, first those of
+ * the first C.  A B, C or returned A may lie anywhere, but what is stored to lies over nothing else.
+ *
+ * With "return_a": all rows of A that this rank multiplies, own and arrived, in the order of the product's
+ * rows (shingle_shape.returned_rows x k) are stored to RETURNED_A, which is the caller's as C is. */
 typedef struct shingle_tensors {
     const void *a;
     const void *b;
     const void *bias;
     void *c;
     int64_t a_stride, b_stride, c_stride;
+    const void *more_b[SHINGLE_MOST_B - 1];
+    void *more_c[SHINGLE_MOST_B - 1];
+    int64_t more_b_stride[SHINGLE_MOST_B - 1], more_c_stride[SHINGLE_MOST_B - 1];
+    void *returned_a;
+    int64_t returned_a_stride;
 } shingle_tensors;
 
 SHINGLE_API shingle_status shingle_run_tensors(shingle_plan *plan, const shingle_tensors *tensors,
@@ -459,6 +475,9 @@ typedef struct shingle_shape {
     int64_t a_cols, b_rows; /* of RANK: k and n, unless these are what is gathered */
     int64_t element_bytes;
     int has_bias;
+    int64_t returned_rows;          /* with return_a: of RANK, of k values each; otherwise 0 */
+    int b_count;                    /* B and C matrices */
+    int64_t b_cols[SHINGLE_MOST_B]; /* rows of each B, and columns of each C; together n */
 } shingle_shape;
 
 SHINGLE_API shingle_status shingle_problem_shape(const char *problem, int rank,

@@ -22,27 +22,18 @@
 #include "core/comm.h"
 #include "core/data.h"
 #include "forms.h"
+#include "guarded.h"
 
 enum {
     MAX_RANKS = FORM_RANKS,
     MAX_PLANS = 256, /* of one problem */
     SETS = 4,        /* of matrices: runs that may be in flight */
-    RUNS = 3,        /* of each plan */
-    GUARD = 64,      /* bytes around every matrix */
-    CANARY = 0xa5,
-    POISON = 0xff /* NaN in every type */
+    RUNS = 3         /* of each plan */
 };
 
-typedef struct matrix {
-    uint8_t *memory;
-    void *data;
-    int64_t rows, cols, stride;
-    int bytes; /* of an element */
-    uint64_t hash;
-} matrix;
-
 typedef struct set {
-    matrix a, b, bias, c;
+    matrix a, bias, returned;
+    matrix b[SHINGLE_MOST_B], c[SHINGLE_MOST_B]; /* each a tensor by itself */
 } set;
 
 typedef struct tried {
@@ -81,48 +72,6 @@ static void complain(test *t, tried *plan, const char *what)
 
 /* ---- Matrices -------------------------------------------------------------------------------- */
 
-static matrix new_matrix(int64_t rows, int64_t cols, int64_t padding, int bytes)
-{
-    matrix m = {.rows = rows, .cols = cols, .stride = cols + padding, .bytes = bytes};
-    const size_t size = (size_t)(rows * m.stride * bytes) + 2 * GUARD;
-    m.memory = malloc(size);
-    if (m.memory == NULL) abort();
-    memset(m.memory, CANARY, size);
-    m.data = m.memory + GUARD;
-    return m;
-}
-
-static void poison(matrix *m)
-{
-    for (int64_t row = 0; row < m->rows; row++)
-        memset((uint8_t *)m->data + row * m->stride * m->bytes, POISON,
-               (size_t)(m->cols * m->bytes));
-}
-
-static bool is_filled(const uint8_t *data, int64_t bytes, uint8_t value)
-{
-    /* The first byte is right and every other is like the one before it. */
-    return bytes <= 0 || (data[0] == value && memcmp(data, data + 1, (size_t)(bytes - 1)) == 0);
-}
-
-static bool canaries_live(const matrix *m)
-{
-    const uint8_t *const data = m->data;
-    const int64_t row_bytes = m->stride * m->bytes;
-    if (!is_filled(m->memory, GUARD, CANARY)) return false;
-    if (!is_filled(data + m->rows * row_bytes, GUARD, CANARY)) return false;
-    for (int64_t row = 0; row < m->rows; row++)
-        if (!is_filled(data + row * row_bytes + m->cols * m->bytes,
-                       (m->stride - m->cols) * m->bytes, CANARY))
-            return false;
-    return true;
-}
-
-static uint64_t hash_of(const matrix *m)
-{
-    return sg_hash(m->memory, (size_t)(m->rows * m->stride * m->bytes) + 2 * GUARD, 7);
-}
-
 static void make_sets(test *t)
 {
     const sg_problem *const p = &t->problem;
@@ -132,9 +81,14 @@ static void make_sets(test *t)
             set *const s = &t->set[i][r];
             const int64_t pad = sg_random_below(&t->random, 3) == 0 ? 5 : 0;
             s->a = new_matrix(sg_problem_a_rows(p, r), sg_problem_a_cols(p, r), pad, bytes);
-            s->b = new_matrix(sg_problem_b_rows(p, r), p->k, pad, bytes);
             s->bias = new_matrix(p->bias ? 1 : 0, p->n, 0, bytes);
-            s->c = new_matrix(sg_problem_c_rows(p, r), p->n, pad, bytes);
+            s->returned = new_matrix(sg_problem_returned_rows(p, r), p->k, pad, bytes);
+            for (int b = 0; b < p->b_count; b++) {
+                const int64_t rows = p->b_count > 1 ? p->b_cols[b] : sg_problem_b_rows(p, r);
+                s->b[b] = new_matrix(rows, p->k, b % 2 == 0 ? pad : 3, bytes);
+                s->c[b] =
+                    new_matrix(sg_problem_c_rows(p, r), p->b_cols[b], b % 2 == 0 ? pad : 7, bytes);
+            }
         }
 }
 
@@ -142,11 +96,53 @@ static void free_sets(test *t)
 {
     for (int i = 0; i < SETS; i++)
         for (int r = 0; r < t->ranks; r++) {
-            free(t->set[i][r].a.memory);
-            free(t->set[i][r].b.memory);
-            free(t->set[i][r].bias.memory);
-            free(t->set[i][r].c.memory);
+            set *const s = &t->set[i][r];
+            free(s->a.memory);
+            free(s->bias.memory);
+            free(s->returned.memory);
+            for (int b = 0; b < t->problem.b_count; b++) {
+                free(s->b[b].memory);
+                free(s->c[b].memory);
+            }
         }
+}
+
+/* Room for all B of a rank, or all C. */
+static char *whole_of(const test *t, const matrix *parts)
+{
+    int64_t size = 1;
+    for (int b = 0; b < t->problem.b_count; b++)
+        size += parts[b].rows * parts[b].cols * parts[b].bytes;
+    char *const whole = calloc(1, (size_t)size);
+    if (whole == NULL) abort();
+    return whole;
+}
+
+/* Data counts all C of a rank as one, side by side, and all B, one behind the other: from WHOLE to the
+ * tensors, or BACK. */
+static void deal(const test *t, matrix *parts, char *whole, bool is_c, bool back)
+{
+    const int bytes = sg_type_bytes(t->problem.type);
+    const int64_t all = is_c ? t->problem.n : t->problem.k;
+    int64_t at = 0; /* row of B, column of C */
+    for (int b = 0; b < t->problem.b_count; b++) {
+        matrix *const m = &parts[b];
+        for (int64_t row = 0; row < m->rows; row++) {
+            char *const there = whole + (is_c ? row * all + at : (at + row) * all) * bytes;
+            char *const here = (char *)m->data + row * m->stride * bytes;
+            memcpy(back ? there : here, back ? here : there, (size_t)(m->cols * bytes));
+        }
+        at += is_c ? m->cols : m->rows;
+    }
+}
+
+/* Stores what DATA says to all B, or to all C. */
+static void fill_parts(const test *t, const sg_data *data, int rank, matrix *parts, bool is_c)
+{
+    char *const whole = whole_of(t, parts);
+    if (sg_data_fill(data, is_c ? SG_TENSOR_C : SG_TENSOR_B, rank, whole, 0) != SHINGLE_OK) abort();
+    deal(t, parts, whole, is_c, false);
+    free(whole);
 }
 
 static void fill_set(test *t, int index, uint64_t seed)
@@ -155,20 +151,48 @@ static void fill_set(test *t, int index, uint64_t seed)
     if (sg_data_make(&t->problem, seed, &data) != SHINGLE_OK) abort();
     for (int r = 0; r < t->ranks; r++) {
         set *const s = &t->set[index][r];
-        if (sg_data_fill(&data, SG_TENSOR_A, r, s->a.data, s->a.stride) != SHINGLE_OK ||
-            sg_data_fill(&data, SG_TENSOR_B, r, s->b.data, s->b.stride) != SHINGLE_OK)
-            abort();
+        if (sg_data_fill(&data, SG_TENSOR_A, r, s->a.data, s->a.stride) != SHINGLE_OK) abort();
+        fill_parts(t, &data, r, s->b, false);
         if (t->problem.bias &&
             sg_data_fill(&data, SG_TENSOR_BIAS, r, s->bias.data, 0) != SHINGLE_OK)
             abort();
-        poison(&s->c);
-        if (t->problem.accumulate &&
-            sg_data_fill(&data, SG_TENSOR_C, r, s->c.data, s->c.stride) != SHINGLE_OK)
-            abort();
+        poison(&s->returned);
+        for (int b = 0; b < t->problem.b_count; b++) {
+            poison(&s->c[b]);
+            s->b[b].hash = hash_of(&s->b[b]);
+        }
+        if (t->problem.accumulate) fill_parts(t, &data, r, s->c, true);
         s->a.hash = hash_of(&s->a);
-        s->b.hash = hash_of(&s->b);
         s->bias.hash = hash_of(&s->bias);
     }
+}
+
+/* Says what is wrong with what RANK holds after a run, if something is. */
+static void check_rank(test *t, set *s, const sg_data *data, int rank, sg_text *text)
+{
+    sg_data_wrong wrong = {0};
+    sg_data_wrong returned = {0};
+    char *const whole = whole_of(t, s->c);
+    deal(t, s->c, whole, true, true);
+    if (sg_data_compare(data, rank, whole, 0, &wrong) != SHINGLE_OK ||
+        sg_data_compare_returned(data, rank, s->returned.data, s->returned.stride, &returned) !=
+            SHINGLE_OK)
+        abort();
+    free(whole);
+    bool live = canaries_live(&s->returned);
+    bool kept = s->a.hash == hash_of(&s->a) && s->bias.hash == hash_of(&s->bias);
+    for (int b = 0; b < t->problem.b_count; b++) {
+        live &= canaries_live(&s->c[b]);
+        kept &= s->b[b].hash == hash_of(&s->b[b]);
+    }
+    if (wrong.elements > 0)
+        sg_data_describe(&wrong, rank, text);
+    else if (returned.elements > 0)
+        sg_data_describe(&returned, rank, text);
+    else if (!live)
+        sg_text_add(text, "a canary of an output of rank %d is dead", rank);
+    else if (!kept)
+        sg_text_add(text, "an input of rank %d was written", rank);
 }
 
 static bool check_set(test *t, int index, uint64_t seed, tried *plan)
@@ -176,20 +200,10 @@ static bool check_set(test *t, int index, uint64_t seed, tried *plan)
     sg_data data;
     if (sg_data_make(&t->problem, seed, &data) != SHINGLE_OK) abort();
     for (int r = 0; r < t->ranks; r++) {
-        const set *const s = &t->set[index][r];
-        char what[200];
+        char what[200] = "";
         sg_text text = {what, sizeof what, 0};
-        sg_data_wrong wrong = {0};
-        if (sg_data_compare(&data, r, s->c.data, s->c.stride, &wrong) != SHINGLE_OK) abort();
-        if (wrong.elements > 0)
-            sg_data_describe(&wrong, r, &text);
-        else if (!canaries_live(&s->c))
-            sg_text_add(&text, "a canary of C of rank %d is dead", r);
-        else if (s->a.hash != hash_of(&s->a) || s->b.hash != hash_of(&s->b) ||
-                 s->bias.hash != hash_of(&s->bias))
-            sg_text_add(&text, "an input of rank %d was written", r);
-        else
-            continue;
+        check_rank(t, &t->set[index][r], &data, r, &text);
+        if (text.length == 0) continue;
         complain(t, plan, what);
         return false;
     }
@@ -358,13 +372,21 @@ static bool enqueue(test *t, tried *plan, int index)
     for (int i = 0; i < t->ranks; i++) {
         const int r = (first + i) % t->ranks;
         const set *const s = &t->set[index][r];
-        const shingle_tensors tensors = {.a = s->a.data,
-                                         .b = s->b.data,
-                                         .bias = s->bias.data,
-                                         .c = s->c.data,
-                                         .a_stride = s->a.stride,
-                                         .b_stride = s->b.stride,
-                                         .c_stride = s->c.stride};
+        shingle_tensors tensors = {.a = s->a.data,
+                                   .b = s->b[0].data,
+                                   .bias = s->bias.data,
+                                   .c = s->c[0].data,
+                                   .a_stride = s->a.stride,
+                                   .b_stride = s->b[0].stride,
+                                   .c_stride = s->c[0].stride,
+                                   .returned_a = s->returned.data,
+                                   .returned_a_stride = s->returned.stride};
+        for (int b = 1; b < t->problem.b_count; b++) {
+            tensors.more_b[b - 1] = s->b[b].data;
+            tensors.more_c[b - 1] = s->c[b].data;
+            tensors.more_b_stride[b - 1] = s->b[b].stride;
+            tensors.more_c_stride[b - 1] = s->c[b].stride;
+        }
         if (shingle_run_tensors(plan->plan[r], &tensors, NULL) == SHINGLE_OK) continue;
         complain(t, plan, shingle_error());
         return false;

@@ -22,24 +22,31 @@ static const struct form {
     dealt dealt;
     char along; /* the extent that is dealt: m, n or k */
     bool ends;  /* may have bias and activation */
-} forms[] = {{"ag_gemm", "", BY_ROWS, 'm', true},
-             {"gemm_rs", "", BY_ROWS, 'm', true},
-             {"gemm_ar", "", BY_ROWS, 'm', true},
-             {"gemm", "", NOT_DEALT, 'm', true},
-             {"a2a_gemm", "", BY_COUNTS, 'm', true},
-             {"gemm_a2a", "", BY_COUNTS, 'm', true},
-             {"ag_gemm", ":gather=b", BY_ROWS, 'n', true},
-             {"ag_gemm", ":gather=k", BY_ROWS, 'k', true},
-             {"ag_gemm", ":accumulate", BY_ROWS, 'm', false},
-             {"ag_gemm", ":gather=b:accumulate", BY_ROWS, 'n', false},
-             {"ag_gemm", ":gather=k:accumulate", BY_ROWS, 'k', false},
-             {"gemm", ":accumulate", NOT_DEALT, 'm', false},
-             {"ag_gemm", ":call=4000", BY_ROWS, 'm', true},
-             {"gemm_rs", ":call=4000", BY_ROWS, 'm', true},
-             {"gemm_ar", ":call=4000", BY_ROWS, 'm', true},
-             {"gemm", ":call=4000", NOT_DEALT, 'm', true},
-             {"a2a_gemm", ":call=4000", BY_COUNTS, 'm', true},
-             {"gemm_a2a", ":call=4000", BY_COUNTS, 'm', true}};
+    int b;      /* B matrices that share A; 0: one, without a border */
+} forms[] = {{"ag_gemm", "", BY_ROWS, 'm', true, 0},
+             {"gemm_rs", "", BY_ROWS, 'm', true, 0},
+             {"gemm_ar", "", BY_ROWS, 'm', true, 0},
+             {"gemm", "", NOT_DEALT, 'm', true, 0},
+             {"a2a_gemm", "", BY_COUNTS, 'm', true, 0},
+             {"gemm_a2a", "", BY_COUNTS, 'm', true, 0},
+             {"ag_gemm", ":gather=b", BY_ROWS, 'n', true, 0},
+             {"ag_gemm", ":gather=k", BY_ROWS, 'k', true, 0},
+             {"ag_gemm", ":accumulate", BY_ROWS, 'm', false, 0},
+             {"ag_gemm", ":gather=b:accumulate", BY_ROWS, 'n', false, 0},
+             {"ag_gemm", ":gather=k:accumulate", BY_ROWS, 'k', false, 0},
+             {"gemm", ":accumulate", NOT_DEALT, 'm', false, 0},
+             {"ag_gemm", ":call=4000", BY_ROWS, 'm', true, 0},
+             {"gemm_rs", ":call=4000", BY_ROWS, 'm', true, 0},
+             {"gemm_ar", ":call=4000", BY_ROWS, 'm', true, 0},
+             {"gemm", ":call=4000", NOT_DEALT, 'm', true, 0},
+             {"a2a_gemm", ":call=4000", BY_COUNTS, 'm', true, 0},
+             {"gemm_a2a", ":call=4000", BY_COUNTS, 'm', true, 0},
+             {"ag_gemm", "", BY_ROWS, 'm', true, 3},
+             {"ag_gemm", ":return_a", BY_ROWS, 'm', true, 4},
+             {"ag_gemm", ":return_a:accumulate", BY_ROWS, 'm', false, 2},
+             {"ag_gemm", ":return_a:call=4000", BY_ROWS, 'm', true, 0},
+             {"a2a_gemm", ":return_a", BY_COUNTS, 'm', true, 3},
+             {"gemm", "", NOT_DEALT, 'm', true, 2}};
 enum { FORMS = sizeof forms / sizeof forms[0] };
 
 static const char *const types[] = {"f32", "bf16", "f16"};
@@ -89,20 +96,34 @@ static int64_t extent_of(const struct form *form, const char *shape)
     return atoi(shape);
 }
 
+/* N columns for COUNT B, the first with about half of them. */
+static void share(int64_t n, int count, sg_text *line)
+{
+    for (int i = 0; i < count; i++) {
+        const int64_t half = sg_max(1, n / 2 - i);
+        const int64_t cols = i == count - 1 ? n : half;
+        sg_text_add(line, "%s%lld", i == 0 ? ":b=" : ",", (long long)cols);
+        n -= cols;
+    }
+}
+
 /* Writes the problem of FORM, in TYPE, with SHAPE, rows dealt in way OWNER (0 to 2) and epilogue END.
  * False: there is none. */
 static bool form_text(const struct form *form, int type, int shape, int owner, int end, int ranks,
                       sg_random *random, sg_text *line)
 {
-    const bool is_call = strncmp(form->more, ":call", 5) == 0;
+    const bool is_call = strstr(form->more, ":call") != NULL;
+    const int64_t n = atoi(strchr(shapes[shape], 'x') + 1);
     const int64_t extent = extent_of(form, shapes[shape]);
     /* What a call of no columns would be, nobody knows: it is refused. */
     if (is_call && strcmp(strrchr(shapes[shape], 'x'), "x0") == 0) return false;
+    if (n < form->b || (n == 0 && strstr(form->more, ":return_a") != NULL)) return false;
     sg_text_add(line, "%s:%s:%s:r%d", form->op, types[type], shapes[shape], ranks);
     if (form->dealt == BY_ROWS && owner == 1) ragged(extent, ranks, line);
     if (form->dealt == BY_ROWS && owner == 2) sg_text_add(line, ":cyclic=3");
     if (form->dealt == BY_COUNTS && owner > 0)
         uneven(random, ranks, extent, strcmp(form->op, "a2a_gemm") == 0, line);
+    share(n, form->b, line);
     sg_text_add(line, "%s%s", form->more, form->ends ? ends[end] : "");
     return true;
 }

@@ -158,7 +158,13 @@ static shingle_status tie_pairs(sg_checker *ck, int owned, int whole)
 /* Rows that A, B and C have in common by what a product is. */
 static shingle_status couple_tensors(sg_checker *ck)
 {
-    enum { A = 2 * SG_A, B = 2 * SG_B, C = 2 * SG_C, BIAS = 2 * SG_BIAS };
+    enum {
+        A = 2 * SG_A,
+        B = 2 * SG_B,
+        C = 2 * SG_C,
+        BIAS = 2 * SG_BIAS,
+        RETURNED = 2 * SG_RETURNED
+    };
     const sg_problem *const p = ck->problem;
     const sg_in in = sg_problem_in(p);
     const sg_out out = sg_problem_out(p);
@@ -166,6 +172,10 @@ static shingle_status couple_tensors(sg_checker *ck)
                                     : tie(ck, A + 1, 0, B + 1, 0, p->k));
     SG_TRY(p->gather == SG_GATHER_B ? tie_segments(ck, B, C + 1) : tie(ck, B, 0, C + 1, 0, p->n));
     SG_TRY(tie(ck, C + 1, 0, BIAS + 1, 0, p->n));
+    if (p->return_a) {
+        SG_TRY(tie(ck, RETURNED, 0, C, 0, p->m));
+        SG_TRY(tie(ck, RETURNED + 1, 0, B + 1, 0, p->k));
+    }
     if (in == SG_IN_EXCHANGE) return tie_pairs(ck, A, C);
     if (out == SG_OUT_EXCHANGE) return tie_pairs(ck, C, A);
     if (in == SG_IN_GATHER && p->gather == SG_GATHER_A) return tie_segments(ck, A, C);

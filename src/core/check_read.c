@@ -41,8 +41,9 @@ static shingle_status check_tensors(sg_checker *ck, const sg_sched *s)
 {
     const sg_problem *const p = ck->problem;
     const int64_t rows[] = {sg_problem_a_rows(p, s->rank), sg_problem_b_rows(p, s->rank),
-                            sg_problem_c_rows(p, s->rank), p->bias ? 1 : 0};
-    const int64_t cols[] = {sg_problem_a_cols(p, s->rank), p->k, p->n, p->n};
+                            sg_problem_c_rows(p, s->rank), p->bias ? 1 : 0,
+                            sg_problem_returned_rows(p, s->rank)};
+    const int64_t cols[] = {sg_problem_a_cols(p, s->rank), p->k, p->n, p->n, p->k};
     for (int i = 0; i < SG_USER_BUFS; i++)
         if (s->buf[i].rows != rows[i] || s->buf[i].cols != cols[i] || s->buf[i].arena != SG_USER)
             return sg_check_violation(ck, -1, -1, "rank %d: %s is not as large as the problem says",
@@ -107,6 +108,8 @@ static shingle_status check_area(reading *in, const sg_access *access, int32_t r
         return sg_check_violation(ck, in->event, record, "outside its buffer of %lld x %lld",
                                   (long long)buf->rows, (long long)buf->cols);
     const bool away = a->rank != in->s->rank;
+    if (sg_sched_is_torn(in->s, a))
+        return sg_check_violation(ck, in->event, record, "reaches over a border between tensors");
     if (writes && (a->buf == SG_A || a->buf == SG_B || a->buf == SG_BIAS))
         return sg_check_violation(ck, in->event, record, "stores into an input");
     if (away && !writes) return sg_check_violation(ck, in->event, record, "reads a peer's memory");

@@ -208,6 +208,37 @@ static shingle_status compare_sums(sg_checker *ck, const reference *ref)
     return SHINGLE_OK;
 }
 
+/* Every row that RANK has multiplied stands in what it returns.  The first row and column of A that REF
+ * holds are those of the product. */
+static shingle_status compare_returned(sg_checker *ck, int rank, const reference *ref)
+{
+    const sg_grid *const to = &ck->grid[rank * SG_MAX_BUFS + SG_RETURNED];
+    uint32_t last = SG_NO_WRITER;
+    for (int32_t i = 0; i < to->rows; i++) {
+        for (int32_t x = 0; x < to->cols; x++) {
+            const int64_t cell = to->cell0 + (int64_t)i * to->cols + x;
+            const uint32_t writer = ck->writer[cell];
+            const long long row = sg_check_place(ck, 2 * SG_RETURNED, i);
+            const long long col = sg_check_place(ck, 2 * SG_RETURNED + 1, x);
+            if (writer < SG_FIRST_WRITER)
+                return sg_check_violation(
+                    ck, -1, -1, "rank %d: nobody returns A row %lld, col %lld", rank, row, col);
+            const int32_t event = (int32_t)(writer - SG_FIRST_WRITER);
+            if (ck->value[cell] != ref->a[(int64_t)i * ref->depth + x])
+                return sg_check_violation(ck, event, -1,
+                                          "returns a wrong value: A of rank %d, row %lld, col %lld",
+                                          rank, row, col);
+            if (writer != last && !sg_check_ordered(ck, rank, -1, -1, event))
+                return sg_check_violation(ck, event, -1,
+                                          "its store to what rank %d returns, row %lld, is not "
+                                          "awaited before that rank's end",
+                                          rank, row);
+            last = writer;
+        }
+    }
+    return SHINGLE_OK;
+}
+
 static shingle_status compare_product(sg_checker *ck, int rank, const reference *ref)
 {
     const sg_problem *const p = ck->problem;
@@ -242,6 +273,7 @@ shingle_status sg_check_outputs(sg_checker *ck)
         if (r == 0 || !sums) memset(ref.product, 0, (size_t)c_cells * sizeof *ref.product);
         rows_of_a(ck, r, &ref);
         multiply(ck, r, &ref, ref.rows);
+        if (p->return_a) SG_TRY(compare_returned(ck, r, &ref));
         if (!sums) SG_TRY(compare_product(ck, r, &ref));
         ref.rows = most;
     }

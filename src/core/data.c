@@ -232,6 +232,20 @@ static row_walk rows_of(const sg_data *d, sg_tensor tensor, int rank)
                                              : out == SG_OUT_SCATTER || out == SG_OUT_EXCHANGE);
 }
 
+static int64_t rows_in(const sg_problem *p, sg_tensor tensor, int rank)
+{
+    return tensor == SG_TENSOR_A          ? sg_problem_a_rows(p, rank)
+           : tensor == SG_TENSOR_B        ? sg_problem_b_rows(p, rank)
+           : tensor == SG_TENSOR_RETURNED ? sg_problem_returned_rows(p, rank)
+                                          : sg_problem_c_rows(p, rank);
+}
+
+static int64_t cols_in(const sg_problem *p, sg_tensor tensor, int rank)
+{
+    if (tensor == SG_TENSOR_A) return sg_problem_a_cols(p, rank);
+    return tensor == SG_TENSOR_B || tensor == SG_TENSOR_RETURNED ? p->k : p->n;
+}
+
 static shingle_status no_memory(int64_t elements)
 {
     return sg_fail(SHINGLE_ENOMEM, "no memory for a row of %lld elements", (long long)elements);
@@ -265,9 +279,9 @@ static shingle_status fill_rows(const sg_data *d, sg_tensor tensor, int rank, ch
                                 int64_t row_bytes)
 {
     const sg_problem *const p = d->problem;
-    const bool is_a = tensor == SG_TENSOR_A;
-    const int64_t rows = is_a ? sg_problem_a_rows(p, rank) : sg_problem_b_rows(p, rank);
-    const int64_t k = is_a ? sg_problem_a_cols(p, rank) : p->k;
+    const bool is_a = tensor != SG_TENSOR_B;
+    const int64_t rows = rows_in(p, tensor, rank);
+    const int64_t k = cols_in(p, tensor, rank);
     int32_t *const pattern = malloc((size_t)(k + 1) * sizeof *pattern);
     if (pattern == NULL) return no_memory(k);
     row_walk along_k = walk_rows(p, rank, is_a && p->gather == SG_GATHER_K);
@@ -295,9 +309,7 @@ shingle_status sg_data_fill(const sg_data *d, sg_tensor tensor, int rank, void *
                             int64_t stride)
 {
     const sg_problem *const p = d->problem;
-    const int64_t cols = tensor == SG_TENSOR_A   ? sg_problem_a_cols(p, rank)
-                         : tensor == SG_TENSOR_B ? p->k
-                                                 : p->n;
+    const int64_t cols = cols_in(p, tensor, rank);
     const int64_t row_bytes = (stride ? stride : cols) * sg_type_bytes(p->type);
     if (tensor == SG_TENSOR_BIAS) {
         for (int64_t col = 0; col < p->n; col++)
@@ -356,6 +368,11 @@ float sg_data_expected(const sg_data *d, int rank, int64_t row, int64_t col)
     const int64_t of_product = product_row(&walk, row, &of);
     const int64_t start = d->problem->accumulate ? start_of(d, rank, row, col) : 0;
     return finished(d, start + sum_at(d, of, of_product, col), col);
+}
+
+float sg_data_returned(const sg_data *d, int rank, int64_t row, int64_t col)
+{
+    return (float)(u_of(d, rank, row) * p_of(d, rank, col));
 }
 
 /* Two units in the last place, and for results that all but vanish a part of the smallest input. */
@@ -431,13 +448,30 @@ shingle_status sg_data_compare(const sg_data *d, int rank, const void *c, int64_
     return SHINGLE_OK;
 }
 
+shingle_status sg_data_compare_returned(const sg_data *d, int rank, const void *a, int64_t stride,
+                                        sg_data_wrong *wrong_out)
+{
+    const int64_t k = d->problem->k;
+    sg_data_wrong wrong = {.returned = true};
+    for (int64_t i = 0; i < sg_problem_returned_rows(d->problem, rank) * k; i++) {
+        const float expected = sg_data_returned(d, rank, i / k, i % k);
+        const float seen = sg_data_load(d->problem->type, a, i / k * (stride ? stride : k) + i % k);
+        if (bits_of(seen) == bits_of(expected) || wrong.elements++ > 0) continue;
+        wrong.row = i / k, wrong.col = i % k;
+        wrong.seen = seen, wrong.expected = expected;
+    }
+    *wrong_out = wrong;
+    return SHINGLE_OK;
+}
+
 void sg_data_describe(const sg_data_wrong *wrong, int rank, sg_text *text)
 {
+    const char *const name = wrong->returned ? "returned A" : "C";
     if (wrong->elements == 0) {
-        sg_text_add(text, "C of rank %d is right", rank);
+        sg_text_add(text, "%s of rank %d is right", name, rank);
         return;
     }
-    sg_text_add(text, "C[%lld,%lld] of rank %d is %g, expected %g; %lld elements are wrong",
+    sg_text_add(text, "%s[%lld,%lld] of rank %d is %g, expected %g; %lld elements are wrong", name,
                 (long long)wrong->row, (long long)wrong->col, rank, (double)wrong->seen,
                 (double)wrong->expected, (long long)wrong->elements);
 }
@@ -462,9 +496,9 @@ static void fill_sum_cols(const sg_data *d, sg_tensor tensor, int rank, sg_fill 
         for (int64_t x = 0; x < f->cols; x++) {
             int unused = 0;
             const int64_t at = tensor == SG_TENSOR_C ? x : product_row(&along_k, x, &unused);
-            col[x] = tensor == SG_TENSOR_A   ? p_of(d, of, at)
-                     : tensor == SG_TENSOR_B ? p_of(d, of, at) * s_of(d, of, at)
-                                             : v_of(d, of, at) * total_of(d, of);
+            col[x] = tensor == SG_TENSOR_B   ? p_of(d, of, at) * s_of(d, of, at)
+                     : tensor == SG_TENSOR_C ? v_of(d, of, at) * total_of(d, of)
+                                             : p_of(d, of, at);
         }
     }
 }
@@ -496,12 +530,8 @@ shingle_status sg_data_sums(const sg_data *d, sg_tensor tensor, int rank, sg_fil
         return sg_fail(SHINGLE_EUNSUPPORTED, "elements of this matrix are no sums of products");
     sg_fill f = {.kind = SG_FILL_SUMS,
                  .type = p->type,
-                 .rows = is_c                    ? sg_problem_c_rows(p, rank)
-                         : tensor == SG_TENSOR_A ? sg_problem_a_rows(p, rank)
-                                                 : sg_problem_b_rows(p, rank),
-                 .cols = is_c                    ? p->n
-                         : tensor == SG_TENSOR_A ? sg_problem_a_cols(p, rank)
-                                                 : p->k,
+                 .rows = rows_in(p, tensor, rank),
+                 .cols = cols_in(p, tensor, rank),
                  .relu = is_c && p->act == SG_ACT_RELU};
     const bool biased = is_c && p->bias;
     f.terms = (by_rank(d, tensor, rank) ? p->ranks : 1) + (biased ? 1 : 0);

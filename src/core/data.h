@@ -22,7 +22,13 @@
 enum { SG_DATA_RANKS = 256 }; /* sums over more ranks are not exact in bf16 */
 
 /* C: what stands there before the run, if the problem accumulates. */
-typedef enum sg_tensor { SG_TENSOR_A, SG_TENSOR_B, SG_TENSOR_BIAS, SG_TENSOR_C } sg_tensor;
+typedef enum sg_tensor {
+    SG_TENSOR_A,
+    SG_TENSOR_B, /* of several B: one behind the other */
+    SG_TENSOR_BIAS,
+    SG_TENSOR_C, /* of several C: side by side */
+    SG_TENSOR_RETURNED
+} sg_tensor;
 
 typedef struct sg_data {
     const sg_problem *problem; /* must outlive it */
@@ -35,7 +41,7 @@ typedef struct sg_data {
 /* SHINGLE_EUNSUPPORTED for more than SG_DATA_RANKS ranks. */
 shingle_status sg_data_make(const sg_problem *problem, uint64_t seed, sg_data *data_out);
 
-/* Fills RANK's matrix A, B, C or bias (1 by n) in the problem's type; sg_problem_a_rows and the like
+/* Fills RANK's matrix A, B, C, bias (1 by n) or returned A (what it must be) in the problem's type; sg_problem_a_rows and the like
  * are their shapes.  STRIDE in elements; 0 means dense.  SHINGLE_ENOMEM needs a row's worth. */
 shingle_status sg_data_fill(const sg_data *data, sg_tensor tensor, int rank, void *matrix,
                             int64_t stride);
@@ -58,24 +64,32 @@ typedef struct sg_fill {
     int32_t *row, *col; /* of SG_FILL_SUMS; free(row) frees both */
 } sg_fill;
 
-/* RANK's A, B, or what C must be, as SG_FILL_SUMS.  SHINGLE_EUNSUPPORTED where elements are not such
+/* RANK's A, B, or what C or the returned A must be, as SG_FILL_SUMS.  SHINGLE_EUNSUPPORTED where elements are not such
  * sums: what a run adds to differs everywhere, and gelu and silu are no integers. */
 shingle_status sg_data_sums(const sg_data *data, sg_tensor tensor, int rank, sg_fill *fill_out);
 
 /* What stands at (ROW, COL) of RANK's C: bias and activation included, rounded to the type. */
 float sg_data_expected(const sg_data *data, int rank, int64_t row, int64_t col);
 
-/* What was wrong with a C. */
+/* What stands at (ROW, COL) of the A that RANK returns. */
+float sg_data_returned(const sg_data *data, int rank, int64_t row, int64_t col);
+
+/* What was wrong with a C, or a returned A. */
 typedef struct sg_data_wrong {
-    int64_t elements; /* of the whole C, 0 if all is right */
-    int64_t row, col; /* the first one; rows of RANK's C */
+    int64_t elements; /* of the whole matrix, 0 if all is right */
+    int64_t row, col; /* the first one */
     float seen, expected;
+    bool returned; /* of the returned A */
 } sg_data_wrong;
 
 /* Compares all of RANK's C, bit for bit; after gelu and silu, whose last bit depends on the math
  * library, to two units in the last place of the type. */
 shingle_status sg_data_compare(const sg_data *data, int rank, const void *c, int64_t stride,
                                sg_data_wrong *wrong_out);
+
+/* The same of the A that RANK returns. */
+shingle_status sg_data_compare_returned(const sg_data *data, int rank, const void *a,
+                                        int64_t stride, sg_data_wrong *wrong_out);
 
 /* "C[3,17] of rank 1 is 4, expected -2; 12 elements are wrong" */
 void sg_data_describe(const sg_data_wrong *wrong, int rank, sg_text *text);

@@ -1,6 +1,7 @@
 /* exec.c -- see exec.h. */
 #include "core/exec.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 shingle_status sg_exec_create(const sg_problem *problem, uint64_t hash, const char *text,
@@ -95,19 +96,39 @@ static shingle_status check_tensor(const char *name, const void *data, int64_t r
     return SHINGLE_OK;
 }
 
+/* The second B and C, and all behind. */
+static shingle_status check_more(const sg_problem *p, int rank, int64_t some, shingle_tensors *t)
+{
+    for (int i = 0; i < p->b_count - 1; i++) {
+        char b[16];
+        char c[16];
+        snprintf(b, sizeof b, "more_b[%d]", i);
+        snprintf(c, sizeof c, "more_c[%d]", i);
+        const int64_t cols = p->b_cols[i + 1];
+        SG_TRY(check_tensor(b, t->more_b[i], some * cols, p->k, p->type, &t->more_b_stride[i]));
+        SG_TRY(check_tensor(c, t->more_c[i], sg_problem_c_rows(p, rank), cols, p->type,
+                            &t->more_c_stride[i]));
+    }
+    return check_tensor("returned_a", t->returned_a, sg_problem_returned_rows(p, rank), p->k,
+                        p->type, &t->returned_a_stride);
+}
+
 static shingle_status check_tensors(const sg_bound *bound, shingle_tensors *t)
 {
     const sg_problem *const p = &bound->problem;
     const int rank = bound->work->rank;
     const int64_t some = p->m > 0 ? 1 : 0; /* without a product, operands are not read */
     const int64_t a_cols = sg_problem_a_cols(p, rank);
+    const bool shares = p->b_count > 1;
+    const int64_t b_rows = shares ? p->b_cols[0] : sg_problem_b_rows(p, rank);
     int64_t bias_stride = 0;
     SG_TRY(check_tensor("a", t->a, p->n > 0 ? sg_problem_a_rows(p, rank) : 0, a_cols, p->type,
                         &t->a_stride));
     /* A call reads B itself, if it likes. */
-    SG_TRY(check_tensor("b", t->b, p->call ? 0 : some * sg_problem_b_rows(p, rank), p->k, p->type,
-                        &t->b_stride));
-    SG_TRY(check_tensor("c", t->c, sg_problem_c_rows(p, rank), p->n, p->type, &t->c_stride));
+    SG_TRY(check_tensor("b", t->b, p->call ? 0 : some * b_rows, p->k, p->type, &t->b_stride));
+    SG_TRY(
+        check_tensor("c", t->c, sg_problem_c_rows(p, rank), p->b_cols[0], p->type, &t->c_stride));
+    SG_TRY(check_more(p, rank, some, t));
     return check_tensor("bias", t->bias, p->bias ? some : 0, p->n, p->type, &bias_stride);
 }
 
@@ -136,28 +157,50 @@ shingle_status sg_exec_run(sg_bound *bound, const shingle_tensors *tensors, void
 
 /* ---- Addresses ------------------------------------------------------------------------------- */
 
-static sg_place user_place(const sg_run *run, const sg_area *area)
+/* Number I of the B or C, where the first is FIRST and the others are in MORE. */
+static sg_user_matrix numbered(int i, const void *first, int64_t first_stride,
+                               const void *const *more, const int64_t *more_stride)
 {
-    const shingle_tensors *const t = &run->tensors;
-    /* Inputs are read alone; one structure serves loads and stores. */
-    const void *data = NULL;
-    int64_t stride = 0;
-    void *output = NULL;
-    switch (area->buf) {
-    case SG_A: data = t->a, stride = t->a_stride; break;
-    case SG_B: data = t->b, stride = t->b_stride; break;
-    case SG_BIAS: data = t->bias; break;
-    default:
-        output = t->c, stride = t->c_stride;
-        if (area->rank != run->work->rank) sg_run_output_of(run, area->rank, &output, &stride);
-        data = output;
-    }
-    const sg_type type = run->bound->problem.type;
-    return (sg_place){(uint8_t *)(uintptr_t)data, stride * sg_type_bytes(type), type};
+    if (i > 0) return (sg_user_matrix){(void *)(uintptr_t)more[i - 1], more_stride[i - 1]};
+    return (sg_user_matrix){(void *)(uintptr_t)first, first_stride};
 }
 
-sg_place sg_exec_address(const sg_run *run, const sg_area *area)
+sg_user_matrix sg_exec_user(const sg_problem *p, const shingle_tensors *t, sg_area *area)
 {
+    int64_t low = 0;
+    int64_t high = 0;
+    switch (area->buf) {
+    case SG_A: return (sg_user_matrix){(void *)(uintptr_t)t->a, t->a_stride};
+    case SG_BIAS: return (sg_user_matrix){(void *)(uintptr_t)t->bias, 0};
+    case SG_RETURNED: return (sg_user_matrix){t->returned_a, t->returned_a_stride};
+    case SG_B: {
+        const int i = sg_problem_b_at(p, area->row0, &low, &high);
+        area->row0 -= (int32_t)low;
+        return numbered(i, t->b, t->b_stride, t->more_b, t->more_b_stride);
+    }
+    default: {
+        const int i = sg_problem_b_at(p, area->col0, &low, &high);
+        area->col0 -= (int32_t)low;
+        return numbered(i, t->c, t->c_stride, (const void *const *)t->more_c, t->more_c_stride);
+    }
+    }
+}
+
+static sg_place user_place(const sg_run *run, sg_area *area)
+{
+    const sg_problem *const p = &run->bound->problem;
+    sg_user_matrix at = {0};
+    if (area->rank != run->work->rank)
+        sg_run_output_of(run, area->rank, &at.data, &at.stride);
+    else
+        at = sg_exec_user(p, &run->tensors, area);
+    return (sg_place){at.data, at.stride * sg_type_bytes(p->type), p->type};
+}
+
+sg_place sg_exec_address(const sg_run *run, const sg_area *of)
+{
+    sg_area in_buf = *of;
+    sg_area *const area = &in_buf;
     const sg_bound *const bound = run->bound;
     const sg_buf *const buf = &bound->sched.buf[area->buf];
     sg_place place;

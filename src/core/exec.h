@@ -37,6 +37,18 @@ void sg_exec_free(sg_bound *bound);
 shingle_status sg_exec_run(sg_bound *bound, const shingle_tensors *tensors, void *stream,
                            unsigned kinds);
 
+/* A tensor of the user's, dense or with STRIDE elements from row to row.  Inputs are read alone; one
+ * structure serves loads and stores. */
+typedef struct sg_user_matrix {
+    void *data;
+    int64_t stride;
+} sg_user_matrix;
+
+/* The tensor that AREA of one of the own user buffers lies in.  AREA becomes the same area of that
+ * tensor: it differs where several B, or C, are one buffer to a schedule. */
+sg_user_matrix sg_exec_user(const sg_problem *problem, const shingle_tensors *tensors,
+                            sg_area *area);
+
 /* Where an area of a run lies. */
 typedef struct sg_place {
     uint8_t *data;

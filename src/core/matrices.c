@@ -11,11 +11,19 @@
 
 enum { CANARY = 256 };
 
-/* Matrices of one rank; C lies between two canaries. */
+/* What runs store to lies between two canaries. */
+typedef struct output {
+    sg_tensor tensor;
+    uint8_t *block; /* the matrix starts CANARY bytes later */
+    size_t bytes;
+    int64_t rows, cols;
+} output;
+
+/* Matrices of one rank.  Several B are the rows of one, several C the columns of one. */
 typedef struct tensors {
     void *a, *b, *bias;
-    uint8_t *c; /* the block; the matrix starts CANARY bytes later */
-    size_t a_bytes, b_bytes, c_bytes, bias_bytes;
+    output c, returned;
+    size_t a_bytes, b_bytes, bias_bytes;
     void *host; /* room for the largest of them, if they travel */
 } tensors;
 
@@ -43,6 +51,15 @@ static shingle_status matrix_bytes(const sg_problem *p, int64_t rows, int64_t co
     return SHINGLE_OK;
 }
 
+static shingle_status alloc_output(const sg_matrices *m, int r, output *o)
+{
+    void *block = NULL;
+    SG_TRY(matrix_bytes(m->problem, o->rows, o->cols, &o->bytes));
+    SG_TRY(shingle_alloc(m->group->comm[r], o->bytes + 2 * CANARY, &block));
+    o->block = block;
+    return SHINGLE_OK;
+}
+
 static shingle_status alloc_rank(const sg_matrices *m, int r, tensors *t)
 {
     const sg_problem *const p = m->problem;
@@ -50,14 +67,14 @@ static shingle_status alloc_rank(const sg_matrices *m, int r, tensors *t)
     SG_TRY(matrix_bytes(p, sg_problem_a_rows(p, r), sg_problem_a_cols(p, r), &t->a_bytes));
     SG_TRY(matrix_bytes(p, sg_problem_b_rows(p, r), p->k, &t->b_bytes));
     SG_TRY(matrix_bytes(p, p->bias ? 1 : 0, p->n, &t->bias_bytes));
-    SG_TRY(matrix_bytes(p, sg_problem_c_rows(p, r), p->n, &t->c_bytes));
     SG_TRY(shingle_alloc(comm, t->a_bytes + 1, &t->a));
     SG_TRY(shingle_alloc(comm, t->b_bytes + 1, &t->b));
     SG_TRY(shingle_alloc(comm, t->bias_bytes + 1, &t->bias));
-    void *block = NULL;
-    SG_TRY(shingle_alloc(comm, t->c_bytes + 2 * CANARY, &block));
-    t->c = block;
-    return SHINGLE_OK;
+    t->c = (output){.tensor = SG_TENSOR_C, .rows = sg_problem_c_rows(p, r), .cols = p->n};
+    t->returned = (output){
+        .tensor = SG_TENSOR_RETURNED, .rows = sg_problem_returned_rows(p, r), .cols = p->k};
+    SG_TRY(alloc_output(m, r, &t->c));
+    return p->return_a ? alloc_output(m, r, &t->returned) : SHINGLE_OK;
 }
 
 static bool can_compare(const sg_matrices *m)
@@ -96,7 +113,8 @@ void sg_matrices_close(sg_matrices *m)
         shingle_free(comm, t->a);
         shingle_free(comm, t->b);
         shingle_free(comm, t->bias);
-        shingle_free(comm, t->c);
+        shingle_free(comm, t->c.block);
+        shingle_free(comm, t->returned.block);
         free(t->host);
     }
     free(m->rank);
@@ -111,14 +129,26 @@ bool sg_matrices_on_device(const sg_matrices *m)
 shingle_tensors sg_matrices_tensors(const sg_matrices *m, int rank)
 {
     const tensors *const t = &m->rank[rank];
-    return (shingle_tensors){
-        .a = t->a, .b = t->b, .bias = m->problem->bias ? t->bias : NULL, .c = t->c + CANARY};
+    const sg_problem *const p = m->problem;
+    const int64_t element = sg_type_bytes(p->type);
+    shingle_tensors run = {.a = t->a,
+                           .b = t->b,
+                           .bias = p->bias ? t->bias : NULL,
+                           .c = t->c.block + CANARY,
+                           .c_stride = p->n};
+    if (p->return_a) run.returned_a = t->returned.block + CANARY;
+    for (int64_t i = 1, col = p->b_cols[0]; i < p->b_count; col += p->b_cols[i++]) {
+        run.more_b[i - 1] = (const char *)t->b + col * p->k * element;
+        run.more_c[i - 1] = t->c.block + CANARY + col * element;
+        run.more_c_stride[i - 1] = p->n;
+    }
+    return run;
 }
 
 int64_t sg_matrices_bytes(const sg_matrices *m)
 {
     const tensors *const t = &m->rank[0];
-    return (int64_t)(t->a_bytes + t->b_bytes + t->c_bytes);
+    return (int64_t)(t->a_bytes + t->b_bytes + t->c.bytes + t->returned.bytes);
 }
 
 /* ---- One rank at a time ------------------------------------------------------------------------------ */
@@ -145,7 +175,8 @@ static void *run_errand(errand *e, shingle_status (*go)(errand *))
 /* Room on the host, which is asked for at the first matrix that travels. */
 static shingle_status host_room(tensors *t)
 {
-    size_t bytes = t->c_bytes + 2 * CANARY;
+    size_t bytes = t->c.bytes + 2 * CANARY;
+    if (t->returned.bytes + 2 * CANARY > bytes) bytes = t->returned.bytes + 2 * CANARY;
     if (t->a_bytes > bytes) bytes = t->a_bytes;
     if (t->b_bytes > bytes) bytes = t->b_bytes;
     if (t->bias_bytes > bytes) bytes = t->bias_bytes;
@@ -172,35 +203,35 @@ static shingle_status fill_input(const errand *e, sg_tensor tensor, void *to, si
 }
 
 /* NaN between canaries, by the backend. */
-static shingle_status poison(const errand *e)
+static shingle_status poison(const errand *e, const output *o)
 {
     const sg_matrices *const m = e->matrices;
-    const sg_problem *const p = m->problem;
-    const tensors *const t = &m->rank[e->rank];
     const sg_backend *const backend = backend_of(m);
     uint8_t canary[CANARY];
     const sg_fill nan = {
-        .kind = SG_FILL_NAN, .type = p->type, .rows = sg_problem_c_rows(p, e->rank), .cols = p->n};
+        .kind = SG_FILL_NAN, .type = m->problem->type, .rows = o->rows, .cols = o->cols};
     memset(canary, 0xa5, sizeof canary);
-    SG_TRY(backend->write(m->group->self, e->rank, t->c, canary, CANARY));
-    SG_TRY(backend->write(m->group->self, e->rank, t->c + CANARY + t->c_bytes, canary, CANARY));
-    return backend->fill(m->group->self, e->rank, &nan, t->c + CANARY);
+    SG_TRY(backend->write(m->group->self, e->rank, o->block, canary, CANARY));
+    SG_TRY(backend->write(m->group->self, e->rank, o->block + CANARY + o->bytes, canary, CANARY));
+    return backend->fill(m->group->self, e->rank, &nan, o->block + CANARY);
 }
 
 /* The same on the host, and what stands in C before a run that adds to it. */
-static shingle_status prepare_c(const errand *e)
+static shingle_status prepare_output(const errand *e, const output *o)
 {
     const sg_matrices *const m = e->matrices;
     tensors *const t = &m->rank[e->rank];
     const bool travels = backend_of(m)->write != NULL;
-    if (m->c_on_device && backend_of(m)->fill != NULL) return poison(e);
+    if (o->block == NULL) return SHINGLE_OK;
+    if (m->c_on_device && backend_of(m)->fill != NULL) return poison(e, o);
     if (travels) SG_TRY(host_room(t));
-    uint8_t *const c = travels ? t->host : t->c;
-    memset(c, 0xa5, t->c_bytes + 2 * CANARY);
-    memset(c + CANARY, 0xff, t->c_bytes); /* NaN in every type */
-    if (m->problem->accumulate) SG_TRY(sg_data_fill(e->data, SG_TENSOR_C, e->rank, c + CANARY, 0));
+    uint8_t *const c = travels ? t->host : o->block;
+    memset(c, 0xa5, o->bytes + 2 * CANARY);
+    memset(c + CANARY, 0xff, o->bytes); /* NaN in every type */
+    if (m->problem->accumulate && o->tensor == SG_TENSOR_C)
+        SG_TRY(sg_data_fill(e->data, SG_TENSOR_C, e->rank, c + CANARY, 0));
     if (!travels) return SHINGLE_OK;
-    return backend_of(m)->write(m->group->self, e->rank, t->c, c, t->c_bytes + 2 * CANARY);
+    return backend_of(m)->write(m->group->self, e->rank, o->block, c, o->bytes + 2 * CANARY);
 }
 
 static shingle_status prepare(errand *e)
@@ -209,14 +240,15 @@ static shingle_status prepare(errand *e)
     SG_TRY(fill_input(e, SG_TENSOR_A, t->a, t->a_bytes));
     SG_TRY(fill_input(e, SG_TENSOR_B, t->b, t->b_bytes));
     if (e->matrices->problem->bias) SG_TRY(fill_input(e, SG_TENSOR_BIAS, t->bias, t->bias_bytes));
-    return prepare_c(e);
+    SG_TRY(prepare_output(e, &t->c));
+    return prepare_output(e, &t->returned);
 }
 
 static shingle_status check_canaries(const errand *e, const uint8_t *before, const uint8_t *behind)
 {
     for (size_t i = 0; i < CANARY; i++)
         if (before[i] != 0xa5 || behind[i] != 0xa5)
-            return sg_fail(SHINGLE_EBUG, "a run stored outside of C of rank %d", e->rank);
+            return sg_fail(SHINGLE_EBUG, "a run stored outside of an output of rank %d", e->rank);
     return SHINGLE_OK;
 }
 
@@ -224,62 +256,78 @@ static void report_wrong(errand *e, const sg_data_wrong *wrong)
 {
     char line[160] = "";
     sg_text text = {line, sizeof line, 0};
-    e->wrong = wrong->elements;
+    e->wrong += wrong->elements;
     if (wrong->elements == 0) return;
     sg_data_describe(wrong, e->rank, &text);
     sg_log(SG_LOG_ERROR, "%s: %s", e->plan, line);
 }
 
+static float expected_at(const errand *e, const output *o, int64_t row, int64_t col)
+{
+    return o->tensor == SG_TENSOR_C ? sg_data_expected(e->data, e->rank, row, col)
+                                    : sg_data_returned(e->data, e->rank, row, col);
+}
+
 /* The backend counts; the first wrong element is fetched to be shown. */
-static shingle_status compare_there(errand *e)
+static shingle_status compare_there(errand *e, const output *o)
 {
     const sg_matrices *const m = e->matrices;
-    const tensors *const t = &m->rank[e->rank];
     const sg_backend *const backend = backend_of(m);
     void *const self = m->group->self;
     uint8_t edge[2][CANARY];
-    SG_TRY(backend->read(self, e->rank, edge[0], t->c, CANARY));
-    SG_TRY(backend->read(self, e->rank, edge[1], t->c + CANARY + t->c_bytes, CANARY));
+    SG_TRY(backend->read(self, e->rank, edge[0], o->block, CANARY));
+    SG_TRY(backend->read(self, e->rank, edge[1], o->block + CANARY + o->bytes, CANARY));
     SG_TRY(check_canaries(e, edge[0], edge[1]));
     sg_fill sums;
     int64_t first = 0;
-    sg_data_wrong wrong = {0};
-    SG_TRY(sg_data_sums(e->data, SG_TENSOR_C, e->rank, &sums));
+    sg_data_wrong wrong = {.returned = o->tensor == SG_TENSOR_RETURNED};
+    SG_TRY(sg_data_sums(e->data, o->tensor, e->rank, &sums));
     shingle_status status =
-        backend->differ(self, e->rank, &sums, t->c + CANARY, &wrong.elements, &first);
+        backend->differ(self, e->rank, &sums, o->block + CANARY, &wrong.elements, &first);
     free(sums.row);
     SG_TRY(status);
     if (wrong.elements > 0) {
         uint32_t element = 0;
         const int bytes = sg_type_bytes(m->problem->type);
-        SG_TRY(
-            backend->read(self, e->rank, &element, t->c + CANARY + first * bytes, (size_t)bytes));
-        wrong.row = first / m->problem->n;
-        wrong.col = first % m->problem->n;
+        SG_TRY(backend->read(self, e->rank, &element, o->block + CANARY + first * bytes,
+                             (size_t)bytes));
+        wrong.row = first / o->cols;
+        wrong.col = first % o->cols;
         wrong.seen = sg_data_load(m->problem->type, &element, 0);
-        wrong.expected = sg_data_expected(e->data, e->rank, wrong.row, wrong.col);
+        wrong.expected = expected_at(e, o, wrong.row, wrong.col);
     }
+    report_wrong(e, &wrong);
+    return SHINGLE_OK;
+}
+
+static shingle_status compare_output(errand *e, const output *o)
+{
+    const sg_matrices *const m = e->matrices;
+    tensors *const t = &m->rank[e->rank];
+    if (o->block == NULL) return SHINGLE_OK;
+    if (m->c_on_device) return compare_there(e, o);
+    const uint8_t *c = o->block;
+    if (backend_of(m)->read != NULL) {
+        SG_TRY(host_room(t));
+        c = t->host;
+        SG_TRY(
+            backend_of(m)->read(m->group->self, e->rank, t->host, o->block, o->bytes + 2 * CANARY));
+    }
+    SG_TRY(check_canaries(e, c, c + CANARY + o->bytes));
+    sg_data_wrong wrong;
+    if (o->tensor == SG_TENSOR_C)
+        SG_TRY(sg_data_compare(e->data, e->rank, c + CANARY, 0, &wrong));
+    else
+        SG_TRY(sg_data_compare_returned(e->data, e->rank, c + CANARY, 0, &wrong));
     report_wrong(e, &wrong);
     return SHINGLE_OK;
 }
 
 static shingle_status compare(errand *e)
 {
-    const sg_matrices *const m = e->matrices;
-    tensors *const t = &m->rank[e->rank];
-    if (m->c_on_device) return compare_there(e);
-    const uint8_t *c = t->c;
-    if (backend_of(m)->read != NULL) {
-        SG_TRY(host_room(t));
-        c = t->host;
-        SG_TRY(
-            backend_of(m)->read(m->group->self, e->rank, t->host, t->c, t->c_bytes + 2 * CANARY));
-    }
-    SG_TRY(check_canaries(e, c, c + CANARY + t->c_bytes));
-    sg_data_wrong wrong;
-    SG_TRY(sg_data_compare(e->data, e->rank, c + CANARY, 0, &wrong));
-    report_wrong(e, &wrong);
-    return SHINGLE_OK;
+    const tensors *const t = &e->matrices->rank[e->rank];
+    SG_TRY(compare_output(e, &t->c));
+    return compare_output(e, &t->returned);
 }
 
 static void *prepare_thread(void *argument)

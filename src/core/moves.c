@@ -261,6 +261,16 @@ static sg_patch patch_of(const sg_sched *s, const row_run *run, int buf, bool fi
     return patch;
 }
 
+bool sg_moves_next_b(const sg_problem *p, const sg_patch *whole, int i, sg_patch *part_out)
+{
+    int64_t col0 = 0;
+    if (i >= p->b_count) return false;
+    *part_out = *whole;
+    for (int b = 0; b < i; b++) col0 += p->b_cols[b];
+    if (p->b_count > 1) sg_moves_cut_cols(part_out, (int32_t)col0, (int32_t)p->b_cols[i]);
+    return true;
+}
+
 void sg_moves_store(sg_sched *s, sg_area c)
 {
     if (s->problem->accumulate) sg_sched_add(s, c, NULL);
@@ -325,8 +335,9 @@ static void emit_vendor(sg_sched *s, const row_run *run, const sg_piece *pieces,
     const sg_problem *const p = s->problem;
     const bool own = pieces[0].owner == s->rank;
     if (p->m == 0 || p->n == 0) return;
-    sg_patch patch = patch_of(s, run, own ? SG_A : g->gathered, true);
-    cut_k(p, &patch, g);
+    sg_patch patch;
+    sg_patch all = patch_of(s, run, own ? SG_A : g->gathered, true);
+    cut_k(p, &all, g);
     if (!own && p->k > 0) sg_sched_flag(s, 0);
     for (int32_t i = 0; i < run->pieces && !own && p->k > 0; i++) {
         const sg_arrival *const from = &g->arrival[pieces[i].owner];
@@ -335,11 +346,28 @@ static void emit_vendor(sg_sched *s, const row_run *run, const sg_piece *pieces,
         for (int32_t c = pieces[i].own_row / from->chunk * slabs; c < (last + 1) * slabs; c++)
             sg_sched_wait(s, sg_wait_one(from->by, from->flag0 + c));
     }
-    launch_vendor(s, &patch);
-    store_part(s, &patch, g);
+    for (int b = 0; sg_moves_next_b(p, &all, b, &patch); b++) {
+        launch_vendor(s, &patch);
+        store_part(s, &patch, g);
+    }
 }
 
-/* Rows of A: a patch for each run, whose tiles wait for the chunks that they read. */
+/* A patch of a run, whose tiles wait for the chunks of PIECES that they read. */
+static void emit_patch(sg_sched *s, const sg_patch *patch, const sg_piece *pieces, int count,
+                       sg_gathering *g)
+{
+    const sg_problem *const p = s->problem;
+    const bool own = pieces[0].owner == s->rank;
+    sg_sched_patch(s, patch);
+    for (int32_t i = 0; i < count && !own && p->k > 0; i++)
+        if (pieces[i].row0 < patch->row0 + patch->rows &&
+            patch->row0 < pieces[i].row0 + pieces[i].rows)
+            sg_sched_wait(s, piece_wait(p, &pieces[i], &g->arrival[pieces[i].owner]));
+    store_part(s, patch, g);
+}
+
+/* Rows of A: a patch for each run; where several B share them, for each B of as many bands as a patch of
+ * one B would take together, so that no B waits for the last rows before the next one has the first. */
 static void emit_rows(sg_sched *s, const row_run *run, const sg_piece *pieces, sg_gathering *g)
 {
     const sg_problem *const p = s->problem;
@@ -347,6 +375,7 @@ static void emit_rows(sg_sched *s, const row_run *run, const sg_piece *pieces, s
     if (run->rows == 0 || g->vendor || s->open_step < 0) return;
     const bool own = pieces[0].owner == s->rank;
     sg_patch patch = patch_of(s, run, own ? SG_A : g->gathered, true);
+    sg_patch part;
     cut_k(p, &patch, g);
     /* A group of bands that reaches over the border of an owner or a chunk waits for two before it
      * has finished the first one's columns: no group is higher than the smallest. */
@@ -357,10 +386,15 @@ static void emit_rows(sg_sched *s, const row_run *run, const sg_piece *pieces, s
         if (bands < patch.width) patch.width = (uint8_t)bands;
     }
     if (!own) patch.slab = g->arrival[pieces[0].owner].chunk_k;
-    sg_sched_patch(s, &patch);
-    for (int32_t i = 0; i < run->pieces && !own && p->k > 0; i++)
-        sg_sched_wait(s, piece_wait(p, &pieces[i], &g->arrival[pieces[i].owner]));
-    store_part(s, &patch, g);
+    int64_t height = run->rows;
+    if (p->b_count > 1) height = (int64_t)sg_max(patch.width, 1) * tile_m;
+    for (int64_t row = 0; row < run->rows; row += height) {
+        patch.row0 = (int32_t)(run->row0 + row);
+        patch.a.row0 = (int32_t)(run->buf_row0 + row);
+        patch.rows = patch.a.rows = (int32_t)sg_min(height, run->rows - row);
+        for (int b = 0; sg_moves_next_b(p, &patch, b, &part); b++)
+            emit_patch(s, &part, pieces, run->pieces, g);
+    }
 }
 
 static void gather_rows(sg_sched *s, sg_gathering *g, const int *order, int count)
@@ -485,12 +519,15 @@ static void emit_slice(sg_sched *s, row_run run, int64_t packed_row0, int packed
 {
     if (run.rows == 0) return;
     run.buf_row0 = gathered ? (int32_t)packed_row0 : run.row0;
-    const sg_patch patch = patch_of(s, &run, gathered ? packed : SG_A, final);
-    sg_sched_patch(s, &patch);
-    if (gathered)
-        store_c(s, &patch);
-    else
-        sg_sched_to(s, sg_area_of(s->rank, packed, packed_row0, run.rows, 0, s->problem->n));
+    const sg_patch all = patch_of(s, &run, gathered ? packed : SG_A, final);
+    sg_patch patch;
+    for (int b = 0; sg_moves_next_b(s->problem, &all, b, &patch); b++) {
+        sg_sched_patch(s, &patch);
+        if (gathered)
+            store_c(s, &patch);
+        else
+            sg_sched_to(s, sg_area_of(s->rank, packed, packed_row0, run.rows, 0, s->problem->n));
+    }
 }
 
 static int64_t emit_slices(sg_sched *s, int slice, int slices, int32_t tile, int64_t base,

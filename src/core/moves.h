@@ -110,6 +110,10 @@ void sg_moves_gather_patches(sg_sched *s, sg_gathering *gathering, const int *or
 int64_t sg_moves_gathered_patches(sg_sched *s, int slice, int slices, int32_t tile_m, int64_t base,
                                   int gathered);
 
+/* Part I of WHOLE, a patch of all columns: those of one B where several share A.  False: there are no
+ * more. */
+bool sg_moves_next_b(const sg_problem *problem, const sg_patch *whole, int i, sg_patch *part_out);
+
 /* Appends the store of a patch of the final C: with accumulation, C is its last addend. */
 void sg_moves_store(sg_sched *s, sg_area c);
 

@@ -109,6 +109,21 @@ int64_t sg_problem_c_rows(const sg_problem *p, int rank)
     return sg_problem_rows(p, rank);
 }
 
+int64_t sg_problem_returned_rows(const sg_problem *p, int rank)
+{
+    return p->return_a ? sg_problem_rows(p, rank) : 0;
+}
+
+int sg_problem_b_at(const sg_problem *p, int64_t col, int64_t *low_out, int64_t *high_out)
+{
+    int b = 0;
+    int64_t low = 0;
+    for (; b < p->b_count - 1 && col >= low + p->b_cols[b]; b++) low += p->b_cols[b];
+    *low_out = low;
+    *high_out = low + p->b_cols[b];
+    return b;
+}
+
 /* ---- Ownership ------------------------------------------------------------------------------- */
 
 /* Rows of what moves, as problem.h counts them. */
@@ -256,6 +271,40 @@ static shingle_status check_rows(const sg_problem *p, const int64_t *rows)
                    (long long)extent);
 }
 
+/* Several B, and A as an output. */
+static shingle_status check_shared(const sg_ask *ask)
+{
+    const bool arrives = ask->op == SG_OP_AG_GEMM || ask->op == SG_OP_A2A_GEMM;
+    const char *const gather = sg_gather_name(ask->gather);
+    if (ask->return_a && (!arrives || ask->gather != SG_GATHER_A))
+        return arrives
+                   ? sg_fail(SHINGLE_EINVAL, "return_a with gather=%s; it returns rows of A",
+                             gather)
+                   : sg_fail(SHINGLE_EINVAL, "return_a with %s; it goes with ag_gemm and a2a_gemm",
+                             sg_op_name(ask->op));
+    if (ask->return_a && ask->n == 0)
+        return sg_fail(SHINGLE_EINVAL, "return_a with n 0; rows arrive to be multiplied");
+    if (ask->b_count == 0) return SHINGLE_OK;
+    if (ask->b_count > SHINGLE_MOST_B)
+        return sg_fail(SHINGLE_EINVAL, "%d B; at most %d", (int)ask->b_count, SHINGLE_MOST_B);
+    int64_t sum = 0;
+    for (int i = 0; i < ask->b_count; i++) {
+        if (ask->b_cols[i] < 1 || ask->b_cols[i] > ask->n)
+            return sg_fail(SHINGLE_EINVAL, "b= gives B %d %lld columns; 1 to n %lld are possible",
+                           i + 1, (long long)ask->b_cols[i], (long long)ask->n);
+        sum += ask->b_cols[i];
+    }
+    if (sum != ask->n)
+        return sg_fail(SHINGLE_EINVAL, "b= add up to %lld; n is %lld", (long long)sum,
+                       (long long)ask->n);
+    if (!arrives && ask->op != SG_OP_GEMM)
+        return sg_fail(SHINGLE_EINVAL, "b= with %s; it goes with ag_gemm, a2a_gemm and gemm",
+                       sg_op_name(ask->op));
+    if (ask->call) return sg_fail(SHINGLE_EINVAL, "b= with call; a call makes whole rows of one C");
+    if (ask->gather == SG_GATHER_A) return SHINGLE_OK;
+    return sg_fail(SHINGLE_EINVAL, "b= with gather=%s; several B share rows of A", gather);
+}
+
 /* What does not go together. */
 static shingle_status check_attributes(const sg_ask *ask)
 {
@@ -295,6 +344,7 @@ static shingle_status check_ask(const sg_ask *ask)
 shingle_status sg_problem_ask(const sg_ask *ask, sg_problem *problem_out)
 {
     SG_TRY(check_ask(ask));
+    SG_TRY(check_shared(ask));
     sg_problem p = {.op = ask->op,
                     .type = ask->type,
                     .act = ask->act,
@@ -302,11 +352,15 @@ shingle_status sg_problem_ask(const sg_ask *ask, sg_problem *problem_out)
                     .bias = ask->bias,
                     .accumulate = ask->accumulate,
                     .call = ask->call,
+                    .return_a = ask->return_a,
                     .ranks = ask->ranks,
                     .m = ask->m,
                     .n = ask->n,
                     .k = ask->k,
-                    .call_flops = ask->call ? ask->call_flops : 0};
+                    .call_flops = ask->call ? ask->call_flops : 0,
+                    .b_count = (int32_t)sg_max(ask->b_count, 1),
+                    .b_cols = {ask->n}};
+    for (int i = 0; i < ask->b_count; i++) p.b_cols[i] = ask->b_cols[i];
     if (ask->rows != NULL) SG_TRY(check_rows(&p, ask->rows));
     shingle_status status = own(&p, ask->rows, ask->cyclic);
     if (status == SHINGLE_OK && ask->counts != NULL) status = pair(&p, ask->counts);
@@ -394,7 +448,10 @@ shingle_status shingle_problem_shape(const char *problem, int rank, shingle_shap
                                  .b_rows = sg_problem_b_rows(&p, rank),
                                  .c_rows = sg_problem_c_rows(&p, rank),
                                  .element_bytes = sg_type_bytes(p.type),
-                                 .has_bias = p.bias};
+                                 .has_bias = p.bias,
+                                 .returned_rows = sg_problem_returned_rows(&p, rank),
+                                 .b_count = p.b_count};
+    for (int i = 0; i < p.b_count; i++) shape_out->b_cols[i] = p.b_cols[i];
     memcpy(shape_out->op, sg_op_name(p.op), strlen(sg_op_name(p.op)) + 1);
     memcpy(shape_out->type, sg_type_name(p.type), strlen(sg_type_name(p.type)) + 1);
     sg_problem_free(&p);

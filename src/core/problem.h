@@ -15,10 +15,14 @@
  * different height: counts[rank][owner] rows of RANK's product belong to OWNER.  A product holds
  * them in the order of owners, an owner's matrix in the order of ranks.
  *
+ * Several B may share what arrives of A, each with a C of its own.  A problem, and a schedule, counts them
+ * as one B of n rows and one C of n columns with borders, which no patch reaches over; that they are
+ * tensors by themselves is a matter of addresses (exec.h).
+ *
  * Text form (problem_text.c):
  *
  *     OP:TYPE:MxNxK:rRANKS[:gather=b|:gather=k][:rows=a,b,...|:cyclic=ROWS|:counts=a,b/c,d]
- *         [:accumulate][:call=FLOPS][:bias][:relu|:gelu|:silu]
+ *         [:b=N1,N2,...][:return_a][:accumulate][:call=FLOPS][:bias][:relu|:gelu|:silu]
  */
 #ifndef SG_PROBLEM_H
 #define SG_PROBLEM_H
@@ -73,10 +77,13 @@ typedef struct sg_problem {
     bool bias;
     bool accumulate; /* C += product, instead of C = product */
     bool call;       /* a function of the user computes rows of the product from rows of A */
+    bool return_a;   /* the rows of A that have been multiplied are an output, too */
     int ranks;
     int64_t m, n, k;    /* of the product; with counts, m is the largest one of a rank */
     int64_t call_flops; /* per row, with call */
     int64_t most_rows;  /* of any part, see sg_problem_part */
+    int32_t b_count;    /* B matrices; 1 if they do not share what arrives */
+    int64_t b_cols[SHINGLE_MOST_B]; /* of the product, for each of them: together n */
 
     sg_segment *segments; /* rows 0..m in order, without gaps; owned by the problem */
     int32_t segment_count;
@@ -98,10 +105,12 @@ typedef struct sg_ask {
     sg_type type;
     sg_act act;
     sg_gather gather;
-    bool bias, accumulate, call;
+    bool bias, accumulate, call, return_a;
     int ranks;
     int64_t m, n, k;
     int64_t call_flops;
+    int32_t b_count; /* 0 or 1: one */
+    int64_t b_cols[SHINGLE_MOST_B];
     const int64_t *rows;   /* one count per rank; NULL: even, the first ranks own one row more */
     int64_t cyclic;        /* > 0: blocks of that many rows are dealt round the ranks */
     const int64_t *counts; /* all-to-all: [source * ranks + destination]; NULL: even */
@@ -133,6 +142,11 @@ int64_t sg_problem_a_rows(const sg_problem *problem, int rank);
 int64_t sg_problem_a_cols(const sg_problem *problem, int rank);
 int64_t sg_problem_b_rows(const sg_problem *problem, int rank);
 int64_t sg_problem_c_rows(const sg_problem *problem, int rank);
+int64_t sg_problem_returned_rows(const sg_problem *problem, int rank); /* 0 without return_a */
+
+/* Whose column COL of the product (0 .. n - 1) is: of which B, and where its columns [*LOW_OUT, *HIGH_OUT)
+ * are. */
+int sg_problem_b_at(const sg_problem *problem, int64_t col, int64_t *low_out, int64_t *high_out);
 
 /* Rows of RANK's product that OWNER holds (or gets). */
 typedef struct sg_part {

@@ -156,6 +156,20 @@ static shingle_status take_deal(reader *r, sg_ask *a, int64_t **list_out, bool *
     return SHINGLE_OK;
 }
 
+/* Columns of each of several B. */
+static shingle_status take_b(reader *r, sg_ask *a)
+{
+    do {
+        if (a->b_count == SHINGLE_MOST_B) {
+            r->at--;
+            return expect(r, "the end of b=, at most 4 numbers");
+        }
+        SG_TRY(take_number(r, "the columns of a B", &a->b_cols[a->b_count]));
+        a->b_count++;
+    } while (take_char(r, ','));
+    return SHINGLE_OK;
+}
+
 static shingle_status take_option(reader *r, sg_ask *a, int64_t **list_out)
 {
     int index = 0;
@@ -165,6 +179,11 @@ static shingle_status take_option(reader *r, sg_ask *a, int64_t **list_out)
     if (a->gather == SG_GATHER_A && take_word(r, "gather=")) {
         if (!take_name(r, gather_names + 1, SG_GATHERS - 1, &index)) return expect(r, "b or k");
         a->gather = (sg_gather)(index + 1);
+        return SHINGLE_OK;
+    }
+    if (a->b_count == 0 && take_word(r, "b=")) return take_b(r, a);
+    if (!a->return_a && take_word(r, "return_a")) {
+        a->return_a = true;
         return SHINGLE_OK;
     }
     if (!a->call && take_word(r, "call=")) {
@@ -184,7 +203,8 @@ static shingle_status take_option(reader *r, sg_ask *a, int64_t **list_out)
         return SHINGLE_OK;
     }
     return expect(r,
-                  "rows=, cyclic=, counts=, gather=, accumulate, call=, bias, relu, gelu or silu");
+                  "rows=, cyclic=, counts=, gather=, b=, return_a, accumulate, call=, bias, relu, "
+                  "gelu or silu");
 }
 
 static shingle_status take_ask(reader *r, sg_ask *a, int64_t **list_out)
@@ -276,6 +296,12 @@ static void print_counts(const sg_problem *p, sg_text *t)
         }
 }
 
+static void print_b(const sg_problem *p, sg_text *t)
+{
+    for (int i = 0; i < p->b_count && p->b_count > 1; i++)
+        sg_text_add(t, "%s%lld", i > 0 ? "," : ":b=", (long long)p->b_cols[i]);
+}
+
 size_t sg_problem_print(const sg_problem *p, char *text, size_t room)
 {
     sg_text t = {text, room, 0};
@@ -284,6 +310,8 @@ size_t sg_problem_print(const sg_problem *p, char *text, size_t room)
     if (p->gather != SG_GATHER_A) sg_text_add(&t, ":gather=%s", sg_gather_name(p->gather));
     if (!is_even(p)) print_shares(p, &t);
     if (p->counts != NULL) print_counts(p, &t);
+    print_b(p, &t);
+    if (p->return_a) sg_text_add(&t, ":return_a");
     if (p->accumulate) sg_text_add(&t, ":accumulate");
     if (p->call) sg_text_add(&t, ":call=%lld", (long long)p->call_flops);
     if (p->bias) sg_text_add(&t, ":bias");

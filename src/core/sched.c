@@ -60,6 +60,7 @@ void sg_sched_begin(sg_sched *s, const sg_problem *p, int rank)
     user_buf(s, SG_B, "B", sg_problem_b_rows(p, rank), p->k);
     user_buf(s, SG_C, "C", sg_problem_c_rows(p, rank), p->n);
     user_buf(s, SG_BIAS, "bias", p->bias ? 1 : 0, p->n);
+    user_buf(s, SG_RETURNED, "returned", sg_problem_returned_rows(p, rank), p->k);
     s->bufs = SG_USER_BUFS;
 }
 

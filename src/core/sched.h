@@ -35,7 +35,8 @@ enum {
     SG_B,
     SG_C,
     SG_BIAS,
-    SG_USER_BUFS, /* buffers 0..3 are the tensors */
+    SG_RETURNED,  /* the rows of A that are multiplied, as an output */
+    SG_USER_BUFS, /* the buffers before are the tensors */
     SG_MAX_BUFS = 16,
     SG_MAX_LANES = 8,
     SG_BUF_ALIGN = 256,
@@ -200,6 +201,13 @@ sg_wait sg_wait_one(int by, int32_t flag);
  * and verifies what one rank's schedule must keep by itself: steps in an order that can be issued,
  * areas inside their buffers, shapes that fit.  A violation is SHINGLE_EBUG and named.  (seal.c) */
 shingle_status sg_sched_seal(sg_sched *s);
+
+/* Appends the copies of a problem with return_a: what patches have multiplied of A goes to the user's
+ * tensor, behind all products.  Sealing does it.  (sched_return.c) */
+void sg_sched_return(sg_sched *s);
+
+/* Does AREA reach over a border between two B, or two C? */
+bool sg_sched_is_torn(const sg_sched *s, const sg_area *area);
 
 /* What is wrong with the copies that a launch carries, and at which step; NULL: nothing.  They move
  * inputs to peers, wait for nothing, have lanes of their own, and no step is after one; the one launch

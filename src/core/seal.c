@@ -35,12 +35,14 @@ static bool is_inside(const sg_sched *s, const sg_area *a)
 static shingle_status check_read(const sg_sched *s, int32_t step, const sg_area *a)
 {
     if (!is_inside(s, a)) return broken(s, step, "reads outside a buffer");
+    if (sg_sched_is_torn(s, a)) return broken(s, step, "reads over a border between tensors");
     return a->rank == s->rank ? SHINGLE_OK : broken(s, step, "reads a peer's memory");
 }
 
 static shingle_status check_write(const sg_sched *s, int32_t step, const sg_area *a)
 {
     if (!is_inside(s, a)) return broken(s, step, "stores outside a buffer");
+    if (sg_sched_is_torn(s, a)) return broken(s, step, "stores over a border between tensors");
     if (a->buf == SG_A || a->buf == SG_B || a->buf == SG_BIAS)
         return broken(s, step, "stores into an input");
     if (a->rank != s->rank && a->buf != SG_C && s->buf[a->buf].arena != SG_SYM)
@@ -476,6 +478,7 @@ shingle_status sg_sched_seal(sg_sched *s)
 {
     if (s->status != SHINGLE_OK)
         return sg_fail(s->status, "schedule of rank %d: %s", s->rank, s->why);
+    sg_sched_return(s);
     for (int32_t i = 0; i < s->steps; i++) SG_TRY(check_step(s, i));
     int32_t step = 0;
     const char *const fault = sg_sched_push_fault(s, &step);

@@ -30,24 +30,28 @@ static int propose(const sg_problem *problem, const sg_machine *machine, sg_knob
     return 1;
 }
 
-/* The vendor's product of all rows in their own order, A from buffer FROM, into buffer TO. */
+/* The vendor's product of all rows in their own order, A from buffer FROM, into buffer TO: one for each
+ * B. */
 static void whole(sg_sched *s, int from, int to, bool final)
 {
     const sg_problem *const p = s->problem;
     const int64_t rows = sg_problem_rows(p, s->rank);
-    sg_sched_launch(s, 0, (int32_t)sg_max(rows, 1), (int32_t)sg_max(p->n, 1), 0, true);
-    const sg_patch patch = {.rows = (int32_t)rows,
-                            .cols = (int32_t)p->n,
-                            .k1 = (int32_t)p->k,
-                            .final = final,
-                            .a = sg_area_of(s->rank, from, 0, rows, 0, p->k),
-                            .b = sg_area_of(s->rank, SG_B, 0, p->n, 0, p->k)};
-    sg_sched_patch(s, &patch);
-    const sg_area out = sg_area_of(s->rank, to, 0, rows, 0, p->n);
-    if (to == SG_C)
-        sg_moves_store(s, out);
-    else
-        sg_sched_to(s, out);
+    sg_patch patch;
+    const sg_patch all = {.rows = (int32_t)rows,
+                          .cols = (int32_t)p->n,
+                          .k1 = (int32_t)p->k,
+                          .final = final,
+                          .a = sg_area_of(s->rank, from, 0, rows, 0, p->k),
+                          .b = sg_area_of(s->rank, SG_B, 0, p->n, 0, p->k)};
+    for (int i = 0; sg_moves_next_b(p, &all, i, &patch); i++) {
+        sg_sched_launch(s, 0, (int32_t)sg_max(rows, 1), (int32_t)sg_max(patch.cols, 1), 0, true);
+        sg_sched_patch(s, &patch);
+        const sg_area out = sg_area_of(s->rank, to, 0, rows, patch.col0, patch.cols);
+        if (to == SG_C)
+            sg_moves_store(s, out);
+        else
+            sg_sched_to(s, out);
+    }
 }
 
 /* The vendor's product reads and stores whole matrices.  Where packed and product order differ
@@ -87,6 +91,10 @@ static void build_gather(const sg_problem *p, const sg_knobs *knobs, int rank, s
     sg_sched_coll(s, 0, exchange ? SG_ALL_TO_ALL : SG_ALL_GATHER, 0, sg_moves_held(s, rank));
     for (int q = 0; q < p->ranks && exchange; q++) sg_sched_to(s, sg_moves_held(s, q));
     for (int q = 0; q < p->ranks; q++) sg_sched_to(s, sg_moves_arrived(s, rank, q, gathered));
+    if (p->b_count > 1 && sg_is_packed(p)) {
+        whole(s, gathered, SG_C, true);
+        return;
+    }
     launch(s, knobs);
     sg_moves_gathered_patches(s, 0, 1, 1, 0, gathered);
 }

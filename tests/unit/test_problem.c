@@ -109,6 +109,11 @@ static void texts_print_canonically(void **state)
         "gemm_a2a:f32:9x2x3:r3:counts=0,0,9/0,0,0/9,0,0:call=0",
         "gemm_rs:f32:8x4x4:r2:rows=1,7:call=123:relu",
         "gemm_rs:f32:8x4x4:r2:call=9007199254740992",
+        "ag_gemm:bf16:64x12x32:r4:b=8,2,2:bias:gelu",
+        "ag_gemm:f32:64x10x32:r4:rows=30,30,4,0:b=1,2,3,4:return_a:accumulate",
+        "a2a_gemm:bf16:6x5x3:r2:counts=1,2/3,4:b=4,1:return_a",
+        "ag_gemm:f32:5x6x7:r2:cyclic=2:return_a:call=5",
+        "gemm:f32:5x2147483647x7:r2:b=2147483646,1",
     };
     for (size_t i = 0; i < sizeof same / sizeof same[0]; i++) expect_text(same[i], same[i]);
     /* Ownership that is the even one is not printed, whichever way it was given. */
@@ -123,6 +128,10 @@ static void texts_print_canonically(void **state)
     expect_text("ag_gemm:f32:7x3x4:r2:accumulate:cyclic=1:gather=k",
                 "ag_gemm:f32:7x3x4:r2:gather=k:cyclic=1:accumulate");
     expect_text("gemm_rs:f32:8x1x1:r2:relu:call=7", "gemm_rs:f32:8x1x1:r2:call=7:relu");
+    /* One B is no border. */
+    expect_text("gemm:f32:8x9x1:r2:b=9", "gemm:f32:8x9x1:r2");
+    expect_text("ag_gemm:f32:8x9x1:r2:bias:return_a:b=5,04:cyclic=1",
+                "ag_gemm:f32:8x9x1:r2:cyclic=1:b=5,4:return_a:bias");
     /* A product's rows are dealt to its owners, an owner's rows alike to all products. */
     expect_text("gemm_a2a:f32:7x1x1:r3:counts=3,2,2/3,2,2/3,2,2", "gemm_a2a:f32:7x1x1:r3");
     expect_text("a2a_gemm:f32:7x1x1:r3:counts=3,3,3/2,2,2/2,2,2", "a2a_gemm:f32:7x1x1:r3");
@@ -169,6 +178,13 @@ static void random_ask(sg_random *random, int ranks, int64_t *list, sg_ask *ask_
         ask.call = ask.gather == SG_GATHER_A && ask.k > 0 && sg_random_below(random, 4) == 0;
         if (ask.call) ask.call_flops = sg_random_below(random, 100);
     }
+    const bool arrives = ask.op == SG_OP_AG_GEMM || ask.op == SG_OP_A2A_GEMM;
+    const bool shares = ask.gather == SG_GATHER_A && !ask.call;
+    ask.return_a = arrives && ask.gather == SG_GATHER_A && ask.n > 0 && ask.m % 2 == 0;
+    if (shares && (arrives || ask.op == SG_OP_GEMM) && sg_random_below(random, 2) == 0)
+        for (int64_t left = ask.n; left > 0; left -= ask.b_cols[ask.b_count++])
+            ask.b_cols[ask.b_count] =
+                ask.b_count < SHINGLE_MOST_B - 1 ? 1 + sg_random_below(random, left) : left;
     const int64_t deal = sg_random_below(random, 3);
     if (exchange && deal > 0 && ranks < 10) {
         ask.m = random_counts(random, ask.op, ranks, list);
@@ -191,6 +207,8 @@ static void expect_equal(const sg_problem *p, const sg_problem *q)
     assert_true(p->gather == q->gather && p->accumulate == q->accumulate);
     assert_true(p->call == q->call && p->call_flops == q->call_flops);
     assert_true(p->m == q->m && p->n == q->n && p->k == q->k);
+    assert_true(p->return_a == q->return_a && p->b_count == q->b_count);
+    assert_memory_equal(p->b_cols, q->b_cols, sizeof p->b_cols);
     assert_true(p->segment_count == q->segment_count && p->most_rows == q->most_rows);
     for (int s = 0; s < p->segment_count; s++)
         assert_memory_equal(&p->segments[s], &q->segments[s], sizeof p->segments[s]);
@@ -428,6 +446,24 @@ static const struct {
     {"gemm:f32:4x4x4:r2:call=1:accumulate", {"call with accumulate", "whole rows"}},
     {"ag_gemm:f32:4x4x4:r2:call=1:gather=k", {"call with gather=", "whole rows"}},
     {"gemm:f32:4x4x0:r2:call=1", {"call with k 0", "columns of A"}},
+    {"ag_gemm:f32:4x9x4:r2:b=", {"column 24", "the columns of a B"}},
+    {"ag_gemm:f32:4x9x4:r2:b=4,", {"column 26", "the columns of a B"}},
+    {"ag_gemm:f32:4x9x4:r2:b=1,2,3,2,1", {"column 31", "the end of b=, at most 4 numbers"}},
+    {"ag_gemm:f32:4x9x4:r2:b=4,4", {"add up to 8", "n is 9"}},
+    {"ag_gemm:f32:4x9x4:r2:b=4,5,0", {"gives B 3 0 columns", "1 to n 9"}},
+    {"ag_gemm:f32:4x9x4:r2:b=10,2", {"gives B 1 10 columns", "1 to n 9"}},
+    {"ag_gemm:f32:4x9x4:r2:b=4,5:b=4,5", {"column 28", "return_a"}},
+    {"gemm_rs:f32:4x9x4:r2:b=4,5", {"b= with gemm_rs", "ag_gemm, a2a_gemm and gemm"}},
+    {"gemm_ar:f32:4x9x4:r2:b=4,5", {"b= with gemm_ar", "ag_gemm, a2a_gemm and gemm"}},
+    {"gemm_a2a:f32:4x9x4:r2:b=4,5", {"b= with gemm_a2a", "ag_gemm, a2a_gemm and gemm"}},
+    {"ag_gemm:f32:4x9x4:r2:gather=b:b=4,5", {"b= with gather=b", "share rows of A"}},
+    {"ag_gemm:f32:4x9x4:r2:gather=k:b=4,5", {"b= with gather=k", "share rows of A"}},
+    {"ag_gemm:f32:4x9x4:r2:b=4,5:call=1", {"b= with call", "one C"}},
+    {"gemm:f32:4x9x4:r2:return_a", {"return_a with gemm;", "ag_gemm and a2a_gemm"}},
+    {"gemm_rs:f32:4x9x4:r2:return_a", {"return_a with gemm_rs", "ag_gemm and a2a_gemm"}},
+    {"ag_gemm:f32:4x9x4:r2:gather=k:return_a", {"return_a with gather=k", "rows of A"}},
+    {"ag_gemm:f32:4x9x4:r2:return_a:return_a", {"column 31", "b="}},
+    {"ag_gemm:f32:4x0x4:r2:return_a", {"return_a with n 0", "multiplied"}},
 };
 
 static void errors_name_the_column(void **state)

@@ -233,12 +233,25 @@ static int32_t source_of(sg_cpu_plan *plan, const sg_area *area)
  * B at a time has none. */
 static shingle_status make_sources(const sg_sched *s, sg_cpu_plan *plan)
 {
-    const sg_area user = sg_area_of(s->rank, SG_B, 0, s->buf[SG_B].rows, 0, s->buf[SG_B].cols);
+    const bool shared = s->problem->b_count > 1;
     plan->source_of = calloc((size_t)s->patches + 1, sizeof *plan->source_of);
-    bool ok = plan->source_of != NULL && source_of(plan, &user) == 0;
+    bool ok = plan->source_of != NULL;
+    /* The user's B come first, in their order. */
+    for (int64_t b = 0, row0 = 0; ok && b < s->problem->b_count; b++) {
+        const int64_t rows = shared ? s->problem->b_cols[b] : s->buf[SG_B].rows;
+        const sg_area user = sg_area_of(s->rank, SG_B, row0, rows, 0, s->buf[SG_B].cols);
+        ok = source_of(plan, &user) == b;
+        row0 += rows;
+    }
     for (int32_t i = 0; ok && i < s->patches; i++) {
         const sg_patch *const p = &s->patch[i];
-        if (p->k0 == p->k1 || p->b.buf == SG_B) continue;
+        if (p->k0 == p->k1) continue;
+        if (p->b.buf == SG_B) {
+            int64_t low = 0;
+            int64_t high = 0;
+            plan->source_of[i] = sg_problem_b_at(s->problem, p->b.row0, &low, &high);
+            continue;
+        }
         plan->source_of[i] = -1;
         int32_t whole = 0;
         while (whole < p->waits && s->wait[p->wait0 + whole].per == SG_PER_PATCH) whole++;

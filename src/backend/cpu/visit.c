@@ -89,7 +89,7 @@ static void find_b(sg_cpu_rank *rank, const sg_cpu_visit *v, const sg_area *area
                    sg_pack_source *alone, sg_tile_work *work)
 {
     const sg_cpu_plan *const plan = sg_lane_plan(rank);
-    const int32_t index = area->buf == SG_B ? 0 : plan->source_of[v->visit.patch];
+    const int32_t index = plan->source_of[v->visit.patch];
     if (index >= 0) {
         const sg_area *const from = &plan->source_area[index];
         work->source = &plan->source[index];
