@@ -77,6 +77,22 @@ static int64_t uneven(sg_random *random, sg_op op, int64_t m, int ranks, int64_t
     return most;
 }
 
+/* N columns for two or more B, and A as an output. */
+static void random_shared(sg_random *random, sg_ask *ask)
+{
+    const bool arrives = ask->op == SG_OP_AG_GEMM || ask->op == SG_OP_A2A_GEMM;
+    if (ask->gather != SG_GATHER_A || (!arrives && ask->op != SG_OP_GEMM)) return;
+    ask->return_a = arrives && ask->n > 0 && one_in(random, 3);
+    if (ask->call || ask->n < 2 || one_in(random, 2)) return;
+    int64_t left = ask->n;
+    const int count = (int)sg_min(left, 2 + sg_random_below(random, SHINGLE_MOST_B - 1));
+    for (int i = 0; i < count; i++, ask->b_count++) {
+        const int64_t most = left - (count - 1 - i);
+        ask->b_cols[i] = i == count - 1 ? left : 1 + sg_random_below(random, most);
+        left -= ask->b_cols[i];
+    }
+}
+
 /* What goes with the operator of ASK, whose extents are chosen. */
 static void random_attributes(sg_random *random, sg_ask *ask)
 {
@@ -86,6 +102,7 @@ static void random_attributes(sg_random *random, sg_ask *ask)
     ask->accumulate = adds && one_in(random, 3);
     ask->call = !ask->accumulate && ask->gather == SG_GATHER_A && ask->k > 0 && one_in(random, 6);
     if (ask->call) ask->call_flops = sg_random_below(random, 1000);
+    random_shared(random, ask);
     if (ask->accumulate) return;
     ask->bias = one_in(random, 3);
     ask->act = one_in(random, 3) ? (sg_act)sg_random_below(random, SG_ACTS) : SG_ACT_NONE;

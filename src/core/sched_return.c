@@ -52,6 +52,8 @@ void sg_sched_return(sg_sched *s)
     sg_area to = {0};
     const int32_t steps = s->steps;
     if (!s->problem->return_a) return;
+    for (int32_t i = 0; i < s->tos; i++)
+        if (s->to[i].buf == SG_RETURNED) return; /* it was sealed before */
     for (int lane = 0; lane < SG_MAX_LANES; lane++) last[lane] = -1;
     for (int32_t i = 0; i < steps; i++)
         if (s->step[i].kind == SG_GEMM) last[s->step[i].lane] = i;

@@ -273,6 +273,68 @@ static bool build_deceived(world *w, int64_t rank_of, const sg_problem *lie)
     return sealed;
 }
 
+/* Does a visit of S reach over a border between two B? */
+static bool reaches_over(const sg_sched *s, const sg_problem *p)
+{
+    bool over = false;
+    for (int32_t i = 0; i < s->steps; i++) {
+        const sg_launch *const l = &s->step[i].u.launch;
+        for (int32_t v = 0; s->step[i].kind == SG_GEMM && v < l->visits; v++) {
+            sg_visit visit;
+            sg_sched_visit(s, l, v, &visit);
+            int64_t border = p->b_cols[0];
+            for (int b = 1; b < p->b_count; border += p->b_cols[b++])
+                over |= visit.col0 < border && border < visit.col0 + visit.cols;
+        }
+    }
+    return over;
+}
+
+/* One rank takes several B for one. */
+static bool borders_forgotten(world *w)
+{
+    sg_problem lie;
+    const int64_t rank = sg_random_below(w->random, w->ranks);
+    if (w->problem.b_count < 2) return false;
+    assert_int_equal(sg_problem_copy(&w->problem, &lie), SHINGLE_OK);
+    lie.b_count = 1;
+    lie.b_cols[0] = lie.n;
+    const bool built = build_deceived(w, rank, &lie) && reaches_over(&w->sched[rank], &w->problem);
+    if (!built) { /* its tiles end at the borders all the same */
+        sg_sched_begin(&w->sched[rank], &w->problem, (int)rank);
+        w->strategy->build(&w->problem, &w->knobs, (int)rank, &w->sched[rank]);
+        assert_int_equal(sg_sched_seal(&w->sched[rank]), SHINGLE_OK);
+    }
+    sg_problem_free(&lie);
+    return built;
+}
+
+/* ---- What is returned ------------------------------------------------------------------------------- */
+
+static bool is_returning(const world *w, const pick *p)
+{
+    (void)w;
+    return p->step->kind == SG_COPY && p->s->to[p->step->to0].buf == SG_RETURNED;
+}
+
+static bool returned_from_a_tensor(world *w)
+{
+    pick p;
+    if (!choose(w, STEPS, is_returning, &p)) return false;
+    sg_area *const src = &p.step->u.copy.src;
+    if (src->buf == SG_A) return false;
+    src->buf = SG_A;
+    return true;
+}
+
+static bool returned_without_leave(world *w)
+{
+    pick p;
+    if (w->ranks < 2 || !choose(w, STEPS, is_returning, &p)) return false;
+    p.s->to[p.step->to0].rank = (int16_t)other_rank(w, p.s->rank);
+    return true;
+}
+
 /* One rank adds up the counts in front of a pair wrongly. */
 static bool counts_prefix(world *w)
 {

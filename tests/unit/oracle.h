@@ -506,6 +506,19 @@ static void oracle_coll(oracle *o, int seq)
     free(sums);
 }
 
+/* What rank R returns of A, before node OVER. */
+static void oracle_returned(oracle *o, int r, int over)
+{
+    const sg_problem *const p = o->sched[0].problem;
+    const sg_area all = {.rank = (int16_t)r, .buf = SG_RETURNED};
+    for (int64_t i = 0; p->return_a && i < oracle_rows(p, r) * p->k && o->wrong == NULL; i++) {
+        if (o->writer[r][SG_RETURNED][i] <= 0) o->wrong = "never returned";
+        if (oracle_get(o, over, &all, i / p->k, i % p->k) != oracle_a(p, r, i / p->k, i % p->k) &&
+            o->wrong == NULL)
+            o->wrong = "a wrong row returned";
+    }
+}
+
 static void oracle_outputs(oracle *o)
 {
     const sg_problem *const p = o->sched[0].problem;
@@ -519,6 +532,7 @@ static void oracle_outputs(oracle *o)
             for (int q = 0; q < p->ranks; q++) rows += oracle_count(p, q, r);
         }
         if (o->sched[r].buf[SG_C].rows != rows) o->wrong = "C of another height";
+        oracle_returned(o, r, over);
         for (int64_t i = 0; i < rows && o->wrong == NULL; i++) {
             for (int64_t j = 0; j < p->n && o->wrong == NULL; j++) {
                 const sg_area all = {.rank = (int16_t)r, .buf = SG_C};

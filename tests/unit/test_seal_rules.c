@@ -469,6 +469,27 @@ static void call_of_a_part_of_k(sg_sched *s)
     launch_rows(s, patch);
 }
 
+static void reads_over_border(sg_sched *s)
+{
+    launch_rows(s, rows_of(s, 0, 4));
+}
+
+static void stores_over_border(sg_sched *s)
+{
+    sg_patch patch = rows_of(s, 0, 4);
+    patch.col0 = 2;
+    patch.cols = patch.b.rows = 2;
+    patch.k1 = 0;
+    launch_rows(s, patch);
+    sg_sched_to(s, sg_area_of(0, SG_C, 0, 4, 2, 2));
+}
+
+static void returns_to_peer(sg_sched *s)
+{
+    sg_sched_copy(s, 0, SG_BY_SMS, sg_area_of(0, SG_A, 0, 2, 0, 6));
+    sg_sched_to(s, sg_area_of(1, SG_RETURNED, 0, 2, 0, 6));
+}
+
 static const breaker breakers[] = {
     {"lane 8; 0 to 7", lane_high, NULL},
     {"lane -1; 0 to 7", lane_low, NULL},
@@ -532,6 +553,9 @@ static const breaker breakers[] = {
     {"stores outside a buffer", peer_is_shorter, "gemm_a2a:f32:4x4x6:r2:counts=2,2/2,1"},
     {"a part of a row that a call makes whole", call_of_half_rows, "gemm:f32:8x4x6:r2:call=1"},
     {"a part of a row that a call makes whole", call_of_a_part_of_k, "gemm:f32:8x4x6:r2:call=1"},
+    {"reads over a border", reads_over_border, "gemm:f32:8x4x6:r2:b=3,1"},
+    {"stores over a border", stores_over_border, "gemm:f32:8x4x6:r2:b=3,1"},
+    {"stores where peers cannot reach", returns_to_peer, "ag_gemm:f32:8x4x6:r2:return_a"},
 };
 
 static void broken_rules_are_named(void **state)
