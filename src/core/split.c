@@ -54,6 +54,7 @@ void sg_split_patch(sg_sched *s, sg_split_k *split, const sg_piece *piece, int o
         sg_patch patch = sg_moves_patch(s, piece, last && final);
         cut_part(s->problem, split, i, &patch);
         if (last) patch.own_at = (uint16_t)(own_at + i);
+        patch.own_rounded = final && split->parts == 1 && sg_problem_sums(s->problem);
         sg_sched_patch(s, &patch);
         if (last) break;
         sg_sched_to(s, part_area(s, split, i));

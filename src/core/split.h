@@ -26,7 +26,8 @@ typedef struct sg_split_k {
 sg_split_k sg_split_begin(sg_sched *s, int splits, int32_t flag0);
 
 /* Appends the patches of PIECE to the open launch and leaves that of the last part open, for addends,
- * stores and raises.  The own product stands behind OWN_AT addends of the caller's. */
+ * stores and raises.  The own product stands behind OWN_AT addends of the caller's; with k whole a final
+ * one is rounded before, as those of the others were. */
 void sg_split_patch(sg_sched *s, sg_split_k *split, const sg_piece *piece, int own_at, bool final);
 
 /* Attaches the sums of the parts before; the caller attaches them behind its first OWN_AT addends. */

@@ -79,6 +79,7 @@ typedef struct sg_patch {
     uint8_t raster;       /* enum sg_raster */
     uint8_t width;        /* bands of a group, for SG_GROUPED */
     uint8_t final;        /* values are complete: bias and activation are applied */
+    uint8_t own_rounded;  /* the own product is rounded to the type before addends join it */
     uint16_t own_at;      /* the own product is added after this many addends */
     int32_t tile0, tiles; /* the range of the raster that is visited; tiles 0: all */
     sg_area a, b;         /* read: rows x (k1 - k0) and cols x (k1 - k0) */

@@ -91,10 +91,14 @@ DEV void finish_some(const Param &P, const Visit &v, int half, uint64_t may, int
     const sg_kernel_program &program = P.program;
     const sg_patch &p = *v.p;
     const bool product = p.k0 < p.k1;
-    float sum[WIDTH], x[WIDTH];
+    float sum[WIDTH], mine[WIDTH], x[WIDTH];
 #pragma unroll
-    for (int j = 0; j < WIDTH; ++j)
-        sum[j] = product && p.own_at == 0 ? own[j] : product || p.adds ? -0.f : 0.f;
+    for (int j = 0; j < WIDTH; ++j) {
+        mine[j] = !product                      ? 0.f
+                  : p.own_rounded && p.adds > 0 ? to_float(from_float<T>(own[j]))
+                                                : own[j];
+        sum[j] = product && p.own_at == 0 ? mine[j] : product || p.adds ? -0.f : 0.f;
+    }
     for (int i = 0; i < p.adds; ++i) {
         const sg_area &area = program.add[p.add0 + i].area;
         load_some<T, WIDTH>(program.place[area.buf],
@@ -102,7 +106,7 @@ DEV void finish_some(const Param &P, const Visit &v, int half, uint64_t may, int
 #pragma unroll
         for (int j = 0; j < WIDTH; ++j) {
             sum[j] += x[j];
-            if (product && i + 1 == p.own_at) sum[j] += own[j];
+            if (product && i + 1 == p.own_at) sum[j] += mine[j];
         }
     }
 #pragma unroll

@@ -128,13 +128,31 @@ template <class S> DEV uint32_t piece_vector(const Math<S> &m, int q)
 
 enum { NO_OWN = 1 << 16 }; /* behind any number of addends: there is no own product */
 
+/* Adds the product's sums V to SUM.  They are rounded on the way and not in their place: the compiler would
+ * take accumulators that are written here for ones that matrix instructions must wait for. */
+template <class T, int COUNT> DEV void take_own(float *sum, const float *v, bool rounded)
+{
+    if (rounded) {
+#pragma unroll
+        for (int i = 0; i < COUNT; i += 2) {
+            const float2 two = unpack<T>(pack<T>(v[i], v[i + 1]));
+            sum[i] += two.x, sum[i + 1] += two.y;
+        }
+    } else {
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i) sum[i] += v[i];
+    }
+}
+
 /* V becomes the sum of addends and V in the listed order.  They come through the pipeline's stages. */
-template <class S> DEV void fold_addends(Math<S> &m, int adds, int own_at, float *v)
+template <class S>
+DEV void fold_addends(Math<S> &m, int adds, int own_at, bool own_rounded, float *v)
 {
     constexpr int V = S::PIECE_SUMS;
     float sum[V];
 #pragma unroll
-    for (int i = 0; i < V; ++i) sum[i] = own_at == 0 ? v[i] : -0.f;
+    for (int i = 0; i < V; ++i) sum[i] = -0.f;
+    if (own_at == 0) take_own<typename S::T, V>(sum, v, own_rounded);
     for (int add = 0; add < adds;) {
         mbar_spin(m.smem.full + 8 * m.ring.at, m.ring.parity);
         uint32_t from = m.smem.stage + m.ring.at * S::STAGE_BYTES + m.part * S::PIECE_BYTES;
@@ -150,9 +168,7 @@ template <class S> DEV void fold_addends(Math<S> &m, int adds, int own_at, float
                     sum[8 * q + 2 * i] += two.x, sum[8 * q + 2 * i + 1] += two.y;
                 }
             }
-            if (++add == own_at)
-#pragma unroll
-                for (int i = 0; i < V; ++i) sum[i] += v[i];
+            if (++add == own_at) take_own<typename S::T, V>(sum, v, own_rounded);
         }
         proxy_fence_shared(); /* these reads come before the bulk engine's next write */
         named_sync(1 + m.wg, 128);
@@ -298,7 +314,7 @@ DEV void round_tile(Math<S> &m, int unit, float (&acc)[S::MI][S::SUMS], uint32_t
         if (S::FOLD == FOLD_ADDENDS && p.adds)
 #pragma unroll
             for (int c = 0; c < S::CHUNKS; ++c)
-                fold_addends(m, p.adds, p.k0 < p.k1 ? p.own_at : NO_OWN,
+                fold_addends(m, p.adds, p.k0 < p.k1 ? p.own_at : NO_OWN, p.own_rounded,
                              &acc[c * V / S::SUMS][c * V % S::SUMS]);
         if (S::TURNS > 1 && S::FOLD == FOLD_ADDENDS && p.adds) turn_pass(m);
         if ((m.P.epilogue && p.final) || m.P.tiled) {

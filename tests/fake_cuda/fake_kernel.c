@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/data.h"
 #include "fake_words.h"
 
 /* ---- Making and aiming ----------------------------------------------------------------------- */
@@ -173,7 +174,12 @@ static float sum(const gemm_op *g, const tile *t, int32_t row, int32_t col)
 {
     const struct sg_patch *const p = t->patch;
     const int32_t depth = p->k1 - p->k0;
-    const float own = depth > 0 ? fake_dot(&g->p, &p->a, row, &p->b, col, depth) : 0;
+    float own = depth > 0 ? fake_dot(&g->p, &p->a, row, &p->b, col, depth) : 0;
+    if (p->own_rounded && p->adds > 0) {
+        float rounded = 0;
+        sg_data_store((sg_type)g->p.type, own, &rounded, 0);
+        own = sg_data_load((sg_type)g->p.type, &rounded, 0);
+    }
     float all = 0;
     for (int32_t i = 0; i <= p->adds; i++) {
         if (i == p->own_at) all += own;

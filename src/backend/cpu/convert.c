@@ -260,6 +260,21 @@ void sg_convert_store_block(sg_type type, const float *src, int64_t src_stride, 
     }
 }
 
+void sg_convert_round_block(sg_type type, float *acc, int64_t acc_stride, int64_t rows,
+                            int64_t cols)
+{
+    enum { AT_ONCE = 256 };
+    uint16_t rounded[AT_ONCE];
+    if (type == SG_F32) return;
+    for (int64_t i = 0; i < rows; i++) {
+        for (int64_t j = 0; j < cols; j += AT_ONCE) {
+            const int64_t count = sg_min(AT_ONCE, cols - j);
+            sg_convert_store(type, acc + i * acc_stride + j, rounded, count);
+            sg_convert_load(type, rounded, acc + i * acc_stride + j, count);
+        }
+    }
+}
+
 void sg_convert_epilogue(sg_type type, const void *bias, sg_act act, float *acc, int64_t acc_stride,
                          int64_t rows, int64_t cols)
 {

@@ -32,6 +32,10 @@ void sg_convert_add_block(sg_type type, const void *src, int64_t src_stride, flo
 void sg_convert_store_block(sg_type type, const float *src, int64_t src_stride, void *dst,
                             int64_t dst_stride, int64_t rows, int64_t cols);
 
+/* Every element of ACC becomes what a store to TYPE would leave of it. */
+void sg_convert_round_block(sg_type type, float *acc, int64_t acc_stride, int64_t rows,
+                            int64_t cols);
+
 /* Bias (COLS values of TYPE, or NULL) and then the activation, in place. */
 void sg_convert_epilogue(sg_type type, const void *bias, sg_act act, float *acc, int64_t acc_stride,
                          int64_t rows, int64_t cols);

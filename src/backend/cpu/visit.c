@@ -172,6 +172,13 @@ static void call(sg_cpu_rank *rank, sg_cpu_visit *v)
     v->multiplied = true;
 }
 
+/* The own product, rounded to the type of the problem before it is added to anything. */
+static void round_own(const sg_sched *s, const sg_cpu_visit *v)
+{
+    if (!v->multiplied || v->visit.patch < 0 || !s->patch[v->visit.patch].own_rounded) return;
+    sg_convert_round_block(s->problem->type, v->acc, v->acc_stride, v->visit.rows, v->visit.cols);
+}
+
 /* Where the own product stands in the sum; -1: there is none, or it is first. */
 static int32_t own_at(const sg_sched *s, const sg_cpu_visit *v)
 {
@@ -189,6 +196,7 @@ static void add_one(sg_cpu_rank *rank, sg_cpu_visit *v, const sg_access *access)
     const int64_t cols = v->visit.cols;
     const int32_t own = own_at(&run->bound->sched, v);
     const bool starts = v->added == 0 && (own > 0 || !v->multiplied);
+    if (v->added == 0) round_own(&run->bound->sched, v);
     if (starts && own > 0) {
         v->sum = v->room[1];
         v->sum_stride = cols;
