@@ -17,12 +17,12 @@ void sg_checker_free(sg_checker *ck)
 {
     if (ck == NULL) return;
     for (int32_t i = 0; i < ck->built_room; i++) sg_sched_free(&ck->built[i]);
-    void *const lists[] = {
-        ck->record,   ck->event,     ck->stage,  ck->stage0, ck->flag,    ck->link,
-        ck->pair,     ck->agent,     ck->queue,  ck->found,  ck->covered, ck->counts,
-        ck->arrival,  ck->arrived,   ck->proved, ck->cuts,   ck->before,  ck->place,
-        ck->coupling, ck->coupled,   ck->grid,   ck->value,  ck->writer,  ck->seen,
-        ck->sum,      ck->reference, ck->label,  ck->built,  ck};
+    void *const lists[] = {ck->record,    ck->event,  ck->stage,   ck->stage0,   ck->flag,
+                           ck->link,      ck->pair,   ck->agent,   ck->queue,    ck->found,
+                           ck->covered,   ck->counts, ck->arrival, ck->arrived,  ck->proved,
+                           ck->cuts,      ck->before, ck->place,   ck->coupling, ck->coupled,
+                           ck->grid,      ck->value,  ck->writer,  ck->seen,     ck->sum,
+                           ck->reference, ck->label,  ck->built,   ck->own,      ck};
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) free(lists[i]);
 }
 
@@ -92,16 +92,29 @@ static shingle_status prove(sg_checker *ck)
     return sg_check_outputs(ck);
 }
 
-shingle_status sg_check(sg_checker *ck, const sg_sched *sched, int ranks, int sms,
-                        sg_check_result *result_out)
+static shingle_status check(sg_checker *ck, const sg_sched *sched, int ranks, int sms, bool bits,
+                            sg_check_result *result_out)
 {
     *result_out = (sg_check_result){0};
     ck->sched = sched;
     ck->problem = sched[0].problem;
     ck->ranks = ranks;
     ck->sms = sms;
+    ck->bits = bits;
     ck->result = result_out;
     return prove(ck);
+}
+
+shingle_status sg_check(sg_checker *ck, const sg_sched *sched, int ranks, int sms,
+                        sg_check_result *result_out)
+{
+    return check(ck, sched, ranks, sms, false, result_out);
+}
+
+shingle_status sg_check_bits(sg_checker *ck, const sg_sched *sched, int ranks,
+                             sg_check_result *result_out)
+{
+    return check(ck, sched, ranks, 0, true, result_out);
 }
 
 shingle_status sg_check_built(sg_checker *ck, const sg_problem *problem,

@@ -29,6 +29,12 @@ typedef struct sg_check_result {
 shingle_status sg_check(sg_checker *checker, const sg_sched *sched, int ranks, int sms,
                         sg_check_result *result_out);
 
+/* Proves that every element of C is made in the one order that reproducible plans have
+ * (docs/reproducible.md): then its bits are those of any other plan of which that is proved, for any m.
+ * SHINGLE_EUNSUPPORTED, with RESULT->why, if some are made otherwise. */
+shingle_status sg_check_bits(sg_checker *checker, const sg_sched *sched, int ranks,
+                             sg_check_result *result_out);
+
 /* Builds, seals and proves all ranks of problem + strategy{knobs}. */
 struct sg_strategy;
 struct sg_knobs;

@@ -318,5 +318,6 @@ shingle_status sg_check_cells(sg_checker *ck)
         most = sg_max(most, (int64_t)r->at[1] * r->at[3]);
     }
     SG_ROOM(ck, sum, sum_room, most);
+    if (ck->bits) SG_ROOM(ck, own, own_room, most);
     return SHINGLE_OK;
 }

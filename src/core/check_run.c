@@ -9,6 +9,7 @@
  * reads what is to be written again, a read is never too late either. */
 #include <string.h>
 
+#include "core/bits.h"
 #include "core/check_state.h"
 
 /* ---- Reading and writing cells ---------------------------------------------------------------------------- */
@@ -81,15 +82,20 @@ static shingle_status store(sg_checker *ck, int32_t event, int32_t record)
         const int64_t cell = sg_check_cell(ck, r, i);
         for (int32_t j = 0; j < r->at[3]; j++) {
             ck->writer[cell + j] = writer;
-            ck->value[cell + j] = zero ? 0 : ck->sum[(int64_t)i * r->at[3] + j];
+            const uint64_t sum = zero ? 0 : ck->sum[(int64_t)i * r->at[3] + j];
+            ck->value[cell + j] = ck->bits ? sg_check_bits_stored(ck, r, sum) : sum;
         }
     }
     return SHINGLE_OK;
 }
 
-/* Adds the cells of RECORD to the sum. */
-static void add(sg_checker *ck, const sg_record *r)
+/* Adds the cells of RECORD, the INDEX-th addend of EVENT, to the sum. */
+static void add(sg_checker *ck, int32_t event, const sg_record *r, int32_t index)
 {
+    if (ck->bits) {
+        sg_check_bits_add(ck, event, r, index);
+        return;
+    }
     for (int32_t i = 0; i < r->at[1]; i++) {
         const uint64_t *const value = &ck->value[sg_check_cell(ck, r, i)];
         uint64_t *const sum = &ck->sum[(int64_t)i * r->at[3]];
@@ -97,9 +103,14 @@ static void add(sg_checker *ck, const sg_record *r)
     }
 }
 
-static void multiply(sg_checker *ck, const sg_record *a, const sg_record *b)
+static void multiply(sg_checker *ck, int32_t event, const sg_record *b)
 {
+    const sg_record *const a = b - 1;
     const int32_t cols = b->at[1];
+    if (ck->bits) {
+        sg_check_bits_multiply(ck, event, b);
+        return;
+    }
     for (int32_t i = 0; i < a->at[1]; i++) {
         const uint64_t *const x = &ck->value[sg_check_cell(ck, a, i)];
         for (int32_t j = 0; j < cols; j++) {
@@ -150,7 +161,7 @@ static void finish(sg_checker *ck, const sg_record *shape, const sg_record *bias
     for (int32_t i = 0; i < shape->at[1]; i++)
         for (int32_t j = 0; j < shape->at[3]; j++) {
             uint64_t *const sum = &ck->sum[(int64_t)i * shape->at[3] + j];
-            *sum = sg_check_finish(*sum, bias ? ck->value[sg_check_cell(ck, bias, 0) + j] : 0);
+            *sum = sg_check_finish(ck, *sum, bias ? ck->value[sg_check_cell(ck, bias, 0) + j] : 0);
         }
 }
 
@@ -162,6 +173,7 @@ static shingle_status carry_out(sg_checker *ck, int32_t event)
     bool open = e->final && sg_problem_has_epilogue(ck->problem);
     const int32_t end = e->record0 + e->records;
     int32_t to = e->record0;
+    int32_t adds = 0;
     while (to < end && ck->record[to].role != SG_ROLE_DST) to++;
     if (to < end)
         memset(ck->sum, 0,
@@ -173,8 +185,8 @@ static shingle_status carry_out(sg_checker *ck, int32_t event)
         if (r->what == SG_READS) {
             SG_TRY(check_read(ck, event, i));
             if (to == end) continue;
-            if (r->role == SG_ROLE_B) multiply(ck, r - 1, r);
-            if (r->role == SG_ROLE_ADDEND || r->role == SG_ROLE_SRC) add(ck, r);
+            if (r->role == SG_ROLE_B) multiply(ck, event, r);
+            if (r->role == SG_ROLE_ADDEND || r->role == SG_ROLE_SRC) add(ck, event, r, adds++);
             if (r->role == SG_ROLE_BIAS) bias = r;
         }
         if (r->what == SG_WRITES) {
@@ -292,6 +304,13 @@ static void clear_sum(sg_checker *ck, const sg_record *shape)
     memset(ck->sum, 0, (size_t)shape->at[1] * (size_t)shape->at[3] * sizeof *ck->sum);
 }
 
+/* A library adds in an order of its own. */
+static void mark_sum(sg_checker *ck, const sg_record *shape)
+{
+    const int64_t cells = (int64_t)shape->at[1] * shape->at[3];
+    for (int64_t i = 0; i < cells; i++) ck->sum[i] = sg_bits_mark(ck->sum[i], SG_BITS_LIBRARY);
+}
+
 /* All ranks are there: reads of all, then stores of all. */
 static shingle_status run_coll(sg_checker *ck, int32_t seq)
 {
@@ -309,9 +328,10 @@ static shingle_status run_coll(sg_checker *ck, int32_t seq)
         for (int q = 0; q < ck->ranks; q++) {
             coll_edge(ck, events, kind, r, q, &self, &part);
             if (q == 0 || copies) clear_sum(ck, &ck->record[self]);
-            add(ck, &ck->record[copies ? self : part]);
+            add(ck, events[r], &ck->record[copies ? self : part], q);
             if (copies) SG_TRY(store(ck, events[r], part));
         }
+        if (ck->bits && !copies) mark_sum(ck, &ck->record[self]);
         if (kind == SG_REDUCE_SCATTER) SG_TRY(store(ck, events[r], self));
         if (kind == SG_ALL_REDUCE) break; /* one sum for all */
     }

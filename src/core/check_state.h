@@ -1,12 +1,13 @@
 /* check_state.h -- what the parts of the checker share; no one else includes it.
  *
- * A check goes through six passes, each in a file of its own:
+ * A check goes through these passes, each in a file of its own:
  *
  *     check_read.c   decodes every step once through sg_step_access: records; keeps the rules that a
  *                    single access can break; counts the raisers of every flag
  *     check_cells.c  cuts rows, columns and k so that whatever is read or written is whole cells
  *     check_values.c fills the inputs; compares the outputs with the product of these
  *     check_run.c    carries the schedules out over a 64-bit number per cell
+ *     check_bits.c   the same over values that stand for how they were made (bits.h)
  *     check_order.c  asks of every read whether it is ordered after its writer; the SM rule
  *     check.c        the way through, and the wording of violations
  */
@@ -142,11 +143,13 @@ struct sg_checker {
     uint64_t *reference; /* the product of a rank, and its operands */
     int64_t *label;      /* where cells begin */
     int32_t cut_room, before_room, place_room, coupling_room, coupled_room, grid_room, value_room,
-        writer_room, seen_room, sum_room, reference_room, label_room;
+        writer_room, seen_room, sum_room, own_room, reference_room, label_room;
     int32_t places, couplings;
     uint32_t coupled_mask;
     int64_t cells;
     bool in_place; /* some event stores what it has added */
+    bool bits;     /* values stand for expressions (bits.h): how a sum is made counts, too */
+    uint64_t *own; /* with these, the product of the event at hand until it is its turn */
 
     sg_sched *built; /* of sg_check_built */
     int32_t built_room;
@@ -208,11 +211,25 @@ static inline int64_t sg_check_cell(const sg_checker *ck, const sg_record *area,
     return grid->cell0 + (int64_t)(area->at[0] + row) * grid->cols + area->at[2];
 }
 
+uint64_t sg_check_bits_finish(const sg_checker *ck, uint64_t value, uint64_t bias);
+
 /* What becomes of a complete value: a bijection, so that applying it twice or never shows. */
-static inline uint64_t sg_check_finish(uint64_t value, uint64_t bias)
+static inline uint64_t sg_check_finish(const sg_checker *ck, uint64_t value, uint64_t bias)
 {
-    return sg_mix(value + bias);
+    return ck->bits ? sg_check_bits_finish(ck, value, bias) : sg_mix(value + bias);
 }
+
+/* ---- check_bits.c: CHECKER->BITS is set --------------------------------------------------------- */
+
+/* What EVENT computes from operands at RECORD, which is B's (A's stands before it), or from the INDEX-th
+ * of its addends. */
+void sg_check_bits_multiply(sg_checker *ck, int32_t event, const sg_record *b);
+void sg_check_bits_add(sg_checker *ck, int32_t event, const sg_record *addend, int32_t index);
+
+/* VALUE as it stands where TO says (NULL: in C); and what is to be added up of RANK's product over DEPTH cells of k. */
+uint64_t sg_check_bits_stored(const sg_checker *ck, const sg_record *to, uint64_t value);
+uint64_t sg_check_bits_product(const sg_checker *ck, int rank, const uint64_t *a, const uint64_t *b,
+                               int32_t depth);
 
 /* ---- check_values.c ------------------------------------------------------------------------------- */
 

@@ -5,22 +5,25 @@
  * hashes by the rank too.  The reference is the product of these hashes, cell by cell. */
 #include <string.h>
 
+#include "core/bits.h"
 #include "core/check_state.h"
 
 enum { MIX_A = 1, MIX_B, MIX_BIAS, MIX_C };
 
 /* ---- Inputs -------------------------------------------------------------------------------------- */
 
-static uint64_t input(uint64_t what, int64_t rank, int64_t row, int64_t col)
+static uint64_t input(const sg_checker *ck, uint64_t what, int64_t rank, int64_t row, int64_t col)
 {
-    return sg_mix(what << 60 ^ (uint64_t)rank << 48 ^ sg_mix((uint64_t)row << 32 ^ (uint64_t)col));
+    const uint64_t hash =
+        sg_mix(what << 60 ^ (uint64_t)rank << 48 ^ sg_mix((uint64_t)row << 32 ^ (uint64_t)col));
+    return ck->bits ? sg_bits_input(hash) : hash;
 }
 
 /* A rank that adds up products of all ranks has the same bias as they; any other has its own. */
 static uint64_t bias_at(const sg_checker *ck, int rank, int64_t col)
 {
     if (!ck->problem->bias) return 0;
-    return input(MIX_BIAS, sg_problem_sums(ck->problem) ? 0 : rank, 0, col);
+    return input(ck, MIX_BIAS, sg_problem_sums(ck->problem) ? 0 : rank, 0, col);
 }
 
 /* Where the first COUNT cells of AXIS begin, in OUT; if they are what RANK owns of something that is
@@ -51,7 +54,7 @@ static shingle_status fill(sg_checker *ck, uint64_t what, int buf, int rank, int
     for (int32_t i = 0; i < grid->rows; i++) {
         const int64_t cell = grid->cell0 + (int64_t)i * grid->cols;
         for (int32_t j = 0; j < grid->cols; j++) {
-            ck->value[cell + j] = input(what, owned_axis < 0 ? rank : 0, rows[i], cols[j]);
+            ck->value[cell + j] = input(ck, what, owned_axis < 0 ? rank : 0, rows[i], cols[j]);
             ck->writer[cell + j] = SG_INPUT;
         }
     }
@@ -101,8 +104,8 @@ static void whole(const sg_checker *ck, uint64_t what, int axis, int32_t rows, i
 {
     for (int32_t i = 0; i < rows; i++)
         for (int32_t x = 0; x < depth; x++)
-            out[(int64_t)i * depth + x] =
-                input(what, 0, sg_check_place(ck, axis, i), sg_check_place(ck, 2 * SG_B + 1, x));
+            out[(int64_t)i * depth + x] = input(ck, what, 0, sg_check_place(ck, axis, i),
+                                                sg_check_place(ck, 2 * SG_B + 1, x));
 }
 
 /* Rows of A for RANK's product. */
@@ -140,11 +143,30 @@ static void multiply(const sg_checker *ck, int rank, const reference *ref, int32
         const uint64_t *const x = &ref->a[(int64_t)i * ref->depth];
         for (int32_t j = 0; j < ref->cols; j++) {
             const uint64_t *const y = &b[(int64_t)j * ref->depth];
+            uint64_t *const all = &ref->product[(int64_t)i * ref->cols + j];
             uint64_t sum = 0;
+            if (ck->bits) {
+                *all = sg_bits_add(*all, sg_check_bits_product(ck, rank, x, y, ref->depth));
+                continue;
+            }
             for (int32_t k = 0; k < ref->depth; k++) sum += x[k] * y[k];
-            ref->product[(int64_t)i * ref->cols + j] += sum;
+            *all += sum;
         }
     }
+}
+
+static uint64_t plus(const sg_checker *ck, uint64_t one, uint64_t other)
+{
+    return ck->bits ? sg_bits_add(one, other) : one + other;
+}
+
+/* Plans that are made otherwise are no defect, and not asked for. */
+static shingle_status compare_bits(sg_checker *ck, uint64_t seen, uint64_t wanted)
+{
+    if (sg_bits_equal(seen, wanted)) return SHINGLE_OK;
+    sg_text t = {ck->result->why, sizeof ck->result->why, 0};
+    sg_text_add(&t, "%s", sg_bits_why(seen, wanted));
+    return sg_fail(SHINGLE_EUNSUPPORTED, "%s", ck->result->why);
 }
 
 /* One cell of C of RANK, computed by rank BY, should be WANT.  LAST is the writer of the cell before
@@ -157,12 +179,14 @@ static shingle_status compare_cell(sg_checker *ck, int rank, int by, int32_t i, 
     const uint32_t writer = ck->writer[cell];
     const long long row = sg_check_place(ck, 2 * SG_C, i);
     const long long col = sg_check_place(ck, 2 * SG_C + 1, j);
-    if (ck->problem->accumulate) want += input(MIX_C, rank, row, col);
-    if (sg_problem_has_epilogue(ck->problem)) want = sg_check_finish(want, bias_at(ck, by, col));
+    if (ck->problem->accumulate) want = plus(ck, want, input(ck, MIX_C, rank, row, col));
+    if (sg_problem_has_epilogue(ck->problem))
+        want = sg_check_finish(ck, want, bias_at(ck, by, col));
     if (writer < SG_FIRST_WRITER)
         return sg_check_violation(ck, -1, -1, "rank %d: nobody stores C row %lld, col %lld", rank,
                                   row, col);
     const int32_t event = (int32_t)(writer - SG_FIRST_WRITER);
+    if (ck->bits) return compare_bits(ck, ck->value[cell], sg_check_bits_stored(ck, NULL, want));
     if (ck->value[cell] != want)
         return sg_check_violation(ck, event, -1,
                                   "stores a wrong value: C of rank %d, row %lld, col %lld", rank,
