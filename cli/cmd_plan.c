@@ -11,6 +11,7 @@
 typedef struct request {
     const char *problem, *machine, *strategy, *choose, *level;
     bool why;
+    bool reproducible;
     int64_t schedule; /* rank, or -1 */
 } request;
 
@@ -177,8 +178,10 @@ static int plan_for(request *q, bool json)
     const shingle_machine *machine = NULL;
     int code = group_model(q->machine, shape.ranks, &g, &owned, &machine);
     if (code == CLI_OK) {
-        const shingle_plan_options options = {
-            .strategy = q->strategy, .choose = q->choose, .level = q->level};
+        const shingle_plan_options options = {.strategy = q->strategy,
+                                              .choose = q->choose,
+                                              .level = q->level,
+                                              .reproducible = q->reproducible};
         /* Ranks that exist may be timed, and know what was tuned. */
         status = g.ranks > 0 ? shingle_plan_create(g.comm[0], q->problem, &options, &plan)
                              : shingle_plan_for(q->problem, machine, &options, &plan);
@@ -212,6 +215,10 @@ int cmd_plan(int argc, char **argv)
          .value = &q.level,
          .unit = "L",
          .brief = "of measuring: estimate, measure, patient or exhaustive"},
+        {.name = "reproducible",
+         .kind = ARGS_FLAG,
+         .value = &q.reproducible,
+         .brief = "only plans of which all give a row the same bits"},
         {.name = "schedule",
          .kind = ARGS_INT,
          .value = &q.schedule,

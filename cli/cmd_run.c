@@ -76,6 +76,7 @@ static shingle_plan_options plan_options(request *q)
     const bool is_call = strstr(q->problem, ":call=") != NULL;
     return (shingle_plan_options){.measure = (int)q->how.measure,
                                   .choose = q->how.choose,
+                                  .reproducible = q->how.reproducible,
                                   .compute = is_call ? refer_compute : NULL,
                                   .compute_context = &q->shape};
 }

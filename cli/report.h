@@ -10,13 +10,14 @@
 typedef struct report_options {
     int64_t iterations, warmup, measure, seed; /* 0 iterations: the default */
     const char *choose;                        /* who chooses plans; NULL: the library's default */
-    double seconds;                            /* of all that is measured; 0: no limit */
+    bool reproducible;     /* only plans that give a row one and the same bits */
+    double seconds;        /* of all that is measured; 0: no limit */
     drawing_file *drawing; /* gets a prediction and a run of all that is measured; or NULL */
 } report_options;
 
 /* The options of every command that runs something: where, and how it is measured.  Sets their
  * defaults and fills LIST, which has room for REPORT_OPTIONS. */
-enum { REPORT_OPTIONS = 10, REPORT_ROWS = 32 };
+enum { REPORT_OPTIONS = 11, REPORT_ROWS = 32 };
 void report_add_options(group_options *where, report_options *how, args_option *list);
 
 /* Are the words of OPTIONS known?  CLI_OK or, after a message, an exit code. */

@@ -167,6 +167,10 @@ struct shingle_plan_options {
                            * the default), "patient" (8 plans, 20 s), "exhaustive" (all, 120 s) */
     shingle_compute compute; /* of a problem with call=, which needs it; it is not timed */
     void *compute_context;
+    /* Not 0: only plans that make every element of C in the one order that all reproducible plans have: a
+     * row has the same bits in every strategy, tile shape and m (docs/reproducible.md).  What does not,
+     * among it the vendor's product and library collectives that sum, is declined. */
+    int reproducible;
 };
 
 /* Tensors of a run, for what shingle_run cannot say.  Strides are in elements between rows; 0 means
@@ -370,6 +374,7 @@ typedef struct shingle_bench_options {
     /* Room for two: gets what was predicted, then a measured run that took about the median; it is
      * recorded after the timed ones.  NULL: none are made. */
     struct shingle_timeline **timelines_out;
+    int reproducible; /* as in shingle_plan_options; the serial plan is timed in any case */
     /* Other strategies to time beside: "all", or names with commas.  Of each the KNOB_SETS (default 3)
      * best predicted are timed briefly and the best of them stays.  ROWS_OUT has room for ROWS. */
     const char *strategies;

@@ -64,6 +64,10 @@ typedef struct sg_backend {
      * its steps do. */
     bool (*accepts)(void *self, const sg_sched *s, sg_text *why);
 
+    /* Do products of S sum k in the one order that does not depend on tiles and rows?  WHY: if not, what
+     * else it depends on.  NULL: they do. */
+    bool (*keeps_order)(void *self, const sg_sched *s, sg_text *why);
+
     /* What depends on addresses that do not change from run to run; unbind undoes it, once the
      * rank's runs have ended or failed.  If they do not, bound->backend stays. */
     shingle_status (*bind)(void *self, struct sg_bound *bound);

@@ -124,6 +124,7 @@ static shingle_status open_group(sg_group *group, const shingle_config *config)
     for (int kind = 0; kind < SG_KINDS; kind++)
         group->can.kind[kind] = group->backend->issue[kind] != NULL;
     group->can.accepts = group->backend->accepts;
+    group->can.keeps_order = group->backend->keeps_order;
     group->timeout_seconds = config->timeout_seconds;
     const sg_backend_config settings = {
         .ranks = group->ranks,

@@ -58,8 +58,10 @@ typedef struct chooser {
     sg_simulator *simulator;
     sg_sched *sched; /* of all ranks, where something beside the simulator reads them */
     sg_checker *checker;
-    bool by_hand;  /* the user gave knobs */
-    char rule[96]; /* what the static rule found */
+    bool proves;       /* all that is priced */
+    bool reproducible; /* what is summed in another order is declined */
+    bool by_hand;      /* the user gave knobs */
+    char rule[96];     /* what the static rule found */
 } chooser;
 
 /* ---- Candidates ------------------------------------------------------------------------------------- */
@@ -174,7 +176,7 @@ static shingle_status build(chooser *c, int ranks, sg_candidate *candidate)
 /* Debug builds prove what they price. */
 static shingle_status prove(const chooser *c)
 {
-    if (c->checker == NULL) return SHINGLE_OK;
+    if (!c->proves) return SHINGLE_OK;
     /* Knobs that a user forces may overdraw the machine's SMs; what is proposed may not. */
     const int sms = c->by_hand ? 0 : c->machine->sms;
     sg_check_result result;
@@ -182,13 +184,41 @@ static shingle_status prove(const chooser *c)
     return proved == SHINGLE_EUNSUPPORTED ? SHINGLE_OK : proved; /* too large is no violation */
 }
 
+static bool applies(const sg_candidate *candidate)
+{
+    return candidate->declined[0] == '\0';
+}
+
+/* Marks a candidate whose sums are made in another order than those of all other reproducible plans, or by
+ * a backend that does not say in which. */
+static shingle_status keep_order(const chooser *c, sg_candidate *candidate)
+{
+    const int ranks = c->problem->ranks;
+    sg_text why = {candidate->declined, sizeof candidate->declined, 0};
+    for (int r = 0; r < ranks && c->can != NULL && c->can->keeps_order != NULL; r++)
+        if (!c->can->keeps_order(c->can->self, &c->sched[r], &why)) return SHINGLE_OK;
+    sg_check_result result;
+    const shingle_status status = sg_check_bits(c->checker, c->sched, ranks, &result);
+    if (status == SHINGLE_EUNSUPPORTED) {
+        sg_text_add(&why, "%s", shingle_error());
+        return SHINGLE_OK;
+    }
+    return status;
+}
+
+/* Builds all ranks and marks what must not be chosen, whatever it costs. */
+static shingle_status admit(chooser *c, sg_candidate *candidate)
+{
+    SG_TRY(build(c, c->problem->ranks, candidate));
+    if (applies(candidate)) SG_TRY(prove(c));
+    if (applies(candidate) && c->reproducible) SG_TRY(keep_order(c, candidate));
+    return SHINGLE_OK;
+}
+
 static shingle_status price(chooser *c, sg_candidate *candidate)
 {
-    if (c->can != NULL || c->checker != NULL) {
-        SG_TRY(build(c, c->problem->ranks, candidate));
-        if (candidate->declined[0] != '\0') return SHINGLE_OK;
-        SG_TRY(prove(c));
-    }
+    if (c->can != NULL || c->checker != NULL) SG_TRY(admit(c, candidate));
+    if (!applies(candidate)) return SHINGLE_OK;
     sg_sim_result result;
     const shingle_status status = sg_simulate_built(c->simulator, c->problem, candidate->strategy,
                                                     &candidate->knobs, c->machine, NULL, &result);
@@ -199,11 +229,6 @@ static shingle_status price(chooser *c, sg_candidate *candidate)
     SG_TRY(status);
     candidate->predicted_us = result.us;
     return SHINGLE_OK;
-}
-
-static bool applies(const sg_candidate *candidate)
-{
-    return candidate->declined[0] == '\0';
 }
 
 static shingle_status price_all(chooser *c)
@@ -242,7 +267,7 @@ static shingle_status choose_by_rule(chooser *c, int first, int *chosen)
     shingle_status status = SHINGLE_OK;
     for (int i = first; status == SHINGLE_OK && i < c->candidates; i++) {
         if (!applies(&c->candidate[i])) continue;
-        status = build(c, 1, &c->candidate[i]);
+        status = c->reproducible ? admit(c, &c->candidate[i]) : build(c, 1, &c->candidate[i]);
         if (status == SHINGLE_OK && applies(&c->candidate[i]))
             sg_static_look_at(&c->sched[0], c->machine, &look[i]);
     }
@@ -311,6 +336,14 @@ static shingle_status choose_by_timing(chooser *c, int first, const effort *e,
 
 /* ---- Choosing --------------------------------------------------------------------------------------- */
 
+/* Candidates that apply. */
+static int kept(const chooser *c)
+{
+    int count = 0;
+    for (int i = 0; i < c->candidates; i++) count += applies(&c->candidate[i]);
+    return count;
+}
+
 static void explain(const chooser *c, int chosen, const effort *e, bool forced, shingle_plan *plan)
 {
     const sg_candidate *const winner = &c->candidate[chosen];
@@ -324,6 +357,7 @@ static void explain(const chooser *c, int chosen, const effort *e, bool forced, 
         const double serial_us = measured ? serial->measured_us : serial->predicted_us;
         sg_text_add(&t, ", serial %.1f us (%.2f x)", serial_us, us > 0 ? serial_us / us : 1);
     }
+    if (c->reproducible) sg_text_add(&t, "; reproducible, as are %d of %d", kept(c), c->candidates);
     if (forced) {
         sg_text_add(&t, "; asked for by name");
         return;
@@ -380,8 +414,9 @@ static shingle_status choose(chooser *c, const char *strategy, const effort *e,
         *chosen = best_predicted(c, first);
     }
     if (*chosen < 0)
-        return sg_fail(SHINGLE_EUNSUPPORTED, "%s: %s", c->candidate[first].text,
-                       c->candidate[first].declined);
+        return sg_fail(SHINGLE_EUNSUPPORTED, "%s%s: %s",
+                       c->reproducible && !forced ? "no plan is reproducible; " : "",
+                       c->candidate[first].text, c->candidate[first].declined);
     if (e->by != BY_TIMING) return SHINGLE_OK;
     return choose_by_timing(c, first, e, watch, chosen);
 }
@@ -467,9 +502,12 @@ static shingle_status open_chooser(chooser *c)
     c->sched = calloc((size_t)c->problem->ranks, sizeof *c->sched);
     bool complete = c->simulator != NULL && c->sched != NULL;
 #ifndef NDEBUG
-    c->checker = sg_checker_new();
-    complete = complete && c->checker != NULL;
+    c->proves = true;
 #endif
+    if (c->proves || c->reproducible) {
+        c->checker = sg_checker_new();
+        complete = complete && c->checker != NULL;
+    }
     if (complete) return SHINGLE_OK;
     return sg_fail(SHINGLE_ENOMEM, "no memory to plan for %d ranks", c->problem->ranks);
 }
@@ -499,7 +537,10 @@ shingle_status sg_planner_choose(const sg_problem *problem, const sg_machine *ma
                        "measuring needs ranks that run; shingle_plan_create has them");
     const bool given_strategy = options.strategy != NULL && options.strategy[0] != '\0';
     const char *const strategy = given_strategy ? options.strategy : sg_env("SHINGLE_STRATEGY");
-    chooser c = {.problem = problem, .machine = machine, .can = can};
+    chooser c = {.problem = problem,
+                 .machine = machine,
+                 .can = can,
+                 .reproducible = options.reproducible != 0};
     int chosen = -1;
     shingle_status status = open_chooser(&c);
     if (status == SHINGLE_OK) status = choose(&c, strategy, &e, watch, &chosen);

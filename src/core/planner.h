@@ -16,6 +16,7 @@ typedef struct sg_stopwatch {
 typedef struct sg_able {
     bool kind[SG_KINDS];
     bool (*accepts)(void *self, const sg_sched *s, sg_text *why);
+    bool (*keeps_order)(void *self, const sg_sched *s, sg_text *why); /* backend.h; NULL: always */
     void *self;
 } sg_able;
 

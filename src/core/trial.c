@@ -148,7 +148,8 @@ static shingle_plan_options options_of(const shingle_bench_options *o)
                                   .measure = o->measure,
                                   .measure_seconds = o->measure_seconds,
                                   .choose = o->choose,
-                                  .level = o->level};
+                                  .level = o->level,
+                                  .reproducible = o->reproducible};
 }
 
 /* The serial plan and, where it may be another than the chosen one, what is predicted to be best. */
@@ -156,7 +157,8 @@ static shingle_status predict_plans(trial *t)
 {
     const shingle_plan_options wanted = options_of(t->o);
     const shingle_plan_options baseline = {.strategy = sg_strategy_at(0)->name};
-    const shingle_plan_options predicted = {.choose = "predict"};
+    const shingle_plan_options predicted = {.choose = "predict",
+                                            .reproducible = t->o->reproducible};
     bool measures = false;
     SG_TRY(sg_planner_measures(&wanted, &measures));
     SG_TRY(plan_by(t, &baseline, NULL, &t->who[SERIAL].plan));

@@ -96,8 +96,8 @@ static char *make_key(const sg_problem *problem, const shingle_plan_options *opt
     char *const key = malloc(room);
     if (key == NULL) return NULL;
     sg_text text = {key, room, sg_problem_print(problem, key, room)};
-    sg_text_add(&text, " %s %s %s %d %g", strategy, choose, level, options->measure,
-                options->measure_seconds);
+    sg_text_add(&text, " %s %s %s %d %g %d", strategy, choose, level, options->measure,
+                options->measure_seconds, options->reproducible != 0);
     return key;
 }
 
@@ -210,7 +210,7 @@ static void explain(const shingle_plan *from, bool exact, shingle_plan *plan)
 
 /* Stores NULL if nothing was tuned for such a problem, or if what was is no good here. */
 static shingle_status choose_tuned(shingle_comm *comm, const sg_problem *problem, bool exact_only,
-                                   shingle_plan **plan_out)
+                                   int reproducible, shingle_plan **plan_out)
 {
     sg_tuned *const tuned = comm->group->tuned;
     bool exact = false;
@@ -227,7 +227,7 @@ static shingle_status choose_tuned(shingle_comm *comm, const sg_problem *problem
     char knobs[96];
     sg_text t = {knobs, sizeof knobs, 0};
     sg_strategy_print(from->strategy, &from->knobs, &t);
-    const shingle_plan_options options = {.strategy = knobs};
+    const shingle_plan_options options = {.strategy = knobs, .reproducible = reproducible};
     const sg_machine machine = machine_of(comm, problem);
     shingle_plan *plan = NULL;
     const shingle_status status =
@@ -261,7 +261,8 @@ static shingle_status choose_or_recall(shingle_comm *comm, const sg_problem *pro
 {
     bool exact_only = false;
     *plan_out = NULL;
-    if (is_free(options, &exact_only)) SG_TRY(choose_tuned(comm, problem, exact_only, plan_out));
+    if (is_free(options, &exact_only))
+        SG_TRY(choose_tuned(comm, problem, exact_only, options->reproducible, plan_out));
     return *plan_out != NULL ? SHINGLE_OK : choose(comm, problem, options, plan_out);
 }
 
@@ -405,6 +406,10 @@ shingle_status shingle_tune(shingle_comm *comm, const char *problem,
     if (comm == NULL) return sg_fail(SHINGLE_EINVAL, "no comm to tune on");
     if (given != NULL) options = *given;
     options.choose = "measure";
+    if (options.reproducible)
+        return sg_fail(SHINGLE_EUNSUPPORTED,
+                       "tuned plans are for all who ask; shingle_plan_create measures reproducible "
+                       "ones");
     bool measures = false;
     SG_TRY(sg_planner_measures(&options, &measures));
     if (!measures)

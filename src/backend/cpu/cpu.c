@@ -248,6 +248,15 @@ static shingle_status recover(void *self, sg_work *const *work, double seconds)
     return status;
 }
 
+static bool keeps_order(void *self, const sg_sched *s, sg_text *why)
+{
+    (void)self;
+    (void)s;
+    if (sg_tile_is_one_chain()) return true;
+    sg_text_add(why, "%s sums k in an order of its own", sg_tile_engine());
+    return false;
+}
+
 const sg_backend sg_backend_cpu = {
     .name = "cpu",
     .brief = "ranks of one process, a worker per core, links at memory speed or scaled",
@@ -256,6 +265,7 @@ const sg_backend sg_backend_cpu = {
     .describe = describe,
     .alloc = alloc,
     .release = release,
+    .keeps_order = keeps_order,
     .bind = bind,
     .unbind = unbind,
     .begin = begin,

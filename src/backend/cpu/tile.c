@@ -317,6 +317,11 @@ const char *sg_tile_engine(void)
     return sg_micro_text();
 }
 
+bool sg_tile_is_one_chain(void)
+{
+    return strcmp(sg_micro_engine()->name, "cblas") != 0;
+}
+
 void sg_tile_init(void)
 {
     (void)sg_micro_engine();

@@ -72,6 +72,9 @@ int sg_tile_shapes(sg_tile tile_out[SG_TILES]);
 /* "libxsmm (clx)", "openblas (SkylakeX)", "plain C". */
 const char *sg_tile_engine(void);
 
+/* Is every element one chain over k, as above, whatever the tile? */
+bool sg_tile_is_one_chain(void);
+
 /* Chooses the micro-kernel and warns once if a library is known to run far below this machine.
  * Called by open; the other functions call it when nobody did. */
 void sg_tile_init(void);
