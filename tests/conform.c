@@ -23,6 +23,7 @@
 #include "core/data.h"
 #include "forms.h"
 #include "guarded.h"
+#include "parts.h"
 
 enum {
     MAX_RANKS = FORM_RANKS,
@@ -107,42 +108,30 @@ static void free_sets(test *t)
         }
 }
 
-/* Room for all B of a rank, or all C. */
-static char *whole_of(const test *t, const matrix *parts)
+/* All C of a rank, or all B, as one matrix, which the caller frees; with WHOLE the other way. */
+static char *whole_of(const test *t, const matrix *parts, bool is_c, char *whole)
 {
+    const bool back = whole == NULL;
+    void *part[SHINGLE_MOST_B];
+    int64_t stride[SHINGLE_MOST_B];
     int64_t size = 1;
-    for (int b = 0; b < t->problem.b_count; b++)
-        size += parts[b].rows * parts[b].cols * parts[b].bytes;
-    char *const whole = calloc(1, (size_t)size);
-    if (whole == NULL) abort();
-    return whole;
-}
-
-/* Data counts all C of a rank as one, side by side, and all B, one behind the other: from WHOLE to the
- * tensors, or BACK. */
-static void deal(const test *t, matrix *parts, char *whole, bool is_c, bool back)
-{
-    const int bytes = sg_type_bytes(t->problem.type);
-    const int64_t all = is_c ? t->problem.n : t->problem.k;
-    int64_t at = 0; /* row of B, column of C */
     for (int b = 0; b < t->problem.b_count; b++) {
-        matrix *const m = &parts[b];
-        for (int64_t row = 0; row < m->rows; row++) {
-            char *const there = whole + (is_c ? row * all + at : (at + row) * all) * bytes;
-            char *const here = (char *)m->data + row * m->stride * bytes;
-            memcpy(back ? there : here, back ? here : there, (size_t)(m->cols * bytes));
-        }
-        at += is_c ? m->cols : m->rows;
+        part[b] = parts[b].data;
+        stride[b] = parts[b].stride;
+        size += parts[b].rows * parts[b].cols * parts[b].bytes;
     }
+    if (back) whole = calloc(1, (size_t)size);
+    if (whole == NULL) abort();
+    parts_move(&t->problem, is_c, parts[0].rows, whole, part, stride, back);
+    return whole;
 }
 
 /* Stores what DATA says to all B, or to all C. */
 static void fill_parts(const test *t, const sg_data *data, int rank, matrix *parts, bool is_c)
 {
-    char *const whole = whole_of(t, parts);
+    char *const whole = whole_of(t, parts, is_c, NULL);
     if (sg_data_fill(data, is_c ? SG_TENSOR_C : SG_TENSOR_B, rank, whole, 0) != SHINGLE_OK) abort();
-    deal(t, parts, whole, is_c, false);
-    free(whole);
+    free(whole_of(t, parts, is_c, whole));
 }
 
 static void fill_set(test *t, int index, uint64_t seed)
@@ -172,8 +161,7 @@ static void check_rank(test *t, set *s, const sg_data *data, int rank, sg_text *
 {
     sg_data_wrong wrong = {0};
     sg_data_wrong returned = {0};
-    char *const whole = whole_of(t, s->c);
-    deal(t, s->c, whole, true, true);
+    char *const whole = whole_of(t, s->c, true, NULL);
     if (sg_data_compare(data, rank, whole, 0, &wrong) != SHINGLE_OK ||
         sg_data_compare_returned(data, rank, s->returned.data, s->returned.stride, &returned) !=
             SHINGLE_OK)

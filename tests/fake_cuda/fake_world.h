@@ -15,6 +15,7 @@
 #include "backend/cuda/cuda.h"
 #include "core/data.h"
 #include "fake.h"
+#include "parts.h"
 
 enum { RANKS = 4, CANARY = 64, UNTOUCHED = 0xa5 };
 
@@ -24,8 +25,8 @@ typedef struct world {
     shingle_plan *plan[RANKS];
     sg_problem problem;
     sg_data data;
-    void *a[RANKS], *b[RANKS], *bias[RANKS];
-    char *c[RANKS];
+    void *a[RANKS], *bias[RANKS], *returned[RANKS];
+    void *b[RANKS][SHINGLE_MOST_B], *c[RANKS][SHINGLE_MOST_B];
     int live;    /* what was there before */
     int pad;     /* elements between the rows of A, B and C */
     size_t lead; /* bytes before their first elements */
@@ -65,6 +66,12 @@ static inline void put(const world *w, int r, void *data)
     if (data != NULL) shingle_free(w->comm[r], (char *)data - w->lead);
 }
 
+/* Rows of number I of RANK's B. */
+static inline int64_t b_rows(const sg_problem *p, int rank, int i)
+{
+    return p->b_count > 1 ? p->b_cols[i] : sg_problem_b_rows(p, rank);
+}
+
 static inline bool make_plans(world *w, const char *problem, const char *strategy)
 {
     if (sg_problem_parse(problem, &w->problem) != SHINGLE_OK) fail_msg("%s", shingle_error());
@@ -81,9 +88,12 @@ static inline bool make_plans(world *w, const char *problem, const char *strateg
     }
     for (int r = 0; r < w->ranks; r++) {
         w->a[r] = get(w, r, sg_problem_a_rows(p, r), sg_problem_a_cols(p, r));
-        w->b[r] = get(w, r, sg_problem_b_rows(p, r), p->k);
         w->bias[r] = get(w, r, 1, p->n);
-        w->c[r] = get(w, r, sg_problem_c_rows(p, r), p->n);
+        w->returned[r] = get(w, r, sg_problem_returned_rows(p, r), p->k);
+        for (int i = 0; i < p->b_count; i++) {
+            w->b[r][i] = get(w, r, b_rows(p, r, i), p->k);
+            w->c[r][i] = get(w, r, sg_problem_c_rows(p, r), p->b_cols[i]);
+        }
     }
     return true;
 }
@@ -93,9 +103,12 @@ static inline void drop_plans(world *w)
     for (int r = 0; r < w->ranks; r++) {
         shingle_plan_free(w->plan[r]);
         put(w, r, w->a[r]);
-        put(w, r, w->b[r]);
         put(w, r, w->bias[r]);
-        put(w, r, w->c[r]);
+        put(w, r, w->returned[r]);
+        for (int i = 0; i < w->problem.b_count; i++) {
+            put(w, r, w->b[r][i]);
+            put(w, r, w->c[r][i]);
+        }
     }
     sg_problem_free(&w->problem);
 }
@@ -106,6 +119,16 @@ static inline int64_t stride_of(const world *w, int64_t cols)
     return w->pad > 0 ? cols + w->pad : 0;
 }
 
+/* All B of RANK, or all C, from WHOLE or BACK. */
+static inline void move_parts(const world *w, bool is_c, int rank, char *whole, bool back)
+{
+    const sg_problem *const p = &w->problem;
+    int64_t stride[SHINGLE_MOST_B];
+    for (int i = 0; i < p->b_count; i++) stride[i] = (is_c ? p->b_cols[i] : p->k) + w->pad;
+    const int64_t rows = is_c ? sg_problem_c_rows(p, rank) : sg_problem_b_rows(p, rank);
+    parts_move(p, is_c, rows, whole, is_c ? w->c[rank] : w->b[rank], stride, back);
+}
+
 static inline void fill(world *w, uint64_t seed)
 {
     const sg_problem *const p = &w->problem;
@@ -113,29 +136,55 @@ static inline void fill(world *w, uint64_t seed)
     for (int r = 0; r < w->ranks; r++) {
         const int64_t a_stride = stride_of(w, sg_problem_a_cols(p, r));
         assert_int_equal(sg_data_fill(&w->data, SG_TENSOR_A, r, w->a[r], a_stride), SHINGLE_OK);
-        assert_int_equal(sg_data_fill(&w->data, SG_TENSOR_B, r, w->b[r], stride_of(w, p->k)),
-                         SHINGLE_OK);
+        char *const whole = malloc(bytes_of(w, sg_problem_b_rows(p, r), p->k) +
+                                   bytes_of(w, sg_problem_c_rows(p, r), p->n) + 1);
+        assert_non_null(whole);
+        assert_int_equal(sg_data_fill(&w->data, SG_TENSOR_B, r, whole, 0), SHINGLE_OK);
+        move_parts(w, false, r, whole, false);
         if (p->bias)
             assert_int_equal(sg_data_fill(&w->data, SG_TENSOR_BIAS, r, w->bias[r], 0), SHINGLE_OK);
-        for (int64_t row = 0; row < sg_problem_c_rows(p, r); row++)
-            memset(w->c[r] + bytes_of(w, row, p->n + w->pad), 0xff, bytes_of(w, 1, p->n));
+        memset(whole, 0xff, bytes_of(w, sg_problem_c_rows(p, r), p->n));
         if (p->accumulate)
-            assert_int_equal(sg_data_fill(&w->data, SG_TENSOR_C, r, w->c[r], stride_of(w, p->n)),
-                             SHINGLE_OK);
+            assert_int_equal(sg_data_fill(&w->data, SG_TENSOR_C, r, whole, 0), SHINGLE_OK);
+        move_parts(w, true, r, whole, false);
+        free(whole);
+        for (int64_t row = 0; row < sg_problem_returned_rows(p, r); row++)
+            memset((char *)w->returned[r] + bytes_of(w, row, p->k + w->pad), 0xff,
+                   bytes_of(w, 1, p->k));
     }
 }
 
 static inline shingle_status run_rank(const world *w, int r, void *stream)
 {
     const sg_problem *const p = &w->problem;
-    const shingle_tensors t = {.a = w->a[r],
-                               .b = w->b[r],
-                               .bias = p->bias ? w->bias[r] : NULL,
-                               .c = w->c[r],
-                               .a_stride = stride_of(w, sg_problem_a_cols(p, r)),
-                               .b_stride = stride_of(w, p->k),
-                               .c_stride = stride_of(w, p->n)};
+    shingle_tensors t = {.a = w->a[r],
+                         .b = w->b[r][0],
+                         .bias = p->bias ? w->bias[r] : NULL,
+                         .c = w->c[r][0],
+                         .a_stride = stride_of(w, sg_problem_a_cols(p, r)),
+                         .b_stride = stride_of(w, p->k),
+                         .c_stride = stride_of(w, p->b_cols[0]),
+                         .returned_a = w->returned[r],
+                         .returned_a_stride = stride_of(w, p->k)};
+    for (int i = 1; i < p->b_count; i++) {
+        t.more_b[i - 1] = w->b[r][i];
+        t.more_c[i - 1] = w->c[r][i];
+        t.more_b_stride[i - 1] = stride_of(w, p->k);
+        t.more_c_stride[i - 1] = stride_of(w, p->b_cols[i]);
+    }
     return shingle_run_tensors(w->plan[r], &t, stream);
+}
+
+/* Between the rows of an output and behind it nothing is stored. */
+static inline void expect_untouched(const world *w, const char *output, int64_t rows, int64_t cols)
+{
+    for (int64_t row = 0; row < rows; row++) {
+        const char *const end = output + bytes_of(w, row, cols + w->pad) + bytes_of(w, 1, cols);
+        for (size_t i = 0; i < bytes_of(w, 1, w->pad); i++)
+            assert_int_equal((unsigned char)end[i], UNTOUCHED);
+    }
+    for (size_t i = 0; i < CANARY; i++)
+        assert_int_equal((unsigned char)output[bytes_of(w, rows, cols + w->pad) + i], UNTOUCHED);
 }
 
 static inline void expect_right(const world *w, const char *what)
@@ -143,22 +192,21 @@ static inline void expect_right(const world *w, const char *what)
     const sg_problem *const p = &w->problem;
     for (int r = 0; r < w->ranks; r++) {
         const int64_t rows = sg_problem_c_rows(p, r);
-        sg_data_wrong wrong;
+        sg_data_wrong wrong[2];
         char line[160] = "";
         sg_text text = {line, sizeof line, 0};
-        assert_int_equal(sg_data_compare(&w->data, r, w->c[r], stride_of(w, p->n), &wrong),
-                         SHINGLE_OK);
-        sg_data_describe(&wrong, r, &text);
-        if (wrong.elements > 0) fail_msg("%s: %s", what, line);
-        for (int64_t row = 0; row < rows; row++) {
-            const char *const end =
-                w->c[r] + bytes_of(w, row, p->n + w->pad) + bytes_of(w, 1, p->n);
-            for (size_t i = 0; i < bytes_of(w, 1, w->pad); i++)
-                assert_int_equal((unsigned char)end[i], UNTOUCHED);
-        }
-        for (size_t i = 0; i < CANARY; i++)
-            assert_int_equal((unsigned char)w->c[r][bytes_of(w, rows, p->n + w->pad) + i],
-                             UNTOUCHED);
+        char *const whole = malloc(bytes_of(w, rows, p->n) + 1);
+        assert_non_null(whole);
+        move_parts(w, true, r, whole, true);
+        assert_int_equal(sg_data_compare(&w->data, r, whole, 0, &wrong[0]), SHINGLE_OK);
+        free(whole);
+        assert_int_equal(
+            sg_data_compare_returned(&w->data, r, w->returned[r], stride_of(w, p->k), &wrong[1]),
+            SHINGLE_OK);
+        sg_data_describe(wrong[0].elements > 0 ? &wrong[0] : &wrong[1], r, &text);
+        if (wrong[0].elements + wrong[1].elements > 0) fail_msg("%s: %s", what, line);
+        for (int i = 0; i < p->b_count; i++) expect_untouched(w, w->c[r][i], rows, p->b_cols[i]);
+        expect_untouched(w, w->returned[r], sg_problem_returned_rows(p, r), p->k);
     }
 }
 

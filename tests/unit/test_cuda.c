@@ -49,6 +49,11 @@ static const char *const problems[] = {
     "ag_gemm:bf16:40x24x64:r%d:gather=k",
     "ag_gemm:bf16:44x24x32:r%d:accumulate",
     "ag_gemm:bf16:40x48x96:r%d:gather=k:accumulate",
+    "ag_gemm:bf16:140x48x32:r%d:b=16,8,24:bias:relu",
+    "ag_gemm:f16:45x40x32:r%d:b=8,32:return_a",
+    "ag_gemm:f16:50x17x40:r%d:cyclic=3:b=1,2,3,11:return_a:accumulate",
+    "a2a_gemm:bf16:96x24x32:r%d:b=16,8:return_a",
+    "gemm:f32:33x17x29:r%d:b=8,9:bias:silu",
 };
 enum { PROBLEMS = sizeof problems / sizeof problems[0] };
 
@@ -152,7 +157,7 @@ static void devices_compare_their_matrices(void **state)
         assert_int_equal(wrong, 2);
         ((char *)t.c)[-1] = 0; /* the canary */
         assert_int_equal(sg_matrices_compare(m, &d, "nobody", &wrong), SHINGLE_EBUG);
-        expect_text("outside of C of rank 2");
+        expect_text("outside of an output of rank 2");
         sg_matrices_close(m);
         sg_problem_free(&w.problem);
     }
@@ -292,12 +297,12 @@ static void memory_of_the_host_is_refused(void **state)
     open_group(&w, RANKS, 5);
     assert_true(make_plans(&w, "gemm_rs:bf16:48x16x32:r4", "fused_out"));
     char here[64];
-    void *const there = w.b[1];
-    fake_host = w.b[1] = here;
+    void *const there = w.b[1][0];
+    fake_host = w.b[1][0] = here;
     assert_int_equal(run_rank(&w, 1, NULL), SHINGLE_EINVAL);
     expect_text("b of rank 1 is in the host's memory");
     fake_host = NULL;
-    w.b[1] = there;
+    w.b[1][0] = there;
     run_right(&w, 1);
     drop_plans(&w);
     close_group(&w);

@@ -181,19 +181,19 @@ static void odd_addresses_take_other_ways(void **state)
         w.lead = 0;
         assert_true(make_plans(&w, asked[i][0], asked[i][1]));
         w.a[1] = (char *)w.a[1] + 2; /* the canary has room */
-        w.c[2] += 2;
+        w.c[2][0] = (char *)w.c[2][0] + 2;
         for (uint64_t seed = 0; seed < 2; seed++) {
             fill(&w, seed);
             for (int r = 0; r < RANKS; r++) assert_int_equal(run_rank(&w, r, NULL), SHINGLE_OK);
             sync_all(&w);
             for (int r = 0; r < RANKS; r++) {
                 sg_data_wrong wrong;
-                assert_int_equal(sg_data_compare(&w.data, r, w.c[r], 0, &wrong), SHINGLE_OK);
+                assert_int_equal(sg_data_compare(&w.data, r, w.c[r][0], 0, &wrong), SHINGLE_OK);
                 assert_int_equal(wrong.elements, 0);
             }
         }
         w.a[1] = (char *)w.a[1] - 2;
-        w.c[2] -= 2;
+        w.c[2][0] = (char *)w.c[2][0] - 2;
         drop_plans(&w);
     }
     close_group(&w);
@@ -237,7 +237,7 @@ static void peers_store_into_what_they_reach(void **state)
     drop_plans(&w);
     /* Memory of a pool: the landing, and a copy at the end of the run. */
     assert_true(make_plans(&w, "gemm_ar:bf16:520x136x16:r4", "fused_out{tile_m=128,tile_n=128}"));
-    fake_apart = w.c[0];
+    fake_apart = w.c[0][0];
     before = fake_direct;
     run_right(&w, 2);
     assert_int_equal(fake_direct - before, 520 * 136 * 3 / 4 * 3);

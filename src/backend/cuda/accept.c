@@ -19,14 +19,19 @@ static bool is_fast(sg_type type, int32_t tile_m, int32_t tile_n)
 static bool is_aligned(const sg_problem *p)
 {
     const int64_t bytes = sg_type_bytes(p->type);
-    return p->k * bytes % 16 == 0 && p->n * bytes % 16 == 0;
+    bool aligned = p->k * bytes % 16 == 0;
+    for (int i = 0; i < p->b_count; i++) aligned &= p->b_cols[i] * bytes % 16 == 0;
+    return aligned;
 }
 
 static bool is_cut_well(const sg_sched *s, const sg_area *a)
 {
     const int64_t bytes = sg_sched_element_bytes(s, a->buf);
-    const bool to_the_end = (int64_t)a->col0 + a->cols == s->buf[a->buf].cols;
-    return a->col0 * bytes % 16 == 0 && (to_the_end || a->cols * bytes % 16 == 0);
+    int64_t low = 0;
+    int64_t high = s->buf[a->buf].cols;
+    if (a->buf == SG_C) (void)sg_problem_b_at(s->problem, a->col0, &low, &high);
+    const bool to_the_end = (int64_t)a->col0 + a->cols == high;
+    return (a->col0 - low) * bytes % 16 == 0 && (to_the_end || a->cols * bytes % 16 == 0);
 }
 
 bool sg_cuda_is_cut_well(const sg_sched *s, const sg_launch *l)

@@ -132,7 +132,9 @@ typedef struct sg_cuda_plan {
     sg_cuda_step *step;
     int32_t places;
     int8_t place_of[SG_MAX_BUFS][SG_CUDA_RANKS]; /* -1: none */
-    int8_t landed;                               /* place of what peers stored for C; -1: none */
+    int8_t more_b[SHINGLE_MOST_B - 1]; /* places of the B behind the first, and of the C */
+    int8_t more_c[SHINGLE_MOST_B - 1];
+    int8_t landed; /* place of what peers stored for C; -1: none */
     int32_t *away; /* triples for sg_kernel_permute: rows from landing to C */
     int32_t *home; /* the same on the device; NULL: few enough for copies */
     int32_t aways;

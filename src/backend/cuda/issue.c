@@ -49,19 +49,30 @@ static shingle_status issue(sg_cuda *cuda, sg_run *run, int32_t index, issuer *g
 
 /* ---- Places of the user's tensors ------------------------------------------------------------ */
 
+static void aim_at(sg_kernel_program *program, int place, const void *data, int64_t pitch)
+{
+    sg_kernel_place *const at = &program->place[place];
+    at->data[0] = at->data[1] = (void *)(uintptr_t)data;
+    at->pitch = pitch;
+}
+
 static void aim(sg_kernel_program *program, const sg_run *run)
 {
     const sg_cuda_plan *const plan = run->bound->backend;
+    const sg_problem *const p = &run->bound->problem;
     const shingle_tensors *const t = &run->tensors;
-    const int64_t bytes = sg_type_bytes(run->bound->problem.type);
+    const int64_t bytes = sg_type_bytes(p->type);
     const int rank = run->work->rank;
-    void *const data[3] = {(void *)(uintptr_t)t->a, (void *)(uintptr_t)t->b, t->c};
-    const int64_t stride[3] = {t->a_stride, t->b_stride, t->c_stride};
-    for (int buf = 0; buf < 3; buf++) {
-        sg_kernel_place *const place = &program->place[plan->place_of[buf][rank]];
-        place->data[0] = place->data[1] = data[buf];
-        place->pitch = stride[buf] * bytes;
+    aim_at(program, plan->place_of[SG_A][rank], t->a, t->a_stride * bytes);
+    aim_at(program, plan->place_of[SG_B][rank], t->b, t->b_stride * bytes);
+    aim_at(program, plan->place_of[SG_C][rank], t->c, t->c_stride * bytes);
+    for (int i = 0; i < p->b_count - 1; i++) {
+        aim_at(program, plan->more_b[i], t->more_b[i], t->more_b_stride[i] * bytes);
+        aim_at(program, plan->more_c[i], t->more_c[i], t->more_c_stride[i] * bytes);
     }
+    if (p->return_a)
+        aim_at(program, plan->place_of[SG_RETURNED][rank], t->returned_a,
+               t->returned_a_stride * bytes);
     program->bias = t->bias;
 }
 
@@ -216,7 +227,10 @@ static shingle_status go_copy(sg_cuda *cuda, sg_cuda_rank *rank, sg_run *run, in
     if (sg_step_is_push(copy)) return SHINGLE_OK; /* with its launch */
     aim(&plan->program, run);
     if (copy->u.copy.engine == SG_BY_SMS) {
-        SG_CUDA(sg_kernel_copy(&plan->program, &step->flags, 8, rank->how, stream));
+        /* Behind all products nothing runs beside it. */
+        const bool alone = s->to[copy->to0].buf == SG_RETURNED;
+        SG_CUDA(
+            sg_kernel_copy(&plan->program, &step->flags, alone ? rank->sms : 8, rank->how, stream));
         return SHINGLE_OK;
     }
     bool leaves = false;
@@ -383,22 +397,20 @@ shingle_status sg_cuda_issue_coll(void *self, sg_run *run, int32_t step)
 
 /* ---- Addresses ------------------------------------------------------------------------------- */
 
-sg_cuda_place sg_cuda_address(const sg_run *run, const sg_area *area, bool source)
+sg_cuda_place sg_cuda_address(const sg_run *run, const sg_area *of, bool source)
 {
     const sg_cuda_plan *const plan = run->bound->backend;
     const sg_problem *const p = &run->bound->problem;
-    const shingle_tensors *const t = &run->tensors;
+    sg_area in_buf = *of;
+    sg_area *const area = &in_buf;
     const sg_buf *const buf = &run->bound->sched.buf[area->buf];
     sg_cuda_place place = {.type = buf->wide ? SG_F32 : p->type};
     place.element_bytes = sg_type_bytes(place.type);
     const bool own = buf->arena == SG_USER && area->rank == run->work->rank;
     if (own && !(source && sg_cuda_is_landed(plan, area))) {
-        const void *const data = area->buf == SG_A ? t->a : area->buf == SG_B ? t->b : t->c;
-        const int64_t stride = area->buf == SG_A   ? t->a_stride
-                               : area->buf == SG_B ? t->b_stride
-                                                   : t->c_stride;
-        place.data = (uint8_t *)(uintptr_t)data;
-        place.pitch = stride * place.element_bytes;
+        const sg_user_matrix at = sg_exec_user(p, &run->tensors, area);
+        place.data = at.data;
+        place.pitch = at.stride * place.element_bytes;
     } else {
         /* Engines and collectives use half 0: their buffers are baked. */
         const int index = own ? plan->landed : plan->place_of[area->buf][area->rank];

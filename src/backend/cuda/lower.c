@@ -78,8 +78,11 @@ static shingle_status find_place(sg_cuda_plan *plan, int buf, int q, void *const
         if (!own && landing[q] == NULL)
             return sg_fail(SHINGLE_EUNSUPPORTED, "%s: rows of C come from peers and from here",
                            bound->text);
-        return new_place(plan, own ? NULL : landing[q], own ? NULL : landing[q], rows, b->cols,
-                         false, index);
+        /* The first of several B or C; the others have places of their own. */
+        const bool shares = p->b_count > 1;
+        return new_place(plan, own ? NULL : landing[q], own ? NULL : landing[q],
+                         shares && buf == SG_B ? p->b_cols[0] : rows,
+                         shares && buf == SG_C ? p->b_cols[0] : b->cols, false, index);
     }
     uint8_t *low = b->arena == SG_LOCAL ? bound->local : bound->library;
     uint8_t *high = low;
@@ -91,6 +94,33 @@ static shingle_status find_place(sg_cuda_plan *plan, int buf, int q, void *const
                      high != NULL ? high + b->offset : NULL, b->rows, b->cols, b->wide, index);
 }
 
+/* The tensors of the user's that every run names. */
+static shingle_status find_user_places(sg_cuda_plan *plan, int rank, void *const *landing)
+{
+    const sg_problem *const p = &plan->bound->problem;
+    for (int buf = 0; buf < SG_BIAS; buf++) SG_TRY(find_place(plan, buf, rank, landing));
+    if (p->return_a) SG_TRY(find_place(plan, SG_RETURNED, rank, landing));
+    for (int i = 0; i < p->b_count - 1; i++) {
+        const int64_t cols = p->b_cols[i + 1];
+        const int64_t rows = plan->bound->sched.buf[SG_C].rows;
+        SG_TRY(new_place(plan, NULL, NULL, cols, p->k, false, &plan->more_b[i]));
+        SG_TRY(new_place(plan, NULL, NULL, rows, cols, false, &plan->more_c[i]));
+    }
+    return SHINGLE_OK;
+}
+
+/* Which of several B or C is AREA of?  It becomes an area of that one. */
+static int move_to_part(const sg_cuda_plan *plan, sg_area *area)
+{
+    int64_t low = 0;
+    int64_t high = 0;
+    if (area->buf != SG_B && area->buf != SG_C) return 0;
+    int32_t *const at = area->buf == SG_B ? &area->row0 : &area->col0;
+    const int part = sg_problem_b_at(&plan->bound->problem, *at, &low, &high);
+    *at -= (int32_t)low;
+    return part;
+}
+
 static shingle_status name_place(sg_cuda_plan *plan, sg_area *area, bool source,
                                  void *const *landing)
 {
@@ -99,7 +129,11 @@ static shingle_status name_place(sg_cuda_plan *plan, sg_area *area, bool source,
         return SHINGLE_OK;
     }
     SG_TRY(find_place(plan, area->buf, area->rank, landing));
-    area->buf = (uint8_t)plan->place_of[area->buf][area->rank];
+    const uint8_t buf = area->buf;
+    const int part = area->rank == plan->bound->work->rank ? move_to_part(plan, area) : 0;
+    area->buf = (uint8_t)(part == 0     ? plan->place_of[buf][area->rank]
+                          : buf == SG_B ? plan->more_b[part - 1]
+                                        : plan->more_c[part - 1]);
     return SHINGLE_OK;
 }
 
@@ -443,7 +477,7 @@ static shingle_status fill_plan(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_plan 
         SG_TRY(new_place(plan, landing[rank->rank], landing[rank->rank], s->buf[SG_C].rows,
                          bound->problem.n, false, &plan->landed));
     }
-    for (int buf = 0; buf < SG_BIAS; buf++) SG_TRY(find_place(plan, buf, rank->rank, landing));
+    SG_TRY(find_user_places(plan, rank->rank, landing));
     SG_TRY(make_lists(plan, &l, landing));
     /* What stands in no list gets its place, too, before launches copy the places. */
     for (int32_t i = 0; i < s->steps; i++) {

@@ -106,7 +106,7 @@ static shingle_status look_at(const sg_cuda *cuda, sg_cuda_rank *rank, int buf, 
                               const sg_cuda_known **known_out)
 {
     static const char *const name[SG_USER_BUFS] = {
-        [SG_A] = "a", [SG_B] = "b", [SG_C] = "c", [SG_BIAS] = "bias"};
+        [SG_A] = "a", [SG_B] = "b", [SG_C] = "c", [SG_BIAS] = "bias", [SG_RETURNED] = "returned_a"};
     sg_cuda_known *const known = &rank->known[buf][sg_mix((uintptr_t)data >> 4) % SG_CUDA_KNOWN];
     *known_out = known;
     if (data == NULL || known->data == data) return SHINGLE_OK;
@@ -132,6 +132,12 @@ static shingle_status look_at_tensors(const sg_cuda *cuda, sg_cuda_rank *rank, c
     SG_TRY(look_at(cuda, rank, SG_A, t->a, &known));
     SG_TRY(look_at(cuda, rank, SG_B, t->b, &known));
     SG_TRY(look_at(cuda, rank, SG_BIAS, t->bias, &known));
+    if (run->bound->problem.return_a)
+        SG_TRY(look_at(cuda, rank, SG_RETURNED, t->returned_a, &known));
+    for (int i = 0; i < run->bound->problem.b_count - 1; i++) {
+        SG_TRY(look_at(cuda, rank, SG_B, t->more_b[i], &known));
+        SG_TRY(look_at(cuda, rank, SG_C, t->more_c[i], &known));
+    }
     SG_TRY(look_at(cuda, rank, SG_C, t->c, &known));
     const bool aligned = (uintptr_t)t->c % 16 == 0 && pitch % 16 == 0;
     rank->said = plan->direct && aligned && t->c != NULL && known->reached ? t->c : NULL;
