@@ -17,10 +17,10 @@ bool sg_sched_is_torn(const sg_sched *s, const sg_area *a)
     return first + count > high;
 }
 
-/* Patches that read the same rows for other columns return them once. */
+/* Patches that read the same rows for other columns return them once; and some have arrived there. */
 static bool returns(const sg_patch *patch)
 {
-    return patch->k0 < patch->k1 && patch->col0 == 0;
+    return patch->k0 < patch->k1 && patch->col0 == 0 && patch->a.buf != SG_RETURNED;
 }
 
 static sg_area target(const sg_sched *s, const sg_patch *p)
@@ -52,8 +52,10 @@ void sg_sched_return(sg_sched *s)
     sg_area to = {0};
     const int32_t steps = s->steps;
     if (!s->problem->return_a) return;
-    for (int32_t i = 0; i < s->tos; i++)
-        if (s->to[i].buf == SG_RETURNED) return; /* it was sealed before */
+    for (int32_t i = 0; i < steps; i++)
+        if (s->step[i].kind == SG_COPY && s->step[i].tos > 0 &&
+            s->to[s->step[i].to0].buf == SG_RETURNED)
+            return; /* it was sealed before */
     for (int lane = 0; lane < SG_MAX_LANES; lane++) last[lane] = -1;
     for (int32_t i = 0; i < steps; i++)
         if (s->step[i].kind == SG_GEMM) last[s->step[i].lane] = i;

@@ -74,8 +74,10 @@ void sg_sim_run_kernel(sg_sim *m, sg_sim_agent *a, const sg_step *step)
     for (int32_t i = step->to0; i < step->to0 + step->tos; i++)
         if (s->to[i].rank == a->rank) bytes += sg_sim_area_bytes(s, &s->to[i]);
     const double part = 4.0 * a->got / machine->sms;
-    const double most = machine->sum_gbps > 0 ? machine->sum_gbps : machine->mem_gbps;
-    const double gbps = most * (part < 1 ? part : 1);
+    /* A copy counts what it reads and what it stores. */
+    const double sum = machine->sum_gbps > 0 ? machine->sum_gbps : machine->mem_gbps;
+    const double copy = machine->local_gbps > 0 ? 2 * machine->local_gbps : machine->mem_gbps;
+    const double gbps = (step->kind == SG_COPY ? copy : sum) * (part < 1 ? part : 1);
     a->phase = SG_AT_LAST;
     a->pending = 1;
     for (int32_t i = step->to0; i < step->to0 + step->tos; i++) {

@@ -87,7 +87,9 @@ static void build_gather_k(const sg_problem *p, int rank, sg_sched *s)
 static void build_gather(const sg_problem *p, const sg_knobs *knobs, int rank, sg_sched *s)
 {
     const bool exchange = sg_problem_in(p) == SG_IN_EXCHANGE;
-    const int gathered = sg_moves_gathered(s, SG_LIBRARY, 0);
+    /* What is returned can arrive where it belongs, if that is in the product's order. */
+    const bool direct = p->return_a && sg_is_packed(p);
+    const int gathered = direct ? SG_RETURNED : sg_moves_gathered(s, SG_LIBRARY, 0);
     sg_sched_coll(s, 0, exchange ? SG_ALL_TO_ALL : SG_ALL_GATHER, 0, sg_moves_held(s, rank));
     for (int q = 0; q < p->ranks && exchange; q++) sg_sched_to(s, sg_moves_held(s, q));
     for (int q = 0; q < p->ranks; q++) sg_sched_to(s, sg_moves_arrived(s, rank, q, gathered));

@@ -227,10 +227,9 @@ static shingle_status go_copy(sg_cuda *cuda, sg_cuda_rank *rank, sg_run *run, in
     if (sg_step_is_push(copy)) return SHINGLE_OK; /* with its launch */
     aim(&plan->program, run);
     if (copy->u.copy.engine == SG_BY_SMS) {
-        /* Behind all products nothing runs beside it. */
-        const bool alone = s->to[copy->to0].buf == SG_RETURNED;
-        SG_CUDA(
-            sg_kernel_copy(&plan->program, &step->flags, alone ? rank->sms : 8, rank->how, stream));
+        /* In the lane of products none of its own runs beside it. */
+        const int blocks = copy->lane == 0 ? rank->sms : 8;
+        SG_CUDA(sg_kernel_copy(&plan->program, &step->flags, blocks, rank->how, stream));
         return SHINGLE_OK;
     }
     bool leaves = false;
