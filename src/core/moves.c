@@ -352,6 +352,16 @@ static void emit_vendor(sg_sched *s, const row_run *run, const sg_piece *pieces,
     }
 }
 
+/* Leaves of PATCH the columns of the strip that G is at, if it has any. */
+static bool cut_strip(sg_patch *patch, const sg_gathering *g)
+{
+    const int32_t col0 = patch->col0 > g->col0 ? patch->col0 : g->col0;
+    const int32_t end = sg_walk_min(patch->col0 + patch->cols, g->col0 + g->cols);
+    if (g->cols == 0) return true;
+    if (col0 < end) sg_moves_cut_cols(patch, col0 - patch->col0, end - col0);
+    return col0 < end;
+}
+
 /* A patch of a run, whose tiles wait for the chunks of PIECES that they read. */
 static void emit_patch(sg_sched *s, const sg_patch *patch, const sg_piece *pieces, int count,
                        sg_gathering *g)
@@ -393,7 +403,7 @@ static void emit_rows(sg_sched *s, const row_run *run, const sg_piece *pieces, s
         patch.a.row0 = (int32_t)(run->buf_row0 + row);
         patch.rows = patch.a.rows = (int32_t)sg_min(height, run->rows - row);
         for (int b = 0; sg_moves_next_b(p, &patch, b, &part); b++)
-            emit_patch(s, &part, pieces, run->pieces, g);
+            if (cut_strip(&part, g)) emit_patch(s, &part, pieces, run->pieces, g);
     }
 }
 
@@ -510,68 +520,18 @@ void sg_moves_gather_patches(sg_sched *s, sg_gathering *g, const int *order, int
     for (int i = 0; i < count; i++) gather_chunks(s, g, order[i]);
 }
 
-/* ---- Slices ---------------------------------------------------------------------------------- */
-
-/* Emits RUN, whose rows start at PACKED_ROW0 of the packed buffer: read from there (GATHERED), or
- * stored to there. */
-static void emit_slice(sg_sched *s, row_run run, int64_t packed_row0, int packed, bool gathered,
-                       bool final)
-{
-    if (run.rows == 0) return;
-    run.buf_row0 = gathered ? (int32_t)packed_row0 : run.row0;
-    const sg_patch all = patch_of(s, &run, gathered ? packed : SG_A, final);
-    sg_patch patch;
-    for (int b = 0; sg_moves_next_b(s->problem, &all, b, &patch); b++) {
-        sg_sched_patch(s, &patch);
-        if (gathered)
-            store_c(s, &patch);
-        else
-            sg_sched_to(s, sg_area_of(s->rank, packed, packed_row0, run.rows, 0, s->problem->n));
-    }
-}
-
-static int64_t emit_slices(sg_sched *s, int slice, int slices, int32_t tile, int64_t base,
-                           int packed, bool gathered, bool final)
-{
-    const sg_problem *const p = s->problem;
-    row_run run = {0};
-    int64_t row = base; /* in the packed buffer */
-    for (int q = 0; q < p->ranks; q++) {
-        int32_t x0 = 0;
-        const int32_t rows = sg_slice_rows(p, s->rank, q, slice, slices, tile, &x0);
-        sg_piece piece;
-        for (sg_pieces it = sg_pieces_of(p, s->rank, q, x0, x0 + rows);
-             sg_piece_next(&it, &piece);) {
-            if (run.rows == 0 || piece.row0 != run.row0 + run.rows) {
-                emit_slice(s, run, row - run.rows, packed, gathered, final);
-                run = (row_run){.row0 = piece.row0};
-            }
-            run.rows += piece.rows;
-            row += piece.rows;
-        }
-    }
-    emit_slice(s, run, row - run.rows, packed, gathered, final);
-    return row - base;
-}
-
-int64_t sg_moves_gathered_patches(sg_sched *s, int slice, int slices, int32_t tile_m, int64_t base,
-                                  int gathered)
-{
-    return emit_slices(s, slice, slices, tile_m, base, gathered, true, true);
-}
-
-int64_t sg_moves_slice_patches(sg_sched *s, int slice, int slices, int32_t tile_m, int64_t base,
-                               int packed_to, bool final)
-{
-    return emit_slices(s, slice, slices, tile_m, base, packed_to, false, final);
-}
-
 /* ---- Scatter --------------------------------------------------------------------------------- */
+
+sg_patch sg_moves_patch_from(const sg_sched *s, const sg_piece *piece, int buf, int64_t buf_row0,
+                             bool final)
+{
+    const row_run run = {.row0 = piece->row0, .rows = piece->rows, .buf_row0 = (int32_t)buf_row0};
+    return patch_of(s, &run, buf, final);
+}
 
 sg_patch sg_moves_patch(const sg_sched *s, const sg_piece *piece, bool final)
 {
-    const row_run run = {.row0 = piece->row0, .rows = piece->rows, .buf_row0 = piece->row0};
-    return patch_of(s, &run, SG_A, final);
+    return sg_moves_patch_from(s, piece, SG_A, piece->row0, final);
 }
 
 int sg_moves_vendor_patch(sg_sched *s, const sg_piece *piece, bool final, const sg_wait *wait)

@@ -82,7 +82,8 @@ void sg_moves_send(sg_sched *s, int lane, int peer, int gathered, const sg_arriv
 
 /* Patches of a gather, over one or several launches.  Zero it, then set GATHERED and ARRIVAL, and for a
  * part of what arrives CHUNK, or K0 and K1: parts of k follow each other from 0 on, each in a later
- * launch of one lane, and leave their sum so far in f32.  They are of no use along k.
+ * launch of one lane, and leave their sum so far in f32.  They are of no use along k.  COL0 and COLS are
+ * for a strip of the product's columns, where rows of A arrive for a launch of our own.
  *
  * The rest is the chain that a gather along k makes: every patch adds its part of k to the sum of those
  * before, and waits tile by tile for the last of them (own flags, from 0 on). */
@@ -91,6 +92,7 @@ typedef struct sg_gathering {
     const sg_arrival *arrival; /* by owner; the own one says what a chunk of the own rows is */
     int32_t chunk;             /* 1 + the chunk of every owner that is multiplied; 0: all */
     int32_t k0, k1;            /* the part of k that is; K1 0: all */
+    int32_t col0, cols;        /* the strip of columns that is; COLS 0: all */
     bool vendor;               /* launches of the vendor's, see below; not along k */
     int sum;                   /* buffer of partial sums, in f32; 0: not declared */
     int32_t links;             /* patches so far */
@@ -132,8 +134,10 @@ bool sg_is_packed(const sg_problem *problem);
 
 /* ---- Scatter: rows of C go to their owner --------------------------------------------------------- */
 
-/* The product of PIECE's rows: all columns, all of k, A in its own place. */
+/* The product of PIECE's rows: all columns, all of k, A in its own place, or from row BUF_ROW0 of BUF on. */
 sg_patch sg_moves_patch(const sg_sched *s, const sg_piece *piece, bool final);
+sg_patch sg_moves_patch_from(const sg_sched *s, const sg_piece *piece, int buf, int64_t buf_row0,
+                             bool final);
 
 /* The same as a launch of the vendor's on lane 0, left open for its store and addend, behind a step that
  * waits for WAIT unless that is NULL.  Returns the launch, or -1 if there is none. */

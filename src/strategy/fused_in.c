@@ -13,15 +13,25 @@
  * and waiting for whole rows would hide nothing.  With several waves and a copy engine, which takes its
  * time for each chunk, tiles that wait in the middle hold their SMs, and chunks of rows alone are better;
  * pushes are as quick in many parts as in one.
+ *
+ *     strips   lane 0:  first columns: own rows, r+1, ... | next columns: own rows, r+1, ... | ...
+ *
+ * Own rows first means that all of B is read for them, and again for each of the others, from memory if it
+ * does not fit into a cache; and every byte takes power, which is time at its limit.  In strips of
+ * columns, each a wave of everybody's rows, B is read once.  The first is wider, a wave of own rows, since
+ * nothing else has arrived; with chunks of k it need not be.  A call makes whole rows.
  */
 #include "core/moves.h"
 #include "core/strategy.h"
 
-enum { CHUNKS, SLABS, TILE_M, TILE_N, PUSH };
+enum { CHUNKS, SLABS, TILE_M, TILE_N, PUSH, STRIPS };
 
 /* A push costs nothing beside its bytes, so that chunks of k help as long as a wave that waits is a good
  * part of the product; an engine's copy does. */
 enum { FEW_WAVES = 4, SLABS_OF_FEW = 8 };
+
+/* Own rows of more bands read A as often as they read B: a wave is no higher. */
+enum { LOW_BANDS = 8, MOST_STRIPS = 64 };
 
 /* Of a rank's rows, as it sends them to all others; beyond, copy engines have paid for themselves. */
 static const double most_pushed_bytes = 32e6;
@@ -30,6 +40,14 @@ static bool accepts(const sg_problem *p, sg_text *why)
 {
     if (sg_problem_in(p) == SG_IN_NONE) return sg_decline(why, "no operand arrives");
     return sg_accepts_moves(p, why);
+}
+
+/* As many as waves, where it pays. */
+static int strips_of(const sg_problem *p, const sg_tile *tile, int64_t waves)
+{
+    const bool low = sg_ceil_div(p->most_rows, tile->m) <= LOW_BANDS;
+    const bool pays = p->gather == SG_GATHER_A && !p->call && p->ranks > 1 && low && waves > 1;
+    return pays ? (int)sg_min(waves, MOST_STRIPS) : 1;
 }
 
 static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *sets, sg_text *why)
@@ -44,16 +62,36 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
         const sg_tile tile = machine->tile[t];
         const int64_t waves =
             sg_ceil_div(sg_ceil_div(p->m, tile.m) * sg_ceil_div(p->n, tile.n), machine->sms);
+        const int strips = strips_of(p, &tile, waves);
         for (int by = 0; by <= push; by++) {
             const bool cut = waves <= (by ? FEW_WAVES : 1) && p->k >= 512;
             const int slabs = cut && p->gather == SG_GATHER_A ? SLABS_OF_FEW : 1;
             for (int chunks = 1; chunks <= 4 && (chunks == 1 || chunks <= rows);
                  chunks *= 2 + 2 * by)
-                for (int i = 1; i <= (by && chunks > 1 ? 1 : slabs); i *= SLABS_OF_FEW)
-                    sets[n++] = (sg_knobs){{chunks, i, tile.m, tile.n, by}};
+                for (int i = 1; i <= (by && chunks > 1 ? 1 : slabs); i *= SLABS_OF_FEW) {
+                    if (strips > 1 && chunks == 1)
+                        sets[n++] = (sg_knobs){{chunks, i, tile.m, tile.n, by, strips}};
+                    sets[n++] = (sg_knobs){{chunks, i, tile.m, tile.n, by, 1}};
+                }
         }
     }
     return n;
+}
+
+/* All columns, or strip by strip.  The first is as wide as its own rows need to fill a wave. */
+static void emit_strips(sg_sched *s, const sg_knobs *k, sg_gathering *gathering, const int *order)
+{
+    const sg_problem *const p = s->problem;
+    const int strips = p->gather == SG_GATHER_A && !p->call ? k->value[STRIPS] : 1;
+    const int64_t width = sg_round_up(sg_ceil_div(sg_max(p->n, 1), strips), k->value[TILE_N]);
+    const int64_t first = k->value[SLABS] > 1 ? width : width * p->ranks;
+    for (int64_t col0 = 0; strips > 1 && col0 < p->n;) {
+        gathering->col0 = (int32_t)col0;
+        gathering->cols = (int32_t)sg_min(col0 == 0 ? first : width, p->n - col0);
+        sg_moves_gather_patches(s, gathering, order, p->ranks);
+        col0 += gathering->cols;
+    }
+    if (strips == 1) sg_moves_gather_patches(s, gathering, order, p->ranks);
 }
 
 static void build(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
@@ -81,15 +119,15 @@ static void build(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
     }
     sg_sched_launch(s, 0, k->value[TILE_M], k->value[TILE_N], 0, false);
     sg_gathering gathering = {.gathered = gathered, .arrival = arrival};
-    sg_moves_gather_patches(s, &gathering, order, p->ranks);
+    emit_strips(s, k, &gathering, order);
 }
 
 const sg_strategy sg_strategy_fused_in = {
     .name = "fused_in",
     .brief = "tiles wait for the chunks of A that they read (FLUX, gather)",
-    .knob = {"chunks", "slabs", "tile_m", "tile_n", "push"},
-    .least = {1, 1, 1, 1, 0},
-    .most = {64, 64, 4096, 4096, 1},
+    .knob = {"chunks", "slabs", "tile_m", "tile_n", "push", "strips"},
+    .least = {1, 1, 1, 1, 0, 1},
+    .most = {64, 64, 4096, 4096, 1, MOST_STRIPS},
     .accepts = accepts,
     .propose = propose,
     .build = build,
