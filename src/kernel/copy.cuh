@@ -50,7 +50,8 @@ DEV void step_leave(const sg_kernel_program &program, const sg_kernel_step &s)
     if (threadIdx.x != 0) return;
     if (gridDim.x > 1 && !count_up(s.ticket, gridDim.x)) return;
     for (int i = 0; i < s.raises; ++i)
-        raise_fire(raise_find(program, program.raise[s.raise0 + i], 0), run_epoch(program.rank));
+        raise_fire(program, raise_find(program, program.raise[s.raise0 + i], 0),
+                   run_epoch(program.rank));
 }
 
 /* The units of a matrix, dealt to all threads of the grid in turn: no division but the first. */

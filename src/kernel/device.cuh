@@ -163,10 +163,10 @@ DEV Spot spot_of(const sg_kernel_program &program, const sg_area &area, int half
 
 /* ---- Raising ----------------------------------------------------------------------------------------------------- */
 
-/* A raise with its addresses, looked up before the stores that it is about have ended. */
+/* A raise as it is looked up before the stores that it is about have ended. */
 struct Raise {
     uint64_t *flag;
-    uint32_t *count; /* NULL: one raiser */
+    int counter; /* -1: nobody else raises it */
     uint32_t raisers;
 };
 
@@ -174,16 +174,16 @@ struct Raise {
 DEV Raise raise_find(const sg_kernel_program &program, const sg_raise &r, int part)
 {
     const int index = r.flag0 + (r.per == SG_PER_PATCH ? 0 : part);
-    const int counter = r.counter + (r.per == SG_PER_BAND ? part : 0);
-    Raise x = {flag_word(&program.rank->words[r.at], program.rank->rank, index), nullptr, 0};
-    if (r.counter >= 0) x.count = program.count + counter, x.raisers = program.raisers[counter];
-    return x;
+    const int counter = r.counter < 0 ? -1 : r.counter + (r.per == SG_PER_BAND ? part : 0);
+    return Raise{flag_word(&program.rank->words[r.at], program.rank->rank, index), counter,
+                 counter < 0 ? 0u : (uint32_t)program.raisers[counter]};
 }
 
-/* By the thread that has seen all stores of this raiser.  Partner: flag_wait(). */
-DEV void raise_fire(const Raise &x, uint64_t epoch)
+/* By the thread that has seen all stores of this raiser.  No address here is NULL by a condition: see
+ * scripts/sass.py.  Partner: flag_wait(). */
+DEV void raise_fire(const sg_kernel_program &program, const Raise &x, uint64_t epoch)
 {
-    if (x.count != nullptr && !count_up(x.count, x.raisers)) return;
+    if (x.counter >= 0 && !count_up(program.count + x.counter, x.raisers)) return;
     store_release(x.flag, epoch);
 }
 

@@ -282,7 +282,8 @@ __global__ void __launch_bounds__(SG_INSTANCE_THREADS, 1) gemm_slow(const __grid
          * includes what others stored before the barrier. */
         for (int i = 0; threadIdx.x == 0 && i < p.raises; ++i) {
             const sg_raise &r = P.program.raise[p.raise0 + i];
-            raise_fire(raise_find(P.program, r, r.per == SG_PER_BAND ? v.band : v.tile), epoch);
+            raise_fire(P.program, raise_find(P.program, r, r.per == SG_PER_BAND ? v.band : v.tile),
+                       epoch);
         }
     }
     __syncthreads();

@@ -125,7 +125,7 @@ DEV void push_credit(const Param &P, const sg_kernel_step &s, int sharers, uint6
     if (s.raises == 0) return;
     if (sharers > 1 && !count_up(s.ticket, (uint32_t)sharers)) return;
     for (int i = 0; i < s.raises; ++i)
-        raise_fire(raise_find(P.program, P.program.raise[s.raise0 + i], 0), epoch);
+        raise_fire(P.program, raise_find(P.program, P.program.raise[s.raise0 + i], 0), epoch);
 }
 
 /* All of storer WG's pieces.  Before and afterwards nothing is in its slots. */

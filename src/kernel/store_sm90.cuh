@@ -148,7 +148,7 @@ template <class S> DEV void storer(const Param &P, const Smem<S> &smem, int im, 
                 for (int other = 0; other < part; ++other)
                     progress_wait(P, smem.progress + 4 * other, finished, ROLE_STORER);
             }
-            raise_fire(x, epoch);
+            raise_fire(P.program, x, epoch);
         }
     }
     bulk_wait<0>();
