@@ -113,7 +113,7 @@ static const char *act_of(const char *problem)
 
 /* A rank's matrices where its runs can reach them. */
 typedef struct copies {
-    void *a, *b, *bias, *c;
+    void *a, *b, *bias, *c, *returned;
 } copies;
 
 static void drop_copies(shingle_comm *comm, const copies *t)
@@ -122,6 +122,7 @@ static void drop_copies(shingle_comm *comm, const copies *t)
     shingle_free(comm, t->b);
     shingle_free(comm, t->bias);
     shingle_free(comm, t->c);
+    shingle_free(comm, t->returned);
 }
 
 static size_t bytes_of(const deal *d, int64_t rows, int64_t cols)
@@ -147,7 +148,28 @@ static shingle_status put_all(shingle_comm *comm, const deal *d, int r, copies *
         status = put(comm, d->b[r], bytes_of(d, d->b_rows[r], d->shape.k), &t->b);
     if (status == SHINGLE_OK) status = put(comm, d->bias[r], bytes_of(d, 1, d->shape.n), &t->bias);
     if (status == SHINGLE_OK) status = put(comm, d->c[r], c_bytes, &t->c);
-    return status;
+    if (d->returned[r] == NULL || status != SHINGLE_OK) return status;
+    const size_t bytes = bytes_of(d, d->rows[r], d->shape.k);
+    memset(d->returned[r], 0xff, bytes);
+    return put(comm, d->returned[r], bytes, &t->returned);
+}
+
+/* Several B are the rows of one array here, and several C its columns. */
+static shingle_tensors tensors_of(const deal *d, const copies *t)
+{
+    const shingle_shape *const s = &d->shape;
+    shingle_tensors tensors = {.a = t->a,
+                               .b = t->b,
+                               .bias = t->bias,
+                               .c = t->c,
+                               .c_stride = s->n,
+                               .returned_a = t->returned};
+    for (int64_t i = 1, col = s->b_cols[0]; i < s->b_count; col += s->b_cols[i++]) {
+        tensors.more_b[i - 1] = (const char *)t->b + col * s->k * s->element_bytes;
+        tensors.more_c[i - 1] = (char *)t->c + col * s->element_bytes;
+        tensors.more_c_stride[i - 1] = s->n;
+    }
+    return tensors;
 }
 
 /* Starts the plans of all ranks, waits for them, and takes their results to D. */
@@ -156,13 +178,17 @@ static shingle_status run_plans(const group *g, shingle_plan *const *plan, const
 {
     shingle_status status = SHINGLE_OK;
     for (int r = 0; r < g->ranks && status == SHINGLE_OK; r++) {
-        const shingle_tensors tensors = {.a = t[r].a, .b = t[r].b, .bias = t[r].bias, .c = t[r].c};
+        const shingle_tensors tensors = tensors_of(d, &t[r]);
         status = shingle_run_tensors(plan[r], &tensors, NULL);
     }
     for (int r = 0; r < g->ranks && status == SHINGLE_OK; r++)
         status = shingle_sync(g->comm[r], 3600.0);
     for (int r = 0; r < g->ranks && status == SHINGLE_OK; r++)
         status = shingle_read(g->comm[r], d->c[r], t[r].c, bytes_of(d, d->c_rows[r], d->shape.n));
+    for (int r = 0; r < g->ranks && status == SHINGLE_OK; r++)
+        if (t[r].returned != NULL)
+            status = shingle_read(g->comm[r], d->returned[r], t[r].returned,
+                                  bytes_of(d, d->rows[r], d->shape.k));
     return status;
 }
 
@@ -344,7 +370,8 @@ static const char notes[] =
     "  gather=b   (P*m, k) by rows     (n, k) by owner       (n,)     (P*m, n) by rows\n"
     "  gather=k   (m, k) by owner      (P*n, k) by rows      (P*n,)   (m, P*n) by columns\n"
     "a2a_gemm and gemm_a2a are dealt as gemm is, each rank's own rows of A and C.  A problem with\n"
-    "call= computes its rows with a plain product here.\n"
+    "call= computes its rows with a plain product here.  Several B (b=) are the rows of one, and\n"
+    "their C the columns of one.\n"
     "Files are .npy 1.0 or 2.0: '<f4' is f32, '<f2' f16, '<u2' or '|V2' the bits of bf16.  B\n"
     "may also be in Fortran order with its extents swapped, which is the same memory.\n";
 

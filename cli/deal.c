@@ -78,6 +78,7 @@ bool deal_begin(const char *problem, deal *d, char *error)
         d->a_cols[r] = shape.a_cols;
         d->b_rows[r] = shape.b_rows;
         d->c_rows[r] = shape.c_rows;
+        d->returns |= shape.returned_rows > 0;
     }
     const char *const cyclic = strstr(problem, ":cyclic=");
     const char *const gather = strstr(problem, ":gather=");
@@ -269,6 +270,8 @@ bool deal_read(deal *d, const char *a, const char *b, const char *bias, const ch
         return false;
     if (bias != NULL && !read_operand(d, OPERAND_BIAS, bias, d->bias, error)) return false;
     const layout l = layout_of(d, OPERAND_C);
+    for (int r = 0; r < d->shape.ranks && d->returns; r++)
+        if (!get(d, d->rows[r], d->shape.k, &d->returned[r], error)) return false;
     for (int r = 0; r < d->shape.ranks; r++)
         if (!get(d, l.rows[r], l.cols[r], &d->c[r], error) ||
             (d->accumulate && start == NULL && !get(d, l.rows[r], l.cols[r], &d->start[r], error)))
@@ -320,6 +323,7 @@ void deal_free(deal *d)
         free(d->bias[r]);
         free(d->c[r]);
         free(d->start[r]);
+        free(d->returned[r]);
     }
     memset(d, 0, sizeof *d);
 }

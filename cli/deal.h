@@ -25,13 +25,15 @@ typedef struct deal {
     shingle_shape shape; /* of rank 0 */
     char gather;         /* what a gather brings: 'a', 'b' or 'k'; 0: nothing is gathered */
     bool exchange_in, exchange_out, scatter;
-    bool accumulate;
+    bool accumulate, returns;
     int64_t cyclic; /* rows of a block dealt round the ranks; 0: each rank's rows are together */
     int64_t a_rows[DEAL_RANKS], a_cols[DEAL_RANKS], b_rows[DEAL_RANKS], c_rows[DEAL_RANKS];
     int64_t rows[DEAL_RANKS];             /* of each rank's product */
     int64_t sent[DEAL_RANKS][DEAL_RANKS]; /* rows that a rank sends to another in an all-to-all */
     void *a[DEAL_RANKS], *b[DEAL_RANKS], *bias[DEAL_RANKS], *c[DEAL_RANKS];
     void *start[DEAL_RANKS]; /* what C holds before the run; zeros if nothing was read */
+    void *returned
+        [DEAL_RANKS]; /* with return_a: the rows of A that a run has multiplied; else NULL */
 } deal;
 
 /* PROBLEM must be right and have at most DEAL_RANKS ranks.  Release with deal_free. */

@@ -275,10 +275,25 @@ static bool begin(work *w, const deal *d)
     return true;
 }
 
+/* Elements of the A that rank R returns which are not those it has multiplied. */
+static bool compare_returned(const deal *d, int r, int64_t *wrong)
+{
+    const int64_t bytes = d->shape.element_bytes;
+    const int64_t count = d->rows[r] * d->shape.k;
+    char *const whole = malloc((size_t)(count * bytes) + 1);
+    if (whole == NULL) return false;
+    for (int q = 0; q < d->shape.ranks; q++) take_a(d, r, q, whole);
+    for (int64_t i = 0; i < count; i++)
+        *wrong +=
+            memcmp(whole + i * bytes, (const char *)d->returned[r] + i * bytes, (size_t)bytes) != 0;
+    free(whole);
+    return true;
+}
+
 bool refer_compare(const deal *d, const char *act, int64_t *wrong_out, char *error)
 {
     work *const w = calloc(1, sizeof *w);
-    const bool ok = w != NULL && begin(w, d);
+    bool ok = w != NULL && begin(w, d);
     const bool all = ok && w->sums && !d->scatter; /* rank 0's rows stand for all */
     int64_t wrong = 0;
     for (int r = 0; ok && r < (all ? 1 : d->shape.ranks); r++)
@@ -289,6 +304,8 @@ bool refer_compare(const deal *d, const char *act, int64_t *wrong_out, char *err
             wrong += compare_row(w, r, i, act);
         }
     out_progress_end();
+    for (int r = 0; ok && r < d->shape.ranks; r++)
+        if (d->returned[r] != NULL) ok = compare_returned(d, r, &wrong);
     for (int r = 0; r < DEAL_RANKS && w != NULL; r++) {
         drop(&w->a[r]);
         drop(&w->b[r]);

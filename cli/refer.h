@@ -6,7 +6,7 @@
 #include "deal.h"
 
 /* Compares C of every rank with what A, B and the bias give, and counts the elements that are off
- * by more than the error bound of such a sum.  ACT is "", "relu", "gelu" or "silu".
+ * by more than the error bound of such a sum; and what is returned of A, bit for bit.  ACT is "", "relu", "gelu" or "silu".
  *
  * With u the rounding of float (2^-24), w that of the problem's type, k terms a rank and the sums p
  * of P ranks, an element may be off by

@@ -157,6 +157,12 @@ static deal *make(const char *problem, const char *act)
     for (int r = 1; r < d->shape.ranks && d->shape.has_bias; r++)
         memcpy(d->bias[r], d->bias[0], (size_t)(d->shape.n * d->shape.element_bytes));
     compute(d, act);
+    for (int r = 0; r < d->shape.ranks && d->returns; r++) {
+        fill(d, d->returned, r, d->rows[r], d->shape.k);
+        for (int64_t i = 0; i < d->rows[r] * d->shape.k; i++)
+            put(d->shape.type, d->returned[r], i,
+                (float)a_value(d, r, i / d->shape.k, i % d->shape.k));
+    }
     return d;
 }
 
@@ -193,6 +199,8 @@ static const struct {
     {"ag_gemm:bf16:5x4x30:r3:gather=k:rows=11,0,19", ""},
     {"ag_gemm:f32:5x4x30:r3:gather=k:accumulate", ""},
     {"gemm:f32:5x4x30:r2:accumulate", ""},
+    {"ag_gemm:bf16:13x5x30:r3:cyclic=2:b=3,2:return_a", ""},
+    {"a2a_gemm:f32:6x5x30:r2:counts=4,1/2,0:return_a:bias", ""},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -227,6 +235,17 @@ static void test_refuses_one_element(void **state)
         assert_int_equal(wrong_of(d, cases[i].act), 1);
         drop_deal(d);
     }
+}
+
+static void test_refuses_a_row_returned_twice(void **state)
+{
+    (void)state;
+    deal *const d = make("ag_gemm:f32:9x4x40:r2:return_a", "");
+    float *const returned = d->returned[1];
+    memcpy(returned + 3 * 40, returned + 4 * 40, 40 * sizeof *returned);
+    const int64_t wrong = wrong_of(d, "");
+    assert_true(wrong > 30 && wrong <= 40);
+    drop_deal(d);
 }
 
 static void test_refuses_a_lost_rank(void **state)
@@ -280,6 +299,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_accepts_what_is_right),
         cmocka_unit_test(test_refuses_one_element),
+        cmocka_unit_test(test_refuses_a_row_returned_twice),
         cmocka_unit_test(test_refuses_a_lost_rank),
         cmocka_unit_test(test_refuses_swapped_rows),
         cmocka_unit_test(test_not_finite),
