@@ -21,6 +21,20 @@ static void check_pairs(const sg_problem *p)
     }
 }
 
+/* Borders between several B cut the columns into parts of their widths. */
+static void check_borders(const sg_problem *p)
+{
+    int64_t low = 0;
+    int64_t high = 0;
+    for (int b = 0; b < p->b_count; b++) {
+        const int64_t col0 = high;
+        FUZZ_EXPECT(p->b_count == 1 || p->b_cols[b] > 0);
+        FUZZ_EXPECT(sg_problem_b_at(p, col0, &low, &high) == b && low == col0);
+        FUZZ_EXPECT(high == col0 + p->b_cols[b]);
+    }
+    FUZZ_EXPECT(high == p->n);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static char first[ROOM];
@@ -35,6 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         for (int r = 0; r < problem.ranks; r++) rows += problem.share[r].rows;
         FUZZ_EXPECT(rows == extent[problem.gather]);
         if (problem.counts != NULL) check_pairs(&problem);
+        check_borders(&problem);
         sg_problem_free(&problem);
         FUZZ_EXPECT(sg_problem_parse(first, &problem) == SHINGLE_OK);
         sg_problem_print(&problem, second, sizeof second);

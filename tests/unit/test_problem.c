@@ -325,6 +325,36 @@ static void matrices_have_the_rows_of_the_operator(void **state)
     }
 }
 
+/* Several B, and rows that are returned: own and arrived. */
+static void shared_problems_have_their_shapes(void **state)
+{
+    (void)state;
+    shingle_shape shape;
+    assert_int_equal(shingle_problem_shape("ag_gemm:f32:12x9x7:r3:b=4,3,2:return_a", 1, &shape),
+                     SHINGLE_OK);
+    assert_true(shape.b_count == 3 && shape.returned_rows == 12 && shape.b_rows == 9);
+    assert_true(shape.b_cols[0] == 4 && shape.b_cols[1] == 3 && shape.b_cols[2] == 2);
+    assert_int_equal(shape.b_cols[3], 0);
+    assert_int_equal(
+        shingle_problem_shape("a2a_gemm:f32:6x9x7:r2:counts=1,2/3,4:return_a", 0, &shape),
+        SHINGLE_OK);
+    assert_true(shape.b_count == 1 && shape.b_cols[0] == 9 && shape.returned_rows == 4);
+    assert_int_equal(shingle_problem_shape("gemm:f32:6x9x7:r2", 0, &shape), SHINGLE_OK);
+    assert_int_equal(shape.returned_rows, 0);
+
+    sg_problem p;
+    static const int whose[] = {0, 0, 0, 0, 1, 1, 1, 2, 2};
+    static const int64_t border[] = {0, 4, 7, 9};
+    assert_int_equal(sg_problem_parse("gemm:f32:12x9x7:r3:b=4,3,2", &p), SHINGLE_OK);
+    for (int col = 0; col < 9; col++) {
+        int64_t low = -1;
+        int64_t high = -1;
+        assert_int_equal(sg_problem_b_at(&p, col, &low, &high), whose[col]);
+        assert_true(low == border[whose[col]] && high == border[whose[col] + 1]);
+    }
+    sg_problem_free(&p);
+}
+
 /* Rank 1 of 3 owns 3 of what moves; the pairs are uneven. */
 static void attributes_shape_the_matrices(void **state)
 {
@@ -517,6 +547,7 @@ int main(void)
         cmocka_unit_test(even_shares_differ_by_one_row),
         cmocka_unit_test(cyclic_rows_go_round),
         cmocka_unit_test(matrices_have_the_rows_of_the_operator),
+        cmocka_unit_test(shared_problems_have_their_shapes),
         cmocka_unit_test(attributes_shape_the_matrices),
         cmocka_unit_test(pairs_have_their_places),
         cmocka_unit_test(errors_name_the_column),

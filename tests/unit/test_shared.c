@@ -1,0 +1,187 @@
+/* Runs of several B that share a gathered A, and of a returned A: what shingle_run_tensors takes and
+ * refuses, tensors that lie apart, and ranks that draw other borders. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "core/data.h"
+#include "parts.h"
+
+enum { M = 37, K = 19, N = 16, RANKS = 3, ROOM = 24 }; /* ROOM: elements from row to row */
+
+typedef struct rank {
+    float a[M * K], b[3][N * ROOM], c[3][M * ROOM], returned[M * ROOM];
+} rank;
+
+typedef struct world {
+    shingle_comm *comm[RANKS];
+    shingle_plan *plan[RANKS];
+    sg_problem problem;
+    sg_data data;
+    rank rank[RANKS];
+} world;
+
+static void parts_of(const sg_problem *p, float (*part)[N * ROOM], void **list, int64_t *stride)
+{
+    for (int i = 0; i < p->b_count; i++) {
+        list[i] = part[i];
+        stride[i] = ROOM;
+    }
+}
+
+static void open_world(world *w, const char *problem, const char *strategy)
+{
+    const shingle_config config = {.timeout_seconds = 5, .threads = 2};
+    const shingle_plan_options options = {.strategy = strategy};
+    memset(w, 0, sizeof *w);
+    assert_int_equal(shingle_open(RANKS, &config, w->comm), SHINGLE_OK);
+    assert_int_equal(sg_problem_parse(problem, &w->problem), SHINGLE_OK);
+    assert_int_equal(sg_data_make(&w->problem, 5, &w->data), SHINGLE_OK);
+    for (int r = 0; r < RANKS; r++) {
+        void *list[SHINGLE_MOST_B];
+        int64_t stride[SHINGLE_MOST_B];
+        float whole[N * K];
+        assert_int_equal(shingle_plan_create(w->comm[r], problem, &options, &w->plan[r]),
+                         SHINGLE_OK);
+        assert_int_equal(sg_data_fill(&w->data, SG_TENSOR_A, r, w->rank[r].a, 0), SHINGLE_OK);
+        assert_int_equal(sg_data_fill(&w->data, SG_TENSOR_B, r, whole, 0), SHINGLE_OK);
+        parts_of(&w->problem, w->rank[r].b, list, stride);
+        parts_move(&w->problem, false, N, (char *)whole, list, stride, false);
+    }
+}
+
+static void close_world(world *w)
+{
+    shingle_close(RANKS, w->comm);
+    sg_problem_free(&w->problem);
+}
+
+static shingle_tensors tensors_of(rank *r)
+{
+    return (shingle_tensors){.a = r->a,
+                             .b = r->b[0],
+                             .c = r->c[0],
+                             .b_stride = ROOM,
+                             .c_stride = ROOM,
+                             .more_b = {r->b[1], r->b[2]},
+                             .more_c = {r->c[1], r->c[2]},
+                             .more_b_stride = {ROOM, ROOM},
+                             .more_c_stride = {ROOM, ROOM},
+                             .returned_a = r->returned,
+                             .returned_a_stride = ROOM};
+}
+
+static void expect_right(world *w, int r)
+{
+    float whole[M * N];
+    void *list[SHINGLE_MOST_B];
+    int64_t stride[SHINGLE_MOST_B];
+    sg_data_wrong wrong;
+    for (int i = 0; i < w->problem.b_count; i++) {
+        list[i] = w->rank[r].c[i];
+        stride[i] = ROOM;
+    }
+    parts_move(&w->problem, true, M, (char *)whole, list, stride, true);
+    assert_int_equal(sg_data_compare(&w->data, r, whole, 0, &wrong), SHINGLE_OK);
+    assert_int_equal(wrong.elements, 0);
+    assert_int_equal(sg_data_compare_returned(&w->data, r, w->rank[r].returned, ROOM, &wrong),
+                     SHINGLE_OK);
+    assert_int_equal(wrong.elements, 0);
+}
+
+static void sync_all(const world *w)
+{
+    for (int r = 0; r < RANKS; r++)
+        if (shingle_sync(w->comm[r], 20) != SHINGLE_OK) fail_msg("%s", shingle_error());
+}
+
+static void tensors_lie_apart(void **state)
+{
+    (void)state;
+    static const char *const strategies[] = {"serial", "fused_in", "direct",
+                                             "ring",   "sliced",   "dma"};
+    static world w;
+    for (size_t i = 0; i < sizeof strategies / sizeof strategies[0]; i++) {
+        open_world(&w, "ag_gemm:f32:37x16x19:r3:cyclic=4:b=9,6,1:return_a", strategies[i]);
+        for (int r = 0; r < RANKS; r++) {
+            const shingle_tensors t = tensors_of(&w.rank[r]);
+            assert_int_equal(shingle_run_tensors(w.plan[r], &t, NULL), SHINGLE_OK);
+        }
+        sync_all(&w);
+        for (int r = 0; r < RANKS; r++) expect_right(&w, r);
+        close_world(&w);
+    }
+}
+
+/* The first that is missing or wrong is named, and nothing is enqueued. */
+static void what_is_missing_is_named(void **state)
+{
+    (void)state;
+    static world w;
+    open_world(&w, "ag_gemm:f32:37x16x19:r3:b=9,6,1:return_a", "fused_in");
+    const shingle_tensors right = tensors_of(&w.rank[0]);
+    shingle_tensors wrong[6] = {right, right, right, right, right, right};
+    static const char *const says[] = {
+        "more_b[0] is NULL; a matrix of 6 x 19",      "more_c[1] is NULL; a matrix of 37 x 1",
+        "returned_a is NULL; a matrix of 37 x 19",    "more_c[0] has 5 elements from row to row",
+        "returned_a has 18 elements from row to row", "c has 8 elements from row to row"};
+    wrong[0].more_b[0] = NULL;
+    wrong[1].more_c[1] = NULL;
+    wrong[2].returned_a = NULL;
+    wrong[3].more_c_stride[0] = 5;
+    wrong[4].returned_a_stride = 18;
+    wrong[5].c_stride = 8;
+    for (int i = 0; i < 6; i++) {
+        assert_int_equal(shingle_run_tensors(w.plan[0], &wrong[i], NULL), SHINGLE_EINVAL);
+        if (strstr(shingle_error(), says[i]) == NULL) fail_msg("%s", shingle_error());
+    }
+    assert_int_equal(shingle_run(w.plan[0], right.a, right.b, right.c, NULL), SHINGLE_EINVAL);
+    assert_non_null(strstr(shingle_error(), "takes several B and C: shingle_run_tensors"));
+    for (int r = 0; r < RANKS; r++) {
+        const shingle_tensors t = tensors_of(&w.rank[r]);
+        assert_int_equal(shingle_run_tensors(w.plan[r], &t, NULL), SHINGLE_OK);
+    }
+    sync_all(&w);
+    expect_right(&w, 2);
+    close_world(&w);
+
+    open_world(&w, "ag_gemm:f32:37x16x19:r3:return_a", "serial");
+    assert_int_equal(shingle_run(w.plan[0], right.a, right.b, right.c, NULL), SHINGLE_EINVAL);
+    assert_non_null(strstr(shingle_error(), "takes a returned A: shingle_run_tensors"));
+    close_world(&w);
+}
+
+static void other_borders_are_another_plan(void **state)
+{
+    (void)state;
+    static world w;
+    shingle_plan *other = NULL;
+    const shingle_plan_options options = {.strategy = "fused_in"};
+    open_world(&w, "ag_gemm:f32:37x16x19:r3:b=9,6,1", "fused_in");
+    assert_int_equal(
+        shingle_plan_create(w.comm[1], "ag_gemm:f32:37x16x19:r3:b=6,9,1", &options, &other),
+        SHINGLE_OK);
+    for (int r = 0; r < RANKS; r++) {
+        const shingle_tensors t = tensors_of(&w.rank[r]);
+        const shingle_status status = shingle_run_tensors(r == 1 ? other : w.plan[r], &t, NULL);
+        assert_true(status == SHINGLE_OK || (r > 0 && status == SHINGLE_EMISMATCH));
+    }
+    for (int r = 0; r < RANKS; r++)
+        assert_int_equal(shingle_sync(w.comm[r], 20), SHINGLE_EMISMATCH);
+    assert_non_null(strstr(shingle_error(), "b=6,9,1"));
+    close_world(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tensors_lie_apart),
+        cmocka_unit_test(what_is_missing_is_named),
+        cmocka_unit_test(other_borders_are_another_plan),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
