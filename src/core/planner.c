@@ -32,6 +32,11 @@ static const double tie = 0.01;
  * stays, or what was predicted to be faster. */
 static const double measured_tie = 0.005;
 
+/* Of a strategy so many knob sets are timed before others have their turn, if these are predicted to
+ * be slower than the fastest by no more than this factor. */
+enum { KNOB_SETS = 2 };
+static const double not_far = 1.2;
+
 static const struct level {
     const char *name;
     int plans; /* that are timed beside the serial one */
@@ -297,20 +302,45 @@ static bool is_among(const int *index, int count, int wanted)
     return false;
 }
 
-/* The serial plan and the best predicted others from FIRST on, at most PLANS; their number. */
+/* How many of what is entered are of this strategy. */
+static int entered(const chooser *c, const int *index, int count, const sg_strategy *strategy)
+{
+    int entries = 0;
+    for (int i = 0; i < count; i++) entries += c->candidate[index[i]].strategy == strategy;
+    return entries;
+}
+
+/* The best predicted from FIRST on that is not entered, of any strategy or of one that has no entry
+ * yet (NEW_ONES); or -1. */
+static int best_left(const chooser *c, int first, const int *index, int count, bool new_ones)
+{
+    int best = -1;
+    for (int i = first; i < c->candidates; i++) {
+        const sg_candidate *const one = &c->candidate[i];
+        if (!applies(one) || is_among(index, count, i)) continue;
+        if (new_ones && entered(c, index, count, one->strategy) > 0) continue;
+        if (best < 0 || one->predicted_us < c->candidate[best].predicted_us) best = i;
+    }
+    return best;
+}
+
+/* The serial plan and the best predicted others from FIRST on, at most PLANS; their number.  Knob sets
+ * of one strategy are often predicted alike, and then are: a strategy that is not far behind has its
+ * first before another has its third. */
 static int enter(const chooser *c, int first, int plans, int *index)
 {
     int count = 0;
+    const int fastest = best_left(c, first, index, count, false);
     if (c->serial >= 0 && applies(&c->candidate[c->serial])) index[count++] = c->serial;
     for (int n = 0; n < plans; n++) {
-        int best = -1;
-        for (int i = first; i < c->candidates; i++) {
-            if (!applies(&c->candidate[i]) || is_among(index, count, i)) continue;
-            if (best < 0 || c->candidate[i].predicted_us < c->candidate[best].predicted_us)
-                best = i;
+        int next = best_left(c, first, index, count, false);
+        if (next < 0) break;
+        if (entered(c, index, count, c->candidate[next].strategy) >= KNOB_SETS) {
+            const int other = best_left(c, first, index, count, true);
+            const double most = c->candidate[fastest].predicted_us * not_far;
+            if (other >= 0 && c->candidate[other].predicted_us <= most) next = other;
         }
-        if (best < 0) break;
-        index[count++] = best;
+        index[count++] = next;
     }
     return count;
 }
