@@ -353,7 +353,7 @@ int cmd_model(int argc, char **argv)
 {
     request q = {.pass = "forward"};
     drawing_file drawing = {.path = NULL};
-    enum { OWN = 7 };
+    enum { OWN = 8 };
     args_option options[OWN + REPORT_OPTIONS] = {
         {.name = "tp",
          .letter = 'p',
@@ -384,6 +384,10 @@ int cmd_model(int argc, char **argv)
          .kind = ARGS_FLAG,
          .value = &q.config.all_reduce,
          .brief = "all-reduce instead of reduce-scatter and gather"},
+        {.name = "apart",
+         .kind = ARGS_FLAG,
+         .value = &q.config.apart,
+         .brief = "q k v, and gate up, as weights of their own that share one gather"},
         {.name = "type",
          .kind = ARGS_TEXT,
          .value = &q.config.type,

@@ -112,7 +112,7 @@ static bool add(reader *r, const char *name, cut how, int64_t n, int64_t k, int6
                 bool bias, const char *act, const char *widths)
 {
     const config_options *const o = r->options;
-    char epilogue[24];
+    char epilogue[64];
     snprintf(epilogue, sizeof epilogue, "%s%s", bias && !r->backward ? ":bias" : "",
              r->backward ? "" : act);
     if (!put_data(r, name, op_of(r, how), o->tokens, n, k, layers, epilogue, widths)) return false;
@@ -152,6 +152,16 @@ static bool deal_kv(reader *r, int64_t kv, int64_t *local_out)
                      r->name, (long long)ranks, (long long)kv);
 }
 
+/* The problem's option for COUNT weights of so many columns that are apart, or "". */
+static void share(const reader *r, const int64_t *cols, int count, char *option, size_t room)
+{
+    size_t at = 0;
+    option[0] = '\0';
+    for (int i = 0; i < count && r->options->apart && at < room; i++)
+        at += (size_t)snprintf(option + at, room - at, "%s%lld", i == 0 ? ":b=" : ",",
+                               (long long)cols[i]);
+}
+
 static bool add_attention(reader *r, const sizes *s)
 {
     const int64_t ranks = r->options->ranks;
@@ -167,8 +177,11 @@ static bool add_attention(reader *r, const sizes *s)
     snprintf(widths, sizeof widths, "(%lld + 2 x %lld%s heads) x %lld",
              (long long)(s->heads / ranks), (long long)kv, s->kv < ranks ? " replicated" : "",
              (long long)s->head_dim);
+    const int64_t parts[] = {s->heads / ranks * s->head_dim, kv * s->head_dim, kv * s->head_dim};
+    char shared[48];
+    share(r, parts, 3, shared, sizeof shared);
     if (!add(r, "qkv", CUT_COLUMNS, (s->heads / ranks + 2 * kv) * s->head_dim, s->hidden, layers,
-             qkv_bias, "", widths))
+             qkv_bias, shared, widths))
         return false;
     snprintf(widths, sizeof widths, "%lld heads x %lld", (long long)(s->heads / ranks),
              (long long)s->head_dim);
@@ -257,8 +270,11 @@ static bool add_mlp(reader *r, const sizes *s, int64_t ffn, int64_t layers, cons
         return false;
     snprintf(widths, sizeof widths, "%s%lld / %lld", gated ? "2 x " : "", (long long)ffn,
              (long long)ranks);
-    if (!add(r, up, CUT_COLUMNS, (gated ? 2 : 1) * ffn / ranks, s->hidden, layers, bias, act,
-             widths))
+    const int64_t parts[] = {ffn / ranks, ffn / ranks};
+    char shared[48];
+    share(r, parts, 2, shared, sizeof shared);
+    if (!add(r, up, CUT_COLUMNS, (gated ? 2 : 1) * ffn / ranks, s->hidden, layers, bias,
+             gated ? shared : act, widths))
         return false;
     snprintf(widths, sizeof widths, "%lld / %lld", (long long)ffn, (long long)ranks);
     return add(r, down, CUT_K, s->hidden, ffn / ranks, layers, bias, "", widths);

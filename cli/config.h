@@ -37,14 +37,15 @@ typedef enum config_pass { CONFIG_FORWARD, CONFIG_BACKWARD, CONFIG_TRAIN } confi
 typedef struct config_options {
     int64_t ranks;
     int64_t tokens;
-    bool all_reduce;  /* whole rows on every rank between the products */
+    bool all_reduce; /* whole rows on every rank between the products */
+    bool apart; /* q k v, and gate up, are weights of their own: several B in the forward pass */
     config_pass pass; /* backward: data and weight gradients */
     const char *type; /* "f32", "bf16", "f16"; NULL: what the file says */
 } config_options;
 
 typedef struct config_product {
     char name[16];
-    char problem[128];
+    char problem[192];
     char widths[96]; /* where its n or k comes from, in words */
     int64_t layers;  /* how many of the model's layers have it */
 } config_product;
