@@ -40,7 +40,7 @@ static double waves_cost(const sg_problem *p, const sg_machine *machine, const s
     const bool by_rows = moves && p->gather == SG_GATHER_A;
     const bool by_cols = moves && p->gather == SG_GATHER_B;
     const int64_t bands = by_rows ? tiles_along(p, tile->m) : sg_ceil_div(p->m, tile->m);
-    const int64_t cols = by_cols ? tiles_along(p, tile->n) : sg_ceil_div(p->n, tile->n);
+    const int64_t cols = by_cols ? tiles_along(p, tile->n) : sg_problem_col_tiles(p, tile->n);
     const int64_t waves = sg_ceil_div(bands * cols, sg_max(machine->sms, 1));
     return (double)waves * tile->m * tile->n / (tile->rate > 0 ? tile->rate : 1);
 }

@@ -61,7 +61,7 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
     for (int t = 0; t < machine->tiles && t < 2; t++) {
         const sg_tile tile = machine->tile[t];
         const int64_t waves =
-            sg_ceil_div(sg_ceil_div(p->m, tile.m) * sg_ceil_div(p->n, tile.n), machine->sms);
+            sg_ceil_div(sg_ceil_div(p->m, tile.m) * sg_problem_col_tiles(p, tile.n), machine->sms);
         const int strips = strips_of(p, &tile, waves);
         for (int by = 0; by <= push; by++) {
             const bool cut = waves <= (by ? FEW_WAVES : 1) && p->k >= 512;

@@ -346,6 +346,8 @@ static void shared_problems_have_their_shapes(void **state)
     static const int whose[] = {0, 0, 0, 0, 1, 1, 1, 2, 2};
     static const int64_t border[] = {0, 4, 7, 9};
     assert_int_equal(sg_problem_parse("gemm:f32:12x9x7:r3:b=4,3,2", &p), SHINGLE_OK);
+    assert_true(sg_problem_col_tiles(&p, 4) == 3 && sg_problem_col_tiles(&p, 3) == 4 &&
+                sg_problem_col_tiles(&p, 1) == 9);
     for (int col = 0; col < 9; col++) {
         int64_t low = -1;
         int64_t high = -1;
