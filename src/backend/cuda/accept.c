@@ -139,3 +139,13 @@ bool sg_cuda_accepts(void *self, const sg_sched *s, sg_text *why)
             return false;
     return true;
 }
+
+/* Fast kernels all add up k in the same way; slow ones do it as they are made. */
+bool sg_cuda_keeps_order(void *self, const sg_sched *s, sg_text *why)
+{
+    (void)self;
+    for (int32_t i = 0; i < s->steps; i++)
+        if (s->step[i].kind == SG_GEMM && !launch_accepts(s, &s->step[i].u.launch, why))
+            return false;
+    return true;
+}

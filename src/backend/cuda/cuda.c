@@ -453,6 +453,7 @@ const sg_backend sg_backend_cuda = {
     .fill = sg_cuda_fill,
     .differ = sg_cuda_differ,
     .accepts = sg_cuda_accepts,
+    .keeps_order = sg_cuda_keeps_order,
     .bind = sg_cuda_bind,
     .unbind = sg_cuda_unbind,
     .begin = sg_cuda_begin,

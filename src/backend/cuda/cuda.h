@@ -170,6 +170,7 @@ shingle_status sg_cuda_fetch(sg_cuda_rank *rank, void *to, const void *from, siz
 shingle_status sg_cuda_clear(sg_cuda_rank *rank, void *memory, size_t bytes);
 
 bool sg_cuda_accepts(void *self, const sg_sched *s, sg_text *why);
+bool sg_cuda_keeps_order(void *self, const sg_sched *s, sg_text *why);
 
 /* Pieces of rows that fast kernels load and store begin and end at 16 bytes. */
 bool sg_cuda_is_cut_well(const sg_sched *s, const sg_launch *l);
