@@ -48,6 +48,9 @@ class Instruction:
         kind = self.opcode & 0x1FF
         loads, memory = 0x180 <= kind < 0x186, 0x180 <= kind < 0x1C0
         self.reads = {low >> 24 & 0xFF}
+        if 0x80 <= kind < 0xC0:  # uniform registers alone
+            self.reads = set()
+            return
         if (memory or self.opcode >> 9 == 1) and not loads:
             self.reads.add(low >> 32 & 0xFF)
         if not memory and kind not in COMPARISONS:  # memory: a uniform register
