@@ -11,11 +11,7 @@
 static const sg_patch *patch_of(const sg_checker *ck, int32_t event)
 {
     const sg_event *const e = &ck->event[event];
-    const sg_sched *const s = &ck->sched[e->rank];
-    sg_visit visit;
-    if (e->visit < 0) return NULL;
-    sg_sched_visit(s, &s->step[e->step].u.launch, e->visit, &visit);
-    return &s->patch[visit.patch];
+    return e->patch >= 0 ? &ck->sched[e->rank].patch[e->patch] : NULL;
 }
 
 static unsigned facts_of(const sg_checker *ck, int32_t event, const sg_patch *patch)

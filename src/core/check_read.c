@@ -279,6 +279,7 @@ static shingle_status new_event(reading *in, int32_t step, const sg_visit *visit
     ck->event[in->event] = (sg_event){.record0 = ck->records,
                                       .step = step,
                                       .visit = index,
+                                      .patch = visit != NULL ? visit->patch : -1,
                                       .rank = (int16_t)in->s->rank,
                                       .final = final};
     if (visit != NULL) SG_TRY(check_call(ck, in->event, visit));

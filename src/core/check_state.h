@@ -35,6 +35,7 @@ typedef struct sg_event {
     int32_t record0, records;
     int32_t step;  /* of its rank */
     int32_t visit; /* -1: of a step without visits */
+    int32_t patch; /* of the visit, in the rank's list */
     int16_t rank;
     bool waits, final;
 } sg_event;

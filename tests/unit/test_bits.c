@@ -469,6 +469,40 @@ static void changed_schedules_are_declined(void **state)
     }
 }
 
+/* What is right is made in this order or another, and nothing else; and what is wrong is in no order. */
+static void random_plans_have_an_order(void **state)
+{
+    enum { TRIPLES = 1500 };
+    sg_random random = {7};
+    sg_check_result result;
+    int kept = 0;
+    (void)state;
+    for (int i = 0; i < TRIPLES; i++) {
+        sealed s;
+        sg_knobs knobs;
+        const sg_strategy *strategy = NULL;
+        memset(&s, 0, sizeof s);
+        s.checker = sg_checker_new();
+        assert_int_equal(sg_check_triple(&random, RANKS, &s.problem, &strategy, &knobs),
+                         SHINGLE_OK);
+        bool built = true;
+        for (int r = 0; r < s.problem.ranks && built; r++)
+            built = sg_plan_build(&s.problem, strategy, &knobs, r, &s.sched[r]) == SHINGLE_OK;
+        if (built) {
+            const shingle_status status =
+                sg_check_bits(s.checker, s.sched, s.problem.ranks, &result);
+            if (status != SHINGLE_OK && status != SHINGLE_EUNSUPPORTED)
+                fail_msg("triple %d, %s: %s", i, strategy->name, shingle_error());
+            kept += status == SHINGLE_OK;
+            /* The checker's memory is used again, by checks of the other kind, too. */
+            assert_int_equal(sg_check(s.checker, s.sched, s.problem.ranks, 0, &result), SHINGLE_OK);
+        }
+        drop_sealed(&s);
+    }
+    printf("%d of %d random plans are reproducible\n", kept, (int)TRIPLES);
+    assert_true(kept > TRIPLES / 8 && kept < TRIPLES * 7 / 8);
+}
+
 static void values_follow_their_order(void **state)
 {
     const uint64_t x[] = {sg_bits_input(1), sg_bits_input(2), sg_bits_input(3)};
@@ -576,6 +610,14 @@ static void groups_measure_what_is_admitted(void **state)
     assert_int_equal(shingle_plan_create(comm[0], problem, &both[1], &serial),
                      SHINGLE_EUNSUPPORTED);
     assert_int_equal(shingle_tune(comm[0], problem, &measured, NULL), SHINGLE_EUNSUPPORTED);
+    /* What was tuned freely is taken by those who choose freely. */
+    const shingle_plan_options tuned = {.strategy = "serial", .measure_seconds = 0.001};
+    const shingle_plan_options wants = {.reproducible = 1};
+    assert_int_equal(shingle_tune(comm[0], problem, &tuned, NULL), SHINGLE_OK);
+    assert_int_equal(shingle_plan_create(comm[0], problem, NULL, &plan), SHINGLE_OK);
+    assert_string_equal(plan->strategy->name, "serial");
+    assert_int_equal(shingle_plan_create(comm[0], problem, &wants, &plan), SHINGLE_OK);
+    assert_string_not_equal(plan->strategy->name, "serial");
     shingle_close(2, comm);
 }
 
@@ -585,6 +627,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(admitted_plans_agree),
         cmocka_unit_test(reasons_are_named),
         cmocka_unit_test(changed_schedules_are_declined),
+        cmocka_unit_test(random_plans_have_an_order),
         cmocka_unit_test(values_follow_their_order),
         cmocka_unit_test(the_planner_keeps_to_it),
         cmocka_unit_test(what_is_impossible_is_an_error),
