@@ -100,8 +100,8 @@ static shingle_status check_tensor(const char *name, const void *data, int64_t r
 static shingle_status check_more(const sg_problem *p, int rank, int64_t some, shingle_tensors *t)
 {
     for (int i = 0; i < p->b_count - 1; i++) {
-        char b[16];
-        char c[16];
+        char b[24];
+        char c[24];
         snprintf(b, sizeof b, "more_b[%d]", i);
         snprintf(c, sizeof c, "more_c[%d]", i);
         const int64_t cols = p->b_cols[i + 1];
