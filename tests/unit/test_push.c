@@ -269,8 +269,8 @@ static int baked_by(const char *text)
 static void gathers_by_a_launch_use_both_halves(void **state)
 {
     (void)state;
-    assert_int_equal(baked_by("fused_in{chunks=2,slabs=2,tile_m=5,tile_n=8,push=0}"), 1);
-    assert_int_equal(baked_by("fused_in{chunks=2,slabs=2,tile_m=5,tile_n=8,push=1}"), 0);
+    assert_int_equal(baked_by("fused_in{chunks=2,slabs=2,tile_m=5,tile_n=8,push=0,strips=1}"), 1);
+    assert_int_equal(baked_by("fused_in{chunks=2,slabs=2,tile_m=5,tile_n=8,push=1,strips=2}"), 0);
 }
 
 int main(void)
