@@ -51,7 +51,8 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
     if (!sg_accepts_moves(p, why)) return 0;
     const bool cut = sg_problem_in(p) != SG_IN_NONE && p->gather != SG_GATHER_K && !p->call;
     const int n = propose_chunks(p, machine, 1, sets);
-    if (!cut || p->most_rows < VENDOR_ROWS) return n;
+    /* Of several B each would be a launch of the vendor's, and share no wave with the others. */
+    if (!cut || p->most_rows < VENDOR_ROWS || p->b_count > 1) return n;
     return n + propose_chunks(p, machine, VENDOR_ROWS, &sets[n]);
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/data.h"
+#include "core/strategy.h"
 #include "parts.h"
 
 enum { M = 37, K = 19, N = 16, RANKS = 3, ROOM = 24 }; /* ROOM: elements from row to row */
@@ -155,6 +156,30 @@ static void what_is_missing_is_named(void **state)
     close_world(&w);
 }
 
+/* One launch for all B is what sharing is for: the vendor's would be one for each. */
+static void launches_are_shared(void **state)
+{
+    (void)state;
+    static const char *const problems[] = {"ag_gemm:bf16:8192x5120x8192:r2",
+                                           "ag_gemm:bf16:8192x5120x8192:r2:b=4096,512,512"};
+    const sg_strategy *const direct = sg_strategy_find("direct");
+    sg_machine machine;
+    sg_machine_plain(&machine);
+    int vendor = 0;
+    while (strcmp(direct->knob[vendor], "vendor") != 0) vendor++;
+    for (int i = 0; i < 2; i++) {
+        sg_problem p;
+        sg_knobs sets[SG_MAX_KNOB_SETS] = {0};
+        sg_text why = {NULL, 0, 0};
+        int by_vendor = 0;
+        assert_int_equal(sg_problem_parse(problems[i], &p), SHINGLE_OK);
+        const int count = direct->propose(&p, &machine, sets, &why);
+        for (int k = 0; k < count; k++) by_vendor += sets[k].value[vendor];
+        assert_true(count > 0 && (by_vendor == 0) == (i == 1));
+        sg_problem_free(&p);
+    }
+}
+
 static void other_borders_are_another_plan(void **state)
 {
     (void)state;
@@ -181,6 +206,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tensors_lie_apart),
         cmocka_unit_test(what_is_missing_is_named),
+        cmocka_unit_test(launches_are_shared),
         cmocka_unit_test(other_borders_are_another_plan),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
