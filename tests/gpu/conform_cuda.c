@@ -21,6 +21,7 @@
 
 #include "backend/cuda/cuda.h"
 #include "core/matrices.h"
+#include "more_problems.h"
 
 enum { RANKS = 4, POISON_MOST = 16 << 20, NAME = 200 };
 
@@ -307,27 +308,6 @@ static void check(int ranks)
 {
     static const char *const shapes[] = {"1x512x512", "7x512x512", "1000x768x512", "4097x1024x512",
                                          "2048x1536x1024"};
-    static const char *const more[] = {
-        "ag_gemm:f16:520x264x256:r%d",
-        "gemm_rs:f16:520x264x256:r%d",
-        "gemm_ar:f16:520x264x256:r%d",
-        "ag_gemm:bf16:300x512x512:r%d:bias:relu",
-        "gemm_rs:bf16:300x512x512:r%d:bias",
-        "gemm_ar:bf16:300x512x512:r%d:bias:silu",
-        "gemm_ar:bf16:1000x512x512:r%d:cyclic=100",
-        "ag_gemm:f32:300x512x512:r%d",
-        "gemm_rs:f32:100x33x65:r%d",
-        "gemm_ar:bf16:100x33x65:r%d",
-        "gemm:bf16:1000x1000x1000:r%d:bias:gelu",
-        "ag_gemm:bf16:1000x1536x512:r%d:gather=b",
-        "ag_gemm:bf16:7x2048x512:r%d:gather=b:bias",
-        "ag_gemm:bf16:1000x512x1536:r%d:gather=k",
-        "ag_gemm:bf16:300x512x1024:r%d:gather=k:accumulate",
-        "ag_gemm:bf16:1000x512x512:r%d:accumulate",
-        "ag_gemm:f16:300x1024x512:r%d:gather=b:accumulate",
-        "a2a_gemm:bf16:1000x512x512:r%d:bias:relu",
-        "gemm_a2a:bf16:1000x512x512:r%d:bias:gelu",
-    };
     static const char *const push[] = {"fused_in{tile_m=128,tile_n=128,push=1}",
                                        "fused_in{tile_m=128,tile_n=256,push=0}", NULL};
     world w;
@@ -341,11 +321,11 @@ static void check(int ranks)
             snprintf(problem, sizeof problem, "%s:bf16:%s:r%d", ops[op], shapes[s], ranks);
             check_all(&w, problem, forms[op]);
         }
-    for (size_t s = 0; s < sizeof more / sizeof more[0]; s++) {
-        const char *const end = strstr(more[s], "r%d");
-        snprintf(problem, sizeof problem, "%.*sr%d%s", (int)(end - more[s]), more[s], ranks,
-                 end + 3);
-        check_all(&w, problem, strncmp(more[s], "ag_gemm", 7) == 0 ? push : NULL);
+    for (size_t s = 0; s < sizeof more_problems / sizeof more_problems[0]; s++) {
+        const char *const end = strstr(more_problems[s], "r%d");
+        snprintf(problem, sizeof problem, "%.*sr%d%s", (int)(end - more_problems[s]),
+                 more_problems[s], ranks, end + 3);
+        check_all(&w, problem, strncmp(more_problems[s], "ag_gemm", 7) == 0 ? push : NULL);
     }
     shingle_close(ranks, w.comm);
     report("check", ranks, passed - right, wrong, begin_us);

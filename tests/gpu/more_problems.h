@@ -1,0 +1,36 @@
+/* more_problems.h -- problems beside the plain ones that GPUs are tested with: epilogues, types, what is
+ * gathered, all-to-all, several B, a returned A; %d stands for the ranks. */
+#ifndef TESTS_MORE_PROBLEMS_H
+#define TESTS_MORE_PROBLEMS_H
+
+static const char *const more_problems[] = {
+    "ag_gemm:f16:520x264x256:r%d",
+    "gemm_rs:f16:520x264x256:r%d",
+    "gemm_ar:f16:520x264x256:r%d",
+    "ag_gemm:bf16:300x512x512:r%d:bias:relu",
+    "gemm_rs:bf16:300x512x512:r%d:bias",
+    "gemm_ar:bf16:300x512x512:r%d:bias:silu",
+    "gemm_ar:bf16:1000x512x512:r%d:cyclic=100",
+    "ag_gemm:f32:300x512x512:r%d",
+    "gemm_rs:f32:100x33x65:r%d",
+    "gemm_ar:bf16:100x33x65:r%d",
+    "gemm:bf16:1000x1000x1000:r%d:bias:gelu",
+    "ag_gemm:bf16:1000x1536x512:r%d:gather=b",
+    "ag_gemm:bf16:7x2048x512:r%d:gather=b:bias",
+    "ag_gemm:bf16:1000x512x1536:r%d:gather=k",
+    "ag_gemm:bf16:300x512x1024:r%d:gather=k:accumulate",
+    "ag_gemm:bf16:1000x512x512:r%d:accumulate",
+    "ag_gemm:f16:300x1024x512:r%d:gather=b:accumulate",
+    "a2a_gemm:bf16:1000x512x512:r%d:bias:relu",
+    "gemm_a2a:bf16:1000x512x512:r%d:bias:gelu",
+    "ag_gemm:bf16:1000x768x512:r%d:b=512,128,128",
+    "ag_gemm:bf16:2048x1200x1024:r%d:b=8,1184,8:bias:relu",
+    "ag_gemm:f16:300x1096x512:r%d:b=536,24,536:return_a",
+    "ag_gemm:bf16:1000x640x512:r%d:cyclic=100:b=320,320:return_a:accumulate",
+    "ag_gemm:f32:300x513x65:r%d:b=500,13:return_a",
+    "ag_gemm:bf16:7x512x512:r%d:b=256,128,128:return_a",
+    "a2a_gemm:bf16:1000x512x512:r%d:b=256,256:return_a",
+    "gemm:bf16:1000x1536x512:r%d:b=1024,256,256:bias:silu",
+};
+
+#endif
