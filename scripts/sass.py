@@ -20,6 +20,9 @@ import sys
 CS2R, CYCLES = 0x805, 6  # where nothing stands between, ptxas gives it six everywhere
 COMPARISONS = {0x00B, 0x00C}  # FSETP, ISETP: predicates stand where others have a third operand
 RZ, PT = 255, 7
+# The four above as they were compiled once, to see that what is looked for is found.
+EXAMPLE = (0x0000000000027805, 0x004FE4000001FF00, 0x0000000415021825, 0x002FE200078E0208,
+           0x00000100100F7807, 0x000FE40000000000, 0x000000FF0200720C, 0x000FE40003F05070)
 UNCONDITIONAL_END = {0x94D, 0x950, 0x947}  # EXIT, RET, BRA
 
 
@@ -80,7 +83,16 @@ def too_soon(code):
             j += 2
 
 
+def check_example():
+    right = list(EXAMPLE)
+    right[3] += 1 << 41  # IMAD.WIDE stalls for one more
+    for words, places in ((EXAMPLE, [(0, 48)]), (right, [])):
+        if list(too_soon(struct.pack("<8Q", *words))) != places:
+            raise SystemExit("sass.py does not find what it looks for")
+
+
 def main():
+    check_example()
     places = 0
     for path in sys.argv[1:]:
         with open(path, "rb") as file:
