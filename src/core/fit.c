@@ -73,8 +73,8 @@ static shingle_status open_number(fit *f, const char *name, number *n)
     double value = *at;
     if (ends_in(name, "_us")) n->unit = value > 1 ? value : 1;
     if (value <= 0 && n->unit <= 0) value = ends_in(name, "_gbps") ? f->machine.mem_gbps : 1;
-    n->start = n->x = x_of(n, value);
-    *at = value_of(n, n->x);
+    *at = value_of(n, x_of(n, value));
+    n->start = n->x = x_of(n, *at);
     return SHINGLE_OK;
 }
 

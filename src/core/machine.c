@@ -48,6 +48,7 @@ static const field fields[] = {
     REAL(join_us, 0, 1e6),
     REAL(epilogue_us, 0, 1e6),
     MAY_REAL(run_us, 0, 1e6),
+    MAY_REAL(lane_us, 0, 1e6),
     MAY_REAL(land_gbps, 1e-6, 1e6),
     MAY_REAL(link_gbps, 1e-6, 1e6),
     MAY_REAL(host_gbps, 1e-6, 1e6),
@@ -62,10 +63,13 @@ static const field fields[] = {
     MAY_REAL(local_gbps, 1e-6, 1e6),
     MAY_REAL(sum_gbps, 1e-6, 1e6),
     MAY_REAL(visit_us, 0, 1e6),
+    MAY_REAL(mem_part, 0, 1),
     MAY_REAL(vendor, 0.01, 10),
     MAY_REAL(burst, 1, 10),
     MAY_REAL(burst_us, 0, 1e9),
     MAY_REAL(gemm_by_copy, 1, 100),
+    MAY_REAL(push_kb, 0, 1e6),
+    MAY_REAL(push_part, 0, 0.95),
     MAY_REAL(gemm_by_coll, 1, 100),
     MAY_REAL(copy_by_gemm, 1, 100),
     MAY_REAL(coll_by_gemm, 1, 100),
@@ -207,7 +211,7 @@ static shingle_status take_tile(reader *r, sg_machine *m)
     if (!at_end(r)) {
         const char *const start = r->at;
         SG_TRY(take_number(r, false, &rate));
-        if (rate < 0.01 || rate > 1) return fail_range(r, start, "the rate of a tile", 0.01, 1);
+        if (rate < 0.01 || rate > 2) return fail_range(r, start, "the rate of a tile", 0.01, 2);
     }
     m->tile[m->tiles++] = (sg_tile){(int32_t)side[0], (int32_t)side[1], rate};
     return SHINGLE_OK;

@@ -61,6 +61,7 @@ typedef struct sg_machine {
     double join_us;               /* fork and join of lanes around a run */
     double epilogue_us;           /* of a launch's last tiles, when nothing hides it */
     double run_us;                /* begin and end of a run that peers take part in; 0: flag_us */
+    double lane_us;               /* a step behind one of another lane; 0: flag_us */
     double land_gbps; /* rows of C that peers stored go there at the end of a run, at this rate of
                          the rows; 0: they are stored where they belong */
     sg_tile tile[SG_TILES]; /* tile shapes of the tile program, best for large products first */
@@ -84,6 +85,8 @@ typedef struct sg_machine {
     double local_gbps; /* a copy engine within a rank's memory; 0: half of mem_gbps */
     double sum_gbps;   /* sums and copies by SMs, bytes read and written there; 0: mem_gbps */
     double visit_us;   /* a tile's cost that does not depend on k */
+    double mem_part;   /* part of what its operands and result take at mem_gbps that a product does
+                          not hide */
     double vendor;     /* rate of the vendor's product, of gemm_tflops; 0: 1 */
     double burst;      /* a run's products go this much faster ... */
     double burst_us;   /* ... for this long, before power or heat slow them; 0: never */
@@ -91,6 +94,8 @@ typedef struct sg_machine {
     /* Contention: factors of at least 1; 0: 1. */
     double
         gemm_by_copy; /* products are slower by this while the rank's engine or stores move bytes */
+    double push_kb;   /* of what a launch pushes, so much is under way in each block */
+    double push_part; /* of its speed that a product loses while its launch carries pushes */
     double gemm_by_coll; /* while a collective runs, beside the SMs it takes */
     double copy_by_gemm; /* copies are slower by this while a product runs */
     double coll_by_gemm; /* collectives are */

@@ -108,7 +108,9 @@ static counts count_all(const sg_sim *m)
         uint32_t lanes = 0;
         for (int32_t i = 0; i < s->steps; i++) {
             lanes |= 1u << s->step[i].lane;
-            if (m->machine->pool == 0) m->rank[r].pushes += sg_step_is_push(&s->step[i]);
+            if (m->machine->pool > 0 || !sg_step_is_push(&s->step[i])) continue;
+            m->rank[r].pushes++;
+            m->rank[r].pushing += sg_sim_push_bytes(s, &s->step[i]);
         }
         for (; lanes != 0; lanes &= lanes - 1) c.agents++;
     }
@@ -176,12 +178,14 @@ static void no_latency(sg_machine *m)
             if (m->coll_gbps < curve->point[i].value) m->coll_gbps = curve->point[i].value;
         curve->points = 0;
     }
+    m->lane_us = 0;
     m->copy_us = m->peer_us = m->store_us = m->coll_us = m->node_us = 0;
     m->flag_us = m->launch_us = m->join_us = m->epilogue_us = m->unit_us = m->run_us = 0;
 }
 
 static void no_contention(sg_machine *m)
 {
+    m->push_part = 0;
     m->gemm_by_copy = m->gemm_by_coll = m->copy_by_gemm = m->coll_by_gemm = 0;
 }
 

@@ -93,7 +93,9 @@ void sg_sim_run_kernel(sg_sim *m, sg_sim_agent *a, const sg_step *step)
 /* The next one is on its way before anybody has seen this one; behind the last, tiles are stored. */
 static void end_push(sg_sim *m, sg_sim_agent *a)
 {
+    const sg_sched *const s = &m->sched[a->rank];
     sg_sim_rank *const r = &m->rank[a->rank];
+    r->pushed += sg_sim_push_bytes(s, &s->step[a->step]);
     sg_sim_end_step(m, a, m->now);
     if (m->machine->pool > 0 || --r->pushes > 0) return;
     sg_sim_agent *const carrier = &m->agents[r->agent0]; /* lane 0 */

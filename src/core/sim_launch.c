@@ -34,13 +34,39 @@ static double with_burst(const sg_machine *machine, double begin, double us)
     return us <= first * machine->burst ? us / machine->burst : us - first * (machine->burst - 1);
 }
 
-/* Bytes that a patch moves from and to memory if each is moved once: a patch reads B again. */
-static double patch_bytes(const sg_sched *s, const sg_patch *p)
+/* Do the tiles of a patch run beside those of the patch before, which read the same part of B? */
+static bool shares_b(const sg_sched *s, const sg_launch *l, const sg_patch *p, int32_t blocks)
+{
+    if (p == &s->patch[l->patch0]) return false;
+    const sg_patch *const before = p - 1;
+    const int32_t tiles =
+        sg_walk_visits(p, l->tile_m, l->tile_n) + sg_walk_visits(before, l->tile_m, l->tile_n);
+    return before->col0 == p->col0 && before->cols == p->cols && before->k0 == p->k0 &&
+           before->k1 == p->k1 && tiles <= blocks;
+}
+
+/* Bytes that a patch reads while it multiplies, each once (a patch reads B again), and its result. */
+static double operand_bytes(const sg_sched *s, const sg_launch *l, const sg_patch *p,
+                            int32_t blocks)
 {
     const double depth = (double)(p->k1 - p->k0);
-    double elements = ((double)p->rows + p->cols) * depth;
-    elements += (double)p->rows * p->cols * (p->adds + 1);
+    const int32_t columns = shares_b(s, l, p, blocks) ? 0 : p->cols;
+    const double elements = ((double)p->rows + columns) * depth + (double)p->rows * p->cols;
     return elements * sg_type_bytes(s->problem->type);
+}
+
+/* Bytes that it moves behind that, while its blocks have nothing to multiply: addends, and sums so far
+ * that are left for another patch. */
+static double late_bytes(const sg_sched *s, const sg_patch *p)
+{
+    int64_t bytes = 0;
+    for (int32_t i = p->add0; i < p->add0 + p->adds; i++)
+        bytes += sg_sched_element_bytes(s, s->add[i].area.buf);
+    for (int32_t i = p->to0; i < p->to0 + p->tos; i++) {
+        const int64_t each = sg_sched_element_bytes(s, s->to[i].buf);
+        if (s->to[i].rank == s->rank && each > sg_type_bytes(s->problem->type)) bytes += each;
+    }
+    return (double)bytes * p->rows * p->cols;
 }
 
 /* What a rank does at the same time slows its tiles down. */
@@ -51,6 +77,18 @@ static double contention(const sg_sim *m, int rank)
     if (m->rank[rank].moving > 0 && machine->gemm_by_copy > 1) factor *= machine->gemm_by_copy;
     if (m->rank[rank].colls > 0 && machine->gemm_by_coll > 1) factor *= machine->gemm_by_coll;
     return factor;
+}
+
+/* A visit of US while the launch carries pushes: until the last of them has left, the product is
+ * slower. */
+static double beside_pushes(const sg_sim *m, int rank, double us)
+{
+    const sg_machine *const machine = m->machine;
+    const double lost = machine->push_part;
+    const double left =
+        machine->launch_us - m->now + sg_sim_us_of(m->rank[rank].pushing, machine->store_gbps);
+    if (lost <= 0 || left <= 0) return us;
+    return us / (1 - lost) < left ? us / (1 - lost) : us + lost * left;
 }
 
 /* A visit of a patch: tiles at its edges cost as much as whole ones, but for calls of the user. */
@@ -68,8 +106,11 @@ static double visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l, c
     const double math =
         machine->visit_us + with_burst(machine, m->now, flops * machine->sms / (rate * tiles));
     const double at_once = tiles < blocks ? tiles : blocks;
-    const double memory = sg_sim_us_of(patch_bytes(s, p), machine->mem_gbps) * at_once / tiles;
-    return math > memory ? math : memory;
+    const double unit = at_once / (tiles * machine->mem_gbps * 1e3);
+    const double memory = operand_bytes(s, l, p, blocks) * unit;
+    const double both = math + machine->mem_part * memory;
+    /* While other blocks multiply, a block has twice its share. */
+    return late_bytes(s, p) * unit / 2 + (both > memory ? both : memory);
 }
 
 /* The vendor's product has no waves: libraries split k and choose among many tiles.  Only a product
@@ -87,6 +128,7 @@ static double vendor_us(const sg_machine *machine, const sg_problem *problem, do
     const double least = problem->call ? 0 : 2 * edge * depth / 8 * machine->sms / rate;
     const double memory = sg_sim_us_of(bytes, machine->mem_gbps);
     if (us < least) us = least;
+    us += machine->mem_part * memory;
     return us > memory ? us : memory;
 }
 
@@ -163,7 +205,8 @@ static sg_sim_slot *take_tiles(sg_sim *m, sg_sim_agent *a, const sg_launch *l, s
     const sg_sched *const s = &m->sched[a->rank];
     const sg_patch *const p = &s->patch[a->patch];
     const int32_t tiles = sg_walk_visits(p, l->tile_m, l->tile_n);
-    const double visit = visit_us(m, s, l, p, a->got) * contention(m, a->rank);
+    const double visit =
+        beside_pushes(m, a->rank, visit_us(m, s, l, p, a->got) * contention(m, a->rank));
     /* A tile whose last flag has just come may have begun long ago: it needs some only at the end. */
     double start = g->free_us;
     a->moment = visit / 128;
@@ -251,7 +294,7 @@ static void run_vendor(sg_sim *m, sg_sim_agent *a, const sg_launch *l)
     const sg_patch *const p = &s->patch[l->patch0];
     const double share = (double)a->got / m->machine->sms;
     const double us = vendor_us(m->machine, s->problem, p->rows, p->cols, p->k1 - p->k0, share,
-                                patch_bytes(s, p));
+                                operand_bytes(s, l, p, a->got));
     a->phase = SG_AT_LAST;
     m->rank[a->rank].product_flow =
         sg_sim_send(m, SG_FLOW_PRODUCT, (int32_t)(a - m->agents), a->rank, a->rank,

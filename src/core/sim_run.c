@@ -259,6 +259,24 @@ static void end_sms(sg_sim *m, sg_sim_agent *a)
 
 /* ---- Steps ------------------------------------------------------------------------------------------ */
 
+/* Storers deal what they push among each other, and all of a round is under way at once: a push is there
+ * with the last of its round. */
+static double round_us(const sg_sim *m, int rank)
+{
+    const sg_sim_rank *const r = &m->rank[rank];
+    const double at_once = m->machine->push_kb * 1e3 * m->machine->sms;
+    if (at_once <= 0) return 0;
+    const double end = fmin(ceil(r->pushed / at_once) * at_once, r->pushing);
+    return fmax(0, sg_sim_us_of(end - r->pushed, m->machine->store_gbps));
+}
+
+/* From the end of a step until the flag that it raises at rank AT is seen. */
+static double seen_us(const sg_sim *m, const sg_step *step, int rank, int at)
+{
+    if (!sg_step_is_push(step) || m->machine->pool > 0) return sg_sim_flag_us(m, rank, at);
+    return m->machine->store_us + sg_sim_far_us(m, rank, at) + round_us(m, rank);
+}
+
 void sg_sim_end_step(sg_sim *m, sg_sim_agent *a, double end)
 {
     sg_sim_rank *const r = &m->rank[a->rank];
@@ -266,11 +284,8 @@ void sg_sim_end_step(sg_sim *m, sg_sim_agent *a, double end)
     const sg_step *const step = &s->step[a->step];
     sg_sim_step *const state = &m->steps[r->step0 + a->step];
     for (int32_t i = step->raise0; step->kind != SG_GEMM && i < step->raise0 + step->raises; i++) {
-        const int at = s->raise[i].at;
-        const double seen = sg_step_is_push(step) && m->machine->pool == 0
-                                ? m->machine->store_us + sg_sim_far_us(m, a->rank, at)
-                                : sg_sim_flag_us(m, a->rank, at);
-        sg_sim_raise(m, a->rank, &s->raise[i], 0, 1, end + seen);
+        const double seen = end + seen_us(m, step, a->rank, s->raise[i].at);
+        sg_sim_raise(m, a->rank, &s->raise[i], 0, 1, seen);
     }
     tell_step(m, a, end);
     end_sms(m, a);
@@ -279,6 +294,7 @@ void sg_sim_end_step(sg_sim *m, sg_sim_agent *a, double end)
     sg_sim_wake(m, &state->parked, end);
     a->step = state->next;
     a->settled = 0;
+    a->seen_us = 0;
     a->for_rank = SG_NONE;
     a->waited_us = end;
     a->phase = SG_AT_AFTER;
@@ -294,9 +310,22 @@ static bool see_flags(sg_sim *m, sg_sim_agent *a, const sg_wait *w, double *read
     sg_sim_slot *const missing = sg_sim_see(m, a->rank, w->by, sg_walk_wait(w, 0, 0, 0, 0), ready);
     if (missing != NULL || *ready > before) a->for_rank = w->by;
     if (missing == NULL) return true;
-    a->now = *ready;
+    a->now = fmax(a->now, *ready);
     sg_sim_park(m, a, &missing->parked);
     return false;
+}
+
+/* From the end of a step until one of another lane that is after it begins. */
+static double after_us(const sg_sim *m, int rank)
+{
+    const double lane_us = m->machine->lane_us;
+    return lane_us > 0 && m->machine->pool == 0 ? lane_us : sg_sim_flag_us(m, rank, rank);
+}
+
+/* From when a step's flags are seen until it begins: something else waits for them in its lane. */
+static double behind_flags_us(const sg_sim *m, const sg_step *step)
+{
+    return step->kind == SG_FLAG || m->machine->pool > 0 ? 0 : m->machine->lane_us;
 }
 
 /* Steps of other lanes that must have ended, then flags; true once all is settled and it is time. */
@@ -311,7 +340,7 @@ static bool is_settled(sg_sim *m, sg_sim_agent *a, const sg_sched *s, const sg_s
             sg_sim_park(m, a, &state->parked);
             return false;
         }
-        const double seen = state->end_us + sg_sim_flag_us(m, a->rank, a->rank);
+        const double seen = state->end_us + after_us(m, a->rank);
         if (ready < seen) ready = seen;
     }
     if (a->phase == SG_AT_AFTER) {
@@ -320,12 +349,13 @@ static bool is_settled(sg_sim *m, sg_sim_agent *a, const sg_sched *s, const sg_s
     }
     const int32_t waits = step->kind == SG_GEMM ? 0 : step->waits;
     for (; a->settled < waits; a->settled++)
-        if (!see_flags(m, a, &s->wait[step->wait0 + a->settled], &ready)) return false;
+        if (!see_flags(m, a, &s->wait[step->wait0 + a->settled], &a->seen_us)) return false;
     const int32_t adds = step->kind == SG_REDUCE ? step->u.reduce.adds : 0;
     for (; a->settled < waits + adds; a->settled++) {
         const sg_addend *const add = &s->add[step->u.reduce.add0 + a->settled - waits];
-        if (add->waits && !see_flags(m, a, &add->wait, &ready)) return false;
+        if (add->waits && !see_flags(m, a, &add->wait, &a->seen_us)) return false;
     }
+    if (a->seen_us > 0) ready = fmax(ready, a->seen_us + behind_flags_us(m, step));
     a->phase = SG_AT_WORK;
     if (ready <= a->now) return true;
     sg_sim_agent_at(m, a, ready);

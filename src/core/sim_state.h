@@ -48,6 +48,7 @@ typedef struct sg_sim_agent {
     double now;
     double begun_us;     /* of the step: when its work began */
     double waited_us;    /* since when the lane waits for the step at hand */
+    double seen_us;      /* when the last of its flags was seen */
     int32_t step;        /* at hand; SG_NONE after the last */
     int32_t settled;     /* dependences and flags of the step that are seen */
     int32_t parked_next; /* behind this one at the same flag, step or engine */
@@ -156,6 +157,7 @@ typedef struct sg_sim_rank {
     int32_t queue, queue_last;   /* agents that want an engine */
     int32_t moving;              /* flows of its engines and stores */
     int32_t pushes;              /* copies that a launch carries and has not ended; not on a pool */
+    double pushing, pushed;      /* bytes of all of them, and of those that have ended */
     int32_t colls, products;     /* under way */
     int32_t product_flow, coll_flow;
     int32_t step0;  /* of the rank in the table of steps */
@@ -278,6 +280,15 @@ static inline double sg_sim_us_of(double bytes, double gbps)
 static inline double sg_sim_area_bytes(const sg_sched *s, const sg_area *a)
 {
     return (double)a->rows * a->cols * sg_sched_element_bytes(s, a->buf);
+}
+
+/* Bytes that a push takes to all of its destinations. */
+static inline double sg_sim_push_bytes(const sg_sched *s, const sg_step *step)
+{
+    double bytes = 0;
+    for (int32_t i = step->to0; i < step->to0 + step->tos; i++)
+        bytes += sg_sim_area_bytes(s, &s->to[i]);
+    return bytes;
 }
 
 /* ---- sim.c ------------------------------------------------------------------------------------------ */

@@ -3,13 +3,14 @@
  *
  * What shows what:  serial products: the vendor's rate, short and long;  scatters with deep k: tiles,
  * launches, ends;  with flat k: stores;  small all-reduces: flags, begin and end of runs;  gathers by
- * engines and by launches: copies, pushes;  direct and ring: joins, sums;  signal: products beside
+ * engines and by launches, in pairs: copies, pushes, what is read again;  direct and ring: joins, sums;  signal: products beside
  * collectives. */
 #include "core/calibrate_list.h"
 
 static const sg_calibrate_item large[] = {
     {"gemm:bf16:384x3072x3072", "serial", false},
     {"gemm:bf16:640x6144x6144", "serial", false},
+    {"gemm:bf16:640x10240x20480", "serial", false},
     {"gemm:bf16:1536x6144x3072", "serial", false},
     {"gemm:bf16:3072x10240x5120", "serial", false},
     {"gemm:bf16:6144x10240x10240", "serial", false},
@@ -44,6 +45,13 @@ static const sg_calibrate_item large[] = {
     {"ag_gemm:bf16:6144x1536x10240", "fused_in{push=0}", false},
     {"ag_gemm:bf16:12288x3072x10240", "fused_in{push=0}", false},
     {"ag_gemm:bf16:12288x10240x6144", "fused_in{push=0}", false},
+    {"ag_gemm:bf16:640x20480x5120", "fused_in{push=0}", false},
+    {"ag_gemm:bf16:384x6144x10240", "fused_in{push=1,slabs=8}", false},
+    {"ag_gemm:bf16:384x6144x10240", "fused_in{push=0,slabs=8}", false},
+    {"ag_gemm:bf16:2560x20480x5120", "fused_in{push=1}", false},
+    {"ag_gemm:bf16:2560x20480x5120", "fused_in{push=0}", false},
+    {"ag_gemm:bf16:1536x20480x6144", "fused_in{push=0}", false},
+    {"ag_gemm:bf16:1536x20480x6144", "fused_in{push=0,strips=1}", false},
     {"ag_gemm:bf16:640x6144x6144", "direct", false},
     {"ag_gemm:bf16:640x10240x5120", "ring", false},
     {"ag_gemm:bf16:768x6144x10240", "dma", false},
@@ -70,6 +78,9 @@ static const sg_calibrate_item large[] = {
     {"gemm_rs:bf16:3072x6144x6144", "ring{vendor=1}", false},
     {"gemm_ar:bf16:384x2048x768", "fused_out{once=1}", false},
     {"gemm_ar:bf16:640x6144x3072", "fused_out{once=1}", false},
+    {"gemm_rs:bf16:640x6144x3072", "fused_out{tile_m=128,tile_n=256,splits=2}", false},
+    {"gemm_rs:bf16:640x6144x10240", "fused_out{tile_m=128,tile_n=256,splits=2}", false},
+    {"gemm_ar:bf16:384x10240x6144", "fused_out{tile_m=128,tile_n=256,splits=2}", false},
     {"gemm_ar:bf16:3072x10240x3072", "signal", false},
     {"gemm_ar:bf16:3072x10240x3072", "signal{sms=8}", false},
     {"gemm_ar:bf16:3072x10240x3072", "signal{sms=16}", false},
@@ -122,6 +133,8 @@ static const sg_calibrate_number numbers[] = {
     {"vendor", "fitted to the vendor's products, 7 Gflop to 5 Tflop", true, false, true, 2},
     {"burst", "fitted: short products against long ones", true, false, true, 1},
     {"burst_us", "fitted: short products against long ones", true, false, true, 1},
+    {"mem_part", "fitted: products that read much and products that compute much", true, false,
+     true, 2},
     {"visit_us", "fitted: products of different k", true, false, true, 2},
     {"epilogue_us", "fitted to small products", true, false, true, 2},
     {"launch_us", "fitted to small products", true, false, true, 1},
@@ -134,7 +147,10 @@ static const sg_calibrate_number numbers[] = {
     {"store_us", "fitted to small scatters", true, true, true, 2},
     {"flag_us", "fitted to small all-reduces", true, true, true, 2},
     {"run_us", "fitted to small runs with and without peers", true, false, true, 2},
+    {"lane_us", "fitted to strategies whose lanes wait for each other", true, false, true, 2},
     {"join_us", "fitted to runs with and without lanes", true, false, true, 2},
+    {"push_part", "fitted: gathers by launches against gathers by copy engines", true, false, true,
+     2},
     {"gemm_by_copy", "fitted: products alone and beside copies", true, false, true, 2},
     {"copy_by_gemm", "fitted: copies beside long and short products", true, false, true, 2},
     {"gemm_by_coll", "fitted: products alone and beside collectives", true, false, true, 2},

@@ -182,7 +182,7 @@ static void mistakes_are_named_with_their_place(void **state)
     expect_error("tile 128\n", "f.machine:1:9: \"x\"");
     expect_error("tile 128x\n", "f.machine:1:10: a whole number");
     expect_error("tile 0x8\n", "f.machine:1:6: a side of a tile is out of range; 1 to 4096");
-    expect_error("tile 8x8 1.5\n", "f.machine:1:10: the rate of a tile is out of range");
+    expect_error("tile 8x8 2.5\n", "f.machine:1:10: the rate of a tile is out of range");
     expect_error("tile 8x8,\n", "f.machine:1:9: a blank");
     expect_error("topology star\n", "f.machine:1:10: switch, mesh, ring, pcie or nodes expected");
     expect_error("topology\n", "f.machine:1:9: switch");

@@ -1,0 +1,189 @@
+/* Tests of what a product pays for beside its multiply-adds, each against times counted by hand: operands that
+ * are read again, sums behind the product, what its storers push, and lanes that wait for it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <string.h>
+
+#include "core/sim.h"
+#include "core/strategy.h"
+
+enum { SIDE = 64, DEPTH = 64 };
+
+static const double tile_us = 100; /* SIDE x SIDE over k DEPTH */
+static const double block_bytes =
+    4.0 * SIDE * DEPTH; /* that many rows of an operand, or a tile, in f32 */
+
+/* Nothing costs anything but products, with SMS tiles at once. */
+static sg_machine quiet(int sms)
+{
+    sg_machine m;
+    sg_machine_plain(&m);
+    m.sms = sms;
+    m.coll_sms = 0;
+    m.gemm_tflops[SG_F32] = 2.0 * SIDE * SIDE * DEPTH * sms / (tile_us * 1e6);
+    m.mem_gbps = m.copy_gbps = m.store_gbps = m.coll_gbps = 1e6;
+    m.copy_us = m.store_us = m.coll_us = m.flag_us = 0;
+    m.launch_us = m.join_us = m.epilogue_us = 0;
+    m.tile[0] = (sg_tile){SIDE, SIDE, 1};
+    m.tiles = 1;
+    return m;
+}
+
+/* Rates at which BLOCKS of block_bytes take US. */
+static double gbps_of(double blocks, double us)
+{
+    return blocks * block_bytes / (us * 1e3);
+}
+
+static double price(const char *problem, const char *strategy, const sg_machine *machine)
+{
+    sg_simulator *const simulator = sg_simulator_new();
+    const sg_strategy *of = NULL;
+    sg_problem p;
+    sg_knobs knobs;
+    sg_sim_result result;
+    bool given = false;
+    assert_non_null(simulator);
+    assert_int_equal(sg_problem_parse(problem, &p), SHINGLE_OK);
+    if (sg_strategy_parse(strategy, &of, NULL, &knobs, &given) != SHINGLE_OK ||
+        sg_simulate_built(simulator, &p, of, &knobs, machine, NULL, &result) != SHINGLE_OK)
+        fail_msg("%s", shingle_error());
+    sg_problem_free(&p);
+    sg_simulator_free(simulator);
+    return result.us;
+}
+
+static void expect_us(double seen, double expected)
+{
+    if (fabs(seen - expected) > 1e-4 * (1 + expected))
+        fail_msg("%g us, expected %g", seen, expected);
+}
+
+/* ---- Memory ----------------------------------------------------------------------------------------- */
+
+#define SERIAL "serial{tile_m=64,tile_n=64}"
+#define GATHER "fused_in{chunks=1,slabs=1,tile_m=64,tile_n=64,push=0,strips=%d}"
+#define PUSHED "fused_in{chunks=1,slabs=%d,tile_m=64,tile_n=64,push=1,strips=1}"
+#define SCATTER "fused_out{subs=1,lag=0,tile_m=64,tile_n=64,once=0,splits=1}"
+
+static double gathered(int strips, const char *problem, const sg_machine *m)
+{
+    char text[96];
+    sg_text strategy = {text, sizeof text, 0};
+    sg_text_add(&strategy, GATHER, strips);
+    return price(problem, text, m);
+}
+
+static void a_part_of_memory_shows(void **state)
+{
+    (void)state;
+    sg_machine m = quiet(1);
+    expect_us(price("gemm:f32:64x64x64:r1", SERIAL, &m), tile_us);
+    m.mem_gbps = gbps_of(3, 40); /* two operands and the result */
+    expect_us(price("gemm:f32:64x64x64:r1", SERIAL, &m), tile_us);
+    m.mem_part = 0.25;
+    expect_us(price("gemm:f32:64x64x64:r1", SERIAL, &m), tile_us + 10);
+    /* Own rows and the peer's: each of both patches reads all that it needs. */
+    expect_us(gathered(1, "ag_gemm:f32:128x64x64:r2", &m), 2 * (tile_us + 10));
+}
+
+/* Tiles side by side that read the same columns read them once. */
+static void what_runs_side_by_side_shares_columns(void **state)
+{
+    (void)state;
+    sg_machine m = quiet(2);
+    m.mem_gbps = gbps_of(3, 40);
+    m.mem_part = 0.25;
+    /* The second patch reads two thirds. */
+    expect_us(gathered(1, "ag_gemm:f32:128x64x64:r2", &m), tile_us + 10);
+    const double whole = gathered(1, "ag_gemm:f32:128x256x64:r2", &m);
+    const double strips = gathered(4, "ag_gemm:f32:128x256x64:r2", &m);
+    assert_true(strips < whole - 1);
+}
+
+/* What has arrived is added when the product is done. */
+static void sums_come_behind_the_product(void **state)
+{
+    (void)state;
+    sg_machine m = quiet(1);
+    expect_us(price("gemm_rs:f32:128x64x64:r2", SCATTER, &m), 2 * tile_us);
+    m.mem_gbps = gbps_of(1, 20); /* operands and result of a tile take 60, hidden */
+    expect_us(price("gemm_rs:f32:128x64x64:r2", SCATTER, &m), 2 * tile_us + 10);
+}
+
+/* ---- Pushes ----------------------------------------------------------------------------------------- */
+
+static double pushed(int slabs, const sg_machine *m)
+{
+    char text[96];
+    sg_text strategy = {text, sizeof text, 0};
+    sg_text_add(&strategy, PUSHED, slabs);
+    return price("ag_gemm:f32:128x64x64:r2", text, m);
+}
+
+static void pushes_take_from_the_product(void **state)
+{
+    (void)state;
+    sg_machine m = quiet(1);
+    m.store_gbps = gbps_of(1, 40); /* while the first tile is computed */
+    expect_us(pushed(1, &m), 2 * tile_us);
+    m.push_part = 0.5;
+    expect_us(pushed(1, &m), 2 * tile_us + 20);
+    m.store_gbps = gbps_of(1, 160); /* the tile is half done when the push is nearly over */
+    m.push_part = 0.25;
+    expect_us(pushed(1, &m), 160 + tile_us);
+    m.sms = 2;
+    m.gemm_tflops[SG_F32] *= 2;
+    m.store_gbps = gbps_of(1, 40); /* the peer's tile begins when its rows are there */
+    expect_us(pushed(1, &m), 40 + tile_us);
+}
+
+/* Parts of k come one after the other, or all of a round together. */
+static void a_round_of_pushes_is_there_at_once(void **state)
+{
+    (void)state;
+    sg_machine m = quiet(2);
+    m.store_gbps = gbps_of(1, 80);
+    expect_us(pushed(4, &m), 20 + tile_us);
+    m.push_kb = block_bytes / 2e3; /* of each of two blocks: all that is pushed */
+    expect_us(pushed(4, &m), 80 + tile_us);
+    m.push_kb /= 2; /* half of it: the second half is there when a tile has had the first */
+    expect_us(pushed(4, &m), 40 + tile_us);
+    m.push_kb = 1e6;
+    expect_us(pushed(1, &m), 80 + tile_us);
+}
+
+/* ---- Lanes ------------------------------------------------------------------------------------------ */
+
+static void lanes_that_wait_begin_later(void **state)
+{
+    (void)state;
+    static const char *const direct =
+        "direct{chunks=1,split=0,blocks=0,tile_m=64,tile_n=64,vendor=0}";
+    sg_machine m = quiet(4);
+    const double alone = price("gemm_rs:f32:128x64x64:r2", SCATTER, &m);
+    const double lanes = price("gemm_rs:f32:128x64x64:r2", direct, &m);
+    m.lane_us = 8;
+    expect_us(price("gemm_rs:f32:128x64x64:r2", SCATTER, &m), alone);
+    const double later = price("gemm_rs:f32:128x64x64:r2", direct, &m);
+    /* The copy waits for the tile, the sum for the copy. */
+    expect_us(later, lanes + 2 * m.lane_us);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_part_of_memory_shows),
+        cmocka_unit_test(what_runs_side_by_side_shares_columns),
+        cmocka_unit_test(sums_come_behind_the_product),
+        cmocka_unit_test(pushes_take_from_the_product),
+        cmocka_unit_test(a_round_of_pushes_is_there_at_once),
+        cmocka_unit_test(lanes_that_wait_begin_later),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
