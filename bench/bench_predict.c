@@ -2,6 +2,7 @@
  * `shingle bench --json` or scripts/gpu_table.py printed), prices every row on a machine file and compares.
  *
  *     bench_predict MACHINE RESULTS.json... [--rows] [--fit NAME,NAME,...]
+ *     bench_predict MACHINE RESULTS.json... --calibrate [--held NAME,NAME,...]
  *
  * Prints the median of |predicted / measured - 1| of the chosen plans by operator and by m, of the
  * strategies that were timed beside them, of the serial runs, of the product and of the collective alone;
@@ -9,7 +10,9 @@
  * against the best that was measured.
  * --rows prints every row.  --fit moves these numbers of the machine to where the rows are predicted
  * best, to find out which are wrong, and prints them: what comes of it is fitted to the very rows that
- * it is then compared with. */
+ * it is then compared with.
+ * --calibrate prints the machine file that `shingle calibrate` makes of what it measured and its --json
+ * recorded, beginning with MACHINE; the --held numbers stay what they are there. */
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -17,7 +20,7 @@
 #include <string.h>
 
 #include "core/bench.h"
-#include "core/fit.h"
+#include "core/calibrate.h"
 #include "core/sim.h"
 
 enum { MOST_ROWS = 4096, MOST_FILES = 16 };
@@ -34,16 +37,25 @@ typedef struct row {
     int serial; /* that of its serial plan; of a strategy that was timed beside: -1 */
 } row;
 
+/* A row of a calibration: a plan, or its collectives alone. */
+typedef struct measured {
+    char plan[256]; /* problem and strategy{knobs} */
+    bool colls;
+    double us;
+} measured;
+
 typedef struct request {
-    const char *machine, *fit;
+    const char *machine, *fit, *held;
     const char *file[MOST_FILES];
     int files;
-    bool rows;
+    bool rows, calibrate;
 } request;
 
 static row rows[MOST_ROWS];
 static sg_fit_run runs[2 * MOST_ROWS];
 static int row_count, run_count;
+static measured measurements[MOST_ROWS];
+static int measurement_count;
 
 static void check(shingle_status status)
 {
@@ -61,8 +73,13 @@ static int add_run(const row *r, const char *strategy, double us, const sg_machi
     sg_text reason = {why, sizeof why, 0};
     bool given = false;
     sg_fit_run *const run = &runs[run_count];
-    memset(sets, 0, sizeof sets); /* knobs that a recording does not know are 0 */
+    char name[32];
+    memset(sets, 0, sizeof sets);
     *run = (sg_fit_run){.problem = &r->problem, .us = us};
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(strategy, "{"), strategy);
+    const sg_strategy *const of = sg_strategy_find(name);
+    /* Knobs that a recording does not know are as small as can be. */
+    for (int i = 0; of != NULL && i < sg_knob_count(of); i++) sets[0].value[i] = of->least[i];
     check(sg_strategy_parse(strategy, &run->strategy, &sets[0], &run->knobs, &given));
     if (!given && run->strategy->propose(&r->problem, machine, sets, &reason) > 0)
         run->knobs = sets[0];
@@ -89,6 +106,15 @@ static double number_of(json_t *entry, const char *key)
     return json_number_value(json_object_get(entry, key));
 }
 
+static void add_measurement(const char *problem, const char *strategy, double us, bool colls)
+{
+    if (measurement_count == MOST_ROWS || !(us > 0)) return;
+    measured *const one = &measurements[measurement_count++];
+    snprintf(one->plan, sizeof one->plan, "%s %s", problem, strategy);
+    one->colls = colls;
+    one->us = us;
+}
+
 /* The chosen plan of a problem, and what was timed beside it. */
 static void add_result(json_t *entry, const sg_machine *machine)
 {
@@ -100,7 +126,9 @@ static void add_result(json_t *entry, const sg_machine *machine)
     const double serial_us = number_of(entry, "serial_us");
     size_t i;
     json_t *beside;
-    if (problem == NULL || strategy == NULL || !(us > 0)) return;
+    if (problem == NULL || strategy == NULL) return;
+    add_measurement(problem, strategy, us > 0 ? us : number_of(entry, "coll_us"), !(us > 0));
+    if (!(us > 0)) return;
     row *const r = add_row(problem, strategy, us, machine);
     if (!(serial_us > 0)) return;
     r->gemm_us = number_of(entry, "gemm_us");
@@ -290,6 +318,41 @@ static void fit_numbers(const request *q, sg_machine *machine)
                report.seen[i] ? "" : "  (no run depends on it)");
 }
 
+/* ---- Calibrating ------------------------------------------------------------------------------------ */
+
+/* What was recorded stands for running it; a plan that was not is one that cannot be run. */
+static shingle_status look_up(void *context, const shingle_plan *plan, bool colls, double *us_out)
+{
+    (void)context;
+    const size_t length = strcspn(plan->text, "#") - 1; /* the hash is of another version */
+    for (int i = 0; i < measurement_count; i++) {
+        const measured *const one = &measurements[i];
+        if (one->colls != colls || strlen(one->plan) != length ||
+            strncmp(one->plan, plan->text, length) != 0)
+            continue;
+        *us_out = one->us;
+        return SHINGLE_OK;
+    }
+    fprintf(stderr, "bench_predict: not recorded%s: %s\n", colls ? " alone" : "", plan->text);
+    return sg_fail(SHINGLE_EUNSUPPORTED, "it was not recorded");
+}
+
+static double no_time(void *context)
+{
+    (void)context;
+    return 0;
+}
+
+static int calibrate(const request *q, const sg_machine *machine, int ranks)
+{
+    static char text[SG_CALIBRATE_TEXT];
+    const sg_calibrate_watch watch = {.time = look_up, .now_us = no_time, .held = q->held};
+    sg_machine found;
+    check(sg_calibrate(machine, ranks, fit_seconds, &watch, &found, text));
+    fputs(text, stdout);
+    return 0;
+}
+
 static request parse(int argc, char **argv)
 {
     request q = {.machine = NULL};
@@ -298,13 +361,18 @@ static request parse(int argc, char **argv)
             q.rows = true;
         else if (strcmp(argv[i], "--fit") == 0 && i + 1 < argc)
             q.fit = argv[++i];
+        else if (strcmp(argv[i], "--calibrate") == 0)
+            q.calibrate = true;
+        else if (strcmp(argv[i], "--held") == 0 && i + 1 < argc)
+            q.held = argv[++i];
         else if (q.machine == NULL)
             q.machine = argv[i];
         else if (q.files < MOST_FILES)
             q.file[q.files++] = argv[i];
     }
     if (q.files == 0) {
-        fprintf(stderr, "bench_predict: MACHINE RESULTS.json... [--rows] [--fit NAME,...]\n");
+        fprintf(stderr, "bench_predict: MACHINE RESULTS.json... [--rows] [--fit NAME,...] "
+                        "[--calibrate [--held NAME,...]]\n");
         exit(2);
     }
     return q;
@@ -316,6 +384,7 @@ int main(int argc, char **argv)
     sg_machine machine;
     check(sg_machine_read(q.machine, &machine));
     for (int i = 0; i < q.files; i++) read_file(q.file[i], &machine);
+    if (q.calibrate && row_count > 0) return calibrate(&q, &machine, rows[0].problem.ranks);
     if (q.fit != NULL) fit_numbers(&q, &machine);
     check(sg_fit_predict(runs, run_count, &machine));
     predict_parts(&machine);

@@ -22,6 +22,18 @@ static void tell(void *context, int done, int count)
     out_progress("measurement %d of %d", done + 1, count);
 }
 
+/* Rows as those of results of `shingle bench`; CONTEXT is their list. */
+static void take_row(void *context, const char *plan, int collectives, double us)
+{
+    const size_t problem = strcspn(plan, " ");
+    const char *const strategy = plan + problem + (plan[problem] == ' ');
+    const char *const end = strstr(strategy, " #"); /* the plan's hash */
+    const size_t length = end != NULL ? (size_t)(end - strategy) : strlen(strategy);
+    json_array_append_new(context, json_pack("{s:s%, s:s%, s:f}", "problem", plan, problem,
+                                             "strategy", strategy, length,
+                                             collectives ? "coll_us" : "overlapped_us", us));
+}
+
 /* Opened before anything is measured: a path that cannot be written costs no minute. */
 static int begin_file(const request *q, file_writer *writer)
 {
@@ -43,11 +55,12 @@ static int write_file(const request *q, file_writer *writer, const char *text)
     return CLI_OK;
 }
 
-static void print_json(const request *q, const char *text)
+static void print_json(const request *q, const char *text, json_t *rows)
 {
-    out_json(json_pack("{s:s, s:I, s:o, s:s}", "version", shingle_version(), "ranks",
+    out_json(json_pack("{s:s, s:I, s:o, s:s, s:O}", "version", shingle_version(), "ranks",
                        (json_int_t)q->ranks, "file",
-                       q->out != NULL ? out_json_text(q->out) : json_null(), "machine", text));
+                       q->out != NULL ? out_json_text(q->out) : json_null(), "machine", text,
+                       "results", rows));
 }
 
 static int calibrate(const request *q, bool json)
@@ -55,9 +68,11 @@ static int calibrate(const request *q, bool json)
     group g = {.ranks = 0};
     file_writer writer = {.stream = NULL};
     shingle_machine *machine = NULL;
-    const shingle_calibrate_options options = {.seconds = q->seconds, .progress = tell};
     int code = begin_file(q, &writer);
     if (code != CLI_OK) return code;
+    json_t *const rows = json_array();
+    const shingle_calibrate_options options = {
+        .seconds = q->seconds, .progress = tell, .measured = take_row, .context = rows};
     code = group_open(q->ranks, &q->where, &g);
     if (code == CLI_OK) {
         const shingle_status status = shingle_calibrate(g.ranks, g.comm, &options, &machine);
@@ -70,7 +85,8 @@ static int calibrate(const request *q, bool json)
         code = write_file(q, &writer, text);
     else if (q->out != NULL)
         file_drop(&writer);
-    if (code == CLI_OK && json) print_json(q, text);
+    if (code == CLI_OK && json) print_json(q, text, rows);
+    json_decref(rows);
     if (code == CLI_OK && !json && q->out != NULL) printf("%s\n", q->out);
     shingle_machine_free(machine);
     return code;
@@ -121,7 +137,8 @@ int cmd_calibrate(int argc, char **argv)
             "  shingle calibrate --backend cuda --ranks 2 --seconds 90 --out h200x2.machine\n"
             "  SHINGLE_MACHINE=my.machine shingle run gemm_rs:f32:512x1024x768:r4\n",
         .notes = "Times products of many kinds, in turns, and finds the numbers with which the\n"
-                 "simulator predicts them best; each stands beside how it was found.\n",
+                 "simulator predicts them best; each stands beside how it was found.  With --json\n"
+                 "the measurements are printed as well.\n",
         .option = options,
         .options = sizeof options / sizeof *options,
         .words = "no argument"};

@@ -11,7 +11,6 @@ enum { MOST_ITEMS = 192, ROUNDS = 15, MOST_PROBLEM = 96, LINE = 256, MOST_FAILUR
 
 static const double timing_part = 0.8; /* of the time limit; the rest is for the fit */
 static const double fit_most_us = 20e6;
-static const double long_us = 400; /* runs that are timed as hot as they make their machine */
 static const double megabyte = 1048576;
 
 /* One plan that is timed. */
@@ -125,7 +124,7 @@ static int by_time(const void *a, const void *b)
     return (x->expected_us > y->expected_us) - (x->expected_us < y->expected_us);
 }
 
-/* Long runs follow each other: what they reach depends on how long the machine has been busy. */
+/* Runs of a length follow each other: a short one behind a long one would find the machine hot. */
 static shingle_status sort_list(job *j)
 {
     for (int i = 0; i < j->items; i++) {
@@ -188,14 +187,7 @@ static shingle_status time_all(job *j)
         SG_TRY(time_item(j, &j->item[i]));
     }
     for (int round = 1; round < ROUNDS; round++) {
-        for (int i = 0; i < j->items && now_us(j) < until; i++) {
-            item *const it = &j->item[i];
-            const int rounds = it->rounds;
-            SG_TRY(time_item(j, it));
-            if (it->expected_us < long_us || j->machine.pool > 0 || it->rounds == 0) continue;
-            it->rounds = rounds; /* it has only heated; the next one counts */
-            SG_TRY(time_item(j, it));
-        }
+        for (int i = 0; i < j->items && now_us(j) < until; i++) SG_TRY(time_item(j, &j->item[i]));
     }
     return SHINGLE_OK;
 }
@@ -280,6 +272,9 @@ static void begin_numbers(sg_machine *m)
         m->burst_us = 1000;
     }
     if (m->vendor <= 0) m->vendor = 1;
+    if (m->mem_part <= 0) m->mem_part = 0.1;
+    if (m->push_part <= 0) m->push_part = 0.5;
+    if (m->lane_us <= 0) m->lane_us = m->flag_us;
     if (m->local_gbps <= 0) m->local_gbps = m->mem_gbps / 2;
     if (m->topology == SG_SWITCH) m->link_gbps = 0; /* as fast as what uses it */
 }
@@ -292,6 +287,19 @@ static void choose_part(job *j, const char *line, int index, const char *text)
     j->name[j->names++] = j->part_name[index];
 }
 
+/* Is NAME one of the words that stand in the watch's list of numbers to be left as they are? */
+static bool is_held(const job *j, const char *name)
+{
+    const size_t length = strlen(name);
+    const char *at = j->watch->held;
+    while (at != NULL && *at != '\0') {
+        const size_t word = strcspn(at, ",");
+        if (word == length && strncmp(at, name, length) == 0) return true;
+        at += word + (at[word] == ',');
+    }
+    return false;
+}
+
 /* Lines of one number, then tiles and parts of a collective but for what they are parts of. */
 static void choose_numbers(job *j)
 {
@@ -302,7 +310,7 @@ static void choose_numbers(job *j)
     const sg_calibrate_number *const number = sg_calibrate_numbers(&count);
     for (int i = 0; i < count; i++)
         if (number[i].fitted && (pool ? number[i].pool : number[i].own) &&
-            j->ranks >= number[i].ranks &&
+            j->ranks >= number[i].ranks && !is_held(j, number[i].name) &&
             sg_machine_number(&j->machine, number[i].name, NULL, NULL) != NULL)
             j->name[j->names++] = number[i].name;
     if (pool || j->ranks == 1) return;
@@ -323,8 +331,8 @@ static shingle_status fit_all(job *j)
     for (int i = 0; i < j->items; i++) {
         item *const it = &j->item[i];
         if (it->rounds == 0) continue;
-        sg_log(SG_LOG_INFO, "calibrate: %.2f us%s: %s", median_us(it),
-               it->coll >= 0 ? ", collective" : "", it->plan->text);
+        if (j->watch->measured != NULL)
+            j->watch->measured(j->watch->context, it->plan, it->coll >= 0, median_us(it));
         if (it->coll >= 0) continue;
         j->run[j->runs++] = (sg_fit_run){.problem = &it->problem,
                                          .strategy = it->plan->strategy,

@@ -17,6 +17,9 @@ typedef struct sg_calibrate_watch {
     shingle_status (*time)(void *context, const shingle_plan *plan, bool colls, double *us_out);
     double (*now_us)(void *context);
     void (*progress)(void *context, int done, int count); /* may be NULL */
+    /* Told of every plan's median, as time() understands COLLS; may be NULL. */
+    void (*measured)(void *context, const shingle_plan *plan, bool colls, double us);
+    const char *held; /* numbers that are left as they are, with commas between; may be NULL */
     void *context;
 } sg_calibrate_watch;
 

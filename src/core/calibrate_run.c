@@ -107,10 +107,22 @@ static void tell_progress(void *context, int done, int count)
     if (c->options->progress != NULL) c->options->progress(c->options->context, done, count);
 }
 
+static void tell_measured(void *context, const shingle_plan *plan, bool colls, double us)
+{
+    const calibration *const c = context;
+    sg_log(SG_LOG_INFO, "calibrate: %.2f us%s: %s", us, colls ? ", collective" : "", plan->text);
+    if (c->options->measured != NULL)
+        c->options->measured(c->options->context, plan->text, colls, us);
+}
+
 static shingle_status calibrate(calibration *c, shingle_machine **machine_out)
 {
     const sg_group *const group = c->group;
-    const sg_calibrate_watch watch = {time_plan, now_us, tell_progress, c};
+    const sg_calibrate_watch watch = {.time = time_plan,
+                                      .now_us = now_us,
+                                      .progress = tell_progress,
+                                      .measured = tell_measured,
+                                      .context = c};
     struct shingle_machine *const machine = calloc(1, sizeof *machine);
     char *const text = malloc(SG_CALIBRATE_TEXT);
     shingle_status status = SHINGLE_OK;

@@ -24,6 +24,8 @@ typedef struct fake {
     uint64_t timings;
     int breaks_at, breaks; /* the first timing that fails, and how many do */
     int seen;              /* largest progress */
+    const char *held;
+    int told, colls; /* measurements, of collectives alone */
 } fake;
 
 static double coll_us(const sg_machine *m, const sg_problem *p)
@@ -72,10 +74,24 @@ static void fake_progress(void *context, int done, int count)
     if (f->seen < done) f->seen = done;
 }
 
+static void fake_measured(void *context, const shingle_plan *plan, bool colls, double us)
+{
+    fake *const f = context;
+    assert_non_null(strchr(plan->text, ' '));
+    assert_true(us > 0);
+    f->told++;
+    f->colls += colls;
+}
+
 static shingle_status calibrate(fake *f, const sg_machine *start, int ranks, double seconds,
                                 sg_machine *machine_out, char *text_out)
 {
-    const sg_calibrate_watch watch = {fake_time, fake_now, fake_progress, f};
+    const sg_calibrate_watch watch = {.time = fake_time,
+                                      .now_us = fake_now,
+                                      .progress = fake_progress,
+                                      .measured = fake_measured,
+                                      .held = f->held,
+                                      .context = f};
     return sg_calibrate(start, ranks, seconds, &watch, machine_out, text_out);
 }
 
@@ -189,6 +205,8 @@ static void unseen_products_are_predicted(void **state)
     assert_true(before > 0.15);
     if (after > 0.02) fail_msg("median error %g elsewhere", after);
     assert_true(f.seen > 80);
+    assert_int_equal(f.told, f.seen + 1);
+    assert_true(f.colls > 20 && f.told - f.colls > 80);
 
     /* The bandwidth of collectives is what was timed; every number says where it is from. */
     const double at = 64 * 1048576.0;
@@ -207,6 +225,20 @@ static void unseen_products_are_predicted(void **state)
         if (line[1] != '#' && memchr(line + 1, '#', strcspn(line + 1, "\n")) == NULL &&
             strncmp(line + 1, "name ", 5) != 0 && strncmp(line + 1, "tile ", 5) != 0)
             fail_msg("no word on %.40s", line + 1);
+}
+
+/* Whoever knows a number better says so, and the others are fitted to it. */
+static void held_numbers_stay(void **state)
+{
+    (void)state;
+    const sg_machine start = known();
+    fake f = {.truth = other(), .each_us = 1e4, .held = "copy_us,flag_us"};
+    sg_machine m;
+    if (calibrate(&f, &start, 2, 60, &m, text) != SHINGLE_OK) fail_msg("%s", shingle_error());
+    assert_true(m.copy_us == start.copy_us && m.flag_us == start.flag_us);
+    assert_true(m.copy_gbps != start.copy_gbps);
+    assert_non_null(strstr(how("copy_us"), "described"));
+    assert_non_null(strstr(how("copy_gbps"), "fitted"));
 }
 
 static void what_cannot_run_is_left_out(void **state)
@@ -327,6 +359,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unseen_products_are_predicted),
+        cmocka_unit_test(held_numbers_stay),
         cmocka_unit_test(what_cannot_run_is_left_out),
         cmocka_unit_test(one_rank_has_products_alone),
         cmocka_unit_test(a_pool_has_numbers_of_its_own),
