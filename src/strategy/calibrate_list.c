@@ -3,8 +3,9 @@
  *
  * What shows what:  serial products: the vendor's rate, short and long;  scatters with deep k: tiles,
  * launches, ends;  with flat k: stores;  small all-reduces: flags, begin and end of runs;  gathers by
- * engines and by launches, in pairs: copies, pushes, what is read again;  direct and ring: joins, sums;  signal: products beside
- * collectives. */
+ * engines and by launches, in pairs: copies, pushes, what is read again;  large gathers by ours and by
+ * the vendor's launches: one against the other;  direct and ring: lanes, sums;  signal: products
+ * beside collectives. */
 #include "core/calibrate_list.h"
 
 static const sg_calibrate_item large[] = {
@@ -74,6 +75,10 @@ static const sg_calibrate_item large[] = {
     {"gemm_ar:bf16:3072x6144x3072", "direct", false},
     {"gemm_rs:bf16:3072x6144x6144", "ring", false},
     {"ag_gemm:bf16:3072x6144x6144", "direct{vendor=1}", false},
+    {"ag_gemm:bf16:3072x20480x6144", "ring", false},
+    {"ag_gemm:bf16:3072x20480x6144", "direct{vendor=1}", false},
+    {"ag_gemm:bf16:10240x6144x6144", "fused_in{push=0}", false},
+    {"ag_gemm:bf16:10240x6144x6144", "direct{vendor=1}", false},
     {"gemm_rs:bf16:6144x10240x3072", "direct{vendor=1}", false},
     {"gemm_rs:bf16:3072x6144x6144", "ring{vendor=1}", false},
     {"gemm_ar:bf16:384x2048x768", "fused_out{once=1}", false},
