@@ -115,6 +115,19 @@ static void add_measurement(const char *problem, const char *strategy, double us
     one->us = us;
 }
 
+/* A plan that was timed beside the chosen one, once. */
+static void add_beside(const char *problem, json_t *entry, const sg_machine *machine)
+{
+    const char *const strategy = json_string_value(json_object_get(entry, "strategy"));
+    const double us = number_of(entry, "us");
+    if (strategy == NULL || !(us > 0)) return;
+    for (int i = 0; i < row_count; i++)
+        if (strcmp(rows[i].text, problem) == 0 && rows[i].serial < 0 &&
+            strcmp(rows[i].strategy, strategy) == 0)
+            return;
+    add_row(problem, strategy, us, machine);
+}
+
 /* The chosen plan of a problem, and what was timed beside it. */
 static void add_result(json_t *entry, const sg_machine *machine)
 {
@@ -135,11 +148,11 @@ static void add_result(json_t *entry, const sg_machine *machine)
     r->coll_us = number_of(entry, "coll_us");
     r->serial = add_run(r, "serial", serial_us, machine);
     json_array_foreach(json_object_get(entry, "strategies"), i, beside)
-    {
-        const char *const other = json_string_value(json_object_get(beside, "strategy"));
-        const double other_us = number_of(beside, "us");
-        if (other != NULL && other_us > 0) add_row(problem, other, other_us, machine);
-    }
+        add_beside(problem, beside, machine);
+    json_t *const prediction = json_object_get(entry, "prediction");
+    if (json_string_value(json_object_get(prediction, "strategy")) != NULL &&
+        strncmp(json_string_value(json_object_get(prediction, "strategy")), "serial", 6) != 0)
+        add_beside(problem, prediction, machine);
 }
 
 static void read_file(const char *path, const sg_machine *machine)
