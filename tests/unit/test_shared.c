@@ -180,6 +180,85 @@ static void launches_are_shared(void **state)
     }
 }
 
+/* Rank 1's sealed schedule of TEXT by STRATEGY. */
+static void build(sg_sched *s, sg_problem *p, const char *text, const char *strategy)
+{
+    const sg_strategy *found = NULL;
+    sg_knobs knobs;
+    bool given = false;
+    assert_int_equal(sg_problem_parse(text, p), SHINGLE_OK);
+    if (sg_strategy_parse(strategy, &found, NULL, &knobs, &given) != SHINGLE_OK)
+        fail_msg("%s", shingle_error());
+    sg_sched_begin(s, p, 1);
+    found->build(p, &knobs, 1, s);
+    if (sg_sched_seal(s) != SHINGLE_OK) fail_msg("%s", shingle_error());
+}
+
+/* Patches end at the borders, and a group of bands is multiplied with every B before the next one is. */
+static void bands_meet_every_b_in_turn(void **state)
+{
+    (void)state;
+    static const int64_t border[] = {0, 9, 15, 16};
+    sg_sched s = {0};
+    sg_problem p;
+    build(&s, &p, "ag_gemm:f32:400x16x19:r2:b=9,6,1",
+          "fused_in{chunks=2,slabs=1,tile_m=8,tile_n=4,push=0,strips=1}");
+    int32_t covered = 0; /* rows of own and of arrived rows, all B */
+    assert_true(s.patches > 6 && s.patches % 3 == 0);
+    for (int32_t i = 0; i < s.patches; i++) {
+        const sg_patch *const a = &s.patch[i];
+        const sg_patch *const first = &s.patch[i - i % 3];
+        assert_true(a->col0 == border[i % 3] && a->col0 + a->cols == border[i % 3 + 1]);
+        assert_true(a->row0 == first->row0 && a->rows == first->rows);
+        assert_true(a->a.row0 == first->a.row0 && a->b.row0 == a->col0 && a->b.rows == a->cols);
+        assert_int_equal(a->waits, first->waits);
+        assert_true(a->waits == (a->a.buf == SG_A ? 0 : 1) && a->tos == 1);
+        if (i % 3 == 0) covered += a->rows;
+    }
+    assert_int_equal(covered, 400);
+    sg_sched_free(&s);
+    sg_problem_free(&p);
+}
+
+/* What is returned: nothing where it has arrived in its place, neighbours in one copy, behind the products
+ * of all lanes. */
+static void returns_are_few(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *problem, *strategy;
+        int copies;
+    } cases[] = {{"ag_gemm:f32:60x16x19:r3:return_a", "serial{tile_m=8,tile_n=4}", 0},
+                 {"ag_gemm:f32:60x16x19:r3:b=9,7:return_a", "serial{tile_m=8,tile_n=4}", 0},
+                 {"ag_gemm:f32:12x16x19:r3:cyclic=2:return_a", "serial{tile_m=8,tile_n=4}", 6},
+                 {"ag_gemm:f32:60x16x19:r3:b=9,7:return_a",
+                  "fused_in{chunks=2,slabs=1,tile_m=8,tile_n=4,push=1,strips=1}", 3},
+                 {"ag_gemm:f32:60x16x19:r3:b=9,7:return_a",
+                  "fused_in{chunks=1,slabs=1,tile_m=8,tile_n=4,push=0,strips=4}", 3},
+                 {"ag_gemm:f32:60x16x19:r3:return_a",
+                  "dma{form=2,chunks=1,lanes=1,streams=2,blocks=0,tile_m=8,tile_n=4}", 3}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        sg_sched s = {0};
+        sg_problem p;
+        int copies = 0;
+        int32_t last_of_lane_1 = -1;
+        build(&s, &p, cases[i].problem, cases[i].strategy);
+        for (int32_t j = 0; j < s.steps; j++) {
+            const sg_step *const step = &s.step[j];
+            if (step->kind == SG_GEMM && step->lane == 1) last_of_lane_1 = j;
+            assert_true(step->kind != SG_GEMM || copies == 0);
+            if (step->kind != SG_COPY || s.to[step->to0].buf != SG_RETURNED) continue;
+            assert_true(step->lane == 0 && step->after[0] == last_of_lane_1);
+            copies++;
+        }
+        assert_true((last_of_lane_1 >= 0) == (strstr(cases[i].strategy, "streams=2") != NULL));
+        if (copies != cases[i].copies)
+            fail_msg("%s %s: %d copies", cases[i].problem, cases[i].strategy, copies);
+        sg_sched_free(&s);
+        sg_problem_free(&p);
+    }
+}
+
 static void other_borders_are_another_plan(void **state)
 {
     (void)state;
@@ -204,10 +283,9 @@ static void other_borders_are_another_plan(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tensors_lie_apart),
-        cmocka_unit_test(what_is_missing_is_named),
-        cmocka_unit_test(launches_are_shared),
-        cmocka_unit_test(other_borders_are_another_plan),
+        cmocka_unit_test(tensors_lie_apart),   cmocka_unit_test(what_is_missing_is_named),
+        cmocka_unit_test(launches_are_shared), cmocka_unit_test(bands_meet_every_b_in_turn),
+        cmocka_unit_test(returns_are_few),     cmocka_unit_test(other_borders_are_another_plan),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
