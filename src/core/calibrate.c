@@ -271,6 +271,7 @@ static void begin_numbers(sg_machine *m)
         m->burst = 1.05;
         m->burst_us = 1000;
     }
+    if (m->vendor_burst <= 1) m->vendor_burst = m->burst;
     if (m->vendor <= 0) m->vendor = 1;
     if (m->mem_part <= 0) m->mem_part = 0.1;
     if (m->push_part <= 0) m->push_part = 0.5;

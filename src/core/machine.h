@@ -89,7 +89,8 @@ typedef struct sg_machine {
                           not hide */
     double vendor;     /* rate of the vendor's product, of gemm_tflops; 0: 1 */
     double burst;      /* a run's products go this much faster ... */
-    double burst_us;   /* ... for this long, before power or heat slow them; 0: never */
+    double vendor_burst; /* the same of the vendor's, which takes other power; 0: burst */
+    double burst_us;     /* ... for this long, before power or heat slow them; 0: never */
 
     /* Contention: factors of at least 1; 0: 1. */
     double

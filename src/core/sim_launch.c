@@ -26,12 +26,18 @@ static double flops_us(const sg_machine *machine, const sg_problem *problem)
     return machine->gemm_tflops[problem->type] * 1e6;
 }
 
-/* US of a product that begins at BEGIN, where the first microseconds of a run go faster. */
-static double with_burst(const sg_machine *machine, double begin, double us)
+/* US of a product that begins at BEGIN, where the first microseconds of a run go faster, by BURST. */
+static double with_burst(const sg_machine *machine, double burst, double begin, double us)
 {
-    if (machine->burst <= 1 || begin >= machine->burst_us) return us;
+    if (burst <= 1 || begin >= machine->burst_us) return us;
     const double first = machine->burst_us - begin;
-    return us <= first * machine->burst ? us / machine->burst : us - first * (machine->burst - 1);
+    return us <= first * burst ? us / burst : us - first * (burst - 1);
+}
+
+static double vendor_with_burst(const sg_machine *machine, double begin, double us)
+{
+    const double burst = machine->vendor_burst > 0 ? machine->vendor_burst : machine->burst;
+    return with_burst(machine, burst, begin, us);
 }
 
 /* Do the tiles of a patch run beside those of the patch before, which read the same part of B? */
@@ -103,8 +109,8 @@ static double visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l, c
     const double depth = (double)(p->k1 - p->k0);
     const double flops = depth > 0 ? sg_problem_flops(s->problem, rows, cols, depth) : 0;
     const double rate = flops_us(machine, s->problem) * tile_rate(machine, l);
-    const double math =
-        machine->visit_us + with_burst(machine, m->now, flops * machine->sms / (rate * tiles));
+    const double math = machine->visit_us + with_burst(machine, machine->burst, m->now,
+                                                       flops * machine->sms / (rate * tiles));
     const double at_once = tiles < blocks ? tiles : blocks;
     const double unit = at_once / (tiles * machine->mem_gbps * 1e3);
     const double memory = operand_bytes(s, l, p, blocks) * unit;
@@ -139,7 +145,7 @@ double sg_sim_alone_us(const sg_machine *machine, const sg_problem *problem, dou
     const double k = (double)problem->k;
     const double bytes = ((rows + n) * k + rows * n) * sg_type_bytes(problem->type);
     const double us = vendor_us(machine, problem, rows, n, k, 1, bytes);
-    return machine->launch_us + with_burst(machine, 0, us) + machine->epilogue_us;
+    return machine->launch_us + vendor_with_burst(machine, 0, us) + machine->epilogue_us;
 }
 
 /* ---- Groups of blocks ------------------------------------------------------------------------------- */
@@ -298,7 +304,7 @@ static void run_vendor(sg_sim *m, sg_sim_agent *a, const sg_launch *l)
     a->phase = SG_AT_LAST;
     m->rank[a->rank].product_flow =
         sg_sim_send(m, SG_FLOW_PRODUCT, (int32_t)(a - m->agents), a->rank, a->rank,
-                    with_burst(m->machine, m->now, us), 1, 0);
+                    vendor_with_burst(m->machine, m->now, us), 1, 0);
 }
 
 void sg_sim_end_vendor(sg_sim *m, sg_sim_agent *a)

@@ -137,6 +137,8 @@ static const sg_calibrate_number numbers[] = {
     {"gemm_tflops_f32", "fitted to a product alone", true, true, true, 1},
     {"vendor", "fitted to the vendor's products, 7 Gflop to 5 Tflop", true, false, true, 2},
     {"burst", "fitted: short products against long ones", true, false, true, 1},
+    {"vendor_burst", "fitted: short products of the vendor's against long ones", true, false, true,
+     2},
     {"burst_us", "fitted: short products against long ones", true, false, true, 1},
     {"mem_part", "fitted: products that read much and products that compute much", true, false,
      true, 2},

@@ -116,6 +116,19 @@ static void sums_come_behind_the_product(void **state)
     expect_us(price("gemm_rs:f32:128x64x64:r2", SCATTER, &m), 2 * tile_us + 10);
 }
 
+/* The first microseconds of a run go faster, the vendor's by a factor of its own. */
+static void the_vendor_has_a_burst_of_its_own(void **state)
+{
+    (void)state;
+    sg_machine m = quiet(1);
+    m.burst = 1.25;
+    m.burst_us = 40;
+    expect_us(price("gemm:f32:64x64x64:r1", SERIAL, &m), tile_us - 40 * 0.25);
+    m.vendor_burst = 1.5;
+    expect_us(price("gemm:f32:64x64x64:r1", SERIAL, &m), tile_us - 40 * 0.5);
+    expect_us(gathered(1, "ag_gemm:f32:128x64x64:r2", &m), 2 * tile_us - 40 * 0.25);
+}
+
 /* ---- Pushes ----------------------------------------------------------------------------------------- */
 
 static double pushed(int slabs, const sg_machine *m)
@@ -181,6 +194,7 @@ int main(void)
         cmocka_unit_test(a_part_of_memory_shows),
         cmocka_unit_test(what_runs_side_by_side_shares_columns),
         cmocka_unit_test(sums_come_behind_the_product),
+        cmocka_unit_test(the_vendor_has_a_burst_of_its_own),
         cmocka_unit_test(pushes_take_from_the_product),
         cmocka_unit_test(a_round_of_pushes_is_there_at_once),
         cmocka_unit_test(lanes_that_wait_begin_later),
