@@ -3,29 +3,49 @@
 
 enum { LEAST_K = 512, MOST_PARTS = 8 };
 
-sg_split_k sg_split_begin(sg_sched *s, int splits, int32_t flag0)
+/* Are most tiles full?  Places for rows that are not there would take memory for nothing. */
+static bool fills_tiles(const sg_problem *p, const sg_tiling *tiling)
 {
-    const sg_problem *const p = s->problem;
-    sg_split_k split = {.parts = 1, .flag = flag0};
-    if (!p->call) split.chunk_k = sg_chunk_k(p->k, splits); /* a call takes all of k */
-    if (split.chunk_k > 0) split.parts = (int32_t)sg_ceil_div(p->k, split.chunk_k);
-    if (split.parts > 1)
-        split.buf = sg_sched_buf(s, SG_LOCAL, "parts",
-                                 (split.parts - 1) * sg_problem_rows(p, s->rank), p->n, SG_WIDE);
-    return split;
+    int64_t rows = 0;
+    for (int32_t i = 0; i < p->segment_count; i++)
+        rows += sg_round_up(p->segments[i].rows, tiling->tile_m);
+    return rows <= 4 * (p->m + (int64_t)p->ranks * tiling->tile_m);
 }
 
-/* Where part I of the piece at hand leaves its sum. */
-static sg_area part_area(const sg_sched *s, const sg_split_k *split, int32_t i)
+sg_split_k sg_split_begin(sg_sched *s, int splits, sg_tiling tiling, int32_t flag0)
 {
-    const int64_t row = i * sg_problem_rows(s->problem, s->rank) + split->piece.row0;
-    return sg_area_of(s->rank, split->buf, row, split->piece.rows, 0, s->problem->n);
+    const sg_problem *const p = s->problem;
+    sg_split_k split = {.parts = 1, .tiling = tiling, .flag0 = flag0, .flag = flag0};
+    /* A call takes all of k. */
+    if (!p->call && fills_tiles(p, &tiling)) split.chunk_k = sg_chunk_k(p->k, splits);
+    if (split.chunk_k > 0) split.parts = (int32_t)sg_ceil_div(p->k, split.chunk_k);
+    if (split.parts > 1) split.buf = sg_sched_buf(s, SG_LOCAL, "parts", 0, tiling.tile_n, SG_WIDE);
+    return split;
 }
 
 /* Too many to count are too many to have memory for. */
 static int32_t part_flag(const sg_split_k *split, int32_t i)
 {
     return (int32_t)sg_min(split->first + i * split->tiles, SG_MAX_VISITS);
+}
+
+/* Where part I of the piece at hand leaves its sum. */
+static sg_area part_area(const sg_sched *s, const sg_split_k *split, int32_t i)
+{
+    return sg_area_tiled(s->rank, split->buf, part_flag(split, i) - split->flag0, split->tiles,
+                         split->tiling.tile_m, split->tiling.tile_n);
+}
+
+/* The buffer grows by the places of the piece at hand. */
+static void grow(sg_sched *s, const sg_split_k *split)
+{
+    const int64_t places = part_flag(split, split->parts - 1) - split->flag0;
+    const int64_t rows = places * split->tiling.tile_m;
+    if (split->parts == 1 || s->status != SHINGLE_OK) return;
+    if (rows <= SG_MAX_EXTENT)
+        s->buf[split->buf].rows = rows;
+    else /* says so */
+        sg_sched_buf(s, SG_LOCAL, "parts", rows, split->tiling.tile_n, SG_WIDE);
 }
 
 /* Leaves of PATCH part I of k. */
@@ -43,12 +63,8 @@ void sg_split_patch(sg_sched *s, sg_split_k *split, const sg_piece *piece, int o
 {
     split->piece = *piece;
     split->first = split->flag;
-    split->tiles = 0;
-    if (s->status == SHINGLE_OK && s->open_step >= 0 && piece->rows > 0) {
-        const sg_launch *const launch = &s->step[s->open_step].u.launch;
-        const sg_tiling tiling = {launch->tile_m, launch->tile_n, 0};
-        split->tiles = sg_piece_tiles(s, piece, &tiling);
-    }
+    split->tiles = sg_piece_tiles(s, piece, &split->tiling);
+    grow(s, split);
     for (int32_t i = 0; i < split->parts; i++) {
         const bool last = i == split->parts - 1;
         sg_patch patch = sg_moves_patch(s, piece, last && final);

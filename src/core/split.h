@@ -1,8 +1,8 @@
 /* split.h -- products whose k is cut into parts, each of which is a visit of its own.
  *
  * A product of fewer tiles than SMs leaves SMs idle.  Its tiles are then multiplied in several parts of
- * k at a time: all parts but the last leave sums in f32 on this rank, and the last one adds them, tile
- * by tile behind own flags.
+ * k at a time: all parts but the last leave sums in f32 on this rank, in a place for each tile, and the
+ * last one adds them, tile by tile behind own flags.
  *
  *     part 0 of all tiles | part 1 of all tiles | ... | last part + the sums before -> where it goes
  *
@@ -15,15 +15,17 @@
 typedef struct sg_split_k {
     int32_t parts;   /* 1: whole */
     int32_t chunk_k; /* of a part */
-    int32_t flag;    /* next own flag */
-    int buf;         /* of sums, PARTS - 1 times the product's rows; only if there are any */
-    sg_piece piece;  /* the one at hand */
-    int32_t first;   /* first flag of its tiles' parts */
-    int64_t tiles;   /* of a part */
+    sg_tiling tiling;
+    int32_t flag0, flag; /* own flags: the first, and the next one */
+    int buf;             /* of sums, with a place for each of these flags; only if there are any */
+    sg_piece piece;      /* the one at hand */
+    int32_t first;       /* first flag of its tiles' parts */
+    int64_t tiles;       /* of a part */
 } sg_split_k;
 
-/* Parts of S's product, at most SPLITS, whose own flags count from FLAG0; declares the buffer. */
-sg_split_k sg_split_begin(sg_sched *s, int splits, int32_t flag0);
+/* Parts of S's product in tiles of TILING, at most SPLITS, whose own flags count from FLAG0; declares the
+ * buffer. */
+sg_split_k sg_split_begin(sg_sched *s, int splits, sg_tiling tiling, int32_t flag0);
 
 /* Appends the patches of PIECE to the open launch and leaves that of the last part open, for addends,
  * stores and raises.  The own product stands behind OWN_AT addends of the caller's; with k whole a final

@@ -1,7 +1,7 @@
 /* gemm.cu -- the host side of products: which kernel serves a launch, its tensor maps, its start. */
-#include "kernel/instance.h"
+#include "kernel/needs.cuh"
 
-enum { USE_A = 1, USE_B = 2, USE_PIECE = 4, USE_ROW = 8, MAX_INSTANCES = 96 };
+enum { MAX_INSTANCES = 96 };
 
 /* ---- The table ------------------------------------------------------------------------------------------ */
 
@@ -31,15 +31,20 @@ int sg_kernel_tiles(enum sg_kernel_type type, sg_kernel_tile *tiles_out, int roo
     int sms = 0, all = 0, count = 0;
     const sg_instance *table = sg_instance_table(&all);
     if (current_arch(&sms) != 90 || type == SG_KERNEL_F32) {
-        if (room > 0) tiles_out[count++] = sg_kernel_tile{128, 128};
+        if (room > 0) tiles_out[count++] = sg_kernel_tile{128, 128, 0};
         return count;
     }
     for (int i = 0; i < all && count < room; ++i) {
         const sg_instance *k = &table[i];
         bool known = k->type != (int)type || k->fold != 1; /* those that take addends take all */
         for (int j = 0; j < count; ++j) known |= tiles_out[j].m == k->bm && tiles_out[j].n == k->bn;
-        if (!known) tiles_out[count++] = sg_kernel_tile{k->bm, k->bn};
+        if (!known) tiles_out[count++] = sg_kernel_tile{k->bm, k->bn, 0};
     }
+    for (int i = 0; i < all; ++i)
+        for (int j = 0; j < count; ++j)
+            if (table[i].type == (int)type && table[i].fold == 3 && table[i].bm == tiles_out[j].m &&
+                table[i].bn == tiles_out[j].n)
+                tiles_out[j].parts = 1;
     return count;
 }
 
@@ -93,81 +98,6 @@ static const char *map_make(CUtensorMap *map, int type, const sg_kernel_place *p
     return result == CUDA_SUCCESS ? nullptr : "the driver refuses a tensor map";
 }
 
-/* ---- What a launch needs ------------------------------------------------------------------------------------ */
-
-typedef struct needs {
-    uint8_t use[SG_KERNEL_PLACES];
-    int a_rows;                 /* the most of a place that is read as A */
-    int col_step;               /* columns at which stores may end inside a matrix */
-    bool adds, waits, per_tile; /* per_tile: a visit is a tile, whatever the cluster */
-} needs;
-
-static bool ends_inside(const sg_kernel_place *place, int col0, int cols)
-{
-    return col0 + cols != place->cols;
-}
-
-static const char *read_operands(const sg_kernel_gemm *g, const sg_patch *p, needs *n)
-{
-    const sg_kernel_place *place = g->param.program.place;
-    if (place[p->a.buf].wide || place[p->b.buf].wide) return "an operand is f32";
-    if ((p->k1 - p->k0) % 64 != 0 && (ends_inside(&place[p->a.buf], p->a.col0, p->k1 - p->k0) ||
-                                      ends_inside(&place[p->b.buf], p->b.col0, p->k1 - p->k0)))
-        return "a part of k ends inside a stage";
-    n->use[p->a.buf] |= USE_A;
-    n->use[p->b.buf] |= USE_B;
-    if (place[p->b.buf].data[0] != place[p->b.buf].data[1]) return "B has two halves";
-    if (place[p->a.buf].rows > n->a_rows) n->a_rows = place[p->a.buf].rows;
-    return nullptr;
-}
-
-/* Reads the patches of a launch; the reason is why no fast kernel can serve them. */
-static const char *read_patch(const sg_kernel_gemm *g, const sg_patch *p, needs *n)
-{
-    const sg_kernel_place *place = g->param.program.place;
-    if (p->k0 >= p->k1 && p->adds == 0) return "there is no product";
-    if (p->k0 >= p->k1 && p->waits > 0) return "a sum waits for more than its addends";
-    const char *why = p->k0 < p->k1 ? read_operands(g, p, n) : nullptr;
-    if (why != nullptr) return why;
-    n->waits |= p->waits > 0;
-    n->per_tile |= p->tiles > 0;
-    for (int i = 0; i < p->waits; ++i)
-        n->per_tile |= g->lists->wait[p->wait0 + i].per == SG_PER_TILE;
-    for (int i = 0; i < p->adds; ++i) {
-        const sg_addend *add = &g->lists->add[p->add0 + i];
-        if (place[add->area.buf].wide) return "an addend is f32";
-        n->use[add->area.buf] |= USE_PIECE;
-        n->adds = true;
-        n->per_tile |= add->area.tiled;
-    }
-    for (int i = 0; i < p->tos; ++i) {
-        const sg_area *to = &g->lists->to[p->to0 + i];
-        if (place[to->buf].wide) return "a result is f32";
-        if (to->leave && to->rank >= 64) return "it stores into tensors of ranks beyond 64";
-        n->use[to->buf] |= USE_PIECE;
-        n->per_tile |= to->tiled;
-        if (to->tiled) continue;
-        if (p->rows % 64 != 0 && to->row0 + p->rows != place[to->buf].rows)
-            n->use[to->buf] |= USE_ROW;
-        while (ends_inside(&place[to->buf], to->col0, p->cols) && p->cols % n->col_step != 0)
-            n->col_step /= 2;
-    }
-    return nullptr;
-}
-
-static const char *read_needs(const sg_kernel_gemm *g, needs *n)
-{
-    memset(n, 0, sizeof *n);
-    n->col_step = 64;
-    if (g->arch != 90) return "the GPU is no Hopper";
-    if (g->param.program.type == SG_KERNEL_F32) return "f32 has no matrix instructions";
-    for (int i = 0; i < g->param.patches; ++i) {
-        const char *why = read_patch(g, &g->lists->patch[g->param.patch0 + i], n);
-        if (why != nullptr) return why;
-    }
-    return nullptr;
-}
-
 /* ---- Choosing --------------------------------------------------------------------------------------------------- */
 
 /* Tiles, and tiles that clusters of K would go through. */
@@ -187,7 +117,8 @@ static void count_tiles(const sg_kernel_gemm *g, const sg_instance *k, int64_t *
 
 static bool serves(const sg_kernel_gemm *g, const sg_instance *k, const needs *n)
 {
-    const int fold = g->want_split > 1 ? 2 : n->adds ? 1 : 0, cluster = k->cm * k->cn;
+    const int adds = n->part_place >= 0 ? 3 : n->adds ? 1 : 0;
+    const int fold = g->want_split > 1 ? 2 : adds, cluster = k->cm * k->cn;
     if (k->type != g->param.program.type || k->bm != g->param.tile_m || k->bn != g->param.tile_n)
         return false;
     if (k->fold != fold || n->col_step < k->piece_cols) return false;
@@ -252,6 +183,9 @@ static const char *aim_fast(sg_kernel_gemm *g, const needs *n)
     int64_t tiles, units;
     count_tiles(g, k, &tiles, &units);
     const int cluster = k->cm * k->cn;
+    g->param.tiled = n->places;
+    g->param.parts = n->parts > 0 ? n->parts : 0;
+    g->param.part_place = n->part_place;
     g->param.split = g->want_split > 1 ? g->want_split : 1;
     g->param.skew = g->param.split > 1 ? g->want_skew : 0;
     g->param.units = (int32_t)(units * g->param.split);
@@ -281,6 +215,11 @@ static const char *aim_slow(sg_kernel_gemm *g)
     if (g->want_split > 1) return "no kernel cuts k for this launch";
     const int64_t most = g->want_blocks > 0 ? g->want_blocks : g->sms;
     g->param.split = 1;
+    g->param.tiled = 0;
+    for (int i = 0; i < g->param.patches; ++i) {
+        const sg_patch *p = &g->lists->patch[g->param.patch0 + i];
+        for (int j = 0; j < p->tos; ++j) g->param.tiled |= g->lists->to[p->to0 + j].tiled;
+    }
     g->param.units = (int32_t)tiles;
     const int64_t blocks = blocks_for(g, tiles);
     g->blocks = (int32_t)(blocks < most ? blocks : most);
@@ -339,10 +278,7 @@ const char *sg_kernel_gemm_make(sg_kernel_gemm *gemm, const sg_kernel_program *p
     for (int i = 0; i < patches; ++i) {
         const sg_patch *p = &lists->patch[patch0 + i];
         param->raises |= p->raises > 0;
-        for (int j = 0; j < p->tos; ++j) {
-            param->leaves |= lists->to[p->to0 + j].leave;
-            param->tiled |= lists->to[p->to0 + j].tiled;
-        }
+        for (int j = 0; j < p->tos; ++j) param->leaves |= lists->to[p->to0 + j].leave;
     }
     gemm->want_blocks = blocks;
     gemm->want_split = 1;

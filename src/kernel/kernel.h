@@ -164,6 +164,7 @@ typedef struct sg_kernel_step {
 /* A tile shape that has a fast kernel on the current device, best first for large products. */
 typedef struct sg_kernel_tile {
     int32_t m, n;
+    int32_t parts; /* f32 sums of tiles may be handed from patch to patch of a launch */
 } sg_kernel_tile;
 
 /* At most ROOM of them; returns their number.  Other shapes are served by a slow kernel. */
@@ -208,11 +209,14 @@ typedef struct sg_kernel_gemm_param {
     int32_t tile_m, tile_n;
     int32_t units; /* what is dealt to the blocks, or to the clusters of blocks */
     int32_t load_bytes;
-    int32_t split, skew;     /* slices of k; stages that the slice which adds up computes more */
-    int32_t raises;          /* something is raised */
-    int32_t epilogue;        /* bias or activation */
-    int32_t leaves;          /* something is stored into a peer's own tensor */
-    int32_t tiled;           /* something is stored into places for tiles */
+    int32_t split, skew; /* slices of k; stages that the slice which adds up computes more */
+    int32_t raises;      /* something is raised */
+    int32_t epilogue;    /* bias or activation */
+    int32_t leaves;      /* something is stored into a peer's own tensor */
+    int32_t tiled;       /* something is stored into places for tiles */
+    /* Parts of k: every product that adds anything has so many sums in f32 right before itself, which
+     * earlier patches have left in tiled areas of this place.  -1: there is no such place. */
+    int32_t parts, part_place;
     uint64_t keep_a, keep_b; /* how long the L2 should keep what is loaded */
     uint32_t *fold;          /* split k: a word a tile and part, zero at rest */
     float *partial;          /* split k: sums of all slices but one */
@@ -237,6 +241,9 @@ typedef struct sg_kernel_gemm {
     int32_t want_turns;                                       /* sg_instance.turns; 0: any */
     int32_t sms, arch;
     sg_kernel_place aimed[SG_KERNEL_PLACES]; /* what the maps are of */
+    /* By the host, before the first aim: nobody but this launch touches its wide areas, so that what a
+     * tile leaves there may lie in any order. */
+    int32_t own_parts;
     const char *slow; /* why it is not the fast kernel that serves this launch; NULL: it is */
 } sg_kernel_gemm;
 

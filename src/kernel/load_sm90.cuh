@@ -13,6 +13,7 @@ struct Source {
     int row, column;      /* this block's share of the rows of A and of B */
     int slab, waits, a_place;
     int add0, adds, index; /* of addends: which; which visit of its patch this is */
+    int own_at, part0;     /* among them */
 };
 
 template <class S>
@@ -24,6 +25,7 @@ DEV void source_find(Source &s, const Param &P, Cursor &cursor, int unit, int im
     const sg_patch p = patch_of(P, cursor);
     const Span span = span_of<S>(P, p, slice);
     s.add0 = p.add0, s.adds = p.adds, s.index = in_pass - cursor.base;
+    s.own_at = own_place(p), s.part0 = part_place(P, s.own_at);
     s.tile = tile_at<S>(p, in_pass - cursor.base, im, in);
     s.k0 = span.k0, s.k1 = span.k1;
     s.a_k = p.a.col0 - p.k0, s.b_k = p.b.col0 - p.k0;
@@ -33,27 +35,53 @@ DEV void source_find(Source &s, const Param &P, Cursor &cursor, int unit, int im
     s.a = map_of(P, p.a.buf, MAP_A), s.b = map_of(P, p.b.buf, MAP_B);
 }
 
+/* PIECE of addend AREA, of all warpgroups that share the tile, to TO and behind. */
+template <class S>
+DEV void load_addend(const Param &P, const sg_area &area, const Source &at, int piece, int *half,
+                     uint32_t to, uint32_t full)
+{
+    const int x = piece % S::ACROSS * S::W, y = piece / S::ACROSS * 64;
+    const bool tiled = area.tiled;
+    const int col = area.col0 + x + (tiled ? 0 : at.tile.col * S::BN);
+    const int row = area.row0 + y + (tiled ? at.index : at.tile.band) * S::BM;
+    for (int part = 0; part < S::PARTS; ++part, to += S::PIECE_BYTES)
+        tma_load(to, map_of(P, area.buf, MAP_PIECE), col, row + part * S::MI * 64,
+                 half_of(P, area.buf, half), full, KEEP_NORMAL);
+}
+
+/* The same of sums in f32.  Partner: part_leave(). */
+template <class S>
+DEV void load_part(const Param &P, const sg_area &area, const Source &at, int piece, uint32_t to,
+                   uint32_t full)
+{
+    constexpr int BYTES = 2 * S::PIECE_BYTES;
+    const char *from = part_address<S>(P, area.row0 + at.index * S::BM) + piece * BYTES;
+    for (int part = 0; part < S::PARTS; ++part)
+        bulk_load(to + part * BYTES, from + part * S::CHUNKS * BYTES, BYTES, full);
+}
+
 /* The addends of a tile, piece by piece, as many of a piece's in one stage as fit. */
 template <class S>
 DEV void load_addends(const Param &P, const Smem<S> &smem, const Source &at, int *half,
                       Ring<S::STAGES> &ring)
 {
     for (int piece = 0; piece < S::CHUNKS; ++piece) {
-        const int x = piece % S::ACROSS * S::W, y = piece / S::ACROSS * 64;
-        for (int add = 0; add < at.adds; add += S::ADDENDS, ring_step(ring)) {
-            const int count = at.tile.live ? sg_walk_min(at.adds - add, S::ADDENDS) : 0;
+        for (int add = 0; add < at.adds; ring_step(ring)) {
+            const int until = stage_addends<S>(add, at.adds, at.part0, at.own_at);
             const uint32_t full = smem.full + 8 * ring.at;
             uint32_t to = smem.stage + ring.at * S::STAGE_BYTES;
             mbar_wait(P, smem.empty + 8 * ring.at, ring.parity ^ 1, ROLE_LOADER);
-            mbar_expect(full, count * S::PARTS * S::PIECE_BYTES);
-            for (int i = 0; i < count; ++i) {
-                const sg_area &area = P.program.add[at.add0 + add + i].area;
-                const bool tiled = area.tiled;
-                const int col = area.col0 + x + (tiled ? 0 : at.tile.col * S::BN);
-                const int row = area.row0 + y + (tiled ? at.index : at.tile.band) * S::BM;
-                for (int part = 0; part < S::PARTS; ++part, to += S::PIECE_BYTES)
-                    tma_load(to, map_of(P, area.buf, MAP_PIECE), col, row + part * S::MI * 64,
-                             half_of(P, area.buf, half), full, KEEP_NORMAL);
+            const int pieces = stage_pieces<S>(add, until, at.part0, at.own_at);
+            mbar_expect(full, at.tile.live ? pieces * S::PARTS * S::PIECE_BYTES : 0);
+            for (; add < until; ++add) {
+                if (!at.tile.live) continue;
+                const sg_area &area = P.program.add[at.add0 + add].area;
+                const bool sums = S::FOLD == FOLD_PARTS && add >= at.part0 && add < at.own_at;
+                if (sums)
+                    load_part<S>(P, area, at, piece, to, full);
+                else
+                    load_addend<S>(P, area, at, piece, half, to, full);
+                to += (sums ? 2 : 1) * S::PARTS * S::PIECE_BYTES;
             }
         }
     }
@@ -100,7 +128,7 @@ template <class S> DEV void loader(const Param &P, const Smem<S> &smem, int im, 
                 tma_load_multicast(to + im * (S::B_BYTES / S::CM), at.b, at.b_k + k, at.column, 0,
                                    full, P.keep_b, down_mask << (in * S::CM));
         }
-        if (S::FOLD == FOLD_ADDENDS && at.adds) {
+        if (S::ADDS && at.adds) {
             progress_wait(P, smem.watched, ++steps, ROLE_LOADER);
             load_addends<S>(P, smem, at, &half, ring);
         }

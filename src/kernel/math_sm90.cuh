@@ -1,5 +1,5 @@
-/* math_sm90.cuh -- the math warpgroups of the Hopper product: wgmma from the stages, sums of addends
- * and of slices of k, bias and activation, and the finished tile into staging slots.
+/* math_sm90.cuh -- the math warpgroups of the Hopper product: wgmma from the stages, what is added to that
+ * (sums_sm90.cuh), bias and activation, and the finished tile into staging slots.
  *
  * Warpgroups that share a tile round it into registers when it is finished, and begin the next at
  * once; its pieces go out spread over all stages of the next tile, since a link to a peer takes about
@@ -8,35 +8,10 @@
  * Warpgroups with a tile each take turns at the stages, which the loader fills tile after tile: while
  * one multiplies, the other has all that time to get its tile out of the registers it was summed in. */
 #pragma once
-#include "kernel/shape_sm90.cuh"
+#include "kernel/sums_sm90.cuh"
 #include "kernel/wgmma.cuh"
 
-template <class S> struct Math {
-    const Param &P;
-    const Smem<S> &smem;
-    const int wg, part, thread, warp, lane, im, in; /* part: of the tile */
-    const bool tells; /* this thread reports to block `warp` of the cluster: our row or column */
-    Ring<S::STAGES> ring;
-    Ring<S::SLOTS> slot;
-    Cursor ahead;    /* of the next unit, once its stages are known */
-    int patch, base; /* of the unit at hand */
-    int next_stages;
-    int before; /* the stage whose products may still be running */
-    uint32_t turn_parity;
-};
-
 /* ---- Products ------------------------------------------------------------------------------------------- */
-
-/* Stage AT may be overwritten: told to every block whose loader fills a part of it. */
-template <class S> DEV void stage_release(const Math<S> &m, int at)
-{
-    const uint32_t bar = m.smem.empty + 8 * at;
-    if (S::CL == 1) {
-        if (m.thread == 0) mbar_arrive(bar);
-    } else {
-        if (m.tells) mbar_arrive_at(bar, m.warp);
-    }
-}
 
 /* One stage's products are put in the queue; stage_settle leaves them there and waits for the ones
  * before. */
@@ -88,6 +63,13 @@ template <class S> DEV int stages_of(const Param &P, Cursor &cursor, int unit, i
     return sg_walk_div(span.k1 - span.k0, STAGE_K);
 }
 
+template <class S> DEV void look_ahead(Math<S> &m, int unit, int before)
+{
+    const int patch = m.ahead.patch;
+    m.next_stages = stages_of<S>(m.P, m.ahead, unit, before);
+    if (S::FOLD == FOLD_PARTS && m.ahead.patch != patch) m.next_row = part_row(m.P, m.ahead.patch);
+}
+
 template <class S>
 DEV void stage_piece(Math<S> &m, const uint32_t *v, bool last = false, int piece = 0);
 
@@ -105,125 +87,15 @@ DEV void multiply(Math<S> &m, float (&acc)[S::MI][S::SUMS], int stages, int ahea
             if (holding) stage_piece(m, held + c * S::PIECE_SUMS / 2);
             if (more) stage_settle(m, s), ++s;
             /* Here and not between two tiles, when nothing else runs: */
-            if (c == 0) m.next_stages = stages_of<S>(m.P, m.ahead, ahead, stages);
+            if (c == 0) look_ahead(m, ahead, stages);
             for (const int until = stages * (c + 1) / S::CHUNKS; s < until; ++s)
                 stage_issue(m, acc, s), stage_settle(m, s);
         }
     } else {
-        m.next_stages = stages_of<S>(m.P, m.ahead, ahead, stages);
+        look_ahead(m, ahead, stages);
         for (; s < stages; ++s) stage_issue(m, acc, s), stage_settle(m, s);
     }
     multiply_end(m, acc, stages > 0);
-}
-
-/* ---- Sums ------------------------------------------------------------------------------------------------- */
-
-/* Where this thread's vector Q of a staged piece is: 64 rows of W columns in the swizzle of the maps. */
-template <class S> DEV uint32_t piece_vector(const Math<S> &m, int q)
-{
-    const int row = m.warp * 16 + (m.lane & 15);
-    const int turn = S::W == 64 ? row & 7 : S::W == 32 ? row >> 1 & 3 : row >> 2 & 1;
-    return row * (S::W * 2) + ((2 * q + (m.lane >> 4)) ^ turn) * 16;
-}
-
-enum { NO_OWN = 1 << 16 }; /* behind any number of addends: there is no own product */
-
-/* Adds the product's sums V to SUM.  They are rounded on the way and not in their place: the compiler would
- * take accumulators that are written here for ones that matrix instructions must wait for. */
-template <class T, int COUNT> DEV void take_own(float *sum, const float *v, bool rounded)
-{
-    if (rounded) {
-#pragma unroll
-        for (int i = 0; i < COUNT; i += 2) {
-            const float2 two = unpack<T>(pack<T>(v[i], v[i + 1]));
-            sum[i] += two.x, sum[i + 1] += two.y;
-        }
-    } else {
-#pragma unroll
-        for (int i = 0; i < COUNT; ++i) sum[i] += v[i];
-    }
-}
-
-/* V becomes the sum of addends and V in the listed order.  They come through the pipeline's stages. */
-template <class S>
-DEV void fold_addends(Math<S> &m, int adds, int own_at, bool own_rounded, float *v)
-{
-    constexpr int V = S::PIECE_SUMS;
-    float sum[V];
-#pragma unroll
-    for (int i = 0; i < V; ++i) sum[i] = -0.f;
-    if (own_at == 0) take_own<typename S::T, V>(sum, v, own_rounded);
-    for (int add = 0; add < adds;) {
-        mbar_spin(m.smem.full + 8 * m.ring.at, m.ring.parity);
-        uint32_t from = m.smem.stage + m.ring.at * S::STAGE_BYTES + m.part * S::PIECE_BYTES;
-        const int until = sg_walk_min(adds, add + S::ADDENDS);
-        for (; add < until; from += S::PARTS * S::PIECE_BYTES) {
-#pragma unroll
-            for (int q = 0; q < S::VECTORS; ++q) {
-                uint32_t x[4];
-                ldmatrix4(from + piece_vector(m, q), x);
-#pragma unroll
-                for (int i = 0; i < 4; ++i) {
-                    const float2 two = unpack<typename S::T>(x[i]);
-                    sum[8 * q + 2 * i] += two.x, sum[8 * q + 2 * i + 1] += two.y;
-                }
-            }
-            if (++add == own_at) take_own<typename S::T, V>(sum, v, own_rounded);
-        }
-        proxy_fence_shared(); /* these reads come before the bulk engine's next write */
-        named_sync(1 + m.wg, 128);
-        stage_release(m, m.ring.at);
-        ring_step(m.ring);
-    }
-#pragma unroll
-    for (int i = 0; i < V; ++i) v[i] = sum[i];
-}
-
-/* Sums of slices of k go straight between registers and (L2) memory, in the order the threads hold
- * them: both ways lie at the end of a launch, where a detour through staging would be all latency. */
-template <class S> DEV char *partial_place(const Math<S> &m, int slice, int tile)
-{
-    const int64_t tiles = m.P.units / m.P.split * S::CL; /* overhanging ones too */
-    return (char *)m.P.partial + ((slice - 1) * tiles + tile) * (S::BM * S::BN * 4) +
-           m.part * S::PARTIALS * 2048 + m.thread * 16;
-}
-
-template <class S>
-DEV void partial_store(Math<S> &m, int slice, int tile, const float (&acc)[S::MI][S::SUMS])
-{
-    char *to = partial_place(m, slice, tile);
-#pragma unroll
-    for (int q = 0; q < S::PARTIALS; ++q)
-        st_global4(to + q * 2048, &acc[q * 4 / S::SUMS][q * 4 % S::SUMS]);
-    named_sync(1 + m.wg, 128);
-    /* Partner: fold_slices(), of the block that has slice 0 of this tile. */
-    if (m.thread == 0) add_release_gpu(m.P.fold + tile * S::PARTS + m.part);
-}
-
-template <class S> DEV void fold_slices(Math<S> &m, int tile, float (&acc)[S::MI][S::SUMS])
-{
-    if (m.thread == 0) {
-        uint32_t *word = m.P.fold + tile * S::PARTS + m.part;
-        uint64_t start = 0;
-        for (uint32_t tries = 1; load_acquire_gpu(word) != (uint32_t)m.P.split - 1; ++tries)
-            if (tries % 1024 == 0 && overdue(m.P, &start, ROLE_MATH)) break;
-        store_relaxed(word, 0); /* at rest for the next launch */
-    }
-    named_sync(1 + m.wg, 128);
-    constexpr int ALL = S::PARTIALS;
-    constexpr int Q = ALL > 24 ? ALL / 4 : ALL; /* loads in flight, as registers allow */
-#pragma unroll
-    for (int q = 0; q < ALL; q += Q) {
-        for (int slice = 1; slice < m.P.split; ++slice) {
-            const char *from = partial_place(m, slice, tile) + q * 2048;
-            float x[4 * Q];
-#pragma unroll
-            for (int i = 0; i < Q; ++i) ld_global4(from + i * 2048, x + 4 * i);
-#pragma unroll
-            for (int i = 0; i < 4 * Q; ++i)
-                acc[(4 * q + i) / S::SUMS][(4 * q + i) % S::SUMS] += x[i];
-        }
-    }
 }
 
 /* ---- Finishing ---------------------------------------------------------------------------------------------- */
@@ -309,12 +181,12 @@ template <class S>
 DEV void round_tile(Math<S> &m, int unit, float (&acc)[S::MI][S::SUMS], uint32_t *held)
 {
     constexpr int V = S::PIECE_SUMS;
-    if (S::FOLD == FOLD_ADDENDS || m.P.epilogue || m.P.tiled) {
+    if (S::ADDS || m.P.epilogue || m.P.tiled) {
         const sg_patch &p = patch_in_list(m.P, m.patch);
-        if (S::FOLD == FOLD_ADDENDS && p.adds)
+        if (S::ADDS && p.adds)
 #pragma unroll
             for (int c = 0; c < S::CHUNKS; ++c)
-                fold_addends(m, p.adds, p.k0 < p.k1 ? p.own_at : NO_OWN, p.own_rounded,
+                fold_addends(m, p.adds, own_place(p), S::FOLD == FOLD_ADDENDS && p.own_rounded,
                              &acc[c * V / S::SUMS][c * V % S::SUMS]);
         if (S::TURNS > 1 && S::FOLD == FOLD_ADDENDS && p.adds) turn_pass(m);
         if ((m.P.epilogue && p.final) || m.P.tiled) {
@@ -386,9 +258,9 @@ template <class S> DEV void math_run(Math<S> &m)
     float acc[S::MI][S::SUMS];
     uint32_t held[S::HOLDS ? S::MI * S::BN / 4 : V / 2];
     bool holding = false;
-    m.next_stages = stages_of<S>(m.P, m.ahead, first, 0);
+    look_ahead(m, first, 0);
     for (int unit = first; unit < m.P.units; unit += stride) {
-        m.patch = m.ahead.patch, m.base = m.ahead.base;
+        m.patch = m.ahead.patch, m.base = m.ahead.base, m.row = m.next_row;
         multiply(m, acc, m.next_stages, unit + stride, held, holding);
         holding = false;
         if (S::FOLD == FOLD_SLICES) {
@@ -400,6 +272,10 @@ template <class S> DEV void math_run(Math<S> &m)
                 continue;
             }
             fold_slices(m, tile, acc);
+        }
+        if (S::FOLD == FOLD_PARTS && m.row >= 0) {
+            part_leave(m, unit, acc);
+            continue;
         }
         round_tile(m, unit, acc, held);
         holding = S::HOLDS;

@@ -94,6 +94,14 @@ DEV void shared_store(uint32_t p, uint32_t v)
     asm volatile("st.shared.u32 [%0], %1;" ::"r"(p), "r"(v) : "memory");
 }
 
+DEV void shared_load4(uint32_t p, float *v)
+{
+    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3])
+                 : "r"(p)
+                 : "memory");
+}
+
 /* Progress words between two warps of a block. */
 DEV uint32_t progress_acquire(uint32_t p)
 {

@@ -5,8 +5,9 @@
 
 typedef sg_kernel_gemm_param Param;
 
-/* What an instance can add to its own product: nothing, addends of a patch, slices of k. */
-enum Fold { FOLD_NONE, FOLD_ADDENDS, FOLD_SLICES };
+/* What an instance can add to its own product: nothing, addends of a patch, slices of k, addends and
+ * sums in f32 that other patches of the launch leave (parts of k). */
+enum Fold { FOLD_NONE, FOLD_ADDENDS, FOLD_SLICES, FOLD_PARTS };
 
 enum { MAP_A, MAP_B, MAP_PIECE, MAP_ROW }; /* of sg_kernel_gemm_param.map_of */
 
@@ -25,6 +26,7 @@ struct Shape {
     static constexpr int BM = Bm, BN = Bn, WGS = Groups, CM = Cm, CN = Cn, CL = CM * CN;
     static constexpr int TURNS = Turns, PARTS = WGS / TURNS; /* warpgroups of a tile */
     static constexpr Fold FOLD = Folding;
+    static constexpr bool ADDS = FOLD == FOLD_ADDENDS || FOLD == FOLD_PARTS;
     static constexpr int MI = BM / PARTS / 64; /* 64-row blocks of a warpgroup */
     static constexpr int W = BN % 64 == 0 ? 64 : BN % 32 == 0 ? 32 : 16; /* columns of a piece */
     static constexpr int ACROSS = BN / W, CHUNKS = MI * ACROSS;          /* pieces of a warpgroup */
@@ -49,7 +51,8 @@ struct Shape {
     /* Blocks that read what this block multicasts: those in its row and column of the cluster. */
     static constexpr int READERS = CM + CN - 1;
     static_assert(BM % (64 * PARTS) == 0 && BN % 16 == 0 && WGS <= 2, "tile");
-    static_assert(WGS % TURNS == 0 && (TURNS == 1 || FOLD != FOLD_SLICES), "turns");
+    static_assert(WGS % TURNS == 0 && (TURNS == 1 || FOLD < FOLD_SLICES), "turns");
+    static_assert(FOLD != FOLD_PARTS || (CL == 1 && ADDENDS >= 2), "a sum is two pieces");
     static_assert((BN / CM) % 8 == 0 && (BM / CN) % 8 == 0, "cluster");
     static_assert(STAGES >= 3 && PARTS * PIECE_BYTES <= STAGE_BYTES, "shared memory");
 };
@@ -261,6 +264,48 @@ template <class S> DEV Span span_of(const Param &P, const sg_patch &p, int slice
     s.k0 = slice == 0 ? p.k0 : p.k0 + STAGE_K * (stages - each * (P.split - slice));
     s.k1 = sg_walk_min(p.k1, p.k0 + STAGE_K * (stages - each * (P.split - slice - 1)));
     return s;
+}
+
+/* ---- Addends ---------------------------------------------------------------------------------------------------- */
+
+enum { NO_OWN = 1 << 16 }; /* behind any number of addends: there is no own product */
+
+/* Where the own product stands among the addends of P, and where the parts begin: right before it. */
+DEV int own_place(const sg_patch &p)
+{
+    return p.k0 < p.k1 ? p.own_at : NO_OWN;
+}
+
+DEV int part_place(const Param &P, int own_at)
+{
+    return own_at - (own_at == NO_OWN ? 0 : P.parts);
+}
+
+/* The addend behind those that share a stage with ADD.  A sum in f32 takes the room of two pieces. */
+template <class S> DEV int stage_addends(int add, int adds, int part0, int own_at)
+{
+    int room = S::ADDENDS;
+    if constexpr (S::FOLD == FOLD_PARTS) {
+        while (add < adds && (room -= add >= part0 && add < own_at ? 2 : 1) >= 0) ++add;
+        return add;
+    } else {
+        return sg_walk_min(adds, add + room);
+    }
+}
+
+/* The room that addends ADD to UNTIL take there. */
+template <class S> DEV int stage_pieces(int add, int until, int part0, int own_at)
+{
+    if (S::FOLD != FOLD_PARTS) return until - add;
+    const int first = add > part0 ? add : part0, end = sg_walk_min(until, own_at);
+    return until - add + (first < end ? end - first : 0);
+}
+
+/* Sums of a tile in f32 lie in the order in which threads hold them: those of a warpgroup side by side,
+ * and of these a piece, 16 bytes a thread. */
+template <class S> DEV char *part_address(const Param &P, int row)
+{
+    return (char *)P.program.place[P.part_place].data[0] + (int64_t)row * (S::BN * 4);
 }
 
 /* ---- Places --------------------------------------------------------------------------------------------------------- */

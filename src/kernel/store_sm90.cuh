@@ -65,7 +65,8 @@ template <class S> DEV void storer_touch(const Param &P, const sg_patch &p)
     for (int i = 0; i < p.tos; ++i) {
         const sg_area &area = P.program.to[p.to0 + i];
         sum += area.row0 + area.col0 + P.program.place[area.buf].rows + P.flip[area.buf];
-        map_prefetch(map_of(P, area.buf, MAP_PIECE));
+        if (S::FOLD != FOLD_PARTS || area.buf != P.part_place)
+            map_prefetch(map_of(P, area.buf, MAP_PIECE));
     }
     for (int i = 0; i < p.raises; ++i) {
         const sg_raise &r = P.program.raise[p.raise0 + i];
@@ -110,14 +111,17 @@ template <class S> DEV void storer(const Param &P, const Smem<S> &smem, int im, 
                     mbar_arrive(empty + 8 * (ring.at < i ? ring.at + S::SLOTS - i : ring.at - i));
             behind = LAST;
         }
-        for (int piece = 0; piece < S::CHUNKS; ++piece, ring_step(ring)) {
+        /* Math has stored these sums itself, and tells so.  Partner: part_leave(). */
+        const bool stay = S::FOLD == FOLD_PARTS && P.program.to[p.to0].buf == P.part_place;
+        const int pieces = stay ? 1 : S::CHUNKS;
+        for (int piece = 0; piece < pieces; ++piece, ring_step(ring)) {
             const uint32_t from = behind == LAST
                                       ? last_place(smem, wg, piece)
                                       : smem.slot + (wg * S::SLOTS + ring.at) * S::PIECE_BYTES;
             /* Pairs with stage_piece() of math. */
             mbar_wait(P, full + 8 * ring.at, ring.parity, ROLE_STORER);
             /* No register keeps it: */
-            if (v.tile.live && (!P.turn.gate || shared_load(smem.gate) == GATE_OPEN))
+            if (!stay && v.tile.live && (!P.turn.gate || shared_load(smem.gate) == GATE_OPEN))
                 store_piece(P, smem, &half, v, (part * S::MI + piece / S::ACROSS) * 64,
                             piece % S::ACROSS * S::W, from, wg);
             bulk_commit();

@@ -114,7 +114,7 @@ template <class S> DEV void watcher(const Param &P, const Smem<S> &smem, int im,
     for (int unit = blockIdx.x / S::CL; unit < P.units; unit += gridDim.x / S::CL) {
         cursor_move<S>(P, cursor, unit);
         const sg_patch &p = patch_in_list(P, cursor.patch);
-        const bool adds = S::FOLD == FOLD_ADDENDS && p.adds;
+        const bool adds = S::ADDS && p.adds;
         if (P.leaves) watcher_leave(w, p.to0, p.tos);
         if (p.waits == 0 && !adds) continue;
         const Tile t = tile_at<S>(p, unit - cursor.base, im, in);

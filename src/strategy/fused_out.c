@@ -18,8 +18,7 @@
  * order, so that all get the same bits.  One hop instead of two, and nobody stores into another's C;
  * but P / 2 times the bytes, and every rank does all the sums: for small products of few ranks.
  *
- * `splits` parts of k (split.h) fill the SMs that a slice of few tiles leaves idle: what has to travel
- * is finished sooner, and does under the next slice.
+ * `splits` parts of k (split.h) fill the SMs that few tiles leave idle.
  */
 #include "core/split.h"
 #include "core/strategy.h"
@@ -28,9 +27,6 @@ enum { SUBS, LAG, TILE_M, TILE_N, ONCE, SPLITS };
 
 /* Of a rank's tiles, as it sends them to all others at once; beyond, two hops have paid for themselves. */
 static const double most_once_bytes = 64e6;
-
-/* With more waves, the one that ends together is a small part of the product. */
-enum { FEW_WAVES = 4 };
 
 /* Flags of a rank at an owner: its finished rows have arrived (all-reduce); then one per tile. */
 enum { FLAG_DONE, FLAG_TILES };
@@ -41,20 +37,19 @@ static bool accepts(const sg_problem *p, sg_text *why)
     return sg_accepts_moves(p, why);
 }
 
-/* Appends knobs with k whole, and with k in as many parts as fill the SMs with a slice's tiles. */
+/* Appends knobs with k whole, and with k in as many parts as fill the SMs with the tiles of all slices.
+ * More parts, which fill them with the tiles of one slice, would send it sooner; but each wave would read
+ * all of B for a slice's rows alone, and that has cost more than it hid. */
 static int propose_parts(const sg_problem *p, const sg_machine *machine, const sg_tile *tile,
                          int subs, bool once, sg_knobs *sets)
 {
-    const int64_t slices = once ? subs : (int64_t)subs * p->ranks;
-    const int64_t tiles =
-        sg_ceil_div(sg_ceil_div(p->m, slices), tile->m) * sg_ceil_div(p->n, tile->n);
-    const bool few = tiles * slices <= (int64_t)FEW_WAVES * machine->sms;
-    const int parts = few && !p->call ? sg_split_parts(tiles, p->k, machine->sms) : 1;
+    const int64_t slices = sg_min(p->m, once ? subs : (int64_t)subs * p->ranks);
+    const int64_t bands = slices * sg_ceil_div(sg_ceil_div(p->m, sg_max(1, slices)), tile->m);
+    const int64_t tiles = bands * sg_ceil_div(p->n, tile->n);
+    const int parts = p->call ? 1 : sg_split_parts(tiles, p->k, machine->sms);
     int n = 0;
-    for (int splits = 1; splits <= parts; splits += parts - 1) {
-        sets[n++] = (sg_knobs){{subs, subs > 1, tile->m, tile->n, once, splits}};
-        if (parts == 1) break;
-    }
+    sets[n++] = (sg_knobs){{subs, subs > 1, tile->m, tile->n, once, 1}};
+    if (parts > 1) sets[n++] = (sg_knobs){{subs, subs > 1, tile->m, tile->n, once, parts}};
     return n;
 }
 
@@ -276,7 +271,8 @@ static void build(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
     const bool once = sg_problem_out(p) == SG_OUT_ALL && k->value[ONCE];
     building b = {.problem = p, .knobs = k, .sched = s};
     (void)rank;
-    b.split = sg_split_begin(s, k->value[SPLITS], first_part_flag(&b, once));
+    const sg_tiling tiling = {k->value[TILE_M], k->value[TILE_N], 0};
+    b.split = sg_split_begin(s, k->value[SPLITS], tiling, first_part_flag(&b, once));
     if (sg_problem_out(p) == SG_OUT_EXCHANGE)
         build_exchange(&b);
     else if (once)

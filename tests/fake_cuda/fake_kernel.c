@@ -7,7 +7,7 @@
 
 /* ---- Making and aiming ----------------------------------------------------------------------- */
 
-static const sg_kernel_tile tiles[] = {{128, 256}, {128, 224}, {128, 128}, {64, 128}};
+static const sg_kernel_tile tiles[] = {{128, 256, 1}, {128, 224, 0}, {128, 128, 1}, {64, 128, 1}};
 enum { TILES = sizeof tiles / sizeof tiles[0] };
 
 int sg_kernel_tiles(enum sg_kernel_type type, sg_kernel_tile *tiles_out, int room)
@@ -50,10 +50,11 @@ size_t sg_kernel_remake_bytes(const sg_kernel_gemm *gemm)
     return leaves(gemm) ? 132 * sizeof(CUtensorMap) : 0;
 }
 
-static bool is_odd(const sg_kernel_program *p, const struct sg_area *a)
+static bool is_odd(const sg_kernel_gemm *gemm, const struct sg_area *a)
 {
-    const sg_kernel_place *const place = &p->place[a->buf];
-    return (uintptr_t)place->data[0] % 16 != 0 || place->pitch % 16 != 0 || place->wide;
+    const sg_kernel_place *const place = &gemm->param.program.place[a->buf];
+    return (uintptr_t)place->data[0] % 16 != 0 || place->pitch % 16 != 0 ||
+           (place->wide && (!gemm->own_parts || !a->tiled));
 }
 
 /* Some of what makes a launch slow on a Hopper. */
@@ -67,11 +68,10 @@ static const char *slow(const sg_kernel_gemm *gemm)
     for (int32_t i = gemm->param.patch0; i < gemm->param.patch0 + gemm->param.patches; i++) {
         const struct sg_patch *const p = &gemm->lists->patch[i];
         if (p->k0 >= p->k1) return "there is no product";
-        bool odd = is_odd(program, &p->a) || is_odd(program, &p->b);
-        for (int32_t j = p->to0; j < p->to0 + p->tos; j++)
-            odd |= is_odd(program, &gemm->lists->to[j]);
+        bool odd = is_odd(gemm, &p->a) || is_odd(gemm, &p->b);
+        for (int32_t j = p->to0; j < p->to0 + p->tos; j++) odd |= is_odd(gemm, &gemm->lists->to[j]);
         for (int32_t j = p->add0; j < p->add0 + p->adds; j++)
-            odd |= is_odd(program, &gemm->lists->add[j].area);
+            odd |= is_odd(gemm, &gemm->lists->add[j].area);
         if (odd) return "a matrix is not aligned";
     }
     return NULL;

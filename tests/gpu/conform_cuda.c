@@ -270,11 +270,12 @@ static const char *const forms[OPS][12] = {
      "fused_in{chunks=2,slabs=1,tile_m=128,tile_n=256}", "ring{sub=2,vendor=1}", "ring{vendor=0}",
      "direct{vendor=1}", "dma{form=0,chunks=3}", "dma{form=1,chunks=2}", "dma{form=2,chunks=2}"},
     {"fused_out{tile_m=128,tile_n=128}", "fused_out{tile_m=128,tile_n=256}",
-     "fused_out{tile_m=128,tile_n=128,splits=2}", "ring{sub=2,vendor=1}", "ring{vendor=0}",
+     "fused_out{tile_m=128,tile_n=256,splits=3}", "ring{sub=2,vendor=1}", "ring{vendor=0}",
      "direct{vendor=1}", "dma{form=0,chunks=3}", "dma{form=1,chunks=2}", "dma{form=3,chunks=2}"},
     {"fused_out{tile_m=128,tile_n=128}", "fused_out{tile_m=128,tile_n=256,once=1}",
      "fused_out{tile_m=128,tile_n=128,once=1}", "fused_out{subs=2,lag=1,tile_m=128,tile_n=128}",
-     "fused_out{tile_m=128,tile_n=128,splits=2}", "ring{sub=2,vendor=1}", "ring{vendor=0}",
+     "fused_out{subs=2,lag=1,tile_m=128,tile_n=256,splits=4}",
+     "fused_out{tile_m=128,tile_n=128,once=1,splits=2}", "ring{sub=2,vendor=1}", "ring{vendor=0}",
      "direct{vendor=1}", "dma{form=1,chunks=2}", "dma{form=3,chunks=2}"},
     {"fused_in{chunks=1,slabs=1,tile_m=128,tile_n=128,push=1}", "fused_in{chunks=2}"},
     {"fused_out{tile_m=128,tile_n=128}", "dma{form=1,chunks=2}"},
@@ -310,6 +311,7 @@ static void check(int ranks)
                                          "2048x1536x1024"};
     static const char *const push[] = {"fused_in{tile_m=128,tile_n=128,push=1}",
                                        "fused_in{tile_m=128,tile_n=256,push=0}", NULL};
+    static const char *const parts[] = {"fused_out{tile_m=128,tile_n=256,splits=2}", NULL};
     world w;
     if (!open_world(&w, ranks, 5)) return;
     char problem[NAME];
@@ -325,7 +327,7 @@ static void check(int ranks)
         const char *const end = strstr(more_problems[s], "r%d");
         snprintf(problem, sizeof problem, "%.*sr%d%s", (int)(end - more_problems[s]),
                  more_problems[s], ranks, end + 3);
-        check_all(&w, problem, strncmp(more_problems[s], "ag_gemm", 7) == 0 ? push : NULL);
+        check_all(&w, problem, strncmp(more_problems[s], "ag_gemm", 7) == 0 ? push : parts);
     }
     shingle_close(ranks, w.comm);
     report("check", ranks, passed - right, wrong, begin_us);

@@ -449,6 +449,10 @@ static inline uint32_t shared_load(uint32_t p)
     memcpy(&v, emu_shared(p), 4);
     return v;
 }
+static inline void shared_load4(uint32_t p, float *v)
+{
+    memcpy(v, emu_shared(p), 16);
+}
 static inline void shared_store(uint32_t p, uint32_t v)
 {
     memcpy(emu_shared(p), &v, 4);

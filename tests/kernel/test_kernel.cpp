@@ -68,6 +68,7 @@ static sg_kernel_place place_of(matrix &low, matrix &high, int rows, int cols, i
 
 static int arch;  /* 0: Hopper; 80, 70: the slower kernels */
 static int turns; /* tiles that the warpgroups have in turn; 0: any */
+static bool own_parts;
 
 static bool carry_out(lists &l, int patch0, int patches, int tm, int tn, int cluster, int blocks,
                       const std::string &what)
@@ -77,6 +78,7 @@ static bool carry_out(lists &l, int patch0, int patches, int tm, int tn, int clu
         sg_kernel_gemm_make(&g, &l.program, &l.host, 7, patch0, patches, tm, tn, blocks);
     g.want_cluster = cluster;
     g.want_turns = turns;
+    g.own_parts = own_parts;
     if (arch != 0) g.arch = arch;
     if (why == nullptr) why = sg_kernel_gemm_aim(&g);
     if (why == nullptr && arch == 0 && l.patch[(size_t)patch0].k1 > 0) why = g.slow;
@@ -87,13 +89,18 @@ static bool carry_out(lists &l, int patch0, int patches, int tm, int tn, int clu
     return ok;
 }
 
+static std::string named(const char *what, int m, int n, int k, int tm, int tn)
+{
+    return std::string(what) + " " + std::to_string(m) + "x" + std::to_string(n) + "x" +
+           std::to_string(k) + " tile " + std::to_string(tm) + "x" + std::to_string(tn);
+}
+
 /* ---- Cases ----------------------------------------------------------------------------------------------- */
 
 static void single(int m, int n, int k, int tm, int tn, int cluster)
 {
-    const std::string what = "single " + std::to_string(m) + "x" + std::to_string(n) + "x" +
-                             std::to_string(k) + " tile " + std::to_string(tm) + "x" +
-                             std::to_string(tn) + " cluster " + std::to_string(cluster);
+    const std::string what =
+        named("single", m, n, k, tm, tn) + " cluster " + std::to_string(cluster);
     matrix a = random_matrix((size_t)m * k), b = random_matrix((size_t)n * k),
            bias = random_matrix((size_t)n);
     matrix c = poisoned((size_t)m * (n + 8));
@@ -153,12 +160,22 @@ static bool arrive(void)
     return true;
 }
 
+/* M x N of what rank BY sends, from ROW0 on, with a flag for each tile. */
+static void arrive_in_tiles(int by, int flag0, int row0, int m, int n, int tm, int tn)
+{
+    for (int t = 0; t < up(m, tm) * up(n, tn); ++t) {
+        const int band = t / up(n, tn), col = t % up(n, tn);
+        const int rows = m - band * tm < tm ? m - band * tm : tm;
+        const int cols = n - col * tn < tn ? n - col * tn : tn;
+        arriving.left.push_back({by, flag0 + t, row0 + band * tm, rows, col * tn, cols});
+    }
+}
+
 static void gather(int m, int n, int k, int tm, int tn, int cluster, int chunk, int chunk_k)
 {
-    const std::string what = "gather " + std::to_string(m) + "x" + std::to_string(n) + "x" +
-                             std::to_string(k) + " tile " + std::to_string(tm) + "x" +
-                             std::to_string(tn) + " cluster " + std::to_string(cluster) +
-                             " chunk " + std::to_string(chunk) + "," + std::to_string(chunk_k);
+    const std::string what = named("gather", m, n, k, tm, tn) + " cluster " +
+                             std::to_string(cluster) + " chunk " + std::to_string(chunk) + "," +
+                             std::to_string(chunk_k);
     int base[RANKS + 1];
     for (int r = 0; r <= RANKS; ++r) base[r] = r * (m / RANKS) + (r < m % RANKS ? r : m % RANKS);
     matrix a = random_matrix((size_t)m * k), b = random_matrix((size_t)n * k);
@@ -208,10 +225,9 @@ static void gather(int m, int n, int k, int tm, int tn, int cluster, int chunk, 
 /* Own tiles add those of two peers, which arrive tile by tile, and go to three tensors. */
 static void scatter(int m, int n, int k, int tm, int tn, int cluster, int own_at, bool hello)
 {
-    const std::string what = "scatter " + std::to_string(m) + "x" + std::to_string(n) + "x" +
-                             std::to_string(k) + " tile " + std::to_string(tm) + "x" +
-                             std::to_string(tn) + " cluster " + std::to_string(cluster) + " own " +
-                             std::to_string(own_at) + (hello ? "" : ", a hello is missing");
+    const std::string what = named("scatter", m, n, k, tm, tn) + " cluster " +
+                             std::to_string(cluster) + " own " + std::to_string(own_at) +
+                             (hello ? "" : ", a hello is missing");
     matrix a = random_matrix((size_t)m * k), b = random_matrix((size_t)n * k);
     matrix inbox = random_matrix((size_t)2 * m * n), late = poisoned((size_t)2 * m * n);
     std::vector<float> want = product(a.data(), k, b, m, n, k);
@@ -237,12 +253,7 @@ static void scatter(int m, int n, int k, int tm, int tn, int cluster, int own_at
         wait.per = SG_PER_TILE;
         wait.flag0 = 100;
         l.adds(area(0, 3, (q - 1) * m, m, 0, n), &wait);
-        for (int t = 0; t < tiles; ++t) {
-            const int band = t / up(n, tn), col = t % up(n, tn);
-            const int rows = m - band * tm < tm ? m - band * tm : tm;
-            const int cols = n - col * tn < tn ? n - col * tn : tn;
-            arriving.left.push_back({q, 100 + t, (q - 1) * m + band * tm, rows, col * tn, cols});
-        }
+        arrive_in_tiles(q, 100, (q - 1) * m, m, n, tm, tn);
     }
     for (int q = 0; q < RANKS; ++q) {
         sg_area to = area(q, 4 + q, row0, m, 0, n);
@@ -278,9 +289,7 @@ static void scatter(int m, int n, int k, int tm, int tn, int cluster, int own_at
  * tile by tile as they come: a launch of an all-reduce with one hop. */
 static void one_hop(int m, int n, int k, int tm, int tn)
 {
-    const std::string what = "one hop " + std::to_string(m) + "x" + std::to_string(n) + "x" +
-                             std::to_string(k) + " tile " + std::to_string(tm) + "x" +
-                             std::to_string(tn);
+    const std::string what = named("one hop", m, n, k, tm, tn);
     matrix a = random_matrix((size_t)m * k), b = random_matrix((size_t)n * k);
     matrix inbox = random_matrix((size_t)2 * m * n), late = poisoned((size_t)3 * m * n);
     matrix c = poisoned((size_t)m * n);
@@ -301,12 +310,7 @@ static void one_hop(int m, int n, int k, int tm, int tn)
     for (int q = 1; q < RANKS; ++q) {
         wait.by = (int16_t)q;
         l.adds(area(0, 3, (q - 1) * m, m, 0, n), &wait);
-        for (int t = 0; t < tiles; ++t) {
-            const int band = t / up(n, tn), col = t % up(n, tn);
-            const int rows = m - band * tm < tm ? m - band * tm : tm;
-            const int cols = n - col * tn < tn ? n - col * tn : tn;
-            arriving.left.push_back({q, 100 + t, (q - 1) * m + band * tm, rows, col * tn, cols});
-        }
+        arrive_in_tiles(q, 100, (q - 1) * m, m, n, tm, tn);
     }
     wait.by = 0;
     l.adds(area(0, 3, 2 * m, m, 0, n), &wait);
@@ -328,9 +332,7 @@ static void one_hop(int m, int n, int k, int tm, int tn)
 /* A raster in two ranges into places for tiles, then a sum of places and a product. */
 static void tiled(int m, int n, int k, int tm, int tn)
 {
-    const std::string what = "tiled " + std::to_string(m) + "x" + std::to_string(n) + "x" +
-                             std::to_string(k) + " tile " + std::to_string(tm) + "x" +
-                             std::to_string(tn);
+    const std::string what = named("tiled", m, n, k, tm, tn);
     matrix a = random_matrix((size_t)m * k), b = random_matrix((size_t)n * k);
     std::vector<float> want = product(a.data(), k, b, m, n, k);
     for (float &v : want) v *= 2;
@@ -382,13 +384,133 @@ static void tiled(int m, int n, int k, int tm, int tn)
     judge(sum, n, 0, m, n, want.data(), what + ", no product");
 }
 
+/* Parts of k in patches of their own: sums in f32 go from visit to visit of the launch. */
+struct parted {
+    world w;
+    lists l;
+    int m, n, k, tm, tn, count, tiles;
+    matrix a, b;
+
+    /* Places, or flags, of part PART of SIDE begin here. */
+    int first(int side, int part) const
+    {
+        return (side * (count - 1) + part) * tiles;
+    }
+    sg_area places(int side, int part) const
+    {
+        sg_area of = area(0, 3, first(side, part) * tm, tiles * tm, 0, tn);
+        of.tiled = 1;
+        return of;
+    }
+    /* Appends the patches of SIDE's rows, all but the last with what they leave, and adds their sums in order
+     * to SUM.  The data are such that only sums in the listed order have the right bits. */
+    void patches(int side, std::vector<float> &sum)
+    {
+        const int each = up(up(k, count), 64) * 64;
+        for (int part = 0; part < count; ++part) {
+            const int k0 = part * each, k1 = k - k0 < each ? k : k0 + each;
+            sg_patch &p = l.rect(side ? 0 : m, m, n, k, area(0, 0, 0, m, k0, k1 - k0),
+                                 area(0, 1, 0, n, k0, k1 - k0));
+            p.width = 2;
+            p.k0 = k0, p.k1 = k1, p.final = part + 1 == count;
+            if (!p.final) {
+                l.store(places(side, part));
+                l.raises(0, SG_PER_TILE, 10 + first(side, part), 0, 1);
+            }
+            for (int i = 0; i < m; ++i)
+                for (int j = 0; j < n; ++j) {
+                    float x = 0.f;
+                    for (int h = k0; h < k1; ++h)
+                        x += __bfloat162float(a[(size_t)i * k + h]) *
+                             __bfloat162float(b[(size_t)j * k + h]);
+                    sum[(size_t)i * n + j] += x;
+                }
+        }
+    }
+    /* Behind OTHERS addends, to the last patch of SIDE. */
+    void add(int side, int others)
+    {
+        sg_wait wait = {};
+        wait.per = SG_PER_TILE;
+        for (int part = 0; part + 1 < count; ++part) {
+            wait.flag0 = 10 + first(side, part);
+            l.adds(places(side, part), &wait);
+        }
+        l.patch.back().own_at = (uint16_t)(others + count - 1);
+    }
+};
+
+/* A peer's rows, and own ones between what INBOXES peers send, as a scatter has them. */
+static void parts(int m, int n, int k, int tm, int tn, int count, int inboxes, int blocks)
+{
+    const std::string what = named("parts", m, n, k, tm, tn) + " parts " + std::to_string(count) +
+                             " inboxes " + std::to_string(inboxes) + " blocks " +
+                             std::to_string(blocks);
+    const int tiles = up(m, tm) * up(n, tn), behind = 8;
+    const size_t all = (size_t)m * n;
+    matrix inbox = random_matrix(2 * all), late = poisoned(2 * all);
+    matrix c[2] = {poisoned(all + (size_t)(behind * n)), poisoned(all + (size_t)(behind * n))};
+    std::vector<float> places((size_t)(count - 1) * 2 * tiles * tm * tn, NAN), want[2];
+    parted x = {{},
+                {},
+                m,
+                n,
+                k,
+                tm,
+                tn,
+                count,
+                tiles,
+                random_matrix((size_t)m * k),
+                random_matrix((size_t)n * k)};
+    for (T &v : inbox) v = __float2bfloat16_rn(__bfloat162float(v) * 1e-3f);
+    for (T &v : x.a) v = __float2bfloat16_rn(__bfloat162float(v) * 1024 + (float)draw(5) / 64);
+    lists &l = x.l;
+    arriving = arrival{&x.w, &inbox, &late, n, {}};
+    for (int side = 0; side < 2; ++side) {
+        const int peers = side ? inboxes : 0; /* all but the last are before the own parts */
+        want[side].assign(all, -0.f);
+        for (size_t i = 0; peers > 1 && i < all; ++i) want[side][i] += __bfloat162float(inbox[i]);
+        x.patches(side, want[side]);
+        for (int q = 0; q < peers; ++q) {
+            sg_wait wait = {};
+            wait.by = (int16_t)(q + 1);
+            wait.per = SG_PER_TILE;
+            wait.flag0 = 10;
+            if (q == peers - 1) x.add(side, q);
+            l.adds(area(0, 4, q * m, m, 0, n), &wait);
+            arrive_in_tiles(q + 1, 10, q * m, m, n, tm, tn);
+        }
+        if (!side) x.add(side, 0);
+        for (size_t i = 0; peers > 0 && i < all; ++i) /* the last one's is behind the own product */
+            want[side][i] += __bfloat162float(inbox[(size_t)(peers - 1) * all + i]);
+        for (float &v : want[side]) v = __bfloat162float(__float2bfloat16_rn(v));
+        l.store(area(0, 5 + side, 0, m, 0, n));
+    }
+    finish(l, &x.w);
+    l.program.place[0] = place_of(x.a, x.a, m, k, k);
+    l.program.place[1] = place_of(x.b, x.b, n, k, k);
+    sg_kernel_place &wide = l.program.place[3];
+    wide.data[0] = wide.data[1] = places.data();
+    wide.rows = (int32_t)(places.size() / (size_t)tn), wide.cols = tn;
+    wide.pitch = 4 * tn, wide.wide = 1;
+    l.program.place[4] = place_of(late, late, 2 * m, n, n);
+    for (int i = 0; i < 2; ++i) l.program.place[5 + i] = place_of(c[i], c[i], m + behind, n, n);
+    own_parts = true;
+    emu_outside(arrive);
+    const bool ok = carry_out(l, 0, 2 * count, tm, tn, 0, blocks, what);
+    emu_outside(nullptr);
+    own_parts = false;
+    if (!ok) return;
+    for (int i = 0; i < 2; ++i) judge(c[i], n, 0, m, n, want[i].data(), what);
+    expect(x.w.trouble.kind == 0 && arriving.left.empty(), what + ": trouble");
+}
+
 /* Slices of k, twice with the same words. */
 static void slices(int m, int n, int k, int tm, int tn, int cluster, int split, int skew)
 {
-    const std::string what = "slices " + std::to_string(m) + "x" + std::to_string(n) + "x" +
-                             std::to_string(k) + " tile " + std::to_string(tm) + "x" +
-                             std::to_string(tn) + " cluster " + std::to_string(cluster) +
-                             " split " + std::to_string(split) + " skew " + std::to_string(skew);
+    const std::string what = named("slices", m, n, k, tm, tn) + " cluster " +
+                             std::to_string(cluster) + " split " + std::to_string(split) +
+                             " skew " + std::to_string(skew);
     matrix a = random_matrix((size_t)m * k), b = random_matrix((size_t)n * k);
     const std::vector<float> want = product(a.data(), k, b, m, n, k);
     const int units = up(up(m, tm), 2) * 2 * up(up(n, tn), 2) * 2;
@@ -447,6 +569,10 @@ int main(int argc, char **argv)
     one_hop(64, 136, 520, 64, 128);
     tiled(200, 264, 72, 128, 128);
     tiled(100, 264, 72, 64, 128);
+    parts(200, 264, 200, 128, 256, 2, 2, 0);
+    parts(70, 520, 328, 128, 256, 3, 1, 3);
+    parts(100, 264, 328, 64, 128, 2, 2, 4);
+    parts(256, 256, 712, 128, 128, 4, 2, 4);
     slices(100, 136, 520, 64, 128, 1, 3, 0);
     slices(300, 200, 520, 128, 160, 2, 2, 2);
     turns = 2;
@@ -464,6 +590,7 @@ int main(int argc, char **argv)
         scatter(150, 136, 72, 128, 64, 0, 1, true);
         scatter(70, 136, 72, 64, 128, 0, 1, false);
         one_hop(150, 136, 72, 64, 128);
+        parts(150, 136, 200, 64, 128, 2, 2, 1);
         tiled(150, 136, 72, 64, 128);
         tiled(50, 45, 8, 32, 20);
     }

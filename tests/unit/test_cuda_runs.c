@@ -41,6 +41,10 @@ static void odd_knobs_are_right(void **state)
         {"gemm_ar:bf16:520x136x16:r4", "fused_out{subs=2,lag=1,tile_m=128,tile_n=128}"},
         {"gemm_ar:bf16:520x136x16:r4", "fused_out{tile_m=128,tile_n=128,once=1}"},
         {"gemm_ar:bf16:3x264x16:r4", "fused_out{tile_m=128,tile_n=128,once=1}"},
+        {"gemm_rs:bf16:520x136x200:r4:bias:relu", "fused_out{tile_m=128,tile_n=256,splits=2}"},
+        {"gemm_ar:f16:520x264x200:r4", "fused_out{subs=2,lag=1,tile_m=128,tile_n=128,splits=3}"},
+        {"gemm_ar:bf16:200x136x200:r4", "fused_out{tile_m=128,tile_n=128,once=1,splits=2}"},
+        {"gemm_a2a:bf16:520x136x200:r4", "fused_out{tile_m=128,tile_n=128,splits=2}"},
         {"gemm_rs:bf16:520x136x16:r4", "ring{sub=2,vendor=1}"},
         {"gemm_ar:bf16:520x136x16:r4", "ring{vendor=1}"},
         {"ag_gemm:bf16:520x136x64:r4", "ring{vendor=1}"},
@@ -77,7 +81,7 @@ static void slow_launches_are_declined(void **state)
         {"gemm_rs:bf16:520x136x64:r4", "fused_out{tile_m=96,tile_n=96}", "no fast kernel"},
         {"gemm_rs:bf16:520x136x64:r4", "fused_out{tile_m=128,tile_n=224}", "block of 64"},
         {"gemm_rs:bf16:520x33x64:r4", "fused_out{tile_m=128,tile_n=128}", "16 bytes"},
-        {"gemm_ar:bf16:520x136x64:r4", "fused_out{tile_m=128,tile_n=128,splits=2}", "stay in f32"},
+        {"gemm_ar:bf16:520x136x200:r4", "fused_out{tile_m=128,tile_n=224,splits=2}", "parts of k"},
     };
     world w;
     open_group(&w, RANKS, 20);

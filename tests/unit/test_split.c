@@ -17,7 +17,7 @@ static sg_split_k build(const char *text, int splits, sg_problem *p, sg_sched *s
 {
     assert_int_equal(sg_problem_parse(text, p), SHINGLE_OK);
     sg_sched_begin(s, p, 0);
-    sg_split_k split = sg_split_begin(s, splits, 5);
+    sg_split_k split = sg_split_begin(s, splits, (sg_tiling){TILE, TILE, 0}, 5);
     sg_sched_launch(s, 0, TILE, TILE, 0, false);
     for (int i = 0; i < 2; i++) {
         const sg_piece piece = {.row0 = 24 * i, .rows = 24};
@@ -62,7 +62,17 @@ static void parts_of_k_follow_each_other(void **state)
     assert_int_equal(s.add[s.patch[3].add0].wait.flag0, 11);
     assert_int_equal(s.add[s.patch[3].add0].wait.per, SG_PER_TILE);
     assert_int_equal(split.flag, 17);
-    assert_int_equal(s.buf[split.buf].rows, 48);
+    /* And a place of the tile's size. */
+    assert_int_equal(s.buf[split.buf].rows, 12 * TILE);
+    assert_int_equal(s.buf[split.buf].cols, TILE);
+    for (int i = 0; i < 2; i++) {
+        const sg_area *const to = &s.to[s.patch[2 * i].to0];
+        const sg_area *const add = &s.add[s.patch[2 * i + 1].add0].area;
+        assert_true(to->tiled && add->tiled);
+        assert_int_equal(to->row0, 6 * TILE * i);
+        assert_int_equal(add->row0, to->row0);
+        assert_int_equal(to->rows, 6 * TILE);
+    }
     discard(&p, &s);
 }
 
@@ -75,7 +85,8 @@ static void what_cannot_be_cut_stays_whole(void **state)
     } whole[] = {{"gemm:bf16:48x16x200:r1", 1},
                  {"gemm:bf16:48x16x0:r1", 4},
                  {"gemm:bf16:48x16x1:r1", 4},
-                 {"gemm:bf16:48x16x200:r1:call=7", 4}};
+                 {"gemm:bf16:48x16x200:r1:call=7", 4},
+                 {"gemm_rs:bf16:4000x16x200:r2:cyclic=1", 4}}; /* tiles would be mostly empty */
     for (size_t i = 0; i < sizeof whole / sizeof whole[0]; i++) {
         sg_problem p;
         sg_sched s = {0};

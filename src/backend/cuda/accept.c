@@ -6,12 +6,13 @@
 
 /* ---- Fast kernels ---------------------------------------------------------------------------- */
 
-static bool is_fast(sg_type type, int32_t tile_m, int32_t tile_n)
+/* PARTS: one that hands f32 sums from patch to patch. */
+static bool is_fast(sg_type type, int32_t tile_m, int32_t tile_n, bool parts)
 {
     sg_kernel_tile fast[16];
     const int count = sg_kernel_tiles((enum sg_kernel_type)type, fast, 16);
     for (int i = 0; i < count; i++)
-        if (fast[i].m == tile_m && fast[i].n == tile_n) return true;
+        if (fast[i].m == tile_m && fast[i].n == tile_n && (!parts || fast[i].parts)) return true;
     return false;
 }
 
@@ -66,6 +67,44 @@ static bool is_wide(const sg_sched *s, const sg_launch *l)
     return wide;
 }
 
+/* Counts areas of buffer BUF among the addends and stores of patches PATCH0 to END. */
+static int32_t count_areas(const sg_sched *s, int buf, int32_t patch0, int32_t end)
+{
+    int32_t count = 0;
+    for (int32_t i = patch0; i < end; i++) {
+        const sg_patch *const p = &s->patch[i];
+        for (int32_t j = 0; j < p->adds; j++) count += s->add[p->add0 + j].area.buf == buf;
+        for (int32_t j = 0; j < p->tos; j++) count += s->to[p->to0 + j].buf == buf;
+    }
+    return count;
+}
+
+/* Are all areas of BUF in the schedule places for tiles of launch L? */
+static bool is_of_launch(const sg_sched *s, const sg_launch *l, int buf)
+{
+    int32_t others = -count_areas(s, buf, l->patch0, l->patch0 + l->patches);
+    for (int32_t i = 0; i < s->adds; i++) others += s->add[i].area.buf == buf;
+    for (int32_t i = 0; i < s->tos; i++) others += s->to[i].buf == buf;
+    for (int32_t i = 0; i < s->steps; i++) {
+        const sg_step *const step = &s->step[i];
+        others += step->kind == SG_COPY && step->u.copy.src.buf == buf;
+        others += step->kind == SG_COLL && step->u.coll.self.buf == buf;
+    }
+    for (int32_t i = 0; i < s->adds; i++)
+        others += s->add[i].area.buf == buf && !s->add[i].area.tiled;
+    for (int32_t i = 0; i < s->tos; i++) others += s->to[i].buf == buf && !s->to[i].tiled;
+    return others == 0;
+}
+
+bool sg_cuda_owns_parts(const sg_sched *s, const sg_launch *l)
+{
+    bool owns = is_wide(s, l);
+    for (int buf = 0; buf < s->bufs && owns; buf++)
+        if (s->buf[buf].wide && count_areas(s, buf, l->patch0, l->patch0 + l->patches) > 0)
+            owns = s->buf[buf].arena == SG_LOCAL && is_of_launch(s, l, buf);
+    return owns;
+}
+
 /* Tiles in pieces narrower than 64 columns store blocks of 64 rows whole, over whatever stands behind a
  * patch that ends inside one. */
 static bool tramples(const sg_sched *s, const sg_launch *l)
@@ -90,11 +129,17 @@ static bool launch_accepts(const sg_sched *s, const sg_launch *l, sg_text *why)
     const sg_problem *const p = s->problem;
     if (l->vendor || !has_product(s, l)) return true;
     /* Whoever gathers along k sums up in f32 in any case; others would lose what they hope for. */
-    if (is_wide(s, l) && p->gather != SG_GATHER_K && p->type != SG_F32) {
+    const bool wide = is_wide(s, l) && p->gather != SG_GATHER_K && p->type != SG_F32;
+    if (wide && !sg_cuda_owns_parts(s, l)) {
         sg_text_add(why, "sums that stay in f32 from launch to launch take a slow kernel");
         return false;
     }
-    if (!is_fast(p->type, l->tile_m, l->tile_n)) {
+    if (wide && !is_fast(p->type, l->tile_m, l->tile_n, true)) {
+        sg_text_add(why, "no fast kernel for %s adds parts of k in tiles of %dx%d",
+                    sg_type_name(p->type), (int)l->tile_m, (int)l->tile_n);
+        return false;
+    }
+    if (!is_fast(p->type, l->tile_m, l->tile_n, false)) {
         sg_text_add(why, "no fast kernel for %s in tiles of %dx%d", sg_type_name(p->type),
                     (int)l->tile_m, (int)l->tile_n);
         return false;

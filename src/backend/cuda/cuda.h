@@ -175,6 +175,9 @@ bool sg_cuda_keeps_order(void *self, const sg_sched *s, sg_text *why);
 /* Pieces of rows that fast kernels load and store begin and end at 16 bytes. */
 bool sg_cuda_is_cut_well(const sg_sched *s, const sg_launch *l);
 
+/* Has L sums in f32 that nobody else touches, a place for each tile? */
+bool sg_cuda_owns_parts(const sg_sched *s, const sg_launch *l);
+
 shingle_status sg_cuda_bind(void *self, sg_bound *bound);
 void sg_cuda_unbind(void *self, sg_bound *bound);
 

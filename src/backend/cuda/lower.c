@@ -351,6 +351,7 @@ static shingle_status make_launch(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_pla
     const size_t bytes = why == NULL ? sg_kernel_remake_bytes(step->gemm) : 0;
     if (bytes > 0) SG_TRY(sg_cuda_get(rank, bytes, &step->remake));
     step->gemm->param.remake = step->remake;
+    step->gemm->own_parts = sg_cuda_owns_parts(&plan->bound->sched, l);
     if (plan->bound->sched.step[index].lane == 0)
         step->gemm->param.push = (sg_kernel_step *)(void *)((char *)plan->device + plan->push_at);
     if (why == NULL) return SHINGLE_OK;

@@ -1,0 +1,134 @@
+/* needs.cuh -- what a launch needs of the kernel that serves it, as read from its patches (gemm.cu). */
+#pragma once
+#include "kernel/instance.h"
+
+enum {
+    USE_A = 1,
+    USE_B = 2,
+    USE_PIECE = 4,
+    USE_ROW = 8
+}; /* of a place: a bit for each of its maps */
+
+typedef struct needs {
+    uint8_t use[SG_KERNEL_PLACES];
+    int a_rows;                 /* the most of a place that is read as A */
+    int col_step;               /* columns at which stores may end inside a matrix */
+    bool adds, waits, per_tile; /* per_tile: a visit is a tile, whatever the cluster */
+    bool places;                /* something else than parts is stored into places for tiles */
+    int parts, part_place;      /* as in sg_kernel_gemm_param; parts -1: not yet known */
+} needs;
+
+static bool ends_inside(const sg_kernel_place *place, int col0, int cols)
+{
+    return col0 + cols != place->cols;
+}
+
+static const char *read_operands(const sg_kernel_gemm *g, const sg_patch *p, needs *n)
+{
+    const sg_kernel_place *place = g->param.program.place;
+    if (place[p->a.buf].wide || place[p->b.buf].wide) return "an operand is f32";
+    if ((p->k1 - p->k0) % 64 != 0 && (ends_inside(&place[p->a.buf], p->a.col0, p->k1 - p->k0) ||
+                                      ends_inside(&place[p->b.buf], p->b.col0, p->k1 - p->k0)))
+        return "a part of k ends inside a stage";
+    n->use[p->a.buf] |= USE_A;
+    n->use[p->b.buf] |= USE_B;
+    if (place[p->b.buf].data[0] != place[p->b.buf].data[1]) return "B has two halves";
+    if (place[p->a.buf].rows > n->a_rows) n->a_rows = place[p->a.buf].rows;
+    return nullptr;
+}
+
+/* AREA is wide: does it have places for tiles that hold parts? */
+static const char *read_part(const sg_kernel_gemm *g, const sg_area *area, needs *n)
+{
+    const sg_kernel_place *place = &g->param.program.place[area->buf];
+    if (!g->own_parts || !area->tiled) return "f32 sums are shared with other launches";
+    if (n->part_place >= 0 && n->part_place != area->buf) return "parts are in two matrices";
+    if (area->col0 != 0 || place->cols != g->param.tile_n || place->pitch != 4 * place->cols ||
+        place->data[0] != place->data[1] || (uintptr_t)place->data[0] % 16 != 0)
+        return "parts are not in places of tiles";
+    n->part_place = area->buf;
+    return nullptr;
+}
+
+/* Addends of a product: as many parts as those of every other one, and right before itself. */
+static const char *read_parts(const sg_kernel_gemm *g, const sg_patch *p, needs *n)
+{
+    int parts = 0;
+    for (int i = 0; i < p->adds; ++i) {
+        const sg_addend *add = &g->lists->add[p->add0 + i];
+        if (!g->param.program.place[add->area.buf].wide) continue;
+        const char *why = read_part(g, &add->area, n);
+        if (why != nullptr) return why;
+        if (p->k0 >= p->k1 || i >= p->own_at) return "parts are not before a product";
+        ++parts;
+    }
+    for (int i = p->own_at - parts; i < p->own_at && p->k0 < p->k1; ++i)
+        if (!g->param.program.place[g->lists->add[p->add0 + i].area.buf].wide)
+            return "parts are not right before their product";
+    if (p->adds == 0 || p->k0 >= p->k1) return nullptr;
+    if (n->parts >= 0 && n->parts != parts) return "products have different numbers of parts";
+    if (parts > 0 && p->own_rounded) return "a part of k is rounded";
+    n->parts = parts;
+    return nullptr;
+}
+
+/* A patch that stores a part does nothing else. */
+static const char *read_leaving(const sg_kernel_gemm *g, const sg_patch *p, needs *n)
+{
+    const sg_area *to = &g->lists->to[p->to0];
+    if (p->tos != 1 || p->adds > 0 || p->final || p->k0 >= p->k1) return "a result is f32";
+    n->per_tile = true;
+    return read_part(g, to, n);
+}
+
+/* Reads the patches of a launch; the reason is why no fast kernel can serve them. */
+static const char *read_patch(const sg_kernel_gemm *g, const sg_patch *p, needs *n)
+{
+    const sg_kernel_place *place = g->param.program.place;
+    if (p->k0 >= p->k1 && p->adds == 0) return "there is no product";
+    if (p->k0 >= p->k1 && p->waits > 0) return "a sum waits for more than its addends";
+    const char *why = p->k0 < p->k1 ? read_operands(g, p, n) : nullptr;
+    if (why != nullptr) return why;
+    n->waits |= p->waits > 0;
+    n->per_tile |= p->tiles > 0;
+    for (int i = 0; i < p->waits; ++i)
+        n->per_tile |= g->lists->wait[p->wait0 + i].per == SG_PER_TILE;
+    for (int i = 0; i < p->adds; ++i) {
+        const sg_addend *add = &g->lists->add[p->add0 + i];
+        if (!place[add->area.buf].wide) n->use[add->area.buf] |= USE_PIECE;
+        n->adds = true;
+        n->per_tile |= add->area.tiled;
+    }
+    why = read_parts(g, p, n);
+    if (why != nullptr) return why;
+    for (int i = 0; i < p->tos; ++i) {
+        const sg_area *to = &g->lists->to[p->to0 + i];
+        if (place[to->buf].wide) return read_leaving(g, p, n);
+        if (to->leave && to->rank >= 64) return "it stores into tensors of ranks beyond 64";
+        n->use[to->buf] |= USE_PIECE;
+        n->per_tile |= to->tiled;
+        n->places |= to->tiled;
+        if (to->tiled) continue;
+        if (p->rows % 64 != 0 && to->row0 + p->rows != place[to->buf].rows)
+            n->use[to->buf] |= USE_ROW;
+        while (ends_inside(&place[to->buf], to->col0, p->cols) && p->cols % n->col_step != 0)
+            n->col_step /= 2;
+    }
+    return nullptr;
+}
+
+static const char *read_needs(const sg_kernel_gemm *g, needs *n)
+{
+    memset(n, 0, sizeof *n);
+    n->col_step = 64;
+    n->parts = n->part_place = -1;
+    if (g->arch != 90) return "the GPU is no Hopper";
+    if (g->param.program.type == SG_KERNEL_F32) return "f32 has no matrix instructions";
+    for (int i = 0; i < g->param.patches; ++i) {
+        const char *why = read_patch(g, &g->lists->patch[g->param.patch0 + i], n);
+        if (why != nullptr) return why;
+        if (n->part_place >= 0 && (n->places || g->lists->patch[g->param.patch0 + i].tos == 0))
+            return "parts stand beside places, or beside patches that store nothing";
+    }
+    return nullptr;
+}
