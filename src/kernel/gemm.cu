@@ -89,12 +89,13 @@ static const char *map_make(CUtensorMap *map, int type, const sg_kernel_place *p
     const cuuint32_t step[3] = {1, 1, 1};
     const CUtensorMapSwizzle swizzle = box_cols == 64   ? CU_TENSOR_MAP_SWIZZLE_128B
                                        : box_cols == 32 ? CU_TENSOR_MAP_SWIZZLE_64B
-                                                        : CU_TENSOR_MAP_SWIZZLE_32B;
+                                       : box_cols == 16 ? CU_TENSOR_MAP_SWIZZLE_32B
+                                                        : CU_TENSOR_MAP_SWIZZLE_NONE;
     const CUresult result = encode(
         map,
         type == SG_KERNEL_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
         3, (void *)low, size, stride, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
-        CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+        CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     return result == CUDA_SUCCESS ? nullptr : "the driver refuses a tensor map";
 }
 
@@ -121,7 +122,8 @@ static bool serves(const sg_kernel_gemm *g, const sg_instance *k, const needs *n
     const int fold = g->want_split > 1 ? 2 : adds, cluster = k->cm * k->cn;
     if (k->type != g->param.program.type || k->bm != g->param.tile_m || k->bn != g->param.tile_n)
         return false;
-    if (k->fold != fold || n->col_step < k->piece_cols) return false;
+    if (k->fold != fold) return false;
+    if (n->col_step < (k->piece_cols <= 64 ? k->piece_cols : ANY_COL)) return false;
     for (int i = 0; i < SG_KERNEL_PLACES && k->piece_cols != 64; ++i)
         if (n->use[i] & USE_ROW) return false; /* a row of a piece must be 128 bytes */
     if (g->want_cluster > 0 && cluster != g->want_cluster) return false;
@@ -189,6 +191,8 @@ static const char *aim_fast(sg_kernel_gemm *g, const needs *n)
     g->param.split = g->want_split > 1 ? g->want_split : 1;
     g->param.skew = g->param.split > 1 ? g->want_skew : 0;
     g->param.units = (int32_t)(units * g->param.split);
+    /* Few rows are bound by memory; many share what they load, and ask for it at once anyway. */
+    g->param.ahead = 64 * (n->a_rows <= 128 ? 8 : n->a_rows <= 512 ? 1 : 0);
     const int64_t most = g->want_blocks > 0 ? g->want_blocks : g->sms;
     const int64_t blocks = blocks_for(g, g->param.units) * cluster;
     g->blocks = (int32_t)((blocks < most ? blocks : most) / cluster * cluster);

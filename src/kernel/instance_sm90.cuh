@@ -55,8 +55,8 @@ template <class T> static int instances_sm90(int type, sg_instance *out)
     TOGETHER(128, 160, 2, 2, 1, 2, FOLD_SLICES)
     TOGETHER(256, 160, 2, 1, 2, 2, FOLD_NONE)
     TOGETHER(256, 128, 2, 2, 1, 2, FOLD_NONE)
-    TOGETHER(128, 112, 2, 1, 1, 4, FOLD_NONE)
-    TOGETHER(64, 112, 1, 1, 1, 4, FOLD_NONE)
+    TOGETHER(128, 112, 2, 1, 1, 1, FOLD_NONE)
+    TOGETHER(64, 112, 1, 1, 1, 1, FOLD_NONE)
     return n;
 }
 

@@ -217,6 +217,7 @@ typedef struct sg_kernel_gemm_param {
     /* Parts of k: every product that adds anything has so many sums in f32 right before itself, which
      * earlier patches have left in tiled areas of this place.  -1: there is no such place. */
     int32_t parts, part_place;
+    int32_t ahead; /* of k: how much of B the L2 is asked for before the launch before has ended */
     uint64_t keep_a, keep_b; /* how long the L2 should keep what is loaded */
     uint32_t *fold;          /* split k: a word a tile and part, zero at rest */
     float *partial;          /* split k: sums of all slices but one */

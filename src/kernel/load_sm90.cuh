@@ -97,7 +97,12 @@ template <class S> DEV void loader(const Param &P, const Smem<S> &smem, int im, 
     Source at;
     uint32_t steps = 0;
     int unit = blockIdx.x / S::CL;
-    if (unit < P.units) source_find<S>(at, P, cursor, unit, im, in);
+    if (unit < P.units) {
+        source_find<S>(at, P, cursor, unit, im, in);
+        /* What the launch before us may still write goes through the same L2. */
+        for (int k = at.k0; k < at.k1 && k < at.k0 + P.ahead; k += STAGE_K)
+            tma_prefetch(at.b, at.b_k + k, at.column, 0, P.keep_b);
+    }
     launch_wait(); /* of the launch before us in the stream, if we were started early */
     launch_next();
     int half = -1;

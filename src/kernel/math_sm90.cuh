@@ -130,20 +130,42 @@ DEV void finish_tile(const Math<S> &m, const sg_patch &p, int col, float (&acc)[
         for (int j = 0; j < S::SUMS; ++j) acc[i][j] = activate<false>(act, acc[i][j]);
 }
 
-/* 64 rows x W columns, rounded, into the next free slot; or piece PIECE of the block's last tile into
- * the stages.  Partner: storer(). */
+template <class S> DEV void write_piece(const Math<S> &m, const uint32_t *v, uint32_t to)
+{
+    to += piece_vector(m, 0); /* whose bits below those of a row are its place in the swizzle */
+#pragma unroll
+    for (int q = 0; q < S::VECTORS; ++q)
+        stmatrix4(S::W > 64 ? to + 32 * q : to ^ 32 * q, v[4 * q], v[4 * q + 1], v[4 * q + 2],
+                  v[4 * q + 3]);
+}
+
+/* Partner: storer(). */
+template <class S> DEV void tell_storer(Math<S> &m)
+{
+    proxy_fence_shared(); /* ordinary stores before, the storer's bulk store after */
+    __syncwarp();
+    if (m.lane == 0) mbar_arrive(m.smem.slot_full + 8 * (m.wg * S::SLOTS + m.slot.at));
+    ring_step(m.slot);
+}
+
+/* 64 rows x W columns, rounded, into the next free slot; in turn, piece PIECE of the block's last tile
+ * into the stages. */
 template <class S> DEV void stage_piece(Math<S> &m, const uint32_t *v, bool last, int piece)
 {
     const int at = m.wg * S::SLOTS + m.slot.at;
     mbar_spin(m.smem.slot_empty + 8 * at, m.slot.parity ^ 1);
-    const uint32_t to = last ? last_place(m.smem, m.wg, piece) : m.smem.slot + at * S::PIECE_BYTES;
-#pragma unroll
-    for (int q = 0; q < S::VECTORS; ++q)
-        stmatrix4(to + piece_vector(m, q), v[4 * q], v[4 * q + 1], v[4 * q + 2], v[4 * q + 3]);
-    proxy_fence_shared(); /* ordinary stores before, the storer's bulk store after */
-    __syncwarp();
-    if (m.lane == 0) mbar_arrive(m.smem.slot_full + 8 * at);
-    ring_step(m.slot);
+    write_piece(m, v, last ? last_place(m.smem, m.wg, piece) : m.smem.slot + at * S::PIECE_BYTES);
+    tell_storer(m);
+}
+
+/* Warpgroups that share a tile tell when all of the last one is in the stages.  One with a tile of its own
+ * has no registers for both ways of staging. */
+template <class S> DEV void stage_last(Math<S> &m, const uint32_t *v, int piece)
+{
+    write_piece(m, v, last_place(m.smem, m.wg, piece));
+    if (piece + 1 < S::CHUNKS) return;
+    mbar_spin(m.smem.slot_empty + 8 * (m.wg * S::SLOTS + m.slot.at), m.slot.parity ^ 1);
+    tell_storer(m);
 }
 
 /* A place for a tile is filled with zeros where the patch has no rows or columns. */
@@ -167,13 +189,23 @@ template <class S> DEV void turn_pass(const Math<S> &m)
     if (m.thread == 0) mbar_arrive(m.smem.turn + 8 * (1 - m.wg));
 }
 
-/* All math warps have done with the stages: the last tile may go there. */
-template <class S> DEV void stages_leave()
+/* All math warps have done with the stages: the last tile may go there.  In turn, the warpgroup that
+ * has another tile to stage does not wait for the end of that one. */
+template <class S> DEV void stages_leave(bool last)
 {
     if (S::WGS == 1)
         named_sync(1, 128);
-    else
+    else if (S::TURNS == 1 || last)
         named_sync(3, 256);
+    else
+        named_arrive(3, 256);
+}
+
+template <class S> DEV void round_piece(const float *x, uint32_t *out)
+{
+#pragma unroll
+    for (int j = 0; j < S::PIECE_SUMS / 2; ++j)
+        out[j] = pack<typename S::T>(x[2 * j], x[2 * j + 1]);
 }
 
 /* Rounds the finished tile into HELD, or stages it at once. */
@@ -199,13 +231,19 @@ DEV void round_tile(Math<S> &m, int unit, float (&acc)[S::MI][S::SUMS], uint32_t
     }
     const bool last = !S::HOLDS && is_last<S>(m.P, unit);
     /* In turn, one leaves them a tile earlier than the other. */
-    if (last || (S::TURNS > 1 && is_last<S>(m.P, unit + gridDim.x / S::CL))) stages_leave<S>();
+    if (last || (S::TURNS > 1 && is_last<S>(m.P, unit + gridDim.x / S::CL))) stages_leave<S>(last);
+    if (S::TURNS == 1 && last) {
+#pragma unroll
+        for (int c = 0; c < S::CHUNKS; ++c) {
+            round_piece<S>(&acc[c * V / S::SUMS][c * V % S::SUMS], held);
+            stage_last(m, held, c);
+        }
+        return;
+    }
 #pragma unroll
     for (int c = 0; c < S::CHUNKS; ++c) {
-        const float *x = &acc[c * V / S::SUMS][c * V % S::SUMS];
         uint32_t *out = held + (S::HOLDS ? c * V / 2 : 0);
-#pragma unroll
-        for (int j = 0; j < V / 2; ++j) out[j] = pack<typename S::T>(x[2 * j], x[2 * j + 1]);
+        round_piece<S>(&acc[c * V / S::SUMS][c * V % S::SUMS], out);
         if (!S::HOLDS) stage_piece(m, out, last, c);
     }
 }
@@ -248,7 +286,8 @@ template <class S> DEV void math_in_turn(Math<S> &m)
         round_tile(m, unit, acc, out);
     }
     const int first = blockIdx.x / S::CL;
-    if (m.wg > 0 && first < m.P.units && is_last<S>(m.P, first)) stages_leave<S>(); /* one tile */
+    if (m.wg > 0 && first < m.P.units && is_last<S>(m.P, first))
+        stages_leave<S>(false); /* one tile */
 }
 
 template <class S> DEV void math_run(Math<S> &m)
@@ -281,7 +320,7 @@ template <class S> DEV void math_run(Math<S> &m)
         holding = S::HOLDS;
     }
     if (!holding) return;
-    stages_leave<S>();
+    stages_leave<S>(true);
 #pragma unroll
-    for (int c = 0; c < S::CHUNKS; ++c) stage_piece(m, held + (S::HOLDS ? c * V / 2 : 0), true, c);
+    for (int c = 0; c < S::CHUNKS; ++c) stage_last(m, held + (S::HOLDS ? c * V / 2 : 0), c);
 }

@@ -7,12 +7,13 @@ enum {
     USE_B = 2,
     USE_PIECE = 4,
     USE_ROW = 8
-}; /* of a place: a bit for each of its maps */
+};                          /* of a place: a bit for each of its maps */
+enum { ANY_COL = 1 << 30 }; /* none ends inside a matrix */
 
 typedef struct needs {
     uint8_t use[SG_KERNEL_PLACES];
     int a_rows;                 /* the most of a place that is read as A */
-    int col_step;               /* columns at which stores may end inside a matrix */
+    int col_step;               /* columns at which stores may end inside a matrix, or ANY_COL */
     bool adds, waits, per_tile; /* per_tile: a visit is a tile, whatever the cluster */
     bool places;                /* something else than parts is stored into places for tiles */
     int parts, part_place;      /* as in sg_kernel_gemm_param; parts -1: not yet known */
@@ -120,7 +121,7 @@ static const char *read_patch(const sg_kernel_gemm *g, const sg_patch *p, needs 
 static const char *read_needs(const sg_kernel_gemm *g, needs *n)
 {
     memset(n, 0, sizeof *n);
-    n->col_step = 64;
+    n->col_step = ANY_COL;
     n->parts = n->part_place = -1;
     if (g->arch != 90) return "the GPU is no Hopper";
     if (g->param.program.type == SG_KERNEL_F32) return "f32 has no matrix instructions";

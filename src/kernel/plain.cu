@@ -49,7 +49,7 @@ static double predict_us(const sg_instance *k, const sg_kernel_plain *q, int sms
     const double memory = most(bytes / HBM_BYTES, bytes / blocks / BLOCK_BYTES);
     const double fold = split > 1 ? 2500 + (split - 1) * k->bm * k->bn * 4.0 / 40 : 0;
     /* Of equals, few waves, and few bands, since each reads all of B. */
-    const double start = 7000 + 100 * visits + 50 * down;
+    const double start = 7000 + 100 * visits + 50 * down + 150 * (cluster - 1);
     return (start + most(cycles, memory) + fold) / CLOCK_GHZ / 1000;
 }
 
@@ -84,6 +84,7 @@ static int list_choices(const sg_kernel_plain *q, int sms, choice *list)
             /* A slice that others wait for computes four stages less. */
             count = insert(list, count, choice{k, width, split, split > 1 ? 4 : 0, us});
             if (split > 1) count = insert(list, count, choice{k, width, split, 0, us * 1.0001});
+            if (split > 1) count = insert(list, count, choice{k, width, split, 6, us * 1.0002});
             for (int part = 1; part <= 3; ++part) {
                 static const double share[4] = {1, 0.5, 0.75, 2};
                 const int other = sg_walk_min(bands, sg_walk_min((int)(wave * share[part]), 255));

@@ -63,6 +63,12 @@ DEV void named_sync(int id, int threads)
     asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
+/* Counts among those THREADS, and waits for nobody. */
+DEV void named_arrive(int id, int threads)
+{
+    asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
 DEV void mbar_init(uint32_t bar, int arrivals)
 {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(arrivals) : "memory");
@@ -122,6 +128,16 @@ DEV void tma_load(uint32_t to, const CUtensorMap *map, int x, int y, int z, uint
                  ".L2::cache_hint [%0], [%1, {%2, %3, %4}], [%5], %6;" ::"r"(to),
                  "l"(map), "r"(x), "r"(y), "r"(z), "r"(bar), "l"(keep)
                  : "memory");
+}
+
+/* Asks the L2 for the same, and nobody waits for it. */
+DEV void tma_prefetch(const CUtensorMap *map, int x, int y, int z, uint64_t keep)
+{
+    asm volatile(
+        "cp.async.bulk.prefetch.tensor.3d.L2.global.L2::cache_hint [%0, {%1, %2, %3}], %4;" ::"l"(
+            map),
+        "r"(x), "r"(y), "r"(z), "l"(keep)
+        : "memory");
 }
 
 DEV void tma_load_multicast(uint32_t to, const CUtensorMap *map, int x, int y, int z, uint32_t bar,

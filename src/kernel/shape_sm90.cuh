@@ -28,8 +28,13 @@ struct Shape {
     static constexpr Fold FOLD = Folding;
     static constexpr bool ADDS = FOLD == FOLD_ADDENDS || FOLD == FOLD_PARTS;
     static constexpr int MI = BM / PARTS / 64; /* 64-row blocks of a warpgroup */
-    static constexpr int W = BN % 64 == 0 ? 64 : BN % 32 == 0 ? 32 : 16; /* columns of a piece */
-    static constexpr int ACROSS = BN / W, CHUNKS = MI * ACROSS;          /* pieces of a warpgroup */
+    /* Columns of a piece: what a swizzle takes, or for plain products a whole or half tile without. */
+    static constexpr int W = BN % 64 == 0                       ? 64
+                             : BN == 112 && FOLD == FOLD_NONE   ? 112
+                             : BN == 160 && FOLD == FOLD_SLICES ? 80
+                             : BN % 32 == 0                     ? 32
+                                                                : 16;
+    static constexpr int ACROSS = BN / W, CHUNKS = MI * ACROSS; /* pieces of a warpgroup */
     static constexpr int A_BYTES = BM * 128, B_BYTES = BN * 128, STAGE_BYTES = A_BYTES + B_BYTES;
     static constexpr int PIECE_BYTES = 64 * W * 2, SLOTS = Slots;
     static constexpr int VECTORS = W / 16; /* 16-byte vectors that a thread has in a piece */
@@ -66,9 +71,10 @@ template <class S> struct Smem {
     uint32_t hello, mapped;           /* of 64 ranks, a bit each; mapped: for each storer */
     uint32_t seen;
     uint32_t turn; /* a barrier for each math warpgroup: the stages that come are its */
+    uint32_t aim;  /* words for each storer, see aim_at() */
 };
 
-constexpr int WORDS = 16;
+constexpr int WORDS = 16, AIMS = 16;
 
 template <class S> DEV Smem<S> smem_layout(void *raw)
 {
@@ -81,7 +87,8 @@ template <class S> DEV Smem<S> smem_layout(void *raw)
     s.progress = s.pushed + 8 * S::WGS, s.watched = s.progress + 8, s.gate = s.progress + 12;
     s.hello = s.progress + 16, s.mapped = s.progress + 40;
     s.seen = s.progress + 4 * WORDS, s.turn = s.seen + 4 * SEEN_FLAGS;
-    static_assert(16 * (S::STAGES + S::WGS * S::SLOTS + S::WGS) + 4 * (WORDS + SEEN_FLAGS) <=
+    s.aim = s.turn + 8 * S::WGS;
+    static_assert(16 * (S::STAGES + S::WGS * S::SLOTS + S::WGS) + 4 * (WORDS + SEEN_FLAGS + AIMS) <=
                       SMEM_BARRIERS,
                   "");
     return s;

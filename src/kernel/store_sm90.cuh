@@ -57,6 +57,44 @@ DEV void store_piece(const Param &P, const Smem<S> &smem, int *half, const Targe
     }
 }
 
+/* Which tile it is, and where it goes if all of it goes to one matrix, as it is: looked up while there is
+ * nothing to store, and kept in shared memory, since no register can.  For any other tile, AIM_MAP is
+ * negative. */
+enum { AIM_BAND, AIM_COL, AIM_MAP, AIM_X, AIM_Y, AIM_Z, AIM_ROWS, AIM_COLS, AIM_WORDS };
+
+template <class S> DEV void aim_at(const Param &P, uint32_t aim, int *half, const Target &v)
+{
+    shared_store(aim + 4 * AIM_BAND, v.tile.band);
+    shared_store(aim + 4 * AIM_COL, v.tile.col);
+    shared_store(aim + 4 * AIM_MAP, ~0u);
+    if (v.p.tos != 1) return;
+    const sg_area &area = P.program.to[v.p.to0];
+    const bool inside = area.row0 + v.p.rows != P.program.place[area.buf].rows;
+    if (area.tiled || area.leave || (inside && v.p.rows % 64 != 0)) return;
+    const int down = v.tile.band * S::BM, over = v.tile.col * S::BN;
+    shared_store(aim + 4 * AIM_MAP, P.map_of[area.buf][MAP_PIECE]);
+    shared_store(aim + 4 * AIM_X, area.col0 + over);
+    shared_store(aim + 4 * AIM_Y, area.row0 + down);
+    shared_store(aim + 4 * AIM_Z, half_of(P, area.buf, half));
+    shared_store(aim + 4 * AIM_ROWS,
+                 v.p.rows - down); /* that the patch has from the tile's corner */
+    shared_store(aim + 4 * AIM_COLS, v.p.cols - over);
+}
+
+DEV Tile aimed_tile(uint32_t aim)
+{
+    return Tile{(int)shared_load(aim + 4 * AIM_BAND), (int)shared_load(aim + 4 * AIM_COL), true};
+}
+
+/* The piece at FROM of a tile that aim_at() has looked up. */
+DEV void store_aimed(const Param &P, uint32_t aim, int map, int row, int col, uint32_t from)
+{
+    if (row >= (int)shared_load(aim + 4 * AIM_ROWS) || col >= (int)shared_load(aim + 4 * AIM_COLS))
+        return;
+    tma_store(&P.map[map], shared_load(aim + 4 * AIM_X) + col, shared_load(aim + 4 * AIM_Y) + row,
+              shared_load(aim + 4 * AIM_Z), from);
+}
+
 /* Brings what the first store and raise need into the caches, while there is nothing to store: at
  * the end of a short launch each of these loads would be exposed. */
 template <class S> DEV void storer_touch(const Param &P, const sg_patch &p)
@@ -102,7 +140,7 @@ template <class S> DEV void storer(const Param &P, const Smem<S> &smem, int im, 
         cursor_move<S>(P, cursor, in_pass);
         const sg_patch &p = patch_in_list(P, cursor.patch);
         const int index = in_pass - cursor.base;
-        const Target v = {p, index, tile_at<S>(p, index, im, in)};
+        const Tile tile = tile_at<S>(p, index, im, in);
         if (is_last<S>(P, unit)) { /* its pieces are not in the slots: all are given back */
             bulk_wait_read<0>();
 #pragma unroll
@@ -111,6 +149,8 @@ template <class S> DEV void storer(const Param &P, const Smem<S> &smem, int im, 
                     mbar_arrive(empty + 8 * (ring.at < i ? ring.at + S::SLOTS - i : ring.at - i));
             behind = LAST;
         }
+        const uint32_t aim = smem.aim + 4 * AIM_WORDS * wg;
+        aim_at<S>(P, aim, &half, Target{p, index, tile});
         /* Math has stored these sums itself, and tells so.  Partner: part_leave(). */
         const bool stay = S::FOLD == FOLD_PARTS && P.program.to[p.to0].buf == P.part_place;
         const int pieces = stay ? 1 : S::CHUNKS;
@@ -118,23 +158,32 @@ template <class S> DEV void storer(const Param &P, const Smem<S> &smem, int im, 
             const uint32_t from = behind == LAST
                                       ? last_place(smem, wg, piece)
                                       : smem.slot + (wg * S::SLOTS + ring.at) * S::PIECE_BYTES;
-            /* Pairs with stage_piece() of math. */
-            mbar_wait(P, full + 8 * ring.at, ring.parity, ROLE_STORER);
-            /* No register keeps it: */
-            if (!stay && v.tile.live && (!P.turn.gate || shared_load(smem.gate) == GATE_OPEN))
-                store_piece(P, smem, &half, v, (part * S::MI + piece / S::ACROSS) * 64,
-                            piece % S::ACROSS * S::W, from, wg);
+            /* Pairs with tell_storer() of math; of a last tile, all pieces are there at once. */
+            if (behind != LAST || piece == 0 || S::TURNS > 1)
+                mbar_wait(P, full + 8 * ring.at, ring.parity, ROLE_STORER);
+            /* No register keeps whether the gate is open. */
+            if (!stay && tile.live && (!P.turn.gate || shared_load(smem.gate) == GATE_OPEN)) {
+                const int map = (int)shared_load(aim + 4 * AIM_MAP);
+                const int row = (part * S::MI + piece / S::ACROSS) * 64;
+                const int col = piece % S::ACROSS * S::W;
+                if (map < 0)
+                    store_piece(P, smem, &half, Target{p, index, aimed_tile(aim)}, row, col, from,
+                                wg);
+                else
+                    store_aimed(P, aim, map, row, col, from);
+            }
             bulk_commit();
             if (behind == LAST) {
-                mbar_arrive(empty + 8 * ring.at);
+                if (S::TURNS > 1) mbar_arrive(empty + 8 * ring.at);
             } else if (++behind == S::SLOTS) { /* the oldest piece is in the slot after this */
                 bulk_wait_read<S::SLOTS - 1>();
                 mbar_arrive(empty + 8 * (ring.at + 1 == S::SLOTS ? 0 : ring.at + 1));
                 --behind;
             }
         }
-        if (p.raises == 0 || !v.tile.live) continue;
-        const int tile = tile_number(p, v.tile, S::BN);
+        if (p.raises == 0 || !tile.live) continue;
+        const Tile raised = aimed_tile(aim);
+        const int number = tile_number(p, raised, S::BN);
         /* Visits with a raise whose stores are complete: what this storer has of them. */
         const uint32_t word = smem.progress + 4 * part;
         if (part + 1 < S::PARTS) {
@@ -144,7 +193,7 @@ template <class S> DEV void storer(const Param &P, const Smem<S> &smem, int im, 
         }
         for (int i = 0; i < p.raises; ++i) {
             const sg_raise r = P.program.raise[p.raise0 + i];
-            const Raise x = raise_find(P.program, r, r.per == SG_PER_BAND ? v.tile.band : tile);
+            const Raise x = raise_find(P.program, r, r.per == SG_PER_BAND ? raised.band : number);
             if (i == 0) {
                 bulk_wait<0>();
                 const uint32_t finished = shared_load(word) + 1;

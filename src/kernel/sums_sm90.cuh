@@ -35,7 +35,10 @@ template <class S> DEV void stage_release(const Math<S> &m, int at)
 template <class S> DEV uint32_t piece_vector(const Math<S> &m, int q)
 {
     const int row = m.warp * 16 + (m.lane & 15);
-    const int turn = S::W == 64 ? row & 7 : S::W == 32 ? row >> 1 & 3 : row >> 2 & 1;
+    const int turn = S::W == 64   ? row & 7
+                     : S::W == 32 ? row >> 1 & 3
+                     : S::W == 16 ? row >> 2 & 1
+                                  : 0; /* no swizzle */
     return row * (S::W * 2) + ((2 * q + (m.lane >> 4)) ^ turn) * 16;
 }
 

@@ -75,15 +75,23 @@ block_state *mine(void)
     return now->run->blocks[(size_t)now->block].get();
 }
 
+static void arrive(meeting *m, int threads)
+{
+    if (++m->here < threads) return;
+    m->here = 0;
+    ++m->times;
+}
+
 static void rendezvous(meeting *m, int threads)
 {
     const uint64_t before = m->times;
-    if (++m->here == threads) {
-        m->here = 0;
-        ++m->times;
-        return;
-    }
+    arrive(m, threads);
     while (m->times == before) emu_yield();
+}
+
+void emu_barrier_arrive(int id, int threads)
+{
+    arrive(&mine()->named[id], threads);
 }
 
 void emu_barrier(int id, int threads)

@@ -38,6 +38,7 @@ cudaError_t emu_launch(const cudaLaunchConfig_t *config, std::function<void(void
 
 void emu_yield(void);
 void emu_barrier(int id, int threads); /* of the block; id 0 is __syncthreads */
+void emu_barrier_arrive(int id, int threads);
 void emu_warp_barrier(void);
 void emu_group_barrier(void); /* of a warpgroup */
 void emu_cluster_barrier(void);
@@ -165,6 +166,10 @@ static inline void named_sync(int id, int threads)
 {
     emu_barrier(id, threads);
 }
+static inline void named_arrive(int id, int threads)
+{
+    emu_barrier_arrive(id, threads);
+}
 static inline void mbar_init(uint32_t bar, int arrivals)
 {
     emu_bar_init(bar, arrivals);
@@ -200,6 +205,9 @@ static inline void tma_load(uint32_t to, const CUtensorMap *map, int x, int y, i
                             uint64_t)
 {
     emu_load(to, map, x, y, z, bar, 0);
+}
+static inline void tma_prefetch(const CUtensorMap *, int, int, int, uint64_t)
+{
 }
 static inline void tma_load_multicast(uint32_t to, const CUtensorMap *map, int x, int y, int z,
                                       uint32_t bar, uint64_t, uint16_t blocks)

@@ -49,7 +49,7 @@ static uint32_t swizzled(const tensor *t, uint32_t at, uint32_t row, uint32_t by
 {
     const uint32_t span = t->box[0] * t->element;
     const uint32_t a = at + row * span + byte;
-    const uint32_t bits = t->swizzle == 128 ? 7 : t->swizzle == 64 ? 3 : 1;
+    const uint32_t bits = t->swizzle == 128 ? 7 : t->swizzle == 64 ? 3 : t->swizzle == 32 ? 1 : 0;
     return a ^ ((a >> 7 & bits) << 4);
 }
 
@@ -200,8 +200,9 @@ static CUresult encode(CUtensorMap *map, CUtensorMapDataType, cuuint32_t rank, v
     t.element = 2;
     t.swizzle = swizzle == CU_TENSOR_MAP_SWIZZLE_128B  ? 128
                 : swizzle == CU_TENSOR_MAP_SWIZZLE_64B ? 64
-                                                       : 32;
-    if (t.box[0] * 2 != t.swizzle) return CUDA_ERROR_INVALID_VALUE;
+                : swizzle == CU_TENSOR_MAP_SWIZZLE_32B ? 32
+                                                       : 0;
+    if (t.swizzle != 0 && t.box[0] * 2 != t.swizzle) return CUDA_ERROR_INVALID_VALUE;
     static_assert(sizeof t <= sizeof *map, "");
     memset(map, 0, sizeof *map);
     memcpy(map, &t, sizeof t);

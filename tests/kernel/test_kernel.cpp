@@ -1,8 +1,6 @@
 /* test_kernel.cpp -- the Hopper product as it stands, on the emulator: ragged shapes, clusters, waits
  * in any order of arrival, addends, places for tiles, slices of k, raises, several destinations.  Data
- * are small integers, so that every result has one right value; whatever must not be written is
- * poison.
- *
+ * are small integers, so that every result has one right value; what must not be written is poison.
  *     test_kernel [SEED]      a draw of the order in which everything happens */
 #include "exact.h"
 
@@ -552,6 +550,7 @@ int main(int argc, char **argv)
     single(300, 264, 136, 128, 128, 2);
     single(65, 136, 8, 64, 128, 1);
     single(100, 264, 64, 64, 128, 2);
+    for (int tall = 64; tall <= 128; tall += 64) single(200, 368, 136, tall, 112, 1);
     gather(300, 264, 136, 128, 128, 1, 40, 0);
     gather(300, 264, 136, 128, 128, 2, 60, 64);
     gather(200, 264, 200, 64, 128, 1, 20, 72);
