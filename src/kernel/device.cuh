@@ -40,12 +40,16 @@ DEV int run_half(const sg_kernel_program &program)
     return program.rank ? run_half(program.rank, program.baked) : 0;
 }
 
+/* The words of the rank that runs PROGRAM. */
+DEV const sg_kernel_words *own_words(const sg_kernel_program &program)
+{
+    return program.own.done != nullptr ? &program.own : own_words(program.rank);
+}
+
 /* Word of flag INDEX raised by BY for the rank that runs PROGRAM. */
 DEV uint64_t *own_flag(const sg_kernel_program &program, int by, int index)
 {
-    const sg_kernel_words *own =
-        program.own.done != nullptr ? &program.own : own_words(program.rank);
-    return flag_word(own, by, index);
+    return flag_word(own_words(program), by, index);
 }
 
 /* ---- Trouble --------------------------------------------------------------------------------------------- */
@@ -112,7 +116,7 @@ DEV bool flag_wait(const sg_kernel_program &program, int by, int index, uint64_t
                      Stuck{SG_KERNEL_STUCK_FLAG, by, step, visit, index});
 }
 
-/* Waits for PEER's hello of this run, and compares its plan with HASH.  Partner: say_hello() at PEER. */
+/* Waits for PEER's hello of this run, and compares its plan with HASH.  Partner: turn_hello() at PEER. */
 DEV bool hello_wait(sg_kernel_rank *rank, int peer, uint64_t epoch, uint64_t hash, int kind,
                     int step)
 {

@@ -215,8 +215,11 @@ DEV bool come_in(const Param &P, int half)
     bool open = true;
     if (threadIdx.x < LANES) {
         if (turn.begin && turn.hello && blockIdx.x == 0)
-            turn_hello(rank, threadIdx.x, P.program.hash, turn.c, turn.c_stride);
-        if (turn.gate) open = turn_gate(rank, threadIdx.x, P.program.baked, P.step);
+            turn_hello(rank,
+                       (int)threadIdx.x < rank->ranks ? turn_address(rank, threadIdx.x) : nullptr,
+                       threadIdx.x, P.program.hash, turn.c, turn.c_stride);
+        if (turn.gate)
+            open = turn_gate(rank, own_words(P.program), threadIdx.x, P.program.baked, P.step);
     }
     if (!__syncthreads_and(open)) return false;
     for (int i = 0; i < P.pushes; ++i) copy_step(P.program, P.push[i], half);
@@ -287,5 +290,7 @@ __global__ void __launch_bounds__(SG_INSTANCE_THREADS, 1) gemm_slow(const __grid
         }
     }
     __syncthreads();
-    if (P.turn.end && threadIdx.x < LANES) turn_leave(P.program, P.turn, threadIdx.x, gridDim.x);
+    if (P.turn.end && threadIdx.x < LANES)
+        turn_leave(P.program, P.turn, turn_leaving(P.program, P.turn, threadIdx.x), threadIdx.x,
+                   gridDim.x);
 }

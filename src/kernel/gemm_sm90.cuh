@@ -79,8 +79,10 @@ __global__ void __launch_bounds__(S::THREADS, 1) gemm_sm90(const __grid_constant
             math_run(math);
     }
     if (S::FOLD != FOLD_SLICES && P.turn.end) {
+        Leaving at;
+        if (warp == 3) at = turn_leaving(P.program, P.turn, threadIdx.x % 32);
         __syncthreads(); /* all of this block's stores and loads are behind */
-        if (warp == 3) turn_leave(P.program, P.turn, threadIdx.x % 32, gridDim.x);
+        if (warp == 3) turn_leave(P.program, P.turn, at, threadIdx.x % 32, gridDim.x);
     }
     if (S::CL > 1) cluster_meet(); /* peers arrive on our barriers until their last visit is done */
 }

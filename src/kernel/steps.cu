@@ -52,22 +52,26 @@ static __device__ void come_in()
 static __global__ void begin_kernel(sg_kernel_rank *rank, uint64_t hash, const void *c,
                                     int64_t c_stride, int baked, int hello, int gate)
 {
+    const int lane = threadIdx.x;
+    sg_kernel_hello *there = lane < rank->ranks ? turn_address(rank, lane) : nullptr;
     come_in();
-    if (hello) turn_hello(rank, threadIdx.x, hash, c, c_stride);
-    if (gate) turn_gate(rank, threadIdx.x, baked, -1);
+    if (hello) turn_hello(rank, there, lane, hash, c, c_stride);
+    if (gate) turn_gate(rank, own_words(rank), lane, baked, -1);
 }
 
 static __global__ void gate_kernel(sg_kernel_rank *rank, int baked, int step)
 {
     come_in();
-    turn_gate(rank, threadIdx.x, baked, step);
+    turn_gate(rank, own_words(rank), threadIdx.x, baked, step);
 }
 
 static __global__ void end_kernel(sg_kernel_rank *rank, uint64_t hash, int baked, int hello,
                                   int done)
 {
     come_in();
-    turn_end(rank, threadIdx.x, hash, baked, hello, done, true);
+    const sg_kernel_words *own = own_words(rank);
+    const Leaving at = turn_leaving(rank, own, threadIdx.x, hash, baked, hello);
+    turn_end(rank, own, at, threadIdx.x, hash, hello, done, true);
 }
 
 cudaError_t sg_kernel_begin(sg_kernel_rank *rank, int ranks, uint64_t hash, const void *c,

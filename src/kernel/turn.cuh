@@ -5,13 +5,20 @@
 
 enum { LANES = 32 };
 
-/* Tells every rank that this one has begun the run.  Partner: hello_wait() there. */
-DEV void turn_hello(const sg_kernel_rank *rank, int lane, uint64_t hash, const void *c,
-                    int64_t c_stride)
+/* Where this rank's hellos are at rank Q: looked up before there is anything to say. */
+DEV sg_kernel_hello *turn_address(const sg_kernel_rank *rank, int q)
+{
+    return rank->words[q].hello + 2 * rank->rank;
+}
+
+/* Tells every rank that this one has begun the run.  THERE: turn_address() of LANE, if there is such a
+ * rank.  Partner: hello_wait() there. */
+DEV void turn_hello(const sg_kernel_rank *rank, sg_kernel_hello *there, int lane, uint64_t hash,
+                    const void *c, int64_t c_stride)
 {
     const uint64_t epoch = run_epoch(rank);
     for (int q = lane; q < rank->ranks; q += LANES) {
-        sg_kernel_hello *hello = rank->words[q].hello + 2 * rank->rank + (int)(epoch & 1);
+        sg_kernel_hello *hello = (q == lane ? there : turn_address(rank, q)) + (int)(epoch & 1);
         volatile sg_kernel_hello *plain = hello;
         plain->hash = hash, plain->c = (uint64_t)(uintptr_t)c;
         plain->c_stride = (uint64_t)c_stride;
@@ -19,61 +26,93 @@ DEV void turn_hello(const sg_kernel_rank *rank, int lane, uint64_t hash, const v
     }
 }
 
-/* Every rank has ended the last run that used this half.  False, for all lanes: time is up.  Partner:
- * turn_end() there. */
-DEV bool turn_gate(sg_kernel_rank *rank, int lane, int baked, int step)
+/* Every rank has ended the last run that used this half.  False, for all lanes: time is up.  What says
+ * which run that was is asked for together with what says whether it is over.  Partner: turn_end()
+ * there. */
+DEV bool turn_gate(sg_kernel_rank *rank, const sg_kernel_words *own, int lane, int baked, int step)
 {
-    const uint64_t *last = &rank->last[run_half(rank, baked)];
-    const uint64_t need = load_relaxed(last);
+    const uint64_t last[2] = {load_relaxed(&rank->last[0]), load_relaxed(&rank->last[1])};
+    const int half = run_half(rank, baked);
+    const uint64_t seen = lane < rank->ranks ? load_acquire(own->done + lane) : 0;
+    const uint64_t need = half ? last[1] : last[0];
     bool open = true;
     for (int q = lane; q < rank->ranks; q += LANES)
-        open &= word_wait(rank, own_words(rank)->done + q, need,
-                          Stuck{SG_KERNEL_STUCK_GATE, q, step, -1, -1});
+        if (q != lane || seen < need)
+            open &=
+                word_wait(rank, own->done + q, need, Stuck{SG_KERNEL_STUCK_GATE, q, step, -1, -1});
     open = __all_sync(0xffffffff, open);
     __syncwarp(); /* what a lane has acquired, all have */
     return open;
 }
 
-/* The run is over: behind the hellos of all ranks, that they are in the same plan, and behind
- * everything that this rank stored and read.  After a failure nothing is ended.  OK: no lane knows of a
- * failure. */
-DEV void turn_end(sg_kernel_rank *rank, int lane, uint64_t hash, int baked, int hello, int done,
-                  bool ok)
+/* What is known, and what can be looked up, before a run is over: done by a block's idle warp, while
+ * the others still work. */
+struct Leaving {
+    uint64_t epoch;
+    uint64_t *done; /* this rank's word at rank LANE */
+    int half;
+    bool
+        heard; /* the ranks whose hellos are this lane's to wait for have said them, of this plan */
+};
+
+DEV Leaving turn_leaving(const sg_kernel_rank *rank, const sg_kernel_words *own, int lane,
+                         uint64_t hash, int baked, int hello)
 {
-    const uint64_t epoch = run_epoch(rank);
-    for (int q = lane; hello && q < rank->ranks; q += LANES)
-        ok &= hello_wait(rank, q, epoch, hash, SG_KERNEL_STUCK_END, -1);
-    if (lane == 0) ok &= !aborted(rank) && load_relaxed((const int32_t *)&rank->claimed) == 0;
+    const int ranks = rank->ranks;
+    Leaving at = {run_epoch(rank), nullptr, run_half(rank, baked), true};
+    if (lane < ranks) at.done = rank->words[lane].done + rank->rank;
+    for (int q = lane; hello && q < ranks; q += LANES) {
+        const sg_kernel_hello *theirs = own->hello + 2 * q + (int)(at.epoch & 1);
+        /* Partner: turn_hello() at Q. */
+        at.heard = at.heard && load_acquire(&theirs->epoch) >= at.epoch &&
+                   load_relaxed(&theirs->hash) == hash;
+    }
+    return at;
+}
+
+/* The run is over: behind the hellos of all ranks, that they are in the same plan, and behind
+ * everything that this rank stored and read.  After a failure nothing is ended.  OK: this lane knows of
+ * none. */
+DEV void turn_end(sg_kernel_rank *rank, const sg_kernel_words *own, const Leaving &at, int lane,
+                  uint64_t hash, int hello, int done, bool ok)
+{
+    for (int q = lane; hello && !at.heard && q < rank->ranks; q += LANES)
+        ok &= hello_wait(rank, q, at.epoch, hash, SG_KERNEL_STUCK_END, -1);
+    ok &= load_relaxed((const int32_t *)&rank->claimed) == 0;
+    for (int q = lane; q < rank->ranks; q += LANES) ok &= load_relaxed(own->abort + q) == 0;
     if (!__all_sync(0xffffffff, ok)) return;
     __syncwarp();
     /* Partner: turn_gate() at Q.  What this rank read or stored in this half is behind it. */
     for (int q = lane; done && q < rank->ranks; q += LANES)
-        store_release(rank->words[q].done + rank->rank, epoch);
+        store_release(q == lane ? at.done : rank->words[q].done + rank->rank, at.epoch);
     __syncwarp();
     if (lane != 0) return;
-    const int half = run_half(rank, baked);
-    rank->last[half] = epoch;
-    rank->prev_half = half;
-    rank->epoch = epoch + 1;
+    rank->last[at.half] = at.epoch;
+    rank->prev_half = at.half;
+    rank->epoch = at.epoch + 1;
 }
 
 /* What a launch does of it when a block leaves, by the last block: BLOCKS is their number.  All threads
  * of the block have come here through a barrier. */
-DEV void turn_leave(const sg_kernel_program &program, const sg_kernel_turn &turn, int lane,
-                    uint32_t blocks)
+DEV void turn_leave(const sg_kernel_program &program, const sg_kernel_turn &turn, const Leaving &at,
+                    int lane, uint32_t blocks)
 {
     sg_kernel_rank *rank = program.rank;
-    bool last = false;
-    if (lane == 0) last = count_up(&rank->leaving, blocks);
+    bool last = false, ok = true;
+    if (lane == 0) last = count_seen(&rank->leaving, blocks);
     if (!__any_sync(0xffffffff, last)) return;
     __syncwarp();
-    bool ok = true;
     for (int i = lane; i < turn.waits; i += LANES) {
         const sg_wait &wait = program.wait[turn.wait0 + i];
         const sg_flags f = sg_walk_wait(&wait, 0, 0x7fffffff, 0, 0);
         for (int j = 0; j < f.count; ++j)
-            ok &= flag_wait(program, wait.by, f.first + j * f.step, run_epoch(rank), turn.wait_step,
-                            -1);
+            ok &= flag_wait(program, wait.by, f.first + j * f.step, at.epoch, turn.wait_step, -1);
     }
-    turn_end(rank, lane, program.hash, program.baked, turn.hello, turn.done, ok);
+    turn_end(rank, own_words(program), at, lane, program.hash, turn.hello, turn.done, ok);
+}
+
+DEV Leaving turn_leaving(const sg_kernel_program &program, const sg_kernel_turn &turn, int lane)
+{
+    return turn_leaving(program.rank, own_words(program), lane, program.hash, program.baked,
+                        turn.hello);
 }

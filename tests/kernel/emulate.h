@@ -439,6 +439,10 @@ static inline bool count_up(uint32_t *p, uint32_t limit)
     *p = 0;
     return true;
 }
+static inline bool count_seen(uint32_t *p, uint32_t limit)
+{
+    return count_up(p, limit);
+}
 static inline void store_relaxed(uint32_t *p, uint32_t v)
 {
     *p = v;
