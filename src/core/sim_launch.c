@@ -51,14 +51,25 @@ static bool shares_b(const sg_sched *s, const sg_launch *l, const sg_patch *p, i
            before->k1 == p->k1 && tiles <= blocks;
 }
 
-/* Bytes that a patch reads while it multiplies, each once (a patch reads B again), and its result. */
+/* A part of B that a cache holds costs the memory little when it is read again: about what GPUs of today
+ * have. */
+static const double cached_bytes = 48e6;
+
+static double b_bytes(const sg_sched *s, const sg_patch *p)
+{
+    return (double)p->cols * (double)(p->k1 - p->k0) * sg_type_bytes(s->problem->type);
+}
+
+/* Bytes that a patch reads while it multiplies, and its result: A once, and B for each group of its
+ * bands, if no cache holds it. */
 static double operand_bytes(const sg_sched *s, const sg_launch *l, const sg_patch *p,
                             int32_t blocks)
 {
-    const double depth = (double)(p->k1 - p->k0);
-    const int32_t columns = shares_b(s, l, p, blocks) ? 0 : p->cols;
-    const double elements = ((double)p->rows + columns) * depth + (double)p->rows * p->cols;
-    return elements * sg_type_bytes(s->problem->type);
+    const double b = shares_b(s, l, p, blocks) ? 0 : b_bytes(s, p);
+    const bool again = p->raster == SG_GROUPED && p->width > 0 && b > cached_bytes;
+    const int32_t groups = again ? sg_walk_div(sg_walk_bands(p, l->tile_m), p->width) : 1;
+    const double elements = (double)p->rows * ((double)(p->k1 - p->k0) + p->cols);
+    return elements * sg_type_bytes(s->problem->type) + b * groups;
 }
 
 /* Bytes that it moves behind that, while its blocks have nothing to multiply: addends, and sums so far
@@ -111,7 +122,9 @@ static double visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l, c
     const double rate = flops_us(machine, s->problem) * tile_rate(machine, l);
     const double math = machine->visit_us + with_burst(machine, machine->burst, m->now,
                                                        flops * machine->sms / (rate * tiles));
-    const double at_once = tiles < blocks ? tiles : blocks;
+    /* The memory serves all blocks, those of other patches of the launch among them. */
+    const double together = b_bytes(s, p) > cached_bytes ? l->visits : tiles;
+    const double at_once = together < blocks ? together : blocks;
     const double unit = at_once / (tiles * machine->mem_gbps * 1e3);
     const double memory = operand_bytes(s, l, p, blocks) * unit;
     const double both = math + machine->mem_part * memory;
