@@ -221,9 +221,9 @@ static uint8_t group_bands(const sg_sched *s, int32_t rows)
     while (square < UINT8_MAX &&
            (int64_t)square * square * launch->tile_m < (int64_t)WAVE_TILES * launch->tile_n)
         square++;
-    const int32_t bands = sg_walk_div(rows, launch->tile_m);
+    const int64_t bands = sg_ceil_div(rows, launch->tile_m);
     if (bands <= square) return (uint8_t)sg_max(1, bands);
-    return (uint8_t)sg_min(UINT8_MAX, sg_walk_div(bands, (bands + square / 2) / square));
+    return (uint8_t)sg_min(UINT8_MAX, sg_ceil_div(bands, (bands + square / 2) / square));
 }
 
 /* A patch of all the product, with RUN, which stands in buffer BUF, along what moves. */
@@ -392,7 +392,7 @@ static void emit_rows(sg_sched *s, const row_run *run, const sg_piece *pieces, s
     const int32_t tile_m = s->step[s->open_step].u.launch.tile_m;
     for (int32_t i = 0; i < run->pieces; i++) {
         const int32_t chunk = own ? pieces[i].rows : g->arrival[pieces[i].owner].chunk;
-        const int32_t bands = sg_walk_div(sg_walk_min(pieces[i].rows, chunk), tile_m);
+        const int64_t bands = sg_ceil_div(sg_walk_min(pieces[i].rows, chunk), tile_m);
         if (bands < patch.width) patch.width = (uint8_t)bands;
     }
     if (!own) patch.slab = g->arrival[pieces[0].owner].chunk_k;
