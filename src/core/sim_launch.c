@@ -40,15 +40,22 @@ static double vendor_with_burst(const sg_machine *machine, double begin, double 
     return with_burst(machine, burst, begin, us);
 }
 
-/* Do the tiles of a patch run beside those of the patch before, which read the same part of B? */
+/* Do the tiles of a patch run beside those of the patch before, which read the same part of B?  Blocks
+ * stay in step for the first two waves; later, pairs do that fill a wave. */
 static bool shares_b(const sg_sched *s, const sg_launch *l, const sg_patch *p, int32_t blocks)
 {
-    if (p == &s->patch[l->patch0]) return false;
+    const sg_patch *const first = &s->patch[l->patch0];
     const sg_patch *const before = p - 1;
-    const int32_t tiles =
-        sg_walk_visits(p, l->tile_m, l->tile_n) + sg_walk_visits(before, l->tile_m, l->tile_n);
-    return before->col0 == p->col0 && before->cols == p->cols && before->k0 == p->k0 &&
-           before->k1 == p->k1 && tiles <= blocks;
+    if (p == first || before->col0 != p->col0 || before->cols != p->cols || before->k0 != p->k0 ||
+        before->k1 != p->k1)
+        return false;
+    const int64_t last = sg_walk_visits(before, l->tile_m, l->tile_n);
+    const int64_t pair = last + sg_walk_visits(p, l->tile_m, l->tile_n);
+    if (pair <= blocks && 4 * pair > 3 * (int64_t)blocks) return true;
+    int64_t begin = 0;
+    for (const sg_patch *q = first; q < p && begin < 2 * (int64_t)blocks; q++)
+        begin += sg_walk_visits(q, l->tile_m, l->tile_n);
+    return begin < 2 * (int64_t)blocks && begin / blocks == (begin - last) / blocks;
 }
 
 /* A part of B that a cache holds costs the memory little when it is read again: about what GPUs of today

@@ -33,6 +33,9 @@ static const double most_once_bytes = 64e6;
 static const double cached_bytes = 48e6;
 enum { LEAST_BANDS = 4 };
 
+/* Of a product of few waves, more shapes of tiles are worth trying: where waves end shows. */
+enum { FEW_WAVES = 4 };
+
 /* Flags of a rank at an owner: its finished rows have arrived (all-reduce); then one per tile. */
 enum { FLAG_DONE, FLAG_TILES };
 
@@ -65,8 +68,11 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
     const bool all = sg_problem_out(p) == SG_OUT_ALL;
     const double sent = (p->ranks - 1.0) * (double)p->m * (double)p->n * sg_type_bytes(p->type);
     const double b_bytes = (double)p->n * (double)p->k * sg_type_bytes(p->type);
+    const sg_tile *const first = &machine->tile[0];
+    const int64_t tiles = sg_ceil_div(p->m, first->m) * sg_ceil_div(p->n, first->n);
+    const int shapes = tiles <= (int64_t)FEW_WAVES * machine->sms ? 3 : 2;
     int n = 0;
-    for (int t = 0; t < machine->tiles && t < 2; t++) {
+    for (int t = 0; t < machine->tiles && t < shapes; t++) {
         const sg_tile *const tile = &machine->tile[t];
         n += propose_parts(p, machine, tile, 1, false, &sets[n]);
         const int bands = b_bytes > cached_bytes ? LEAST_BANDS : 1;
