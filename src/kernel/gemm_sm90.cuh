@@ -50,6 +50,7 @@ __global__ void __launch_bounds__(S::THREADS, 1) gemm_sm90(const __grid_constant
         }
         mbar_arrive(smem.turn); /* the first tile is warpgroup 0's */
         for (int i = 0; i < WORDS; ++i) progress_release(smem.progress + 4 * i, 0);
+        stamp_begin(smem.stamp);
         mbar_init_visible();
     }
     if (S::CL > 1)
@@ -82,7 +83,9 @@ __global__ void __launch_bounds__(S::THREADS, 1) gemm_sm90(const __grid_constant
         Leaving at;
         if (warp == 3) at = turn_leaving(P.program, P.turn, threadIdx.x % 32);
         __syncthreads(); /* all of this block's stores and loads are behind */
+        if (threadIdx.x == 96) stamp(smem.stamp, STAMP_WATCHER, STAMP_TOGETHER);
         if (warp == 3) turn_leave(P.program, P.turn, at, threadIdx.x % 32, gridDim.x);
     }
+    if (threadIdx.x == 96) stamp(smem.stamp, STAMP_WATCHER, STAMP_LEFT);
     if (S::CL > 1) cluster_meet(); /* peers arrive on our barriers until their last visit is done */
 }

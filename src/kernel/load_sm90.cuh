@@ -70,7 +70,9 @@ DEV void load_addends(const Param &P, const Smem<S> &smem, const Source &at, int
             const int until = stage_addends<S>(add, at.adds, at.part0, at.own_at);
             const uint32_t full = smem.full + 8 * ring.at;
             uint32_t to = smem.stage + ring.at * S::STAGE_BYTES;
+            const uint32_t since = stamp_clock();
             mbar_wait(P, smem.empty + 8 * ring.at, ring.parity ^ 1, ROLE_LOADER);
+            stamp_waited(smem.stamp, STAMP_LOADER, 0, since);
             const int pieces = stage_pieces<S>(add, until, at.part0, at.own_at);
             mbar_expect(full, at.tile.live ? pieces * S::PARTS * S::PIECE_BYTES : 0);
             for (; add < until; ++add) {
@@ -97,6 +99,7 @@ template <class S> DEV void loader(const Param &P, const Smem<S> &smem, int im, 
     Source at;
     uint32_t steps = 0;
     int unit = blockIdx.x / S::CL;
+    stamp(smem.stamp, STAMP_LOADER, STAMP_BEGUN);
     if (unit < P.units) {
         source_find<S>(at, P, cursor, unit, im, in);
         /* What the launch before us may still write goes through the same L2. */
@@ -105,21 +108,27 @@ template <class S> DEV void loader(const Param &P, const Smem<S> &smem, int im, 
     }
     launch_wait(); /* of the launch before us in the stream, if we were started early */
     launch_next();
+    stamp(smem.stamp, STAMP_LOADER, STAMP_FREE);
     int half = -1;
     for (; unit < P.units; unit += stride) {
         const int a_half = half_of(P, at.a_place, &half);
+        stamp(smem.stamp, STAMP_LOADER, STAMP_TILE, cursor.patch);
         /* A block that overhangs still multicasts to a live neighbour, so it waits, too. */
         int wake = at.waits ? at.k0 : 0x7fffffff;
         for (int k = at.k0; k < at.k1; k += STAGE_K, ring_step(ring)) {
             while (wake < k + STAGE_K && wake < at.k1) {
                 /* Pairs with watcher_tell(). */
+                const uint32_t since = stamp_clock();
                 progress_wait(P, smem.watched, ++steps, ROLE_LOADER);
+                stamp_waited(smem.stamp, STAMP_LOADER, 1, since);
                 wake = at.slab > 0 ? wake + at.slab : 0x7fffffff;
             }
             const uint32_t full = smem.full + 8 * ring.at;
             uint32_t to = smem.stage + ring.at * S::STAGE_BYTES;
             /* Pairs with stage_release() of math. */
+            const uint32_t since = stamp_clock();
             mbar_wait(P, smem.empty + 8 * ring.at, ring.parity ^ 1, ROLE_LOADER);
+            stamp_waited(smem.stamp, STAMP_LOADER, 0, since);
             mbar_expect(full, P.load_bytes);
             if (S::CN == 1)
                 tma_load(to, at.a, at.a_k + k, at.row, a_half, full, P.keep_a);
@@ -134,9 +143,13 @@ template <class S> DEV void loader(const Param &P, const Smem<S> &smem, int im, 
                                    full, P.keep_b, down_mask << (in * S::CM));
         }
         if (S::ADDS && at.adds) {
+            const uint32_t since = stamp_clock();
             progress_wait(P, smem.watched, ++steps, ROLE_LOADER);
+            stamp_waited(smem.stamp, STAMP_LOADER, 1, since);
             load_addends<S>(P, smem, at, &half, ring);
         }
+        stamp_waits(smem.stamp, STAMP_LOADER, STAMP_AWAITED, 1);
+        stamp_waits(smem.stamp, STAMP_LOADER, STAMP_LOADED, 0);
         if (unit + stride < P.units) source_find<S>(at, P, cursor, unit + stride, im, in);
     }
 }

@@ -17,7 +17,12 @@
  * before. */
 template <class S> DEV void stage_issue(Math<S> &m, float (&acc)[S::MI][S::SUMS], int s)
 {
+    const uint32_t since = stamp_clock();
     mbar_spin(m.smem.full + 8 * m.ring.at, m.ring.parity);
+    if (s == 0)
+        math_stamp(m, STAMP_FIRST);
+    else
+        math_waited(m, 0, since);
     const uint32_t stage = m.smem.stage + m.ring.at * S::STAGE_BYTES;
     const uint64_t a = wgmma_operand(stage + m.part * S::MI * 8192);
     const uint64_t b = wgmma_operand(stage + S::A_BYTES);
@@ -48,6 +53,8 @@ template <class S> DEV void multiply_end(Math<S> &m, float (&acc)[S::MI][S::SUMS
         for (int j = 0; j < S::SUMS; ++j) /* read no sum before the wait */
             keep_order(acc[i][j]);
     if (any) stage_release(m, m.before);
+    math_waits(m, STAMP_MULTIPLIED, 0);
+    math_waits(m, STAMP_SLOTS, 1);
 }
 
 /* Stages of UNIT, given those of the unit before: a patch has as many for all its tiles, and little
@@ -153,7 +160,9 @@ template <class S> DEV void tell_storer(Math<S> &m)
 template <class S> DEV void stage_piece(Math<S> &m, const uint32_t *v, bool last, int piece)
 {
     const int at = m.wg * S::SLOTS + m.slot.at;
+    const uint32_t since = stamp_clock();
     mbar_spin(m.smem.slot_empty + 8 * at, m.slot.parity ^ 1);
+    math_waited(m, 1, since);
     write_piece(m, v, last ? last_place(m.smem, m.wg, piece) : m.smem.slot + at * S::PIECE_BYTES);
     tell_storer(m);
 }
@@ -220,6 +229,7 @@ DEV void round_tile(Math<S> &m, int unit, float (&acc)[S::MI][S::SUMS], uint32_t
             for (int c = 0; c < S::CHUNKS; ++c)
                 fold_addends(m, p.adds, own_place(p), S::FOLD == FOLD_ADDENDS && p.own_rounded,
                              &acc[c * V / S::SUMS][c * V % S::SUMS]);
+        if (S::ADDS && p.adds) math_stamp(m, STAMP_ADDED);
         if (S::TURNS > 1 && S::FOLD == FOLD_ADDENDS && p.adds) turn_pass(m);
         if ((m.P.epilogue && p.final) || m.P.tiled) {
             int in_pass;
@@ -275,6 +285,7 @@ template <class S> DEV void math_in_turn(Math<S> &m)
         turn = 1;
         mbar_spin(m.smem.turn + 8 * m.wg, m.turn_parity); /* partner: turn_pass() */
         m.turn_parity ^= 1;
+        math_stamp(m, STAMP_TILE, m.patch);
         /* Addends come through stages, too, behind those of the product. */
         const bool adds = S::FOLD == FOLD_ADDENDS && patch_in_list(m.P, m.patch).adds > 0;
         for (int s = 0; s < stages; ++s) {
@@ -300,6 +311,7 @@ template <class S> DEV void math_run(Math<S> &m)
     look_ahead(m, first, 0);
     for (int unit = first; unit < m.P.units; unit += stride) {
         m.patch = m.ahead.patch, m.base = m.ahead.base, m.row = m.next_row;
+        math_stamp(m, STAMP_TILE, m.patch);
         multiply(m, acc, m.next_stages, unit + stride, held, holding);
         holding = false;
         if (S::FOLD == FOLD_SLICES) {

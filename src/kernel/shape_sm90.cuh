@@ -1,6 +1,7 @@
 /* shape_sm90.cuh -- what all roles of the Hopper product kernel (gemm_sm90.cuh) share: the shape of
  * an instance, its shared memory, its barriers, and where a visit is. */
 #pragma once
+#include "kernel/stamp.cuh"
 #include "kernel/turn.cuh"
 
 typedef sg_kernel_gemm_param Param;
@@ -72,6 +73,7 @@ template <class S> struct Smem {
     uint32_t seen;
     uint32_t turn; /* a barrier for each math warpgroup: the stages that come are its */
     uint32_t aim;  /* words for each storer, see aim_at() */
+    uint32_t stamp;
 };
 
 constexpr int WORDS = 16, AIMS = 16;
@@ -87,9 +89,9 @@ template <class S> DEV Smem<S> smem_layout(void *raw)
     s.progress = s.pushed + 8 * S::WGS, s.watched = s.progress + 8, s.gate = s.progress + 12;
     s.hello = s.progress + 16, s.mapped = s.progress + 40;
     s.seen = s.progress + 4 * WORDS, s.turn = s.seen + 4 * SEEN_FLAGS;
-    s.aim = s.turn + 8 * S::WGS;
+    s.aim = s.turn + 8 * S::WGS, s.stamp = s.full + SMEM_BARRIERS - STAMP_BYTES;
     static_assert(16 * (S::STAGES + S::WGS * S::SLOTS + S::WGS) + 4 * (WORDS + SEEN_FLAGS + AIMS) <=
-                      SMEM_BARRIERS,
+                      SMEM_BARRIERS - STAMP_BYTES,
                   "");
     return s;
 }

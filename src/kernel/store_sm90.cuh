@@ -124,12 +124,14 @@ template <class S> DEV void storer(const Param &P, const Smem<S> &smem, int im, 
     enum { LAST = -1 }; /* instead of the number of ... */
     int behind = 0;     /* pieces issued whose slots are not given back yet, at most SLOTS - 1 */
     if (blockIdx.x / S::CL < P.units) storer_touch<S>(P, P.first);
+    stamp(smem.stamp, STAMP_STORER + wg, STAMP_BEGUN);
     launch_wait();
     const uint64_t epoch = P.program.rank ? run_epoch(P.program.rank) : 0;
     const bool open = S::FOLD == FOLD_SLICES || !P.turn.gate || storer_gate(P, smem);
     int half = -1;
     if (S::FOLD != FOLD_SLICES && P.pushes > 0) {
         if (open) push_rows(P, smem, wg, epoch);
+        stamp(smem.stamp, STAMP_STORER + wg, STAMP_PUSHED);
         /* Pairs with stage_piece() of math, which has waited for its first slots. */
         for (int i = 0; i < S::SLOTS; ++i) mbar_arrive(empty + 8 * i);
     }
@@ -140,6 +142,7 @@ template <class S> DEV void storer(const Param &P, const Smem<S> &smem, int im, 
         cursor_move<S>(P, cursor, in_pass);
         const sg_patch &p = patch_in_list(P, cursor.patch);
         const int index = in_pass - cursor.base;
+        stamp(smem.stamp, STAMP_STORER + wg, STAMP_TILE, cursor.patch);
         const Tile tile = tile_at<S>(p, index, im, in);
         if (is_last<S>(P, unit)) { /* its pieces are not in the slots: all are given back */
             bulk_wait_read<0>();
@@ -161,6 +164,7 @@ template <class S> DEV void storer(const Param &P, const Smem<S> &smem, int im, 
             /* Pairs with tell_storer() of math; of a last tile, all pieces are there at once. */
             if (behind != LAST || piece == 0 || S::TURNS > 1)
                 mbar_wait(P, full + 8 * ring.at, ring.parity, ROLE_STORER);
+            if (piece == 0) stamp(smem.stamp, STAMP_STORER + wg, STAMP_STAGED);
             /* No register keeps whether the gate is open. */
             if (!stay && tile.live && (!P.turn.gate || shared_load(smem.gate) == GATE_OPEN)) {
                 const int map = (int)shared_load(aim + 4 * AIM_MAP);
@@ -176,11 +180,14 @@ template <class S> DEV void storer(const Param &P, const Smem<S> &smem, int im, 
             if (behind == LAST) {
                 if (S::TURNS > 1) mbar_arrive(empty + 8 * ring.at);
             } else if (++behind == S::SLOTS) { /* the oldest piece is in the slot after this */
+                const uint32_t since = stamp_clock();
                 bulk_wait_read<S::SLOTS - 1>();
+                stamp_waited(smem.stamp, STAMP_STORER + wg, 0, since);
                 mbar_arrive(empty + 8 * (ring.at + 1 == S::SLOTS ? 0 : ring.at + 1));
                 --behind;
             }
         }
+        stamp_waits(smem.stamp, STAMP_STORER + wg, STAMP_SENT, 0);
         if (p.raises == 0 || !tile.live) continue;
         const Tile raised = aimed_tile(aim);
         const int number = tile_number(p, raised, S::BN);
@@ -202,6 +209,7 @@ template <class S> DEV void storer(const Param &P, const Smem<S> &smem, int im, 
                     progress_wait(P, smem.progress + 4 * other, finished, ROLE_STORER);
             }
             raise_fire(P.program, x, epoch);
+            stamp(smem.stamp, STAMP_STORER + wg, STAMP_RAISED);
         }
     }
     bulk_wait<0>();

@@ -18,6 +18,22 @@ template <class S> struct Math {
     uint32_t turn_parity;
 };
 
+/* See stamp.cuh. */
+template <class S> DEV void math_stamp(const Math<S> &m, StampEvent event, int value = 0)
+{
+    if (m.thread == 0) stamp(m.smem.stamp, STAMP_MATH + m.wg, event, value);
+}
+
+template <class S> DEV void math_waited(const Math<S> &m, int other, uint32_t since)
+{
+    if (m.thread == 0) stamp_waited(m.smem.stamp, STAMP_MATH + m.wg, other, since);
+}
+
+template <class S> DEV void math_waits(const Math<S> &m, StampEvent event, int other)
+{
+    if (m.thread == 0) stamp_waits(m.smem.stamp, STAMP_MATH + m.wg, event, other);
+}
+
 /* Stage AT may be overwritten: told to every block whose loader fills a part of it. */
 template <class S> DEV void stage_release(const Math<S> &m, int at)
 {

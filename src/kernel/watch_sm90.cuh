@@ -98,10 +98,12 @@ template <class S> DEV void watcher_enter(const Param &P, const Smem<S> &smem, i
     sg_kernel_hello *there = nullptr;
     if (says && lane < rank->ranks) there = turn_address(rank, lane);
     if (P.turn.begin) launch_wait();
+    if (lane == 0) stamp(smem.stamp, STAMP_WATCHER, STAMP_FREE);
     if (says) turn_hello(rank, there, lane, P.program.hash, P.turn.c, P.turn.c_stride);
     if (!P.turn.gate) return;
     const bool open = turn_gate(rank, own_words(P.program), lane, P.program.baked, P.step);
     if (lane != 0) return;
+    stamp(smem.stamp, STAMP_WATCHER, STAMP_GATE);
     proxy_fence_global(); /* the bulk engine stores next to where peers have read */
     progress_release(smem.gate, open ? GATE_OPEN : GATE_SHUT);
 }
@@ -133,5 +135,6 @@ template <class S> DEV void watcher(const Param &P, const Smem<S> &smem, int im,
         }
         w.steps += adds;
         watcher_tell(w);
+        stamp(smem.stamp, STAMP_WATCHER, STAMP_FLAG, cursor.patch);
     }
 }
