@@ -59,15 +59,25 @@ static void cut_part(const sg_problem *p, const sg_split_k *split, int32_t i, sg
     patch->a.cols = patch->b.cols = patch->k1 - patch->k0;
 }
 
+int32_t sg_split_tiles(const sg_sched *s, const sg_split_k *split, const sg_piece *piece)
+{
+    if (split->cols == 0) return sg_piece_tiles(s, piece, &split->tiling);
+    if (s->status != SHINGLE_OK) return 0; /* perhaps of so many that they cannot be counted */
+    const int64_t tiles = sg_ceil_div(piece->rows, split->tiling.tile_m) *
+                          sg_ceil_div(split->cols, split->tiling.tile_n);
+    return (int32_t)sg_min(tiles, SG_MAX_VISITS);
+}
+
 void sg_split_patch(sg_sched *s, sg_split_k *split, const sg_piece *piece, int own_at, bool final)
 {
     split->piece = *piece;
     split->first = split->flag;
-    split->tiles = sg_piece_tiles(s, piece, &split->tiling);
+    split->tiles = sg_split_tiles(s, split, piece);
     grow(s, split);
     for (int32_t i = 0; i < split->parts; i++) {
         const bool last = i == split->parts - 1;
         sg_patch patch = sg_moves_patch(s, piece, last && final);
+        if (split->cols > 0) sg_moves_cut_cols(&patch, split->col0, split->cols);
         cut_part(s->problem, split, i, &patch);
         if (last) patch.own_at = (uint16_t)(own_at + i);
         patch.own_rounded = final && split->parts == 1 && sg_problem_sums(s->problem);

@@ -16,6 +16,7 @@ typedef struct sg_split_k {
     int32_t parts;   /* 1: whole */
     int32_t chunk_k; /* of a part */
     sg_tiling tiling;
+    int32_t col0, cols; /* the strip of columns that is at hand, the caller's to set; COLS 0: all */
     int32_t flag0, flag; /* own flags: the first, and the next one */
     int buf;             /* of sums, with a place for each of these flags; only if there are any */
     sg_piece piece;      /* the one at hand */
@@ -31,6 +32,9 @@ sg_split_k sg_split_begin(sg_sched *s, int splits, sg_tiling tiling, int32_t fla
  * stores and raises.  The own product stands behind OWN_AT addends of the caller's; with k whole a final
  * one is rounded before, as those of the others were. */
 void sg_split_patch(sg_sched *s, sg_split_k *split, const sg_piece *piece, int own_at, bool final);
+
+/* Tiles of PIECE in the strip at hand. */
+int32_t sg_split_tiles(const sg_sched *s, const sg_split_k *split, const sg_piece *piece);
 
 /* Attaches the sums of the parts before; the caller attaches them behind its first OWN_AT addends. */
 void sg_split_add(sg_sched *s, const sg_split_k *split);

@@ -18,12 +18,21 @@
  * order, so that all get the same bits.  One hop instead of two, and nobody stores into another's C;
  * but P / 2 times the bytes, and every rank does all the sums: for small products of few ranks.
  *
+ *     strips   lane 0:  first columns: rows of r+1 -> r+1, ..., own rows -> r | next columns: ... |
+ *                       inboxes -> C
+ *
+ * Owner by owner, all of B is read for each of them, from memory if no cache holds it.  In strips of
+ * columns, each a wave of everybody's rows, it is read once.  Own tiles would now wait for what the
+ * others multiply at the same time, and send a tile later: so they go to an inbox, too, and all is added
+ * up at the end, while the last tiles travel.  An all-to-all has nothing to add.  A call makes whole
+ * rows.
+ *
  * `splits` parts of k (split.h) fill the SMs that few tiles leave idle.
  */
 #include "core/split.h"
 #include "core/strategy.h"
 
-enum { SUBS, LAG, TILE_M, TILE_N, ONCE, SPLITS };
+enum { SUBS, LAG, TILE_M, TILE_N, ONCE, SPLITS, STRIPS };
 
 /* Of a rank's tiles, as it sends them to all others at once; beyond, two hops have paid for themselves. */
 static const double most_once_bytes = 64e6;
@@ -34,7 +43,7 @@ static const double cached_bytes = 48e6;
 enum { LEAST_BANDS = 4 };
 
 /* Of a product of few waves, more shapes of tiles are worth trying: where waves end shows. */
-enum { FEW_WAVES = 4 };
+enum { FEW_WAVES = 4, LOW_BANDS = 8, MOST_STRIPS = 64 };
 
 /* Flags of a rank at an owner: its finished rows have arrived (all-reduce); then one per tile. */
 enum { FLAG_DONE, FLAG_TILES };
@@ -56,9 +65,20 @@ static int propose_parts(const sg_problem *p, const sg_machine *machine, const s
     const int64_t tiles = bands * sg_ceil_div(p->n, tile->n);
     const int parts = p->call ? 1 : sg_split_parts(tiles, p->k, machine->sms);
     int n = 0;
-    sets[n++] = (sg_knobs){{subs, subs > 1, tile->m, tile->n, once, 1}};
-    if (parts > 1) sets[n++] = (sg_knobs){{subs, subs > 1, tile->m, tile->n, once, parts}};
+    sets[n++] = (sg_knobs){{subs, subs > 1, tile->m, tile->n, once, 1, 1}};
+    if (parts > 1) sets[n++] = (sg_knobs){{subs, subs > 1, tile->m, tile->n, once, parts, 1}};
     return n;
+}
+
+/* As many as waves, where it pays.  A wave of many bands reads A as often as B; and the more waves, the
+ * more is added up at the end. */
+static int propose_strips(const sg_problem *p, const sg_machine *machine, const sg_tile *tile,
+                          double b_bytes)
+{
+    const int64_t bands = sg_ceil_div(p->m, tile->m);
+    const int64_t waves = sg_ceil_div(bands * sg_ceil_div(p->n, tile->n), machine->sms);
+    const bool pays = !p->call && b_bytes > cached_bytes && bands <= LOW_BANDS;
+    return pays && waves <= FEW_WAVES ? (int)sg_max(waves, 1) : 1;
 }
 
 static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *sets, sg_text *why)
@@ -75,6 +95,8 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
     for (int t = 0; t < machine->tiles && t < shapes; t++) {
         const sg_tile *const tile = &machine->tile[t];
         n += propose_parts(p, machine, tile, 1, false, &sets[n]);
+        const int strips = propose_strips(p, machine, tile, b_bytes);
+        if (strips > 1) sets[n++] = (sg_knobs){{1, 0, tile->m, tile->n, 0, 1, strips}};
         const int bands = b_bytes > cached_bytes ? LEAST_BANDS : 1;
         int subs = all ? 8 : 1;
         while (subs > 1 && (int64_t)subs * bands * tile->m > rows) subs /= 2;
@@ -100,52 +122,113 @@ static sg_wait per_tile(int by, int32_t flag0)
     return wait;
 }
 
-/* Adds the parts of the own product and, in rank order around them, what the others have sent. */
-static void add_all(building *b, const sg_piece *piece, int32_t flag0)
+/* Strips of columns; the last ones may be empty. */
+static int strips_of(const building *b)
 {
-    const sg_problem *const p = b->problem;
-    for (int from = 0; from < p->ranks; from++) {
+    return b->problem->call ? 1 : b->knobs->value[STRIPS];
+}
+
+/* Moves on to strip T of the columns.  False: there is nothing of it. */
+static bool take_strip(building *b, int t)
+{
+    const int64_t n = b->problem->n;
+    const int strips = strips_of(b);
+    if (strips == 1) return true;
+    const int64_t width = sg_round_up(sg_max(1, sg_ceil_div(n, strips)), b->knobs->value[TILE_N]);
+    if (t * width >= n) return false;
+    b->split.col0 = (int32_t)(t * width);
+    b->split.cols = (int32_t)sg_min(n - t * width, width);
+    return true;
+}
+
+/* Columns at hand of ROWS rows from ROW0 on of BUF at rank AT. */
+static sg_area strip_of(const building *b, int at, int buf, int64_t row0, int64_t rows)
+{
+    const int32_t cols = b->split.cols > 0 ? b->split.cols : (int32_t)b->problem->n;
+    return sg_area_of(at, buf, row0, rows, b->split.col0, cols);
+}
+
+/* Where the product of rank FROM arrives at PIECE's owner. */
+static sg_area inbox_of(const building *b, int from, const sg_piece *piece)
+{
+    const int64_t row = from * b->problem->most_rows + piece->own_row;
+    return strip_of(b, piece->owner, b->inbox, row, piece->rows);
+}
+
+/* Adds, in rank order, what all have sent; PARTS: the own product comes from the patch itself. */
+static void add_all(building *b, const sg_piece *piece, int32_t flag0, bool parts)
+{
+    for (int from = 0; from < b->problem->ranks; from++) {
         const sg_wait wait = per_tile(from, flag0);
-        const int64_t row = from * p->most_rows + piece->own_row;
-        if (from == b->sched->rank)
+        if (parts && from == b->sched->rank)
             sg_split_add(b->sched, &b->split);
         else
-            sg_sched_add(b->sched, sg_area_of(b->sched->rank, b->inbox, row, piece->rows, 0, p->n),
-                         &wait);
+            sg_sched_add(b->sched, inbox_of(b, from, piece), &wait);
     }
 }
 
-/* Emits slice C of Q's rows; FLAG0 is the first tile flag of the slice and moves behind it. */
-static void emit_slice(building *b, int q, int c, int32_t *flag0)
+/* A finished piece of the own rows: to C, of everybody in an all-reduce. */
+static void store_sum(building *b, const sg_piece *piece)
 {
     const sg_problem *const p = b->problem;
-    const int32_t *const k = b->knobs->value;
-    const sg_tiling tiling = {k[TILE_M], k[TILE_N], 0};
     sg_sched *const s = b->sched;
-    const int rank = s->rank;
     const bool all = sg_problem_out(p) == SG_OUT_ALL;
+    const int32_t to = all ? piece->row0 : piece->own_row;
+    sg_sched_to(s, strip_of(b, s->rank, SG_C, to, piece->rows));
+    for (int i = 1; i < p->ranks && all; i++) {
+        const int peer = (s->rank + i) % p->ranks;
+        sg_sched_to(s, strip_of(b, peer, SG_C, to, piece->rows));
+        sg_sched_raise(s, peer, SG_PER_PATCH, FLAG_DONE);
+    }
+}
+
+/* What becomes of a slice: its product goes to an inbox of its owner, its own product and what the others
+ * have sent to C, or what all have sent. */
+typedef enum form { SENT, ADDED, SUMMED } form;
+
+/* Emits slice C of Q's rows, of the columns at hand; FLAG0 is the first tile flag and moves behind it. */
+static void emit_slice(building *b, int q, int c, form how, int32_t *flag0)
+{
+    const int32_t *const k = b->knobs->value;
+    sg_sched *const s = b->sched;
     int32_t x0 = 0;
-    const int32_t rows = sg_slice_rows(p, rank, q, c, k[SUBS], k[TILE_M], &x0);
+    const int32_t rows = sg_slice_rows(b->problem, s->rank, q, c, k[SUBS], k[TILE_M], &x0);
     sg_piece piece;
-    for (sg_pieces it = sg_pieces_of(p, rank, q, x0, x0 + rows); sg_piece_next(&it, &piece);) {
-        const bool own = q == rank;
-        const int64_t row = rank * p->most_rows + piece.own_row;
-        sg_split_patch(s, &b->split, &piece, own ? rank : 0, own);
-        if (!own) {
+    for (sg_pieces it = sg_pieces_of(b->problem, s->rank, q, x0, x0 + rows);
+         sg_piece_next(&it, &piece);) {
+        if (how == SENT) {
+            sg_split_patch(s, &b->split, &piece, 0, false);
             sg_split_add(s, &b->split);
-            sg_sched_to(s, sg_area_of(q, b->inbox, row, piece.rows, 0, p->n));
+            sg_sched_to(s, inbox_of(b, s->rank, &piece));
             sg_sched_raise(s, q, SG_PER_TILE, *flag0);
+        } else if (how == ADDED) {
+            sg_split_patch(s, &b->split, &piece, s->rank, true);
+            add_all(b, &piece, *flag0, true);
+            store_sum(b, &piece);
         } else {
-            add_all(b, &piece, *flag0);
-            const int32_t to = all ? piece.row0 : piece.own_row;
-            sg_sched_to(s, sg_area_of(rank, SG_C, to, piece.rows, 0, p->n));
-            for (int i = 1; i < p->ranks && all; i++) {
-                const int peer = (rank + i) % p->ranks;
-                sg_sched_to(s, sg_area_of(peer, SG_C, to, piece.rows, 0, p->n));
-                sg_sched_raise(s, peer, SG_PER_PATCH, FLAG_DONE);
-            }
+            sg_patch patch = sg_moves_patch(s, &piece, true);
+            if (b->split.cols > 0) sg_moves_cut_cols(&patch, b->split.col0, b->split.cols);
+            patch.k1 = patch.k0;
+            sg_sched_patch(s, &patch);
+            add_all(b, &piece, *flag0, false);
+            store_sum(b, &piece);
         }
-        *flag0 += sg_piece_tiles(s, &piece, &tiling);
+        *flag0 += sg_split_tiles(s, &b->split, &piece);
+    }
+}
+
+/* The rows of Q, of the columns at hand. */
+static void exchange_with(building *b, int q)
+{
+    sg_sched *const s = b->sched;
+    const sg_part part = sg_problem_part(b->problem, s->rank, q);
+    sg_piece piece;
+    for (sg_pieces it = sg_pieces_of(b->problem, s->rank, q, 0, part.rows);
+         sg_piece_next(&it, &piece);) {
+        sg_split_patch(s, &b->split, &piece, 0, true);
+        sg_split_add(s, &b->split);
+        sg_sched_to(s, strip_of(b, q, SG_C, part.held + piece.own_row, piece.rows));
+        if (q != s->rank) sg_sched_raise(s, q, SG_PER_PATCH, FLAG_DONE);
     }
 }
 
@@ -157,18 +240,8 @@ static void build_exchange(building *b)
     /* Shared by all, so that a rank without any rows says hello and done too. */
     sg_sched_buf(s, SG_SYM, "none", 0, 0, 0);
     sg_sched_launch(s, 0, b->knobs->value[TILE_M], b->knobs->value[TILE_N], 0, false);
-    for (int i = 1; i <= p->ranks; i++) {
-        const int q = (s->rank + i) % p->ranks;
-        const sg_part part = sg_problem_part(p, s->rank, q);
-        sg_piece piece;
-        for (sg_pieces it = sg_pieces_of(p, s->rank, q, 0, part.rows);
-             sg_piece_next(&it, &piece);) {
-            sg_split_patch(s, &b->split, &piece, 0, true);
-            sg_split_add(s, &b->split);
-            sg_sched_to(s, sg_area_of(q, SG_C, part.held + piece.own_row, piece.rows, 0, p->n));
-            if (q != s->rank) sg_sched_raise(s, q, SG_PER_PATCH, FLAG_DONE);
-        }
-    }
+    for (int t = 0; t < strips_of(b) && take_strip(b, t); t++)
+        for (int i = 1; i <= p->ranks; i++) exchange_with(b, (s->rank + i) % p->ranks);
     sg_sched_flag(s, 0);
     for (int q = 0; q < p->ranks && p->n > 0; q++)
         if (q != s->rank && sg_problem_part(p, q, s->rank).rows > 0)
@@ -187,7 +260,7 @@ static sg_piece slice_of_all(const building *b, int c)
     return (sg_piece){.row0 = (int32_t)row0, .rows = (int32_t)(end - row0)};
 }
 
-static sg_area inbox_of(const building *b, int at, int from, const sg_piece *piece)
+static sg_area all_inbox_of(const building *b, int at, int from, const sg_piece *piece)
 {
     return sg_area_of(at, b->inbox, from * b->problem->m + piece->row0, piece->rows, 0,
                       b->problem->n);
@@ -203,7 +276,7 @@ static void send_to_all(building *b, int c, int32_t flag0)
     sg_split_add(s, &b->split);
     for (int i = 1; i <= b->problem->ranks; i++) {
         const int at = (s->rank + i) % b->problem->ranks;
-        sg_sched_to(s, inbox_of(b, at, s->rank, &piece));
+        sg_sched_to(s, all_inbox_of(b, at, s->rank, &piece));
         sg_sched_raise(s, at, SG_PER_TILE, flag0);
     }
 }
@@ -218,7 +291,7 @@ static void sum_all(building *b, int c, int32_t flag0)
     sg_sched_patch(s, &patch);
     for (int from = 0; from < b->problem->ranks; from++) {
         const sg_wait wait = per_tile(from, flag0);
-        sg_sched_add(s, inbox_of(b, s->rank, from, &piece), &wait);
+        sg_sched_add(s, all_inbox_of(b, s->rank, from, &piece), &wait);
     }
     sg_sched_to(s, sg_area_of(s->rank, SG_C, piece.row0, piece.rows, 0, b->problem->n));
 }
@@ -250,6 +323,27 @@ static void build_once(building *b)
 
 /* ---- Any ------------------------------------------------------------------------------------------------ */
 
+/* The products of slice C, strip by strip, from the tile flags FLAG0 of each owner on: of all owners but
+ * this rank, and of this rank, too, if there are strips. */
+static void send_slice(building *b, int c, int32_t *flag0)
+{
+    const int ranks = b->problem->ranks;
+    const int strips = strips_of(b);
+    for (int t = 0; t < strips && take_strip(b, t); t++)
+        for (int i = 1; i <= (strips > 1 ? ranks : ranks - 1); i++) {
+            const int q = (b->sched->rank + i) % ranks;
+            emit_slice(b, q, c, SENT, &flag0[q]);
+        }
+}
+
+/* Finishes slice C of the own rows. */
+static void add_slice(building *b, int c, int32_t *flag0)
+{
+    const int strips = strips_of(b);
+    for (int t = 0; t < strips && take_strip(b, t); t++)
+        emit_slice(b, b->sched->rank, c, strips > 1 ? SUMMED : ADDED, flag0);
+}
+
 static void build_sums(building *b)
 {
     const sg_problem *const p = b->problem;
@@ -257,15 +351,13 @@ static void build_sums(building *b)
     sg_sched *const s = b->sched;
     const int rank = s->rank;
     int32_t flag0[SG_MAX_RANKS]; /* next tile flag at each owner */
+    int32_t added = FLAG_TILES;
     for (int q = 0; q < p->ranks; q++) flag0[q] = FLAG_TILES;
     b->inbox = sg_sched_buf(s, SG_SYM, "inbox", p->ranks * p->most_rows, p->n, 0);
     sg_sched_launch(s, 0, k[TILE_M], k[TILE_N], 0, false);
     for (int c = 0; c < k[SUBS] + k[LAG]; c++) {
-        for (int i = 1; i < p->ranks && c < k[SUBS]; i++) {
-            const int q = (rank + i) % p->ranks;
-            emit_slice(b, q, c, &flag0[q]);
-        }
-        if (c >= k[LAG]) emit_slice(b, rank, c - k[LAG], &flag0[rank]);
+        if (c < k[SUBS]) send_slice(b, c, flag0);
+        if (c >= k[LAG]) add_slice(b, c - k[LAG], &added);
     }
     if (sg_problem_out(p) != SG_OUT_ALL) return;
     sg_sched_flag(s, 0);
@@ -273,10 +365,24 @@ static void build_sums(building *b)
         if (q != rank && p->share[q].rows > 0) sg_sched_wait(s, sg_wait_one(q, FLAG_DONE));
 }
 
-/* Own flags are those of parts of k; at once, a rank also sends to itself. */
+/* Own flags are those of parts of k, behind those of tiles that a rank sends to itself. */
 static int32_t first_part_flag(const building *b, bool once)
 {
-    return once ? tiles_before(b, b->knobs->value[SUBS]) : 0;
+    const int32_t *const k = b->knobs->value;
+    const sg_tiling tiling = {k[TILE_M], k[TILE_N], 0};
+    if (once) return tiles_before(b, k[SUBS]);
+    if (strips_of(b) == 1 || sg_problem_out(b->problem) == SG_OUT_EXCHANGE) return 0;
+    int64_t flags = FLAG_TILES;
+    for (int c = 0; c < k[SUBS]; c++) {
+        int32_t x0 = 0;
+        const int rank = b->sched->rank;
+        const int32_t rows = sg_slice_rows(b->problem, rank, rank, c, k[SUBS], k[TILE_M], &x0);
+        sg_piece piece;
+        for (sg_pieces it = sg_pieces_of(b->problem, rank, rank, x0, x0 + rows);
+             sg_piece_next(&it, &piece);)
+            flags += sg_piece_tiles(b->sched, &piece, &tiling);
+    }
+    return (int32_t)sg_min(flags, SG_MAX_VISITS);
 }
 
 static void build(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
@@ -297,9 +403,9 @@ static void build(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
 const sg_strategy sg_strategy_fused_out = {
     .name = "fused_out",
     .brief = "tiles go straight to their owner, who adds them in its own (FLUX, scatter)",
-    .knob = {"subs", "lag", "tile_m", "tile_n", "once", "splits"},
-    .least = {1, 0, 1, 1, 0, 1},
-    .most = {64, 8, 4096, 4096, 1, 16},
+    .knob = {"subs", "lag", "tile_m", "tile_n", "once", "splits", "strips"},
+    .least = {1, 0, 1, 1, 0, 1, 1},
+    .most = {64, 8, 4096, 4096, 1, 16, MOST_STRIPS},
     .accepts = accepts,
     .propose = propose,
     .build = build,

@@ -270,15 +270,18 @@ static const char *const forms[OPS][12] = {
      "fused_in{chunks=2,slabs=1,tile_m=128,tile_n=256}", "ring{sub=2,vendor=1}", "ring{vendor=0}",
      "direct{vendor=1}", "dma{form=0,chunks=3}", "dma{form=1,chunks=2}", "dma{form=2,chunks=2}"},
     {"fused_out{tile_m=128,tile_n=128}", "fused_out{tile_m=128,tile_n=256}",
-     "fused_out{tile_m=128,tile_n=256,splits=3}", "ring{sub=2,vendor=1}", "ring{vendor=0}",
+     "fused_out{tile_m=128,tile_n=256,splits=3}", "fused_out{tile_m=128,tile_n=128,strips=3}",
+     "fused_out{tile_m=128,tile_n=256,splits=2,strips=2}", "ring{sub=2,vendor=1}", "ring{vendor=0}",
      "direct{vendor=1}", "dma{form=0,chunks=3}", "dma{form=1,chunks=2}", "dma{form=3,chunks=2}"},
     {"fused_out{tile_m=128,tile_n=128}", "fused_out{tile_m=128,tile_n=256,once=1}",
      "fused_out{tile_m=128,tile_n=128,once=1}", "fused_out{subs=2,lag=1,tile_m=128,tile_n=128}",
      "fused_out{subs=2,lag=1,tile_m=128,tile_n=256,splits=4}",
-     "fused_out{tile_m=128,tile_n=128,once=1,splits=2}", "ring{sub=2,vendor=1}", "ring{vendor=0}",
+     "fused_out{tile_m=128,tile_n=128,once=1,splits=2}",
+     "fused_out{tile_m=128,tile_n=256,strips=2}", "ring{sub=2,vendor=1}", "ring{vendor=0}",
      "direct{vendor=1}", "dma{form=1,chunks=2}", "dma{form=3,chunks=2}"},
     {"fused_in{chunks=1,slabs=1,tile_m=128,tile_n=128,push=1}", "fused_in{chunks=2}"},
-    {"fused_out{tile_m=128,tile_n=128}", "dma{form=1,chunks=2}"},
+    {"fused_out{tile_m=128,tile_n=128}", "fused_out{tile_m=128,tile_n=128,strips=2}",
+     "dma{form=1,chunks=2}"},
 };
 
 /* True if it was right, or declined. */

@@ -69,7 +69,7 @@ static void expect_us(double seen, double expected)
 #define SERIAL "serial{tile_m=64,tile_n=64}"
 #define GATHER "fused_in{chunks=1,slabs=1,tile_m=64,tile_n=64,push=0,strips=%d}"
 #define PUSHED "fused_in{chunks=1,slabs=%d,tile_m=64,tile_n=64,push=1,strips=1}"
-#define SCATTER "fused_out{subs=1,lag=0,tile_m=64,tile_n=64,once=0,splits=1}"
+#define SCATTER "fused_out{subs=1,lag=0,tile_m=64,tile_n=64,once=0,splits=1,strips=1}"
 
 static double gathered(int strips, const char *problem, const sg_machine *m)
 {

@@ -76,6 +76,39 @@ static void parts_of_k_follow_each_other(void **state)
     discard(&p, &s);
 }
 
+/* Of a strip of columns, patches, flags and places are fewer. */
+static void a_strip_is_cut_like_the_whole(void **state)
+{
+    (void)state;
+    sg_problem p;
+    sg_sched s = {0};
+    const sg_piece piece = {.rows = 24};
+    assert_int_equal(sg_problem_parse("gemm:bf16:24x40x200:r1", &p), SHINGLE_OK);
+    sg_sched_begin(&s, &p, 0);
+    sg_split_k split = sg_split_begin(&s, 2, (sg_tiling){TILE, TILE, 0}, 0);
+    assert_int_equal(sg_split_tiles(&s, &split, &piece), 15);
+    sg_sched_launch(&s, 0, TILE, TILE, 0, false);
+    for (int i = 0; i < 2; i++) {
+        split.col0 = 24 * i, split.cols = i == 0 ? 24 : 16;
+        assert_int_equal(sg_split_tiles(&s, &split, &piece), i == 0 ? 9 : 6);
+        sg_split_patch(&s, &split, &piece, 0, true);
+        sg_split_add(&s, &split);
+        sg_sched_to(&s, sg_area_of(0, SG_C, 0, 24, split.col0, split.cols));
+    }
+    if (sg_sched_seal(&s) != SHINGLE_OK) fail_msg("%s", shingle_error());
+    assert_int_equal(s.patches, 4);
+    for (int i = 0; i < 4; i++) {
+        const sg_patch *const part = &s.patch[i];
+        assert_int_equal(part->col0, i < 2 ? 0 : 24);
+        assert_int_equal(part->b.row0, part->col0);
+        assert_int_equal(part->b.rows, i < 2 ? 24 : 16);
+    }
+    assert_int_equal(s.raise[s.patch[2].raise0].flag0, 9);
+    assert_int_equal(s.add[s.patch[3].add0].wait.flag0, 9);
+    assert_int_equal(s.buf[split.buf].rows, 15 * TILE);
+    discard(&p, &s);
+}
+
 static void what_cannot_be_cut_stays_whole(void **state)
 {
     (void)state;
@@ -129,7 +162,7 @@ static void small_products_are_proposed_in_parts(void **state)
         sg_problem p;
         int most = 0;
         assert_int_equal(sg_problem_parse(problems[i], &p), SHINGLE_OK);
-        const int knob = sg_knob_count(strategy) - 1;
+        const int knob = sg_knob_count(strategy) - 2;
         assert_string_equal(strategy->knob[knob], "splits");
         const int count = strategy->propose(&p, &machine, sets, &t);
         for (int j = 0; j < count; j++)
@@ -146,6 +179,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_of_k_follow_each_other),
+        cmocka_unit_test(a_strip_is_cut_like_the_whole),
         cmocka_unit_test(what_cannot_be_cut_stays_whole),
         cmocka_unit_test(parts_fill_the_sms),
         cmocka_unit_test(small_products_are_proposed_in_parts),

@@ -1,0 +1,198 @@
+/* Tests of fused_out's strips: which rows meet which columns when, and who adds what. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/strategy.h"
+
+enum { TILE = 8 };
+
+typedef struct built {
+    sg_problem problem;
+    sg_sched s; /* of rank 1 */
+} built;
+
+static void build(const char *text, const char *plan, built *b)
+{
+    const sg_strategy *strategy = NULL;
+    sg_knobs knobs;
+    bool given = false;
+    memset(b, 0, sizeof *b);
+    assert_int_equal(sg_problem_parse(text, &b->problem), SHINGLE_OK);
+    if (sg_strategy_parse(plan, &strategy, NULL, &knobs, &given) != SHINGLE_OK)
+        fail_msg("%s", shingle_error());
+    sg_sched_begin(&b->s, &b->problem, 1);
+    strategy->build(&b->problem, &knobs, 1, &b->s);
+    if (sg_sched_seal(&b->s) != SHINGLE_OK) fail_msg("%s: %s", text, shingle_error());
+}
+
+static void discard(built *b)
+{
+    sg_sched_free(&b->s);
+    sg_problem_free(&b->problem);
+}
+
+static void expect_cols(const sg_patch *p, int col0, int cols)
+{
+    assert_int_equal(p->col0, col0);
+    assert_int_equal(p->cols, cols);
+    assert_int_equal(p->b.row0, col0);
+    assert_int_equal(p->b.rows, cols);
+}
+
+/* Raises of tiles at rank AT, over all patches, have a flag each: as many as COUNT, from 1 on. */
+static void expect_tile_flags(const sg_sched *s, int at, int count)
+{
+    bool raised[256] = {false};
+    int seen = 0;
+    for (int32_t i = 0; i < s->patches; i++) {
+        const sg_patch *const p = &s->patch[i];
+        for (int32_t j = p->raise0; j < p->raise0 + p->raises; j++) {
+            if (s->raise[j].at != at || s->raise[j].per != SG_PER_TILE) continue;
+            for (int32_t k = 0; k < sg_walk_visits(p, TILE, TILE); k++) {
+                const int32_t flag = s->raise[j].flag0 + k;
+                assert_in_range(flag, 1, count);
+                assert_false(raised[flag]);
+                raised[flag] = true;
+                seen++;
+            }
+        }
+    }
+    assert_int_equal(seen, count);
+}
+
+/* All rows meet a strip before the next one; sums are behind all products. */
+static void strips_are_of_all_rows(void **state)
+{
+    (void)state;
+    built b;
+    build("gemm_rs:f32:48x40x16:r3",
+          "fused_out{subs=1,lag=0,tile_m=8,tile_n=8,once=0,splits=1,strips=2}", &b);
+    const sg_sched *const s = &b.s;
+    assert_int_equal(s->patches, 8);
+    for (int32_t i = 0; i < 8; i++) {
+        const sg_patch *const p = &s->patch[i];
+        const int strip = i < 6 ? i / 3 : i - 6;
+        const int owner = i < 6 ? (1 + 1 + i % 3) % 3 : 1;
+        const sg_area *const to = &s->to[p->to0];
+        expect_cols(p, strip == 0 ? 0 : 24, strip == 0 ? 24 : 16);
+        assert_int_equal(p->row0, 16 * owner);
+        assert_int_equal(to->rank, owner);
+        assert_int_equal(to->col0, p->col0);
+        assert_int_equal(p->adds, i < 6 ? 0 : 3);
+        assert_int_equal(p->k1 - p->k0, i < 6 ? 16 : 0);
+        assert_int_equal(p->final, i >= 6);
+        if (i < 6)
+            assert_int_equal(s->buf[to->buf].arena, SG_SYM);
+        else
+            assert_int_equal(to->buf, SG_C);
+        for (int from = 0; i >= 6 && from < 3; from++) {
+            const sg_addend *const add = &s->add[p->add0 + from];
+            assert_int_equal(add->wait.by, from);
+            assert_int_equal(add->wait.flag0, strip == 0 ? 1 : 7);
+            assert_int_equal(add->area.col0, p->col0);
+        }
+    }
+    for (int at = 0; at < 3; at++) expect_tile_flags(s, at, 10);
+    discard(&b);
+}
+
+/* Own flags of parts of k come behind those of own tiles. */
+static void parts_have_flags_of_their_own(void **state)
+{
+    (void)state;
+    built b;
+    build("gemm_rs:f32:32x32x128:r2",
+          "fused_out{subs=1,lag=0,tile_m=8,tile_n=8,once=0,splits=2,strips=2}", &b);
+    /* Of two parts of four pieces, the first ones leave sums; eight own tiles have flags 1 to 8. */
+    assert_int_equal(b.s.patches, 10);
+    expect_tile_flags(&b.s, 0, 8);
+    expect_tile_flags(&b.s, 1, 8 + 16);
+    discard(&b);
+}
+
+static void what_is_not_summed_goes_straight(void **state)
+{
+    (void)state;
+    built b;
+    build("gemm_a2a:f32:32x40x16:r2",
+          "fused_out{subs=1,lag=0,tile_m=8,tile_n=8,once=0,splits=1,strips=3}", &b);
+    assert_int_equal(b.s.patches, 6);
+    for (int32_t i = 0; i < 6; i++) {
+        const sg_patch *const p = &b.s.patch[i];
+        expect_cols(p, 16 * (i / 2), i / 2 == 2 ? 8 : 16);
+        assert_int_equal(p->adds, 0);
+        assert_int_equal(b.s.to[p->to0].rank, i % 2);
+        assert_int_equal(b.s.to[p->to0].buf, SG_C);
+    }
+    discard(&b);
+}
+
+/* A call makes whole rows, whose owner adds to its own ones at once. */
+static void a_call_has_no_strips(void **state)
+{
+    (void)state;
+    built b;
+    build("gemm_rs:f32:32x40x16:r2:call=9",
+          "fused_out{subs=1,lag=0,tile_m=8,tile_n=8,once=0,splits=1,strips=3}", &b);
+    assert_int_equal(b.s.patches, 2);
+    for (int32_t i = 0; i < 2; i++) expect_cols(&b.s.patch[i], 0, 40);
+    assert_int_equal(b.s.patch[1].adds, 1);
+    discard(&b);
+}
+
+/* The most strips that are proposed for TEXT. */
+static int most_strips(const char *text)
+{
+    const sg_strategy *const strategy = sg_strategy_find("fused_out");
+    const int knob = sg_knob_count(strategy) - 1;
+    sg_machine machine;
+    sg_machine_plain(&machine);
+    machine.sms = 132;
+    machine.tiles = 1;
+    machine.tile[0] = (sg_tile){.m = 128, .n = 192, .rate = 1};
+    sg_knobs sets[SG_MAX_KNOB_SETS];
+    char why[80];
+    sg_text t = {why, sizeof why, 0};
+    sg_problem p;
+    int most = 0;
+    assert_string_equal(strategy->knob[knob], "strips");
+    assert_int_equal(sg_problem_parse(text, &p), SHINGLE_OK);
+    const int count = strategy->propose(&p, &machine, sets, &t);
+    assert_true(count > 0);
+    assert_int_equal(sets[0].value[knob], 1);
+    for (int i = 0; i < count; i++)
+        if (sets[i].value[knob] > most) most = sets[i].value[knob];
+    sg_problem_free(&p);
+    return most;
+}
+
+/* Where no cache holds B, and few waves of few bands would all read it. */
+static void strips_are_proposed_where_b_is_large(void **state)
+{
+    (void)state;
+    assert_int_equal(most_strips("gemm_rs:bf16:512x12288x24576:r2"), 2);
+    assert_int_equal(most_strips("gemm_ar:bf16:768x12288x24576:r2"), 3);
+    assert_int_equal(most_strips("gemm_a2a:bf16:512x12288x24576:r2"), 2);
+    assert_int_equal(most_strips("gemm_rs:bf16:256x12288x24576:r2"), 1); /* one wave */
+    assert_int_equal(most_strips("gemm_rs:bf16:2048x3072x24576:r2"), 1); /* 16 bands */
+    assert_int_equal(most_strips("gemm_ar:bf16:512x8192x2048:r2"), 1);
+    assert_int_equal(most_strips("gemm_ar:bf16:8192x12288x24576:r2"), 1);
+    assert_int_equal(most_strips("gemm_ar:bf16:512x12288x24576:r2:call=9"), 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(strips_are_of_all_rows),
+        cmocka_unit_test(parts_have_flags_of_their_own),
+        cmocka_unit_test(what_is_not_summed_goes_straight),
+        cmocka_unit_test(a_call_has_no_strips),
+        cmocka_unit_test(strips_are_proposed_where_b_is_large),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
