@@ -13,9 +13,10 @@ there the start of a run is a part of it; the better of the two times counts.
     serial         torch.mm and NCCL, one after the other, eager
     serial_sym     the same with NCCL's symmetric windows, where they register
     serial_graph   the better of these two as a CUDA graph
-    async_tp       PyTorch's fused operator on symmetric memory (ar: torch.mm and the one- or
-                   two-shot all-reduce)
-    async_graph    the same as a CUDA graph
+    async_tp       PyTorch's fused operator on symmetric memory (ag and rs)
+    one_shot       ar: torch.mm, and the one-shot all-reduce on symmetric memory, up to 16 MB
+    two_shot       ar: the same with the two-shot one
+    ..._graph      these three as CUDA graphs
 
 Every result is compared with that of `serial`: the relative error of bf16 sums is about 0.003, and
 who exceeds 0.01 is left out.  A suite is one of `shingle bench`: only its ag_gemm, gemm_rs and gemm_ar
@@ -35,10 +36,13 @@ import torch
 import torch.distributed as dist
 import torch.distributed._symmetric_memory as symm
 
-WHOLE = ("serial", "serial_sym", "serial_graph", "async_tp", "async_graph")
+WHOLE = ("serial", "serial_sym", "serial_graph", "async_tp", "async_graph", "one_shot",
+         "one_shot_graph", "two_shot", "two_shot_graph")
+GRAPH_OF = {"async_tp": "async_graph", "one_shot": "one_shot_graph", "two_shot": "two_shot_graph"}
 OPS = {"ag_gemm": "ag", "gemm_rs": "rs", "gemm_ar": "ar"}
 MOST_ERROR = 0.01
 SHORT_US, BATCH_US, BATCH_ROUNDS = 2000, 5000, 7
+MOST_ONE_SHOT = 16 << 20  # bytes; each rank reads all of every other's
 
 
 def read_suite(path, ranks, ops):
@@ -198,7 +202,7 @@ def gather(p, m, n, k, B):
     alone = {"gemm": lambda: torch.mm(full, B.t(), out=C),
              "coll_plain": lambda: dist.all_gather_into_tensor(full, A),
              "coll_sym": lambda: dist.all_gather_into_tensor(sym_full, sym_part)}
-    return alone, serial, serial_sym, fused, A.nbytes
+    return alone, serial, serial_sym, {"async_tp": fused}, A.nbytes
 
 
 def scatter(p, m, n, k, B):
@@ -221,7 +225,7 @@ def scatter(p, m, n, k, B):
     alone = {"gemm": lambda: torch.mm(A, B.t(), out=full),
              "coll_plain": lambda: dist.reduce_scatter_tensor(out, full),
              "coll_sym": lambda: dist.reduce_scatter_tensor(sym_out, sym_full)}
-    return alone, serial, serial_sym, fused, 2 * part * n * 2
+    return alone, serial, serial_sym, {"async_tp": fused}, 2 * part * n * 2
 
 
 def reduce(p, m, n, k, B):
@@ -239,11 +243,16 @@ def reduce(p, m, n, k, B):
         dist.all_reduce(sym_full)
         return sym_full
 
-    def fused():
+    def one_shot():
         torch.mm(A, B.t(), out=shared)
-        if m * n * 2 <= 1 << 20:
-            return torch.ops.symm_mem.one_shot_all_reduce(shared, "sum", p.group)
+        return torch.ops.symm_mem.one_shot_all_reduce(shared, "sum", p.group)
+
+    def two_shot():
+        torch.mm(A, B.t(), out=shared)
         return torch.ops.symm_mem.two_shot_all_reduce_(shared, "sum", p.group)
+    fused = {"two_shot": two_shot}
+    if shared.nbytes <= MOST_ONE_SHOT:
+        fused["one_shot"] = one_shot
     idle, sym_idle = torch.zeros_like(full), p.empty(m, n, True).zero_()  # sums that stay finite
     alone = {"gemm": lambda: torch.mm(A, B.t(), out=full),
              "coll_plain": lambda: dist.all_reduce(idle),
@@ -266,13 +275,15 @@ def run_cell(p, cell, seconds):
     want = serial().clone()
     candidates["serial"] = serial
     p.attempt(candidates, "serial_sym", lambda: serial_sym, errors, want)
-    p.attempt(candidates, "async_tp", lambda: fused, errors, want)
+    for name, f in fused.items():
+        p.attempt(candidates, name, lambda f=f: f, errors, want)
     both = {name: candidates[name] for name in ("serial", "serial_sym") if name in candidates}
     took = p.rounds(both, dict.fromkeys(both, 1), 5)
     best_serial = both[min(took, key=took.get)]
     p.attempt(candidates, "serial_graph", lambda: p.graphed(best_serial), errors, want)
-    if "async_tp" in candidates:
-        p.attempt(candidates, "async_graph", lambda: p.graphed(fused), errors, want)
+    for name, f in fused.items():
+        if name in candidates:
+            p.attempt(candidates, GRAPH_OF[name], lambda f=f: p.graphed(f), errors, want)
     alone, batch, count = p.timed(candidates, seconds)
     t = {name: min(us, batch.get(name, us)) for name, us in alone.items()}
     whole = {name: t[name] for name in WHOLE if name in t}
@@ -314,7 +325,7 @@ def main():
     until = time.monotonic() + args.seconds
     if p.rank == 0:
         print("# " + ", ".join(f"{key} {value}" for key, value in about.items()))
-        print("# problem | gemm coll " + " ".join(WHOLE) + " (us) | best, best/bound, seconds")
+        print("# problem | gemm coll | peers (us) | best, best/bound, seconds")
     for i, cell in enumerate(cells):
         share = 0.0
         if args.seconds > 0:  # about half of a cell's time goes into setting it up
@@ -324,8 +335,7 @@ def main():
         results.append(row)
         if p.rank != 0:
             continue
-        shown = " ".join(f"{row['peers'][x]:9.1f}" if x in row["peers"] else "        -"
-                         for x in WHOLE)
+        shown = " ".join(f"{x} {row['peers'][x]:.1f}" for x in WHOLE if x in row["peers"])
         print(f"{row['problem']:32s} | {row['gemm_us']:9.1f} {row['coll_us']:8.1f} {shown} | "
               f"{row['best']:12s} {row['best_us'] / row['bound_us']:5.2f} {row['seconds']:5.1f}",
               flush=True)
