@@ -165,7 +165,9 @@ static void read_file(const char *path, const sg_machine *machine)
         fprintf(stderr, "bench_predict: %s:%d: %s\n", path, error.line, error.text);
         exit(1);
     }
-    json_array_foreach(json_object_get(root, "results"), i, entry) add_result(entry, machine);
+    json_t *const results = json_object_get(root, "results");
+    json_t *const list = results != NULL ? results : json_object_get(root, "rows");
+    json_array_foreach(list, i, entry) add_result(entry, machine);
     json_decref(root);
 }
 

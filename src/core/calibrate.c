@@ -273,7 +273,10 @@ static void begin_numbers(sg_machine *m)
     }
     if (m->vendor_burst <= 1) m->vendor_burst = m->burst;
     if (m->vendor <= 0) m->vendor = 1;
+    if (m->gemm_by_copy < 1) m->gemm_by_copy = 1;
+    if (m->vendor_by_copy < 1) m->vendor_by_copy = m->gemm_by_copy;
     if (m->mem_part <= 0) m->mem_part = 0.1;
+    if (m->idle_part <= 0) m->idle_part = 0.1;
     if (m->push_part <= 0) m->push_part = 0.5;
     if (m->lane_us <= 0) m->lane_us = m->flag_us;
     if (m->local_gbps <= 0) m->local_gbps = m->mem_gbps / 2;

@@ -85,6 +85,8 @@ typedef struct sg_machine {
     double local_gbps; /* a copy engine within a rank's memory; 0: half of mem_gbps */
     double sum_gbps;   /* sums and copies by SMs, bytes read and written there; 0: mem_gbps */
     double visit_us;   /* a tile's cost that does not depend on k */
+    double add_us;     /* the same of each addend of a tile, beside that */
+    double idle_part;  /* part of its time that a tile takes less where all other SMs stand still */
     double mem_part;   /* part of what its operands and result take at mem_gbps that a product does
                           not hide */
     double vendor;     /* rate of the vendor's product, of gemm_tflops; 0: 1 */
@@ -95,11 +97,12 @@ typedef struct sg_machine {
     /* Contention: factors of at least 1; 0: 1. */
     double
         gemm_by_copy; /* products are slower by this while the rank's engine or stores move bytes */
-    double push_kb;   /* of what a launch pushes, so much is under way in each block */
-    double push_part; /* of its speed that a product loses while its launch carries pushes */
-    double gemm_by_coll; /* while a collective runs, beside the SMs it takes */
-    double copy_by_gemm; /* copies are slower by this while a product runs */
-    double coll_by_gemm; /* collectives are */
+    double vendor_by_copy; /* the same of the vendor's; 0: gemm_by_copy */
+    double push_kb;        /* of what a launch pushes, so much is under way in each block */
+    double push_part;      /* of its speed that a product loses while its launch carries pushes */
+    double gemm_by_coll;   /* while a collective runs, beside the SMs it takes */
+    double copy_by_gemm;   /* copies are slower by this while a product runs */
+    double coll_by_gemm;   /* collectives are */
 
     sg_curve coll_curve[SG_MACHINE_COLLS]; /* bytes of the whole message: bus bandwidth in gbps */
     sg_curve coll_part;                    /* SMs that a collective is given: part of that */

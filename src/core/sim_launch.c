@@ -40,24 +40,6 @@ static double vendor_with_burst(const sg_machine *machine, double begin, double 
     return with_burst(machine, burst, begin, us);
 }
 
-/* Do the tiles of a patch run beside those of the patch before, which read the same part of B?  Blocks
- * stay in step for the first two waves; later, pairs do that fill a wave. */
-static bool shares_b(const sg_sched *s, const sg_launch *l, const sg_patch *p, int32_t blocks)
-{
-    const sg_patch *const first = &s->patch[l->patch0];
-    const sg_patch *const before = p - 1;
-    if (p == first || before->col0 != p->col0 || before->cols != p->cols || before->k0 != p->k0 ||
-        before->k1 != p->k1)
-        return false;
-    const int64_t last = sg_walk_visits(before, l->tile_m, l->tile_n);
-    const int64_t pair = last + sg_walk_visits(p, l->tile_m, l->tile_n);
-    if (pair <= blocks && 4 * pair > 3 * (int64_t)blocks) return true;
-    int64_t begin = 0;
-    for (const sg_patch *q = first; q < p && begin < 2 * (int64_t)blocks; q++)
-        begin += sg_walk_visits(q, l->tile_m, l->tile_n);
-    return begin < 2 * (int64_t)blocks && begin / blocks == (begin - last) / blocks;
-}
-
 /* A part of B that a cache holds costs the memory little when it is read again: about what GPUs of today
  * have. */
 static const double cached_bytes = 48e6;
@@ -67,16 +49,48 @@ static double b_bytes(const sg_sched *s, const sg_patch *p)
     return (double)p->cols * (double)(p->k1 - p->k0) * sg_type_bytes(s->problem->type);
 }
 
-/* Bytes that a patch reads while it multiplies, and its result: A once, and B for each group of its
- * bands, if no cache holds it. */
-static double operand_bytes(const sg_sched *s, const sg_launch *l, const sg_patch *p,
-                            int32_t blocks)
+static bool reads_same_b(const sg_sched *s, const sg_patch *p, const sg_patch *q)
 {
-    const double b = shares_b(s, l, p, blocks) ? 0 : b_bytes(s, p);
+    const bool same = p->col0 == q->col0 && p->cols == q->cols && p->k0 == q->k0 && p->k1 == q->k1;
+    return same && (q->waits == 0 || b_bytes(s, q) <= cached_bytes);
+}
+
+/* The next patches of the launch that read B in step, in the same wave: until the end of the second one,
+ * and later if they fill a wave.  What waits for operands has fallen behind, and finds in a cache what
+ * one holds. */
+static void find_step(const sg_sched *s, const sg_launch *l, sg_sim_agent *a, int64_t blocks)
+{
+    const sg_patch *const from = &s->patch[a->patch];
+    a->step_begin += a->step_tiles;
+    a->step_tiles = 0;
+    for (a->step_end = a->patch; a->step_end < l->patch0 + l->patches; a->step_end++) {
+        const sg_patch *const p = &s->patch[a->step_end];
+        const int64_t all = a->step_tiles + sg_walk_visits(p, l->tile_m, l->tile_n);
+        const int64_t end = a->step_begin + all;
+        const bool early = end <= 2 * blocks && a->step_begin / blocks == (end - 1) / blocks;
+        const bool fills = all <= blocks && 4 * all > 3 * blocks;
+        if (p != from && !((early || fills) && reads_same_b(s, from, p))) break;
+        a->step_tiles = all;
+    }
+}
+
+/* B as a patch reads it: its part, by tiles, of what IN_STEP tiles read once; for each group of its bands,
+ * if no cache holds it, but groups of the same wave are in step, too. */
+static double b_read(const sg_sched *s, const sg_launch *l, const sg_patch *p, double in_step,
+                     double blocks)
+{
+    const double b = b_bytes(s, p);
+    const double own = sg_walk_visits(p, l->tile_m, l->tile_n);
     const bool again = p->raster == SG_GROUPED && p->width > 0 && b > cached_bytes;
-    const int32_t groups = again ? sg_walk_div(sg_walk_bands(p, l->tile_m), p->width) : 1;
+    const double groups = again ? sg_walk_div(sg_walk_bands(p, l->tile_m), p->width) : 1;
+    return b * fmin(groups, ceil(own / blocks)) * own / in_step;
+}
+
+/* Bytes of a patch's rows and of its result. */
+static double row_bytes(const sg_sched *s, const sg_patch *p)
+{
     const double elements = (double)p->rows * ((double)(p->k1 - p->k0) + p->cols);
-    return elements * sg_type_bytes(s->problem->type) + b * groups;
+    return elements * sg_type_bytes(s->problem->type);
 }
 
 /* Bytes that it moves behind that, while its blocks have nothing to multiply: addends, and sums so far
@@ -91,6 +105,14 @@ static double late_bytes(const sg_sched *s, const sg_patch *p)
         if (s->to[i].rank == s->rank && each > sg_type_bytes(s->problem->type)) bytes += each;
     }
     return (double)bytes * p->rows * p->cols;
+}
+
+/* SMs that have no tile leave power and a cache's bandwidth to those that do: LEFT tiles are to be
+ * computed. */
+static double beside_idle(const sg_machine *machine, int64_t left)
+{
+    const double busy = (double)left / machine->sms;
+    return busy < 1 ? 1 - machine->idle_part * (1 - busy) : 1;
 }
 
 /* What a rank does at the same time slows its tiles down. */
@@ -115,10 +137,20 @@ static double beside_pushes(const sg_sim *m, int rank, double us)
     return us / (1 - lost) < left ? us / (1 - lost) : us + lost * left;
 }
 
-/* A visit of a patch: tiles at its edges cost as much as whole ones, but for calls of the user. */
-static double visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l, const sg_patch *p,
-                       int32_t blocks)
+/* A product of MATH whose operands and result take MEMORY by themselves.  The nearer the shorter one comes
+ * to the longer, the more often one waits for the other. */
+static double beside_memory(const sg_machine *machine, double math, double memory)
 {
+    const double longer = fmax(math, memory);
+    const double shorter = fmin(math, memory);
+    return longer > 0 ? longer + machine->mem_part * shorter * shorter / longer : 0;
+}
+
+/* A visit of a patch: tiles at its edges cost as much as whole ones, but for calls of the user. */
+static double visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
+                       const sg_sim_agent *a)
+{
+    const sg_patch *const p = &s->patch[a->patch];
     const sg_machine *const machine = m->machine;
     const double tiles = (double)sg_walk_bands(p, l->tile_m) * (double)sg_walk_cols(p, l->tile_n);
     const bool call = s->problem->call;
@@ -127,16 +159,17 @@ static double visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l, c
     const double depth = (double)(p->k1 - p->k0);
     const double flops = depth > 0 ? sg_problem_flops(s->problem, rows, cols, depth) : 0;
     const double rate = flops_us(machine, s->problem) * tile_rate(machine, l);
-    const double math = machine->visit_us + with_burst(machine, machine->burst, m->now,
-                                                       flops * machine->sms / (rate * tiles));
+    const double fixed = machine->visit_us + p->adds * machine->add_us;
+    const double math =
+        fixed + with_burst(machine, machine->burst, m->now, flops * machine->sms / (rate * tiles));
     /* The memory serves all blocks, those of other patches of the launch among them. */
     const double together = b_bytes(s, p) > cached_bytes ? l->visits : tiles;
-    const double at_once = together < blocks ? together : blocks;
+    const double at_once = together < a->got ? together : a->got;
     const double unit = at_once / (tiles * machine->mem_gbps * 1e3);
-    const double memory = operand_bytes(s, l, p, blocks) * unit;
-    const double both = math + machine->mem_part * memory;
+    const double b = b_read(s, l, p, (double)a->step_tiles, a->got);
+    const double memory = (row_bytes(s, p) + b) * unit;
     /* While other blocks multiply, a block has twice its share. */
-    return late_bytes(s, p) * unit / 2 + (both > memory ? both : memory);
+    return late_bytes(s, p) * unit / 2 + beside_memory(machine, math, memory);
 }
 
 /* The vendor's product has no waves: libraries split k and choose among many tiles.  Only a product
@@ -154,8 +187,7 @@ static double vendor_us(const sg_machine *machine, const sg_problem *problem, do
     const double least = problem->call ? 0 : 2 * edge * depth / 8 * machine->sms / rate;
     const double memory = sg_sim_us_of(bytes, machine->mem_gbps);
     if (us < least) us = least;
-    us += machine->mem_part * memory;
-    return us > memory ? us : memory;
+    return beside_memory(machine, us, memory);
 }
 
 double sg_sim_alone_us(const sg_machine *machine, const sg_problem *problem, double rows)
@@ -231,8 +263,9 @@ static sg_sim_slot *take_tiles(sg_sim *m, sg_sim_agent *a, const sg_launch *l, s
     const sg_sched *const s = &m->sched[a->rank];
     const sg_patch *const p = &s->patch[a->patch];
     const int32_t tiles = sg_walk_visits(p, l->tile_m, l->tile_n);
-    const double visit =
-        beside_pushes(m, a->rank, visit_us(m, s, l, p, a->got) * contention(m, a->rank));
+    if (a->patch >= a->step_end) find_step(s, l, a, a->got);
+    const double alone = visit_us(m, s, l, a) * beside_idle(m->machine, a->left_tiles);
+    const double visit = beside_pushes(m, a->rank, alone * contention(m, a->rank));
     /* A tile whose last flag has just come may have begun long ago: it needs some only at the end. */
     double start = g->free_us;
     a->moment = visit / 128;
@@ -264,6 +297,7 @@ static sg_sim_slot *take_tiles(sg_sim *m, sg_sim_agent *a, const sg_launch *l, s
     if (start > g->idle_us + a->moment) tell_group(m, a, g, false, g->idle_us, start);
     tell_group(m, a, g, true, start, g->free_us);
     a->tile += g->tiles;
+    a->left_tiles -= g->tiles;
     if (a->tile == tiles) {
         a->patch++;
         a->tile = 0;
@@ -320,11 +354,13 @@ static void run_vendor(sg_sim *m, sg_sim_agent *a, const sg_launch *l)
     const sg_patch *const p = &s->patch[l->patch0];
     const double share = (double)a->got / m->machine->sms;
     const double us = vendor_us(m->machine, s->problem, p->rows, p->cols, p->k1 - p->k0, share,
-                                operand_bytes(s, l, p, a->got));
+                                row_bytes(s, p) + b_bytes(s, p));
+    /* What it adds to is read behind the product. */
+    const double late = sg_sim_us_of(late_bytes(s, p), m->machine->mem_gbps);
     a->phase = SG_AT_LAST;
     m->rank[a->rank].product_flow =
         sg_sim_send(m, SG_FLOW_PRODUCT, (int32_t)(a - m->agents), a->rank, a->rank,
-                    vendor_with_burst(m->machine, m->now, us), 1, 0);
+                    vendor_with_burst(m->machine, m->now, us) + late, 1, 0);
 }
 
 void sg_sim_end_vendor(sg_sim *m, sg_sim_agent *a)
@@ -343,6 +379,9 @@ void sg_sim_start_launch(sg_sim *m, sg_sim_agent *a)
     a->begun_us = a->now;
     a->patch = l->patch0;
     a->tile = 0;
+    a->left_tiles = l->visits;
+    a->step_end = l->patch0;
+    a->step_begin = a->step_tiles = 0;
     a->ready_patch = SG_NONE;
     a->phase = SG_AT_MOVE;
     a->pending = 0;

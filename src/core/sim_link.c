@@ -76,7 +76,8 @@ static double most_of(const sg_sim *m, const sg_sim_flow *f)
     const sg_machine *const machine = m->machine;
     double slower = 1;
     if (f->what == SG_FLOW_PRODUCT) {
-        if (r->moving > 0) slower *= at_least_one(machine->gemm_by_copy);
+        const double by_copy = machine->vendor_by_copy;
+        if (r->moving > 0) slower *= at_least_one(by_copy > 0 ? by_copy : machine->gemm_by_copy);
         if (r->colls > 0) slower *= at_least_one(machine->gemm_by_coll);
     } else if (r->products > 0) {
         if (f->what == SG_FLOW_COPY) slower = at_least_one(machine->copy_by_gemm);
@@ -172,8 +173,8 @@ void sg_sim_contend(sg_sim *m, int rank)
 {
     const sg_machine *const machine = m->machine;
     const sg_sim_rank *const r = &m->rank[rank];
-    if (machine->gemm_by_copy <= 1 && machine->gemm_by_coll <= 1 && machine->copy_by_gemm <= 1 &&
-        machine->coll_by_gemm <= 1)
+    if (machine->gemm_by_copy <= 1 && machine->vendor_by_copy <= 1 && machine->gemm_by_coll <= 1 &&
+        machine->copy_by_gemm <= 1 && machine->coll_by_gemm <= 1)
         return;
     rate_moving(m, r->product_flow);
     rate_moving(m, r->coll_flow);

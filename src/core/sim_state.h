@@ -65,6 +65,9 @@ typedef struct sg_sim_agent {
     int32_t to;      /* destination at hand */
     /* Of the launch at hand. */
     int32_t patch, tile; /* next to be taken */
+    int64_t left_tiles;  /* from that on */
+    int32_t step_end; /* behind the last of the patches that read B in step with the next tile's */
+    int64_t step_begin, step_tiles; /* number of their first tile, and how many they are */
     int32_t groups;
     sg_sim_group *group;
     double in_flight;    /* bytes stored by its tiles and not yet there */

@@ -1,8 +1,8 @@
 /* calibrate_list.c -- see core/calibrate_list.h.  Shapes are none that benchmarks of this project use: a
  * calibration is judged on others than it has seen.
  *
- * What shows what:  serial products: the vendor's rate, short and long;  scatters with deep k: tiles,
- * launches, ends;  with flat k: stores;  small all-reduces: flags, begin and end of runs;  gathers by
+ * What shows what:  serial products: the vendor's rate, short and long;  products alone: tiles, SMs that
+ * stand still, operands that no cache holds;  scatters with deep k: launches, ends, addends;  with flat k: stores;  small all-reduces: flags, begin and end of runs;  gathers by
  * engines and by launches, in pairs: copies, pushes, what is read again;  large gathers by ours and by
  * the vendor's launches: one against the other;  direct and ring: lanes, sums;  signal: products
  * beside collectives. */
@@ -16,7 +16,16 @@ static const sg_calibrate_item large[] = {
     {"gemm:bf16:3072x10240x5120", "serial", false},
     {"gemm:bf16:6144x10240x10240", "serial", false},
     {"gemm:bf16:12288x10240x20480", "serial", false},
+    {"gemm:bf16:512x10240x7168", "alone", true},
+    {"gemm:bf16:256x6144x5120", "alone", false},
+    {"gemm:bf16:128x20480x5120", "alone", false},
+    {"gemm:bf16:64x10240x5120", "alone", false},
+    {"gemm:bf16:64x10240x5120", "serial", false},
     {"gemm_rs:bf16:640x10240x5120", "fused_out", true},
+    {"gemm_rs:bf16:512x10240x20480", "fused_out{tile_m=128,tile_n=192}", false},
+    {"gemm_rs:bf16:512x10240x20480", "fused_out{tile_m=64,tile_n=256}", false},
+    {"gemm_ar:bf16:512x10240x7168", "fused_out{once=1}", false},
+    {"ag_gemm:bf16:512x20480x10240", "fused_in{push=0,slabs=8}", false},
     {"gemm_rs:bf16:1536x6144x6144", "fused_out", true},
     {"gemm_rs:bf16:3072x6144x10240", "fused_out", true},
     {"gemm_rs:bf16:384x3072x3072", "fused_out", false},
@@ -140,9 +149,11 @@ static const sg_calibrate_number numbers[] = {
     {"vendor_burst", "fitted: short products of the vendor's against long ones", true, false, true,
      2},
     {"burst_us", "fitted: short products against long ones", true, false, true, 1},
-    {"mem_part", "fitted: products that read much and products that compute much", true, false,
+    {"mem_part", "fitted: products that read much against those that compute much", true, false,
      true, 2},
     {"visit_us", "fitted: products of different k", true, false, true, 2},
+    {"add_us", "fitted: scatters, which add, against gathers", true, false, true, 2},
+    {"idle_part", "fitted: products of few tiles against those of many", true, false, true, 2},
     {"epilogue_us", "fitted to small products", true, false, true, 2},
     {"launch_us", "fitted to small products", true, false, true, 1},
     {"sum_gbps", "fitted to strategies that sum what copies bring", true, false, true, 2},
@@ -159,6 +170,8 @@ static const sg_calibrate_number numbers[] = {
     {"push_part", "fitted: gathers by launches against gathers by copy engines", true, false, true,
      2},
     {"gemm_by_copy", "fitted: products alone and beside copies", true, false, true, 2},
+    {"vendor_by_copy", "fitted: the vendor's products alone and beside copies", true, false, true,
+     2},
     {"copy_by_gemm", "fitted: copies beside long and short products", true, false, true, 2},
     {"gemm_by_coll", "fitted: products alone and beside collectives", true, false, true, 2},
     {"coll_by_gemm", "fitted: collectives alone and beside products", true, false, true, 2},

@@ -74,14 +74,15 @@ static void printed_machines_parse_to_the_same(void **state)
 static void lines_that_may_be_left_out_are_kept(void **state)
 {
     (void)state;
-    static const char lines[] = "topology nodes\nlink_gbps 400\nhost_gbps 30\nnuma_ranks 2\n"
-                                "numa_gbps 20\nhost_staged 1\nnode_ranks 8\nnic_gbps 50\n"
-                                "node_us 3\ncopy_engines 2\npeer_us 1.5\nlocal_gbps 90\n"
-                                "visit_us 0.75\nvendor 0.97\nburst 1.1\nburst_us 1500\n"
-                                "gemm_by_copy 1.03\ngemm_by_coll 1.1\ncopy_by_gemm 1.02\n"
-                                "coll_by_gemm 1.07\npool 2\npack_gbps 5\nunit_us 4\n"
-                                "work_row 24\nwork_col 8\nwork_element 64\n"
-                                "coll_curve all_to_all 0.5:10 8:99.5\ncoll_part 4:0.35 24:1\n";
+    static const char lines[] =
+        "topology nodes\nlink_gbps 400\nhost_gbps 30\nnuma_ranks 2\n"
+        "numa_gbps 20\nhost_staged 1\nnode_ranks 8\nnic_gbps 50\n"
+        "node_us 3\ncopy_engines 2\npeer_us 1.5\nlocal_gbps 90\n"
+        "visit_us 0.75\nadd_us 4\nidle_part 0.2\nvendor 0.97\nburst 1.1\nburst_us 1500\n"
+        "gemm_by_copy 1.03\nvendor_by_copy 1.2\ngemm_by_coll 1.1\ncopy_by_gemm 1.02\n"
+        "coll_by_gemm 1.07\npool 2\npack_gbps 5\nunit_us 4\n"
+        "work_row 24\nwork_col 8\nwork_element 64\n"
+        "coll_curve all_to_all 0.5:10 8:99.5\ncoll_part 4:0.35 24:1\n";
     char content[8192];
     sg_machine machine;
     sg_machine_plain(&machine);

@@ -67,6 +67,7 @@ static void expect_us(double seen, double expected)
 /* ---- Memory ----------------------------------------------------------------------------------------- */
 
 #define SERIAL "serial{tile_m=64,tile_n=64}"
+#define ALONE "alone{tile_m=64,tile_n=64}"
 #define GATHER "fused_in{chunks=1,slabs=1,tile_m=64,tile_n=64,push=0,strips=%d}"
 #define PUSHED "fused_in{chunks=1,slabs=%d,tile_m=64,tile_n=64,push=1,strips=1}"
 #define SCATTER "fused_out{subs=1,lag=0,tile_m=64,tile_n=64,once=0,splits=1,strips=1}"
@@ -79,6 +80,7 @@ static double gathered(int strips, const char *problem, const sg_machine *m)
     return price(problem, text, m);
 }
 
+/* The longer of both, and a part of the shorter one by its share of the longer. */
 static void a_part_of_memory_shows(void **state)
 {
     (void)state;
@@ -87,9 +89,13 @@ static void a_part_of_memory_shows(void **state)
     m.mem_gbps = gbps_of(3, 40); /* two operands and the result */
     expect_us(price("gemm:f32:64x64x64:r1", SERIAL, &m), tile_us);
     m.mem_part = 0.25;
-    expect_us(price("gemm:f32:64x64x64:r1", SERIAL, &m), tile_us + 10);
+    expect_us(price("gemm:f32:64x64x64:r1", SERIAL, &m), tile_us + 0.25 * 40 * 0.4);
     /* Own rows and the peer's: each of both patches reads all that it needs. */
-    expect_us(gathered(1, "ag_gemm:f32:128x64x64:r2", &m), 2 * (tile_us + 10));
+    expect_us(gathered(1, "ag_gemm:f32:128x64x64:r2", &m), 2 * (tile_us + 0.25 * 40 * 0.4));
+    m.mem_gbps = gbps_of(3, tile_us);
+    expect_us(price("gemm:f32:64x64x64:r1", SERIAL, &m), 1.25 * tile_us);
+    m.mem_gbps = gbps_of(3, 2 * tile_us);
+    expect_us(price("gemm:f32:64x64x64:r1", SERIAL, &m), 2 * tile_us + 0.25 * tile_us / 2);
 }
 
 /* Tiles side by side that read the same columns read them once. */
@@ -97,13 +103,32 @@ static void what_runs_side_by_side_shares_columns(void **state)
 {
     (void)state;
     sg_machine m = quiet(2);
-    m.mem_gbps = gbps_of(3, 40);
+    m.mem_gbps = gbps_of(3, 60);
     m.mem_part = 0.25;
-    /* The second patch reads two thirds. */
-    expect_us(gathered(1, "ag_gemm:f32:128x64x64:r2", &m), tile_us + 10);
+    /* Each of both patches reads half of them. */
+    expect_us(gathered(1, "ag_gemm:f32:128x64x64:r2", &m), tile_us + 0.25 * 50 * 0.5);
     const double whole = gathered(1, "ag_gemm:f32:128x256x64:r2", &m);
     const double strips = gathered(4, "ag_gemm:f32:128x256x64:r2", &m);
     assert_true(strips < whole - 1);
+}
+
+/* Of columns that no cache holds, tiles that have waited for rows find nothing there any more; those that
+ * have not do. */
+static void who_waits_falls_behind(void **state)
+{
+    (void)state;
+    enum { BLOCKS = 4096 }; /* of k: 67 MB for a tile's columns */
+    sg_machine m = quiet(2);
+    const double deep_us = tile_us * BLOCKS;
+    m.mem_gbps = gbps_of(2, 50);
+    m.mem_part = 0.25;
+    /* Two blocks read rows and columns of their own at the same time, and store one block each. */
+    const double apart = 50 * (2 * BLOCKS + 1);
+    expect_us(gathered(1, "ag_gemm:f32:128x64x262144:r2", &m),
+              deep_us + 0.25 * apart * apart / deep_us);
+    const double step = 50 * (1.5 * BLOCKS + 1);
+    expect_us(price("gemm_a2a:f32:128x64x262144:r2", SCATTER, &m),
+              deep_us + 0.25 * step * step / deep_us);
 }
 
 /* What has arrived is added when the product is done. */
@@ -114,6 +139,28 @@ static void sums_come_behind_the_product(void **state)
     expect_us(price("gemm_rs:f32:128x64x64:r2", SCATTER, &m), 2 * tile_us);
     m.mem_gbps = gbps_of(1, 20); /* operands and result of a tile take 60, hidden */
     expect_us(price("gemm_rs:f32:128x64x64:r2", SCATTER, &m), 2 * tile_us + 10);
+}
+
+/* Each of them costs a tile its time. */
+static void addends_cost_by_number(void **state)
+{
+    (void)state;
+    sg_machine m = quiet(1);
+    m.add_us = 7;
+    expect_us(price("gemm:f32:128x64x64:r1", ALONE, &m), 2 * tile_us);
+    expect_us(price("gemm_rs:f32:128x64x64:r2", SCATTER, &m), 2 * tile_us + 7);
+    expect_us(price("gemm_rs:f32:192x64x64:r3", SCATTER, &m), 3 * tile_us + 2 * 7);
+}
+
+/* SMs without a tile leave power to the others: in a launch of few tiles, and at the end of another. */
+static void few_tiles_go_faster(void **state)
+{
+    (void)state;
+    sg_machine m = quiet(4);
+    m.idle_part = 0.4;
+    expect_us(price("gemm:f32:256x64x64:r1", ALONE, &m), tile_us);
+    expect_us(price("gemm:f32:64x64x64:r1", ALONE, &m), tile_us * 0.7);
+    expect_us(price("gemm:f32:384x64x64:r1", ALONE, &m), tile_us + tile_us * 0.8);
 }
 
 /* The first microseconds of a run go faster, the vendor's by a factor of its own. */
@@ -193,7 +240,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_part_of_memory_shows),
         cmocka_unit_test(what_runs_side_by_side_shares_columns),
+        cmocka_unit_test(who_waits_falls_behind),
         cmocka_unit_test(sums_come_behind_the_product),
+        cmocka_unit_test(addends_cost_by_number),
+        cmocka_unit_test(few_tiles_go_faster),
         cmocka_unit_test(the_vendor_has_a_burst_of_its_own),
         cmocka_unit_test(pushes_take_from_the_product),
         cmocka_unit_test(a_round_of_pushes_is_there_at_once),
