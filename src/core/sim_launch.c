@@ -49,18 +49,28 @@ static double b_bytes(const sg_sched *s, const sg_patch *p)
     return (double)p->cols * (double)(p->k1 - p->k0) * sg_type_bytes(s->problem->type);
 }
 
-static bool reads_same_b(const sg_sched *s, const sg_patch *p, const sg_patch *q)
+/* Has a cache been filled with other columns when the rows come that a patch waits for? */
+static bool falls_behind(const sg_sim *m, const sg_sched *s, const sg_patch *p)
 {
-    const bool same = p->col0 == q->col0 && p->cols == q->cols && p->k0 == q->k0 && p->k1 == q->k1;
-    return same && (q->waits == 0 || b_bytes(s, q) <= cached_bytes);
+    const sg_machine *const machine = m->machine;
+    if (p->waits == 0 || b_bytes(s, p) <= cached_bytes) return false;
+    const double rows = (double)p->rows * (double)(p->k1 - p->k0) * sg_type_bytes(s->problem->type);
+    const double lag_us =
+        machine->copy_us + sg_sim_us_of(rows, machine->copy_gbps) + machine->flag_us;
+    return sg_sim_us_of(cached_bytes, machine->mem_gbps) < lag_us;
+}
+
+static bool reads_same_b(const sg_patch *p, const sg_patch *q)
+{
+    return p->col0 == q->col0 && p->cols == q->cols && p->k0 == q->k0 && p->k1 == q->k1;
 }
 
 /* The next patches of the launch that read B in step, in the same wave: until the end of the second one,
- * and later if they fill a wave.  What waits for operands has fallen behind, and finds in a cache what
- * one holds. */
-static void find_step(const sg_sched *s, const sg_launch *l, sg_sim_agent *a, int64_t blocks)
+ * and later if they fill a wave. */
+static void find_step(const sg_sim *m, const sg_sched *s, const sg_launch *l, sg_sim_agent *a)
 {
     const sg_patch *const from = &s->patch[a->patch];
+    const int64_t blocks = a->got;
     a->step_begin += a->step_tiles;
     a->step_tiles = 0;
     for (a->step_end = a->patch; a->step_end < l->patch0 + l->patches; a->step_end++) {
@@ -69,7 +79,8 @@ static void find_step(const sg_sched *s, const sg_launch *l, sg_sim_agent *a, in
         const int64_t end = a->step_begin + all;
         const bool early = end <= 2 * blocks && a->step_begin / blocks == (end - 1) / blocks;
         const bool fills = all <= blocks && 4 * all > 3 * blocks;
-        if (p != from && !((early || fills) && reads_same_b(s, from, p))) break;
+        if (p != from && (!(early || fills) || !reads_same_b(from, p) || falls_behind(m, s, p)))
+            break;
         a->step_tiles = all;
     }
 }
@@ -263,7 +274,7 @@ static sg_sim_slot *take_tiles(sg_sim *m, sg_sim_agent *a, const sg_launch *l, s
     const sg_sched *const s = &m->sched[a->rank];
     const sg_patch *const p = &s->patch[a->patch];
     const int32_t tiles = sg_walk_visits(p, l->tile_m, l->tile_n);
-    if (a->patch >= a->step_end) find_step(s, l, a, a->got);
+    if (a->patch >= a->step_end) find_step(m, s, l, a);
     const double alone = visit_us(m, s, l, a) * beside_idle(m->machine, a->left_tiles);
     const double visit = beside_pushes(m, a->rank, alone * contention(m, a->rank));
     /* A tile whose last flag has just come may have begun long ago: it needs some only at the end. */

@@ -112,8 +112,7 @@ static void what_runs_side_by_side_shares_columns(void **state)
     assert_true(strips < whole - 1);
 }
 
-/* Of columns that no cache holds, tiles that have waited for rows find nothing there any more; those that
- * have not do. */
+/* Of columns that no cache holds, tiles that have waited long for rows find nothing there any more. */
 static void who_waits_falls_behind(void **state)
 {
     (void)state;
@@ -122,13 +121,17 @@ static void who_waits_falls_behind(void **state)
     const double deep_us = tile_us * BLOCKS;
     m.mem_gbps = gbps_of(2, 50);
     m.mem_part = 0.25;
-    /* Two blocks read rows and columns of their own at the same time, and store one block each. */
+    /* Two blocks read rows and the same columns at the same time, and store one block each. */
+    const double step = 50 * (1.5 * BLOCKS + 1);
+    const double beside = deep_us + 0.25 * step * step / deep_us;
+    expect_us(price("gemm_a2a:f32:128x64x262144:r2", SCATTER, &m), beside);
+    m.copy_gbps =
+        gbps_of(BLOCKS, 50.0 * BLOCKS / 3); /* until then a third of 67 MB are read twice */
+    expect_us(gathered(1, "ag_gemm:f32:128x64x262144:r2", &m), 50.0 * BLOCKS / 3 + beside);
+    m.copy_gbps = gbps_of(BLOCKS, 50.0 * BLOCKS); /* twice 67 MB */
     const double apart = 50 * (2 * BLOCKS + 1);
     expect_us(gathered(1, "ag_gemm:f32:128x64x262144:r2", &m),
-              deep_us + 0.25 * apart * apart / deep_us);
-    const double step = 50 * (1.5 * BLOCKS + 1);
-    expect_us(price("gemm_a2a:f32:128x64x262144:r2", SCATTER, &m),
-              deep_us + 0.25 * step * step / deep_us);
+              50.0 * BLOCKS + deep_us + 0.25 * apart * apart / deep_us);
 }
 
 /* What has arrived is added when the product is done. */
