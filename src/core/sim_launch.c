@@ -183,10 +183,10 @@ static double visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
     return late_bytes(s, p) * unit / 2 + beside_memory(machine, math, memory);
 }
 
-/* The vendor's product has no waves: libraries split k and choose among many tiles.  Only a product
- * of few tiles and deep k shows. */
+/* The vendor's product, begun at BEGIN, has no waves: libraries split k and choose among many tiles.
+ * Only a product of few tiles and deep k shows. */
 static double vendor_us(const sg_machine *machine, const sg_problem *problem, double rows,
-                        double cols, double depth, double share, double bytes)
+                        double cols, double depth, double share, double bytes, double begin)
 {
     double edge = 1e18;
     for (int i = 0; i < machine->tiles; i++) {
@@ -198,7 +198,7 @@ static double vendor_us(const sg_machine *machine, const sg_problem *problem, do
     const double least = problem->call ? 0 : 2 * edge * depth / 8 * machine->sms / rate;
     const double memory = sg_sim_us_of(bytes, machine->mem_gbps);
     if (us < least) us = least;
-    return beside_memory(machine, us, memory);
+    return beside_memory(machine, vendor_with_burst(machine, begin, us), memory);
 }
 
 double sg_sim_alone_us(const sg_machine *machine, const sg_problem *problem, double rows)
@@ -207,8 +207,8 @@ double sg_sim_alone_us(const sg_machine *machine, const sg_problem *problem, dou
     const double n = (double)problem->n;
     const double k = (double)problem->k;
     const double bytes = ((rows + n) * k + rows * n) * sg_type_bytes(problem->type);
-    const double us = vendor_us(machine, problem, rows, n, k, 1, bytes);
-    return machine->launch_us + vendor_with_burst(machine, 0, us) + machine->epilogue_us;
+    const double us = vendor_us(machine, problem, rows, n, k, 1, bytes, 0);
+    return machine->launch_us + us + machine->epilogue_us;
 }
 
 /* ---- Groups of blocks ------------------------------------------------------------------------------- */
@@ -365,13 +365,12 @@ static void run_vendor(sg_sim *m, sg_sim_agent *a, const sg_launch *l)
     const sg_patch *const p = &s->patch[l->patch0];
     const double share = (double)a->got / m->machine->sms;
     const double us = vendor_us(m->machine, s->problem, p->rows, p->cols, p->k1 - p->k0, share,
-                                row_bytes(s, p) + b_bytes(s, p));
+                                row_bytes(s, p) + b_bytes(s, p), m->now);
     /* What it adds to is read behind the product. */
     const double late = sg_sim_us_of(late_bytes(s, p), m->machine->mem_gbps);
     a->phase = SG_AT_LAST;
-    m->rank[a->rank].product_flow =
-        sg_sim_send(m, SG_FLOW_PRODUCT, (int32_t)(a - m->agents), a->rank, a->rank,
-                    vendor_with_burst(m->machine, m->now, us) + late, 1, 0);
+    m->rank[a->rank].product_flow = sg_sim_send(m, SG_FLOW_PRODUCT, (int32_t)(a - m->agents),
+                                                a->rank, a->rank, us + late, 1, 0);
 }
 
 void sg_sim_end_vendor(sg_sim *m, sg_sim_agent *a)
