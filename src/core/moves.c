@@ -437,42 +437,9 @@ static void gather_rows(sg_sched *s, sg_gathering *g, const int *order, int coun
     emit_rows(s, &run, pieces, g);
 }
 
-/* First flag of a link's tiles.  Too many to count are too many to have memory for. */
-static int32_t link_flag(int32_t link, int64_t tiles)
-{
-    return (int32_t)sg_min(link * tiles, SG_MAX_VISITS);
-}
-
-/* A link of the chain along k: adds the sum so far, and stores to it or, at the end, to C. */
-static void emit_link(sg_sched *s, const sg_patch *patch, sg_gathering *g)
-{
-    const sg_problem *const p = s->problem;
-    const bool last = g->depth + patch->k1 - patch->k0 == p->k;
-    if (g->links == 0 && !last)
-        g->sum = sg_sched_buf(s, SG_LOCAL, "sum", patch->rows, patch->cols, SG_WIDE);
-    const sg_area sum = sg_area_of(s->rank, g->sum, 0, patch->rows, 0, patch->cols);
-    int64_t tiles = 0;
-    if (s->status == SHINGLE_OK && s->open_step >= 0) {
-        const sg_launch *const launch = &s->step[s->open_step].u.launch;
-        tiles = sg_walk_visits(patch, launch->tile_m, launch->tile_n);
-    }
-    if (g->links > 0) {
-        sg_wait wait = sg_wait_one(s->rank, link_flag(g->links - 1, tiles));
-        wait.per = SG_PER_TILE;
-        sg_sched_add(s, sum, &wait);
-    }
-    if (last) {
-        store_c(s, patch);
-    } else {
-        sg_sched_to(s, sum);
-        sg_sched_raise(s, s->rank, SG_PER_TILE, link_flag(g->links, tiles));
-    }
-    g->links++;
-    g->depth += patch->k1 - patch->k0;
-}
-
-/* Rows of B or columns of A: a patch for each chunk, which waits for it as a whole. */
-static void gather_chunks(sg_sched *s, sg_gathering *g, int owner)
+/* Rows of B or columns of A: a patch for each chunk, which waits for it as a whole.  APART: the sums of
+ * patches along k stay apart. */
+static void gather_chunks(sg_sched *s, sg_gathering *g, int owner, bool apart)
 {
     const sg_problem *const p = s->problem;
     const bool own = owner == s->rank;
@@ -497,6 +464,7 @@ static void gather_chunks(sg_sched *s, sg_gathering *g, int owner)
             const bool last = !along_k || g->depth + run.rows == p->k;
             sg_patch patch = patch_of(s, &run, own ? held : g->gathered, last);
             cut_k(p, &patch, g);
+            if (apart && last) patch.own_at = (uint16_t)g->links;
             if (g->vendor && !own && p->k > 0) sg_sched_flag(s, 0);
             if (!g->vendor) sg_sched_patch(s, &patch);
             if (!own && p->k > 0)
@@ -504,7 +472,7 @@ static void gather_chunks(sg_sched *s, sg_gathering *g, int owner)
                                              arrival->flag0 + slab + (int32_t)(x / chunk) * slabs));
             if (g->vendor) launch_vendor(s, &patch);
             if (along_k)
-                emit_link(s, &patch, g);
+                sg_moves_link(s, &patch, g, apart);
             else
                 store_part(s, &patch, g);
         }
@@ -517,7 +485,9 @@ void sg_moves_gather_patches(sg_sched *s, sg_gathering *g, const int *order, int
         gather_rows(s, g, order, count);
         return;
     }
-    for (int i = 0; i < count; i++) gather_chunks(s, g, order[i]);
+    const bool whole = count == s->problem->ranks && g->chunk == 0;
+    const bool apart = s->problem->gather == SG_GATHER_K && whole && sg_moves_apart(s, g);
+    for (int i = 0; i < count; i++) gather_chunks(s, g, order[i], apart);
 }
 
 /* ---- Scatter --------------------------------------------------------------------------------- */

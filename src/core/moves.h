@@ -85,8 +85,8 @@ void sg_moves_send(sg_sched *s, int lane, int peer, int gathered, const sg_arriv
  * launch of one lane, and leave their sum so far in f32.  They are of no use along k.  COL0 and COLS are
  * for a strip of the product's columns, where rows of A arrive for a launch of our own.
  *
- * The rest is the chain that a gather along k makes: every patch adds its part of k to the sum of those
- * before, and waits tile by tile for the last of them (own flags, from 0 on). */
+ * The rest is what a gather along k leads over from patch to patch: each waits tile by tile for the sums of
+ * those before (own flags, from 0 on) and adds them, see moves_link.c. */
 typedef struct sg_gathering {
     int gathered;
     const sg_arrival *arrival; /* by owner; the own one says what a chunk of the own rows is */
@@ -94,7 +94,7 @@ typedef struct sg_gathering {
     int32_t k0, k1;            /* the part of k that is; K1 0: all */
     int32_t col0, cols;        /* the strip of columns that is; COLS 0: all */
     bool vendor;               /* launches of the vendor's, see below; not along k */
-    int sum;                   /* buffer of partial sums, in f32; 0: not declared */
+    int sum;                   /* buffer of sums, in f32; 0: not declared */
     int32_t links;             /* patches so far */
     int64_t depth;             /* k that they multiply */
 } sg_gathering;
@@ -106,6 +106,11 @@ typedef struct sg_gathering {
  * With VENDOR there is no open launch: each patch becomes a launch of the vendor's on lane 0, behind a
  * step that waits for the flags of what it reads. */
 void sg_moves_gather_patches(sg_sched *s, sg_gathering *gathering, const int *order, int count);
+
+/* Of a gather along k, for sg_moves_gather_patches: do the sums of its patches stay apart?  What PATCH, the
+ * latest, adds and stores. */
+bool sg_moves_apart(const sg_sched *s, const sg_gathering *gathering);
+void sg_moves_link(sg_sched *s, const sg_patch *patch, sg_gathering *gathering, bool apart);
 
 /* Appends the patches of what collectives have gathered: of slice SLICE of SLICES of all owners, which
  * stands from row BASE on in GATHERED.  Returns the rows of the slice.  Not along k. */

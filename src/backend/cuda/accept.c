@@ -4,6 +4,8 @@
  * is worth it only as a fast one. */
 #include "backend/cuda/cuda.h"
 
+enum { STAGE_K = 64 }; /* of the fast kernels: k that they load at a time */
+
 /* ---- Fast kernels ---------------------------------------------------------------------------- */
 
 /* PARTS: one that hands f32 sums from patch to patch. */
@@ -105,6 +107,22 @@ bool sg_cuda_owns_parts(const sg_sched *s, const sg_launch *l)
     return owns;
 }
 
+static bool ends_matrix(const sg_sched *s, const sg_area *a)
+{
+    return (int64_t)a->col0 + a->cols == s->buf[a->buf].cols;
+}
+
+/* Do parts of k end with a stage of the fast kernels, or with their matrices? */
+static bool ends_stages(const sg_sched *s, const sg_launch *l)
+{
+    bool does = true;
+    for (int32_t i = l->patch0; i < l->patch0 + l->patches && does; i++) {
+        const sg_patch *const p = &s->patch[i];
+        does = (p->k1 - p->k0) % STAGE_K == 0 || (ends_matrix(s, &p->a) && ends_matrix(s, &p->b));
+    }
+    return does;
+}
+
 /* Tiles in pieces narrower than 64 columns store blocks of 64 rows whole, over whatever stands behind a
  * patch that ends inside one. */
 static bool tramples(const sg_sched *s, const sg_launch *l)
@@ -128,10 +146,13 @@ static bool launch_accepts(const sg_sched *s, const sg_launch *l, sg_text *why)
 {
     const sg_problem *const p = s->problem;
     if (l->vendor || !has_product(s, l)) return true;
-    /* Whoever gathers along k sums up in f32 in any case; others would lose what they hope for. */
-    const bool wide = is_wide(s, l) && p->gather != SG_GATHER_K && p->type != SG_F32;
+    const bool wide = is_wide(s, l) && p->type != SG_F32;
     if (wide && !sg_cuda_owns_parts(s, l)) {
         sg_text_add(why, "sums that stay in f32 from launch to launch take a slow kernel");
+        return false;
+    }
+    if (wide && !ends_stages(s, l)) {
+        sg_text_add(why, "parts of k are no multiples of %d", (int)STAGE_K);
         return false;
     }
     if (wide && !is_fast(p->type, l->tile_m, l->tile_n, true)) {
