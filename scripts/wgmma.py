@@ -1,22 +1,17 @@
 #!/usr/bin/env python3
-"""Writes src/kernel/wgmma.cuh: one wrapper per instruction shape m64 n<N> k16 and input type.
+"""Writes src/kernel/wgmma_bf16.cuh and wgmma_f16.cuh: one wrapper per instruction shape m64 n<N> k16.
 
 An inline assembly statement cannot take "as many operands as N asks for", so the operand lists are spelled out here
-once and for all.  Usage: scripts/wgmma.py > src/kernel/wgmma.cuh
+once and for all.  Usage: scripts/wgmma.py bf16 > src/kernel/wgmma_bf16.cuh, and the same with f16
 """
-WIDTHS = (64, 112, 128, 160, 192, 224, 256)
-TYPES = (("bf16", "__nv_bfloat16"), ("f16", "__half"))
+import sys
 
-HEAD = """/* wgmma.cuh -- written by scripts/wgmma.py: edit that, not this.
- *
- * One wrapper per warpgroup matrix instruction: d (64 x N, f32, N/2 registers a thread) (+)=
- * a (64 x 16) * b (N x 16)', both operands K-major in shared memory behind descriptors.  keep = 0
- * overwrites d: the first instruction of a tile needs no zeroed accumulators. */
-#ifndef SG_WGMMA_CUH
-#define SG_WGMMA_CUH
+WIDTHS = (32, 64, 96, 112, 128, 160, 192, 224, 256)
+TYPES = {"bf16": "__nv_bfloat16", "f16": "__half"}
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
+HEAD = """/* wgmma_{0}.cuh -- written by scripts/wgmma.py: edit that, not this.  See wgmma.cuh. */
+#pragma once
+#include <cuda_{1}.h>
 #include <stdint.h>
 
 template <class T, int N> struct Wgmma;
@@ -51,8 +46,7 @@ template <> struct Wgmma<{ctype}, {n}> {{
 """
 
 
-print(HEAD, end="")
-for name, ctype in TYPES:
-    for n in WIDTHS:
-        print(wrapper(name, ctype, n), end="")
-print("\n#endif")
+chosen = sys.argv[1]
+print(HEAD.format(chosen, {"bf16": "bf16", "f16": "fp16"}[chosen]), end="")
+for width in WIDTHS:
+    print(wrapper(chosen, TYPES[chosen], width), end="")

@@ -99,6 +99,10 @@ static const char *map_make(CUtensorMap *map, int type, const sg_kernel_place *p
     return result == CUDA_SUCCESS ? nullptr : "the driver refuses a tensor map";
 }
 
+/* Of what every block reads, and of what one block reads and nobody again. */
+static const uint64_t LAST_OUT = UINT64_C(0x14f0000000000000);
+static const uint64_t FIRST_OUT = UINT64_C(0x12f0000000000000);
+
 /* ---- Choosing --------------------------------------------------------------------------------------------------- */
 
 /* Tiles, and tiles that clusters of K would go through. */
@@ -191,6 +195,10 @@ static const char *aim_fast(sg_kernel_gemm *g, const needs *n)
     g->param.split = g->want_split > 1 ? g->want_split : 1;
     g->param.skew = g->param.split > 1 ? g->want_skew : 0;
     g->param.units = (int32_t)(units * g->param.split);
+    if (n->b_read <= n->b_most) {
+        g->param.keep_a = LAST_OUT;
+        g->param.keep_b = FIRST_OUT;
+    }
     /* Few rows are bound by memory; many share what they load, and ask for it at once anyway. */
     g->param.ahead = 64 * (n->a_rows <= 128 ? 8 : n->a_rows <= 512 ? 1 : 0);
     const int64_t most = g->want_blocks > 0 ? g->want_blocks : g->sms;

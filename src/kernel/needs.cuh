@@ -16,6 +16,7 @@ typedef struct needs {
     int col_step;               /* columns at which stores may end inside a matrix, or ANY_COL */
     bool adds, waits, per_tile; /* per_tile: a visit is a tile, whatever the cluster */
     bool places;                /* something else than parts is stored into places for tiles */
+    int64_t b_read, b_most;     /* elements of B that are read by all tiles; of the largest B */
     int parts, part_place;      /* as in sg_kernel_gemm_param; parts -1: not yet known */
 } needs;
 
@@ -34,6 +35,9 @@ static const char *read_operands(const sg_kernel_gemm *g, const sg_patch *p, nee
     n->use[p->a.buf] |= USE_A;
     n->use[p->b.buf] |= USE_B;
     if (place[p->b.buf].data[0] != place[p->b.buf].data[1]) return "B has two halves";
+    const sg_kernel_place *b = &place[p->b.buf];
+    n->b_read += (int64_t)sg_walk_bands(p, g->param.tile_m) * p->cols * (p->k1 - p->k0);
+    if ((int64_t)b->rows * b->cols > n->b_most) n->b_most = (int64_t)b->rows * b->cols;
     if (place[p->a.buf].rows > n->a_rows) n->a_rows = place[p->a.buf].rows;
     return nullptr;
 }

@@ -45,6 +45,10 @@ enum { LEAST_BANDS = 4 };
 /* Of a product of few waves, more shapes of tiles are worth trying: where waves end shows. */
 enum { FEW_WAVES = 4, LOW_BANDS = 8, MOST_STRIPS = 64 };
 
+/* Tiles that deal the columns of few rows to all SMs: their widths, the most bands of them, and how many
+ * heights are tried. */
+enum { NARROW_STEP = 32, NARROW_BANDS = 2, HEIGHTS = 2 };
+
 /* Flags of a rank at an owner: its finished rows have arrived (all-reduce); then one per tile. */
 enum { FLAG_DONE, FLAG_TILES };
 
@@ -81,6 +85,42 @@ static int propose_strips(const sg_problem *p, const sg_machine *machine, const 
     return pays && waves <= FEW_WAVES ? (int)sg_max(waves, 1) : 1;
 }
 
+/* Appends knobs with tiles that are narrower than all of the machine's of HEIGHT rows, so that a product of
+ * few rows has one for every SM: reading B takes all of them, and so no SM reads what others do, and no
+ * sum has to be handed on. */
+static int propose_narrow(const sg_problem *p, const sg_machine *machine, int32_t height, bool once,
+                          sg_knobs *sets)
+{
+    const int64_t slices = once ? 1 : sg_min(p->m, p->ranks);
+    const int64_t bands = slices * sg_ceil_div(sg_ceil_div(p->m, sg_max(1, slices)), height);
+    /* A pool's workers take what comes, and calls are tall. */
+    if (machine->pool > 0 || p->call || bands > NARROW_BANDS) return 0;
+    const int64_t cols = sg_ceil_div(p->n * bands, sg_max(1, machine->sms));
+    const int64_t width = sg_round_up(cols, NARROW_STEP);
+    if (width < NARROW_STEP) return 0;
+    for (int t = 0; t < machine->tiles; t++)
+        if (machine->tile[t].m == height && machine->tile[t].n <= width) return 0;
+    if (!once && p->m <= height) return 0;
+    sets[0] = (sg_knobs){{1, 0, height, (int32_t)width, once, 1, 1}};
+    return 1;
+}
+
+/* The lowest heights of the machine's tiles; their number. */
+static int low_heights(const sg_machine *machine, int32_t *height)
+{
+    int count = 0;
+    for (int32_t above = 0; count < HEIGHTS; above = height[count++]) {
+        int32_t least = 0;
+        for (int t = 0; t < machine->tiles; t++) {
+            const int32_t m = machine->tile[t].m;
+            if (m > above && (least == 0 || m < least)) least = m;
+        }
+        if (least == 0) break;
+        height[count] = least;
+    }
+    return count;
+}
+
 static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *sets, sg_text *why)
 {
     if (!accepts(p, why)) return 0;
@@ -102,6 +142,13 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
         while (subs > 1 && (int64_t)subs * bands * tile->m > rows) subs /= 2;
         if (subs > 1) n += propose_parts(p, machine, tile, subs, false, &sets[n]);
         if (all && sent <= most_once_bytes) n += propose_parts(p, machine, tile, 1, true, &sets[n]);
+    }
+    int32_t height[HEIGHTS];
+    const int heights = low_heights(machine, height);
+    for (int h = 0; h < heights; h++) {
+        n += propose_narrow(p, machine, height[h], false, &sets[n]);
+        if (all && sent <= most_once_bytes)
+            n += propose_narrow(p, machine, height[h], true, &sets[n]);
     }
     return n;
 }
@@ -260,10 +307,21 @@ static sg_piece slice_of_all(const building *b, int c)
     return (sg_piece){.row0 = (int32_t)row0, .rows = (int32_t)(end - row0)};
 }
 
+/* Do the inboxes of all ranks lie side by side?  A last tile that is not full then ends with its buffer, so
+ * that a kernel may store it in one piece; but tiles must not reach over into the next inbox. */
+static bool lies_beside(const building *b)
+{
+    const int32_t *const k = b->knobs->value;
+    return b->problem->m % k[TILE_M] != 0 && b->problem->n % k[TILE_N] == 0 &&
+           b->problem->n * b->problem->ranks <= SG_MAX_EXTENT;
+}
+
 static sg_area all_inbox_of(const building *b, int at, int from, const sg_piece *piece)
 {
-    return sg_area_of(at, b->inbox, from * b->problem->m + piece->row0, piece->rows, 0,
-                      b->problem->n);
+    const sg_problem *const p = b->problem;
+    if (lies_beside(b))
+        return sg_area_of(at, b->inbox, piece->row0, piece->rows, from * p->n, p->n);
+    return sg_area_of(at, b->inbox, from * p->m + piece->row0, piece->rows, 0, p->n);
 }
 
 /* The product of slice C to everybody, with tile flags from FLAG0 on. */
@@ -313,7 +371,9 @@ static void build_once(building *b)
 {
     const sg_problem *const p = b->problem;
     const int32_t *const k = b->knobs->value;
-    b->inbox = sg_sched_buf(b->sched, SG_SYM, "inbox", p->ranks * p->m, p->n, 0);
+    const int64_t down = lies_beside(b) ? 1 : p->ranks;
+    const int64_t over = lies_beside(b) ? p->ranks : 1;
+    b->inbox = sg_sched_buf(b->sched, SG_SYM, "inbox", down * p->m, over * p->n, 0);
     sg_sched_launch(b->sched, 0, k[TILE_M], k[TILE_N], 0, false);
     for (int c = 0; c < k[SUBS] + k[LAG]; c++) {
         if (c < k[SUBS]) send_to_all(b, c, tiles_before(b, c));

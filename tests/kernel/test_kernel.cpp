@@ -565,7 +565,8 @@ int main(int argc, char **argv)
     scatter(70, 136, 72, 64, 128, 1, 1, false);
     one_hop(200, 264, 136, 128, 256);
     one_hop(300, 264, 72, 128, 128);
-    one_hop(64, 136, 520, 64, 128);
+    for (int width = 32; width <= 128; width += 32) one_hop(64, 192, 520, 64, width);
+    for (int width = 64; width <= 96; width += 32) one_hop(256, 576, 72, 128, width);
     tiled(200, 264, 72, 128, 128);
     tiled(100, 264, 72, 64, 128);
     parts(200, 264, 200, 128, 256, 2, 2, 0);
