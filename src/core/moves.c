@@ -362,6 +362,19 @@ static bool cut_strip(sg_patch *patch, const sg_gathering *g)
     return col0 < end;
 }
 
+/* What PATCH, whose rows are here, waits for to stay in step with those that come as ARRIVAL says. */
+static sg_wait step_wait(const sg_problem *p, const sg_patch *patch, const sg_arrival *arrival)
+{
+    return (sg_wait){.by = arrival->by,
+                     .per = SG_PER_ROWS,
+                     .flag0 = arrival->flag0,
+                     .row0 = patch->row0,
+                     .rows = patch->rows,
+                     .chunk = patch->rows,
+                     .chunk_k = arrival->chunk_k,
+                     .chunks_k = chunks_of_k(p, arrival->chunk_k)};
+}
+
 /* A patch of a run, whose tiles wait for the chunks of PIECES that they read. */
 static void emit_patch(sg_sched *s, const sg_patch *patch, const sg_piece *pieces, int count,
                        sg_gathering *g)
@@ -373,6 +386,8 @@ static void emit_patch(sg_sched *s, const sg_patch *patch, const sg_piece *piece
         if (pieces[i].row0 < patch->row0 + patch->rows &&
             patch->row0 < pieces[i].row0 + pieces[i].rows)
             sg_sched_wait(s, piece_wait(p, &pieces[i], &g->arrival[pieces[i].owner]));
+    if (own && g->in_step > 0 && p->k > 0)
+        sg_sched_wait(s, step_wait(p, patch, &g->arrival[g->in_step - 1]));
     store_part(s, patch, g);
 }
 
@@ -395,7 +410,10 @@ static void emit_rows(sg_sched *s, const row_run *run, const sg_piece *pieces, s
         const int64_t bands = sg_ceil_div(sg_walk_min(pieces[i].rows, chunk), tile_m);
         if (bands < patch.width) patch.width = (uint8_t)bands;
     }
-    if (!own) patch.slab = g->arrival[pieces[0].owner].chunk_k;
+    if (!own)
+        patch.slab = g->arrival[pieces[0].owner].chunk_k;
+    else if (g->in_step > 0)
+        patch.slab = g->arrival[g->in_step - 1].chunk_k;
     int64_t height = run->rows;
     if (p->b_count > 1) height = (int64_t)sg_max(patch.width, 1) * tile_m;
     for (int64_t row = 0; row < run->rows; row += height) {

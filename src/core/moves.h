@@ -83,7 +83,8 @@ void sg_moves_send(sg_sched *s, int lane, int peer, int gathered, const sg_arriv
 /* Patches of a gather, over one or several launches.  Zero it, then set GATHERED and ARRIVAL, and for a
  * part of what arrives CHUNK, or K0 and K1: parts of k follow each other from 0 on, each in a later
  * launch of one lane, and leave their sum so far in f32.  They are of no use along k.  COL0 and COLS are
- * for a strip of the product's columns, where rows of A arrive for a launch of our own.
+ * for a strip of the product's columns, where rows of A arrive for a launch of our own; there, own rows
+ * may be held IN_STEP with an owner's that arrive.
  *
  * The rest is what a gather along k leads over from patch to patch: each waits tile by tile for the sums of
  * those before (own flags, from 0 on) and adds them, see moves_link.c. */
@@ -93,6 +94,7 @@ typedef struct sg_gathering {
     int32_t chunk;             /* 1 + the chunk of every owner that is multiplied; 0: all */
     int32_t k0, k1;            /* the part of k that is; K1 0: all */
     int32_t col0, cols;        /* the strip of columns that is; COLS 0: all */
+    int16_t in_step;           /* 1 + the owner whose slabs own rows wait for as well; 0: none */
     bool vendor;               /* launches of the vendor's, see below; not along k */
     int sum;                   /* buffer of sums, in f32; 0: not declared */
     int32_t links;             /* patches so far */

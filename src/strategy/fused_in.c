@@ -19,7 +19,9 @@
  * Own rows first means that all of B is read for them, and again for each of the others, from memory if it
  * does not fit into a cache; and every byte takes power, which is time at its limit.  In strips of
  * columns, each a wave of everybody's rows, B is read once.  The first is wider, a wave of own rows, since
- * nothing else has arrived; with chunks of k it need not be.  A call makes whole rows.
+ * nothing else has arrived; with chunks of k it need not be.  Of two ranks, tiles of own rows then wait for
+ * the other's chunks as well: the launch ends no sooner if they run ahead, and with pushes it ends later (H200,
+ * by 27 us of 374), it is thought since they then read B at another time.  A call makes whole rows.
  */
 #include "core/moves.h"
 #include "core/strategy.h"
@@ -28,10 +30,13 @@ enum { CHUNKS, SLABS, TILE_M, TILE_N, PUSH, STRIPS };
 
 /* A push costs nothing beside its bytes, so that chunks of k help as long as a wave that waits is a good
  * part of the product; an engine's copy does. */
-enum { FEW_WAVES = 4, SLABS_OF_FEW = 8 };
+enum { FEW_WAVES = 4, SLABS_OF_FEW = 8, SLABS_OF_STRIPS = 12 };
 
 /* Own rows of more bands read A as often as they read B: a wave is no higher. */
 enum { LOW_BANDS = 8, MOST_STRIPS = 64 };
+
+/* Of a rank's rows by copy engine, for which own rows are held: 4 and 6 MB were no slower for it, 17 were. */
+static const double most_held_bytes = 8e6;
 
 /* Of a rank's rows, as it sends them to all others; beyond, copy engines have paid for themselves. */
 static const double most_pushed_bytes = 32e6;
@@ -50,6 +55,17 @@ static int strips_of(const sg_problem *p, const sg_tile *tile, int64_t waves)
     return pays ? (int)sg_min(waves, MOST_STRIPS) : 1;
 }
 
+/* How many chunks of k may be better than one. */
+static int slabs_of(const sg_problem *p, int64_t waves, bool push, bool strips, double sent)
+{
+    if (p->gather != SG_GATHER_A || p->k < 512) return 1;
+    if (strips && !push) {
+        const bool held = p->ranks == 2 && waves <= FEW_WAVES && sent <= most_held_bytes;
+        return held ? SLABS_OF_STRIPS : 1;
+    }
+    return waves <= (push ? FEW_WAVES : 1) ? SLABS_OF_FEW : 1;
+}
+
 static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *sets, sg_text *why)
 {
     if (!accepts(p, why)) return 0;
@@ -64,15 +80,15 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
             sg_ceil_div(sg_ceil_div(p->m, tile.m) * sg_problem_col_tiles(p, tile.n), machine->sms);
         const int strips = strips_of(p, &tile, waves);
         for (int by = 0; by <= push; by++) {
-            const bool cut = waves <= (by ? FEW_WAVES : 1) && p->k >= 512;
-            const int slabs = cut && p->gather == SG_GATHER_A ? SLABS_OF_FEW : 1;
+            const int slabs = slabs_of(p, waves, by, false, sent);
+            const int thin =
+                strips > 1 ? slabs_of(p, waves, by, true, sent) : 0; /* those of strips */
+            if (thin >= 1) sets[n++] = (sg_knobs){{1, 1, tile.m, tile.n, by, strips}};
+            if (thin > 1) sets[n++] = (sg_knobs){{1, thin, tile.m, tile.n, by, strips}};
             for (int chunks = 1; chunks <= 4 && (chunks == 1 || chunks <= rows);
                  chunks *= 2 + 2 * by)
-                for (int i = 1; i <= (by && chunks > 1 ? 1 : slabs); i *= SLABS_OF_FEW) {
-                    if (strips > 1 && chunks == 1)
-                        sets[n++] = (sg_knobs){{chunks, i, tile.m, tile.n, by, strips}};
+                for (int i = 1; i <= (by && chunks > 1 ? 1 : slabs); i *= SLABS_OF_FEW)
                     sets[n++] = (sg_knobs){{chunks, i, tile.m, tile.n, by, 1}};
-                }
         }
     }
     return n;
@@ -85,7 +101,11 @@ static void emit_strips(sg_sched *s, const sg_knobs *k, sg_gathering *gathering,
     const int strips = p->gather == SG_GATHER_A && !p->call ? k->value[STRIPS] : 1;
     const int64_t width = sg_round_up(sg_ceil_div(sg_max(p->n, 1), strips), k->value[TILE_N]);
     const int64_t first = k->value[SLABS] > 1 ? width : width * p->ranks;
+    /* What never comes raises no flag. */
+    const bool held =
+        k->value[SLABS] > 1 && p->ranks == 2 && sg_problem_part(p, order[0], order[1]).rows > 0;
     for (int64_t col0 = 0; strips > 1 && col0 < p->n;) {
+        gathering->in_step = (int16_t)(col0 == 0 && held ? 1 + order[1] : 0);
         gathering->col0 = (int32_t)col0;
         gathering->cols = (int32_t)sg_min(col0 == 0 ? first : width, p->n - col0);
         sg_moves_gather_patches(s, gathering, order, p->ranks);
