@@ -286,6 +286,7 @@ static void proposals_keep_the_sm_rule(void **state)
             sg_problem p;
             sg_machine machine;
             sg_knobs sets[SG_MAX_KNOB_SETS];
+            memset(sets, 0, sizeof sets); /* as the planner does */
             sg_machine_plain(&machine);
             machine.topology = SG_RING;
             machine.tile[0] = (sg_tile){4, 4, 1};
