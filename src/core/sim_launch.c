@@ -49,11 +49,12 @@ static double b_bytes(const sg_sched *s, const sg_patch *p)
     return (double)p->cols * (double)(p->k1 - p->k0) * sg_type_bytes(s->problem->type);
 }
 
-/* Has a cache been filled with other columns when the rows come that a patch waits for? */
+/* Has a cache been filled with other columns when the rows come that a patch waits for?  What waits for
+ * parts of k begins with the others. */
 static bool falls_behind(const sg_sim *m, const sg_sched *s, const sg_patch *p)
 {
     const sg_machine *const machine = m->machine;
-    if (p->waits == 0 || b_bytes(s, p) <= cached_bytes) return false;
+    if (p->waits == 0 || sg_walk_slabs(p) > 1 || b_bytes(s, p) <= cached_bytes) return false;
     const double rows = (double)p->rows * (double)(p->k1 - p->k0) * sg_type_bytes(s->problem->type);
     const double lag_us =
         machine->copy_us + sg_sim_us_of(rows, machine->copy_gbps) + machine->flag_us;
