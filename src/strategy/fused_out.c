@@ -58,20 +58,19 @@ static bool accepts(const sg_problem *p, sg_text *why)
     return sg_accepts_moves(p, why);
 }
 
-/* Appends knobs with k whole, and with k in as many parts as fill the SMs with the tiles of all slices.
+/* Appends knobs with k whole or, with CUT, in as many parts as fill the SMs with the tiles of all slices.
  * More parts, which fill them with the tiles of one slice, would send it sooner; but each wave would read
  * all of B for a slice's rows alone, and that has cost more than it hid. */
 static int propose_parts(const sg_problem *p, const sg_machine *machine, const sg_tile *tile,
-                         int subs, bool once, sg_knobs *sets)
+                         int subs, bool once, bool cut, sg_knobs *sets)
 {
     const int64_t slices = sg_min(p->m, once ? subs : (int64_t)subs * p->ranks);
     const int64_t bands = slices * sg_ceil_div(sg_ceil_div(p->m, sg_max(1, slices)), tile->m);
     const int64_t tiles = bands * sg_ceil_div(p->n, tile->n);
-    const int parts = p->call ? 1 : sg_split_parts(tiles, p->k, machine->sms);
-    int n = 0;
-    sets[n++] = (sg_knobs){{subs, subs > 1, tile->m, tile->n, once, 1, 1}};
-    if (parts > 1) sets[n++] = (sg_knobs){{subs, subs > 1, tile->m, tile->n, once, parts, 1}};
-    return n;
+    const int parts = p->call || !cut ? 1 : sg_split_parts(tiles, p->k, machine->sms);
+    if (cut && parts == 1) return 0;
+    sets[0] = (sg_knobs){{subs, subs > 1, tile->m, tile->n, once, parts, 1}};
+    return 1;
 }
 
 /* As many as waves, where it pays.  A wave of many bands reads A as often as B; and the more waves, the
@@ -121,34 +120,46 @@ static int low_heights(const sg_machine *machine, int32_t *height)
     return count;
 }
 
+/* The same of all heights that are tried, in two hops or at once. */
+static int propose_dealt(const sg_problem *p, const sg_machine *machine, bool at_once,
+                         sg_knobs *sets)
+{
+    int32_t height[HEIGHTS];
+    const int heights = low_heights(machine, height);
+    int n = 0;
+    for (int h = 0; h < heights; h++)
+        for (int once = 0; once <= (int)at_once; once++)
+            n += propose_narrow(p, machine, height[h], once, &sets[n]);
+    return n;
+}
+
+/* Simpler ones stand first: with k whole before those with parts of it, and narrow tiles, which are for
+ * the same as parts, in front of both but for the first. */
 static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *sets, sg_text *why)
 {
     if (!accepts(p, why)) return 0;
-    const int64_t rows = p->most_rows;
     const bool all = sg_problem_out(p) == SG_OUT_ALL;
     const double sent = (p->ranks - 1.0) * (double)p->m * (double)p->n * sg_type_bytes(p->type);
     const double b_bytes = (double)p->n * (double)p->k * sg_type_bytes(p->type);
     const sg_tile *const first = &machine->tile[0];
     const int64_t tiles = sg_ceil_div(p->m, first->m) * sg_ceil_div(p->n, first->n);
     const int shapes = tiles <= (int64_t)FEW_WAVES * machine->sms ? 3 : 2;
+    const bool at_once = all && sent <= most_once_bytes;
     int n = 0;
-    for (int t = 0; t < machine->tiles && t < shapes; t++) {
+    for (int i = 0; i < 2 * shapes; i++) {
+        const int t = i % shapes;
+        const bool cut = i >= shapes;
+        if (t >= machine->tiles) continue;
         const sg_tile *const tile = &machine->tile[t];
-        n += propose_parts(p, machine, tile, 1, false, &sets[n]);
-        const int strips = propose_strips(p, machine, tile, b_bytes);
+        n += propose_parts(p, machine, tile, 1, false, cut, &sets[n]);
+        if (i == 0) n += propose_dealt(p, machine, at_once, &sets[n]);
+        const int strips = cut ? 1 : propose_strips(p, machine, tile, b_bytes);
         if (strips > 1) sets[n++] = (sg_knobs){{1, 0, tile->m, tile->n, 0, 1, strips}};
         const int bands = b_bytes > cached_bytes ? LEAST_BANDS : 1;
         int subs = all ? 8 : 1;
-        while (subs > 1 && (int64_t)subs * bands * tile->m > rows) subs /= 2;
-        if (subs > 1) n += propose_parts(p, machine, tile, subs, false, &sets[n]);
-        if (all && sent <= most_once_bytes) n += propose_parts(p, machine, tile, 1, true, &sets[n]);
-    }
-    int32_t height[HEIGHTS];
-    const int heights = low_heights(machine, height);
-    for (int h = 0; h < heights; h++) {
-        n += propose_narrow(p, machine, height[h], false, &sets[n]);
-        if (all && sent <= most_once_bytes)
-            n += propose_narrow(p, machine, height[h], true, &sets[n]);
+        while (subs > 1 && (int64_t)subs * bands * tile->m > p->most_rows) subs /= 2;
+        if (subs > 1) n += propose_parts(p, machine, tile, subs, false, cut, &sets[n]);
+        if (at_once) n += propose_parts(p, machine, tile, 1, true, cut, &sets[n]);
     }
     return n;
 }
