@@ -205,7 +205,7 @@ shingle_status sg_check_sms(sg_checker *ck, int rank)
         if (s->step[i].kind == SG_GEMM && s->step[i].u.launch.blocks > 0)
             total += waiting_lanes(ck, rank, i);
         if (total > ck->sms)
-            return sg_check_violation(ck, sg_check_stage(ck, rank, i)->event0, -1,
+            return sg_check_violation(ck, sg_check_event(ck, rank, i), -1,
                                       "%d SMs are needed while it runs; the machine has %d", total,
                                       ck->sms);
     }

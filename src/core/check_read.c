@@ -388,7 +388,7 @@ static shingle_status read_rank(sg_checker *ck, int rank, bool *shares)
     int32_t step = 0;
     const char *const fault = sg_sched_push_fault(s, &step);
     if (fault != NULL)
-        return sg_check_violation(ck, sg_check_stage(ck, rank, step)->event0, -1, "%s", fault);
+        return sg_check_violation(ck, sg_check_event(ck, rank, step), -1, "%s", fault);
     sg_check_clocks(ck, rank);
     *shares |= in.shares;
     return SHINGLE_OK;

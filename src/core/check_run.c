@@ -439,7 +439,7 @@ static shingle_status check_ended(sg_checker *ck)
         const sg_agent *const a = &ck->agent[i];
         if (a->step < 0) continue;
         if (a->event < 0)
-            return sg_check_violation(ck, sg_check_stage(ck, a->rank, a->step)->event0, -1,
+            return sg_check_violation(ck, sg_check_event(ck, a->rank, a->step), -1,
                                       "deadlock: waits for a step that cannot end");
         const sg_event *const e = &ck->event[a->event];
         if (a->record == e->record0 + e->records || !e->waits)

@@ -182,6 +182,13 @@ static inline sg_stage *sg_check_stage(const sg_checker *ck, int rank, int32_t s
     return &ck->stage[ck->stage0[rank] + step];
 }
 
+/* An event of a step for a violation to name; -1: it has none. */
+static inline int32_t sg_check_event(const sg_checker *ck, int rank, int32_t step)
+{
+    const sg_stage *const stage = sg_check_stage(ck, rank, step);
+    return stage->events > 0 ? stage->event0 : -1;
+}
+
 static inline bool sg_check_is_area(const sg_record *r)
 {
     return r->what == SG_READS || r->what == SG_WRITES;
