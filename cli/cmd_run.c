@@ -316,6 +316,9 @@ static int check_files(const request *q)
 {
     const shingle_shape *const shape = &q->shape;
     const bool any = q->a || q->b || q->bias || q->start || q->c;
+    if (any && shape->has_norm)
+        return out_error(CLI_USAGE, "norm: its residual and gain are no files; data are made here "
+                                    "without --a and --b");
     if (any && (q->a == NULL || q->b == NULL))
         return out_error(CLI_USAGE, "--%s is missing: --a and --b go together", q->a ? "b" : "a");
     if (q->start && strstr(q->problem, ":accumulate") == NULL)

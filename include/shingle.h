@@ -101,8 +101,8 @@ SHINGLE_API shingle_status shingle_plan_create(shingle_comm *comm, const char *p
 /* Enqueues one run of PLAN and returns.  A holds the rows that this rank owns (AG_GEMM) or all m
  * rows; B is n x k; C is all m rows (AG_GEMM, GEMM_AR, GEMM) or the rows this rank owns (GEMM_RS);
  * other operators and attributes are in docs/problem.md, and shingle_problem_shape tells all shapes.
- * With "accumulate" C is read, too; with "call=" B may be NULL.  A problem with several B or with
- * "return_a" takes shingle_run_tensors.
+ * With "accumulate" C is read, too; with "call=" B may be NULL.  A problem with several B, with
+ * "return_a" or "norm" takes shingle_run_tensors.
  * Matrices must stay valid and untouched until shingle_sync (or, on a GPU, until STREAM gets there);
  * they are never moved.  Every rank runs the same plans in the same order.  STREAM is the
  * backend's (a cudaStream_t); NULL on the CPU. */
@@ -181,7 +181,10 @@ struct shingle_plan_options {
  * the first C.  A B, C or returned A may lie anywhere, but what is stored to lies over nothing else.
  *
  * With "return_a": all rows of A that this rank multiplies, own and arrived, in the order of the product's
- * rows (shingle_shape.returned_rows x k) are stored to RETURNED_A, which is the caller's as C is. */
+ * rows (shingle_shape.returned_rows x k) are stored to RETURNED_A, which is the caller's as C is.
+ *
+ * With "norm": RESIDUAL has the shape of C; it is read and stored.  GAIN holds n values, the same on all
+ * ranks. */
 typedef struct shingle_tensors {
     const void *a;
     const void *b;
@@ -193,6 +196,9 @@ typedef struct shingle_tensors {
     int64_t more_b_stride[SHINGLE_MOST_B - 1], more_c_stride[SHINGLE_MOST_B - 1];
     void *returned_a;
     int64_t returned_a_stride;
+    void *residual;
+    int64_t residual_stride;
+    const void *gain;
 } shingle_tensors;
 
 SHINGLE_API shingle_status shingle_run_tensors(shingle_plan *plan, const shingle_tensors *tensors,
@@ -486,6 +492,7 @@ typedef struct shingle_shape {
     int64_t returned_rows;          /* with return_a: of RANK, of k values each; otherwise 0 */
     int b_count;                    /* B and C matrices */
     int64_t b_cols[SHINGLE_MOST_B]; /* rows of each B, and columns of each C; together n */
+    int has_norm;                   /* a residual of C's shape, and a gain of n values */
 } shingle_shape;
 
 SHINGLE_API shingle_status shingle_problem_shape(const char *problem, int rank,

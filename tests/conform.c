@@ -33,7 +33,7 @@ enum {
 };
 
 typedef struct set {
-    matrix a, bias, returned;
+    matrix a, bias, returned, residual, gain;
     matrix b[SHINGLE_MOST_B], c[SHINGLE_MOST_B]; /* each a tensor by itself */
 } set;
 
@@ -84,6 +84,8 @@ static void make_sets(test *t)
             s->a = new_matrix(sg_problem_a_rows(p, r), sg_problem_a_cols(p, r), pad, bytes);
             s->bias = new_matrix(p->bias ? 1 : 0, p->n, 0, bytes);
             s->returned = new_matrix(sg_problem_returned_rows(p, r), p->k, pad, bytes);
+            s->residual = new_matrix(sg_problem_residual_rows(p, r), p->n, 2 * pad, bytes);
+            s->gain = new_matrix(p->norm ? 1 : 0, p->n, 0, bytes);
             for (int b = 0; b < p->b_count; b++) {
                 const int64_t rows = p->b_count > 1 ? p->b_cols[b] : sg_problem_b_rows(p, r);
                 s->b[b] = new_matrix(rows, p->k, b % 2 == 0 ? pad : 3, bytes);
@@ -101,6 +103,8 @@ static void free_sets(test *t)
             free(s->a.memory);
             free(s->bias.memory);
             free(s->returned.memory);
+            free(s->residual.memory);
+            free(s->gain.memory);
             for (int b = 0; b < t->problem.b_count; b++) {
                 free(s->b[b].memory);
                 free(s->c[b].memory);
@@ -145,6 +149,11 @@ static void fill_set(test *t, int index, uint64_t seed)
         if (t->problem.bias &&
             sg_data_fill(&data, SG_TENSOR_BIAS, r, s->bias.data, 0) != SHINGLE_OK)
             abort();
+        if (t->problem.norm &&
+            (sg_data_fill(&data, SG_TENSOR_RESIDUAL, r, s->residual.data, s->residual.stride) !=
+                 SHINGLE_OK ||
+             sg_data_fill(&data, SG_TENSOR_GAIN, r, s->gain.data, 0) != SHINGLE_OK))
+            abort();
         poison(&s->returned);
         for (int b = 0; b < t->problem.b_count; b++) {
             poison(&s->c[b]);
@@ -153,6 +162,7 @@ static void fill_set(test *t, int index, uint64_t seed)
         if (t->problem.accumulate) fill_parts(t, &data, r, s->c, true);
         s->a.hash = hash_of(&s->a);
         s->bias.hash = hash_of(&s->bias);
+        s->gain.hash = hash_of(&s->gain);
     }
 }
 
@@ -161,14 +171,18 @@ static void check_rank(test *t, set *s, const sg_data *data, int rank, sg_text *
 {
     sg_data_wrong wrong = {0};
     sg_data_wrong returned = {0};
+    sg_data_wrong residual = {0};
     char *const whole = whole_of(t, s->c, true, NULL);
     if (sg_data_compare(data, rank, whole, 0, &wrong) != SHINGLE_OK ||
         sg_data_compare_returned(data, rank, s->returned.data, s->returned.stride, &returned) !=
+            SHINGLE_OK ||
+        sg_data_compare_residual(data, rank, s->residual.data, s->residual.stride, &residual) !=
             SHINGLE_OK)
         abort();
     free(whole);
-    bool live = canaries_live(&s->returned);
-    bool kept = s->a.hash == hash_of(&s->a) && s->bias.hash == hash_of(&s->bias);
+    bool live = canaries_live(&s->returned) && canaries_live(&s->residual);
+    bool kept = s->a.hash == hash_of(&s->a) && s->bias.hash == hash_of(&s->bias) &&
+                s->gain.hash == hash_of(&s->gain);
     for (int b = 0; b < t->problem.b_count; b++) {
         live &= canaries_live(&s->c[b]);
         kept &= s->b[b].hash == hash_of(&s->b[b]);
@@ -177,6 +191,8 @@ static void check_rank(test *t, set *s, const sg_data *data, int rank, sg_text *
         sg_data_describe(&wrong, rank, text);
     else if (returned.elements > 0)
         sg_data_describe(&returned, rank, text);
+    else if (residual.elements > 0)
+        sg_data_describe(&residual, rank, text);
     else if (!live)
         sg_text_add(text, "a canary of an output of rank %d is dead", rank);
     else if (!kept)
@@ -368,7 +384,10 @@ static bool enqueue(test *t, tried *plan, int index)
                                    .b_stride = s->b[0].stride,
                                    .c_stride = s->c[0].stride,
                                    .returned_a = s->returned.data,
-                                   .returned_a_stride = s->returned.stride};
+                                   .returned_a_stride = s->returned.stride,
+                                   .residual = s->residual.data,
+                                   .residual_stride = s->residual.stride,
+                                   .gain = s->gain.data};
         for (int b = 1; b < t->problem.b_count; b++) {
             tensors.more_b[b - 1] = s->b[b].data;
             tensors.more_c[b - 1] = s->c[b].data;

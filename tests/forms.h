@@ -46,7 +46,9 @@ static const struct form {
              {"ag_gemm", ":return_a:accumulate", BY_ROWS, 'm', false, 2},
              {"ag_gemm", ":return_a:call=4000", BY_ROWS, 'm', true, 0},
              {"a2a_gemm", ":return_a", BY_COUNTS, 'm', true, 3},
-             {"gemm", "", NOT_DEALT, 'm', true, 2}};
+             {"gemm", "", NOT_DEALT, 'm', true, 2},
+             {"gemm_rs", ":norm", BY_ROWS, 'm', false, 0},
+             {"gemm_ar", ":bias:norm=1e-3", BY_ROWS, 'm', false, 0}};
 enum { FORMS = sizeof forms / sizeof forms[0] };
 
 static const char *const types[] = {"f32", "bf16", "f16"};

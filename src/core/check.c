@@ -33,7 +33,8 @@ static void say_event(const sg_checker *ck, const sg_event *e, sg_text *t)
     static const char *const kind[] = {"gemm", "copy", "reduce", "coll", "flag"};
     const sg_sched *const s = &ck->sched[e->rank];
     const sg_step *const step = &s->step[e->step];
-    sg_text_add(t, "rank %d, step %d (%s)", e->rank, e->step, kind[step->kind]);
+    sg_text_add(t, "rank %d, step %d (%s)", e->rank, e->step,
+                sg_step_norms(step) ? "norm" : kind[step->kind]);
     if (e->visit >= 0) {
         sg_visit v;
         sg_sched_visit(s, &step->u.launch, e->visit, &v);

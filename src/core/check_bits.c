@@ -79,6 +79,12 @@ uint64_t sg_check_bits_finish(const sg_checker *ck, uint64_t value, uint64_t bia
     return sg_bits_activate(sg_bits_add(value, bias), (int)ck->problem->act);
 }
 
+/* What C would hold is rounded, and the sum again. */
+uint64_t sg_check_bits_residual(const sg_checker *ck, uint64_t value, uint64_t residual)
+{
+    return rounded(ck, sg_bits_add(rounded(ck, value), residual));
+}
+
 /* ---- The order that is asked for ---------------------------------------------------------------------- */
 
 /* One accumulator over cells [FROM, TO) of k. */

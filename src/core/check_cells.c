@@ -163,7 +163,9 @@ static shingle_status couple_tensors(sg_checker *ck)
         B = 2 * SG_B,
         C = 2 * SG_C,
         BIAS = 2 * SG_BIAS,
-        RETURNED = 2 * SG_RETURNED
+        RETURNED = 2 * SG_RETURNED,
+        RESIDUAL = 2 * SG_RESIDUAL,
+        GAIN = 2 * SG_GAIN
     };
     const sg_problem *const p = ck->problem;
     const sg_in in = sg_problem_in(p);
@@ -175,6 +177,12 @@ static shingle_status couple_tensors(sg_checker *ck)
     if (p->return_a) {
         SG_TRY(tie(ck, RETURNED, 0, C, 0, p->m));
         SG_TRY(tie(ck, RETURNED + 1, 0, B + 1, 0, p->k));
+    }
+    if (p->norm) {
+        for (int r = 0; r < ck->ranks; r++)
+            SG_TRY(tie(ck, RESIDUAL, 0, C, 0, sg_problem_c_rows(p, r)));
+        SG_TRY(tie(ck, RESIDUAL + 1, 0, C + 1, 0, p->n));
+        SG_TRY(tie(ck, GAIN + 1, 0, C + 1, 0, p->n));
     }
     if (in == SG_IN_EXCHANGE) return tie_pairs(ck, A, C);
     if (out == SG_OUT_EXCHANGE) return tie_pairs(ck, C, A);

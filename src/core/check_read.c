@@ -40,10 +40,14 @@ static shingle_status check_places(sg_checker *ck, const sg_sched *s)
 static shingle_status check_tensors(sg_checker *ck, const sg_sched *s)
 {
     const sg_problem *const p = ck->problem;
-    const int64_t rows[] = {sg_problem_a_rows(p, s->rank), sg_problem_b_rows(p, s->rank),
-                            sg_problem_c_rows(p, s->rank), p->bias ? 1 : 0,
-                            sg_problem_returned_rows(p, s->rank)};
-    const int64_t cols[] = {sg_problem_a_cols(p, s->rank), p->k, p->n, p->n, p->k};
+    const int64_t rows[] = {sg_problem_a_rows(p, s->rank),
+                            sg_problem_b_rows(p, s->rank),
+                            sg_problem_c_rows(p, s->rank),
+                            p->bias ? 1 : 0,
+                            sg_problem_returned_rows(p, s->rank),
+                            sg_problem_residual_rows(p, s->rank),
+                            p->norm ? 1 : 0};
+    const int64_t cols[] = {sg_problem_a_cols(p, s->rank), p->k, p->n, p->n, p->k, p->n, p->n};
     for (int i = 0; i < SG_USER_BUFS; i++)
         if (s->buf[i].rows != rows[i] || s->buf[i].cols != cols[i] || s->buf[i].arena != SG_USER)
             return sg_check_violation(ck, -1, -1, "rank %d: %s is not as large as the problem says",
@@ -110,7 +114,7 @@ static shingle_status check_area(reading *in, const sg_access *access, int32_t r
     const bool away = a->rank != in->s->rank;
     if (sg_sched_is_torn(in->s, a))
         return sg_check_violation(ck, in->event, record, "reaches over a border between tensors");
-    if (writes && (a->buf == SG_A || a->buf == SG_B || a->buf == SG_BIAS))
+    if (writes && (a->buf == SG_A || a->buf == SG_B || a->buf == SG_BIAS || a->buf == SG_GAIN))
         return sg_check_violation(ck, in->event, record, "stores into an input");
     if (away && !writes) return sg_check_violation(ck, in->event, record, "reads a peer's memory");
     if (away && buf->arena != SG_SYM && buf->arena != SG_USER)
@@ -216,12 +220,26 @@ static void mark_in_place(sg_checker *ck, int32_t event, int32_t to)
         if (store->role != SG_ROLE_DST || store->rank != e->rank) continue;
         for (int32_t i = e->record0; i < to; i++) {
             sg_record *const add = &ck->record[i];
-            if (add->what != SG_READS || add->role != SG_ROLE_ADDEND || !same_area(add, store))
-                continue;
+            const bool added = add->role == SG_ROLE_ADDEND || add->role == SG_ROLE_RESIDUAL;
+            if (add->what != SG_READS || !added || !same_area(add, store)) continue;
             add->in_place = store->in_place = true;
             ck->in_place = true;
         }
     }
+}
+
+/* Addends of a norm are columns of its rows, side by side from column *COL of store TO on. */
+static shingle_status couple_columns(sg_checker *ck, int32_t event, int32_t add, int32_t to,
+                                     int32_t *col)
+{
+    sg_record part = ck->record[to];
+    SG_TRY(fit(ck, event, add, 0, to, 0));
+    part.at[2] += *col;
+    part.at[3] = ck->record[add].at[3];
+    *col += part.at[3];
+    if (*col > ck->record[to].at[3])
+        return sg_check_violation(ck, event, add, "norms more columns than it stores");
+    return sg_check_couple(ck, &ck->record[add], 1, &part, 1);
 }
 
 /* What a visit, copy or sum stores has one shape: that of its first store.  Zeros around it have
@@ -233,7 +251,8 @@ static shingle_status couple_event(sg_checker *ck, int32_t event)
     int32_t to = e->record0;
     while (to < end && ck->record[to].role != SG_ROLE_DST) to++;
     if (to == end) return SHINGLE_OK;
-    bool adds = false;
+    bool adds = e->norm;
+    int32_t col = 0;
     for (int32_t i = e->record0; i < end; i++) {
         const sg_record *const r = &ck->record[i];
         if (!sg_check_is_area(r) || i == to || r->role == SG_ROLE_ZERO) continue;
@@ -243,8 +262,10 @@ static shingle_status couple_event(sg_checker *ck, int32_t event)
             SG_TRY(fit(ck, event, i, 1, i + 1, 1));
         } else if (r->role == SG_ROLE_B) {
             SG_TRY(fit(ck, event, i, 0, to, 1));
-        } else if (r->role == SG_ROLE_BIAS) {
+        } else if (r->role == SG_ROLE_BIAS || r->role == SG_ROLE_GAIN) {
             SG_TRY(fit(ck, event, i, 1, to, 1));
+        } else if (r->role == SG_ROLE_ADDEND && e->norm) {
+            SG_TRY(couple_columns(ck, event, i, to, &col));
         } else {
             SG_TRY(fit(ck, event, i, 0, to, 0));
             SG_TRY(fit(ck, event, i, 1, to, 1));
@@ -255,7 +276,9 @@ static shingle_status couple_event(sg_checker *ck, int32_t event)
             return sg_check_violation(ck, event, i, "a copy between f32 and the problem's type");
     }
     if (adds) mark_in_place(ck, event, to);
-    return SHINGLE_OK;
+    return e->norm && col != ck->record[to].at[3]
+               ? sg_check_violation(ck, event, to, "norms %d columns of a row", col)
+               : SHINGLE_OK;
 }
 
 /* A function of the user makes whole rows, out of all of k. */
@@ -281,7 +304,8 @@ static shingle_status new_event(reading *in, int32_t step, const sg_visit *visit
                                       .visit = index,
                                       .patch = visit != NULL ? visit->patch : -1,
                                       .rank = (int16_t)in->s->rank,
-                                      .final = final};
+                                      .final = final,
+                                      .norm = visit != NULL && in->step->u.launch.norm};
     if (visit != NULL) SG_TRY(check_call(ck, in->event, visit));
     sg_step_access(in->s, step, visit, see, in);
     ck->event[in->event].records = ck->records - ck->event[in->event].record0;

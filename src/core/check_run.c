@@ -165,11 +165,38 @@ static void finish(sg_checker *ck, const sg_record *shape, const sg_record *bias
         }
 }
 
+/* What a norm reads, side by side; *COL: columns of cells so far. */
+static void take_columns(sg_checker *ck, const sg_record *from, const sg_record *shape,
+                         int32_t *col)
+{
+    for (int32_t i = 0; i < from->at[1]; i++)
+        memcpy(&ck->sum[(int64_t)i * shape->at[3] + *col], &ck->value[sg_check_cell(ck, from, i)],
+               (size_t)from->at[3] * sizeof *ck->sum);
+    *col += from->at[3];
+}
+
+/* Rows in the sum become what goes into the residual, or then into C. */
+static void norm(sg_checker *ck, const sg_record *shape, const sg_record *residual,
+                 const sg_record *gain)
+{
+    for (int32_t i = 0; i < shape->at[1]; i++) {
+        uint64_t *const row = &ck->sum[(int64_t)i * shape->at[3]];
+        if (shape->buf == SG_RESIDUAL)
+            sg_check_add_residual(ck, row, &ck->value[sg_check_cell(ck, residual, i)],
+                                  shape->at[3]);
+        else
+            sg_check_norm(ck, row, &ck->value[sg_check_cell(ck, gain, 0)], shape->at[3]);
+    }
+}
+
 /* All flags that EVENT awaits are complete. */
 static shingle_status carry_out(sg_checker *ck, int32_t event)
 {
     const sg_event *const e = &ck->event[event];
     const sg_record *bias = NULL;
+    const sg_record *residual = NULL;
+    const sg_record *gain = NULL;
+    int32_t col = 0;
     bool open = e->final && sg_problem_has_epilogue(ck->problem);
     const int32_t end = e->record0 + e->records;
     int32_t to = e->record0;
@@ -186,12 +213,18 @@ static shingle_status carry_out(sg_checker *ck, int32_t event)
             SG_TRY(check_read(ck, event, i));
             if (to == end) continue;
             if (r->role == SG_ROLE_B) multiply(ck, event, r);
-            if (r->role == SG_ROLE_ADDEND || r->role == SG_ROLE_SRC) add(ck, event, r, adds++);
+            if (r->role == SG_ROLE_ADDEND && e->norm)
+                take_columns(ck, r, &ck->record[to], &col);
+            else if (r->role == SG_ROLE_ADDEND || r->role == SG_ROLE_SRC)
+                add(ck, event, r, adds++);
             if (r->role == SG_ROLE_BIAS) bias = r;
+            if (r->role == SG_ROLE_RESIDUAL) residual = r;
+            if (r->role == SG_ROLE_GAIN) gain = r;
         }
         if (r->what == SG_WRITES) {
             if (open) finish(ck, r, bias); /* a store comes before the zeros around it */
             open = false;
+            if (e->norm) norm(ck, r, residual, gain);
             SG_TRY(store(ck, event, i));
         }
     }

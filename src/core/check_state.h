@@ -37,7 +37,7 @@ typedef struct sg_event {
     int32_t visit; /* -1: of a step without visits */
     int32_t patch; /* of the visit, in the rank's list */
     int16_t rank;
-    bool waits, final;
+    bool waits, final, norm;
 } sg_event;
 
 /* What the checker knows of a step, beside the schedule. */
@@ -220,12 +220,19 @@ static inline int64_t sg_check_cell(const sg_checker *ck, const sg_record *area,
 }
 
 uint64_t sg_check_bits_finish(const sg_checker *ck, uint64_t value, uint64_t bias);
+uint64_t sg_check_bits_residual(const sg_checker *ck, uint64_t value, uint64_t residual);
 
 /* What becomes of a complete value: a bijection, so that applying it twice or never shows. */
 static inline uint64_t sg_check_finish(const sg_checker *ck, uint64_t value, uint64_t bias)
 {
     return ck->bits ? sg_check_bits_finish(ck, value, bias) : sg_mix(value + bias);
 }
+
+/* COUNT cells of a finished row become what it is once the residual is added, and then what its norm
+ * makes of that: each of a cell follows from all of the row, so that one that was not complete shows. */
+void sg_check_add_residual(const sg_checker *ck, uint64_t *row, const uint64_t *residual,
+                           int32_t count);
+void sg_check_norm(const sg_checker *ck, uint64_t *row, const uint64_t *gain, int32_t count);
 
 /* ---- check_bits.c: CHECKER->BITS is set --------------------------------------------------------- */
 

@@ -8,7 +8,7 @@
 #include "core/bits.h"
 #include "core/check_state.h"
 
-enum { MIX_A = 1, MIX_B, MIX_BIAS, MIX_C };
+enum { MIX_A = 1, MIX_B, MIX_BIAS, MIX_C, MIX_RESIDUAL, MIX_GAIN };
 
 /* ---- Inputs -------------------------------------------------------------------------------------- */
 
@@ -70,6 +70,17 @@ static void fill_bias(sg_checker *ck, int rank)
     }
 }
 
+/* A row, the same on all ranks. */
+static void fill_gain(sg_checker *ck, int rank)
+{
+    const sg_grid *const grid = &ck->grid[rank * SG_MAX_BUFS + SG_GAIN];
+    for (int32_t j = 0; j < grid->rows * grid->cols; j++) {
+        ck->value[grid->cell0 + j] =
+            input(ck, MIX_GAIN, 0, 0, sg_check_place(ck, 2 * SG_GAIN + 1, j));
+        ck->writer[grid->cell0 + j] = SG_INPUT;
+    }
+}
+
 shingle_status sg_check_inputs(sg_checker *ck)
 {
     const sg_problem *const p = ck->problem;
@@ -80,8 +91,34 @@ shingle_status sg_check_inputs(sg_checker *ck)
         SG_TRY(fill(ck, MIX_B, SG_B, r, p->gather == SG_GATHER_B ? 0 : -1));
         if (p->accumulate) SG_TRY(fill(ck, MIX_C, SG_C, r, -1));
         fill_bias(ck, r);
+        SG_TRY(fill(ck, MIX_RESIDUAL, SG_RESIDUAL, r, -1));
+        fill_gain(ck, r);
     }
     return SHINGLE_OK;
+}
+
+/* ---- Norm ---------------------------------------------------------------------------------------- */
+
+void sg_check_add_residual(const sg_checker *ck, uint64_t *row, const uint64_t *residual,
+                           int32_t count)
+{
+    for (int32_t j = 0; j < count; j++)
+        row[j] = ck->bits ? sg_check_bits_residual(ck, row[j], residual[j]) : row[j] + residual[j];
+}
+
+void sg_check_norm(const sg_checker *ck, uint64_t *row, const uint64_t *gain, int32_t count)
+{
+    uint64_t whole = 0;
+    uint64_t facts = 0;
+    for (int32_t j = 0; j < count; j++) {
+        whole = sg_mix(whole ^ (ck->bits ? sg_bits_hash(row[j]) : row[j]));
+        facts |= row[j] & SG_BITS_PAST;
+    }
+    for (int32_t j = 0; j < count; j++) {
+        const uint64_t x = ck->bits ? sg_bits_hash(row[j]) : row[j];
+        const uint64_t value = sg_mix(sg_mix(x + whole) ^ gain[j]);
+        row[j] = ck->bits ? sg_bits_of(value, (unsigned)facts | SG_BITS_ROUNDED) : value;
+    }
 }
 
 /* ---- Reference ----------------------------------------------------------------------------------- */
@@ -91,6 +128,7 @@ typedef struct reference {
     int row_axis; /* whose cells are rows of the product */
     int32_t rows, cols, depth;
     uint64_t *a, *b, *product;
+    uint64_t *row; /* of C as it should be */
 } reference;
 
 static int32_t cells(const sg_checker *ck, int axis, int64_t at)
@@ -169,34 +207,66 @@ static shingle_status compare_bits(sg_checker *ck, uint64_t seen, uint64_t wante
     return sg_fail(SHINGLE_EUNSUPPORTED, "%s", ck->result->why);
 }
 
-/* One cell of C of RANK, computed by rank BY, should be WANT.  LAST is the writer of the cell before
- * it, whose store is known to be awaited. */
-static shingle_status compare_cell(sg_checker *ck, int rank, int by, int32_t i, int32_t j,
-                                   uint64_t want, uint32_t *last)
+/* What C of RANK, computed by rank BY, should hold at (I, J) of a product of WANT. */
+static uint64_t finished(const sg_checker *ck, int rank, int by, int32_t i, int32_t j,
+                         uint64_t want)
 {
-    const sg_grid *const c = &ck->grid[rank * SG_MAX_BUFS + SG_C];
-    const int64_t cell = c->cell0 + (int64_t)i * c->cols + j;
-    const uint32_t writer = ck->writer[cell];
-    const long long row = sg_check_place(ck, 2 * SG_C, i);
-    const long long col = sg_check_place(ck, 2 * SG_C + 1, j);
+    const int64_t row = sg_check_place(ck, 2 * SG_C, i);
+    const int64_t col = sg_check_place(ck, 2 * SG_C + 1, j);
     if (ck->problem->accumulate) want = plus(ck, want, input(ck, MIX_C, rank, row, col));
     if (sg_problem_has_epilogue(ck->problem))
         want = sg_check_finish(ck, want, bias_at(ck, by, col));
+    return want;
+}
+
+/* One cell of BUF, which is C or the residual, of RANK should be WANT.  LAST is the writer of the cell
+ * before it, whose store is known to be awaited. */
+static shingle_status compare_cell(sg_checker *ck, int rank, int buf, int32_t i, int32_t j,
+                                   uint64_t want, uint32_t *last)
+{
+    const sg_grid *const c = &ck->grid[rank * SG_MAX_BUFS + buf];
+    const int64_t cell = c->cell0 + (int64_t)i * c->cols + j;
+    const uint32_t writer = ck->writer[cell];
+    const char *const name = ck->sched[rank].buf[buf].name;
+    const long long row = sg_check_place(ck, 2 * buf, i);
+    const long long col = sg_check_place(ck, 2 * buf + 1, j);
     if (writer < SG_FIRST_WRITER)
-        return sg_check_violation(ck, -1, -1, "rank %d: nobody stores C row %lld, col %lld", rank,
-                                  row, col);
+        return sg_check_violation(ck, -1, -1, "rank %d: nobody stores %s row %lld, col %lld", rank,
+                                  name, row, col);
     const int32_t event = (int32_t)(writer - SG_FIRST_WRITER);
     if (ck->bits) return compare_bits(ck, ck->value[cell], sg_check_bits_stored(ck, NULL, want));
     if (ck->value[cell] != want)
         return sg_check_violation(ck, event, -1,
-                                  "stores a wrong value: C of rank %d, row %lld, col %lld", rank,
-                                  row, col);
+                                  "stores a wrong value: %s of rank %d, row %lld, col %lld", name,
+                                  rank, row, col);
     if (writer != *last && !sg_check_ordered(ck, rank, -1, -1, event))
         return sg_check_violation(ck, event, -1,
-                                  "its store to C of rank %d, row %lld, col %lld is not awaited "
+                                  "its store to %s of rank %d, row %lld, col %lld is not awaited "
                                   "before that rank's end",
-                                  rank, row, col);
+                                  name, rank, row, col);
     *last = writer;
+    return SHINGLE_OK;
+}
+
+/* Row I of C of RANK, and of its residual, follows from ROW, which is what C would hold without a norm. */
+static shingle_status compare_normed(sg_checker *ck, int rank, int32_t i, uint64_t *row,
+                                     int32_t count)
+{
+    uint32_t last = SG_NO_WRITER;
+    SG_ROOM(ck, label, label_room, 2 * (int64_t)count);
+    uint64_t *const start = (uint64_t *)ck->label;
+    uint64_t *const gain = start + count;
+    const int64_t at = sg_check_place(ck, 2 * SG_RESIDUAL, i);
+    for (int32_t j = 0; j < count; j++) {
+        const int64_t col = sg_check_place(ck, 2 * SG_C + 1, j);
+        start[j] = input(ck, MIX_RESIDUAL, rank, at, col);
+        gain[j] = input(ck, MIX_GAIN, 0, 0, col);
+    }
+    sg_check_add_residual(ck, row, start, count);
+    for (int32_t j = 0; j < count; j++)
+        SG_TRY(compare_cell(ck, rank, SG_RESIDUAL, i, j, row[j], &last));
+    sg_check_norm(ck, row, gain, count);
+    for (int32_t j = 0; j < count; j++) SG_TRY(compare_cell(ck, rank, SG_C, i, j, row[j], &last));
     return SHINGLE_OK;
 }
 
@@ -211,8 +281,10 @@ static shingle_status compare(sg_checker *ck, int rank, int64_t held, int64_t co
     uint32_t last = SG_NO_WRITER;
     for (int32_t i = first; i < end; i++) {
         const uint64_t *const want = &ref->product[(int64_t)(from + i - first) * ref->cols];
-        for (int32_t j = 0; j < ref->cols; j++)
-            SG_TRY(compare_cell(ck, rank, by, i, j, want[j], &last));
+        for (int32_t j = 0; j < ref->cols; j++) ref->row[j] = finished(ck, rank, by, i, j, want[j]);
+        if (ck->problem->norm) SG_TRY(compare_normed(ck, rank, i, ref->row, ref->cols));
+        for (int32_t j = 0; j < ref->cols && !ck->problem->norm; j++)
+            SG_TRY(compare_cell(ck, rank, SG_C, i, j, ref->row[j], &last));
     }
     return SHINGLE_OK;
 }
@@ -286,10 +358,11 @@ shingle_status sg_check_outputs(sg_checker *ck)
     const int64_t a_cells = (int64_t)ref.rows * ref.depth;
     const int64_t b_cells = p->gather == SG_GATHER_B ? (int64_t)ref.cols * ref.depth : 0;
     const int64_t c_cells = (int64_t)ref.rows * ref.cols;
-    SG_ROOM(ck, reference, reference_room, a_cells + b_cells + c_cells);
+    SG_ROOM(ck, reference, reference_room, a_cells + b_cells + c_cells + ref.cols);
     ref.a = ck->reference;
     ref.b = ref.a + a_cells;
     ref.product = ref.b + b_cells;
+    ref.row = ref.product + c_cells;
     if (b_cells > 0) whole(ck, MIX_B, 2 * SG_C + 1, ref.cols, ref.depth, ref.b);
     for (int r = 0; r < ck->ranks; r++) {
         const int32_t most = ref.rows;

@@ -182,6 +182,7 @@ static void count_step(const sg_sched *s, int32_t index, counts *c, sg_static_lo
     const bool push = sg_step_is_push(step);
     if (step->lane >= c->lanes && !push) c->lanes = step->lane + 1;
     look->overlaps |= push;
+    if (sg_step_norms(step)) return; /* every plan has it */
     if (step->kind == SG_GEMM) count_launch(s, step, c, look);
     if (step->kind == SG_COLL) {
         c->colls++;

@@ -5,7 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Types ---------------------------------------------------------------------------------------- */
+/* ---- The numbers ----------------------------------------------------------------------------------- */
+
+enum { OF_P, OF_S, OF_TOTAL, OF_U, OF_V, OF_BIAS, OF_START, OF_RESIDUAL }; /* streams of numbers */
+
+enum { START_MOST = 16 };
 
 static uint32_t bits_of(float value)
 {
@@ -13,67 +17,6 @@ static uint32_t bits_of(float value)
     memcpy(&bits, &value, sizeof bits);
     return bits;
 }
-
-static float float_of(uint32_t bits)
-{
-    float value = 0;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static uint16_t to_bf16(float value)
-{
-    const uint32_t bits = bits_of(value);
-    if ((bits & 0x7fffffffu) > 0x7f800000u) return (uint16_t)(bits >> 16 | 0x40u);
-    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
-}
-
-static uint16_t to_f16(float value)
-{
-    const uint32_t bits = bits_of(value);
-    const uint32_t sign = bits >> 16 & 0x8000u;
-    const uint32_t size = bits & 0x7fffffffu;
-    if (size > 0x7f800000u) return (uint16_t)(sign | 0x7e00u);
-    if (size >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u); /* 65520 and more */
-    if (size < 0x38800000u) {
-        /* Below 2^-14: the sum with 0.5 rounds to multiples of 2^-24. */
-        const uint32_t rounded = bits_of(float_of(size) + 0.5f);
-        return (uint16_t)(sign | (rounded - 0x3f000000u));
-    }
-    const uint32_t rounded = size - 0x38000000u + 0xfffu + (size >> 13 & 1u);
-    return (uint16_t)(sign | rounded >> 13);
-}
-
-static float from_f16(uint16_t half)
-{
-    const uint32_t sign = (uint32_t)(half & 0x8000u) << 16;
-    const uint32_t exponent = half >> 10 & 0x1fu;
-    const uint32_t fraction = half & 0x3ffu;
-    if (exponent == 0x1f) return float_of(sign | 0x7f800000u | fraction << 13);
-    if (exponent == 0) return (sign ? -1.0f : 1.0f) * (float)fraction * 0x1p-24f;
-    return float_of(sign | (exponent + 112) << 23 | fraction << 13);
-}
-
-void sg_data_store(sg_type type, float value, void *matrix, int64_t index)
-{
-    if (type == SG_F32)
-        ((float *)matrix)[index] = value;
-    else
-        ((uint16_t *)matrix)[index] = type == SG_BF16 ? to_bf16(value) : to_f16(value);
-}
-
-float sg_data_load(sg_type type, const void *matrix, int64_t index)
-{
-    if (type == SG_F32) return ((const float *)matrix)[index];
-    const uint16_t half = ((const uint16_t *)matrix)[index];
-    return type == SG_BF16 ? float_of((uint32_t)half << 16) : from_f16(half);
-}
-
-/* ---- The numbers ----------------------------------------------------------------------------------- */
-
-enum { OF_P, OF_S, OF_TOTAL, OF_U, OF_V, OF_BIAS, OF_START }; /* streams of random numbers */
-
-enum { START_MOST = 16 };
 
 static uint64_t draw(const sg_data *d, int what, int rank, int64_t index)
 {
@@ -156,6 +99,17 @@ static int32_t start_of(const sg_data *d, int rank, int64_t row, int64_t col)
 {
     const uint64_t random = draw(d, OF_START, rank, row * d->problem->n + col);
     return (int32_t)(random % (2 * START_MOST + 1)) - START_MOST;
+}
+
+float sg_data_residual(const sg_data *d, int rank, int64_t row, int64_t col)
+{
+    const uint64_t random = draw(d, OF_RESIDUAL, rank, row * d->problem->n + col);
+    return (float)(int32_t)(random % (2 * START_MOST + 1)) - START_MOST;
+}
+
+float sg_data_gain(const sg_data *d, int64_t col)
+{
+    return (float)(draw(d, OF_BIAS, 1, col) % 16 + 1) * 0.25f; /* rank 0's draws are the bias */
 }
 
 shingle_status sg_data_make(const sg_problem *problem, uint64_t seed, sg_data *data_out)
@@ -311,27 +265,25 @@ shingle_status sg_data_fill(const sg_data *d, sg_tensor tensor, int rank, void *
     const sg_problem *const p = d->problem;
     const int64_t cols = cols_in(p, tensor, rank);
     const int64_t row_bytes = (stride ? stride : cols) * sg_type_bytes(p->type);
-    if (tensor == SG_TENSOR_BIAS) {
+    if (tensor == SG_TENSOR_BIAS || tensor == SG_TENSOR_GAIN) {
         for (int64_t col = 0; col < p->n; col++)
-            sg_data_store(p->type, (float)bias_of(d, col), matrix, col);
+            sg_data_store(p->type,
+                          tensor == SG_TENSOR_GAIN ? sg_data_gain(d, col) : (float)bias_of(d, col),
+                          matrix, col);
         return SHINGLE_OK;
     }
-    if (tensor != SG_TENSOR_C) return fill_rows(d, tensor, rank, matrix, row_bytes);
+    const bool residual = tensor == SG_TENSOR_RESIDUAL;
+    if (tensor != SG_TENSOR_C && !residual) return fill_rows(d, tensor, rank, matrix, row_bytes);
     for (int64_t row = 0; row < sg_problem_c_rows(p, rank); row++)
         for (int64_t col = 0; col < p->n; col++)
-            sg_data_store(p->type, (float)start_of(d, rank, row, col),
+            sg_data_store(p->type,
+                          residual ? sg_data_residual(d, rank, row, col)
+                                   : (float)start_of(d, rank, row, col),
                           (char *)matrix + row * row_bytes, col);
     return SHINGLE_OK;
 }
 
 /* ---- Comparing -------------------------------------------------------------------------------------- */
-
-static float rounded(sg_type type, float value)
-{
-    uint32_t room = 0;
-    sg_data_store(type, value, &room, 0);
-    return sg_data_load(type, &room, 0);
-}
 
 static float activated(sg_act act, float x)
 {
@@ -345,10 +297,10 @@ static float activated(sg_act act, float x)
     return x;
 }
 
-static float finished(const sg_data *d, int64_t sum, int64_t col)
+float sg_data_finished(const sg_data *d, int64_t sum, int64_t col)
 {
     const float value = (float)(sum + (d->problem->bias ? bias_of(d, col) : 0));
-    return rounded(d->problem->type, activated(d->problem->act, value));
+    return sg_data_round(d->problem->type, activated(d->problem->act, value));
 }
 
 /* The sum over ranks of the products at (ROW, COL) of RANK's C, whose row is ROW of OF's product. */
@@ -367,7 +319,7 @@ float sg_data_expected(const sg_data *d, int rank, int64_t row, int64_t col)
     row_walk walk = rows_of(d, SG_TENSOR_C, rank);
     const int64_t of_product = product_row(&walk, row, &of);
     const int64_t start = d->problem->accumulate ? start_of(d, rank, row, col) : 0;
-    return finished(d, start + sum_at(d, of, of_product, col), col);
+    return sg_data_finished(d, start + sum_at(d, of, of_product, col), col);
 }
 
 float sg_data_returned(const sg_data *d, int rank, int64_t row, int64_t col)
@@ -388,21 +340,32 @@ static bool is_right(const sg_problem *p, float seen, float expected)
     return bits_of(seen) == bits_of(expected);
 }
 
-/* Adds a whole row of C, and whether it is the first wrong one. */
-static void compare_row(const sg_data *d, const int32_t *sums, const char *c, int64_t row,
-                        sg_data_wrong *wrong)
+typedef struct comparing {
+    const char *c;
+    int64_t row_bytes;
+    sg_data_wrong wrong;
+} comparing;
+
+void sg_data_see(sg_data_wrong *wrong, int64_t row, int64_t col, float seen, float expected)
 {
+    if (wrong->elements++ > 0) return;
+    wrong->row = row;
+    wrong->col = col;
+    wrong->seen = seen;
+    wrong->expected = expected;
+}
+
+/* Adds a whole row of C, and whether it is the first wrong one. */
+static void compare_row(void *context, const sg_data *d, int64_t row, const int32_t *sums)
+{
+    comparing *const to = context;
     const sg_problem *const p = d->problem;
+    const char *const c = to->c + row * to->row_bytes;
     const bool plain = !sg_problem_has_epilogue(p); /* then sums need no rounding */
     for (int64_t col = 0; col < p->n; col++) {
-        const float expected = plain ? (float)sums[col] : finished(d, sums[col], col);
+        const float expected = plain ? (float)sums[col] : sg_data_finished(d, sums[col], col);
         const float seen = sg_data_load(p->type, c, col);
-        if (is_right(p, seen, expected)) continue;
-        if (wrong->elements++ > 0) continue;
-        wrong->row = row;
-        wrong->col = col;
-        wrong->seen = seen;
-        wrong->expected = expected;
+        if (!is_right(p, seen, expected)) sg_data_see(&to->wrong, row, col, seen, expected);
     }
 }
 
@@ -415,8 +378,7 @@ static void weigh_columns(const sg_data *d, int of, int32_t *weights)
         for (int64_t col = 0; col < n; col++) weights[col] = v_of(d, r, col) * total_of(d, r);
 }
 
-shingle_status sg_data_compare(const sg_data *d, int rank, const void *c, int64_t stride,
-                               sg_data_wrong *wrong_out)
+shingle_status sg_data_each_row(const sg_data *d, int rank, sg_data_row_fn visitor, void *context)
 {
     const sg_problem *const p = d->problem;
     const int64_t n = p->n;
@@ -425,8 +387,6 @@ shingle_status sg_data_compare(const sg_data *d, int rank, const void *c, int64_
     /* The sums of a row, then the weights of each rank. */
     int32_t *const sums = malloc((size_t)(n * (count + 1) + 1) * sizeof *sums);
     if (sums == NULL) return no_memory(n);
-    sg_data_wrong wrong = {0};
-    const int64_t row_bytes = (stride ? stride : n) * sg_type_bytes(p->type);
     row_walk walk = rows_of(d, SG_TENSOR_C, rank);
     int weighed = -1;
     for (int64_t i = 0; i < sg_problem_c_rows(p, rank); i++) {
@@ -441,10 +401,20 @@ shingle_status sg_data_compare(const sg_data *d, int rank, const void *c, int64_
             const int32_t *const weights = sums + (r + 1) * n;
             for (int64_t col = 0; col < n; col++) sums[col] += u * weights[col];
         }
-        compare_row(d, sums, (const char *)c + i * row_bytes, i, &wrong);
+        visitor(context, d, i, sums);
     }
     free(sums);
-    *wrong_out = wrong;
+    return SHINGLE_OK;
+}
+
+shingle_status sg_data_compare(const sg_data *d, int rank, const void *c, int64_t stride,
+                               sg_data_wrong *wrong_out)
+{
+    const sg_problem *const p = d->problem;
+    comparing to = {.c = c, .row_bytes = (stride ? stride : p->n) * sg_type_bytes(p->type)};
+    if (p->norm) return sg_data_compare_normed(d, rank, SG_TENSOR_C, c, stride, wrong_out);
+    SG_TRY(sg_data_each_row(d, rank, compare_row, &to));
+    *wrong_out = to.wrong;
     return SHINGLE_OK;
 }
 
@@ -456,9 +426,7 @@ shingle_status sg_data_compare_returned(const sg_data *d, int rank, const void *
     for (int64_t i = 0; i < sg_problem_returned_rows(d->problem, rank) * k; i++) {
         const float expected = sg_data_returned(d, rank, i / k, i % k);
         const float seen = sg_data_load(d->problem->type, a, i / k * (stride ? stride : k) + i % k);
-        if (bits_of(seen) == bits_of(expected) || wrong.elements++ > 0) continue;
-        wrong.row = i / k, wrong.col = i % k;
-        wrong.seen = seen, wrong.expected = expected;
+        if (bits_of(seen) != bits_of(expected)) sg_data_see(&wrong, i / k, i % k, seen, expected);
     }
     *wrong_out = wrong;
     return SHINGLE_OK;
@@ -466,7 +434,7 @@ shingle_status sg_data_compare_returned(const sg_data *d, int rank, const void *
 
 void sg_data_describe(const sg_data_wrong *wrong, int rank, sg_text *text)
 {
-    const char *const name = wrong->returned ? "returned A" : "C";
+    const char *const name = wrong->returned ? "returned A" : wrong->residual ? "residual" : "C";
     if (wrong->elements == 0) {
         sg_text_add(text, "%s of rank %d is right", name, rank);
         return;
@@ -526,7 +494,8 @@ shingle_status sg_data_sums(const sg_data *d, sg_tensor tensor, int rank, sg_fil
     const sg_problem *const p = d->problem;
     const bool is_c = tensor == SG_TENSOR_C;
     const bool smooth = p->act == SG_ACT_GELU || p->act == SG_ACT_SILU;
-    if (tensor == SG_TENSOR_BIAS || (is_c && (p->accumulate || smooth)))
+    if (tensor == SG_TENSOR_BIAS || tensor == SG_TENSOR_GAIN || tensor == SG_TENSOR_RESIDUAL ||
+        (is_c && (p->accumulate || p->norm || smooth)))
         return sg_fail(SHINGLE_EUNSUPPORTED, "elements of this matrix are no sums of products");
     sg_fill f = {.kind = SG_FILL_SUMS,
                  .type = p->type,

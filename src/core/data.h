@@ -27,7 +27,9 @@ typedef enum sg_tensor {
     SG_TENSOR_B, /* of several B: one behind the other */
     SG_TENSOR_BIAS,
     SG_TENSOR_C, /* of several C: side by side */
-    SG_TENSOR_RETURNED
+    SG_TENSOR_RETURNED,
+    SG_TENSOR_RESIDUAL, /* what stands there before the run */
+    SG_TENSOR_GAIN
 } sg_tensor;
 
 typedef struct sg_data {
@@ -68,7 +70,8 @@ typedef struct sg_fill {
  * sums: what a run adds to differs everywhere, and gelu and silu are no integers. */
 shingle_status sg_data_sums(const sg_data *data, sg_tensor tensor, int rank, sg_fill *fill_out);
 
-/* What stands at (ROW, COL) of RANK's C: bias and activation included, rounded to the type. */
+/* What stands at (ROW, COL) of RANK's C: bias and activation included, rounded to the type, but not
+ * normed. */
 float sg_data_expected(const sg_data *data, int rank, int64_t row, int64_t col);
 
 /* What stands at (ROW, COL) of the A that RANK returns. */
@@ -80,6 +83,7 @@ typedef struct sg_data_wrong {
     int64_t row, col; /* the first one */
     float seen, expected;
     bool returned; /* of the returned A */
+    bool residual; /* of the residual */
 } sg_data_wrong;
 
 /* Compares all of RANK's C, bit for bit; after gelu and silu, whose last bit depends on the math
@@ -91,6 +95,27 @@ shingle_status sg_data_compare(const sg_data *data, int rank, const void *c, int
 shingle_status sg_data_compare_returned(const sg_data *data, int rank, const void *a,
                                         int64_t stride, sg_data_wrong *wrong_out);
 
+/* The same of the residual after a run that norms; C is then compared bit for bit, too. */
+shingle_status sg_data_compare_residual(const sg_data *data, int rank, const void *residual,
+                                        int64_t stride, sg_data_wrong *wrong_out);
+
+/* Elements of what a norm reads, which every type holds exactly. */
+float sg_data_residual(const sg_data *data, int rank, int64_t row, int64_t col);
+float sg_data_gain(const sg_data *data, int64_t col);
+
+/* Calls VISITOR for every row of RANK's C with the sums of its columns: bias and activation are left out,
+ * and what is done with them is sg_data_finished. */
+typedef void (*sg_data_row_fn)(void *context, const sg_data *data, int64_t row,
+                               const int32_t *sums);
+shingle_status sg_data_each_row(const sg_data *data, int rank, sg_data_row_fn visitor,
+                                void *context);
+float sg_data_finished(const sg_data *data, int64_t sum, int64_t col);
+
+/* Compares C or the residual with what a norm leaves there (data_norm.c); counts one wrong element. */
+shingle_status sg_data_compare_normed(const sg_data *data, int rank, sg_tensor tensor,
+                                      const void *matrix, int64_t stride, sg_data_wrong *wrong_out);
+void sg_data_see(sg_data_wrong *wrong, int64_t row, int64_t col, float seen, float expected);
+
 /* "C[3,17] of rank 1 is 4, expected -2; 12 elements are wrong" */
 void sg_data_describe(const sg_data_wrong *wrong, int rank, sg_text *text);
 
@@ -101,5 +126,6 @@ int sg_data_compute(void *context, const shingle_rows *rows);
 /* One element to and from its type, rounded to nearest even. */
 void sg_data_store(sg_type type, float value, void *matrix, int64_t index);
 float sg_data_load(sg_type type, const void *matrix, int64_t index);
+float sg_data_round(sg_type type, float value);
 
 #endif

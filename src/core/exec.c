@@ -113,6 +113,14 @@ static shingle_status check_more(const sg_problem *p, int rank, int64_t some, sh
                         p->type, &t->returned_a_stride);
 }
 
+static shingle_status check_norm(const sg_problem *p, int rank, shingle_tensors *t)
+{
+    const int64_t rows = sg_problem_residual_rows(p, rank);
+    int64_t gain_stride = 0;
+    SG_TRY(check_tensor("residual", t->residual, rows, p->n, p->type, &t->residual_stride));
+    return check_tensor("gain", t->gain, rows > 0 ? 1 : 0, p->n, p->type, &gain_stride);
+}
+
 static shingle_status check_tensors(const sg_bound *bound, shingle_tensors *t)
 {
     const sg_problem *const p = &bound->problem;
@@ -129,6 +137,7 @@ static shingle_status check_tensors(const sg_bound *bound, shingle_tensors *t)
     SG_TRY(
         check_tensor("c", t->c, sg_problem_c_rows(p, rank), p->b_cols[0], p->type, &t->c_stride));
     SG_TRY(check_more(p, rank, some, t));
+    SG_TRY(check_norm(p, rank, t));
     return check_tensor("bias", t->bias, p->bias ? some : 0, p->n, p->type, &bias_stride);
 }
 
@@ -173,6 +182,8 @@ sg_user_matrix sg_exec_user(const sg_problem *p, const shingle_tensors *t, sg_ar
     case SG_A: return (sg_user_matrix){(void *)(uintptr_t)t->a, t->a_stride};
     case SG_BIAS: return (sg_user_matrix){(void *)(uintptr_t)t->bias, 0};
     case SG_RETURNED: return (sg_user_matrix){t->returned_a, t->returned_a_stride};
+    case SG_RESIDUAL: return (sg_user_matrix){t->residual, t->residual_stride};
+    case SG_GAIN: return (sg_user_matrix){(void *)(uintptr_t)t->gain, 0};
     case SG_B: {
         const int i = sg_problem_b_at(p, area->row0, &low, &high);
         area->row0 -= (int32_t)low;

@@ -21,9 +21,9 @@ typedef struct output {
 
 /* Matrices of one rank.  Several B are the rows of one, several C the columns of one. */
 typedef struct tensors {
-    void *a, *b, *bias;
-    output c, returned;
-    size_t a_bytes, b_bytes, bias_bytes;
+    void *a, *b, *bias, *gain;
+    output c, returned, residual;
+    size_t a_bytes, b_bytes, bias_bytes, gain_bytes;
     void *host; /* room for the largest of them, if they travel */
 } tensors;
 
@@ -70,17 +70,22 @@ static shingle_status alloc_rank(const sg_matrices *m, int r, tensors *t)
     SG_TRY(shingle_alloc(comm, t->a_bytes + 1, &t->a));
     SG_TRY(shingle_alloc(comm, t->b_bytes + 1, &t->b));
     SG_TRY(shingle_alloc(comm, t->bias_bytes + 1, &t->bias));
+    SG_TRY(matrix_bytes(p, p->norm ? 1 : 0, p->n, &t->gain_bytes));
+    SG_TRY(shingle_alloc(comm, t->gain_bytes + 1, &t->gain));
     t->c = (output){.tensor = SG_TENSOR_C, .rows = sg_problem_c_rows(p, r), .cols = p->n};
     t->returned = (output){
         .tensor = SG_TENSOR_RETURNED, .rows = sg_problem_returned_rows(p, r), .cols = p->k};
+    t->residual = (output){
+        .tensor = SG_TENSOR_RESIDUAL, .rows = sg_problem_residual_rows(p, r), .cols = p->n};
     SG_TRY(alloc_output(m, r, &t->c));
+    if (p->norm) SG_TRY(alloc_output(m, r, &t->residual));
     return p->return_a ? alloc_output(m, r, &t->returned) : SHINGLE_OK;
 }
 
 static bool can_compare(const sg_matrices *m)
 {
     const sg_problem *const p = m->problem;
-    return backend_of(m)->differ != NULL && !p->accumulate && p->act != SG_ACT_GELU &&
+    return backend_of(m)->differ != NULL && !p->accumulate && !p->norm && p->act != SG_ACT_GELU &&
            p->act != SG_ACT_SILU;
 }
 
@@ -115,6 +120,8 @@ void sg_matrices_close(sg_matrices *m)
         shingle_free(comm, t->bias);
         shingle_free(comm, t->c.block);
         shingle_free(comm, t->returned.block);
+        shingle_free(comm, t->residual.block);
+        shingle_free(comm, t->gain);
         free(t->host);
     }
     free(m->rank);
@@ -137,6 +144,8 @@ shingle_tensors sg_matrices_tensors(const sg_matrices *m, int rank)
                            .c = t->c.block + CANARY,
                            .c_stride = p->n};
     if (p->return_a) run.returned_a = t->returned.block + CANARY;
+    if (p->norm) run.residual = t->residual.block + CANARY;
+    if (p->norm) run.gain = t->gain;
     for (int64_t i = 1, col = p->b_cols[0]; i < p->b_count; col += p->b_cols[i++]) {
         run.more_b[i - 1] = (const char *)t->b + col * p->k * element;
         run.more_c[i - 1] = t->c.block + CANARY + col * element;
@@ -148,7 +157,7 @@ shingle_tensors sg_matrices_tensors(const sg_matrices *m, int rank)
 int64_t sg_matrices_bytes(const sg_matrices *m)
 {
     const tensors *const t = &m->rank[0];
-    return (int64_t)(t->a_bytes + t->b_bytes + t->c.bytes + t->returned.bytes);
+    return (int64_t)(t->a_bytes + t->b_bytes + t->c.bytes + t->returned.bytes + t->residual.bytes);
 }
 
 /* ---- One rank at a time ------------------------------------------------------------------------------ */
@@ -180,6 +189,7 @@ static shingle_status host_room(tensors *t)
     if (t->a_bytes > bytes) bytes = t->a_bytes;
     if (t->b_bytes > bytes) bytes = t->b_bytes;
     if (t->bias_bytes > bytes) bytes = t->bias_bytes;
+    if (t->gain_bytes > bytes) bytes = t->gain_bytes;
     if (t->host == NULL) t->host = malloc(bytes);
     return t->host != NULL ? SHINGLE_OK : sg_fail(SHINGLE_ENOMEM, "no memory for a benchmark");
 }
@@ -190,7 +200,7 @@ static shingle_status fill_input(const errand *e, sg_tensor tensor, void *to, si
     const sg_backend *const backend = backend_of(m);
     sg_fill sums;
     if (backend->write == NULL) return sg_data_fill(e->data, tensor, e->rank, to, 0);
-    if (backend->fill != NULL && tensor != SG_TENSOR_BIAS) {
+    if (backend->fill != NULL && tensor != SG_TENSOR_BIAS && tensor != SG_TENSOR_GAIN) {
         SG_TRY(sg_data_sums(e->data, tensor, e->rank, &sums));
         const shingle_status status = backend->fill(m->group->self, e->rank, &sums, to);
         free(sums.row);
@@ -216,7 +226,7 @@ static shingle_status poison(const errand *e, const output *o)
     return backend->fill(m->group->self, e->rank, &nan, o->block + CANARY);
 }
 
-/* The same on the host, and what stands in C before a run that adds to it. */
+/* The same on the host, and what stands in C or in the residual before a run that adds to it. */
 static shingle_status prepare_output(const errand *e, const output *o)
 {
     const sg_matrices *const m = e->matrices;
@@ -228,8 +238,8 @@ static shingle_status prepare_output(const errand *e, const output *o)
     uint8_t *const c = travels ? t->host : o->block;
     memset(c, 0xa5, o->bytes + 2 * CANARY);
     memset(c + CANARY, 0xff, o->bytes); /* NaN in every type */
-    if (m->problem->accumulate && o->tensor == SG_TENSOR_C)
-        SG_TRY(sg_data_fill(e->data, SG_TENSOR_C, e->rank, c + CANARY, 0));
+    if (o->tensor == SG_TENSOR_RESIDUAL || (m->problem->accumulate && o->tensor == SG_TENSOR_C))
+        SG_TRY(sg_data_fill(e->data, o->tensor, e->rank, c + CANARY, 0));
     if (!travels) return SHINGLE_OK;
     return backend_of(m)->write(m->group->self, e->rank, o->block, c, o->bytes + 2 * CANARY);
 }
@@ -240,6 +250,8 @@ static shingle_status prepare(errand *e)
     SG_TRY(fill_input(e, SG_TENSOR_A, t->a, t->a_bytes));
     SG_TRY(fill_input(e, SG_TENSOR_B, t->b, t->b_bytes));
     if (e->matrices->problem->bias) SG_TRY(fill_input(e, SG_TENSOR_BIAS, t->bias, t->bias_bytes));
+    if (e->matrices->problem->norm) SG_TRY(fill_input(e, SG_TENSOR_GAIN, t->gain, t->gain_bytes));
+    SG_TRY(prepare_output(e, &t->residual));
     SG_TRY(prepare_output(e, &t->c));
     return prepare_output(e, &t->returned);
 }
@@ -317,6 +329,8 @@ static shingle_status compare_output(errand *e, const output *o)
     sg_data_wrong wrong;
     if (o->tensor == SG_TENSOR_C)
         SG_TRY(sg_data_compare(e->data, e->rank, c + CANARY, 0, &wrong));
+    else if (o->tensor == SG_TENSOR_RESIDUAL)
+        SG_TRY(sg_data_compare_residual(e->data, e->rank, c + CANARY, 0, &wrong));
     else
         SG_TRY(sg_data_compare_returned(e->data, e->rank, c + CANARY, 0, &wrong));
     report_wrong(e, &wrong);
@@ -327,6 +341,7 @@ static shingle_status compare(errand *e)
 {
     const tensors *const t = &e->matrices->rank[e->rank];
     SG_TRY(compare_output(e, &t->c));
+    SG_TRY(compare_output(e, &t->residual));
     return compare_output(e, &t->returned);
 }
 

@@ -212,18 +212,22 @@ static sg_wait piece_wait(const sg_problem *p, const sg_piece *piece, const sg_a
 
 /* Bands of a group, for a raster whose waves of about WAVE_TILES tiles read the fewest rows of A and B:
  * as high as they are wide, and all groups alike.  Every byte read costs power, and time at its limit. */
+uint8_t sg_moves_group(int32_t rows, int32_t tile_m, int32_t tile_n)
+{
+    if (tile_m < 1 || tile_n < 1) return 1; /* the sealer refuses it */
+    int32_t square = 1;
+    while (square < UINT8_MAX && (int64_t)square * square * tile_m < (int64_t)WAVE_TILES * tile_n)
+        square++;
+    const int64_t bands = sg_ceil_div(rows, tile_m);
+    if (bands <= square) return (uint8_t)sg_max(1, bands);
+    return (uint8_t)sg_min(UINT8_MAX, sg_ceil_div(bands, (bands + square / 2) / square));
+}
+
 static uint8_t group_bands(const sg_sched *s, int32_t rows)
 {
     if (s->open_step < 0) return 1;
     const sg_launch *const launch = &s->step[s->open_step].u.launch;
-    if (launch->tile_m < 1 || launch->tile_n < 1) return 1; /* the sealer refuses it */
-    int32_t square = 1;
-    while (square < UINT8_MAX &&
-           (int64_t)square * square * launch->tile_m < (int64_t)WAVE_TILES * launch->tile_n)
-        square++;
-    const int64_t bands = sg_ceil_div(rows, launch->tile_m);
-    if (bands <= square) return (uint8_t)sg_max(1, bands);
-    return (uint8_t)sg_min(UINT8_MAX, sg_ceil_div(bands, (bands + square / 2) / square));
+    return sg_moves_group(rows, launch->tile_m, launch->tile_n);
 }
 
 /* A patch of all the product, with RUN, which stands in buffer BUF, along what moves. */

@@ -150,6 +150,9 @@ sg_patch sg_moves_patch_from(const sg_sched *s, const sg_piece *piece, int buf, 
  * waits for WAIT unless that is NULL.  Returns the launch, or -1 if there is none. */
 int sg_moves_vendor_patch(sg_sched *s, const sg_piece *piece, bool final, const sg_wait *wait);
 
+/* Bands of a group in the raster of a patch of ROWS rows. */
+uint8_t sg_moves_group(int32_t rows, int32_t tile_m, int32_t tile_n);
+
 /* Leaves of PATCH the product's columns [COL0, COL0 + COLS). */
 void sg_moves_cut_cols(sg_patch *patch, int32_t col0, int32_t cols);
 

@@ -31,6 +31,13 @@ bool sg_problem_sums(const sg_problem *problem)
     return out == SG_OUT_SCATTER || out == SG_OUT_ALL;
 }
 
+float sg_problem_epsilon(const sg_problem *p)
+{
+    double unit = 1;
+    for (int32_t i = 0; i < p->epsilon.places; i++) unit *= 10; /* exact up to 1e22 */
+    return (float)(p->epsilon.digits / unit);
+}
+
 bool sg_problem_has_epilogue(const sg_problem *problem)
 {
     return problem->bias || problem->act != SG_ACT_NONE;
@@ -112,6 +119,11 @@ int64_t sg_problem_c_rows(const sg_problem *p, int rank)
 int64_t sg_problem_returned_rows(const sg_problem *p, int rank)
 {
     return p->return_a ? sg_problem_rows(p, rank) : 0;
+}
+
+int64_t sg_problem_residual_rows(const sg_problem *p, int rank)
+{
+    return p->norm ? sg_problem_c_rows(p, rank) : 0;
 }
 
 int sg_problem_b_at(const sg_problem *p, int64_t col, int64_t *low_out, int64_t *high_out)
@@ -312,6 +324,30 @@ static shingle_status check_shared(const sg_ask *ask)
     return sg_fail(SHINGLE_EINVAL, "b= with gather=%s; several B share rows of A", gather);
 }
 
+/* A residual, and the norm of what it is added to. */
+static shingle_status check_norm(const sg_ask *ask)
+{
+    if (ask->op != SG_OP_GEMM_RS && ask->op != SG_OP_GEMM_AR)
+        return sg_fail(SHINGLE_EINVAL, "norm with %s; it goes with gemm_rs and gemm_ar",
+                       sg_op_name(ask->op));
+    if (ask->call || ask->act != SG_ACT_NONE)
+        return sg_fail(SHINGLE_EINVAL, "norm with %s; it norms sums of products and a bias",
+                       ask->call ? "call" : sg_act_name(ask->act));
+    const sg_decimal e = ask->epsilon;
+    if (e.digits >= 0 && e.digits <= SG_MOST_DIGITS && e.places >= 0 && e.places <= SG_MOST_PLACES)
+        return SHINGLE_OK;
+    return sg_fail(SHINGLE_EINVAL, "norm=%de-%d; 1 to %d digits and %d places are possible",
+                   (int)e.digits, (int)e.places, 6, SG_MOST_PLACES);
+}
+
+/* Equal problems print equal. */
+static sg_decimal shortest(sg_decimal e)
+{
+    if (e.digits == 0) return (sg_decimal){1, 5};
+    for (; e.digits % 10 == 0 && e.places > 0; e.digits /= 10) e.places--;
+    return e;
+}
+
 /* What does not go together. */
 static shingle_status check_attributes(const sg_ask *ask)
 {
@@ -330,6 +366,7 @@ static shingle_status check_attributes(const sg_ask *ask)
     if (ask->accumulate && (ask->bias || ask->act != SG_ACT_NONE))
         return sg_fail(SHINGLE_EINVAL, "accumulate with %s; C holds sums without either",
                        ask->bias ? "bias" : sg_act_name(ask->act));
+    if (ask->norm) SG_TRY(check_norm(ask));
     if (!ask->call) return SHINGLE_OK;
     if (ask->accumulate || ask->gather != SG_GATHER_A)
         return sg_fail(SHINGLE_EINVAL, "call with %s; a call makes whole rows of C from rows of A",
@@ -360,6 +397,8 @@ shingle_status sg_problem_ask(const sg_ask *ask, sg_problem *problem_out)
                     .accumulate = ask->accumulate,
                     .call = ask->call,
                     .return_a = ask->return_a,
+                    .norm = ask->norm,
+                    .epsilon = ask->norm ? shortest(ask->epsilon) : (sg_decimal){0, 0},
                     .ranks = ask->ranks,
                     .m = ask->m,
                     .n = ask->n,
@@ -457,6 +496,7 @@ shingle_status shingle_problem_shape(const char *problem, int rank, shingle_shap
                                  .element_bytes = sg_type_bytes(p.type),
                                  .has_bias = p.bias,
                                  .returned_rows = sg_problem_returned_rows(&p, rank),
+                                 .has_norm = p.norm,
                                  .b_count = p.b_count};
     for (int i = 0; i < p.b_count; i++) shape_out->b_cols[i] = p.b_cols[i];
     memcpy(shape_out->op, sg_op_name(p.op), strlen(sg_op_name(p.op)) + 1);

@@ -23,6 +23,7 @@
  *
  *     OP:TYPE:MxNxK:rRANKS[:gather=b|:gather=k][:rows=a,b,...|:cyclic=ROWS|:counts=a,b/c,d]
  *         [:b=N1,N2,...][:return_a][:accumulate][:call=FLOPS][:bias][:relu|:gelu|:silu]
+ *         [:norm|:norm=EPSILON]
  */
 #ifndef SG_PROBLEM_H
 #define SG_PROBLEM_H
@@ -54,6 +55,14 @@ typedef enum sg_out { SG_OUT_NONE, SG_OUT_SCATTER, SG_OUT_ALL, SG_OUT_EXCHANGE }
 /* What a gather brings: rows of A, rows of B, or columns of A. */
 typedef enum sg_gather { SG_GATHER_A, SG_GATHER_B, SG_GATHER_K, SG_GATHERS } sg_gather;
 
+/* DIGITS / 10^PLACES, with as few of either as will do: what a norm adds to a mean square. */
+typedef struct sg_decimal {
+    int32_t digits; /* up to SG_MOST_DIGITS */
+    int32_t places; /* up to SG_MOST_PLACES */
+} sg_decimal;
+
+enum { SG_MOST_DIGITS = 999999, SG_MOST_PLACES = 20 };
+
 typedef struct sg_segment {
     int64_t row0;    /* first product row */
     int64_t rows;    /* > 0 */
@@ -75,9 +84,11 @@ typedef struct sg_problem {
     sg_act act;
     sg_gather gather;
     bool bias;
-    bool accumulate; /* C += product, instead of C = product */
-    bool call;       /* a function of the user computes rows of the product from rows of A */
-    bool return_a;   /* the rows of A that have been multiplied are an output, too */
+    bool accumulate;    /* C += product, instead of C = product */
+    bool call;          /* a function of the user computes rows of the product from rows of A */
+    bool return_a;      /* the rows of A that have been multiplied are an output, too */
+    bool norm;          /* the residual is added to finished rows, which are then normed (norm.h) */
+    sg_decimal epsilon; /* with norm; otherwise 0 */
     int ranks;
     int64_t m, n, k;    /* of the product; with counts, m is the largest one of a rank */
     int64_t call_flops; /* per row, with call */
@@ -106,6 +117,8 @@ typedef struct sg_ask {
     sg_act act;
     sg_gather gather;
     bool bias, accumulate, call, return_a;
+    bool norm;
+    sg_decimal epsilon; /* with norm; no digits: 1e-5 */
     int ranks;
     int64_t m, n, k;
     int64_t call_flops;
@@ -143,6 +156,7 @@ int64_t sg_problem_a_cols(const sg_problem *problem, int rank);
 int64_t sg_problem_b_rows(const sg_problem *problem, int rank);
 int64_t sg_problem_c_rows(const sg_problem *problem, int rank);
 int64_t sg_problem_returned_rows(const sg_problem *problem, int rank); /* 0 without return_a */
+int64_t sg_problem_residual_rows(const sg_problem *problem, int rank); /* 0 without norm */
 
 /* Whose column COL of the product (0 .. n - 1) is: of which B, and where its columns [*LOW_OUT, *HIGH_OUT)
  * are. */
@@ -159,6 +173,8 @@ typedef struct sg_part {
 } sg_part;
 
 sg_part sg_problem_part(const sg_problem *problem, int rank, int owner);
+
+float sg_problem_epsilon(const sg_problem *problem);
 
 /* Is there anything to apply once a value is complete (bias, activation)? */
 bool sg_problem_has_epilogue(const sg_problem *problem);

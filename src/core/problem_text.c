@@ -170,6 +170,41 @@ static shingle_status take_b(reader *r, sg_ask *a)
     return SHINGLE_OK;
 }
 
+/* Digits with a point and an exponent that is not above 0.  Not strtod: that one listens to the locale. */
+static shingle_status take_epsilon(reader *r, sg_decimal *epsilon)
+{
+    static const char *const what =
+        "a number above 0 of at most 6 digits and 20 places, such as 1e-6,";
+    const reader start = *r;
+    int64_t digits = 0;
+    int64_t places = 0;
+    int64_t exponent = 0;
+    bool behind = false;
+    for (;; r->at++) {
+        const char c = r->text[r->at];
+        if (c == '.' && !behind && r->at > start.at) {
+            behind = true;
+            continue;
+        }
+        if (c < '0' || c > '9') break;
+        digits = digits * 10 + (c - '0');
+        places += behind;
+        if (digits > SG_MOST_DIGITS || places > SG_MOST_PLACES) return expect(&start, what);
+    }
+    if (take_char(r, 'e')) {
+        if (!take_char(r, '-')) return expect(&start, what);
+        SG_TRY(take_up_to(r, SG_MOST_PLACES, "an exponent", &exponent));
+    }
+    *epsilon = (sg_decimal){(int32_t)digits, (int32_t)(places + exponent)};
+    return digits > 0 && places + exponent <= SG_MOST_PLACES ? SHINGLE_OK : expect(&start, what);
+}
+
+static shingle_status take_norm(reader *r, sg_ask *a)
+{
+    a->norm = true;
+    return r->text[r->at - 1] == '=' ? take_epsilon(r, &a->epsilon) : SHINGLE_OK;
+}
+
 static shingle_status take_option(reader *r, sg_ask *a, int64_t **list_out)
 {
     int index = 0;
@@ -202,9 +237,10 @@ static shingle_status take_option(reader *r, sg_ask *a, int64_t **list_out)
         a->act = (sg_act)(index + 1);
         return SHINGLE_OK;
     }
+    if (!a->norm && (take_word(r, "norm=") || take_word(r, "norm"))) return take_norm(r, a);
     return expect(r,
                   "rows=, cyclic=, counts=, gather=, b=, return_a, accumulate, call=, bias, relu, "
-                  "gelu or silu");
+                  "gelu, silu or norm");
 }
 
 static shingle_status take_ask(reader *r, sg_ask *a, int64_t **list_out)
@@ -316,5 +352,8 @@ size_t sg_problem_print(const sg_problem *p, char *text, size_t room)
     if (p->call) sg_text_add(&t, ":call=%lld", (long long)p->call_flops);
     if (p->bias) sg_text_add(&t, ":bias");
     if (p->act != SG_ACT_NONE) sg_text_add(&t, ":%s", sg_act_name(p->act));
+    if (p->norm) sg_text_add(&t, ":norm");
+    if (p->norm && (p->epsilon.digits != 1 || p->epsilon.places != 5))
+        sg_text_add(&t, "=%de-%d", (int)p->epsilon.digits, (int)p->epsilon.places);
     return t.length;
 }

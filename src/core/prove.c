@@ -106,6 +106,8 @@ static void random_attributes(sg_random *random, sg_ask *ask)
     if (ask->accumulate) return;
     ask->bias = one_in(random, 3);
     ask->act = one_in(random, 3) ? (sg_act)sg_random_below(random, SG_ACTS) : SG_ACT_NONE;
+    const bool sums = ask->op == SG_OP_GEMM_RS || ask->op == SG_OP_GEMM_AR;
+    ask->norm = sums && !ask->call && ask->act == SG_ACT_NONE && one_in(random, 3);
 }
 
 /* Who owns what moves, in LIST if it takes one. */

@@ -22,7 +22,7 @@ static sg_does does_what(const sg_sched *s, const sg_mark *mark)
     const sg_step *const step = &s->step[mark->step];
     if (step->kind == SG_COLL) return SG_DOES_COLL;
     if (mark->deed == SG_DEED_STORE) return SG_DOES_STORE;
-    if (step->kind == SG_REDUCE) return SG_DOES_SUM;
+    if (step->kind == SG_REDUCE || sg_step_norms(step)) return SG_DOES_SUM;
     if (step->kind == SG_COPY)
         return mark->peer < 0 || mark->peer == s->rank ? SG_DOES_COPY : SG_DOES_SEND;
     return mark->visit.k0 == mark->visit.k1 && s->problem->k > 0 ? SG_DOES_SUM : SG_DOES_PRODUCT;

@@ -61,6 +61,8 @@ void sg_sched_begin(sg_sched *s, const sg_problem *p, int rank)
     user_buf(s, SG_C, "C", sg_problem_c_rows(p, rank), p->n);
     user_buf(s, SG_BIAS, "bias", p->bias ? 1 : 0, p->n);
     user_buf(s, SG_RETURNED, "returned", sg_problem_returned_rows(p, rank), p->k);
+    user_buf(s, SG_RESIDUAL, "residual", sg_problem_residual_rows(p, rank), p->n);
+    user_buf(s, SG_GAIN, "gain", p->norm ? 1 : 0, p->n);
     s->bufs = SG_USER_BUFS;
 }
 
@@ -196,6 +198,16 @@ int sg_sched_flag(sg_sched *s, int lane)
 {
     open_step(s, SG_FLAG, lane);
     return s->open_step;
+}
+
+int sg_sched_norm(sg_sched *s, int lane, int32_t tile_m, int blocks)
+{
+    enum { ELEMENTS = 1 << 18, MOST_ROWS = 64 }; /* of a visit */
+    const int64_t n = sg_max(s->problem->n, 1);
+    const int64_t rows = tile_m > 0 ? tile_m : sg_max(sg_min(ELEMENTS / n, MOST_ROWS), 1);
+    const int step = sg_sched_launch(s, lane, (int32_t)rows, (int32_t)n, blocks, false);
+    if (step >= 0) s->step[step].u.launch.norm = 1;
+    return step;
 }
 
 /* Tiles of a launch, and so their flags, are counted in 32 bits. */
@@ -453,10 +465,57 @@ static void access_slabs(const sg_sched *s, const sg_patch *p, const sg_visit *v
     }
 }
 
+/* The rows of a visit that norms, place by place if they stand in places. */
+static void access_rows(const sg_sched *s, const sg_launch *launch, const sg_visit *v,
+                        sg_access_fn visitor, void *context)
+{
+    const sg_patch *const p = &s->patch[v->patch];
+    const sg_area from = s->add[p->add0].area;
+    const int32_t width = from.tiled && from.cols > 0 ? from.cols : v->cols;
+    const int32_t bands = sg_walk_bands(p, launch->tile_m);
+    const int32_t cols = sg_walk_cols(p, width);
+    for (int32_t i = 0; i < cols; i++) {
+        sg_access access = {.what = SG_READS,
+                            .role = SG_ROLE_ADDEND,
+                            .area = from,
+                            .counter = -1,
+                            .col = i * width};
+        access.area.tiled = 0;
+        access.area.row0 += from.tiled ? sg_walk_index(p, bands, cols, v->index, i) * launch->tile_m
+                                       : v->row0 - p->row0;
+        access.area.rows = v->rows;
+        access.area.cols = sg_walk_min(width, v->cols - i * width);
+        visitor(context, &access);
+    }
+}
+
+/* A visit that norms: the residual has the rows of C. */
+static void access_norm(const sg_sched *s, const sg_launch *launch, const sg_visit *v,
+                        sg_access_fn visitor, void *context)
+{
+    const sg_patch *const p = &s->patch[v->patch];
+    const sg_area c = visit_area(s->to[p->to0], p, v, launch->tile_m);
+    sg_area residual = c;
+    residual.buf = SG_RESIDUAL;
+    access_rows(s, launch, v, visitor, context);
+    if (p->final && s->problem->bias)
+        say_area(SG_READS, SG_ROLE_BIAS, sg_area_of(s->rank, SG_BIAS, 0, 1, v->col0, v->cols), -1,
+                 visitor, context);
+    say_area(SG_READS, SG_ROLE_RESIDUAL, residual, -1, visitor, context);
+    say_area(SG_READS, SG_ROLE_GAIN, sg_area_of(s->rank, SG_GAIN, 0, 1, v->col0, v->cols), -1,
+             visitor, context);
+    say_area(SG_WRITES, SG_ROLE_DST, residual, -1, visitor, context);
+    say_area(SG_WRITES, SG_ROLE_DST, c, -1, visitor, context);
+}
+
 static void access_visit(const sg_sched *s, const sg_launch *launch, const sg_visit *v,
                          sg_access_fn visitor, void *context)
 {
     const sg_patch *const p = &s->patch[v->patch];
+    if (launch->norm) {
+        access_norm(s, launch, v, visitor, context);
+        return;
+    }
     access_slabs(s, p, v, visitor, context);
     for (int32_t i = 0; i < p->adds; i++) {
         const sg_addend *const add = &s->add[p->add0 + i];

@@ -36,6 +36,8 @@ enum {
     SG_C,
     SG_BIAS,
     SG_RETURNED,  /* the rows of A that are multiplied, as an output */
+    SG_RESIDUAL,  /* with norm: added to rows of C, and what it is afterwards */
+    SG_GAIN,      /* with norm: a row */
     SG_USER_BUFS, /* the buffers before are the tensors */
     SG_MAX_BUFS = 16,
     SG_MAX_LANES = 8,
@@ -78,6 +80,10 @@ typedef struct sg_launch {
     int16_t blocks; /* SMs it runs on; 0: all */
     uint8_t vendor; /* the vendor library's product: one patch without waits or raises, with at most
                      * one addend, which is there already and of the stored type */
+    uint8_t norm;   /* its patches are no products but whole rows of C: what the one addend of each
+                     * holds, the residual added, and normed (norm.h).  TILE_N is all columns; a tiled
+                     * addend has places of TILE_M rows and as many columns as its buffer, in the
+                     * patch's raster.  It waits for nothing but steps, and raises nothing */
 } sg_launch;
 
 /* Copies src to every area of the step's stores, which have its shape.
@@ -180,6 +186,9 @@ int sg_sched_reduce(sg_sched *s, int lane, bool final);
 int sg_sched_coll(sg_sched *s, int lane, sg_coll_kind kind, int sms, sg_area self);
 int sg_sched_flag(sg_sched *s, int lane);
 
+/* Opens a launch that norms rows, TILE_M of them a visit (0: any number), on BLOCKS SMs (0: all). */
+int sg_sched_norm(sg_sched *s, int lane, int32_t tile_m, int blocks);
+
 /* Opens a patch of the launch opened last.  Lists and counts in PATCH are ignored. */
 void sg_sched_patch(sg_sched *s, const sg_patch *patch);
 
@@ -206,6 +215,10 @@ shingle_status sg_sched_seal(sg_sched *s);
  * tensor, behind all products.  Sealing does it.  (sched_return.c) */
 void sg_sched_return(sg_sched *s);
 
+/* Appends the norm of all rows that this rank gets, if the strategy has not: what it stores to C goes to a
+ * buffer instead.  Sealing does it.  (sched_norm.c) */
+void sg_sched_norm_all(sg_sched *s);
+
 /* Does AREA reach over a border between two B, or two C? */
 bool sg_sched_is_torn(const sg_sched *s, const sg_area *area);
 
@@ -217,6 +230,12 @@ const char *sg_sched_push_fault(const sg_sched *s, int32_t *step_out);
 
 /* Is STEP a copy that a launch carries? */
 bool sg_step_is_push(const sg_step *step);
+
+/* Is STEP a launch that norms rows, and multiplies nothing? */
+static inline bool sg_step_norms(const sg_step *step)
+{
+    return step->kind == SG_GEMM && step->u.launch.norm;
+}
 
 /* ---- Reading ------------------------------------------------------------------------------------- */
 
@@ -244,6 +263,8 @@ typedef enum sg_role {
     SG_ROLE_B,      /* cols x [k0, k1) */
     SG_ROLE_ADDEND, /* summed */
     SG_ROLE_BIAS,
+    SG_ROLE_RESIDUAL, /* added, and stored again */
+    SG_ROLE_GAIN,
     SG_ROLE_SELF, /* of a collective */
     SG_ROLE_PART, /* of a collective, one per rank in rank order */
     SG_ROLE_ZERO, /* written: the rest of a tile's place is filled with zeros */
@@ -260,13 +281,15 @@ typedef struct sg_access {
     int32_t counter;       /* RAISES: counter of the raisers, -1 if this is the only one */
     int32_t slab;          /* of A, B and their waits: which slab of the visit */
     int32_t addend;        /* of ADDEND and its wait: which addend; of PART: whose; otherwise -1 */
+    int32_t col;           /* of ADDEND: columns of the visit in front of it */
     int32_t k0, k1;        /* of A and B */
 } sg_access;
 
 typedef void (*sg_access_fn)(void *context, const sg_access *access);
 
 /* Everything step STEP does, in order.  For a launch, of VISIT (see sg_sched_visit) alone:
- * per slab its waits, then A and B; per addend its wait, then the addend; bias; stores; raises. */
+ * per slab its waits, then A and B; per addend its wait, then the addend; bias; stores; raises.  Of a
+ * launch that norms: the places of its addend along the rows; bias; residual, gain; residual and C stored. */
 void sg_step_access(const sg_sched *s, int32_t step, const sg_visit *visit, sg_access_fn visitor,
                     void *context);
 

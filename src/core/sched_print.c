@@ -47,7 +47,9 @@ static void print_adds(const sg_sched *s, int32_t add0, int32_t adds, sg_text *t
 static void print_launch(const sg_sched *s, const sg_launch *launch, sg_text *t)
 {
     static const char *const raster[] = {"by row", "by column", "grouped"};
-    if (launch->vendor)
+    if (launch->norm)
+        sg_text_add(t, " rows %d", launch->tile_m);
+    else if (launch->vendor)
         sg_text_add(t, " vendor");
     else
         sg_text_add(t, " tile %dx%d", launch->tile_m, launch->tile_n);
@@ -80,7 +82,8 @@ static void print_step(const sg_sched *s, int32_t index, sg_text *t)
     static const char *const by[] = {" engine ", " sms ", " launch "};
     static const char *const coll[] = {"all-gather", "reduce-scatter", "all-reduce", "all-to-all"};
     const sg_step *const step = &s->step[index];
-    sg_text_add(t, "%4d lane %d %s", index, step->lane, kind[step->kind]);
+    sg_text_add(t, "%4d lane %d %s", index, step->lane,
+                sg_step_norms(step) ? "norm" : kind[step->kind]);
     if (step->kind == SG_COLL) {
         sg_text_add(t, " %s ", coll[step->u.coll.kind]);
         if (step->u.coll.kind != SG_ALL_TO_ALL) print_area(s, step->u.coll.self, t);

@@ -43,7 +43,7 @@ static shingle_status check_write(const sg_sched *s, int32_t step, const sg_area
 {
     if (!is_inside(s, a)) return broken(s, step, "stores outside a buffer");
     if (sg_sched_is_torn(s, a)) return broken(s, step, "stores over a border between tensors");
-    if (a->buf == SG_A || a->buf == SG_B || a->buf == SG_BIAS)
+    if (a->buf == SG_A || a->buf == SG_B || a->buf == SG_BIAS || a->buf == SG_GAIN)
         return broken(s, step, "stores into an input");
     if (a->rank != s->rank && a->buf != SG_C && s->buf[a->buf].arena != SG_SYM)
         return broken(s, step, "stores where peers cannot reach");
@@ -145,9 +145,38 @@ static shingle_status check_patch(const sg_sched *s, int32_t step, const sg_laun
     return SHINGLE_OK;
 }
 
+/* Whole rows, from one addend each, to the own C. */
+static shingle_status check_norm(const sg_sched *s, int32_t step, const sg_launch *l)
+{
+    if (!s->problem->norm || l->vendor) return broken(s, step, "a norm that nobody asks for");
+    for (int32_t i = l->patch0; i < l->patch0 + l->patches; i++) {
+        const sg_patch *const p = &s->patch[i];
+        if (p->k0 != p->k1 || p->waits > 0 || p->raises > 0 || p->adds != 1 || p->tos != 1 ||
+            p->tile0 != 0 || p->tiles != 0)
+            return broken(s, step, "a norm of something else than a sum that is there");
+        const sg_area *const from = &s->add[p->add0].area;
+        const sg_area *const to = &s->to[p->to0];
+        SG_TRY(check_read(s, step, from));
+        SG_TRY(check_write(s, step, to));
+        if (p->col0 != 0 || p->cols != s->problem->n || p->cols != l->tile_n ||
+            !same_shape(to, p->rows, p->cols) || to->tiled || to->buf != SG_C ||
+            to->rank != s->rank)
+            return broken(s, step, "a norm of other than whole rows of the own C");
+        const int64_t places =
+            from->cols > 0 ? (int64_t)sg_walk_bands(p, l->tile_m) * sg_walk_cols(p, from->cols) : 0;
+        const bool fits = from->tiled ? from->rows == places * l->tile_m && from->col0 == 0 &&
+                                            s->buf[from->buf].cols == from->cols
+                                      : same_shape(from, p->rows, p->cols);
+        if (!fits || s->add[p->add0].waits || s->buf[from->buf].wide || from->buf == SG_C)
+            return broken(s, step, "a norm of rows that do not fit it");
+    }
+    return SHINGLE_OK;
+}
+
 static shingle_status check_launch(const sg_sched *s, int32_t step, const sg_launch *l)
 {
     if (l->tile_m < 1 || l->tile_n < 1) return broken(s, step, "tiles of nothing");
+    if (l->norm) return check_norm(s, step, l);
     for (int32_t i = l->patch0; i < l->patch0 + l->patches; i++) {
         const sg_patch *const p = &s->patch[i];
         SG_TRY(check_patch(s, step, l, p));
@@ -479,6 +508,7 @@ shingle_status sg_sched_seal(sg_sched *s)
     if (s->status != SHINGLE_OK)
         return sg_fail(s->status, "schedule of rank %d: %s", s->rank, s->why);
     sg_sched_return(s);
+    sg_sched_norm_all(s);
     for (int32_t i = 0; i < s->steps; i++) SG_TRY(check_step(s, i));
     int32_t step = 0;
     const char *const fault = sg_sched_push_fault(s, &step);

@@ -308,7 +308,7 @@ static bool same_rows(likeness *l, const sg_launch *x, const sg_launch *y)
 static bool same_launch(likeness *l, const sg_launch *x, const sg_launch *y)
 {
     if (x->tile_m != y->tile_m || x->tile_n != y->tile_n || x->blocks != y->blocks ||
-        x->vendor != y->vendor || x->visits != y->visits)
+        x->vendor != y->vendor || x->norm != y->norm || x->visits != y->visits)
         return false;
     if (x->patches != y->patches) return same_rows(l, x, y);
     for (int32_t i = 0; i < x->patches; i++)

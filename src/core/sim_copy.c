@@ -54,7 +54,16 @@ static void go_to(sg_sim *m, sg_sim_agent *a, const sg_sched *s, const sg_step *
                                (to->rank == a->rank ? within : machine->copy_gbps) * 1e3, 0);
 }
 
-/* Copies by SMs and sums: a kernel on some SMs that reads, adds and stores. */
+/* A norm reads sums and the residual, and stores C and the residual. */
+static double norm_bytes(const sg_sched *s, const sg_step *step)
+{
+    double bytes = 0;
+    for (int32_t i = 0; sg_step_norms(step) && i < step->u.launch.patches; i++)
+        bytes += 4 * sg_sim_area_bytes(s, &s->to[s->patch[step->u.launch.patch0 + i].to0]);
+    return bytes;
+}
+
+/* Copies by SMs, sums and norms: a kernel on some SMs that reads, adds and stores. */
 void sg_sim_run_kernel(sg_sim *m, sg_sim_agent *a, const sg_step *step)
 {
     const sg_sched *const s = &m->sched[a->rank];
@@ -67,7 +76,7 @@ void sg_sim_run_kernel(sg_sim *m, sg_sim_agent *a, const sg_step *step)
         sg_sim_agent_at(m, a, a->now + machine->launch_us);
         return;
     }
-    double bytes = 0;
+    double bytes = norm_bytes(s, step);
     if (step->kind == SG_COPY) bytes = sg_sim_area_bytes(s, &step->u.copy.src);
     for (int32_t i = 0; step->kind == SG_REDUCE && i < step->u.reduce.adds; i++)
         bytes += sg_sim_area_bytes(s, &s->add[step->u.reduce.add0 + i].area);
@@ -77,7 +86,10 @@ void sg_sim_run_kernel(sg_sim *m, sg_sim_agent *a, const sg_step *step)
     /* A copy counts what it reads and what it stores. */
     const double sum = machine->sum_gbps > 0 ? machine->sum_gbps : machine->mem_gbps;
     const double copy = machine->local_gbps > 0 ? 2 * machine->local_gbps : machine->mem_gbps;
-    const double gbps = (step->kind == SG_COPY ? copy : sum) * (part < 1 ? part : 1);
+    const double gbps = (step->kind == SG_COPY ? copy
+                         : sg_step_norms(step) ? machine->mem_gbps
+                                               : sum) *
+                        (part < 1 ? part : 1);
     a->phase = SG_AT_LAST;
     a->pending = 1;
     for (int32_t i = step->to0; i < step->to0 + step->tos; i++) {

@@ -254,6 +254,8 @@ static double go_on(sg_sim *m, sg_sim_unit *u, double *next)
             m->rank[s->rank].slots -= far;
             u->stored = true;
             us = m->machine->work_element * elements * madd_us(m, s->problem);
+            if (sg_step_norms(&s->step[m->agents[u->agent].step]))
+                us += bytes_us(m, elements * 24); /* the residual, there and back, and squares */
         }
         if (us > 0 || us < 0) return us;
     }

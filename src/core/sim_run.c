@@ -170,7 +170,8 @@ static void tell_step(const sg_sim *m, const sg_sim_agent *a, double end)
                                   .begin_us = a->waited_us,
                                   .end_us = a->begun_us});
     /* Tiles, transfers and collectives are told of where they happen. */
-    const bool whole = step->kind == SG_GEMM ? step->u.launch.vendor : step->kind != SG_COLL;
+    const bool whole = step->kind == SG_GEMM ? step->u.launch.vendor || step->u.launch.norm
+                                             : step->kind != SG_COLL;
     if (whole)
         sg_sim_tell(m, &(sg_span){.kind = SG_SPAN_WORK,
                                   .rank = a->rank,
@@ -382,6 +383,8 @@ static void act(sg_sim *m, sg_sim_agent *a)
     case SG_GEMM:
         if (by_pool)
             sg_sim_open_units(m, a);
+        else if (sg_step_norms(step))
+            sg_sim_run_kernel(m, a, step);
         else if (a->phase == SG_AT_WORK)
             sg_sim_start_launch(m, a);
         else

@@ -282,7 +282,7 @@ static sg_does does_what(const sg_sched *s, const sg_span *span)
     if (span->kind == SG_SPAN_WAIT || step == NULL) return SG_DOES_WAIT;
     if (span->kind == SG_SPAN_COLL || step->kind == SG_COLL) return SG_DOES_COLL;
     if (span->kind == SG_SPAN_TRANSFER && step->kind != SG_COPY) return SG_DOES_STORE;
-    if (step->kind == SG_REDUCE) return SG_DOES_SUM;
+    if (step->kind == SG_REDUCE || sg_step_norms(step)) return SG_DOES_SUM;
     if (step->kind == SG_COPY) {
         const int to = span->kind == SG_SPAN_TRANSFER ? span->peer : receiver(s, step);
         return to == s->rank ? SG_DOES_COPY : SG_DOES_SEND;

@@ -139,6 +139,17 @@ SG_WALK void sg_walk_tile(const struct sg_patch *p, int32_t bands, int32_t cols,
     }
 }
 
+/* The other way: which tile of the raster is the one in BAND and COL. */
+SG_WALK int32_t sg_walk_index(const struct sg_patch *p, int32_t bands, int32_t cols, int32_t band,
+                              int32_t col)
+{
+    if (p->raster == SG_BY_ROW) return band * cols + col;
+    if (p->raster == SG_BY_COL) return col * bands + band;
+    const int32_t width = p->width ? p->width : 1;
+    const int32_t first = band / width * width;
+    return first * cols + col * sg_walk_min(width, bands - first) + (band - first);
+}
+
 /* Slabs of a visit: at least one, so that waits at k0 have a place even without a product. */
 SG_WALK int32_t sg_walk_slabs(const struct sg_patch *p)
 {

@@ -304,6 +304,19 @@ cudaError_t sg_kernel_copy(const sg_kernel_program *program, const sg_kernel_ste
 cudaError_t sg_kernel_reduce(const sg_kernel_program *program, const sg_kernel_step *step,
                              int blocks, unsigned how, cudaStream_t stream);
 
+/* A launch that norms: patches PATCH0 .. + PATCHES, whose places have TILE_M rows. */
+typedef struct sg_kernel_norm {
+    int32_t patch0, patches, tile_m;
+    int32_t rows;     /* of all patches */
+    int32_t residual; /* its place */
+    float epsilon;
+    const void *gain;
+} sg_kernel_norm;
+
+/* Rows of sums, the residual added to them and normed (core/norm.h): to C, and into the residual. */
+cudaError_t sg_kernel_norm_run(const sg_kernel_program *program, const sg_kernel_norm *norm,
+                               int sms, unsigned how, cudaStream_t stream);
+
 /* Moves rows: run i takes runs[3 i + 2] rows of SRC from row runs[3 i] to row runs[3 i + 1] of DST. */
 cudaError_t sg_kernel_permute(const sg_kernel_place *src, const sg_kernel_place *dst,
                               const int32_t *runs, int count, int element_bytes, int blocks,

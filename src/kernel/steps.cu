@@ -2,6 +2,7 @@
  * blocks. */
 #include "kernel/copy.cuh"
 #include "kernel/instance.h"
+#include "kernel/norm.cuh"
 #include "kernel/turn.cuh"
 
 enum { THREADS = 256 };
@@ -228,6 +229,30 @@ cudaError_t sg_kernel_reduce(const sg_kernel_program *program, const sg_kernel_s
     return start(kernel, blocks, THREADS, how, stream, *program, *step);
 }
 
+/* ---- Norm -------------------------------------------------------------------------------------------------------- */
+
+static_assert((int)NORM_SHARED <= (int)REDUCE_SHARED && (int)NORM_THREADS == (int)THREADS,
+              "start() is for it, too");
+
+template <class T>
+static __global__ void __launch_bounds__(NORM_THREADS, 2)
+    norm_kernel(const __grid_constant__ sg_kernel_program program, const sg_kernel_norm norm)
+{
+    come_in();
+    norm_all<T>(program, norm);
+}
+
+cudaError_t sg_kernel_norm_run(const sg_kernel_program *program, const sg_kernel_norm *norm,
+                               int sms, unsigned how, cudaStream_t stream)
+{
+    void (*const kernel)(sg_kernel_program, sg_kernel_norm) =
+        program->type == SG_KERNEL_BF16  ? norm_kernel<__nv_bfloat16>
+        : program->type == SG_KERNEL_F16 ? norm_kernel<__half>
+                                         : norm_kernel<float>;
+    const int blocks = norm->rows < 4 * sms ? norm->rows : 4 * sms;
+    return start(kernel, blocks, NORM_THREADS, how, stream, *program, *norm);
+}
+
 cudaError_t sg_instance_load_steps(void)
 {
     const void *const kernels[] = {
@@ -240,6 +265,9 @@ cudaError_t sg_instance_load_steps(void)
         (const void *)reduce_kernel<float>,
         (const void *)reduce_kernel<__nv_bfloat16>,
         (const void *)reduce_kernel<__half>,
+        (const void *)norm_kernel<float>,
+        (const void *)norm_kernel<__nv_bfloat16>,
+        (const void *)norm_kernel<__half>,
     };
     cudaFuncAttributes attributes;
     cudaError_t status = cudaSuccess;

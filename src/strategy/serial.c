@@ -1,8 +1,8 @@
 /* serial.c -- no overlap: the vendor's product and the library's collective, one after the other.
  *
  *     gather   lane 0:  all-gather or all-to-all | gemm
- *     scatter  lane 0:  gemm | reduce-scatter [| epilogue]
- *     all      lane 0:  gemm | all-reduce     [| epilogue]
+ *     scatter  lane 0:  gemm | reduce-scatter [| epilogue or norm]
+ *     all      lane 0:  gemm | all-reduce     [| epilogue or norm]
  *     exchange lane 0:  gemm | all-to-all
  *
  * The baseline and the fallback: it serves every problem.  Everything of the shorter part is
@@ -101,11 +101,21 @@ static void build_gather(const sg_problem *p, const sg_knobs *knobs, int rank, s
     sg_moves_gathered_patches(s, 0, 1, 1, 0, gathered);
 }
 
-/* Bias and activation belong behind the sum, which the library leaves in SUM. */
+static bool has_epilogue(const sg_problem *p)
+{
+    return sg_problem_has_epilogue(p) || p->norm;
+}
+
+/* Bias, activation and norm belong behind the sum, which the library leaves in SUM. */
 static void epilogue(const sg_problem *p, int rank, int sum, int64_t rows, sg_sched *s)
 {
     if (rows == 0 || p->n == 0) return;
-    sg_sched_reduce(s, 0, true);
+    if (p->norm) {
+        sg_sched_norm(s, 0, 0, 0);
+        sg_sched_patch(s, &(sg_patch){.rows = (int32_t)rows, .cols = (int32_t)p->n, .final = true});
+    } else {
+        sg_sched_reduce(s, 0, true);
+    }
     sg_sched_add(s, sg_area_of(rank, sum, 0, rows, 0, p->n), NULL);
     sg_sched_to(s, sg_area_of(rank, SG_C, 0, rows, 0, p->n));
 }
@@ -113,7 +123,7 @@ static void epilogue(const sg_problem *p, int rank, int sum, int64_t rows, sg_sc
 static void build_scatter(const sg_problem *p, const sg_knobs *knobs, int rank, sg_sched *s)
 {
     const int64_t rows = p->share[rank].rows;
-    const bool more = sg_problem_has_epilogue(p);
+    const bool more = has_epilogue(p);
     const int partial = sg_sched_buf(s, SG_LIBRARY, "partial", p->m, p->n, 0);
     const int sum = more ? sg_sched_buf(s, SG_LIBRARY, "sum", rows, p->n, 0) : SG_C;
     launch(s, knobs);
@@ -126,7 +136,7 @@ static void build_scatter(const sg_problem *p, const sg_knobs *knobs, int rank, 
 
 static void build_all(const sg_problem *p, const sg_knobs *knobs, int rank, sg_sched *s)
 {
-    const bool more = sg_problem_has_epilogue(p);
+    const bool more = has_epilogue(p);
     const int sum = more ? sg_sched_buf(s, SG_LIBRARY, "sum", p->m, p->n, 0) : SG_C;
     whole(s, SG_A, sum, false);
     sg_sched_coll(s, 0, SG_ALL_REDUCE, 0, sg_area_of(rank, sum, 0, p->m, 0, p->n));

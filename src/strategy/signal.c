@@ -12,6 +12,8 @@
  * All-reduce sums places.  For reduce-scatter and all-to-all a group holds the same part of every
  * owner's tiles, owner behind owner, so that every owner gets whole tiles of its own rows.
  *
+ * Where rows are normed, that is done on the way from the places to C: the reorder costs nothing then.
+ *
  * Needs nothing but a flag in the epilogue and a collective library, so it works where peers cannot
  * reach each other's memory.  Exposed: the last group's collective and its reorder.  Loses where the
  * collective's SMs are missed more than the overlap brings.
@@ -127,6 +129,48 @@ static void emit_reorder(sg_sched *s, const sg_patch *patch, sg_area places, int
     sg_sched_patch(s, &back);
     sg_sched_add(s, places, NULL);
     sg_sched_to(s, sg_area_of(s->rank, SG_C, row, patch->rows, 0, patch->cols));
+}
+
+/* Bands of PATCH, from its first on, of which no tile stands behind the first TILES. */
+static int32_t whole_bands(const layout *x, const sg_patch *patch, int64_t tiles)
+{
+    const int32_t bands = sg_walk_bands(patch, x->tile_m);
+    const int32_t cols = sg_walk_cols(patch, x->tile_n);
+    const int32_t group = patch->raster == SG_GROUPED  ? (patch->width > 0 ? patch->width : 1)
+                          : patch->raster == SG_BY_COL ? bands
+                                                       : 1;
+    const int64_t whole = tiles / ((int64_t)group * cols) * group;
+    return tiles >= (int64_t)bands * cols ? bands : (int32_t)sg_min(whole, bands);
+}
+
+/* The open launch norms the rows of this rank of which all tiles are in front of tile T1 of Z, but not all
+ * in front of T0.  Place PLACE0 has this rank's first tile. */
+static void emit_norm(sg_sched *s, const layout *x, const stretch *z)
+{
+    const bool all = sg_problem_out(x->p) == SG_OUT_ALL;
+    int64_t passed = 0;
+    sg_piece piece;
+    for (sg_pieces it = pieces_of(x->p, s->rank, s->rank); sg_piece_next(&it, &piece);) {
+        sg_patch patch = sg_moves_patch(s, &piece, true);
+        patch.width = sg_moves_group(piece.rows, x->tile_m, x->tile_n); /* as the product has it */
+        const int32_t from = whole_bands(x, &patch, sg_max(z->t0 - passed, 0));
+        const int32_t to = whole_bands(x, &patch, sg_max(z->t1 - passed, 0));
+        const int64_t cols = sg_walk_cols(&patch, x->tile_n);
+        const int64_t row = (int64_t)from * x->tile_m;
+        const int64_t rows = sg_min((int64_t)to * x->tile_m, piece.rows) - row;
+        if (from < to) {
+            patch.row0 = (int32_t)((all ? piece.row0 : piece.own_row) + row);
+            patch.rows = (int32_t)rows;
+            patch.k0 = patch.k1 = 0;
+            sg_sched_patch(s, &patch);
+            sg_sched_add(s,
+                         sg_area_tiled(s->rank, z->buf, z->place0 + passed + from * cols,
+                                       (to - from) * cols, x->tile_m, x->tile_n),
+                         NULL);
+            sg_sched_to(s, sg_area_of(s->rank, SG_C, patch.row0, rows, 0, x->p->n));
+        }
+        passed += piece_tiles(x, &piece);
+    }
 }
 
 /* Appends the patches of STRETCH: of the product, raising FLAG, or of the reorder (FLAG < 0). */
@@ -248,6 +292,18 @@ static void build_reorder(sg_sched *s, const layout *x, const sg_knobs *k, int g
                           int after, const arrived *a)
 {
     if (g0 == g1) return;
+    if (x->p->norm) {
+        const stretch z = {s->rank,
+                           s->rank,
+                           tiles_before(x, a->part[0], a->all[0], g0),
+                           tiles_before(x, a->part[0], a->all[0], g1),
+                           a->place0[0],
+                           a->buf};
+        sg_sched_norm(s, 0, x->tile_m, k->value[BLOCKS]);
+        sg_sched_after(s, after);
+        emit_norm(s, x, &z);
+        return;
+    }
     sg_sched_launch(s, 0, x->tile_m, x->tile_n, k->value[BLOCKS], false);
     sg_sched_after(s, after);
     for (int q = 0; q < sources(x); q++) {

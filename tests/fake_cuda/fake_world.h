@@ -25,7 +25,7 @@ typedef struct world {
     shingle_plan *plan[RANKS];
     sg_problem problem;
     sg_data data;
-    void *a[RANKS], *bias[RANKS], *returned[RANKS];
+    void *a[RANKS], *bias[RANKS], *returned[RANKS], *residual[RANKS], *gain[RANKS];
     void *b[RANKS][SHINGLE_MOST_B], *c[RANKS][SHINGLE_MOST_B];
     int live;    /* what was there before */
     int pad;     /* elements between the rows of A, B and C */
@@ -90,6 +90,8 @@ static inline bool make_plans(world *w, const char *problem, const char *strateg
         w->a[r] = get(w, r, sg_problem_a_rows(p, r), sg_problem_a_cols(p, r));
         w->bias[r] = get(w, r, 1, p->n);
         w->returned[r] = get(w, r, sg_problem_returned_rows(p, r), p->k);
+        w->residual[r] = get(w, r, sg_problem_residual_rows(p, r), p->n);
+        w->gain[r] = get(w, r, 1, p->n);
         for (int i = 0; i < p->b_count; i++) {
             w->b[r][i] = get(w, r, b_rows(p, r, i), p->k);
             w->c[r][i] = get(w, r, sg_problem_c_rows(p, r), p->b_cols[i]);
@@ -105,6 +107,8 @@ static inline void drop_plans(world *w)
         put(w, r, w->a[r]);
         put(w, r, w->bias[r]);
         put(w, r, w->returned[r]);
+        put(w, r, w->residual[r]);
+        put(w, r, w->gain[r]);
         for (int i = 0; i < w->problem.b_count; i++) {
             put(w, r, w->b[r][i]);
             put(w, r, w->c[r][i]);
@@ -143,6 +147,12 @@ static inline void fill(world *w, uint64_t seed)
         move_parts(w, false, r, whole, false);
         if (p->bias)
             assert_int_equal(sg_data_fill(&w->data, SG_TENSOR_BIAS, r, w->bias[r], 0), SHINGLE_OK);
+        if (p->norm) {
+            assert_int_equal(
+                sg_data_fill(&w->data, SG_TENSOR_RESIDUAL, r, w->residual[r], stride_of(w, p->n)),
+                SHINGLE_OK);
+            assert_int_equal(sg_data_fill(&w->data, SG_TENSOR_GAIN, r, w->gain[r], 0), SHINGLE_OK);
+        }
         memset(whole, 0xff, bytes_of(w, sg_problem_c_rows(p, r), p->n));
         if (p->accumulate)
             assert_int_equal(sg_data_fill(&w->data, SG_TENSOR_C, r, whole, 0), SHINGLE_OK);
@@ -165,7 +175,10 @@ static inline shingle_status run_rank(const world *w, int r, void *stream)
                          .b_stride = stride_of(w, p->k),
                          .c_stride = stride_of(w, p->b_cols[0]),
                          .returned_a = w->returned[r],
-                         .returned_a_stride = stride_of(w, p->k)};
+                         .returned_a_stride = stride_of(w, p->k),
+                         .residual = w->residual[r],
+                         .residual_stride = stride_of(w, p->n),
+                         .gain = w->gain[r]};
     for (int i = 1; i < p->b_count; i++) {
         t.more_b[i - 1] = w->b[r][i];
         t.more_c[i - 1] = w->c[r][i];
@@ -192,7 +205,7 @@ static inline void expect_right(const world *w, const char *what)
     const sg_problem *const p = &w->problem;
     for (int r = 0; r < w->ranks; r++) {
         const int64_t rows = sg_problem_c_rows(p, r);
-        sg_data_wrong wrong[2];
+        sg_data_wrong wrong[3];
         char line[160] = "";
         sg_text text = {line, sizeof line, 0};
         char *const whole = malloc(bytes_of(w, rows, p->n) + 1);
@@ -203,8 +216,15 @@ static inline void expect_right(const world *w, const char *what)
         assert_int_equal(
             sg_data_compare_returned(&w->data, r, w->returned[r], stride_of(w, p->k), &wrong[1]),
             SHINGLE_OK);
-        sg_data_describe(wrong[0].elements > 0 ? &wrong[0] : &wrong[1], r, &text);
-        if (wrong[0].elements + wrong[1].elements > 0) fail_msg("%s: %s", what, line);
+        assert_int_equal(
+            sg_data_compare_residual(&w->data, r, w->residual[r], stride_of(w, p->n), &wrong[2]),
+            SHINGLE_OK);
+        for (int i = 2; i >= 0; i--) {
+            text.length = 0;
+            if (wrong[i].elements > 0) sg_data_describe(&wrong[i], r, &text);
+        }
+        if (line[0] != '\0') fail_msg("%s: %s", what, line);
+        expect_untouched(w, w->residual[r], sg_problem_residual_rows(p, r), p->n);
         for (int i = 0; i < p->b_count; i++) expect_untouched(w, w->c[r][i], rows, p->b_cols[i]);
         expect_untouched(w, w->returned[r], sg_problem_returned_rows(p, r), p->k);
     }

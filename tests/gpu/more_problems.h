@@ -31,6 +31,12 @@ static const char *const more_problems[] = {
     "ag_gemm:bf16:7x512x512:r%d:b=256,128,128:return_a",
     "a2a_gemm:bf16:1000x512x512:r%d:b=256,256:return_a",
     "gemm:bf16:1000x1536x512:r%d:b=1024,256,256:bias:silu",
+    "gemm_rs:bf16:1000x1536x512:r%d:norm",
+    "gemm_ar:bf16:1000x1536x512:r%d:bias:norm=1e-6",
+    "gemm_ar:f16:300x1096x512:r%d:norm",
+    "gemm_rs:bf16:7x9000x512:r%d:norm",
+    "gemm_rs:bf16:300x18432x128:r%d:cyclic=50:norm",
+    "gemm_rs:f32:100x33x65:r%d:bias:norm",
 };
 
 #endif

@@ -87,6 +87,32 @@ static inline int __shfl_sync(unsigned, int v, int)
 {
     return v; /* of numbers that a whole warp has alike */
 }
+static inline float __shfl_xor_sync(unsigned, float v, int distance)
+{
+    uint32_t *words = emu_warp_words();
+    float other;
+    memcpy(&words[threadIdx.x % 32], &v, 4);
+    emu_warp_barrier();
+    memcpy(&other, &words[(threadIdx.x % 32) ^ distance], 4);
+    emu_warp_barrier();
+    return other;
+}
+static inline float __fadd_rn(float a, float b)
+{
+    return a + b;
+}
+static inline float __fmul_rn(float a, float b)
+{
+    return a * b;
+}
+static inline float __fdiv_rn(float a, float b)
+{
+    return a / b;
+}
+static inline float __fsqrt_rn(float v)
+{
+    return sqrtf(v);
+}
 static inline void __syncthreads()
 {
     emu_sync_threads();

@@ -12,59 +12,8 @@
 #ifndef TESTS_ORACLE_H
 #define TESTS_ORACLE_H
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "core/sched.h"
-#include "oracle_values.h"
-
-enum { ORACLE_MOST_NODES = 5000, ORACLE_MOST_ELEMENTS = 1 << 20, ORACLE_RANKS = 8 };
-
-typedef struct oracle_node {
-    sg_access access;
-    int what; /* 0 access, 1 begin of a step, 2 end of a step, 3 end of a rank, 4 a collective */
-    int rank, step, event;
-    bool last; /* of its event */
-} oracle_node;
-
-typedef struct oracle_event {
-    uint64_t *sum;
-    int32_t rows, cols;
-    bool final;
-    sg_area a, bias;
-    bool has_bias;
-} oracle_event;
-
-typedef struct oracle_edge {
-    int from, to;
-    bool lists; /* only for list order, not for races */
-} oracle_edge;
-
-/* A read of an area of the workspace or of C. */
-typedef struct oracle_got {
-    int node;
-    sg_area area;
-} oracle_got;
-
-typedef struct oracle_gots {
-    oracle_got *list;
-    int32_t count, room;
-} oracle_gots;
-
-typedef struct oracle {
-    const sg_sched *sched;
-    int ranks;
-    oracle_node *node;
-    oracle_edge *edge;
-    oracle_event *event;
-    int nodes, node_room, edges, edge_room, events, event_room;
-    int rank, step, previous;
-    uint64_t **before; /* per node: bit set of the nodes that are ordered before it */
-    uint64_t *value[ORACLE_RANKS][SG_MAX_BUFS];
-    int *writer[ORACLE_RANKS][SG_MAX_BUFS]; /* node + 1; -1: input */
-    oracle_gots got[ORACLE_RANKS][SG_MAX_BUFS];
-    const char *wrong; /* what is wrong, or NULL */
-} oracle;
+#include "oracle_norm.h"
+#include "oracle_state.h"
 
 static int oracle_new_node(oracle *o, int what)
 {
@@ -87,13 +36,13 @@ static void oracle_new_edge(oracle *o, int from, int to, bool lists)
     o->edge[o->edges++] = (oracle_edge){from, to, lists};
 }
 
-static void oracle_new_event(oracle *o, bool final)
+static void oracle_new_event(oracle *o, bool final, bool norm)
 {
     if (o->events == o->event_room) {
         o->event_room = o->event_room ? 2 * o->event_room : 64;
         o->event = realloc(o->event, (size_t)o->event_room * sizeof *o->event);
     }
-    o->event[o->events++] = (oracle_event){.final = final};
+    o->event[o->events++] = (oracle_event){.final = final, .norm = norm};
 }
 
 static void oracle_see(void *context, const sg_access *access)
@@ -109,7 +58,7 @@ static void oracle_see(void *context, const sg_access *access)
 static int oracle_read(oracle *o, const sg_sched *s, int step, const sg_visit *v, bool final,
                        int begin, int end)
 {
-    oracle_new_event(o, final);
+    oracle_new_event(o, final, sg_step_norms(&s->step[step]));
     o->previous = begin;
     sg_step_access(s, step, v, oracle_see, o);
     oracle_new_edge(o, o->previous, end, false);
@@ -261,11 +210,6 @@ static void oracle_close(oracle *o)
     free(order), free(first), free(next);
 }
 
-static bool oracle_is_before(const oracle *o, int one, int other)
-{
-    return o->before[other][one / 64] >> (one % 64) & 1;
-}
-
 /* Of all buffers together. */
 static int64_t oracle_elements(const oracle *o)
 {
@@ -283,8 +227,8 @@ static void oracle_fill(oracle *o)
         for (int b = 0; b < o->sched[r].bufs; b++) {
             const sg_buf *const buf = &o->sched[r].buf[b];
             const size_t count = (size_t)(buf->rows * buf->cols) + 1;
-            const bool input =
-                b == SG_A || b == SG_B || b == SG_BIAS || (b == SG_C && p->accumulate);
+            const bool input = b == SG_A || b == SG_B || b == SG_BIAS || b == SG_RESIDUAL ||
+                               b == SG_GAIN || (b == SG_C && p->accumulate);
             o->value[r][b] = calloc(count, sizeof(uint64_t));
             o->writer[r][b] = calloc(count, sizeof(int));
             for (int64_t i = 0; i < buf->rows && input; i++) {
@@ -297,79 +241,6 @@ static void oracle_fill(oracle *o)
             }
         }
     }
-}
-
-/* Index of element (i, j) of AREA, or -1 if it is outside. */
-static int64_t oracle_at(oracle *o, const sg_area *area, int64_t i, int64_t j)
-{
-    if (area->rank < 0 || area->rank >= o->ranks || area->buf >= o->sched[area->rank].bufs) {
-        o->wrong = "no buffer";
-        return -1;
-    }
-    const sg_buf *const buf = &o->sched[area->rank].buf[area->buf];
-    const int64_t row = area->row0 + i;
-    const int64_t col = area->col0 + j;
-    if (row < 0 || row >= buf->rows || col < 0 || col >= buf->cols) {
-        o->wrong = "outside a buffer";
-        return -1;
-    }
-    return row * buf->cols + col;
-}
-
-static uint64_t oracle_get(oracle *o, int node, const sg_area *area, int64_t i, int64_t j)
-{
-    const int64_t at = oracle_at(o, area, i, j);
-    if (at < 0) return 0;
-    const int writer = o->writer[area->rank][area->buf][at];
-    if (writer == 0) o->wrong = "read before it is stored";
-    if (writer > 0 && !oracle_is_before(o, writer - 1, node)) o->wrong = "race";
-    return o->value[area->rank][area->buf][at];
-}
-
-/* NODE reads AREA: whoever stores there again has to come later. */
-static void oracle_note(oracle *o, int node, const sg_area *area)
-{
-    if (area->rank < 0 || area->rank >= o->ranks || area->buf >= o->sched[area->rank].bufs) return;
-    oracle_gots *const g = &o->got[area->rank][area->buf];
-    if (g->count == g->room) {
-        g->room = g->room ? 2 * g->room : 16;
-        g->list = realloc(g->list, (size_t)g->room * sizeof *g->list);
-    }
-    g->list[g->count++] = (oracle_got){node, *area};
-}
-
-/* NODE stores element (ROW, COL) of a buffer again. */
-static void oracle_again(oracle *o, int node, const sg_area *area, int64_t row, int64_t col,
-                         int writer)
-{
-    const oracle_gots *const g = &o->got[area->rank][area->buf];
-    if (area->buf == SG_A || area->buf == SG_B || area->buf == SG_BIAS) o->wrong = "an input";
-    if (writer > 0 && !oracle_is_before(o, writer - 1, node)) o->wrong = "two stores";
-    for (int x = 0; x < g->count; x++) {
-        const sg_area *const a = &g->list[x].area;
-        const bool hits =
-            row >= a->row0 && row < a->row0 + a->rows && col >= a->col0 && col < a->col0 + a->cols;
-        if (hits && g->list[x].node != node && !oracle_is_before(o, g->list[x].node, node))
-            o->wrong = "stored again before it is read";
-    }
-}
-
-static void oracle_put(oracle *o, int node, const sg_area *area, int64_t i, int64_t j, uint64_t v)
-{
-    const int64_t at = oracle_at(o, area, i, j);
-    if (at < 0) return;
-    int *const writer = &o->writer[area->rank][area->buf][at];
-    if (*writer != 0) oracle_again(o, node, area, area->row0 + i, area->col0 + j, *writer);
-    *writer = node + 1;
-    o->value[area->rank][area->buf][at] = v;
-}
-
-static void oracle_shape(oracle_event *e, int32_t rows, int32_t cols)
-{
-    if (e->sum != NULL || rows == 0 || cols == 0) return;
-    e->rows = rows;
-    e->cols = cols;
-    e->sum = calloc((size_t)rows * (size_t)cols, sizeof *e->sum);
 }
 
 static void oracle_multiply(oracle *o, int node, const sg_area *b)
@@ -397,6 +268,7 @@ static void oracle_access(oracle *o, int node)
     if (a->role == SG_ROLE_BIAS) e->bias = a->area, e->has_bias = true;
     const bool adds = a->what == SG_READS && (a->role == SG_ROLE_ADDEND || a->role == SG_ROLE_SRC);
     if (a->what == SG_READS) oracle_note(o, node, &a->area);
+    if (e->norm && oracle_norm_access(o, node)) return;
     if (a->role == SG_ROLE_ZERO)
         for (int i = 0; i < a->area.rows; i++)
             for (int j = 0; j < a->area.cols; j++) oracle_put(o, node, &a->area, i, j, 0);
@@ -533,6 +405,9 @@ static void oracle_outputs(oracle *o)
         }
         if (o->sched[r].buf[SG_C].rows != rows) o->wrong = "C of another height";
         oracle_returned(o, r, over);
+        for (int64_t i = 0; p->norm && i < rows && o->wrong == NULL; i++)
+            oracle_normed(o, r, i, over);
+        if (p->norm) continue;
         for (int64_t i = 0; i < rows && o->wrong == NULL; i++) {
             for (int64_t j = 0; j < p->n && o->wrong == NULL; j++) {
                 const sg_area all = {.rank = (int16_t)r, .buf = SG_C};

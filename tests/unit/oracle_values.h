@@ -7,7 +7,7 @@
 
 static uint64_t oracle_input(int what, int64_t rank, int64_t row, int64_t col)
 {
-    const uint64_t x = (uint64_t)(((rank * 4 + what) * 65536 + row) * 65536 + col);
+    const uint64_t x = (uint64_t)(((rank * 8 + what) * 65536 + row) * 65536 + col);
     return sg_mix(sg_mix(x) ^ UINT64_C(0x1234567));
 }
 
@@ -68,6 +68,8 @@ static uint64_t oracle_held(const sg_problem *p, int buf, int rank, int64_t i, i
 {
     const bool gathers = p->op == SG_OP_AG_GEMM;
     if (buf == SG_C) return oracle_input(0, rank, i, j);
+    if (buf == SG_RESIDUAL) return oracle_input(4, rank, i, j);
+    if (buf == SG_GAIN) return oracle_input(5, 0, 0, j);
     if (buf == SG_B)
         return oracle_b(p, rank, p->gather == SG_GATHER_B ? oracle_product_row(p, rank, i) : i, j);
     if (p->op == SG_OP_A2A_GEMM) return oracle_input(1, rank, i, j);
@@ -85,6 +87,19 @@ static uint64_t oracle_bias(const sg_problem *p, int rank, int64_t col)
 static uint64_t oracle_finish(uint64_t sum, uint64_t bias)
 {
     return sg_mix((sum ^ UINT64_C(0x77)) * 3 + bias);
+}
+
+/* What a norm makes of a row of COUNT sums: with the residual, and then before the gain is added. */
+static void oracle_add_residual(uint64_t *row, int rank, int64_t i, int64_t count)
+{
+    for (int64_t j = 0; j < count; j++) row[j] = row[j] * 5 + oracle_input(4, rank, i, j);
+}
+
+static void oracle_norm(uint64_t *row, int64_t count)
+{
+    uint64_t whole = 0;
+    for (int64_t j = 0; j < count; j++) whole += sg_mix(row[j] + (uint64_t)j);
+    for (int64_t j = 0; j < count; j++) row[j] = sg_mix(row[j] ^ sg_mix(whole));
 }
 
 /* Row I of C of RANK: a row of which product? */

@@ -54,6 +54,10 @@ static const char *const problems[] = {
     "ag_gemm:f16:50x17x40:r%d:cyclic=3:b=1,2,3,11:return_a:accumulate",
     "a2a_gemm:bf16:96x24x32:r%d:b=16,8:return_a",
     "gemm:f32:33x17x29:r%d:b=8,9:bias:silu",
+    "gemm_rs:bf16:140x24x32:r%d:bias:norm",
+    "gemm_ar:f16:130x40x16:r%d:norm=1e-3",
+    "gemm_ar:bf16:50x16x40:r%d:cyclic=3:norm",
+    "gemm_rs:f32:20x33x7:r%d:norm",
 };
 enum { PROBLEMS = sizeof problems / sizeof problems[0] };
 

@@ -114,6 +114,10 @@ static void texts_print_canonically(void **state)
         "a2a_gemm:bf16:6x5x3:r2:counts=1,2/3,4:b=4,1:return_a",
         "ag_gemm:f32:5x6x7:r2:cyclic=2:return_a:call=5",
         "gemm:f32:5x2147483647x7:r2:b=2147483646,1",
+        "gemm_rs:bf16:64x48x32:r4:norm",
+        "gemm_rs:f32:8x4x4:r2:rows=1,7:bias:norm=1e-6",
+        "gemm_ar:f16:8x4x4:r2:norm=999999e-20",
+        "gemm_ar:f16:8x4x4:r2:norm=1e-0",
     };
     for (size_t i = 0; i < sizeof same / sizeof same[0]; i++) expect_text(same[i], same[i]);
     /* Ownership that is the even one is not printed, whichever way it was given. */
@@ -128,6 +132,11 @@ static void texts_print_canonically(void **state)
     expect_text("ag_gemm:f32:7x3x4:r2:accumulate:cyclic=1:gather=k",
                 "ag_gemm:f32:7x3x4:r2:gather=k:cyclic=1:accumulate");
     expect_text("gemm_rs:f32:8x1x1:r2:relu:call=7", "gemm_rs:f32:8x1x1:r2:call=7:relu");
+    /* Every epsilon has one text, and what is not given is 1e-5. */
+    expect_text("gemm_rs:f32:8x1x1:r2:norm=1e-5:bias", "gemm_rs:f32:8x1x1:r2:bias:norm");
+    expect_text("gemm_rs:f32:8x1x1:r2:norm=0.00001", "gemm_rs:f32:8x1x1:r2:norm");
+    expect_text("gemm_rs:f32:8x1x1:r2:norm=100e-8", "gemm_rs:f32:8x1x1:r2:norm=1e-6");
+    expect_text("gemm_rs:f32:8x1x1:r2:norm=1.50e-03", "gemm_rs:f32:8x1x1:r2:norm=15e-4");
     /* One B is no border. */
     expect_text("gemm:f32:8x9x1:r2:b=9", "gemm:f32:8x9x1:r2");
     expect_text("ag_gemm:f32:8x9x1:r2:bias:return_a:b=5,04:cyclic=1",
@@ -178,6 +187,10 @@ static void random_ask(sg_random *random, int ranks, int64_t *list, sg_ask *ask_
         ask.call = ask.gather == SG_GATHER_A && ask.k > 0 && sg_random_below(random, 4) == 0;
         if (ask.call) ask.call_flops = sg_random_below(random, 100);
     }
+    const bool sums = ask.op == SG_OP_GEMM_RS || ask.op == SG_OP_GEMM_AR;
+    ask.norm = sums && !ask.call && ask.act == SG_ACT_NONE;
+    if (ask.norm) ask.epsilon.digits = (int32_t)sg_random_below(random, 12);
+    if (ask.epsilon.digits > 0) ask.epsilon.places = (int32_t)sg_random_below(random, 9);
     const bool arrives = ask.op == SG_OP_AG_GEMM || ask.op == SG_OP_A2A_GEMM;
     const bool shares = ask.gather == SG_GATHER_A && !ask.call;
     ask.return_a = arrives && ask.gather == SG_GATHER_A && ask.n > 0 && ask.m % 2 == 0;
@@ -209,6 +222,8 @@ static void expect_equal(const sg_problem *p, const sg_problem *q)
     assert_true(p->m == q->m && p->n == q->n && p->k == q->k);
     assert_true(p->return_a == q->return_a && p->b_count == q->b_count);
     assert_memory_equal(p->b_cols, q->b_cols, sizeof p->b_cols);
+    assert_true(p->norm == q->norm && p->epsilon.digits == q->epsilon.digits);
+    assert_true(p->epsilon.places == q->epsilon.places && (!p->norm || p->epsilon.digits > 0));
     assert_true(p->segment_count == q->segment_count && p->most_rows == q->most_rows);
     for (int s = 0; s < p->segment_count; s++)
         assert_memory_equal(&p->segments[s], &q->segments[s], sizeof p->segments[s]);
@@ -427,7 +442,7 @@ static const struct {
     {"gemm:f32:99999999999999999999999x1x1:r1", {"column 10", "up to 2147483647"}},
     {"gemm:f32:1x1x1:r1 ", {"column 18", "the end"}},
     {"gemm:f32:1x1x1:r1:", {"column 19", "rows="}},
-    {"gemm:f32:1x1x1:r1:tanh", {"column 19", "relu, gelu or silu"}},
+    {"gemm:f32:1x1x1:r1:tanh", {"column 19", "relu, gelu, silu or norm"}},
     {"gemm:f32:1x1x1:r1:bias:bias", {"column 24", "rows="}},
     {"gemm:f32:1x1x1:r1:relu:gelu", {"column 24", "rows="}},
     {"gemm:f32:1x1x1:r1:none", {"column 19", "relu"}},
@@ -496,6 +511,20 @@ static const struct {
     {"ag_gemm:f32:4x9x4:r2:gather=k:return_a", {"return_a with gather=k", "rows of A"}},
     {"ag_gemm:f32:4x9x4:r2:return_a:return_a", {"column 31", "b="}},
     {"ag_gemm:f32:4x0x4:r2:return_a", {"return_a with n 0", "multiplied"}},
+    {"ag_gemm:f32:4x9x4:r2:norm", {"norm with ag_gemm", "gemm_rs and gemm_ar"}},
+    {"gemm:f32:4x9x4:r2:norm", {"norm with gemm;", "gemm_rs and gemm_ar"}},
+    {"gemm:f32:4x9x4:r2:accumulate:norm", {"norm with gemm;", "gemm_rs and gemm_ar"}},
+    {"gemm_rs:f32:4x9x4:r2:relu:norm", {"norm with relu", "a bias"}},
+    {"gemm_rs:f32:4x9x4:r2:call=1:norm", {"norm with call", "a bias"}},
+    {"gemm_rs:f32:4x9x4:r2:norm:norm", {"column 27", "relu, gelu, silu or norm"}},
+    {"gemm_rs:f32:4x9x4:r2:norm=", {"column 27", "a number above 0"}},
+    {"gemm_rs:f32:4x9x4:r2:norm=0", {"column 27", "a number above 0"}},
+    {"gemm_rs:f32:4x9x4:r2:norm=.5", {"column 27", "a number above 0"}},
+    {"gemm_rs:f32:4x9x4:r2:norm=1e5", {"column 27", "a number above 0"}},
+    {"gemm_rs:f32:4x9x4:r2:norm=1e-21", {"column 30", "up to 20"}},
+    {"gemm_rs:f32:4x9x4:r2:norm=0.1e-20", {"column 27", "20 places"}},
+    {"gemm_rs:f32:4x9x4:r2:norm=1234567", {"column 27", "6 digits"}},
+    {"gemm_rs:f32:4x9x4:r2:norms", {"column 22", "relu, gelu, silu or norm"}},
 };
 
 static void errors_name_the_column(void **state)

@@ -204,8 +204,8 @@ typedef struct trace {
 
 static void note(void *context, const sg_access *a)
 {
-    static const char *const role[] = {"",     "A",    "B",    "add", "bias",
-                                       "self", "part", "zero", "src", "dst"};
+    static const char *const role[] = {"",     "A",    "B",    "add",  "bias", "residual",
+                                       "gain", "self", "part", "zero", "src",  "dst"};
     trace *const t = context;
     if (a->what == SG_WAITS || a->what == SG_RAISES)
         sg_text_add(&t->text, "%s%s%d#%d*%d+%d ", a->what == SG_WAITS ? "w" : "r", role[a->role],

@@ -293,7 +293,7 @@ static shingle_status fill(sg_cpu *cpu, sg_bound *bound, sg_cpu_plan *plan)
     for (int32_t i = 0; i < s->steps; i++) {
         measure_step(cpu, s, i, &plan->step[i], &n);
         plan->weight += plan->step[i].weight;
-        plan->multiplies |= s->step[i].kind == SG_GEMM;
+        plan->multiplies |= s->step[i].kind == SG_GEMM && !sg_step_norms(&s->step[i]);
     }
     if (plan->weight <= 0) plan->weight = 1;
     if (n.leaves)

@@ -63,6 +63,8 @@ typedef struct sg_cpu_visit {
     bool direct, multiplied, summed, finished;
     int32_t added;
     const void *bias;
+    sg_place residual; /* of a visit that norms */
+    const void *gain;
     int32_t slot; /* staging that holds the finished tile; -1 */
     int refused;  /* what a user's function returned, if not 0 */
     bool queued;  /* the link finishes it */

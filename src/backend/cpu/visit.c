@@ -4,7 +4,7 @@
  *     slabs      wait, multiply, wait, multiply ...          neighbours without a wait between them;
  *                a user's function is called once, when all of its rows of A are here
  *     addends    wait, add, in the listed order, the own product at its place
- *     finish     bias, activation
+ *     finish     bias, activation; rows that are normed
  *     stores     zeros around a tile in its place; own memory; then peers: at once, or staged for
  *                the link where it is held
  *     back raises     behind the stores (lane.c, link.c)
@@ -15,6 +15,7 @@
 
 #include "backend/cpu/convert.h"
 #include "backend/cpu/cpu.h"
+#include "core/norm.h"
 
 /* ---- What there is to do --------------------------------------------------------------------- */
 
@@ -187,6 +188,16 @@ static int32_t own_at(const sg_sched *s, const sg_cpu_visit *v)
     return at > 0 ? at : -1;
 }
 
+/* Columns of rows that are normed, side by side. */
+static void take_columns(sg_cpu_rank *rank, sg_cpu_visit *v, const sg_access *access)
+{
+    const sg_place place = sg_exec_address(sg_lane_run(rank), &access->area);
+    sg_convert_load_block(place.type, place.data, place.stride_bytes / sg_type_bytes(place.type),
+                          v->sum + access->col, v->sum_stride, access->area.rows,
+                          access->area.cols);
+    v->summed = true;
+}
+
 static void add_one(sg_cpu_rank *rank, sg_cpu_visit *v, const sg_access *access)
 {
     const sg_run *const run = sg_lane_run(rank);
@@ -210,6 +221,30 @@ static void add_one(sg_cpu_rank *rank, sg_cpu_visit *v, const sg_access *access)
         sg_convert_add_block(SG_F32, v->acc, v->acc_stride, v->sum, v->sum_stride, rows, cols);
 }
 
+/* A row of sums becomes a row of C, as norm.h says; the residual is stored. */
+static void norm_row(sg_type type, float epsilon, int64_t cols, float *y, void *residual,
+                     const char *gain)
+{
+    float lane[SG_NORM_LANES];
+    sg_convert_round_block(type, y, cols, 1, cols);
+    sg_convert_add(type, residual, y, cols);
+    sg_convert_store(type, y, residual, cols);
+    sg_convert_load(type, residual, y, cols);
+    const float scale = sg_norm_scale(epsilon, cols, y, lane);
+    for (int64_t at = 0; at < cols; at += SG_NORM_LANES) {
+        const int64_t count = sg_min(SG_NORM_LANES, cols - at);
+        sg_convert_load(type, gain + at * sg_type_bytes(type), lane, count);
+        for (int64_t j = 0; j < count; j++) y[at + j] = y[at + j] * scale * lane[j];
+    }
+}
+
+static void norm(const sg_problem *p, sg_cpu_visit *v)
+{
+    for (int64_t i = 0; i < v->visit.rows; i++)
+        norm_row(p->type, sg_problem_epsilon(p), v->visit.cols, v->sum + i * v->sum_stride,
+                 v->residual.data + i * v->residual.stride_bytes, v->gain);
+}
+
 /* All values are here: bias and activation. */
 static void finish(sg_cpu_rank *rank, sg_cpu_visit *v)
 {
@@ -225,6 +260,7 @@ static void finish(sg_cpu_rank *rank, sg_cpu_visit *v)
     if (final && sg_problem_has_epilogue(s->problem))
         sg_convert_epilogue(s->problem->type, v->bias, s->problem->act, v->sum, v->sum_stride,
                             v->visit.rows, v->visit.cols);
+    if (v->gain != NULL) norm(s->problem, v);
 }
 
 /* ---- Stores ---------------------------------------------------------------------------------- */
@@ -252,6 +288,8 @@ static void store_own(sg_cpu_rank *rank, sg_cpu_visit *v)
         const sg_access *const access = &v->list[i];
         if (access->role == SG_ROLE_ZERO)
             store_zeros(rank, &access->area);
+        else if (access->area.buf == SG_RESIDUAL)
+            continue; /* as it was added */
         else if (access->area.rank == rank->rank)
             store_to(rank, v, &access->area);
     }
@@ -348,6 +386,7 @@ bool sg_visit_carry_out(sg_cpu_worker *worker, sg_cpu_rank *rank, sg_cpu_visit *
 {
     const sg_run *const run = sg_lane_run(rank);
     const bool calls = run->bound->problem.call;
+    const bool norms = sg_step_norms(&run->bound->sched.step[v->step]);
     if (v->count == 0) begin_visit(rank, v);
     if (run->bound->sched.step[v->step].kind == SG_COPY) {
         copy_piece(rank, v);
@@ -364,8 +403,14 @@ bool sg_visit_carry_out(sg_cpu_worker *worker, sg_cpu_rank *rank, sg_cpu_visit *
         } else if (access->role == SG_ROLE_A) {
             multiply(worker, rank, v);
             continue;
+        } else if (access->role == SG_ROLE_ADDEND && norms) {
+            take_columns(rank, v, access);
         } else if (access->role == SG_ROLE_ADDEND) {
             add_one(rank, v, access);
+        } else if (access->role == SG_ROLE_RESIDUAL) {
+            v->residual = sg_exec_address(run, &access->area);
+        } else if (access->role == SG_ROLE_GAIN) {
+            v->gain = sg_exec_address(run, &access->area).data;
         } else if (access->role == SG_ROLE_BIAS) {
             v->bias = sg_exec_address(run, &access->area).data;
         } else {

@@ -6,6 +6,7 @@
  *     land.c    what peers store into C
  *     turn.c    begin and end of a run, by kernels of their own or inside a plan's launches
  *     issue.c   steps on their lanes: streams, events, copy engines
+ *     rows.c    launches that norm rows
  *     fail.c    waiting for runs, the verdict over a group that came to a halt, recovery
  *     vendor.c  the vendor's product, with the algorithm that was fastest here
  *     clock.c   runs back to back from a graph, timed by events
@@ -215,6 +216,13 @@ typedef struct sg_cuda_place {
     sg_type type;
 } sg_cuda_place;
 sg_cuda_place sg_cuda_address(const sg_run *run, const sg_area *area, bool source);
+
+/* The places of the user's tensors in PROGRAM become those of RUN. */
+void sg_cuda_aim(sg_kernel_program *program, const sg_run *run);
+
+/* The launch of step INDEX, which norms rows (rows.c). */
+shingle_status sg_cuda_issue_norm(sg_cuda_rank *rank, const sg_run *run, int32_t index,
+                                  cudaStream_t stream);
 
 shingle_status sg_cuda_issue_gemm(void *self, sg_run *run, int32_t step);
 shingle_status sg_cuda_issue_copy(void *self, sg_run *run, int32_t step);

@@ -56,7 +56,7 @@ static void aim_at(sg_kernel_program *program, int place, const void *data, int6
     at->pitch = pitch;
 }
 
-static void aim(sg_kernel_program *program, const sg_run *run)
+void sg_cuda_aim(sg_kernel_program *program, const sg_run *run)
 {
     const sg_cuda_plan *const plan = run->bound->backend;
     const sg_problem *const p = &run->bound->problem;
@@ -73,6 +73,8 @@ static void aim(sg_kernel_program *program, const sg_run *run)
     if (p->return_a)
         aim_at(program, plan->place_of[SG_RETURNED][rank], t->returned_a,
                t->returned_a_stride * bytes);
+    if (p->norm)
+        aim_at(program, plan->place_of[SG_RESIDUAL][rank], t->residual, t->residual_stride * bytes);
     program->bias = t->bias;
 }
 
@@ -117,7 +119,7 @@ shingle_status sg_cuda_aim_launch(sg_cuda_rank *rank, const sg_run *run, int32_t
     const sg_cuda_plan *const plan = run->bound->backend;
     sg_kernel_gemm *const gemm = plan->step[index].gemm;
     const char *const slow = gemm->slow;
-    aim(&gemm->param.program, run);
+    sg_cuda_aim(&gemm->param.program, run);
     gemm->param.pushes = gemm->param.push != NULL ? plan->pushes : 0;
     const char *const why = sg_kernel_gemm_aim(gemm);
     if (gemm->slow != slow && gemm->slow != NULL && !rank->capturing)
@@ -136,7 +138,7 @@ shingle_status sg_cuda_aim_launch(sg_cuda_rank *rank, const sg_run *run, int32_t
 static shingle_status copy_pushes(const sg_cuda_rank *rank, const sg_run *run, cudaStream_t stream)
 {
     sg_cuda_plan *const plan = run->bound->backend;
-    aim(&plan->program, run);
+    sg_cuda_aim(&plan->program, run);
     for (int32_t i = 0; i < plan->pushes; i++)
         SG_CUDA(sg_kernel_copy(&plan->program, &plan->push[i], rank->sms, rank->how, stream));
     return SHINGLE_OK;
@@ -149,6 +151,7 @@ static shingle_status go_gemm(sg_cuda *cuda, sg_cuda_rank *rank, sg_run *run, in
     const sg_cuda_step *const step = &plan->step[index];
     const sg_launch *const l = &run->bound->sched.step[index].u.launch;
     (void)cuda;
+    if (l->norm) return sg_cuda_issue_norm(rank, run, index, stream);
     if (step->lt != NULL) {
         const sg_operands o = operands_of(run, &run->bound->sched.patch[l->patch0]);
         if (step->gemm == NULL || sg_product_fits(step->lt, &o))
@@ -225,7 +228,7 @@ static shingle_status go_copy(sg_cuda *cuda, sg_cuda_rank *rank, sg_run *run, in
     const sg_cuda_step *const step = &plan->step[index];
     (void)cuda;
     if (sg_step_is_push(copy)) return SHINGLE_OK; /* with its launch */
-    aim(&plan->program, run);
+    sg_cuda_aim(&plan->program, run);
     if (copy->u.copy.engine == SG_BY_SMS) {
         /* In the lane of products none of its own runs beside it. */
         const int blocks = copy->lane == 0 ? rank->sms : 8;
@@ -258,7 +261,7 @@ static shingle_status go_reduce(sg_cuda *cuda, sg_cuda_rank *rank, sg_run *run, 
     sg_cuda_plan *const plan = run->bound->backend;
     (void)cuda;
     const sg_cuda_step *const step = &plan->step[index];
-    aim(&plan->program, run);
+    sg_cuda_aim(&plan->program, run);
     if (step->adds_waits > 0) {
         /* One thread waits, and not a block on each SM, where others may be needed first. */
         sg_kernel_step waits = step->flags;

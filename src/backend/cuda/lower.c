@@ -100,6 +100,7 @@ static shingle_status find_user_places(sg_cuda_plan *plan, int rank, void *const
     const sg_problem *const p = &plan->bound->problem;
     for (int buf = 0; buf < SG_BIAS; buf++) SG_TRY(find_place(plan, buf, rank, landing));
     if (p->return_a) SG_TRY(find_place(plan, SG_RETURNED, rank, landing));
+    if (p->norm) SG_TRY(find_place(plan, SG_RESIDUAL, rank, landing));
     for (int i = 0; i < p->b_count - 1; i++) {
         const int64_t cols = p->b_cols[i + 1];
         const int64_t rows = plan->bound->sched.buf[SG_C].rows;
@@ -324,7 +325,7 @@ static shingle_status make_launch(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_pla
     const sg_launch *const l = &plan->bound->sched.step[index].u.launch;
     const sg_patch *const patch = &plan->bound->sched.patch[l->patch0];
     sg_cuda_step *const step = &plan->step[index];
-    if (l->patches == 0 && plan->pushes == 0) return SHINGLE_OK;
+    if (l->norm || (l->patches == 0 && plan->pushes == 0)) return SHINGLE_OK;
     if (rank->vendor != NULL && l->patches > 0 && is_vendor(&plan->bound->sched, l, patch)) {
         const sg_product_ask ask = ask_for(plan, l);
         SG_TRY(sg_product_make(rank->vendor, &cuda->choice, &ask, rank->service, &step->lt));

@@ -105,8 +105,13 @@ static bool is_reachable(const sg_cuda *cuda, const void *data)
 static shingle_status look_at(const sg_cuda *cuda, sg_cuda_rank *rank, int buf, const void *data,
                               const sg_cuda_known **known_out)
 {
-    static const char *const name[SG_USER_BUFS] = {
-        [SG_A] = "a", [SG_B] = "b", [SG_C] = "c", [SG_BIAS] = "bias", [SG_RETURNED] = "returned_a"};
+    static const char *const name[SG_USER_BUFS] = {[SG_A] = "a",
+                                                   [SG_B] = "b",
+                                                   [SG_C] = "c",
+                                                   [SG_BIAS] = "bias",
+                                                   [SG_GAIN] = "gain",
+                                                   [SG_RETURNED] = "returned_a",
+                                                   [SG_RESIDUAL] = "residual"};
     sg_cuda_known *const known = &rank->known[buf][sg_mix((uintptr_t)data >> 4) % SG_CUDA_KNOWN];
     *known_out = known;
     if (data == NULL || known->data == data) return SHINGLE_OK;
@@ -134,6 +139,10 @@ static shingle_status look_at_tensors(const sg_cuda *cuda, sg_cuda_rank *rank, c
     SG_TRY(look_at(cuda, rank, SG_BIAS, t->bias, &known));
     if (run->bound->problem.return_a)
         SG_TRY(look_at(cuda, rank, SG_RETURNED, t->returned_a, &known));
+    if (run->bound->problem.norm) {
+        SG_TRY(look_at(cuda, rank, SG_RESIDUAL, t->residual, &known));
+        SG_TRY(look_at(cuda, rank, SG_GAIN, t->gain, &known));
+    }
     for (int i = 0; i < run->bound->problem.b_count - 1; i++) {
         SG_TRY(look_at(cuda, rank, SG_B, t->more_b[i], &known));
         SG_TRY(look_at(cuda, rank, SG_C, t->more_c[i], &known));

@@ -1,0 +1,38 @@
+/* norm.c -- see norm.h. */
+#include "core/norm.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/data.h"
+
+static void add_pairs(float *sums, int distance)
+{
+    for (int i = 0; i < SG_NORM_LANES; i += 2 * distance)
+        for (int j = i; j < i + distance; j++) sums[j] += sums[j + distance];
+}
+
+float sg_norm_scale(float epsilon, int64_t count, const float *x, float *sums)
+{
+    static const int distance[] = {4, 2, 1, 128, 64, 32, 16, 8, 1024, 512, 256};
+    memset(sums, 0, SG_NORM_LANES * sizeof *sums);
+    for (int64_t at = 0; at < count; at += SG_NORM_LANES) {
+        const int lanes = (int)sg_min(SG_NORM_LANES, count - at);
+        for (int j = 0; j < lanes; j++) sums[j] += x[at + j] * x[at + j];
+    }
+    for (size_t i = 0; i < sizeof distance / sizeof *distance; i++) add_pairs(sums, distance[i]);
+    return 1.0f / sqrtf(sums[0] / (float)count + epsilon);
+}
+
+void sg_norm_row(sg_type type, float epsilon, int64_t count, float *y, void *residual,
+                 const void *gain, float *sums)
+{
+    for (int64_t i = 0; i < count; i++) {
+        const float sum = sg_data_round(type, y[i]) + sg_data_load(type, residual, i);
+        y[i] = sg_data_round(type, sum);
+        sg_data_store(type, y[i], residual, i);
+    }
+    const float scale = sg_norm_scale(epsilon, count, y, sums);
+    for (int64_t i = 0; i < count; i++)
+        y[i] = sg_data_round(type, y[i] * scale * sg_data_load(type, gain, i));
+}
