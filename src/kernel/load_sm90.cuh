@@ -60,31 +60,32 @@ DEV void load_part(const Param &P, const sg_area &area, const Source &at, int pi
         bulk_load(to + part * BYTES, from + part * S::CHUNKS * BYTES, BYTES, full);
 }
 
-/* The addends of a tile, piece by piece, as many of a piece's in one stage as fit. */
+/* The addends of a tile.  Partner: fold_addends(). */
 template <class S>
 DEV void load_addends(const Param &P, const Smem<S> &smem, const Source &at, int *half,
                       Ring<S::STAGES> &ring)
 {
+    int left = 0; /* of what is taken of the stage at hand */
+    uint32_t full = 0, to = 0;
     for (int piece = 0; piece < S::CHUNKS; ++piece) {
-        for (int add = 0; add < at.adds; ring_step(ring)) {
-            const int until = stage_addends<S>(add, at.adds, at.part0, at.own_at);
-            const uint32_t full = smem.full + 8 * ring.at;
-            uint32_t to = smem.stage + ring.at * S::STAGE_BYTES;
-            const uint32_t since = stamp_clock();
-            mbar_wait(P, smem.empty + 8 * ring.at, ring.parity ^ 1, ROLE_LOADER);
-            stamp_waited(smem.stamp, STAMP_LOADER, 0, since);
-            const int pieces = stage_pieces<S>(add, until, at.part0, at.own_at);
-            mbar_expect(full, at.tile.live ? pieces * S::PARTS * S::PIECE_BYTES : 0);
-            for (; add < until; ++add) {
-                if (!at.tile.live) continue;
-                const sg_area &area = P.program.add[at.add0 + add].area;
-                const bool sums = S::FOLD == FOLD_PARTS && add >= at.part0 && add < at.own_at;
-                if (sums)
-                    load_part<S>(P, area, at, piece, to, full);
-                else
-                    load_addend<S>(P, area, at, piece, half, to, full);
-                to += (sums ? 2 : 1) * S::PARTS * S::PIECE_BYTES;
+        for (int add = 0; add < at.adds; ++add) {
+            if (left == 0) {
+                full = smem.full + 8 * ring.at, to = smem.stage + ring.at * S::STAGE_BYTES;
+                const uint32_t since = stamp_clock();
+                mbar_wait(P, smem.empty + 8 * ring.at, ring.parity ^ 1, ROLE_LOADER);
+                stamp_waited(smem.stamp, STAMP_LOADER, 0, since);
+                left = stage_room<S>(piece, add, at.adds, at.part0, at.own_at);
+                mbar_expect(full, at.tile.live ? left * S::PARTS * S::PIECE_BYTES : 0);
             }
+            const int room = addend_room<S>(add, at.part0, at.own_at);
+            const sg_area &area = P.program.add[at.add0 + add].area;
+            if (at.tile.live && room > 1)
+                load_part<S>(P, area, at, piece, to, full);
+            else if (at.tile.live)
+                load_addend<S>(P, area, at, piece, half, to, full);
+            to += room * S::PARTS * S::PIECE_BYTES;
+            left -= room;
+            if (left == 0) ring_step(ring);
         }
     }
 }

@@ -227,7 +227,7 @@ DEV void round_tile(Math<S> &m, int unit, float (&acc)[S::MI][S::SUMS], uint32_t
         if (S::ADDS && p.adds)
 #pragma unroll
             for (int c = 0; c < S::CHUNKS; ++c)
-                fold_addends(m, p.adds, own_place(p), S::FOLD == FOLD_ADDENDS && p.own_rounded,
+                fold_addends(m, c, p.adds, own_place(p), S::FOLD == FOLD_ADDENDS && p.own_rounded,
                              &acc[c * V / S::SUMS][c * V % S::SUMS]);
         if (S::ADDS && p.adds) math_stamp(m, STAMP_ADDED);
         if (S::TURNS > 1 && S::FOLD == FOLD_ADDENDS && p.adds) turn_pass(m);
@@ -262,7 +262,7 @@ DEV void round_tile(Math<S> &m, int unit, float (&acc)[S::MI][S::SUMS], uint32_t
 template <class S> DEV void stages_skip(Math<S> &m, int patch, int stages)
 {
     if (S::FOLD == FOLD_ADDENDS)
-        stages += S::CHUNKS * sg_walk_div(patch_in_list(m.P, patch).adds, S::ADDENDS);
+        stages += sg_walk_div(S::CHUNKS * patch_in_list(m.P, patch).adds, S::ADDENDS);
     const int at = m.ring.at + stages;
     m.ring.parity ^= at / S::STAGES & 1;
     m.ring.at = at % S::STAGES;

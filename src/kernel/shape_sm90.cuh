@@ -290,24 +290,25 @@ DEV int part_place(const Param &P, int own_at)
     return own_at - (own_at == NO_OWN ? 0 : P.parts);
 }
 
-/* The addend behind those that share a stage with ADD.  A sum in f32 takes the room of two pieces. */
-template <class S> DEV int stage_addends(int add, int adds, int part0, int own_at)
+/* Addends come through the stages piece after piece of the tile, those of a piece in the listed order, as
+ * many in a stage as fit.  ADD takes so much room: a sum in f32 that of two pieces. */
+template <class S> DEV int addend_room(int add, int part0, int own_at)
 {
-    int room = S::ADDENDS;
-    if constexpr (S::FOLD == FOLD_PARTS) {
-        while (add < adds && (room -= add >= part0 && add < own_at ? 2 : 1) >= 0) ++add;
-        return add;
-    } else {
-        return sg_walk_min(adds, add + room);
-    }
+    return S::FOLD == FOLD_PARTS && add >= part0 && add < own_at ? 2 : 1;
 }
 
-/* The room that addends ADD to UNTIL take there. */
-template <class S> DEV int stage_pieces(int add, int until, int part0, int own_at)
+/* What is taken of the stage that begins with ADD of PIECE. */
+template <class S> DEV int stage_room(int piece, int add, int adds, int part0, int own_at)
 {
-    if (S::FOLD != FOLD_PARTS) return until - add;
-    const int first = add > part0 ? add : part0, end = sg_walk_min(until, own_at);
-    return until - add + (first < end ? end - first : 0);
+    if (S::FOLD != FOLD_PARTS) return sg_walk_min(S::ADDENDS, (S::CHUNKS - piece) * adds - add);
+    int taken = 0;
+    for (; piece < S::CHUNKS; ++piece, add = 0)
+        for (; add < adds; ++add) {
+            const int room = addend_room<S>(add, part0, own_at);
+            if (taken + room > S::ADDENDS) return taken;
+            taken += room;
+        }
+    return taken;
 }
 
 /* Sums of a tile in f32 lie in the order in which threads hold them: those of a warpgroup side by side,

@@ -15,6 +15,7 @@ template <class S> struct Math {
     int next_stages;
     int row, next_row; /* where the sums of the patch stay in f32, see part_row() */
     int before;        /* the stage whose products may still be running */
+    int room;          /* of a stage of addends: taken from it so far, see addend_room() */
     uint32_t turn_parity;
 };
 
@@ -87,9 +88,10 @@ template <class T, int COUNT> DEV void take_own(float *sum, const float *v, bool
     }
 }
 
-/* V becomes the sum of addends and V in the listed order.  They come through the pipeline's stages. */
+/* V, the sums of piece PIECE, becomes the sum of addends and V in the listed order.  They come through the
+ * pipeline's stages.  Partner: load_addends(). */
 template <class S>
-DEV void fold_addends(Math<S> &m, int adds, int own_at, bool own_rounded, float *v)
+DEV void fold_addends(Math<S> &m, int piece, int adds, int own_at, bool own_rounded, float *v)
 {
     constexpr int V = S::PIECE_SUMS;
     const int part0 = S::FOLD == FOLD_PARTS ? part_place(m.P, own_at) : 0;
@@ -98,27 +100,30 @@ DEV void fold_addends(Math<S> &m, int adds, int own_at, bool own_rounded, float 
     for (int i = 0; i < V; ++i) sum[i] = -0.f;
     if (own_at == 0) take_own<typename S::T, V>(sum, v, own_rounded);
     for (int add = 0; add < adds;) {
-        mbar_spin(m.smem.full + 8 * m.ring.at, m.ring.parity);
-        uint32_t from = m.smem.stage + m.ring.at * S::STAGE_BYTES + m.part * S::PIECE_BYTES;
-        const int until = stage_addends<S>(add, adds, part0, own_at);
-        for (; add < until; from += S::PARTS * S::PIECE_BYTES) {
-            if (S::FOLD == FOLD_PARTS && add >= part0 && add < own_at) {
-                fold_part(m, from + m.part * S::PIECE_BYTES, sum);
-                from += S::PARTS * S::PIECE_BYTES;
-            } else {
+        if (m.room == 0) mbar_spin(m.smem.full + 8 * m.ring.at, m.ring.parity);
+        const uint32_t from = m.smem.stage + m.ring.at * S::STAGE_BYTES +
+                              (m.room * S::PARTS + m.part) * S::PIECE_BYTES;
+        const int room = addend_room<S>(add, part0, own_at);
+        if (room > 1) {
+            fold_part(m, from + m.part * S::PIECE_BYTES, sum);
+        } else {
 #pragma unroll
-                for (int q = 0; q < S::VECTORS; ++q) {
-                    uint32_t x[4];
-                    ldmatrix4(from + piece_vector(m, q), x);
+            for (int q = 0; q < S::VECTORS; ++q) {
+                uint32_t x[4];
+                ldmatrix4(from + piece_vector(m, q), x);
 #pragma unroll
-                    for (int i = 0; i < 4; ++i) {
-                        const float2 two = unpack<typename S::T>(x[i]);
-                        sum[8 * q + 2 * i] += two.x, sum[8 * q + 2 * i + 1] += two.y;
-                    }
+                for (int i = 0; i < 4; ++i) {
+                    const float2 two = unpack<typename S::T>(x[i]);
+                    sum[8 * q + 2 * i] += two.x, sum[8 * q + 2 * i + 1] += two.y;
                 }
             }
-            if (++add == own_at) take_own<typename S::T, V>(sum, v, own_rounded);
         }
+        if (++add == own_at) take_own<typename S::T, V>(sum, v, own_rounded);
+        m.room += room;
+        const bool ends = piece + 1 == S::CHUNKS && add == adds;
+        const int next = addend_room<S>(add == adds ? 0 : add, part0, own_at);
+        if (!ends && m.room + next <= S::ADDENDS) continue;
+        m.room = 0;
         proxy_fence_shared(); /* these reads come before the bulk engine's next write */
         named_sync(1 + m.wg, 128);
         stage_release(m, m.ring.at);
