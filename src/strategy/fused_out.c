@@ -151,6 +151,8 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
         const bool cut = i >= shapes;
         if (t >= machine->tiles) continue;
         const sg_tile *const tile = &machine->tile[t];
+        /* Parts of k hand a sum on, which narrow tiles at once save: measured, 2 to 15 % slower. */
+        if (cut && at_once && propose_narrow(p, machine, tile->m, true, &sets[n]) > 0) continue;
         n += propose_parts(p, machine, tile, 1, false, cut, &sets[n]);
         if (i == 0) n += propose_dealt(p, machine, at_once, &sets[n]);
         const int strips = cut ? 1 : propose_strips(p, machine, tile, b_bytes);
