@@ -234,8 +234,15 @@ cudaError_t sg_kernel_reduce(const sg_kernel_program *program, const sg_kernel_s
 static_assert((int)NORM_SHARED <= (int)REDUCE_SHARED && (int)NORM_THREADS == (int)THREADS,
               "start() is for it, too");
 
+/* Two blocks hide each other's loads; on sm_89 ptxas would spill a register for the second. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 890
+enum { NORM_BLOCKS = 1 };
+#else
+enum { NORM_BLOCKS = 2 };
+#endif
+
 template <class T>
-static __global__ void __launch_bounds__(NORM_THREADS, 2)
+static __global__ void __launch_bounds__(NORM_THREADS, NORM_BLOCKS)
     norm_kernel(const __grid_constant__ sg_kernel_program program, const sg_kernel_norm norm)
 {
     come_in();
