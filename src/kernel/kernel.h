@@ -114,7 +114,8 @@ typedef struct sg_kernel_place {
     int64_t pitch;      /* bytes from row to row */
     int32_t rows, cols; /* elements */
     int32_t wide;       /* f32 although the product's type is not */
-    int32_t spare;
+    uint8_t tagged;     /* every 8 bytes have 8 bytes of tag behind them: twice the bytes */
+    uint8_t spare[3];
 } sg_kernel_place;
 
 /* What all kernels of a bound plan share.  Pointers are to device memory. */
