@@ -1,40 +1,7 @@
 /* Tests of fused_out's strips: which rows meet which columns when, and who adds what. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#include "core/strategy.h"
+#include "built.h"
 
 enum { TILE = 8 };
-
-typedef struct built {
-    sg_problem problem;
-    sg_sched s; /* of rank 1 */
-} built;
-
-static void build(const char *text, const char *plan, built *b)
-{
-    const sg_strategy *strategy = NULL;
-    sg_knobs knobs;
-    bool given = false;
-    memset(b, 0, sizeof *b);
-    assert_int_equal(sg_problem_parse(text, &b->problem), SHINGLE_OK);
-    if (sg_strategy_parse(plan, &strategy, NULL, &knobs, &given) != SHINGLE_OK)
-        fail_msg("%s", shingle_error());
-    sg_sched_begin(&b->s, &b->problem, 1);
-    strategy->build(&b->problem, &knobs, 1, &b->s);
-    if (sg_sched_seal(&b->s) != SHINGLE_OK) fail_msg("%s: %s", text, shingle_error());
-}
-
-static void discard(built *b)
-{
-    sg_sched_free(&b->s);
-    sg_problem_free(&b->problem);
-}
 
 static void expect_cols(const sg_patch *p, int col0, int cols)
 {
@@ -72,7 +39,7 @@ static void strips_are_of_all_rows(void **state)
     built b;
     build("gemm_rs:f32:48x40x16:r3",
           "fused_out{subs=1,lag=0,tile_m=8,tile_n=8,once=0,splits=1,strips=2}", &b);
-    const sg_sched *const s = &b.s;
+    const sg_sched *const s = &b.sched[1];
     assert_int_equal(s->patches, 8);
     for (int32_t i = 0; i < 8; i++) {
         const sg_patch *const p = &s->patch[i];
@@ -109,9 +76,9 @@ static void parts_have_flags_of_their_own(void **state)
     build("gemm_rs:f32:32x32x128:r2",
           "fused_out{subs=1,lag=0,tile_m=8,tile_n=8,once=0,splits=2,strips=2}", &b);
     /* Of two parts of four pieces, the first ones leave sums; eight own tiles have flags 1 to 8. */
-    assert_int_equal(b.s.patches, 10);
-    expect_tile_flags(&b.s, 0, 8);
-    expect_tile_flags(&b.s, 1, 8 + 16);
+    assert_int_equal(b.sched[1].patches, 10);
+    expect_tile_flags(&b.sched[1], 0, 8);
+    expect_tile_flags(&b.sched[1], 1, 8 + 16);
     discard(&b);
 }
 
@@ -121,13 +88,14 @@ static void what_is_not_summed_goes_straight(void **state)
     built b;
     build("gemm_a2a:f32:32x40x16:r2",
           "fused_out{subs=1,lag=0,tile_m=8,tile_n=8,once=0,splits=1,strips=3}", &b);
-    assert_int_equal(b.s.patches, 6);
+    const sg_sched *const s = &b.sched[1];
+    assert_int_equal(s->patches, 6);
     for (int32_t i = 0; i < 6; i++) {
-        const sg_patch *const p = &b.s.patch[i];
+        const sg_patch *const p = &s->patch[i];
         expect_cols(p, 16 * (i / 2), i / 2 == 2 ? 8 : 16);
         assert_int_equal(p->adds, 0);
-        assert_int_equal(b.s.to[p->to0].rank, i % 2);
-        assert_int_equal(b.s.to[p->to0].buf, SG_C);
+        assert_int_equal(s->to[p->to0].rank, i % 2);
+        assert_int_equal(s->to[p->to0].buf, SG_C);
     }
     discard(&b);
 }
@@ -139,36 +107,24 @@ static void a_call_has_no_strips(void **state)
     built b;
     build("gemm_rs:f32:32x40x16:r2:call=9",
           "fused_out{subs=1,lag=0,tile_m=8,tile_n=8,once=0,splits=1,strips=3}", &b);
-    assert_int_equal(b.s.patches, 2);
-    for (int32_t i = 0; i < 2; i++) expect_cols(&b.s.patch[i], 0, 40);
-    assert_int_equal(b.s.patch[1].adds, 1);
+    const sg_sched *const s = &b.sched[1];
+    assert_int_equal(s->patches, 2);
+    for (int32_t i = 0; i < 2; i++) expect_cols(&s->patch[i], 0, 40);
+    assert_int_equal(s->patch[1].adds, 1);
     discard(&b);
 }
 
-/* The most strips that are proposed for TEXT. */
+/* The most strips that are proposed for TEXT, behind the whole. */
 static int most_strips(const char *text)
 {
     const sg_strategy *const strategy = sg_strategy_find("fused_out");
-    const int knob = sg_knob_count(strategy) - 1;
-    sg_machine machine;
-    sg_machine_plain(&machine);
-    machine.sms = 132;
-    machine.tiles = 1;
-    machine.tile[0] = (sg_tile){.m = 128, .n = 192, .rate = 1};
-    sg_knobs sets[SG_MAX_KNOB_SETS];
-    char why[80];
-    sg_text t = {why, sizeof why, 0};
-    sg_problem p;
-    int most = 0;
-    assert_string_equal(strategy->knob[knob], "strips");
-    assert_int_equal(sg_problem_parse(text, &p), SHINGLE_OK);
-    const int count = strategy->propose(&p, &machine, sets, &t);
-    assert_true(count > 0);
-    assert_int_equal(sets[0].value[knob], 1);
-    for (int i = 0; i < count; i++)
-        if (sets[i].value[knob] > most) most = sets[i].value[knob];
-    sg_problem_free(&p);
-    return most;
+    const int strips = knob_called(strategy, "strips");
+    const sg_machine machine = machine_of_tiles(128, 192);
+    proposals all;
+    propose(text, strategy, &machine, &all);
+    assert_true(all.count > 0);
+    assert_int_equal(all.set[0].value[strips], 1);
+    return most_of(&all, strips);
 }
 
 /* Where no cache holds B, and few waves of few bands would all read it. */

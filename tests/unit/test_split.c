@@ -1,19 +1,11 @@
 /* Tests of split.c: parts of k that visits of their own multiply. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#include "built.h"
 #include "core/split.h"
-#include "core/strategy.h"
 
 enum { TILE = 8 };
 
 /* Two pieces of 24 rows, one behind the other, in up to SPLITS parts. */
-static sg_split_k build(const char *text, int splits, sg_problem *p, sg_sched *s)
+static sg_split_k split_pieces(const char *text, int splits, sg_problem *p, sg_sched *s)
 {
     assert_int_equal(sg_problem_parse(text, p), SHINGLE_OK);
     sg_sched_begin(s, p, 0);
@@ -29,7 +21,7 @@ static sg_split_k build(const char *text, int splits, sg_problem *p, sg_sched *s
     return split;
 }
 
-static void discard(sg_problem *p, sg_sched *s)
+static void drop(sg_problem *p, sg_sched *s)
 {
     sg_sched_free(s);
     sg_problem_free(p);
@@ -40,7 +32,7 @@ static void parts_of_k_follow_each_other(void **state)
     (void)state;
     sg_problem p;
     sg_sched s = {0};
-    const sg_split_k split = build("gemm:bf16:48x16x200:r1", 3, &p, &s);
+    const sg_split_k split = split_pieces("gemm:bf16:48x16x200:r1", 3, &p, &s);
     assert_int_equal(split.parts, 2); /* of 128 and 72: multiples of 64 */
     assert_int_equal(s.patches, 4);
     for (int i = 0; i < 4; i++) {
@@ -73,7 +65,7 @@ static void parts_of_k_follow_each_other(void **state)
         assert_int_equal(add->row0, to->row0);
         assert_int_equal(to->rows, 6 * TILE);
     }
-    discard(&p, &s);
+    drop(&p, &s);
 }
 
 /* Of a strip of columns, patches, flags and places are fewer. */
@@ -106,7 +98,7 @@ static void a_strip_is_cut_like_the_whole(void **state)
     assert_int_equal(s.raise[s.patch[2].raise0].flag0, 9);
     assert_int_equal(s.add[s.patch[3].add0].wait.flag0, 9);
     assert_int_equal(s.buf[split.buf].rows, 15 * TILE);
-    discard(&p, &s);
+    drop(&p, &s);
 }
 
 static void what_cannot_be_cut_stays_whole(void **state)
@@ -123,13 +115,13 @@ static void what_cannot_be_cut_stays_whole(void **state)
     for (size_t i = 0; i < sizeof whole / sizeof whole[0]; i++) {
         sg_problem p;
         sg_sched s = {0};
-        const sg_split_k split = build(whole[i].problem, whole[i].splits, &p, &s);
+        const sg_split_k split = split_pieces(whole[i].problem, whole[i].splits, &p, &s);
         assert_int_equal(split.parts, 1);
         assert_int_equal(s.bufs, SG_USER_BUFS);
         assert_int_equal(s.patches, 2);
         assert_int_equal(s.raises, 0);
         assert_int_equal(s.patch[1].k1, p.k);
-        discard(&p, &s);
+        drop(&p, &s);
     }
 }
 
@@ -149,29 +141,21 @@ static void parts_fill_the_sms(void **state)
 static void small_products_are_proposed_in_parts(void **state)
 {
     (void)state;
-    sg_machine machine;
-    sg_machine_plain(&machine);
     static const char *const problems[] = {
         "gemm_rs:bf16:64x512x8192:r2", "gemm_ar:bf16:64x512x8192:r2",
         "gemm_rs:bf16:64x512x8192:r2:call=9", "gemm_rs:bf16:8192x8192x8192:r2"};
+    const sg_strategy *const strategy = sg_strategy_find("fused_out");
+    const int splits = knob_called(strategy, "splits");
+    sg_machine machine;
+    sg_machine_plain(&machine);
     for (int i = 0; i < 4; i++) {
-        const sg_strategy *const strategy = sg_strategy_find("fused_out");
-        sg_knobs sets[SG_MAX_KNOB_SETS];
-        char why[80];
-        sg_text t = {why, sizeof why, 0};
-        sg_problem p;
-        int most = 0;
-        assert_int_equal(sg_problem_parse(problems[i], &p), SHINGLE_OK);
-        const int knob = sg_knob_count(strategy) - 2;
-        assert_string_equal(strategy->knob[knob], "splits");
-        const int count = strategy->propose(&p, &machine, sets, &t);
-        for (int j = 0; j < count; j++)
-            if (sets[j].value[knob] > most) most = sets[j].value[knob];
+        proposals all;
+        propose(problems[i], strategy, &machine, &all);
+        const int most = most_of(&all, splits);
         if (i < 2)
             assert_true(most > 1);
         else
             assert_int_equal(most, 1);
-        sg_problem_free(&p);
     }
 }
 

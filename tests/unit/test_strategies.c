@@ -1,46 +1,7 @@
 /* Tests of what strategies make of their knobs where the proof of check would not see the difference:
  * which way messages of a ring go, and that collectives get what lies side by side. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <string.h>
-
+#include "built.h"
 #include "core/check.h"
-#include "core/strategy.h"
-
-enum { MOST_RANKS = 5 };
-
-typedef struct built {
-    sg_problem problem;
-    sg_sched sched[MOST_RANKS];
-} built;
-
-/* PLAN is "strategy{knobs}", all of them. */
-static void build(const char *text, const char *plan, built *b)
-{
-    const sg_strategy *strategy = NULL;
-    sg_knobs knobs;
-    bool given = false;
-    memset(b, 0, sizeof *b);
-    assert_int_equal(sg_problem_parse(text, &b->problem), SHINGLE_OK);
-    assert_in_range(b->problem.ranks, 1, MOST_RANKS);
-    if (sg_strategy_parse(plan, &strategy, NULL, &knobs, &given) != SHINGLE_OK)
-        fail_msg("%s", shingle_error());
-    for (int r = 0; r < b->problem.ranks; r++) {
-        sg_sched_begin(&b->sched[r], &b->problem, r);
-        strategy->build(&b->problem, &knobs, r, &b->sched[r]);
-        if (sg_sched_seal(&b->sched[r]) != SHINGLE_OK) fail_msg("%s: %s", text, shingle_error());
-    }
-}
-
-static void discard(built *b)
-{
-    for (int r = 0; r < b->problem.ranks; r++) sg_sched_free(&b->sched[r]);
-    sg_problem_free(&b->problem);
-}
 
 /* ---- ring ------------------------------------------------------------------------------------ */
 
@@ -141,28 +102,21 @@ static void slices_taper_off(void **state)
 static void both_ways_are_proposed_where_links_differ(void **state)
 {
     (void)state;
+    static const char *const texts[] = {"gemm_rs:bf16:512x512x512:r2",
+                                        "gemm_rs:bf16:512x512x512:r4"};
     const sg_strategy *const ring = sg_strategy_find("ring");
-    assert_non_null(ring);
-    const int both = sg_knob_count(ring) - 3;
-    assert_string_equal(ring->knob[both], "both");
+    const int both = knob_called(ring, "both");
     for (int topology = 0; topology < SG_TOPOLOGIES; topology++) {
-        for (int ranks = 2; ranks <= 4; ranks += 2) {
-            char why[160] = "";
-            sg_text t = {why, sizeof why, 0};
-            sg_problem p;
+        for (int i = 0; i < 2; i++) {
+            proposals all;
             sg_machine machine;
-            sg_knobs sets[SG_MAX_KNOB_SETS];
             sg_machine_plain(&machine);
             machine.topology = (sg_topology)topology;
-            assert_int_equal(
-                sg_problem_make(SG_OP_GEMM_RS, SG_BF16, 512, 512, 512, ranks, NULL, 0, &p),
-                SHINGLE_OK);
-            const int n = ring->propose(&p, &machine, sets, &t);
-            assert_true(n > 0);
+            propose(texts[i], ring, &machine, &all);
+            assert_true(all.count > 0);
             const bool links = topology == SG_RING || topology == SG_MESH;
-            assert_int_equal(sets[0].value[both], links && ranks > 2);
-            assert_int_equal(sets[n - 1].value[both], 0);
-            sg_problem_free(&p);
+            assert_int_equal(all.set[0].value[both], links && i == 1);
+            assert_int_equal(all.set[all.count - 1].value[both], 0);
         }
     }
 }
@@ -278,28 +232,25 @@ static void proposals_keep_the_sm_rule(void **state)
     static const char *const names[] = {"ring", "sliced"};
     sg_checker *const checker = sg_checker_new();
     assert_non_null(checker);
+    sg_machine machine;
+    sg_machine_plain(&machine);
+    machine.topology = SG_RING;
+    machine.tile[0] = (sg_tile){4, 4, 1};
     for (int i = 0; i < ROUND_TRIPS + SLICEABLE; i++) {
         for (int j = 0; j < 2; j++) {
             const sg_strategy *const strategy = sg_strategy_find(names[j]);
-            char why[160] = "";
-            sg_text t = {why, sizeof why, 0};
             sg_problem p;
-            sg_machine machine;
-            sg_knobs sets[SG_MAX_KNOB_SETS];
-            memset(sets, 0, sizeof sets); /* as the planner does */
-            sg_machine_plain(&machine);
-            machine.topology = SG_RING;
-            machine.tile[0] = (sg_tile){4, 4, 1};
+            proposals all;
             assert_int_equal(
                 sg_problem_parse(i < ROUND_TRIPS ? round_trips[i] : sliceable[i - ROUND_TRIPS], &p),
                 SHINGLE_OK);
-            const int n = strategy->propose(&p, &machine, sets, &t);
-            assert_true(n > 0 || why[0] != '\0');
-            for (int x = 0; x < n; x++) {
+            propose_to(&p, strategy, &machine, &all);
+            assert_true(all.count > 0 || all.why[0] != '\0');
+            for (int x = 0; x < all.count; x++) {
                 sg_check_result result;
                 for (int y = 0; y < x; y++)
-                    assert_memory_not_equal(&sets[x], &sets[y], sizeof sets[x]);
-                if (sg_check_built(checker, &p, strategy, &sets[x], machine.sms, &result) !=
+                    assert_memory_not_equal(&all.set[x], &all.set[y], sizeof all.set[x]);
+                if (sg_check_built(checker, &p, strategy, &all.set[x], machine.sms, &result) !=
                     SHINGLE_OK)
                     fail_msg("%s, set %d: %s", names[j], x, result.why);
             }
@@ -322,26 +273,22 @@ static void tiles_that_fill_waves_are_proposed_first(void **state)
         {"gemm_rs:bf16:512x8192x4096:r2", 256},
         {"ag_gemm:bf16:512x28672x8192:r2", 224},
     };
-    const sg_strategy *const strategy = sg_strategy_find("direct");
+    static const int widths[] = {256, 224, 160, 128};
+    const sg_strategy *const direct = sg_strategy_find("direct");
+    const int tile_n = knob_called(direct, "tile_n");
     for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
-        char why[160] = "";
-        sg_text t = {why, sizeof why, 0};
-        sg_problem p;
-        sg_machine machine;
-        sg_knobs sets[SG_MAX_KNOB_SETS];
-        sg_machine_plain(&machine);
-        machine.sms = 132;
-        machine.tiles = 0;
-        static const int widths[] = {256, 224, 160, 128};
-        for (int j = 0; j < 4; j++) machine.tile[machine.tiles++] = (sg_tile){128, widths[j], 0.9};
-        assert_int_equal(sg_problem_parse(want[i].problem, &p), SHINGLE_OK);
-        assert_true(sg_strategy_propose(strategy, &p, &machine, sets, &t) > 0);
-        assert_int_equal(sets[0].value[4], want[i].n);
+        proposals all;
+        sg_machine machine = machine_of_tiles(128, 0);
+        machine.tiles = 4;
+        for (int j = 0; j < 4; j++) machine.tile[j] = (sg_tile){128, widths[j], 0.9};
+        propose(want[i].problem, direct, &machine, &all);
+        assert_true(all.count > 0);
+        assert_int_equal(all.set[0].value[tile_n], want[i].n);
         assert_int_equal(machine.tile[0].n, 256);
         machine.pool = 2; /* no waves */
-        assert_true(sg_strategy_propose(strategy, &p, &machine, sets, &t) > 0);
-        assert_int_equal(sets[0].value[4], 256);
-        sg_problem_free(&p);
+        propose(want[i].problem, direct, &machine, &all);
+        assert_true(all.count > 0);
+        assert_int_equal(all.set[0].value[tile_n], 256);
     }
 }
 
