@@ -13,40 +13,17 @@
 #include "core/plan.h"
 #include "core/strategy.h"
 
-enum { BUILT_RANKS = 8 };
+/* ---- What is proposed ------------------------------------------------------------------------------------ */
 
-typedef struct built {
-    sg_problem problem;
-    sg_sched sched[BUILT_RANKS];
-} built;
-
-static inline void build_with(const char *text, const sg_strategy *strategy, const sg_knobs *knobs,
-                              built *b)
+/* The plain machine with 132 SMs and one shape of tile. */
+static inline sg_machine machine_of_tiles(int tile_m, int tile_n)
 {
-    memset(b, 0, sizeof *b);
-    assert_int_equal(sg_problem_parse(text, &b->problem), SHINGLE_OK);
-    assert_in_range(b->problem.ranks, 1, BUILT_RANKS);
-    for (int r = 0; r < b->problem.ranks; r++)
-        if (sg_plan_build(&b->problem, strategy, knobs, r, &b->sched[r]) != SHINGLE_OK)
-            fail_msg("%s %s: %s", text, strategy->name, shingle_error());
-}
-
-/* PLAN is "strategy{knobs}", all of them. */
-static inline void build(const char *text, const char *plan, built *b)
-{
-    const sg_strategy *strategy = NULL;
-    sg_knobs knobs;
-    bool given = false;
-    if (sg_strategy_parse(plan, &strategy, NULL, &knobs, &given) != SHINGLE_OK)
-        fail_msg("%s", shingle_error());
-    assert_true(given);
-    build_with(text, strategy, &knobs, b);
-}
-
-static inline void discard(built *b)
-{
-    for (int r = 0; r < b->problem.ranks; r++) sg_sched_free(&b->sched[r]);
-    sg_problem_free(&b->problem);
+    sg_machine machine;
+    sg_machine_plain(&machine);
+    machine.sms = 132;
+    machine.tiles = 1;
+    machine.tile[0] = (sg_tile){.m = tile_m, .n = tile_n, .rate = 1};
+    return machine;
 }
 
 /* Sets of knobs, or why there are none. */
@@ -91,15 +68,55 @@ static inline int most_of(const proposals *all, int knob)
     return most;
 }
 
-/* The plain machine with 132 SMs and one shape of tile. */
-static inline sg_machine machine_of_tiles(int tile_m, int tile_n)
+/* ---- What is built --------------------------------------------------------------------------------------- */
+
+enum { BUILT_RANKS = 8 };
+
+typedef struct built {
+    sg_problem problem;
+    sg_sched sched[BUILT_RANKS];
+} built;
+
+static inline void build_with(const char *text, const sg_strategy *strategy, const sg_knobs *knobs,
+                              built *b)
+{
+    memset(b, 0, sizeof *b);
+    assert_int_equal(sg_problem_parse(text, &b->problem), SHINGLE_OK);
+    assert_in_range(b->problem.ranks, 1, BUILT_RANKS);
+    for (int r = 0; r < b->problem.ranks; r++)
+        if (sg_plan_build(&b->problem, strategy, knobs, r, &b->sched[r]) != SHINGLE_OK)
+            fail_msg("%s %s: %s", text, strategy->name, shingle_error());
+}
+
+/* By the first knobs that are proposed for the plain machine; false if there are none. */
+static inline bool build_first(const char *text, const sg_strategy *strategy, built *b)
 {
     sg_machine machine;
+    proposals all;
     sg_machine_plain(&machine);
-    machine.sms = 132;
-    machine.tiles = 1;
-    machine.tile[0] = (sg_tile){.m = tile_m, .n = tile_n, .rate = 1};
-    return machine;
+    propose(text, strategy, &machine, &all);
+    if (all.count > 0) build_with(text, strategy, &all.set[0], b);
+    return all.count > 0;
+}
+
+/* PLAN is "strategy{knobs}", all of them, or "strategy" for the first that it proposes. */
+static inline void build(const char *text, const char *plan, built *b)
+{
+    const sg_strategy *strategy = NULL;
+    sg_knobs knobs;
+    bool given = false;
+    if (sg_strategy_parse(plan, &strategy, NULL, &knobs, &given) != SHINGLE_OK)
+        fail_msg("%s", shingle_error());
+    if (given)
+        build_with(text, strategy, &knobs, b);
+    else
+        assert_true(build_first(text, strategy, b));
+}
+
+static inline void discard(built *b)
+{
+    for (int r = 0; r < b->problem.ranks; r++) sg_sched_free(&b->sched[r]);
+    sg_problem_free(&b->problem);
 }
 
 #endif

@@ -2,15 +2,10 @@
  * of another machine says, and the clock is the test's.  What comes of it must predict products that
  * it has not seen, say how each number was found, and keep the time limit. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
-
+#include "built.h"
 #include "core/calibrate.h"
 #include "core/sim.h"
 
@@ -122,13 +117,12 @@ static double error_elsewhere(const sg_machine *truth, const sg_machine *m, int 
                  heights[i % HEIGHTS], products[i / HEIGHTS].n, products[i / HEIGHTS].k, ranks);
         assert_int_equal(sg_problem_parse(whole, &problem[i]), SHINGLE_OK);
         for (int n = 0; n < STRATEGIES; n++) {
-            sg_knobs sets[SG_MAX_KNOB_SETS];
-            char why[160];
-            sg_text reason = {why, sizeof why, 0};
+            proposals all;
             const sg_strategy *const s = sg_strategy_find(names[n]);
-            memset(sets, 0, sizeof sets);
-            if (s->propose(&problem[i], truth, sets, &reason) > 0)
-                run[runs++] = (sg_fit_run){.problem = &problem[i], .strategy = s, .knobs = sets[0]};
+            propose_to(&problem[i], s, truth, &all);
+            if (all.count > 0)
+                run[runs++] =
+                    (sg_fit_run){.problem = &problem[i], .strategy = s, .knobs = all.set[0]};
         }
     }
     assert_int_equal(sg_fit_predict(run, runs, truth), SHINGLE_OK);

@@ -1,16 +1,8 @@
 /* test_check_many.c -- the checker on plans of real size, and the proof of many random triples. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 #include <time.h>
 
-#include <cmocka.h>
-
+#include "built.h"
 #include "core/check.h"
-#include "core/strategy.h"
 
 /* ---- Real sizes ------------------------------------------------------------------------------------------------------------ */
 
@@ -37,14 +29,11 @@ static void check_all_strategies(const char *text, const sg_machine *machine)
     assert_int_equal(sg_problem_parse(text, &p), SHINGLE_OK);
     for (int i = 0; sg_strategy_at(i) != NULL; i++) {
         const sg_strategy *const strategy = sg_strategy_at(i);
-        sg_knobs sets[SG_MAX_KNOB_SETS];
-        char reason[160];
-        sg_text why = {reason, sizeof reason, 0};
-        memset(sets, 0, sizeof sets);
-        const int count = strategy->propose(&p, machine, sets, &why);
-        for (int j = 0; j < count; j++) {
+        proposals all;
+        propose_to(&p, strategy, machine, &all);
+        for (int j = 0; j < all.count; j++) {
             const clock_t start = clock();
-            if (sg_check_built(ck, &p, strategy, &sets[j], machine->sms, &result) != SHINGLE_OK)
+            if (sg_check_built(ck, &p, strategy, &all.set[j], machine->sms, &result) != SHINGLE_OK)
                 fail_msg("%s %s, knob set %d: %s", text, strategy->name, j, shingle_error());
             const double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
             if (seconds > most_seconds)

@@ -1,16 +1,8 @@
 /* Tests of the strategy `dma`: how many products and copies each of its forms makes, in which order and
  * on which lanes, and which knobs it proposes.  That the schedules are right is proved by check; here
  * it is the shape that counts: a form that hides nothing would pass every proof. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <string.h>
-
+#include "built.h"
 #include "core/check.h"
-#include "core/strategy.h"
 
 extern const sg_strategy sg_strategy_dma;
 
@@ -23,32 +15,16 @@ static const char *const scatters[] = {"gemm_rs:bf16:96x72x64:r4", "gemm_ar:bf16
                                        "gemm_a2a:bf16:96x72x64:r4"};
 enum { SCATTERS = sizeof scatters / sizeof scatters[0] };
 
-typedef struct built {
-    sg_problem problem;
-    sg_sched sched[RANKS];
-} built;
-
 static sg_knobs knobs_of(int form, int lanes, int streams)
 {
     return (sg_knobs){{form, CHUNKS, lanes, streams, 5, TILE_M, TILE_N}};
 }
 
-static void build(const char *text, const sg_knobs *knobs, built *b)
+/* All of RANKS. */
+static void build_dma(const char *text, const sg_knobs *knobs, built *b)
 {
-    memset(b, 0, sizeof *b);
-    assert_int_equal(sg_problem_parse(text, &b->problem), SHINGLE_OK);
+    build_with(text, &sg_strategy_dma, knobs, b);
     assert_int_equal(b->problem.ranks, RANKS);
-    for (int r = 0; r < RANKS; r++) {
-        sg_sched_begin(&b->sched[r], &b->problem, r);
-        sg_strategy_dma.build(&b->problem, knobs, r, &b->sched[r]);
-        if (sg_sched_seal(&b->sched[r]) != SHINGLE_OK) fail_msg("%s: %s", text, shingle_error());
-    }
-}
-
-static void discard(built *b)
-{
-    for (int r = 0; r < RANKS; r++) sg_sched_free(&b->sched[r]);
-    sg_problem_free(&b->problem);
 }
 
 static int count(const sg_sched *s, sg_kind kind)
@@ -98,7 +74,7 @@ static void every_form_has_its_products(void **state)
         for (int i = -1; i < SCATTERS; i++) {
             const sg_knobs knobs = knobs_of(form, 1, 1);
             built b;
-            build(i < 0 ? gather : scatters[i], &knobs, &b);
+            build_dma(i < 0 ? gather : scatters[i], &knobs, &b);
             for (int r = 0; r < RANKS; r++) {
                 const sg_sched *const s = &b.sched[r];
                 assert_int_equal(count(s, SG_GEMM), wanted[form].launches);
@@ -127,7 +103,7 @@ static void own_rows_hide_the_first_and_the_last_chunk(void **state)
     for (int form = HETERO; form <= UNFUSED; form++) {
         const sg_knobs knobs = knobs_of(form, 1, 1);
         built b;
-        build(gather, &knobs, &b);
+        build_dma(gather, &knobs, &b);
         const sg_sched *s = &b.sched[2];
         const sg_step *launch = nth(s, SG_GEMM, 0);
         assert_int_equal(launch->u.launch.patches, 1);
@@ -137,7 +113,7 @@ static void own_rows_hide_the_first_and_the_last_chunk(void **state)
                 assert_true(patch_at(s, nth(s, SG_GEMM, l), i)->waits > 0);
         discard(&b);
         for (int j = 0; j < SCATTERS; j++) {
-            build(scatters[j], &knobs, &b);
+            build_dma(scatters[j], &knobs, &b);
             s = &b.sched[2];
             launch = nth(s, SG_GEMM, -1);
             for (int i = 0; i < launch->u.launch.patches; i++)
@@ -155,7 +131,7 @@ static void columns_of_k_are_summed_in_f32(void **state)
     (void)state;
     const sg_knobs knobs = knobs_of(UNIFORM_2D, 1, 1);
     built b;
-    build(gather, &knobs, &b);
+    build_dma(gather, &knobs, &b);
     const sg_sched *const s = &b.sched[1];
     for (int l = 0; l < CHUNKS; l++) {
         const sg_step *const launch = nth(s, SG_GEMM, l);
@@ -178,7 +154,7 @@ static void columns_of_c_are_sums_of_their_own(void **state)
     const sg_knobs knobs = knobs_of(UNIFORM_2D, 1, 1);
     for (int j = 0; j < SCATTERS; j++) {
         built b;
-        build(scatters[j], &knobs, &b);
+        build_dma(scatters[j], &knobs, &b);
         const sg_sched *const s = &b.sched[1];
         for (int l = 0; l < CHUNKS; l++) {
             const sg_step *const launch = nth(s, SG_GEMM, l);
@@ -205,7 +181,7 @@ static void two_d_is_one_d_where_it_must_be(void **state)
             const sg_knobs knobs = knobs_of(j ? UNIFORM_2D : UNIFORM, 3, 2);
             sg_text t = {text[j], sizeof text[j], 0};
             built b;
-            build(problems[i], &knobs, &b);
+            build_dma(problems[i], &knobs, &b);
             sg_sched_print(&b.sched[3], &t);
             assert_true(t.length < sizeof text[j]);
             discard(&b);
@@ -225,7 +201,7 @@ static void chunks_go_to_all_peers_at_once(void **state)
         for (int i = -1; i < SCATTERS; i++) {
             const sg_knobs knobs = knobs_of(form, RANKS - 1, 1);
             built b;
-            build(i < 0 ? gather : scatters[i], &knobs, &b);
+            build_dma(i < 0 ? gather : scatters[i], &knobs, &b);
             const int sends = CHUNKS * (RANKS - 1);
             const int copies = sends * (sg_problem_out(&b.problem) == SG_OUT_ALL ? 2 : 1);
             for (int r = 0; r < RANKS; r++) assert_int_equal(count(&b.sched[r], SG_COPY), copies);
@@ -270,7 +246,7 @@ static void lanes_are_at_most_as_many_as_asked_for(void **state)
             unsigned products = 0;
             unsigned copies = 0;
             built b;
-            build(scatters[0], &knobs, &b);
+            build_dma(scatters[0], &knobs, &b);
             const sg_sched *const s = &b.sched[0];
             for (int32_t i = 0; i < s->steps; i++) {
                 if (s->step[i].kind == SG_GEMM) products |= 1u << s->step[i].lane;
@@ -293,7 +269,7 @@ static void lanes_carry_alike(void **state)
         int carried[2] = {0};
         unsigned lanes_of[RANKS] = {0};
         built b;
-        build(i < 0 ? gather : scatters[i], &knobs, &b);
+        build_dma(i < 0 ? gather : scatters[i], &knobs, &b);
         const sg_sched *const s = &b.sched[1];
         for (int c = 0; c < count(s, SG_COPY); c++) {
             const sg_step *const copy = nth(s, SG_COPY, c);
@@ -313,7 +289,7 @@ static void streams_leave_the_own_rows_alone(void **state)
     (void)state;
     const sg_knobs knobs = knobs_of(UNFUSED, 1, 2);
     built b;
-    build(gather, &knobs, &b);
+    build_dma(gather, &knobs, &b);
     const sg_sched *s = &b.sched[0];
     const int32_t own = (int32_t)(nth(s, SG_GEMM, 0) - s->step);
     assert_int_equal(s->step[own].u.launch.blocks, 0);
@@ -323,7 +299,7 @@ static void streams_leave_the_own_rows_alone(void **state)
         assert_int_equal(nth(s, SG_GEMM, l)->u.launch.blocks, 5);
     discard(&b);
 
-    build(scatters[0], &knobs, &b);
+    build_dma(scatters[0], &knobs, &b);
     s = &b.sched[0];
     const sg_step *const last = nth(s, SG_GEMM, -1);
     assert_true(last->lane == 0 && last->u.launch.blocks == 0);
@@ -344,7 +320,7 @@ static void sums_stand_behind_what_hides_them(void **state)
         const bool apart = form == HETERO || form == UNFUSED;
         const sg_knobs knobs = knobs_of(form, 1, 1);
         built b;
-        build(scatters[0], &knobs, &b);
+        build_dma(scatters[0], &knobs, &b);
         const sg_sched *const s = &b.sched[2];
         assert_int_equal(count(s, SG_REDUCE), CHUNKS);
         for (int c = 0; c < CHUNKS; c++) {
@@ -366,47 +342,34 @@ static void sums_stand_behind_what_hides_them(void **state)
 
 /* ---- Proposals ------------------------------------------------------------------------------- */
 
-static int propose(const char *text, const sg_machine *machine, sg_problem *p, sg_knobs *sets,
-                   char *why, size_t room)
-{
-    sg_text t = {why, room, 0};
-    why[0] = '\0';
-    assert_int_equal(sg_problem_parse(text, p), SHINGLE_OK);
-    return sg_strategy_dma.propose(p, machine, sets, &t);
-}
-
 static void proposals_follow_the_machine(void **state)
 {
     (void)state;
     sg_machine machine;
-    sg_problem p;
-    sg_knobs sets[SG_MAX_KNOB_SETS];
-    char why[160];
+    proposals all;
     sg_machine_plain(&machine);
-    assert_true(propose("ag_gemm:bf16:8192x7168x4096:r8", &machine, &p, sets, why, sizeof why) > 0);
-    assert_true(sets[0].value[FORM] == HETERO && sets[0].value[CHUNKS_KNOB] == 8);
-    assert_int_equal(sets[0].value[LANES], 1);
-    sg_problem_free(&p);
+    propose("ag_gemm:bf16:8192x7168x4096:r8", &sg_strategy_dma, &machine, &all);
+    assert_true(all.count > 0);
+    assert_true(all.set[0].value[FORM] == HETERO && all.set[0].value[CHUNKS_KNOB] == 8);
+    assert_int_equal(all.set[0].value[LANES], 1);
     machine.topology = SG_MESH;
-    assert_true(propose("ag_gemm:bf16:2048x7168x8192:r8", &machine, &p, sets, why, sizeof why) > 0);
-    assert_int_equal(sets[0].value[FORM], UNIFORM_2D);
-    assert_int_equal(sets[0].value[LANES], 7);
-    sg_problem_free(&p);
+    propose("ag_gemm:bf16:2048x7168x8192:r8", &sg_strategy_dma, &machine, &all);
+    assert_true(all.count > 0);
+    assert_int_equal(all.set[0].value[FORM], UNIFORM_2D);
+    assert_int_equal(all.set[0].value[LANES], 7);
     /* Of very many ranks' chunks there would be more copies than are worth issuing. */
-    const int n =
-        propose("ag_gemm:bf16:1048576x512x256:r1024", &machine, &p, sets, why, sizeof why);
-    assert_true(n > 0);
-    for (int i = 0; i < n; i++) assert_int_equal(sets[i].value[CHUNKS_KNOB], 2);
-    sg_problem_free(&p);
+    propose("ag_gemm:bf16:1048576x512x256:r1024", &sg_strategy_dma, &machine, &all);
+    assert_true(all.count > 0);
+    for (int i = 0; i < all.count; i++) assert_int_equal(all.set[i].value[CHUNKS_KNOB], 2);
     static const struct {
         const char *problem, *why;
     } none[] = {{"ag_gemm:bf16:64x64x64:r1", "nobody to talk to"},
                 {"gemm:bf16:64x64x64:r4", "no communication"},
                 {"ag_gemm:bf16:4x64x1:r4", "too few for chunks"}};
     for (size_t i = 0; i < sizeof none / sizeof none[0]; i++) {
-        assert_int_equal(propose(none[i].problem, &machine, &p, sets, why, sizeof why), 0);
-        assert_non_null(strstr(why, none[i].why));
-        sg_problem_free(&p);
+        propose(none[i].problem, &sg_strategy_dma, &machine, &all);
+        assert_int_equal(all.count, 0);
+        assert_non_null(strstr(all.why, none[i].why));
     }
 }
 
@@ -432,18 +395,19 @@ static void proposals_are_proved(void **state)
         machine.topology = topology ? SG_MESH : SG_SWITCH;
         for (size_t i = 0; i < sizeof problems / sizeof problems[0]; i++) {
             sg_problem p;
-            sg_knobs sets[SG_MAX_KNOB_SETS];
-            char why[160];
-            const int n = propose(problems[i], &machine, &p, sets, why, sizeof why);
-            assert_true(n >= 1 && n <= 7);
-            for (int j = 0; j < n; j++) {
+            proposals all;
+            assert_int_equal(sg_problem_parse(problems[i], &p), SHINGLE_OK);
+            propose_to(&p, &sg_strategy_dma, &machine, &all);
+            assert_in_range(all.count, 1, 7);
+            for (int j = 0; j < all.count; j++) {
+                const sg_knobs *const set = &all.set[j];
                 for (int v = 0; v < sg_knob_count(&sg_strategy_dma); v++)
-                    assert_in_range(sets[j].value[v], sg_strategy_dma.least[v],
+                    assert_in_range(set->value[v], sg_strategy_dma.least[v],
                                     sg_strategy_dma.most[v]);
                 for (int other = 0; other < j; other++)
-                    assert_memory_not_equal(&sets[j], &sets[other], sizeof sets[j]);
+                    assert_memory_not_equal(set, &all.set[other], sizeof *set);
                 sg_check_result result;
-                if (sg_check_built(checker, &p, &sg_strategy_dma, &sets[j], machine.sms, &result) !=
+                if (sg_check_built(checker, &p, &sg_strategy_dma, set, machine.sms, &result) !=
                     SHINGLE_OK)
                     fail_msg("%s, set %d: %s", problems[i], j, result.why);
             }

@@ -2,14 +2,9 @@
  * machine made give that machine's numbers back, noise and outliers do little, and mistakes are
  * named. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
-
+#include "built.h"
 #include "core/fit.h"
 
 static const struct {
@@ -37,15 +32,13 @@ static sg_fit_run runs[RUNS];
 static void make_runs(const sg_machine *truth, double noise)
 {
     for (int i = 0; i < RUNS; i++) {
-        sg_knobs sets[SG_MAX_KNOB_SETS];
-        char why[160];
-        sg_text reason = {why, sizeof why, 0};
-        memset(sets, 0, sizeof sets);
+        proposals all;
         assert_int_equal(sg_problem_parse(designs[i].problem, &problems[i]), SHINGLE_OK);
         runs[i] = (sg_fit_run){.problem = &problems[i],
                                .strategy = sg_strategy_find(designs[i].strategy)};
-        assert_true(runs[i].strategy->propose(&problems[i], truth, sets, &reason) > 0);
-        runs[i].knobs = sets[0];
+        propose_to(&problems[i], runs[i].strategy, truth, &all);
+        assert_true(all.count > 0);
+        runs[i].knobs = all.set[0];
     }
     assert_int_equal(sg_fit_predict(runs, RUNS, truth), SHINGLE_OK);
     for (int i = 0; i < RUNS; i++)

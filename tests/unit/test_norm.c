@@ -1,21 +1,12 @@
 /* Tests of "norm": the order of additions, the launches of every strategy, what the checker says of wrong
  * ones, and runs with the tensors that it takes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "built.h"
 #include "core/check.h"
 #include "core/data.h"
 #include "core/norm.h"
-#include "core/strategy.h"
-
-enum { MOST_RANKS = 5 };
 
 /* ---- A row ---------------------------------------------------------------------------------------- */
 
@@ -76,43 +67,6 @@ static void rows_are_normed(void **state)
 
 /* ---- Schedules ------------------------------------------------------------------------------------ */
 
-typedef struct built {
-    sg_problem problem;
-    sg_sched sched[MOST_RANKS];
-} built;
-
-static bool build(built *b, const char *text, const char *strategy)
-{
-    const sg_strategy *found = NULL;
-    sg_knobs knobs;
-    sg_machine machine;
-    char reason[160];
-    sg_text why = {reason, sizeof reason, 0};
-    bool given = false;
-    memset(b, 0, sizeof *b);
-    assert_int_equal(sg_problem_parse(text, &b->problem), SHINGLE_OK);
-    assert_int_equal(sg_strategy_parse(strategy, &found, NULL, &knobs, &given), SHINGLE_OK);
-    if (!given) {
-        sg_knobs sets[SG_MAX_KNOB_SETS] = {0};
-        sg_machine_plain(&machine);
-        if (found->propose(&b->problem, &machine, sets, &why) == 0) return false;
-        knobs = sets[0];
-    }
-    for (int r = 0; r < b->problem.ranks; r++) {
-        sg_sched_begin(&b->sched[r], &b->problem, r);
-        found->build(&b->problem, &knobs, r, &b->sched[r]);
-        if (sg_sched_seal(&b->sched[r]) != SHINGLE_OK)
-            fail_msg("%s %s: %s", text, strategy, shingle_error());
-    }
-    return true;
-}
-
-static void discard(built *b)
-{
-    for (int r = 0; r < b->problem.ranks; r++) sg_sched_free(&b->sched[r]);
-    sg_problem_free(&b->problem);
-}
-
 /* Norm launch INDEX of S; NULL: there are not so many. */
 static sg_step *norm_of(const sg_sched *s, int index)
 {
@@ -146,10 +100,7 @@ static void every_strategy_norms(void **state)
         for (int k = 0; sg_strategy_at(k) != NULL; k++) {
             built b;
             sg_check_result result;
-            if (!build(&b, problems[i], sg_strategy_at(k)->name)) {
-                discard(&b);
-                continue;
-            }
+            if (!build_first(problems[i], sg_strategy_at(k), &b)) continue;
             for (int r = 0; r < b.problem.ranks; r++) {
                 const sg_sched *const s = &b.sched[r];
                 int64_t rows = 0;
@@ -177,8 +128,8 @@ static void signal_norms_in_two_parts(void **state)
 {
     (void)state;
     built b;
-    assert_true(build(&b, "gemm_ar:f32:1024x64x8:r2:norm",
-                      "signal{unit=128,cuts=1,sms=0,blocks=0,tile_m=16,tile_n=16}"));
+    build("gemm_ar:f32:1024x64x8:r2:norm",
+          "signal{unit=128,cuts=1,sms=0,blocks=0,tile_m=16,tile_n=16}", &b);
     const sg_sched *const s = &b.sched[0];
     const sg_step *const early = norm_of(s, 0);
     const sg_step *const late = norm_of(s, 1);
@@ -314,7 +265,7 @@ static void wrong_norms_are_seen(void **state)
             sg_check_result result;
             const char *const text = i % 2 == 0 ? "gemm_rs:f32:1040x70x4:r3:bias:norm"
                                                 : "gemm_ar:f32:1040x70x4:r3:bias:norm";
-            assert_true(build(&b, text, strategies[i / 2]));
+            build(text, strategies[i / 2], &b);
             if (spoilers[k].go(&b)) {
                 if (sg_check(ck, b.sched, b.problem.ranks, 0, &result) != SHINGLE_EBUG)
                     fail_msg("%s %s: spoiler %zu is not seen", text, strategies[i / 2], k);

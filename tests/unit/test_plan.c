@@ -1,16 +1,9 @@
 /* Tests of plan.h: texts parse to the plan that printed them, mistakes are named with their column,
  * and a plan that is only data says what it is. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "core/plan.h"
+#include "built.h"
 
 static const char *const problems[] = {
     "gemm:f32:64x64x64:r1",
@@ -28,15 +21,13 @@ static shingle_plan *first_plan(const char *text, const sg_strategy *strategy)
 {
     sg_problem problem;
     sg_machine machine;
-    sg_knobs sets[SG_MAX_KNOB_SETS];
-    char why[160] = "";
-    sg_text reason = {why, sizeof why, 0};
+    proposals all;
     shingle_plan *plan = NULL;
-    memset(sets, 0, sizeof sets);
     sg_machine_plain(&machine);
     assert_int_equal(sg_problem_parse(text, &problem), SHINGLE_OK);
-    if (strategy->propose(&problem, &machine, sets, &reason) > 0)
-        assert_int_equal(sg_plan_make(&problem, strategy, &sets[0], &plan), SHINGLE_OK);
+    propose_to(&problem, strategy, &machine, &all);
+    if (all.count > 0)
+        assert_int_equal(sg_plan_make(&problem, strategy, &all.set[0], &plan), SHINGLE_OK);
     sg_problem_free(&problem);
     return plan;
 }

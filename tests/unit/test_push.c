@@ -1,17 +1,10 @@
 /* Tests of copies that a launch carries: every rule broken once and named, what their order proves,
  * what they cost, and that a gather by them needs no fixed memory. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 
-#include <cmocka.h>
-
+#include "built.h"
 #include "core/check.h"
 #include "core/sim.h"
-#include "core/strategy.h"
 
 /* Two ranks; each pushes its four rows of A in two halves and multiplies all eight. */
 typedef struct pair {
@@ -244,25 +237,16 @@ static void stores_carry_them(void **state)
 
 /* ---- Strategies ------------------------------------------------------------------------------------- */
 
-static int baked_by(const char *text)
+static int baked_by(const char *plan)
 {
-    const sg_strategy *strategy = NULL;
-    sg_problem problem;
-    sg_knobs knobs;
-    bool given = false;
-    sg_sched s = {0};
+    built b;
     int pushes = 0;
-    assert_int_equal(sg_problem_parse("ag_gemm:f32:100x24x16:r5", &problem), SHINGLE_OK);
-    if (sg_strategy_parse(text, &strategy, NULL, &knobs, &given) != SHINGLE_OK)
-        fail_msg("%s", shingle_error());
-    sg_sched_begin(&s, &problem, 1);
-    strategy->build(&problem, &knobs, 1, &s);
-    if (sg_sched_seal(&s) != SHINGLE_OK) fail_msg("%s", shingle_error());
-    for (int32_t i = 0; i < s.steps; i++) pushes += sg_step_is_push(&s.step[i]);
-    assert_int_equal(pushes, s.baked ? 0 : 4 * 2 * 2);
-    const int baked = s.baked;
-    sg_sched_free(&s);
-    sg_problem_free(&problem);
+    build("ag_gemm:f32:100x24x16:r5", plan, &b);
+    const sg_sched *const s = &b.sched[1];
+    for (int32_t i = 0; i < s->steps; i++) pushes += sg_step_is_push(&s->step[i]);
+    const int baked = s->baked;
+    assert_int_equal(pushes, baked ? 0 : 4 * 2 * 2);
+    discard(&b);
     return baked;
 }
 

@@ -1,15 +1,7 @@
 /* Runs of several B that share a gathered A, and of a returned A: what shingle_run_tensors takes and
  * refuses, tensors that lie apart, and ranks that draw other borders. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <string.h>
-
+#include "built.h"
 #include "core/data.h"
-#include "core/strategy.h"
 #include "parts.h"
 
 enum { M = 37, K = 19, N = 16, RANKS = 3, ROOM = 24 }; /* ROOM: elements from row to row */
@@ -165,33 +157,13 @@ static void launches_are_shared(void **state)
     const sg_strategy *const direct = sg_strategy_find("direct");
     sg_machine machine;
     sg_machine_plain(&machine);
-    int vendor = 0;
-    while (strcmp(direct->knob[vendor], "vendor") != 0) vendor++;
+    const int vendor = knob_called(direct, "vendor");
     for (int i = 0; i < 2; i++) {
-        sg_problem p;
-        sg_knobs sets[SG_MAX_KNOB_SETS] = {0};
-        sg_text why = {NULL, 0, 0};
-        int by_vendor = 0;
-        assert_int_equal(sg_problem_parse(problems[i], &p), SHINGLE_OK);
-        const int count = direct->propose(&p, &machine, sets, &why);
-        for (int k = 0; k < count; k++) by_vendor += sets[k].value[vendor];
-        assert_true(count > 0 && (by_vendor == 0) == (i == 1));
-        sg_problem_free(&p);
+        proposals all;
+        propose(problems[i], direct, &machine, &all);
+        assert_true(all.count > 0);
+        assert_int_equal(most_of(&all, vendor), i == 0);
     }
-}
-
-/* Rank 1's sealed schedule of TEXT by STRATEGY. */
-static void build(sg_sched *s, sg_problem *p, const char *text, const char *strategy)
-{
-    const sg_strategy *found = NULL;
-    sg_knobs knobs;
-    bool given = false;
-    assert_int_equal(sg_problem_parse(text, p), SHINGLE_OK);
-    if (sg_strategy_parse(strategy, &found, NULL, &knobs, &given) != SHINGLE_OK)
-        fail_msg("%s", shingle_error());
-    sg_sched_begin(s, p, 1);
-    found->build(p, &knobs, 1, s);
-    if (sg_sched_seal(s) != SHINGLE_OK) fail_msg("%s", shingle_error());
 }
 
 /* Patches end at the borders, and a group of bands is multiplied with every B before the next one is. */
@@ -199,15 +171,15 @@ static void bands_meet_every_b_in_turn(void **state)
 {
     (void)state;
     static const int64_t border[] = {0, 9, 15, 16};
-    sg_sched s = {0};
-    sg_problem p;
-    build(&s, &p, "ag_gemm:f32:400x16x19:r2:b=9,6,1",
-          "fused_in{chunks=2,slabs=1,tile_m=8,tile_n=4,push=0,strips=1}");
+    built b;
+    build("ag_gemm:f32:400x16x19:r2:b=9,6,1",
+          "fused_in{chunks=2,slabs=1,tile_m=8,tile_n=4,push=0,strips=1}", &b);
+    const sg_sched *const s = &b.sched[1];
     int32_t covered = 0; /* rows of own and of arrived rows, all B */
-    assert_true(s.patches > 6 && s.patches % 3 == 0);
-    for (int32_t i = 0; i < s.patches; i++) {
-        const sg_patch *const a = &s.patch[i];
-        const sg_patch *const first = &s.patch[i - i % 3];
+    assert_true(s->patches > 6 && s->patches % 3 == 0);
+    for (int32_t i = 0; i < s->patches; i++) {
+        const sg_patch *const a = &s->patch[i];
+        const sg_patch *const first = &s->patch[i - i % 3];
         assert_true(a->col0 == border[i % 3] && a->col0 + a->cols == border[i % 3 + 1]);
         assert_true(a->row0 == first->row0 && a->rows == first->rows);
         assert_true(a->a.row0 == first->a.row0 && a->b.row0 == a->col0 && a->b.rows == a->cols);
@@ -216,8 +188,7 @@ static void bands_meet_every_b_in_turn(void **state)
         if (i % 3 == 0) covered += a->rows;
     }
     assert_int_equal(covered, 400);
-    sg_sched_free(&s);
-    sg_problem_free(&p);
+    discard(&b);
 }
 
 /* What is returned: nothing where it has arrived in its place, neighbours in one copy, behind the products
@@ -238,24 +209,23 @@ static void returns_are_few(void **state)
                  {"ag_gemm:f32:60x16x19:r3:return_a",
                   "dma{form=2,chunks=1,lanes=1,streams=2,blocks=0,tile_m=8,tile_n=4}", 3}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        sg_sched s = {0};
-        sg_problem p;
+        built b;
         int copies = 0;
         int32_t last_of_lane_1 = -1;
-        build(&s, &p, cases[i].problem, cases[i].strategy);
-        for (int32_t j = 0; j < s.steps; j++) {
-            const sg_step *const step = &s.step[j];
+        build(cases[i].problem, cases[i].strategy, &b);
+        const sg_sched *const s = &b.sched[1];
+        for (int32_t j = 0; j < s->steps; j++) {
+            const sg_step *const step = &s->step[j];
             if (step->kind == SG_GEMM && step->lane == 1) last_of_lane_1 = j;
             assert_true(step->kind != SG_GEMM || copies == 0);
-            if (step->kind != SG_COPY || s.to[step->to0].buf != SG_RETURNED) continue;
+            if (step->kind != SG_COPY || s->to[step->to0].buf != SG_RETURNED) continue;
             assert_true(step->lane == 0 && step->after[0] == last_of_lane_1);
             copies++;
         }
         assert_true((last_of_lane_1 >= 0) == (strstr(cases[i].strategy, "streams=2") != NULL));
         if (copies != cases[i].copies)
             fail_msg("%s %s: %d copies", cases[i].problem, cases[i].strategy, copies);
-        sg_sched_free(&s);
-        sg_problem_free(&p);
+        discard(&b);
     }
 }
 

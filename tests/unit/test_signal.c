@@ -1,43 +1,14 @@
 /* Tests of the strategy `signal`: every tile has one place, a group holds the same part of every
  * owner's tiles, what one rank sends fits what the other receives, reorders bring everything back, and
  * the search finds what trying everything finds. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "built.h"
 #include "core/machine.h"
-#include "core/strategy.h"
 
 extern const sg_strategy sg_strategy_signal;
 
-enum { MOST_RANKS = 5, UNIT = 0, CUTS = 1 };
-
-typedef struct built {
-    sg_problem problem;
-    sg_sched sched[MOST_RANKS];
-} built;
-
-static void build(const char *text, const sg_knobs *knobs, built *b)
-{
-    memset(b, 0, sizeof *b);
-    assert_int_equal(sg_problem_parse(text, &b->problem), SHINGLE_OK);
-    for (int r = 0; r < b->problem.ranks; r++) {
-        sg_sched_begin(&b->sched[r], &b->problem, r);
-        sg_strategy_signal.build(&b->problem, knobs, r, &b->sched[r]);
-        if (sg_sched_seal(&b->sched[r]) != SHINGLE_OK) fail_msg("%s: %s", text, shingle_error());
-    }
-}
-
-static void discard(built *b)
-{
-    for (int r = 0; r < b->problem.ranks; r++) sg_sched_free(&b->sched[r]);
-    sg_problem_free(&b->problem);
-}
+enum { UNIT = 0, CUTS = 1 };
 
 static const char *const problems[] = {
     "gemm_ar:bf16:100x90x8:r4",         "gemm_ar:bf16:100x90x8:r3:bias:gelu",
@@ -82,7 +53,7 @@ static void every_tile_has_one_place(void **state)
     for (int i = 0; i < PROBLEMS; i++) {
         for (int j = 0; j < SETS; j++) {
             built b;
-            build(problems[i], &knob_sets[j], &b);
+            build_with(problems[i], &sg_strategy_signal, &knob_sets[j], &b);
             for (int r = 0; r < b.problem.ranks; r++) {
                 const sg_sched *const s = &b.sched[r];
                 const int32_t tile_m = s->step[0].u.launch.tile_m;
@@ -109,7 +80,7 @@ static void everything_comes_back(void **state)
     for (int i = 0; i < PROBLEMS; i++) {
         for (int j = 0; j < SETS; j++) {
             built b;
-            build(problems[i], &knob_sets[j], &b);
+            build_with(problems[i], &sg_strategy_signal, &knob_sets[j], &b);
             for (int r = 0; r < b.problem.ranks; r++) {
                 const sg_sched *const s = &b.sched[r];
                 int64_t stored = 0;
@@ -149,7 +120,7 @@ static void senders_and_receivers_agree(void **state)
     for (int i = 0; i < PROBLEMS; i++) {
         for (int j = 0; j < SETS; j++) {
             built b;
-            build(problems[i], &knob_sets[j], &b);
+            build_with(problems[i], &sg_strategy_signal, &knob_sets[j], &b);
             const int ranks = b.problem.ranks;
             for (int g = 0; coll_at(&b.sched[0], g) != NULL; g++) {
                 for (int r = 0; r < ranks; r++) {
@@ -180,7 +151,7 @@ static void groups_hold_equal_parts(void **state)
     (void)state;
     built b;
     const sg_knobs knobs = {{32, 5, 4, 100, 16, 16}};
-    build("gemm_rs:bf16:512x64x8:r4", &knobs, &b);
+    build_with("gemm_rs:bf16:512x64x8:r4", &sg_strategy_signal, &knobs, &b);
     const int32_t tiles[] = {8, 16, 8};
     for (int g = 0; g < 3; g++) {
         const sg_step *const coll = coll_at(&b.sched[2], g);
@@ -239,15 +210,11 @@ static void search_finds_the_best(void **state)
                           .tile = {{128, 256, 1}},
                           .tiles = 1};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        sg_problem p;
-        assert_int_equal(sg_problem_parse(cases[i].text, &p), SHINGLE_OK);
-        char reason[160] = "";
-        sg_text why = {reason, sizeof reason, 0};
-        sg_knobs sets[SG_MAX_KNOB_SETS];
-        const int count = sg_strategy_signal.propose(&p, &machine, sets, &why);
-        assert_true(count > 0);
+        proposals all;
+        propose(cases[i].text, &sg_strategy_signal, &machine, &all);
+        assert_true(all.count > 0);
         const int64_t tiles = cases[i].m / 128 * (cases[i].n / 256);
-        const int64_t unit = sets[0].value[UNIT];
+        const int64_t unit = all.set[0].value[UNIT];
         assert_int_equal(unit % 128, 0);
         const int units = (int)((tiles + unit - 1) / unit);
         assert_in_range(units, 2, 10);
@@ -260,9 +227,8 @@ static void search_finds_the_best(void **state)
             const double us = latency_us(units, unit_us, 15, us_a_unit, cuts);
             if (us < best) best = us;
         }
-        const double found = latency_us(units, unit_us, 15, us_a_unit, sets[0].value[CUTS]);
+        const double found = latency_us(units, unit_us, 15, us_a_unit, all.set[0].value[CUTS]);
         if (found > best * (1 + 1e-9)) fail_msg("%s: %g us, best %g", cases[i].text, found, best);
-        sg_problem_free(&p);
     }
 }
 

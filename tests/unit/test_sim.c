@@ -1,40 +1,11 @@
 /* Tests of sim.h: what holds on every machine (a plan is never faster than its bound, better machines
  * are never slower, serial is the sum of its parts), what can be counted by hand, and that a wait for
  * ever ends. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "core/plan.h"
+#include "built.h"
 #include "core/sim.h"
-
-enum { MOST_RANKS = 8 };
-
-typedef struct built {
-    sg_problem problem;
-    sg_sched sched[MOST_RANKS];
-} built;
-
-static void build(const char *problem, const sg_strategy *strategy, const sg_knobs *knobs, built *b)
-{
-    memset(b, 0, sizeof *b);
-    assert_int_equal(sg_problem_parse(problem, &b->problem), SHINGLE_OK);
-    for (int r = 0; r < b->problem.ranks; r++)
-        if (sg_plan_build(&b->problem, strategy, knobs, r, &b->sched[r]) != SHINGLE_OK)
-            fail_msg("%s", shingle_error());
-}
-
-static void discard(built *b)
-{
-    for (int r = 0; r < b->problem.ranks; r++) sg_sched_free(&b->sched[r]);
-    sg_problem_free(&b->problem);
-}
 
 static double price(const built *b, const sg_machine *machine)
 {
@@ -50,17 +21,11 @@ typedef void (*each_fn)(const char *text, const sg_strategy *strategy, const sg_
 
 static void for_each_set(const char *text, const sg_machine *machine, each_fn each)
 {
-    sg_problem problem;
-    assert_int_equal(sg_problem_parse(text, &problem), SHINGLE_OK);
     for (int i = 0; sg_strategy_at(i) != NULL; i++) {
-        sg_knobs sets[SG_MAX_KNOB_SETS];
-        char why[160] = "";
-        sg_text reason = {why, sizeof why, 0};
-        memset(sets, 0, sizeof sets);
-        const int count = sg_strategy_at(i)->propose(&problem, machine, sets, &reason);
-        for (int s = 0; s < count; s++) each(text, sg_strategy_at(i), &sets[s], machine);
+        proposals all;
+        propose(text, sg_strategy_at(i), machine, &all);
+        for (int s = 0; s < all.count; s++) each(text, sg_strategy_at(i), &all.set[s], machine);
     }
-    sg_problem_free(&problem);
 }
 
 static const char *const texts[] = {
@@ -81,7 +46,7 @@ static void is_above_bound(const char *text, const sg_strategy *strategy, const 
                            const sg_machine *machine)
 {
     built b;
-    build(text, strategy, knobs, &b);
+    build_with(text, strategy, knobs, &b);
     const sg_problem *const p = &b.problem;
     const double flops = 2.0 * (double)p->m * (double)p->n * (double)p->k;
     const double math = flops / (machine->gemm_tflops[p->type] * 1e6);
@@ -138,7 +103,7 @@ static void is_no_slower_on_better(const char *text, const sg_strategy *strategy
                                    const sg_knobs *knobs, const sg_machine *machine)
 {
     built b;
-    build(text, strategy, knobs, &b);
+    build_with(text, strategy, knobs, &b);
     const double us = price(&b, machine);
     for (int what = 0; what < 10; what++) {
         sg_machine better = *machine;
@@ -163,7 +128,7 @@ static void the_same_plan_has_the_same_price(const char *text, const sg_strategy
                                              const sg_knobs *knobs, const sg_machine *machine)
 {
     built b;
-    build(text, strategy, knobs, &b);
+    build_with(text, strategy, knobs, &b);
     const double us = price(&b, machine);
     for (int i = 0; i < 3; i++) assert_true(price(&b, machine) == us);
     discard(&b);
@@ -258,16 +223,11 @@ static void serial_is_the_sum(void **state)
         char text[80];
         sg_text t = {text, sizeof text, 0};
         sg_text_add(&t, "%s:bf16:4096x4096x4096:r4", ops[op]);
-        sg_knobs knobs[SG_MAX_KNOB_SETS];
-        char why[160] = "";
-        sg_text reason = {why, sizeof why, 0};
         built b;
-        sg_problem p;
-        assert_int_equal(sg_problem_parse(text, &p), SHINGLE_OK);
-        memset(knobs, 0, sizeof knobs);
-        assert_int_equal(sg_strategy_at(0)->propose(&p, &m, knobs, &reason), 1);
-        sg_problem_free(&p);
-        build(text, sg_strategy_at(0), &knobs[0], &b);
+        proposals all;
+        propose(text, sg_strategy_at(0), &m, &all);
+        assert_int_equal(all.count, 1);
+        build_with(text, sg_strategy_at(0), &all.set[0], &b);
         const double gemm = 2.0 * 4096 * 4096 * 4096 / (m.gemm_tflops[SG_BF16] * 1e6);
         const double bytes = 4096.0 * 4096 * 2 * 3 / 4 * (op == 3 ? 2 : 1);
         expect_us(price(&b, &m),
@@ -307,7 +267,7 @@ static void overlap_comes_near_the_bound(void **state)
 /* All ranks copy ROWS rows each to rank 0 (or each to the next, if AROUND). */
 static double copies_us(const sg_machine *m, int ranks, bool around)
 {
-    static sg_sched s[MOST_RANKS];
+    static sg_sched s[BUILT_RANKS];
     sg_problem p;
     double us = 0;
     assert_int_equal(sg_problem_parse("gemm:f32:64x64x64:r4", &p), SHINGLE_OK);
@@ -365,7 +325,7 @@ static void waiting_for_ever_is_an_error(void **state)
 
 typedef struct spans {
     const built *b;
-    int64_t visits[MOST_RANKS];
+    int64_t visits[BUILT_RANKS];
     double end;
 } spans;
 
@@ -383,7 +343,7 @@ static void spans_cover_all_visits(const char *text, const sg_strategy *strategy
                                    const sg_knobs *knobs, const sg_machine *machine)
 {
     built b;
-    build(text, strategy, knobs, &b);
+    build_with(text, strategy, knobs, &b);
     spans seen = {.b = &b};
     double us = 0;
     assert_int_equal(sg_sim_spans(b.sched, b.problem.ranks, machine, see_span, &seen, &us),

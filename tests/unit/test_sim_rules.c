@@ -1,16 +1,9 @@
 /* Tests of the simulator's rules, each against a timeline counted by hand: links by topology, engines,
  * SMs, contention, collectives by size, bursts, pools, the parts of a result and mirror images. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
-#include <string.h>
 
+#include "built.h"
 #include "core/sim.h"
-#include "core/strategy.h"
 
 enum { MOST_RANKS = 8 };
 
@@ -433,13 +426,10 @@ static void for_each(const sg_machine *machine, each_fn each)
         sg_problem p;
         assert_int_equal(sg_problem_parse(texts[i], &p), SHINGLE_OK);
         for (int n = 0; sg_strategy_at(n) != NULL; n++) {
-            sg_knobs sets[SG_MAX_KNOB_SETS];
-            char why[160] = "";
-            sg_text reason = {why, sizeof why, 0};
-            memset(sets, 0, sizeof sets);
-            const int count = sg_strategy_at(n)->propose(&p, machine, sets, &reason);
-            for (int k = 0; k < count; k++)
-                each(simulator, &p, sg_strategy_at(n), &sets[k], machine);
+            proposals all;
+            propose_to(&p, sg_strategy_at(n), machine, &all);
+            for (int k = 0; k < all.count; k++)
+                each(simulator, &p, sg_strategy_at(n), &all.set[k], machine);
         }
         sg_problem_free(&p);
     }
