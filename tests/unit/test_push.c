@@ -1,10 +1,9 @@
 /* Tests of copies that a launch carries: every rule broken once and named, what their order proves,
  * what they cost, and that a gather by them needs no fixed memory. */
-#include <math.h>
-
 #include "built.h"
 #include "core/check.h"
 #include "core/sim.h"
+#include "quiet.h"
 
 /* Two ranks; each pushes its four rows of A in two halves and multiplies all eight. */
 typedef struct pair {
@@ -202,12 +201,6 @@ static double price(const sg_machine *machine)
     if (sg_sim_us(p.sched, 2, machine, &us) != SHINGLE_OK) fail_msg("%s", shingle_error());
     close_pair(&p);
     return us;
-}
-
-static void expect_us(double seen, double expected)
-{
-    if (fabs(seen - expected) > 1e-6 * (1 + expected))
-        fail_msg("%g us, expected %g", seen, expected);
 }
 
 static void stores_carry_them(void **state)

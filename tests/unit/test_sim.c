@@ -1,11 +1,11 @@
 /* Tests of sim.h: what holds on every machine (a plan is never faster than its bound, better machines
  * are never slower, serial is the sum of its parts), what can be counted by hand, and that a wait for
  * ever ends. */
-#include <math.h>
 #include <stdlib.h>
 
 #include "built.h"
 #include "core/sim.h"
+#include "quiet.h"
 
 static double price(const built *b, const sg_machine *machine)
 {
@@ -145,25 +145,9 @@ static void prices_repeat(void **state)
 
 /* ---- By hand --------------------------------------------------------------------------------------- */
 
-static sg_machine quiet_machine(void)
+static sg_machine four_sms(void)
 {
-    sg_machine m;
-    sg_machine_plain(&m);
-    m.sms = 4;
-    m.coll_sms = 0;
-    m.gemm_tflops[SG_F32] = 4e-6 * 2 * 64 * 64 * 10 / 10; /* 64x64x10 on one SM: 10 us */
-    m.mem_gbps = 1e6;
-    m.copy_us = m.store_us = m.coll_us = m.flag_us = 0;
-    m.launch_us = m.join_us = m.epilogue_us = 0;
-    m.tile[0] = (sg_tile){64, 64, 1};
-    m.tiles = 1;
-    return m;
-}
-
-static void expect_us(double seen, double expected)
-{
-    if (fabs(seen - expected) > 1e-6 * (1 + expected))
-        fail_msg("%g us, expected %g", seen, expected);
+    return quiet_machine(4, 64, 10, 10);
 }
 
 /* One launch of a product on one rank: tiles of 64 x 64 on four SMs. */
@@ -193,7 +177,7 @@ static double product_us(const sg_machine *machine, const char *text, bool vendo
 static void products_take_waves(void **state)
 {
     (void)state;
-    sg_machine m = quiet_machine();
+    sg_machine m = four_sms();
     expect_us(product_us(&m, "gemm:f32:64x64x10:r1", false, 0), 10);
     expect_us(product_us(&m, "gemm:f32:256x64x10:r1", false, 0), 10);
     expect_us(product_us(&m, "gemm:f32:320x64x10:r1", false, 0), 20); /* 5 tiles on 4 SMs */
@@ -207,7 +191,7 @@ static void products_take_waves(void **state)
     expect_us(product_us(&m, "gemm:f32:320x64x10:r1", false, 0), 25);
     m.tile[0].rate = 0.5;
     expect_us(product_us(&m, "gemm:f32:320x64x10:r1", false, 0), 45);
-    m = quiet_machine();
+    m = four_sms();
     m.mem_gbps = 1e-3 * 4 * (64 * 10 * 2 + 64 * 64) / 1e3; /* one tile's bytes: 1 ms */
     expect_us(product_us(&m, "gemm:f32:64x64x10:r1", false, 0), 1e6 / 1e3);
 }
@@ -290,7 +274,7 @@ static double copies_us(const sg_machine *m, int ranks, bool around)
 static void receivers_share_their_link(void **state)
 {
     (void)state;
-    sg_machine m = quiet_machine();
+    sg_machine m = four_sms();
     m.copy_gbps = m.link_gbps = 64 * 64 * 4 / 1e4; /* a copy: 10 us */
     expect_us(copies_us(&m, 4, true), 10);
     expect_us(copies_us(&m, 4, false), 30);
@@ -303,7 +287,7 @@ static void receivers_share_their_link(void **state)
 static void waiting_for_ever_is_an_error(void **state)
 {
     (void)state;
-    sg_machine m = quiet_machine();
+    sg_machine m = four_sms();
     sg_sched s[2] = {{0}};
     sg_problem p;
     double us = -7;

@@ -1,36 +1,20 @@
 /* Tests of the simulator's rules, each against a timeline counted by hand: links by topology, engines,
  * SMs, contention, collectives by size, bursts, pools, the parts of a result and mirror images. */
-#include <math.h>
-
 #include "built.h"
 #include "core/sim.h"
+#include "quiet.h"
 
 enum { MOST_RANKS = 8 };
 
 /* 64 x 64 f32 in 10 us: what a copy of ROWS 64 takes alone. */
 static const double unit_gbps = 64 * 64 * 4 / 1e4;
 
-/* Four SMs that take 10 us for a 64 x 64 tile over k 10; nothing else costs anything. */
+/* Four SMs that take 10 us for a 64 x 64 tile over k 10, and links that take as long for one. */
 static sg_machine quiet(void)
 {
-    sg_machine m;
-    sg_machine_plain(&m);
-    m.sms = 4;
-    m.coll_sms = 0;
-    m.gemm_tflops[SG_F32] = 4e-6 * 2 * 64 * 64;
-    m.mem_gbps = 1e6;
+    sg_machine m = quiet_machine(4, 64, 10, 10);
     m.copy_gbps = m.store_gbps = m.coll_gbps = m.link_gbps = unit_gbps;
-    m.copy_us = m.store_us = m.coll_us = m.flag_us = 0;
-    m.launch_us = m.join_us = m.epilogue_us = 0;
-    m.tile[0] = (sg_tile){64, 64, 1};
-    m.tiles = 1;
     return m;
-}
-
-static void expect_us(double seen, double expected)
-{
-    if (fabs(seen - expected) > 1e-6 * (1 + expected))
-        fail_msg("%g us, expected %g", seen, expected);
 }
 
 /* Schedules that a test writes itself. */
