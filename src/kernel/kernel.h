@@ -45,6 +45,9 @@ enum {
     SG_KERNEL_MAPS = 32
 };
 
+/* What the epoch of a run is multiplied with to be the tag of its data. */
+#define SG_KERNEL_TAG UINT64_C(0x9e3779b97f4a7c15)
+
 /* Words of one rank that its peers write, with the layout of core/work.h. */
 typedef struct sg_kernel_hello {
     uint64_t epoch; /* stored last */
@@ -165,7 +168,8 @@ typedef struct sg_kernel_step {
 /* A tile shape that has a fast kernel on the current device, best first for large products. */
 typedef struct sg_kernel_tile {
     int32_t m, n;
-    int32_t parts; /* f32 sums of tiles may be handed from patch to patch of a launch */
+    int32_t parts;  /* f32 sums of tiles may be handed from patch to patch of a launch */
+    int32_t tagged; /* it takes launches of tagged data */
 } sg_kernel_tile;
 
 /* At most ROOM of them; returns their number.  Other shapes are served by a slow kernel. */
