@@ -48,6 +48,7 @@ static const field fields[] = {
     REAL(join_us, 0, 1e6),
     REAL(epilogue_us, 0, 1e6),
     MAY_REAL(run_us, 0, 1e6),
+    MAY_REAL(tagged_us, 0, 1e6),
     MAY_REAL(lane_us, 0, 1e6),
     MAY_REAL(land_gbps, 1e-6, 1e6),
     MAY_REAL(link_gbps, 1e-6, 1e6),

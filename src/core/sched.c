@@ -94,6 +94,7 @@ uint8_t sg_sched_buf(sg_sched *s, sg_arena_kind arena, const char *name, int64_t
     *buf = (sg_buf){.arena = (uint8_t)arena,
                     .wide = (traits & SG_WIDE) != 0,
                     .engine = (traits & SG_ENGINE) != 0,
+                    .tagged = (traits & SG_TAGGED) != 0,
                     .rows = rows,
                     .cols = cols};
     snprintf(buf->name, sizeof buf->name, "%s", name);
@@ -326,6 +327,11 @@ void sg_sched_raise(sg_sched *s, int at, enum sg_per per, int32_t flag0)
 int sg_sched_element_bytes(const sg_sched *s, int buf)
 {
     return s->buf[buf].wide ? 4 : sg_type_bytes(s->problem->type);
+}
+
+int sg_sched_room_bytes(const sg_sched *s, int buf)
+{
+    return sg_sched_element_bytes(s, buf) * (s->buf[buf].tagged ? 2 : 1);
 }
 
 int32_t sg_sched_patch_visits(const sg_sched *s, const sg_launch *launch, int32_t patch)

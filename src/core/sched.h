@@ -45,15 +45,18 @@ enum {
     SG_MAX_VISITS = 1 << 30 /* of a launch */
 };
 
-enum { SG_WIDE = 1, SG_ENGINE = 2 }; /* traits of a buffer */
+enum { SG_WIDE = 1, SG_ENGINE = 2, SG_TAGGED = 4 }; /* traits of a buffer */
 
 /* A matrix of rows x cols elements; of the problem's type, or f32 if wide. */
 typedef struct sg_buf {
     uint8_t arena; /* sg_arena_kind */
     uint8_t wide;
     uint8_t engine; /* copy engines or collectives touch it: its address is fixed */
-    uint8_t reach;  /* sealed, user buffers: 1 if this rank stores into a peer's */
-    char name[13];  /* for people: "gathered", "inbox" */
+    uint8_t
+        tagged; /* a backend may store 8 bytes of tag behind every 8 bytes, so that who reads them sees
+                     * that they have come: it takes twice the bytes (sg_sched_tagged_fault) */
+    uint8_t reach; /* sealed, user buffers: 1 if this rank stores into a peer's */
+    char name[13]; /* for people: "gathered", "inbox" */
     int64_t rows, cols;
     int64_t offset; /* sealed: bytes from the arena's start; the same on all ranks for SYM */
 } sg_buf;
@@ -172,7 +175,7 @@ typedef struct sg_sched {
 void sg_sched_begin(sg_sched *s, const sg_problem *problem, int rank);
 void sg_sched_free(sg_sched *s);
 
-/* Declares a buffer and returns its id.  TRAITS: SG_WIDE, SG_ENGINE or 0.  SYM buffers are declared
+/* Declares a buffer and returns its id.  TRAITS: SG_WIDE, SG_ENGINE, SG_TAGGED or 0.  SYM buffers are declared
  * alike on all ranks, and with SG_ENGINE if a copy engine or a collective touches them. */
 uint8_t sg_sched_buf(sg_sched *s, sg_arena_kind arena, const char *name, int64_t rows, int64_t cols,
                      unsigned traits);
@@ -230,6 +233,16 @@ const char *sg_sched_push_fault(const sg_sched *s, int32_t *step_out);
 
 /* Is STEP a copy that a launch carries? */
 bool sg_step_is_push(const sg_step *step);
+
+/* What is wrong with the tagged buffers, and at which step; NULL: nothing.  Of two patches of one launch
+ * the first stores its product there, whole tiles in places, the same at all ranks, and the second adds
+ * up the same tiles of all ranks, each behind its flag; nothing else touches them, and nothing else in
+ * the schedule waits or raises: so a backend may see by the tags alone what has come, and leave out the
+ * flags.  (sched_tagged.c) */
+const char *sg_sched_tagged_fault(const sg_sched *s, int32_t *step_out);
+
+/* Does the launch store tagged data? */
+bool sg_sched_is_tagged(const sg_sched *s, const sg_launch *launch);
 
 /* Is STEP a launch that norms rows, and multiplies nothing? */
 static inline bool sg_step_norms(const sg_step *step)
@@ -293,8 +306,9 @@ typedef void (*sg_access_fn)(void *context, const sg_access *access);
 void sg_step_access(const sg_sched *s, int32_t step, const sg_visit *visit, sg_access_fn visitor,
                     void *context);
 
-/* Bytes of an element of buffer BUF. */
+/* Bytes of an element of buffer BUF; and those that it takes there, with its tag. */
 int sg_sched_element_bytes(const sg_sched *s, int buf);
+int sg_sched_room_bytes(const sg_sched *s, int buf);
 
 /* The schedule as text, a step or patch a line. */
 void sg_sched_print(const sg_sched *s, sg_text *text);

@@ -113,6 +113,8 @@ void sg_sched_print(const sg_sched *s, sg_text *t)
     for (int i = SG_USER_BUFS; i < s->bufs; i++)
         sg_text_add(t, "     %s %s %lldx%lld%s\n", arena[s->buf[i].arena], s->buf[i].name,
                     (long long)s->buf[i].rows, (long long)s->buf[i].cols,
-                    s->buf[i].wide ? " f32" : "");
+                    s->buf[i].wide     ? " f32"
+                    : s->buf[i].tagged ? " tagged"
+                                       : "");
     for (int32_t i = 0; i < s->steps; i++) print_step(s, i, t);
 }

@@ -433,7 +433,7 @@ static shingle_status place_bufs(sg_sched *s)
         sg_buf *const buf = &s->buf[i];
         int64_t bytes = 0;
         if (!sg_mul(buf->rows, buf->cols, &bytes) ||
-            !sg_mul(bytes, sg_sched_element_bytes(s, i), &bytes) || bytes > INT64_MAX / 64)
+            !sg_mul(bytes, sg_sched_room_bytes(s, i), &bytes) || bytes > INT64_MAX / 64)
             return sg_fail(SHINGLE_EINVAL, "%s is %lld x %lld elements, too large", buf->name,
                            (long long)buf->rows, (long long)buf->cols);
         buf->offset = s->arena_bytes[buf->arena];
@@ -511,7 +511,8 @@ shingle_status sg_sched_seal(sg_sched *s)
     sg_sched_norm_all(s);
     for (int32_t i = 0; i < s->steps; i++) SG_TRY(check_step(s, i));
     int32_t step = 0;
-    const char *const fault = sg_sched_push_fault(s, &step);
+    const char *fault = sg_sched_push_fault(s, &step);
+    if (fault == NULL) fault = sg_sched_tagged_fault(s, &step);
     if (fault != NULL) return broken(s, step, fault);
     SG_TRY(place_bufs(s));
     if (!count_raises(s))

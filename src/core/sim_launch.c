@@ -111,7 +111,7 @@ static double late_bytes(const sg_sched *s, const sg_patch *p)
 {
     int64_t bytes = 0;
     for (int32_t i = p->add0; i < p->add0 + p->adds; i++)
-        bytes += sg_sched_element_bytes(s, s->add[i].area.buf);
+        bytes += sg_sched_room_bytes(s, s->add[i].area.buf);
     for (int32_t i = p->to0; i < p->to0 + p->tos; i++) {
         const int64_t each = sg_sched_element_bytes(s, s->to[i].buf);
         if (s->to[i].rank == s->rank && each > sg_type_bytes(s->problem->type)) bytes += each;
@@ -158,6 +158,14 @@ static double beside_memory(const sg_machine *machine, double math, double memor
     return longer > 0 ? longer + machine->mem_part * shorter * shorter / longer : 0;
 }
 
+/* What a visit costs beside its operands and addends.  Tagged tiles are added up by the blocks that have
+ * computed them, without a tile of the ring for it. */
+static double fixed_us(const sg_machine *machine, const sg_sched *s, const sg_patch *p)
+{
+    if (p->adds > 0 && s->buf[s->add[p->add0].area.buf].tagged) return 0;
+    return machine->visit_us + p->adds * machine->add_us;
+}
+
 /* A visit of a patch: tiles at its edges cost as much as whole ones, but for calls of the user. */
 static double visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
                        const sg_sim_agent *a)
@@ -171,9 +179,8 @@ static double visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
     const double depth = (double)(p->k1 - p->k0);
     const double flops = depth > 0 ? sg_problem_flops(s->problem, rows, cols, depth) : 0;
     const double rate = flops_us(machine, s->problem) * tile_rate(machine, l);
-    const double fixed = machine->visit_us + p->adds * machine->add_us;
-    const double math =
-        fixed + with_burst(machine, machine->burst, m->now, flops * machine->sms / (rate * tiles));
+    const double math = fixed_us(machine, s, p) + with_burst(machine, machine->burst, m->now,
+                                                             flops * machine->sms / (rate * tiles));
     /* The memory serves all blocks, those of other patches of the launch among them. */
     const double together = b_bytes(s, p) > cached_bytes ? l->visits : tiles;
     const double at_once = together < a->got ? together : a->got;
@@ -353,7 +360,7 @@ static double most_in_flight(const sg_sched *s, const sg_launch *l, int32_t bloc
         const sg_patch *const p = &s->patch[i];
         double bytes = 0;
         for (int32_t j = p->to0; j < p->to0 + p->tos; j++)
-            if (s->to[j].rank != s->rank) bytes += sg_sched_element_bytes(s, s->to[j].buf);
+            if (s->to[j].rank != s->rank) bytes += sg_sched_room_bytes(s, s->to[j].buf);
         bytes *= (double)sg_walk_min(l->tile_m, p->rows) * sg_walk_min(l->tile_n, p->cols);
         if (most < bytes) most = bytes;
     }

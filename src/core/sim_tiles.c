@@ -138,6 +138,25 @@ static int32_t new_batch(sg_sim *m)
     return m->batch_count++;
 }
 
+/* A pool's workers have flags for everything. */
+static bool has_tags(const sg_sim *m, const sg_sched *s, const sg_area *to)
+{
+    return s->buf[to->buf].tagged && m->machine->pool == 0;
+}
+
+static double sent_bytes(const sg_sim *m, const sg_sched *s, const sg_area *to)
+{
+    return sg_sim_area_bytes(s, to) * (has_tags(m, s, to) ? 2 : 1);
+}
+
+/* From the last store of tiles to their being seen at a peer. */
+static double behind_stores_us(const sg_sim *m, const sg_sched *s, const sg_patch *p)
+{
+    const sg_machine *const machine = m->machine;
+    if (p->tos == 0 || !has_tags(m, s, &s->to[p->to0])) return machine->store_us;
+    return machine->tagged_us > 0 ? machine->tagged_us : machine->flag_us + machine->store_us;
+}
+
 /* Sends what goes to peers; a round leaves when it is computed, however idle the link was. */
 static void send_tiles(sg_sim *m, sg_sim_agent *a, const sg_patch *p, const sg_sim_batch *stored,
                        double all)
@@ -151,7 +170,7 @@ static void send_tiles(sg_sim *m, sg_sim_agent *a, const sg_patch *p, const sg_s
     for (int32_t i = p->to0; i < p->to0 + p->tos; i++) {
         if (s->to[i].rank == a->rank) continue;
         b->pending++;
-        b->bytes += sg_sim_area_bytes(s, &s->to[i]) * stored->tiles / all;
+        b->bytes += sent_bytes(m, s, &s->to[i]) * stored->tiles / all;
     }
     a->in_flight += b->bytes;
     a->pending++;
@@ -164,7 +183,7 @@ static void send_tiles(sg_sim *m, sg_sim_agent *a, const sg_patch *p, const sg_s
     for (int32_t i = p->to0; i < p->to0 + p->tos; i++) {
         const int to = s->to[i].rank;
         if (to == a->rank) continue;
-        const double bytes = sg_sim_area_bytes(s, &s->to[i]) * stored->tiles / all;
+        const double bytes = sent_bytes(m, s, &s->to[i]) * stored->tiles / all;
         sg_sim_send(m, SG_FLOW_STORE, index, a->rank, to, bytes, made < cap ? made : cap,
                     b->rounds > 1 ? last + each / cap : 0);
     }
@@ -224,7 +243,7 @@ void sg_sim_tiles_landed(sg_sim *m, const sg_sim_flow *flow)
         const int at = s->raise[i].at;
         if (at != a->rank)
             raise_tiles(m, a->rank, &s->step[b.step].u.launch, &b, &s->raise[i],
-                        first + m->machine->store_us + sg_sim_far_us(m, a->rank, at),
+                        first + behind_stores_us(m, s, p) + sg_sim_far_us(m, a->rank, at),
                         b.rounds > 1 ? (m->now - first) / (b.rounds - 1) : 0);
     }
     a->in_flight -= b.bytes;

@@ -18,6 +18,12 @@
  * order, so that all get the same bits.  One hop instead of two, and nobody stores into another's C;
  * but P / 2 times the bytes, and every rank does all the sums: for small products of few ranks.
  *
+ *     tagged   lane 0:  all rows -> places of everybody, each word with a tag | places of all ranks -> C
+ *
+ * What travels then tells by itself that it has come: no acknowledgement, no flag behind it and no tile of
+ * its own for the sum, for twice the bytes.  It has a meaning at once, in one slice, with k whole; elsewhere
+ * the knob changes nothing.
+ *
  *     strips   lane 0:  first columns: rows of r+1 -> r+1, ..., own rows -> r | next columns: ... |
  *                       inboxes -> C
  *
@@ -32,10 +38,13 @@
 #include "core/split.h"
 #include "core/strategy.h"
 
-enum { SUBS, LAG, TILE_M, TILE_N, ONCE, SPLITS, STRIPS };
+enum { SUBS, LAG, TILE_M, TILE_N, ONCE, SPLITS, STRIPS, TAGGED };
 
 /* Of a rank's tiles, as it sends them to all others at once; beyond, two hops have paid for themselves. */
 static const double most_once_bytes = 64e6;
+
+/* The same where each of these bytes takes another one with it: what a link carries in some 20 us. */
+static const double most_tagged_bytes = 8e6;
 
 /* A slice reads all of B: where no cache holds that, the memory takes longer for it than the products
  * of a low slice (measured: 17 to 40 % of the run in slices of one band). */
@@ -51,6 +60,14 @@ enum { NARROW_STEP = 32, NARROW_BANDS = 2, HEIGHTS = 2 };
 
 /* Flags of a rank at an owner: its finished rows have arrived (all-reduce); then one per tile. */
 enum { FLAG_DONE, FLAG_TILES };
+
+/* Has the knob a meaning with the others? */
+static bool may_be_tagged(const sg_problem *p, const sg_knobs *knobs)
+{
+    const int32_t *const k = knobs->value;
+    return sg_problem_out(p) == SG_OUT_ALL && !p->call && k[ONCE] && k[SUBS] == 1 && k[LAG] == 0 &&
+           k[SPLITS] == 1;
+}
 
 static bool accepts(const sg_problem *p, sg_text *why)
 {
@@ -69,7 +86,7 @@ static int propose_parts(const sg_problem *p, const sg_machine *machine, const s
     const int64_t tiles = bands * sg_ceil_div(p->n, tile->n);
     const int parts = p->call || !cut ? 1 : sg_split_parts(tiles, p->k, machine->sms);
     if (cut && parts == 1) return 0;
-    sets[0] = (sg_knobs){{subs, subs > 1, tile->m, tile->n, once, parts, 1}};
+    sets[0] = (sg_knobs){{subs, subs > 1, tile->m, tile->n, once, parts, 1, 0}};
     return 1;
 }
 
@@ -100,7 +117,7 @@ static int propose_narrow(const sg_problem *p, const sg_machine *machine, int32_
     for (int t = 0; t < machine->tiles; t++)
         if (machine->tile[t].m == height && machine->tile[t].n <= width) return 0;
     if (!once && p->m <= height) return 0;
-    sets[0] = (sg_knobs){{1, 0, height, (int32_t)width, once, 1, 1}};
+    sets[0] = (sg_knobs){{1, 0, height, (int32_t)width, once, 1, 1, 0}};
     return 1;
 }
 
@@ -144,8 +161,22 @@ static bool is_dealt(const sg_problem *p, const sg_machine *machine, int32_t hei
     return sg_split_parts(tiles, p->k, machine->sms) == 1;
 }
 
+/* Appends those of N knob sets that may be tagged once more, tagged, where a machine says what that is worth. */
+static int propose_tagged(const sg_problem *p, const sg_machine *machine, sg_knobs *sets, int n)
+{
+    const double sent = (p->ranks - 1.0) * (double)p->m * (double)p->n * sg_type_bytes(p->type);
+    int count = n;
+    if (machine->tagged_us <= 0 || machine->pool > 0 || sent > most_tagged_bytes) return n;
+    for (int i = 0; i < n && count < SG_MAX_KNOB_SETS; i++) {
+        if (!may_be_tagged(p, &sets[i])) continue;
+        sets[count] = sets[i];
+        sets[count++].value[TAGGED] = 1;
+    }
+    return count;
+}
+
 /* Simpler ones stand first: with k whole before those with parts of it, and narrow tiles, which are for
- * the same as parts, in front of both but for the first. */
+ * the same as parts, in front of both but for the first; tagged ones come last. */
 static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *sets, sg_text *why)
 {
     if (!accepts(p, why)) return 0;
@@ -166,14 +197,14 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
         n += propose_parts(p, machine, tile, 1, false, cut, &sets[n]);
         if (i == 0) n += propose_dealt(p, machine, at_once, &sets[n]);
         const int strips = cut ? 1 : propose_strips(p, machine, tile, b_bytes);
-        if (strips > 1) sets[n++] = (sg_knobs){{1, 0, tile->m, tile->n, 0, 1, strips}};
+        if (strips > 1) sets[n++] = (sg_knobs){{1, 0, tile->m, tile->n, 0, 1, strips, 0}};
         const int bands = b_bytes > cached_bytes ? LEAST_BANDS : 1;
         int subs = all ? 8 : 1;
         while (subs > 1 && (int64_t)subs * bands * tile->m > p->most_rows) subs /= 2;
         if (subs > 1) n += propose_parts(p, machine, tile, subs, false, cut, &sets[n]);
         if (at_once) n += propose_parts(p, machine, tile, 1, true, cut, &sets[n]);
     }
-    return n;
+    return propose_tagged(p, machine, sets, n);
 }
 
 /* What all slices of a build need. */
@@ -183,6 +214,7 @@ typedef struct building {
     sg_sched *sched;
     sg_split_k split;
     int inbox;
+    bool tagged;
 } building;
 
 static sg_wait per_tile(int by, int32_t flag0)
@@ -330,6 +362,13 @@ static sg_piece slice_of_all(const building *b, int c)
     return (sg_piece){.row0 = (int32_t)row0, .rows = (int32_t)(end - row0)};
 }
 
+/* Tiles of a slice. */
+static int32_t tiles_of(const building *b, const sg_piece *piece)
+{
+    const int32_t *const k = b->knobs->value;
+    return sg_piece_tiles(b->sched, piece, &(sg_tiling){k[TILE_M], k[TILE_N], 0});
+}
+
 /* Do the inboxes of all ranks lie side by side?  A last tile that is not full then ends with its buffer, so
  * that a kernel may store it in one piece; but tiles must not reach over into the next inbox. */
 static bool lies_beside(const building *b)
@@ -342,6 +381,11 @@ static bool lies_beside(const building *b)
 static sg_area all_inbox_of(const building *b, int at, int from, const sg_piece *piece)
 {
     const sg_problem *const p = b->problem;
+    const int32_t *const k = b->knobs->value;
+    if (b->tagged) {
+        const int64_t tiles = tiles_of(b, piece);
+        return sg_area_tiled(at, b->inbox, from * tiles, tiles, k[TILE_M], k[TILE_N]);
+    }
     if (lies_beside(b))
         return sg_area_of(at, b->inbox, piece->row0, piece->rows, from * p->n, p->n);
     return sg_area_of(at, b->inbox, from * p->m + piece->row0, piece->rows, 0, p->n);
@@ -380,23 +424,32 @@ static void sum_all(building *b, int c, int32_t flag0)
 /* Tiles of all slices before C. */
 static int32_t tiles_before(const building *b, int c)
 {
-    const int32_t *const k = b->knobs->value;
-    const sg_tiling tiling = {k[TILE_M], k[TILE_N], 0};
     int64_t tiles = 0;
     for (int i = 0; i < c; i++) {
         const sg_piece piece = slice_of_all(b, i);
-        tiles += sg_piece_tiles(b->sched, &piece, &tiling);
+        tiles += tiles_of(b, &piece);
     }
     return (int32_t)sg_min(tiles, SG_MAX_VISITS);
 }
 
-static void build_once(building *b)
+static void declare_inboxes(building *b)
 {
     const sg_problem *const p = b->problem;
     const int32_t *const k = b->knobs->value;
+    const sg_piece all = slice_of_all(b, 0);
     const int64_t down = lies_beside(b) ? 1 : p->ranks;
     const int64_t over = lies_beside(b) ? p->ranks : 1;
-    b->inbox = sg_sched_buf(b->sched, SG_SYM, "inbox", down * p->m, over * p->n, 0);
+    const int64_t places = (int64_t)p->ranks * tiles_of(b, &all);
+    b->tagged = k[TAGGED] && may_be_tagged(p, b->knobs);
+    b->inbox = b->tagged ? sg_sched_buf(b->sched, SG_SYM, "inbox", places * k[TILE_M], k[TILE_N],
+                                        SG_TAGGED)
+                         : sg_sched_buf(b->sched, SG_SYM, "inbox", down * p->m, over * p->n, 0);
+}
+
+static void build_once(building *b)
+{
+    const int32_t *const k = b->knobs->value;
+    declare_inboxes(b);
     sg_sched_launch(b->sched, 0, k[TILE_M], k[TILE_N], 0, false);
     for (int c = 0; c < k[SUBS] + k[LAG]; c++) {
         if (c < k[SUBS]) send_to_all(b, c, tiles_before(b, c));
@@ -486,9 +539,9 @@ static void build(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
 const sg_strategy sg_strategy_fused_out = {
     .name = "fused_out",
     .brief = "tiles go straight to their owner, who adds them in its own (FLUX, scatter)",
-    .knob = {"subs", "lag", "tile_m", "tile_n", "once", "splits", "strips"},
-    .least = {1, 0, 1, 1, 0, 1, 1},
-    .most = {64, 8, 4096, 4096, 1, 16, MOST_STRIPS},
+    .knob = {"subs", "lag", "tile_m", "tile_n", "once", "splits", "strips", "tagged"},
+    .least = {1, 0, 1, 1, 0, 1, 1, 0},
+    .most = {64, 8, 4096, 4096, 1, 16, MOST_STRIPS, 1},
     .accepts = accepts,
     .propose = propose,
     .build = build,

@@ -229,10 +229,11 @@ static bool patch_skipped(world *w)
     return true;
 }
 
+/* A launch that norms has one store, whatever its list says; the sealer counts it. */
 static bool stored_twice(world *w)
 {
     pick p;
-    if (!choose(w, TOS, NULL, &p) || p.step->kind == SG_COLL) return false;
+    if (!choose(w, TOS, NULL, &p) || p.step->kind == SG_COLL || sg_step_norms(p.step)) return false;
     DOUBLE(p, to, tos, to_room);
     return true;
 }

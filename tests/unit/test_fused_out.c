@@ -38,7 +38,7 @@ static void strips_are_of_all_rows(void **state)
     (void)state;
     built b;
     build("gemm_rs:f32:48x40x16:r3",
-          "fused_out{subs=1,lag=0,tile_m=8,tile_n=8,once=0,splits=1,strips=2}", &b);
+          "fused_out{subs=1,lag=0,tile_m=8,tile_n=8,once=0,splits=1,strips=2,tagged=0}", &b);
     const sg_sched *const s = &b.sched[1];
     assert_int_equal(s->patches, 8);
     for (int32_t i = 0; i < 8; i++) {
@@ -74,7 +74,7 @@ static void parts_have_flags_of_their_own(void **state)
     (void)state;
     built b;
     build("gemm_rs:f32:32x32x128:r2",
-          "fused_out{subs=1,lag=0,tile_m=8,tile_n=8,once=0,splits=2,strips=2}", &b);
+          "fused_out{subs=1,lag=0,tile_m=8,tile_n=8,once=0,splits=2,strips=2,tagged=0}", &b);
     /* Of two parts of four pieces, the first ones leave sums; eight own tiles have flags 1 to 8. */
     assert_int_equal(b.sched[1].patches, 10);
     expect_tile_flags(&b.sched[1], 0, 8);
@@ -87,7 +87,7 @@ static void what_is_not_summed_goes_straight(void **state)
     (void)state;
     built b;
     build("gemm_a2a:f32:32x40x16:r2",
-          "fused_out{subs=1,lag=0,tile_m=8,tile_n=8,once=0,splits=1,strips=3}", &b);
+          "fused_out{subs=1,lag=0,tile_m=8,tile_n=8,once=0,splits=1,strips=3,tagged=0}", &b);
     const sg_sched *const s = &b.sched[1];
     assert_int_equal(s->patches, 6);
     for (int32_t i = 0; i < 6; i++) {
@@ -106,7 +106,7 @@ static void a_call_has_no_strips(void **state)
     (void)state;
     built b;
     build("gemm_rs:f32:32x40x16:r2:call=9",
-          "fused_out{subs=1,lag=0,tile_m=8,tile_n=8,once=0,splits=1,strips=3}", &b);
+          "fused_out{subs=1,lag=0,tile_m=8,tile_n=8,once=0,splits=1,strips=3,tagged=0}", &b);
     const sg_sched *const s = &b.sched[1];
     assert_int_equal(s->patches, 2);
     for (int32_t i = 0; i < 2; i++) expect_cols(&s->patch[i], 0, 40);

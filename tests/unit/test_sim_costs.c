@@ -48,7 +48,7 @@ static double price(const char *problem, const char *strategy, const sg_machine 
 #define ALONE "alone{tile_m=64,tile_n=64}"
 #define GATHER "fused_in{chunks=1,slabs=1,tile_m=64,tile_n=64,push=0,strips=%d}"
 #define PUSHED "fused_in{chunks=1,slabs=%d,tile_m=64,tile_n=64,push=1,strips=1}"
-#define SCATTER "fused_out{subs=1,lag=0,tile_m=64,tile_n=64,once=0,splits=1,strips=1}"
+#define SCATTER "fused_out{subs=1,lag=0,tile_m=64,tile_n=64,once=0,splits=1,strips=1,tagged=0}"
 
 static double gathered(int strips, const char *problem, const sg_machine *m)
 {

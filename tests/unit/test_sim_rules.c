@@ -338,7 +338,7 @@ static void collectives_follow_their_curve(void **state)
 static double fused_us(const sg_machine *m)
 {
     sg_problem p;
-    sg_knobs knobs = {{1, 0, 64, 64, 0, 1, 1}};
+    sg_knobs knobs = {{1, 0, 64, 64, 0, 1, 1, 0}};
     sg_sim_result result;
     sg_simulator *const simulator = sg_simulator_new();
     assert_int_equal(sg_problem_parse("gemm_ar:f32:128x64x10:r2", &p), SHINGLE_OK);

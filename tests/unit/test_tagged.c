@@ -1,0 +1,309 @@
+/* Tests of data that carry their own flags: what a schedule with them is, which rules it keeps, what is
+ * proposed, and what it costs. */
+#include <stdio.h>
+
+#include "built.h"
+#include "core/sim.h"
+#include "quiet.h"
+
+enum { TILE = 8 };
+
+#define KNOBS(subs, lag, once, splits)                                                             \
+    "fused_out{subs=" #subs ",lag=" #lag ",tile_m=8,tile_n=8,once=" #once ",splits=" #splits       \
+    ",strips=1,tagged=1}"
+
+static int inbox_of(const sg_sched *s)
+{
+    for (int i = SG_USER_BUFS; i < s->bufs; i++)
+        if (strcmp(s->buf[i].name, "inbox") == 0) return i;
+    fail_msg("there is no inbox");
+    return -1;
+}
+
+/* ---- Schedules ------------------------------------------------------------------------------------- */
+
+/* A place a tile and rank, the same at all ranks, and one sum of them in rank order. */
+static void tiles_have_places_at_every_rank(void **state)
+{
+    (void)state;
+    enum { RANKS = 3, TILES = 15, ROWS = TILES * TILE }; /* 5 bands of 3 */
+    built b;
+    build("gemm_ar:bf16:37x21x16:r3:bias:relu", KNOBS(1, 0, 1, 1), &b);
+    for (int r = 0; r < RANKS; r++) {
+        const sg_sched *const s = &b.sched[r];
+        const sg_buf *const buf = &s->buf[inbox_of(s)];
+        assert_int_equal(s->steps, 1);
+        assert_true(sg_sched_is_tagged(s, &s->step[0].u.launch));
+        assert_int_equal(s->patches, 2);
+        assert_int_equal(s->patch[0].final, 0);
+        assert_int_equal(s->patch[0].tos, RANKS);
+        assert_int_equal(s->patch[1].adds, RANKS);
+        assert_int_equal(s->patch[1].final, 1);
+        assert_int_equal(buf->tagged, 1);
+        assert_int_equal(buf->rows, RANKS * ROWS);
+        assert_int_equal(buf->cols, TILE);
+        assert_int_equal(s->arena_bytes[SG_SYM],
+                         sg_round_up(2 * 2 * buf->rows * buf->cols, SG_BUF_ALIGN));
+        for (int i = 0; i < RANKS; i++) {
+            const sg_area *const to = &s->to[s->patch[0].to0 + i];
+            const sg_addend *const add = &s->add[s->patch[1].add0 + i];
+            assert_int_equal(to->rank, (r + 1 + i) % RANKS);
+            assert_int_equal(to->row0, r * ROWS);
+            assert_int_equal(to->tiled, 1);
+            assert_int_equal(add->area.row0, i * ROWS);
+            assert_int_equal(add->wait.by, i);
+        }
+        assert_int_equal(s->to[s->patch[1].to0].buf, SG_C);
+    }
+    discard(&b);
+}
+
+/* The same schedule as without the knob. */
+static void elsewhere_it_means_nothing(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"gemm_ar:f32:40x20x1100:r2", KNOBS(2, 0, 1, 1)},
+        {"gemm_ar:f32:40x20x1100:r2", KNOBS(1, 1, 1, 1)},
+        {"gemm_ar:f32:40x20x1100:r2", KNOBS(1, 0, 0, 1)},
+        {"gemm_ar:f32:40x20x1100:r2", KNOBS(1, 0, 1, 2)},
+        {"gemm_rs:f32:40x20x1100:r2", KNOBS(1, 0, 1, 1)},
+        {"gemm_a2a:f32:40x20x1100:r2", KNOBS(1, 0, 1, 1)},
+        {"gemm_ar:f32:40x20x1100:r2:call=9", KNOBS(1, 0, 1, 1)},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        static char with[4096];
+        static char without[4096];
+        char plain[128];
+        sg_text texts[2] = {{with, sizeof with, 0}, {without, sizeof without, 0}};
+        snprintf(plain, sizeof plain, "%.*s0}", (int)strlen(cases[i][1]) - 2, cases[i][1]);
+        for (int j = 0; j < 2; j++) {
+            built b;
+            build(cases[i][0], j == 0 ? cases[i][1] : plain, &b);
+            sg_sched_print(&b.sched[1], &texts[j]);
+            discard(&b);
+        }
+        assert_string_equal(with, without);
+        assert_null(strstr(with, "tagged"));
+    }
+}
+
+/* ---- Rules ----------------------------------------------------------------------------------------- */
+
+static void wide(sg_sched *s)
+{
+    s->buf[inbox_of(s)].wide = 1;
+}
+
+static void finished(sg_sched *s)
+{
+    s->patch[0].final = 1;
+}
+
+static void not_to_all(sg_sched *s)
+{
+    s->patch[0].tos--;
+}
+
+static void at_other_places(sg_sched *s)
+{
+    s->to[s->patch[0].to0].row0 = 0;
+}
+
+static void at_places_of_another(sg_sched *s)
+{
+    for (int i = 0; i < 3; i++) s->to[s->patch[0].to0 + i].row0 = 0;
+}
+
+static void raised_by_patch(sg_sched *s)
+{
+    s->raise[s->patch[0].raise0 + 1].per = SG_PER_PATCH;
+}
+
+static void raised_elsewhere(sg_sched *s)
+{
+    s->raise[s->patch[0].raise0].at = s->raise[s->patch[0].raise0 + 1].at;
+}
+
+static void in_another_order(sg_sched *s)
+{
+    s->patch[1].raster = s->patch[0].raster == SG_BY_ROW ? SG_BY_COL : SG_BY_ROW;
+}
+
+static void one_added_twice(sg_sched *s)
+{
+    s->add[s->patch[1].add0] = s->add[s->patch[1].add0 + 1];
+}
+
+static void not_awaited(sg_sched *s)
+{
+    s->add[s->patch[1].add0 + 2].waits = 0;
+}
+
+static void one_left_out(sg_sched *s)
+{
+    s->patch[1].adds--;
+}
+
+static void sum_sent_on(sg_sched *s)
+{
+    s->to[s->patch[1].to0] = s->to[s->patch[0].to0];
+}
+
+static void other_flags(sg_sched *s)
+{
+    sg_sched_flag(s, 0);
+    sg_sched_wait(s, sg_wait_one(0, 99));
+}
+
+static void another_patch(sg_sched *s)
+{
+    const sg_patch more = s->patch[1];
+    s->open_step = 0;
+    sg_sched_patch(s, &more);
+}
+
+static void another_reader(sg_sched *s)
+{
+    sg_sched_copy(s, 0, SG_BY_SMS, sg_area_of(1, inbox_of(s), 0, 2, 0, 2));
+    sg_sched_to(s, sg_area_of(1, SG_C, 0, 2, 0, 2));
+}
+
+static const struct breaker {
+    const char *says;
+    void (*change)(sg_sched *s);
+} breakers[] = {
+    {"in a buffer of another kind", wide},
+    {"no bare product", finished},
+    {"do not go to all ranks", not_to_all},
+    {"outside the same places", at_other_places},
+    {"at another rank's places", at_places_of_another},
+    {"without a flag for each tile", raised_by_patch},
+    {"without a flag for each tile", raised_elsewhere},
+    {"in another order than stored", in_another_order},
+    {"not in rank order", one_added_twice},
+    {"a sum of tagged data without a flag", not_awaited},
+    {"without the tagged data of all ranks", one_left_out},
+    {"meet more than their sum", sum_sent_on},
+    {"beside other flags", other_flags},
+    {"other than a product and its sum", another_patch},
+    {"outside one launch", another_reader},
+};
+
+static void broken_rules_are_named(void **state)
+{
+    (void)state;
+    const sg_strategy *strategy = NULL;
+    sg_problem p;
+    sg_knobs knobs;
+    bool given = false;
+    sg_sched s = {0};
+    assert_int_equal(sg_problem_parse("gemm_ar:f32:20x20x6:r3", &p), SHINGLE_OK);
+    assert_int_equal(sg_strategy_parse(KNOBS(1, 0, 1, 1), &strategy, NULL, &knobs, &given),
+                     SHINGLE_OK);
+    for (size_t i = 0; i < sizeof breakers / sizeof breakers[0]; i++) {
+        sg_sched_begin(&s, &p, 1);
+        strategy->build(&p, &knobs, 1, &s);
+        breakers[i].change(&s);
+        if (sg_sched_seal(&s) == SHINGLE_OK) fail_msg("\"%s\" is sealed", breakers[i].says);
+        if (strstr(shingle_error(), breakers[i].says) == NULL)
+            fail_msg("\"%s\" lacks \"%s\"", shingle_error(), breakers[i].says);
+    }
+    sg_sched_free(&s);
+    sg_problem_free(&p);
+}
+
+/* ---- What is proposed ------------------------------------------------------------------------------ */
+
+static int count_tagged(const char *text, const sg_machine *machine)
+{
+    const sg_strategy *const strategy = sg_strategy_find("fused_out");
+    const int tagged = knob_called(strategy, "tagged");
+    proposals all;
+    propose(text, strategy, machine, &all);
+    int count = 0;
+    for (int i = 0; i < all.count; i++) {
+        if (!all.set[i].value[tagged]) continue;
+        assert_int_equal(all.set[i].value[knob_called(strategy, "once")], 1);
+        assert_int_equal(all.set[i].value[knob_called(strategy, "subs")], 1);
+        assert_int_equal(all.set[i].value[knob_called(strategy, "splits")], 1);
+        count++;
+    }
+    return count;
+}
+
+/* Where the machine says what it is worth, and little is sent. */
+static void it_is_proposed_where_its_worth_is_known(void **state)
+{
+    (void)state;
+    sg_machine machine = machine_of_tiles(64, 128);
+    assert_int_equal(count_tagged("gemm_ar:bf16:64x8192x4096:r2", &machine), 0);
+    machine.tagged_us = 3;
+    assert_int_equal(count_tagged("gemm_ar:bf16:64x8192x4096:r2", &machine), 2); /* 64x64, 64x128 */
+    assert_int_equal(count_tagged("gemm_ar:bf16:256x8192x4096:r2", &machine), 1);
+    assert_int_equal(count_tagged("gemm_ar:bf16:1024x8192x4096:r2", &machine), 0);
+    assert_int_equal(count_tagged("gemm_rs:bf16:64x8192x4096:r2", &machine), 0);
+    assert_int_equal(count_tagged("gemm_ar:bf16:64x8192x4096:r2:call=9", &machine), 0);
+    machine.pool = 2;
+    assert_int_equal(count_tagged("gemm_ar:bf16:64x8192x4096:r2", &machine), 0);
+}
+
+/* ---- What it costs --------------------------------------------------------------------------------- */
+
+static double price(bool tagged, const sg_machine *machine)
+{
+    const sg_strategy *const strategy = sg_strategy_find("fused_out");
+    const sg_knobs knobs = {{1, 0, 64, 64, 1, 1, 1, tagged}};
+    sg_simulator *const simulator = sg_simulator_new();
+    sg_problem p;
+    sg_sim_result result;
+    assert_int_equal(sg_problem_parse("gemm_ar:f32:64x64x64:r3", &p), SHINGLE_OK);
+    assert_int_equal(sg_simulate_built(simulator, &p, strategy, &knobs, machine, NULL, &result),
+                     SHINGLE_OK);
+    sg_problem_free(&p);
+    sg_simulator_free(simulator);
+    return result.us;
+}
+
+/* One tile a rank: its product, twice the bytes to two peers, the latency, three tiles to add, but no visit
+ * for that. */
+static void words_travel_with_their_tags(void **state)
+{
+    (void)state;
+    const double tile_us = 100;
+    const double tile_bytes = 4.0 * 64 * 64;
+    sg_machine m = quiet_machine(1, 64, 64, tile_us);
+    expect_us(price(false, &m), tile_us);
+    expect_us(price(true, &m), tile_us);
+    m.visit_us = 3;
+    m.add_us = 7;
+    expect_us(price(false, &m), tile_us + 2 * 3 + 3 * 7);
+    expect_us(price(true, &m), tile_us + 3); /* one visit */
+    m.mem_gbps = tile_bytes / 4e3; /* the result, and addends behind it at twice the rate */
+    expect_us(price(false, &m), tile_us + 2 * 3 + 3 * 7 + 3 * 2);
+    expect_us(price(true, &m), tile_us + 3 + 4 + 2 * 3 * 2);
+    m.mem_gbps = 1e6;
+    m.store_gbps =
+        tile_bytes / 20e3; /* a block has its sum ready but for the last tile that comes */
+    expect_us(price(false, &m), tile_us + 3 + 2 * 20);
+    expect_us(price(true, &m), tile_us + 3 + 4 * 20);
+    m.run_us = 1;
+    m.flag_us = 2;
+    m.store_us = 11;
+    expect_us(price(false, &m), tile_us + 3 + 2 * 20 + 11 + 1);
+    expect_us(price(true, &m), tile_us + 3 + 4 * 20 + 2 + 11 + 1); /* nobody knows better */
+    m.tagged_us = 5;
+    expect_us(price(true, &m), tile_us + 3 + 4 * 20 + 5 + 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tiles_have_places_at_every_rank),
+        cmocka_unit_test(elsewhere_it_means_nothing),
+        cmocka_unit_test(broken_rules_are_named),
+        cmocka_unit_test(it_is_proposed_where_its_worth_is_known),
+        cmocka_unit_test(words_travel_with_their_tags),
+    };
+    return cmocka_run_group_tests_name("tagged", tests, NULL, NULL);
+}
