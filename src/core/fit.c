@@ -17,6 +17,7 @@ enum { ROUNDS = 60, TRIALS = 8 };
 static const double prior = 0.02;  /* of moving a rate by e, or a latency by itself */
 static const double outlier = 0.1; /* relative errors beyond this count less */
 static const double probe = 0.04;  /* step of a derivative */
+static const double exact = 1e-12; /* a cost that no other numbers would lower */
 
 /* One number: x is what the method moves. */
 typedef struct number {
@@ -111,15 +112,26 @@ static double loss(double error)
     return size <= outlier ? size * size : outlier * (2 * size - outlier);
 }
 
-static double cost_of(const fit *f, const number *numbers)
+/* Predicts all runs, or as many as it takes to see that the cost is not below LIMIT; then it is infinite.
+ * Those that depend on number MOVED (-1: on any) come first: they show it soonest. */
+static shingle_status predict_cost(fit *f, const number *numbers, const sg_machine *machine,
+                                   int moved, double limit, double *cost_out)
 {
     double cost = 0;
-    for (int i = 0; i < f->runs; i++) cost += loss(log(f->predicted[i] / f->run[i].us));
     for (int j = 0; j < f->numbers; j++) {
-        const double moved = prior * (numbers[j].x - numbers[j].start);
-        cost += moved * moved;
+        const double away = prior * (numbers[j].x - numbers[j].start);
+        cost += away * away;
     }
-    return cost;
+    for (int pass = 0; pass < 2; pass++) {
+        for (int i = 0; i < f->runs && cost < limit; i++) {
+            const bool early = moved < 0 || fabs(f->slope[i * f->numbers + moved]) > 0.01;
+            if (early != (pass == 0)) continue;
+            SG_TRY(predict_one(f->simulator, &f->run[i], machine, &f->predicted[i]));
+            cost += loss(log(f->predicted[i] / f->run[i].us));
+        }
+    }
+    *cost_out = cost < limit ? cost : INFINITY;
+    return SHINGLE_OK;
 }
 
 /* A step up, or down where there is no more room. */
@@ -202,15 +214,21 @@ static void try_step(const fit *f, const double *step, number *numbers, sg_machi
     }
 }
 
-/* Takes MACHINE and NUMBERS, for which all runs are predicted, if they are better. */
-static bool keep_better(fit *f, const number *numbers, const sg_machine *machine, double *cost)
+/* Goes STEP, of number MOVED or of all (-1), if that is better: *COST is what it is then. */
+static shingle_status go_if_better(fit *f, const double *step, int moved, double *cost,
+                                   bool *better_out)
 {
-    const double other = cost_of(f, numbers);
-    if (!(other < *cost)) return false;
+    number numbers[SG_FIT_NUMBERS];
+    sg_machine machine;
+    double other = 0;
+    try_step(f, step, numbers, &machine);
+    SG_TRY(predict_cost(f, numbers, &machine, moved, *cost, &other));
+    *better_out = other < *cost;
+    if (!*better_out) return SHINGLE_OK;
     memcpy(f->number, numbers, (size_t)f->numbers * sizeof *numbers);
-    f->machine = *machine;
+    f->machine = machine;
     *cost = other;
-    return true;
+    return SHINGLE_OK;
 }
 
 /* One step by slopes; damped more and more until it helps. */
@@ -222,14 +240,10 @@ static shingle_status step_by_slopes(fit *f, double *damping, double *cost)
     memcpy(f->before, f->predicted, (size_t)f->runs * sizeof *f->before);
     for (int trial = 0; trial < TRIALS && !better; trial++, *damping *= 4) {
         double step[SG_FIT_NUMBERS];
-        number numbers[SG_FIT_NUMBERS];
-        sg_machine machine;
         memcpy(f->predicted, f->before, (size_t)f->runs * sizeof *f->before);
         find_step(f, *damping, step);
         for (int j = 0; j < f->numbers; j++) step[j] = trusted(&f->number[j], step[j]);
-        try_step(f, step, numbers, &machine);
-        SG_TRY(predict(f, &machine));
-        better = keep_better(f, numbers, &machine, cost);
+        SG_TRY(go_if_better(f, step, -1, cost, &better));
         if (better) *damping /= 32;
     }
     return SHINGLE_OK;
@@ -240,17 +254,13 @@ static shingle_status step_by_slopes(fit *f, double *damping, double *cost)
 static shingle_status step_by_one(fit *f, double stride, double *cost)
 {
     for (int j = 0; j < f->numbers && sg_now_us() < f->until_us; j++) {
-        for (int way = 0; way < 2; way++) {
+        bool better = false;
+        for (int way = 0; way < 2 && !better; way++) {
             double step[SG_FIT_NUMBERS] = {0};
-            number numbers[SG_FIT_NUMBERS];
-            sg_machine machine;
             step[j] = way == 0 ? stride : -stride;
-            try_step(f, step, numbers, &machine);
-            SG_TRY(predict(f, &machine));
-            if (!keep_better(f, numbers, &machine, cost)) continue;
-            f->seen[j] = true;
-            break;
+            SG_TRY(go_if_better(f, step, j, cost, &better));
         }
+        f->seen[j] |= better;
     }
     return SHINGLE_OK;
 }
@@ -259,14 +269,15 @@ static shingle_status search(fit *f)
 {
     double damping = 0.01;
     double stride = 1.6;
-    SG_TRY(predict(f, &f->machine));
-    double cost = cost_of(f, f->number);
+    double cost = 0;
+    SG_TRY(predict_cost(f, f->number, &f->machine, -1, INFINITY, &cost));
     for (int round = 0; round < ROUNDS && stride > 0.004 && sg_now_us() < f->until_us; round++) {
         const double before = cost;
         SG_TRY(step_by_slopes(f, &damping, &cost));
         if (damping > 1e3) damping = 0.1;
         SG_TRY(step_by_one(f, stride, &cost));
         if (cost > before * 0.995) stride /= 2;
+        if (cost < exact) break;
     }
     return SHINGLE_OK;
 }
