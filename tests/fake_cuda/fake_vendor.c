@@ -6,6 +6,7 @@
 
 #include "core/data.h"
 #include "fake.h"
+#include "fake_words.h"
 
 /* ---- NCCL: a collective is carried out when all ranks have come to it ------------------------ */
 
@@ -452,9 +453,8 @@ static bool run_matmul(void *data, bool first)
             const int64_t at = col * m->c.pitch + row;
             float sum =
                 m->beta != 0 ? sg_data_load(type, m->add_data, col * m->add.pitch + row) : 0;
-            for (int64_t k = 0; k < (int64_t)m->a.rows; k++)
-                sum += sg_data_load(type, m->a_data, row * m->a.pitch + k) *
-                       sg_data_load(type, m->b_data, col * m->b.pitch + k);
+            sum += fake_sum(type, m->a_data, row * m->a.pitch, m->b_data, col * m->b.pitch,
+                            (int64_t)m->a.rows);
             if (bias) sum += sg_data_load(type, m->desc.bias, row);
             if (relu && sum < 0) sum = 0;
             sg_data_store(type, sum, m->c_data, at);

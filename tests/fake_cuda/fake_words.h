@@ -29,6 +29,9 @@ void fake_raise(const sg_kernel_program *p, const struct sg_raise *r, int32_t at
 /* Which half of the workspace the run uses. */
 int fake_half(const sg_kernel_rank *rank, int baked);
 
+/* The sum of the products of COUNT elements of TYPE from X0 of X and Y0 of Y on. */
+float fake_sum(sg_type type, const void *x, int64_t x0, const void *y, int64_t y0, int64_t count);
+
 /* The sum of the products of COUNT neighbours from (A_ROW, 0) of A and (B_ROW, 0) of B on, which are of
  * the product's type. */
 float fake_dot(const sg_kernel_program *p, const struct sg_area *a, int64_t a_row,
