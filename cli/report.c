@@ -300,6 +300,9 @@ static void print_device(const char *prefix, const shingle_machine *here, const 
     printf("\n%s%s\n%splanned for %s: %.3g TFLOP/s a rank in %s, copies of %.3g GB/s\n", prefix,
            device->software, prefix, name, number_of(here, key), type,
            number_of(here, "copy_gbps"));
+    if (device->ranks > 1)
+        printf("%s%sNO MEASUREMENT%s: %d ranks share a GPU; results count, times mean nothing\n",
+               prefix, out_on(OUT_BAD), out_off(), device->ranks);
 }
 
 void report_group(const char *prefix, const group *g, const group_options *options,
@@ -349,5 +352,10 @@ json_t *report_group_json(const group *g, const group_options *options)
     json_object_set_new(object, "software", out_json_text(device.software));
     json_object_set_new(object, "most_mhz", out_json_real(device.most_mhz));
     json_object_set_new(object, "most_watts", out_json_real(device.most_watts));
+    if (device.ranks <= 1) return object;
+    json_object_set_new(object, "ranks_on_a_gpu", json_integer(device.ranks));
+    json_object_set_new(
+        object, "note",
+        json_string("no measurement: ranks share a GPU; results count, times mean nothing"));
     return object;
 }

@@ -270,6 +270,7 @@ typedef struct shingle_device {
     char software[160];       /* "driver 580.159.04, CUDA 13.0, cuBLASLt 13.1, NCCL 2.28.3" */
     double mhz, most_mhz;     /* of its processors: now, and at most */
     double watts, most_watts; /* now, and the limit */
+    int ranks; /* that share a device, 0: not known.  With more than one, times say nothing */
 } shingle_device;
 
 SHINGLE_API shingle_status shingle_comm_device(const shingle_comm *comm,

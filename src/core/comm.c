@@ -368,6 +368,16 @@ shingle_status shingle_comm_device(const shingle_comm *comm, shingle_device *dev
     return group->backend->facts(group->self, comm->rank, false, device_out);
 }
 
+shingle_status sg_comm_check_times(const shingle_comm *comm, const char *what)
+{
+    shingle_device device;
+    SG_TRY(shingle_comm_device(comm, &device));
+    if (device.ranks <= 1) return SHINGLE_OK;
+    return sg_fail(SHINGLE_EUNSUPPORTED,
+                   "%s: %d ranks share a device, and times there say nothing about one a rank",
+                   what, device.ranks);
+}
+
 /* ---- Recovery -------------------------------------------------------------------------------- */
 
 static bool all_came(const sg_group *group)

@@ -20,6 +20,8 @@ static const struct variable {
     {"SHINGLE_PLANS", "", "file of tuned plans that groups read when they open"},
     {"SHINGLE_THREADS", "", "worker threads of the process; default: its cores"},
     {"SHINGLE_TIMEOUT", "", "seconds that any wait inside a run may take; default 10"},
+    {"SHINGLE_SHARE_GPU", "",
+     "1: ranks may share a GPU, which proves plans; times mean nothing then"},
 };
 enum { VARIABLES = sizeof table / sizeof table[0] };
 _Static_assert(VARIABLES <= 12, "settings are kept few");

@@ -54,6 +54,9 @@ void fake_count(int more);
 /* Kernels launched and copies enqueued so far; kernels that may start early; copies that launches
  * carried out; elements stored into peers' own tensors. */
 extern int fake_launches, fake_copies, fake_early, fake_pushes;
+
+/* SMs that the largest grid of products, copies or sums since the last zero has taken. */
+extern int fake_most_sms;
 extern long fake_direct;
 
 /* What begins here is memory that peers do not reach. */

@@ -11,7 +11,7 @@ enum {
 
 static _Thread_local int current;
 static int device_count = FAKE_DEVICES;
-int fake_launches, fake_copies, fake_early, fake_pushes;
+int fake_launches, fake_copies, fake_early, fake_pushes, fake_most_sms;
 const void *fake_host, *fake_apart;
 
 void fake_devices(int count)

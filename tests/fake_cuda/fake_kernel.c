@@ -31,7 +31,8 @@ const char *sg_kernel_gemm_make(sg_kernel_gemm *gemm, const sg_kernel_program *p
     gemm->param.tile_m = tile_m;
     gemm->param.tile_n = tile_n;
     gemm->lists = lists;
-    gemm->blocks = blocks > 0 ? blocks : 132;
+    gemm->want_blocks = blocks;
+    gemm->sms = 132;
     return NULL;
 }
 
@@ -293,13 +294,14 @@ cudaError_t sg_kernel_gemm_run(const sg_kernel_gemm *gemm, unsigned how, cudaStr
 {
     const sg_kernel_gemm_param *const param = &gemm->param;
     const sg_kernel_turn *const turn = &param->turn;
+    const int32_t blocks = gemm->want_blocks > 0 ? gemm->want_blocks : gemm->sms;
     const gemm_op g = {.p = param->program,
                        .step = param->step,
                        .patch0 = param->patch0,
                        .patches = param->patches,
                        .tile_m = param->tile_m,
                        .tile_n = param->tile_n,
-                       .blocks = gemm->blocks,
+                       .blocks = blocks,
                        .turn = *turn,
                        .push = param->push,
                        .pushes = param->pushes,
@@ -314,5 +316,6 @@ cudaError_t sg_kernel_gemm_run(const sg_kernel_gemm *gemm, unsigned how, cudaStr
                                .step = -1}};
     fake_launches++;
     fake_early += (how & SG_KERNEL_EARLY) != 0;
+    if (blocks > fake_most_sms) fake_most_sms = blocks;
     return fake_enqueue(stream, run_gemm, &g, sizeof g);
 }

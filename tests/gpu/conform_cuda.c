@@ -1,10 +1,11 @@
 /* conform_cuda.c -- the CUDA backend on real GPUs, bit for bit:
  *
- *     conform_cuda [RANKS] [check] [knobs] [mix] [replay] [fault] [only=STRATEGY,...] [times=N]
- *                  [json=FILE] [verbose]
+ *     conform_cuda [RANKS] [check] [knobs] [mix] [replay] [fault] [only=STRATEGY,...] [least=RANKS]
+ *                  [every=N] [times=N] [limit=SECONDS] [json=FILE] [verbose]
  *
  *     check    every operator, strategy and form of a launch, ragged rows, three runs each on new data,
- *              memory poisoned
+ *              memory poisoned; by RANKS ranks and by fewer, down to `least` (default 1); of the plans
+ *              every N-th alone
  *     knobs    every knob set that a strategy proposes for a shape of several tiles a rank
  *     mix      plans of different shapes on one workspace, eager and replayed, in random order, while
  *              epochs pass 2^32
@@ -13,7 +14,8 @@
  *              the limit, then recovery
  *
  * All parts are carried out if none is named, on RANKS GPUs (default: as many as there are, at most 4).
- * Exits with 77 if there is no GPU. */
+ * With SHINGLE_SHARE_GPU=1 there may be more ranks than GPUs.  LIMIT: of waits (default 5 s, 1 s in
+ * `fault`).  Exits with 77 if there is no GPU. */
 #include <cuda_runtime_api.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,11 +25,12 @@
 #include "core/matrices.h"
 #include "more_problems.h"
 
-enum { RANKS = 4, POISON_MOST = 16 << 20, NAME = 200 };
+enum { RANKS = SG_CUDA_RANKS, POISON_MOST = 16 << 20, NAME = 200 };
 
 static int passed, failed, declined;
-static int most_ranks = RANKS, times = 4;
-static const char *only; /* names of strategies, or NULL for all */
+static int most_ranks = 4, least_ranks = 1, times = 4, every = 1;
+static double limit_seconds; /* of waits; 0: as the part likes */
+static const char *only;     /* names of strategies, or NULL for all */
 static bool verbose;
 static FILE *json;
 
@@ -138,26 +141,28 @@ static bool prepare(job *j)
     return complain(j->name, shingle_error());
 }
 
+static void enter(const world *w, int rank)
+{
+    const sg_cuda *const cuda = w->group->self;
+    cudaSetDevice(cuda->rank[rank].device);
+}
+
 /* NaN in all of the workspace that is not too large, while nothing runs. */
 static void poison(const world *w)
 {
-    static char *ones;
     const sg_cuda *const cuda = w->group->self;
-    if (ones == NULL) {
-        ones = malloc(POISON_MOST);
-        memset(ones, 0xff, POISON_MOST);
-    }
     for (int r = 0; r < w->ranks; r++) {
         const sg_work *const work = w->group->work[r];
+        enter(w, r);
         for (int cls = SG_BLOCK_CLASS0; 1 << cls <= POISON_MOST; cls++) {
             void *block[SG_BLOCK_KINDS + 2] = {cuda->rank[r].landing[cls],
                                                cuda->rank[r].dense[cls]};
             for (int kind = 0; kind < SG_BLOCK_KINDS; kind++)
                 block[2 + kind] = work->block[kind][cls];
             for (int i = 0; i < SG_BLOCK_KINDS + 2; i++)
-                if (block[i] != NULL)
-                    w->group->backend->write(w->group->self, r, block[i], ones, (size_t)1 << cls);
+                if (block[i] != NULL) cudaMemset(block[i], 0xff, (size_t)1 << cls);
         }
+        cudaDeviceSynchronize();
     }
 }
 
@@ -206,7 +211,7 @@ static bool capture(job *j)
 {
     for (int r = 0; r < j->w->ranks; r++) {
         cudaGraph_t graph = NULL;
-        cudaSetDevice(r);
+        enter(j->w, r);
         cudaStreamCreateWithFlags(&j->stream[r], cudaStreamNonBlocking);
         cudaStreamBeginCapture(j->stream[r], cudaStreamCaptureModeThreadLocal);
         const shingle_status status = enqueue(j, r, j->stream[r]);
@@ -222,7 +227,7 @@ static bool capture(job *j)
 static void launch(job *j)
 {
     for (int r = 0; r < j->w->ranks; r++) {
-        cudaSetDevice(r);
+        enter(j->w, r);
         cudaGraphLaunch(j->graph[r], j->stream[r]);
     }
 }
@@ -231,7 +236,7 @@ static void launch(job *j)
 static bool wait_graphs(job *j)
 {
     for (int r = 0; r < j->w->ranks; r++) {
-        cudaSetDevice(r);
+        enter(j->w, r);
         const cudaError_t error = cudaStreamSynchronize(j->stream[r]);
         if (error != cudaSuccess) return complain(j->name, cudaGetErrorString(error));
     }
@@ -240,7 +245,8 @@ static bool wait_graphs(job *j)
 
 static bool open_world(world *w, int ranks, double seconds)
 {
-    const shingle_config config = {.backend = "cuda", .timeout_seconds = seconds};
+    const double limit = limit_seconds > 0 ? limit_seconds : seconds;
+    const shingle_config config = {.backend = "cuda", .timeout_seconds = limit};
     w->ranks = ranks;
     if (shingle_open(ranks, &config, w->comm) != SHINGLE_OK)
         return complain("open", shingle_error());
@@ -304,10 +310,11 @@ static bool check_one(world *w, const char *problem, const char *strategy)
 
 static void check_all(world *w, const char *problem, const char *const *more)
 {
+    static int turn;
     for (int i = 0; i < STRATEGIES; i++)
-        if (!check_one(w, problem, strategies[i])) recover(w);
+        if (turn++ % every == 0 && !check_one(w, problem, strategies[i])) recover(w);
     for (int i = 0; more != NULL && i < 12 && more[i] != NULL; i++)
-        if (!check_one(w, problem, more[i])) recover(w);
+        if (turn++ % every == 0 && !check_one(w, problem, more[i])) recover(w);
 }
 
 static void check(int ranks)
@@ -560,7 +567,9 @@ static bool asked(int argc, char **argv, const char *part)
 int main(int argc, char **argv)
 {
     int devices = 0;
+    bool shares = false;
     setenv("CUDA_MODULE_LOADING", "EAGER", 0); /* before the first call, which is ours here */
+    if (sg_cuda_ask_share(&shares) != SHINGLE_OK) complain("SHINGLE_SHARE_GPU", shingle_error());
     if (cudaGetDeviceCount(&devices) != cudaSuccess || devices < 1) {
         printf("no GPU here\n");
         return 77;
@@ -568,13 +577,17 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         if (argv[i][0] >= '1' && argv[i][0] <= '9') most_ranks = atoi(argv[i]);
         if (strncmp(argv[i], "only=", 5) == 0) only = argv[i] + 5;
+        if (strncmp(argv[i], "least=", 6) == 0) least_ranks = atoi(argv[i] + 6);
+        if (strncmp(argv[i], "every=", 6) == 0 && atoi(argv[i] + 6) > 0) every = atoi(argv[i] + 6);
         if (strncmp(argv[i], "times=", 6) == 0) times = atoi(argv[i] + 6);
+        if (strncmp(argv[i], "limit=", 6) == 0) limit_seconds = atof(argv[i] + 6);
         if (strncmp(argv[i], "json=", 5) == 0) json = fopen(argv[i] + 5, "w");
         verbose |= strcmp(argv[i], "verbose") == 0;
     }
-    if (devices < most_ranks) most_ranks = devices;
+    if (devices < most_ranks && !shares) most_ranks = devices;
     if (most_ranks > RANKS) most_ranks = RANKS;
-    for (int ranks = most_ranks; ranks >= 1 && asked(argc, argv, "check"); ranks--) check(ranks);
+    for (int ranks = most_ranks; ranks >= least_ranks && asked(argc, argv, "check"); ranks--)
+        check(ranks);
     if (asked(argc, argv, "knobs")) check_knobs(most_ranks);
     if (asked(argc, argv, "mix")) mix(most_ranks);
     if (asked(argc, argv, "replay")) replay(most_ranks);

@@ -170,7 +170,7 @@ static shingle_status reach_peers(const sg_cuda *cuda, const sg_cuda_rank *rank)
 {
     for (int q = 0; q < cuda->ranks; q++) {
         int can = 0;
-        if (q == rank->rank) continue;
+        if (cuda->rank[q].device == rank->device) continue;
         SG_CUDA(cudaDeviceCanAccessPeer(&can, rank->device, cuda->rank[q].device));
         if (!can)
             return sg_fail(SHINGLE_EUNSUPPORTED,
@@ -232,7 +232,8 @@ static shingle_status open_rank(sg_cuda *cuda, sg_cuda_rank *rank)
 {
     SG_TRY(sg_cuda_enter(rank));
     SG_CUDA(cudaDeviceGetAttribute(&rank->sms, cudaDevAttrMultiProcessorCount, rank->device));
-    shingle_status status = reach_peers(cuda, rank);
+    shingle_status status = sg_cuda_share_sms(cuda, rank);
+    if (status == SHINGLE_OK) status = reach_peers(cuda, rank);
     if (status == SHINGLE_OK) status = make_streams(rank);
     if (status == SHINGLE_OK) status = make_state(cuda, rank);
     if (status == SHINGLE_OK) status = sg_cuda_check(sg_kernel_load(), "sg_kernel_load()");
@@ -316,9 +317,8 @@ shingle_status sg_cuda_open_collect(sg_cuda *cuda)
 
 static shingle_status start(sg_cuda *cuda)
 {
-    for (int r = 0; r < cuda->ranks; r++) cuda->rank[r].rank = cuda->rank[r].device = r;
     for (int r = 0; r < cuda->ranks; r++) SG_TRY(open_rank(cuda, &cuda->rank[r]));
-    if (cuda->ranks == 1) return SHINGLE_OK;
+    if (cuda->ranks == 1 || cuda->sharing > 1) return SHINGLE_OK;
     const shingle_status status = sg_cuda_open_collect(cuda);
     if (status == SHINGLE_OK) return SHINGLE_OK;
     snprintf(cuda->no_collect, sizeof cuda->no_collect, "%s", shingle_error());
@@ -342,24 +342,22 @@ static sg_cuda_ask *find_ask(void)
 static shingle_status open_group(const sg_backend_config *config, void **self_out)
 {
     int count = 0;
+    bool shares = false;
     if (config->scale_of != NULL)
         return sg_fail(SHINGLE_EUNSUPPORTED,
                        "a scale model runs on the CPU: use --backend cpu, or no --as");
     /* A kernel that is loaded when it is first launched may wait for one that waits for it. */
     setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+    SG_TRY(sg_cuda_ask_share(&shares));
     SG_TRY(count_devices(&count));
-    if (config->ranks > count || config->ranks > SG_CUDA_RANKS)
-        return sg_fail(SHINGLE_EUNSUPPORTED,
-                       "%d ranks; this machine has %d GPU%s, one a rank, and %d are possible; "
-                       "--backend cpu has no such limit",
-                       config->ranks, count, count == 1 ? "" : "s", (int)SG_CUDA_RANKS);
     sg_cuda *const cuda = calloc(1, sizeof *cuda);
     if (cuda == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory for %d ranks", config->ranks);
     cuda->ranks = config->ranks;
     cuda->timeout_us = config->timeout_seconds * 1e6;
     cuda->ask = find_ask();
     pthread_mutex_init(&cuda->mutex, NULL);
-    const shingle_status status = start(cuda);
+    shingle_status status = sg_cuda_deal(cuda, shares, count);
+    if (status == SHINGLE_OK) status = start(cuda);
     if (status != SHINGLE_OK) {
         close_group(cuda);
         return status;
@@ -431,8 +429,12 @@ static shingle_status describe(void *self, sg_type type, sg_machine *machine_out
         sg_log(SG_LOG_WARN, "no machine file of %s: plans are priced with round numbers",
                device.name);
     }
-    m.sms = device.multiProcessorCount;
+    m.sms = cuda->rank[0].sms;
     m.ranks = cuda->ranks;
+    if (cuda->sharing > 1) { /* plans that were tuned for the whole GPU are not for it */
+        const size_t end = strlen(m.name) < sizeof m.name - 8 ? strlen(m.name) : sizeof m.name - 8;
+        snprintf(m.name + end, sizeof m.name - end, " shared");
+    }
     SG_TRY(sg_cuda_enter(&cuda->rank[0]));
     keep_fast_tiles(type, &m);
     sg_cuda_leave(&cuda->rank[0]);

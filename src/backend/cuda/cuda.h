@@ -1,6 +1,7 @@
-/* cuda.h -- the CUDA backend: a GPU a rank, all in this process.
+/* cuda.h -- the CUDA backend: a GPU a rank, all in this process; or for proofs, several ranks a GPU.
  *
  *     cuda.c    the table; open and close, memory
+ *     share.c   several ranks on a GPU, for proofs
  *     accept.c  which schedules can be carried out
  *     lower.c   a sealed schedule with addresses becomes lists, places and launches of kernel.h
  *     land.c    what peers store into C
@@ -58,7 +59,8 @@ typedef struct sg_cuda_known {
 } sg_cuda_known;
 
 typedef struct sg_cuda_rank {
-    int rank, device, sms;
+    int rank, device;
+    int sms; /* that its kernels may take: all, or its part of a GPU that is shared */
     cudaStream_t lane[SG_MAX_LANES]; /* lane 0: for callers without a stream */
     cudaStream_t service;            /* uploads and downloads, not in order with runs */
     cudaEvent_t fork, join[SG_MAX_LANES];
@@ -92,9 +94,10 @@ typedef CUresult sg_cuda_ask(void *answer_out, CUpointer_attribute about, CUdevi
 
 typedef struct sg_cuda {
     int ranks;
+    int sharing; /* ranks on a GPU, at most; more than 1: of a proof (share.c) */
     double timeout_us;
     sg_cuda_rank rank[SG_CUDA_RANKS];
-    sg_collect *collect; /* NULL: no library, or one rank */
+    sg_collect *collect; /* NULL: no library, one rank, or shared GPUs */
     bool collect_lost;   /* given up; recovery makes it anew */
     char no_collect[160];
     sg_cuda_ask *ask; /* cuPointerGetAttribute; NULL: the driver has none */
@@ -163,6 +166,15 @@ shingle_status sg_cuda_check(cudaError_t error, const char *call);
 /* The current device becomes RANK's until leave. */
 shingle_status sg_cuda_enter(sg_cuda_rank *rank);
 void sg_cuda_leave(sg_cuda_rank *rank);
+
+/* May ranks share a GPU?  Before the first call of CUDA. */
+shingle_status sg_cuda_ask_share(bool *shares_out);
+
+/* Deals DEVICES GPUs to the ranks. */
+shingle_status sg_cuda_deal(sg_cuda *cuda, bool shares, int devices);
+
+/* RANK has found all SMs of its GPU and keeps its part. */
+shingle_status sg_cuda_share_sms(const sg_cuda *cuda, sg_cuda_rank *rank);
 
 /* Device memory of RANK, zeroed; the current device is RANK's. */
 shingle_status sg_cuda_get(sg_cuda_rank *rank, size_t bytes, void **memory_out);

@@ -106,7 +106,12 @@ shingle_status sg_cuda_facts(void *self, int rank, bool clocks_only, shingle_dev
     if (!clocks_only) {
         struct cudaDeviceProp about;
         SG_CUDA(cudaGetDeviceProperties(&about, cuda->rank[rank].device));
-        snprintf(d.name, sizeof d.name, "%.60s, %d SMs", about.name, about.multiProcessorCount);
+        const int length =
+            snprintf(d.name, sizeof d.name, "%.60s, %d SMs", about.name, about.multiProcessorCount);
+        if (cuda->sharing > 1)
+            snprintf(d.name + length, sizeof d.name - (size_t)length, ", %d ranks on it",
+                     cuda->sharing);
+        d.ranks = cuda->sharing;
         describe_software(cuda, &d);
     }
     read_clocks(&cuda->rank[rank], &d);

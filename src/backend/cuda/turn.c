@@ -209,7 +209,7 @@ static shingle_status set_out(sg_cuda *cuda, sg_cuda_rank *rank, sg_run *run)
     const sg_cuda_plan *const plan = run->bound->backend;
     SG_TRY(follow(cuda, rank, run));
     SG_TRY(look_at_tensors(cuda, rank, run));
-    rank->how = plan->one_lane ? SG_KERNEL_EARLY : 0;
+    rank->how = plan->one_lane && cuda->sharing == 1 ? SG_KERNEL_EARLY : 0;
     rank->begun = rank->ended = rank->apart = false;
     if (plan->opens >= 0 && run->kinds == ~0u) {
         SG_TRY(sg_cuda_aim_launch(rank, run, plan->opens));

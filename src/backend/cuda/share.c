@@ -1,0 +1,69 @@
+/* share.c -- several ranks on one GPU, for proofs alone: SHINGLE_SHARE_GPU=1.
+ *
+ *     rank       0  1  2  3  4        of 5 ranks on 2 GPUs
+ *     GPU        0  1  0  1  0
+ *     SMs        a third of a GPU each
+ *
+ * Ranks wait for each other inside kernels, so everything that waits must be on the GPU at once: a rank
+ * plans with its part of the SMs, and all its grids keep to that.  No kernel starts beside the end of the
+ * one before it, since it would take SMs that another rank counts on.  What never waits (the vendor's
+ * products, fills, copies) may take all SMs, since it ends.  Collectives wait for each other as they
+ * please and are declined. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "backend/cuda/cuda.h"
+#include "core/env.h"
+
+enum {
+    /* Blocks of clusters come in pairs within a group of about so many SMs, each of which may be left with
+     * an odd one; the driver's copies from the GPU to itself need a place, too. */
+    GROUP = 16,
+    LEAST_SMS = 4
+};
+
+shingle_status sg_cuda_ask_share(bool *shares_out)
+{
+    int share = 0;
+    SG_TRY(sg_env_count("SHINGLE_SHARE_GPU", 0, 1, 0, &share));
+    /* Streams of different ranks must not stand behind each other in a queue of the hardware. */
+    if (share) setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+    *shares_out = share != 0;
+    return SHINGLE_OK;
+}
+
+shingle_status sg_cuda_deal(sg_cuda *cuda, bool shares, int devices)
+{
+    const char *const s = devices == 1 ? "" : "s";
+    if (cuda->ranks > SG_CUDA_RANKS)
+        return sg_fail(SHINGLE_EUNSUPPORTED,
+                       "%d ranks; %d are possible on GPUs; --backend cpu has no such limit",
+                       cuda->ranks, (int)SG_CUDA_RANKS);
+    if (cuda->ranks > devices && !shares)
+        return sg_fail(
+            SHINGLE_EUNSUPPORTED,
+            "%d ranks; this machine has %d GPU%s, one a rank; SHINGLE_SHARE_GPU=1 has ranks "
+            "share them, for proofs alone; --backend cpu has no such limit",
+            cuda->ranks, devices, s);
+    cuda->sharing = cuda->ranks > devices ? (cuda->ranks + devices - 1) / devices : 1;
+    for (int r = 0; r < cuda->ranks; r++) {
+        cuda->rank[r].rank = r;
+        cuda->rank[r].device = r % devices;
+    }
+    if (cuda->sharing == 1) return SHINGLE_OK;
+    snprintf(cuda->no_collect, sizeof cuda->no_collect,
+             "ranks that share a GPU have no collectives (SHINGLE_SHARE_GPU)");
+    sg_log(SG_LOG_WARN, "cuda: %d ranks share %d GPU%s: this proves plans, and times mean nothing",
+           cuda->ranks, devices, s);
+    return SHINGLE_OK;
+}
+
+shingle_status sg_cuda_share_sms(const sg_cuda *cuda, sg_cuda_rank *rank)
+{
+    if (cuda->sharing == 1) return SHINGLE_OK;
+    const int all = rank->sms;
+    rank->sms = (all - all / GROUP) / (2 * cuda->sharing) * 2;
+    if (rank->sms >= LEAST_SMS) return SHINGLE_OK;
+    return sg_fail(SHINGLE_EUNSUPPORTED, "%d ranks on a GPU of %d SMs; each needs %d of them",
+                   cuda->sharing, all, (int)LEAST_SMS);
+}
