@@ -314,6 +314,17 @@ static void add_random(test *t, const sg_strategy *strategy)
     add_plan(t, strategy, &knobs);
 }
 
+/* Data with tags: a knob that has a meaning with few others alone, which chance does not meet. */
+static void add_tagged(test *t, const sg_strategy *strategy)
+{
+    enum { SIDE = 48 };
+    if (strcmp(strategy->name, "fused_out") != 0 || sg_problem_out(&t->problem) != SG_OUT_ALL)
+        return;
+    const int32_t tile_m = 1 + (int32_t)sg_random_below(&t->random, SIDE);
+    const int32_t tile_n = 1 + (int32_t)sg_random_below(&t->random, SIDE);
+    add_plan(t, strategy, &(sg_knobs){{1, 0, tile_m, tile_n, 1, 1, 1, 1}});
+}
+
 static void find_plans(test *t)
 {
     sg_machine plain;
@@ -336,6 +347,7 @@ static void find_plans(test *t)
                 add_plan(t, named, &knobs);
         }
         for (int j = 0; j < (t->full ? 8 : 2); j++) add_random(t, strategy);
+        add_tagged(t, strategy);
     }
 }
 

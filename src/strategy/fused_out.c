@@ -65,8 +65,8 @@ enum { FLAG_DONE, FLAG_TILES };
 static bool may_be_tagged(const sg_problem *p, const sg_knobs *knobs)
 {
     const int32_t *const k = knobs->value;
-    return sg_problem_out(p) == SG_OUT_ALL && !p->call && k[ONCE] && k[SUBS] == 1 && k[LAG] == 0 &&
-           k[SPLITS] == 1;
+    return sg_problem_out(p) == SG_OUT_ALL && p->k > 0 && !p->call && k[ONCE] && k[SUBS] == 1 &&
+           k[LAG] == 0 && k[SPLITS] == 1;
 }
 
 static bool accepts(const sg_problem *p, sg_text *why)

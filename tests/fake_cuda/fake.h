@@ -62,4 +62,7 @@ extern long fake_direct;
 /* What begins here is memory that peers do not reach. */
 extern const void *fake_apart;
 
+/* Elements stored with tags so far. */
+extern long fake_tags;
+
 #endif

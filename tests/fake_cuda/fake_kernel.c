@@ -7,7 +7,8 @@
 
 /* ---- Making and aiming ----------------------------------------------------------------------- */
 
-static const sg_kernel_tile tiles[] = {{128, 256, 1}, {128, 224, 0}, {128, 128, 1}, {64, 128, 1}};
+static const sg_kernel_tile tiles[] = {
+    {128, 256, 1, 0}, {128, 224, 0, 0}, {128, 128, 1, 1}, {64, 128, 1, 1}};
 enum { TILES = sizeof tiles / sizeof tiles[0] };
 
 int sg_kernel_tiles(enum sg_kernel_type type, sg_kernel_tile *tiles_out, int room)
@@ -150,6 +151,11 @@ static bool is_ready(const gemm_op *g, const tile *t, missing *m)
     for (int32_t i = 0; i < p->adds; i++) {
         const struct sg_addend *const a = &g->p.add[p->add0 + i];
         if (!a->waits) continue;
+        if (g->p.place[a->area.buf].tagged) { /* nobody raises these flags */
+            if (!fake_tags_up(&g->p, &a->area, (int64_t)t->index * g->tile_m, t->rows, &a->wait, m))
+                return false;
+            continue;
+        }
         const struct sg_flags f =
             sg_walk_wait(&a->wait, p->row0 + t->row, t->rows, p->k0, t->number);
         if (!fake_flags_up(g->p.rank, a->wait.by, f, m)) return false;
@@ -208,7 +214,8 @@ static void visit(const gemm_op *g, const tile *t, bool may)
             }
         }
     const int32_t band = t->row / g->tile_m;
-    for (int32_t i = 0; i < p->raises; i++) {
+    const int32_t raises = g->p.place[g->p.to[p->to0].buf].tagged ? 0 : p->raises;
+    for (int32_t i = 0; i < raises; i++) {
         const struct sg_raise *const r = &g->p.raise[p->raise0 + i];
         fake_raise(&g->p, r, r->per == SG_PER_TILE ? t->number : r->per == SG_PER_BAND ? band : 0);
     }

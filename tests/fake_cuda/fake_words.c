@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-long fake_direct;
+long fake_direct, fake_tags;
 
 /* ---- Words ----------------------------------------------------------------------------------- */
 
@@ -153,14 +153,51 @@ float fake_dot(const sg_kernel_program *p, const struct sg_area *a, int64_t a_ro
                     count);
 }
 
+/* In a tagged place: 8 bytes of tag stand behind every 8 of data.  *TAG_OUT: that of the element. */
+static char *tagged_at(const sg_kernel_program *p, const struct sg_area *a, int64_t row,
+                       int64_t col, uint64_t **tag_out)
+{
+    const sg_kernel_place *const place = &p->place[a->buf];
+    const int64_t at =
+        (a->row0 + row) * place->pitch + (a->col0 + col) * (int64_t)sg_type_bytes((sg_type)p->type);
+    char *const word = (char *)place->data[fake_half(p->rank, p->baked)] + at / 8 * 16;
+    *tag_out = (uint64_t *)(void *)(word + 8);
+    return word + at % 8;
+}
+
+bool fake_tags_up(const sg_kernel_program *p, const struct sg_area *a, int64_t row, int32_t rows,
+                  const struct sg_wait *wait, missing *m)
+{
+    const uint64_t epoch = p->rank->epoch;
+    for (int32_t i = 0; i < rows; i++)
+        for (int32_t j = 0; j < a->cols; j++) {
+            uint64_t *tag;
+            (void)tagged_at(p, a, row + i, j, &tag);
+            if (*tag == epoch * SG_KERNEL_TAG) continue;
+            *m = (missing){SG_KERNEL_STUCK_FLAG, wait->by, wait->flag0, 0, epoch};
+            return false;
+        }
+    return true;
+}
+
 float fake_get(const sg_kernel_program *p, const struct sg_area *a, int64_t row, int64_t col)
 {
+    uint64_t *tag;
+    if (p->place[a->buf].tagged)
+        return sg_data_load((sg_type)p->type, tagged_at(p, a, row, col, &tag), 0);
     return sg_data_load(type_of(p, a), row_of(p, a, row), a->col0 + col);
 }
 
 void fake_put(const sg_kernel_program *p, const struct sg_area *a, int64_t row, int64_t col,
               float value, bool direct)
 {
+    uint64_t *tag;
+    if (p->place[a->buf].tagged) {
+        sg_data_store((sg_type)p->type, value, tagged_at(p, a, row, col, &tag), 0);
+        *tag = p->rank->epoch * SG_KERNEL_TAG;
+        fake_tags++;
+        return;
+    }
     char *to = row_of(p, a, row);
     if (a->leave) {
         const sg_kernel_hello *const h = hello_of(p->rank, a->rank);

@@ -14,6 +14,8 @@ static const char *const more_problems[] = {
     "ag_gemm:f32:300x512x512:r%d",
     "gemm_rs:f32:100x33x65:r%d",
     "gemm_ar:bf16:100x33x65:r%d",
+    "gemm_ar:bf16:16x8192x1024:r%d",
+    "gemm_ar:f16:65x1001x512:r%d:bias:gelu",
     "gemm:bf16:1000x1000x1000:r%d:bias:gelu",
     "ag_gemm:bf16:1000x1536x512:r%d:gather=b",
     "ag_gemm:bf16:7x2048x512:r%d:gather=b:bias",

@@ -41,6 +41,10 @@ static void odd_knobs_are_right(void **state)
         {"gemm_ar:bf16:520x136x16:r4", "fused_out{subs=2,lag=1,tile_m=128,tile_n=128}"},
         {"gemm_ar:bf16:520x136x16:r4", "fused_out{tile_m=128,tile_n=128,once=1}"},
         {"gemm_ar:bf16:3x264x16:r4", "fused_out{tile_m=128,tile_n=128,once=1}"},
+        {"gemm_ar:bf16:520x136x16:r4", "fused_out{tile_m=128,tile_n=128,once=1,tagged=1}"},
+        {"gemm_ar:f16:3x264x16:r4:bias:silu", "fused_out{tile_m=64,tile_n=128,once=1,tagged=1}"},
+        {"gemm_ar:bf16:70x33x16:r4:relu", "fused_out{tile_m=64,tile_n=128,once=1,tagged=1}"},
+        {"gemm_ar:bf16:70x136x16:r4:norm", "fused_out{tile_m=64,tile_n=128,once=1,tagged=1}"},
         {"gemm_rs:bf16:520x136x200:r4:bias:relu", "fused_out{tile_m=128,tile_n=256,splits=2}"},
         {"gemm_ar:f16:520x264x200:r4", "fused_out{subs=2,lag=1,tile_m=128,tile_n=128,splits=3}"},
         {"gemm_ar:bf16:200x136x200:r4", "fused_out{tile_m=128,tile_n=128,once=1,splits=2}"},
@@ -80,6 +84,10 @@ static void slow_launches_are_declined(void **state)
         {"ag_gemm:bf16:520x136x64:r4", "dma{form=3,chunks=2,tile_m=128,tile_n=128}", "stay in f32"},
         {"gemm_rs:bf16:520x136x64:r4", "fused_out{tile_m=96,tile_n=96}", "no fast kernel"},
         {"gemm_rs:bf16:520x136x64:r4", "fused_out{tile_m=128,tile_n=224}", "block of 64"},
+        {"gemm_ar:bf16:520x136x64:r4", "fused_out{tile_m=128,tile_n=256,once=1,tagged=1}",
+         "with tags"},
+        {"gemm_ar:bf16:520x136x33:r4", "fused_out{tile_m=128,tile_n=128,once=1,tagged=1}",
+         "rows of k elements"},
         {"gemm_rs:bf16:520x33x64:r4", "fused_out{tile_m=128,tile_n=128}", "16 bytes"},
         {"gemm_ar:bf16:520x136x200:r4", "fused_out{tile_m=128,tile_n=224,splits=2}", "parts of k"},
         {"ag_gemm:bf16:70x136x1280:r4:gather=k", "direct{chunks=2,tile_m=128,tile_n=128}",
@@ -127,6 +135,7 @@ static void plans_of_one_launch_are_one_kernel(void **state)
         {"ag_gemm:bf16:70x544x64:r4:gather=b", "fused_in{tile_m=128,tile_n=128,push=1}"},
         {"gemm_rs:bf16:520x136x16:r4", "fused_out{tile_m=128,tile_n=128}"},
         {"gemm_ar:bf16:520x136x16:r4", "fused_out{tile_m=128,tile_n=128}"},
+        {"gemm_ar:bf16:70x136x16:r4", "fused_out{tile_m=64,tile_n=128,once=1,tagged=1}"},
         {"gemm_a2a:bf16:520x136x16:r4", "fused_out{tile_m=128,tile_n=128}"},
     };
     world w;
@@ -134,7 +143,9 @@ static void plans_of_one_launch_are_one_kernel(void **state)
     for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
         assert_true(make_plans(&w, asked[i][0], asked[i][1]));
         const int pushes = fake_pushes;
+        const long tags = fake_tags;
         const counts of = count_run(&w);
+        assert_int_equal(fake_tags > tags, strstr(asked[i][1], "tagged=1") != NULL);
         if (of.launches != 1 || of.copies != 0 || of.early != 1 || of.calls > 2)
             fail_msg("%s: %d launches, %d early, %d copies, %d calls", asked[i][1], of.launches,
                      of.early, of.copies, of.calls);
@@ -342,7 +353,7 @@ static void matrices_need_not_be_dense(void **state)
 
 /* ---- Plans of all kinds ---------------------------------------------------------------------- */
 
-enum { KINDS = 8, TURNS = 60 };
+enum { KINDS = 9, TURNS = 70 };
 
 /* On one workspace, eager on the rank's own stream or on one of the caller's, or replayed. */
 static void plans_of_all_kinds_mix(void **state)
@@ -357,6 +368,7 @@ static void plans_of_all_kinds_mix(void **state)
         {"gemm_ar:bf16:136x136x16:r4", "ring{tile_m=64,tile_n=128}"},
         {"gemm_a2a:bf16:136x136x16:r4", "fused_out{tile_m=64,tile_n=128}"},
         {"gemm_rs:bf16:3x136x16:r4", "direct{tile_m=64,tile_n=128}"},
+        {"gemm_ar:bf16:70x136x16:r4", "fused_out{tile_m=64,tile_n=128,once=1,tagged=1}"},
     };
     world w[KINDS];
     cudaStream_t stream[RANKS];
@@ -438,6 +450,7 @@ static void ranks_that_do_not_come_are_named(void **state)
         {"gemm_rs:bf16:300x136x16:r4", "signal{unit=2,cuts=1,tile_m=64,tile_n=128}"},
         {"gemm_a2a:bf16:136x136x16:r4", "serial"},
         {"gemm_rs:bf16:136x136x16:r4", "dma{form=1,chunks=2,tile_m=64,tile_n=128}"},
+        {"gemm_ar:bf16:70x136x16:r4", "fused_out{tile_m=64,tile_n=128,once=1,tagged=1}"},
     };
     for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
         world w;

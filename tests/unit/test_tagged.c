@@ -70,6 +70,7 @@ static void elsewhere_it_means_nothing(void **state)
         {"gemm_rs:f32:40x20x1100:r2", KNOBS(1, 0, 1, 1)},
         {"gemm_a2a:f32:40x20x1100:r2", KNOBS(1, 0, 1, 1)},
         {"gemm_ar:f32:40x20x1100:r2:call=9", KNOBS(1, 0, 1, 1)},
+        {"gemm_ar:f32:40x20x0:r2", KNOBS(1, 0, 1, 1)},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         static char with[4096];

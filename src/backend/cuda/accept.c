@@ -8,22 +8,22 @@ enum { STAGE_K = 64 }; /* of the fast kernels: k that they load at a time */
 
 /* ---- Fast kernels ---------------------------------------------------------------------------- */
 
-/* PARTS: one that hands f32 sums from patch to patch. */
-static bool is_fast(sg_type type, int32_t tile_m, int32_t tile_n, bool parts)
+/* What the kernel of L's tiles, multiplied from TYPE, can do; zeros: there is none. */
+static sg_kernel_tile find_fast(sg_type type, const sg_launch *l)
 {
-    sg_kernel_tile fast[16];
-    const int count = sg_kernel_tiles((enum sg_kernel_type)type, fast, 16);
+    sg_kernel_tile fast[24];
+    const int count = sg_kernel_tiles((enum sg_kernel_type)type, fast, 24);
     for (int i = 0; i < count; i++)
-        if (fast[i].m == tile_m && fast[i].n == tile_n && (!parts || fast[i].parts)) return true;
-    return false;
+        if (fast[i].m == l->tile_m && fast[i].n == l->tile_n) return fast[i];
+    return (sg_kernel_tile){0};
 }
 
-/* What tensor maps need of rows of this problem's type. */
-static bool is_aligned(const sg_problem *p)
+/* What tensor maps need of rows of this problem's type.  Threads store the sums of TAGGED data. */
+static bool is_aligned(const sg_problem *p, bool tagged)
 {
     const int64_t bytes = sg_type_bytes(p->type);
     bool aligned = p->k * bytes % 16 == 0;
-    for (int i = 0; i < p->b_count; i++) aligned &= p->b_cols[i] * bytes % 16 == 0;
+    for (int i = 0; i < p->b_count && !tagged; i++) aligned &= p->b_cols[i] * bytes % 16 == 0;
     return aligned;
 }
 
@@ -146,6 +146,8 @@ static bool launch_accepts(const sg_sched *s, const sg_launch *l, sg_text *why)
 {
     const sg_problem *const p = s->problem;
     if (l->vendor || !has_product(s, l)) return true;
+    const sg_kernel_tile fast = find_fast(p->type, l);
+    const bool tagged = sg_sched_is_tagged(s, l);
     const bool wide = is_wide(s, l) && p->type != SG_F32;
     if (wide && !sg_cuda_owns_parts(s, l)) {
         sg_text_add(why, "sums that stay in f32 from launch to launch take a slow kernel");
@@ -155,14 +157,19 @@ static bool launch_accepts(const sg_sched *s, const sg_launch *l, sg_text *why)
         sg_text_add(why, "parts of k are no multiples of %d", (int)STAGE_K);
         return false;
     }
-    if (wide && !is_fast(p->type, l->tile_m, l->tile_n, true)) {
+    if (wide && !fast.parts) {
         sg_text_add(why, "no fast kernel for %s adds parts of k in tiles of %dx%d",
                     sg_type_name(p->type), (int)l->tile_m, (int)l->tile_n);
         return false;
     }
-    if (!is_fast(p->type, l->tile_m, l->tile_n, false)) {
+    if (fast.m == 0) {
         sg_text_add(why, "no fast kernel for %s in tiles of %dx%d", sg_type_name(p->type),
                     (int)l->tile_m, (int)l->tile_n);
+        return false;
+    }
+    if (tagged && !fast.tagged) {
+        sg_text_add(why, "no kernel here stores %s in tiles of %dx%d with tags",
+                    sg_type_name(p->type), (int)l->tile_m, (int)l->tile_n);
         return false;
     }
     if (tramples(s, l)) {
@@ -174,8 +181,9 @@ static bool launch_accepts(const sg_sched *s, const sg_launch *l, sg_text *why)
         sg_text_add(why, "columns or k are cut at places that are no multiples of 16 bytes");
         return false;
     }
-    if (!is_aligned(p)) {
-        sg_text_add(why, "rows of k or n elements are not multiples of 16 bytes");
+    if (!is_aligned(p, tagged)) {
+        sg_text_add(why, "rows of k%s elements are not multiples of 16 bytes",
+                    tagged ? "" : " or n");
         return false;
     }
     return true;

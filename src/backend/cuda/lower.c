@@ -90,8 +90,10 @@ static shingle_status find_place(sg_cuda_plan *plan, int buf, int q, void *const
         low = bound->sym[0][q];
         high = bound->sched.baked ? low : bound->sym[1][q];
     }
-    return new_place(plan, low != NULL ? low + b->offset : NULL,
-                     high != NULL ? high + b->offset : NULL, b->rows, b->cols, b->wide, index);
+    SG_TRY(new_place(plan, low != NULL ? low + b->offset : NULL,
+                     high != NULL ? high + b->offset : NULL, b->rows, b->cols, b->wide, index));
+    plan->program.place[*index].tagged = b->tagged;
+    return SHINGLE_OK;
 }
 
 /* The tensors of the user's that every run names. */
