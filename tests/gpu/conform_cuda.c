@@ -263,34 +263,9 @@ static void recover(world *w)
 
 /* ---- Check ----------------------------------------------------------------------------------- */
 
-static const char *const ops[] = {"ag_gemm", "gemm_rs", "gemm_ar", "a2a_gemm", "gemm_a2a"};
 static const char *const strategies[] = {"serial",   "sliced",    "direct", "ring",
                                          "fused_in", "fused_out", "dma",    "signal"};
-enum { OPS = sizeof ops / sizeof ops[0], STRATEGIES = sizeof strategies / sizeof strategies[0] };
-
-/* What a plan of that problem may look like, besides what is predicted to be best. */
-static const char *const forms[OPS][12] = {
-    {"fused_in{chunks=1,slabs=1,tile_m=128,tile_n=128,push=1}",
-     "fused_in{chunks=4,slabs=1,tile_m=128,tile_n=256,push=1}",
-     "fused_in{chunks=1,slabs=8,tile_m=128,tile_n=256,push=1}",
-     "fused_in{chunks=1,slabs=4,tile_m=128,tile_n=128,push=0,strips=2}",
-     "fused_in{chunks=1,slabs=4,tile_m=128,tile_n=128,push=1,strips=2}",
-     "fused_in{chunks=2,slabs=1,tile_m=128,tile_n=256}", "ring{sub=2,vendor=1}", "ring{vendor=0}",
-     "direct{vendor=1}", "dma{form=0,chunks=3}", "dma{form=1,chunks=2}", "dma{form=2,chunks=2}"},
-    {"fused_out{tile_m=128,tile_n=128}", "fused_out{tile_m=128,tile_n=256}",
-     "fused_out{tile_m=128,tile_n=256,splits=3}", "fused_out{tile_m=128,tile_n=128,strips=3}",
-     "fused_out{tile_m=128,tile_n=256,splits=2,strips=2}", "ring{sub=2,vendor=1}", "ring{vendor=0}",
-     "direct{vendor=1}", "dma{form=0,chunks=3}", "dma{form=1,chunks=2}", "dma{form=3,chunks=2}"},
-    {"fused_out{tile_m=128,tile_n=128}", "fused_out{tile_m=128,tile_n=256,once=1}",
-     "fused_out{tile_m=128,tile_n=128,once=1}", "fused_out{subs=2,lag=1,tile_m=128,tile_n=128}",
-     "fused_out{subs=2,lag=1,tile_m=128,tile_n=256,splits=4}",
-     "fused_out{tile_m=128,tile_n=128,once=1,splits=2}",
-     "fused_out{tile_m=128,tile_n=256,strips=2}", "ring{sub=2,vendor=1}", "ring{vendor=0}",
-     "direct{vendor=1}", "dma{form=1,chunks=2}", "dma{form=3,chunks=2}"},
-    {"fused_in{chunks=1,slabs=1,tile_m=128,tile_n=128,push=1}", "fused_in{chunks=2}"},
-    {"fused_out{tile_m=128,tile_n=128}", "fused_out{tile_m=128,tile_n=128,strips=2}",
-     "dma{form=1,chunks=2}"},
-};
+enum { STRATEGIES = sizeof strategies / sizeof strategies[0] };
 
 /* True if it was right, or declined. */
 static bool check_one(world *w, const char *problem, const char *strategy)
@@ -315,6 +290,8 @@ static void check_all(world *w, const char *problem, const char *const *more)
         if (turn++ % every == 0 && !check_one(w, problem, strategies[i])) recover(w);
     for (int i = 0; more != NULL && i < 12 && more[i] != NULL; i++)
         if (turn++ % every == 0 && !check_one(w, problem, more[i])) recover(w);
+    for (int i = 0; strncmp(problem, "gemm_ar", 7) == 0 && i < TAGGED_FORMS; i++)
+        if (turn++ % every == 0 && !check_one(w, problem, tagged_forms[i])) recover(w);
 }
 
 static void check(int ranks)
@@ -400,6 +377,8 @@ static void mix(int ranks)
         {"gemm_rs:bf16:2048x1024x256", "signal"},
         {"gemm_ar:bf16:3x512x512", "fused_out{tile_m=128,tile_n=128,once=1}"},
         {"gemm_ar:bf16:1025x256x512", "fused_out{tile_m=128,tile_n=256}"},
+        {"gemm_ar:bf16:70x512x256", "fused_out{tile_m=64,tile_n=64,once=1,tagged=1}"},
+        {"gemm_ar:bf16:16x1024x256", "fused_out{tile_m=64,tile_n=32,once=1,tagged=1}"},
         {"gemm_ar:bf16:300x512x256", "ring"},
         {"gemm_ar:bf16:300x512x256", "dma{form=1,chunks=2}"},
         {"gemm_a2a:bf16:300x512x256", "fused_out{tile_m=128,tile_n=128}"},
@@ -454,18 +433,20 @@ static double time_to_enqueue(job *j)
 
 static void replay(int ranks)
 {
-    static const char *const asked[][2] = {{"ag_gemm", "fused_in{tile_m=128,tile_n=128,push=1}"},
-                                           {"ag_gemm", "fused_in{tile_m=128,tile_n=128,push=0}"},
-                                           {"ag_gemm", "serial"},
-                                           {"gemm_rs", "fused_out{tile_m=128,tile_n=128}"},
-                                           {"gemm_rs", "direct"},
-                                           {"gemm_rs", "signal"},
-                                           {"gemm_ar", "fused_out{tile_m=128,tile_n=128}"},
-                                           {"gemm_ar", "fused_out{tile_m=128,tile_n=128,once=1}"},
-                                           {"gemm_ar", "ring"},
-                                           {"gemm_rs", "sliced"},
-                                           {"gemm_rs", "serial"},
-                                           {"gemm_ar", "serial"}};
+    static const char *const asked[][2] = {
+        {"ag_gemm", "fused_in{tile_m=128,tile_n=128,push=1}"},
+        {"ag_gemm", "fused_in{tile_m=128,tile_n=128,push=0}"},
+        {"ag_gemm", "serial"},
+        {"gemm_rs", "fused_out{tile_m=128,tile_n=128}"},
+        {"gemm_rs", "direct"},
+        {"gemm_rs", "signal"},
+        {"gemm_ar", "fused_out{tile_m=128,tile_n=128}"},
+        {"gemm_ar", "fused_out{tile_m=128,tile_n=128,once=1}"},
+        {"gemm_ar", "fused_out{tile_m=64,tile_n=128,once=1,tagged=1}"},
+        {"gemm_ar", "ring"},
+        {"gemm_rs", "sliced"},
+        {"gemm_rs", "serial"},
+        {"gemm_ar", "serial"}};
     world w;
     if (!open_world(&w, ranks, 5)) return;
     const double begin_us = sg_now_us();
@@ -522,13 +503,15 @@ static bool miss(world *w, job *j, int missing)
 
 static void fault(int ranks)
 {
-    static const char *const asked[][2] = {{"ag_gemm", "fused_in{tile_m=128,tile_n=128,push=1}"},
-                                           {"gemm_ar", "fused_out{tile_m=128,tile_n=128}"},
-                                           {"gemm_rs", "fused_out{tile_m=128,tile_n=128}"},
-                                           {"gemm_ar", "direct"},
-                                           {"gemm_ar", "ring"},
-                                           {"gemm_rs", "serial"},
-                                           {"gemm_rs", "signal"}};
+    static const char *const asked[][2] = {
+        {"ag_gemm", "fused_in{tile_m=128,tile_n=128,push=1}"},
+        {"gemm_ar", "fused_out{tile_m=128,tile_n=128}"},
+        {"gemm_rs", "fused_out{tile_m=128,tile_n=128}"},
+        {"gemm_ar", "fused_out{tile_m=64,tile_n=128,once=1,tagged=1}"},
+        {"gemm_ar", "direct"},
+        {"gemm_ar", "ring"},
+        {"gemm_rs", "serial"},
+        {"gemm_rs", "signal"}};
     world w;
     if (!open_world(&w, ranks, 1)) return;
     const double begin_us = sg_now_us();

@@ -1,7 +1,44 @@
-/* more_problems.h -- problems beside the plain ones that GPUs are tested with: epilogues, types, what is
- * gathered, all-to-all, several B, a returned A; %d stands for the ranks. */
+/* more_problems.h -- what GPUs are tested with: forms of plans, and problems beside the plain ones: epilogues,
+ * types, what is gathered, all-to-all, several B, a returned A; %d stands for the ranks. */
 #ifndef TESTS_MORE_PROBLEMS_H
 #define TESTS_MORE_PROBLEMS_H
+
+static const char *const ops[] = {"ag_gemm", "gemm_rs", "gemm_ar", "a2a_gemm", "gemm_a2a"};
+enum { OPS = sizeof ops / sizeof ops[0] };
+
+/* What a plan of that problem may look like, besides what is predicted to be best. */
+static const char *const forms[OPS][12] = {
+    {"fused_in{chunks=1,slabs=1,tile_m=128,tile_n=128,push=1}",
+     "fused_in{chunks=4,slabs=1,tile_m=128,tile_n=256,push=1}",
+     "fused_in{chunks=1,slabs=8,tile_m=128,tile_n=256,push=1}",
+     "fused_in{chunks=1,slabs=4,tile_m=128,tile_n=128,push=0,strips=2}",
+     "fused_in{chunks=1,slabs=4,tile_m=128,tile_n=128,push=1,strips=2}",
+     "fused_in{chunks=2,slabs=1,tile_m=128,tile_n=256}", "ring{sub=2,vendor=1}", "ring{vendor=0}",
+     "direct{vendor=1}", "dma{form=0,chunks=3}", "dma{form=1,chunks=2}", "dma{form=2,chunks=2}"},
+    {"fused_out{tile_m=128,tile_n=128}", "fused_out{tile_m=128,tile_n=256}",
+     "fused_out{tile_m=128,tile_n=256,splits=3}", "fused_out{tile_m=128,tile_n=128,strips=3}",
+     "fused_out{tile_m=128,tile_n=256,splits=2,strips=2}", "ring{sub=2,vendor=1}", "ring{vendor=0}",
+     "direct{vendor=1}", "dma{form=0,chunks=3}", "dma{form=1,chunks=2}", "dma{form=3,chunks=2}"},
+    {"fused_out{tile_m=128,tile_n=128}", "fused_out{tile_m=128,tile_n=256,once=1}",
+     "fused_out{tile_m=128,tile_n=128,once=1}", "fused_out{subs=2,lag=1,tile_m=128,tile_n=128}",
+     "fused_out{subs=2,lag=1,tile_m=128,tile_n=256,splits=4}",
+     "fused_out{tile_m=128,tile_n=128,once=1,splits=2}",
+     "fused_out{tile_m=128,tile_n=256,strips=2}", "ring{sub=2,vendor=1}", "ring{vendor=0}",
+     "direct{vendor=1}", "dma{form=1,chunks=2}", "dma{form=3,chunks=2}"},
+    {"fused_in{chunks=1,slabs=1,tile_m=128,tile_n=128,push=1}", "fused_in{chunks=2}"},
+    {"fused_out{tile_m=128,tile_n=128}", "fused_out{tile_m=128,tile_n=128,strips=2}",
+     "dma{form=1,chunks=2}"},
+};
+
+/* An all-reduce whose data tell by themselves that they have come, in all tiles that take them. */
+static const char *const tagged_forms[] = {"fused_out{tile_m=64,tile_n=32,once=1,tagged=1}",
+                                           "fused_out{tile_m=64,tile_n=64,once=1,tagged=1}",
+                                           "fused_out{tile_m=64,tile_n=96,once=1,tagged=1}",
+                                           "fused_out{tile_m=64,tile_n=128,once=1,tagged=1}",
+                                           "fused_out{tile_m=128,tile_n=64,once=1,tagged=1}",
+                                           "fused_out{tile_m=128,tile_n=96,once=1,tagged=1}",
+                                           "fused_out{tile_m=128,tile_n=128,once=1,tagged=1}"};
+enum { TAGGED_FORMS = sizeof tagged_forms / sizeof tagged_forms[0] };
 
 static const char *const more_problems[] = {
     "ag_gemm:f16:520x264x256:r%d",
