@@ -144,9 +144,11 @@ static bool has_tags(const sg_sim *m, const sg_sched *s, const sg_area *to)
     return s->buf[to->buf].tagged && m->machine->pool == 0;
 }
 
-static double sent_bytes(const sg_sim *m, const sg_sched *s, const sg_area *to)
+/* Of all that a patch stores there.  What a place has beside its tile is not sent with tags. */
+static double sent_bytes(const sg_sim *m, const sg_sched *s, const sg_patch *p, const sg_area *to)
 {
-    return sg_sim_area_bytes(s, to) * (has_tags(m, s, to) ? 2 : 1);
+    if (!has_tags(m, s, to)) return sg_sim_area_bytes(s, to);
+    return (double)p->rows * p->cols * sg_sched_room_bytes(s, to->buf);
 }
 
 /* From the last store of tiles to their being seen at a peer. */
@@ -170,7 +172,7 @@ static void send_tiles(sg_sim *m, sg_sim_agent *a, const sg_patch *p, const sg_s
     for (int32_t i = p->to0; i < p->to0 + p->tos; i++) {
         if (s->to[i].rank == a->rank) continue;
         b->pending++;
-        b->bytes += sent_bytes(m, s, &s->to[i]) * stored->tiles / all;
+        b->bytes += sent_bytes(m, s, p, &s->to[i]) * stored->tiles / all;
     }
     a->in_flight += b->bytes;
     a->pending++;
@@ -183,7 +185,7 @@ static void send_tiles(sg_sim *m, sg_sim_agent *a, const sg_patch *p, const sg_s
     for (int32_t i = p->to0; i < p->to0 + p->tos; i++) {
         const int to = s->to[i].rank;
         if (to == a->rank) continue;
-        const double bytes = sent_bytes(m, s, &s->to[i]) * stored->tiles / all;
+        const double bytes = sent_bytes(m, s, p, &s->to[i]) * stored->tiles / all;
         sg_sim_send(m, SG_FLOW_STORE, index, a->rank, to, bytes, made < cap ? made : cap,
                     b->rounds > 1 ? last + each / cap : 0);
     }

@@ -251,19 +251,24 @@ static void it_is_proposed_where_its_worth_is_known(void **state)
 
 /* ---- What it costs --------------------------------------------------------------------------------- */
 
-static double price(bool tagged, const sg_machine *machine)
+static double price_of(const char *problem, bool tagged, const sg_machine *machine)
 {
     const sg_strategy *const strategy = sg_strategy_find("fused_out");
     const sg_knobs knobs = {{1, 0, 64, 64, 1, 1, 1, tagged}};
     sg_simulator *const simulator = sg_simulator_new();
     sg_problem p;
     sg_sim_result result;
-    assert_int_equal(sg_problem_parse("gemm_ar:f32:64x64x64:r3", &p), SHINGLE_OK);
+    assert_int_equal(sg_problem_parse(problem, &p), SHINGLE_OK);
     assert_int_equal(sg_simulate_built(simulator, &p, strategy, &knobs, machine, NULL, &result),
                      SHINGLE_OK);
     sg_problem_free(&p);
     sg_simulator_free(simulator);
     return result.us;
+}
+
+static double price(bool tagged, const sg_machine *machine)
+{
+    return price_of("gemm_ar:f32:64x64x64:r3", tagged, machine);
 }
 
 /* One tile a rank: its product, twice the bytes to two peers, the latency, three tiles to add, but no visit
@@ -295,6 +300,8 @@ static void words_travel_with_their_tags(void **state)
     expect_us(price(true, &m), tile_us + 3 + 4 * 20 + 2 + 11 + 1); /* nobody knows better */
     m.tagged_us = 5;
     expect_us(price(true, &m), tile_us + 3 + 4 * 20 + 5 + 1);
+    /* Rows that are not there are not sent. */
+    expect_us(price_of("gemm_ar:f32:16x64x64:r3", true, &m), tile_us + 3 + 20 + 5 + 1);
 }
 
 int main(void)
