@@ -444,6 +444,8 @@ static void replay(int ranks)
         {"gemm_ar", "fused_out{tile_m=128,tile_n=128,once=1}"},
         {"gemm_ar", "fused_out{tile_m=64,tile_n=128,once=1,tagged=1}"},
         {"gemm_ar", "ring"},
+        {"gemm_rs", "direct{tile_m=128,tile_n=128}"},
+        {"gemm_ar", "ring{tile_m=128,tile_n=128}"},
         {"gemm_rs", "sliced"},
         {"gemm_rs", "serial"},
         {"gemm_ar", "serial"}};
@@ -510,6 +512,8 @@ static void fault(int ranks)
         {"gemm_ar", "fused_out{tile_m=64,tile_n=128,once=1,tagged=1}"},
         {"gemm_ar", "direct"},
         {"gemm_ar", "ring"},
+        {"gemm_ar", "ring{tile_m=128,tile_n=128}"},
+        {"gemm_rs", "dma{form=1,chunks=2}"},
         {"gemm_rs", "serial"},
         {"gemm_rs", "signal"}};
     world w;
