@@ -18,7 +18,8 @@ typedef struct request {
     const char *problem, *strategy;
     shingle_shape shape;
     bool all;
-    const char *a, *b, *bias, *start, *c;
+    deal_paths from;
+    const char *c, *added; /* where C and the residual go */
     group_options where;
     report_options how;
 } request;
@@ -113,7 +114,7 @@ static const char *act_of(const char *problem)
 
 /* A rank's matrices where its runs can reach them. */
 typedef struct copies {
-    void *a, *b, *bias, *c, *returned;
+    void *a, *b, *bias, *c, *returned, *residual, *gain;
 } copies;
 
 static void drop_copies(shingle_comm *comm, const copies *t)
@@ -123,6 +124,8 @@ static void drop_copies(shingle_comm *comm, const copies *t)
     shingle_free(comm, t->bias);
     shingle_free(comm, t->c);
     shingle_free(comm, t->returned);
+    shingle_free(comm, t->residual);
+    shingle_free(comm, t->gain);
 }
 
 static size_t bytes_of(const deal *d, int64_t rows, int64_t cols)
@@ -147,6 +150,8 @@ static shingle_status put_all(shingle_comm *comm, const deal *d, int r, copies *
     if (status == SHINGLE_OK)
         status = put(comm, d->b[r], bytes_of(d, d->b_rows[r], d->shape.k), &t->b);
     if (status == SHINGLE_OK) status = put(comm, d->bias[r], bytes_of(d, 1, d->shape.n), &t->bias);
+    if (status == SHINGLE_OK) status = put(comm, d->residual[r], c_bytes, &t->residual);
+    if (status == SHINGLE_OK) status = put(comm, d->gain[r], bytes_of(d, 1, d->shape.n), &t->gain);
     if (status == SHINGLE_OK) status = put(comm, d->c[r], c_bytes, &t->c);
     if (d->returned[r] == NULL || status != SHINGLE_OK) return status;
     const size_t bytes = bytes_of(d, d->rows[r], d->shape.k);
@@ -163,7 +168,9 @@ static shingle_tensors tensors_of(const deal *d, const copies *t)
                                .bias = t->bias,
                                .c = t->c,
                                .c_stride = s->n,
-                               .returned_a = t->returned};
+                               .returned_a = t->returned,
+                               .residual = t->residual,
+                               .gain = t->gain};
     for (int64_t i = 1, col = s->b_cols[0]; i < s->b_count; col += s->b_cols[i++]) {
         tensors.more_b[i - 1] = (const char *)t->b + col * s->k * s->element_bytes;
         tensors.more_c[i - 1] = (char *)t->c + col * s->element_bytes;
@@ -189,6 +196,10 @@ static shingle_status run_plans(const group *g, shingle_plan *const *plan, const
         if (t[r].returned != NULL)
             status = shingle_read(g->comm[r], d->returned[r], t[r].returned,
                                   bytes_of(d, d->rows[r], d->shape.k));
+    for (int r = 0; r < g->ranks && status == SHINGLE_OK; r++)
+        if (t[r].residual != NULL)
+            status = shingle_read(g->comm[r], d->added[r], t[r].residual,
+                                  bytes_of(d, d->c_rows[r], d->shape.n));
     return status;
 }
 
@@ -222,6 +233,8 @@ static int take_data(request *q, const group *g, const char *strategy, deal *d, 
     if (!refer_compare(d, act_of(q->problem), wrong_out, error))
         return out_error(CLI_FAILED, "%s", error);
     if (q->c != NULL && !deal_write(d, q->c, error)) return out_error(CLI_FAILED, "%s", error);
+    if (q->added != NULL && !deal_write_residual(d, q->added, error))
+        return out_error(CLI_FAILED, "%s", error);
     return CLI_OK;
 }
 
@@ -256,7 +269,9 @@ static void print_text(const request *q, const group *g, const shingle_bench_res
     json_t *reason = NULL;
     json_object_foreach(chosen->declined, name, reason)
         printf("%s declined: %s\n", name, json_string_value(reason));
-    if (q->c != NULL) printf("\nwritten: %s\n", q->c);
+    if (q->c != NULL || q->added != NULL) putchar('\n');
+    if (q->c != NULL) printf("written: %s\n", q->c);
+    if (q->added != NULL) printf("written: %s\n", q->added);
 }
 
 static void print_json(const request *q, const group *g, const shingle_bench_result *result,
@@ -311,25 +326,44 @@ static int run_group(request *q, deal *d, bool json)
     return code;
 }
 
+/* Is file OPTION given if, and only if, the problem HAS what it holds, as :WORD? */
+static int check_operand(const char *option, const char *path, bool has, const char *word)
+{
+    if (has == (path != NULL)) return CLI_OK;
+    return has ? out_error(CLI_USAGE, "--%s is missing: the problem has a %s", option, word)
+               : out_error(CLI_USAGE, "--%s: the problem has no %s; add :%s", option, word, word);
+}
+
+static int check_operands(const request *q)
+{
+    const deal_paths *const from = &q->from;
+    const bool any = from->a || from->b || from->bias || from->start || from->residual ||
+                     from->gain || q->c || q->added;
+    const bool normed = q->shape.has_norm;
+    if (!any) return CLI_OK;
+    if (from->a == NULL || from->b == NULL)
+        return out_error(CLI_USAGE, "--%s is missing: --a and --b go together",
+                         from->a ? "b" : "a");
+    if (from->start && strstr(q->problem, ":accumulate") == NULL)
+        return out_error(CLI_USAGE, "--start: the problem does not add to C; add :accumulate");
+    int code = check_operand("bias", from->bias, q->shape.has_bias, "bias");
+    if (code == CLI_OK) code = check_operand("residual", from->residual, normed, "norm");
+    if (code == CLI_OK) code = check_operand("gain", from->gain, normed, "norm");
+    if (code == CLI_OK && q->added && !normed)
+        code = check_operand("residual-out", q->added, normed, "norm");
+    return code;
+}
+
 /* What must hold among the options, before anything is opened. */
 static int check_files(const request *q)
 {
     const shingle_shape *const shape = &q->shape;
-    const bool any = q->a || q->b || q->bias || q->start || q->c;
-    if (any && shape->has_norm)
-        return out_error(CLI_USAGE, "norm: its residual and gain are no files; data are made here "
-                                    "without --a and --b");
-    if (any && (q->a == NULL || q->b == NULL))
-        return out_error(CLI_USAGE, "--%s is missing: --a and --b go together", q->a ? "b" : "a");
-    if (q->start && strstr(q->problem, ":accumulate") == NULL)
-        return out_error(CLI_USAGE, "--start: the problem does not add to C; add :accumulate");
-    if (any && shape->has_bias != (q->bias != NULL))
-        return out_error(CLI_USAGE, shape->has_bias ? "--bias is missing: the problem has a bias"
-                                                    : "--bias: the problem has no bias; add :bias");
+    if (check_operands(q) != CLI_OK) return CLI_USAGE;
     if (q->all && q->strategy)
         return out_error(CLI_USAGE, "--all and --strategy exclude each other");
-    if (q->all && q->c)
-        return out_error(CLI_USAGE, "--out takes the result of one strategy, not --all");
+    if (q->all && (q->c || q->added))
+        return out_error(CLI_USAGE, "--%s takes the result of one strategy, not --all",
+                         q->c ? "out" : "residual-out");
     if (report_check(&q->how) != CLI_OK) return CLI_USAGE;
     if (drawing_check(q->how.drawing, q->all ? DRAWING_MOST : 2) != CLI_OK) return CLI_USAGE;
     if (shape->ranks > GROUP_RANKS)
@@ -345,12 +379,12 @@ static int run(request *q, bool json)
     if (status != SHINGLE_OK) return out_status(status);
     int code = check_files(q);
     if (code != CLI_OK) return code;
-    if (q->a == NULL) return run_group(q, NULL, json);
+    if (q->from.a == NULL) return run_group(q, NULL, json);
 
     char error[FILE_ERROR];
     deal *const d = out_get(sizeof *d);
     bool ok = deal_begin(q->problem, d, error);
-    ok = ok && deal_read(d, q->a, q->b, q->bias, q->start, error);
+    ok = ok && deal_read(d, &q->from, error);
     code = ok ? run_group(q, d, json) : out_error(CLI_USAGE, "%s", error);
     deal_free(d);
     free(d);
@@ -374,7 +408,7 @@ static const char notes[] =
     "  gather=k   (m, k) by owner      (P*n, k) by rows      (P*n,)   (m, P*n) by columns\n"
     "a2a_gemm and gemm_a2a are dealt as gemm is, each rank's own rows of A and C.  A problem with\n"
     "call= computes its rows with a plain product here.  Several B (b=) are the rows of one, and\n"
-    "their C the columns of one.\n"
+    "their C the columns of one.  The residual of a norm is as C is, its gain (n,).\n"
     "Files are .npy 1.0 or 2.0: '<f4' is f32, '<f2' f16, '<u2' or '|V2' the bits of bf16.  B\n"
     "may also be in Fortran order with its extents swapped, which is the same memory.\n";
 
@@ -382,7 +416,7 @@ int cmd_run(int argc, char **argv)
 {
     request q = {.problem = NULL};
     drawing_file drawing = {.path = NULL};
-    enum { OWN = 8 };
+    enum { OWN = 11 };
     args_option options[OWN + REPORT_OPTIONS] = {
         group_strategy_option(&q.strategy,
                               "force one: ring or 'ring{sub=2}'; otherwise the planner chooses"),
@@ -392,14 +426,28 @@ int cmd_run(int argc, char **argv)
          .brief = "every strategy that applies, with its best predicted knobs"},
         {.name = "a",
          .kind = ARGS_TEXT,
-         .value = &q.a,
+         .value = &q.from.a,
          .unit = "FILE",
          .brief = "A from a .npy file; a.%d.npy for one per rank"},
-        {.name = "b", .kind = ARGS_TEXT, .value = &q.b, .unit = "FILE", .brief = "B"},
-        {.name = "bias", .kind = ARGS_TEXT, .value = &q.bias, .unit = "FILE", .brief = "the bias"},
+        {.name = "b", .kind = ARGS_TEXT, .value = &q.from.b, .unit = "FILE", .brief = "B"},
+        {.name = "bias",
+         .kind = ARGS_TEXT,
+         .value = &q.from.bias,
+         .unit = "FILE",
+         .brief = "the bias"},
+        {.name = "residual",
+         .kind = ARGS_TEXT,
+         .value = &q.from.residual,
+         .unit = "FILE",
+         .brief = "what is added in front of a norm"},
+        {.name = "gain",
+         .kind = ARGS_TEXT,
+         .value = &q.from.gain,
+         .unit = "FILE",
+         .brief = "the gain of a norm"},
         {.name = "start",
          .kind = ARGS_TEXT,
-         .value = &q.start,
+         .value = &q.from.start,
          .unit = "FILE",
          .brief = "what C holds before, with :accumulate; otherwise zeros"},
         {.name = "out",
@@ -408,6 +456,11 @@ int cmd_run(int argc, char **argv)
          .value = &q.c,
          .unit = "FILE",
          .brief = "write C, gathered, or one per rank with %d"},
+        {.name = "residual-out",
+         .kind = ARGS_TEXT,
+         .value = &q.added,
+         .unit = "FILE",
+         .brief = "write what a norm leaves in the residual"},
         drawing_option(&drawing),
     };
     report_add_options(&q.where, &q.how, options + OWN);

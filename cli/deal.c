@@ -82,8 +82,10 @@ bool deal_begin(const char *problem, deal *d, char *error)
     }
     const char *const cyclic = strstr(problem, ":cyclic=");
     const char *const gather = strstr(problem, ":gather=");
+    const char *const norm = strstr(problem, ":norm=");
     if (cyclic != NULL) d->cyclic = strtoll(cyclic + strlen(":cyclic="), NULL, 10);
     if (is_op(d, "ag_gemm")) d->gather = gather ? gather[strlen(":gather=")] : 'a';
+    d->epsilon = norm ? strtod(norm + strlen(":norm="), NULL) : 1e-5;
     d->exchange_in = is_op(d, "a2a_gemm");
     d->exchange_out = is_op(d, "gemm_a2a");
     d->scatter = is_op(d, "gemm_rs");
@@ -112,7 +114,14 @@ static void set(layout *l, const char *name, how cut, int ranks, const int64_t *
     }
 }
 
-typedef enum operand { OPERAND_A, OPERAND_B, OPERAND_BIAS, OPERAND_C } operand;
+typedef enum operand {
+    OPERAND_A,
+    OPERAND_B,
+    OPERAND_BIAS,
+    OPERAND_C,
+    OPERAND_RESIDUAL,
+    OPERAND_GAIN
+} operand;
 
 static layout layout_of(const deal *d, operand which)
 {
@@ -142,8 +151,10 @@ static layout layout_of(const deal *d, operand which)
         set(&l, "bias", sums || d->gather == 'b' ? FOR_ALL : BY_COLUMNS, s->ranks, NULL, 1, NULL,
             s->n);
         break;
+    case OPERAND_GAIN: set(&l, "gain", FOR_ALL, s->ranks, NULL, 1, NULL, s->n); break;
     case OPERAND_C:
-        set(&l, "C",
+    case OPERAND_RESIDUAL:
+        set(&l, which == OPERAND_C ? "C" : "residual",
             d->scatter                             ? BY_OWNER
             : d->gather == 'a' || d->gather == 'k' ? BY_COLUMNS
             : sums                                 ? FOR_ALL
@@ -217,8 +228,8 @@ static bool check(const deal *d, const layout *l, const char *path, const npy_ar
     char shape[64];
     snprintf(shape, sizeof shape, array->dims == 2 ? "(%lld, %lld)" : "(%lld,)",
              (long long)array->extent[0], (long long)array->extent[1]);
-    if (rows == 1 && strcmp(l->name, "bias") == 0)
-        return file_fail(error, "%s: bias has shape %s; (%lld,) is accepted", path, shape,
+    if (l->cut != BY_OWNER && (strcmp(l->name, "bias") == 0 || strcmp(l->name, "gain") == 0))
+        return file_fail(error, "%s: %s has shape %s; (%lld,) is accepted", path, l->name, shape,
                          (long long)cols);
     if (l->transposes)
         return file_fail(error,
@@ -263,31 +274,44 @@ static bool read_operand(const deal *d, operand which, const char *path, void **
     return true;
 }
 
-bool deal_read(deal *d, const char *a, const char *b, const char *bias, const char *start,
-               char *error)
+bool deal_read(deal *d, const deal_paths *from, char *error)
 {
-    if (!read_operand(d, OPERAND_A, a, d->a, error) || !read_operand(d, OPERAND_B, b, d->b, error))
-        return false;
-    if (bias != NULL && !read_operand(d, OPERAND_BIAS, bias, d->bias, error)) return false;
+    const struct {
+        operand which;
+        const char *path;
+        void **piece;
+    } files[] = {{OPERAND_A, from->a, d->a},
+                 {OPERAND_B, from->b, d->b},
+                 {OPERAND_BIAS, from->bias, d->bias},
+                 {OPERAND_RESIDUAL, from->residual, d->residual},
+                 {OPERAND_GAIN, from->gain, d->gain}};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        if (files[i].path != NULL &&
+            !read_operand(d, files[i].which, files[i].path, files[i].piece, error))
+            return false;
+    const char *const start = from->start;
     const layout l = layout_of(d, OPERAND_C);
     for (int r = 0; r < d->shape.ranks && d->returns; r++)
         if (!get(d, d->rows[r], d->shape.k, &d->returned[r], error)) return false;
     for (int r = 0; r < d->shape.ranks; r++)
         if (!get(d, l.rows[r], l.cols[r], &d->c[r], error) ||
-            (d->accumulate && start == NULL && !get(d, l.rows[r], l.cols[r], &d->start[r], error)))
+            (d->accumulate && start == NULL &&
+             !get(d, l.rows[r], l.cols[r], &d->start[r], error)) ||
+            (d->shape.has_norm && !get(d, l.rows[r], l.cols[r], &d->added[r], error)))
             return false;
     return start == NULL || read_operand(d, OPERAND_C, start, d->start, error);
 }
 
 /* ---- Writing --------------------------------------------------------------------------------- */
 
-static bool write_whole(const deal *d, const layout *l, const char *path, char *error)
+static bool write_whole(const deal *d, const layout *l, void *const *piece, const char *path,
+                        char *error)
 {
     void *whole = NULL;
     if (!get(d, l->whole_rows, l->whole_cols, &whole, error)) return false;
     /* FOR_ALL: the pieces are equal, the first stands for them. */
     const int pieces = l->cut == FOR_ALL ? 1 : d->shape.ranks;
-    for (int r = 0; r < pieces; r++) copy_piece(d, l, r, d->c[r], whole, false);
+    for (int r = 0; r < pieces; r++) copy_piece(d, l, r, piece[r], whole, false);
     file_writer writer;
     const bool ok =
         npy_write(path, d->shape.type, l->whole_rows, l->whole_cols, whole, &writer, error) &&
@@ -296,23 +320,34 @@ static bool write_whole(const deal *d, const layout *l, const char *path, char *
     return ok;
 }
 
-bool deal_write(const deal *d, const char *path, char *error)
+static bool write_operand(const deal *d, operand which, void *const *piece, const char *path,
+                          char *error)
 {
-    const layout l = layout_of(d, OPERAND_C);
+    const layout l = layout_of(d, which);
     const int ranks = d->shape.ranks;
-    if (!is_per_rank(path)) return write_whole(d, &l, path, error);
+    if (!is_per_rank(path)) return write_whole(d, &l, piece, path, error);
     file_writer *const writer = calloc((size_t)ranks, sizeof *writer);
     if (writer == NULL) return file_fail(error, "no memory for %d files", ranks);
     bool ok = true;
     for (int r = 0; r < ranks && ok; r++) {
         char name[FILE_PATH];
         ok = path_of(path, r, name, sizeof name, error) &&
-             npy_write(name, d->shape.type, l.rows[r], l.cols[r], d->c[r], &writer[r], error);
+             npy_write(name, d->shape.type, l.rows[r], l.cols[r], piece[r], &writer[r], error);
     }
     for (int r = 0; r < ranks && ok; r++) ok = file_appear(&writer[r], error);
     for (int r = 0; r < ranks && !ok; r++) file_drop(&writer[r]);
     free(writer);
     return ok;
+}
+
+bool deal_write(const deal *d, const char *path, char *error)
+{
+    return write_operand(d, OPERAND_C, d->c, path, error);
+}
+
+bool deal_write_residual(const deal *d, const char *path, char *error)
+{
+    return write_operand(d, OPERAND_RESIDUAL, d->added, path, error);
 }
 
 void deal_free(deal *d)
@@ -323,6 +358,9 @@ void deal_free(deal *d)
         free(d->bias[r]);
         free(d->c[r]);
         free(d->start[r]);
+        free(d->residual[r]);
+        free(d->gain[r]);
+        free(d->added[r]);
         free(d->returned[r]);
     }
     memset(d, 0, sizeof *d);

@@ -12,7 +12,8 @@
  *     gather=k  (m, k) by owner       (P*n, k) by rows       (P*n,)          (m, P*n) by columns
  *
  * These are the whole matrices of the linear layer that is cut: columns over the ranks for ag_gemm,
- * k for gemm_rs and gemm_ar.  What C holds before a run that accumulates is cut as C is. */
+ * k for gemm_rs and gemm_ar.  What C holds before a run that accumulates, and the residual of a norm, are
+ * cut as C is; a gain is (n,) for all. */
 #ifndef CLI_DEAL_H
 #define CLI_DEAL_H
 
@@ -32,6 +33,9 @@ typedef struct deal {
     int64_t sent[DEAL_RANKS][DEAL_RANKS]; /* rows that a rank sends to another in an all-to-all */
     void *a[DEAL_RANKS], *b[DEAL_RANKS], *bias[DEAL_RANKS], *c[DEAL_RANKS];
     void *start[DEAL_RANKS]; /* what C holds before the run; zeros if nothing was read */
+    double epsilon;          /* of a norm */
+    void *residual[DEAL_RANKS], *gain[DEAL_RANKS]; /* before the run */
+    void *added[DEAL_RANKS];                       /* the residual after it */
     void *returned
         [DEAL_RANKS]; /* with return_a: the rows of A that a run has multiplied; else NULL */
 } deal;
@@ -39,12 +43,16 @@ typedef struct deal {
 /* PROBLEM must be right and have at most DEAL_RANKS ranks.  Release with deal_free. */
 bool deal_begin(const char *problem, deal *d, char *error);
 
-/* Reads A, B, the bias and what C starts with (a path, or NULL where the problem has none). */
-bool deal_read(deal *d, const char *a, const char *b, const char *bias, const char *start,
-               char *error);
+/* Where operands are read from; NULL where the problem has none. */
+typedef struct deal_paths {
+    const char *a, *b, *bias, *start, *residual, *gain;
+} deal_paths;
 
-/* Writes C: every file is complete, or none appears. */
+bool deal_read(deal *d, const deal_paths *from, char *error);
+
+/* Write C, and the residual after a run: every file is complete, or none appears. */
 bool deal_write(const deal *d, const char *path, char *error);
+bool deal_write_residual(const deal *d, const char *path, char *error);
 
 /* The product row of row ROW of RANK's own, for what is dealt by owner; with gather=b the column, with
  * gather=k the k. */

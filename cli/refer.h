@@ -14,7 +14,10 @@
  *     (k + P + 8) u sum |a| |b|  +  w (P sum |p| + 2 |c|)
  *
  * because products are summed in float in any order and a rank's partial sum may be rounded to the
- * type before each of up to P additions.  sum |a| |b| is bounded by the lengths of the rows. */
+ * type before each of up to P additions.  sum |a| |b| is bounded by the lengths of the rows.
+ *
+ * With a norm that is what is added to the residual, whose sum x is rounded once more; and C is held
+ * against the x that was stored, of whose n squares 2048 sums and these in pairs were made. */
 bool refer_compare(const deal *d, const char *act, int64_t *wrong_out, char *error);
 
 /* The plain product as a call computes it; CONTEXT is a shingle_shape. */

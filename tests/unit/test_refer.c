@@ -123,6 +123,29 @@ static float act_of(const char *act, float x)
     return (float)apply(act, (double)x);
 }
 
+/* The residual is added to RANK's C, and the rows are normed: squares one behind the other. */
+static void norm(deal *d, int rank)
+{
+    const shingle_shape *const s = &d->shape;
+    d->added[rank] = calloc((size_t)(d->c_rows[rank] * s->n) + 1, (size_t)s->element_bytes);
+    assert_non_null(d->added[rank]);
+    for (int64_t i = 0; i < d->c_rows[rank]; i++) {
+        float squares = 0;
+        for (int64_t at = i * s->n; at < (i + 1) * s->n; at++) {
+            put(s->type, d->added[rank], at,
+                (float)(refer_value(s->type, d->c[rank], at) +
+                        refer_value(s->type, d->residual[rank], at)));
+            const float x = (float)refer_value(s->type, d->added[rank], at);
+            squares += x * x;
+        }
+        const float scale = 1 / sqrtf(squares / (float)s->n + (float)d->epsilon);
+        for (int64_t j = 0; j < s->n; j++)
+            put(s->type, d->c[rank], i * s->n + j,
+                (float)refer_value(s->type, d->added[rank], i * s->n + j) * scale *
+                    (float)refer_value(s->type, d->gain[rank], j));
+    }
+}
+
 static void compute(deal *d, const char *act)
 {
     const shingle_shape *const s = &d->shape;
@@ -138,6 +161,7 @@ static void compute(deal *d, const char *act)
                 if (d->start[r]) sum += (float)refer_value(s->type, d->start[r], at);
                 put(s->type, d->c[r], at, act_of(act, sum));
             }
+        if (s->has_norm) norm(d, r);
     }
 }
 
@@ -152,6 +176,8 @@ static deal *make(const char *problem, const char *act)
         fill(d, d->b, r, d->b_rows[r], d->shape.k);
         if (d->accumulate) fill(d, d->start, r, d->c_rows[r], d->shape.n);
         if (d->shape.has_bias) fill(d, d->bias, r, 1, d->shape.n);
+        if (d->shape.has_norm) fill(d, d->residual, r, d->c_rows[r], d->shape.n);
+        if (d->shape.has_norm) fill(d, d->gain, r, 1, d->shape.n);
     }
     /* A bias of a sum over ranks is one vector. */
     for (int r = 1; r < d->shape.ranks && d->shape.has_bias; r++)
@@ -201,6 +227,9 @@ static const struct {
     {"gemm:f32:5x4x30:r2:accumulate", ""},
     {"ag_gemm:bf16:13x5x30:r3:cyclic=2:b=3,2:return_a", ""},
     {"a2a_gemm:f32:6x5x30:r2:counts=4,1/2,0:return_a:bias", ""},
+    {"gemm_rs:f32:13x5x30:r3:cyclic=4:norm", ""},
+    {"gemm_rs:bf16:13x15x30:r3:bias:norm=0.25", ""},
+    {"gemm_ar:f16:7x5x20:r2:norm", ""},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -245,6 +274,33 @@ static void test_refuses_a_row_returned_twice(void **state)
     memcpy(returned + 3 * 40, returned + 4 * 40, 40 * sizeof *returned);
     const int64_t wrong = wrong_of(d, "");
     assert_true(wrong > 30 && wrong <= 40);
+    drop_deal(d);
+}
+
+/* Epsilon is large enough to show; each rank has a residual of its own. */
+static void test_refuses_another_norm(void **state)
+{
+    (void)state;
+    deal *const d = make("gemm_ar:f32:6x9x40:r2:norm=0.5", "");
+    const int64_t count = 6 * 9;
+    float *const residual = d->residual[1];
+    float *const gain = d->gain[1];
+    assert_true(d->epsilon == 0.5);
+    d->epsilon = 0.25;
+    assert_true(wrong_of(d, "") > 90);
+    d->epsilon = 0.5;
+    residual[7] += 0.01f;
+    assert_int_equal(wrong_of(d, ""), 1);
+    residual[7] -= 0.01f;
+    gain[3] *= 1.01f;
+    assert_int_equal(wrong_of(d, ""), 6);
+    gain[3] /= 1.01f;
+    ((float *)d->added[0])[5] += 0.01f;
+    assert_in_range(wrong_of(d, ""), 2, 10); /* and C of that row is another's */
+    ((float *)d->added[0])[5] -= 0.01f;
+    assert_int_equal(wrong_of(d, ""), 0);
+    memcpy(d->added[1], residual, (size_t)count * sizeof *residual); /* nothing was added */
+    assert_true(wrong_of(d, "") > 100 / 2);
     drop_deal(d);
 }
 
@@ -300,6 +356,7 @@ int main(void)
         cmocka_unit_test(test_accepts_what_is_right),
         cmocka_unit_test(test_refuses_one_element),
         cmocka_unit_test(test_refuses_a_row_returned_twice),
+        cmocka_unit_test(test_refuses_another_norm),
         cmocka_unit_test(test_refuses_a_lost_rank),
         cmocka_unit_test(test_refuses_swapped_rows),
         cmocka_unit_test(test_not_finite),
