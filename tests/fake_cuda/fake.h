@@ -47,6 +47,10 @@ void fake_pump(void);
 /* Is something left on a stream of DEVICE that cannot be? */
 bool fake_busy(int device);
 
+/* How often memory was freed while something was left on the current device, which a real one would have
+ * waited for. */
+extern int fake_stalls;
+
 /* Blocks of memory, streams, events and graphs that exist: to find leaks. */
 int fake_live(void);
 void fake_count(int more);

@@ -11,7 +11,7 @@ enum {
 
 static _Thread_local int current;
 static int device_count = FAKE_DEVICES;
-int fake_launches, fake_copies, fake_early, fake_pushes, fake_most_sms;
+int fake_launches, fake_copies, fake_early, fake_pushes, fake_most_sms, fake_stalls;
 const void *fake_host, *fake_apart;
 
 void fake_devices(int count)
@@ -35,7 +35,7 @@ FAKE cudaError_t cudaMalloc(void **out, size_t bytes)
 FAKE cudaError_t cudaFree(void *memory)
 {
     if (memory == NULL) return cudaSuccess;
-    fake_pump(); /* what was enqueued ends before the memory goes, as on a device */
+    fake_stalls += fake_busy(current); /* what was enqueued ends before, as on a device */
     free(memory);
     fake_count(-1);
     return cudaSuccess;

@@ -165,6 +165,53 @@ static void a_missing_rank_is_named(void **state)
     close_group(&w);
 }
 
+/* Nothing is freed while a rank waits for the one that frees: cudaFree would wait for it, too. */
+static void memory_is_freed_at_rest(void **state)
+{
+    (void)state;
+    static const char *const strategy = "fused_out{tile_m=128,tile_n=128}";
+    const shingle_plan_options options = {.strategy = strategy};
+    const shingle_plan_options serial = {.strategy = "serial"};
+    world w;
+    shingle_plan *other = NULL;
+    shingle_plan *product = NULL;
+    void *memory = NULL;
+    fake_devices(1);
+    open_group(&w, 2, 20);
+    assert_true(make_plans(&w, "gemm_rs:bf16:520x136x64:r2", strategy));
+    assert_int_equal(shingle_plan_create(w.comm[1], "gemm_rs:bf16:300x136x64:r2", &options, &other),
+                     SHINGLE_OK);
+    assert_int_equal(shingle_alloc(w.comm[1], 1 << 20, &memory), SHINGLE_OK);
+    fill(&w, 1);
+    fake_stalls = 0;
+    assert_int_equal(run_rank(&w, 0, NULL), SHINGLE_OK);
+    assert_true(fake_busy(0));
+    const int live = fake_live();
+    shingle_plan_free(other);
+    shingle_free(w.comm[1], memory);
+    assert_true(fake_live() >= live);
+    assert_int_equal(shingle_plan_create(w.comm[1], "gemm:bf16:96x64x64:r2", &serial, &product),
+                     SHINGLE_OK);
+    assert_int_equal(fake_stalls, 0);
+    assert_int_equal(run_rank(&w, 1, NULL), SHINGLE_OK);
+    sync_all(&w);
+    expect_right(&w, "freed beside it");
+    const int kept = fake_live();
+    assert_int_equal(shingle_alloc(w.comm[0], 1 << 20, &memory), SHINGLE_OK);
+    assert_true(fake_live() < kept);
+    sg_cuda *const cuda = cuda_of(&w);
+    sg_cuda_mark(cuda, &cuda->rank[1], true); /* in the middle of a run's kernels */
+    shingle_free(w.comm[0], memory);
+    assert_non_null(cuda->dropped);
+    sg_cuda_mark(cuda, &cuda->rank[1], false);
+    sg_cuda_sweep(cuda, false);
+    assert_null(cuda->dropped);
+    shingle_plan_free(product);
+    drop_plans(&w);
+    close_group(&w);
+    assert_int_equal(fake_stalls, 0);
+}
+
 static void what_cannot_share_is_declined(void **state)
 {
     (void)state;
@@ -210,6 +257,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_user_may_choose_connections, share, stop),
         cmocka_unit_test_setup_teardown(shared_runs_are_right, share, stop),
         cmocka_unit_test_setup_teardown(a_missing_rank_is_named, share, stop),
+        cmocka_unit_test_setup_teardown(memory_is_freed_at_rest, share, stop),
         cmocka_unit_test_setup_teardown(what_cannot_share_is_declined, share, stop),
         cmocka_unit_test_setup_teardown(times_are_not_kept, share, stop),
     };

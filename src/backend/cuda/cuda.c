@@ -112,6 +112,7 @@ static shingle_status alloc(void *self, int index, sg_arena_kind arena, size_t b
     sg_cuda_rank *const rank = &cuda->rank[index];
     const bool paired = arena == SG_SYM && bytes >= PAIRED;
     SG_TRY(sg_cuda_enter(rank));
+    sg_cuda_sweep(cuda, false);
     pthread_mutex_lock(&cuda->mutex); /* whoever binds a plan grows the memory of all ranks */
     const shingle_status status =
         paired ? get_paired(rank, bytes, memory_out) : sg_cuda_get(rank, bytes, memory_out);
@@ -129,8 +130,9 @@ static void release(void *self, int index, void *memory)
     sg_cuda_rank *const rank = &cuda->rank[index];
     if (sg_cuda_enter(rank) != SHINGLE_OK) return;
     pthread_mutex_lock(&cuda->mutex);
-    if (!put_paired(rank, memory)) (void)cudaFree(memory);
+    const bool paired = put_paired(rank, memory);
     pthread_mutex_unlock(&cuda->mutex);
+    if (!paired) sg_cuda_drop(cuda, memory);
     sg_cuda_leave(rank);
 }
 
@@ -237,7 +239,7 @@ static shingle_status open_rank(sg_cuda *cuda, sg_cuda_rank *rank)
     if (status == SHINGLE_OK) status = make_streams(rank);
     if (status == SHINGLE_OK) status = make_state(cuda, rank);
     if (status == SHINGLE_OK) status = sg_cuda_check(sg_kernel_load(), "sg_kernel_load()");
-    if (status == SHINGLE_OK) status = sg_vendor_open(&rank->vendor);
+    if (status == SHINGLE_OK) status = sg_vendor_open(cuda, &rank->vendor);
     sg_cuda_leave(rank);
     return status;
 }
@@ -270,6 +272,7 @@ static void close_group(void *self)
 {
     sg_cuda *const cuda = self;
     sg_collect_close(cuda->collect);
+    sg_cuda_sweep(cuda, true);
     for (int r = 0; r < cuda->ranks; r++) close_rank(&cuda->rank[r]);
     sg_vendor_forget(cuda->choice);
     if (cuda->start != NULL) (void)cudaFreeHost(cuda->start);

@@ -85,6 +85,7 @@ typedef struct sg_cuda_rank {
     unsigned how;      /* kernels start: SG_KERNEL_EARLY or 0 */
     bool begun, ended; /* by a launch of the plan */
     bool apart;        /* a launch does not carry its copies: they go in front of it */
+    bool enqueues;     /* between begin and end, as told by sg_cuda_mark() */
     const void *said;  /* where peers store into C itself; NULL: to the landing */
 
     struct sg_cuda_plan *plans; /* bound here */
@@ -103,7 +104,8 @@ typedef struct sg_cuda {
     sg_cuda_ask *ask; /* cuPointerGetAttribute; NULL: the driver has none */
     uint32_t *start;  /* mapped: starts of timed runs so far (clock.c); NULL: none */
 
-    pthread_mutex_t mutex; /* guards what follows, and the making of verdicts */
+    pthread_mutex_t mutex;           /* guards what follows, and the making of verdicts */
+    struct sg_cuda_dropped *dropped; /* memory to be freed (share.c) */
     bool failed;
     sg_verdict verdict;
     double progress_us;       /* when a run was last seen to have ended, or was enqueued */
@@ -175,6 +177,16 @@ shingle_status sg_cuda_deal(sg_cuda *cuda, bool shares, int devices);
 
 /* RANK has found all SMs of its GPU and keeps its part. */
 shingle_status sg_cuda_share_sms(const sg_cuda *cuda, sg_cuda_rank *rank);
+
+/* Frees device memory (or NULL), on a shared GPU when no run is on its way: cudaFree waits for all that runs
+ * there, and a rank may run that waits for this one.  Takes the mutex. */
+void sg_cuda_drop(sg_cuda *cuda, void *memory);
+
+/* Frees what was dropped, if that may be done now.  LAST: whatever is on its way. */
+void sg_cuda_sweep(sg_cuda *cuda, bool last);
+
+/* RANK begins or has ended to enqueue a run. */
+void sg_cuda_mark(sg_cuda *cuda, sg_cuda_rank *rank, bool enqueues);
 
 /* Device memory of RANK, zeroed; the current device is RANK's. */
 shingle_status sg_cuda_get(sg_cuda_rank *rank, size_t bytes, void **memory_out);

@@ -452,17 +452,17 @@ static shingle_status make_step(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_plan 
 
 /* ---- Bind ------------------------------------------------------------------------------------ */
 
-static void free_plan(sg_cuda_plan *plan)
+static void free_plan(sg_cuda *cuda, sg_cuda_plan *plan)
 {
     const int32_t steps = plan->step != NULL ? plan->bound->sched.steps : 0;
     for (int32_t i = 0; i < steps; i++) {
         if (plan->step[i].ended != NULL) (void)cudaEventDestroy(plan->step[i].ended);
         sg_product_free(plan->step[i].lt);
-        if (plan->step[i].remake != NULL) (void)cudaFree(plan->step[i].remake);
+        sg_cuda_drop(cuda, plan->step[i].remake);
         free(plan->step[i].gemm);
     }
-    if (plan->device != NULL) (void)cudaFree(plan->device);
-    if (plan->home != NULL) (void)cudaFree(plan->home);
+    sg_cuda_drop(cuda, plan->device);
+    sg_cuda_drop(cuda, plan->home);
     free(plan->step);
     free(plan->away);
     free(plan->host);
@@ -524,7 +524,7 @@ shingle_status sg_cuda_bind(void *self, sg_bound *bound)
         return status;
     }
     status = fill_plan(cuda, rank, plan);
-    if (status != SHINGLE_OK) free_plan(plan);
+    if (status != SHINGLE_OK) free_plan(cuda, plan);
     sg_cuda_leave(rank);
     SG_TRY(status);
     pthread_mutex_lock(&cuda->mutex);
@@ -549,7 +549,7 @@ void sg_cuda_unbind(void *self, sg_bound *bound)
     while (*at != plan) at = &(*at)->next;
     *at = plan->next;
     pthread_mutex_unlock(&cuda->mutex);
-    free_plan(plan);
+    free_plan(cuda, plan);
     sg_cuda_leave(rank);
     bound->backend = NULL;
 }

@@ -22,6 +22,8 @@ enum {
     LEAST_SMS = 4
 };
 
+/* ---- Who has what ---------------------------------------------------------------------------- */
+
 shingle_status sg_cuda_ask_share(bool *shares_out)
 {
     int share = 0;
@@ -66,4 +68,57 @@ shingle_status sg_cuda_share_sms(const sg_cuda *cuda, sg_cuda_rank *rank)
     if (rank->sms >= LEAST_SMS) return SHINGLE_OK;
     return sg_fail(SHINGLE_EUNSUPPORTED, "%d ranks on a GPU of %d SMs; each needs %d of them",
                    cuda->sharing, all, (int)LEAST_SMS);
+}
+
+/* ---- Memory ---------------------------------------------------------------------------------- */
+
+struct sg_cuda_dropped {
+    struct sg_cuda_dropped *next;
+    void *memory;
+};
+
+static bool is_quiet(const sg_cuda *cuda)
+{
+    bool quiet = true;
+    for (int r = 0; r < cuda->ranks; r++)
+        quiet &= !cuda->rank[r].enqueues && cuda->rank[r].first == cuda->rank[r].issued;
+    return quiet;
+}
+
+/* Whoever would begin a run meanwhile waits for the mutex, in sg_cuda_mark(). */
+void sg_cuda_sweep(sg_cuda *cuda, bool last)
+{
+    pthread_mutex_lock(&cuda->mutex);
+    if (cuda->dropped != NULL && !last) sg_cuda_reap(cuda);
+    while (cuda->dropped != NULL && (last || is_quiet(cuda))) {
+        struct sg_cuda_dropped *const first = cuda->dropped;
+        cuda->dropped = first->next;
+        (void)cudaFree(first->memory);
+        free(first);
+    }
+    pthread_mutex_unlock(&cuda->mutex);
+}
+
+void sg_cuda_drop(sg_cuda *cuda, void *memory)
+{
+    struct sg_cuda_dropped *const d =
+        memory != NULL && cuda->sharing > 1 ? malloc(sizeof *d) : NULL;
+    if (d == NULL) {
+        if (memory != NULL) (void)cudaFree(memory);
+        return;
+    }
+    d->memory = memory;
+    pthread_mutex_lock(&cuda->mutex);
+    d->next = cuda->dropped;
+    cuda->dropped = d;
+    pthread_mutex_unlock(&cuda->mutex);
+    sg_cuda_sweep(cuda, false);
+}
+
+void sg_cuda_mark(sg_cuda *cuda, sg_cuda_rank *rank, bool enqueues)
+{
+    if (cuda->sharing == 1) return;
+    pthread_mutex_lock(&cuda->mutex);
+    rank->enqueues = enqueues;
+    pthread_mutex_unlock(&cuda->mutex);
 }

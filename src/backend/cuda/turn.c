@@ -232,9 +232,12 @@ shingle_status sg_cuda_begin(void *self, sg_run *run)
     sg_cuda_rank *const rank = &cuda->rank[run->work->rank];
     SG_TRY(find_room(cuda, rank));
     SG_TRY(sg_cuda_enter(rank));
+    sg_cuda_mark(cuda, rank, true);
     rank->main = run->stream != NULL ? (cudaStream_t)run->stream : rank->lane[0];
     const shingle_status status = set_out(cuda, rank, run);
-    if (status != SHINGLE_OK) sg_cuda_leave(rank);
+    if (status == SHINGLE_OK) return SHINGLE_OK;
+    sg_cuda_mark(cuda, rank, false);
+    sg_cuda_leave(rank);
     return status;
 }
 
@@ -338,6 +341,7 @@ shingle_status sg_cuda_end(void *self, sg_run *run)
     sg_cuda *const cuda = self;
     sg_cuda_rank *const rank = &cuda->rank[run->work->rank];
     const shingle_status status = arrive(cuda, rank, run);
+    sg_cuda_mark(cuda, rank, false);
     sg_cuda_leave(rank);
     return status;
 }

@@ -48,6 +48,7 @@ typedef struct library {
 } library;
 
 struct sg_vendor {
+    sg_cuda *cuda;
     library lib;
     cublasLtHandle_t handle;
     void *work;
@@ -97,10 +98,11 @@ static shingle_status check(cublasStatus_t status, const char *call)
 }
 #define LT(call) SG_TRY(check((call), #call))
 
-shingle_status sg_vendor_open(sg_vendor **vendor_out)
+shingle_status sg_vendor_open(sg_cuda *cuda, sg_vendor **vendor_out)
 {
     sg_vendor *const v = calloc(1, sizeof *v);
     if (v == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory for the vendor's product");
+    v->cuda = cuda;
     if (!load(&v->lib)) {
         sg_log(SG_LOG_WARN, "libcublasLt is not found: plain products use our kernels");
         free(v);
@@ -264,9 +266,9 @@ typedef struct scratch {
     cudaEvent_t begin, end;
 } scratch;
 
-static void drop_scratch(scratch *s)
+static void drop_scratch(const sg_product *p, scratch *s)
 {
-    if (s->memory != NULL) (void)cudaFree(s->memory);
+    sg_cuda_drop(p->vendor->cuda, s->memory);
     if (s->begin != NULL) (void)cudaEventDestroy(s->begin);
     if (s->end != NULL) (void)cudaEventDestroy(s->end);
 }
@@ -328,7 +330,7 @@ static shingle_status search(sg_product *p, cudaStream_t stream, double *us_out)
     SG_TRY(ask(p, found, ALGORITHMS, &count));
     p->algo = found[0].algo;
     if (make_scratch(p, stream, &s) != SHINGLE_OK) { /* then the library's first choice it is */
-        drop_scratch(&s);
+        drop_scratch(p, &s);
         return SHINGLE_OK;
     }
     for (int round = 0; round < 3; round++)
@@ -345,7 +347,7 @@ static shingle_status search(sg_product *p, cudaStream_t stream, double *us_out)
         if (best[i] < best[winner]) winner = i;
     p->algo = found[winner].algo;
     *us_out = (double)best[winner] * 1e3;
-    drop_scratch(&s);
+    drop_scratch(p, &s);
     return SHINGLE_OK;
 }
 
@@ -372,7 +374,7 @@ static shingle_status warm(const sg_product *p, cudaStream_t stream)
     if (status == SHINGLE_OK) status = multiply(p, &p->algo, &s.operands, stream);
     if (status == SHINGLE_OK)
         status = sg_cuda_check(cudaStreamSynchronize(stream), "cudaStreamSynchronize()");
-    drop_scratch(&s);
+    drop_scratch(p, &s);
     return status;
 }
 

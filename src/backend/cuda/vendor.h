@@ -7,12 +7,13 @@
 
 #include "core/problem.h"
 
+struct sg_cuda;                       /* cuda.h */
 typedef struct sg_vendor sg_vendor;   /* of a rank: handle and workspace */
 typedef struct sg_product sg_product; /* of a bound launch */
 typedef struct sg_choice sg_choice;   /* algorithms by shape, of a group */
 
 /* *VENDOR_OUT is NULL, and that is no failure, if there is no library. */
-shingle_status sg_vendor_open(sg_vendor **vendor_out);
+shingle_status sg_vendor_open(struct sg_cuda *cuda, sg_vendor **vendor_out);
 void sg_vendor_close(sg_vendor *vendor);
 void sg_vendor_forget(sg_choice *choice);
 
