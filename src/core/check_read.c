@@ -12,7 +12,7 @@ enum { MOST_VISITS = 1 << 22, MOST_RECORDS = 1 << 26 };
 
 static int64_t buf_bytes(const sg_sched *s, int buf)
 {
-    return s->buf[buf].rows * s->buf[buf].cols * sg_sched_element_bytes(s, buf);
+    return s->buf[buf].rows * s->buf[buf].cols * sg_sched_room_bytes(s, buf);
 }
 
 /* Buffers of an arena lie inside it and nowhere over each other. */
@@ -70,7 +70,7 @@ static shingle_status check_sym(sg_checker *ck, const sg_sched *s)
         const sg_buf *const a = &s->buf[i];
         const sg_buf *const b = &first->buf[i];
         if (here != there || a->rows != b->rows || a->cols != b->cols || a->wide != b->wide ||
-            a->offset != b->offset || a->engine != b->engine)
+            a->offset != b->offset || a->engine != b->engine || a->tagged != b->tagged)
             return sg_check_violation(ck, -1, -1, "rank %d: SYM buffer %s is not as on rank 0",
                                       s->rank, here ? a->name : b->name);
         if (a->engine && !s->baked)
@@ -410,7 +410,8 @@ static shingle_status read_rank(sg_checker *ck, int rank, bool *shares)
     }
     if (s->steps > 0) SG_TRY(check_counters(ck, s));
     int32_t step = 0;
-    const char *const fault = sg_sched_push_fault(s, &step);
+    const char *fault = sg_sched_push_fault(s, &step);
+    if (fault == NULL) fault = sg_sched_tagged_fault(s, &step);
     if (fault != NULL)
         return sg_check_violation(ck, sg_check_event(ck, rank, step), -1, "%s", fault);
     sg_check_clocks(ck, rank);

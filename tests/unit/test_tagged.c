@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "built.h"
+#include "core/check.h"
 #include "core/sim.h"
 #include "quiet.h"
 
@@ -214,6 +215,76 @@ static void broken_rules_are_named(void **state)
     sg_problem_free(&p);
 }
 
+/* ---- Proofs ---------------------------------------------------------------------------------------- */
+
+/* Of all ranks, right values in the order that reproducible plans have. */
+static void they_are_proved(void **state)
+{
+    (void)state;
+    static const char *const problems[] = {
+        "gemm_ar:f32:37x21x16:r2",
+        "gemm_ar:bf16:8x8x8:r3:bias:gelu",
+        "gemm_ar:f16:3x50x9:r5:norm",
+        "gemm_ar:bf16:41x7x12:r7:rows=0,20,1,0,9,0,11",
+        "gemm_ar:f32:100x9x5:r2:cyclic=3:relu",
+    };
+    sg_checker *const ck = sg_checker_new();
+    for (size_t i = 0; i < sizeof problems / sizeof problems[0]; i++) {
+        built b;
+        sg_check_result result;
+        build(problems[i], KNOBS(1, 0, 1, 1), &b);
+        assert_true(sg_sched_is_tagged(&b.sched[0], &b.sched[0].step[0].u.launch));
+        if (sg_check(ck, b.sched, b.problem.ranks, 0, &result) != SHINGLE_OK ||
+            sg_check_bits(ck, b.sched, b.problem.ranks, &result) != SHINGLE_OK)
+            fail_msg("%s: %s", problems[i], result.why);
+        discard(&b);
+    }
+    sg_checker_free(ck);
+}
+
+/* What stands behind a tag, too, has to be inside the arena. */
+static void tags_need_their_room(void **state)
+{
+    (void)state;
+    sg_check_result result;
+    sg_checker *const ck = sg_checker_new();
+    built b;
+    build("gemm_ar:f32:64x64x8:r2", KNOBS(1, 0, 1, 1), &b);
+    for (int r = 0; r < 2; r++) b.sched[r].arena_bytes[SG_SYM] -= 64 * 64 * 4;
+    assert_int_equal(sg_check(ck, b.sched, 2, 0, &result), SHINGLE_EBUG);
+    if (strstr(result.why, "inbox") == NULL) fail_msg("%s", result.why);
+    discard(&b);
+    sg_checker_free(ck);
+}
+
+static void plain_at_one_rank(sg_sched *s)
+{
+    s->buf[inbox_of(s)].tagged = 0;
+}
+
+/* What the sealer has seen is looked at again, and that ranks agree. */
+static void who_changes_them_is_named(void **state)
+{
+    (void)state;
+    static const struct breaker more[] = {
+        {"not as on rank 0", plain_at_one_rank},
+        {"without a flag for each tile", raised_by_patch},
+        {"a sum of tagged data without a flag", not_awaited},
+    };
+    sg_checker *const ck = sg_checker_new();
+    for (size_t i = 0; i < sizeof more / sizeof more[0]; i++) {
+        sg_check_result result;
+        built b;
+        build("gemm_ar:f32:20x20x6:r3", KNOBS(1, 0, 1, 1), &b);
+        more[i].change(&b.sched[1]);
+        assert_int_equal(sg_check(ck, b.sched, 3, 0, &result), SHINGLE_EBUG);
+        if (strstr(result.why, more[i].says) == NULL)
+            fail_msg("\"%s\" lacks \"%s\"", result.why, more[i].says);
+        discard(&b);
+    }
+    sg_checker_free(ck);
+}
+
 /* ---- What is proposed ------------------------------------------------------------------------------ */
 
 static int count_tagged(const char *text, const sg_machine *machine)
@@ -310,6 +381,9 @@ int main(void)
         cmocka_unit_test(tiles_have_places_at_every_rank),
         cmocka_unit_test(elsewhere_it_means_nothing),
         cmocka_unit_test(broken_rules_are_named),
+        cmocka_unit_test(they_are_proved),
+        cmocka_unit_test(tags_need_their_room),
+        cmocka_unit_test(who_changes_them_is_named),
         cmocka_unit_test(it_is_proposed_where_its_worth_is_known),
         cmocka_unit_test(words_travel_with_their_tags),
     };
