@@ -18,9 +18,14 @@ static uint32_t bits_of(float value)
     return bits;
 }
 
+static uint64_t key_of(const sg_data *d, int what, int rank)
+{
+    return sg_mix(d->seed * 8 + (uint64_t)what) ^ (uint64_t)rank << 40;
+}
+
 static uint64_t draw(const sg_data *d, int what, int rank, int64_t index)
 {
-    return sg_mix(sg_mix(d->seed * 8 + (uint64_t)what) ^ (uint64_t)rank << 40 ^ (uint64_t)index);
+    return sg_mix(key_of(d, what, rank) ^ (uint64_t)index);
 }
 
 /* Whose u, whose v and whose p are RANK's: where ranks hold parts of one matrix, rank 0's are
@@ -105,6 +110,16 @@ float sg_data_residual(const sg_data *d, int rank, int64_t row, int64_t col)
 {
     const uint64_t random = draw(d, OF_RESIDUAL, rank, row * d->problem->n + col);
     return (float)(int32_t)(random % (2 * START_MOST + 1)) - START_MOST;
+}
+
+sg_fill sg_data_drawn(const sg_data *d, int rank)
+{
+    return (sg_fill){.kind = SG_FILL_DRAWN,
+                     .type = d->problem->type,
+                     .rows = sg_problem_residual_rows(d->problem, rank),
+                     .cols = d->problem->n,
+                     .key = key_of(d, OF_RESIDUAL, rank),
+                     .most = START_MOST};
 }
 
 float sg_data_gain(const sg_data *d, int64_t col)
@@ -489,22 +504,37 @@ static void fill_sum_rows(const sg_data *d, sg_tensor tensor, int rank, sg_fill 
     }
 }
 
+/* What the norm of F's sums reads; the gain stands behind the factors. */
+static void take_norm(const sg_data *d, int rank, sg_fill *f)
+{
+    f->key = key_of(d, OF_RESIDUAL, rank);
+    f->most = START_MOST;
+    f->epsilon = sg_problem_epsilon(d->problem);
+    f->gain = (float *)(void *)(f->col + f->terms * f->cols);
+    for (int64_t x = 0; x < f->cols; x++) f->gain[x] = sg_data_gain(d, x);
+}
+
 shingle_status sg_data_sums(const sg_data *d, sg_tensor tensor, int rank, sg_fill *fill_out)
 {
     const sg_problem *const p = d->problem;
+    const bool normed = p->norm && (tensor == SG_TENSOR_C || tensor == SG_TENSOR_RESIDUAL);
+    const sg_fill_kind kind = !normed                 ? SG_FILL_SUMS
+                              : tensor == SG_TENSOR_C ? SG_FILL_NORMED
+                                                      : SG_FILL_RESIDUAL;
+    if (normed) tensor = SG_TENSOR_C; /* it is of these sums */
     const bool is_c = tensor == SG_TENSOR_C;
     const bool smooth = p->act == SG_ACT_GELU || p->act == SG_ACT_SILU;
     if (tensor == SG_TENSOR_BIAS || tensor == SG_TENSOR_GAIN || tensor == SG_TENSOR_RESIDUAL ||
-        (is_c && (p->accumulate || p->norm || smooth)))
+        (is_c && (p->accumulate || smooth)))
         return sg_fail(SHINGLE_EUNSUPPORTED, "elements of this matrix are no sums of products");
-    sg_fill f = {.kind = SG_FILL_SUMS,
+    sg_fill f = {.kind = kind,
                  .type = p->type,
                  .rows = rows_in(p, tensor, rank),
                  .cols = cols_in(p, tensor, rank),
                  .relu = is_c && p->act == SG_ACT_RELU};
     const bool biased = is_c && p->bias;
     f.terms = (by_rank(d, tensor, rank) ? p->ranks : 1) + (biased ? 1 : 0);
-    f.row = malloc((size_t)(f.terms * (f.rows + f.cols) + 1) * sizeof *f.row);
+    f.row = malloc((size_t)(f.terms * (f.rows + f.cols) + f.cols + 1) * sizeof *f.row);
     if (f.row == NULL) return no_memory(f.rows + f.cols);
     f.col = f.row + f.terms * f.rows;
     fill_sum_cols(d, tensor, rank, &f);
@@ -512,6 +542,7 @@ shingle_status sg_data_sums(const sg_data *d, sg_tensor tensor, int rank, sg_fil
     const int last = f.terms - 1;
     for (int64_t i = 0; biased && i < f.rows; i++) f.row[last * f.rows + i] = 1;
     for (int64_t x = 0; biased && x < f.cols; x++) f.col[last * f.cols + x] = bias_of(d, x);
+    if (normed) take_norm(d, rank, &f);
     *fill_out = f;
     return SHINGLE_OK;
 }

@@ -50,11 +50,15 @@ shingle_status sg_data_fill(const sg_data *data, sg_tensor tensor, int rank, voi
 
 /* A matrix as whoever keeps it can make it or look at it himself.  SG_FILL_SUMS: element (i, j) is the sum
  * over t of row[t * rows + i] * col[t * cols + j], or 0 if that is negative and RELU is set, rounded to
- * the type. */
+ * the type.  SG_FILL_DRAWN: element number x of the whole matrix is sg_mix(KEY ^ x) % (2 * MOST + 1) - MOST.
+ * What a norm leaves (norm.h) can only be looked at: of sums, with a residual that was drawn. */
 typedef enum sg_fill_kind {
     SG_FILL_SUMS,
     SG_FILL_NORMAL, /* random values, mean 0 and deviation 1 */
-    SG_FILL_NAN     /* all bits set */
+    SG_FILL_NAN,    /* all bits set */
+    SG_FILL_DRAWN,
+    SG_FILL_NORMED,  /* in C */
+    SG_FILL_RESIDUAL /* in the residual */
 } sg_fill_kind;
 
 typedef struct sg_fill {
@@ -63,12 +67,19 @@ typedef struct sg_fill {
     int64_t rows, cols;
     int terms;
     bool relu;
-    int32_t *row, *col; /* of SG_FILL_SUMS; free(row) frees both */
+    int32_t *row, *col; /* of sums; free(row) frees GAIN, too */
+    uint64_t key;       /* of what is drawn */
+    int32_t most;
+    float epsilon, *gain; /* of a norm; [cols] */
 } sg_fill;
 
-/* RANK's A, B, or what C or the returned A must be, as SG_FILL_SUMS.  SHINGLE_EUNSUPPORTED where elements are not such
- * sums: what a run adds to differs everywhere, and gelu and silu are no integers. */
+/* RANK's A, B, or what C, the returned A or the residual must be: sums, or what a norm makes of them.
+ * SHINGLE_EUNSUPPORTED where elements are not such sums: what a run adds to differs everywhere, and gelu and
+ * silu are no integers. */
 shingle_status sg_data_sums(const sg_data *data, sg_tensor tensor, int rank, sg_fill *fill_out);
+
+/* RANK's residual before a run, as SG_FILL_DRAWN. */
+sg_fill sg_data_drawn(const sg_data *data, int rank);
 
 /* What stands at (ROW, COL) of RANK's C: bias and activation included, rounded to the type, but not
  * normed. */
@@ -114,6 +125,10 @@ float sg_data_finished(const sg_data *data, int64_t sum, int64_t col);
 /* Compares C or the residual with what a norm leaves there (data_norm.c); counts one wrong element. */
 shingle_status sg_data_compare_normed(const sg_data *data, int rank, sg_tensor tensor,
                                       const void *matrix, int64_t stride, sg_data_wrong *wrong_out);
+
+/* What it leaves at (ROW, COL). */
+shingle_status sg_data_normed(const sg_data *data, int rank, sg_tensor tensor, int64_t row,
+                              int64_t col, float *value_out);
 void sg_data_see(sg_data_wrong *wrong, int64_t row, int64_t col, float seen, float expected);
 
 /* "C[3,17] of rank 1 is 4, expected -2; 12 elements are wrong" */

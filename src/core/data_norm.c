@@ -58,6 +58,28 @@ shingle_status sg_data_compare_normed(const sg_data *d, int rank, sg_tensor tens
     return status;
 }
 
+shingle_status sg_data_normed(const sg_data *d, int rank, sg_tensor tensor, int64_t row,
+                              int64_t col, float *value_out)
+{
+    const sg_problem *const p = d->problem;
+    const int64_t n = p->n;
+    float *const room = malloc((size_t)(3 * n + SG_NORM_LANES) * sizeof *room);
+    if (room == NULL)
+        return sg_fail(SHINGLE_ENOMEM, "no memory for a row of %lld elements", (long long)n);
+    float *const y = room + SG_NORM_LANES;
+    float *const residual = y + n;
+    float *const gain = residual + n;
+    for (int64_t x = 0; x < n; x++) {
+        y[x] = sg_data_expected(d, rank, row, x);
+        sg_data_store(p->type, sg_data_residual(d, rank, row, x), residual, x);
+        sg_data_store(p->type, sg_data_gain(d, x), gain, x);
+    }
+    sg_norm_row(p->type, sg_problem_epsilon(p), n, y, residual, gain, room);
+    *value_out = tensor == SG_TENSOR_C ? y[col] : sg_data_load(p->type, residual, col);
+    free(room);
+    return SHINGLE_OK;
+}
+
 shingle_status sg_data_compare_residual(const sg_data *d, int rank, const void *residual,
                                         int64_t stride, sg_data_wrong *wrong_out)
 {

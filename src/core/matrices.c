@@ -85,7 +85,7 @@ static shingle_status alloc_rank(const sg_matrices *m, int r, tensors *t)
 static bool can_compare(const sg_matrices *m)
 {
     const sg_problem *const p = m->problem;
-    return backend_of(m)->differ != NULL && !p->accumulate && !p->norm && p->act != SG_ACT_GELU &&
+    return backend_of(m)->differ != NULL && !p->accumulate && p->act != SG_ACT_GELU &&
            p->act != SG_ACT_SILU;
 }
 
@@ -212,18 +212,19 @@ static shingle_status fill_input(const errand *e, sg_tensor tensor, void *to, si
     return backend->write(m->group->self, e->rank, to, t->host, bytes);
 }
 
-/* NaN between canaries, by the backend. */
-static shingle_status poison(const errand *e, const output *o)
+/* NaN, or what a run adds to, between canaries, by the backend. */
+static shingle_status prepare_there(const errand *e, const output *o)
 {
     const sg_matrices *const m = e->matrices;
     const sg_backend *const backend = backend_of(m);
     uint8_t canary[CANARY];
     const sg_fill nan = {
         .kind = SG_FILL_NAN, .type = m->problem->type, .rows = o->rows, .cols = o->cols};
+    const sg_fill fill = o->tensor == SG_TENSOR_RESIDUAL ? sg_data_drawn(e->data, e->rank) : nan;
     memset(canary, 0xa5, sizeof canary);
     SG_TRY(backend->write(m->group->self, e->rank, o->block, canary, CANARY));
     SG_TRY(backend->write(m->group->self, e->rank, o->block + CANARY + o->bytes, canary, CANARY));
-    return backend->fill(m->group->self, e->rank, &nan, o->block + CANARY);
+    return backend->fill(m->group->self, e->rank, &fill, o->block + CANARY);
 }
 
 /* The same on the host, and what stands in C or in the residual before a run that adds to it. */
@@ -233,7 +234,7 @@ static shingle_status prepare_output(const errand *e, const output *o)
     tensors *const t = &m->rank[e->rank];
     const bool travels = backend_of(m)->write != NULL;
     if (o->block == NULL) return SHINGLE_OK;
-    if (m->c_on_device && backend_of(m)->fill != NULL) return poison(e, o);
+    if (m->c_on_device && backend_of(m)->fill != NULL) return prepare_there(e, o);
     if (travels) SG_TRY(host_room(t));
     uint8_t *const c = travels ? t->host : o->block;
     memset(c, 0xa5, o->bytes + 2 * CANARY);
@@ -274,10 +275,16 @@ static void report_wrong(errand *e, const sg_data_wrong *wrong)
     sg_log(SG_LOG_ERROR, "%s: %s", e->plan, line);
 }
 
-static float expected_at(const errand *e, const output *o, int64_t row, int64_t col)
+static shingle_status expect(const errand *e, const output *o, sg_data_wrong *wrong)
 {
-    return o->tensor == SG_TENSOR_C ? sg_data_expected(e->data, e->rank, row, col)
-                                    : sg_data_returned(e->data, e->rank, row, col);
+    const sg_data *const d = e->data;
+    if (o->tensor == SG_TENSOR_RETURNED)
+        wrong->expected = sg_data_returned(d, e->rank, wrong->row, wrong->col);
+    else if (d->problem->norm)
+        return sg_data_normed(d, e->rank, o->tensor, wrong->row, wrong->col, &wrong->expected);
+    else
+        wrong->expected = sg_data_expected(d, e->rank, wrong->row, wrong->col);
+    return SHINGLE_OK;
 }
 
 /* The backend counts; the first wrong element is fetched to be shown. */
@@ -292,7 +299,8 @@ static shingle_status compare_there(errand *e, const output *o)
     SG_TRY(check_canaries(e, edge[0], edge[1]));
     sg_fill sums;
     int64_t first = 0;
-    sg_data_wrong wrong = {.returned = o->tensor == SG_TENSOR_RETURNED};
+    sg_data_wrong wrong = {.returned = o->tensor == SG_TENSOR_RETURNED,
+                           .residual = o->tensor == SG_TENSOR_RESIDUAL};
     SG_TRY(sg_data_sums(e->data, o->tensor, e->rank, &sums));
     shingle_status status =
         backend->differ(self, e->rank, &sums, o->block + CANARY, &wrong.elements, &first);
@@ -306,7 +314,7 @@ static shingle_status compare_there(errand *e, const output *o)
         wrong.row = first / o->cols;
         wrong.col = first % o->cols;
         wrong.seen = sg_data_load(m->problem->type, &element, 0);
-        wrong.expected = expected_at(e, o, wrong.row, wrong.col);
+        SG_TRY(expect(e, o, &wrong));
     }
     report_wrong(e, &wrong);
     return SHINGLE_OK;

@@ -25,6 +25,19 @@ template <> __device__ __half of_float<__half>(float value)
     return __float2half_rn(value);
 }
 
+static __device__ float as_float(float value)
+{
+    return value;
+}
+static __device__ float as_float(__nv_bfloat16 value)
+{
+    return __bfloat162float(value);
+}
+static __device__ float as_float(__half value)
+{
+    return __half2float(value);
+}
+
 static __device__ bool same_bits(float a, float b)
 {
     return __float_as_uint(a) == __float_as_uint(b);
@@ -36,6 +49,21 @@ static __device__ bool same_bits(__nv_bfloat16 a, __nv_bfloat16 b)
 static __device__ bool same_bits(__half a, __half b)
 {
     return __half_as_ushort(a) == __half_as_ushort(b);
+}
+
+/* Sixty-four random bits of a place: the finaliser of splitmix64. */
+static __device__ uint64_t mixed(uint64_t x)
+{
+    x += 0x9e3779b97f4a7c15ull;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebull;
+    return x ^ x >> 31;
+}
+
+static __device__ float drawn_at(const sg_kernel_drawn &drawn, int64_t at)
+{
+    const uint64_t span = 2 * (uint64_t)drawn.most + 1;
+    return (float)((int)(mixed(drawn.key ^ (uint64_t)at) % span) - drawn.most);
 }
 
 template <typename T>
@@ -50,6 +78,18 @@ static __device__ T value_at(const sg_kernel_sums &sums, const int (&held)[HELD]
         sum += sums.row[t * sums.rows + row] * sums.col[t * sums.cols + col];
     if (sums.relu && sum < 0) sum = 0;
     return of_float<T>((float)sum);
+}
+
+/* As a norm leaves it: what C would hold and what stood there are rounded, their sum is, too. */
+template <typename T>
+static __device__ T residual_at(const sg_kernel_normed &n, int64_t row, int64_t col)
+{
+    int held[HELD];
+#pragma unroll
+    for (int t = 0; t < HELD; t++)
+        held[t] = t < n.sums.terms ? n.sums.col[t * n.sums.cols + col] : 0;
+    const T y = value_at<T>(n.sums, held, row, col);
+    return of_float<T>(__fadd_rn(as_float(y), drawn_at(n.residual, row * n.sums.cols + col)));
 }
 
 /* Blocks: columns by x, bands of rows by y.  FOUND: compare, otherwise store. */
@@ -79,6 +119,14 @@ static __global__ void sums_kernel(sg_kernel_sums sums, T *matrix, sg_kernel_dif
     if (count == 0) return;
     atomicAdd(&found->count, count);
     atomicMin(&found->first, first);
+}
+
+/* For COUNT elements, a few each. */
+static unsigned blocks_of(int64_t count)
+{
+    enum { BLOCKS = 2048 };
+    const int64_t blocks = (count + THREADS - 1) / THREADS;
+    return (unsigned)(blocks < BLOCKS ? blocks : BLOCKS);
 }
 
 template <typename T>
@@ -114,16 +162,110 @@ cudaError_t sg_kernel_differ(const sg_kernel_sums *sums, const void *matrix,
     return run_sums(sums, const_cast<void *>(matrix), found, stream);
 }
 
-/* ---- Normal values ----------------------------------------------------------------------------- */
+/* ---- What a norm leaves ------------------------------------------------------------------------- */
 
-/* Sixty-four random bits of a place: the finaliser of splitmix64. */
-static __device__ uint64_t mixed(uint64_t x)
+/* Written down as core/norm.h says it, not as the kernel that is looked at does it: a block has a row, whose
+ * sums lie side by side and are added in pairs, distance by distance. */
+template <typename T>
+static __device__ float total_of(const sg_kernel_normed &n, int64_t row, float *lane)
 {
-    x += 0x9e3779b97f4a7c15ull;
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebull;
-    return x ^ x >> 31;
+    constexpr int DISTANCES = 11;
+    constexpr int distance[DISTANCES] = {4, 2, 1, 128, 64, 32, 16, 8, 1024, 512, 256};
+    for (int j = (int)threadIdx.x; j < SG_KERNEL_NORM_LANES; j += THREADS) {
+        float sum = 0.0f;
+        for (int64_t col = j; col < n.sums.cols; col += SG_KERNEL_NORM_LANES) {
+            const float x = as_float(residual_at<T>(n, row, col));
+            sum = __fadd_rn(sum, __fmul_rn(x, x));
+        }
+        lane[j] = sum;
+    }
+    __syncthreads();
+    for (int i = 0; i < DISTANCES; i++) {
+        for (int pair = (int)threadIdx.x; pair < SG_KERNEL_NORM_LANES / 2; pair += THREADS) {
+            const int j = pair / distance[i] * 2 * distance[i] + pair % distance[i];
+            lane[j] = __fadd_rn(lane[j], lane[j + distance[i]]);
+        }
+        __syncthreads();
+    }
+    return lane[0];
 }
+
+template <typename T>
+static __global__ void normed_kernel(sg_kernel_normed n, const T *matrix,
+                                     sg_kernel_differences *found)
+{
+    __shared__ float lane[SG_KERNEL_NORM_LANES];
+    unsigned long long count = 0;
+    unsigned long long first = ~0ull;
+    for (int64_t row = blockIdx.x; row < n.sums.rows; row += gridDim.x) {
+        const float mean = __fdiv_rn(total_of<T>(n, row, lane), (float)n.sums.cols);
+        const float scale = __fdiv_rn(1.0f, __fsqrt_rn(__fadd_rn(mean, n.epsilon)));
+        for (int64_t col = threadIdx.x; col < n.sums.cols; col += THREADS) {
+            const T x = residual_at<T>(n, row, col);
+            const float scaled = __fmul_rn(__fmul_rn(as_float(x), scale), n.gain[col]);
+            const int64_t at = row * n.sums.cols + col;
+            if (same_bits(matrix[at], n.of_residual ? x : of_float<T>(scaled))) continue;
+            if (count++ == 0) first = (unsigned long long)at;
+        }
+        __syncthreads(); /* the total is read before the next row's sums are stored */
+    }
+    if (count == 0) return;
+    atomicAdd(&found->count, count);
+    atomicMin(&found->first, first);
+}
+
+template <typename T>
+static cudaError_t launch_normed(const sg_kernel_normed *n, const void *matrix,
+                                 sg_kernel_differences *found, cudaStream_t stream)
+{
+    enum { BLOCKS = 65536 };
+    const int64_t rows = n->sums.rows;
+    normed_kernel<T><<<(unsigned)(rows < BLOCKS ? rows : BLOCKS), THREADS, 0, stream>>>(
+        *n, (const T *)matrix, found);
+    return cudaGetLastError();
+}
+
+cudaError_t sg_kernel_differ_normed(const sg_kernel_normed *n, const void *matrix,
+                                    sg_kernel_differences *found, cudaStream_t stream)
+{
+    if (n->sums.rows == 0 || n->sums.cols == 0) return cudaSuccess;
+    switch (n->sums.type) {
+    case SG_KERNEL_BF16: return launch_normed<__nv_bfloat16>(n, matrix, found, stream);
+    case SG_KERNEL_F16: return launch_normed<__half>(n, matrix, found, stream);
+    default: return launch_normed<float>(n, matrix, found, stream);
+    }
+}
+
+/* ---- Drawn values ------------------------------------------------------------------------------- */
+
+template <typename T>
+static __global__ void drawn_kernel(sg_kernel_drawn drawn, T *matrix, int64_t count)
+{
+    const int64_t step = (int64_t)gridDim.x * THREADS;
+    for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < count; i += step)
+        matrix[i] = of_float<T>(drawn_at(drawn, i));
+}
+
+template <typename T>
+static cudaError_t launch_drawn(const sg_kernel_drawn *drawn, void *matrix, int64_t count,
+                                cudaStream_t stream)
+{
+    drawn_kernel<T><<<blocks_of(count), THREADS, 0, stream>>>(*drawn, (T *)matrix, count);
+    return cudaGetLastError();
+}
+
+cudaError_t sg_kernel_draw(int32_t type, const sg_kernel_drawn *drawn, void *matrix, int64_t count,
+                           cudaStream_t stream)
+{
+    if (count == 0) return cudaSuccess;
+    switch (type) {
+    case SG_KERNEL_BF16: return launch_drawn<__nv_bfloat16>(drawn, matrix, count, stream);
+    case SG_KERNEL_F16: return launch_drawn<__half>(drawn, matrix, count, stream);
+    default: return launch_drawn<float>(drawn, matrix, count, stream);
+    }
+}
+
+/* ---- Normal values ----------------------------------------------------------------------------- */
 
 /* A sum of four uniform values is close enough. */
 template <typename T> static __global__ void normal_kernel(T *matrix, int64_t count, uint64_t seed)
@@ -140,10 +282,7 @@ template <typename T> static __global__ void normal_kernel(T *matrix, int64_t co
 template <typename T>
 static cudaError_t launch_normal(void *matrix, int64_t count, uint64_t seed, cudaStream_t stream)
 {
-    enum { BLOCKS = 2048 };
-    const int64_t blocks = (count + THREADS - 1) / THREADS;
-    normal_kernel<T><<<(unsigned)(blocks < BLOCKS ? blocks : BLOCKS), THREADS, 0, stream>>>(
-        (T *)matrix, count, seed);
+    normal_kernel<T><<<blocks_of(count), THREADS, 0, stream>>>((T *)matrix, count, seed);
     return cudaGetLastError();
 }
 

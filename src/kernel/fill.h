@@ -18,6 +18,23 @@ typedef struct sg_kernel_sums {
     const int32_t *row, *col;
 } sg_kernel_sums;
 
+/* Whole numbers from -MOST to MOST, by a hash of KEY and the number of each element in its matrix. */
+typedef struct sg_kernel_drawn {
+    uint64_t key;
+    int32_t most;
+} sg_kernel_drawn;
+
+enum { SG_KERNEL_NORM_LANES = 2048 }; /* as core/norm.h has it */
+
+/* What a norm (core/norm.h) of SUMS leaves in C, or in the residual, which was drawn. */
+typedef struct sg_kernel_normed {
+    sg_kernel_sums sums;
+    sg_kernel_drawn residual;
+    const float *gain; /* [sums.cols], in the device's memory */
+    float epsilon;
+    int32_t of_residual;
+} sg_kernel_normed;
+
 /* In the device's memory, {0, UINT64_MAX} before: elements whose bits differ, and the first of them. */
 typedef struct sg_kernel_differences {
     unsigned long long count, first;
@@ -26,6 +43,11 @@ typedef struct sg_kernel_differences {
 cudaError_t sg_kernel_fill(const sg_kernel_sums *sums, void *matrix, cudaStream_t stream);
 cudaError_t sg_kernel_differ(const sg_kernel_sums *sums, const void *matrix,
                              sg_kernel_differences *found, cudaStream_t stream);
+cudaError_t sg_kernel_differ_normed(const sg_kernel_normed *normed, const void *matrix,
+                                    sg_kernel_differences *found, cudaStream_t stream);
+
+cudaError_t sg_kernel_draw(int32_t type, const sg_kernel_drawn *drawn, void *matrix, int64_t count,
+                           cudaStream_t stream);
 
 /* COUNT values with mean 0 and deviation 1; they depend on SEED and their place alone. */
 cudaError_t sg_kernel_normal(int32_t type, void *matrix, int64_t count, uint64_t seed,

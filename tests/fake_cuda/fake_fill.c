@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/data.h"
+#include "core/norm.h"
 #include "fake.h"
 #include "kernel/fill.h"
 
@@ -53,6 +54,66 @@ cudaError_t sg_kernel_differ(const sg_kernel_sums *sums, const void *matrix,
 {
     const fill_op o = {*sums, (void *)(uintptr_t)matrix, found};
     return fake_enqueue(stream, run, &o, sizeof o);
+}
+
+static float drawn_at(const sg_kernel_drawn *d, int64_t at)
+{
+    const uint64_t span = 2 * (uint64_t)d->most + 1;
+    return (float)((int32_t)(sg_mix(d->key ^ (uint64_t)at) % span) - d->most);
+}
+
+typedef struct normed_op {
+    sg_kernel_normed normed;
+    const char *matrix;
+    sg_kernel_differences *found;
+} normed_op;
+
+/* By the function of the host, which says what is right. */
+static bool run_normed(void *data, bool first)
+{
+    const normed_op *const o = data;
+    const sg_kernel_normed *const n = &o->normed;
+    const sg_type type = (sg_type)n->sums.type;
+    const int64_t cols = n->sums.cols;
+    const size_t bytes = (size_t)sg_type_bytes(type);
+    float *const room = malloc((size_t)(3 * cols + SG_NORM_LANES) * sizeof *room);
+    float *const y = room + SG_NORM_LANES;
+    char *const residual = (char *)(y + cols);
+    char *const gain = (char *)(y + 2 * cols);
+    (void)first;
+    for (int64_t row = 0; row < n->sums.rows; row++) {
+        for (int64_t col = 0; col < cols; col++) {
+            y[col] = value_at(&n->sums, row, col);
+            sg_data_store(type, drawn_at(&n->residual, row * cols + col), residual, col);
+            sg_data_store(type, n->gain[col], gain, col);
+        }
+        sg_norm_row(type, n->epsilon, cols, y, residual, gain, room);
+        for (int64_t col = 0; col < cols; col++) {
+            uint32_t value = 0;
+            const int64_t at = row * cols + col;
+            sg_data_store(type, n->of_residual ? sg_data_load(type, residual, col) : y[col], &value,
+                          0);
+            if (memcmp(o->matrix + (size_t)at * bytes, &value, bytes) == 0) continue;
+            if (o->found->count++ == 0) o->found->first = (unsigned long long)at;
+        }
+    }
+    free(room);
+    return true;
+}
+
+cudaError_t sg_kernel_differ_normed(const sg_kernel_normed *normed, const void *matrix,
+                                    sg_kernel_differences *found, cudaStream_t stream)
+{
+    const normed_op o = {*normed, matrix, found};
+    return fake_enqueue(stream, run_normed, &o, sizeof o);
+}
+
+cudaError_t sg_kernel_draw(int32_t type, const sg_kernel_drawn *drawn, void *matrix, int64_t count,
+                           cudaStream_t stream)
+{
+    (void)stream;
+    for (int64_t i = 0; i < count; i++) sg_data_store((sg_type)type, drawn_at(drawn, i), matrix, i);
+    return cudaSuccess;
 }
 
 cudaError_t sg_kernel_normal(int32_t type, void *matrix, int64_t count, uint64_t seed,

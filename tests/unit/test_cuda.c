@@ -88,12 +88,16 @@ static void benchmarks_are_right(void **state)
     (void)state;
     world w;
     open_group(&w, 2, 20);
-    const shingle_bench_options options = {.iterations = 2};
-    shingle_bench_result result;
-    if (shingle_bench(2, w.comm, "gemm_rs:bf16:96x64x64:r2", &options, &result) != SHINGLE_OK)
-        fail_msg("%s", shingle_error());
-    assert_int_equal(result.wrong, 0);
-    assert_true(result.gemm_us > 0 && result.coll_us > 0 && result.serial_us > 0);
+    static const char *const problem[] = {"gemm_rs:bf16:96x64x64:r2",
+                                          "gemm_ar:f16:7x2104x32:r2:bias:norm"};
+    for (int i = 0; i < 2; i++) {
+        const shingle_bench_options options = {.iterations = 2};
+        shingle_bench_result result;
+        if (shingle_bench(2, w.comm, problem[i], &options, &result) != SHINGLE_OK)
+            fail_msg("%s", shingle_error());
+        assert_int_equal(result.wrong, 0);
+        assert_true(result.gemm_us > 0 && result.coll_us > 0 && result.serial_us > 0);
+    }
     close_group(&w);
 }
 
@@ -169,6 +173,55 @@ static void devices_compare_their_matrices(void **state)
     assert_int_equal(shingle_comm_device(w.comm[1], &device), SHINGLE_OK);
     assert_non_null(strstr(device.name, "SMs"));
     assert_non_null(strstr(device.software, "CUDA 13.0"));
+    close_group(&w);
+}
+
+static void devices_compare_what_a_norm_leaves(void **state)
+{
+    (void)state;
+    enum { M = 5, N = 24 };
+    world w;
+    sg_matrices *m = NULL;
+    sg_data d;
+    int64_t wrong = 0;
+    open_group(&w, RANKS, 20);
+    assert_int_equal(sg_problem_parse("gemm_ar:f16:5x24x8:r4:bias:norm", &w.problem), SHINGLE_OK);
+    assert_int_equal(sg_matrices_open(w.comm[0]->group, &w.problem, &m), SHINGLE_OK);
+    assert_true(sg_matrices_on_device(m));
+    assert_int_equal(sg_data_make(&w.problem, 3, &d), SHINGLE_OK);
+    assert_int_equal(sg_matrices_fill(m, &d), SHINGLE_OK);
+    for (int r = 0; r < RANKS; r++) {
+        const shingle_tensors t = sg_matrices_tensors(m, r);
+        for (int i = 0; i < M * N; i++) {
+            float after[2];
+            assert_true(sg_data_load(SG_F16, t.residual, i) ==
+                        sg_data_residual(&d, r, i / N, i % N));
+            sg_data_normed(&d, r, SG_TENSOR_C, i / N, i % N, &after[0]);
+            sg_data_normed(&d, r, SG_TENSOR_RESIDUAL, i / N, i % N, &after[1]);
+            sg_data_store(SG_F16, after[0], t.c, i);
+            /* What has not been added to is wrong, where something is to be added. */
+            if (r > 0) sg_data_store(SG_F16, after[1], t.residual, i);
+        }
+    }
+    assert_int_equal(sg_matrices_compare(m, &d, "nobody", &wrong), SHINGLE_OK);
+    assert_in_range(wrong, M * N / 2, M * N);
+    const shingle_tensors first = sg_matrices_tensors(m, 0);
+    memcpy(first.residual, sg_matrices_tensors(m, 1).residual, M * N * 2);
+    assert_int_equal(sg_matrices_compare(m, &d, "nobody", &wrong), SHINGLE_OK);
+    assert_true(wrong > M * N / 2); /* ranks have residuals of their own */
+    for (int i = 0; i < M * N; i++) {
+        float after = 0;
+        sg_data_normed(&d, 0, SG_TENSOR_RESIDUAL, i / N, i % N, &after);
+        sg_data_store(SG_F16, after, first.residual, i);
+    }
+    assert_int_equal(sg_matrices_compare(m, &d, "nobody", &wrong), SHINGLE_OK);
+    assert_int_equal(wrong, 0);
+    sg_data_store(SG_F16, -77, first.c, 5);
+    sg_data_store(SG_F16, -77, first.residual, 9);
+    assert_int_equal(sg_matrices_compare(m, &d, "nobody", &wrong), SHINGLE_OK);
+    assert_int_equal(wrong, 2);
+    sg_matrices_close(m);
+    sg_problem_free(&w.problem);
     close_group(&w);
 }
 
@@ -439,6 +492,7 @@ int main(void)
         cmocka_unit_test(benchmarks_have_a_row_for_every_strategy),
         cmocka_unit_test(benchmarks_outlive_failures),
         cmocka_unit_test(devices_compare_their_matrices),
+        cmocka_unit_test(devices_compare_what_a_norm_leaves),
         cmocka_unit_test(captured_runs_replay),
         cmocka_unit_test(streams_may_change),
         cmocka_unit_test(memory_of_the_host_is_refused),

@@ -480,7 +480,8 @@ static void matrices_are_sums(void **state)
         "gemm_rs:f16:13x5x8:r3:cyclic=2", "gemm_ar:bf16:9x5x7:r4:bias",
         "ag_gemm:f32:6x9x4:r3:gather=b",  "ag_gemm:f32:6x5x9:r3:gather=k",
         "gemm_rs:f32:9x4x6:r2:rows=0,9",  "a2a_gemm:f32:9x5x7:r2:counts=4,5/5,4",
-        "gemm_a2a:f32:9x5x7:r2",          "gemm:f32:4x5x0:r1:relu"};
+        "gemm_a2a:f32:9x5x7:r2",          "gemm:f32:4x5x0:r1:relu",
+        "gemm_rs:f16:9x5x8:r2:bias:norm"}; /* before the norm */
     for (size_t i = 0; i < sizeof problems / sizeof problems[0]; i++) {
         sg_problem p;
         sg_data d;

@@ -279,6 +279,44 @@ static void wrong_norms_are_seen(void **state)
     sg_checker_free(ck);
 }
 
+/* ---- Data --------------------------------------------------------------------------------------- */
+
+/* Whoever makes the residual himself, and looks at what the norm has left, knows the same numbers. */
+static void norms_can_be_looked_at(void **state)
+{
+    (void)state;
+    sg_problem p;
+    sg_data d;
+    sg_fill c;
+    sg_fill after;
+    assert_int_equal(sg_problem_parse("gemm_rs:f32:9x5x8:r2:norm=1e-3", &p), SHINGLE_OK);
+    assert_int_equal(sg_data_make(&p, 6, &d), SHINGLE_OK);
+    for (int r = 0; r < p.ranks; r++) {
+        const sg_fill before = sg_data_drawn(&d, r);
+        const uint64_t span = 2 * (uint64_t)before.most + 1;
+        assert_int_equal(before.kind, SG_FILL_DRAWN);
+        assert_int_equal(before.rows, sg_problem_c_rows(&p, r));
+        assert_int_equal(sg_data_sums(&d, SG_TENSOR_C, r, &c), SHINGLE_OK);
+        assert_int_equal(sg_data_sums(&d, SG_TENSOR_RESIDUAL, r, &after), SHINGLE_OK);
+        assert_int_equal(c.kind, SG_FILL_NORMED);
+        assert_int_equal(after.kind, SG_FILL_RESIDUAL);
+        assert_true(c.key == before.key && after.key == before.key && c.epsilon == 1e-3f);
+        for (int64_t i = 0; i < before.rows * p.n; i++) {
+            const int64_t drawn = (int64_t)(sg_mix(before.key ^ (uint64_t)i) % span) - before.most;
+            const float y = sg_data_expected(&d, r, i / p.n, i % p.n);
+            float left = 0;
+            assert_true((float)drawn == sg_data_residual(&d, r, i / p.n, i % p.n));
+            assert_true(c.gain[i % p.n] == sg_data_gain(&d, i % p.n));
+            assert_int_equal(sg_data_normed(&d, r, SG_TENSOR_RESIDUAL, i / p.n, i % p.n, &left),
+                             SHINGLE_OK);
+            assert_true(left == y + (float)drawn);
+        }
+        free(c.row);
+        free(after.row);
+    }
+    sg_problem_free(&p);
+}
+
 /* ---- Runs ------------------------------------------------------------------------------------------ */
 
 /* What is missing is named; what is there is computed. */
@@ -351,7 +389,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_normed),           cmocka_unit_test(every_strategy_norms),
         cmocka_unit_test(signal_norms_in_two_parts), cmocka_unit_test(wrong_norms_are_seen),
-        cmocka_unit_test(tensors_are_taken),
+        cmocka_unit_test(norms_can_be_looked_at),    cmocka_unit_test(tensors_are_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
