@@ -279,6 +279,7 @@ static void begin_numbers(sg_machine *m)
     if (m->idle_part <= 0) m->idle_part = 0.1;
     if (m->push_part <= 0) m->push_part = 0.5;
     if (m->lane_us <= 0) m->lane_us = m->flag_us;
+    if (m->tagged_us <= 0) m->tagged_us = m->flag_us;
     if (m->local_gbps <= 0) m->local_gbps = m->mem_gbps / 2;
     if (m->topology == SG_SWITCH) m->link_gbps = 0; /* as fast as what uses it */
 }
@@ -330,8 +331,18 @@ static void choose_numbers(job *j)
     }
 }
 
+/* Where no tagged data were timed, nobody is to propose them. */
+static double tagged_or(const job *j, double before)
+{
+    for (int i = 0; i < j->names; i++)
+        if (strcmp(j->name[i], "tagged_us") == 0 && j->report.seen[i])
+            return fmax(j->machine.tagged_us, 0.01); /* 0: left out */
+    return before;
+}
+
 static shingle_status fit_all(job *j)
 {
+    const double tagged_us = j->machine.tagged_us;
     for (int i = 0; i < j->items; i++) {
         item *const it = &j->item[i];
         if (it->rounds == 0) continue;
@@ -350,6 +361,7 @@ static shingle_status fit_all(job *j)
     SG_TRY(
         sg_fit(j->run, j->runs, j->name, j->names, sg_now_us() + fit_us, &j->machine, &j->report));
     if (j->machine.pool == 0) j->machine.run_us = fmax(j->machine.run_us, 0.01); /* 0: left out */
+    j->machine.tagged_us = tagged_or(j, tagged_us);
     return SHINGLE_OK;
 }
 

@@ -7,7 +7,7 @@
 #include "core/machine.h"
 #include "core/strategy.h"
 
-enum { SG_FIT_NUMBERS = 40 };
+enum { SG_FIT_NUMBERS = 48 };
 
 /* What was run, and how long the slowest rank took. */
 typedef struct sg_fit_run {

@@ -2,7 +2,8 @@
  * calibration is judged on others than it has seen.
  *
  * What shows what:  serial products: the vendor's rate, short and long;  products alone: tiles, SMs that
- * stand still, operands that no cache holds;  scatters with deep k: launches, ends, addends;  with flat k: stores;  small all-reduces: flags, begin and end of runs;  gathers by
+ * stand still, operands that no cache holds;  scatters with deep k: launches, ends, addends;  with flat k: stores;  small all-reduces: flags, begin and end of runs;  with tags: what a
+ * hop without flags takes;  gathers by
  * engines and by launches, in pairs: copies, pushes, what is read again;  large gathers by ours and by
  * the vendor's launches: one against the other;  direct and ring: lanes, sums;  signal: products
  * beside collectives. */
@@ -92,6 +93,10 @@ static const sg_calibrate_item large[] = {
     {"gemm_rs:bf16:3072x6144x6144", "ring{vendor=1}", false},
     {"gemm_ar:bf16:384x2048x768", "fused_out{once=1}", false},
     {"gemm_ar:bf16:640x6144x3072", "fused_out{once=1}", false},
+    {"gemm_ar:bf16:48x5120x3072", "fused_out{tile_m=64,tile_n=64,once=1}", false},
+    {"gemm_ar:bf16:48x5120x3072", "fused_out{tile_m=64,tile_n=64,once=1,tagged=1}", false},
+    {"gemm_ar:bf16:48x10240x3072", "fused_out{tile_m=64,tile_n=96,once=1,tagged=1}", false},
+    {"gemm_ar:bf16:192x5120x768", "fused_out{tile_m=128,tile_n=64,once=1,tagged=1}", false},
     {"gemm_rs:bf16:640x6144x3072", "fused_out{tile_m=128,tile_n=256,splits=2}", false},
     {"gemm_rs:bf16:640x6144x10240", "fused_out{tile_m=128,tile_n=256,splits=2}", false},
     {"gemm_ar:bf16:384x10240x6144", "fused_out{tile_m=128,tile_n=256,splits=2}", false},
@@ -165,6 +170,7 @@ static const sg_calibrate_number numbers[] = {
     {"store_us", "fitted to small scatters", true, true, true, 2},
     {"flag_us", "fitted to small all-reduces", true, true, true, 2},
     {"run_us", "fitted to small runs with and without peers", true, false, true, 2},
+    {"tagged_us", "fitted to all-reduces of few rows, with tags and without", true, false, true, 2},
     {"lane_us", "fitted to strategies whose lanes wait for each other", true, false, true, 2},
     {"join_us", "fitted to runs with and without lanes", true, false, true, 2},
     {"push_part", "fitted: gathers by launches against gathers by copy engines", true, false, true,
