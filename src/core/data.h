@@ -17,7 +17,7 @@
 #ifndef SG_DATA_H
 #define SG_DATA_H
 
-#include "core/problem.h"
+#include "core/data_element.h"
 
 enum { SG_DATA_RANKS = 256 }; /* sums over more ranks are not exact in bf16 */
 
@@ -137,10 +137,5 @@ void sg_data_describe(const sg_data_wrong *wrong, int rank, sg_text *text);
 /* Multiplies by B, as a user's function of a call may: the function that such data is for.  CONTEXT is
  * the sg_problem. */
 int sg_data_compute(void *context, const shingle_rows *rows);
-
-/* One element to and from its type, rounded to nearest even. */
-void sg_data_store(sg_type type, float value, void *matrix, int64_t index);
-float sg_data_load(sg_type type, const void *matrix, int64_t index);
-float sg_data_round(sg_type type, float value);
 
 #endif

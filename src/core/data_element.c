@@ -1,7 +1,7 @@
-/* data_element.c -- one element to and from its type: see data.h. */
-#include <string.h>
+/* data_element.c -- see data_element.h. */
+#include "core/data_element.h"
 
-#include "core/data.h"
+#include <string.h>
 
 static uint32_t bits_of(float value)
 {

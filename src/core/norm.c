@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/data.h"
+#include "core/data_element.h"
 
 static void add_pairs(float *sums, int distance)
 {
