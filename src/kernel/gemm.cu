@@ -1,7 +1,7 @@
 /* gemm.cu -- the host side of products: which kernel serves a launch, its tensor maps, its start. */
 #include "kernel/needs.cuh"
 
-enum { MAX_INSTANCES = 96 };
+enum { MAX_INSTANCES = 128 };
 
 /* ---- The table ------------------------------------------------------------------------------------------ */
 

@@ -63,6 +63,7 @@ template <class T> static int instances_sm90(int type, sg_instance *out)
     TOGETHER(128, 96, 2, 1, 2, 2, FOLD_ADDENDS)
     TOGETHER(128, 96, 2, 1, 1, 2, FOLD_ADDENDS)
     TOGETHER(128, 112, 2, 1, 1, 1, FOLD_NONE)
+    TOGETHER(128, 80, 2, 1, 1, 1, FOLD_NONE)
     TOGETHER(64, 112, 1, 1, 1, 1, FOLD_NONE)
     return n;
 }

@@ -5,9 +5,10 @@
 enum { MOST_CHOICES = 256, STAGE = 64 };
 
 /* Bytes a cycle: out of the L2 and into its shared memory, for an SM; out of memory for all, and for
- * one block alone. */
+ * one block alone.  The L2 joins what several SMs ask for at nearly the same time, but no multicast: where
+ * four bands or more run side by side in one wave, so much of it is read, and more goes in. */
 static const double CLOCK_GHZ = 1.75, L2_BYTES = 52, SM_BYTES = 60, HBM_BYTES = 2400,
-                    BLOCK_BYTES = 21;
+                    BLOCK_BYTES = 21, JOINED = 0.62, JOINED_SM_BYTES = 72;
 static const uint64_t KEEP_NORMAL = UINT64_C(0x1000000000000000);
 static const uint64_t FIRST_OUT = UINT64_C(0x12f0000000000000);
 static const uint64_t LAST_OUT = UINT64_C(0x14f0000000000000);
@@ -39,15 +40,16 @@ static double predict_us(const sg_instance *k, const sg_kernel_plain *q, int sms
     const int stages = sg_walk_div(sg_walk_div(q->k, STAGE), split);
     const int rows = sg_walk_min(k->bm, sg_walk_div(q->m, 8) * 8);
     const double math = k->bm * k->bn / 32.0 * (k->turns > 1 ? 1.01 : 1.03);
-    const double into = (rows + k->bn) * 128 / SM_BYTES;
-    const double load = (rows / (double)k->cn + k->bn / (double)k->cm) * 128 / L2_BYTES;
-    const double stage = most(math, most(into, load)) + 4;
     const double visits = ceil((double)down * over * split / groups);
+    const bool joined = cluster == 1 && visits == 1 && down >= 4;
+    const double into = (rows + k->bn) * 128 / (joined ? JOINED_SM_BYTES : SM_BYTES);
+    const double load = (rows / (double)k->cn + k->bn / (double)k->cm) * 128 / L2_BYTES;
+    const double stage = most(math, most(into, joined ? load * JOINED : load)) + 4;
     const double cycles = visits * (stages * stage + change_of_tile(k)) + k->bm * k->bn * 0.03;
     const double bytes = 2.0 * ((double)q->m * q->k + (double)q->n * q->k + (double)q->m * q->n);
     const double blocks = most(1, fmin(sms, (double)down * over * split * cluster));
     const double memory = most(bytes / HBM_BYTES, bytes / blocks / BLOCK_BYTES);
-    const double fold = split > 1 ? 2500 + (split - 1) * k->bm * k->bn * 4.0 / 40 : 0;
+    const double fold = split > 1 ? 3500 + (split - 1) * k->bm * k->bn * 4.0 / 40 : 0;
     /* Of equals, few waves, and few bands, since each reads all of B. */
     const double start = 7000 + 100 * visits + 50 * down + 150 * (cluster - 1);
     return (start + most(cycles, memory) + fold) / CLOCK_GHZ / 1000;

@@ -32,6 +32,7 @@ struct Shape {
     /* Columns of a piece: what a swizzle takes, or for plain products a whole or half tile without. */
     static constexpr int W = BN % 64 == 0                       ? 64
                              : BN == 112 && FOLD == FOLD_NONE   ? 112
+                             : BN == 80 && FOLD == FOLD_NONE    ? 80
                              : BN == 160 && FOLD == FOLD_SLICES ? 80
                              : BN % 32 == 0                     ? 32
                                                                 : 16;

@@ -235,7 +235,6 @@ static void scatter(int m, int n, int k, int tm, int tn, int cluster, int own_at
     matrix c[RANKS];
     for (matrix &x : c) x = poisoned((size_t)(m + 2 * row0) * n);
     world w;
-
     if (!hello) w.rank.limit_ns = 300000;
     for (int q = 1; q < RANKS; ++q)
         if (hello || q != 2)
@@ -551,6 +550,7 @@ int main(int argc, char **argv)
     single(65, 136, 8, 64, 128, 1);
     single(100, 264, 64, 64, 128, 2);
     for (int tall = 64; tall <= 128; tall += 64) single(200, 368, 136, tall, 112, 1);
+    single(300, 328, 136, 128, 80, 1);
     gather(300, 264, 136, 128, 128, 1, 40, 0);
     gather(300, 264, 136, 128, 128, 2, 60, 64);
     gather(200, 264, 200, 64, 128, 1, 20, 72);
