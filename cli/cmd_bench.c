@@ -41,8 +41,9 @@ typedef struct results {
     FILE *log;
     int64_t wrong;
     int failed, done;
-    double log_speedup; /* sum of logarithms */
-    double mhz[2];      /* least and most while anything was timed; 0: not known */
+    double log_speedup; /* sum of logarithms, over so many */
+    int speedups;
+    double mhz[2]; /* least and most while anything was timed; 0: not known */
 } results;
 
 static json_t *outcome_json(const request *q, const suite_line *line, const outcome *o)
@@ -62,14 +63,17 @@ static void take(results *all, const outcome *o)
     if (!o->done) return;
     all->done++;
     all->wrong += o->of.wrong;
-    all->log_speedup += log(o->of.speedup);
+    if (isfinite(report_speedup(&o->of))) {
+        all->log_speedup += log(o->of.speedup);
+        all->speedups++;
+    }
     if (mhz > 0 && (all->mhz[0] == 0 || mhz < all->mhz[0])) all->mhz[0] = mhz;
     if (mhz > all->mhz[1]) all->mhz[1] = mhz;
 }
 
 static double mean_speedup(const results *all)
 {
-    return all->done > 0 ? exp(all->log_speedup / all->done) : (double)NAN;
+    return all->speedups > 0 ? exp(all->log_speedup / all->speedups) : (double)NAN;
 }
 
 /* A line of its own in the log as soon as it is there, for what does not live to see the end. */
@@ -185,7 +189,7 @@ static void add_line(out_table *table, out_unit unit, const suite_line *line, co
     report_name(table, o->of.strategy);
     report_times(table, unit, &o->of);
     out_table_share(table, report_hidden(&o->of));
-    out_table_factor(table, o->of.speedup);
+    out_table_factor(table, report_speedup(&o->of));
     report_wrong(table, o->of.wrong);
 }
 
@@ -201,7 +205,8 @@ static void add_row(out_table *table, out_unit unit, const outcome *o, const shi
     out_table_share(table, row->us > 0 && least > 0
                                ? (all->gemm_us + all->coll_us - row->us) / least
                                : (double)NAN);
-    out_table_factor(table, row->us > 0 ? all->serial_us / row->us : (double)NAN);
+    out_table_factor(table,
+                     row->us > 0 && all->serial_us > 0 ? all->serial_us / row->us : (double)NAN);
     report_wrong(table, row->wrong);
 }
 
@@ -239,9 +244,9 @@ static void print_table(const suite *s, const results *all)
     print_plans(s, all);
     if (all->mhz[0] > 0)
         printf("# clocks while timed: %.0f to %.0f MHz\n", all->mhz[0], all->mhz[1]);
-    printf("# mean speedup (geometric): %.3f\n# wrong elements: %lld %s%s%s\n", mean_speedup(all),
-           (long long)all->wrong, out_on(all->wrong ? OUT_BAD : OUT_GOOD),
-           all->wrong ? "FAILED" : "OK", out_off());
+    if (all->speedups > 0) printf("# mean speedup (geometric): %.3f\n", mean_speedup(all));
+    printf("# wrong elements: %lld %s%s%s\n", (long long)all->wrong,
+           out_on(all->wrong ? OUT_BAD : OUT_GOOD), all->wrong ? "FAILED" : "OK", out_off());
 }
 
 static void print_json(const request *q, const suite *s, results *all)

@@ -99,7 +99,7 @@ static void print_results(const config_model *model, const shingle_bench_result 
         report_times(table, unit, r);
         out_table_time(table, unit, report_bound(r));
         out_table_share(table, report_hidden(r));
-        out_table_factor(table, r->speedup);
+        out_table_factor(table, report_speedup(r));
         report_name(table, r->strategy);
         if (r->wrong > 0) out_table_tone(table, OUT_BAD);
     }

@@ -258,7 +258,7 @@ static void print_text(const request *q, const group *g, const shingle_bench_res
         report_times(table, unit, &result[i]);
         out_table_time(table, unit, report_bound(&result[i]));
         out_table_share(table, report_hidden(&result[i]));
-        out_table_factor(table, result[i].speedup);
+        out_table_factor(table, report_speedup(&result[i]));
         report_wrong(table, result[i].wrong);
     }
     out_table_print(table, "");

@@ -160,6 +160,11 @@ double report_hidden(const shingle_bench_result *result)
     return result->gemm_us > 0 && result->coll_us > 0 ? result->hidden : (double)NAN;
 }
 
+double report_speedup(const shingle_bench_result *result)
+{
+    return result->serial_us > 0 ? result->speedup : (double)NAN;
+}
+
 json_t *report_json(const char *problem, const shingle_bench_result *result)
 {
     return json_pack(
@@ -169,11 +174,11 @@ json_t *report_json(const char *problem, const shingle_bench_result *result)
         "coll_us", out_json_real(result->coll_us), "serial_us", out_json_real(result->serial_us),
         "overlapped_us", out_json_real(result->overlapped_us), "predicted_us",
         out_json_real(result->predicted_us), "hidden", out_json_real(report_hidden(result)),
-        "speedup", out_json_real(result->speedup), "efficiency", out_json_real(result->efficiency),
-        "wrong", (json_int_t)result->wrong, "enqueue_us", out_json_real(result->enqueue_us),
-        "prediction", result->prediction, "prediction_us", out_json_real(result->prediction_us),
-        "iterations", result->iterations, "checks", result->checks, "compared_by",
-        result->on_device ? "device" : "host", "mhz",
+        "speedup", out_json_real(report_speedup(result)), "efficiency",
+        out_json_real(result->efficiency), "wrong", (json_int_t)result->wrong, "enqueue_us",
+        out_json_real(result->enqueue_us), "prediction", result->prediction, "prediction_us",
+        out_json_real(result->prediction_us), "iterations", result->iterations, "checks",
+        result->checks, "compared_by", result->on_device ? "device" : "host", "mhz",
         result->mhz > 0 ? out_json_real(result->mhz) : json_null(), "seconds",
         out_json_real(result->seconds));
 }

@@ -59,6 +59,9 @@ double report_bound(const shingle_bench_result *result);
 /* What was hidden; not finite if there is nothing to hide. */
 double report_hidden(const shingle_bench_result *result);
 
+/* Not finite if there is no serial run to compare with. */
+double report_speedup(const shingle_bench_result *result);
+
 json_t *report_json(const char *problem, const shingle_bench_result *result);
 
 /* The strategies that were timed beside, or declined. */

@@ -395,13 +395,13 @@ typedef struct shingle_bench_options {
 
 typedef struct shingle_bench_result { /* times: median over iterations of the slowest rank */
     char strategy[96];
-    double gemm_us;       /* the product alone */
+    double gemm_us;       /* the product alone; 0, as the next two: not known */
     double coll_us;       /* the collective alone */
-    double serial_us;     /* one after the other */
+    double serial_us;     /* one after the other; 0: the group has no collectives */
     double overlapped_us; /* this strategy */
     double predicted_us;
     double hidden;       /* (gemm + coll - overlapped) / min(gemm, coll) */
-    double speedup;      /* serial / overlapped */
+    double speedup;      /* serial / overlapped; 0: not known */
     double efficiency;   /* max(gemm, coll) / overlapped */
     int64_t wrong;       /* wrong elements, all ranks, all runs */
     double enqueue_us;   /* of the host: one shingle_run of one rank, median */

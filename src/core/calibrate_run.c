@@ -155,7 +155,7 @@ shingle_status shingle_calibrate(int ranks, shingle_comm *const *comm,
     SG_TRY(sg_comm_check_all(ranks, comm));
     if (machine_out == NULL) return sg_fail(SHINGLE_EINVAL, "no place for the machine");
     if (options == NULL) options = &none;
-    SG_TRY(sg_comm_check_times(comm[0], "calibrate"));
+    SG_TRY(sg_comm_check_times(comm[0], "calibrating"));
     if (!(options->seconds >= 0) || !(options->seconds <= 3600))
         return sg_fail(SHINGLE_EINVAL, "seconds is %g; 0 (default) to 3600", options->seconds);
     calibration c = {.group = comm[0]->group, .options = options};

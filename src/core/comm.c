@@ -374,8 +374,8 @@ shingle_status sg_comm_check_times(const shingle_comm *comm, const char *what)
     SG_TRY(shingle_comm_device(comm, &device));
     if (device.ranks <= 1) return SHINGLE_OK;
     return sg_fail(SHINGLE_EUNSUPPORTED,
-                   "%s: %d ranks share a device, and times there say nothing about one a rank",
-                   what, device.ranks);
+                   "%d ranks share a device; %s needs one a rank, since times mean nothing here",
+                   device.ranks, what);
 }
 
 /* ---- Recovery -------------------------------------------------------------------------------- */

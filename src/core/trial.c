@@ -3,7 +3,8 @@
  * The product and the collective alone, the serial plan, the chosen plan, what prediction alone would
  * have chosen, and the best knobs of every strategy that is asked for take turns; whoever is twice
  * among them runs once.  A strategy that fails or computes something wrong drops out with the reason,
- * and the group is made usable again; if the serial or the chosen plan fails, so does the trial. */
+ * and the group is made usable again; if the serial or the chosen plan fails, so does the trial.  Where
+ * the backend has no collectives there is no serial plan to compare with, and the others are timed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,7 +162,8 @@ static shingle_status predict_plans(trial *t)
                                             .reproducible = t->o->reproducible};
     bool measures = false;
     SG_TRY(sg_planner_measures(&wanted, &measures));
-    SG_TRY(plan_by(t, &baseline, NULL, &t->who[SERIAL].plan));
+    const shingle_status serial = plan_by(t, &baseline, NULL, &t->who[SERIAL].plan);
+    if (serial != SHINGLE_EUNSUPPORTED) SG_TRY(serial);
     if (!measures && t->o->strategies == NULL) return SHINGLE_OK;
     return plan_by(t, &predicted, NULL, &t->who[PREDICTED].plan);
 }
@@ -315,12 +317,14 @@ static shingle_status line_up(trial *t)
 {
     const unsigned coll = 1u << SG_COLL;
     const int count = ROWS + t->rows;
+    const shingle_plan *const serial = t->who[SERIAL].plan;
     for (int i = 0; i < count; i++) {
         contestant *const w = &t->who[i];
         w->kinds = i == GEMM_ALONE ? ~0u & ~coll : i == COLL_ALONE ? coll : ~0u;
         w->same_as = -1;
-        if (i == GEMM_ALONE || (i == COLL_ALONE && has_colls(t->who[SERIAL].plan)))
-            SG_TRY(sg_plan_copy(t->who[SERIAL].plan, &w->plan));
+        const bool alone = i == GEMM_ALONE || i == COLL_ALONE;
+        if (alone && serial != NULL && (i == GEMM_ALONE || has_colls(serial)))
+            SG_TRY(sg_plan_copy(serial, &w->plan));
         if (w->plan == NULL) continue;
         for (int j = SERIAL; j < i && w->same_as < 0; j++)
             if (t->who[j].plan != NULL && t->who[j].same_as < 0 && w->kinds == t->who[j].kinds &&

@@ -404,7 +404,7 @@ shingle_status shingle_tune(shingle_comm *comm, const char *problem,
 {
     shingle_plan_options options = {0};
     if (comm == NULL) return sg_fail(SHINGLE_EINVAL, "no comm to tune on");
-    SG_TRY(sg_comm_check_times(comm, "tune"));
+    SG_TRY(sg_comm_check_times(comm, "tuning"));
     if (given != NULL) options = *given;
     options.choose = "measure";
     if (options.reproducible)

@@ -226,6 +226,34 @@ static void what_cannot_share_is_declined(void **state)
     close_group(&w);
 }
 
+/* A plan by itself is run and compared; there is no serial one to compare its time with. */
+static void benchmarks_do_without_a_serial_plan(void **state)
+{
+    (void)state;
+    static const char *const problem = "gemm_ar:bf16:96x64x64:r3";
+    shingle_bench_row rows[32];
+    const shingle_bench_options options = {
+        .iterations = 1, .strategies = "all", .knob_sets = 1, .rows_out = rows, .rows = 32};
+    const shingle_bench_options forced = {.iterations = 1,
+                                          .strategy = "fused_out{tile_m=64,tile_n=128}"};
+    shingle_bench_result result;
+    world w;
+    int timed = 0;
+    fake_devices(1);
+    open_group(&w, 3, 20);
+    for (int i = 0; i < 2; i++) {
+        if (shingle_bench(3, w.comm, problem, i ? &forced : &options, &result) != SHINGLE_OK)
+            fail_msg("%s", shingle_error());
+        assert_int_equal(result.wrong, 0);
+        assert_true(result.overlapped_us > 0);
+        assert_true(result.gemm_us == 0 && result.coll_us == 0 && result.serial_us == 0);
+        assert_true(result.speedup == 0);
+        for (int r = 0; r < result.rows; r++) timed += rows[r].us > 0;
+    }
+    assert_true(timed >= 2);
+    close_group(&w);
+}
+
 /* Times are not kept, neither as a machine nor as a plan; what is forced to be one is no machine's. */
 static void times_are_not_kept(void **state)
 {
@@ -239,10 +267,10 @@ static void times_are_not_kept(void **state)
     fake_devices(1);
     assert_int_equal(shingle_open(2, &config, comm), SHINGLE_OK);
     assert_int_equal(shingle_calibrate(2, comm, NULL, &machine), SHINGLE_EUNSUPPORTED);
-    expect_text("calibrate: 2 ranks share a device");
+    expect_text("2 ranks share a device; calibrating needs one a rank");
     assert_int_equal(shingle_tune(comm[0], "gemm:bf16:96x64x64:r2", &measure, &plan),
                      SHINGLE_EUNSUPPORTED);
-    expect_text("tune: 2 ranks share a device");
+    expect_text("2 ranks share a device; tuning needs one a rank");
     assert_null(machine);
     assert_null(plan);
     assert_int_not_equal(access(path, F_OK), 0);
@@ -259,6 +287,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_missing_rank_is_named, share, stop),
         cmocka_unit_test_setup_teardown(memory_is_freed_at_rest, share, stop),
         cmocka_unit_test_setup_teardown(what_cannot_share_is_declined, share, stop),
+        cmocka_unit_test_setup_teardown(benchmarks_do_without_a_serial_plan, share, stop),
         cmocka_unit_test_setup_teardown(times_are_not_kept, share, stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
