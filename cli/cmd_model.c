@@ -34,7 +34,7 @@ static void add_up(const config_model *model, const shingle_bench_result *result
         const double share = (double)model->product[i].layers / (double)model->layers;
         sum->gemm_us += share * r->gemm_us;
         sum->coll_us += share * r->coll_us;
-        sum->serial_us += share * r->serial_us;
+        sum->serial_us += share * (r->serial_us > 0 ? r->serial_us : (double)NAN);
         sum->ours_us += share * r->overlapped_us;
         sum->predicted_us += share * r->predicted_us;
         sum->bound_us += share * report_bound(r);
@@ -90,7 +90,7 @@ static void print_results(const config_model *model, const shingle_bench_result 
 {
     layer sum;
     add_up(model, result, &sum);
-    const out_unit unit = out_unit_for(sum.serial_us / model->products);
+    const out_unit unit = out_unit_for(fmax(sum.serial_us, sum.ours_us) / model->products);
     out_table *const table =
         out_table_make("<product <m_x_n_x_k " REPORT_HEADS " >bound >hidden >speedup <strategy");
     for (int i = 0; i < model->products; i++) {
@@ -164,9 +164,10 @@ static void print_json(const request *q, const group *g, const config_model *mod
     json_object_set_new(object, "products", list);
     json_object_set_new(
         object, "layer",
-        json_pack("{s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:I}", "gemm_us", sum.gemm_us, "coll_us",
-                  sum.coll_us, "serial_us", sum.serial_us, "overlapped_us", sum.ours_us, "bound_us",
-                  sum.bound_us, "hidden", out_json_real(sum.hid_us / sum.could_hide_us), "speedup",
+        json_pack("{s:f, s:f, s:o, s:f, s:f, s:o, s:o, s:I}", "gemm_us", sum.gemm_us, "coll_us",
+                  sum.coll_us, "serial_us", out_json_real(sum.serial_us), "overlapped_us",
+                  sum.ours_us, "bound_us", sum.bound_us, "hidden",
+                  out_json_real(sum.hid_us / sum.could_hide_us), "speedup",
                   out_json_real(sum.serial_us / sum.ours_us), "wrong", (json_int_t)sum.wrong));
     out_json(object);
 }
