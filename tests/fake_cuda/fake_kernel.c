@@ -202,10 +202,10 @@ static float sum(const gemm_op *g, const tile *t, int32_t row, int32_t col)
 static void visit(const gemm_op *g, const tile *t, bool may)
 {
     const struct sg_patch *const p = t->patch;
-    for (int32_t i = t->row; i < t->row + g->tile_m; i++)
-        for (int32_t j = t->col; j < t->col + g->tile_n; j++) {
+    const bool whole = g->p.to[p->to0].tiled;
+    for (int32_t i = t->row; i < t->row + (whole ? g->tile_m : t->rows); i++)
+        for (int32_t j = t->col; j < t->col + (whole ? g->tile_n : t->cols); j++) {
             const bool inside = i < p->rows && j < p->cols;
-            if (!inside && !g->p.to[p->to0].tiled) continue;
             const float x = inside ? sum(g, t, i, j) : 0;
             for (int32_t k = p->to0; k < p->to0 + p->tos; k++) {
                 const struct sg_area *const to = &g->p.to[k];
