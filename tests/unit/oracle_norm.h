@@ -56,14 +56,12 @@ static bool oracle_norm_access(oracle *o, int node)
     return a->role != SG_ROLE_BIAS;
 }
 
-/* Row I of C and of the residual of rank R, before node OVER. */
-static void oracle_normed(oracle *o, int r, int64_t i, int over)
+/* Row I of C and of the residual of rank R, before node OVER; ROW: what C would hold without the norm. */
+static void oracle_normed(oracle *o, int r, int64_t i, int over, uint64_t *row)
 {
     const sg_problem *const p = o->sched[0].problem;
     const sg_area c = {.rank = (int16_t)r, .buf = SG_C};
     const sg_area residual = {.rank = (int16_t)r, .buf = SG_RESIDUAL};
-    uint64_t *const row = calloc((size_t)p->n + 1, sizeof *row);
-    for (int64_t j = 0; j < p->n; j++) row[j] = oracle_want(p, r, i, j);
     oracle_add_residual(row, r, i, p->n);
     for (int pass = 0; pass < 2; pass++) {
         const sg_area *const all = pass == 0 ? &residual : &c;
@@ -75,7 +73,6 @@ static void oracle_normed(oracle *o, int r, int64_t i, int over)
         oracle_norm(row, p->n);
         for (int64_t j = 0; j < p->n; j++) row[j] += oracle_input(5, 0, 0, j);
     }
-    free(row);
 }
 
 #endif

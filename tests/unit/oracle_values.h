@@ -115,17 +115,21 @@ static int64_t oracle_c_row(const sg_problem *p, int rank, int64_t i, int *by_ou
     return i;
 }
 
-static uint64_t oracle_want(const sg_problem *p, int rank, int64_t i, int64_t j)
+/* Row I of C of RANK, before a norm; B: of all ranks, [rank][k][n]. */
+static void oracle_want(const sg_problem *p, const uint64_t *b, int rank, int64_t i, uint64_t *want)
 {
     const bool sums = p->op == SG_OP_GEMM_RS || p->op == SG_OP_GEMM_AR;
     int by = 0;
     const int64_t row = oracle_c_row(p, rank, i, &by);
-    uint64_t want = p->accumulate ? oracle_held(p, SG_C, rank, i, j) : 0;
+    for (int64_t j = 0; j < p->n; j++)
+        want[j] = p->accumulate ? oracle_held(p, SG_C, rank, i, j) : 0;
     for (int q = 0; q < p->ranks; q++)
-        for (int64_t x = 0; x < p->k && (sums || q == by); x++)
-            want += oracle_a(p, q, row, x) * oracle_b(p, q, j, x);
-    if (sg_problem_has_epilogue(p)) want = oracle_finish(want, oracle_bias(p, by, j));
-    return want;
+        for (int64_t x = 0; x < p->k && (sums || q == by); x++) {
+            const uint64_t a = oracle_a(p, q, row, x);
+            for (int64_t j = 0; j < p->n; j++) want[j] += a * b[(q * p->k + x) * p->n + j];
+        }
+    for (int64_t j = 0; j < p->n && sg_problem_has_epilogue(p); j++)
+        want[j] = oracle_finish(want[j], oracle_bias(p, by, j));
 }
 
 #endif
