@@ -220,6 +220,7 @@ struct Bench {
             auto l = std::make_shared<Launches>();
             const char *why = lower(p, q, l, [&](Lists &lists) {
                 sg_patch &t = lists.patch[0];
+                lists.program.own = w.words[0];  // as the library does
                 if (d.rows) {
                     sg_wait wait = {};
                     wait.by = 1, wait.per = SG_PER_ROWS, wait.rows = p.m, wait.chunk = 256, wait.chunk_k = d.slabs ? 512 : 0, wait.chunks_k = d.slabs ? lab_ceil(p.k, 512) : 1;
