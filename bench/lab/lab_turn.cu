@@ -237,6 +237,10 @@ int main(int argc, char **argv) {
     measure("turn", {2, 0, 64, 1, 128, 256, false});
     for (int mb : {1, 2, 4, 8, 16, 64}) measure("carry", {mb * 128, 0, 8192, std::max(mb * 64 / 4, 16), 128, 256, true});
     measure("carry", {512, 0, 8192, 256, 128, 256, true});
+    // Tiles that leave SMs for couriers: of 32 a rank (one GPU), of 132.
+    const int left[][3] = {{512, 3584, 8192}, {512, 4096, 8192}, {512, 28672, 8192}};
+    for (auto &s : left)
+        for (int parts : {1, 4}) measure("left", {s[0], s[1], s[2], s[0] / 2 / parts, 128, s[1] < 28672 ? 128 : 224, true});
     const int shapes[][3] = {{512, 2560, 8192}, {512, 14336, 8192}, {1024, 2560, 8192}, {2048, 2560, 8192}, {2048, 14336, 8192}, {8192, 2560, 8192}};
     for (auto &s : shapes)
         for (int parts : {1, 4}) measure("gather", {s[0], s[1], s[2], s[0] / 2 / parts, 128, s[0] < 1024 ? 128 : 256, true});

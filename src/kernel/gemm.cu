@@ -174,6 +174,20 @@ static int64_t blocks_for(const sg_kernel_gemm *g, int64_t units)
     return units > 0 ? units : g->param.pushes > 0 ? g->sms : 1;
 }
 
+enum { COURIERS_LEAST = 4, COURIERS_MOST = 8 };
+
+/* Blocks that only carry rows: as many as may be had of MOST without one more wave. */
+static int couriers_for(const sg_kernel_gemm *g, int64_t most, int cluster)
+{
+    const int64_t tiles = (int64_t)g->param.units * cluster;
+    if (g->param.pushes == 0 || tiles == 0 || most < 1) return 0;
+    const int64_t waves = (tiles + most - 1) / most;
+    const int64_t workers = ((tiles + waves - 1) / waves + cluster - 1) / cluster * cluster;
+    const int64_t spare = (most - workers) / cluster * cluster;
+    if (spare < COURIERS_LEAST) return 0;
+    return (int)(spare < COURIERS_MOST ? spare : COURIERS_MOST / cluster * cluster);
+}
+
 static const char *aim_fast(sg_kernel_gemm *g, const needs *n)
 {
     int all;
@@ -203,7 +217,9 @@ static const char *aim_fast(sg_kernel_gemm *g, const needs *n)
     g->param.ahead = 64 * (n->a_rows <= 128 ? 8 : n->a_rows <= 512 ? 1 : 0);
     const int64_t most = g->want_blocks > 0 ? g->want_blocks : g->sms;
     const int64_t blocks = blocks_for(g, g->param.units) * cluster;
-    g->blocks = (int32_t)((blocks < most ? blocks : most) / cluster * cluster);
+    const int couriers = couriers_for(g, most, cluster), room = (int)most - couriers;
+    g->param.workers = (int32_t)((blocks < room ? blocks : room) / cluster * cluster);
+    g->blocks = g->param.workers + couriers;
     if (cudaFuncSetAttribute(k->function, cudaFuncAttributeMaxDynamicSharedMemorySize, k->smem) !=
         cudaSuccess)
         return "the GPU refuses the kernel's shared memory";

@@ -7,7 +7,7 @@
  *
  *     warp 0        loader   waits for free stages, loads A, B and addends through the bulk engine
  *     warp 1, 2     storer   one per multiplying warpgroup: stores staged pieces, raises flags; before
- *                            that, carries rows to peers
+ *                            that, carries rows to peers if no block is a courier
  *     warp 3        watcher  begins the run; waits for the gate, and for flags as far ahead of the
  *                            loader as they are up; the last block's ends the run
  *     warpgroup 1.. math     (math_sm90.cuh) 64 or 128 rows of the tile each, or a tile each in turn
@@ -16,10 +16,10 @@
  * waits for a later unit of the list, so any number of blocks makes progress.  The math warps never
  * touch a flag, and never wait for anything further away than their cluster's barriers. */
 #pragma once
+#include "kernel/courier_sm90.cuh"
 #include "kernel/load_sm90.cuh"
 #include "kernel/math_sm90.cuh"
 #include "kernel/store_sm90.cuh"
-#include "kernel/watch_sm90.cuh"
 
 template <class S>
 __global__ void __launch_bounds__(S::THREADS, 1) gemm_sm90(const __grid_constant__ Param P)
@@ -42,12 +42,14 @@ __global__ void __launch_bounds__(S::THREADS, 1) gemm_sm90(const __grid_constant
             mbar_init(smem.slot_full + 8 * i, 4); /* a thread per warp of the warpgroup */
             mbar_init(smem.slot_empty + 8 * i, 1);
             /* Its first phase is over: math waits for the second, until the storer has carried its rows. */
-            if (S::FOLD != FOLD_SLICES && P.pushes > 0) mbar_arrive(smem.slot_empty + 8 * i);
+            if (S::FOLD != FOLD_SLICES && storers_carry(P)) mbar_arrive(smem.slot_empty + 8 * i);
         }
         for (int i = 0; i < S::WGS; ++i) {
             mbar_init(smem.pushed + 8 * i, 1); /* its storer */
             mbar_init(smem.turn + 8 * i, 1);   /* a thread of the other warpgroup */
         }
+        for (int i = 0; is_courier(P) && i < Courier<S>::CARRIERS; ++i)
+            mbar_init(courier_barrier(smem, i), 1);
         mbar_arrive(smem.turn); /* the first tile is warpgroup 0's */
         for (int i = 0; i < WORDS; ++i) progress_release(smem.progress + 4 * i, 0);
         stamp_begin(smem.stamp);
@@ -57,7 +59,9 @@ __global__ void __launch_bounds__(S::THREADS, 1) gemm_sm90(const __grid_constant
         cluster_meet();
     else
         __syncthreads();
-    if (warp < 4) {
+    if (S::FOLD != FOLD_SLICES && is_courier(P)) {
+        courier(P, smem, warp);
+    } else if (warp < 4) {
         if (S::WGS > 1) regs_down<S::MOVER_REGS>();
         if (warp == 0) {
             if (elect_one()) loader<S>(P, smem, im, in);

@@ -231,6 +231,7 @@ typedef struct sg_kernel_gemm_param {
                                  * rows, the first step first, before their tiles.  Addresses, pitches
                                  * and rows in multiples of 16 bytes */
     int32_t pushes;
+    int32_t workers;                 /* blocks that take tiles; those behind them carry rows */
     int32_t remakes;                 /* maps of a block in `remake` */
     int8_t remade[SG_KERNEL_PLACES]; /* of a place: the first of its maps there; -1: none */
     CUtensorMap *remake; /* device memory; NULL: a fast kernel stores tiles into landings alone */

@@ -94,12 +94,12 @@ template <class S> DEV void loader(const Param &P, const Smem<S> &smem, int im, 
 {
     constexpr uint16_t down_mask = (1 << S::CM) - 1;               /* of a column of the cluster */
     constexpr uint16_t over_mask = ((1 << S::CL) - 1) / down_mask; /* of a row: every CM-th bit */
-    const int stride = gridDim.x / S::CL;
+    const int stride = stride_of<S>(P);
     Ring<S::STAGES> ring;
     Cursor cursor;
     Source at;
     uint32_t steps = 0;
-    int unit = blockIdx.x / S::CL;
+    int unit = first_unit<S>(P);
     stamp(smem.stamp, STAMP_LOADER, STAMP_BEGUN);
     if (unit < P.units) {
         source_find<S>(at, P, cursor, unit, im, in);

@@ -241,7 +241,7 @@ DEV void round_tile(Math<S> &m, int unit, float (&acc)[S::MI][S::SUMS], uint32_t
     }
     const bool last = !S::HOLDS && is_last<S>(m.P, unit);
     /* In turn, one leaves them a tile earlier than the other. */
-    if (last || (S::TURNS > 1 && is_last<S>(m.P, unit + gridDim.x / S::CL))) stages_leave<S>(last);
+    if (last || (S::TURNS > 1 && is_last<S>(m.P, unit + stride_of<S>(m.P)))) stages_leave<S>(last);
     if (S::TURNS == 1 && last) {
 #pragma unroll
         for (int c = 0; c < S::CHUNKS; ++c) {
@@ -271,11 +271,11 @@ template <class S> DEV void stages_skip(Math<S> &m, int patch, int stages)
 /* One tile after the other, of which every second one is this warpgroup's. */
 template <class S> DEV void math_in_turn(Math<S> &m)
 {
-    const int stride = gridDim.x / S::CL;
+    const int stride = stride_of<S>(m.P);
     float acc[S::MI][S::SUMS];
     uint32_t out[S::PIECE_SUMS / 2];
     int stages = 0, turn = m.wg;
-    for (int unit = blockIdx.x / S::CL; unit < m.P.units; unit += stride) {
+    for (int unit = first_unit<S>(m.P); unit < m.P.units; unit += stride) {
         stages = stages_of<S>(m.P, m.ahead, unit, stages);
         m.patch = m.ahead.patch, m.base = m.ahead.base;
         if (turn-- > 0) {
@@ -296,7 +296,7 @@ template <class S> DEV void math_in_turn(Math<S> &m)
         multiply_end(m, acc, stages > 0);
         round_tile(m, unit, acc, out);
     }
-    const int first = blockIdx.x / S::CL;
+    const int first = first_unit<S>(m.P);
     if (m.wg > 0 && first < m.P.units && is_last<S>(m.P, first))
         stages_leave<S>(false); /* one tile */
 }
@@ -304,7 +304,7 @@ template <class S> DEV void math_in_turn(Math<S> &m)
 template <class S> DEV void math_run(Math<S> &m)
 {
     constexpr int V = S::PIECE_SUMS;
-    const int first = blockIdx.x / S::CL, stride = gridDim.x / S::CL;
+    const int first = first_unit<S>(m.P), stride = stride_of<S>(m.P);
     float acc[S::MI][S::SUMS];
     uint32_t held[S::HOLDS ? S::MI * S::BN / 4 : V / 2];
     bool holding = false;

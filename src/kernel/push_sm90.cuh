@@ -1,11 +1,12 @@
 /* push_sm90.cuh -- rows that a launch of the Hopper product (gemm_sm90.cuh) carries to peers beside its
- * tiles: no SM and no engine is taken for them, and no kernel before it.
+ * tiles: no engine is taken for them, and no kernel before it.
  *
- * The storers do it, while the math warpgroups multiply their first tiles, through the slots that these
- * will need afterwards.  A piece is as much of a COPY step as the slots of one storer hold: rows, or a
- * part of one.  Pieces are dealt to all storers of the launch in turn, those of the first step first.
- * While one is being loaded, the one before is still on its way out; so some 30 KB are under way in each
- * SM, and a link of 400 GB/s needs 2 MB. */
+ * Couriers do it (courier_sm90.cuh), blocks for which there are no tiles: the tiles of a launch rarely
+ * fill all SMs to the end.  Where there are none, the storers do, while the math warpgroups multiply
+ * their first tiles, through the slots that these will need afterwards.  A piece is as much of a COPY
+ * step as a carrier's memory holds: rows, or a part of one.  Pieces are dealt to all carriers of the
+ * launch in turn, those of the first step first.  While one is being loaded, the one before is still on
+ * its way out; a link of 400 GB/s needs 2 MB under way. */
 #pragma once
 #include "kernel/shape_sm90.cuh"
 
@@ -128,34 +129,41 @@ DEV void push_credit(const Param &P, const sg_kernel_step &s, int sharers, uint6
         raise_fire(P.program, raise_find(P.program, P.program.raise[s.raise0 + i], 0), epoch);
 }
 
-/* All of storer WG's pieces.  Before and afterwards nothing is in its slots. */
-template <class S> DEV void push_rows(const Param &P, const Smem<S> &smem, int wg, uint64_t epoch)
+/* One of ALL threads that carry pieces, each through ROOM bytes of shared memory at AT. */
+struct Carrier {
+    int index, all;
+    uint32_t at;
+    int room;
+    uint32_t bar; /* counts the bytes that come */
+};
+
+/* All pieces of SELF.  Before and afterwards nothing is in its memory. */
+template <class S>
+DEV void push_rows(const Param &P, const Smem<S> &smem, const Carrier &self, uint64_t epoch)
 {
-    constexpr int ROOM = S::SLOTS * S::PIECE_BYTES;
-    const uint32_t slots = smem.slot + wg * ROOM, bar = smem.pushed + 8 * wg;
-    const int all = gridDim.x * S::WGS, half = run_half(P.program);
-    int next = blockIdx.x * S::WGS + wg; /* which piece of the step is the first of this storer's */
-    int owed = -1, owed_sharers = 0;     /* a step of which all of its pieces are stored */
+    const int half = run_half(P.program);
+    int next = self.index;           /* which piece of the step is the first of its own */
+    int owed = -1, owed_sharers = 0; /* a step of which all of its pieces are stored */
     uint32_t parity = 0;
     for (int i = 0; i < P.pushes; ++i) {
         const sg_kernel_step &s = P.push[i];
-        const Cut cut = push_cut(P, s, ROOM);
+        const Cut cut = push_cut(P, s, self.room);
         const bool mine = next < cut.pieces;
-        for (; next < cut.pieces; next += all) {
+        for (; next < cut.pieces; next += self.all) {
             const Piece p = push_piece(s, cut, next);
             bulk_wait_read<0>();
-            push_load(P, s, p, half, slots, bar);
+            push_load(P, s, p, half, self.at, self.bar);
             if (owed >= 0) { /* meanwhile: the step before */
                 bulk_wait<0>();
                 push_credit(P, P.push[owed], owed_sharers, epoch);
                 owed = -1;
             }
-            mbar_wait(P, bar, parity, ROLE_STORER);
+            mbar_wait(P, self.bar, parity, ROLE_STORER);
             parity ^= 1;
-            push_store(P, smem, s, p, half, slots);
+            push_store(P, smem, s, p, half, self.at);
         }
         next -= cut.pieces; /* counted on from the last piece of this step */
-        if (mine) owed = i, owed_sharers = sg_walk_min(cut.pieces, all);
+        if (mine) owed = i, owed_sharers = sg_walk_min(cut.pieces, self.all);
     }
     bulk_wait<0>();
     if (owed >= 0) push_credit(P, P.push[owed], owed_sharers, epoch);

@@ -169,10 +169,33 @@ DEV CUtensorMap *map_remade(const Param &P, int place, int use)
 
 /* ---- Where a visit is ----------------------------------------------------------------------------------------- */
 
+/* A block behind the workers has no tiles: it is a courier (courier_sm90.cuh). */
+DEV bool is_courier(const Param &P)
+{
+    return (int)blockIdx.x >= P.workers;
+}
+
+/* Do the storers carry rows, since there are no couriers? */
+DEV bool storers_carry(const Param &P)
+{
+    return P.pushes > 0 && P.workers == (int)gridDim.x;
+}
+
+/* The units of this block are FIRST_UNIT, FIRST_UNIT + STRIDE, ... */
+template <class S> DEV int first_unit(const Param &P)
+{
+    return is_courier(P) ? P.units : (int)blockIdx.x / S::CL;
+}
+
+template <class S> DEV int stride_of(const Param &P)
+{
+    return P.workers / S::CL;
+}
+
 /* No unit of this block follows: nothing will be loaded any more. */
 template <class S> DEV bool is_last(const Param &P, int unit)
 {
-    return unit + (int)gridDim.x / S::CL >= P.units;
+    return unit + stride_of<S>(P) >= P.units;
 }
 
 /* Where piece PIECE of warpgroup WG waits to be stored if it is of the block's last tile: in the

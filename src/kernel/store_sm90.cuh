@@ -114,28 +114,36 @@ template <class S> DEV void storer_touch(const Param &P, const sg_patch &p)
     compute_now(sum);
 }
 
+/* Rows for peers, through the slots that math needs afterwards, if no block is a courier. */
+template <class S>
+DEV void storer_carry(const Param &P, const Smem<S> &smem, int wg, bool open, uint64_t epoch)
+{
+    constexpr int ROOM = S::SLOTS * S::PIECE_BYTES;
+    const Carrier self = {(int)blockIdx.x * S::WGS + wg, (int)gridDim.x * S::WGS,
+                          smem.slot + wg * ROOM, ROOM, smem.pushed + 8 * wg};
+    if (open) push_rows(P, smem, self, epoch);
+    stamp(smem.stamp, STAMP_STORER + wg, STAMP_PUSHED);
+    /* Pairs with stage_piece() of math, which has waited for its first slots. */
+    for (int i = 0; i < S::SLOTS; ++i) mbar_arrive(smem.slot_empty + 8 * (wg * S::SLOTS + i));
+}
+
 template <class S> DEV void storer(const Param &P, const Smem<S> &smem, int im, int in, int wg)
 {
     const uint32_t full = smem.slot_full + 8 * wg * S::SLOTS;
     const uint32_t empty = smem.slot_empty + 8 * wg * S::SLOTS;
-    const int part = wg % S::PARTS, stride = gridDim.x / S::CL;
+    const int part = wg % S::PARTS, stride = stride_of<S>(P);
     Ring<S::SLOTS> ring;
     Cursor cursor;
     enum { LAST = -1 }; /* instead of the number of ... */
     int behind = 0;     /* pieces issued whose slots are not given back yet, at most SLOTS - 1 */
-    if (blockIdx.x / S::CL < P.units) storer_touch<S>(P, P.first);
+    int unit = first_unit<S>(P) + wg / S::PARTS * stride;
+    if (unit < P.units) storer_touch<S>(P, P.first);
     stamp(smem.stamp, STAMP_STORER + wg, STAMP_BEGUN);
     launch_wait();
     const uint64_t epoch = P.program.rank ? run_epoch(P.program.rank) : 0;
     const bool open = S::FOLD == FOLD_SLICES || !P.turn.gate || storer_gate(P, smem);
     int half = -1;
-    if (S::FOLD != FOLD_SLICES && P.pushes > 0) {
-        if (open) push_rows(P, smem, wg, epoch);
-        stamp(smem.stamp, STAMP_STORER + wg, STAMP_PUSHED);
-        /* Pairs with stage_piece() of math, which has waited for its first slots. */
-        for (int i = 0; i < S::SLOTS; ++i) mbar_arrive(empty + 8 * i);
-    }
-    int unit = blockIdx.x / S::CL + wg / S::PARTS * stride;
+    if (S::FOLD != FOLD_SLICES && storers_carry(P)) storer_carry(P, smem, wg, open, epoch);
     for (; unit < P.units; unit += S::TURNS * stride) {
         int in_pass;
         if (slice_of<S>(P, unit, &in_pass) != 0) continue; /* math stores these sums itself */

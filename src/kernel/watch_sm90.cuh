@@ -115,7 +115,7 @@ template <class S> DEV void watcher(const Param &P, const Smem<S> &smem, int im,
     Watcher<S> w = {P, smem, run_epoch(P.program.rank), 0, 0, false};
     for (int i = 0; P.leaves && i < P.pushes; ++i) watcher_leave(w, P.push[i].to0, P.push[i].tos);
     Cursor cursor;
-    for (int unit = blockIdx.x / S::CL; unit < P.units; unit += gridDim.x / S::CL) {
+    for (int unit = first_unit<S>(P); unit < P.units; unit += stride_of<S>(P)) {
         cursor_move<S>(P, cursor, unit);
         const sg_patch &p = patch_in_list(P, cursor.patch);
         const bool adds = S::ADDS && p.adds;

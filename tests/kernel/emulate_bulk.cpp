@@ -224,11 +224,18 @@ cudaError_t cudaGetDevice(int *device)
     return cudaSuccess;
 }
 
+static int sms = SMS;
+
+void emu_sms(int count)
+{
+    sms = count > 0 ? count : (int)SMS;
+}
+
 cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int)
 {
     *value = attribute == cudaDevAttrComputeCapabilityMajor   ? 9
              : attribute == cudaDevAttrComputeCapabilityMinor ? 0
-                                                              : (int)SMS;
+                                                              : sms;
     return cudaSuccess;
 }
 

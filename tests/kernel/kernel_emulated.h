@@ -12,6 +12,9 @@ void emu_seed(uint64_t seed);
 cudaStream_t emu_stream(int r);
 int emu_blocks(int ranks);
 
+/* SMs of the GPU from now on; 0: a few, as at first. */
+void emu_sms(int count);
+
 /* Launches run at once on the stream NULL; on others when this is called, all beside each other as far
  * as streams allow.  False: a standstill. */
 bool emu_run(void);
