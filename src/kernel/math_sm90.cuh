@@ -23,15 +23,15 @@ template <class S> DEV void stage_issue(Math<S> &m, float (&acc)[S::MI][S::SUMS]
         math_stamp(m, STAMP_FIRST);
     else
         math_waited(m, 0, since);
-    const uint32_t stage = m.smem.stage + m.ring.at * S::STAGE_BYTES;
-    const uint64_t a = wgmma_operand(stage + m.part * S::MI * 8192);
-    const uint64_t b = wgmma_operand(stage + S::A_BYTES);
+    const uint32_t a = m.smem.stage / 16 + m.part * S::MI * 512 + m.ring.at * (S::STAGE_BYTES / 16);
+    const uint32_t b = m.smem.stage / 16 + S::A_BYTES / 16 + m.ring.at * (S::STAGE_BYTES / 16);
     wgmma_fence();
 #pragma unroll
     for (int k = 0; k < STAGE_K / 16; ++k)
 #pragma unroll
         for (int i = 0; i < S::MI; ++i)
-            Wgmma<typename S::T, S::BN>::issue(acc[i], a + i * 512 + k * 2, b + k * 2, s | k);
+            Wgmma<typename S::T, S::BN>::issue(acc[i], wgmma_operand(a + i * 512 + k * 2),
+                                               wgmma_operand(b + k * 2), s | k);
     wgmma_commit();
 }
 
@@ -95,8 +95,9 @@ DEV void multiply(Math<S> &m, float (&acc)[S::MI][S::SUMS], int stages, int ahea
             if (more) stage_settle(m, s), ++s;
             /* Here and not between two tiles, when nothing else runs: */
             if (c == 0) look_ahead(m, ahead, stages);
-            for (const int until = stages * (c + 1) / S::CHUNKS; s < until; ++s)
-                stage_issue(m, acc, s), stage_settle(m, s);
+            const int count = stages * (c + 1) / S::CHUNKS - s;
+            for (int left = count; left > 0; --left) stage_issue(m, acc, 1), stage_settle(m, 1);
+            if (count > 0) s += count;
         }
     } else {
         look_ahead(m, ahead, stages);

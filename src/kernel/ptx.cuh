@@ -111,6 +111,20 @@ DEV bool mbar_try(uint32_t bar, uint32_t parity)
     return done != 0;
 }
 
+/* The same for who has tried before: the thread sleeps until the phase ends, or for about a microsecond.  Tries
+ * end after a hundred cycles by themselves, and each takes power. */
+DEV bool mbar_nap(uint32_t bar, uint32_t parity)
+{
+    uint32_t done;
+    asm volatile("{\n.reg .pred p;\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2, %3;\n"
+                 "selp.u32 %0, 1, 0, p;\n}"
+                 : "=r"(done)
+                 : "r"(bar), "r"(parity), "r"(1000)
+                 : "memory");
+    return done != 0;
+}
+
 /* ---- The bulk copy engine of an SM ------------------------------------------------------------------- */
 
 DEV void map_prefetch(const CUtensorMap *map)
@@ -259,11 +273,10 @@ template <int N> DEV void wgmma_wait()
 }
 
 /* K-major operand, rows of 128 bytes, 128-byte swizzle: 8-row atoms 1024 bytes apart, each aligned to
- * 1024.  16 columns further along k is 32 bytes further, 2 in the encoded address. */
-DEV uint64_t wgmma_operand(uint32_t addr)
+ * 1024.  AT: its address in shared memory in units of 16 bytes; 16 columns further along k is 2 of them. */
+DEV uint64_t wgmma_operand(uint32_t at)
 {
-    return (uint64_t)((addr & 0x3ffff) >> 4) | (uint64_t)1 << 16 | (uint64_t)(1024 >> 4) << 32 |
-           (uint64_t)1 << 62;
+    return (uint64_t)(at + (1 << 16)) | (uint64_t)(1024 >> 4) << 32 | (uint64_t)1 << 62;
 }
 
 template <int N> DEV void regs_up()

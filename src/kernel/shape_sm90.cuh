@@ -132,14 +132,15 @@ DEV void mbar_wait(const Param &P, uint32_t bar, uint32_t parity, Role role)
 {
     if (mbar_try(bar, parity)) return;
     uint64_t start = 0;
-    for (uint32_t tries = 1; !mbar_try(bar, parity); ++tries)
+    for (uint32_t tries = 1; !mbar_nap(bar, parity); ++tries)
         if (tries % 4096 == 0 && overdue(P, &start, role)) return;
 }
 
 /* The same for the math warps, which have no register to spare.  A try may take microseconds. */
 DEV void mbar_spin(uint32_t bar, uint32_t parity)
 {
-    for (uint32_t tries = 0; !mbar_try(bar, parity); ++tries)
+    if (mbar_try(bar, parity)) return;
+    for (uint32_t tries = 0; !mbar_nap(bar, parity); ++tries)
         if (tries > 1u << 28) return;
 }
 

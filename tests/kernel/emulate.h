@@ -219,6 +219,10 @@ static inline bool mbar_try(uint32_t bar, uint32_t parity)
 {
     return emu_bar_done(bar, parity);
 }
+static inline bool mbar_nap(uint32_t bar, uint32_t parity)
+{
+    return mbar_try(bar, parity);
+}
 
 /* ---- The bulk copy engine --------------------------------------------------------------------------------------- */
 
@@ -300,9 +304,9 @@ template <int N> static inline void wgmma_wait()
 {
     emu_group_barrier();
 }
-static inline uint64_t wgmma_operand(uint32_t addr)
+static inline uint64_t wgmma_operand(uint32_t at)
 {
-    return (addr & 0x3ffff) >> 4;
+    return at;
 }
 template <int N> static inline void regs_up()
 {
