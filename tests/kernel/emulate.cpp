@@ -86,7 +86,10 @@ static void rendezvous(meeting *m, int threads)
 {
     const uint64_t before = m->times;
     arrive(m, threads);
-    while (m->times == before) emu_yield();
+    if (m->times != before) return;
+    now->at = m;
+    now->times = before;
+    emu_yield();
 }
 
 void emu_barrier_arrive(int id, int threads)
@@ -197,12 +200,14 @@ static void enter(void)
 
 static bool is_ready(const fiber *f)
 {
-    return !f->ended && (!f->waits || bar_of(f->run, f->block, f->bar)->phase != f->parity);
+    if (f->ended || (f->at != nullptr && f->at->times == f->times)) return false;
+    return !f->waits || bar_of(f->run, f->block, f->bar)->phase != f->parity;
 }
 
 static void resume(fiber *f)
 {
     f->waits = false;
+    f->at = nullptr;
     now = f;
     threadIdx = f->thread;
     blockIdx = f->where;

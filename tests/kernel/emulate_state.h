@@ -43,6 +43,11 @@ struct bulk_op {
     bool read;
 };
 
+struct meeting {
+    int here;
+    uint64_t times;
+};
+
 struct fiber {
     ucontext_t context; /* where it begins */
     jmp_buf here;       /* where it goes on */
@@ -53,14 +58,11 @@ struct fiber {
     bool ended;
     bool waits; /* for the phase of a barrier */
     uint32_t bar, parity;
+    const meeting *at; /* waits for its next one, the TIMES-th; NULL: for none */
+    uint64_t times;
     std::vector<std::vector<bulk_op>> groups; /* stores, committed */
     std::vector<bulk_op> open;
     std::vector<const CUtensorMap *> changed; /* maps, and not released yet */
-};
-
-struct meeting {
-    int here;
-    uint64_t times;
 };
 
 struct block_state {
