@@ -31,20 +31,22 @@ int sg_kernel_tiles(enum sg_kernel_type type, sg_kernel_tile *tiles_out, int roo
     int sms = 0, all = 0, count = 0;
     const sg_instance *table = sg_instance_table(&all);
     if (current_arch(&sms) != 90 || type == SG_KERNEL_F32) {
-        if (room > 0) tiles_out[count++] = sg_kernel_tile{128, 128, 0};
+        if (room > 0) tiles_out[count++] = sg_kernel_tile{128, 128, 0, 0};
         return count;
     }
     for (int i = 0; i < all && count < room; ++i) {
         const sg_instance *k = &table[i];
         bool known = k->type != (int)type || k->fold != 1; /* those that take addends take all */
         for (int j = 0; j < count; ++j) known |= tiles_out[j].m == k->bm && tiles_out[j].n == k->bn;
-        if (!known) tiles_out[count++] = sg_kernel_tile{k->bm, k->bn, 0};
+        if (!known) tiles_out[count++] = sg_kernel_tile{k->bm, k->bn, 0, 0};
     }
     for (int i = 0; i < all; ++i)
-        for (int j = 0; j < count; ++j)
-            if (table[i].type == (int)type && table[i].fold == 3 && table[i].bm == tiles_out[j].m &&
-                table[i].bn == tiles_out[j].n)
-                tiles_out[j].parts = 1;
+        for (int j = 0; j < count; ++j) {
+            const bool same = table[i].type == (int)type && table[i].bm == tiles_out[j].m &&
+                              table[i].bn == tiles_out[j].n;
+            tiles_out[j].parts |= same && table[i].fold == 3;
+            tiles_out[j].tagged |= same && table[i].fold == 4;
+        }
     return count;
 }
 
@@ -110,7 +112,8 @@ static void count_tiles(const sg_kernel_gemm *g, const sg_instance *k, int64_t *
                         int64_t *units_out)
 {
     *tiles_out = *units_out = 0;
-    for (int i = 0; i < g->param.patches; ++i) {
+    for (int i = 0; i < (k->fold == 4 ? 1 : g->param.patches);
+         ++i) { /* tagged: they are summed, too */
         const sg_patch *p = &g->lists->patch[g->param.patch0 + i];
         const int64_t bands = sg_walk_bands(p, k->bm), cols = sg_walk_cols(p, k->bn);
         const int64_t tiles = sg_walk_visits(p, k->bm, k->bn);
@@ -122,7 +125,7 @@ static void count_tiles(const sg_kernel_gemm *g, const sg_instance *k, int64_t *
 
 static bool serves(const sg_kernel_gemm *g, const sg_instance *k, const needs *n)
 {
-    const int adds = n->part_place >= 0 ? 3 : n->adds ? 1 : 0;
+    const int adds = n->tagged ? 4 : n->part_place >= 0 ? 3 : n->adds ? 1 : 0;
     const int fold = g->want_split > 1 ? 2 : adds, cluster = k->cm * k->cn;
     if (k->type != g->param.program.type || k->bm != g->param.tile_m || k->bn != g->param.tile_n)
         return false;
@@ -331,7 +334,8 @@ static bool aim_again(sg_kernel_gemm *g)
     for (int i = 0; i < SG_KERNEL_PLACES; ++i) {
         const sg_kernel_place *now = &g->param.program.place[i], *was = &g->aimed[i];
         if (memcmp(now, was, sizeof *now) == 0) continue;
-        if (now->rows != was->rows || now->cols != was->cols || now->wide != was->wide)
+        if (now->rows != was->rows || now->cols != was->cols || now->wide != was->wide ||
+            now->tagged != was->tagged)
             return false;
         for (int use = 0; use < 4; ++use)
             if (g->param.map_of[i][use] >= 0 && make_map(g, k, a_box, i, use)) return false;
@@ -347,7 +351,8 @@ const char *sg_kernel_gemm_aim(sg_kernel_gemm *gemm)
     if (needs n; !aim_again(gemm)) {
         gemm->slow = read_needs(gemm, &n);
         if (gemm->slow == nullptr) gemm->slow = aim_fast(gemm, &n);
-        if (gemm->slow != nullptr) why = aim_slow(gemm);
+        /* The slow kernels raise flags for plain tiles; other ranks may wait for tags. */
+        if (gemm->slow != nullptr) why = n.tagged ? gemm->slow : aim_slow(gemm);
     }
     if (why == nullptr) memcpy(gemm->aimed, program->place, sizeof gemm->aimed);
     return why;

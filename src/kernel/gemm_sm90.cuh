@@ -12,6 +12,8 @@
  *                            loader as they are up; the last block's ends the run
  *     warpgroup 1.. math     (math_sm90.cuh) 64 or 128 rows of the tile each, or a tile each in turn
  *
+ * Of a launch of tagged data, warps 1 to 3 do what tagged_sm90.cuh says.
+ *
  * Units (a tile, or a tile per block of the cluster) are dealt round robin in list order.  Nothing
  * waits for a later unit of the list, so any number of blocks makes progress.  The math warps never
  * touch a flag, and never wait for anything further away than their cluster's barriers. */
@@ -20,6 +22,7 @@
 #include "kernel/load_sm90.cuh"
 #include "kernel/math_sm90.cuh"
 #include "kernel/store_sm90.cuh"
+#include "kernel/tagged_sm90.cuh"
 
 template <class S>
 __global__ void __launch_bounds__(S::THREADS, 1) gemm_sm90(const __grid_constant__ Param P)
@@ -65,6 +68,8 @@ __global__ void __launch_bounds__(S::THREADS, 1) gemm_sm90(const __grid_constant
         if (S::WGS > 1) regs_down<S::MOVER_REGS>();
         if (warp == 0) {
             if (elect_one()) loader<S>(P, smem, im, in);
+        } else if constexpr (S::FOLD == FOLD_TAGGED) {
+            if (warp == 3) tagged_watch(P, smem, threadIdx.x % 32);
         } else if (warp <= S::WGS) {
             if (elect_one()) storer<S>(P, smem, im, in, warp - 1);
         } else if (warp == 3) {
@@ -78,12 +83,15 @@ __global__ void __launch_bounds__(S::THREADS, 1) gemm_sm90(const __grid_constant
         const bool tells = lane == 0 && to < S::CL && (to % S::CM == im || to / S::CM == in);
         const int wg = warp / 4 - 1, thread = (int)threadIdx.x % 128;
         Math<S> math = {P, smem, wg, wg % S::PARTS, thread, to, lane, im, in, tells};
-        if constexpr (S::TURNS > 1)
+        if constexpr (S::FOLD == FOLD_TAGGED)
+            tagged_run(math);
+        else if constexpr (S::TURNS > 1)
             math_in_turn(math);
         else
             math_run(math);
     }
-    if (S::FOLD != FOLD_SLICES && P.turn.end) {
+    /* Tagged data: the watcher has done so already. */
+    if (S::FOLD != FOLD_SLICES && S::FOLD != FOLD_TAGGED && P.turn.end) {
         Leaving at;
         if (warp == 3) at = turn_leaving(P.program, P.turn, threadIdx.x % 32);
         __syncthreads(); /* all of this block's stores and loads are behind */

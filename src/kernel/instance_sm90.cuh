@@ -65,6 +65,13 @@ template <class T> static int instances_sm90(int type, sg_instance *out)
     TOGETHER(128, 112, 2, 1, 1, 1, FOLD_NONE)
     TOGETHER(128, 80, 2, 1, 1, 1, FOLD_NONE)
     TOGETHER(64, 112, 1, 1, 1, 1, FOLD_NONE)
+    TOGETHER(64, 32, 1, 1, 1, 1, FOLD_TAGGED)
+    TOGETHER(64, 64, 1, 1, 1, 1, FOLD_TAGGED)
+    TOGETHER(64, 96, 1, 1, 1, 1, FOLD_TAGGED)
+    TOGETHER(64, 128, 1, 1, 1, 1, FOLD_TAGGED)
+    TOGETHER(128, 64, 2, 1, 1, 1, FOLD_TAGGED)
+    TOGETHER(128, 96, 2, 1, 1, 1, FOLD_TAGGED)
+    TOGETHER(128, 128, 2, 1, 1, 1, FOLD_TAGGED)
     return n;
 }
 

@@ -227,9 +227,9 @@ typedef struct sg_kernel_gemm_param {
     uint32_t *fold;          /* split k: a word a tile and part, zero at rest */
     float *partial;          /* split k: sums of all slices but one */
     /* By the host, before the first aim; `leaves` as well, if a push stores into a peer's tensor. */
-    const sg_kernel_step *push; /* COPY steps without waits, on the device: all blocks carry their
-                                 * rows, the first step first, before their tiles.  Addresses, pitches
-                                 * and rows in multiples of 16 bytes */
+    const sg_kernel_step *push; /* COPY steps without waits, on the device: blocks without tiles
+                                 * carry their rows, the first step first, or all blocks before their
+                                 * tiles.  Addresses, pitches and rows in multiples of 16 bytes */
     int32_t pushes;
     int32_t workers;                 /* blocks that take tiles; those behind them carry rows */
     int32_t remakes;                 /* maps of a block in `remake` */

@@ -18,6 +18,7 @@ typedef struct needs {
     bool places;                /* something else than parts is stored into places for tiles */
     int64_t b_read, b_most;     /* elements of B that are read by all tiles; of the largest B */
     int parts, part_place;      /* as in sg_kernel_gemm_param; parts -1: not yet known */
+    bool tagged;                /* it is a launch of tagged data */
 } needs;
 
 static bool ends_inside(const sg_kernel_place *place, int col0, int cols)
@@ -122,13 +123,54 @@ static const char *read_patch(const sg_kernel_gemm *g, const sg_patch *p, needs 
     return nullptr;
 }
 
+/* AREA is in places for tiles of tagged words. */
+static bool is_tagged(const sg_kernel_gemm *g, const sg_area *area)
+{
+    const sg_kernel_place *place = &g->param.program.place[area->buf];
+    return place->tagged && area->tiled && area->col0 == 0 && place->cols == g->param.tile_n &&
+           !place->wide && ((uintptr_t)place->data[0] | (uintptr_t)place->data[1]) % 16 == 0;
+}
+
+/* Two patches over the same tiles: a product that all ranks get, and the sum of what all have sent. */
+static const char *read_tagged(const sg_kernel_gemm *g, needs *n)
+{
+    const sg_patch *p = &g->lists->patch[g->param.patch0], *sum = p + 1;
+    const sg_kernel_place *place = g->param.program.place;
+    if (g->param.program.rank == nullptr) return "tagged data is for ranks of a group";
+    if (g->param.pushes > 0) return "a launch of tagged data carries no rows";
+    if (g->param.patches != 2 || p->k0 >= p->k1 || sum->k0 < sum->k1 || p->adds > 0 ||
+        sum->tos != 1)
+        return "tagged data is sent by one patch and added up by another";
+    if (p->waits > 0 || sum->waits > 0 || p->final || sum->adds != p->tos || p->tos > 32)
+        return "a launch of tagged data waits for other things, or is of more than 32 ranks";
+    if (p->rows != sum->rows || p->cols != sum->cols || p->col0 != sum->col0 ||
+        p->raster != sum->raster || p->width != sum->width || p->tile0 != sum->tile0 ||
+        p->tiles != sum->tiles)
+        return "tagged data is not added up as it is sent";
+    bool all = true;
+    for (int i = 0; i < p->tos; ++i) all &= is_tagged(g, &g->lists->to[p->to0 + i]);
+    for (int i = 0; i < sum->adds; ++i) all &= is_tagged(g, &g->lists->add[sum->add0 + i].area);
+    if (!all) return "tagged data is not in places of tiles";
+    const sg_area *to = &g->lists->to[sum->to0];
+    if (to->tiled || to->leave || place[to->buf].wide || place[to->buf].tagged)
+        return "a sum of tagged data is not stored into an own matrix";
+    n->per_tile = true;
+    return read_operands(g, p, n);
+}
+
 static const char *read_needs(const sg_kernel_gemm *g, needs *n)
 {
     memset(n, 0, sizeof *n);
     n->col_step = ANY_COL;
     n->parts = n->part_place = -1;
+    for (int i = 0; i < g->param.patches && !n->tagged; ++i) {
+        const sg_patch *p = &g->lists->patch[g->param.patch0 + i];
+        for (int j = 0; j < p->tos; ++j)
+            n->tagged |= g->param.program.place[g->lists->to[p->to0 + j].buf].tagged != 0;
+    }
     if (g->arch != 90) return "the GPU is no Hopper";
     if (g->param.program.type == SG_KERNEL_F32) return "f32 has no matrix instructions";
+    if (n->tagged) return read_tagged(g, n);
     for (int i = 0; i < g->param.patches; ++i) {
         const char *why = read_patch(g, &g->lists->patch[g->param.patch0 + i], n);
         if (why != nullptr) return why;

@@ -31,6 +31,17 @@ DEV void store_release(uint64_t *p, uint64_t v)
     asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }
 
+/* With a store_relaxed() behind it, store_release(); what is loaded before it may be on its way meanwhile. */
+DEV void fence_sys()
+{
+    asm volatile("fence.acq_rel.sys;" ::: "memory");
+}
+
+DEV void store_relaxed(uint64_t *p, uint64_t v)
+{
+    asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+}
+
 DEV void store_release(uint32_t *p, uint32_t v)
 {
     asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
@@ -89,6 +100,30 @@ DEV void ld_global4(const void *p, float *v)
                  : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3])
                  : "l"(p)
                  : "memory");
+}
+
+/* 16 bytes in one access, which nobody sees half of: one of a scalar type, and not a vector. */
+DEV void store_tagged(void *p, uint64_t data, uint64_t tag)
+{
+    asm volatile("{\n.reg .b128 word;\nmov.b128 word, {%1, %2};\n"
+                 "st.relaxed.sys.global.b128 [%0], word;\n}" ::"l"(p),
+                 "l"(data), "l"(tag)
+                 : "memory");
+}
+
+DEV void load_tagged(const void *p, uint64_t *data, uint64_t *tag)
+{
+    asm volatile("{\n.reg .b128 word;\nld.relaxed.sys.global.b128 word, [%2];\n"
+                 "mov.b128 {%0, %1}, word;\n}"
+                 : "=l"(*data), "=l"(*tag)
+                 : "l"(p)
+                 : "memory");
+}
+
+/* Lets others have the memory for a quarter of a microsecond. */
+DEV void nap()
+{
+    asm volatile("nanosleep.u32 256;" ::: "memory");
 }
 
 /* ---- Words in shared memory ----------------------------------------------------------------------------------- */

@@ -7,8 +7,9 @@
 typedef sg_kernel_gemm_param Param;
 
 /* What an instance can add to its own product: nothing, addends of a patch, slices of k, addends and
- * sums in f32 that other patches of the launch leave (parts of k). */
-enum Fold { FOLD_NONE, FOLD_ADDENDS, FOLD_SLICES, FOLD_PARTS };
+ * sums in f32 that other patches of the launch leave (parts of k), the products of other ranks
+ * (tagged_sm90.cuh). */
+enum Fold { FOLD_NONE, FOLD_ADDENDS, FOLD_SLICES, FOLD_PARTS, FOLD_TAGGED };
 
 enum { MAP_A, MAP_B, MAP_PIECE, MAP_ROW }; /* of sg_kernel_gemm_param.map_of */
 
@@ -44,7 +45,8 @@ struct Shape {
     static constexpr int SUMS = BN / 2, PIECE_SUMS = W / 2, PARTIALS = MI * SUMS / 4;
     /* Registers for a finished, rounded tile beside the sums of the next: the way out then hides
      * under its products. */
-    static constexpr bool HOLDS = TURNS == 1 && MI * BN / 2 + MI * BN / 4 <= 192;
+    static constexpr bool HOLDS =
+        TURNS == 1 && FOLD != FOLD_TAGGED && MI * BN / 2 + MI * BN / 4 <= 192;
     static constexpr int ADDENDS =
         STAGE_BYTES / (PARTS * PIECE_BYTES); /* pieces that fit a stage */
     static constexpr int SLOT_BYTES = WGS * SLOTS * PIECE_BYTES;
@@ -60,6 +62,7 @@ struct Shape {
     static_assert(BM % (64 * PARTS) == 0 && BN % 16 == 0 && WGS <= 2, "tile");
     static_assert(WGS % TURNS == 0 && (TURNS == 1 || FOLD < FOLD_SLICES), "turns");
     static_assert(FOLD != FOLD_PARTS || (CL == 1 && ADDENDS >= 2), "a sum is two pieces");
+    static_assert(FOLD != FOLD_TAGGED || CL == 1, "a unit is a tile");
     static_assert((BN / CM) % 8 == 0 && (BM / CN) % 8 == 0, "cluster");
     static_assert(STAGES >= 3 && PARTS * PIECE_BYTES <= STAGE_BYTES, "shared memory");
 };

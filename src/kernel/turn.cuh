@@ -78,13 +78,16 @@ DEV void turn_end(sg_kernel_rank *rank, const sg_kernel_words *own, const Leavin
 {
     for (int q = lane; hello && !at.heard && q < rank->ranks; q += LANES)
         ok &= hello_wait(rank, q, at.epoch, hash, SG_KERNEL_STUCK_END, -1);
-    ok &= load_relaxed((const int32_t *)&rank->claimed) == 0;
-    for (int q = lane; q < rank->ranks; q += LANES) ok &= load_relaxed(own->abort + q) == 0;
+    const int32_t claimed = load_relaxed((const int32_t *)&rank->claimed);
+    uint64_t aborted = lane < rank->ranks ? load_relaxed(own->abort + lane) : 0;
+    for (int q = lane + LANES; q < rank->ranks; q += LANES) aborted |= load_relaxed(own->abort + q);
+    fence_sys(); /* a release, together with the stores below */
+    ok &= claimed == 0 && aborted == 0;
     if (!__all_sync(0xffffffff, ok)) return;
     __syncwarp();
     /* Partner: turn_gate() at Q.  What this rank read or stored in this half is behind it. */
     for (int q = lane; done && q < rank->ranks; q += LANES)
-        store_release(q == lane ? at.done : rank->words[q].done + rank->rank, at.epoch);
+        store_relaxed(q == lane ? at.done : rank->words[q].done + rank->rank, at.epoch);
     __syncwarp();
     if (lane != 0) return;
     rank->last[at.half] = at.epoch;

@@ -14,6 +14,7 @@ static jmp_buf scheduler; /* without the signals that swapcontext() asks the sys
 static std::map<cudaStream_t, std::shared_ptr<launch>> streams; /* what each has last */
 static std::vector<std::shared_ptr<launch>> waiting;            /* not ended, in order */
 std::vector<bulk_op> loads;
+static std::vector<tagged_word> words; /* under way */
 fiber *now;
 static std::vector<void *> stacks; /* to be used again, as these: */
 static std::vector<std::unique_ptr<block_state>> spare;
@@ -132,6 +133,29 @@ bool emu_vote(bool yes)
     b->yes &= yes;
     emu_sync_threads();
     return b->yes;
+}
+
+void emu_store_word(void *to, uint64_t data, uint64_t tag)
+{
+    if ((uintptr_t)to % 16 != 0) stop("a word that is not aligned to 16");
+    words.push_back(tagged_word{to, data, tag});
+}
+
+/* Some of them, or ALL.  Whether there were any. */
+static bool words_land(bool all)
+{
+    size_t left = 0;
+    for (const tagged_word &word : words) {
+        if (!all && random_below(4) == 0) {
+            words[left++] = word;
+            continue;
+        }
+        memcpy(word.to, &word.data, 8);
+        memcpy((char *)word.to + 8, &word.tag, 8);
+    }
+    const bool any = !words.empty();
+    words.resize(left);
+    return any;
 }
 
 uint32_t *emu_warp_words(void)
@@ -336,6 +360,7 @@ bool emu_run(void)
             land(op);
             moved = true;
         }
+        if (random_below(4) != 0 && words_land(false)) moved = true;
         if (outside != nullptr && outside()) moved = true;
         for (size_t i = 0; i < waiting.size(); ++i) {
             launch *const l = waiting[i].get();
@@ -354,6 +379,7 @@ bool emu_run(void)
         idle = moved ? 0 : idle + 1;
     }
     const bool well = waiting.empty();
+    words_land(true);
     waiting.clear(); /* what stands still is left as it is */
     streams.clear();
     loads.clear();

@@ -4,8 +4,8 @@
  * Threads of a GPU are fibers of one thread; who waits lets others go on, in an order drawn from a
  * seed.  The bulk engine is as late as the memory model allows: a load lands at some time after it was
  * issued, a store reads shared memory when its issuer waits for that, and writes when its issuer waits
- * for all of it.  So a slot that is reused too early, a flag raised too early and a barrier counted
- * wrongly show as wrong results or as a standstill.  Speed and the warps' lock step are not modelled. */
+ * for all of it.  Tagged words land at any time and in any order.  So a slot that is reused too early, a
+ * flag raised too early and a barrier counted wrongly show as wrong results or as a standstill.  Speed and the warps' lock step are not modelled. */
 #ifndef SG_EMULATE_H
 #define SG_EMULATE_H
 
@@ -62,6 +62,7 @@ uint64_t emu_now_ns(void);
 uint32_t *emu_warp_words(void); /* [32 * 6] that a warp shares, between barriers */
 void emu_sync_threads(void);
 bool emu_vote(bool yes); /* of the block: all say yes */
+void emu_store_word(void *to, uint64_t data, uint64_t tag);
 void emu_launch_wait(void);
 void emu_launch_next(void);
 
@@ -96,6 +97,14 @@ static inline float __shfl_xor_sync(unsigned, float v, int distance)
     memcpy(&other, &words[(threadIdx.x % 32) ^ distance], 4);
     emu_warp_barrier();
     return other;
+}
+static inline uint32_t __shfl_xor_sync(unsigned mask, uint32_t v, int distance)
+{
+    float f;
+    memcpy(&f, &v, 4);
+    f = __shfl_xor_sync(mask, f, distance);
+    memcpy(&v, &f, 4);
+    return v;
 }
 static inline float __fadd_rn(float a, float b)
 {
@@ -453,6 +462,17 @@ static inline void store_release(uint32_t *p, uint32_t v)
 {
     *p = v;
 }
+static inline void fence_sys()
+{
+}
+static inline void store_relaxed(uint64_t *p, uint64_t v)
+{
+    *p = v;
+}
+static inline void nap()
+{
+    emu_yield();
+}
 static inline uint32_t load_acquire_gpu(const uint32_t *p)
 {
     emu_yield();
@@ -484,6 +504,15 @@ static inline void st_global4(void *p, const float *v)
 static inline void ld_global4(const void *p, float *v)
 {
     memcpy(v, p, 16);
+}
+static inline void store_tagged(void *p, uint64_t data, uint64_t tag)
+{
+    emu_store_word(p, data, tag);
+}
+static inline void load_tagged(const void *p, uint64_t *data, uint64_t *tag)
+{
+    memcpy(data, p, 8);
+    memcpy(tag, (const char *)p + 8, 8);
 }
 static inline uint32_t shared_load(uint32_t p)
 {

@@ -48,6 +48,11 @@ struct meeting {
     uint64_t times;
 };
 
+struct tagged_word { /* stored, and not seen yet */
+    void *to;
+    uint64_t data, tag;
+};
+
 struct fiber {
     ucontext_t context; /* where it begins */
     jmp_buf here;       /* where it goes on */

@@ -72,6 +72,16 @@ struct carry_ask {
     bool come; /* all do; otherwise rank 1 stays away at first, and comes after recovery */
 };
 
+/* Cases of turn_tagged.cpp. */
+struct tagged_ask {
+    int ranks, m, n, k, tm, tn, blocks, runs;
+    int odd;          /* elements that a row of C is longer */
+    bool baked, bias; /* bias: and an activation */
+    int missing;      /* this rank comes after recovery alone; -1: all come at once */
+};
+
+void try_tagged(const tagged_ask &ask);
+void try_tagged_refused(void);
 void try_steps(const steps_ask &ask);
 void try_carry(const carry_ask &ask);
 

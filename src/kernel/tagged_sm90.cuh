@@ -1,0 +1,371 @@
+/* tagged_sm90.cuh -- sums over all ranks by data that carry their own flag, in the Hopper product
+ * (gemm_sm90.cuh): a launch of two patches, of which the first stores its product into every rank's places for
+ * tiles, and the second adds up what has come.
+ *
+ * Math warps store their rounded tile straight from registers, 8 bytes of it and 8 bytes of tag in a
+ * word of 16, and afterwards read all ranks' words until their tags are the run's.  So there is no
+ * acknowledgement, no flag, no count of raisers and no stage of the pipeline between the last product
+ * and the sum.  Rows beyond the patch are neither stored nor awaited.
+ *
+ *     warp 3     watcher   hello, gate; looks up where words go and come from, for the math warps; hears the
+ *                          others' hellos meanwhile.  Ends the run when all words have been read, while
+ *                          the sums are still being stored
+ *     math                 all products of the block, each stored at once; then all sums
+ *     storers              have nothing to do
+ *
+ * A word arrives whole or not at all.  store_tagged() and load_tagged() are one access of the scalar type .b128
+ * each, at system scope (PTX ISA 8.3, .sys with .b128 in 8.4), which atom.cas.b128 may meet at the
+ * same address; libcu++ makes atomic objects of 16 bytes of them.  Vectors (.v2.b64) are not promised that: they
+ * are so many accesses in any order (PTX ISA, 8.2.4, which still says that no scalar is wider than 64
+ * bits).  ptxas makes the same 128-bit instruction of both.  Nothing else is asked of the order of words:
+ * each speaks for itself alone.
+ *
+ * Data of one run cannot be taken for another's.  The tag is the epoch times an odd number: 64 bits, one to
+ * one, and never used again.  What other plans have left at the same place are numbers of the product's
+ * type, which are not expected to spell it (SG_KERNEL_TAG).  A word is overwritten two runs later at the soonest,
+ * or one if the half is baked, behind a gate that says that its readers have ended: what they have read is
+ * behind named_sync() with the watcher, count_seen() of the launch and turn_end(). */
+#pragma once
+#include "kernel/math_sm90.cuh"
+
+/* ---- What the watcher's warp leaves for the math warps -------------------------------------------------- */
+
+enum { TAGGED_RANKS = 32, TAGGED_FINAL = 1, TAGGED_EVEN = 2 };
+
+/* Words of shared memory that flags and hellos take in other launches.  Addresses are of a patch's first
+ * place, in the order of the lists. */
+template <class S> DEV uint32_t tagged_to(const Smem<S> &smem, int i)
+{
+    return smem.seen + 8 * i;
+}
+template <class S> DEV uint32_t tagged_from(const Smem<S> &smem, int i)
+{
+    return smem.seen + 8 * (TAGGED_RANKS + i);
+}
+static_assert(16 * TAGGED_RANKS <= 4 * SEEN_FLAGS, "");
+enum { TAGGED_TAG = 0, TAGGED_C = 8, TAGGED_PITCH = 16, TAGGED_HOW = 24 }; /* from Smem.hello on */
+
+DEV void shared_store8(uint32_t to, uint64_t v)
+{
+    shared_store(to, (uint32_t)v);
+    shared_store(to + 4, (uint32_t)(v >> 32));
+}
+
+DEV uint64_t shared_load8(uint32_t from)
+{
+    return (uint64_t)shared_load(from + 4) << 32 | shared_load(from);
+}
+
+/* The first place of AREA.  A word takes twice the bytes of what it brings. */
+template <class S> DEV uint64_t tagged_place(const Param &P, const sg_area &area, int half)
+{
+    const char *data = (const char *)P.program.place[area.buf].data[half];
+    return (uint64_t)(uintptr_t)(data + (int64_t)area.row0 * (S::BN * 4));
+}
+
+template <class S> DEV void tagged_look_up(const Param &P, const Smem<S> &smem, int lane)
+{
+    const int half = run_half(P.program);
+    const sg_patch &sum = patch_in_list(P, 1);
+    if (lane < P.first.tos)
+        shared_store8(tagged_to(smem, lane),
+                      tagged_place<S>(P, P.program.to[P.first.to0 + lane], half));
+    if (lane < sum.adds)
+        shared_store8(tagged_from(smem, lane),
+                      tagged_place<S>(P, P.program.add[sum.add0 + lane].area, half));
+    if (lane != 0) return;
+    const sg_area &to = P.program.to[sum.to0];
+    const sg_kernel_place &c = P.program.place[to.buf];
+    const char *data = (const char *)c.data[half] + to.row0 * c.pitch + to.col0 * 2;
+    const bool even = (((uintptr_t)data | (uintptr_t)c.pitch) & 7) == 0;
+    shared_store8(smem.hello + TAGGED_TAG, run_epoch(P.program.rank) * SG_KERNEL_TAG);
+    shared_store8(smem.hello + TAGGED_C, (uint64_t)(uintptr_t)data);
+    shared_store8(smem.hello + TAGGED_PITCH, (uint64_t)c.pitch);
+    shared_store(smem.hello + TAGGED_HOW,
+                 (sum.final ? TAGGED_FINAL : 0) | (even ? TAGGED_EVEN : 0));
+}
+
+/* By all lanes of the watcher's warp, first of all.  Partner: tagged_run(). */
+template <class S> DEV void tagged_enter(const Param &P, const Smem<S> &smem, int lane)
+{
+    sg_kernel_rank *rank = P.program.rank;
+    const bool says = P.turn.begin && P.turn.hello && blockIdx.x == 0;
+    sg_kernel_hello *there = nullptr;
+    if (says && lane < rank->ranks) there = turn_address(rank, lane);
+    launch_wait(); /* the end of the run before changes epoch and half */
+    if (lane == 0) stamp(smem.stamp, STAMP_WATCHER, STAMP_FREE);
+    if (says) turn_hello(rank, there, lane, P.program.hash, P.turn.c, P.turn.c_stride);
+    tagged_look_up(P, smem, lane);
+    const bool open =
+        !P.turn.gate || turn_gate(rank, own_words(P.program), lane, P.program.baked, P.step);
+    __syncwarp();
+    if (lane != 0) return;
+    stamp(smem.stamp, STAMP_WATCHER, STAMP_GATE);
+    progress_release(smem.gate, open ? GATE_OPEN : GATE_SHUT);
+}
+
+/* What can be known of the run's end while the others multiply. */
+DEV Leaving tagged_leaving(const Param &P, int lane)
+{
+    sg_kernel_rank *rank = P.program.rank;
+    Leaving at = turn_leaving(P.program, P.turn, lane);
+    if (at.heard) return at;
+    at.heard = true;
+    for (int q = lane; q < rank->ranks; q += LANES)
+        at.heard &= hello_wait(rank, q, at.epoch, P.program.hash, SG_KERNEL_STUCK_END, -1);
+    return at;
+}
+
+/* All words of the block have been read: math arrives, the watcher's warp waits. */
+enum { TAGGED_READ = 4 };
+
+template <class S> DEV void tagged_watch(const Param &P, const Smem<S> &smem, int lane)
+{
+    tagged_enter(P, smem, lane);
+    Leaving at;
+    if (P.turn.end) at = tagged_leaving(P, lane);
+    __syncwarp(); /* a warp comes to a barrier together */
+    named_sync(TAGGED_READ, 128 * S::WGS + LANES);
+    if (lane == 0) stamp(smem.stamp, STAMP_WATCHER, STAMP_TOGETHER);
+    if (P.turn.end) turn_leave(P.program, P.turn, at, lane, gridDim.x);
+}
+
+/* ---- A unit, as a math warp sees it ----------------------------------------------------------------------- */
+
+/* A place holds its tile by eights of rows, of which each holds 32 words for 16 columns: of row i four words, from
+ * 4 i on, which hold columns 0, 8, 4 and 12 of these and three more each. */
+template <class S> constexpr int EIGHT = S::BN / 16; /* of such words for an eight */
+
+template <class S> struct Summing {
+    const Math<S> &m;
+    int unit, row0, col0; /* of the patch: the tile's corner */
+    int rows;             /* of the tile that the patch has */
+    int words;            /* of 32 each */
+    uint64_t tag;
+    bool alive; /* nobody has given up */
+};
+
+template <class S> DEV void tagged_find(Summing<S> &s, int unit)
+{
+    const sg_patch &p = s.m.P.first;
+    const Tile t = tile_at<S>(p, unit, 0, 0);
+    s.unit = unit, s.row0 = t.band * S::BM, s.col0 = t.col * S::BN;
+    s.rows = sg_walk_min(S::BM, p.rows - s.row0);
+    s.words = sg_walk_div(s.rows, 8) * EIGHT<S>;
+}
+
+/* ---- Storing --------------------------------------------------------------------------------------------- */
+
+/* The tile in ACC, rounded, to every rank.  Neighbouring threads swap halves of what they have, so that each
+ * has four columns side by side. */
+template <class S> DEV void tagged_send(const Summing<S> &s, const float (&acc)[S::MI][S::SUMS])
+{
+    const Math<S> &m = s.m;
+    const int first = (m.part * S::MI * 4 + m.warp) * 16;
+    const bool odd = m.lane & 1;
+    const int64_t at = ((int64_t)s.unit * S::BM + first) * (S::BN * 4) + m.lane * 16;
+#pragma unroll
+    for (int eight = 0; eight < 2 * S::MI; ++eight) {
+        const int row = eight / 2 * 64 + eight % 2 * 8;
+        const bool mine = first + row + m.lane / 4 < s.rows;
+        uint2 word[EIGHT<S>];
+#pragma unroll
+        for (int x = 0; x < EIGHT<S>; ++x) {
+            const float *v = &acc[eight / 2][8 * x + eight % 2 * 2];
+            const uint32_t low = pack<typename S::T>(v[0], v[1]);
+            const uint32_t high = pack<typename S::T>(v[4], v[5]);
+            const uint32_t got = __shfl_xor_sync(0xffffffff, odd ? low : high, 1);
+            word[x] = odd ? make_uint2(got, high) : make_uint2(low, got);
+        }
+        for (int d = 0; d < m.P.first.tos; ++d) {
+            char *to = (char *)(uintptr_t)shared_load8(tagged_to(m.smem, d)) + at;
+#pragma unroll
+            for (int x = 0; x < EIGHT<S>; ++x)
+                if (mine)
+                    store_tagged(to + (row / 8 * EIGHT<S> + x) * 512,
+                                 (uint64_t)word[x].y << 32 | word[x].x, s.tag);
+        }
+    }
+}
+
+/* ---- Summing ---------------------------------------------------------------------------------------------- */
+
+/* This warp has waited since START.  Is that too long, or has somebody given up?  HERE: this lane has what it
+ * waits for; otherwise the AT-th of the sum has not come.  Lanes part for a record alone, and no loop is
+ * longer for one than for another: the compiler then keeps to one count of stages for a warp. */
+template <class S> DEV bool tagged_overdue(const Summing<S> &s, bool here, int at, uint64_t start)
+{
+    const Param &P = s.m.P;
+    sg_kernel_rank *rank = P.program.rank;
+    const uint64_t *words = own_words(P.program)->abort;
+    uint64_t aborts = 0;
+    for (int q = 0; q < P.first.tos; ++q) aborts |= load_relaxed(words + q);
+    const bool late = __any_sync(0xffffffff, now_ns() - start > rank->limit_ns);
+    if (!late && !__any_sync(0xffffffff, aborts != 0)) return false;
+    if (!here) {
+        const sg_patch &p = patch_in_list(P, 1);
+        const sg_wait &wait = P.program.add[p.add0 + at].wait;
+        const int tile = s.row0 / S::BM * sg_walk_cols(&p, S::BN) + s.col0 / S::BN;
+        trouble_record(rank,
+                       Stuck{SG_KERNEL_STUCK_FLAG, wait.by, P.step, s.unit, wait.flag0 + tile},
+                       late, 0, run_epoch(rank));
+    }
+    /* As abort_all(). */
+    for (int q = 0; late && q < P.first.tos; ++q)
+        store_release(rank->words[q].abort + rank->rank, run_epoch(rank));
+    return true;
+}
+
+/* What is loaded at a time: words of ITEMS times 32, of RANKS ranks each. */
+template <int RANKS, int ITEMS> struct Batch {
+    uint64_t data[ITEMS][RANKS], tag[ITEMS][RANKS];
+};
+
+/* Words WORD, WORD + APART, ... of ranks RANK0 and behind, once they are there. */
+template <class S, int RANKS, int ITEMS>
+DEV void tagged_read(Summing<S> &s, Batch<RANKS, ITEMS> &b, int rank0, int ranks, int word)
+{
+    constexpr int APART = 4 * S::WGS;
+    const int64_t at = (int64_t)s.unit * (S::BM * S::BN * 4) + word * 512 + s.m.lane * 16;
+#pragma unroll
+    for (int i = 0; i < ITEMS; ++i) {
+        const int x = word + i * APART;
+        const bool any = x < s.words && x / EIGHT<S> * 8 + s.m.lane / 4 < s.rows;
+#pragma unroll
+        for (int r = 0; r < RANKS; ++r) /* who is not asked for is there */
+            b.tag[i][r] = any && rank0 + r < ranks ? ~s.tag : s.tag;
+    }
+    uint64_t start = 0;
+    for (uint32_t tries = 1; s.alive; ++tries) {
+        bool here = true;
+        int missing = 0;
+#pragma unroll
+        for (int r = 0; r < RANKS; ++r) {
+            const char *from =
+                (const char *)(uintptr_t)shared_load8(tagged_from(s.m.smem, rank0 + r)) + at;
+#pragma unroll
+            for (int i = 0; i < ITEMS; ++i)
+                if (b.tag[i][r] != s.tag)
+                    load_tagged(from + i * (APART * 512), &b.data[i][r], &b.tag[i][r]);
+        }
+#pragma unroll
+        for (int r = RANKS - 1; r >= 0; --r)
+#pragma unroll
+            for (int i = 0; i < ITEMS; ++i)
+                if (b.tag[i][r] != s.tag) here = false, missing = rank0 + r;
+        if (__all_sync(0xffffffff, here)) return;
+        if (tries > 8) nap(); /* these loads take their share of the L2 */
+        if (tries % 32 != 0) continue;
+        if (start == 0) start = now_ns();
+        s.alive = !tagged_overdue(s, here, missing, start);
+    }
+}
+
+/* SUM of four neighbours in word X: bias, activation, and into C. */
+template <class S> DEV void tagged_store(const Summing<S> &s, int x, float *v)
+{
+    typedef typename S::T T;
+    const Math<S> &m = s.m;
+    const int row = x / EIGHT<S> * 8 + m.lane / 4;
+    const int col = s.col0 + x % EIGHT<S> * 16 + (m.lane & 1) * 8 + (m.lane & 2) * 2;
+    const int left = x < s.words && row < s.rows ? m.P.first.cols - col : 0;
+    const uint32_t how = shared_load(m.smem.hello + TAGGED_HOW);
+    if (m.P.epilogue && (how & TAGGED_FINAL)) {
+        const T *bias = (const T *)m.P.program.bias;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            if (bias != nullptr && i < left) v[i] += to_float(bias[m.P.first.col0 + col + i]);
+            v[i] = activate<false>(m.P.program.act, v[i]);
+        }
+    }
+    char *to = (char *)(uintptr_t)shared_load8(m.smem.hello + TAGGED_C) +
+               (s.row0 + row) * (int64_t)shared_load8(m.smem.hello + TAGGED_PITCH) + col * 2;
+    if (left >= 4 && (how & TAGGED_EVEN)) {
+        *(uint2 *)to = make_uint2(pack<T>(v[0], v[1]), pack<T>(v[2], v[3]));
+    } else {
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            if (i < left) ((T *)to)[i] = from_float<T>(v[i]);
+    }
+}
+
+/* This warp's share of the words of a unit.  LAST: there is no other unit, so that the watcher may know when
+ * they are all read. */
+template <class S, int RANKS, int ITEMS> DEV void tagged_sum(Summing<S> &s, int ranks, bool last)
+{
+    constexpr int APART = 4 * S::WGS;
+    /* As often for all warps, which the compiler sees: then it goes on counting stages for all threads at once. */
+    for (int word0 = 0; word0 == 0 || word0 < s.words; word0 += ITEMS * APART) {
+        const int word = word0 + s.m.wg * 4 + s.m.warp;
+        float sum[ITEMS][4];
+#pragma unroll
+        for (int i = 0; i < 4 * ITEMS; ++i) sum[i / 4][i % 4] = -0.f;
+        for (int rank0 = 0; rank0 < ranks; rank0 += RANKS) {
+            Batch<RANKS, ITEMS> b;
+            tagged_read<S, RANKS, ITEMS>(s, b, rank0, ranks, word);
+#pragma unroll
+            for (int x = 0; x < RANKS * ITEMS; ++x) {
+                const int r = x / ITEMS, i = x % ITEMS;
+                if (rank0 + r >= ranks) continue;
+                const float2 low = unpack<typename S::T>((uint32_t)b.data[i][r]);
+                const float2 high = unpack<typename S::T>((uint32_t)(b.data[i][r] >> 32));
+                sum[i][0] += low.x, sum[i][1] += low.y, sum[i][2] += high.x, sum[i][3] += high.y;
+            }
+        }
+        __syncwarp();
+        if (last && word0 + ITEMS * APART >= s.words)
+            named_arrive(TAGGED_READ, 128 * S::WGS + LANES);
+#pragma unroll
+        for (int i = 0; i < ITEMS; ++i) tagged_store(s, word + i * APART, sum[i]);
+        __syncwarp(); /* who stores nothing does not count the next round before the others */
+    }
+}
+
+/* ---- A math warp ------------------------------------------------------------------------------------------- */
+
+/* False: nothing may be stored.  Partner: tagged_enter(). */
+template <class S> DEV bool tagged_gate(const Math<S> &m)
+{
+    progress_wait(m.P, m.smem.gate, GATE_OPEN, ROLE_MATH);
+    __syncwarp();
+    return progress_acquire(m.smem.gate) == GATE_OPEN;
+}
+
+template <class S> DEV void tagged_sum(Summing<S> &s, bool last)
+{
+    const int ranks = s.m.P.first.tos;
+    if (ranks <= 2)
+        tagged_sum<S, 2, 4>(s, ranks, last);
+    else if (ranks <= 4)
+        tagged_sum<S, 4, 2>(s, ranks, last);
+    else
+        tagged_sum<S, 8, 1>(s, ranks, last);
+}
+
+/* All products of the block, and then all sums. */
+template <class S> DEV void tagged_run(Math<S> &m)
+{
+    const int first = first_unit<S>(m.P), stride = stride_of<S>(m.P);
+    Summing<S> s = {m, first, 0, 0, 0, 0, 0, true};
+    look_ahead(m, first, 0);
+    for (int unit = first; unit < m.P.units; unit += stride) {
+        float acc[S::MI][S::SUMS];
+        m.patch = m.ahead.patch, m.base = m.ahead.base;
+        math_stamp(m, STAMP_TILE, m.patch);
+        tagged_find(s, unit);
+        __syncwarp(); /* matrix instructions are for whole warps */
+        multiply(m, acc, m.next_stages, unit + stride, nullptr, false);
+        if (unit == first) {
+            s.alive = tagged_gate(m);
+            s.tag = shared_load8(m.smem.hello + TAGGED_TAG);
+        }
+        if (!s.alive) s.rows = 0;
+        tagged_send(s, acc);
+        math_stamp(m, STAMP_SENT);
+    }
+    for (int unit = first; unit < m.P.units; unit += stride) {
+        if (unit != s.unit || !s.alive) tagged_find(s, unit);
+        tagged_sum(s, is_last<S>(m.P, unit));
+    }
+    math_stamp(m, STAMP_ADDED);
+}

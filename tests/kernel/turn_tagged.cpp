@@ -1,0 +1,214 @@
+/* turn_tagged.cpp -- of test_turn.cpp: all-reduces by data that carry their own flag. */
+#include "turn_world.h"
+
+enum { HASH = 4711 };
+
+struct tagged {
+    const tagged_ask q;
+    const std::string what;
+    const uint64_t epoch = (1ull << 32) - 2;
+    const int pitch, tiles; /* of C; of a rank */
+    const uint8_t width;    /* visit I is of the same tile at all ranks */
+    world w;
+    std::vector<matrix> inbox[2], b;
+    matrix bias;
+    std::vector<plan> l;
+    std::vector<std::vector<matrix>> a, c; /* of each run and rank */
+
+    explicit tagged(const tagged_ask &ask);
+    void make_patches(int r);
+    sg_area places(int at, int from) const;
+    bool aim_at(sg_kernel_gemm *g, int run, int r);
+    bool enqueue(int run, int r);
+    std::vector<float> wanted(int run) const;
+    void check(int runs);
+    void check_stopped() const;
+};
+
+/* Values whose sums are rounded on the way. */
+static matrix wide_matrix(size_t count)
+{
+    matrix m(count);
+    for (T &v : m) v = __float2bfloat16_rn((float)(draw(31) - 15));
+    return m;
+}
+
+/* Words as they may be found: of the run before the last in this half, which a tag must not be taken
+ * for, and plain numbers of other plans. */
+static matrix stale_words(size_t words, uint64_t epoch)
+{
+    matrix m(8 * words);
+    for (size_t i = 0; i < words; ++i) {
+        const uint64_t tag = draw(2) ? (epoch - 2 - (uint64_t)draw(2)) * SG_KERNEL_TAG : epoch;
+        memset((void *)&m[8 * i], 0x7f, 8);
+        memcpy((void *)&m[8 * i + 4], &tag, 8);
+    }
+    return m;
+}
+
+tagged::tagged(const tagged_ask &ask)
+    : q(ask), what("tagged of " + std::to_string(q.ranks) + " ranks " + std::to_string(q.m) + "x" +
+                   std::to_string(q.n) + "x" + std::to_string(q.k) + " tile " +
+                   std::to_string(q.tm) + "x" + std::to_string(q.tn) + " blocks " +
+                   std::to_string(q.blocks) + " missing " + std::to_string(q.missing)),
+      pitch(q.n + q.odd), tiles(up(q.m, q.tm) * up(q.n, q.tn)), width((uint8_t)(1 + draw(3))),
+      w(q.ranks, epoch, q.missing < 0 ? 40000000 : 300000), bias(wide_matrix((size_t)q.n)),
+      l((size_t)q.ranks), a((size_t)q.runs), c((size_t)q.runs)
+{
+    for (int r = 0; r < q.ranks; ++r) {
+        const size_t words = (size_t)q.ranks * tiles * q.tm * q.tn / 4;
+        for (auto &half : inbox) half.push_back(stale_words(words, epoch));
+        b.push_back(wide_matrix((size_t)q.n * q.k));
+        make_patches(r);
+        l[(size_t)r].finish(&w, r, HASH, q.baked);
+        for (int run = 0; run < q.runs; ++run) {
+            a[(size_t)run].push_back(wide_matrix((size_t)q.m * q.k));
+            c[(size_t)run].push_back(poisoned((size_t)q.m * pitch));
+        }
+    }
+}
+
+/* Where rank AT keeps what FROM sends. */
+sg_area tagged::places(int at, int from) const
+{
+    sg_area s = area(at, 8 + at, from * tiles * q.tm, tiles * q.tm, 0, q.tn);
+    s.tiled = 1;
+    return s;
+}
+
+void tagged::make_patches(int r)
+{
+    plan &p = l[(size_t)r];
+    sg_patch &send =
+        p.rect(0, q.m, q.n, q.k, area(r, 0, 0, q.m, 0, q.k), area(r, 1, 0, q.n, 0, q.k));
+    send.final = 0;
+    send.width = width;
+    for (int i = 1; i <= q.ranks; ++i) {
+        const int at = (r + i) % q.ranks;
+        p.store(places(at, r));
+        p.raises(at, SG_PER_TILE, 1, 0, 1);
+    }
+    sg_patch &sum = p.rect(0, q.m, q.n, q.k, sg_area{}, sg_area{});
+    sum.k1 = 0;
+    sum.width = width;
+    for (int from = 0; from < q.ranks; ++from) {
+        sg_wait wait = wait_one(from, 1);
+        wait.per = SG_PER_TILE;
+        p.adds(places(r, from), &wait);
+    }
+    p.store(area(r, 2, 0, q.m, 0, q.n));
+}
+
+bool tagged::aim_at(sg_kernel_gemm *g, int run, int r)
+{
+    plan &p = l[(size_t)r];
+    sg_kernel_place *place = p.program.place;
+    T *out = c[(size_t)run][(size_t)r].data(), *in = a[(size_t)run][(size_t)r].data();
+    place[0] = place_of(in, in, q.m, q.k, q.k);
+    place[1] = place_of(b[(size_t)r].data(), b[(size_t)r].data(), q.n, q.k, q.k);
+    place[2] = place_of(out, out, q.m, q.n, pitch);
+    for (int i = 0; i < q.ranks; ++i) {
+        place[8 + i] = place_of(inbox[0][(size_t)i].data(), inbox[1][(size_t)i].data(),
+                                q.ranks * tiles * q.tm, q.tn, q.tn);
+        place[8 + i].tagged = 1;
+    }
+    p.program.bias = q.bias ? bias.data() : nullptr;
+    p.program.act = q.bias ? SG_KERNEL_RELU : SG_KERNEL_NONE;
+    return aim(g, p, 2, 0, way{q.tm, q.tn, 0, q.blocks, 0, q.ranks}, what);
+}
+
+bool tagged::enqueue(int run, int r)
+{
+    const std::unique_ptr<sg_kernel_gemm> g(new sg_kernel_gemm());
+    if (!aim_at(g.get(), run, r)) return false;
+    g->param.turn = turn_of(q.ranks, nullptr, 0);
+    return start(g.get(), r, what);
+}
+
+/* Each product rounded, summed in rank order, rounded once. */
+std::vector<float> tagged::wanted(int run) const
+{
+    std::vector<float> want((size_t)q.m * q.n, -0.f);
+    for (int r = 0; r < q.ranks; ++r) {
+        const std::vector<float> part =
+            product(a[(size_t)run][(size_t)r].data(), q.k, b[(size_t)r], q.m, q.n, q.k);
+        for (size_t i = 0; i < part.size(); ++i)
+            want[i] += __bfloat162float(__float2bfloat16_rn(part[i]));
+    }
+    for (size_t i = 0; i < want.size(); ++i) {
+        if (q.bias) want[i] += __bfloat162float(bias[i % (size_t)q.n]);
+        if (q.bias && want[i] < 0.f) want[i] = 0.f;
+        want[i] = __bfloat162float(__float2bfloat16_rn(want[i]));
+    }
+    return want;
+}
+
+void tagged::check(int runs)
+{
+    w.ended(w.of[0]->rank.epoch - 1, what);
+    for (const plan &p : l) expect(p.at_rest(), what + ": counts");
+    for (int run = q.runs - runs; run < q.runs; ++run) {
+        const std::vector<float> want = wanted(run);
+        for (int r = 0; r < q.ranks; ++r)
+            judge(c[(size_t)run][(size_t)r], pitch, 0, q.m, q.n, want.data(),
+                  what + " run " + std::to_string(run) + " rank " + std::to_string(r));
+    }
+}
+
+/* Who came has stopped, knows whom it waited for, and has left nothing. */
+void tagged::check_stopped() const
+{
+    bool named = false;
+    for (int r = 0; r < q.ranks; ++r) {
+        const world::member &m = *w.of[(size_t)r];
+        if (r == q.missing) continue;
+        expect(m.trouble.kind != 0 && m.rank.epoch == epoch && m.rank.leaving == 0,
+               what + ": rank " + std::to_string(r) + " stops");
+        expect(!m.trouble.late || m.trouble.by == q.missing, what + ": whom it waits for");
+        named |= m.trouble.by == q.missing;
+    }
+    expect(named, what + ": named");
+}
+
+void try_tagged(const tagged_ask &ask)
+{
+    tagged t(ask);
+    bool ok = true;
+    int left = ask.runs;
+    if (ask.missing >= 0) {
+        for (int r = 0; r < ask.ranks; ++r) ok = ok && (r == ask.missing || t.enqueue(0, r));
+        ok = ok && emu_run();
+        expect(ok, t.what + ": goes through");
+        t.check_stopped();
+        t.w.recover();
+        for (auto &m : t.w.of) m->rank.limit_ns = 40000000;
+        --left;
+    }
+    for (int run = ask.runs - left; run < ask.runs; ++run)
+        for (int r = 0; r < ask.ranks; ++r) ok = ok && t.enqueue(run, r);
+    ok = ok && emu_run();
+    expect(ok, t.what + ": goes through");
+    if (ok) t.check(left);
+}
+
+/* Others may wait for tags: no kernel that raises flags takes the place of one that stores them. */
+void try_tagged_refused(void)
+{
+    tagged t({2, 16, 64, 72, 64, 64, 0, 1, 0, false, false, -1});
+    const std::unique_ptr<sg_kernel_gemm> g(new sg_kernel_gemm());
+    plan &p = t.l[0];
+    expect(t.aim_at(g.get(), 0, 0), t.what + ": is served");
+    const auto refused = [&](const char *why_not) {
+        const char *why = sg_kernel_gemm_make(g.get(), &p.program, &p.host, 7, 0, 2, 64, 64, 0);
+        if (why == nullptr) why = sg_kernel_gemm_aim(g.get());
+        expect(why != nullptr, t.what + ": is refused with " + why_not);
+    };
+    p.program.place[0].pitch += 2;
+    refused("odd rows of A");
+    p.program.place[0].pitch -= 2;
+    p.program.place[9].tagged = 0;
+    refused("a place without tags");
+    p.program.place[9].tagged = 1;
+    p.program.type = SG_KERNEL_F32;
+    refused("f32");
+}
