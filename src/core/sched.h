@@ -65,7 +65,7 @@ typedef struct sg_buf {
 
 typedef enum sg_kind { SG_GEMM, SG_COPY, SG_REDUCE, SG_COLL, SG_FLAG, SG_KINDS } sg_kind;
 
-/* Who carries a copy out: a copy engine, SMs of its own, or the storers of a launch at its start. */
+/* Who carries a copy out: a copy engine, SMs of its own, or a launch at its start. */
 typedef enum sg_engine { SG_BY_ENGINE, SG_BY_SMS, SG_BY_LAUNCH } sg_engine;
 
 typedef enum sg_coll_kind {
@@ -92,7 +92,7 @@ typedef struct sg_launch {
 /* Copies src to every area of the step's stores, which have its shape.
  *
  * A copy by a launch (a push) takes no SM and is ordered with nothing, not even with its neighbours in
- * the lane: every block of the launch that opens lane 0 carries a part of it, from the run's gate on.
+ * the lane: blocks of the launch that opens lane 0 carry it, from the run's gate on.
  * sg_sched_push_fault says what follows from that. */
 typedef struct sg_copy {
     sg_area src;

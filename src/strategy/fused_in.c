@@ -4,9 +4,9 @@
  *     lane 1:  chunk by chunk of the own rows to r-1, r-2, ...   a flag per chunk of rows and of k
  *     lane 0:  one launch: own rows, then r+1, r+2, ...          a tile waits for the chunks it reads
  *
- * With `push` the storers of that launch bring the chunks instead of a copy engine (lane 1 then is no
- * lane of a GPU): everything is one launch, which saves what copy engines cost to start and to join, and
- * loses where stores are slower than copies, or where much travels: storers come to the tiles last.
+ * With `push` that launch brings the chunks instead of a copy engine (lane 1 then is no lane of a GPU):
+ * everything is one launch, which saves what copy engines cost to start and to join, and loses where
+ * stores are slower than copies, or where much travels and storers carry it: they come to the tiles last.
  *
  * The chunk that travels and the tile that is multiplied are chosen apart.  Chunks of k let a tile
  * start with the first part of k: that is for products of one wave, where all tiles run at once
