@@ -112,8 +112,8 @@ static void count_tiles(const sg_kernel_gemm *g, const sg_instance *k, int64_t *
                         int64_t *units_out)
 {
     *tiles_out = *units_out = 0;
-    for (int i = 0; i < (k->fold == 4 ? 1 : g->param.patches);
-         ++i) { /* tagged: they are summed, too */
+    const int patches = k->fold == 4 ? 1 : g->param.patches; /* the second sums the first's tiles */
+    for (int i = 0; i < patches; ++i) {
         const sg_patch *p = &g->lists->patch[g->param.patch0 + i];
         const int64_t bands = sg_walk_bands(p, k->bm), cols = sg_walk_cols(p, k->bn);
         const int64_t tiles = sg_walk_visits(p, k->bm, k->bn);

@@ -9,8 +9,8 @@ typedef struct sg_instance {
     int bm, bn;        /* tile */
     int groups, turns; /* math warpgroups; 2: they have a tile each, in turn */
     int cm, cn;        /* tiles of a cluster */
-    int fold; /* 0: nothing, 1: addends of patches, 2: slices of k, 3: addends and parts, 4: tagged
-                        * data of all ranks */
+    /* 0: nothing, 1: addends of patches, 2: slices of k, 3: addends and parts, 4: tagged data */
+    int fold;
     int piece_cols; /* columns of a stored piece */
     int threads, smem;
     const void *function;
