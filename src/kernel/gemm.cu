@@ -36,7 +36,7 @@ int sg_kernel_tiles(enum sg_kernel_type type, sg_kernel_tile *tiles_out, int roo
     }
     for (int i = 0; i < all && count < room; ++i) {
         const sg_instance *k = &table[i];
-        bool known = k->type != (int)type || k->fold != 1; /* those that take addends take all */
+        bool known = k->type != (int)type || k->fold != FOLD_ADDENDS; /* they take all */
         for (int j = 0; j < count; ++j) known |= tiles_out[j].m == k->bm && tiles_out[j].n == k->bn;
         if (!known) tiles_out[count++] = sg_kernel_tile{k->bm, k->bn, 0, 0};
     }
@@ -44,8 +44,8 @@ int sg_kernel_tiles(enum sg_kernel_type type, sg_kernel_tile *tiles_out, int roo
         for (int j = 0; j < count; ++j) {
             const bool same = table[i].type == (int)type && table[i].bm == tiles_out[j].m &&
                               table[i].bn == tiles_out[j].n;
-            tiles_out[j].parts |= same && table[i].fold == 3;
-            tiles_out[j].tagged |= same && table[i].fold == 4;
+            tiles_out[j].parts |= same && table[i].fold == FOLD_PARTS;
+            tiles_out[j].tagged |= same && table[i].fold == FOLD_TAGGED;
         }
     return count;
 }
@@ -112,7 +112,8 @@ static void count_tiles(const sg_kernel_gemm *g, const sg_instance *k, int64_t *
                         int64_t *units_out)
 {
     *tiles_out = *units_out = 0;
-    const int patches = k->fold == 4 ? 1 : g->param.patches; /* the second sums the first's tiles */
+    /* Of tagged data the second patch sums the first one's tiles. */
+    const int patches = k->fold == FOLD_TAGGED ? 1 : g->param.patches;
     for (int i = 0; i < patches; ++i) {
         const sg_patch *p = &g->lists->patch[g->param.patch0 + i];
         const int64_t bands = sg_walk_bands(p, k->bm), cols = sg_walk_cols(p, k->bn);
@@ -125,8 +126,12 @@ static void count_tiles(const sg_kernel_gemm *g, const sg_instance *k, int64_t *
 
 static bool serves(const sg_kernel_gemm *g, const sg_instance *k, const needs *n)
 {
-    const int adds = n->tagged ? 4 : n->part_place >= 0 ? 3 : n->adds ? 1 : 0;
-    const int fold = g->want_split > 1 ? 2 : adds, cluster = k->cm * k->cn;
+    const Fold adds = n->tagged            ? FOLD_TAGGED
+                      : n->part_place >= 0 ? FOLD_PARTS
+                      : n->adds            ? FOLD_ADDENDS
+                                           : FOLD_NONE;
+    const Fold fold = g->want_split > 1 ? FOLD_SLICES : adds;
+    const int cluster = k->cm * k->cn;
     if (k->type != g->param.program.type || k->bm != g->param.tile_m || k->bn != g->param.tile_n)
         return false;
     if (k->fold != fold) return false;

@@ -4,13 +4,17 @@
 
 #include "kernel/kernel.h"
 
+/* What an instance can add to its own product: nothing, addends of a patch, slices of k, addends and
+ * sums in f32 that other patches of the launch leave (parts of k), the products of other ranks
+ * (tagged_sm90.cuh). */
+enum Fold { FOLD_NONE, FOLD_ADDENDS, FOLD_SLICES, FOLD_PARTS, FOLD_TAGGED };
+
 typedef struct sg_instance {
     int type;          /* enum sg_kernel_type */
     int bm, bn;        /* tile */
     int groups, turns; /* math warpgroups; 2: they have a tile each, in turn */
     int cm, cn;        /* tiles of a cluster */
-    /* 0: nothing, 1: addends of patches, 2: slices of k, 3: addends and parts, 4: tagged data */
-    int fold;
+    Fold fold;
     int piece_cols; /* columns of a stored piece */
     int threads, smem;
     const void *function;

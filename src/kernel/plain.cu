@@ -73,12 +73,14 @@ static int list_choices(const sg_kernel_plain *q, int sms, choice *list)
     for (int i = 0; i < all; ++i) {
         const sg_instance *k = &table[i];
         const int bands = sg_walk_div(q->m, k->bm), cols = sg_walk_div(q->n, k->bn);
-        if (k->type != q->type || k->fold == 1 || (k->bm > 64 && q->m <= 64)) continue;
+        const bool slices = k->fold == FOLD_SLICES;
+        if (k->type != q->type || (k->bm > 64 && q->m <= 64)) continue;
+        if (k->fold != FOLD_NONE && !slices) continue; /* it adds what other launches have */
         if ((k->cm > 1 && bands < 2) || (k->cn > 1 && cols < 2)) continue;
         /* Groups of bands about as high as makes a wave's tiles a square of operand bytes. */
         const int wave = (int)most(1, round(sqrt(sms * (double)k->bn / k->bm)));
         const int width = sg_walk_min(bands, sg_walk_min(wave, 255));
-        for (int split = k->fold == 2 ? 2 : 1; split <= (k->fold == 2 ? 8 : 1); ++split) {
+        for (int split = slices ? 2 : 1; split <= (slices ? 8 : 1); ++split) {
             if (split > 1 &&
                 (split * 4 > sg_walk_div(q->k, STAGE) || (int64_t)bands * cols * split > 2 * sms))
                 continue;

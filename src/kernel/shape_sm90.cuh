@@ -1,15 +1,11 @@
 /* shape_sm90.cuh -- what all roles of the Hopper product kernel (gemm_sm90.cuh) share: the shape of
  * an instance, its shared memory, its barriers, and where a visit is. */
 #pragma once
+#include "kernel/instance.h"
 #include "kernel/stamp.cuh"
 #include "kernel/turn.cuh"
 
 typedef sg_kernel_gemm_param Param;
-
-/* What an instance can add to its own product: nothing, addends of a patch, slices of k, addends and
- * sums in f32 that other patches of the launch leave (parts of k), the products of other ranks
- * (tagged_sm90.cuh). */
-enum Fold { FOLD_NONE, FOLD_ADDENDS, FOLD_SLICES, FOLD_PARTS, FOLD_TAGGED };
 
 enum { MAP_A, MAP_B, MAP_PIECE, MAP_ROW }; /* of sg_kernel_gemm_param.map_of */
 
