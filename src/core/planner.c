@@ -15,6 +15,7 @@
 
 #include "core/check.h"
 #include "core/choose_static.h"
+#include "core/effort.h"
 #include "core/env.h"
 #include "core/race.h"
 #include "core/sim.h"
@@ -37,22 +38,6 @@ static const double measured_tie = 0.005;
 enum { KNOB_SETS = 2 };
 static const double not_far = 1.2;
 
-static const struct level {
-    const char *name;
-    int plans; /* that are timed beside the serial one */
-    double seconds;
-} levels[] = {
-    {"estimate", 0, 0}, {"measure", 3, 5}, {"patient", 8, 20}, {"exhaustive", MOST_MEASURED, 120}};
-
-enum { LEVELS = sizeof levels / sizeof levels[0], LEVEL_DEFAULT = 1 };
-
-/* Options with their defaults filled in. */
-typedef struct effort {
-    enum { BY_PREDICTION, BY_RULE, BY_TIMING } by;
-    int plans;
-    double seconds;
-} effort;
-
 typedef struct chooser {
     const sg_problem *problem;
     const sg_machine *machine;
@@ -66,6 +51,7 @@ typedef struct chooser {
     bool proves;       /* all that is priced */
     bool reproducible; /* what is summed in another order is declined */
     bool by_hand;      /* the user gave knobs */
+    bool refused;      /* of the strategy at hand, the backend has refused a schedule as it is */
     char rule[96];     /* what the static rule found */
 } chooser;
 
@@ -91,14 +77,15 @@ static shingle_status add_candidate(chooser *c, const sg_strategy *strategy, con
     return SHINGLE_OK;
 }
 
-/* All knob sets that STRATEGY proposes, or its reason for none. */
-static shingle_status add_proposals(chooser *c, const sg_strategy *strategy)
+/* All knob sets that STRATEGY proposes without the first SKIPPED tiles, or its reason for none. */
+static shingle_status add_proposals(chooser *c, const sg_strategy *strategy, int skipped)
 {
     sg_knobs sets[SG_MAX_KNOB_SETS];
     char why[128] = "";
     sg_text reason = {why, sizeof why, 0};
     memset(sets, 0, sizeof sets);
-    const int count = sg_strategy_propose(strategy, c->problem, c->machine, sets, &reason);
+    const int count =
+        sg_strategy_propose_next(strategy, c->problem, c->machine, skipped, sets, &reason);
     SG_ASSERT(count <= SG_MAX_KNOB_SETS);
     if (count == 0) return add_candidate(c, strategy, NULL, why);
     const int most = c->problem->ranks > FEW_RANKS ? 1 : count;
@@ -149,7 +136,7 @@ static void decline_kind(sg_candidate *candidate, int kind)
 
 /* Marks a candidate with steps that the backend has no function for, or cannot carry out as they
  * are. */
-static bool can_run(const chooser *c, const sg_sched *s, sg_candidate *candidate)
+static bool can_run(chooser *c, const sg_sched *s, sg_candidate *candidate)
 {
     if (c->can == NULL) return true;
     for (int32_t i = 0; i < s->steps; i++) {
@@ -159,7 +146,9 @@ static bool can_run(const chooser *c, const sg_sched *s, sg_candidate *candidate
         return false;
     }
     sg_text why = {candidate->declined, sizeof candidate->declined, 0};
-    return c->can->accepts == NULL || c->can->accepts(c->can->self, s, &why);
+    const bool accepted = c->can->accepts == NULL || c->can->accepts(c->can->self, s, &why);
+    c->refused |= !accepted;
+    return accepted;
 }
 
 /* Builds the first RANKS ranks; a candidate that cannot be built or carried out is marked. */
@@ -236,10 +225,35 @@ static shingle_status price(chooser *c, sg_candidate *candidate)
     return SHINGLE_OK;
 }
 
+/* Prices candidates FIRST to END.  *ANY: one of them applies. */
+static shingle_status price_some(chooser *c, int first, int end, bool *any)
+{
+    *any = false;
+    for (int i = first; i < end; i++) {
+        if (applies(&c->candidate[i])) SG_TRY(price(c, &c->candidate[i]));
+        *any |= applies(&c->candidate[i]);
+    }
+    return SHINGLE_OK;
+}
+
+/* A strategy whose schedules the backend refuses in the tiles that suit the problem best is asked for
+ * others.  Strategies stand side by side among the candidates. */
 static shingle_status price_all(chooser *c)
 {
-    for (int i = 0; i < c->candidates; i++)
-        if (applies(&c->candidate[i])) SG_TRY(price(c, &c->candidate[i]));
+    const int asked = c->candidates;
+    for (int first = 0, end = 0; first < asked; first = end) {
+        const sg_strategy *const strategy = c->candidate[first].strategy;
+        bool any = false;
+        while (end < asked && c->candidate[end].strategy == strategy) end++;
+        c->refused = false;
+        SG_TRY(price_some(c, first, end, &any));
+        for (int skipped = 1; c->refused && !any && !c->by_hand && skipped < c->machine->tiles;
+             skipped++) {
+            const int from = c->candidates;
+            SG_TRY(add_proposals(c, strategy, skipped));
+            SG_TRY(price_some(c, from, c->candidates, &any));
+        }
+    }
     return SHINGLE_OK;
 }
 
@@ -345,7 +359,7 @@ static int enter(const chooser *c, int first, int plans, int *index)
     return count;
 }
 
-static shingle_status choose_by_timing(chooser *c, int first, const effort *e,
+static shingle_status choose_by_timing(chooser *c, int first, const sg_effort *e,
                                        const sg_stopwatch *watch, int *chosen)
 {
     int index[SG_RACE_PLANS];
@@ -374,7 +388,8 @@ static int kept(const chooser *c)
     return count;
 }
 
-static void explain(const chooser *c, int chosen, const effort *e, bool forced, shingle_plan *plan)
+static void explain(const chooser *c, int chosen, const sg_effort *e, bool forced,
+                    shingle_plan *plan)
 {
     const sg_candidate *const winner = &c->candidate[chosen];
     const bool measured = winner->measured_us > 0;
@@ -392,7 +407,7 @@ static void explain(const chooser *c, int chosen, const effort *e, bool forced, 
         sg_text_add(&t, "; asked for by name");
         return;
     }
-    if (e->by == BY_RULE) {
+    if (e->by == SG_BY_RULE) {
         sg_text_add(&t, "; static: %s", c->rule);
         return;
     }
@@ -418,7 +433,7 @@ static shingle_status collect(chooser *c, const char *forced, int *first)
     *first = 0;
     c->serial = -1;
     for (int i = 0; sg_strategy_at(i) != NULL && (forced == NULL || i == 0); i++)
-        SG_TRY(add_proposals(c, sg_strategy_at(i)));
+        SG_TRY(add_proposals(c, sg_strategy_at(i), 0));
     if (c->candidates > 0 && applies(&c->candidate[0])) c->serial = 0;
     if (forced == NULL) return SHINGLE_OK;
     *first = c->candidates;
@@ -431,13 +446,13 @@ static shingle_status collect(chooser *c, const char *forced, int *first)
     return SHINGLE_OK;
 }
 
-static shingle_status choose(chooser *c, const char *strategy, const effort *e,
+static shingle_status choose(chooser *c, const char *strategy, const sg_effort *e,
                              const sg_stopwatch *watch, int *chosen)
 {
     const bool forced = strategy[0] != '\0';
     int first = 0;
     SG_TRY(collect(c, forced ? strategy : NULL, &first));
-    if (e->by == BY_RULE && !forced) {
+    if (e->by == SG_BY_RULE && !forced) {
         SG_TRY(choose_by_rule(c, first, chosen));
     } else {
         SG_TRY(price_all(c));
@@ -447,68 +462,21 @@ static shingle_status choose(chooser *c, const char *strategy, const effort *e,
         return sg_fail(SHINGLE_EUNSUPPORTED, "%s%s: %s",
                        c->reproducible && !forced ? "no plan is reproducible; " : "",
                        c->candidate[first].text, c->candidate[first].declined);
-    if (e->by != BY_TIMING) return SHINGLE_OK;
+    if (e->by != SG_BY_TIMING) return SHINGLE_OK;
     return choose_by_timing(c, first, e, watch, chosen);
-}
-
-/* ---- Options ---------------------------------------------------------------------------------------- */
-
-static shingle_status find_level(const char *name, const struct level **level_out)
-{
-    *level_out = &levels[LEVEL_DEFAULT];
-    if (name == NULL) return SHINGLE_OK;
-    for (int i = 0; i < LEVELS; i++) {
-        if (strcmp(levels[i].name, name) != 0) continue;
-        *level_out = &levels[i];
-        return SHINGLE_OK;
-    }
-    return sg_fail(SHINGLE_EINVAL,
-                   "level \"%.40s\"; estimate, measure, patient or exhaustive is accepted", name);
-}
-
-/* A count of plans or a level asks for measuring, too. */
-static shingle_status read_effort(const shingle_plan_options *o, effort *e)
-{
-    const struct level *level = NULL;
-    if (o->measure < 0)
-        return sg_fail(SHINGLE_EINVAL, "measure is %d; 0 or more plans", o->measure);
-    if (!(o->measure_seconds >= 0) || !(o->measure_seconds <= 3600))
-        return sg_fail(SHINGLE_EINVAL, "measure_seconds is %g; 0 (default) to 3600",
-                       o->measure_seconds);
-    SG_TRY(find_level(o->level, &level));
-    *e = (effort){.plans = o->measure > 0 ? o->measure : level->plans,
-                  .seconds = o->measure_seconds > 0 ? o->measure_seconds : level->seconds};
-    if (e->seconds <= 0) e->seconds = levels[LEVEL_DEFAULT].seconds;
-    const bool wants = o->measure > 0 || o->level != NULL;
-    const char *const by = o->choose != NULL ? o->choose : wants ? "measure" : "predict";
-    if (strcmp(by, "predict") == 0)
-        e->by = BY_PREDICTION;
-    else if (strcmp(by, "static") == 0)
-        e->by = BY_RULE;
-    else if (strcmp(by, "measure") == 0)
-        e->by = e->plans > 0 ? BY_TIMING : BY_PREDICTION;
-    else
-        return sg_fail(SHINGLE_EINVAL, "choose \"%.40s\"; static, predict or measure is accepted",
-                       by);
-    if (wants && e->by != BY_TIMING && strcmp(by, "measure") != 0)
-        return sg_fail(SHINGLE_EINVAL,
-                       "choose \"%s\" measures nothing; measure and level are for "
-                       "\"measure\"",
-                       by);
-    return SHINGLE_OK;
-}
-
-shingle_status sg_planner_measures(const shingle_plan_options *options, bool *measures_out)
-{
-    effort e = {0};
-    SG_TRY(read_effort(options, &e));
-    *measures_out = e.by == BY_TIMING;
-    return SHINGLE_OK;
 }
 
 /* ---- The call --------------------------------------------------------------------------------------- */
 
-static shingle_status make_chosen(chooser *c, int chosen, const effort *e, bool forced,
+shingle_status sg_planner_measures(const shingle_plan_options *options, bool *measures_out)
+{
+    sg_effort e = {0};
+    SG_TRY(sg_effort_read(options, &e));
+    *measures_out = e.by == SG_BY_TIMING;
+    return SHINGLE_OK;
+}
+
+static shingle_status make_chosen(chooser *c, int chosen, const sg_effort *e, bool forced,
                                   shingle_plan **plan_out)
 {
     const sg_candidate *const winner = &c->candidate[chosen];
@@ -560,9 +528,9 @@ shingle_status sg_planner_choose(const sg_problem *problem, const sg_machine *ma
     if (problem->ranks > machine->ranks)
         return sg_fail(SHINGLE_EINVAL, "the problem has %d ranks; machine %s reaches %d",
                        problem->ranks, machine->name, machine->ranks);
-    effort e = {0};
-    SG_TRY(read_effort(&options, &e));
-    if (e.by == BY_TIMING && watch == NULL)
+    sg_effort e = {0};
+    SG_TRY(sg_effort_read(&options, &e));
+    if (e.by == SG_BY_TIMING && watch == NULL)
         return sg_fail(SHINGLE_EUNSUPPORTED,
                        "measuring needs ranks that run; shingle_plan_create has them");
     const bool given_strategy = options.strategy != NULL && options.strategy[0] != '\0';

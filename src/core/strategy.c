@@ -45,9 +45,10 @@ static double waves_cost(const sg_problem *p, const sg_machine *machine, const s
     return (double)waves * tile->m * tile->n / (tile->rate > 0 ? tile->rate : 1);
 }
 
-int sg_strategy_propose(const sg_strategy *strategy, const sg_problem *problem,
-                        const sg_machine *machine, sg_knobs *sets, sg_text *why)
+int sg_strategy_propose_next(const sg_strategy *strategy, const sg_problem *problem,
+                             const sg_machine *machine, int skipped, sg_knobs *sets, sg_text *why)
 {
+    SG_ASSERT(skipped == 0 || skipped < machine->tiles);
     sg_machine ordered = *machine;
     /* Ranks that share workers have no waves. */
     for (int i = 1; i < machine->tiles && machine->pool == 0; i++) {
@@ -58,7 +59,15 @@ int sg_strategy_propose(const sg_strategy *strategy, const sg_problem *problem,
             ordered.tile[at] = ordered.tile[at - 1];
         ordered.tile[at] = tile;
     }
+    ordered.tiles -= skipped;
+    memmove(ordered.tile, ordered.tile + skipped, (size_t)ordered.tiles * sizeof *ordered.tile);
     return strategy->propose(problem, &ordered, sets, why);
+}
+
+int sg_strategy_propose(const sg_strategy *strategy, const sg_problem *problem,
+                        const sg_machine *machine, sg_knobs *sets, sg_text *why)
+{
+    return sg_strategy_propose_next(strategy, problem, machine, 0, sets, why);
 }
 
 int sg_knob_count(const sg_strategy *strategy)

@@ -49,6 +49,11 @@ bool sg_accepts_moves(const sg_problem *problem, sg_text *why);
 int sg_strategy_propose(const sg_strategy *strategy, const sg_problem *problem,
                         const sg_machine *machine, sg_knobs *sets, sg_text *why);
 
+/* The same without the first SKIPPED of these tile shapes, of which MACHINE has more: for who cannot carry
+ * out what was proposed in them. */
+int sg_strategy_propose_next(const sg_strategy *strategy, const sg_problem *problem,
+                             const sg_machine *machine, int skipped, sg_knobs *sets, sg_text *why);
+
 int sg_knob_count(const sg_strategy *strategy);
 
 /* All strategies, in the order of strategies.h (registry.c).  NULL past the end. */

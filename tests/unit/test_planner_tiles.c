@@ -1,0 +1,96 @@
+/* Tests of planner.h: a strategy whose schedules the backend refuses in one shape of tiles is asked for
+ * others. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "core/planner.h"
+
+/* A backend that refuses launches in tiles as wide as SELF says. */
+static bool refuses_width(void *self, const sg_sched *sched, sg_text *why)
+{
+    const int32_t width = *(const int32_t *)self;
+    for (int32_t i = 0; i < sched->steps; i++) {
+        const sg_step *const step = &sched->step[i];
+        if (step->kind != SG_GEMM || step->u.launch.tile_n != width) continue;
+        sg_text_add(why, "no tiles of %d columns", (int)width);
+        return false;
+    }
+    return true;
+}
+
+static void strategies_are_asked_for_other_tiles(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"direct", "ring"};
+    sg_machine machine;
+    sg_problem p;
+    sg_machine_plain(&machine);
+    machine.tiles = 3;
+    machine.tile[0] = (sg_tile){128, 256, 1};
+    machine.tile[1] = (sg_tile){128, 224, 0.9};
+    machine.tile[2] = (sg_tile){128, 128, 0.8};
+    assert_int_equal(sg_problem_parse("gemm_rs:bf16:8192x8192x4096:r2", &p), SHINGLE_OK);
+    for (int i = 0; i < 2; i++) {
+        const shingle_plan_options forced = {.strategy = names[i]};
+        shingle_plan *free_one = NULL;
+        shingle_plan *plan = NULL;
+        assert_int_equal(sg_planner_choose(&p, &machine, &forced, NULL, NULL, &free_one),
+                         SHINGLE_OK);
+        sg_sched sched = {0};
+        assert_int_equal(sg_plan_build(&p, free_one->strategy, &free_one->knobs, 0, &sched),
+                         SHINGLE_OK);
+        int32_t width = 0;
+        for (int32_t k = 0; k < sched.steps; k++)
+            if (sched.step[k].kind == SG_GEMM) width = sched.step[k].u.launch.tile_n;
+        sg_able can = {.accepts = refuses_width, .self = &width};
+        for (int k = 0; k < SG_KINDS; k++) can.kind[k] = true;
+        assert_int_equal(sg_planner_choose(&p, &machine, &forced, NULL, &can, &plan), SHINGLE_OK);
+        assert_ptr_equal(plan->strategy, free_one->strategy);
+        assert_string_not_equal(plan->text, free_one->text);
+        sg_sched_free(&sched);
+        sg_plan_free(free_one);
+        sg_plan_free(plan);
+    }
+    sg_problem_free(&p);
+}
+
+/* Nothing else is asked for where the user gave the tiles, or no tile is left. */
+static void who_gives_tiles_gets_these(void **state)
+{
+    (void)state;
+    sg_machine machine;
+    sg_problem p;
+    int32_t width = 256;
+    sg_able can = {.accepts = refuses_width, .self = &width};
+    shingle_plan *plan = NULL;
+    for (int k = 0; k < SG_KINDS; k++) can.kind[k] = true;
+    sg_machine_plain(&machine);
+    machine.tiles = 2;
+    machine.tile[0] = (sg_tile){128, 256, 1};
+    machine.tile[1] = (sg_tile){128, 128, 0.8};
+    assert_int_equal(sg_problem_parse("gemm_rs:bf16:8192x8192x4096:r2", &p), SHINGLE_OK);
+    const shingle_plan_options by_hand = {.strategy = "direct{tile_m=128,tile_n=256,vendor=0}"};
+    assert_int_equal(sg_planner_choose(&p, &machine, &by_hand, NULL, &can, &plan),
+                     SHINGLE_EUNSUPPORTED);
+    assert_non_null(strstr(shingle_error(), "no tiles of 256 columns"));
+    machine.tiles = 1;
+    const shingle_plan_options by_name = {.strategy = "direct"};
+    assert_int_equal(sg_planner_choose(&p, &machine, &by_name, NULL, &can, &plan),
+                     SHINGLE_EUNSUPPORTED);
+    assert_non_null(strstr(shingle_error(), "no tiles of 256 columns"));
+    sg_problem_free(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(strategies_are_asked_for_other_tiles),
+        cmocka_unit_test(who_gives_tiles_gets_these),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
