@@ -11,17 +11,16 @@
 // (NVML's counter, which is only read), and each SM's cycles are counted. Results are compared with cuBLASLt's before and after.
 // count: two launches of each variant and nothing else, for a profiler.
 #include "lab_power.h"
+#include "lab_power_meters.h"
 #include "kernel/instance_sm90.cuh"
 #include "world.h"
-#include <chrono>
 #include <cmath>
 #include <cuda.h>
-#include <dlfcn.h>
 #include <functional>
 #include <unistd.h>
 
 typedef __nv_bfloat16 T;
-enum { SMS_MOST = 256, POLICIES = 6, COPY_BYTES = 16 << 20 };
+enum { POLICIES = 6, COPY_BYTES = 16 << 20 };
 
 // ---- Instances: the table of this program instead of the library's ---------------------------------------------------
 
@@ -157,54 +156,7 @@ static const Spec specs[] = {
     Spec("f", "copies of 50 GB/s from the host").tile(128, 256, 2, 1).copying(50, COPY_HOST),
 };
 
-// ---- Meters -----------------------------------------------------------------------------------------------------------
-
-static double seconds_now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
-// NVML, of which only what reads is looked up.
-struct Meter {
-    void *device = nullptr;
-    int (*energy)(void *, unsigned long long *) = nullptr;
-    int (*temperature)(void *, int, unsigned *) = nullptr;
-    int (*clock)(void *, int, unsigned *) = nullptr;
-    int (*power)(void *, unsigned *) = nullptr;
-
-    bool open() {
-        void *lib = dlopen("libnvidia-ml.so.1", RTLD_NOW);
-        if (!lib) return false;
-        auto init = (int (*)())dlsym(lib, "nvmlInit_v2");
-        auto handle = (int (*)(unsigned, void **))dlsym(lib, "nvmlDeviceGetHandleByIndex_v2");
-        energy = (decltype(energy))dlsym(lib, "nvmlDeviceGetTotalEnergyConsumption");
-        temperature = (decltype(temperature))dlsym(lib, "nvmlDeviceGetTemperature");
-        clock = (decltype(clock))dlsym(lib, "nvmlDeviceGetClockInfo");
-        power = (decltype(power))dlsym(lib, "nvmlDeviceGetPowerUsage");
-        unsigned long long mj;
-        return init && handle && energy && temperature && clock && power && !init() && !handle(0, &device) && !energy(device, &mj);
-    }
-    double joules() {
-        unsigned long long mj = 0;
-        energy(device, &mj);
-        return (double)mj * 1e-3;
-    }
-    int read(int (*what)(void *, int, unsigned *), int which) {
-        unsigned v = 0;
-        return what(device, which, &v) ? -1 : (int)v;
-    }
-};
-
-struct Ticks {
-    unsigned claimed;
-    long long clock;
-    uint64_t ns;
-};
-
-// Every SM's cycles and the time, once.
-static __global__ void read_clocks(Ticks *out) {
-    unsigned sm;
-    asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
-    if (sm < SMS_MOST && atomicExch(&out[sm].claimed, 1u) == 0) out[sm].clock = clock64(), out[sm].ns = now_ns();
-}
-
+// ---- On the GPU -----------------------------------------------------------------------------------------------------------
 static __global__ void make_policies(uint64_t *out) {
     out[NORMAL_KEEP] = 0x1000000000000000ull, out[FIRST] = 0x12f0000000000000ull, out[LAST] = 0x14f0000000000000ull;
     asm volatile("createpolicy.fractional.L2::evict_last.L2::evict_unchanged.b64 %0, 0.25;" : "=l"(out[LAST_QUARTER]));
