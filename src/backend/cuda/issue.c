@@ -104,7 +104,7 @@ static sg_operands operands_of(const sg_run *run, const sg_patch *patch)
                          .c_stride = c.pitch / c.element_bytes};
 }
 
-/* May a fast launch carry what it is asked to?  They copy whole units of 16 bytes, as the
+/* May a fast launch carry what it is asked to?  It copies whole units of 16 bytes, as the
  * launch itself reads them; but it may read none of these rows. */
 static bool fits_pushes(const sg_cuda_plan *plan, const sg_run *run)
 {
