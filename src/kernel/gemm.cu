@@ -241,7 +241,8 @@ static const void *slow_kernel(const sg_kernel_gemm *g)
                              : sg_instance_any(g->param.program.type);
 }
 
-static const char *aim_slow(sg_kernel_gemm *g)
+/* Words of TAGGED data are made of four neighbours, which only the slowest kernel's threads have. */
+static const char *aim_slow(sg_kernel_gemm *g, bool tagged)
 {
     int64_t tiles = 0;
     for (int i = 0; i < g->param.patches; ++i) {
@@ -254,12 +255,13 @@ static const char *aim_slow(sg_kernel_gemm *g)
     g->param.tiled = 0;
     for (int i = 0; i < g->param.patches; ++i) {
         const sg_patch *p = &g->lists->patch[g->param.patch0 + i];
-        for (int j = 0; j < p->tos; ++j) g->param.tiled |= g->lists->to[p->to0 + j].tiled;
+        for (int j = 0; j < p->tos && !tagged; ++j)
+            g->param.tiled |= g->lists->to[p->to0 + j].tiled;
     }
     g->param.units = (int32_t)tiles;
     const int64_t blocks = blocks_for(g, tiles);
     g->blocks = (int32_t)(blocks < most ? blocks : most);
-    bool aligned = g->arch >= 80;
+    bool aligned = g->arch >= 80 && !tagged;
     for (int i = 0; i < g->param.patches; ++i) {
         const sg_patch *p = &g->lists->patch[g->param.patch0 + i];
         const sg_area *const area[2] = {&p->a, &p->b};
@@ -356,8 +358,7 @@ const char *sg_kernel_gemm_aim(sg_kernel_gemm *gemm)
     if (needs n; !aim_again(gemm)) {
         gemm->slow = read_needs(gemm, &n);
         if (gemm->slow == nullptr) gemm->slow = aim_fast(gemm, &n);
-        /* The slow kernels raise flags for plain tiles; other ranks may wait for tags. */
-        if (gemm->slow != nullptr) why = n.tagged ? gemm->slow : aim_slow(gemm);
+        if (gemm->slow != nullptr) why = n.never != nullptr ? n.never : aim_slow(gemm, n.tagged);
     }
     if (why == nullptr) memcpy(gemm->aimed, program->place, sizeof gemm->aimed);
     return why;

@@ -12,6 +12,7 @@ template <class T> DEV float load_one(const char *from)
 template <class Elem> struct Any {
     typedef Elem T;
     enum { ROWS = 64, COLS = 64, SUMS = 16, STEP = 16, PITCH = 68, SMEM = 2 * STEP * PITCH * 4 };
+    enum { WORDS = sizeof(Elem) == 2 };
 
     static __device__ int row_of(int i);
     static __device__ int col_of(int i);

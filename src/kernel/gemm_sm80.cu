@@ -14,7 +14,8 @@ template <class Elem> struct Mma {
         STEP = 32,
         STAGES = 3,
         OPERAND = 128 * STEP * 2,
-        SMEM = STAGES * 2 * OPERAND
+        SMEM = STAGES * 2 * OPERAND,
+        WORDS = 0
     };
 
     static __device__ int row_of(int i);

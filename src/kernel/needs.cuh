@@ -19,6 +19,7 @@ typedef struct needs {
     int64_t b_read, b_most;     /* elements of B that are read by all tiles; of the largest B */
     int parts, part_place;      /* as in sg_kernel_gemm_param; parts -1: not yet known */
     bool tagged;                /* it is a launch of tagged data */
+    const char *never;          /* why no kernel can serve it, which of tagged data is possible */
 } needs;
 
 static bool ends_inside(const sg_kernel_place *place, int col0, int cols)
@@ -132,10 +133,13 @@ static bool is_tagged(const sg_kernel_gemm *g, const sg_area *area)
 }
 
 /* Two patches over the same tiles: a product that all ranks get, and the sum of what all have sent. */
-static const char *read_tagged(const sg_kernel_gemm *g, needs *n)
+static const char *tagged_fault(const sg_kernel_gemm *g)
 {
     const sg_patch *p = &g->lists->patch[g->param.patch0], *sum = p + 1;
     const sg_kernel_place *place = g->param.program.place;
+    if (g->param.program.type == SG_KERNEL_F32) return "tagged data is of 16 bits";
+    if (g->param.tile_m % 8 != 0 || g->param.tile_n % 16 != 0)
+        return "places of these tiles do not hold words";
     if (g->param.program.rank == nullptr) return "tagged data is for ranks of a group";
     if (g->param.pushes > 0) return "a launch of tagged data carries no rows";
     if (g->param.patches != 2 || p->k0 >= p->k1 || sum->k0 < sum->k1 || p->adds > 0 ||
@@ -154,8 +158,7 @@ static const char *read_tagged(const sg_kernel_gemm *g, needs *n)
     const sg_area *to = &g->lists->to[sum->to0];
     if (to->tiled || to->leave || place[to->buf].wide || place[to->buf].tagged)
         return "a sum of tagged data is not stored into an own matrix";
-    n->per_tile = true;
-    return read_operands(g, p, n);
+    return nullptr;
 }
 
 static const char *read_needs(const sg_kernel_gemm *g, needs *n)
@@ -168,9 +171,12 @@ static const char *read_needs(const sg_kernel_gemm *g, needs *n)
         for (int j = 0; j < p->tos; ++j)
             n->tagged |= g->param.program.place[g->lists->to[p->to0 + j].buf].tagged != 0;
     }
+    if (n->tagged) n->never = tagged_fault(g);
+    if (n->never != nullptr) return n->never;
     if (g->arch != 90) return "the GPU is no Hopper";
     if (g->param.program.type == SG_KERNEL_F32) return "f32 has no matrix instructions";
-    if (n->tagged) return read_tagged(g, n);
+    n->per_tile = n->tagged;
+    if (n->tagged) return read_operands(g, &g->lists->patch[g->param.patch0], n);
     for (int i = 0; i < g->param.patches; ++i) {
         const char *why = read_patch(g, &g->lists->patch[g->param.patch0 + i], n);
         if (why != nullptr) return why;

@@ -187,6 +187,7 @@ static void odd_addresses_take_other_ways(void **state)
         {"ag_gemm:bf16:520x136x64:r4", "fused_in{tile_m=128,tile_n=128,push=1}"},
         {"gemm_ar:bf16:520x136x16:r4", "fused_out{tile_m=128,tile_n=128}"},
         {"gemm_rs:bf16:520x136x16:r4", "fused_out{tile_m=128,tile_n=128}"},
+        {"gemm_ar:bf16:70x136x16:r4", "fused_out{tile_m=64,tile_n=128,once=1,tagged=1}"},
     };
     world w;
     open_group(&w, RANKS, 20);
@@ -194,7 +195,7 @@ static void odd_addresses_take_other_ways(void **state)
         w.lead = 2;
         assert_true(make_plans(&w, asked[i][0], asked[i][1]));
         const counts of = count_run(&w);
-        assert_int_equal(of.launches, strncmp(asked[i][0], "gemm_ar", 7) == 0 ? 3 : 1);
+        assert_int_equal(of.launches, i == 1 ? 3 : 1); /* who stores into others' C waits for it */
         /* One rank alone is odd: the others store into its C all the same, or into its landing. */
         drop_plans(&w);
         w.lead = 0;
