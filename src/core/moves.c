@@ -155,37 +155,78 @@ static int32_t chunks_of_k(const sg_problem *p, int32_t chunk_k)
     return chunk_k > 0 ? (int32_t)sg_ceil_div(p->k, chunk_k) : 1;
 }
 
-void sg_moves_send_chunk(sg_sched *s, int lane, int owner, sg_area src, int peer, int gathered,
-                         const sg_arrival *arrival, int32_t index, const sg_arrival *held)
+/* Leaves of FROM and INTO, where all rows of OWNER for PEER are and will be, chunk INDEX; false: there is
+ * no such chunk. */
+static bool cut_chunk(const sg_sched *s, int owner, int peer, const sg_arrival *arrival,
+                      int32_t index, sg_area *from, sg_area *into)
 {
     const sg_problem *const p = s->problem;
     const int64_t rows = sg_problem_part(p, peer, owner).rows;
     const int32_t slabs = chunks_of_k(p, arrival->chunk_k);
     const int64_t x = (int64_t)(index / slabs) * arrival->chunk;
-    if (x >= rows) return;
+    if (x >= rows) return false;
     const int64_t height = sg_min(arrival->chunk, rows - x);
-    sg_area from = sg_moves_cut(s, src, x, height);
-    sg_area into = sg_moves_cut(s, sg_moves_arrived(s, peer, owner, gathered), x, height);
+    *from = sg_moves_cut(s, *from, x, height);
+    *into = sg_moves_cut(s, *into, x, height);
     if (arrival->chunk_k > 0) {
         const int64_t k0 = (int64_t)(index % slabs) * arrival->chunk_k;
-        from.col0 += (int32_t)k0;
-        into.col0 += (int32_t)k0;
-        from.cols = into.cols = (int32_t)sg_min(arrival->chunk_k, p->k - k0);
+        from->col0 += (int32_t)k0;
+        into->col0 += (int32_t)k0;
+        from->cols = into->cols = (int32_t)sg_min(arrival->chunk_k, p->k - k0);
     }
-    sg_sched_copy(s, lane, (sg_engine)arrival->copier, from);
+    return true;
+}
+
+void sg_moves_send_chunk(sg_sched *s, int lane, int owner, sg_area src, int peer, int gathered,
+                         const sg_arrival *arrival, int32_t index, const sg_arrival *held)
+{
+    sg_area into = sg_moves_arrived(s, peer, owner, gathered);
+    if (!cut_chunk(s, owner, peer, arrival, index, &src, &into)) return;
+    sg_sched_copy(s, lane, (sg_engine)arrival->copier, src);
     if (held != NULL) sg_sched_wait(s, sg_wait_one(held->by, held->flag0 + index));
     sg_sched_to(s, into);
     sg_sched_raise(s, peer, SG_PER_PATCH, arrival->flag0 + index);
 }
 
+static int64_t chunks_for(const sg_sched *s, int peer, const sg_arrival *arrival)
+{
+    const int64_t rows = sg_problem_part(s->problem, peer, s->rank).rows;
+    return sg_ceil_div(rows, arrival->chunk) * chunks_of_k(s->problem, arrival->chunk_k);
+}
+
 void sg_moves_send(sg_sched *s, int lane, int peer, int gathered, const sg_arrival *arrival)
 {
-    const sg_problem *const p = s->problem;
-    const int64_t rows = sg_problem_part(p, peer, s->rank).rows;
-    const int64_t chunks = sg_ceil_div(rows, arrival->chunk) * chunks_of_k(p, arrival->chunk_k);
+    const int64_t chunks = chunks_for(s, peer, arrival);
     for (int32_t i = 0; i < chunks; i++)
         sg_moves_send_chunk(s, lane, s->rank, sg_moves_held(s, peer), peer, gathered, arrival, i,
                             NULL);
+}
+
+static bool same_area(const sg_area *a, const sg_area *b)
+{
+    return a->row0 == b->row0 && a->rows == b->rows && a->col0 == b->col0 && a->cols == b->cols;
+}
+
+void sg_moves_send_together(sg_sched *s, int lane, int gathered, const sg_arrival *arrival)
+{
+    const int ranks = s->problem->ranks;
+    bool more = true;
+    for (int32_t index = 0; more; index++) {
+        sg_area open = {0};
+        more = false;
+        for (int i = 1; i < ranks; i++) {
+            const int peer = (s->rank - i + ranks) % ranks;
+            sg_area from = sg_moves_held(s, peer);
+            sg_area into = sg_moves_arrived(s, peer, s->rank, gathered);
+            if (!cut_chunk(s, s->rank, peer, &arrival[peer], index, &from, &into)) continue;
+            if (!more || !same_area(&from, &open))
+                sg_sched_copy(s, lane, (sg_engine)arrival[peer].copier, from);
+            sg_sched_to(s, into);
+            sg_sched_raise(s, peer, SG_PER_PATCH, arrival[peer].flag0 + index);
+            open = from;
+            more = true;
+        }
+    }
 }
 
 /* Product rows that become one patch: neighbours in the product and in their buffer. */

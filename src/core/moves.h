@@ -80,6 +80,10 @@ void sg_moves_send_chunk(sg_sched *s, int lane, int owner, sg_area src, int peer
 /* All chunks of the own rows for PEER one after the other: a copy and a flag per chunk of rows and of k. */
 void sg_moves_send(sg_sched *s, int lane, int peer, int gathered, const sg_arrival *arrival);
 
+/* The same for all peers side by side: chunk 0 to each of them, then chunk 1, as ARRIVAL (by peer) says.
+ * Peers that get the same rows share a copy. */
+void sg_moves_send_together(sg_sched *s, int lane, int gathered, const sg_arrival *arrival);
+
 /* Patches of a gather, over one or several launches.  Zero it, then set GATHERED and ARRIVAL, and for a
  * part of what arrives CHUNK, or K0 and K1: parts of k follow each other from 0 on, each in a later
  * launch of one lane, and leave their sum so far in f32.  They are of no use along k.  COL0 and COLS are

@@ -7,6 +7,8 @@
  * With `push` that launch brings the chunks instead of a copy engine (lane 1 then is no lane of a GPU):
  * everything is one launch, which saves what copy engines cost to start and to join, and loses where
  * stores are slower than copies, or where much travels and storers carry it: they come to the tiles last.
+ * Its chunks of k go to all peers side by side: chunk 0 to each, then chunk 1.  So nobody's tiles wait for
+ * their first one until another's have had the last; an engine takes its time to turn to another peer.
  *
  * The chunk that travels and the tile that is multiplied are chosen apart.  Chunks of k let a tile
  * start with the first part of k: that is for products of one wave, where all tiles run at once
@@ -114,6 +116,29 @@ static void emit_strips(sg_sched *s, const sg_knobs *k, sg_gathering *gathering,
     if (strips == 1) sg_moves_gather_patches(s, gathering, order, p->ranks);
 }
 
+/* Own rows, as OWN says, to the others.  Pushes in chunks of k go side by side. */
+static void send_own(sg_sched *s, const sg_knobs *k, int gathered, const sg_arrival *own)
+{
+    const sg_problem *const p = s->problem;
+    const int32_t tile = sg_tile_along(p, k->value[TILE_M], k->value[TILE_N]);
+    const bool push = k->value[PUSH];
+    sg_arrival sent[SG_MAX_RANKS];
+    for (int peer = 0; peer < p->ranks; peer++) {
+        sent[peer] = *own;
+        sent[peer].chunk =
+            sg_chunk_rows(sg_problem_part(p, peer, s->rank).rows, k->value[CHUNKS], tile);
+        sent[peer].copier = push ? SG_BY_LAUNCH : SG_BY_ENGINE;
+    }
+    if (push && own->chunk_k > 0) {
+        sg_moves_send_together(s, 1, gathered, sent);
+        return;
+    }
+    for (int i = 1; i < p->ranks; i++) {
+        const int peer = (s->rank - i + p->ranks) % p->ranks;
+        sg_moves_send(s, 1, peer, gathered, &sent[peer]);
+    }
+}
+
 static void build(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
 {
     const bool push = k->value[PUSH];
@@ -130,13 +155,7 @@ static void build(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
             .chunk = sg_chunk_rows(sg_problem_part(p, rank, i).rows, k->value[CHUNKS], tile),
             .chunk_k = p->gather == SG_GATHER_A ? sg_chunk_k(p->k, k->value[SLABS]) : 0};
     }
-    for (int i = 1; i < p->ranks && sends; i++) {
-        const int peer = (rank - i + p->ranks) % p->ranks;
-        sg_arrival sent = arrival[rank];
-        sent.chunk = sg_chunk_rows(sg_problem_part(p, peer, rank).rows, k->value[CHUNKS], tile);
-        sent.copier = push ? SG_BY_LAUNCH : SG_BY_ENGINE;
-        sg_moves_send(s, 1, peer, gathered, &sent);
-    }
+    if (sends) send_own(s, k, gathered, &arrival[rank]);
     sg_sched_launch(s, 0, k->value[TILE_M], k->value[TILE_N], 0, false);
     sg_gathering gathering = {.gathered = gathered, .arrival = arrival};
     emit_strips(s, k, &gathering, order);

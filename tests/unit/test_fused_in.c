@@ -1,4 +1,5 @@
-/* Tests of fused_in's strips: which tiles wait for what, and where that is proposed. */
+/* Tests of fused_in: what goes to whom in which order; of its strips, which tiles wait for what, and where
+ * that is proposed. */
 #include "built.h"
 
 /* Patches of rows that are here and that wait, by the strip's first column. */
@@ -64,6 +65,81 @@ static void own_rows_wait_for_nobody_else(void **state)
     }
 }
 
+/* ---- What is sent ----------------------------------------------------------------------------------- */
+
+typedef struct sent {
+    int peer, row0, col0;
+} sent;
+
+/* All that rank 0 sends, in order; STEPS_OUT: the copies of it. */
+static int all_sent(const sg_sched *s, sent *all, int room, int *steps_out)
+{
+    int count = 0;
+    *steps_out = 0;
+    for (int32_t i = 0; i < s->steps; i++) {
+        const sg_step *const step = &s->step[i];
+        if (step->kind != SG_COPY) continue;
+        ++*steps_out;
+        assert_int_equal(step->raises, step->tos);
+        for (int32_t j = 0; j < step->tos; j++) {
+            const sg_area *const to = &s->to[step->to0 + j];
+            assert_true(count < room);
+            assert_int_equal(s->raise[step->raise0 + j].at, to->rank);
+            assert_int_equal(to->col0, step->u.copy.src.col0);
+            all[count++] = (sent){to->rank, step->u.copy.src.row0, to->col0};
+        }
+    }
+    return count;
+}
+
+static void expect_sent(const char *problem, const char *strategy, const sent *expected, int count,
+                        int steps)
+{
+    sent all[32];
+    int copies = 0;
+    built b;
+    build(problem, strategy, &b);
+    assert_int_equal(all_sent(&b.sched[0], all, 32, &copies), count);
+    assert_int_equal(copies, steps);
+    for (int i = 0; i < count; i++) {
+        assert_int_equal(all[i].peer, expected[i].peer);
+        assert_int_equal(all[i].row0, expected[i].row0);
+        assert_int_equal(all[i].col0, expected[i].col0);
+    }
+    discard(&b);
+}
+
+/* Nobody waits for the last peer's first part of k until the first peer has its last one. */
+static void parts_of_k_are_pushed_to_all_side_by_side(void **state)
+{
+    (void)state;
+    static const sent gather[] = {{3, 0, 0},  {2, 0, 0},  {1, 0, 0},  {3, 0, 64},
+                                  {2, 0, 64}, {1, 0, 64}, {3, 8, 0},  {2, 8, 0},
+                                  {1, 8, 0},  {3, 8, 64}, {2, 8, 64}, {1, 8, 64}};
+    expect_sent("ag_gemm:f32:64x32x128:r4",
+                "fused_in{chunks=2,slabs=2,tile_m=8,tile_n=8,push=1,strips=1}", gather, 12, 4);
+    /* Each peer gets other rows, rank 1 none. */
+    static const sent exchange[] = {{3, 32, 0}, {2, 16, 0}, {3, 32, 64}, {2, 16, 64},
+                                    {3, 40, 0}, {2, 24, 0}, {3, 40, 64}, {2, 24, 64}};
+    expect_sent("a2a_gemm:f32:64x32x128:r4:counts=16,0,16,16/16,16,16,16/16,16,16,16/16,16,16,16",
+                "fused_in{chunks=2,slabs=2,tile_m=8,tile_n=8,push=1,strips=1}", exchange, 8, 8);
+}
+
+/* Tiles come to the rows of one owner behind those of another: so do whole rows; and an engine takes its time
+ * to turn to another peer. */
+static void the_rest_goes_peer_by_peer(void **state)
+{
+    (void)state;
+    static const sent rows[] = {{2, 0, 0}, {2, 8, 0}, {1, 0, 0}, {1, 8, 0}};
+    static const sent parts[] = {{2, 0, 0}, {2, 0, 64}, {1, 0, 0}, {1, 0, 64}};
+    expect_sent("ag_gemm:f32:48x32x128:r3",
+                "fused_in{chunks=2,slabs=1,tile_m=8,tile_n=8,push=1,strips=1}", rows, 4, 4);
+    expect_sent("ag_gemm:f32:48x32x128:r3",
+                "fused_in{chunks=1,slabs=2,tile_m=8,tile_n=8,push=0,strips=1}", parts, 4, 4);
+}
+
+/* ---- What is proposed ------------------------------------------------------------------------------- */
+
 /* Are strips in chunks of k proposed for TEXT by PUSH? */
 static bool proposes(const char *text, int push)
 {
@@ -100,6 +176,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(own_rows_keep_step),
         cmocka_unit_test(own_rows_wait_for_nobody_else),
+        cmocka_unit_test(parts_of_k_are_pushed_to_all_side_by_side),
+        cmocka_unit_test(the_rest_goes_peer_by_peer),
         cmocka_unit_test(it_is_proposed_for_few_waves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
