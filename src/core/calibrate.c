@@ -280,6 +280,7 @@ static void begin_numbers(sg_machine *m)
     if (m->push_part <= 0) m->push_part = 0.5;
     if (m->lane_us <= 0) m->lane_us = m->flag_us;
     if (m->tagged_us <= 0) m->tagged_us = m->flag_us;
+    if (m->tagged_gbps <= 0) m->tagged_gbps = 0.75 * m->store_gbps;
     if (m->local_gbps <= 0) m->local_gbps = m->mem_gbps / 2;
     if (m->topology == SG_SWITCH) m->link_gbps = 0; /* as fast as what uses it */
 }
@@ -332,17 +333,20 @@ static void choose_numbers(job *j)
 }
 
 /* Where no tagged data were timed, nobody is to propose them. */
-static double tagged_or(const job *j, double before)
+static void forget_tagged(job *j, const sg_machine *before)
 {
-    for (int i = 0; i < j->names; i++)
-        if (strcmp(j->name[i], "tagged_us") == 0 && j->report.seen[i])
-            return fmax(j->machine.tagged_us, 0.01); /* 0: left out */
-    return before;
+    for (int i = 0; i < j->names; i++) {
+        if (strcmp(j->name[i], "tagged_us") != 0 || !j->report.seen[i]) continue;
+        j->machine.tagged_us = fmax(j->machine.tagged_us, 0.01); /* 0: left out */
+        return;
+    }
+    j->machine.tagged_us = before->tagged_us;
+    j->machine.tagged_gbps = before->tagged_gbps;
 }
 
 static shingle_status fit_all(job *j)
 {
-    const double tagged_us = j->machine.tagged_us;
+    const sg_machine before = j->machine;
     for (int i = 0; i < j->items; i++) {
         item *const it = &j->item[i];
         if (it->rounds == 0) continue;
@@ -361,7 +365,7 @@ static shingle_status fit_all(job *j)
     SG_TRY(
         sg_fit(j->run, j->runs, j->name, j->names, sg_now_us() + fit_us, &j->machine, &j->report));
     if (j->machine.pool == 0) j->machine.run_us = fmax(j->machine.run_us, 0.01); /* 0: left out */
-    j->machine.tagged_us = tagged_or(j, tagged_us);
+    forget_tagged(j, &before);
     return SHINGLE_OK;
 }
 

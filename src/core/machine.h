@@ -61,8 +61,9 @@ typedef struct sg_machine {
     double join_us;               /* fork and join of lanes around a run */
     double epilogue_us;           /* of a launch's last tiles, when nothing hides it */
     double run_us;                /* begin and end of a run that peers take part in; 0: flag_us */
-    double tagged_us;             /* from the last tagged store to its being read at the peer; 0:
-                                     flag_us + store_us, and nobody proposes it */
+    double tagged_us;             /* from the last tagged byte's arrival to the end of its run; 0:
+                                     what flags would take, and nobody proposes it */
+    double tagged_gbps;           /* tagged words stored to peers, tags counted; 0: store_gbps */
     double lane_us;               /* a step behind one of another lane; 0: flag_us */
     double land_gbps; /* rows of C that peers stored go there at the end of a run, at this rate of
                          the rows; 0: they are stored where they belong */

@@ -193,6 +193,7 @@ static void no_links(sg_machine *m)
 {
     m->copy_gbps = m->store_gbps = m->coll_gbps = m->link_gbps = m->nic_gbps = endless;
     m->host_gbps = m->numa_gbps = m->land_gbps = 0;
+    if (m->tagged_gbps > 0) m->tagged_gbps = endless;
     m->coll_part.points = 0;
     for (int kind = 0; kind < SG_MACHINE_COLLS; kind++) m->coll_curve[kind].points = 0;
 }
@@ -224,7 +225,7 @@ static shingle_status find_parts(sg_sim *m, const sg_machine *machine, sg_sim_re
     double rows = 0;
     for (int i = 0; i < m->all; i++) rows = fmax(rows, (double)sg_problem_rows(p, i));
     r->gemm_us = sg_sim_alone_us(machine, p, rows);
-    const double overhead = rows > 0 && p->n > 0 ? machine->launch_us + machine->epilogue_us : 0;
+    const double overhead = sg_sim_overhead_us(machine, p, rows);
     r->decomposition_us = quick - (r->gemm_us - overhead);
     r->exposed_us = wired - quick;
     r->contention_us = calm - wired;

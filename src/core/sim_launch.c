@@ -181,8 +181,10 @@ static double visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
     const double rate = flops_us(machine, s->problem) * tile_rate(machine, l);
     const double math = fixed_us(machine, s, p) + with_burst(machine, machine->burst, m->now,
                                                              flops * machine->sms / (rate * tiles));
-    /* The memory serves all blocks, those of other patches of the launch among them. */
-    const double together = b_bytes(s, p) > cached_bytes ? l->visits : tiles;
+    /* The memory serves all blocks, those of other patches of the launch among them; but sums of tagged tiles
+     * are no tiles of their own. */
+    const bool alone = b_bytes(s, p) <= cached_bytes || sg_sim_is_tagged(m, s, l);
+    const double together = alone ? tiles : l->visits;
     const double at_once = together < a->got ? together : a->got;
     const double unit = at_once / (tiles * machine->mem_gbps * 1e3);
     const double b = b_read(s, l, p, (double)a->step_tiles, a->got);
@@ -209,6 +211,31 @@ static double vendor_us(const sg_machine *machine, const sg_problem *problem, do
     return beside_memory(machine, vendor_with_burst(machine, begin, us), memory);
 }
 
+/* Storing the last tiles of the vendor's product, which are dealt to all SMs: EPILOGUE_US is that of one of the
+ * machine's first shape. */
+static double vendor_epilogue_us(const sg_machine *machine, double rows, double cols)
+{
+    const double first = (double)machine->tile[0].m * machine->tile[0].n;
+    return machine->epilogue_us * fmin(1, rows * cols / machine->sms / first);
+}
+
+/* The same of a launch of our own, whose threads store rows side by side.  Sums of tagged data have been counted
+ * with what they wait for. */
+static double epilogue_us(const sg_sim *m, const sg_sched *s, const sg_launch *l)
+{
+    double rows = 0;
+    if (sg_sim_is_tagged(m, s, l)) return 0;
+    for (int32_t i = l->patch0; i < l->patch0 + l->patches; i++)
+        rows = fmax(rows, s->patch[i].rows);
+    return m->machine->epilogue_us * fmin(1, rows / m->machine->tile[0].m);
+}
+
+double sg_sim_overhead_us(const sg_machine *machine, const sg_problem *problem, double rows)
+{
+    if (rows <= 0 || problem->n == 0) return 0;
+    return machine->launch_us + vendor_epilogue_us(machine, rows, (double)problem->n);
+}
+
 double sg_sim_alone_us(const sg_machine *machine, const sg_problem *problem, double rows)
 {
     if (rows <= 0 || problem->n == 0) return 0;
@@ -216,7 +243,7 @@ double sg_sim_alone_us(const sg_machine *machine, const sg_problem *problem, dou
     const double k = (double)problem->k;
     const double bytes = ((rows + n) * k + rows * n) * sg_type_bytes(problem->type);
     const double us = vendor_us(machine, problem, rows, n, k, 1, bytes, 0);
-    return machine->launch_us + us + machine->epilogue_us;
+    return us + sg_sim_overhead_us(machine, problem, rows);
 }
 
 /* ---- Groups of blocks ------------------------------------------------------------------------------- */
@@ -348,8 +375,13 @@ static void begin_products(sg_sim *m, const sg_sim_agent *a)
 
 static void end_products(sg_sim *m, sg_sim_agent *a)
 {
+    const sg_sched *const s = &m->sched[a->rank];
+    const sg_launch *const l = &s->step[a->step].u.launch;
+    const sg_patch *const p = &s->patch[l->patch0];
     if (--m->rank[a->rank].products == 0) sg_sim_contend(m, a->rank);
-    sg_sim_end_step(m, a, m->now + m->machine->epilogue_us);
+    sg_sim_end_step(m, a,
+                    m->now + (l->vendor ? vendor_epilogue_us(m->machine, p->rows, p->cols)
+                                        : epilogue_us(m, s, l)));
 }
 
 /* A wave's worth of tiles may be on its way to peers while the next one is computed. */

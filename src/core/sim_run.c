@@ -429,6 +429,19 @@ static int lanes_of(const sg_sched *s)
     return lanes;
 }
 
+double sg_sim_run_us(const sg_machine *machine)
+{
+    return machine->run_us > 0 ? machine->run_us : machine->flag_us;
+}
+
+/* A launch of tagged data has begun its run under its product, and ends it as soon as it has read all. */
+static bool is_tagged_run(const sg_sim *m, const sg_sched *s)
+{
+    for (int32_t i = 0; i < s->steps; i++)
+        if (s->step[i].kind == SG_GEMM && sg_sim_is_tagged(m, s, &s->step[i].u.launch)) return true;
+    return false;
+}
+
 /* A launch that begins and ends the run by itself, with a flag behind it at most. */
 static bool is_one_launch(const sg_sched *s)
 {
@@ -457,7 +470,6 @@ static double landing_us(const sg_sched *s, const sg_machine *machine)
 static double end_of_run(const sg_sim *m)
 {
     const sg_machine *const machine = m->machine;
-    const double run_us = machine->run_us > 0 ? machine->run_us : machine->flag_us;
     double end = 0;
     for (int r = 0; r < m->ranks; r++) {
         const sg_sched *const s = &m->sched[r];
@@ -467,7 +479,8 @@ static double end_of_run(const sg_sim *m)
             continue;
         }
         if (lanes_of(s) > 1) us += machine->join_us;
-        if (s->peers) us += run_us + (is_one_launch(s) ? 0 : 2 * machine->launch_us);
+        if (s->peers && !is_tagged_run(m, s)) us += sg_sim_run_us(machine);
+        if (s->peers && !is_one_launch(s)) us += 2 * machine->launch_us;
         us += landing_us(s, machine);
         if (end < us) end = us;
     }

@@ -383,6 +383,9 @@ void sg_sim_end_vendor(sg_sim *m, sg_sim_agent *a);
 /* The product of a whole problem, alone, as the vendor computes it. */
 double sg_sim_alone_us(const sg_machine *machine, const sg_problem *problem, double rows);
 
+/* What of that depends on neither multiply-adds nor operands. */
+double sg_sim_overhead_us(const sg_machine *machine, const sg_problem *problem, double rows);
+
 /* ---- sim_tiles.c ------------------------------------------------------------------------------------ */
 
 /* Moves *START to when tile TILE of a patch can start so that it never stands still; returns a flag
@@ -394,6 +397,12 @@ sg_sim_slot *sg_sim_tile_start(sg_sim *m, sg_sim_agent *a, const sg_launch *l, c
 void sg_sim_forget_bands(sg_sim *m, sg_sim_agent *a, const sg_launch *l, const sg_patch *p);
 
 bool sg_sim_waits_by_tile(const sg_sched *s, const sg_patch *p);
+
+/* Does the launch store tagged data, here? */
+bool sg_sim_is_tagged(const sg_sim *m, const sg_sched *s, const sg_launch *l);
+
+/* Begin and end of a run that peers take part in. */
+double sg_sim_run_us(const sg_machine *machine);
 
 /* Stores TILES tiles from TILE0 of a patch, ROUNDS by each of BLOCKS blocks, the first round now, one
  * more every STEP_US: raises behind them, flows for what goes to peers. */

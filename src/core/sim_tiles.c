@@ -144,6 +144,11 @@ static bool has_tags(const sg_sim *m, const sg_sched *s, const sg_area *to)
     return s->buf[to->buf].tagged && m->machine->pool == 0;
 }
 
+bool sg_sim_is_tagged(const sg_sim *m, const sg_sched *s, const sg_launch *l)
+{
+    return m->machine->pool == 0 && sg_sched_is_tagged(s, l);
+}
+
 /* Of all that a patch stores there.  What a place has beside its tile is not sent with tags. */
 static double sent_bytes(const sg_sim *m, const sg_sched *s, const sg_patch *p, const sg_area *to)
 {
@@ -151,12 +156,22 @@ static double sent_bytes(const sg_sim *m, const sg_sched *s, const sg_patch *p, 
     return (double)p->rows * p->cols * sg_sched_room_bytes(s, to->buf);
 }
 
-/* From the last store of tiles to their being seen at a peer. */
+/* From the last byte of tiles to their being seen at a peer; of tagged ones, to the end of the run, which waits
+ * for nothing else then: hellos and the gate have passed under the product. */
 static double behind_stores_us(const sg_sim *m, const sg_sched *s, const sg_patch *p)
 {
     const sg_machine *const machine = m->machine;
     if (p->tos == 0 || !has_tags(m, s, &s->to[p->to0])) return machine->store_us;
-    return machine->tagged_us > 0 ? machine->tagged_us : machine->flag_us + machine->store_us;
+    if (machine->tagged_us > 0) return machine->tagged_us;
+    return machine->flag_us + machine->store_us + sg_sim_run_us(machine);
+}
+
+/* Of all that a rank stores there. */
+static double stores_gbps(const sg_sim *m, const sg_sched *s, const sg_patch *p)
+{
+    const sg_machine *const machine = m->machine;
+    const bool tags = p->tos > 0 && has_tags(m, s, &s->to[p->to0]);
+    return tags && machine->tagged_gbps > 0 ? machine->tagged_gbps : machine->store_gbps;
 }
 
 /* Sends what goes to peers; a round leaves when it is computed, however idle the link was. */
@@ -164,7 +179,6 @@ static void send_tiles(sg_sim *m, sg_sim_agent *a, const sg_patch *p, const sg_s
                        double all)
 {
     const sg_sched *const s = &m->sched[a->rank];
-    const sg_machine *const machine = m->machine;
     const int32_t index = new_batch(m);
     if (index == SG_NONE) return;
     m->batches[index] = *stored;
@@ -177,11 +191,13 @@ static void send_tiles(sg_sim *m, sg_sim_agent *a, const sg_patch *p, const sg_s
     a->in_flight += b->bytes;
     a->pending++;
     const double each = b->bytes / b->pending / b->rounds;
-    b->each_us = sg_sim_us_of(each * b->pending, machine->store_gbps);
+    const double gbps = stores_gbps(m, s, p);
+    b->each_us = sg_sim_us_of(each * b->pending, gbps);
     const double last = m->now + (b->rounds - 1) * b->step_us;
     /* Rounds trickle: together they are no faster than they are made. */
     const double made = b->rounds > 1 && b->step_us > 0 ? each * b->rounds / (last - m->now) : 1e15;
-    const double cap = machine->store_gbps * 1e3;
+    /* Links share out what plain stores reach; where tags are slower, each peer has its part of that. */
+    const double cap = gbps * 1e3 / (gbps < m->machine->store_gbps ? b->pending : 1);
     for (int32_t i = p->to0; i < p->to0 + p->tos; i++) {
         const int to = s->to[i].rank;
         if (to == a->rank) continue;
@@ -212,8 +228,9 @@ void sg_sim_store_tiles(sg_sim *m, sg_sim_agent *a, const sg_launch *l, int32_t 
     for (int32_t i = p->raise0; i < p->raise0 + p->raises; i++) {
         const int at = s->raise[i].at;
         if (far && at != a->rank) continue; /* behind the stores */
-        raise_tiles(m, a->rank, l, &b, &s->raise[i], m->now + sg_sim_flag_us(m, a->rank, at),
-                    step_us);
+        const bool tags = at == a->rank && p->tos > 0 && has_tags(m, s, &s->to[p->to0]);
+        const double seen_us = tags ? behind_stores_us(m, s, p) : sg_sim_flag_us(m, a->rank, at);
+        raise_tiles(m, a->rank, l, &b, &s->raise[i], m->now + seen_us, step_us);
     }
     if (far) send_tiles(m, a, p, &b, (double)sg_walk_visits(p, l->tile_m, l->tile_n));
 }

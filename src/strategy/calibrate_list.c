@@ -171,6 +171,8 @@ static const sg_calibrate_number numbers[] = {
     {"flag_us", "fitted to small all-reduces", true, true, true, 2},
     {"run_us", "fitted to small runs with and without peers", true, false, true, 2},
     {"tagged_us", "fitted to all-reduces of few rows, with tags and without", true, false, true, 2},
+    {"tagged_gbps", "fitted to all-reduces of few rows, with tags and without", true, false, true,
+     2},
     {"lane_us", "fitted to strategies whose lanes wait for each other", true, false, true, 2},
     {"join_us", "fitted to runs with and without lanes", true, false, true, 2},
     {"push_part", "fitted: gathers by launches against gathers by copy engines", true, false, true,

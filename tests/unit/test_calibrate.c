@@ -156,6 +156,7 @@ static sg_machine other(void)
     m.epilogue_us = 4;
     m.run_us = 6;
     m.tagged_us = 1.5;
+    m.tagged_gbps = 140;
     m.tile[1].rate = 0.9;
     for (int kind = 0; kind < SG_MACHINE_COLLS; kind++)
         for (int i = 0; i < m.coll_curve[kind].points; i++)
@@ -213,6 +214,8 @@ static void unseen_products_are_predicted(void **state)
     assert_non_null(strstr(how("tile 128x128"), "fitted"));
     assert_non_null(strstr(how("tagged_us"), "fitted"));
     if (fabs(m.tagged_us - 1.5) > 0.5) fail_msg("tagged_us %g", m.tagged_us);
+    assert_non_null(strstr(how("tagged_gbps"), "fitted"));
+    if (fabs(m.tagged_gbps - 140) > 14) fail_msg("tagged_gbps %g", m.tagged_gbps);
     assert_non_null(strstr(how("coll_us"), "measured"));
     assert_non_null(strstr(how("coll_curve all_reduce"), "measured"));
     assert_non_null(strstr(how("coll_sms"), "described"));
@@ -317,13 +320,15 @@ static void limits_and_failures_are_named(void **state)
 static void what_fails_is_left_out_and_named(void **state)
 {
     (void)state;
-    const sg_machine start = known();
+    sg_machine start = known();
+    start.tagged_us = start.tagged_gbps = 0;
     fake f = {.truth = start, .each_us = 1e4, .cannot = "tagged=1", .breaks_at = 1, .breaks = 3};
     sg_machine m;
     if (calibrate(&f, &start, 2, 3, &m, text) != SHINGLE_OK) fail_msg("%s", shingle_error());
     assert_non_null(strstr(text, "; 6 more cannot be run there"));
     assert_true(m.tagged_us == 0); /* nobody is to propose what nobody has timed */
     assert_null(strstr(text, "\ntagged_us"));
+    assert_null(strstr(text, "\ntagged_gbps"));
     assert_non_null(strstr(text, "\n# Failed, and left out: "));
     assert_non_null(strstr(text, "\n# (the fake broke)\n"));
     assert_true(error_elsewhere(&f.truth, &m, 2) < 0.03);

@@ -369,10 +369,17 @@ static void words_travel_with_their_tags(void **state)
     m.store_us = 11;
     expect_us(price(false, &m), tile_us + 3 + 2 * 20 + 11 + 1);
     expect_us(price(true, &m), tile_us + 3 + 4 * 20 + 2 + 11 + 1); /* nobody knows better */
-    m.tagged_us = 5;
-    expect_us(price(true, &m), tile_us + 3 + 4 * 20 + 5 + 1);
+    m.tagged_us = 5; /* the end of the run and the last stores among it */
+    m.epilogue_us = 13;
+    expect_us(price(false, &m), tile_us + 3 + 2 * 20 + 11 + 1 + 13);
+    expect_us(price(true, &m), tile_us + 3 + 4 * 20 + 5);
     /* Rows that are not there are not sent. */
-    expect_us(price_of("gemm_ar:f32:16x64x64:r3", true, &m), tile_us + 3 + 20 + 5 + 1);
+    expect_us(price_of("gemm_ar:f32:16x64x64:r3", true, &m), tile_us + 3 + 20 + 5);
+    m.tagged_gbps = m.store_gbps / 2;
+    expect_us(price(true, &m), tile_us + 3 + 8 * 20 + 5);
+    /* Own words are there without a link, and no flag is awaited. */
+    m.flag_us = 1000;
+    expect_us(price_of("gemm_ar:f32:64x64x64:r1", true, &m), tile_us + 3 + 5);
 }
 
 int main(void)
