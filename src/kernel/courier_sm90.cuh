@@ -9,7 +9,7 @@
 template <class S> struct Courier {
     static constexpr int CARRIERS = S::THREADS / 32 - 1;
     static constexpr int ROOM = S::STAGES * S::STAGE_BYTES / CARRIERS / 1024 * 1024;
-    static_assert(8 * CARRIERS <= S::SLOT_BYTES, "barriers");
+    static_assert((8 + AHEAD * SPOT_BYTES) * CARRIERS <= S::SLOT_BYTES, "barriers, spots");
 };
 
 /* Where the barrier of carrier I is: it has no tile to stage. */
@@ -23,14 +23,17 @@ template <class S> DEV void courier(const Param &P, const Smem<S> &smem, int war
     typedef Courier<S> C;
     if (warp == 3) {
         watcher_enter(P, smem, threadIdx.x % 32);
-        if (elect_one()) watcher<S>(P, smem, 0, 0); /* hellos of those whose tensors rows go to */
+        watcher<S>(P, smem, 0, 0, threadIdx.x % 32); /* hellos of those whose tensors rows go to */
     } else if (elect_one()) {
         launch_wait();
         if (warp == 0) launch_next();
         const int i = warp < 3 ? warp : warp - 1;
         const Carrier self = {((int)blockIdx.x - P.workers) * C::CARRIERS + i,
-                              ((int)gridDim.x - P.workers) * C::CARRIERS, smem.stage + i * C::ROOM,
-                              C::ROOM, courier_barrier(smem, i)};
+                              ((int)gridDim.x - P.workers) * C::CARRIERS,
+                              smem.stage + i * C::ROOM,
+                              C::ROOM,
+                              courier_barrier(smem, i),
+                              courier_barrier(smem, C::CARRIERS) + AHEAD * SPOT_BYTES * i};
         if (P.pushes > 0 && (!P.turn.gate || storer_gate(P, smem)))
             push_rows(P, smem, self, run_epoch(P.program.rank));
     }

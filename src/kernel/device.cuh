@@ -191,6 +191,17 @@ DEV void raise_fire(const sg_kernel_program &program, const Raise &x, uint64_t e
     store_release(x.flag, epoch);
 }
 
+/* The same for one of several flags about the same stores: one fence releases these to whoever is told,
+ * where a fence for each would wait for the flag before it to arrive at its rank.  FENCED: it has been. */
+DEV void raise_fire(const sg_kernel_program &program, const Raise &x, uint64_t epoch, bool *fenced)
+{
+    const bool counts = x.counter >= 0;
+    if (counts && !count_up(program.count + x.counter, x.raisers)) return;
+    if (counts || !*fenced) fence_sys(); /* behind a count, what the other raisers stored, too */
+    *fenced = true;
+    store_relaxed(x.flag, epoch);
+}
+
 /* ---- Types ---------------------------------------------------------------------------------------------------- */
 
 template <class T> DEV uint32_t pack(float lo, float hi);

@@ -182,7 +182,21 @@ static int64_t blocks_for(const sg_kernel_gemm *g, int64_t units)
     return units > 0 ? units : g->param.pushes > 0 ? g->sms : 1;
 }
 
-enum { COURIERS_LEAST = 4, COURIERS_MOST = 8 };
+/* Who carries: ENOUGH couriers are as fast as any link.  Fewer ones, each of so many bytes a microsecond, do
+ * it if they are done well before the product, of so many multiplications a microsecond in a block. */
+enum { COURIERS_LEAST = 4, COURIERS_ENOUGH = 16, COURIERS_MOST = 32 };
+constexpr double COURIER_BYTES = 30e3, BLOCK_PRODUCTS = 2.6e6, COURIER_PART = 0.75;
+
+static bool carry_in_time(const sg_kernel_gemm *g, int64_t couriers, int64_t workers)
+{
+    double products = 0;
+    for (int i = 0; i < g->param.patches; ++i) {
+        const sg_patch *p = &g->lists->patch[g->param.patch0 + i];
+        products += (double)p->rows * p->cols * (p->k1 - p->k0);
+    }
+    const double product_us = products / (BLOCK_PRODUCTS * (double)workers);
+    return (double)g->carried <= COURIER_PART * product_us * COURIER_BYTES * (double)couriers;
+}
 
 /* Blocks that only carry rows: as many as may be had of MOST without one more wave. */
 static int couriers_for(const sg_kernel_gemm *g, int64_t most, int cluster)
@@ -193,6 +207,7 @@ static int couriers_for(const sg_kernel_gemm *g, int64_t most, int cluster)
     const int64_t workers = ((tiles + waves - 1) / waves + cluster - 1) / cluster * cluster;
     const int64_t spare = (most - workers) / cluster * cluster;
     if (spare < COURIERS_LEAST) return 0;
+    if (spare < COURIERS_ENOUGH && !carry_in_time(g, spare, workers)) return 0;
     return (int)(spare < COURIERS_MOST ? spare : COURIERS_MOST / cluster * cluster);
 }
 

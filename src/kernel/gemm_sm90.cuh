@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(S::THREADS, 1) gemm_sm90(const __grid_constant
             if (elect_one()) storer<S>(P, smem, im, in, warp - 1);
         } else if (warp == 3) {
             if (S::FOLD != FOLD_SLICES) watcher_enter(P, smem, threadIdx.x % 32);
-            if (elect_one()) watcher<S>(P, smem, im, in);
+            watcher<S>(P, smem, im, in, threadIdx.x % 32);
         }
         __syncwarp();
     } else {

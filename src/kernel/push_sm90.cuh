@@ -93,30 +93,53 @@ DEV void push_load(const Param &P, const sg_kernel_step &s, const Piece &p, int 
     }
 }
 
-/* Out of the slots, to all areas of the step. */
+/* Where PIECE goes of area TO of the step, rows PITCH apart; data NULL: nowhere. */
 template <class S>
-DEV void push_store(const Param &P, const Smem<S> &smem, const sg_kernel_step &s, const Piece &p,
-                    int half, uint32_t from)
+DEV Spot push_target(const Param &P, const Smem<S> &smem, const sg_kernel_step &s, int to,
+                     const Piece &p, int half)
 {
-    for (int i = 0; i < s.tos; ++i) {
-        const sg_area &area = P.program.to[s.to0 + i];
-        const sg_kernel_place &place = P.program.place[area.buf];
-        Spot spot = {(char *)place.data[half], place.pitch};
-        if (area.leave) {
-            if (!storer_may(P, smem, area.rank)) continue;
-            const uint32_t word = hello_place(smem, area.rank) + HELLO_DIRECT;
-            if (shared_load(word) & 1u << area.rank % 32)
-                spot = hello_tensor(P.program, area.rank, run_epoch(P.program.rank));
-        }
-        char *to = push_place(P, area, spot, p);
-        if (spot.pitch == p.bytes) {
-            bulk_store(to, from, (uint32_t)(p.rows * p.bytes));
-        } else {
-            for (int r = 0; r < p.rows; ++r, to += spot.pitch)
-                bulk_store(to, from + (uint32_t)(r * p.bytes), (uint32_t)p.bytes);
-        }
+    const sg_area &area = P.program.to[s.to0 + to];
+    const sg_kernel_place &place = P.program.place[area.buf];
+    Spot spot = {(char *)place.data[half], place.pitch};
+    if (area.leave) {
+        if (!storer_may(P, smem, area.rank)) return Spot{nullptr, 0};
+        const uint32_t word = hello_place(smem, area.rank) + HELLO_DIRECT;
+        if (shared_load(word) & 1u << area.rank % 32)
+            spot = hello_tensor(P.program, area.rank, run_epoch(P.program.rank));
     }
-    bulk_commit();
+    spot.data = push_place(P, area, spot, p);
+    return spot;
+}
+
+/* Of a piece, so many targets are looked up ahead, and kept in shared memory, since no register can. */
+enum { AHEAD = 8, SPOT_BYTES = 16 };
+
+DEV void spot_keep(uint32_t at, const Spot &s)
+{
+    const uint64_t data = (uint64_t)(uintptr_t)s.data, pitch = (uint64_t)s.pitch;
+    shared_store(at, (uint32_t)data);
+    shared_store(at + 4, (uint32_t)(data >> 32));
+    shared_store(at + 8, (uint32_t)pitch);
+    shared_store(at + 12, (uint32_t)(pitch >> 32));
+}
+
+DEV Spot spot_kept(uint32_t at)
+{
+    const uint64_t data = shared_load(at) | (uint64_t)shared_load(at + 4) << 32;
+    const uint64_t pitch = shared_load(at + 8) | (uint64_t)shared_load(at + 12) << 32;
+    return Spot{(char *)(uintptr_t)data, (int64_t)pitch};
+}
+
+DEV void push_store(const Spot &to, const Piece &p, uint32_t from)
+{
+    if (to.data == nullptr) return;
+    if (to.pitch == p.bytes) {
+        bulk_store(to.data, from, (uint32_t)(p.rows * p.bytes));
+        return;
+    }
+    char *row = to.data;
+    for (int r = 0; r < p.rows; ++r, row += to.pitch)
+        bulk_store(row, from + (uint32_t)(r * p.bytes), (uint32_t)p.bytes);
 }
 
 /* This storer's pieces of a step have arrived.  The last one of SHARERS raises.  Partner: whoever waits
@@ -125,8 +148,10 @@ DEV void push_credit(const Param &P, const sg_kernel_step &s, int sharers, uint6
 {
     if (s.raises == 0) return;
     if (sharers > 1 && !count_up(s.ticket, (uint32_t)sharers)) return;
+    bool fenced = false;
     for (int i = 0; i < s.raises; ++i)
-        raise_fire(P.program, raise_find(P.program, P.program.raise[s.raise0 + i], 0), epoch);
+        raise_fire(P.program, raise_find(P.program, P.program.raise[s.raise0 + i], 0), epoch,
+                   &fenced);
 }
 
 /* One of ALL threads that carry pieces, each through ROOM bytes of shared memory at AT. */
@@ -134,7 +159,8 @@ struct Carrier {
     int index, all;
     uint32_t at;
     int room;
-    uint32_t bar; /* counts the bytes that come */
+    uint32_t bar;   /* counts the bytes that come */
+    uint32_t spots; /* room for AHEAD of them */
 };
 
 /* All pieces of SELF.  Before and afterwards nothing is in its memory. */
@@ -158,9 +184,16 @@ DEV void push_rows(const Param &P, const Smem<S> &smem, const Carrier &self, uin
                 push_credit(P, P.push[owed], owed_sharers, epoch);
                 owed = -1;
             }
+            /* Loads that depend on each other, while the rows are on their way. */
+            for (int to = 0; to < s.tos && to < AHEAD; ++to)
+                spot_keep(self.spots + SPOT_BYTES * to, push_target(P, smem, s, to, p, half));
             mbar_wait(P, self.bar, parity, ROLE_STORER);
             parity ^= 1;
-            push_store(P, smem, s, p, half, self.at);
+            for (int to = 0; to < s.tos; ++to)
+                push_store(to < AHEAD ? spot_kept(self.spots + SPOT_BYTES * to)
+                                      : push_target(P, smem, s, to, p, half),
+                           p, self.at);
+            bulk_commit();
         }
         next -= cut.pieces; /* counted on from the last piece of this step */
         if (mine) owed = i, owed_sharers = sg_walk_min(cut.pieces, self.all);

@@ -10,7 +10,8 @@ typedef sg_kernel_gemm_param Param;
 enum { MAP_A, MAP_B, MAP_PIECE, MAP_ROW }; /* of sg_kernel_gemm_param.map_of */
 
 constexpr int STAGE_K = 64;         /* k of a pipeline stage: 128 bytes */
-constexpr int SEEN_FLAGS = 128;     /* flags that a block remembers having seen */
+constexpr int SEEN_FLAGS = 64;      /* flags that a block remembers having seen */
+constexpr int RAISES = 8;           /* of a tile, that a storer has looked up */
 constexpr int SMEM_MOST = 232448;   /* of a block */
 constexpr int SMEM_BARRIERS = 1024; /* barriers, progress words, flags seen */
 
@@ -71,12 +72,13 @@ template <class S> struct Smem {
     uint32_t progress, watched, gate; /* words, as many as WORDS with those that follow */
     uint32_t hello, mapped;           /* of 64 ranks, a bit each; mapped: for each storer */
     uint32_t seen;
-    uint32_t turn; /* a barrier for each math warpgroup: the stages that come are its */
-    uint32_t aim;  /* words for each storer, see aim_at() */
+    uint32_t raised; /* for each storer, see raises_look() */
+    uint32_t turn;   /* a barrier for each math warpgroup: the stages that come are its */
+    uint32_t aim;    /* words for each storer, see aim_at() */
     uint32_t stamp;
 };
 
-constexpr int WORDS = 16, AIMS = 16;
+constexpr int WORDS = 16, AIMS = 16, RAISED_BYTES = 16 * RAISES;
 
 template <class S> DEV Smem<S> smem_layout(void *raw)
 {
@@ -88,9 +90,11 @@ template <class S> DEV Smem<S> smem_layout(void *raw)
     s.pushed = s.slot_empty + 8 * S::WGS * S::SLOTS;
     s.progress = s.pushed + 8 * S::WGS, s.watched = s.progress + 8, s.gate = s.progress + 12;
     s.hello = s.progress + 16, s.mapped = s.progress + 40;
-    s.seen = s.progress + 4 * WORDS, s.turn = s.seen + 4 * SEEN_FLAGS;
+    s.seen = s.progress + 4 * WORDS, s.raised = s.seen + 4 * SEEN_FLAGS;
+    s.turn = s.raised + 2 * RAISED_BYTES;
     s.aim = s.turn + 8 * S::WGS, s.stamp = s.full + SMEM_BARRIERS - STAMP_BYTES;
-    static_assert(16 * (S::STAGES + S::WGS * S::SLOTS + S::WGS) + 4 * (WORDS + SEEN_FLAGS + AIMS) <=
+    static_assert(16 * (S::STAGES + S::WGS * S::SLOTS + S::WGS) + 4 * (WORDS + SEEN_FLAGS + AIMS) +
+                          2 * RAISED_BYTES <=
                       SMEM_BARRIERS - STAMP_BYTES,
                   "");
     return s;

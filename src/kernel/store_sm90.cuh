@@ -114,13 +114,54 @@ template <class S> DEV void storer_touch(const Param &P, const sg_patch &p)
     compute_now(sum);
 }
 
+/* ---- Raises ------------------------------------------------------------------------------------------------ */
+
+/* Looks up what a tile raises while its stores are on their way: each look-up is loads that depend on
+ * each other, which an owner of the tile would wait for.  Of more than RAISES, the rest is looked up
+ * afterwards. */
+DEV void raises_look(const Param &P, uint32_t to, const sg_patch &p, int band, int number)
+{
+    for (int i = 0; i < p.raises && i < RAISES; ++i, to += 16) {
+        const sg_raise r = P.program.raise[p.raise0 + i];
+        const Raise x = raise_find(P.program, r, r.per == SG_PER_BAND ? band : number);
+        const uint64_t flag = (uint64_t)(uintptr_t)x.flag;
+        shared_store(to, (uint32_t)flag);
+        shared_store(to + 4, (uint32_t)(flag >> 32));
+        shared_store(to + 8, (uint32_t)x.counter);
+        shared_store(to + 12, x.raisers);
+    }
+}
+
+/* Raise I, looked up at FROM and behind or not yet. */
+DEV Raise raises_at(const Param &P, uint32_t from, const sg_patch &p, int i, int band, int number)
+{
+    if (i >= RAISES) {
+        const sg_raise r = P.program.raise[p.raise0 + i];
+        return raise_find(P.program, r, r.per == SG_PER_BAND ? band : number);
+    }
+    from += 16 * i;
+    const uint64_t flag = shared_load(from) | (uint64_t)shared_load(from + 4) << 32;
+    return Raise{(uint64_t *)(uintptr_t)flag, (int)shared_load(from + 8), shared_load(from + 12)};
+}
+
+/* By the thread that has seen all stores of a tile.  Partner: flag_wait(). */
+DEV void raises_fire(const Param &P, uint32_t from, const sg_patch &p, int band, int number,
+                     uint64_t epoch)
+{
+    bool fenced = false;
+    for (int i = 0; i < p.raises; ++i)
+        raise_fire(P.program, raises_at(P, from, p, i, band, number), epoch, &fenced);
+}
+
 /* Rows for peers, through the slots that math needs afterwards, if no block is a courier. */
 template <class S>
 DEV void storer_carry(const Param &P, const Smem<S> &smem, int wg, bool open, uint64_t epoch)
 {
     constexpr int ROOM = S::SLOTS * S::PIECE_BYTES;
+    static_assert(AHEAD * SPOT_BYTES <= RAISED_BYTES, "no raise is looked up yet");
     const Carrier self = {(int)blockIdx.x * S::WGS + wg, (int)gridDim.x * S::WGS,
-                          smem.slot + wg * ROOM, ROOM, smem.pushed + 8 * wg};
+                          smem.slot + wg * ROOM,         ROOM,
+                          smem.pushed + 8 * wg,          smem.raised + RAISED_BYTES * wg};
     if (open) push_rows(P, smem, self, epoch);
     stamp(smem.stamp, STAMP_STORER + wg, STAMP_PUSHED);
     /* Pairs with stage_piece() of math, which has waited for its first slots. */
@@ -206,19 +247,15 @@ template <class S> DEV void storer(const Param &P, const Smem<S> &smem, int im, 
             progress_release(word, shared_load(word) + 1); /* to the last storer */
             continue;
         }
-        for (int i = 0; i < p.raises; ++i) {
-            const sg_raise r = P.program.raise[p.raise0 + i];
-            const Raise x = raise_find(P.program, r, r.per == SG_PER_BAND ? raised.band : number);
-            if (i == 0) {
-                bulk_wait<0>();
-                const uint32_t finished = shared_load(word) + 1;
-                shared_store(word, finished);
-                for (int other = 0; other < part; ++other)
-                    progress_wait(P, smem.progress + 4 * other, finished, ROLE_STORER);
-            }
-            raise_fire(P.program, x, epoch);
-            stamp(smem.stamp, STAMP_STORER + wg, STAMP_RAISED);
-        }
+        const uint32_t looked = smem.raised + RAISED_BYTES * wg;
+        raises_look(P, looked, p, raised.band, number);
+        bulk_wait<0>();
+        const uint32_t finished = shared_load(word) + 1;
+        shared_store(word, finished);
+        for (int other = 0; other < part; ++other)
+            progress_wait(P, smem.progress + 4 * other, finished, ROLE_STORER);
+        raises_fire(P, looked, p, raised.band, number, epoch);
+        stamp(smem.stamp, STAMP_STORER + wg, STAMP_RAISED);
     }
     bulk_wait<0>();
 }

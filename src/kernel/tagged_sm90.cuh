@@ -42,7 +42,7 @@ template <class S> DEV uint32_t tagged_from(const Smem<S> &smem, int i)
 {
     return smem.seen + 8 * (TAGGED_RANKS + i);
 }
-static_assert(16 * TAGGED_RANKS <= 4 * SEEN_FLAGS, "");
+static_assert(16 * TAGGED_RANKS <= 4 * SEEN_FLAGS + 2 * RAISED_BYTES, "");
 enum { TAGGED_TAG = 0, TAGGED_C = 8, TAGGED_PITCH = 16, TAGGED_HOW = 24 }; /* from Smem.hello on */
 
 DEV void shared_store8(uint32_t to, uint64_t v)

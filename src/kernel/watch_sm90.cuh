@@ -1,6 +1,6 @@
-/* watch_sm90.cuh -- the watcher of the Hopper product (gemm_sm90.cuh): one thread that waits for the
- * flags and hellos of all visits of its block, and before that its warp, which says hello and waits for
- * the gate.  Partners: the loader and the storers, through words of shared memory. */
+/* watch_sm90.cuh -- the watcher of the Hopper product (gemm_sm90.cuh): a warp that says hello and waits
+ * for the gate, and then for the flags and hellos of all visits of its block, one thread of it but for
+ * addends.  Partners: the loader and the storers, through words of shared memory. */
 #pragma once
 #include "kernel/shape_sm90.cuh"
 
@@ -108,33 +108,53 @@ template <class S> DEV void watcher_enter(const Param &P, const Smem<S> &smem, i
     progress_release(smem.gate, open ? GATE_OPEN : GATE_SHUT);
 }
 
-template <class S> DEV void watcher(const Param &P, const Smem<S> &smem, int im, int in)
+/* The addends of a tile, each waited for by a lane: one behind the other, look-up and flag of each would
+ * cost the end of a launch most of a microsecond. */
+template <class S>
+DEV void watcher_addends(Watcher<S> &w, const sg_patch &p, int row, int tile, int unit, int lane)
 {
-    for (int i = 0; i < SEEN_FLAGS; ++i) shared_store(smem.seen + 4 * i, 0);
+    if (lane == 0) watcher_tell(w); /* the loader may as well have the steps before */
+    for (int i = lane; i < p.adds; i += LANES) {
+        const sg_addend &add = w.P.program.add[p.add0 + i];
+        if (!add.waits) continue;
+        const sg_flags f =
+            sg_walk_wait(&add.wait, p.row0 + row, sg_walk_min(S::BM, p.rows - row), p.k0, tile);
+        for (int j = 0; j < f.count; ++j)
+            flag_wait(w.P.program, add.wait.by, f.first + j * f.step, w.epoch, w.P.step,
+                      unit * S::CL);
+    }
+    __syncwarp(); /* what a lane has acquired, all have */
+    w.fresh = true;
+}
+
+/* By all lanes of the watcher's warp. */
+template <class S> DEV void watcher(const Param &P, const Smem<S> &smem, int im, int in, int lane)
+{
+    for (int i = lane; i < SEEN_FLAGS; i += LANES) shared_store(smem.seen + 4 * i, 0);
+    __syncwarp();
     if (P.program.rank == nullptr) return;
     Watcher<S> w = {P, smem, run_epoch(P.program.rank), 0, 0, false};
-    for (int i = 0; P.leaves && i < P.pushes; ++i) watcher_leave(w, P.push[i].to0, P.push[i].tos);
+    const bool first = lane == 0;
+    for (int i = 0; first && P.leaves && i < P.pushes; ++i)
+        watcher_leave(w, P.push[i].to0, P.push[i].tos);
     Cursor cursor;
     for (int unit = first_unit<S>(P); unit < P.units; unit += stride_of<S>(P)) {
         cursor_move<S>(P, cursor, unit);
         const sg_patch &p = patch_in_list(P, cursor.patch);
         const bool adds = S::ADDS && p.adds;
-        if (P.leaves) watcher_leave(w, p.to0, p.tos);
+        if (first && P.leaves) watcher_leave(w, p.to0, p.tos);
         if (p.waits == 0 && !adds) continue;
         const Tile t = tile_at<S>(p, unit - cursor.base, im, in);
         const int tile = tile_number(p, t, S::BN), row = t.band * S::BM;
         const int slabs = p.waits ? sg_walk_slabs(&p) : 0;
-        for (int s = 0; s < slabs; ++s) {
+        for (int s = 0; s < slabs && first; ++s) {
             for (int i = 0; i < p.waits; ++i)
                 watcher_wait(w, p, P.program.wait[p.wait0 + i], row, p.k0 + s * p.slab, tile, unit);
             if (++w.steps - w.told >= 4 || w.told < 4) watcher_tell(w);
         }
-        for (int i = 0; adds && t.live && i < p.adds; ++i) {
-            const sg_addend &add = P.program.add[p.add0 + i];
-            if (add.waits) watcher_wait(w, p, add.wait, row, p.k0, tile, unit);
-        }
+        if (adds && t.live) watcher_addends(w, p, row, tile, unit, lane);
         w.steps += adds;
-        watcher_tell(w);
+        if (first) watcher_tell(w);
         stamp(smem.stamp, STAMP_WATCHER, STAMP_FLAG, cursor.patch);
     }
 }

@@ -11,6 +11,7 @@
 struct gather_ask {
     int ranks, m, n, k, tm, tn, cluster, chunk, chunk_k, blocks, arch, runs;
     bool empty, baked, apart; /* apart: a step for each peer */
+    int64_t carried = 0;      /* bytes, as the host says: too many for few couriers */
 };
 
 struct gather {
@@ -107,6 +108,7 @@ bool gather::enqueue(int run, int r)
         place[3 + i] = place_of(sym[0][(size_t)i].data(), sym[1][(size_t)i].data(), m, q.k, q.k);
     const std::unique_ptr<sg_kernel_gemm> g(new sg_kernel_gemm());
     const way how = {q.tm, q.tn, q.cluster, q.blocks, q.arch, q.ranks};
+    g->carried = q.carried;
     if (!aim(g.get(), p, (int)p.patch.size(), (int)p.step.size(), how, what)) return false;
     g->param.turn = turn_of(q.ranks, nullptr, 0);
     return start(g.get(), r, what);
@@ -338,6 +340,7 @@ int main(int argc, char **argv)
     try_gather({2, 300, 264, 136, 128, 128, 1, 40, 0, 0, 0, 3, false, false, true});
     try_gather({3, 300, 520, 136, 128, 128, 2, 60, 64, 0, 0, 3, false, false, false});
     try_gather({3, 250, 264, 72, 64, 128, 1, 17, 0, 0, 0, 3, true, true, false});
+    try_gather({2, 300, 264, 136, 128, 128, 1, 40, 0, 0, 0, 3, false, false, true, 1 << 30});
     try_gather({5, 250, 136, 72, 64, 128, 1, 17, 0, 12, 0, 3, false, true, true});
     try_carry({3, 33, 4120, 64, 128, 5, 0, true});
     try_carry({3, 20, 136, 128, 256, 7, 0, false});
@@ -356,6 +359,7 @@ int main(int argc, char **argv)
     try_all_reduce({5, 250, 136, 72, 64, 128, 1, 2, 0, 2, 11, -1});
     try_all_reduce({2, 70, 264, 72, 128, 256, 2, 0, 0, 2, 0, -1});
     try_all_reduce({2, 100, 77, 40, 64, 64, 0, 2, 70, 2, 2, -1});
+    try_all_reduce({6, 96, 64, 40, 64, 64, 0, 0, 0, 2, 0, -1});
     try_all_reduce({3, 150, 136, 72, 128, 64, 0, 2, 80, 2, 7, -1});
     try_all_reduce({3, 200, 136, 72, 64, 128, 1, 0, 0, 2, 7, 2});
     try_all_reduce({3, 100, 136, 72, 64, 128, 0, 2, 80, 2, 7, 0});

@@ -148,6 +148,7 @@ typedef struct sg_cuda_plan {
     sg_kernel_step *push; /* copies that a launch carries */
     size_t push_at;       /* the same on the device: bytes into `device` */
     int32_t pushes;
+    int64_t pushed_bytes;      /* that they store */
     bool push_fits;            /* they are made of whole units of 16 bytes, if their sources are */
     bool pushed[SG_USER_BUFS]; /* sources */
     uint32_t lanes;            /* bit mask */

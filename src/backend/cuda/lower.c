@@ -359,8 +359,10 @@ static shingle_status make_launch(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_pla
     if (bytes > 0) SG_TRY(sg_cuda_get(rank, bytes, &step->remake));
     step->gemm->param.remake = step->remake;
     step->gemm->own_parts = sg_cuda_owns_parts(&plan->bound->sched, l);
-    if (plan->bound->sched.step[index].lane == 0)
+    if (plan->bound->sched.step[index].lane == 0) {
         step->gemm->param.push = (sg_kernel_step *)(void *)((char *)plan->device + plan->push_at);
+        step->gemm->carried = plan->pushed_bytes;
+    }
     if (why == NULL) return SHINGLE_OK;
     return sg_fail(SHINGLE_EUNSUPPORTED, "step %d of %s: %s", index, plan->bound->text, why);
 }
@@ -408,6 +410,7 @@ static void add_push(sg_cuda_plan *plan, const sg_step *from, const sg_cuda_step
         fits &= s->to[i].col0 * bytes % 16 == 0 && s->buf[s->to[i].buf].cols * bytes % 16 == 0;
     plan->push_fits = fits && (plan->pushes == 0 || plan->push_fits);
     plan->pushed[src->buf] = true;
+    plan->pushed_bytes += (int64_t)src->rows * src->cols * bytes * from->tos;
     plan->push[plan->pushes++] = step->flags;
 }
 
