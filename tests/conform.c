@@ -314,15 +314,20 @@ static void add_random(test *t, const sg_strategy *strategy)
     add_plan(t, strategy, &knobs);
 }
 
-/* Data with tags: a knob that has a meaning with few others alone, which chance does not meet. */
-static void add_tagged(test *t, const sg_strategy *strategy)
+/* Knobs that have a meaning with few others alone, which chance does not meet: data with tags, and strips
+ * that own rows follow. */
+static void add_rare(test *t, const sg_strategy *strategy)
 {
     enum { SIDE = 48 };
-    if (strcmp(strategy->name, "fused_out") != 0 || sg_problem_out(&t->problem) != SG_OUT_ALL)
-        return;
+    const sg_out out = sg_problem_out(&t->problem);
+    if (strcmp(strategy->name, "fused_out") != 0) return;
     const int32_t tile_m = 1 + (int32_t)sg_random_below(&t->random, SIDE);
     const int32_t tile_n = 1 + (int32_t)sg_random_below(&t->random, SIDE);
-    add_plan(t, strategy, &(sg_knobs){{1, 0, tile_m, tile_n, 1, 1, 1, 1}});
+    const int32_t lag = 1 + (int32_t)sg_random_below(&t->random, 3);
+    const int32_t strips = 2 + (int32_t)sg_random_below(&t->random, 8);
+    if (out == SG_OUT_ALL) add_plan(t, strategy, &(sg_knobs){{1, 0, tile_m, tile_n, 1, 1, 1, 1}});
+    if (out != SG_OUT_EXCHANGE)
+        add_plan(t, strategy, &(sg_knobs){{1, lag, tile_m, tile_n, 0, 1, strips, 0}});
 }
 
 static void find_plans(test *t)
@@ -347,7 +352,7 @@ static void find_plans(test *t)
                 add_plan(t, named, &knobs);
         }
         for (int j = 0; j < (t->full ? 8 : 2); j++) add_random(t, strategy);
-        add_tagged(t, strategy);
+        add_rare(t, strategy);
     }
 }
 

@@ -33,6 +33,13 @@
  * up at the end, while the last tiles travel.  An all-to-all has nothing to add.  A call makes whole
  * rows.
  *
+ *     strips   lane 0:  strip 1: rows of r+1 -> r+1, ... | strip 2: rows of r+1 -> r+1, ... |
+ *     and lag           own rows of strip 1 + inboxes -> C | strip 3: ... | own rows of strip 2 ...
+ *
+ * Several strips and one slice with a lag: own rows come `lag` strips behind and add in their product what
+ * has arrived meanwhile, as those of slices do.  Only the last strip's stores are exposed, but unlike
+ * slices, which read all of B each, strips read it twice at most.
+ *
  * `splits` parts of k (split.h) fill the SMs that few tiles leave idle.
  */
 #include "core/split.h"
@@ -53,6 +60,9 @@ enum { LEAST_BANDS = 4 };
 
 /* Of a product of few waves, more shapes of tiles are worth trying: where waves end shows. */
 enum { FEW_WAVES = 4, LOW_BANDS = 8, MOST_STRIPS = 64 };
+
+/* Strips that own rows follow: fewer end in more that is exposed, more read rows of A more often. */
+enum { MOST_LAGGING = 8 };
 
 /* Tiles that deal the columns of few rows to all SMs: their widths, the most bands of them, and how many
  * heights are tried. */
@@ -99,6 +109,23 @@ static int propose_strips(const sg_problem *p, const sg_machine *machine, const 
     const int64_t waves = sg_ceil_div(bands * sg_ceil_div(p->n, tile->n), machine->sms);
     const bool pays = !p->call && b_bytes > cached_bytes && bands <= LOW_BANDS;
     return pays && waves <= FEW_WAVES ? (int)sg_max(waves, 1) : 1;
+}
+
+/* Appends knobs with strips that own rows follow, of a wave or more and of half as much: for sums of more
+ * than a wave, in which something can come earlier than the rest.  A pool's workers take what comes. */
+static int propose_lagging(const sg_problem *p, const sg_machine *machine, const sg_tile *tile,
+                           sg_knobs *sets)
+{
+    const int64_t cols = sg_ceil_div(p->n, tile->n);
+    const int64_t tiles = cols * sg_ceil_div(p->m, tile->m);
+    const int64_t most = sg_min(cols, MOST_LAGGING);
+    int n = 0;
+    if (p->call || sg_problem_out(p) == SG_OUT_EXCHANGE) return 0;
+    if (machine->pool > 0 || tiles <= machine->sms) return 0;
+    int strips = (int)sg_min(sg_ceil_div(tiles, machine->sms), MOST_LAGGING / 2);
+    for (; n < 2 && strips <= most; strips *= 2)
+        sets[n++] = (sg_knobs){{1, 1, tile->m, tile->n, 0, 1, strips, 0}};
+    return n;
 }
 
 /* Appends knobs with tiles that are narrower than all of the machine's of HEIGHT rows, so that a product of
@@ -198,6 +225,7 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
         if (i == 0) n += propose_dealt(p, machine, at_once, &sets[n]);
         const int strips = cut ? 1 : propose_strips(p, machine, tile, b_bytes);
         if (strips > 1) sets[n++] = (sg_knobs){{1, 0, tile->m, tile->n, 0, 1, strips, 0}};
+        if (!cut) n += propose_lagging(p, machine, tile, &sets[n]);
         const int bands = b_bytes > cached_bytes ? LEAST_BANDS : 1;
         int subs = all ? 8 : 1;
         while (subs > 1 && (int64_t)subs * bands * tile->m > p->most_rows) subs /= 2;
@@ -215,6 +243,7 @@ typedef struct building {
     sg_split_k split;
     int inbox;
     bool tagged;
+    bool lags; /* own rows follow strip by strip */
 } building;
 
 static sg_wait per_tile(int by, int32_t flag0)
@@ -459,25 +488,29 @@ static void build_once(building *b)
 
 /* ---- Any ------------------------------------------------------------------------------------------------ */
 
-/* The products of slice C, strip by strip, from the tile flags FLAG0 of each owner on: of all owners but
- * this rank, and of this rank, too, if there are strips. */
-static void send_slice(building *b, int c, int32_t *flag0)
+/* Sends stage C, from the tile flags FLAG0 of each owner on: a slice of rows, strip by strip, or a strip.
+ * Own tiles travel, too, if they are added up behind all strips. */
+static void send_stage(building *b, int c, int32_t *flag0)
 {
     const int ranks = b->problem->ranks;
     const int strips = strips_of(b);
-    for (int t = 0; t < strips && take_strip(b, t); t++)
-        for (int i = 1; i <= (strips > 1 ? ranks : ranks - 1); i++) {
+    const int owners = strips > 1 && !b->lags ? ranks : ranks - 1;
+    const int end = b->lags ? c + 1 : strips;
+    for (int t = b->lags ? c : 0; t < end && take_strip(b, t); t++)
+        for (int i = 1; i <= owners; i++) {
             const int q = (b->sched->rank + i) % ranks;
-            emit_slice(b, q, c, SENT, &flag0[q]);
+            emit_slice(b, q, b->lags ? 0 : c, SENT, &flag0[q]);
         }
 }
 
-/* Finishes slice C of the own rows. */
-static void add_slice(building *b, int c, int32_t *flag0)
+/* Finishes stage C of the own rows. */
+static void add_stage(building *b, int c, int32_t *flag0)
 {
     const int strips = strips_of(b);
-    for (int t = 0; t < strips && take_strip(b, t); t++)
-        emit_slice(b, b->sched->rank, c, strips > 1 ? SUMMED : ADDED, flag0);
+    const form how = strips > 1 && !b->lags ? SUMMED : ADDED;
+    const int end = b->lags ? c + 1 : strips;
+    for (int t = b->lags ? c : 0; t < end && take_strip(b, t); t++)
+        emit_slice(b, b->sched->rank, b->lags ? 0 : c, how, flag0);
 }
 
 static void build_sums(building *b)
@@ -486,14 +519,15 @@ static void build_sums(building *b)
     const int32_t *const k = b->knobs->value;
     sg_sched *const s = b->sched;
     const int rank = s->rank;
+    const int stages = b->lags ? strips_of(b) : k[SUBS];
     int32_t flag0[SG_MAX_RANKS]; /* next tile flag at each owner */
     int32_t added = FLAG_TILES;
     for (int q = 0; q < p->ranks; q++) flag0[q] = FLAG_TILES;
     b->inbox = sg_sched_buf(s, SG_SYM, "inbox", p->ranks * p->most_rows, p->n, 0);
     sg_sched_launch(s, 0, k[TILE_M], k[TILE_N], 0, false);
-    for (int c = 0; c < k[SUBS] + k[LAG]; c++) {
-        if (c < k[SUBS]) send_slice(b, c, flag0);
-        if (c >= k[LAG]) add_slice(b, c - k[LAG], &added);
+    for (int c = 0; c < stages + k[LAG]; c++) {
+        if (c < stages) send_stage(b, c, flag0);
+        if (c >= k[LAG]) add_stage(b, c - k[LAG], &added);
     }
     if (sg_problem_out(p) != SG_OUT_ALL) return;
     sg_sched_flag(s, 0);
@@ -507,7 +541,7 @@ static int32_t first_part_flag(const building *b, bool once)
     const int32_t *const k = b->knobs->value;
     const sg_tiling tiling = {k[TILE_M], k[TILE_N], 0};
     if (once) return tiles_before(b, k[SUBS]);
-    if (strips_of(b) == 1 || sg_problem_out(b->problem) == SG_OUT_EXCHANGE) return 0;
+    if (strips_of(b) == 1 || b->lags || sg_problem_out(b->problem) == SG_OUT_EXCHANGE) return 0;
     int64_t flags = FLAG_TILES;
     for (int c = 0; c < k[SUBS]; c++) {
         int32_t x0 = 0;
@@ -526,6 +560,7 @@ static void build(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
     const bool once = sg_problem_out(p) == SG_OUT_ALL && k->value[ONCE];
     building b = {.problem = p, .knobs = k, .sched = s};
     (void)rank;
+    b.lags = strips_of(&b) > 1 && k->value[SUBS] == 1 && k->value[LAG] > 0;
     const sg_tiling tiling = {k->value[TILE_M], k->value[TILE_N], 0};
     b.split = sg_split_begin(s, k->value[SPLITS], tiling, first_part_flag(&b, once));
     if (sg_problem_out(p) == SG_OUT_EXCHANGE)

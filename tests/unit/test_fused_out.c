@@ -68,6 +68,90 @@ static void strips_are_of_all_rows(void **state)
     discard(&b);
 }
 
+/* With a lag, own rows of a strip come behind the products of the next one and add what has arrived, in
+ * their product. */
+static void own_rows_follow_their_strip(void **state)
+{
+    (void)state;
+    static const struct {
+        int strip, owner;
+    } want[] = {{0, 2}, {0, 0}, {1, 2}, {1, 0}, {0, 1}, {2, 2}, {2, 0}, {1, 1}, {2, 1}};
+    built b;
+    build("gemm_ar:f32:48x40x16:r3",
+          "fused_out{subs=1,lag=1,tile_m=8,tile_n=8,once=0,splits=1,strips=3,tagged=0}", &b);
+    const sg_sched *const s = &b.sched[1];
+    assert_int_equal(s->patches, 9);
+    for (int32_t i = 0; i < 9; i++) {
+        const sg_patch *const p = &s->patch[i];
+        const bool own = want[i].owner == 1;
+        const int strip = want[i].strip;
+        expect_cols(p, 16 * strip, strip < 2 ? 16 : 8);
+        assert_int_equal(p->row0, 16 * want[i].owner);
+        assert_int_equal(p->k1 - p->k0, 16);
+        assert_int_equal(p->final, own);
+        assert_int_equal(p->adds, own ? 2 : 0);
+        assert_int_equal(p->own_at, own ? 1 : 0);
+        assert_int_equal(p->tos, own ? 3 : 1);
+        for (int j = 0; own && j < 2; j++) {
+            const sg_addend *const add = &s->add[p->add0 + j];
+            assert_int_equal(add->wait.by, 2 * j);
+            assert_int_equal(add->wait.flag0, 1 + 4 * strip);
+            assert_int_equal(add->area.col0, p->col0);
+            assert_int_equal(add->area.row0, 16 * 2 * j);
+        }
+        for (int j = 0; j < p->tos; j++) {
+            const sg_area *const to = &s->to[p->to0 + j];
+            assert_int_equal(to->col0, p->col0);
+            assert_int_equal(to->rank, own ? (1 + j) % 3 : want[i].owner);
+            if (own)
+                assert_int_equal(to->buf, SG_C);
+            else
+                assert_int_equal(s->buf[to->buf].arena, SG_SYM);
+        }
+    }
+    expect_tile_flags(s, 0, 10);
+    expect_tile_flags(s, 1, 0);
+    expect_tile_flags(s, 2, 10);
+    discard(&b);
+}
+
+/* The strip of each of RANK's patches and whether it adds: "0", or "0+". */
+static void expect_strips(const built *b, int rank, int width, const char *want)
+{
+    char seen[128] = "";
+    sg_text text = {seen, sizeof seen, 0};
+    const sg_sched *const s = &b->sched[rank];
+    for (int32_t i = 0; i < s->patches; i++)
+        sg_text_add(&text, "%s%d%s", i == 0 ? "" : " ", (int)s->patch[i].col0 / width,
+                    s->patch[i].adds > 0 ? "+" : "");
+    assert_string_equal(seen, want);
+}
+
+/* Several strips behind; strips that nothing is left for; rows that are nobody's; slices of rows, behind
+ * whose strips all is added up. */
+static void lags_of_any_length_end(void **state)
+{
+    (void)state;
+    built b;
+    build("gemm_rs:f32:32x40x16:r2",
+          "fused_out{subs=1,lag=2,tile_m=8,tile_n=8,once=0,splits=1,strips=5,tagged=0}", &b);
+    expect_strips(&b, 1, 8, "0 1 2 0+ 3 1+ 4 2+ 3+ 4+");
+    discard(&b);
+    build("gemm_rs:f32:32x40x16:r2",
+          "fused_out{subs=1,lag=8,tile_m=8,tile_n=8,once=0,splits=1,strips=4,tagged=0}", &b);
+    expect_strips(&b, 1, 16, "0 1 2 0+ 1+ 2+");
+    discard(&b);
+    build("gemm_rs:f32:1x40x16:r2",
+          "fused_out{subs=1,lag=1,tile_m=8,tile_n=8,once=0,splits=1,strips=2,tagged=0}", &b);
+    expect_strips(&b, 0, 24, "0+ 1+");
+    expect_strips(&b, 1, 24, "0 1");
+    discard(&b);
+    build("gemm_rs:f32:32x32x16:r2",
+          "fused_out{subs=2,lag=1,tile_m=8,tile_n=8,once=0,splits=1,strips=2,tagged=0}", &b);
+    expect_strips(&b, 1, 16, "0 0 1 1 0 0 1 1 0+ 1+ 0+ 1+");
+    discard(&b);
+}
+
 /* Own flags of parts of k come behind those of own tiles. */
 static void parts_have_flags_of_their_own(void **state)
 {
@@ -79,6 +163,14 @@ static void parts_have_flags_of_their_own(void **state)
     assert_int_equal(b.sched[1].patches, 10);
     expect_tile_flags(&b.sched[1], 0, 8);
     expect_tile_flags(&b.sched[1], 1, 8 + 16);
+    discard(&b);
+    /* Own rows that follow their strip have none. */
+    build("gemm_rs:f32:32x32x128:r2",
+          "fused_out{subs=1,lag=1,tile_m=8,tile_n=8,once=0,splits=2,strips=2,tagged=0}", &b);
+    assert_int_equal(b.sched[1].patches, 8);
+    expect_tile_flags(&b.sched[1], 0, 8);
+    for (int32_t i = 0; i < b.sched[1].raises; i++)
+        if (b.sched[1].raise[i].at == 1) assert_in_range(b.sched[1].raise[i].flag0, 0, 15);
     discard(&b);
 }
 
@@ -114,41 +206,64 @@ static void a_call_has_no_strips(void **state)
     discard(&b);
 }
 
-/* The most strips that are proposed for TEXT, behind the whole. */
-static int most_strips(const char *text)
+/* The most strips that are proposed for TEXT, behind the whole, with LAG or without. */
+static int most_strips(const char *text, int lag)
 {
     const sg_strategy *const strategy = sg_strategy_find("fused_out");
     const int strips = knob_called(strategy, "strips");
     const sg_machine machine = machine_of_tiles(128, 192);
     proposals all;
+    int most = 0;
     propose(text, strategy, &machine, &all);
     assert_true(all.count > 0);
     assert_int_equal(all.set[0].value[strips], 1);
-    return most_of(&all, strips);
+    for (int i = 0; i < all.count; i++) {
+        const int32_t *const value = all.set[i].value;
+        const bool counts =
+            value[knob_called(strategy, "lag")] == lag && value[knob_called(strategy, "subs")] == 1;
+        if (counts && value[strips] > most) most = value[strips];
+    }
+    return most;
 }
 
 /* Where no cache holds B, and few waves of few bands would all read it. */
 static void strips_are_proposed_where_b_is_large(void **state)
 {
     (void)state;
-    assert_int_equal(most_strips("gemm_rs:bf16:512x12288x24576:r2"), 2);
-    assert_int_equal(most_strips("gemm_ar:bf16:768x12288x24576:r2"), 3);
-    assert_int_equal(most_strips("gemm_a2a:bf16:512x12288x24576:r2"), 2);
-    assert_int_equal(most_strips("gemm_rs:bf16:256x12288x24576:r2"), 1); /* one wave */
-    assert_int_equal(most_strips("gemm_rs:bf16:2048x3072x24576:r2"), 1); /* 16 bands */
-    assert_int_equal(most_strips("gemm_ar:bf16:512x8192x2048:r2"), 1);
-    assert_int_equal(most_strips("gemm_ar:bf16:8192x12288x24576:r2"), 1);
-    assert_int_equal(most_strips("gemm_ar:bf16:512x12288x24576:r2:call=9"), 1);
+    assert_int_equal(most_strips("gemm_rs:bf16:512x12288x24576:r2", 0), 2);
+    assert_int_equal(most_strips("gemm_ar:bf16:768x12288x24576:r2", 0), 3);
+    assert_int_equal(most_strips("gemm_a2a:bf16:512x12288x24576:r2", 0), 2);
+    assert_int_equal(most_strips("gemm_rs:bf16:256x12288x24576:r2", 0), 1); /* one wave */
+    assert_int_equal(most_strips("gemm_rs:bf16:2048x3072x24576:r2", 0), 1); /* 16 bands */
+    assert_int_equal(most_strips("gemm_ar:bf16:512x8192x2048:r2", 0), 1);
+    assert_int_equal(most_strips("gemm_ar:bf16:8192x12288x24576:r2", 0), 1);
+    assert_int_equal(most_strips("gemm_ar:bf16:512x12288x24576:r2:call=9", 0), 1);
+}
+
+/* Where there is a sum, and more than a wave. */
+static void strips_that_own_rows_follow_are_proposed(void **state)
+{
+    (void)state;
+    assert_int_equal(most_strips("gemm_ar:bf16:2048x8192x7168:r4", 1), 8);
+    assert_int_equal(most_strips("gemm_rs:bf16:16384x8192x2048:r4", 1), 8);
+    assert_int_equal(most_strips("gemm_ar:bf16:512x8192x2048:r2", 1), 4); /* two waves */
+    assert_int_equal(most_strips("gemm_ar:bf16:8192x768x2048:r2", 1), 4); /* columns */
+    assert_int_equal(most_strips("gemm_ar:bf16:384x8192x2048:r2", 1), 0); /* one wave */
+    assert_int_equal(most_strips("gemm_a2a:bf16:2048x8192x7168:r4", 1), 0);
+    assert_int_equal(most_strips("gemm_ar:bf16:2048x8192x7168:r4:call=9", 1), 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(strips_are_of_all_rows),
+        cmocka_unit_test(own_rows_follow_their_strip),
+        cmocka_unit_test(lags_of_any_length_end),
         cmocka_unit_test(parts_have_flags_of_their_own),
         cmocka_unit_test(what_is_not_summed_goes_straight),
         cmocka_unit_test(a_call_has_no_strips),
         cmocka_unit_test(strips_are_proposed_where_b_is_large),
+        cmocka_unit_test(strips_that_own_rows_follow_are_proposed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
