@@ -103,9 +103,12 @@ typedef struct sg_machine {
     double vendor_by_copy; /* the same of the vendor's; 0: gemm_by_copy */
     double push_kb;        /* of what a launch pushes, so much is under way in each block */
     double push_part;      /* of its speed that a product loses while its launch carries pushes */
-    double gemm_by_coll;   /* while a collective runs, beside the SMs it takes */
-    double copy_by_gemm;   /* copies are slower by this while a product runs */
-    double coll_by_gemm;   /* collectives are */
+    double
+        courier_gbps; /* a block without tiles carries pushes at this rate, beside the product; 0:
+                              none does, its storers carry them */
+    double gemm_by_coll; /* while a collective runs, beside the SMs it takes */
+    double copy_by_gemm; /* copies are slower by this while a product runs */
+    double coll_by_gemm; /* collectives are */
 
     sg_curve coll_curve[SG_MACHINE_COLLS]; /* bytes of the whole message: bus bandwidth in gbps */
     sg_curve coll_part;                    /* SMs that a collective is given: part of that */

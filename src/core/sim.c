@@ -106,12 +106,7 @@ static counts count_all(const sg_sim *m)
         c.flags += count_flags(s);
         if (c.colls < s->colls) c.colls = s->colls;
         uint32_t lanes = 0;
-        for (int32_t i = 0; i < s->steps; i++) {
-            lanes |= 1u << s->step[i].lane;
-            if (m->machine->pool > 0 || !sg_step_is_push(&s->step[i])) continue;
-            m->rank[r].pushes++;
-            m->rank[r].pushing += sg_sim_push_bytes(s, &s->step[i]);
-        }
+        for (int32_t i = 0; i < s->steps; i++) lanes |= 1u << s->step[i].lane;
         for (; lanes != 0; lanes &= lanes - 1) c.agents++;
     }
     return c;
@@ -122,6 +117,7 @@ static bool set_up_steps(sg_sim *m)
     m->rank = sg_sim_get(m, SG_MEM_RANKS, m->ranks, sizeof *m->rank);
     if (m->full) return false;
     const counts c = count_all(m);
+    for (int r = 0; r < m->ranks; r++) sg_sim_set_pushes(m, r);
     int64_t slots = 64;
     while (slots < 2 * c.flags) slots *= 2;
     m->slot_mask = (uint64_t)slots - 1;
@@ -191,6 +187,7 @@ static void no_contention(sg_machine *m)
 
 static void no_links(sg_machine *m)
 {
+    if (m->courier_gbps > 0) m->courier_gbps = endless;
     m->copy_gbps = m->store_gbps = m->coll_gbps = m->link_gbps = m->nic_gbps = endless;
     m->host_gbps = m->numa_gbps = m->land_gbps = 0;
     if (m->tagged_gbps > 0) m->tagged_gbps = endless;

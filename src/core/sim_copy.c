@@ -1,4 +1,4 @@
-/* sim_copy.c -- copies by engines, by SMs and by the storers of a launch, and sums, see sim_state.h. */
+/* sim_copy.c -- copies by engines, by SMs and by launches, and sums, see sim_state.h. */
 #include "core/sim_state.h"
 
 static bool take_engine(sg_sim *m, sg_sim_agent *a)
@@ -151,7 +151,71 @@ void sg_sim_run_copy(sg_sim *m, sg_sim_agent *a, const sg_step *step)
     go_to(m, a, &m->sched[a->rank], step);
 }
 
-/* A launch at the start of the run carries it; its storers share what stores have. */
+/* Who carries, as the kernel decides it (couriers_for() of src/kernel/gemm.cu): fewer than ENOUGH couriers only
+ * where they are done in this part of the launch's product. */
+enum { COURIERS_LEAST = 4, COURIERS_ENOUGH = 16, COURIERS_MOST = 32 };
+
+static const double couriers_part = 0.75;
+
+/* Blocks of L that have no tile, however many waves there are. */
+static int32_t idle_blocks(const sg_machine *machine, const sg_launch *l)
+{
+    const int32_t most = l->blocks > 0 && l->blocks < machine->sms ? l->blocks : machine->sms;
+    if (l->visits < 1) return 0;
+    const int32_t waves = sg_walk_div(l->visits, most);
+    return most - sg_walk_div(l->visits, waves);
+}
+
+/* Multiply-adds of L's product, all SMs at work. */
+static double product_us(const sg_machine *machine, const sg_sched *s, const sg_launch *l)
+{
+    double flops = 0;
+    for (int32_t i = l->patch0; i < l->patch0 + l->patches; i++) {
+        const sg_patch *const p = &s->patch[i];
+        if (p->k1 > p->k0)
+            flops += sg_problem_flops(s->problem, p->rows, p->cols, (double)(p->k1 - p->k0));
+    }
+    return flops / (machine->gemm_tflops[s->problem->type] * 1e6);
+}
+
+void sg_sim_set_pushes(sg_sim *m, int rank)
+{
+    const sg_sched *const s = &m->sched[rank];
+    const sg_machine *const machine = m->machine;
+    sg_sim_rank *const r = &m->rank[rank];
+    const sg_launch *carrier = NULL;
+    r->push_gbps = machine->store_gbps;
+    for (int32_t i = 0; i < s->steps && machine->pool == 0; i++) {
+        const sg_step *const step = &s->step[i];
+        if (step->kind == SG_GEMM && step->lane == 0) carrier = &step->u.launch;
+        if (!sg_step_is_push(step)) continue;
+        r->pushes++;
+        r->pushing += sg_sim_push_bytes(s, step);
+    }
+    if (r->pushes == 0 || carrier == NULL || machine->courier_gbps <= 0) return;
+    const int32_t idle = sg_walk_min(idle_blocks(machine, carrier), COURIERS_MOST);
+    if (idle < COURIERS_LEAST) return;
+    const double gbps = fmin(idle * machine->courier_gbps, machine->store_gbps);
+    const double most_us = couriers_part * product_us(machine, s, carrier);
+    if (idle < COURIERS_ENOUGH && sg_sim_us_of(r->pushing, gbps) > most_us) return;
+    r->couriers = idle;
+    r->push_gbps = gbps;
+}
+
+/* Carriers deal what they push among each other, and all of a round is under way at once: a push is there
+ * with the last of its round. */
+double sg_sim_push_round_us(const sg_sim *m, int rank)
+{
+    const sg_sim_rank *const r = &m->rank[rank];
+    const int32_t blocks = r->couriers > 0 ? r->couriers : m->machine->sms;
+    const double at_once = m->machine->push_kb * 1e3 * blocks;
+    if (at_once <= 0) return 0;
+    const double end = fmin(ceil(r->pushed / at_once) * at_once, r->pushing);
+    return fmax(0, sg_sim_us_of(end - r->pushed, r->push_gbps));
+}
+
+/* A launch at the start of the run carries it, by blocks without tiles or by its storers, who share what
+ * stores have. */
 void sg_sim_run_push(sg_sim *m, sg_sim_agent *a, const sg_step *step)
 {
     const sg_sched *const s = &m->sched[a->rank];
@@ -163,7 +227,9 @@ void sg_sim_run_push(sg_sim *m, sg_sim_agent *a, const sg_step *step)
     a->begun_us = a->now;
     a->phase = SG_AT_LAST;
     a->pending = step->tos;
+    const sg_sim_rank *const r = &m->rank[a->rank];
+    const double gbps = r->couriers > 0 ? r->push_gbps / step->tos : m->machine->store_gbps;
     for (int32_t i = step->to0; i < step->to0 + step->tos; i++)
         sg_sim_send(m, SG_FLOW_SMS, (int32_t)(a - m->agents), a->rank, s->to[i].rank,
-                    sg_sim_area_bytes(s, &s->to[i]), m->machine->store_gbps * 1e3, 0);
+                    sg_sim_area_bytes(s, &s->to[i]), gbps * 1e3, 0);
 }

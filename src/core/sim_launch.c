@@ -66,14 +66,8 @@ static bool reads_same_b(const sg_patch *p, const sg_patch *q)
     return p->col0 == q->col0 && p->cols == q->cols && p->k0 == q->k0 && p->k1 == q->k1;
 }
 
-/* Is it a strip of B that a cache holds? */
-static bool is_held_strip(const sg_sched *s, const sg_patch *p)
-{
-    return p->cols < s->problem->n && b_bytes(s, p) <= cached_bytes;
-}
-
 /* The next patches of the launch that read B in step, in the same wave: until the end of the second one,
- * and later if they fill a wave; or that find their strip of it in a cache. */
+ * and later if they fill a wave. */
 static void find_step(const sg_sim *m, const sg_sched *s, const sg_launch *l, sg_sim_agent *a)
 {
     const sg_patch *const from = &s->patch[a->patch];
@@ -86,9 +80,7 @@ static void find_step(const sg_sim *m, const sg_sched *s, const sg_launch *l, sg
         const int64_t end = a->step_begin + all;
         const bool early = end <= 2 * blocks && a->step_begin / blocks == (end - 1) / blocks;
         const bool fills = all <= blocks && 4 * all > 3 * blocks;
-        const bool held = is_held_strip(s, p);
-        if (p != from &&
-            (!(early || fills || held) || !reads_same_b(from, p) || falls_behind(m, s, p)))
+        if (p != from && (!(early || fills) || !reads_same_b(from, p) || falls_behind(m, s, p)))
             break;
         a->step_tiles = all;
     }
@@ -145,15 +137,15 @@ static double contention(const sg_sim *m, int rank)
     return factor;
 }
 
-/* A visit of US while the launch carries pushes: until the last of them has left, the product is
- * slower. */
+/* A visit of US while storers of the launch carry pushes: until the last of them has left, the product
+ * is slower. */
 static double beside_pushes(const sg_sim *m, int rank, double us)
 {
     const sg_machine *const machine = m->machine;
     const double lost = machine->push_part;
     const double left =
         machine->launch_us - m->now + sg_sim_us_of(m->rank[rank].pushing, machine->store_gbps);
-    if (lost <= 0 || left <= 0) return us;
+    if (lost <= 0 || left <= 0 || m->rank[rank].couriers > 0) return us;
     return us / (1 - lost) < left ? us / (1 - lost) : us + lost * left;
 }
 
@@ -189,10 +181,9 @@ static double visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
     const double rate = flops_us(machine, s->problem) * tile_rate(machine, l);
     const double math = fixed_us(machine, s, p) + with_burst(machine, machine->burst, m->now,
                                                              flops * machine->sms / (rate * tiles));
-    /* The memory serves all blocks, those of other patches of the launch among them: where no cache holds
-     * B, other owners' and other strips'.  But sums of tagged tiles are no tiles of their own. */
-    const double whole_b = (double)s->problem->n * depth * sg_type_bytes(s->problem->type);
-    const bool alone = whole_b <= cached_bytes || sg_sim_is_tagged(m, s, l);
+    /* The memory serves all blocks, those of other patches of the launch among them; but sums of tagged tiles
+     * are no tiles of their own. */
+    const bool alone = b_bytes(s, p) <= cached_bytes || sg_sim_is_tagged(m, s, l);
     const double together = alone ? tiles : l->visits;
     const double at_once = together < a->got ? together : a->got;
     const double unit = at_once / (tiles * machine->mem_gbps * 1e3);
@@ -364,7 +355,8 @@ static sg_sim_slot *take_tiles(sg_sim *m, sg_sim_agent *a, const sg_launch *l, s
  * before, or what the launch has to carry first: then its staging memory is not free. */
 static void store_group(sg_sim *m, sg_sim_agent *a, const sg_launch *l, sg_sim_group *g)
 {
-    if (a->in_flight > a->most_bytes || m->rank[a->rank].pushes > 0) {
+    const sg_sim_rank *const r = &m->rank[a->rank];
+    if (a->in_flight > a->most_bytes || (r->pushes > 0 && r->couriers == 0)) {
         g->stalled = true;
         return;
     }
@@ -433,7 +425,8 @@ void sg_sim_start_launch(sg_sim *m, sg_sim_agent *a)
     const sg_sched *const s = &m->sched[a->rank];
     const sg_launch *const l = &s->step[a->step].u.launch;
     const int32_t sms = m->machine->sms;
-    const int32_t blocks = l->blocks > 0 && l->blocks < sms ? l->blocks : sms;
+    const int32_t most = l->blocks > 0 && l->blocks < sms ? l->blocks : sms;
+    const int32_t blocks = most - m->rank[a->rank].couriers;
     if (!sg_sim_take_sms(m, a, 1, blocks, !l->vendor)) return;
     a->begun_us = a->now;
     a->patch = l->patch0;

@@ -260,22 +260,11 @@ static void end_sms(sg_sim *m, sg_sim_agent *a)
 
 /* ---- Steps ------------------------------------------------------------------------------------------ */
 
-/* Storers deal what they push among each other, and all of a round is under way at once: a push is there
- * with the last of its round. */
-static double round_us(const sg_sim *m, int rank)
-{
-    const sg_sim_rank *const r = &m->rank[rank];
-    const double at_once = m->machine->push_kb * 1e3 * m->machine->sms;
-    if (at_once <= 0) return 0;
-    const double end = fmin(ceil(r->pushed / at_once) * at_once, r->pushing);
-    return fmax(0, sg_sim_us_of(end - r->pushed, m->machine->store_gbps));
-}
-
 /* From the end of a step until the flag that it raises at rank AT is seen. */
 static double seen_us(const sg_sim *m, const sg_step *step, int rank, int at)
 {
     if (!sg_step_is_push(step) || m->machine->pool > 0) return sg_sim_flag_us(m, rank, at);
-    return m->machine->store_us + sg_sim_far_us(m, rank, at) + round_us(m, rank);
+    return m->machine->store_us + sg_sim_far_us(m, rank, at) + sg_sim_push_round_us(m, rank);
 }
 
 void sg_sim_end_step(sg_sim *m, sg_sim_agent *a, double end)

@@ -161,6 +161,8 @@ typedef struct sg_sim_rank {
     int32_t moving;              /* flows of its engines and stores */
     int32_t pushes;              /* copies that a launch carries and has not ended; not on a pool */
     double pushing, pushed;      /* bytes of all of them, and of those that have ended */
+    double push_gbps;            /* the rate at which they leave */
+    int32_t couriers;            /* blocks without tiles that carry them; 0: storers do */
     int32_t colls, products;     /* under way */
     int32_t product_flow, coll_flow;
     int32_t step0;  /* of the rank in the table of steps */
@@ -347,6 +349,12 @@ void sg_sim_tell(const sg_sim *m, const sg_span *span);
 void sg_sim_run_copy(sg_sim *m, sg_sim_agent *a, const sg_step *step);
 void sg_sim_run_kernel(sg_sim *m, sg_sim_agent *a, const sg_step *step);
 void sg_sim_run_push(sg_sim *m, sg_sim_agent *a, const sg_step *step);
+
+/* From the end of a push of RANK until the others of its round have ended as well. */
+double sg_sim_push_round_us(const sg_sim *m, int rank);
+
+/* Finds what the launch of simulated rank RANK carries, and who does it. */
+void sg_sim_set_pushes(sg_sim *m, int rank);
 
 /* A flow of the agent's step is there. */
 void sg_sim_landed(sg_sim *m, sg_sim_agent *a, const sg_sim_flow *flow);

@@ -7,8 +7,10 @@
  * With `push` that launch brings the chunks instead of a copy engine (lane 1 then is no lane of a GPU):
  * everything is one launch, which saves what copy engines cost to start and to join, and loses where
  * stores are slower than copies, or where much travels and storers carry it: they come to the tiles last.
- * Its chunks of k go to all peers side by side: chunk 0 to each, then chunk 1.  So nobody's tiles wait for
- * their first one until another's have had the last; an engine takes its time to turn to another peer.
+ * Its chunks of k go to all peers side by side: chunk 0 to each, then chunk 1.  So where all tiles run at
+ * once nobody's wait for their first one until another's have had the last.  With `push` 2 they go to one
+ * peer after the other, as tiles of several waves come to them, and as an engine brings them, which takes
+ * its time to turn to another peer.
  *
  * The chunk that travels and the tile that is multiplied are chosen apart.  Chunks of k let a tile
  * start with the first part of k: that is for products of one wave, where all tiles run at once
@@ -29,6 +31,9 @@
 #include "core/strategy.h"
 
 enum { CHUNKS, SLABS, TILE_M, TILE_N, PUSH, STRIPS };
+
+/* Values of PUSH beside 0, which differ in chunks of k. */
+enum { ABREAST = 1, PEER_BY_PEER = 2 };
 
 /* A push costs nothing beside its bytes, so that chunks of k help as long as a wave that waits is a good
  * part of the product; an engine's copy does. */
@@ -91,6 +96,8 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
                  chunks *= 2 + 2 * by)
                 for (int i = 1; i <= (by && chunks > 1 ? 1 : slabs); i *= SLABS_OF_FEW)
                     sets[n++] = (sg_knobs){{chunks, i, tile.m, tile.n, by, 1}};
+            if (by && slabs > 1 && waves > 1 && p->ranks > 2)
+                sets[n++] = (sg_knobs){{1, slabs, tile.m, tile.n, PEER_BY_PEER, 1}};
         }
     }
     return n;
@@ -116,7 +123,7 @@ static void emit_strips(sg_sched *s, const sg_knobs *k, sg_gathering *gathering,
     if (strips == 1) sg_moves_gather_patches(s, gathering, order, p->ranks);
 }
 
-/* Own rows, as OWN says, to the others.  Pushes in chunks of k go side by side. */
+/* Own rows, as OWN says, to the others. */
 static void send_own(sg_sched *s, const sg_knobs *k, int gathered, const sg_arrival *own)
 {
     const sg_problem *const p = s->problem;
@@ -129,7 +136,7 @@ static void send_own(sg_sched *s, const sg_knobs *k, int gathered, const sg_arri
             sg_chunk_rows(sg_problem_part(p, peer, s->rank).rows, k->value[CHUNKS], tile);
         sent[peer].copier = push ? SG_BY_LAUNCH : SG_BY_ENGINE;
     }
-    if (push && own->chunk_k > 0) {
+    if (k->value[PUSH] == ABREAST && own->chunk_k > 0) {
         sg_moves_send_together(s, 1, gathered, sent);
         return;
     }
@@ -166,7 +173,7 @@ const sg_strategy sg_strategy_fused_in = {
     .brief = "tiles wait for the chunks of A that they read (FLUX, gather)",
     .knob = {"chunks", "slabs", "tile_m", "tile_n", "push", "strips"},
     .least = {1, 1, 1, 1, 0, 1},
-    .most = {64, 64, 4096, 4096, 1, MOST_STRIPS},
+    .most = {64, 64, 4096, 4096, PEER_BY_PEER, MOST_STRIPS},
     .accepts = accepts,
     .propose = propose,
     .build = build,

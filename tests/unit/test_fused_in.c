@@ -136,12 +136,14 @@ static void the_rest_goes_peer_by_peer(void **state)
                 "fused_in{chunks=2,slabs=1,tile_m=8,tile_n=8,push=1,strips=1}", rows, 4, 4);
     expect_sent("ag_gemm:f32:48x32x128:r3",
                 "fused_in{chunks=1,slabs=2,tile_m=8,tile_n=8,push=0,strips=1}", parts, 4, 4);
+    expect_sent("ag_gemm:f32:48x32x128:r3",
+                "fused_in{chunks=1,slabs=2,tile_m=8,tile_n=8,push=2,strips=1}", parts, 4, 4);
 }
 
 /* ---- What is proposed ------------------------------------------------------------------------------- */
 
-/* Are strips in chunks of k proposed for TEXT by PUSH? */
-static bool proposes(const char *text, int push)
+/* Are chunks of k proposed for TEXT by PUSH, with strips or without? */
+static bool proposes(const char *text, int push, bool in_strips)
 {
     const sg_strategy *const strategy = sg_strategy_find("fused_in");
     const int slabs = knob_called(strategy, "slabs");
@@ -154,21 +156,33 @@ static bool proposes(const char *text, int push)
     assert_true(all.count > 0);
     for (int i = 0; i < all.count; i++) {
         const int32_t *const value = all.set[i].value;
-        found |= value[slabs] > 1 && value[by_push] == push && value[strips] > 1;
+        found |= value[slabs] > 1 && value[by_push] == push && (value[strips] > 1) == in_strips;
     }
     return found;
 }
 
-static void it_is_proposed_for_few_waves(void **state)
+static void strips_are_proposed_for_few_waves(void **state)
 {
     (void)state;
-    assert_true(proposes("ag_gemm:bf16:512x24576x12288:r2", 0));
-    assert_true(proposes("ag_gemm:bf16:512x24576x12288:r2", 1));
-    assert_false(proposes("ag_gemm:bf16:512x5120x8192:r2", 0));    /* one wave */
-    assert_false(proposes("ag_gemm:bf16:2048x24576x12288:r2", 0)); /* twelve */
-    assert_false(proposes("ag_gemm:bf16:2048x5120x8192:r2", 0));   /* 17 MB to wait for */
-    assert_false(proposes("ag_gemm:bf16:512x24576x12288:r4", 0));
-    assert_false(proposes("ag_gemm:bf16:512x24576x12288:r2:gather=b", 0));
+    assert_true(proposes("ag_gemm:bf16:512x24576x12288:r2", 0, true));
+    assert_true(proposes("ag_gemm:bf16:512x24576x12288:r2", 1, true));
+    assert_true(proposes("ag_gemm:bf16:512x12288x12288:r4", 1, true));
+    assert_false(proposes("ag_gemm:bf16:512x5120x8192:r2", 0, true));    /* one wave */
+    assert_false(proposes("ag_gemm:bf16:2048x24576x12288:r2", 0, true)); /* twelve */
+    assert_false(proposes("ag_gemm:bf16:2048x5120x8192:r2", 0, true));   /* 17 MB to wait for */
+    assert_false(proposes("ag_gemm:bf16:512x24576x12288:r4", 0, true));
+    assert_false(proposes("ag_gemm:bf16:512x24576x12288:r2:gather=b", 0, true));
+}
+
+static void one_peer_after_the_other_is_proposed_for_several_waves(void **state)
+{
+    (void)state;
+    assert_true(proposes("ag_gemm:bf16:2048x2560x8192:r4", 2, false));
+    assert_true(proposes("ag_gemm:bf16:2048x2560x8192:r4", 1, false));
+    assert_false(proposes("ag_gemm:bf16:2048x5120x8192:r2", 2, false)); /* there is one */
+    assert_false(proposes("ag_gemm:bf16:512x2560x8192:r4", 2, false));  /* one wave */
+    assert_true(proposes("ag_gemm:bf16:512x2560x8192:r4", 1, false));
+    assert_false(proposes("ag_gemm:bf16:2048x14336x8192:r4", 2, false)); /* nine */
 }
 
 int main(void)
@@ -178,7 +192,8 @@ int main(void)
         cmocka_unit_test(own_rows_wait_for_nobody_else),
         cmocka_unit_test(parts_of_k_are_pushed_to_all_side_by_side),
         cmocka_unit_test(the_rest_goes_peer_by_peer),
-        cmocka_unit_test(it_is_proposed_for_few_waves),
+        cmocka_unit_test(strips_are_proposed_for_few_waves),
+        cmocka_unit_test(one_peer_after_the_other_is_proposed_for_several_waves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

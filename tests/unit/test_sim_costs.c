@@ -114,33 +114,6 @@ static void who_waits_falls_behind(void **state)
                     50.0 * BLOCKS + deep_us + 0.25 * apart * apart / deep_us, near);
 }
 
-/* A strip of columns that a cache holds is read once by all rows that meet it; what it takes of the memory,
- * other strips do not have. */
-static void a_held_strip_is_read_once(void **state)
-{
-    (void)state;
-    enum { BLOCKS = 1700 }; /* of k: strips of 28 of 56 MB; of 4096 67 of 134 */
-    static const char strips[] =
-        "fused_out{subs=1,lag=0,tile_m=64,tile_n=64,once=0,splits=1,strips=2,tagged=0}";
-    const double near = 1e-4;
-    for (int sms = 1; sms <= 2; sms++) {
-        sg_machine m = quiet(sms);
-        m.mem_gbps = gbps_of(sms, 50);
-        m.mem_part = 0.25;
-        const double deep_us = tile_us * BLOCKS;
-        const double step = 50 * (1.5 * BLOCKS + 1);
-        expect_about_us(price("gemm_a2a:f32:128x128x108800:r2", strips, &m),
-                        4.0 / sms * (deep_us + 0.25 * step * step / deep_us), near);
-    }
-    sg_machine m = quiet(1);
-    m.mem_gbps = gbps_of(1, 50);
-    m.mem_part = 0.25;
-    const double deeper_us = tile_us * 4096;
-    const double apart = 50 * (2 * 4096 + 1);
-    expect_about_us(price("gemm_a2a:f32:128x128x262144:r2", strips, &m),
-                    4 * (deeper_us + 0.25 * apart * apart / deeper_us), near);
-}
-
 /* What has arrived is added when the product is done. */
 static void sums_come_behind_the_product(void **state)
 {
@@ -228,6 +201,46 @@ static void a_round_of_pushes_is_there_at_once(void **state)
     expect_us(pushed(1, &m), 80 + tile_us);
 }
 
+/* Blocks without tiles carry what they can carry in time, at a rate of their own, and cost the product nothing. */
+static void couriers_carry_beside_the_product(void **state)
+{
+    (void)state;
+    sg_machine m = quiet(6); /* two tiles: four are left, which have 25 us */
+    m.push_part = 0.5;
+    m.store_gbps = gbps_of(1, 10);
+    expect_us(pushed(1, &m), 10 + tile_us); /* by storers */
+    m.courier_gbps = gbps_of(1, 4 * 20);
+    expect_us(pushed(1, &m), 20 + tile_us);
+    m.courier_gbps = gbps_of(1, 4 * 5); /* no more than stores have */
+    expect_us(pushed(1, &m), 10 + tile_us);
+    m.courier_gbps = gbps_of(1, 4 * 30); /* too slow */
+    expect_us(pushed(1, &m), 10 + tile_us);
+    m = quiet(5); /* too few */
+    m.store_gbps = gbps_of(1, 10);
+    m.courier_gbps = gbps_of(1, 3 * 20);
+    expect_us(pushed(1, &m), 10 + tile_us);
+    m = quiet(18); /* enough, however slow */
+    m.store_gbps = gbps_of(1, 10);
+    m.courier_gbps = gbps_of(1, 16 * 40);
+    expect_us(pushed(1, &m), 40 + tile_us);
+}
+
+/* In tiles of one wave; the first part of k is there for the last peer after an eighth of the time, or behind
+ * all that goes to the others. */
+static void parts_of_k_to_several_peers(void **state)
+{
+    (void)state;
+    static const char *const abreast =
+        "fused_in{chunks=1,slabs=8,tile_m=64,tile_n=64,push=1,strips=1}";
+    static const char *const by_peer =
+        "fused_in{chunks=1,slabs=8,tile_m=64,tile_n=64,push=2,strips=1}";
+    sg_machine m = quiet(8);
+    m.store_gbps = gbps_of(1, 1);
+    m.courier_gbps = gbps_of(3, 4 * 30);
+    expect_us(price("ag_gemm:f32:256x64x64:r4", abreast, &m), 30.0 / 8 + tile_us);
+    expect_us(price("ag_gemm:f32:256x64x64:r4", by_peer, &m), 20 + 10.0 / 8 + tile_us);
+}
+
 /* ---- Lanes ------------------------------------------------------------------------------------------ */
 
 static void lanes_that_wait_begin_later(void **state)
@@ -251,13 +264,14 @@ int main(void)
         cmocka_unit_test(a_part_of_memory_shows),
         cmocka_unit_test(what_runs_side_by_side_shares_columns),
         cmocka_unit_test(who_waits_falls_behind),
-        cmocka_unit_test(a_held_strip_is_read_once),
         cmocka_unit_test(sums_come_behind_the_product),
         cmocka_unit_test(addends_cost_by_number),
         cmocka_unit_test(few_tiles_go_faster),
         cmocka_unit_test(the_vendor_has_a_burst_of_its_own),
         cmocka_unit_test(pushes_take_from_the_product),
         cmocka_unit_test(a_round_of_pushes_is_there_at_once),
+        cmocka_unit_test(couriers_carry_beside_the_product),
+        cmocka_unit_test(parts_of_k_to_several_peers),
         cmocka_unit_test(lanes_that_wait_begin_later),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
