@@ -66,8 +66,14 @@ static bool reads_same_b(const sg_patch *p, const sg_patch *q)
     return p->col0 == q->col0 && p->cols == q->cols && p->k0 == q->k0 && p->k1 == q->k1;
 }
 
+/* Is it a strip of B that a cache holds? */
+static bool is_held_strip(const sg_sched *s, const sg_patch *p)
+{
+    return p->cols < s->problem->n && b_bytes(s, p) <= cached_bytes;
+}
+
 /* The next patches of the launch that read B in step, in the same wave: until the end of the second one,
- * and later if they fill a wave. */
+ * and later if they fill a wave; or that find their strip of it in a cache. */
 static void find_step(const sg_sim *m, const sg_sched *s, const sg_launch *l, sg_sim_agent *a)
 {
     const sg_patch *const from = &s->patch[a->patch];
@@ -80,7 +86,9 @@ static void find_step(const sg_sim *m, const sg_sched *s, const sg_launch *l, sg
         const int64_t end = a->step_begin + all;
         const bool early = end <= 2 * blocks && a->step_begin / blocks == (end - 1) / blocks;
         const bool fills = all <= blocks && 4 * all > 3 * blocks;
-        if (p != from && (!(early || fills) || !reads_same_b(from, p) || falls_behind(m, s, p)))
+        const bool held = is_held_strip(s, p);
+        if (p != from &&
+            (!(early || fills || held) || !reads_same_b(from, p) || falls_behind(m, s, p)))
             break;
         a->step_tiles = all;
     }
@@ -181,9 +189,10 @@ static double visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
     const double rate = flops_us(machine, s->problem) * tile_rate(machine, l);
     const double math = fixed_us(machine, s, p) + with_burst(machine, machine->burst, m->now,
                                                              flops * machine->sms / (rate * tiles));
-    /* The memory serves all blocks, those of other patches of the launch among them; but sums of tagged tiles
-     * are no tiles of their own. */
-    const bool alone = b_bytes(s, p) <= cached_bytes || sg_sim_is_tagged(m, s, l);
+    /* The memory serves all blocks, those of other patches of the launch among them: where no cache holds
+     * B, other owners' and other strips'.  But sums of tagged tiles are no tiles of their own. */
+    const double whole_b = (double)s->problem->n * depth * sg_type_bytes(s->problem->type);
+    const bool alone = whole_b <= cached_bytes || sg_sim_is_tagged(m, s, l);
     const double together = alone ? tiles : l->visits;
     const double at_once = together < a->got ? together : a->got;
     const double unit = at_once / (tiles * machine->mem_gbps * 1e3);

@@ -114,6 +114,33 @@ static void who_waits_falls_behind(void **state)
                     50.0 * BLOCKS + deep_us + 0.25 * apart * apart / deep_us, near);
 }
 
+/* A strip of columns that a cache holds is read once by all rows that meet it; what it takes of the memory,
+ * other strips do not have. */
+static void a_held_strip_is_read_once(void **state)
+{
+    (void)state;
+    enum { BLOCKS = 1700 }; /* of k: strips of 28 of 56 MB; of 4096 67 of 134 */
+    static const char strips[] =
+        "fused_out{subs=1,lag=0,tile_m=64,tile_n=64,once=0,splits=1,strips=2,tagged=0}";
+    const double near = 1e-4;
+    for (int sms = 1; sms <= 2; sms++) {
+        sg_machine m = quiet(sms);
+        m.mem_gbps = gbps_of(sms, 50);
+        m.mem_part = 0.25;
+        const double deep_us = tile_us * BLOCKS;
+        const double step = 50 * (1.5 * BLOCKS + 1);
+        expect_about_us(price("gemm_a2a:f32:128x128x108800:r2", strips, &m),
+                        4.0 / sms * (deep_us + 0.25 * step * step / deep_us), near);
+    }
+    sg_machine m = quiet(1);
+    m.mem_gbps = gbps_of(1, 50);
+    m.mem_part = 0.25;
+    const double deeper_us = tile_us * 4096;
+    const double apart = 50 * (2 * 4096 + 1);
+    expect_about_us(price("gemm_a2a:f32:128x128x262144:r2", strips, &m),
+                    4 * (deeper_us + 0.25 * apart * apart / deeper_us), near);
+}
+
 /* What has arrived is added when the product is done. */
 static void sums_come_behind_the_product(void **state)
 {
@@ -264,6 +291,7 @@ int main(void)
         cmocka_unit_test(a_part_of_memory_shows),
         cmocka_unit_test(what_runs_side_by_side_shares_columns),
         cmocka_unit_test(who_waits_falls_behind),
+        cmocka_unit_test(a_held_strip_is_read_once),
         cmocka_unit_test(sums_come_behind_the_product),
         cmocka_unit_test(addends_cost_by_number),
         cmocka_unit_test(few_tiles_go_faster),
