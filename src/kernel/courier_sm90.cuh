@@ -8,6 +8,7 @@
 /* A thread of each warp but the watcher's is a carrier. */
 template <class S> struct Courier {
     static constexpr int CARRIERS = S::THREADS / 32 - 1;
+    static constexpr int ABREAST = 3; /* that carry pieces of the same step */
     static constexpr int ROOM = S::STAGES * S::STAGE_BYTES / CARRIERS / 1024 * 1024;
     static_assert((8 + AHEAD * SPOT_BYTES) * CARRIERS <= S::SLOT_BYTES, "barriers, spots");
 };
@@ -28,8 +29,10 @@ template <class S> DEV void courier(const Param &P, const Smem<S> &smem, int war
         launch_wait();
         if (warp == 0) launch_next();
         const int i = warp < 3 ? warp : warp - 1;
-        const Carrier self = {((int)blockIdx.x - P.workers) * C::CARRIERS + i,
-                              ((int)gridDim.x - P.workers) * C::CARRIERS,
+        const int couriers = (int)gridDim.x - P.workers;
+        const Carrier self = {i * couriers + (int)blockIdx.x - P.workers,
+                              couriers * C::CARRIERS,
+                              couriers * C::ABREAST,
                               smem.stage + i * C::ROOM,
                               C::ROOM,
                               courier_barrier(smem, i),

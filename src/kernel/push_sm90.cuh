@@ -4,9 +4,10 @@
  * Couriers do it (courier_sm90.cuh), blocks for which there are no tiles: the tiles of a launch rarely
  * fill all SMs to the end.  Where there are none, the storers do, while the math warpgroups multiply
  * their first tiles, through the slots that these will need afterwards.  A piece is as much of a COPY
- * step as a carrier's memory holds: rows, or a part of one.  Pieces are dealt to all carriers of the
- * launch in turn, those of the first step first.  While one is being loaded, the one before is still on
- * its way out; a link of 400 GB/s needs 2 MB under way. */
+ * step as a carrier's memory holds, rows or a part of one, but not so much that only some of the blocks
+ * would have pieces of a step: what leaves an SM leaves in order, and so the first step's rows arrive
+ * first.  Pieces are dealt to all blocks in turn, and in a block to its carriers.  While one is being
+ * loaded, the one before is still on its way out; a link of 400 GB/s needs 2 MB under way. */
 #pragma once
 #include "kernel/shape_sm90.cuh"
 
@@ -40,12 +41,14 @@ struct Cut {
     int bytes;     /* of a row in a piece: all, or a part */
 };
 
-DEV Cut push_cut(const Param &P, const sg_kernel_step &s, int room)
+/* Into pieces of at most ROOM bytes, LEAST of them if there are so many rows. */
+DEV Cut push_cut(const Param &P, const sg_kernel_step &s, int room, int least)
 {
     Cut c;
     c.row_bytes = s.src.cols * element_bytes(P.program, P.program.place[s.src.buf]);
     if (c.row_bytes <= room) {
-        c.rows = room / c.row_bytes, c.parts = 1, c.bytes = c.row_bytes;
+        c.rows = sg_walk_min(room / c.row_bytes, sg_walk_div(s.src.rows, least));
+        c.parts = 1, c.bytes = c.row_bytes;
         c.pieces = sg_walk_div(s.src.rows, c.rows);
     } else {
         c.rows = 1, c.parts = sg_walk_div(c.row_bytes, room);
@@ -154,9 +157,10 @@ DEV void push_credit(const Param &P, const sg_kernel_step &s, int sharers, uint6
                    &fenced);
 }
 
-/* One of ALL threads that carry pieces, each through ROOM bytes of shared memory at AT. */
+/* One of ALL threads that carry pieces, each through ROOM bytes of shared memory at AT; a step has LEAST
+ * pieces. */
 struct Carrier {
-    int index, all;
+    int index, all, least;
     uint32_t at;
     int room;
     uint32_t bar;   /* counts the bytes that come */
@@ -173,20 +177,20 @@ DEV void push_rows(const Param &P, const Smem<S> &smem, const Carrier &self, uin
     uint32_t parity = 0;
     for (int i = 0; i < P.pushes; ++i) {
         const sg_kernel_step &s = P.push[i];
-        const Cut cut = push_cut(P, s, self.room);
+        const Cut cut = push_cut(P, s, self.room, self.least);
         const bool mine = next < cut.pieces;
         for (; next < cut.pieces; next += self.all) {
             const Piece p = push_piece(s, cut, next);
             bulk_wait_read<0>();
             push_load(P, s, p, half, self.at, self.bar);
+            /* Loads that depend on each other, while the rows are on their way. */
+            for (int to = 0; to < s.tos && to < AHEAD; ++to)
+                spot_keep(self.spots + SPOT_BYTES * to, push_target(P, smem, s, to, p, half));
             if (owed >= 0) { /* meanwhile: the step before */
                 bulk_wait<0>();
                 push_credit(P, P.push[owed], owed_sharers, epoch);
                 owed = -1;
             }
-            /* Loads that depend on each other, while the rows are on their way. */
-            for (int to = 0; to < s.tos && to < AHEAD; ++to)
-                spot_keep(self.spots + SPOT_BYTES * to, push_target(P, smem, s, to, p, half));
             mbar_wait(P, self.bar, parity, ROLE_STORER);
             parity ^= 1;
             for (int to = 0; to < s.tos; ++to)

@@ -159,9 +159,14 @@ DEV void storer_carry(const Param &P, const Smem<S> &smem, int wg, bool open, ui
 {
     constexpr int ROOM = S::SLOTS * S::PIECE_BYTES;
     static_assert(AHEAD * SPOT_BYTES <= RAISED_BYTES, "no raise is looked up yet");
-    const Carrier self = {(int)blockIdx.x * S::WGS + wg, (int)gridDim.x * S::WGS,
-                          smem.slot + wg * ROOM,         ROOM,
-                          smem.pushed + 8 * wg,          smem.raised + RAISED_BYTES * wg};
+    const int blocks = (int)gridDim.x;
+    const Carrier self = {wg * blocks + (int)blockIdx.x,
+                          blocks * S::WGS,
+                          blocks,
+                          smem.slot + wg * ROOM,
+                          ROOM,
+                          smem.pushed + 8 * wg,
+                          smem.raised + RAISED_BYTES * wg};
     if (open) push_rows(P, smem, self, epoch);
     stamp(smem.stamp, STAMP_STORER + wg, STAMP_PUSHED);
     /* Pairs with stage_piece() of math, which has waited for its first slots. */
