@@ -30,15 +30,10 @@ template <class S> DEV void courier(const Param &P, const Smem<S> &smem, int war
         if (warp == 0) launch_next();
         const int i = warp < 3 ? warp : warp - 1;
         const int couriers = (int)gridDim.x - P.workers;
-        const Carrier self = {i * couriers + (int)blockIdx.x - P.workers,
-                              couriers * C::CARRIERS,
-                              couriers * C::ABREAST,
-                              smem.stage + i * C::ROOM,
-                              C::ROOM,
-                              courier_barrier(smem, i),
+        const Carrier self = {i * couriers + (int)blockIdx.x - P.workers, couriers,
+                              smem.stage + i * C::ROOM, courier_barrier(smem, i),
                               courier_barrier(smem, C::CARRIERS) + AHEAD * SPOT_BYTES * i};
-        if (P.pushes > 0 && (!P.turn.gate || storer_gate(P, smem)))
-            push_rows(P, smem, self, run_epoch(P.program.rank));
+        if (P.pushes > 0 && (!P.turn.gate || storer_gate(P, smem))) push_rows<C>(P, smem, self);
     }
     __syncwarp();
 }

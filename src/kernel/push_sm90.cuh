@@ -147,29 +147,29 @@ DEV void push_store(const Spot &to, const Piece &p, uint32_t from)
 
 /* This storer's pieces of a step have arrived.  The last one of SHARERS raises.  Partner: whoever waits
  * for the step's flags. */
-DEV void push_credit(const Param &P, const sg_kernel_step &s, int sharers, uint64_t epoch)
+DEV void push_credit(const Param &P, const sg_kernel_step &s, int sharers)
 {
     if (s.raises == 0) return;
     if (sharers > 1 && !count_up(s.ticket, (uint32_t)sharers)) return;
     bool fenced = false;
+    const uint64_t epoch = run_epoch(P.program.rank); /* no register keeps it */
     for (int i = 0; i < s.raises; ++i)
         raise_fire(P.program, raise_find(P.program, P.program.raise[s.raise0 + i], 0), epoch,
                    &fenced);
 }
 
-/* One of ALL threads that carry pieces, each through ROOM bytes of shared memory at AT; a step has LEAST
- * pieces. */
+/* One of the threads that carry pieces, each through K::ROOM bytes of shared memory at AT: K::CARRIERS of
+ * each of BLOCKS, of which K::ABREAST may have pieces of the same step. */
 struct Carrier {
-    int index, all, least;
+    int index, blocks;
     uint32_t at;
-    int room;
     uint32_t bar;   /* counts the bytes that come */
     uint32_t spots; /* room for AHEAD of them */
 };
 
 /* All pieces of SELF.  Before and afterwards nothing is in its memory. */
-template <class S>
-DEV void push_rows(const Param &P, const Smem<S> &smem, const Carrier &self, uint64_t epoch)
+template <class K, class S>
+DEV void push_rows(const Param &P, const Smem<S> &smem, const Carrier &self)
 {
     const int half = run_half(P.program);
     int next = self.index;           /* which piece of the step is the first of its own */
@@ -177,20 +177,20 @@ DEV void push_rows(const Param &P, const Smem<S> &smem, const Carrier &self, uin
     uint32_t parity = 0;
     for (int i = 0; i < P.pushes; ++i) {
         const sg_kernel_step &s = P.push[i];
-        const Cut cut = push_cut(P, s, self.room, self.least);
+        const Cut cut = push_cut(P, s, K::ROOM, self.blocks * K::ABREAST);
         const bool mine = next < cut.pieces;
-        for (; next < cut.pieces; next += self.all) {
+        for (; next < cut.pieces; next += self.blocks * K::CARRIERS) {
             const Piece p = push_piece(s, cut, next);
             bulk_wait_read<0>();
             push_load(P, s, p, half, self.at, self.bar);
+            if (owed >= 0) { /* meanwhile: the step before */
+                bulk_wait<0>();
+                push_credit(P, P.push[owed], owed_sharers);
+                owed = -1;
+            }
             /* Loads that depend on each other, while the rows are on their way. */
             for (int to = 0; to < s.tos && to < AHEAD; ++to)
                 spot_keep(self.spots + SPOT_BYTES * to, push_target(P, smem, s, to, p, half));
-            if (owed >= 0) { /* meanwhile: the step before */
-                bulk_wait<0>();
-                push_credit(P, P.push[owed], owed_sharers, epoch);
-                owed = -1;
-            }
             mbar_wait(P, self.bar, parity, ROLE_STORER);
             parity ^= 1;
             for (int to = 0; to < s.tos; ++to)
@@ -200,8 +200,8 @@ DEV void push_rows(const Param &P, const Smem<S> &smem, const Carrier &self, uin
             bulk_commit();
         }
         next -= cut.pieces; /* counted on from the last piece of this step */
-        if (mine) owed = i, owed_sharers = sg_walk_min(cut.pieces, self.all);
+        if (mine) owed = i, owed_sharers = sg_walk_min(cut.pieces, self.blocks * K::CARRIERS);
     }
     bulk_wait<0>();
-    if (owed >= 0) push_credit(P, P.push[owed], owed_sharers, epoch);
+    if (owed >= 0) push_credit(P, P.push[owed], owed_sharers);
 }
