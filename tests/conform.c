@@ -325,7 +325,9 @@ static void add_rare(test *t, const sg_strategy *strategy)
     const int32_t tile_n = 1 + (int32_t)sg_random_below(&t->random, SIDE);
     const int32_t lag = 1 + (int32_t)sg_random_below(&t->random, 3);
     const int32_t strips = 2 + (int32_t)sg_random_below(&t->random, 8);
-    if (out == SG_OUT_ALL) add_plan(t, strategy, &(sg_knobs){{1, 0, tile_m, tile_n, 1, 1, 1, 1}});
+    const int32_t once = (int32_t)sg_random_below(&t->random, 2);
+    if (out == SG_OUT_ALL)
+        add_plan(t, strategy, &(sg_knobs){{1, 0, tile_m, tile_n, once, 1, 1, 1}});
     if (out != SG_OUT_EXCHANGE)
         add_plan(t, strategy, &(sg_knobs){{1, lag, tile_m, tile_n, 0, 1, strips, 0}});
 }

@@ -280,6 +280,7 @@ static void begin_numbers(sg_machine *m)
     if (m->push_part <= 0) m->push_part = 0.5;
     if (m->lane_us <= 0) m->lane_us = m->flag_us;
     if (m->tagged_us <= 0) m->tagged_us = m->flag_us;
+    if (m->hop_us <= 0) m->hop_us = m->flag_us;
     if (m->tagged_gbps <= 0) m->tagged_gbps = 0.75 * m->store_gbps;
     if (m->local_gbps <= 0) m->local_gbps = m->mem_gbps / 2;
     if (m->topology == SG_SWITCH) m->link_gbps = 0; /* as fast as what uses it */
@@ -335,13 +336,16 @@ static void choose_numbers(job *j)
 /* Where no tagged data were timed, nobody is to propose them. */
 static void forget_tagged(job *j, const sg_machine *before)
 {
+    bool once = false;
+    bool twice = false;
     for (int i = 0; i < j->names; i++) {
-        if (strcmp(j->name[i], "tagged_us") != 0 || !j->report.seen[i]) continue;
-        j->machine.tagged_us = fmax(j->machine.tagged_us, 0.01); /* 0: left out */
-        return;
+        once |= strcmp(j->name[i], "tagged_us") == 0 && j->report.seen[i];
+        twice |= strcmp(j->name[i], "hop_us") == 0 && j->report.seen[i];
     }
-    j->machine.tagged_us = before->tagged_us;
-    j->machine.tagged_gbps = before->tagged_gbps;
+    sg_machine *const m = &j->machine; /* 0: left out */
+    m->tagged_us = once ? fmax(m->tagged_us, 0.01) : before->tagged_us;
+    if (!once) m->tagged_gbps = before->tagged_gbps;
+    m->hop_us = twice ? fmax(m->hop_us, 0.01) : before->hop_us;
 }
 
 static shingle_status fit_all(job *j)

@@ -50,6 +50,7 @@ static const field fields[] = {
     MAY_REAL(run_us, 0, 1e6),
     MAY_REAL(tagged_us, 0, 1e6),
     MAY_REAL(tagged_gbps, 1e-6, 1e6),
+    MAY_REAL(hop_us, 0, 1e6),
     MAY_REAL(lane_us, 0, 1e6),
     MAY_REAL(land_gbps, 1e-6, 1e6),
     MAY_REAL(link_gbps, 1e-6, 1e6),

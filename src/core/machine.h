@@ -64,7 +64,9 @@ typedef struct sg_machine {
     double tagged_us;             /* from the last tagged byte's arrival to the end of its run; 0:
                                      what flags would take, and nobody proposes it */
     double tagged_gbps;           /* tagged words stored to peers, tags counted; 0: store_gbps */
-    double lane_us;               /* a step behind one of another lane; 0: flag_us */
+    double hop_us;    /* from the last tagged product's arrival at the owner to its sum's
+                                     leaving; 0: as tagged_us, and nobody proposes two hops */
+    double lane_us;   /* a step behind one of another lane; 0: flag_us */
     double land_gbps; /* rows of C that peers stored go there at the end of a run, at this rate of
                          the rows; 0: they are stored where they belong */
     sg_tile tile[SG_TILES]; /* tile shapes of the tile program, best for large products first */

@@ -164,6 +164,11 @@ void sg_moves_cut_cols(sg_patch *patch, int32_t col0, int32_t cols);
  * own product stands behind OWN_AT addends. */
 void sg_moves_scatter_patch(sg_sched *s, const sg_piece *piece, int own_at, bool final);
 
+/* All of an all-reduce as one launch of tagged data in two hops (moves_tagged.c).  Each rank owns columns of
+ * whole tiles: it gets all ranks' products of them, adds these up in rank order and sends everybody the sums.
+ * Sends 2 (P - 1) / P times C, where one hop sends it P - 1 times. */
+void sg_moves_two_hops(sg_sched *s, int32_t tile_m, int32_t tile_n);
+
 /* Chunk size along k for SLABS slabs: a multiple of 64 where possible; 0 if SLABS is 1. */
 int32_t sg_chunk_k(int64_t k, int slabs);
 

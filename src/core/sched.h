@@ -236,9 +236,11 @@ bool sg_step_is_push(const sg_step *step);
 
 /* What is wrong with the tagged buffers, and at which step; NULL: nothing.  Of two patches of one launch
  * the first stores its product there, whole tiles in places, the same at all ranks, and the second adds
- * up the same tiles of all ranks, each behind its flag; nothing else touches them, and nothing else in
- * the schedule waits or raises: so a backend may see by the tags alone what has come, and leave out the
- * flags.  (sched_tagged.c) */
+ * up the same tiles of all ranks, each behind its flag.  Or a patch for each owner of columns stores its
+ * product at that rank, the owner adds up the tiles of all ranks and stores the sums in places of all
+ * others, and these store them as they come.  Nothing else touches tagged buffers, and nothing else in the
+ * schedule waits or raises: so a backend may see by the tags alone what has come, and leave out the flags.
+ * (sched_tagged.c) */
 const char *sg_sched_tagged_fault(const sg_sched *s, int32_t *step_out);
 
 /* Does the launch store tagged data? */

@@ -12,6 +12,8 @@ bool sg_sched_is_tagged(const sg_sched *s, const sg_launch *l)
     return l->patches > 0 && !l->norm && p->tos > 0 && is_tagged(s, &s->to[p->to0]);
 }
 
+/* ---- In one hop ---------------------------------------------------------------------------------------- */
+
 /* All rows of a product to places at every rank, with a flag a tile for each. */
 static const char *product_fault(const sg_sched *s, const sg_patch *p)
 {
@@ -56,20 +58,141 @@ static const char *sum_fault(const sg_sched *s, const sg_patch *product, const s
     return NULL;
 }
 
-static const char *launch_fault(const sg_sched *s, const sg_launch *l)
+static const char *one_hop_fault(const sg_sched *s, const sg_launch *l)
 {
     const sg_patch *const product = &s->patch[l->patch0];
     const sg_area *const sent = &s->to[product->to0];
-    const sg_buf *const buf = &s->buf[sent->buf];
-    if (buf->arena != SG_SYM || buf->wide || buf->engine)
-        return "tagged data in a buffer of another kind";
-    if (l->patches != 2 || l->vendor) return "tagged data in other than a product and its sum";
-    if (s->waits > 0 || s->raises != product->raises)
+    if (l->patches != 2) return "tagged data in other than a product and its sum";
+    if (s->raises != product->raises)
         return "tagged data beside other flags, which tell of nothing else";
     const char *const fault = product_fault(s, product);
     if (fault != NULL) return fault;
     if (sent->row0 != s->rank * sent->rows) return "tagged data at another rank's places";
     return sum_fault(s, product, product + 1);
+}
+
+/* ---- In two hops --------------------------------------------------------------------------------------- */
+
+/* Do P and Q, of one launch, have the same rows and the same kind of walk? */
+static bool side_by_side(const sg_patch *p, const sg_patch *q)
+{
+    return p->row0 == q->row0 && p->rows == q->rows && p->raster == q->raster &&
+           p->width == q->width && p->tiles == 0 && q->tiles == 0;
+}
+
+static bool same_tiles(const sg_patch *p, const sg_patch *q)
+{
+    return side_by_side(p, q) && p->col0 == q->col0 && p->cols == q->cols;
+}
+
+/* Each rank's columns to that rank alone, the own ones last if there are any.  *OWN_OUT: there are. */
+static const char *to_owners_fault(const sg_sched *s, const sg_patch *product, int32_t count,
+                                   bool *own_out)
+{
+    const sg_area *const first = &s->to[product->to0];
+    const int ranks = s->problem->ranks;
+    int last = -1;
+    for (int32_t i = 0; i < count; i++) {
+        const sg_patch *const p = &product[i];
+        if (p->k0 >= p->k1 || p->adds > 0 || p->waits > 0 || p->final || p->tos != 1 ||
+            p->raises != 1 || !side_by_side(p, product))
+            return "tagged data of an owner that are no bare product";
+        const sg_area *const to = &s->to[p->to0];
+        const sg_raise *const raise = &s->raise[p->raise0];
+        const int turn = (to->rank - s->rank - 1 + ranks) % ranks;
+        if (!to->tiled || to->buf != first->buf || to->row0 != first->row0 || turn <= last)
+            return "tagged data outside one place of each owner";
+        last = turn;
+        if (raise->at != to->rank || raise->per != SG_PER_TILE ||
+            raise->flag0 != s->raise[product->raise0].flag0)
+            return "tagged data without a flag for each tile";
+    }
+    *own_out = last == ranks - 1;
+    return NULL;
+}
+
+/* Is addend ADD a place of BUF, behind the flags of the tiles, from FLAG0 on, of rank BY? */
+static bool is_awaited(const sg_addend *add, int buf, int by, int32_t flag0)
+{
+    return add->area.tiled && add->area.buf == buf && add->waits && add->wait.by == by &&
+           add->wait.per == SG_PER_TILE && add->wait.flag0 == flag0;
+}
+
+/* The own columns of all ranks in rank order, to the same places of all others, and into an own matrix. */
+static const char *own_sum_fault(const sg_sched *s, const sg_patch *product, const sg_patch *p,
+                                 int32_t flag1)
+{
+    const int ranks = s->problem->ranks;
+    const sg_area *const sent = &s->to[product->to0];
+    if (p->k0 < p->k1 || p->waits > 0 || !same_tiles(p, product) || p->adds != ranks ||
+        p->tos != ranks || p->raises != ranks - 1)
+        return "tagged data of an owner that meet more than their sum";
+    const int32_t apart = ranks > 1 ? s->add[p->add0 + 1].area.row0 : 0;
+    for (int32_t i = 0; i < ranks; i++) {
+        const sg_addend *const add = &s->add[p->add0 + i];
+        if (!is_awaited(add, sent->buf, i, s->raise[product->raise0].flag0) ||
+            add->area.row0 != i * apart || add->area.rows != sent->rows)
+            return "an owner's sum of tagged data that are not in rank order, each with its flag";
+    }
+    if (sent->row0 != s->rank * apart) return "tagged data at another rank's places";
+    for (int32_t i = 0; i < ranks - 1; i++) {
+        const sg_area *const to = &s->to[p->to0 + i];
+        const sg_raise *const raise = &s->raise[p->raise0 + i];
+        if (!to->tiled || to->buf != sent->buf || to->row0 != s->to[p->to0].row0 ||
+            to->rank != (s->rank + 1 + i) % ranks || raise->at != to->rank ||
+            raise->per != SG_PER_TILE || raise->flag0 != flag1)
+            return "sums of tagged data that do not go to all others, each with a flag";
+    }
+    const sg_area *const c = &s->to[p->to0 + ranks - 1];
+    return c->tiled || is_tagged(s, c) ? "a sum of tagged data outside an own matrix" : NULL;
+}
+
+/* Sums that have come from the owner of PRODUCT, into an own matrix. */
+static const char *come_fault(const sg_sched *s, const sg_patch *product, const sg_patch *p,
+                              int32_t flag1)
+{
+    const sg_area *const sent = &s->to[product->to0];
+    if (p->k0 < p->k1 || p->waits > 0 || p->final || p->raises > 0 || p->tos != 1 || p->adds != 1 ||
+        !same_tiles(p, product) || s->to[p->to0].tiled || is_tagged(s, &s->to[p->to0]))
+        return "sums of tagged data that are not stored as they come";
+    const sg_addend *const add = &s->add[p->add0];
+    return is_awaited(add, sent->buf, sent->rank, flag1)
+               ? NULL
+               : "sums of tagged data without a flag for each tile";
+}
+
+/* Products, the sum of the own columns, and what the other owners send, in the same order. */
+static const char *two_hops_fault(const sg_sched *s, const sg_launch *l)
+{
+    const sg_patch *const product = &s->patch[l->patch0];
+    const int32_t count = l->patches / 2;
+    bool own = false;
+    if (l->patches != 2 * count) return "tagged data in other than products and their sums";
+    const char *fault = to_owners_fault(s, product, count, &own);
+    const int32_t sums = own ? s->problem->ranks - 1 : 0;
+    if (fault != NULL) return fault;
+    if (s->raises != count + sums)
+        return "tagged data beside other flags, which tell of nothing else";
+    const sg_patch *const sum = product + count;
+    if (own && sum->raises == 0) return "sums of tagged data that are not sent";
+    const int32_t flag1 =
+        own ? s->raise[sum->raise0].flag0 : s->add[sum->add0].wait.flag0; /* of the second hop */
+    if (own) fault = own_sum_fault(s, product + count - 1, sum, flag1);
+    for (int32_t i = 0; i < count - own && fault == NULL; i++)
+        fault = come_fault(s, product + i, sum + own + i, flag1);
+    return fault;
+}
+
+static const char *launch_fault(const sg_sched *s, const sg_launch *l)
+{
+    const sg_patch *const product = &s->patch[l->patch0];
+    const sg_buf *const buf = &s->buf[s->to[product->to0].buf];
+    if (buf->arena != SG_SYM || buf->wide || buf->engine)
+        return "tagged data in a buffer of another kind";
+    if (l->vendor) return "tagged data of the vendor's product";
+    if (s->waits > 0) return "tagged data beside other flags, which tell of nothing else";
+    const bool once = product->tos > 1 || s->problem->ranks == 1;
+    return once ? one_hop_fault(s, l) : two_hops_fault(s, l);
 }
 
 /* Areas of tagged buffers in the lists; how many of them belong to launch L; and those outside launches. */
@@ -90,6 +213,19 @@ static int32_t count_areas(const sg_sched *s)
     return count;
 }
 
+/* Those of launch L that it stores to and adds. */
+static int32_t count_launch(const sg_sched *s, const sg_launch *l)
+{
+    int32_t count = 0;
+    for (int32_t i = l->patch0; i < l->patch0 + l->patches; i++) {
+        const sg_patch *const p = &s->patch[i];
+        for (int32_t j = p->to0; j < p->to0 + p->tos; j++) count += is_tagged(s, &s->to[j]);
+        for (int32_t j = p->add0; j < p->add0 + p->adds; j++)
+            count += is_tagged(s, &s->add[j].area);
+    }
+    return count;
+}
+
 const char *sg_sched_tagged_fault(const sg_sched *s, int32_t *step_out)
 {
     int32_t others = count_areas(s);
@@ -100,7 +236,7 @@ const char *sg_sched_tagged_fault(const sg_sched *s, int32_t *step_out)
         if (step->kind != SG_GEMM || !sg_sched_is_tagged(s, &step->u.launch)) continue;
         *step_out = i;
         launches++;
-        others -= 2 * s->problem->ranks;
+        others -= count_launch(s, &step->u.launch);
         const char *const fault = launch_fault(s, &step->u.launch);
         if (fault != NULL) return fault;
     }

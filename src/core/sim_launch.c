@@ -174,6 +174,16 @@ static double fixed_us(const sg_machine *machine, const sg_sched *s, const sg_pa
     return machine->visit_us + p->adds * machine->add_us;
 }
 
+/* Tiles of a launch that are multiplied. */
+static double products_of(const sg_sched *s, const sg_launch *l)
+{
+    double tiles = 0;
+    for (int32_t i = l->patch0; i < l->patch0 + l->patches; i++)
+        if (s->patch[i].k0 < s->patch[i].k1)
+            tiles += sg_walk_visits(&s->patch[i], l->tile_m, l->tile_n);
+    return tiles;
+}
+
 /* A visit of a patch: tiles at its edges cost as much as whole ones, but for calls of the user. */
 static double visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
                        const sg_sim_agent *a)
@@ -192,8 +202,9 @@ static double visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
     /* The memory serves all blocks, those of other patches of the launch among them: where no cache holds
      * B, other owners' and other strips'.  But sums of tagged tiles are no tiles of their own. */
     const double whole_b = (double)s->problem->n * depth * sg_type_bytes(s->problem->type);
-    const bool alone = whole_b <= cached_bytes || sg_sim_is_tagged(m, s, l);
-    const double together = alone ? tiles : l->visits;
+    const double together = sg_sim_is_tagged(m, s, l) ? products_of(s, l)
+                            : whole_b <= cached_bytes ? tiles
+                                                      : l->visits;
     const double at_once = together < a->got ? together : a->got;
     const double unit = at_once / (tiles * machine->mem_gbps * 1e3);
     const double b = b_read(s, l, p, (double)a->step_tiles, a->got);

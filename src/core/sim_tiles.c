@@ -157,11 +157,13 @@ static double sent_bytes(const sg_sim *m, const sg_sched *s, const sg_patch *p, 
 }
 
 /* From the last byte of tiles to their being seen at a peer; of tagged ones, to the end of the run, which waits
- * for nothing else then: hellos and the gate have passed under the product. */
+ * for nothing else then: hellos and the gate have passed under the product; or, of products for owners, to the
+ * second hop. */
 static double behind_stores_us(const sg_sim *m, const sg_sched *s, const sg_patch *p)
 {
     const sg_machine *const machine = m->machine;
     if (p->tos == 0 || !has_tags(m, s, &s->to[p->to0])) return machine->store_us;
+    if (p->tos == 1 && p->k0 < p->k1 && machine->hop_us > 0) return machine->hop_us;
     if (machine->tagged_us > 0) return machine->tagged_us;
     return machine->flag_us + machine->store_us + sg_sim_run_us(machine);
 }
@@ -196,8 +198,10 @@ static void send_tiles(sg_sim *m, sg_sim_agent *a, const sg_patch *p, const sg_s
     const double last = m->now + (b->rounds - 1) * b->step_us;
     /* Rounds trickle: together they are no faster than they are made. */
     const double made = b->rounds > 1 && b->step_us > 0 ? each * b->rounds / (last - m->now) : 1e15;
-    /* Links share out what plain stores reach; where tags are slower, each peer has its part of that. */
-    const double cap = gbps * 1e3 / (gbps < m->machine->store_gbps ? b->pending : 1);
+    /* Links share out what plain stores reach; where tags are slower, each peer has its part of that, at once or
+     * in patches of its own. */
+    const int peers = s->problem->ranks - 1;
+    const double cap = gbps * 1e3 / (gbps < m->machine->store_gbps ? peers : 1);
     for (int32_t i = p->to0; i < p->to0 + p->tos; i++) {
         const int to = s->to[i].rank;
         if (to == a->rank) continue;

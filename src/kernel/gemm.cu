@@ -112,8 +112,10 @@ static void count_tiles(const sg_kernel_gemm *g, const sg_instance *k, int64_t *
                         int64_t *units_out)
 {
     *tiles_out = *units_out = 0;
-    /* Of tagged data the second patch sums the first one's tiles. */
-    const int patches = k->fold == FOLD_TAGGED ? 1 : g->param.patches;
+    /* Of tagged data the patches behind the products sum these tiles. */
+    const int patches = k->fold == FOLD_TAGGED ? 1
+                        : k->fold == FOLD_HOPS ? g->param.patches / 2
+                                               : g->param.patches;
     for (int i = 0; i < patches; ++i) {
         const sg_patch *p = &g->lists->patch[g->param.patch0 + i];
         const int64_t bands = sg_walk_bands(p, k->bm), cols = sg_walk_cols(p, k->bn);
@@ -126,7 +128,8 @@ static void count_tiles(const sg_kernel_gemm *g, const sg_instance *k, int64_t *
 
 static bool serves(const sg_kernel_gemm *g, const sg_instance *k, const needs *n)
 {
-    const Fold adds = n->tagged            ? FOLD_TAGGED
+    const Fold adds = n->hops              ? FOLD_HOPS
+                      : n->tagged          ? FOLD_TAGGED
                       : n->part_place >= 0 ? FOLD_PARTS
                       : n->adds            ? FOLD_ADDENDS
                                            : FOLD_NONE;

@@ -239,12 +239,13 @@ DEV bool word_wait(const Param &P, const char *from, uint64_t tag, const Stuck &
     }
 }
 
-/* All of a visit that adds up what all ranks have sent. */
+/* All of a visit that adds up what ranks have sent: into C and, of an owner's, to all others first. */
 template <class T>
 DEV void sum_words(const Param &P, const Visit &v, int half, uint64_t epoch, int visit)
 {
     const sg_patch &p = *v.p;
-    const int words = (v.cols + 3) / 4;
+    const bool sends = stores_tags(P, p);
+    const int words = ((sends ? P.tile_n : v.cols) + 3) / 4;
     for (int i = threadIdx.x; i < words * v.rows; i += SG_INSTANCE_THREADS) {
         const int row = i / words, col = i % words * 4;
         float sum[4] = {-0.f, -0.f, -0.f, -0.f};
@@ -259,14 +260,20 @@ DEV void sum_words(const Param &P, const Visit &v, int half, uint64_t epoch, int
             const float2 low = unpack<T>((uint32_t)data), high = unpack<T>((uint32_t)(data >> 32));
             sum[0] += low.x, sum[1] += low.y, sum[2] += high.x, sum[3] += high.y;
         }
-        const sg_area &to = P.program.to[p.to0];
-        for (int j = 0; j < 4 && col + j < v.cols; ++j) {
+        for (int j = 0; j < 4 && p.final; ++j) {
             const T *bias = (const T *)P.program.bias;
-            if (p.final && bias != nullptr) sum[j] += to_float(bias[p.col0 + v.x + col + j]);
-            if (p.final) sum[j] = activate<false>(P.program.act, sum[j]);
+            if (bias != nullptr && col + j < v.cols)
+                sum[j] += to_float(bias[p.col0 + v.x + col + j]);
+            sum[j] = activate<false>(P.program.act, sum[j]);
+        }
+        const uint64_t word = (uint64_t)pack<T>(sum[2], sum[3]) << 32 | pack<T>(sum[0], sum[1]);
+        for (int d = 0; d < p.tos - 1 && sends; ++d)
+            store_tagged(word_of(P, v, P.program.to[p.to0 + d], half, row, col), word,
+                         epoch * SG_KERNEL_TAG);
+        const sg_area &to = P.program.to[p.to0 + p.tos - 1];
+        for (int j = 0; j < 4 && col + j < v.cols; ++j)
             store_some<T, 1>(P.program.place[to.buf],
                              element_of(P, v, to, half, row, col + j, sizeof(T)), &sum[j]);
-        }
     }
 }
 

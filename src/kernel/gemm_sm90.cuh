@@ -19,10 +19,10 @@
  * touch a flag, and never wait for anything further away than their cluster's barriers. */
 #pragma once
 #include "kernel/courier_sm90.cuh"
+#include "kernel/hops_sm90.cuh"
 #include "kernel/load_sm90.cuh"
 #include "kernel/math_sm90.cuh"
 #include "kernel/store_sm90.cuh"
-#include "kernel/tagged_sm90.cuh"
 
 template <class S>
 __global__ void __launch_bounds__(S::THREADS, 1) gemm_sm90(const __grid_constant__ Param P)
@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(S::THREADS, 1) gemm_sm90(const __grid_constant
         if (S::WGS > 1) regs_down<S::MOVER_REGS>();
         if (warp == 0) {
             if (elect_one()) loader<S>(P, smem, im, in);
-        } else if constexpr (S::FOLD == FOLD_TAGGED) {
+        } else if constexpr (S::TAGS) {
             if (warp == 3) tagged_watch(P, smem, threadIdx.x % 32);
         } else if (warp <= S::WGS) {
             if (elect_one()) storer<S>(P, smem, im, in, warp - 1);
@@ -85,13 +85,15 @@ __global__ void __launch_bounds__(S::THREADS, 1) gemm_sm90(const __grid_constant
         Math<S> math = {P, smem, wg, wg % S::PARTS, thread, to, lane, im, in, tells};
         if constexpr (S::FOLD == FOLD_TAGGED)
             tagged_run(math);
+        else if constexpr (S::FOLD == FOLD_HOPS)
+            hops_run(math);
         else if constexpr (S::TURNS > 1)
             math_in_turn(math);
         else
             math_run(math);
     }
     /* Tagged data: the watcher has done so already. */
-    if (S::FOLD != FOLD_SLICES && S::FOLD != FOLD_TAGGED && P.turn.end) {
+    if (S::FOLD != FOLD_SLICES && !S::TAGS && P.turn.end) {
         Leaving at;
         if (warp == 3) at = turn_leaving(P.program, P.turn, threadIdx.x % 32);
         __syncthreads(); /* all of this block's stores and loads are behind */

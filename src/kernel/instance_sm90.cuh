@@ -72,6 +72,13 @@ template <class T> static int instances_sm90(int type, sg_instance *out)
     TOGETHER(128, 64, 2, 1, 1, 1, FOLD_TAGGED)
     TOGETHER(128, 96, 2, 1, 1, 1, FOLD_TAGGED)
     TOGETHER(128, 128, 2, 1, 1, 1, FOLD_TAGGED)
+    TOGETHER(64, 32, 1, 1, 1, 1, FOLD_HOPS)
+    TOGETHER(64, 64, 1, 1, 1, 1, FOLD_HOPS)
+    TOGETHER(64, 96, 1, 1, 1, 1, FOLD_HOPS)
+    TOGETHER(64, 128, 1, 1, 1, 1, FOLD_HOPS)
+    TOGETHER(128, 64, 2, 1, 1, 1, FOLD_HOPS)
+    TOGETHER(128, 96, 2, 1, 1, 1, FOLD_HOPS)
+    TOGETHER(128, 128, 2, 1, 1, 1, FOLD_HOPS)
     return n;
 }
 

@@ -18,7 +18,7 @@ typedef struct needs {
     bool places;                /* something else than parts is stored into places for tiles */
     int64_t b_read, b_most;     /* elements of B that are read by all tiles; of the largest B */
     int parts, part_place;      /* as in sg_kernel_gemm_param; parts -1: not yet known */
-    bool tagged;                /* it is a launch of tagged data */
+    bool tagged, hops;          /* it is a launch of tagged data; in two hops */
     const char *never;          /* why no kernel can serve it, which of tagged data is possible */
 } needs;
 
@@ -132,33 +132,83 @@ static bool is_tagged(const sg_kernel_gemm *g, const sg_area *area)
            !place->wide && ((uintptr_t)place->data[0] | (uintptr_t)place->data[1]) % 16 == 0;
 }
 
+/* Are all addends and stores of P that are not into C in places of tagged tiles?  LAST: it stores into C, too. */
+static bool in_places(const sg_kernel_gemm *g, const sg_patch *p, bool last)
+{
+    bool all = true;
+    for (int i = 0; i < p->tos - last; ++i) all &= is_tagged(g, &g->lists->to[p->to0 + i]);
+    for (int i = 0; i < p->adds; ++i) all &= is_tagged(g, &g->lists->add[p->add0 + i].area);
+    return all;
+}
+
+/* Does the last store of P go to an own matrix?  COL0: where the patch begins there. */
+static bool ends_in_c(const sg_kernel_gemm *g, const sg_patch *p, int col0)
+{
+    const sg_area *to = &g->lists->to[p->to0 + p->tos - 1];
+    const sg_kernel_place *place = &g->param.program.place[to->buf];
+    return p->tos > 0 && !to->tiled && !to->leave && !place->wide && !place->tagged &&
+           (col0 < 0 || to->col0 == col0);
+}
+
+static bool walks_as(const sg_patch *p, const sg_patch *q)
+{
+    return p->rows == q->rows && p->cols == q->cols && p->col0 == q->col0 &&
+           p->raster == q->raster && p->width == q->width && p->tile0 == q->tile0 &&
+           p->tiles == q->tiles;
+}
+
 /* Two patches over the same tiles: a product that all ranks get, and the sum of what all have sent. */
-static const char *tagged_fault(const sg_kernel_gemm *g)
+static const char *one_hop_fault(const sg_kernel_gemm *g)
 {
     const sg_patch *p = &g->lists->patch[g->param.patch0], *sum = p + 1;
-    const sg_kernel_place *place = g->param.program.place;
-    if (g->param.program.type == SG_KERNEL_F32) return "tagged data is of 16 bits";
-    if (g->param.tile_m % 8 != 0 || g->param.tile_n % 16 != 0)
-        return "places of these tiles do not hold words";
-    if (g->param.program.rank == nullptr) return "tagged data is for ranks of a group";
-    if (g->param.pushes > 0) return "a launch of tagged data carries no rows";
     if (g->param.patches != 2 || p->k0 >= p->k1 || sum->k0 < sum->k1 || p->adds > 0 ||
         sum->tos != 1)
         return "tagged data is sent by one patch and added up by another";
     if (p->waits > 0 || sum->waits > 0 || p->final || sum->adds != p->tos || p->tos > 32)
         return "a launch of tagged data waits for other things, or is of more than 32 ranks";
-    if (p->rows != sum->rows || p->cols != sum->cols || p->col0 != sum->col0 ||
-        p->raster != sum->raster || p->width != sum->width || p->tile0 != sum->tile0 ||
-        p->tiles != sum->tiles)
-        return "tagged data is not added up as it is sent";
-    bool all = true;
-    for (int i = 0; i < p->tos; ++i) all &= is_tagged(g, &g->lists->to[p->to0 + i]);
-    for (int i = 0; i < sum->adds; ++i) all &= is_tagged(g, &g->lists->add[sum->add0 + i].area);
-    if (!all) return "tagged data is not in places of tiles";
-    const sg_area *to = &g->lists->to[sum->to0];
-    if (to->tiled || to->leave || place[to->buf].wide || place[to->buf].tagged)
-        return "a sum of tagged data is not stored into an own matrix";
+    if (!walks_as(p, sum)) return "tagged data is not added up as it is sent";
+    if (!in_places(g, p, false) || !in_places(g, sum, true))
+        return "tagged data is not in places of tiles";
+    if (!ends_in_c(g, sum, -1)) return "a sum of tagged data is not stored into an own matrix";
     return nullptr;
+}
+
+/* Products for owners, the own one last; the own sum, if there is one; and what the other owners send. */
+static const char *two_hops_fault(const sg_kernel_gemm *g)
+{
+    const int count = g->param.patches / 2, ranks = g->param.program.rank->ranks;
+    const sg_patch *first = &g->lists->patch[g->param.patch0], *sum = first + count;
+    const int own = g->param.patches > 1 && sum->adds > 1;
+    if (g->param.patches != 2 * count || count < 1 || ranks > 16)
+        return "tagged data in two hops is of other patches, or of more than 16 ranks";
+    for (int i = 0; i < count; ++i) {
+        const sg_patch *p = first + i;
+        const sg_patch *q = i + 1 == count && own ? sum : sum + own + i;
+        sg_patch walk = *p;
+        walk.col0 = first->col0, walk.cols = first->cols;
+        if (p->k0 >= p->k1 || q->k0 < q->k1 || p->adds > 0 || p->tos != 1 || p->waits > 0 ||
+            q->waits > 0 || p->final || !walks_as(first, &walk) || p->tile0 != 0 || p->tiles != 0)
+            return "tagged data in two hops is not of bare products and their sums";
+        if (!walks_as(p, q)) return "tagged data is not added up as it is sent";
+        if (q == sum && own ? q->adds != ranks || q->tos != ranks
+                            : q->adds != 1 || q->tos != 1 || q->final)
+            return "tagged data in two hops is not added up once, for all";
+        if (!in_places(g, p, false) || !in_places(g, q, true))
+            return "tagged data is not in places of tiles";
+        if (!ends_in_c(g, q, q->col0))
+            return "a sum of tagged data is not stored into an own matrix";
+    }
+    return nullptr;
+}
+
+static const char *tagged_fault(const sg_kernel_gemm *g, bool hops)
+{
+    if (g->param.program.type == SG_KERNEL_F32) return "tagged data is of 16 bits";
+    if (g->param.tile_m % 8 != 0 || g->param.tile_n % 16 != 0)
+        return "places of these tiles do not hold words";
+    if (g->param.program.rank == nullptr) return "tagged data is for ranks of a group";
+    if (g->param.pushes > 0) return "a launch of tagged data carries no rows";
+    return hops ? two_hops_fault(g) : one_hop_fault(g);
 }
 
 static const char *read_needs(const sg_kernel_gemm *g, needs *n)
@@ -171,12 +221,19 @@ static const char *read_needs(const sg_kernel_gemm *g, needs *n)
         for (int j = 0; j < p->tos; ++j)
             n->tagged |= g->param.program.place[g->lists->to[p->to0 + j].buf].tagged != 0;
     }
-    if (n->tagged) n->never = tagged_fault(g);
+    const sg_patch *first = &g->lists->patch[g->param.patch0];
+    n->hops = n->tagged && first->tos == 1 && g->param.program.rank != nullptr &&
+              g->param.program.rank->ranks > 1;
+    if (n->tagged) n->never = tagged_fault(g, n->hops);
     if (n->never != nullptr) return n->never;
     if (g->arch != 90) return "the GPU is no Hopper";
     if (g->param.program.type == SG_KERNEL_F32) return "f32 has no matrix instructions";
     n->per_tile = n->tagged;
-    if (n->tagged) return read_operands(g, &g->lists->patch[g->param.patch0], n);
+    for (int i = 0; i < (n->hops ? g->param.patches / 2 : 1) && n->tagged; ++i) {
+        const char *why = read_operands(g, first + i, n);
+        if (why != nullptr) return why;
+    }
+    if (n->tagged) return nullptr;
     for (int i = 0; i < g->param.patches; ++i) {
         const char *why = read_patch(g, &g->lists->patch[g->param.patch0 + i], n);
         if (why != nullptr) return why;

@@ -42,8 +42,8 @@ struct Shape {
     static constexpr int SUMS = BN / 2, PIECE_SUMS = W / 2, PARTIALS = MI * SUMS / 4;
     /* Registers for a finished, rounded tile beside the sums of the next: the way out then hides
      * under its products. */
-    static constexpr bool HOLDS =
-        TURNS == 1 && FOLD != FOLD_TAGGED && MI * BN / 2 + MI * BN / 4 <= 192;
+    static constexpr bool TAGS = FOLD == FOLD_TAGGED || FOLD == FOLD_HOPS;
+    static constexpr bool HOLDS = TURNS == 1 && !TAGS && MI * BN / 2 + MI * BN / 4 <= 192;
     static constexpr int ADDENDS =
         STAGE_BYTES / (PARTS * PIECE_BYTES); /* pieces that fit a stage */
     static constexpr int SLOT_BYTES = WGS * SLOTS * PIECE_BYTES;
@@ -59,7 +59,7 @@ struct Shape {
     static_assert(BM % (64 * PARTS) == 0 && BN % 16 == 0 && WGS <= 2, "tile");
     static_assert(WGS % TURNS == 0 && (TURNS == 1 || FOLD < FOLD_SLICES), "turns");
     static_assert(FOLD != FOLD_PARTS || (CL == 1 && ADDENDS >= 2), "a sum is two pieces");
-    static_assert(FOLD != FOLD_TAGGED || CL == 1, "a unit is a tile");
+    static_assert(!TAGS || CL == 1, "a unit is a tile");
     static_assert((BN / CM) % 8 == 0 && (BM / CN) % 8 == 0, "cluster");
     static_assert(STAGES >= 3 && PARTS * PIECE_BYTES <= STAGE_BYTES, "shared memory");
 };

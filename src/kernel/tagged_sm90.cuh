@@ -28,6 +28,8 @@
 #pragma once
 #include "kernel/math_sm90.cuh"
 
+template <class S> constexpr bool HOPS = S::FOLD == FOLD_HOPS; /* two (hops_sm90.cuh) */
+
 /* ---- What the watcher's warp leaves for the math warps -------------------------------------------------- */
 
 enum { TAGGED_RANKS = 32, TAGGED_FINAL = 1, TAGGED_EVEN = 2 };
@@ -85,6 +87,9 @@ template <class S> DEV void tagged_look_up(const Param &P, const Smem<S> &smem, 
                  (sum.final ? TAGGED_FINAL : 0) | (even ? TAGGED_EVEN : 0));
 }
 
+/* The same in two hops (hops_sm90.cuh). */
+template <class S> DEV void hops_look_up(const Param &P, const Smem<S> &smem, int lane);
+
 /* By all lanes of the watcher's warp, first of all.  Partner: tagged_run(). */
 template <class S> DEV void tagged_enter(const Param &P, const Smem<S> &smem, int lane)
 {
@@ -95,7 +100,10 @@ template <class S> DEV void tagged_enter(const Param &P, const Smem<S> &smem, in
     launch_wait(); /* the end of the run before changes epoch and half */
     if (lane == 0) stamp(smem.stamp, STAMP_WATCHER, STAMP_FREE);
     if (says) turn_hello(rank, there, lane, P.program.hash, P.turn.c, P.turn.c_stride);
-    tagged_look_up(P, smem, lane);
+    if constexpr (HOPS<S>)
+        hops_look_up(P, smem, lane);
+    else
+        tagged_look_up(P, smem, lane);
     const bool open =
         !P.turn.gate || turn_gate(rank, own_words(P.program), lane, P.program.baked, P.step);
     __syncwarp();
@@ -136,6 +144,16 @@ template <class S> DEV void tagged_watch(const Param &P, const Smem<S> &smem, in
  * 4 i on, which hold columns 0, 8, 4 and 12 of these and three more each. */
 template <class S> constexpr int EIGHT = S::BN / 16; /* of such words for an eight */
 
+/* What two hops know of a part of a launch: the patch that adds, where it and who is sent to are looked up, the
+ * block's first word of the tile, and the patch's columns.  Of one hop these are constants, or parameters that are
+ * read anew each time: registers for them make other code of the loop around the products. */
+template <bool TWO> struct Hop {
+    static constexpr int sum = 1, from = 0, to = 0, begin = 0, cols = 0, c_col = 0;
+};
+template <> struct Hop<true> {
+    int sum, from, to, begin, cols, c_col;
+};
+
 template <class S> struct Summing {
     const Math<S> &m;
     int unit, row0, col0; /* of the patch: the tile's corner */
@@ -143,6 +161,7 @@ template <class S> struct Summing {
     int words;            /* of 32 each */
     uint64_t tag;
     bool alive; /* nobody has given up */
+    Hop<HOPS<S>> hop;
 };
 
 template <class S> DEV void tagged_find(Summing<S> &s, int unit)
@@ -156,7 +175,7 @@ template <class S> DEV void tagged_find(Summing<S> &s, int unit)
 
 /* ---- Storing --------------------------------------------------------------------------------------------- */
 
-/* The tile in ACC, rounded, to every rank.  Neighbouring threads swap halves of what they have, so that each
+/* The tile in ACC, rounded, to who is to get it.  Neighbouring threads swap halves of what they have, so that each
  * has four columns side by side. */
 template <class S> DEV void tagged_send(const Summing<S> &s, const float (&acc)[S::MI][S::SUMS])
 {
@@ -177,12 +196,12 @@ template <class S> DEV void tagged_send(const Summing<S> &s, const float (&acc)[
             const uint32_t got = __shfl_xor_sync(0xffffffff, odd ? low : high, 1);
             word[x] = odd ? make_uint2(got, high) : make_uint2(low, got);
         }
-        for (int d = 0; d < m.P.first.tos; ++d) {
-            char *to = (char *)(uintptr_t)shared_load8(tagged_to(m.smem, d)) + at;
+        for (int d = 0; d < (HOPS<S> ? 1 : m.P.first.tos); ++d) {
+            char *there = (char *)(uintptr_t)shared_load8(tagged_to(m.smem, s.hop.to + d)) + at;
 #pragma unroll
             for (int x = 0; x < EIGHT<S>; ++x)
                 if (mine)
-                    store_tagged(to + (row / 8 * EIGHT<S> + x) * 512,
+                    store_tagged(there + (row / 8 * EIGHT<S> + x) * 512,
                                  (uint64_t)word[x].y << 32 | word[x].x, s.tag);
         }
     }
@@ -199,11 +218,12 @@ template <class S> DEV bool tagged_overdue(const Summing<S> &s, bool here, int a
     sg_kernel_rank *rank = P.program.rank;
     const uint64_t *words = own_words(P.program)->abort;
     uint64_t aborts = 0;
-    for (int q = 0; q < P.first.tos; ++q) aborts |= load_relaxed(words + q);
+    for (int q = 0; q < (HOPS<S> ? rank->ranks : P.first.tos); ++q)
+        aborts |= load_relaxed(words + q);
     const bool late = __any_sync(0xffffffff, now_ns() - start > rank->limit_ns);
     if (!late && !__any_sync(0xffffffff, aborts != 0)) return false;
     if (!here) {
-        const sg_patch &p = patch_in_list(P, 1);
+        const sg_patch &p = patch_in_list(P, s.hop.sum);
         const sg_wait &wait = P.program.add[p.add0 + at].wait;
         const int tile = s.row0 / S::BM * sg_walk_cols(&p, S::BN) + s.col0 / S::BN;
         trouble_record(rank,
@@ -211,7 +231,7 @@ template <class S> DEV bool tagged_overdue(const Summing<S> &s, bool here, int a
                        late, 0, run_epoch(rank));
     }
     /* As abort_all(). */
-    for (int q = 0; late && q < P.first.tos; ++q)
+    for (int q = 0; late && q < (HOPS<S> ? rank->ranks : P.first.tos); ++q)
         store_release(rank->words[q].abort + rank->rank, run_epoch(rank));
     return true;
 }
@@ -241,8 +261,9 @@ DEV void tagged_read(Summing<S> &s, Batch<RANKS, ITEMS> &b, int rank0, int ranks
         int missing = 0;
 #pragma unroll
         for (int r = 0; r < RANKS; ++r) {
-            const char *from =
-                (const char *)(uintptr_t)shared_load8(tagged_from(s.m.smem, rank0 + r)) + at;
+            const char *from = (const char *)(uintptr_t)shared_load8(
+                                   tagged_from(s.m.smem, s.hop.from + rank0 + r)) +
+                               at;
 #pragma unroll
             for (int i = 0; i < ITEMS; ++i)
                 if (b.tag[i][r] != s.tag)
@@ -261,25 +282,34 @@ DEV void tagged_read(Summing<S> &s, Batch<RANKS, ITEMS> &b, int rank0, int ranks
     }
 }
 
+/* The sum V of four neighbours in word X to all others, TOS of them. */
+template <class S> DEV void hops_send(const Summing<S> &s, int x, const float *v, int tos);
+
 /* SUM of four neighbours in word X: bias, activation, and into C. */
-template <class S> DEV void tagged_store(const Summing<S> &s, int x, float *v)
+template <class S> DEV void tagged_store(const Summing<S> &s, int x, float *v, int tos)
 {
     typedef typename S::T T;
     const Math<S> &m = s.m;
     const int row = x / EIGHT<S> * 8 + m.lane / 4;
     const int col = s.col0 + x % EIGHT<S> * 16 + (m.lane & 1) * 8 + (m.lane & 2) * 2;
-    const int left = x < s.words && row < s.rows ? m.P.first.cols - col : 0;
+    const int left =
+        x < s.words && row < s.rows ? (HOPS<S> ? s.hop.cols : m.P.first.cols) - col : 0;
     const uint32_t how = shared_load(m.smem.hello + TAGGED_HOW);
-    if (m.P.epilogue && (how & TAGGED_FINAL)) {
+    if (m.P.epilogue && (how & TAGGED_FINAL) && (!HOPS<S> || tos > 0)) {
         const T *bias = (const T *)m.P.program.bias;
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-            if (bias != nullptr && i < left) v[i] += to_float(bias[m.P.first.col0 + col + i]);
+            if (bias != nullptr && i < left)
+                v[i] += to_float(bias[(HOPS<S> ? s.hop.c_col : m.P.first.col0) + col + i]);
             v[i] = activate<false>(m.P.program.act, v[i]);
         }
     }
+    if constexpr (HOPS<S>) {
+        if (tos > 0) hops_send(s, x, v, tos);
+    }
     char *to = (char *)(uintptr_t)shared_load8(m.smem.hello + TAGGED_C) +
-               (s.row0 + row) * (int64_t)shared_load8(m.smem.hello + TAGGED_PITCH) + col * 2;
+               (s.row0 + row) * (int64_t)shared_load8(m.smem.hello + TAGGED_PITCH) +
+               (HOPS<S> ? s.hop.c_col + col : col) * 2;
     if (left >= 4 && (how & TAGGED_EVEN)) {
         *(uint2 *)to = make_uint2(pack<T>(v[0], v[1]), pack<T>(v[2], v[3]));
     } else {
@@ -291,11 +321,13 @@ template <class S> DEV void tagged_store(const Summing<S> &s, int x, float *v)
 
 /* This warp's share of the words of a unit.  LAST: there is no other unit, so that the watcher may know when
  * they are all read. */
-template <class S, int RANKS, int ITEMS> DEV void tagged_sum(Summing<S> &s, int ranks, bool last)
+template <class S, int RANKS, int ITEMS>
+DEV void tagged_sum(Summing<S> &s, int ranks, bool last, int tos = 0)
 {
     constexpr int APART = 4 * S::WGS;
+    const int begin = s.hop.begin;
     /* As often for all warps, which the compiler sees: then it goes on counting stages for all threads at once. */
-    for (int word0 = 0; word0 == 0 || word0 < s.words; word0 += ITEMS * APART) {
+    for (int word0 = begin; word0 == begin || word0 < s.words; word0 += ITEMS * APART) {
         const int word = word0 + s.m.wg * 4 + s.m.warp;
         float sum[ITEMS][4];
 #pragma unroll
@@ -316,7 +348,7 @@ template <class S, int RANKS, int ITEMS> DEV void tagged_sum(Summing<S> &s, int 
         if (last && word0 + ITEMS * APART >= s.words)
             named_arrive(TAGGED_READ, 128 * S::WGS + LANES);
 #pragma unroll
-        for (int i = 0; i < ITEMS; ++i) tagged_store(s, word + i * APART, sum[i]);
+        for (int i = 0; i < ITEMS; ++i) tagged_store(s, word + i * APART, sum[i], tos);
         __syncwarp(); /* who stores nothing does not count the next round before the others */
     }
 }

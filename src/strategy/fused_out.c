@@ -21,8 +21,8 @@
  *     tagged   lane 0:  all rows -> places of everybody, each word with a tag | places of all ranks -> C
  *
  * What travels then tells by itself that it has come: no acknowledgement, no flag behind it and no tile of
- * its own for the sum, for twice the bytes.  It has a meaning at once, in one slice, with k whole; elsewhere
- * the knob changes nothing.
+ * its own for the sum, for twice the bytes.  Not at once, but in two hops, ranks own columns of tiles instead
+ * of rows (moves_tagged.c).  It has a meaning in one slice, with k whole; elsewhere the knob changes nothing.
  *
  *     strips   lane 0:  first columns: rows of r+1 -> r+1, ..., own rows -> r | next columns: ... |
  *                       inboxes -> C
@@ -75,8 +75,8 @@ enum { FLAG_DONE, FLAG_TILES };
 static bool may_be_tagged(const sg_problem *p, const sg_knobs *knobs)
 {
     const int32_t *const k = knobs->value;
-    return sg_problem_out(p) == SG_OUT_ALL && p->k > 0 && !p->call && k[ONCE] && k[SUBS] == 1 &&
-           k[LAG] == 0 && k[SPLITS] == 1;
+    return sg_problem_out(p) == SG_OUT_ALL && p->k > 0 && !p->call && k[SUBS] == 1 && k[LAG] == 0 &&
+           k[SPLITS] == 1 && (k[ONCE] || (k[STRIPS] == 1 && p->ranks > 1));
 }
 
 static bool accepts(const sg_problem *p, sg_text *why)
@@ -188,16 +188,22 @@ static bool is_dealt(const sg_problem *p, const sg_machine *machine, int32_t hei
     return sg_split_parts(tiles, p->k, machine->sms) == 1;
 }
 
-/* Appends those of N knob sets that may be tagged once more, tagged, where a machine says what that is worth. */
+/* Appends those of N knob sets that may be tagged once more, tagged, where a machine says what that is worth:
+ * in two hops, which send P / 2 times less, and in one. */
 static int propose_tagged(const sg_problem *p, const sg_machine *machine, sg_knobs *sets, int n)
 {
-    const double sent = (p->ranks - 1.0) * (double)p->m * (double)p->n * sg_type_bytes(p->type);
+    const double all = (double)p->m * (double)p->n * sg_type_bytes(p->type) * (p->ranks - 1.0);
     int count = n;
-    if (machine->tagged_us <= 0 || machine->pool > 0 || sent > most_tagged_bytes) return n;
-    for (int i = 0; i < n && count < SG_MAX_KNOB_SETS; i++) {
-        if (!may_be_tagged(p, &sets[i])) continue;
-        sets[count] = sets[i];
-        sets[count++].value[TAGGED] = 1;
+    if (machine->tagged_us <= 0 || machine->pool > 0) return n;
+    for (int i = 0; i < n; i++) {
+        if (!sets[i].value[ONCE] || !may_be_tagged(p, &sets[i])) continue;
+        for (int once = p->ranks > 2 && machine->hop_us > 0 ? 0 : 1;
+             once <= 1 && count < SG_MAX_KNOB_SETS; once++) {
+            if ((once ? all : 2 * all / p->ranks) > most_tagged_bytes) continue;
+            sets[count] = sets[i];
+            sets[count].value[ONCE] = once;
+            sets[count++].value[TAGGED] = 1;
+        }
     }
     return count;
 }
@@ -563,7 +569,9 @@ static void build(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
     b.lags = strips_of(&b) > 1 && k->value[SUBS] == 1 && k->value[LAG] > 0;
     const sg_tiling tiling = {k->value[TILE_M], k->value[TILE_N], 0};
     b.split = sg_split_begin(s, k->value[SPLITS], tiling, first_part_flag(&b, once));
-    if (sg_problem_out(p) == SG_OUT_EXCHANGE)
+    if (k->value[TAGGED] && !once && may_be_tagged(p, k))
+        sg_moves_two_hops(s, tiling.tile_m, tiling.tile_n);
+    else if (sg_problem_out(p) == SG_OUT_EXCHANGE)
         build_exchange(&b);
     else if (once)
         build_once(&b);

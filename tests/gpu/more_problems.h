@@ -31,13 +31,22 @@ static const char *const forms[OPS][12] = {
 };
 
 /* An all-reduce whose data tell by themselves that they have come, in all tiles that take them. */
-static const char *const tagged_forms[] = {"fused_out{tile_m=64,tile_n=32,once=1,tagged=1}",
-                                           "fused_out{tile_m=64,tile_n=64,once=1,tagged=1}",
-                                           "fused_out{tile_m=64,tile_n=96,once=1,tagged=1}",
-                                           "fused_out{tile_m=64,tile_n=128,once=1,tagged=1}",
-                                           "fused_out{tile_m=128,tile_n=64,once=1,tagged=1}",
-                                           "fused_out{tile_m=128,tile_n=96,once=1,tagged=1}",
-                                           "fused_out{tile_m=128,tile_n=128,once=1,tagged=1}"};
+static const char *const tagged_forms[] = {
+    "fused_out{tile_m=64,tile_n=32,once=1,tagged=1}",
+    "fused_out{tile_m=64,tile_n=64,once=1,tagged=1}",
+    "fused_out{tile_m=64,tile_n=96,once=1,tagged=1}",
+    "fused_out{tile_m=64,tile_n=128,once=1,tagged=1}",
+    "fused_out{tile_m=128,tile_n=64,once=1,tagged=1}",
+    "fused_out{tile_m=128,tile_n=96,once=1,tagged=1}",
+    "fused_out{tile_m=128,tile_n=128,once=1,tagged=1}",
+    "fused_out{tile_m=64,tile_n=32,once=0,tagged=1}",
+    "fused_out{tile_m=64,tile_n=64,once=0,tagged=1}",
+    "fused_out{tile_m=64,tile_n=96,once=0,tagged=1}",
+    "fused_out{tile_m=64,tile_n=128,once=0,tagged=1}",
+    "fused_out{tile_m=128,tile_n=64,once=0,tagged=1}",
+    "fused_out{tile_m=128,tile_n=96,once=0,tagged=1}",
+    "fused_out{tile_m=128,tile_n=128,once=0,tagged=1}",
+};
 enum { TAGGED_FORMS = sizeof tagged_forms / sizeof tagged_forms[0] };
 
 static const char *const more_problems[] = {

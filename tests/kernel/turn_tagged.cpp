@@ -8,7 +8,9 @@ struct tagged {
     const std::string what;
     const uint64_t epoch = (1ull << 32) - 2;
     const int pitch, tiles; /* of C; of a rank */
-    const uint8_t width;    /* visit I is of the same tile at all ranks */
+    const int most;         /* tiles of an owner in two hops */
+    const int places_rows;
+    const uint8_t width; /* visit I is of the same tile at all ranks */
     world w;
     std::vector<matrix> inbox[2], b;
     matrix bias;
@@ -18,6 +20,9 @@ struct tagged {
 
     explicit tagged(const tagged_ask &ask);
     void make_patches(int r);
+    bool open(int r, int owner, bool product);
+    sg_area owners(int at, int owner, int share) const;
+    void make_hops(int r);
     sg_area places(int at, int from) const;
     bool aim_at(sg_kernel_gemm *g, int run, int r);
     bool enqueue(int run, int r);
@@ -48,20 +53,25 @@ static matrix stale_words(size_t words, uint64_t epoch)
 }
 
 tagged::tagged(const tagged_ask &ask)
-    : q(ask),
-      what("tagged of " + std::to_string(q.ranks) + " ranks " + std::to_string(q.m) + "x" +
-           std::to_string(q.n) + "x" + std::to_string(q.k) + " tile " + std::to_string(q.tm) + "x" +
-           std::to_string(q.tn) + " blocks " + std::to_string(q.blocks) + " missing " +
-           std::to_string(q.missing) + " slow " + std::to_string(q.slow)),
-      pitch(q.n + q.odd), tiles(up(q.m, q.tm) * up(q.n, q.tn)), width((uint8_t)(1 + draw(3))),
+    : q(ask), what("tagged of " + std::to_string(q.ranks) + " ranks " + std::to_string(q.m) + "x" +
+                   std::to_string(q.n) + "x" + std::to_string(q.k) + " tile " +
+                   std::to_string(q.tm) + "x" + std::to_string(q.tn) + " blocks " +
+                   std::to_string(q.blocks) + " missing " + std::to_string(q.missing) + " slow " +
+                   std::to_string(q.slow) + (q.hops ? " in two hops" : "")),
+      pitch(q.n + q.odd), tiles(up(q.m, q.tm) * up(q.n, q.tn)),
+      most(up(q.m, q.tm) * up(up(q.n, q.tn), q.ranks)),
+      places_rows(q.ranks * q.tm * (q.hops ? 2 * most : tiles)), width((uint8_t)(1 + draw(3))),
       w(q.ranks, epoch, q.missing < 0 ? 40000000 : 300000), bias(wide_matrix((size_t)q.n)),
       l((size_t)q.ranks), a((size_t)q.runs), c((size_t)q.runs)
 {
     for (int r = 0; r < q.ranks; ++r) {
-        const size_t words = (size_t)q.ranks * tiles * q.tm * q.tn / 4;
+        const size_t words = (size_t)places_rows * q.tn / 4;
         for (auto &half : inbox) half.push_back(stale_words(words, epoch));
         b.push_back(wide_matrix((size_t)q.n * q.k));
-        make_patches(r);
+        if (q.hops)
+            make_hops(r);
+        else
+            make_patches(r);
         l[(size_t)r].finish(&w, r, HASH, q.baked);
         for (int run = 0; run < q.runs; ++run) {
             a[(size_t)run].push_back(wide_matrix((size_t)q.m * q.k));
@@ -101,6 +111,70 @@ void tagged::make_patches(int r)
     p.store(area(r, 2, 0, q.m, 0, q.n));
 }
 
+/* Columns of owner Q, with its product or without.  False: it has none. */
+bool tagged::open(int r, int owner, bool product)
+{
+    const int across = up(q.n, q.tn);
+    const int col0 = across * owner / q.ranks * q.tn;
+    const int end = std::min(q.n, across * (owner + 1) / q.ranks * q.tn);
+    if (col0 >= end) return false;
+    sg_patch &p = l[(size_t)r].rect(0, q.m, end - col0, q.k, area(r, 0, 0, q.m, 0, q.k),
+                                    area(r, 1, col0, end - col0, 0, q.k));
+    p.col0 = col0;
+    p.width = width;
+    p.final = 0;
+    if (!product) p.k1 = 0;
+    return true;
+}
+
+/* Of OWNER's tiles, the places at rank AT that follow SHARE owners' full shares of them. */
+sg_area tagged::owners(int at, int owner, int share) const
+{
+    const int across = up(q.n, q.tn);
+    const int cols = across * (owner + 1) / q.ranks - across * owner / q.ranks;
+    sg_area s = area(at, 8 + at, share * most * q.tm, up(q.m, q.tm) * cols * q.tm, 0, q.tn);
+    s.tiled = 1;
+    return s;
+}
+
+/* As core/moves_tagged.c has it. */
+void tagged::make_hops(int r)
+{
+    plan &p = l[(size_t)r];
+    const int ranks = q.ranks;
+    const auto store_c = [&] {
+        const sg_patch &last = p.patch.back();
+        p.store(area(r, 2, 0, q.m, last.col0, last.cols));
+    };
+    for (int i = 1; i <= ranks; ++i) {
+        const int to = (r + i) % ranks;
+        if (!open(r, to, true)) continue;
+        p.store(owners(to, to, r));
+        p.raises(to, SG_PER_TILE, 1, 0, 1);
+    }
+    if (open(r, r, false)) {
+        p.patch.back().final = 1;
+        for (int from = 0; from < ranks; ++from) {
+            sg_wait wait = wait_one(from, 1);
+            wait.per = SG_PER_TILE;
+            p.adds(owners(r, r, from), &wait);
+        }
+        for (int i = 1; i < ranks; ++i) {
+            p.store(owners((r + i) % ranks, r, ranks + r));
+            p.raises((r + i) % ranks, SG_PER_TILE, 1 + most, 0, 1);
+        }
+        store_c();
+    }
+    for (int i = 1; i < ranks; ++i) {
+        const int from = (r + i) % ranks;
+        if (!open(r, from, false)) continue;
+        sg_wait wait = wait_one(from, 1 + most);
+        wait.per = SG_PER_TILE;
+        p.adds(owners(r, from, ranks + from), &wait);
+        store_c();
+    }
+}
+
 bool tagged::aim_at(sg_kernel_gemm *g, int run, int r)
 {
     plan &p = l[(size_t)r];
@@ -116,13 +190,15 @@ bool tagged::aim_at(sg_kernel_gemm *g, int run, int r)
     place[1] = place_of(b[(size_t)r].data(), b[(size_t)r].data(), q.n, q.k, q.k);
     place[2] = place_of(out, out, q.m, q.n, pitch);
     for (int i = 0; i < q.ranks; ++i) {
-        place[8 + i] = place_of(inbox[0][(size_t)i].data(), inbox[1][(size_t)i].data(),
-                                q.ranks * tiles * q.tm, q.tn, q.tn);
+        place[8 + i] = place_of(inbox[0][(size_t)i].data(), inbox[1][(size_t)i].data(), places_rows,
+                                q.tn, q.tn);
         place[8 + i].tagged = 1;
     }
     p.program.bias = q.bias ? bias.data() : nullptr;
     p.program.act = q.bias ? SG_KERNEL_RELU : SG_KERNEL_NONE;
-    if (!aim(g, p, 2, 0, way{q.tm, q.tn, 0, q.blocks, slow ? 90 : 0, q.ranks}, what)) return false;
+    if (!aim(g, p, (int)p.patch.size(), 0, way{q.tm, q.tn, 0, q.blocks, slow ? 90 : 0, q.ranks},
+             what))
+        return false;
     expect((g->slow != nullptr) == slow, what + ": takes the slow kernel");
     return true;
 }
@@ -204,7 +280,7 @@ void try_tagged(const tagged_ask &ask)
 /* Others may wait for tags: what no kernel does with them is refused, and not done in another way. */
 void try_tagged_refused(void)
 {
-    tagged t({2, 16, 64, 72, 64, 64, 0, 1, 0, false, false, -1, -1});
+    tagged t({2, 16, 64, 72, 64, 64, 0, 1, 0, false, false, -1, -1, false});
     const std::unique_ptr<sg_kernel_gemm> g(new sg_kernel_gemm());
     plan &p = t.l[0];
     expect(t.aim_at(g.get(), 0, 0), t.what + ": is served");

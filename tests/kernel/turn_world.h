@@ -78,7 +78,8 @@ struct tagged_ask {
     int odd;          /* elements that a row of C is longer */
     bool baked, bias; /* bias: and an activation */
     int missing;      /* this rank comes after recovery alone; -1: all come at once */
-    int slow; /* this rank, or all if it is their number, has A at odd addresses; -1: none */
+    int slow;  /* this rank, or all if it is their number, has A at odd addresses; -1: none */
+    bool hops; /* two */
 };
 
 void try_tagged(const tagged_ask &ask);

@@ -157,6 +157,7 @@ static sg_machine other(void)
     m.run_us = 6;
     m.tagged_us = 1.5;
     m.tagged_gbps = 140;
+    m.hop_us = 4;
     m.tile[1].rate = 0.9;
     for (int kind = 0; kind < SG_MACHINE_COLLS; kind++)
         for (int i = 0; i < m.coll_curve[kind].points; i++)
@@ -215,6 +216,7 @@ static void unseen_products_are_predicted(void **state)
     assert_non_null(strstr(how("tagged_us"), "fitted"));
     if (fabs(m.tagged_us - 1.5) > 0.5) fail_msg("tagged_us %g", m.tagged_us);
     assert_non_null(strstr(how("tagged_gbps"), "fitted"));
+    if (fabs(m.hop_us - 4) > 0.8) fail_msg("hop_us %g", m.hop_us);
     if (fabs(m.tagged_gbps - 140) > 14) fail_msg("tagged_gbps %g", m.tagged_gbps);
     assert_non_null(strstr(how("coll_us"), "measured"));
     assert_non_null(strstr(how("coll_curve all_reduce"), "measured"));
@@ -321,14 +323,15 @@ static void what_fails_is_left_out_and_named(void **state)
 {
     (void)state;
     sg_machine start = known();
-    start.tagged_us = start.tagged_gbps = 0;
+    start.tagged_us = start.tagged_gbps = start.hop_us = 0;
     fake f = {.truth = start, .each_us = 1e4, .cannot = "tagged=1", .breaks_at = 1, .breaks = 3};
     sg_machine m;
     if (calibrate(&f, &start, 2, 3, &m, text) != SHINGLE_OK) fail_msg("%s", shingle_error());
-    assert_non_null(strstr(text, "; 6 more cannot be run there"));
+    assert_non_null(strstr(text, "; 8 more cannot be run there"));
     assert_true(m.tagged_us == 0); /* nobody is to propose what nobody has timed */
     assert_null(strstr(text, "\ntagged_us"));
     assert_null(strstr(text, "\ntagged_gbps"));
+    assert_null(strstr(text, "\nhop_us"));
     assert_non_null(strstr(text, "\n# Failed, and left out: "));
     assert_non_null(strstr(text, "\n# (the fake broke)\n"));
     assert_true(error_elsewhere(&f.truth, &m, 2) < 0.03);

@@ -47,6 +47,7 @@ static void odd_knobs_are_right(void **state)
         {"gemm_ar:f16:3x264x16:r4:bias:silu", "fused_out{tile_m=64,tile_n=128,once=1,tagged=1}"},
         {"gemm_ar:bf16:70x33x16:r4:relu", "fused_out{tile_m=64,tile_n=128,once=1,tagged=1}"},
         {"gemm_ar:bf16:70x136x16:r4:norm", "fused_out{tile_m=64,tile_n=128,once=1,tagged=1}"},
+        {"gemm_ar:f16:70x633x16:r4:bias:silu", "fused_out{tile_m=64,tile_n=128,tagged=1,once=0}"},
         {"gemm_rs:bf16:520x136x200:r4:bias:relu", "fused_out{tile_m=128,tile_n=256,splits=2}"},
         {"gemm_ar:f16:520x264x200:r4", "fused_out{subs=2,lag=1,tile_m=128,tile_n=128,splits=3}"},
         {"gemm_ar:bf16:200x136x200:r4", "fused_out{tile_m=128,tile_n=128,once=1,splits=2}"},

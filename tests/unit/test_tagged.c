@@ -59,6 +59,32 @@ static void tiles_have_places_at_every_rank(void **state)
     discard(&b);
 }
 
+/* Of whole columns of tiles, which each rank sums for all. */
+static void owners_of_columns_send_their_sums(void **state)
+{
+    (void)state;
+    built b;
+    build("gemm_ar:bf16:37x21x16:r4:bias", KNOBS(1, 0, 0, 1),
+          &b); /* three columns of tiles: rank 0 has none */
+    for (int r = 0; r < 4; r++) {
+        const sg_sched *const s = &b.sched[r];
+        assert_int_equal(s->steps, 1);
+        assert_true(sg_sched_is_tagged(s, &s->step[0].u.launch));
+        assert_int_equal(s->patches, 6);
+        int sent = 0;
+        int finals = 0;
+        for (int i = 0; i < s->patches; i++) {
+            if (s->patch[i].k0 < s->patch[i].k1) assert_int_equal(s->patch[i].tos, 1);
+            finals += s->patch[i].final;
+            sent += s->patch[i].tos;
+        }
+        assert_int_equal(finals, r > 0);
+        assert_int_equal(sent, r > 0 ? 3 + 4 + 2 : 3 + 3);
+        assert_int_equal(s->buf[inbox_of(s)].rows, 2 * 4 * 5 * TILE);
+    }
+    discard(&b);
+}
+
 /* The same schedule as without the knob. */
 static void elsewhere_it_means_nothing(void **state)
 {
@@ -66,7 +92,8 @@ static void elsewhere_it_means_nothing(void **state)
     static const char *const cases[][2] = {
         {"gemm_ar:f32:40x20x1100:r2", KNOBS(2, 0, 1, 1)},
         {"gemm_ar:f32:40x20x1100:r2", KNOBS(1, 1, 1, 1)},
-        {"gemm_ar:f32:40x20x1100:r2", KNOBS(1, 0, 0, 1)},
+        {"gemm_ar:f32:40x20x1100:r1", KNOBS(1, 0, 0, 1)},
+        {"gemm_ar:f32:40x20x1100:r2", KNOBS(1, 0, 0, 2)},
         {"gemm_ar:f32:40x20x1100:r2", KNOBS(1, 0, 1, 2)},
         {"gemm_rs:f32:40x20x1100:r2", KNOBS(1, 0, 1, 1)},
         {"gemm_a2a:f32:40x20x1100:r2", KNOBS(1, 0, 1, 1)},
@@ -82,7 +109,7 @@ static void elsewhere_it_means_nothing(void **state)
         for (int j = 0; j < 2; j++) {
             built b;
             build(cases[i][0], j == 0 ? cases[i][1] : plain, &b);
-            sg_sched_print(&b.sched[1], &texts[j]);
+            sg_sched_print(&b.sched[b.problem.ranks - 1], &texts[j]);
             discard(&b);
         }
         assert_string_equal(with, without);
@@ -192,27 +219,120 @@ static const struct breaker {
     {"outside one launch", another_reader},
 };
 
-static void broken_rules_are_named(void **state)
+/* Of two hops, rank 1 of three: products for 2, for 0 and for itself, its sum, what 2 and 0 send. */
+static void to_another_owner(sg_sched *s)
 {
-    (void)state;
+    s->to[s->patch[1].to0].rank = 2;
+}
+
+static void at_an_owners_other_place(sg_sched *s)
+{
+    s->to[s->patch[2].to0].row0 = 0;
+}
+
+static void finished_too_soon(sg_sched *s)
+{
+    s->patch[1].final = 1;
+}
+
+static void raised_at_another(sg_sched *s)
+{
+    s->raise[s->patch[0].raise0].at = 0;
+}
+
+static void own_added_twice(sg_sched *s)
+{
+    s->add[s->patch[3].add0 + 1] = s->add[s->patch[3].add0];
+}
+
+static void own_not_awaited(sg_sched *s)
+{
+    s->add[s->patch[3].add0 + 2].waits = 0;
+}
+
+static void own_at_another_flag(sg_sched *s)
+{
+    s->raise[s->patch[3].raise0 + 1].flag0++;
+}
+
+static void own_not_sent(sg_sched *s)
+{
+    s->to[s->patch[3].to0].rank = 1;
+}
+
+static void own_of_other_columns(sg_sched *s)
+{
+    s->patch[3].col0 = s->patch[4].col0;
+}
+
+static void finished_again(sg_sched *s)
+{
+    s->patch[4].final = 1;
+}
+
+static void come_from_another(sg_sched *s)
+{
+    s->add[s->patch[5].add0].wait.by = 2;
+}
+
+static void come_at_another_flag(sg_sched *s)
+{
+    s->add[s->patch[5].add0].wait.flag0--;
+}
+
+static void one_more_raise(sg_sched *s)
+{
+    sg_sched_raise(s, 0, SG_PER_TILE, 99);
+}
+
+static const struct breaker hop_breakers[] = {
+    {"outside one place of each owner", to_another_owner},
+    {"outside one place of each owner", at_an_owners_other_place},
+    {"no bare product", finished_too_soon},
+    {"without a flag for each tile", raised_at_another},
+    {"not in rank order, each with its flag", own_added_twice},
+    {"not in rank order, each with its flag", own_not_awaited},
+    {"not go to all others, each with a flag", own_at_another_flag},
+    {"not go to all others, each with a flag", own_not_sent},
+    {"meet more than their sum", own_of_other_columns},
+    {"not stored as they come", finished_again},
+    {"without a flag for each tile", come_from_another},
+    {"without a flag for each tile", come_at_another_flag},
+    {"beside other flags", one_more_raise},
+    {"beside other flags", other_flags},
+    {"other than products and their sums", another_patch},
+    {"outside one launch", another_reader},
+    {"in a buffer of another kind", wide},
+};
+
+/* Rank 1's schedule, changed, is not sealed. */
+static void expect_broken(const char *problem, const char *knobs_text,
+                          const struct breaker *breaker)
+{
     const sg_strategy *strategy = NULL;
     sg_problem p;
     sg_knobs knobs;
     bool given = false;
     sg_sched s = {0};
-    assert_int_equal(sg_problem_parse("gemm_ar:f32:20x20x6:r3", &p), SHINGLE_OK);
-    assert_int_equal(sg_strategy_parse(KNOBS(1, 0, 1, 1), &strategy, NULL, &knobs, &given),
-                     SHINGLE_OK);
-    for (size_t i = 0; i < sizeof breakers / sizeof breakers[0]; i++) {
-        sg_sched_begin(&s, &p, 1);
-        strategy->build(&p, &knobs, 1, &s);
-        breakers[i].change(&s);
-        if (sg_sched_seal(&s) == SHINGLE_OK) fail_msg("\"%s\" is sealed", breakers[i].says);
-        if (strstr(shingle_error(), breakers[i].says) == NULL)
-            fail_msg("\"%s\" lacks \"%s\"", shingle_error(), breakers[i].says);
-    }
+    assert_int_equal(sg_problem_parse(problem, &p), SHINGLE_OK);
+    assert_int_equal(sg_strategy_parse(knobs_text, &strategy, NULL, &knobs, &given), SHINGLE_OK);
+    sg_sched_begin(&s, &p, 1);
+    strategy->build(&p, &knobs, 1, &s);
+    breaker->change(&s);
+    if (sg_sched_seal(&s) == SHINGLE_OK) fail_msg("\"%s\" is sealed", breaker->says);
+    if (strstr(shingle_error(), breaker->says) == NULL)
+        fail_msg("\"%s\" lacks \"%s\"", shingle_error(), breaker->says);
     sg_sched_free(&s);
     sg_problem_free(&p);
+}
+
+static void broken_rules_are_named(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof breakers / sizeof breakers[0]; i++)
+        expect_broken("gemm_ar:f32:20x20x6:r3", KNOBS(1, 0, 1, 1), &breakers[i]);
+    for (size_t i = 0; i < sizeof hop_breakers / sizeof hop_breakers[0]; i++)
+        expect_broken("gemm_ar:f32:20x60x6:r3", KNOBS(1, 0, 0, 1), &hop_breakers[i]);
 }
 
 /* ---- Proofs ---------------------------------------------------------------------------------------- */
@@ -227,16 +347,18 @@ static void they_are_proved(void **state)
         "gemm_ar:f16:3x50x9:r5:norm",
         "gemm_ar:bf16:41x7x12:r7:rows=0,20,1,0,9,0,11",
         "gemm_ar:f32:100x9x5:r2:cyclic=3:relu",
+        "gemm_ar:bf16:9x100x16:r4:bias",
     };
+    enum { PROBLEMS = sizeof problems / sizeof problems[0] };
     sg_checker *const ck = sg_checker_new();
-    for (size_t i = 0; i < sizeof problems / sizeof problems[0]; i++) {
+    for (size_t i = 0; i < 2 * PROBLEMS; i++) {
         built b;
         sg_check_result result;
-        build(problems[i], KNOBS(1, 0, 1, 1), &b);
+        build(problems[i / 2], i % 2 == 0 ? KNOBS(1, 0, 1, 1) : KNOBS(1, 0, 0, 1), &b);
         assert_true(sg_sched_is_tagged(&b.sched[0], &b.sched[0].step[0].u.launch));
         if (sg_check(ck, b.sched, b.problem.ranks, 0, &result) != SHINGLE_OK ||
             sg_check_bits(ck, b.sched, b.problem.ranks, &result) != SHINGLE_OK)
-            fail_msg("%s: %s", problems[i], result.why);
+            fail_msg("%s: %s", problems[i / 2], result.why);
         discard(&b);
     }
     sg_checker_free(ck);
@@ -287,7 +409,7 @@ static void who_changes_them_is_named(void **state)
 
 /* ---- What is proposed ------------------------------------------------------------------------------ */
 
-static int count_tagged(const char *text, const sg_machine *machine)
+static int count_with(const char *text, int once, const sg_machine *machine)
 {
     const sg_strategy *const strategy = sg_strategy_find("fused_out");
     const int tagged = knob_called(strategy, "tagged");
@@ -296,12 +418,22 @@ static int count_tagged(const char *text, const sg_machine *machine)
     int count = 0;
     for (int i = 0; i < all.count; i++) {
         if (!all.set[i].value[tagged]) continue;
-        assert_int_equal(all.set[i].value[knob_called(strategy, "once")], 1);
+        if (all.set[i].value[knob_called(strategy, "once")] != once) continue;
         assert_int_equal(all.set[i].value[knob_called(strategy, "subs")], 1);
         assert_int_equal(all.set[i].value[knob_called(strategy, "splits")], 1);
         count++;
     }
     return count;
+}
+
+static int count_tagged(const char *text, const sg_machine *machine)
+{
+    return count_with(text, 1, machine);
+}
+
+static int count_hops(const char *text, const sg_machine *machine)
+{
+    return count_with(text, 0, machine);
 }
 
 /* Where the machine says what it is worth, and little is sent. */
@@ -314,6 +446,11 @@ static void it_is_proposed_where_its_worth_is_known(void **state)
     assert_int_equal(count_tagged("gemm_ar:bf16:64x8192x4096:r2", &machine), 2); /* 64x64, 64x128 */
     assert_int_equal(count_tagged("gemm_ar:bf16:256x8192x4096:r2", &machine), 1);
     assert_int_equal(count_tagged("gemm_ar:bf16:1024x8192x4096:r2", &machine), 0);
+    assert_int_equal(count_hops("gemm_ar:bf16:64x8192x4096:r4", &machine), 0);
+    machine.hop_us = 3;
+    assert_int_equal(count_hops("gemm_ar:bf16:64x8192x4096:r4", &machine), 2);
+    assert_int_equal(count_hops("gemm_ar:bf16:256x8192x4096:r4", &machine), 1); /* not at once */
+    assert_int_equal(count_hops("gemm_ar:bf16:64x8192x4096:r2", &machine), 0);  /* the same bytes */
     assert_int_equal(count_tagged("gemm_rs:bf16:64x8192x4096:r2", &machine), 0);
     assert_int_equal(count_tagged("gemm_ar:bf16:64x8192x4096:r2:call=9", &machine), 0);
     machine.pool = 2;
@@ -382,10 +519,35 @@ static void words_travel_with_their_tags(void **state)
     expect_us(price_of("gemm_ar:f32:64x64x64:r1", true, &m), tile_us + 3 + 5);
 }
 
+/* A tile for each of three ranks: two products leave, and later the own sum leaves for two others. */
+static void hops_follow_each_other(void **state)
+{
+    (void)state;
+    const double tile_us = 100;
+    const sg_strategy *const strategy = sg_strategy_find("fused_out");
+    const sg_knobs knobs = {{1, 0, 64, 64, 0, 1, 1, 1}};
+    sg_simulator *const simulator = sg_simulator_new();
+    sg_problem p;
+    sg_sim_result result;
+    sg_machine m = quiet_machine(3, 64, 64, tile_us);
+    m.store_gbps = 4.0 * 64 * 64 / 20e3;
+    m.run_us = m.flag_us = 1000;
+    m.tagged_us = 5;
+    m.hop_us = 7;
+    m.tagged_gbps = m.store_gbps / 2;
+    assert_int_equal(sg_problem_parse("gemm_ar:f32:64x192x64:r3", &p), SHINGLE_OK);
+    assert_int_equal(sg_simulate_built(simulator, &p, strategy, &knobs, &m, NULL, &result),
+                     SHINGLE_OK);
+    expect_us(result.us, tile_us + 8 * 20 + 7 + 8 * 20 + 5);
+    sg_problem_free(&p);
+    sg_simulator_free(simulator);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tiles_have_places_at_every_rank),
+        cmocka_unit_test(owners_of_columns_send_their_sums),
         cmocka_unit_test(elsewhere_it_means_nothing),
         cmocka_unit_test(broken_rules_are_named),
         cmocka_unit_test(they_are_proved),
@@ -393,6 +555,7 @@ int main(void)
         cmocka_unit_test(who_changes_them_is_named),
         cmocka_unit_test(it_is_proposed_where_its_worth_is_known),
         cmocka_unit_test(words_travel_with_their_tags),
+        cmocka_unit_test(hops_follow_each_other),
     };
     return cmocka_run_group_tests_name("tagged", tests, NULL, NULL);
 }

@@ -1,0 +1,99 @@
+/* moves_tagged.c -- an all-reduce by tagged data in two hops: see moves.h. */
+#include "core/moves.h"
+
+/* What both hops need. */
+typedef struct hops {
+    sg_sched *sched;
+    int32_t tile_m, tile_n;
+    int64_t bands, cols; /* of tiles of all the product */
+    int64_t most;        /* tiles of an owner */
+    int inbox;
+    int32_t col0, end; /* columns of the patch at hand */
+} hops;
+
+static hops hops_of(sg_sched *s, int32_t tile_m, int32_t tile_n)
+{
+    const sg_problem *const p = s->problem;
+    hops h = {.sched = s, .tile_m = tile_m, .tile_n = tile_n};
+    h.bands = sg_ceil_div(p->m, tile_m);
+    h.cols = sg_ceil_div(p->n, tile_n);
+    h.most = h.bands * sg_ceil_div(h.cols, p->ranks);
+    return h;
+}
+
+/* Appends a patch of Q's columns, with its product or without.  False: it has none. */
+static bool open_patch(hops *h, int q, bool product, bool final)
+{
+    const sg_problem *const p = h->sched->problem;
+    const sg_piece all = {.rows = (int32_t)p->m};
+    h->col0 = (int32_t)(h->cols * q / p->ranks * h->tile_n);
+    h->end = (int32_t)sg_min(p->n, h->cols * (q + 1) / p->ranks * h->tile_n);
+    if (h->col0 >= h->end || p->m == 0) return false;
+    sg_patch patch = sg_moves_patch(h->sched, &all, final);
+    sg_moves_cut_cols(&patch, h->col0, h->end - h->col0);
+    if (!product) patch.k1 = patch.k0;
+    sg_sched_patch(h->sched, &patch);
+    return true;
+}
+
+/* Of Q's tiles, the places at rank AT that follow FIRST owners' full shares of them. */
+static sg_area places_of(const hops *h, int at, int q, int64_t first)
+{
+    const int64_t ranks = h->sched->problem->ranks;
+    const int64_t cols = h->cols * (q + 1) / ranks - h->cols * q / ranks;
+    return sg_area_tiled(at, h->inbox, first * h->most, h->bands * cols, h->tile_m, h->tile_n);
+}
+
+static sg_wait tile_wait(int by, int32_t flag0)
+{
+    sg_wait wait = sg_wait_one(by, flag0);
+    wait.per = SG_PER_TILE;
+    return wait;
+}
+
+static void store_c(const hops *h)
+{
+    sg_sched *const s = h->sched;
+    sg_sched_to(s, sg_area_of(s->rank, SG_C, 0, s->problem->m, h->col0, h->end - h->col0));
+}
+
+/* The own columns: what all have sent, in rank order, to everybody and into C. */
+static void sum_own(hops *h, int32_t flag1)
+{
+    sg_sched *const s = h->sched;
+    const int ranks = s->problem->ranks;
+    if (!open_patch(h, s->rank, false, true)) return;
+    for (int from = 0; from < ranks; from++) {
+        const sg_wait wait = tile_wait(from, 0);
+        sg_sched_add(s, places_of(h, s->rank, s->rank, from), &wait);
+    }
+    for (int i = 1; i < ranks; i++) {
+        const int at = (s->rank + i) % ranks;
+        sg_sched_to(s, places_of(h, at, s->rank, ranks + s->rank));
+        sg_sched_raise(s, at, SG_PER_TILE, flag1);
+    }
+    store_c(h);
+}
+
+void sg_moves_two_hops(sg_sched *s, int32_t tile_m, int32_t tile_n)
+{
+    const sg_problem *const p = s->problem;
+    hops h = hops_of(s, tile_m, tile_n);
+    const int32_t flag1 = (int32_t)sg_min(h.most, SG_MAX_VISITS); /* of the second hop */
+    h.inbox = sg_sched_buf(s, SG_SYM, "inbox", 2 * p->ranks * h.most * tile_m, tile_n, SG_TAGGED);
+    sg_sched_launch(s, 0, tile_m, tile_n, 0, false);
+    for (int i = 1; i <= p->ranks; i++) {
+        const int q = (s->rank + i) % p->ranks;
+        if (!open_patch(&h, q, true, false)) continue;
+        sg_sched_to(s, places_of(&h, q, q, s->rank));
+        sg_sched_raise(s, q, SG_PER_TILE, 0);
+    }
+    sum_own(&h, flag1);
+    for (int i = 1; i < p->ranks; i++) {
+        const int q = (s->rank + i) % p->ranks;
+        const sg_wait wait = tile_wait(q, flag1);
+        if (!open_patch(&h, q, false, false)) continue;
+        sg_sched_add(s, places_of(&h, s->rank, q, p->ranks + q), &wait);
+        store_c(&h);
+    }
+}

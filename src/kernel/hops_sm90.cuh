@@ -1,0 +1,167 @@
+/* hops_sm90.cuh -- sums over all ranks by data that carry their own flag, in two hops: a launch of a product for
+ * each owner of columns, of the sum of the own columns, and of what the other owners send.
+ *
+ *     math     all products of the block, each stored at its owner | its share of the own columns: all ranks'
+ *              words, added, stored at all others and in C | its share of the other columns: sums, into C
+ *
+ * Words, places and tags are those of tagged_sm90.cuh, and so are the other warps.  Of the second and third part a
+ * rank's blocks share the tiles among each other, so that none of them adds up a whole tile while the others
+ * wait; what a block waits for may come from any block of any rank, all of which have stored their products
+ * before they wait. */
+#pragma once
+#include "kernel/tagged_sm90.cuh"
+
+/* Of what watchers leave, behind that of one hop: places of products and then of sums in tagged_to(); in
+ * tagged_from() those of all ranks' products, and from HOPS_RANKS on of the other owners' sums; the columns of
+ * products in slots, which nobody else needs. */
+enum { HOPS_RANKS = 16, HOPS_OWN = 4, HOPS_COLS = 8 };
+static_assert(2 * HOPS_RANKS <= TAGGED_RANKS, "");
+
+template <class S> DEV uint32_t hops_cols(const Smem<S> &smem, int product)
+{
+    static_assert(HOPS_COLS * HOPS_RANKS <= S::SLOT_BYTES, "");
+    return smem.slot + HOPS_COLS * product;
+}
+
+template <class S> DEV void hops_look_up(const Param &P, const Smem<S> &smem, int lane)
+{
+    const int half = run_half(P.program);
+    const int products = P.patches / 2;
+    const sg_patch &sum = patch_in_list(P, products);
+    const bool own = sum.adds > 1;
+    if (lane < products) {
+        const sg_patch &p = patch_in_list(P, lane);
+        shared_store8(tagged_to(smem, lane), tagged_place<S>(P, P.program.to[p.to0], half));
+        shared_store(hops_cols(smem, lane), (uint32_t)p.col0);
+        shared_store(hops_cols(smem, lane) + 4, (uint32_t)p.cols);
+    }
+    if (own && lane < sum.adds)
+        shared_store8(tagged_from(smem, lane),
+                      tagged_place<S>(P, P.program.add[sum.add0 + lane].area, half));
+    if (own && lane < sum.tos - 1)
+        shared_store8(tagged_to(smem, products + lane),
+                      tagged_place<S>(P, P.program.to[sum.to0 + lane], half));
+    if (lane < products - own) {
+        const sg_patch &come = patch_in_list(P, products + own + lane);
+        shared_store8(tagged_from(smem, HOPS_RANKS + lane),
+                      tagged_place<S>(P, P.program.add[come.add0].area, half));
+    }
+    if (lane != 0) return;
+    const sg_area &to = P.program.to[sum.to0 + sum.tos - 1];
+    const sg_kernel_place &c = P.program.place[to.buf];
+    const char *data = (const char *)c.data[half] + to.row0 * c.pitch;
+    const bool even = (((uintptr_t)data | (uintptr_t)c.pitch) & 7) == 0;
+    shared_store8(smem.hello + TAGGED_TAG, run_epoch(P.program.rank) * SG_KERNEL_TAG);
+    shared_store8(smem.hello + TAGGED_C, (uint64_t)(uintptr_t)data);
+    shared_store8(smem.hello + TAGGED_PITCH, (uint64_t)c.pitch);
+    shared_store(smem.hello + TAGGED_HOW,
+                 (sum.final ? TAGGED_FINAL : 0) | (even ? TAGGED_EVEN : 0) | (own ? HOPS_OWN : 0));
+}
+
+/* ---- Tiles ------------------------------------------------------------------------------------------------- */
+
+/* All products have the same rows and the same walk: PRODUCT's patch, as far as walks need it. */
+template <class S> DEV sg_patch hops_patch(const Math<S> &m, int product)
+{
+    sg_patch p = m.P.first;
+    p.col0 = (int32_t)shared_load(hops_cols(m.smem, product));
+    p.cols = (int32_t)shared_load(hops_cols(m.smem, product) + 4);
+    return p;
+}
+
+/* Slice SLICE of SLICES of tile INDEX of PRODUCT. */
+template <class S> DEV void hops_find(Summing<S> &s, int product, int index, int slice, int slices)
+{
+    const sg_patch p = hops_patch(s.m, product);
+    const Tile t = tile_at<S>(p, index, 0, 0);
+    s.unit = index, s.row0 = t.band * S::BM, s.col0 = t.col * S::BN;
+    s.hop.c_col = p.col0, s.hop.cols = p.cols;
+    s.rows = s.alive ? sg_walk_min(S::BM, p.rows - s.row0) : 0;
+    const int words = sg_walk_div(s.rows, 8) * EIGHT<S>;
+    s.hop.begin = words * slice / slices, s.words = words * (slice + 1) / slices;
+}
+
+template <class S> DEV int hops_tiles(const Math<S> &m, int product)
+{
+    const sg_patch p = hops_patch(m, product);
+    return sg_walk_visits(&p, S::BM, S::BN);
+}
+
+template <class S> DEV void hops_send(const Summing<S> &s, int x, const float *v, int tos)
+{
+    typedef typename S::T T;
+    const Math<S> &m = s.m;
+    if (!s.alive || x >= s.words || x / EIGHT<S> * 8 + m.lane / 4 >= s.rows) return;
+    const int64_t at = (int64_t)s.unit * (S::BM * S::BN * 4) + x * 512 + m.lane * 16;
+    const uint64_t data = (uint64_t)pack<T>(v[2], v[3]) << 32 | pack<T>(v[0], v[1]);
+    for (int d = 0; d < tos; ++d)
+        store_tagged((char *)(uintptr_t)shared_load8(tagged_to(m.smem, s.hop.to + d)) + at, data,
+                     s.tag);
+}
+
+/* ---- A math warp ------------------------------------------------------------------------------------------- */
+
+template <class S> DEV void hops_products(Math<S> &m, Summing<S> &s)
+{
+    const int first = first_unit<S>(m.P), stride = stride_of<S>(m.P);
+    look_ahead(m, first, 0);
+    for (int unit = first; unit < m.P.units; unit += stride) {
+        float acc[S::MI][S::SUMS];
+        m.patch = m.ahead.patch, m.base = m.ahead.base;
+        math_stamp(m, STAMP_TILE, m.patch);
+        __syncwarp(); /* matrix instructions are for whole warps */
+        multiply(m, acc, m.next_stages, unit + stride, nullptr, false);
+        if (unit == first) {
+            s.alive = tagged_gate(m);
+            s.tag = shared_load8(m.smem.hello + TAGGED_TAG);
+        }
+        hops_find(s, m.patch, unit - m.base, 0, 1);
+        s.hop.to = m.patch;
+        tagged_send(s, acc);
+        math_stamp(m, STAMP_SENT);
+    }
+}
+
+/* The own columns, the last product's. */
+template <class S> DEV void hops_own(Summing<S> &s, int products, int tiles)
+{
+    const int stride = stride_of<S>(s.m.P), ranks = s.m.P.program.rank->ranks;
+    const int slices = tiles < stride ? stride / tiles : 1;
+    s.hop.sum = products, s.hop.from = 0, s.hop.to = products;
+    for (int u = first_unit<S>(s.m.P); u < tiles * slices; u += stride) {
+        hops_find(s, products - 1, u % tiles, u / tiles, slices);
+        if (ranks <= 2)
+            tagged_sum<S, 2, 4>(s, ranks, false, ranks - 1);
+        else if (ranks <= 4)
+            tagged_sum<S, 4, 2>(s, ranks, false, ranks - 1);
+        else
+            tagged_sum<S, 8, 1>(s, ranks, false, ranks - 1);
+    }
+}
+
+/* All other columns, TILES of them. */
+template <class S> DEV void hops_others(Summing<S> &s, int products, bool own, int tiles)
+{
+    const int first = first_unit<S>(s.m.P), stride = stride_of<S>(s.m.P);
+    const int slices = 0 < tiles && tiles < stride ? stride / tiles : 1;
+    for (int u = first; u < tiles * slices; u += stride) {
+        int product = 0, index = u % tiles;
+        for (int here; index >= (here = hops_tiles(s.m, product)); ++product) index -= here;
+        hops_find(s, product, index, u / tiles, slices);
+        s.hop.sum = products + own + product, s.hop.from = HOPS_RANKS + product;
+        tagged_sum<S, 1, 8>(s, 1, u + stride >= tiles * slices);
+    }
+    if (first >= tiles * slices) named_arrive(TAGGED_READ, 128 * S::WGS + LANES);
+}
+
+template <class S> DEV void hops_run(Math<S> &m)
+{
+    Summing<S> s = {m, 0, 0, 0, 0, 0, 0, true};
+    hops_products(m, s);
+    const int products = m.P.patches / 2;
+    const bool own = shared_load(m.smem.hello + TAGGED_HOW) & HOPS_OWN;
+    const int tiles = own ? hops_tiles(m, products - 1) : 0;
+    if (own) hops_own(s, products, tiles);
+    hops_others(s, products, own, m.P.units - tiles);
+    math_stamp(m, STAMP_ADDED);
+}
