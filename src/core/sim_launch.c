@@ -73,24 +73,27 @@ static bool is_held_strip(const sg_sched *s, const sg_patch *p)
 }
 
 /* The next patches of the launch that read B in step, in the same wave: until the end of the second one,
- * and later if they fill a wave; or that find their strip of it in a cache. */
+ * and later if together they fill a wave; or that find their strip of it in a cache. */
 static void find_step(const sg_sim *m, const sg_sched *s, const sg_launch *l, sg_sim_agent *a)
 {
     const sg_patch *const from = &s->patch[a->patch];
     const int64_t blocks = a->got;
+    int64_t all = 0;
     a->step_begin += a->step_tiles;
     a->step_tiles = 0;
-    for (a->step_end = a->patch; a->step_end < l->patch0 + l->patches; a->step_end++) {
-        const sg_patch *const p = &s->patch[a->step_end];
-        const int64_t all = a->step_tiles + sg_walk_visits(p, l->tile_m, l->tile_n);
+    a->step_end = a->patch;
+    for (int32_t i = a->patch; i < l->patch0 + l->patches; i++) {
+        const sg_patch *const p = &s->patch[i];
+        all += sg_walk_visits(p, l->tile_m, l->tile_n);
         const int64_t end = a->step_begin + all;
         const bool early = end <= 2 * blocks && a->step_begin / blocks == (end - 1) / blocks;
         const bool fills = all <= blocks && 4 * all > 3 * blocks;
         const bool held = is_held_strip(s, p);
-        if (p != from &&
-            (!(early || fills || held) || !reads_same_b(from, p) || falls_behind(m, s, p)))
-            break;
+        if (p != from && (!reads_same_b(from, p) || falls_behind(m, s, p))) break;
+        if (p != from && all > blocks && !early && !held) break;
+        if (p != from && !early && !fills && !held) continue; /* with those behind it, perhaps */
         a->step_tiles = all;
+        a->step_end = i + 1;
     }
 }
 

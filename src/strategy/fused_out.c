@@ -61,8 +61,10 @@ enum { LEAST_BANDS = 4 };
 /* Of a product of few waves, more shapes of tiles are worth trying: where waves end shows. */
 enum { FEW_WAVES = 4, LOW_BANDS = 8, MOST_STRIPS = 64 };
 
-/* Strips that own rows follow: fewer end in more that is exposed, more read rows of A more often. */
-enum { MOST_LAGGING = 8 };
+/* Strips that own rows follow: fewer end in more that is exposed, more read rows of A more often.  Measured on
+ * four H200s, eight of a wave or less cost up to 20 % more than four, and 8192 rows and more, of which little
+ * is exposed, up to 8 % more than whole ones. */
+enum { MOST_LAGGING = 4, LAGGING_WAVES = 6 };
 
 /* Tiles that deal the columns of few rows to all SMs: their widths, the most bands of them, and how many
  * heights are tried. */
@@ -111,21 +113,18 @@ static int propose_strips(const sg_problem *p, const sg_machine *machine, const 
     return pays && waves <= FEW_WAVES ? (int)sg_max(waves, 1) : 1;
 }
 
-/* Appends knobs with strips that own rows follow, of a wave or more and of half as much: for sums of more
- * than a wave, in which something can come earlier than the rest.  A pool's workers take what comes. */
+/* Appends knobs with strips that own rows follow, of a wave or more: for sums of a few waves that all ranks
+ * get, of a B that no cache holds, or else slices of rows do the same.  A pool's workers take what comes. */
 static int propose_lagging(const sg_problem *p, const sg_machine *machine, const sg_tile *tile,
-                           sg_knobs *sets)
+                           double b_bytes, sg_knobs *sets)
 {
-    const int64_t cols = sg_ceil_div(p->n, tile->n);
-    const int64_t tiles = cols * sg_ceil_div(p->m, tile->m);
-    const int64_t most = sg_min(cols, MOST_LAGGING);
-    int n = 0;
-    if (p->call || sg_problem_out(p) == SG_OUT_EXCHANGE) return 0;
-    if (machine->pool > 0 || tiles <= machine->sms) return 0;
-    int strips = (int)sg_min(sg_ceil_div(tiles, machine->sms), MOST_LAGGING / 2);
-    for (; n < 2 && strips <= most; strips *= 2)
-        sets[n++] = (sg_knobs){{1, 1, tile->m, tile->n, 0, 1, strips, 0}};
-    return n;
+    const int64_t tiles = sg_ceil_div(p->n, tile->n) * sg_ceil_div(p->m, tile->m);
+    const int64_t waves = sg_ceil_div(tiles, machine->sms);
+    if (p->call || sg_problem_out(p) != SG_OUT_ALL || b_bytes <= cached_bytes) return 0;
+    if (machine->pool > 0 || waves < 2 || waves > LAGGING_WAVES) return 0;
+    const int strips = (int)sg_min(waves, MOST_LAGGING);
+    sets[0] = (sg_knobs){{1, 1, tile->m, tile->n, 0, 1, strips, 0}};
+    return 1;
 }
 
 /* Appends knobs with tiles that are narrower than all of the machine's of HEIGHT rows, so that a product of
@@ -231,7 +230,7 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
         if (i == 0) n += propose_dealt(p, machine, at_once, &sets[n]);
         const int strips = cut ? 1 : propose_strips(p, machine, tile, b_bytes);
         if (strips > 1) sets[n++] = (sg_knobs){{1, 0, tile->m, tile->n, 0, 1, strips, 0}};
-        if (!cut) n += propose_lagging(p, machine, tile, &sets[n]);
+        if (!cut) n += propose_lagging(p, machine, tile, b_bytes, &sets[n]);
         const int bands = b_bytes > cached_bytes ? LEAST_BANDS : 1;
         int subs = all ? 8 : 1;
         while (subs > 1 && (int64_t)subs * bands * tile->m > p->most_rows) subs /= 2;

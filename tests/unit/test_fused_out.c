@@ -240,15 +240,16 @@ static void strips_are_proposed_where_b_is_large(void **state)
     assert_int_equal(most_strips("gemm_ar:bf16:512x12288x24576:r2:call=9", 0), 1);
 }
 
-/* Where there is a sum, and more than a wave. */
+/* Where all get a sum of a few waves, and no cache holds B. */
 static void strips_that_own_rows_follow_are_proposed(void **state)
 {
     (void)state;
-    assert_int_equal(most_strips("gemm_ar:bf16:2048x8192x7168:r4", 1), 8);
-    assert_int_equal(most_strips("gemm_rs:bf16:16384x8192x2048:r4", 1), 8);
-    assert_int_equal(most_strips("gemm_ar:bf16:512x8192x2048:r2", 1), 4); /* two waves */
-    assert_int_equal(most_strips("gemm_ar:bf16:8192x768x2048:r2", 1), 4); /* columns */
-    assert_int_equal(most_strips("gemm_ar:bf16:384x8192x2048:r2", 1), 0); /* one wave */
+    assert_int_equal(most_strips("gemm_ar:bf16:2048x8192x7168:r4", 1), 4);
+    assert_int_equal(most_strips("gemm_ar:bf16:512x12288x24576:r2", 1), 2);  /* two waves */
+    assert_int_equal(most_strips("gemm_ar:bf16:256x12288x24576:r2", 1), 0);  /* one */
+    assert_int_equal(most_strips("gemm_ar:bf16:8192x12288x12288:r4", 1), 0); /* many */
+    assert_int_equal(most_strips("gemm_ar:bf16:512x8192x2048:r2", 1), 0);    /* B in a cache */
+    assert_int_equal(most_strips("gemm_rs:bf16:2048x8192x7168:r4", 1), 0);
     assert_int_equal(most_strips("gemm_a2a:bf16:2048x8192x7168:r4", 1), 0);
     assert_int_equal(most_strips("gemm_ar:bf16:2048x8192x7168:r4:call=9", 1), 0);
 }
