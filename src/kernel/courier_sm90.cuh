@@ -8,7 +8,6 @@
 /* A thread of each warp but the watcher's is a carrier. */
 template <class S> struct Courier {
     static constexpr int CARRIERS = S::THREADS / 32 - 1;
-    static constexpr int ABREAST = 3; /* that carry pieces of the same step */
     static constexpr int ROOM = S::STAGES * S::STAGE_BYTES / CARRIERS / 1024 * 1024;
     static_assert((8 + AHEAD * SPOT_BYTES) * CARRIERS <= S::SLOT_BYTES, "barriers, spots");
 };
@@ -29,11 +28,14 @@ template <class S> DEV void courier(const Param &P, const Smem<S> &smem, int war
         launch_wait();
         if (warp == 0) launch_next();
         const int i = warp < 3 ? warp : warp - 1;
-        const int couriers = (int)gridDim.x - P.workers;
-        const Carrier self = {i * couriers + (int)blockIdx.x - P.workers, couriers,
-                              smem.stage + i * C::ROOM, courier_barrier(smem, i),
+        const Carrier self = {((int)blockIdx.x - P.workers) * C::CARRIERS + i,
+                              ((int)gridDim.x - P.workers) * C::CARRIERS,
+                              smem.stage + i * C::ROOM,
+                              C::ROOM,
+                              courier_barrier(smem, i),
                               courier_barrier(smem, C::CARRIERS) + AHEAD * SPOT_BYTES * i};
-        if (P.pushes > 0 && (!P.turn.gate || storer_gate(P, smem))) push_rows<C>(P, smem, self);
+        if (P.pushes > 0 && (!P.turn.gate || storer_gate(P, smem)))
+            push_rows(P, smem, self, run_epoch(P.program.rank));
     }
     __syncwarp();
 }

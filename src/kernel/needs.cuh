@@ -176,7 +176,7 @@ static const char *one_hop_fault(const sg_kernel_gemm *g)
 /* Products for owners, the own one last; the own sum, if there is one; and what the other owners send. */
 static const char *two_hops_fault(const sg_kernel_gemm *g)
 {
-    const int count = g->param.patches / 2, ranks = g->param.program.rank->ranks;
+    const int count = g->param.patches / 2, ranks = g->ranks;
     const sg_patch *first = &g->lists->patch[g->param.patch0], *sum = first + count;
     const int own = g->param.patches > 1 && sum->adds > 1;
     if (g->param.patches != 2 * count || count < 1 || ranks > 16)
@@ -222,8 +222,7 @@ static const char *read_needs(const sg_kernel_gemm *g, needs *n)
             n->tagged |= g->param.program.place[g->lists->to[p->to0 + j].buf].tagged != 0;
     }
     const sg_patch *first = &g->lists->patch[g->param.patch0];
-    n->hops = n->tagged && first->tos == 1 && g->param.program.rank != nullptr &&
-              g->param.program.rank->ranks > 1;
+    n->hops = n->tagged && first->tos == 1 && g->ranks > 1;
     if (n->tagged) n->never = tagged_fault(g, n->hops);
     if (n->never != nullptr) return n->never;
     if (g->arch != 90) return "the GPU is no Hopper";

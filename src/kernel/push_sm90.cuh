@@ -4,10 +4,9 @@
  * Couriers do it (courier_sm90.cuh), blocks for which there are no tiles: the tiles of a launch rarely
  * fill all SMs to the end.  Where there are none, the storers do, while the math warpgroups multiply
  * their first tiles, through the slots that these will need afterwards.  A piece is as much of a COPY
- * step as a carrier's memory holds, rows or a part of one, but not so much that only some of the blocks
- * would have pieces of a step: what leaves an SM leaves in order, and so the first step's rows arrive
- * first.  Pieces are dealt to all blocks in turn, and in a block to its carriers.  While one is being
- * loaded, the one before is still on its way out; a link of 400 GB/s needs 2 MB under way. */
+ * step as a carrier's memory holds: rows, or a part of one.  Pieces are dealt to all carriers of the
+ * launch in turn, those of the first step first.  While one is being loaded, the one before is still on
+ * its way out; a link of 400 GB/s needs 2 MB under way. */
 #pragma once
 #include "kernel/shape_sm90.cuh"
 
@@ -41,14 +40,12 @@ struct Cut {
     int bytes;     /* of a row in a piece: all, or a part */
 };
 
-/* Into pieces of at most ROOM bytes, LEAST of them if there are so many rows. */
-DEV Cut push_cut(const Param &P, const sg_kernel_step &s, int room, int least)
+DEV Cut push_cut(const Param &P, const sg_kernel_step &s, int room)
 {
     Cut c;
     c.row_bytes = s.src.cols * element_bytes(P.program, P.program.place[s.src.buf]);
     if (c.row_bytes <= room) {
-        c.rows = sg_walk_min(room / c.row_bytes, sg_walk_div(s.src.rows, least));
-        c.parts = 1, c.bytes = c.row_bytes;
+        c.rows = room / c.row_bytes, c.parts = 1, c.bytes = c.row_bytes;
         c.pieces = sg_walk_div(s.src.rows, c.rows);
     } else {
         c.rows = 1, c.parts = sg_walk_div(c.row_bytes, room);
@@ -147,29 +144,28 @@ DEV void push_store(const Spot &to, const Piece &p, uint32_t from)
 
 /* This storer's pieces of a step have arrived.  The last one of SHARERS raises.  Partner: whoever waits
  * for the step's flags. */
-DEV void push_credit(const Param &P, const sg_kernel_step &s, int sharers)
+DEV void push_credit(const Param &P, const sg_kernel_step &s, int sharers, uint64_t epoch)
 {
     if (s.raises == 0) return;
     if (sharers > 1 && !count_up(s.ticket, (uint32_t)sharers)) return;
     bool fenced = false;
-    const uint64_t epoch = run_epoch(P.program.rank); /* no register keeps it */
     for (int i = 0; i < s.raises; ++i)
         raise_fire(P.program, raise_find(P.program, P.program.raise[s.raise0 + i], 0), epoch,
                    &fenced);
 }
 
-/* One of the threads that carry pieces, each through K::ROOM bytes of shared memory at AT: K::CARRIERS of
- * each of BLOCKS, of which K::ABREAST may have pieces of the same step. */
+/* One of ALL threads that carry pieces, each through ROOM bytes of shared memory at AT. */
 struct Carrier {
-    int index, blocks;
+    int index, all;
     uint32_t at;
+    int room;
     uint32_t bar;   /* counts the bytes that come */
     uint32_t spots; /* room for AHEAD of them */
 };
 
 /* All pieces of SELF.  Before and afterwards nothing is in its memory. */
-template <class K, class S>
-DEV void push_rows(const Param &P, const Smem<S> &smem, const Carrier &self)
+template <class S>
+DEV void push_rows(const Param &P, const Smem<S> &smem, const Carrier &self, uint64_t epoch)
 {
     const int half = run_half(P.program);
     int next = self.index;           /* which piece of the step is the first of its own */
@@ -177,15 +173,15 @@ DEV void push_rows(const Param &P, const Smem<S> &smem, const Carrier &self)
     uint32_t parity = 0;
     for (int i = 0; i < P.pushes; ++i) {
         const sg_kernel_step &s = P.push[i];
-        const Cut cut = push_cut(P, s, K::ROOM, self.blocks * K::ABREAST);
+        const Cut cut = push_cut(P, s, self.room);
         const bool mine = next < cut.pieces;
-        for (; next < cut.pieces; next += self.blocks * K::CARRIERS) {
+        for (; next < cut.pieces; next += self.all) {
             const Piece p = push_piece(s, cut, next);
             bulk_wait_read<0>();
             push_load(P, s, p, half, self.at, self.bar);
             if (owed >= 0) { /* meanwhile: the step before */
                 bulk_wait<0>();
-                push_credit(P, P.push[owed], owed_sharers);
+                push_credit(P, P.push[owed], owed_sharers, epoch);
                 owed = -1;
             }
             /* Loads that depend on each other, while the rows are on their way. */
@@ -200,8 +196,8 @@ DEV void push_rows(const Param &P, const Smem<S> &smem, const Carrier &self)
             bulk_commit();
         }
         next -= cut.pieces; /* counted on from the last piece of this step */
-        if (mine) owed = i, owed_sharers = sg_walk_min(cut.pieces, self.blocks * K::CARRIERS);
+        if (mine) owed = i, owed_sharers = sg_walk_min(cut.pieces, self.all);
     }
     bulk_wait<0>();
-    if (owed >= 0) push_credit(P, P.push[owed], owed_sharers);
+    if (owed >= 0) push_credit(P, P.push[owed], owed_sharers, epoch);
 }

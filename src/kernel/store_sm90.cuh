@@ -153,19 +153,16 @@ DEV void raises_fire(const Param &P, uint32_t from, const sg_patch &p, int band,
         raise_fire(P.program, raises_at(P, from, p, i, band, number), epoch, &fenced);
 }
 
-/* The storers as carriers. */
-template <class S> struct Carrying {
-    static constexpr int CARRIERS = S::WGS, ABREAST = 1, ROOM = S::SLOTS * S::PIECE_BYTES;
-    static_assert(AHEAD * SPOT_BYTES <= RAISED_BYTES, "no raise is looked up yet");
-};
-
 /* Rows for peers, through the slots that math needs afterwards, if no block is a courier. */
-template <class S> DEV void storer_carry(const Param &P, const Smem<S> &smem, int wg, bool open)
+template <class S>
+DEV void storer_carry(const Param &P, const Smem<S> &smem, int wg, bool open, uint64_t epoch)
 {
-    const int blocks = (int)gridDim.x;
-    const Carrier self = {wg * blocks + (int)blockIdx.x, blocks, smem.slot + wg * Carrying<S>::ROOM,
-                          smem.pushed + 8 * wg, smem.raised + RAISED_BYTES * wg};
-    if (open) push_rows<Carrying<S>>(P, smem, self);
+    constexpr int ROOM = S::SLOTS * S::PIECE_BYTES;
+    static_assert(AHEAD * SPOT_BYTES <= RAISED_BYTES, "no raise is looked up yet");
+    const Carrier self = {(int)blockIdx.x * S::WGS + wg, (int)gridDim.x * S::WGS,
+                          smem.slot + wg * ROOM,         ROOM,
+                          smem.pushed + 8 * wg,          smem.raised + RAISED_BYTES * wg};
+    if (open) push_rows(P, smem, self, epoch);
     stamp(smem.stamp, STAMP_STORER + wg, STAMP_PUSHED);
     /* Pairs with stage_piece() of math, which has waited for its first slots. */
     for (int i = 0; i < S::SLOTS; ++i) mbar_arrive(smem.slot_empty + 8 * (wg * S::SLOTS + i));
@@ -187,7 +184,7 @@ template <class S> DEV void storer(const Param &P, const Smem<S> &smem, int im, 
     const uint64_t epoch = P.program.rank ? run_epoch(P.program.rank) : 0;
     const bool open = S::FOLD == FOLD_SLICES || !P.turn.gate || storer_gate(P, smem);
     int half = -1;
-    if (S::FOLD != FOLD_SLICES && storers_carry(P)) storer_carry(P, smem, wg, open);
+    if (S::FOLD != FOLD_SLICES && storers_carry(P)) storer_carry(P, smem, wg, open, epoch);
     for (; unit < P.units; unit += S::TURNS * stride) {
         int in_pass;
         if (slice_of<S>(P, unit, &in_pass) != 0) continue; /* math stores these sums itself */

@@ -355,6 +355,7 @@ static shingle_status make_launch(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_pla
         return sg_fail(SHINGLE_EUNSUPPORTED, "step %d of %s wants %d SMs; this rank has %d", index,
                        plan->bound->text, l->blocks, rank->sms);
     step->gemm->sms = rank->sms;
+    step->gemm->ranks = plan->bound->problem.ranks;
     const size_t bytes = why == NULL ? sg_kernel_remake_bytes(step->gemm) : 0;
     if (bytes > 0) SG_TRY(sg_cuda_get(rank, bytes, &step->remake));
     step->gemm->param.remake = step->remake;
