@@ -2,10 +2,12 @@
 # What the README shows is true: its C compiles, its command lines run, the files it names exist:
 # docs.sh COMMAND CC.  (`shingle model` is left to `make demo`.)
 set -euo pipefail
-shingle=$1
+shingle=$(realpath "$1")
 cc=$2
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+# What its commands write, they write there.
+for folder in bench machines models; do ln -s "$PWD/$folder" "$work/$folder"; done
 
 echo "== C"
 {
@@ -28,7 +30,7 @@ while read -r line; do
     'shingle model') ;;
     shingle\ *)
         count=$((count + 1))
-        if ! "$shingle" "${words[@]:1}" > "$work/said" 2>&1; then
+        if ! (cd "$work" && "$shingle" "${words[@]:1}") > "$work/said" 2>&1; then
             echo "$line"
             cat "$work/said"
             exit 1
