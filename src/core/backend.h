@@ -43,7 +43,8 @@ typedef struct sg_backend {
     /* The machine as measured here, or as scaled, for problems of TYPE. */
     shingle_status (*describe)(void *self, sg_type type, sg_machine *machine_out);
 
-    /* Zeroed memory of RANK in an arena that its kind of peers can reach. */
+    /* Zeroed memory of RANK in an arena that its kind of peers can reach; of REST all ones, if the backend
+     * looks at words there to see whether they have come.  recover makes it so again. */
     shingle_status (*alloc)(void *self, int rank, sg_arena_kind arena, size_t bytes,
                             void **memory_out);
     void (*release)(void *self, int rank, void *memory);

@@ -4,7 +4,7 @@
  *            waits that nothing ends (deadlock) show
  *   order    every read is ordered after its writer, by the flag of that very slab or addend, by
  *            lane, or by a chain of these; an element is written once, or again by who adds it
- *   protocol SYM only after the gate, stores into a peer's tensors only after its hello, everything
+ *   protocol SYM and REST only after the gate, stores into a peer's tensors only after its hello, everything
  *            before end, hello and done where peers take part, the right half
  *   SMs      launches, collectives and waiting lanes that are not ordered fit on the machine
  */

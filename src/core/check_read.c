@@ -12,7 +12,7 @@ enum { MOST_VISITS = 1 << 22, MOST_RECORDS = 1 << 26 };
 
 static int64_t buf_bytes(const sg_sched *s, int buf)
 {
-    return s->buf[buf].rows * s->buf[buf].cols * sg_sched_room_bytes(s, buf);
+    return s->buf[buf].rows * s->buf[buf].cols * sg_sched_element_bytes(s, buf);
 }
 
 /* Buffers of an arena lie inside it and nowhere over each other. */
@@ -55,23 +55,26 @@ static shingle_status check_tensors(sg_checker *ck, const sg_sched *s)
     return SHINGLE_OK;
 }
 
-/* Peers find SYM buffers where their own are. */
-static shingle_status check_sym(sg_checker *ck, const sg_sched *s)
+/* Peers find shared buffers where their own are. */
+static shingle_status check_shared(sg_checker *ck, const sg_sched *s)
 {
+    static const char *const name[SG_ARENAS] = {[SG_SYM] = "SYM", [SG_REST] = "REST"};
     const sg_sched *const first = &ck->sched[0];
-    if (s->arena_bytes[SG_SYM] != first->arena_bytes[SG_SYM])
-        return sg_check_violation(ck, -1, -1, "rank %d: %lld bytes of SYM, rank 0 has %lld",
-                                  s->rank, (long long)s->arena_bytes[SG_SYM],
-                                  (long long)first->arena_bytes[SG_SYM]);
+    for (int i = SG_SYM; i <= SG_REST; i++)
+        if (s->arena_bytes[i] != first->arena_bytes[i])
+            return sg_check_violation(ck, -1, -1, "rank %d: %lld bytes of %s, rank 0 has %lld",
+                                      s->rank, (long long)s->arena_bytes[i], name[i],
+                                      (long long)first->arena_bytes[i]);
     for (int i = SG_USER_BUFS; i < SG_MAX_BUFS; i++) {
-        const bool here = i < s->bufs && s->buf[i].arena == SG_SYM;
-        const bool there = i < first->bufs && first->buf[i].arena == SG_SYM;
+        const bool here = i < s->bufs && sg_buf_is_shared(&s->buf[i]);
+        const bool there = i < first->bufs && sg_buf_is_shared(&first->buf[i]);
         if (!here && !there) continue;
         const sg_buf *const a = &s->buf[i];
         const sg_buf *const b = &first->buf[i];
-        if (here != there || a->rows != b->rows || a->cols != b->cols || a->wide != b->wide ||
-            a->offset != b->offset || a->engine != b->engine || a->tagged != b->tagged)
-            return sg_check_violation(ck, -1, -1, "rank %d: SYM buffer %s is not as on rank 0",
+        if (here != there || a->arena != b->arena || a->rows != b->rows || a->cols != b->cols ||
+            a->wide != b->wide || a->offset != b->offset || a->engine != b->engine ||
+            a->tagged != b->tagged)
+            return sg_check_violation(ck, -1, -1, "rank %d: shared buffer %s is not as on rank 0",
                                       s->rank, here ? a->name : b->name);
         if (a->engine && !s->baked)
             return sg_check_violation(ck, -1, -1,
@@ -117,9 +120,9 @@ static shingle_status check_area(reading *in, const sg_access *access, int32_t r
     if (writes && (a->buf == SG_A || a->buf == SG_B || a->buf == SG_BIAS || a->buf == SG_GAIN))
         return sg_check_violation(ck, in->event, record, "stores into an input");
     if (away && !writes) return sg_check_violation(ck, in->event, record, "reads a peer's memory");
-    if (away && buf->arena != SG_SYM && buf->arena != SG_USER)
+    if (away && !sg_buf_is_shared(buf) && buf->arena != SG_USER)
         return sg_check_violation(ck, in->event, record, "stores where peers cannot reach");
-    if (!away && buf->arena != SG_SYM) return SHINGLE_OK;
+    if (!away && !sg_buf_is_shared(buf)) return SHINGLE_OK;
 
     in->shares = true;
     if (!in->step->gate)
@@ -128,7 +131,7 @@ static shingle_status check_area(reading *in, const sg_access *access, int32_t r
         return sg_check_violation(ck, in->event, record, "stores without that rank's leave");
     const bool fixed = in->step->kind == SG_COLL ||
                        (in->step->kind == SG_COPY && in->step->u.copy.engine == SG_BY_ENGINE);
-    if (fixed && buf->arena == SG_SYM && !in->s->baked)
+    if (fixed && sg_buf_is_shared(buf) && !in->s->baked)
         return sg_check_violation(ck, in->event, record,
                                   "an engine uses a fixed half, the run may use the other");
     return SHINGLE_OK;
@@ -388,7 +391,7 @@ static shingle_status read_rank(sg_checker *ck, int rank, bool *shares)
         return sg_check_violation(ck, -1, -1, "schedule %d is of rank %d", rank, s->rank);
     SG_TRY(check_tensors(ck, s));
     SG_TRY(check_places(ck, s));
-    SG_TRY(check_sym(ck, s));
+    SG_TRY(check_shared(ck, s));
     ck->stage0[rank] = ck->stages;
     SG_ROOM(ck, stage, stage_room, (int64_t)ck->stages + s->steps);
     ck->stages += s->steps;

@@ -20,25 +20,31 @@ shingle_status sg_exec_create(const sg_problem *problem, uint64_t hash, const ch
     return SHINGLE_OK;
 }
 
-/* Flags and SYM blocks of all ranks: peers store there as soon as they run the plan. */
-static shingle_status bind_shared(sg_bound *bound, sg_work *const *work)
+/* The blocks of a half of ARENA: KIND. */
+static shingle_status bind_half(sg_bound *bound, sg_work *const *work, sg_arena_kind arena,
+                                sg_block_kind kind, uint8_t ***blocks_out)
 {
-    const sg_sched *const s = &bound->sched;
     const int ranks = bound->work->ranks;
-    for (int q = 0; q < ranks; q++) SG_TRY(sg_work_flags(work[q], s->flags));
-    for (int half = 0; half < 2; half++) {
-        bound->sym[half] = calloc((size_t)ranks, sizeof(uint8_t *));
-        if (bound->sym[half] == NULL)
-            return sg_fail(SHINGLE_ENOMEM, "no memory for the addresses of %d ranks", ranks);
-        if (half == 1 && s->baked) continue;
-        for (int q = 0; q < ranks; q++) {
-            void *block = NULL;
-            SG_TRY(sg_work_block(work[q], half == 0 ? SG_BLOCK_SYM0 : SG_BLOCK_SYM1,
-                                 s->arena_bytes[SG_SYM], &block));
-            bound->sym[half][q] = block;
-        }
+    const bool second = kind == SG_BLOCK_SYM1 || kind == SG_BLOCK_REST1;
+    *blocks_out = calloc((size_t)sg_max(ranks, 1), sizeof(uint8_t *));
+    if (*blocks_out == NULL)
+        return sg_fail(SHINGLE_ENOMEM, "no memory for the addresses of %d ranks", ranks);
+    for (int q = 0; q < ranks && !(second && bound->sched.baked); q++) {
+        void *block = NULL;
+        SG_TRY(sg_work_block(work[q], kind, bound->sched.arena_bytes[arena], &block));
+        (*blocks_out)[q] = block;
     }
     return SHINGLE_OK;
+}
+
+/* Flags, SYM and REST of all ranks: peers store there as soon as they run the plan. */
+static shingle_status bind_shared(sg_bound *bound, sg_work *const *work)
+{
+    for (int q = 0; q < bound->work->ranks; q++) SG_TRY(sg_work_flags(work[q], bound->sched.flags));
+    SG_TRY(bind_half(bound, work, SG_SYM, SG_BLOCK_SYM0, &bound->sym[0]));
+    SG_TRY(bind_half(bound, work, SG_SYM, SG_BLOCK_SYM1, &bound->sym[1]));
+    SG_TRY(bind_half(bound, work, SG_REST, SG_BLOCK_REST0, &bound->rest[0]));
+    return bind_half(bound, work, SG_REST, SG_BLOCK_REST1, &bound->rest[1]);
 }
 
 shingle_status sg_exec_bind(sg_bound *bound, sg_work *const *work, int rank)
@@ -68,8 +74,10 @@ void sg_exec_free(sg_bound *bound)
         sg_log(SG_LOG_ERROR, "%s is still running; its memory is lost", bound->text);
         return;
     }
-    free(bound->sym[0]);
-    free(bound->sym[1]);
+    for (int half = 0; half < 2; half++) {
+        free(bound->sym[half]);
+        free(bound->rest[half]);
+    }
     free(bound->count);
     sg_sched_free(&bound->sched);
     sg_problem_free(&bound->problem);
@@ -197,6 +205,17 @@ sg_user_matrix sg_exec_user(const sg_problem *p, const shingle_tensors *t, sg_ar
     }
 }
 
+static uint8_t *block_of(const sg_run *run, const sg_buf *buf, int rank)
+{
+    const sg_bound *const bound = run->bound;
+    switch (buf->arena) {
+    case SG_SYM: return bound->sym[run->half][rank];
+    case SG_REST: return bound->rest[run->half][rank];
+    case SG_LOCAL: return bound->local;
+    default: return bound->library;
+    }
+}
+
 static sg_place user_place(const sg_run *run, sg_area *area)
 {
     const sg_problem *const p = &run->bound->problem;
@@ -220,9 +239,7 @@ sg_place sg_exec_address(const sg_run *run, const sg_area *of)
     } else {
         place.type = buf->wide ? SG_F32 : bound->problem.type;
         place.stride_bytes = buf->cols * sg_type_bytes(place.type);
-        uint8_t *const block = buf->arena == SG_SYM     ? bound->sym[run->half][area->rank]
-                               : buf->arena == SG_LOCAL ? bound->local
-                                                        : bound->library;
+        uint8_t *const block = block_of(run, buf, area->rank);
         place.data = block != NULL ? block + buf->offset : NULL;
     }
     if (place.data != NULL)

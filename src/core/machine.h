@@ -61,9 +61,9 @@ typedef struct sg_machine {
     double join_us;               /* fork and join of lanes around a run */
     double epilogue_us;           /* of a launch's last tiles, when nothing hides it */
     double run_us;                /* begin and end of a run that peers take part in; 0: flag_us */
-    double tagged_us;             /* from the last tagged byte's arrival to the end of its run; 0:
+    double tagged_us;             /* from the last tagged word's arrival to the end of its run; 0:
                                      what flags would take, and nobody proposes it */
-    double tagged_gbps;           /* tagged words stored to peers, tags counted; 0: store_gbps */
+    double tagged_gbps;           /* tagged data stored to peers; 0: store_gbps */
     double hop_us;    /* from the last tagged product's arrival at the owner to its sum's
                                      leaving; 0: as tagged_us, and nobody proposes two hops */
     double lane_us;   /* a step behind one of another lane; 0: flag_us */

@@ -80,7 +80,7 @@ void sg_moves_two_hops(sg_sched *s, int32_t tile_m, int32_t tile_n)
     const sg_problem *const p = s->problem;
     hops h = hops_of(s, tile_m, tile_n);
     const int32_t flag1 = (int32_t)sg_min(h.most, SG_MAX_VISITS); /* of the second hop */
-    h.inbox = sg_sched_buf(s, SG_SYM, "inbox", 2 * p->ranks * h.most * tile_m, tile_n, SG_TAGGED);
+    h.inbox = sg_sched_buf(s, SG_REST, "inbox", 2 * p->ranks * h.most * tile_m, tile_n, SG_TAGGED);
     sg_sched_launch(s, 0, tile_m, tile_n, 0, false);
     for (int i = 1; i <= p->ranks; i++) {
         const int q = (s->rank + i) % p->ranks;

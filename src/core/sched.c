@@ -329,11 +329,6 @@ int sg_sched_element_bytes(const sg_sched *s, int buf)
     return s->buf[buf].wide ? 4 : sg_type_bytes(s->problem->type);
 }
 
-int sg_sched_room_bytes(const sg_sched *s, int buf)
-{
-    return sg_sched_element_bytes(s, buf) * (s->buf[buf].tagged ? 2 : 1);
-}
-
 int32_t sg_sched_patch_visits(const sg_sched *s, const sg_launch *launch, int32_t patch)
 {
     return sg_walk_visits(&s->patch[patch], launch->tile_m, launch->tile_n);

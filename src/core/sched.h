@@ -27,8 +27,16 @@
 /* ---- Memory -------------------------------------------------------------------------------------- */
 
 /* Where a buffer lives.  USER: the tensors of the run.  SYM: peers store into it; it has two halves.
- * LOCAL: this rank's scratch.  LIBRARY: written and read by collectives and by own steps. */
-typedef enum sg_arena_kind { SG_USER, SG_SYM, SG_LOCAL, SG_LIBRARY, SG_ARENAS } sg_arena_kind;
+ * REST: the same for tagged buffers, and for nothing else.  LOCAL: this rank's scratch.  LIBRARY: written
+ * and read by collectives and by own steps. */
+typedef enum sg_arena_kind {
+    SG_USER,
+    SG_SYM,
+    SG_REST,
+    SG_LOCAL,
+    SG_LIBRARY,
+    SG_ARENAS
+} sg_arena_kind;
 
 enum {
     SG_A,
@@ -52,14 +60,19 @@ typedef struct sg_buf {
     uint8_t arena; /* sg_arena_kind */
     uint8_t wide;
     uint8_t engine; /* copy engines or collectives touch it: its address is fixed */
-    uint8_t
-        tagged; /* a backend may store 8 bytes of tag behind every 8 bytes, so that who reads them sees
-                     * that they have come: it takes twice the bytes (sg_sched_tagged_fault) */
-    uint8_t reach; /* sealed, user buffers: 1 if this rank stores into a peer's */
-    char name[13]; /* for people: "gathered", "inbox" */
+    uint8_t tagged; /* in REST: a backend may keep it at rest, all ones, between runs, so that who
+                     * reads a word sees that it has come (sg_sched_tagged_fault) */
+    uint8_t reach;  /* sealed, user buffers: 1 if this rank stores into a peer's */
+    char name[13];  /* for people: "gathered", "inbox" */
     int64_t rows, cols;
-    int64_t offset; /* sealed: bytes from the arena's start; the same on all ranks for SYM */
+    int64_t offset; /* sealed: bytes from the arena's start; the same on all ranks if shared */
 } sg_buf;
+
+/* Do peers store into BUF's arena, which has two halves then? */
+static inline bool sg_buf_is_shared(const sg_buf *buf)
+{
+    return buf->arena == SG_SYM || buf->arena == SG_REST;
+}
 
 /* ---- Steps --------------------------------------------------------------------------------------- */
 
@@ -122,7 +135,7 @@ typedef struct sg_coll {
 typedef struct sg_step {
     uint8_t kind; /* sg_kind; SG_FLAG has waits and raises alone */
     uint8_t lane;
-    uint8_t gate;     /* sealed: touches SYM or a peer's memory, so the gate comes first */
+    uint8_t gate;     /* sealed: touches SYM, REST or a peer's memory, so the gate comes first */
     int32_t after[2]; /* earlier steps of other lanes that must have ended; -1: none */
     int32_t wait0, to0, raise0; /* of the step; a launch has its own in each patch */
     uint16_t waits, tos, raises;
@@ -156,7 +169,8 @@ typedef struct sg_sched {
     uint8_t peers; /* memory is shared with peers in this run: begin, gate and end take part */
     uint8_t hello; /* begin says hello to all */
     uint8_t done;  /* end says done to all */
-    uint8_t baked; /* a SYM buffer's address is fixed: half 0 in every run.  Equal on all ranks */
+    uint8_t
+        baked; /* a shared buffer's address is fixed: half 0 in every run.  Equal on all ranks */
 
     /* Builder. */
     int32_t step_room, patch_room, wait_room, add_room, to_room, raise_room, counter_room;
@@ -175,8 +189,9 @@ typedef struct sg_sched {
 void sg_sched_begin(sg_sched *s, const sg_problem *problem, int rank);
 void sg_sched_free(sg_sched *s);
 
-/* Declares a buffer and returns its id.  TRAITS: SG_WIDE, SG_ENGINE, SG_TAGGED or 0.  SYM buffers are declared
- * alike on all ranks, and with SG_ENGINE if a copy engine or a collective touches them. */
+/* Declares a buffer and returns its id.  TRAITS: SG_WIDE, SG_ENGINE, SG_TAGGED or 0.  SYM and REST buffers are
+ * declared alike on all ranks, SYM ones with SG_ENGINE if a copy engine or a collective touches them, and REST
+ * ones with SG_TAGGED. */
 uint8_t sg_sched_buf(sg_sched *s, sg_arena_kind arena, const char *name, int64_t rows, int64_t cols,
                      unsigned traits);
 
@@ -234,12 +249,15 @@ const char *sg_sched_push_fault(const sg_sched *s, int32_t *step_out);
 /* Is STEP a copy that a launch carries? */
 bool sg_step_is_push(const sg_step *step);
 
-/* What is wrong with the tagged buffers, and at which step; NULL: nothing.  Of two patches of one launch
+/* What is wrong with the tagged buffers, and at which step; NULL: nothing.  REST has them, and only them.  Of two
+ * patches of one launch
  * the first stores its product there, whole tiles in places, the same at all ranks, and the second adds
  * up the same tiles of all ranks, each behind its flag.  Or a patch for each owner of columns stores its
  * product at that rank, the owner adds up the tiles of all ranks and stores the sums in places of all
  * others, and these store them as they come.  Nothing else touches tagged buffers, and nothing else in the
- * schedule waits or raises: so a backend may see by the tags alone what has come, and leave out the flags.
+ * schedule waits or raises, and whatever is stored there is read once: so a backend whose memory rests
+ * between runs may see by the words alone what has come, put back to rest what it has read, and leave out the
+ * flags.
  * (sched_tagged.c) */
 const char *sg_sched_tagged_fault(const sg_sched *s, int32_t *step_out);
 
@@ -308,9 +326,8 @@ typedef void (*sg_access_fn)(void *context, const sg_access *access);
 void sg_step_access(const sg_sched *s, int32_t step, const sg_visit *visit, sg_access_fn visitor,
                     void *context);
 
-/* Bytes of an element of buffer BUF; and those that it takes there, with its tag. */
+/* Bytes of an element of buffer BUF. */
 int sg_sched_element_bytes(const sg_sched *s, int buf);
-int sg_sched_room_bytes(const sg_sched *s, int buf);
 
 /* The schedule as text, a step or patch a line. */
 void sg_sched_print(const sg_sched *s, sg_text *text);

@@ -1,4 +1,4 @@
-/* sched_tagged.c -- data that carry their own flags: see sched.h. */
+/* sched_tagged.c -- data that tell by themselves that they have come: see sched.h. */
 #include "core/sched.h"
 
 static bool is_tagged(const sg_sched *s, const sg_area *a)
@@ -187,8 +187,7 @@ static const char *launch_fault(const sg_sched *s, const sg_launch *l)
 {
     const sg_patch *const product = &s->patch[l->patch0];
     const sg_buf *const buf = &s->buf[s->to[product->to0].buf];
-    if (buf->arena != SG_SYM || buf->wide || buf->engine)
-        return "tagged data in a buffer of another kind";
+    if (buf->wide || buf->engine) return "tagged data in a buffer of another kind";
     if (l->vendor) return "tagged data of the vendor's product";
     if (s->waits > 0) return "tagged data beside other flags, which tell of nothing else";
     const bool once = product->tos > 1 || s->problem->ranks == 1;
@@ -226,11 +225,23 @@ static int32_t count_launch(const sg_sched *s, const sg_launch *l)
     return count;
 }
 
+/* What rests belongs to words that are put back there by who reads them. */
+static const char *arena_fault(const sg_sched *s)
+{
+    for (int i = 0; i < s->bufs; i++)
+        if ((s->buf[i].arena == SG_REST) != (s->buf[i].tagged != 0))
+            return s->buf[i].tagged ? "tagged data that are not in REST"
+                                    : "other than tagged data in REST";
+    return NULL;
+}
+
 const char *sg_sched_tagged_fault(const sg_sched *s, int32_t *step_out)
 {
     int32_t others = count_areas(s);
     int launches = 0;
-    if (others == 0) return NULL;
+    const char *const misplaced = arena_fault(s);
+    *step_out = 0;
+    if (misplaced != NULL || others == 0) return misplaced;
     for (int32_t i = 0; i < s->steps; i++) {
         const sg_step *const step = &s->step[i];
         if (step->kind != SG_GEMM || !sg_sched_is_tagged(s, &step->u.launch)) continue;
@@ -240,6 +251,5 @@ const char *sg_sched_tagged_fault(const sg_sched *s, int32_t *step_out)
         const char *const fault = launch_fault(s, &step->u.launch);
         if (fault != NULL) return fault;
     }
-    *step_out = launches > 0 ? *step_out : 0;
     return launches != 1 || others != 0 ? "tagged data outside one launch" : NULL;
 }

@@ -31,7 +31,7 @@ static bool is_inside(const sg_sched *s, const sg_area *a)
 }
 
 /* Reads are of the own memory; stores go anywhere but into inputs, and into a peer's memory only
- * where peers can reach: SYM and the output. */
+ * where peers can reach: SYM, REST and the output. */
 static shingle_status check_read(const sg_sched *s, int32_t step, const sg_area *a)
 {
     if (!is_inside(s, a)) return broken(s, step, "reads outside a buffer");
@@ -45,7 +45,7 @@ static shingle_status check_write(const sg_sched *s, int32_t step, const sg_area
     if (sg_sched_is_torn(s, a)) return broken(s, step, "stores over a border between tensors");
     if (a->buf == SG_A || a->buf == SG_B || a->buf == SG_BIAS || a->buf == SG_GAIN)
         return broken(s, step, "stores into an input");
-    if (a->rank != s->rank && a->buf != SG_C && s->buf[a->buf].arena != SG_SYM)
+    if (a->rank != s->rank && a->buf != SG_C && !sg_buf_is_shared(&s->buf[a->buf]))
         return broken(s, step, "stores where peers cannot reach");
     return SHINGLE_OK;
 }
@@ -433,7 +433,7 @@ static shingle_status place_bufs(sg_sched *s)
         sg_buf *const buf = &s->buf[i];
         int64_t bytes = 0;
         if (!sg_mul(buf->rows, buf->cols, &bytes) ||
-            !sg_mul(bytes, sg_sched_room_bytes(s, i), &bytes) || bytes > INT64_MAX / 64)
+            !sg_mul(bytes, sg_sched_element_bytes(s, i), &bytes) || bytes > INT64_MAX / 64)
             return sg_fail(SHINGLE_EINVAL, "%s is %lld x %lld elements, too large", buf->name,
                            (long long)buf->rows, (long long)buf->cols);
         buf->offset = s->arena_bytes[buf->arena];
@@ -446,14 +446,15 @@ static shingle_status place_bufs(sg_sched *s)
 typedef struct sealing {
     sg_sched *s;
     bool gate;  /* of the step at hand */
-    bool moves; /* it touches a SYM buffer whose address is not fixed */
+    bool moves; /* it touches a shared buffer whose address is not fixed */
 } sealing;
 
 static void see_area(sealing *seal, const sg_area *a)
 {
     const sg_buf *const buf = &seal->s->buf[a->buf];
-    seal->moves |= buf->arena == SG_SYM && !buf->engine;
-    seal->gate |= buf->arena == SG_SYM || a->rank != seal->s->rank;
+    const bool shared = sg_buf_is_shared(buf);
+    seal->moves |= shared && !buf->engine;
+    seal->gate |= shared || a->rank != seal->s->rank;
 }
 
 static void see_tos(sealing *seal, int32_t to0, int32_t tos)
@@ -521,7 +522,7 @@ shingle_status sg_sched_seal(sg_sched *s)
     for (int32_t i = 0; i < s->raises; i++)
         if (s->raise[i].at != s->rank) s->peers = 1;
     for (int i = SG_USER_BUFS; i < s->bufs; i++) {
-        if (s->buf[i].arena != SG_SYM) continue;
+        if (!sg_buf_is_shared(&s->buf[i])) continue;
         s->peers = 1;
         s->baked |= s->buf[i].engine;
     }

@@ -116,13 +116,15 @@ static double row_bytes(const sg_sched *s, const sg_patch *p)
     return elements * sg_type_bytes(s->problem->type);
 }
 
-/* Bytes that it moves behind that, while its blocks have nothing to multiply: addends, and sums so far
- * that are left for another patch. */
+/* Bytes that it moves behind that, while its blocks have nothing to multiply: addends, of which tagged ones are
+ * read and put back to rest, and sums so far that are left for another patch. */
 static double late_bytes(const sg_sched *s, const sg_patch *p)
 {
     int64_t bytes = 0;
-    for (int32_t i = p->add0; i < p->add0 + p->adds; i++)
-        bytes += sg_sched_room_bytes(s, s->add[i].area.buf);
+    for (int32_t i = p->add0; i < p->add0 + p->adds; i++) {
+        const int buf = s->add[i].area.buf;
+        bytes += sg_sched_element_bytes(s, buf) * (s->buf[buf].tagged ? 2 : 1);
+    }
     for (int32_t i = p->to0; i < p->to0 + p->tos; i++) {
         const int64_t each = sg_sched_element_bytes(s, s->to[i].buf);
         if (s->to[i].rank == s->rank && each > sg_type_bytes(s->problem->type)) bytes += each;
@@ -416,7 +418,7 @@ static double most_in_flight(const sg_sched *s, const sg_launch *l, int32_t bloc
         const sg_patch *const p = &s->patch[i];
         double bytes = 0;
         for (int32_t j = p->to0; j < p->to0 + p->tos; j++)
-            if (s->to[j].rank != s->rank) bytes += sg_sched_room_bytes(s, s->to[j].buf);
+            if (s->to[j].rank != s->rank) bytes += sg_sched_element_bytes(s, s->to[j].buf);
         bytes *= (double)sg_walk_min(l->tile_m, p->rows) * sg_walk_min(l->tile_n, p->cols);
         if (most < bytes) most = bytes;
     }

@@ -139,7 +139,7 @@ static int32_t new_batch(sg_sim *m)
 }
 
 /* A pool's workers have flags for everything. */
-static bool has_tags(const sg_sim *m, const sg_sched *s, const sg_area *to)
+static bool goes_tagged(const sg_sim *m, const sg_sched *s, const sg_area *to)
 {
     return s->buf[to->buf].tagged && m->machine->pool == 0;
 }
@@ -149,11 +149,11 @@ bool sg_sim_is_tagged(const sg_sim *m, const sg_sched *s, const sg_launch *l)
     return m->machine->pool == 0 && sg_sched_is_tagged(s, l);
 }
 
-/* Of all that a patch stores there.  What a place has beside its tile is not sent with tags. */
+/* Of all that a patch stores there.  Of tagged data what a place has beside its tile is not sent. */
 static double sent_bytes(const sg_sim *m, const sg_sched *s, const sg_patch *p, const sg_area *to)
 {
-    if (!has_tags(m, s, to)) return sg_sim_area_bytes(s, to);
-    return (double)p->rows * p->cols * sg_sched_room_bytes(s, to->buf);
+    if (!goes_tagged(m, s, to)) return sg_sim_area_bytes(s, to);
+    return (double)p->rows * p->cols * sg_sched_element_bytes(s, to->buf);
 }
 
 /* From the last byte of tiles to their being seen at a peer; of tagged ones, to the end of the run, which waits
@@ -162,7 +162,7 @@ static double sent_bytes(const sg_sim *m, const sg_sched *s, const sg_patch *p, 
 static double behind_stores_us(const sg_sim *m, const sg_sched *s, const sg_patch *p)
 {
     const sg_machine *const machine = m->machine;
-    if (p->tos == 0 || !has_tags(m, s, &s->to[p->to0])) return machine->store_us;
+    if (p->tos == 0 || !goes_tagged(m, s, &s->to[p->to0])) return machine->store_us;
     if (p->tos == 1 && p->k0 < p->k1 && machine->hop_us > 0) return machine->hop_us;
     if (machine->tagged_us > 0) return machine->tagged_us;
     return machine->flag_us + machine->store_us + sg_sim_run_us(machine);
@@ -172,8 +172,8 @@ static double behind_stores_us(const sg_sim *m, const sg_sched *s, const sg_patc
 static double stores_gbps(const sg_sim *m, const sg_sched *s, const sg_patch *p)
 {
     const sg_machine *const machine = m->machine;
-    const bool tags = p->tos > 0 && has_tags(m, s, &s->to[p->to0]);
-    return tags && machine->tagged_gbps > 0 ? machine->tagged_gbps : machine->store_gbps;
+    const bool tagged = p->tos > 0 && goes_tagged(m, s, &s->to[p->to0]);
+    return tagged && machine->tagged_gbps > 0 ? machine->tagged_gbps : machine->store_gbps;
 }
 
 /* Sends what goes to peers; a round leaves when it is computed, however idle the link was. */
@@ -198,7 +198,7 @@ static void send_tiles(sg_sim *m, sg_sim_agent *a, const sg_patch *p, const sg_s
     const double last = m->now + (b->rounds - 1) * b->step_us;
     /* Rounds trickle: together they are no faster than they are made. */
     const double made = b->rounds > 1 && b->step_us > 0 ? each * b->rounds / (last - m->now) : 1e15;
-    /* Links share out what plain stores reach; where tags are slower, each peer has its part of that, at once or
+    /* Links share out what plain stores reach; where tagged data are slower, each peer has its part of that, at once or
      * in patches of its own. */
     const int peers = s->problem->ranks - 1;
     const double cap = gbps * 1e3 / (gbps < m->machine->store_gbps ? peers : 1);
@@ -232,8 +232,8 @@ void sg_sim_store_tiles(sg_sim *m, sg_sim_agent *a, const sg_launch *l, int32_t 
     for (int32_t i = p->raise0; i < p->raise0 + p->raises; i++) {
         const int at = s->raise[i].at;
         if (far && at != a->rank) continue; /* behind the stores */
-        const bool tags = at == a->rank && p->tos > 0 && has_tags(m, s, &s->to[p->to0]);
-        const double seen_us = tags ? behind_stores_us(m, s, p) : sg_sim_flag_us(m, a->rank, at);
+        const bool tagged = at == a->rank && p->tos > 0 && goes_tagged(m, s, &s->to[p->to0]);
+        const double seen_us = tagged ? behind_stores_us(m, s, p) : sg_sim_flag_us(m, a->rank, at);
         raise_tiles(m, a->rank, l, &b, &s->raise[i], m->now + seen_us, step_us);
     }
     if (far) send_tiles(m, a, p, &b, (double)sg_walk_visits(p, l->tile_m, l->tile_n));

@@ -2,7 +2,7 @@
  * calibration is judged on others than it has seen.
  *
  * What shows what:  serial products: the vendor's rate, short and long;  products alone: tiles, SMs that
- * stand still, operands that no cache holds;  scatters with deep k: launches, ends, addends;  with flat k: stores;  small all-reduces: flags, begin and end of runs;  with tags: what a
+ * stand still, operands that no cache holds;  scatters with deep k: launches, ends, addends;  with flat k: stores;  small all-reduces: flags, begin and end of runs;  tagged data: what a
  * hop without flags takes;  gathers by
  * engines and by launches, in pairs: copies, pushes, what is read again;  large gathers by ours and by
  * the vendor's launches: one against the other;  direct and ring: lanes, sums;  signal: products
@@ -172,10 +172,9 @@ static const sg_calibrate_number numbers[] = {
     {"store_us", "fitted to small scatters", true, true, true, 2},
     {"flag_us", "fitted to small all-reduces", true, true, true, 2},
     {"run_us", "fitted to small runs with and without peers", true, false, true, 2},
-    {"tagged_us", "fitted to all-reduces of few rows, with tags and without", true, false, true, 2},
-    {"hop_us", "fitted to all-reduces of few rows, with tags, in two hops", true, false, true, 2},
-    {"tagged_gbps", "fitted to all-reduces of few rows, with tags and without", true, false, true,
-     2},
+    {"tagged_us", "fitted to all-reduces of few rows, tagged and not", true, false, true, 2},
+    {"hop_us", "fitted to tagged all-reduces of few rows, in two hops", true, false, true, 2},
+    {"tagged_gbps", "fitted to all-reduces of few rows, tagged and not", true, false, true, 2},
     {"lane_us", "fitted to strategies whose lanes wait for each other", true, false, true, 2},
     {"join_us", "fitted to runs with and without lanes", true, false, true, 2},
     {"push_part", "fitted: gathers by launches against gathers by copy engines", true, false, true,

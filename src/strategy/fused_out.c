@@ -18,10 +18,10 @@
  * order, so that all get the same bits.  One hop instead of two, and nobody stores into another's C;
  * but P / 2 times the bytes, and every rank does all the sums: for small products of few ranks.
  *
- *     tagged   lane 0:  all rows -> places of everybody, each word with a tag | places of all ranks -> C
+ *     tagged   lane 0:  all rows -> places of everybody, at rest before | places of all ranks -> C
  *
  * What travels then tells by itself that it has come: no acknowledgement, no flag behind it and no tile of
- * its own for the sum, for twice the bytes.  Not at once, but in two hops, ranks own columns of tiles instead
+ * its own for the sum.  Not at once, but in two hops, ranks own columns of tiles instead
  * of rows (moves_tagged.c).  It has a meaning in one slice, with k whole; elsewhere the knob changes nothing.
  *
  *     strips   lane 0:  first columns: rows of r+1 -> r+1, ..., own rows -> r | next columns: ... |
@@ -50,8 +50,9 @@ enum { SUBS, LAG, TILE_M, TILE_N, ONCE, SPLITS, STRIPS, TAGGED };
 /* Of a rank's tiles, as it sends them to all others at once; beyond, two hops have paid for themselves. */
 static const double most_once_bytes = 64e6;
 
-/* The same where each of these bytes takes another one with it: what a link carries in some 20 us. */
-static const double most_tagged_bytes = 8e6;
+/* The same of tagged data, which are summed when all is sent: up to 512 rows of 16384 columns in two hops of four
+ * ranks; and at once where two hops are possible, beyond which they have paid for themselves sooner than with flags. */
+static const double most_tagged_bytes = 26e6, most_tagged_once_bytes = 8e6;
 
 /* A slice reads all of B: where no cache holds that, the memory takes longer for it than the products
  * of a low slice (measured: 17 to 40 % of the run in slices of one band). */
@@ -192,13 +193,14 @@ static bool is_dealt(const sg_problem *p, const sg_machine *machine, int32_t hei
 static int propose_tagged(const sg_problem *p, const sg_machine *machine, sg_knobs *sets, int n)
 {
     const double all = (double)p->m * (double)p->n * sg_type_bytes(p->type) * (p->ranks - 1.0);
+    const bool hops = p->ranks > 2 && machine->hop_us > 0;
+    const double most_once = hops ? most_tagged_once_bytes : most_tagged_bytes;
     int count = n;
     if (machine->tagged_us <= 0 || machine->pool > 0) return n;
     for (int i = 0; i < n; i++) {
         if (!sets[i].value[ONCE] || !may_be_tagged(p, &sets[i])) continue;
-        for (int once = p->ranks > 2 && machine->hop_us > 0 ? 0 : 1;
-             once <= 1 && count < SG_MAX_KNOB_SETS; once++) {
-            if ((once ? all : 2 * all / p->ranks) > most_tagged_bytes) continue;
+        for (int once = hops ? 0 : 1; once <= 1 && count < SG_MAX_KNOB_SETS; once++) {
+            if (once ? all > most_once : 2 * all / p->ranks > most_tagged_bytes) continue;
             sets[count] = sets[i];
             sets[count].value[ONCE] = once;
             sets[count++].value[TAGGED] = 1;
@@ -475,7 +477,7 @@ static void declare_inboxes(building *b)
     const int64_t over = lies_beside(b) ? p->ranks : 1;
     const int64_t places = (int64_t)p->ranks * tiles_of(b, &all);
     b->tagged = k[TAGGED] && may_be_tagged(p, b->knobs);
-    b->inbox = b->tagged ? sg_sched_buf(b->sched, SG_SYM, "inbox", places * k[TILE_M], k[TILE_N],
+    b->inbox = b->tagged ? sg_sched_buf(b->sched, SG_REST, "inbox", places * k[TILE_M], k[TILE_N],
                                         SG_TAGGED)
                          : sg_sched_buf(b->sched, SG_SYM, "inbox", down * p->m, over * p->n, 0);
 }

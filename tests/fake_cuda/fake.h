@@ -66,7 +66,7 @@ extern long fake_direct;
 /* What begins here is memory that peers do not reach. */
 extern const void *fake_apart;
 
-/* Elements stored with tags so far. */
-extern long fake_tags;
+/* Elements stored to tagged places so far; and words there that were stored over others which nobody had read. */
+extern long fake_tagged, fake_trampled;
 
 #endif

@@ -8,7 +8,7 @@
 /* ---- Making and aiming ----------------------------------------------------------------------- */
 
 static const sg_kernel_tile tiles[] = {
-    {128, 256, 1, 0}, {128, 224, 0, 0}, {128, 128, 1, 1}, {64, 128, 1, 1}};
+    {128, 256, 1, 2}, {128, 224, 0, 0}, {128, 128, 1, 3}, {64, 128, 1, 3}};
 enum { TILES = sizeof tiles / sizeof tiles[0] };
 
 int sg_kernel_tiles(enum sg_kernel_type type, sg_kernel_tile *tiles_out, int room)
@@ -152,7 +152,8 @@ static bool is_ready(const gemm_op *g, const tile *t, missing *m)
         const struct sg_addend *const a = &g->p.add[p->add0 + i];
         if (!a->waits) continue;
         if (g->p.place[a->area.buf].tagged) { /* nobody raises these flags */
-            if (!fake_tags_up(&g->p, &a->area, (int64_t)t->index * g->tile_m, t->rows, &a->wait, m))
+            if (!fake_words_here(&g->p, &a->area, (int64_t)t->index * g->tile_m, t->rows, &a->wait,
+                                 m))
                 return false;
             continue;
         }
@@ -213,6 +214,8 @@ static void visit(const gemm_op *g, const tile *t, bool may)
                     fake_put(&g->p, to, row_in(g, t, to, i), col_in(t, to, j), x, g->direct);
             }
         }
+    for (int32_t i = 0; i < p->adds; i++)
+        fake_rest(&g->p, &g->p.add[p->add0 + i].area, (int64_t)t->index * g->tile_m, g->tile_m);
     const int32_t band = t->row / g->tile_m;
     const int32_t raises = g->p.place[g->p.to[p->to0].buf].tagged ? 0 : p->raises;
     for (int32_t i = 0; i < raises; i++) {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-long fake_direct, fake_tags;
+long fake_direct, fake_tagged, fake_trampled;
 
 /* ---- Words ----------------------------------------------------------------------------------- */
 
@@ -153,52 +153,54 @@ float fake_dot(const sg_kernel_program *p, const struct sg_area *a, int64_t a_ro
                     count);
 }
 
-/* In a tagged place: 8 bytes of tag stand behind every 8 of data.  *TAG_OUT: that of the element. */
-static char *tagged_at(const sg_kernel_program *p, const struct sg_area *a, int64_t row,
-                       int64_t col, uint64_t **tag_out)
+/* Words of tagged places: 16 bytes, at rest while the upper 8 are all ones. */
+enum { WORD = 16 };
+
+static uint64_t *word_of(const sg_kernel_program *p, const struct sg_area *a, int64_t row,
+                         int64_t col)
 {
-    const sg_kernel_place *const place = &p->place[a->buf];
-    const int64_t at =
-        (a->row0 + row) * place->pitch + (a->col0 + col) * (int64_t)sg_type_bytes((sg_type)p->type);
-    char *const word = (char *)place->data[fake_half(p->rank, p->baked)] + at / 8 * 16;
-    *tag_out = (uint64_t *)(void *)(word + 8);
-    return word + at % 8;
+    const int64_t at = (a->col0 + col) * (int64_t)sg_type_bytes((sg_type)p->type);
+    return (uint64_t *)(void *)(row_of(p, a, row) + at / WORD * WORD);
 }
 
-bool fake_tags_up(const sg_kernel_program *p, const struct sg_area *a, int64_t row, int32_t rows,
-                  const struct sg_wait *wait, missing *m)
+static bool rests(const uint64_t *word)
 {
-    const uint64_t epoch = p->rank->epoch;
+    return word[1] == UINT64_MAX;
+}
+
+bool fake_words_here(const sg_kernel_program *p, const struct sg_area *a, int64_t row, int32_t rows,
+                     const struct sg_wait *wait, missing *m)
+{
     for (int32_t i = 0; i < rows; i++)
         for (int32_t j = 0; j < a->cols; j++) {
-            uint64_t *tag;
-            (void)tagged_at(p, a, row + i, j, &tag);
-            if (*tag == epoch * SG_KERNEL_TAG) continue;
-            *m = (missing){SG_KERNEL_STUCK_FLAG, wait->by, wait->flag0, 0, epoch};
+            if (!rests(word_of(p, a, row + i, j))) continue;
+            *m = (missing){SG_KERNEL_STUCK_FLAG, wait->by, wait->flag0, 0, p->rank->epoch};
             return false;
         }
     return true;
 }
 
+void fake_rest(const sg_kernel_program *p, const struct sg_area *a, int64_t row, int32_t rows)
+{
+    const size_t bytes = (size_t)(a->cols * sg_type_bytes((sg_type)p->type));
+    for (int32_t i = 0; i < rows && p->place[a->buf].tagged; i++)
+        memset(word_of(p, a, row + i, 0), 0xff, bytes);
+}
+
 float fake_get(const sg_kernel_program *p, const struct sg_area *a, int64_t row, int64_t col)
 {
-    uint64_t *tag;
-    if (p->place[a->buf].tagged)
-        return sg_data_load((sg_type)p->type, tagged_at(p, a, row, col, &tag), 0);
     return sg_data_load(type_of(p, a), row_of(p, a, row), a->col0 + col);
 }
 
 void fake_put(const sg_kernel_program *p, const struct sg_area *a, int64_t row, int64_t col,
               float value, bool direct)
 {
-    uint64_t *tag;
-    if (p->place[a->buf].tagged) {
-        sg_data_store((sg_type)p->type, value, tagged_at(p, a, row, col, &tag), 0);
-        *tag = p->rank->epoch * SG_KERNEL_TAG;
-        fake_tags++;
-        return;
-    }
     char *to = row_of(p, a, row);
+    if (p->place[a->buf].tagged) { /* words are stored from their first element on */
+        const bool begins = (a->col0 + col) * (int64_t)sg_type_bytes((sg_type)p->type) % WORD == 0;
+        fake_trampled += begins && !rests(word_of(p, a, row, col));
+        fake_tagged++;
+    }
     if (a->leave) {
         const sg_kernel_hello *const h = hello_of(p->rank, a->rank);
         char *const c = (char *)(uintptr_t)h->c;

@@ -24,8 +24,10 @@ bool fake_give_up(sg_kernel_rank *rank, patience *p, const missing *m, int step,
 
 bool fake_flags_up(const sg_kernel_rank *rank, int by, struct sg_flags f, missing *m);
 /* Has the data of WAIT's rank come to rows ROW .. + ROWS of a tagged AREA? */
-bool fake_tags_up(const sg_kernel_program *p, const struct sg_area *area, int64_t row, int32_t rows,
-                  const struct sg_wait *wait, missing *m);
+bool fake_words_here(const sg_kernel_program *p, const struct sg_area *area, int64_t row,
+                     int32_t rows, const struct sg_wait *wait, missing *m);
+/* Puts rows ROW .. + ROWS of AREA back to rest, if it is tagged. */
+void fake_rest(const sg_kernel_program *p, const struct sg_area *area, int64_t row, int32_t rows);
 bool fake_may_leave(const sg_kernel_program *p, const struct sg_area *area, missing *m);
 void fake_raise(const sg_kernel_program *p, const struct sg_raise *r, int32_t at);
 

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "backend/cuda/cuda.h"
+#include "core/comm.h"
 #include "core/data.h"
 #include "fake.h"
 #include "parts.h"
@@ -236,6 +237,23 @@ static inline void sync_all(const world *w)
         if (shingle_sync(w->comm[r], 20) != SHINGLE_OK) fail_msg("%s", shingle_error());
 }
 
+/* Bytes of what tagged data is stored to that are not at rest; *BYTES_OUT (or NULL): of all. */
+static inline int64_t count_awake(const world *w, int64_t *bytes_out)
+{
+    int64_t awake = 0;
+    int64_t all = 0;
+    for (int r = 0; r < w->ranks; r++)
+        for (int kind = SG_BLOCK_REST0; kind <= SG_BLOCK_REST1; kind++)
+            for (int i = 0; i < SG_BLOCK_CLASSES; i++) {
+                const unsigned char *const block = w->comm[0]->group->work[r]->block[kind][i];
+                const int64_t bytes = block != NULL ? INT64_C(1) << i : 0;
+                for (int64_t at = 0; at < bytes; at++) awake += block[at] != 0xff;
+                all += bytes;
+            }
+    if (bytes_out != NULL) *bytes_out = all;
+    return awake;
+}
+
 static inline void run_right(world *w, uint64_t seed)
 {
     fill(w, seed);
@@ -244,6 +262,8 @@ static inline void run_right(world *w, uint64_t seed)
             fail_msg("%s", shingle_error());
     sync_all(w);
     expect_right(w, shingle_plan_text(w->plan[0]));
+    assert_int_equal(count_awake(w, NULL), 0);
+    assert_int_equal(fake_trampled, 0);
 }
 
 static inline void recover(world *w)

@@ -21,11 +21,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "at_rest.h"
 #include "backend/cuda/cuda.h"
 #include "core/matrices.h"
 #include "more_problems.h"
 
-enum { RANKS = SG_CUDA_RANKS, POISON_MOST = 16 << 20, NAME = 200 };
+enum { RANKS = SG_CUDA_RANKS, POISON_MOST = 16 << 20, POISON = 0xff, NAME = 200 };
 
 static int passed, failed, declined;
 static int most_ranks = 4, least_ranks = 1, times = 4, every = 1;
@@ -147,7 +148,7 @@ static void enter(const world *w, int rank)
     cudaSetDevice(cuda->rank[rank].device);
 }
 
-/* NaN in all of the workspace that is not too large, while nothing runs. */
+/* NaN in all of the workspace that is not too large, while nothing runs; but REST, which rests. */
 static void poison(const world *w)
 {
     const sg_cuda *const cuda = w->group->self;
@@ -155,21 +156,30 @@ static void poison(const world *w)
         const sg_work *const work = w->group->work[r];
         enter(w, r);
         for (int cls = SG_BLOCK_CLASS0; 1 << cls <= POISON_MOST; cls++) {
-            void *block[SG_BLOCK_KINDS + 2] = {cuda->rank[r].landing[cls],
-                                               cuda->rank[r].dense[cls]};
-            for (int kind = 0; kind < SG_BLOCK_KINDS; kind++)
-                block[2 + kind] = work->block[kind][cls];
-            for (int i = 0; i < SG_BLOCK_KINDS + 2; i++)
-                if (block[i] != NULL) cudaMemset(block[i], 0xff, (size_t)1 << cls);
+            void *const block[] = {
+                cuda->rank[r].landing[cls],       cuda->rank[r].dense[cls],
+                work->block[SG_BLOCK_SYM0][cls],  work->block[SG_BLOCK_SYM1][cls],
+                work->block[SG_BLOCK_LOCAL][cls], work->block[SG_BLOCK_LIBRARY][cls]};
+            for (size_t i = 0; i < sizeof block / sizeof block[0]; i++)
+                if (block[i] != NULL) cudaMemset(block[i], POISON, (size_t)1 << cls);
         }
         cudaDeviceSynchronize();
     }
+}
+
+/* Does all that tagged data may have been stored to rest, while nothing runs? */
+static bool all_rests(const job *j)
+{
+    const bool tagged = j->plan[0]->bound->sched.arena_bytes[SG_REST] > 0;
+    if (!tagged || count_awake(j->w->group, POISON_MOST) == 0) return true;
+    return complain(j->name, "words of tagged data are not at rest");
 }
 
 static bool compare(job *j)
 {
     char line[80];
     int64_t wrong = 0;
+    if (!all_rests(j)) return false;
     if (sg_matrices_compare(j->matrices, &j->data, j->name, &wrong) != SHINGLE_OK)
         return complain(j->name, shingle_error());
     snprintf(line, sizeof line, "%lld elements are wrong", (long long)wrong);
@@ -502,7 +512,7 @@ static bool miss(world *w, job *j, int missing)
     if (strstr(first, words) == NULL) return complain(j->name, first);
     if (seconds > 4) return complain(j->name, "the error took more than 4 s");
     recover(w);
-    return run_right(j);
+    return all_rests(j) && run_right(j);
 }
 
 static void fault(int ranks)

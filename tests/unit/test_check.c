@@ -317,7 +317,7 @@ static void protocol(void **state)
     REFUSED_SEALED("ranks 0 and 1 may use different halves");
     sched[1].baked = 0, sched[1].buf[SG_USER_BUFS].rows++;
     sched[0].arena_bytes[SG_SYM] = sched[1].arena_bytes[SG_SYM] += SG_BUF_ALIGN;
-    REFUSED_SEALED("SYM buffer inbox is not as on rank 0");
+    REFUSED_SEALED("shared buffer inbox is not as on rank 0");
     sched[1].arena_bytes[SG_SYM] += SG_BUF_ALIGN;
     REFUSED_SEALED("rank 1: 768 bytes of SYM, rank 0 has 512");
 }

@@ -88,7 +88,7 @@ static void slow_launches_are_declined(void **state)
         {"gemm_rs:bf16:520x136x64:r4", "fused_out{tile_m=96,tile_n=96}", "no fast kernel"},
         {"gemm_rs:bf16:520x136x64:r4", "fused_out{tile_m=128,tile_n=224}", "block of 64"},
         {"gemm_ar:bf16:520x136x64:r4", "fused_out{tile_m=128,tile_n=256,once=1,tagged=1}",
-         "with tags"},
+         "as tagged data in one hop"},
         {"gemm_ar:bf16:520x136x33:r4", "fused_out{tile_m=128,tile_n=128,once=1,tagged=1}",
          "rows of k elements"},
         {"gemm_rs:bf16:520x33x64:r4", "fused_out{tile_m=128,tile_n=128}", "16 bytes"},
@@ -146,9 +146,9 @@ static void plans_of_one_launch_are_one_kernel(void **state)
     for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
         assert_true(make_plans(&w, asked[i][0], asked[i][1]));
         const int pushes = fake_pushes;
-        const long tags = fake_tags;
+        const long tagged = fake_tagged;
         const counts of = count_run(&w);
-        assert_int_equal(fake_tags > tags, strstr(asked[i][1], "tagged=1") != NULL);
+        assert_int_equal(fake_tagged > tagged, strstr(asked[i][1], "tagged=1") != NULL);
         if (of.launches != 1 || of.copies != 0 || of.early != 1 || of.calls > 2)
             fail_msg("%s: %d launches, %d early, %d copies, %d calls", asked[i][1], of.launches,
                      of.early, of.copies, of.calls);

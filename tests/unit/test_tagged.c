@@ -1,4 +1,4 @@
-/* Tests of data that carry their own flags: what a schedule with them is, which rules it keeps, what is
+/* Tests of data that tell by themselves that they have come: what a schedule with them is, which rules it keeps, what is
  * proposed, and what it costs. */
 #include <stdio.h>
 
@@ -41,10 +41,13 @@ static void tiles_have_places_at_every_rank(void **state)
         assert_int_equal(s->patch[1].adds, RANKS);
         assert_int_equal(s->patch[1].final, 1);
         assert_int_equal(buf->tagged, 1);
+        assert_int_equal(buf->arena, SG_REST);
         assert_int_equal(buf->rows, RANKS * ROWS);
         assert_int_equal(buf->cols, TILE);
-        assert_int_equal(s->arena_bytes[SG_SYM],
-                         sg_round_up(2 * 2 * buf->rows * buf->cols, SG_BUF_ALIGN));
+        assert_int_equal(s->arena_bytes[SG_REST],
+                         sg_round_up(2 * buf->rows * buf->cols, SG_BUF_ALIGN));
+        assert_int_equal(s->arena_bytes[SG_SYM], 0);
+        assert_true(s->peers && s->hello && s->done && s->step[0].gate && !s->baked);
         for (int i = 0; i < RANKS; i++) {
             const sg_area *const to = &s->to[s->patch[0].to0 + i];
             const sg_addend *const add = &s->add[s->patch[1].add0 + i];
@@ -81,6 +84,7 @@ static void owners_of_columns_send_their_sums(void **state)
         assert_int_equal(finals, r > 0);
         assert_int_equal(sent, r > 0 ? 3 + 4 + 2 : 3 + 3);
         assert_int_equal(s->buf[inbox_of(s)].rows, 2 * 4 * 5 * TILE);
+        assert_int_equal(s->buf[inbox_of(s)].arena, SG_REST);
     }
     discard(&b);
 }
@@ -122,6 +126,22 @@ static void elsewhere_it_means_nothing(void **state)
 static void wide(sg_sched *s)
 {
     s->buf[inbox_of(s)].wide = 1;
+}
+
+/* Who stores there leaves it as it is stored, and peers would see words that nobody sent. */
+static void where_nothing_rests(sg_sched *s)
+{
+    s->buf[inbox_of(s)].arena = SG_SYM;
+}
+
+static void beside_what_rests(sg_sched *s)
+{
+    sg_sched_buf(s, SG_REST, "other", 2, 2, 0);
+}
+
+static void untagged_where_it_rests(sg_sched *s)
+{
+    s->buf[inbox_of(s)].tagged = 0;
 }
 
 static void finished(sg_sched *s)
@@ -203,6 +223,9 @@ static const struct breaker {
     void (*change)(sg_sched *s);
 } breakers[] = {
     {"in a buffer of another kind", wide},
+    {"that are not in REST", where_nothing_rests},
+    {"other than tagged data in REST", beside_what_rests},
+    {"other than tagged data in REST", untagged_where_it_rests},
     {"no bare product", finished},
     {"do not go to all ranks", not_to_all},
     {"outside the same places", at_other_places},
@@ -303,6 +326,8 @@ static const struct breaker hop_breakers[] = {
     {"other than products and their sums", another_patch},
     {"outside one launch", another_reader},
     {"in a buffer of another kind", wide},
+    {"that are not in REST", where_nothing_rests},
+    {"other than tagged data in REST", beside_what_rests},
 };
 
 /* Rank 1's schedule, changed, is not sealed. */
@@ -364,24 +389,32 @@ static void they_are_proved(void **state)
     sg_checker_free(ck);
 }
 
-/* What stands behind a tag, too, has to be inside the arena. */
-static void tags_need_their_room(void **state)
+/* Both ranks' places have to be inside the arena, which is as large at all ranks. */
+static void they_need_their_room(void **state)
 {
     (void)state;
     sg_check_result result;
     sg_checker *const ck = sg_checker_new();
     built b;
     build("gemm_ar:f32:64x64x8:r2", KNOBS(1, 0, 1, 1), &b);
-    for (int r = 0; r < 2; r++) b.sched[r].arena_bytes[SG_SYM] -= 64 * 64 * 4;
+    assert_int_equal(b.sched[0].arena_bytes[SG_REST], 2 * 64 * 64 * 4);
+    for (int r = 0; r < 2; r++) {
+        b.sched[r].arena_bytes[SG_REST] -= 64 * 64 * 4;
+        assert_int_equal(sg_check(ck, b.sched, 2, 0, &result), SHINGLE_EBUG);
+        if (strstr(result.why, r == 0 ? "inbox lies outside" : "inbox") == NULL)
+            fail_msg("%s", result.why);
+    }
+    for (int r = 0; r < 2; r++) b.sched[r].arena_bytes[SG_REST] += (1 + r) * 64 * 64 * 4;
     assert_int_equal(sg_check(ck, b.sched, 2, 0, &result), SHINGLE_EBUG);
-    if (strstr(result.why, "inbox") == NULL) fail_msg("%s", result.why);
+    if (strstr(result.why, "bytes of REST") == NULL) fail_msg("%s", result.why);
     discard(&b);
     sg_checker_free(ck);
 }
 
-static void plain_at_one_rank(sg_sched *s)
+/* What peers have to leave alone until the run before has read it. */
+static void without_the_gate(sg_sched *s)
 {
-    s->buf[inbox_of(s)].tagged = 0;
+    s->step[0].gate = 0;
 }
 
 /* What the sealer has seen is looked at again, and that ranks agree. */
@@ -389,7 +422,9 @@ static void who_changes_them_is_named(void **state)
 {
     (void)state;
     static const struct breaker more[] = {
-        {"not as on rank 0", plain_at_one_rank},
+        {"not as on rank 0", untagged_where_it_rests},
+        {"not as on rank 0", where_nothing_rests},
+        {"shared memory without the gate", without_the_gate},
         {"without a flag for each tile", raised_by_patch},
         {"a sum of tagged data without a flag", not_awaited},
     };
@@ -398,6 +433,8 @@ static void who_changes_them_is_named(void **state)
         sg_check_result result;
         built b;
         build("gemm_ar:f32:20x20x6:r3", KNOBS(1, 0, 1, 1), &b);
+        for (int r = 0; r < 3; r++) /* SYM has room, too */
+            b.sched[r].arena_bytes[SG_SYM] = b.sched[r].arena_bytes[SG_REST];
         more[i].change(&b.sched[1]);
         assert_int_equal(sg_check(ck, b.sched, 3, 0, &result), SHINGLE_EBUG);
         if (strstr(result.why, more[i].says) == NULL)
@@ -445,12 +482,14 @@ static void it_is_proposed_where_its_worth_is_known(void **state)
     machine.tagged_us = 3;
     assert_int_equal(count_tagged("gemm_ar:bf16:64x8192x4096:r2", &machine), 2); /* 64x64, 64x128 */
     assert_int_equal(count_tagged("gemm_ar:bf16:256x8192x4096:r2", &machine), 1);
-    assert_int_equal(count_tagged("gemm_ar:bf16:1024x8192x4096:r2", &machine), 0);
+    assert_int_equal(count_tagged("gemm_ar:bf16:512x12288x4096:r2", &machine), 1);
+    assert_int_equal(count_tagged("gemm_ar:bf16:2048x8192x4096:r2", &machine), 0);
     assert_int_equal(count_hops("gemm_ar:bf16:64x8192x4096:r4", &machine), 0);
     machine.hop_us = 3;
     assert_int_equal(count_hops("gemm_ar:bf16:64x8192x4096:r4", &machine), 2);
-    assert_int_equal(count_hops("gemm_ar:bf16:256x8192x4096:r4", &machine), 1); /* not at once */
-    assert_int_equal(count_hops("gemm_ar:bf16:64x8192x4096:r2", &machine), 0);  /* the same bytes */
+    assert_int_equal(count_hops("gemm_ar:bf16:512x12288x4096:r4", &machine), 1);
+    assert_int_equal(count_tagged("gemm_ar:bf16:512x12288x4096:r4", &machine), 0); /* not at once */
+    assert_int_equal(count_hops("gemm_ar:bf16:64x8192x4096:r2", &machine), 0); /* the same bytes */
     assert_int_equal(count_tagged("gemm_rs:bf16:64x8192x4096:r2", &machine), 0);
     assert_int_equal(count_tagged("gemm_ar:bf16:64x8192x4096:r2:call=9", &machine), 0);
     machine.pool = 2;
@@ -479,9 +518,9 @@ static double price(bool tagged, const sg_machine *machine)
     return price_of("gemm_ar:f32:64x64x64:r3", tagged, machine);
 }
 
-/* One tile a rank: its product, twice the bytes to two peers, the latency, three tiles to add, but no visit
- * for that. */
-static void words_travel_with_their_tags(void **state)
+/* One tile a rank: its product, its bytes to two peers, the latency, three tiles to add and to put back to rest,
+ * but no visit for that. */
+static void words_are_all_data(void **state)
 {
     (void)state;
     const double tile_us = 100;
@@ -500,20 +539,20 @@ static void words_travel_with_their_tags(void **state)
     m.store_gbps =
         tile_bytes / 20e3; /* a block has its sum ready but for the last tile that comes */
     expect_us(price(false, &m), tile_us + 3 + 2 * 20);
-    expect_us(price(true, &m), tile_us + 3 + 4 * 20);
+    expect_us(price(true, &m), tile_us + 3 + 2 * 20);
     m.run_us = 1;
     m.flag_us = 2;
     m.store_us = 11;
     expect_us(price(false, &m), tile_us + 3 + 2 * 20 + 11 + 1);
-    expect_us(price(true, &m), tile_us + 3 + 4 * 20 + 2 + 11 + 1); /* nobody knows better */
+    expect_us(price(true, &m), tile_us + 3 + 2 * 20 + 2 + 11 + 1); /* nobody knows better */
     m.tagged_us = 5; /* the end of the run and the last stores among it */
     m.epilogue_us = 13;
     expect_us(price(false, &m), tile_us + 3 + 2 * 20 + 11 + 1 + 13);
-    expect_us(price(true, &m), tile_us + 3 + 4 * 20 + 5);
+    expect_us(price(true, &m), tile_us + 3 + 2 * 20 + 5);
     /* Rows that are not there are not sent. */
-    expect_us(price_of("gemm_ar:f32:16x64x64:r3", true, &m), tile_us + 3 + 20 + 5);
+    expect_us(price_of("gemm_ar:f32:16x64x64:r3", true, &m), tile_us + 3 + 10 + 5);
     m.tagged_gbps = m.store_gbps / 2;
-    expect_us(price(true, &m), tile_us + 3 + 8 * 20 + 5);
+    expect_us(price(true, &m), tile_us + 3 + 4 * 20 + 5);
     /* Own words are there without a link, and no flag is awaited. */
     m.flag_us = 1000;
     expect_us(price_of("gemm_ar:f32:64x64x64:r1", true, &m), tile_us + 3 + 5);
@@ -538,7 +577,7 @@ static void hops_follow_each_other(void **state)
     assert_int_equal(sg_problem_parse("gemm_ar:f32:64x192x64:r3", &p), SHINGLE_OK);
     assert_int_equal(sg_simulate_built(simulator, &p, strategy, &knobs, &m, NULL, &result),
                      SHINGLE_OK);
-    expect_us(result.us, tile_us + 8 * 20 + 7 + 8 * 20 + 5);
+    expect_us(result.us, tile_us + 4 * 20 + 7 + 4 * 20 + 5);
     sg_problem_free(&p);
     sg_simulator_free(simulator);
 }
@@ -551,10 +590,10 @@ int main(void)
         cmocka_unit_test(elsewhere_it_means_nothing),
         cmocka_unit_test(broken_rules_are_named),
         cmocka_unit_test(they_are_proved),
-        cmocka_unit_test(tags_need_their_room),
+        cmocka_unit_test(they_need_their_room),
         cmocka_unit_test(who_changes_them_is_named),
         cmocka_unit_test(it_is_proposed_where_its_worth_is_known),
-        cmocka_unit_test(words_travel_with_their_tags),
+        cmocka_unit_test(words_are_all_data),
         cmocka_unit_test(hops_follow_each_other),
     };
     return cmocka_run_group_tests_name("tagged", tests, NULL, NULL);

@@ -4,7 +4,11 @@
  * is worth it only as a fast one. */
 #include "backend/cuda/cuda.h"
 
-enum { STAGE_K = 64 }; /* of the fast kernels: k that they load at a time */
+enum {
+    STAGE_K = 64, /* of the fast kernels: k that they load at a time */
+    ONE_HOP = 1,
+    TWO_HOPS = 2 /* of sg_kernel_tile.tagged */
+};
 
 /* ---- Fast kernels ---------------------------------------------------------------------------- */
 
@@ -167,9 +171,11 @@ static bool launch_accepts(const sg_sched *s, const sg_launch *l, sg_text *why)
                     (int)l->tile_m, (int)l->tile_n);
         return false;
     }
-    if (tagged && !fast.tagged) {
-        sg_text_add(why, "no kernel here stores %s in tiles of %dx%d with tags",
-                    sg_type_name(p->type), (int)l->tile_m, (int)l->tile_n);
+    const bool hops = p->ranks > 1 && s->patch[l->patch0].tos == 1;
+    if (tagged && !(fast.tagged & (hops ? TWO_HOPS : ONE_HOP))) {
+        sg_text_add(why, "no kernel here sends %s in tiles of %dx%d as tagged data in %s",
+                    sg_type_name(p->type), (int)l->tile_m, (int)l->tile_n,
+                    hops ? "two hops" : "one hop");
         return false;
     }
     if (tramples(s, l)) {

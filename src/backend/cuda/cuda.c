@@ -33,11 +33,21 @@ void sg_cuda_leave(sg_cuda_rank *rank)
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-shingle_status sg_cuda_clear(sg_cuda_rank *rank, void *memory, size_t bytes)
+static shingle_status set(sg_cuda_rank *rank, void *memory, int byte, size_t bytes)
 {
-    SG_CUDA(cudaMemsetAsync(memory, 0, bytes, rank->service));
+    SG_CUDA(cudaMemsetAsync(memory, byte, bytes, rank->service));
     SG_CUDA(cudaStreamSynchronize(rank->service));
     return SHINGLE_OK;
+}
+
+shingle_status sg_cuda_clear(sg_cuda_rank *rank, void *memory, size_t bytes)
+{
+    return set(rank, memory, 0, bytes);
+}
+
+shingle_status sg_cuda_rest(sg_cuda_rank *rank, void *memory, size_t bytes)
+{
+    return set(rank, memory, 0xff, bytes);
 }
 
 shingle_status sg_cuda_put(sg_cuda_rank *rank, void *to, const void *from, size_t bytes)
@@ -69,21 +79,22 @@ shingle_status sg_cuda_get(sg_cuda_rank *rank, size_t bytes, void **memory_out)
 
 enum { PAIRED = 1 << 16 }; /* smaller blocks lie close together anyway */
 
-/* The second block of a pair for the second request of its size. */
-static shingle_status get_paired(sg_cuda_rank *rank, size_t bytes, void **memory_out)
+/* The second block of a pair for the second request of its size and arena. */
+static shingle_status get_paired(sg_cuda_rank *rank, sg_arena_kind arena, size_t bytes,
+                                 void **memory_out)
 {
     sg_cuda_pair *empty = NULL;
     for (int i = 0; i < SG_CUDA_PAIRS; i++) {
         sg_cuda_pair *const p = &rank->pair[i];
         if (p->base == NULL && empty == NULL) empty = p;
-        if (p->base == NULL || p->bytes != bytes || p->taken[1]) continue;
+        if (p->base == NULL || p->arena != arena || p->bytes != bytes || p->taken[1]) continue;
         p->taken[1] = true;
         *memory_out = p->base + bytes;
         return SHINGLE_OK;
     }
     if (empty == NULL || bytes > SIZE_MAX / 2) return sg_cuda_get(rank, bytes, memory_out);
     SG_TRY(sg_cuda_get(rank, 2 * bytes, memory_out));
-    *empty = (sg_cuda_pair){*memory_out, bytes, {true, false}};
+    *empty = (sg_cuda_pair){*memory_out, arena, bytes, {true, false}};
     return SHINGLE_OK;
 }
 
@@ -104,18 +115,31 @@ static bool put_paired(sg_cuda_rank *rank, const void *memory)
     return false;
 }
 
+/* Peers' words of REST are told from what they are stored over: it rests before anybody has its address. */
+static shingle_status get_block(sg_cuda_rank *rank, sg_arena_kind arena, size_t bytes,
+                                void **memory_out)
+{
+    const bool paired = (arena == SG_SYM || arena == SG_REST) && bytes >= PAIRED;
+    void *memory = NULL;
+    SG_TRY(paired ? get_paired(rank, arena, bytes, &memory) : sg_cuda_get(rank, bytes, &memory));
+    const shingle_status status = arena == SG_REST ? sg_cuda_rest(rank, memory, bytes) : SHINGLE_OK;
+    if (status == SHINGLE_OK)
+        *memory_out = memory;
+    else if (!put_paired(rank, memory))
+        (void)cudaFree(memory);
+    return status;
+}
+
 /* Every GPU of the group reaches every other's memory. */
 static shingle_status alloc(void *self, int index, sg_arena_kind arena, size_t bytes,
                             void **memory_out)
 {
     sg_cuda *const cuda = self;
     sg_cuda_rank *const rank = &cuda->rank[index];
-    const bool paired = arena == SG_SYM && bytes >= PAIRED;
     SG_TRY(sg_cuda_enter(rank));
     sg_cuda_sweep(cuda, false);
     pthread_mutex_lock(&cuda->mutex); /* whoever binds a plan grows the memory of all ranks */
-    const shingle_status status =
-        paired ? get_paired(rank, bytes, memory_out) : sg_cuda_get(rank, bytes, memory_out);
+    const shingle_status status = get_block(rank, arena, bytes, memory_out);
     pthread_mutex_unlock(&cuda->mutex);
     sg_cuda_leave(rank);
     if (status == SHINGLE_ENOMEM)

@@ -29,7 +29,7 @@
 enum {
     SG_CUDA_RANKS = 8,   /* places of a plan hold that many ranks' buffers */
     SG_CUDA_FLIGHT = 64, /* runs of a rank that the host knows to be on their way */
-    SG_CUDA_PAIRS = 2 * SG_BLOCK_CLASSES,
+    SG_CUDA_PAIRS = 4 * SG_BLOCK_CLASSES,
     SG_CUDA_KNOWN = 128
 };
 
@@ -48,6 +48,7 @@ typedef struct sg_cuda_flight {
  * stride, which must not be too long. */
 typedef struct sg_cuda_pair {
     char *base; /* NULL: none */
+    sg_arena_kind arena;
     size_t bytes;
     bool taken[2];
 } sg_cuda_pair;
@@ -194,6 +195,9 @@ shingle_status sg_cuda_get(sg_cuda_rank *rank, size_t bytes, void **memory_out);
 shingle_status sg_cuda_put(sg_cuda_rank *rank, void *to, const void *from, size_t bytes);
 shingle_status sg_cuda_fetch(sg_cuda_rank *rank, void *to, const void *from, size_t bytes);
 shingle_status sg_cuda_clear(sg_cuda_rank *rank, void *memory, size_t bytes);
+
+/* Memory of REST as it is between runs: all ones, which no rounding makes of anything. */
+shingle_status sg_cuda_rest(sg_cuda_rank *rank, void *memory, size_t bytes);
 
 bool sg_cuda_accepts(void *self, const sg_sched *s, sg_text *why);
 bool sg_cuda_keeps_order(void *self, const sg_sched *s, sg_text *why);

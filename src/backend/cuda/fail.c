@@ -334,11 +334,22 @@ static shingle_status reset_words(sg_cuda *cuda, sg_cuda_rank *rank, const sg_wo
     return SHINGLE_OK;
 }
 
+/* Words that have come in a run that failed are read by nobody. */
+static shingle_status rest_again(sg_cuda_rank *rank, const sg_work *work)
+{
+    for (int kind = SG_BLOCK_REST0; kind <= SG_BLOCK_REST1; kind++)
+        for (int i = 0; i < SG_BLOCK_CLASSES; i++)
+            if (work->block[kind][i] != NULL)
+                SG_TRY(sg_cuda_rest(rank, work->block[kind][i], (size_t)1 << i));
+    return SHINGLE_OK;
+}
+
 static shingle_status reset_rank(sg_cuda *cuda, sg_cuda_rank *rank, const sg_work *work,
                                  uint64_t most)
 {
     sg_kernel_rank state;
     SG_TRY(reset_words(cuda, rank, work, most));
+    SG_TRY(rest_again(rank, work));
     SG_TRY(sg_cuda_fetch(rank, &state, rank->state, sizeof state));
     state.epoch = most + 1;
     state.last[0] = state.last[1] = 0;

@@ -86,9 +86,10 @@ static shingle_status find_place(sg_cuda_plan *plan, int buf, int q, void *const
     }
     uint8_t *low = b->arena == SG_LOCAL ? bound->local : bound->library;
     uint8_t *high = low;
-    if (b->arena == SG_SYM) {
-        low = bound->sym[0][q];
-        high = bound->sched.baked ? low : bound->sym[1][q];
+    if (sg_buf_is_shared(b)) {
+        uint8_t **const *const half = b->arena == SG_REST ? bound->rest : bound->sym;
+        low = half[0][q];
+        high = bound->sched.baked ? low : half[1][q];
     }
     SG_TRY(new_place(plan, low != NULL ? low + b->offset : NULL,
                      high != NULL ? high + b->offset : NULL, b->rows, b->cols, b->wide, index));
@@ -259,7 +260,7 @@ static shingle_status upload(sg_cuda_rank *rank, sg_cuda_plan *plan, const layou
 /* Is AREA of the run at an address that the host knows, and not in the other half next time? */
 static bool is_fixed(const sg_sched *s, const sg_area *area)
 {
-    return s->buf[area->buf].arena != SG_SYM || s->baked;
+    return !sg_buf_is_shared(&s->buf[area->buf]) || s->baked;
 }
 
 /* Does the vendor's library do the whole of this launch? */
