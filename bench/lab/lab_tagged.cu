@@ -49,8 +49,8 @@ static void open_set(const Ask &q) {
         }
         const size_t places = (size_t)ranks * q.tiles() * q.tm * q.tn;
         for (int half = 0; half < 2; ++half) {
-            rank[r].inbox[half] = device<T>((size_t)ranks * q.m * q.n), rank[r].words[half] = device<T>(2 * places);
-            CHECK(cudaMemset(rank[r].words[half], 0x7f, 4 * places));
+            rank[r].inbox[half] = device<T>((size_t)ranks * q.m * q.n), rank[r].words[half] = device<T>(places);
+            CHECK(cudaMemset(rank[r].words[half], 0xff, 2 * places)); // at rest
         }
     }
     CHECK(cudaDeviceSynchronize());

@@ -46,6 +46,7 @@ static const char *const tagged_forms[] = {
     "fused_out{tile_m=128,tile_n=64,once=0,tagged=1}",
     "fused_out{tile_m=128,tile_n=96,once=0,tagged=1}",
     "fused_out{tile_m=128,tile_n=128,once=0,tagged=1}",
+    "fused_out{tile_m=128,tile_n=192,once=0,tagged=1}",
 };
 enum { TAGGED_FORMS = sizeof tagged_forms / sizeof tagged_forms[0] };
 
