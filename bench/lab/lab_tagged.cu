@@ -5,7 +5,7 @@
 //
 // Every rank has BLOCKS SMs and as many columns as these have tiles.  Times are of graphs of RUNS launches a rank, all at once, the
 // slowest rank's, over SETS sets of operands.  First, what comes out of runs in changing order is compared bit by bit with the sum of
-// the ranks' products; then a rank stays away, and the others must stop in time.
+// the ranks' products, NaNs among them, and all words must be at rest again; then a rank stays away, and the others must stop in time.
 #include "kernel/stamp.cuh"
 #include "world.h"
 #include <memory>
@@ -46,6 +46,7 @@ static void open_set(const Ask &q) {
             x.c = device<T>((size_t)q.m * q.n), x.part = device<T>((size_t)q.m * q.n);
             fill<<<512, 256>>>(x.a, (int64_t)q.m * q.k, 17 * r + s, NORMAL);
             fill<<<512, 256>>>(x.b, (int64_t)q.n * q.k, 1700 + 17 * r + s, NORMAL);
+            if (s == 1 && r == 0) CHECK(cudaMemset(x.a + (int64_t)(q.m / 2) * q.k, 0xff, 2));  // a NaN, as words at rest are
         }
         const size_t places = (size_t)ranks * q.tiles() * q.tm * q.tn;
         for (int half = 0; half < 2; ++half) {
@@ -201,7 +202,12 @@ static __global__ void differ(Parts parts, int ranks, const T *c, int64_t count,
     }
 }
 
-// Elements that are not the rounded sum of the rounded products; C is poisoned first, and every set is run several times.
+static __global__ void stir(const T *words, int64_t count, unsigned long long *wrong) {
+    for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < count; i += gridDim.x * (int64_t)blockDim.x)
+        if (__bfloat16_as_ushort(words[i]) != 0xffff) atomicAdd(wrong, 1ull);
+}
+
+// Elements that are not the rounded sum of the rounded products; C is poisoned first, and every set is run several times; and words that are not at rest behind that.
 static unsigned long long check(Plan *plan, const Ask &q) {
     for (int r = 0; r < ranks; ++r)
         for (Set &x : rank[r].set) CHECK(cudaMemset(x.c, 0xff, (size_t)q.m * q.n * 2));
@@ -218,6 +224,8 @@ static unsigned long long check(Plan *plan, const Ask &q) {
         for (int r = 0; r < ranks; ++r) parts.part[r] = rank[r].set[s].part;
         for (int r = 0; r < ranks; ++r) differ<<<256, 256>>>(parts, ranks, rank[r].set[s].c, (int64_t)q.m * q.n, count);
     }
+    for (int r = 0; r < ranks; ++r)
+        for (const T *words : rank[r].words) stir<<<256, 256>>>(words, (int64_t)ranks * q.tiles() * q.tm * q.tn, count);
     CHECK(cudaMemcpy(&host, count, 8, cudaMemcpyDeviceToHost));
     return host;
 }

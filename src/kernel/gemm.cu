@@ -45,7 +45,8 @@ int sg_kernel_tiles(enum sg_kernel_type type, sg_kernel_tile *tiles_out, int roo
             const bool same = table[i].type == (int)type && table[i].bm == tiles_out[j].m &&
                               table[i].bn == tiles_out[j].n;
             tiles_out[j].parts |= same && table[i].fold == FOLD_PARTS;
-            tiles_out[j].tagged |= same && table[i].fold == FOLD_TAGGED;
+            tiles_out[j].tagged |=
+                (same && table[i].fold == FOLD_TAGGED) | (same && table[i].fold == FOLD_HOPS) << 1;
         }
     return count;
 }
@@ -259,7 +260,8 @@ static const void *slow_kernel(const sg_kernel_gemm *g)
                              : sg_instance_any(g->param.program.type);
 }
 
-/* Words of TAGGED data are made of four neighbours, which only the slowest kernel's threads have. */
+/* Words of TAGGED data are eight neighbours, which two threads beside each other have in the slowest kernel
+ * alone. */
 static const char *aim_slow(sg_kernel_gemm *g, bool tagged)
 {
     int64_t tiles = 0;

@@ -1,8 +1,8 @@
 /* gemm_slow.cuh -- carries out a launch on any GPU: any tile, any addends, any alignment.
  *
  * A block takes visits round robin in list order and cuts each tile into parts of M::ROWS x M::COLS.
- * M says how a part is multiplied and which elements of it a thread holds, four neighbours each (M::WORDS, as
- * tagged data needs it) or not:
+ * M says how a part is multiplied and which elements of it a thread holds, four neighbours each, and the
+ * thread beside it the next four (M::WORDS, as tagged data needs it), or not:
  *
  *     gemm_any.cu    f32 arithmetic, element by element
  *     gemm_sm80.cu   mma.sync from stages filled by cp.async
@@ -12,6 +12,7 @@
 #pragma once
 #include "kernel/copy.cuh"
 #include "kernel/instance.h"
+#include "kernel/tagged.cuh"
 #include "kernel/turn.cuh"
 
 typedef sg_kernel_gemm_param Param;
@@ -174,7 +175,7 @@ DEV void wait_addends(const Param &P, const Visit &v, uint64_t epoch, int visit)
 
 /* ---- Tagged data ------------------------------------------------------------------------------------------
  *
- * In words and places as those of tagged_sm90.cuh, whose kernels the other ranks may have: flags are neither
+ * In the words and places of tagged.cuh, as the fast kernels that other ranks may have: flags are neither
  * raised nor awaited, and columns beyond the patch, up to the tile's, travel as zeros. */
 
 DEV bool is_tagged(const Param &P, const sg_area &area)
@@ -182,52 +183,52 @@ DEV bool is_tagged(const Param &P, const sg_area &area)
     return P.program.place[area.buf].tagged != 0;
 }
 
-DEV bool stores_tags(const Param &P, const sg_patch &p)
+DEV bool stores_tagged(const Param &P, const sg_patch &p)
 {
     return p.tos > 0 && is_tagged(P, P.program.to[p.to0]);
 }
 
-DEV bool adds_tags(const Param &P, const sg_patch &p)
+DEV bool adds_tagged(const Param &P, const sg_patch &p)
 {
     return p.adds > 0 && is_tagged(P, P.program.add[p.add0].area);
 }
 
-/* That of four columns from COL on in row ROW of a visit's tile. */
+/* That of eight columns from COL on in row ROW of a visit's tile. */
 DEV char *word_of(const Param &P, const Visit &v, const sg_area &area, int half, int row, int col)
 {
-    const int64_t tile = (area.row0 + (int64_t)v.index * P.tile_m) * (P.tile_n * 4);
-    const int lane = row % 8 * 4 + (col / 8 & 1) + (col / 4 & 1) * 2;
-    const int word = (row / 8 * (P.tile_n / 16) + col / 16) * 32 + lane;
-    return (char *)P.program.place[area.buf].data[half] + tile + (int64_t)word * 16;
+    const int64_t tile = (area.row0 + (int64_t)v.index * P.tile_m) * (P.tile_n * 2);
+    const int word = (row / 8 * (P.tile_n / WORD_COLS) + col / WORD_COLS) * 32;
+    return (char *)P.program.place[area.buf].data[half] + tile +
+           (int64_t)(word + row % 8 * 4 + col % WORD_COLS / 8) * WORD_BYTES;
 }
 
-/* A thread's part of a product, four neighbours at a time, to every rank. */
+/* A thread's part of a product, four neighbours at a time with the four of the thread beside it, to every
+ * rank. */
 template <class M>
-DEV void send_words(const Param &P, const Visit &v, int i0, int j0, int half, uint64_t tag,
-                    const float *acc)
+DEV void send_words(const Param &P, const Visit &v, int i0, int j0, int half, const float *acc)
 {
     typedef typename M::T T;
 #pragma unroll
     for (int i = 0; i < M::SUMS; i += 4) {
         const int row = i0 + M::row_of(i), col = j0 + M::col_of(i);
-        if (row >= v.rows || col >= P.tile_n) continue;
-        const uint32_t low = pack<T>(acc[i], acc[i + 1]), high = pack<T>(acc[i + 2], acc[i + 3]);
+        const uint32_t x = pack<T>(acc[i], acc[i + 1]), y = pack<T>(acc[i + 2], acc[i + 3]);
+        const uint32_t z = __shfl_xor_sync(0xffffffff, x, 1), w = __shfl_xor_sync(0xffffffff, y, 1);
+        if (row >= v.rows || col >= P.tile_n || col % 8 != 0) continue;
         for (int d = 0; d < v.p->tos; ++d)
             store_tagged(word_of(P, v, P.program.to[v.p->to0 + d], half, row, col),
-                         (uint64_t)high << 32 | low, tag);
+                         make_uint4(x, y, z, w));
     }
 }
 
-/* False: time is up, or somebody has given up.  Partner: send_words() or tagged_send(). */
-DEV bool word_wait(const Param &P, const char *from, uint64_t tag, const Stuck &stuck,
-                   uint64_t *data_out)
+/* Reads a word once it is there, and puts it back to rest.  False: time is up, or somebody has given up.
+ * Partner: send_words() or tagged_send(). */
+DEV bool word_take(const Param &P, char *from, const Stuck &stuck, uint4 *word_out)
 {
     sg_kernel_rank *rank = P.program.rank;
     uint64_t start = 0;
     for (uint32_t tries = 1;; ++tries) {
-        uint64_t seen;
-        load_tagged(from, data_out, &seen);
-        if (seen == tag) return true;
+        load_tagged(from, word_out);
+        if (has_come(*word_out)) break;
         if (start == 0) start = now_ns();
         nap();
         if (tries % 32 != 0) continue;
@@ -237,41 +238,37 @@ DEV bool word_wait(const Param &P, const char *from, uint64_t tag, const Stuck &
         if (late) abort_all(rank);
         return false;
     }
+    rest_tagged(from);
+    return true;
 }
 
 /* All of a visit that adds up what ranks have sent: into C and, of an owner's, to all others first. */
-template <class T>
-DEV void sum_words(const Param &P, const Visit &v, int half, uint64_t epoch, int visit)
+template <class T> DEV void sum_words(const Param &P, const Visit &v, int half, int visit)
 {
     const sg_patch &p = *v.p;
-    const bool sends = stores_tags(P, p);
-    const int words = ((sends ? P.tile_n : v.cols) + 3) / 4;
+    const int words = P.tile_n / 8;
     for (int i = threadIdx.x; i < words * v.rows; i += SG_INSTANCE_THREADS) {
-        const int row = i / words, col = i % words * 4;
-        float sum[4] = {-0.f, -0.f, -0.f, -0.f};
+        const int row = i / words, col = i % words * 8;
+        float sum[8] = {-0.f, -0.f, -0.f, -0.f, -0.f, -0.f, -0.f, -0.f};
         for (int r = 0; r < p.adds; ++r) {
             const sg_addend &add = P.program.add[p.add0 + r];
             const Stuck stuck = {SG_KERNEL_STUCK_FLAG, add.wait.by, P.step, visit,
                                  add.wait.flag0 + v.tile};
-            uint64_t data;
-            if (!word_wait(P, word_of(P, v, add.area, half, row, col), epoch * SG_KERNEL_TAG, stuck,
-                           &data))
-                return;
-            const float2 low = unpack<T>((uint32_t)data), high = unpack<T>((uint32_t)(data >> 32));
-            sum[0] += low.x, sum[1] += low.y, sum[2] += high.x, sum[3] += high.y;
+            uint4 word;
+            if (!word_take(P, word_of(P, v, add.area, half, row, col), stuck, &word)) return;
+            word_add<T>(word, sum);
         }
-        for (int j = 0; j < 4 && p.final; ++j) {
+        for (int j = 0; j < 8 && p.final; ++j) {
             const T *bias = (const T *)P.program.bias;
             if (bias != nullptr && col + j < v.cols)
                 sum[j] += to_float(bias[p.col0 + v.x + col + j]);
             sum[j] = activate<false>(P.program.act, sum[j]);
         }
-        const uint64_t word = (uint64_t)pack<T>(sum[2], sum[3]) << 32 | pack<T>(sum[0], sum[1]);
-        for (int d = 0; d < p.tos - 1 && sends; ++d)
-            store_tagged(word_of(P, v, P.program.to[p.to0 + d], half, row, col), word,
-                         epoch * SG_KERNEL_TAG);
+        for (int d = 0; d < p.tos - 1; ++d)
+            store_tagged(word_of(P, v, P.program.to[p.to0 + d], half, row, col),
+                         word_packed<T>(sum));
         const sg_area &to = P.program.to[p.to0 + p.tos - 1];
-        for (int j = 0; j < 4 && col + j < v.cols; ++j)
+        for (int j = 0; j < 8 && col + j < v.cols; ++j)
             store_some<T, 1>(P.program.place[to.buf],
                              element_of(P, v, to, half, row, col + j, sizeof(T)), &sum[j]);
     }
@@ -306,8 +303,8 @@ DEV void carry_out_part(const Param &P, const Visit &v, int i0, int j0, int half
         M::multiply(part, acc, smem);
     }
     if constexpr (M::WORDS) {
-        if (stores_tags(P, p)) {
-            if (may != 0) send_words<M>(P, v, i0, j0, half, epoch * SG_KERNEL_TAG, acc);
+        if (stores_tagged(P, p)) {
+            if (may != 0) send_words<M>(P, v, i0, j0, half, acc);
             __syncthreads();
             return;
         }
@@ -382,13 +379,13 @@ __global__ void __launch_bounds__(SG_INSTANCE_THREADS, 1) gemm_slow(const __grid
         const uint64_t may = *allowed;
         __syncthreads();
         typedef typename M::T T;
-        const bool sends = M::WORDS && stores_tags(P, p);
+        const bool sends = M::WORDS && stores_tagged(P, p);
         if (p.k0 < p.k1) {
             for (int i = 0; i < v.rows; i += M::ROWS)
                 for (int j = 0; j < (sends ? P.tile_n : v.cols); j += M::COLS)
                     carry_out_part<M>(P, v, i, j, half, epoch, visit, may, smem);
-        } else if (M::WORDS && adds_tags(P, p)) {
-            if constexpr (M::WORDS) sum_words<T>(P, v, half, epoch, visit);
+        } else if (M::WORDS && adds_tagged(P, p)) {
+            if constexpr (M::WORDS) sum_words<T>(P, v, half, visit);
         } else {
             wait_flags(P, P.program.wait + p.wait0, p.waits, v, p.k0, epoch, visit);
             wait_addends(P, v, epoch, visit);

@@ -1,10 +1,10 @@
-/* hops_sm90.cuh -- sums over all ranks by data that carry their own flag, in two hops: a launch of a product for
- * each owner of columns, of the sum of the own columns, and of what the other owners send.
+/* hops_sm90.cuh -- sums over all ranks by data that tell by themselves that they have come, in two hops: a launch
+ * of a product for each owner of columns, of the sum of the own columns, and of what the other owners send.
  *
  *     math     all products of the block, each stored at its owner | its share of the own columns: all ranks'
  *              words, added, stored at all others and in C | its share of the other columns: sums, into C
  *
- * Words, places and tags are those of tagged_sm90.cuh, and so are the other warps.  Of the second and third part a
+ * Words and places are those of tagged_sm90.cuh, and so are the other warps.  Of the second and third part a
  * rank's blocks share the tiles among each other, so that none of them adds up a whole tile while the others
  * wait; what a block waits for may come from any block of any rank, all of which have stored their products
  * before they wait. */
@@ -50,8 +50,7 @@ template <class S> DEV void hops_look_up(const Param &P, const Smem<S> &smem, in
     const sg_area &to = P.program.to[sum.to0 + sum.tos - 1];
     const sg_kernel_place &c = P.program.place[to.buf];
     const char *data = (const char *)c.data[half] + to.row0 * c.pitch;
-    const bool even = (((uintptr_t)data | (uintptr_t)c.pitch) & 7) == 0;
-    shared_store8(smem.hello + TAGGED_TAG, run_epoch(P.program.rank) * SG_KERNEL_TAG);
+    const bool even = (((uintptr_t)data | (uintptr_t)c.pitch) & 15) == 0;
     shared_store8(smem.hello + TAGGED_C, (uint64_t)(uintptr_t)data);
     shared_store8(smem.hello + TAGGED_PITCH, (uint64_t)c.pitch);
     shared_store(smem.hello + TAGGED_HOW,
@@ -87,16 +86,33 @@ template <class S> DEV int hops_tiles(const Math<S> &m, int product)
     return sg_walk_visits(&p, S::BM, S::BN);
 }
 
-template <class S> DEV void hops_send(const Summing<S> &s, int x, const float *v, int tos)
+template <class S> DEV void hops_send(const Summing<S> &s, int x, const uint4 &word, int tos)
 {
-    typedef typename S::T T;
     const Math<S> &m = s.m;
-    if (!s.alive || x >= s.words || x / EIGHT<S> * 8 + m.lane / 4 >= s.rows) return;
-    const int64_t at = (int64_t)s.unit * (S::BM * S::BN * 4) + x * 512 + m.lane * 16;
-    const uint64_t data = (uint64_t)pack<T>(v[2], v[3]) << 32 | pack<T>(v[0], v[1]);
+    if (!s.alive || !tagged_comes(s, x)) return;
+    const int64_t at =
+        (int64_t)s.unit * (S::BM * S::BN * 2) + x * WORDS_BYTES + m.lane * WORD_BYTES;
     for (int d = 0; d < tos; ++d)
-        store_tagged((char *)(uintptr_t)shared_load8(tagged_to(m.smem, s.hop.to + d)) + at, data,
-                     s.tag);
+        store_tagged((char *)(uintptr_t)shared_load8(tagged_to(m.smem, s.hop.to + d)) + at, word);
+}
+
+/* This warp's share of the words of another owner's tile, which are sums: into C as they come. */
+template <class S, int ITEMS> DEV void hops_take(Summing<S> &s, bool last)
+{
+    constexpr int APART = 4 * S::WGS;
+    const int begin = s.hop.begin;
+    /* As often for all warps: see tagged_sum(). */
+    for (int word0 = begin; word0 == begin || word0 < s.words; word0 += ITEMS * APART) {
+        const int word = word0 + s.m.wg * 4 + s.m.warp;
+        Batch<1, ITEMS> b;
+        tagged_read<S, 1, ITEMS>(s, b, 0, 1, word);
+        __syncwarp();
+        if (last && word0 + ITEMS * APART >= s.words)
+            named_arrive(TAGGED_READ, 128 * S::WGS + LANES);
+#pragma unroll
+        for (int i = 0; i < ITEMS; ++i) tagged_put(s, word + i * APART, b.word[i][0]);
+        __syncwarp();
+    }
 }
 
 /* ---- A math warp ------------------------------------------------------------------------------------------- */
@@ -111,10 +127,7 @@ template <class S> DEV void hops_products(Math<S> &m, Summing<S> &s)
         math_stamp(m, STAMP_TILE, m.patch);
         __syncwarp(); /* matrix instructions are for whole warps */
         multiply(m, acc, m.next_stages, unit + stride, nullptr, false);
-        if (unit == first) {
-            s.alive = tagged_gate(m);
-            s.tag = shared_load8(m.smem.hello + TAGGED_TAG);
-        }
+        if (unit == first) s.alive = tagged_gate(m);
         hops_find(s, m.patch, unit - m.base, 0, 1);
         s.hop.to = m.patch;
         tagged_send(s, acc);
@@ -149,14 +162,14 @@ template <class S> DEV void hops_others(Summing<S> &s, int products, bool own, i
         for (int here; index >= (here = hops_tiles(s.m, product)); ++product) index -= here;
         hops_find(s, product, index, u / tiles, slices);
         s.hop.sum = products + own + product, s.hop.from = HOPS_RANKS + product;
-        tagged_sum<S, 1, 8>(s, 1, u + stride >= tiles * slices);
+        hops_take<S, 8>(s, u + stride >= tiles * slices);
     }
     if (first >= tiles * slices) named_arrive(TAGGED_READ, 128 * S::WGS + LANES);
 }
 
 template <class S> DEV void hops_run(Math<S> &m)
 {
-    Summing<S> s = {m, 0, 0, 0, 0, 0, 0, true};
+    Summing<S> s = {m, 0, 0, 0, 0, 0, true};
     hops_products(m, s);
     const int products = m.P.patches / 2;
     const bool own = shared_load(m.smem.hello + TAGGED_HOW) & HOPS_OWN;

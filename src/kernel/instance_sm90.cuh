@@ -79,6 +79,7 @@ template <class T> static int instances_sm90(int type, sg_instance *out)
     TOGETHER(128, 64, 2, 1, 1, 1, FOLD_HOPS)
     TOGETHER(128, 96, 2, 1, 1, 1, FOLD_HOPS)
     TOGETHER(128, 128, 2, 1, 1, 1, FOLD_HOPS)
+    TOGETHER(128, 192, 2, 1, 1, 1, FOLD_HOPS)
     return n;
 }
 

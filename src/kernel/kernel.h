@@ -45,9 +45,6 @@ enum {
     SG_KERNEL_MAPS = 32
 };
 
-/* What the epoch of a run is multiplied with to be the tag of its data. */
-#define SG_KERNEL_TAG UINT64_C(0x9e3779b97f4a7c15)
-
 /* Words of one rank that its peers write, with the layout of core/work.h. */
 typedef struct sg_kernel_hello {
     uint64_t epoch; /* stored last */
@@ -117,7 +114,7 @@ typedef struct sg_kernel_place {
     int64_t pitch;      /* bytes from row to row */
     int32_t rows, cols; /* elements */
     int32_t wide;       /* f32 although the product's type is not */
-    uint8_t tagged;     /* every 8 bytes have 8 bytes of tag behind them: twice the bytes */
+    uint8_t tagged;     /* words that tell by themselves that they have come (tagged.cuh) */
     uint8_t spare[3];
 } sg_kernel_place;
 
@@ -169,7 +166,7 @@ typedef struct sg_kernel_step {
 typedef struct sg_kernel_tile {
     int32_t m, n;
     int32_t parts;  /* f32 sums of tiles may be handed from patch to patch of a launch */
-    int32_t tagged; /* it takes launches of tagged data */
+    int32_t tagged; /* it takes launches of tagged data: 1 in one hop, 2 in two, 3 in both */
 } sg_kernel_tile;
 
 /* At most ROOM of them; returns their number.  Other shapes are served by a slow kernel. */

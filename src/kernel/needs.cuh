@@ -204,7 +204,7 @@ static const char *two_hops_fault(const sg_kernel_gemm *g)
 static const char *tagged_fault(const sg_kernel_gemm *g, bool hops)
 {
     if (g->param.program.type == SG_KERNEL_F32) return "tagged data is of 16 bits";
-    if (g->param.tile_m % 8 != 0 || g->param.tile_n % 16 != 0)
+    if (g->param.tile_m % 8 != 0 || g->param.tile_n % 32 != 0)
         return "places of these tiles do not hold words";
     if (g->param.program.rank == nullptr) return "tagged data is for ranks of a group";
     if (g->param.pushes > 0) return "a launch of tagged data carries no rows";

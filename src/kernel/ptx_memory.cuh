@@ -103,21 +103,29 @@ DEV void ld_global4(const void *p, float *v)
 }
 
 /* 16 bytes in one access, which nobody sees half of: one of a scalar type, and not a vector. */
-DEV void store_tagged(void *p, uint64_t data, uint64_t tag)
+DEV void store_tagged(void *p, const uint4 &v)
 {
-    asm volatile("{\n.reg .b128 word;\nmov.b128 word, {%1, %2};\n"
+    asm volatile("{\n.reg .b64 low, high;\n.reg .b128 word;\n"
+                 "mov.b64 low, {%1, %2};\nmov.b64 high, {%3, %4};\nmov.b128 word, {low, high};\n"
                  "st.relaxed.sys.global.b128 [%0], word;\n}" ::"l"(p),
-                 "l"(data), "l"(tag)
+                 "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
                  : "memory");
 }
 
-DEV void load_tagged(const void *p, uint64_t *data, uint64_t *tag)
+DEV void load_tagged(const void *p, uint4 *v)
 {
-    asm volatile("{\n.reg .b128 word;\nld.relaxed.sys.global.b128 word, [%2];\n"
-                 "mov.b128 {%0, %1}, word;\n}"
-                 : "=l"(*data), "=l"(*tag)
+    asm volatile("{\n.reg .b64 low, high;\n.reg .b128 word;\n"
+                 "ld.relaxed.sys.global.b128 word, [%4];\nmov.b128 {low, high}, word;\n"
+                 "mov.b64 {%0, %1}, low;\nmov.b64 {%2, %3}, high;\n}"
+                 : "=r"(v->x), "=r"(v->y), "=r"(v->z), "=r"(v->w)
                  : "l"(p)
                  : "memory");
+}
+
+/* Puts a word that has been read, in the own memory, back to rest. */
+DEV void rest_tagged(void *p)
+{
+    asm volatile("st.global.v4.u32 [%0], {%1, %1, %1, %1};" ::"l"(p), "r"(0xffffffffu) : "memory");
 }
 
 /* Lets others have the memory for a quarter of a microsecond. */

@@ -1,32 +1,23 @@
-/* tagged_sm90.cuh -- sums over all ranks by data that carry their own flag, in the Hopper product
- * (gemm_sm90.cuh): a launch of two patches, of which the first stores its product into every rank's places for
- * tiles, and the second adds up what has come.
+/* tagged_sm90.cuh -- sums over all ranks by data that tell by themselves that they have come (tagged.cuh), in the
+ * Hopper product (gemm_sm90.cuh): a launch of two patches, of which the first stores its product into every
+ * rank's places for tiles, and the second adds up what has come.
  *
- * Math warps store their rounded tile straight from registers, 8 bytes of it and 8 bytes of tag in a
- * word of 16, and afterwards read all ranks' words until their tags are the run's.  So there is no
- * acknowledgement, no flag, no count of raisers and no stage of the pipeline between the last product
- * and the sum.  Rows beyond the patch are neither stored nor awaited.
+ * Math warps store their rounded tile straight from registers, and afterwards read all ranks' words until none
+ * is at rest any more, and put them back to rest.  So there is no acknowledgement, no flag, no count of raisers
+ * and no stage of the pipeline between the last product and the sum.  Rows beyond the patch are neither stored
+ * nor awaited; columns beyond it, up to the tile's, are both.
  *
  *     warp 3     watcher   hello, gate; looks up where words go and come from, for the math warps; hears the
- *                          others' hellos meanwhile.  Ends the run when all words have been read, while
- *                          the sums are still being stored
+ *                          others' hellos meanwhile.  Ends the run when all words have been read and put
+ *                          back, while the sums are still being stored
  *     math                 all products of the block, each stored at once; then all sums
  *     storers              have nothing to do
  *
- * A word arrives whole or not at all.  store_tagged() and load_tagged() are one access of the scalar type .b128
- * each, at system scope (PTX ISA 8.3, .sys with .b128 in 8.4), which atom.cas.b128 may meet at the
- * same address; libcu++ makes atomic objects of 16 bytes of them.  Vectors (.v2.b64) are not promised that: they
- * are so many accesses in any order (PTX ISA, 8.2.4, which still says that no scalar is wider than 64
- * bits).  ptxas makes the same 128-bit instruction of both.  Nothing else is asked of the order of words:
- * each speaks for itself alone.
- *
- * Data of one run cannot be taken for another's.  The tag is the epoch times an odd number: 64 bits, one to
- * one, and never used again.  What other plans have left at the same place are numbers of the product's
- * type, which are not expected to spell it (SG_KERNEL_TAG).  A word is overwritten two runs later at the soonest,
- * or one if the half is baked, behind a gate that says that its readers have ended: what they have read is
- * behind named_sync() with the watcher, count_seen() of the launch and turn_end(). */
+ * What is read and put back is behind named_sync() with the watcher, count_seen() of the launch and turn_end(),
+ * and so before any word of a later run in this half. */
 #pragma once
 #include "kernel/math_sm90.cuh"
+#include "kernel/tagged.cuh"
 
 template <class S> constexpr bool HOPS = S::FOLD == FOLD_HOPS; /* two (hops_sm90.cuh) */
 
@@ -45,7 +36,7 @@ template <class S> DEV uint32_t tagged_from(const Smem<S> &smem, int i)
     return smem.seen + 8 * (TAGGED_RANKS + i);
 }
 static_assert(16 * TAGGED_RANKS <= 4 * SEEN_FLAGS + 2 * RAISED_BYTES, "");
-enum { TAGGED_TAG = 0, TAGGED_C = 8, TAGGED_PITCH = 16, TAGGED_HOW = 24 }; /* from Smem.hello on */
+enum { TAGGED_C = 0, TAGGED_PITCH = 8, TAGGED_HOW = 16 }; /* from Smem.hello on */
 
 DEV void shared_store8(uint32_t to, uint64_t v)
 {
@@ -58,11 +49,11 @@ DEV uint64_t shared_load8(uint32_t from)
     return (uint64_t)shared_load(from + 4) << 32 | shared_load(from);
 }
 
-/* The first place of AREA.  A word takes twice the bytes of what it brings. */
+/* The first place of AREA. */
 template <class S> DEV uint64_t tagged_place(const Param &P, const sg_area &area, int half)
 {
     const char *data = (const char *)P.program.place[area.buf].data[half];
-    return (uint64_t)(uintptr_t)(data + (int64_t)area.row0 * (S::BN * 4));
+    return (uint64_t)(uintptr_t)(data + (int64_t)area.row0 * (S::BN * 2));
 }
 
 template <class S> DEV void tagged_look_up(const Param &P, const Smem<S> &smem, int lane)
@@ -79,8 +70,7 @@ template <class S> DEV void tagged_look_up(const Param &P, const Smem<S> &smem, 
     const sg_area &to = P.program.to[sum.to0];
     const sg_kernel_place &c = P.program.place[to.buf];
     const char *data = (const char *)c.data[half] + to.row0 * c.pitch + to.col0 * 2;
-    const bool even = (((uintptr_t)data | (uintptr_t)c.pitch) & 7) == 0;
-    shared_store8(smem.hello + TAGGED_TAG, run_epoch(P.program.rank) * SG_KERNEL_TAG);
+    const bool even = (((uintptr_t)data | (uintptr_t)c.pitch) & 15) == 0;
     shared_store8(smem.hello + TAGGED_C, (uint64_t)(uintptr_t)data);
     shared_store8(smem.hello + TAGGED_PITCH, (uint64_t)c.pitch);
     shared_store(smem.hello + TAGGED_HOW,
@@ -124,7 +114,7 @@ DEV Leaving tagged_leaving(const Param &P, int lane)
     return at;
 }
 
-/* All words of the block have been read: math arrives, the watcher's warp waits. */
+/* All words of the block have been read and put back: math arrives, the watcher's warp waits. */
 enum { TAGGED_READ = 4 };
 
 template <class S> DEV void tagged_watch(const Param &P, const Smem<S> &smem, int lane)
@@ -140,9 +130,7 @@ template <class S> DEV void tagged_watch(const Param &P, const Smem<S> &smem, in
 
 /* ---- A unit, as a math warp sees it ----------------------------------------------------------------------- */
 
-/* A place holds its tile by eights of rows, of which each holds 32 words for 16 columns: of row i four words, from
- * 4 i on, which hold columns 0, 8, 4 and 12 of these and three more each. */
-template <class S> constexpr int EIGHT = S::BN / 16; /* of such words for an eight */
+template <class S> constexpr int EIGHT = S::BN / WORD_COLS; /* of 32 words each, for eight rows */
 
 /* What two hops know of a part of a launch: the patch that adds, where it and who is sent to are looked up, the
  * block's first word of the tile, and the patch's columns.  Of one hop these are constants, or parameters that are
@@ -159,8 +147,7 @@ template <class S> struct Summing {
     int unit, row0, col0; /* of the patch: the tile's corner */
     int rows;             /* of the tile that the patch has */
     int words;            /* of 32 each */
-    uint64_t tag;
-    bool alive; /* nobody has given up */
+    bool alive;           /* nobody has given up */
     Hop<HOPS<S>> hop;
 };
 
@@ -175,34 +162,43 @@ template <class S> DEV void tagged_find(Summing<S> &s, int unit)
 
 /* ---- Storing --------------------------------------------------------------------------------------------- */
 
-/* The tile in ACC, rounded, to who is to get it.  Neighbouring threads swap halves of what they have, so that each
- * has four columns side by side. */
+/* Of 32 columns a lane has, rounded, two of each eight, and V of the first of them; now it gets the lane % 4-th
+ * eight: a transposition among the four lanes of a row. */
+template <class T> DEV uint4 tagged_word(const float *v, int lane)
+{
+    const bool odd = lane & 1, behind = lane & 2;
+    uint32_t w[4];
+#pragma unroll
+    for (int j = 0; j < 4; ++j) w[j] = pack<T>(v[4 * j], v[4 * j + 1]);
+#pragma unroll
+    for (int j = 0; j < 4; j += 2) {
+        const uint32_t got = __shfl_xor_sync(0xffffffff, odd ? w[j] : w[j + 1], 1);
+        w[j] = odd ? got : w[j], w[j + 1] = odd ? w[j + 1] : got;
+    }
+    const uint32_t x = __shfl_xor_sync(0xffffffff, behind ? w[0] : w[2], 2);
+    const uint32_t y = __shfl_xor_sync(0xffffffff, behind ? w[1] : w[3], 2);
+    return behind ? make_uint4(x, y, w[2], w[3]) : make_uint4(w[0], w[1], x, y);
+}
+
+/* The tile in ACC, rounded, to who is to get it. */
 template <class S> DEV void tagged_send(const Summing<S> &s, const float (&acc)[S::MI][S::SUMS])
 {
     const Math<S> &m = s.m;
     const int first = (m.part * S::MI * 4 + m.warp) * 16;
-    const bool odd = m.lane & 1;
-    const int64_t at = ((int64_t)s.unit * S::BM + first) * (S::BN * 4) + m.lane * 16;
+    const int64_t at = ((int64_t)s.unit * S::BM + first) * (S::BN * 2) + m.lane * WORD_BYTES;
 #pragma unroll
     for (int eight = 0; eight < 2 * S::MI; ++eight) {
         const int row = eight / 2 * 64 + eight % 2 * 8;
         const bool mine = first + row + m.lane / 4 < s.rows;
-        uint2 word[EIGHT<S>];
+        uint4 word[EIGHT<S>];
 #pragma unroll
-        for (int x = 0; x < EIGHT<S>; ++x) {
-            const float *v = &acc[eight / 2][8 * x + eight % 2 * 2];
-            const uint32_t low = pack<typename S::T>(v[0], v[1]);
-            const uint32_t high = pack<typename S::T>(v[4], v[5]);
-            const uint32_t got = __shfl_xor_sync(0xffffffff, odd ? low : high, 1);
-            word[x] = odd ? make_uint2(got, high) : make_uint2(low, got);
-        }
+        for (int x = 0; x < EIGHT<S>; ++x)
+            word[x] = tagged_word<typename S::T>(&acc[eight / 2][16 * x + eight % 2 * 2], m.lane);
         for (int d = 0; d < (HOPS<S> ? 1 : m.P.first.tos); ++d) {
             char *there = (char *)(uintptr_t)shared_load8(tagged_to(m.smem, s.hop.to + d)) + at;
 #pragma unroll
             for (int x = 0; x < EIGHT<S>; ++x)
-                if (mine)
-                    store_tagged(there + (row / 8 * EIGHT<S> + x) * 512,
-                                 (uint64_t)word[x].y << 32 | word[x].x, s.tag);
+                if (mine) store_tagged(there + (row / 8 * EIGHT<S> + x) * WORDS_BYTES, word[x]);
         }
     }
 }
@@ -238,22 +234,33 @@ template <class S> DEV bool tagged_overdue(const Summing<S> &s, bool here, int a
 
 /* What is loaded at a time: words of ITEMS times 32, of RANKS ranks each. */
 template <int RANKS, int ITEMS> struct Batch {
-    uint64_t data[ITEMS][RANKS], tag[ITEMS][RANKS];
+    uint4 word[ITEMS][RANKS];
 };
 
-/* Words WORD, WORD + APART, ... of ranks RANK0 and behind, once they are there. */
+/* Is this lane's word X of the tile one that comes? */
+template <class S> DEV bool tagged_comes(const Summing<S> &s, int x)
+{
+    return x < s.words && x / EIGHT<S> * 8 + s.m.lane / 4 < s.rows;
+}
+
+/* Where this lane's word WORD of the AT-th rank's tile comes. */
+template <class S> DEV char *tagged_at(const Summing<S> &s, int at, int word)
+{
+    return (char *)(uintptr_t)shared_load8(tagged_from(s.m.smem, s.hop.from + at)) +
+           (int64_t)s.unit * (S::BM * S::BN * 2) + word * WORDS_BYTES + s.m.lane * WORD_BYTES;
+}
+
+/* Words WORD, WORD + APART, ... of ranks RANK0 and behind, once they are there, and back to rest. */
 template <class S, int RANKS, int ITEMS>
 DEV void tagged_read(Summing<S> &s, Batch<RANKS, ITEMS> &b, int rank0, int ranks, int word)
 {
     constexpr int APART = 4 * S::WGS;
-    const int64_t at = (int64_t)s.unit * (S::BM * S::BN * 4) + word * 512 + s.m.lane * 16;
 #pragma unroll
     for (int i = 0; i < ITEMS; ++i) {
-        const int x = word + i * APART;
-        const bool any = x < s.words && x / EIGHT<S> * 8 + s.m.lane / 4 < s.rows;
+        const bool any = tagged_comes(s, word + i * APART);
 #pragma unroll
         for (int r = 0; r < RANKS; ++r) /* who is not asked for is there */
-            b.tag[i][r] = any && rank0 + r < ranks ? ~s.tag : s.tag;
+            b.word[i][r].w = any && rank0 + r < ranks ? AT_REST : 0;
     }
     uint64_t start = 0;
     for (uint32_t tries = 1; s.alive; ++tries) {
@@ -261,62 +268,76 @@ DEV void tagged_read(Summing<S> &s, Batch<RANKS, ITEMS> &b, int rank0, int ranks
         int missing = 0;
 #pragma unroll
         for (int r = 0; r < RANKS; ++r) {
-            const char *from = (const char *)(uintptr_t)shared_load8(
-                                   tagged_from(s.m.smem, s.hop.from + rank0 + r)) +
-                               at;
+            const char *from = tagged_at(s, rank0 + r, word);
 #pragma unroll
             for (int i = 0; i < ITEMS; ++i)
-                if (b.tag[i][r] != s.tag)
-                    load_tagged(from + i * (APART * 512), &b.data[i][r], &b.tag[i][r]);
+                if (!has_come(b.word[i][r]))
+                    load_tagged(from + i * (APART * WORDS_BYTES), &b.word[i][r]);
         }
 #pragma unroll
         for (int r = RANKS - 1; r >= 0; --r)
 #pragma unroll
             for (int i = 0; i < ITEMS; ++i)
-                if (b.tag[i][r] != s.tag) here = false, missing = rank0 + r;
-        if (__all_sync(0xffffffff, here)) return;
+                if (!has_come(b.word[i][r])) here = false, missing = rank0 + r;
+        if (__all_sync(0xffffffff, here)) break;
         if (tries > 8) nap(); /* these loads take their share of the L2 */
         if (tries % 32 != 0) continue;
         if (start == 0) start = now_ns();
         s.alive = !tagged_overdue(s, here, missing, start);
     }
+    if (!s.alive) return; /* recovery puts everything back */
+#pragma unroll
+    for (int r = 0; r < RANKS; ++r) {
+        char *from = tagged_at(s, rank0 + r, word);
+#pragma unroll
+        for (int i = 0; i < ITEMS; ++i)
+            if (rank0 + r < ranks && tagged_comes(s, word + i * APART))
+                rest_tagged(from + i * (APART * WORDS_BYTES));
+    }
 }
 
-/* The sum V of four neighbours in word X to all others, TOS of them. */
-template <class S> DEV void hops_send(const Summing<S> &s, int x, const float *v, int tos);
+/* Word X into C. */
+template <class S> DEV void tagged_put(const Summing<S> &s, int x, const uint4 &word)
+{
+    const Math<S> &m = s.m;
+    const int row = x / EIGHT<S> * 8 + m.lane / 4;
+    const int col = s.col0 + x % EIGHT<S> * WORD_COLS + m.lane % 4 * 8;
+    const int left = tagged_comes(s, x) ? (HOPS<S> ? s.hop.cols : m.P.first.cols) - col : 0;
+    char *to = (char *)(uintptr_t)shared_load8(m.smem.hello + TAGGED_C) +
+               (s.row0 + row) * (int64_t)shared_load8(m.smem.hello + TAGGED_PITCH) +
+               (HOPS<S> ? s.hop.c_col + col : col) * 2;
+    if (left >= 8 && (shared_load(m.smem.hello + TAGGED_HOW) & TAGGED_EVEN)) {
+        *(uint4 *)to = word;
+    } else {
+        const uint32_t w[4] = {word.x, word.y, word.z, word.w};
+#pragma unroll
+        for (int i = 0; i < 8; ++i)
+            if (i < left) ((uint16_t *)to)[i] = (uint16_t)(w[i / 2] >> i % 2 * 16);
+    }
+}
 
-/* SUM of four neighbours in word X: bias, activation, and into C. */
+/* Word X to all others, TOS of them. */
+template <class S> DEV void hops_send(const Summing<S> &s, int x, const uint4 &word, int tos);
+
+/* SUM of eight neighbours in word X: bias, activation, and into C. */
 template <class S> DEV void tagged_store(const Summing<S> &s, int x, float *v, int tos)
 {
     typedef typename S::T T;
     const Math<S> &m = s.m;
-    const int row = x / EIGHT<S> * 8 + m.lane / 4;
-    const int col = s.col0 + x % EIGHT<S> * 16 + (m.lane & 1) * 8 + (m.lane & 2) * 2;
-    const int left =
-        x < s.words && row < s.rows ? (HOPS<S> ? s.hop.cols : m.P.first.cols) - col : 0;
-    const uint32_t how = shared_load(m.smem.hello + TAGGED_HOW);
-    if (m.P.epilogue && (how & TAGGED_FINAL) && (!HOPS<S> || tos > 0)) {
+    if (m.P.epilogue && (shared_load(m.smem.hello + TAGGED_HOW) & TAGGED_FINAL)) {
+        const int col = s.col0 + x % EIGHT<S> * WORD_COLS + m.lane % 4 * 8;
+        const int left = tagged_comes(s, x) ? (HOPS<S> ? s.hop.cols : m.P.first.cols) - col : 0;
         const T *bias = (const T *)m.P.program.bias;
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
+        for (int i = 0; i < 8; ++i) {
             if (bias != nullptr && i < left)
                 v[i] += to_float(bias[(HOPS<S> ? s.hop.c_col : m.P.first.col0) + col + i]);
             v[i] = activate<false>(m.P.program.act, v[i]);
         }
     }
-    if constexpr (HOPS<S>) {
-        if (tos > 0) hops_send(s, x, v, tos);
-    }
-    char *to = (char *)(uintptr_t)shared_load8(m.smem.hello + TAGGED_C) +
-               (s.row0 + row) * (int64_t)shared_load8(m.smem.hello + TAGGED_PITCH) +
-               (HOPS<S> ? s.hop.c_col + col : col) * 2;
-    if (left >= 4 && (how & TAGGED_EVEN)) {
-        *(uint2 *)to = make_uint2(pack<T>(v[0], v[1]), pack<T>(v[2], v[3]));
-    } else {
-#pragma unroll
-        for (int i = 0; i < 4; ++i)
-            if (i < left) ((T *)to)[i] = from_float<T>(v[i]);
-    }
+    const uint4 word = word_packed<T>(v);
+    if constexpr (HOPS<S>) hops_send(s, x, word, tos);
+    tagged_put(s, x, word);
 }
 
 /* This warp's share of the words of a unit.  LAST: there is no other unit, so that the watcher may know when
@@ -329,19 +350,16 @@ DEV void tagged_sum(Summing<S> &s, int ranks, bool last, int tos = 0)
     /* As often for all warps, which the compiler sees: then it goes on counting stages for all threads at once. */
     for (int word0 = begin; word0 == begin || word0 < s.words; word0 += ITEMS * APART) {
         const int word = word0 + s.m.wg * 4 + s.m.warp;
-        float sum[ITEMS][4];
+        float sum[ITEMS][8];
 #pragma unroll
-        for (int i = 0; i < 4 * ITEMS; ++i) sum[i / 4][i % 4] = -0.f;
+        for (int i = 0; i < 8 * ITEMS; ++i) sum[i / 8][i % 8] = -0.f;
         for (int rank0 = 0; rank0 < ranks; rank0 += RANKS) {
             Batch<RANKS, ITEMS> b;
             tagged_read<S, RANKS, ITEMS>(s, b, rank0, ranks, word);
 #pragma unroll
             for (int x = 0; x < RANKS * ITEMS; ++x) {
                 const int r = x / ITEMS, i = x % ITEMS;
-                if (rank0 + r >= ranks) continue;
-                const float2 low = unpack<typename S::T>((uint32_t)b.data[i][r]);
-                const float2 high = unpack<typename S::T>((uint32_t)(b.data[i][r] >> 32));
-                sum[i][0] += low.x, sum[i][1] += low.y, sum[i][2] += high.x, sum[i][3] += high.y;
+                if (rank0 + r < ranks) word_add<typename S::T>(b.word[i][r], sum[i]);
             }
         }
         __syncwarp();
@@ -378,7 +396,7 @@ template <class S> DEV void tagged_sum(Summing<S> &s, bool last)
 template <class S> DEV void tagged_run(Math<S> &m)
 {
     const int first = first_unit<S>(m.P), stride = stride_of<S>(m.P);
-    Summing<S> s = {m, first, 0, 0, 0, 0, 0, true};
+    Summing<S> s = {m, first, 0, 0, 0, 0, true};
     look_ahead(m, first, 0);
     for (int unit = first; unit < m.P.units; unit += stride) {
         float acc[S::MI][S::SUMS];
@@ -387,10 +405,7 @@ template <class S> DEV void tagged_run(Math<S> &m)
         tagged_find(s, unit);
         __syncwarp(); /* matrix instructions are for whole warps */
         multiply(m, acc, m.next_stages, unit + stride, nullptr, false);
-        if (unit == first) {
-            s.alive = tagged_gate(m);
-            s.tag = shared_load8(m.smem.hello + TAGGED_TAG);
-        }
+        if (unit == first) s.alive = tagged_gate(m);
         if (!s.alive) s.rows = 0;
         tagged_send(s, acc);
         math_stamp(m, STAMP_SENT);

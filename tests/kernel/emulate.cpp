@@ -93,18 +93,37 @@ static void rendezvous(meeting *m, int threads)
     emu_yield();
 }
 
+void emu_rest_word(void *to)
+{
+    now->rests.push_back(to);
+}
+
+/* What F has put back to rest is seen now. */
+static void rests_land(fiber *f)
+{
+    for (void *to : f->rests) memset(to, 0xff, 16);
+    f->rests.clear();
+}
+
+/* Who does not wait may be late with what he does next. */
 void emu_barrier_arrive(int id, int threads)
 {
+    rests_land(now);
     arrive(&mine()->named[id], threads);
+    if (random_below(256) != 0) return;
+    now->not_before = sweeps + random_below(400);
+    emu_yield();
 }
 
 void emu_barrier(int id, int threads)
 {
+    rests_land(now);
     rendezvous(&mine()->named[id], threads);
 }
 
 void emu_sync_threads(void)
 {
+    rests_land(now);
     rendezvous(&mine()->sync, now->run->threads);
 }
 
@@ -135,23 +154,21 @@ bool emu_vote(bool yes)
     return b->yes;
 }
 
-void emu_store_word(void *to, uint64_t data, uint64_t tag)
+void emu_store_word(void *to, const uint4 &word)
 {
     if ((uintptr_t)to % 16 != 0) stop("a word that is not aligned to 16");
-    words.push_back(tagged_word{to, data, tag});
+    words.push_back(tagged_word{to, word});
 }
 
 /* Some of them, or ALL.  Whether there were any. */
 static bool words_land(bool all)
 {
     size_t left = 0;
-    for (const tagged_word &word : words) {
-        if (!all && random_below(4) == 0) {
-            words[left++] = word;
-            continue;
-        }
-        memcpy(word.to, &word.data, 8);
-        memcpy((char *)word.to + 8, &word.tag, 8);
+    for (const tagged_word &w : words) {
+        if (!all && random_below(4) == 0)
+            words[left++] = w;
+        else
+            memcpy(w.to, &w.word, 16);
     }
     const bool any = !words.empty();
     words.resize(left);
@@ -225,12 +242,14 @@ static void enter(void)
 static bool is_ready(const fiber *f)
 {
     if (f->ended || (f->at != nullptr && f->at->times == f->times)) return false;
+    if (f->not_before > sweeps) return false;
+    if (f->behind && !f->run->before->ended) return false;
     return !f->waits || bar_of(f->run, f->block, f->bar)->phase != f->parity;
 }
 
 static void resume(fiber *f)
 {
-    f->waits = false;
+    f->waits = f->behind = false;
     f->at = nullptr;
     now = f;
     threadIdx = f->thread;
@@ -246,7 +265,9 @@ static void resume(fiber *f)
 
 void emu_launch_wait(void)
 {
-    while (now->run->before != nullptr && !now->run->before->ended) emu_yield();
+    if (now->run->before == nullptr || now->run->before->ended) return;
+    now->behind = true;
+    emu_yield();
 }
 
 void emu_launch_next(void)
@@ -322,7 +343,10 @@ static void end(launch *l)
 {
     for (const bulk_op &op : loads)
         if (op.run == l) stop("a launch ends before its loads have landed");
-    for (const auto &f : l->fibers) stacks.push_back(f->context.uc_stack.ss_sp);
+    for (const auto &f : l->fibers) {
+        rests_land(f.get());
+        stacks.push_back(f->context.uc_stack.ss_sp);
+    }
     l->fibers.clear();
     for (auto &b : l->blocks) spare.push_back(std::move(b));
     l->blocks.clear();
@@ -334,12 +358,14 @@ static void end(launch *l)
 static bool go_round(launch *l)
 {
     bool alive = false, moved = false;
-    const size_t start = random_below((uint32_t)l->fibers.size());
-    for (size_t i = 0; i < l->fibers.size(); ++i) {
-        fiber *const f = l->fibers[(start + i) % l->fibers.size()].get();
+    const size_t count = l->fibers.size();
+    for (size_t i = 0, at = random_below((uint32_t)count); i < count; ++i, ++at) {
+        if (at == count) at = 0;
+        fiber *const f = l->fibers[at].get();
         alive |= !f->ended;
         if (!is_ready(f) || random_below(8) == 0) continue;
         moved |= f->waits;
+        if (!f->rests.empty() && random_below(4) == 0) rests_land(f);
         resume(f);
     }
     if (!alive) end(l);

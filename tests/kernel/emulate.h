@@ -4,7 +4,8 @@
  * Threads of a GPU are fibers of one thread; who waits lets others go on, in an order drawn from a
  * seed.  The bulk engine is as late as the memory model allows: a load lands at some time after it was
  * issued, a store reads shared memory when its issuer waits for that, and writes when its issuer waits
- * for all of it.  Tagged words land at any time and in any order.  So a slot that is reused too early, a
+ * for all of it.  Tagged words land at any time and in any order, and are put
+ * back to rest when their reader comes to a barrier of the block, or before.  So a slot that is reused too early, a
  * flag raised too early and a barrier counted wrongly show as wrong results or as a standstill.  Speed and the warps' lock step are not modelled. */
 #ifndef SG_EMULATE_H
 #define SG_EMULATE_H
@@ -62,7 +63,8 @@ uint64_t emu_now_ns(void);
 uint32_t *emu_warp_words(void); /* [32 * 6] that a warp shares, between barriers */
 void emu_sync_threads(void);
 bool emu_vote(bool yes); /* of the block: all say yes */
-void emu_store_word(void *to, uint64_t data, uint64_t tag);
+void emu_store_word(void *to, const uint4 &word);
+void emu_rest_word(void *to);
 void emu_launch_wait(void);
 void emu_launch_next(void);
 
@@ -337,11 +339,14 @@ template <class T> static inline float emu_value(const uint8_t *p)
     return (float)v;
 }
 
-/* Element COL (of 64) of row ROW of an operand whose first element has address START. */
-template <class T> static inline float emu_operand(uint32_t start, int row, int col)
+/* 16 elements of row ROW of an operand whose first element has address START, APART from each other. */
+template <class T> static inline void emu_operand(uint32_t start, int row, float *v, int apart)
 {
-    const uint32_t at = start + (uint32_t)row * 128 + (uint32_t)col * 2;
-    return emu_value<T>(emu_shared(at ^ (at >> 7 & 7) << 4));
+    for (int half = 0; half < 2; ++half) {
+        const uint32_t at = start + (uint32_t)row * 128 + (uint32_t)half * 16;
+        const uint8_t *p = emu_shared(at ^ (at >> 7 & 7) << 4);
+        for (int k = 0; k < 8; ++k) v[(half * 8 + k) * apart] = emu_value<T>(p + 2 * k);
+    }
 }
 
 template <class T, int N> struct Wgmma {
@@ -349,15 +354,16 @@ template <class T, int N> struct Wgmma {
     {
         const uint32_t a_at = (uint32_t)a << 4, b_at = (uint32_t)b << 4;
         const int thread = (int)threadIdx.x % 128, lane = thread % 32;
-        const int row = thread / 32 * 16 + lane / 4;
-        float x[2][16];
-        for (int h = 0; h < 2; ++h)
-            for (int k = 0; k < 16; ++k) x[h][k] = emu_operand<T>(a_at, row + 8 * h, k);
-        for (int j = 0; j < N / 2; ++j) {
-            const int col = j / 4 * 8 + lane % 4 * 2 + (j & 1);
-            float sum = keep ? d[j] : 0.f;
-            for (int k = 0; k < 16; ++k) sum += x[j >> 1 & 1][k] * emu_operand<T>(b_at, col, k);
-            d[j] = sum;
+        float y[16][N / 4]; /* of the columns that this thread has */
+        for (int c = 0; c < N / 4; ++c)
+            emu_operand<T>(b_at, c / 2 * 8 + lane % 4 * 2 + c % 2, &y[0][c], N / 4);
+        for (int h = 0; h < 2; ++h) {
+            float x[16], sum[N / 4];
+            emu_operand<T>(a_at, thread / 32 * 16 + lane / 4 + 8 * h, x, 1);
+            for (int c = 0; c < N / 4; ++c) sum[c] = keep ? d[c / 2 * 4 + 2 * h + c % 2] : 0.f;
+            for (int k = 0; k < 16; ++k)
+                for (int c = 0; c < N / 4; ++c) sum[c] += x[k] * y[k][c];
+            for (int c = 0; c < N / 4; ++c) d[c / 2 * 4 + 2 * h + c % 2] = sum[c];
         }
     }
 };
@@ -505,14 +511,17 @@ static inline void ld_global4(const void *p, float *v)
 {
     memcpy(v, p, 16);
 }
-static inline void store_tagged(void *p, uint64_t data, uint64_t tag)
+static inline void store_tagged(void *p, const uint4 &v)
 {
-    emu_store_word(p, data, tag);
+    emu_store_word(p, v);
 }
-static inline void load_tagged(const void *p, uint64_t *data, uint64_t *tag)
+static inline void load_tagged(const void *p, uint4 *v)
 {
-    memcpy(data, p, 8);
-    memcpy(tag, (const char *)p + 8, 8);
+    memcpy(v, p, 16);
+}
+static inline void rest_tagged(void *p)
+{
+    emu_rest_word(p);
 }
 static inline uint32_t shared_load(uint32_t p)
 {

@@ -50,7 +50,7 @@ struct meeting {
 
 struct tagged_word { /* stored, and not seen yet */
     void *to;
-    uint64_t data, tag;
+    uint4 word;
 };
 
 struct fiber {
@@ -61,13 +61,16 @@ struct fiber {
     launch *run;
     int block; /* of the grid */
     bool ended;
-    bool waits; /* for the phase of a barrier */
+    uint64_t not_before; /* round */
+    bool behind;         /* waits for the launch before this one to end */
+    bool waits;          /* for the phase of a barrier */
     uint32_t bar, parity;
     const meeting *at; /* waits for its next one, the TIMES-th; NULL: for none */
     uint64_t times;
     std::vector<std::vector<bulk_op>> groups; /* stores, committed */
     std::vector<bulk_op> open;
     std::vector<const CUtensorMap *> changed; /* maps, and not released yet */
+    std::vector<void *> rests;                /* words put back to rest, and not seen yet */
 };
 
 struct block_state {

@@ -45,10 +45,20 @@ std::vector<float> product(const T *a, int a_pitch, const matrix &b, int m, int 
     for (size_t i = 0; i < b.size(); ++i) y[i] = __bfloat162float(b[i]);
     for (int i = 0; i < m; ++i) {
         for (int h = 0; h < k; ++h) x[(size_t)h] = __bfloat162float(a[(size_t)i * a_pitch + h]);
-        for (int j = 0; j < n; ++j)
-            for (int h = 0; h < k; ++h) c[(size_t)i * n + j] += x[(size_t)h] * y[(size_t)j * k + h];
+        for (int j = 0; j < n; ++j) {
+            float sum = 0.f;
+            for (int h = 0; h < k; ++h) sum += x[(size_t)h] * y[(size_t)j * k + h];
+            c[(size_t)i * n + j] = sum;
+        }
     }
     return c;
+}
+
+static bool is_same(T v, float want)
+{
+    uint16_t bits;
+    memcpy(&bits, &v, 2);
+    return isnan(want) ? bits == 0x7fff : __bfloat162float(v) == want;
 }
 
 void judge(const matrix &c, int pitch, int row0, int rows, int n, const float *want,
@@ -60,7 +70,7 @@ void judge(const matrix &c, int pitch, int row0, int rows, int n, const float *w
         if (row < 0 || row >= rows || col >= n)
             trampled += !is_poison(c[i]);
         else
-            wrong += !(__bfloat162float(c[i]) == want[(size_t)row * n + col]);
+            wrong += !is_same(c[i], want[(size_t)row * n + col]);
     }
     expect(wrong == 0 && trampled == 0, what + ": " + std::to_string(wrong) + " wrong, " +
                                             std::to_string(trampled) + " trampled");

@@ -29,7 +29,8 @@ bool is_poison(T v);
 /* The product of M x K, rows A_PITCH apart, and N x K. */
 std::vector<float> product(const T *a, int a_pitch, const matrix &b, int m, int n, int k);
 
-/* Rows [row0, row0 + rows) x n of C, PITCH wide, are WANT; all else is poison. */
+/* Rows [row0, row0 + rows) x n of C, PITCH wide, are WANT, and NaN as conversions make it where that is; all
+ * else is poison. */
 void judge(const matrix &c, int pitch, int row0, int rows, int n, const float *want,
            const std::string &what);
 

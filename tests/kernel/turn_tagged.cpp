@@ -1,4 +1,4 @@
-/* turn_tagged.cpp -- of test_turn.cpp: all-reduces by data that carry their own flag. */
+/* turn_tagged.cpp -- of test_turn.cpp: all-reduces by data that tell by themselves that they have come. */
 #include "turn_world.h"
 
 enum { HASH = 4711 };
@@ -28,6 +28,7 @@ struct tagged {
     bool enqueue(int run, int r);
     std::vector<float> wanted(int run) const;
     void check(int runs);
+    void recover();
     void check_stopped() const;
 };
 
@@ -39,25 +40,13 @@ static matrix wide_matrix(size_t count)
     return m;
 }
 
-/* Words as they may be found: of the run before the last in this half, which a tag must not be taken
- * for, and plain numbers of other plans. */
-static matrix stale_words(size_t words, uint64_t epoch)
-{
-    matrix m(8 * words);
-    for (size_t i = 0; i < words; ++i) {
-        const uint64_t tag = draw(2) ? (epoch - 2 - (uint64_t)draw(2)) * SG_KERNEL_TAG : epoch;
-        memset((void *)&m[8 * i], 0x7f, 8);
-        memcpy((void *)&m[8 * i + 4], &tag, 8);
-    }
-    return m;
-}
-
 tagged::tagged(const tagged_ask &ask)
-    : q(ask), what("tagged of " + std::to_string(q.ranks) + " ranks " + std::to_string(q.m) + "x" +
-                   std::to_string(q.n) + "x" + std::to_string(q.k) + " tile " +
-                   std::to_string(q.tm) + "x" + std::to_string(q.tn) + " blocks " +
-                   std::to_string(q.blocks) + " missing " + std::to_string(q.missing) + " slow " +
-                   std::to_string(q.slow) + (q.hops ? " in two hops" : "")),
+    : q(ask),
+      what("tagged of " + std::to_string(q.ranks) + " ranks " + std::to_string(q.m) + "x" +
+           std::to_string(q.n) + "x" + std::to_string(q.k) + " tile " + std::to_string(q.tm) + "x" +
+           std::to_string(q.tn) + " blocks " + std::to_string(q.blocks) + " missing " +
+           std::to_string(q.missing) + " slow " + std::to_string(q.slow) +
+           (q.hops ? " in two hops" : "") + (q.nan < 0 ? "" : ", NaN")),
       pitch(q.n + q.odd), tiles(up(q.m, q.tm) * up(q.n, q.tn)),
       most(up(q.m, q.tm) * up(up(q.n, q.tn), q.ranks)),
       places_rows(q.ranks * q.tm * (q.hops ? 2 * most : tiles)), width((uint8_t)(1 + draw(3))),
@@ -65,8 +54,7 @@ tagged::tagged(const tagged_ask &ask)
       l((size_t)q.ranks), a((size_t)q.runs), c((size_t)q.runs)
 {
     for (int r = 0; r < q.ranks; ++r) {
-        const size_t words = (size_t)places_rows * q.tn / 4;
-        for (auto &half : inbox) half.push_back(stale_words(words, epoch));
+        for (auto &half : inbox) half.push_back(poisoned((size_t)places_rows * q.tn));
         b.push_back(wide_matrix((size_t)q.n * q.k));
         if (q.hops)
             make_hops(r);
@@ -75,6 +63,8 @@ tagged::tagged(const tagged_ask &ask)
         l[(size_t)r].finish(&w, r, HASH, q.baked);
         for (int run = 0; run < q.runs; ++run) {
             a[(size_t)run].push_back(wide_matrix((size_t)q.m * q.k));
+            T &some = a[(size_t)run].back()[(size_t)draw(q.m) * q.k + draw(q.k)];
+            if (q.nan == r) memset((void *)&some, 0xff, sizeof some);
             c[(size_t)run].push_back(poisoned((size_t)q.m * pitch));
         }
     }
@@ -233,6 +223,11 @@ void tagged::check(int runs)
 {
     w.ended(w.of[0]->rank.epoch - 1, what);
     for (const plan &p : l) expect(p.at_rest(), what + ": counts");
+    size_t left = 0;
+    for (const auto &half : inbox)
+        for (const matrix &m : half)
+            for (const T &v : m) left += !is_poison(v);
+    expect(left == 0, what + ": " + std::to_string(left) + " numbers are not at rest");
     for (int run = q.runs - runs; run < q.runs; ++run) {
         const std::vector<float> want = wanted(run);
         for (int r = 0; r < q.ranks; ++r)
@@ -256,6 +251,15 @@ void tagged::check_stopped() const
     expect(named, what + ": named");
 }
 
+/* As the host does it: what is under way has landed. */
+void tagged::recover()
+{
+    w.recover();
+    for (auto &m : w.of) m->rank.limit_ns = 40000000;
+    for (auto &half : inbox)
+        for (matrix &m : half) m = poisoned(m.size());
+}
+
 void try_tagged(const tagged_ask &ask)
 {
     tagged t(ask);
@@ -266,8 +270,7 @@ void try_tagged(const tagged_ask &ask)
         ok = ok && emu_run();
         expect(ok, t.what + ": goes through");
         t.check_stopped();
-        t.w.recover();
-        for (auto &m : t.w.of) m->rank.limit_ns = 40000000;
+        t.recover();
         --left;
     }
     for (int run = ask.runs - left; run < ask.runs; ++run)
@@ -277,21 +280,24 @@ void try_tagged(const tagged_ask &ask)
     if (ok) t.check(left);
 }
 
-/* Others may wait for tags: what no kernel does with them is refused, and not done in another way. */
+/* Others may wait for words: what no kernel does with them is refused, and not done in another way. */
 void try_tagged_refused(void)
 {
-    tagged t({2, 16, 64, 72, 64, 64, 0, 1, 0, false, false, -1, -1, false});
+    tagged t({2, 16, 64, 72, 64, 64, 0, 1, 0, false, false, -1, -1, false, -1});
     const std::unique_ptr<sg_kernel_gemm> g(new sg_kernel_gemm());
     plan &p = t.l[0];
     expect(t.aim_at(g.get(), 0, 0), t.what + ": is served");
-    const auto refused = [&](const char *why_not) {
-        const char *why = sg_kernel_gemm_make(g.get(), &p.program, &p.host, 7, 0, 2, 64, 64, 0);
+    const auto refused = [&](const char *why_not, int tn = 64) {
+        const char *why = sg_kernel_gemm_make(g.get(), &p.program, &p.host, 7, 0, 2, 64, tn, 0);
         if (why == nullptr) why = sg_kernel_gemm_aim(g.get());
         expect(why != nullptr, t.what + ": is refused with " + why_not);
     };
     p.program.place[9].tagged = 0;
-    refused("a place without tags");
+    refused("a place of plain numbers");
     p.program.place[9].tagged = 1;
+    p.program.place[8].cols = p.program.place[9].cols = 48;
+    refused("half a word's columns", 48);
+    p.program.place[8].cols = p.program.place[9].cols = 64;
     p.program.type = SG_KERNEL_F32;
     refused("f32");
 }

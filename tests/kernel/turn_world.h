@@ -80,6 +80,7 @@ struct tagged_ask {
     int missing;      /* this rank comes after recovery alone; -1: all come at once */
     int slow;  /* this rank, or all if it is their number, has A at odd addresses; -1: none */
     bool hops; /* two */
+    int nan;   /* this rank's A has a NaN, all ones; -1: none has */
 };
 
 void try_tagged(const tagged_ask &ask);
