@@ -1,6 +1,6 @@
 #!/bin/bash
-# Builds presets and runs their tests: scripts/test.sh PRESET[:LABELS]...  LABELS is a regular
-# expression over test labels; none means all tests.  Closes with "N passed, N failed".
+# Builds presets and runs their tests: scripts/test.sh PRESET[:LABEL[|LABEL]...]...  Of labels (unit,
+# concurrent, cli, fuzz) only what they need is built; none means all tests.  Closes with "N passed, N failed".
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
@@ -10,8 +10,13 @@ failed=0
 for argument in "$@"; do
     preset=${argument%%:*}
     labels=()
-    if [ "$preset" != "$argument" ]; then labels=(-L "${argument#*:}"); fi
-    if ! scripts/build.sh "$preset"; then
+    targets=()
+    if [ "$preset" != "$argument" ]; then
+        labels=(-L "^(${argument#*:})\$")
+        IFS='|' read -r -a targets <<< "${argument#*:}"
+        targets=("${targets[@]/%/_tests}")
+    fi
+    if ! scripts/build.sh "$preset" "${targets[@]}"; then
         echo "$preset: the build failed"
         failed=$((failed + 1))
         continue
