@@ -308,11 +308,12 @@ template <bool EXACT> DEV float sigmoid(float x)
     return __fdividef(1.f, 1.f + __expf(t));
 }
 
-/* gelu is 0.5 x (1 + tanh(u)), and 0.5 (1 + tanh(u)) is sigmoid(2 u). */
+/* gelu is 0.5 x (1 + tanh(u)), and 0.5 (1 + tanh(u)) is sigmoid(2 u).  One sigmoid for whatever it is, since all of
+ * this stands in a kernel as often as a thread has numbers. */
 template <bool EXACT> DEV float activate(int act, float x)
 {
     if (act == SG_KERNEL_RELU) return x < 0.f ? 0.f : x;
-    if (act == SG_KERNEL_GELU)
-        return x * sigmoid<EXACT>(1.59576912f * (x + 0.044715f * (x * x * x)));
-    return act == SG_KERNEL_SILU ? x * sigmoid<EXACT>(x) : x;
+    if (act == SG_KERNEL_NONE) return x;
+    const float u = 1.59576912f * (x + 0.044715f * (x * x * x));
+    return x * sigmoid<EXACT>(act == SG_KERNEL_GELU ? u : x);
 }
