@@ -338,9 +338,9 @@ int main(int argc, char **argv)
     emu_sms(
         13); /* nine tiles and four couriers; two waves of six and six couriers; too many tiles */
     try_gather({2, 300, 264, 136, 128, 128, 1, 40, 0, 0, 0, 3, false, false, true});
-    try_gather({3, 300, 520, 136, 128, 128, 2, 60, 64, 0, 0, 3, false, false, false});
+    try_gather({3, 300, 520, 72, 128, 128, 2, 60, 64, 0, 0, 3, false, false, false});
     try_gather({3, 250, 264, 72, 64, 128, 1, 17, 0, 0, 0, 3, true, true, false});
-    try_gather({2, 300, 264, 136, 128, 128, 1, 40, 0, 0, 0, 3, false, false, true, 1 << 30});
+    try_gather({2, 300, 264, 72, 128, 128, 1, 40, 0, 0, 0, 2, false, false, true, 1 << 30});
     try_gather({5, 250, 136, 72, 64, 128, 1, 17, 0, 12, 0, 3, false, true, true});
     try_carry({3, 33, 4120, 64, 128, 5, 0, true});
     try_carry({3, 20, 136, 128, 256, 7, 0, false});
