@@ -135,14 +135,24 @@ template <class S> DEV void watcher(const Param &P, const Smem<S> &smem, int im,
     if (P.program.rank == nullptr) return;
     Watcher<S> w = {P, smem, run_epoch(P.program.rank), 0, 0, false};
     const bool first = lane == 0;
-    for (int i = 0; first && P.leaves && i < P.pushes; ++i)
-        watcher_leave(w, P.push[i].to0, P.push[i].tos);
+    /* First the hellos of those to whom rows are carried, LEFT steps of them, by the code that those of tiles
+     * take: it is long, and every instance has it. */
+    int left = P.leaves ? P.pushes : 0, next = first_unit<S>(P);
     Cursor cursor;
-    for (int unit = first_unit<S>(P); unit < P.units; unit += stride_of<S>(P)) {
-        cursor_move<S>(P, cursor, unit);
-        const sg_patch &p = patch_in_list(P, cursor.patch);
+    while (left > 0 || next < P.units) {
+        const bool carries = left > 0;
+        const int unit = next;
+        if (!carries) cursor_move<S>(P, cursor, unit);
+        const sg_patch &p = patch_in_list(P, carries ? 0 : cursor.patch);
+        const sg_kernel_step *step = P.push + (carries ? P.pushes - left : 0);
+        if (first && P.leaves)
+            watcher_leave(w, carries ? step->to0 : p.to0, carries ? step->tos : p.tos);
+        if (carries) {
+            --left;
+            continue;
+        }
+        next += stride_of<S>(P);
         const bool adds = S::ADDS && p.adds;
-        if (first && P.leaves) watcher_leave(w, p.to0, p.tos);
         if (p.waits == 0 && !adds) continue;
         const Tile t = tile_at<S>(p, unit - cursor.base, im, in);
         const int tile = tile_number(p, t, S::BN), row = t.band * S::BM;
