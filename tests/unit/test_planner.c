@@ -445,7 +445,7 @@ static void levels_say_how_many_are_timed(void **state)
         const shingle_plan_options options = {.choose = "measure",
                                               .level = cases[i].level,
                                               .measure = cases[i].measure,
-                                              .measure_seconds = 0.01};
+                                              .measure_seconds = 1};
         shingle_plan *plan = NULL;
         assert_int_equal(sg_planner_choose(&p, &machine, &options, &watch, NULL, &plan),
                          SHINGLE_OK);
