@@ -313,7 +313,9 @@ template <bool EXACT> DEV float sigmoid(float x)
 template <bool EXACT> DEV float activate(int act, float x)
 {
     if (act == SG_KERNEL_RELU) return x < 0.f ? 0.f : x;
-    if (act == SG_KERNEL_NONE) return x;
-    const float u = 1.59576912f * (x + 0.044715f * (x * x * x));
-    return x * sigmoid<EXACT>(act == SG_KERNEL_GELU ? u : x);
+    if (act == SG_KERNEL_GELU || act == SG_KERNEL_SILU) {
+        const float u = 1.59576912f * (x + 0.044715f * (x * x * x));
+        x *= sigmoid<EXACT>(act == SG_KERNEL_GELU ? u : x);
+    }
+    return x;
 }

@@ -310,10 +310,14 @@ DEV void carry_out_part(const Param &P, const Visit &v, int i0, int j0, int half
         }
     }
     wait_addends(P, v, epoch, visit);
+    /* One place in the code: it is long, and unrolled it is most of what there is to compile. */
+    float out[M::SUMS];
 #pragma unroll
+    for (int i = 0; i < M::SUMS; ++i) out[i] = acc[i];
+#pragma unroll 1
     for (int i = 0; i < M::SUMS; ++i) {
         const int row = i0 + M::row_of(i), col = j0 + M::col_of(i);
-        if (row < v.rows && col < v.cols) finish_some<T, 1>(P, v, half, may, row, col, &acc[i]);
+        if (row < v.rows && col < v.cols) finish_some<T, 1>(P, v, half, may, row, col, &out[i]);
     }
     __syncthreads();
 }
