@@ -28,12 +28,15 @@ template <class S> DEV void courier(const Param &P, const Smem<S> &smem, int war
         launch_wait();
         if (warp == 0) launch_next();
         const int i = warp < 3 ? warp : warp - 1;
-        const Carrier self = {((int)blockIdx.x - P.workers) * C::CARRIERS + i,
-                              ((int)gridDim.x - P.workers) * C::CARRIERS,
+        const int couriers = (int)gridDim.x - P.workers;
+        const Carrier self = {i * couriers + (int)blockIdx.x - P.workers,
+                              C::CARRIERS * couriers,
+                              couriers,
                               smem.stage + i * C::ROOM,
                               C::ROOM,
                               courier_barrier(smem, i),
-                              courier_barrier(smem, C::CARRIERS) + AHEAD * SPOT_BYTES * i};
+                              courier_barrier(smem, C::CARRIERS) + AHEAD * SPOT_BYTES * i,
+                              smem.progress};
         if (P.pushes > 0 && (!P.turn.gate || storer_gate(P, smem)))
             push_rows(P, smem, self, run_epoch(P.program.rank));
     }

@@ -31,19 +31,20 @@ int sg_kernel_tiles(enum sg_kernel_type type, sg_kernel_tile *tiles_out, int roo
     int sms = 0, all = 0, count = 0;
     const sg_instance *table = sg_instance_table(&all);
     if (current_arch(&sms) != 90 || type == SG_KERNEL_F32) {
-        if (room > 0) tiles_out[count++] = sg_kernel_tile{128, 128, 0, 0};
+        if (room > 0) tiles_out[count++] = sg_kernel_tile{128, 128, 0, 0, 1};
         return count;
     }
     for (int i = 0; i < all && count < room; ++i) {
         const sg_instance *k = &table[i];
-        bool known = k->type != (int)type || k->fold != FOLD_ADDENDS; /* they take all */
+        bool known = k->type != (int)type || k->fold != FOLD_ADDENDS; /* whatever else they take */
         for (int j = 0; j < count; ++j) known |= tiles_out[j].m == k->bm && tiles_out[j].n == k->bn;
-        if (!known) tiles_out[count++] = sg_kernel_tile{k->bm, k->bn, 0, 0};
+        if (!known) tiles_out[count++] = sg_kernel_tile{k->bm, k->bn, 0, 0, 0};
     }
     for (int i = 0; i < all; ++i)
         for (int j = 0; j < count; ++j) {
             const bool same = table[i].type == (int)type && table[i].bm == tiles_out[j].m &&
                               table[i].bn == tiles_out[j].n;
+            tiles_out[j].bare |= same && table[i].fold == FOLD_NONE;
             tiles_out[j].parts |= same && table[i].fold == FOLD_PARTS;
             tiles_out[j].tagged |=
                 (same && table[i].fold == FOLD_TAGGED) | (same && table[i].fold == FOLD_HOPS) << 1;

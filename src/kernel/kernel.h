@@ -167,6 +167,7 @@ typedef struct sg_kernel_tile {
     int32_t m, n;
     int32_t parts;  /* f32 sums of tiles may be handed from patch to patch of a launch */
     int32_t tagged; /* it takes launches of tagged data: 1 in one hop, 2 in two, 3 in both */
+    int32_t bare;   /* it takes launches without addends, and not only such that have some */
 } sg_kernel_tile;
 
 /* At most ROOM of them; returns their number.  Other shapes are served by a slow kernel. */

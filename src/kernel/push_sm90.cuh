@@ -3,10 +3,12 @@
  *
  * Couriers do it (courier_sm90.cuh), blocks for which there are no tiles: the tiles of a launch rarely
  * fill all SMs to the end.  Where there are none, the storers do, while the math warpgroups multiply
- * their first tiles, through the slots that these will need afterwards.  A piece is as much of a COPY
- * step as a carrier's memory holds: rows, or a part of one.  Pieces are dealt to all carriers of the
- * launch in turn, those of the first step first.  While one is being loaded, the one before is still on
- * its way out; a link of 400 GB/s needs 2 MB under way. */
+ * their first tiles, through the slots that these will need afterwards.  A piece is so much of a COPY
+ * step that each SM has one, or as much as a carrier's memory holds: rows, or a part of one.  Pieces are
+ * dealt to SMs first, and to the carriers of one SM then, those of the first step first.  All are loaded as
+ * soon as may be, and those of an SM leave in this order: what is wanted first is not to share the link with
+ * what is wanted last.  While one is being loaded, the one before is still on its way out; a link of 400 GB/s
+ * needs 2 MB under way. */
 #pragma once
 #include "kernel/shape_sm90.cuh"
 
@@ -40,12 +42,14 @@ struct Cut {
     int bytes;     /* of a row in a piece: all, or a part */
 };
 
-DEV Cut push_cut(const Param &P, const sg_kernel_step &s, int room)
+/* For BLOCKS that carry, in pieces of ROOM bytes at most. */
+DEV Cut push_cut(const Param &P, const sg_kernel_step &s, int room, int blocks)
 {
     Cut c;
     c.row_bytes = s.src.cols * element_bytes(P.program, P.program.place[s.src.buf]);
     if (c.row_bytes <= room) {
-        c.rows = room / c.row_bytes, c.parts = 1, c.bytes = c.row_bytes;
+        c.rows = sg_walk_min(room / c.row_bytes, sg_walk_div(s.src.rows, blocks));
+        c.parts = 1, c.bytes = c.row_bytes;
         c.pieces = sg_walk_div(s.src.rows, c.rows);
     } else {
         c.rows = 1, c.parts = sg_walk_div(c.row_bytes, room);
@@ -111,7 +115,8 @@ DEV Spot push_target(const Param &P, const Smem<S> &smem, const sg_kernel_step &
     return spot;
 }
 
-/* Of a piece, so many targets are looked up ahead, and kept in shared memory, since no register can. */
+/* So many targets of a piece and raises of a step are looked up ahead, and kept in shared memory, since no
+ * register can. */
 enum { AHEAD = 8, SPOT_BYTES = 16 };
 
 DEV void spot_keep(uint32_t at, const Spot &s)
@@ -130,6 +135,21 @@ DEV Spot spot_kept(uint32_t at)
     return Spot{(char *)(uintptr_t)data, (int64_t)pitch};
 }
 
+DEV void raise_keep(uint32_t at, const Raise &x)
+{
+    const uint64_t flag = (uint64_t)(uintptr_t)x.flag;
+    shared_store(at, (uint32_t)flag);
+    shared_store(at + 4, (uint32_t)(flag >> 32));
+    shared_store(at + 8, (uint32_t)x.counter);
+    shared_store(at + 12, x.raisers);
+}
+
+DEV Raise raise_kept(uint32_t at)
+{
+    const uint64_t flag = shared_load(at) | (uint64_t)shared_load(at + 4) << 32;
+    return Raise{(uint64_t *)(uintptr_t)flag, (int)shared_load(at + 8), shared_load(at + 12)};
+}
+
 DEV void push_store(const Spot &to, const Piece &p, uint32_t from)
 {
     if (to.data == nullptr) return;
@@ -142,46 +162,89 @@ DEV void push_store(const Spot &to, const Piece &p, uint32_t from)
         bulk_store(row, from + (uint32_t)(r * p.bytes), (uint32_t)p.bytes);
 }
 
-/* This storer's pieces of a step have arrived.  The last one of SHARERS raises.  Partner: whoever waits
- * for the step's flags. */
-DEV void push_credit(const Param &P, const sg_kernel_step &s, int sharers, uint64_t epoch)
-{
-    if (s.raises == 0) return;
-    if (sharers > 1 && !count_up(s.ticket, (uint32_t)sharers)) return;
-    bool fenced = false;
-    for (int i = 0; i < s.raises; ++i)
-        raise_fire(P.program, raise_find(P.program, P.program.raise[s.raise0 + i], 0), epoch,
-                   &fenced);
-}
-
-/* One of ALL threads that carry pieces, each through ROOM bytes of shared memory at AT. */
+/* One of ALL threads that carry pieces, each through ROOM bytes of shared memory at AT.  A step is cut for BLOCKS. */
 struct Carrier {
-    int index, all;
+    int index, all, blocks;
     uint32_t at;
     int room;
     uint32_t bar;   /* counts the bytes that come */
     uint32_t spots; /* room for AHEAD of them */
+    /* Of a courier, two words: pieces of this SM that are on their way, and of these, that have arrived.  0: a storer,
+     * which keeps no order, and has no register to look up raises ahead. */
+    uint32_t order;
 };
+
+/* This carrier's pieces of a step are on their way.  Waits for them; the last one of all that have some raises
+ * what has been looked up meanwhile.  Partner: whoever waits for the step's flags. */
+DEV void push_credit(const Param &P, const sg_kernel_step &s, const Carrier &self, uint64_t epoch)
+{
+    for (int i = 0; self.order && i < s.raises && i < AHEAD; ++i)
+        raise_keep(self.spots + SPOT_BYTES * i,
+                   raise_find(P.program, P.program.raise[s.raise0 + i], 0));
+    bulk_wait<0>();
+    if (s.raises == 0) return;
+    const int pieces = push_cut(P, s, self.room, self.blocks).pieces;
+    const int sharers = sg_walk_min(pieces, self.all);
+    if (sharers > 1 && !count_up(s.ticket, (uint32_t)sharers)) return;
+    bool fenced = false;
+    for (int i = 0; i < s.raises; ++i) {
+        const Raise x = self.order && i < AHEAD
+                            ? raise_kept(self.spots + SPOT_BYTES * i)
+                            : raise_find(P.program, P.program.raise[s.raise0 + i], 0);
+        raise_fire(P.program, x, epoch, &fenced);
+    }
+}
+
+/* On the way to peers: what keeps links busy. */
+enum { PUSHED_AT_ONCE = 5 << 18 };
+
+/* How many pieces of an SM may be under way.  One is best where many SMs carry: of more, what comes first would
+ * share the links with what comes last, and each barrier of memory waits for all that its SM has on its way. */
+DEV uint32_t push_ahead(const Carrier &self, const sg_kernel_step &s, const Cut &cut)
+{
+    const int round = cut.rows * cut.bytes * s.tos * self.blocks;
+    return round > PUSHED_AT_ONCE ? 1 : (uint32_t)(PUSHED_AT_ONCE / round);
+}
+
+/* Pieces of an SM are stored one behind the other, the TURN-th of them when few enough are under way. */
+DEV void push_in_order(const Param &P, const Carrier &self, uint32_t turn, uint32_t ahead)
+{
+    progress_wait(P, self.order, turn, ROLE_STORER);
+    if (turn >= ahead) progress_wait(P, self.order + 4, turn - ahead + 1, ROLE_STORER);
+}
+
+/* It is on its way.  LAST: of this carrier's pieces of the step.  True: what it owes has been credited. */
+DEV bool push_arrive(const Param &P, const Carrier &self, const sg_kernel_step &s, uint32_t turn,
+                     uint32_t ahead, bool last, uint64_t epoch)
+{
+    const bool now = last && ahead == 1;
+    progress_release(self.order, turn + 1);
+    bulk_wait<0>();
+    if (now) push_credit(P, s, self, epoch);
+    progress_wait(P, self.order + 4, turn, ROLE_STORER);
+    progress_release(self.order + 4, turn + 1);
+    return now;
+}
 
 /* All pieces of SELF.  Before and afterwards nothing is in its memory. */
 template <class S>
 DEV void push_rows(const Param &P, const Smem<S> &smem, const Carrier &self, uint64_t epoch)
 {
     const int half = run_half(P.program);
-    int next = self.index;           /* which piece of the step is the first of its own */
-    int owed = -1, owed_sharers = 0; /* a step of which all of its pieces are stored */
-    uint32_t parity = 0;
+    int next = self.index; /* which piece of the step is the first of its own */
+    int owed = -1;         /* a step of which all of its pieces are stored */
+    uint32_t parity = 0, turn = (uint32_t)(self.index / self.blocks);
     for (int i = 0; i < P.pushes; ++i) {
         const sg_kernel_step &s = P.push[i];
-        const Cut cut = push_cut(P, s, self.room);
-        const bool mine = next < cut.pieces;
+        const Cut cut = push_cut(P, s, self.room, self.blocks);
+        const uint32_t ahead = self.order ? push_ahead(self, s, cut) : 0;
+        bool mine = next < cut.pieces;
         for (; next < cut.pieces; next += self.all) {
             const Piece p = push_piece(s, cut, next);
             bulk_wait_read<0>();
             push_load(P, s, p, half, self.at, self.bar);
             if (owed >= 0) { /* meanwhile: the step before */
-                bulk_wait<0>();
-                push_credit(P, P.push[owed], owed_sharers, epoch);
+                push_credit(P, P.push[owed], self, epoch);
                 owed = -1;
             }
             /* Loads that depend on each other, while the rows are on their way. */
@@ -189,15 +252,18 @@ DEV void push_rows(const Param &P, const Smem<S> &smem, const Carrier &self, uin
                 spot_keep(self.spots + SPOT_BYTES * to, push_target(P, smem, s, to, p, half));
             mbar_wait(P, self.bar, parity, ROLE_STORER);
             parity ^= 1;
+            if (self.order) push_in_order(P, self, turn, ahead);
             for (int to = 0; to < s.tos; ++to)
                 push_store(to < AHEAD ? spot_kept(self.spots + SPOT_BYTES * to)
                                       : push_target(P, smem, s, to, p, half),
                            p, self.at);
             bulk_commit();
+            if (self.order)
+                mine = !push_arrive(P, self, s, turn, ahead, next + self.all >= cut.pieces, epoch);
+            turn += (uint32_t)(self.all / self.blocks);
         }
         next -= cut.pieces; /* counted on from the last piece of this step */
-        if (mine) owed = i, owed_sharers = sg_walk_min(cut.pieces, self.all);
+        if (mine) owed = i;
     }
-    bulk_wait<0>();
-    if (owed >= 0) push_credit(P, P.push[owed], owed_sharers, epoch);
+    if (owed >= 0) push_credit(P, P.push[owed], self, epoch);
 }

@@ -123,12 +123,7 @@ DEV void raises_look(const Param &P, uint32_t to, const sg_patch &p, int band, i
 {
     for (int i = 0; i < p.raises && i < RAISES; ++i, to += 16) {
         const sg_raise r = P.program.raise[p.raise0 + i];
-        const Raise x = raise_find(P.program, r, r.per == SG_PER_BAND ? band : number);
-        const uint64_t flag = (uint64_t)(uintptr_t)x.flag;
-        shared_store(to, (uint32_t)flag);
-        shared_store(to + 4, (uint32_t)(flag >> 32));
-        shared_store(to + 8, (uint32_t)x.counter);
-        shared_store(to + 12, x.raisers);
+        raise_keep(to, raise_find(P.program, r, r.per == SG_PER_BAND ? band : number));
     }
 }
 
@@ -139,9 +134,7 @@ DEV Raise raises_at(const Param &P, uint32_t from, const sg_patch &p, int i, int
         const sg_raise r = P.program.raise[p.raise0 + i];
         return raise_find(P.program, r, r.per == SG_PER_BAND ? band : number);
     }
-    from += 16 * i;
-    const uint64_t flag = shared_load(from) | (uint64_t)shared_load(from + 4) << 32;
-    return Raise{(uint64_t *)(uintptr_t)flag, (int)shared_load(from + 8), shared_load(from + 12)};
+    return raise_kept(from + 16 * i);
 }
 
 /* By the thread that has seen all stores of a tile.  Partner: flag_wait(). */
@@ -159,9 +152,14 @@ DEV void storer_carry(const Param &P, const Smem<S> &smem, int wg, bool open, ui
 {
     constexpr int ROOM = S::SLOTS * S::PIECE_BYTES;
     static_assert(AHEAD * SPOT_BYTES <= RAISED_BYTES, "no raise is looked up yet");
-    const Carrier self = {(int)blockIdx.x * S::WGS + wg, (int)gridDim.x * S::WGS,
-                          smem.slot + wg * ROOM,         ROOM,
-                          smem.pushed + 8 * wg,          smem.raised + RAISED_BYTES * wg};
+    const Carrier self = {(int)blockIdx.x * S::WGS + wg,
+                          (int)gridDim.x * S::WGS,
+                          1, /* pieces are as large as they may be */
+                          smem.slot + wg * ROOM,
+                          ROOM,
+                          smem.pushed + 8 * wg,
+                          smem.raised + RAISED_BYTES * wg,
+                          0};
     if (open) push_rows(P, smem, self, epoch);
     stamp(smem.stamp, STAMP_STORER + wg, STAMP_PUSHED);
     /* Pairs with stage_piece() of math, which has waited for its first slots. */

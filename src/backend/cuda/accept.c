@@ -144,6 +144,13 @@ static bool tramples(const sg_sched *s, const sg_launch *l)
     return does;
 }
 
+static bool has_addends(const sg_sched *s, const sg_launch *l)
+{
+    for (int32_t i = l->patch0; i < l->patch0 + l->patches; i++)
+        if (s->patch[i].adds > 0) return true;
+    return false;
+}
+
 /* ---- Schedules ------------------------------------------------------------------------------- */
 
 static bool launch_accepts(const sg_sched *s, const sg_launch *l, sg_text *why)
@@ -172,6 +179,11 @@ static bool launch_accepts(const sg_sched *s, const sg_launch *l, sg_text *why)
         return false;
     }
     const bool hops = p->ranks > 1 && s->patch[l->patch0].tos == 1;
+    if (!wide && !tagged && !fast.bare && !has_addends(s, l)) {
+        sg_text_add(why, "no fast kernel for %s without addends in tiles of %dx%d",
+                    sg_type_name(p->type), (int)l->tile_m, (int)l->tile_n);
+        return false;
+    }
     if (tagged && !(fast.tagged & (hops ? TWO_HOPS : ONE_HOP))) {
         sg_text_add(why, "no kernel here sends %s in tiles of %dx%d as tagged data in %s",
                     sg_type_name(p->type), (int)l->tile_m, (int)l->tile_n,

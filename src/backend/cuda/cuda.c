@@ -429,8 +429,8 @@ static const char *shipped(const char *device, int ranks)
 /* Tile shapes without a kernel here are not worth proposing. */
 static void keep_fast_tiles(sg_type type, sg_machine *m)
 {
-    sg_kernel_tile fast[16];
-    const int count = sg_kernel_tiles((enum sg_kernel_type)type, fast, 16);
+    sg_kernel_tile fast[24];
+    const int count = sg_kernel_tiles((enum sg_kernel_type)type, fast, 24);
     int kept = 0;
     for (int i = 0; i < m->tiles; i++) {
         bool found = false;
