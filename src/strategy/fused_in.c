@@ -23,9 +23,10 @@
  * Own rows first means that all of B is read for them, and again for each of the others, from memory if it
  * does not fit into a cache; and every byte takes power, which is time at its limit.  In strips of
  * columns, each a wave of everybody's rows, B is read once.  The first is wider, a wave of own rows, since
- * nothing else has arrived; with chunks of k it need not be.  Of two ranks, tiles of own rows then wait for
- * the other's chunks as well: the launch ends no sooner if they run ahead, and with pushes it ends later (H200,
- * by 27 us of 374), it is thought since they then read B at another time.  A call makes whole rows.
+ * nothing else has arrived; with chunks of k it need not be.  Tiles of own rows then wait for the next rank's
+ * chunks as well: the launch ends no sooner if they run ahead, and with pushes it ends later (H200s, two by 27 us
+ * of 374, four by 12 of 207 and 15 of 258), it is thought since they then read B at another time.  A call makes
+ * whole rows.
  */
 #include "core/moves.h"
 #include "core/strategy.h"
@@ -37,7 +38,7 @@ enum { ABREAST = 1, PEER_BY_PEER = 2 };
 
 /* A push costs nothing beside its bytes, so that chunks of k help as long as a wave that waits is a good
  * part of the product; an engine's copy does. */
-enum { FEW_WAVES = 4, SLABS_OF_FEW = 8, SLABS_OF_STRIPS = 12 };
+enum { FEW_WAVES = 4, SLABS_OF_FEW = 8, SLABS_OF_STRIPS = 12, SLABS_TO_SEVERAL = 4 };
 
 /* Own rows of more bands read A as often as they read B: a wave is no higher. */
 enum { LOW_BANDS = 8, MOST_STRIPS = 64 };
@@ -45,8 +46,9 @@ enum { LOW_BANDS = 8, MOST_STRIPS = 64 };
 /* Of a rank's rows by copy engine, for which own rows are held: 4 and 6 MB were no slower for it, 17 were. */
 static const double most_held_bytes = 8e6;
 
-/* Of a rank's rows, as it sends them to all others; beyond, copy engines have paid for themselves. */
-static const double most_pushed_bytes = 32e6;
+/* Of a rank's rows, as it sends them to all others; beyond, copy engines have paid for themselves.  To several peers in
+ * strips: 6 and 9 MB were faster, 25 slower (four H200s, 2048x2560x8192: 192 us, by engine 156). */
+static const double most_pushed_bytes = 32e6, most_pushed_in_strips = 16e6;
 
 static bool accepts(const sg_problem *p, sg_text *why)
 {
@@ -66,8 +68,9 @@ static int strips_of(const sg_problem *p, const sg_tile *tile, int64_t waves)
 static int slabs_of(const sg_problem *p, int64_t waves, bool push, bool strips, double sent)
 {
     if (p->gather != SG_GATHER_A || p->k < 512) return 1;
-    /* Four H200s, 512x2560x8192: 80 us in parts, 76 whole; 2048 rows: 164 to 191, 157 by copy engines. */
-    if (push && !strips && p->ranks > 2) return 1;
+    /* Four H200s, 512x2560x8192: 68 us in 4 parts, 74 in 2, 76 in 8, 77 whole; with more waves, copy engines. */
+    if (push && !strips && p->ranks > 2) return waves <= 1 ? SLABS_TO_SEVERAL : 1;
+    if (push && strips && p->ranks > 2 && sent > most_pushed_in_strips) return 0;
     if (strips && !push) {
         const bool held = p->ranks == 2 && waves <= FEW_WAVES && sent <= most_held_bytes;
         return held ? SLABS_OF_STRIPS : 1;
@@ -96,7 +99,7 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
             if (thin > 1) sets[n++] = (sg_knobs){{1, thin, tile.m, tile.n, by, strips}};
             for (int chunks = 1; chunks <= 4 && (chunks == 1 || chunks <= rows);
                  chunks *= 2 + 2 * by)
-                for (int i = 1; i <= (by && chunks > 1 ? 1 : slabs); i *= SLABS_OF_FEW)
+                for (int i = 1; i <= (by && chunks > 1 ? 1 : slabs); i *= slabs > 1 ? slabs : 2)
                     sets[n++] = (sg_knobs){{chunks, i, tile.m, tile.n, by, 1}};
         }
     }
@@ -112,7 +115,7 @@ static void emit_strips(sg_sched *s, const sg_knobs *k, sg_gathering *gathering,
     const int64_t first = k->value[SLABS] > 1 ? width : width * p->ranks;
     /* What never comes raises no flag. */
     const bool held =
-        k->value[SLABS] > 1 && p->ranks == 2 && sg_problem_part(p, order[0], order[1]).rows > 0;
+        k->value[SLABS] > 1 && p->ranks > 1 && sg_problem_part(p, order[0], order[1]).rows > 0;
     for (int64_t col0 = 0; strips > 1 && col0 < p->n;) {
         gathering->in_step = (int16_t)(col0 == 0 && held ? 1 + order[1] : 0);
         gathering->col0 = (int32_t)col0;

@@ -40,9 +40,16 @@ static void own_rows_keep_step(void **state)
             assert_int_equal(f.first, first.first);
         }
     discard(&b);
+    /* Of several others, the next one's. */
+    build("ag_gemm:f32:48x32x256:r3",
+          "fused_in{chunks=1,slabs=4,tile_m=8,tile_n=8,push=1,strips=2}", &b);
+    assert_int_equal(held_patches(&b.sched[2], 0), 1);
+    assert_int_equal(b.sched[2].patch[0].waits, 1);
+    assert_int_equal(b.sched[2].wait[b.sched[2].patch[0].wait0].by, 0);
+    discard(&b);
 }
 
-/* Where it is no use: whole rows, all columns at once, several who send; or would wait for ever. */
+/* Where it is no use: whole rows, all columns at once; or would wait for ever. */
 static void own_rows_wait_for_nobody_else(void **state)
 {
     (void)state;
@@ -51,8 +58,6 @@ static void own_rows_wait_for_nobody_else(void **state)
          "fused_in{chunks=1,slabs=1,tile_m=8,tile_n=8,push=0,strips=2}"},
         {"ag_gemm:f32:32x32x256:r2",
          "fused_in{chunks=1,slabs=4,tile_m=8,tile_n=8,push=0,strips=1}"},
-        {"ag_gemm:f32:48x32x256:r3",
-         "fused_in{chunks=1,slabs=4,tile_m=8,tile_n=8,push=0,strips=2}"},
         {"ag_gemm:f32:32x32x256:r2:rows=32,0",
          "fused_in{chunks=1,slabs=4,tile_m=8,tile_n=8,push=0,strips=2}"},
     };
@@ -174,12 +179,13 @@ static void strips_are_proposed_for_few_waves(void **state)
     assert_false(proposes("ag_gemm:bf16:512x24576x12288:r2:gather=b", 0, true));
 }
 
-static void pushed_parts_are_proposed_for_one_peer_or_in_strips(void **state)
+static void pushed_parts_are_proposed_for_one_peer_one_wave_or_strips(void **state)
 {
     (void)state;
     assert_true(proposes("ag_gemm:bf16:2048x5120x8192:r2", 1, false));
     assert_false(proposes("ag_gemm:bf16:2048x2560x8192:r4", 1, false));
-    assert_false(proposes("ag_gemm:bf16:512x2560x8192:r4", 1, false));
+    assert_true(proposes("ag_gemm:bf16:512x2560x8192:r4", 1, false));
+    assert_false(proposes("ag_gemm:bf16:2048x2560x8192:r4", 1, true));  /* 25 MB */
     assert_false(proposes("ag_gemm:bf16:2048x2560x8192:r4", 2, false)); /* nowhere yet */
 }
 
@@ -191,7 +197,7 @@ int main(void)
         cmocka_unit_test(parts_of_k_are_pushed_to_all_side_by_side),
         cmocka_unit_test(the_rest_goes_peer_by_peer),
         cmocka_unit_test(strips_are_proposed_for_few_waves),
-        cmocka_unit_test(pushed_parts_are_proposed_for_one_peer_or_in_strips),
+        cmocka_unit_test(pushed_parts_are_proposed_for_one_peer_one_wave_or_strips),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -481,15 +481,17 @@ static void it_is_proposed_where_its_worth_is_known(void **state)
     assert_int_equal(count_tagged("gemm_ar:bf16:64x8192x4096:r2", &machine), 0);
     machine.tagged_us = 3;
     assert_int_equal(count_tagged("gemm_ar:bf16:64x8192x4096:r2", &machine), 2); /* 64x64, 64x128 */
-    assert_int_equal(count_tagged("gemm_ar:bf16:256x8192x4096:r2", &machine), 1);
-    assert_int_equal(count_tagged("gemm_ar:bf16:512x12288x4096:r2", &machine), 1);
+    assert_int_equal(count_tagged("gemm_ar:bf16:256x4096x4096:r2", &machine), 1);
+    assert_int_equal(count_tagged("gemm_ar:bf16:256x8192x4096:r2", &machine), 0); /* two waves */
+    assert_int_equal(count_tagged("gemm_ar:bf16:512x12288x4096:r2", &machine), 0);
     assert_int_equal(count_tagged("gemm_ar:bf16:2048x8192x4096:r2", &machine), 0);
     assert_int_equal(count_hops("gemm_ar:bf16:64x8192x4096:r4", &machine), 0);
     machine.hop_us = 3;
     assert_int_equal(count_hops("gemm_ar:bf16:64x8192x4096:r4", &machine), 2);
     assert_int_equal(count_hops("gemm_ar:bf16:512x12288x4096:r4", &machine), 1);
     assert_int_equal(count_tagged("gemm_ar:bf16:512x12288x4096:r4", &machine), 0); /* not at once */
-    assert_int_equal(count_hops("gemm_ar:bf16:64x8192x4096:r2", &machine), 0); /* the same bytes */
+    assert_int_equal(count_hops("gemm_ar:bf16:384x6144x4096:r4", &machine), 0);    /* 2.2 waves */
+    assert_int_equal(count_hops("gemm_ar:bf16:64x8192x4096:r2", &machine), 2);
     assert_int_equal(count_tagged("gemm_rs:bf16:64x8192x4096:r2", &machine), 0);
     assert_int_equal(count_tagged("gemm_ar:bf16:64x8192x4096:r2:call=9", &machine), 0);
     machine.pool = 2;
