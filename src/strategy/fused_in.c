@@ -68,8 +68,10 @@ static int strips_of(const sg_problem *p, const sg_tile *tile, int64_t waves)
 static int slabs_of(const sg_problem *p, int64_t waves, bool push, bool strips, double sent)
 {
     if (p->gather != SG_GATHER_A || p->k < 512) return 1;
-    /* Four H200s, 512x2560x8192: 68 us in 4 parts, 74 in 2, 76 in 8, 77 whole; with more waves, copy engines. */
-    if (push && !strips && p->ranks > 2) return waves <= 1 ? SLABS_TO_SEVERAL : 1;
+    /* H200s: four, 512x2560x8192, 67 us in 4 parts, 73 in 2, 74 in 8, 78 whole; two, 2048x5120x8192, two waves, 268 us in
+     * 8 parts, 238 in four chunks of whole rows. */
+    if (push && !strips && waves > 1) return 1;
+    if (push && !strips && p->ranks > 2) return SLABS_TO_SEVERAL;
     if (push && strips && p->ranks > 2 && sent > most_pushed_in_strips) return 0;
     if (strips && !push) {
         const bool held = p->ranks == 2 && waves <= FEW_WAVES && sent <= most_held_bytes;

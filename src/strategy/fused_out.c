@@ -68,7 +68,7 @@ enum { MOST_LAGGING = 4, LAGGING_WAVES = 6 };
 
 /* Tiles that deal the columns of few rows to all SMs: their widths, the most bands of them, and how many
  * heights are tried. */
-enum { NARROW_STEP = 32, NARROW_BANDS = 2, HEIGHTS = 2 };
+enum { NARROW_STEP = 32, NARROW_BANDS = 2, HEIGHTS = 2, TRIED = 2 };
 
 /* Flags of a rank at an owner: its finished rows have arrived (all-reduce); then one per tile. */
 enum { FLAG_DONE, FLAG_TILES };
@@ -140,8 +140,8 @@ static int propose_narrow(const sg_problem *p, const sg_machine *machine, int32_
     const int64_t cols = sg_ceil_div(p->n * bands, sg_max(1, machine->sms));
     const int64_t width = sg_round_up(cols, NARROW_STEP);
     if (width < NARROW_STEP) return 0;
-    for (int t = 0; t < machine->tiles; t++)
-        if (machine->tile[t].m == height && machine->tile[t].n <= width) return 0;
+    for (int t = 0; t < machine->tiles; t++) /* the first are tried anyway */
+        if (machine->tile[t].m == height && machine->tile[t].n < width + (t < TRIED)) return 0;
     if (!once && p->m <= height) return 0;
     sets[0] = (sg_knobs){{1, 0, height, (int32_t)width, once, 1, 1, 0}};
     return 1;

@@ -1,6 +1,5 @@
-/* How the CUDA backend begins, carries out and ends runs, without a GPU (tests/fake_cuda): how many
- * kernels and calls a run is, what launches carry, when peers store into C itself, strides, collectives
- * that wait, plans of all kinds in any order. */
+/* How the CUDA backend begins, carries out and ends runs, without a GPU (tests/fake_cuda): kernels and calls of
+ * a run, what launches carry, stores into peers' C, strides, collectives that wait, plans in any order. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* Tests of fused_out's strips: which rows meet which columns when, and who adds what. */
+/* Tests of fused_out: of its strips, which rows meet which columns when, and who adds what; where tagged data are
+ * proposed. */
 #include "built.h"
 
 enum { TILE = 8 };
@@ -254,6 +255,83 @@ static void strips_that_own_rows_follow_are_proposed(void **state)
     assert_int_equal(most_strips("gemm_ar:bf16:2048x8192x7168:r4:call=9", 1), 0);
 }
 
+/* ---- Tagged data ------------------------------------------------------------------------------------- */
+
+static int count_with(const char *text, int once, const sg_machine *machine)
+{
+    const sg_strategy *const strategy = sg_strategy_find("fused_out");
+    const int tagged = knob_called(strategy, "tagged");
+    proposals all;
+    propose(text, strategy, machine, &all);
+    int count = 0;
+    for (int i = 0; i < all.count; i++) {
+        if (!all.set[i].value[tagged]) continue;
+        if (all.set[i].value[knob_called(strategy, "once")] != once) continue;
+        assert_int_equal(all.set[i].value[knob_called(strategy, "subs")], 1);
+        assert_int_equal(all.set[i].value[knob_called(strategy, "splits")], 1);
+        count++;
+    }
+    return count;
+}
+
+static int count_tagged(const char *text, const sg_machine *machine)
+{
+    return count_with(text, 1, machine);
+}
+
+static int count_hops(const char *text, const sg_machine *machine)
+{
+    return count_with(text, 0, machine);
+}
+
+/* Where the machine says what it is worth, and little is sent. */
+static void tags_are_proposed_where_their_worth_is_known(void **state)
+{
+    (void)state;
+    sg_machine machine = machine_of_tiles(64, 128);
+    assert_int_equal(count_tagged("gemm_ar:bf16:64x8192x4096:r2", &machine), 0);
+    machine.tagged_us = 3;
+    assert_int_equal(count_tagged("gemm_ar:bf16:64x8192x4096:r2", &machine), 2); /* 64x64, 64x128 */
+    assert_int_equal(count_tagged("gemm_ar:bf16:256x4096x4096:r2", &machine), 1);
+    assert_int_equal(count_tagged("gemm_ar:bf16:256x8192x4096:r2", &machine), 0); /* two waves */
+    assert_int_equal(count_tagged("gemm_ar:bf16:512x12288x4096:r2", &machine), 0);
+    assert_int_equal(count_tagged("gemm_ar:bf16:2048x8192x4096:r2", &machine), 0);
+    assert_int_equal(count_hops("gemm_ar:bf16:64x8192x4096:r4", &machine), 0);
+    machine.hop_us = 3;
+    assert_int_equal(count_hops("gemm_ar:bf16:64x8192x4096:r4", &machine), 2);
+    assert_int_equal(count_hops("gemm_ar:bf16:512x12288x4096:r4", &machine), 1);
+    assert_int_equal(count_tagged("gemm_ar:bf16:512x12288x4096:r4", &machine), 0); /* not at once */
+    assert_int_equal(count_hops("gemm_ar:bf16:384x6144x4096:r4", &machine), 0);    /* 2.2 waves */
+    assert_int_equal(count_hops("gemm_ar:bf16:64x8192x4096:r2", &machine), 2);
+    assert_int_equal(count_tagged("gemm_rs:bf16:64x8192x4096:r2", &machine), 0);
+    assert_int_equal(count_tagged("gemm_ar:bf16:64x8192x4096:r2:call=9", &machine), 0);
+    machine.pool = 2;
+    assert_int_equal(count_tagged("gemm_ar:bf16:64x8192x4096:r2", &machine), 0);
+}
+
+/* A tile of the machine's that gives every SM one of few rows, though others suit the product alone better. */
+static void a_tile_for_every_sm_is_proposed(void **state)
+{
+    (void)state;
+    const sg_strategy *const strategy = sg_strategy_find("fused_out");
+    sg_machine machine = machine_of_tiles(64, 256);
+    proposals all;
+    int found = 0;
+    machine.tagged_us = machine.hop_us = 3;
+    machine.tiles = 4;
+    machine.tile[1] = (sg_tile){.m = 64, .n = 128, .rate = 1};
+    machine.tile[2] = (sg_tile){.m = 128, .n = 256, .rate = 1};
+    machine.tile[3] = (sg_tile){.m = 128, .n = 128, .rate = 1};
+    propose("gemm_ar:bf16:256x8192x4096:r4", strategy, &machine, &all);
+    for (int i = 0; i < all.count; i++) {
+        const int32_t *const value = all.set[i].value;
+        found += value[knob_called(strategy, "tile_m")] == 128 &&
+                 value[knob_called(strategy, "tile_n")] == 128 &&
+                 value[knob_called(strategy, "tagged")] && !value[knob_called(strategy, "once")];
+    }
+    assert_int_equal(found, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -265,6 +343,8 @@ int main(void)
         cmocka_unit_test(a_call_has_no_strips),
         cmocka_unit_test(strips_are_proposed_where_b_is_large),
         cmocka_unit_test(strips_that_own_rows_follow_are_proposed),
+        cmocka_unit_test(tags_are_proposed_where_their_worth_is_known),
+        cmocka_unit_test(a_tile_for_every_sm_is_proposed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -444,60 +444,6 @@ static void who_changes_them_is_named(void **state)
     sg_checker_free(ck);
 }
 
-/* ---- What is proposed ------------------------------------------------------------------------------ */
-
-static int count_with(const char *text, int once, const sg_machine *machine)
-{
-    const sg_strategy *const strategy = sg_strategy_find("fused_out");
-    const int tagged = knob_called(strategy, "tagged");
-    proposals all;
-    propose(text, strategy, machine, &all);
-    int count = 0;
-    for (int i = 0; i < all.count; i++) {
-        if (!all.set[i].value[tagged]) continue;
-        if (all.set[i].value[knob_called(strategy, "once")] != once) continue;
-        assert_int_equal(all.set[i].value[knob_called(strategy, "subs")], 1);
-        assert_int_equal(all.set[i].value[knob_called(strategy, "splits")], 1);
-        count++;
-    }
-    return count;
-}
-
-static int count_tagged(const char *text, const sg_machine *machine)
-{
-    return count_with(text, 1, machine);
-}
-
-static int count_hops(const char *text, const sg_machine *machine)
-{
-    return count_with(text, 0, machine);
-}
-
-/* Where the machine says what it is worth, and little is sent. */
-static void it_is_proposed_where_its_worth_is_known(void **state)
-{
-    (void)state;
-    sg_machine machine = machine_of_tiles(64, 128);
-    assert_int_equal(count_tagged("gemm_ar:bf16:64x8192x4096:r2", &machine), 0);
-    machine.tagged_us = 3;
-    assert_int_equal(count_tagged("gemm_ar:bf16:64x8192x4096:r2", &machine), 2); /* 64x64, 64x128 */
-    assert_int_equal(count_tagged("gemm_ar:bf16:256x4096x4096:r2", &machine), 1);
-    assert_int_equal(count_tagged("gemm_ar:bf16:256x8192x4096:r2", &machine), 0); /* two waves */
-    assert_int_equal(count_tagged("gemm_ar:bf16:512x12288x4096:r2", &machine), 0);
-    assert_int_equal(count_tagged("gemm_ar:bf16:2048x8192x4096:r2", &machine), 0);
-    assert_int_equal(count_hops("gemm_ar:bf16:64x8192x4096:r4", &machine), 0);
-    machine.hop_us = 3;
-    assert_int_equal(count_hops("gemm_ar:bf16:64x8192x4096:r4", &machine), 2);
-    assert_int_equal(count_hops("gemm_ar:bf16:512x12288x4096:r4", &machine), 1);
-    assert_int_equal(count_tagged("gemm_ar:bf16:512x12288x4096:r4", &machine), 0); /* not at once */
-    assert_int_equal(count_hops("gemm_ar:bf16:384x6144x4096:r4", &machine), 0);    /* 2.2 waves */
-    assert_int_equal(count_hops("gemm_ar:bf16:64x8192x4096:r2", &machine), 2);
-    assert_int_equal(count_tagged("gemm_rs:bf16:64x8192x4096:r2", &machine), 0);
-    assert_int_equal(count_tagged("gemm_ar:bf16:64x8192x4096:r2:call=9", &machine), 0);
-    machine.pool = 2;
-    assert_int_equal(count_tagged("gemm_ar:bf16:64x8192x4096:r2", &machine), 0);
-}
-
 /* ---- What it costs --------------------------------------------------------------------------------- */
 
 static double price_of(const char *problem, bool tagged, const sg_machine *machine)
@@ -594,7 +540,6 @@ int main(void)
         cmocka_unit_test(they_are_proved),
         cmocka_unit_test(they_need_their_room),
         cmocka_unit_test(who_changes_them_is_named),
-        cmocka_unit_test(it_is_proposed_where_its_worth_is_known),
         cmocka_unit_test(words_are_all_data),
         cmocka_unit_test(hops_follow_each_other),
     };
