@@ -46,8 +46,8 @@ int sg_kernel_tiles(enum sg_kernel_type type, sg_kernel_tile *tiles_out, int roo
                               table[i].bn == tiles_out[j].n;
             tiles_out[j].bare |= same && table[i].fold == FOLD_NONE;
             tiles_out[j].parts |= same && table[i].fold == FOLD_PARTS;
-            tiles_out[j].tagged |=
-                (same && table[i].fold == FOLD_TAGGED) | (same && table[i].fold == FOLD_HOPS) << 1;
+            if (same && table[i].fold == FOLD_TAGGED) tiles_out[j].tagged |= SG_KERNEL_ONE_HOP;
+            if (same && table[i].fold == FOLD_HOPS) tiles_out[j].tagged |= SG_KERNEL_TWO_HOPS;
         }
     return count;
 }

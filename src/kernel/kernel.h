@@ -162,12 +162,15 @@ typedef struct sg_kernel_step {
 
 /* ---- Products ---------------------------------------------------------------------------------------- */
 
+enum { SG_KERNEL_ONE_HOP = 1, SG_KERNEL_TWO_HOPS = 2 };
+
 /* A tile shape that has a fast kernel on the current device, best first for large products. */
 typedef struct sg_kernel_tile {
     int32_t m, n;
-    int32_t parts;  /* f32 sums of tiles may be handed from patch to patch of a launch */
-    int32_t tagged; /* it takes launches of tagged data: 1 in one hop, 2 in two, 3 in both */
-    int32_t bare;   /* it takes launches without addends, and not only such that have some */
+    int32_t parts; /* f32 sums of tiles may be handed from patch to patch of a launch */
+    int32_t
+        tagged; /* it takes launches of tagged data: SG_KERNEL_ONE_HOP, SG_KERNEL_TWO_HOPS or both */
+    int32_t bare; /* it takes launches without addends, and not only such that have some */
 } sg_kernel_tile;
 
 /* At most ROOM of them; returns their number.  Other shapes are served by a slow kernel. */

@@ -4,11 +4,7 @@
  * is worth it only as a fast one. */
 #include "backend/cuda/cuda.h"
 
-enum {
-    STAGE_K = 64, /* of the fast kernels: k that they load at a time */
-    ONE_HOP = 1,
-    TWO_HOPS = 2 /* of sg_kernel_tile.tagged */
-};
+enum { STAGE_K = 64 }; /* of the fast kernels: k that they load at a time */
 
 /* ---- Fast kernels ---------------------------------------------------------------------------- */
 
@@ -184,7 +180,7 @@ static bool launch_accepts(const sg_sched *s, const sg_launch *l, sg_text *why)
                     sg_type_name(p->type), (int)l->tile_m, (int)l->tile_n);
         return false;
     }
-    if (tagged && !(fast.tagged & (hops ? TWO_HOPS : ONE_HOP))) {
+    if (tagged && !(fast.tagged & (hops ? SG_KERNEL_TWO_HOPS : SG_KERNEL_ONE_HOP))) {
         sg_text_add(why, "no kernel here sends %s in tiles of %dx%d as tagged data in %s",
                     sg_type_name(p->type), (int)l->tile_m, (int)l->tile_n,
                     hops ? "two hops" : "one hop");
