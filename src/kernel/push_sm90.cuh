@@ -3,12 +3,12 @@
  *
  * Couriers do it (courier_sm90.cuh), blocks for which there are no tiles: the tiles of a launch rarely
  * fill all SMs to the end.  Where there are none, the storers do, while the math warpgroups multiply
- * their first tiles, through the slots that these will need afterwards.  A piece is so much of a COPY
- * step that each SM has one, or as much as a carrier's memory holds: rows, or a part of one.  Pieces are
- * dealt to SMs first, and to the carriers of one SM then, those of the first step first.  All are loaded as
- * soon as may be, and those of an SM leave in this order: what is wanted first is not to share the link with
- * what is wanted last.  While one is being loaded, the one before is still on its way out; a link of 400 GB/s
- * needs 2 MB under way. */
+ * their first tiles, through the slots that these will need afterwards.  A piece is as much of a COPY
+ * step as a carrier's memory holds: rows, or a part of one; a courier's no more than leaves each courier one.
+ * Pieces are dealt to all carriers, those of the first step first: to couriers first, and then to the carriers
+ * of each.  All are loaded as soon as may be, and those of a courier leave in this order: what is wanted first is
+ * not to share the link with what is wanted last.  While one is being loaded, the one before is still on its way
+ * out. */
 #pragma once
 #include "kernel/shape_sm90.cuh"
 
@@ -195,7 +195,8 @@ DEV void push_credit(const Param &P, const sg_kernel_step &s, const Carrier &sel
     }
 }
 
-/* On the way to peers: what keeps links busy. */
+/* On the way to peers, at most, where couriers have smaller pieces: a little less than keeps a link busy (400 GB/s, 2 MB),
+ * since with 3 MB some SMs' first pieces arrive with the last ones. */
 enum { PUSHED_AT_ONCE = 5 << 18 };
 
 /* How many pieces of an SM may be under way.  One is best where many SMs carry: of more, what comes first would

@@ -64,7 +64,7 @@ static int strips_of(const sg_problem *p, const sg_tile *tile, int64_t waves)
     return pays ? (int)sg_min(waves, MOST_STRIPS) : 1;
 }
 
-/* How many chunks of k may be better than one. */
+/* How many chunks of k may be better than one; of strips 0: these are no use. */
 static int slabs_of(const sg_problem *p, int64_t waves, bool push, bool strips, double sent)
 {
     if (p->gather != SG_GATHER_A || p->k < 512) return 1;
