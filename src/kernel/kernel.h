@@ -167,10 +167,9 @@ enum { SG_KERNEL_ONE_HOP = 1, SG_KERNEL_TWO_HOPS = 2 };
 /* A tile shape that has a fast kernel on the current device, best first for large products. */
 typedef struct sg_kernel_tile {
     int32_t m, n;
-    int32_t parts; /* f32 sums of tiles may be handed from patch to patch of a launch */
-    int32_t
-        tagged; /* it takes launches of tagged data: SG_KERNEL_ONE_HOP, SG_KERNEL_TWO_HOPS or both */
-    int32_t bare; /* it takes launches without addends, and not only such that have some */
+    int32_t parts;  /* f32 sums of tiles may be handed from patch to patch of a launch */
+    int32_t tagged; /* it takes tagged data: SG_KERNEL_ONE_HOP, SG_KERNEL_TWO_HOPS or both */
+    int32_t bare;   /* it takes launches without addends, and not only such that have some */
 } sg_kernel_tile;
 
 /* At most ROOM of them; returns their number.  Other shapes are served by a slow kernel. */
