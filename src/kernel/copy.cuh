@@ -48,6 +48,7 @@ DEV void step_leave(const sg_kernel_program &program, const sg_kernel_step &s)
     if (s.raises == 0) return;
     __syncthreads();
     if (threadIdx.x != 0) return;
+    fence_sys();
     if (gridDim.x > 1 && !count_up(s.ticket, gridDim.x)) return;
     for (int i = 0; i < s.raises; ++i)
         raise_fire(program, raise_find(program, program.raise[s.raise0 + i], 0),

@@ -183,22 +183,12 @@ DEV Raise raise_find(const sg_kernel_program &program, const sg_raise &r, int pa
                  counter < 0 ? 0u : (uint32_t)program.raisers[counter]};
 }
 
-/* By the thread that has seen all stores of this raiser.  No address here is NULL by a condition: see
- * scripts/sass.py.  Partner: flag_wait(). */
+/* By the thread that has seen all stores of this raiser, behind a fence_sys() of its own: one for all
+ * flags about these stores, since a fence for each would wait for the flag before it to arrive at its
+ * rank.  No address here is NULL by a condition: see scripts/sass.py.  Partner: flag_wait(). */
 DEV void raise_fire(const sg_kernel_program &program, const Raise &x, uint64_t epoch)
 {
     if (x.counter >= 0 && !count_up(program.count + x.counter, x.raisers)) return;
-    store_release(x.flag, epoch);
-}
-
-/* The same for one of several flags about the same stores: one fence releases these to whoever is told,
- * where a fence for each would wait for the flag before it to arrive at its rank.  FENCED: it has been. */
-DEV void raise_fire(const sg_kernel_program &program, const Raise &x, uint64_t epoch, bool *fenced)
-{
-    const bool counts = x.counter >= 0;
-    if (counts && !count_up(program.count + x.counter, x.raisers)) return;
-    if (counts || !*fenced) fence_sys(); /* behind a count, what the other raisers stored, too */
-    *fenced = true;
     store_relaxed(x.flag, epoch);
 }
 

@@ -400,9 +400,9 @@ __global__ void __launch_bounds__(SG_INSTANCE_THREADS, 1) gemm_slow(const __grid
         }
         if (P.tiled && open) blank_rest<T>(P, v, half);
         __syncthreads();
-        /* All of the tile is stored.  The raise is a release of what this thread has seen, and that
-         * includes what others stored before the barrier. */
-        for (int i = 0; threadIdx.x == 0 && i < p.raises && !sends; ++i) {
+        if (threadIdx.x != 0 || p.raises == 0 || sends) continue;
+        fence_sys(); /* of all of the tile: what this thread has seen is what all stored before the barrier */
+        for (int i = 0; i < p.raises; ++i) {
             const sg_raise &r = P.program.raise[p.raise0 + i];
             raise_fire(P.program, raise_find(P.program, r, r.per == SG_PER_BAND ? v.band : v.tile),
                        epoch);

@@ -59,14 +59,15 @@ DEV void add_release_gpu(uint32_t *p)
     asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(p) : "memory");
 }
 
-/* Counts to LIMIT; true for the last one, who has then seen all that the earlier ones stored, and who
- * leaves the word at rest again.  The others need not see anything, and do not wait for it. */
+/* Counts to LIMIT, behind a fence of the caller's; true for the last one, who has then seen all that the
+ * earlier ones stored, may tell any GPU of it, and leaves the word at rest again.  The others need not see
+ * anything, and do not wait for it. */
 DEV bool count_up(uint32_t *p, uint32_t limit)
 {
     uint32_t v;
-    asm volatile("atom.release.gpu.global.add.u32 %0, [%1], 1;" : "=r"(v) : "l"(p) : "memory");
+    asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;" : "=r"(v) : "l"(p) : "memory");
     if (v + 1 < limit) return false;
-    asm volatile("fence.acq_rel.gpu;\nst.relaxed.gpu.global.u32 [%0], 0;" ::"l"(p) : "memory");
+    asm volatile("fence.acq_rel.sys;\nst.relaxed.gpu.global.u32 [%0], 0;" ::"l"(p) : "memory");
     return true;
 }
 

@@ -185,13 +185,13 @@ DEV void push_credit(const Param &P, const sg_kernel_step &s, const Carrier &sel
     if (s.raises == 0) return;
     const int pieces = push_cut(P, s, self.room, self.blocks).pieces;
     const int sharers = sg_walk_min(pieces, self.all);
+    fence_sys();
     if (sharers > 1 && !count_up(s.ticket, (uint32_t)sharers)) return;
-    bool fenced = false;
     for (int i = 0; i < s.raises; ++i) {
         const Raise x = self.order && i < AHEAD
                             ? raise_kept(self.spots + SPOT_BYTES * i)
                             : raise_find(P.program, P.program.raise[s.raise0 + i], 0);
-        raise_fire(P.program, x, epoch, &fenced);
+        raise_fire(P.program, x, epoch);
     }
 }
 

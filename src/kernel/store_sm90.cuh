@@ -141,9 +141,9 @@ DEV Raise raises_at(const Param &P, uint32_t from, const sg_patch &p, int i, int
 DEV void raises_fire(const Param &P, uint32_t from, const sg_patch &p, int band, int number,
                      uint64_t epoch)
 {
-    bool fenced = false;
+    fence_sys();
     for (int i = 0; i < p.raises; ++i)
-        raise_fire(P.program, raises_at(P, from, p, i, band, number), epoch, &fenced);
+        raise_fire(P.program, raises_at(P, from, p, i, band, number), epoch);
 }
 
 /* Rows for peers, through the slots that math needs afterwards, if no block is a courier. */
