@@ -98,7 +98,7 @@ template <class S> DEV void loader(const Param &P, const Smem<S> &smem, int im, 
     Ring<S::STAGES> ring;
     Cursor cursor;
     Source at;
-    uint32_t steps = 0;
+    uint32_t steps = 0, ready = 0; /* of the watcher's: taken; known to be ready */
     int unit = first_unit<S>(P);
     stamp(smem.stamp, STAMP_LOADER, STAMP_BEGUN);
     if (unit < P.units) {
@@ -120,7 +120,7 @@ template <class S> DEV void loader(const Param &P, const Smem<S> &smem, int im, 
             while (wake < k + STAGE_K && wake < at.k1) {
                 /* Pairs with watcher_tell(). */
                 const uint32_t since = stamp_clock();
-                progress_wait(P, smem.watched, ++steps, ROLE_LOADER);
+                if (++steps > ready) ready = progress_wait(P, smem.watched, steps, ROLE_LOADER);
                 stamp_waited(smem.stamp, STAMP_LOADER, 1, since);
                 wake = at.slab > 0 ? wake + at.slab : 0x7fffffff;
             }
@@ -145,7 +145,7 @@ template <class S> DEV void loader(const Param &P, const Smem<S> &smem, int im, 
         }
         if (S::ADDS && at.adds) {
             const uint32_t since = stamp_clock();
-            progress_wait(P, smem.watched, ++steps, ROLE_LOADER);
+            if (++steps > ready) ready = progress_wait(P, smem.watched, steps, ROLE_LOADER);
             stamp_waited(smem.stamp, STAMP_LOADER, 1, since);
             load_addends<S>(P, smem, at, &half, ring);
         }

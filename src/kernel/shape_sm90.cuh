@@ -10,10 +10,9 @@ typedef sg_kernel_gemm_param Param;
 enum { MAP_A, MAP_B, MAP_PIECE, MAP_ROW }; /* of sg_kernel_gemm_param.map_of */
 
 constexpr int STAGE_K = 64;         /* k of a pipeline stage: 128 bytes */
-constexpr int SEEN_FLAGS = 64;      /* flags that a block remembers having seen */
-constexpr int RAISES = 8;           /* of a tile, that a storer has looked up */
+constexpr int RAISES = 16;          /* of a tile, that a storer has looked up */
 constexpr int SMEM_MOST = 232448;   /* of a block */
-constexpr int SMEM_BARRIERS = 1024; /* barriers, progress words, flags seen */
+constexpr int SMEM_BARRIERS = 1024; /* barriers, progress words, raises */
 
 /* BM x BN tile by GROUPS math warpgroups; a cluster of CM tiles down, which share B, and CN across,
  * which share A; SLOTS pieces of the finished tile are on their way out at a time.  TURNS 2: the two
@@ -71,10 +70,9 @@ template <class S> struct Smem {
     uint32_t pushed; /* a barrier for each storer: rows that it carries are in its slots */
     uint32_t progress, watched, gate; /* words, as many as WORDS with those that follow */
     uint32_t hello, mapped;           /* of 64 ranks, a bit each; mapped: for each storer */
-    uint32_t seen;
-    uint32_t raised; /* for each storer, see raises_look() */
-    uint32_t turn;   /* a barrier for each math warpgroup: the stages that come are its */
-    uint32_t aim;    /* words for each storer, see aim_at() */
+    uint32_t raised;                  /* for each storer, see raises_look() */
+    uint32_t turn; /* a barrier for each math warpgroup: the stages that come are its */
+    uint32_t aim;  /* words for each storer, see aim_at() */
     uint32_t stamp;
 };
 
@@ -90,10 +88,9 @@ template <class S> DEV Smem<S> smem_layout(void *raw)
     s.pushed = s.slot_empty + 8 * S::WGS * S::SLOTS;
     s.progress = s.pushed + 8 * S::WGS, s.watched = s.progress + 8, s.gate = s.progress + 12;
     s.hello = s.progress + 16, s.mapped = s.progress + 40;
-    s.seen = s.progress + 4 * WORDS, s.raised = s.seen + 4 * SEEN_FLAGS;
-    s.turn = s.raised + 2 * RAISED_BYTES;
+    s.raised = s.progress + 4 * WORDS, s.turn = s.raised + 2 * RAISED_BYTES;
     s.aim = s.turn + 8 * S::WGS, s.stamp = s.full + SMEM_BARRIERS - STAMP_BYTES;
-    static_assert(16 * (S::STAGES + S::WGS * S::SLOTS + S::WGS) + 4 * (WORDS + SEEN_FLAGS + AIMS) +
+    static_assert(16 * (S::STAGES + S::WGS * S::SLOTS + S::WGS) + 4 * (WORDS + AIMS) +
                           2 * RAISED_BYTES <=
                       SMEM_BARRIERS - STAMP_BYTES,
                   "");
@@ -147,12 +144,14 @@ DEV void mbar_spin(uint32_t bar, uint32_t parity)
         if (tries > 1u << 28) return;
 }
 
-/* A count in shared memory that another warp of this block moves on. */
-DEV void progress_wait(const Param &P, uint32_t word, uint32_t target, Role role)
+/* A count in shared memory that another warp of this block moves on: where it is by then. */
+DEV uint32_t progress_wait(const Param &P, uint32_t word, uint32_t target, Role role)
 {
     uint64_t start = 0;
-    for (uint32_t tries = 1; progress_acquire(word) < target; ++tries)
-        if (tries % 4096 == 0 && overdue(P, &start, role)) return;
+    uint32_t seen = progress_acquire(word);
+    for (uint32_t tries = 1; seen < target; seen = progress_acquire(word), ++tries)
+        if (tries % 4096 == 0 && overdue(P, &start, role)) break;
+    return seen;
 }
 
 /* Ranks whose hello the watcher has waited for, a bit each; behind that those who may be stored to, and

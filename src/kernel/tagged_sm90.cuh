@@ -25,17 +25,17 @@ template <class S> constexpr bool HOPS = S::FOLD == FOLD_HOPS; /* two (hops_sm90
 
 enum { TAGGED_RANKS = 32, TAGGED_FINAL = 1, TAGGED_EVEN = 2 };
 
-/* Words of shared memory that flags and hellos take in other launches.  Addresses are of a patch's first
+/* Words of shared memory that raises and hellos take in other launches.  Addresses are of a patch's first
  * place, in the order of the lists. */
 template <class S> DEV uint32_t tagged_to(const Smem<S> &smem, int i)
 {
-    return smem.seen + 8 * i;
+    return smem.raised + 8 * i;
 }
 template <class S> DEV uint32_t tagged_from(const Smem<S> &smem, int i)
 {
-    return smem.seen + 8 * (TAGGED_RANKS + i);
+    return smem.raised + 8 * (TAGGED_RANKS + i);
 }
-static_assert(16 * TAGGED_RANKS <= 4 * SEEN_FLAGS + 2 * RAISED_BYTES, "");
+static_assert(16 * TAGGED_RANKS <= 2 * RAISED_BYTES, "");
 enum { TAGGED_C = 0, TAGGED_PITCH = 8, TAGGED_HOW = 16 }; /* from Smem.hello on */
 
 DEV void shared_store8(uint32_t to, uint64_t v)

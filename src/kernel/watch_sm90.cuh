@@ -1,49 +1,91 @@
 /* watch_sm90.cuh -- the watcher of the Hopper product (gemm_sm90.cuh): a warp that says hello and waits
- * for the gate, and then for the flags and hellos of all visits of its block, one thread of it but for
- * addends.  Partners: the loader and the storers, through words of shared memory. */
+ * for the gate, and then for the flags and hellos of all visits of its block.  Partners: the loader and the storers, through words of shared memory. */
 #pragma once
 #include "kernel/shape_sm90.cuh"
 
 /* To acquire a flag takes most of a microsecond, which the loader cannot spare every few stages.  So
- * another thread runs ahead and counts, in shared memory, how many steps of the list are ready. */
+ * another warp runs ahead and counts, in shared memory, how many steps of the list are ready.  All lanes
+ * hold the same but LANE. */
 template <class S> struct Watcher {
     const Param &P;
     const Smem<S> &smem;
     uint64_t epoch;
+    int lane;
     uint32_t steps, told;
-    bool fresh; /* a flag was seen since the last proxy fence */
+    /* A visit whose flags have all been seen: its patch, if that has one wait, and the first slab's flags. */
+    int patch;
+    sg_flags flags;
 };
 
 /* What the flags are about was written by others and is read by the bulk engine next.  Partner:
  * progress_wait() in the loader. */
 template <class S> DEV void watcher_tell(Watcher<S> &w)
 {
-    if (w.fresh) proxy_fence_global();
-    if (w.told != w.steps) progress_release(w.smem.watched, w.steps);
-    w.told = w.steps, w.fresh = false;
-}
-
-template <class S> DEV void watcher_need(Watcher<S> &w, int by, int index, int unit)
-{
-    const uint32_t id = ((uint32_t)by << 22 ^ (uint32_t)index) + 1;
-    const uint32_t word = w.smem.seen + 4 * ((uint32_t)(index ^ by * 41) % SEEN_FLAGS);
-    const bool exact = by < 1024 && index < 1 << 22;
-    if (exact && shared_load(word) == id) return;
-    if (load_acquire(own_flag(w.P.program, by, index)) < w.epoch) {
-        watcher_tell(w); /* the loader may as well have the steps before */
-        flag_wait(w.P.program, by, index, w.epoch, w.P.step, unit * S::CL);
+    if (w.lane == 0 && w.told != w.steps) {
+        proxy_fence_global();
+        progress_release(w.smem.watched, w.steps);
     }
-    w.fresh = true;
-    if (exact) shared_store(word, id);
+    w.told = w.steps;
 }
 
 template <class S>
-DEV void watcher_wait(Watcher<S> &w, const sg_patch &p, const sg_wait &wait, int row, int k0,
-                      int tile, int unit)
+DEV sg_flags watcher_flags(const sg_patch &p, const sg_wait &wait, int row, int k0, int tile)
 {
-    const sg_flags f =
-        sg_walk_wait(&wait, p.row0 + row, sg_walk_min(S::BM, p.rows - row), k0, tile);
-    for (int i = 0; i < f.count; ++i) watcher_need(w, wait.by, f.first + i * f.step, unit);
+    return sg_walk_wait(&wait, p.row0 + row, sg_walk_min(S::BM, p.rows - row), k0, tile);
+}
+
+/* Is all there that a slab reads?  WAITS: waits for what is not, in order. */
+template <class S>
+DEV bool watcher_sees(const Watcher<S> &w, const sg_patch &p, int row, int k0, int tile, int unit,
+                      bool waits)
+{
+    for (int i = 0; i < p.waits; ++i) {
+        const sg_wait &wait = w.P.program.wait[p.wait0 + i];
+        const sg_flags f = watcher_flags<S>(p, wait, row, k0, tile);
+        for (int j = 0; j < f.count; ++j) {
+            const int index = f.first + j * f.step;
+            if (waits)
+                flag_wait(w.P.program, wait.by, index, w.epoch, w.P.step, unit * S::CL);
+            else if (load_acquire(own_flag(w.P.program, wait.by, index)) < w.epoch)
+                return false;
+        }
+    }
+    return true;
+}
+
+/* Does a visit need the same flags as the one remembered?  It is remembered from now on: a block's next
+ * tile is often beside its last one. */
+template <class S>
+DEV bool watcher_again(Watcher<S> &w, const sg_patch &p, int patch, int row, int tile)
+{
+    const sg_flags f = watcher_flags<S>(p, w.P.program.wait[p.wait0], row, p.k0, tile);
+    const bool same =
+        p.waits == 1 && patch == w.patch && f.first == w.flags.first && f.count == w.flags.count;
+    w.patch = p.waits == 1 ? patch : -1, w.flags = f;
+    return same;
+}
+
+/* Slabs of a tile, each looked up by a lane: one behind the other, they would come late for a launch's
+ * first tile. */
+template <class S>
+DEV void watcher_slabs(Watcher<S> &w, const sg_patch &p, int row, int tile, int unit)
+{
+    const int slabs = sg_walk_slabs(&p);
+    for (int at = 0; at < slabs;) {
+        const int k0 = p.k0 + (at + w.lane) * p.slab;
+        const bool lacks = at + w.lane < slabs && !watcher_sees(w, p, row, k0, tile, unit, false);
+        const uint32_t lacking = __ballot_sync(0xffffffff, lacks);
+        const int there = lacking != 0 ? __ffs((int)lacking) - 1 : LANES;
+        __syncwarp(); /* what a lane has acquired, all have */
+        w.steps += sg_walk_min(there, slabs - at);
+        watcher_tell(w); /* the loader may as well have these before */
+        at += there;
+        if (lacking == 0) continue;
+        if (w.lane == there) watcher_sees(w, p, row, k0, tile, unit, true);
+        __syncwarp();
+        ++w.steps, ++at;
+        watcher_tell(w);
+    }
 }
 
 /* A rank's own tensor has the shape of its landing: the landing's maps with another address and pitch.
@@ -111,30 +153,24 @@ template <class S> DEV void watcher_enter(const Param &P, const Smem<S> &smem, i
 /* The addends of a tile, each waited for by a lane: one behind the other, look-up and flag of each would
  * cost the end of a launch most of a microsecond. */
 template <class S>
-DEV void watcher_addends(Watcher<S> &w, const sg_patch &p, int row, int tile, int unit, int lane)
+DEV void watcher_addends(Watcher<S> &w, const sg_patch &p, int row, int tile, int unit)
 {
-    if (lane == 0) watcher_tell(w); /* the loader may as well have the steps before */
-    for (int i = lane; i < p.adds; i += LANES) {
+    for (int i = w.lane; i < p.adds; i += LANES) {
         const sg_addend &add = w.P.program.add[p.add0 + i];
         if (!add.waits) continue;
-        const sg_flags f =
-            sg_walk_wait(&add.wait, p.row0 + row, sg_walk_min(S::BM, p.rows - row), p.k0, tile);
+        const sg_flags f = watcher_flags<S>(p, add.wait, row, p.k0, tile);
         for (int j = 0; j < f.count; ++j)
             flag_wait(w.P.program, add.wait.by, f.first + j * f.step, w.epoch, w.P.step,
                       unit * S::CL);
     }
     __syncwarp(); /* what a lane has acquired, all have */
-    w.fresh = true;
 }
 
 /* By all lanes of the watcher's warp. */
 template <class S> DEV void watcher(const Param &P, const Smem<S> &smem, int im, int in, int lane)
 {
-    for (int i = lane; i < SEEN_FLAGS; i += LANES) shared_store(smem.seen + 4 * i, 0);
-    __syncwarp();
     if (P.program.rank == nullptr) return;
-    Watcher<S> w = {P, smem, run_epoch(P.program.rank), 0, 0, false};
-    const bool first = lane == 0;
+    Watcher<S> w = {P, smem, run_epoch(P.program.rank), lane, 0, 0, -1, {0, 0, 0}};
     /* First the hellos of those to whom rows are carried, LEFT steps of them, by the code that those of tiles
      * take: it is long, and every instance has it. */
     int left = P.leaves ? P.pushes : 0, next = first_unit<S>(P);
@@ -145,8 +181,9 @@ template <class S> DEV void watcher(const Param &P, const Smem<S> &smem, int im,
         if (!carries) cursor_move<S>(P, cursor, unit);
         const sg_patch &p = patch_in_list(P, carries ? 0 : cursor.patch);
         const sg_kernel_step *step = P.push + (carries ? P.pushes - left : 0);
-        if (first && P.leaves)
+        if (P.leaves && lane == 0)
             watcher_leave(w, carries ? step->to0 : p.to0, carries ? step->tos : p.tos);
+        __syncwarp();
         if (carries) {
             --left;
             continue;
@@ -156,15 +193,14 @@ template <class S> DEV void watcher(const Param &P, const Smem<S> &smem, int im,
         if (p.waits == 0 && !adds) continue;
         const Tile t = tile_at<S>(p, unit - cursor.base, im, in);
         const int tile = tile_number(p, t, S::BN), row = t.band * S::BM;
-        const int slabs = p.waits ? sg_walk_slabs(&p) : 0;
-        for (int s = 0; s < slabs && first; ++s) {
-            for (int i = 0; i < p.waits; ++i)
-                watcher_wait(w, p, P.program.wait[p.wait0 + i], row, p.k0 + s * p.slab, tile, unit);
-            if (++w.steps - w.told >= 4 || w.told < 4) watcher_tell(w);
-        }
-        if (adds && t.live) watcher_addends(w, p, row, tile, unit, lane);
+        if (p.waits > 0 && watcher_again(w, p, cursor.patch, row, tile))
+            w.steps += sg_walk_slabs(&p);
+        else if (p.waits > 0)
+            watcher_slabs(w, p, row, tile, unit);
+        watcher_tell(w);
+        if (adds && t.live) watcher_addends(w, p, row, tile, unit);
         w.steps += adds;
-        if (first) watcher_tell(w);
+        watcher_tell(w);
         stamp(smem.stamp, STAMP_WATCHER, STAMP_FLAG, cursor.patch);
     }
 }

@@ -146,6 +146,20 @@ static inline bool __all_sync(unsigned, bool yes)
     emu_warp_barrier();
     return all;
 }
+static inline unsigned __ballot_sync(unsigned, bool yes)
+{
+    uint32_t *words = emu_warp_words();
+    words[threadIdx.x % 32] = yes;
+    emu_warp_barrier();
+    unsigned bits = 0;
+    for (int i = 0; i < 32; ++i) bits |= (words[i] != 0u) << i;
+    emu_warp_barrier();
+    return bits;
+}
+static inline int __ffs(int v)
+{
+    return __builtin_ffs(v);
+}
 static inline bool __any_sync(unsigned mask, bool yes)
 {
     return !__all_sync(mask, !yes);
