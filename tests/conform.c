@@ -225,7 +225,8 @@ typedef struct looking {
 /* What plans of this problem need of a block of BYTES; negative: none uses it. */
 static int64_t need_of(const looking *l, sg_block_kind kind, size_t bytes)
 {
-    static const sg_arena_kind arena[] = {SG_SYM, SG_SYM, SG_REST, SG_REST, SG_LOCAL, SG_LIBRARY};
+    static const sg_arena_kind arena[] = {SG_SYM,   SG_SYM,     SG_REST,   SG_REST,
+                                          SG_LOCAL, SG_LIBRARY, SG_WINDOWS};
     int64_t most = -1;
     for (int i = 0; i < l->t->plans; i++) {
         const shingle_plan *const plan = l->t->tried[i].plan[l->rank];
@@ -245,8 +246,8 @@ static void poison_block(void *context, sg_block_kind kind, void *memory, size_t
 /* What lies behind what any plan needs of a block of this size is as it was. */
 static void look_behind(void *context, sg_block_kind kind, void *memory, size_t bytes)
 {
-    static const char *const name[] = {"SYM half 0",  "SYM half 1", "REST half 0",
-                                       "REST half 1", "LOCAL",      "LIBRARY"};
+    static const char *const name[] = {"SYM half 0", "SYM half 1", "REST half 0", "REST half 1",
+                                       "LOCAL",      "LIBRARY",    "WINDOWS"};
     looking *const l = context;
     const int64_t used = need_of(l, kind, bytes);
     if (used > 0 && !is_filled((const uint8_t *)memory + used, (int64_t)bytes - used, POISON))

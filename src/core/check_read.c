@@ -55,19 +55,20 @@ static shingle_status check_tensors(sg_checker *ck, const sg_sched *s)
     return SHINGLE_OK;
 }
 
-/* Peers find shared buffers where their own are. */
+/* Peers, or the library, find buffers where their own are. */
 static shingle_status check_shared(sg_checker *ck, const sg_sched *s)
 {
-    static const char *const name[SG_ARENAS] = {[SG_SYM] = "SYM", [SG_REST] = "REST"};
+    static const char *const name[SG_ARENAS] = {
+        [SG_SYM] = "SYM", [SG_REST] = "REST", [SG_WINDOWS] = "WINDOWS"};
     const sg_sched *const first = &ck->sched[0];
-    for (int i = SG_SYM; i <= SG_REST; i++)
-        if (s->arena_bytes[i] != first->arena_bytes[i])
+    for (int i = 0; i < SG_ARENAS; i++)
+        if (name[i] != NULL && s->arena_bytes[i] != first->arena_bytes[i])
             return sg_check_violation(ck, -1, -1, "rank %d: %lld bytes of %s, rank 0 has %lld",
                                       s->rank, (long long)s->arena_bytes[i], name[i],
                                       (long long)first->arena_bytes[i]);
     for (int i = SG_USER_BUFS; i < SG_MAX_BUFS; i++) {
-        const bool here = i < s->bufs && sg_buf_is_shared(&s->buf[i]);
-        const bool there = i < first->bufs && sg_buf_is_shared(&first->buf[i]);
+        const bool here = i < s->bufs && sg_buf_is_alike(&s->buf[i]);
+        const bool there = i < first->bufs && sg_buf_is_alike(&first->buf[i]);
         if (!here && !there) continue;
         const sg_buf *const a = &s->buf[i];
         const sg_buf *const b = &first->buf[i];

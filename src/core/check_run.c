@@ -275,6 +275,25 @@ static bool is_wide(const sg_checker *ck, int32_t record)
     return ck->sched[r->rank].buf[r->buf].wide;
 }
 
+/* In windows the library finds its peers' memory where the own is. */
+static shingle_status match_windows(sg_checker *ck, const int32_t *events, int kind, int r)
+{
+    const sg_role role = kind == SG_ALL_REDUCE ? SG_ROLE_SELF : SG_ROLE_PART;
+    for (int q = 0; q < ck->ranks && kind != SG_ALL_TO_ALL; q++) {
+        const int32_t here = coll_record(ck, events[r], role, kind == SG_ALL_REDUCE ? 0 : q);
+        const int32_t there = coll_record(ck, events[0], role, kind == SG_ALL_REDUCE ? 0 : q);
+        if (here < 0 || there < 0) break;
+        const sg_record *const a = &ck->record[here];
+        const sg_record *const b = &ck->record[there];
+        const bool windows = ck->sched[r].buf[a->buf].arena == SG_WINDOWS ||
+                             ck->sched[0].buf[b->buf].arena == SG_WINDOWS;
+        if (windows && (a->buf != b->buf || memcmp(a->at, b->at, sizeof a->at) != 0))
+            return sg_check_violation(ck, events[r], here,
+                                      "a collective in windows is not as on rank 0");
+    }
+    return SHINGLE_OK;
+}
+
 static shingle_status match(sg_checker *ck, int32_t seq)
 {
     const int32_t *const events = &ck->arrival[(int64_t)seq * ck->ranks];
@@ -283,6 +302,7 @@ static shingle_status match(sg_checker *ck, int32_t seq)
             return sg_check_violation(ck, -1, -1, "rank %d has no collective %d", r, seq);
         if (coll_kind(ck, events[r]) != coll_kind(ck, events[0]))
             return sg_check_violation(ck, events[r], -1, "collective %d is another on rank 0", seq);
+        SG_TRY(match_windows(ck, events, coll_kind(ck, events[0]), r));
     }
     const int kind = coll_kind(ck, events[0]);
     for (int r = 0; r < ck->ranks; r++) {

@@ -57,6 +57,11 @@ shingle_status sg_exec_bind(sg_bound *bound, sg_work *const *work, int rank)
     bound->local = block;
     SG_TRY(sg_work_block(bound->work, SG_BLOCK_LIBRARY, s->arena_bytes[SG_LIBRARY], &block));
     bound->library = block;
+    /* A window is one at all ranks. */
+    for (int q = 0; q < bound->work->ranks; q++) {
+        SG_TRY(sg_work_block(work[q], SG_BLOCK_WINDOWS, s->arena_bytes[SG_WINDOWS], &block));
+        if (q == rank) bound->windows = block;
+    }
     if (s->counters > 0) {
         bound->count = calloc((size_t)s->counters, sizeof *bound->count);
         if (bound->count == NULL)
@@ -212,7 +217,8 @@ static uint8_t *block_of(const sg_run *run, const sg_buf *buf, int rank)
     case SG_SYM: return bound->sym[run->half][rank];
     case SG_REST: return bound->rest[run->half][rank];
     case SG_LOCAL: return bound->local;
-    default: return bound->library;
+    case SG_LIBRARY: return bound->library;
+    default: return bound->windows;
     }
 }
 

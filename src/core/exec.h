@@ -17,7 +17,7 @@ typedef struct sg_bound {
     sg_work *work;
     uint8_t **sym[2];  /* [half][rank]: each rank's SYM block, as reached from here */
     uint8_t **rest[2]; /* the same of REST */
-    uint8_t *local, *library;
+    uint8_t *local, *library, *windows;
     _Atomic uint32_t *count; /* raisers that have come, per counter; zero at rest */
     void *backend;           /* what the backend keeps from bind to unbind */
 } sg_bound;

@@ -28,13 +28,15 @@
 
 /* Where a buffer lives.  USER: the tensors of the run.  SYM: peers store into it; it has two halves.
  * REST: the same for tagged buffers, and for nothing else.  LOCAL: this rank's scratch.  LIBRARY: written
- * and read by collectives and by own steps. */
+ * and read by collectives and by own steps.  WINDOWS: the same, and the library may have been told where all
+ * ranks have it, which some collectives are faster in. */
 typedef enum sg_arena_kind {
     SG_USER,
     SG_SYM,
     SG_REST,
     SG_LOCAL,
     SG_LIBRARY,
+    SG_WINDOWS,
     SG_ARENAS
 } sg_arena_kind;
 
@@ -65,13 +67,19 @@ typedef struct sg_buf {
     uint8_t reach;  /* sealed, user buffers: 1 if this rank stores into a peer's */
     char name[13];  /* for people: "gathered", "inbox" */
     int64_t rows, cols;
-    int64_t offset; /* sealed: bytes from the arena's start; the same on all ranks if shared */
+    int64_t offset; /* sealed: bytes from the arena's start; the same on all ranks if alike there */
 } sg_buf;
 
 /* Do peers store into BUF's arena, which has two halves then? */
 static inline bool sg_buf_is_shared(const sg_buf *buf)
 {
     return buf->arena == SG_SYM || buf->arena == SG_REST;
+}
+
+/* Has every rank the same buffer at the same place of its own arena? */
+static inline bool sg_buf_is_alike(const sg_buf *buf)
+{
+    return sg_buf_is_shared(buf) || buf->arena == SG_WINDOWS;
 }
 
 /* ---- Steps --------------------------------------------------------------------------------------- */
@@ -189,8 +197,8 @@ typedef struct sg_sched {
 void sg_sched_begin(sg_sched *s, const sg_problem *problem, int rank);
 void sg_sched_free(sg_sched *s);
 
-/* Declares a buffer and returns its id.  TRAITS: SG_WIDE, SG_ENGINE, SG_TAGGED or 0.  SYM and REST buffers are
- * declared alike on all ranks, SYM ones with SG_ENGINE if a copy engine or a collective touches them, and REST
+/* Declares a buffer and returns its id.  TRAITS: SG_WIDE, SG_ENGINE, SG_TAGGED or 0.  SYM, REST and WINDOWS buffers
+ * are declared alike on all ranks, SYM ones with SG_ENGINE if a copy engine or a collective touches them, and REST
  * ones with SG_TAGGED. */
 uint8_t sg_sched_buf(sg_sched *s, sg_arena_kind arena, const char *name, int64_t rows, int64_t cols,
                      unsigned traits);

@@ -108,7 +108,7 @@ static void print_step(const sg_sched *s, int32_t index, sg_text *t)
 
 void sg_sched_print(const sg_sched *s, sg_text *t)
 {
-    static const char *const arena[] = {"user", "sym", "rest", "local", "library"};
+    static const char *const arena[] = {"user", "sym", "rest", "local", "library", "windows"};
     sg_text_add(t, "rank %d of %d\n", s->rank, s->problem->ranks);
     for (int i = SG_USER_BUFS; i < s->bufs; i++)
         sg_text_add(t, "     %s %s %lldx%lld%s\n", arena[s->buf[i].arena], s->buf[i].name,

@@ -102,8 +102,8 @@ shingle_status sg_work_flags(sg_work *work, int64_t flags)
 
 shingle_status sg_work_block(sg_work *work, sg_block_kind kind, int64_t bytes, void **block_out)
 {
-    static const sg_arena_kind arena[SG_BLOCK_KINDS] = {SG_SYM,  SG_SYM,   SG_REST,
-                                                        SG_REST, SG_LOCAL, SG_LIBRARY};
+    static const sg_arena_kind arena[SG_BLOCK_KINDS] = {SG_SYM,   SG_SYM,     SG_REST,   SG_REST,
+                                                        SG_LOCAL, SG_LIBRARY, SG_WINDOWS};
     int cls = SG_BLOCK_CLASS0;
     while (cls < SG_BLOCK_CLASSES && INT64_C(1) << cls < bytes) cls++;
     if (cls == SG_BLOCK_CLASSES)

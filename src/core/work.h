@@ -8,7 +8,7 @@
  *         flag[by][index]  epoch of the last raise
  *     words of the rank itself:
  *         epoch, last[half], prev_half
- *     workspace: SYM half 0, SYM half 1, REST half 0, REST half 1, LOCAL, LIBRARY
+ *     workspace: SYM half 0, SYM half 1, REST half 0, REST half 1, LOCAL, LIBRARY, WINDOWS
  *
  * Growth adds blocks; nothing that was handed out ever moves.  A block's size is the need rounded
  * up to a power of two, so which block a plan gets depends on the plan alone: ranks agree on it in
@@ -50,6 +50,7 @@ typedef enum sg_block_kind {
     SG_BLOCK_REST1,
     SG_BLOCK_LOCAL,
     SG_BLOCK_LIBRARY,
+    SG_BLOCK_WINDOWS,
     SG_BLOCK_KINDS
 } sg_block_kind;
 

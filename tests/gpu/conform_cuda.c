@@ -157,9 +157,10 @@ static void poison(const world *w)
         enter(w, r);
         for (int cls = SG_BLOCK_CLASS0; 1 << cls <= POISON_MOST; cls++) {
             void *const block[] = {
-                cuda->rank[r].landing[cls],       cuda->rank[r].dense[cls],
-                work->block[SG_BLOCK_SYM0][cls],  work->block[SG_BLOCK_SYM1][cls],
-                work->block[SG_BLOCK_LOCAL][cls], work->block[SG_BLOCK_LIBRARY][cls]};
+                cuda->rank[r].landing[cls],        cuda->rank[r].dense[cls],
+                work->block[SG_BLOCK_SYM0][cls],   work->block[SG_BLOCK_SYM1][cls],
+                work->block[SG_BLOCK_LOCAL][cls],  work->block[SG_BLOCK_LIBRARY][cls],
+                work->block[SG_BLOCK_WINDOWS][cls]};
             for (size_t i = 0; i < sizeof block / sizeof block[0]; i++)
                 if (block[i] != NULL) cudaMemset(block[i], POISON, (size_t)1 << cls);
         }

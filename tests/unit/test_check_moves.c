@@ -104,6 +104,47 @@ static void collectives_read_before_sums(void **state)
     REFUSED("step 2 (coll)", "sums in place what another step reads before", "C of rank");
 }
 
+/* Rows of both in windows, or in a rank's own place. */
+static void gather_in_windows(int pad)
+{
+    begin("ag_gemm:f32:4x2x3:r2");
+    for (int r = 0; r < 2; r++) {
+        sg_sched *const s = &sched[r];
+        if (pad > r) sg_sched_buf(s, SG_WINDOWS, "pad", 1, 3, 0);
+        const int gathered = sg_sched_buf(s, SG_WINDOWS, "gathered", 4, 3, 0);
+        sg_sched_coll(s, 0, SG_ALL_GATHER, 0, sg_area_of(r, SG_A, 0, 2, 0, 3));
+        for (int q = 0; q < 2; q++) sg_sched_to(s, sg_area_of(r, gathered, 2 * q, 2, 0, 3));
+        launch(s);
+        sg_sched_patch(s, &(sg_patch){.rows = 4,
+                                      .cols = 2,
+                                      .k1 = 3,
+                                      .final = 1,
+                                      .a = sg_area_of(r, gathered, 0, 4, 0, 3),
+                                      .b = sg_area_of(r, SG_B, 0, 2, 0, 3)});
+        sg_sched_to(s, sg_area_of(r, SG_C, 0, 4, 0, 2));
+    }
+}
+
+static void windows_are_alike(void **state)
+{
+    (void)state;
+    gather_in_windows(0);
+    accepted();
+    gather_in_windows(1);
+    seal();
+    REFUSED_SEALED("bytes of WINDOWS, rank 0 has");
+    gather_in_windows(2);
+    seal();
+    sched[1].buf[SG_USER_BUFS].rows = 2;
+    REFUSED_SEALED("rank 1: shared buffer pad is not as on rank 0");
+    gather_in_windows(0);
+    seal();
+    for (int r = 0; r < 2; r++) sched[r].buf[SG_USER_BUFS].rows++;
+    for (int i = 0; i < 2; i++) sched[1].to[i].row0++;
+    sched[1].patch[0].a.row0++;
+    REFUSED_SEALED("a collective in windows is not as on rank 0");
+}
+
 /* ---- Places and ranges ------------------------------------------------------------------------------ */
 
 /* All-reduce of a 3 x 3 product in tiles of 2 x 2: stored to four places, summed, brought to C. */
@@ -458,6 +499,7 @@ int main(void)
         cmocka_unit_test(chains_sum_in_place),
         cmocka_unit_test(sums_are_read_by_nobody_else),
         cmocka_unit_test(collectives_read_before_sums),
+        cmocka_unit_test(windows_are_alike),
         cmocka_unit_test(places),
         cmocka_unit_test(places_are_filled),
         cmocka_unit_test(zeros_are_zeros),

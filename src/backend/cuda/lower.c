@@ -84,7 +84,9 @@ static shingle_status find_place(sg_cuda_plan *plan, int buf, int q, void *const
                          shares && buf == SG_B ? p->b_cols[0] : rows,
                          shares && buf == SG_C ? p->b_cols[0] : b->cols, false, index);
     }
-    uint8_t *low = b->arena == SG_LOCAL ? bound->local : bound->library;
+    uint8_t *low = b->arena == SG_LOCAL     ? bound->local
+                   : b->arena == SG_LIBRARY ? bound->library
+                                            : bound->windows;
     uint8_t *high = low;
     if (sg_buf_is_shared(b)) {
         uint8_t **const *const half = b->arena == SG_REST ? bound->rest : bound->sym;
