@@ -12,12 +12,13 @@ enum { MOST_ITEMS = 192, ROUNDS = 15, MOST_PROBLEM = 96, LINE = 256, MOST_FAILUR
 static const double timing_part = 0.8; /* of the time limit; the rest is for the fit */
 static const double fit_most_us = 20e6;
 static const double megabyte = 1048576;
+static const double worth = 1.05; /* rates that differ by more do not by chance */
 
 /* One plan that is timed. */
 typedef struct item {
     sg_problem problem;
     shingle_plan *plan;
-    int coll;       /* its collectives alone: their kind; -1: all of it */
+    int coll;       /* its collectives alone: their curve; -1: all of it */
     double message; /* bytes of the whole message */
     double expected_us;
     double us[ROUNDS];
@@ -101,18 +102,25 @@ static shingle_status add_listed(job *j, const sg_calibrate_item *one)
 /* Collectives of serial plans whose product is small. */
 static shingle_status add_collectives(job *j, double megabytes)
 {
-    static const char *const format[SG_MACHINE_COLLS] = {
+    static const char *const format[SG_MACHINE_CURVES] = {
         [SG_ALL_GATHER] = "ag_gemm:bf16:%dx64x1024",
         [SG_REDUCE_SCATTER] = "gemm_rs:bf16:%dx1024x64",
         [SG_ALL_REDUCE] = "gemm_ar:bf16:%dx1024x64",
-        [SG_ALL_TO_ALL] = "a2a_gemm:bf16:%dx64x1024"};
-    for (int kind = 0; kind < SG_MACHINE_COLLS && j->ranks > 1; kind++) {
+        [SG_ALL_TO_ALL] = "a2a_gemm:bf16:%dx64x1024",
+        [SG_MACHINE_COLLS + SG_ALL_GATHER] = "ag_gemm:bf16:%dx64x1024",
+        [SG_MACHINE_COLLS + SG_REDUCE_SCATTER] = "gemm_rs:bf16:%dx1024x64"};
+    const int curves = j->machine.pool > 0 ? SG_MACHINE_COLLS : SG_MACHINE_CURVES;
+    for (int kind = 0; kind < curves && j->ranks > 1; kind++) {
         char problem[MOST_PROBLEM];
         const char *const x = strchr(format[kind], '%');
         sg_text text = {problem, sizeof problem, 0};
         sg_text_add(&text, "%.*s%d%s", (int)(x - format[kind]), format[kind],
                     (int)(megabytes * megabyte / 2048), x + 2);
-        SG_TRY(add_item(j, problem, sg_strategy_at(0)->name, kind, megabytes * megabyte));
+        char strategy[40];
+        sg_text knobs = {strategy, sizeof strategy, 0};
+        sg_text_add(&knobs, "%s%s", sg_strategy_at(0)->name,
+                    kind < SG_MACHINE_COLLS ? "" : "{windows=1}");
+        SG_TRY(add_item(j, problem, strategy, kind, megabytes * megabyte));
     }
     return SHINGLE_OK;
 }
@@ -237,11 +245,27 @@ static void take_curve(job *j, int kind)
     if (curve.points > 0) j->machine.coll_curve[kind] = curve;
 }
 
+/* Where windows do not make a difference, nobody is to propose them: machines without any have the same
+ * times twice. */
+static void forget_windows(sg_machine *m)
+{
+    for (int kind = 0; SG_MACHINE_COLLS + kind < SG_MACHINE_CURVES; kind++) {
+        sg_curve *const curve = &m->coll_curve[SG_MACHINE_COLLS + kind];
+        bool faster = false;
+        for (int i = 0; i < curve->points; i++) {
+            const double plain = sg_curve_at(&m->coll_curve[kind], curve->point[i].at, INFINITY);
+            faster |= curve->point[i].value > worth * plain;
+        }
+        if (!faster) curve->points = 0;
+    }
+}
+
 static void take_collectives(job *j)
 {
     double last[SG_MACHINE_COLLS];
     double least_us = INFINITY;
     int kinds = 0;
+    for (int kind = SG_MACHINE_COLLS; kind < SG_MACHINE_CURVES; kind++) take_curve(j, kind);
     for (int kind = 0; kind < SG_MACHINE_COLLS; kind++) {
         take_curve(j, kind);
         double message = 0;
@@ -255,6 +279,7 @@ static void take_collectives(job *j)
         }
         kinds += message > 0;
     }
+    forget_windows(&j->machine);
     if (kinds == 0) return;
     j->machine.coll_us = sg_fit_rounded(least_us);
     j->machine.coll_gbps = fmax(sg_fit_rounded(median_of(last, kinds)), 1e-6);

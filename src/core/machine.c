@@ -95,8 +95,9 @@ enum { FIELDS = sizeof fields / sizeof fields[0], MAX_TILE = 4096 };
 
 static const char *const topologies[SG_TOPOLOGIES] = {WORD(switch), WORD(mesh), WORD(ring),
                                                       WORD(pcie), WORD(nodes)};
-static const char *const colls[SG_MACHINE_COLLS] = {"all_gather", "reduce_scatter", "all_reduce",
-                                                    "all_to_all"};
+static const char *const colls[SG_MACHINE_CURVES] = {
+    "all_gather", "reduce_scatter",     "all_reduce",
+    "all_to_all", "all_gather_windows", "reduce_scatter_windows"};
 
 #define ACCEPTED                                                                                   \
     "name, ranks, sms, gemm_tflops_f32, gemm_tflops_bf16, gemm_tflops_f16, mem_gbps, copy_gbps, "  \
@@ -267,8 +268,10 @@ static shingle_status take_word(reader *r, const char *const *words, int count,
 static shingle_status take_coll_curve(reader *r, sg_machine *m)
 {
     int kind = 0;
-    SG_TRY(take_word(r, colls, SG_MACHINE_COLLS,
-                     "all_gather, reduce_scatter, all_reduce or all_to_all expected", &kind));
+    SG_TRY(take_word(r, colls, SG_MACHINE_CURVES,
+                     "all_gather, reduce_scatter, all_reduce, all_to_all, all_gather_windows or "
+                     "reduce_scatter_windows expected",
+                     &kind));
     skip_blanks(r);
     SG_TRY(take_curve(r, 1e-6, 1e6, &m->coll_curve[kind]));
     for (int i = 0; i < m->coll_curve[kind].points; i++) m->coll_curve[kind].point[i].at *= 1e6;
@@ -437,8 +440,8 @@ static void print_curve(const sg_curve *curve, const char *name, double unit, sg
 static void print_links(const sg_machine *m, sg_text *t)
 {
     if (m->topology != SG_SWITCH) sg_text_add(t, "topology %s\n", topologies[m->topology]);
-    for (int kind = 0; kind < SG_MACHINE_COLLS; kind++) {
-        char name[32] = "";
+    for (int kind = 0; kind < SG_MACHINE_CURVES; kind++) {
+        char name[40] = "";
         sg_text line = {name, sizeof name, 0};
         sg_text_add(&line, "coll_curve %s", colls[kind]);
         print_curve(&m->coll_curve[kind], name, 1e6, t);
@@ -518,9 +521,9 @@ const char *sg_topology_name(sg_topology topology)
     return topologies[topology];
 }
 
-const char *sg_machine_coll_name(int kind)
+const char *sg_machine_coll_name(int curve)
 {
-    return colls[kind];
+    return colls[curve];
 }
 
 /* ---- Public calls ----------------------------------------------------------------------------------- */

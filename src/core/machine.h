@@ -14,8 +14,9 @@ enum {
     SG_MACHINE_NAME = 48,
     SG_TILES = 8,
     SG_POINTS = 10,
-    SG_MACHINE_COLLS = 4, /* kinds of collectives, indexed by sg_coll_kind */
-    SG_RING_RANKS = 64    /* most ranks of a ring */
+    SG_MACHINE_COLLS = 4,                     /* kinds of collectives, indexed by sg_coll_kind */
+    SG_MACHINE_CURVES = SG_MACHINE_COLLS + 2, /* behind them gathers and scatters in windows */
+    SG_RING_RANKS = 64                        /* most ranks of a ring */
 };
 
 typedef struct sg_tile {
@@ -112,8 +113,8 @@ typedef struct sg_machine {
     double copy_by_gemm; /* copies are slower by this while a product runs */
     double coll_by_gemm; /* collectives are */
 
-    sg_curve coll_curve[SG_MACHINE_COLLS]; /* bytes of the whole message: bus bandwidth in gbps */
-    sg_curve coll_part;                    /* SMs that a collective is given: part of that */
+    sg_curve coll_curve[SG_MACHINE_CURVES]; /* bytes of the whole message: bus bandwidth in gbps */
+    sg_curve coll_part;                     /* SMs that a collective is given: part of that */
 
     /* Machines whose ranks share one set of workers (the CPU backend). */
     int pool;            /* workers; 0: ranks share nothing, and what follows is not used */
@@ -143,13 +144,17 @@ double sg_machine_link_gbps(const sg_machine *machine);
  * it has no points. */
 double sg_curve_at(const sg_curve *curve, double at, double none);
 
-/* How long a collective of KIND (sg_coll_kind) takes for a message of so many bytes in all, of which
+/* The curve of collectives of KIND (sg_coll_kind) in windows, or if the machine has none, as others.  Has it? */
+int sg_machine_curve(const sg_machine *machine, int kind, bool windows);
+bool sg_machine_in_windows(const sg_machine *machine, int kind);
+
+/* How long a collective with curve KIND takes for a message of so many bytes in all, of which
  * BUS_BYTES pass each rank's port; start-up included. */
 double sg_machine_coll_us(const sg_machine *machine, int kind, double message, double bus_bytes);
 
 /* Words of the file. */
 const char *sg_topology_name(sg_topology topology);
-const char *sg_machine_coll_name(int kind);
+const char *sg_machine_coll_name(int curve);
 
 /* A machine of round numbers, for checks and tests that need some machine but no particular one. */
 void sg_machine_plain(sg_machine *machine_out);

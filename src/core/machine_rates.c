@@ -7,7 +7,7 @@ double sg_machine_link_gbps(const sg_machine *m)
     if (m->link_gbps > 0) return m->link_gbps;
     double gbps = m->copy_gbps > m->store_gbps ? m->copy_gbps : m->store_gbps;
     if (gbps < m->coll_gbps) gbps = m->coll_gbps;
-    for (int kind = 0; kind < SG_MACHINE_COLLS; kind++)
+    for (int kind = 0; kind < SG_MACHINE_CURVES; kind++)
         for (int i = 0; i < m->coll_curve[kind].points; i++)
             if (gbps < m->coll_curve[kind].point[i].value)
                 gbps = m->coll_curve[kind].point[i].value;
@@ -25,6 +25,17 @@ double sg_curve_at(const sg_curve *curve, double at, double none)
         return point[i - 1].value + part * (point[i].value - point[i - 1].value);
     }
     return point[curve->points - 1].value;
+}
+
+bool sg_machine_in_windows(const sg_machine *m, int kind)
+{
+    const int curve = SG_MACHINE_COLLS + kind;
+    return curve < SG_MACHINE_CURVES && m->coll_curve[curve].points > 0;
+}
+
+int sg_machine_curve(const sg_machine *m, int kind, bool windows)
+{
+    return windows && sg_machine_in_windows(m, kind) ? SG_MACHINE_COLLS + kind : kind;
 }
 
 double sg_machine_coll_us(const sg_machine *m, int kind, double message, double bus_bytes)

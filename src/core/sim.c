@@ -168,7 +168,7 @@ static const double endless = 1e12;
 
 static void no_latency(sg_machine *m)
 {
-    for (int kind = 0; kind < SG_MACHINE_COLLS; kind++) {
+    for (int kind = 0; kind < SG_MACHINE_CURVES; kind++) {
         sg_curve *const curve = &m->coll_curve[kind];
         for (int i = 0; i < curve->points; i++)
             if (m->coll_gbps < curve->point[i].value) m->coll_gbps = curve->point[i].value;
@@ -192,7 +192,7 @@ static void no_links(sg_machine *m)
     m->host_gbps = m->numa_gbps = m->land_gbps = 0;
     if (m->tagged_gbps > 0) m->tagged_gbps = endless;
     m->coll_part.points = 0;
-    for (int kind = 0; kind < SG_MACHINE_COLLS; kind++) m->coll_curve[kind].points = 0;
+    for (int kind = 0; kind < SG_MACHINE_CURVES; kind++) m->coll_curve[kind].points = 0;
 }
 
 static void no_products(sg_machine *m)

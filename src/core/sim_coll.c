@@ -33,6 +33,12 @@ static double coll_bytes(const sg_sim *m, const sg_sched *s, const sg_step *step
     return step->tos > 0 ? all - least : 0;
 }
 
+static int curve_of(const sg_sim *m, const sg_sched *s, const sg_step *step)
+{
+    const bool windows = step->tos > 0 && s->buf[s->to[step->to0].buf].arena == SG_WINDOWS;
+    return sg_machine_curve(m->machine, step->u.coll.kind, windows);
+}
+
 /* The part of its bandwidth that a collective reaches with the SMs it is given. */
 static double part_of(const sg_machine *machine, const sg_coll *c)
 {
@@ -51,8 +57,9 @@ static void start(sg_sim *m, sg_sim_coll *state)
         if (m->rank[a->rank].colls++ == 0) sg_sim_contend(m, a->rank);
         double message = 0;
         const sg_step *const step = &m->sched[a->rank].step[a->step];
-        const double bytes = coll_bytes(m, &m->sched[a->rank], step, &message);
-        const double us = sg_machine_coll_us(m->machine, step->u.coll.kind, message, bytes);
+        const sg_sched *const s = &m->sched[a->rank];
+        const double bytes = coll_bytes(m, s, step, &message);
+        const double us = sg_machine_coll_us(m->machine, curve_of(m, s, step), message, bytes);
         const double wait = m->machine->coll_us < us ? m->machine->coll_us : us;
         sg_sim_agent_at(m, a, state->time + wait);
     }
@@ -61,9 +68,10 @@ static void start(sg_sim *m, sg_sim_coll *state)
 static void move(sg_sim *m, sg_sim_agent *a, const sg_step *step)
 {
     double message = 0;
-    const double bytes = coll_bytes(m, &m->sched[a->rank], step, &message);
+    const sg_sched *const s = &m->sched[a->rank];
+    const double bytes = coll_bytes(m, s, step, &message);
     const double us =
-        sg_machine_coll_us(m->machine, step->u.coll.kind, message, bytes) - m->machine->coll_us;
+        sg_machine_coll_us(m->machine, curve_of(m, s, step), message, bytes) - m->machine->coll_us;
     a->phase = SG_AT_LAST;
     const double cap = us > 1e-9 ? bytes / us * part_of(m->machine, &step->u.coll) : 1e15;
     m->rank[a->rank].coll_flow =

@@ -6,12 +6,17 @@
  *     exchange lane 0:  gemm | all-to-all
  *
  * The baseline and the fallback: it serves every problem.  Everything of the shorter part is
- * exposed.
+ * exposed.  With windows=1 what a gather brings, or a scatter takes, lies where the library knows it at all
+ * ranks, in which it may be faster.
  */
 #include "core/moves.h"
 #include "core/strategy.h"
 
-enum { TILE_M, TILE_N }; /* used where the rows of an owner are scattered, see launch() */
+enum {
+    TILE_M,
+    TILE_N,
+    WINDOWS
+}; /* tiles: where the rows of an owner are scattered, see launch() */
 
 static bool accepts(const sg_problem *problem, sg_text *why)
 {
@@ -20,14 +25,34 @@ static bool accepts(const sg_problem *problem, sg_text *why)
     return true;
 }
 
+/* Is the machine said to have a curve of this problem's collective in windows?  Shares of different sizes are
+ * several operations to the library, and it has none for those. */
+static bool has_windows(const sg_problem *p, const sg_machine *machine)
+{
+    const bool gathers = sg_problem_in(p) == SG_IN_GATHER;
+    const bool scatters = sg_problem_out(p) == SG_OUT_SCATTER;
+    for (int r = 0; r < p->ranks; r++)
+        if (p->share[r].rows != p->most_rows) return false;
+    return p->ranks > 1 && (gathers || scatters) &&
+           sg_machine_in_windows(machine, gathers ? SG_ALL_GATHER : SG_REDUCE_SCATTER);
+}
+
 static int propose(const sg_problem *problem, const sg_machine *machine, sg_knobs *sets,
                    sg_text *why)
 {
-    (void)problem;
     (void)why;
     sets[0].value[TILE_M] = machine->tile[0].m;
     sets[0].value[TILE_N] = machine->tile[0].n;
-    return 1;
+    sets[0].value[WINDOWS] = 0;
+    if (!has_windows(problem, machine)) return 1;
+    sets[1] = sets[0];
+    sets[1].value[WINDOWS] = 1;
+    return 2;
+}
+
+static sg_arena_kind arena_of(const sg_knobs *knobs)
+{
+    return knobs->value[WINDOWS] ? SG_WINDOWS : SG_LIBRARY;
 }
 
 /* The vendor's product of all rows in their own order, A from buffer FROM, into buffer TO: one for each
@@ -66,9 +91,9 @@ static void launch(sg_sched *s, const sg_knobs *knobs)
 
 /* Collectives take blocks that lie side by side, so what is gathered along k arrives as a block per
  * owner and is then put side by side. */
-static void build_gather_k(const sg_problem *p, int rank, sg_sched *s)
+static void build_gather_k(const sg_problem *p, const sg_knobs *knobs, int rank, sg_sched *s)
 {
-    const int blocks = sg_sched_buf(s, SG_LIBRARY, "blocks", p->ranks * p->m, p->most_rows, 0);
+    const int blocks = sg_sched_buf(s, arena_of(knobs), "blocks", p->ranks * p->m, p->most_rows, 0);
     const int gathered = sg_moves_gathered(s, SG_LOCAL, 0);
     sg_sched_coll(s, 0, SG_ALL_GATHER, 0, sg_moves_held(s, rank));
     for (int q = 0; q < p->ranks; q++)
@@ -87,9 +112,10 @@ static void build_gather_k(const sg_problem *p, int rank, sg_sched *s)
 static void build_gather(const sg_problem *p, const sg_knobs *knobs, int rank, sg_sched *s)
 {
     const bool exchange = sg_problem_in(p) == SG_IN_EXCHANGE;
+    const sg_arena_kind arena = exchange ? SG_LIBRARY : arena_of(knobs);
     /* What is returned can arrive where it belongs, if that is in the product's order. */
-    const bool direct = p->return_a && sg_is_packed(p);
-    const int gathered = direct ? SG_RETURNED : sg_moves_gathered(s, SG_LIBRARY, 0);
+    const bool direct = p->return_a && sg_is_packed(p) && arena == SG_LIBRARY;
+    const int gathered = direct ? SG_RETURNED : sg_moves_gathered(s, arena, 0);
     sg_sched_coll(s, 0, exchange ? SG_ALL_TO_ALL : SG_ALL_GATHER, 0, sg_moves_held(s, rank));
     for (int q = 0; q < p->ranks && exchange; q++) sg_sched_to(s, sg_moves_held(s, q));
     for (int q = 0; q < p->ranks; q++) sg_sched_to(s, sg_moves_arrived(s, rank, q, gathered));
@@ -124,7 +150,7 @@ static void build_scatter(const sg_problem *p, const sg_knobs *knobs, int rank, 
 {
     const int64_t rows = p->share[rank].rows;
     const bool more = has_epilogue(p);
-    const int partial = sg_sched_buf(s, SG_LIBRARY, "partial", p->m, p->n, 0);
+    const int partial = sg_sched_buf(s, arena_of(knobs), "partial", p->m, p->n, 0);
     const int sum = more ? sg_sched_buf(s, SG_LIBRARY, "sum", rows, p->n, 0) : SG_C;
     launch(s, knobs);
     sg_moves_slice_patches(s, 0, 1, 1, 0, partial, false);
@@ -162,7 +188,7 @@ static void build_exchange(const sg_problem *p, int rank, sg_sched *s)
 static void build(const sg_problem *p, const sg_knobs *knobs, int rank, sg_sched *s)
 {
     if (p->gather == SG_GATHER_K)
-        build_gather_k(p, rank, s);
+        build_gather_k(p, knobs, rank, s);
     else if (sg_problem_in(p) != SG_IN_NONE)
         build_gather(p, knobs, rank, s);
     else if (sg_problem_out(p) == SG_OUT_SCATTER)
@@ -178,9 +204,9 @@ static void build(const sg_problem *p, const sg_knobs *knobs, int rank, sg_sched
 const sg_strategy sg_strategy_serial = {
     .name = "serial",
     .brief = "product and collective one after the other; the baseline",
-    .knob = {"tile_m", "tile_n"},
-    .least = {1, 1},
-    .most = {4096, 4096},
+    .knob = {"tile_m", "tile_n", "windows"},
+    .least = {1, 1, 0},
+    .most = {4096, 4096, 1},
     .accepts = accepts,
     .propose = propose,
     .build = build,

@@ -23,7 +23,7 @@ typedef struct fake {
     int told, colls; /* measurements, of collectives alone */
 } fake;
 
-static double coll_us(const sg_machine *m, const sg_problem *p)
+static double coll_us(const sg_machine *m, const sg_problem *p, bool windows)
 {
     const int kind = p->op == SG_OP_AG_GEMM   ? SG_ALL_GATHER
                      : p->op == SG_OP_GEMM_RS ? SG_REDUCE_SCATTER
@@ -32,7 +32,7 @@ static double coll_us(const sg_machine *m, const sg_problem *p)
     const double cols = (double)(sg_problem_in(p) != SG_IN_NONE ? p->k : p->n);
     const double message = (double)p->m * cols * sg_type_bytes(p->type);
     const double bus = message * (p->ranks - 1) / p->ranks * (kind == SG_ALL_REDUCE ? 2 : 1);
-    return sg_machine_coll_us(m, kind, message, bus);
+    return sg_machine_coll_us(m, sg_machine_curve(m, kind, windows), message, bus);
 }
 
 static shingle_status fake_time(void *context, const shingle_plan *plan, bool colls, double *us_out)
@@ -46,7 +46,7 @@ static shingle_status fake_time(void *context, const shingle_plan *plan, bool co
     if (f->cannot != NULL && strstr(plan->text, f->cannot) != NULL)
         return sg_fail(SHINGLE_EUNSUPPORTED, "no %s here", f->cannot);
     if (colls) {
-        *us_out = coll_us(&f->truth, &plan->problem);
+        *us_out = coll_us(&f->truth, &plan->problem, strstr(plan->text, "windows=1") != NULL);
         return SHINGLE_OK;
     }
     sg_fit_run run = {
@@ -229,6 +229,28 @@ static void unseen_products_are_predicted(void **state)
             fail_msg("no word on %.40s", line + 1);
 }
 
+/* A machine without windows takes as long in them as without. */
+static void windows_are_kept_where_they_are_faster(void **state)
+{
+    (void)state;
+    const double at = 8 * 1048576.0;
+    const int gathers = SG_MACHINE_COLLS + SG_ALL_GATHER;
+    const int scatters = SG_MACHINE_COLLS + SG_REDUCE_SCATTER;
+    const sg_machine start = known();
+    fake f = {.truth = start, .each_us = 1e4};
+    sg_machine m;
+    f.truth.coll_curve[gathers].points = f.truth.coll_curve[scatters].points = 0;
+    if (calibrate(&f, &start, 2, 60, &m, text) != SHINGLE_OK) fail_msg("%s", shingle_error());
+    assert_false(sg_machine_in_windows(&m, SG_ALL_GATHER));
+    f.truth.coll_curve[gathers] = (sg_curve){2, {{at, 250}, {4 * at, 260}}};
+    f.truth.coll_curve[scatters] = (sg_curve){1, {{at, 20}}};
+    f.timings = 0, f.clock_us = 0;
+    if (calibrate(&f, &start, 2, 60, &m, text) != SHINGLE_OK) fail_msg("%s", shingle_error());
+    assert_true(fabs(sg_curve_at(&m.coll_curve[gathers], at, 0) - 250) < 1);
+    assert_non_null(strstr(how("coll_curve all_gather_windows"), "measured"));
+    assert_false(sg_machine_in_windows(&m, SG_REDUCE_SCATTER));
+}
+
 static void what_cannot_run_is_left_out(void **state)
 {
     (void)state;
@@ -376,6 +398,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unseen_products_are_predicted),
+        cmocka_unit_test(windows_are_kept_where_they_are_faster),
         cmocka_unit_test(what_cannot_run_is_left_out),
         cmocka_unit_test(one_rank_has_products_alone),
         cmocka_unit_test(a_pool_has_numbers_of_its_own),

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "core/machine.h"
+#include "core/sched.h"
 
 static char text[4096];
 
@@ -82,7 +83,8 @@ static void lines_that_may_be_left_out_are_kept(void **state)
         "gemm_by_copy 1.03\nvendor_by_copy 1.2\ngemm_by_coll 1.1\ncopy_by_gemm 1.02\n"
         "coll_by_gemm 1.07\npool 2\npack_gbps 5\nunit_us 4\n"
         "work_row 24\nwork_col 8\nwork_element 64\n"
-        "coll_curve all_to_all 0.5:10 8:99.5\ncoll_part 4:0.35 24:1\n";
+        "coll_curve all_to_all 0.5:10 8:99.5\ncoll_curve all_gather_windows 1:50\n"
+        "coll_curve reduce_scatter_windows 2:60 4:70\ncoll_part 4:0.35 24:1\n";
     char content[8192];
     sg_machine machine;
     sg_machine_plain(&machine);
@@ -102,6 +104,11 @@ static void lines_that_may_be_left_out_are_kept(void **state)
     assert_true(sg_curve_at(curve, 1, -1) == 10 && sg_curve_at(curve, 1e9, -1) == 99.5);
     assert_true(sg_curve_at(curve, 4.25e6, -1) == 54.75);
     assert_true(sg_curve_at(&machine.coll_curve[0], 1, -1) == -1);
+    assert_int_equal(sg_machine_curve(&machine, SG_ALL_GATHER, false), SG_ALL_GATHER);
+    assert_true(machine.coll_curve[sg_machine_curve(&machine, SG_ALL_GATHER, true)].points == 1);
+    assert_true(machine.coll_curve[sg_machine_curve(&machine, SG_REDUCE_SCATTER, true)].points ==
+                2);
+    assert_int_equal(sg_machine_curve(&machine, SG_ALL_TO_ALL, true), SG_ALL_TO_ALL);
     assert_string_equal(sg_topology_name(machine.topology), "nodes");
     assert_true(sg_machine_link_gbps(&machine) == 400);
     machine.link_gbps = 0;

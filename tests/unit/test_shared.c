@@ -199,9 +199,9 @@ static void returns_are_few(void **state)
     static const struct {
         const char *problem, *strategy;
         int copies;
-    } cases[] = {{"ag_gemm:f32:60x16x19:r3:return_a", "serial{tile_m=8,tile_n=4}", 0},
-                 {"ag_gemm:f32:60x16x19:r3:b=9,7:return_a", "serial{tile_m=8,tile_n=4}", 0},
-                 {"ag_gemm:f32:12x16x19:r3:cyclic=2:return_a", "serial{tile_m=8,tile_n=4}", 6},
+    } cases[] = {{"ag_gemm:f32:60x16x19:r3:return_a", "serial{tile_m=8,tile_n=4,windows=0}", 0},
+                 {"ag_gemm:f32:60x16x19:r3:b=9,7:return_a", "serial{tile_m=8,tile_n=4,windows=0}", 0},
+                 {"ag_gemm:f32:12x16x19:r3:cyclic=2:return_a", "serial{tile_m=8,tile_n=4,windows=0}", 6},
                  {"ag_gemm:f32:60x16x19:r3:b=9,7:return_a",
                   "fused_in{chunks=2,slabs=1,tile_m=8,tile_n=4,push=1,strips=1}", 3},
                  {"ag_gemm:f32:60x16x19:r3:b=9,7:return_a",

@@ -333,6 +333,35 @@ static void collectives_follow_their_curve(void **state)
     }
 }
 
+/* Rows of two ranks brought to both, in a buffer of ARENA. */
+static double gather_us(sg_machine *m, sg_arena_kind arena, int64_t rows)
+{
+    scene s;
+    open_scene(&s, 2);
+    for (int r = 0; r < 2; r++) {
+        const int all = sg_sched_buf(&s.sched[r], arena, "all", 2 * rows, 64, 0);
+        sg_sched_coll(&s.sched[r], 0, SG_ALL_GATHER, 0, sg_area_of(r, all, r * rows, rows, 0, 64));
+        for (int q = 0; q < 2; q++)
+            sg_sched_to(&s.sched[r], sg_area_of(r, all, q * rows, rows, 0, 64));
+    }
+    return close_scene(&s, m);
+}
+
+static void windows_have_a_curve(void **state)
+{
+    (void)state;
+    sg_machine m = quiet();
+    m.link_gbps = 1e6;
+    const double bytes = 128 * 64 * 4;
+    m.coll_curve[SG_ALL_GATHER] = (sg_curve){1, {{bytes, bytes / 2e3 / 20}}};
+    expect_us(gather_us(&m, SG_LIBRARY, 64), 20);
+    expect_us(gather_us(&m, SG_WINDOWS, 64), 20);
+    m.coll_curve[SG_MACHINE_COLLS + SG_ALL_GATHER] = (sg_curve){1, {{bytes, bytes / 2e3 / 16}}};
+    expect_us(gather_us(&m, SG_LIBRARY, 64), 20);
+    expect_us(gather_us(&m, SG_WINDOWS, 64), 16);
+    expect_us(gather_us(&m, SG_WINDOWS, 128), 32);
+}
+
 /* Two workers, four ranks: a rank has half a worker when all work, and both when it works alone. */
 /* All-reduce of two tiles on two ranks: each computes both and stores a sum at its peer. */
 static double fused_us(const sg_machine *m)
@@ -499,6 +528,7 @@ int main(void)
         cmocka_unit_test(products_and_traffic_slow_each_other),
         cmocka_unit_test(tiles_cost_what_does_not_depend_on_k),
         cmocka_unit_test(collectives_follow_their_curve),
+        cmocka_unit_test(windows_have_a_curve),
         cmocka_unit_test(runs_begin_end_and_land),
         cmocka_unit_test(workers_of_a_pool_go_where_work_is),
         cmocka_unit_test(parts_add_up),

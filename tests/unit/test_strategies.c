@@ -226,6 +226,47 @@ static void collectives_are_under_the_next_product(void **state)
     }
 }
 
+/* ---- serial ---------------------------------------------------------------------------------- */
+
+/* Windows are proposed beside what is always possible, where the machine has a curve, and for collectives that the
+ * library has in one piece. */
+static void windows_are_proposed_where_they_are_known(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *problem;
+        int gathers, scatters; /* proposals with a curve for one or the other */
+    } asked[] = {{"ag_gemm:f32:100x24x16:r5", 2, 1},
+                 {"ag_gemm:f32:24x100x16:r5:gather=b", 2, 1},
+                 {"ag_gemm:f32:24x100x50:r5:gather=k", 2, 1},
+                 {"gemm_rs:f32:100x24x16:r5", 1, 2},
+                 {"gemm_rs:f32:100x24x16:r5:norm", 1, 2},
+                 {"ag_gemm:f32:101x24x16:r5", 1, 1},
+                 {"gemm_rs:f32:99x24x16:r5", 1, 1},
+                 {"gemm_ar:f32:100x24x16:r5", 1, 1},
+                 {"a2a_gemm:f32:100x24x16:r5", 1, 1},
+                 {"ag_gemm:f32:100x24x16:r1", 1, 1},
+                 {"gemm:f32:100x24x16:r5", 1, 1}};
+    const sg_strategy *const serial = sg_strategy_find("serial");
+    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++)
+        for (int kind = SG_ALL_GATHER; kind <= SG_REDUCE_SCATTER; kind++) {
+            sg_problem p;
+            sg_machine machine;
+            proposals all;
+            sg_machine_plain(&machine);
+            assert_int_equal(sg_problem_parse(asked[i].problem, &p), SHINGLE_OK);
+            propose_to(&p, serial, &machine, &all);
+            assert_int_equal(all.count, 1);
+            machine.coll_curve[SG_MACHINE_COLLS + kind] = (sg_curve){1, {{1e6, 100}}};
+            propose_to(&p, serial, &machine, &all);
+            if (all.count != (kind == SG_ALL_GATHER ? asked[i].gathers : asked[i].scatters))
+                fail_msg("%s: %d proposals", asked[i].problem, all.count);
+            assert_int_equal(all.set[0].value[2], 0);
+            if (all.count > 1) assert_int_equal(all.set[1].value[2], 1);
+            sg_problem_free(&p);
+        }
+}
+
 static void proposals_keep_the_sm_rule(void **state)
 {
     (void)state;
@@ -303,6 +344,7 @@ int main(void)
         cmocka_unit_test(collectives_get_what_lies_side_by_side),
         cmocka_unit_test(slices_of_columns_keep_their_height),
         cmocka_unit_test(collectives_are_under_the_next_product),
+        cmocka_unit_test(windows_are_proposed_where_they_are_known),
         cmocka_unit_test(proposals_keep_the_sm_rule),
     };
     return cmocka_run_group_tests_name("strategies", tests, NULL, NULL);
