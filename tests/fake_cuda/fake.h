@@ -63,6 +63,10 @@ extern int fake_launches, fake_copies, fake_early, fake_pushes;
 extern int fake_most_sms;
 extern long fake_direct;
 
+/* Collectives that all ranks came to in windows so far, of each rank; NCCL lacks its entries for windows. */
+extern int fake_windowed;
+extern bool fake_windowless;
+
 /* What begins here is memory that peers do not reach. */
 extern const void *fake_apart;
 

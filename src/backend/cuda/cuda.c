@@ -130,6 +130,21 @@ static shingle_status get_block(sg_cuda_rank *rank, sg_arena_kind arena, size_t 
     return status;
 }
 
+/* Where the library has no windows, any memory is as good. */
+static shingle_status get_window(const sg_cuda *cuda, sg_cuda_rank *rank, size_t bytes,
+                                 void **memory_out)
+{
+    void *memory = NULL;
+    if (cuda->collect == NULL || !sg_collect_get(cuda->collect, rank->rank, bytes, &memory))
+        return sg_cuda_get(rank, bytes, memory_out);
+    const shingle_status status = sg_cuda_clear(rank, memory, bytes);
+    if (status == SHINGLE_OK)
+        *memory_out = memory;
+    else
+        sg_collect_put(cuda->collect, rank->rank, memory);
+    return status;
+}
+
 /* Every GPU of the group reaches every other's memory. */
 static shingle_status alloc(void *self, int index, sg_arena_kind arena, size_t bytes,
                             void **memory_out)
@@ -139,7 +154,8 @@ static shingle_status alloc(void *self, int index, sg_arena_kind arena, size_t b
     SG_TRY(sg_cuda_enter(rank));
     sg_cuda_sweep(cuda, false);
     pthread_mutex_lock(&cuda->mutex); /* whoever binds a plan grows the memory of all ranks */
-    const shingle_status status = get_block(rank, arena, bytes, memory_out);
+    const shingle_status status = arena == SG_WINDOWS ? get_window(cuda, rank, bytes, memory_out)
+                                                      : get_block(rank, arena, bytes, memory_out);
     pthread_mutex_unlock(&cuda->mutex);
     sg_cuda_leave(rank);
     if (status == SHINGLE_ENOMEM)
@@ -154,9 +170,10 @@ static void release(void *self, int index, void *memory)
     sg_cuda_rank *const rank = &cuda->rank[index];
     if (sg_cuda_enter(rank) != SHINGLE_OK) return;
     pthread_mutex_lock(&cuda->mutex);
-    const bool paired = put_paired(rank, memory);
+    const bool put = put_paired(rank, memory) ||
+                     (cuda->collect != NULL && sg_collect_put(cuda->collect, rank->rank, memory));
     pthread_mutex_unlock(&cuda->mutex);
-    if (!paired) sg_cuda_drop(cuda, memory);
+    if (!put) sg_cuda_drop(cuda, memory);
     sg_cuda_leave(rank);
 }
 
@@ -305,7 +322,7 @@ static void close_group(void *self)
 }
 
 /* Exchanges a word between all ranks. */
-static shingle_status meet(sg_cuda *cuda)
+shingle_status sg_cuda_meet(sg_cuda *cuda)
 {
     void *room[SG_CUDA_RANKS] = {NULL};
     void *stream[SG_CUDA_RANKS] = {NULL};
@@ -319,23 +336,27 @@ static shingle_status meet(sg_cuda *cuda)
         sg_cuda_leave(rank);
     }
     if (status == SHINGLE_OK) status = sg_collect_meet(cuda->collect, room, stream);
+    if (status != SHINGLE_OK)
+        sg_collect_abort(cuda->collect); /* who waits for a rank in vain ends */
     for (int r = 0; r < cuda->ranks; r++) {
         sg_cuda_rank *const rank = &cuda->rank[r];
-        if (room[r] == NULL || sg_cuda_enter(rank) != SHINGLE_OK) continue;
+        if (room[r] == NULL) continue;
+        const bool entered = sg_cuda_enter(rank) == SHINGLE_OK;
         const cudaError_t error = cudaStreamSynchronize(rank->service);
         if (status == SHINGLE_OK) status = sg_cuda_check(error, "cudaStreamSynchronize()");
         (void)cudaFree(room[r]);
-        sg_cuda_leave(rank);
+        if (entered) sg_cuda_leave(rank);
     }
     return status;
 }
 
-shingle_status sg_cuda_open_collect(sg_cuda *cuda)
+/* The collectives of the group. */
+static shingle_status open_collect(sg_cuda *cuda)
 {
     int device[SG_CUDA_RANKS];
     for (int r = 0; r < cuda->ranks; r++) device[r] = cuda->rank[r].device;
     SG_TRY(sg_collect_open(cuda->ranks, device, &cuda->collect));
-    const shingle_status status = meet(cuda);
+    const shingle_status status = sg_cuda_meet(cuda);
     if (status == SHINGLE_OK) return SHINGLE_OK;
     sg_collect_close(cuda->collect);
     cuda->collect = NULL;
@@ -346,7 +367,7 @@ static shingle_status start(sg_cuda *cuda)
 {
     for (int r = 0; r < cuda->ranks; r++) SG_TRY(open_rank(cuda, &cuda->rank[r]));
     if (cuda->ranks == 1 || cuda->sharing > 1) return SHINGLE_OK;
-    const shingle_status status = sg_cuda_open_collect(cuda);
+    const shingle_status status = open_collect(cuda);
     if (status == SHINGLE_OK) return SHINGLE_OK;
     snprintf(cuda->no_collect, sizeof cuda->no_collect, "%s", shingle_error());
     return status == SHINGLE_EUNSUPPORTED ? SHINGLE_OK : status;

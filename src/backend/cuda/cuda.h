@@ -100,7 +100,7 @@ typedef struct sg_cuda {
     double timeout_us;
     sg_cuda_rank rank[SG_CUDA_RANKS];
     sg_collect *collect; /* NULL: no library, one rank, or shared GPUs */
-    bool collect_lost;   /* given up; recovery makes it anew */
+    bool collect_lost;   /* given up; recovery renews it */
     char no_collect[160];
     sg_cuda_ask *ask; /* cuPointerGetAttribute; NULL: the driver has none */
     uint32_t *start;  /* mapped: starts of timed runs so far (clock.c); NULL: none */
@@ -222,8 +222,8 @@ bool sg_cuda_is_landed(const sg_cuda_plan *plan, const sg_area *area);
 shingle_status sg_cuda_make_home(sg_cuda_rank *rank, sg_cuda_plan *plan);
 shingle_status sg_cuda_make_dense(sg_cuda_rank *rank, sg_cuda_plan *plan);
 
-/* Opens the collectives of the group, and connects all ranks with each other. */
-shingle_status sg_cuda_open_collect(sg_cuda *cuda);
+/* The library connects all ranks of the group with each other. */
+shingle_status sg_cuda_meet(sg_cuda *cuda);
 
 /* At bind, behind all steps: how runs of PLAN begin and end. */
 void sg_cuda_plan_turn(sg_cuda_plan *plan);

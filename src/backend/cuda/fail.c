@@ -114,14 +114,34 @@ static void raise_abort(sg_cuda *cuda)
     }
 }
 
-/* Nothing is on its way any more.  Kernels see `abort` at once; what collectives hold is given up. */
+/* The last lane of RANK, behind all collectives that it has enqueued: they are in runs that are marked, on its
+ * lanes, or in the run that could not be enqueued. */
+static cudaStream_t behind_all(sg_cuda_rank *rank)
+{
+    cudaStream_t const last = rank->lane[SG_MAX_LANES - 1];
+    if (sg_cuda_enter(rank) != SHINGLE_OK) return last;
+    (void)cudaStreamWaitEvent(last, rank->fork, 0);
+    for (int i = 0; i < SG_MAX_LANES - 1; i++) {
+        (void)cudaEventRecord(rank->join[i], rank->lane[i]);
+        (void)cudaStreamWaitEvent(last, rank->join[i], 0);
+    }
+    for (uint64_t run = next_marked(rank, rank->first); run < rank->issued;
+         run = next_marked(rank, run + 1))
+        (void)cudaStreamWaitEvent(last, event_of(rank, run), 0);
+    sg_cuda_leave(rank);
+    return last;
+}
+
+/* Nothing is on its way any more.  Kernels see `abort` at once; what collectives hold is given up, or, in
+ * windows, brought to an end. */
 static bool drain(sg_cuda *cuda, double limit_us)
 {
     raise_abort(cuda);
     if (wait_idle(cuda, slack_us(cuda))) return true;
     if (cuda->collect != NULL) {
-        sg_collect_close(cuda->collect);
-        cuda->collect = NULL;
+        void *stream[SG_CUDA_RANKS];
+        for (int r = 0; r < cuda->ranks; r++) stream[r] = behind_all(&cuda->rank[r]);
+        if (!sg_collect_attend(cuda->collect, stream)) sg_collect_abort(cuda->collect);
         cuda->collect_lost = true;
     }
     return wait_idle(cuda, limit_us);
@@ -285,6 +305,7 @@ void sg_cuda_stop(sg_cuda *cuda, const sg_cuda_rank *rank, shingle_status status
         sg_text text = {cuda->verdict.text, sizeof cuda->verdict.text, 0};
         sg_text_add(&text, "rank %d could not enqueue a run: %s", rank->rank, shingle_error());
         cuda->failed = true;
+        (void)cudaEventRecord(rank->fork, rank->main); /* behind what was enqueued of it */
         if (!drain(cuda, drain_us)) sg_log(SG_LOG_ERROR, "cuda: a GPU does not let go of its runs");
     }
     (void)sg_fail(cuda->verdict.status, "%s", cuda->verdict.text);
@@ -397,7 +418,8 @@ static shingle_status start_over(sg_cuda *cuda, sg_work *const *work)
         cuda->rank[r].ever = false;
     }
     if (cuda->collect_lost) {
-        SG_TRY(sg_cuda_open_collect(cuda));
+        SG_TRY(sg_collect_renew(cuda->collect));
+        SG_TRY(sg_cuda_meet(cuda));
         cuda->collect_lost = false;
     }
     cuda->failed = false;

@@ -368,7 +368,8 @@ static shingle_status collect(sg_cuda *cuda, const sg_cuda_rank *rank, const sg_
     }
     const sg_area *const some = exchange ? &s->to[step->to0] : &step->u.coll.self;
     const sg_type type = s->buf[some->buf].wide ? SG_F32 : run->bound->problem.type;
-    SG_TRY(sg_collect_run(cuda->collect, rank->rank, kind, type, at[0], at + 1, stream));
+    SG_TRY(sg_collect_run(cuda->collect, rank->rank, kind, type, at[0], at + 1, rank->capturing,
+                          stream));
     for (int32_t i = exchange; i <= step->tos; i++) SG_TRY(give_part(&parts[i], &at[i], stream));
     return SHINGLE_OK;
 }

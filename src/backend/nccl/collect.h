@@ -16,11 +16,32 @@ shingle_status sg_collect_open(int ranks, const int *device, sg_collect **collec
  * memory for two floats a rank; STREAM: of every rank, where the words travel. */
 shingle_status sg_collect_meet(sg_collect *collect, void *const *room, void *const *stream);
 
-/* Lets go of whatever is in flight; takes NULL. */
+/* When a group has failed and waits: if it waits in windows, which cannot be aborted, those who are missing are
+ * represented on STREAM (of every rank), so that all that was enqueued ends.  False: it does not. */
+bool sg_collect_attend(sg_collect *collect, void *const *stream);
+
+/* Lets go of whatever is in flight, and of the connections. */
+void sg_collect_abort(sg_collect *collect);
+
+/* After either, when nothing is in flight: as it was, but that ranks have to meet again. */
+shingle_status sg_collect_renew(sg_collect *collect);
+
+/* Both ends; takes NULL. */
 void sg_collect_close(sg_collect *collect);
 
 /* "NCCL 2.28.9" */
 const char *sg_collect_name(const sg_collect *collect);
+
+/* ---- Windows: memory that the library knows at all ranks, in which it has faster kernels ------- */
+
+/* A block for RANK, not zeroed, of a window with blocks of BYTES at all ranks; the others ask for theirs.  One
+ * thread at a time.  False: there are no windows here, and any memory does. */
+bool sg_collect_get(sg_collect *collect, int rank, size_t bytes, void **memory_out);
+
+/* Gives it back; the window goes with its last block.  False: MEMORY is of none. */
+bool sg_collect_put(sg_collect *collect, int rank, const void *memory);
+
+/* ---- Collectives --------------------------------------------------------------------------------- */
 
 /* A part of a rank's memory: COUNT elements side by side. */
 typedef struct sg_coll_part {
@@ -30,8 +51,9 @@ typedef struct sg_coll_part {
 
 /* Enqueues a collective of rank RANK on STREAM (a cudaStream_t).  PART: one per rank, of an all-to-all
  * two, as in sg_coll; ignored by all-reduce, as SELF is by an all-to-all.  Sums are the library's: in
- * TYPE. */
+ * TYPE.  CAPTURED: into a graph. */
 shingle_status sg_collect_run(sg_collect *collect, int rank, sg_coll_kind kind, sg_type type,
-                              sg_coll_part self, const sg_coll_part *part, void *stream);
+                              sg_coll_part self, const sg_coll_part *part, bool captured,
+                              void *stream);
 
 #endif

@@ -1,40 +1,11 @@
 /* nccl.c -- see collect.h.  NCCL is loaded when a group opens; a process that has it already
  * (because a framework brought it) shares it. */
 #include <dlfcn.h>
-#include <nccl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "backend/nccl/collect.h"
-
-/* The entries that are used. */
-typedef struct library {
-    ncclResult_t (*ncclGetVersion)(int *);
-    const char *(*ncclGetErrorString)(ncclResult_t);
-    ncclResult_t (*ncclCommInitAll)(ncclComm_t *, int, const int *);
-    ncclResult_t (*ncclCommAbort)(ncclComm_t);
-    ncclResult_t (*ncclGroupStart)(void);
-    ncclResult_t (*ncclGroupEnd)(void);
-    ncclResult_t (*ncclAllGather)(const void *, void *, size_t, ncclDataType_t, ncclComm_t,
-                                  cudaStream_t);
-    ncclResult_t (*ncclReduceScatter)(const void *, void *, size_t, ncclDataType_t, ncclRedOp_t,
-                                      ncclComm_t, cudaStream_t);
-    ncclResult_t (*ncclAllReduce)(const void *, void *, size_t, ncclDataType_t, ncclRedOp_t,
-                                  ncclComm_t, cudaStream_t);
-    ncclResult_t (*ncclBroadcast)(const void *, void *, size_t, ncclDataType_t, int, ncclComm_t,
-                                  cudaStream_t);
-    ncclResult_t (*ncclReduce)(const void *, void *, size_t, ncclDataType_t, ncclRedOp_t, int,
-                               ncclComm_t, cudaStream_t);
-    ncclResult_t (*ncclSend)(const void *, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t);
-    ncclResult_t (*ncclRecv)(void *, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t);
-} library;
-
-struct sg_collect {
-    library lib;
-    int ranks;
-    ncclComm_t *comm;
-    char name[32];
-};
+#include "backend/nccl/library.h"
 
 /* ---- Library --------------------------------------------------------------------------------- */
 
@@ -56,6 +27,15 @@ static bool find_all(void *handle, library *lib)
 #undef FIND
 }
 
+static void find_windows(void *handle, library *lib)
+{
+#define FIND(name) find(handle, #name, &lib->name)
+    const bool all = FIND(ncclMemAlloc) && FIND(ncclMemFree) && FIND(ncclCommWindowDeregister) &&
+                     FIND(ncclCommWindowRegister);
+    if (!all) lib->ncclCommWindowRegister = NULL;
+#undef FIND
+}
+
 static shingle_status load(library *lib)
 {
     /* All connections are made when the group opens: one thread drives all ranks, so no call may
@@ -64,11 +44,17 @@ static shingle_status load(library *lib)
     setenv("NCCL_RUNTIME_CONNECT", "0", 0);
     setenv("NCCL_GRAPH_REGISTER", "0", 0);
     setenv("NCCL_NVLS_ENABLE", "0", 0);
-    if (find_all(RTLD_DEFAULT, lib)) return SHINGLE_OK;
+    if (find_all(RTLD_DEFAULT, lib)) {
+        find_windows(RTLD_DEFAULT, lib);
+        return SHINGLE_OK;
+    }
     void *const handle = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
     if (handle == NULL)
         return sg_fail(SHINGLE_EUNSUPPORTED, "libnccl.so.2 is not found: no collectives");
-    if (find_all(handle, lib)) return SHINGLE_OK;
+    if (find_all(handle, lib)) {
+        find_windows(handle, lib);
+        return SHINGLE_OK;
+    }
     dlclose(handle);
     return sg_fail(SHINGLE_EUNSUPPORTED, "libnccl.so.2 lacks a function; NCCL 2.19 has all");
 }
@@ -81,36 +67,79 @@ static shingle_status check(const sg_collect *c, ncclResult_t result, const char
 
 /* ---- Group ----------------------------------------------------------------------------------- */
 
+static void destroy(sg_collect *c)
+{
+    pthread_mutex_destroy(&c->mutex);
+    free(c->device);
+    free(c->comm);
+    free(c->came);
+    free(c->spare);
+    free(c);
+}
+
+static shingle_status connect(sg_collect *c)
+{
+    const ncclResult_t result = c->lib.ncclCommInitAll(c->comm, c->ranks, c->device);
+    if (result != ncclSuccess) memset(c->comm, 0, (size_t)c->ranks * sizeof c->comm[0]);
+    return check(c, result, "ncclCommInitAll");
+}
+
 shingle_status sg_collect_open(int ranks, const int *device, sg_collect **collect_out)
 {
+    const size_t all = (size_t)ranks;
     sg_collect *const c = calloc(1, sizeof *c);
     if (c == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory for collectives");
+    pthread_mutex_init(&c->mutex, NULL);
     shingle_status status = load(&c->lib);
-    c->comm = calloc((size_t)ranks, sizeof(ncclComm_t));
-    if (status == SHINGLE_OK && c->comm == NULL)
+    c->ranks = ranks;
+    c->device = calloc(all, sizeof c->device[0]);
+    c->comm = calloc(all, sizeof c->comm[0]);
+    c->came = calloc(all, sizeof c->came[0]);
+    c->spare = calloc(all, sizeof c->spare[0]);
+    if (status == SHINGLE_OK &&
+        (c->device == NULL || c->comm == NULL || c->came == NULL || c->spare == NULL))
         status = sg_fail(SHINGLE_ENOMEM, "no memory for collectives");
-    if (status == SHINGLE_OK)
-        status = check(c, c->lib.ncclCommInitAll(c->comm, ranks, device), "ncclCommInitAll");
+    if (status == SHINGLE_OK) {
+        memcpy(c->device, device, all * sizeof device[0]);
+        status = connect(c);
+    }
     if (status != SHINGLE_OK) {
-        free(c->comm);
-        free(c);
+        destroy(c);
         return status;
     }
     int version = 0;
     c->lib.ncclGetVersion(&version);
     snprintf(c->name, sizeof c->name, "NCCL %d.%d.%d", version / 10000, version / 100 % 100,
              version % 100);
-    c->ranks = ranks;
     *collect_out = c;
+    return SHINGLE_OK;
+}
+
+void sg_collect_abort(sg_collect *c)
+{
+    for (int r = 0; r < c->ranks; r++) {
+        if (c->comm[r] != NULL) c->lib.ncclCommAbort(c->comm[r]);
+        c->comm[r] = NULL;
+    }
+    sg_window_lose(c);
+}
+
+shingle_status sg_collect_renew(sg_collect *c)
+{
+    sg_meeting_forget(c);
+    if (c->comm[0] != NULL) return SHINGLE_OK;
+    SG_TRY(connect(c));
+    sg_window_renew(c);
     return SHINGLE_OK;
 }
 
 void sg_collect_close(sg_collect *c)
 {
     if (c == NULL) return;
-    for (int r = 0; r < c->ranks; r++) c->lib.ncclCommAbort(c->comm[r]);
-    free(c->comm);
-    free(c);
+    sg_window_close(c);
+    sg_meeting_forget(c);
+    sg_collect_abort(c);
+    destroy(c);
 }
 
 /* The library connects two ranks when one first sends to the other, and then waits for that other: not
@@ -185,17 +214,15 @@ static ncclResult_t run_exchange(sg_collect *c, int rank, ncclDataType_t type,
     return result == ncclSuccess ? ended : result;
 }
 
-shingle_status sg_collect_run(sg_collect *c, int rank, sg_coll_kind kind, sg_type type,
-                              sg_coll_part self, const sg_coll_part *part, void *stream)
+static shingle_status run(sg_collect *c, int rank, const meeting *its, sg_coll_part self,
+                          const sg_coll_part *part, cudaStream_t stream)
 {
-    static const ncclDataType_t types[SG_TYPES] = {
-        [SG_F32] = ncclFloat32, [SG_BF16] = ncclBfloat16, [SG_F16] = ncclFloat16};
-    const ncclDataType_t t = types[type];
+    const sg_coll_kind kind = its->kind;
+    const ncclDataType_t t = its->type;
     const ncclComm_t comm = c->comm[rank];
     if (kind == SG_ALL_TO_ALL)
         return check(c, run_exchange(c, rank, t, part, stream), "an all-to-all");
-    const bool even = kind == SG_ALL_REDUCE || is_even(part, c->ranks, type == SG_F32 ? 4 : 2);
-    if (!even)
+    if (!its->even)
         return check(c, run_ragged(c, rank, kind, t, self, part, stream), "a ragged collective");
     if (kind == SG_ALL_REDUCE)
         return check(c,
@@ -210,4 +237,27 @@ shingle_status sg_collect_run(sg_collect *c, int rank, sg_coll_kind kind, sg_typ
                  c->lib.ncclReduceScatter(part[0].data, self.data, (size_t)self.count, t, ncclSum,
                                           comm, stream),
                  "ncclReduceScatter");
+}
+
+shingle_status sg_collect_run(sg_collect *c, int rank, sg_coll_kind kind, sg_type type,
+                              sg_coll_part self, const sg_coll_part *part, bool captured,
+                              void *stream)
+{
+    static const ncclDataType_t types[SG_TYPES] = {
+        [SG_F32] = ncclFloat32, [SG_BF16] = ncclBfloat16, [SG_F16] = ncclFloat16};
+    const int bytes = type == SG_F32 ? 4 : 2;
+    const bool reduces = kind == SG_ALL_REDUCE;
+    if (c->comm[rank] == NULL)
+        return sg_fail(SHINGLE_EBACKEND, "%s was aborted; recovery renews it", c->name);
+    meeting its = {.kind = kind, .type = types[type], .count = (size_t)self.count};
+    its.bytes = its.count * (size_t)bytes * (size_t)(reduces ? 1 : c->ranks);
+    its.even = reduces || (kind != SG_ALL_TO_ALL && is_even(part, c->ranks, bytes));
+    if (its.even)
+        its.window = sg_window_of(c, rank, reduces ? self.data : part[0].data, &its.offset);
+    if (its.window == NULL) its.offset = 0;
+    if (captured) return run(c, rank, &its, self, part, stream);
+    SG_TRY(sg_meeting_come(c, rank, &its));
+    const shingle_status status = run(c, rank, &its, self, part, stream);
+    if (status != SHINGLE_OK) sg_meeting_go(c, rank);
+    return status;
 }

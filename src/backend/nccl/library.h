@@ -1,0 +1,106 @@
+/* library.h -- the entries of NCCL that are used, and a group of it; for the files of this folder. */
+#ifndef SG_NCCL_LIBRARY_H
+#define SG_NCCL_LIBRARY_H
+
+#include <nccl.h>
+#include <pthread.h>
+
+#include "backend/nccl/collect.h"
+
+#ifndef NCCL_WIN_COLL_SYMMETRIC /* headers before 2.27 */
+#define NCCL_WIN_COLL_SYMMETRIC 1
+typedef struct ncclWindow *ncclWindow_t;
+#endif
+
+typedef struct library {
+    ncclResult_t (*ncclGetVersion)(int *);
+    const char *(*ncclGetErrorString)(ncclResult_t);
+    ncclResult_t (*ncclCommInitAll)(ncclComm_t *, int, const int *);
+    ncclResult_t (*ncclCommAbort)(ncclComm_t);
+    ncclResult_t (*ncclGroupStart)(void);
+    ncclResult_t (*ncclGroupEnd)(void);
+    ncclResult_t (*ncclAllGather)(const void *, void *, size_t, ncclDataType_t, ncclComm_t,
+                                  cudaStream_t);
+    ncclResult_t (*ncclReduceScatter)(const void *, void *, size_t, ncclDataType_t, ncclRedOp_t,
+                                      ncclComm_t, cudaStream_t);
+    ncclResult_t (*ncclAllReduce)(const void *, void *, size_t, ncclDataType_t, ncclRedOp_t,
+                                  ncclComm_t, cudaStream_t);
+    ncclResult_t (*ncclBroadcast)(const void *, void *, size_t, ncclDataType_t, int, ncclComm_t,
+                                  cudaStream_t);
+    ncclResult_t (*ncclReduce)(const void *, void *, size_t, ncclDataType_t, ncclRedOp_t, int,
+                               ncclComm_t, cudaStream_t);
+    ncclResult_t (*ncclSend)(const void *, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t);
+    ncclResult_t (*ncclRecv)(void *, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t);
+
+    /* Windows, from 2.27 on; NULL: without. */
+    ncclResult_t (*ncclMemAlloc)(void **, size_t);
+    ncclResult_t (*ncclMemFree)(void *);
+    ncclResult_t (*ncclCommWindowRegister)(ncclComm_t, void *, size_t, ncclWindow_t *, int);
+    ncclResult_t (*ncclCommWindowDeregister)(ncclComm_t, ncclWindow_t);
+} library;
+
+/* A block of equal size at every rank, which the library has been told of. */
+typedef struct window {
+    struct window *next;
+    size_t bytes;
+    struct seat {
+        void *memory;
+        ncclWindow_t handle; /* NULL: not told, or there is nothing to be told */
+        bool taken;
+    } seat[]; /* of each rank */
+} window;
+
+/* A collective that not all ranks have come to, as the first one has it. */
+typedef struct meeting {
+    uint64_t number; /* of those that its ranks come to, one after the other */
+    sg_coll_kind kind;
+    ncclDataType_t type;
+    size_t count, bytes; /* of a rank's share, or of all that an all-reduce sums */
+    bool even;           /* one call of the library, of which the others are known */
+    window *window;      /* NULL: what it needs of all ranks is not in one */
+    size_t offset;       /* there */
+} meeting;
+
+enum { MEETINGS = 4096 };
+
+struct sg_collect {
+    library lib;
+    int ranks;
+    int *device;
+    ncclComm_t *comm; /* NULL entries: lost */
+    char name[32];
+    bool plain; /* there are no windows, and that was said */
+    window *windows;
+
+    pthread_mutex_t mutex; /* guards what follows, and the list of windows */
+    uint64_t *came;        /* how many collectives each rank has enqueued */
+    void **spare;          /* of each rank: memory for one who comes for it; may be NULL */
+    bool over;             /* somebody came for those who were missing: nobody else may */
+
+    /* By their numbers, modulo its size; of who is further ahead than that nothing is noted. */
+    meeting meeting[MEETINGS];
+};
+
+/* What lies in windows, and where all ranks have it (window.c).  NULL: MEMORY of RANK is in none. */
+window *sg_window_of(sg_collect *c, int rank, const void *memory, size_t *offset_out);
+
+/* All windows are registered with new communicators, or lost with the old; whatever is left is freed. */
+void sg_window_renew(sg_collect *c);
+void sg_window_lose(sg_collect *c);
+void sg_window_close(sg_collect *c);
+
+/* The device of RANK becomes the current one; what was is returned for the call that undoes it. */
+int sg_window_enter(const sg_collect *c, int rank);
+void sg_window_leave(int device);
+
+/* RANK is about to enqueue ITS collective (meeting.c).  SHINGLE_EMISMATCH: others have enqueued another one
+ * in its place, and would wait for this rank for ever. */
+shingle_status sg_meeting_come(sg_collect *c, int rank, const meeting *its);
+
+/* It could not. */
+void sg_meeting_go(sg_collect *c, int rank);
+
+/* Nobody has come to anything; spare memory is freed. */
+void sg_meeting_forget(sg_collect *c);
+
+#endif
