@@ -2,7 +2,7 @@
 #ifndef SG_NCCL_LIBRARY_H
 #define SG_NCCL_LIBRARY_H
 
-#include <nccl.h>
+#include <nccl.h> /* and with it the runtime of CUDA */
 #include <pthread.h>
 
 #include "backend/nccl/collect.h"

@@ -6,7 +6,6 @@
  * has failed, it comes in the name of those who are missing, with memory whose contents nobody needs: all
  * that waits ends, and nothing is aborted.  For the same reason a rank is refused another collective than
  * the one that its peers wait in.  Runs of a graph are nobody's to count. */
-#include <cuda_runtime_api.h>
 
 #include "backend/nccl/library.h"
 

@@ -4,7 +4,6 @@
  * group, when all have their blocks.  So the first rank that asks for a block of a size gets those of the
  * others made, too.  Where that fails, there are no more windows in this group: a rank with one and a rank
  * without would not understand each other. */
-#include <cuda_runtime_api.h>
 #include <stdlib.h>
 
 #include "backend/nccl/library.h"
