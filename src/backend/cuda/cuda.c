@@ -337,16 +337,13 @@ shingle_status sg_cuda_meet(sg_cuda *cuda)
     }
     if (status == SHINGLE_OK) status = sg_collect_meet(cuda->collect, room, stream);
     if (status != SHINGLE_OK)
-        sg_collect_abort(cuda->collect); /* who waits for a rank in vain ends */
-    for (int r = 0; r < cuda->ranks; r++) {
-        sg_cuda_rank *const rank = &cuda->rank[r];
-        if (room[r] == NULL) continue;
-        const bool entered = sg_cuda_enter(rank) == SHINGLE_OK;
-        const cudaError_t error = cudaStreamSynchronize(rank->service);
+        sg_collect_abort(cuda->collect);    /* who waits for a rank in vain ends */
+    for (int r = 0; r < cuda->ranks; r++) { /* all, before memory that peers read is freed */
+        const cudaError_t error = cudaStreamSynchronize(cuda->rank[r].service);
         if (status == SHINGLE_OK) status = sg_cuda_check(error, "cudaStreamSynchronize()");
-        (void)cudaFree(room[r]);
-        if (entered) sg_cuda_leave(rank);
     }
+    for (int r = 0; r < cuda->ranks; r++)
+        if (room[r] != NULL) (void)cudaFree(room[r]);
     return status;
 }
 
