@@ -316,8 +316,7 @@ static void check(int ranks)
     if (!open_world(&w, ranks, 5)) return;
     char problem[NAME];
     const double begin_us = sg_now_us();
-    const int right = passed;
-    const int wrong = failed;
+    const int right = passed, wrong = failed;
     for (int op = 0; op < OPS; op++)
         for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
             snprintf(problem, sizeof problem, "%s:bf16:%s:r%d", ops[op], shapes[s], ranks);
@@ -338,8 +337,7 @@ static void check_knobs(int ranks)
     world w;
     if (!open_world(&w, ranks, 5)) return;
     const double begin_us = sg_now_us();
-    const int right = passed;
-    const int wrong = failed;
+    const int right = passed, wrong = failed;
     for (int op = 0; op < OPS; op++)
         for (int i = 0; i < STRATEGIES; i++) {
             char problem[NAME];
@@ -401,8 +399,7 @@ static void mix(int ranks)
     world w;
     if (!open_world(&w, ranks, 5)) return;
     const double begin_us = sg_now_us();
-    const int right = passed;
-    const int wrong = failed;
+    const int right = passed, wrong = failed;
     int count = 0;
     for (int i = 0; i < JOBS; i++) {
         char problem[NAME];
@@ -461,12 +458,13 @@ static void replay(int ranks)
         {"gemm_ar", "ring{tile_m=128,tile_n=128}"},
         {"gemm_rs", "sliced"},
         {"gemm_rs", "serial"},
+        {"ag_gemm", "serial{windows=1}"},
+        {"gemm_rs", "serial{windows=1}"},
         {"gemm_ar", "serial"}};
     world w;
     if (!open_world(&w, ranks, 5)) return;
     const double begin_us = sg_now_us();
-    const int right = passed;
-    const int wrong = failed;
+    const int right = passed, wrong = failed;
     for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
         char problem[NAME];
         job j;
@@ -529,12 +527,13 @@ static void fault(int ranks)
         {"gemm_ar", "ring{tile_m=128,tile_n=128}"},
         {"gemm_rs", "dma{form=1,chunks=2}"},
         {"gemm_rs", "serial"},
+        {"ag_gemm", "serial{windows=1}"},
+        {"gemm_rs", "serial{windows=1}"},
         {"gemm_rs", "signal"}};
     world w;
     if (!open_world(&w, ranks, 1)) return;
     const double begin_us = sg_now_us();
-    const int right = passed;
-    const int wrong = failed;
+    const int right = passed, wrong = failed;
     for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
         char problem[NAME];
         job j;
