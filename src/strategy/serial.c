@@ -6,8 +6,8 @@
  *     exchange lane 0:  gemm | all-to-all
  *
  * The baseline and the fallback: it serves every problem.  Everything of the shorter part is
- * exposed.  With windows=1 what a gather brings, or a scatter takes, lies where the library knows it at all
- * ranks, in which it may be faster.
+ * exposed.  With windows=1 both ends of a gather or scatter lie where the library knows them at all ranks, and
+ * may be faster: the own part of A is copied there, or the sum from there.
  */
 #include "core/moves.h"
 #include "core/strategy.h"
@@ -55,6 +55,19 @@ static sg_arena_kind arena_of(const sg_knobs *knobs)
     return knobs->value[WINDOWS] ? SG_WINDOWS : SG_LIBRARY;
 }
 
+/* What this rank sends in a gather.  NCCL 2.28 takes its kernels for windows if both ends are in one; a part is
+ * ROWS x COLS or smaller. */
+static sg_area sent(sg_sched *s, const sg_knobs *knobs, int64_t rows, int64_t cols)
+{
+    const sg_area held = sg_moves_held(s, s->rank);
+    if (arena_of(knobs) == SG_LIBRARY) return held;
+    const int own = sg_sched_buf(s, SG_WINDOWS, "own", rows, cols, 0);
+    const sg_area area = sg_area_of(s->rank, own, 0, held.rows, 0, held.cols);
+    sg_sched_copy(s, 0, SG_BY_SMS, held);
+    sg_sched_to(s, area);
+    return area;
+}
+
 /* The vendor's product of all rows in their own order, A from buffer FROM, into buffer TO: one for each
  * B. */
 static void whole(sg_sched *s, int from, int to, bool final)
@@ -95,7 +108,7 @@ static void build_gather_k(const sg_problem *p, const sg_knobs *knobs, int rank,
 {
     const int blocks = sg_sched_buf(s, arena_of(knobs), "blocks", p->ranks * p->m, p->most_rows, 0);
     const int gathered = sg_moves_gathered(s, SG_LOCAL, 0);
-    sg_sched_coll(s, 0, SG_ALL_GATHER, 0, sg_moves_held(s, rank));
+    sg_sched_coll(s, 0, SG_ALL_GATHER, 0, sent(s, knobs, p->m, p->most_rows));
     for (int q = 0; q < p->ranks; q++)
         sg_sched_to(s, sg_area_of(rank, blocks, q * p->m, p->m, 0, p->share[q].rows));
     for (int q = 0; q < p->ranks; q++) {
@@ -116,7 +129,10 @@ static void build_gather(const sg_problem *p, const sg_knobs *knobs, int rank, s
     /* What is returned can arrive where it belongs, if that is in the product's order. */
     const bool direct = p->return_a && sg_is_packed(p) && arena == SG_LIBRARY;
     const int gathered = direct ? SG_RETURNED : sg_moves_gathered(s, arena, 0);
-    sg_sched_coll(s, 0, exchange ? SG_ALL_TO_ALL : SG_ALL_GATHER, 0, sg_moves_held(s, rank));
+    if (exchange)
+        sg_sched_coll(s, 0, SG_ALL_TO_ALL, 0, sg_moves_held(s, rank));
+    else
+        sg_sched_coll(s, 0, SG_ALL_GATHER, 0, sent(s, knobs, p->most_rows, p->k));
     for (int q = 0; q < p->ranks && exchange; q++) sg_sched_to(s, sg_moves_held(s, q));
     for (int q = 0; q < p->ranks; q++) sg_sched_to(s, sg_moves_arrived(s, rank, q, gathered));
     if (p->b_count > 1 && sg_is_packed(p)) {
@@ -149,15 +165,20 @@ static void epilogue(const sg_problem *p, int rank, int sum, int64_t rows, sg_sc
 static void build_scatter(const sg_problem *p, const sg_knobs *knobs, int rank, sg_sched *s)
 {
     const int64_t rows = p->share[rank].rows;
+    const sg_arena_kind arena = arena_of(knobs);
     const bool more = has_epilogue(p);
-    const int partial = sg_sched_buf(s, arena_of(knobs), "partial", p->m, p->n, 0);
-    const int sum = more ? sg_sched_buf(s, SG_LIBRARY, "sum", rows, p->n, 0) : SG_C;
+    const bool apart = more || arena == SG_WINDOWS;
+    const int partial = sg_sched_buf(s, arena, "partial", p->m, p->n, 0);
+    const int sum = apart ? sg_sched_buf(s, arena, "sum", p->most_rows, p->n, 0) : SG_C;
     launch(s, knobs);
     sg_moves_slice_patches(s, 0, 1, 1, 0, partial, false);
     sg_sched_coll(s, 0, SG_REDUCE_SCATTER, 0, sg_area_of(rank, sum, 0, rows, 0, p->n));
     for (int q = 0; q < p->ranks; q++)
         sg_sched_to(s, sg_area_of(rank, partial, p->share[q].base, p->share[q].rows, 0, p->n));
     if (more) epilogue(p, rank, sum, rows, s);
+    if (more || !apart) return;
+    sg_sched_copy(s, 0, SG_BY_SMS, sg_area_of(rank, sum, 0, rows, 0, p->n));
+    sg_sched_to(s, sg_area_of(rank, SG_C, 0, rows, 0, p->n));
 }
 
 static void build_all(const sg_problem *p, const sg_knobs *knobs, int rank, sg_sched *s)

@@ -264,7 +264,8 @@ static ncclResult_t enqueue(what kind, const void *from, void *to, size_t count,
 {
     nccl_op o = {comm, 0, {kind, from, to, count, root, type_of(type), false, 0}};
     if (kind == GATHER || kind == SCATTER)
-        o.call.windowed = find_window(comm, kind == GATHER ? to : from, &o.call.offset);
+        o.call.windowed = find_window(comm, kind == GATHER ? from : to, &o.call.offset) &&
+                          find_window(comm, kind == GATHER ? to : from, &o.call.offset);
     return fake_enqueue(stream, number_nccl, &o, sizeof o) == cudaSuccess ? ncclSuccess
                                                                           : ncclSystemError;
 }
