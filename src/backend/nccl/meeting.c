@@ -71,13 +71,13 @@ static const meeting *find(const sg_collect *c, uint64_t number)
     return m->number == number ? m : NULL;
 }
 
-/* Memory for the largest of the plain collectives that RANK misses. */
+/* Memory for the largest of the collectives that RANK misses. */
 static bool find_spare(sg_collect *c, int rank, uint64_t most)
 {
     size_t bytes = 0;
     for (uint64_t i = c->came[rank]; i < most; i++) {
         const meeting *const m = find(c, i);
-        if (m != NULL && m->window == NULL && m->even && m->bytes > bytes) bytes = m->bytes;
+        if (m != NULL && m->even && m->bytes > bytes) bytes = m->bytes;
     }
     if (bytes == 0) return true;
     if (c->spare[rank] != NULL) (void)cudaFree(c->spare[rank]);
@@ -85,17 +85,20 @@ static bool find_spare(sg_collect *c, int rank, uint64_t most)
     return cudaMalloc(&c->spare[rank], bytes) == cudaSuccess;
 }
 
-/* In place; what it sends and adds up is whatever lies there. */
+/* What it sends and adds up is whatever lies there.  Only that is in a window which is in one at its peers, too:
+ * the library chooses its kernel by it. */
 static ncclResult_t attend(sg_collect *c, int rank, const meeting *m, cudaStream_t stream)
 {
-    char *const all = m->window != NULL ? (char *)m->window->seat[rank].memory + m->offset
-                                        : (char *)c->spare[rank];
+    char *const spare = c->spare[rank];
+    char *const all = m->window != NULL ? (char *)m->window->seat[rank].memory + m->offset : spare;
+    const ncclComm_t comm = c->comm[rank];
     if (m->kind == SG_ALL_REDUCE)
-        return c->lib.ncclAllReduce(all, all, m->count, m->type, ncclSum, c->comm[rank], stream);
-    char *const own = all + (size_t)rank * (m->bytes / (size_t)c->ranks);
+        return c->lib.ncclAllReduce(all, all, m->count, m->type, ncclSum, comm, stream);
+    char *const own =
+        m->window != NULL ? spare : all + (size_t)rank * (m->bytes / (size_t)c->ranks);
     if (m->kind == SG_ALL_GATHER)
-        return c->lib.ncclAllGather(own, all, m->count, m->type, c->comm[rank], stream);
-    return c->lib.ncclReduceScatter(all, own, m->count, m->type, ncclSum, c->comm[rank], stream);
+        return c->lib.ncclAllGather(own, all, m->count, m->type, comm, stream);
+    return c->lib.ncclReduceScatter(all, own, m->count, m->type, ncclSum, comm, stream);
 }
 
 /* All that RANK misses; what fails may be tried again. */
