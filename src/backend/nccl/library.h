@@ -57,8 +57,9 @@ typedef struct meeting {
     ncclDataType_t type;
     size_t count, bytes; /* of a rank's share, or of all that an all-reduce sums */
     bool even;           /* one call of the library, of which the others are known */
-    window *window;      /* NULL: what it needs of all ranks is not in one */
-    size_t offset;       /* there */
+    window *window;      /* of what it needs of all ranks; NULL: not in one */
+    window *own;         /* of a rank's share, as it sends or gets it; NULL: not in one */
+    size_t offset, own_offset;
 } meeting;
 
 enum { MEETINGS = 4096 };

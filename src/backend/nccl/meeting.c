@@ -21,7 +21,8 @@ static void bounds(const sg_collect *c, uint64_t *least_out, uint64_t *most_out)
 static bool is_same(const meeting *a, const meeting *b)
 {
     return a->kind == b->kind && a->type == b->type && a->count == b->count && a->even == b->even &&
-           a->window == b->window && a->offset == b->offset;
+           a->window == b->window && a->offset == b->offset && a->own == b->own &&
+           a->own_offset == b->own_offset;
 }
 
 shingle_status sg_meeting_come(sg_collect *c, int rank, const meeting *its)
@@ -71,13 +72,14 @@ static const meeting *find(const sg_collect *c, uint64_t number)
     return m->number == number ? m : NULL;
 }
 
-/* Memory for the largest of the collectives that RANK misses. */
+/* Memory for what the collectives that RANK misses have in no window. */
 static bool find_spare(sg_collect *c, int rank, uint64_t most)
 {
     size_t bytes = 0;
     for (uint64_t i = c->came[rank]; i < most; i++) {
         const meeting *const m = find(c, i);
-        if (m != NULL && m->even && m->bytes > bytes) bytes = m->bytes;
+        const bool needs = m != NULL && m->even && (m->window == NULL || m->own == NULL);
+        if (needs && m->bytes > bytes) bytes = m->bytes;
     }
     if (bytes == 0) return true;
     if (c->spare[rank] != NULL) (void)cudaFree(c->spare[rank]);
@@ -91,11 +93,11 @@ static ncclResult_t attend(sg_collect *c, int rank, const meeting *m, cudaStream
 {
     char *const spare = c->spare[rank];
     char *const all = m->window != NULL ? (char *)m->window->seat[rank].memory + m->offset : spare;
+    char *const own = m->own != NULL ? (char *)m->own->seat[rank].memory + m->own_offset
+                                     : spare + (size_t)rank * (m->bytes / (size_t)c->ranks);
     const ncclComm_t comm = c->comm[rank];
     if (m->kind == SG_ALL_REDUCE)
         return c->lib.ncclAllReduce(all, all, m->count, m->type, ncclSum, comm, stream);
-    char *const own =
-        m->window != NULL ? spare : all + (size_t)rank * (m->bytes / (size_t)c->ranks);
     if (m->kind == SG_ALL_GATHER)
         return c->lib.ncclAllGather(own, all, m->count, m->type, comm, stream);
     return c->lib.ncclReduceScatter(all, own, m->count, m->type, ncclSum, comm, stream);

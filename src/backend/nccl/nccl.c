@@ -254,7 +254,9 @@ shingle_status sg_collect_run(sg_collect *c, int rank, sg_coll_kind kind, sg_typ
     its.even = reduces || (kind != SG_ALL_TO_ALL && is_even(part, c->ranks, bytes));
     if (its.even)
         its.window = sg_window_of(c, rank, reduces ? self.data : part[0].data, &its.offset);
+    if (its.even && !reduces) its.own = sg_window_of(c, rank, self.data, &its.own_offset);
     if (its.window == NULL) its.offset = 0;
+    if (its.own == NULL) its.own_offset = 0;
     if (captured) return run(c, rank, &its, self, part, stream);
     SG_TRY(sg_meeting_come(c, rank, &its));
     const shingle_status status = run(c, rank, &its, self, part, stream);
