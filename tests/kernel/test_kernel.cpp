@@ -114,7 +114,7 @@ static void single(int m, int n, int k, int tm, int tn, int cluster)
     const int bands = up(m, tm), cols = up(n, tn);
     l.raises(1, SG_PER_BAND, 10, bands, cols);
     l.raises(0, SG_PER_TILE, 250, 0, 1);
-    l.raises(2, SG_PER_PATCH, 5, 1, bands * cols);
+    for (int i = 0; i < 16; ++i) l.raises(2, SG_PER_PATCH, 5 + i, 1, bands * cols); /* > RAISES */
     l.program.bias = bias.data();
     l.program.act = SG_KERNEL_RELU;
     finish(l, &w);
@@ -127,7 +127,7 @@ static void single(int m, int n, int k, int tm, int tn, int cluster)
     for (int i = 0; i <= bands; ++i) bad += (w.word(1, 0, 10 + i) == w.rank.epoch) != (i < bands);
     for (int i = 0; i <= bands * cols; ++i)
         bad += (w.word(0, 0, 250 + i) == w.rank.epoch) != (i < bands * cols);
-    bad += w.word(2, 0, 5) != w.rank.epoch;
+    for (int i = 0; i < 16; ++i) bad += w.word(2, 0, 5 + i) != w.rank.epoch;
     for (uint32_t x : l.count) bad += x != 0;
     expect(bad == 0 && w.trouble.kind == 0, what + ": raises");
 }
