@@ -141,6 +141,20 @@ uint64_t sg_hash(const void *data, size_t bytes, uint64_t seed)
     return sg_mix(hash);
 }
 
+enum { SG_SHUFFLE_APART = 4096 }; /* numbers of a seed, before those of the next */
+
+void sg_shuffle(uint64_t seed, int count, int *order_out)
+{
+    sg_random random = {seed * (uint64_t)SG_SHUFFLE_APART};
+    for (int i = 0; i < count; i++) order_out[i] = i;
+    for (int i = count - 1; i > 0; i--) {
+        const int64_t j = sg_random_below(&random, i + 1);
+        const int other = order_out[j];
+        order_out[j] = order_out[i];
+        order_out[i] = other;
+    }
+}
+
 double sg_now_us(void)
 {
     struct timespec now;

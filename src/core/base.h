@@ -99,6 +99,9 @@ static inline int64_t sg_random_below(sg_random *r, int64_t n)
     return (int64_t)(sg_random_next(r) % (uint64_t)n);
 }
 
+/* 0 ... COUNT - 1 in the order number SEED. */
+void sg_shuffle(uint64_t seed, int count, int *order_out);
+
 /* Monotonic time in microseconds. */
 double sg_now_us(void);
 

@@ -43,9 +43,11 @@ static shingle_status run(const sg_problem *problem, const sg_candidate *candida
     /* Half of the time: the rounds that count want the other half. */
     SG_TRY(warm_up(problem, candidate, index, plans, watch, begin + seconds * 5e5, r));
     const double one_round = sg_now_us() - begin;
-    do {
+    do { /* in another order each time, as in trial.c */
+        int order[SG_RACE_PLANS];
+        sg_shuffle((uint64_t)r->rounds, *plans, order);
         for (int i = 0; i < *plans; i++)
-            SG_TRY(watch->run(watch->context, r->plan[i], &r->us[i][r->rounds]));
+            SG_TRY(watch->run(watch->context, r->plan[order[i]], &r->us[order[i]][r->rounds]));
         r->rounds++;
     } while (r->rounds < MOST_ROUNDS && sg_now_us() - begin + one_round < seconds * 1e6);
     return SHINGLE_OK;

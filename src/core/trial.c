@@ -354,26 +354,13 @@ static double read_clock(const sg_group *group)
     return least;
 }
 
-/* Another order for each round: at its power limit a device is slower behind a product than behind a
- * collective, and nobody shall always run behind the same one. */
-static void deal_order(int round, int count, int *order)
-{
-    sg_random random = {(uint64_t)round + 1};
-    for (int i = 0; i < count; i++) order[i] = i;
-    for (int i = count - 1; i > 0; i--) {
-        const int64_t j = sg_random_below(&random, i + 1);
-        const int other = order[j];
-        order[j] = order[i];
-        order[i] = other;
-    }
-}
-
-/* One of each, in turn; AT < 0: it does not count. */
+/* One of each, in turn; AT < 0: it does not count.  Every round has another order: at its power limit a device is
+ * slower behind a product than behind a collective, and nobody shall always run behind the same one. */
 static shingle_status run_round(trial *t, sg_timing how, int at)
 {
     const int count = ROWS + t->rows;
     int order[ROWS + MOST_ROWS];
-    deal_order(at, count, order);
+    sg_shuffle((uint64_t)(at + 1), count, order);
     for (int turn = 0; turn < count; turn++) {
         const int i = order[turn];
         contestant *const w = &t->who[i];
