@@ -1,5 +1,6 @@
 /* watch_sm90.cuh -- the watcher of the Hopper product (gemm_sm90.cuh): a warp that says hello and waits
- * for the gate, and then for the flags and hellos of all visits of its block.  Partners: the loader and the storers, through words of shared memory. */
+ * for the gate, and then for the flags and hellos of all visits of its block.  Partners: the loader and
+ * the storers, through words of shared memory. */
 #pragma once
 #include "kernel/shape_sm90.cuh"
 

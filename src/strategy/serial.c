@@ -12,11 +12,8 @@
 #include "core/moves.h"
 #include "core/strategy.h"
 
-enum {
-    TILE_M,
-    TILE_N,
-    WINDOWS
-}; /* tiles: where the rows of an owner are scattered, see launch() */
+/* Tiles are used where the rows of an owner are scattered, see launch(). */
+enum { TILE_M, TILE_N, WINDOWS };
 
 static bool accepts(const sg_problem *problem, sg_text *why)
 {
