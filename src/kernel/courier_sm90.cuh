@@ -1,15 +1,26 @@
 /* courier_sm90.cuh -- a block of the Hopper product (gemm_sm90.cuh) that has no tiles and carries rows to
  * peers (push_sm90.cuh), with all of the shared memory that others have for their stages.  The product then
- * has the bulk engines of its SMs to itself. */
+ * has the bulk engines of its SMs to itself.
+ *
+ * A thread of each warp but the watcher's is a carrier.  Pieces are dealt to couriers first, and then to the
+ * carriers of each: piece g of all steps is turn g / couriers of courier g % couriers.  All are loaded as soon as
+ * may be, and leave an SM in turn: what is wanted first is not to share the link with what is wanted last.  What a
+ * carrier does in its turn, all others wait for, so everything is looked up before.
+ *
+ * The watcher's warp credits what has arrived, once for a step and SM: the barrier of memory that this takes waits for
+ * all that its SM has on its way, and no carrier waits for it.
+ *
+ * Three words of shared memory count turns: LEFT, those whose stores have been issued; HERE, those whose stores
+ * have arrived; TOLD, those of the steps that this SM has credited. */
 #pragma once
 #include "kernel/push_sm90.cuh"
 #include "kernel/watch_sm90.cuh"
 
-/* A thread of each warp but the watcher's is a carrier. */
 template <class S> struct Courier {
     static constexpr int CARRIERS = S::THREADS / 32 - 1;
     static constexpr int ROOM = S::STAGES * S::STAGE_BYTES / CARRIERS / 1024 * 1024;
-    static_assert((8 + AHEAD * SPOT_BYTES) * CARRIERS <= S::SLOT_BYTES, "barriers, spots");
+    static_assert(8 * CARRIERS + AHEAD * SPOT_BYTES * (CARRIERS + 1) <= S::SLOT_BYTES,
+                  "barriers, spots of carriers, raises");
 };
 
 /* Where the barrier of carrier I is: it has no tile to stage. */
@@ -18,27 +29,168 @@ template <class S> DEV uint32_t courier_barrier(const Smem<S> &smem, int i)
     return smem.slot + 8 * i;
 }
 
+/* Where carrier I looks up targets ahead, and behind all of them the watcher raises. */
+template <class S> DEV uint32_t courier_spots(const Smem<S> &smem, int i)
+{
+    return courier_barrier(smem, Courier<S>::CARRIERS) + AHEAD * SPOT_BYTES * i;
+}
+
+/* The words, zero when a block begins: nobody counts stages in them here, and nobody keeps maps. */
+struct Turns {
+    uint32_t left, here, told;
+};
+
+template <class S> DEV Turns courier_turns(const Smem<S> &smem)
+{
+    return Turns{smem.progress, smem.progress + 4, smem.mapped};
+}
+
+/* How many of the first PIECES of all are turns of courier BLOCK. */
+DEV int courier_share(int pieces, int block, int couriers)
+{
+    return pieces > block ? sg_walk_div(pieces - block, couriers) : 0;
+}
+
+/* On the way to peers, at most, where couriers have smaller pieces: a little less than keeps a link busy (400 GB/s,
+ * 2 MB), since with 3 MB some SMs' first pieces arrive with the last ones. */
+enum { PUSHED_AT_ONCE = 5 << 18 };
+
+/* How many pieces of an SM may be under way.  One is best where many SMs carry: of more, what comes first would
+ * share the links with what comes last, and each barrier of memory waits for all that its SM has on its way. */
+DEV int courier_ahead(const sg_kernel_step &s, const Cut &cut, int couriers)
+{
+    const int round = cut.rows * cut.bytes * s.tos * couriers;
+    return round > PUSHED_AT_ONCE ? 1 : PUSHED_AT_ONCE / round;
+}
+
+/* Waits for TURN, and until few enough are under way; with one at a time, until all steps before this one, of FIRST
+ * turns, are credited, whose barrier of memory would wait for this piece. */
+DEV void courier_turn(const Param &P, const Turns &at, int turn, int ahead, int first)
+{
+    progress_wait(P, at.left, (uint32_t)turn, ROLE_STORER);
+    if (turn >= ahead) progress_wait(P, at.here, (uint32_t)(turn - ahead + 1), ROLE_STORER);
+    if (ahead == 1) progress_wait(P, at.told, (uint32_t)first, ROLE_STORER);
+}
+
+/* A carrier's piece of turn BEHIND, if it has one that is not known to have arrived.  Partner: courier_credit(). */
+DEV void courier_arrive(const Param &P, const Turns &at, int *behind)
+{
+    if (*behind < 0) return;
+    bulk_wait<0>();
+    progress_wait(P, at.here, (uint32_t)*behind, ROLE_STORER);
+    progress_release(at.here, (uint32_t)*behind + 1);
+    *behind = -1;
+}
+
+/* All pieces of SELF, the first step being S. */
+template <class S>
+DEV void courier_carry(const Param &P, const Smem<S> &smem, const Carrier &self, sg_kernel_step s)
+{
+    const Turns at = courier_turns(smem);
+    int half = -1, behind = -1;
+    int next = self.index, before = 0; /* its first piece of the step; pieces of all steps before */
+    int turn = self.index / self.blocks;
+    uint32_t parity = 0;
+    for (int i = 0; i < P.pushes; s = P.push[sg_walk_min(++i, P.pushes - 1)]) {
+        const Cut cut = push_cut(P, s, self.room, self.blocks);
+        const int ahead = courier_ahead(s, cut, self.blocks);
+        const int first = courier_share(before, self.index % self.blocks, self.blocks);
+        for (; next < cut.pieces; next += self.all, turn += Courier<S>::CARRIERS) {
+            const Piece p = push_piece(s, cut, next);
+            bulk_wait_read<0>();
+            push_load(P, s, p, self.at, self.bar);
+            if (half < 0) {
+                /* The first piece is asked for before that; nothing may come when the block has ended. */
+                if (P.turn.gate && !storer_gate(P, smem)) {
+                    mbar_wait(P, self.bar, parity, ROLE_STORER);
+                    return;
+                }
+                half = run_half(P.program);
+            }
+            if (P.leaves) courier_arrive(P, at, &behind); /* a hello may take its time */
+            const Spot to0 = push_target(P, smem, s, 0, p, half);
+            push_keep(P, smem, s, p, half, self.spots, 1);
+            courier_arrive(P, at, &behind);
+            mbar_wait(P, self.bar, parity, ROLE_STORER);
+            parity ^= 1;
+            courier_turn(P, at, turn, ahead, first);
+            push_store(to0, p, self.at);
+            for (int to = 1; to < s.tos; ++to)
+                push_store(push_kept(P, smem, s, p, half, self.spots, to), p, self.at);
+            bulk_commit();
+            progress_release(at.left, (uint32_t)turn + 1);
+            behind = turn;
+        }
+        next -= cut.pieces, before += cut.pieces; /* counted on from the last piece of this step */
+    }
+    courier_arrive(P, at, &behind);
+}
+
+/* By all lanes of the watcher's warp: an SM is counted in when all pieces have arrived that it carries of a step, and
+ * the last one that has some raises.  A carrier's stores are complete, and seen by it, behind its bulk_wait(), and by
+ * lane 0 behind the release and acquire of HERE; so the barrier of memory before the relaxed count, and that of the
+ * last SM behind its own, put them before the flags for whoever acquires these.  One barrier serves all steps whose
+ * pieces have arrived before it.  Partner: whoever waits for the step's flags. */
+template <class S>
+DEV void courier_credit(const Param &P, const Smem<S> &smem, int block, int couriers, int lane)
+{
+    const Turns at = courier_turns(smem);
+    const uint32_t kept = courier_spots(smem, Courier<S>::CARRIERS);
+    const uint64_t epoch = run_epoch(P.program.rank);
+    int before = 0;
+    uint32_t fenced = 0; /* turns that the last barrier of memory was about */
+    for (int i = 0; i < P.pushes; ++i) {
+        const sg_kernel_step s = P.push[i];
+        const int pieces = push_cut(P, s, Courier<S>::ROOM, couriers).pieces;
+        const uint32_t first = (uint32_t)courier_share(before, block, couriers);
+        const uint32_t end = (uint32_t)courier_share(before += pieces, block, couriers);
+        if (first == end) continue;
+        for (int j = lane; j < s.raises && j < AHEAD; j += LANES)
+            raise_keep(kept + SPOT_BYTES * j,
+                       raise_find(P.program, P.program.raise[s.raise0 + j], 0));
+        __syncwarp();
+        if (lane == 0) {
+            if (fenced < end) {
+                fenced = progress_wait(P, at.here, end, ROLE_STORER);
+                fence_sys();
+            }
+            const int sharers = sg_walk_min(pieces, couriers);
+            const bool last =
+                s.raises > 0 && (sharers == 1 || count_up(s.ticket, (uint32_t)sharers));
+            for (int j = 0; last && j < s.raises; ++j)
+                raise_fire(P.program,
+                           j < AHEAD ? raise_kept(kept + SPOT_BYTES * j)
+                                     : raise_find(P.program, P.program.raise[s.raise0 + j], 0),
+                           epoch);
+            progress_release(at.told, end);
+        }
+        __syncwarp(); /* what is kept is not needed any more */
+    }
+}
+
 template <class S> DEV void courier(const Param &P, const Smem<S> &smem, int warp)
 {
     typedef Courier<S> C;
+    const int couriers = (int)gridDim.x - P.workers, block = (int)blockIdx.x - P.workers;
+    const int lane = (int)threadIdx.x % 32;
     if (warp == 3) {
-        watcher_enter(P, smem, threadIdx.x % 32);
-        watcher<S>(P, smem, 0, 0, threadIdx.x % 32); /* hellos of those whose tensors rows go to */
+        watcher_enter(P, smem, lane);
+        watcher<S>(P, smem, 0, 0, lane); /* hellos of those whose tensors rows go to */
+        launch_wait();
+        if (!P.turn.gate || storer_gate(P, smem)) courier_credit(P, smem, block, couriers, lane);
     } else if (elect_one()) {
+        const sg_kernel_step first = P.push[0];
         launch_wait();
         if (warp == 0) launch_next();
         const int i = warp < 3 ? warp : warp - 1;
-        const int couriers = (int)gridDim.x - P.workers;
-        const Carrier self = {i * couriers + (int)blockIdx.x - P.workers,
+        const Carrier self = {i * couriers + block,
                               C::CARRIERS * couriers,
                               couriers,
                               smem.stage + i * C::ROOM,
                               C::ROOM,
                               courier_barrier(smem, i),
-                              courier_barrier(smem, C::CARRIERS) + AHEAD * SPOT_BYTES * i,
-                              smem.progress};
-        if (P.pushes > 0 && (!P.turn.gate || storer_gate(P, smem)))
-            push_rows(P, smem, self, run_epoch(P.program.rank));
+                              courier_spots(smem, i)};
+        courier_carry(P, smem, self, first);
     }
     __syncwarp();
 }

@@ -5,10 +5,8 @@
  * fill all SMs to the end.  Where there are none, the storers do, while the math warpgroups multiply
  * their first tiles, through the slots that these will need afterwards.  A piece is as much of a COPY
  * step as a carrier's memory holds: rows, or a part of one; a courier's no more than leaves each courier one.
- * Pieces are dealt to all carriers, those of the first step first: to couriers first, and then to the carriers
- * of each.  All are loaded as soon as may be, and those of a courier leave in this order: what is wanted first is
- * not to share the link with what is wanted last.  While one is being loaded, the one before is still on its way
- * out. */
+ * Pieces are dealt to all carriers, those of the first step first.  While one is being loaded, the one before is
+ * still on its way out. */
 #pragma once
 #include "kernel/shape_sm90.cuh"
 
@@ -81,12 +79,12 @@ DEV char *push_place(const Param &P, const sg_area &area, const Spot &spot, cons
            (int64_t)area.col0 * element_bytes(P.program, P.program.place[area.buf]) + p.at;
 }
 
-/* Into the slots, rows side by side; BAR counts the bytes. */
-DEV void push_load(const Param &P, const sg_kernel_step &s, const Piece &p, int half, uint32_t to,
+/* Rows side by side; BAR counts the bytes.  They are of an input, which has no halves and needs no gate. */
+DEV void push_load(const Param &P, const sg_kernel_step &s, const Piece &p, uint32_t to,
                    uint32_t bar)
 {
     const sg_kernel_place &place = P.program.place[s.src.buf];
-    const Spot spot = {(char *)place.data[half], place.pitch};
+    const Spot spot = {(char *)place.data[0], place.pitch};
     const char *from = push_place(P, s.src, spot, p);
     mbar_expect(bar, (uint32_t)(p.rows * p.bytes));
     if (spot.pitch == p.bytes) {
@@ -162,6 +160,22 @@ DEV void push_store(const Spot &to, const Piece &p, uint32_t from)
         bulk_store(row, from + (uint32_t)(r * p.bytes), (uint32_t)p.bytes);
 }
 
+/* Targets from FIRST on that are looked up ahead. */
+template <class S>
+DEV void push_keep(const Param &P, const Smem<S> &smem, const sg_kernel_step &s, const Piece &p,
+                   int half, uint32_t spots, int first)
+{
+    for (int to = first; to < s.tos && to < AHEAD; ++to)
+        spot_keep(spots + SPOT_BYTES * to, push_target(P, smem, s, to, p, half));
+}
+
+template <class S>
+DEV Spot push_kept(const Param &P, const Smem<S> &smem, const sg_kernel_step &s, const Piece &p,
+                   int half, uint32_t spots, int to)
+{
+    return to < AHEAD ? spot_kept(spots + SPOT_BYTES * to) : push_target(P, smem, s, to, p, half);
+}
+
 /* One of ALL threads that carry pieces, each through ROOM bytes of shared memory at AT.  A step is cut for BLOCKS. */
 struct Carrier {
     int index, all, blocks;
@@ -169,62 +183,22 @@ struct Carrier {
     int room;
     uint32_t bar;   /* counts the bytes that come */
     uint32_t spots; /* room for AHEAD of them */
-    /* Of a courier, two words: pieces of this SM that are on their way, and of these, that have arrived.  0: a storer,
-     * which keeps no order, and has no register to look up raises ahead. */
-    uint32_t order;
 };
 
-/* This carrier's pieces of a step are on their way.  Waits for them; the last one of all that have some raises
- * what has been looked up meanwhile.  Partner: whoever waits for the step's flags. */
+/* ---- Storers that carry ------------------------------------------------------------------------------------ */
+
+/* This carrier's pieces of a step are on their way.  Waits for them; the last one of all that have some raises.
+ * Partner: whoever waits for the step's flags. */
 DEV void push_credit(const Param &P, const sg_kernel_step &s, const Carrier &self, uint64_t epoch)
 {
-    for (int i = 0; self.order && i < s.raises && i < AHEAD; ++i)
-        raise_keep(self.spots + SPOT_BYTES * i,
-                   raise_find(P.program, P.program.raise[s.raise0 + i], 0));
     bulk_wait<0>();
     if (s.raises == 0) return;
     const int pieces = push_cut(P, s, self.room, self.blocks).pieces;
     const int sharers = sg_walk_min(pieces, self.all);
     fence_sys();
     if (sharers > 1 && !count_up(s.ticket, (uint32_t)sharers)) return;
-    for (int i = 0; i < s.raises; ++i) {
-        const Raise x = self.order && i < AHEAD
-                            ? raise_kept(self.spots + SPOT_BYTES * i)
-                            : raise_find(P.program, P.program.raise[s.raise0 + i], 0);
-        raise_fire(P.program, x, epoch);
-    }
-}
-
-/* On the way to peers, at most, where couriers have smaller pieces: a little less than keeps a link busy (400 GB/s, 2 MB),
- * since with 3 MB some SMs' first pieces arrive with the last ones. */
-enum { PUSHED_AT_ONCE = 5 << 18 };
-
-/* How many pieces of an SM may be under way.  One is best where many SMs carry: of more, what comes first would
- * share the links with what comes last, and each barrier of memory waits for all that its SM has on its way. */
-DEV uint32_t push_ahead(const Carrier &self, const sg_kernel_step &s, const Cut &cut)
-{
-    const int round = cut.rows * cut.bytes * s.tos * self.blocks;
-    return round > PUSHED_AT_ONCE ? 1 : (uint32_t)(PUSHED_AT_ONCE / round);
-}
-
-/* Pieces of an SM are stored one behind the other, the TURN-th of them when few enough are under way. */
-DEV void push_in_order(const Param &P, const Carrier &self, uint32_t turn, uint32_t ahead)
-{
-    progress_wait(P, self.order, turn, ROLE_STORER);
-    if (turn >= ahead) progress_wait(P, self.order + 4, turn - ahead + 1, ROLE_STORER);
-}
-
-/* It is on its way.  LAST: of this carrier's pieces of the step.  True: what it owes has been credited. */
-DEV bool push_arrive(const Param &P, const Carrier &self, const sg_kernel_step &s, uint32_t turn,
-                     uint32_t ahead, bool last, uint64_t epoch)
-{
-    const bool now = last && ahead == 1;
-    progress_release(self.order, turn + 1);
-    bulk_wait<0>();
-    if (now) push_credit(P, s, self, epoch);
-    progress_wait(P, self.order + 4, turn, ROLE_STORER);
-    progress_release(self.order + 4, turn + 1);
-    return now;
+    for (int i = 0; i < s.raises; ++i)
+        raise_fire(P.program, raise_find(P.program, P.program.raise[s.raise0 + i], 0), epoch);
 }
 
 /* All pieces of SELF.  Before and afterwards nothing is in its memory. */
@@ -234,34 +208,26 @@ DEV void push_rows(const Param &P, const Smem<S> &smem, const Carrier &self, uin
     const int half = run_half(P.program);
     int next = self.index; /* which piece of the step is the first of its own */
     int owed = -1;         /* a step of which all of its pieces are stored */
-    uint32_t parity = 0, turn = (uint32_t)(self.index / self.blocks);
+    uint32_t parity = 0;
     for (int i = 0; i < P.pushes; ++i) {
         const sg_kernel_step &s = P.push[i];
         const Cut cut = push_cut(P, s, self.room, self.blocks);
-        const uint32_t ahead = self.order ? push_ahead(self, s, cut) : 0;
-        bool mine = next < cut.pieces;
+        const bool mine = next < cut.pieces;
         for (; next < cut.pieces; next += self.all) {
             const Piece p = push_piece(s, cut, next);
             bulk_wait_read<0>();
-            push_load(P, s, p, half, self.at, self.bar);
+            push_load(P, s, p, self.at, self.bar);
             if (owed >= 0) { /* meanwhile: the step before */
                 push_credit(P, P.push[owed], self, epoch);
                 owed = -1;
             }
             /* Loads that depend on each other, while the rows are on their way. */
-            for (int to = 0; to < s.tos && to < AHEAD; ++to)
-                spot_keep(self.spots + SPOT_BYTES * to, push_target(P, smem, s, to, p, half));
+            push_keep(P, smem, s, p, half, self.spots, 0);
             mbar_wait(P, self.bar, parity, ROLE_STORER);
             parity ^= 1;
-            if (self.order) push_in_order(P, self, turn, ahead);
             for (int to = 0; to < s.tos; ++to)
-                push_store(to < AHEAD ? spot_kept(self.spots + SPOT_BYTES * to)
-                                      : push_target(P, smem, s, to, p, half),
-                           p, self.at);
+                push_store(push_kept(P, smem, s, p, half, self.spots, to), p, self.at);
             bulk_commit();
-            if (self.order)
-                mine = !push_arrive(P, self, s, turn, ahead, next + self.all >= cut.pieces, epoch);
-            turn += (uint32_t)(self.all / self.blocks);
         }
         next -= cut.pieces; /* counted on from the last piece of this step */
         if (mine) owed = i;

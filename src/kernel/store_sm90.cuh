@@ -158,8 +158,7 @@ DEV void storer_carry(const Param &P, const Smem<S> &smem, int wg, bool open, ui
                           smem.slot + wg * ROOM,
                           ROOM,
                           smem.pushed + 8 * wg,
-                          smem.raised + RAISED_BYTES * wg,
-                          0};
+                          smem.raised + RAISED_BYTES * wg};
     if (open) push_rows(P, smem, self, epoch);
     stamp(smem.stamp, STAMP_STORER + wg, STAMP_PUSHED);
     /* Pairs with stage_piece() of math, which has waited for its first slots. */

@@ -11,7 +11,10 @@
 struct gather_ask {
     int ranks, m, n, k, tm, tn, cluster, chunk, chunk_k, blocks, arch, runs;
     bool empty, baked, apart; /* apart: a step for each peer */
-    int64_t carried = 0;      /* bytes, as the host says: too many for few couriers */
+    int couriers = -1;        /* blocks without tiles that carry; -1: whatever comes */
+    int more = 0;        /* times that each step stores its rows besides: it is long on its way */
+    int64_t carried = 0; /* bytes, as the host says: too many for few couriers */
+    bool shut = false;   /* a rank has not ended the run before */
 };
 
 struct gather {
@@ -21,7 +24,7 @@ struct gather {
     const std::vector<int> base;
     const int m, slabs, pitch; /* pitch: of A */
     world w;
-    std::vector<matrix> sym[2], b;
+    std::vector<matrix> sym[2], spare, b;
     std::vector<plan> l;
     std::vector<std::vector<matrix>> a, c; /* of each run and rank */
 
@@ -30,20 +33,24 @@ struct gather {
     void make_pushes(int r);
     bool enqueue(int run, int r);
     void check(int run, int r) const;
+    void shut_gates();
+    void check_shut() const;
 };
 
 gather::gather(const gather_ask &ask)
-    : q(ask), what("gather of " + std::to_string(q.ranks) + " ranks " + std::to_string(q.m) + "x" +
-                   std::to_string(q.n) + "x" + std::to_string(q.k) + " tile " +
-                   std::to_string(q.tm) + "x" + std::to_string(q.tn) + " cluster " +
-                   std::to_string(q.cluster) + " chunk " + std::to_string(q.chunk) + "," +
-                   std::to_string(q.chunk_k) + " arch " + std::to_string(q.arch)),
+    : q(ask),
+      what("gather of " + std::to_string(q.ranks) + " ranks " + std::to_string(q.m) + "x" +
+           std::to_string(q.n) + "x" + std::to_string(q.k) + " tile " + std::to_string(q.tm) + "x" +
+           std::to_string(q.tn) + " cluster " + std::to_string(q.cluster) + " chunk " +
+           std::to_string(q.chunk) + "," + std::to_string(q.chunk_k) + " arch " +
+           std::to_string(q.arch) + " more " + std::to_string(q.more)),
       base(share(q.m, q.ranks, q.empty)), m(base.back()), slabs(q.chunk_k ? up(q.k, q.chunk_k) : 1),
-      pitch(q.k + (q.arch == 0 ? 8 : 3)), w(q.ranks, epoch, 40000000), l((size_t)q.ranks),
-      a((size_t)q.runs), c((size_t)q.runs)
+      pitch(q.k + (q.arch == 0 ? 8 : 3)), w(q.ranks, epoch, q.shut ? 300000 : 40000000),
+      l((size_t)q.ranks), a((size_t)q.runs), c((size_t)q.runs)
 {
     for (int r = 0; r < q.ranks; ++r) {
         for (auto &half : sym) half.push_back(poisoned((size_t)m * q.k));
+        spare.push_back(poisoned((size_t)q.more * m * q.k));
         b.push_back(random_matrix((size_t)q.n * q.k));
         make_patches(r);
         make_pushes(r);
@@ -89,6 +96,8 @@ void gather::make_pushes(int r)
             for (int i = 1; i < q.ranks; ++i) {
                 const int to = (r + i) % q.ranks;
                 if (i == 1 || q.apart) p.copy(area(r, 0, x, rows, k0, width));
+                for (int j = 0; j < q.more; ++j)
+                    p.step_store(area(to, 3 + q.ranks + to, j * m + base[r] + x, rows, k0, width));
                 p.step_store(area(to, 3 + to, base[r] + x, rows, k0, width));
                 p.step_raise(to, flag);
             }
@@ -104,12 +113,17 @@ bool gather::enqueue(int run, int r)
     place[0] = place_of(mine, mine, own ? own : 1, q.k, pitch);
     place[1] = place_of(b[(size_t)r].data(), b[(size_t)r].data(), q.n, q.k, q.k);
     place[2] = place_of(out, out, m, q.n, q.n);
-    for (int i = 0; i < q.ranks; ++i)
+    for (int i = 0; i < q.ranks; ++i) {
+        T *beside = spare[(size_t)i].data();
         place[3 + i] = place_of(sym[0][(size_t)i].data(), sym[1][(size_t)i].data(), m, q.k, q.k);
+        if (q.more > 0) place[3 + q.ranks + i] = place_of(beside, beside, q.more * m, q.k, q.k);
+    }
     const std::unique_ptr<sg_kernel_gemm> g(new sg_kernel_gemm());
-    const way how = {q.tm, q.tn, q.cluster, q.blocks, q.arch, q.ranks};
-    g->carried = q.carried;
+    const way how = {q.tm, q.tn, q.cluster, q.blocks, q.arch, q.ranks, q.carried};
     if (!aim(g.get(), p, (int)p.patch.size(), (int)p.step.size(), how, what)) return false;
+    const int couriers = g->blocks - g->param.workers;
+    expect(q.couriers < 0 || couriers == q.couriers,
+           what + ": " + std::to_string(couriers) + " couriers");
     g->param.turn = turn_of(q.ranks, nullptr, 0);
     return start(g.get(), r, what);
 }
@@ -124,17 +138,49 @@ void gather::check(int run, int r) const
     }
     judge(c[(size_t)run][(size_t)r], q.n, 0, m, q.n, want.data(),
           what + " run " + std::to_string(run) + " rank " + std::to_string(r));
+    int wrong = 0; /* of the last run's rows beside */
+    for (int i = 0; run + 1 == q.runs && i < q.ranks; ++i)
+        for (int y = 0; i != r && y < q.more * (base[i + 1] - base[i]); ++y) {
+            const int row = y / q.more, at = y % q.more * m + base[i] + row;
+            for (int x = 0; x < q.k; ++x)
+                wrong += !(__bfloat162float(spare[(size_t)r][(size_t)at * q.k + x]) ==
+                           __bfloat162float(a[(size_t)run][(size_t)i][(size_t)row * pitch + x]));
+        }
+    expect(wrong == 0, what + ": " + std::to_string(wrong) + " wrong beside");
+}
+
+void gather::shut_gates()
+{
+    for (auto &member : w.of) {
+        member->rank.last[0] = member->rank.last[1] = epoch - 1;
+        member->done[0] = epoch - 2;
+    }
+}
+
+/* Nothing is stored. */
+void gather::check_shut() const
+{
+    for (int r = 0; r < q.ranks; ++r) {
+        const world::member &m = *w.of[(size_t)r];
+        expect(m.trouble.kind != 0 && m.rank.epoch == epoch, what + ": stops");
+        for (auto &half : sym) judge(half[(size_t)r], q.k, 0, 0, q.k, nullptr, what + ", shut");
+    }
 }
 
 static void try_gather(const gather_ask &ask)
 {
     gather t(ask);
     bool ok = true;
+    if (ask.shut) t.shut_gates();
     for (int run = 0; run < ask.runs; ++run)
         for (int r = 0; r < ask.ranks; ++r) ok = ok && t.enqueue(run, r);
     ok = ok && emu_run();
     expect(ok, t.what + ": goes through");
     if (!ok) return;
+    if (ask.shut) {
+        t.check_shut();
+        return;
+    }
     t.w.ended(t.epoch + (uint64_t)ask.runs - 1, t.what);
     for (const plan &p : t.l) expect(p.at_rest(), t.what + ": counts");
     for (int run = 0; run < ask.runs; ++run)
@@ -332,18 +378,27 @@ int main(int argc, char **argv)
     const int seed = argc > 1 ? atoi(argv[1]) : 1;
     draw(-1 - seed);
     emu_seed((uint64_t)seed);
-    /* ranks, m, n, k, tile, cluster, chunk, chunk_k, blocks, arch, runs; empty, baked, apart */
+    /* ranks, m, n, k, tile, cluster, chunk, chunk_k, blocks, arch, runs; empty, baked, apart, couriers, more,
+     * carried, shut */
     try_gather({2, 300, 264, 136, 128, 128, 1, 40, 0, 0, 0, 3, false, false, true});
     try_gather({3, 300, 264, 136, 128, 128, 2, 60, 64, 0, 0, 3, false, false, false});
-    emu_sms(
-        13); /* nine tiles and four couriers; two waves of six and six couriers; too many tiles */
-    try_gather({2, 300, 264, 136, 128, 128, 1, 40, 0, 0, 0, 3, false, false, true});
-    try_gather({3, 300, 520, 72, 128, 128, 2, 60, 64, 0, 0, 3, false, false, false});
-    try_gather({3, 250, 264, 72, 64, 128, 1, 17, 0, 0, 0, 3, true, true, false});
-    try_gather({2, 300, 264, 72, 128, 128, 1, 40, 0, 0, 0, 2, false, false, true, 1 << 30});
+    /* Nine tiles and four couriers; two waves of eight and four; too many tiles; too many bytes. */
+    emu_sms(13);
+    try_gather({3, 300, 264, 136, 128, 128, 1, 40, 0, 0, 0, 3, false, false, true, 4});
+    try_gather({2, 300, 504, 72, 128, 128, 2, 60, 64, 0, 0, 3, false, false, false, 4});
+    try_gather({3, 250, 264, 72, 64, 128, 1, 17, 0, 0, 0, 3, true, true, false, 0});
+    try_gather({3, 300, 264, 72, 128, 128, 1, 40, 0, 0, 0, 2, false, false, true, 0, 0, 1 << 30});
     try_gather({5, 250, 136, 72, 64, 128, 1, 17, 0, 12, 0, 3, false, true, true});
     try_carry({3, 33, 4120, 64, 128, 5, 0, true});
     try_carry({3, 20, 136, 128, 256, 7, 0, false});
+    /* Four couriers: two pieces of a step each, of which one is under way, or two at most; fewer pieces than
+     * couriers, all under way; more steps than carriers, one behind the other. */
+    emu_sms(6);
+    try_gather({2, 256, 72, 1032, 128, 128, 1, 64, 0, 0, 0, 2, false, false, true, 4, 19});
+    try_gather({2, 256, 72, 1032, 128, 128, 1, 51, 0, 0, 0, 2, false, false, true, 4, 6});
+    try_gather({2, 128, 72, 1032, 128, 128, 1, 3, 520, 0, 0, 2, false, true, true, 4, 12});
+    try_gather({2, 128, 72, 1032, 128, 128, 1, 3, 520, 0, 0, 1, false, true, true, 4, 12, 0, true});
+    try_gather({2, 256, 72, 1032, 128, 128, 1, 8, 0, 0, 0, 2, false, false, true, 4, 79});
     emu_sms(0);
     try_gather({5, 250, 136, 72, 64, 128, 1, 17, 0, 2, 0, 4, false, true, true});
     try_gather({2, 140, 520, 64, 64, 128, 1, 70, 0, 1, 0, 5, false, true, true});

@@ -171,6 +171,7 @@ bool aim(sg_kernel_gemm *g, plan &l, int patches, int pushes, const way &how,
         sg_kernel_gemm_make(g, &l.program, &l.host, 7, 0, patches, how.tm, how.tn, blocks);
     g->want_cluster = how.cluster;
     g->ranks = how.ranks;
+    g->carried = how.carried;
     if (how.arch != 0) g->arch = how.arch;
     g->param.push = l.step.data();
     g->param.pushes = pushes;

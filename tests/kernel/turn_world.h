@@ -51,6 +51,7 @@ std::vector<int> share(int m, int ranks, bool empty);
 /* Which kernel, and how many blocks of it. */
 struct way {
     int tm, tn, cluster, blocks, arch, ranks;
+    int64_t carried = 0; /* as the host says */
 };
 
 /* Prepares a launch of the first PATCHES of L, which carries its first PUSHES steps. */
