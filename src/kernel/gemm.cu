@@ -190,7 +190,7 @@ static int64_t blocks_for(const sg_kernel_gemm *g, int64_t units)
 /* Who carries: ENOUGH couriers are as fast as any link.  Fewer ones, each of so many bytes a microsecond, do
  * it if they are done well before the product, of so many multiplications a microsecond in a block. */
 enum { COURIERS_LEAST = 4, COURIERS_ENOUGH = 16, COURIERS_MOST = 32 };
-constexpr double COURIER_BYTES = 30e3, BLOCK_PRODUCTS = 2.6e6, COURIER_PART = 0.75;
+constexpr double COURIER_BYTES = 35e3, BLOCK_PRODUCTS = 2.6e6, COURIER_PART = 0.75;
 
 static bool carry_in_time(const sg_kernel_gemm *g, int64_t couriers, int64_t workers)
 {

@@ -38,7 +38,7 @@ enum { ABREAST = 1, PEER_BY_PEER = 2 };
 
 /* A push costs nothing beside its bytes, so that chunks of k help as long as a wave that waits is a good
  * part of the product; an engine's copy does. */
-enum { FEW_WAVES = 4, SLABS_OF_FEW = 8, SLABS_OF_STRIPS = 12, SLABS_TO_SEVERAL = 4, FEW_IDLE = 16 };
+enum { FEW_WAVES = 4, SLABS_OF_FEW = 8, SLABS_OF_STRIPS = 12, SLABS_TO_SEVERAL = 4 };
 
 /* Own rows of more bands read A as often as they read B: a wave is no higher. */
 enum { LOW_BANDS = 8, MOST_STRIPS = 64 };
@@ -70,11 +70,9 @@ static int slabs_of(const sg_problem *p, const sg_machine *machine, int64_t tile
 {
     const int64_t waves = sg_ceil_div(tiles, machine->sms);
     if (p->gather != SG_GATHER_A || p->k < 512) return 1;
-    /* H200s: four, 512x2560x8192, 67 us in 4 parts, 73 in 2, 74 in 8, 78 whole; two, 2048x5120x8192, two waves, 268 us in
-     * 8 parts, 238 in four chunks of whole rows; 512x5120x8192, all SMs but four, 81 in 8 parts, 76 in 8 by the engine. */
-    if (push && !strips && waves > 1) return 1;
-    if (push && !strips && p->ranks > 2) return SLABS_TO_SEVERAL;
-    if (push && !strips && machine->sms - tiles < FEW_IDLE) return 1;
+    /* H200s: four, 512x2560x8192, 67 us in 4 parts, 73 in 2, 74 in 8, 78 whole; two, 2048x5120x8192, two waves, 240 us in 4
+     * or 8 parts, 241 in 16, 242 in four chunks of whole rows. */
+    if (push && !strips && p->ranks > 2) return waves > 1 ? 1 : SLABS_TO_SEVERAL;
     if (push && strips && p->ranks > 2 && sent > most_pushed_in_strips) return 0;
     if (strips && !push) {
         const bool held = p->ranks == 2 && waves <= FEW_WAVES && sent <= most_held_bytes;
@@ -91,20 +89,27 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
     const double sent = (p->ranks - 1.0) * (double)rows * extent * sg_type_bytes(p->type);
     const int push = sent <= most_pushed_bytes;
     int n = 0;
+    /* Of two that are alike, the first one is taken: that which takes no engine, and of several waves in parts of k. */
     for (int t = 0; t < machine->tiles && t < 2; t++) {
         const sg_tile tile = machine->tile[t];
         const int64_t tiles = sg_ceil_div(p->m, tile.m) * sg_problem_col_tiles(p, tile.n);
-        const int strips = strips_of(p, &tile, sg_ceil_div(tiles, machine->sms));
-        for (int by = 0; by <= push; by++) {
+        const int64_t waves = sg_ceil_div(tiles, machine->sms);
+        const int strips = strips_of(p, &tile, waves);
+        for (int by = push; by >= 0; by--) {
             const int slabs = slabs_of(p, machine, tiles, by, false, sent);
             const int thin =
                 strips > 1 ? slabs_of(p, machine, tiles, by, true, sent) : 0; /* those of strips */
-            if (thin >= 1) sets[n++] = (sg_knobs){{1, 1, tile.m, tile.n, by, strips}};
             if (thin > 1) sets[n++] = (sg_knobs){{1, thin, tile.m, tile.n, by, strips}};
+            if (thin >= 1) sets[n++] = (sg_knobs){{1, 1, tile.m, tile.n, by, strips}};
             for (int chunks = 1; chunks <= 4 && (chunks == 1 || chunks <= rows);
-                 chunks *= 2 + 2 * by)
-                for (int i = 1; i <= (by && chunks > 1 ? 1 : slabs); i *= slabs > 1 ? slabs : 2)
-                    sets[n++] = (sg_knobs){{chunks, i, tile.m, tile.n, by, 1}};
+                 chunks *= 2 + 2 * by) {
+                const int parts = by && chunks > 1 ? 1 : slabs;
+                if (parts > 1 && by && waves > 1)
+                    sets[n++] = (sg_knobs){{chunks, parts, tile.m, tile.n, by, 1}};
+                sets[n++] = (sg_knobs){{chunks, 1, tile.m, tile.n, by, 1}};
+                if (parts > 1 && !(by && waves > 1))
+                    sets[n++] = (sg_knobs){{chunks, parts, tile.m, tile.n, by, 1}};
+            }
         }
     }
     return n;

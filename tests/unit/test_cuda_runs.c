@@ -167,7 +167,7 @@ static void kernels_start_early_in_one_lane_alone(void **state)
         bool early;
     } asked[] = {
         {"gemm_ar:bf16:520x136x16:r4", "fused_out{tile_m=128,tile_n=128}", true},
-        {"ag_gemm:bf16:520x136x64:r4", "fused_in{tile_m=128,tile_n=128}", false},
+        {"ag_gemm:bf16:520x136x64:r4", "fused_in{tile_m=128,tile_n=128,push=0}", false},
         {"gemm_rs:bf16:520x136x16:r4", "ring{tile_m=128,tile_n=128}", false},
         {"gemm_rs:bf16:520x136x16:r4", "signal{unit=2,cuts=1,tile_m=128,tile_n=128}", false},
     };

@@ -179,11 +179,12 @@ static void strips_are_proposed_for_few_waves(void **state)
     assert_false(proposes("ag_gemm:bf16:512x24576x12288:r2:gather=b", 0, true));
 }
 
-static void pushed_parts_are_proposed_for_one_wave_or_strips(void **state)
+static void pushed_parts_are_proposed_for_few_waves_or_strips(void **state)
 {
     (void)state;
     assert_true(proposes("ag_gemm:bf16:512x5120x8192:r2", 1, false));
-    assert_false(proposes("ag_gemm:bf16:2048x5120x8192:r2", 1, false)); /* two waves */
+    assert_true(proposes("ag_gemm:bf16:2048x5120x8192:r2", 1, false)); /* two waves */
+    assert_false(proposes("ag_gemm:bf16:2048x28672x8192:r2", 1, false));
     assert_false(proposes("ag_gemm:bf16:2048x2560x8192:r4", 1, false));
     assert_true(proposes("ag_gemm:bf16:512x2560x8192:r4", 1, false));
     assert_false(proposes("ag_gemm:bf16:2048x2560x8192:r4", 1, true));  /* 25 MB */
@@ -198,7 +199,7 @@ int main(void)
         cmocka_unit_test(parts_of_k_are_pushed_to_all_side_by_side),
         cmocka_unit_test(the_rest_goes_peer_by_peer),
         cmocka_unit_test(strips_are_proposed_for_few_waves),
-        cmocka_unit_test(pushed_parts_are_proposed_for_one_wave_or_strips),
+        cmocka_unit_test(pushed_parts_are_proposed_for_few_waves_or_strips),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
