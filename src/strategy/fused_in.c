@@ -96,6 +96,7 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
         const int64_t waves = sg_ceil_div(tiles, machine->sms);
         const int strips = strips_of(p, &tile, waves);
         for (int by = push; by >= 0; by--) {
+            const bool finest = by && waves > 1; /* comes first */
             const int slabs = slabs_of(p, machine, tiles, by, false, sent);
             const int thin =
                 strips > 1 ? slabs_of(p, machine, tiles, by, true, sent) : 0; /* those of strips */
@@ -104,11 +105,10 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
             for (int chunks = 1; chunks <= 4 && (chunks == 1 || chunks <= rows);
                  chunks *= 2 + 2 * by) {
                 const int parts = by && chunks > 1 ? 1 : slabs;
-                if (parts > 1 && by && waves > 1)
-                    sets[n++] = (sg_knobs){{chunks, parts, tile.m, tile.n, by, 1}};
-                sets[n++] = (sg_knobs){{chunks, 1, tile.m, tile.n, by, 1}};
-                if (parts > 1 && !(by && waves > 1))
-                    sets[n++] = (sg_knobs){{chunks, parts, tile.m, tile.n, by, 1}};
+                for (int i = 0; i < 1 + (parts > 1); i++) {
+                    const int cut = (i == 0) == finest ? parts : 1;
+                    sets[n++] = (sg_knobs){{chunks, cut, tile.m, tile.n, by, 1}};
+                }
             }
         }
     }
