@@ -411,5 +411,5 @@ __global__ void __launch_bounds__(SG_INSTANCE_THREADS, 1) gemm_slow(const __grid
     __syncthreads();
     if (P.turn.end && threadIdx.x < LANES)
         turn_leave(P.program, P.turn, turn_leaving(P.program, P.turn, threadIdx.x), threadIdx.x,
-                   gridDim.x);
+                   gridDim.x, [] {});
 }

@@ -120,12 +120,15 @@ enum { TAGGED_READ = 4 };
 template <class S> DEV void tagged_watch(const Param &P, const Smem<S> &smem, int lane)
 {
     tagged_enter(P, smem, lane);
-    Leaving at;
-    if (P.turn.end) at = tagged_leaving(P, lane);
+    const auto meet = [&] {
+        named_sync(TAGGED_READ, 128 * S::WGS + LANES);
+        if (lane == 0) stamp(smem.stamp, STAMP_WATCHER, STAMP_TOGETHER);
+    };
     __syncwarp(); /* a warp comes to a barrier together */
-    named_sync(TAGGED_READ, 128 * S::WGS + LANES);
-    if (lane == 0) stamp(smem.stamp, STAMP_WATCHER, STAMP_TOGETHER);
-    if (P.turn.end) turn_leave(P.program, P.turn, at, lane, gridDim.x);
+    if (P.turn.end)
+        turn_leave(P.program, P.turn, tagged_leaving(P, lane), lane, gridDim.x, meet);
+    else
+        meet();
 }
 
 /* ---- A unit, as a math warp sees it ----------------------------------------------------------------------- */

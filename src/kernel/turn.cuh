@@ -72,18 +72,18 @@ DEV Leaving turn_leaving(const sg_kernel_rank *rank, const sg_kernel_words *own,
 
 /* The run is over: behind the hellos of all ranks, that they are in the same plan, and behind
  * everything that this rank stored and read.  After a failure nothing is ended.  OK: this lane knows of
- * none. */
+ * none.  TELLS: otherwise nothing is waited for, and nobody told. */
 DEV void turn_end(sg_kernel_rank *rank, const sg_kernel_words *own, const Leaving &at, int lane,
-                  uint64_t hash, int hello, int done, bool ok)
+                  uint64_t hash, int hello, int done, bool ok, bool tells)
 {
-    for (int q = lane; hello && !at.heard && q < rank->ranks; q += LANES)
+    for (int q = lane; hello && !at.heard && tells && q < rank->ranks; q += LANES)
         ok &= hello_wait(rank, q, at.epoch, hash, SG_KERNEL_STUCK_END, -1);
     const int32_t claimed = load_relaxed((const int32_t *)&rank->claimed);
     uint64_t aborted = lane < rank->ranks ? load_relaxed(own->abort + lane) : 0;
     for (int q = lane + LANES; q < rank->ranks; q += LANES) aborted |= load_relaxed(own->abort + q);
-    fence_sys(); /* a release, together with the stores below */
+    if (tells) fence_sys(); /* a release, together with the stores below */
     ok &= claimed == 0 && aborted == 0;
-    if (!__all_sync(0xffffffff, ok)) return;
+    if (!__all_sync(0xffffffff, ok && tells)) return;
     __syncwarp();
     /* Partner: turn_gate() at Q.  What this rank read or stored in this half is behind it. */
     for (int q = lane; done && q < rank->ranks; q += LANES)
@@ -95,27 +95,42 @@ DEV void turn_end(sg_kernel_rank *rank, const sg_kernel_words *own, const Leavin
     rank->epoch = at.epoch + 1;
 }
 
-/* What a launch does of it when a block leaves, by the last block: BLOCKS is their number.  All threads
- * of the block have come here through a barrier. */
-DEV void turn_leave(const sg_kernel_program &program, const sg_kernel_turn &turn, const Leaving &at,
-                    int lane, uint32_t blocks)
-{
-    sg_kernel_rank *rank = program.rank;
-    bool last = false, ok = true;
-    if (lane == 0) last = count_seen(&rank->leaving, blocks);
-    if (!__any_sync(0xffffffff, last)) return;
-    __syncwarp();
-    for (int i = lane; i < turn.waits; i += LANES) {
-        const sg_wait &wait = program.wait[turn.wait0 + i];
-        const sg_flags f = sg_walk_wait(&wait, 0, 0x7fffffff, 0, 0);
-        for (int j = 0; j < f.count; ++j)
-            ok &= flag_wait(program, wait.by, f.first + j * f.step, at.epoch, turn.wait_step, -1);
-    }
-    turn_end(rank, own_words(program), at, lane, program.hash, turn.hello, turn.done, ok);
-}
-
 DEV Leaving turn_leaving(const sg_kernel_program &program, const sg_kernel_turn &turn, int lane)
 {
     return turn_leaving(program.rank, own_words(program), lane, program.hash, program.baked,
                         turn.hello);
+}
+
+/* What a launch does of it when a block leaves, by the last block: BLOCKS is their number.  By a warp that
+ * MEETs the rest of the block when all its work is behind.  Before that it goes through all of this once
+ * and tells nobody, since nothing hides what the last block does, and in a kernel of 200 KB most of its
+ * instructions and words would come from the L2 then. */
+template <class Meet>
+DEV void turn_leave(const sg_kernel_program &program, const sg_kernel_turn &turn, const Leaving &at,
+                    int lane, uint32_t blocks, Meet meet)
+{
+    sg_kernel_rank *rank = program.rank;
+#pragma unroll 1
+    for (int time = 0; time < 2; ++time) {
+        const bool tells = time == 1;
+        bool last = true, ok = true;
+        if (tells) {
+            __syncwarp(); /* a warp comes to a barrier together */
+            meet();
+            last = lane == 0 && count_seen(&rank->leaving, blocks);
+        }
+        if (!__any_sync(0xffffffff, last)) return;
+        __syncwarp();
+        for (int i = lane; i < turn.waits; i += LANES) {
+            const sg_wait &wait = program.wait[turn.wait0 + i];
+            const sg_flags f = sg_walk_wait(&wait, 0, 0x7fffffff, 0, 0);
+            for (int j = 0; j < f.count; ++j) {
+                const int flag = f.first + j * f.step;
+                if (load_acquire(own_flag(program, wait.by, flag)) < at.epoch && tells)
+                    ok &= flag_wait(program, wait.by, flag, at.epoch, turn.wait_step, -1);
+            }
+        }
+        turn_end(rank, own_words(program), at, lane, program.hash, turn.hello, turn.done, ok,
+                 tells);
+    }
 }
