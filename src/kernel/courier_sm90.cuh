@@ -99,18 +99,17 @@ DEV void courier_carry(const Param &P, const Smem<S> &smem, const Carrier &self,
             const Piece p = push_piece(s, cut, next);
             bulk_wait_read<0>();
             push_load(P, s, p, self.at, self.bar);
-            if (half < 0) {
-                /* The first piece is asked for before that; nothing may come when the block has ended. */
-                if (P.turn.gate && !storer_gate(P, smem)) {
-                    mbar_wait(P, self.bar, parity, ROLE_STORER);
-                    return;
-                }
-                half = run_half(P.program);
-            }
+            const bool begins = half < 0;
+            if (begins) half = run_half(P.program);
             if (P.leaves) courier_arrive(P, at, &behind); /* a hello may take its time */
             const Spot to0 = push_target(P, smem, s, 0, p, half);
             push_keep(P, smem, s, p, half, self.spots, 1);
             courier_arrive(P, at, &behind);
+            /* All but the store of the first piece is before that; nothing may come when the block has ended. */
+            if (begins && P.turn.gate && !storer_gate(P, smem)) {
+                mbar_wait(P, self.bar, parity, ROLE_STORER);
+                return;
+            }
             mbar_wait(P, self.bar, parity, ROLE_STORER);
             parity ^= 1;
             courier_turn(P, at, turn, ahead, first);
