@@ -6,7 +6,7 @@ once and for all.  Usage: scripts/wgmma.py bf16 > src/kernel/wgmma_bf16.cuh, and
 """
 import sys
 
-WIDTHS = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256)
+WIDTHS = (32, 64, 80, 96, 112, 128, 160, 176, 192, 224, 256)
 TYPES = {"bf16": "__nv_bfloat16", "f16": "__half"}
 
 HEAD = """/* wgmma_{0}.cuh -- written by scripts/wgmma.py: edit that, not this.  See wgmma.cuh. */

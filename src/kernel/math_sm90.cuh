@@ -269,6 +269,16 @@ template <class S> DEV void stages_skip(Math<S> &m, int patch, int stages)
     m.ring.at = at % S::STAGES;
 }
 
+/* Stage S of a tile, or 1 for any but the first: three loops' worth of code, so that the one that runs long
+ * asks nothing but whether the stage is there.  PASS: behind it the stages are the other warpgroup's. */
+template <class S>
+DEV void stage_of_turn(Math<S> &m, float (&acc)[S::MI][S::SUMS], int s, bool pass)
+{
+    stage_issue(m, acc, s);
+    if (pass) turn_pass(m);
+    stage_settle(m, s);
+}
+
 /* One tile after the other, of which every second one is this warpgroup's. */
 template <class S> DEV void math_in_turn(Math<S> &m)
 {
@@ -289,11 +299,9 @@ template <class S> DEV void math_in_turn(Math<S> &m)
         math_stamp(m, STAMP_TILE, m.patch);
         /* Addends come through stages, too, behind those of the product. */
         const bool adds = S::FOLD == FOLD_ADDENDS && patch_in_list(m.P, m.patch).adds > 0;
-        for (int s = 0; s < stages; ++s) {
-            stage_issue(m, acc, s);
-            if (s + 1 == stages && !adds) turn_pass(m);
-            stage_settle(m, s);
-        }
+        if (stages > 0) stage_of_turn(m, acc, 0, stages == 1 && !adds);
+        for (int left = stages - 2; left > 0; --left) stage_of_turn(m, acc, 1, false);
+        if (stages > 1) stage_of_turn(m, acc, 1, !adds);
         multiply_end(m, acc, stages > 0);
         round_tile(m, unit, acc, out);
     }
