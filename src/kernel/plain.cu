@@ -8,7 +8,7 @@ enum { MOST_CHOICES = 256, STAGE = 64 };
  * one block alone.  The L2 joins what several SMs ask for at nearly the same time, but no multicast: where
  * four bands or more run side by side in one wave, so much of it is read, and more goes in.  Tiles in turn,
  * whose stages nobody waits for between two tiles, get a little more. */
-static const double CLOCK_GHZ = 1.75, L2_BYTES = 52, TURN_L2_BYTES = 56, SM_BYTES = 60,
+static const double CLOCK_GHZ = 1.75, L2_BYTES = 52, TURN_L2_BYTES = 54, SM_BYTES = 60,
                     HBM_BYTES = 2400, BLOCK_BYTES = 21, JOINED = 0.62, JOINED_SM_BYTES = 72;
 static const uint64_t KEEP_NORMAL = UINT64_C(0x1000000000000000);
 static const uint64_t FIRST_OUT = UINT64_C(0x12f0000000000000);
