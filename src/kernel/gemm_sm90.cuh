@@ -49,11 +49,11 @@ __global__ void __launch_bounds__(S::THREADS, 1) gemm_sm90(const __grid_constant
         }
         for (int i = 0; i < S::WGS; ++i) {
             mbar_init(smem.pushed + 8 * i, 1); /* its storer */
-            mbar_init(smem.turn + 8 * i, 1);   /* a thread of the other warpgroup */
+            mbar_init(smem.turn + 8 * i, 4);   /* a thread per warp of the other warpgroup */
         }
         for (int i = 0; is_courier(P) && i < Courier<S>::CARRIERS; ++i)
             mbar_init(courier_barrier(smem, i), 1);
-        mbar_arrive(smem.turn); /* the first tile is warpgroup 0's */
+        for (int i = 0; i < 4; ++i) mbar_arrive(smem.turn); /* the first tile is warpgroup 0's */
         for (int i = 0; i < WORDS; ++i) progress_release(smem.progress + 4 * i, 0);
         stamp_begin(smem.stamp);
         mbar_init_visible();

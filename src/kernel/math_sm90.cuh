@@ -192,11 +192,13 @@ DEV void blank_rest(const Math<S> &m, const sg_patch &p, const Tile &t,
             if (i * 64 + (j & 2) * 4 >= rows || j / 4 * 8 + (j & 1) >= cols) acc[i][j] = 0.f;
 }
 
-/* The other warpgroup may look for its stages: this one has seen all of its own loaded.  Before that,
- * a barrier could be two phases behind the one that the other waits for, and would not tell. */
+/* The other warpgroup may look for its stages: all threads of this one have seen theirs loaded.  Before
+ * that, a barrier could be two phases behind the one that the other waits for, and would not tell; and who
+ * is late for a turn of one stage would find its barrier two phases on. */
 template <class S> DEV void turn_pass(const Math<S> &m)
 {
-    if (m.thread == 0) mbar_arrive(m.smem.turn + 8 * (1 - m.wg));
+    __syncwarp();
+    if (m.lane == 0) mbar_arrive(m.smem.turn + 8 * (1 - m.wg));
 }
 
 /* All math warps have done with the stages: the last tile may go there.  In turn, the warpgroup that
