@@ -94,10 +94,9 @@ __global__ void __launch_bounds__(S::THREADS, 1) gemm_sm90(const __grid_constant
     }
     /* Tagged data: the watcher has done so already. */
     if (S::FOLD != FOLD_SLICES && !S::TAGS && P.turn.end) {
-        const auto meet = [&] { /* all of this block's stores and loads are behind */
-                                __syncthreads();
-                                if (threadIdx.x == 96)
-                                    stamp(smem.stamp, STAMP_WATCHER, STAMP_TOGETHER);
+        const auto meet = [&] {
+            __syncthreads(); /* all of this block's stores and loads are behind */
+            if (threadIdx.x == 96) stamp(smem.stamp, STAMP_WATCHER, STAMP_TOGETHER);
         };
         if (warp == 3)
             turn_leave(P.program, P.turn, turn_leaving(P.program, P.turn, threadIdx.x % 32),
