@@ -4,7 +4,7 @@
 //
 // Nothing waits for anything here, nothing is added up, no SM is taken and no flag raised: as many bytes as the collective moves leave
 // each GPU while its product runs.  A plan that takes longer does so because of its own product, of what it adds up and of what waits,
-// and not because bytes pass. Times as `shingle bench` takes them: by themselves behind a rest, short ones also back to back, the better
+// and not because bytes pass.  Times as `shingle bench` takes them: by themselves behind a rest, short ones also back to back, the better
 // median, the slower GPU.
 #include "data.cuh"
 #include "kernel/start.h"
@@ -142,8 +142,9 @@ int main(int argc, char **argv) {
         p.sent = !strcmp(p.op, "ag_gemm") ? half * p.k : !strcmp(p.op, "gemm_rs") ? half * p.n : 2 * half * p.n;
         problems.push_back(p);
     }
+    fprintf(json, "[");
     for (size_t i = 0; i < problems.size(); ++i) {
-        fprintf(json, "%s", i ? ",\n" : "[");
+        fprintf(json, "%s", i ? ",\n" : "");
         measure(problems[i], seconds / problems.size(), json);
     }
     fprintf(json, "]\n");
