@@ -61,7 +61,7 @@ struct World {
         for (int r = 0; r < ranks; ++r) {
             CHECK(cudaMemset(words[r].abort, 0, 8 * ranks));
             sg_kernel_rank k = get(r);
-            k.claimed = 0, k.epoch += 2;
+            k.leaving = 0, k.epoch += 2;
             CHECK(cudaMemcpy(rank[r], &k, sizeof k, cudaMemcpyHostToDevice));
         }
         uint64_t most = 0;

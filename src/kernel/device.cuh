@@ -67,12 +67,17 @@ DEV bool aborted(const sg_kernel_rank *rank)
     return false;
 }
 
-/* The first trouble of a rank is the one that is told.  `kind` is stored last: its reader is the
- * host. */
+/* True once: for the first trouble of a rank, the one that is told.  Partner: count_leave(). */
+DEV bool trouble_claim(sg_kernel_rank *rank)
+{
+    return (atomicOr(&rank->leaving, SG_KERNEL_CLAIMED) & SG_KERNEL_CLAIMED) == 0;
+}
+
+/* `kind` is stored last: its reader is the host. */
 DEV void trouble_record(sg_kernel_rank *rank, const Stuck &stuck, bool late, uint64_t seen,
                         uint64_t wanted)
 {
-    if (atomicExch(&rank->claimed, 1u) != 0) return;
+    if (!trouble_claim(rank)) return;
     volatile sg_kernel_trouble *t = rank->trouble;
     t->late = late, t->rank = rank->rank, t->by = stuck.by;
     t->step = stuck.step, t->visit = stuck.visit, t->flag = stuck.flag;

@@ -408,8 +408,10 @@ __global__ void __launch_bounds__(SG_INSTANCE_THREADS, 1) gemm_slow(const __grid
                        epoch);
         }
     }
-    __syncthreads();
+    const auto meet = [] { __syncthreads(); };
     if (P.turn.end && threadIdx.x < LANES)
         turn_leave(P.program, P.turn, turn_leaving(P.program, P.turn, threadIdx.x), threadIdx.x,
-                   gridDim.x, [] {});
+                   gridDim.x, meet);
+    else
+        meet();
 }

@@ -80,6 +80,8 @@ typedef struct sg_kernel_trouble {
     uint64_t epoch, seen, wanted;
 } sg_kernel_trouble;
 
+#define SG_KERNEL_CLAIMED 0x80000000u /* of sg_kernel_rank.leaving */
+
 /* In the device memory of the rank; the host fills it before the first run.  What `epoch`, `last` and
  * `prev_half` say changes only at the end of a run: every kernel works out by itself which half the run
  * uses (sg_kernel_program.baked: 0; otherwise the one that the run before did not use).  A copy engine
@@ -89,10 +91,9 @@ typedef struct sg_kernel_rank {
     uint64_t last[2];  /* last run that used this half; 0: none */
     int32_t prev_half; /* starts at 1 */
     int32_t rank, ranks;
-    uint32_t claimed; /* the trouble record has an owner; recovery clears it */
-    uint32_t leaving; /* blocks that have left the launch that ends the run; zero at rest; recovery
-                       * clears it */
-    uint32_t spare;
+    /* Blocks that have left the launch that ends the run, zero at rest; highest bit: the trouble record has an
+     * owner, and no run ends until recovery clears it. */
+    uint32_t leaving;
     uint64_t limit_ns;
     const sg_kernel_words *words; /* [ranks], on the device: as reached from this rank */
     sg_kernel_trouble *trouble;   /* as the device sees it */

@@ -72,14 +72,14 @@ DEV bool count_up(uint32_t *p, uint32_t limit)
 }
 
 /* The same for who cannot do anything else meanwhile: all see what the earlier ones stored, which saves
- * the last one a barrier of memory. */
-DEV bool count_seen(uint32_t *p, uint32_t limit)
+ * the last one a barrier of memory.  Not true for anybody if BAD is among the bits of the word, which it stays. */
+DEV bool count_leave(uint32_t *p, uint32_t limit, uint32_t bad)
 {
     uint32_t v;
     asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(v) : "l"(p) : "memory");
-    if (v + 1 < limit) return false;
-    asm volatile("st.relaxed.gpu.global.u32 [%0], 0;" ::"l"(p) : "memory");
-    return true;
+    if ((v & ~bad) + 1 < limit) return false;
+    asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(p), "r"(v & bad) : "memory");
+    return (v & bad) == 0;
 }
 
 DEV void store_relaxed(uint32_t *p, uint32_t v)

@@ -121,7 +121,7 @@ DEV bool overdue(const Param &P, uint64_t *start, Role role)
     sg_kernel_rank *rank = P.program.rank;
     const uint64_t limit = rank ? rank->limit_ns : 1000000000;
     if (now_ns() - *start < 16 * limit) return false;
-    if (rank && atomicExch(&rank->claimed, 1u) == 0) {
+    if (rank && trouble_claim(rank)) {
         rank->trouble->step = P.step, rank->trouble->flag = role;
         store_release(&rank->trouble->kind, (uint32_t)SG_KERNEL_STUCK_DEFECT);
     }

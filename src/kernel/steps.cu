@@ -72,7 +72,9 @@ static __global__ void end_kernel(sg_kernel_rank *rank, uint64_t hash, int baked
     come_in();
     const sg_kernel_words *own = own_words(rank);
     const Leaving at = turn_leaving(rank, own, threadIdx.x, hash, baked, hello);
-    turn_end(rank, own, at, threadIdx.x, hash, hello, done, true, true);
+    const int32_t leaving = load_relaxed((const int32_t *)&rank->leaving);
+    const bool ok = leaving == 0 && turn_clear(rank, own, threadIdx.x);
+    turn_end(rank, at, threadIdx.x, hash, hello, done, ok, true);
 }
 
 cudaError_t sg_kernel_begin(sg_kernel_rank *rank, int ranks, uint64_t hash, const void *c,

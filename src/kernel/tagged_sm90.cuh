@@ -13,7 +13,7 @@
  *     math                 all products of the block, each stored at once; then all sums
  *     storers              have nothing to do
  *
- * What is read and put back is behind named_sync() with the watcher, count_seen() of the launch and turn_end(),
+ * What is read and put back is behind named_sync() with the watcher, count_leave() of the launch and turn_end(),
  * and so before any word of a later run in this half. */
 #pragma once
 #include "kernel/math_sm90.cuh"

@@ -70,19 +70,23 @@ DEV Leaving turn_leaving(const sg_kernel_rank *rank, const sg_kernel_words *own,
     return at;
 }
 
+/* The ranks that are this lane's to look at have not given up. */
+DEV bool turn_clear(const sg_kernel_rank *rank, const sg_kernel_words *own, int lane)
+{
+    uint64_t aborted = lane < rank->ranks ? load_relaxed(own->abort + lane) : 0;
+    for (int q = lane + LANES; q < rank->ranks; q += LANES) aborted |= load_relaxed(own->abort + q);
+    return aborted == 0;
+}
+
 /* The run is over: behind the hellos of all ranks, that they are in the same plan, and behind
  * everything that this rank stored and read.  After a failure nothing is ended.  OK: this lane knows of
- * none.  TELLS: otherwise nothing is waited for, and nobody told. */
-DEV void turn_end(sg_kernel_rank *rank, const sg_kernel_words *own, const Leaving &at, int lane,
-                  uint64_t hash, int hello, int done, bool ok, bool tells)
+ * none, turn_clear() included.  TELLS: otherwise nothing is waited for, and nobody told. */
+DEV void turn_end(sg_kernel_rank *rank, const Leaving &at, int lane, uint64_t hash, int hello,
+                  int done, bool ok, bool tells)
 {
     for (int q = lane; hello && !at.heard && tells && q < rank->ranks; q += LANES)
         ok &= hello_wait(rank, q, at.epoch, hash, SG_KERNEL_STUCK_END, -1);
-    const int32_t claimed = load_relaxed((const int32_t *)&rank->claimed);
-    uint64_t aborted = lane < rank->ranks ? load_relaxed(own->abort + lane) : 0;
-    for (int q = lane + LANES; q < rank->ranks; q += LANES) aborted |= load_relaxed(own->abort + q);
     if (tells) fence_sys(); /* a release, together with the stores below */
-    ok &= claimed == 0 && aborted == 0;
     if (!__all_sync(0xffffffff, ok && tells)) return;
     __syncwarp();
     /* Partner: turn_gate() at Q.  What this rank read or stored in this half is behind it. */
@@ -113,11 +117,11 @@ DEV void turn_leave(const sg_kernel_program &program, const sg_kernel_turn &turn
 #pragma unroll 1
     for (int time = 0; time < 2; ++time) {
         const bool tells = time == 1;
-        bool last = true, ok = true;
+        bool last = true, ok = turn_clear(rank, own_words(program), lane);
         if (tells) {
             __syncwarp(); /* a warp comes to a barrier together */
             meet();
-            last = lane == 0 && count_seen(&rank->leaving, blocks);
+            last = lane == 0 && count_leave(&rank->leaving, blocks, SG_KERNEL_CLAIMED);
         }
         if (!__any_sync(0xffffffff, last)) return;
         __syncwarp();
@@ -130,7 +134,6 @@ DEV void turn_leave(const sg_kernel_program &program, const sg_kernel_turn &turn
                     ok &= flag_wait(program, wait.by, flag, at.epoch, turn.wait_step, -1);
             }
         }
-        turn_end(rank, own_words(program), at, lane, program.hash, turn.hello, turn.done, ok,
-                 tells);
+        turn_end(rank, at, lane, program.hash, turn.hello, turn.done, ok, tells);
     }
 }

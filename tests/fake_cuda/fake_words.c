@@ -31,8 +31,8 @@ bool fake_aborted(const sg_kernel_rank *rank)
 
 static void record(sg_kernel_rank *rank, const missing *m, int step, int visit, bool late)
 {
-    if (rank->claimed) return;
-    rank->claimed = 1;
+    if (rank->leaving & SG_KERNEL_CLAIMED) return;
+    rank->leaving |= SG_KERNEL_CLAIMED;
     sg_kernel_trouble *const t = rank->trouble;
     t->late = late;
     t->rank = rank->rank;

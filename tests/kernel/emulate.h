@@ -164,10 +164,10 @@ static inline bool __any_sync(unsigned mask, bool yes)
 {
     return !__all_sync(mask, !yes);
 }
-static inline uint32_t atomicExch(uint32_t *p, uint32_t v)
+static inline uint32_t atomicOr(uint32_t *p, uint32_t v)
 {
     const uint32_t old = *p;
-    *p = v;
+    *p |= v;
     return old;
 }
 template <class T> static inline T __ldcg(const T *p)
@@ -509,9 +509,13 @@ static inline bool count_up(uint32_t *p, uint32_t limit)
     *p = 0;
     return true;
 }
-static inline bool count_seen(uint32_t *p, uint32_t limit)
+static inline bool count_leave(uint32_t *p, uint32_t limit, uint32_t bad)
 {
-    return count_up(p, limit);
+    emu_yield();
+    const uint32_t v = (*p)++;
+    if ((v & ~bad) + 1 < limit) return false;
+    *p = v & bad;
+    return (v & bad) == 0;
 }
 static inline void store_relaxed(uint32_t *p, uint32_t v)
 {

@@ -344,7 +344,7 @@ void all_reduce::check_missing() const
     for (int r = 0; r < q.ranks; ++r) {
         const world::member &m = *w.of[(size_t)r];
         if (r == q.missing) continue;
-        expect(m.trouble.kind != 0 && m.rank.epoch == epoch && m.rank.leaving == 0,
+        expect(m.trouble.kind != 0 && m.rank.epoch == epoch && m.rank.leaving == SG_KERNEL_CLAIMED,
                what + ": rank " + std::to_string(r) + " stops");
     }
     for (int run = 0; run < q.runs; ++run)

@@ -52,7 +52,7 @@ void world::recover()
         m->rank.epoch = most + 1;
         m->rank.last[0] = m->rank.last[1] = 0;
         m->rank.prev_half = 1;
-        m->rank.claimed = m->rank.leaving = 0;
+        m->rank.leaving = 0;
     }
 }
 
@@ -60,7 +60,7 @@ void world::ended(uint64_t epoch, const std::string &what)
 {
     for (int r = 0; r < ranks; ++r) {
         const member &m = *of[(size_t)r];
-        bool well = m.rank.epoch == epoch + 1 && m.rank.leaving == 0 && m.rank.claimed == 0;
+        bool well = m.rank.epoch == epoch + 1 && m.rank.leaving == 0;
         for (uint64_t d : m.done) well &= d == epoch;
         const sg_kernel_trouble &t = m.trouble;
         expect(well && t.kind == 0,

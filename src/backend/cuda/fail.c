@@ -376,7 +376,6 @@ static shingle_status reset_rank(sg_cuda *cuda, sg_cuda_rank *rank, const sg_wor
     state.last[0] = state.last[1] = 0;
     state.prev_half = 1;
     state.leaving = 0;
-    state.claimed = 0;
     SG_TRY(sg_cuda_put(rank, rank->state, &state, sizeof state));
     for (sg_cuda_plan *plan = rank->plans; plan != NULL; plan = plan->next)
         SG_TRY(sg_cuda_clear(rank, plan->words, plan->words_bytes));
