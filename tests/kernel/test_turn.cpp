@@ -373,6 +373,19 @@ static void try_all_reduce(const reduce_ask &ask)
     }
 }
 
+/* A rank that has failed, or knows of one that has, ends no run, whatever it computes. */
+static void try_failed(bool claimed)
+{
+    all_reduce t({1, 70, 136, 72, 64, 128, 1, 0, 0, 1, 0, -1});
+    world::member &m = *t.w.of[0];
+    const uint32_t left = claimed ? SG_KERNEL_CLAIMED : 0;
+    m.rank.leaving = left;
+    if (!claimed) m.abort[0] = t.epoch;
+    expect(t.enqueue(0, 0) && emu_run(), t.what + ": goes through, failed");
+    expect(m.rank.epoch == t.epoch && m.rank.leaving == left && m.done[0] < t.epoch,
+           t.what + (claimed ? ": does not end, failed" : ": does not end, aborted"));
+}
+
 /* Of few SMs some have no tiles.  Here and in main(): ranks, m, n, k, tile, cluster, chunk, chunk_k, blocks, arch,
  * runs; empty, baked, apart, couriers, more, carried, shut. */
 static void try_couriers()
@@ -423,6 +436,8 @@ int main(int argc, char **argv)
     try_all_reduce({3, 150, 136, 72, 128, 64, 0, 2, 80, 2, 7, -1});
     try_all_reduce({3, 200, 136, 72, 64, 128, 1, 0, 0, 2, 7, 2});
     try_all_reduce({3, 100, 136, 72, 64, 128, 0, 2, 80, 2, 7, 0});
+    try_failed(true);
+    try_failed(false);
     try_steps({1, 20, 24, 2, 1, false});
     try_steps({2, 50, 40, 3, 3, false});
     try_steps({3, 31, 77, 3, 5, false});
