@@ -92,9 +92,10 @@ typedef struct sg_flags {
     int32_t first, step, count;
 } sg_flags;
 
+/* a / b, rounded up; neither is negative.  In 64 bits it would be ten times the instructions on a GPU. */
 SG_WALK int32_t sg_walk_div(int32_t a, int32_t b)
 {
-    return (int32_t)(((int64_t)a + b - 1) / b);
+    return (int32_t)(((uint32_t)a + (uint32_t)b - 1) / (uint32_t)b);
 }
 
 SG_WALK int32_t sg_walk_min(int32_t a, int32_t b)
@@ -137,6 +138,28 @@ SG_WALK void sg_walk_tile(const struct sg_patch *p, int32_t bands, int32_t cols,
         *band_out = first + j % in_group;
         *col_out = j / in_group;
     }
+}
+
+/* What is dealt to the blocks of a launch is units: tiles, or for clusters of blocks CM tiles down and
+ * CN across.  At the edges a cluster overhangs.  Only units of one tile know of a range of tiles. */
+SG_WALK int32_t sg_walk_units(const struct sg_patch *p, int32_t tile_m, int32_t tile_n, int32_t cm,
+                              int32_t cn)
+{
+    if (cm * cn == 1) return sg_walk_visits(p, tile_m, tile_n);
+    return sg_walk_div(sg_walk_bands(p, tile_m), cm) * sg_walk_div(sg_walk_cols(p, tile_n), cn);
+}
+
+/* Band and column of the first tile of unit I of a patch; units are walked as tiles are. */
+SG_WALK void sg_walk_unit(const struct sg_patch *p, int32_t tile_m, int32_t tile_n, int32_t cm,
+                          int32_t cn, int32_t i, int32_t *band_out, int32_t *col_out)
+{
+    sg_patch walk;
+    walk.raster = p->raster;
+    walk.width = (uint8_t)sg_walk_div(p->width, cm);
+    if (cm * cn == 1) i += p->tile0;
+    sg_walk_tile(&walk, sg_walk_div(sg_walk_bands(p, tile_m), cm),
+                 sg_walk_div(sg_walk_cols(p, tile_n), cn), i, band_out, col_out);
+    *band_out *= cm, *col_out *= cn;
 }
 
 /* The other way: which tile of the raster is the one in BAND and COL. */

@@ -1,4 +1,5 @@
 /* gemm.cu -- the host side of products: which kernel serves a launch, its tensor maps, its start. */
+#include "kernel/deal.cuh"
 #include "kernel/needs.cuh"
 
 enum { MAX_INSTANCES = 128 };
@@ -109,25 +110,6 @@ static const uint64_t FIRST_OUT = UINT64_C(0x12f0000000000000);
 
 /* ---- Choosing --------------------------------------------------------------------------------------------------- */
 
-/* Tiles, and tiles that clusters of K would go through. */
-static void count_tiles(const sg_kernel_gemm *g, const sg_instance *k, int64_t *tiles_out,
-                        int64_t *units_out)
-{
-    *tiles_out = *units_out = 0;
-    /* Of tagged data the patches behind the products sum these tiles. */
-    const int patches = k->fold == FOLD_TAGGED ? 1
-                        : k->fold == FOLD_HOPS ? g->param.patches / 2
-                                               : g->param.patches;
-    for (int i = 0; i < patches; ++i) {
-        const sg_patch *p = &g->lists->patch[g->param.patch0 + i];
-        const int64_t bands = sg_walk_bands(p, k->bm), cols = sg_walk_cols(p, k->bn);
-        const int64_t tiles = sg_walk_visits(p, k->bm, k->bn);
-        *tiles_out += tiles;
-        *units_out +=
-            k->cm * k->cn == 1 ? tiles : (bands + k->cm - 1) / k->cm * ((cols + k->cn - 1) / k->cn);
-    }
-}
-
 static bool serves(const sg_kernel_gemm *g, const sg_instance *k, const needs *n)
 {
     const Fold adds = n->hops              ? FOLD_HOPS
@@ -181,41 +163,6 @@ static const char *make_maps(sg_kernel_gemm *g, const sg_instance *k, const need
     return nullptr;
 }
 
-/* A launch without tiles has blocks for what it carries, and one for its turn. */
-static int64_t blocks_for(const sg_kernel_gemm *g, int64_t units)
-{
-    return units > 0 ? units : g->param.pushes > 0 ? g->sms : 1;
-}
-
-/* Who carries: ENOUGH couriers are as fast as any link.  Fewer ones, each of so many bytes a microsecond, do
- * it if they are done well before the product, of so many multiplications a microsecond in a block. */
-enum { COURIERS_LEAST = 4, COURIERS_ENOUGH = 16, COURIERS_MOST = 32 };
-constexpr double COURIER_BYTES = 35e3, BLOCK_PRODUCTS = 2.6e6, COURIER_PART = 0.75;
-
-static bool carry_in_time(const sg_kernel_gemm *g, int64_t couriers, int64_t workers)
-{
-    double products = 0;
-    for (int i = 0; i < g->param.patches; ++i) {
-        const sg_patch *p = &g->lists->patch[g->param.patch0 + i];
-        products += (double)p->rows * p->cols * (p->k1 - p->k0);
-    }
-    const double product_us = products / (BLOCK_PRODUCTS * (double)workers);
-    return (double)g->carried <= COURIER_PART * product_us * COURIER_BYTES * (double)couriers;
-}
-
-/* Blocks that only carry rows: as many as may be had of MOST without one more wave. */
-static int couriers_for(const sg_kernel_gemm *g, int64_t most, int cluster)
-{
-    const int64_t tiles = (int64_t)g->param.units * cluster;
-    if (g->param.pushes == 0 || tiles == 0 || most < 1) return 0;
-    const int64_t waves = (tiles + most - 1) / most;
-    const int64_t workers = ((tiles + waves - 1) / waves + cluster - 1) / cluster * cluster;
-    const int64_t spare = (most - workers) / cluster * cluster;
-    if (spare < COURIERS_LEAST) return 0;
-    if (spare < COURIERS_ENOUGH && !carry_in_time(g, spare, workers)) return 0;
-    return (int)(spare < COURIERS_MOST ? spare : COURIERS_MOST / cluster * cluster);
-}
-
 static const char *aim_fast(sg_kernel_gemm *g, const needs *n)
 {
     int all;
@@ -248,6 +195,8 @@ static const char *aim_fast(sg_kernel_gemm *g, const needs *n)
     const int couriers = couriers_for(g, most, cluster), room = (int)most - couriers;
     g->param.workers = (int32_t)((blocks < room ? blocks : room) / cluster * cluster);
     g->blocks = g->param.workers + couriers;
+    why = deal_first(g, k);
+    if (why != nullptr) return why;
     if (cudaFuncSetAttribute(k->function, cudaFuncAttributeMaxDynamicSharedMemorySize, k->smem) !=
         cudaSuccess)
         return "the GPU refuses the kernel's shared memory";

@@ -24,6 +24,41 @@
 #include "kernel/math_sm90.cuh"
 #include "kernel/store_sm90.cuh"
 
+/* What the roles meet at, by one thread, and words, by the lanes of another warp.  The launch waits for this, and
+ * code that runs once comes from the L2: it is as short as it can be. */
+template <class S> DEV void barriers_begin(const Param &P, const Smem<S> &smem)
+{
+    if (P.units > 0) {
+        map_prefetch(&P.map[0]);
+        map_prefetch(&P.map[1]);
+    }
+    for (int i = 0; i < S::STAGES; ++i) {
+        mbar_init(smem.full + 8 * i, 1); /* the loader, and the bytes it announced */
+        mbar_init(smem.empty + 8 * i, S::PARTS * S::READERS);
+    }
+    for (int i = 0; i < S::WGS * S::SLOTS; ++i) {
+        mbar_init(smem.slot_full + 8 * i, 4); /* a thread per warp of the warpgroup */
+        mbar_init(smem.slot_empty + 8 * i, 1);
+        /* Its first phase is over: math waits for the second, until the storer has carried its rows. */
+        if (S::FOLD != FOLD_SLICES && storers_carry(P)) mbar_arrive(smem.slot_empty + 8 * i);
+    }
+    for (int i = 0; i < S::WGS; ++i) {
+        mbar_init(smem.pushed + 8 * i, 1); /* its storer */
+        mbar_init(smem.turn + 8 * i, 4);   /* a thread per warp of the other warpgroup */
+    }
+    for (int i = 0; is_courier(P) && i < Courier<S>::CARRIERS; ++i)
+        mbar_init(courier_barrier(smem, i), 1);
+    for (int i = 0; i < 4; ++i) mbar_arrive(smem.turn); /* the first tile is warpgroup 0's */
+    stamp_begin(smem.stamp);
+    mbar_init_visible();
+}
+
+template <class S> DEV void words_begin(const Smem<S> &smem, int lane)
+{
+    static_assert(WORDS <= LANES, "a word each");
+    if (lane < WORDS) shared_store(smem.progress + 4 * lane, 0);
+}
+
 template <class S>
 __global__ void __launch_bounds__(S::THREADS, 1) gemm_sm90(const __grid_constant__ Param P)
 {
@@ -32,32 +67,10 @@ __global__ void __launch_bounds__(S::THREADS, 1) gemm_sm90(const __grid_constant
     const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);
     const int rank = S::CL == 1 ? 0 : (int)cluster_rank();
     const int im = rank % S::CM, in = S::CN == 1 ? 0 : rank / S::CM;
-    if (threadIdx.x == 0) {
-        if (P.units > 0) {
-            map_prefetch(&P.map[0]);
-            map_prefetch(&P.map[1]);
-        }
-        for (int i = 0; i < S::STAGES; ++i) {
-            mbar_init(smem.full + 8 * i, 1); /* the loader, and the bytes it announced */
-            mbar_init(smem.empty + 8 * i, S::PARTS * S::READERS);
-        }
-        for (int i = 0; i < S::WGS * S::SLOTS; ++i) {
-            mbar_init(smem.slot_full + 8 * i, 4); /* a thread per warp of the warpgroup */
-            mbar_init(smem.slot_empty + 8 * i, 1);
-            /* Its first phase is over: math waits for the second, until the storer has carried its rows. */
-            if (S::FOLD != FOLD_SLICES && storers_carry(P)) mbar_arrive(smem.slot_empty + 8 * i);
-        }
-        for (int i = 0; i < S::WGS; ++i) {
-            mbar_init(smem.pushed + 8 * i, 1); /* its storer */
-            mbar_init(smem.turn + 8 * i, 4);   /* a thread per warp of the other warpgroup */
-        }
-        for (int i = 0; is_courier(P) && i < Courier<S>::CARRIERS; ++i)
-            mbar_init(courier_barrier(smem, i), 1);
-        for (int i = 0; i < 4; ++i) mbar_arrive(smem.turn); /* the first tile is warpgroup 0's */
-        for (int i = 0; i < WORDS; ++i) progress_release(smem.progress + 4 * i, 0);
-        stamp_begin(smem.stamp);
-        mbar_init_visible();
-    }
+    if (threadIdx.x == 0)
+        barriers_begin(P, smem);
+    else if (warp == 1)
+        words_begin(smem, threadIdx.x % 32);
     if (S::CL > 1)
         cluster_meet();
     else

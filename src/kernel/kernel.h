@@ -42,7 +42,8 @@ enum {
     SG_KERNEL_FLAG_PAGE0 = 256, /* as in core/work.h */
     SG_KERNEL_FLAG_PAGES = 23,
     SG_KERNEL_PLACES = 32,
-    SG_KERNEL_MAPS = 32
+    SG_KERNEL_MAPS = 32,
+    SG_KERNEL_BLOCKS = 144 /* of a launch of the fast kernel: the most SMs that a Hopper has */
 };
 
 /* Words of one rank that its peers write, with the layout of core/work.h. */
@@ -202,10 +203,20 @@ typedef struct sg_kernel_turn {
     int32_t wait0, waits, wait_step; /* with end: flags of the FLAG step right behind the launch */
 } sg_kernel_turn;
 
+/* Where a block begins: its first unit's patch, of the launch, the units of that patch, and the unit's first
+ * tile.  To find out itself would take a block longer than to read these: all the code for it comes from
+ * the L2, and nothing hides that. */
+typedef struct sg_kernel_deal {
+    int32_t base, end; /* the first unit, and the one behind the last */
+    int32_t band;
+    uint16_t col, patch;
+} sg_kernel_deal;
+
 /* The parameters of a product kernel, made by sg_kernel_gemm_make and sg_kernel_gemm_aim. */
 typedef struct sg_kernel_gemm_param {
     CUtensorMap map[SG_KERNEL_MAPS];
     struct sg_patch first; /* a copy of the first patch: at hand sooner than the list */
+    sg_kernel_deal deal[SG_KERNEL_BLOCKS]; /* of a block that takes tiles, without slices of k */
     int8_t map_of[SG_KERNEL_PLACES][4]; /* of a place: as A, as B, as something stored or added, and
                                            row by row; -1: none */
     /* Third coordinate in a place's maps: 0: none, 1: the half, 2: the other half. */

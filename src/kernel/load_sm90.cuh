@@ -4,8 +4,7 @@
 #include "kernel/shape_sm90.cuh"
 
 /* Where a unit's operands are.  Finding out takes a few hundred cycles (divisions, loads of the
- * list), which the stages that are full by then hide; the first time it does so before it waits for the
- * launch before. */
+ * list), which the stages that are full by then hide; for the first one, the host has divided. */
 struct Source {
     const CUtensorMap *a, *b;
     Tile tile;
@@ -21,12 +20,15 @@ DEV void source_find(Source &s, const Param &P, Cursor &cursor, int unit, int im
 {
     int in_pass;
     const int slice = slice_of<S>(P, unit, &in_pass);
+    const bool begins = S::FOLD != FOLD_SLICES && cursor.patch < 0;
     cursor_move<S>(P, cursor, in_pass);
     const sg_patch p = patch_of(P, cursor);
     const Span span = span_of<S>(P, p, slice);
     s.add0 = p.add0, s.adds = p.adds, s.index = in_pass - cursor.base;
     s.own_at = own_place(p), s.part0 = part_place(P, s.own_at);
-    s.tile = tile_at<S>(p, in_pass - cursor.base, im, in);
+    const sg_kernel_deal &deal = P.deal[blockIdx.x];
+    s.tile = begins ? tile_of<S>(p, deal.band, deal.col, im, in)
+                    : tile_at<S>(p, in_pass - cursor.base, im, in);
     s.k0 = span.k0, s.k1 = span.k1;
     s.a_k = p.a.col0 - p.k0, s.b_k = p.b.col0 - p.k0;
     s.row = p.a.row0 + s.tile.band * S::BM + in * (S::BM / S::CN);
@@ -90,6 +92,23 @@ DEV void load_addends(const Param &P, const Smem<S> &smem, const Source &at, int
     }
 }
 
+/* Behind the launch before us in the stream, if we were started early; the next one may come. */
+DEV void launch_turn()
+{
+    launch_wait();
+    launch_next();
+}
+
+/* B's first stages may be asked for before the launch before us has ended: what that may still write goes
+ * through the same L2. */
+template <class S> DEV void loader_begin(const Param &P, const Smem<S> &smem, const Source &at)
+{
+    for (int k = at.k0; k < at.k1 && k < at.k0 + P.ahead; k += STAGE_K)
+        tma_prefetch(at.b, at.b_k + k, at.column, 0, P.keep_b);
+    launch_turn();
+    stamp(smem.stamp, STAMP_LOADER, STAMP_FREE);
+}
+
 template <class S> DEV void loader(const Param &P, const Smem<S> &smem, int im, int in)
 {
     constexpr uint16_t down_mask = (1 << S::CM) - 1;               /* of a column of the cluster */
@@ -101,17 +120,11 @@ template <class S> DEV void loader(const Param &P, const Smem<S> &smem, int im, 
     uint32_t steps = 0, ready = 0; /* of the watcher's: taken; known to be ready */
     int unit = first_unit<S>(P);
     stamp(smem.stamp, STAMP_LOADER, STAMP_BEGUN);
-    if (unit < P.units) {
-        source_find<S>(at, P, cursor, unit, im, in);
-        /* What the launch before us may still write goes through the same L2. */
-        for (int k = at.k0; k < at.k1 && k < at.k0 + P.ahead; k += STAGE_K)
-            tma_prefetch(at.b, at.b_k + k, at.column, 0, P.keep_b);
-    }
-    launch_wait(); /* of the launch before us in the stream, if we were started early */
-    launch_next();
-    stamp(smem.stamp, STAMP_LOADER, STAMP_FREE);
+    if (unit >= P.units) launch_turn();
     int half = -1;
-    for (; unit < P.units; unit += stride) {
+    for (bool begun = false; unit < P.units; unit += stride, begun = true) {
+        source_find<S>(at, P, cursor, unit, im, in);
+        if (!begun) loader_begin(P, smem, at);
         const int a_half = half_of(P, at.a_place, &half);
         stamp(smem.stamp, STAMP_LOADER, STAMP_TILE, cursor.patch);
         /* A block that overhangs still multicasts to a live neighbour, so it waits, too. */
@@ -151,6 +164,5 @@ template <class S> DEV void loader(const Param &P, const Smem<S> &smem, int im, 
         }
         stamp_waits(smem.stamp, STAMP_LOADER, STAMP_AWAITED, 1);
         stamp_waits(smem.stamp, STAMP_LOADER, STAMP_LOADED, 0);
-        if (unit + stride < P.units) source_find<S>(at, P, cursor, unit + stride, im, in);
     }
 }

@@ -66,13 +66,14 @@ struct Shape {
 /* ---- Places in shared memory ------------------------------------------------------------------------- */
 
 template <class S> struct Smem {
-    uint32_t stage, slot, full, empty, slot_full, slot_empty;
-    uint32_t pushed; /* a barrier for each storer: rows that it carries are in its slots */
+    uint32_t stage, slot;
+    uint32_t full, empty, slot_full, slot_empty; /* barriers, side by side with those that follow */
+    uint32_t pushed;                  /* for each storer: rows that it carries are in its slots */
+    uint32_t turn;                    /* for each math warpgroup: the stages that come are its */
     uint32_t progress, watched, gate; /* words, as many as WORDS with those that follow */
     uint32_t hello, mapped;           /* of 64 ranks, a bit each; mapped: for each storer */
     uint32_t raised;                  /* for each storer, see raises_look() */
-    uint32_t turn; /* a barrier for each math warpgroup: the stages that come are its */
-    uint32_t aim;  /* words for each storer, see aim_at() */
+    uint32_t aim;                     /* words for each storer, see aim_at() */
     uint32_t stamp;
 };
 
@@ -85,11 +86,11 @@ template <class S> DEV Smem<S> smem_layout(void *raw)
     s.slot = s.stage + S::STAGES * S::STAGE_BYTES;
     s.full = s.slot + S::SLOT_BYTES, s.empty = s.full + 8 * S::STAGES;
     s.slot_full = s.empty + 8 * S::STAGES, s.slot_empty = s.slot_full + 8 * S::WGS * S::SLOTS;
-    s.pushed = s.slot_empty + 8 * S::WGS * S::SLOTS;
-    s.progress = s.pushed + 8 * S::WGS, s.watched = s.progress + 8, s.gate = s.progress + 12;
+    s.pushed = s.slot_empty + 8 * S::WGS * S::SLOTS, s.turn = s.pushed + 8 * S::WGS;
+    s.progress = s.turn + 8 * S::WGS, s.watched = s.progress + 8, s.gate = s.progress + 12;
     s.hello = s.progress + 16, s.mapped = s.progress + 40;
-    s.raised = s.progress + 4 * WORDS, s.turn = s.raised + 2 * RAISED_BYTES;
-    s.aim = s.turn + 8 * S::WGS, s.stamp = s.full + SMEM_BARRIERS - STAMP_BYTES;
+    s.raised = s.progress + 4 * WORDS, s.aim = s.raised + 2 * RAISED_BYTES;
+    s.stamp = s.full + SMEM_BARRIERS - STAMP_BYTES;
     static_assert(16 * (S::STAGES + S::WGS * S::SLOTS + S::WGS) + 4 * (WORDS + AIMS) +
                           2 * RAISED_BYTES <=
                       SMEM_BARRIERS - STAMP_BYTES,
@@ -209,13 +210,6 @@ template <class S> DEV uint32_t last_place(const Smem<S> &smem, int wg, int piec
     return smem.stage + (wg * S::CHUNKS + piece) * S::PIECE_BYTES;
 }
 
-template <class S> DEV int units_of(const sg_patch &p)
-{
-    if (S::CL == 1) return sg_walk_visits(&p, S::BM, S::BN);
-    return sg_walk_div(sg_walk_bands(&p, S::BM), S::CM) *
-           sg_walk_div(sg_walk_cols(&p, S::BN), S::CN);
-}
-
 /* Which patch a unit is in; every role walks the list by itself. */
 struct Cursor {
     int patch = -1, base = 0, end = 0; /* of the launch; its first unit, and the one behind */
@@ -234,16 +228,21 @@ DEV const sg_patch &patch_in_list(const Param &P, int patch)
     return P.program.patch[P.patch0 + patch];
 }
 
-/* Moves CURSOR to the patch of UNIT; units never go back. */
+/* Moves CURSOR to the patch of UNIT; units never go back.  The host has looked up the first one. */
 template <class S> DEV void cursor_move(const Param &P, Cursor &c, int unit)
 {
     if constexpr (S::FOLD == FOLD_SLICES) {
         c.patch = 0; /* one patch, taken several times */
     } else {
+        if (c.patch < 0) {
+            const sg_kernel_deal &deal = P.deal[blockIdx.x];
+            c.patch = deal.patch, c.base = deal.base, c.end = deal.end;
+        }
         while (unit >= c.end) {
             ++c.patch;
             c.base = c.end;
-            c.end += units_of<S>(patch_of(P, c));
+            const sg_patch p = patch_of(P, c);
+            c.end += sg_walk_units(&p, S::BM, S::BN, S::CM, S::CN);
         }
     }
 }
@@ -255,19 +254,19 @@ struct Tile {
     bool live;
 };
 
-/* The walk is that of core/walk.h over units of CM x CN tiles. */
+/* The tile of the unit that begins with BAND and COL. */
+template <class S> DEV Tile tile_of(const sg_patch &p, int band, int col, int im, int in)
+{
+    Tile t = {band + im, col + in, true};
+    if (S::CL > 1) t.live = t.band * S::BM < p.rows && t.col * S::BN < p.cols;
+    return t;
+}
+
 template <class S> DEV Tile tile_at(const sg_patch &p, int unit, int im, int in)
 {
-    const int bands = sg_walk_bands(&p, S::BM), cols = sg_walk_cols(&p, S::BN);
-    sg_patch walk;
-    walk.raster = p.raster;
-    walk.width = (uint8_t)sg_walk_div(p.width, S::CM);
-    if (S::CL == 1) unit += p.tile0;
-    Tile t;
-    sg_walk_tile(&walk, sg_walk_div(bands, S::CM), sg_walk_div(cols, S::CN), unit, &t.band, &t.col);
-    t.band = t.band * S::CM + im, t.col = t.col * S::CN + in;
-    t.live = t.band < bands && t.col < cols;
-    return t;
+    int band, col;
+    sg_walk_unit(&p, S::BM, S::BN, S::CM, S::CN, unit, &band, &col);
+    return tile_of<S>(p, band, col, im, in);
 }
 
 DEV int tile_number(const sg_patch &p, const Tile &t, int tile_n)

@@ -1,0 +1,75 @@
+/* deal.cuh -- how a launch is dealt to its blocks: units of tiles, who carries rows, and where each block
+ * begins (gemm.cu). */
+#pragma once
+#include "kernel/instance.h"
+
+/* Tiles, and tiles that clusters of K would go through. */
+static void count_tiles(const sg_kernel_gemm *g, const sg_instance *k, int64_t *tiles_out,
+                        int64_t *units_out)
+{
+    *tiles_out = *units_out = 0;
+    /* Of tagged data the patches behind the products sum these tiles. */
+    const int patches = k->fold == FOLD_TAGGED ? 1
+                        : k->fold == FOLD_HOPS ? g->param.patches / 2
+                                               : g->param.patches;
+    for (int i = 0; i < patches; ++i) {
+        const sg_patch *p = &g->lists->patch[g->param.patch0 + i];
+        *tiles_out += sg_walk_visits(p, k->bm, k->bn);
+        *units_out += sg_walk_units(p, k->bm, k->bn, k->cm, k->cn);
+    }
+}
+
+/* A launch without tiles has blocks for what it carries, and one for its turn. */
+static int64_t blocks_for(const sg_kernel_gemm *g, int64_t units)
+{
+    return units > 0 ? units : g->param.pushes > 0 ? g->sms : 1;
+}
+
+/* Who carries: ENOUGH couriers are as fast as any link.  Fewer ones, each of so many bytes a microsecond, do
+ * it if they are done well before the product, of so many multiplications a microsecond in a block. */
+enum { COURIERS_LEAST = 4, COURIERS_ENOUGH = 16, COURIERS_MOST = 32 };
+constexpr double COURIER_BYTES = 35e3, BLOCK_PRODUCTS = 2.6e6, COURIER_PART = 0.75;
+
+static bool carry_in_time(const sg_kernel_gemm *g, int64_t couriers, int64_t workers)
+{
+    double products = 0;
+    for (int i = 0; i < g->param.patches; ++i) {
+        const sg_patch *p = &g->lists->patch[g->param.patch0 + i];
+        products += (double)p->rows * p->cols * (p->k1 - p->k0);
+    }
+    const double product_us = products / (BLOCK_PRODUCTS * (double)workers);
+    return (double)g->carried <= COURIER_PART * product_us * COURIER_BYTES * (double)couriers;
+}
+
+/* Blocks that only carry rows: as many as may be had of MOST without one more wave. */
+static int couriers_for(const sg_kernel_gemm *g, int64_t most, int cluster)
+{
+    const int64_t tiles = (int64_t)g->param.units * cluster;
+    if (g->param.pushes == 0 || tiles == 0 || most < 1) return 0;
+    const int64_t waves = (tiles + most - 1) / most;
+    const int64_t workers = ((tiles + waves - 1) / waves + cluster - 1) / cluster * cluster;
+    const int64_t spare = (most - workers) / cluster * cluster;
+    if (spare < COURIERS_LEAST) return 0;
+    if (spare < COURIERS_ENOUGH && !carry_in_time(g, spare, workers)) return 0;
+    return (int)(spare < COURIERS_MOST ? spare : COURIERS_MOST / cluster * cluster);
+}
+
+/* Where each block that takes tiles begins. */
+static const char *deal_first(sg_kernel_gemm *g, const sg_instance *k)
+{
+    if (g->param.workers > SG_KERNEL_BLOCKS) return "the GPU has too many SMs";
+    if (k->fold == FOLD_SLICES) return nullptr;
+    const sg_patch *first = &g->lists->patch[g->param.patch0];
+    int patch = -1, base = 0, end = 0, band, col;
+    for (int block = 0; block < g->param.workers && g->param.units > 0; ++block) {
+        const int unit = block / (k->cm * k->cn);
+        while (unit >= end) {
+            base = end;
+            end += sg_walk_units(&first[++patch], k->bm, k->bn, k->cm, k->cn);
+        }
+        sg_walk_unit(&first[patch], k->bm, k->bn, k->cm, k->cn, unit - base, &band, &col);
+        if (col > UINT16_MAX) return "the launch has too many columns of tiles";
+        g->param.deal[block] = sg_kernel_deal{base, end, band, (uint16_t)col, (uint16_t)patch};
+    }
+    return nullptr;
+}
