@@ -65,19 +65,22 @@ DEV int courier_ahead(const sg_kernel_step &s, const Cut &cut, int couriers)
 
 /* Waits for TURN, and until few enough are under way; with one at a time, until all steps before this one, of FIRST
  * turns, are credited, whose barrier of memory would wait for this piece. */
-DEV void courier_turn(const Param &P, const Turns &at, int turn, int ahead, int first)
+template <class S>
+DEV void courier_turn(const Param &P, const Smem<S> &smem, const Turns &at, int turn, int ahead,
+                      int first)
 {
-    progress_wait(P, at.left, (uint32_t)turn, ROLE_STORER);
-    if (turn >= ahead) progress_wait(P, at.here, (uint32_t)(turn - ahead + 1), ROLE_STORER);
-    if (ahead == 1) progress_wait(P, at.told, (uint32_t)first, ROLE_STORER);
+    progress_wait(P, smem, at.left, (uint32_t)turn, ROLE_STORER);
+    if (turn >= ahead) progress_wait(P, smem, at.here, (uint32_t)(turn - ahead + 1), ROLE_STORER);
+    if (ahead == 1) progress_wait(P, smem, at.told, (uint32_t)first, ROLE_STORER);
 }
 
 /* A carrier's piece of turn BEHIND, if it has one that is not known to have arrived.  Partner: courier_credit(). */
-DEV void courier_arrive(const Param &P, const Turns &at, int *behind)
+template <class S>
+DEV void courier_arrive(const Param &P, const Smem<S> &smem, const Turns &at, int *behind)
 {
     if (*behind < 0) return;
     bulk_wait<0>();
-    progress_wait(P, at.here, (uint32_t)*behind, ROLE_STORER);
+    progress_wait(P, smem, at.here, (uint32_t)*behind, ROLE_STORER);
     progress_release(at.here, (uint32_t)*behind + 1);
     *behind = -1;
 }
@@ -101,18 +104,18 @@ DEV void courier_carry(const Param &P, const Smem<S> &smem, const Carrier &self,
             push_load(P, s, p, self.at, self.bar);
             const bool begins = half < 0;
             if (begins) half = run_half(P.program);
-            if (P.leaves) courier_arrive(P, at, &behind); /* a hello may take its time */
+            if (P.leaves) courier_arrive(P, smem, at, &behind); /* a hello may take its time */
             const Spot to0 = push_target(P, smem, s, 0, p, half);
             push_keep(P, smem, s, p, half, self.spots, 1);
-            courier_arrive(P, at, &behind);
+            courier_arrive(P, smem, at, &behind);
             /* All but the store of the first piece is before that; nothing may come when the block has ended. */
             if (begins && P.turn.gate && !storer_gate(P, smem)) {
-                mbar_wait(P, self.bar, parity, ROLE_STORER);
+                mbar_wait(P, smem, self.bar, parity, ROLE_STORER);
                 return;
             }
-            mbar_wait(P, self.bar, parity, ROLE_STORER);
+            mbar_wait(P, smem, self.bar, parity, ROLE_STORER);
             parity ^= 1;
-            courier_turn(P, at, turn, ahead, first);
+            courier_turn(P, smem, at, turn, ahead, first);
             push_store(to0, p, self.at);
             for (int to = 1; to < s.tos; ++to)
                 push_store(push_kept(P, smem, s, p, half, self.spots, to), p, self.at);
@@ -122,7 +125,7 @@ DEV void courier_carry(const Param &P, const Smem<S> &smem, const Carrier &self,
         }
         next -= cut.pieces, before += cut.pieces; /* counted on from the last piece of this step */
     }
-    courier_arrive(P, at, &behind);
+    courier_arrive(P, smem, at, &behind);
 }
 
 /* By all lanes of the watcher's warp: an SM is counted in when all pieces have arrived that it carries of a step, and
@@ -150,7 +153,7 @@ DEV void courier_credit(const Param &P, const Smem<S> &smem, int block, int cour
         __syncwarp();
         if (lane == 0) {
             if (fenced < end) {
-                fenced = progress_wait(P, at.here, end, ROLE_STORER);
+                fenced = progress_wait(P, smem, at.here, end, ROLE_STORER);
                 fence_sys();
             }
             const int sharers = sg_walk_min(pieces, couriers);

@@ -265,6 +265,13 @@ static void count_remakes(sg_kernel_gemm *g)
     }
 }
 
+/* Far more than what it waits for may take, that is waits of the limit; in naps of a microsecond, at most. */
+static uint32_t patience_of(const sg_kernel_program *program)
+{
+    const uint64_t naps = (program->limit_ns > 0 ? program->limit_ns : 1000000000) / 1000 * 16;
+    return naps < UINT32_MAX ? (uint32_t)naps : UINT32_MAX - 1;
+}
+
 const char *sg_kernel_gemm_make(sg_kernel_gemm *gemm, const sg_kernel_program *program,
                                 const sg_kernel_lists *lists, int step, int patch0, int patches,
                                 int tile_m, int tile_n, int blocks)
@@ -277,6 +284,7 @@ const char *sg_kernel_gemm_make(sg_kernel_gemm *gemm, const sg_kernel_program *p
     sg_kernel_gemm_param *param = &gemm->param;
     param->program = *program;
     param->step = step;
+    param->patience = patience_of(program);
     param->patch0 = patch0;
     param->patches = patches;
     param->tile_m = tile_m;

@@ -105,6 +105,7 @@ __global__ void __launch_bounds__(S::THREADS, 1) gemm_sm90(const __grid_constant
         else
             math_run(math);
     }
+    defect_tell(P, smem);
     /* Tagged data: the watcher has done so already. */
     if (S::FOLD != FOLD_SLICES && !S::TAGS && P.turn.end) {
         const auto meet = [&] {

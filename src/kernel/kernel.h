@@ -133,6 +133,7 @@ typedef struct sg_kernel_program {
     const void *bias;       /* [n], of the product's type; NULL: none */
     int32_t type, act;      /* enum sg_kernel_type, enum sg_kernel_act */
     uint64_t hash;          /* of the plan; what hellos are compared with */
+    uint64_t limit_ns;      /* as rank->limit_ns; 0: a second */
     int32_t baked;          /* the run uses half 0 */
     int32_t spare;
     sg_kernel_place place[SG_KERNEL_PLACES];
@@ -234,6 +235,7 @@ typedef struct sg_kernel_gemm_param {
     /* Parts of k: every product that adds anything has so many sums in f32 right before itself, which
      * earlier patches have left in tiled areas of this place.  -1: there is no such place. */
     int32_t parts, part_place;
+    uint32_t patience; /* naps that a block waits for itself */
     int32_t ahead; /* of k: how much of B the L2 is asked for before the launch before has ended */
     uint64_t keep_a, keep_b; /* how long the L2 should keep what is loaded */
     uint32_t *fold;          /* split k: a word a tile and part, zero at rest */

@@ -74,7 +74,7 @@ DEV void load_addends(const Param &P, const Smem<S> &smem, const Source &at, int
             if (left == 0) {
                 full = smem.full + 8 * ring.at, to = smem.stage + ring.at * S::STAGE_BYTES;
                 const uint32_t since = stamp_clock();
-                mbar_wait(P, smem.empty + 8 * ring.at, ring.parity ^ 1, ROLE_LOADER);
+                mbar_wait(P, smem, smem.empty + 8 * ring.at, ring.parity ^ 1, ROLE_LOADER);
                 stamp_waited(smem.stamp, STAMP_LOADER, 0, since);
                 left = stage_room<S>(piece, add, at.adds, at.part0, at.own_at);
                 mbar_expect(full, at.tile.live ? left * S::PARTS * S::PIECE_BYTES : 0);
@@ -133,7 +133,8 @@ template <class S> DEV void loader(const Param &P, const Smem<S> &smem, int im, 
             while (wake < k + STAGE_K && wake < at.k1) {
                 /* Pairs with watcher_tell(). */
                 const uint32_t since = stamp_clock();
-                if (++steps > ready) ready = progress_wait(P, smem.watched, steps, ROLE_LOADER);
+                if (++steps > ready)
+                    ready = progress_wait(P, smem, smem.watched, steps, ROLE_LOADER);
                 stamp_waited(smem.stamp, STAMP_LOADER, 1, since);
                 wake = at.slab > 0 ? wake + at.slab : 0x7fffffff;
             }
@@ -141,7 +142,7 @@ template <class S> DEV void loader(const Param &P, const Smem<S> &smem, int im, 
             uint32_t to = smem.stage + ring.at * S::STAGE_BYTES;
             /* Pairs with stage_release() of math. */
             const uint32_t since = stamp_clock();
-            mbar_wait(P, smem.empty + 8 * ring.at, ring.parity ^ 1, ROLE_LOADER);
+            mbar_wait(P, smem, smem.empty + 8 * ring.at, ring.parity ^ 1, ROLE_LOADER);
             stamp_waited(smem.stamp, STAMP_LOADER, 0, since);
             mbar_expect(full, P.load_bytes);
             if (S::CN == 1)
@@ -158,7 +159,7 @@ template <class S> DEV void loader(const Param &P, const Smem<S> &smem, int im, 
         }
         if (S::ADDS && at.adds) {
             const uint32_t since = stamp_clock();
-            if (++steps > ready) ready = progress_wait(P, smem.watched, steps, ROLE_LOADER);
+            if (++steps > ready) ready = progress_wait(P, smem, smem.watched, steps, ROLE_LOADER);
             stamp_waited(smem.stamp, STAMP_LOADER, 1, since);
             load_addends<S>(P, smem, at, &half, ring);
         }

@@ -18,7 +18,7 @@
 template <class S> DEV void stage_issue(Math<S> &m, float (&acc)[S::MI][S::SUMS], int s)
 {
     const uint32_t since = stamp_clock();
-    mbar_spin(m.smem.full + 8 * m.ring.at, m.ring.parity);
+    mbar_wait(m.P, m.smem, m.smem.full + 8 * m.ring.at, m.ring.parity, ROLE_MATH);
     if (s == 0)
         math_stamp(m, STAMP_FIRST);
     else
@@ -162,7 +162,7 @@ template <class S> DEV void stage_piece(Math<S> &m, const uint32_t *v, bool last
 {
     const int at = m.wg * S::SLOTS + m.slot.at;
     const uint32_t since = stamp_clock();
-    mbar_spin(m.smem.slot_empty + 8 * at, m.slot.parity ^ 1);
+    mbar_wait(m.P, m.smem, m.smem.slot_empty + 8 * at, m.slot.parity ^ 1, ROLE_MATH);
     math_waited(m, 1, since);
     write_piece(m, v, last ? last_place(m.smem, m.wg, piece) : m.smem.slot + at * S::PIECE_BYTES);
     tell_storer(m);
@@ -174,7 +174,8 @@ template <class S> DEV void stage_last(Math<S> &m, const uint32_t *v, int piece)
 {
     write_piece(m, v, last_place(m.smem, m.wg, piece));
     if (piece + 1 < S::CHUNKS) return;
-    mbar_spin(m.smem.slot_empty + 8 * (m.wg * S::SLOTS + m.slot.at), m.slot.parity ^ 1);
+    mbar_wait(m.P, m.smem, m.smem.slot_empty + 8 * (m.wg * S::SLOTS + m.slot.at), m.slot.parity ^ 1,
+              ROLE_MATH);
     tell_storer(m);
 }
 
@@ -296,7 +297,8 @@ template <class S> DEV void math_in_turn(Math<S> &m)
             continue;
         }
         turn = 1;
-        mbar_spin(m.smem.turn + 8 * m.wg, m.turn_parity); /* partner: turn_pass() */
+        mbar_wait(m.P, m.smem, m.smem.turn + 8 * m.wg, m.turn_parity,
+                  ROLE_MATH); /* partner: turn_pass() */
         m.turn_parity ^= 1;
         math_stamp(m, STAMP_TILE, m.patch);
         /* Addends come through stages, too, behind those of the product. */

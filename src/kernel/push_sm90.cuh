@@ -15,7 +15,7 @@
 /* False: the gate did not open in time.  Partner: watcher_enter(). */
 template <class S> DEV bool storer_gate(const Param &P, const Smem<S> &smem)
 {
-    progress_wait(P, smem.gate, GATE_OPEN, ROLE_STORER);
+    progress_wait(P, smem, smem.gate, GATE_OPEN, ROLE_STORER);
     return progress_acquire(smem.gate) == GATE_OPEN;
 }
 
@@ -23,9 +23,9 @@ template <class S> DEV bool storer_gate(const Param &P, const Smem<S> &smem)
 template <class S> DEV bool storer_may(const Param &P, const Smem<S> &smem, int q)
 {
     const uint32_t bit = 1u << q % 32, word = hello_place(smem, q);
-    uint64_t start = 0;
-    for (uint32_t tries = 1; !(progress_acquire(word) & bit); ++tries)
-        if (tries % 4096 == 0 && overdue(P, &start, ROLE_STORER)) return false;
+    uint32_t tries = 0;
+    while (!(progress_acquire(word) & bit))
+        if (!patient(P, smem, &tries, ROLE_STORER)) return false;
     return shared_load(word + HELLO_MAY) & bit;
 }
 
@@ -223,7 +223,7 @@ DEV void push_rows(const Param &P, const Smem<S> &smem, const Carrier &self, uin
             }
             /* Loads that depend on each other, while the rows are on their way. */
             push_keep(P, smem, s, p, half, self.spots, 0);
-            mbar_wait(P, self.bar, parity, ROLE_STORER);
+            mbar_wait(P, smem, self.bar, parity, ROLE_STORER);
             parity ^= 1;
             for (int to = 0; to < s.tos; ++to)
                 push_store(push_kept(P, smem, s, p, half, self.spots, to), p, self.at);

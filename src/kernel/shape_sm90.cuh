@@ -72,6 +72,7 @@ template <class S> struct Smem {
     uint32_t turn;                    /* for each math warpgroup: the stages that come are its */
     uint32_t progress, watched, gate; /* words, as many as WORDS with those that follow */
     uint32_t hello, mapped;           /* of 64 ranks, a bit each; mapped: for each storer */
+    uint32_t defect;                  /* a role that another has kept waiting; 0: none */
     uint32_t raised;                  /* for each storer, see raises_look() */
     uint32_t aim;                     /* words for each storer, see aim_at() */
     uint32_t stamp;
@@ -88,7 +89,7 @@ template <class S> DEV Smem<S> smem_layout(void *raw)
     s.slot_full = s.empty + 8 * S::STAGES, s.slot_empty = s.slot_full + 8 * S::WGS * S::SLOTS;
     s.pushed = s.slot_empty + 8 * S::WGS * S::SLOTS, s.turn = s.pushed + 8 * S::WGS;
     s.progress = s.turn + 8 * S::WGS, s.watched = s.progress + 8, s.gate = s.progress + 12;
-    s.hello = s.progress + 16, s.mapped = s.progress + 40;
+    s.hello = s.progress + 16, s.mapped = s.progress + 40, s.defect = s.progress + 56;
     s.raised = s.progress + 4 * WORDS, s.aim = s.raised + 2 * RAISED_BYTES;
     s.stamp = s.full + SMEM_BARRIERS - STAMP_BYTES;
     static_assert(16 * (S::STAGES + S::WGS * S::SLOTS + S::WGS) + 4 * (WORDS + AIMS) +
@@ -113,46 +114,52 @@ template <int N> DEV void ring_step(Ring<N> &ring)
 
 enum Role { ROLE_LOADER = 1, ROLE_STORER, ROLE_MATH };
 
-/* Waiting inside a block or cluster: the other side waits for flags alone, each within the limit,
- * and goes on if one does not come.  So who stays behind for this long is a defect of this kernel;
- * even then nothing hangs. */
-DEV bool overdue(const Param &P, uint64_t *start, Role role)
+/* Waiting inside a block or cluster: the other side waits for flags alone, each within the limit, and goes on if
+ * one does not come.  So who waits P.patience naps, each a quarter of a microsecond or more, is behind a defect
+ * of this kernel; even then nothing hangs.  A kernel has tens of these waits.  So none says more than a word
+ * of shared memory, and the block tells the rest when its roles have ended: defect_tell(). */
+template <class S> DEV void defect_note(const Smem<S> &smem, Role role)
 {
-    if (*start == 0) *start = now_ns();
-    sg_kernel_rank *rank = P.program.rank;
-    const uint64_t limit = rank ? rank->limit_ns : 1000000000;
-    if (now_ns() - *start < 16 * limit) return false;
-    if (rank && trouble_claim(rank)) {
-        rank->trouble->step = P.step, rank->trouble->flag = role;
-        store_release(&rank->trouble->kind, (uint32_t)SG_KERNEL_STUCK_DEFECT);
-    }
-    return true;
+    shared_store(smem.defect, role);
 }
 
-DEV void mbar_wait(const Param &P, uint32_t bar, uint32_t parity, Role role)
+template <class S>
+DEV void mbar_wait(const Param &P, const Smem<S> &smem, uint32_t bar, uint32_t parity, Role role)
 {
     if (mbar_try(bar, parity)) return;
-    uint64_t start = 0;
-    for (uint32_t tries = 1; !mbar_nap(bar, parity); ++tries)
-        if (tries % 4096 == 0 && overdue(P, &start, role)) return;
+    for (uint32_t naps = 0; !mbar_nap(bar, parity);)
+        if (++naps > P.patience) return defect_note(smem, role);
 }
 
-/* The same for the math warps, which have no register to spare.  A try may take microseconds. */
-DEV void mbar_spin(uint32_t bar, uint32_t parity)
+/* Is a loop that looks at something in vain, TRIES times so far, to go on?  It naps if that is often. */
+template <class S> DEV bool patient(const Param &P, const Smem<S> &smem, uint32_t *tries, Role role)
 {
-    if (mbar_try(bar, parity)) return;
-    for (uint32_t tries = 0; !mbar_nap(bar, parity); ++tries)
-        if (tries > 1u << 28) return;
+    enum { TRIES = 4096 };
+    if (++*tries < TRIES) return true;
+    nap();
+    if (*tries <= P.patience) return true;
+    defect_note(smem, role);
+    return false;
 }
 
 /* A count in shared memory that another warp of this block moves on: where it is by then. */
-DEV uint32_t progress_wait(const Param &P, uint32_t word, uint32_t target, Role role)
+template <class S>
+DEV uint32_t progress_wait(const Param &P, const Smem<S> &smem, uint32_t word, uint32_t target,
+                           Role role)
 {
-    uint64_t start = 0;
-    uint32_t seen = progress_acquire(word);
-    for (uint32_t tries = 1; seen < target; seen = progress_acquire(word), ++tries)
-        if (tries % 4096 == 0 && overdue(P, &start, role)) break;
+    uint32_t tries = 0, seen = progress_acquire(word);
+    while (seen < target && patient(P, smem, &tries, role)) seen = progress_acquire(word);
     return seen;
+}
+
+/* By who may have noted something, when its role has ended. */
+template <class S> DEV void defect_tell(const Param &P, const Smem<S> &smem)
+{
+    const uint32_t role = shared_load(smem.defect);
+    sg_kernel_rank *rank = P.program.rank;
+    if (role == 0 || rank == nullptr || !trouble_claim(rank)) return;
+    rank->trouble->step = P.step, rank->trouble->flag = (int32_t)role;
+    store_release(&rank->trouble->kind, (uint32_t)SG_KERNEL_STUCK_DEFECT);
 }
 
 /* Ranks whose hello the watcher has waited for, a bit each; behind that those who may be stored to, and

@@ -209,7 +209,7 @@ template <class S> DEV void storer(const Param &P, const Smem<S> &smem, int im, 
                                       : smem.slot + (wg * S::SLOTS + ring.at) * S::PIECE_BYTES;
             /* Pairs with tell_storer() of math; of a last tile, all pieces are there at once. */
             if (behind != LAST || piece == 0 || S::TURNS > 1)
-                mbar_wait(P, full + 8 * ring.at, ring.parity, ROLE_STORER);
+                mbar_wait(P, smem, full + 8 * ring.at, ring.parity, ROLE_STORER);
             if (piece == 0) stamp(smem.stamp, STAMP_STORER + wg, STAMP_STAGED);
             /* No register keeps whether the gate is open. */
             if (!stay && tile.live && (!P.turn.gate || shared_load(smem.gate) == GATE_OPEN)) {
@@ -250,7 +250,7 @@ template <class S> DEV void storer(const Param &P, const Smem<S> &smem, int im, 
         const uint32_t finished = shared_load(word) + 1;
         shared_store(word, finished);
         for (int other = 0; other < part; ++other)
-            progress_wait(P, smem.progress + 4 * other, finished, ROLE_STORER);
+            progress_wait(P, smem, smem.progress + 4 * other, finished, ROLE_STORER);
         raises_fire(P, looked, p, raised.band, number, epoch);
         stamp(smem.stamp, STAMP_STORER + wg, STAMP_RAISED);
     }

@@ -100,7 +100,8 @@ DEV void fold_addends(Math<S> &m, int piece, int adds, int own_at, bool own_roun
     for (int i = 0; i < V; ++i) sum[i] = -0.f;
     if (own_at == 0) take_own<typename S::T, V>(sum, v, own_rounded);
     for (int add = 0; add < adds;) {
-        if (m.room == 0) mbar_spin(m.smem.full + 8 * m.ring.at, m.ring.parity);
+        if (m.room == 0)
+            mbar_wait(m.P, m.smem, m.smem.full + 8 * m.ring.at, m.ring.parity, ROLE_MATH);
         const uint32_t from = m.smem.stage + m.ring.at * S::STAGE_BYTES +
                               (m.room * S::PARTS + m.part) * S::PIECE_BYTES;
         const int room = addend_room<S>(add, part0, own_at);
@@ -162,9 +163,9 @@ template <class S> DEV void fold_slices(Math<S> &m, int tile, float (&acc)[S::MI
 {
     if (m.thread == 0) {
         uint32_t *word = m.P.fold + tile * S::PARTS + m.part;
-        uint64_t start = 0;
-        for (uint32_t tries = 1; load_acquire_gpu(word) != (uint32_t)m.P.split - 1; ++tries)
-            if (tries % 1024 == 0 && overdue(m.P, &start, ROLE_MATH)) break;
+        uint32_t tries = 0;
+        while (load_acquire_gpu(word) != (uint32_t)m.P.split - 1)
+            if (!patient(m.P, m.smem, &tries, ROLE_MATH)) break;
         store_relaxed(word, 0); /* at rest for the next launch */
     }
     named_sync(1 + m.wg, 128);
@@ -199,7 +200,7 @@ template <class S> DEV void part_leave(Math<S> &m, int unit, const float (&acc)[
     char *to = part_address<S>(m.P, m.row + (unit - m.base) * S::BM);
     sums_store<S>(to + m.part * S::PARTIALS * 2048 + m.thread * 16, acc);
     const int at = m.wg * S::SLOTS + m.slot.at;
-    mbar_spin(m.smem.slot_empty + 8 * at, m.slot.parity ^ 1);
+    mbar_wait(m.P, m.smem, m.smem.slot_empty + 8 * at, m.slot.parity ^ 1, ROLE_MATH);
     __syncwarp();
     if (m.lane == 0) mbar_arrive(m.smem.slot_full + 8 * at);
     ring_step(m.slot);

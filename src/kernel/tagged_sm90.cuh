@@ -379,7 +379,7 @@ DEV void tagged_sum(Summing<S> &s, int ranks, bool last, int tos = 0)
 /* False: nothing may be stored.  Partner: tagged_enter(). */
 template <class S> DEV bool tagged_gate(const Math<S> &m)
 {
-    progress_wait(m.P, m.smem.gate, GATE_OPEN, ROLE_MATH);
+    progress_wait(m.P, m.smem, m.smem.gate, GATE_OPEN, ROLE_MATH);
     __syncwarp();
     return progress_acquire(m.smem.gate) == GATE_OPEN;
 }

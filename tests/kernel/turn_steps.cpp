@@ -257,3 +257,36 @@ void try_carry(const carry_ask &ask)
         t.check(r);
     }
 }
+
+/* A flag does not come for far longer than the roles of a block wait for each other: they go on, one of them is
+ * told of, and the run does not end. */
+void try_impatient(int tm, int tn)
+{
+    const std::string what =
+        "a block without patience " + std::to_string(tm) + "x" + std::to_string(tn);
+    const int m = 100, n = 304, k = 200;
+    const uint64_t epoch = 9;
+    world w(1, epoch, 16000000);
+    matrix a = random_matrix((size_t)m * k), b = random_matrix((size_t)n * k);
+    matrix c = poisoned((size_t)m * n);
+    plan l;
+    l.rect(0, m, n, k, area(0, 0, 0, m, 0, k), area(0, 1, 0, n, 0, k));
+    l.waits(wait_one(0, 5));
+    l.store(area(0, 2, 0, m, 0, n));
+    l.finish(&w, 0, 3, false);
+    l.program.place[0] = place_of(a.data(), a.data(), m, k, k);
+    l.program.place[1] = place_of(b.data(), b.data(), n, k, k);
+    l.program.place[2] = place_of(c.data(), c.data(), m, n, n);
+    const std::unique_ptr<sg_kernel_gemm> g(new sg_kernel_gemm());
+    if (!aim(g.get(), l, 1, 0, {tm, tn, 0, 0, 0, 1}, what)) return;
+    g->param.turn = turn_of(1, nullptr, 0);
+    expect(g->param.patience == 16000000, what + ": a second sixteen times");
+    g->param.patience = 1;
+    if (!start(g.get(), 0, what)) return;
+    expect(emu_run(), what + ": goes through");
+    const sg_kernel_rank &rank = w.of[0]->rank;
+    const sg_kernel_trouble &t = w.of[0]->trouble;
+    expect(t.kind == SG_KERNEL_STUCK_DEFECT && t.step == 7 && t.flag >= 1 && t.flag <= 3,
+           what + ": trouble " + std::to_string(t.kind) + " of " + std::to_string(t.flag));
+    expect(rank.epoch == epoch, what + ": ends no run");
+}

@@ -232,7 +232,8 @@ static shingle_status make_lists(sg_cuda_plan *plan, const layout *l, void *cons
     return SHINGLE_OK;
 }
 
-static shingle_status upload(sg_cuda_rank *rank, sg_cuda_plan *plan, const layout *l)
+static shingle_status upload(const sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_plan *plan,
+                             const layout *l)
 {
     SG_TRY(sg_cuda_get(rank, l->end, &plan->device));
     SG_TRY(sg_cuda_put(rank, plan->device, plan->host, l->push));
@@ -253,6 +254,7 @@ static shingle_status upload(sg_cuda_rank *rank, sg_cuda_plan *plan, const layou
     p->act = (int32_t)bound->problem.act;
     p->hash = bound->hash;
     p->baked = bound->sched.baked;
+    p->limit_ns = (uint64_t)(cuda->timeout_us * 1000);
     p->own = words_of(&bound->work->words);
     return SHINGLE_OK;
 }
@@ -502,7 +504,7 @@ static shingle_status fill_plan(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_plan 
         sg_area area = step->kind == SG_COPY ? step->u.copy.src : step->u.coll.self;
         SG_TRY(name_place(plan, &area, true, landing));
     }
-    SG_TRY(upload(rank, plan, &l));
+    SG_TRY(upload(cuda, rank, plan, &l));
     for (int pass = 0; pass < 2; pass++) /* launches know what they carry */
         for (int32_t i = 0; i < s->steps; i++)
             if ((s->step[i].kind == SG_GEMM) == (pass == 1))
