@@ -152,8 +152,8 @@ DEV uint32_t progress_wait(const Param &P, const Smem<S> &smem, uint32_t word, u
     return seen;
 }
 
-/* By who may have noted something, when its role has ended: before the block counts itself among those that have left,
- * but for tagged data, whose watcher does not wait for the loader. */
+/* By who may have noted something, when its role has ended, and before the block counts itself among those that have
+ * left: no run ends behind a defect. */
 template <class S> DEV void defect_tell(const Param &P, const Smem<S> &smem)
 {
     const uint32_t role = shared_load(smem.defect);

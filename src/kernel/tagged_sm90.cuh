@@ -122,6 +122,7 @@ template <class S> DEV void tagged_watch(const Param &P, const Smem<S> &smem, in
     tagged_enter(P, smem, lane);
     const auto meet = [&] {
         named_sync(TAGGED_READ, 128 * S::WGS + LANES);
+        defect_tell(P, smem); /* what math has noted, or the loader for which it waited */
         if (lane == 0) stamp(smem.stamp, STAMP_WATCHER, STAMP_TOGETHER);
     };
     __syncwarp(); /* a warp comes to a barrier together */
