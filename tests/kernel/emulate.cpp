@@ -105,14 +105,19 @@ static void rests_land(fiber *f)
     f->rests.clear();
 }
 
-/* Who does not wait may be late with what he does next. */
+/* Who does not wait may be late with what he does next: alone, or all who do not wait at a meeting. */
 void emu_barrier_arrive(int id, int threads)
 {
     rests_land(now);
-    arrive(&mine()->named[id], threads);
-    if (random_below(256) != 0) return;
-    now->not_before = sweeps + random_below(400);
-    emu_yield();
+    meeting *const m = &mine()->named[id];
+    if (m->drawn <= m->times) { /* the first of them */
+        m->drawn = m->times + 1;
+        m->late = random_below(4) == 0 ? sweeps + random_below(400) : 0;
+    }
+    const bool alone = random_below(256) == 0;
+    now->not_before = alone ? sweeps + random_below(400) : m->late;
+    arrive(m, threads);
+    if (now->not_before > sweeps) emu_yield();
 }
 
 void emu_barrier(int id, int threads)
@@ -239,12 +244,18 @@ static void enter(void)
     stop("a fiber goes on behind its end");
 }
 
+static bool has_phase_ended(const fiber *f)
+{
+    return bar_of(f->run, f->block, f->bar)->phase != f->parity;
+}
+
+/* A try of a barrier may end before the phase does. */
 static bool is_ready(const fiber *f)
 {
     if (f->ended || (f->at != nullptr && f->at->times == f->times)) return false;
     if (f->not_before > sweeps) return false;
     if (f->behind && !f->run->before->ended) return false;
-    return !f->waits || bar_of(f->run, f->block, f->bar)->phase != f->parity;
+    return !f->waits || has_phase_ended(f) || random_below(16) == 0;
 }
 
 static void resume(fiber *f)
@@ -364,7 +375,7 @@ static bool go_round(launch *l)
         fiber *const f = l->fibers[at].get();
         alive |= !f->ended;
         if (!is_ready(f) || random_below(8) == 0) continue;
-        moved |= f->waits;
+        moved |= f->waits && has_phase_ended(f);
         if (!f->rests.empty() && random_below(4) == 0) rests_land(f);
         resume(f);
     }

@@ -46,6 +46,8 @@ struct bulk_op {
 struct meeting {
     int here;
     uint64_t times;
+    uint64_t late,
+        drawn; /* those who do not wait go on from round LATE, drawn before meeting DRAWN ends */
 };
 
 struct tagged_word { /* stored, and not seen yet */

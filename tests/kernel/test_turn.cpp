@@ -476,6 +476,7 @@ int main(int argc, char **argv)
     try_tagged({2, 130, 200, 72, 128, 128, 0, 2, 8, true, true, 0, -1, true, -1});
     try_tagged({3, 70, 200, 40, 64, 96, 0, 3, 3, true, true, -1, 1, true, 1});
     try_tagged({2, 150, 136, 40, 128, 128, 2, 2, 1, false, true, -1, 2, true, 0});
+    try_tagged_impatient();
     try_tagged_refused();
     printf("%d passed, %d failed\n", passed, failed);
     return failed != 0;

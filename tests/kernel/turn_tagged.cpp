@@ -280,6 +280,30 @@ void try_tagged(const tagged_ask &ask)
     if (ok) t.check(left);
 }
 
+/* Math without patience goes on behind a try in vain, if there is one: no rank ends a run behind that. */
+void try_tagged_impatient(void)
+{
+    int stopped = 0;
+    for (int time = 0; time < 24; ++time) {
+        tagged t({2, 16, 64, 640, 64, 64, 0, 1, 0, false, false, -1, -1, false, -1});
+        for (int r = 0; r < 2; ++r) {
+            const std::unique_ptr<sg_kernel_gemm> g(new sg_kernel_gemm());
+            if (!t.aim_at(g.get(), 0, r)) return;
+            g->param.turn = turn_of(2, nullptr, 0);
+            g->param.patience = 0;
+            if (!start(g.get(), r, t.what)) return;
+        }
+        expect(emu_run(), t.what + ": goes through without patience");
+        for (const auto &m : t.w.of) {
+            const bool defect = m->trouble.kind == SG_KERNEL_STUCK_DEFECT;
+            expect(defect || m->trouble.kind == 0, t.what + ": trouble without patience");
+            expect(m->rank.epoch == t.epoch + !defect, t.what + ": ends no run behind a defect");
+            stopped += defect;
+        }
+    }
+    expect(stopped > 0, "a try in vain stops a run of tagged data");
+}
+
 /* Others may wait for words: what no kernel does with them is refused, and not done in another way. */
 void try_tagged_refused(void)
 {

@@ -86,6 +86,7 @@ struct tagged_ask {
 
 void try_tagged(const tagged_ask &ask);
 void try_tagged_refused(void);
+void try_tagged_impatient(void);
 void try_steps(const steps_ask &ask);
 void try_carry(const carry_ask &ask);
 void try_impatient(int tm, int tn);
