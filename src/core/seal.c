@@ -506,10 +506,10 @@ static shingle_status seal_step(sg_sched *s, int32_t index)
 
 shingle_status sg_sched_seal(sg_sched *s)
 {
+    if (s->status == SHINGLE_OK) sg_sched_return(s);
+    if (s->status == SHINGLE_OK) sg_sched_norm_all(s);
     if (s->status != SHINGLE_OK)
         return sg_fail(s->status, "schedule of rank %d: %s", s->rank, s->why);
-    sg_sched_return(s);
-    sg_sched_norm_all(s);
     for (int32_t i = 0; i < s->steps; i++) SG_TRY(check_step(s, i));
     int32_t step = 0;
     const char *fault = sg_sched_push_fault(s, &step);

@@ -188,6 +188,8 @@ static void planning_survives_short_memory(void **state)
         "ag_gemm:f32:96x64x48:r3:rows=50,6,40:bias:gelu",
         "gemm_rs:bf16:64x48x40:r2:cyclic=8",
         "gemm_ar:f16:40x40x40:r4",
+        "ag_gemm:f32:64x64x64:r2:cyclic=2:return_a",
+        "gemm_rs:f32:64x48x40:r2:norm",
     };
     for (size_t i = 0; i < sizeof problems / sizeof problems[0]; i++) {
         problem = problems[i];
