@@ -3,19 +3,26 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 shingle_status sg_exec_create(const sg_problem *problem, uint64_t hash, const char *text,
                               sg_bound **bound_out)
 {
+    const size_t text_bytes = strlen(text) + 1;
     sg_bound *const bound = calloc(1, sizeof *bound);
-    if (bound == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory for a bound plan");
-    const shingle_status status = sg_problem_copy(problem, &bound->problem);
+    char *const own_text = malloc(text_bytes);
+    shingle_status status = SHINGLE_OK;
+    if (bound == NULL || own_text == NULL)
+        status = sg_fail(SHINGLE_ENOMEM, "no memory for a bound plan");
+    if (status == SHINGLE_OK) status = sg_problem_copy(problem, &bound->problem);
     if (status != SHINGLE_OK) {
+        free(own_text);
         free(bound);
         return status;
     }
+    memcpy(own_text, text, text_bytes);
     bound->hash = hash;
-    bound->text = text;
+    bound->text = own_text;
     *bound_out = bound;
     return SHINGLE_OK;
 }
@@ -86,6 +93,7 @@ void sg_exec_free(sg_bound *bound)
     free(bound->count);
     sg_sched_free(&bound->sched);
     sg_problem_free(&bound->problem);
+    free(bound->text);
     free(bound);
 }
 

@@ -10,7 +10,7 @@ typedef struct sg_bound {
     sg_problem problem; /* its own copy: the schedule refers to it */
     sg_sched sched;
     uint64_t hash;
-    const char *text;        /* of the plan, for verdicts; the plan's */
+    char *text; /* of the plan, for verdicts: a copy, since runs may outlive the plan */
     shingle_compute compute; /* of a call; otherwise NULL */
     void *compute_context;
     void *owner; /* the comm; NULL for a backend's own runs */
