@@ -204,8 +204,12 @@ static shingle_status sync_rank(void *self, int index, double seconds)
     sg_cpu_rank *const rank = &cpu->rank[index];
     shingle_status status = SHINGLE_OK;
     pthread_mutex_lock(&cpu->mutex);
-    (void)wait_idle(cpu, rank, sg_now_us() + seconds * 1e6);
-    if (cpu->failed)
+    const bool idle = wait_idle(cpu, rank, sg_now_us() + seconds * 1e6);
+    if (cpu->failed && !idle) /* who is told of the failure may free the tensors */
+        status = sg_fail(
+            SHINGLE_ETIMEOUT,
+            "the group has failed, and not all its work stopped within %g s; it goes on", seconds);
+    else if (cpu->failed)
         status = failure(cpu);
     else if (rank->runs > 0)
         status = sg_fail(SHINGLE_ETIMEOUT,
