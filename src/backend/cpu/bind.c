@@ -273,7 +273,9 @@ static shingle_status find_pack(sg_cpu *cpu, sg_cpu_rank *rank, const sg_sched *
         if (!sg_pack_plan(&plan->source[i], &blocks, &floats))
             return sg_fail(SHINGLE_ENOMEM, "no memory to pack a B of %lld x %lld",
                            (long long)plan->source[i].n, (long long)plan->source[i].k);
-    if (rank->pack == NULL || rank->runs > 0) {
+    const sg_pack *const pack = rank->pack;
+    const bool fits = pack != NULL && blocks <= pack->block_room && floats <= pack->room;
+    if (pack == NULL || (rank->runs > 0 && !fits)) {
         if (!sg_grow(&cpu->pack, &cpu->pack_room, (int64_t)cpu->packs + 1, sizeof *cpu->pack))
             return sg_fail(SHINGLE_ENOMEM, "no memory for packed B of rank %d", rank->rank);
         SG_TRY(sg_pack_create(&cpu->pack[cpu->packs]));

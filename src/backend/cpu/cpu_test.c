@@ -32,6 +32,15 @@ int64_t sg_cpu_test_units(shingle_comm *comm, int rank)
     return units;
 }
 
+int sg_cpu_test_packs(shingle_comm *comm)
+{
+    sg_cpu *const cpu = comm->group->self;
+    pthread_mutex_lock(&cpu->mutex);
+    const int packs = (int)cpu->packs;
+    pthread_mutex_unlock(&cpu->mutex);
+    return packs;
+}
+
 void sg_cpu_test_links(shingle_comm *comm, double rate, double latency_us)
 {
     sg_cpu *const cpu = comm->group->self;

@@ -21,6 +21,9 @@ int64_t sg_cpu_test_units(shingle_comm *comm, int rank);
  * for plans that are bound afterwards.  0, 0: not held back. */
 void sg_cpu_test_links(shingle_comm *comm, double rate, double latency_us);
 
+/* How many packed copies of B the group keeps room for. */
+int sg_cpu_test_packs(shingle_comm *comm);
+
 /* All ranks go on with run EPOCH. */
 void sg_cpu_test_epoch(shingle_comm *comm, uint64_t epoch);
 
