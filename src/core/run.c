@@ -217,6 +217,22 @@ static bool find_mismatch(const sg_stand *stand, int ranks, sg_verdict *verdict)
     return false;
 }
 
+/* Has a rank ended the run in which another waits for it?  A rank in the same plan gives all that others wait for
+ * before it ends a run; and hellos cannot tell, since those of runs without peers are not said. */
+static bool find_left(const sg_stand *stand, int ranks, int waiter, sg_verdict *verdict)
+{
+    const int by = waiter >= 0 ? stand[waiter].stuck.by : -1;
+    if (by < 0 || by >= ranks || stand[by].epoch <= stand[waiter].epoch) return false;
+    verdict->status = SHINGLE_EMISMATCH;
+    snprintf(
+        verdict->text, sizeof verdict->text,
+        "ranks %d and %d run different plans: rank %d has ended run %llu, in which rank %d runs "
+        "%.200s",
+        waiter < by ? waiter : by, waiter < by ? by : waiter, by,
+        (unsigned long long)stand[waiter].epoch, waiter, stand[waiter].plan);
+    return true;
+}
+
 void sg_run_verdict(const sg_stand *stand, int ranks, double seconds, sg_verdict *verdict_out)
 {
     if (find_mismatch(stand, ranks, verdict_out)) return;
@@ -233,6 +249,7 @@ void sg_run_verdict(const sg_stand *stand, int ranks, double seconds, sg_verdict
         missing += named[r] = stand[r].epoch < stand[waiter].epoch && !stand[r].running;
     for (int r = 0; r < ranks && missing == 0; r++)
         stopped += named[r] = stand[r].running && !stand[r].waiting;
+    if (missing + stopped == 0 && find_left(stand, ranks, waiter, verdict_out)) return;
 
     verdict_out->status = missing + stopped > 0 ? SHINGLE_ETIMEOUT : SHINGLE_EBUG;
     if (missing + stopped == 0) {
