@@ -236,12 +236,14 @@ static shingle_status bind_plan(shingle_comm *comm, shingle_plan *plan, sg_bound
 shingle_status sg_comm_bind(shingle_comm *comm, shingle_plan *plan)
 {
     if (plan->bound != NULL) return sg_fail(SHINGLE_EINVAL, "%s is bound already", plan->text);
-    if (!sg_grow(&comm->plan, &comm->plan_room, (int64_t)comm->plans + 1, sizeof(shingle_plan *)))
-        return sg_fail(SHINGLE_ENOMEM, "no memory for another plan of rank %d", comm->rank);
+    shingle_status status = SHINGLE_OK;
+    /* Who measures binds plans on all comms, beside the threads that drive them. */
     pthread_mutex_lock(&comm->group->mutex);
-    const shingle_status status = bind_plan(comm, plan, &plan->bound);
-    pthread_mutex_unlock(&comm->group->mutex);
+    if (!sg_grow(&comm->plan, &comm->plan_room, (int64_t)comm->plans + 1, sizeof(shingle_plan *)))
+        status = sg_fail(SHINGLE_ENOMEM, "no memory for another plan of rank %d", comm->rank);
+    if (status == SHINGLE_OK) status = bind_plan(comm, plan, &plan->bound);
     if (status == SHINGLE_OK) comm->plan[comm->plans++] = plan;
+    pthread_mutex_unlock(&comm->group->mutex);
     return status;
 }
 
@@ -250,9 +252,11 @@ void sg_comm_unbind(shingle_plan *plan)
     if (plan == NULL || plan->bound == NULL) return;
     shingle_comm *const comm = plan->bound->owner;
     int32_t at = 0;
+    pthread_mutex_lock(&comm->group->mutex);
     while (at < comm->plans && comm->plan[at] != plan) at++;
     SG_CHECK(at < comm->plans);
     comm->plan[at] = comm->plan[--comm->plans];
+    pthread_mutex_unlock(&comm->group->mutex);
     sg_exec_free(plan->bound);
     plan->bound = NULL;
 }
