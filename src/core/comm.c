@@ -15,6 +15,35 @@ enum { MAX_LOCAL_RANKS = 64 };
 static const double default_timeout_seconds = 10;
 static const double default_scale_rows = 16;
 
+/* ---- Forks ----------------------------------------------------------------------------------- */
+
+static unsigned forks; /* behind which this process is */
+static pthread_once_t forks_once = PTHREAD_ONCE_INIT;
+
+static void count_fork(void)
+{
+    forks++;
+}
+
+static void count_forks(void)
+{
+    (void)pthread_atfork(NULL, NULL, count_fork);
+}
+
+static bool is_inherited(const sg_group *group)
+{
+    return group->forks != forks;
+}
+
+shingle_status sg_comm_check_here(const shingle_comm *comm)
+{
+    if (!is_inherited(comm->group)) return SHINGLE_OK;
+    return sg_fail(SHINGLE_EINVAL,
+                   "the group of rank %d was opened before this process was forked, and has no "
+                   "threads here; a group of its own is possible",
+                   comm->rank);
+}
+
 /* ---- Open ------------------------------------------------------------------------------------ */
 
 static void free_group(sg_group *group)
@@ -36,6 +65,8 @@ static shingle_status new_group(int ranks, sg_group **group_out)
     sg_group *const group = calloc(1, sizeof *group);
     if (group == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory for a group of %d ranks", ranks);
     group->ranks = ranks;
+    pthread_once(&forks_once, count_forks);
+    group->forks = forks;
     pthread_mutex_init(&group->mutex, NULL);
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
@@ -165,7 +196,7 @@ void shingle_close(int ranks, shingle_comm **comm)
         if (comm[r] != NULL) group = comm[r]->group;
         comm[r] = NULL;
     }
-    if (group == NULL) return;
+    if (group == NULL || is_inherited(group)) return; /* there is nobody to stop */
     if (group->backend->recover(group->self, NULL, group->timeout_seconds) != SHINGLE_OK) {
         /* Somebody still works in this memory; losing it is better than freeing it. */
         sg_log(SG_LOG_ERROR, "close: %s; the group's memory is not freed", shingle_error());
@@ -192,7 +223,7 @@ shingle_status sg_comm_check_all(int ranks, shingle_comm *const *comm)
             return sg_fail(SHINGLE_EINVAL,
                            "%d comms of a group of %d; all are needed, in rank order", ranks,
                            group->ranks);
-    return SHINGLE_OK;
+    return sg_comm_check_here(comm[0]);
 }
 
 /* ---- Plans ----------------------------------------------------------------------------------- */
@@ -251,6 +282,7 @@ void sg_comm_unbind(shingle_plan *plan)
 {
     if (plan == NULL || plan->bound == NULL) return;
     shingle_comm *const comm = plan->bound->owner;
+    if (is_inherited(comm->group)) return;
     int32_t at = 0;
     pthread_mutex_lock(&comm->group->mutex);
     while (at < comm->plans && comm->plan[at] != plan) at++;
@@ -278,6 +310,7 @@ shingle_status sg_comm_run(shingle_plan *plan, const shingle_tensors *tensors, v
     if (plan->bound == NULL)
         return sg_fail(SHINGLE_EINVAL, "%s is only data; shingle_plan_create makes plans that run",
                        plan->text);
+    SG_TRY(sg_comm_check_here(plan->bound->owner));
     return sg_exec_run(plan->bound, tensors, stream, kinds);
 }
 
@@ -307,6 +340,7 @@ static shingle_status check_seconds(double seconds)
 shingle_status shingle_sync(shingle_comm *comm, double seconds)
 {
     if (comm == NULL) return sg_fail(SHINGLE_EINVAL, "no comm to wait for");
+    SG_TRY(sg_comm_check_here(comm));
     SG_TRY(check_seconds(seconds));
     return comm->group->backend->sync(comm->group->self, comm->rank, seconds);
 }
@@ -407,6 +441,7 @@ static shingle_status nobody_else_came(const sg_group *group, int rank, double s
 shingle_status shingle_recover(shingle_comm *comm, double seconds)
 {
     if (comm == NULL) return sg_fail(SHINGLE_EINVAL, "no comm to recover");
+    SG_TRY(sg_comm_check_here(comm));
     SG_TRY(check_seconds(seconds));
     sg_group *const group = comm->group;
     struct timespec until;

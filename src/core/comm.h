@@ -17,6 +17,7 @@ typedef struct sg_group {
     shingle_machine handle;          /* of `machine`, for shingle_comm_machine */
     sg_able can;                     /* what the backend carries out */
     double timeout_seconds;
+    unsigned forks; /* of this process when the group was opened */
     sg_work **work;
     shingle_comm **comm;
     struct sg_tuned *tuned;         /* plans that ranks have chosen (tuned.h) */
@@ -48,6 +49,9 @@ void sg_comm_unbind(shingle_plan *plan);
  * Plans with flags run whole. */
 shingle_status sg_comm_run(shingle_plan *plan, const shingle_tensors *tensors, void *stream,
                            unsigned kinds);
+
+/* SHINGLE_EINVAL in a forked child, which has the group's memory and none of its threads. */
+shingle_status sg_comm_check_here(const shingle_comm *comm);
 
 /* SHINGLE_EINVAL unless COMM are all RANKS comms of one group, in rank order. */
 shingle_status sg_comm_check_all(int ranks, shingle_comm *const *comm);

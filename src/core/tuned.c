@@ -332,6 +332,7 @@ shingle_status shingle_plan_create(shingle_comm *comm, const char *problem,
 {
     if (comm == NULL || plan_out == NULL)
         return sg_fail(SHINGLE_EINVAL, "no comm or no place for the plan; both are needed");
+    SG_TRY(sg_comm_check_here(comm));
     sg_problem parsed;
     SG_TRY(sg_problem_parse(problem, &parsed));
     shingle_plan *plan = NULL;
@@ -404,6 +405,7 @@ shingle_status shingle_tune(shingle_comm *comm, const char *problem,
 {
     shingle_plan_options options = {0};
     if (comm == NULL) return sg_fail(SHINGLE_EINVAL, "no comm to tune on");
+    SG_TRY(sg_comm_check_here(comm));
     SG_TRY(sg_comm_check_times(comm, "tuning"));
     if (given != NULL) options = *given;
     options.choose = "measure";

@@ -1,0 +1,287 @@
+/* outlive.c -- what goes on for longer than its caller waits: functions of a failed run, runs of a plan that is
+ * freed, a group that a forked child inherits; and what ranks that mind their own business do meanwhile. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "backend/cpu/cpu_test.h"
+#include "core/comm.h"
+
+enum { RANKS = 2, M = 64, N = 48, K = 96 };
+
+/* ---- Helpers --------------------------------------------------------------------------------- */
+
+typedef struct world {
+    shingle_comm *comm[RANKS];
+    shingle_plan *plan[RANKS];
+    float *a[RANKS], *b, *c[RANKS];
+    atomic_int calls, inside; /* of work_slowly() */
+    int refused;              /* rank 0 refuses behind so many calls */
+    unsigned slow_us;         /* how long a call takes all others */
+} world;
+
+static void *memory(size_t rows, size_t cols)
+{
+    void *const zeros = calloc(rows * cols, sizeof(float));
+    assert_non_null(zeros);
+    return zeros;
+}
+
+static void open_world(world *w, double timeout_seconds)
+{
+    const shingle_config config = {.timeout_seconds = timeout_seconds, .threads = 2};
+    memset(w, 0, sizeof *w);
+    assert_int_equal(shingle_open(RANKS, &config, w->comm), SHINGLE_OK);
+    for (int r = 0; r < RANKS; r++) w->a[r] = memory(M, K), w->c[r] = memory(M, N);
+    w->b = memory(N, K);
+}
+
+static void close_world(world *w)
+{
+    shingle_close(RANKS, w->comm);
+    for (int r = 0; r < RANKS; r++) free(w->a[r]), free(w->c[r]);
+    free(w->b);
+}
+
+static void make_plans(world *w, const char *problem, const shingle_plan_options *options)
+{
+    for (int r = 0; r < RANKS; r++)
+        assert_int_equal(shingle_plan_create(w->comm[r], problem, options, &w->plan[r]),
+                         SHINGLE_OK);
+}
+
+static shingle_status run(world *w, shingle_plan *plan, int r)
+{
+    return shingle_run(plan, w->a[r], w->b, w->c[r], NULL);
+}
+
+static void run_all(world *w)
+{
+    for (int r = 0; r < RANKS; r++) assert_int_equal(run(w, w->plan[r], r), SHINGLE_OK);
+}
+
+/* One thread brings all ranks: the last call recovers. */
+static void recover(world *w)
+{
+    assert_int_equal(shingle_recover(w->comm[0], 0), SHINGLE_ETIMEOUT);
+    assert_int_equal(shingle_recover(w->comm[1], 0), SHINGLE_OK);
+}
+
+/* A product that takes its time; rank 0's gives up once somebody else is inside. */
+static int work_slowly(void *context, const shingle_rows *rows)
+{
+    world *const w = context;
+    const int call = atomic_fetch_add(&w->calls, 1);
+    if (rows->rank == 0 && call >= w->refused) {
+        while (atomic_load(&w->inside) == 0) usleep(1000);
+        return 5;
+    }
+    atomic_fetch_add(&w->inside, 1);
+    usleep(w->slow_us);
+    float sum = 0;
+    for (int64_t i = 0; i < rows->rows; i++) sum += ((const float *)rows->a)[i * rows->a_stride];
+    for (int64_t i = 0; i < rows->rows; i++)
+        memset((char *)rows->sum + i * rows->sum_stride * (int64_t)sizeof(float), sum != 0,
+               N * sizeof(float));
+    atomic_fetch_sub(&w->inside, 1);
+    return 0;
+}
+
+/* ---- Failures ---------------------------------------------------------------------------------- */
+
+/* Who is told of a failure may free its tensors: a function that still reads them is waited for. */
+static void failure_is_told_when_all_have_let_go(void **state)
+{
+    (void)state;
+    world w;
+    open_world(&w, 5);
+    w.slow_us = 300000;
+    const shingle_plan_options options = {
+        .strategy = "serial", .compute = work_slowly, .compute_context = &w};
+    make_plans(&w, "gemm_rs:f32:64x48x96:r2:call=9000", &options);
+    run_all(&w);
+    shingle_status status = SHINGLE_ETIMEOUT;
+    for (int i = 0; i < 2000 && status == SHINGLE_ETIMEOUT; i++) {
+        usleep(5000);
+        status = shingle_sync(w.comm[1], 0);
+    }
+    assert_int_equal(status, SHINGLE_EBACKEND);
+    assert_int_equal(atomic_load(&w.inside), 0);
+    free(w.a[1]);
+    w.a[1] = NULL;
+    close_world(&w);
+}
+
+/* A plan is freed whose runs take longer than shingle_plan_free() waits, and then they fail: what is said names
+ * the plan. */
+static void runs_outlive_their_plan(void **state)
+{
+    (void)state;
+    world w;
+    open_world(&w, 0.1);
+    w.slow_us = 70000;
+    w.refused = 40;
+    const shingle_plan_options options = {
+        .strategy = "serial", .compute = work_slowly, .compute_context = &w};
+    make_plans(&w, "gemm_rs:f32:64x48x96:r2:call=9000", &options);
+    for (int i = 0; i < 16; i++) run_all(&w);
+    shingle_plan_free(w.plan[0]);
+    assert_int_not_equal(shingle_sync(w.comm[1], 0), SHINGLE_OK); /* they do go on */
+    assert_int_equal(shingle_sync(w.comm[0], 20), SHINGLE_EBACKEND);
+    assert_non_null(strstr(shingle_error(), "gemm_rs:f32:64x48x96:r2:call=9000"));
+    close_world(&w);
+}
+
+/* Runs without peers tell nobody of themselves.  A rank that has had some while another waits for it is in
+ * another plan: that is no deadlock of a schedule. */
+static void runs_without_peers_are_runs(void **state)
+{
+    (void)state;
+    world w;
+    open_world(&w, 0.3);
+    const shingle_plan_options direct = {.strategy = "direct"};
+    make_plans(&w, "gemm:f32:64x48x96:r2", NULL);
+    shingle_plan *const alone = w.plan[1];
+    make_plans(&w, "gemm_rs:f32:64x48x96:r2", &direct);
+    for (int times = 1; times <= 4; times++) {
+        for (int i = 0; i < times; i++) {
+            assert_int_equal(run(&w, alone, 1), SHINGLE_OK);
+            assert_int_equal(shingle_sync(w.comm[1], 20), SHINGLE_OK);
+        }
+        const shingle_status status = run(&w, w.plan[0], 0);
+        assert_true(status == SHINGLE_OK || status == SHINGLE_EMISMATCH);
+        for (int r = 0; r < RANKS; r++) {
+            assert_int_equal(shingle_sync(w.comm[r], 20), SHINGLE_EMISMATCH);
+            assert_non_null(strstr(shingle_error(), "ranks 0 and 1 run different plans"));
+        }
+        recover(&w);
+        run_all(&w);
+        for (int r = 0; r < RANKS; r++) assert_int_equal(shingle_sync(w.comm[r], 20), SHINGLE_OK);
+    }
+    close_world(&w);
+}
+
+/* ---- Plans --------------------------------------------------------------------------------------- */
+
+/* Who measures binds plans on all comms, beside the threads that drive them. */
+static void *measure_some(void *context)
+{
+    shingle_comm *const comm = context;
+    const shingle_plan_options options = {.measure = 2, .measure_seconds = 0.01};
+    shingle_plan *plan = NULL;
+    for (int i = 0; i < 6; i++) {
+        char problem[60];
+        snprintf(problem, sizeof problem, "gemm_rs:f32:%dx16x16:r2", 16 + i);
+        if (shingle_plan_create(comm, problem, &options, &plan) != SHINGLE_OK) return context;
+        if (i % 3 == 2) shingle_plan_free(plan);
+    }
+    return NULL;
+}
+
+static void ranks_measure_at_once(void **state)
+{
+    (void)state;
+    world w;
+    open_world(&w, 10);
+    pthread_t thread[RANKS];
+    for (int r = 0; r < RANKS; r++)
+        assert_int_equal(pthread_create(&thread[r], NULL, measure_some, w.comm[r]), 0);
+    for (int r = 0; r < RANKS; r++) {
+        void *failed = NULL;
+        pthread_join(thread[r], &failed);
+        assert_null(failed);
+    }
+    close_world(&w);
+}
+
+/* Plans come and go while runs are under way, as those of every new length of a sequence do. */
+static void plans_come_and_go_under_runs(void **state)
+{
+    (void)state;
+    world w;
+    open_world(&w, 10);
+    sg_cpu_test_links(w.comm[0], 1, 10000); /* a run takes 10 ms and more */
+    shingle_plan *old[RANKS] = {NULL};
+    int packs = 0;
+    for (int i = 0; i < 12; i++) {
+        char problem[60];
+        snprintf(problem, sizeof problem, "gemm_rs:f32:%dx48x96:r2", M - i % 4);
+        if (i > 0) run_all(&w);
+        for (int r = 0; r < RANKS; r++) old[r] = w.plan[r];
+        make_plans(&w, problem, &(shingle_plan_options){.strategy = "serial"});
+        for (int r = 0; r < RANKS; r++) {
+            assert_int_equal(shingle_sync(w.comm[r], 20), SHINGLE_OK);
+            shingle_plan_free(old[r]);
+        }
+        if (i == 0) packs = sg_cpu_test_packs(w.comm[0]);
+    }
+    assert_int_equal(sg_cpu_test_packs(w.comm[0]), packs);
+    close_world(&w);
+}
+
+/* ---- Groups --------------------------------------------------------------------------------------- */
+
+/* The limit is one of no progress: a group may take longer to open. */
+static void short_limits_open(void **state)
+{
+    (void)state;
+    shingle_comm *comm[16];
+    assert_int_equal(shingle_open(16, &(shingle_config){.timeout_seconds = 0.001}, comm),
+                     SHINGLE_OK);
+    shingle_close(16, comm);
+}
+
+/* A forked child has the memory of a group and none of its threads. */
+static void forked_child_can_leave(void **state)
+{
+    (void)state;
+    world w;
+    open_world(&w, 10);
+    make_plans(&w, "gemm_rs:f32:64x48x96:r2", NULL);
+    const pid_t child = fork();
+    if (child == 0) {
+        alarm(20);
+        shingle_plan *plan = NULL;
+        const bool told =
+            shingle_sync(w.comm[0], 100) == SHINGLE_EINVAL &&
+            strstr(shingle_error(), "forked") != NULL &&
+            shingle_recover(w.comm[0], 100) == SHINGLE_EINVAL &&
+            run(&w, w.plan[0], 0) == SHINGLE_EINVAL &&
+            shingle_plan_create(w.comm[0], "gemm:f32:8x8x8:r2", NULL, &plan) == SHINGLE_EINVAL;
+        shingle_plan_free(w.plan[1]);
+        shingle_close(RANKS, w.comm);
+        /* One of its own works. */
+        shingle_comm *own[1];
+        const bool works = shingle_open(1, NULL, own) == SHINGLE_OK;
+        if (works) shingle_close(1, own);
+        _exit(told && works ? 0 : 1);
+    }
+    int status = 0;
+    assert_true(child > 0 && waitpid(child, &status, 0) == child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    run_all(&w);
+    for (int r = 0; r < RANKS; r++) assert_int_equal(shingle_sync(w.comm[r], 20), SHINGLE_OK);
+    close_world(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(forked_child_can_leave), /* before others leave threads behind */
+        cmocka_unit_test(failure_is_told_when_all_have_let_go),
+        cmocka_unit_test(runs_outlive_their_plan),
+        cmocka_unit_test(runs_without_peers_are_runs),
+        cmocka_unit_test(ranks_measure_at_once),
+        cmocka_unit_test(plans_come_and_go_under_runs),
+        cmocka_unit_test(short_limits_open),
+    };
+    return cmocka_run_group_tests_name("outlive", tests, NULL, NULL);
+}
