@@ -133,6 +133,25 @@ bool sg_mul(int64_t a, int64_t b, int64_t *out)
     return true;
 }
 
+bool sg_decimal_parse(const char *text, size_t length, double *value_out)
+{
+    enum { MOST = 18 }; /* fit 64 bits */
+    int64_t digits = 0;
+    double unit = 0; /* 0: no point yet */
+    if (length == 0 || length > MOST || text[0] == '.') return false;
+    for (size_t i = 0; i < length; i++) {
+        if (text[i] == '.' && unit == 0) {
+            unit = 1;
+            continue;
+        }
+        if (text[i] < '0' || text[i] > '9') return false;
+        digits = digits * 10 + (text[i] - '0');
+        unit *= 10;
+    }
+    *value_out = unit > 0 ? (double)digits / unit : (double)digits;
+    return true;
+}
+
 uint64_t sg_hash(const void *data, size_t bytes, uint64_t seed)
 {
     const unsigned char *const byte = data;

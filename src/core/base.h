@@ -51,6 +51,10 @@ void sg_log(sg_level level, const char *format, ...) __attribute__((format(print
 /* Product of two sizes, or false if it does not fit.  OUT is set only on success. */
 bool sg_mul(int64_t a, int64_t b, int64_t *out);
 
+/* The number that TEXT's LENGTH bytes are: at most 18, digits and a point among or behind them.  Not strtod, which
+ * listens to the locale and takes "nan". */
+bool sg_decimal_parse(const char *text, size_t length, double *value_out);
+
 static inline int64_t sg_ceil_div(int64_t a, int64_t b)
 {
     return (a + b - 1) / b;

@@ -52,9 +52,8 @@ shingle_status sg_env_number(const char *name, double low, double high, double f
         *value_out = fallback;
         return SHINGLE_OK;
     }
-    char *end = NULL;
-    const double value = strtod(text, &end);
-    if (*end != '\0' || isnan(value) || value < low || value > high)
+    double value = 0;
+    if (!sg_decimal_parse(text, strlen(text), &value) || value < low || value > high)
         return sg_fail(SHINGLE_EINVAL, "%s is \"%.60s\"; a number of %g to %g is possible", name,
                        text, low, high);
     *value_out = value;
@@ -74,6 +73,7 @@ shingle_status sg_env_count(const char *name, int low, int high, int fallback, i
 
 shingle_status shingle_env(int index, shingle_env_entry *entry_out)
 {
+    if (entry_out == NULL) return sg_fail(SHINGLE_EINVAL, "no place for a variable");
     if (index < 0 || index >= VARIABLES)
         return sg_fail(SHINGLE_EINVAL, "variable %d; 0 to %d are in the table", index,
                        VARIABLES - 1);

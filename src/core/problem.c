@@ -477,6 +477,7 @@ shingle_status sg_problem_copy(const sg_problem *p, sg_problem *copy_out)
 
 shingle_status shingle_problem_shape(const char *problem, int rank, shingle_shape *shape_out)
 {
+    if (shape_out == NULL) return sg_fail(SHINGLE_EINVAL, "no place for the shape");
     sg_problem p;
     SG_TRY(sg_problem_parse(problem, &p));
     if (rank < 0 || rank >= p.ranks) {

@@ -71,26 +71,6 @@ static bool split(const char *line, size_t length, parts *p)
     return p->signature[0] != '#' && p->plan_length > 0;
 }
 
-/* Not strtod: that one listens to the locale, and takes "nan". */
-static bool take_us(const parts *p, double *us_out)
-{
-    double value = 0;
-    double unit = 0;
-    for (size_t i = 0; i < p->us_length; i++) {
-        const char c = p->us[i];
-        if (c == '.' && unit == 0 && i > 0) {
-            unit = 1;
-        } else if (c >= '0' && c <= '9' && i < 18) {
-            unit /= 10;
-            value = unit > 0 ? value + unit * (c - '0') : value * 10 + (c - '0');
-        } else {
-            return false;
-        }
-    }
-    *us_out = value;
-    return value > 0;
-}
-
 static char *copy_of(const char *text, size_t length)
 {
     char *const copy = malloc(length + 1);
@@ -103,7 +83,7 @@ static char *copy_of(const char *text, size_t length)
 static shingle_status take_plan(const parts *p, shingle_plan **plan_out)
 {
     double us = 0;
-    if (!take_us(p, &us))
+    if (!sg_decimal_parse(p->us, p->us_length, &us) || us <= 0)
         return sg_fail(SHINGLE_EINVAL, "a time in microseconds, such as 12.5, is expected");
     if (memchr(p->plan, '\0', p->plan_length) != NULL)
         return sg_fail(SHINGLE_EINVAL, "a byte of value 0");

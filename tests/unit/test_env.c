@@ -36,6 +36,33 @@ static void say(const char *settings, char *text, size_t room)
     assert_int_equal(pclose(pipe), 0);
 }
 
+static void numbers_are_digits_and_a_point(void **state)
+{
+    static const char *const name = "SHINGLE_TIMEOUT";
+    static const char *const wrong[] = {"0,5",   "nan", "inf",   "-1",
+                                        "+1",    ".5",  "1e3",   "0x10",
+                                        " 1",    "1 ",  "1.2.3", "1234567890123456789",
+                                        "100000"};
+    double value = 0;
+    (void)state;
+    setenv(name, "0.125", 1);
+    assert_int_equal(sg_env_number(name, 0.001, 86400, 10, &value), SHINGLE_OK);
+    assert_true(value == 0.125);
+    setenv(name, "86400.", 1);
+    assert_int_equal(sg_env_number(name, 0.001, 86400, 10, &value), SHINGLE_OK);
+    assert_true(value == 86400);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        setenv(name, wrong[i], 1);
+        assert_int_equal(sg_env_number(name, 0.001, 86400, 10, &value), SHINGLE_EINVAL);
+        assert_non_null(strstr(shingle_error(), wrong[i]));
+    }
+    assert_true(value == 86400);
+    unsetenv(name);
+    assert_int_equal(sg_env_number(name, 0.001, 86400, 10, &value), SHINGLE_OK);
+    assert_true(value == 10);
+    assert_int_equal(shingle_env(0, NULL), SHINGLE_EINVAL);
+}
+
 static void table_is_complete(void **state)
 {
     (void)state;
@@ -198,6 +225,7 @@ int main(int argc, char **argv)
     self = argv[0];
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(table_is_complete),
+        cmocka_unit_test(numbers_are_digits_and_a_point),
         cmocka_unit_test(numbers_are_checked),
         cmocka_unit_test(unknown_variables_are_found),
         cmocka_unit_test(log_is_silent_unless_asked),
