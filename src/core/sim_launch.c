@@ -406,8 +406,9 @@ static void end_products(sg_sim *m, sg_sim_agent *a)
     const sg_patch *const p = &s->patch[l->patch0];
     if (--m->rank[a->rank].products == 0) sg_sim_contend(m, a->rank);
     sg_sim_end_step(m, a,
-                    m->now + (l->vendor ? vendor_epilogue_us(m->machine, p->rows, p->cols)
-                                        : epilogue_us(m, s, l)));
+                    m->now + (l->vendor && l->patches > 0
+                                  ? vendor_epilogue_us(m->machine, p->rows, p->cols)
+                                  : epilogue_us(m, s, l)));
 }
 
 /* A wave's worth of tiles may be on its way to peers while the next one is computed. */
@@ -514,7 +515,7 @@ static double next_moment(const sg_sim_agent *a, bool takes)
 void sg_sim_run_launch(sg_sim *m, sg_sim_agent *a)
 {
     const sg_launch *const l = &m->sched[a->rank].step[a->step].u.launch;
-    if (l->vendor) {
+    if (l->vendor && l->patches > 0) { /* a rank's product may have no rows */
         run_vendor(m, a, l);
         return;
     }
