@@ -54,7 +54,8 @@ int32_t sg_chunk_rows(int64_t rows, int chunks, int32_t tile_m)
 {
     const int64_t plain = sg_max(1, sg_ceil_div(rows, chunks));
     const int64_t tiled = sg_round_up(plain, tile_m);
-    return (int32_t)(sg_ceil_div(rows, tiled) == sg_ceil_div(rows, plain) ? tiled : plain);
+    const bool fits = tiled <= SG_MAX_EXTENT; /* rows of schedules have 32 bits */
+    return (int32_t)(fits && sg_ceil_div(rows, tiled) == sg_ceil_div(rows, plain) ? tiled : plain);
 }
 
 int32_t sg_slice_rows(const sg_problem *problem, int rank, int owner, int slice, int slices,
