@@ -31,7 +31,7 @@ typedef struct field {
 
 static const field fields[] = {
     WHOLE(ranks, 1, SG_MAX_RANKS),
-    WHOLE(sms, 1, 4096),
+    WHOLE(sms, 1, SG_MOST_SMS),
     RATE(f32, SG_F32),
     RATE(bf16, SG_BF16),
     RATE(f16, SG_F16),
@@ -89,6 +89,7 @@ static const field fields[] = {
     MAY_REAL(work_element, 0, 1e6),
 };
 
+static const double most_tile_rate = 2; /* of the first one's */
 enum { FIELDS = sizeof fields / sizeof fields[0], MAX_TILE = 4096 };
 
 #define WORD(word) #word
@@ -220,7 +221,8 @@ static shingle_status take_tile(reader *r, sg_machine *m)
     if (!at_end(r)) {
         const char *const start = r->at;
         SG_TRY(take_number(r, false, &rate));
-        if (rate < 0.01 || rate > 2) return fail_range(r, start, "the rate of a tile", 0.01, 2);
+        if (rate < 0.01 || rate > most_tile_rate)
+            return fail_range(r, start, "the rate of a tile", 0.01, most_tile_rate);
     }
     m->tile[m->tiles++] = (sg_tile){(int32_t)side[0], (int32_t)side[1], rate};
     return SHINGLE_OK;
@@ -469,7 +471,7 @@ size_t sg_machine_print(const sg_machine *m, char *text, size_t room)
     }
     for (int i = 0; i < m->tiles; i++) {
         sg_text_add(&t, "tile %dx%d", m->tile[i].m, m->tile[i].n);
-        if (m->tile[i].rate > 0 && m->tile[i].rate < 1) {
+        if (m->tile[i].rate > 0 && m->tile[i].rate != 1) {
             sg_text_add(&t, " ");
             print_number(m->tile[i].rate, &t);
         }
@@ -502,7 +504,7 @@ double *sg_machine_number(sg_machine *m, const char *name, double *least_out, do
 {
     double *number = part_number(m, name);
     double least = 0.01;
-    double most = 1;
+    double most = number != NULL && strncmp(name, "tile", 4) == 0 ? most_tile_rate : 1;
     for (int i = 0; i < FIELDS && number == NULL; i++) {
         if (fields[i].whole || strcmp(fields[i].name, name) != 0) continue;
         number = (double *)(void *)((char *)m + fields[i].offset);

@@ -12,6 +12,7 @@
 
 enum {
     SG_MACHINE_NAME = 48,
+    SG_MOST_SMS = 4096,
     SG_TILES = 8,
     SG_POINTS = 10,
     SG_MACHINE_COLLS = 4,                     /* kinds of collectives, indexed by sg_coll_kind */
