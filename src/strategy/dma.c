@@ -65,7 +65,9 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
         skip |= form == UNFUSED && chunks * peers > MOST_PIECES;
         for (int j = 0; j < i; j++) skip |= wish[j][0] == form && wish[j][1] == chunks;
         if (skip) continue;
-        const int streams = form == UNFUSED && machine->sms >= 8 ? 2 : 1;
+        /* Two launches side by side leave no SM that is not dealt out. */
+        const bool room = machine->sms >= 8 && (gather || blocks > 0);
+        const int streams = form == UNFUSED && room ? 2 : 1;
         const int sms = streams > 1 && blocks == 0 ? machine->sms : blocks;
         sets[n++] = (sg_knobs){
             {form, chunks, lanes, streams, sms / streams, machine->tile[0].m, machine->tile[0].n}};
@@ -298,10 +300,13 @@ static void sum(const sg_problem *p, const sg_knobs *k, int c, const bufs *b, sg
     }
 }
 
-/* Waits for all that others store into C. */
-static void await_peers(const sg_problem *p, const sg_knobs *k, const bufs *b, sg_sched *s)
+/* Waits for all that others store into C, behind the products: it needs an SM, as they do.  LAST: of the other
+ * stream. */
+static void await_peers(const sg_problem *p, const sg_knobs *k, const bufs *b, int last,
+                        sg_sched *s)
 {
     sg_sched_flag(s, 0);
+    sg_sched_after(s, last);
     for (int q = 0; q < p->ranks; q++) {
         for (int c = 0; c < k->value[CHUNKS] && q != s->rank; c++) {
             const cut part =
@@ -360,7 +365,7 @@ static void build_scatter(const sg_problem *p, const sg_knobs *k, int rank, sg_s
         for (int c = 0; c < chunks; c++) multiply(p, k, rank, c, &b, s);
     }
     for (int c = apart ? 0 : chunks - 1; c < chunks; c++) sum(p, k, c, &b, s);
-    if (sg_problem_out(p) != SG_OUT_SCATTER) await_peers(p, k, &b, s);
+    if (sg_problem_out(p) != SG_OUT_SCATTER) await_peers(p, k, &b, other, s);
 }
 
 static void build(const sg_problem *p, const sg_knobs *knobs, int rank, sg_sched *s)
@@ -376,7 +381,7 @@ const sg_strategy sg_strategy_dma = {
     .brief = "engines bring a chunk of all ranks' rows or columns at a time (FiCCO)",
     .knob = {"form", "chunks", "lanes", "streams", "blocks", "tile_m", "tile_n"},
     .least = {UNIFORM, 1, 1, 1, 0, 1, 1},
-    .most = {FORMS - 1, 64, SG_MAX_LANES - 1, 2, 1024, 4096, 4096},
+    .most = {FORMS - 1, 64, SG_MAX_LANES - 1, 2, SG_MOST_SMS, 4096, 4096},
     .accepts = sg_accepts_moves,
     .propose = propose,
     .build = build,
