@@ -112,11 +112,11 @@ static counts count_all(const sg_sim *m)
     return c;
 }
 
-static bool set_up_steps(sg_sim *m)
+/* Of all ranks; some gigabytes. */
+enum { MOST_FLAGS = 1 << 25 };
+
+static bool set_up_steps(sg_sim *m, counts c)
 {
-    m->rank = sg_sim_get(m, SG_MEM_RANKS, m->ranks, sizeof *m->rank);
-    if (m->full) return false;
-    const counts c = count_all(m);
     for (int r = 0; r < m->ranks; r++) sg_sim_set_pushes(m, r);
     int64_t slots = 64;
     while (slots < 2 * c.flags) slots *= 2;
@@ -153,7 +153,14 @@ static shingle_status simulate(sg_sim *m, const sg_machine *machine, double *us_
     m->full = false;
     m->now = 0;
     sg_arena_reset(&m->arena);
-    bool good = set_up_steps(m) && set_up_engines(m) && sg_sim_set_links(m);
+    m->rank = sg_sim_get(m, SG_MEM_RANKS, m->ranks, sizeof *m->rank);
+    if (m->full) return sg_fail(SHINGLE_ENOMEM, "no memory to simulate %d ranks", m->ranks);
+    const counts c = count_all(m);
+    if (c.flags > MOST_FLAGS)
+        return sg_fail(SHINGLE_EUNSUPPORTED,
+                       "%lld flags are too many to be simulated; %d are possible",
+                       (long long)c.flags, (int)MOST_FLAGS);
+    bool good = set_up_steps(m, c) && set_up_engines(m) && sg_sim_set_links(m);
     for (int32_t i = 0; good && i < m->flow0 + m->flow_room; i++) m->place[i] = SG_NONE;
     for (int r = 0; good && r < m->ranks; r++) start_lanes(m, r);
     if (good && machine->pool > 0) good = sg_sim_set_pool(m);

@@ -23,6 +23,7 @@ bool sg_sim_set_links(sg_sim *m)
     m->resources =
         sg_sim_get(m, SG_MEM_RESOURCES, (int64_t)m->store0 + m->ranks, sizeof *m->resources);
     m->channels = sg_sim_get(m, SG_MEM_CHANNELS, (int64_t)m->ranks * m->all, sizeof *m->channels);
+    m->uses = sg_sim_get(m, SG_MEM_USES, (int64_t)m->flow_room * m->stride, sizeof *m->uses);
     if (m->full) return false;
     for (int32_t i = 0; i < m->store0 + m->ranks; i++) {
         const double gbps = i < m->store0 ? sg_links_gbps(&m->links, i) : m->machine->store_gbps;

@@ -447,7 +447,7 @@ static void weigh(sg_sim *m, int rank, int64_t *stores)
         const sg_launch *const l = &step->u.launch;
         for (int32_t j = l->patch0; j < l->patch0 + l->patches; j++) {
             const sg_patch *const p = &s->patch[j];
-            r->weight += (double)p->rows * p->cols * (p->k1 - p->k0 + 16);
+            r->weight += (double)p->rows * p->cols * ((double)(p->k1 - p->k0) + 16);
             if (goes_far(s, p)) *stores += sg_sched_patch_visits(s, l, j);
         }
     }
