@@ -277,9 +277,14 @@ static shingle_status choose_by_rule(chooser *c, int first, int *chosen)
 {
     sg_static_wish wish;
     sg_text rule = {c->rule, sizeof c->rule, 0};
-    SG_TRY(sg_plan_build(c->problem, c->candidate[0].strategy, &c->candidate[0].knobs, 0,
-                         &c->sched[0]));
-    sg_static_rule(&c->sched[0], c->machine, &wish);
+    const shingle_status serial = sg_plan_build(c->problem, c->candidate[0].strategy,
+                                                &c->candidate[0].knobs, 0, &c->sched[0]);
+    if (serial == SHINGLE_OK)
+        sg_static_rule(&c->sched[0], c->machine, &wish);
+    else if (serial == SHINGLE_EUNSUPPORTED) /* too large for its buffers: anything is better */
+        wish = (sg_static_wish){.kind = SG_STATIC_HETERO};
+    else
+        return serial;
     sg_static_explain(&wish, &rule);
     sg_static_look *const look = calloc((size_t)c->candidates, sizeof *look);
     if (look == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory for %d candidates", c->candidates);
