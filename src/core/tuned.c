@@ -59,7 +59,7 @@ void sg_tuned_free(sg_tuned *tuned)
 static uint64_t hash_of(const shingle_config *config, const sg_machine *machine,
                         const sg_machine *scale_of)
 {
-    char text[4096];
+    char text[SG_MACHINE_TEXT];
     uint64_t hash = sg_hash(&config->threads, sizeof config->threads, 0);
     const sg_machine *const files[2] = {config->machine != NULL ? machine : NULL, scale_of};
     for (int i = 0; i < 2; i++) {
@@ -85,10 +85,11 @@ shingle_status sg_tuned_open(sg_group *group, const shingle_config *config,
     return sg_tuned_file_read(tuned->path, tuned->signature, &tuned->list);
 }
 
-/* What was asked: the problem's canonical text and every option. */
+/* What was asked: the problem's canonical text, every option, and the strategy that is set for those that name none. */
 static char *make_key(const sg_problem *problem, const shingle_plan_options *options)
 {
-    const char *const strategy = options->strategy != NULL ? options->strategy : "";
+    const bool given = options->strategy != NULL && options->strategy[0] != '\0';
+    const char *const strategy = given ? options->strategy : sg_env("SHINGLE_STRATEGY");
     const char *const choose = options->choose != NULL ? options->choose : "";
     const char *const level = options->level != NULL ? options->level : "";
     const size_t room =
