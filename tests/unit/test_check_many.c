@@ -71,18 +71,26 @@ static void proposals_fit(void **state)
 {
     (void)state;
     static const char *const texts[] = {
-        "ag_gemm:bf16:512x384x256:r4",         "gemm_rs:bf16:512x384x256:r3",
-        "gemm_ar:f32:512x384x256:r5:gelu",     "gemm_rs:f16:96x384x256:r3:cyclic=16",
-        "ag_gemm:bf16:16x4096x4096:r8",        "gemm:f32:64x64x64:r2",
-        "a2a_gemm:bf16:512x384x256:r4",        "gemm_a2a:f16:512x384x256:r3:bias",
-        "ag_gemm:f32:384x512x256:r4:gather=b", "ag_gemm:f32:96x96x512:r4:gather=k:accumulate",
-        "gemm_ar:f32:512x384x256:r4:call=9"};
-    static const int counts[] = {1, 2, 3, 4, 5, 8, 9, 10, 16, 108, 132};
-    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        "ag_gemm:bf16:512x384x256:r4",
+        "gemm_rs:bf16:512x384x256:r3",
+        "gemm_ar:f32:512x384x256:r5:gelu",
+        "gemm_rs:f16:96x384x256:r3:cyclic=16",
+        "ag_gemm:bf16:16x4096x4096:r8",
+        "gemm:f32:64x64x64:r2",
+        "a2a_gemm:bf16:512x384x256:r4",
+        "gemm_a2a:f16:512x384x256:r3:bias",
+        "ag_gemm:f32:384x512x256:r4:gather=b",
+        "ag_gemm:f32:96x96x512:r4:gather=k:accumulate",
+        "gemm_ar:f32:512x384x256:r4:call=9",
+        "gemm_a2a:bf16:96x384x256:r3:counts=32,32,32/32,0,32/32,32,32", /* one keeps no rows */
+        "gemm_rs:bf16:103x138x65:r8:bias:silu"};
+    static const int counts[] = {1, 2, 3, 4, 5, 8, 9, 10, 16, 17, 108, 132};
+    for (size_t i = 0; i < 2 * (sizeof counts / sizeof counts[0]); i++) {
         sg_machine machine;
         sg_machine_plain(&machine);
-        machine.sms = counts[i];
-        machine.coll_sms = (int)sg_min(machine.coll_sms, counts[i] - 1);
+        machine.topology = i % 2 ? SG_MESH : SG_SWITCH;
+        machine.sms = counts[i / 2];
+        machine.coll_sms = (int)sg_min(machine.coll_sms, machine.sms - 1);
         for (size_t j = 0; j < sizeof texts / sizeof texts[0]; j++)
             check_all_strategies(texts[j], &machine);
     }

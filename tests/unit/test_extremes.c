@@ -1,0 +1,121 @@
+/* test_extremes.c -- problems at the edge of what can be asked: ranks without rows, extents near 2^31, machines
+ * with more SMs than there are.  Each is planned, and what is chosen is proved where it is small enough. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "built.h"
+#include "core/machine.h"
+#include "core/plan.h"
+
+/* What is chosen for PROBLEM there, by the model or by rule. */
+static shingle_plan *plan_for(const char *problem, const char *machine_file, const char *choose)
+{
+    const shingle_plan_options options = {.choose = choose};
+    shingle_machine *machine = NULL;
+    shingle_plan *plan = NULL;
+    assert_int_equal(shingle_machine_load(machine_file, &machine), SHINGLE_OK);
+    if (shingle_plan_for(problem, machine, &options, &plan) != SHINGLE_OK)
+        fail_msg("%s on %s by %s: %s", problem, machine_file, choose, shingle_error());
+    shingle_machine_free(machine);
+    return plan;
+}
+
+static void ranks_without_rows(void **state)
+{
+    static const char *const problems[] = {
+        "a2a_gemm:bf16:5x66x16:r2:counts=1,0/4,0",
+        "gemm_a2a:bf16:5x66x16:r2:counts=1,4/0,0",
+        "a2a_gemm:bf16:400x256x128:r3:counts=100,0,200/200,0,0/0,0,200",
+        "gemm_rs:bf16:512x256x128:r3:rows=512,0,0",
+        "ag_gemm:bf16:512x256x128:r3:rows=0,0,512",
+        "gemm_a2a:bf16:0x256x128:r2:counts=0,0/0,0"};
+    static const char *const machines[] = {"machines/h200x4.machine", "machines/mi300x8.machine",
+                                           "machines/npux4.machine"};
+    (void)state;
+    for (size_t i = 0; i < sizeof problems / sizeof problems[0]; i++)
+        for (size_t j = 0; j < sizeof machines / sizeof machines[0]; j++)
+            for (int by = 0; by < 2; by++) {
+                shingle_plan *const plan =
+                    plan_for(problems[i], machines[j], by ? "static" : "predict");
+                if (shingle_plan_check(plan, NULL) != SHINGLE_OK) fail_msg("%s", shingle_error());
+                shingle_plan_free(plan);
+            }
+}
+
+/* Numbers of rows are rounded up to tiles, and have 32 bits in a schedule.  A plan that lost its product to that
+ * would be the fastest. */
+static void rows_near_the_limit(void **state)
+{
+    static const struct {
+        const char *problem, *choose;
+    } asked[] = {{"gemm_rs:bf16:2147483647x1x8:r2:rows=2147483647,0", "predict"},
+                 {"gemm_ar:bf16:2147483600x1x8:r2:rows=2147483600,0", "predict"},
+                 {"ag_gemm:bf16:2147483647x1x8:r2:rows=2147483647,0", "static"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
+        shingle_plan *const plan =
+            plan_for(asked[i].problem, "machines/h200x4.machine", asked[i].choose);
+        shingle_simulation simulation;
+        assert_int_equal(shingle_plan_simulate(plan, NULL, &simulation), SHINGLE_OK);
+        if (!(simulation.speedup < 2)) fail_msg("%s: %g x", asked[i].problem, simulation.speedup);
+        shingle_plan_free(plan);
+    }
+}
+
+/* Not overlapping gathers columns of A in a buffer that would be too large here; others do not. */
+static void rule_without_serial(void **state)
+{
+    (void)state;
+    shingle_plan *const plan =
+        plan_for("ag_gemm:bf16:800000000x64x64:r4:gather=k", "machines/h200x4.machine", "static");
+    assert_null(strstr(shingle_plan_text(plan), "serial"));
+    shingle_plan_free(plan);
+}
+
+/* What is chosen for a machine is a text that can be read. */
+static void many_sms(void **state)
+{
+    static const char *const problems[] = {"gemm_rs:bf16:8192x8192x7168:r4",
+                                           "ag_gemm:bf16:8192x7168x8192:r4",
+                                           "gemm_ar:bf16:8192x8192x7168:r4"};
+    (void)state;
+    sg_machine machine;
+    assert_int_equal(sg_machine_read("machines/h200x4.machine", &machine), SHINGLE_OK);
+    machine.sms = SG_MOST_SMS;
+    for (size_t i = 0; i < sizeof problems / sizeof problems[0]; i++) {
+        sg_problem p;
+        assert_int_equal(sg_problem_parse(problems[i], &p), SHINGLE_OK);
+        for (int s = 0; sg_strategy_at(s) != NULL; s++) {
+            const sg_strategy *const strategy = sg_strategy_at(s);
+            proposals all;
+            propose_to(&p, strategy, &machine, &all);
+            for (int j = 0; j < all.count; j++) {
+                shingle_plan *made = NULL;
+                shingle_plan *read = NULL;
+                assert_int_equal(sg_plan_make(&p, strategy, &all.set[j], &made), SHINGLE_OK);
+                if (shingle_plan_parse(shingle_plan_text(made), &read) != SHINGLE_OK)
+                    fail_msg("%s: %s", shingle_plan_text(made), shingle_error());
+                shingle_plan_free(made);
+                shingle_plan_free(read);
+            }
+        }
+        sg_problem_free(&p);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranks_without_rows),
+        cmocka_unit_test(rows_near_the_limit),
+        cmocka_unit_test(rule_without_serial),
+        cmocka_unit_test(many_sms),
+    };
+    return cmocka_run_group_tests_name("extremes", tests, NULL, NULL);
+}
