@@ -28,6 +28,8 @@
  * names the offending value and what would be accepted.  Outputs are written only on success.
  * Threads: one thread at a time per comm; different comms may be driven by different threads or all
  * by one.  A plan belongs to its comm.  No call prints, exits or waits without a limit.
+ * Forks: a child has a group's memory and none of its threads.  shingle_close() does nothing there,
+ * what plans, runs or waits says SHINGLE_EINVAL, and a group of its own works.
  */
 #ifndef SHINGLE_H
 #define SHINGLE_H
@@ -78,7 +80,8 @@ typedef struct shingle_config {
     double scale_rows;      /* with scale_of: rows of that machine that one row here stands for;
                              * shortens latencies only; default 16 */
     double timeout_seconds; /* limit of every wait inside a run; default 10 */
-    int threads;            /* worker threads of the process; default: its cores */
+    int threads;            /* that multiply for this group; default: the process's cores.  On the
+                             * CPU each rank's links have a thread besides, which mostly sleeps */
     const char *plans; /* file of tuned plans (docs/tuning.md), read now; it need not exist yet */
 } shingle_config;
 
@@ -105,7 +108,10 @@ SHINGLE_API shingle_status shingle_plan_create(shingle_comm *comm, const char *p
  * "return_a" or "norm" takes shingle_run_tensors.
  * Matrices must stay valid and untouched until shingle_sync (or, on a GPU, until STREAM gets there);
  * they are never moved.  Every rank runs the same plans in the same order.  STREAM is the
- * backend's (a cudaStream_t); NULL on the CPU. */
+ * backend's (a cudaStream_t); NULL on the CPU.
+ * A rank has room for 16 runs that have not ended (64 on GPUs); with one more the call waits for the
+ * first, at most twice the group's time limit.  So who drives all ranks goes run by run, not rank by
+ * rank. */
 SHINGLE_API shingle_status shingle_run(shingle_plan *plan, const void *a, const void *b, void *c,
                                        void *stream);
 
@@ -203,6 +209,10 @@ typedef struct shingle_tensors {
 
 SHINGLE_API shingle_status shingle_run_tensors(shingle_plan *plan, const shingle_tensors *tensors,
                                                void *stream);
+
+/* Waits for the runs that PLAN's rank has enqueued, at most twice the group's time limit and a second.
+ * If they go on for longer, what they need of PLAN is never freed: call shingle_sync first.  Takes
+ * NULL. */
 SHINGLE_API void shingle_plan_free(shingle_plan *plan);
 
 /* Memory that peers of COMM may store into.  Outputs of GEMM_AR that live in it are never copied.
@@ -219,7 +229,8 @@ SHINGLE_API shingle_status shingle_read(shingle_comm *comm, void *to, const void
 
 /* After a failed run: makes the group usable again.  Collective: every rank calls it, none returns
  * before all have; fails with SHINGLE_ETIMEOUT if one does not come.  A thread that drives all ranks
- * calls it with SECONDS 0 for each: the last rank's call recovers the group and returns SHINGLE_OK. */
+ * calls it with SECONDS 0 for each: the last rank's call recovers the group and returns SHINGLE_OK.  It
+ * waits until work under way has let go, at most SECONDS or the group's time limit, if that is more. */
 SHINGLE_API shingle_status shingle_recover(shingle_comm *comm, double seconds);
 
 /* Text of a plan: problem, strategy, knobs and hash.  Any library of the same version makes the same
