@@ -211,8 +211,7 @@ SHINGLE_API shingle_status shingle_run_tensors(shingle_plan *plan, const shingle
                                                void *stream);
 
 /* Waits for the runs that PLAN's rank has enqueued, at most twice the group's time limit and a second.
- * If they go on for longer, what they need of PLAN is never freed: call shingle_sync first.  Takes
- * NULL. */
+ * What runs that go on for longer need of PLAN is freed with the group.  Takes NULL. */
 SHINGLE_API void shingle_plan_free(shingle_plan *plan);
 
 /* Memory that peers of COMM may store into.  Outputs of GEMM_AR that live in it are never copied.

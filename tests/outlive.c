@@ -23,7 +23,7 @@ typedef struct world {
     shingle_comm *comm[RANKS];
     shingle_plan *plan[RANKS];
     float *a[RANKS], *b, *c[RANKS];
-    atomic_int calls, inside; /* of work_slowly() */
+    atomic_int calls, inside; /* of work_slowly(); inside: of rank 1 */
     atomic_bool refuses;      /* somebody does */
     int served;               /* calls before rank 0 refuses one */
     unsigned slow_us;         /* how long a call takes */
@@ -76,7 +76,7 @@ static void recover(world *w)
     assert_int_equal(shingle_recover(w->comm[1], 0), SHINGLE_OK);
 }
 
-/* A product that takes its time; one of rank 0's gives up once another is inside. */
+/* A product that takes its time; one of rank 0's gives up once rank 1's is inside. */
 static int work_slowly(void *context, const shingle_rows *rows)
 {
     world *const w = context;
@@ -85,14 +85,14 @@ static int work_slowly(void *context, const shingle_rows *rows)
         while (atomic_load(&w->inside) == 0) usleep(1000);
         return 5;
     }
-    atomic_fetch_add(&w->inside, 1);
+    atomic_fetch_add(&w->inside, rows->rank);
     usleep(w->slow_us);
     float sum = 0;
     for (int64_t i = 0; i < rows->rows; i++) sum += ((const float *)rows->a)[i * rows->a_stride];
     for (int64_t i = 0; i < rows->rows; i++)
         memset((char *)rows->sum + i * rows->sum_stride * (int64_t)sizeof(float), sum != 0,
                N * sizeof(float));
-    atomic_fetch_sub(&w->inside, 1);
+    atomic_fetch_sub(&w->inside, rows->rank);
     return 0;
 }
 
@@ -258,11 +258,13 @@ static void forked_child_can_leave(void **state)
             run(&w, w.plan[0], 0) == SHINGLE_EINVAL &&
             shingle_plan_create(w.comm[0], "gemm:f32:8x8x8:r2", NULL, &plan) == SHINGLE_EINVAL;
         shingle_plan_free(w.plan[1]);
-        shingle_close(RANKS, w.comm);
-        /* One of its own works. */
+        close_world(&w);
+        bool works = true;
+#ifndef __SANITIZE_THREAD__ /* which allows a child no threads */
         shingle_comm *own[1];
-        const bool works = shingle_open(1, NULL, own) == SHINGLE_OK;
+        works = shingle_open(1, NULL, own) == SHINGLE_OK;
         if (works) shingle_close(1, own);
+#endif
         _exit(told && works ? 0 : 1);
     }
     int status = 0;

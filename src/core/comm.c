@@ -207,6 +207,11 @@ void shingle_close(int ranks, shingle_comm **comm)
         while (c->plans > 0) shingle_plan_free(c->plan[c->plans - 1]);
         free(c->plan);
     }
+    while (group->late != NULL) {
+        sg_bound *const bound = group->late;
+        group->late = bound->next;
+        (void)sg_exec_free(bound); /* nothing runs any more */
+    }
     sg_recording_drop(group);
     free_group(group);
 }
@@ -257,7 +262,7 @@ static shingle_status bind_plan(shingle_comm *comm, shingle_plan *plan, sg_bound
                              group->backend->name, i, plan->text);
     if (status == SHINGLE_OK) status = sg_exec_bind(bound, group->work, comm->rank);
     if (status != SHINGLE_OK) {
-        sg_exec_free(bound);
+        (void)sg_exec_free(bound);
         return status;
     }
     *bound_out = bound;
@@ -282,15 +287,24 @@ void sg_comm_unbind(shingle_plan *plan)
 {
     if (plan == NULL || plan->bound == NULL) return;
     shingle_comm *const comm = plan->bound->owner;
-    if (is_inherited(comm->group)) return;
+    if (is_inherited(comm->group)) {
+        plan->bound = NULL;
+        return;
+    }
     int32_t at = 0;
     pthread_mutex_lock(&comm->group->mutex);
     while (at < comm->plans && comm->plan[at] != plan) at++;
     SG_CHECK(at < comm->plans);
     comm->plan[at] = comm->plan[--comm->plans];
     pthread_mutex_unlock(&comm->group->mutex);
-    sg_exec_free(plan->bound);
+    sg_bound *const bound = plan->bound;
     plan->bound = NULL;
+    if (sg_exec_free(bound)) return;
+    sg_log(SG_LOG_WARN, "%s is still running; its memory is freed with the group", bound->text);
+    pthread_mutex_lock(&comm->group->mutex);
+    bound->next = comm->group->late;
+    comm->group->late = bound;
+    pthread_mutex_unlock(&comm->group->mutex);
 }
 
 void shingle_plan_free(shingle_plan *plan)

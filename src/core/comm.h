@@ -26,7 +26,8 @@ typedef struct sg_group {
     /* Guards all below, and binding. */
     pthread_mutex_t mutex;
     pthread_cond_t recovered;
-    bool *came; /* ranks that wait in shingle_recover */
+    struct sg_bound *late; /* whose runs outlived their plans: freed with the group */
+    bool *came;            /* ranks that wait in shingle_recover */
     uint64_t recoveries;
 } sg_group;
 

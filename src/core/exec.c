@@ -77,15 +77,11 @@ shingle_status sg_exec_bind(sg_bound *bound, sg_work *const *work, int rank)
     return bound->work->backend->bind(bound->work->self, bound);
 }
 
-void sg_exec_free(sg_bound *bound)
+bool sg_exec_free(sg_bound *bound)
 {
-    if (bound == NULL) return;
+    if (bound == NULL) return true;
     if (bound->backend != NULL) bound->work->backend->unbind(bound->work->self, bound);
-    if (bound->backend != NULL) {
-        /* Somebody still works in this memory; losing it is better than freeing it. */
-        sg_log(SG_LOG_ERROR, "%s is still running; its memory is lost", bound->text);
-        return;
-    }
+    if (bound->backend != NULL) return false; /* somebody still works in this memory */
     for (int half = 0; half < 2; half++) {
         free(bound->sym[half]);
         free(bound->rest[half]);
@@ -95,6 +91,7 @@ void sg_exec_free(sg_bound *bound)
     sg_problem_free(&bound->problem);
     free(bound->text);
     free(bound);
+    return true;
 }
 
 /* ---- Tensors --------------------------------------------------------------------------------- */

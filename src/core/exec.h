@@ -13,7 +13,8 @@ typedef struct sg_bound {
     char *text; /* of the plan, for verdicts: a copy, since runs may outlive the plan */
     shingle_compute compute; /* of a call; otherwise NULL */
     void *compute_context;
-    void *owner; /* the comm; NULL for a backend's own runs */
+    void *owner;           /* the comm; NULL for a backend's own runs */
+    struct sg_bound *next; /* of the owner's group: another that outlived its plan */
     sg_work *work;
     uint8_t **sym[2];  /* [half][rank]: each rank's SYM block, as reached from here */
     uint8_t **rest[2]; /* the same of REST */
@@ -30,8 +31,9 @@ shingle_status sg_exec_create(const sg_problem *problem, uint64_t hash, const ch
  * thread at a time for all ranks of a process. */
 shingle_status sg_exec_bind(sg_bound *bound, sg_work *const *work, int rank);
 
-/* Undoes both; takes NULL.  Waits for runs in flight, which end or fail within the limit. */
-void sg_exec_free(sg_bound *bound);
+/* Undoes both; takes NULL.  Waits for runs in flight, which end or fail within the limit.  False: they do
+ * neither, and nothing was freed. */
+bool sg_exec_free(sg_bound *bound);
 
 /* Enqueues one run.  KINDS: 1u << sg_kind of the steps to carry out, ~0u for all; a plan with flags
  * runs whole or not at all.  STREAM is the backend's business; NULL: its own. */

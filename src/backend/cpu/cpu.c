@@ -1,6 +1,7 @@
 /* cpu.c -- the table of the CPU backend.  A run is copied into its rank's list, which the workers
  * of pool.c carry out; nothing here computes. */
 #include <errno.h>
+#include <math.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +41,8 @@ static void close_group(void *self)
     free(cpu);
 }
 
+static const double opening_us = 10e6; /* limit of no progress until the group is open */
+
 static shingle_status start(sg_cpu *cpu, const sg_backend_config *config)
 {
     cpu->rank = calloc((size_t)cpu->ranks, sizeof *cpu->rank);
@@ -53,7 +56,13 @@ static shingle_status start(sg_cpu *cpu, const sg_backend_config *config)
     }
     for (int r = 0; r < cpu->ranks; r++) SG_TRY(sg_link_start(cpu, &cpu->rank[r].link, r));
     SG_TRY(sg_pool_start(cpu));
-    return sg_rates_measure(cpu, &sg_backend_cpu, config);
+    /* What a rank may take on a busy machine while the group measures itself is not the caller's to say. */
+    cpu->timeout_us = fmax(config->timeout_seconds * 1e6, opening_us);
+    SG_TRY(sg_rates_measure(cpu, &sg_backend_cpu, config));
+    pthread_mutex_lock(&cpu->mutex);
+    cpu->timeout_us = config->timeout_seconds * 1e6;
+    pthread_mutex_unlock(&cpu->mutex);
+    return SHINGLE_OK;
 }
 
 static shingle_status open_group(const sg_backend_config *config, void **self_out)
@@ -62,7 +71,6 @@ static shingle_status open_group(const sg_backend_config *config, void **self_ou
     if (cpu == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory for %d ranks", config->ranks);
     cpu->ranks = config->ranks;
     cpu->threads = config->threads > 0 ? config->threads : cores();
-    cpu->timeout_us = config->timeout_seconds * 1e6;
     pthread_mutex_init(&cpu->mutex, NULL);
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);

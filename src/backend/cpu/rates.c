@@ -90,7 +90,7 @@ static shingle_status prepare(bench *t)
 
 static void clean_up(bench *t)
 {
-    for (int r = 0; r < t->problem.ranks; r++) sg_exec_free(t->bound[r]);
+    for (int r = 0; r < t->problem.ranks; r++) (void)sg_exec_free(t->bound[r]);
     if (t->work[0] != NULL) sg_work_close(t->problem.ranks, t->work);
     free(t->a);
     free(t->b);
