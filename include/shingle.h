@@ -165,12 +165,13 @@ struct shingle_plan_options {
     const char *strategy;   /* force one: "ring" or "ring{sub=2}"; default: choose */
     int measure;            /* time this many of the best predicted plans, and the serial one, and
                            * take the fastest; 0: as CHOOSE and LEVEL say.  The first rank that asks
-                           * runs all ranks of the group, so no other runs may be in flight */
+                             * runs all ranks of the group, so no other runs may be in flight.  If one
+                             * of these runs fails, so has the group: shingle_recover */
     double measure_seconds; /* limit of that; default: the level's */
     const char *choose; /* who chooses: "static" (a rule on sizes and rates, nothing is simulated),
-                           * "predict" (simulate every candidate: the default) or "measure" */
+                             * "predict" (simulate every candidate: the default) or "measure" */
     const char *level;  /* of measuring: "estimate" (predict after all), "measure" (3 plans, 5 s:
-                           * the default), "patient" (8 plans, 20 s), "exhaustive" (all, 120 s) */
+                             * the default), "patient" (8 plans, 20 s), "exhaustive" (all, 120 s) */
     shingle_compute compute; /* of a problem with call=, which needs it; it is not timed */
     void *compute_context;
     /* Not 0: only plans that make every element of C in the one order that all reproducible plans have: a
