@@ -303,6 +303,7 @@ static int plan_model(const request *q, const config_model *model, bool json)
     const char *const name = q->where.as ? q->where.as : "h200x4";
     shingle_machine *machine = NULL;
     int code = group_machine(name, &machine);
+    if (code == CLI_OK) code = group_reach("as", name, machine, q->config.ranks);
     for (int i = 0; i < model->products && code == CLI_OK; i++)
         code = plan_product(q, model->product[i].problem, machine, &f[i]);
     if (code == CLI_OK && json) print_forecast_json(q, name, model, f);
@@ -404,12 +405,14 @@ int cmd_model(int argc, char **argv)
         .usage = "CONFIG.json --tp P --tokens T [options]",
         .examples =
             "  shingle model models/llama-3-8b.json --tp 4 --tokens 512 --as h200x4\n"
-            "  shingle model models/llama-3-70b.json --tp 8 --tokens 8192 --plan\n"
+            "  shingle model models/llama-3-70b.json --tp 8 --tokens 8192 --plan --as "
+            "h100x8\n"
             "  shingle model models/gpt-neox-20b.json --tp 4 --tokens 128 --type f32 --ar\n",
         .notes =
             "CONFIG.json is a model's own, unmodified, from the Hugging Face hub: Llama,\n"
             "Mistral, Qwen 2 and 3, GPT-NeoX, Gemma 1 to 3, Phi-3, Mixtral, DeepSeek V2 and V3.\n"
-            "Routed experts are left out and named.  What could not be used is printed last.\n",
+            "Routed experts are dealt over the ranks and reached by all-to-all, but with --ar, where\n"
+            "they are left out.  What could not be used is named last.\n",
         .option = options,
         .options = OWN + REPORT_OPTIONS,
         .least_words = 1,

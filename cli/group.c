@@ -107,9 +107,23 @@ int group_model(const char *name, int ranks, group *g, shingle_machine **owned,
         if (code == CLI_OK) *machine_out = shingle_comm_machine(g->comm[0]);
         return code;
     }
-    const int code = group_machine(name, owned);
+    int code = group_machine(name, owned);
+    if (code == CLI_OK) code = group_reach("machine", name, *owned, ranks);
     if (code == CLI_OK) *machine_out = *owned;
     return code;
+}
+
+int group_reach(const char *option, const char *name, const shingle_machine *machine, int64_t ranks)
+{
+    char line[32];
+    if (machine == NULL || group_machine_line(machine, "ranks", line, sizeof line) == NULL)
+        return CLI_OK;
+    const long reached = strtol(line, NULL, 10);
+    if (ranks <= reached) return CLI_OK;
+    return out_error(CLI_USAGE,
+                     "the problem has %lld ranks; machine %s reaches %ld; a machine with more is "
+                     "accepted as --%s FILE, or --%s plain, which has any number",
+                     (long long)ranks, name, reached, option, option);
 }
 
 const char *group_machine_line(const shingle_machine *machine, const char *key, char *line,

@@ -53,6 +53,10 @@ int group_machine(const char *name, shingle_machine **machine_out);
 int group_model(const char *name, int ranks, group *g, shingle_machine **owned,
                 const shingle_machine **machine_out);
 
+/* Has MACHINE, that of --OPTION NAME, so many ranks?  CLI_OK or, after a message, an exit code. */
+int group_reach(const char *option, const char *name, const shingle_machine *machine,
+                int64_t ranks);
+
 /* First value of KEY in a machine's text ("name value ..." lines), or NULL. */
 const char *group_machine_line(const shingle_machine *machine, const char *key, char *line,
                                size_t room);
