@@ -157,6 +157,21 @@ static int print_plan(const shingle_plan *plan, const request *q, bool json)
     return CLI_OK;
 }
 
+/* Only ranks of this computer can be timed.  Words that are unknown are left to the library. */
+static int check_measuring(const request *q)
+{
+    const char *const level = q->level;
+    const bool measures = q->choose != NULL ? strcmp(q->choose, "measure") == 0 : level != NULL;
+    const bool times = level == NULL || strcmp(level, "measure") == 0 ||
+                       strcmp(level, "patient") == 0 || strcmp(level, "exhaustive") == 0;
+    if (!measures || !times || strcmp(q->machine, "here") == 0) return CLI_OK;
+    const char *const option = q->choose != NULL ? "choose" : "level";
+    return out_error(CLI_USAGE,
+                     "--%s %s times plans on ranks of this computer; with --machine %.60s none "
+                     "run: --machine here is accepted",
+                     option, q->choose != NULL ? q->choose : level, q->machine);
+}
+
 static int plan_for(request *q, bool json)
 {
     shingle_shape shape;
@@ -172,6 +187,7 @@ static int plan_for(request *q, bool json)
     }
     shingle_status status = shingle_problem_shape(q->problem, 0, &shape);
     if (status != SHINGLE_OK) return out_status(status);
+    if (check_measuring(q) != CLI_OK) return CLI_USAGE;
 
     group g = {.ranks = 0};
     shingle_machine *owned = NULL;
@@ -214,7 +230,7 @@ int cmd_plan(int argc, char **argv)
          .kind = ARGS_TEXT,
          .value = &q.level,
          .unit = "L",
-         .brief = "of measuring: estimate, measure, patient or exhaustive"},
+         .brief = "of measuring: estimate, measure, patient or exhaustive; as --choose measure"},
         {.name = "reproducible",
          .kind = ARGS_FLAG,
          .value = &q.reproducible,
