@@ -341,11 +341,14 @@ static int check_words(request *q)
 
 static int model_of(request *q, bool json)
 {
+    char path[GROUP_PATH];
     char error[FILE_ERROR];
     config_model model;
     int code = check_words(q);
     if (code != CLI_OK) return code;
-    if (!config_read(q->path, &q->config, &model, error)) return out_error(CLI_USAGE, "%s", error);
+    code = group_find("model", "models", ".json", q->path, path, sizeof path);
+    if (code != CLI_OK) return code;
+    if (!config_read(path, &q->config, &model, error)) return out_error(CLI_USAGE, "%s", error);
     code = drawing_check(q->how.drawing, (q->plan_only ? 1 : 2) * model.products);
     if (code != CLI_OK) return code;
     return q->plan_only ? plan_model(q, &model, json) : run_model(q, &model, json);
@@ -404,15 +407,16 @@ int cmd_model(int argc, char **argv)
         .brief = "The tensor-parallel products of a model's layer: planned, run, compared.",
         .usage = "CONFIG.json --tp P --tokens T [options]",
         .examples =
-            "  shingle model models/llama-3-8b.json --tp 4 --tokens 512 --as h200x4\n"
+            "  shingle model llama-3-8b --tp 4 --tokens 512 --as h200x4\n"
             "  shingle model models/llama-3-70b.json --tp 8 --tokens 8192 --plan --as "
             "h100x8\n"
             "  shingle model models/gpt-neox-20b.json --tp 4 --tokens 128 --type f32 --ar\n",
         .notes =
-            "CONFIG.json is a model's own, unmodified, from the Hugging Face hub: Llama,\n"
-            "Mistral, Qwen 2 and 3, GPT-NeoX, Gemma 1 to 3, Phi-3, Mixtral, DeepSeek V2 and V3.\n"
-            "Routed experts are dealt over the ranks and reached by all-to-all, but with --ar, where\n"
-            "they are left out.  What could not be used is named last.\n",
+            "CONFIG.json is a name in models/, or the path of a model's own, unmodified, from the\n"
+            "Hugging Face hub: Llama, Mistral, Qwen 2 and 3, GPT-NeoX, Gemma 1 to 3, Phi-3,\n"
+            "Mixtral, DeepSeek V2 and V3.\n"
+            "Routed experts are dealt over the ranks and reached by all-to-all, but with --ar,\n"
+            "where they are left out.  What could not be used is named last.\n",
         .option = options,
         .options = OWN + REPORT_OPTIONS,
         .least_words = 1,

@@ -13,6 +13,7 @@
 
 #ifndef SHINGLE_DATADIR
 #define SHINGLE_DATADIR "/usr/local/share/shingle"
+#define SHINGLE_DATA_FROM_BIN "../share/shingle"
 #endif
 
 enum { MAX_NAMES = 64, MAX_NAME = 48 };
@@ -42,36 +43,68 @@ static void list(const char *folder, const char *ending, names *n)
         n->name[n->count++][length - end] = '\0';
     }
     closedir(dir);
+}
+
+/* Names that several folders have count once. */
+static void sort_names(names *n)
+{
     qsort(n->name, (size_t)n->count, sizeof n->name[0], by_name);
+    int kept = 0;
+    for (int i = 0; i < n->count; i++)
+        if (kept == 0 || strcmp(n->name[i], n->name[kept - 1]) != 0)
+            memmove(n->name[kept++], n->name[i], sizeof n->name[0]);
+    n->count = kept;
 }
 
-static bool is_there(char *path, size_t room, const char *folder, const char *sub, const char *name,
-                     const char *ending)
-{
-    const int length =
-        snprintf(path, room, "%s%s%s/%s%s", folder, folder[0] ? "/" : "", sub, name, ending);
-    return length > 0 && (size_t)length < room && access(path, F_OK) == 0;
-}
+/* Where files that come with the program are looked for, the first that has one first: the working
+ * folder; beside the program, so that an installation may be moved; in its build tree, which has links
+ * to the source's; and where it was configured to be installed. */
+enum { PLACES = 4 };
+typedef struct places {
+    char folder[PLACES][GROUP_PATH];
+    int count;
+} places;
 
-int group_find(const char *what, const char *folder, const char *ending, const char *name,
-               char *path, size_t room)
+static void find_places(places *p)
 {
-    const bool is_path = strchr(name, '/') != NULL || strchr(name, '.') != NULL;
-    if (is_path || name[0] == '\0') {
-        if (name[0] == '\0' || strlen(name) >= room)
-            return out_error(CLI_USAGE, "%s \"%.60s\": a name or a path is accepted", what, name);
-        strcpy(path, name);
-        if (access(path, F_OK) == 0) return CLI_OK;
-        return out_error(CLI_USAGE, "%s %s: no such file", what, name);
+    char program[GROUP_PATH - 64];
+    p->count = 0;
+    p->folder[p->count++][0] = '\0';
+    const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    program[length > 0 ? length : 0] = '\0';
+    char *const slash = strrchr(program, '/');
+    if (slash != NULL) {
+        *slash = '\0';
+        snprintf(p->folder[p->count++], GROUP_PATH, "%s/%s/", program, SHINGLE_DATA_FROM_BIN);
+        snprintf(p->folder[p->count++], GROUP_PATH, "%s/share/shingle/", program);
     }
-    if (is_there(path, room, "", folder, name, ending)) return CLI_OK;
-    if (is_there(path, room, SHINGLE_DATADIR, folder, name, ending)) return CLI_OK;
+    snprintf(p->folder[p->count++], GROUP_PATH, "%s/", SHINGLE_DATADIR);
+}
 
+static bool find_named(const places *p, const char *folder, const char *name, const char *ending,
+                       char *path, size_t room)
+{
+    for (int i = 0; i < p->count; i++) {
+        const int length = snprintf(path, room, "%s%s/%s%s", p->folder[i], folder, name, ending);
+        if (length > 0 && (size_t)length < room && access(path, F_OK) == 0) return true;
+    }
+    return false;
+}
+
+/* There is no NAME: says where it could have been, and what there is. */
+static int fail_named(const places *p, const char *what, const char *folder, const char *name,
+                      const char *ending)
+{
     names n = {.count = 0};
-    list(folder, ending, &n);
-    char installed[sizeof SHINGLE_DATADIR + 32];
-    snprintf(installed, sizeof installed, "%s/%.20s", SHINGLE_DATADIR, folder);
-    if (n.count == 0) list(installed, ending, &n);
+    const char *beside = p->folder[p->count - 1]; /* the first place that has any */
+    for (int i = p->count - 1; i >= 0; i--) {
+        char full[GROUP_PATH + 32];
+        const int before = n.count;
+        snprintf(full, sizeof full, "%s%.20s", p->folder[i], folder);
+        list(full, ending, &n);
+        if (i > 0 && n.count > before) beside = p->folder[i];
+    }
+    sort_names(&n);
     const char *pointer[MAX_NAMES];
     for (int i = 0; i < n.count; i++) pointer[i] = n.name[i];
     const char *const nearest = args_nearest(name, pointer, n.count);
@@ -80,9 +113,25 @@ int group_find(const char *what, const char *folder, const char *ending, const c
     for (int i = 0; i < n.count && at + MAX_NAME + 3 < sizeof known; i++)
         at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", i ? ", " : "", n.name[i]);
     return out_error(
-        CLI_USAGE, "%s \"%s\" is neither in ./%s nor in %s; %s%s%s%s%s%sa path is accepted", what,
-        name, folder, installed, nearest ? "did you mean " : "", nearest ? nearest : "",
+        CLI_USAGE, "%s \"%s\" is neither in ./%s nor in %s%s; %s%s%s%s%s%sa path is accepted", what,
+        name, folder, beside, folder, nearest ? "did you mean " : "", nearest ? nearest : "",
         nearest ? "? " : "", at ? "known: " : "", known, at ? "; or " : "");
+}
+
+int group_find(const char *what, const char *folder, const char *ending, const char *name,
+               char *path, size_t room)
+{
+    places p;
+    if (name[0] == '\0' || strlen(name) >= room)
+        return out_error(CLI_USAGE, "%s \"%.60s\": a name or a path is accepted", what, name);
+    find_places(&p);
+    /* A name may have a point in it, as those of files do. */
+    const bool is_path = strchr(name, '/') != NULL;
+    if (!is_path && find_named(&p, folder, name, ending, path, room)) return CLI_OK;
+    if (!is_path && strchr(name, '.') == NULL) return fail_named(&p, what, folder, name, ending);
+    strcpy(path, name);
+    if (access(path, F_OK) == 0) return CLI_OK;
+    return out_error(CLI_USAGE, "%s %s: no such file", what, name);
 }
 
 /* ---- Machines -------------------------------------------------------------------------------- */

@@ -40,8 +40,8 @@ typedef struct group {
 int group_open(int64_t ranks, const group_options *options, group *group_out);
 void group_close(group *g);
 
-/* Finds NAME in FOLDER of the working directory or of the installation, with ENDING added; or NAME
- * is a path.  Prints what exists if it is neither. */
+/* Finds NAME in FOLDER of the working directory, or of what lies with the program, installed or in its
+ * build tree, with ENDING added; or NAME is a path.  Prints what exists if it is neither. */
 int group_find(const char *what, const char *folder, const char *ending, const char *name,
                char *path, size_t room);
 

@@ -28,12 +28,13 @@ program=$(realpath "$program")
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-ln -s "$root/machines" "$work/machines"
+ln -s "$root/machines" "$root/models" "$work"
 mkdir -p "$work/bench"
 ln -s "$root/bench/suites" "$work/bench/suites"
 # The cases use both.
 export configs=$here/configs
 export models=$root/models
+export program
 shingle() { "$program" "$@"; }
 # shellcheck source=tests/cli/data.sh
 . "$here/data.sh"

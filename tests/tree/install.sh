@@ -58,4 +58,6 @@ fi
 if [ -e "$work/prefix/bin/shingle" ]; then
     echo "== command"
     "$work/prefix/bin/shingle" info > /dev/null
+    # Its machines and models have moved with it.
+    (cd "$work/static" && "$work/prefix/bin/shingle" model llama-3-70b --tp 8 --tokens 64 --plan --as h100x8) > /dev/null
 fi
