@@ -71,20 +71,77 @@ static bool fail_and_drop(file_writer *writer, int reason, char *error)
     return file_fail(error, "%s: cannot be written: %s", writer->path, strerror(reason));
 }
 
-static bool open_beside(file_writer *writer, mode_t mode, char *error)
+/* The folder that PATH lies in. */
+static void folder_of(const char *path, char *folder, size_t room)
+{
+    const char *const slash = strrchr(path, '/');
+    const long length = slash == path ? 1 : slash - path;
+    if (slash == NULL)
+        snprintf(folder, room, ".");
+    else
+        snprintf(folder, room, "%.*s", (int)length, path);
+}
+
+/* Follows links; PATH itself where there is nothing yet. */
+static void resolve(const char *path, char *target)
+{
+    char *const real = realpath(path, NULL);
+    strcpy(target, real != NULL && strlen(real) < FILE_PATH ? real : path);
+    free(real);
+}
+
+bool file_check(const char *path, char *error)
+{
+    char target[FILE_PATH];
+    char folder[FILE_PATH];
+    struct stat info;
+    if (strlen(path) >= FILE_PATH) return file_fail(error, "path of %zu bytes", strlen(path));
+    resolve(path, target);
+    const bool is_there = stat(target, &info) == 0;
+    folder_of(target, folder, sizeof folder);
+    int reason = 0;
+    if (is_there && S_ISDIR(info.st_mode))
+        reason = EISDIR;
+    else if (access(is_there && !S_ISREG(info.st_mode) ? target : folder, W_OK) != 0)
+        reason = errno;
+    if (reason == 0) return true;
+    return file_fail(error, "%s: cannot be written: %s", path, strerror(reason));
+}
+
+static bool name_beside(file_writer *writer)
 {
     const int length = snprintf(writer->temporary, sizeof writer->temporary, "%s.part%ld",
                                 writer->target, (long)getpid());
-    if (length < 0 || (size_t)length >= sizeof writer->temporary) {
-        writer->temporary[0] = '\0';
-        return fail_and_drop(writer, ENAMETOOLONG, error);
-    }
+    if (length >= 0 && (size_t)length < sizeof writer->temporary) return true;
+    writer->temporary[0] = '\0';
+    errno = ENAMETOOLONG;
+    return false;
+}
+
+/* A file that has no name until file_appear gives it one: nothing is left of it even if the process
+ * is killed.  -1 where the file system has none, or where it could not be named later. */
+static int open_nameless(const file_writer *writer, mode_t mode)
+{
+    char folder[FILE_PATH];
+    folder_of(writer->target, folder, sizeof folder);
+    if (access("/proc/self/fd", X_OK) != 0) return -1;
+    return open(folder, O_WRONLY | O_TMPFILE | O_CLOEXEC, mode);
+}
+
+static int open_named(file_writer *writer, mode_t mode)
+{
+    if (!name_beside(writer)) return -1;
     const int file = open(writer->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-    if (file < 0) {
-        const int reason = errno;
-        writer->temporary[0] = '\0'; /* not ours to remove */
-        return fail_and_drop(writer, reason, error);
-    }
+    if (file < 0) writer->temporary[0] = '\0'; /* not ours to remove */
+    return file;
+}
+
+static bool open_beside(file_writer *writer, mode_t mode, char *error)
+{
+    int file = open_nameless(writer, mode);
+    writer->nameless = file >= 0;
+    if (file < 0) file = open_named(writer, mode);
+    if (file < 0) return fail_and_drop(writer, errno, error);
     writer->stream = fdopen(file, "wb");
     if (writer->stream == NULL) {
         const int reason = errno;
@@ -100,13 +157,7 @@ bool file_begin(file_writer *writer, const char *path, char *error)
     if (strlen(path) >= sizeof writer->path)
         return file_fail(error, "path of %zu bytes", strlen(path));
     strcpy(writer->path, path);
-    char *const real = realpath(path, NULL);
-    if (real != NULL && strlen(real) < sizeof writer->target)
-        strcpy(writer->target, real);
-    else
-        strcpy(writer->target, path);
-    free(real);
-
+    resolve(path, writer->target);
     struct stat info;
     const bool is_there = stat(writer->target, &info) == 0;
     if (is_there && S_ISDIR(info.st_mode)) return fail_and_drop(writer, EISDIR, error);
@@ -123,19 +174,40 @@ bool file_put(file_writer *writer, const void *data, size_t bytes, char *error)
     return fail_and_drop(writer, errno ? errno : EIO, error);
 }
 
+static bool close_stream(file_writer *writer, char *error)
+{
+    const int closed = fclose(writer->stream);
+    writer->stream = NULL;
+    return closed == 0 || fail_and_drop(writer, errno, error);
+}
+
 bool file_close(file_writer *writer, char *error)
 {
     if (fflush(writer->stream) != 0) return fail_and_drop(writer, errno, error);
     /* A file system may find out only now that it is full.  Pipes and devices cannot be synced. */
     if (fsync(fileno(writer->stream)) != 0 && errno != EINVAL && errno != EROFS && errno != ENOTSUP)
         return fail_and_drop(writer, errno, error);
-    const int closed = fclose(writer->stream);
-    writer->stream = NULL;
-    return closed == 0 || fail_and_drop(writer, errno, error);
+    /* A file without a name is gone when it is closed. */
+    return writer->nameless || close_stream(writer, error);
+}
+
+/* Names a nameless file.  A link replaces nothing: what is there is replaced by a rename. */
+static bool name_it(file_writer *writer, char *error)
+{
+    char self[64];
+    snprintf(self, sizeof self, "/proc/self/fd/%d", fileno(writer->stream));
+    bool named = linkat(AT_FDCWD, self, AT_FDCWD, writer->target, AT_SYMLINK_FOLLOW) == 0;
+    if (!named && errno == EEXIST && name_beside(writer)) {
+        named = linkat(AT_FDCWD, self, AT_FDCWD, writer->temporary, AT_SYMLINK_FOLLOW) == 0;
+        if (!named) writer->temporary[0] = '\0'; /* not ours to remove */
+    }
+    if (!named) return fail_and_drop(writer, errno, error);
+    return close_stream(writer, error);
 }
 
 bool file_appear(file_writer *writer, char *error)
 {
+    if (writer->nameless && !name_it(writer, error)) return false;
     if (writer->temporary[0] != '\0' && rename(writer->temporary, writer->target) != 0)
         return fail_and_drop(writer, errno, error);
     writer->temporary[0] = '\0';

@@ -14,12 +14,17 @@ bool file_fail(char *error, const char *format, ...) __attribute__((format(print
 /* The whole file, zero-terminated, at most LIMIT bytes; NULL after an error.  Release with free. */
 char *file_read(const char *path, size_t limit, size_t *bytes_out, char *error);
 
-/* A file being written under a temporary name beside PATH.  A device or a pipe is written in
- * place, because a rename would replace it. */
+/* Can PATH be written, as far as can be told without touching it?  Asked before what takes long. */
+bool file_check(const char *path, char *error);
+
+/* A file being written in the folder of PATH without a name, or where the file system has no such
+ * files under a temporary one.  A device or a pipe is written in place, because a rename would
+ * replace it. */
 typedef struct file_writer {
     FILE *stream;
+    bool nameless;
     char target[FILE_PATH];    /* PATH with links followed */
-    char temporary[FILE_PATH]; /* "" when written in place */
+    char temporary[FILE_PATH]; /* "" when written in place, and without a name */
     char path[FILE_PATH];      /* as given, for errors */
 } file_writer;
 
