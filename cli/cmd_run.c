@@ -365,6 +365,10 @@ static int check_files(const request *q)
         return out_error(CLI_USAGE, "--%s takes the result of one strategy, not --all",
                          q->c ? "out" : "residual-out");
     if (report_check(&q->how) != CLI_OK) return CLI_USAGE;
+    char error[FILE_ERROR];
+    if ((q->c != NULL && !deal_check_path(q->c, error)) ||
+        (q->added != NULL && !deal_check_path(q->added, error)))
+        return out_error(CLI_USAGE, "%s", error);
     if (drawing_check(q->how.drawing, q->all ? DRAWING_MOST : 2) != CLI_OK) return CLI_USAGE;
     if (shape->ranks > GROUP_RANKS)
         return out_error(CLI_USAGE,

@@ -1,12 +1,15 @@
 /* cmd_tune.c -- `shingle tune`: times the best plans of products and keeps the fastest in a file that
  * later groups read (docs/tuning.md). */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "args.h"
 #include "cli.h"
 #include "config.h"
+#include "file.h"
 #include "group.h"
 #include "out.h"
 
@@ -169,6 +172,20 @@ static void name_plans(request *q)
             q->where.plans = e.value;
 }
 
+/* Told before anything is measured, not after: the file, and its lock, which the library makes. */
+static int check_plans(const request *q)
+{
+    char lock[FILE_PATH];
+    char error[FILE_ERROR];
+    if (q->where.plans == NULL) return CLI_OK;
+    if (!file_check(q->where.plans, error)) return out_error(CLI_USAGE, "--plans: %s", error);
+    const int length = snprintf(lock, sizeof lock, "%s.lock", q->where.plans);
+    if ((size_t)length >= sizeof lock || access(lock, F_OK) != 0 || access(lock, W_OK) == 0)
+        return CLI_OK;
+    return out_error(CLI_USAGE, "--plans: the lock %s cannot be written: %s", lock,
+                     strerror(errno));
+}
+
 static int tune(request *q, bool json)
 {
     int ranks = 0;
@@ -182,6 +199,7 @@ static int tune(request *q, bool json)
     q->config.type = q->type;
     name_plans(q);
     int code = collect(q, &j, &ranks);
+    if (code == CLI_OK) code = check_plans(q);
     if (code == CLI_OK) code = group_open(ranks, &q->where, &g);
     if (code == CLI_OK) code = tune_all(q, &g, &j);
     group_close(&g);

@@ -340,6 +340,13 @@ static bool write_operand(const deal *d, operand which, void *const *piece, cons
     return ok;
 }
 
+bool deal_check_path(const char *path, char *error)
+{
+    char name[FILE_PATH];
+    if (!is_per_rank(path)) return file_check(path, error);
+    return path_of(path, 0, name, sizeof name, error) && file_check(name, error);
+}
+
 bool deal_write(const deal *d, const char *path, char *error)
 {
     return write_operand(d, OPERAND_C, d->c, path, error);

@@ -1,10 +1,8 @@
 /* drawing.c -- see drawing.h. */
 #include "drawing.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli.h"
 #include "file.h"
@@ -33,24 +31,16 @@ static bool ends_in(const char *path, const char *ending)
 
 int drawing_check(const drawing_file *file, int count)
 {
-    char folder[FILE_PATH] = ".";
+    char error[FILE_ERROR];
     if (!drawing_wanted(file)) return CLI_OK;
-    const char *const slash = strrchr(file->path, '/');
-    if (strlen(file->path) >= sizeof folder ||
-        (!ends_in(file->path, ".svg") && !ends_in(file->path, ".json")))
+    if (!ends_in(file->path, ".svg") && !ends_in(file->path, ".json"))
         return out_error(CLI_USAGE,
                          "--timeline is \"%.100s\"; a name that ends in .svg or .json is accepted",
                          file->path);
     if (count > DRAWING_MOST)
         return out_error(CLI_USAGE, "--timeline: %d timelines; 1 to %d fit into one file", count,
                          (int)DRAWING_MOST);
-    if (slash != NULL)
-        snprintf(folder, sizeof folder, "%.*s", (int)(slash == file->path ? 1 : slash - file->path),
-                 file->path);
-    if (access(folder, W_OK) != 0)
-        return out_error(CLI_USAGE, "--timeline: cannot write into %s: %s", folder,
-                         strerror(errno));
-    return CLI_OK;
+    return file_check(file->path, error) ? CLI_OK : out_error(CLI_USAGE, "--timeline: %s", error);
 }
 
 void drawing_take(drawing_file *file, shingle_timeline *timeline)
