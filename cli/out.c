@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -62,16 +63,35 @@ static bool is_dumb(void)
     return term == NULL || strcmp(term, "dumb") == 0;
 }
 
+static size_t terminal_width(void)
+{
+    struct winsize size;
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 80;
+}
+
+/* Cuts TEXT to MOST letters: a line that is broken in two is not overwritten by the next. */
+static void cut(char *text, size_t most)
+{
+    for (char *c = text; *c != '\0'; c++) {
+        const bool begins = ((unsigned char)*c & 0xc0) != 0x80; /* a letter of UTF-8 */
+        if (!begins) continue;
+        if (most-- > 0) continue;
+        *c = '\0';
+        return;
+    }
+}
+
 void out_progress(const char *format, ...)
 {
     static int shown = -1;
     if (shown < 0) shown = isatty(STDERR_FILENO) && !is_dumb();
     if (!shown) return;
-    char text[100];
+    char text[400];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    cut(text, terminal_width() - 1);
     fprintf(stderr, "\r\033[K%s", text);
     fflush(stderr);
     progress_shown = true;
