@@ -396,7 +396,8 @@ static int run(request *q, bool json)
 }
 
 static const char notes[] =
-    "PROBLEM is OP:TYPE:MxNxK:rRANKS and more (docs/problem.md); m n k are of one rank.\n"
+    "PROBLEM is OP:TYPE:MxNxK:rRANKS and more (docs/problem.md), m n k being of one rank; or a\n"
+    "plan's text, as shingle plan prints it.\n"
     "\n"
     "Without --a and --b the library makes data whose products are exact, and compares bits.\n"
     "With them every element is compared with a plain product, within the error bound of a sum\n"
@@ -485,9 +486,13 @@ int cmd_run(int argc, char **argv)
     args a;
     int code = args_read(&command, argc, argv, &a);
     if (code == ARGS_GO) {
-        q.problem = a.word[0];
-        code = run(&q, a.json);
+        group_asked asked;
+        code = group_ask(a.word[0], q.strategy, q.all ? "all" : NULL, &asked);
+        q.problem = asked.problem;
+        q.strategy = asked.strategy;
+        if (code == CLI_OK) code = run(&q, a.json);
         code = drawing_end(&drawing, code, a.json);
+        group_drop(&asked);
     }
     args_free(&a);
     return code;

@@ -355,7 +355,7 @@ int cmd_sim(int argc, char **argv)
                     "  shingle sim gemm_rs:bf16:8192x8192x3584:r8 --machine h100x8 --all --why\n"
                     "  shingle sim gemm_rs:bf16:8192x8192x7168:r4 --all --timeline rs.svg\n"
                     "  shingle sim gemm_ar:bf16:4096x4096x3584:r4 -m rtx4090x4 -s 'ring{sub=2}'\n",
-        .notes = "PROBLEM is OP:TYPE:MxNxK:rRANKS and more (docs/problem.md).\n",
+        .notes = "PROBLEM is OP:TYPE:MxNxK:rRANKS and more (docs/problem.md), or a plan's text.\n",
         .option = options,
         .options = sizeof options / sizeof *options,
         .least_words = 1,
@@ -364,9 +364,13 @@ int cmd_sim(int argc, char **argv)
     args a;
     int code = args_read(&command, argc, argv, &a);
     if (code == ARGS_GO) {
-        q.problem = a.word[0];
-        code = sim(&q, a.json);
+        group_asked asked;
+        code = group_ask(a.word[0], q.strategy, q.all ? "all" : NULL, &asked);
+        q.problem = asked.problem;
+        q.strategy = asked.strategy;
+        if (code == CLI_OK) code = sim(&q, a.json);
         code = drawing_end(&drawing, code, a.json);
+        group_drop(&asked);
     }
     args_free(&a);
     return code;

@@ -57,8 +57,8 @@ static void sort_names(names *n)
 }
 
 /* Where files that come with the program are looked for, the first that has one first: the working
- * folder; beside the program, so that an installation may be moved; in its build tree, which has links
- * to the source's; and where it was configured to be installed. */
+ * folder; beside the program, so that an installation may be moved; in its build tree, which has
+ * links to the source's; and where it was configured to be installed. */
 enum { PLACES = 4 };
 typedef struct places {
     char folder[PLACES][GROUP_PATH];
@@ -245,6 +245,37 @@ args_option group_strategy_option(const char **strategy, const char *brief)
                          .value = strategy,
                          .unit = "S",
                          .brief = brief};
+}
+
+/* ---- Problems and plans ---------------------------------------------------------------------- */
+
+int group_ask(const char *word, const char *strategy, const char *other, group_asked *asked_out)
+{
+    *asked_out = (group_asked){.problem = word, .strategy = strategy};
+    const size_t problem = strcspn(word, " ");
+    if (word[problem] == '\0') return CLI_OK;
+    /* The whole text is parsed, so that its hash is compared. */
+    shingle_plan *plan = NULL;
+    if (shingle_plan_parse(word, &plan) != SHINGLE_OK)
+        return out_error(CLI_USAGE, "%s", shingle_error());
+    char *const copy = out_copy(shingle_plan_text(plan));
+    shingle_plan_free(plan);
+    asked_out->copy = copy;
+    if (strategy != NULL || other != NULL)
+        return out_error(CLI_USAGE, "--%s: a plan has its strategy; a problem is accepted with it",
+                         strategy != NULL ? "strategy" : other);
+    char *const at = copy + strcspn(copy, " ");
+    at[0] = '\0';
+    asked_out->problem = copy;
+    asked_out->strategy = at + 1;
+    at[1 + strcspn(at + 1, " ")] = '\0'; /* the hash is behind it */
+    return CLI_OK;
+}
+
+void group_drop(group_asked *asked)
+{
+    free(asked->copy);
+    asked->copy = NULL;
 }
 
 /* ---- Ranks ----------------------------------------------------------------------------------- */

@@ -30,6 +30,18 @@ args_option group_strategy_option(const char **strategy, const char *brief);
 /* What a command with one PROBLEM says is missing. */
 #define GROUP_PROBLEM "one PROBLEM, such as ag_gemm:bf16:8192x7168x8192:r4,"
 
+/* What stands for a problem on a command line: a problem, or a plan's text, which has a strategy,
+ * too.  Release with group_drop. */
+typedef struct group_asked {
+    char *copy;
+    const char *problem, *strategy; /* strategy: NULL of a problem */
+} group_asked;
+
+/* Reads WORD; a plan's text and STRATEGY (or OTHER, an option that stands for strategies) exclude
+ * each other.  CLI_OK or, after a message, an exit code. */
+int group_ask(const char *word, const char *strategy, const char *other, group_asked *asked_out);
+void group_drop(group_asked *asked);
+
 typedef struct group {
     int ranks;
     shingle_comm *comm[GROUP_RANKS];
@@ -40,8 +52,8 @@ typedef struct group {
 int group_open(int64_t ranks, const group_options *options, group *group_out);
 void group_close(group *g);
 
-/* Finds NAME in FOLDER of the working directory, or of what lies with the program, installed or in its
- * build tree, with ENDING added; or NAME is a path.  Prints what exists if it is neither. */
+/* Finds NAME in FOLDER of the working directory, or of what lies with the program, installed or in
+ * its build tree, with ENDING added; or NAME is a path.  Prints what exists if it is neither. */
 int group_find(const char *what, const char *folder, const char *ending, const char *name,
                char *path, size_t room);
 
