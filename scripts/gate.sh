@@ -167,7 +167,7 @@ if [ -e docs/strategies.md ]; then
 fi
 
 # Absolute paths of somebody's machine.
-find . -type f -not -path './.git/*' -not -path './build*' -not -path './.lab/*' -print0 |
+find . -type f -not -path './.git' -not -path './.git/*' -not -path './build*' -not -path './.lab/*' -print0 |
     xargs -0 grep -nIE '(^|[^A-Za-z0-9_./$}-])/(home|root|Users|work|mnt|data|farm|opt)/[A-Za-z0-9_.]' 2> /dev/null |
     cut -d: -f1,2 | say "the path of a machine"
 
