@@ -233,7 +233,14 @@ static shingle_status take_option(reader *r, sg_ask *a, int64_t **list_out)
         a->bias = true;
         return SHINGLE_OK;
     }
-    if (a->act == SG_ACT_NONE && take_name(r, act_names + 1, SG_ACTS - 1, &index)) {
+    const size_t at = r->at;
+    if (take_name(r, act_names + 1, SG_ACTS - 1, &index)) {
+        if (a->act != SG_ACT_NONE)
+            return sg_fail(
+                SHINGLE_EINVAL,
+                "problem \"%.60s\", column %zu: %s behind %s; only one of relu, gelu and "
+                "silu is accepted",
+                r->text, at + 1, act_names[index + 1], act_names[a->act]);
         a->act = (sg_act)(index + 1);
         return SHINGLE_OK;
     }
