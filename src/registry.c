@@ -9,6 +9,7 @@
 #include "strategy/strategies.h"
 #undef SG_STRATEGY
 
+#define SG_BACKEND_ABSENT(name, option)
 #define SG_BACKEND(name) extern const sg_backend sg_backend_##name;
 #include "backend/backends.h"
 #undef SG_BACKEND
@@ -21,6 +22,17 @@ static const sg_strategy *const strategies[] = {
 #define SG_BACKEND(name) &sg_backend_##name,
 static const sg_backend *const backends[] = {
 #include "backend/backends.h"
+};
+#undef SG_BACKEND
+#undef SG_BACKEND_ABSENT
+
+#define SG_BACKEND(name)
+#define SG_BACKEND_ABSENT(name, option) {#name, option},
+static const struct {
+    const char *name, *option;
+} absent[] = {
+#include "backend/backends.h"
+    {NULL, NULL},
 };
 
 enum {
@@ -49,5 +61,12 @@ const sg_backend *sg_backend_find(const char *name)
 {
     for (int i = 0; i < BACKENDS; i++)
         if (strcmp(backends[i]->name, name) == 0) return backends[i];
+    return NULL;
+}
+
+const char *sg_backend_option(const char *name)
+{
+    for (int i = 0; absent[i].name != NULL; i++)
+        if (strcmp(absent[i].name, name) == 0) return absent[i].option;
     return NULL;
 }

@@ -105,4 +105,7 @@ typedef struct sg_backend {
 const sg_backend *sg_backend_at(int index);
 const sg_backend *sg_backend_find(const char *name);
 
+/* The option that builds in a backend that this build has not; NULL if none has this name. */
+const char *sg_backend_option(const char *name);
+
 #endif

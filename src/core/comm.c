@@ -130,8 +130,10 @@ static shingle_status find_backend(const char *name, const sg_backend **backend_
     sg_text text = {names, sizeof names, 0};
     for (int i = 0; sg_backend_at(i) != NULL; i++)
         sg_text_add(&text, "%s%s", i > 0 ? ", " : "", sg_backend_at(i)->name);
-    return sg_fail(SHINGLE_EINVAL, "no backend \"%.40s\"; there are: %s", name != NULL ? name : "",
-                   names);
+    const char *const option = name != NULL ? sg_backend_option(name) : NULL;
+    return sg_fail(SHINGLE_EINVAL, "no backend \"%.40s\"; there are: %s%s%s%s%s",
+                   name != NULL ? name : "", names, option ? "; " : "", option ? name : "",
+                   option ? " is built in by cmake " : "", option ? option : "");
 }
 
 static shingle_status open_machine(sg_group *group, const shingle_config *config)
