@@ -22,7 +22,7 @@ struct shingle_plan {
     sg_knobs knobs;
     uint64_t hash; /* of problem, strategy, knobs and the library's version */
     char *text;
-    char reason[320];
+    char reason[480];
     sg_candidate *candidate; /* as considered; NULL for a parsed plan */
     int candidates, chosen;
     double predicted_us, measured_us; /* 0: not known */

@@ -424,10 +424,15 @@ static void explain(const chooser *c, int chosen, const sg_effort *e, bool force
         if (i == c->serial && chosen != c->serial) continue;
         if (next < 0 || c->candidate[i].predicted_us < c->candidate[next].predicted_us) next = i;
     }
-    if (next >= 0)
+    if (next >= 0) {
+        const double next_us = c->candidate[next].predicted_us;
         sg_text_add(&t, "; best of %d others %s predicted %.1f us", others, c->candidate[next].text,
-                    c->candidate[next].predicted_us);
-    else if (others == 0)
+                    next_us);
+        /* Within tie, or else it would have been chosen; told where the printed tenths show it. */
+        if (!measured && (int64_t)(10 * next_us + 0.5) < (int64_t)(10 * us + 0.5))
+            sg_text_add(&t, ": less by at most %.0f %%, which counts as equal, and the first stays",
+                        100 * tie);
+    } else if (others == 0)
         sg_text_add(&t, "; nothing else applies");
 }
 

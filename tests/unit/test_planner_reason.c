@@ -1,0 +1,62 @@
+/* Tests of planner.h: the reason of a plan says why what is predicted to be a little faster was not
+ * taken. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/planner.h"
+
+/* In the tenths that are printed. */
+static int64_t tenths(double us)
+{
+    return (int64_t)(10 * us + 0.5);
+}
+
+/* Is something else predicted to be faster?  The reason must say that it counts as equal. */
+static bool has_equal(const shingle_plan *plan)
+{
+    double least = plan->predicted_us;
+    for (int i = 0; i < plan->candidates; i++) {
+        const sg_candidate *const one = &plan->candidate[i];
+        if (one->declined[0] == '\0' && one->predicted_us < least) least = one->predicted_us;
+    }
+    const bool is_less = tenths(least) < tenths(plan->predicted_us);
+    const char *const told = strstr(plan->reason, ": less by at most 1 %, which counts as equal");
+    assert_int_equal(told != NULL, is_less);
+    return is_less;
+}
+
+static void equals_are_told(void **state)
+{
+    (void)state;
+    static const char *const problems[] = {
+        "gemm_ar:bf16:1024x4096x256:r4",  "gemm_ar:bf16:2048x2048x256:r4",
+        "gemm_ar:bf16:2048x2048x2048:r4", "gemm_ar:bf16:2048x4096x2048:r4",
+        "gemm_rs:bf16:8192x8192x7168:r4", "ag_gemm:bf16:8192x7168x8192:r4",
+    };
+    static const char file[] = "machines/h200x4.machine";
+    shingle_machine *machine = NULL;
+    if (access(file, R_OK) != 0) skip(); /* not in the source folder */
+    assert_int_equal(shingle_machine_load(file, &machine), SHINGLE_OK);
+    int equals = 0;
+    for (size_t i = 0; i < sizeof problems / sizeof problems[0]; i++) {
+        shingle_plan *plan = NULL;
+        assert_int_equal(shingle_plan_for(problems[i], machine, NULL, &plan), SHINGLE_OK);
+        equals += has_equal(plan);
+        sg_plan_free(plan);
+    }
+    /* If the model has moved all of them, take others: see the golden tables. */
+    assert_true(equals > 0);
+    shingle_machine_free(machine);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(equals_are_told)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
