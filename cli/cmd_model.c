@@ -22,9 +22,15 @@ typedef struct request {
 /* A layer: sums over its products, each counted in the share of the layers that have it. */
 typedef struct layer {
     double gemm_us, coll_us, serial_us, ours_us, predicted_us, bound_us;
-    double could_hide_us, hid_us; /* only products that communicate */
+    double could_hide_us, hid_us; /* only products that can hide something */
+    bool hides;                   /* any of them is not serial */
     int64_t wrong;
 } layer;
+
+static double hidden_of(const layer *sum)
+{
+    return sum->hides ? sum->hid_us / sum->could_hide_us : (double)NAN;
+}
 
 static void add_up(const config_model *model, const shingle_bench_result *result, layer *sum)
 {
@@ -39,8 +45,11 @@ static void add_up(const config_model *model, const shingle_bench_result *result
         sum->predicted_us += share * r->predicted_us;
         sum->bound_us += share * report_bound(r);
         sum->wrong += r->wrong;
-        if (!isfinite(report_hidden(r))) continue;
-        sum->could_hide_us += share * (r->gemm_us < r->coll_us ? r->gemm_us : r->coll_us);
+        if (!report_can_hide(r->gemm_us, r->coll_us)) continue;
+        sum->could_hide_us += share * fmin(r->gemm_us, r->coll_us);
+        /* What serial leaves out of the sum of both is noise. */
+        if (report_is_serial(r->strategy)) continue;
+        sum->hides = true;
         sum->hid_us += share * (r->gemm_us + r->coll_us - r->overlapped_us);
     }
 }
@@ -113,7 +122,7 @@ static void print_results(const config_model *model, const shingle_bench_result 
                                         .predicted_us = sum.predicted_us};
     report_times(table, unit, &whole);
     out_table_time(table, unit, sum.bound_us);
-    out_table_share(table, sum.hid_us / sum.could_hide_us);
+    out_table_share(table, hidden_of(&sum));
     out_table_factor(table, sum.serial_us / sum.ours_us);
     out_table_add(table, "%s", "");
     report_legend("", unit);
@@ -166,9 +175,9 @@ static void print_json(const request *q, const group *g, const config_model *mod
         object, "layer",
         json_pack("{s:f, s:f, s:o, s:f, s:f, s:o, s:o, s:I}", "gemm_us", sum.gemm_us, "coll_us",
                   sum.coll_us, "serial_us", out_json_real(sum.serial_us), "overlapped_us",
-                  sum.ours_us, "bound_us", sum.bound_us, "hidden",
-                  out_json_real(sum.hid_us / sum.could_hide_us), "speedup",
-                  out_json_real(sum.serial_us / sum.ours_us), "wrong", (json_int_t)sum.wrong));
+                  sum.ours_us, "bound_us", sum.bound_us, "hidden", out_json_real(hidden_of(&sum)),
+                  "speedup", out_json_real(sum.serial_us / sum.ours_us), "wrong",
+                  (json_int_t)sum.wrong));
     out_json(object);
 }
 

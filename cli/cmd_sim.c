@@ -10,6 +10,7 @@
 #include "drawing.h"
 #include "group.h"
 #include "out.h"
+#include "report.h"
 
 typedef struct request {
     const char *problem, *machine, *strategy;
@@ -169,10 +170,10 @@ static double bound_of(const shingle_simulation *s)
     return s->gemm_us > s->coll_us ? s->gemm_us : s->coll_us;
 }
 
-/* Not finite if there is nothing to hide. */
-static double hidden_of(const shingle_simulation *s)
+static double hidden_of(const row *r)
 {
-    return s->gemm_us > 0 && s->coll_us > 0 ? s->hidden : (double)NAN;
+    const shingle_simulation *const s = &r->result;
+    return report_hidden_of(r->strategy, s->gemm_us, s->coll_us, s->hidden);
 }
 
 static const row *chosen_of(const outcome *t)
@@ -200,7 +201,7 @@ static json_t *row_json(const row *r)
         "strategy", r->strategy, "declined", "chosen", r->chosen, "gemm_us",
         out_json_real(s->gemm_us), "coll_us", out_json_real(s->coll_us), "serial_us",
         out_json_real(s->serial_us), "overlapped_us", out_json_real(s->overlapped_us), "bound_us",
-        out_json_real(bound_of(s)), "hidden", out_json_real(hidden_of(s)), "speedup",
+        out_json_real(bound_of(s)), "hidden", out_json_real(hidden_of(r)), "speedup",
         out_json_real(s->speedup), "efficiency", out_json_real(s->efficiency), "parts",
         "product_us", out_json_real(s->product_us), "decomposition_us",
         out_json_real(s->decomposition_us), "exposed_us", out_json_real(s->exposed_us),
@@ -250,7 +251,7 @@ static void print_times(const outcome *t, out_unit unit)
         out_table_time(table, unit, s->serial_us);
         out_table_time(table, unit, s->overlapped_us);
         out_table_time(table, unit, bound_of(s));
-        out_table_share(table, hidden_of(s));
+        out_table_share(table, hidden_of(r));
         out_table_factor(table, s->speedup);
         out_table_share(table, s->efficiency);
         out_table_add(table, "%s", "");

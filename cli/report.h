@@ -56,8 +56,12 @@ int report_measure(const group *g, const report_case *what, const report_options
 /* Longest of the two times alone, which no overlap can beat. */
 double report_bound(const shingle_bench_result *result);
 
-/* What was hidden; not finite if there is nothing to hide. */
+/* What was hidden.  Not finite if STRATEGY is serial, which hides nothing and differs from the sum
+ * of both by noise alone, or if there is nothing to hide, or too little to be told from noise. */
+double report_hidden_of(const char *strategy, double gemm_us, double coll_us, double hidden);
 double report_hidden(const shingle_bench_result *result);
+bool report_can_hide(double gemm_us, double coll_us);
+bool report_is_serial(const char *strategy);
 
 /* Not finite if there is no serial run to compare with. */
 double report_speedup(const shingle_bench_result *result);

@@ -178,11 +178,18 @@ def below_one(cells, ratio):
     return {c["problem"]: c["ratios"][ratio] for c in cells if c["ratios"].get(ratio, 1) < 1}
 
 
+def hidden_of(cell):
+    """The command tells nothing of a serial plan; it is one that hides nothing."""
+    if cell["m"] < 2048 or not cell["coll_us"]:
+        return None
+    return 0.0 if cell["ours"]["strategy"].startswith("serial") else cell["ours"]["hidden"]
+
+
 def merge(bench, peers, about):
     peer_of = {row["problem"]: row for row in (peers or {}).get("results", [])}
     rows = bench.get("results", [])
     cells = [merge_cell(row, peer_of.get(row["problem"])) for row in rows if "error" not in row]
-    hidden = [c["ours"]["hidden"] for c in cells if c["m"] >= 2048 and c["ours"]["hidden"] is not None]
+    hidden = [h for h in map(hidden_of, cells) if h is not None]
     group = (bench.get("groups") or [{}])[0]
     return dict(
         about, **{key: group.get(key) for key in ("ranks", "device", "software", "most_mhz",
