@@ -2,18 +2,20 @@
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 export JOBS
+configured = CMAKE_ARGS="$(CMAKE_ARGS) -DCMAKE_INSTALL_PREFIX=$(PREFIX)"
 
 all: build
 
-# What the main job looks like: a model's products, planned, run, checked.
-demo: build
+# What the main job looks like: a model's products, planned, run, checked.  Only the command is built for it.
+demo: setup
+	@$(configured) scripts/build.sh release shingle_command
 	@scripts/demo.sh build/release
 
 setup:
 	@scripts/setup.sh
 
 build: setup
-	@CMAKE_ARGS="$(CMAKE_ARGS) -DCMAKE_INSTALL_PREFIX=$(PREFIX)" scripts/build.sh release
+	@$(configured) scripts/build.sh release
 
 # The whole suite in release, units in debug, where assertions are on; whole runs meet them in check.
 test: setup
