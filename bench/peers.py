@@ -32,9 +32,7 @@ import sys
 import time
 import warnings
 
-import torch
-import torch.distributed as dist
-import torch.distributed._symmetric_memory as symm
+torch = dist = symm = None  # import_torch
 
 WHOLE = ("serial", "serial_sym", "serial_graph", "async_tp", "async_graph", "one_shot",
          "one_shot_graph", "two_shot", "two_shot_graph")
@@ -308,6 +306,22 @@ def save(path, about, results):
     os.replace(path + ".part", path)
 
 
+def import_torch():
+    """Behind the command line, which is read at once and without it: the import takes seconds."""
+    global torch, dist, symm
+    try:
+        import torch
+        import torch.distributed as dist
+        import torch.distributed._symmetric_memory as symm
+    except ImportError as error:
+        sys.exit(f"peers.py: {error}; PyTorch with CUDA is needed (pip install torch)")
+    if not torch.cuda.is_available():
+        sys.exit("peers.py: PyTorch sees no GPU here; it needs one for each rank")
+    if "LOCAL_RANK" not in os.environ:
+        sys.exit("peers.py: started without torchrun; torchrun --standalone --nproc-per-node RANKS "
+                 "bench/peers.py ... is accepted")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--suite", required=True)
@@ -318,6 +332,9 @@ def main():
     parser.add_argument("--seconds", type=float, default=0)
     args = parser.parse_args()
     args.warmup, args.iters = max(1, args.warmup), max(1, args.iters)
+    if not os.path.exists(args.suite):
+        parser.error(f"--suite {args.suite}: no such file; one such as bench/suites/h200x2.txt is accepted")
+    import_torch()
     p = Peers(args)
     cells = read_suite(args.suite, p.world, args.ops.split(","))
     about, results = software(p), []

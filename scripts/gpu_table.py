@@ -12,6 +12,7 @@ stands in the file.  Ends with 1 if an element was wrong or a step failed.
 """
 import argparse
 import datetime
+import importlib.util
 import json
 import math
 import os
@@ -258,6 +259,16 @@ def facts(commit):
     return {"date": datetime.date.today().isoformat(), "commit": commit or None}
 
 
+def check_tools(parser, args, suite):
+    """What is missing is told before the first step, which takes minutes."""
+    if not os.path.exists(suite):
+        parser.error(f"--suite {args.suite}: a file or a name in bench/suites/ is accepted")
+    if not os.access(os.path.join(args.build, "shingle"), os.X_OK):
+        parser.error(f"{args.build}: no program shingle in it; the folder of a build is accepted")
+    if not args.no_peers and importlib.util.find_spec("torch") is None:
+        parser.error("PyTorch, which the peers need, is not installed here; --no-peers leaves them out")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("build", nargs="?")
@@ -284,6 +295,7 @@ def main():
         if not os.path.exists(suite):
             suite = os.path.join(ROOT, "bench", "suites", args.suite + ".txt")
         suite = os.path.abspath(suite)
+        check_tools(parser, args, suite)
         if not args.no_peers:
             good = run_peers(args, suite, args.out + ".peers.json")
         peers = None if args.no_peers else load(args.out + ".peers.json")

@@ -14,6 +14,19 @@ python3 -B scripts/gpu_table.py "$(dirname "$shingle")" --backend cpu --no-peers
 grep -q '^FAILED ag_gemm:bf16:64x64x32:r2: fused_out' "$work/said"
 grep -q '^wrong elements: 0' "$work/said"
 
+echo "== without PyTorch"
+# An empty module stands in the way of one that is installed.
+mkdir "$work/none"
+echo 'raise ImportError("No module named torch")' > "$work/none/torch.py"
+python3 -B bench/peers.py --help > /dev/null
+PYTHONPATH=$work/none python3 -B bench/peers.py --suite "$work/suite" 2> "$work/log" && exit 1
+grep -q '^peers.py: .*PyTorch with CUDA is needed' "$work/log"
+[ "$(wc -l < "$work/log")" = 1 ]
+python3 -B bench/peers.py --suite nowhere 2> "$work/log" && exit 1
+grep -q 'suite nowhere: no such file' "$work/log"
+python3 -B scripts/gpu_table.py nowhere --no-peers 2> "$work/log" && exit 1
+grep -q 'nowhere: no program shingle in it' "$work/log"
+
 echo "== with peers"
 python3 -B - "$work" << 'PYTHON'
 import json, sys
