@@ -43,6 +43,16 @@ while read -r line; do
 done < <(sed -n 's/^    //p' README.md)
 [ $count -gt 0 ]
 
+echo "== tables"
+# A row behind an empty line is the head of another table, which its rule follows.
+broken=$(awk 'FNR == 1 { row = ""; blank = 1 }
+    row != "" && !/^\| *---/ { print row ": a row without its table" }
+    { row = "" }
+    blank && /^\|/ { row = FILENAME ":" FNR }
+    { blank = /^ *$/ }' README.md DESIGN.md CONTRIBUTING.md docs/*.md)
+echo -n "$broken"
+[ -z "$broken" ]
+
 echo "== files"
 missing=0
 for file in README.md DESIGN.md CONTRIBUTING.md docs/*.md; do
