@@ -1,0 +1,183 @@
+"""Figures of the documents, recomputed: figures.py FOLDER-OF-PROGRAMS.  Tables of products, and means over them, are
+compared with the last file of results/gpu cited above them, what bench_predict and `shingle paper` print with what they
+print now, lists with the lists.  Prints FILE:LINE of each figure that differs.  Exit status 77: no command."""
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+
+programs = sys.argv[1]
+wrong = []
+compared = 0
+
+
+def compare(place, name, said, is_):
+    global compared
+    compared += 1
+    if said != is_:
+        wrong.append(f"{place}: {name} is {is_}, the document says {said}")
+
+
+def rounded(value, said):
+    """VALUE with as many decimals as SAID has; SAID itself if VALUE lies between two of that many."""
+    decimals = len(said.partition(".")[2])
+    near = abs(value - float(said)) <= 0.5 * 10**-decimals + 1e-9
+    return said if near else f"{value:.{decimals}f}"
+
+
+# ---- Tables of products: the columns that are known, from the file cited last ------------------------------
+
+cited = re.compile(r"results/gpu/\w+\.json")
+product = re.compile(r"^\| (?:`(\w+)` (?:\| )?)?(\d+) ?x ?(\d+) ?x ?(\d+) \|")
+
+
+def times_of(row, strategy):
+    """Of all plans of STRATEGY that the row has: chosen by measuring, predicted, beside these."""
+    plans = row["strategies"] + [row["ours"], row["prediction"]]
+    return [p["us"] for p in plans if p.get("us") and p["strategy"].partition("{")[0] == strategy]
+
+
+def cell(row, column):
+    peers, ours = row["peers"], row["prediction"]["us"]
+    one = {"gemm": row["gemm_us"], "coll": row["coll_us"], "serial": row["serial_us"], "ours": ours,
+           "default plan": ours, "peer": row["best_peer_us"], "best peer": row["best_peer_us"],
+           "serial / ours": row["serial_us"] / ours, "peer / ours": row["best_peer_us"] / ours,
+           "hidden": 100 * (row["gemm_us"] + row["coll_us"] - ours) / min(row["gemm_us"], row["coll_us"])}
+    if column in one:
+        return one[column]
+    kinds = {"product + NCCL": "serial", "one-shot": "one_shot", "two-shot": "two_shot"}
+    if column in kinds:
+        times = [us for peer, us in peers.items() if peer.startswith(kinds[column])]
+        return min(times + [row["serial_us"]] * (column == "product + NCCL"))
+    times = times_of(row, column)
+    return min(times) if times else None
+
+
+def check_tables(path):
+    results, head = {}, []
+    for number, line in enumerate(open(path), 1):
+        for name in cited.findall(line):
+            # A list of files (v1.json to v3.json) may be cited below what a table is made from.
+            data = json.load(open(name)) if os.path.exists(name) else None
+            if data is None:
+                wrong.append(f"{path}:{number}: there is no {name}")
+            elif all("prediction" in row and "peers" in row for row in data.get("results", [{}])):
+                results = {(r["op"], r["m"], r["n"], r["k"]): r for r in data["results"]}
+        if not line.startswith("|"):
+            head = []
+            continue
+        head = head or [c.strip().strip("`") for c in line.strip("|\n ").split("|")]
+        found = product.match(line)
+        if not found or "gemm" not in head:
+            continue
+        row = results.get((found[1] or "gemm_ar", *map(int, found.groups()[1:])))
+        if row is None:
+            continue
+        for column, text in zip(head, line.strip("|\n ").split("|")):
+            text = text.strip("*%` ").partition(" ")[0].strip("*")
+            if column == "chosen":
+                compare(f"{path}:{number}", column, text, row["prediction"]["strategy"].partition("{")[0])
+            elif column not in ("product", "m x n x k") and re.fullmatch(r"-?[\d.]+", text):
+                value = cell(row, column)
+                compare(f"{path}:{number}", column, text, rounded(value, text) if value else "not there")
+
+
+# ---- Sentences: means over the products of the file cited last ---------------------------------------------
+
+number = r"(\d+(?:\.\d+)?)"
+sentences = (
+    (f"takes {number} times the longer of product and collective "
+     f"\\(geometric mean; the best peer {number}, serial {number}\\)",
+     ("ours", "peer", "serial")),
+    (f"takes {number} times the bound \\(best peer {number}, serial {number}; \\S+\\)", ("ours", "peer", "serial")),
+    (f"{number} times the bound (?:over all 36 )?\\(512 rows {number}, 2048 {number}, 8192 {number}, 16384 {number}; "
+     f"gathers {number}, scatters {number}, all-reduces {number}\\)",
+     ("ours", 512, 2048, 8192, 16384, "ag_gemm", "gemm_rs", "gemm_ar")),
+)
+
+
+def check_sentences(path):
+    text = open(path).read()
+    for pattern, names in sentences:
+        for found in re.finditer(pattern.replace(" ", r"\s+"), text):
+            files = [f for f in re.findall(r"results/gpu/table_\w+\.json", text[:found.end()]) if os.path.exists(f)]
+            if not files:
+                continue
+            results = json.load(open(files[-1]))["results"]
+            for name, said in zip(names, found.groups()):
+                rows = [r for r in results if name in (r["m"], r["op"])] or results
+                us = {"peer": lambda r: r["best_peer_us"], "serial": lambda r: r["serial_us"]}.get(
+                    name, lambda r: r["prediction"]["us"])
+                mean = statistics.geometric_mean(us(r) / r["bound_us"] for r in rows)
+                compare(f"{path}:{text.count(chr(10), 0, found.start()) + 1}", name, said, rounded(mean, said))
+
+
+# ---- What programs print ------------------------------------------------------------------------------------
+
+
+def says(*words):
+    done = subprocess.run(words, stdout=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(words)} failed")
+    return done.stdout
+
+
+def lines_with(path, pattern):
+    for number, line in enumerate(open(path), 1):
+        for found in re.finditer(pattern, line):
+            yield f"{path}:{number}", found
+
+
+def check_papers():
+    said = json.loads(says(programs + "/shingle", "paper", "all", "--json"))
+    papers = {p["source"].partition(",")[0]: p for p in said["papers"]}
+    papers["all"] = said
+    path = "docs/papers.md"
+    for place, f in lines_with(path, r"^\| (FLUX|FlashOverlap|CommFuse|FiCCO|all)\b.*?\| (\d+) \| (\d+) \((\S+) %\)"):
+        paper = papers[f[1]]
+        compare(place, "first-hand rows", f[2], str(paper["judged"]))
+        compare(place, "as published", f[3], str(paper["agree"]))
+        compare(place, "per cent", f[4], rounded(100 * paper["agree"] / paper["judged"], f[4]))
+
+
+def check_predictions():
+    at = r"^\| (\w+\.json) \|.*\| (\S+) % \| \d+: (\S+) % \| (\S+) % \| (\S+) % \|"
+    for place, f in lines_with("docs/machine.md", at):
+        machine = "h200x4" if "4xh200" in f[1] else "h200x2"
+        out = says(programs + "/bench_predict", f"machines/{machine}.machine", "results/gpu/" + f[1])
+        is_ = (re.search(r"^all +median error +(\S+) %", out, re.M)[1],
+               re.search(r"chosen ones (\S+) %", out)[1],
+               *re.search(r"(\S+) % slower than the best on average, (\S+) % at most", out).groups())
+        for name, said, value in zip(("chosen", "others", "choice", "choice at most"), f.groups()[1:], is_):
+            compare(place, name, said, value)
+
+
+def check_reproducible():
+    for place, f in lines_with("docs/reproducible.md", r"(\d+) of the 36 choices"):
+        problems = re.findall(r"^\w\S*", open("bench/suites/h200x2.txt").read(), re.M)
+        plan = [programs + "/shingle", "plan", "--json", "--machine", "h200x2"]
+        same = sum(json.loads(says(*plan, p))["plan"] == json.loads(says(*plan, "--reproducible", p))["plan"]
+                   for p in problems)
+        compare(place, "choices that are the same", f[1], str(same))
+
+
+def check_mutants():
+    lists = "".join(open("tests/unit/" + f).read() for f in os.listdir("tests/unit") if f.startswith("mutants"))
+    for place, f in lines_with("docs/check.md", r"list of (\d+) kinds of schedule bugs"):
+        compare(place, "kinds of mutants", f[1], str(lists.count("{.name = ")))
+
+
+if not os.path.exists(programs + "/shingle"):
+    sys.exit(77)
+for document in "README.md", "docs/strategies.md":
+    check_tables(document)
+    check_sentences(document)
+check_papers()
+check_reproducible()
+check_mutants()
+if os.path.exists(programs + "/bench_predict"):
+    check_predictions()
+print(*wrong, f"{compared} figures compared, {len(wrong)} differ", sep="\n")
+sys.exit(1 if wrong or compared < 500 else 0)
