@@ -115,6 +115,12 @@ def ratios(cell):
     return r
 
 
+def hidden_part(row):
+    """Of whatever was chosen and however short the collective: the command leaves out what says little."""
+    gemm, coll = row["gemm_us"], row["coll_us"]
+    return (gemm + coll - row["overlapped_us"]) / min(gemm, coll) if gemm and coll else None
+
+
 def merge_cell(row, peer):
     peer = peer or {}
     both = max(least([row["gemm_us"], peer.get("gemm_us")]),
@@ -127,7 +133,7 @@ def merge_cell(row, peer):
         peers=peer.get("peers", {}), best_peer=peer.get("best"), best_peer_us=peer.get("best_us"),
         ours=dict(strategy=row["strategy"], us=row["overlapped_us"],
                   predicted_us=row["predicted_us"], enqueue_us=row["enqueue_us"],
-                  hidden=row["hidden"]),
+                  hidden=hidden_part(row)),
         prediction=dict(strategy=row["prediction"], us=row["prediction_us"]),
         strategies=row.get("strategies", []), mhz=row["mhz"], iterations=row["iterations"],
         checks=row["checks"], compared_by=row["compared_by"], wrong=row["wrong"])
@@ -179,18 +185,11 @@ def below_one(cells, ratio):
     return {c["problem"]: c["ratios"][ratio] for c in cells if c["ratios"].get(ratio, 1) < 1}
 
 
-def hidden_of(cell):
-    """The command tells nothing of a serial plan; it is one that hides nothing."""
-    if cell["m"] < 2048 or not cell["coll_us"]:
-        return None
-    return 0.0 if cell["ours"]["strategy"].startswith("serial") else cell["ours"]["hidden"]
-
-
 def merge(bench, peers, about):
     peer_of = {row["problem"]: row for row in (peers or {}).get("results", [])}
     rows = bench.get("results", [])
     cells = [merge_cell(row, peer_of.get(row["problem"])) for row in rows if "error" not in row]
-    hidden = [h for h in map(hidden_of, cells) if h is not None]
+    hidden = [c["ours"]["hidden"] for c in cells if c["m"] >= 2048 and c["ours"]["hidden"] is not None]
     group = (bench.get("groups") or [{}])[0]
     return dict(
         about, **{key: group.get(key) for key in ("ranks", "device", "software", "most_mhz",
