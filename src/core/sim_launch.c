@@ -72,8 +72,8 @@ static bool is_held_strip(const sg_sched *s, const sg_patch *p)
     return p->cols < s->problem->n && b_bytes(s, p) <= cached_bytes;
 }
 
-/* The next patches of the launch that read B in step, in the same wave: until the end of the second one,
- * and later if together they fill a wave; or that find their strip of it in a cache. */
+/* The next patches of the launch that read B in step, in the same wave: until the end of the second one, and
+ * those of a strip of columns later, too, if together they fill it; or that find their strip of it in a cache. */
 static void find_step(const sg_sim *m, const sg_sched *s, const sg_launch *l, sg_sim_agent *a)
 {
     const sg_patch *const from = &s->patch[a->patch];
@@ -87,7 +87,8 @@ static void find_step(const sg_sim *m, const sg_sched *s, const sg_launch *l, sg
         all += sg_walk_visits(p, l->tile_m, l->tile_n);
         const int64_t end = a->step_begin + all;
         const bool early = end <= 2 * blocks && a->step_begin / blocks == (end - 1) / blocks;
-        const bool fills = all <= blocks && 4 * all > 3 * blocks;
+        const bool near = end <= 2 * blocks || p->cols < s->problem->n;
+        const bool fills = near && all <= blocks && 4 * all > 3 * blocks;
         const bool held = is_held_strip(s, p);
         if (p != from && (!reads_same_b(from, p) || falls_behind(m, s, p))) break;
         if (p != from && all > blocks && !early && !held) break;
