@@ -29,6 +29,9 @@ int fake_calls(void);
 bool fake_fails(void); /* counts a call: does it fail? */
 cudaError_t fake_error(void);
 
+/* How long each of them takes in this thread. */
+extern _Thread_local int fake_call_us;
+
 #define FAKE __attribute__((visibility("default")))
 #define FAKE_MAY_FAIL()                                                                            \
     do {                                                                                           \
@@ -50,6 +53,9 @@ bool fake_busy(int device);
 /* How often memory was freed while something was left on the current device, which a real one would have
  * waited for. */
 extern int fake_stalls;
+
+/* How often the current device could not be set. */
+extern int fake_unset;
 
 /* Blocks of memory, streams, events and graphs that exist: to find leaks. */
 int fake_live(void);

@@ -57,6 +57,7 @@ static cudaStream_t streams;
 static int fail_in = -1, calls, live;
 static cudaError_t failure = cudaErrorUnknown;
 static bool pumping;
+_Thread_local int fake_call_us;
 
 static void start(void)
 {
@@ -93,6 +94,8 @@ int fake_calls(void)
 
 bool fake_fails(void)
 {
+    const struct timespec pause = {0, fake_call_us * 1000L};
+    if (fake_call_us > 0) nanosleep(&pause, NULL);
     lock();
     calls++;
     const bool fails = fail_in-- == 0;

@@ -11,7 +11,7 @@ enum {
 
 static _Thread_local int current;
 static int device_count = FAKE_DEVICES;
-int fake_launches, fake_copies, fake_early, fake_pushes, fake_most_sms, fake_stalls;
+int fake_launches, fake_copies, fake_early, fake_pushes, fake_most_sms, fake_stalls, fake_unset;
 const void *fake_host, *fake_apart;
 
 void fake_devices(int count)
@@ -128,7 +128,9 @@ FAKE cudaError_t cudaGetDevice(int *out)
 
 FAKE cudaError_t cudaSetDevice(int device)
 {
-    FAKE_MAY_FAIL();
+    const bool fails = fake_fails();
+    fake_unset += fails;
+    if (fails) return fake_error();
     if (device < 0 || device >= device_count) return cudaErrorInvalidDevice;
     current = device;
     return cudaSuccess;

@@ -38,14 +38,15 @@ static shingle_status prepare(sg_cuda *cuda, bool graphs, stopwatch *w)
 {
     for (int r = 0; r < cuda->ranks; r++) {
         sg_cuda_rank *const rank = &cuda->rank[r];
-        SG_TRY(sg_cuda_enter(rank));
+        int caller = 0;
+        SG_TRY(sg_cuda_enter(rank, &caller));
         shingle_status status = SHINGLE_OK;
         if (graphs) status = capture(rank, UNROLL, w->run, w->context, &w->graph[r]);
         if (status == SHINGLE_OK)
             status = sg_cuda_check(cudaEventCreate(&w->begin[r]), "cudaEventCreate()");
         if (status == SHINGLE_OK)
             status = sg_cuda_check(cudaEventCreate(&w->end[r]), "cudaEventCreate()");
-        sg_cuda_leave(rank);
+        sg_cuda_leave(rank, caller);
         SG_TRY(status);
     }
     if (cuda->start != NULL) return SHINGLE_OK;
@@ -61,11 +62,12 @@ static void drop(sg_cuda *cuda, stopwatch *w)
 {
     for (int r = 0; r < cuda->ranks; r++) {
         sg_cuda_rank *const rank = &cuda->rank[r];
-        const bool entered = sg_cuda_enter(rank) == SHINGLE_OK;
+        int caller = 0;
+        const bool entered = sg_cuda_enter(rank, &caller) == SHINGLE_OK;
         if (w->graph[r] != NULL) (void)cudaGraphExecDestroy(w->graph[r]);
         if (w->begin[r] != NULL) (void)cudaEventDestroy(w->begin[r]);
         if (w->end[r] != NULL) (void)cudaEventDestroy(w->end[r]);
-        if (entered) sg_cuda_leave(rank);
+        if (entered) sg_cuda_leave(rank, caller);
     }
 }
 
@@ -87,9 +89,10 @@ static shingle_status enqueue_all(sg_cuda *cuda, const stopwatch *w, int launche
 {
     shingle_status status = SHINGLE_OK;
     for (int r = 0; r < cuda->ranks && status == SHINGLE_OK; r++) {
-        SG_TRY(sg_cuda_enter(&cuda->rank[r]));
+        int caller = 0;
+        SG_TRY(sg_cuda_enter(&cuda->rank[r], &caller));
         status = enqueue_rank(cuda, w, r, launches);
-        sg_cuda_leave(&cuda->rank[r]);
+        sg_cuda_leave(&cuda->rank[r], caller);
     }
     return status;
 }

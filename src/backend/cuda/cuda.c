@@ -19,16 +19,16 @@ shingle_status sg_cuda_check(cudaError_t error, const char *call)
                    "%.*s: %s", name, call, cudaGetErrorString(error));
 }
 
-shingle_status sg_cuda_enter(sg_cuda_rank *rank)
+shingle_status sg_cuda_enter(const sg_cuda_rank *rank, int *caller_out)
 {
-    if (cudaGetDevice(&rank->caller_device) != cudaSuccess) rank->caller_device = rank->device;
-    if (rank->caller_device != rank->device) SG_CUDA(cudaSetDevice(rank->device));
+    if (cudaGetDevice(caller_out) != cudaSuccess) *caller_out = rank->device;
+    if (*caller_out != rank->device) SG_CUDA(cudaSetDevice(rank->device));
     return SHINGLE_OK;
 }
 
-void sg_cuda_leave(sg_cuda_rank *rank)
+void sg_cuda_leave(const sg_cuda_rank *rank, int caller)
 {
-    if (rank->caller_device != rank->device) (void)cudaSetDevice(rank->caller_device);
+    if (caller != rank->device) (void)cudaSetDevice(caller);
 }
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
@@ -151,13 +151,14 @@ static shingle_status alloc(void *self, int index, sg_arena_kind arena, size_t b
 {
     sg_cuda *const cuda = self;
     sg_cuda_rank *const rank = &cuda->rank[index];
-    SG_TRY(sg_cuda_enter(rank));
+    int caller = 0;
+    SG_TRY(sg_cuda_enter(rank, &caller));
     sg_cuda_sweep(cuda, false);
     pthread_mutex_lock(&cuda->mutex); /* whoever binds a plan grows the memory of all ranks */
     const shingle_status status = arena == SG_WINDOWS ? get_window(cuda, rank, bytes, memory_out)
                                                       : get_block(rank, arena, bytes, memory_out);
     pthread_mutex_unlock(&cuda->mutex);
-    sg_cuda_leave(rank);
+    sg_cuda_leave(rank, caller);
     if (status == SHINGLE_ENOMEM)
         return sg_fail(SHINGLE_ENOMEM, "no memory for %zu bytes on the GPU of rank %d", bytes,
                        index);
@@ -168,22 +169,24 @@ static void release(void *self, int index, void *memory)
 {
     sg_cuda *const cuda = self;
     sg_cuda_rank *const rank = &cuda->rank[index];
-    if (sg_cuda_enter(rank) != SHINGLE_OK) return;
+    int caller = 0;
+    if (sg_cuda_enter(rank, &caller) != SHINGLE_OK) return;
     pthread_mutex_lock(&cuda->mutex);
     const bool put = put_paired(rank, memory) ||
                      (cuda->collect != NULL && sg_collect_put(cuda->collect, rank->rank, memory));
     pthread_mutex_unlock(&cuda->mutex);
     if (!put) sg_cuda_drop(cuda, memory);
-    sg_cuda_leave(rank);
+    sg_cuda_leave(rank, caller);
 }
 
 static shingle_status move(sg_cuda *cuda, int index, void *to, const void *from, size_t bytes,
                            shingle_status (*go)(sg_cuda_rank *, void *, const void *, size_t))
 {
     sg_cuda_rank *const rank = &cuda->rank[index];
-    SG_TRY(sg_cuda_enter(rank));
+    int caller = 0;
+    SG_TRY(sg_cuda_enter(rank, &caller));
     const shingle_status status = bytes > 0 ? go(rank, to, from, bytes) : SHINGLE_OK;
-    sg_cuda_leave(rank);
+    sg_cuda_leave(rank, caller);
     return status;
 }
 
@@ -273,15 +276,18 @@ static shingle_status make_state(const sg_cuda *cuda, sg_cuda_rank *rank)
 
 static shingle_status open_rank(sg_cuda *cuda, sg_cuda_rank *rank)
 {
-    SG_TRY(sg_cuda_enter(rank));
-    SG_CUDA(cudaDeviceGetAttribute(&rank->sms, cudaDevAttrMultiProcessorCount, rank->device));
-    shingle_status status = sg_cuda_share_sms(cuda, rank);
+    int caller = 0;
+    SG_TRY(sg_cuda_enter(rank, &caller));
+    shingle_status status = sg_cuda_check(
+        cudaDeviceGetAttribute(&rank->sms, cudaDevAttrMultiProcessorCount, rank->device),
+        "cudaDeviceGetAttribute()");
+    if (status == SHINGLE_OK) status = sg_cuda_share_sms(cuda, rank);
     if (status == SHINGLE_OK) status = reach_peers(cuda, rank);
     if (status == SHINGLE_OK) status = make_streams(rank);
     if (status == SHINGLE_OK) status = make_state(cuda, rank);
     if (status == SHINGLE_OK) status = sg_cuda_check(sg_kernel_load(), "sg_kernel_load()");
     if (status == SHINGLE_OK) status = sg_vendor_open(cuda, &rank->vendor);
-    sg_cuda_leave(rank);
+    sg_cuda_leave(rank, caller);
     return status;
 }
 
@@ -289,7 +295,8 @@ static shingle_status open_rank(sg_cuda *cuda, sg_cuda_rank *rank)
 static void close_rank(sg_cuda_rank *rank)
 {
     if (rank->service == NULL && rank->lane[0] == NULL) return;
-    if (sg_cuda_enter(rank) != SHINGLE_OK) return;
+    int caller = 0;
+    if (sg_cuda_enter(rank, &caller) != SHINGLE_OK) return;
     sg_vendor_close(rank->vendor);
     for (int i = 0; i < SG_MAX_LANES; i++) {
         if (rank->lane[i] != NULL) (void)cudaStreamDestroy(rank->lane[i]);
@@ -306,7 +313,7 @@ static void close_rank(sg_cuda_rank *rank)
     if (rank->state != NULL) (void)cudaFree(rank->state);
     if (rank->words != NULL) (void)cudaFree(rank->words);
     if (rank->trouble != NULL) (void)cudaFreeHost(rank->trouble);
-    sg_cuda_leave(rank);
+    sg_cuda_leave(rank, caller);
 }
 
 static void close_group(void *self)
@@ -329,11 +336,12 @@ shingle_status sg_cuda_meet(sg_cuda *cuda)
     shingle_status status = SHINGLE_OK;
     for (int r = 0; r < cuda->ranks && status == SHINGLE_OK; r++) {
         sg_cuda_rank *const rank = &cuda->rank[r];
-        status = sg_cuda_enter(rank);
+        int caller = 0;
+        status = sg_cuda_enter(rank, &caller);
         if (status != SHINGLE_OK) break;
         status = sg_cuda_get(rank, 2 * SG_CUDA_RANKS * sizeof(float), &room[r]);
         stream[r] = rank->service;
-        sg_cuda_leave(rank);
+        sg_cuda_leave(rank, caller);
     }
     if (status == SHINGLE_OK) status = sg_collect_meet(cuda->collect, room, stream);
     if (status != SHINGLE_OK)
@@ -480,9 +488,10 @@ static shingle_status describe(void *self, sg_type type, sg_machine *machine_out
         const size_t end = strlen(m.name) < sizeof m.name - 8 ? strlen(m.name) : sizeof m.name - 8;
         snprintf(m.name + end, sizeof m.name - end, " shared");
     }
-    SG_TRY(sg_cuda_enter(&cuda->rank[0]));
+    int caller = 0;
+    SG_TRY(sg_cuda_enter(&cuda->rank[0], &caller));
     keep_fast_tiles(type, &m);
-    sg_cuda_leave(&cuda->rank[0]);
+    sg_cuda_leave(&cuda->rank[0], caller);
     *machine_out = m;
     return SHINGLE_OK;
 }

@@ -82,7 +82,7 @@ typedef struct sg_cuda_rank {
     /* Of the run that is being enqueued. */
     cudaStream_t main;
     bool capturing;
-    int caller_device;
+    int caller_device; /* of who enqueues it */
     unsigned how;      /* kernels start: SG_KERNEL_EARLY or 0 */
     bool begun, ended; /* by a launch of the plan */
     bool apart;        /* a launch does not carry its copies: they go in front of it */
@@ -167,9 +167,10 @@ typedef struct sg_cuda_plan {
 shingle_status sg_cuda_check(cudaError_t error, const char *call);
 #define SG_CUDA(call) SG_TRY(sg_cuda_check((call), #call))
 
-/* The current device becomes RANK's until leave. */
-shingle_status sg_cuda_enter(sg_cuda_rank *rank);
-void sg_cuda_leave(sg_cuda_rank *rank);
+/* The current device becomes RANK's until leave, which gets what it was: it is the thread's, and threads enter
+ * a rank beside and within each other. */
+shingle_status sg_cuda_enter(const sg_cuda_rank *rank, int *caller_out);
+void sg_cuda_leave(const sg_cuda_rank *rank, int caller);
 
 /* May ranks share a GPU?  Before the first call of CUDA. */
 shingle_status sg_cuda_ask_share(bool *shares_out);

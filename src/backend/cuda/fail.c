@@ -103,14 +103,15 @@ static void raise_abort(sg_cuda *cuda)
         sg_cuda_rank *const rank = &cuda->rank[r];
         sg_kernel_words words[SG_CUDA_RANKS];
         const size_t bytes = (size_t)cuda->ranks * sizeof words[0];
-        if (sg_cuda_enter(rank) != SHINGLE_OK) continue;
+        int caller = 0;
+        if (sg_cuda_enter(rank, &caller) != SHINGLE_OK) continue;
         if (sg_cuda_fetch(rank, words, rank->words, bytes) == SHINGLE_OK &&
             words[r].abort != NULL) {
             uint64_t ones[SG_CUDA_RANKS];
             for (int q = 0; q < cuda->ranks; q++) ones[q] = 1;
             (void)sg_cuda_put(rank, words[r].abort, ones, (size_t)cuda->ranks * sizeof ones[0]);
         }
-        sg_cuda_leave(rank);
+        sg_cuda_leave(rank, caller);
     }
 }
 
@@ -119,7 +120,8 @@ static void raise_abort(sg_cuda *cuda)
 static cudaStream_t behind_all(sg_cuda_rank *rank)
 {
     cudaStream_t const last = rank->lane[SG_MAX_LANES - 1];
-    if (sg_cuda_enter(rank) != SHINGLE_OK) return last;
+    int caller = 0;
+    if (sg_cuda_enter(rank, &caller) != SHINGLE_OK) return last;
     (void)cudaStreamWaitEvent(last, rank->fork, 0);
     for (int i = 0; i < SG_MAX_LANES - 1; i++) {
         (void)cudaEventRecord(rank->join[i], rank->lane[i]);
@@ -128,7 +130,7 @@ static cudaStream_t behind_all(sg_cuda_rank *rank)
     for (uint64_t run = next_marked(rank, rank->first); run < rank->issued;
          run = next_marked(rank, run + 1))
         (void)cudaStreamWaitEvent(last, event_of(rank, run), 0);
-    sg_cuda_leave(rank);
+    sg_cuda_leave(rank, caller);
     return last;
 }
 
@@ -260,9 +262,10 @@ static void judge(sg_cuda *cuda)
     for (int r = 0; r < cuda->ranks; r++) {
         sg_cuda_rank *const rank = &cuda->rank[r];
         trouble |= rank->trouble->kind != SG_KERNEL_STUCK_NOT;
-        if (sg_cuda_enter(rank) != SHINGLE_OK) continue;
+        int caller = 0;
+        if (sg_cuda_enter(rank, &caller) != SHINGLE_OK) continue;
         (void)read_stand(cuda, rank, &device[r]);
-        sg_cuda_leave(rank);
+        sg_cuda_leave(rank, caller);
     }
     const bool by_host = differ(cuda, host) || !trouble;
     sg_run_verdict(by_host ? host : device, cuda->ranks, seconds, &cuda->verdict);
@@ -389,9 +392,10 @@ static shingle_status last_epoch(sg_cuda *cuda, uint64_t *most_out)
     for (int r = 0; r < cuda->ranks; r++) {
         sg_cuda_rank *const rank = &cuda->rank[r];
         sg_kernel_rank state;
-        SG_TRY(sg_cuda_enter(rank));
+        int caller = 0;
+        SG_TRY(sg_cuda_enter(rank, &caller));
         const shingle_status status = sg_cuda_fetch(rank, &state, rank->state, sizeof state);
-        sg_cuda_leave(rank);
+        sg_cuda_leave(rank, caller);
         SG_TRY(status);
         if (state.epoch > most) most = state.epoch;
     }
@@ -406,9 +410,10 @@ static shingle_status start_over(sg_cuda *cuda, sg_work *const *work)
     SG_TRY(last_epoch(cuda, &most));
     for (int r = 0; r < cuda->ranks; r++) {
         sg_cuda_rank *const rank = &cuda->rank[r];
-        SG_TRY(sg_cuda_enter(rank));
+        int caller = 0;
+        SG_TRY(sg_cuda_enter(rank, &caller));
         const shingle_status status = reset_rank(cuda, rank, work[r], most);
-        sg_cuda_leave(rank);
+        sg_cuda_leave(rank, caller);
         SG_TRY(status);
         if (rank->issued > issued) issued = rank->issued;
     }

@@ -80,9 +80,10 @@ static shingle_status fill_any(sg_cuda_rank *rank, const sg_fill *f, void *matri
 shingle_status sg_cuda_fill(void *self, int index, const sg_fill *f, void *matrix)
 {
     sg_cuda *const cuda = self;
-    SG_TRY(sg_cuda_enter(&cuda->rank[index]));
+    int caller = 0;
+    SG_TRY(sg_cuda_enter(&cuda->rank[index], &caller));
     const shingle_status status = fill_any(&cuda->rank[index], f, matrix);
-    sg_cuda_leave(&cuda->rank[index]);
+    sg_cuda_leave(&cuda->rank[index], caller);
     return status;
 }
 
@@ -117,9 +118,10 @@ shingle_status sg_cuda_differ(void *self, int index, const sg_fill *f, const voi
 {
     sg_cuda *const cuda = self;
     sg_kernel_differences found;
-    SG_TRY(sg_cuda_enter(&cuda->rank[index]));
+    int caller = 0;
+    SG_TRY(sg_cuda_enter(&cuda->rank[index], &caller));
     const shingle_status status = find(&cuda->rank[index], f, matrix, &found);
-    sg_cuda_leave(&cuda->rank[index]);
+    sg_cuda_leave(&cuda->rank[index], caller);
     SG_TRY(status);
     *wrong_out = (int64_t)found.count;
     *first_out = (int64_t)found.first;

@@ -29,10 +29,11 @@ shingle_status sg_cuda_land(sg_cuda *cuda, const sg_problem *p, void **landing)
     for (int q = 0; q < cuda->ranks; q++) {
         sg_cuda_rank *const rank = &cuda->rank[q];
         if (rank->landing[class] == NULL) {
-            SG_TRY(sg_cuda_enter(rank));
+            int caller = 0;
+            SG_TRY(sg_cuda_enter(rank, &caller));
             const shingle_status status =
                 sg_cuda_get(rank, (size_t)1 << class, &rank->landing[class]);
-            sg_cuda_leave(rank);
+            sg_cuda_leave(rank, caller);
             SG_TRY(status);
         }
         landing[q] = rank->landing[class];

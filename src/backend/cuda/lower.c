@@ -29,10 +29,11 @@ static shingle_status show_words(sg_cuda *cuda, const sg_bound *bound)
     for (int q = 0; q < cuda->ranks; q++) all[q] = words_of(bound->work->peer[q]);
     for (int q = 0; q < cuda->ranks; q++) {
         sg_cuda_rank *const rank = &cuda->rank[q];
-        SG_TRY(sg_cuda_enter(rank));
+        int caller = 0;
+        SG_TRY(sg_cuda_enter(rank, &caller));
         const shingle_status status =
             sg_cuda_put(rank, rank->words, all, (size_t)cuda->ranks * sizeof all[0]);
-        sg_cuda_leave(rank);
+        sg_cuda_leave(rank, caller);
         SG_TRY(status);
     }
     return SHINGLE_OK;
@@ -527,14 +528,15 @@ shingle_status sg_cuda_bind(void *self, sg_bound *bound)
     if (plan == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory to bind %s", bound->text);
     plan->bound = bound;
     shingle_status status = show_words(cuda, bound);
-    if (status == SHINGLE_OK) status = sg_cuda_enter(rank);
+    int caller = 0;
+    if (status == SHINGLE_OK) status = sg_cuda_enter(rank, &caller);
     if (status != SHINGLE_OK) {
         free(plan);
         return status;
     }
     status = fill_plan(cuda, rank, plan);
     if (status != SHINGLE_OK) free_plan(cuda, plan);
-    sg_cuda_leave(rank);
+    sg_cuda_leave(rank, caller);
     SG_TRY(status);
     pthread_mutex_lock(&cuda->mutex);
     plan->next = rank->plans;
@@ -552,13 +554,14 @@ void sg_cuda_unbind(void *self, sg_bound *bound)
     const double seconds = 2 * cuda->timeout_us / 1e6 + 1;
     /* After a failure everything has been drained, unless the driver itself is stuck. */
     if (sg_cuda_sync(cuda, rank->rank, seconds) == SHINGLE_ETIMEOUT && !cuda->failed) return;
-    if (sg_cuda_enter(rank) != SHINGLE_OK) return;
+    int caller = 0;
+    if (sg_cuda_enter(rank, &caller) != SHINGLE_OK) return;
     pthread_mutex_lock(&cuda->mutex);
     sg_cuda_plan **at = &rank->plans;
     while (*at != plan) at = &(*at)->next;
     *at = plan->next;
     pthread_mutex_unlock(&cuda->mutex);
     free_plan(cuda, plan);
-    sg_cuda_leave(rank);
+    sg_cuda_leave(rank, caller);
     bound->backend = NULL;
 }

@@ -231,13 +231,13 @@ shingle_status sg_cuda_begin(void *self, sg_run *run)
     sg_cuda *const cuda = self;
     sg_cuda_rank *const rank = &cuda->rank[run->work->rank];
     SG_TRY(find_room(cuda, rank));
-    SG_TRY(sg_cuda_enter(rank));
+    SG_TRY(sg_cuda_enter(rank, &rank->caller_device));
     sg_cuda_mark(cuda, rank, true);
     rank->main = run->stream != NULL ? (cudaStream_t)run->stream : rank->lane[0];
     const shingle_status status = set_out(cuda, rank, run);
     if (status == SHINGLE_OK) return SHINGLE_OK;
     sg_cuda_mark(cuda, rank, false);
-    sg_cuda_leave(rank);
+    sg_cuda_leave(rank, rank->caller_device);
     return status;
 }
 
@@ -342,6 +342,6 @@ shingle_status sg_cuda_end(void *self, sg_run *run)
     sg_cuda_rank *const rank = &cuda->rank[run->work->rank];
     const shingle_status status = arrive(cuda, rank, run);
     sg_cuda_mark(cuda, rank, false);
-    sg_cuda_leave(rank);
+    sg_cuda_leave(rank, rank->caller_device);
     return status;
 }

@@ -1,0 +1,149 @@
+/* What the CUDA backend leaves alone of a program that uses GPUs by itself, without a GPU (tests/fake_cuda): the
+ * current devices of its threads. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#ifndef SG_WITH_CUDA
+int main(void)
+{
+    return 77; /* no headers of CUDA here */
+}
+#else
+
+#include "fake_world.h"
+
+/* ---- Devices --------------------------------------------------------------------------------- */
+
+static int current(void)
+{
+    int device = -1;
+    assert_int_equal(cudaGetDevice(&device), cudaSuccess);
+    return device;
+}
+
+/* Binding enters the GPUs of all ranks within one of them, and what measures enqueues runs within another. */
+static void calls_leave_the_current_device(void **state)
+{
+    (void)state;
+    static const char *const strategies[] = {"fused_out", "direct", "ring", "dma", "serial", NULL};
+    for (int device = 0; device < FAKE_DEVICES; device++) {
+        world w;
+        open_group(&w, RANKS, 20);
+        assert_int_equal(cudaSetDevice(device), cudaSuccess);
+        for (int i = 0; i < 6; i++) {
+            shingle_plan *plan = NULL;
+            const shingle_plan_options options = {.strategy = strategies[i],
+                                                  .measure = strategies[i] == NULL ? 2 : 0};
+            if (shingle_plan_create(w.comm[1], "gemm_ar:bf16:136x136x64:r4", &options, &plan) !=
+                SHINGLE_OK)
+                fail_msg("%s", shingle_error());
+            if (current() != device)
+                fail_msg("%s: device %d, was %d", shingle_plan_text(plan), current(), device);
+            shingle_plan_free(plan);
+            assert_int_equal(current(), device);
+        }
+        assert_true(make_plans(&w, "gemm_rs:bf16:48x16x32:r4", "direct"));
+        run_right(&w, 1);
+        assert_int_equal(current(), device);
+        recover(&w);
+        assert_int_equal(current(), device);
+        drop_plans(&w);
+        close_group(&w);
+        assert_int_equal(current(), device);
+        assert_int_equal(cudaSetDevice(0), cudaSuccess);
+    }
+}
+
+/* Whatever fails, but the call that puts the device back. */
+static void failures_leave_the_current_device(void **state)
+{
+    (void)state;
+    const shingle_config config = {.backend = "cuda", .timeout_seconds = 0.05};
+    bool opened = false;
+    assert_int_equal(cudaSetDevice(3), cudaSuccess);
+    for (int i = 0; !opened; i++) {
+        shingle_comm *comm[2];
+        const int before = fake_unset;
+        fake_fail_at(i, cudaErrorUnknown);
+        opened = shingle_open(2, &config, comm) == SHINGLE_OK;
+        opened &= fake_calls() <= i;
+        fake_fail_at(-1, cudaErrorUnknown);
+        if (fake_unset == before && current() != 3) fail_msg("call %d: device %d", i, current());
+        if (opened) shingle_close(2, comm);
+        assert_int_equal(cudaSetDevice(3), cudaSuccess);
+    }
+    assert_int_equal(cudaSetDevice(0), cudaSuccess);
+}
+
+/* A thread a rank: what one binds for all ranks moves none of the others. */
+static world shared;
+static volatile bool stop;
+static volatile int moved_to;
+
+static void *bind_for_all(void *unused)
+{
+    (void)unused;
+    fake_call_us = 20;
+    for (int i = 0; i < 150 && moved_to < 0; i++) {
+        char problem[64];
+        shingle_plan *plan = NULL;
+        const shingle_plan_options options = {.strategy = "direct{tile_m=64,tile_n=128}"};
+        snprintf(problem, sizeof problem, "gemm_rs:bf16:%dx8x16:r2", 8 + i);
+        if (shingle_plan_create(shared.comm[0], problem, &options, &plan) != SHINGLE_OK) abort();
+        int device = -1;
+        (void)cudaGetDevice(&device);
+        if (device != 0) moved_to = device;
+        shingle_plan_free(plan);
+    }
+    stop = true;
+    return NULL;
+}
+
+static void *run_one(void *unused)
+{
+    int device = 1;
+    (void)unused;
+    (void)cudaSetDevice(1);
+    while (!stop && device == 1) {
+        if (run_rank(&shared, 1, NULL) != SHINGLE_OK) abort();
+        if (shingle_sync(shared.comm[1], 20) != SHINGLE_OK) abort();
+        (void)cudaGetDevice(&device);
+    }
+    if (device != 1) moved_to = device;
+    return NULL;
+}
+
+static void threads_keep_their_devices(void **state)
+{
+    (void)state;
+    pthread_t thread[2];
+    moved_to = -1;
+    open_group(&shared, 2, 20);
+    assert_true(make_plans(&shared, "gemm:bf16:16x16x16:r2", "serial"));
+    fill(&shared, 1);
+    pthread_create(&thread[0], NULL, run_one, NULL);
+    pthread_create(&thread[1], NULL, bind_for_all, NULL);
+    for (int i = 0; i < 2; i++) pthread_join(thread[i], NULL);
+    drop_plans(&shared);
+    close_group(&shared);
+    if (moved_to >= 0) fail_msg("a thread finds device %d, and has set its own", moved_to);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(calls_leave_the_current_device),
+        cmocka_unit_test(failures_leave_the_current_device),
+        cmocka_unit_test(threads_keep_their_devices),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+#endif
