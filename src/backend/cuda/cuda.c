@@ -244,8 +244,10 @@ static shingle_status make_streams(sg_cuda_rank *rank)
     }
     SG_CUDA(cudaStreamCreateWithFlags(&rank->service, cudaStreamNonBlocking));
     SG_CUDA(cudaEventCreateWithFlags(&rank->fork, cudaEventDisableTiming));
-    for (int i = 0; i < SG_CUDA_FLIGHT; i++)
+    for (int i = 0; i < SG_CUDA_FLIGHT; i++) {
+        SG_CUDA(cudaEventCreateWithFlags(&rank->flight[i].begun, cudaEventDisableTiming));
         SG_CUDA(cudaEventCreateWithFlags(&rank->flight[i].ended, cudaEventDisableTiming));
+    }
     return SHINGLE_OK;
 }
 
@@ -304,8 +306,10 @@ static void close_rank(sg_cuda_rank *rank)
     }
     if (rank->service != NULL) (void)cudaStreamDestroy(rank->service);
     if (rank->fork != NULL) (void)cudaEventDestroy(rank->fork);
-    for (int i = 0; i < SG_CUDA_FLIGHT; i++)
+    for (int i = 0; i < SG_CUDA_FLIGHT; i++) {
+        if (rank->flight[i].begun != NULL) (void)cudaEventDestroy(rank->flight[i].begun);
         if (rank->flight[i].ended != NULL) (void)cudaEventDestroy(rank->flight[i].ended);
+    }
     for (int i = 0; i < SG_BLOCK_CLASSES; i++) {
         if (rank->landing[i] != NULL) (void)cudaFree(rank->landing[i]);
         if (rank->dense[i] != NULL) (void)cudaFree(rank->dense[i]);

@@ -37,8 +37,9 @@ struct sg_vendor; /* vendor.c */
 
 /* A run that was enqueued, as far as the host knows. */
 typedef struct sg_cuda_flight {
-    cudaEvent_t ended;
-    bool marked; /* the event was recorded; if not, the run is on the rank's own stream */
+    cudaEvent_t begun, ended;
+    bool tells;  /* `begun` was recorded: no word on the device says so */
+    bool marked; /* `ended` was recorded; if not, the run is on the rank's own stream */
     const struct sg_cuda_plan *plan;
     uint64_t hash;
     const char *text; /* of the plan; plans outlive their runs */
@@ -109,7 +110,10 @@ typedef struct sg_cuda {
     struct sg_cuda_dropped *dropped; /* memory to be freed (share.c) */
     bool failed;
     sg_verdict verdict;
-    double progress_us;       /* when a run was last seen to have ended, or was enqueued */
+    double
+        progress_us;  /* when a run was last enqueued, or seen to have ended or not to have begun */
+    double held_us;   /* when one that has begun was first found since then */
+    double looked_us; /* last */
     struct sg_choice *choice; /* of algorithms, by shape (vendor.c) */
 } sg_cuda;
 

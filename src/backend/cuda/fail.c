@@ -2,8 +2,9 @@
  * made for all ranks, and recovery starts over.
  *
  * A wait inside a kernel ends by itself, records what it waited for and raises `abort` at all ranks,
- * so kernels drain without the host.  Collectives of the library do not: the host notices that no
- * run has ended for the limit, and takes the library's group down. */
+ * so kernels drain without the host.  Collectives of the library do not: the host notices that a run
+ * which has begun does not end and that no other has ended for the limit, and takes the library's group
+ * down. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -149,6 +150,40 @@ static bool drain(sg_cuda *cuda, double limit_us)
     return wait_idle(cuda, limit_us);
 }
 
+/* The number of the run that RANK is in or begins next, and its hello there. */
+static shingle_status read_begin(sg_cuda *cuda, sg_cuda_rank *rank, uint64_t *epoch,
+                                 sg_kernel_hello *hello)
+{
+    sg_kernel_words words[SG_CUDA_RANKS];
+    sg_kernel_hello said;
+    SG_TRY(sg_cuda_fetch(rank, words, rank->words, (size_t)cuda->ranks * sizeof words[0]));
+    SG_TRY(sg_cuda_fetch(rank, epoch, &rank->state->epoch, sizeof *epoch));
+    SG_TRY(sg_cuda_fetch(rank, &said, words[rank->rank].hello + 2 * rank->rank + *epoch % 2,
+                         sizeof said));
+    *hello = said;
+    return SHINGLE_OK;
+}
+
+/* Has the oldest run of RANK that is on its way begun on the GPU?  By its hello, whatever its number is there: graphs
+ * that replay count there alone.  If nobody can tell, it has. */
+static bool has_begun(sg_cuda *cuda, sg_cuda_rank *rank)
+{
+    const sg_cuda_flight *const oldest = &rank->flight[rank->first % SG_CUDA_FLIGHT];
+    if (oldest->tells) {
+        const bool begun = cudaEventQuery(oldest->begun) != cudaErrorNotReady;
+        (void)cudaGetLastError();
+        return begun;
+    }
+    if (!oldest->plan->bound->sched.hello) return true;
+    uint64_t epoch = 0;
+    sg_kernel_hello hello = {.epoch = UINT64_MAX};
+    int caller = 0;
+    if (sg_cuda_enter(rank, &caller) != SHINGLE_OK) return true;
+    (void)read_begin(cuda, rank, &epoch, &hello);
+    sg_cuda_leave(rank, caller);
+    return hello.epoch >= epoch;
+}
+
 /* ---- Verdict --------------------------------------------------------------------------------- */
 
 static const char *text_of(const sg_cuda_rank *rank, uint64_t hash)
@@ -189,11 +224,11 @@ static shingle_status read_stand(sg_cuda *cuda, sg_cuda_rank *rank, sg_stand *st
 }
 
 /* Where ranks stand by what the host has enqueued.  Numbers are the host's. */
-static void recall_stand(const sg_cuda_rank *rank, sg_stand *stand)
+static void recall_stand(sg_cuda *cuda, sg_cuda_rank *rank, sg_stand *stand)
 {
-    const bool pending = rank->first < rank->issued;
+    const bool pending = rank->first < rank->issued && has_begun(cuda, rank);
     const sg_cuda_flight *const oldest = &rank->flight[rank->first % SG_CUDA_FLIGHT];
-    *stand = (sg_stand){.epoch = pending ? rank->first + 1 : rank->issued, .running = pending};
+    *stand = (sg_stand){.epoch = rank->first + pending, .running = pending};
     if (!pending) return;
     stand->hash = oldest->hash;
     stand->plan = oldest->text;
@@ -255,7 +290,7 @@ static void judge(sg_cuda *cuda)
     bool trouble = false;
     const double seconds = cuda->timeout_us / 1e6;
     memset(device, 0, sizeof device);
-    for (int r = 0; r < cuda->ranks; r++) recall_stand(&cuda->rank[r], &host[r]);
+    for (int r = 0; r < cuda->ranks; r++) recall_stand(cuda, &cuda->rank[r], &host[r]);
     name_missing(host, cuda->ranks);
     if (!drain(cuda, cuda->timeout_us + drain_us))
         sg_log(SG_LOG_ERROR, "cuda: a GPU does not let go of its runs");
@@ -272,17 +307,37 @@ static void judge(sg_cuda *cuda)
     cuda->failed = true;
 }
 
-/* A run that holds a collective does not end although nobody ends any other. */
-static bool hangs(const sg_cuda *cuda)
+/* Is there a run that waits for other ranks and has begun?  *COLLECTS_OUT: it has collectives. */
+static bool is_held(sg_cuda *cuda, bool *collects_out)
 {
-    if (sg_now_us() - cuda->progress_us < cuda->timeout_us + slack_us(cuda)) return false;
+    bool held = false;
+    *collects_out = false;
     for (int r = 0; r < cuda->ranks; r++) {
-        const sg_cuda_rank *const rank = &cuda->rank[r];
-        if (rank->first == rank->issued) continue;
-        if (rank->flight[rank->first % SG_CUDA_FLIGHT].plan->collects) return true;
-        if (sg_now_us() - cuda->progress_us > 2 * cuda->timeout_us + slack_us(cuda)) return true;
+        sg_cuda_rank *const rank = &cuda->rank[r];
+        const sg_cuda_plan *const plan = rank->flight[rank->first % SG_CUDA_FLIGHT].plan;
+        if (rank->first == rank->issued || (!plan->collects && !plan->bound->sched.peers)) continue;
+        if (!has_begun(cuda, rank)) continue;
+        held = true;
+        *collects_out |= plan->collects;
     }
-    return false;
+    return held;
+}
+
+/* Has a run that waits for others begun, and does not end although nobody ends any other?  Collectives make it one that
+ * no kernel gives up.  Looked at now and then, and from the first look on that finds it so: who comes back after a
+ * pause has not seen what ended or began meanwhile.  What stands behind other work of its caller's waits for no rank
+ * yet. */
+static bool hangs(sg_cuda *cuda)
+{
+    const double pause_us = slack_us(cuda) / 2;
+    bool collects = false;
+    if (sg_now_us() - cuda->progress_us < pause_us || sg_now_us() - cuda->looked_us < pause_us)
+        return false;
+    cuda->looked_us = sg_now_us();
+    sg_cuda_reap(cuda);
+    if (!is_held(cuda, &collects)) cuda->progress_us = sg_now_us();
+    if (cuda->held_us < cuda->progress_us) cuda->held_us = sg_now_us();
+    return sg_now_us() - cuda->held_us > (collects ? 1 : 2) * cuda->timeout_us;
 }
 
 /* With the mutex held. */

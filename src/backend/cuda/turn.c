@@ -203,12 +203,25 @@ static shingle_status follow(sg_cuda *cuda, sg_cuda_rank *rank, const sg_run *ru
     return SHINGLE_OK;
 }
 
+/* A run that waits in collectives and says no hello (`serial`) must not be taken for one that hangs while it stands
+ * behind the caller's other work. */
+static shingle_status tell_begin(sg_cuda_rank *rank, const sg_run *run)
+{
+    const sg_cuda_plan *const plan = run->bound->backend;
+    sg_cuda_flight *const flight = flight_of(rank, rank->issued);
+    if (rank->capturing) return SHINGLE_OK;
+    flight->tells = plan->collects && !run->bound->sched.hello && rank->main != rank->lane[0];
+    if (flight->tells) SG_CUDA(cudaEventRecord(flight->begun, rank->main));
+    return SHINGLE_OK;
+}
+
 static shingle_status set_out(sg_cuda *cuda, sg_cuda_rank *rank, sg_run *run)
 {
     const sg_sched *const s = &run->bound->sched;
     const sg_cuda_plan *const plan = run->bound->backend;
     SG_TRY(follow(cuda, rank, run));
     SG_TRY(look_at_tensors(cuda, rank, run));
+    SG_TRY(tell_begin(rank, run));
     rank->how = plan->one_lane && cuda->sharing == 1 ? SG_KERNEL_EARLY : 0;
     rank->begun = rank->ended = rank->apart = false;
     if (plan->opens >= 0 && run->kinds == ~0u) {

@@ -1,0 +1,200 @@
+/* What the CUDA backend takes for a failure and what not, without a GPU (tests/fake_cuda): a pause and the caller's
+ * own work are none; a rank that does not come is one all the same. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#ifndef SG_WITH_CUDA
+int main(void)
+{
+    return 77; /* no headers of CUDA here */
+}
+#else
+
+#include "fake_world.h"
+
+/* ---- Waiting that is no failure -------------------------------------------------------------- */
+
+static const char *const asked[][2] = {
+    {"gemm_rs:bf16:48x16x32:r4", "serial{windows=0}"},
+    {"gemm_rs:bf16:48x16x32:r4", "serial{windows=1}"},
+    {"gemm_rs:bf16:48x16x32:r4", "fused_out"},
+    {"ag_gemm:bf16:48x16x32:r4", "fused_in"},
+    {"gemm_ar:bf16:48x16x32:r4", "direct"},
+    {"gemm_rs:bf16:48x16x32:r4", "sliced"},
+    {"gemm_rs:bf16:300x136x16:r4", "signal{unit=2,cuts=1,tile_m=64,tile_n=128}"},
+    {"gemm:bf16:16x16x16:r4", "serial"},
+};
+enum { ASKED = sizeof asked / sizeof asked[0] };
+
+static const double limit_seconds = 0.1;
+static const double long_seconds =
+    0.45; /* twice the limit and what the host waits longer, and more */
+
+typedef struct bench {
+    world w;
+    cudaStream_t stream[RANKS];
+} bench;
+
+/* Groups side by side, whose time limits pass together. */
+static bench all[ASKED];
+
+static void open_all(void)
+{
+    for (int i = 0; i < ASKED; i++) {
+        open_group(&all[i].w, RANKS, limit_seconds);
+        assert_true(make_plans(&all[i].w, asked[i][0], asked[i][1]));
+        for (int r = 0; r < RANKS; r++) {
+            assert_int_equal(cudaSetDevice(r), cudaSuccess);
+            cudaStreamCreateWithFlags(&all[i].stream[r], cudaStreamNonBlocking);
+        }
+        assert_int_equal(cudaSetDevice(0), cudaSuccess);
+        run_right(&all[i].w, 1);
+    }
+}
+
+static void close_all(void)
+{
+    for (int i = ASKED - 1; i >= 0; i--) {
+        for (int r = 0; r < RANKS; r++) cudaStreamDestroy(all[i].stream[r]);
+        drop_plans(&all[i].w);
+        close_group(&all[i].w);
+    }
+}
+
+static void nap(double seconds)
+{
+    usleep((useconds_t)(seconds * 1e6));
+}
+
+/* Who waits by streams comes back after a pause of any length.  What ended long ago does not hang. */
+static void a_pause_is_no_failure(void **state)
+{
+    (void)state;
+    open_all();
+    for (uint64_t turn = 0; turn < 3; turn++) {
+        for (int i = 0; i < ASKED; i++) {
+            bench *const x = &all[i];
+            fill(&x->w, turn);
+            for (int r = 0; r < RANKS; r++)
+                if (run_rank(&x->w, r, x->stream[r]) != SHINGLE_OK)
+                    fail_msg("%s, turn %d: %s", asked[i][1], (int)turn, shingle_error());
+            for (int r = 0; r < RANKS; r++) cudaStreamSynchronize(x->stream[r]);
+            expect_right(&x->w, "after a pause");
+        }
+        nap(long_seconds);
+    }
+    for (int i = 0; i < ASKED; i++) sync_all(&all[i].w);
+    close_all();
+}
+
+/* Work of the caller's that is in front of a run. */
+static bool pass(void *data, bool first)
+{
+    double until = 0;
+    (void)first;
+    memcpy(&until, data, sizeof until);
+    return sg_now_us() >= until;
+}
+
+static void enqueue_work(cudaStream_t stream, double seconds)
+{
+    const double until = sg_now_us() + seconds * 1e6;
+    assert_int_equal(fake_enqueue(stream, pass, &until, sizeof until), cudaSuccess);
+}
+
+/* Two runs behind other work of so many SECONDS on rank 0, and on each rank behind it some MORE. */
+static void begin_behind(bench *x, double seconds, double more)
+{
+    fill(&x->w, 2);
+    for (int r = 0; r < RANKS; r++) enqueue_work(x->stream[r], seconds + r * more);
+    for (int n = 0; n < 2; n++)
+        for (int r = 0; r < RANKS; r++)
+            assert_int_equal(run_rank(&x->w, r, x->stream[r]), SHINGLE_OK);
+}
+
+static void expect_ended(const bench *x, const char *what)
+{
+    for (int r = 0; r < RANKS; r++)
+        if (shingle_sync(x->w.comm[r], 20) != SHINGLE_OK) fail_msg("%s: %s", what, shingle_error());
+    expect_right(&x->w, what);
+}
+
+/* On all ranks: nobody waits for anybody yet. */
+static void the_callers_work_is_no_failure(void **state)
+{
+    (void)state;
+    open_all();
+    for (int i = 0; i < ASKED; i++) begin_behind(&all[i], 2 * long_seconds, 0);
+    for (int i = 0; i < ASKED; i++) expect_ended(&all[i], asked[i][1]);
+    /* Nor has anybody waited long who begins shortly before somebody looks, be it after a pause. */
+    for (int i = 0; i < ASKED; i++) {
+        begin_behind(&all[i], 0.18, 0.015);
+        expect_ended(&all[i], asked[i][1]);
+        begin_behind(&all[i], 0.4, 0.015);
+        nap(0.4);
+        expect_ended(&all[i], asked[i][1]);
+    }
+    close_all();
+}
+
+/* SECONDS: of other work on rank 1, whose run comes behind it; 0: it has no run, and the others have other work. */
+static void begin_without_one(bench *x, double seconds)
+{
+    fill(&x->w, 2);
+    for (int r = 0; r < RANKS; r++) {
+        if (r == 1 && seconds == 0) continue;
+        if ((r == 1) == (seconds > 0)) enqueue_work(x->stream[r], r == 1 ? seconds : long_seconds);
+        assert_int_equal(run_rank(&x->w, r, x->stream[r]), SHINGLE_OK);
+    }
+}
+
+static void expect_one_named(bench *x, const char *what)
+{
+    char first[600] = "";
+    for (int n = 0; n < RANKS; n++) { /* rank 1 is told last: it may have nothing to wait for */
+        if (shingle_sync(x->w.comm[(n + 2) % RANKS], 20) != SHINGLE_ETIMEOUT)
+            fail_msg("%s: %s", what, shingle_error());
+        if (n == 0) snprintf(first, sizeof first, "%s", shingle_error());
+        assert_string_equal(shingle_error(), first);
+    }
+    /* Or "stopped": kernels that begin behind the failure end at once. */
+    if (strncmp(first, "rank 1 ", 7) != 0) fail_msg("%s: \"%s\"", what, first);
+    for (int r = 0; r < RANKS; r++) cudaStreamSynchronize(x->stream[r]);
+    recover(&x->w);
+    run_right(&x->w, 3);
+}
+
+/* A rank that never comes is noticed although its peers had other work to do first; and one that comes, but whose
+ * stream does not let it begin, when the others have waited for it for the limit. */
+static void a_rank_that_does_not_begin_is_named(void **state)
+{
+    enum { WAITING = ASKED - 1 }; /* the last one waits for nobody */
+    (void)state;
+    open_all();
+    for (int i = 0; i < WAITING; i++) begin_without_one(&all[i], 0);
+    for (int i = 0; i < WAITING; i++) expect_one_named(&all[i], asked[i][1]);
+    for (int i = 0; i < WAITING; i++) {
+        begin_without_one(&all[i], 5 * limit_seconds);
+        expect_one_named(&all[i], asked[i][1]);
+    }
+    close_all();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_pause_is_no_failure),
+        cmocka_unit_test(the_callers_work_is_no_failure),
+        cmocka_unit_test(a_rank_that_does_not_begin_is_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+#endif
