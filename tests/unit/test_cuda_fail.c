@@ -20,6 +20,22 @@ int main(void)
 
 #include "fake_world.h"
 
+/* Whether GPUs are shared or not. */
+static void more_ranks_than_a_group_has_are_refused(void **state)
+{
+    (void)state;
+    const shingle_config config = {.backend = "cuda"};
+    shingle_comm *comm[64];
+    for (int ranks = SG_CUDA_RANKS + 1; ranks <= 64; ranks += 11) {
+        char words[64];
+        snprintf(words, sizeof words, "%d ranks; 8 are possible on GPUs", ranks);
+        assert_int_equal(shingle_open(ranks, &config, comm), SHINGLE_EUNSUPPORTED);
+        expect_text(words);
+        expect_text("--backend cpu");
+    }
+    assert_int_equal(fake_live(), 0);
+}
+
 /* ---- Waiting that is no failure -------------------------------------------------------------- */
 
 static const char *const asked[][2] = {
@@ -191,6 +207,7 @@ static void a_rank_that_does_not_begin_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(more_ranks_than_a_group_has_are_refused),
         cmocka_unit_test(a_pause_is_no_failure),
         cmocka_unit_test(the_callers_work_is_no_failure),
         cmocka_unit_test(a_rank_that_does_not_begin_is_named),

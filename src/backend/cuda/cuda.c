@@ -407,6 +407,10 @@ static shingle_status open_group(const sg_backend_config *config, void **self_ou
     setenv("CUDA_MODULE_LOADING", "EAGER", 0);
     SG_TRY(sg_cuda_ask_share(&shares));
     SG_TRY(count_devices(&count));
+    if (config->ranks > SG_CUDA_RANKS) /* before there is a group, which has no room for them */
+        return sg_fail(SHINGLE_EUNSUPPORTED,
+                       "%d ranks; %d are possible on GPUs; --backend cpu has no such limit",
+                       config->ranks, (int)SG_CUDA_RANKS);
     sg_cuda *const cuda = calloc(1, sizeof *cuda);
     if (cuda == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory for %d ranks", config->ranks);
     cuda->ranks = config->ranks;

@@ -37,10 +37,6 @@ shingle_status sg_cuda_ask_share(bool *shares_out)
 shingle_status sg_cuda_deal(sg_cuda *cuda, bool shares, int devices)
 {
     const char *const s = devices == 1 ? "" : "s";
-    if (cuda->ranks > SG_CUDA_RANKS)
-        return sg_fail(SHINGLE_EUNSUPPORTED,
-                       "%d ranks; %d are possible on GPUs; --backend cpu has no such limit",
-                       cuda->ranks, (int)SG_CUDA_RANKS);
     if (cuda->ranks > devices && !shares)
         return sg_fail(
             SHINGLE_EUNSUPPORTED,
