@@ -1,5 +1,5 @@
 /* What the CUDA backend takes for a failure and what not, without a GPU (tests/fake_cuda): a pause and the caller's
- * own work are none; a rank that does not come is one all the same. */
+ * own work are none; a rank that does not come is one all the same, and a run that cannot be enqueued. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -204,6 +204,67 @@ static void a_rank_that_does_not_begin_is_named(void **state)
     close_all();
 }
 
+/* ---- Runs that cannot be enqueued ------------------------------------------------------------ */
+
+/* Call number CALL of a run of rank 0 on STREAM (or NULL) has failed.  Either nothing of it was enqueued, and it may
+ * run again, or everybody is told, and what was has drained. */
+static bool expect_all_or_nothing(world *w, cudaStream_t stream, const char *strategy, int call)
+{
+    char why[600] = "";
+    snprintf(why, sizeof why, "%s", shingle_error());
+    const bool told = shingle_sync(w->comm[1], 5) != SHINGLE_OK;
+    if (told && stream != NULL && cudaStreamQuery(stream) != cudaSuccess)
+        fail_msg("%s, call %d: the rest of the run is still on its way", strategy, call);
+    for (int r = 0; r < RANKS; r++) {
+        const bool runs = run_rank(w, r, r == 0 ? stream : NULL) == SHINGLE_OK;
+        if (runs == told) fail_msg("%s, call %d: rank %d runs: %d", strategy, call, r, runs);
+        if (told && strcmp(why, shingle_error()) != 0)
+            fail_msg("%s, call %d: \"%s\" and \"%s\"", strategy, call, why, shingle_error());
+    }
+    for (int r = 0; r < RANKS; r++)
+        if ((shingle_sync(w->comm[r], 5) == SHINGLE_OK) == told)
+            fail_msg("%s, call %d: %s", strategy, call, shingle_error());
+    if (told)
+        recover(w);
+    else
+        expect_right(w, strategy);
+    return told;
+}
+
+static void runs_are_enqueued_whole_or_everybody_is_told(void **state)
+{
+    (void)state;
+    static const char *const strategies[] = {
+        "fused_out", "dma{form=1,chunks=2,tile_m=64,tile_n=128}", "ring", "serial", "sliced",
+        "direct"};
+    for (int i = 0; i < 6; i++)
+        for (int own = 0; own < 2; own++) {
+            world w;
+            cudaStream_t stream = NULL;
+            int told = 0;
+            bool ran = false;
+            open_group(&w, RANKS, 0.5);
+            if (!own) cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+            assert_true(make_plans(&w, "gemm_rs:bf16:136x136x16:r4", strategies[i]));
+            for (int call = 0; !ran; call++) {
+                run_right(&w, 1);
+                fill(&w, 2);
+                if (!own) enqueue_work(stream, 0.005);
+                fake_fail_at(call, cudaErrorUnknown);
+                ran = run_rank(&w, 0, stream) == SHINGLE_OK;
+                fake_fail_at(-1, cudaErrorUnknown);
+                if (!ran) told += expect_all_or_nothing(&w, stream, strategies[i], call);
+            }
+            assert_true(told > 0);
+            for (int r = 1; r < RANKS; r++) assert_int_equal(run_rank(&w, r, NULL), SHINGLE_OK);
+            sync_all(&w);
+            expect_right(&w, strategies[i]);
+            if (!own) cudaStreamDestroy(stream);
+            drop_plans(&w);
+            close_group(&w);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -211,6 +272,7 @@ int main(void)
         cmocka_unit_test(a_pause_is_no_failure),
         cmocka_unit_test(the_callers_work_is_no_failure),
         cmocka_unit_test(a_rank_that_does_not_begin_is_named),
+        cmocka_unit_test(runs_are_enqueued_whole_or_everybody_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,7 +71,7 @@ void sg_cuda_reap(sg_cuda *cuda)
     (void)cudaGetLastError(); /* not ready is no error to be found later */
 }
 
-/* Are all streams empty? */
+/* Are all streams empty?  Behind `fork` is what was enqueued of a run that could not be to its end. */
 static bool is_idle(const sg_cuda *cuda)
 {
     bool idle = true;
@@ -82,6 +82,7 @@ static bool is_idle(const sg_cuda *cuda)
             idle = cudaEventQuery(event_of(rank, i)) != cudaErrorNotReady;
         for (int i = 0; i < SG_MAX_LANES && idle; i++)
             idle = cudaStreamQuery(rank->lane[i]) != cudaErrorNotReady;
+        if (idle) idle = cudaEventQuery(rank->fork) != cudaErrorNotReady;
     }
     (void)cudaGetLastError();
     return idle;

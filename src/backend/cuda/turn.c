@@ -232,6 +232,11 @@ static shingle_status set_out(sg_cuda *cuda, sg_cuda_rank *rank, sg_run *run)
         SG_CUDA(sg_kernel_begin(rank->state, run->work->ranks, run->bound->hash, rank->said,
                                 run->tensors.c_stride, s->baked, s->hello, 1, rank->how,
                                 rank->main));
+    return SHINGLE_OK;
+}
+
+static shingle_status fork_lanes(const sg_cuda_rank *rank, const sg_cuda_plan *plan)
+{
     if (plan->one_lane) return SHINGLE_OK;
     SG_CUDA(cudaEventRecord(rank->fork, rank->main));
     for (int i = 1; i < SG_MAX_LANES; i++)
@@ -247,10 +252,13 @@ shingle_status sg_cuda_begin(void *self, sg_run *run)
     SG_TRY(sg_cuda_enter(rank, &rank->caller_device));
     sg_cuda_mark(cuda, rank, true);
     rank->main = run->stream != NULL ? (cudaStream_t)run->stream : rank->lane[0];
-    const shingle_status status = set_out(cuda, rank, run);
+    shingle_status status = set_out(cuda, rank, run);
+    const bool out = status == SHINGLE_OK && run->bound->sched.peers; /* peers hear of it */
+    if (status == SHINGLE_OK) status = fork_lanes(rank, run->bound->backend);
     if (status == SHINGLE_OK) return SHINGLE_OK;
     sg_cuda_mark(cuda, rank, false);
     sg_cuda_leave(rank, rank->caller_device);
+    if (out && !rank->capturing) sg_cuda_stop(cuda, rank, status);
     return status;
 }
 
@@ -356,5 +364,6 @@ shingle_status sg_cuda_end(void *self, sg_run *run)
     const shingle_status status = arrive(cuda, rank, run);
     sg_cuda_mark(cuda, rank, false);
     sg_cuda_leave(rank, rank->caller_device);
+    if (status != SHINGLE_OK && !rank->capturing) sg_cuda_stop(cuda, rank, status);
     return status;
 }
