@@ -29,6 +29,9 @@ int fake_calls(void);
 bool fake_fails(void); /* counts a call: does it fail? */
 cudaError_t fake_error(void);
 
+/* What all of them say, and who asks about streams and events is told: the context is lost.  cudaSuccess: it is not. */
+extern cudaError_t fake_lost;
+
 /* How long each of them takes in this thread. */
 extern _Thread_local int fake_call_us;
 

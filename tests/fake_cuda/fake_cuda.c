@@ -56,6 +56,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static cudaStream_t streams;
 static int fail_in = -1, calls, live;
 static cudaError_t failure = cudaErrorUnknown;
+cudaError_t fake_lost = cudaSuccess;
 static bool pumping;
 _Thread_local int fake_call_us;
 
@@ -98,7 +99,7 @@ bool fake_fails(void)
     if (fake_call_us > 0) nanosleep(&pause, NULL);
     lock();
     calls++;
-    const bool fails = fail_in-- == 0;
+    const bool fails = fail_in-- == 0 || fake_lost != cudaSuccess;
     if (fail_in < 0) fail_in = -1;
     unlock();
     return fails;
@@ -106,7 +107,7 @@ bool fake_fails(void)
 
 cudaError_t fake_error(void)
 {
-    return failure;
+    return fake_lost != cudaSuccess ? fake_lost : failure;
 }
 
 int fake_live(void)
@@ -275,6 +276,7 @@ FAKE cudaError_t cudaStreamDestroy(cudaStream_t stream)
 
 FAKE cudaError_t cudaStreamQuery(cudaStream_t stream)
 {
+    if (fake_lost != cudaSuccess) return fake_lost;
     fake_pump();
     return stream->head == NULL ? cudaSuccess : cudaErrorNotReady;
 }
@@ -394,6 +396,7 @@ FAKE cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, uns
 
 FAKE cudaError_t cudaEventQuery(cudaEvent_t event)
 {
+    if (fake_lost != cudaSuccess) return fake_lost;
     fake_pump();
     return event->done >= event->recorded ? cudaSuccess : cudaErrorNotReady;
 }

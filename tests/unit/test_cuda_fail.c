@@ -265,6 +265,62 @@ static void runs_are_enqueued_whole_or_everybody_is_told(void **state)
         }
 }
 
+/* ---- GPUs that fail -------------------------------------------------------------------------- */
+
+/* On streams of the ranks' own, which are asked themselves, and on others, of which events are. */
+static void errors_of_gpus_are_told(void **state)
+{
+    (void)state;
+    static const char *const strategies[] = {"fused_out", "serial", "ring"};
+    for (int i = 0; i < 6; i++) {
+        world w;
+        cudaStream_t stream = NULL;
+        open_group(&w, RANKS, 0.5);
+        if (i % 2 == 1) cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+        assert_true(make_plans(&w, "gemm_rs:bf16:48x16x32:r4", strategies[i / 2]));
+        run_right(&w, 1);
+        fill(&w, 2);
+        for (int r = 0; r < RANKS; r++)
+            assert_int_equal(run_rank(&w, r, r == 0 ? stream : NULL), SHINGLE_OK);
+        fake_lost = cudaErrorIllegalAddress;
+        for (int n = 0; n < 2; n++)
+            for (int r = 0; r < RANKS; r++) {
+                if (n == 0)
+                    assert_int_equal(shingle_sync(w.comm[r], 5), SHINGLE_EBACKEND);
+                else
+                    assert_int_equal(run_rank(&w, r, NULL), SHINGLE_EBACKEND);
+                expect_text("the GPU of rank 0 failed: a planted failure");
+            }
+        for (int r = 0; r < RANKS; r++) assert_true(shingle_recover(w.comm[r], 0) != SHINGLE_OK);
+        assert_int_equal(run_rank(&w, 1, NULL), SHINGLE_EBACKEND);
+        fake_lost = cudaSuccess; /* GPUs do not get well, but groups must be closed */
+        recover(&w);
+        run_right(&w, 3);
+        if (stream != NULL) cudaStreamDestroy(stream);
+        drop_plans(&w);
+        close_group(&w);
+    }
+}
+
+/* Nobody may ask while another thread captures a graph: then nothing is known, neither good nor bad. */
+static void what_cannot_be_asked_is_not_known(void **state)
+{
+    (void)state;
+    world w;
+    open_group(&w, RANKS, 5);
+    assert_true(make_plans(&w, "gemm_rs:bf16:48x16x32:r4", "fused_out"));
+    fill(&w, 2);
+    for (int r = 0; r < RANKS; r++) assert_int_equal(run_rank(&w, r, NULL), SHINGLE_OK);
+    fake_lost = cudaErrorStreamCaptureUnsupported;
+    assert_int_equal(shingle_sync(w.comm[0], 0.01), SHINGLE_ETIMEOUT);
+    expect_text("they go on");
+    fake_lost = cudaSuccess;
+    sync_all(&w);
+    expect_right(&w, "captured beside it");
+    drop_plans(&w);
+    close_group(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -273,6 +329,8 @@ int main(void)
         cmocka_unit_test(the_callers_work_is_no_failure),
         cmocka_unit_test(a_rank_that_does_not_begin_is_named),
         cmocka_unit_test(runs_are_enqueued_whole_or_everybody_is_told),
+        cmocka_unit_test(errors_of_gpus_are_told),
+        cmocka_unit_test(what_cannot_be_asked_is_not_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -110,6 +110,8 @@ typedef struct sg_cuda {
     struct sg_cuda_dropped *dropped; /* memory to be freed (share.c) */
     bool failed;
     sg_verdict verdict;
+    cudaError_t lost; /* what a GPU said of the runs of rank LOST_RANK; cudaSuccess: nothing */
+    int lost_rank;
     double
         progress_us;  /* when a run was last enqueued, or seen to have ended or not to have begun */
     double held_us;   /* when one that has begun was first found since then */

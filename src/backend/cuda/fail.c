@@ -49,7 +49,14 @@ static uint64_t next_marked(const sg_cuda_rank *rank, uint64_t run)
     return run;
 }
 
-/* Runs behind the last mark are on the rank's own stream. */
+/* Not over, as far as can be known: while another thread captures a graph, nobody may ask. */
+static bool is_pending(cudaError_t answer)
+{
+    return answer == cudaErrorNotReady || (answer >= cudaErrorStreamCaptureUnsupported &&
+                                           answer <= cudaErrorStreamCaptureWrongThread);
+}
+
+/* Runs behind the last mark are on the rank's own stream.  What a GPU has lost has not ended well, if at all. */
 static void reap_rank(sg_cuda *cuda, sg_cuda_rank *rank)
 {
     const uint64_t before = rank->first;
@@ -57,7 +64,11 @@ static void reap_rank(sg_cuda *cuda, sg_cuda_rank *rank)
         const uint64_t run = next_marked(rank, rank->first);
         const cudaError_t error = run < rank->issued ? cudaEventQuery(event_of(rank, run))
                                                      : cudaStreamQuery(rank->lane[0]);
-        if (error == cudaErrorNotReady || has_trouble(cuda)) break;
+        if (error != cudaSuccess && !is_pending(error) && cuda->lost == cudaSuccess) {
+            cuda->lost = error;
+            cuda->lost_rank = rank->rank;
+        }
+        if (error != cudaSuccess || has_trouble(cuda)) break;
         rank->first = run < rank->issued ? run + 1 : run;
     }
     if (rank->first > before) cuda->progress_us = sg_now_us();
@@ -79,9 +90,10 @@ static bool is_idle(const sg_cuda *cuda)
         const sg_cuda_rank *const rank = &cuda->rank[r];
         for (uint64_t i = next_marked(rank, rank->first); i < rank->issued && idle;
              i = next_marked(rank, i + 1))
-            idle = cudaEventQuery(event_of(rank, i)) != cudaErrorNotReady;
+            idle = !is_pending(cudaEventQuery(event_of(rank, i)));
         for (int i = 0; i < SG_MAX_LANES && idle; i++)
-            idle = cudaStreamQuery(rank->lane[i]) != cudaErrorNotReady;
+            idle = !is_pending(cudaStreamQuery(rank->lane[i]));
+        /* Which a graph may have captured. */
         if (idle) idle = cudaEventQuery(rank->fork) != cudaErrorNotReady;
     }
     (void)cudaGetLastError();
@@ -171,7 +183,7 @@ static bool has_begun(sg_cuda *cuda, sg_cuda_rank *rank)
 {
     const sg_cuda_flight *const oldest = &rank->flight[rank->first % SG_CUDA_FLIGHT];
     if (oldest->tells) {
-        const bool begun = cudaEventQuery(oldest->begun) != cudaErrorNotReady;
+        const bool begun = !is_pending(cudaEventQuery(oldest->begun));
         (void)cudaGetLastError();
         return begun;
     }
@@ -341,10 +353,25 @@ static bool hangs(sg_cuda *cuda)
     return sg_now_us() - cuda->held_us > (collects ? 1 : 2) * cuda->timeout_us;
 }
 
+/* With the mutex held: a GPU is lost, and with it what the others wait for. */
+static void give_up(sg_cuda *cuda)
+{
+    sg_text text = {cuda->verdict.text, sizeof cuda->verdict.text, 0};
+    cuda->verdict.status = SHINGLE_EBACKEND;
+    sg_text_add(&text, "the GPU of rank %d failed: %s", cuda->lost_rank,
+                cudaGetErrorString(cuda->lost));
+    cuda->failed = true;
+    if (!drain(cuda, drain_us)) sg_log(SG_LOG_ERROR, "cuda: a GPU does not let go of its runs");
+}
+
 /* With the mutex held. */
 static shingle_status standing(sg_cuda *cuda)
 {
-    if (!cuda->failed && (has_trouble(cuda) || hangs(cuda))) judge(cuda);
+    const bool fails = !cuda->failed && (has_trouble(cuda) || hangs(cuda));
+    if (!cuda->failed && cuda->lost != cudaSuccess)
+        give_up(cuda);
+    else if (fails)
+        judge(cuda);
     return cuda->failed ? sg_fail(cuda->verdict.status, "%s", cuda->verdict.text) : SHINGLE_OK;
 }
 
@@ -482,6 +509,7 @@ static shingle_status start_over(sg_cuda *cuda, sg_work *const *work)
         SG_TRY(sg_cuda_meet(cuda));
         cuda->collect_lost = false;
     }
+    cuda->lost = cudaSuccess;
     cuda->failed = false;
     return SHINGLE_OK;
 }
