@@ -1,5 +1,5 @@
-/* What the CUDA backend leaves alone of a program that uses GPUs by itself, without a GPU (tests/fake_cuda): the
- * current devices of its threads. */
+/* What the CUDA backend leaves alone of a program that uses GPUs by itself, and what it takes from it, without a GPU
+ * (tests/fake_cuda): current devices of threads, tensors. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -137,12 +137,47 @@ static void threads_keep_their_devices(void **state)
     if (moved_to >= 0) fail_msg("a thread finds device %d, and has set its own", moved_to);
 }
 
+/* ---- Tensors --------------------------------------------------------------------------------- */
+
+static const char *const strategies[] = {
+    "serial", "fused_out{tile_m=64,tile_n=128}", "direct", "ring", "sliced", "dma"};
+enum { STRATEGIES = sizeof strategies / sizeof strategies[0] };
+
+/* A bias that the problem has not is not added, nor looked at. */
+static void a_bias_that_nobody_asked_for_is_nothing(void **state)
+{
+    (void)state;
+    static uint16_t here[136];
+    world w;
+    open_group(&w, RANKS, 20);
+    for (int i = 0; i < STRATEGIES; i++)
+        for (int host = 0; host < 2; host++) {
+            assert_true(make_plans(&w, "gemm_rs:bf16:136x136x16:r4", strategies[i]));
+            fill(&w, 1);
+            for (int r = 0; r < RANKS; r++) {
+                void *const bias = host ? here : w.bias[r];
+                for (int c = 0; c < 136; c++) sg_data_store(SG_BF16, 3, bias, c);
+                const shingle_tensors t = {
+                    .a = w.a[r], .b = w.b[r][0], .c = w.c[r][0], .bias = bias};
+                fake_host = here;
+                if (shingle_run_tensors(w.plan[r], &t, NULL) != SHINGLE_OK)
+                    fail_msg("%s", shingle_error());
+                fake_host = NULL;
+            }
+            sync_all(&w);
+            expect_right(&w, strategies[i]);
+            drop_plans(&w);
+        }
+    close_group(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls_leave_the_current_device),
         cmocka_unit_test(failures_leave_the_current_device),
         cmocka_unit_test(threads_keep_their_devices),
+        cmocka_unit_test(a_bias_that_nobody_asked_for_is_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

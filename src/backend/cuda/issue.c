@@ -76,7 +76,7 @@ void sg_cuda_aim(sg_kernel_program *program, const sg_run *run)
                t->returned_a_stride * bytes);
     if (p->norm)
         aim_at(program, plan->place_of[SG_RESIDUAL][rank], t->residual, t->residual_stride * bytes);
-    program->bias = t->bias;
+    program->bias = p->bias ? t->bias : NULL; /* kernels add what there is */
 }
 
 /* ---- Products -------------------------------------------------------------------------------- */

@@ -136,7 +136,7 @@ static shingle_status look_at_tensors(const sg_cuda *cuda, sg_cuda_rank *rank, c
     const sg_cuda_known *known = NULL;
     SG_TRY(look_at(cuda, rank, SG_A, t->a, &known));
     SG_TRY(look_at(cuda, rank, SG_B, t->b, &known));
-    SG_TRY(look_at(cuda, rank, SG_BIAS, t->bias, &known));
+    if (run->bound->problem.bias) SG_TRY(look_at(cuda, rank, SG_BIAS, t->bias, &known));
     if (run->bound->problem.return_a)
         SG_TRY(look_at(cuda, rank, SG_RETURNED, t->returned_a, &known));
     if (run->bound->problem.norm) {
