@@ -265,6 +265,38 @@ static void runs_are_enqueued_whole_or_everybody_is_told(void **state)
         }
 }
 
+/* Each call fails that another form of a product of the library's takes: it has its old one, with its algorithm. */
+static void products_keep_their_form(void **state)
+{
+    (void)state;
+    world dense;
+    bool ran = false;
+    int failed = 0;
+    open_group(&dense, 1, 0.5);
+    world apart = dense;
+    apart.pad = 8;
+    assert_true(make_plans(&dense, "gemm:bf16:16x16x16:r1", "serial"));
+    assert_true(make_plans(&apart, "gemm:bf16:16x16x16:r1", "serial"));
+    shingle_plan *const own = apart.plan[0];
+    apart.plan[0] = dense.plan[0];
+    for (int call = 0; !ran; call++) {
+        run_right(&dense, 1);
+        fill(&apart, 2);
+        fake_fail_at(call, cudaErrorUnknown);
+        ran = run_rank(&apart, 0, NULL) == SHINGLE_OK;
+        fake_fail_at(-1, cudaErrorUnknown);
+        failed += !ran;
+        if (!ran) recover(&dense);
+        if (call % 2 == 0) run_right(&dense, 3);
+        run_right(&apart, 4);
+    }
+    assert_true(failed > 6); /* four layouts, and what their algorithm takes */
+    apart.plan[0] = own;
+    drop_plans(&apart);
+    drop_plans(&dense);
+    close_group(&dense);
+}
+
 /* ---- GPUs that fail -------------------------------------------------------------------------- */
 
 /* On streams of the ranks' own, which are asked themselves, and on others, of which events are. */
@@ -329,6 +361,7 @@ int main(void)
         cmocka_unit_test(the_callers_work_is_no_failure),
         cmocka_unit_test(a_rank_that_does_not_begin_is_named),
         cmocka_unit_test(runs_are_enqueued_whole_or_everybody_is_told),
+        cmocka_unit_test(products_keep_their_form),
         cmocka_unit_test(errors_of_gpus_are_told),
         cmocka_unit_test(what_cannot_be_asked_is_not_known),
     };

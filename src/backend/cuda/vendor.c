@@ -462,18 +462,27 @@ bool sg_product_fits(const sg_product *p, const sg_operands *o)
            wanted.aligned >= f->aligned;
 }
 
-/* In another form: by the library's first choice for that. */
+/* By the library's first choice for that form.  P is as it was if there is none. */
+static shingle_status reshape(sg_product *p, const form *wanted)
+{
+    sg_product next = *p;
+    cublasLtMatmulHeuristicResult_t found;
+    int count = 0;
+    next.a = next.b = next.add = next.c = NULL;
+    shingle_status status = lay_out(&next, wanted);
+    if (status == SHINGLE_OK) status = ask(&next, &found, 1, &count);
+    drop_layouts(status == SHINGLE_OK ? p : &next);
+    SG_TRY(status);
+    next.algo = found.algo;
+    *p = next;
+    return SHINGLE_OK;
+}
+
 shingle_status sg_product_run(sg_product *p, const sg_operands *o, cudaStream_t stream)
 {
+    const form wanted = form_of(o);
     sg_operands to_itself = *o;
     if (o->add == NULL) to_itself.add = o->c;
-    if (!sg_product_fits(p, o)) {
-        const form wanted = form_of(o);
-        cublasLtMatmulHeuristicResult_t found;
-        int count = 0;
-        SG_TRY(lay_out(p, &wanted));
-        SG_TRY(ask(p, &found, 1, &count));
-        p->algo = found.algo;
-    }
+    if (!sg_product_fits(p, o)) SG_TRY(reshape(p, &wanted));
     return multiply(p, &p->algo, &to_itself, stream);
 }
