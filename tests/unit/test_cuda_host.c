@@ -171,6 +171,39 @@ static void a_bias_that_nobody_asked_for_is_nothing(void **state)
     close_group(&w);
 }
 
+/* ---- Memory ---------------------------------------------------------------------------------- */
+
+/* Nothing is freed beside a run that waits for another rank, which the same thread may have to begin: cudaFree would
+ * wait for it.  It goes with the first wait behind. */
+static void memory_is_freed_at_rest(void **state)
+{
+    (void)state;
+    static const shingle_plan_options serial = {.strategy = "serial"};
+    world w;
+    shingle_plan *product = NULL;
+    void *memory = NULL;
+    open_group(&w, 2, 20);
+    assert_true(make_plans(&w, "gemm_rs:bf16:520x136x64:r2", "fused_out{tile_m=128,tile_n=128}"));
+    assert_int_equal(shingle_alloc(w.comm[0], 1 << 20, &memory), SHINGLE_OK);
+    fill(&w, 1);
+    fake_stalls = 0;
+    assert_int_equal(run_rank(&w, 0, NULL), SHINGLE_OK);
+    assert_true(fake_busy(0));
+    shingle_free(w.comm[0], memory);
+    assert_int_equal(shingle_plan_create(w.comm[0], "gemm:bf16:96x64x64:r2", &serial, &product),
+                     SHINGLE_OK);
+    assert_int_equal(fake_stalls, 0);
+    const int kept = fake_live();
+    assert_int_equal(run_rank(&w, 1, NULL), SHINGLE_OK);
+    sync_all(&w);
+    expect_right(&w, "freed beside it");
+    assert_int_equal(fake_live(), kept - 2); /* and what a product was timed with */
+    shingle_plan_free(product);
+    drop_plans(&w);
+    close_group(&w);
+    assert_int_equal(fake_stalls, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -178,6 +211,7 @@ int main(void)
         cmocka_unit_test(failures_leave_the_current_device),
         cmocka_unit_test(threads_keep_their_devices),
         cmocka_unit_test(a_bias_that_nobody_asked_for_is_nothing),
+        cmocka_unit_test(memory_is_freed_at_rest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

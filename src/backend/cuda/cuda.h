@@ -187,8 +187,8 @@ shingle_status sg_cuda_deal(sg_cuda *cuda, bool shares, int devices);
 /* RANK has found all SMs of its GPU and keeps its part. */
 shingle_status sg_cuda_share_sms(const sg_cuda *cuda, sg_cuda_rank *rank);
 
-/* Frees device memory (or NULL), on a shared GPU when no run is on its way: cudaFree waits for all that runs
- * there, and a rank may run that waits for this one.  Takes the mutex. */
+/* Frees device memory (or NULL) when no run is on its way: cudaFree waits for all that runs on the GPU, where a rank
+ * may wait for one that the same thread has yet to begin.  Takes the mutex. */
 void sg_cuda_drop(sg_cuda *cuda, void *memory);
 
 /* Frees what was dropped, if that may be done now.  LAST: whatever is on its way. */

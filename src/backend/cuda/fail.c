@@ -410,7 +410,9 @@ shingle_status sg_cuda_sync(void *self, int index, double seconds)
         sg_cuda_reap(cuda);
         const shingle_status status = standing(cuda);
         const uint64_t runs = rank->issued - rank->first;
+        const bool sweeps = runs == 0 && cuda->dropped != NULL;
         pthread_mutex_unlock(&cuda->mutex);
+        if (sweeps) sg_cuda_sweep(cuda, false);
         if (status != SHINGLE_OK || runs == 0) return status;
         if (sg_now_us() > until)
             return sg_fail(SHINGLE_ETIMEOUT,

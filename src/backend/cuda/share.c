@@ -97,8 +97,7 @@ void sg_cuda_sweep(sg_cuda *cuda, bool last)
 
 void sg_cuda_drop(sg_cuda *cuda, void *memory)
 {
-    struct sg_cuda_dropped *const d =
-        memory != NULL && cuda->sharing > 1 ? malloc(sizeof *d) : NULL;
+    struct sg_cuda_dropped *const d = memory != NULL ? malloc(sizeof *d) : NULL;
     if (d == NULL) {
         if (memory != NULL) (void)cudaFree(memory);
         return;
@@ -113,7 +112,6 @@ void sg_cuda_drop(sg_cuda *cuda, void *memory)
 
 void sg_cuda_mark(sg_cuda *cuda, sg_cuda_rank *rank, bool enqueues)
 {
-    if (cuda->sharing == 1) return;
     pthread_mutex_lock(&cuda->mutex);
     rank->enqueues = enqueues;
     pthread_mutex_unlock(&cuda->mutex);

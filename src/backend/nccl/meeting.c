@@ -72,7 +72,8 @@ static const meeting *find(const sg_collect *c, uint64_t number)
     return m->number == number ? m : NULL;
 }
 
-/* Memory for what the collectives that RANK misses have in no window. */
+/* Memory for what the collectives that RANK misses have in no window.  That of a try before is large enough, since
+ * nobody has come to more; to free it would wait for those who wait for RANK. */
 static bool find_spare(sg_collect *c, int rank, uint64_t most)
 {
     size_t bytes = 0;
@@ -81,9 +82,7 @@ static bool find_spare(sg_collect *c, int rank, uint64_t most)
         const bool needs = m != NULL && m->even && (m->window == NULL || m->own == NULL);
         if (needs && m->bytes > bytes) bytes = m->bytes;
     }
-    if (bytes == 0) return true;
-    if (c->spare[rank] != NULL) (void)cudaFree(c->spare[rank]);
-    c->spare[rank] = NULL;
+    if (bytes == 0 || c->spare[rank] != NULL) return true;
     return cudaMalloc(&c->spare[rank], bytes) == cudaSuccess;
 }
 
