@@ -171,6 +171,70 @@ static void a_bias_that_nobody_asked_for_is_nothing(void **state)
     close_group(&w);
 }
 
+/* A run in which rank ODD has the tensors of APART, and all others have those of DENSE. */
+static void expect_right_apart(world *dense, world *apart, int odd)
+{
+    const char *const text = shingle_plan_text(dense->plan[0]);
+    fill(dense, (uint64_t)odd);
+    fill(apart, (uint64_t)odd);
+    for (int r = 0; r < RANKS; r++)
+        if (run_rank(r == odd ? apart : dense, r, NULL) != SHINGLE_OK)
+            fail_msg("%s, rank %d: %s", text, odd, shingle_error());
+    for (int r = 0; r < RANKS; r++) {
+        const world *const w = r == odd ? apart : dense;
+        sg_data_wrong c, returned;
+        if (shingle_sync(w->comm[r], 5) != SHINGLE_OK)
+            fail_msg("%s, rank %d: %s", text, odd, shingle_error());
+        sg_data_compare(&w->data, r, w->c[r][0], stride_of(w, w->problem.n), &c);
+        sg_data_compare_returned(&w->data, r, w->returned[r], stride_of(w, w->problem.k),
+                                 &returned);
+        if (c.elements + returned.elements > 0)
+            fail_msg("%s: rank %d of %d is wrong", text, r, odd);
+    }
+}
+
+/* Which collective a rank comes to follows from the plan, whatever rows its tensors have between the rows. */
+static void ranks_may_have_different_strides(void **state)
+{
+    (void)state;
+    static const char *const asked[][2] = {
+        {"ag_gemm:bf16:4x16x16:r4:return_a", "serial{windows=0}"},
+        {"ag_gemm:bf16:4x16x16:r4:return_a", "serial{windows=1}"},
+        {"ag_gemm:bf16:48x16x16:r4:return_a", "serial{windows=0}"},
+        {"ag_gemm:bf16:50x24x32:r4:cyclic=3:return_a", "serial"},
+        {"ag_gemm:bf16:4x16x16:r4:gather=k", "serial"},
+        {"ag_gemm:bf16:4x16x16:r4:gather=b", "serial"},
+        {"ag_gemm:bf16:40x48x32:r4:gather=b", "serial"},
+        {"ag_gemm:bf16:40x24x64:r4:gather=k", "serial"},
+        {"gemm_rs:bf16:4x16x16:r4", "serial{windows=0}"},
+        {"gemm_rs:bf16:4x16x16:r4", "serial{windows=1}"},
+        {"gemm_rs:bf16:6x16x16:r4", "serial"},
+        {"gemm_rs:bf16:52x24x32:r4:norm", "serial"},
+        {"gemm_ar:bf16:1x16x16:r4", "serial"},
+        {"gemm_ar:bf16:52x24x32:r4", "serial"},
+        {"a2a_gemm:bf16:16x24x32:r4:return_a", "serial"},
+        {"gemm_a2a:bf16:16x24x32:r4", "serial"},
+        {"gemm_rs:bf16:8x136x16:r4", "sliced{slices=2,tile_m=64,tile_n=128}"},
+        {"gemm_rs:bf16:520x136x16:r4", "sliced{slices=3,tile_m=128,tile_n=128}"},
+        {"gemm_ar:bf16:52x136x16:r4", "sliced{slices=2,tile_m=64,tile_n=128}"},
+        {"ag_gemm:bf16:52x136x16:r4:return_a", "sliced{slices=2,tile_m=64,tile_n=128}"},
+        {"gemm_rs:bf16:520x136x16:r4", "signal{unit=2,cuts=1,tile_m=128,tile_n=128}"},
+        {"gemm_ar:bf16:520x136x16:r4", "signal{unit=2,cuts=1,tile_m=128,tile_n=128}"},
+    };
+    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
+        world dense;
+        open_group(&dense, RANKS, 0.3);
+        world apart = dense;
+        apart.pad = 8;
+        if (!make_plans(&dense, asked[i][0], asked[i][1])) fail_msg("%s", shingle_error());
+        assert_true(make_plans(&apart, asked[i][0], asked[i][1]));
+        for (int odd = 0; odd < RANKS; odd++) expect_right_apart(&dense, &apart, odd);
+        drop_plans(&apart);
+        drop_plans(&dense);
+        close_group(&dense);
+    }
+}
+
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
 /* Nothing is freed beside a run that waits for another rank, which the same thread may have to begin: cudaFree would
@@ -211,6 +275,7 @@ int main(void)
         cmocka_unit_test(failures_leave_the_current_device),
         cmocka_unit_test(threads_keep_their_devices),
         cmocka_unit_test(a_bias_that_nobody_asked_for_is_nothing),
+        cmocka_unit_test(ranks_may_have_different_strides),
         cmocka_unit_test(memory_is_freed_at_rest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -302,9 +302,38 @@ shingle_status sg_cuda_issue_flag(void *self, sg_run *run, int32_t step)
 typedef struct part {
     const sg_area *area;
     bool read, written;
+    bool alone; /* nothing has to follow it */
     sg_cuda_place place;
     bool dense;
 } part;
+
+/* Columns of the tensor that AREA lies in. */
+static int64_t cols_around(const sg_run *run, const sg_area *area)
+{
+    const sg_problem *const p = &run->bound->problem;
+    int64_t low = 0;
+    int64_t high = run->bound->sched.buf[area->buf].cols;
+    if (area->buf == SG_C && p->b_count > 1) (void)sg_problem_b_at(p, area->col0, &low, &high);
+    return high - low;
+}
+
+/* Are the parts of STEP of one size and side by side?  As the plan has them, since the library must hear the same of
+ * all ranks, and rows of the user's may lie apart at one of them: those go through dense memory, where they follow
+ * each other.  So do parts that are not whole rows, at all ranks. */
+static bool are_even(const sg_run *run, const sg_step *step)
+{
+    const sg_area *const first = &run->bound->sched.to[step->to0];
+    const sg_coll_kind kind = (sg_coll_kind)step->u.coll.kind;
+    if (kind == SG_ALL_REDUCE || kind == SG_ALL_TO_ALL || first->rows == 0) return false;
+    const bool whole = first->cols == cols_around(run, first);
+    bool even = true;
+    for (int32_t i = 1; i < step->tos; i++) {
+        const sg_area *const a = first + i;
+        even &= a->rows == first->rows && a->cols == first->cols && a->buf == first->buf;
+        if (whole) even &= a->row0 == first->row0 + i * first->rows && a->col0 == first->col0;
+    }
+    return even;
+}
 
 static shingle_status take_part(const sg_run *run, part *x, uint8_t **room, sg_coll_part *part_out,
                                 cudaStream_t stream)
@@ -313,7 +342,8 @@ static shingle_status take_part(const sg_run *run, part *x, uint8_t **room, sg_c
     x->place = sg_cuda_address(run, x->area, x->read);
     const size_t row_bytes = (size_t)x->area->cols * (size_t)x->place.element_bytes;
     *part_out = (sg_coll_part){x->place.data, (int64_t)x->area->rows * x->area->cols};
-    x->dense = rows <= 1 || row_bytes == 0 || (size_t)x->place.pitch == row_bytes;
+    x->dense =
+        (x->alone && rows <= 1) || rows * row_bytes == 0 || (size_t)x->place.pitch == row_bytes;
     if (x->dense) return SHINGLE_OK;
     part_out->data = *room;
     *room += rows * row_bytes;
@@ -361,6 +391,7 @@ static shingle_status collect(sg_cuda *cuda, const sg_cuda_rank *rank, const sg_
         parts[i] =
             i == 0
                 ? (part){.area = &step->u.coll.self,
+                         .alone = true,
                          .read = kind != SG_REDUCE_SCATTER,
                          .written = !gathered}
                 : (part){.area = &s->to[step->to0 + i - 1], .read = !arrives, .written = arrives};
@@ -368,8 +399,8 @@ static shingle_status collect(sg_cuda *cuda, const sg_cuda_rank *rank, const sg_
     }
     const sg_area *const some = exchange ? &s->to[step->to0] : &step->u.coll.self;
     const sg_type type = s->buf[some->buf].wide ? SG_F32 : run->bound->problem.type;
-    SG_TRY(sg_collect_run(cuda->collect, rank->rank, kind, type, at[0], at + 1, rank->capturing,
-                          stream));
+    SG_TRY(sg_collect_run(cuda->collect, rank->rank, kind, type, at[0], at + 1, are_even(run, step),
+                          rank->capturing, stream));
     for (int32_t i = exchange; i <= step->tos; i++) SG_TRY(give_part(&parts[i], &at[i], stream));
     return SHINGLE_OK;
 }

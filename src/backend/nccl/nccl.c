@@ -167,16 +167,6 @@ const char *sg_collect_name(const sg_collect *c)
 
 /* ---- Collectives ----------------------------------------------------------------------------- */
 
-static bool is_even(const sg_coll_part *part, int ranks, int element_bytes)
-{
-    for (int q = 1; q < ranks; q++) {
-        const char *const wanted =
-            (const char *)part[0].data + (int64_t)q * part[0].count * element_bytes;
-        if (part[q].count != part[0].count || (const char *)part[q].data != wanted) return false;
-    }
-    return true;
-}
-
 /* Shares of different sizes: a broadcast or a sum per rank, as one operation. */
 static ncclResult_t run_ragged(sg_collect *c, int rank, sg_coll_kind kind, ncclDataType_t type,
                                sg_coll_part self, const sg_coll_part *part, cudaStream_t stream)
@@ -240,7 +230,7 @@ static shingle_status run(sg_collect *c, int rank, const meeting *its, sg_coll_p
 }
 
 shingle_status sg_collect_run(sg_collect *c, int rank, sg_coll_kind kind, sg_type type,
-                              sg_coll_part self, const sg_coll_part *part, bool captured,
+                              sg_coll_part self, const sg_coll_part *part, bool even, bool captured,
                               void *stream)
 {
     static const ncclDataType_t types[SG_TYPES] = {
@@ -251,7 +241,7 @@ shingle_status sg_collect_run(sg_collect *c, int rank, sg_coll_kind kind, sg_typ
         return sg_fail(SHINGLE_EBACKEND, "%s was aborted; recovery renews it", c->name);
     meeting its = {.kind = kind, .type = types[type], .count = (size_t)self.count};
     its.bytes = its.count * (size_t)bytes * (size_t)(reduces ? 1 : c->ranks);
-    its.even = reduces || (kind != SG_ALL_TO_ALL && is_even(part, c->ranks, bytes));
+    its.even = reduces || even;
     if (its.even)
         its.window = sg_window_of(c, rank, reduces ? self.data : part[0].data, &its.offset);
     if (its.even && !reduces) its.own = sg_window_of(c, rank, self.data, &its.own_offset);
