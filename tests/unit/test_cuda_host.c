@@ -268,6 +268,30 @@ static void memory_is_freed_at_rest(void **state)
     assert_int_equal(fake_stalls, 0);
 }
 
+/* What was found out of an address holds until memory is freed: it may come back as other memory. */
+static void freed_addresses_are_looked_at_again(void **state)
+{
+    (void)state;
+    static uint16_t __attribute__((aligned(16))) here[48 * 16];
+    world w;
+    void *memory = NULL;
+    open_group(&w, RANKS, 20);
+    assert_true(make_plans(&w, "gemm_rs:bf16:48x16x32:r4", "fused_out"));
+    assert_int_equal(shingle_alloc(w.comm[2], sizeof here, &memory), SHINGLE_OK);
+    void *const there = w.b[1][0];
+    w.b[1][0] = here;
+    run_right(&w, 1);
+    fake_host = here;
+    shingle_free(w.comm[2], memory);
+    assert_int_equal(run_rank(&w, 1, NULL), SHINGLE_EINVAL);
+    expect_text("b of rank 1 is in the host's memory");
+    fake_host = NULL;
+    w.b[1][0] = there;
+    run_right(&w, 2);
+    drop_plans(&w);
+    close_group(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -277,6 +301,7 @@ int main(void)
         cmocka_unit_test(a_bias_that_nobody_asked_for_is_nothing),
         cmocka_unit_test(ranks_may_have_different_strides),
         cmocka_unit_test(memory_is_freed_at_rest),
+        cmocka_unit_test(freed_addresses_are_looked_at_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

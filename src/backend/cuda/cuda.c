@@ -168,6 +168,7 @@ static shingle_status alloc(void *self, int index, sg_arena_kind arena, size_t b
 static void release(void *self, int index, void *memory)
 {
     sg_cuda *const cuda = self;
+    (void)__atomic_add_fetch(&cuda->strange, 1, __ATOMIC_RELAXED);
     sg_cuda_rank *const rank = &cuda->rank[index];
     int caller = 0;
     if (sg_cuda_enter(rank, &caller) != SHINGLE_OK) return;

@@ -74,6 +74,7 @@ typedef struct sg_cuda_rank {
     void *landing[SG_BLOCK_CLASSES]; /* where peers store what goes into this rank's C */
     void *dense[SG_BLOCK_CLASSES];   /* what collectives take of matrices that are not dense */
     sg_cuda_known known[SG_USER_BUFS][SG_CUDA_KNOWN];
+    uint64_t known_at; /* `strange` of the group then */
 
     sg_cuda_flight flight[SG_CUDA_FLIGHT]; /* runs FIRST .. ISSUED - 1, modulo its size */
     uint64_t first, issued;
@@ -105,6 +106,8 @@ typedef struct sg_cuda {
     char no_collect[160];
     sg_cuda_ask *ask; /* cuPointerGetAttribute; NULL: the driver has none */
     uint32_t *start;  /* mapped: starts of timed runs so far (clock.c); NULL: none */
+
+    uint64_t strange; /* how often addresses may have come to be of other memory */
 
     pthread_mutex_t mutex;           /* guards what follows, and the making of verdicts */
     struct sg_cuda_dropped *dropped; /* memory to be freed (share.c) */

@@ -486,7 +486,7 @@ static shingle_status fill_plan(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_plan 
     void *landing[SG_CUDA_RANKS] = {NULL};
     const layout l = lay_out(s);
     memset(plan->place_of, -1, sizeof plan->place_of);
-    memset(rank->known, 0, sizeof rank->known); /* addresses may be of other memory by now */
+    (void)__atomic_add_fetch(&cuda->strange, 1, __ATOMIC_RELAXED); /* a while has passed */
     plan->landed = -1;
     plan->step = calloc((size_t)s->steps + 1, sizeof *plan->step);
     if (plan->step == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory to bind %s", bound->text);

@@ -128,12 +128,22 @@ static shingle_status look_at(const sg_cuda *cuda, sg_cuda_rank *rank, int buf, 
     return SHINGLE_OK;
 }
 
+/* Each rank forgets by itself: others may be looking at what it knows. */
+static void forget_strange(const sg_cuda *cuda, sg_cuda_rank *rank)
+{
+    const uint64_t strange = __atomic_load_n(&cuda->strange, __ATOMIC_RELAXED);
+    if (rank->known_at == strange) return;
+    memset(rank->known, 0, sizeof rank->known);
+    rank->known_at = strange;
+}
+
 static shingle_status look_at_tensors(const sg_cuda *cuda, sg_cuda_rank *rank, const sg_run *run)
 {
     const shingle_tensors *const t = &run->tensors;
     const sg_cuda_plan *const plan = run->bound->backend;
     const int64_t pitch = t->c_stride * sg_type_bytes(run->bound->problem.type);
     const sg_cuda_known *known = NULL;
+    forget_strange(cuda, rank);
     SG_TRY(look_at(cuda, rank, SG_A, t->a, &known));
     SG_TRY(look_at(cuda, rank, SG_B, t->b, &known));
     if (run->bound->problem.bias) SG_TRY(look_at(cuda, rank, SG_BIAS, t->bias, &known));
