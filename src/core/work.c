@@ -9,6 +9,12 @@ static shingle_status get(sg_work *work, sg_arena_kind arena, size_t bytes, void
     return work->backend->alloc(work->self, work->rank, arena, bytes, memory_out);
 }
 
+/* As memory for tensors, which peers store into, too: a backend may have blocks of SYM in pairs. */
+static shingle_status get_words(sg_work *work, size_t bytes, void **memory_out)
+{
+    return get(work, SG_USER, bytes, memory_out);
+}
+
 static void put(sg_work *work, void *memory)
 {
     if (memory != NULL) work->backend->release(work->self, work->rank, memory);
@@ -18,11 +24,11 @@ static shingle_status make_words(sg_work *work)
 {
     const size_t ranks = (size_t)work->ranks;
     void *memory = NULL;
-    SG_TRY(get(work, SG_SYM, ranks * sizeof *work->words.done, &memory));
+    SG_TRY(get_words(work, ranks * sizeof *work->words.done, &memory));
     work->words.done = memory;
-    SG_TRY(get(work, SG_SYM, ranks * sizeof *work->words.abort, &memory));
+    SG_TRY(get_words(work, ranks * sizeof *work->words.abort, &memory));
     work->words.abort = memory;
-    SG_TRY(get(work, SG_SYM, 2 * ranks * sizeof *work->words.hello, &memory));
+    SG_TRY(get_words(work, 2 * ranks * sizeof *work->words.hello, &memory));
     work->words.hello = memory;
     return SHINGLE_OK;
 }
@@ -94,7 +100,7 @@ shingle_status sg_work_flags(sg_work *work, int64_t flags)
         if (work->words.flag[page] != NULL) continue;
         const size_t words = (size_t)(work->ranks * page_size(page));
         void *memory = NULL;
-        SG_TRY(get(work, SG_SYM, words * sizeof(uint64_t), &memory));
+        SG_TRY(get_words(work, words * sizeof(uint64_t), &memory));
         work->words.flag[page] = memory;
     }
     return SHINGLE_OK;

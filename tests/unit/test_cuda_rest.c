@@ -81,6 +81,26 @@ static void halves_lie_side_by_side(void **state)
     close_group(&w);
 }
 
+/* Whatever else has a size of theirs: a page of 2048 flags of four ranks is as large as a small pair's block. */
+static void flags_take_no_half(void **state)
+{
+    (void)state;
+    enum { CLASS = 16, CLASSES = 4 };
+    world w;
+    open_group(&w, RANKS, 20);
+    sg_work *const work = work_of(&w)[0];
+    for (int i = CLASS; i < CLASS + CLASSES; i++) {
+        const int64_t bytes = INT64_C(1) << i;
+        void *half[2] = {NULL};
+        const int64_t flags = bytes / RANKS / (int64_t)sizeof(uint64_t);
+        assert_int_equal(sg_work_flags(work, flags + 1), SHINGLE_OK);
+        for (int h = 0; h < 2; h++)
+            assert_int_equal(sg_work_block(work, SG_BLOCK_SYM0 + h, bytes, &half[h]), SHINGLE_OK);
+        assert_ptr_equal(half[1], (char *)half[0] + bytes);
+    }
+    close_group(&w);
+}
+
 /* Ranks that came have sent their words to one that did not, or to one whose run is another: nobody has read
  * them, and who would take them for the next run's would be wrong. */
 static void it_rests_again_after_a_failure(void **state)
@@ -174,6 +194,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_rests_when_it_is_allocated),
         cmocka_unit_test(halves_lie_side_by_side),
+        cmocka_unit_test(flags_take_no_half),
         cmocka_unit_test(it_rests_again_after_a_failure),
         cmocka_unit_test(every_call_may_fail),
     };
