@@ -137,6 +137,50 @@ static void threads_keep_their_devices(void **state)
     if (moved_to >= 0) fail_msg("a thread finds device %d, and has set its own", moved_to);
 }
 
+/* A thread a rank, each of which makes plans beside the others' runs. */
+static void *drive(void *of)
+{
+    const int r = (int)(intptr_t)of;
+    (void)cudaSetDevice(r);
+    for (int n = 0; n < 60; n++) {
+        if (run_rank(&shared, r, NULL) != SHINGLE_OK) return &shared;
+        if (n % 5 == 4 && shingle_sync(shared.comm[r], 20) != SHINGLE_OK) return &shared;
+        if (n % 20 != 10) continue;
+        shingle_plan *plan = NULL;
+        char problem[64];
+        const shingle_plan_options options = {.strategy = "direct{tile_m=64,tile_n=128}"};
+        snprintf(problem, sizeof problem, "gemm_rs:bf16:%dx8x16:r4", 8 << (n / 20));
+        if (shingle_plan_create(shared.comm[r], problem, &options, &plan) != SHINGLE_OK)
+            return &shared;
+        shingle_plan_free(plan);
+    }
+    return shingle_sync(shared.comm[r], 20) == SHINGLE_OK ? NULL : &shared;
+}
+
+static void ranks_have_threads(void **state)
+{
+    (void)state;
+    static const char *const strategies[] = {"fused_out{tile_m=64,tile_n=128}", "ring"};
+    for (int i = 0; i < 2; i++) {
+        pthread_t thread[RANKS];
+        int failed = 0;
+        open_group(&shared, RANKS, 20);
+        assert_true(make_plans(&shared, "gemm_rs:bf16:40x16x16:r4", strategies[i]));
+        fill(&shared, 1);
+        for (int r = 0; r < RANKS; r++)
+            pthread_create(&thread[r], NULL, drive, (void *)((intptr_t)r));
+        for (int r = 0; r < RANKS; r++) {
+            void *result = NULL;
+            pthread_join(thread[r], &result);
+            failed += result != NULL;
+        }
+        assert_int_equal(failed, 0);
+        expect_right(&shared, strategies[i]);
+        drop_plans(&shared);
+        close_group(&shared);
+    }
+}
+
 /* ---- Tensors --------------------------------------------------------------------------------- */
 
 static const char *const strategies[] = {
@@ -298,6 +342,7 @@ int main(void)
         cmocka_unit_test(calls_leave_the_current_device),
         cmocka_unit_test(failures_leave_the_current_device),
         cmocka_unit_test(threads_keep_their_devices),
+        cmocka_unit_test(ranks_have_threads),
         cmocka_unit_test(a_bias_that_nobody_asked_for_is_nothing),
         cmocka_unit_test(ranks_may_have_different_strides),
         cmocka_unit_test(memory_is_freed_at_rest),

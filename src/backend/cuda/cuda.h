@@ -76,8 +76,10 @@ typedef struct sg_cuda_rank {
     sg_cuda_known known[SG_USER_BUFS][SG_CUDA_KNOWN];
     uint64_t known_at; /* `strange` of the group then */
 
-    sg_cuda_flight flight[SG_CUDA_FLIGHT]; /* runs FIRST .. ISSUED - 1, modulo its size */
-    uint64_t first, issued;
+    /* Runs FIRST .. ISSUED - 1, modulo its size; the one behind them is written by who enqueues it. */
+    sg_cuda_flight flight[SG_CUDA_FLIGHT];
+    uint64_t first;    /* grows with the mutex held, by whoever finds that runs have ended */
+    uint64_t issued;   /* grows with the mutex held, by who enqueues the rank's runs */
     cudaStream_t last; /* stream of the run enqueued last */
     bool ever;
 

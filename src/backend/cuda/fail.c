@@ -69,7 +69,7 @@ static void reap_rank(sg_cuda *cuda, sg_cuda_rank *rank)
             cuda->lost_rank = rank->rank;
         }
         if (error != cudaSuccess || has_trouble(cuda)) break;
-        rank->first = run < rank->issued ? run + 1 : run;
+        __atomic_store_n(&rank->first, run < rank->issued ? run + 1 : run, __ATOMIC_RELAXED);
     }
     if (rank->first > before) cuda->progress_us = sg_now_us();
 }
@@ -327,8 +327,9 @@ static bool is_held(sg_cuda *cuda, bool *collects_out)
     *collects_out = false;
     for (int r = 0; r < cuda->ranks; r++) {
         sg_cuda_rank *const rank = &cuda->rank[r];
+        if (rank->first == rank->issued) continue;
         const sg_cuda_plan *const plan = rank->flight[rank->first % SG_CUDA_FLIGHT].plan;
-        if (rank->first == rank->issued || (!plan->collects && !plan->bound->sched.peers)) continue;
+        if (!plan->collects && !plan->bound->sched.peers) continue;
         if (!has_begun(cuda, rank)) continue;
         held = true;
         *collects_out |= plan->collects;
