@@ -50,15 +50,18 @@ void fake_devices(int count);
 /* Carries out what can be. */
 void fake_pump(void);
 
+/* The same, and then moves memory of the host's. */
+void fake_move(void *to, const void *from, size_t bytes);
+
 /* Is something left on a stream of DEVICE that cannot be? */
 bool fake_busy(int device);
 
 /* How often memory was freed while something was left on the current device, which a real one would have
  * waited for. */
-extern int fake_stalls;
+extern _Atomic int fake_stalls;
 
 /* How often the current device could not be set. */
-extern int fake_unset;
+extern _Atomic int fake_unset;
 
 /* Blocks of memory, streams, events and graphs that exist: to find leaks. */
 int fake_live(void);
@@ -66,10 +69,10 @@ void fake_count(int more);
 
 /* Kernels launched and copies enqueued so far; kernels that may start early; copies that launches
  * carried out; elements stored into peers' own tensors. */
-extern int fake_launches, fake_copies, fake_early, fake_pushes;
+extern _Atomic int fake_launches, fake_copies, fake_early, fake_pushes;
 
 /* SMs that the largest grid of products, copies or sums since the last zero has taken. */
-extern int fake_most_sms;
+extern _Atomic int fake_most_sms;
 extern long fake_direct;
 
 /* Collectives that all ranks came to in windows so far, of each rank; NCCL lacks its entries for windows. */

@@ -156,6 +156,14 @@ void fake_pump(void)
     unlock();
 }
 
+void fake_move(void *to, const void *from, size_t bytes)
+{
+    lock();
+    fake_pump();
+    memmove(to, from, bytes);
+    unlock();
+}
+
 bool fake_busy(int device)
 {
     bool busy = false;
@@ -277,8 +285,11 @@ FAKE cudaError_t cudaStreamDestroy(cudaStream_t stream)
 FAKE cudaError_t cudaStreamQuery(cudaStream_t stream)
 {
     if (fake_lost != cudaSuccess) return fake_lost;
+    lock();
     fake_pump();
-    return stream->head == NULL ? cudaSuccess : cudaErrorNotReady;
+    const bool empty = stream->head == NULL;
+    unlock();
+    return empty ? cudaSuccess : cudaErrorNotReady;
 }
 
 FAKE cudaError_t cudaStreamSynchronize(cudaStream_t stream)
@@ -376,7 +387,9 @@ FAKE cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
         note(stream->captured, stream, RECORD, event);
         return cudaSuccess;
     }
+    lock();
     const event_op e = {event, ++event->recorded};
+    unlock();
     return fake_enqueue(stream, event_done, &e, sizeof e);
 }
 
@@ -397,8 +410,11 @@ FAKE cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, uns
 FAKE cudaError_t cudaEventQuery(cudaEvent_t event)
 {
     if (fake_lost != cudaSuccess) return fake_lost;
+    lock();
     fake_pump();
-    return event->done >= event->recorded ? cudaSuccess : cudaErrorNotReady;
+    const bool done = event->done >= event->recorded;
+    unlock();
+    return done ? cudaSuccess : cudaErrorNotReady;
 }
 
 FAKE cudaError_t cudaEventSynchronize(cudaEvent_t event)

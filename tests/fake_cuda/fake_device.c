@@ -11,7 +11,8 @@ enum {
 
 static _Thread_local int current;
 static int device_count = FAKE_DEVICES;
-int fake_launches, fake_copies, fake_early, fake_pushes, fake_most_sms, fake_stalls, fake_unset;
+_Atomic int fake_launches, fake_copies, fake_early, fake_pushes, fake_most_sms, fake_stalls,
+    fake_unset;
 const void *fake_host, *fake_apart;
 
 void fake_devices(int count)
@@ -93,8 +94,7 @@ FAKE cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum 
     if (kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToHost) {
         /* The host's memory, which is not pinned, is free for other things when the call returns. */
         FAKE_MAY_FAIL();
-        fake_pump();
-        memmove(to, from, bytes);
+        fake_move(to, from, bytes);
         return cudaSuccess;
     }
     fake_copies++;

@@ -85,8 +85,8 @@ static void failures_leave_the_current_device(void **state)
 
 /* A thread a rank: what one binds for all ranks moves none of the others. */
 static world shared;
-static volatile bool stop;
-static volatile int moved_to;
+static _Atomic bool stop;
+static _Atomic int moved_to;
 
 static void *bind_for_all(void *unused)
 {
