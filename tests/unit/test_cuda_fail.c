@@ -243,7 +243,7 @@ static void runs_are_enqueued_whole_or_everybody_is_told(void **state)
             cudaStream_t stream = NULL;
             int told = 0;
             bool ran = false;
-            open_group(&w, RANKS, 0.5);
+            open_group(&w, RANKS, 5);
             if (!own) cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
             assert_true(make_plans(&w, "gemm_rs:bf16:136x136x16:r4", strategies[i]));
             for (int call = 0; !ran; call++) {
@@ -272,7 +272,7 @@ static void products_keep_their_form(void **state)
     world dense;
     bool ran = false;
     int failed = 0;
-    open_group(&dense, 1, 0.5);
+    open_group(&dense, 1, 5);
     world apart = dense;
     apart.pad = 8;
     assert_true(make_plans(&dense, "gemm:bf16:16x16x16:r1", "serial"));
@@ -307,7 +307,7 @@ static void errors_of_gpus_are_told(void **state)
     for (int i = 0; i < 6; i++) {
         world w;
         cudaStream_t stream = NULL;
-        open_group(&w, RANKS, 0.5);
+        open_group(&w, RANKS, 5);
         if (i % 2 == 1) cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
         assert_true(make_plans(&w, "gemm_rs:bf16:48x16x32:r4", strategies[i / 2]));
         run_right(&w, 1);
