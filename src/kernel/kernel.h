@@ -81,7 +81,9 @@ typedef struct sg_kernel_trouble {
     uint64_t epoch, seen, wanted;
 } sg_kernel_trouble;
 
-#define SG_KERNEL_CLAIMED 0x80000000u /* of sg_kernel_rank.leaving */
+/* Of sg_kernel_rank.leaving: the trouble record has an owner; a block knew of an abort when it left. */
+#define SG_KERNEL_CLAIMED 0x80000000u
+#define SG_KERNEL_ABORTED 0x40000000u
 
 /* In the device memory of the rank; the host fills it before the first run.  What `epoch`, `last` and
  * `prev_half` say changes only at the end of a run: every kernel works out by itself which half the run
@@ -92,8 +94,8 @@ typedef struct sg_kernel_rank {
     uint64_t last[2];  /* last run that used this half; 0: none */
     int32_t prev_half; /* starts at 1 */
     int32_t rank, ranks;
-    /* Blocks that have left the launch that ends the run, zero at rest; highest bit: the trouble record has an
-     * owner, and no run ends until recovery clears it. */
+    /* Blocks that have left the launch that ends the run, zero at rest; with one of the bits above no
+     * run ends until recovery clears it. */
     uint32_t leaving;
     uint64_t limit_ns;
     const sg_kernel_words *words; /* [ranks], on the device: as reached from this rank */

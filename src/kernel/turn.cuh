@@ -70,7 +70,8 @@ DEV Leaving turn_leaving(const sg_kernel_rank *rank, const sg_kernel_words *own,
     return at;
 }
 
-/* The ranks that are this lane's to look at have not given up. */
+/* The ranks that are this lane's to look at have not given up.  To be asked behind all flags that are
+ * acquired: who gives up says so first, and then, draining, raises flags over what it never stored. */
 DEV bool turn_clear(const sg_kernel_rank *rank, const sg_kernel_words *own, int lane)
 {
     uint64_t aborted = lane < rank->ranks ? load_relaxed(own->abort + lane) : 0;
@@ -106,9 +107,9 @@ DEV Leaving turn_leaving(const sg_kernel_program &program, const sg_kernel_turn 
 }
 
 /* What a launch does of it when a block leaves, by the last block: BLOCKS is their number.  By a warp that
- * MEETs the rest of the block when all its work is behind.  Before that it goes through all of this once
- * and tells nobody, since nothing hides what the last block does, and in a kernel of 200 KB most of its
- * instructions and words would come from the L2 then. */
+ * has acquired the block's flags, and MEETs the rest of it when all its work is behind.  Before that it
+ * goes through all of this once and tells nobody, since nothing hides what the last block does, and in a
+ * kernel of 200 KB most of its instructions and words would come from the L2 then. */
 template <class Meet>
 DEV void turn_leave(const sg_kernel_program &program, const sg_kernel_turn &turn, const Leaving &at,
                     int lane, uint32_t blocks, Meet meet)
@@ -117,11 +118,17 @@ DEV void turn_leave(const sg_kernel_program &program, const sg_kernel_turn &turn
 #pragma unroll 1
     for (int time = 0; time < 2; ++time) {
         const bool tells = time == 1;
+        if (tells) launch_wait(); /* a launch of this run before this one acquires flags, too */
         bool last = true, ok = turn_clear(rank, own_words(program), lane);
         if (tells) {
             __syncwarp(); /* a warp comes to a barrier together */
             meet();
-            last = lane == 0 && count_leave(&rank->leaving, blocks, SG_KERNEL_CLAIMED);
+            /* It may have read what was never stored.  The last block, which may have looked before
+             * that rank gave up, is told. */
+            if (!__all_sync(0xffffffff, ok) && lane == 0)
+                atomicOr(&rank->leaving, SG_KERNEL_ABORTED);
+            last = lane == 0 &&
+                   count_leave(&rank->leaving, blocks, SG_KERNEL_CLAIMED | SG_KERNEL_ABORTED);
         }
         if (!__any_sync(0xffffffff, last)) return;
         __syncwarp();
@@ -133,6 +140,11 @@ DEV void turn_leave(const sg_kernel_program &program, const sg_kernel_turn &turn
                 if (load_acquire(own_flag(program, wait.by, flag)) < at.epoch && tells)
                     ok &= flag_wait(program, wait.by, flag, at.epoch, turn.wait_step, -1);
             }
+        }
+        /* These flags, too.  The loads are on their way during the fence of turn_end(). */
+        if (turn.waits > 0) {
+            __syncwarp();
+            ok &= turn_clear(rank, own_words(program), lane);
         }
         turn_end(rank, at, lane, program.hash, turn.hello, turn.done, ok, tells);
     }

@@ -60,6 +60,11 @@ void emu_yield(void)
     if (_setjmp(now->here) == 0) _longjmp(scheduler, 1);
 }
 
+void emu_yield_at_times(void)
+{
+    if (random_below(8) == 0) emu_yield();
+}
+
 uint64_t emu_now_ns(void)
 {
     return sweeps * 1000;

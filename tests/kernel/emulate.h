@@ -38,6 +38,7 @@ extern int emu_cluster_blocks;
 cudaError_t emu_launch(const cudaLaunchConfig_t *config, std::function<void(void)> body);
 
 void emu_yield(void);
+void emu_yield_at_times(void);
 void emu_barrier(int id, int threads); /* of the block; id 0 is __syncthreads */
 void emu_barrier_arrive(int id, int threads);
 void emu_warp_barrier(void);
@@ -464,6 +465,7 @@ static inline uint32_t pack_f16(float lo, float hi)
 
 static inline uint64_t load_acquire(const uint64_t *p)
 {
+    emu_yield_at_times();
     return *p;
 }
 static inline uint64_t load_relaxed(const uint64_t *p)

@@ -243,7 +243,8 @@ void tagged::check_stopped() const
     for (int r = 0; r < q.ranks; ++r) {
         const world::member &m = *w.of[(size_t)r];
         if (r == q.missing) continue;
-        expect(m.trouble.kind != 0 && m.rank.epoch == epoch && m.rank.leaving == SG_KERNEL_CLAIMED,
+        expect(m.trouble.kind != 0 && m.rank.epoch == epoch &&
+                   (m.rank.leaving & ~SG_KERNEL_ABORTED) == SG_KERNEL_CLAIMED,
                what + ": rank " + std::to_string(r) + " stops");
         expect(!m.trouble.late || m.trouble.by == q.missing, what + ": whom it waits for");
         named |= m.trouble.by == q.missing;

@@ -73,6 +73,9 @@ struct carry_ask {
     bool come; /* all do; otherwise rank 1 stays away at first, and comes after recovery */
 };
 
+/* Cases of turn_fail.cpp. */
+void try_given_up(void);
+
 /* Cases of turn_tagged.cpp. */
 struct tagged_ask {
     int ranks, m, n, k, tm, tn, blocks, runs;

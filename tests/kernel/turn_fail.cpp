@@ -1,0 +1,99 @@
+/* turn_fail.cpp -- of test_turn: a rank gives up, and then, while everything drains, raises flags over what it has
+ * never stored.  Who acquires such a flag sees nothing else of it. */
+#include "turn_world.h"
+
+/* Where the flag is waited for: by one of several blocks of a launch, behind the last one, or in the launch before
+ * the one that ends the run. */
+enum where { IN_BLOCK, AT_END, BEFORE };
+
+enum { M = 64, N = 128, K = 3072, SHORT_K = 64, TM = 64, TN = 32, FLAG = 100 };
+
+static world *group;
+static int rounds; /* until rank 1 gives up; -1: it has */
+
+static bool give_up(void)
+{
+    if (rounds < 0 || --rounds >= 0) return false;
+    world::member &m = *group->of[0];
+    m.abort[1] = m.rank.epoch;
+    m.flag[0][256 + FLAG] = m.rank.epoch;
+    return true;
+}
+
+/* Rank 0's part of a run with rank 1. */
+struct given_up {
+    const where at;
+    const int arch;
+    const std::string what;
+    const uint64_t epoch = 7;
+    world w;
+    matrix a, b, inbox, c;
+    plan l[2]; /* in one launch, unless AT is BEFORE */
+
+    given_up(where, int);
+    void make();
+    bool enqueue(int launch);
+};
+
+given_up::given_up(where flag_at, int kernel)
+    : at(flag_at), arch(kernel),
+      what("a flag of who gave up " + std::to_string(at) + ", arch " + std::to_string(arch)),
+      w(2, epoch, 4000000000), a(random_matrix((size_t)M * K)), b(random_matrix((size_t)N * K)),
+      inbox(random_matrix((size_t)M * N)), c(poisoned((size_t)M * N))
+{
+    make();
+    for (plan &p : l) {
+        p.finish(&w, 0, 3, false);
+        p.program.place[0] = place_of(a.data(), a.data(), M, K, K);
+        p.program.place[1] = place_of(b.data(), b.data(), N, K, K);
+        p.program.place[2] = place_of(c.data(), c.data(), M, N, N);
+        p.program.place[3] = place_of(inbox.data(), inbox.data(), M, N, N);
+    }
+    w.of[0]->hello[2 + (epoch & 1)] = sg_kernel_hello{epoch, 3, 0, 0};
+}
+
+/* A tile that is soon computed and adds what has come, and three others. */
+void given_up::make()
+{
+    sg_wait wait = wait_one(1, FLAG);
+    plan &other = l[at == BEFORE];
+    l[0].rect(0, M, TN, SHORT_K, area(0, 0, 0, M, 0, SHORT_K), area(0, 1, 0, TN, 0, SHORT_K));
+    l[0].adds(area(0, 3, 0, M, 0, TN), at == AT_END ? nullptr : &wait);
+    l[0].store(area(0, 2, 0, M, 0, TN));
+    const int k = arch == 0 ? K : K / 16;
+    other.rect(0, M, N - TN, k, area(0, 0, 0, M, 0, k), area(0, 1, TN, N - TN, 0, k)).col0 = TN;
+    other.adds(area(0, 3, 0, M, TN, N - TN), nullptr);
+    other.store(area(0, 2, 0, M, TN, N - TN));
+    if (at == AT_END) l[0].wait.push_back(wait);
+}
+
+bool given_up::enqueue(int launch)
+{
+    plan &p = l[launch];
+    const std::unique_ptr<sg_kernel_gemm> g(new sg_kernel_gemm());
+    if (!aim(g.get(), p, (int)p.patch.size(), 0, {TM, TN, 0, 0, arch, 2}, what)) return false;
+    sg_kernel_turn &turn = g->param.turn;
+    turn = turn_of(2, nullptr, 0);
+    if (launch > 0) turn.begin = turn.gate = 0;
+    if (launch == 0 && at == BEFORE) turn.end = turn.done = 0;
+    if (at == AT_END) turn.wait0 = (int32_t)p.wait.size() - 1, turn.waits = 1, turn.wait_step = 9;
+    return sg_kernel_gemm_run(g.get(), SG_KERNEL_EARLY, emu_stream(0)) == cudaSuccess;
+}
+
+void try_given_up(void)
+{
+    static const where all[] = {IN_BLOCK, AT_END, BEFORE};
+    emu_sms(4);
+    for (int time = 0; time < 72; ++time) {
+        given_up t(all[time % 3], time % 4 ? 0 : 80);
+        group = &t.w;
+        rounds = t.at == IN_BLOCK ? 5 + draw(80) : draw(600);
+        emu_outside(give_up);
+        const bool ok = t.enqueue(0) && (t.at != BEFORE || t.enqueue(1)) && emu_run();
+        emu_outside(nullptr);
+        expect(ok && rounds < 0, t.what + ": goes through");
+        const sg_kernel_rank &rank = t.w.of[0]->rank;
+        expect(rank.epoch == t.epoch && (rank.leaving & 0xffff) == 0, t.what + ": ends no run");
+    }
+    emu_sms(0);
+}
