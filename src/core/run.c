@@ -16,8 +16,8 @@ static sg_hello *hello_of(const sg_words *words, int by, uint64_t epoch)
     return &words->hello[2 * by + (int)(epoch & 1)];
 }
 
-/* A rank can be at most one run ahead of a peer that has not begun this one, because a run with
- * peers does not end before all hellos are here: two hellos a pair of ranks are enough. */
+/* A run with peers does not end before all hellos of it are here: two hellos a pair of ranks are
+ * enough.  Plans without peers may bring a rank further ahead, and it says this hello anew. */
 void sg_run_begin(sg_run *run)
 {
     sg_work *const work = run->work;
@@ -121,7 +121,8 @@ bool sg_run_mismatch(const sg_run *run, int *peer_out)
         if (said_hello(run, q) != run->epoch) continue;
         const sg_hello *const hello = hello_of(&run->work->words, q, run->epoch);
         const uint64_t hash = atomic_load_explicit(&hello->hash, memory_order_relaxed);
-        /* A plan without peers may be two runs ahead by now and write this hello anew. */
+        /* Behind a plan without peers this hello may be of the run after the next by now.  It is whole:
+         * the backend does not begin a run of a rank while another asks. */
         atomic_thread_fence(memory_order_acquire);
         if (atomic_load_explicit(&hello->epoch, memory_order_relaxed) != run->epoch) continue;
         if (hash == run->bound->hash) continue;

@@ -121,7 +121,14 @@ DEV bool flag_wait(const sg_kernel_program &program, int by, int index, uint64_t
                      Stuck{SG_KERNEL_STUCK_FLAG, by, step, visit, index});
 }
 
-/* Waits for PEER's hello of this run, and compares its plan with HASH.  Partner: turn_hello() at PEER. */
+/* Waits for PEER's hello of EPOCH, the run that this rank is in, and compares its plan with HASH.
+ * Partner: turn_hello() at PEER.
+ *
+ * Two hellos of a rank are enough, although plans without hellos wait for nobody: who has ended this
+ * run says hello of one more, and cannot end that before this rank says hello of it, too.  But that may
+ * be the run after the next, and this hello be written over, hash first, before it is compared.  Then
+ * `done`, which runs with hellos alone tell, is EPOCH: PEER was in this plan, has compared it with
+ * ours, and has all that is stored to it. */
 DEV bool hello_wait(sg_kernel_rank *rank, int peer, uint64_t epoch, uint64_t hash, int kind,
                     int step)
 {
@@ -129,6 +136,8 @@ DEV bool hello_wait(sg_kernel_rank *rank, int peer, uint64_t epoch, uint64_t has
     if (!word_wait(rank, &hello->epoch, epoch, Stuck{kind, peer, step, -1, -1})) return false;
     const uint64_t theirs = load_relaxed(&hello->hash);
     if (theirs == hash) return true;
+    fence_sys(); /* if this is the hash of a later run, done of this one was stored before it */
+    if (load_acquire(own_words(rank)->done + peer) >= epoch) return kind == SG_KERNEL_STUCK_END;
     trouble_record(rank, Stuck{SG_KERNEL_STUCK_MISMATCH, peer, step, -1, -1}, true, theirs, hash);
     abort_all(rank);
     return false;

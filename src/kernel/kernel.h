@@ -202,7 +202,7 @@ typedef struct sg_kernel_turn {
     uint8_t gate; /* no store and no push before the gate; nothing else waits for it */
     uint8_t end; /* the last block to leave ends the run, behind the flags below; after a failure it
                     * does not */
-    uint8_t done;                    /* with end: says done to all */
+    uint8_t done; /* with end: says done to all, which runs with hellos do and no other */
     int32_t wait0, waits, wait_step; /* with end: flags of the FLAG step right behind the launch */
 } sg_kernel_turn;
 
@@ -357,8 +357,8 @@ cudaError_t sg_kernel_begin(sg_kernel_rank *rank, int ranks, uint64_t hash, cons
 cudaError_t sg_kernel_gate(sg_kernel_rank *rank, int baked, int step, unsigned how,
                            cudaStream_t stream);
 
-/* Behind all lanes: waits for all hellos if HELLO and compares their hashes, says done to all if DONE,
- * next epoch.  After a failure it does none of it. */
+/* Behind all lanes: waits for all hellos if HELLO and compares their hashes, says done to all if DONE
+ * (as HELLO), next epoch.  After a failure it does none of it. */
 cudaError_t sg_kernel_end(sg_kernel_rank *rank, int ranks, uint64_t hash, int baked, int hello,
                           int done, unsigned how, cudaStream_t stream);
 

@@ -95,7 +95,7 @@ DEV void turn_end(sg_kernel_rank *rank, const Leaving &at, int lane, uint64_t ha
         store_relaxed(q == lane ? at.done : rank->words[q].done + rank->rank, at.epoch);
     __syncwarp();
     if (lane != 0) return;
-    rank->last[at.half] = at.epoch;
+    if (done) rank->last[at.half] = at.epoch; /* otherwise it used neither */
     rank->prev_half = at.half;
     rank->epoch = at.epoch + 1;
 }

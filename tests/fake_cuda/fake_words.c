@@ -267,7 +267,7 @@ bool fake_end(fake_run *o)
     }
     for (int q = 0; q < rank->ranks && o->hello; q++) {
         const sg_kernel_hello *const h = hello_of(rank, q);
-        if (h->hash == o->hash) continue;
+        if (h->hash == o->hash || rank->words[rank->rank].done[q] >= rank->epoch) continue;
         m = (missing){SG_KERNEL_STUCK_MISMATCH, q, -1, h->hash, o->hash};
         record(rank, &m, -1, -1, true);
         abort_all(rank);
@@ -275,7 +275,7 @@ bool fake_end(fake_run *o)
     }
     for (int q = 0; q < rank->ranks && o->done; q++) rank->words[q].done[rank->rank] = rank->epoch;
     const int half = fake_half(rank, o->baked);
-    rank->last[half] = rank->epoch;
+    if (o->done) rank->last[half] = rank->epoch;
     rank->prev_half = half;
     rank->epoch++;
     return true;

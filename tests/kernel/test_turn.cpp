@@ -388,6 +388,38 @@ static void try_failed(bool claimed)
            t.what + (claimed ? ": does not end, failed" : ": does not end, aborted"));
 }
 
+/* Rank 1's words at rank 0 when it is in the second run behind this one, of another plan, and the run between was of a
+ * plan without hellos.  JOINED: it has ended this run; otherwise this one was of such a plan, too. */
+static void look_ahead(world *w, uint64_t epoch, matrix *elsewhere, bool joined)
+{
+    world::member &m = *w->of[0];
+    m.hello[2 + (epoch & 1)] = {epoch + 2, 815, (uint64_t)(uintptr_t)elsewhere->data(), 8};
+    m.done[1] = joined ? epoch : epoch - 1;
+    for (auto &page : m.flag) std::fill(page.begin() + 256, page.end(), epoch);
+}
+
+/* A peer that is ahead is no mismatch, and nothing is stored to where its tensor is by now. */
+static void try_ahead(int arch, bool joined)
+{
+    gather t({2, 200, 136, 72, 64, 128, 1, 64, 0, 0, arch, 1, true, false, true});
+    matrix elsewhere = poisoned(1 << 16);
+    look_ahead(&t.w, t.epoch, &elsewhere, joined);
+    const std::string what = t.what + (joined ? ", a peer ahead" : ", a peer elsewhere");
+    const world::member &m = *t.w.of[0];
+    expect(t.enqueue(0, 0) && emu_run(), what + ": goes through");
+    expect(m.rank.epoch == t.epoch + joined, what + ": in run " + std::to_string(m.rank.epoch));
+    expect(m.trouble.kind == (joined ? 0 : SG_KERNEL_STUCK_MISMATCH), what + ": trouble");
+
+    all_reduce r({2, 100, 136, 72, 64, 128, 0, 0, arch, 1, 3, -1});
+    look_ahead(&r.w, r.epoch, &elsewhere, joined);
+    const world::member &n = *r.w.of[0];
+    expect(r.enqueue(0, 0) && emu_run(), what + ": goes through, leaving");
+    expect(n.rank.epoch == r.epoch + joined && (n.trouble.kind == 0) == joined,
+           what + ": leaving, trouble " + std::to_string(n.trouble.kind));
+    judge(elsewhere, 8, 0, 0, 8, nullptr, what + ", its tensor by now");
+    judge(r.landing[1], 136, 0, 0, 136, nullptr, what + ", its landing");
+}
+
 /* Of few SMs some have no tiles.  Here and in main(): ranks, m, n, k, tile, cluster, chunk, chunk_k, blocks, arch,
  * runs; empty, baked, apart, couriers, more, carried, shut. */
 static void try_couriers()
@@ -441,6 +473,9 @@ int main(int argc, char **argv)
     try_failed(true);
     try_failed(false);
     try_given_up();
+    for (int arch = 0; arch <= 80; arch += 80)
+        for (int joined = 0; joined < 2; ++joined) try_ahead(arch, joined);
+    try_end_alone();
     try_steps({1, 20, 24, 2, 1, false});
     try_steps({2, 50, 40, 3, 3, false});
     try_steps({3, 31, 77, 3, 5, false});

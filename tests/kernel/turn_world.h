@@ -75,6 +75,7 @@ struct carry_ask {
 
 /* Cases of turn_fail.cpp. */
 void try_given_up(void);
+void try_end_alone(void);
 
 /* Cases of turn_tagged.cpp. */
 struct tagged_ask {

@@ -328,6 +328,30 @@ static void streams_may_change(void **state)
     close_group(&w);
 }
 
+/* They count, but whoever has said done of a run has compared plans in it. */
+static void runs_without_hellos_say_no_done(void **state)
+{
+    (void)state;
+    world w[2];
+    open_group(&w[0], RANKS, 20);
+    sg_cuda *const cuda = w[0].comm[0]->group->self;
+    w[1] = w[0];
+    assert_true(make_plans(&w[0], "gemm_ar:bf16:136x136x16:r4", "ring{tile_m=64,tile_n=128}"));
+    assert_true(make_plans(&w[1], "gemm_rs:bf16:300x136x16:r4",
+                           "signal{unit=2,cuts=1,tile_m=64,tile_n=128}"));
+    for (uint64_t run = 1; run <= 6; run++) {
+        run_right(&w[run % 3 != 1], run);
+        for (int r = 0; r < RANKS; r++) {
+            const sg_kernel_rank *const at = cuda->rank[r].state;
+            assert_int_equal(at->epoch, run + 1);
+            for (int q = 0; q < RANKS; q++)
+                assert_int_equal(at->words[r].done[q], run <= 3 ? 1 : 4);
+        }
+    }
+    for (int i = 0; i < 2; i++) drop_plans(&w[i]);
+    close_group(&w[0]);
+}
+
 /* ---- Failures -------------------------------------------------------------------------------- */
 
 static void machines_without_gpus_are_told(void **state)
@@ -508,6 +532,7 @@ int main(void)
         cmocka_unit_test(devices_compare_what_a_norm_leaves),
         cmocka_unit_test(captured_runs_replay),
         cmocka_unit_test(streams_may_change),
+        cmocka_unit_test(runs_without_hellos_say_no_done),
         cmocka_unit_test(memory_of_the_host_is_refused),
         cmocka_unit_test(a_rank_that_does_not_come_is_named),
         cmocka_unit_test(ranks_that_differ_are_named),

@@ -300,7 +300,7 @@ void sg_cuda_take_turn(sg_cuda_rank *rank, const sg_run *run, int32_t index)
     if (index != plan->closes || run->kinds != ~0u || !home) return;
     turn->end = 1;
     turn->hello = s->hello;
-    turn->done = 1;
+    turn->done = s->done;
     if (plan->awaits >= 0) {
         turn->wait0 = s->step[plan->awaits].wait0;
         turn->waits = s->step[plan->awaits].waits;
@@ -353,7 +353,7 @@ static shingle_status arrive(sg_cuda *cuda, sg_cuda_rank *rank, const sg_run *ru
         /* Without peers, flags of this rank's own still hold the number of the run. */
         if (plan->counts)
             SG_CUDA(sg_kernel_end(rank->state, run->work->ranks, run->bound->hash, s->baked,
-                                  s->hello, 1, rank->how, rank->main));
+                                  s->hello, s->done, rank->how, rank->main));
     }
     if (rank->capturing) return SHINGLE_OK;
     sg_cuda_flight *const flight = flight_of(rank, rank->issued);
