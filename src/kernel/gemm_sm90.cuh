@@ -71,10 +71,8 @@ __global__ void __launch_bounds__(S::THREADS, 1) gemm_sm90(const __grid_constant
         barriers_begin(P, smem);
     else if (warp == 1)
         words_begin(smem, threadIdx.x % 32);
-    if (S::CL > 1)
-        cluster_meet();
-    else
-        __syncthreads();
+    __syncthreads();
+    if (S::CL > 1) cluster_meet(); /* of all blocks' barriers: it orders nothing else */
     if (S::FOLD != FOLD_SLICES && is_courier(P)) {
         courier(P, smem, warp);
     } else if (warp < 4) {

@@ -76,6 +76,19 @@ uint8_t *emu_shared(uint32_t at)
     return &mine()->shared[at];
 }
 
+void emu_shared_store(uint32_t at)
+{
+    if (!now->met) mine()->fresh[at] = now;
+}
+
+void emu_shared_load(uint32_t at)
+{
+    const auto &fresh = mine()->fresh;
+    const auto word = fresh.find(at);
+    if (word != fresh.end() && word->second != now && !word->second->met)
+        stop("a word of shared memory is read with no barrier behind who stored it");
+}
+
 block_state *mine(void)
 {
     return now->run->blocks[(size_t)now->block].get();
@@ -90,6 +103,7 @@ static void arrive(meeting *m, int threads)
 
 static void rendezvous(meeting *m, int threads)
 {
+    now->met = true;
     const uint64_t before = m->times;
     arrive(m, threads);
     if (m->times != before) return;
@@ -147,10 +161,13 @@ void emu_group_barrier(void)
     rendezvous(&mine()->group[threadIdx.x / 128], 128);
 }
 
+/* Orders nothing but what barriers begin with. */
 void emu_cluster_barrier(void)
 {
     launch *const l = now->run;
+    const bool met = now->met;
     rendezvous(&l->clusters[(size_t)(now->block / l->cluster)], l->threads * l->cluster);
+    now->met = met;
 }
 
 bool emu_vote(bool yes)
@@ -332,6 +349,7 @@ static void begin(launch *l)
     for (auto &block : l->blocks) {
         block_state &b = *block;
         b.maps.clear();
+        b.fresh.clear();
         b.shared.assign(SHARED, 0xff);
         b.bars.assign(SHARED / 8, barrier{0, 0, 0, 0});
         b.next = false;

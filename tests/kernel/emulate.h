@@ -45,6 +45,9 @@ void emu_warp_barrier(void);
 void emu_group_barrier(void); /* of a warpgroup */
 void emu_cluster_barrier(void);
 uint8_t *emu_shared(uint32_t at); /* of this block */
+/* A thread that has met nobody yet stores a word: others read it behind a barrier of the block. */
+void emu_shared_store(uint32_t at);
+void emu_shared_load(uint32_t at);
 uint8_t *emu_shared_of(int block_in_cluster, uint32_t at);
 void emu_bar_init(uint32_t bar, int arrivals);
 void emu_bar_arrive(int block_in_cluster, uint32_t bar, int64_t bytes);
@@ -546,6 +549,7 @@ static inline void rest_tagged(void *p)
 static inline uint32_t shared_load(uint32_t p)
 {
     uint32_t v;
+    emu_shared_load(p);
     memcpy(&v, emu_shared(p), 4);
     return v;
 }
@@ -555,6 +559,7 @@ static inline void shared_load4(uint32_t p, float *v)
 }
 static inline void shared_store(uint32_t p, uint32_t v)
 {
+    emu_shared_store(p);
     memcpy(emu_shared(p), &v, 4);
 }
 static inline uint32_t progress_acquire(uint32_t p)

@@ -59,6 +59,7 @@ struct fiber {
     ucontext_t context; /* where it begins */
     jmp_buf here;       /* where it goes on */
     bool begun;
+    bool met;                /* others of its block, which then see what it has stored */
     emu_index thread, where; /* threadIdx, blockIdx */
     launch *run;
     int block; /* of the grid */
@@ -81,6 +82,7 @@ struct block_state {
     meeting sync, named[16], warp[16], group[4];
     uint32_t words[16][192];
     bool yes;
+    std::map<uint32_t, const fiber *> fresh;    /* words by threads that had met nobody */
     bool next;                                  /* it lets the launch behind start */
     std::map<const CUtensorMap *, tensor> maps; /* what it has acquired */
 };
