@@ -196,7 +196,9 @@ typedef struct sg_kernel_turn {
     const void *c;
     int64_t c_stride;
     int32_t ranks;
-    uint8_t begin; /* the launch begins the run */
+    /* The launch begins the run.  Otherwise it reads the epoch before it waits for anything: it is started
+     * early only behind a kernel of its own run. */
+    uint8_t begin;
     uint8_t
         hello; /* with begin: says hello to all; with end: waits for all hellos, compares plans */
     uint8_t gate; /* no store and no push before the gate; nothing else waits for it */

@@ -239,7 +239,9 @@ static shingle_status set_out(sg_cuda *cuda, sg_cuda_rank *rank, sg_run *run)
     SG_TRY(follow(cuda, rank, run));
     SG_TRY(look_at_tensors(cuda, rank, run));
     SG_TRY(tell_begin(rank, run));
-    rank->how = plan->one_lane && cuda->sharing == 1 ? SG_KERNEL_EARLY : 0;
+    /* A launch that does not begin its run reads the epoch at once, which the run before may change. */
+    const bool begins = s->peers || !plan->counts;
+    rank->how = plan->one_lane && begins && cuda->sharing == 1 ? SG_KERNEL_EARLY : 0;
     rank->begun = rank->ended = rank->apart = false;
     if (plan->opens >= 0 && run->kinds == ~0u) {
         SG_TRY(sg_cuda_aim_launch(rank, run, plan->opens));

@@ -1,0 +1,85 @@
+/* Schedules that no strategy builds, in the CUDA backend without a GPU (tests/fake_cuda): what it must keep of a
+ * sealed schedule, whoever wrote that. */
+#include "by_hand.h"
+#include "core/exec.h"
+#include "fake_world.h"
+
+enum { ROWS = 64, WIDTH = 64, RUNS = 3 };
+
+typedef void (*write_fn)(sg_sched *s);
+
+/* A plan of each rank of W, written by WRITE. */
+static void bind_all(const world *w, const char *problem, write_fn write, sg_bound **bound_out)
+{
+    sg_problem p = problem_of(problem);
+    for (int r = 0; r < w->ranks; r++) {
+        assert_int_equal(sg_exec_create(&p, 99, "a plan by hand", &bound_out[r]), SHINGLE_OK);
+        sg_sched *const s = &bound_out[r]->sched;
+        sg_sched_begin(s, &bound_out[r]->problem, r);
+        write(s);
+        if (sg_sched_seal(s) != SHINGLE_OK ||
+            sg_exec_bind(bound_out[r], w->comm[0]->group->work, r) != SHINGLE_OK)
+            fail_msg("%s", shingle_error());
+    }
+    sg_problem_free(&p);
+}
+
+static uint16_t *matrix(const world *w, int r, int64_t rows, uint16_t value)
+{
+    void *memory = NULL;
+    assert_int_equal(shingle_alloc(w->comm[r], (size_t)rows * WIDTH * 2, &memory), SHINGLE_OK);
+    for (int64_t i = 0; i < rows * WIDTH; i++) ((uint16_t *)memory)[i] = value;
+    return memory;
+}
+
+/* The second half of the rows waits for the first. */
+static void in_two_halves(sg_sched *s)
+{
+    sg_sched_launch(s, 0, ROWS, 128, 0, false);
+    for (int half = 0; half < 2; half++) {
+        sg_patch patch = rows_of(s, half * ROWS, ROWS);
+        patch.final = 1;
+        sg_sched_patch(s, &patch);
+        if (half == 1) sg_sched_wait(s, sg_wait_one(s->rank, 0));
+        sg_sched_to(s, sg_area_of(s->rank, SG_C, half * ROWS, ROWS, 0, WIDTH));
+        if (half == 0) sg_sched_raise(s, s->rank, SG_PER_PATCH, 0);
+    }
+}
+
+/* Nothing in such a run waits for the one before, whose end changes the epoch. */
+static void runs_that_are_not_begun_do_not_start_early(void **state)
+{
+    (void)state;
+    world w;
+    sg_bound *bound[1];
+    open_group(&w, 1, 20);
+    bind_all(&w, "ag_gemm:bf16:128x64x64:r1", in_two_halves, bound);
+    assert_true(!bound[0]->sched.peers && bound[0]->sched.flags == 1);
+    uint16_t *const a = matrix(&w, 0, 2 * ROWS, 0x3f80);
+    uint16_t *const b = matrix(&w, 0, WIDTH, 0x3f80);
+    uint16_t *const c = matrix(&w, 0, 2 * ROWS, 0);
+    const sg_cuda *const cuda = w.comm[0]->group->self;
+    const int early = fake_early;
+    const int launches = fake_launches;
+    const shingle_tensors t = {.a = a, .b = b, .c = c};
+    for (int run = 0; run < RUNS; run++)
+        assert_int_equal(sg_exec_run(bound[0], &t, NULL, ~0u), SHINGLE_OK);
+    assert_int_equal(shingle_sync(w.comm[0], 20), SHINGLE_OK);
+    assert_int_equal(fake_launches - launches, RUNS);
+    assert_int_equal(fake_early - early, 0);
+    assert_int_equal(cuda->rank[0].state->epoch, 1 + RUNS);
+    for (int i = 0; i < 2 * ROWS * WIDTH; i++) assert_int_equal(c[i], 0x4280); /* 64 */
+    sg_exec_free(bound[0]);
+    shingle_free(w.comm[0], a);
+    shingle_free(w.comm[0], b);
+    shingle_free(w.comm[0], c);
+    close_group(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(runs_that_are_not_begun_do_not_start_early),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
