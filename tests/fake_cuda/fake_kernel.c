@@ -22,6 +22,16 @@ int sg_kernel_tiles(enum sg_kernel_type type, sg_kernel_tile *tiles_out, int roo
     return count;
 }
 
+static bool leaves(const sg_kernel_gemm *gemm)
+{
+    bool any = false;
+    for (int32_t i = gemm->param.patch0; i < gemm->param.patch0 + gemm->param.patches; i++) {
+        const struct sg_patch *const p = &gemm->lists->patch[i];
+        for (int32_t j = p->to0; j < p->to0 + p->tos; j++) any |= gemm->lists->to[j].leave != 0;
+    }
+    return any;
+}
+
 const char *sg_kernel_gemm_make(sg_kernel_gemm *gemm, const sg_kernel_program *program,
                                 const sg_kernel_lists *lists, int step, int patch0, int patches,
                                 int tile_m, int tile_n, int blocks)
@@ -37,17 +47,8 @@ const char *sg_kernel_gemm_make(sg_kernel_gemm *gemm, const sg_kernel_program *p
     gemm->lists = lists;
     gemm->want_blocks = blocks;
     gemm->sms = 132;
+    gemm->param.leaves = leaves(gemm);
     return NULL;
-}
-
-static bool leaves(const sg_kernel_gemm *gemm)
-{
-    bool any = false;
-    for (int32_t i = gemm->param.patch0; i < gemm->param.patch0 + gemm->param.patches; i++) {
-        const struct sg_patch *const p = &gemm->lists->patch[i];
-        for (int32_t j = p->to0; j < p->to0 + p->tos; j++) any |= gemm->lists->to[j].leave != 0;
-    }
-    return any;
 }
 
 size_t sg_kernel_remake_bytes(const sg_kernel_gemm *gemm)
@@ -106,7 +107,8 @@ typedef struct gemm_op {
     sg_kernel_turn turn;
     const sg_kernel_step *push;
     int32_t pushes; /* left to be carried */
-    bool direct;    /* stores go into peers' own tensors where they say so */
+    bool leaves;    /* hellos of peers who are stored to are waited for */
+    bool direct;    /* tiles go into peers' own tensors where they say so */
     fake_run run;
     patience at_end;
 } gemm_op;
@@ -258,12 +260,19 @@ static bool all_pushed(gemm_op *g)
     if (g->turn.gate && !fake_gate_open(g->p.rank, g->p.baked, &m) &&
         !fake_give_up(g->p.rank, &g->patience, &m, g->step, -1))
         return false;
+    bool may = true;
+    for (int32_t n = 0; n < g->pushes && may; n++)
+        for (int32_t k = g->push[n].to0; k < g->push[n].to0 + g->push[n].tos && may; k++) {
+            if (g->p.to[k].leave && !g->leaves) abort(); /* it waits for no hello then */
+            may = fake_may_leave(&g->p, &g->p.to[k], &m);
+        }
+    if (!may && !fake_give_up(g->p.rank, &g->patience, &m, g->step, -1)) return false;
     for (int32_t n = 0; n < g->pushes; n++) {
         const sg_kernel_step *const s = &g->push[n];
-        for (int32_t k = s->to0; k < s->to0 + s->tos; k++)
+        for (int32_t k = s->to0; k < s->to0 + s->tos && (may || !g->p.to[k].leave); k++)
             for (int32_t i = 0; i < s->src.rows; i++)
                 for (int32_t j = 0; j < s->src.cols; j++)
-                    fake_put(&g->p, &g->p.to[k], i, j, fake_get(&g->p, &s->src, i, j), g->direct);
+                    fake_put(&g->p, &g->p.to[k], i, j, fake_get(&g->p, &s->src, i, j), true);
         for (int32_t i = s->raise0; i < s->raise0 + s->raises; i++)
             fake_raise(&g->p, &g->p.raise[i], 0);
     }
@@ -318,6 +327,7 @@ cudaError_t sg_kernel_gemm_run(const sg_kernel_gemm *gemm, unsigned how, cudaStr
                        .turn = *turn,
                        .push = param->push,
                        .pushes = param->pushes,
+                       .leaves = param->leaves != 0,
                        .direct = param->remake != NULL || gemm->slow != NULL,
                        .run = {.rank = param->program.rank,
                                .hash = param->program.hash,

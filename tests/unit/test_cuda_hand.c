@@ -76,10 +76,63 @@ static void runs_that_are_not_begun_do_not_start_early(void **state)
     close_group(&w);
 }
 
+/* Own rows of A go to the peer's C, and their product to the own. */
+static void rows_to_the_peer(sg_sched *s)
+{
+    const int own = s->rank * ROWS;
+    sg_sched_copy(s, 1, SG_BY_LAUNCH, sg_area_of(s->rank, SG_A, 0, ROWS, 0, WIDTH));
+    sg_sched_to(s, sg_area_of(1 - s->rank, SG_C, own, ROWS, 0, WIDTH));
+    sg_sched_raise(s, 1 - s->rank, SG_PER_PATCH, 0);
+    sg_sched_launch(s, 0, ROWS, 128, 0, false);
+    sg_patch patch = rows_of(s, own, ROWS);
+    patch.a.row0 = 0;
+    patch.final = 1;
+    sg_sched_patch(s, &patch);
+    sg_sched_to(s, sg_area_of(s->rank, SG_C, own, ROWS, 0, WIDTH));
+    sg_sched_flag(s, 0);
+    sg_sched_wait(s, sg_wait_one(1 - s->rank, 0));
+}
+
+/* The launch waits for the hello of whom they are stored to. */
+static void rows_may_be_carried_into_tensors(void **state)
+{
+    (void)state;
+    world w;
+    sg_bound *bound[2];
+    uint16_t *a[2];
+    uint16_t *b[2];
+    uint16_t *c[2];
+    open_group(&w, 2, 20);
+    bind_all(&w, "ag_gemm:bf16:128x64x64:r2", rows_to_the_peer, bound);
+    const int pushes = fake_pushes;
+    for (int r = 0; r < 2; r++) {
+        a[r] = matrix(&w, r, ROWS, 0x3f80);
+        b[r] = matrix(&w, r, WIDTH, 0x3f80);
+        c[r] = matrix(&w, r, 2 * ROWS, 0);
+        const shingle_tensors t = {.a = a[r], .b = b[r], .c = c[r]};
+        assert_int_equal(sg_exec_run(bound[r], &t, NULL, ~0u), SHINGLE_OK);
+        const sg_cuda_plan *const plan = bound[r]->backend;
+        assert_true(plan->step[1].gemm->param.leaves);
+    }
+    for (int r = 0; r < 2; r++)
+        if (shingle_sync(w.comm[r], 20) != SHINGLE_OK) fail_msg("%s", shingle_error());
+    assert_int_equal(fake_pushes - pushes, 2);
+    for (int r = 0; r < 2; r++) {
+        for (int i = 0; i < 2 * ROWS * WIDTH; i++)
+            assert_int_equal(c[r][i], i / (ROWS * WIDTH) == r ? 0x4280 : 0x3f80);
+        sg_exec_free(bound[r]);
+        shingle_free(w.comm[r], a[r]);
+        shingle_free(w.comm[r], b[r]);
+        shingle_free(w.comm[r], c[r]);
+    }
+    close_group(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(runs_that_are_not_begun_do_not_start_early),
+        cmocka_unit_test(rows_may_be_carried_into_tensors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

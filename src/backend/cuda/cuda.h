@@ -161,6 +161,7 @@ typedef struct sg_cuda_plan {
     size_t push_at;       /* the same on the device: bytes into `device` */
     int32_t pushes;
     int64_t pushed_bytes;      /* that they store */
+    bool push_leaves;          /* some of it into a peer's tensor */
     bool push_fits;            /* they are made of whole units of 16 bytes, if their sources are */
     bool pushed[SG_USER_BUFS]; /* sources */
     uint32_t lanes;            /* bit mask */

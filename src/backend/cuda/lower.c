@@ -369,6 +369,7 @@ static shingle_status make_launch(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_pla
     if (plan->bound->sched.step[index].lane == 0) {
         step->gemm->param.push = (sg_kernel_step *)(void *)((char *)plan->device + plan->push_at);
         step->gemm->carried = plan->pushed_bytes;
+        step->gemm->param.leaves |= plan->push_leaves;
     }
     if (why == NULL) return SHINGLE_OK;
     return sg_fail(SHINGLE_EUNSUPPORTED, "step %d of %s: %s", index, plan->bound->text, why);
@@ -413,8 +414,10 @@ static void add_push(sg_cuda_plan *plan, const sg_step *from, const sg_cuda_step
     const sg_area *const src = &from->u.copy.src;
     const int bytes = sg_sched_element_bytes(s, src->buf);
     bool fits = src->col0 * bytes % 16 == 0 && src->cols * bytes % 16 == 0;
-    for (int32_t i = from->to0; i < from->to0 + from->tos; i++)
+    for (int32_t i = from->to0; i < from->to0 + from->tos; i++) {
+        plan->push_leaves |= s->to[i].leave != 0;
         fits &= s->to[i].col0 * bytes % 16 == 0 && s->buf[s->to[i].buf].cols * bytes % 16 == 0;
+    }
     plan->push_fits = fits && (plan->pushes == 0 || plan->push_fits);
     plan->pushed[src->buf] = true;
     plan->pushed_bytes += (int64_t)src->rows * src->cols * bytes * from->tos;
