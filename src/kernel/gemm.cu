@@ -163,6 +163,35 @@ static const char *make_maps(sg_kernel_gemm *g, const sg_instance *k, const need
     return nullptr;
 }
 
+/* Words of peers that a block waits for one behind the other, at most, for a tile of P. */
+static int64_t words_of(const sg_kernel_gemm *g, const sg_patch *p)
+{
+    int64_t words = 0;
+    for (int i = 0; i < p->waits; ++i) {
+        const sg_wait *w = &g->lists->wait[p->wait0 + i];
+        words += w->per == SG_PER_ROWS ? sg_walk_div(g->param.tile_m, w->chunk) + 1 : 1;
+    }
+    words *= sg_walk_slabs(p);
+    for (int i = 0; i < p->adds; ++i) words += g->lists->add[p->add0 + i].waits != 0;
+    return words;
+}
+
+/* Naps, each a quarter of a microsecond or more, of who waits for another role: a limit for each word
+ * that this one may have to wait for, of two tiles, the hellos and the gate, and four for what it
+ * computes.  No more than a quarter of an hour, which is what the type holds. */
+static uint32_t patience_of(const sg_kernel_gemm *g)
+{
+    const uint64_t limit_ns = g->param.program.limit_ns, most = UINT32_MAX - 1;
+    const uint64_t naps = (limit_ns > 0 ? limit_ns : 1000000000) / 1000 * 4;
+    int64_t words = 0;
+    for (int i = 0; i < g->param.patches; ++i) {
+        const int64_t more = words_of(g, &g->lists->patch[g->param.patch0 + i]);
+        words = words < more ? more : words;
+    }
+    words = 2 * words + (g->param.leaves ? g->ranks : 0) + 1 + 4;
+    return (uint32_t)(naps < most / (uint64_t)words ? naps * (uint64_t)words : most);
+}
+
 static const char *aim_fast(sg_kernel_gemm *g, const needs *n)
 {
     int all;
@@ -195,6 +224,7 @@ static const char *aim_fast(sg_kernel_gemm *g, const needs *n)
     const int couriers = couriers_for(g, most, cluster), room = (int)most - couriers;
     g->param.workers = (int32_t)((blocks < room ? blocks : room) / cluster * cluster);
     g->blocks = g->param.workers + couriers;
+    g->param.patience = patience_of(g);
     why = deal_first(g, k);
     if (why != nullptr) return why;
     if (cudaFuncSetAttribute(k->function, cudaFuncAttributeMaxDynamicSharedMemorySize, k->smem) !=
@@ -265,13 +295,6 @@ static void count_remakes(sg_kernel_gemm *g)
     }
 }
 
-/* Far more than what it waits for may take, that is waits of the limit; in naps of a microsecond, at most. */
-static uint32_t patience_of(const sg_kernel_program *program)
-{
-    const uint64_t naps = (program->limit_ns > 0 ? program->limit_ns : 1000000000) / 1000 * 16;
-    return naps < UINT32_MAX ? (uint32_t)naps : UINT32_MAX - 1;
-}
-
 const char *sg_kernel_gemm_make(sg_kernel_gemm *gemm, const sg_kernel_program *program,
                                 const sg_kernel_lists *lists, int step, int patch0, int patches,
                                 int tile_m, int tile_n, int blocks)
@@ -284,7 +307,6 @@ const char *sg_kernel_gemm_make(sg_kernel_gemm *gemm, const sg_kernel_program *p
     sg_kernel_gemm_param *param = &gemm->param;
     param->program = *program;
     param->step = step;
-    param->patience = patience_of(program);
     param->patch0 = patch0;
     param->patches = patches;
     param->tile_m = tile_m;

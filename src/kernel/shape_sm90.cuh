@@ -115,9 +115,9 @@ template <int N> DEV void ring_step(Ring<N> &ring)
 enum Role { ROLE_LOADER = 1, ROLE_STORER, ROLE_MATH };
 
 /* Waiting inside a block or cluster: the other side waits for flags alone, each within the limit, and goes on if
- * one does not come.  So who waits P.patience naps, each a quarter of a microsecond or more, is behind a defect
- * of this kernel; even then nothing hangs.  A kernel has tens of these waits.  So none says more than a word
- * of shared memory, and the block tells the rest when its roles have ended: defect_tell(). */
+ * one does not come.  So who waits P.patience naps (patience_of() in gemm.cu) is behind a defect of this kernel;
+ * even then nothing hangs.  A kernel has tens of these waits.  So none says more than a word of shared memory, and
+ * the block tells the rest when its roles have ended: defect_tell(). */
 template <class S> DEV void defect_note(const Smem<S> &smem, Role role)
 {
     shared_store(smem.defect, role);

@@ -488,6 +488,7 @@ int main(int argc, char **argv)
     try_impatient(64, 64);
     try_impatient(128, 256);
     try_impatient(128, 192);
+    try_patient();
     /* ranks, m, n, k, tile, blocks, runs, odd, baked, bias, missing, slow, hops, nan */
     try_tagged({2, 16, 264, 72, 64, 64, 0, 4, 8, false, false, -1, -1, false, -1});
     try_tagged({2, 1, 200, 136, 64, 32, 3, 5, 3, true, true, -1, -1, false, -1});

@@ -280,7 +280,7 @@ void try_impatient(int tm, int tn)
     const std::unique_ptr<sg_kernel_gemm> g(new sg_kernel_gemm());
     if (!aim(g.get(), l, 1, 0, {tm, tn, 0, 0, 0, 1}, what)) return;
     g->param.turn = turn_of(1, nullptr, 0);
-    expect(g->param.patience == 16000000, what + ": a second sixteen times");
+    expect(g->param.patience == 4000000 * 7, what + ": a second seven times");
     g->param.patience = 1;
     if (!start(g.get(), 0, what)) return;
     expect(emu_run(), what + ": goes through");
@@ -289,4 +289,50 @@ void try_impatient(int tm, int tn)
     expect(t.kind == SG_KERNEL_STUCK_DEFECT && t.step == 7 && t.flag >= 1 && t.flag <= 3,
            what + ": trouble " + std::to_string(t.kind) + " of " + std::to_string(t.flag));
     expect(rank.epoch == epoch, what + ": ends no run");
+}
+
+/* Flags that come one behind the other, each within the limit. */
+static struct {
+    world::member *at;
+    int next, rounds;
+} coming;
+enum { COMING0 = 5, COMING = 64, COMING_APART = 480 };
+
+static bool one_comes(void)
+{
+    if (coming.next == COMING || ++coming.rounds < COMING_APART) return false;
+    coming.rounds = 0;
+    coming.at->flag[0][(size_t)(COMING0 + coming.next++)] = coming.at->rank.epoch;
+    return true;
+}
+
+/* A tile may wait for many of them: that is no defect, however long it takes. */
+void try_patient(void)
+{
+    const std::string what = "many flags in a row";
+    const int m = COMING, n = 64, k = 64;
+    world w(1, 9, 600000);
+    matrix a = random_matrix((size_t)m * k), b = random_matrix((size_t)n * k);
+    matrix c = poisoned((size_t)m * n);
+    plan l;
+    l.rect(0, m, n, k, area(0, 0, 0, m, 0, k), area(0, 1, 0, n, 0, k));
+    sg_wait wait = wait_one(0, COMING0);
+    wait.per = SG_PER_ROWS, wait.rows = m, wait.chunk = 1, wait.chunks_k = 1;
+    l.waits(wait);
+    l.store(area(0, 2, 0, m, 0, n));
+    l.finish(&w, 0, 3, false);
+    l.program.limit_ns = w.of[0]->rank.limit_ns;
+    l.program.place[0] = place_of(a.data(), a.data(), m, k, k);
+    l.program.place[1] = place_of(b.data(), b.data(), n, k, k);
+    l.program.place[2] = place_of(c.data(), c.data(), m, n, n);
+    const std::unique_ptr<sg_kernel_gemm> g(new sg_kernel_gemm());
+    if (!aim(g.get(), l, 1, 0, {64, 64, 0, 0, 0, 1}, what)) return;
+    g->param.turn = turn_of(1, nullptr, 0);
+    if (!start(g.get(), 0, what)) return;
+    coming = {w.of[0].get(), 0, 0};
+    emu_outside(one_comes);
+    expect(emu_run(), what + ": goes through");
+    emu_outside(nullptr);
+    w.ended(9, what);
+    judge(c, n, 0, m, n, product(a.data(), k, b, m, n, k).data(), what);
 }

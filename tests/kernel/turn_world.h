@@ -94,5 +94,6 @@ void try_tagged_impatient(void);
 void try_steps(const steps_ask &ask);
 void try_carry(const carry_ask &ask);
 void try_impatient(int tm, int tn);
+void try_patient(void);
 
 #endif
