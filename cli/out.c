@@ -47,7 +47,8 @@ int out_code(shingle_status status)
     case SHINGLE_ETIMEOUT:
     case SHINGLE_EMISMATCH:
     case SHINGLE_EBACKEND:
-    case SHINGLE_EBUG: break;
+    case SHINGLE_EBUG:
+    case SHINGLE_EBUSY: break;
     }
     return CLI_FAILED;
 }

@@ -62,7 +62,8 @@ typedef enum shingle_status {
     SHINGLE_ETIMEOUT,     /* a rank did not come or stopped; shingle_error() names it */
     SHINGLE_EMISMATCH,    /* ranks disagree on what they run; shingle_error() names them */
     SHINGLE_EBACKEND,     /* the machine's own software failed */
-    SHINGLE_EBUG          /* the library broke its own promise; please report the text */
+    SHINGLE_EBUG,         /* the library broke its own promise; please report the text */
+    SHINGLE_EBUSY /* shingle_sync's limit was too short for what goes on: nothing is known yet */
 } shingle_status;
 
 /* B matrices of a problem with "b=": they share what arrives of A. */
@@ -115,8 +116,9 @@ SHINGLE_API shingle_status shingle_plan_create(shingle_comm *comm, const char *p
 SHINGLE_API shingle_status shingle_run(shingle_plan *plan, const void *a, const void *b, void *c,
                                        void *stream);
 
-/* Waits until all runs of COMM have ended, at most SECONDS.  Returns the first failure among them;
- * after one, every run fails in the same way until shingle_recover. */
+/* Waits until all runs of COMM have ended, at most SECONDS (0: asks); SHINGLE_EBUSY if they go on.
+ * Returns the first failure among them; after one, nothing touches their matrices any more, and every
+ * run fails in the same way until shingle_recover. */
 SHINGLE_API shingle_status shingle_sync(shingle_comm *comm, double seconds);
 
 /* Closes a whole group.  Takes NULL entries.  Runs in flight are abandoned within the time limit. */

@@ -215,14 +215,14 @@ static shingle_status sync_rank(void *self, int index, double seconds)
     const bool idle = wait_idle(cpu, rank, sg_now_us() + seconds * 1e6);
     if (cpu->failed && !idle) /* who is told of the failure may free the tensors */
         status = sg_fail(
-            SHINGLE_ETIMEOUT,
+            SHINGLE_EBUSY,
             "the group has failed, and not all its work stopped within %g s; it goes on", seconds);
     else if (cpu->failed)
         status = failure(cpu);
     else if (rank->runs > 0)
-        status = sg_fail(SHINGLE_ETIMEOUT,
-                         "rank %d has %d runs that did not end within %g s; they go on", index,
-                         rank->runs, seconds);
+        status =
+            sg_fail(SHINGLE_EBUSY, "rank %d has %d runs that did not end within %g s; they go on",
+                    index, rank->runs, seconds);
     pthread_mutex_unlock(&cpu->mutex);
     return status;
 }

@@ -416,7 +416,7 @@ shingle_status sg_cuda_sync(void *self, int index, double seconds)
         if (sweeps) sg_cuda_sweep(cuda, false);
         if (status != SHINGLE_OK || runs == 0) return status;
         if (sg_now_us() > until)
-            return sg_fail(SHINGLE_ETIMEOUT,
+            return sg_fail(SHINGLE_EBUSY,
                            "rank %d has %llu runs that did not end within %g s; they go on", index,
                            (unsigned long long)runs, seconds);
         rest();

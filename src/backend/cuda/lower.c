@@ -556,7 +556,7 @@ void sg_cuda_unbind(void *self, sg_bound *bound)
     sg_cuda_plan *const plan = bound->backend;
     const double seconds = 2 * cuda->timeout_us / 1e6 + 1;
     /* After a failure everything has been drained, unless the driver itself is stuck. */
-    if (sg_cuda_sync(cuda, rank->rank, seconds) == SHINGLE_ETIMEOUT && !cuda->failed) return;
+    if (sg_cuda_sync(cuda, rank->rank, seconds) == SHINGLE_EBUSY) return;
     int caller = 0;
     if (sg_cuda_enter(rank, &caller) != SHINGLE_OK) return;
     pthread_mutex_lock(&cuda->mutex);
