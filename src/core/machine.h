@@ -102,17 +102,14 @@ typedef struct sg_machine {
     double burst_us;     /* ... for this long, before power or heat slow them; 0: never */
 
     /* Contention: factors of at least 1; 0: 1. */
-    double
-        gemm_by_copy; /* products are slower by this while the rank's engine or stores move bytes */
+    double gemm_by_copy;   /* products are slower while the rank's engine or stores move bytes */
     double vendor_by_copy; /* the same of the vendor's; 0: gemm_by_copy */
     double push_kb;        /* of what a launch pushes, so much is under way in each block */
     double push_part;      /* of its speed that a product loses while its launch carries pushes */
-    double
-        courier_gbps; /* a block without tiles carries pushes at this rate, beside the product; 0:
-                              none does, its storers carry them */
-    double gemm_by_coll; /* while a collective runs, beside the SMs it takes */
-    double copy_by_gemm; /* copies are slower by this while a product runs */
-    double coll_by_gemm; /* collectives are */
+    double courier_gbps;   /* a block without tiles carries pushes at this rate; 0: storers do */
+    double gemm_by_coll;   /* while a collective runs, beside the SMs it takes */
+    double copy_by_gemm;   /* copies are slower by this while a product runs */
+    double coll_by_gemm;   /* collectives are */
 
     sg_curve coll_curve[SG_MACHINE_CURVES]; /* bytes of the whole message: bus bandwidth in gbps */
     sg_curve coll_part;                     /* SMs that a collective is given: part of that */

@@ -62,9 +62,9 @@ typedef struct sg_sim_result {
     double us;
     double gemm_us; /* the whole product alone, undivided, on all SMs (what `serial` runs) */
     double comm_us; /* the schedule's communication alone: products take no time */
-    double
-        decomposition_us; /* cutting the product up: waves, rates of tiles, SMs held back, operands
-                              * read again, sums and local copies; communication costs nothing */
+    /* Cutting the product up: waves, rates of tiles, SMs held back, operands read again, sums and local
+     * copies; communication costs nothing. */
+    double decomposition_us;
     double exposed_us;    /* bytes on links, where no product hides them; no latencies */
     double contention_us; /* products and communication slow each other down */
     double latency_us;    /* launches, flags, floors of copies and collectives, run protocol */

@@ -199,11 +199,11 @@ typedef struct sg_kernel_turn {
     /* The launch begins the run.  Otherwise it reads the epoch before it waits for anything: it is started
      * early only behind a kernel of its own run. */
     uint8_t begin;
-    uint8_t
-        hello; /* with begin: says hello to all; with end: waits for all hellos, compares plans */
+    /* With begin: says hello to all; with end: waits for all hellos, compares plans. */
+    uint8_t hello;
     uint8_t gate; /* no store and no push before the gate; nothing else waits for it */
-    uint8_t end; /* the last block to leave ends the run, behind the flags below; after a failure it
-                    * does not */
+    /* The last block to leave ends the run, behind the flags below; after a failure it does not. */
+    uint8_t end;
     uint8_t done; /* with end: says done to all, which runs with hellos do and no other */
     int32_t wait0, waits, wait_step; /* with end: flags of the FLAG step right behind the launch */
 } sg_kernel_turn;

@@ -46,8 +46,8 @@ struct bulk_op {
 struct meeting {
     int here;
     uint64_t times;
-    uint64_t late,
-        drawn; /* those who do not wait go on from round LATE, drawn before meeting DRAWN ends */
+    uint64_t late;  /* the round from which those go on who do not wait */
+    uint64_t drawn; /* the meeting for which that was drawn is the one before this */
 };
 
 struct tagged_word { /* stored, and not seen yet */

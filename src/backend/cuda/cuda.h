@@ -117,10 +117,9 @@ typedef struct sg_cuda {
     sg_verdict verdict;
     cudaError_t lost; /* what a GPU said of the runs of rank LOST_RANK; cudaSuccess: nothing */
     int lost_rank;
-    double
-        progress_us;  /* when a run was last enqueued, or seen to have ended or not to have begun */
-    double held_us;   /* when one that has begun was first found since then */
-    double looked_us; /* last */
+    /* When a run was last enqueued, or seen to have ended or not to have begun; when one that has begun
+     * was first found since then; when that was last looked at. */
+    double progress_us, held_us, looked_us;
     struct sg_choice *choice; /* of algorithms, by shape (vendor.c) */
 } sg_cuda;
 
