@@ -95,7 +95,9 @@ static void flags_take_no_half(void **state)
         const int64_t flags = bytes / RANKS / (int64_t)sizeof(uint64_t);
         assert_int_equal(sg_work_flags(work, flags + 1), SHINGLE_OK);
         for (int h = 0; h < 2; h++)
-            assert_int_equal(sg_work_block(work, SG_BLOCK_SYM0 + h, bytes, &half[h]), SHINGLE_OK);
+            assert_int_equal(
+                sg_work_block(work, (sg_block_kind)(SG_BLOCK_SYM0 + h), bytes, &half[h]),
+                SHINGLE_OK);
         assert_ptr_equal(half[1], (char *)half[0] + bytes);
     }
     close_group(&w);
