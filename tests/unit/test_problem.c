@@ -328,6 +328,7 @@ static void matrices_have_the_rows_of_the_operator(void **state)
         assert_true(sg_problem_has_epilogue(&p));
         sg_problem_free(&p);
         assert_int_equal(shingle_problem_shape(text, 1, &shape), SHINGLE_OK);
+        assert_int_equal(shingle_problem_shape(text, 1, NULL), SHINGLE_EINVAL);
         assert_string_equal(shape.op, cases[i].op);
         assert_string_equal(shape.type, "f16");
         assert_int_equal(shape.a_rows, cases[i].a_rows);

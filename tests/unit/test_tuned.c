@@ -447,6 +447,24 @@ static void wrong_wishes_are_named(void **state)
     shingle_close(RANKS, comm);
 }
 
+/* A choice that a group keeps is one for the strategy that was set then. */
+static void kept_choices_know_the_strategy_that_was_set(void **state)
+{
+    static const char *const names[] = {"direct", "ring", "direct"};
+    (void)state;
+    shingle_comm *comm[RANKS];
+    assert_int_equal(shingle_open(RANKS, &(shingle_config){.threads = 1}, comm), SHINGLE_OK);
+    for (int i = 0; i < 3; i++) {
+        char problem[60];
+        snprintf(problem, sizeof problem, "gemm_rs:f32:64x48x40:r%d", RANKS);
+        setenv("SHINGLE_STRATEGY", names[i], 1);
+        const char *const text = shingle_plan_text(create(comm[0], problem, NULL));
+        if (strstr(text, names[i]) == NULL) fail_msg("%s is asked for: %s", names[i], text);
+    }
+    unsetenv("SHINGLE_STRATEGY");
+    shingle_close(RANKS, comm);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -461,6 +479,7 @@ int main(void)
         cmocka_unit_test_teardown(nearby_m_follow_what_was_tuned, drop_file),
         cmocka_unit_test_teardown(tuned_plans_run, drop_file),
         cmocka_unit_test_teardown(wrong_wishes_are_named, drop_file),
+        cmocka_unit_test(kept_choices_know_the_strategy_that_was_set),
     };
     return cmocka_run_group_tests(tests, make_folder, drop_folder);
 }
