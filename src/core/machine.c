@@ -197,7 +197,7 @@ static shingle_status take_name(reader *r, sg_machine *m)
             return fail_at(r, r->at, "a name of at most 47 letters expected");
     }
     if (length == 0) return fail_at(r, r->at, "a name for the machine expected");
-    m->name[length] = '\0';
+    memset(m->name + length, '\0', sizeof m->name - length); /* blanks behind it are not part of it */
     return SHINGLE_OK;
 }
 

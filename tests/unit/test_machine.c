@@ -156,6 +156,8 @@ static void comments_blanks_and_order_do_not_matter(void **state)
     assert_int_equal(sg_machine_parse(with_line("name", "name  a  b \t# c"), "f", &machine),
                      SHINGLE_OK);
     assert_string_equal(machine.name, "a  b");
+    for (size_t i = strlen(machine.name); i < sizeof machine.name; i++)
+        assert_int_equal(machine.name[i], '\0');
     assert_int_equal(sg_machine_parse(content, "f", &machine), SHINGLE_OK);
     assert_true(machine.flag_us == 1.5);
     assert_int_equal(machine.tiles, 4);
