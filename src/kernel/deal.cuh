@@ -54,6 +54,28 @@ static int couriers_for(const sg_kernel_gemm *g, int64_t most, int cluster)
     return (int)(spare < COURIERS_MOST ? spare : COURIERS_MOST / cluster * cluster);
 }
 
+/* Of flag INDEX, raised by BY, for sg_kernel_deal.  The same as flag_word() in device.cuh, on the host. */
+static int32_t deal_flag(int by, int index)
+{
+    const int most = 1 << SG_KERNEL_DEAL_BITS;
+    int page = 0, first = 0, size = SG_KERNEL_FLAG_PAGE0;
+    for (; index - first >= size; ++page) first += size, size = first;
+    const int64_t word = (int64_t)by * size + (index - first);
+    return word < most ? page * most + (int32_t)word : -1;
+}
+
+/* What a block's first slab waits for: block AT of the cluster whose unit of P begins with BAND and COL. */
+static int32_t first_flag(const sg_kernel_gemm *g, const sg_instance *k, const sg_patch *p,
+                          int band, int col, int at)
+{
+    const int down = band + at % k->cm, over = col + at / k->cm, row = down * k->bm;
+    if (p->waits != 1 || row >= p->rows) return -1;
+    const sg_wait *wait = &g->lists->wait[p->wait0];
+    const sg_flags f = sg_walk_wait(wait, p->row0 + row, sg_walk_min(k->bm, p->rows - row), p->k0,
+                                    down * sg_walk_cols(p, k->bn) + over);
+    return f.count == 1 ? deal_flag(wait->by, f.first) : -1;
+}
+
 /* Where each block that takes tiles begins. */
 static const char *deal_first(sg_kernel_gemm *g, const sg_instance *k)
 {
@@ -61,15 +83,22 @@ static const char *deal_first(sg_kernel_gemm *g, const sg_instance *k)
     if (k->fold == FOLD_SLICES) return nullptr;
     const sg_patch *first = &g->lists->patch[g->param.patch0];
     int patch = -1, base = 0, end = 0, band, col;
+    const int cluster = k->cm * k->cn;
     for (int block = 0; block < g->param.workers && g->param.units > 0; ++block) {
-        const int unit = block / (k->cm * k->cn);
+        const int unit = block / cluster;
         while (unit >= end) {
             base = end;
             end += sg_walk_units(&first[++patch], k->bm, k->bn, k->cm, k->cn);
         }
         sg_walk_unit(&first[patch], k->bm, k->bn, k->cm, k->cn, unit - base, &band, &col);
         if (col > UINT16_MAX) return "the launch has too many columns of tiles";
-        g->param.deal[block] = sg_kernel_deal{base, end, band, (uint16_t)col, (uint16_t)patch};
+        g->param.deal[block] =
+            sg_kernel_deal{base,
+                           end,
+                           band,
+                           (uint16_t)col,
+                           (uint16_t)patch,
+                           first_flag(g, k, &first[patch], band, col, block % cluster)};
     }
     return nullptr;
 }

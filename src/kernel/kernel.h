@@ -209,13 +209,18 @@ typedef struct sg_kernel_turn {
 } sg_kernel_turn;
 
 /* Where a block begins: its first unit's patch, of the launch, the units of that patch, and the unit's first
- * tile.  To find out itself would take a block longer than to read these: all the code for it comes from
- * the L2, and nothing hides that. */
+ * tile; and what its own tile's first slab waits for.  To find out itself would take a block longer than to
+ * read these: all the code for it comes from the L2, and nothing hides that. */
 typedef struct sg_kernel_deal {
     int32_t base, end; /* the first unit, and the one behind the last */
     int32_t band;
     uint16_t col, patch;
+    /* The word of that flag among those of its page; the page is above SG_KERNEL_DEAL_BITS.  -1: there is not
+     * one alone, or it is too far. */
+    int32_t flag;
 } sg_kernel_deal;
+
+enum { SG_KERNEL_DEAL_BITS = 26 };
 
 /* The parameters of a product kernel, made by sg_kernel_gemm_make and sg_kernel_gemm_aim. */
 typedef struct sg_kernel_gemm_param {

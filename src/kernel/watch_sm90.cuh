@@ -22,7 +22,8 @@ template <class S> struct Watcher {
  * progress_wait() in the loader. */
 template <class S> DEV void watcher_tell(Watcher<S> &w)
 {
-    if (w.lane == 0 && w.told != w.steps) {
+    if (w.steps <= w.told) return;
+    if (w.lane == 0) {
         proxy_fence_global();
         progress_release(w.smem.watched, w.steps);
     }
@@ -167,11 +168,26 @@ DEV void watcher_addends(Watcher<S> &w, const sg_patch &p, int row, int tile, in
     __syncwarp(); /* what a lane has acquired, all have */
 }
 
+/* What a block begins with is often there already, and looking it up takes some microseconds, in which nothing
+ * else runs.  So the host has looked up one flag, and if it is up, the loader is told of a step at once. */
+template <class S> DEV void watcher_first(Watcher<S> &w)
+{
+    const int32_t flag = w.P.deal[blockIdx.x].flag;
+    if (S::FOLD == FOLD_SLICES || first_unit<S>(w.P) >= w.P.units || flag < 0) return;
+    uint64_t *const *pages = own_words(w.P.program)->flag;
+    const int32_t word = flag & ((1 << SG_KERNEL_DEAL_BITS) - 1);
+    if (load_acquire(pages[flag >> SG_KERNEL_DEAL_BITS] + word) < w.epoch) return;
+    w.steps = 1;
+    watcher_tell(w);
+    w.steps = 0; /* what follows counts all of them */
+}
+
 /* By all lanes of the watcher's warp. */
 template <class S> DEV void watcher(const Param &P, const Smem<S> &smem, int im, int in, int lane)
 {
     if (P.program.rank == nullptr) return;
     Watcher<S> w = {P, smem, run_epoch(P.program.rank), lane, 0, 0, -1, {0, 0, 0}};
+    watcher_first(w);
     /* First the hellos of those to whom rows are carried, LEFT steps of them, by the code that those of tiles
      * take: it is long, and every instance has it. */
     int left = P.leaves ? P.pushes : 0, next = first_unit<S>(P);

@@ -2,48 +2,7 @@
  * in any order of arrival, addends, places for tiles, slices of k, raises, several destinations.  Data
  * are small integers, so that every result has one right value; what must not be written is poison.
  *     test_kernel [SEED]      a draw of the order in which everything happens */
-#include "exact.h"
-
-enum { RANKS = 3, FLAGS = 512 };
-
-/* ---- One rank's words and lists ----------------------------------------------------------------------- */
-
-struct world {
-    std::vector<uint64_t> done, abort, flag[RANKS];
-    std::vector<sg_kernel_hello> hello;
-    sg_kernel_words words[RANKS];
-    sg_kernel_rank rank;
-    sg_kernel_trouble trouble;
-
-    world()
-    {
-        done.assign(RANKS, 0);
-        abort.assign(RANKS, 0);
-        hello.assign(2 * RANKS, sg_kernel_hello{});
-        for (int r = 0; r < RANKS; ++r) {
-            flag[r].assign(RANKS * FLAGS, 0);
-            words[r] = {};
-            words[r].done = done.data();
-            words[r].abort = abort.data();
-            words[r].hello = hello.data();
-            words[r].flag[0] = flag[r].data();
-            words[r].flag[1] = flag[r].data() + RANKS * 256;
-        }
-        trouble = {};
-        rank = {};
-        rank.epoch = (1ull << 32) - 1;
-        rank.ranks = RANKS;
-        rank.prev_half = 0;
-        rank.limit_ns = 2000000;
-        rank.words = words;
-        rank.trouble = &trouble;
-    }
-    uint64_t &word(int at, int by, int index)
-    {
-        return index < 256 ? flag[at][(size_t)(by * 256 + index)]
-                           : flag[at][(size_t)(RANKS * 256 + by * 256 + index - 256)];
-    }
-};
+#include "kernel_world.h"
 
 /* For launches of W's rank 0; NULL: of no rank. */
 static void finish(lists &l, world *w)
@@ -144,9 +103,11 @@ static struct arrival {
     std::vector<piece> left;
 } arriving;
 
+static int odds = 20; /* one of so many moments brings something */
+
 static bool arrive(void)
 {
-    if (arriving.left.empty() || draw(20) != 0) return false;
+    if (arriving.left.empty() || draw(odds) != 0) return false;
     const size_t i = (size_t)draw((int)arriving.left.size());
     const arrival::piece p = arriving.left[i];
     arriving.left.erase(arriving.left.begin() + (std::ptrdiff_t)i);
@@ -180,6 +141,7 @@ static void gather(int m, int n, int k, int tm, int tn, int cluster, int chunk, 
     matrix c = poisoned((size_t)m * n), gathered = poisoned((size_t)m * k), other = gathered;
     const std::vector<float> want = product(a.data(), k, b, m, n, k);
     world w;
+    w.rank.limit_ns *= (uint64_t)odds / 20;
     lists l;
     arriving = arrival{&w, &a, &gathered, k, {}};
     const int slabs = chunk_k ? up(k, chunk_k) : 1;
@@ -192,7 +154,7 @@ static void gather(int m, int n, int k, int tm, int tn, int cluster, int chunk, 
         sg_wait wait = {};
         wait.by = (int16_t)q;
         wait.per = SG_PER_ROWS;
-        wait.flag0 = 200;
+        wait.flag0 = 250;
         wait.row0 = base[q];
         wait.rows = rows;
         wait.chunk = chunk;
@@ -203,7 +165,7 @@ static void gather(int m, int n, int k, int tm, int tn, int cluster, int chunk, 
         for (int x = 0, i = 0; x < rows; x += chunk, ++i)
             for (int s = 0; s < slabs; ++s) {
                 const int k0 = s * chunk_k, width = chunk_k && k - k0 > chunk_k ? chunk_k : k - k0;
-                arriving.left.push_back({q, 200 + i * slabs + s, base[q] + x,
+                arriving.left.push_back({q, 250 + i * slabs + s, base[q] + x,
                                          rows - x < chunk ? rows - x : chunk, k0, width});
             }
     }
@@ -212,6 +174,9 @@ static void gather(int m, int n, int k, int tm, int tn, int cluster, int chunk, 
     l.program.place[1] = place_of(b, b, n, k, k);
     l.program.place[2] = place_of(c, c, m, n, n);
     l.program.place[3] = place_of(other, gathered, m, k, k); /* the run uses half 1 */
+    if (odds > 20) l.program.own = w.words[0];
+    const size_t later = arriving.left.size() / (odds > 20 ? 2 : 1);
+    while (arriving.left.size() > later) arrive();
     emu_outside(arrive);
     const bool ok = carry_out(l, 0, RANKS, tm, tn, cluster, 0, what);
     emu_outside(nullptr);
@@ -555,6 +520,11 @@ int main(int argc, char **argv)
     gather(300, 264, 136, 128, 128, 2, 60, 64);
     gather(200, 264, 200, 64, 128, 1, 20, 72);
     gather(300, 264, 136, 128, 256, 2, 100, 0);
+    emu_sms(18); /* blocks that begin with what others send, of one flag a slab */
+    for (odds = 640; odds > 40; odds /= 2)
+        for (int c = 1; c <= 2; ++c) gather(768, 264, 136, 128, 128, c, 128, 64);
+    emu_sms(0);
+    odds = 20;
     for (int own = 0; own < 3; ++own)
         scatter(200, 136, 72, own == 1 ? 64 : 128, own == 2 ? 256 : 128, 0, own, true);
     for (int width = 160; width <= 224; width += 32) {
