@@ -197,7 +197,8 @@ static shingle_status take_name(reader *r, sg_machine *m)
             return fail_at(r, r->at, "a name of at most 47 letters expected");
     }
     if (length == 0) return fail_at(r, r->at, "a name for the machine expected");
-    memset(m->name + length, '\0', sizeof m->name - length); /* blanks behind it are not part of it */
+    /* Blanks behind it are no part of it. */
+    memset(m->name + length, '\0', sizeof m->name - length);
     return SHINGLE_OK;
 }
 
