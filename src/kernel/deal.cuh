@@ -54,14 +54,11 @@ static int couriers_for(const sg_kernel_gemm *g, int64_t most, int cluster)
     return (int)(spare < COURIERS_MOST ? spare : COURIERS_MOST / cluster * cluster);
 }
 
-/* Of flag INDEX, raised by BY, for sg_kernel_deal.  The same as flag_word() in device.cuh, on the host. */
+/* Flag INDEX, raised by BY, for sg_kernel_deal.  Partner: watcher_first(). */
 static int32_t deal_flag(int by, int index)
 {
-    const int most = 1 << SG_KERNEL_DEAL_BITS;
-    int page = 0, first = 0, size = SG_KERNEL_FLAG_PAGE0;
-    for (; index - first >= size; ++page) first += size, size = first;
-    const int64_t word = (int64_t)by * size + (index - first);
-    return word < most ? page * most + (int32_t)word : -1;
+    const bool fits = index < 1 << SG_KERNEL_DEAL_BITS && by < 1 << (31 - SG_KERNEL_DEAL_BITS);
+    return fits ? by << SG_KERNEL_DEAL_BITS | index : -1;
 }
 
 /* What a block's first slab waits for: block AT of the cluster whose unit of P begins with BAND and COL. */

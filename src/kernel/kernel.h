@@ -215,12 +215,12 @@ typedef struct sg_kernel_deal {
     int32_t base, end; /* the first unit, and the one behind the last */
     int32_t band;
     uint16_t col, patch;
-    /* The word of that flag among those of its page; the page is above SG_KERNEL_DEAL_BITS.  -1: there is not
-     * one alone, or it is too far. */
+    /* That flag's index, below SG_KERNEL_DEAL_BITS, and above them who raises it.  -1: there is not one alone,
+     * or it does not fit. */
     int32_t flag;
 } sg_kernel_deal;
 
-enum { SG_KERNEL_DEAL_BITS = 26 };
+enum { SG_KERNEL_DEAL_BITS = 21 };
 
 /* The parameters of a product kernel, made by sg_kernel_gemm_make and sg_kernel_gemm_aim. */
 typedef struct sg_kernel_gemm_param {

@@ -169,14 +169,13 @@ DEV void watcher_addends(Watcher<S> &w, const sg_patch &p, int row, int tile, in
 }
 
 /* What a block begins with is often there already, and looking it up takes some microseconds, in which nothing
- * else runs.  So the host has looked up one flag, and if it is up, the loader is told of a step at once. */
+ * else runs.  So the host has found out which flag it is (deal_flag()), and if it is up, the loader is told of a step at once. */
 template <class S> DEV void watcher_first(Watcher<S> &w)
 {
     const int32_t flag = w.P.deal[blockIdx.x].flag;
     if (S::FOLD == FOLD_SLICES || first_unit<S>(w.P) >= w.P.units || flag < 0) return;
-    uint64_t *const *pages = own_words(w.P.program)->flag;
-    const int32_t word = flag & ((1 << SG_KERNEL_DEAL_BITS) - 1);
-    if (load_acquire(pages[flag >> SG_KERNEL_DEAL_BITS] + word) < w.epoch) return;
+    const int by = flag >> SG_KERNEL_DEAL_BITS, index = flag & ((1 << SG_KERNEL_DEAL_BITS) - 1);
+    if (load_acquire(own_flag(w.P.program, by, index)) < w.epoch) return;
     w.steps = 1;
     watcher_tell(w);
     w.steps = 0; /* what follows counts all of them */
