@@ -185,16 +185,22 @@ static void gather(int m, int n, int k, int tm, int tn, int cluster, int chunk, 
     expect(w.trouble.kind == 0 && arriving.left.empty(), what + ": trouble");
 }
 
-/* Own tiles add those of two peers, which arrive tile by tile, and go to three tensors. */
+static int senders = RANKS - 1; /* whose tiles own ones add in scatter() ... */
+static bool rounded;            /* ... when they have been rounded */
+
+/* Own tiles add those of peers, which arrive tile by tile, and go to three tensors. */
 static void scatter(int m, int n, int k, int tm, int tn, int cluster, int own_at, bool hello)
 {
     const std::string what = named("scatter", m, n, k, tm, tn) + " cluster " +
                              std::to_string(cluster) + " own " + std::to_string(own_at) +
+                             (rounded ? " rounded, of " + std::to_string(senders) : "") +
                              (hello ? "" : ", a hello is missing");
     matrix a = random_matrix((size_t)m * k), b = random_matrix((size_t)n * k);
     matrix inbox = random_matrix((size_t)2 * m * n), late = poisoned((size_t)2 * m * n);
     std::vector<float> want = product(a.data(), k, b, m, n, k);
-    for (int i = 0; i < 2 * m * n; ++i)
+    for (float &x : want)
+        if (rounded) x = __bfloat162float(__float2bfloat16(x));
+    for (int i = 0; i < senders * m * n; ++i)
         want[(size_t)(i % (m * n))] += __bfloat162float(inbox[(size_t)i]);
     const int row0 = 5; /* other rows before and behind */
     matrix c[RANKS];
@@ -206,10 +212,10 @@ static void scatter(int m, int n, int k, int tm, int tn, int cluster, int own_at
             w.hello[(size_t)(2 * q) + (w.rank.epoch & 1)] = {w.rank.epoch, 99, 0, 0};
     lists l;
     sg_patch &p = l.rect(0, m, n, k, area(0, 0, 0, m, 0, k), area(0, 1, 0, n, 0, k));
-    p.own_at = (uint16_t)own_at;
+    p.own_at = (uint16_t)own_at, p.own_rounded = rounded;
     const int tiles = up(m, tm) * up(n, tn);
     arriving = arrival{&w, &inbox, &late, n, {}};
-    for (int q = 1; q < RANKS; ++q) {
+    for (int q = 1; q <= senders; ++q) {
         sg_wait wait = {};
         wait.by = (int16_t)q;
         wait.per = SG_PER_TILE;
@@ -533,6 +539,20 @@ int main(int argc, char **argv)
         scatter(192 - ragged, 264, 72, 128, width, 1, 1, true);
     }
     scatter(70, 136, 72, 64, 128, 1, 1, false);
+    emu_sms(4); /* blocks with several tiles */
+    rounded = true;
+    for (senders = 1; senders < RANKS; ++senders)
+        for (int own = 0; own <= senders; ++own)
+            for (int width = 128; width <= 256; width += 32) {
+                const int ragged = width % 64 == 0 ? 8 : 0;
+                scatter(768 - ragged, 520, 72, 128, width, 0, own, true);
+            }
+    senders = RANKS - 1;
+    for (int c = 1; c <= 2; ++c) scatter(700, 264, 200, 128, 256, c, 1, true);
+    scatter(328, 264, 136, 64, 128, 1, 2, true);
+    scatter(700, 264, 72, 128, 128, 1, 1, false);
+    rounded = false;
+    emu_sms(0);
     one_hop(200, 264, 136, 128, 256);
     one_hop(300, 264, 72, 128, 128);
     for (int width = 32; width <= 128; width += 32) one_hop(64, 192, 520, 64, width);
