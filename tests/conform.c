@@ -316,8 +316,8 @@ static void add_random(test *t, const sg_strategy *strategy)
     add_plan(t, strategy, &knobs);
 }
 
-/* Knobs that have a meaning with few others alone, which chance does not meet: tagged data, and strips
- * that own rows follow. */
+/* Knobs that have a meaning with few others alone, which chance does not meet: owners of columns, tagged data, and
+ * strips that own rows follow. */
 static void add_rare(test *t, const sg_strategy *strategy)
 {
     enum { SIDE = 48 };
@@ -328,6 +328,8 @@ static void add_rare(test *t, const sg_strategy *strategy)
     const int32_t lag = 1 + (int32_t)sg_random_below(&t->random, 3);
     const int32_t strips = 2 + (int32_t)sg_random_below(&t->random, 8);
     const int32_t once = (int32_t)sg_random_below(&t->random, 2);
+    if (out == SG_OUT_ALL)
+        add_plan(t, strategy, &(sg_knobs){{strips, lag - 1, tile_m, tile_n, 0, lag, 0, 0}});
     if (out == SG_OUT_ALL)
         add_plan(t, strategy, &(sg_knobs){{1, 0, tile_m, tile_n, once, 1, 1, 1}});
     if (out != SG_OUT_EXCHANGE)

@@ -92,6 +92,12 @@ int32_t sg_tile_along(const sg_problem *problem, int32_t tile_m, int32_t tile_n)
     return problem->gather == SG_GATHER_B ? tile_n : tile_m;
 }
 
+bool sg_moves_beside(const sg_problem *problem, const sg_tiling *tiling)
+{
+    return problem->m % tiling->tile_m != 0 && problem->n % tiling->tile_n == 0 &&
+           problem->n * problem->ranks <= SG_MAX_EXTENT;
+}
+
 int32_t sg_chunk_k(int64_t k, int slabs)
 {
     if (slabs <= 1 || k <= 1) return 0;

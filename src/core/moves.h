@@ -169,6 +169,10 @@ void sg_moves_scatter_patch(sg_sched *s, const sg_piece *piece, int own_at, bool
  * Sends 2 (P - 1) / P times C, where one hop sends it P - 1 times. */
 void sg_moves_two_hops(sg_sched *s, int32_t tile_m, int32_t tile_n);
 
+/* May inboxes for all of C, one of each rank, lie side by side?  A last tile that is not full then ends with its
+ * buffer, so that a kernel may store it in one piece; but tiles must not reach over into the next inbox. */
+bool sg_moves_beside(const sg_problem *problem, const sg_tiling *tiling);
+
 /* Chunk size along k for SLABS slabs: a multiple of 64 where possible; 0 if SLABS is 1. */
 int32_t sg_chunk_k(int64_t k, int slabs);
 

@@ -44,13 +44,6 @@ static sg_area places_of(const hops *h, int at, int q, int64_t first)
     return sg_area_tiled(at, h->inbox, first * h->most, h->bands * cols, h->tile_m, h->tile_n);
 }
 
-static sg_wait tile_wait(int by, int32_t flag0)
-{
-    sg_wait wait = sg_wait_one(by, flag0);
-    wait.per = SG_PER_TILE;
-    return wait;
-}
-
 static void store_c(const hops *h)
 {
     sg_sched *const s = h->sched;
@@ -64,7 +57,7 @@ static void sum_own(hops *h, int32_t flag1)
     const int ranks = s->problem->ranks;
     if (!open_patch(h, s->rank, false, true)) return;
     for (int from = 0; from < ranks; from++) {
-        const sg_wait wait = tile_wait(from, 0);
+        const sg_wait wait = sg_wait_tile(from, 0);
         sg_sched_add(s, places_of(h, s->rank, s->rank, from), &wait);
     }
     for (int i = 1; i < ranks; i++) {
@@ -91,7 +84,7 @@ void sg_moves_two_hops(sg_sched *s, int32_t tile_m, int32_t tile_n)
     sum_own(&h, flag1);
     for (int i = 1; i < p->ranks; i++) {
         const int q = (s->rank + i) % p->ranks;
-        const sg_wait wait = tile_wait(q, flag1);
+        const sg_wait wait = sg_wait_tile(q, flag1);
         if (!open_patch(&h, q, false, false)) continue;
         sg_sched_add(s, places_of(&h, s->rank, q, p->ranks + q), &wait);
         store_c(&h);

@@ -124,6 +124,13 @@ sg_wait sg_wait_one(int by, int32_t flag)
     return (sg_wait){.by = (int16_t)by, .per = SG_PER_PATCH, .flag0 = flag, .chunks_k = 1};
 }
 
+sg_wait sg_wait_tile(int by, int32_t flag0)
+{
+    sg_wait wait = sg_wait_one(by, flag0);
+    wait.per = SG_PER_TILE;
+    return wait;
+}
+
 static bool is_empty(sg_area area)
 {
     return area.rows <= 0 || area.cols <= 0;

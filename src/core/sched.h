@@ -232,6 +232,9 @@ void sg_sched_raise(sg_sched *s, int at, enum sg_per per, int32_t flag0);
 /* One flag of BY. */
 sg_wait sg_wait_one(int by, int32_t flag);
 
+/* The same for a flag of each tile, FLAG0 that of the first. */
+sg_wait sg_wait_tile(int by, int32_t flag0);
+
 /* Adds the run protocol (DESIGN.md section 3), counts the raisers of each flag, places the buffers,
  * and verifies what one rank's schedule must keep by itself: steps in an order that can be issued,
  * areas inside their buffers, shapes that fit.  A violation is SHINGLE_EBUG and named.  (seal.c) */

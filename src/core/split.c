@@ -92,8 +92,7 @@ void sg_split_patch(sg_sched *s, sg_split_k *split, const sg_piece *piece, int o
 void sg_split_add(sg_sched *s, const sg_split_k *split)
 {
     for (int32_t i = 0; i < split->parts - 1; i++) {
-        sg_wait wait = sg_wait_one(s->rank, part_flag(split, i));
-        wait.per = SG_PER_TILE;
+        const sg_wait wait = sg_wait_tile(s->rank, part_flag(split, i));
         sg_sched_add(s, part_area(s, split, i), &wait);
     }
 }

@@ -39,6 +39,12 @@ int32_t sg_split_tiles(const sg_sched *s, const sg_split_k *split, const sg_piec
 /* Attaches the sums of the parts before; the caller attaches them behind its first OWN_AT addends. */
 void sg_split_add(sg_sched *s, const sg_split_k *split);
 
+/* All of an all-reduce as one launch in tiles of TILING (moves_columns.c): each rank owns columns of whole tiles,
+ * adds up all ranks' products of them, in rank order, and stores the sums into everybody's C.  B is read once,
+ * where owners of rows have it read once for each of them; A is read for each owner.  With SLICES of all rows
+ * one after the other, own columns come LAG slices behind. */
+void sg_split_columns(sg_sched *s, sg_tiling tiling, int splits, int slices, int lag);
+
 /* The most parts that TILES tiles of a product over K may be cut into, so that all are visited at once
  * by SMS and no part is short: 1 if none. */
 int sg_split_parts(int64_t tiles, int64_t k, int sms);

@@ -39,6 +39,11 @@
  * has arrived meanwhile, as those of slices do.  Only the last strip's stores are exposed, but unlike
  * slices, which read all of B each, strips read it twice at most.
  *
+ *     strips=0 lane 0:  columns of r+1 -> r+1 | columns of r+2 -> r+2 | ... | own columns + inboxes -> C
+ *
+ * No strips: the owners of an all-reduce have columns instead of rows (moves_columns.c).  All rows meet a
+ * column of B at the same time, and it is read once; so is A, for each owner.
+ *
  * `splits` parts of k (split.h) fill the SMs that few tiles leave idle.
  */
 #include "core/split.h"
@@ -261,17 +266,10 @@ typedef struct building {
     bool lags; /* own rows follow strip by strip */
 } building;
 
-static sg_wait per_tile(int by, int32_t flag0)
-{
-    sg_wait wait = sg_wait_one(by, flag0);
-    wait.per = SG_PER_TILE;
-    return wait;
-}
-
 /* Strips of columns; the last ones may be empty. */
 static int strips_of(const building *b)
 {
-    return b->problem->call ? 1 : b->knobs->value[STRIPS];
+    return b->problem->call ? 1 : (int)sg_max(1, b->knobs->value[STRIPS]);
 }
 
 /* Moves on to strip T of the columns.  False: there is nothing of it. */
@@ -305,7 +303,7 @@ static sg_area inbox_of(const building *b, int from, const sg_piece *piece)
 static void add_all(building *b, const sg_piece *piece, int32_t flag0, bool parts)
 {
     for (int from = 0; from < b->problem->ranks; from++) {
-        const sg_wait wait = per_tile(from, flag0);
+        const sg_wait wait = sg_wait_tile(from, flag0);
         if (parts && from == b->sched->rank)
             sg_split_add(b->sched, &b->split);
         else
@@ -413,13 +411,9 @@ static int32_t tiles_of(const building *b, const sg_piece *piece)
     return sg_piece_tiles(b->sched, piece, &(sg_tiling){k[TILE_M], k[TILE_N], 0});
 }
 
-/* Do the inboxes of all ranks lie side by side?  A last tile that is not full then ends with its buffer, so
- * that a kernel may store it in one piece; but tiles must not reach over into the next inbox. */
 static bool lies_beside(const building *b)
 {
-    const int32_t *const k = b->knobs->value;
-    return b->problem->m % k[TILE_M] != 0 && b->problem->n % k[TILE_N] == 0 &&
-           b->problem->n * b->problem->ranks <= SG_MAX_EXTENT;
+    return sg_moves_beside(b->problem, &b->split.tiling);
 }
 
 static sg_area all_inbox_of(const building *b, int at, int from, const sg_piece *piece)
@@ -459,7 +453,7 @@ static void sum_all(building *b, int c, int32_t flag0)
     patch.k1 = patch.k0;
     sg_sched_patch(s, &patch);
     for (int from = 0; from < b->problem->ranks; from++) {
-        const sg_wait wait = per_tile(from, flag0);
+        const sg_wait wait = sg_wait_tile(from, flag0);
         sg_sched_add(s, all_inbox_of(b, s->rank, from, &piece), &wait);
     }
     sg_sched_to(s, sg_area_of(s->rank, SG_C, piece.row0, piece.rows, 0, b->problem->n));
@@ -573,17 +567,21 @@ static int32_t first_part_flag(const building *b, bool once)
 static void build(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
 {
     const bool once = sg_problem_out(p) == SG_OUT_ALL && k->value[ONCE];
+    const bool columns = sg_problem_out(p) == SG_OUT_ALL && k->value[STRIPS] == 0 && !p->call;
     building b = {.problem = p, .knobs = k, .sched = s};
     (void)rank;
     b.lags = strips_of(&b) > 1 && k->value[SUBS] == 1 && k->value[LAG] > 0;
     const sg_tiling tiling = {k->value[TILE_M], k->value[TILE_N], 0};
-    b.split = sg_split_begin(s, k->value[SPLITS], tiling, first_part_flag(&b, once));
+    if (once || !columns)
+        b.split = sg_split_begin(s, k->value[SPLITS], tiling, first_part_flag(&b, once));
     if (k->value[TAGGED] && !once && may_be_tagged(p, k))
         sg_moves_two_hops(s, tiling.tile_m, tiling.tile_n);
     else if (sg_problem_out(p) == SG_OUT_EXCHANGE)
         build_exchange(&b);
     else if (once)
         build_once(&b);
+    else if (columns)
+        sg_split_columns(s, tiling, k->value[SPLITS], k->value[SUBS], k->value[LAG]);
     else
         build_sums(&b);
 }
@@ -592,7 +590,7 @@ const sg_strategy sg_strategy_fused_out = {
     .name = "fused_out",
     .brief = "tiles go straight to their owner, who adds them in its own (FLUX, scatter)",
     .knob = {"subs", "lag", "tile_m", "tile_n", "once", "splits", "strips", "tagged"},
-    .least = {1, 0, 1, 1, 0, 1, 1, 0},
+    .least = {1, 0, 1, 1, 0, 1, 0, 0},
     .most = {64, 8, 4096, 4096, 1, 16, MOST_STRIPS, 1},
     .accepts = accepts,
     .propose = propose,

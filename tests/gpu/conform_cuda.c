@@ -299,7 +299,7 @@ static void check_all(world *w, const char *problem, const char *const *more)
     static int turn;
     for (int i = 0; i < STRATEGIES; i++)
         if (turn++ % every == 0 && !check_one(w, problem, strategies[i])) recover(w);
-    for (int i = 0; more != NULL && i < 12 && more[i] != NULL; i++)
+    for (int i = 0; more != NULL && i < FORMS && more[i] != NULL; i++)
         if (turn++ % every == 0 && !check_one(w, problem, more[i])) recover(w);
     for (int i = 0; strncmp(problem, "gemm_ar", 7) == 0 && i < TAGGED_FORMS; i++)
         if (turn++ % every == 0 && !check_one(w, problem, tagged_forms[i])) recover(w);
@@ -451,6 +451,7 @@ static void replay(int ranks)
         {"gemm_rs", "signal"},
         {"gemm_ar", "fused_out{tile_m=128,tile_n=128}"},
         {"gemm_ar", "fused_out{tile_m=128,tile_n=128,once=1}"},
+        {"gemm_ar", "fused_out{tile_m=128,tile_n=128,once=0,strips=0,tagged=0}"},
         {"gemm_ar", "fused_out{tile_m=64,tile_n=128,once=1,tagged=1}"},
         {"gemm_ar", "fused_out{tile_m=64,tile_n=128,once=0,tagged=1}"},
         {"gemm_ar", "ring"},

@@ -116,6 +116,52 @@ static void own_rows_follow_their_strip(void **state)
     discard(&b);
 }
 
+/* Without strips, an all-reduce's ranks own columns of whole tiles: all rows of them go to their owner, the own
+ * ones last, with what the others have sent, and the sums to everybody. */
+static void owners_of_columns(void **state)
+{
+    (void)state;
+    static const struct {
+        int owner, row0;
+    } want[] = {{2, 0}, {0, 0}, {2, 24}, {0, 24}, {1, 0}, {1, 24}};
+    static const int col0[] = {0, 8, 24}, cols[] = {8, 16, 16};
+    built b;
+    build("gemm_ar:f32:48x40x16:r3",
+          "fused_out{subs=2,lag=1,tile_m=8,tile_n=8,once=0,splits=1,strips=0,tagged=0}", &b);
+    const sg_sched *const s = &b.sched[1];
+    assert_int_equal(s->patches, 6);
+    for (int32_t i = 0; i < 6; i++) {
+        const sg_patch *const p = &s->patch[i];
+        const bool own = want[i].owner == 1;
+        expect_cols(p, col0[want[i].owner], cols[want[i].owner]);
+        assert_int_equal(p->row0, want[i].row0);
+        assert_int_equal(p->rows, 24);
+        assert_int_equal(p->final, own);
+        assert_int_equal(p->own_rounded, own);
+        assert_int_equal(p->adds, own ? 2 : 0);
+        assert_int_equal(p->own_at, own ? 1 : 0);
+        for (int j = 0; own && j < 2; j++) {
+            const sg_addend *const add = &s->add[p->add0 + j];
+            assert_int_equal(add->wait.by, 2 * j);
+            assert_int_equal(add->wait.flag0, want[i].row0 == 0 ? 1 : 7);
+            assert_int_equal(add->area.col0, p->col0);
+            assert_int_equal(add->area.row0, 2 * j * 48 + p->row0);
+        }
+        assert_int_equal(p->tos, own ? 3 : 1);
+        for (int j = 0; j < p->tos; j++) {
+            const sg_area *const to = &s->to[p->to0 + j];
+            assert_int_equal(to->rank, own ? (1 + j) % 3 : want[i].owner);
+            assert_int_equal(to->col0, p->col0);
+            assert_int_equal(to->row0, own ? p->row0 : 48 + p->row0);
+            assert_true(own ? to->buf == SG_C : s->buf[to->buf].arena == SG_SYM);
+        }
+    }
+    expect_tile_flags(s, 0, 6);
+    expect_tile_flags(s, 1, 0);
+    expect_tile_flags(s, 2, 12);
+    discard(&b);
+}
+
 /* The strip of each of RANK's patches and whether it adds: "0", or "0+". */
 static void expect_strips(const built *b, int rank, int width, const char *want)
 {
@@ -337,6 +383,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(strips_are_of_all_rows),
         cmocka_unit_test(own_rows_follow_their_strip),
+        cmocka_unit_test(owners_of_columns),
         cmocka_unit_test(lags_of_any_length_end),
         cmocka_unit_test(parts_have_flags_of_their_own),
         cmocka_unit_test(what_is_not_summed_goes_straight),

@@ -155,6 +155,7 @@ typedef struct sg_cuda_plan {
     int32_t *away; /* triples for sg_kernel_permute: rows from landing to C */
     int32_t *home; /* the same on the device; NULL: few enough for copies */
     int32_t aways;
+    int64_t stays[2];     /* columns of these rows that this rank stores itself: from, to */
     void *dense;          /* of the rank: room for parts of collectives that are not dense */
     sg_kernel_step *push; /* copies that a launch carries */
     size_t push_at;       /* the same on the device: bytes into `device` */

@@ -2,9 +2,9 @@
  *
  * Peers store into C itself where a run may tell them its address (turn.c).  Otherwise what they store
  * goes to the rank's landing, which every rank knows from bind on, and from there to C at the end of the
- * run.  Rows of C that this rank passes on after they came from a peer are then read from the landing,
- * too.  One landing is enough: peers store there after this rank's hello only, which comes behind the
- * end of its run before. */
+ * run; where ranks own columns, all but the own ones.  Rows of C that this rank passes on after they came
+ * from a peer are then read from the landing, too.  One landing is enough: peers store there after this
+ * rank's hello only, which comes behind the end of its run before. */
 #include <stdlib.h>
 
 #include "backend/cuda/cuda.h"
@@ -63,25 +63,55 @@ static bool are_foreign(const sg_problem *p, int rank, int64_t row0, int64_t row
     return any;
 }
 
-/* Do peers store into C of this rank?  They do if rows of others must arrive there and this rank does
+/* What this rank stores into its C itself. */
+typedef struct own_part {
+    bool foreign;   /* among it rows of others */
+    bool nothing;   /* though it owns rows */
+    int64_t lo, hi; /* columns */
+} own_part;
+
+static own_part own_part_of(const sg_bound *bound)
+{
+    const sg_sched *const s = &bound->sched;
+    const sg_problem *const p = &bound->problem;
+    const int rank = bound->work->rank;
+    own_part own = {.lo = p->n, .nothing = p->share[rank].rows > 0};
+    for (int32_t i = 0; i < s->tos; i++) {
+        const sg_area *const to = &s->to[i];
+        if (to->buf != SG_C || to->rank != rank) continue;
+        own.foreign |= are_foreign(p, rank, to->row0, to->rows);
+        own.nothing = false;
+        own.lo = sg_min(own.lo, to->col0);
+        own.hi = sg_max(own.hi, to->col0 + to->cols);
+    }
+    return own;
+}
+
+/* Do the ranks of an all-reduce own columns?  Then this one stores some of all rows, or none of its own. */
+static bool owns_columns(const sg_bound *bound, const own_part *own)
+{
+    if (sg_problem_out(&bound->problem) != SG_OUT_ALL || !bound->sched.peers) return false;
+    return own->nothing || (own->foreign && own->hi - own->lo < bound->problem.n);
+}
+
+/* Do peers store into C of this rank?  They do if rows or columns of others must arrive there and this rank does
  * not store them itself. */
 bool sg_cuda_is_reached(const sg_bound *bound)
 {
     const sg_sched *const s = &bound->sched;
-    const int rank = bound->work->rank;
     const sg_out out = sg_problem_out(&bound->problem);
+    const own_part own = own_part_of(bound);
     if (!s->peers || (out != SG_OUT_ALL && out != SG_OUT_EXCHANGE)) return s->buf[SG_C].reach;
-    for (int32_t i = 0; i < s->tos; i++)
-        if (s->to[i].buf == SG_C && s->to[i].rank == rank &&
-            are_foreign(&bound->problem, rank, s->to[i].row0, s->to[i].rows))
-            return false;
-    return true;
+    return !own.foreign || owns_columns(bound, &own);
 }
 
 bool sg_cuda_is_landed(const sg_cuda_plan *plan, const sg_area *area)
 {
     const int rank = plan->bound->work->rank;
     if (area->buf != SG_C || area->rank != rank || plan->landed < 0) return false;
+    const own_part own = own_part_of(plan->bound);
+    if (owns_columns(plan->bound, &own))
+        return area->col0 < own.lo || area->col0 + area->cols > own.hi;
     return are_foreign(&plan->bound->problem, rank, area->row0, area->rows);
 }
 
@@ -106,12 +136,16 @@ shingle_status sg_cuda_make_home(sg_cuda_rank *rank, sg_cuda_plan *plan)
     const sg_problem *const p = &plan->bound->problem;
     const bool all = sg_problem_out(p) == SG_OUT_ALL;
     if (plan->landed < 0) return SHINGLE_OK;
+    const own_part own = own_part_of(plan->bound);
+    const bool columns = owns_columns(plan->bound, &own);
+    plan->stays[0] = columns ? own.lo : p->n;
+    plan->stays[1] = columns ? sg_max(own.lo, own.hi) : p->n;
     const size_t room = 3 * (size_t)((all ? p->segment_count : p->ranks) + 1);
     plan->away = calloc(room, sizeof *plan->away);
     if (plan->away == NULL)
         return sg_fail(SHINGLE_ENOMEM, "no memory to bind %s", plan->bound->text);
     for (int32_t i = 0; i < p->segment_count && all; i++)
-        if (p->segments[i].owner != rank->rank)
+        if (columns || p->segments[i].owner != rank->rank)
             add_away(plan, p->segments[i].row0, p->segments[i].rows);
     for (int q = 0; q < p->ranks && !all; q++) {
         const sg_part part = sg_problem_part(p, q, rank->rank);

@@ -313,32 +313,42 @@ void sg_cuda_take_turn(sg_cuda_rank *rank, const sg_run *run, int32_t index)
 
 /* ---- End ------------------------------------------------------------------------------------- */
 
-/* Rows that peers have stored for C go there. */
-static shingle_status bring_home(const sg_cuda_rank *rank, const sg_run *run)
+/* Columns [COL0, END) of rows that peers have stored for C go there. */
+static shingle_status bring_columns(const sg_cuda_rank *rank, const sg_run *run, int64_t col0,
+                                    int64_t end)
 {
     const sg_cuda_plan *const plan = run->bound->backend;
-    const sg_problem *const p = &run->bound->problem;
-    if (plan->aways == 0 || rank->said != NULL || p->n == 0) return SHINGLE_OK;
-    const int bytes = sg_type_bytes(p->type);
-    const sg_kernel_place *const from = &plan->program.place[plan->landed];
-    char *const c = run->tensors.c;
-    const size_t pitch = (size_t)(run->tensors.c_stride * bytes);
-    const size_t width = (size_t)(p->n * bytes);
+    const int bytes = sg_type_bytes(run->bound->problem.type);
+    const int64_t pitch = run->tensors.c_stride * bytes;
+    char *const c = (char *)run->tensors.c + col0 * bytes;
+    sg_kernel_place from = plan->program.place[plan->landed];
+    if (col0 >= end) return SHINGLE_OK;
+    from.data[0] = from.data[1] = (char *)from.data[0] + col0 * bytes;
+    from.cols = (int32_t)(end - col0);
     if (plan->home != NULL) {
         const sg_kernel_place to = {
-            .data = {c, c}, .pitch = (int64_t)pitch, .rows = from->rows, .cols = from->cols};
-        SG_CUDA(sg_kernel_permute(from, &to, plan->home, plan->aways, bytes, rank->sms, rank->how,
+            .data = {c, c}, .pitch = pitch, .rows = from.rows, .cols = from.cols};
+        SG_CUDA(sg_kernel_permute(&from, &to, plan->home, plan->aways, bytes, rank->sms, rank->how,
                                   rank->main));
         return SHINGLE_OK;
     }
     for (int32_t i = 0; i < plan->aways; i++) {
         const int64_t row = plan->away[3 * i];
-        SG_CUDA(cudaMemcpy2DAsync(c + row * (int64_t)pitch, pitch,
-                                  (const char *)from->data[0] + row * from->pitch,
-                                  (size_t)from->pitch, width, (size_t)plan->away[3 * i + 2],
+        SG_CUDA(cudaMemcpy2DAsync(c + row * pitch, (size_t)pitch,
+                                  (const char *)from.data[0] + row * from.pitch, (size_t)from.pitch,
+                                  (size_t)((end - col0) * bytes), (size_t)plan->away[3 * i + 2],
                                   cudaMemcpyDeviceToDevice, rank->main));
     }
     return SHINGLE_OK;
+}
+
+static shingle_status bring_home(const sg_cuda_rank *rank, const sg_run *run)
+{
+    const sg_cuda_plan *const plan = run->bound->backend;
+    const int64_t n = run->bound->problem.n;
+    if (plan->aways == 0 || rank->said != NULL || n == 0) return SHINGLE_OK;
+    SG_TRY(bring_columns(rank, run, 0, plan->stays[0]));
+    return bring_columns(rank, run, plan->stays[1], n);
 }
 
 static shingle_status arrive(sg_cuda *cuda, sg_cuda_rank *rank, const sg_run *run)

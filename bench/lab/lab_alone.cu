@@ -1,0 +1,168 @@
+// What a launch of one rank of two takes alone, when all that the other one sends is there: what is left of a plan's time without
+// its link. After rests, in turns, beside the best of cuBLASLt's heuristics; results against a plain kernel, all elements.
+//
+//     lab_alone [out=FILE.json] MxNxK ...
+//
+// bare: the product of all rows, one patch. rows: the rows of the other rank, then the own ones. sums: and own tiles add. strips: both
+// in two strips of columns. all: as sums, and own tiles go to the other rank, too. columns: the same where ranks own columns.
+#include "kernel/instance.h"
+#include "kernel_check.h"
+#include <functional>
+#include <memory>
+#include <unistd.h>
+
+typedef __nv_bfloat16 T;
+enum { ROUNDS = 9, REST_US = 8000, FIRST_FLAG = 256 };
+enum Place { A, B, C, PEER, INBOX };
+enum Form { BARE, ROWS, SUMS, STRIPS, ALL, COLUMNS, FORMS };
+static const char *const names[FORMS] = {"bare", "rows", "sums", "strips", "all", "columns"};
+static const int tiles[][2] = {{128, 256}, {128, 192}, {128, 128}};
+
+struct Launches {
+    Lists lists;
+    std::vector<sg_kernel_gemm> gemm;
+};
+
+struct Runner {
+    std::string name;
+    std::function<void(int)> issue;
+    std::vector<double> us;
+    double median() {
+        std::sort(us.begin(), us.end());
+        return us[us.size() / 2];
+    }
+};
+
+struct Alone {
+    KernelCheck check;
+    Vendor vendor;
+    cudaEvent_t begin, end;
+    char *pool, *out, *peer, *inbox, *want;
+    size_t pool_bytes = 2ull << 30, out_bytes = 1ull << 29, set_bytes = 0, a_bytes = 0;
+    int m = 0, n = 0, k = 0, sets = 0;
+
+    void open() {
+        check.open(), vendor.open();
+        CHECK(cudaEventCreate(&begin)), CHECK(cudaEventCreate(&end));
+        CHECK(cudaMalloc(&pool, pool_bytes)), fill_run(TYPE_BF16, pool, pool_bytes / 2, 1234, NORMAL);
+        for (char **p : {&out, &peer, &inbox, &want}) CHECK(cudaMalloc(p, out_bytes)), CHECK(cudaMemset(*p, 0, out_bytes));
+        for (int r = 0; r < 2; ++r)  // all flags are up
+            for (int page = 0; page < PAGES; ++page) {
+                const size_t size = page ? 256 << (page - 1) : 256;
+                CHECK(cudaMemset(check.world.words[r].flag[page], 0x7f, 8 * check.world.ranks * size));
+            }
+    }
+    char *a(int set) { return pool + set * set_bytes; }
+    char *b(int set) { return a(set) + a_bytes; }
+
+    // ROWS rows from ROW0, columns [COL0, COL0 + COLS), in bands of TM: own ones add what has come, and go where FORM says.
+    void part(Lists &l, Form form, bool own, int row0, int rows, int col0, int cols, int tm) {
+        sg_patch &p = l.rect(row0, rows, cols, k, Lists::area(0, A, row0, rows, 0, k), Lists::area(0, B, col0, cols, 0, k), std::min(12, lab_ceil(rows, tm)));
+        p.col0 = col0, p.final = own;
+        l.store(Lists::area(0, own ? C : PEER, row0, rows, col0, cols));
+        if (!own) return l.raises(1, SG_PER_TILE, 0, -1);
+        if (form < SUMS) return;
+        sg_wait wait = {};
+        wait.by = 1, wait.per = SG_PER_TILE, wait.flag0 = FIRST_FLAG, wait.chunks_k = 1;
+        l.adds(Lists::area(0, INBOX, row0, rows, col0, cols), &wait);
+        l.patch.back().own_at = 1, l.patch.back().own_rounded = 1;
+        if (form >= ALL) l.store(Lists::area(0, PEER, row0, rows, col0, cols));
+    }
+    void lists(Lists &l, Form form, int tm, int tn) {
+        l.program.own = check.world.words[0];
+        if (form == BARE) return part(l, form, true, 0, m, 0, n, tm);
+        const int width = lab_ceil(lab_ceil(n, 2), tn) * tn, half = m / 2;
+        if (form == COLUMNS) return part(l, form, false, 0, m, width, n - width, tm), part(l, form, true, 0, m, 0, width, tm);
+        for (int col0 = 0; col0 < n; col0 += form == STRIPS ? width : n)
+            for (int own = 0; own < 2; ++own) part(l, form, own, own * half, half, col0, form == STRIPS ? std::min(width, n - col0) : n, tm);
+    }
+    // Empty, or why it cannot be.
+    const char *make(Launches &l, Form form, int tm, int tn) {
+        lists(l.lists, form, tm, tn);
+        l.lists.finish(check.world.rank[0], SG_KERNEL_BF16);
+        l.gemm.resize(sets);
+        const char *why = nullptr;
+        for (int i = 0; i < sets && !why; ++i) {
+            sg_kernel_place *place = l.lists.program.place;
+            place[A] = place_of(a(i), nullptr, m, k, k, 2), place[B] = place_of(b(i), nullptr, n, k, k, 2);
+            place[C] = place_of(out, nullptr, m, n, n, 2), place[PEER] = place_of(peer, nullptr, m, n, n, 2), place[INBOX] = place_of(inbox, nullptr, m, n, n, 2);
+            why = sg_kernel_gemm_make(&l.gemm[i], &l.lists.program, &l.lists.host, 0, 0, (int)l.lists.patch.size(), tm, tn, 0);
+            l.gemm[i].want_cluster = 1;
+            if (!why) why = sg_kernel_gemm_aim(&l.gemm[i]);
+            if (!why) why = l.gemm[i].slow;
+        }
+        return why;
+    }
+    // What addends of zeros leave is the product: here, or at the other rank.
+    void judge(Runner &r, Form form, int tm, int tn) {
+        CHECK(cudaMemset(out, 0xff, out_bytes)), CHECK(cudaMemset(peer, 0xff, out_bytes));
+        r.issue(0);
+        CHECK(cudaDeviceSynchronize());
+        const int64_t half = form == BARE ? 0 : (int64_t)(m / 2) * n;
+        const int width = lab_ceil(lab_ceil(n, 2), tn) * tn;
+        if (form == COLUMNS) CHECK(cudaMemcpy2D(out + 2 * width, 2 * n, peer + 2 * width, 2 * n, 2 * (n - width), m, cudaMemcpyDeviceToDevice));
+        else CHECK(cudaMemcpy(out, peer, 2 * half, cudaMemcpyDeviceToDevice));
+        const Verdict v = verdict((T *)out, (T *)want, (int64_t)m * n);
+        char what[100];
+        snprintf(what, sizeof what, "%dx%dx%d %s in %dx%d: %.2e", m, n, k, names[form], tm, tn, sqrt(v.error2 / v.norm2));
+        check.expect(sqrt(v.error2 / v.norm2) < 4e-3, what);
+    }
+    void time(Runner &r) {
+        usleep(REST_US);
+        r.issue(1);
+        CHECK(cudaEventRecord(begin));
+        const int count = 8;
+        for (int i = 0; i < count; ++i) r.issue(i);
+        CHECK(cudaEventRecord(end)), CHECK(cudaEventSynchronize(end));
+        float ms;
+        CHECK(cudaEventElapsedTime(&ms, begin, end));
+        r.us.push_back(ms * 1000 / count);
+    }
+    void shape(int m_, int n_, int k_, FILE *json) {
+        m = m_, n = n_, k = k_;
+        a_bytes = ((size_t)m * k * 2 + 1023) & ~1023ull, set_bytes = a_bytes + (((size_t)n * k * 2 + 1023) & ~1023ull);
+        sets = (int)std::min<size_t>(8, pool_bytes / set_bytes);
+        if (sets < 1 || m % 2 || (size_t)m * n * 2 > out_bytes) fprintf(stderr, "%dx%dx%d is too large, or odd\n", m, n, k), exit(1);
+        vendor.shape(m, n, k, TYPE_BF16);
+        std::vector<Runner> all;
+        for (int i = 0; i < vendor.algos; ++i) all.push_back({"cuBLASLt", [=](int x) { vendor.run(i, a(x % sets), b(x % sets), want, 0); }, {}});
+        all[0].issue(0);
+        for (auto &t : tiles)
+            for (int form = 0; form < FORMS; ++form) {
+                auto l = std::make_shared<Launches>();
+                if (const char *why = make(*l, (Form)form, t[0], t[1])) {
+                    printf("%s in %dx%d: %s\n", names[form], t[0], t[1], why);
+                    continue;
+                }
+                const std::string name = std::string(names[form]) + " " + std::to_string(t[0]) + "x" + std::to_string(t[1]);
+                all.push_back({name, [=](int x) { CHECK(sg_kernel_gemm_run(&l->gemm[x % l->gemm.size()], SG_KERNEL_EARLY, 0)); }, {}});
+                judge(all.back(), (Form)form, t[0], t[1]);
+            }
+        for (int round = 0; round < ROUNDS; ++round)
+            for (size_t i = 0; i < all.size(); ++i) time(all[(i + round) % all.size()]);
+        double best = 1e30;
+        for (int i = 0; i < vendor.algos; ++i) best = std::min(best, all[i].median());
+        printf("%dx%dx%d: cuBLASLt %.1f us", m, n, k, best);
+        fprintf(json, "{\"m\":%d,\"n\":%d,\"k\":%d,\"cublaslt_us\":%.2f", m, n, k, best);
+        for (size_t i = vendor.algos; i < all.size(); ++i) {
+            printf("%s%s %.1f", (i - vendor.algos) % FORMS ? ", " : "\n    ", all[i].name.c_str(), all[i].median());
+            fprintf(json, ",\"%s\":%.2f", all[i].name.c_str(), all[i].median());
+        }
+        printf("\n"), fprintf(json, "}\n");
+    }
+};
+
+int main(int argc, char **argv) {
+    Alone alone;
+    FILE *json = fopen("/dev/null", "w");
+    alone.open();
+    CHECK(sg_kernel_load());
+    for (int i = 1, m, n, k; i < argc; ++i) {
+        if (!strncmp(argv[i], "out=", 4)) json = fopen(argv[i] + 4, "w");
+        else if (sscanf(argv[i], "%dx%dx%d", &m, &n, &k) == 3) alone.shape(m, n, k, json);
+        else fprintf(stderr, "lab_alone: %s: out=FILE or MxNxK is expected\n", argv[i]), exit(2);
+    }
+    alone.check.expect(alone.check.world.trouble[0].kind == 0, "trouble");
+    printf("checks: %d passed, %d failed\n", alone.check.passed, alone.check.failed);
+    return alone.check.failed != 0;
+}

@@ -1,0 +1,138 @@
+/* test_cuda_land.c -- what peers store into a rank's C, there or into its landing (tests/fake_cuda). */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#ifndef SG_WITH_CUDA
+int main(void)
+{
+    return 77; /* no headers of CUDA here */
+}
+#else
+
+#include "core/comm.h"
+#include "core/strategy.h"
+#include "fake_world.h"
+
+/* ---- Landings -------------------------------------------------------------------------------- */
+
+/* Of every rank, what the other three have made is stored into its C; but where a rank's C is memory of a pool,
+ * into its landing, from where a copy at the end of the run brings it.  THERE: elements that others make of
+ * rank 0's. */
+static void expect_stores(world *w, const char *problem, const char *strategy, long all, long there)
+{
+    if (!make_plans(w, problem, strategy)) fail_msg("%s", shingle_error());
+    long before = fake_direct;
+    int launches = fake_launches;
+    run_right(w, 1);
+    const int whole = fake_launches - launches;
+    assert_int_equal(fake_direct - before, all);
+    drop_plans(w);
+    assert_true(make_plans(w, problem, strategy));
+    fake_apart = w->c[0][0];
+    before = fake_direct;
+    launches = fake_launches;
+    run_right(w, 2);
+    assert_int_equal(fake_direct - before, all - there);
+    assert_true(fake_launches - launches > whole);
+    fake_apart = NULL;
+    drop_plans(w);
+}
+
+static const char *const of_columns =
+    "fused_out{subs=1,lag=0,tile_m=128,tile_n=128,once=0,splits=1,strips=0,tagged=0}";
+
+static void peers_store_into_what_they_reach(void **state)
+{
+    (void)state;
+    world w;
+    open_group(&w, RANKS, 20);
+    expect_stores(&w, "gemm_ar:bf16:520x136x16:r4", "fused_out{tile_m=128,tile_n=128}",
+                  520 * 136 * 3, 520 * 136 * 3 / 4);
+    expect_stores(&w, "gemm_ar:bf16:520x520x16:r4", of_columns, 520 * 520 * 3, 520 * (520 - 128));
+    close_group(&w);
+}
+
+/* Two columns of tiles for four ranks: two ranks own none, and all of their C comes from peers. */
+static void ranks_may_own_no_columns(void **state)
+{
+    (void)state;
+    world w;
+    open_group(&w, RANKS, 20);
+    for (int apart = 0; apart < 3; apart++) {
+        assert_true(make_plans(&w, "gemm_ar:bf16:300x200x16:r4:bias:relu", of_columns));
+        fake_apart = apart == 0 ? NULL : w.c[apart - 1][0];
+        for (uint64_t seed = 0; seed < 3; seed++) run_right(&w, seed);
+        drop_plans(&w);
+    }
+    fake_apart = NULL;
+    close_group(&w);
+}
+
+/* What a rank tells its peers about its C follows from its own schedule: it holds for all of theirs,
+ * because ranks that store into a peer's C do so by the same kinds of step. */
+static void ranks_store_into_peers_alike(void **state)
+{
+    (void)state;
+    static const char *const problems[] = {
+        "gemm_ar:bf16:520x136x64:r4",  "gemm_ar:bf16:3x264x64:r4",
+        "gemm_a2a:bf16:520x136x64:r4", "gemm_ar:bf16:50x64x64:r4:cyclic=3",
+        "gemm_rs:bf16:520x136x64:r4",  "gemm_ar:bf16:520x136x64:r4:rows=0,260,0,260",
+        "gemm_a2a:bf16:7x264x64:r4",
+    };
+    sg_machine machine;
+    int seen = 0;
+    sg_machine_plain(&machine);
+    machine.ranks = 4;
+    for (size_t i = 0; i < sizeof problems / sizeof problems[0]; i++) {
+        sg_problem p;
+        if (sg_problem_parse(problems[i], &p) != SHINGLE_OK) fail_msg("%s", shingle_error());
+        for (int n = 0; sg_strategy_at(n) != NULL; n++) {
+            const sg_strategy *const strategy = sg_strategy_at(n);
+            sg_knobs sets[SG_MAX_KNOB_SETS];
+            char reason[160];
+            sg_text why = {reason, sizeof reason, 0};
+            memset(sets, 0, sizeof sets);
+            const int count =
+                strategy->accepts(&p, &why) ? strategy->propose(&p, &machine, sets, &why) : 0;
+            for (int k = 0; k < count; k++) {
+                unsigned kinds = 0; /* of steps that store into a peer's C, of all ranks */
+                for (int r = 0; r < p.ranks; r++) {
+                    sg_sched s = {0};
+                    sg_sched_begin(&s, &p, r);
+                    strategy->build(&p, &sets[k], r, &s);
+                    if (sg_sched_seal(&s) != SHINGLE_OK) fail_msg("%s", shingle_error());
+                    for (int32_t x = 0; x < s.steps; x++)
+                        for (int32_t t = 0; t < s.step[x].tos && s.step[x].kind != SG_GEMM; t++)
+                            if (s.to[s.step[x].to0 + t].leave) kinds |= 1u << s.step[x].kind;
+                    for (int32_t x = 0; x < s.patches; x++)
+                        for (int32_t t = 0; t < s.patch[x].tos; t++)
+                            if (s.to[s.patch[x].to0 + t].leave) kinds |= 1u << SG_GEMM;
+                    sg_sched_free(&s);
+                }
+                seen += kinds != 0;
+                if ((kinds & (kinds - 1)) != 0)
+                    fail_msg("%s: %s stores by several kinds of step", problems[i], strategy->name);
+            }
+        }
+        sg_problem_free(&p);
+    }
+    assert_true(seen >= 8);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(peers_store_into_what_they_reach),
+        cmocka_unit_test(ranks_may_own_no_columns),
+        cmocka_unit_test(ranks_store_into_peers_alike),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+#endif
