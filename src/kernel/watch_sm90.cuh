@@ -169,7 +169,8 @@ DEV void watcher_addends(Watcher<S> &w, const sg_patch &p, int row, int tile, in
 }
 
 /* What a block begins with is often there already, and looking it up takes some microseconds, in which nothing
- * else runs.  So the host has found out which flag it is (deal_flag()), and if it is up, the loader is told of a step at once. */
+ * else runs.  So the host has found out which flag it is (deal_flag()), and if that is up, the loader is told of
+ * a step at once. */
 template <class S> DEV void watcher_first(Watcher<S> &w)
 {
     const int32_t flag = w.P.deal[blockIdx.x].flag;

@@ -566,14 +566,13 @@ static int32_t first_part_flag(const building *b, bool once)
 
 static void build(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
 {
-    const bool once = sg_problem_out(p) == SG_OUT_ALL && k->value[ONCE];
-    const bool columns = sg_problem_out(p) == SG_OUT_ALL && k->value[STRIPS] == 0 && !p->call;
+    const bool all = sg_problem_out(p) == SG_OUT_ALL, once = all && k->value[ONCE];
+    const bool columns = all && !once && k->value[STRIPS] == 0 && !p->call;
     building b = {.problem = p, .knobs = k, .sched = s};
     (void)rank;
     b.lags = strips_of(&b) > 1 && k->value[SUBS] == 1 && k->value[LAG] > 0;
     const sg_tiling tiling = {k->value[TILE_M], k->value[TILE_N], 0};
-    if (once || !columns)
-        b.split = sg_split_begin(s, k->value[SPLITS], tiling, first_part_flag(&b, once));
+    if (!columns) b.split = sg_split_begin(s, k->value[SPLITS], tiling, first_part_flag(&b, once));
     if (k->value[TAGGED] && !once && may_be_tagged(p, k))
         sg_moves_two_hops(s, tiling.tile_m, tiling.tile_n);
     else if (sg_problem_out(p) == SG_OUT_EXCHANGE)
