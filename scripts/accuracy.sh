@@ -4,10 +4,10 @@
 # else, and takes some minutes a machine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-bench=$(find "$1" -name bench_accuracy -type f | head -n 1)
+bench=$(find "$1" -name bench_accuracy -type f | sed -n 1p)
 tokens=${2:-256}
 echo "{\"commit\": \"$(git describe --always --dirty)\", \"cores\": $(nproc),"
-echo "\"processor\": \"$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)\", \"machines\": ["
+echo "\"processor\": \"$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | sed -n 1p)\", \"machines\": ["
 comma=
 for machine in h200x4 a100-pcie-x8 rtx4090x4; do
     echo "$comma"

@@ -166,6 +166,11 @@ if [ -e docs/strategies.md ]; then
     done
 fi
 
+# What reads only the beginning of a pipe kills its writer, sometimes, and with pipefail the script.
+find .ci scripts tests -type f \( -name '*.sh' -o -name run -o -path '*/cases/*' \) -print0 2> /dev/null |
+    xargs -0r grep -nE '\| *(grep +-[a-zA-Z]*q|head( |$))' /dev/null | cut -d: -f1,2 |
+    say "a reader that stops may kill the writer of its pipe: grep -q P <<< \"\$(...)\", sed -n 1p"
+
 # Absolute paths of somebody's machine.
 find . -type f -not -path './.git' -not -path './.git/*' -not -path './build*' -not -path './.lab/*' -print0 |
     xargs -0 grep -nIE '(^|[^A-Za-z0-9_./$}-])/(home|root|Users|work|mnt|data|farm|opt)/[A-Za-z0-9_.]' 2> /dev/null |

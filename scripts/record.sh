@@ -8,14 +8,14 @@ build=$1
 # Lines of standard input as a JSON list of texts.
 lines() { sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/.*/"&"/' | paste -sd, | sed 's/^.*$/[&]/'; }
 
-bench=$(find "$build" -name bench_gemm -type f | head -n 1)
+bench=$(find "$build" -name bench_gemm -type f | sed -n 1p)
 cat <<JSON
 {
 "commit": "$(git describe --always --dirty)",
-"processor": "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)",
+"processor": "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | sed -n 1p)",
 "cores": $(nproc),
 "kernel": "$(uname -r)",
-"compiler": "$(cc --version | head -n 1)",
+"compiler": "$(cc --version | sed -n 1p)",
 "command_demo": "shingle model models/llama-3-8b.json --tp 4 --tokens 512 --as h200x4 -n 5 --measure 3 --json",
 "demo": $("$build/shingle" model models/llama-3-8b.json --tp 4 --tokens 512 --as h200x4 -n 5 --measure 3 --json),
 "command_check": "shingle check --random 100000 --seed 1 --json",

@@ -24,7 +24,7 @@ compiles() { echo "#include <$1>" | cc -E - ; }
 has_cmake() {
     local version
     version=$(cmake --version | sed -n '1s/[^0-9]*//p')
-    [ "$(printf '%s\n' 3.22 "$version" | sort -V | head -n 1)" = 3.22 ]
+    [ "$(printf '%s\n' 3.22 "$version" | sort -V | sed -n 1p)" = 3.22 ]
 }
 
 need build-essential cc --version

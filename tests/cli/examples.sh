@@ -42,7 +42,7 @@ shorter() { # ARGUMENTS: prints options that make them brief
 missing() { # EXAMPLE: names the backend that it wants and this build has not
     local backend
     backend=$(sed -n 's/.*--backend \([a-z]*\).*/\1/p' <<< "$1")
-    [ -n "$backend" ] && ! shingle info --json | grep -q "\"name\": \"$backend\"" && echo "$backend"
+    [ -n "$backend" ] && ! grep -q "\"name\": \"$backend\"" <<< "$(shingle info --json)" && echo "$backend"
 }
 
 passed=0

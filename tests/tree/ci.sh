@@ -8,7 +8,8 @@ echo "$said"
 [ "$said" = 'no stage "nosuch"; there are: setup test demo prove asan tsan clang bare format shell gate fuzz cuda' ]
 
 # The demo wants the command alone: not the tests, nor what they need.
-make -n demo | tee /dev/stderr | grep -q 'scripts/build.sh release shingle_command$'
-if make -n demo | grep -q 'scripts/build.sh release$'; then exit 1; fi
-make -n test | grep -q 'scripts/test.sh release debug:unit$'
-make -n build | grep -q 'scripts/build.sh release$'
+does() { grep "scripts/$2\$" <<< "$(make -n "$1")"; }
+does demo 'build.sh release shingle_command'
+if does demo 'build.sh release'; then exit 1; fi
+does test 'test.sh release debug:unit'
+does build 'build.sh release'
