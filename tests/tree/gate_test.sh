@@ -89,7 +89,7 @@ refuse 'nobody reads SHINGLE_LOG' 'sed -i s/SHINGLE_LOG/SHINGLE_LAG/ src/core/ba
 refuse 'nobody calls the slot open' 'sed -i "s/b->open()/0/" src/core/comm.c'
 refuse 'no paragraph about wave' 'echo "# Strategies" > docs/strategies.md'
 refuse 'kill the writer of its pipe' 'echo "ls | ""grep -qE a" > scripts/a.sh'
-refuse 'kill the writer of its pipe' 'echo "a=\$(ls | ""head -n 1)" > scripts/a.sh'
+refuse 'kill the writer of its pipe' 'echo "ls | ""head -n 1" > scripts/a.sh'
 accept 'echo "ls | grep -E a; grep -q b file; head -n 1 file" > scripts/a.sh'
 refuse 'the path of a machine' 'echo "see /""home/me/x" > docs/notes.md'
 
