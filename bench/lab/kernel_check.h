@@ -15,8 +15,8 @@ struct KernelCheck {
     float *partial;
     uint32_t *fold;
 
-    void open() {
-        world.open(3, (1ull << 32) - 40, 2000000000);
+    void open(int ranks = 3) {
+        world.open(ranks, (1ull << 32) - 40, 2000000000);
         for (auto &s : stream) CHECK(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
         CHECK(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
         partial = device<float>(64 << 20), fold = device<uint32_t>(1 << 16);

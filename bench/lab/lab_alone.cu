@@ -1,10 +1,10 @@
-// What a launch of one rank of two takes alone, when all that the other one sends is there: what is left of a plan's time without
-// its link. After rests, in turns, beside the best of cuBLASLt's heuristics; results against a plain kernel, all elements.
+// What a launch of one rank takes alone, when all that the others send is there: what is left of a plan's time without its link. After
+// rests, in turns, beside the best of cuBLASLt's heuristics; results against a plain kernel, all elements.
 //
-//     lab_alone [out=FILE.json] MxNxK ...
+//     lab_alone [out=FILE.json] [ranks=2|3|4] MxNxK ...
 //
-// bare: the product of all rows, one patch. rows: the rows of the other rank, then the own ones. sums: and own tiles add. strips: both
-// in two strips of columns. all: as sums, and own tiles go to the other rank, too. columns: the same where ranks own columns.
+// bare: the product of all rows, one patch. rows: the rows of the other ranks, then the own ones. sums: and own tiles add. strips: both
+// in two strips of columns. all: as sums, and own tiles go to the other ranks, too. columns: the same where ranks own columns.
 #include "kernel/instance.h"
 #include "kernel_check.h"
 #include <functional>
@@ -13,7 +13,7 @@
 
 typedef __nv_bfloat16 T;
 enum { ROUNDS = 9, REST_US = 8000, FIRST_FLAG = 256 };
-enum Place { A, B, C, PEER, INBOX };
+enum Place { A, B, C, PEER, INBOX = PEER + MOST_RANKS };  // two of each rank
 enum Form { BARE, ROWS, SUMS, STRIPS, ALL, COLUMNS, FORMS };
 static const char *const names[FORMS] = {"bare", "rows", "sums", "strips", "all", "columns"};
 static const int tiles[][2] = {{128, 256}, {128, 192}, {128, 128}};
@@ -37,16 +37,18 @@ struct Alone {
     KernelCheck check;
     Vendor vendor;
     cudaEvent_t begin, end;
-    char *pool, *out, *peer, *inbox, *want;
+    char *pool, *out, *peer[MOST_RANKS], *inbox[MOST_RANKS], *want;
     size_t pool_bytes = 2ull << 30, out_bytes = 1ull << 29, set_bytes = 0, a_bytes = 0;
-    int m = 0, n = 0, k = 0, sets = 0;
+    int m = 0, n = 0, k = 0, sets = 0, ranks = 2;
 
     void open() {
-        check.open(), vendor.open();
+        check.open(MOST_RANKS), vendor.open();
         CHECK(cudaEventCreate(&begin)), CHECK(cudaEventCreate(&end));
         CHECK(cudaMalloc(&pool, pool_bytes)), fill_run(TYPE_BF16, pool, pool_bytes / 2, 1234, NORMAL);
-        for (char **p : {&out, &peer, &inbox, &want}) CHECK(cudaMalloc(p, out_bytes)), CHECK(cudaMemset(*p, 0, out_bytes));
-        for (int r = 0; r < 2; ++r)  // all flags are up
+        std::vector<char **> whole = {&out, &want};
+        for (int q = 1; q < MOST_RANKS; ++q) whole.push_back(&peer[q]), whole.push_back(&inbox[q]);
+        for (char **p : whole) CHECK(cudaMalloc(p, out_bytes)), CHECK(cudaMemset(*p, 0, out_bytes));
+        for (int r = 0; r < MOST_RANKS; ++r)  // all flags are up
             for (int page = 0; page < PAGES; ++page) {
                 const size_t size = page ? 256 << (page - 1) : 256;
                 CHECK(cudaMemset(check.world.words[r].flag[page], 0x7f, 8 * check.world.ranks * size));
@@ -55,26 +57,32 @@ struct Alone {
     char *a(int set) { return pool + set * set_bytes; }
     char *b(int set) { return a(set) + a_bytes; }
 
-    // ROWS rows from ROW0, columns [COL0, COL0 + COLS), in bands of TM: own ones add what has come, and go where FORM says.
-    void part(Lists &l, Form form, bool own, int row0, int rows, int col0, int cols, int tm) {
+    // OWNER's ROWS rows from ROW0, columns [COL0, COL0 + COLS), in bands of TM: rank 0's add what has come, and go where FORM says.
+    void part(Lists &l, Form form, int owner, int row0, int rows, int col0, int cols, int tm) {
         sg_patch &p = l.rect(row0, rows, cols, k, Lists::area(0, A, row0, rows, 0, k), Lists::area(0, B, col0, cols, 0, k), std::min(12, lab_ceil(rows, tm)));
-        p.col0 = col0, p.final = own;
-        l.store(Lists::area(0, own ? C : PEER, row0, rows, col0, cols));
-        if (!own) return l.raises(1, SG_PER_TILE, 0, -1);
-        if (form < SUMS) return;
-        sg_wait wait = {};
-        wait.by = 1, wait.per = SG_PER_TILE, wait.flag0 = FIRST_FLAG, wait.chunks_k = 1;
-        l.adds(Lists::area(0, INBOX, row0, rows, col0, cols), &wait);
-        l.patch.back().own_at = 1, l.patch.back().own_rounded = 1;
-        if (form >= ALL) l.store(Lists::area(0, PEER, row0, rows, col0, cols));
+        p.col0 = col0, p.final = owner == 0;
+        l.store(Lists::area(0, owner ? PEER + owner : C, row0, rows, col0, cols));
+        if (owner) return l.raises(owner, SG_PER_TILE, 0, -1);
+        for (int q = 1; q < ranks && form >= SUMS; ++q) {
+            sg_wait wait = {};
+            wait.by = (int16_t)q, wait.per = SG_PER_TILE, wait.flag0 = FIRST_FLAG, wait.chunks_k = 1;
+            l.adds(Lists::area(0, INBOX + q, row0, rows, col0, cols), &wait);
+            l.patch.back().own_at = 1, l.patch.back().own_rounded = 1;
+        }
+        for (int q = 1; q < ranks && form >= ALL; ++q) l.store(Lists::area(0, PEER + q, row0, rows, col0, cols));
     }
+    // Of each of PARTS, in whole tiles.
+    int columns(int parts, int tn) { return lab_ceil(lab_ceil(n, parts), tn) * tn; }
     void lists(Lists &l, Form form, int tm, int tn) {
         l.program.own = check.world.words[0];
-        if (form == BARE) return part(l, form, true, 0, m, 0, n, tm);
-        const int width = lab_ceil(lab_ceil(n, 2), tn) * tn, half = m / 2;
-        if (form == COLUMNS) return part(l, form, false, 0, m, width, n - width, tm), part(l, form, true, 0, m, 0, width, tm);
-        for (int col0 = 0; col0 < n; col0 += form == STRIPS ? width : n)
-            for (int own = 0; own < 2; ++own) part(l, form, own, own * half, half, col0, form == STRIPS ? std::min(width, n - col0) : n, tm);
+        if (form == BARE) return part(l, form, 0, 0, m, 0, n, tm);
+        const int rows = m / ranks, strip = form == STRIPS ? columns(2, tn) : n;
+        for (int i = 1; i <= ranks && form == COLUMNS; ++i) {
+            const int q = i % ranks, col0 = std::min(n, q * columns(ranks, tn));
+            if (col0 < n) part(l, form, q, 0, m, col0, std::min(columns(ranks, tn), n - col0), tm);
+        }
+        for (int col0 = 0; col0 < n && form != COLUMNS; col0 += strip)
+            for (int i = 1; i <= ranks; ++i) part(l, form, i % ranks, i % ranks * rows, rows, col0, std::min(strip, n - col0), tm);
     }
     // Empty, or why it cannot be.
     const char *make(Launches &l, Form form, int tm, int tn) {
@@ -85,7 +93,8 @@ struct Alone {
         for (int i = 0; i < sets && !why; ++i) {
             sg_kernel_place *place = l.lists.program.place;
             place[A] = place_of(a(i), nullptr, m, k, k, 2), place[B] = place_of(b(i), nullptr, n, k, k, 2);
-            place[C] = place_of(out, nullptr, m, n, n, 2), place[PEER] = place_of(peer, nullptr, m, n, n, 2), place[INBOX] = place_of(inbox, nullptr, m, n, n, 2);
+            place[C] = place_of(out, nullptr, m, n, n, 2);
+            for (int q = 1; q < ranks; ++q) place[PEER + q] = place_of(peer[q], nullptr, m, n, n, 2), place[INBOX + q] = place_of(inbox[q], nullptr, m, n, n, 2);
             why = sg_kernel_gemm_make(&l.gemm[i], &l.lists.program, &l.lists.host, 0, 0, (int)l.lists.patch.size(), tm, tn, 0);
             l.gemm[i].want_cluster = 1;
             if (!why) why = sg_kernel_gemm_aim(&l.gemm[i]);
@@ -93,15 +102,29 @@ struct Alone {
         }
         return why;
     }
-    // What addends of zeros leave is the product: here, or at the other rank.
+    bool same(const char *x, const char *y, size_t pitch, size_t bytes, size_t rows) {
+        std::vector<char> a(bytes * rows), b(bytes * rows);
+        CHECK(cudaMemcpy2D(a.data(), bytes, x, pitch, bytes, rows, cudaMemcpyDeviceToHost));
+        CHECK(cudaMemcpy2D(b.data(), bytes, y, pitch, bytes, rows, cudaMemcpyDeviceToHost));
+        return a == b;
+    }
+    // What addends of zeros leave is the product: here, or at another rank; own tiles that go to all are there as well.
     void judge(Runner &r, Form form, int tm, int tn) {
-        CHECK(cudaMemset(out, 0xff, out_bytes)), CHECK(cudaMemset(peer, 0xff, out_bytes));
+        CHECK(cudaMemset(out, 0xff, out_bytes));
+        for (int q = 1; q < ranks; ++q) CHECK(cudaMemset(peer[q], 0xff, out_bytes));
         r.issue(0);
         CHECK(cudaDeviceSynchronize());
-        const int64_t half = form == BARE ? 0 : (int64_t)(m / 2) * n;
-        const int width = lab_ceil(lab_ceil(n, 2), tn) * tn;
-        if (form == COLUMNS) CHECK(cudaMemcpy2D(out + 2 * width, 2 * n, peer + 2 * width, 2 * n, 2 * (n - width), m, cudaMemcpyDeviceToDevice));
-        else CHECK(cudaMemcpy(out, peer, 2 * half, cudaMemcpyDeviceToDevice));
+        const size_t pitch = 2 * n, rows = m / ranks, band = rows * pitch;
+        const int width = columns(ranks, tn);
+        if (form >= ALL) {
+            const size_t across = form == COLUMNS ? 2 * width : pitch, down = form == COLUMNS ? m : rows;
+            for (int q = 1; q < ranks; ++q) check.expect(same(out, peer[q], pitch, across, down), "what all have is the same");
+        }
+        for (int q = 1; q < ranks && form != BARE; ++q) {
+            const size_t at = form == COLUMNS ? 2 * std::min(n, q * width) : q * band;
+            const size_t across = form == COLUMNS ? std::min<size_t>(2 * width, pitch - at) : pitch;
+            if (across) CHECK(cudaMemcpy2D(out + at, pitch, peer[q] + at, pitch, across, form == COLUMNS ? m : rows, cudaMemcpyDeviceToDevice));
+        }
         const Verdict v = verdict((T *)out, (T *)want, (int64_t)m * n);
         char what[100];
         snprintf(what, sizeof what, "%dx%dx%d %s in %dx%d: %.2e", m, n, k, names[form], tm, tn, sqrt(v.error2 / v.norm2));
@@ -122,7 +145,7 @@ struct Alone {
         m = m_, n = n_, k = k_;
         a_bytes = ((size_t)m * k * 2 + 1023) & ~1023ull, set_bytes = a_bytes + (((size_t)n * k * 2 + 1023) & ~1023ull);
         sets = (int)std::min<size_t>(8, pool_bytes / set_bytes);
-        if (sets < 1 || m % 2 || (size_t)m * n * 2 > out_bytes) fprintf(stderr, "%dx%dx%d is too large, or odd\n", m, n, k), exit(1);
+        if (sets < 1 || m % ranks || (size_t)m * n * 2 > out_bytes) fprintf(stderr, "%dx%dx%d is too large, or no multiple of ranks\n", m, n, k), exit(1);
         vendor.shape(m, n, k, TYPE_BF16);
         std::vector<Runner> all;
         for (int i = 0; i < vendor.algos; ++i) all.push_back({"cuBLASLt", [=](int x) { vendor.run(i, a(x % sets), b(x % sets), want, 0); }, {}});
@@ -142,8 +165,8 @@ struct Alone {
             for (size_t i = 0; i < all.size(); ++i) time(all[(i + round) % all.size()]);
         double best = 1e30;
         for (int i = 0; i < vendor.algos; ++i) best = std::min(best, all[i].median());
-        printf("%dx%dx%d: cuBLASLt %.1f us", m, n, k, best);
-        fprintf(json, "{\"m\":%d,\"n\":%d,\"k\":%d,\"cublaslt_us\":%.2f", m, n, k, best);
+        printf("%d ranks, %dx%dx%d: cuBLASLt %.1f us", ranks, m, n, k, best);
+        fprintf(json, "{\"ranks\":%d,\"m\":%d,\"n\":%d,\"k\":%d,\"cublaslt_us\":%.2f", ranks, m, n, k, best);
         for (size_t i = vendor.algos; i < all.size(); ++i) {
             printf("%s%s %.1f", (i - vendor.algos) % FORMS ? ", " : "\n    ", all[i].name.c_str(), all[i].median());
             fprintf(json, ",\"%s\":%.2f", all[i].name.c_str(), all[i].median());
@@ -159,8 +182,9 @@ int main(int argc, char **argv) {
     CHECK(sg_kernel_load());
     for (int i = 1, m, n, k; i < argc; ++i) {
         if (!strncmp(argv[i], "out=", 4)) json = fopen(argv[i] + 4, "w");
+        else if (sscanf(argv[i], "ranks=%d", &m) == 1 && m >= 2 && m <= MOST_RANKS) alone.ranks = m;
         else if (sscanf(argv[i], "%dx%dx%d", &m, &n, &k) == 3) alone.shape(m, n, k, json);
-        else fprintf(stderr, "lab_alone: %s: out=FILE or MxNxK is expected\n", argv[i]), exit(2);
+        else fprintf(stderr, "lab_alone: %s: out=FILE, ranks=2|3|4 or MxNxK is expected\n", argv[i]), exit(2);
     }
     alone.check.expect(alone.check.world.trouble[0].kind == 0, "trouble");
     printf("checks: %d passed, %d failed\n", alone.check.passed, alone.check.failed);
