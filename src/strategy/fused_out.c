@@ -41,8 +41,8 @@
  *
  *     strips=0 lane 0:  columns of r+1 -> r+1 | columns of r+2 -> r+2 | ... | own columns + inboxes -> C
  *
- * No strips: the owners of an all-reduce have columns instead of rows (moves_columns.c).  All rows meet a
- * column of B at the same time, and it is read once; so is A, for each owner.
+ * No strips: the owners of an all-reduce have columns instead of rows (moves_columns.c).  All rows meet a column of B at
+ * the same time, and it is read once, A for each owner.
  *
  * `splits` parts of k (split.h) fill the SMs that few tiles leave idle.
  */
@@ -107,29 +107,30 @@ static int propose_parts(const sg_problem *p, const sg_machine *machine, const s
     return 1;
 }
 
-/* As many as waves, where it pays.  A wave of many bands reads A as often as B; and the more waves, the
- * more is added up at the end. */
+/* Appends knobs for a B that no cache holds.  For few bands, or A is read as often: strips of a wave each, the more of
+ * which there are, the more is added up at the end, and owners of columns.  For sums that all ranks get, if they are
+ * a few waves: strips that own rows follow, of a wave or more, or else slices of rows do the same.  A pool's workers
+ * take what comes. */
 static int propose_strips(const sg_problem *p, const sg_machine *machine, const sg_tile *tile,
-                          double b_bytes)
+                          sg_knobs *sets)
 {
+    const bool all = sg_problem_out(p) == SG_OUT_ALL && machine->pool == 0;
     const int64_t bands = sg_ceil_div(p->m, tile->m);
     const int64_t waves = sg_ceil_div(bands * sg_ceil_div(p->n, tile->n), machine->sms);
-    const bool pays = !p->call && b_bytes > cached_bytes && bands <= LOW_BANDS;
-    return pays && waves <= FEW_WAVES ? (int)sg_max(waves, 1) : 1;
-}
-
-/* Appends knobs with strips that own rows follow, of a wave or more: for sums of a few waves that all ranks
- * get, of a B that no cache holds, or else slices of rows do the same.  A pool's workers take what comes. */
-static int propose_lagging(const sg_problem *p, const sg_machine *machine, const sg_tile *tile,
-                           double b_bytes, sg_knobs *sets)
-{
-    const int64_t tiles = sg_ceil_div(p->n, tile->n) * sg_ceil_div(p->m, tile->m);
-    const int64_t waves = sg_ceil_div(tiles, machine->sms);
-    if (p->call || sg_problem_out(p) != SG_OUT_ALL || b_bytes <= cached_bytes) return 0;
-    if (machine->pool > 0 || waves < 2 || waves > LAGGING_WAVES) return 0;
-    const int strips = (int)sg_min(waves, MOST_LAGGING);
-    sets[0] = (sg_knobs){{1, 1, tile->m, tile->n, 0, 1, strips, 0}};
-    return 1;
+    const sg_knobs whole = {{1, 0, tile->m, tile->n, 0, 1, 0, 0}};
+    int n = 0;
+    if (p->call) return 0;
+    if (bands <= LOW_BANDS && waves > 1 && waves <= FEW_WAVES) {
+        sets[n] = whole;
+        sets[n++].value[STRIPS] = (int32_t)waves;
+    }
+    if (bands <= LOW_BANDS && all && p->ranks > 1) sets[n++] = whole;
+    if (all && waves > 1 && waves <= LAGGING_WAVES) {
+        sets[n] = whole;
+        sets[n].value[LAG] = 1;
+        sets[n++].value[STRIPS] = (int32_t)sg_min(waves, MOST_LAGGING);
+    }
+    return n;
 }
 
 /* Appends knobs with tiles that are narrower than all of the machine's of HEIGHT rows, so that a product of
@@ -232,20 +233,18 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
     const double b_bytes = (double)p->n * (double)p->k * sg_type_bytes(p->type);
     const sg_tile *const first = &machine->tile[0];
     const int64_t tiles = sg_ceil_div(p->m, first->m) * sg_ceil_div(p->n, first->n);
-    const int shapes = tiles <= (int64_t)FEW_WAVES * machine->sms ? 3 : 2;
+    const int most = tiles <= (int64_t)FEW_WAVES * machine->sms ? 3 : 2;
+    const int shapes = machine->tiles < most ? machine->tiles : most;
     const bool at_once = all && sent <= most_once_bytes;
     int n = 0;
     for (int i = 0; i < 2 * shapes; i++) {
         const int t = i % shapes;
         const bool cut = i >= shapes;
-        if (t >= machine->tiles) continue;
         const sg_tile *const tile = &machine->tile[t];
         if (cut && at_once && is_dealt(p, machine, tile->m)) continue;
         n += propose_parts(p, machine, tile, 1, false, cut, &sets[n]);
         if (i == 0) n += propose_dealt(p, machine, at_once, &sets[n]);
-        const int strips = cut ? 1 : propose_strips(p, machine, tile, b_bytes);
-        if (strips > 1) sets[n++] = (sg_knobs){{1, 0, tile->m, tile->n, 0, 1, strips, 0}};
-        if (!cut) n += propose_lagging(p, machine, tile, b_bytes, &sets[n]);
+        if (!cut && b_bytes > cached_bytes) n += propose_strips(p, machine, tile, &sets[n]);
         const int bands = b_bytes > cached_bytes ? LEAST_BANDS : 1;
         int subs = all ? 8 : 1;
         while (subs > 1 && (int64_t)subs * bands * tile->m > p->most_rows) subs /= 2;
