@@ -117,16 +117,16 @@ static int propose_strips(const sg_problem *p, const sg_machine *machine, const 
     const bool all = sg_problem_out(p) == SG_OUT_ALL && machine->pool == 0;
     const int64_t bands = sg_ceil_div(p->m, tile->m);
     const int64_t waves = sg_ceil_div(bands * sg_ceil_div(p->n, tile->n), machine->sms);
-    const sg_knobs whole = {{1, 0, tile->m, tile->n, 0, 1, 0, 0}};
+    const sg_knobs columns = {{1, 0, tile->m, tile->n, 0, 1, 0, 0}};
     int n = 0;
     if (p->call) return 0;
     if (bands <= LOW_BANDS && waves > 1 && waves <= FEW_WAVES) {
-        sets[n] = whole;
+        sets[n] = columns;
         sets[n++].value[STRIPS] = (int32_t)waves;
     }
-    if (bands <= LOW_BANDS && all && p->ranks > 1) sets[n++] = whole;
+    if (bands <= LOW_BANDS && all && p->ranks > 1) sets[n++] = columns;
     if (all && waves > 1 && waves <= LAGGING_WAVES) {
-        sets[n] = whole;
+        sets[n] = columns;
         sets[n].value[LAG] = 1;
         sets[n++].value[STRIPS] = (int32_t)sg_min(waves, MOST_LAGGING);
     }
