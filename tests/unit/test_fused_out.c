@@ -301,6 +301,35 @@ static void strips_that_own_rows_follow_are_proposed(void **state)
     assert_int_equal(most_strips("gemm_ar:bf16:2048x8192x7168:r4:call=9", 1), 0);
 }
 
+static bool proposes_columns(const char *text, int pool)
+{
+    const sg_strategy *const strategy = sg_strategy_find("fused_out");
+    const int strips = knob_called(strategy, "strips");
+    sg_machine machine = machine_of_tiles(128, 192);
+    proposals all;
+    bool found = false;
+    machine.pool = pool;
+    propose(text, strategy, &machine, &all);
+    for (int i = 0; i < all.count; i++) found |= all.set[i].value[strips] == 0;
+    return found;
+}
+
+/* Where all get a sum of few bands, one wave or many, and no cache holds B. */
+static void owners_of_columns_are_proposed(void **state)
+{
+    (void)state;
+    assert_true(proposes_columns("gemm_ar:bf16:512x12288x24576:r2", 0));
+    assert_true(proposes_columns("gemm_ar:bf16:1x8192x7168:r8", 0));
+    assert_true(proposes_columns("gemm_ar:bf16:1024x8192x7168:r4", 0));
+    assert_false(proposes_columns("gemm_ar:bf16:1025x8192x7168:r4", 0));
+    assert_false(proposes_columns("gemm_ar:bf16:512x8192x2048:r2", 0)); /* B in a cache */
+    assert_false(proposes_columns("gemm_ar:bf16:512x12288x24576:r1", 0));
+    assert_false(proposes_columns("gemm_rs:bf16:512x12288x24576:r2", 0));
+    assert_false(proposes_columns("gemm_a2a:bf16:512x12288x24576:r2", 0));
+    assert_false(proposes_columns("gemm_ar:bf16:512x12288x24576:r2:call=9", 0));
+    assert_false(proposes_columns("gemm_ar:bf16:512x12288x24576:r2", 8));
+}
+
 /* ---- Tagged data ------------------------------------------------------------------------------------- */
 
 static int count_with(const char *text, int once, const sg_machine *machine)
@@ -390,6 +419,7 @@ int main(void)
         cmocka_unit_test(a_call_has_no_strips),
         cmocka_unit_test(strips_are_proposed_where_b_is_large),
         cmocka_unit_test(strips_that_own_rows_follow_are_proposed),
+        cmocka_unit_test(owners_of_columns_are_proposed),
         cmocka_unit_test(tags_are_proposed_where_their_worth_is_known),
         cmocka_unit_test(a_tile_for_every_sm_is_proposed),
     };
