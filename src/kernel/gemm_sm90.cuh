@@ -45,6 +45,8 @@ template <class S> DEV void barriers_begin(const Param &P, const Smem<S> &smem)
     for (int i = 0; i < S::WGS; ++i) {
         mbar_init(smem.pushed + 8 * i, 1); /* its storer */
         mbar_init(smem.turn + 8 * i, 4);   /* a thread per warp of the other warpgroup */
+        if (S::SLOT_ADDS)
+            mbar_init(smem.added + 8 * i, 1); /* its storer, and the bytes it announced */
     }
     for (int i = 0; is_courier(P) && i < Courier<S>::CARRIERS; ++i)
         mbar_init(courier_barrier(smem, i), 1);

@@ -9,6 +9,9 @@
  * (tagged_sm90.cuh), or those for owners, and what owners send (hops_sm90.cuh). */
 enum Fold { FOLD_NONE, FOLD_ADDENDS, FOLD_SLICES, FOLD_PARTS, FOLD_TAGGED, FOLD_HOPS };
 
+/* The most addends of a tile that a warpgroup has to itself. */
+enum { SG_INSTANCE_SLOT_ADDS = 3 };
+
 typedef struct sg_instance {
     int type;          /* enum sg_kernel_type */
     int bm, bn;        /* tile */

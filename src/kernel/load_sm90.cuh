@@ -37,15 +37,15 @@ DEV void source_find(Source &s, const Param &P, Cursor &cursor, int unit, int im
     s.a = map_of(P, p.a.buf, MAP_A), s.b = map_of(P, p.b.buf, MAP_B);
 }
 
-/* PIECE of addend AREA, of all warpgroups that share the tile, to TO and behind. */
+/* PIECE of addend AREA of visit INDEX of a patch, of all warpgroups that share the tile, to TO and behind. */
 template <class S>
-DEV void load_addend(const Param &P, const sg_area &area, const Source &at, int piece, int *half,
-                     uint32_t to, uint32_t full)
+DEV void load_addend(const Param &P, const sg_area &area, const Tile &tile, int index, int piece,
+                     int *half, uint32_t to, uint32_t full)
 {
     const int x = piece % S::ACROSS * S::W, y = piece / S::ACROSS * 64;
     const bool tiled = area.tiled;
-    const int col = area.col0 + x + (tiled ? 0 : at.tile.col * S::BN);
-    const int row = area.row0 + y + (tiled ? at.index : at.tile.band) * S::BM;
+    const int col = area.col0 + x + (tiled ? 0 : tile.col * S::BN);
+    const int row = area.row0 + y + (tiled ? index : tile.band) * S::BM;
     for (int part = 0; part < S::PARTS; ++part, to += S::PIECE_BYTES)
         tma_load(to, map_of(P, area.buf, MAP_PIECE), col, row + part * S::MI * 64,
                  half_of(P, area.buf, half), full, KEEP_NORMAL);
@@ -84,7 +84,7 @@ DEV void load_addends(const Param &P, const Smem<S> &smem, const Source &at, int
             if (at.tile.live && room > 1)
                 load_part<S>(P, area, at, piece, to, full);
             else if (at.tile.live)
-                load_addend<S>(P, area, at, piece, half, to, full);
+                load_addend<S>(P, area, at.tile, at.index, piece, half, to, full);
             to += room * S::PARTS * S::PIECE_BYTES;
             left -= room;
             if (left == 0) ring_step(ring);
@@ -157,7 +157,7 @@ template <class S> DEV void loader(const Param &P, const Smem<S> &smem, int im, 
                 tma_load_multicast(to + im * (S::B_BYTES / S::CM), at.b, at.b_k + k, at.column, 0,
                                    full, P.keep_b, down_mask << (in * S::CM));
         }
-        if (S::ADDS && at.adds) {
+        if (S::ADDS && !S::SLOT_ADDS && at.adds) {
             const uint32_t since = stamp_clock();
             if (++steps > ready) ready = progress_wait(P, smem, smem.watched, steps, ROLE_LOADER);
             stamp_waited(smem.stamp, STAMP_LOADER, 1, since);

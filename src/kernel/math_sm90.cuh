@@ -147,22 +147,13 @@ template <class S> DEV void write_piece(const Math<S> &m, const uint32_t *v, uin
                   v[4 * q + 3]);
 }
 
-/* Partner: storer(). */
-template <class S> DEV void tell_storer(Math<S> &m)
-{
-    proxy_fence_shared(); /* ordinary stores before, the storer's bulk store after */
-    __syncwarp();
-    if (m.lane == 0) mbar_arrive(m.smem.slot_full + 8 * (m.wg * S::SLOTS + m.slot.at));
-    ring_step(m.slot);
-}
-
 /* 64 rows x W columns, rounded, into the next free slot; in turn, piece PIECE of the block's last tile
  * into the stages. */
 template <class S> DEV void stage_piece(Math<S> &m, const uint32_t *v, bool last, int piece)
 {
     const int at = m.wg * S::SLOTS + m.slot.at;
     const uint32_t since = stamp_clock();
-    mbar_wait(m.P, m.smem, m.smem.slot_empty + 8 * at, m.slot.parity ^ 1, ROLE_MATH);
+    slot_wait(m);
     math_waited(m, 1, since);
     write_piece(m, v, last ? last_place(m.smem, m.wg, piece) : m.smem.slot + at * S::PIECE_BYTES);
     tell_storer(m);
@@ -174,8 +165,7 @@ template <class S> DEV void stage_last(Math<S> &m, const uint32_t *v, int piece)
 {
     write_piece(m, v, last_place(m.smem, m.wg, piece));
     if (piece + 1 < S::CHUNKS) return;
-    mbar_wait(m.P, m.smem, m.smem.slot_empty + 8 * (m.wg * S::SLOTS + m.slot.at), m.slot.parity ^ 1,
-              ROLE_MATH);
+    slot_wait(m);
     tell_storer(m);
 }
 
@@ -228,13 +218,12 @@ DEV void round_tile(Math<S> &m, int unit, float (&acc)[S::MI][S::SUMS], uint32_t
     constexpr int V = S::PIECE_SUMS;
     if (S::ADDS || m.P.epilogue || m.P.tiled) {
         const sg_patch &p = patch_in_list(m.P, m.patch);
-        if (S::ADDS && p.adds)
+        if (S::ADDS && !S::SLOT_ADDS && p.adds)
 #pragma unroll
             for (int c = 0; c < S::CHUNKS; ++c)
                 fold_addends(m, c, p.adds, own_place(p), S::FOLD == FOLD_ADDENDS && p.own_rounded,
                              &acc[c * V / S::SUMS][c * V % S::SUMS]);
-        if (S::ADDS && p.adds) math_stamp(m, STAMP_ADDED);
-        if (S::TURNS > 1 && S::FOLD == FOLD_ADDENDS && p.adds) turn_pass(m);
+        if (S::ADDS && !S::SLOT_ADDS && p.adds) math_stamp(m, STAMP_ADDED);
         if ((m.P.epilogue && p.final) || m.P.tiled) {
             int in_pass;
             slice_of<S>(m.P, unit, &in_pass);
@@ -254,19 +243,21 @@ DEV void round_tile(Math<S> &m, int unit, float (&acc)[S::MI][S::SUMS], uint32_t
         }
         return;
     }
+    const sg_patch &p = patch_in_list(m.P, m.patch);
+    const int adds = S::SLOT_ADDS ? p.adds : 0;
+    if (adds > 0 && last) slot_wait(m), tell_storer(m); /* addends may come into the stages */
 #pragma unroll
     for (int c = 0; c < S::CHUNKS; ++c) {
         uint32_t *out = held + (S::HOLDS ? c * V / 2 : 0);
+        if (adds > 0) slot_addends(m, p, c, last, &acc[c * V / S::SUMS][c * V % S::SUMS]);
         round_piece<S>(&acc[c * V / S::SUMS][c * V % S::SUMS], out);
         if (!S::HOLDS) stage_piece(m, out, last, c);
     }
 }
 
-/* Past the stages of the tile of patch PATCH that is the other warpgroup's. */
-template <class S> DEV void stages_skip(Math<S> &m, int patch, int stages)
+/* Past the stages of the tile that is the other warpgroup's. */
+template <class S> DEV void stages_skip(Math<S> &m, int stages)
 {
-    if (S::FOLD == FOLD_ADDENDS)
-        stages += sg_walk_div(S::CHUNKS * patch_in_list(m.P, patch).adds, S::ADDENDS);
     const int at = m.ring.at + stages;
     m.ring.parity ^= at / S::STAGES & 1;
     m.ring.at = at % S::STAGES;
@@ -293,7 +284,7 @@ template <class S> DEV void math_in_turn(Math<S> &m)
         stages = stages_of<S>(m.P, m.ahead, unit, stages);
         m.patch = m.ahead.patch, m.base = m.ahead.base;
         if (turn-- > 0) {
-            stages_skip(m, m.patch, stages);
+            stages_skip(m, stages);
             continue;
         }
         turn = 1;
@@ -301,11 +292,9 @@ template <class S> DEV void math_in_turn(Math<S> &m)
                   ROLE_MATH); /* partner: turn_pass() */
         m.turn_parity ^= 1;
         math_stamp(m, STAMP_TILE, m.patch);
-        /* Addends come through stages, too, behind those of the product. */
-        const bool adds = S::FOLD == FOLD_ADDENDS && patch_in_list(m.P, m.patch).adds > 0;
-        if (stages > 0) stage_of_turn(m, acc, 0, stages == 1 && !adds);
+        if (stages > 0) stage_of_turn(m, acc, 0, stages == 1);
         for (int left = stages - 2; left > 0; --left) stage_of_turn(m, acc, 1, false);
-        if (stages > 1) stage_of_turn(m, acc, 1, !adds);
+        if (stages > 1) stage_of_turn(m, acc, 1, true);
         multiply_end(m, acc, stages > 0);
         round_tile(m, unit, acc, out);
     }

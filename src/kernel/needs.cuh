@@ -15,11 +15,13 @@ typedef struct needs {
     int a_rows;                 /* the most of a place that is read as A */
     int col_step;               /* columns at which stores may end inside a matrix, or ANY_COL */
     bool adds, waits, per_tile; /* per_tile: a visit is a tile, whatever the cluster */
-    bool places;                /* something else than parts is stored into places for tiles */
-    int64_t b_read, b_most;     /* elements of B that are read by all tiles; of the largest B */
-    int parts, part_place;      /* as in sg_kernel_gemm_param; parts -1: not yet known */
-    bool tagged, hops;          /* it is a launch of tagged data; in two hops */
-    const char *never;          /* why no kernel can serve it, which of tagged data is possible */
+    bool
+        late; /* an own product that is not rounded is added behind two addends, or one beside many */
+    bool places;            /* something else than parts is stored into places for tiles */
+    int64_t b_read, b_most; /* elements of B that are read by all tiles; of the largest B */
+    int parts, part_place;  /* as in sg_kernel_gemm_param; parts -1: not yet known */
+    bool tagged, hops;      /* it is a launch of tagged data; in two hops */
+    const char *never;      /* why no kernel can serve it, which of tagged data is possible */
 } needs;
 
 static bool ends_inside(const sg_kernel_place *place, int col0, int cols)
@@ -88,6 +90,11 @@ static const char *read_leaving(const sg_kernel_gemm *g, const sg_patch *p, need
     return read_part(g, to, n);
 }
 
+static bool own_is_late(const sg_patch *p)
+{
+    return p->k0 >= p->k1 || (p->own_at > 1 && !p->own_rounded);
+}
+
 /* Reads the patches of a launch; the reason is why no fast kernel can serve them. */
 static const char *read_patch(const sg_kernel_gemm *g, const sg_patch *p, needs *n)
 {
@@ -106,6 +113,7 @@ static const char *read_patch(const sg_kernel_gemm *g, const sg_patch *p, needs 
         n->adds = true;
         n->per_tile |= add->area.tiled;
     }
+    n->late |= p->adds > SG_INSTANCE_SLOT_ADDS || (p->adds > 0 && own_is_late(p));
     why = read_parts(g, p, n);
     if (why != nullptr) return why;
     for (int i = 0; i < p->tos; ++i) {

@@ -25,6 +25,8 @@ struct Shape {
     static constexpr int TURNS = Turns, PARTS = WGS / TURNS; /* warpgroups of a tile */
     static constexpr Fold FOLD = Folding;
     static constexpr bool ADDS = FOLD == FOLD_ADDENDS || FOLD == FOLD_PARTS;
+    /* In turn, addends come into the slots in which pieces leave, under the products of the other. */
+    static constexpr bool SLOT_ADDS = FOLD == FOLD_ADDENDS && TURNS > 1;
     static constexpr int MI = BM / PARTS / 64; /* 64-row blocks of a warpgroup */
     /* Columns of a piece: what a swizzle takes, or for plain products a whole or half tile without. */
     static constexpr int W = BN % 64 == 0                       ? 64
@@ -57,6 +59,11 @@ struct Shape {
     static constexpr int READERS = CM + CN - 1;
     static_assert(BM % (64 * PARTS) == 0 && BN % 16 == 0 && WGS <= 2, "tile");
     static_assert(WGS % TURNS == 0 && (TURNS == 1 || FOLD < FOLD_SLICES), "turns");
+    static_assert(!SLOT_ADDS || (SLOTS == 1 && CL == 1),
+                  "a piece and its addends take the slot in turn");
+    static_assert(!SLOT_ADDS ||
+                      (1 + SG_INSTANCE_SLOT_ADDS) * CHUNKS * PIECE_BYTES <= STAGES * STAGE_BYTES,
+                  "addends of a last tile");
     static_assert(FOLD != FOLD_PARTS || (CL == 1 && ADDENDS >= 2), "a sum is two pieces");
     static_assert(!TAGS || CL == 1, "a unit is a tile");
     static_assert((BN / CM) % 8 == 0 && (BM / CN) % 8 == 0, "cluster");
@@ -70,6 +77,7 @@ template <class S> struct Smem {
     uint32_t full, empty, slot_full, slot_empty; /* barriers, side by side with those that follow */
     uint32_t pushed;                  /* for each storer: rows that it carries are in its slots */
     uint32_t turn;                    /* for each math warpgroup: the stages that come are its */
+    uint32_t added;                   /* for each math warpgroup: an addend is in its slot */
     uint32_t progress, watched, gate; /* words, as many as WORDS with those that follow */
     uint32_t hello, mapped;           /* of 64 ranks, a bit each; mapped: for each storer */
     uint32_t defect;                  /* a role that another has kept waiting; 0: none */
@@ -88,11 +96,12 @@ template <class S> DEV Smem<S> smem_layout(void *raw)
     s.full = s.slot + S::SLOT_BYTES, s.empty = s.full + 8 * S::STAGES;
     s.slot_full = s.empty + 8 * S::STAGES, s.slot_empty = s.slot_full + 8 * S::WGS * S::SLOTS;
     s.pushed = s.slot_empty + 8 * S::WGS * S::SLOTS, s.turn = s.pushed + 8 * S::WGS;
-    s.progress = s.turn + 8 * S::WGS, s.watched = s.progress + 8, s.gate = s.progress + 12;
+    s.added = s.turn + 8 * S::WGS;
+    s.progress = s.added + 8 * S::WGS, s.watched = s.progress + 8, s.gate = s.progress + 12;
     s.hello = s.progress + 16, s.mapped = s.progress + 40, s.defect = s.progress + 56;
     s.raised = s.progress + 4 * WORDS, s.aim = s.raised + 2 * RAISED_BYTES;
     s.stamp = s.full + SMEM_BARRIERS - STAMP_BYTES;
-    static_assert(16 * (S::STAGES + S::WGS * S::SLOTS + S::WGS) + 4 * (WORDS + AIMS) +
+    static_assert(16 * (S::STAGES + S::WGS * S::SLOTS + S::WGS) + 8 * S::WGS + 4 * (WORDS + AIMS) +
                           2 * RAISED_BYTES <=
                       SMEM_BARRIERS - STAMP_BYTES,
                   "");

@@ -2,6 +2,7 @@
  * that stores its staged pieces and raises flags.  Before that it carries rows to peers
  * (push_sm90.cuh). */
 #pragma once
+#include "kernel/load_sm90.cuh"
 #include "kernel/push_sm90.cuh"
 
 /* The map by which a piece goes to AREA: of the place, or of the own tensor of a peer that said where it
@@ -165,6 +166,42 @@ DEV void storer_carry(const Param &P, const Smem<S> &smem, int wg, bool open, ui
     for (int i = 0; i < S::SLOTS; ++i) mbar_arrive(smem.slot_empty + 8 * (wg * S::SLOTS + i));
 }
 
+/* ---- Addends, in turn ------------------------------------------------------------------------------------ */
+
+/* Those of PIECE, one after the other into the slot by which their sum leaves.  Math gives it back for each but
+ * the last.  Partner: slot_addends(). */
+template <class S>
+DEV void load_for_piece(const Param &P, const Smem<S> &smem, const Target &v, int wg, int piece,
+                        int *half, Ring<S::SLOTS> &ring)
+{
+    const uint32_t added = smem.added + 8 * wg, to = smem.slot + wg * S::PIECE_BYTES;
+    for (int add = 0; add < v.p.adds; ++add) {
+        if (add > 0) {
+            mbar_wait(P, smem, smem.slot_full + 8 * wg, ring.parity, ROLE_STORER);
+            ring_step(ring);
+            mbar_arrive(smem.slot_empty + 8 * wg);
+        }
+        mbar_expect(added, S::PIECE_BYTES);
+        load_addend<S>(P, P.program.add[v.p.add0 + add].area, v.tile, v.index, piece, half, to,
+                       added);
+    }
+}
+
+/* Those of the block's last tile, all at once into the stages, which math has left. */
+template <class S>
+DEV void load_for_last(const Param &P, const Smem<S> &smem, const Target &v, int wg, int *half,
+                       Ring<S::SLOTS> &ring)
+{
+    const uint32_t added = smem.added + 8 * wg;
+    mbar_wait(P, smem, smem.slot_full + 8 * wg, ring.parity, ROLE_STORER);
+    ring_step(ring);
+    mbar_expect(added, S::CHUNKS * v.p.adds * S::PIECE_BYTES);
+    for (int i = 0; i < S::CHUNKS * v.p.adds; ++i)
+        load_addend<S>(P, P.program.add[v.p.add0 + i % v.p.adds].area, v.tile, v.index,
+                       i / v.p.adds, half, last_place(smem, wg, i), added);
+    mbar_arrive(smem.slot_empty + 8 * wg);
+}
+
 template <class S> DEV void storer(const Param &P, const Smem<S> &smem, int im, int in, int wg)
 {
     const uint32_t full = smem.slot_full + 8 * wg * S::SLOTS;
@@ -181,6 +218,7 @@ template <class S> DEV void storer(const Param &P, const Smem<S> &smem, int im, 
     const uint64_t epoch = P.program.rank ? run_epoch(P.program.rank) : 0;
     const bool open = S::FOLD == FOLD_SLICES || !P.turn.gate || storer_gate(P, smem);
     int half = -1;
+    uint32_t steps = wg + 1; /* of the watcher's, for addends: up to the unit at hand */
     if (S::FOLD != FOLD_SLICES && storers_carry(P)) storer_carry(P, smem, wg, open, epoch);
     for (; unit < P.units; unit += S::TURNS * stride) {
         int in_pass;
@@ -200,6 +238,11 @@ template <class S> DEV void storer(const Param &P, const Smem<S> &smem, int im, 
         }
         const uint32_t aim = smem.aim + 4 * AIM_WORDS * wg;
         aim_at<S>(P, aim, &half, Target{p, index, tile});
+        const int adds = S::SLOT_ADDS ? p.adds : 0;
+        if (adds > 0) progress_wait(P, smem, smem.watched, steps, ROLE_STORER);
+        if (S::SLOT_ADDS) steps += S::TURNS;
+        if (adds > 0 && behind == LAST)
+            load_for_last(P, smem, Target{p, index, tile}, wg, &half, ring);
         /* Math has stored these sums itself, and tells so.  Partner: part_leave(). */
         const bool stay = S::FOLD == FOLD_PARTS && P.program.to[p.to0].buf == P.part_place;
         const int pieces = stay ? 1 : S::CHUNKS;
@@ -207,6 +250,8 @@ template <class S> DEV void storer(const Param &P, const Smem<S> &smem, int im, 
             const uint32_t from = behind == LAST
                                       ? last_place(smem, wg, piece)
                                       : smem.slot + (wg * S::SLOTS + ring.at) * S::PIECE_BYTES;
+            if (adds > 0 && behind != LAST)
+                load_for_piece(P, smem, Target{p, index, tile}, wg, piece, &half, ring);
             /* Pairs with tell_storer() of math; of a last tile, all pieces are there at once. */
             if (behind != LAST || piece == 0 || S::TURNS > 1)
                 mbar_wait(P, smem, full + 8 * ring.at, ring.parity, ROLE_STORER);

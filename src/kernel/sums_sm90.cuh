@@ -16,7 +16,7 @@ template <class S> struct Math {
     int row, next_row; /* where the sums of the patch stay in f32, see part_row() */
     int before;        /* the stage whose products may still be running */
     int room;          /* of a stage of addends: taken from it so far, see addend_room() */
-    uint32_t turn_parity;
+    uint32_t turn_parity, added_parity;
 };
 
 /* See stamp.cuh. */
@@ -132,6 +132,71 @@ DEV void fold_addends(Math<S> &m, int piece, int adds, int own_at, bool own_roun
     }
 #pragma unroll
     for (int i = 0; i < V; ++i) v[i] = sum[i];
+}
+
+/* The next slot is free.  Partner: storer(). */
+template <class S> DEV void slot_wait(const Math<S> &m)
+{
+    const int at = m.wg * S::SLOTS + m.slot.at;
+    mbar_wait(m.P, m.smem, m.smem.slot_empty + 8 * at, m.slot.parity ^ 1, ROLE_MATH);
+}
+
+/* Partner: storer(). */
+template <class S> DEV void tell_storer(Math<S> &m)
+{
+    proxy_fence_shared(); /* ordinary loads and stores before, the bulk engine's after */
+    __syncwarp();
+    if (m.lane == 0) mbar_arrive(m.smem.slot_full + 8 * (m.wg * S::SLOTS + m.slot.at));
+    ring_step(m.slot);
+}
+
+/* In turn: an addend of piece PIECE of this warpgroup's tile joins the sum V.  Addends come one after the other
+ * through the slot by which the piece leaves, those of the block's LAST tile all at once into the stages; a warp
+ * reads and writes rows of its own alone.  Partner: slot_addend(). */
+template <class S> DEV void slot_add(Math<S> &m, int piece, int add, int adds, bool last, float *v)
+{
+    if (!last) slot_wait(m);
+    if (!last || piece + add == 0) {
+        mbar_wait(m.P, m.smem, m.smem.added + 8 * m.wg, m.added_parity, ROLE_MATH);
+        m.added_parity ^= 1;
+    }
+    const uint32_t from = last ? last_place(m.smem, m.wg, piece * adds + add)
+                               : m.smem.slot + (m.wg * S::SLOTS + m.slot.at) * S::PIECE_BYTES;
+#pragma unroll
+    for (int q = 0; q < S::VECTORS; ++q) {
+        uint32_t x[4];
+        ldmatrix4(from + piece_vector(m, q), x);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const float2 two = unpack<typename S::T>(x[i]);
+            v[8 * q + 2 * i] += two.x, v[8 * q + 2 * i + 1] += two.y;
+        }
+    }
+    if (!last && add + 1 < adds) tell_storer(m); /* the slot is to be filled again */
+}
+
+/* V, the sums of piece PIECE, becomes the sum of it and the addends of patch P in the listed order.  Rounded, it
+ * fits into half the registers until it is its turn, and V holds the sum so far.  Otherwise it is the first or
+ * the second, whose order is free: V is both. */
+template <class S>
+DEV void slot_addends(Math<S> &m, const sg_patch &p, int piece, bool last, float *v)
+{
+    uint32_t own[S::PIECE_SUMS / 2];
+    int add = 0;
+    if (p.own_rounded) {
+#pragma unroll
+        for (int i = 0; i < S::PIECE_SUMS / 2; ++i) {
+            own[i] = pack<typename S::T>(v[2 * i], v[2 * i + 1]);
+            v[2 * i] = v[2 * i + 1] = -0.f;
+        }
+        for (; add < p.own_at; ++add) slot_add(m, piece, add, p.adds, last, v);
+#pragma unroll
+        for (int i = 0; i < S::PIECE_SUMS / 2; ++i) {
+            const float2 two = unpack<typename S::T>(own[i]);
+            v[2 * i] += two.x, v[2 * i + 1] += two.y;
+        }
+    }
+    for (; add < p.adds; ++add) slot_add(m, piece, add, p.adds, last, v);
 }
 
 /* Sums of slices of k go straight between registers and (L2) memory, in the order the threads hold

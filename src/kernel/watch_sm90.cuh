@@ -207,7 +207,7 @@ template <class S> DEV void watcher(const Param &P, const Smem<S> &smem, int im,
         }
         next += stride_of<S>(P);
         const bool adds = S::ADDS && p.adds;
-        if (p.waits == 0 && !adds) continue;
+        if (p.waits == 0 && !adds && !S::SLOT_ADDS) continue;
         const Tile t = tile_at<S>(p, unit - cursor.base, im, in);
         const int tile = tile_number(p, t, S::BN), row = t.band * S::BM;
         if (p.waits > 0 && watcher_again(w, p, cursor.patch, row, tile))
@@ -216,7 +216,8 @@ template <class S> DEV void watcher(const Param &P, const Smem<S> &smem, int im,
             watcher_slabs(w, p, row, tile, unit);
         watcher_tell(w);
         if (adds && t.live) watcher_addends(w, p, row, tile, unit);
-        w.steps += adds;
+        w.steps +=
+            S::SLOT_ADDS ? 1 : adds; /* storers count units, and the loader waits for nothing */
         watcher_tell(w);
         stamp(smem.stamp, STAMP_WATCHER, STAMP_FLAG, cursor.patch);
     }

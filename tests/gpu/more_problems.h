@@ -7,7 +7,7 @@ static const char *const ops[] = {"ag_gemm", "gemm_rs", "gemm_ar", "a2a_gemm", "
 enum { OPS = sizeof ops / sizeof ops[0] };
 
 /* What a plan of that problem may look like, besides what is predicted to be best. */
-enum { FORMS = 14 };
+enum { FORMS = 15 };
 static const char *const forms[OPS][FORMS] = {
     {"fused_in{chunks=1,slabs=1,tile_m=128,tile_n=128,push=1}",
      "fused_in{chunks=4,slabs=1,tile_m=128,tile_n=256,push=1}",
@@ -18,14 +18,16 @@ static const char *const forms[OPS][FORMS] = {
      "direct{vendor=1}", "dma{form=0,chunks=3}", "dma{form=1,chunks=2}", "dma{form=2,chunks=2}"},
     {"fused_out{tile_m=128,tile_n=128}", "fused_out{tile_m=128,tile_n=256}",
      "fused_out{tile_m=128,tile_n=256,splits=3}", "fused_out{tile_m=128,tile_n=128,strips=3}",
-     "fused_out{tile_m=128,tile_n=256,splits=2,strips=2}", "ring{sub=2,vendor=1}", "ring{vendor=0}",
-     "direct{vendor=1}", "dma{form=0,chunks=3}", "dma{form=1,chunks=2}", "dma{form=3,chunks=2}"},
+     "fused_out{tile_m=128,tile_n=256,splits=2,strips=2}", "fused_out{tile_m=128,tile_n=192}",
+     "ring{sub=2,vendor=1}", "ring{vendor=0}", "direct{vendor=1}", "dma{form=0,chunks=3}",
+     "dma{form=1,chunks=2}", "dma{form=3,chunks=2}"},
     {"fused_out{tile_m=128,tile_n=128}", "fused_out{tile_m=128,tile_n=256,once=1}",
      "fused_out{tile_m=128,tile_n=128,once=1}", "fused_out{subs=2,lag=1,tile_m=128,tile_n=128}",
      "fused_out{subs=2,lag=1,tile_m=128,tile_n=256,splits=4}",
      "fused_out{tile_m=128,tile_n=128,once=1,splits=2}",
      "fused_out{tile_m=128,tile_n=256,strips=2}",
      "fused_out{tile_m=128,tile_n=128,once=0,strips=0,tagged=0}",
+     "fused_out{tile_m=128,tile_n=192,once=0,tagged=0}",
      "fused_out{subs=2,lag=1,tile_m=128,tile_n=256,once=0,splits=2,strips=0,tagged=0}",
      "ring{sub=2,vendor=1}", "ring{vendor=0}", "direct{vendor=1}", "dma{form=1,chunks=2}",
      "dma{form=3,chunks=2}"},

@@ -52,8 +52,6 @@ static std::string named(const char *what, int m, int n, int k, int tm, int tn)
            std::to_string(k) + " tile " + std::to_string(tm) + "x" + std::to_string(tn);
 }
 
-/* ---- Cases ----------------------------------------------------------------------------------------------- */
-
 static void single(int m, int n, int k, int tm, int tn, int cluster)
 {
     const std::string what =
@@ -510,6 +508,16 @@ static void slices(int m, int n, int k, int tm, int tn, int cluster, int split, 
     }
 }
 
+/* In turn: addends under the products of the other. */
+static void hidden_addends(void)
+{
+    for (int i = 0, own = 0; i < 5; ++i, own = own < senders ? own + 1 : 0) {
+        senders = i < 2 ? 1 : 2, rounded = i % 2 == 0;
+        for (int m = 100; m <= 1924; m += 608) scatter(m, 392, 328, 128, 192, 1, own, true);
+        scatter(768, 264, 64, 128, 192, 1, own, own > 0);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const int seed = argc > 1 ? atoi(argv[1]) : 1;
@@ -573,7 +581,9 @@ int main(int argc, char **argv)
     for (int width = 176; width <= 192; width += 16) single(130, 1264, 392, 128, width, 1);
     gather(768, 520, 392, 128, 128, 2, 60, 64);
     for (int w = 176; w <= 192; w += 16) gather(w > 176 ? 700 : 768, 264, 200, 128, w, 1, 100, 72);
-    turns = 0;
+    emu_sms(4);
+    hidden_addends();
+    emu_sms(0), turns = 0, rounded = false;
     for (arch = 80; arch >= 70; arch -= 10) {
         single(200, 136, 72, 128, 128, 0);
         single(70, 56, 40, 96, 40, 0);
