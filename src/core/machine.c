@@ -202,7 +202,20 @@ static shingle_status take_name(reader *r, sg_machine *m)
     return SHINGLE_OK;
 }
 
-/* "128x256", or "128x128 0.9" where the shape reaches less than the machine's rate. */
+/* A part of something, if there is one more word in the line. */
+static shingle_status take_tile_part(reader *r, const char *name, double most, double *part)
+{
+    if (!at_end(r) && !is_blank(*r->at)) return fail_at(r, r->at, "a blank expected");
+    skip_blanks(r);
+    if (at_end(r)) return SHINGLE_OK;
+    const char *const start = r->at;
+    SG_TRY(take_number(r, false, part));
+    if (*part < 0.01 || *part > most) return fail_range(r, start, name, 0.01, most);
+    return SHINGLE_OK;
+}
+
+/* "128x256", or "128x128 0.9" where the shape reaches less than the machine's rate, or "128x192 0.9 0.4" where
+ * other tiles hide the rest of what addends take. */
 static shingle_status take_tile(reader *r, sg_machine *m)
 {
     if (m->tiles == SG_TILES) return fail_at(r, r->at, "at most 8 tile lines expected");
@@ -217,15 +230,10 @@ static shingle_status take_tile(reader *r, sg_machine *m)
         if (i == 0) r->at++;
     }
     double rate = 1;
-    if (!at_end(r) && !is_blank(*r->at)) return fail_at(r, r->at, "a blank expected");
-    skip_blanks(r);
-    if (!at_end(r)) {
-        const char *const start = r->at;
-        SG_TRY(take_number(r, false, &rate));
-        if (rate < 0.01 || rate > most_tile_rate)
-            return fail_range(r, start, "the rate of a tile", 0.01, most_tile_rate);
-    }
-    m->tile[m->tiles++] = (sg_tile){(int32_t)side[0], (int32_t)side[1], rate};
+    double late = 1;
+    SG_TRY(take_tile_part(r, "the rate of a tile", most_tile_rate, &rate));
+    SG_TRY(take_tile_part(r, "the part of a tile's addends", 1, &late));
+    m->tile[m->tiles++] = (sg_tile){(int32_t)side[0], (int32_t)side[1], rate, late};
     return SHINGLE_OK;
 }
 
@@ -472,9 +480,14 @@ size_t sg_machine_print(const sg_machine *m, char *text, size_t room)
     }
     for (int i = 0; i < m->tiles; i++) {
         sg_text_add(&t, "tile %dx%d", m->tile[i].m, m->tile[i].n);
-        if (m->tile[i].rate > 0 && m->tile[i].rate != 1) {
+        const bool late = m->tile[i].late > 0 && m->tile[i].late != 1;
+        if (late || (m->tile[i].rate > 0 && m->tile[i].rate != 1)) {
             sg_text_add(&t, " ");
-            print_number(m->tile[i].rate, &t);
+            print_number(m->tile[i].rate > 0 ? m->tile[i].rate : 1, &t);
+        }
+        if (late) {
+            sg_text_add(&t, " ");
+            print_number(m->tile[i].late, &t);
         }
         sg_text_add(&t, "\n");
     }

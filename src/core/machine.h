@@ -23,6 +23,7 @@ enum {
 typedef struct sg_tile {
     int32_t m, n;
     double rate; /* of gemm_tflops that tiles of this shape reach; 0 is taken as 1 */
+    double late; /* of what addends take, that no other tile hides; 0 is taken as 1 */
 } sg_tile;
 
 /* A measured curve, points in ascending order. */

@@ -78,7 +78,7 @@ void sg_machine_plain(sg_machine *machine_out)
         .launch_us = 2,
         .join_us = 4,
         .epilogue_us = 2,
-        .tile = {{128, 256, 1}, {128, 128, 0.9}, {64, 128, 0.8}},
+        .tile = {{128, 256, 1, 1}, {128, 128, 0.9, 1}, {64, 128, 0.8, 1}},
         .tiles = 3,
     };
 }

@@ -12,12 +12,15 @@
 
 /* ---- What a product costs --------------------------------------------------------------------------- */
 
-static double tile_rate(const sg_machine *machine, const sg_launch *l)
+static sg_tile tile_of(const sg_machine *machine, const sg_launch *l)
 {
+    sg_tile tile = {l->tile_m, l->tile_n, 1, 1};
     for (int i = 0; i < machine->tiles; i++)
         if (machine->tile[i].m == l->tile_m && machine->tile[i].n == l->tile_n)
-            return machine->tile[i].rate > 0 ? machine->tile[i].rate : 1;
-    return 1;
+            tile = machine->tile[i];
+    if (tile.rate <= 0) tile.rate = 1;
+    if (tile.late <= 0) tile.late = 1;
+    return tile;
 }
 
 /* Flops per microsecond of all SMs together. */
@@ -172,12 +175,25 @@ static double beside_memory(const sg_machine *machine, double math, double memor
     return longer > 0 ? longer + machine->mem_part * shorter * shorter / longer : 0;
 }
 
-/* What a visit costs beside its operands and addends.  Tagged tiles are added up by the blocks that have
- * computed them, without a tile of the ring for it. */
-static double fixed_us(const sg_machine *machine, const sg_sched *s, const sg_patch *p)
+/* Of what addends take, the part that no other product of so many US hides: a tile of such a shape leaves while
+ * the next one is computed, and up to three addends come where it leaves, if nothing else is done to it
+ * (kernel/sums_sm90.cuh). */
+static double late_part(const sg_machine *machine, const sg_sched *s, const sg_launch *l,
+                        const sg_patch *p, double us)
+{
+    const bool epilogue = p->final && sg_problem_has_epilogue(s->problem);
+    const bool ordered = p->own_rounded || p->own_at <= 1;
+    const bool hides = p->adds <= 3 && p->waits == 0 && ordered && !epilogue &&
+                       us >= (2 + p->adds) * machine->add_us;
+    return hides ? tile_of(machine, l).late : 1;
+}
+
+/* What a visit costs beside its operands and addends, of which LATE shows.  Tagged tiles are added up by the
+ * blocks that have computed them, without a tile of the ring for it. */
+static double fixed_us(const sg_machine *machine, const sg_sched *s, const sg_patch *p, double late)
 {
     if (p->adds > 0 && s->buf[s->add[p->add0].area.buf].tagged) return 0;
-    return machine->visit_us + p->adds * machine->add_us;
+    return machine->visit_us + late * p->adds * machine->add_us;
 }
 
 /* Tiles of a launch that are multiplied. */
@@ -202,9 +218,11 @@ static double visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
     const double cols = (double)(call ? p->cols : sg_round_up(p->cols, l->tile_n));
     const double depth = (double)(p->k1 - p->k0);
     const double flops = depth > 0 ? sg_problem_flops(s->problem, rows, cols, depth) : 0;
-    const double rate = flops_us(machine, s->problem) * tile_rate(machine, l);
-    const double math = fixed_us(machine, s, p) + with_burst(machine, machine->burst, m->now,
-                                                             flops * machine->sms / (rate * tiles));
+    const double rate = flops_us(machine, s->problem) * tile_of(machine, l).rate;
+    const double product =
+        with_burst(machine, machine->burst, m->now, flops * machine->sms / (rate * tiles));
+    const double late = late_part(machine, s, l, p, product);
+    const double math = fixed_us(machine, s, p, late) + product;
     /* The memory serves all blocks, those of other patches of the launch among them: where no cache holds
      * B, other owners' and other strips'.  But sums of tagged tiles are no tiles of their own. */
     const double whole_b = (double)s->problem->n * depth * sg_type_bytes(s->problem->type);
@@ -216,7 +234,7 @@ static double visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
     const double b = b_read(s, l, p, (double)a->step_tiles, a->got);
     const double memory = (row_bytes(s, p) + b) * unit;
     /* While other blocks multiply, a block has twice its share. */
-    return late_bytes(s, p) * unit / 2 + beside_memory(machine, math, memory);
+    return late * late_bytes(s, p) * unit / 2 + beside_memory(machine, math, memory);
 }
 
 /* The vendor's product, begun at BEGIN, has no waves: libraries split k and choose among many tiles.

@@ -23,7 +23,7 @@ static inline sg_machine quiet_machine(int sms, int side, int depth, double tile
     m.mem_gbps = m.copy_gbps = m.store_gbps = m.coll_gbps = 1e6;
     m.copy_us = m.store_us = m.coll_us = m.flag_us = 0;
     m.launch_us = m.join_us = m.epilogue_us = 0;
-    m.tile[0] = (sg_tile){side, side, 1};
+    m.tile[0] = (sg_tile){side, side, 1, 1};
     m.tiles = 1;
     return m;
 }

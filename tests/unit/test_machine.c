@@ -56,6 +56,8 @@ static void printed_machines_parse_to_the_same(void **state)
     machine.mem_gbps = 999999.999999;
     machine.flag_us = 0;
     machine.tile[1].rate = 0.875;
+    machine.tile[2].rate = 1;
+    machine.tile[2].late = 0.25;
     strcpy(machine.name, "cpu, 2 threads at 1:400");
     const size_t length = sg_machine_print(&machine, text, sizeof text);
     assert_int_equal(length, strlen(text));
@@ -67,7 +69,8 @@ static void printed_machines_parse_to_the_same(void **state)
     assert_string_equal(again, text);
     assert_true(parsed.copy_us == machine.copy_us);
     assert_true(parsed.mem_gbps == machine.mem_gbps);
-    assert_true(parsed.tile[1].rate == 0.875);
+    assert_true(parsed.tile[1].rate == 0.875 && parsed.tile[1].late == 1);
+    assert_true(parsed.tile[2].rate == 1 && parsed.tile[2].late == 0.25);
     assert_int_equal(parsed.tiles, 3);
 }
 
@@ -193,6 +196,9 @@ static void mistakes_are_named_with_their_place(void **state)
     expect_error("tile 128x\n", "f.machine:1:10: a whole number");
     expect_error("tile 0x8\n", "f.machine:1:6: a side of a tile is out of range; 1 to 4096");
     expect_error("tile 8x8 2.5\n", "f.machine:1:10: the rate of a tile is out of range");
+    expect_error("tile 8x8 1 1.5\n",
+                 "f.machine:1:12: the part of a tile's addends is out of range");
+    expect_error("tile 8x8 1 1 1\n", "f.machine:1:14: ");
     expect_error("tile 8x8,\n", "f.machine:1:9: a blank");
     expect_error("topology star\n", "f.machine:1:10: switch, mesh, ring, pcie or nodes expected");
     expect_error("topology\n", "f.machine:1:9: switch");

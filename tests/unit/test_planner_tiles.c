@@ -31,9 +31,9 @@ static void strategies_are_asked_for_other_tiles(void **state)
     sg_problem p;
     sg_machine_plain(&machine);
     machine.tiles = 3;
-    machine.tile[0] = (sg_tile){128, 256, 1};
-    machine.tile[1] = (sg_tile){128, 224, 0.9};
-    machine.tile[2] = (sg_tile){128, 128, 0.8};
+    machine.tile[0] = (sg_tile){128, 256, 1, 1};
+    machine.tile[1] = (sg_tile){128, 224, 0.9, 1};
+    machine.tile[2] = (sg_tile){128, 128, 0.8, 1};
     assert_int_equal(sg_problem_parse("gemm_rs:bf16:8192x8192x4096:r2", &p), SHINGLE_OK);
     for (int i = 0; i < 2; i++) {
         const shingle_plan_options forced = {.strategy = names[i]};
@@ -71,8 +71,8 @@ static void who_gives_tiles_gets_these(void **state)
     for (int k = 0; k < SG_KINDS; k++) can.kind[k] = true;
     sg_machine_plain(&machine);
     machine.tiles = 2;
-    machine.tile[0] = (sg_tile){128, 256, 1};
-    machine.tile[1] = (sg_tile){128, 128, 0.8};
+    machine.tile[0] = (sg_tile){128, 256, 1, 1};
+    machine.tile[1] = (sg_tile){128, 128, 0.8, 1};
     assert_int_equal(sg_problem_parse("gemm_rs:bf16:8192x8192x4096:r2", &p), SHINGLE_OK);
     const shingle_plan_options by_hand = {.strategy = "direct{tile_m=128,tile_n=256,vendor=0}"};
     assert_int_equal(sg_planner_choose(&p, &machine, &by_hand, NULL, &can, &plan),

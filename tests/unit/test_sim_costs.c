@@ -162,6 +162,21 @@ static void addends_cost_by_number(void **state)
     expect_us(price("gemm_rs:f32:192x64x64:r3", SCATTER, &m), 3 * tile_us + 2 * 7);
 }
 
+/* Up to three come under the next product, if that takes long enough and nothing else is done to the sum. */
+static void tiles_of_some_shapes_hide_addends(void **state)
+{
+    (void)state;
+    sg_machine m = quiet(1);
+    m.add_us = 8;
+    m.tile[0].late = 0.25;
+    expect_us(price("gemm_rs:f32:128x64x64:r2", SCATTER, &m), 2 * tile_us + 2);
+    expect_us(price("gemm_rs:f32:256x64x64:r4", SCATTER, &m), 4 * tile_us + 3 * 2);
+    expect_us(price("gemm_rs:f32:320x64x64:r5", SCATTER, &m), 5 * tile_us + 4 * 8);
+    expect_us(price("gemm_rs:f32:128x64x64:r2:relu", SCATTER, &m), 2 * tile_us + 8);
+    m.add_us = tile_us / 2;
+    expect_us(price("gemm_rs:f32:128x64x64:r2", SCATTER, &m), 2 * tile_us + m.add_us);
+}
+
 /* SMs without a tile leave power to the others: in a launch of few tiles, and at the end of another. */
 static void few_tiles_go_faster(void **state)
 {
@@ -294,6 +309,7 @@ int main(void)
         cmocka_unit_test(a_held_strip_is_read_once),
         cmocka_unit_test(sums_come_behind_the_product),
         cmocka_unit_test(addends_cost_by_number),
+        cmocka_unit_test(tiles_of_some_shapes_hide_addends),
         cmocka_unit_test(few_tiles_go_faster),
         cmocka_unit_test(the_vendor_has_a_burst_of_its_own),
         cmocka_unit_test(pushes_take_from_the_product),

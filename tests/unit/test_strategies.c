@@ -276,7 +276,7 @@ static void proposals_keep_the_sm_rule(void **state)
     sg_machine machine;
     sg_machine_plain(&machine);
     machine.topology = SG_RING;
-    machine.tile[0] = (sg_tile){4, 4, 1};
+    machine.tile[0] = (sg_tile){4, 4, 1, 1};
     for (int i = 0; i < ROUND_TRIPS + SLICEABLE; i++) {
         for (int j = 0; j < 2; j++) {
             const sg_strategy *const strategy = sg_strategy_find(names[j]);
@@ -321,7 +321,7 @@ static void tiles_that_fill_waves_are_proposed_first(void **state)
         proposals all;
         sg_machine machine = machine_of_tiles(128, 0);
         machine.tiles = 4;
-        for (int j = 0; j < 4; j++) machine.tile[j] = (sg_tile){128, widths[j], 0.9};
+        for (int j = 0; j < 4; j++) machine.tile[j] = (sg_tile){128, widths[j], 0.9, 1};
         propose(want[i].problem, direct, &machine, &all);
         assert_true(all.count > 0);
         assert_int_equal(all.set[0].value[tile_n], want[i].n);

@@ -306,7 +306,7 @@ int sg_tile_shapes(sg_tile tile_out[SG_TILES])
     /* Rates: time of the processors for bench_gemm's product in pieces against that in tiles of this
      * shape, stored once more from the accumulators (EPYC, Zen 4, 2 threads). */
     static const sg_tile shapes[] = {
-        {128, 512, 0.99}, {128, 256, 0.98}, {128, 128, 0.92}, {64, 64, 0.80}};
+        {128, 512, 0.99, 1}, {128, 256, 0.98, 1}, {128, 128, 0.92, 1}, {64, 64, 0.80, 1}};
     _Static_assert(sizeof shapes / sizeof *shapes <= SG_TILES, "machine.tile has room for them");
     memcpy(tile_out, shapes, sizeof shapes);
     return (int)(sizeof shapes / sizeof *shapes);
