@@ -207,7 +207,7 @@ static void search_finds_the_best(void **state)
                           .coll_gbps = 20,
                           .coll_us = 15,
                           .coll_sms = 0,
-                          .tile = {{128, 256, 1}},
+                          .tile = {{128, 256, 1, 0}},
                           .tiles = 1};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         proposals all;
