@@ -127,7 +127,9 @@ static bool serves(const sg_kernel_gemm *g, const sg_instance *k, const needs *n
         if (n->use[i] & USE_ROW) return false; /* a row of a piece must be 128 bytes */
     if (g->want_cluster > 0 && cluster != g->want_cluster) return false;
     if (g->want_turns > 0 && k->turns != g->want_turns) return false;
-    if (k->turns > 1 && n->adds && (n->late || n->waits || g->param.epilogue)) return false;
+    /* In turn addends come last, behind an epilogue and behind the zeros that fill a place. */
+    if (k->turns > 1 && n->adds && (n->late || n->waits || n->sums_in_places || g->param.epilogue))
+        return false;
     if (cluster == 1) return true;
     if (g->want_cluster > 0 && !n->per_tile) return true;
     int64_t tiles, units;

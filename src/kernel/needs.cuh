@@ -18,6 +18,7 @@ typedef struct needs {
     bool
         late; /* an own product that is not rounded is added behind two addends, or one beside many */
     bool places;            /* something else than parts is stored into places for tiles */
+    bool sums_in_places;    /* so is what has addends */
     int64_t b_read, b_most; /* elements of B that are read by all tiles; of the largest B */
     int parts, part_place;  /* as in sg_kernel_gemm_param; parts -1: not yet known */
     bool tagged, hops;      /* it is a launch of tagged data; in two hops */
@@ -123,6 +124,7 @@ static const char *read_patch(const sg_kernel_gemm *g, const sg_patch *p, needs 
         n->use[to->buf] |= USE_PIECE;
         n->per_tile |= to->tiled;
         n->places |= to->tiled;
+        n->sums_in_places |= to->tiled && p->adds > 0;
         if (to->tiled) continue;
         if (p->rows % 64 != 0 && to->row0 + p->rows != place[to->buf].rows)
             n->use[to->buf] |= USE_ROW;

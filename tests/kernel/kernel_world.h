@@ -1,5 +1,5 @@
-/* kernel_world.h -- the words of three ranks, of which rank 0 runs, for test_kernel.cpp: a run whose epoch is
- * about to leave 32 bits, in half 1, with flags in two pages. */
+/* kernel_world.h -- the words of three ranks, of which rank 0 runs, for test_kernel.cpp and
+ * test_places.cpp: a run whose epoch is about to leave 32 bits, in half 1, with flags in two pages. */
 #ifndef KERNEL_WORLD_H
 #define KERNEL_WORLD_H
 
@@ -43,5 +43,16 @@ struct world {
                            : flag[at][(size_t)(RANKS * 256 + by * 256 + index - 256)];
     }
 };
+
+inline sg_kernel_place place_of(matrix &low, matrix &high, int rows, int cols, int pitch)
+{
+    sg_kernel_place p = {};
+    p.data[0] = low.data();
+    p.data[1] = high.data();
+    p.rows = rows;
+    p.cols = cols;
+    p.pitch = pitch * (int64_t)sizeof(T);
+    return p;
+}
 
 #endif

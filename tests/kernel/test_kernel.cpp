@@ -12,17 +12,6 @@ static void finish(lists &l, world *w)
     if (w != nullptr && draw(2)) l.program.own = w->words[0];
 }
 
-static sg_kernel_place place_of(matrix &low, matrix &high, int rows, int cols, int pitch)
-{
-    sg_kernel_place p = {};
-    p.data[0] = low.data();
-    p.data[1] = high.data();
-    p.rows = rows;
-    p.cols = cols;
-    p.pitch = pitch * (int64_t)sizeof(T);
-    return p;
-}
-
 static int arch;  /* 0: Hopper; 80, 70: the slower kernels */
 static int turns; /* tiles that the warpgroups have in turn; 0: any */
 static bool own_parts;
