@@ -60,6 +60,17 @@ bool fake_busy(int device);
  * waited for. */
 extern _Atomic int fake_stalls;
 
+/* Captures that are on their way.  Whoever asks about a stream or an event meanwhile may break them. */
+void fake_capture_begin(cudaGraph_t graph, enum cudaStreamCaptureMode mode);
+bool fake_capture_end(cudaGraph_t graph); /* is it whole? */
+bool fake_capture_breaks(void);
+
+/* Is there such a stream, and something in it? */
+bool fake_pending(cudaStream_t stream);
+
+/* How often a product was given a workspace that another stream was not past yet. */
+extern _Atomic int fake_clashes;
+
 /* How often the current device could not be set. */
 extern _Atomic int fake_unset;
 

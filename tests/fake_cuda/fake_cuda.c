@@ -175,6 +175,16 @@ bool fake_busy(int device)
     return busy;
 }
 
+bool fake_pending(cudaStream_t stream)
+{
+    bool pending = false;
+    lock();
+    for (cudaStream_t s = streams; s != NULL; s = s->next)
+        pending |= s == stream && s->head != NULL;
+    unlock();
+    return pending;
+}
+
 static op *new_op(fake_go *go, const void *data, size_t bytes)
 {
     op *const o = calloc(1, sizeof *o + bytes + 1);
@@ -285,6 +295,7 @@ FAKE cudaError_t cudaStreamDestroy(cudaStream_t stream)
 FAKE cudaError_t cudaStreamQuery(cudaStream_t stream)
 {
     if (fake_lost != cudaSuccess) return fake_lost;
+    if (fake_capture_breaks()) return cudaErrorStreamCaptureUnsupported;
     lock();
     fake_pump();
     const bool empty = stream->head == NULL;
@@ -410,6 +421,7 @@ FAKE cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, uns
 FAKE cudaError_t cudaEventQuery(cudaEvent_t event)
 {
     if (fake_lost != cudaSuccess) return fake_lost;
+    if (fake_capture_breaks()) return cudaErrorStreamCaptureUnsupported;
     lock();
     fake_pump();
     const bool done = event->done >= event->recorded;
@@ -442,10 +454,10 @@ FAKE cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptu
 
 FAKE cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode)
 {
-    (void)mode;
     FAKE_MAY_FAIL();
     stream->captured = calloc(1, sizeof *stream->captured);
     stream->captured->tail = &stream->captured->head;
+    fake_capture_begin(stream->captured, mode);
     lock();
     live++;
     unlock();
@@ -459,6 +471,7 @@ FAKE cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out)
     for (cudaStream_t s = streams; s != NULL; s = s->next)
         if (s->captured == *out) s->captured = NULL;
     unlock();
+    if (!fake_capture_end(*out)) return cudaErrorStreamCaptureInvalidated;
     return fake_fails() ? failure : cudaSuccess;
 }
 

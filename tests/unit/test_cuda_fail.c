@@ -311,6 +311,41 @@ static void products_keep_their_form(void **state)
     close_group(&dense);
 }
 
+/* Algorithms are timed while a run is on its way: what it keeps in the workspace stays. */
+static void binding_leaves_runs_alone(void **state)
+{
+    (void)state;
+    static const char *const others[] = {"gemm:bf16:16x24x16:r1", "gemm:bf16:24x16x32:r1"};
+    world w;
+    open_group(&w, 1, 5);
+    for (int i = 0; i < 2; i++) { /* their kernels are loaded from here on */
+        assert_true(make_plans(&w, others[i], "serial"));
+        drop_plans(&w);
+    }
+    close_group(&w);
+    open_group(&w, 1, 5);
+    assert_true(make_plans(&w, "gemm:bf16:32x16x16:r1", "serial"));
+    cudaStream_t stream;
+    cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+    fake_clashes = 0;
+    for (int i = 0; i < 2; i++) {
+        world other = w;
+        fill(&w, (uint64_t)i);
+        enqueue_work(stream, 0.1);
+        assert_int_equal(run_rank(&w, 0, stream), SHINGLE_OK);
+        const int before = fake_launches;
+        assert_true(make_plans(&other, others[i], "serial"));
+        assert_true(fake_launches > before + 1); /* some are timed */
+        sync_all(&w);
+        expect_right(&w, "beside a search");
+        drop_plans(&other);
+    }
+    assert_int_equal(fake_clashes, 0);
+    cudaStreamDestroy(stream);
+    drop_plans(&w);
+    close_group(&w);
+}
+
 /* ---- GPUs that fail -------------------------------------------------------------------------- */
 
 /* On streams of the ranks' own, which are asked themselves, and on others, of which events are. */
@@ -367,15 +402,47 @@ static void what_cannot_be_asked_is_not_known(void **state)
     close_group(&w);
 }
 
+/* Runs of which the library has not seen the end, a pause, and then a capture: what it asks about them, by the thread
+ * that captures or by another one, breaks no capture. */
+static void captures_stay_whole(void **state)
+{
+    (void)state;
+    static const enum cudaStreamCaptureMode modes[] = {cudaStreamCaptureModeGlobal,
+                                                       cudaStreamCaptureModeThreadLocal};
+    world w;
+    cudaStream_t stream;
+    open_group(&w, RANKS, 0.2);
+    assert_true(make_plans(&w, "gemm_rs:bf16:48x16x32:r4", "fused_out"));
+    cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+    for (int i = 0; i < 2; i++) {
+        cudaGraph_t graph;
+        fill(&w, (uint64_t)i);
+        for (int r = 0; r < RANKS; r++) assert_int_equal(run_rank(&w, r, NULL), SHINGLE_OK);
+        nanosleep(&(struct timespec){0, 150 * 1000000}, NULL);
+        cudaStreamBeginCapture(stream, modes[i]);
+        assert_int_equal(run_rank(&w, 0, stream), SHINGLE_OK);
+        assert_int_equal(shingle_sync(w.comm[1], 1), SHINGLE_OK);
+        assert_int_equal(cudaStreamEndCapture(stream, &graph), cudaSuccess);
+        cudaGraphDestroy(graph);
+        sync_all(&w);
+        expect_right(&w, "in front of a capture");
+    }
+    cudaStreamDestroy(stream);
+    drop_plans(&w);
+    close_group(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(captures_stay_whole),
         cmocka_unit_test(more_ranks_than_a_group_has_are_refused),
         cmocka_unit_test(a_pause_is_no_failure),
         cmocka_unit_test(the_callers_work_is_no_failure),
         cmocka_unit_test(a_rank_that_does_not_begin_is_named),
         cmocka_unit_test(runs_are_enqueued_whole_or_everybody_is_told),
         cmocka_unit_test(products_keep_their_form),
+        cmocka_unit_test(binding_leaves_runs_alone),
         cmocka_unit_test(errors_of_gpus_are_told),
         cmocka_unit_test(what_cannot_be_asked_is_not_known),
     };

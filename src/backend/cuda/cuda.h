@@ -275,6 +275,11 @@ shingle_status sg_cuda_issue_flag(void *self, sg_run *run, int32_t step);
 /* Enqueueing failed in the middle of a run of RANK: the group fails with that, and drains. */
 void sg_cuda_stop(sg_cuda *cuda, const sg_cuda_rank *rank, shingle_status status);
 
+/* Who captures a graph, and while it is captured in Global mode everybody else, breaks it by asking how
+ * streams and events stand.  Between these two the calling thread may ask.  They nest. */
+enum cudaStreamCaptureMode sg_cuda_relax(void);
+void sg_cuda_restore(enum cudaStreamCaptureMode mode);
+
 /* With the mutex held: runs of all ranks that have ended are forgotten. */
 void sg_cuda_reap(sg_cuda *cuda);
 

@@ -28,6 +28,33 @@ static void rest(void)
     nanosleep(&pause, NULL);
 }
 
+/* ---- Beside captures ------------------------------------------------------------------------- */
+
+enum cudaStreamCaptureMode sg_cuda_relax(void)
+{
+    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+    (void)cudaThreadExchangeStreamCaptureMode(&mode);
+    return mode;
+}
+
+void sg_cuda_restore(enum cudaStreamCaptureMode mode)
+{
+    (void)cudaThreadExchangeStreamCaptureMode(&mode);
+}
+
+/* The mutex, for who asks how runs stand. */
+static enum cudaStreamCaptureMode begin_looking(sg_cuda *cuda)
+{
+    pthread_mutex_lock(&cuda->mutex);
+    return sg_cuda_relax();
+}
+
+static void end_looking(sg_cuda *cuda, enum cudaStreamCaptureMode mode)
+{
+    sg_cuda_restore(mode);
+    pthread_mutex_unlock(&cuda->mutex);
+}
+
 /* ---- What is on its way ---------------------------------------------------------------------- */
 
 static bool has_trouble(const sg_cuda *cuda)
@@ -78,8 +105,10 @@ static void reap_rank(sg_cuda *cuda, sg_cuda_rank *rank)
  * is about them. */
 void sg_cuda_reap(sg_cuda *cuda)
 {
+    const enum cudaStreamCaptureMode mode = sg_cuda_relax();
     for (int r = 0; r < cuda->ranks && !cuda->failed; r++) reap_rank(cuda, &cuda->rank[r]);
     (void)cudaGetLastError(); /* not ready is no error to be found later */
+    sg_cuda_restore(mode);
 }
 
 /* Are all streams empty?  Behind `fork` is what was enqueued of a run that could not be to its end. */
@@ -378,15 +407,15 @@ static shingle_status standing(sg_cuda *cuda)
 
 shingle_status sg_cuda_alive(sg_cuda *cuda)
 {
-    pthread_mutex_lock(&cuda->mutex);
+    const enum cudaStreamCaptureMode mode = begin_looking(cuda);
     const shingle_status status = standing(cuda);
-    pthread_mutex_unlock(&cuda->mutex);
+    end_looking(cuda, mode);
     return status;
 }
 
 void sg_cuda_stop(sg_cuda *cuda, const sg_cuda_rank *rank, shingle_status status)
 {
-    pthread_mutex_lock(&cuda->mutex);
+    const enum cudaStreamCaptureMode mode = begin_looking(cuda);
     if (!cuda->failed) {
         cuda->verdict.status = status;
         sg_text text = {cuda->verdict.text, sizeof cuda->verdict.text, 0};
@@ -396,7 +425,7 @@ void sg_cuda_stop(sg_cuda *cuda, const sg_cuda_rank *rank, shingle_status status
         if (!drain(cuda, drain_us)) sg_log(SG_LOG_ERROR, "cuda: a GPU does not let go of its runs");
     }
     (void)sg_fail(cuda->verdict.status, "%s", cuda->verdict.text);
-    pthread_mutex_unlock(&cuda->mutex);
+    end_looking(cuda, mode);
 }
 
 /* ---- Waiting --------------------------------------------------------------------------------- */
@@ -407,12 +436,12 @@ shingle_status sg_cuda_sync(void *self, int index, double seconds)
     sg_cuda_rank *const rank = &cuda->rank[index];
     const double until = sg_now_us() + seconds * 1e6;
     for (;;) {
-        pthread_mutex_lock(&cuda->mutex);
+        const enum cudaStreamCaptureMode mode = begin_looking(cuda);
         sg_cuda_reap(cuda);
         const shingle_status status = standing(cuda);
         const uint64_t runs = rank->issued - rank->first;
         const bool sweeps = runs == 0 && cuda->dropped != NULL;
-        pthread_mutex_unlock(&cuda->mutex);
+        end_looking(cuda, mode);
         if (sweeps) sg_cuda_sweep(cuda, false);
         if (status != SHINGLE_OK || runs == 0) return status;
         if (sg_now_us() > until)
@@ -522,7 +551,7 @@ shingle_status sg_cuda_recover(void *self, sg_work *const *work, double seconds)
     static const sg_verdict dropped = {SHINGLE_ETIMEOUT, "the group was closed or recovered"};
     sg_cuda *const cuda = self;
     shingle_status status = SHINGLE_OK;
-    pthread_mutex_lock(&cuda->mutex);
+    const enum cudaStreamCaptureMode mode = begin_looking(cuda);
     if (!cuda->failed) cuda->verdict = dropped;
     cuda->failed = true;
     sg_cuda_reap(cuda);
@@ -530,6 +559,6 @@ shingle_status sg_cuda_recover(void *self, sg_work *const *work, double seconds)
         status = sg_fail(SHINGLE_ETIMEOUT, "a GPU did not let go of its runs within %g s", seconds);
     else if (work != NULL)
         status = start_over(cuda, work);
-    pthread_mutex_unlock(&cuda->mutex);
+    end_looking(cuda, mode);
     return status;
 }

@@ -85,6 +85,7 @@ static bool is_quiet(const sg_cuda *cuda)
 void sg_cuda_sweep(sg_cuda *cuda, bool last)
 {
     pthread_mutex_lock(&cuda->mutex);
+    const enum cudaStreamCaptureMode mode = sg_cuda_relax();
     if (cuda->dropped != NULL && !last) sg_cuda_reap(cuda);
     while (cuda->dropped != NULL && (last || is_quiet(cuda))) {
         struct sg_cuda_dropped *const first = cuda->dropped;
@@ -92,6 +93,7 @@ void sg_cuda_sweep(sg_cuda *cuda, bool last)
         (void)cudaFree(first->memory);
         free(first);
     }
+    sg_cuda_restore(mode);
     pthread_mutex_unlock(&cuda->mutex);
 }
 

@@ -244,25 +244,27 @@ static shingle_status ask(const sg_product *p, cublasLtMatmulHeuristicResult_t *
                    (long long)p->m, (long long)p->n, (long long)p->k);
 }
 
+/* WORK is nobody else's until STREAM is past it. */
 static shingle_status multiply(const sg_product *p, const cublasLtMatmulAlgo_t *algo,
-                               const sg_operands *o, cudaStream_t stream)
+                               const sg_operands *o, void *work, cudaStream_t stream)
 {
     const float one = 1;
     const float beta = p->accumulate ? 1 : 0;
     if (p->bias) SG_TRY(set(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &o->bias, sizeof o->bias));
     LT(p->vendor->lib.cublasLtMatmul(p->vendor->handle, p->desc, &one, o->b, p->b, o->a, p->a,
-                                     &beta, o->add, p->add, o->c, p->c, algo, p->vendor->work,
-                                     work_bytes, stream));
+                                     &beta, o->add, p->add, o->c, p->c, algo, work, work_bytes,
+                                     stream));
     return SHINGLE_OK;
 }
 
 /* ---- Search ---------------------------------------------------------------------------------- */
 
 /* Operands of the search: what is in them does not matter to which algorithm is faster, but it must
- * not be zero, which costs less power. */
+ * not be zero, which costs less power.  The rank's workspace belongs to runs, and some may be on their way. */
 typedef struct scratch {
     char *memory;
     sg_operands operands;
+    void *work;
     cudaEvent_t begin, end;
 } scratch;
 
@@ -286,11 +288,12 @@ static shingle_status make_scratch(const sg_product *p, cudaStream_t stream, scr
     const int64_t b = sg_round_up(span(p->n, p->k, p->form.b_stride) * bytes, WHOLE);
     const int64_t add = sg_round_up(span(p->m, p->n, p->form.add_stride) * bytes, WHOLE);
     const int64_t c = sg_round_up(span(p->m, p->n, p->form.c_stride) * bytes, WHOLE);
+    const int64_t bias = sg_round_up(p->n * bytes, WHOLE);
     void *memory = NULL;
-    SG_CUDA(cudaMalloc(&memory, (size_t)(a + b + add + c + p->n * bytes)));
+    SG_CUDA(cudaMalloc(&memory, (size_t)(a + b + add + c + bias) + work_bytes));
     s->memory = memory;
     SG_CUDA(sg_kernel_normal((int32_t)p->type, s->memory, (a + b) / bytes, 7, stream));
-    SG_CUDA(cudaMemsetAsync(s->memory + a + b, 0, (size_t)(add + c + p->n * bytes), stream));
+    SG_CUDA(cudaMemsetAsync(s->memory + a + b, 0, (size_t)(add + c + bias), stream));
     SG_CUDA(cudaEventCreate(&s->begin));
     SG_CUDA(cudaEventCreate(&s->end));
     char *const sum = s->memory + a + b;
@@ -301,6 +304,7 @@ static shingle_status make_scratch(const sg_product *p, cudaStream_t stream, scr
                                 .add = apart ? sum : sum + add,
                                 .c = sum + add,
                                 .bias = sum + add + c};
+    s->work = sum + add + c + bias;
     return SHINGLE_OK;
 }
 
@@ -309,7 +313,7 @@ static shingle_status time_one(const sg_product *p, const cublasLtMatmulAlgo_t *
                                const scratch *s, int runs, cudaStream_t stream, float *ms_out)
 {
     SG_CUDA(cudaEventRecord(s->begin, stream));
-    for (int i = 0; i < runs; i++) SG_TRY(multiply(p, algo, &s->operands, stream));
+    for (int i = 0; i < runs; i++) SG_TRY(multiply(p, algo, &s->operands, s->work, stream));
     SG_CUDA(cudaEventRecord(s->end, stream));
     SG_CUDA(cudaEventSynchronize(s->end));
     SG_CUDA(cudaEventElapsedTime(ms_out, s->begin, s->end));
@@ -371,7 +375,7 @@ static shingle_status warm(const sg_product *p, cudaStream_t stream)
 {
     scratch s = {.memory = NULL};
     shingle_status status = make_scratch(p, stream, &s);
-    if (status == SHINGLE_OK) status = multiply(p, &p->algo, &s.operands, stream);
+    if (status == SHINGLE_OK) status = multiply(p, &p->algo, &s.operands, s.work, stream);
     if (status == SHINGLE_OK)
         status = sg_cuda_check(cudaStreamSynchronize(stream), "cudaStreamSynchronize()");
     drop_scratch(p, &s);
@@ -484,5 +488,5 @@ shingle_status sg_product_run(sg_product *p, const sg_operands *o, cudaStream_t 
     sg_operands to_itself = *o;
     if (o->add == NULL) to_itself.add = o->c;
     if (!sg_product_fits(p, o)) SG_TRY(reshape(p, &wanted));
-    return multiply(p, &p->algo, &to_itself, stream);
+    return multiply(p, &p->algo, &to_itself, p->vendor->work, stream);
 }
