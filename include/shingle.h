@@ -26,8 +26,14 @@
  *
  * Errors: every call that can fail returns a status; shingle_error() then is one line of text that
  * names the offending value and what would be accepted.  Outputs are written only on success.
+ * Ownership: a plan, machine or timeline that a call stores to X_out is the caller's, who frees it
+ * with shingle_X_free (plans of shingle_plan_create are also freed with their comm).  Texts belong
+ * to what they were asked of, and are valid as long as that.
  * Threads: one thread at a time per comm; different comms may be driven by different threads or all
- * by one.  A plan belongs to its comm.  No call prints, exits or waits without a limit.
+ * by one.  A plan belongs to its comm.  shingle_tune, shingle_bench, shingle_calibrate and
+ * shingle_timeline_start and _stop use all comms of a group: nobody else uses it meanwhile.
+ * No call prints (SHINGLE_LOG asks for a log) or waits without a limit.  The process is aborted only if
+ * the library finds a fault of its own that it cannot report.
  * Forks: a child has a group's memory and none of its threads.  shingle_close() does nothing there,
  * what plans, runs or waits says SHINGLE_EINVAL, and a group of its own works.
  */
@@ -59,8 +65,8 @@ typedef enum shingle_status {
     SHINGLE_ENOMEM,       /* memory ran out; nothing was done */
     SHINGLE_EUNSUPPORTED, /* right, but this library, backend or machine cannot do it */
     SHINGLE_EIO,          /* a file could not be read or written */
-    SHINGLE_ETIMEOUT,     /* a rank did not come or stopped; shingle_error() names it */
-    SHINGLE_EMISMATCH,    /* ranks disagree on what they run; shingle_error() names them */
+    SHINGLE_ETIMEOUT,     /* a rank did not come or stopped, or a limit was too short */
+    SHINGLE_EMISMATCH,    /* ranks disagree on what they run, or a plan's text and hash do */
     SHINGLE_EBACKEND,     /* the machine's own software failed */
     SHINGLE_EBUG,         /* the library broke its own promise; please report the text */
     SHINGLE_EBUSY /* shingle_sync's limit was too short for what goes on: nothing is known yet */
@@ -74,20 +80,26 @@ typedef struct shingle_plan shingle_plan; /* how one problem is run */
 
 /* Settings of shingle_open.  All zero is the default of every field. */
 typedef struct shingle_config {
-    const char *backend;    /* "cpu" (default) */
-    const char *machine;    /* machine file that plans are made for; default: measured here */
+    const char *backend;    /* "cpu" or, in a build with SHINGLE_CUDA, "cuda"; default: what
+                             * SHINGLE_BACKEND says, else "cpu" */
+    const char *machine;    /* machine file that plans are made for; default: what SHINGLE_MACHINE
+                             * says, else "cpu" measures itself, and "cuda" takes the file of this
+                             * GPU in machines/, or round numbers if there is none
+                             * (docs/machine.md) */
     const char *scale_of;   /* machine file to be a scale model of: links are held back so that the
                              * ratio of compute to link is that machine's */
     double scale_rows;      /* with scale_of: rows of that machine that one row here stands for;
                              * shortens latencies only; default 16 */
-    double timeout_seconds; /* limit of every wait inside a run; default 10 */
+    double timeout_seconds; /* a run fails if, on the CPU, no rank makes progress for so long; on
+                             * GPUs, if one wait of a kernel takes so long, be it only because a
+                             * peer's stream is busy: more than ranks may be apart.  Default 10 */
     int threads;            /* that multiply for this group; default: the process's cores.  On the
                              * CPU each rank's links have a thread besides, which mostly sleeps */
     const char *plans; /* file of tuned plans (docs/tuning.md), read now; it need not exist yet */
 } shingle_config;
 
-/* Opens a group of RANKS ranks (1 to 64), all in this process, and stores one comm per rank in
- * COMM_OUT[0..ranks-1].  CONFIG may be NULL. */
+/* Opens a group of RANKS ranks, all in this process, and stores one comm per rank in
+ * COMM_OUT[0..ranks-1].  1 to 64 ranks; on GPUs 1 to 8, one GPU each.  CONFIG may be NULL. */
 SHINGLE_API shingle_status shingle_open(int ranks, const shingle_config *config,
                                         shingle_comm **comm_out);
 
@@ -105,14 +117,18 @@ SHINGLE_API shingle_status shingle_plan_create(shingle_comm *comm, const char *p
 /* Enqueues one run of PLAN and returns.  A holds the rows that this rank owns (AG_GEMM) or all m
  * rows; B is n x k; C is all m rows (AG_GEMM, GEMM_AR, GEMM) or the rows this rank owns (GEMM_RS);
  * other operators and attributes are in docs/problem.md, and shingle_problem_shape tells all shapes.
- * With "accumulate" C is read, too; with "call=" B may be NULL.  A problem with several B, with
- * "return_a" or "norm" takes shingle_run_tensors.
+ * With "accumulate" C is read, too; with "call=" B may be NULL.  A problem with a bias, with several B,
+ * with "return_a" or "norm", and matrices that are not dense, take shingle_run_tensors.
+ * Elements are of the problem's type and aligned to its size.  On GPUs matrices are in the memory of
+ * the rank's GPU; addresses and rows in multiples of 16 bytes take the fast kernels, others a slow one.
  * Matrices must stay valid and untouched until shingle_sync (or, on a GPU, until STREAM gets there);
- * they are never moved.  Every rank runs the same plans in the same order.  STREAM is the
- * backend's (a cudaStream_t); NULL on the CPU.
+ * they are never moved.  Every rank runs the same plans in the same order.
+ * STREAM is NULL on the CPU.  On GPUs it is a cudaStream_t of the rank's GPU: the run comes behind what
+ * was enqueued there before, and what is enqueued there later finds C.  NULL is then a stream of the
+ * rank's own, not CUDA's default stream: such a run is ordered with the rank's other runs alone.
  * A rank has room for 16 runs that have not ended (64 on GPUs); with one more the call waits for the
- * first, at most twice the group's time limit.  So who drives all ranks goes run by run, not rank by
- * rank. */
+ * first, at most twice the group's time limit, and then says SHINGLE_ETIMEOUT.  So who drives all
+ * ranks goes run by run, not rank by rank. */
 SHINGLE_API shingle_status shingle_run(shingle_plan *plan, const void *a, const void *b, void *c,
                                        void *stream);
 
@@ -124,7 +140,7 @@ SHINGLE_API shingle_status shingle_sync(shingle_comm *comm, double seconds);
 /* Closes a whole group.  Takes NULL entries.  Runs in flight are abandoned within the time limit. */
 SHINGLE_API void shingle_close(int ranks, shingle_comm **comm);
 
-/* The calling thread's last failure, one line, never NULL. */
+/* The calling thread's last failure, one line, never NULL; valid until the thread's next call. */
 SHINGLE_API const char *shingle_error(void);
 
 /* ---- Tier 2: control -------------------------------------------------------------------------- */
@@ -218,12 +234,14 @@ SHINGLE_API shingle_status shingle_run_tensors(shingle_plan *plan, const shingle
 SHINGLE_API void shingle_plan_free(shingle_plan *plan);
 
 /* Memory that peers of COMM may store into.  Outputs of GEMM_AR that live in it are never copied.
- * On the CPU backend any memory qualifies. */
+ * On the CPU backend any memory qualifies.  It is zeroed and aligned to 64 bytes at least.  Free it when
+ * no run uses it any more and before shingle_close, which does not.  shingle_free takes NULL. */
 SHINGLE_API shingle_status shingle_alloc(shingle_comm *comm, size_t bytes, void **memory_out);
 SHINGLE_API void shingle_free(shingle_comm *comm, void *memory);
 
-/* Copies BYTES between the caller's memory and memory that shingle_alloc gave COMM, wherever that is.
- * Waits, but is in no order with runs: call it before they start, or after shingle_sync. */
+/* Copies BYTES between the caller's memory and memory that shingle_alloc gave COMM, wherever that is:
+ * shingle_write TO that memory FROM the caller's, shingle_read the other way round.  Waits, but is in no
+ * order with runs: call it before they start, or after shingle_sync. */
 SHINGLE_API shingle_status shingle_write(shingle_comm *comm, void *to, const void *from,
                                          size_t bytes);
 SHINGLE_API shingle_status shingle_read(shingle_comm *comm, void *to, const void *from,
@@ -274,7 +292,8 @@ SHINGLE_API shingle_status shingle_machine_load(const char *path, shingle_machin
 SHINGLE_API void shingle_machine_free(shingle_machine *machine);
 SHINGLE_API const char *shingle_machine_text(const shingle_machine *machine);
 
-/* The machine that COMM's plans are made for; belongs to the comm. */
+/* The machine that COMM's plans of bf16 are made for; where it was measured, rates of other types may
+ * differ.  Belongs to the comm. */
 SHINGLE_API const shingle_machine *shingle_comm_machine(const shingle_comm *comm);
 
 /* What COMM runs on, as far as its backend knows: otherwise texts are "" and numbers 0. */
