@@ -71,6 +71,9 @@ bool fake_pending(cudaStream_t stream);
 /* How often a product was given a workspace that another stream was not past yet. */
 extern _Atomic int fake_clashes;
 
+/* What all devices are called. */
+extern const char *fake_name;
+
 /* How often the current device could not be set. */
 extern _Atomic int fake_unset;
 

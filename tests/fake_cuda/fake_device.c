@@ -1,5 +1,6 @@
 /* fake_device.c -- the runtime's devices and memory; see fake.h. */
 #include <cuda.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,7 @@ static int device_count = FAKE_DEVICES;
 _Atomic int fake_launches, fake_copies, fake_early, fake_pushes, fake_most_sms, fake_stalls,
     fake_unset;
 const void *fake_host, *fake_apart;
+const char *fake_name = "NVIDIA H200";
 
 void fake_devices(int count)
 {
@@ -141,7 +143,7 @@ FAKE cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, int device)
     FAKE_MAY_FAIL();
     (void)device;
     memset(out, 0, sizeof *out);
-    memcpy(out->name, "NVIDIA H200", 12);
+    snprintf(out->name, sizeof out->name, "%s", fake_name);
     out->multiProcessorCount = 132;
     return cudaSuccess;
 }

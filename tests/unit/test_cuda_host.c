@@ -337,6 +337,48 @@ static void freed_addresses_are_looked_at_again(void **state)
     close_group(&w);
 }
 
+/* The first figure behind KEY in TEXT. */
+static double figure(const char *text, const char *key)
+{
+    const char *const at = strstr(text, key);
+    assert_non_null(at);
+    return atof(at + strlen(key));
+}
+
+static void machines_go_by_the_name_of_the_gpu(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"NVIDIA H200", "machines/h200x4.machine"},
+        {"NVIDIA A100-SXM4-80GB", "machines/a100x8.machine"},
+        {"NVIDIA A100-PCIE-40GB", "machines/a100-pcie-x8.machine"},
+        {"NVIDIA A100 80GB PCIe", "machines/a100-pcie-x8.machine"},
+        {"NVIDIA GeForce RTX 4090", "machines/rtx4090x4.machine"},
+        {"NVIDIA L20", "machines/l20x8.machine"},
+        {"NVIDIA H2000", NULL},
+        {"NVIDIA L200", NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        world w;
+        shingle_machine *file = NULL;
+        fake_name = cases[i][0];
+        open_group(&w, RANKS, 5);
+        const char *const seen = shingle_machine_text(shingle_comm_machine(w.comm[0]));
+        const double gbps = figure(seen, "\nmem_gbps");
+        if (cases[i][1] != NULL) {
+            assert_int_equal(shingle_machine_load(cases[i][1], &file), SHINGLE_OK);
+            assert_true(gbps == figure(shingle_machine_text(file), "\nmem_gbps"));
+            assert_true(figure(seen, "\ncopy_gbps") ==
+                        figure(shingle_machine_text(file), "\ncopy_gbps"));
+        } else {
+            assert_true(gbps != 4200 && gbps != 864); /* neither H200 nor L20 */
+        }
+        shingle_machine_free(file);
+        close_group(&w);
+    }
+    fake_name = "NVIDIA H200";
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -348,6 +390,7 @@ int main(void)
         cmocka_unit_test(ranks_may_have_different_strides),
         cmocka_unit_test(memory_is_freed_at_rest),
         cmocka_unit_test(freed_addresses_are_looked_at_again),
+        cmocka_unit_test(machines_go_by_the_name_of_the_gpu),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

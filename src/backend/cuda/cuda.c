@@ -430,33 +430,56 @@ static shingle_status open_group(const sg_backend_config *config, void **self_ou
 
 /* ---- Machine --------------------------------------------------------------------------------- */
 
-/* "NVIDIA H200" is in the files whose names start with "h200x". */
-static bool is_of(const char *file, const char *device)
+/* Is WORD, of small letters and digits, one of DEVICE's?  "RTX 4090" is rtx4090 there. */
+static bool has_word(const char *device, const char *word, size_t length)
 {
-    const size_t length = strcspn(file, "x");
     for (const char *at = device; *at != '\0'; at++) {
+        const char *end = at;
         size_t i = 0;
-        while (i < length && tolower((unsigned char)at[i]) == file[i]) i++;
-        const bool ends = !isalnum((unsigned char)at[i]);
-        if (i == length && ends && (at == device || !isalnum((unsigned char)at[-1]))) return true;
+        if (at != device && isalnum((unsigned char)at[-1])) continue;
+        while (i < length && tolower((unsigned char)*end) == word[i]) {
+            i++, end++;
+            if (i < length && isdigit((unsigned char)word[i])) end += *end == ' ';
+        }
+        if (i == length && !isalnum((unsigned char)*end)) return true;
     }
     return false;
 }
 
-/* The shipped machine with this GPU and the fewest ranks that are enough, else with the most. */
+/* Words of the GPU of file NAME, as "a100-pcie-x8" or "h200x4", if DEVICE has all of them; else 0. */
+static int words_in(const char *name, const char *device)
+{
+    const char *const end = strrchr(name, 'x');
+    int words = 0;
+    for (const char *at = name; at < end; at += strspn(at, "-")) {
+        size_t length = strcspn(at, "-");
+        if (length > (size_t)(end - at)) length = (size_t)(end - at);
+        if (!has_word(device, at, length)) return 0;
+        words++;
+        at += length;
+    }
+    return words;
+}
+
+/* The shipped machine with this GPU, told by the most words, and the fewest ranks that are enough, else with the
+ * most. */
 static const char *shipped(const char *device, int ranks)
 {
     const char *best = NULL;
     int best_ranks = 0;
+    int best_words = 1;
     for (size_t i = 0; i < sizeof sg_machines / sizeof sg_machines[0]; i++) {
         const char *const name = sg_machines[i].name;
-        if (!is_of(name, device)) continue;
-        const int has = atoi(name + strcspn(name, "x") + 1);
-        const bool better = best == NULL || (has >= ranks ? best_ranks < ranks || has < best_ranks
-                                                          : best_ranks < ranks && has > best_ranks);
+        const int words = words_in(name, device);
+        if (words < best_words) continue;
+        const int has = atoi(strrchr(name, 'x') + 1);
+        const bool better = best == NULL || words > best_words ||
+                            (has >= ranks ? best_ranks < ranks || has < best_ranks
+                                          : best_ranks < ranks && has > best_ranks);
         if (!better) continue;
         best = sg_machines[i].text;
         best_ranks = has;
+        best_words = words;
     }
     return best;
 }
