@@ -248,7 +248,8 @@ typedef struct rows_alike {
  * other, wherever patches begin and end.  False: the patch is something else. */
 static bool is_in_groups(const sg_sched *s, const sg_launch *l, const sg_patch *p)
 {
-    const int32_t group = l->tile_m * (p->raster == SG_GROUPED && p->width > 0 ? p->width : 1);
+    const int64_t group =
+        (int64_t)l->tile_m * (p->raster == SG_GROUPED && p->width > 0 ? p->width : 1);
     if (p->raster == SG_BY_COL || p->tiles > 0 || p->adds > 0 || p->raises > 0 || p->tos != 1 ||
         s->to[p->to0].rank != s->rank || p->rows % group != 0)
         return false;
