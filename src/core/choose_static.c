@@ -62,7 +62,7 @@ void sg_static_rule(const sg_sched *serial, const sg_machine *machine, sg_static
     const double m = (double)p->m;
     const double n = (double)p->n;
     const double k = (double)p->k;
-    const double ops = 2 * m * n * k;
+    const double ops = sg_problem_flops(p, m, n, k);
     const double traffic = sg_type_bytes(p->type) * (m * k + n * k + m * n);
     sg_static_wish w = {
         .ops_per_byte = traffic > 0 ? ops / traffic : 0,
@@ -141,7 +141,7 @@ static double launch_us(const sg_sched *s, const sg_launch *launch, const sg_mac
     for (int32_t i = 0; i < launch->patches; i++) {
         const sg_patch *const patch = &s->patch[launch->patch0 + i];
         const double k = patch->k1 - patch->k0;
-        ops += 2.0 * patch->rows * patch->cols * k;
+        ops += sg_problem_flops(p, patch->rows, patch->cols, k);
         const bool again = b != NULL && b->row0 == patch->b.row0 && b->col0 == patch->b.col0;
         bytes += sg_type_bytes(p->type) * (patch->rows * k + (again ? 0 : patch->cols * k) +
                                            (double)patch->rows * patch->cols);

@@ -271,8 +271,8 @@ static int best_predicted(const chooser *c, int first)
 
 /* ---- The static rule -------------------------------------------------------------------------------- */
 
-/* Asks the rule for a kind of schedule and takes the candidate that is most like it.  Only what was
- * chosen and the serial plan are priced; a choice that then turns out not to apply is struck out. */
+/* Asks the rule for a kind of schedule and takes the candidate that is most like it, or the serial plan if
+ * that is faster.  Only these two are priced; a choice that then turns out not to apply is struck out. */
 static shingle_status choose_by_rule(chooser *c, int first, int *chosen)
 {
     sg_static_wish wish;
@@ -309,6 +309,9 @@ static shingle_status choose_by_rule(chooser *c, int first, int *chosen)
     SG_TRY(status);
     if (c->serial >= 0 && c->serial != *chosen && applies(&c->candidate[c->serial]))
         SG_TRY(price(c, &c->candidate[c->serial]));
+    if (c->serial >= 0 && *chosen >= 0 && applies(&c->candidate[c->serial]) &&
+        c->candidate[c->serial].predicted_us < c->candidate[*chosen].predicted_us)
+        *chosen = c->serial;
     return SHINGLE_OK;
 }
 

@@ -13,13 +13,14 @@
 #include "core/machine.h"
 #include "core/plan.h"
 
-/* What is chosen for PROBLEM there, by the model or by rule. */
+/* What is chosen for PROBLEM there, or on the plain machine, by the model or by rule. */
 static shingle_plan *plan_for(const char *problem, const char *machine_file, const char *choose)
 {
     const shingle_plan_options options = {.choose = choose};
     shingle_machine *machine = NULL;
     shingle_plan *plan = NULL;
-    assert_int_equal(shingle_machine_load(machine_file, &machine), SHINGLE_OK);
+    if (machine_file != NULL)
+        assert_int_equal(shingle_machine_load(machine_file, &machine), SHINGLE_OK);
     if (shingle_plan_for(problem, machine, &options, &plan) != SHINGLE_OK)
         fail_msg("%s on %s by %s: %s", problem, machine_file, choose, shingle_error());
     shingle_machine_free(machine);
@@ -68,6 +69,30 @@ static void rows_near_the_limit(void **state)
     }
 }
 
+/* A group of bands as tall as the matrix, in rows, has more than 32 bits. */
+static void groups_near_the_limit(void **state)
+{
+    static const char *const machines[] = {NULL, "machines/h200x4.machine"};
+    (void)state;
+    for (size_t i = 0; i < sizeof machines / sizeof machines[0]; i++)
+        shingle_plan_free(plan_for("gemm_rs:bf16:536870912x64x64:r4", machines[i], "predict"));
+}
+
+/* By rule, too, nothing is taken that is predicted to be slower than not overlapping, and a function's own count of
+ * operations is what it takes. */
+static void rule_is_not_slower_than_serial(void **state)
+{
+    static const char *const cases[][2] = {
+        {"gemm_rs:bf16:128x8192x14336:r8", "machines/l20x8.machine"},
+        {"gemm_rs:bf16:4096x4096x64:r4:call=1000000000", "machines/h200x4.machine"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        shingle_plan *const plan = plan_for(cases[i][0], cases[i][1], "static");
+        assert_string_equal(plan->strategy->name, "serial");
+        shingle_plan_free(plan);
+    }
+}
+
 /* Not overlapping gathers columns of A in a buffer that would be too large here; others do not. */
 static void rule_without_serial(void **state)
 {
@@ -112,10 +137,9 @@ static void many_sms(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ranks_without_rows),
-        cmocka_unit_test(rows_near_the_limit),
-        cmocka_unit_test(rule_without_serial),
-        cmocka_unit_test(many_sms),
+        cmocka_unit_test(ranks_without_rows),    cmocka_unit_test(rows_near_the_limit),
+        cmocka_unit_test(groups_near_the_limit), cmocka_unit_test(rule_is_not_slower_than_serial),
+        cmocka_unit_test(rule_without_serial),   cmocka_unit_test(many_sms),
     };
     return cmocka_run_group_tests_name("extremes", tests, NULL, NULL);
 }
