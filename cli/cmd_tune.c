@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "args.h"
@@ -177,7 +178,11 @@ static int check_plans(const request *q)
 {
     char lock[FILE_PATH];
     char error[FILE_ERROR];
+    struct stat there;
     if (q->where.plans == NULL) return CLI_OK;
+    if (stat(q->where.plans, &there) == 0 && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode))
+        return out_error(CLI_USAGE, "--plans: %s is not a regular file; plans are kept in one",
+                         q->where.plans);
     if (!file_check(q->where.plans, error)) return out_error(CLI_USAGE, "--plans: %s", error);
     const int length = snprintf(lock, sizeof lock, "%s.lock", q->where.plans);
     if ((size_t)length >= sizeof lock || access(lock, F_OK) != 0 || access(lock, W_OK) == 0)

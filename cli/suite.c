@@ -59,6 +59,8 @@ bool suite_read(const char *path, suite *suite_out, char *error)
     char *const text = file_read(path, (size_t)1 << 20, &bytes, error);
     bool ok = text != NULL && s.line != NULL;
     if (text != NULL && s.line == NULL) file_fail(error, "%s: no memory", path);
+    if (ok && strlen(text) != bytes)
+        ok = file_fail(error, "%s: a byte of value 0; a suite is text", path);
     int number = 1;
     for (char *at = text; ok && at != NULL; number++) {
         char *const end = strchr(at, '\n');

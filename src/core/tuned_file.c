@@ -243,6 +243,9 @@ static shingle_status write_all(int file, const char *name, const char *data, si
 static shingle_status replace(const char *path, const char *data, size_t bytes)
 {
     char name[LONGEST_PATH];
+    struct stat there;
+    if (stat(path, &there) == 0 && !S_ISREG(there.st_mode))
+        return sg_fail(SHINGLE_EINVAL, "%s is not a regular file; plans are kept in one", path);
     SG_TRY(name_beside(path, ".new", name));
     const int file = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (file < 0) return fail_path("write", name);
