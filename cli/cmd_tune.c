@@ -107,8 +107,9 @@ static int tune_all(const request *q, const group *g, job *j)
         out_progress("%d of %d: %s", i + 1, j->entries, e->problem);
         const shingle_status status = shingle_tune(g->comm[0], e->problem, &options, &plan);
         out_progress_end();
-        if (status != SHINGLE_OK)
-            return out_error(out_code(status), "%s: %s", e->problem, shingle_error());
+        if (status != SHINGLE_OK) /* what was measured could not be kept */
+            return out_error(status == SHINGLE_EIO ? CLI_FAILED : out_code(status), "%s: %s",
+                             e->problem, shingle_error());
         take_result(plan, e);
         shingle_plan_free(plan);
     }

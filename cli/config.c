@@ -322,11 +322,14 @@ static bool add_sparse_mlp(reader *r, const sizes *s)
     int64_t shared = 0;
     int64_t dense = 0;
     if (!keys_int_or(&r->key, r->kind->experts, 1, 0, &experts) ||
-        !keys_int_or(&r->key, "num_experts_per_tok", 1, 0, &per_token) ||
         !keys_int_or(&r->key, "moe_intermediate_size", 1, s->ffn, &width) ||
         !keys_int_or(&r->key, "n_shared_experts", 0, 0, &shared) ||
         !keys_int_or(&r->key, "first_k_dense_replace", 0, 0, &dense))
         return false;
+    if (experts > 0 && !keys_int(&r->key, "num_experts_per_tok", 1, &per_token)) return false;
+    if (per_token > experts)
+        return keys_bad(&r->key, "num_experts_per_tok", keys_look(&r->key, "num_experts_per_tok"),
+                        "no more than there are experts");
     json_t *const only = keys_look(&r->key, "mlp_only_layers");
     if (json_is_array(only)) dense += (int64_t)json_array_size(only);
     if (experts == 0 || dense > r->model->layers) dense = r->model->layers;
