@@ -11,10 +11,12 @@
 #     err PATTERN         the same of stderr
 #     no PATTERN          matches no line of either
 #     + COMMANDS          run afterwards: the case fails if they do
+#     # TEXT              a comment
 #
-# A line without any of these words is a comment.  A "+" before the "$" belongs to that case.  Whatever
-# a case says: a program that ends with 2 or 3 says why in one line on stderr, and prints nothing else;
-# one that ends with 0 says nothing on stderr; and none dies of a signal.
+# and of empty lines, which end a case.  Any other line is an error, and so is a check that stands in no
+# case.  A "+" before the "$" belongs to that case.  Whatever a case says: a program that ends with 2 or 3
+# says why in one line on stderr, and prints nothing else; one that ends with 0 says nothing on stderr; and
+# none dies of a signal.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -44,10 +46,26 @@ export TERM=dumb LC_ALL=C
 passed=0
 failed=0
 
+wrong_line() { # WHY: the file itself is wrong
+    echo "FAILED $file:$number: $1"
+    failed=$((failed + 1))
+}
+
 fail() { # WHAT: the case does not hold
     [ "$broken" = 1 ] || echo "FAILED $where: shingle $arguments"
     broken=1
     echo "    $1"
+}
+
+check() { # WORD TEXT: a line below the case that is open
+    case $1 in
+    exit) want=$2 ;;
+    out | err) grep -qE -- "$2" "$1" || fail "std$1 has no $2" ;;
+    no) # 1: no line matches; 2 would be a pattern that is none
+        grep -qE -- "$2" out err
+        [ $? = 1 ] || fail "there is $2"
+        ;;
+    esac
 }
 
 finish() { # ends the case that is open
@@ -90,15 +108,15 @@ for file in "$@"; do
             if [ "$open" = 1 ]; then
                 ( eval "${line#+ }" ) > after 2>&1 || { fail "${line#+ }"; cat after; }
             else
-                eval "${line#+ }" || { echo "FAILED $file:$number: ${line#+ }"; failed=$((failed + 1)); }
+                eval "${line#+ }" || wrong_line "${line#+ }"
             fi
             ;;
-        'exit '*) want=${line#exit } ;;
-        'out '*) grep -qE -- "${line#out }" out || fail "stdout has no ${line#out }" ;;
-        'err '*) grep -qE -- "${line#err }" err || fail "stderr has no ${line#err }" ;;
-        'no '*) ! grep -qE -- "${line#no }" out err || fail "there is ${line#no }" ;;
+        'exit '* | 'out '* | 'err '* | 'no '*)
+            if [ "$open" = 1 ]; then check "${line%% *}" "${line#* }"; else wrong_line "in no case: $line"; fi
+            ;;
         '') finish ;;
-        *) ;;
+        '#'*) ;;
+        *) wrong_line "no such line: $line" ;;
         esac
     done < "$file"
     finish
