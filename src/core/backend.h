@@ -1,7 +1,7 @@
 /* backend.h -- who carries steps out: a table of functions.
  *
  * A slot that is NULL means "cannot": the planner then drops plans that need it.  There are no
- * capability flags.  A group's table may be merged from several backends, slot by slot.
+ * capability flags.
  *
  * One run of one rank is issued by exec.c as
  *
