@@ -137,7 +137,8 @@ SHINGLE_API shingle_status shingle_run(shingle_plan *plan, const void *a, const 
  * run fails in the same way until shingle_recover. */
 SHINGLE_API shingle_status shingle_sync(shingle_comm *comm, double seconds);
 
-/* Closes a whole group.  Takes NULL entries.  Runs in flight are abandoned within the time limit. */
+/* Closes every group whose comms are all among these, and leaves others as they are.  Takes NULL
+ * entries, and makes what it closes NULL.  Runs in flight are abandoned within the time limit. */
 SHINGLE_API void shingle_close(int ranks, shingle_comm **comm);
 
 /* The calling thread's last failure, one line, never NULL; valid until the thread's next call. */

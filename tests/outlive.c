@@ -240,6 +240,25 @@ static void short_limits_open(void **state)
     shingle_close(16, comm);
 }
 
+/* A group is closed as a whole, beside others, or stays as it is. */
+static void groups_close_whole(void **state)
+{
+    (void)state;
+    shingle_comm *comm[4];
+    assert_int_equal(shingle_open(2, NULL, comm), SHINGLE_OK);
+    assert_int_equal(shingle_open(2, NULL, comm + 2), SHINGLE_OK);
+    shingle_comm *const other[] = {comm[2], comm[3]};
+    shingle_close(3, comm); /* one of the second group is missing */
+    assert_null(comm[0]);
+    assert_null(comm[1]);
+    assert_ptr_equal(comm[2], other[0]);
+    assert_int_equal(shingle_sync(comm[2], 10), SHINGLE_OK);
+    assert_int_equal(shingle_open(2, NULL, comm), SHINGLE_OK);
+    shingle_comm *mixed[] = {comm[0], other[1], NULL, comm[1], other[0]};
+    shingle_close(5, mixed); /* what is left of either is told by the leak checker */
+    for (int i = 0; i < 5; i++) assert_null(mixed[i]);
+}
+
 /* A forked child has the memory of a group and none of its threads. */
 static void forked_child_can_leave(void **state)
 {
@@ -285,6 +304,7 @@ int main(void)
         cmocka_unit_test(ranks_measure_at_once),
         cmocka_unit_test(plans_come_and_go_under_runs),
         cmocka_unit_test(short_limits_open),
+        cmocka_unit_test(groups_close_whole),
     };
     return cmocka_run_group_tests_name("outlive", tests, NULL, NULL);
 }

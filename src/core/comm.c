@@ -191,14 +191,20 @@ shingle_status shingle_open(int ranks, const shingle_config *given, shingle_comm
     return SHINGLE_OK;
 }
 
-void shingle_close(int ranks, shingle_comm **comm)
+/* Are all comms of GROUP among COMM? */
+static bool is_whole(const sg_group *group, int ranks, shingle_comm *const *comm)
 {
-    sg_group *group = NULL;
-    for (int r = 0; comm != NULL && r < ranks; r++) {
-        if (comm[r] != NULL) group = comm[r]->group;
-        comm[r] = NULL;
+    for (int r = 0; r < group->ranks; r++) {
+        int at = 0;
+        while (at < ranks && comm[at] != group->comm[r]) at++;
+        if (at == ranks) return false;
     }
-    if (group == NULL || is_inherited(group)) return; /* there is nobody to stop */
+    return true;
+}
+
+static void close_group(sg_group *group)
+{
+    if (is_inherited(group)) return; /* there is nobody to stop */
     if (group->backend->recover(group->self, NULL, group->timeout_seconds) != SHINGLE_OK) {
         /* Somebody still works in this memory; losing it is better than freeing it. */
         sg_log(SG_LOG_ERROR, "close: %s; the group's memory is not freed", shingle_error());
@@ -216,6 +222,23 @@ void shingle_close(int ranks, shingle_comm **comm)
     }
     sg_recording_drop(group);
     free_group(group);
+}
+
+void shingle_close(int ranks, shingle_comm **comm)
+{
+    for (int r = 0; comm != NULL && r < ranks; r++) {
+        if (comm[r] == NULL) continue;
+        sg_group *const group = comm[r]->group;
+        if (!is_whole(group, ranks, comm)) {
+            sg_log(SG_LOG_ERROR,
+                   "close: rank %d of a group of %d is given without all others; it stays open",
+                   comm[r]->rank, group->ranks);
+            continue;
+        }
+        for (int i = r; i < ranks; i++)
+            if (comm[i] != NULL && comm[i]->group == group) comm[i] = NULL;
+        close_group(group);
+    }
 }
 
 /* ---- All comms of a group ---------------------------------------------------------------- */
