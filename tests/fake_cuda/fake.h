@@ -93,6 +93,9 @@ extern long fake_direct;
 extern int fake_windowed;
 extern bool fake_windowless;
 
+/* How long the next collective that rank 0 enqueues takes to be; groups aborted while one was being enqueued. */
+extern _Atomic int fake_slow_us, fake_torn;
+
 /* What begins here is memory that peers do not reach. */
 extern const void *fake_apart;
 

@@ -1,7 +1,9 @@
 /* fake_nccl.c -- the entries of NCCL that are used, on the host; see fake.h. */
 #include <nccl.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/data.h"
 #include "fake.h"
@@ -260,6 +262,9 @@ void *__wrap_dlsym(void *handle, const char *name)
 
 /* ---- Groups -------------------------------------------------------------------------------------- */
 
+_Atomic int fake_slow_us, fake_torn;
+static _Atomic int inside;
+
 static ncclResult_t enqueue(what kind, const void *from, void *to, size_t count,
                             ncclDataType_t type, int root, ncclComm_t comm, cudaStream_t stream)
 {
@@ -270,6 +275,9 @@ static ncclResult_t enqueue(what kind, const void *from, void *to, size_t count,
         o.call.ends += 2 * find_window(comm, kind == GATHER ? to : from, &o.call.offset);
         o.call.windowed = o.call.ends == 3;
     }
+    inside++;
+    if (comm->rank == 0) usleep((useconds_t)atomic_exchange(&fake_slow_us, 0));
+    inside--;
     return fake_enqueue(stream, number_nccl, &o, sizeof o) == cudaSuccess ? ncclSuccess
                                                                           : ncclSystemError;
 }
@@ -306,6 +314,7 @@ FAKE ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
     for (int i = 0; i < BLOCKS; i++)
         if (windows[i].comm == comm) drop_window(&windows[i]);
+    fake_torn += inside > 0;
     comm->world->aborted = true;
     return ncclSuccess;
 }

@@ -1,5 +1,6 @@
 /* What the CUDA backend takes for a failure and what not, without a GPU (tests/fake_cuda): a pause and the caller's
  * own work are none; a rank that does not come is one all the same, and a run that cannot be enqueued. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -274,6 +275,41 @@ static void runs_are_enqueued_whole_or_everybody_is_told(void **state)
         }
 }
 
+/* ---- Slow calls ------------------------------------------------------------------------------ */
+
+/* Enqueued behind the failure or refused: what it was is told by the next sync. */
+static void *run_slowly(void *data)
+{
+    (void)run_rank(data, 0, NULL);
+    return NULL;
+}
+
+/* A rank that takes longer than the limit to enqueue a collective fails the run, but its call comes back before the
+ * library's group is taken down. */
+static void nothing_is_taken_down_under_a_call(void **state)
+{
+    (void)state;
+    world w;
+    pthread_t slow;
+    open_group(&w, RANKS, limit_seconds);
+    assert_true(make_plans(&w, "gemm_ar:bf16:136x136x16:r4", "serial"));
+    run_right(&w, 1);
+    fill(&w, 2);
+    fake_torn = 0;
+    fake_slow_us = (int)(6e6 * limit_seconds);
+    assert_int_equal(pthread_create(&slow, NULL, run_slowly, &w), 0);
+    while (fake_slow_us > 0) usleep(100);
+    for (int r = 1; r < RANKS; r++) assert_int_equal(run_rank(&w, r, NULL), SHINGLE_OK);
+    assert_int_equal(shingle_sync(w.comm[1], 10), SHINGLE_ETIMEOUT);
+    assert_int_equal(pthread_join(slow, NULL), 0);
+    assert_int_equal(shingle_sync(w.comm[0], 10), SHINGLE_ETIMEOUT);
+    assert_int_equal(fake_torn, 0);
+    recover(&w);
+    run_right(&w, 3);
+    drop_plans(&w);
+    close_group(&w);
+}
+
 /* Each call fails that another form of a product of the library's takes: it has its old one, with its algorithm.  What
  * asks whether peers reach a tensor may fail without harm; whether it is asked again depends on its address. */
 static void products_keep_their_form(void **state)
@@ -441,6 +477,7 @@ int main(void)
         cmocka_unit_test(the_callers_work_is_no_failure),
         cmocka_unit_test(a_rank_that_does_not_begin_is_named),
         cmocka_unit_test(runs_are_enqueued_whole_or_everybody_is_told),
+        cmocka_unit_test(nothing_is_taken_down_under_a_call),
         cmocka_unit_test(products_keep_their_form),
         cmocka_unit_test(binding_leaves_runs_alone),
         cmocka_unit_test(errors_of_gpus_are_told),

@@ -91,6 +91,7 @@ typedef struct sg_cuda_rank {
     bool begun, ended; /* by a launch of the plan */
     bool apart;        /* a launch does not carry its copies: they go in front of it */
     bool enqueues;     /* between begin and end, as told by sg_cuda_mark() */
+    bool calls;        /* is in a call of the library of collectives */
     const void *said;  /* where peers store into C itself; NULL: to the landing */
 
     struct sg_cuda_plan *plans; /* bound here */
@@ -105,6 +106,7 @@ typedef struct sg_cuda {
     sg_cuda_rank rank[SG_CUDA_RANKS];
     sg_collect *collect; /* NULL: no library, one rank, or shared GPUs */
     bool collect_lost;   /* given up; recovery renews it */
+    bool halts;          /* is being given up: atomic, as `calls` of the ranks */
     char no_collect[160];
     sg_cuda_ask *ask; /* cuPointerGetAttribute; NULL: the driver has none */
     uint32_t *start;  /* mapped: starts of timed runs so far (clock.c); NULL: none */

@@ -177,6 +177,18 @@ static cudaStream_t behind_all(sg_cuda_rank *rank)
     return last;
 }
 
+/* From here on no rank calls the library of collectives (sg_cuda_issue_coll), and no call is under way that is about
+ * to come back: a group must not be taken down under one, which does not come back by itself if it waits for a rank
+ * that never comes. */
+static void await_calls(sg_cuda *cuda)
+{
+    const double until = sg_now_us() + drain_us;
+    __atomic_store_n(&cuda->halts, true, __ATOMIC_SEQ_CST);
+    for (int r = 0; r < cuda->ranks; r++)
+        while (__atomic_load_n(&cuda->rank[r].calls, __ATOMIC_SEQ_CST) && sg_now_us() < until)
+            rest();
+}
+
 /* Nothing is on its way any more.  Kernels see `abort` at once; what collectives hold is given up, or, in
  * windows, brought to an end. */
 static bool drain(sg_cuda *cuda, double limit_us)
@@ -185,6 +197,7 @@ static bool drain(sg_cuda *cuda, double limit_us)
     if (wait_idle(cuda, slack_us(cuda))) return true;
     if (cuda->collect != NULL) {
         void *stream[SG_CUDA_RANKS];
+        await_calls(cuda);
         for (int r = 0; r < cuda->ranks; r++) stream[r] = behind_all(&cuda->rank[r]);
         if (!sg_collect_attend(cuda->collect, stream)) sg_collect_abort(cuda->collect);
         cuda->collect_lost = true;
@@ -540,6 +553,7 @@ static shingle_status start_over(sg_cuda *cuda, sg_work *const *work)
         SG_TRY(sg_collect_renew(cuda->collect));
         SG_TRY(sg_cuda_meet(cuda));
         cuda->collect_lost = false;
+        __atomic_store_n(&cuda->halts, false, __ATOMIC_SEQ_CST);
     }
     cuda->lost = cudaSuccess;
     cuda->failed = false;

@@ -374,7 +374,7 @@ static shingle_status keep(const sg_run *run, const sg_step *step, cudaStream_t 
 }
 
 /* Entry 0 is the collective's self, which an all-to-all has not. */
-static shingle_status collect(sg_cuda *cuda, const sg_cuda_rank *rank, const sg_run *run,
+static shingle_status collect(sg_cuda *cuda, sg_cuda_rank *rank, const sg_run *run,
                               const sg_step *step, cudaStream_t stream)
 {
     const sg_sched *const s = &run->bound->sched;
@@ -399,8 +399,15 @@ static shingle_status collect(sg_cuda *cuda, const sg_cuda_rank *rank, const sg_
     }
     const sg_area *const some = exchange ? &s->to[step->to0] : &step->u.coll.self;
     const sg_type type = s->buf[some->buf].wide ? SG_F32 : run->bound->problem.type;
-    SG_TRY(sg_collect_run(cuda->collect, rank->rank, kind, type, at[0], at + 1, are_even(run, step),
-                          rank->capturing, stream));
+    /* Partner: await_calls(). */
+    __atomic_store_n(&rank->calls, true, __ATOMIC_SEQ_CST);
+    const shingle_status status =
+        __atomic_load_n(&cuda->halts, __ATOMIC_SEQ_CST)
+            ? sg_fail(SHINGLE_EBACKEND, "the group is being taken down")
+            : sg_collect_run(cuda->collect, rank->rank, kind, type, at[0], at + 1,
+                             are_even(run, step), rank->capturing, stream);
+    __atomic_store_n(&rank->calls, false, __ATOMIC_SEQ_CST);
+    SG_TRY(status);
     for (int32_t i = exchange; i <= step->tos; i++) SG_TRY(give_part(&parts[i], &at[i], stream));
     return SHINGLE_OK;
 }
