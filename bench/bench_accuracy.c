@@ -146,7 +146,7 @@ static bool run_all(sg_bench *bench, const sg_problem *problem, const shingle_pl
         const sg_candidate *const c = &plan->candidate[index[i]];
         snprintf(rows[i].text, sizeof rows[i].text, "%s", c->text);
         rows[i].predicted_us = c->predicted_us;
-        rows[i].measured_us = sg_bench_median(us[i], q->rounds);
+        rows[i].measured_us = sg_median(us[i], q->rounds);
         sg_plan_free(made[i]);
     }
     return good || last;
@@ -269,8 +269,8 @@ int main(int argc, char **argv)
         if (q.ar && products[i].gather) continue;
         for (int models = 1; !compare(&products[i], &q, models == MOST_MODELS, &r);) models++;
     }
-    const double error = sg_bench_median(r.error, r.errors);
-    const double regret = sg_bench_median(r.regret, r.regrets);
+    const double error = sg_median(r.error, r.errors);
+    const double regret = sg_median(r.regret, r.regrets);
     double worst = 0;
     for (int i = 0; i < r.regrets; i++) worst = fmax(worst, r.regret[i]);
     if (q.json)

@@ -202,8 +202,8 @@ static double median_where(sg_op op, int64_t m, double *bias_out)
         off[count] = run->predicted_us / run->us - 1;
         error[count++] = fabs(run->predicted_us / run->us - 1);
     }
-    *bias_out = sg_bench_median(off, count);
-    return count > 0 ? sg_bench_median(error, count) : -1;
+    *bias_out = sg_median(off, count);
+    return count > 0 ? sg_median(error, count) : -1;
 }
 
 static void print_error(const char *name, sg_op op, int64_t m)
@@ -233,8 +233,8 @@ static void print_parts(void)
         if (r->coll_us > 0) coll[colls++] = fabs(r->coll_predicted_us / r->coll_us - 1);
     }
     printf("serial %.1f %%, product alone %.1f %%, collective alone %.1f %%",
-           100 * sg_fit_error(serial, serials), 100 * sg_bench_median(gemm, serials),
-           100 * sg_bench_median(coll, colls));
+           100 * sg_fit_error(serial, serials), 100 * sg_median(gemm, serials),
+           100 * sg_median(coll, colls));
     if (besides > 0)
         printf("; %d strategies beside the chosen ones %.1f %%", besides,
                100 * sg_fit_error(beside, besides));

@@ -174,6 +174,20 @@ void sg_shuffle(uint64_t seed, int count, int *order_out)
     }
 }
 
+static int compare(const void *x, const void *y)
+{
+    const double a = *(const double *)x;
+    const double b = *(const double *)y;
+    return (a > b) - (a < b);
+}
+
+double sg_median(double *values, int count)
+{
+    if (count == 0) return 0;
+    qsort(values, (size_t)count, sizeof *values, compare);
+    return count % 2 == 1 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+}
+
 double sg_now_us(void)
 {
     struct timespec now;

@@ -106,6 +106,8 @@ static inline int64_t sg_random_below(sg_random *r, int64_t n)
 /* 0 ... COUNT - 1 in the order number SEED. */
 void sg_shuffle(uint64_t seed, int count, int *order_out);
 
+double sg_median(double *values, int count); /* sorts VALUES; 0 if COUNT is 0 */
+
 /* Monotonic time in microseconds. */
 double sg_now_us(void);
 

@@ -232,7 +232,7 @@ static shingle_status time_singles(sg_bench *b, timing *t, double *us_out)
     do {
         SG_TRY(time_runs(b, t, 1, &us[count++]));
     } while (count < SINGLES && us[0] < short_us);
-    *us_out = sg_bench_median(us, count);
+    *us_out = sg_median(us, count);
     return SHINGLE_OK;
 }
 
@@ -325,7 +325,7 @@ double sg_bench_enqueue_us(const sg_bench *b, const shingle_plan *plan)
     if (e == NULL) return 0;
     const int count = e->calls < CALLS ? e->calls : CALLS;
     memcpy(us, e->call_us, sizeof us);
-    return sg_bench_median(us, count);
+    return sg_median(us, count);
 }
 
 shingle_status sg_bench_watch(void *context, const shingle_plan *plan, double *us_out)
@@ -336,18 +336,4 @@ shingle_status sg_bench_watch(void *context, const shingle_plan *plan, double *u
     const int64_t wrong = b->wrong - b->wrong_seen;
     b->wrong_seen = b->wrong;
     return sg_fail(SHINGLE_EBUG, "%s computed %lld wrong elements", plan->text, (long long)wrong);
-}
-
-static int compare_us(const void *x, const void *y)
-{
-    const double a = *(const double *)x;
-    const double b = *(const double *)y;
-    return (a > b) - (a < b);
-}
-
-double sg_bench_median(double *us, int count)
-{
-    if (count == 0) return 0;
-    qsort(us, (size_t)count, sizeof *us, compare_us);
-    return count % 2 == 1 ? us[count / 2] : (us[count / 2 - 1] + us[count / 2]) / 2;
 }

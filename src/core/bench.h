@@ -49,6 +49,4 @@ double sg_bench_enqueue_us(const sg_bench *bench, const shingle_plan *plan);
 /* A stopwatch of planner.h: CONTEXT is an sg_bench.  A wrong element is SHINGLE_EBUG. */
 shingle_status sg_bench_watch(void *context, const shingle_plan *plan, double *us_out);
 
-double sg_bench_median(double *us, int count); /* sorts US; 0 if COUNT is 0 */
-
 #endif

@@ -537,11 +537,6 @@ const char *sg_topology_name(sg_topology topology)
     return topologies[topology];
 }
 
-const char *sg_machine_coll_name(int curve)
-{
-    return colls[curve];
-}
-
 /* ---- Public calls ----------------------------------------------------------------------------------- */
 
 void sg_machine_handle(const sg_machine *numbers, struct shingle_machine *handle_out)

@@ -151,9 +151,8 @@ bool sg_machine_in_windows(const sg_machine *machine, int kind);
  * BUS_BYTES pass each rank's port; start-up included. */
 double sg_machine_coll_us(const sg_machine *machine, int kind, double message, double bus_bytes);
 
-/* Words of the file. */
+/* The word of the file. */
 const char *sg_topology_name(sg_topology topology);
-const char *sg_machine_coll_name(int curve);
 
 /* A machine of round numbers, for checks and tests that need some machine but no particular one. */
 void sg_machine_plain(sg_machine *machine_out);

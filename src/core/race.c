@@ -12,13 +12,6 @@ typedef struct race {
     int rounds;
 } race;
 
-static int compare_us(const void *a, const void *b)
-{
-    const double x = *(const double *)a;
-    const double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* A first run touches memory, binds and warms, and does not count.  Candidates stand with the best
  * predicted first, so those that the limit cuts off are the least likely to win. */
 static shingle_status warm_up(const sg_problem *problem, const sg_candidate *candidate,
@@ -65,8 +58,7 @@ shingle_status sg_race(const sg_problem *problem, const sg_candidate *candidate,
         us_out[i] = 0;
         sg_plan_free(r->plan[i]);
         if (status != SHINGLE_OK || i >= timed) continue;
-        qsort(r->us[i], (size_t)r->rounds, sizeof r->us[i][0], compare_us);
-        us_out[i] = r->us[i][r->rounds / 2];
+        us_out[i] = sg_median(r->us[i], r->rounds);
     }
     free(r);
     return status;

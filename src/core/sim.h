@@ -91,9 +91,6 @@ shingle_status sg_simulate_built(sg_simulator *simulator, const sg_problem *prob
                                  const sg_machine *machine, const sg_sim_options *options,
                                  sg_sim_result *result_out);
 
-/* Sealed schedule of rank 0 as last built by sg_simulate_built; valid until the next call. */
-const sg_sched *sg_simulator_sched(const sg_simulator *simulator);
-
 /* The same for who has no simulator: the time alone, and with spans. */
 shingle_status sg_sim_us(const sg_sched *sched, int ranks, const sg_machine *machine,
                          double *us_out);

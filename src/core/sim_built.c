@@ -45,11 +45,6 @@ void sg_simulator_free(sg_simulator *simulator)
     free(simulator);
 }
 
-const sg_sched *sg_simulator_sched(const sg_simulator *simulator)
-{
-    return simulator->sched;
-}
-
 shingle_status sg_simulate(sg_simulator *simulator, const sg_sched *sched, int ranks,
                            const sg_machine *machine, const sg_sim_options *options,
                            sg_sim_result *result_out)

@@ -21,7 +21,7 @@
 #include "core/links.h"
 #include "core/sim.h"
 
-enum { SG_SIM_GROUPS = 160, SG_NONE = -1, SG_SIM_HALVES = 64, SG_SIM_PARKED = 64 };
+enum { SG_SIM_GROUPS = 160, SG_NONE = -1, SG_SIM_PARKED = 64 };
 
 /* Blocks of a launch that act together.  Idle ones (tiles is 0) take new tiles at `free_us`; others
  * have their first round of tiles ready to be stored at `store_us`. */

@@ -258,7 +258,7 @@ static shingle_status race_knobs(trial *t, shingle_plan *const *plan, int count,
     for (int i = 0; i < count; i++) {
         if (out[i]) continue;
         const int first = rounds > 1 ? cold : 0;
-        const double median = sg_bench_median(us[i] + first, rounds - first);
+        const double median = sg_median(us[i] + first, rounds - first);
         if (*best >= 0 && median >= least) continue;
         least = median;
         *best = i;
@@ -418,8 +418,8 @@ static double median_of(const trial *t, int i)
 {
     const contestant *const w = runner(t, i);
     if (w->plan == NULL || w->why[0] != '\0') return 0;
-    const double one = sg_bench_median(w->one, t->rounds);
-    const double many = sg_bench_median(w->many, t->batches);
+    const double one = sg_median(w->one, t->rounds);
+    const double many = sg_median(w->many, t->batches);
     return many > 0 && many < one ? many : one;
 }
 
@@ -467,7 +467,7 @@ static void report(trial *t, shingle_bench_result *result_out)
         .wrong = sg_bench_wrong(t->bench),
         .enqueue_us = sg_bench_enqueue_us(t->bench, plan),
         .prediction_us = predicted != NULL ? median_of(t, PREDICTED) : ours,
-        .mhz = sg_bench_median(t->clock, t->rounds),
+        .mhz = sg_median(t->clock, t->rounds),
         .iterations = t->rounds,
         .checks = sg_bench_checks(t->bench),
         .on_device = sg_bench_on_device(t->bench),

@@ -209,9 +209,9 @@ static void medians(void **state)
     (void)state;
     double odd[] = {9, 1, 5};
     double even[] = {4, 1, 3, 2};
-    assert_true(sg_bench_median(odd, 3) == 5);
-    assert_true(sg_bench_median(even, 4) == 2.5);
-    assert_true(sg_bench_median(even, 0) == 0);
+    assert_true(sg_median(odd, 3) == 5);
+    assert_true(sg_median(even, 4) == 2.5);
+    assert_true(sg_median(even, 0) == 0);
 }
 
 /* ---- Plans of a group -------------------------------------------------------------------------------- */

@@ -41,7 +41,6 @@ static void equals_are_told(void **state)
     };
     static const char file[] = "machines/h200x4.machine";
     shingle_machine *machine = NULL;
-    if (access(file, R_OK) != 0) skip(); /* not in the source folder */
     assert_int_equal(shingle_machine_load(file, &machine), SHINGLE_OK);
     int equals = 0;
     for (size_t i = 0; i < sizeof problems / sizeof problems[0]; i++) {
