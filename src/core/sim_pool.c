@@ -321,7 +321,7 @@ static bool has_work(const sg_sim *m, int rank)
 }
 
 /* The next unit of a worker: of its own rank, unless it is too far ahead, then of the least advanced. */
-static int32_t hunt(sg_sim *m, sg_sim_worker *w, double *next)
+static int32_t look_for_unit(sg_sim *m, sg_sim_worker *w, double *next)
 {
     double least = INFINITY;
     for (int r = 0; r < m->ranks; r++)
@@ -350,6 +350,21 @@ static int32_t hunt(sg_sim *m, sg_sim_worker *w, double *next)
     return SG_NONE;
 }
 
+/* The same; who finds nothing has asked all ranks, so until something happens nobody else finds anything.  All
+ * workers at rest are woken together, and may be a thousand. */
+static int32_t hunt(sg_sim *m, sg_sim_worker *w, double *next)
+{
+    if (m->barren_us < m->now || m->barren_us > m->now) {
+        m->barren_next = INFINITY;
+        const int32_t unit = look_for_unit(m, w, &m->barren_next);
+        if (unit == SG_NONE) m->barren_us = m->now;
+        if (*next > m->barren_next) *next = m->barren_next;
+        return unit;
+    }
+    if (*next > m->barren_next) *next = m->barren_next;
+    return SG_NONE;
+}
+
 static void tell_unit(const sg_sim *m, const sg_sim_worker *w, const sg_sim_unit *u, bool last)
 {
     if (m->visit == NULL || u->visit.patch == SG_NONE) return;
@@ -374,6 +389,7 @@ static bool carry_out(sg_sim *m, int32_t worker, double *next)
     sg_sim_unit *const u = unit_at(m, w->unit);
     sg_sim_agent *const a = &m->agents[u->agent];
     const sg_sched *const s = &m->sched[a->rank];
+    m->barren_us = -1;
     if (u->visit.patch == SG_NONE) {
         if (u->cost_us > 0) {
             sg_sim_at(m, m->worker0 + worker, m->now + m->machine->unit_us + u->cost_us);
@@ -461,6 +477,7 @@ bool sg_sim_set_pool(sg_sim *m)
     m->units = sg_sim_get(m, SG_MEM_UNITS, (int64_t)m->ranks * SG_SIM_PARKED, sizeof *m->units);
     double *const packed = sg_sim_get(m, SG_MEM_PACKED, blocks * m->ranks, sizeof *packed);
     if (m->full) return false;
+    m->barren_us = -1;
     for (int64_t i = 0; i < blocks * m->ranks; i++) packed[i] = 0;
     for (int32_t i = 0; i < m->ranks * SG_SIM_PARKED; i++) m->units[i].used = false;
     for (int w = 0; w < m->machine->pool; w++)

@@ -483,6 +483,7 @@ shingle_status sg_sim_run(sg_sim *m, double *us_out)
         m->now = m->when[entity];
         m->events++;
         sg_sim_off(m, entity);
+        if (entity < m->worker0 || entity >= m->flow0) m->barren_us = -1;
         if (entity >= m->flow0)
             sg_sim_flow_act(m, entity - m->flow0);
         else if (entity >= m->worker0)
