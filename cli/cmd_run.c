@@ -232,9 +232,7 @@ static int take_data(request *q, const group *g, const char *strategy, deal *d, 
     if (code != CLI_OK) return code;
     if (!refer_compare(d, act_of(q->problem), wrong_out, error))
         return out_error(CLI_FAILED, "%s", error);
-    if (q->c != NULL && !deal_write(d, q->c, error)) return out_error(CLI_FAILED, "%s", error);
-    if (q->added != NULL && !deal_write_residual(d, q->added, error))
-        return out_error(CLI_FAILED, "%s", error);
+    if (!deal_write(d, q->c, q->added, error)) return out_error(CLI_FAILED, "%s", error);
     return CLI_OK;
 }
 
@@ -364,6 +362,9 @@ static int check_files(const request *q)
     if (q->all && (q->c || q->added))
         return out_error(CLI_USAGE, "--%s takes the result of one strategy, not --all",
                          q->c ? "out" : "residual-out");
+    if (q->c != NULL && q->added != NULL && strcmp(q->c, q->added) == 0)
+        return out_error(CLI_USAGE, "--out and --residual-out are both %s; two files are needed",
+                         q->c);
     if (report_check(&q->how) != CLI_OK) return CLI_USAGE;
     char error[FILE_ERROR];
     if ((q->c != NULL && !deal_check_path(q->c, error)) ||

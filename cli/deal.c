@@ -304,39 +304,38 @@ bool deal_read(deal *d, const deal_paths *from, char *error)
 
 /* ---- Writing --------------------------------------------------------------------------------- */
 
+/* Files that are complete, and appear together. */
+typedef struct writing {
+    file_writer *writer;
+    int count;
+} writing;
+
 static bool write_whole(const deal *d, const layout *l, void *const *piece, const char *path,
-                        char *error)
+                        writing *w, char *error)
 {
     void *whole = NULL;
     if (!get(d, l->whole_rows, l->whole_cols, &whole, error)) return false;
     /* FOR_ALL: the pieces are equal, the first stands for them. */
     const int pieces = l->cut == FOR_ALL ? 1 : d->shape.ranks;
     for (int r = 0; r < pieces; r++) copy_piece(d, l, r, piece[r], whole, false);
-    file_writer writer;
-    const bool ok =
-        npy_write(path, d->shape.type, l->whole_rows, l->whole_cols, whole, &writer, error) &&
-        file_appear(&writer, error);
+    const bool ok = npy_write(path, d->shape.type, l->whole_rows, l->whole_cols, whole,
+                              &w->writer[w->count++], error);
     free(whole);
     return ok;
 }
 
 static bool write_operand(const deal *d, operand which, void *const *piece, const char *path,
-                          char *error)
+                          writing *w, char *error)
 {
     const layout l = layout_of(d, which);
-    const int ranks = d->shape.ranks;
-    if (!is_per_rank(path)) return write_whole(d, &l, piece, path, error);
-    file_writer *const writer = calloc((size_t)ranks, sizeof *writer);
-    if (writer == NULL) return file_fail(error, "no memory for %d files", ranks);
+    if (!is_per_rank(path)) return write_whole(d, &l, piece, path, w, error);
     bool ok = true;
-    for (int r = 0; r < ranks && ok; r++) {
+    for (int r = 0; r < d->shape.ranks && ok; r++) {
         char name[FILE_PATH];
         ok = path_of(path, r, name, sizeof name, error) &&
-             npy_write(name, d->shape.type, l.rows[r], l.cols[r], piece[r], &writer[r], error);
+             npy_write(name, d->shape.type, l.rows[r], l.cols[r], piece[r], &w->writer[w->count++],
+                       error);
     }
-    for (int r = 0; r < ranks && ok; r++) ok = file_appear(&writer[r], error);
-    for (int r = 0; r < ranks && !ok; r++) file_drop(&writer[r]);
-    free(writer);
     return ok;
 }
 
@@ -347,14 +346,17 @@ bool deal_check_path(const char *path, char *error)
     return path_of(path, 0, name, sizeof name, error) && file_check(name, error);
 }
 
-bool deal_write(const deal *d, const char *path, char *error)
+bool deal_write(const deal *d, const char *c, const char *residual, char *error)
 {
-    return write_operand(d, OPERAND_C, d->c, path, error);
-}
-
-bool deal_write_residual(const deal *d, const char *path, char *error)
-{
-    return write_operand(d, OPERAND_RESIDUAL, d->added, path, error);
+    writing w = {calloc(2 * (size_t)d->shape.ranks, sizeof *w.writer), 0};
+    if (w.writer == NULL) return file_fail(error, "no memory for %d files", 2 * d->shape.ranks);
+    bool ok =
+        (c == NULL || write_operand(d, OPERAND_C, d->c, c, &w, error)) &&
+        (residual == NULL || write_operand(d, OPERAND_RESIDUAL, d->added, residual, &w, error));
+    for (int i = 0; i < w.count && ok; i++) ok = file_appear(&w.writer[i], error);
+    for (int i = 0; i < w.count && !ok; i++) file_drop(&w.writer[i]);
+    free(w.writer);
+    return ok;
 }
 
 void deal_free(deal *d)

@@ -53,9 +53,8 @@ bool deal_read(deal *d, const deal_paths *from, char *error);
 /* Can PATH, or rank 0's of its files, be written?  See file_check. */
 bool deal_check_path(const char *path, char *error);
 
-/* Write C, and the residual after a run: every file is complete, or none appears. */
-bool deal_write(const deal *d, const char *path, char *error);
-bool deal_write_residual(const deal *d, const char *path, char *error);
+/* Writes C, and the residual after a run, where a path is given: each file is complete, or none appears. */
+bool deal_write(const deal *d, const char *c, const char *residual, char *error);
 
 /* The product row of row ROW of RANK's own, for what is dealt by owner; with gather=b the column, with
  * gather=k the k. */
