@@ -275,7 +275,8 @@ typedef struct sg_sim {
 
     sg_sim_worker *workers;
     sg_sim_unit *units; /* SG_SIM_PARKED per rank */
-    double barren_us;   /* when a worker last found nothing to do, if nothing has happened since; -1 */
+    double
+        barren_us; /* when a worker last found nothing to do, if nothing has happened since; -1 */
     double barren_next; /* and when there may be something */
 } sg_sim;
 

@@ -128,11 +128,82 @@ static void rows_may_be_carried_into_tensors(void **state)
     close_group(&w);
 }
 
+/* Rows of A go to the peer in three pieces by copy engines.  Flag 0 is about the first two, of one lane, so that the
+ * second one's engine raises it; flag 1 about the first and the third, of different lanes, which count. */
+static void pieces_share_flags(sg_sched *s)
+{
+    enum { PIECES = 3, PIECE = ROWS / 4 };
+    static const int lane[PIECES] = {1, 1, 2};
+    static const int first[PIECES] = {0, PIECE, 2 * PIECE};
+    static const int rows[PIECES] = {PIECE, PIECE, 2 * PIECE};
+    const int peer = 1 - s->rank;
+    const int inbox = sg_sched_buf(s, SG_SYM, "inbox", ROWS, WIDTH, SG_ENGINE);
+    for (int i = 0; i < PIECES; i++) {
+        sg_sched_copy(s, lane[i], SG_BY_ENGINE,
+                      sg_area_of(s->rank, SG_A, first[i], rows[i], 0, WIDTH));
+        sg_sched_to(s, sg_area_of(peer, inbox, first[i], rows[i], 0, WIDTH));
+        if (i < 2) sg_sched_raise(s, peer, SG_PER_PATCH, 0);
+        if (i != 1) sg_sched_raise(s, peer, SG_PER_PATCH, 1);
+    }
+    sg_sched_launch(s, 0, ROWS, 128, 0, false);
+    for (int i = 0; i < 2; i++) {
+        const int of = i == 0 ? s->rank : peer;
+        sg_patch patch = rows_of(s, of * ROWS, ROWS);
+        patch.a = sg_area_of(s->rank, i == 0 ? SG_A : inbox, 0, ROWS, 0, WIDTH);
+        patch.final = 1;
+        sg_sched_patch(s, &patch);
+        if (i == 1) sg_sched_wait(s, sg_wait_one(peer, 0));
+        if (i == 1) sg_sched_wait(s, sg_wait_one(peer, 1));
+        sg_sched_to(s, sg_area_of(s->rank, SG_C, of * ROWS, ROWS, 0, WIDTH));
+    }
+}
+
+/* A copy that needs a kernel for one of its flags leaves the other to the engine that raises it for all. */
+static void copies_count_where_they_raise(void **state)
+{
+    (void)state;
+    world w;
+    sg_bound *bound[2];
+    uint16_t *a[2];
+    uint16_t *b[2];
+    uint16_t *c[2];
+    open_group(&w, 2, 20);
+    bind_all(&w, "ag_gemm:bf16:128x64x64:r2", pieces_share_flags, bound);
+    for (int r = 0; r < 2; r++) {
+        a[r] = matrix(&w, r, ROWS, 0x3f80);
+        b[r] = matrix(&w, r, WIDTH, 0x3f80);
+        c[r] = matrix(&w, r, 2 * ROWS, 0);
+    }
+    for (int run = 0; run < RUNS; run++) {
+        for (int r = 0; r < 2; r++) {
+            const shingle_tensors t = {.a = a[r], .b = b[r], .c = c[r]};
+            assert_int_equal(sg_exec_run(bound[r], &t, NULL, ~0u), SHINGLE_OK);
+        }
+        for (int r = 0; r < 2; r++)
+            if (shingle_sync(w.comm[r], 20) != SHINGLE_OK) fail_msg("%s", shingle_error());
+        for (int r = 0; r < 2; r++) {
+            const sg_cuda_plan *const plan = bound[r]->backend;
+            assert_true(bound[r]->sched.counters > 1);
+            for (int i = 0; i < bound[r]->sched.counters; i++)
+                assert_int_equal(plan->program.count[i], 0);
+            for (int i = 0; i < 2 * ROWS * WIDTH; i++) assert_int_equal(c[r][i], 0x4280);
+        }
+    }
+    for (int r = 0; r < 2; r++) {
+        sg_exec_free(bound[r]);
+        shingle_free(w.comm[r], a[r]);
+        shingle_free(w.comm[r], b[r]);
+        shingle_free(w.comm[r], c[r]);
+    }
+    close_group(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(runs_that_are_not_begun_do_not_start_early),
         cmocka_unit_test(rows_may_be_carried_into_tensors),
+        cmocka_unit_test(copies_count_where_they_raise),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

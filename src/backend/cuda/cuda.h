@@ -30,7 +30,8 @@ enum {
     SG_CUDA_RANKS = 8,   /* places of a plan hold that many ranks' buffers */
     SG_CUDA_FLIGHT = 64, /* runs of a rank that the host knows to be on their way */
     SG_CUDA_PAIRS = 4 * SG_BLOCK_CLASSES,
-    SG_CUDA_KNOWN = 128
+    SG_CUDA_KNOWN = 128,
+    SG_CUDA_RAISES = 32 /* of a copy that its engine may carry out; a kernel does the rest */
 };
 
 struct sg_vendor; /* vendor.c */
@@ -133,8 +134,9 @@ typedef struct sg_cuda_step {
     sg_kernel_gemm *gemm;           /* a launch by our kernel */
     void *remake;                   /* device memory of its maps of peers' tensors */
     struct sg_product *lt;          /* a launch by the vendor's library */
-    uint32_t raise_by_copy;         /* bit i: raise i of the step is a copy of the epoch word */
-    uint32_t raise_by_other;        /* bit i: a later step of this lane raises it for this one */
+    uint32_t
+        raise_by_copy; /* bit i: raise i of the step (SG_CUDA_RAISES) is a copy of the epoch word */
+    uint32_t raise_by_other; /* bit i: a later step of this lane raises it for this one */
 } sg_cuda_step;
 
 /* What the backend keeps of a bound plan. */

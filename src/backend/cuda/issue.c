@@ -191,31 +191,30 @@ static shingle_status copy_area(const sg_run *run, const sg_area *src, const sg_
     return SHINGLE_OK;
 }
 
-static uint32_t all_bits(int32_t count)
-{
-    return count >= 32 ? ~0u : (1u << count) - 1;
-}
-
-/* The copy engine brings the epoch behind the data.  Partner: the acquire of whoever waits. */
+/* Copies the epoch behind the data, where engines alone raise a flag; a kernel counts and raises the others.
+ * Partner: the acquire of whoever waits. */
 static shingle_status raise_by_engine(const sg_cuda_rank *rank, const sg_run *run, int32_t index,
                                       cudaStream_t stream)
 {
     const sg_cuda_plan *const plan = run->bound->backend;
     const sg_cuda_step *const step = &plan->step[index];
     const sg_step *const copy = &run->bound->sched.step[index];
-    const uint32_t all = all_bits(copy->raises);
-    if (copy->raises > 32 || ((step->raise_by_copy | step->raise_by_other) & all) != all) {
-        sg_kernel_step raises = step->flags;
-        raises.waits = raises.tos = 0;
-        SG_CUDA(sg_kernel_flag(&plan->program, &raises, rank->how, stream));
-        return SHINGLE_OK;
-    }
     for (int32_t i = 0; i < copy->raises; i++) {
         const sg_raise *const r = &run->bound->sched.raise[copy->raise0 + i];
-        if ((step->raise_by_copy & 1u << i) == 0) continue;
-        void *const word = (void *)sg_work_flag(run->work->peer[r->at], run->work->rank, r->flag0);
-        SG_CUDA(cudaMemcpyAsync(word, &rank->state->epoch, sizeof(uint64_t),
-                                cudaMemcpyDeviceToDevice, stream));
+        const uint32_t bit = i < SG_CUDA_RAISES ? 1u << i : 0;
+        if (step->raise_by_other & bit) continue;
+        if (step->raise_by_copy & bit) {
+            void *const word =
+                (void *)sg_work_flag(run->work->peer[r->at], run->work->rank, r->flag0);
+            SG_CUDA(cudaMemcpyAsync(word, &rank->state->epoch, sizeof(uint64_t),
+                                    cudaMemcpyDeviceToDevice, stream));
+            continue;
+        }
+        sg_kernel_step one = step->flags;
+        one.waits = one.tos = 0;
+        one.raise0 = copy->raise0 + i;
+        one.raises = 1;
+        SG_CUDA(sg_kernel_flag(&plan->program, &one, rank->how, stream));
     }
     return SHINGLE_OK;
 }

@@ -375,31 +375,36 @@ static shingle_status make_launch(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_pla
     return sg_fail(SHINGLE_EUNSUPPORTED, "step %d of %s: %s", index, plan->bound->text, why);
 }
 
+/* Is every raiser that counts in COUNTER a copy of an engine in LANE, among those of its raises that have a bit?
+ * *LAST: the last of them. */
+static bool is_of_one_lane(const sg_sched *s, int32_t counter, int lane, int32_t *last)
+{
+    for (int32_t i = 0; i < s->patches; i++)
+        for (int32_t k = s->patch[i].raise0; k < s->patch[i].raise0 + s->patch[i].raises; k++)
+            if (s->raise[k].counter == counter) return false;
+    for (int32_t i = 0; i < s->steps; i++) {
+        const sg_step *const step = &s->step[i];
+        for (int32_t k = 0; step->kind != SG_GEMM && k < step->raises; k++) {
+            if (s->raise[step->raise0 + k].counter != counter) continue;
+            if (step->kind != SG_COPY || step->u.copy.engine != SG_BY_ENGINE ||
+                step->lane != lane || k >= SG_CUDA_RAISES)
+                return false;
+            *last = i;
+        }
+    }
+    return true;
+}
+
 /* A copy engine raises by copying the epoch word.  If several copies of its lane raise a flag
  * together, the last one does it for all.  Other flags with several raisers need their counter, and a
- * kernel. */
+ * kernel; which ones, all raisers of a flag must agree on. */
 static void choose_raises(const sg_sched *s, int32_t index, sg_cuda_step *step)
 {
     const sg_step *const copy = &s->step[index];
-    for (int32_t i = 0; i < copy->raises && i < 32; i++) {
-        const sg_raise *const r = &s->raise[copy->raise0 + i];
+    for (int32_t i = 0; i < copy->raises && i < SG_CUDA_RAISES; i++) {
+        const int32_t counter = s->raise[copy->raise0 + i].counter;
         int32_t last = index;
-        bool simple = true;
-        for (int32_t j = 0; j < s->steps && r->counter >= 0; j++) {
-            const sg_step *const other = &s->step[j];
-            const bool launch = other->kind == SG_GEMM;
-            const int32_t first = launch ? s->raises : other->raise0;
-            for (int32_t k = first; k < first + (launch ? 0 : other->raises); k++) {
-                if (s->raise[k].counter != r->counter) continue;
-                simple &= other->kind == SG_COPY && other->u.copy.engine == SG_BY_ENGINE &&
-                          other->lane == copy->lane;
-                last = j;
-            }
-        }
-        for (int32_t j = 0; j < s->patches && r->counter >= 0; j++)
-            for (int32_t k = s->patch[j].raise0; k < s->patch[j].raise0 + s->patch[j].raises; k++)
-                simple &= s->raise[k].counter != r->counter;
-        if (!simple) continue;
+        if (counter >= 0 && !is_of_one_lane(s, counter, copy->lane, &last)) continue;
         if (last == index)
             step->raise_by_copy |= 1u << i;
         else
