@@ -96,6 +96,17 @@ static int work_slowly(void *context, const shingle_rows *rows)
     return 0;
 }
 
+/* The first call of all takes its time. */
+static int work_slowly_once(void *context, const shingle_rows *rows)
+{
+    world *const w = context;
+    if (atomic_fetch_add(&w->calls, 1) == 0) usleep(w->slow_us);
+    for (int64_t i = 0; i < rows->rows; i++)
+        memset((char *)rows->sum + i * rows->sum_stride * (int64_t)sizeof(float), 0,
+               N * sizeof(float));
+    return 0;
+}
+
 /* ---- Failures ---------------------------------------------------------------------------------- */
 
 /* Who is told of a failure may free its tensors: a function that still reads them is waited for. */
@@ -118,6 +129,48 @@ static void failure_is_told_when_all_have_let_go(void **state)
     assert_int_equal(atomic_load(&w.inside), 0);
     free(w.a[1]);
     w.a[1] = NULL;
+    close_world(&w);
+}
+
+/* What takes a worker longer than the limit is no rank that has stopped. */
+static void long_work_is_work(void **state)
+{
+    static const double delay_us = 400000;
+    (void)state;
+    world w;
+    open_world(&w, 0.1);
+    const shingle_plan_options options = {.strategy = "ring"};
+    make_plans(&w, "gemm_rs:f32:64x48x96:r2", &options);
+    sg_cpu_test_delays(w.comm[0], 7, delay_us);
+    for (int i = 0; i < 8; i++) {
+        run_all(&w);
+        for (int r = 0; r < RANKS; r++)
+            if (shingle_sync(w.comm[r], 20) != SHINGLE_OK) fail_msg("%s", shingle_error());
+    }
+    close_world(&w);
+}
+
+/* A user's function is waited for as long as anything else, and named. */
+static void a_function_that_takes_too_long_is_named(void **state)
+{
+    (void)state;
+    world w;
+    open_world(&w, 0.1);
+    w.slow_us = 500000;
+    const shingle_plan_options options = {
+        .strategy = "serial", .compute = work_slowly_once, .compute_context = &w};
+    make_plans(&w, "gemm_rs:f32:64x48x96:r2:call=9000", &options);
+    for (int r = 0; r < RANKS; r++) {
+        const shingle_status status = run(&w, w.plan[r], r);
+        assert_true(status == SHINGLE_OK || status == SHINGLE_ETIMEOUT);
+    }
+    for (int r = 0; r < RANKS; r++) {
+        assert_int_equal(shingle_sync(w.comm[r], 20), SHINGLE_ETIMEOUT);
+        if (strstr(shingle_error(), "the compute function of rank ") == NULL)
+            fail_msg("%s", shingle_error());
+        assert_non_null(strstr(shingle_error(), " for 0.1 s"));
+    }
+    recover(&w);
     close_world(&w);
 }
 
@@ -299,6 +352,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forked_child_can_leave), /* before others leave threads behind */
         cmocka_unit_test(failure_is_told_when_all_have_let_go),
+        cmocka_unit_test(long_work_is_work),
+        cmocka_unit_test(a_function_that_takes_too_long_is_named),
         cmocka_unit_test(runs_outlive_their_plan),
         cmocka_unit_test(runs_without_peers_are_runs),
         cmocka_unit_test(ranks_measure_at_once),

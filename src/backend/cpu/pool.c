@@ -123,18 +123,66 @@ void sg_pool_refused(sg_cpu *cpu, sg_cpu_rank *rank, const sg_cpu_visit *v)
     sg_pool_fail(cpu, &verdict);
 }
 
+/* What RANK's workers are at; NULL: nothing. */
+static const sg_cpu_visit *find_running(const sg_cpu_rank *rank)
+{
+    if (!rank->active || rank->running == 0) return NULL;
+    const sg_cpu_plan *const plan = sg_lane_run((sg_cpu_rank *)rank)->bound->backend;
+    for (int i = 0; i < plan->visits; i++)
+        if (plan->visit[i].state == SG_VISIT_RUNNING) return &plan->visit[i];
+    return NULL;
+}
+
+/* Is a worker or a link at something of our own, which ends, however long it takes?  *CALLED: a rank whose workers are in
+ * the user's function, which may not; or -1. */
+static bool is_at_work(const sg_cpu *cpu, int *called)
+{
+    bool works = false;
+    *called = -1;
+    for (int r = 0; r < cpu->ranks; r++) {
+        sg_cpu_rank *const rank = &cpu->rank[r];
+        works |= rank->link.busy;
+        if (find_running(rank) == NULL) continue;
+        if (sg_lane_run(rank)->bound->problem.call)
+            *called = r;
+        else
+            works = true;
+    }
+    return works;
+}
+
+static void blame_function(const sg_cpu_rank *rank, double seconds, sg_verdict *verdict)
+{
+    const sg_cpu_visit *const v = find_running(rank);
+    verdict->status = SHINGLE_ETIMEOUT;
+    snprintf(verdict->text, sizeof verdict->text,
+             "the compute function of rank %d has been at rows %d to %d of %.200s for %g s",
+             rank->rank, v->visit.row0, v->visit.row0 + v->visit.rows - 1,
+             sg_lane_run((sg_cpu_rank *)rank)->bound->text, seconds);
+}
+
 /* Fails the group if nothing has made progress for too long.  Comes right after a look at all ranks
  * that found nothing to do, so what each is stuck on is known. */
 static void judge(sg_cpu *cpu)
 {
     if (cpu->failed || sg_now_us() - cpu->progress_us < cpu->timeout_us) return;
     bool any = false;
+    int called = -1;
     for (int r = 0; r < cpu->ranks; r++) any |= cpu->rank[r].runs > 0;
     if (!any) return;
-    sg_stand stand[64];
+    if (is_at_work(cpu, &called)) {
+        sg_pool_progress(cpu);
+        return;
+    }
+    const double seconds = cpu->timeout_us / 1e6;
     sg_verdict verdict;
-    take_stands(cpu, stand);
-    sg_run_verdict(stand, cpu->ranks, cpu->timeout_us / 1e6, &verdict);
+    if (called >= 0) {
+        blame_function(&cpu->rank[called], seconds, &verdict);
+    } else {
+        sg_stand stand[64];
+        take_stands(cpu, stand);
+        sg_run_verdict(stand, cpu->ranks, seconds, &verdict);
+    }
     sg_pool_fail(cpu, &verdict);
 }
 
