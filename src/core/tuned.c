@@ -387,6 +387,18 @@ static shingle_status remember(sg_tuned *tuned, const shingle_plan *plan)
                                : SHINGLE_OK;
 }
 
+/* A strategy that was asked for by name may lose to serial, which is timed beside it; what is kept is for all. */
+static shingle_status check_kept(const shingle_plan *plan)
+{
+    const double serial_us = plan->candidates > 0 ? plan->candidate[0].measured_us : 0;
+    if (plan->chosen == 0 || serial_us <= 0 || plan->measured_us <= serial_us) return SHINGLE_OK;
+    return sg_fail(SHINGLE_EUNSUPPORTED,
+                   "%s takes %.1f us, %s %.1f: a plan that is slower than not overlapping is not "
+                   "kept",
+                   plan->candidate[plan->chosen].text, plan->measured_us, plan->candidate[0].text,
+                   serial_us);
+}
+
 static shingle_status tune(shingle_comm *comm, const sg_problem *problem,
                            const shingle_plan_options *options, shingle_plan **plan_out)
 {
@@ -394,7 +406,8 @@ static shingle_status tune(shingle_comm *comm, const sg_problem *problem,
     pthread_mutex_lock(&tuned->mutex);
     shingle_status status = choose(comm, problem, options, plan_out);
     if (status == SHINGLE_OK) {
-        status = remember(tuned, *plan_out);
+        status = check_kept(*plan_out);
+        if (status == SHINGLE_OK) status = remember(tuned, *plan_out);
         if (status != SHINGLE_OK) sg_plan_free(*plan_out);
     }
     pthread_mutex_unlock(&tuned->mutex);

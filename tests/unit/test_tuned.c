@@ -404,6 +404,28 @@ static void nearby_m_follow_what_was_tuned(void **state)
     shingle_close(RANKS, comm);
 }
 
+/* 4096 tiles of one element lose to one product: asked for by name, they are not what others get. */
+static void what_loses_to_serial_is_not_kept(void **state)
+{
+    (void)state;
+    shingle_comm *comm[RANKS];
+    const char *const problem = "gemm_rs:f32:64x64x64:r2";
+    const shingle_plan_options slow = {.strategy = "fused_out{tile_m=1,tile_n=1}",
+                                       .measure_seconds = 0.05};
+    open_group(comm, 1);
+    assert_int_equal(shingle_tune(comm[0], problem, &slow, NULL), SHINGLE_EUNSUPPORTED);
+    assert_non_null(strstr(shingle_error(), "slower than not overlapping is not kept"));
+    assert_false(is_tuned(comm[0], problem, NULL));
+    setenv("SHINGLE_STRATEGY", slow.strategy, 1);
+    const shingle_plan_options quick = {.measure_seconds = 0.05};
+    assert_int_equal(shingle_tune(comm[0], problem, &quick, NULL), SHINGLE_EUNSUPPORTED);
+    unsetenv("SHINGLE_STRATEGY");
+    shingle_close(RANKS, comm);
+    open_group(comm, 1);
+    assert_false(is_tuned(comm[0], problem, NULL));
+    shingle_close(RANKS, comm);
+}
+
 /* Both ranks of a group take the same plan, and it runs. */
 static void tuned_plans_run(void **state)
 {
@@ -477,6 +499,7 @@ int main(void)
         cmocka_unit_test_teardown(a_writer_waits_for_the_lock, drop_file),
         cmocka_unit_test_teardown(tuned_plans_are_taken_by_later_groups, drop_file),
         cmocka_unit_test_teardown(nearby_m_follow_what_was_tuned, drop_file),
+        cmocka_unit_test_teardown(what_loses_to_serial_is_not_kept, drop_file),
         cmocka_unit_test_teardown(tuned_plans_run, drop_file),
         cmocka_unit_test_teardown(wrong_wishes_are_named, drop_file),
         cmocka_unit_test(kept_choices_know_the_strategy_that_was_set),
