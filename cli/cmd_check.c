@@ -62,6 +62,7 @@ static int prove_strategy(const request *q, const shingle_machine *machine, cons
 static int prove_all(const request *q, const shingle_machine *machine, verdicts *v)
 {
     shingle_plan *plan = NULL;
+    group_take_all();
     const shingle_status status = shingle_plan_for(q->problem, machine, NULL, &plan);
     if (status != SHINGLE_OK) return out_status(status);
     int code = CLI_OK;

@@ -90,6 +90,7 @@ static int choose(request *q, const group *g, choice *chosen)
         chosen->count = 1;
         return CLI_OK;
     }
+    group_take_all();
     /* One rank's plan knows what was considered; it never runs. */
     shingle_plan *plan = NULL;
     shingle_plan_options options = plan_options(q);

@@ -313,6 +313,7 @@ static int sim(const request *q, bool json)
     if (q->all && q->strategy != NULL)
         return out_error(CLI_USAGE, "--all and --strategy %s exclude each other", q->strategy);
     if (drawing_check(q->drawing, 2) != CLI_OK) return CLI_USAGE;
+    if (q->all) group_take_all();
     group g = {.ranks = 0};
     shingle_machine *owned = NULL;
     const shingle_machine *machine = NULL;

@@ -272,6 +272,11 @@ int group_ask(const char *word, const char *strategy, const char *other, group_a
     return CLI_OK;
 }
 
+void group_take_all(void)
+{
+    unsetenv("SHINGLE_STRATEGY");
+}
+
 void group_drop(group_asked *asked)
 {
     free(asked->copy);

@@ -65,6 +65,9 @@ int group_machine(const char *name, shingle_machine **machine_out);
 int group_model(const char *name, int ranks, group *g, shingle_machine **owned,
                 const shingle_machine **machine_out);
 
+/* What takes all strategies takes them all, whatever SHINGLE_STRATEGY says. */
+void group_take_all(void);
+
 /* Has MACHINE, that of --OPTION NAME, so many ranks?  CLI_OK or, after a message, an exit code. */
 int group_reach(const char *option, const char *name, const shingle_machine *machine,
                 int64_t ranks);
