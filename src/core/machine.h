@@ -97,6 +97,7 @@ typedef struct sg_machine {
     double idle_part;  /* part of its time that a tile takes less where all other SMs stand still */
     double mem_part;   /* part of what its operands and result take at mem_gbps that a product does
                           not hide */
+    double cache_mb;   /* 1e6 bytes of B that stay at hand until they are read again; 0: 48 */
     double vendor;     /* rate of the vendor's product, of gemm_tflops; 0: 1 */
     double burst;      /* a run's products go this much faster ... */
     double vendor_burst; /* the same of the vendor's, which takes other power; 0: burst */
@@ -137,6 +138,7 @@ double *sg_machine_number(sg_machine *machine, const char *name, double *least_o
                           double *most_out);
 
 /* What a number that was left out stands for. */
+double sg_machine_cached_bytes(const sg_machine *machine);
 double sg_machine_link_gbps(const sg_machine *machine);
 
 /* Value of CURVE at AT: between points on a straight line, outside the first or last point's; NONE if

@@ -2,6 +2,11 @@
  * their points, and a machine that needs no file. */
 #include "core/machine.h"
 
+double sg_machine_cached_bytes(const sg_machine *machine)
+{
+    return 1e6 * (machine->cache_mb > 0 ? machine->cache_mb : 48);
+}
+
 double sg_machine_link_gbps(const sg_machine *m)
 {
     if (m->link_gbps > 0) return m->link_gbps;

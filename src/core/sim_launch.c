@@ -43,13 +43,15 @@ static double vendor_with_burst(const sg_machine *machine, double begin, double 
     return with_burst(machine, burst, begin, us);
 }
 
-/* A part of B that a cache holds costs the memory little when it is read again: about what GPUs of today
- * have. */
-static const double cached_bytes = 48e6;
-
 static double b_bytes(const sg_sched *s, const sg_patch *p)
 {
     return (double)p->cols * (double)(p->k1 - p->k0) * sg_type_bytes(s->problem->type);
+}
+
+/* A part of B that a cache holds costs the memory little when it is read again. */
+static bool is_held(const sg_sim *m, double bytes)
+{
+    return bytes <= sg_machine_cached_bytes(m->machine);
 }
 
 /* Has a cache been filled with other columns when the rows come that a patch waits for?  What waits for
@@ -57,11 +59,11 @@ static double b_bytes(const sg_sched *s, const sg_patch *p)
 static bool falls_behind(const sg_sim *m, const sg_sched *s, const sg_patch *p)
 {
     const sg_machine *const machine = m->machine;
-    if (p->waits == 0 || sg_walk_slabs(p) > 1 || b_bytes(s, p) <= cached_bytes) return false;
+    if (p->waits == 0 || sg_walk_slabs(p) > 1 || is_held(m, b_bytes(s, p))) return false;
     const double rows = (double)p->rows * (double)(p->k1 - p->k0) * sg_type_bytes(s->problem->type);
     const double lag_us =
         machine->copy_us + sg_sim_us_of(rows, machine->copy_gbps) + machine->flag_us;
-    return sg_sim_us_of(cached_bytes, machine->mem_gbps) < lag_us;
+    return sg_sim_us_of(sg_machine_cached_bytes(machine), machine->mem_gbps) < lag_us;
 }
 
 static bool reads_same_b(const sg_patch *p, const sg_patch *q)
@@ -70,9 +72,9 @@ static bool reads_same_b(const sg_patch *p, const sg_patch *q)
 }
 
 /* Is it a strip of B that a cache holds? */
-static bool is_held_strip(const sg_sched *s, const sg_patch *p)
+static bool is_held_strip(const sg_sim *m, const sg_sched *s, const sg_patch *p)
 {
-    return p->cols < s->problem->n && b_bytes(s, p) <= cached_bytes;
+    return p->cols < s->problem->n && is_held(m, b_bytes(s, p));
 }
 
 /* The next patches of the launch that read B in step, in the same wave: until the end of the second one, and
@@ -92,7 +94,7 @@ static void find_step(const sg_sim *m, const sg_sched *s, const sg_launch *l, sg
         const bool early = end <= 2 * blocks && a->step_begin / blocks == (end - 1) / blocks;
         const bool near = end <= 2 * blocks || p->cols < s->problem->n;
         const bool fills = near && all <= blocks && 4 * all > 3 * blocks;
-        const bool held = is_held_strip(s, p);
+        const bool held = is_held_strip(m, s, p);
         if (p != from && (!reads_same_b(from, p) || falls_behind(m, s, p))) break;
         if (p != from && all > blocks && !early && !held) break;
         if (p != from && !early && !fills && !held) continue; /* with those behind it, perhaps */
@@ -103,12 +105,12 @@ static void find_step(const sg_sim *m, const sg_sched *s, const sg_launch *l, sg
 
 /* B as a patch reads it: its part, by tiles, of what IN_STEP tiles read once; for each group of its bands,
  * if no cache holds it, but groups of the same wave are in step, too. */
-static double b_read(const sg_sched *s, const sg_launch *l, const sg_patch *p, double in_step,
-                     double blocks)
+static double b_read(const sg_sim *m, const sg_sched *s, const sg_launch *l, const sg_patch *p,
+                     double in_step, double blocks)
 {
     const double b = b_bytes(s, p);
     const double own = sg_walk_visits(p, l->tile_m, l->tile_n);
-    const bool again = p->raster == SG_GROUPED && p->width > 0 && b > cached_bytes;
+    const bool again = p->raster == SG_GROUPED && p->width > 0 && !is_held(m, b);
     const double groups = again ? sg_walk_div(sg_walk_bands(p, l->tile_m), p->width) : 1;
     return b * fmin(groups, ceil(own / blocks)) * own / in_step;
 }
@@ -227,11 +229,11 @@ static double visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
      * B, other owners' and other strips'.  But sums of tagged tiles are no tiles of their own. */
     const double whole_b = (double)s->problem->n * depth * sg_type_bytes(s->problem->type);
     const double together = sg_sim_is_tagged(m, s, l) ? products_of(s, l)
-                            : whole_b <= cached_bytes ? tiles
+                            : is_held(m, whole_b)     ? tiles
                                                       : l->visits;
     const double at_once = together < a->got ? together : a->got;
     const double unit = at_once / (tiles * machine->mem_gbps * 1e3);
-    const double b = b_read(s, l, p, (double)a->step_tiles, a->got);
+    const double b = b_read(m, s, l, p, (double)a->step_tiles, a->got);
     const double memory = (row_bytes(s, p) + b) * unit;
     /* While other blocks multiply, a block has twice its share. */
     return late * late_bytes(s, p) * unit / 2 + beside_memory(machine, math, memory);

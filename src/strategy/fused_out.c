@@ -60,7 +60,6 @@ static const double most_tagged_bytes = 26e6, most_tagged_once_bytes = 8e6;
 
 /* A slice reads all of B: where no cache holds that, the memory takes longer for it than the products
  * of a low slice (measured: 17 to 40 % of the run in slices of one band). */
-static const double cached_bytes = 48e6;
 enum { LEAST_BANDS = 4 };
 
 /* Of a product of few waves, more shapes of tiles are worth trying: where waves end shows. */
@@ -231,6 +230,7 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
     const bool all = sg_problem_out(p) == SG_OUT_ALL;
     const double sent = (p->ranks - 1.0) * (double)p->m * (double)p->n * sg_type_bytes(p->type);
     const double b_bytes = (double)p->n * (double)p->k * sg_type_bytes(p->type);
+    const bool held = b_bytes <= sg_machine_cached_bytes(machine);
     const sg_tile *const first = &machine->tile[0];
     const int64_t tiles = sg_ceil_div(p->m, first->m) * sg_ceil_div(p->n, first->n);
     const int most = tiles <= (int64_t)FEW_WAVES * machine->sms ? 3 : 2;
@@ -244,8 +244,8 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
         if (cut && at_once && is_dealt(p, machine, tile->m)) continue;
         n += propose_parts(p, machine, tile, 1, false, cut, &sets[n]);
         if (i == 0) n += propose_dealt(p, machine, at_once, &sets[n]);
-        if (!cut && b_bytes > cached_bytes) n += propose_strips(p, machine, tile, &sets[n]);
-        const int bands = b_bytes > cached_bytes ? LEAST_BANDS : 1;
+        if (!cut && !held) n += propose_strips(p, machine, tile, &sets[n]);
+        const int bands = held ? 1 : LEAST_BANDS;
         int subs = all ? 8 : 1;
         while (subs > 1 && (int64_t)subs * bands * tile->m > p->most_rows) subs /= 2;
         if (subs > 1) n += propose_parts(p, machine, tile, subs, false, cut, &sets[n]);

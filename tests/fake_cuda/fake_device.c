@@ -145,6 +145,7 @@ FAKE cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, int device)
     memset(out, 0, sizeof *out);
     snprintf(out->name, sizeof out->name, "%s", fake_name);
     out->multiProcessorCount = 132;
+    out->l2CacheSize = 40 << 20;
     return cudaSuccess;
 }
 
