@@ -371,7 +371,7 @@ static void machines_go_by_the_name_of_the_gpu(void **state)
             assert_true(figure(seen, "\ncopy_gbps") ==
                         figure(shingle_machine_text(file), "\ncopy_gbps"));
         } else {
-            assert_true(gbps != 4200 && gbps != 864); /* neither H200 nor L20 */
+            assert_true(gbps != 4200 && gbps != 864);     /* neither H200 nor L20 */
             assert_true(figure(seen, "\ncache_mb") < 40); /* part of what the GPU says of itself */
         }
         shingle_machine_free(file);
