@@ -1,6 +1,6 @@
 """Figures of the documents, recomputed: figures.py FOLDER-OF-PROGRAMS.  Tables of products, and means over them, are
-compared with the last file of results/gpu cited above them, what bench_predict and `shingle paper` print with what they
-print now, lists with the lists.  Prints FILE:LINE of each figure that differs.  Exit status 77: no command."""
+compared with the last file of results cited above them, what bench_predict, bench_choose and `shingle paper` print with
+what they print now, lists with the lists.  Prints FILE:LINE of each figure that differs.  Exit status 77: no command."""
 import json
 import os
 import re
@@ -74,6 +74,7 @@ def check_tables(path):
             continue
         row = results.get((found[1] or "gemm_ar", *map(int, found.groups()[1:])))
         if row is None:
+            compare(f"{path}:{number}", "product", " x ".join(found.groups()[1:]), "not in the file")
             continue
         for column, text in zip(head, line.strip("|\n ").split("|")):
             text = text.strip("*%` ").partition(" ")[0].strip("*")
@@ -82,6 +83,29 @@ def check_tables(path):
             elif column not in ("product", "m x n x k") and re.fullmatch(r"-?[\d.]+", text):
                 value = cell(row, column)
                 compare(f"{path}:{number}", column, text, rounded(value, text) if value else "not there")
+
+
+# ---- The table of the processor: from the record that is cited last -----------------------------------------
+
+layer_row = re.compile(r"^\| (\w+) \| (\d+)x(\d+)x(\d+) \|")
+
+
+def check_layer(path):
+    products = {}
+    for number, line in enumerate(open(path), 1):
+        for name in re.findall(r"results/cpu/\w+\.json", line):
+            products = {p["product"]: p for p in json.load(open(name)).get("demo", {}).get("products", [])} or products
+        found = layer_row.match(line)
+        if not found:
+            continue
+        row = products.get(found[1], {})
+        is_ = [row.get(key, 0) * unit for key, unit in (("gemm_us", 1e-3), ("coll_us", 1e-3), ("serial_us", 1e-3),
+                                                        ("overlapped_us", 1e-3), ("hidden", 100), ("speedup", 1))]
+        cells = [c.strip("`% ") for c in line.strip("|\n ").split("|")]
+        compare(f"{path}:{number}", "m x n x k", cells[1], row.get("problem", "::nothing").split(":")[2])
+        for said, value in zip(cells[2:8], is_):
+            compare(f"{path}:{number}", found[1], said, rounded(value, said))
+        compare(f"{path}:{number}", "chosen", cells[8], row.get("strategy", "").partition("{")[0])
 
 
 # ---- Sentences: means over the products of the file cited last ---------------------------------------------
@@ -163,6 +187,16 @@ def check_reproducible():
         compare(place, "choices that are the same", f[1], str(same))
 
 
+def check_choosing():
+    machines = sorted(f"machines/{f}" for f in os.listdir("machines"))
+    out = {l.split()[0]: l.split() for l in says(programs + "/bench_choose", *machines).splitlines() if l[0] != "#"}
+    at = r"^\| (\w\S+) \| (\d+) % \| (\d+) % \| (\S+) % \| (\d+) % \| (\S+) \| (\S+) \|"
+    for place, f in lines_with("docs/tuning.md", at):
+        for name, said, value in zip(("accuracy", "serial", "mean", "worst", "predict", "static"), f.groups()[1:],
+                                     out[f[1]][2:]):
+            compare(place, f"{f[1]} {name}", said, rounded(float(value.strip("%")), said))
+
+
 def check_mutants():
     lists = "".join(open("tests/unit/" + f).read() for f in os.listdir("tests/unit") if f.startswith("mutants"))
     for place, f in lines_with("docs/check.md", r"list of (\d+) kinds of schedule bugs"):
@@ -173,11 +207,13 @@ if not os.path.exists(programs + "/shingle"):
     sys.exit(77)
 for document in "README.md", "docs/strategies.md":
     check_tables(document)
+    check_layer(document)
     check_sentences(document)
 check_papers()
 check_reproducible()
 check_mutants()
 if os.path.exists(programs + "/bench_predict"):
     check_predictions()
+    check_choosing()
 print(*wrong, f"{compared} figures compared, {len(wrong)} differ", sep="\n")
-sys.exit(1 if wrong or compared < 500 else 0)
+sys.exit(1 if wrong or compared < 980 else 0)
