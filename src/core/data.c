@@ -11,13 +11,6 @@ enum { OF_P, OF_S, OF_TOTAL, OF_U, OF_V, OF_BIAS, OF_START, OF_RESIDUAL }; /* st
 
 enum { START_MOST = 16 };
 
-static uint32_t bits_of(float value)
-{
-    uint32_t bits = 0;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
 static uint64_t key_of(const sg_data *d, int what, int rank)
 {
     return sg_mix(d->seed * 8 + (uint64_t)what) ^ (uint64_t)rank << 40;
@@ -352,7 +345,7 @@ static bool is_near(sg_type type, float seen, float expected)
 static bool is_right(const sg_problem *p, float seen, float expected)
 {
     if (p->act == SG_ACT_GELU || p->act == SG_ACT_SILU) return is_near(p->type, seen, expected);
-    return bits_of(seen) == bits_of(expected);
+    return sg_float_bits(seen) == sg_float_bits(expected);
 }
 
 typedef struct comparing {
@@ -441,7 +434,8 @@ shingle_status sg_data_compare_returned(const sg_data *d, int rank, const void *
     for (int64_t i = 0; i < sg_problem_returned_rows(d->problem, rank) * k; i++) {
         const float expected = sg_data_returned(d, rank, i / k, i % k);
         const float seen = sg_data_load(d->problem->type, a, i / k * (stride ? stride : k) + i % k);
-        if (bits_of(seen) != bits_of(expected)) sg_data_see(&wrong, i / k, i % k, seen, expected);
+        if (sg_float_bits(seen) != sg_float_bits(expected))
+            sg_data_see(&wrong, i / k, i % k, seen, expected);
     }
     *wrong_out = wrong;
     return SHINGLE_OK;

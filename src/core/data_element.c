@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static uint32_t bits_of(float value)
+uint32_t sg_float_bits(float value)
 {
     uint32_t bits = 0;
     memcpy(&bits, &value, sizeof bits);
@@ -19,21 +19,21 @@ static float float_of(uint32_t bits)
 
 static uint16_t to_bf16(float value)
 {
-    const uint32_t bits = bits_of(value);
+    const uint32_t bits = sg_float_bits(value);
     if ((bits & 0x7fffffffu) > 0x7f800000u) return (uint16_t)(bits >> 16 | 0x40u);
     return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 
 static uint16_t to_f16(float value)
 {
-    const uint32_t bits = bits_of(value);
+    const uint32_t bits = sg_float_bits(value);
     const uint32_t sign = bits >> 16 & 0x8000u;
     const uint32_t size = bits & 0x7fffffffu;
     if (size > 0x7f800000u) return (uint16_t)(sign | 0x7e00u);
     if (size >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u); /* 65520 and more */
     if (size < 0x38800000u) {
         /* Below 2^-14: the sum with 0.5 rounds to multiples of 2^-24. */
-        const uint32_t rounded = bits_of(float_of(size) + 0.5f);
+        const uint32_t rounded = sg_float_bits(float_of(size) + 0.5f);
         return (uint16_t)(sign | (rounded - 0x3f000000u));
     }
     const uint32_t rounded = size - 0x38000000u + 0xfffu + (size >> 13 & 1u);

@@ -13,6 +13,9 @@
 
 #include "core/sched.h"
 
+/* Products of fewer rows lose more than the vendor's better rate brings. */
+enum { SG_VENDOR_ROWS = 1024 };
+
 /* A run of product rows that one owner holds side by side. */
 typedef struct sg_piece {
     int32_t owner;

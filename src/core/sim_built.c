@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/plan.h"
 #include "core/sim_state.h"
 #include "core/strategy.h"
 
@@ -78,14 +79,6 @@ static shingle_status reserve(sg_simulator *simulator, int ranks)
     }
     simulator->ranks = ranks;
     return SHINGLE_OK;
-}
-
-static shingle_status build(const sg_problem *problem, const sg_strategy *strategy,
-                            const sg_knobs *knobs, int rank, sg_sched *s)
-{
-    sg_sched_begin(s, problem, rank);
-    strategy->build(problem, knobs, rank, s);
-    return sg_sched_seal(s);
 }
 
 /* ---- Images ----------------------------------------------------------------------------------------- */
@@ -363,7 +356,7 @@ static shingle_status build_images(sg_simulator *simulator, const sg_problem *pr
     SG_TRY(reserve(simulator, period + 1));
     for (int r = 0; r < period; r++) {
         sg_sched *const s = &simulator->sched[r];
-        SG_TRY(build(problem, strategy, knobs, r, s));
+        SG_TRY(sg_plan_build(problem, strategy, knobs, r, s));
         if (!sg_grow(&simulator->mirror[r], &simulator->mirror_room[r], s->raises,
                      sizeof *simulator->mirror[r]))
             return sg_fail(SHINGLE_ENOMEM, "no memory for the flags of %d ranks", problem->ranks);
@@ -376,7 +369,7 @@ static shingle_status build_images(sg_simulator *simulator, const sg_problem *pr
     for (int r = 0; r < problem->ranks; r++) wait_of[r] = -1;
     sg_sched *const other = &simulator->sched[period];
     for (int r = period; r < problem->ranks && *images; r++) {
-        SG_TRY(build(problem, strategy, knobs, r, other));
+        SG_TRY(sg_plan_build(problem, strategy, knobs, r, other));
         likeness l = {&simulator->sched[r % period], other, r - r % period, problem->ranks,
                       wait_of};
         *images = is_image(&l);
@@ -404,6 +397,6 @@ shingle_status sg_simulate_built(sg_simulator *simulator, const sg_problem *prob
     }
     SG_TRY(reserve(simulator, problem->ranks));
     for (int r = 0; r < problem->ranks; r++)
-        SG_TRY(build(problem, strategy, knobs, r, &simulator->sched[r]));
+        SG_TRY(sg_plan_build(problem, strategy, knobs, r, &simulator->sched[r]));
     return sg_simulate(simulator, simulator->sched, problem->ranks, machine, options, result_out);
 }

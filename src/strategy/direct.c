@@ -23,9 +23,6 @@
 
 enum { CHUNKS, SPLIT, BLOCKS, TILE_M, TILE_N, VENDOR };
 
-/* Products of fewer rows lose more than the vendor's better rate brings. */
-enum { VENDOR_ROWS = 1024 };
-
 /* Chunks of a gather that may be worth it, up to four, each of LEAST rows. */
 static int propose_chunks(const sg_problem *p, const sg_machine *machine, int64_t least,
                           sg_knobs *sets)
@@ -52,8 +49,8 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
     const bool cut = sg_problem_in(p) != SG_IN_NONE && p->gather != SG_GATHER_K && !p->call;
     const int n = propose_chunks(p, machine, 1, sets);
     /* Of several B each would be a launch of the vendor's, and share no wave with the others. */
-    if (!cut || p->most_rows < VENDOR_ROWS || p->b_count > 1) return n;
-    return n + propose_chunks(p, machine, VENDOR_ROWS, &sets[n]);
+    if (!cut || p->most_rows < SG_VENDOR_ROWS || p->b_count > 1) return n;
+    return n + propose_chunks(p, machine, SG_VENDOR_ROWS, &sets[n]);
 }
 
 static void launch(sg_sched *s, const sg_knobs *k)

@@ -27,9 +27,8 @@ enum { SUB, SPLIT, BLOCKS, TILE_M, TILE_N, BOTH, VENDOR, TAPER };
 enum {
     MOST_SUBS = 64,
     MOST_TAPER = 6,
-    LEAST_TAPERED = 512,    /* rows of a last slice */
-    OWNERS_OF_A_FLAG = 256, /* whose waits one step lists, of 65535 */
-    VENDOR_ROWS = 1024 /* products of fewer rows lose more than the vendor's better rate brings */
+    LEAST_TAPERED = 512,   /* rows of a last slice */
+    OWNERS_OF_A_FLAG = 256 /* whose waits one step lists, of 65535 */
 };
 
 static bool accepts(const sg_problem *p, sg_text *why)
@@ -45,7 +44,7 @@ static int propose_subs(const sg_problem *p, const sg_machine *machine, int form
 {
     const bool all = sg_problem_out(p) == SG_OUT_ALL;
     const int both = form > 0;
-    const int64_t least = form < 0 ? VENDOR_ROWS : 1;
+    const int64_t least = form < 0 ? SG_VENDOR_ROWS : 1;
     int n = 0;
     for (int sub = 1; sub <= 4 && (sub == 1 || sub * (1 + both) * least <= p->most_rows);
          sub *= 2) {
@@ -72,7 +71,7 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
     /* Behind one port both ways only share it; two ranks have one way. */
     const bool links = machine->topology == SG_RING || machine->topology == SG_MESH;
     /* A gather by the vendor is direct's, which waits for nothing on a lane of copies. */
-    const bool vendor = sg_problem_out(p) != SG_OUT_NONE && !p->call && rows >= VENDOR_ROWS;
+    const bool vendor = sg_problem_out(p) != SG_OUT_NONE && !p->call && rows >= SG_VENDOR_ROWS;
     int n = 0;
     for (int form = links && p->ranks > 2; form >= -(int)vendor; form--)
         n += propose_subs(p, machine, form, &sets[n]);
