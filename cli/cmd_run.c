@@ -74,11 +74,10 @@ static void take_best(const shingle_plan *plan, choice *chosen)
 /* A call is computed by the plain product. */
 static shingle_plan_options plan_options(request *q)
 {
-    const bool is_call = strstr(q->problem, ":call=") != NULL;
     return (shingle_plan_options){.measure = (int)q->how.measure,
                                   .choose = q->how.choose,
                                   .reproducible = q->how.reproducible,
-                                  .compute = is_call ? refer_compute : NULL,
+                                  .compute = q->shape.is_call ? refer_compute : NULL,
                                   .compute_context = &q->shape};
 }
 
@@ -104,14 +103,6 @@ static int choose(request *q, const group *g, choice *chosen)
 }
 
 /* ---- The user's own data --------------------------------------------------------------------- */
-
-static const char *act_of(const char *problem)
-{
-    return strstr(problem, ":relu")   ? "relu"
-           : strstr(problem, ":gelu") ? "gelu"
-           : strstr(problem, ":silu") ? "silu"
-                                      : "";
-}
 
 /* A rank's matrices where its runs can reach them. */
 typedef struct copies {
@@ -231,8 +222,7 @@ static int take_data(request *q, const group *g, const char *strategy, deal *d, 
     char error[FILE_ERROR];
     const int code = run_data(q, g, strategy, d);
     if (code != CLI_OK) return code;
-    if (!refer_compare(d, act_of(q->problem), wrong_out, error))
-        return out_error(CLI_FAILED, "%s", error);
+    if (!refer_compare(d, wrong_out, error)) return out_error(CLI_FAILED, "%s", error);
     if (!deal_write(d, q->c, q->added, error)) return out_error(CLI_FAILED, "%s", error);
     return CLI_OK;
 }
@@ -343,7 +333,7 @@ static int check_operands(const request *q)
     if (from->a == NULL || from->b == NULL)
         return out_error(CLI_USAGE, "--%s is missing: --a and --b go together",
                          from->a ? "b" : "a");
-    if (from->start && strstr(q->problem, ":accumulate") == NULL)
+    if (from->start && !q->shape.accumulates)
         return out_error(CLI_USAGE, "--start: the problem does not add to C; add :accumulate");
     int code = check_operand("bias", from->bias, q->shape.has_bias, "bias");
     if (code == CLI_OK) code = check_operand("residual", from->residual, normed, "norm");

@@ -19,10 +19,10 @@ int64_t deal_row(const deal *d, int rank, int64_t row)
 {
     if (d->cyclic > 0)
         return (row / d->cyclic * d->shape.ranks + rank) * d->cyclic + row % d->cyclic;
-    const int64_t *const rows = d->gather == 'b'   ? d->b_rows
-                                : d->gather == 'k' ? d->a_cols
-                                : d->gather == 'a' ? d->a_rows
-                                                   : d->c_rows;
+    const int64_t *const rows = d->shape.gather == 'b'   ? d->b_rows
+                                : d->shape.gather == 'k' ? d->a_cols
+                                : d->shape.gather == 'a' ? d->a_rows
+                                                         : d->c_rows;
     for (int r = 0; r < rank; r++) row += rows[r];
     return row;
 }
@@ -81,15 +81,10 @@ bool deal_begin(const char *problem, deal *d, char *error)
         d->returns |= shape.returned_rows > 0;
     }
     const char *const cyclic = strstr(problem, ":cyclic=");
-    const char *const gather = strstr(problem, ":gather=");
-    const char *const norm = strstr(problem, ":norm=");
     if (cyclic != NULL) d->cyclic = strtoll(cyclic + strlen(":cyclic="), NULL, 10);
-    if (is_op(d, "ag_gemm")) d->gather = gather ? gather[strlen(":gather=")] : 'a';
-    d->epsilon = norm ? strtod(norm + strlen(":norm="), NULL) : 1e-5;
     d->exchange_in = is_op(d, "a2a_gemm");
     d->exchange_out = is_op(d, "gemm_a2a");
     d->scatter = is_op(d, "gemm_rs");
-    d->accumulate = strstr(problem, ":accumulate") != NULL;
     if (d->exchange_in || d->exchange_out)
         count_pairs(problem, d);
     else
@@ -130,35 +125,35 @@ static layout layout_of(const deal *d, operand which)
     layout l;
     switch (which) {
     case OPERAND_A:
-        if (d->gather == 'k')
+        if (d->shape.gather == 'k')
             set(&l, "A", COLUMNS_BY_OWNER, s->ranks, NULL, s->m, d->a_cols, s->k);
         else
             set(&l, "A",
-                d->gather == 'a' ? BY_OWNER
-                : sums           ? BY_COLUMNS
-                                 : BY_ROWS,
+                d->shape.gather == 'a' ? BY_OWNER
+                : sums                 ? BY_COLUMNS
+                                       : BY_ROWS,
                 s->ranks, d->a_rows, s->m, NULL, s->k);
         break;
     case OPERAND_B:
         set(&l, "B",
-            d->gather == 'b' ? BY_OWNER
-            : sums           ? BY_COLUMNS
-                             : BY_ROWS,
+            d->shape.gather == 'b' ? BY_OWNER
+            : sums                 ? BY_COLUMNS
+                                   : BY_ROWS,
             s->ranks, d->b_rows, s->n, NULL, s->k);
         l.transposes = true;
         break;
     case OPERAND_BIAS:
-        set(&l, "bias", sums || d->gather == 'b' ? FOR_ALL : BY_COLUMNS, s->ranks, NULL, 1, NULL,
-            s->n);
+        set(&l, "bias", sums || d->shape.gather == 'b' ? FOR_ALL : BY_COLUMNS, s->ranks, NULL, 1,
+            NULL, s->n);
         break;
     case OPERAND_GAIN: set(&l, "gain", FOR_ALL, s->ranks, NULL, 1, NULL, s->n); break;
     case OPERAND_C:
     case OPERAND_RESIDUAL:
         set(&l, which == OPERAND_C ? "C" : "residual",
-            d->scatter                             ? BY_OWNER
-            : d->gather == 'a' || d->gather == 'k' ? BY_COLUMNS
-            : sums                                 ? FOR_ALL
-                                                   : BY_ROWS,
+            d->scatter                                         ? BY_OWNER
+            : d->shape.gather == 'a' || d->shape.gather == 'k' ? BY_COLUMNS
+            : sums                                             ? FOR_ALL
+                                                               : BY_ROWS,
             s->ranks, d->c_rows, s->m, NULL, s->n);
         break;
     }
@@ -295,7 +290,7 @@ bool deal_read(deal *d, const deal_paths *from, char *error)
         if (!get(d, d->rows[r], d->shape.k, &d->returned[r], error)) return false;
     for (int r = 0; r < d->shape.ranks; r++)
         if (!get(d, l.rows[r], l.cols[r], &d->c[r], error) ||
-            (d->accumulate && start == NULL &&
+            (d->shape.accumulates && start == NULL &&
              !get(d, l.rows[r], l.cols[r], &d->start[r], error)) ||
             (d->shape.has_norm && !get(d, l.rows[r], l.cols[r], &d->added[r], error)))
             return false;

@@ -24,16 +24,14 @@ enum { DEAL_RANKS = 64 };
 
 typedef struct deal {
     shingle_shape shape; /* of rank 0 */
-    char gather;         /* what a gather brings: 'a', 'b' or 'k'; 0: nothing is gathered */
     bool exchange_in, exchange_out, scatter;
-    bool accumulate, returns;
+    bool returns;
     int64_t cyclic; /* rows of a block dealt round the ranks; 0: each rank's rows are together */
     int64_t a_rows[DEAL_RANKS], a_cols[DEAL_RANKS], b_rows[DEAL_RANKS], c_rows[DEAL_RANKS];
     int64_t rows[DEAL_RANKS];             /* of each rank's product */
     int64_t sent[DEAL_RANKS][DEAL_RANKS]; /* rows that a rank sends to another in an all-to-all */
     void *a[DEAL_RANKS], *b[DEAL_RANKS], *bias[DEAL_RANKS], *c[DEAL_RANKS];
     void *start[DEAL_RANKS]; /* what C holds before the run; zeros if nothing was read */
-    double epsilon;          /* of a norm */
     void *residual[DEAL_RANKS], *gain[DEAL_RANKS]; /* before the run */
     void *added[DEAL_RANKS];                       /* the residual after it */
     void *returned

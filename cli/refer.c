@@ -209,7 +209,7 @@ static int64_t compare_normed(const work *w, int rank, int64_t row)
         wrong += !is_right(w->type, x, added);
         squares += added * added;
     }
-    const double scale = 1 / sqrt(squares / (double)n + d->epsilon);
+    const double scale = 1 / sqrt(squares / (double)n + d->shape.epsilon);
     const double terms = ceil((double)n / 2048) + 11 + 8;
     for (int64_t j = 0; j < n; j++) {
         const double added = value_at(w->type, d->added[rank], row * n + j);
@@ -266,7 +266,7 @@ static void take_a(const deal *d, int r, int owner, char *whole)
         for (int q = 0; q < owner; q++) to += d->sent[q][r];
         for (int q = 0; q < r; q++) from += d->sent[owner][q];
         move_rows(d, whole, to, piece, from, d->sent[owner][r]);
-    } else if (d->gather == 'k') {
+    } else if (d->shape.gather == 'k') {
         for (int64_t i = 0; i < d->shape.m; i++)
             for (int64_t x = 0; x < d->a_cols[owner]; x++)
                 memcpy(whole + (size_t)(i * d->shape.k + deal_row(d, owner, x)) * item,
@@ -305,8 +305,8 @@ static bool begin(work *w, const deal *d)
     w->d = d;
     w->type = kind_of(d->shape.type);
     w->sums = d->scatter || strcmp(d->shape.op, "gemm_ar") == 0;
-    w->same_a = d->gather == 'a' || d->gather == 'k';
-    w->same_b = d->gather == 'b';
+    w->same_a = d->shape.gather == 'a' || d->shape.gather == 'k';
+    w->same_b = d->shape.gather == 'b';
     w->row = malloc((size_t)d->shape.n * sizeof *w->row + 1);
     if (w->row == NULL) return false;
     for (int r = 0; r < d->shape.ranks; r++)
@@ -329,7 +329,7 @@ static bool compare_returned(const deal *d, int r, int64_t *wrong)
     return true;
 }
 
-bool refer_compare(const deal *d, const char *act, int64_t *wrong_out, char *error)
+bool refer_compare(const deal *d, int64_t *wrong_out, char *error)
 {
     work *const w = calloc(1, sizeof *w);
     bool ok = w != NULL && begin(w, d);
@@ -340,7 +340,7 @@ bool refer_compare(const deal *d, const char *act, int64_t *wrong_out, char *err
             if (i % 16 == 0)
                 out_progress("comparing with a plain product: rank %d, row %lld of %lld", r,
                              (long long)i, (long long)d->c_rows[r]);
-            wrong += compare_row(w, r, i, act);
+            wrong += compare_row(w, r, i, d->shape.act);
         }
     out_progress_end();
     for (int r = 0; ok && r < d->shape.ranks; r++)

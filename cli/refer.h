@@ -18,7 +18,7 @@
  *
  * With a norm that is what is added to the residual, whose sum x is rounded once more; and C is held
  * against the x that was stored, of whose n squares 2048 sums and these in pairs were made. */
-bool refer_compare(const deal *d, const char *act, int64_t *wrong_out, char *error);
+bool refer_compare(const deal *d, int64_t *wrong_out, char *error);
 
 /* The plain product as a call computes it; CONTEXT is a shingle_shape. */
 int refer_compute(void *context, const shingle_rows *rows);

@@ -527,6 +527,11 @@ typedef struct shingle_shape {
     int b_count;                    /* B and C matrices */
     int64_t b_cols[SHINGLE_MOST_B]; /* rows of each B, and columns of each C; together n */
     int has_norm;                   /* a residual of C's shape, and a gain of n values */
+    double epsilon;                 /* of the norm */
+    char act[8];                    /* "relu", "gelu", "silu", or "" */
+    char gather;     /* what ag_gemm gathers: 'a', 'b', or 'k' of both; otherwise 0 */
+    int accumulates; /* C += product */
+    int is_call;     /* a function of the caller's computes the product */
 } shingle_shape;
 
 SHINGLE_API shingle_status shingle_problem_shape(const char *problem, int rank,

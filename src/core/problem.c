@@ -498,9 +498,15 @@ shingle_status shingle_problem_shape(const char *problem, int rank, shingle_shap
                                  .has_bias = p.bias,
                                  .returned_rows = sg_problem_returned_rows(&p, rank),
                                  .has_norm = p.norm,
+                                 .epsilon = p.norm ? (double)sg_problem_epsilon(&p) : 0,
+                                 .gather = p.op == SG_OP_AG_GEMM ? "abk"[p.gather] : '\0',
+                                 .accumulates = p.accumulate,
+                                 .is_call = p.call,
                                  .b_count = p.b_count};
     for (int i = 0; i < p.b_count; i++) shape_out->b_cols[i] = p.b_cols[i];
     memcpy(shape_out->op, sg_op_name(p.op), strlen(sg_op_name(p.op)) + 1);
+    if (p.act != SG_ACT_NONE)
+        memcpy(shape_out->act, sg_act_name(p.act), strlen(sg_act_name(p.act)) + 1);
     memcpy(shape_out->type, sg_type_name(p.type), strlen(sg_type_name(p.type)) + 1);
     sg_problem_free(&p);
     return SHINGLE_OK;

@@ -335,6 +335,7 @@ static void matrices_have_the_rows_of_the_operator(void **state)
         assert_int_equal(shape.c_rows, cases[i].c_rows);
         assert_true(shape.m == 12 && shape.n == 5 && shape.k == 7 && shape.ranks == 3);
         assert_true(shape.element_bytes == 2 && shape.has_bias);
+        assert_int_equal(shape.gather, cases[i].in == SG_IN_GATHER ? 'a' : 0);
         assert_int_equal(shingle_problem_shape(text, 3, &shape), SHINGLE_EINVAL);
         assert_non_null(strstr(shingle_error(), "0 to 2"));
         assert_int_equal(shingle_problem_shape(text, -1, &shape), SHINGLE_EINVAL);
@@ -356,7 +357,15 @@ static void shared_problems_have_their_shapes(void **state)
         SHINGLE_OK);
     assert_true(shape.b_count == 1 && shape.b_cols[0] == 9 && shape.returned_rows == 4);
     assert_int_equal(shingle_problem_shape("gemm:f32:6x9x7:r2", 0, &shape), SHINGLE_OK);
-    assert_int_equal(shape.returned_rows, 0);
+    assert_true(shape.returned_rows == 0 && shape.act[0] == '\0' && !shape.accumulates);
+    shingle_problem_shape("gemm:f32:6x9x7:r2:silu", 0, &shape);
+    assert_string_equal(shape.act, "silu");
+    shingle_problem_shape("ag_gemm:f32:6x9x7:r2:gather=k:accumulate", 0, &shape);
+    assert_true(shape.gather == 'k' && shape.accumulates);
+    shingle_problem_shape("gemm_rs:f32:6x9x7:r2:norm=2e-3", 0, &shape);
+    assert_true(shape.epsilon > 1.999e-3 && shape.epsilon < 2.001e-3);
+    shingle_problem_shape("gemm_rs:f32:6x9x7:r2:call=9", 0, &shape);
+    assert_true(shape.is_call);
 
     sg_problem p;
     static const int whose[] = {0, 0, 0, 0, 1, 1, 1, 2, 2};
