@@ -94,7 +94,6 @@ void sg_split_columns(sg_sched *s, sg_tiling tiling, int splits, int slices, int
         }
         if (c >= lag) add(&x, c - lag, &flag0[s->rank]);
     }
-    s->sums = 1;
     sg_sched_flag(s, 0);
     for (int q = 0; q < p->ranks && p->m > 0; q++)
         if (q != s->rank && take(&x, q)) sg_sched_wait(s, sg_wait_one(q, FLAG_DONE));

@@ -168,9 +168,6 @@ typedef struct sg_sched {
     sg_area *to;
     sg_raise *raise;
     int32_t steps, patches, waits, adds, tos, raises;
-    /* Flag 0 of a peer is raised by whole patches of launches alone, and awaited by FLAG steps alone: a
-     * backend may have its raisers add up at the peer.  Equal on all ranks. */
-    uint8_t sums;
 
     /* Sealed. */
     int32_t *counter; /* raisers of each flag that has more than one */

@@ -30,8 +30,6 @@ static shingle_status make_words(sg_work *work)
     work->words.abort = memory;
     SG_TRY(get_words(work, 2 * ranks * sizeof *work->words.hello, &memory));
     work->words.hello = memory;
-    SG_TRY(get_words(work, 2 * ranks * sizeof *work->words.summed, &memory));
-    work->words.summed = memory;
     return SHINGLE_OK;
 }
 
@@ -76,7 +74,6 @@ void sg_work_close(int ranks, sg_work **work)
         for (int kind = 0; kind < SG_BLOCK_KINDS; kind++)
             for (int cls = 0; cls < SG_BLOCK_CLASSES; cls++) put(w, w->block[kind][cls]);
         for (int page = 0; page < SG_FLAG_PAGES; page++) put(w, w->words.flag[page]);
-        put(w, w->words.summed);
         put(w, w->words.hello);
         put(w, w->words.abort);
         put(w, w->words.done);
@@ -133,8 +130,6 @@ static void clear(sg_words *words, int ranks, uint64_t done)
         atomic_store_explicit(&words->abort[by], 0, memory_order_relaxed);
         for (int i = 0; i < 2; i++)
             atomic_store_explicit(&words->hello[2 * by + i].epoch, 0, memory_order_relaxed);
-        for (int i = 0; i < 2; i++)
-            atomic_store_explicit(&words->summed[2 * by + i], 0, memory_order_relaxed);
     }
     for (int page = 0; page < SG_FLAG_PAGES; page++) {
         const int64_t count = words->flag[page] != NULL ? ranks * page_size(page) : 0;

@@ -1,13 +1,11 @@
 /* work.h -- what a rank keeps as long as its comm lives: the words of the run protocol and the
  * workspace.
  *
- *     words that peers write, never reset, one writer each but for sums:
+ *     words that peers write, one writer each, never reset:
  *         done[by]         epoch of the last run that rank BY has ended
  *         hello[by][e % 2] epoch, plan and output of the run that rank BY has begun
  *         abort[by]        epoch in which rank BY gave up; 0: never
  *         flag[by][index]  epoch of the last raise
- *         summed[by][0]    what all raises of rank BY that count there have added; [1] is the rank's own:
- *                          what they had added before this run
  *     words of the rank itself:
  *         epoch, last[half], prev_half
  *     workspace: SYM half 0, SYM half 1, REST half 0, REST half 1, LOCAL, LIBRARY, WINDOWS
@@ -43,7 +41,6 @@ typedef struct sg_words {
     _Atomic uint64_t *abort;               /* [by] */
     sg_hello *hello;                       /* [by][2] */
     _Atomic uint64_t *flag[SG_FLAG_PAGES]; /* [by][flags of the page] */
-    _Atomic uint64_t *summed;              /* [by][2] */
 } sg_words;
 
 typedef enum sg_block_kind {

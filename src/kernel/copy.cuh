@@ -11,10 +11,6 @@ enum { STEP_SHARED = 16 };
 
 DEV void step_wait(const sg_kernel_program &program, int step, const sg_wait &wait, uint64_t epoch)
 {
-    if (wait.flag0 == SG_KERNEL_SUMMED) {
-        if (sum_wait(program, wait.by, step, true)) sum_expect(program, wait.by);
-        return;
-    }
     const sg_flags f = sg_walk_wait(&wait, 0, 0x7fffffff, 0, 0);
     for (int i = 0; i < f.count; ++i)
         flag_wait(program, wait.by, f.first + i * f.step, epoch, step, -1);

@@ -121,22 +121,6 @@ DEV bool flag_wait(const sg_kernel_program &program, int by, int index, uint64_t
                      Stuck{SG_KERNEL_STUCK_FLAG, by, step, visit, index});
 }
 
-/* Waits for all that BY adds in this run to the sum of this rank's words.  Does nothing if the sum is short of that and not
- * TELLS.  Partner: raise_fire() at rank BY. */
-DEV bool sum_wait(const sg_kernel_program &program, int by, int step, bool tells)
-{
-    const uint64_t *sum = own_words(program)->summed + 2 * by;
-    const uint64_t wanted = load_relaxed(sum + 1) + SG_KERNEL_SUM;
-    if (load_acquire(sum) >= wanted || !tells) return true;
-    return word_wait(program.rank, sum, wanted, Stuck{SG_KERNEL_STUCK_FLAG, by, step, -1, 0});
-}
-
-/* The next run that waits for this sum waits for more. */
-DEV void sum_expect(const sg_kernel_program &program, int by)
-{
-    add_relaxed(own_words(program)->summed + 2 * by + 1, SG_KERNEL_SUM);
-}
-
 /* Waits for PEER's hello of EPOCH, the run that this rank is in, and compares its plan with HASH.
  * Partner: turn_hello() at PEER.
  *
@@ -200,16 +184,13 @@ DEV Spot spot_of(const sg_kernel_program &program, const sg_area &area, int half
 /* A raise as it is looked up before the stores that it is about have ended. */
 struct Raise {
     uint64_t *flag;
-    int counter;      /* -1: nobody else raises it; SG_KERNEL_SUMMED */
-    uint32_t raisers; /* SG_KERNEL_SUMMED: what this one adds */
+    int counter; /* -1: nobody else raises it */
+    uint32_t raisers;
 };
 
 /* Of a step, or of a visit: PART is its band or tile. */
 DEV Raise raise_find(const sg_kernel_program &program, const sg_raise &r, int part)
 {
-    if (r.counter == SG_KERNEL_SUMMED)
-        return Raise{program.rank->words[r.at].summed + 2 * program.rank->rank, SG_KERNEL_SUMMED,
-                     part == 0 ? (uint32_t)r.flag0 : 1u};
     const int index = r.flag0 + (r.per == SG_PER_PATCH ? 0 : part);
     const int counter = r.counter < 0 ? -1 : r.counter + (r.per == SG_PER_BAND ? part : 0);
     return Raise{flag_word(&program.rank->words[r.at], program.rank->rank, index), counter,
@@ -218,13 +199,9 @@ DEV Raise raise_find(const sg_kernel_program &program, const sg_raise &r, int pa
 
 /* By the thread that has seen all stores of this raiser, behind a fence_sys() of its own: one for all
  * flags about these stores, since a fence for each would wait for the flag before it to arrive at its
- * rank.  No address here is NULL by a condition: see scripts/sass.py.  Partners: flag_wait(), sum_wait(). */
+ * rank.  No address here is NULL by a condition: see scripts/sass.py.  Partner: flag_wait(). */
 DEV void raise_fire(const sg_kernel_program &program, const Raise &x, uint64_t epoch)
 {
-    if (x.counter == SG_KERNEL_SUMMED) {
-        add_relaxed(x.flag, x.raisers);
-        return;
-    }
     if (x.counter >= 0 && !count_up(program.count + x.counter, x.raisers)) return;
     store_relaxed(x.flag, epoch);
 }

@@ -57,15 +57,7 @@ typedef struct sg_kernel_words {
     uint64_t *abort;                      /* [by] */
     sg_kernel_hello *hello;               /* [by][2] */
     uint64_t *flag[SG_KERNEL_FLAG_PAGES]; /* [by][flags of the page] */
-    uint64_t *summed;                     /* [by][2] */
 } sg_kernel_words;
-
-/* A raise whose `counter` is this is not counted where it is raised, which takes a round trip and a second fence
- * behind all stores: each raiser adds to summed[by][0] of the rank that waits, and nobody is the last.  All raisers
- * of a run together add SG_KERNEL_SUM, so that who waits need not know how many there are: all but one add 1.  That
- * one is the tile 0 of the patch whose raise has more than 1 in `flag0`.  A wait whose `flag0` is this is for the sum
- * of summed[by][1], which is the waiter's own and goes up in each run that waits for it, and SG_KERNEL_SUM. */
-enum { SG_KERNEL_SUMMED = -2, SG_KERNEL_SUM = 1 << 20 };
 
 /* What is waited for; the numbers of sg_stuck_kind (core/run.h). */
 enum sg_kernel_stuck {

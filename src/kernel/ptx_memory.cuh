@@ -42,12 +42,6 @@ DEV void store_relaxed(uint64_t *p, uint64_t v)
     asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }
 
-/* In anybody's memory; nobody waits for it.  Who acquires the sum acquires what each adder's fence released. */
-DEV void add_relaxed(uint64_t *p, uint64_t v)
-{
-    asm volatile("red.relaxed.sys.global.add.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
-}
-
 DEV void store_release(uint32_t *p, uint32_t v)
 {
     asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");

@@ -109,10 +109,7 @@ template <class S> DEV void storer_touch(const Param &P, const sg_patch &p)
     }
     for (int i = 0; i < p.raises; ++i) {
         const sg_raise &r = P.program.raise[p.raise0 + i];
-        const sg_kernel_words *there = &P.program.rank->words[r.at];
-        sum += r.counter == SG_KERNEL_SUMMED
-                   ? (int)(uintptr_t)there->summed
-                   : r.flag0 + (int)(uintptr_t)flag_word(there, 0, r.flag0);
+        sum += r.flag0 + (int)(uintptr_t)flag_word(&P.program.rank->words[r.at], 0, r.flag0);
         if (r.counter >= 0) sum += P.program.raisers[r.counter];
     }
     compute_now(sum);

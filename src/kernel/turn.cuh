@@ -132,14 +132,8 @@ DEV void turn_leave(const sg_kernel_program &program, const sg_kernel_turn &turn
         }
         if (!__any_sync(0xffffffff, last)) return;
         __syncwarp();
-        int summed = -1; /* whose sum this lane has waited for */
         for (int i = lane; i < turn.waits; i += LANES) {
             const sg_wait &wait = program.wait[turn.wait0 + i];
-            if (wait.flag0 == SG_KERNEL_SUMMED) { /* one a peer: fewer than lanes */
-                summed = wait.by;
-                ok &= sum_wait(program, summed, turn.wait_step, tells);
-                continue;
-            }
             const sg_flags f = sg_walk_wait(&wait, 0, 0x7fffffff, 0, 0);
             for (int j = 0; j < f.count; ++j) {
                 const int flag = f.first + j * f.step;
@@ -153,8 +147,5 @@ DEV void turn_leave(const sg_kernel_program &program, const sg_kernel_turn &turn
             ok &= turn_clear(rank, own_words(program), lane);
         }
         turn_end(rank, at, lane, program.hash, turn.hello, turn.done, ok, tells);
-        /* Nothing waits for this any more but the next launch, which begins behind this one's stores.  A run
-         * that failed is not ended, and the recovery clears both words. */
-        if (tells && summed >= 0) sum_expect(program, summed);
     }
 }

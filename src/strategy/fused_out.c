@@ -538,7 +538,6 @@ static void build_sums(building *b)
         if (c >= k[LAG]) add_stage(b, c - k[LAG], &added);
     }
     if (sg_problem_out(p) != SG_OUT_ALL) return;
-    s->sums = 1;
     sg_sched_flag(s, 0);
     for (int q = 0; q < p->ranks && p->n > 0; q++)
         if (q != rank && p->share[q].rows > 0) sg_sched_wait(s, sg_wait_one(q, FLAG_DONE));

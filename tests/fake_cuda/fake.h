@@ -83,7 +83,6 @@ void fake_count(int more);
 
 /* Kernels launched and copies enqueued so far; kernels that may start early; copies that launches
  * carried out; elements stored into peers' own tensors. */
-extern bool fake_adds; /* GPUs add to each other's memory */
 extern _Atomic int fake_launches, fake_copies, fake_early, fake_pushes;
 
 /* SMs that the largest grid of products, copies or sums since the last zero has taken. */

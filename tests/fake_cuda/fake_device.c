@@ -12,7 +12,6 @@ enum {
 
 static _Thread_local int current;
 static int device_count = FAKE_DEVICES;
-bool fake_adds = true;
 _Atomic int fake_launches, fake_copies, fake_early, fake_pushes, fake_most_sms, fake_stalls,
     fake_unset;
 const void *fake_host, *fake_apart;
@@ -163,15 +162,6 @@ FAKE cudaError_t cudaDeviceCanAccessPeer(int *out, int device, int peer)
 {
     FAKE_MAY_FAIL();
     *out = device != peer;
-    return cudaSuccess;
-}
-
-FAKE cudaError_t cudaDeviceGetP2PAttribute(int *out, enum cudaDeviceP2PAttr attribute, int device,
-                                           int peer)
-{
-    FAKE_MAY_FAIL();
-    (void)attribute;
-    *out = device != peer && fake_adds;
     return cudaSuccess;
 }
 

@@ -225,10 +225,7 @@ static void visit(const gemm_op *g, const tile *t, bool may)
     const int32_t raises = g->p.place[g->p.to[p->to0].buf].tagged ? 0 : p->raises;
     for (int32_t i = 0; i < raises; i++) {
         const struct sg_raise *const r = &g->p.raise[p->raise0 + i];
-        fake_raise(&g->p, r,
-                   r->per == SG_PER_TILE || r->counter == SG_KERNEL_SUMMED ? t->number
-                   : r->per == SG_PER_BAND                                 ? band
-                                                                           : 0);
+        fake_raise(&g->p, r, r->per == SG_PER_TILE ? t->number : r->per == SG_PER_BAND ? band : 0);
     }
 }
 
@@ -294,9 +291,7 @@ static bool has_ended(gemm_op *g)
             !fake_give_up(g->p.rank, &g->at_end, &m, g->turn.wait_step, -1))
             return false;
     }
-    if (!fake_end(&g->run)) return false;
-    fake_expect(&g->p, g->turn.wait0, g->turn.waits);
-    return true;
+    return fake_end(&g->run);
 }
 
 static bool run_gemm(void *data, bool first)

@@ -49,7 +49,6 @@ static bool run_step(void *data, bool first)
     (void)first;
     const bool ready = step_ready(o, &m);
     if (!ready && !fake_give_up(o->p.rank, &o->patience, &m, o->s.step, -1)) return false;
-    fake_expect(&o->p, o->s.wait0, o->s.waits);
     for (int32_t k = 0; k < o->s.tos && (o->sums || o->copies); k++) {
         const struct sg_area *const to = &o->p.to[o->s.to0 + k];
         if (!ready && to->leave) continue;

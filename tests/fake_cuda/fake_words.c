@@ -66,12 +66,6 @@ bool fake_give_up(sg_kernel_rank *rank, patience *p, const missing *m, int step,
 
 bool fake_flags_up(const sg_kernel_rank *rank, int by, struct sg_flags f, missing *m)
 {
-    if (f.first == SG_KERNEL_SUMMED) {
-        const uint64_t *const sum = rank->words[rank->rank].summed + 2 * by;
-        if (sum[0] >= sum[1] + SG_KERNEL_SUM) return true;
-        *m = (missing){SG_KERNEL_STUCK_FLAG, by, 0, sum[0], sum[1] + SG_KERNEL_SUM};
-        return false;
-    }
     for (int32_t i = 0; i < f.count; i++) {
         const int32_t index = f.first + i * f.step;
         const uint64_t seen = *flag_word(&rank->words[rank->rank], by, index);
@@ -80,13 +74,6 @@ bool fake_flags_up(const sg_kernel_rank *rank, int by, struct sg_flags f, missin
         return false;
     }
     return true;
-}
-
-void fake_expect(const sg_kernel_program *p, int32_t wait0, int32_t waits)
-{
-    for (int32_t i = wait0; i < wait0 + waits; i++)
-        if (p->wait[i].flag0 == SG_KERNEL_SUMMED)
-            p->rank->words[p->rank->rank].summed[2 * p->wait[i].by + 1] += SG_KERNEL_SUM;
 }
 
 static const sg_kernel_hello *hello_of(const sg_kernel_rank *rank, int by)
@@ -106,10 +93,6 @@ bool fake_may_leave(const sg_kernel_program *p, const struct sg_area *area, miss
 
 void fake_raise(const sg_kernel_program *p, const struct sg_raise *r, int32_t at)
 {
-    if (r->counter == SG_KERNEL_SUMMED) {
-        p->rank->words[r->at].summed[2 * p->rank->rank] += at == 0 ? (uint64_t)r->flag0 : 1;
-        return;
-    }
     const int32_t counter = r->counter < 0 ? -1 : r->counter + at;
     if (counter >= 0) {
         if (++p->count[counter] < (uint32_t)p->raisers[counter]) return;

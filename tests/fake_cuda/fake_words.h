@@ -29,8 +29,6 @@ bool fake_words_here(const sg_kernel_program *p, const struct sg_area *area, int
 /* Puts rows ROW .. + ROWS of AREA back to rest, if it is tagged. */
 void fake_rest(const sg_kernel_program *p, const struct sg_area *area, int64_t row, int32_t rows);
 bool fake_may_leave(const sg_kernel_program *p, const struct sg_area *area, missing *m);
-/* Sums that have been waited for: the next run waits for more. */
-void fake_expect(const sg_kernel_program *p, int32_t wait0, int32_t waits);
 void fake_raise(const sg_kernel_program *p, const struct sg_raise *r, int32_t at);
 
 /* Which half of the workspace the run uses. */

@@ -494,11 +494,6 @@ static inline void store_relaxed(uint64_t *p, uint64_t v)
 {
     *p = v;
 }
-static inline void add_relaxed(uint64_t *p, uint64_t v)
-{
-    emu_yield();
-    *p += v;
-}
 static inline void nap()
 {
     emu_yield();

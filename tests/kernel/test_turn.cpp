@@ -191,9 +191,8 @@ static void try_gather(const gather_ask &ask)
 
 struct reduce_ask {
     int ranks, m, n, k, tm, tn, cluster, blocks, arch, runs;
-    int direct;          /* bit: this rank says where its C is; the others have a landing */
-    int missing;         /* this rank never comes; -1: all do */
-    bool summed = false; /* tiles are counted where they are waited for */
+    int direct;  /* bit: this rank says where its C is; the others have a landing */
+    int missing; /* this rank never comes; -1: all do */
 };
 
 /* Each rank's own rows come last and add what peers stored into its inbox; the sum goes to all.  The
@@ -225,12 +224,11 @@ struct all_reduce {
 };
 
 all_reduce::all_reduce(const reduce_ask &ask)
-    : q(ask),
-      what("all-reduce of " + std::to_string(q.ranks) + " ranks " + std::to_string(q.m) + "x" +
-           std::to_string(q.n) + "x" + std::to_string(q.k) + " tile " + std::to_string(q.tm) + "x" +
-           std::to_string(q.tn) + " cluster " + std::to_string(q.cluster) + " direct " +
-           std::to_string(q.direct) + " arch " + std::to_string(q.arch) + " missing " +
-           std::to_string(q.missing) + (q.summed ? " summed" : "")),
+    : q(ask), what("all-reduce of " + std::to_string(q.ranks) + " ranks " + std::to_string(q.m) +
+                   "x" + std::to_string(q.n) + "x" + std::to_string(q.k) + " tile " +
+                   std::to_string(q.tm) + "x" + std::to_string(q.tn) + " cluster " +
+                   std::to_string(q.cluster) + " direct " + std::to_string(q.direct) + " arch " +
+                   std::to_string(q.arch) + " missing " + std::to_string(q.missing)),
       base(share(q.m, q.ranks, false)), most(base[1]), pitch(q.n + 16),
       w(q.ranks, epoch, q.missing < 0 ? 40000000 : 300000), l((size_t)q.ranks),
       remake((size_t)q.ranks), seen((size_t)q.runs), whole{0, 0, q.m}, a((size_t)q.runs),
@@ -242,8 +240,7 @@ all_reduce::all_reduce(const reduce_ask &ask)
         b.push_back(random_matrix((size_t)q.n * q.k));
         for (int i = 1; i <= q.ranks; ++i) make_patch(r, (r + i) % q.ranks);
         for (int from = 0; from < q.ranks; ++from)
-            if (from != r)
-                l[(size_t)r].wait.push_back(wait_one(from, q.summed ? SG_KERNEL_SUMMED : 0));
+            if (from != r) l[(size_t)r].wait.push_back(wait_one(from, 0));
         l[(size_t)r].finish(&w, r, 4711, false);
         for (int run = 0; run < q.runs; ++run) {
             a[(size_t)run].push_back(random_matrix((size_t)q.m * q.k));
@@ -276,13 +273,8 @@ void all_reduce::make_patch(int r, int at)
         s.leave = to != r;
         p.store(s);
     }
-    const int tiles = up(rows, q.tm) * up(q.n, q.tn);
-    for (int j = 1; j < q.ranks; ++j) {
-        p.raises((r + j) % q.ranks, SG_PER_PATCH, 0, 1, tiles);
-        if (!q.summed) continue;
-        p.raise.back().counter = SG_KERNEL_SUMMED;
-        p.raise.back().flag0 = SG_KERNEL_SUM - (tiles - 1);
-    }
+    for (int j = 1; j < q.ranks; ++j)
+        p.raises((r + j) % q.ranks, SG_PER_PATCH, 0, 1, up(rows, q.tm) * up(q.n, q.tn));
 }
 
 bool all_reduce::enqueue(int run, int r)
@@ -361,17 +353,6 @@ void all_reduce::check_missing() const
     judge(landing[(size_t)q.missing], q.n, 0, 0, q.n, nullptr, what + ", its landing");
 }
 
-/* All that was added was expected. */
-static void check_sums(const all_reduce &t)
-{
-    const uint64_t all = t.q.summed ? (uint64_t)t.q.runs * SG_KERNEL_SUM : 0;
-    bool well = true;
-    for (int r = 0; r < t.q.ranks; ++r)
-        for (int i = 0; i < 2 * t.q.ranks; ++i)
-            well &= t.w.of[(size_t)r]->summed[(size_t)i] == (i / 2 == r ? 0 : all);
-    expect(well, t.what + ": sums");
-}
-
 static void try_all_reduce(const reduce_ask &ask)
 {
     all_reduce t(ask);
@@ -386,7 +367,6 @@ static void try_all_reduce(const reduce_ask &ask)
         return;
     }
     t.w.ended(t.epoch + (uint64_t)ask.runs - 1, t.what);
-    check_sums(t);
     for (const plan &p : t.l) expect(p.at_rest(), t.what + ": counts");
     for (int run = 0; run < ask.runs; ++run) {
         const std::vector<float> want = t.wanted(run);
@@ -464,20 +444,6 @@ static void try_couriers()
     emu_sms(0);
 }
 
-/* Ranks, m, n, k, tile, cluster, blocks, arch, runs, direct, missing, summed. */
-static void try_sums()
-{
-    try_all_reduce({2, 200, 264, 72, 128, 128, 0, 0, 0, 3, 3, -1, true});
-    try_all_reduce({3, 300, 136, 136, 128, 128, 0, 2, 0, 3, 5, -1, true});
-    try_all_reduce({5, 250, 136, 72, 64, 128, 1, 2, 0, 4, 11, -1, true});
-    try_all_reduce({2, 70, 264, 72, 128, 256, 2, 0, 0, 2, 0, -1, true});
-    try_all_reduce({2, 100, 77, 40, 64, 64, 0, 2, 70, 3, 2, -1, true});
-    try_all_reduce({6, 96, 64, 40, 64, 64, 0, 0, 0, 3, 0, -1, true});
-    try_all_reduce({3, 150, 136, 72, 128, 64, 0, 2, 80, 2, 7, -1, true});
-    try_all_reduce({3, 200, 136, 72, 64, 128, 1, 0, 0, 2, 7, 2, true});
-    try_all_reduce({3, 100, 136, 72, 64, 128, 0, 2, 80, 2, 7, 0, true});
-}
-
 int main(int argc, char **argv)
 {
     const int seed = argc > 1 ? atoi(argv[1]) : 1;
@@ -494,7 +460,6 @@ int main(int argc, char **argv)
     try_gather({3, 200, 264, 72, 128, 256, 2, 100, 0, 0, 0, 2, true, false, true});
     try_gather({2, 150, 136, 136, 128, 128, 0, 40, 72, 2, 80, 3, false, false, true});
     try_gather({3, 70, 56, 41, 96, 40, 0, 13, 0, 3, 70, 2, true, true, false});
-    try_sums();
     /* ranks, m, n, k, tile, cluster, blocks, arch, runs, direct, missing */
     try_all_reduce({2, 200, 264, 72, 128, 128, 0, 0, 0, 3, 3, -1});
     try_all_reduce({3, 300, 136, 136, 128, 128, 0, 2, 0, 3, 5, -1});

@@ -12,7 +12,6 @@ world::world(int count, uint64_t epoch, uint64_t limit_ns) : ranks(count), words
         m.abort.assign((size_t)count, 0);
         m.hello.assign((size_t)(2 * count), sg_kernel_hello{});
         for (auto &page : m.flag) page.assign((size_t)count * 256, 0);
-        m.summed.assign((size_t)(2 * count), 0);
         m.trouble = {};
         sg_kernel_words &w = words[(size_t)r];
         w = {};
@@ -21,7 +20,6 @@ world::world(int count, uint64_t epoch, uint64_t limit_ns) : ranks(count), words
         w.hello = m.hello.data();
         w.flag[0] = m.flag[0].data();
         w.flag[1] = m.flag[1].data();
-        w.summed = m.summed.data();
     }
     for (int r = 0; r < count; ++r) {
         member &m = *of[(size_t)r];
@@ -50,7 +48,6 @@ void world::recover()
         m->abort.assign((size_t)ranks, 0);
         m->hello.assign((size_t)(2 * ranks), sg_kernel_hello{});
         for (auto &page : m->flag) page.assign((size_t)ranks * 256, 0);
-        m->summed.assign((size_t)(2 * ranks), 0);
         m->trouble = {};
         m->rank.epoch = most + 1;
         m->rank.last[0] = m->rank.last[1] = 0;

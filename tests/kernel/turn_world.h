@@ -12,7 +12,7 @@ enum { FLAGS = 512 };
 struct world {
     int ranks;
     struct member {
-        std::vector<uint64_t> done, abort, flag[2], summed;
+        std::vector<uint64_t> done, abort, flag[2];
         std::vector<sg_kernel_hello> hello;
         sg_kernel_rank rank;
         sg_kernel_trouble trouble;

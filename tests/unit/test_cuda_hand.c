@@ -2,7 +2,6 @@
  * sealed schedule, whoever wrote that. */
 #include "by_hand.h"
 #include "core/exec.h"
-#include "core/strategy.h"
 #include "fake_world.h"
 
 enum { ROWS = 64, WIDTH = 64, RUNS = 3 };
@@ -199,73 +198,12 @@ static void copies_count_where_they_raise(void **state)
     close_group(&w);
 }
 
-static void all_reduce(sg_sched *s)
-{
-    const sg_strategy *strategy = NULL;
-    sg_knobs knobs;
-    bool given = false;
-    assert_int_equal(sg_strategy_parse("fused_out{subs=1,lag=0,tile_m=32,tile_n=32,once=0,splits=1,"
-                                       "strips=1,tagged=0}",
-                                       &strategy, NULL, &knobs, &given),
-                     SHINGLE_OK);
-    strategy->build(s->problem, &knobs, s->rank, s);
-}
-
-/* Raises and waits of RANK's plan that add up at the peer. */
-static int sums_of(const sg_bound *bound)
-{
-    const sg_kernel_program *const p = &((const sg_cuda_plan *)bound->backend)->program;
-    int count = 0;
-    for (int i = 0; i < bound->sched.raises; i++) count += p->raise[i].counter == SG_KERNEL_SUMMED;
-    for (int i = 0; i < bound->sched.waits; i++) count += p->wait[i].flag0 == SG_KERNEL_SUMMED;
-    return count;
-}
-
-/* Tiles are counted where they are waited for if links carry atomic operations, and at their own rank if not. */
-static void tiles_add_up_where_links_add(void **state)
-{
-    (void)state;
-    for (int adds = 0; adds < 2; adds++) {
-        world w;
-        sg_bound *bound[2];
-        uint16_t *a[2], *b[2], *c[2];
-        fake_adds = adds;
-        open_group(&w, 2, 20);
-        bind_all(&w, "gemm_ar:bf16:128x64x64:r2", all_reduce, bound);
-        for (int r = 0; r < 2; r++) {
-            a[r] = matrix(&w, r, 2 * ROWS, 0x3f80);
-            b[r] = matrix(&w, r, WIDTH, 0x3f80);
-            c[r] = matrix(&w, r, 2 * ROWS, 0);
-            assert_int_equal(sums_of(bound[r]), 2 * adds);
-        }
-        for (int run = 0; run < RUNS; run++) {
-            for (int r = 0; r < 2; r++) {
-                const shingle_tensors t = {.a = a[r], .b = b[r], .c = c[r]};
-                assert_int_equal(sg_exec_run(bound[r], &t, NULL, ~0u), SHINGLE_OK);
-            }
-            for (int r = 0; r < 2; r++)
-                if (shingle_sync(w.comm[r], 20) != SHINGLE_OK) fail_msg("%s", shingle_error());
-            for (int i = 0; i < 2 * 2 * ROWS * WIDTH; i++) /* 128 */
-                assert_int_equal(c[i % 2][i / 2], 0x4300);
-        }
-        for (int r = 0; r < 2; r++) {
-            sg_exec_free(bound[r]);
-            shingle_free(w.comm[r], a[r]);
-            shingle_free(w.comm[r], b[r]);
-            shingle_free(w.comm[r], c[r]);
-        }
-        close_group(&w);
-    }
-    fake_adds = true;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(runs_that_are_not_begun_do_not_start_early),
         cmocka_unit_test(rows_may_be_carried_into_tensors),
         cmocka_unit_test(copies_count_where_they_raise),
-        cmocka_unit_test(tiles_add_up_where_links_add),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

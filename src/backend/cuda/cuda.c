@@ -375,7 +375,6 @@ static shingle_status open_collect(sg_cuda *cuda)
 
 static shingle_status start(sg_cuda *cuda)
 {
-    SG_TRY(sg_cuda_ask_adds(cuda));
     for (int r = 0; r < cuda->ranks; r++) SG_TRY(open_rank(cuda, &cuda->rank[r]));
     if (cuda->ranks == 1 || cuda->sharing > 1) return SHINGLE_OK;
     const shingle_status status = open_collect(cuda);

@@ -108,7 +108,6 @@ typedef struct sg_cuda {
     sg_collect *collect; /* NULL: no library, one rank, or shared GPUs */
     bool collect_lost;   /* given up; recovery renews it */
     bool halts;          /* is being given up: atomic, as `calls` of the ranks */
-    bool adds;           /* all GPUs add to each other's memory (sums.c) */
     char no_collect[160];
     sg_cuda_ask *ask; /* cuPointerGetAttribute; NULL: the driver has none */
     uint32_t *start;  /* mapped: starts of timed runs so far (clock.c); NULL: none */
@@ -225,12 +224,6 @@ bool sg_cuda_is_cut_well(const sg_sched *s, const sg_launch *l);
 
 /* Has L sums in f32 that nobody else touches, a place for each tile? */
 bool sg_cuda_owns_parts(const sg_sched *s, const sg_launch *l);
-
-/* sums.c: asked once, of all ranks; do raisers of PLAN add up at the peers that wait for them?; then marks what is
- * lowered of its raises and waits. */
-shingle_status sg_cuda_ask_adds(sg_cuda *cuda);
-bool sg_cuda_adds_up(const sg_cuda *cuda, const sg_cuda_plan *plan);
-shingle_status sg_cuda_add_up(const sg_cuda_plan *plan, sg_raise *raise, sg_wait *wait);
 
 shingle_status sg_cuda_bind(void *self, sg_bound *bound);
 void sg_cuda_unbind(void *self, sg_bound *bound);

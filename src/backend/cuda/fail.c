@@ -477,7 +477,6 @@ static shingle_status reset_words(sg_cuda *cuda, sg_cuda_rank *rank, const sg_wo
     SG_TRY(sg_cuda_put(rank, (void *)work->words.done, done, ranks * sizeof done[0]));
     SG_TRY(sg_cuda_clear(rank, (void *)work->words.abort, ranks * sizeof(uint64_t)));
     SG_TRY(sg_cuda_clear(rank, work->words.hello, 2 * ranks * sizeof(sg_hello)));
-    SG_TRY(sg_cuda_clear(rank, (void *)work->words.summed, 2 * ranks * sizeof(uint64_t)));
     for (int page = 0; page < SG_FLAG_PAGES; page++) {
         if (work->words.flag[page] == NULL) continue;
         const size_t words = (size_t)SG_FLAG_PAGE0 << (page > 0 ? page - 1 : 0);

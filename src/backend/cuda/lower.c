@@ -13,8 +13,7 @@ static sg_kernel_words words_of(const sg_words *words)
 {
     sg_kernel_words w = {.done = (uint64_t *)(void *)words->done,
                          .abort = (uint64_t *)(void *)words->abort,
-                         .hello = (sg_kernel_hello *)(void *)words->hello,
-                         .summed = (uint64_t *)(void *)words->summed};
+                         .hello = (sg_kernel_hello *)(void *)words->hello};
     for (int i = 0; i < SG_FLAG_PAGES; i++) w.flag[i] = (uint64_t *)(void *)words->flag[i];
     return w;
 }
@@ -195,8 +194,7 @@ static void copy_list(char *host, size_t at, const void *list, int32_t count, si
     if (count > 0) memcpy(host + at, list, (size_t)count * size);
 }
 
-static shingle_status make_lists(const sg_cuda *cuda, sg_cuda_plan *plan, const layout *l,
-                                 void *const *landing)
+static shingle_status make_lists(sg_cuda_plan *plan, const layout *l, void *const *landing)
 {
     const sg_sched *const s = &plan->bound->sched;
     char *const host = calloc(1, l->end + 16);
@@ -212,8 +210,6 @@ static shingle_status make_lists(const sg_cuda *cuda, sg_cuda_plan *plan, const 
     sg_addend *const add = (sg_addend *)(void *)(host + l->add);
     sg_area *const to = (sg_area *)(void *)(host + l->to);
     sg_wait *const wait = (sg_wait *)(void *)(host + l->wait);
-    if (sg_cuda_adds_up(cuda, plan))
-        SG_TRY(sg_cuda_add_up(plan, (sg_raise *)(void *)(host + l->raise), wait));
     int32_t waits = s->waits;
     for (int32_t i = 0; i < s->steps; i++) {
         if (s->step[i].kind != SG_REDUCE) continue;
@@ -508,7 +504,7 @@ static shingle_status fill_plan(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_plan 
                          bound->problem.n, false, &plan->landed));
     }
     SG_TRY(find_user_places(plan, rank->rank, landing));
-    SG_TRY(make_lists(cuda, plan, &l, landing));
+    SG_TRY(make_lists(plan, &l, landing));
     /* What stands in no list gets its place, too, before launches copy the places. */
     for (int32_t i = 0; i < s->steps; i++) {
         const sg_step *const step = &s->step[i];
