@@ -278,8 +278,9 @@ SHINGLE_API shingle_status shingle_plan_candidate(const shingle_plan *plan, int 
  * of this problem that the group makes from then on are that one unless they are asked for otherwise,
  * and so are those of groups that open the file of tuned plans, if this group has one.  Nearby m follow
  * it where it is predicted to be no slower than not overlapping.  OPTIONS says how much is timed; its
- * CHOOSE is ignored, and with a STRATEGY what turns out slower than not overlapping is an error.  Runs all ranks, so no other runs may be in flight, and one rank calls it.
- * PLAN_OUT (may be NULL) gets the plan with its candidates; it cannot be run. */
+ * CHOOSE is ignored, and with a STRATEGY what turns out slower than not overlapping is an error.
+ * Runs all ranks, so no other runs may be in flight, and one rank calls it.  PLAN_OUT (may be NULL)
+ * gets the plan with its candidates; it cannot be run. */
 SHINGLE_API shingle_status shingle_tune(shingle_comm *comm, const char *problem,
                                         const shingle_plan_options *options,
                                         shingle_plan **plan_out);

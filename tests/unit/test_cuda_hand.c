@@ -32,6 +32,14 @@ static uint16_t *matrix(const world *w, int r, int64_t rows, uint16_t value)
     return memory;
 }
 
+static void drop(const world *w, sg_bound **bound, int r, uint16_t *a, uint16_t *b, uint16_t *c)
+{
+    sg_exec_free(bound[r]);
+    shingle_free(w->comm[r], a);
+    shingle_free(w->comm[r], b);
+    shingle_free(w->comm[r], c);
+}
+
 /* The second half of the rows waits for the first. */
 static void in_two_halves(sg_sched *s)
 {
@@ -69,10 +77,7 @@ static void runs_that_are_not_begun_do_not_start_early(void **state)
     assert_int_equal(fake_early - early, 0);
     assert_int_equal(cuda->rank[0].state->epoch, 1 + RUNS);
     for (int i = 0; i < 2 * ROWS * WIDTH; i++) assert_int_equal(c[i], 0x4280); /* 64 */
-    sg_exec_free(bound[0]);
-    shingle_free(w.comm[0], a);
-    shingle_free(w.comm[0], b);
-    shingle_free(w.comm[0], c);
+    drop(&w, bound, 0, a, b, c);
     close_group(&w);
 }
 
@@ -120,10 +125,7 @@ static void rows_may_be_carried_into_tensors(void **state)
     for (int r = 0; r < 2; r++) {
         for (int i = 0; i < 2 * ROWS * WIDTH; i++)
             assert_int_equal(c[r][i], i / (ROWS * WIDTH) == r ? 0x4280 : 0x3f80);
-        sg_exec_free(bound[r]);
-        shingle_free(w.comm[r], a[r]);
-        shingle_free(w.comm[r], b[r]);
-        shingle_free(w.comm[r], c[r]);
+        drop(&w, bound, r, a[r], b[r], c[r]);
     }
     close_group(&w);
 }
@@ -189,12 +191,7 @@ static void copies_count_where_they_raise(void **state)
             for (int i = 0; i < 2 * ROWS * WIDTH; i++) assert_int_equal(c[r][i], 0x4280);
         }
     }
-    for (int r = 0; r < 2; r++) {
-        sg_exec_free(bound[r]);
-        shingle_free(w.comm[r], a[r]);
-        shingle_free(w.comm[r], b[r]);
-        shingle_free(w.comm[r], c[r]);
-    }
+    for (int r = 0; r < 2; r++) drop(&w, bound, r, a[r], b[r], c[r]);
     close_group(&w);
 }
 

@@ -124,10 +124,10 @@ void sg_pool_refused(sg_cpu *cpu, sg_cpu_rank *rank, const sg_cpu_visit *v)
 }
 
 /* What RANK's workers are at; NULL: nothing. */
-static const sg_cpu_visit *find_running(const sg_cpu_rank *rank)
+static const sg_cpu_visit *find_running(sg_cpu_rank *rank)
 {
     if (!rank->active || rank->running == 0) return NULL;
-    const sg_cpu_plan *const plan = sg_lane_run((sg_cpu_rank *)rank)->bound->backend;
+    const sg_cpu_plan *const plan = sg_lane_run(rank)->bound->backend;
     for (int i = 0; i < plan->visits; i++)
         if (plan->visit[i].state == SG_VISIT_RUNNING) return &plan->visit[i];
     return NULL;
@@ -135,7 +135,7 @@ static const sg_cpu_visit *find_running(const sg_cpu_rank *rank)
 
 /* Is a worker or a link at something of our own, which ends, however long it takes?  *CALLED: a rank whose workers are in
  * the user's function, which may not; or -1. */
-static bool is_at_work(const sg_cpu *cpu, int *called)
+static bool is_at_work(sg_cpu *cpu, int *called)
 {
     bool works = false;
     *called = -1;
@@ -151,14 +151,14 @@ static bool is_at_work(const sg_cpu *cpu, int *called)
     return works;
 }
 
-static void blame_function(const sg_cpu_rank *rank, double seconds, sg_verdict *verdict)
+static void blame_function(sg_cpu_rank *rank, double seconds, sg_verdict *verdict)
 {
     const sg_cpu_visit *const v = find_running(rank);
     verdict->status = SHINGLE_ETIMEOUT;
     snprintf(verdict->text, sizeof verdict->text,
              "the compute function of rank %d has been at rows %d to %d of %.200s for %g s",
              rank->rank, v->visit.row0, v->visit.row0 + v->visit.rows - 1,
-             sg_lane_run((sg_cpu_rank *)rank)->bound->text, seconds);
+             sg_lane_run(rank)->bound->text, seconds);
 }
 
 /* Fails the group if nothing has made progress for too long.  Comes right after a look at all ranks

@@ -134,9 +134,9 @@ typedef struct sg_cuda_step {
     sg_kernel_gemm *gemm;           /* a launch by our kernel */
     void *remake;                   /* device memory of its maps of peers' tensors */
     struct sg_product *lt;          /* a launch by the vendor's library */
-    uint32_t
-        raise_by_copy; /* bit i: raise i of the step (SG_CUDA_RAISES) is a copy of the epoch word */
-    uint32_t raise_by_other; /* bit i: a later step of this lane raises it for this one */
+    /* Bit i, of SG_CUDA_RAISES: raise i of the step is a copy of the epoch word; or a later step of this lane
+     * raises it for this one. */
+    uint32_t raise_by_copy, raise_by_other;
 } sg_cuda_step;
 
 /* What the backend keeps of a bound plan. */
