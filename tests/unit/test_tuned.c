@@ -404,25 +404,45 @@ static void nearby_m_follow_what_was_tuned(void **state)
     shingle_close(RANKS, comm);
 }
 
+/* Tunes a few problems by what loses, until it does: on a machine with other work, serial may lose a round.
+ * What is kept then must not have.  NULL: all were kept; GIVEN holds the first that was not. */
+static const char *tune_what_loses(shingle_comm *comm, const shingle_plan_options *o, char *given,
+                                   size_t room)
+{
+    for (int n = 64; n < 96; n += 2) { /* another n is another product, which follows none */
+        shingle_plan *plan = NULL;
+        shingle_candidate serial;
+        snprintf(given, room, "gemm_rs:f32:64x%dx64:r2", n);
+        const shingle_status status = shingle_tune(comm, given, o, &plan);
+        if (status == SHINGLE_EUNSUPPORTED) return given;
+        assert_int_equal(status, SHINGLE_OK);
+        assert_int_equal(shingle_plan_candidate(plan, 0, &serial), SHINGLE_OK);
+        assert_true(plan->chosen == 0 || plan->measured_us <= serial.measured_us);
+        shingle_plan_free(plan);
+    }
+    return NULL;
+}
+
 /* 4096 tiles of one element lose to one product: asked for by name, they are not what others get. */
 static void what_loses_to_serial_is_not_kept(void **state)
 {
     (void)state;
     shingle_comm *comm[RANKS];
-    const char *const problem = "gemm_rs:f32:64x64x64:r2";
+    char problem[64], other[64];
     const shingle_plan_options slow = {.strategy = "fused_out{tile_m=1,tile_n=1}",
                                        .measure_seconds = 0.05};
     open_group(comm, 1);
-    assert_int_equal(shingle_tune(comm[0], problem, &slow, NULL), SHINGLE_EUNSUPPORTED);
+    assert_non_null(tune_what_loses(comm[0], &slow, problem, sizeof problem));
     assert_non_null(strstr(shingle_error(), "slower than not overlapping is not kept"));
     assert_false(is_tuned(comm[0], problem, NULL));
     setenv("SHINGLE_STRATEGY", slow.strategy, 1);
     const shingle_plan_options quick = {.measure_seconds = 0.05};
-    assert_int_equal(shingle_tune(comm[0], problem, &quick, NULL), SHINGLE_EUNSUPPORTED);
+    assert_non_null(tune_what_loses(comm[0], &quick, other, sizeof other));
     unsetenv("SHINGLE_STRATEGY");
     shingle_close(RANKS, comm);
     open_group(comm, 1);
     assert_false(is_tuned(comm[0], problem, NULL));
+    assert_false(is_tuned(comm[0], other, NULL));
     shingle_close(RANKS, comm);
 }
 
