@@ -128,6 +128,7 @@ template <class S> DEV void watcher_leave(Watcher<S> &w, int to0, int tos)
                 shared_store(word + HELLO_DIRECT, shared_load(word + HELLO_DIRECT) | bit);
             }
         }
+        proxy_fence_global(); /* as in watcher_enter() */
         progress_release(word, asked | bit);
     }
 }

@@ -350,7 +350,10 @@ static void begin(launch *l)
         block_state &b = *block;
         b.maps.clear();
         b.fresh.clear();
+        b.told.clear();
         b.shared.assign(SHARED, 0xff);
+        b.wrote.assign(SHARED / 16, touch{0, 0});
+        b.read.assign(SHARED / 16, touch{0, 0});
         b.bars.assign(SHARED / 8, barrier{0, 0, 0, 0});
         b.next = false;
         b.sync = meeting{0, 0};

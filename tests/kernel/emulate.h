@@ -4,9 +4,11 @@
  * Threads of a GPU are fibers of one thread; who waits lets others go on, in an order drawn from a
  * seed.  The bulk engine is as late as the memory model allows: a load lands at some time after it was
  * issued, a store reads shared memory when its issuer waits for that, and writes when its issuer waits
- * for all of it.  Tagged words land at any time and in any order, and are put
- * back to rest when their reader comes to a barrier of the block, or before.  So a slot that is reused too early, a
- * flag raised too early and a barrier counted wrongly show as wrong results or as a standstill.  Speed and the warps' lock step are not modelled. */
+ * for all of it.  Tagged words land at any time and in any order, and are put back to rest when their
+ * reader comes to a barrier of the block, or before.  So a slot that is reused too early, a flag raised
+ * too early and a barrier counted wrongly show as wrong results or as a standstill.  A fence that is
+ * missing between ordinary instructions and the bulk engine stops the machine at once (test_proxies.cpp).
+ * Speed and the warps' lock step are not modelled. */
 #ifndef SG_EMULATE_H
 #define SG_EMULATE_H
 
@@ -49,6 +51,16 @@ uint8_t *emu_shared(uint32_t at); /* of this block */
 void emu_shared_store(uint32_t at);
 void emu_shared_load(uint32_t at);
 uint8_t *emu_shared_of(int block_in_cluster, uint32_t at);
+/* Ordinary accesses to the 16 bytes at AT; the bulk engine may have those of a thread behind its fence. */
+uint8_t *emu_shared_write(uint32_t at);
+const uint8_t *emu_shared_read(uint32_t at);
+void emu_shared_fence(void);
+/* Who has seen a flag about memory, or was told of it by the word at AT, fences before the bulk engine goes
+ * there; a fence of a lane is one of its warp. */
+void emu_flag_seen(void);
+void emu_flag_tell(uint32_t at);
+void emu_flag_told(uint32_t at);
+void emu_memory_fence(void);
 void emu_bar_init(uint32_t bar, int arrivals);
 void emu_bar_arrive(int block_in_cluster, uint32_t bar, int64_t bytes);
 bool emu_bar_done(uint32_t bar, uint32_t parity);
@@ -315,9 +327,11 @@ template <int N> static inline void bulk_wait()
 }
 static inline void proxy_fence_shared()
 {
+    emu_shared_fence();
 }
 static inline void proxy_fence_global()
 {
+    emu_memory_fence();
 }
 
 /* ---- Matrix instructions -------------------------------------------------------------------------------------------- */
@@ -395,7 +409,7 @@ static inline void stmatrix4(uint32_t to, uint32_t a, uint32_t b, uint32_t c, ui
     words[lane] = to;
     emu_warp_barrier();
     for (unsigned q = 0; q < 4; ++q)
-        memcpy(emu_shared(words[8 * q + lane / 4] + lane % 4 * 4), &v[q], 4);
+        memcpy(emu_shared_write(words[8 * q + lane / 4] + lane % 4 * 4), &v[q], 4);
     emu_warp_barrier();
 }
 static inline void ldmatrix4(uint32_t from, uint32_t (&v)[4])
@@ -405,7 +419,7 @@ static inline void ldmatrix4(uint32_t from, uint32_t (&v)[4])
     words[lane] = from;
     emu_warp_barrier();
     for (unsigned q = 0; q < 4; ++q)
-        memcpy(&v[q], emu_shared(words[8 * q + lane / 4] + lane % 4 * 4), 4);
+        memcpy(&v[q], emu_shared_read(words[8 * q + lane / 4] + lane % 4 * 4), 4);
     emu_warp_barrier();
 }
 
@@ -469,6 +483,7 @@ static inline uint32_t pack_f16(float lo, float hi)
 static inline uint64_t load_acquire(const uint64_t *p)
 {
     emu_yield_at_times();
+    emu_flag_seen();
     return *p;
 }
 static inline uint64_t load_relaxed(const uint64_t *p)
@@ -550,25 +565,27 @@ static inline uint32_t shared_load(uint32_t p)
 {
     uint32_t v;
     emu_shared_load(p);
-    memcpy(&v, emu_shared(p), 4);
+    memcpy(&v, emu_shared_read(p), 4);
     return v;
 }
 static inline void shared_load4(uint32_t p, float *v)
 {
-    memcpy(v, emu_shared(p), 16);
+    memcpy(v, emu_shared_read(p), 16);
 }
 static inline void shared_store(uint32_t p, uint32_t v)
 {
     emu_shared_store(p);
-    memcpy(emu_shared(p), &v, 4);
+    memcpy(emu_shared_write(p), &v, 4);
 }
 static inline uint32_t progress_acquire(uint32_t p)
 {
     emu_yield();
+    emu_flag_told(p);
     return shared_load(p);
 }
 static inline void progress_release(uint32_t p, uint32_t v)
 {
+    emu_flag_tell(p);
     shared_store(p, v);
 }
 static inline void launch_wait()

@@ -7,6 +7,95 @@
 
 static std::map<const CUtensorMap *, tensor> released; /* maps that kernels changed */
 
+/* ---- Ordinary accesses and the bulk engine ------------------------------------------------------------------- */
+
+static touch touch_now(void)
+{
+    return touch{(uint16_t)(now->thread.x + 1), now->fences};
+}
+
+uint8_t *emu_shared_write(uint32_t at)
+{
+    uint8_t *const place = emu_shared(at);
+    mine()->wrote[at / 16] = touch_now();
+    return place;
+}
+
+const uint8_t *emu_shared_read(uint32_t at)
+{
+    const uint8_t *const place = emu_shared(at);
+    mine()->read[at / 16] = touch_now();
+    return place;
+}
+
+void emu_shared_fence(void)
+{
+    now->fences++;
+}
+
+static fiber *lane_of_mine(int lane)
+{
+    const size_t first = (size_t)now->block * (size_t)now->run->threads + now->thread.x / 32 * 32;
+    return now->run->fibers[first + (size_t)lane].get();
+}
+
+void emu_flag_seen(void)
+{
+    now->saw = true;
+}
+
+void emu_flag_tell(uint32_t at)
+{
+    bool saw = false;
+    for (int i = 0; i < 32; ++i) saw |= lane_of_mine(i)->saw;
+    mine()->told[at] = saw;
+}
+
+void emu_flag_told(uint32_t at)
+{
+    const auto word = mine()->told.find(at);
+    now->saw |= word != mine()->told.end() && word->second;
+}
+
+/* A bulk copy to or from memory is asked for. */
+static void asked(void)
+{
+    if (now->saw) stop("a bulk copy behind a flag with no fence between");
+}
+
+void emu_memory_fence(void)
+{
+    for (int i = 0; i < 32; ++i) lane_of_mine(i)->saw = false;
+}
+
+/* The bulk engine takes the place of ordinary accesses, those in TOUCHES among them. */
+static void handed_over(const launch *run, int block, const std::vector<touch> &touches,
+                        uint32_t at, uint32_t bytes, const char *defect)
+{
+    for (uint32_t i = at / 16; i < (at + bytes + 15) / 16; ++i) {
+        const touch t = touches[i];
+        if (t.thread == 0) continue;
+        const fiber *const by =
+            run->fibers[(size_t)block * (size_t)run->threads + (size_t)t.thread - 1].get();
+        if (by->fences == t.fences) stop(defect);
+    }
+}
+
+static uint32_t box_bytes(const tensor *t)
+{
+    return t->box[0] * t->box[1] * t->element;
+}
+
+/* A bulk load is about to write. */
+static void overwrites(const launch *run, int block, uint32_t at, uint32_t bytes)
+{
+    const block_state &b = *run->blocks[(size_t)block];
+    handed_over(run, block, b.wrote, at, bytes,
+                "a bulk load into what was written with no fence behind");
+    handed_over(run, block, b.read, at, bytes,
+                "a bulk load into what was read with no fence behind");
+}
+
 /* ---- The bulk engine -------------------------------------------------------------------------------------------- */
 
 /* A map that kernels change is used as its block has acquired it. */
@@ -65,6 +154,7 @@ static uint8_t *global_of(const tensor *t, int64_t x, int64_t y, int64_t z)
 void emu_load(uint32_t to, const CUtensorMap *map, int x, int y, int z, uint32_t bar,
               unsigned targets)
 {
+    asked();
     loads.push_back(bulk_op{
         tensor_of(map), nullptr, x, y, z, to, bar, 0, now->run, now->block, targets, {}, false});
     if (to % 128 != 0) stop("a bulk load to an address not aligned to 128");
@@ -73,6 +163,7 @@ void emu_load(uint32_t to, const CUtensorMap *map, int x, int y, int z, uint32_t
 
 static bulk_op plain(const void *memory, uint32_t at, uint32_t bytes, uint32_t bar)
 {
+    asked();
     if (((uintptr_t)memory | at | bytes) % 16 != 0 || bytes == 0)
         stop("a bulk copy of odd bytes or none");
     return bulk_op{{},    (uint8_t *)memory, 0,          0, 0,  at,   bar,
@@ -102,6 +193,7 @@ void land(const bulk_op &op)
     const tensor *const t = &op.map;
     const int cluster = op.run->cluster, first = op.block / cluster * cluster;
     if (t->base == nullptr) {
+        overwrites(op.run, op.block, op.at, op.bytes);
         memcpy(&op.run->blocks[(size_t)op.block]->shared[op.at], op.memory, op.bytes);
         landed(op, op.block, op.bytes);
         return;
@@ -110,6 +202,7 @@ void land(const bulk_op &op)
         const int block = first + i;
         if (op.blocks == 0 ? block != op.block : !(op.blocks >> i & 1)) continue;
         std::vector<uint8_t> &shared = op.run->blocks[(size_t)block]->shared;
+        overwrites(op.run, block, op.at, box_bytes(t));
         for (uint32_t row = 0; row < t->box[1]; ++row)
             for (uint32_t col = 0; col < t->box[0]; ++col) {
                 const uint8_t *from = global_of(t, op.x + (int64_t)col, op.y + (int64_t)row, op.z);
@@ -117,12 +210,13 @@ void land(const bulk_op &op)
                     shared[swizzled(t, op.at, row, col * t->element + byte)] =
                         from ? from[byte] : 0;
             }
-        landed(op, block, (int64_t)t->box[0] * t->box[1] * t->element);
+        landed(op, block, box_bytes(t));
     }
 }
 
 void emu_store(const CUtensorMap *map, int x, int y, int z, uint32_t from)
 {
+    asked();
     now->open.push_back(
         bulk_op{tensor_of(map), nullptr, x, y, z, from, 0, 0, now->run, now->block, 0, {}, false});
     if (from % 128 != 0) stop("a bulk store from an address not aligned to 128");
@@ -138,14 +232,17 @@ void emu_store_commit(void)
 static void store_read(bulk_op *op)
 {
     const tensor *const t = &op->map;
-    const std::vector<uint8_t> &shared = op->run->blocks[(size_t)op->block]->shared;
+    const block_state &b = *op->run->blocks[(size_t)op->block];
+    const std::vector<uint8_t> &shared = b.shared;
     if (op->read) return;
     op->read = true;
+    handed_over(op->run, op->block, b.wrote, op->at, t->base == nullptr ? op->bytes : box_bytes(t),
+                "a bulk store of what was written with no fence behind");
     if (t->base == nullptr) {
         op->data.assign(shared.begin() + op->at, shared.begin() + op->at + op->bytes);
         return;
     }
-    op->data.resize((size_t)t->box[0] * t->box[1] * t->element);
+    op->data.resize(box_bytes(t));
     for (uint32_t row = 0; row < t->box[1]; ++row)
         for (uint32_t byte = 0; byte < t->box[0] * t->element; ++byte)
             op->data[row * t->box[0] * t->element + byte] = shared[swizzled(t, op->at, row, byte)];

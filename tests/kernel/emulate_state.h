@@ -64,6 +64,8 @@ struct fiber {
     launch *run;
     int block; /* of the grid */
     bool ended;
+    uint16_t fences;     /* between its ordinary accesses to shared memory and the bulk engine */
+    bool saw;            /* a flag, with no fence behind it between memory and the bulk engine */
     uint64_t not_before; /* round */
     bool behind;         /* waits for the launch before this one to end */
     bool waits;          /* for the phase of a barrier */
@@ -76,8 +78,18 @@ struct fiber {
     std::vector<void *> rests;                /* words put back to rest, and not seen yet */
 };
 
+/* Who last touched 16 bytes of shared memory with ordinary instructions: a thread of the block, and how
+ * many fences between those and the bulk engine it had behind it. */
+struct touch {
+    uint16_t thread; /* + 1; 0: nobody */
+    uint16_t fences;
+};
+
 struct block_state {
     std::vector<uint8_t> shared;
+    std::vector<touch> wrote, read; /* of each 16 bytes */
+    std::map<uint32_t, bool>
+        told; /* words by which threads tell others: had the teller seen a flag so? */
     std::vector<barrier> bars; /* by address / 8, from SHARED - 2048 on */
     meeting sync, named[16], warp[16], group[4];
     uint32_t words[16][192];
