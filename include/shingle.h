@@ -204,13 +204,16 @@ struct shingle_plan_options {
  *
  * With "b=N1,N2,...": B (N1 x k) and C (N1 columns) are the first ones; number i + 2 of them, of so many
  * rows or columns, stands in entry i of the four lists.  The bias is one vector for all, first those of
- * the first C.  A B, C or returned A may lie anywhere, but what is stored to lies over nothing else.
+ * the first C.  What is only read may lie anywhere; what is stored to lies over nothing else.
  *
  * With "return_a": all rows of A that this rank multiplies, own and arrived, in the order of the product's
  * rows (shingle_shape.returned_rows x k) are stored to RETURNED_A, which is the caller's as C is.
  *
  * With "norm": RESIDUAL has the shape of C; it is read and stored.  GAIN holds n values, the same on all
- * ranks. */
+ * ranks.
+ *
+ * SHINGLE_EINVAL names what is missing, too narrow or misaligned, what is given though the problem has none,
+ * and what lies over something that is stored to. */
 typedef struct shingle_tensors {
     const void *a;
     const void *b;

@@ -399,19 +399,20 @@ static bool enqueue(test *t, tried *plan, int index)
     for (int i = 0; i < t->ranks; i++) {
         const int r = (first + i) % t->ranks;
         const set *const s = &t->set[index][r];
+        const sg_problem *const p = &t->problem;
         shingle_tensors tensors = {.a = s->a.data,
                                    .b = s->b[0].data,
-                                   .bias = s->bias.data,
+                                   .bias = p->bias ? s->bias.data : NULL,
                                    .c = s->c[0].data,
                                    .a_stride = s->a.stride,
                                    .b_stride = s->b[0].stride,
                                    .c_stride = s->c[0].stride,
-                                   .returned_a = s->returned.data,
+                                   .returned_a = p->return_a ? s->returned.data : NULL,
                                    .returned_a_stride = s->returned.stride,
-                                   .residual = s->residual.data,
+                                   .residual = p->norm ? s->residual.data : NULL,
                                    .residual_stride = s->residual.stride,
-                                   .gain = s->gain.data};
-        for (int b = 1; b < t->problem.b_count; b++) {
+                                   .gain = p->norm ? s->gain.data : NULL};
+        for (int b = 1; b < p->b_count; b++) {
             tensors.more_b[b - 1] = s->b[b].data;
             tensors.more_c[b - 1] = s->c[b].data;
             tensors.more_b_stride[b - 1] = s->b[b].stride;

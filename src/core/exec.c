@@ -1,9 +1,10 @@
 /* exec.c -- see exec.h. */
 #include "core/exec.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "core/tensors.h"
 
 shingle_status sg_exec_create(const sg_problem *problem, uint64_t hash, const char *text,
                               sg_bound **bound_out)
@@ -94,71 +95,6 @@ bool sg_exec_free(sg_bound *bound)
     return true;
 }
 
-/* ---- Tensors --------------------------------------------------------------------------------- */
-
-static shingle_status check_tensor(const char *name, const void *data, int64_t rows, int64_t cols,
-                                   sg_type type, int64_t *stride)
-{
-    if (*stride != 0 && *stride < cols)
-        return sg_fail(SHINGLE_EINVAL,
-                       "%s has %lld elements from row to row; 0 (dense) or at least %lld", name,
-                       (long long)*stride, (long long)cols);
-    if (*stride == 0) *stride = cols;
-    if (rows == 0 || cols == 0) return SHINGLE_OK;
-    if (data == NULL)
-        return sg_fail(SHINGLE_EINVAL, "%s is NULL; a matrix of %lld x %lld is needed", name,
-                       (long long)rows, (long long)cols);
-    if ((uintptr_t)data % (uintptr_t)sg_type_bytes(type) != 0)
-        return sg_fail(SHINGLE_EINVAL, "%s lies at %p; it must be aligned to %d bytes", name, data,
-                       sg_type_bytes(type));
-    return SHINGLE_OK;
-}
-
-/* The second B and C, and all behind. */
-static shingle_status check_more(const sg_problem *p, int rank, int64_t some, shingle_tensors *t)
-{
-    for (int i = 0; i < p->b_count - 1; i++) {
-        char b[24];
-        char c[24];
-        snprintf(b, sizeof b, "more_b[%d]", i);
-        snprintf(c, sizeof c, "more_c[%d]", i);
-        const int64_t cols = p->b_cols[i + 1];
-        SG_TRY(check_tensor(b, t->more_b[i], some * cols, p->k, p->type, &t->more_b_stride[i]));
-        SG_TRY(check_tensor(c, t->more_c[i], sg_problem_c_rows(p, rank), cols, p->type,
-                            &t->more_c_stride[i]));
-    }
-    return check_tensor("returned_a", t->returned_a, sg_problem_returned_rows(p, rank), p->k,
-                        p->type, &t->returned_a_stride);
-}
-
-static shingle_status check_norm(const sg_problem *p, int rank, shingle_tensors *t)
-{
-    const int64_t rows = sg_problem_residual_rows(p, rank);
-    int64_t gain_stride = 0;
-    SG_TRY(check_tensor("residual", t->residual, rows, p->n, p->type, &t->residual_stride));
-    return check_tensor("gain", t->gain, rows > 0 ? 1 : 0, p->n, p->type, &gain_stride);
-}
-
-static shingle_status check_tensors(const sg_bound *bound, shingle_tensors *t)
-{
-    const sg_problem *const p = &bound->problem;
-    const int rank = bound->work->rank;
-    const int64_t some = p->m > 0 ? 1 : 0; /* without a product, operands are not read */
-    const int64_t a_cols = sg_problem_a_cols(p, rank);
-    const bool shares = p->b_count > 1;
-    const int64_t b_rows = shares ? p->b_cols[0] : sg_problem_b_rows(p, rank);
-    int64_t bias_stride = 0;
-    SG_TRY(check_tensor("a", t->a, p->n > 0 ? sg_problem_a_rows(p, rank) : 0, a_cols, p->type,
-                        &t->a_stride));
-    /* A call reads B itself, if it likes. */
-    SG_TRY(check_tensor("b", t->b, p->call ? 0 : some * b_rows, p->k, p->type, &t->b_stride));
-    SG_TRY(
-        check_tensor("c", t->c, sg_problem_c_rows(p, rank), p->b_cols[0], p->type, &t->c_stride));
-    SG_TRY(check_more(p, rank, some, t));
-    SG_TRY(check_norm(p, rank, t));
-    return check_tensor("bias", t->bias, p->bias ? some : 0, p->n, p->type, &bias_stride);
-}
-
 /* ---- Running --------------------------------------------------------------------------------- */
 
 shingle_status sg_exec_run(sg_bound *bound, const shingle_tensors *tensors, void *stream,
@@ -172,7 +108,7 @@ shingle_status sg_exec_run(sg_bound *bound, const shingle_tensors *tensors, void
                        bound->text);
     sg_run run = {
         .bound = bound, .work = bound->work, .tensors = *tensors, .stream = stream, .kinds = kinds};
-    SG_TRY(check_tensors(bound, &run.tensors));
+    SG_TRY(sg_tensors_check(&bound->problem, bound->work->rank, &run.tensors));
     SG_TRY(backend->begin(self, &run));
     for (int32_t i = 0; i < s->steps; i++) {
         const sg_step *const step = &s->step[i];

@@ -175,11 +175,11 @@ static inline shingle_status run_rank(const world *w, int r, void *stream)
                          .a_stride = stride_of(w, sg_problem_a_cols(p, r)),
                          .b_stride = stride_of(w, p->k),
                          .c_stride = stride_of(w, p->b_cols[0]),
-                         .returned_a = w->returned[r],
+                         .returned_a = p->return_a ? w->returned[r] : NULL,
                          .returned_a_stride = stride_of(w, p->k),
-                         .residual = w->residual[r],
+                         .residual = p->norm ? w->residual[r] : NULL,
                          .residual_stride = stride_of(w, p->n),
-                         .gain = w->gain[r]};
+                         .gain = p->norm ? w->gain[r] : NULL};
     for (int i = 1; i < p->b_count; i++) {
         t.more_b[i - 1] = w->b[r][i];
         t.more_c[i - 1] = w->c[r][i];

@@ -241,7 +241,8 @@ static void other_borders_are_another_plan(void **state)
         shingle_plan_create(w.comm[1], "ag_gemm:f32:37x16x19:r3:b=6,9,1", &options, &other),
         SHINGLE_OK);
     for (int r = 0; r < RANKS; r++) {
-        const shingle_tensors t = tensors_of(&w.rank[r]);
+        shingle_tensors t = tensors_of(&w.rank[r]);
+        t.returned_a = NULL; /* the problem returns none */
         const shingle_status status = shingle_run_tensors(r == 1 ? other : w.plan[r], &t, NULL);
         assert_true(status == SHINGLE_OK || (r > 0 && status == SHINGLE_EMISMATCH));
     }
