@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cli.h"
 #include "out.h"
@@ -110,6 +111,8 @@ static int take_value(const args_option *o, const char *text)
 {
     bool ok = true;
     if (o->kind == ARGS_TEXT) {
+        if (text[0] == '\0')
+            return out_error(CLI_USAGE, "--%s is empty; a value is needed", o->name);
         *(const char **)o->value = text;
         return ARGS_GO;
     }
@@ -171,8 +174,76 @@ static int take_words(const args_command *c, args *a)
     return ARGS_GO;
 }
 
+/* ---- Options beside each other --------------------------------------------------------------- */
+
+typedef struct given_options {
+    const args_command *command;
+    bool is[MAX_OPTIONS];
+} given_options;
+
+static bool is_given(const given_options *given, const char *name)
+{
+    for (int i = 0; i < given->command->options; i++)
+        if (given->is[i] && strcmp(given->command->option[i].name, name) == 0) return true;
+    return false;
+}
+
+static int check_company(const given_options *given)
+{
+    for (int i = 0; i < given->command->options; i++) {
+        const args_option *const o = &given->command->option[i];
+        if (!given->is[i]) continue;
+        if (o->with != NULL && !is_given(given, o->with))
+            return out_error(CLI_USAGE, "--%s means nothing without --%s", o->name, o->with);
+        if (o->without != NULL && is_given(given, o->without))
+            return out_error(CLI_USAGE, "--%s and --%s exclude each other", o->name, o->without);
+    }
+    return ARGS_GO;
+}
+
+static const char *file_of(const args_option *o)
+{
+    return o->reads || o->writes ? *(const char **)o->value : NULL;
+}
+
+/* Is what lies at path A what lies at path B? */
+static bool is_one_file(const char *a, const char *b)
+{
+    struct stat of_a;
+    struct stat of_b;
+    return stat(a, &of_a) == 0 && stat(b, &of_b) == 0 && of_a.st_dev == of_b.st_dev &&
+           of_a.st_ino == of_b.st_ino && S_ISREG(of_a.st_mode);
+}
+
+/* What is read would be lost if it were written over, and of two results one. */
+static int check_written(const given_options *given, const args *a)
+{
+    const args_command *const c = given->command;
+    for (int i = 0; i < c->options; i++) {
+        const args_option *const o = &c->option[i];
+        if (!given->is[i] || !o->writes) continue;
+        for (int j = 0; j < c->options; j++) {
+            const args_option *const other = &c->option[j];
+            if (i == j || !given->is[j] || file_of(other) == NULL) continue;
+            const bool twice = other->writes && strcmp(file_of(o), file_of(other)) == 0;
+            if (twice || is_one_file(file_of(o), file_of(other)))
+                return out_error(CLI_USAGE, "--%s and --%s are both %s; two files are needed",
+                                 i < j ? o->name : other->name, i < j ? other->name : o->name,
+                                 file_of(o));
+        }
+        for (int j = 0; c->reads_words && j < a->words; j++)
+            if (is_one_file(file_of(o), a->word[j]))
+                return out_error(CLI_USAGE, "--%s is %s, which is read; another file is needed",
+                                 o->name, file_of(o));
+    }
+    return ARGS_GO;
+}
+
+/* ---- Reading a command line ------------------------------------------------------------------ */
+
 int args_read(const args_command *command, int argc, char **argv, args *a)
 {
+    given_options given_to = {.command = command};
     memset(a, 0, sizeof *a);
     static struct poptOption table[MAX_OPTIONS + 3];
     make_table(command, table);
@@ -190,6 +261,7 @@ int args_read(const args_command *command, int argc, char **argv, args *a)
             continue;
         }
         const args_option *const option = &command->option[given - 1];
+        given_to.is[given - 1] = true;
         if (option->kind == ARGS_FLAG) {
             *(bool *)option->value = true;
             continue;
@@ -205,7 +277,9 @@ int args_read(const args_command *command, int argc, char **argv, args *a)
     }
     if (given < -1)
         return bad_option(command, poptBadOption(a->context, POPT_BADOPTION_NOALIAS), given);
-    return take_words(command, a);
+    int code = take_words(command, a);
+    if (code == ARGS_GO) code = check_company(&given_to);
+    return code == ARGS_GO ? check_written(&given_to, a) : code;
 }
 
 void args_free(args *a)

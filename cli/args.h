@@ -15,7 +15,10 @@ typedef struct args_option {
     void *value; /* bool *, const char **, int64_t * or double *; keeps its default if not given */
     const char *unit; /* the word for the value in the help */
     const char *brief;
-    double least, most; /* of numbers */
+    double least, most;  /* of numbers */
+    const char *with;    /* the option without which it means nothing */
+    const char *without; /* the one beside which it means nothing */
+    bool reads, writes;  /* the value is a file that is read; that is written */
 } args_option;
 
 typedef struct args_command {
@@ -27,6 +30,7 @@ typedef struct args_command {
     const args_option *option;
     int options;
     int least_words, most_words; /* arguments that are not options */
+    bool reads_words;            /* these are files, or names of some */
     const char *words;           /* what those are, for errors: "one PROBLEM, such as ..." */
 } args_command;
 

@@ -27,7 +27,7 @@ typedef struct request {
 
 /* What came of a line of the suite. */
 typedef struct outcome {
-    bool done;
+    bool tried, done;
     char error[320]; /* if it failed */
     shingle_bench_result of;
     shingle_bench_row row[REPORT_ROWS];
@@ -49,7 +49,8 @@ typedef struct results {
 static json_t *outcome_json(const request *q, const suite_line *line, const outcome *o)
 {
     if (!o->done)
-        return json_pack("{s:s, s:o}", "problem", line->problem, "error", out_json_text(o->error));
+        return json_pack("{s:s, s:o}", "problem", line->problem, "error",
+                         o->tried ? out_json_text(o->error) : json_string("not run"));
     json_t *const object = report_json(line->problem, &o->of);
     if (q->strategies != NULL)
         json_object_set_new(object, "strategies", report_rows_json(o->row, o->of.rows));
@@ -139,6 +140,7 @@ static int run_line(const request *q, const group *g, const suite_line *line, re
         .rows = q->strategies != NULL ? o->row : NULL,
     };
     const int code = report_measure(g, &what, &q->how, &o->of);
+    o->tried = true;
     o->done = code == CLI_OK;
     if (!o->done) snprintf(o->error, sizeof o->error, "%s", shingle_error());
     return code;
@@ -172,6 +174,8 @@ static int run_lines(const request *q, const suite *s, bool json, results *all)
     }
     out_progress_end();
     group_close(&g);
+    if (code != CLI_OK && all->done > 0)
+        return CLI_FAILED; /* of usage it is no more: much is done */
     return code != CLI_OK ? code : failure;
 }
 
@@ -181,7 +185,7 @@ static void add_line(out_table *table, out_unit unit, const suite_line *line, co
 {
     out_table_add(table, "%s", line->problem);
     if (!o->done) {
-        out_table_add(table, "failed");
+        out_table_add(table, "%s", o->tried ? "failed" : "not run");
         out_table_tone(table, OUT_BAD);
         for (int i = 0; i < 9; i++) out_table_add(table, "%s", "");
         return;
@@ -320,7 +324,7 @@ static int bench(request *q, bool json)
     results all = {.groups = json_array()};
     code = open_results(q, &s, &all);
     if (code == CLI_OK) code = run_lines(q, &s, json, &all);
-    if (code == CLI_OK || (q->keep_going && all.done > 0)) {
+    if (code == CLI_OK || all.done > 0) {
         if (json)
             print_json(q, &s, &all);
         else
@@ -352,7 +356,8 @@ int cmd_bench(int argc, char **argv)
          .unit = "N",
          .brief = "with --strategies: knobs of each that are tried, the best predicted first (3)",
          .least = 1,
-         .most = 32},
+         .most = 32,
+         .with = "strategies"},
         {.name = "keep-going",
          .kind = ARGS_FLAG,
          .value = &q.keep_going,
@@ -361,7 +366,8 @@ int cmd_bench(int argc, char **argv)
          .kind = ARGS_TEXT,
          .value = &q.log,
          .unit = "FILE",
-         .brief = "write each result as a line of JSON as soon as it is there"},
+         .brief = "write each result as a line of JSON as soon as it is there",
+         .writes = true},
         drawing_option(&drawing),
     };
     report_add_options(&q.where, &q.how, options + OWN);
@@ -380,6 +386,7 @@ int cmd_bench(int argc, char **argv)
         .option = options,
         .options = OWN + REPORT_OPTIONS,
         .most_words = 1,
+        .reads_words = true,
         .words = "one SUITE, a name or a path,"};
     args a;
     int code = args_read(&command, argc, argv, &a);

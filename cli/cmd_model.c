@@ -237,7 +237,9 @@ static int plan_product(const request *q, const char *problem, const shingle_mac
                         forecast *f)
 {
     shingle_plan *plan = NULL;
-    const shingle_status status = shingle_plan_for(problem, machine, NULL, &plan);
+    const shingle_plan_options options = {.choose = q->how.choose,
+                                          .reproducible = q->how.reproducible};
+    const shingle_status status = shingle_plan_for(problem, machine, &options, &plan);
     if (status != SHINGLE_OK) return out_status(status);
     for (int i = 0; i < shingle_plan_candidates(plan); i++) {
         shingle_candidate c;
@@ -363,6 +365,16 @@ static int model_of(request *q, bool json)
     return q->plan_only ? plan_model(q, &model, json) : run_model(q, &model, json);
 }
 
+/* What is about runs means nothing where none is made. */
+static void mark_runs(args_option *list, int count)
+{
+    static const char *const of_runs[] = {"measure", "seconds", "iters",      "warmup",
+                                          "seed",    "threads", "rows-scale", "backend"};
+    for (int i = 0; i < count; i++)
+        for (size_t j = 0; j < sizeof of_runs / sizeof *of_runs; j++)
+            if (strcmp(list[i].name, of_runs[j]) == 0) list[i].without = "plan";
+}
+
 int cmd_model(int argc, char **argv)
 {
     request q = {.pass = "forward"};
@@ -410,6 +422,7 @@ int cmd_model(int argc, char **argv)
         drawing_option(&drawing),
     };
     report_add_options(&q.where, &q.how, options + OWN);
+    mark_runs(options + OWN, REPORT_OPTIONS);
     q.how.drawing = &drawing;
     const args_command command = {
         .name = "model",
@@ -430,6 +443,7 @@ int cmd_model(int argc, char **argv)
         .options = OWN + REPORT_OPTIONS,
         .least_words = 1,
         .most_words = 1,
+        .reads_words = true,
         .words = "one CONFIG.json"};
     args a;
     int code = args_read(&command, argc, argv, &a);

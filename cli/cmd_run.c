@@ -348,14 +348,9 @@ static int check_files(const request *q)
 {
     const shingle_shape *const shape = &q->shape;
     if (check_operands(q) != CLI_OK) return CLI_USAGE;
-    if (q->all && q->strategy)
-        return out_error(CLI_USAGE, "--all and --strategy exclude each other");
     if (q->all && (q->c || q->added))
         return out_error(CLI_USAGE, "--%s takes the result of one strategy, not --all",
                          q->c ? "out" : "residual-out");
-    if (q->c != NULL && q->added != NULL && strcmp(q->c, q->added) == 0)
-        return out_error(CLI_USAGE, "--out and --residual-out are both %s; two files are needed",
-                         q->c);
     if (report_check(&q->how) != CLI_OK) return CLI_USAGE;
     char error[FILE_ERROR];
     if ((q->c != NULL && !deal_check_path(q->c, error)) ||
@@ -409,59 +404,80 @@ static const char notes[] =
     "Files are .npy 1.0 or 2.0: '<f4' is f32, '<f2' f16, '<u2' or '|V2' the bits of bf16.  B\n"
     "may also be in Fortran order with its extents swapped, which is the same memory.\n";
 
+enum { OWN = 11, OPTIONS = OWN + REPORT_OPTIONS };
+
+static void make_options(request *q, drawing_file *drawing, args_option *list)
+{
+    const args_option options[OWN] = {
+        group_strategy_option(&q->strategy,
+                              "force one: ring or 'ring{sub=2}'; otherwise the planner chooses"),
+        {.name = "all",
+         .kind = ARGS_FLAG,
+         .value = &q->all,
+         .brief = "every strategy that applies, with its best predicted knobs",
+         .without = "strategy"},
+        {.name = "a",
+         .kind = ARGS_TEXT,
+         .value = &q->from.a,
+         .unit = "FILE",
+         .brief = "A from a .npy file; a.%d.npy for one per rank",
+         .reads = true},
+        {.name = "b",
+         .kind = ARGS_TEXT,
+         .value = &q->from.b,
+         .unit = "FILE",
+         .brief = "B",
+         .reads = true},
+        {.name = "bias",
+         .kind = ARGS_TEXT,
+         .value = &q->from.bias,
+         .unit = "FILE",
+         .brief = "the bias",
+         .reads = true},
+        {.name = "residual",
+         .kind = ARGS_TEXT,
+         .value = &q->from.residual,
+         .unit = "FILE",
+         .brief = "what is added in front of a norm",
+         .reads = true},
+        {.name = "gain",
+         .kind = ARGS_TEXT,
+         .value = &q->from.gain,
+         .unit = "FILE",
+         .brief = "the gain of a norm",
+         .reads = true},
+        {.name = "start",
+         .kind = ARGS_TEXT,
+         .value = &q->from.start,
+         .unit = "FILE",
+         .brief = "what C holds before, with :accumulate; otherwise zeros",
+         .reads = true},
+        {.name = "out",
+         .letter = 'o',
+         .kind = ARGS_TEXT,
+         .value = &q->c,
+         .unit = "FILE",
+         .brief = "write C, gathered, or one per rank with %d",
+         .writes = true},
+        {.name = "residual-out",
+         .kind = ARGS_TEXT,
+         .value = &q->added,
+         .unit = "FILE",
+         .brief = "write what a norm leaves in the residual",
+         .writes = true},
+        drawing_option(drawing),
+    };
+    memcpy(list, options, sizeof options);
+    report_add_options(&q->where, &q->how, list + OWN);
+    q->how.drawing = drawing;
+}
+
 int cmd_run(int argc, char **argv)
 {
     request q = {.problem = NULL};
     drawing_file drawing = {.path = NULL};
-    enum { OWN = 11 };
-    args_option options[OWN + REPORT_OPTIONS] = {
-        group_strategy_option(&q.strategy,
-                              "force one: ring or 'ring{sub=2}'; otherwise the planner chooses"),
-        {.name = "all",
-         .kind = ARGS_FLAG,
-         .value = &q.all,
-         .brief = "every strategy that applies, with its best predicted knobs"},
-        {.name = "a",
-         .kind = ARGS_TEXT,
-         .value = &q.from.a,
-         .unit = "FILE",
-         .brief = "A from a .npy file; a.%d.npy for one per rank"},
-        {.name = "b", .kind = ARGS_TEXT, .value = &q.from.b, .unit = "FILE", .brief = "B"},
-        {.name = "bias",
-         .kind = ARGS_TEXT,
-         .value = &q.from.bias,
-         .unit = "FILE",
-         .brief = "the bias"},
-        {.name = "residual",
-         .kind = ARGS_TEXT,
-         .value = &q.from.residual,
-         .unit = "FILE",
-         .brief = "what is added in front of a norm"},
-        {.name = "gain",
-         .kind = ARGS_TEXT,
-         .value = &q.from.gain,
-         .unit = "FILE",
-         .brief = "the gain of a norm"},
-        {.name = "start",
-         .kind = ARGS_TEXT,
-         .value = &q.from.start,
-         .unit = "FILE",
-         .brief = "what C holds before, with :accumulate; otherwise zeros"},
-        {.name = "out",
-         .letter = 'o',
-         .kind = ARGS_TEXT,
-         .value = &q.c,
-         .unit = "FILE",
-         .brief = "write C, gathered, or one per rank with %d"},
-        {.name = "residual-out",
-         .kind = ARGS_TEXT,
-         .value = &q.added,
-         .unit = "FILE",
-         .brief = "write what a norm leaves in the residual"},
-        drawing_option(&drawing),
-    };
-    report_add_options(&q.where, &q.how, options + OWN);
-    q.how.drawing = &drawing;
+    args_option options[OPTIONS];
+    make_options(&q, &drawing, options);
     const args_command command = {
         .name = "run",
         .brief = "Runs one product on ranks of this computer, timed against not overlapping.",
@@ -471,7 +487,7 @@ int cmd_run(int argc, char **argv)
                     "  shingle run ag_gemm:f32:512x1024x768:r4 --a x.npy --b w.npy --out y.npy\n",
         .notes = notes,
         .option = options,
-        .options = OWN + REPORT_OPTIONS,
+        .options = OPTIONS,
         .least_words = 1,
         .most_words = 1,
         .words = "one PROBLEM, such as gemm_rs:f32:512x1024x768:r4,"};

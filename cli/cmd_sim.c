@@ -310,8 +310,6 @@ static int sim(const request *q, bool json)
     shingle_shape shape;
     const shingle_status status = shingle_problem_shape(q->problem, 0, &shape);
     if (status != SHINGLE_OK) return out_status(status);
-    if (q->all && q->strategy != NULL)
-        return out_error(CLI_USAGE, "--all and --strategy %s exclude each other", q->strategy);
     if (drawing_check(q->drawing, 2) != CLI_OK) return CLI_USAGE;
     if (q->all) group_take_all();
     group g = {.ranks = 0};
@@ -345,7 +343,8 @@ int cmd_sim(int argc, char **argv)
         {.name = "all",
          .kind = ARGS_FLAG,
          .value = &q.all,
-         .brief = "every strategy with its best knobs, and why others have none"},
+         .brief = "every strategy with its best knobs, and why others have none",
+         .without = "strategy"},
         {.name = "why", .kind = ARGS_FLAG, .value = &q.why, .brief = "where the time goes"},
         drawing_option(&drawing),
     };

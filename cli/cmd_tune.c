@@ -158,7 +158,8 @@ static void print_text(const request *q, const job *j)
     out_table_print(table, "");
     out_table_free(table);
     if (q->where.plans != NULL)
-        printf("\n%d plans are in %s\n", j->entries, q->where.plans);
+        printf("\n%d plan%s in %s\n", j->entries, j->entries == 1 ? " is" : "s are",
+               q->where.plans);
     else
         printf("\nnot kept: name a file with --plans or in SHINGLE_PLANS\n");
 }
@@ -219,7 +220,7 @@ static int tune(request *q, bool json)
     return code;
 }
 
-enum { OWN = 9, OPTIONS = OWN + GROUP_OPTIONS };
+enum { OWN = 10, OPTIONS = OWN + GROUP_OPTIONS };
 
 static void make_options(request *q, args_option *list)
 {
@@ -241,40 +242,52 @@ static void make_options(request *q, args_option *list)
          .kind = ARGS_TEXT,
          .value = &q->where.plans,
          .unit = "FILE",
-         .brief = "file of tuned plans, read and added to (SHINGLE_PLANS)"},
+         .brief = "file of tuned plans, read and added to (SHINGLE_PLANS)",
+         .writes = true},
         {.name = "model",
          .kind = ARGS_TEXT,
          .value = &q->model,
          .unit = "CONFIG",
-         .brief = "tune the products of a model's layer: its config.json"},
+         .brief = "tune the products of a model's layer: its config.json",
+         .reads = true},
         {.name = "tp",
          .kind = ARGS_INT,
          .value = &q->config.ranks,
          .unit = "P",
          .brief = "with --model: ranks (4)",
          .least = 1,
-         .most = 64},
+         .most = 64,
+         .with = "model"},
         {.name = "tokens",
          .kind = ARGS_INT,
          .value = &q->config.tokens,
          .unit = "T",
          .brief = "with --model: rows (512)",
          .least = 1,
-         .most = 1 << 30},
+         .most = 1 << 30,
+         .with = "model"},
         {.name = "pass",
          .kind = ARGS_TEXT,
          .value = &q->pass,
          .unit = "WHICH",
-         .brief = "with --model: forward, backward or train (forward)"},
+         .brief = "with --model: forward, backward or train (forward)",
+         .with = "model"},
         {.name = "type",
          .kind = ARGS_TEXT,
          .value = &q->type,
          .unit = "TYPE",
-         .brief = "with --model: f32, bf16 or f16 (the model's)"},
+         .brief = "with --model: f32, bf16 or f16 (the model's)",
+         .with = "model"},
         {.name = "ar",
          .kind = ARGS_FLAG,
          .value = &q->config.all_reduce,
-         .brief = "with --model: all-reduce instead of scattering and gathering"},
+         .brief = "with --model: all-reduce instead of scattering and gathering",
+         .with = "model"},
+        {.name = "apart",
+         .kind = ARGS_FLAG,
+         .value = &q->config.apart,
+         .brief = "with --model: weights that share a gather apart, as shingle model --apart has",
+         .with = "model"},
     };
     memcpy(list, options, sizeof options);
     group_add_options(&q->where, list + OWN);

@@ -14,7 +14,8 @@ args_option drawing_option(drawing_file *file)
                          .kind = ARGS_TEXT,
                          .value = &file->path,
                          .unit = "FILE",
-                         .brief = "draw who does what when: FILE.svg, or FILE.json for Perfetto"};
+                         .brief = "draw who does what when: FILE.svg, or FILE.json for Perfetto",
+                         .writes = true};
 }
 
 bool drawing_wanted(const drawing_file *file)

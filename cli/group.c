@@ -203,14 +203,16 @@ void group_add_options(group_options *where, args_option *list)
          .kind = ARGS_TEXT,
          .value = &where->as,
          .unit = "MACHINE",
-         .brief = "be a scale model of a machine: links held back to its ratio"},
+         .brief = "be a scale model of a machine: links held back to its ratio",
+         .reads = true},
         {.name = "rows-scale",
          .kind = ARGS_REAL,
          .value = &where->rows_scale,
          .unit = "X",
          .brief = "with --as: rows there that one row here stands for (16)",
          .least = 0.001,
-         .most = 1e6},
+         .most = 1e6,
+         .with = "as"},
         {.name = "threads",
          .kind = ARGS_INT,
          .value = &where->threads,
@@ -234,7 +236,8 @@ args_option group_machine_option(const char **machine, const char *brief)
                          .kind = ARGS_TEXT,
                          .value = machine,
                          .unit = "FILE",
-                         .brief = brief};
+                         .brief = brief,
+                         .reads = true};
 }
 
 args_option group_strategy_option(const char **strategy, const char *brief)
@@ -257,7 +260,8 @@ int group_ask(const char *word, const char *strategy, const char *other, group_a
     /* The whole text is parsed, so that its hash is compared. */
     shingle_plan *plan = NULL;
     if (shingle_plan_parse(word, &plan) != SHINGLE_OK)
-        return out_error(CLI_USAGE, "%s", shingle_error());
+        return out_error(CLI_USAGE, "%s; a plan is what shingle plan prints, all of it",
+                         shingle_error());
     char *const copy = out_copy(shingle_plan_text(plan));
     shingle_plan_free(plan);
     asked_out->copy = copy;

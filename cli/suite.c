@@ -18,6 +18,17 @@ static size_t take_word(const char **at, const char **word_out)
     return length;
 }
 
+/* Is there such a strategy, with such knobs?  Whether it does the problem, its run says. */
+static bool knows_strategy(const suite_line *line)
+{
+    shingle_plan *plan = NULL;
+    if (line->strategy[0] == '\0') return true;
+    const shingle_plan_options options = {.strategy = line->strategy, .choose = "static"};
+    const shingle_status status = shingle_plan_for(line->problem, NULL, &options, &plan);
+    shingle_plan_free(plan);
+    return status != SHINGLE_EINVAL;
+}
+
 static bool take_line(const char *path, const char *text, int number, suite *s, char *error)
 {
     const char *at = text;
@@ -43,6 +54,8 @@ static bool take_line(const char *path, const char *text, int number, suite *s, 
     if (shape.ranks > SUITE_RANKS)
         return file_fail(error, "%s: line %d: %d ranks; 1 to %d can run in one process", path,
                          number, shape.ranks, (int)SUITE_RANKS);
+    if (!knows_strategy(&line))
+        return file_fail(error, "%s: line %d: %s", path, number, shingle_error());
     if (s->lines == MOST_LINES)
         return file_fail(error, "%s: line %d: more than %d problems", path, number,
                          (int)MOST_LINES);

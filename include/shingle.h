@@ -134,7 +134,9 @@ SHINGLE_API shingle_status shingle_run(shingle_plan *plan, const void *a, const 
 
 /* Waits until all runs of COMM have ended, at most SECONDS (0: asks); SHINGLE_EBUSY if they go on.
  * Returns the first failure among them; after one, nothing touches their matrices any more, and every
- * run fails in the same way until shingle_recover. */
+ * run fails in the same way until shingle_recover.  A rank whose part of the run had ended before it failed
+ * elsewhere may get SHINGLE_OK for it; it gets the failure when it next runs or waits, and recovers with
+ * the others. */
 SHINGLE_API shingle_status shingle_sync(shingle_comm *comm, double seconds);
 
 /* Closes every group whose comms are all among these, and leaves others as they are.  Takes NULL

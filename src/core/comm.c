@@ -136,13 +136,27 @@ static shingle_status find_backend(const char *name, const sg_backend **backend_
                    option ? " is built in by cmake " : "", option ? option : "");
 }
 
+/* The machine file at PATH, which WHO names, for RANKS at most. */
+static shingle_status read_machine(const char *who, const char *path, int ranks,
+                                   sg_machine *machine_out)
+{
+    const shingle_status status = sg_machine_read(path, machine_out);
+    if (status != SHINGLE_OK) return sg_fail(status, "%s: %s", who, shingle_error());
+    if (ranks <= machine_out->ranks) return SHINGLE_OK;
+    return sg_fail(SHINGLE_EINVAL, "%s: machine %s reaches %d ranks; the group has %d", who,
+                   machine_out->name, machine_out->ranks, ranks);
+}
+
 static shingle_status open_machine(sg_group *group, const shingle_config *config)
 {
+    const char *const who =
+        named("SHINGLE_MACHINE") == config->machine ? "SHINGLE_MACHINE" : "machine";
     for (int type = 0; type < SG_TYPES; type++) {
+        sg_machine *const machine = &group->machine_of[type];
         if (config->machine != NULL)
-            SG_TRY(sg_machine_read(config->machine, &group->machine_of[type]));
+            SG_TRY(read_machine(who, config->machine, group->ranks, machine));
         else
-            SG_TRY(group->backend->describe(group->self, (sg_type)type, &group->machine_of[type]));
+            SG_TRY(group->backend->describe(group->self, (sg_type)type, machine));
     }
     group->machine = group->machine_of[SG_BF16];
     sg_machine_handle(&group->machine, &group->handle);
@@ -152,7 +166,8 @@ static shingle_status open_machine(sg_group *group, const shingle_config *config
 static shingle_status open_group(sg_group *group, const shingle_config *config)
 {
     sg_machine scale_of;
-    if (config->scale_of != NULL) SG_TRY(sg_machine_read(config->scale_of, &scale_of));
+    if (config->scale_of != NULL)
+        SG_TRY(read_machine("scale_of", config->scale_of, group->ranks, &scale_of));
     SG_TRY(find_backend(config->backend, &group->backend));
     for (int kind = 0; kind < SG_KINDS; kind++)
         group->can.kind[kind] = group->backend->issue[kind] != NULL;

@@ -396,7 +396,8 @@ static int kept(const chooser *c)
     return count;
 }
 
-static void explain(const chooser *c, int chosen, const sg_effort *e, bool forced,
+/* ASKED: who asked for the strategy; NULL: nobody. */
+static void explain(const chooser *c, int chosen, const sg_effort *e, const char *asked,
                     shingle_plan *plan)
 {
     const sg_candidate *const winner = &c->candidate[chosen];
@@ -411,8 +412,8 @@ static void explain(const chooser *c, int chosen, const sg_effort *e, bool force
         sg_text_add(&t, ", serial %.1f us (%.2f x)", serial_us, us > 0 ? serial_us / us : 1);
     }
     if (c->reproducible) sg_text_add(&t, "; reproducible, as are %d of %d", kept(c), c->candidates);
-    if (forced) {
-        sg_text_add(&t, "; asked for by name");
+    if (asked != NULL) {
+        sg_text_add(&t, "; asked for by %s", asked);
         return;
     }
     if (e->by == SG_BY_RULE) {
@@ -489,13 +490,13 @@ shingle_status sg_planner_measures(const shingle_plan_options *options, bool *me
     return SHINGLE_OK;
 }
 
-static shingle_status make_chosen(chooser *c, int chosen, const sg_effort *e, bool forced,
+static shingle_status make_chosen(chooser *c, int chosen, const sg_effort *e, const char *asked,
                                   shingle_plan **plan_out)
 {
     const sg_candidate *const winner = &c->candidate[chosen];
     shingle_plan *plan = NULL;
     SG_TRY(sg_plan_make(c->problem, winner->strategy, &winner->knobs, &plan));
-    explain(c, chosen, e, forced, plan);
+    explain(c, chosen, e, asked, plan);
     plan->predicted_us = winner->predicted_us;
     plan->measured_us = winner->measured_us;
     plan->chosen = chosen;
@@ -546,8 +547,9 @@ shingle_status sg_planner_choose(const sg_problem *problem, const sg_machine *ma
     if (e.by == SG_BY_TIMING && watch == NULL)
         return sg_fail(SHINGLE_EUNSUPPORTED,
                        "measuring needs ranks that run; shingle_plan_create has them");
-    const bool given_strategy = options.strategy != NULL && options.strategy[0] != '\0';
-    const char *const strategy = given_strategy ? options.strategy : sg_env("SHINGLE_STRATEGY");
+    const bool by_name = options.strategy != NULL && options.strategy[0] != '\0';
+    const char *const strategy = by_name ? options.strategy : sg_env("SHINGLE_STRATEGY");
+    const char *const asked = by_name ? "name" : strategy[0] != '\0' ? "SHINGLE_STRATEGY" : NULL;
     chooser c = {.problem = problem,
                  .machine = machine,
                  .can = can,
@@ -555,7 +557,9 @@ shingle_status sg_planner_choose(const sg_problem *problem, const sg_machine *ma
     int chosen = -1;
     shingle_status status = open_chooser(&c);
     if (status == SHINGLE_OK) status = choose(&c, strategy, &e, watch, &chosen);
-    if (status == SHINGLE_OK) status = make_chosen(&c, chosen, &e, strategy[0] != '\0', plan_out);
+    if (status != SHINGLE_OK && asked != NULL && !by_name)
+        sg_fail(status, "%s: %s", asked, shingle_error());
+    if (status == SHINGLE_OK) status = make_chosen(&c, chosen, &e, asked, plan_out);
     close_chooser(&c);
     return status;
 }

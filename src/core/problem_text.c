@@ -205,6 +205,25 @@ static shingle_status take_norm(reader *r, sg_ask *a)
     return r->text[r->at - 1] == '=' ? take_epsilon(r, &a->epsilon) : SHINGLE_OK;
 }
 
+/* What comes again, or is no option at all. */
+static shingle_status refuse_option(reader *r)
+{
+    static const char *const once[] = {"rows=",    "cyclic=",    "counts=", "gather=", "b=",
+                                       "return_a", "accumulate", "call=",   "bias",    "norm"};
+    enum { DEALS = 3 }; /* of these, which exclude each other */
+    const size_t column = r->at + 1;
+    for (size_t i = 0; i < sizeof once / sizeof *once; i++)
+        if (take_word(r, once[i]) || (i + 1 == sizeof once / sizeof *once && take_word(r, "norm=")))
+            return sg_fail(SHINGLE_EINVAL, "problem \"%.60s\", column %zu: %s %s", r->text, column,
+                           once[i],
+                           i < DEALS ? "behind another; only one of rows=, cyclic= and counts= is "
+                                       "accepted"
+                                     : "is given twice; once is accepted");
+    return expect(r,
+                  "rows=, cyclic=, counts=, gather=, b=, return_a, accumulate, call=, bias, relu, "
+                  "gelu, silu or norm");
+}
+
 static shingle_status take_option(reader *r, sg_ask *a, int64_t **list_out)
 {
     int index = 0;
@@ -245,9 +264,7 @@ static shingle_status take_option(reader *r, sg_ask *a, int64_t **list_out)
         return SHINGLE_OK;
     }
     if (!a->norm && (take_word(r, "norm=") || take_word(r, "norm"))) return take_norm(r, a);
-    return expect(r,
-                  "rows=, cyclic=, counts=, gather=, b=, return_a, accumulate, call=, bias, relu, "
-                  "gelu, silu or norm");
+    return refuse_option(r);
 }
 
 static shingle_status take_ask(reader *r, sg_ask *a, int64_t **list_out)
