@@ -6,6 +6,10 @@
  * sender's, what leaves is its receiver's. */
 #include "core/owners.h"
 
+#include <stdlib.h>
+
+enum { NOT_FOUND = -2 }; /* as the one owner */
+
 int sg_owners_slot(const sg_problem *problem, int owner)
 {
     if (problem->ranks <= SG_OWNER_SLOTS) return owner;
@@ -155,10 +159,113 @@ static void add_area_of_patch(const sg_sched *s, const sg_patch *patch, const sg
     }
 }
 
-static void add_area(const sg_sched *s, const sg_area *area, sg_owners *set)
+/* ---- Patches by where they stand --------------------------------------------------------------------- */
+
+/* Rows [row0, end) of a buffer that a patch reads or stores. */
+typedef struct place {
+    int32_t rank, buf, row0, end;
+    int32_t most_end; /* of this place and of all before it in the same buffer */
+    int32_t patch;
+} place;
+
+struct sg_owners_index {
+    const sg_sched *sched;
+    sg_owners *found; /* by step */
+    place *place;     /* by rank, buffer and first row */
+    int32_t places;
+};
+
+static void add_place_of(sg_owners_index *index, const sg_area *area, int32_t patch)
 {
-    for (int32_t i = 0; i < s->patches; i++) add_area_of_patch(s, &s->patch[i], area, set);
+    index->place[index->places++] =
+        (place){area->rank, area->buf, area->row0, area->row0 + area->rows, 0, patch};
 }
+
+static int64_t order(const place *a, const place *b)
+{
+    if (a->rank != b->rank) return a->rank - b->rank;
+    if (a->buf != b->buf) return a->buf - b->buf;
+    return (int64_t)a->row0 - b->row0;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const int64_t difference = order(a, b);
+    return (difference > 0) - (difference < 0);
+}
+
+static void fill_index(sg_owners_index *index)
+{
+    const sg_sched *const s = index->sched;
+    for (int32_t i = 0; i < s->steps; i++) index->found[i] = (sg_owners){0, NOT_FOUND};
+    for (int32_t i = 0; i < s->patches; i++) {
+        const sg_patch *const p = &s->patch[i];
+        add_place_of(index, &p->a, i);
+        add_place_of(index, &p->b, i);
+        for (int32_t j = 0; j < p->tos; j++) add_place_of(index, &s->to[p->to0 + j], i);
+    }
+    qsort(index->place, (size_t)index->places, sizeof *index->place, compare);
+    for (int32_t i = 0; i < index->places; i++) {
+        place *const at = &index->place[i];
+        const bool same = i > 0 && at[-1].rank == at->rank && at[-1].buf == at->buf;
+        at->most_end = same && at[-1].most_end > at->end ? at[-1].most_end : at->end;
+    }
+}
+
+shingle_status sg_owners_index_make(const sg_sched *s, sg_owners_index **index_out)
+{
+    int64_t places = 0;
+    for (int32_t i = 0; i < s->patches; i++) places += 2 + s->patch[i].tos;
+    sg_owners_index *const index = calloc(1, sizeof *index);
+    if (index != NULL) {
+        *index = (sg_owners_index){.sched = s,
+                                   .found = calloc((size_t)s->steps + 1, sizeof *index->found),
+                                   .place = calloc((size_t)places + 1, sizeof *index->place)};
+        if (index->found != NULL && index->place != NULL) {
+            fill_index(index);
+            *index_out = index;
+            return SHINGLE_OK;
+        }
+    }
+    sg_owners_index_free(index);
+    return sg_fail(SHINGLE_ENOMEM, "no memory for the owners of %d steps", s->steps);
+}
+
+void sg_owners_index_free(sg_owners_index *index)
+{
+    if (index == NULL) return;
+    free(index->found);
+    free(index->place);
+    free(index);
+}
+
+/* The first place behind all that begin before the end of AREA. */
+static int32_t behind(const sg_owners_index *index, const sg_area *area)
+{
+    const place end = {.rank = area->rank, .buf = area->buf, .row0 = area->row0 + area->rows};
+    int32_t low = 0;
+    int32_t high = index->places;
+    while (low < high) {
+        const int32_t middle = low + (high - low) / 2;
+        if (order(&index->place[middle], &end) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void add_area(const sg_owners_index *index, const sg_area *area, sg_owners *set)
+{
+    const sg_sched *const s = index->sched;
+    for (int32_t i = behind(index, area) - 1; i >= 0; i--) {
+        const place *const at = &index->place[i];
+        if (at->rank != area->rank || at->buf != area->buf || at->most_end <= area->row0) return;
+        if (at->end > area->row0) add_area_of_patch(s, &s->patch[at->patch], area, set);
+    }
+}
+
+/* ---- Steps ------------------------------------------------------------------------------------------- */
 
 /* What moves from rank to rank if nothing else says whose it is. */
 static void add_moved(const sg_sched *s, const sg_step *step, sg_owners *set)
@@ -168,18 +275,19 @@ static void add_moved(const sg_sched *s, const sg_step *step, sg_owners *set)
     sg_owners_add(s->problem, leaves ? peer : s->rank, set);
 }
 
-sg_owners sg_owners_of_step(const sg_sched *s, int32_t index)
+static sg_owners find_owners(const sg_owners_index *index, int32_t at)
 {
-    const sg_step *const step = &s->step[index];
+    const sg_sched *const s = index->sched;
+    const sg_step *const step = &s->step[at];
     sg_owners set = {0, -1};
     switch ((sg_kind)step->kind) {
     case SG_COPY:
-        add_area(s, &step->u.copy.src, &set);
+        add_area(index, &step->u.copy.src, &set);
         if (set.mask == 0) add_moved(s, step, &set);
         break;
     case SG_REDUCE:
         for (int32_t i = 0; i < step->u.reduce.adds; i++)
-            add_area(s, &s->add[step->u.reduce.add0 + i].area, &set);
+            add_area(index, &s->add[step->u.reduce.add0 + i].area, &set);
         if (set.mask == 0) sg_owners_add(s->problem, s->rank, &set);
         break;
     case SG_COLL: add_all(s->problem, &set); break;
@@ -200,4 +308,11 @@ sg_owners sg_owners_of_step(const sg_sched *s, int32_t index)
     default: break;
     }
     return set;
+}
+
+sg_owners sg_owners_of_step(sg_owners_index *index, int32_t step)
+{
+    sg_owners *const found = &index->found[step];
+    if (found->one == NOT_FOUND) *found = find_owners(index, step);
+    return *found;
 }

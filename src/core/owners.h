@@ -24,7 +24,14 @@ sg_owners sg_owners_of_visit(const sg_sched *s, const sg_visit *visit);
 sg_owners sg_owners_of_visits(const sg_sched *s, int32_t step, int32_t patch, int32_t index,
                               int32_t count);
 
-/* Owners of what any other step, or a launch as a whole, handles. */
-sg_owners sg_owners_of_step(const sg_sched *s, int32_t step);
+/* For a schedule's steps: where its patches stand, so that a step finds those that touch its areas, and what has
+ * been found.  The schedule stays where it is. */
+typedef struct sg_owners_index sg_owners_index;
+
+shingle_status sg_owners_index_make(const sg_sched *s, sg_owners_index **index_out);
+void sg_owners_index_free(sg_owners_index *index);
+
+/* Owners of what a step that is no launch, or a launch as a whole, handles. */
+sg_owners sg_owners_of_step(sg_owners_index *index, int32_t step);
 
 #endif

@@ -34,7 +34,8 @@ static sg_track track_of(const sg_mark *mark, sg_does does)
     return mark->deed == SG_DEED_WORK ? SG_TRACK_COMPUTE : SG_TRACK_LINK;
 }
 
-static bool add_mark(shingle_timeline *t, const sg_sched *s, const sg_mark *mark, double begin_us)
+static bool add_mark(shingle_timeline *t, const sg_sched *s, sg_owners_index *index,
+                     const sg_mark *mark, double begin_us)
 {
     const sg_does does = does_what(s, mark);
     const bool is_visit = mark->visit.patch >= 0;
@@ -43,7 +44,7 @@ static bool add_mark(shingle_timeline *t, const sg_sched *s, const sg_mark *mark
                                    .share = 1,
                                    .bytes = mark->bytes,
                                    .owners = is_visit ? sg_owners_of_visit(s, &mark->visit)
-                                                      : sg_owners_of_step(s, mark->step),
+                                                      : sg_owners_of_step(index, mark->step),
                                    .step = mark->step,
                                    .patch = mark->visit.patch,
                                    .tile0 = is_visit ? mark->visit.tile : 0,
@@ -65,9 +66,17 @@ static shingle_status take_marks(const sg_sched *sched, const sg_record *record,
         t->rank_us[r] = record->end_us[r] - begin;
         if (t->us < t->rank_us[r]) t->us = t->rank_us[r];
     }
-    for (int64_t i = 0; i < record->marks; i++)
-        if (!add_mark(t, &sched[record->mark[i].rank], &record->mark[i], begin))
-            return sg_fail(SHINGLE_ENOMEM, "no memory for %lld spans", (long long)record->marks);
+    sg_owners_index *index[SG_LOCAL_RANKS] = {NULL};
+    shingle_status status = SHINGLE_OK;
+    for (int r = 0; r < record->ranks && status == SHINGLE_OK; r++)
+        status = sg_owners_index_make(&sched[r], &index[r]);
+    for (int64_t i = 0; i < record->marks && status == SHINGLE_OK; i++) {
+        const sg_mark *const mark = &record->mark[i];
+        if (!add_mark(t, &sched[mark->rank], index[mark->rank], mark, begin))
+            status = sg_fail(SHINGLE_ENOMEM, "no memory for %lld spans", (long long)record->marks);
+    }
+    for (int r = 0; r < record->ranks; r++) sg_owners_index_free(index[r]);
+    SG_TRY(status);
     t->lost += record->lost;
     return sg_timeline_end(t);
 }

@@ -266,6 +266,7 @@ shingle_status sg_timeline_end(shingle_timeline *t)
 typedef struct telling {
     shingle_timeline *timeline;
     const sg_sched *sched; /* by row */
+    sg_owners_index *index[SG_TIMELINE_RANKS];
     int sms;
     bool full; /* no memory */
 } telling;
@@ -305,13 +306,14 @@ static sg_track track_of(const sg_sched *s, const sg_span *span, sg_does does)
                                                                     : SG_TRACK_LINK;
 }
 
-static sg_owners owners_of(const sg_sched *s, const sg_span *span, sg_does does)
+static sg_owners owners_of(const sg_sched *s, sg_owners_index *index, const sg_span *span,
+                           sg_does does)
 {
     if (does == SG_DOES_WAIT || span->step < 0) return (sg_owners){0, -1};
     if (s->step[span->step].kind == SG_GEMM && span->patch >= 0)
         return sg_owners_of_visits(s, span->step, span->patch, span->tile0,
                                    span->tiles > 0 ? span->tiles : 1);
-    return sg_owners_of_step(s, span->step);
+    return sg_owners_of_step(index, span->step);
 }
 
 static void take_span(void *context, const sg_span *span)
@@ -336,7 +338,7 @@ static void take_span(void *context, const sg_span *span)
         .end_us = span->end_us,
         .share = share < 1 ? share : 1,
         .bytes = (int64_t)span->bytes,
-        .owners = owners_of(s, span, does),
+        .owners = owners_of(s, to->index[row], span, does),
         .step = span->step,
         .patch = span->step >= 0 ? span->patch : -1,
         .tile0 = span->tile0,
@@ -366,14 +368,19 @@ static shingle_status simulate(sg_simulator *simulator, const shingle_plan *plan
     sg_sim_result result = {.us = 0};
     shingle_status status = SHINGLE_OK;
     memset(sched, 0, sizeof sched);
-    for (int i = 0; i < t->shown && status == SHINGLE_OK; i++)
+    for (int i = 0; i < t->shown && status == SHINGLE_OK; i++) {
         status = sg_plan_build(&plan->problem, plan->strategy, &plan->knobs, t->rank[i], &sched[i]);
+        if (status == SHINGLE_OK) status = sg_owners_index_make(&sched[i], &to.index[i]);
+    }
     if (status == SHINGLE_OK)
         status = sg_simulate_built(simulator, &plan->problem, plan->strategy, &plan->knobs, machine,
                                    &options, &result);
     if (status == SHINGLE_OK && to.full)
         status = sg_fail(SHINGLE_ENOMEM, "no memory for %d spans", t->spans);
-    for (int i = 0; i < t->shown; i++) sg_sched_free(&sched[i]);
+    for (int i = 0; i < t->shown; i++) {
+        sg_owners_index_free(to.index[i]);
+        sg_sched_free(&sched[i]);
+    }
     t->us = result.us;
     return status == SHINGLE_OK ? sg_timeline_end(t) : status;
 }
