@@ -136,9 +136,4 @@ typedef struct sg_text {
 
 void sg_text_add(sg_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* ---- Files ----------------------------------------------------------------------------------------- */
-
-/* Reads a whole file of at most LIMIT bytes into *DATA_OUT (malloc, zero-terminated). */
-shingle_status sg_file_read(const char *path, int64_t limit, char **data_out, size_t *bytes_out);
-
 #endif

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/file.h"
+
 /* One line of a file.  Lines that are not needed are printed unless they are 0.  Numbers have at most six digits behind the point, so that printing and
  * parsing again gives the same number. */
 typedef struct field {

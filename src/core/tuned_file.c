@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/file.h"
+
 enum { MOST_BYTES = 64 << 20, LONGEST_PATH = 4096 };
 
 static const char heading[] = "# plans of shingle tune: SIGNATURE MICROSECONDS PLAN\n";
@@ -228,33 +230,13 @@ static shingle_status lock(const char *path, int *file_out)
     return SHINGLE_OK;
 }
 
-static shingle_status write_all(int file, const char *name, const char *data, size_t bytes)
-{
-    for (size_t at = 0; at < bytes;) {
-        const ssize_t wrote = write(file, data + at, bytes - at);
-        if (wrote < 0 && errno == EINTR) continue;
-        if (wrote <= 0) return fail_path("write", name);
-        at += (size_t)wrote;
-    }
-    return SHINGLE_OK;
-}
-
-/* Replaces PATH, whose lock is held, so that the name beside it is nobody else's. */
+/* Its lock is held. */
 static shingle_status replace(const char *path, const char *data, size_t bytes)
 {
-    char name[LONGEST_PATH];
     struct stat there;
     if (stat(path, &there) == 0 && !S_ISREG(there.st_mode))
         return sg_fail(SHINGLE_EINVAL, "%s is not a regular file; plans are kept in one", path);
-    SG_TRY(name_beside(path, ".new", name));
-    const int file = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (file < 0) return fail_path("write", name);
-    shingle_status status = write_all(file, name, data, bytes);
-    if (status == SHINGLE_OK && fsync(file) != 0) status = fail_path("write", name);
-    if (close(file) != 0 && status == SHINGLE_OK) status = fail_path("write", name);
-    if (status == SHINGLE_OK && rename(name, path) != 0) status = fail_path("replace", path);
-    if (status != SHINGLE_OK) unlink(name);
-    return status;
+    return sg_file_replace(path, data, bytes);
 }
 
 /* TEXT with the line of the same signature and problem left out and FRESH at the end. */

@@ -1,14 +1,12 @@
 /* draw.c -- see draw.h; and the public calls that write timelines. */
 #include "draw/draw.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
+
+#include "core/file.h"
 
 /* ---- Numbers ------------------------------------------------------------------------------------- */
 
@@ -147,60 +145,6 @@ static bool ends_in(const char *path, const char *ending)
     return length > end && strcmp(path + length - end, ending) == 0;
 }
 
-static int write_all(int file, const char *text, size_t bytes)
-{
-    while (bytes > 0) {
-        const ssize_t wrote = write(file, text, bytes);
-        if (wrote < 0 && errno != EINTR) return errno;
-        if (wrote > 0) text += wrote, bytes -= (size_t)wrote;
-    }
-    return 0;
-}
-
-/* A new file beside PATH, which then takes its name.  TEMPORARY: room for PATH and 8 more. */
-static int replace(const char *path, const char *text, size_t bytes, char *temporary)
-{
-    sprintf(temporary, "%s.XXXXXX", path);
-    const int file = mkstemp(temporary);
-    if (file < 0) return errno;
-    const mode_t mask = umask(0);
-    umask(mask);
-    int error = fchmod(file, 0666 & ~mask) == 0 ? 0 : errno;
-    if (error == 0) error = write_all(file, text, bytes);
-    if (error == 0 && fsync(file) != 0) error = errno;
-    if (close(file) != 0 && error == 0) error = errno;
-    if (error == 0 && rename(temporary, path) != 0) error = errno;
-    if (error != 0) unlink(temporary);
-    return error;
-}
-
-/* Pipes, devices. */
-static int write_into(const char *path, const char *text, size_t bytes)
-{
-    const int file = open(path, O_WRONLY | O_CLOEXEC);
-    if (file < 0) return errno;
-    const int error = write_all(file, text, bytes);
-    return close(file) != 0 && error == 0 ? errno : error;
-}
-
-/* All of TEXT into what PATH leads to: links and pipes stay what they are. */
-static shingle_status write_file(const char *path, const char *text, size_t bytes)
-{
-    struct stat info;
-    char *const led_to = realpath(path, NULL); /* NULL: there is nothing yet */
-    const char *const target = led_to != NULL ? led_to : path;
-    char *const temporary = malloc(strlen(target) + 8);
-    int error = ENOMEM;
-    if (stat(target, &info) == 0 && !S_ISREG(info.st_mode))
-        error = write_into(target, text, bytes);
-    else if (temporary != NULL)
-        error = replace(target, text, bytes, temporary);
-    free(temporary);
-    free(led_to);
-    return error == 0 ? SHINGLE_OK
-                      : sg_fail(SHINGLE_EIO, "cannot write %s: %s", path, strerror(error));
-}
-
 shingle_status shingle_timeline_write(const shingle_timeline *const *timeline, int count,
                                       const char *path)
 {
@@ -216,7 +160,7 @@ shingle_status shingle_timeline_write(const shingle_timeline *const *timeline, i
         status = sg_fail(SHINGLE_ENOMEM, "no memory for a picture of %zu bytes", length.length);
     sg_text out = {text, text != NULL ? length.length + 1 : 0, 0};
     if (status == SHINGLE_OK) status = print(timeline, count, picture, &out);
-    if (status == SHINGLE_OK) status = write_file(path, text, out.length);
+    if (status == SHINGLE_OK) status = sg_file_replace(path, text, out.length);
     free(text);
     return status;
 }

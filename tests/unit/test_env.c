@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "core/env.h"
+#include "core/file.h"
 
 static const char *self;
 

@@ -298,6 +298,13 @@ static void files_appear_whole_or_not(void **state)
     assert_int_equal(shingle_timeline_write(list, 1, path), SHINGLE_OK);
     assert_int_equal(files_in(folder), 2);
 
+    /* What is replaced keeps its mode. */
+    struct stat about;
+    snprintf(path, sizeof path, "%s/a.svg", folder);
+    assert_int_equal(chmod(path, 0600), 0);
+    assert_int_equal(shingle_timeline_write(list, 1, path), SHINGLE_OK);
+    assert_int_equal(stat(path, &about), 0);
+    assert_int_equal(about.st_mode & 0777, 0600);
     snprintf(path, sizeof path, "%s/a.png", folder);
     assert_int_equal(shingle_timeline_write(list, 1, path), SHINGLE_EINVAL);
     assert_non_null(strstr(shingle_error(), ".svg or .json"));

@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/file.h"
 #include "core/tuned_file.h"
 
 static char folder[] = "/tmp/test_tuned_XXXXXX";

@@ -1,0 +1,124 @@
+/* file.c -- see file.h. */
+#include "core/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- Reading ---------------------------------------------------------------------------------------- */
+
+/* Reads FILE to its end; *BYTES_OUT is limit + 1 if it is longer than LIMIT. */
+static char *read_all(FILE *file, size_t limit, size_t *bytes_out)
+{
+    size_t room = 4096;
+    size_t used = 0;
+    char *data = malloc(room);
+    while (data != NULL) {
+        const size_t want = room - 1 - used;
+        const size_t got = fread(data + used, 1, want, file);
+        used += got;
+        if (got < want || used > limit) break;
+        char *const grown = realloc(data, 2 * room);
+        if (grown == NULL) {
+            free(data);
+            return NULL;
+        }
+        data = grown;
+        room *= 2;
+    }
+    if (data != NULL) data[used] = '\0';
+    *bytes_out = used > limit ? limit + 1 : used;
+    return data;
+}
+
+shingle_status sg_file_read(const char *path, int64_t limit, char **data_out, size_t *bytes_out)
+{
+    FILE *const file = fopen(path, "rbe");
+    if (file == NULL) return sg_fail(SHINGLE_EIO, "%s: %s", path, strerror(errno));
+    size_t bytes = 0;
+    errno = 0;
+    char *const data = read_all(file, (size_t)limit, &bytes);
+    const bool failed = ferror(file) != 0;
+    const int reason = errno;
+    fclose(file);
+    if (data == NULL) return sg_fail(SHINGLE_ENOMEM, "%s: no memory to read it", path);
+    if (failed || bytes > (size_t)limit) {
+        free(data);
+        if (failed) return sg_fail(SHINGLE_EIO, "%s: %s", path, strerror(reason));
+        return sg_fail(SHINGLE_EINVAL, "%s: larger than %lld bytes", path, (long long)limit);
+    }
+    *data_out = data;
+    *bytes_out = bytes;
+    return SHINGLE_OK;
+}
+
+/* ---- Replacing -------------------------------------------------------------------------------------- */
+
+static int write_all(int file, const char *data, size_t bytes)
+{
+    while (bytes > 0) {
+        const ssize_t wrote = write(file, data, bytes);
+        if (wrote < 0 && errno != EINTR) return errno;
+        if (wrote > 0) data += wrote, bytes -= (size_t)wrote;
+    }
+    return 0;
+}
+
+/* Pipes, devices. */
+static int write_into(const char *path, const char *data, size_t bytes)
+{
+    const int file = open(path, O_WRONLY | O_CLOEXEC);
+    if (file < 0) return errno;
+    const int error = write_all(file, data, bytes);
+    return close(file) != 0 && error == 0 ? errno : error;
+}
+
+/* Opens a file that nobody has, beside PATH; its name goes to NAME.  -1: errno says why. */
+static int open_beside(const char *path, mode_t mode, char *name, size_t room)
+{
+    static atomic_uint times;
+    int file = -1;
+    do {
+        snprintf(name, room, "%s.%ld-%u", path, (long)getpid(), atomic_fetch_add(&times, 1));
+        file = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    } while (file < 0 && errno == EEXIST);
+    return file;
+}
+
+/* THERE: what has the name now, NULL: nothing. */
+static int replace(const char *path, const struct stat *there, const char *data, size_t bytes)
+{
+    const size_t room = strlen(path) + 40;
+    char *const name = malloc(room);
+    if (name == NULL) return ENOMEM;
+    const mode_t mode = there != NULL ? there->st_mode & 0777 : 0666;
+    const int file = open_beside(path, mode, name, room);
+    int error = file < 0 ? errno : 0;
+    if (error == 0 && there != NULL && fchmod(file, mode) != 0) error = errno;
+    if (error == 0) error = write_all(file, data, bytes);
+    if (error == 0 && fsync(file) != 0) error = errno;
+    if (file >= 0 && close(file) != 0 && error == 0) error = errno;
+    if (error == 0 && rename(name, path) != 0) error = errno;
+    if (error != 0 && file >= 0) unlink(name);
+    free(name);
+    return error;
+}
+
+shingle_status sg_file_replace(const char *path, const char *data, size_t bytes)
+{
+    struct stat there;
+    char *const led_to = realpath(path, NULL); /* NULL: there is nothing yet */
+    const char *const target = led_to != NULL ? led_to : path;
+    const bool is_there = stat(target, &there) == 0;
+    const int error = is_there && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode)
+                          ? write_into(target, data, bytes)
+                          : replace(target, is_there ? &there : NULL, data, bytes);
+    free(led_to);
+    if (error == 0) return SHINGLE_OK;
+    return sg_fail(SHINGLE_EIO, "cannot write %s: %s", path, strerror(error));
+}
