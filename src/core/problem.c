@@ -375,6 +375,17 @@ static shingle_status check_attributes(const sg_ask *ask)
     return SHINGLE_OK;
 }
 
+/* An even all-to-all gives the first rank the most rows of each. */
+static shingle_status check_exchange(const sg_ask *ask)
+{
+    if ((ask->op != SG_OP_A2A_GEMM && ask->op != SG_OP_GEMM_A2A) || ask->counts != NULL)
+        return SHINGLE_OK;
+    const int64_t rows = sg_ceil_div(ask->m, ask->ranks) * ask->ranks;
+    if (rows <= SG_MAX_EXTENT) return SHINGLE_OK;
+    return sg_fail(SHINGLE_EINVAL, "m %lld gives rank 0 %lld rows; at most %lld", (long long)ask->m,
+                   (long long)rows, (long long)SG_MAX_EXTENT);
+}
+
 static shingle_status check_ask(const sg_ask *ask)
 {
     SG_TRY(check_extent("m", ask->m));
@@ -382,6 +393,7 @@ static shingle_status check_ask(const sg_ask *ask)
     SG_TRY(check_extent("k", ask->k));
     if (ask->ranks < 1 || ask->ranks > SG_MAX_RANKS)
         return sg_fail(SHINGLE_EINVAL, "%d ranks; 1 to %d are possible", ask->ranks, SG_MAX_RANKS);
+    SG_TRY(check_exchange(ask));
     return check_attributes(ask);
 }
 

@@ -17,6 +17,7 @@ enum {
     PIECE_COLS = 1024,
     MORE_UNITS = 2, /* that may wait while every worker is busy with the same rank */
     PACK_COLS = 64,
+    MOST_PIECES = 1 << 14, /* of a step; a larger one has larger pieces */
     LEAST_SLOTS = 4,
     MOST_SLOTS = 64
 };
@@ -47,7 +48,8 @@ static double pack_us(sg_sim *m, const sg_sched *s, const sg_visit *v, int32_t k
     double *const packed = m->rank[s->rank].packed;
     double columns = 0;
     if (machine->pack_gbps <= 0 || packed == NULL) return 0;
-    for (int32_t block = v->col0 / PACK_COLS; block * PACK_COLS < v->col0 + v->cols; block++) {
+    const int64_t end = sg_ceil_div((int64_t)v->col0 + v->cols, PACK_COLS);
+    for (int64_t block = v->col0 / PACK_COLS; block < end; block++) {
         const double from = packed[block] > k0 ? packed[block] : k0;
         if (from >= k1) continue;
         columns += PACK_COLS * (k1 - from) / (double)(k1 - k0);
@@ -99,41 +101,42 @@ static double step_elements(const sg_sched *s, const sg_step *step, double *byte
 }
 
 /* The vendor's product in pieces, all alike. */
-static void cut_vendor(const sg_sim *m, const sg_sched *s, const sg_launch *l, int32_t *pieces,
-                       double *each_us)
+static int64_t cut_vendor(const sg_sim *m, const sg_sched *s, const sg_launch *l, double *all_us)
 {
     const sg_patch *const p = &s->patch[l->patch0];
-    const int32_t bands = sg_walk_div(p->rows, PIECE_ROWS);
-    const int32_t strips = sg_walk_div(p->cols, PIECE_COLS);
-    const double rows = (double)p->rows / bands;
-    const double cols = (double)p->cols / strips;
+    const int64_t bands = sg_walk_div(p->rows, PIECE_ROWS);
+    const int64_t strips = sg_walk_div(p->cols, PIECE_COLS);
+    const double pieces = (double)(bands * strips);
+    const double rows = (double)p->rows / (double)bands;
+    const double cols = (double)p->cols / (double)strips;
     const double depth = p->k1 - p->k0;
-    *pieces = bands * strips;
     double work = work_of(m->machine, rows, cols, depth) + m->machine->work_element * rows * cols;
     if (s->problem->call) work = sg_problem_flops(s->problem, rows, cols, depth) / 2;
-    *each_us = work * madd_us(m, s->problem);
+    *all_us = pieces * work * madd_us(m, s->problem);
     if (m->machine->pack_gbps > 0)
-        *each_us += sg_sim_us_of((double)p->cols * depth * sg_type_bytes(s->problem->type),
-                                 m->machine->pack_gbps) /
-                    *pieces;
+        *all_us += sg_sim_us_of((double)p->cols * depth * sg_type_bytes(s->problem->type),
+                                m->machine->pack_gbps);
+    return bands * strips;
 }
 
 /* How many units the step at hand has; *EACH: of one that is no visit. */
 static int32_t count_units(const sg_sim *m, const sg_sched *s, const sg_step *step, double *each_us)
 {
-    int32_t pieces = 0;
+    double all_us = 0;
+    double pieces = 0;
     *each_us = 0;
     if (step->kind == SG_GEMM && step->u.launch.patches == 0) return 0;
     if (step->kind == SG_GEMM && !step->u.launch.vendor) return step->u.launch.visits;
     if (step->kind == SG_GEMM) {
-        cut_vendor(m, s, &step->u.launch, &pieces, each_us);
-        return pieces;
+        pieces = (double)cut_vendor(m, s, &step->u.launch, &all_us);
+    } else {
+        double bytes = 0;
+        pieces = ceil(step_elements(s, step, &bytes) / PIECE_ELEMENTS);
+        all_us = bytes_us(m, bytes);
     }
-    double bytes = 0;
-    const double elements = step_elements(s, step, &bytes);
-    pieces = (int32_t)ceil(elements / PIECE_ELEMENTS);
-    if (pieces > 0) *each_us = bytes_us(m, bytes) / pieces;
-    return pieces;
+    pieces = fmin(pieces, MOST_PIECES);
+    if (pieces > 0) *each_us = all_us / pieces;
+    return (int32_t)pieces;
 }
 
 void sg_sim_open_units(sg_sim *m, sg_sim_agent *a)

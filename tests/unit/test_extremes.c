@@ -69,6 +69,51 @@ static void rows_near_the_limit(void **state)
     }
 }
 
+/* The same on workers that all ranks share, as a CPU has them: pieces of a product, and columns of B in order. */
+static void pools_near_the_limit(void **state)
+{
+    static const char *const cases[][2] = {
+        {"gemm_rs:f32:2x2147483647x8:r2", "fused_out{tile_m=2,tile_n=4096}"},
+        {"gemm_rs:f32:2x2147483647x8:r2", "serial"},
+        {"gemm:f32:2147483647x1048576x8:r1", "serial"},
+        {"gemm_ar:f32:2147483647x524288x1:r2", "serial"}};
+    (void)state;
+    sg_machine machine;
+    assert_int_equal(sg_machine_read("machines/h200x4.machine", &machine), SHINGLE_OK);
+    machine.pool = 2;
+    machine.pack_gbps = 20;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const shingle_plan_options options = {.strategy = cases[i][1]};
+        static shingle_machine handle; /* large */
+        shingle_plan *plan = NULL;
+        shingle_simulation simulation;
+        sg_problem p;
+        assert_int_equal(sg_problem_parse(cases[i][0], &p), SHINGLE_OK);
+        sg_machine_handle(&machine, &handle);
+        if (shingle_plan_for(cases[i][0], &handle, &options, &plan) != SHINGLE_OK)
+            fail_msg("%s: %s", cases[i][0], shingle_error());
+        assert_int_equal(shingle_plan_simulate(plan, &handle, &simulation), SHINGLE_OK);
+        /* No faster than the product at twice the machine's rate. */
+        const double least_us =
+            2.0 * (double)p.m * (double)p.n * (double)p.k / (machine.gemm_tflops[SG_F32] * 2e6);
+        if (!(simulation.overlapped_us > least_us))
+            fail_msg("%s: %g us, %g at least", cases[i][0], simulation.overlapped_us, least_us);
+        shingle_plan_free(plan);
+        sg_problem_free(&p);
+    }
+}
+
+/* The first rank of an even all-to-all holds more rows than m. */
+static void exchange_beyond_the_limit(void **state)
+{
+    (void)state;
+    sg_problem p;
+    assert_int_equal(sg_problem_parse("a2a_gemm:f32:2147483647x1x1:r2", &p), SHINGLE_EINVAL);
+    assert_non_null(strstr(shingle_error(), "gives rank 0 2147483648 rows; at most 2147483647"));
+    assert_int_equal(sg_problem_parse("gemm_a2a:f32:2147483646x1x1:r2", &p), SHINGLE_OK);
+    sg_problem_free(&p);
+}
+
 /* A group of bands as tall as the matrix, in rows, has more than 32 bits. */
 static void groups_near_the_limit(void **state)
 {
@@ -138,6 +183,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_without_rows),    cmocka_unit_test(rows_near_the_limit),
+        cmocka_unit_test(pools_near_the_limit),  cmocka_unit_test(exchange_beyond_the_limit),
         cmocka_unit_test(groups_near_the_limit), cmocka_unit_test(rule_is_not_slower_than_serial),
         cmocka_unit_test(rule_without_serial),   cmocka_unit_test(many_sms),
     };
