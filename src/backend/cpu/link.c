@@ -1,9 +1,8 @@
 /* link.c -- one thread a rank that moves real bytes and holds them back to the machine's rates.
  *
  *     copies        one after the other: copy_us, then bytes / copy_rate
- *     stores        tiles that workers have staged: bytes / store_rate, and store_us, in which the
- *     next
- *                   tiles travel already, until they and the flags behind them are there
+ *     stores        tiles that workers have staged: bytes / store_rate, and store_us until they and
+ *                   the flags behind them are there, while the next tiles travel already
  *     collectives   coll_us, then bus bytes / coll_rate
  *     flags         seen by the peer flag_us after they are raised
  *
@@ -34,6 +33,19 @@ static int32_t push(sg_ring *ring)
 {
     SG_CHECK(ring->count < ring->room);
     return (ring->head + ring->count++) % ring->room;
+}
+
+/* DUE behind all that are due by then: what goes to a far peer is due later than what follows it to a near one. */
+static void push_due(sg_ring *ring, sg_due *list, const sg_due *due)
+{
+    int32_t at = push(ring);
+    for (int32_t i = ring->count - 1; i > 0; i--) {
+        const int32_t before = (ring->head + i - 1) % ring->room;
+        if (list[before].at_us <= due->at_us) break;
+        list[at] = list[before];
+        at = before;
+    }
+    list[at] = *due;
 }
 
 static void pop(sg_ring *ring)
@@ -125,11 +137,11 @@ void sg_link_store(sg_link *link, const sg_store *store)
 
 void sg_link_post(sg_link *link, int peer, int32_t flag)
 {
-    link->post[push(&link->posts)] =
-        (sg_due){.at_us = sg_now_us() + rates_of(link)->flag_us + far_us(link, peer),
-                 .step = -1,
-                 .peer = peer,
-                 .flag = flag};
+    const sg_due due = {.at_us = sg_now_us() + rates_of(link)->flag_us + far_us(link, peer),
+                        .step = -1,
+                        .peer = peer,
+                        .flag = flag};
+    push_due(&link->posts, link->post, &due);
     ask(link);
 }
 
@@ -307,12 +319,12 @@ static void land_store(sg_link *link)
     sg_cpu_plan *const plan = sg_lane_plan(rank_of(link));
     sg_trace_piece(link, store.step, &store.visit);
     if (store.frees) plan->slot_used[store.slot] = 0;
-    if (store.last)
-        link->arrival[push(&link->arrivals)] =
-            (sg_due){.at_us = link->land_us + rates_of(link)->store_us + far_us(link, store.peer),
-                     .step = store.step,
-                     .visit = store.visit,
-                     .weight = store.weight};
+    const sg_due due = {.at_us =
+                            link->land_us + rates_of(link)->store_us + far_us(link, store.peer),
+                        .step = store.step,
+                        .visit = store.visit,
+                        .weight = store.weight};
+    if (store.last) push_due(&link->arrivals, link->arrival, &due);
     sg_pool_wake(link->cpu);
 }
 
