@@ -22,6 +22,8 @@ struct sg_record;               /* record.h: who did what when */
 struct sg_fill;                 /* data.h: a matrix by what is in it */
 typedef struct sg_work sg_work; /* work.h: words and workspace of a rank */
 
+enum { SG_LOCAL_RANKS = 64 }; /* of a process, at most; words have a bit for each */
+
 typedef struct sg_backend_config {
     int ranks;
     int threads; /* 0: cores */

@@ -10,7 +10,7 @@ static const double fine = 4; /* pieces from which on each is multiplied as it c
 
 /* Kinds matter among candidates whose bounds are this near to each other: a rule of thumb that
  * mistakes two bounds as far apart as this is no rule. */
-double margin = 1.15;
+static const double margin = 1.15;
 
 /* ---- The rule --------------------------------------------------------------------------------------- */
 

@@ -10,8 +10,6 @@
 #include "core/recording.h"
 #include "core/tuned.h"
 
-enum { MAX_LOCAL_RANKS = 64 };
-
 static const double default_timeout_seconds = 10;
 static const double default_scale_rows = 16;
 
@@ -191,8 +189,8 @@ static shingle_status open_group(sg_group *group, const shingle_config *config)
 shingle_status shingle_open(int ranks, const shingle_config *given, shingle_comm **comm_out)
 {
     if (comm_out == NULL) return sg_fail(SHINGLE_EINVAL, "no place for the comms");
-    if (ranks < 1 || ranks > MAX_LOCAL_RANKS)
-        return sg_fail(SHINGLE_EINVAL, "%d ranks; a process has 1 to %d", ranks, MAX_LOCAL_RANKS);
+    if (ranks < 1 || ranks > SG_LOCAL_RANKS)
+        return sg_fail(SHINGLE_EINVAL, "%d ranks; a process has 1 to %d", ranks, SG_LOCAL_RANKS);
     shingle_config config = {0};
     SG_TRY(read_config(given, &config));
     sg_group *group = NULL;

@@ -5,9 +5,9 @@
 
 shingle_status sg_record_make(uint64_t hash, int ranks, int64_t room, sg_record **record_out)
 {
-    if (ranks < 1 || ranks > SG_RECORD_RANKS)
+    if (ranks < 1 || ranks > SG_LOCAL_RANKS)
         return sg_fail(SHINGLE_EUNSUPPORTED, "%d ranks; 1 to %d can be recorded", ranks,
-                       (int)SG_RECORD_RANKS);
+                       (int)SG_LOCAL_RANKS);
     int64_t bytes = 0;
     sg_record *record = NULL;
     if (room >= 0 && sg_mul(room, sizeof(sg_mark), &bytes) && bytes < INT64_MAX / 2)

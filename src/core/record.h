@@ -6,9 +6,7 @@
 #ifndef SG_RECORD_H
 #define SG_RECORD_H
 
-#include "core/sched.h"
-
-enum { SG_RECORD_RANKS = 64 };
+#include "core/backend.h"
 
 typedef enum sg_deed {
     SG_DEED_WORK,  /* units of a step, carried out by the rank's processors */
@@ -29,9 +27,9 @@ typedef struct sg_record {
     uint64_t hash; /* of the plan that is recorded; other plans' runs are not */
     int ranks;
     int workers; /* set by the backend: processors that all ranks share; 0: each has its own */
-    uint64_t epoch[SG_RECORD_RANKS]; /* of each rank's recorded run; 0: it has not begun */
-    double begin_us[SG_RECORD_RANKS];
-    double end_us[SG_RECORD_RANKS]; /* 0: it has not ended */
+    uint64_t epoch[SG_LOCAL_RANKS]; /* of each rank's recorded run; 0: it has not begun */
+    double begin_us[SG_LOCAL_RANKS];
+    double end_us[SG_LOCAL_RANKS]; /* 0: it has not ended */
     int64_t marks, room;
     int64_t lost; /* marks that found no room */
     sg_mark mark[];

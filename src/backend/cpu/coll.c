@@ -230,7 +230,7 @@ static void gather(const sg_cpu *cpu, const sg_cpu_coll *c, int rank, int64_t fr
 static void sum(const sg_cpu *cpu, const sg_cpu_coll *c, int rank, int part, int64_t from,
                 int64_t to)
 {
-    sg_place operand[64];
+    sg_place operand[SG_LOCAL_RANKS];
     float total[BLOCK];
     for (int q = 0; q < cpu->ranks; q++) {
         const sg_area area = area_of(cpu, c, q, part);

@@ -206,8 +206,8 @@ typedef struct sg_cpu_coll {
     uint64_t epoch;
     int32_t seq;
     int came, left;
-    bool here[64];
-    int32_t step[64];
+    bool here[SG_LOCAL_RANKS];
+    int32_t step[SG_LOCAL_RANKS];
 } sg_cpu_coll;
 
 typedef struct sg_cpu_worker {
@@ -229,6 +229,7 @@ typedef struct sg_cpu {
     sg_cpu_worker *worker;
     int sleepers;
     bool stop, closed;
+    _Static_assert(SG_LOCAL_RANKS <= 64, "a bit each");
     uint64_t look; /* ranks (1 << rank) whose lanes may go on: something they wait for has come */
 
     bool held; /* links are held back */

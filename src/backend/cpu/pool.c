@@ -99,7 +99,7 @@ void sg_pool_settle(sg_cpu *cpu)
 
 void sg_pool_mismatch(sg_cpu *cpu, int rank, int peer)
 {
-    sg_stand stand[64];
+    sg_stand stand[SG_LOCAL_RANKS];
     sg_verdict verdict;
     take_stands(cpu, stand);
     sg_run_verdict(stand, cpu->ranks, 0, &verdict);
@@ -179,7 +179,7 @@ static void judge(sg_cpu *cpu)
     if (called >= 0) {
         blame_function(&cpu->rank[called], seconds, &verdict);
     } else {
-        sg_stand stand[64];
+        sg_stand stand[SG_LOCAL_RANKS];
         take_stands(cpu, stand);
         sg_run_verdict(stand, cpu->ranks, seconds, &verdict);
     }
@@ -212,7 +212,7 @@ static int order_ranks(const sg_cpu *cpu, int with, int *order)
 
 static sg_cpu_visit *hunt(sg_cpu *cpu, sg_cpu_worker *worker)
 {
-    int order[64];
+    int order[SG_LOCAL_RANKS];
     const int count = order_ranks(cpu, worker->rank, order);
     for (int i = 0; i < count && !cpu->failed; i++) {
         sg_cpu_visit *const v = sg_lane_offer(cpu, &cpu->rank[order[i]]);

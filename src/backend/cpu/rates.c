@@ -44,8 +44,8 @@ typedef struct bench {
     sg_cpu *cpu;
     const sg_backend *backend;
     sg_problem problem;
-    sg_work *work[64];
-    sg_bound *bound[64];
+    sg_work *work[SG_LOCAL_RANKS];
+    sg_bound *bound[SG_LOCAL_RANKS];
     void *a, *b, *c;
 } bench;
 
