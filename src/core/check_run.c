@@ -89,6 +89,11 @@ static shingle_status store(sg_checker *ck, int32_t event, int32_t record)
     return SHINGLE_OK;
 }
 
+static void clear_sum(sg_checker *ck, const sg_record *shape)
+{
+    memset(ck->sum, 0, (size_t)shape->area.rows * (size_t)shape->area.cols * sizeof *ck->sum);
+}
+
 /* Adds the cells of RECORD, the INDEX-th addend of EVENT, to the sum. */
 static void add(sg_checker *ck, int32_t event, const sg_record *r, int32_t index)
 {
@@ -189,44 +194,70 @@ static void norm(sg_checker *ck, const sg_record *shape, const sg_record *residu
     }
 }
 
+/* An event that is being carried out. */
+typedef struct carrying {
+    int32_t event;
+    const sg_record *shape; /* of the sum: its first store's; NULL: it stores nothing */
+    const sg_record *bias, *residual, *gain; /* NULL until they have been read */
+    int32_t adds;                            /* addends so far */
+    int32_t col; /* of a norm: where in the sum the next addend's columns go */
+    bool open;   /* the epilogue is still to come */
+} carrying;
+
+static carrying begin_event(const sg_checker *ck, int32_t event)
+{
+    const sg_event *const e = &ck->event[event];
+    carrying c = {.event = event, .open = e->final && sg_problem_has_epilogue(ck->problem)};
+    for (int32_t i = e->record0; i < e->record0 + e->records && c.shape == NULL; i++)
+        if (ck->record[i].role == SG_ROLE_DST) c.shape = &ck->record[i];
+    return c;
+}
+
+/* What R reads goes into the sum, or is kept for when that is complete. */
+static void take(sg_checker *ck, carrying *c, const sg_record *r)
+{
+    switch (r->role) {
+    case SG_ROLE_B: multiply(ck, c->event, r); break; /* with the A that stands before it */
+    case SG_ROLE_SRC: add(ck, c->event, r, c->adds++); break;
+    case SG_ROLE_ADDEND:
+        if (ck->event[c->event].norm)
+            take_columns(ck, r, c->shape, &c->col);
+        else
+            add(ck, c->event, r, c->adds++);
+        break;
+    case SG_ROLE_BIAS: c->bias = r; break;
+    case SG_ROLE_RESIDUAL: c->residual = r; break;
+    case SG_ROLE_GAIN: c->gain = r; break;
+    default: break;
+    }
+}
+
+/* Does to the sum what is still to be done, and stores it as RECORD says. */
+static shingle_status put(sg_checker *ck, carrying *c, int32_t record)
+{
+    const sg_record *const r = &ck->record[record];
+    if (c->open) finish(ck, r, c->bias); /* a store comes before the zeros around it */
+    c->open = false;
+    if (ck->event[c->event].norm) norm(ck, r, c->residual, c->gain);
+    return store(ck, c->event, record);
+}
+
 /* All flags that EVENT awaits are complete. */
 static shingle_status carry_out(sg_checker *ck, int32_t event)
 {
     const sg_event *const e = &ck->event[event];
-    const sg_record *bias = NULL;
-    const sg_record *residual = NULL;
-    const sg_record *gain = NULL;
-    int32_t col = 0;
-    bool open = e->final && sg_problem_has_epilogue(ck->problem);
-    const int32_t end = e->record0 + e->records;
-    int32_t to = e->record0;
-    int32_t adds = 0;
-    while (to < end && ck->record[to].role != SG_ROLE_DST) to++;
-    if (to < end)
-        memset(ck->sum, 0,
-               (size_t)ck->record[to].area.rows * (size_t)ck->record[to].area.cols *
-                   sizeof *ck->sum);
-    for (int32_t i = e->record0; i < end; i++) {
+    carrying c = begin_event(ck, event);
+    if (c.shape != NULL) clear_sum(ck, c.shape);
+    for (int32_t i = e->record0; i < e->record0 + e->records; i++) {
         const sg_record *const r = &ck->record[i];
-        if (r->what == SG_WAITS) SG_TRY(note_wait(ck, event, r));
-        if (r->what == SG_RAISES) raise_flags(ck, r);
-        if (r->what == SG_READS) {
+        switch (r->what) {
+        case SG_WAITS: SG_TRY(note_wait(ck, event, r)); break;
+        case SG_READS:
             SG_TRY(check_read(ck, event, i));
-            if (to == end) continue;
-            if (r->role == SG_ROLE_B) multiply(ck, event, r);
-            if (r->role == SG_ROLE_ADDEND && e->norm)
-                take_columns(ck, r, &ck->record[to], &col);
-            else if (r->role == SG_ROLE_ADDEND || r->role == SG_ROLE_SRC)
-                add(ck, event, r, adds++);
-            if (r->role == SG_ROLE_BIAS) bias = r;
-            if (r->role == SG_ROLE_RESIDUAL) residual = r;
-            if (r->role == SG_ROLE_GAIN) gain = r;
-        }
-        if (r->what == SG_WRITES) {
-            if (open) finish(ck, r, bias); /* a store comes before the zeros around it */
-            open = false;
-            if (e->norm) norm(ck, r, residual, gain);
-            SG_TRY(store(ck, event, i));
+            if (c.shape != NULL) take(ck, &c, r);
+            break;
+        case SG_WRITES: SG_TRY(put(ck, &c, i)); break;
+        case SG_RAISES: raise_flags(ck, r); break;
         }
     }
     return SHINGLE_OK;
@@ -351,11 +382,6 @@ shingle_status sg_check_colls(sg_checker *ck)
     }
     for (int32_t seq = 0; seq < ck->colls; seq++) SG_TRY(match(ck, seq));
     return SHINGLE_OK;
-}
-
-static void clear_sum(sg_checker *ck, const sg_record *shape)
-{
-    memset(ck->sum, 0, (size_t)shape->area.rows * (size_t)shape->area.cols * sizeof *ck->sum);
 }
 
 /* A library adds in an order of its own. */
