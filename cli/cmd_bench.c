@@ -273,7 +273,9 @@ static void print_json(const request *q, const suite *s, results *all)
 /* Does every name of --strategies exist? */
 static int check_strategies(const char *list)
 {
-    for (const char *at = list; at != NULL; at = strchr(at, ','), at += at != NULL) {
+    const char *comma = NULL;
+    for (const char *at = list; at != NULL; at = comma != NULL ? comma + 1 : NULL) {
+        comma = strchr(at, ',');
         const char *names[64];
         char name[64] = "";
         int known = 0;

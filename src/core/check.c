@@ -50,9 +50,9 @@ static void say_area(const sg_checker *ck, const sg_record *r, sg_text *t)
     int64_t high[2];
     for (int i = 0; i < 2; i++) {
         const int axis = 2 * r->buf + i;
-        low[i] = r->celled ? sg_check_place(ck, axis, r->at[2 * i]) : r->at[2 * i];
-        high[i] = r->celled ? sg_check_place(ck, axis, r->at[2 * i] + r->at[2 * i + 1])
-                            : low[i] + r->at[2 * i + 1];
+        low[i] = r->celled ? sg_check_place(ck, axis, r->axis[i].first) : r->axis[i].first;
+        high[i] = r->celled ? sg_check_place(ck, axis, r->axis[i].first + r->axis[i].count)
+                            : low[i] + r->axis[i].count;
     }
     const sg_sched *const s = &ck->sched[r->rank >= 0 && r->rank < ck->ranks ? r->rank : 0];
     sg_text_add(t, "; %s of rank %d, rows %lld:%lld, cols %lld:%lld",

@@ -26,13 +26,13 @@ void sg_check_bits_multiply(sg_checker *ck, int32_t event, const sg_record *b)
 {
     const sg_record *const a = b - 1;
     const unsigned facts = facts_of(ck, event, patch_of(ck, event));
-    const int32_t cols = b->at[1];
-    for (int32_t i = 0; i < a->at[1]; i++) {
+    const int32_t cols = b->area.rows;
+    for (int32_t i = 0; i < a->area.rows; i++) {
         const uint64_t *const x = &ck->value[sg_check_cell(ck, a, i)];
         for (int32_t j = 0; j < cols; j++) {
             const uint64_t *const y = &ck->value[sg_check_cell(ck, b, j)];
             uint64_t *const sum = &ck->sum[(int64_t)i * cols + j];
-            for (int32_t k = 0; k < a->at[3]; k++) *sum = sg_bits_chain(*sum, x[k], y[k]);
+            for (int32_t k = 0; k < a->area.cols; k++) *sum = sg_bits_chain(*sum, x[k], y[k]);
             *sum = sg_bits_mark(*sum, facts);
         }
     }
@@ -55,11 +55,11 @@ static void set_own(sg_checker *ck, const sg_patch *patch, int64_t cells)
 void sg_check_bits_add(sg_checker *ck, int32_t event, const sg_record *addend, int32_t index)
 {
     const sg_patch *const patch = patch_of(ck, event);
-    const int32_t cols = addend->at[3];
-    const int64_t cells = (int64_t)addend->at[1] * cols;
+    const int32_t cols = addend->area.cols;
+    const int64_t cells = (int64_t)addend->area.rows * cols;
     const bool product = patch != NULL && patch->k0 < patch->k1;
     if (product && index == 0) set_own(ck, patch, cells);
-    for (int32_t i = 0; i < addend->at[1]; i++) {
+    for (int32_t i = 0; i < addend->area.rows; i++) {
         const uint64_t *const value = &ck->value[sg_check_cell(ck, addend, i)];
         uint64_t *const sum = &ck->sum[(int64_t)i * cols];
         for (int32_t j = 0; j < cols; j++) sum[j] = sg_bits_add(sum[j], value[j]);

@@ -60,8 +60,8 @@ shingle_status sg_check_axes(sg_checker *ck)
 void sg_check_cut(sg_checker *ck, const sg_record *a)
 {
     for (int i = 0; i < 2; i++) {
-        set_cut(ck, 2 * a->buf + i, a->at[2 * i]);
-        set_cut(ck, 2 * a->buf + i, (int64_t)a->at[2 * i] + a->at[2 * i + 1]);
+        set_cut(ck, 2 * a->buf + i, a->axis[i].first);
+        set_cut(ck, 2 * a->buf + i, (int64_t)a->axis[i].first + a->axis[i].count);
     }
 }
 
@@ -111,11 +111,11 @@ static shingle_status couple(sg_checker *ck, int one, int other, int64_t low, in
 shingle_status sg_check_couple(sg_checker *ck, const sg_record *one, int one_axis,
                                const sg_record *other, int other_axis)
 {
-    const int32_t low = one->at[2 * one_axis];
-    if (one->at[2 * one_axis + 1] < 2) return SHINGLE_OK; /* both ends are cut already */
+    const int32_t low = one->axis[one_axis].first;
+    if (one->axis[one_axis].count < 2) return SHINGLE_OK; /* both ends are cut already */
     return couple(ck, 2 * one->buf + one_axis, 2 * other->buf + other_axis, low,
-                  (int64_t)low + one->at[2 * one_axis + 1],
-                  (int64_t)other->at[2 * other_axis] - low);
+                  (int64_t)low + one->axis[one_axis].count,
+                  (int64_t)other->axis[other_axis].first - low);
 }
 
 /* Positions [one, one + COUNT) of an axis are, by what a problem is, those of another; what stands
@@ -317,13 +317,13 @@ shingle_status sg_check_cells(sg_checker *ck)
         if (!sg_check_is_area(r)) continue;
         for (int a = 0; a < 2; a++) {
             const int axis = 2 * r->buf + a;
-            const int64_t end = (int64_t)r->at[2 * a] + r->at[2 * a + 1];
-            const int32_t first = sg_check_cells_before(ck, axis, r->at[2 * a]);
-            r->at[2 * a] = first;
-            r->at[2 * a + 1] = sg_check_cells_before(ck, axis, end) - first;
+            const int64_t end = (int64_t)r->axis[a].first + r->axis[a].count;
+            const int32_t first = sg_check_cells_before(ck, axis, r->axis[a].first);
+            r->axis[a].first = first;
+            r->axis[a].count = sg_check_cells_before(ck, axis, end) - first;
         }
         r->celled = true;
-        most = sg_max(most, (int64_t)r->at[1] * r->at[3]);
+        most = sg_max(most, (int64_t)r->area.rows * r->area.cols);
     }
     SG_ROOM(ck, sum, sum_room, most);
     if (ck->bits) SG_ROOM(ck, own, own_room, most);

@@ -48,8 +48,8 @@ static bool awaits(const sg_checker *ck, int rank, int32_t event, const int32_t 
         const sg_record *const r = &ck->record[i];
         if (r->what != SG_RAISES) break;
         if (r->rank != rank) continue;
-        for (int32_t j = 0; j < r->at[2]; j++) {
-            const sg_flag *const f = &ck->flag[r->at[0] + j * r->at[1]];
+        for (int32_t j = 0; j < r->flags.count; j++) {
+            const sg_flag *const f = &ck->flag[sg_check_flag(r, j)];
             if (event >= 0 && f->mark == event + 1) return true;
             for (int32_t l = f->awaiting; l >= 0; l = ck->link[l].next) {
                 const int32_t step = ck->link[l].what;
@@ -67,8 +67,8 @@ static void find_flags(sg_checker *ck, int32_t record, int32_t end)
     for (; record < end; record++) {
         const sg_record *const r = &ck->record[record];
         if (r->what != SG_WAITS) continue;
-        for (int32_t j = 0; j < r->at[2]; j++) {
-            const int32_t flag = r->at[0] + j * r->at[1];
+        for (int32_t j = 0; j < r->flags.count; j++) {
+            const int32_t flag = sg_check_flag(r, j);
             if (ck->flag[flag].found == ck->search) continue;
             ck->flag[flag].found = ck->search;
             ck->found[ck->founds++] = flag;

@@ -176,16 +176,19 @@ static shingle_status see_access(reading *in, const sg_access *access)
         const sg_area *const a = &access->area;
         r->buf = a->buf;
         r->rank = a->rank;
-        r->at[0] = a->row0, r->at[1] = a->rows, r->at[2] = a->col0, r->at[3] = a->cols;
+        r->area.row0 = a->row0;
+        r->area.rows = a->rows;
+        r->area.col0 = a->col0;
+        r->area.cols = a->cols;
         SG_TRY(check_area(in, access, index));
         sg_check_cut(ck, r);
         return SHINGLE_OK;
     }
     r->rank = access->peer;
-    r->at[0] = access->flags.first;
-    r->at[1] = access->flags.step;
-    r->at[2] = access->flags.count;
-    r->at[3] = access->counter;
+    r->flags.first = access->flags.first;
+    r->flags.step = access->flags.step;
+    r->flags.count = access->flags.count;
+    r->flags.counter = access->counter;
     if (r->what == SG_WAITS) ck->event[in->event].waits = true;
     return see_flags(in, access, index);
 }
@@ -204,15 +207,16 @@ static shingle_status fit(sg_checker *ck, int32_t event, int32_t one, int one_ax
 {
     const sg_record *const a = &ck->record[one];
     const sg_record *const b = &ck->record[other];
-    if (a->at[2 * one_axis + 1] != b->at[2 * other_axis + 1])
-        return sg_check_violation(ck, event, one, "%d %s do not fit %d", a->at[2 * one_axis + 1],
-                                  one_axis ? "columns" : "rows", b->at[2 * other_axis + 1]);
+    if (a->axis[one_axis].count != b->axis[other_axis].count)
+        return sg_check_violation(ck, event, one, "%d %s do not fit %d", a->axis[one_axis].count,
+                                  one_axis ? "columns" : "rows", b->axis[other_axis].count);
     return sg_check_couple(ck, a, one_axis, b, other_axis);
 }
 
 static bool same_area(const sg_record *a, const sg_record *b)
 {
-    return a->rank == b->rank && a->buf == b->buf && memcmp(a->at, b->at, sizeof a->at) == 0;
+    return a->rank == b->rank && a->buf == b->buf &&
+           memcmp(&a->area, &b->area, sizeof a->area) == 0;
 }
 
 /* Marks addends of EVENT that it stores again, and those stores.  TO is its first store. */
@@ -238,10 +242,10 @@ static shingle_status couple_columns(sg_checker *ck, int32_t event, int32_t add,
 {
     sg_record part = ck->record[to];
     SG_TRY(fit(ck, event, add, 0, to, 0));
-    part.at[2] += *col;
-    part.at[3] = ck->record[add].at[3];
-    *col += part.at[3];
-    if (*col > ck->record[to].at[3])
+    part.area.col0 += *col;
+    part.area.cols = ck->record[add].area.cols;
+    *col += part.area.cols;
+    if (*col > ck->record[to].area.cols)
         return sg_check_violation(ck, event, add, "norms more columns than it stores");
     return sg_check_couple(ck, &ck->record[add], 1, &part, 1);
 }
@@ -280,7 +284,7 @@ static shingle_status couple_event(sg_checker *ck, int32_t event)
             return sg_check_violation(ck, event, i, "a copy between f32 and the problem's type");
     }
     if (adds) mark_in_place(ck, event, to);
-    return e->norm && col != ck->record[to].at[3]
+    return e->norm && col != ck->record[to].area.cols
                ? sg_check_violation(ck, event, to, "norms %d columns of a row", col)
                : SHINGLE_OK;
 }
@@ -370,11 +374,11 @@ static shingle_status check_counters(sg_checker *ck, const sg_sched *s)
         for (int32_t i = end - 1; i >= ck->event[e].record0; i--) {
             const sg_record *const r = &ck->record[i];
             if (r->what != SG_RAISES) break;
-            if (r->at[3] < 0) continue;
-            if (r->at[3] >= s->counters || r->at[2] != 1)
-                return sg_check_violation(ck, e, i, "raises through counter %d of %d", r->at[3],
-                                          s->counters);
-            ck->counts[r->at[3]]++;
+            if (r->flags.counter < 0) continue;
+            if (r->flags.counter >= s->counters || r->flags.count != 1)
+                return sg_check_violation(ck, e, i, "raises through counter %d of %d",
+                                          r->flags.counter, s->counters);
+            ck->counts[r->flags.counter]++;
         }
     }
     for (int32_t i = 0; i < s->counters; i++)
@@ -470,10 +474,10 @@ shingle_status sg_check_read(sg_checker *ck)
 static shingle_status link_raise(sg_checker *ck, int32_t event, int32_t record)
 {
     sg_record *const r = &ck->record[record];
-    for (int32_t i = 0; i < r->at[2]; i++) {
-        sg_flag *const f = &ck->flag[r->at[0] + i * r->at[1]];
+    for (int32_t i = 0; i < r->flags.count; i++) {
+        sg_flag *const f = &ck->flag[sg_check_flag(r, i)];
         const int32_t last = f->raiser >= 0 ? ck->link[f->raiser].what : -1;
-        if (f->raisers > 0 && (f->counter != r->at[3] || r->at[3] < 0))
+        if (f->raisers > 0 && (f->counter != r->flags.counter || r->flags.counter < 0))
             return sg_check_violation(ck, event, record, "raises a flag of rank %d a second time",
                                       r->rank);
         if (last == event)
@@ -482,7 +486,7 @@ static shingle_status link_raise(sg_checker *ck, int32_t event, int32_t record)
         ck->link[ck->links] = (sg_link){event, f->raiser};
         f->raiser = ck->links++;
         f->raisers++;
-        f->counter = r->at[3];
+        f->counter = r->flags.counter;
     }
     return SHINGLE_OK;
 }
@@ -528,7 +532,7 @@ shingle_status sg_check_link(sg_checker *ck)
             const int64_t at = raises ? r->rank : event->rank;
             const int64_t by = raises ? event->rank : r->rank;
             const sg_pair *const pair = &ck->pair[at * ck->ranks + by];
-            r->at[0] = (int32_t)(pair->first + r->at[0] - pair->low);
+            r->flags.first = (int32_t)(pair->first + r->flags.first - pair->low);
             if (raises) SG_TRY(link_raise(ck, e, i));
         }
     }
@@ -538,11 +542,11 @@ shingle_status sg_check_link(sg_checker *ck)
         for (int32_t i = event->record0; i < event->record0 + event->records && event->waits; i++) {
             const sg_record *const r = &ck->record[i];
             if (r->what != SG_WAITS) continue;
-            for (int32_t j = 0; j < r->at[2]; j++)
-                if (ck->flag[r->at[0] + j * r->at[1]].raisers == 0)
+            for (int32_t j = 0; j < r->flags.count; j++)
+                if (ck->flag[sg_check_flag(r, j)].raisers == 0)
                     return sg_check_violation(
                         ck, e, i, "waits for a flag that nobody raises: flag %d of rank %d",
-                        r->at[0] + j * r->at[1] -
+                        sg_check_flag(r, j) -
                             (int32_t)ck->pair[event->rank * ck->ranks + r->rank].first +
                             ck->pair[event->rank * ck->ranks + r->rank].low,
                         r->rank);

@@ -20,10 +20,10 @@ static shingle_status check_read(sg_checker *ck, int32_t event, int32_t record)
     const sg_record *const r = &ck->record[record];
     const int rank = ck->event[event].rank;
     uint32_t last = SG_INPUT;
-    for (int32_t i = 0; i < r->at[1]; i++) {
+    for (int32_t i = 0; i < r->area.rows; i++) {
         const int64_t cell = sg_check_cell(ck, r, i);
         const uint32_t *const writer = &ck->writer[cell];
-        for (int32_t j = 0; j < r->at[3]; j++) {
+        for (int32_t j = 0; j < r->area.cols; j++) {
             if (writer[j] == last) continue;
             last = writer[j];
             if (last == SG_NO_WRITER)
@@ -37,7 +37,7 @@ static shingle_status check_read(sg_checker *ck, int32_t event, int32_t record)
                                           w->rank, w->step);
             }
         }
-        if (ck->in_place && !r->in_place) memset(&ck->seen[cell], 1, (size_t)r->at[3]);
+        if (ck->in_place && !r->in_place) memset(&ck->seen[cell], 1, (size_t)r->area.cols);
     }
     return SHINGLE_OK;
 }
@@ -56,9 +56,9 @@ static shingle_status stores_again(sg_checker *ck, int32_t event, int32_t record
 static shingle_status check_store(sg_checker *ck, int32_t event, int32_t record)
 {
     const sg_record *const r = &ck->record[record];
-    for (int32_t i = 0; i < r->at[1]; i++) {
+    for (int32_t i = 0; i < r->area.rows; i++) {
         const int64_t cell = sg_check_cell(ck, r, i);
-        for (int32_t j = 0; j < r->at[3]; j++) {
+        for (int32_t j = 0; j < r->area.cols; j++) {
             const uint32_t writer = ck->writer[cell + j];
             if (writer == SG_NO_WRITER) continue;
             if (!r->in_place || writer == SG_FIRST_WRITER + (uint32_t)event)
@@ -78,15 +78,20 @@ static shingle_status store(sg_checker *ck, int32_t event, int32_t record)
     const uint32_t writer = SG_FIRST_WRITER + (uint32_t)event;
     const bool zero = r->role == SG_ROLE_ZERO;
     SG_TRY(check_store(ck, event, record));
-    for (int32_t i = 0; i < r->at[1]; i++) {
+    for (int32_t i = 0; i < r->area.rows; i++) {
         const int64_t cell = sg_check_cell(ck, r, i);
-        for (int32_t j = 0; j < r->at[3]; j++) {
+        for (int32_t j = 0; j < r->area.cols; j++) {
             ck->writer[cell + j] = writer;
-            const uint64_t sum = zero ? 0 : ck->sum[(int64_t)i * r->at[3] + j];
+            const uint64_t sum = zero ? 0 : ck->sum[(int64_t)i * r->area.cols + j];
             ck->value[cell + j] = ck->bits ? sg_check_bits_stored(ck, r, sum) : sum;
         }
     }
     return SHINGLE_OK;
+}
+
+static void clear_sum(sg_checker *ck, const sg_record *shape)
+{
+    memset(ck->sum, 0, (size_t)shape->area.rows * (size_t)shape->area.cols * sizeof *ck->sum);
 }
 
 /* Adds the cells of RECORD, the INDEX-th addend of EVENT, to the sum. */
@@ -96,27 +101,27 @@ static void add(sg_checker *ck, int32_t event, const sg_record *r, int32_t index
         sg_check_bits_add(ck, event, r, index);
         return;
     }
-    for (int32_t i = 0; i < r->at[1]; i++) {
+    for (int32_t i = 0; i < r->area.rows; i++) {
         const uint64_t *const value = &ck->value[sg_check_cell(ck, r, i)];
-        uint64_t *const sum = &ck->sum[(int64_t)i * r->at[3]];
-        for (int32_t j = 0; j < r->at[3]; j++) sum[j] += value[j];
+        uint64_t *const sum = &ck->sum[(int64_t)i * r->area.cols];
+        for (int32_t j = 0; j < r->area.cols; j++) sum[j] += value[j];
     }
 }
 
 static void multiply(sg_checker *ck, int32_t event, const sg_record *b)
 {
     const sg_record *const a = b - 1;
-    const int32_t cols = b->at[1];
+    const int32_t cols = b->area.rows;
     if (ck->bits) {
         sg_check_bits_multiply(ck, event, b);
         return;
     }
-    for (int32_t i = 0; i < a->at[1]; i++) {
+    for (int32_t i = 0; i < a->area.rows; i++) {
         const uint64_t *const x = &ck->value[sg_check_cell(ck, a, i)];
         for (int32_t j = 0; j < cols; j++) {
             const uint64_t *const y = &ck->value[sg_check_cell(ck, b, j)];
             uint64_t sum = 0;
-            for (int32_t k = 0; k < a->at[3]; k++) sum += x[k] * y[k];
+            for (int32_t k = 0; k < a->area.cols; k++) sum += x[k] * y[k];
             ck->sum[(int64_t)i * cols + j] += sum;
         }
     }
@@ -136,8 +141,8 @@ static void wake(sg_checker *ck, int32_t *waiters)
 static shingle_status note_wait(sg_checker *ck, int32_t event, const sg_record *r)
 {
     const int32_t step = ck->event[event].step;
-    for (int32_t j = 0; j < r->at[2]; j++) {
-        sg_flag *const f = &ck->flag[r->at[0] + j * r->at[1]];
+    for (int32_t j = 0; j < r->flags.count; j++) {
+        sg_flag *const f = &ck->flag[sg_check_flag(r, j)];
         f->mark = event + 1;
         if (f->awaiting >= 0 && ck->link[f->awaiting].what == step) continue;
         SG_ROOM(ck, link, link_room, ck->links + 1);
@@ -149,8 +154,8 @@ static shingle_status note_wait(sg_checker *ck, int32_t event, const sg_record *
 
 static void raise_flags(sg_checker *ck, const sg_record *r)
 {
-    for (int32_t j = 0; j < r->at[2]; j++) {
-        sg_flag *const f = &ck->flag[r->at[0] + j * r->at[1]];
+    for (int32_t j = 0; j < r->flags.count; j++) {
+        sg_flag *const f = &ck->flag[sg_check_flag(r, j)];
         if (++f->raised == f->raisers) wake(ck, &f->waiter);
     }
 }
@@ -158,9 +163,9 @@ static void raise_flags(sg_checker *ck, const sg_record *r)
 /* The sum is complete: what a final visit or reduce still does to it. */
 static void finish(sg_checker *ck, const sg_record *shape, const sg_record *bias)
 {
-    for (int32_t i = 0; i < shape->at[1]; i++)
-        for (int32_t j = 0; j < shape->at[3]; j++) {
-            uint64_t *const sum = &ck->sum[(int64_t)i * shape->at[3] + j];
+    for (int32_t i = 0; i < shape->area.rows; i++)
+        for (int32_t j = 0; j < shape->area.cols; j++) {
+            uint64_t *const sum = &ck->sum[(int64_t)i * shape->area.cols + j];
             *sum = sg_check_finish(ck, *sum, bias ? ck->value[sg_check_cell(ck, bias, 0) + j] : 0);
         }
 }
@@ -169,63 +174,90 @@ static void finish(sg_checker *ck, const sg_record *shape, const sg_record *bias
 static void take_columns(sg_checker *ck, const sg_record *from, const sg_record *shape,
                          int32_t *col)
 {
-    for (int32_t i = 0; i < from->at[1]; i++)
-        memcpy(&ck->sum[(int64_t)i * shape->at[3] + *col], &ck->value[sg_check_cell(ck, from, i)],
-               (size_t)from->at[3] * sizeof *ck->sum);
-    *col += from->at[3];
+    for (int32_t i = 0; i < from->area.rows; i++)
+        memcpy(&ck->sum[(int64_t)i * shape->area.cols + *col],
+               &ck->value[sg_check_cell(ck, from, i)], (size_t)from->area.cols * sizeof *ck->sum);
+    *col += from->area.cols;
 }
 
 /* Rows in the sum become what goes into the residual, or then into C. */
 static void norm(sg_checker *ck, const sg_record *shape, const sg_record *residual,
                  const sg_record *gain)
 {
-    for (int32_t i = 0; i < shape->at[1]; i++) {
-        uint64_t *const row = &ck->sum[(int64_t)i * shape->at[3]];
+    for (int32_t i = 0; i < shape->area.rows; i++) {
+        uint64_t *const row = &ck->sum[(int64_t)i * shape->area.cols];
         if (shape->buf == SG_RESIDUAL)
             sg_check_add_residual(ck, row, &ck->value[sg_check_cell(ck, residual, i)],
-                                  shape->at[3]);
+                                  shape->area.cols);
         else
-            sg_check_norm(ck, row, &ck->value[sg_check_cell(ck, gain, 0)], shape->at[3]);
+            sg_check_norm(ck, row, &ck->value[sg_check_cell(ck, gain, 0)], shape->area.cols);
     }
+}
+
+/* An event that is being carried out. */
+typedef struct carrying {
+    int32_t event;
+    const sg_record *shape; /* of the sum: its first store's; NULL: it stores nothing */
+    const sg_record *bias, *residual, *gain; /* NULL until they have been read */
+    int32_t adds;                            /* addends so far */
+    int32_t col; /* of a norm: where in the sum the next addend's columns go */
+    bool open;   /* the epilogue is still to come */
+} carrying;
+
+static carrying begin_event(const sg_checker *ck, int32_t event)
+{
+    const sg_event *const e = &ck->event[event];
+    carrying c = {.event = event, .open = e->final && sg_problem_has_epilogue(ck->problem)};
+    for (int32_t i = e->record0; i < e->record0 + e->records && c.shape == NULL; i++)
+        if (ck->record[i].role == SG_ROLE_DST) c.shape = &ck->record[i];
+    return c;
+}
+
+/* What R reads goes into the sum, or is kept for when that is complete. */
+static void take(sg_checker *ck, carrying *c, const sg_record *r)
+{
+    switch (r->role) {
+    case SG_ROLE_B: multiply(ck, c->event, r); break; /* with the A that stands before it */
+    case SG_ROLE_SRC: add(ck, c->event, r, c->adds++); break;
+    case SG_ROLE_ADDEND:
+        if (ck->event[c->event].norm)
+            take_columns(ck, r, c->shape, &c->col);
+        else
+            add(ck, c->event, r, c->adds++);
+        break;
+    case SG_ROLE_BIAS: c->bias = r; break;
+    case SG_ROLE_RESIDUAL: c->residual = r; break;
+    case SG_ROLE_GAIN: c->gain = r; break;
+    default: break;
+    }
+}
+
+/* Does to the sum what is still to be done, and stores it as RECORD says. */
+static shingle_status put(sg_checker *ck, carrying *c, int32_t record)
+{
+    const sg_record *const r = &ck->record[record];
+    if (c->open) finish(ck, r, c->bias); /* a store comes before the zeros around it */
+    c->open = false;
+    if (ck->event[c->event].norm) norm(ck, r, c->residual, c->gain);
+    return store(ck, c->event, record);
 }
 
 /* All flags that EVENT awaits are complete. */
 static shingle_status carry_out(sg_checker *ck, int32_t event)
 {
     const sg_event *const e = &ck->event[event];
-    const sg_record *bias = NULL;
-    const sg_record *residual = NULL;
-    const sg_record *gain = NULL;
-    int32_t col = 0;
-    bool open = e->final && sg_problem_has_epilogue(ck->problem);
-    const int32_t end = e->record0 + e->records;
-    int32_t to = e->record0;
-    int32_t adds = 0;
-    while (to < end && ck->record[to].role != SG_ROLE_DST) to++;
-    if (to < end)
-        memset(ck->sum, 0,
-               (size_t)ck->record[to].at[1] * (size_t)ck->record[to].at[3] * sizeof *ck->sum);
-    for (int32_t i = e->record0; i < end; i++) {
+    carrying c = begin_event(ck, event);
+    if (c.shape != NULL) clear_sum(ck, c.shape);
+    for (int32_t i = e->record0; i < e->record0 + e->records; i++) {
         const sg_record *const r = &ck->record[i];
-        if (r->what == SG_WAITS) SG_TRY(note_wait(ck, event, r));
-        if (r->what == SG_RAISES) raise_flags(ck, r);
-        if (r->what == SG_READS) {
+        switch (r->what) {
+        case SG_WAITS: SG_TRY(note_wait(ck, event, r)); break;
+        case SG_READS:
             SG_TRY(check_read(ck, event, i));
-            if (to == end) continue;
-            if (r->role == SG_ROLE_B) multiply(ck, event, r);
-            if (r->role == SG_ROLE_ADDEND && e->norm)
-                take_columns(ck, r, &ck->record[to], &col);
-            else if (r->role == SG_ROLE_ADDEND || r->role == SG_ROLE_SRC)
-                add(ck, event, r, adds++);
-            if (r->role == SG_ROLE_BIAS) bias = r;
-            if (r->role == SG_ROLE_RESIDUAL) residual = r;
-            if (r->role == SG_ROLE_GAIN) gain = r;
-        }
-        if (r->what == SG_WRITES) {
-            if (open) finish(ck, r, bias); /* a store comes before the zeros around it */
-            open = false;
-            if (e->norm) norm(ck, r, residual, gain);
-            SG_TRY(store(ck, event, i));
+            if (c.shape != NULL) take(ck, &c, r);
+            break;
+        case SG_WRITES: SG_TRY(put(ck, &c, i)); break;
+        case SG_RAISES: raise_flags(ck, r); break;
         }
     }
     return SHINGLE_OK;
@@ -287,7 +319,7 @@ static shingle_status match_windows(sg_checker *ck, const int32_t *events, int k
         const sg_record *const b = &ck->record[there];
         const bool windows = ck->sched[r].buf[a->buf].arena == SG_WINDOWS ||
                              ck->sched[0].buf[b->buf].arena == SG_WINDOWS;
-        if (windows && (a->buf != b->buf || memcmp(a->at, b->at, sizeof a->at) != 0))
+        if (windows && (a->buf != b->buf || memcmp(&a->area, &b->area, sizeof a->area) != 0))
             return sg_check_violation(ck, events[r], here,
                                       "a collective in windows is not as on rank 0");
     }
@@ -313,11 +345,11 @@ static shingle_status match(sg_checker *ck, int32_t seq)
             if (self < 0 || part < 0)
                 return sg_check_violation(ck, events[r], -1, "has no area for rank %d", q);
             for (int a = 0; a < 2; a++) {
-                if (ck->record[self].at[2 * a + 1] != ck->record[part].at[2 * a + 1])
+                if (ck->record[self].axis[a].count != ck->record[part].axis[a].count)
                     return sg_check_violation(ck, events[r], part, "%d %s do not fit %d of rank %d",
-                                              ck->record[part].at[2 * a + 1],
+                                              ck->record[part].axis[a].count,
                                               a ? "columns" : "rows",
-                                              ck->record[self].at[2 * a + 1], q);
+                                              ck->record[self].axis[a].count, q);
                 SG_TRY(sg_check_couple(ck, &ck->record[self], a, &ck->record[part], a));
             }
             if (is_wide(ck, self) != is_wide(ck, part))
@@ -352,15 +384,10 @@ shingle_status sg_check_colls(sg_checker *ck)
     return SHINGLE_OK;
 }
 
-static void clear_sum(sg_checker *ck, const sg_record *shape)
-{
-    memset(ck->sum, 0, (size_t)shape->at[1] * (size_t)shape->at[3] * sizeof *ck->sum);
-}
-
 /* A library adds in an order of its own. */
 static void mark_sum(sg_checker *ck, const sg_record *shape)
 {
-    const int64_t cells = (int64_t)shape->at[1] * shape->at[3];
+    const int64_t cells = (int64_t)shape->area.rows * shape->area.cols;
     for (int64_t i = 0; i < cells; i++) ck->sum[i] = sg_bits_mark(ck->sum[i], SG_BITS_LIBRARY);
 }
 
@@ -403,8 +430,8 @@ static bool parks_on_flag(sg_checker *ck, int32_t agent)
     for (; a->record < e->record0 + e->records && e->waits; a->record++) {
         const sg_record *const r = &ck->record[a->record];
         if (r->what != SG_WAITS) continue;
-        for (int32_t j = 0; j < r->at[2]; j++) {
-            sg_flag *const f = &ck->flag[r->at[0] + j * r->at[1]];
+        for (int32_t j = 0; j < r->flags.count; j++) {
+            sg_flag *const f = &ck->flag[sg_check_flag(r, j)];
             if (f->raised == f->raisers) continue;
             a->next = f->waiter;
             f->waiter = agent;
@@ -499,8 +526,8 @@ static shingle_status check_ended(sg_checker *ck)
             return sg_check_violation(ck, a->event, -1,
                                       "deadlock: waits in a collective for another rank");
         const sg_record *const r = &ck->record[a->record];
-        for (int32_t j = 0; j < r->at[2]; j++) {
-            const int32_t flag = r->at[0] + j * r->at[1];
+        for (int32_t j = 0; j < r->flags.count; j++) {
+            const int32_t flag = sg_check_flag(r, j);
             if (ck->flag[flag].raised == ck->flag[flag].raisers) continue;
             const sg_pair *const pair = &ck->pair[e->rank * ck->ranks + r->rank];
             return sg_check_violation(ck, a->event, -1, "deadlock: waits for flag %d of rank %d",

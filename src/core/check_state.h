@@ -19,15 +19,25 @@
 
 enum { SG_AXES = 2 * SG_MAX_BUFS, SG_NO_WRITER = 0, SG_INPUT = 1, SG_FIRST_WRITER = 2 };
 
-/* One access of a step or visit. */
+/* One access of a step or visit.  `axis` is `area` once more, for what treats rows and columns alike. */
 typedef struct sg_record {
     uint8_t what, role;
     uint8_t buf;
-    bool celled;   /* `at` of an area is in cells */
+    bool celled;   /* an area is in cells */
     int16_t rank;  /* whose memory, or the peer of a flag */
     bool in_place; /* an addend that its event stores again, or that store */
-    int32_t at[4]; /* area: first row, rows, first column, columns; flags: first, step, count and
-                     * the raisers' counter.  First flag is a flag of the checker once linked. */
+    union {
+        struct {
+            int32_t row0, rows, col0, cols;
+        } area; /* SG_READS, SG_WRITES */
+        struct {
+            int32_t first, count;
+        } axis[2]; /* rows, columns */
+        struct {
+            int32_t first, step, count; /* first: a flag of the checker once linked */
+            int32_t counter;            /* the raisers' */
+        } flags;                        /* SG_WAITS, SG_RAISES */
+    };
 } sg_record;
 
 /* One visit, or a step that has none. */
@@ -194,6 +204,12 @@ static inline bool sg_check_is_area(const sg_record *r)
     return r->what == SG_READS || r->what == SG_WRITES;
 }
 
+/* Index of the I-th flag that a linked record names. */
+static inline int32_t sg_check_flag(const sg_record *r, int32_t i)
+{
+    return r->flags.first + i * r->flags.step;
+}
+
 /* ---- check_cells.c --------------------------------------------------------------------------------- */
 
 shingle_status sg_check_axes(sg_checker *ck);
@@ -216,7 +232,7 @@ static inline int32_t sg_check_place(const sg_checker *ck, int axis, int32_t cel
 static inline int64_t sg_check_cell(const sg_checker *ck, const sg_record *area, int32_t row)
 {
     const sg_grid *const grid = &ck->grid[area->rank * SG_MAX_BUFS + area->buf];
-    return grid->cell0 + (int64_t)(area->at[0] + row) * grid->cols + area->at[2];
+    return grid->cell0 + (int64_t)(area->area.row0 + row) * grid->cols + area->area.col0;
 }
 
 uint64_t sg_check_bits_finish(const sg_checker *ck, uint64_t value, uint64_t bias);

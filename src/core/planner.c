@@ -43,6 +43,7 @@ typedef struct chooser {
     const sg_machine *machine;
     const sg_able *can;
     sg_candidate *candidate;
+    sg_static_look *look; /* of each candidate; for the static rule alone */
     int32_t candidates, room;
     int serial; /* index of the plan that does not overlap */
     sg_simulator *simulator;
@@ -271,48 +272,79 @@ static int best_predicted(const chooser *c, int first)
 
 /* ---- The static rule -------------------------------------------------------------------------------- */
 
-/* Asks the rule for a kind of schedule and takes the candidate that is most like it, or the serial plan if
- * that is faster.  Only these two are priced; a choice that then turns out not to apply is struck out. */
-static shingle_status choose_by_rule(chooser *c, int first, int *chosen)
+/* What the rule wants, from the serial schedule of rank 0. */
+static shingle_status make_wish(chooser *c, sg_static_wish *wish)
 {
-    sg_static_wish wish;
     sg_text rule = {c->rule, sizeof c->rule, 0};
     const shingle_status serial = sg_plan_build(c->problem, c->candidate[0].strategy,
                                                 &c->candidate[0].knobs, 0, &c->sched[0]);
-    if (serial == SHINGLE_OK)
-        sg_static_rule(&c->sched[0], c->machine, &wish);
-    else if (serial == SHINGLE_EUNSUPPORTED) /* too large for its buffers: anything is better */
-        wish = (sg_static_wish){.kind = SG_STATIC_HETERO};
-    else
-        return serial;
-    sg_static_explain(&wish, &rule);
-    sg_static_look *const look = calloc((size_t)c->candidates, sizeof *look);
-    if (look == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory for %d candidates", c->candidates);
-    shingle_status status = SHINGLE_OK;
-    for (int i = first; status == SHINGLE_OK && i < c->candidates; i++) {
-        if (!applies(&c->candidate[i])) continue;
-        status = c->reproducible ? admit(c, &c->candidate[i]) : build(c, 1, &c->candidate[i]);
-        if (status == SHINGLE_OK && applies(&c->candidate[i]))
-            sg_static_look_at(&c->sched[0], c->machine, &look[i]);
+    if (serial == SHINGLE_EUNSUPPORTED) { /* too large for its buffers: anything is better */
+        *wish = (sg_static_wish){.kind = SG_STATIC_HETERO};
+    } else {
+        SG_TRY(serial);
+        sg_static_rule(&c->sched[0], c->machine, wish);
     }
-    for (*chosen = -1; status == SHINGLE_OK && *chosen < 0;) {
-        int best = -1;
-        for (int i = first; i < c->candidates; i++)
-            if (applies(&c->candidate[i]) &&
-                (best < 0 || sg_static_is_nearer(&wish, &look[i], &look[best])))
-                best = i;
-        if (best < 0) break;
-        status = price(c, &c->candidate[best]);
-        if (status == SHINGLE_OK && applies(&c->candidate[best])) *chosen = best;
+    sg_static_explain(wish, &rule);
+    return SHINGLE_OK;
+}
+
+/* Looks at the schedules of candidates from FIRST on; those that must not be chosen are marked. */
+static shingle_status look_at_all(chooser *c, int first)
+{
+    c->look = calloc((size_t)c->candidates, sizeof *c->look);
+    if (c->look == NULL)
+        return sg_fail(SHINGLE_ENOMEM, "no memory for %d candidates", c->candidates);
+    for (int i = first; i < c->candidates; i++) {
+        sg_candidate *const candidate = &c->candidate[i];
+        if (!applies(candidate)) continue;
+        SG_TRY(c->reproducible ? admit(c, candidate) : build(c, 1, candidate));
+        if (applies(candidate)) sg_static_look_at(&c->sched[0], c->machine, &c->look[i]);
     }
-    free(look);
-    SG_TRY(status);
-    if (c->serial >= 0 && c->serial != *chosen && applies(&c->candidate[c->serial]))
-        SG_TRY(price(c, &c->candidate[c->serial]));
-    if (c->serial >= 0 && *chosen >= 0 && applies(&c->candidate[c->serial]) &&
-        c->candidate[c->serial].predicted_us < c->candidate[*chosen].predicted_us)
+    return SHINGLE_OK;
+}
+
+/* The first of those from FIRST on that are most like WISH; -1: none applies. */
+static int nearest(const chooser *c, int first, const sg_static_wish *wish)
+{
+    int best = -1;
+    for (int i = first; i < c->candidates; i++)
+        if (applies(&c->candidate[i]) &&
+            (best < 0 || sg_static_is_nearer(wish, &c->look[i], &c->look[best])))
+            best = i;
+    return best;
+}
+
+/* Prices the nearest to WISH; one that then turns out not to apply is struck out for the next. */
+static shingle_status price_nearest(chooser *c, int first, const sg_static_wish *wish, int *chosen)
+{
+    do {
+        *chosen = nearest(c, first, wish);
+        if (*chosen >= 0) SG_TRY(price(c, &c->candidate[*chosen]));
+    } while (*chosen >= 0 && !applies(&c->candidate[*chosen]));
+    return SHINGLE_OK;
+}
+
+/* Prices the serial plan too, and takes it instead of *CHOSEN if it is faster. */
+static shingle_status prefer_serial(chooser *c, int *chosen)
+{
+    if (c->serial < 0 || c->serial == *chosen) return SHINGLE_OK;
+    sg_candidate *const serial = &c->candidate[c->serial];
+    if (applies(serial)) SG_TRY(price(c, serial));
+    if (*chosen >= 0 && applies(serial) &&
+        serial->predicted_us < c->candidate[*chosen].predicted_us)
         *chosen = c->serial;
     return SHINGLE_OK;
+}
+
+/* Asks the rule for a kind of schedule and takes the candidate that is most like it, or the serial plan if
+ * that is faster.  Only these two are priced. */
+static shingle_status choose_by_rule(chooser *c, int first, int *chosen)
+{
+    sg_static_wish wish;
+    SG_TRY(make_wish(c, &wish));
+    SG_TRY(look_at_all(c, first));
+    SG_TRY(price_nearest(c, first, &wish, chosen));
+    return prefer_serial(c, chosen);
 }
 
 /* ---- Measuring -------------------------------------------------------------------------------------- */
@@ -529,6 +561,7 @@ static void close_chooser(chooser *c)
     for (int r = 0; c->sched != NULL && r < c->problem->ranks; r++) sg_sched_free(&c->sched[r]);
     free(c->sched);
     free(c->candidate);
+    free(c->look);
     sg_simulator_free(c->simulator);
     sg_checker_free(c->checker);
 }

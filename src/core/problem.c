@@ -197,7 +197,7 @@ static shingle_status no_memory(int ranks)
     return sg_fail(SHINGLE_ENOMEM, "no memory for the rows of %d ranks", ranks);
 }
 
-static shingle_status own(sg_problem *p, const int64_t *rows, int64_t cyclic)
+static shingle_status deal_rows(sg_problem *p, const int64_t *rows, int64_t cyclic)
 {
     const int64_t extent = moved_rows(p);
     const int64_t blocks = cyclic > 0 ? sg_ceil_div(extent, cyclic) : p->ranks;
@@ -220,7 +220,7 @@ static shingle_status own(sg_problem *p, const int64_t *rows, int64_t cyclic)
 }
 
 /* Takes COUNTS, [source][destination], and sums them along products and along owners. */
-static shingle_status pair(sg_problem *p, const int64_t *counts)
+static shingle_status take_counts(sg_problem *p, const int64_t *counts)
 {
     const int64_t ranks = p->ranks;
     const size_t bytes = (size_t)(ranks * ranks) * sizeof *counts;
@@ -420,8 +420,8 @@ shingle_status sg_problem_ask(const sg_ask *ask, sg_problem *problem_out)
                     .b_cols = {ask->n}};
     for (int i = 0; i < ask->b_count; i++) p.b_cols[i] = ask->b_cols[i];
     if (ask->rows != NULL) SG_TRY(check_rows(&p, ask->rows));
-    shingle_status status = own(&p, ask->rows, ask->cyclic);
-    if (status == SHINGLE_OK && ask->counts != NULL) status = pair(&p, ask->counts);
+    shingle_status status = deal_rows(&p, ask->rows, ask->cyclic);
+    if (status == SHINGLE_OK && ask->counts != NULL) status = take_counts(&p, ask->counts);
     if (status == SHINGLE_OK)
         *problem_out = p;
     else

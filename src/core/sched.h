@@ -248,7 +248,7 @@ void sg_sched_return(sg_sched *s);
  * buffer instead.  Sealing does it.  (sched_norm.c) */
 void sg_sched_norm_all(sg_sched *s);
 
-/* Does AREA reach over a border between two B, or two C? */
+/* Does AREA reach over a border between two B, or two C?  (seal.c) */
 bool sg_sched_is_torn(const sg_sched *s, const sg_area *area);
 
 /* What is wrong with the copies that a launch carries, and at which step; NULL: nothing.  They move

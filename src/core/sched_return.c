@@ -1,21 +1,10 @@
-/* sched_return.c -- tensors of the user's that several B and return_a add to a schedule: see sched.h.
+/* sched_return.c -- the tensor of the user's that return_a adds to a schedule: see sched.h.
  *
  * What a rank has multiplied of A is what it returns, so the copies follow from the patches: strategies
  * know nothing of it.  They stand on lane 0 behind all products, where everything has arrived, and cost a
  * pass over the gathered rows; peers that stored into the caller's tensor would save it, and need its
  * address in their hello and rows in the product's order. */
 #include "core/sched.h"
-
-bool sg_sched_is_torn(const sg_sched *s, const sg_area *a)
-{
-    const int64_t first = a->buf == SG_B ? a->row0 : a->col0;
-    const int64_t count = a->buf == SG_B ? a->rows : a->cols;
-    int64_t low = 0;
-    int64_t high = 0;
-    if (s->problem->b_count < 2 || (a->buf != SG_B && a->buf != SG_C)) return false;
-    sg_problem_b_at(s->problem, first, &low, &high);
-    return first + count > high;
-}
 
 /* Patches that read the same rows for other columns return them once; and some have arrived there. */
 static bool returns(const sg_patch *patch)

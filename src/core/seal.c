@@ -30,6 +30,17 @@ static bool is_inside(const sg_sched *s, const sg_area *a)
            (int64_t)a->col0 + a->cols <= s->buf[a->buf].cols;
 }
 
+bool sg_sched_is_torn(const sg_sched *s, const sg_area *a)
+{
+    const int64_t first = a->buf == SG_B ? a->row0 : a->col0;
+    const int64_t count = a->buf == SG_B ? a->rows : a->cols;
+    int64_t low = 0;
+    int64_t high = 0;
+    if (s->problem->b_count < 2 || (a->buf != SG_B && a->buf != SG_C)) return false;
+    sg_problem_b_at(s->problem, first, &low, &high);
+    return first + count > high;
+}
+
 /* Reads are of the own memory; stores go anywhere but into inputs, and into a peer's memory only
  * where peers can reach: SYM, REST and the output. */
 static shingle_status check_read(const sg_sched *s, int32_t step, const sg_area *a)

@@ -39,7 +39,7 @@ int32_t sg_split_tiles(const sg_sched *s, const sg_split_k *split, const sg_piec
 /* Attaches the sums of the parts before; the caller attaches them behind its first OWN_AT addends. */
 void sg_split_add(sg_sched *s, const sg_split_k *split);
 
-/* All of an all-reduce as one launch in tiles of TILING (moves_columns.c): each rank owns columns of whole tiles,
+/* All of an all-reduce as one launch in tiles of TILING (split_columns.c): each rank owns columns of whole tiles,
  * adds up all ranks' products of them, in rank order, and stores the sums into everybody's C.  B is read once,
  * where owners of rows have it read once for each of them; A is read for each owner.  With SLICES of all rows
  * one after the other, own columns come LAG slices behind. */

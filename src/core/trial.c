@@ -183,19 +183,26 @@ static shingle_status choose_plan(trial *t)
 
 /* ---- Strategies ------------------------------------------------------------------------------------- */
 
+/* The name behind the one at AT, of names between commas; NULL: that was the last. */
+static const char *next_name(const char *at)
+{
+    const char *const comma = strchr(at, ',');
+    return comma != NULL ? comma + 1 : NULL;
+}
+
 static bool is_asked_for(const char *list, const char *name)
 {
     if (strcmp(list, "all") == 0) return true;
     const size_t length = strlen(name);
-    for (const char *at = list; at != NULL; at = strchr(at, ','), at += at != NULL)
+    for (const char *at = list; at != NULL; at = next_name(at))
         if (strcspn(at, ",") == length && strncmp(at, name, length) == 0) return true;
     return false;
 }
 
 static shingle_status check_names(const char *list)
 {
-    for (const char *at = list; at != NULL && strcmp(list, "all") != 0;
-         at = strchr(at, ','), at += at != NULL) {
+    if (strcmp(list, "all") == 0) return SHINGLE_OK;
+    for (const char *at = list; at != NULL; at = next_name(at)) {
         char name[32] = "";
         const size_t length = strcspn(at, ",");
         if (length < sizeof name) memcpy(name, at, length);

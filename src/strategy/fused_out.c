@@ -41,7 +41,7 @@
  *
  *     strips=0 lane 0:  columns of r+1 -> r+1 | columns of r+2 -> r+2 | ... | own columns + inboxes -> C
  *
- * No strips: the owners of an all-reduce have columns instead of rows (moves_columns.c).  All rows meet a column of B at
+ * No strips: the owners of an all-reduce have columns instead of rows (split_columns.c).  All rows meet a column of B at
  * the same time, and it is read once, A for each owner.
  *
  * `splits` parts of k (split.h) fill the SMs that few tiles leave idle.

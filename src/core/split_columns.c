@@ -1,4 +1,4 @@
-/* moves_columns.c -- an all-reduce whose ranks own columns: see split.h. */
+/* split_columns.c -- an all-reduce whose ranks own columns: see split.h. */
 #include "core/split.h"
 
 /* Flags of a rank at an owner, or of an owner at all: its sums have arrived; then one per tile. */
