@@ -432,6 +432,12 @@ static shingle_status read_rank(sg_checker *ck, int rank, bool *shares)
  * a later run opens: a rank that did not would keep the others waiting there. */
 static shingle_status check_protocol(sg_checker *ck, bool shares)
 {
+    for (int r = 0; r < ck->ranks;
+         r++) /* runs with flags have a number, which is the same at all ranks */
+        if (sg_sched_counts(&ck->sched[r]) != sg_sched_counts(&ck->sched[0]))
+            return sg_check_violation(ck, -1, -1, "rank %d %s the run, rank 0 %s", r,
+                                      sg_sched_counts(&ck->sched[r]) ? "counts" : "does not count",
+                                      sg_sched_counts(&ck->sched[r]) ? "does not" : "does");
     for (int r = 0; r < ck->ranks; r++) shares |= ck->sched[r].peers;
     for (int r = 0; r < ck->ranks && shares; r++) {
         const sg_sched *const s = &ck->sched[r];

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/file.h"
+#include "core/disk.h"
 
 /* One line of a file.  Lines that are not needed are printed unless they are 0.  Numbers have at most six digits behind the point, so that printing and
  * parsing again gives the same number. */
@@ -415,7 +415,7 @@ shingle_status sg_machine_read(const char *path, sg_machine *machine_out)
 {
     char *text = NULL;
     size_t bytes = 0;
-    SG_TRY(sg_file_read(path, INT64_C(1) << 20, &text, &bytes));
+    SG_TRY(sg_disk_read(path, INT64_C(1) << 20, &text, &bytes));
     const shingle_status status =
         strlen(text) == bytes
             ? sg_machine_parse(text, path, machine_out)

@@ -260,6 +260,12 @@ const char *sg_sched_push_fault(const sg_sched *s, int32_t *step_out);
 /* Is STEP a copy that a launch carries? */
 bool sg_step_is_push(const sg_step *step);
 
+/* Has a run of S a number at its rank, by which flags and hellos are told from older ones?  Then it has one at all. */
+static inline bool sg_sched_counts(const sg_sched *s)
+{
+    return s->peers || s->flags > 0;
+}
+
 /* What is wrong with the tagged buffers, and at which step; NULL: nothing.  REST has them, and only them.  Of two
  * patches of one launch
  * the first stores its product there, whole tiles in places, the same at all ranks, and the second adds

@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/file.h"
+#include "core/disk.h"
 
 enum { MOST_BYTES = 64 << 20, LONGEST_PATH = 4096 };
 
@@ -156,7 +156,7 @@ static shingle_status read_all(const char *path, char **text_out, size_t *bytes_
         return *text_out != NULL ? SHINGLE_OK
                                  : sg_fail(SHINGLE_ENOMEM, "no memory for tuned plans");
     }
-    return sg_file_read(path, MOST_BYTES, text_out, bytes_out);
+    return sg_disk_read(path, MOST_BYTES, text_out, bytes_out);
 }
 
 static size_t line_length(const char *at, const char *end)
@@ -236,7 +236,7 @@ static shingle_status replace(const char *path, const char *data, size_t bytes)
     struct stat there;
     if (stat(path, &there) == 0 && !S_ISREG(there.st_mode))
         return sg_fail(SHINGLE_EINVAL, "%s is not a regular file; plans are kept in one", path);
-    return sg_file_replace(path, data, bytes);
+    return sg_disk_replace(path, data, bytes);
 }
 
 /* TEXT with the line of the same signature and problem left out and FRESH at the end. */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/file.h"
+#include "core/disk.h"
 
 /* ---- Numbers ------------------------------------------------------------------------------------- */
 
@@ -160,7 +160,7 @@ shingle_status shingle_timeline_write(const shingle_timeline *const *timeline, i
         status = sg_fail(SHINGLE_ENOMEM, "no memory for a picture of %zu bytes", length.length);
     sg_text out = {text, text != NULL ? length.length + 1 : 0, 0};
     if (status == SHINGLE_OK) status = print(timeline, count, picture, &out);
-    if (status == SHINGLE_OK) status = sg_file_replace(path, text, out.length);
+    if (status == SHINGLE_OK) status = sg_disk_replace(path, text, out.length);
     free(text);
     return status;
 }

@@ -73,6 +73,15 @@ DEV bool trouble_claim(sg_kernel_rank *rank)
     return (atomicOr(&rank->leaving, SG_KERNEL_CLAIMED) & SG_KERNEL_CLAIMED) == 0;
 }
 
+/* Of the plan by which this rank has said hello in the run at hand; 0: none. */
+DEV uint64_t own_hash(const sg_kernel_rank *rank)
+{
+    const sg_kernel_hello *hello = own_words(rank)->hello;
+    if (hello == nullptr) return 0;
+    hello += 2 * rank->rank + (int)(rank->epoch & 1);
+    return load_relaxed(&hello->epoch) == rank->epoch ? load_relaxed(&hello->hash) : 0;
+}
+
 /* `kind` is stored last: its reader is the host. */
 DEV void trouble_record(sg_kernel_rank *rank, const Stuck &stuck, bool late, uint64_t seen,
                         uint64_t wanted)
@@ -82,6 +91,7 @@ DEV void trouble_record(sg_kernel_rank *rank, const Stuck &stuck, bool late, uin
     t->late = late, t->rank = rank->rank, t->by = stuck.by;
     t->step = stuck.step, t->visit = stuck.visit, t->flag = stuck.flag;
     t->epoch = rank->epoch, t->seen = seen, t->wanted = wanted;
+    t->hash = own_hash(rank);
     store_release((uint32_t *)&rank->trouble->kind, (uint32_t)stuck.kind);
 }
 

@@ -38,12 +38,14 @@ __device__ __forceinline__ void Any<Elem>::multiply(const Part &part, float (&ac
         for (int i = threadIdx.x; i < ROWS * STEP; i += SG_INSTANCE_THREADS) {
             const int row = i / STEP, x = k + i % STEP;
             const bool in = x < part.k;
-            a[i % STEP][row] = in && row < part.rows
-                                   ? load_one<T>(part.a + row * part.a_pitch + x * (int)sizeof(T))
-                                   : 0.f;
-            b[i % STEP][row] = in && row < part.cols
-                                   ? load_one<T>(part.b + row * part.b_pitch + x * (int)sizeof(T))
-                                   : 0.f;
+            a[i % STEP][row] =
+                in && row < part.rows
+                    ? load_one<T>(part.a + row * part.a_pitch + x * (int64_t)sizeof(T))
+                    : 0.f;
+            b[i % STEP][row] =
+                in && row < part.cols
+                    ? load_one<T>(part.b + row * part.b_pitch + x * (int64_t)sizeof(T))
+                    : 0.f;
         }
         __syncthreads();
 #pragma unroll

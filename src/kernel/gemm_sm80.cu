@@ -46,9 +46,10 @@ DEV uint32_t unit_at(int row, int u)
 DEV void fill(uint32_t to, const char *from, int64_t pitch, int rows, int k, int k_end)
 {
     for (int i = threadIdx.x; i < 128 * 4; i += SG_INSTANCE_THREADS) {
-        const int row = i / 4, u = i % 4, left = 2 * (k_end - k) - 16 * u;
-        const int bytes = row < rows ? (left < 0 ? 0 : left < 16 ? left : 16) : 0;
-        cp_async16(to + unit_at(row, u), bytes ? from + row * pitch + 2 * k + 16 * u : from, bytes);
+        const int row = i / 4, u = i % 4;
+        const int64_t at = 2 * (int64_t)k + 16 * u, left = 2 * (int64_t)k_end - at;
+        const int bytes = row < rows ? (left < 0 ? 0 : left < 16 ? (int)left : 16) : 0;
+        cp_async16(to + unit_at(row, u), bytes ? from + row * pitch + at : from, bytes);
     }
 }
 

@@ -79,6 +79,7 @@ typedef struct sg_kernel_trouble {
     int32_t rank, by, step, visit, flag; /* visit: of the launch; -1: none */
     int32_t spare;
     uint64_t epoch, seen, wanted;
+    uint64_t hash; /* of the plan, if it has said hello; otherwise 0 */
 } sg_kernel_trouble;
 
 /* Of sg_kernel_rank.leaving: the trouble record has an owner; a block knew of an abort when it left. */

@@ -152,7 +152,7 @@ template <class S> DEV void tell_storer(Math<S> &m)
 
 /* In turn: an addend of piece PIECE of this warpgroup's tile joins the sum V.  Addends come one after the other
  * through the slot by which the piece leaves, those of the block's LAST tile all at once into the stages; a warp
- * reads and writes rows of its own alone.  Partner: slot_addend(). */
+ * reads and writes rows of its own alone.  Partners: load_for_piece(), load_for_last(). */
 template <class S> DEV void slot_add(Math<S> &m, int piece, int add, int adds, bool last, float *v)
 {
     if (!last) slot_wait(m);

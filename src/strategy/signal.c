@@ -283,7 +283,7 @@ static int build_coll(sg_sched *s, const layout *x, const sg_knobs *k, int g, in
     }
     for (int q = 0; q < sources(x) && out == SG_OUT_EXCHANGE; q++)
         sg_sched_to(s, arrives(s, x, a, q, g));
-    if (tiles > 0) sg_sched_wait(s, sg_wait_one(s->rank, g));
+    if (tiles > 0 || (x->all == 0 && g == 0)) sg_sched_wait(s, sg_wait_one(s->rank, g));
     return step;
 }
 
@@ -327,6 +327,11 @@ static void build(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
     const int tiled = sg_sched_buf(s, SG_LIBRARY, "tiles", x.all * x.tile_m, x.tile_n, 0);
     set_arrived(s, &x, tiled, &a);
     build_product(s, &x, k, tiled);
+    if (x.all ==
+        0) { /* a rank without tiles raises a flag as well: all ranks count the run, or none */
+        sg_sched_flag(s, 0);
+        sg_sched_raise(s, s->rank, SG_PER_PATCH, 0);
+    }
     int64_t place = 0;
     int before = -1; /* the collectives of the last group and of the one before */
     int last = -1;

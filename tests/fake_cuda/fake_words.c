@@ -43,6 +43,9 @@ static void record(sg_kernel_rank *rank, const missing *m, int step, int visit, 
     t->epoch = rank->epoch;
     t->seen = m->seen;
     t->wanted = m->wanted;
+    const sg_kernel_hello *const hello = rank->words[rank->rank].hello;
+    const int own = 2 * rank->rank + (int)(rank->epoch & 1);
+    t->hash = hello != NULL && hello[own].epoch == rank->epoch ? hello[own].hash : 0;
     t->kind = (uint32_t)m->kind;
 }
 

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "core/base.h"
-#include "core/file.h"
+#include "core/disk.h"
 
 /* ---- Errors ------------------------------------------------------------------------------------ */
 
@@ -264,22 +264,22 @@ static void files_are_read_whole(void **state)
 
     char *data = NULL;
     size_t bytes = 0;
-    assert_int_equal(sg_file_read(path, sizeof written, &data, &bytes), SHINGLE_OK);
+    assert_int_equal(sg_disk_read(path, sizeof written, &data, &bytes), SHINGLE_OK);
     assert_int_equal(bytes, sizeof written);
     assert_memory_equal(data, written, sizeof written);
     assert_int_equal(data[bytes], '\0');
     free(data);
 
     data = NULL;
-    assert_int_equal(sg_file_read(path, sizeof written - 1, &data, &bytes), SHINGLE_EINVAL);
+    assert_int_equal(sg_disk_read(path, sizeof written - 1, &data, &bytes), SHINGLE_EINVAL);
     assert_non_null(strstr(shingle_error(), "larger than 19999 bytes"));
     assert_non_null(strstr(shingle_error(), path));
     assert_null(data);
     unlink(path);
 
-    assert_int_equal(sg_file_read(path, 10, &data, &bytes), SHINGLE_EIO);
+    assert_int_equal(sg_disk_read(path, 10, &data, &bytes), SHINGLE_EIO);
     assert_non_null(strstr(shingle_error(), "No such file"));
-    assert_int_equal(sg_file_read("/tmp", 10, &data, &bytes), SHINGLE_EIO);
+    assert_int_equal(sg_disk_read("/tmp", 10, &data, &bytes), SHINGLE_EIO);
     assert_non_null(strstr(shingle_error(), "/tmp: "));
 }
 

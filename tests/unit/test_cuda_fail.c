@@ -468,10 +468,82 @@ static void captures_stay_whole(void **state)
     close_group(&w);
 }
 
+/* ---- Who did what --------------------------------------------------------------------------------- */
+
+/* A run that is queued behind the one that fails says hello in its number: the verdict is about the first all the
+ * same, and names who did not come. */
+static void queued_runs_blame_nobody(void **state)
+{
+    (void)state;
+    world w;
+    shingle_plan *other = NULL;
+    open_group(&w, 3, limit_seconds);
+    assert_true(make_plans(&w, "ag_gemm:bf16:384x256x64:r3", "fused_in"));
+    fill(&w, 1);
+    const shingle_plan_options options = {.strategy = "fused_in{chunks=2}"};
+    assert_int_equal(shingle_plan_create(w.comm[0], "ag_gemm:bf16:384x256x64:r3", &options, &other),
+                     SHINGLE_OK);
+    for (int r = 0; r < 2; r++) assert_int_equal(run_rank(&w, r, NULL), SHINGLE_OK);
+    shingle_plan *const first = w.plan[0];
+    w.plan[0] = other;
+    assert_int_equal(run_rank(&w, 0, NULL), SHINGLE_OK);
+    w.plan[0] = first;
+    for (int r = 0; r < 3; r++) {
+        assert_int_equal(shingle_sync(w.comm[r], 20), SHINGLE_ETIMEOUT);
+        expect_text("rank 2 ");
+    }
+    for (int r = 0; r < 3; r++) (void)shingle_recover(w.comm[r], 0);
+    shingle_plan_free(other);
+    drop_plans(&w);
+    close_group(&w);
+}
+
+/* A rank without tiles has neither launches nor flags of the others' kind; what runs next finds all ranks at the
+ * same number. */
+static void a_rank_without_tiles_counts_as_all_do(void **state)
+{
+    (void)state;
+    world w;
+    open_group(&w, 3, 20);
+    assert_true(make_plans(&w, "gemm_a2a:bf16:384x256x64:r3:counts=128,128,128/128,128,128/0,0,0",
+                           "signal"));
+    for (int run = 0; run < 2; run++) {
+        fill(&w, (uint64_t)run + 1);
+        for (int r = 0; r < 3; r++) assert_int_equal(run_rank(&w, r, NULL), SHINGLE_OK);
+        sync_all(&w);
+        expect_right(&w, "signal");
+    }
+    const sg_cuda *const cuda = w.comm[0]->group->self;
+    for (int r = 0; r < 3; r++)
+        assert_int_equal(cuda->rank[r].state->epoch, cuda->rank[0].state->epoch);
+    drop_plans(&w);
+    assert_true(
+        make_plans(&w, "a2a_gemm:bf16:384x256x64:r3:counts=128,128,0/128,128,0/128,128,0", "dma"));
+    fill(&w, 3);
+    for (int r = 0; r < 3; r++) assert_int_equal(run_rank(&w, r, NULL), SHINGLE_OK);
+    sync_all(&w);
+    expect_right(&w, "dma");
+    drop_plans(&w);
+    close_group(&w);
+}
+
+/* What a kernel's roles count with has no room for more. */
+static void limits_beyond_a_quarter_of_an_hour_are_refused(void **state)
+{
+    (void)state;
+    shingle_comm *comm[1];
+    const shingle_config config = {.backend = "cuda", .timeout_seconds = 901};
+    assert_int_equal(shingle_open(1, &config, comm), SHINGLE_EINVAL);
+    expect_text("timeout_seconds is 901; on GPUs at most 900");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(captures_stay_whole),
+        cmocka_unit_test(queued_runs_blame_nobody),
+        cmocka_unit_test(a_rank_without_tiles_counts_as_all_do),
+        cmocka_unit_test(limits_beyond_a_quarter_of_an_hour_are_refused),
         cmocka_unit_test(more_ranks_than_a_group_has_are_refused),
         cmocka_unit_test(a_pause_is_no_failure),
         cmocka_unit_test(the_callers_work_is_no_failure),

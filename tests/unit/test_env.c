@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/disk.h"
 #include "core/env.h"
-#include "core/file.h"
 
 static const char *self;
 
@@ -201,7 +201,7 @@ static void log_goes_to_a_file(void **state)
     say(settings, text, sizeof text);
     assert_string_equal(text, "");
     say(settings, text, sizeof text);
-    assert_int_equal(sg_file_read(path, 4096, &written, &bytes), SHINGLE_OK);
+    assert_int_equal(sg_disk_read(path, 4096, &written, &bytes), SHINGLE_OK);
     assert_string_equal(written, "shingle error: rank 3 is?late\nshingle error: failed\n"
                                  "shingle error: rank 3 is?late\nshingle error: failed\n");
     free(written);

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/file.h"
+#include "core/disk.h"
 #include "core/planner.h"
 
 static bool writing;
@@ -53,7 +53,7 @@ static void compare_table(const char *path, const char *table)
     }
     char *golden = NULL;
     size_t bytes = 0;
-    if (sg_file_read(path, 1 << 20, &golden, &bytes) != SHINGLE_OK) fail_msg("%s", shingle_error());
+    if (sg_disk_read(path, 1 << 20, &golden, &bytes) != SHINGLE_OK) fail_msg("%s", shingle_error());
     const char *a = golden;
     for (const char *b = table; *a != '\0' || *b != '\0';) {
         const size_t length_a = strcspn(a, "\n");

@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/file.h"
+#include "core/disk.h"
 #include "core/tuned_file.h"
 
 static char folder[] = "/tmp/test_tuned_XXXXXX";
@@ -57,7 +57,7 @@ static char *read_file(void)
 {
     char *text = NULL;
     size_t bytes = 0;
-    if (sg_file_read(path, 1 << 24, &text, &bytes) != SHINGLE_OK) fail_msg("%s", shingle_error());
+    if (sg_disk_read(path, 1 << 24, &text, &bytes) != SHINGLE_OK) fail_msg("%s", shingle_error());
     return text;
 }
 
@@ -177,7 +177,7 @@ static void any_bytes_are_survived(void **state)
         assert_int_equal(sg_tuned_file_put(path, "here", other), SHINGLE_OK);
         char *text = NULL;
         size_t bytes = 0;
-        assert_int_equal(sg_file_read(path, 1 << 20, &text, &bytes), SHINGLE_OK);
+        assert_int_equal(sg_disk_read(path, 1 << 20, &text, &bytes), SHINGLE_OK);
         assert_true(bytes > (size_t)length);
         assert_memory_equal(text, line, (size_t)length);
         free(text);

@@ -203,9 +203,8 @@ static bool launch_accepts(const sg_sched *s, const sg_launch *l, sg_text *why)
     return true;
 }
 
-bool sg_cuda_accepts(void *self, const sg_sched *s, sg_text *why)
+static bool accepts(const sg_cuda *cuda, const sg_sched *s, sg_text *why)
 {
-    sg_cuda *const cuda = self;
     bool beside = s->flags > 0;
     if (s->problem->call) {
         sg_text_add(why, "the CUDA backend has no calls");
@@ -229,11 +228,35 @@ bool sg_cuda_accepts(void *self, const sg_sched *s, sg_text *why)
 }
 
 /* Fast kernels all add up k in the same way; slow ones do it as they are made. */
-bool sg_cuda_keeps_order(void *self, const sg_sched *s, sg_text *why)
+static bool keeps_order(const sg_cuda *cuda, const sg_sched *s, sg_text *why)
 {
-    (void)self;
+    (void)cuda;
     for (int32_t i = 0; i < s->steps; i++)
         if (s->step[i].kind == SG_GEMM && !launch_accepts(s, &s->step[i].u.launch, why))
             return false;
     return true;
+}
+
+/* Kernels are those of the first rank's GPU, whichever the caller's thread has at hand: all ranks plan alike. */
+static bool ask_there(const sg_cuda *cuda, const sg_sched *s, sg_text *why,
+                      bool (*ask)(const sg_cuda *, const sg_sched *, sg_text *))
+{
+    int caller = 0;
+    if (sg_cuda_enter(&cuda->rank[0], &caller) != SHINGLE_OK) {
+        sg_text_add(why, "%s", shingle_error());
+        return false;
+    }
+    const bool yes = ask(cuda, s, why);
+    sg_cuda_leave(&cuda->rank[0], caller);
+    return yes;
+}
+
+bool sg_cuda_accepts(void *self, const sg_sched *s, sg_text *why)
+{
+    return ask_there(self, s, why, accepts);
+}
+
+bool sg_cuda_keeps_order(void *self, const sg_sched *s, sg_text *why)
+{
+    return ask_there(self, s, why, keeps_order);
 }

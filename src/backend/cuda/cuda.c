@@ -10,6 +10,9 @@
 
 extern const sg_backend sg_backend_cuda;
 
+static const double meet_us = 60e6;          /* for what libraries do in a first collective */
+static const double most_timeout_us = 900e6; /* roles of a kernel count naps as long as that */
+
 shingle_status sg_cuda_check(cudaError_t error, const char *call)
 {
     if (error == cudaSuccess) return SHINGLE_OK;
@@ -333,6 +336,29 @@ static void close_group(void *self)
     free(cuda);
 }
 
+/* Waits for what the ranks have enqueued on their service streams.  A collective that does not end by itself is
+ * stopped; in any case all is over before memory that peers read is freed. */
+static shingle_status await_service(sg_cuda *cuda, shingle_status status)
+{
+    const double until = sg_now_us() + cuda->timeout_us + meet_us;
+    for (int r = 0; r < cuda->ranks; r++) {
+        cudaError_t error = cudaStreamQuery(cuda->rank[r].service);
+        for (; error == cudaErrorNotReady && sg_now_us() < until; sg_cuda_pause())
+            error = cudaStreamQuery(cuda->rank[r].service);
+        if (error == cudaErrorNotReady) {
+            (void)cudaGetLastError();
+            sg_collect_abort(cuda->collect);
+            if (status == SHINGLE_OK)
+                status = sg_fail(SHINGLE_ETIMEOUT,
+                                 "the first collective of the GPUs does not end within %g s",
+                                 (cuda->timeout_us + meet_us) / 1e6);
+            error = cudaStreamSynchronize(cuda->rank[r].service);
+        }
+        if (status == SHINGLE_OK) status = sg_cuda_check(error, "cudaStreamQuery()");
+    }
+    return status;
+}
+
 /* Exchanges a word between all ranks. */
 shingle_status sg_cuda_meet(sg_cuda *cuda)
 {
@@ -350,11 +376,8 @@ shingle_status sg_cuda_meet(sg_cuda *cuda)
     }
     if (status == SHINGLE_OK) status = sg_collect_meet(cuda->collect, room, stream);
     if (status != SHINGLE_OK)
-        sg_collect_abort(cuda->collect);    /* who waits for a rank in vain ends */
-    for (int r = 0; r < cuda->ranks; r++) { /* all, before memory that peers read is freed */
-        const cudaError_t error = cudaStreamSynchronize(cuda->rank[r].service);
-        if (status == SHINGLE_OK) status = sg_cuda_check(error, "cudaStreamSynchronize()");
-    }
+        sg_collect_abort(cuda->collect); /* who waits for a rank in vain ends */
+    status = await_service(cuda, status);
     for (int r = 0; r < cuda->ranks; r++)
         if (room[r] != NULL) (void)cudaFree(room[r]);
     return status;
@@ -412,6 +435,9 @@ static shingle_status open_group(const sg_backend_config *config, void **self_ou
         return sg_fail(SHINGLE_EUNSUPPORTED,
                        "%d ranks; %d are possible on GPUs; --backend cpu has no such limit",
                        config->ranks, (int)SG_CUDA_RANKS);
+    if (config->timeout_seconds * 1e6 > most_timeout_us)
+        return sg_fail(SHINGLE_EINVAL, "timeout_seconds is %g; on GPUs at most %g",
+                       config->timeout_seconds, most_timeout_us / 1e6);
     sg_cuda *const cuda = calloc(1, sizeof *cuda);
     if (cuda == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory for %d ranks", config->ranks);
     cuda->ranks = config->ranks;

@@ -149,7 +149,6 @@ typedef struct sg_cuda_plan {
     void *device;              /* lists, counters, tickets */
     void *words;               /* counters and tickets, zero at rest: part of `device` */
     size_t words_bytes;
-    void *fold; /* of launches that are split along k */
     sg_cuda_step *step;
     int32_t places;
     int8_t place_of[SG_MAX_BUFS][SG_CUDA_RANKS]; /* -1: none */
@@ -283,6 +282,9 @@ void sg_cuda_stop(sg_cuda *cuda, const sg_cuda_rank *rank, shingle_status status
  * streams and events stand.  Between these two the calling thread may ask.  They nest. */
 enum cudaStreamCaptureMode sg_cuda_relax(void);
 void sg_cuda_restore(enum cudaStreamCaptureMode mode);
+
+/* A short sleep of who polls. */
+void sg_cuda_pause(void);
 
 /* With the mutex held: runs of all ranks that have ended are forgotten. */
 void sg_cuda_reap(sg_cuda *cuda);

@@ -22,7 +22,7 @@ static double slack_us(const sg_cuda *cuda)
     return cuda->timeout_us < most_slack_us ? cuda->timeout_us : most_slack_us;
 }
 
-static void rest(void)
+void sg_cuda_pause(void)
 {
     const struct timespec pause = {0, (long)(poll_us * 1e3)};
     nanosleep(&pause, NULL);
@@ -134,7 +134,7 @@ static bool wait_idle(sg_cuda *cuda, double limit_us)
     const double until = sg_now_us() + limit_us;
     while (!is_idle(cuda)) {
         if (sg_now_us() > until) return false;
-        rest();
+        sg_cuda_pause();
     }
     return true;
 }
@@ -186,7 +186,7 @@ static void await_calls(sg_cuda *cuda)
     __atomic_store_n(&cuda->halts, true, __ATOMIC_SEQ_CST);
     for (int r = 0; r < cuda->ranks; r++)
         while (__atomic_load_n(&cuda->rank[r].calls, __ATOMIC_SEQ_CST) && sg_now_us() < until)
-            rest();
+            sg_cuda_pause();
 }
 
 /* Nothing is on its way any more.  Kernels see `abort` at once; what collectives hold is given up, or, in
@@ -266,6 +266,10 @@ static shingle_status read_stand(sg_cuda *cuda, sg_cuda_rank *rank, sg_stand *st
     stand->plan = text_of(rank, last->hash);
     const sg_kernel_trouble *const t = rank->trouble;
     if (t->kind == SG_KERNEL_STUCK_NOT) return SHINGLE_OK;
+    if (t->hash != 0) { /* a run behind the one that failed may have said hello since */
+        stand->hash = t->hash;
+        stand->plan = text_of(rank, t->hash);
+    }
     /* A mismatch shows in the hashes; there is nothing to wait for. */
     stand->waiting = t->kind <= SG_KERNEL_STUCK_END;
     stand->stuck = (sg_stuck){.kind = (sg_stuck_kind)t->kind,
@@ -461,7 +465,7 @@ shingle_status sg_cuda_sync(void *self, int index, double seconds)
             return sg_fail(SHINGLE_EBUSY,
                            "rank %d has %llu runs that did not end within %g s; they go on", index,
                            (unsigned long long)runs, seconds);
-        rest();
+        sg_cuda_pause();
     }
 }
 

@@ -85,7 +85,7 @@ void sg_cuda_plan_turn(sg_cuda_plan *plan)
         if (flag >= 0) break;
     }
     plan->one_lane = (plan->lanes & ~1u) == 0;
-    plan->counts = s->peers || s->flags > 0;
+    plan->counts = sg_sched_counts(s);
     plan->direct = is_direct(plan);
     plan->opens = plan->closes = plan->awaits = -1;
     if (!plan->one_lane) return;
@@ -187,6 +187,7 @@ static shingle_status find_room(sg_cuda *cuda, sg_cuda_rank *rank)
             return sg_fail(SHINGLE_ETIMEOUT,
                            "rank %d has %d runs waiting and none ended within %g s", rank->rank,
                            (int)SG_CUDA_FLIGHT, 2 * cuda->timeout_us / 1e6);
+        sg_cuda_pause();
     }
     return SHINGLE_OK;
 }

@@ -94,7 +94,7 @@ static shingle_status check(cublasStatus_t status, const char *call)
 {
     if (status == CUBLAS_STATUS_SUCCESS) return SHINGLE_OK;
     return sg_fail(status == CUBLAS_STATUS_NOT_SUPPORTED ? SHINGLE_EUNSUPPORTED : SHINGLE_EBACKEND,
-                   "%s: cuBLAS status %d", call, (int)status);
+                   "%.*s: cuBLAS status %d", (int)strcspn(call, "("), call, (int)status);
 }
 #define LT(call) SG_TRY(check((call), #call))
 
@@ -323,6 +323,7 @@ static shingle_status time_one(const sg_product *p, const cublasLtMatmulAlgo_t *
 
 /* Two rounds over all of them; the better one of each counts, and the first to be best stays.  Of long
  * products, whose first runs are no slower, only those near the best are run again, once a round. */
+/* *US_OUT stays 0 if there was no memory to time them. */
 static shingle_status search(sg_product *p, cudaStream_t stream, double *us_out)
 {
     cublasLtMatmulHeuristicResult_t found[ALGORITHMS];
@@ -370,11 +371,16 @@ static uint32_t current_bit(void)
     return 1u << device % 32;
 }
 
-/* Has the kernel loaded where it was not timed. */
-static shingle_status warm(const sg_product *p, cudaStream_t stream)
+/* Has the kernel loaded where it was not timed; without memory for that it loads when it first runs. */
+static shingle_status warm(const sg_product *p, cudaStream_t stream, bool *loaded_out)
 {
     scratch s = {.memory = NULL};
     shingle_status status = make_scratch(p, stream, &s);
+    *loaded_out = status == SHINGLE_OK;
+    if (status == SHINGLE_ENOMEM) {
+        drop_scratch(p, &s);
+        return SHINGLE_OK;
+    }
     if (status == SHINGLE_OK) status = multiply(p, &p->algo, &s.operands, s.work, stream);
     if (status == SHINGLE_OK)
         status = sg_cuda_check(cudaStreamSynchronize(stream), "cudaStreamSynchronize()");
@@ -390,12 +396,14 @@ static shingle_status choose(sg_product *p, const sg_product_ask *wanted, sg_cho
     if (known != NULL) {
         p->algo = known->algo;
         if ((known->devices & current_bit()) != 0) return SHINGLE_OK;
-        SG_TRY(warm(p, stream));
-        known->devices |= current_bit();
+        bool loaded = false;
+        SG_TRY(warm(p, stream, &loaded));
+        if (loaded) known->devices |= current_bit();
         return SHINGLE_OK;
     }
     double us = 0;
     SG_TRY(search(p, stream, &us));
+    if (us <= 0) return SHINGLE_OK; /* not kept: there may be memory next time */
     sg_choice *const fresh = calloc(1, sizeof *fresh);
     if (fresh == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory to keep an algorithm");
     *fresh = (sg_choice){

@@ -1,5 +1,5 @@
-/* file.c -- see file.h. */
-#include "core/file.h"
+/* disk.c -- see disk.h. */
+#include "core/disk.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -36,7 +36,7 @@ static char *read_all(FILE *file, size_t limit, size_t *bytes_out)
     return data;
 }
 
-shingle_status sg_file_read(const char *path, int64_t limit, char **data_out, size_t *bytes_out)
+shingle_status sg_disk_read(const char *path, int64_t limit, char **data_out, size_t *bytes_out)
 {
     FILE *const file = fopen(path, "rbe");
     if (file == NULL) return sg_fail(SHINGLE_EIO, "%s: %s", path, strerror(errno));
@@ -109,7 +109,7 @@ static int replace(const char *path, const struct stat *there, const char *data,
     return error;
 }
 
-shingle_status sg_file_replace(const char *path, const char *data, size_t bytes)
+shingle_status sg_disk_replace(const char *path, const char *data, size_t bytes)
 {
     struct stat there;
     char *const led_to = realpath(path, NULL); /* NULL: there is nothing yet */
