@@ -69,8 +69,13 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
         const bool room = machine->sms >= 8 && (gather || blocks > 0);
         const int streams = form == UNFUSED && room ? 2 : 1;
         const int sms = streams > 1 && blocks == 0 ? machine->sms : blocks;
-        sets[n++] = (sg_knobs){
-            {form, chunks, lanes, streams, sms / streams, machine->tile[0].m, machine->tile[0].n}};
+        sets[n++] = (sg_knobs){{[FORM] = form,
+                                [CHUNKS] = chunks,
+                                [LANES] = lanes,
+                                [STREAMS] = streams,
+                                [BLOCKS] = sms / streams,
+                                [TILE_M] = machine->tile[0].m,
+                                [TILE_N] = machine->tile[0].n}};
     }
     if (n == 0)
         sg_decline(why, "%lld rows of a rank are too few for chunks", (long long)p->most_rows);
