@@ -331,31 +331,42 @@ static void emit_patch(sg_sched *s, const sg_patch *patch, const sg_piece *piece
     store_part(s, patch, g);
 }
 
-/* Rows of A: a patch for each run; where several B share them, for each B of as many bands as a patch of
- * one B would take together, so that no B waits for the last rows before the next one has the first. */
-static void emit_rows(sg_sched *s, const row_run *run, const sg_piece *pieces, sg_gathering *g)
+/* A group of bands that reaches over the border of an owner or a chunk waits for two before it has finished
+ * the first one's columns: no group of PATCH is higher than the smallest of PIECES. */
+static void limit_group(const sg_sched *s, const sg_piece *pieces, int count, const sg_gathering *g,
+                        sg_patch *patch)
+{
+    const bool own = pieces[0].owner == s->rank;
+    const int32_t tile_m = s->step[s->open_step].u.launch.tile_m;
+    for (int i = 0; i < count; i++) {
+        const int32_t chunk = own ? pieces[i].rows : g->arrival[pieces[i].owner].chunk;
+        const int64_t bands = sg_ceil_div(sg_walk_min(pieces[i].rows, chunk), tile_m);
+        if (bands < patch->width) patch->width = (uint8_t)bands;
+    }
+}
+
+/* The part of k that visits of OWNER's rows wait for at a time; 0: all of it, or nothing. */
+static int32_t slab_of(const sg_sched *s, int owner, const sg_gathering *g)
+{
+    if (owner != s->rank) return g->arrival[owner].chunk_k;
+    return g->in_step > 0 ? g->arrival[g->in_step - 1].chunk_k : 0;
+}
+
+/* The rows of a run in the open launch: one patch; where several B share them, for each B of as many bands as
+ * a patch of one B would take together, so that no B waits for the last rows before the next one has the
+ * first. */
+static void emit_tiles(sg_sched *s, const row_run *run, const sg_piece *pieces, sg_gathering *g)
 {
     const sg_problem *const p = s->problem;
-    if (run->rows > 0 && g->vendor) emit_vendor(s, run, pieces, g);
-    if (run->rows == 0 || g->vendor || s->open_step < 0) return;
     const bool own = pieces[0].owner == s->rank;
     sg_patch patch = patch_of(s, run, own ? SG_A : g->gathered, true);
     sg_patch part;
     cut_k(p, &patch, g);
-    /* A group of bands that reaches over the border of an owner or a chunk waits for two before it
-     * has finished the first one's columns: no group is higher than the smallest. */
-    const int32_t tile_m = s->step[s->open_step].u.launch.tile_m;
-    for (int32_t i = 0; i < run->pieces; i++) {
-        const int32_t chunk = own ? pieces[i].rows : g->arrival[pieces[i].owner].chunk;
-        const int64_t bands = sg_ceil_div(sg_walk_min(pieces[i].rows, chunk), tile_m);
-        if (bands < patch.width) patch.width = (uint8_t)bands;
-    }
-    if (!own)
-        patch.slab = g->arrival[pieces[0].owner].chunk_k;
-    else if (g->in_step > 0)
-        patch.slab = g->arrival[g->in_step - 1].chunk_k;
+    limit_group(s, pieces, run->pieces, g, &patch);
+    patch.slab = slab_of(s, pieces[0].owner, g);
     int64_t height = run->rows;
-    if (p->b_count > 1) height = (int64_t)sg_max(patch.width, 1) * tile_m;
+    if (p->b_count > 1)
+        height = (int64_t)sg_max(patch.width, 1) * s->step[s->open_step].u.launch.tile_m;
     for (int64_t row = 0; row < run->rows; row += height) {
         patch.row0 = (int32_t)(run->row0 + row);
         patch.a.row0 = (int32_t)(run->buf_row0 + row);
@@ -363,6 +374,16 @@ static void emit_rows(sg_sched *s, const row_run *run, const sg_piece *pieces, s
         for (int b = 0; sg_moves_next_b(p, &patch, b, &part); b++)
             if (cut_strip(&part, g)) emit_patch(s, &part, pieces, run->pieces, g);
     }
+}
+
+/* Rows of A, by a launch of the vendor's or in the open one. */
+static void emit_rows(sg_sched *s, const row_run *run, const sg_piece *pieces, sg_gathering *g)
+{
+    if (run->rows == 0) return;
+    if (g->vendor)
+        emit_vendor(s, run, pieces, g);
+    else if (s->open_step >= 0)
+        emit_tiles(s, run, pieces, g);
 }
 
 static void gather_rows(sg_sched *s, sg_gathering *g, const int *order, int count)
