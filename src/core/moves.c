@@ -269,6 +269,19 @@ static int launch_vendor(sg_sched *s, const sg_patch *patch)
     return step;
 }
 
+/* A step that waits for all chunks that COUNT pieces of others are part of. */
+static void await_chunks(sg_sched *s, const sg_piece *pieces, int count, const sg_gathering *g)
+{
+    sg_sched_flag(s, 0);
+    for (int i = 0; i < count; i++) {
+        const sg_arrival *const from = &g->arrival[pieces[i].owner];
+        const int32_t slabs = chunks_of_k(s->problem, from->chunk_k);
+        const int32_t last = (pieces[i].own_row + pieces[i].rows - 1) / from->chunk;
+        for (int32_t c = pieces[i].own_row / from->chunk * slabs; c < (last + 1) * slabs; c++)
+            sg_sched_wait(s, sg_wait_one(from->by, from->flag0 + c));
+    }
+}
+
 /* The rows of a run as the vendor multiplies them, behind all chunks that they are part of. */
 static void emit_vendor(sg_sched *s, const row_run *run, const sg_piece *pieces, sg_gathering *g)
 {
@@ -278,14 +291,7 @@ static void emit_vendor(sg_sched *s, const row_run *run, const sg_piece *pieces,
     sg_patch patch;
     sg_patch all = patch_of(s, run, own ? SG_A : g->gathered, true);
     cut_k(p, &all, g);
-    if (!own && p->k > 0) sg_sched_flag(s, 0);
-    for (int32_t i = 0; i < run->pieces && !own && p->k > 0; i++) {
-        const sg_arrival *const from = &g->arrival[pieces[i].owner];
-        const int32_t slabs = chunks_of_k(p, from->chunk_k);
-        const int32_t last = (pieces[i].own_row + pieces[i].rows - 1) / from->chunk;
-        for (int32_t c = pieces[i].own_row / from->chunk * slabs; c < (last + 1) * slabs; c++)
-            sg_sched_wait(s, sg_wait_one(from->by, from->flag0 + c));
-    }
+    if (!own && p->k > 0) await_chunks(s, pieces, run->pieces, g);
     for (int b = 0; sg_moves_next_b(p, &all, b, &patch); b++) {
         launch_vendor(s, &patch);
         store_part(s, &patch, g);
@@ -315,19 +321,27 @@ static sg_wait step_wait(const sg_problem *p, const sg_patch *patch, const sg_ar
                      .chunks_k = chunks_of_k(p, arrival->chunk_k)};
 }
 
+/* What PATCH, which is open, waits for: the chunks of PIECES that it reads, or to stay in step if they are own. */
+static void await_rows(sg_sched *s, const sg_patch *patch, const sg_piece *pieces, int count,
+                       const sg_gathering *g)
+{
+    const sg_problem *const p = s->problem;
+    if (pieces[0].owner == s->rank) {
+        if (g->in_step > 0) sg_sched_wait(s, step_wait(p, patch, &g->arrival[g->in_step - 1]));
+        return;
+    }
+    for (int i = 0; i < count; i++)
+        if (pieces[i].row0 < patch->row0 + patch->rows &&
+            patch->row0 < pieces[i].row0 + pieces[i].rows)
+            sg_sched_wait(s, piece_wait(p, &pieces[i], &g->arrival[pieces[i].owner]));
+}
+
 /* A patch of a run, whose tiles wait for the chunks of PIECES that they read. */
 static void emit_patch(sg_sched *s, const sg_patch *patch, const sg_piece *pieces, int count,
                        sg_gathering *g)
 {
-    const sg_problem *const p = s->problem;
-    const bool own = pieces[0].owner == s->rank;
     sg_sched_patch(s, patch);
-    for (int32_t i = 0; i < count && !own && p->k > 0; i++)
-        if (pieces[i].row0 < patch->row0 + patch->rows &&
-            patch->row0 < pieces[i].row0 + pieces[i].rows)
-            sg_sched_wait(s, piece_wait(p, &pieces[i], &g->arrival[pieces[i].owner]));
-    if (own && g->in_step > 0 && p->k > 0)
-        sg_sched_wait(s, step_wait(p, patch, &g->arrival[g->in_step - 1]));
+    if (s->problem->k > 0) await_rows(s, patch, pieces, count, g);
     store_part(s, patch, g);
 }
 
