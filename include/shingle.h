@@ -92,7 +92,8 @@ typedef struct shingle_config {
                              * shortens latencies only; default 16 */
     double timeout_seconds; /* a run fails if, on the CPU, no rank makes progress for so long; on
                              * GPUs, if one wait of a kernel takes so long, be it only because a
-                             * peer's stream is busy: more than ranks may be apart.  Default 10 */
+                             * peer's stream is busy: more than ranks may be apart.  Default 10,
+                            * at most 86400, and 900 on GPUs */
     int threads;            /* that multiply for this group; default: the process's cores.  On the
                              * CPU each rank's links have a thread besides, which mostly sleeps */
     const char *plans; /* file of tuned plans (docs/tuning.md), read now; it need not exist yet */

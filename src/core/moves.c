@@ -1,119 +1,7 @@
 /* moves.c -- see moves.h. */
 #include "core/moves.h"
 
-enum { WAVE_TILES = 128, CHUNK_K_MULTIPLE = 64 };
-
-/* ---- Pieces and chunks ----------------------------------------------------------------------- */
-
-sg_pieces sg_pieces_of(const sg_problem *p, int rank, int owner, int64_t x0, int64_t x1)
-{
-    const sg_part part = sg_problem_part(p, rank, owner);
-    const bool exchange =
-        sg_problem_in(p) == SG_IN_EXCHANGE || sg_problem_out(p) == SG_OUT_EXCHANGE;
-    return (sg_pieces){.problem = p,
-                       .owner = owner,
-                       .segment = exchange ? -1 : p->share[owner].first,
-                       .x = x0,
-                       .end = sg_min(x1, part.rows),
-                       .base = exchange ? part.base : -1};
-}
-
-static bool next_run(sg_pieces *it, sg_piece *piece_out)
-{
-    if (it->x >= it->end) return false;
-    *piece_out = (sg_piece){.owner = it->owner,
-                            .row0 = (int32_t)(it->base + it->x),
-                            .rows = (int32_t)(it->end - it->x),
-                            .own_row = (int32_t)it->x};
-    it->x = it->end;
-    return true;
-}
-
-bool sg_piece_next(sg_pieces *it, sg_piece *piece_out)
-{
-    if (it->base >= 0) return next_run(it, piece_out);
-    while (it->segment >= 0 && it->x < it->end) {
-        const sg_segment *const segment = &it->problem->segments[it->segment];
-        const int64_t behind = segment->own_row + segment->rows;
-        if (behind <= it->x) {
-            it->segment = segment->next;
-            continue;
-        }
-        const int64_t rows = sg_min(behind, it->end) - it->x;
-        *piece_out = (sg_piece){.owner = segment->owner,
-                                .row0 = (int32_t)(segment->row0 + it->x - segment->own_row),
-                                .rows = (int32_t)rows,
-                                .own_row = (int32_t)it->x};
-        it->x += rows;
-        return true;
-    }
-    return false;
-}
-
-int32_t sg_chunk_rows(int64_t rows, int chunks, int32_t tile_m)
-{
-    const int64_t plain = sg_max(1, sg_ceil_div(rows, chunks));
-    const int64_t tiled = sg_round_up(plain, tile_m);
-    const bool fits = tiled <= SG_MAX_EXTENT; /* rows of schedules have 32 bits */
-    return (int32_t)(fits && sg_ceil_div(rows, tiled) == sg_ceil_div(rows, plain) ? tiled : plain);
-}
-
-int32_t sg_slice_rows(const sg_problem *problem, int rank, int owner, int slice, int slices,
-                      int32_t tile_m, int32_t *x0_out)
-{
-    const int64_t rows = sg_problem_part(problem, rank, owner).rows;
-    if (slice >= rows) {
-        /* A slice has a row at least: spares the divisions where there are many of nothing. */
-        *x0_out = (int32_t)rows;
-        return 0;
-    }
-    const int64_t height = sg_chunk_rows(rows, slices, tile_m);
-    const int64_t x0 = sg_min(rows, slice * height);
-    *x0_out = (int32_t)x0;
-    return (int32_t)(sg_min(rows, x0 + height) - x0);
-}
-
-bool sg_is_packed(const sg_problem *problem)
-{
-    int64_t row = 0;
-    for (int r = 0; r < problem->ranks; r++) {
-        const sg_share *const share = &problem->share[r];
-        if (share->rows == 0) continue;
-        const sg_segment *const first = &problem->segments[share->first];
-        if (first->row0 != row || first->rows != share->rows) return false;
-        row += share->rows;
-    }
-    return true;
-}
-
-int32_t sg_tile_along(const sg_problem *problem, int32_t tile_m, int32_t tile_n)
-{
-    if (problem->gather == SG_GATHER_K) return CHUNK_K_MULTIPLE;
-    return problem->gather == SG_GATHER_B ? tile_n : tile_m;
-}
-
-bool sg_moves_beside(const sg_problem *problem, const sg_tiling *tiling)
-{
-    return problem->m % tiling->tile_m != 0 && problem->n % tiling->tile_n == 0 &&
-           problem->n * problem->ranks <= SG_MAX_EXTENT;
-}
-
-int32_t sg_chunk_k(int64_t k, int slabs)
-{
-    if (slabs <= 1 || k <= 1) return 0;
-    const int64_t plain = sg_ceil_div(k, slabs);
-    const int64_t even = sg_round_up(plain, CHUNK_K_MULTIPLE);
-    return (int32_t)(even < k ? even : plain);
-}
-
-int32_t sg_piece_tiles(const sg_sched *s, const sg_piece *piece, const sg_tiling *tiling)
-{
-    if (s->status != SHINGLE_OK)
-        return 0; /* perhaps of so many tiles that they cannot be counted */
-    const int64_t tiles =
-        sg_ceil_div(piece->rows, tiling->tile_m) * sg_ceil_div(s->problem->n, tiling->tile_n);
-    return (int32_t)sg_min(tiles, SG_MAX_VISITS);
-}
+enum { WAVE_TILES = 128 };
 
 /* ---- Where rows lie -------------------------------------------------------------------------- */
 
@@ -381,6 +269,19 @@ static int launch_vendor(sg_sched *s, const sg_patch *patch)
     return step;
 }
 
+/* A step that waits for all chunks that COUNT pieces of others are part of. */
+static void await_chunks(sg_sched *s, const sg_piece *pieces, int count, const sg_gathering *g)
+{
+    sg_sched_flag(s, 0);
+    for (int i = 0; i < count; i++) {
+        const sg_arrival *const from = &g->arrival[pieces[i].owner];
+        const int32_t slabs = chunks_of_k(s->problem, from->chunk_k);
+        const int32_t last = (pieces[i].own_row + pieces[i].rows - 1) / from->chunk;
+        for (int32_t c = pieces[i].own_row / from->chunk * slabs; c < (last + 1) * slabs; c++)
+            sg_sched_wait(s, sg_wait_one(from->by, from->flag0 + c));
+    }
+}
+
 /* The rows of a run as the vendor multiplies them, behind all chunks that they are part of. */
 static void emit_vendor(sg_sched *s, const row_run *run, const sg_piece *pieces, sg_gathering *g)
 {
@@ -390,14 +291,7 @@ static void emit_vendor(sg_sched *s, const row_run *run, const sg_piece *pieces,
     sg_patch patch;
     sg_patch all = patch_of(s, run, own ? SG_A : g->gathered, true);
     cut_k(p, &all, g);
-    if (!own && p->k > 0) sg_sched_flag(s, 0);
-    for (int32_t i = 0; i < run->pieces && !own && p->k > 0; i++) {
-        const sg_arrival *const from = &g->arrival[pieces[i].owner];
-        const int32_t slabs = chunks_of_k(p, from->chunk_k);
-        const int32_t last = (pieces[i].own_row + pieces[i].rows - 1) / from->chunk;
-        for (int32_t c = pieces[i].own_row / from->chunk * slabs; c < (last + 1) * slabs; c++)
-            sg_sched_wait(s, sg_wait_one(from->by, from->flag0 + c));
-    }
+    if (!own && p->k > 0) await_chunks(s, pieces, run->pieces, g);
     for (int b = 0; sg_moves_next_b(p, &all, b, &patch); b++) {
         launch_vendor(s, &patch);
         store_part(s, &patch, g);
@@ -427,47 +321,66 @@ static sg_wait step_wait(const sg_problem *p, const sg_patch *patch, const sg_ar
                      .chunks_k = chunks_of_k(p, arrival->chunk_k)};
 }
 
+/* What PATCH, which is open, waits for: the chunks of PIECES that it reads, or to stay in step if they are own. */
+static void await_rows(sg_sched *s, const sg_patch *patch, const sg_piece *pieces, int count,
+                       const sg_gathering *g)
+{
+    const sg_problem *const p = s->problem;
+    if (pieces[0].owner == s->rank) {
+        if (g->in_step > 0) sg_sched_wait(s, step_wait(p, patch, &g->arrival[g->in_step - 1]));
+        return;
+    }
+    for (int i = 0; i < count; i++)
+        if (pieces[i].row0 < patch->row0 + patch->rows &&
+            patch->row0 < pieces[i].row0 + pieces[i].rows)
+            sg_sched_wait(s, piece_wait(p, &pieces[i], &g->arrival[pieces[i].owner]));
+}
+
 /* A patch of a run, whose tiles wait for the chunks of PIECES that they read. */
 static void emit_patch(sg_sched *s, const sg_patch *patch, const sg_piece *pieces, int count,
                        sg_gathering *g)
 {
-    const sg_problem *const p = s->problem;
-    const bool own = pieces[0].owner == s->rank;
     sg_sched_patch(s, patch);
-    for (int32_t i = 0; i < count && !own && p->k > 0; i++)
-        if (pieces[i].row0 < patch->row0 + patch->rows &&
-            patch->row0 < pieces[i].row0 + pieces[i].rows)
-            sg_sched_wait(s, piece_wait(p, &pieces[i], &g->arrival[pieces[i].owner]));
-    if (own && g->in_step > 0 && p->k > 0)
-        sg_sched_wait(s, step_wait(p, patch, &g->arrival[g->in_step - 1]));
+    if (s->problem->k > 0) await_rows(s, patch, pieces, count, g);
     store_part(s, patch, g);
 }
 
-/* Rows of A: a patch for each run; where several B share them, for each B of as many bands as a patch of
- * one B would take together, so that no B waits for the last rows before the next one has the first. */
-static void emit_rows(sg_sched *s, const row_run *run, const sg_piece *pieces, sg_gathering *g)
+/* A group of bands that reaches over the border of an owner or a chunk waits for two before it has finished
+ * the first one's columns: no group of PATCH is higher than the smallest of PIECES. */
+static void limit_group(const sg_sched *s, const sg_piece *pieces, int count, const sg_gathering *g,
+                        sg_patch *patch)
+{
+    const bool own = pieces[0].owner == s->rank;
+    const int32_t tile_m = s->step[s->open_step].u.launch.tile_m;
+    for (int i = 0; i < count; i++) {
+        const int32_t chunk = own ? pieces[i].rows : g->arrival[pieces[i].owner].chunk;
+        const int64_t bands = sg_ceil_div(sg_walk_min(pieces[i].rows, chunk), tile_m);
+        if (bands < patch->width) patch->width = (uint8_t)bands;
+    }
+}
+
+/* The part of k that visits of OWNER's rows wait for at a time; 0: all of it, or nothing. */
+static int32_t slab_of(const sg_sched *s, int owner, const sg_gathering *g)
+{
+    if (owner != s->rank) return g->arrival[owner].chunk_k;
+    return g->in_step > 0 ? g->arrival[g->in_step - 1].chunk_k : 0;
+}
+
+/* The rows of a run in the open launch: one patch; where several B share them, for each B of as many bands as
+ * a patch of one B would take together, so that no B waits for the last rows before the next one has the
+ * first. */
+static void emit_tiles(sg_sched *s, const row_run *run, const sg_piece *pieces, sg_gathering *g)
 {
     const sg_problem *const p = s->problem;
-    if (run->rows > 0 && g->vendor) emit_vendor(s, run, pieces, g);
-    if (run->rows == 0 || g->vendor || s->open_step < 0) return;
     const bool own = pieces[0].owner == s->rank;
     sg_patch patch = patch_of(s, run, own ? SG_A : g->gathered, true);
     sg_patch part;
     cut_k(p, &patch, g);
-    /* A group of bands that reaches over the border of an owner or a chunk waits for two before it
-     * has finished the first one's columns: no group is higher than the smallest. */
-    const int32_t tile_m = s->step[s->open_step].u.launch.tile_m;
-    for (int32_t i = 0; i < run->pieces; i++) {
-        const int32_t chunk = own ? pieces[i].rows : g->arrival[pieces[i].owner].chunk;
-        const int64_t bands = sg_ceil_div(sg_walk_min(pieces[i].rows, chunk), tile_m);
-        if (bands < patch.width) patch.width = (uint8_t)bands;
-    }
-    if (!own)
-        patch.slab = g->arrival[pieces[0].owner].chunk_k;
-    else if (g->in_step > 0)
-        patch.slab = g->arrival[g->in_step - 1].chunk_k;
+    limit_group(s, pieces, run->pieces, g, &patch);
+    patch.slab = slab_of(s, pieces[0].owner, g);
     int64_t height = run->rows;
-    if (p->b_count > 1) height = (int64_t)sg_max(patch.width, 1) * tile_m;
+    if (p->b_count > 1)
+        height = (int64_t)sg_max(patch.width, 1) * s->step[s->open_step].u.launch.tile_m;
     for (int64_t row = 0; row < run->rows; row += height) {
         patch.row0 = (int32_t)(run->row0 + row);
         patch.a.row0 = (int32_t)(run->buf_row0 + row);
@@ -475,6 +388,16 @@ static void emit_rows(sg_sched *s, const row_run *run, const sg_piece *pieces, s
         for (int b = 0; sg_moves_next_b(p, &patch, b, &part); b++)
             if (cut_strip(&part, g)) emit_patch(s, &part, pieces, run->pieces, g);
     }
+}
+
+/* Rows of A, by a launch of the vendor's or in the open one. */
+static void emit_rows(sg_sched *s, const row_run *run, const sg_piece *pieces, sg_gathering *g)
+{
+    if (run->rows == 0) return;
+    if (g->vendor)
+        emit_vendor(s, run, pieces, g);
+    else if (s->open_step >= 0)
+        emit_tiles(s, run, pieces, g);
 }
 
 static void gather_rows(sg_sched *s, sg_gathering *g, const int *order, int count)

@@ -49,8 +49,9 @@ void sg_sched_return(sg_sched *s)
     for (int32_t i = 0; i < steps; i++)
         if (s->step[i].kind == SG_GEMM) last[s->step[i].lane] = i;
     for (int32_t i = 0; i < steps; i++) {
-        const sg_launch l = s->step[i].u.launch;
-        for (int32_t j = l.patch0; s->step[i].kind == SG_GEMM && j < l.patch0 + l.patches; j++) {
+        if (s->step[i].kind != SG_GEMM) continue;
+        const sg_launch l = s->step[i].u.launch; /* a copy: steps move when some are appended */
+        for (int32_t j = l.patch0; j < l.patch0 + l.patches; j++) {
             const sg_area a = s->patch[j].a;
             if (!returns(&s->patch[j])) continue;
             const sg_area there = target(s, &s->patch[j]);

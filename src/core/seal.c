@@ -229,7 +229,8 @@ static bool has_places(const sg_sched *s, const sg_step *step)
     for (int32_t i = 0; i < step->tos; i++) tiled |= s->to[step->to0 + i].tiled;
     if (step->kind == SG_COPY) tiled |= step->u.copy.src.tiled;
     if (step->kind == SG_COLL) tiled |= step->u.coll.self.tiled;
-    for (int32_t i = 0; step->kind == SG_REDUCE && i < step->u.reduce.adds; i++)
+    if (step->kind != SG_REDUCE) return tiled;
+    for (int32_t i = 0; i < step->u.reduce.adds; i++)
         tiled |= s->add[step->u.reduce.add0 + i].area.tiled;
     return tiled;
 }
@@ -373,6 +374,20 @@ static bool count_raise(sg_sched *s, uint32_t mask, int32_t index, int32_t bands
     return true;
 }
 
+/* The same for all raises of a launch. */
+static bool count_launch(sg_sched *s, uint32_t mask, const sg_launch *l)
+{
+    for (int32_t i = l->patch0; i < l->patch0 + l->patches; i++) {
+        const sg_patch *const p = &s->patch[i];
+        const int32_t visits = sg_walk_visits(p, l->tile_m, l->tile_n);
+        for (int32_t r = p->raise0; r < p->raise0 + p->raises; r++)
+            if (!count_raise(s, mask, r, sg_walk_bands(p, l->tile_m), sg_walk_cols(p, l->tile_n),
+                             visits))
+                return false;
+    }
+    return true;
+}
+
 static bool count_raises(sg_sched *s)
 {
     int64_t slots = 8;
@@ -383,18 +398,12 @@ static bool count_raises(sg_sched *s)
 
     for (int32_t i = 0; i < s->steps; i++) {
         const sg_step *const step = &s->step[i];
-        for (int32_t j = 0; j < step->raises && step->kind != SG_GEMM; j++)
-            if (!count_raise(s, mask, step->raise0 + j, 1, 1, 1)) return false;
-        if (step->kind != SG_GEMM) continue;
-        const sg_launch *const l = &step->u.launch;
-        for (int32_t j = l->patch0; j < l->patch0 + l->patches; j++) {
-            const sg_patch *const p = &s->patch[j];
-            for (int32_t r = 0; r < p->raises; r++)
-                if (!count_raise(s, mask, p->raise0 + r, sg_walk_bands(p, l->tile_m),
-                                 sg_walk_cols(p, l->tile_n),
-                                 sg_walk_visits(p, l->tile_m, l->tile_n)))
-                    return false;
+        if (step->kind == SG_GEMM) {
+            if (!count_launch(s, mask, &step->u.launch)) return false;
+            continue;
         }
+        for (int32_t j = 0; j < step->raises; j++)
+            if (!count_raise(s, mask, step->raise0 + j, 1, 1, 1)) return false;
     }
     /* One raiser needs no counter. */
     for (int32_t i = 0; i < s->raises; i++)
@@ -412,25 +421,35 @@ static void see_wait(sg_sched *s, const sg_wait *w, int64_t tiles)
         see_flag(s, w->flag0 + (w->per == SG_PER_TILE ? tiles : 1));
 }
 
+/* COUNT waits of a patch of TILES tiles, or of a step, from FIRST on. */
+static void see_wait_list(sg_sched *s, int32_t first, int32_t count, int64_t tiles)
+{
+    for (int32_t i = first; i < first + count; i++) see_wait(s, &s->wait[i], tiles);
+}
+
+/* The same for those of addends. */
+static void see_add_waits(sg_sched *s, int32_t first, int32_t count, int64_t tiles)
+{
+    for (int32_t i = first; i < first + count; i++)
+        if (s->add[i].waits) see_wait(s, &s->add[i].wait, tiles);
+}
+
 static void see_waits(sg_sched *s)
 {
     for (int32_t i = 0; i < s->steps; i++) {
         const sg_step *const step = &s->step[i];
-        for (int32_t j = 0; j < step->waits && step->kind != SG_GEMM; j++)
-            see_wait(s, &s->wait[step->wait0 + j], 1);
-        if (step->kind == SG_REDUCE)
-            for (int32_t j = 0; j < step->u.reduce.adds; j++) {
-                const sg_addend *const add = &s->add[step->u.reduce.add0 + j];
-                if (add->waits) see_wait(s, &add->wait, 1);
-            }
-        if (step->kind != SG_GEMM) continue;
+        if (step->kind != SG_GEMM) {
+            see_wait_list(s, step->wait0, step->waits, 1);
+            if (step->kind == SG_REDUCE)
+                see_add_waits(s, step->u.reduce.add0, step->u.reduce.adds, 1);
+            continue;
+        }
         const sg_launch *const l = &step->u.launch;
         for (int32_t j = l->patch0; j < l->patch0 + l->patches; j++) {
             const sg_patch *const p = &s->patch[j];
             const int64_t tiles = (int64_t)sg_walk_bands(p, l->tile_m) * sg_walk_cols(p, l->tile_n);
-            for (int32_t w = 0; w < p->waits; w++) see_wait(s, &s->wait[p->wait0 + w], tiles);
-            for (int32_t a = 0; a < p->adds; a++)
-                if (s->add[p->add0 + a].waits) see_wait(s, &s->add[p->add0 + a].wait, tiles);
+            see_wait_list(s, p->wait0, p->waits, tiles);
+            see_add_waits(s, p->add0, p->adds, tiles);
         }
     }
 }

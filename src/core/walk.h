@@ -119,18 +119,18 @@ SG_WALK int32_t sg_walk_visits(const struct sg_patch *p, int32_t tile_m, int32_t
     return p->tiles > 0 ? p->tiles : sg_walk_bands(p, tile_m) * sg_walk_cols(p, tile_n);
 }
 
-/* Tile I (of the whole raster: tile0 + the visit's number) of a patch of BANDS x COLS tiles in its raster. */
-SG_WALK void sg_walk_tile(const struct sg_patch *p, int32_t bands, int32_t cols, int32_t i,
-                          int32_t *band_out, int32_t *col_out)
+/* Tile I of BANDS x COLS tiles in RASTER, with groups of WIDTH bands (0: one). */
+SG_WALK void sg_walk_raster(uint8_t raster, int32_t width, int32_t bands, int32_t cols, int32_t i,
+                            int32_t *band_out, int32_t *col_out)
 {
-    if (p->raster == SG_BY_ROW) {
+    if (raster == SG_BY_ROW) {
         *band_out = i / cols;
         *col_out = i % cols;
-    } else if (p->raster == SG_BY_COL) {
+    } else if (raster == SG_BY_COL) {
         *band_out = i % bands;
         *col_out = i / bands;
     } else {
-        const int32_t width = p->width ? p->width : 1;
+        if (width == 0) width = 1;
         const int32_t group = i / (width * cols);
         const int32_t first = group * width;
         const int32_t in_group = sg_walk_min(width, bands - first);
@@ -138,6 +138,13 @@ SG_WALK void sg_walk_tile(const struct sg_patch *p, int32_t bands, int32_t cols,
         *band_out = first + j % in_group;
         *col_out = j / in_group;
     }
+}
+
+/* Tile I (of the whole raster: tile0 + the visit's number) of a patch of BANDS x COLS tiles in its raster. */
+SG_WALK void sg_walk_tile(const struct sg_patch *p, int32_t bands, int32_t cols, int32_t i,
+                          int32_t *band_out, int32_t *col_out)
+{
+    sg_walk_raster(p->raster, p->width, bands, cols, i, band_out, col_out);
 }
 
 /* What is dealt to the blocks of a launch is units: tiles, or for clusters of blocks CM tiles down and
@@ -153,12 +160,10 @@ SG_WALK int32_t sg_walk_units(const struct sg_patch *p, int32_t tile_m, int32_t 
 SG_WALK void sg_walk_unit(const struct sg_patch *p, int32_t tile_m, int32_t tile_n, int32_t cm,
                           int32_t cn, int32_t i, int32_t *band_out, int32_t *col_out)
 {
-    sg_patch walk;
-    walk.raster = p->raster;
-    walk.width = (uint8_t)sg_walk_div(p->width, cm);
+    const int32_t bands = sg_walk_div(sg_walk_bands(p, tile_m), cm);
+    const int32_t cols = sg_walk_div(sg_walk_cols(p, tile_n), cn);
     if (cm * cn == 1) i += p->tile0;
-    sg_walk_tile(&walk, sg_walk_div(sg_walk_bands(p, tile_m), cm),
-                 sg_walk_div(sg_walk_cols(p, tile_n), cn), i, band_out, col_out);
+    sg_walk_raster(p->raster, sg_walk_div(p->width, cm), bands, cols, i, band_out, col_out);
     *band_out *= cm, *col_out *= cn;
 }
 

@@ -18,8 +18,8 @@
  * Wins where ranks reach each other all at once; loses a step on a ring of links.  Exposed in a
  * scatter: the sum of the own rows; in an all-reduce also the copies after it.
  */
-#include "core/moves.h"
 #include "core/strategy.h"
+#include "core/sums.h"
 
 enum { CHUNKS, SPLIT, BLOCKS, TILE_M, TILE_N, VENDOR };
 
@@ -106,171 +106,95 @@ static void build_gather(const sg_problem *p, const sg_knobs *k, int rank, sg_sc
     }
 }
 
-/* Rows of Q in chunk C of RANK's product. */
-static int32_t slice(const sg_problem *p, const sg_knobs *k, int rank, int q, int c,
-                     int32_t *x0_out)
-{
-    return sg_slice_rows(p, rank, q, c, k->value[CHUNKS], k->value[TILE_M], x0_out);
-}
-
-/* The buffers of what leaves; EXCHANGE: there is no sum, and rows go to where they belong in C. */
-typedef struct leaving {
-    int partial, inbox;
-    bool exchange;
-} leaving;
-
 /* Product of chunk C of the rows of Q, which begin at row BASE of BUF.  What is sent raises a flag on
  * this rank, or else its copy is after the vendor's launch, the last of which is returned. */
-static int multiply(const sg_problem *p, const sg_knobs *k, int q, int c, int buf, int64_t base,
-                    bool final, sg_sched *s)
+static int multiply(const sg_problem *p, const sg_sums *x, int q, int c, int buf, int64_t base,
+                    sg_sched *s)
 {
-    int32_t x0 = 0;
     int last = -1;
-    const int32_t rows = slice(p, k, s->rank, q, c, &x0);
+    const sg_chunk chunk = sg_sums_chunk(p, x, s->rank, q, c);
     sg_piece piece;
-    for (sg_pieces it = sg_pieces_of(p, s->rank, q, x0, x0 + rows); sg_piece_next(&it, &piece);) {
-        if (k->value[VENDOR])
-            last = sg_moves_vendor_patch(s, &piece, final, NULL);
+    for (sg_pieces it = sg_pieces_of(p, s->rank, q, chunk.x0, chunk.x0 + chunk.rows);
+         sg_piece_next(&it, &piece);) {
+        if (x->vendor)
+            last = sg_moves_vendor_patch(s, &piece, x->exchange, NULL);
         else
-            sg_moves_scatter_patch(s, &piece, 0, final);
+            sg_moves_scatter_patch(s, &piece, 0, x->exchange);
         sg_sched_to(s, sg_area_of(s->rank, buf, base + piece.own_row, piece.rows, 0, p->n));
-        if (q != s->rank && !k->value[VENDOR])
-            sg_sched_raise(s, s->rank, SG_PER_PATCH, q * k->value[CHUNKS] + c);
+        if (q != s->rank && !x->vendor) sg_sched_raise(s, s->rank, SG_PER_PATCH, q * x->chunks + c);
     }
     return last;
 }
 
 /* Copies chunk C of the rows of Q to it, when they are multiplied. */
-static void send_chunk(const sg_problem *p, const sg_knobs *k, int q, int c, const leaving *l,
-                       int launched, sg_sched *s)
+static void send_chunk(const sg_problem *p, const sg_sums *x, int q, int c, int launched,
+                       sg_sched *s)
 {
     const sg_part part = sg_problem_part(p, s->rank, q);
-    int32_t x0 = 0;
-    const int32_t rows = slice(p, k, s->rank, q, c, &x0);
+    const sg_chunk chunk = sg_sums_chunk(p, x, s->rank, q, c);
     sg_sched_copy(s, 1, SG_BY_ENGINE,
-                  sg_area_of(s->rank, l->partial, part.base + x0, rows, 0, p->n));
-    if (k->value[VENDOR])
+                  sg_area_of(s->rank, x->partial, part.base + chunk.x0, chunk.rows, 0, p->n));
+    if (x->vendor)
         sg_sched_after(s, launched);
     else
-        sg_sched_wait(s, sg_wait_one(s->rank, q * k->value[CHUNKS] + c));
-    const int64_t to = l->exchange ? part.held : s->rank * p->most_rows;
-    sg_sched_to(s, sg_area_of(q, l->exchange ? SG_C : l->inbox, to + x0, rows, 0, p->n));
+        sg_sched_wait(s, sg_wait_one(s->rank, q * x->chunks + c));
+    const int64_t to = x->exchange ? part.held : s->rank * p->most_rows;
+    const int buf = x->exchange ? SG_C : x->inbox;
+    sg_sched_to(s, sg_area_of(q, buf, to + chunk.x0, chunk.rows, 0, p->n));
     sg_sched_raise(s, q, SG_PER_PATCH, c);
 }
 
 /* Products for all owners, own rows last, and their copies. */
-static void multiply_and_send(const sg_problem *p, const sg_knobs *k, const leaving *l, sg_sched *s)
+static void multiply_and_send(const sg_problem *p, const sg_knobs *k, const sg_sums *x, sg_sched *s)
 {
-    const bool vendor = k->value[VENDOR];
     for (int i = 1; i <= p->ranks; i++) {
         const int q = (s->rank + i) % p->ranks;
         const sg_part part = sg_problem_part(p, s->rank, q);
-        const bool stays = l->exchange && q == s->rank;
-        if (!vendor && (i == 1 || k->value[SPLIT])) launch(s, k);
-        for (int c = 0; c < k->value[CHUNKS]; c++) {
-            const int launched = multiply(p, k, q, c, stays ? SG_C : l->partial,
-                                          stays ? part.held : part.base, l->exchange, s);
-            if (vendor && q != s->rank) send_chunk(p, k, q, c, l, launched, s);
+        const bool stays = x->exchange && q == s->rank;
+        if (!x->vendor && (i == 1 || k->value[SPLIT])) launch(s, k);
+        for (int c = 0; c < x->chunks; c++) {
+            const int launched =
+                multiply(p, x, q, c, stays ? SG_C : x->partial, stays ? part.held : part.base, s);
+            if (x->vendor && q != s->rank) send_chunk(p, x, q, c, launched, s);
         }
     }
-    for (int i = 1; i < p->ranks && !vendor; i++)
-        for (int c = 0; c < k->value[CHUNKS]; c++)
-            send_chunk(p, k, (s->rank + i) % p->ranks, c, l, -1, s);
+    for (int i = 1; i < p->ranks && !x->vendor; i++)
+        for (int c = 0; c < x->chunks; c++) send_chunk(p, x, (s->rank + i) % p->ranks, c, -1, s);
 }
 
-/* First flag of finished rows, behind those of products. */
-static int32_t done_flag(const sg_problem *p, const sg_knobs *k)
+/* What leaves, but for its buffers. */
+static sg_sums sums_of(const sg_problem *p, const sg_knobs *k)
 {
-    return p->ranks * k->value[CHUNKS];
-}
-
-/* Sums chunk C of the own rows over all ranks into C; returns the last step of that. */
-static int sum_chunk(const sg_problem *p, const sg_knobs *k, int c, const leaving *l, sg_sched *s)
-{
-    const bool all = sg_problem_out(p) == SG_OUT_ALL;
-    const int rank = s->rank;
-    int last = -1;
-    int32_t x0 = 0;
-    const int32_t rows = slice(p, k, rank, rank, c, &x0);
-    sg_piece piece;
-    for (sg_pieces it = sg_pieces_of(p, rank, rank, x0, x0 + rows); sg_piece_next(&it, &piece);) {
-        last = sg_sched_reduce(s, 0, true);
-        for (int q = 0; q < p->ranks; q++) {
-            const int64_t row = q == rank ? p->share[rank].base : q * p->most_rows;
-            const sg_wait wait = sg_wait_one(q, c);
-            sg_sched_add(s,
-                         sg_area_of(rank, q == rank ? l->partial : l->inbox, row + piece.own_row,
-                                    piece.rows, 0, p->n),
-                         q == rank ? NULL : &wait);
-        }
-        const int32_t to = all ? piece.row0 : piece.own_row;
-        sg_sched_to(s, sg_area_of(rank, SG_C, to, piece.rows, 0, p->n));
-        if (all && !k->value[VENDOR]) sg_sched_raise(s, rank, SG_PER_PATCH, done_flag(p, k) + c);
-    }
-    return last;
-}
-
-/* All-reduce: chunk C of the finished rows goes to everybody. */
-static void send_sums(const sg_problem *p, const sg_knobs *k, int c, int summed, sg_sched *s)
-{
-    const int rank = s->rank;
-    const int32_t done = done_flag(p, k) + c;
-    for (int i = 1; i < p->ranks; i++) {
-        const int peer = (rank - i + p->ranks) % p->ranks;
-        int32_t x0 = 0;
-        const int32_t rows = slice(p, k, rank, rank, c, &x0);
-        sg_piece piece;
-        for (sg_pieces it = sg_pieces_of(p, rank, rank, x0, x0 + rows);
-             sg_piece_next(&it, &piece);) {
-            sg_sched_copy(s, 1, SG_BY_ENGINE,
-                          sg_area_of(rank, SG_C, piece.row0, piece.rows, 0, p->n));
-            if (k->value[VENDOR])
-                sg_sched_after(s, summed);
-            else
-                sg_sched_wait(s, sg_wait_one(rank, done));
-            sg_sched_to(s, sg_area_of(peer, SG_C, piece.row0, piece.rows, 0, p->n));
-            sg_sched_raise(s, peer, SG_PER_PATCH, done);
-        }
-    }
-}
-
-/* Waits for chunks that the others store into this rank's C, with flags from DONE on. */
-static void await_others(const sg_problem *p, const sg_knobs *k, bool exchange, int32_t done,
-                         sg_sched *s)
-{
-    sg_sched_flag(s, 0);
-    for (int q = 0; q < p->ranks && p->n > 0; q++) {
-        for (int c = 0; c < k->value[CHUNKS] && q != s->rank; c++) {
-            int32_t x0 = 0;
-            const int32_t rows =
-                exchange ? slice(p, k, q, s->rank, c, &x0) : slice(p, k, s->rank, q, c, &x0);
-            if (rows > 0) sg_sched_wait(s, sg_wait_one(q, done + c));
-        }
-    }
+    return (sg_sums){.chunks = k->value[CHUNKS],
+                     .tile_m = k->value[TILE_M],
+                     .tile_n = k->value[TILE_N],
+                     .exchange = sg_problem_out(p) == SG_OUT_EXCHANGE,
+                     .vendor = k->value[VENDOR]};
 }
 
 static void build_exchange(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
 {
-    const int partial = sg_sched_buf(s, SG_LOCAL, "partial", sg_problem_rows(p, rank), p->n, 0);
+    sg_sums x = sums_of(p, k);
+    x.partial = sg_sched_buf(s, SG_LOCAL, "partial", sg_problem_rows(p, rank), p->n, 0);
     /* Shared by all, so that a rank without any rows says hello and done too. */
     sg_sched_buf(s, SG_SYM, "none", 0, 0, 0);
-    const leaving l = {.partial = partial, .exchange = true};
-    multiply_and_send(p, k, &l, s);
-    await_others(p, k, true, 0, s);
+    multiply_and_send(p, k, &x, s);
+    sg_sums_await(s, &x);
 }
 
-static void build_scatter(const sg_problem *p, const sg_knobs *k, sg_sched *s)
+static void build_scatter(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
 {
     const bool all = sg_problem_out(p) == SG_OUT_ALL;
-    const int64_t inbox_rows = p->ranks * p->most_rows;
-    leaving l = {.inbox = sg_sched_buf(s, SG_SYM, "inbox", inbox_rows, p->n, SG_ENGINE)};
-    l.partial = sg_sched_buf(s, SG_LOCAL, "partial", p->m, p->n, 0);
-    multiply_and_send(p, k, &l, s);
-    for (int c = 0; c < k->value[CHUNKS] && p->n > 0; c++) {
-        const int summed = sum_chunk(p, k, c, &l, s);
-        if (all) send_sums(p, k, c, summed, s);
+    sg_sums x = sums_of(p, k);
+    x.inbox = sg_sched_buf(s, SG_SYM, "inbox", p->ranks * p->most_rows, p->n, SG_ENGINE);
+    x.partial = sg_sched_buf(s, SG_LOCAL, "partial", p->m, p->n, 0);
+    multiply_and_send(p, k, &x, s);
+    for (int c = 0; c < x.chunks; c++) {
+        const int added = sg_sums_add(s, &x, c);
+        for (int i = 1; i < p->ranks && all; i++)
+            sg_sums_send(s, &x, 1, (rank - i + p->ranks) % p->ranks, c, added);
     }
-    if (all) await_others(p, k, false, done_flag(p, k), s);
+    if (all) sg_sums_await(s, &x);
 }
 
 static void build(const sg_problem *p, const sg_knobs *knobs, int rank, sg_sched *s)
@@ -280,7 +204,7 @@ static void build(const sg_problem *p, const sg_knobs *knobs, int rank, sg_sched
     else if (sg_problem_out(p) == SG_OUT_EXCHANGE)
         build_exchange(p, knobs, rank, s);
     else
-        build_scatter(p, knobs, s);
+        build_scatter(p, knobs, rank, s);
 }
 
 const sg_strategy sg_strategy_direct = {

@@ -22,8 +22,8 @@
  * our reconstruction.  It differs in that chunks arrive where they are read, without gathering and
  * scattering around a product, and that a tile waits for its own chunk alone, not for the whole step.
  */
-#include "core/moves.h"
 #include "core/strategy.h"
+#include "core/sums.h"
 
 enum { FORM, CHUNKS, LANES, STREAMS, BLOCKS, TILE_M, TILE_N };
 
@@ -69,8 +69,13 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
         const bool room = machine->sms >= 8 && (gather || blocks > 0);
         const int streams = form == UNFUSED && room ? 2 : 1;
         const int sms = streams > 1 && blocks == 0 ? machine->sms : blocks;
-        sets[n++] = (sg_knobs){
-            {form, chunks, lanes, streams, sms / streams, machine->tile[0].m, machine->tile[0].n}};
+        sets[n++] = (sg_knobs){{[FORM] = form,
+                                [CHUNKS] = chunks,
+                                [LANES] = lanes,
+                                [STREAMS] = streams,
+                                [BLOCKS] = sms / streams,
+                                [TILE_M] = machine->tile[0].m,
+                                [TILE_N] = machine->tile[0].n}};
     }
     if (n == 0)
         sg_decline(why, "%lld rows of a rank are too few for chunks", (long long)p->most_rows);
@@ -191,142 +196,61 @@ static void build_gather(const sg_problem *p, const sg_knobs *k, int rank, sg_sc
 
 /* ---- Scatter --------------------------------------------------------------------------------- */
 
-/* A step's part of the rows of one owner. */
-typedef struct cut {
-    int32_t x0, rows, col0, cols;
-} cut;
-
-static cut cut_of(const sg_problem *p, const sg_knobs *k, int rank, int owner, int c)
-{
-    cut part = {.cols = (int32_t)p->n};
-    if (form_of(p, k) == UNIFORM_2D) {
-        const int32_t width = sg_chunk_rows(p->n, k->value[CHUNKS], k->value[TILE_N]);
-        part.rows = (int32_t)sg_problem_part(p, rank, owner).rows;
-        part.col0 = (int32_t)sg_min(p->n, (int64_t)c * width);
-        part.cols = (int32_t)sg_min(width, p->n - part.col0);
-    } else {
-        part.rows = sg_slice_rows(p, rank, owner, c, k->value[CHUNKS], k->value[TILE_M], &part.x0);
-    }
-    if (part.cols == 0) part.rows = 0;
-    return part;
-}
-
-/* PART's columns of rows [ROW, ROW + ROWS). */
-static sg_area area_of(int rank, int buf, int64_t row, int64_t rows, const cut *part)
-{
-    return sg_area_of(rank, buf, row, rows, part->col0, part->cols);
-}
-
-typedef struct bufs {
-    int partial, inbox; /* the inbox: most_rows of every rank */
-    bool exchange;      /* rows go straight into their owner's C */
-} bufs;
-
 /* Products for step C of the rows of Q; what belongs to others raises a flag here. */
-static void multiply(const sg_problem *p, const sg_knobs *k, int q, int c, const bufs *b,
-                     sg_sched *s)
+static void multiply(const sg_problem *p, const sg_sums *x, int q, int c, sg_sched *s)
 {
     const bool own = q == s->rank;
-    const cut part = cut_of(p, k, s->rank, q, c);
+    const sg_chunk chunk = sg_sums_chunk(p, x, s->rank, q, c);
     const sg_part where = sg_problem_part(p, s->rank, q);
     sg_piece piece;
-    for (sg_pieces it = sg_pieces_of(p, s->rank, q, part.x0, part.x0 + part.rows);
+    for (sg_pieces it = sg_pieces_of(p, s->rank, q, chunk.x0, chunk.x0 + chunk.rows);
          sg_piece_next(&it, &piece);) {
-        const bool here = b->exchange && own; /* finished, in its place */
-        sg_patch patch = sg_moves_patch(s, &piece, b->exchange);
-        sg_moves_cut_cols(&patch, part.col0, part.cols);
+        const bool here = x->exchange && own; /* finished, in its place */
+        sg_patch patch = sg_moves_patch(s, &piece, x->exchange);
+        sg_moves_cut_cols(&patch, chunk.col0, chunk.cols);
         sg_sched_patch(s, &patch);
-        sg_sched_to(s,
-                    area_of(s->rank, here ? SG_C : b->partial,
-                            piece.own_row + (here ? where.held : where.base), piece.rows, &part));
-        if (!own) sg_sched_raise(s, s->rank, SG_PER_PATCH, q * k->value[CHUNKS] + c);
+        sg_sched_to(s, sg_chunk_area(s->rank, here ? SG_C : x->partial,
+                                     piece.own_row + (here ? where.held : where.base), piece.rows,
+                                     &chunk));
+        if (!own) sg_sched_raise(s, s->rank, SG_PER_PATCH, q * x->chunks + c);
     }
 }
 
-static void send(const sg_problem *p, const sg_knobs *k, int distance, int c, const bufs *b,
+static void send(const sg_problem *p, const sg_knobs *k, int distance, int c, const sg_sums *x,
                  sg_sched *s)
 {
     const int q = (s->rank + distance) % p->ranks;
-    const cut part = cut_of(p, k, s->rank, q, c);
+    const sg_chunk chunk = sg_sums_chunk(p, x, s->rank, q, c);
     const sg_part where = sg_problem_part(p, s->rank, q);
-    const int64_t to = b->exchange ? where.held : s->rank * p->most_rows;
+    const int64_t to = x->exchange ? where.held : s->rank * p->most_rows;
     sg_sched_copy(s, copy_lane(p, k, distance, c), SG_BY_ENGINE,
-                  area_of(s->rank, b->partial, where.base + part.x0, part.rows, &part));
-    sg_sched_wait(s, sg_wait_one(s->rank, q * k->value[CHUNKS] + c));
-    sg_sched_to(s, area_of(q, b->exchange ? SG_C : b->inbox, to + part.x0, part.rows, &part));
+                  sg_chunk_area(s->rank, x->partial, where.base + chunk.x0, chunk.rows, &chunk));
+    sg_sched_wait(s, sg_wait_one(s->rank, q * x->chunks + c));
+    sg_sched_to(s,
+                sg_chunk_area(q, x->exchange ? SG_C : x->inbox, to + chunk.x0, chunk.rows, &chunk));
     sg_sched_raise(s, q, SG_PER_PATCH, c);
 }
 
-/* First flag of finished rows, behind those of partial sums. */
-static int32_t done_flag(const sg_problem *p, const sg_knobs *k)
-{
-    return p->ranks * k->value[CHUNKS];
-}
-
 /* Sums step C of the own rows; in an all-reduce they then go to everybody. */
-static void sum(const sg_problem *p, const sg_knobs *k, int c, const bufs *b, sg_sched *s)
+static void sum(const sg_problem *p, const sg_knobs *k, int c, const sg_sums *x, sg_sched *s)
 {
-    const bool all = sg_problem_out(p) == SG_OUT_ALL;
-    const int rank = s->rank;
-    const cut part = cut_of(p, k, rank, rank, c);
-    const int32_t done = done_flag(p, k) + c;
-    sg_piece piece;
-    if (b->exchange) return;
-    for (sg_pieces it = sg_pieces_of(p, rank, rank, part.x0, part.x0 + part.rows);
-         sg_piece_next(&it, &piece);) {
-        sg_sched_reduce(s, 0, true);
-        for (int q = 0; q < p->ranks; q++) {
-            const bool own = q == rank;
-            const int64_t row = own ? p->share[rank].base : q * p->most_rows;
-            const sg_wait wait = sg_wait_one(q, c);
-            sg_sched_add(
-                s,
-                area_of(rank, own ? b->partial : b->inbox, row + piece.own_row, piece.rows, &part),
-                own ? NULL : &wait);
-        }
-        sg_sched_to(s, area_of(rank, SG_C, all ? piece.row0 : piece.own_row, piece.rows, &part));
-        if (all) sg_sched_raise(s, rank, SG_PER_PATCH, done);
-    }
-    for (int i = 1; i < p->ranks && all; i++) {
-        const int peer = (rank + i) % p->ranks;
-        for (sg_pieces it = sg_pieces_of(p, rank, rank, part.x0, part.x0 + part.rows);
-             sg_piece_next(&it, &piece);) {
-            sg_sched_copy(s, copy_lane(p, k, i, c), SG_BY_ENGINE,
-                          area_of(rank, SG_C, piece.row0, piece.rows, &part));
-            sg_sched_wait(s, sg_wait_one(rank, done));
-            sg_sched_to(s, area_of(peer, SG_C, piece.row0, piece.rows, &part));
-            sg_sched_raise(s, peer, SG_PER_PATCH, done);
-        }
-    }
-}
-
-/* Waits for all that others store into C, behind the products: it needs an SM, as they do.  LAST: of the other
- * stream. */
-static void await_peers(const sg_problem *p, const sg_knobs *k, const bufs *b, int last,
-                        sg_sched *s)
-{
-    sg_sched_flag(s, 0);
-    sg_sched_after(s, last);
-    for (int q = 0; q < p->ranks; q++) {
-        for (int c = 0; c < k->value[CHUNKS] && q != s->rank; c++) {
-            const cut part =
-                b->exchange ? cut_of(p, k, q, s->rank, c) : cut_of(p, k, s->rank, q, c);
-            if (part.rows > 0)
-                sg_sched_wait(s, sg_wait_one(q, c + (b->exchange ? 0 : done_flag(p, k))));
-        }
-    }
+    if (x->exchange) return;
+    const int added = sg_sums_add(s, x, c);
+    if (sg_problem_out(p) != SG_OUT_ALL) return;
+    for (int i = 1; i < p->ranks; i++)
+        sg_sums_send(s, x, copy_lane(p, k, i, c), (s->rank + i) % p->ranks, c, added);
 }
 
 /* Launches step C of the owners at distance FIRST to LAST. */
 static int step(const sg_problem *p, const sg_knobs *k, int first, int last, int c, int lane,
-                const bufs *b, sg_sched *s)
+                const sg_sums *x, sg_sched *s)
 {
     bool any = false;
     for (int i = first; i <= last; i++)
-        any |= cut_of(p, k, s->rank, (s->rank + i) % p->ranks, c).rows > 0;
+        any |= sg_sums_chunk(p, x, s->rank, (s->rank + i) % p->ranks, c).rows > 0;
     if (!any) return -1;
     const int index = launch(s, k, lane, false);
-    for (int i = first; i <= last; i++) multiply(p, k, (s->rank + i) % p->ranks, c, b, s);
+    for (int i = first; i <= last; i++) multiply(p, x, (s->rank + i) % p->ranks, c, s);
     return index;
 }
 
@@ -335,37 +259,42 @@ static void build_scatter(const sg_problem *p, const sg_knobs *k, int rank, sg_s
     const int form = form_of(p, k);
     const bool apart = own_apart(form);
     const bool exchange = sg_problem_out(p) == SG_OUT_EXCHANGE;
-    const int chunks = k->value[CHUNKS];
+    sg_sums x = {.chunks = k->value[CHUNKS],
+                 .by_cols = form == UNIFORM_2D,
+                 .tile_m = k->value[TILE_M],
+                 .tile_n = k->value[TILE_N],
+                 .exchange = exchange};
+    x.partial = sg_sched_buf(s, SG_LOCAL, "partial", sg_problem_rows(p, rank), p->n, 0);
     /* Empty in an all-to-all, but shared: a rank without any rows says hello and done too. */
     const int64_t inbox_rows = exchange ? 0 : p->ranks * p->most_rows;
-    const bufs b = {
-        .inbox = sg_sched_buf(s, SG_SYM, "inbox", inbox_rows, p->n, exchange ? 0 : SG_ENGINE),
-        .partial = sg_sched_buf(s, SG_LOCAL, "partial", sg_problem_rows(p, rank), p->n, 0),
-        .exchange = exchange};
+    x.inbox = sg_sched_buf(s, SG_SYM, "inbox", inbox_rows, p->n, exchange ? 0 : SG_ENGINE);
     int other = -1; /* last launch of the second stream */
     int pieces = 0;
-    for (int c = 0; c < chunks; c++) {
+    for (int c = 0; c < x.chunks; c++) {
         if (form == UNFUSED) {
             for (int i = 1; i < p->ranks; i++) {
                 const int lane = pieces % streams_of(p, k);
-                const int index = step(p, k, i, i, c, lane, &b, s);
+                const int index = step(p, k, i, i, c, lane, &x, s);
                 pieces += index >= 0;
                 if (lane == 1 && index >= 0) other = index;
-                send(p, k, i, c, &b, s);
+                send(p, k, i, c, &x, s);
             }
             continue;
         }
-        step(p, k, 1, apart ? p->ranks - 1 : p->ranks, c, 0, &b, s);
-        for (int i = 1; i < p->ranks; i++) send(p, k, i, c, &b, s);
-        if (!apart && c > 0) sum(p, k, c - 1, &b, s); /* has come under this step's product */
+        step(p, k, 1, apart ? p->ranks - 1 : p->ranks, c, 0, &x, s);
+        for (int i = 1; i < p->ranks; i++) send(p, k, i, c, &x, s);
+        if (!apart && c > 0) sum(p, k, c - 1, &x, s); /* has come under this step's product */
     }
     if (apart && sg_problem_part(p, rank, rank).rows > 0) {
         launch(s, k, 0, streams_of(p, k) > 1);
         sg_sched_after(s, other);
-        for (int c = 0; c < chunks; c++) multiply(p, k, rank, c, &b, s);
+        for (int c = 0; c < x.chunks; c++) multiply(p, &x, rank, c, s);
     }
-    for (int c = apart ? 0 : chunks - 1; c < chunks; c++) sum(p, k, c, &b, s);
-    if (sg_problem_out(p) != SG_OUT_SCATTER) await_peers(p, k, &b, other, s);
+    for (int c = apart ? 0 : x.chunks - 1; c < x.chunks; c++) sum(p, k, c, &x, s);
+    if (sg_problem_out(p) == SG_OUT_SCATTER) return;
+    /* Behind the products: it needs an SM, as they do. */
+    sg_sums_await(s, &x);
+    sg_sched_after(s, other);
 }
 
 static void build(const sg_problem *p, const sg_knobs *knobs, int rank, sg_sched *s)

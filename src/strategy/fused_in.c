@@ -100,14 +100,31 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
             const int slabs = slabs_of(p, machine, tiles, by, false, sent);
             const int thin =
                 strips > 1 ? slabs_of(p, machine, tiles, by, true, sent) : 0; /* those of strips */
-            if (thin > 1) sets[n++] = (sg_knobs){{1, thin, tile.m, tile.n, by, strips}};
-            if (thin >= 1) sets[n++] = (sg_knobs){{1, 1, tile.m, tile.n, by, strips}};
+            if (thin > 1)
+                sets[n++] = (sg_knobs){{[CHUNKS] = 1,
+                                        [SLABS] = thin,
+                                        [TILE_M] = tile.m,
+                                        [TILE_N] = tile.n,
+                                        [PUSH] = by,
+                                        [STRIPS] = strips}};
+            if (thin >= 1)
+                sets[n++] = (sg_knobs){{[CHUNKS] = 1,
+                                        [SLABS] = 1,
+                                        [TILE_M] = tile.m,
+                                        [TILE_N] = tile.n,
+                                        [PUSH] = by,
+                                        [STRIPS] = strips}};
             for (int chunks = 1; chunks <= 4 && (chunks == 1 || chunks <= rows);
                  chunks *= 2 + 2 * by) {
                 const int parts = by && chunks > 1 ? 1 : slabs;
                 for (int i = 0; i < 1 + (parts > 1); i++) {
                     const int cut = (i == 0) == finest ? parts : 1;
-                    sets[n++] = (sg_knobs){{chunks, cut, tile.m, tile.n, by, 1}};
+                    sets[n++] = (sg_knobs){{[CHUNKS] = chunks,
+                                            [SLABS] = cut,
+                                            [TILE_M] = tile.m,
+                                            [TILE_N] = tile.n,
+                                            [PUSH] = by,
+                                            [STRIPS] = 1}};
                 }
             }
         }

@@ -102,7 +102,13 @@ static int propose_parts(const sg_problem *p, const sg_machine *machine, const s
     const int64_t tiles = bands * sg_ceil_div(p->n, tile->n);
     const int parts = p->call || !cut ? 1 : sg_split_parts(tiles, p->k, machine->sms);
     if (cut && parts == 1) return 0;
-    sets[0] = (sg_knobs){{subs, subs > 1, tile->m, tile->n, once, parts, 1, 0}};
+    sets[0] = (sg_knobs){{[SUBS] = subs,
+                          [LAG] = subs > 1,
+                          [TILE_M] = tile->m,
+                          [TILE_N] = tile->n,
+                          [ONCE] = once,
+                          [SPLITS] = parts,
+                          [STRIPS] = 1}};
     return 1;
 }
 
@@ -116,7 +122,7 @@ static int propose_strips(const sg_problem *p, const sg_machine *machine, const 
     const bool all = sg_problem_out(p) == SG_OUT_ALL && machine->pool == 0;
     const int64_t bands = sg_ceil_div(p->m, tile->m);
     const int64_t waves = sg_ceil_div(bands * sg_ceil_div(p->n, tile->n), machine->sms);
-    const sg_knobs columns = {{1, 0, tile->m, tile->n, 0, 1, 0, 0}};
+    const sg_knobs columns = {{[SUBS] = 1, [TILE_M] = tile->m, [TILE_N] = tile->n, [SPLITS] = 1}};
     int n = 0;
     if (p->call) return 0;
     if (bands <= LOW_BANDS && waves > 1 && waves <= FEW_WAVES) {
@@ -148,7 +154,9 @@ static int propose_narrow(const sg_problem *p, const sg_machine *machine, int32_
     for (int t = 0; t < machine->tiles; t++) /* the first are tried anyway */
         if (machine->tile[t].m == height && machine->tile[t].n < width + (t < TRIED)) return 0;
     if (!once && p->m <= height) return 0;
-    sets[0] = (sg_knobs){{1, 0, height, (int32_t)width, once, 1, 1, 0}};
+    sets[0] = (sg_knobs){{[SUBS] = 1, [ONCE] = once, [SPLITS] = 1, [STRIPS] = 1}};
+    sets[0].value[TILE_M] = height;
+    sets[0].value[TILE_N] = (int32_t)width;
     return 1;
 }
 
@@ -410,11 +418,6 @@ static int32_t tiles_of(const building *b, const sg_piece *piece)
     return sg_piece_tiles(b->sched, piece, &(sg_tiling){k[TILE_M], k[TILE_N], 0});
 }
 
-static bool lies_beside(const building *b)
-{
-    return sg_moves_beside(b->problem, &b->split.tiling);
-}
-
 static sg_area all_inbox_of(const building *b, int at, int from, const sg_piece *piece)
 {
     const sg_problem *const p = b->problem;
@@ -423,7 +426,7 @@ static sg_area all_inbox_of(const building *b, int at, int from, const sg_piece 
         const int64_t tiles = tiles_of(b, piece);
         return sg_area_tiled(at, b->inbox, from * tiles, tiles, k[TILE_M], k[TILE_N]);
     }
-    if (lies_beside(b))
+    if (sg_moves_beside(p, &b->split.tiling))
         return sg_area_of(at, b->inbox, piece->row0, piece->rows, from * p->n, p->n);
     return sg_area_of(at, b->inbox, from * p->m + piece->row0, piece->rows, 0, p->n);
 }
@@ -474,8 +477,9 @@ static void declare_inboxes(building *b)
     const sg_problem *const p = b->problem;
     const int32_t *const k = b->knobs->value;
     const sg_piece all = slice_of_all(b, 0);
-    const int64_t down = lies_beside(b) ? 1 : p->ranks;
-    const int64_t over = lies_beside(b) ? p->ranks : 1;
+    const bool beside = sg_moves_beside(p, &b->split.tiling);
+    const int64_t down = beside ? 1 : p->ranks;
+    const int64_t over = beside ? p->ranks : 1;
     const int64_t places = (int64_t)p->ranks * tiles_of(b, &all);
     b->tagged = k[TAGGED] && may_be_tagged(p, b->knobs);
     b->inbox = b->tagged ? sg_sched_buf(b->sched, SG_REST, "inbox", places * k[TILE_M], k[TILE_N],

@@ -126,11 +126,12 @@ static void build_gather(const sg_problem *p, const sg_knobs *knobs, int rank, s
     /* What is returned can arrive where it belongs, if that is in the product's order. */
     const bool direct = p->return_a && sg_is_packed(p) && arena == SG_LIBRARY;
     const int gathered = direct ? SG_RETURNED : sg_moves_gathered(s, arena, 0);
-    if (exchange)
+    if (exchange) {
         sg_sched_coll(s, 0, SG_ALL_TO_ALL, 0, sg_moves_held(s, rank));
-    else
+        for (int q = 0; q < p->ranks; q++) sg_sched_to(s, sg_moves_held(s, q));
+    } else {
         sg_sched_coll(s, 0, SG_ALL_GATHER, 0, sent(s, knobs, p->most_rows, p->k));
-    for (int q = 0; q < p->ranks && exchange; q++) sg_sched_to(s, sg_moves_held(s, q));
+    }
     for (int q = 0; q < p->ranks; q++) sg_sched_to(s, sg_moves_arrived(s, rank, q, gathered));
     if (p->b_count > 1 && sg_is_packed(p)) {
         whole(s, gathered, SG_C, true);

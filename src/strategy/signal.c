@@ -441,8 +441,12 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
         int32_t cuts[KEPT + 1];
         const int kept = best_cuts(&z, cuts);
         for (int i = 0; i < kept; i++)
-            sets[n++] = (sg_knobs){
-                {(int32_t)unit, cuts[i], coll_sms, coll_sms > 0 ? blocks : 0, tile.m, tile.n}};
+            sets[n++] = (sg_knobs){{[UNIT] = (int32_t)unit,
+                                    [CUTS] = cuts[i],
+                                    [SMS] = coll_sms,
+                                    [BLOCKS] = coll_sms > 0 ? blocks : 0,
+                                    [TILE_M] = tile.m,
+                                    [TILE_N] = tile.n}};
     }
     if (n == 0) sg_decline(why, "there are too many tiles to count");
     return n;
