@@ -1,15 +1,15 @@
-/* bench_accuracy.c -- how near predictions come: on a scale model, every strategy's best proposal for
- * every tensor-parallel product of Llama 3 8B and 70B is run, checked and compared with what the
- * simulator says of it.
+/* bench_accuracy.c -- how near predictions come: on a scale model, every strategy's best proposal
+ * for every tensor-parallel product of Llama 3 8B and 70B is run, checked and compared with what
+ * the simulator says of it.
  *
  *     bench_accuracy --as machines/h200x4.machine [--tokens T] [--rounds N] [--model 8b|70b] [--ar]
  *                    [--only SUBSTRING] [--json]
  *
- * Prints predicted and measured times, the median of |predicted - measured| / measured, and what the
- * predicted choice costs against the best that was measured.  Wants a machine that does nothing else:
- * the scale model is made anew for every product, and a round in which the cores had more or less to
- * give than then (a spinning thread on each says so, before and after) is repeated; how many were is
- * printed. */
+ * Prints predicted and measured times, the median of |predicted - measured| / measured, and what
+ * the predicted choice costs against the best that was measured.  Wants a machine that does nothing
+ * else: the scale model is made anew for every product, and a round in which the cores had more or
+ * less to give than then (a spinning thread on each says so, before and after) is repeated; how
+ * many were is printed. */
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -66,7 +66,7 @@ static void check(shingle_status status)
     exit(1);
 }
 
-/* ---- Is anybody else here? -------------------------------------------------------------------------- */
+/* ---- Is anybody else here? ------------------------------------------------------------------- */
 
 static void *spin(void *count)
 {
@@ -106,7 +106,7 @@ static bool run_steadily(sg_bench *bench, const shingle_plan *plan, results *r, 
     return false;
 }
 
-/* ---- Comparing -------------------------------------------------------------------------------------- */
+/* ---- Comparing ------------------------------------------------------------------------------- */
 
 /* Each strategy's best proposal, best predicted first. */
 static int pick(const shingle_plan *plan, const request *q, int index[MOST])

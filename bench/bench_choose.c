@@ -1,9 +1,10 @@
-/* bench_choose.c -- what choosing costs and how good a choice is: bench_choose [MACHINE.machine...].
+/* bench_choose.c -- what choosing costs and how good a choice is: bench_choose
+ * [MACHINE.machine...].
  *
- * For each machine file, products of Llama-3 and GPT-3 layers from decoding to long prompts, and the
- * large products of FiCCO's scenarios: how often the static rule takes what prediction takes (or
- * something predicted within 1 %), what it loses when it does not, and how long planning takes, every
- * candidate simulated. */
+ * For each machine file, products of Llama-3 and GPT-3 layers from decoding to long prompts, and
+ * the large products of FiCCO's scenarios: how often the static rule takes what prediction takes
+ * (or something predicted within 1 %), what it loses when it does not, and how long planning takes,
+ * every candidate simulated. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +25,8 @@ static const struct layer {
     {"gemm_ar", 8192, 8192},  {"gemm_ar", 8192, 28672}, {"gemm_ar", 4096, 14336},
 };
 
-/* m, n, k of a rank with 8 ranks, gathered: FiCCO's scenarios g1 to g9 with n shared by the ranks. */
+/* m, n, k of a rank with 8 ranks, gathered: FiCCO's scenarios g1 to g9 with n shared by the
+ * ranks. */
 static const int scenario[][3] = {
     {16384, 2048, 131072}, {131072, 2048, 16384}, {53248, 2048, 131072},
     {16384, 6656, 16384},  {8192, 1024, 262144},  {262144, 1024, 8192},

@@ -1,18 +1,19 @@
-/* bench_predict.c -- how near predictions come to recorded results: reads files of results/gpu (or what
- * `shingle bench --json` or scripts/gpu_table.py printed), prices every row on a machine file and compares.
+/* bench_predict.c -- how near predictions come to recorded results: reads files of results/gpu (or
+ * what `shingle bench --json` or scripts/gpu_table.py printed), prices every row on a machine file
+ * and compares.
  *
  *     bench_predict MACHINE RESULTS.json... [--rows] [--fit NAME,NAME,...]
  *     bench_predict MACHINE RESULTS.json... --calibrate [--held NAME,NAME,...]
  *
  * Prints the median of |predicted / measured - 1| of the chosen plans by operator and by m, of the
- * strategies that were timed beside them, of the serial runs, of the product and of the collective alone;
- * and, where a problem was measured with several strategies, what the one that is predicted fastest costs
- * against the best that was measured.
- * --rows prints every row.  --fit moves these numbers of the machine to where the rows are predicted
- * best, to find out which are wrong, and prints them: what comes of it is fitted to the very rows that
- * it is then compared with.
- * --calibrate prints the machine file that `shingle calibrate` makes of what it measured and its --json
- * recorded, beginning with MACHINE; the --held numbers stay what they are there. */
+ * strategies that were timed beside them, of the serial runs, of the product and of the collective
+ * alone; and, where a problem was measured with several strategies, what the one that is predicted
+ * fastest costs against the best that was measured.
+ * --rows prints every row.  --fit moves these numbers of the machine to where the rows are
+ * predicted best, to find out which are wrong, and prints them: what comes of it is fitted to the
+ * very rows that it is then compared with.
+ * --calibrate prints the machine file that `shingle calibrate` makes of what it measured and its
+ * --json recorded, beginning with MACHINE; the --held numbers stay what they are there. */
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -64,7 +65,7 @@ static void check(shingle_status status)
     exit(1);
 }
 
-/* ---- Reading ---------------------------------------------------------------------------------------- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 static int add_run(const row *r, const char *strategy, double us, const sg_machine *machine)
 {
@@ -172,7 +173,7 @@ static void read_file(const char *path, const sg_machine *machine)
     json_decref(root);
 }
 
-/* ---- Comparing -------------------------------------------------------------------------------------- */
+/* ---- Comparing ------------------------------------------------------------------------------- */
 
 static void predict_parts(const sg_machine *machine)
 {
@@ -315,7 +316,7 @@ static void print_all(const request *q)
     print_choice();
 }
 
-/* ---- The program ------------------------------------------------------------------------------------ */
+/* ---- The program ----------------------------------------------------------------------------- */
 
 static void fit_numbers(const request *q, sg_machine *machine)
 {
@@ -334,7 +335,7 @@ static void fit_numbers(const request *q, sg_machine *machine)
                report.seen[i] ? "" : "  (no run depends on it)");
 }
 
-/* ---- Calibrating ------------------------------------------------------------------------------------ */
+/* ---- Calibrating ----------------------------------------------------------------------------- */
 
 /* What was recorded stands for running it; a plan that was not is one that cannot be run. */
 static shingle_status look_up(void *context, const shingle_plan *plan, bool colls, double *us_out)

@@ -1,9 +1,9 @@
 /* bench_sim.c -- what planning and simulating cost: every candidate of the llama-3-70b products on
  * eight ranks (built and simulated), behind a switch and behind PCIe bridges, 1024 ranks, and time
- * against steps.  Prints a table, or JSON with --json.  Each figure is the best of several rounds, on
- * one thread.  Reads machines/, so it runs in the source folder.  Exits with 1 if a limit of planning
- * is broken with --strict: 20 ms for all candidates of a problem, on 1024 ranks 1 s for a strategy (the
- * slowest is named) and 1 GB. */
+ * against steps.  Prints a table, or JSON with --json.  Each figure is the best of several rounds,
+ * on one thread.  Reads machines/, so it runs in the source folder.  Exits with 1 if a limit of
+ * planning is broken with --strict: 20 ms for all candidates of a problem, on 1024 ranks 1 s for a
+ * strategy (the slowest is named) and 1 GB. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

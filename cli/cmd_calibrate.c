@@ -1,5 +1,5 @@
-/* cmd_calibrate.c -- `shingle calibrate`: measures the machine it runs on and writes its machine file
- * (docs/machine.md), whole or not at all. */
+/* cmd_calibrate.c -- `shingle calibrate`: measures the machine it runs on and writes its machine
+ * file (docs/machine.md), whole or not at all. */
 #include <stdio.h>
 #include <string.h>
 

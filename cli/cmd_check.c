@@ -34,8 +34,8 @@ static void add_verdict(verdicts *v, const char *plan, const char *violation)
     if (violation != NULL && v->first == NULL) v->first = out_copy(violation);
 }
 
-/* Proves PLAN, its SMs too if MACHINE is not NULL.  CLI_OK whatever the verdict; a failure of the proof
- * itself is an exit code. */
+/* Proves PLAN, its SMs too if MACHINE is not NULL.  CLI_OK whatever the verdict; a failure of the
+ * proof itself is an exit code. */
 static int prove(const shingle_plan *plan, const shingle_machine *machine, verdicts *v)
 {
     const shingle_status status = shingle_plan_check(plan, machine);

@@ -1,5 +1,5 @@
-/* cmd_tune.c -- `shingle tune`: times the best plans of products and keeps the fastest in a file that
- * later groups read (docs/tuning.md). */
+/* cmd_tune.c -- `shingle tune`: times the best plans of products and keeps the fastest in a file
+ * that later groups read (docs/tuning.md). */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -16,11 +16,11 @@
  * experts of a rank are counted as one product.
  *
  * Without it (all_reduce) the first of each pair needs no communication, the second is gemm_ar, and
- * routed experts are left out.  The backward pass has the data gradient of each: gather and scatter,
- * n and k change places; and the weight gradient (the name ends in _w), whose k are the tokens: of a
- * first layer the rows of its input are gathered again, along k, and of a second those of its
- * output's gradient are there from the data gradient.  A step of training is both passes; data gradients
- * then end in _d. */
+ * routed experts are left out.  The backward pass has the data gradient of each: gather and
+ * scatter, n and k change places; and the weight gradient (the name ends in _w), whose k are the
+ * tokens: of a first layer the rows of its input are gathered again, along k, and of a second those
+ * of its output's gradient are there from the data gradient.  A step of training is both passes;
+ * data gradients then end in _d. */
 #ifndef CLI_CONFIG_H
 #define CLI_CONFIG_H
 

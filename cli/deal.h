@@ -12,8 +12,8 @@
  *     gather=k  (m, k) by owner       (P*n, k) by rows       (P*n,)          (m, P*n) by columns
  *
  * These are the whole matrices of the linear layer that is cut: columns over the ranks for ag_gemm,
- * k for gemm_rs and gemm_ar.  What C holds before a run that accumulates, and the residual of a norm, are
- * cut as C is; a gain is (n,) for all. */
+ * k for gemm_rs and gemm_ar.  What C holds before a run that accumulates, and the residual of a
+ * norm, are cut as C is; a gain is (n,) for all. */
 #ifndef CLI_DEAL_H
 #define CLI_DEAL_H
 
@@ -51,14 +51,16 @@ bool deal_read(deal *d, const deal_paths *from, char *error);
 /* Can PATH, or rank 0's of its files, be written?  See file_check. */
 bool deal_check_path(const char *path, char *error);
 
-/* Writes C, and the residual after a run, where a path is given: each file is complete, or none appears. */
+/* Writes C, and the residual after a run, where a path is given: each file is
+ * complete, or none appears. */
 bool deal_write(const deal *d, const char *c, const char *residual, char *error);
 
-/* The product row of row ROW of RANK's own, for what is dealt by owner; with gather=b the column, with
- * gather=k the k. */
+/* The product row of row ROW of RANK's own, for what is dealt by owner; with gather=b the column,
+ * with gather=k the k. */
 int64_t deal_row(const deal *d, int rank, int64_t row);
 
-/* Whose product row ROW of RANK's C is of (of all, if the products are summed), and which row of it. */
+/* Whose product row ROW of RANK's C is of (of all, if the products are
+ * summed), and which row of it. */
 int64_t deal_c_row(const deal *d, int rank, int64_t row, int *of_out);
 
 void deal_free(deal *d);

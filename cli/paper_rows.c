@@ -1,5 +1,5 @@
-/* paper_rows.c -- see paper_rows.h.  Tables hold what is printed in the sources; times are
- * milliseconds. */
+/* paper_rows.c -- see paper_rows.h.  Tables hold what is printed in the
+ * sources; times are milliseconds. */
 #include "paper_rows.h"
 
 #include <stdio.h>
@@ -30,7 +30,7 @@ static void name_problem(paper_row *row, int index, const char *op, const char *
              k, ranks);
 }
 
-/* ---- FLUX -------------------------------------------------------------------------------------------- */
+/* ---- FLUX ------------------------------------------------------------------------------------ */
 
 /* A layer of GPT-3 175B on eight ranks: the first product gathers, the second scatters. */
 enum { GPT_WIDE = 49152, GPT_NARROW = 12288, GPT_RANKS = 8 };
@@ -47,8 +47,8 @@ static paper_row *add_gpt(paper_list *list, bool gather, const char *place, cons
     return row;
 }
 
-/* docs/performance_report.md at 79807b7 and docs/performance.md at 5671878, m 4096: times of torch with
- * NCCL and of Flux. */
+/* docs/performance_report.md at 79807b7 and docs/performance.md at 5671878, m 4096: times of torch
+ * with NCCL and of Flux. */
 static const struct {
     const char *place, *machine, *type;
     bool gather;
@@ -97,10 +97,10 @@ static void add_flux(paper_list *list)
     }
 }
 
-/* ---- FlashOverlap ------------------------------------------------------------------------------------ */
+/* ---- FlashOverlap ---------------------------------------------------------------------------- */
 
-/* evaluation/results.csv of infinigence/FlashOverlap at e704f6e: times without overlap and with it, means
- * where a case stands there twice. */
+/* evaluation/results.csv of infinigence/FlashOverlap at e704f6e: times without overlap and with it,
+ * means where a case stands there twice. */
 static const struct {
     const char *op;
     int ranks, m, n, k;
@@ -164,7 +164,8 @@ static const struct {
     {"gemm_rs", 8, 16384, 16384, 8192, 20.5892, 18.6331},
 };
 
-/* Figure 10 of v1 (13 of v2): speed-ups by K (rows, in 1024) and by M * N (columns, in 1024 * 1024). */
+/* Figure 10 of v1 (13 of v2): speed-ups by K (rows, in 1024) and by M * N
+ * (columns, in 1024 * 1024). */
 enum { GRID = 7 };
 static const struct grid {
     const char *place, *machine, *op;
@@ -254,12 +255,12 @@ static void add_flash(paper_list *list)
     }
 }
 
-/* ---- CommFuse ------------------------------------------------------------------------------------------ */
+/* ---- CommFuse -------------------------------------------------------------------------------- */
 
 static void add_commfuse(paper_list *list)
 {
-    /* An MLP of 131072 tokens, d 4096, four ranks; the reduce-scatter goes under both of its products,
-     * which one product of twice the k stands for. */
+    /* An MLP of 131072 tokens, d 4096, four ranks; the reduce-scatter goes under both of its
+     * products, which one product of twice the k stands for. */
     static const struct {
         const char *place, *strategy;
         double low, high;
@@ -284,10 +285,10 @@ static void add_commfuse(paper_list *list)
     }
 }
 
-/* ---- FiCCO ----------------------------------------------------------------------------------------------- */
+/* ---- FiCCO ----------------------------------------------------------------------------------- */
 
-/* The scenarios as ROCm/iris' benchmark/ops/sweep_bench.py lists them for this paper, n shared by the
- * eight ranks; those that iris cannot run either are left out. */
+/* The scenarios as ROCm/iris' benchmark/ops/sweep_bench.py lists them for this paper, n shared by
+ * the eight ranks; those that iris cannot run either are left out. */
 static const int scenario[][3] = {
     {16384, 16384, 131072}, {131072, 16384, 16384}, {53248, 16384, 131072}, {16384, 53248, 16384},
     {8192, 8192, 262144},   {262144, 8192, 8192},   {28672, 8192, 262144},  {262144, 28672, 8192},
@@ -320,7 +321,7 @@ static void add_ficco(paper_list *list)
     }
 }
 
-/* ---- Lists ---------------------------------------------------------------------------------------------- */
+/* ---- Lists ----------------------------------------------------------------------------------- */
 
 static const struct {
     const char *name;

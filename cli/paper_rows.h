@@ -1,5 +1,5 @@
-/* paper_rows.h -- published figures of overlapping systems, as their authors give them, each with its
- * place.  docs/papers.md says how they are compared. */
+/* paper_rows.h -- published figures of overlapping systems, as their authors give them, each with
+ * its place.  docs/papers.md says how they are compared. */
 #ifndef CLI_PAPER_ROWS_H
 #define CLI_PAPER_ROWS_H
 

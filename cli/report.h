@@ -23,8 +23,8 @@ void report_add_options(group_options *where, report_options *how, args_option *
 /* Are the words of OPTIONS known?  CLI_OK or, after a message, an exit code. */
 int report_check(const report_options *options);
 
-/* What is left of the time for several problems, dealt out by the size of their products: weigh each,
- * then ask for the share of one after the other. */
+/* What is left of the time for several problems, dealt out by the size of their products: weigh
+ * each, then ask for the share of one after the other. */
 typedef struct report_budget {
     double end_seconds;  /* on the clock of report_share */
     double most, weight; /* of the products that are still to come */

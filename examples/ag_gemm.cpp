@@ -1,5 +1,5 @@
-// ag_gemm.cpp -- the same five calls from C++: the rows of A are gathered from three ranks, which own
-// different numbers of them, while the product already runs.  Exits 0 if every element is right.
+// ag_gemm.cpp -- the same five calls from C++: the rows of A are gathered from three ranks, which
+// own different numbers of them, while the product already runs.  Exits 0 if all is right.
 #include <cstdio>
 #include <string>
 #include <vector>

@@ -1,5 +1,5 @@
-/* attention.h -- softmax(q K^T / sqrt(d)) V for one query and one head: what both attention examples
- * compute, in float as part of a call and in double as the reference. */
+/* attention.h -- softmax(q K^T / sqrt(d)) V for one query and one head: what both attention
+ * examples compute, in float as part of a call and in double as the reference. */
 #ifndef EXAMPLE_ATTENTION_H
 #define EXAMPLE_ATTENTION_H
 

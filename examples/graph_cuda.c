@@ -1,6 +1,7 @@
-/* graph_cuda.c -- as a framework has it on GPUs: matrices of its own in the memory of each GPU, its own streams with
- * work before and behind a run, and a CUDA graph of all that, replayed on other values.  A rank a GPU, at most four;
- * with SHINGLE_SHARE_GPU=1 two ranks share one.  Checks every element; exits 77 if there is no GPU. */
+/* graph_cuda.c -- as a framework has it on GPUs: matrices of its own in the memory of each GPU, its
+ * own streams with work before and behind a run, and a CUDA graph of all that, replayed on other
+ * values.  A rank a GPU, at most four; with SHINGLE_SHARE_GPU=1 two ranks share one.  Checks every
+ * element; exits 77 if there is no GPU. */
 #include <cuda_runtime_api.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,7 +82,8 @@ static void fill(rank *me, int r, int run)
         for (int x = 0; x < K; x++) me->from[i * K + x] = x == i % K ? bf16(a_value(run, r, i)) : 0;
 }
 
-/* One step: A comes in, C = its rows of the sum over ranks of A * B^T, C goes out.  Nothing waits here. */
+/* One step: A comes in, C = its rows of the sum over ranks of A * B^T, C
+ * goes out.  Nothing waits here. */
 static int step(rank *me, int ranks)
 {
     CUDA(cudaSetDevice(me->device));
@@ -105,7 +107,8 @@ static int capture(rank *me, int ranks)
     return 0;
 }
 
-/* Waits inside a run are bounded, so its stream comes to an end; whether the run was right says shingle_sync(). */
+/* Waits inside a run are bounded, so its stream comes to an end; whether the run was right says
+ * shingle_sync(). */
 static int finish(rank *all, int ranks, int run, int *wrong)
 {
     for (int r = 0; r < ranks; r++) CUDA(cudaStreamSynchronize(all[r].stream));

@@ -1,10 +1,10 @@
 /* qkv_projection.c -- queries, keys and values of a layer whose tokens are dealt over the ranks
- * (sequence parallelism, grouped-query attention): three weights share one gather of the tokens, and the
- * gathered tokens come back, as the backward pass needs them.
+ * (sequence parallelism, grouped-query attention): three weights share one gather of the tokens,
+ * and the gathered tokens come back, as the backward pass needs them.
  *
  * Four ranks hold 24 of 96 tokens, 32 of 128 columns of queries and 8 of 32 columns of keys and of
- * values each.  Every weight and every result is a tensor of its own.  Compares with plain loops, in
- * several strategies; exits 0 if all is right. */
+ * values each.  Every weight and every result is a tensor of its own.  Compares with plain loops,
+ * in several strategies; exits 0 if all is right. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -44,7 +44,8 @@ static void make_data(void)
     }
 }
 
-/* Elements of the COLS columns of OUT, and of the weight WHAT of rank R, that are not what they must be. */
+/* Elements of the COLS columns of OUT, and of the weight WHAT of rank R, that
+ * are not what they must be. */
 static int wrong_in(const float *out, int cols, int what, int r)
 {
     int wrong = 0;

@@ -1,15 +1,15 @@
 /* query_split_attention.c -- attention, output projection and the reduce-scatter behind it as one
  * problem (Query-Split attention, CommFuse, arXiv 2604.24013, algorithm 4).
  *
- * Four ranks hold two of the eight heads each.  K and V of these heads are complete; queries are cut
- * into runs of rows as the strategy likes.  For each run a rank computes scores, softmax, the values
- * and its part of the output projection; the library sums the parts over ranks and leaves every rank
- * its own rows, while the next run is computed:
+ * Four ranks hold two of the eight heads each.  K and V of these heads are complete; queries are
+ * cut into runs of rows as the strategy likes.  For each run a rank computes scores, softmax, the
+ * values and its part of the output projection; the library sums the parts over ranks and leaves
+ * every rank its own rows, while the next run is computed:
  *
  *     y[row] = sum over ranks of  Wo_r * attention(q_r[row], K_r, V_r)
  *
- * Compares with the same computed unsplit, causal and not, in several strategies; exits 0 if all is
- * right. */
+ * Compares with the same computed unsplit, causal and not, in several
+ * strategies; exits 0 if all is right. */
 #include <stdio.h>
 
 #include "attention.h"

@@ -1,5 +1,5 @@
-/* fuzz_tuned.c -- files of tuned plans: whatever stands in one, it is read, what is understood has a
- * time, and a plan that is put into it is found again and leaves other lines where they were. */
+/* fuzz_tuned.c -- files of tuned plans: whatever stands in one, it is read, what is understood has
+ * a time, and a plan that is put into it is found again and leaves other lines where they were. */
 #include <fcntl.h>
 #include <unistd.h>
 

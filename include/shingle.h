@@ -32,8 +32,8 @@
  * Threads: one thread at a time per comm; different comms may be driven by different threads or all
  * by one.  A plan belongs to its comm.  shingle_tune, shingle_bench, shingle_calibrate and
  * shingle_timeline_start and _stop use all comms of a group: nobody else uses it meanwhile.
- * No call prints (SHINGLE_LOG asks for a log) or waits without a limit.  The process is aborted only if
- * the library finds a fault of its own that it cannot report.
+ * No call prints (SHINGLE_LOG asks for a log) or waits without a limit.  The process is aborted
+ * only if the library finds a fault of its own that it cannot report.
  * Forks: a child has a group's memory and none of its threads.  shingle_close() does nothing there,
  * what plans, runs or waits says SHINGLE_EINVAL, and a group of its own works.
  */
@@ -117,27 +117,28 @@ SHINGLE_API shingle_status shingle_plan_create(shingle_comm *comm, const char *p
 
 /* Enqueues one run of PLAN and returns.  A holds the rows that this rank owns (AG_GEMM) or all m
  * rows; B is n x k; C is all m rows (AG_GEMM, GEMM_AR, GEMM) or the rows this rank owns (GEMM_RS);
- * other operators and attributes are in docs/problem.md, and shingle_problem_shape tells all shapes.
- * With "accumulate" C is read, too; with "call=" B may be NULL.  A problem with a bias, with several B,
- * with "return_a" or "norm", and matrices that are not dense, take shingle_run_tensors.
- * Elements are of the problem's type and aligned to its size.  On GPUs matrices are in the memory of
- * the rank's GPU; addresses and rows in multiples of 16 bytes take the fast kernels, others a slow one.
- * Matrices must stay valid and untouched until shingle_sync (or, on a GPU, until STREAM gets there);
- * they are never moved.  Every rank runs the same plans in the same order.
- * STREAM is NULL on the CPU.  On GPUs it is a cudaStream_t of the rank's GPU: the run comes behind what
- * was enqueued there before, and what is enqueued there later finds C.  NULL is then a stream of the
- * rank's own, not CUDA's default stream: such a run is ordered with the rank's other runs alone.
- * A rank has room for 16 runs that have not ended (64 on GPUs); with one more the call waits for the
- * first, at most twice the group's time limit, and then says SHINGLE_ETIMEOUT.  So who drives all
- * ranks goes run by run, not rank by rank. */
+ * other operators and attributes are in docs/problem.md, and shingle_problem_shape tells all
+ * shapes.  With "accumulate" C is read, too; with "call=" B may be NULL.  A problem with a bias,
+ * with several B, with "return_a" or "norm", and matrices that are not dense, take
+ * shingle_run_tensors.  Elements are of the problem's type and aligned to its size.  On GPUs
+ * matrices are in the memory of the rank's GPU; addresses and rows in multiples of 16 bytes take
+ * the fast kernels, others a slow one.  Matrices must stay valid and untouched until shingle_sync
+ * (or, on a GPU, until STREAM gets there); they are never moved.  Every rank runs the same plans in
+ * the same order.
+ * STREAM is NULL on the CPU.  On GPUs it is a cudaStream_t of the rank's GPU: the run comes behind
+ * what was enqueued there before, and what is enqueued there later finds C.  NULL is then a stream
+ * of the rank's own, not CUDA's default stream: such a run is ordered with the rank's other runs
+ * alone.  A rank has room for 16 runs that have not ended (64 on GPUs); with one more the call
+ * waits for the first, at most twice the group's time limit, and then says SHINGLE_ETIMEOUT.  So
+ * who drives all ranks goes run by run, not rank by rank. */
 SHINGLE_API shingle_status shingle_run(shingle_plan *plan, const void *a, const void *b, void *c,
                                        void *stream);
 
 /* Waits until all runs of COMM have ended, at most SECONDS (0: asks); SHINGLE_EBUSY if they go on.
- * Returns the first failure among them; after one, nothing touches their matrices any more, and every
- * run fails in the same way until shingle_recover.  A rank whose part of the run had ended before it failed
- * elsewhere may get SHINGLE_OK for it; it gets the failure when it next runs or waits, and recovers with
- * the others. */
+ * Returns the first failure among them; after one, nothing touches their matrices any more, and
+ * every run fails in the same way until shingle_recover.  A rank whose part of the run had ended
+ * before it failed elsewhere may get SHINGLE_OK for it; it gets the failure when it next runs or
+ * waits, and recovers with the others. */
 SHINGLE_API shingle_status shingle_sync(shingle_comm *comm, double seconds);
 
 /* Closes every group whose comms are all among these, and leaves others as they are.  Takes NULL
@@ -147,13 +148,13 @@ SHINGLE_API void shingle_close(int ranks, shingle_comm **comm);
 /* The calling thread's last failure, one line, never NULL; valid until the thread's next call. */
 SHINGLE_API const char *shingle_error(void);
 
-/* ---- Tier 2: control -------------------------------------------------------------------------- */
+/* ---- Tier 2: control ------------------------------------------------------------------------- */
 
 /* Bring your own kernel: in a problem with "call=FLOPS" a function of the user computes rows of the
  * product, and the library does everything else (it gathers the rows of A in front of it, or takes
  * bias, activation, rounding, sums over ranks and rows to their owners off it), in every strategy.
- * One call of the function computes rows [row0, row0 + rows) of RANK's product: all n values of each,
- * in f32, into SUM.
+ * One call of the function computes rows [row0, row0 + rows) of RANK's product: all n values of
+ * each, in f32, into SUM.
  *
  *     a     the same rows of A, k values of the problem's type each; they may have come from peers,
  *           and ROW0 is what they are called, wherever they lie
@@ -186,9 +187,9 @@ typedef int (*shingle_compute)(void *context, const shingle_rows *rows);
 struct shingle_plan_options {
     const char *strategy;   /* force one: "ring" or "ring{sub=2}"; default: choose */
     int measure;            /* time this many of the best predicted plans, and the serial one, and
-                           * take the fastest; 0: as CHOOSE and LEVEL say.  The first rank that asks
-                             * runs all ranks of the group, so no other runs may be in flight.  If one
-                             * of these runs fails, so has the group: shingle_recover */
+                             * take the fastest; 0: as CHOOSE and LEVEL say.  The first rank that
+                             * asks runs all ranks of the group, so no other runs may be in flight.
+                             * If one of these runs fails, so has the group: shingle_recover */
     double measure_seconds; /* limit of that; default: the level's */
     const char *choose; /* who chooses: "static" (a rule on sizes and rates, nothing is simulated),
                              * "predict" (simulate every candidate: the default) or "measure" */
@@ -196,27 +197,30 @@ struct shingle_plan_options {
                              * the default), "patient" (8 plans, 20 s), "exhaustive" (all, 120 s) */
     shingle_compute compute; /* of a problem with call=, which needs it; it is not timed */
     void *compute_context;
-    /* Not 0: only plans that make every element of C in the one order that all reproducible plans have: a
-     * row has the same bits in every strategy, tile shape and m (docs/reproducible.md).  What does not,
-     * among it the vendor's product and library collectives that sum, is declined. */
+    /* Not 0: only plans that make every element of C in the one order that all reproducible
+     * plans have: a row has the same bits in every strategy, tile shape and m
+     * (docs/reproducible.md).  What does not, among it the vendor's product and library
+     * collectives that sum, is declined. */
     int reproducible;
 };
 
 /* Tensors of a run, for what shingle_run cannot say.  Strides are in elements between rows; 0 means
  * dense.  BIAS holds n values of the problem's type and must be given if the problem has a bias.
  *
- * With "b=N1,N2,...": B (N1 x k) and C (N1 columns) are the first ones; number i + 2 of them, of so many
- * rows or columns, stands in entry i of the four lists.  The bias is one vector for all, first those of
- * the first C.  What is only read may lie anywhere; what is stored to lies over nothing else.
+ * With "b=N1,N2,...": B (N1 x k) and C (N1 columns) are the first ones; number i + 2 of them, of so
+ * many rows or columns, stands in entry i of the four lists.  The bias is one vector for all, first
+ * those of the first C.  What is only read may lie anywhere; what is stored to lies over nothing
+ * else.
  *
- * With "return_a": all rows of A that this rank multiplies, own and arrived, in the order of the product's
- * rows (shingle_shape.returned_rows x k) are stored to RETURNED_A, which is the caller's as C is.
+ * With "return_a": all rows of A that this rank multiplies, own and arrived, in the order of the
+ * product's rows (shingle_shape.returned_rows x k) are stored to RETURNED_A, which is the caller's
+ * as C is.
  *
- * With "norm": RESIDUAL has the shape of C; it is read and stored.  GAIN holds n values, the same on all
- * ranks.
+ * With "norm": RESIDUAL has the shape of C; it is read and stored.  GAIN holds n values, the same
+ * on all ranks.
  *
- * SHINGLE_EINVAL names what is missing, too narrow or misaligned, what is given though the problem has none,
- * and what lies over something that is stored to. */
+ * SHINGLE_EINVAL names what is missing, too narrow or misaligned, what is given though the problem
+ * has none, and what lies over something that is stored to. */
 typedef struct shingle_tensors {
     const void *a;
     const void *b;
@@ -236,32 +240,34 @@ typedef struct shingle_tensors {
 SHINGLE_API shingle_status shingle_run_tensors(shingle_plan *plan, const shingle_tensors *tensors,
                                                void *stream);
 
-/* Waits for the runs that PLAN's rank has enqueued, at most twice the group's time limit and a second.
- * What runs that go on for longer need of PLAN is freed with the group.  Takes NULL. */
+/* Waits for the runs that PLAN's rank has enqueued, at most twice the group's time limit and a
+ * second.  What runs that go on for longer need of PLAN is freed with the group.  Takes NULL. */
 SHINGLE_API void shingle_plan_free(shingle_plan *plan);
 
 /* Memory that peers of COMM may store into.  Outputs of GEMM_AR that live in it are never copied.
- * On the CPU backend any memory qualifies.  It is zeroed and aligned to 64 bytes at least.  Free it when
- * no run uses it any more and before shingle_close, which does not.  shingle_free takes NULL. */
+ * On the CPU backend any memory qualifies.  It is zeroed and aligned to 64 bytes at least.  Free
+ * it when no run uses it any more and before shingle_close, which does not.  shingle_free takes
+ * NULL. */
 SHINGLE_API shingle_status shingle_alloc(shingle_comm *comm, size_t bytes, void **memory_out);
 SHINGLE_API void shingle_free(shingle_comm *comm, void *memory);
 
-/* Copies BYTES between the caller's memory and memory that shingle_alloc gave COMM, wherever that is:
- * shingle_write TO that memory FROM the caller's, shingle_read the other way round.  Waits, but is in no
- * order with runs: call it before they start, or after shingle_sync. */
+/* Copies BYTES between the caller's memory and memory that shingle_alloc gave COMM, wherever that
+ * is: shingle_write TO that memory FROM the caller's, shingle_read the other way round.  Waits, but
+ * is in no order with runs: call it before they start, or after shingle_sync. */
 SHINGLE_API shingle_status shingle_write(shingle_comm *comm, void *to, const void *from,
                                          size_t bytes);
 SHINGLE_API shingle_status shingle_read(shingle_comm *comm, void *to, const void *from,
                                         size_t bytes);
 
 /* After a failed run: makes the group usable again.  Collective: every rank calls it, none returns
- * before all have; fails with SHINGLE_ETIMEOUT if one does not come.  A thread that drives all ranks
- * calls it with SECONDS 0 for each: the last rank's call recovers the group and returns SHINGLE_OK.  It
- * waits until work under way has let go, at most SECONDS or the group's time limit, if that is more. */
+ * before all have; fails with SHINGLE_ETIMEOUT if one does not come.  A thread that drives all
+ * ranks calls it with SECONDS 0 for each: the last rank's call recovers the group and returns
+ * SHINGLE_OK.  It waits until work under way has let go, at most SECONDS or the group's time limit,
+ * if that is more. */
 SHINGLE_API shingle_status shingle_recover(shingle_comm *comm, double seconds);
 
-/* Text of a plan: problem, strategy, knobs and hash.  Any library of the same version makes the same
- * plan of it.  Valid as long as the plan. */
+/* Text of a plan: problem, strategy, knobs and hash.  Any library of the same version makes the
+ * same plan of it.  Valid as long as the plan. */
 SHINGLE_API const char *shingle_plan_text(const shingle_plan *plan);
 
 /* One line: what was chosen and why. */
@@ -280,18 +286,18 @@ SHINGLE_API int shingle_plan_candidates(const shingle_plan *plan);
 SHINGLE_API shingle_status shingle_plan_candidate(const shingle_plan *plan, int index,
                                                   shingle_candidate *candidate_out);
 
-/* Times plans of PROBLEM on COMM's group, whatever is known of it already, and keeps the fastest: plans
- * of this problem that the group makes from then on are that one unless they are asked for otherwise,
- * and so are those of groups that open the file of tuned plans, if this group has one.  Nearby m follow
- * it where it is predicted to be no slower than not overlapping.  OPTIONS says how much is timed; its
- * CHOOSE is ignored, and with a STRATEGY what turns out slower than not overlapping is an error.
- * Runs all ranks, so no other runs may be in flight, and one rank calls it.  PLAN_OUT (may be NULL)
- * gets the plan with its candidates; it cannot be run. */
+/* Times plans of PROBLEM on COMM's group, whatever is known of it already, and keeps the fastest:
+ * plans of this problem that the group makes from then on are that one unless they are asked for
+ * otherwise, and so are those of groups that open the file of tuned plans, if this group has one.
+ * Nearby m follow it where it is predicted to be no slower than not overlapping.  OPTIONS says how
+ * much is timed; its CHOOSE is ignored, and with a STRATEGY what turns out slower than not
+ * overlapping is an error.  Runs all ranks, so no other runs may be in flight, and one rank calls
+ * it.  PLAN_OUT (may be NULL) gets the plan with its candidates; it cannot be run. */
 SHINGLE_API shingle_status shingle_tune(shingle_comm *comm, const char *problem,
                                         const shingle_plan_options *options,
                                         shingle_plan **plan_out);
 
-/* ---- Tier 3: machines, proofs, benchmarks ----------------------------------------------------- */
+/* ---- Tier 3: machines, proofs, benchmarks ---------------------------------------------------- */
 
 typedef struct shingle_machine shingle_machine;
 
@@ -300,8 +306,8 @@ SHINGLE_API shingle_status shingle_machine_load(const char *path, shingle_machin
 SHINGLE_API void shingle_machine_free(shingle_machine *machine);
 SHINGLE_API const char *shingle_machine_text(const shingle_machine *machine);
 
-/* The machine that COMM's plans of bf16 are made for; where it was measured, rates of other types may
- * differ.  Belongs to the comm. */
+/* The machine that COMM's plans of bf16 are made for; where it was measured, rates of other types
+ * may differ.  Belongs to the comm. */
 SHINGLE_API const shingle_machine *shingle_comm_machine(const shingle_comm *comm);
 
 /* What COMM runs on, as far as its backend knows: otherwise texts are "" and numbers 0. */
@@ -316,13 +322,14 @@ typedef struct shingle_device {
 SHINGLE_API shingle_status shingle_comm_device(const shingle_comm *comm,
                                                shingle_device *device_out);
 
-/* Measures the machine that a whole group runs on: times small products of many kinds, in turns, finds
- * the numbers that predict them, and makes a machine of them whose text says how each was found. */
+/* Measures the machine that a whole group runs on: times small products of many kinds,
+ * in turns, finds the numbers that predict them, and makes a machine of them whose
+ * text says how each was found. */
 typedef struct shingle_calibrate_options { /* all zero is the default of every field */
     double seconds; /* limit; default 60.  SHINGLE_ETIMEOUT if it is too short */
     void (*progress)(void *context, int done, int count); /* from the calling thread */
-    /* Told at the end of every PLAN that was timed (as shingle_plan_text has it) and its median, of its
-     * collectives alone or of all of it. */
+    /* Told at the end of every PLAN that was timed (as shingle_plan_text has it) and its median, of
+     * its collectives alone or of all of it. */
     void (*measured)(void *context, const char *plan, int collectives, double us);
     void *context;
 } shingle_calibrate_options;
@@ -399,9 +406,10 @@ typedef struct shingle_check_report {
 SHINGLE_API shingle_status shingle_check_random(const shingle_check_options *options,
                                                 shingle_check_report *report_out);
 
-/* Times plans of a problem on a whole group, in turns: the product and the collective alone, one after
- * the other, the chosen plan and, if asked for, the best of every strategy.  Every element of their
- * results is compared, bit for bit, with what it must be.  After a failure the group is recovered. */
+/* Times plans of a problem on a whole group, in turns: the product and the collective
+ * alone, one after the other, the chosen plan and, if asked for, the best of every
+ * strategy.  Every element of their results is compared, bit for bit, with what it must be.
+ * After a failure the group is recovered. */
 typedef struct shingle_bench_row {
     char strategy[96];  /* with its best knobs; a name alone if it declined */
     char declined[160]; /* reason, or what went wrong; "": it was timed */
@@ -417,16 +425,17 @@ typedef struct shingle_bench_options {
     double measure_seconds;
     int iterations; /* timed runs of each kind, at most; default 5, with SECONDS 1000 */
     int warmup;     /* runs before; default 1, -1: none */
-    /* Limit of it all, choosing included: at least three runs of each kind, or ITERATIONS, are timed,
-     * and more while it lasts.  0: no limit. */
+    /* Limit of it all, choosing included: at least three runs of each kind, or ITERATIONS, are
+     * timed, and more while it lasts.  0: no limit. */
     double seconds;
     uint64_t seed; /* of the data */
     /* Room for two: gets what was predicted, then a measured run that took about the median; it is
      * recorded after the timed ones.  NULL: none are made. */
     struct shingle_timeline **timelines_out;
     int reproducible; /* as in shingle_plan_options; the serial plan is timed in any case */
-    /* Other strategies to time beside: "all", or names with commas.  Of each the KNOB_SETS (default 3)
-     * best predicted are timed briefly and the best of them stays.  ROWS_OUT has room for ROWS. */
+    /* Other strategies to time beside: "all", or names with commas.  Of each the KNOB_SETS
+     * (default 3) best predicted are timed briefly and the best of them stays.  ROWS_OUT has
+     * room for ROWS. */
     const char *strategies;
     int knob_sets;
     shingle_bench_row *rows_out;
@@ -469,8 +478,8 @@ SHINGLE_API shingle_status shingle_timeline_predict(const shingle_plan *plan,
 
 /* Records the next run of PLAN on every rank of a group; other plans' runs are not recorded, and
  * nothing is unless this was called.  PLAN is any rank's.  SPANS: room for so many, 0 for what the
- * plan needs; what finds no room is counted.  Between the two calls nothing is allocated.  stop comes
- * after the run was waited for; TIMELINE_OUT NULL forgets it. */
+ * plan needs; what finds no room is counted.  Between the two calls nothing is allocated.  stop
+ * comes after the run was waited for; TIMELINE_OUT NULL forgets it. */
 SHINGLE_API shingle_status shingle_timeline_start(int ranks, shingle_comm *const *comm,
                                                   const shingle_plan *plan, int64_t spans);
 SHINGLE_API shingle_status shingle_timeline_stop(int ranks, shingle_comm *const *comm,
@@ -511,9 +520,9 @@ typedef enum shingle_picture {
     SHINGLE_TRACE /* to explore: Chrome's trace format, which ui.perfetto.dev opens */
 } shingle_picture;
 
-/* Writes COUNT timelines (1 to 64, such as predicted and measured, or one for each strategy) as text,
- * as much as fits into SIZE bytes with the final zero; returns the length of all of it, or -1 after
- * an error. */
+/* Writes COUNT timelines (1 to 64, such as predicted and measured, or one for each strategy) as
+ * text, as much as fits into SIZE bytes with the final zero; returns the length of all of it, or -1
+ * after an error. */
 SHINGLE_API int64_t shingle_timeline_text(const shingle_timeline *const *timeline, int count,
                                           shingle_picture picture, char *text, size_t size);
 

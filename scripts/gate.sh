@@ -42,6 +42,11 @@ lengths='
         if (length_ > (kernel ? 100 : 80)) print "function " path " " name " " length_
     }
     END { close_file() }'
+# ---- Width: 100 columns; indented maps in comments and lines of a text may have a few more -------------
+awk 'length($0) > 100 && $0 !~ /^ \*   +/ && $0 !~ /^ *"/ || length($0) > 160 {
+         print FILENAME ": line " FNR " has " length($0) " columns; 100 are accepted" }' \
+    "${sources[@]}" >> "$violations"
+
 allow=scripts/gate.allow
 [ -e $allow ] || allow=/dev/null
 awk "$lengths" "${sources[@]}" > "$stripped/long"

@@ -1,6 +1,7 @@
 /* conform.c -- every strategy, with every knob set it proposes and some that it only accepts,
  * computes the right bits: on every operator, what a gather brings, with accumulation and functions
- * of the user, on every type and epilogue, on 1 to 8 ranks, for ragged and degenerate shapes, several runs in flight, plans mixed on one workspace.
+ * of the user, on every type and epilogue, on 1 to 8 ranks, for ragged and degenerate shapes,
+ * several runs in flight, plans mixed on one workspace.
  *
  * Runs are hostile: outputs and workspace are poisoned with NaN, canaries stand around every
  * matrix, between its rows and behind what a plan needs of its workspace, random delays hit visits,
@@ -316,8 +317,8 @@ static void add_random(test *t, const sg_strategy *strategy)
     add_plan(t, strategy, &knobs);
 }
 
-/* Knobs that have a meaning with few others alone, which chance does not meet: owners of columns, tagged data, and
- * strips that own rows follow. */
+/* Knobs that have a meaning with few others alone, which chance does not meet: owners of columns,
+ * tagged data, and strips that own rows follow. */
 static void add_rare(test *t, const sg_strategy *strategy)
 {
     enum { SIDE = 48 };

@@ -1,7 +1,7 @@
-/* fault.c -- what happens when ranks do not do what they should: one stops in the middle of a run,
- * does not come, or runs something else.  Every rank gets the same error, which names the culprit,
- * within the limit; memory may be freed then; after recovery, or with a new group, runs are right
- * again. */
+/* fault.c -- what happens when ranks do not do what they should: one stops in the middle of a
+ * run, does not come, or runs something else.  Every rank gets the same error, which names
+ * the culprit, within the limit; memory may be freed then; after recovery, or with a new
+ * group, runs are right again. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -127,7 +127,8 @@ static void expect_failure(world *w, int culprit, shingle_status status, const c
     if (seconds > most_seconds) fail_msg("took %.1f s", seconds);
     free_matrices(w);
     for (int r = 0; r < w->ranks; r++) {
-        /* Until recovery every run fails in the same way, whatever its matrices: nobody looks there. */
+        /* Until recovery every run fails in the same way, whatever its
+         * matrices: nobody looks there. */
         const uintptr_t apart = (uintptr_t)1 << 28;
         assert_int_equal(
             shingle_run(w->plan[r], (void *)apart, (void *)(2 * apart), (void *)(3 * apart), NULL),

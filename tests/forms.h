@@ -65,8 +65,8 @@ static void ragged(int64_t extent, int ranks, sg_text *t)
     }
 }
 
-/* Counts of an all-to-all: products of quite different heights, at most M, and zeros here and there;
- * PRODUCT is the rank whose product is M high.  With IN, counts are named by who sends. */
+/* Counts of an all-to-all: products of quite different heights, at most M, and zeros here and
+ * there; PRODUCT is the rank whose product is M high.  With IN, counts are named by who sends. */
 static void uneven(sg_random *random, int ranks, int64_t m, bool in, sg_text *text)
 {
     int64_t count[FORM_RANKS][FORM_RANKS] = {{0}}; /* of a product, of an owner */
@@ -109,8 +109,8 @@ static void share(int64_t n, int count, sg_text *line)
     }
 }
 
-/* Writes the problem of FORM, in TYPE, with SHAPE, rows dealt in way OWNER (0 to 2) and epilogue END.
- * False: there is none. */
+/* Writes the problem of FORM, in TYPE, with SHAPE, rows dealt in way OWNER (0 to 2) and epilogue
+ * END.  False: there is none. */
 static bool form_text(const struct form *form, int type, int shape, int owner, int end, int ranks,
                       sg_random *random, sg_text *line)
 {

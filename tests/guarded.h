@@ -1,4 +1,5 @@
-/* guarded.h -- matrices with canaries around them and between their rows, for tests of whole runs. */
+/* guarded.h -- matrices with canaries around them and between their rows, for tests of whole
+ * runs. */
 #ifndef TESTS_GUARDED_H
 #define TESTS_GUARDED_H
 

@@ -1,5 +1,6 @@
-/* outlive.c -- what goes on for longer than its caller waits: functions of a failed run, runs of a plan that is
- * freed, a group that a forked child inherits; and what ranks that mind their own business do meanwhile. */
+/* outlive.c -- what goes on for longer than its caller waits: functions of a failed run, runs of a
+ * plan that is freed, a group that a forked child inherits; and what ranks that mind their own
+ * business do meanwhile. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -107,7 +108,7 @@ static int work_slowly_once(void *context, const shingle_rows *rows)
     return 0;
 }
 
-/* ---- Failures ---------------------------------------------------------------------------------- */
+/* ---- Failures -------------------------------------------------------------------------------- */
 
 /* Who is told of a failure may free its tensors: a function that still reads them is waited for. */
 static void failure_is_told_when_all_have_let_go(void **state)
@@ -174,8 +175,8 @@ static void a_function_that_takes_too_long_is_named(void **state)
     close_world(&w);
 }
 
-/* A plan is freed whose runs take longer than shingle_plan_free() waits, and then they fail: what is said names
- * the plan. */
+/* A plan is freed whose runs take longer than shingle_plan_free() waits, and then they fail: what
+ * is said names the plan. */
 static void runs_outlive_their_plan(void **state)
 {
     (void)state;
@@ -194,8 +195,8 @@ static void runs_outlive_their_plan(void **state)
     close_world(&w);
 }
 
-/* Runs without peers tell nobody of themselves.  A rank that has had some while another waits for it is in
- * another plan: that is no deadlock of a schedule. */
+/* Runs without peers tell nobody of themselves.  A rank that has had some while another waits for
+ * it is in another plan: that is no deadlock of a schedule. */
 static void runs_without_peers_are_runs(void **state)
 {
     (void)state;
@@ -223,7 +224,7 @@ static void runs_without_peers_are_runs(void **state)
     close_world(&w);
 }
 
-/* ---- Plans --------------------------------------------------------------------------------------- */
+/* ---- Plans ----------------------------------------------------------------------------------- */
 
 /* Who measures binds plans on all comms, beside the threads that drive them. */
 static void *measure_some(void *context)
@@ -281,7 +282,7 @@ static void plans_come_and_go_under_runs(void **state)
     close_world(&w);
 }
 
-/* ---- Groups --------------------------------------------------------------------------------------- */
+/* ---- Groups ---------------------------------------------------------------------------------- */
 
 /* The limit is one of no progress: a group may take longer to open. */
 static void short_limits_open(void **state)

@@ -1,5 +1,5 @@
-/* parts.h -- several B or C that are tensors by themselves, to and from the one matrix as which data.h
- * counts them: all B one behind the other, all C side by side. */
+/* parts.h -- several B or C that are tensors by themselves, to and from the one matrix as which
+ * data.h counts them: all B one behind the other, all C side by side. */
 #ifndef TESTS_PARTS_H
 #define TESTS_PARTS_H
 
@@ -7,8 +7,8 @@
 
 #include "core/problem.h"
 
-/* Between WHOLE, which is dense and has ROWS rows of C, and PART, whose rows are STRIDE elements apart;
- * BACK: from the parts. */
+/* Between WHOLE, which is dense and has ROWS rows of C, and PART, whose rows are STRIDE elements
+ * apart; BACK: from the parts. */
 static inline void parts_move(const sg_problem *p, bool is_c, int64_t rows, char *whole,
                               void *const *part, const int64_t *stride, bool back)
 {

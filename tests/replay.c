@@ -1,5 +1,5 @@
-/* replay.c -- runs a fuzz target over files: `fuzz_NAME FOLDER_OR_FILE...`.  Stands in for libFuzzer,
- * so that every compiler replays the committed corpora in every build. */
+/* replay.c -- runs a fuzz target over files: `fuzz_NAME FOLDER_OR_FILE...`.  Stands in for
+ * libFuzzer, so that every compiler replays the committed corpora in every build. */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>

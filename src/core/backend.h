@@ -45,8 +45,8 @@ typedef struct sg_backend {
     /* The machine as measured here, or as scaled, for problems of TYPE. */
     shingle_status (*describe)(void *self, sg_type type, sg_machine *machine_out);
 
-    /* Zeroed memory of RANK in an arena that its kind of peers can reach; of REST all ones, if the backend
-     * looks at words there to see whether they have come.  recover makes it so again. */
+    /* Zeroed memory of RANK in an arena that its kind of peers can reach; of REST all ones, if the
+     * backend looks at words there to see whether they have come.  recover makes it so again. */
     shingle_status (*alloc)(void *self, int rank, sg_arena_kind arena, size_t bytes,
                             void **memory_out);
     void (*release)(void *self, int rank, void *memory);
@@ -56,19 +56,19 @@ typedef struct sg_backend {
     shingle_status (*write)(void *self, int rank, void *to, const void *from, size_t bytes);
     shingle_status (*read)(void *self, int rank, void *to, const void *from, size_t bytes);
 
-    /* Stores all elements of a dense matrix in RANK's memory; and looks at all of one, saying how many
-     * differ in a bit and which is the first (row by row).  The calls wait.  NULL: the host does it,
-     * and write and read carry them. */
+    /* Stores all elements of a dense matrix in RANK's memory; and looks at all of one, saying how
+     * many differ in a bit and which is the first (row by row).  The calls wait.  NULL: the host
+     * does it, and write and read carry them. */
     shingle_status (*fill)(void *self, int rank, const struct sg_fill *fill, void *matrix);
     shingle_status (*differ)(void *self, int rank, const struct sg_fill *fill, const void *matrix,
                              int64_t *wrong_out, int64_t *first_out);
 
-    /* Can S be carried out as it is?  WHY: if not, what is in the way.  NULL: whatever the slots of
-     * its steps do. */
+    /* Can S be carried out as it is?  WHY: if not, what is in the way.  NULL: whatever
+     * the slots of its steps do. */
     bool (*accepts)(void *self, const sg_sched *s, sg_text *why);
 
-    /* Do products of S sum k in the one order that does not depend on tiles and rows?  WHY: if not, what
-     * else it depends on.  NULL: they do. */
+    /* Do products of S sum k in the one order that does not depend on tiles and rows?  WHY: if not,
+     * what else it depends on.  NULL: they do. */
     bool (*keeps_order)(void *self, const sg_sched *s, sg_text *why);
 
     /* What depends on addresses that do not change from run to run; unbind undoes it, once the
@@ -84,9 +84,9 @@ typedef struct sg_backend {
     /* Waits until every run of RANK has ended, at most SECONDS. */
     shingle_status (*sync)(void *self, int rank, double seconds);
 
-    /* Has RUN enqueue one run of every rank behind a rest, or RUNS > 1 of them back to back, and says by
-     * the machine's own clock how long one took on the slowest rank; all ranks start at once, when
-     * everything is enqueued.  NULL: runs are timed one by one, by the host's. */
+    /* Has RUN enqueue one run of every rank behind a rest, or RUNS > 1 of them back to back, and
+     * says by the machine's own clock how long one took on the slowest rank; all ranks start at
+     * once, when everything is enqueued.  NULL: runs are timed one by one, by the host's. */
     shingle_status (*time)(void *self, sg_enqueue *run, void *context, int runs, double *us_out);
 
     /* What reports say of RANK's device.  CLOCKS_ONLY: what differs from moment to moment, quickly.

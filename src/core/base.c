@@ -12,7 +12,7 @@
 
 #include "core/env.h"
 
-/* ---- Errors -------------------------------------------------------------------------------------- */
+/* ---- Errors ---------------------------------------------------------------------------------- */
 
 enum { ERROR_ROOM = 640 };
 
@@ -58,7 +58,7 @@ const char *shingle_version(void)
     return VERSION(SHINGLE_VERSION_MAJOR, SHINGLE_VERSION_MINOR, SHINGLE_VERSION_PATCH);
 }
 
-/* ---- Log ------------------------------------------------------------------------------------------ */
+/* ---- Log ------------------------------------------------------------------------------------- */
 
 static const char *const level_names[] = {"none", "error", "warn", "info", "debug"};
 enum { LEVELS = sizeof level_names / sizeof level_names[0] };
@@ -123,7 +123,7 @@ void sg_log(sg_level level, const char *format, ...)
     log_line(level, text);
 }
 
-/* ---- Numbers --------------------------------------------------------------------------------------- */
+/* ---- Numbers --------------------------------------------------------------------------------- */
 
 bool sg_mul(int64_t a, int64_t b, int64_t *out)
 {
@@ -195,7 +195,7 @@ double sg_now_us(void)
     return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
 }
 
-/* ---- Memory ---------------------------------------------------------------------------------------- */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 struct sg_arena_block {
     struct sg_arena_block *next;

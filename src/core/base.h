@@ -9,7 +9,7 @@
 
 #include "shingle.h"
 
-/* ---- Errors: who decides speaks, who forwards is silent ---------------------------------------- */
+/* ---- Errors: who decides speaks, who forwards is silent -------------------------------------- */
 
 /* Stores the calling thread's error text (one line, lower case, the offending value and what would
  * be accepted) and returns STATUS. */
@@ -34,7 +34,7 @@ shingle_status sg_fail(shingle_status status, const char *format, ...)
 
 _Noreturn void sg_check_failed(const char *condition, const char *file, int line);
 
-/* ---- Log: silent unless SHINGLE_LOG asks for it; to stderr ------------------------------------- */
+/* ---- Log: silent unless SHINGLE_LOG asks for it; to stderr ----------------------------------- */
 
 typedef enum sg_level {
     SG_LOG_NONE,
@@ -46,13 +46,13 @@ typedef enum sg_level {
 
 void sg_log(sg_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* ---- Numbers ------------------------------------------------------------------------------------ */
+/* ---- Numbers --------------------------------------------------------------------------------- */
 
 /* Product of two sizes, or false if it does not fit.  OUT is set only on success. */
 bool sg_mul(int64_t a, int64_t b, int64_t *out);
 
-/* The number that TEXT's LENGTH bytes are: at most 18, digits and a point among or behind them.  Not strtod, which
- * listens to the locale and takes "nan". */
+/* The number that TEXT's LENGTH bytes are: at most 18, digits and a point among or behind them.
+ * Not strtod, which listens to the locale and takes "nan". */
 bool sg_decimal_parse(const char *text, size_t length, double *value_out);
 
 static inline int64_t sg_ceil_div(int64_t a, int64_t b)
@@ -111,7 +111,7 @@ double sg_median(double *values, int count); /* sorts VALUES; 0 if COUNT is 0 */
 /* Monotonic time in microseconds. */
 double sg_now_us(void);
 
-/* ---- Memory --------------------------------------------------------------------------------------- */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 /* An arena: many small pieces, freed together.  After a failed piece the arena is "full": later
  * pieces fail too and sg_arena_full says so, so a builder needs to ask only once. */

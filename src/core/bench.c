@@ -94,7 +94,7 @@ void sg_bench_close(sg_bench *b)
     free(b);
 }
 
-/* ---- Plans ------------------------------------------------------------------------------------------ */
+/* ---- Plans ----------------------------------------------------------------------------------- */
 
 static shingle_status fill_entry(const sg_bench *b, const shingle_plan *plan, entry *e)
 {
@@ -134,7 +134,7 @@ static shingle_status find_entry(sg_bench *b, const shingle_plan *plan, entry **
     return SHINGLE_OK;
 }
 
-/* ---- Runs ------------------------------------------------------------------------------------------- */
+/* ---- Runs ------------------------------------------------------------------------------------ */
 
 static shingle_status enqueue(const entry *e, const sg_matrices *m, int rank, unsigned kinds,
                               void *stream)
@@ -182,7 +182,7 @@ static shingle_status run_checked(sg_bench *b, entry *e, double *us_out)
     return SHINGLE_OK;
 }
 
-/* ---- Runs that the backend times -------------------------------------------------------------------- */
+/* ---- Runs that the backend times ------------------------------------------------------------- */
 
 static shingle_status make_sets(sg_bench *b)
 {

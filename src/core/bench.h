@@ -1,8 +1,8 @@
 /* bench.h -- the one timing loop of the project: runs plans on a whole group with exact data of its
  * own, times the slowest rank and compares every element of the result.
  *
- * It drives the comms of all ranks from the calling thread, so nobody else may use the group
- * meanwhile. */
+ * It drives the comms of all ranks from the calling thread, so nobody else
+ * may use the group meanwhile. */
 #ifndef SG_BENCH_H
 #define SG_BENCH_H
 
@@ -16,18 +16,19 @@ shingle_status sg_bench_open(sg_group *group, const sg_problem *problem, uint64_
 void sg_bench_close(sg_bench *bench); /* takes NULL */
 
 /* On a backend whose memory is not the host's, and which times by itself (backend.h), results are
- * compared in the first whole runs of a plan, and what is timed works on normally distributed data in
- * buffers that take turns. */
+ * compared in the first whole runs of a plan, and what is timed works on normally distributed data
+ * in buffers that take turns. */
 
-/* How such a backend times: a run by itself behind a rest, as in the middle of a model whose GPUs also
- * do other things; runs back to back for about 5 ms, as the start of a run is a part of a short one; or
- * both, and the better counts, which for long enough runs are always those by themselves: back to back
- * they meet the power limit.  Runs of 2 ms have no second way. */
+/* How such a backend times: a run by itself behind a rest, as in the middle of a model whose GPUs
+ * also do other things; runs back to back for about 5 ms, as the start of a run is a part of a
+ * short one; or both, and the better counts, which for long enough runs are always those by
+ * themselves: back to back they meet the power limit.  Runs of 2 ms have no second way. */
 typedef enum sg_timing { SG_TIMING_BETTER, SG_TIMING_ONE, SG_TIMING_MANY } sg_timing;
 
 /* Runs PLAN (it stays data: the ranks run copies, bound at the first run and kept until close) once
- * on all ranks.  KINDS: ~0u for a whole run, on new data, whose result is compared; otherwise a mask
- * of 1u << sg_kind, timed alone.  US_OUT: from the first rank's start to the last one's end. */
+ * on all ranks.  KINDS: ~0u for a whole run, on new data, whose result is compared; otherwise a
+ * mask of 1u << sg_kind, timed alone.  US_OUT: from the first rank's start to the last one's
+ * end. */
 shingle_status sg_bench_run(sg_bench *bench, const shingle_plan *plan, unsigned kinds,
                             double *us_out);
 

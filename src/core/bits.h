@@ -1,16 +1,18 @@
-/* bits.h -- what the bits of an element follow from: values that stand for expressions (docs/reproducible.md).
+/* bits.h -- what the bits of an element follow from: values that stand for expressions
+ * (docs/reproducible.md).
  *
  * The checker carries schedules out over numbers whose sum does not depend on its order.  Over the
- * values here it does: each is a hash of how it was made, so that two are equal if the same operands
- * were multiplied, added and rounded in the same order, be it in another strategy or another tile.
+ * values here it does: each is a hash of how it was made, so that two are equal if the same
+ * operands were multiplied, added and rounded in the same order, be it in another strategy or
+ * another tile.
  *
  *     0          a sum of nothing
  *     chain      products of one accumulator, k ascending
  *     add        of two values in f32: either may come first, but (a + b) + c is not a + (b + c)
  *     round      to the problem's type, which once is enough for
  *
- * A value's low byte says what there was on the way to it, for the reason why it is another than it should
- * be. */
+ * A value's low byte says what there was on the way to it, for the reason why it is
+ * another than it should be. */
 #ifndef SG_BITS_H
 #define SG_BITS_H
 

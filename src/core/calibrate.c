@@ -47,7 +47,7 @@ static double now_us(const job *j)
     return j->watch->now_us(j->watch->context);
 }
 
-/* ---- The list --------------------------------------------------------------------------------------- */
+/* ---- The list -------------------------------------------------------------------------------- */
 
 static void drop_item(item *it)
 {
@@ -157,7 +157,7 @@ static shingle_status make_list(job *j)
     return sort_list(j);
 }
 
-/* ---- Timing ----------------------------------------------------------------------------------------- */
+/* ---- Timing ---------------------------------------------------------------------------------- */
 
 static shingle_status time_item(job *j, item *it)
 {
@@ -182,7 +182,8 @@ static shingle_status time_item(job *j, item *it)
     return SHINGLE_OK;
 }
 
-/* All of them in turns until the time is over: whatever else happens on the machine concerns all. */
+/* All of them in turns until the time is over: whatever else happens on the machine concerns
+ * all. */
 static shingle_status time_all(job *j)
 {
     const double until = j->begin_us + timing_part * j->seconds * 1e6;
@@ -221,7 +222,7 @@ static double median_us(item *it)
     return median_of(it->us + first, it->rounds - first);
 }
 
-/* ---- Collectives ------------------------------------------------------------------------------------ */
+/* ---- Collectives ----------------------------------------------------------------------------- */
 
 /* Bytes that pass each rank's port, as bus bandwidth counts them. */
 static double bus_bytes(const job *j, const item *it)
@@ -245,8 +246,8 @@ static void take_curve(job *j, int kind)
     if (curve.points > 0) j->machine.coll_curve[kind] = curve;
 }
 
-/* Where windows do not make a difference, nobody is to propose them: machines without any have the same
- * times twice. */
+/* Where windows do not make a difference, nobody is to propose them: machines without any have the
+ * same times twice. */
 static void forget_windows(sg_machine *m)
 {
     for (int kind = 0; SG_MACHINE_COLLS + kind < SG_MACHINE_CURVES; kind++) {
@@ -285,7 +286,7 @@ static void take_collectives(job *j)
     j->machine.coll_gbps = fmax(sg_fit_rounded(median_of(last, kinds)), 1e-6);
 }
 
-/* ---- The fit ---------------------------------------------------------------------------------------- */
+/* ---- The fit --------------------------------------------------------------------------------- */
 
 /* Numbers that begin where runs depend on them. */
 static void begin_numbers(sg_machine *m)
@@ -398,7 +399,7 @@ static shingle_status fit_all(job *j)
     return SHINGLE_OK;
 }
 
-/* ---- The file --------------------------------------------------------------------------------------- */
+/* ---- The file -------------------------------------------------------------------------------- */
 
 /* Was a number of this line found?  Lines of tiles have a shape in their names. */
 static bool is_found(const job *j, const char *line)
@@ -467,7 +468,7 @@ static void write_text(const job *j, char *text_out)
     }
 }
 
-/* ---- The call --------------------------------------------------------------------------------------- */
+/* ---- The call -------------------------------------------------------------------------------- */
 
 static shingle_status calibrate(job *j, sg_machine *machine_out, char *text_out)
 {

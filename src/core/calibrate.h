@@ -10,10 +10,12 @@
 #include "core/fit.h"
 #include "core/plan.h"
 
-/* Who times.  A plan that it cannot run is SHINGLE_EUNSUPPORTED or SHINGLE_ENOMEM and left out.  So is
- * one that fails otherwise, and the file says what it was; several of them end the calibration. */
+/* Who times.  A plan that it cannot run is SHINGLE_EUNSUPPORTED or SHINGLE_ENOMEM and left out.
+ * So is one that fails otherwise, and the file says what it was; several of them end the
+ * calibration. */
 typedef struct sg_calibrate_watch {
-    /* Runs PLAN and stores the slowest rank's time: of its collectives alone (COLLS), or of all of it. */
+    /* Runs PLAN and stores the slowest rank's time: of its collectives
+     * alone (COLLS), or of all of it. */
     shingle_status (*time)(void *context, const shingle_plan *plan, bool colls, double *us_out);
     double (*now_us)(void *context);
     void (*progress)(void *context, int done, int count); /* may be NULL */
@@ -25,8 +27,8 @@ typedef struct sg_calibrate_watch {
 
 enum { SG_CALIBRATE_TEXT = 16384 };
 
-/* What to begin with is MACHINE; RANKS and SECONDS are the group's and the limit's.  Text of the file
- * goes to TEXT_OUT, which has room for SG_CALIBRATE_TEXT bytes; it parses to MACHINE_OUT.
+/* What to begin with is MACHINE; RANKS and SECONDS are the group's and the limit's.  Text of the
+ * file goes to TEXT_OUT, which has room for SG_CALIBRATE_TEXT bytes; it parses to MACHINE_OUT.
  * SHINGLE_ETIMEOUT if not every plan could be timed once. */
 shingle_status sg_calibrate(const sg_machine *machine, int ranks, double seconds,
                             const sg_calibrate_watch *watch, sg_machine *machine_out,

@@ -1,12 +1,12 @@
-/* calibrate_list.h -- what is measured (calibrate.c), and what each number is fitted to.  The list names
- * strategies, so it lies beside them (src/strategy/calibrate_list.c). */
+/* calibrate_list.h -- what is measured (calibrate.c), and what each number is fitted to.  The list
+ * names strategies, so it lies beside them (src/strategy/calibrate_list.c). */
 #ifndef SG_CALIBRATE_LIST_H
 #define SG_CALIBRATE_LIST_H
 
 #include "core/machine.h"
 
-/* A problem without its ranks, and a strategy whose knobs, where they are not named, are those that it
- * proposes.  EACH: in every tile shape of the machine. */
+/* A problem without its ranks, and a strategy whose knobs, where they are not named, are those that
+ * it proposes.  EACH: in every tile shape of the machine. */
 typedef struct sg_calibrate_item {
     const char *problem, *strategy;
     bool each;

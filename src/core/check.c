@@ -1,4 +1,5 @@
-/* check.c -- the way through a check, and the wording of violations; see check.h and docs/check.md. */
+/* check.c -- the way through a check, and the wording of violations; see check.h and
+ * docs/check.md. */
 #include "core/check.h"
 
 #include <stdarg.h>
@@ -26,7 +27,7 @@ void sg_checker_free(sg_checker *ck)
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) free(lists[i]);
 }
 
-/* ---- Wording ---------------------------------------------------------------------------------------- */
+/* ---- Wording --------------------------------------------------------------------------------- */
 
 static void say_event(const sg_checker *ck, const sg_event *e, sg_text *t)
 {
@@ -78,7 +79,7 @@ shingle_status sg_check_violation(sg_checker *ck, int32_t event, int32_t record,
     return sg_fail(SHINGLE_EBUG, "%s", ck->result->why);
 }
 
-/* ---- The way through --------------------------------------------------------------------------------- */
+/* ---- The way through ------------------------------------------------------------------------- */
 
 static shingle_status prove(sg_checker *ck)
 {

@@ -24,14 +24,14 @@ typedef struct sg_check_result {
     char why[320]; /* the first violation: rank, step, visit, region; "" if none */
 } sg_check_result;
 
-/* Proves SCHED[0..ranks-1], sealed schedules of all ranks of one problem.  SMS: the machine's SMs, 0
- * to leave the SM rule out.  SHINGLE_EBUG and RESULT->why for a violation. */
+/* Proves SCHED[0..ranks-1], sealed schedules of all ranks of one problem.  SMS: the machine's SMs,
+ * 0 to leave the SM rule out.  SHINGLE_EBUG and RESULT->why for a violation. */
 shingle_status sg_check(sg_checker *checker, const sg_sched *sched, int ranks, int sms,
                         sg_check_result *result_out);
 
 /* Proves that every element of C is made in the one order that reproducible plans have
- * (docs/reproducible.md): then its bits are those of any other plan of which that is proved, for any m.
- * SHINGLE_EUNSUPPORTED, with RESULT->why, if some are made otherwise. */
+ * (docs/reproducible.md): then its bits are those of any other plan of which that is proved, for
+ * any m.  SHINGLE_EUNSUPPORTED, with RESULT->why, if some are made otherwise. */
 shingle_status sg_check_bits(sg_checker *checker, const sg_sched *sched, int ranks,
                              sg_check_result *result_out);
 

@@ -1,11 +1,11 @@
-/* check_bits.c -- what schedules do to values that stand for how they were made (bits.h), and the order in
- * which a reproducible plan makes them (docs/reproducible.md). */
+/* check_bits.c -- what schedules do to values that stand for how they were made (bits.h), and the
+ * order in which a reproducible plan makes them (docs/reproducible.md). */
 #include <string.h>
 
 #include "core/bits.h"
 #include "core/check_state.h"
 
-/* ---- Steps ------------------------------------------------------------------------------------------ */
+/* ---- Steps ----------------------------------------------------------------------------------- */
 
 /* The patch that EVENT visits; NULL: it is no visit. */
 static const sg_patch *patch_of(const sg_checker *ck, int32_t event)
@@ -85,7 +85,7 @@ uint64_t sg_check_bits_residual(const sg_checker *ck, uint64_t value, uint64_t r
     return rounded(ck, sg_bits_add(rounded(ck, value), residual));
 }
 
-/* ---- The order that is asked for ---------------------------------------------------------------------- */
+/* ---- The order that is asked for ------------------------------------------------------------- */
 
 /* One accumulator over cells [FROM, TO) of k. */
 static uint64_t chain(const uint64_t *a, const uint64_t *b, int32_t from, int32_t to)
@@ -95,8 +95,9 @@ static uint64_t chain(const uint64_t *a, const uint64_t *b, int32_t from, int32_
     return sum;
 }
 
-/* A product whose k arrives from several ranks: one accumulator for every run of k that one of them holds
- * side by side, RANK's own first, then those of the ranks behind it, each added to the ones before. */
+/* A product whose k arrives from several ranks: one accumulator for every run of k that
+ * one of them holds side by side, RANK's own first, then those of the ranks behind it,
+ * each added to the ones before. */
 static uint64_t sum_of_parts(const sg_checker *ck, int rank, const uint64_t *a, const uint64_t *b)
 {
     const sg_problem *const p = ck->problem;
@@ -115,8 +116,8 @@ static uint64_t sum_of_parts(const sg_checker *ck, int rank, const uint64_t *a, 
     return sum;
 }
 
-/* What ranks add up is rounded on its way, and so is what does not have to travel: which part of a sum that
- * is depends on who owns the row, and that on how many rows there are. */
+/* What ranks add up is rounded on its way, and so is what does not have to travel: which part of a
+ * sum that is depends on who owns the row, and that on how many rows there are. */
 uint64_t sg_check_bits_product(const sg_checker *ck, int rank, const uint64_t *a, const uint64_t *b,
                                int32_t depth)
 {

@@ -1,9 +1,9 @@
 /* check_cells.c -- elements that nothing tells apart become one cell.
  *
- * Rows and columns of every buffer id are an axis.  An access cuts its axes where its area begins and
- * ends.  A copy, a sum, a collective or a product couples axes: a cut of one is a cut of the other
- * at the same distance.  Once no coupling adds a cut, every cell that is written comes from exactly
- * one cell of each source, so what is proved for a cell is proved for each of its elements.
+ * Rows and columns of every buffer id are an axis.  An access cuts its axes where its area begins
+ * and ends.  A copy, a sum, a collective or a product couples axes: a cut of one is a cut of the
+ * other at the same distance.  Once no coupling adds a cut, every cell that is written comes from
+ * exactly one cell of each source, so what is proved for a cell is proved for each of its elements.
  *
  * Couplings with the same shift are held as one, over the range that spans them all; a cut too many
  * costs a cell and is never wrong. */
@@ -14,7 +14,7 @@
 static const int64_t most_positions = INT64_C(1) << 28; /* of all axes together: 32 MiB of cuts */
 static const int64_t most_cells = INT64_C(1) << 27;     /* 1.6 GiB of values and writers */
 
-/* ---- Cuts -------------------------------------------------------------------------------------------- */
+/* ---- Cuts ------------------------------------------------------------------------------------ */
 
 static void set_cut(sg_checker *ck, int axis, int64_t at)
 {
@@ -65,7 +65,7 @@ void sg_check_cut(sg_checker *ck, const sg_record *a)
     }
 }
 
-/* ---- Couplings ---------------------------------------------------------------------------------------- */
+/* ---- Couplings ------------------------------------------------------------------------------- */
 
 static uint32_t slot_of(const sg_checker *ck, int one, int other, int64_t shift)
 {
@@ -246,7 +246,7 @@ static void spread_all(sg_checker *ck)
     }
 }
 
-/* ---- Cells --------------------------------------------------------------------------------------------- */
+/* ---- Cells ----------------------------------------------------------------------------------- */
 
 /* Numbers the cells of every axis. */
 static shingle_status number(sg_checker *ck)

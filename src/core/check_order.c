@@ -5,8 +5,8 @@
  *     reads, or by a step that has ended before
  *   - a chain of these: a search backwards from what the reader has awaited
  *
- * Visits of a launch are unordered among each other, and a wait orders what follows it in its own
- * visit alone. */
+ * Visits of a launch are unordered among each other, and a wait orders what follows
+ * it in its own visit alone. */
 #include <string.h>
 
 #include "core/check_state.h"
@@ -60,7 +60,7 @@ static bool awaits(const sg_checker *ck, int rank, int32_t event, const int32_t 
     return false;
 }
 
-/* ---- Search --------------------------------------------------------------------------------------------- */
+/* ---- Search ---------------------------------------------------------------------------------- */
 
 static void find_flags(sg_checker *ck, int32_t record, int32_t end)
 {
@@ -132,7 +132,7 @@ bool sg_check_ordered(sg_checker *ck, int rank, int32_t event, int32_t record, i
     return true;
 }
 
-/* ---- SMs --------------------------------------------------------------------------------------------------- */
+/* ---- SMs ------------------------------------------------------------------------------------- */
 
 /* SMs that a step holds while it runs: 0 if it is neither a launch nor a collective. */
 static int sms_of(const sg_checker *ck, const sg_step *step)

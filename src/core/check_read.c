@@ -1,6 +1,6 @@
-/* check_read.c -- decodes every step of every rank once, through sg_step_access, into records; keeps
- * the rules that need no run: tables of buffers, areas, gate, leave, hello, done, halves; and links
- * raises and waits to flags. */
+/* check_read.c -- decodes every step of every rank once, through sg_step_access, into records;
+ * keeps the rules that need no run: tables of buffers, areas, gate, leave, hello, done, halves; and
+ * links raises and waits to flags. */
 #include <string.h>
 
 #include "core/check_state.h"
@@ -8,7 +8,7 @@
 /* So that a check takes seconds and at most about 4 GiB. */
 enum { MOST_VISITS = 1 << 22, MOST_RECORDS = 1 << 26 };
 
-/* ---- Tables of buffers ------------------------------------------------------------------------------ */
+/* ---- Tables of buffers ----------------------------------------------------------------------- */
 
 static int64_t buf_bytes(const sg_sched *s, int buf)
 {
@@ -91,7 +91,7 @@ static shingle_status check_shared(sg_checker *ck, const sg_sched *s)
     return SHINGLE_OK;
 }
 
-/* ---- Accesses ------------------------------------------------------------------------------------------ */
+/* ---- Accesses -------------------------------------------------------------------------------- */
 
 typedef struct reading {
     sg_checker *ck;
@@ -199,7 +199,7 @@ static void see(void *context, const sg_access *access)
     if (in->status == SHINGLE_OK) in->status = see_access(in, access);
 }
 
-/* ---- Shapes: what of one event has to fit, and is cut alike ---------------------------------------------- */
+/* ---- Shapes: what of one event has to fit, and is cut alike ---------------------------------- */
 
 /* Rows or columns of records ONE and OTHER. */
 static shingle_status fit(sg_checker *ck, int32_t event, int32_t one, int one_axis, int32_t other,
@@ -298,7 +298,7 @@ static shingle_status check_call(sg_checker *ck, int32_t event, const sg_visit *
     return sg_check_violation(ck, event, -1, "a part of a row that a call makes whole");
 }
 
-/* ---- Steps ------------------------------------------------------------------------------------------------ */
+/* ---- Steps ----------------------------------------------------------------------------------- */
 
 static shingle_status new_event(reading *in, int32_t step, const sg_visit *visit, int32_t index)
 {
@@ -427,9 +427,9 @@ static shingle_status read_rank(sg_checker *ck, int rank, bool *shares)
     return SHINGLE_OK;
 }
 
-/* If memory is shared with peers in this run, or a rank's schedule says so, then every rank says hello,
- * by which the others see what it runs and that its tensors are there, and done, by which the gate of
- * a later run opens: a rank that did not would keep the others waiting there. */
+/* If memory is shared with peers in this run, or a rank's schedule says so, then every rank says
+ * hello, by which the others see what it runs and that its tensors are there, and done, by which
+ * the gate of a later run opens: a rank that did not would keep the others waiting there. */
 static shingle_status check_protocol(sg_checker *ck, bool shares)
 {
     for (int r = 0; r < ck->ranks;
@@ -475,7 +475,7 @@ shingle_status sg_check_read(sg_checker *ck)
     return check_protocol(ck, shares);
 }
 
-/* ---- Flags ------------------------------------------------------------------------------------------------- */
+/* ---- Flags ----------------------------------------------------------------------------------- */
 
 static shingle_status link_raise(sg_checker *ck, int32_t event, int32_t record)
 {

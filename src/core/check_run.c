@@ -1,18 +1,18 @@
 /* check_run.c -- carries the schedules of all ranks out, once, over cells.
  *
- * Agents are lanes; each runs its steps in order, a launch visit after visit as if one block ran it:
- * then any number of blocks in list order makes progress too.  An agent parks on a flag that is not
- * complete, on a step named in `after`, and in a collective until all ranks are there.  Agents that
- * are all parked are a deadlock.  A cell is written once, and every read is proved to be ordered after
- * its writer, so every other interleaving computes the same.  A cell that is summed in place is written
- * again, by an event that adds it and so is ordered after the writer before it; since nobody else
- * reads what is to be written again, a read is never too late either. */
+ * Agents are lanes; each runs its steps in order, a launch visit after visit as if one block ran
+ * it: then any number of blocks in list order makes progress too.  An agent parks on a flag that is
+ * not complete, on a step named in `after`, and in a collective until all ranks are there.  Agents
+ * that are all parked are a deadlock.  A cell is written once, and every read is proved to be
+ * ordered after its writer, so every other interleaving computes the same.  A cell that is summed
+ * in place is written again, by an event that adds it and so is ordered after the writer before it;
+ * since nobody else reads what is to be written again, a read is never too late either. */
 #include <string.h>
 
 #include "core/bits.h"
 #include "core/check_state.h"
 
-/* ---- Reading and writing cells ---------------------------------------------------------------------------- */
+/* ---- Reading and writing cells --------------------------------------------------------------- */
 
 /* Every cell of RECORD is there for EVENT to read. */
 static shingle_status check_read(sg_checker *ck, int32_t event, int32_t record)
@@ -51,8 +51,8 @@ static shingle_status stores_again(sg_checker *ck, int32_t event, int32_t record
                               w->step);
 }
 
-/* May RECORD be stored?  Nobody has stored it, or EVENT has added it, stores it for the first time, and
- * nobody else has read it. */
+/* May RECORD be stored?  Nobody has stored it, or EVENT has added it, stores it for the first time,
+ * and nobody else has read it. */
 static shingle_status check_store(sg_checker *ck, int32_t event, int32_t record)
 {
     const sg_record *const r = &ck->record[record];
@@ -127,7 +127,7 @@ static void multiply(sg_checker *ck, int32_t event, const sg_record *b)
     }
 }
 
-/* ---- Events -------------------------------------------------------------------------------------------------- */
+/* ---- Events ---------------------------------------------------------------------------------- */
 
 static void wake(sg_checker *ck, int32_t *waiters)
 {
@@ -263,15 +263,15 @@ static shingle_status carry_out(sg_checker *ck, int32_t event)
     return SHINGLE_OK;
 }
 
-/* ---- Collectives ---------------------------------------------------------------------------------------------- */
+/* ---- Collectives ----------------------------------------------------------------------------- */
 
 static int coll_kind(const sg_checker *ck, int32_t event)
 {
     return ck->sched[ck->event[event].rank].step[ck->event[event].step].u.coll.kind;
 }
 
-/* The record of the own area, or the part of rank PART (parts stand side by side); -1 if there is
- * none. */
+/* The record of the own area, or the part of rank PART (parts stand side by
+ * side); -1 if there is none. */
 static int32_t coll_record(const sg_checker *ck, int32_t event, sg_role role, int part)
 {
     const sg_event *const e = &ck->event[event];
@@ -420,7 +420,7 @@ static shingle_status run_coll(sg_checker *ck, int32_t seq)
     return SHINGLE_OK;
 }
 
-/* ---- Agents ------------------------------------------------------------------------------------------------------ */
+/* ---- Agents ---------------------------------------------------------------------------------- */
 
 /* Parks AGENT on the first flag of its event that is not complete. */
 static bool parks_on_flag(sg_checker *ck, int32_t agent)

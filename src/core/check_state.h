@@ -19,7 +19,8 @@
 
 enum { SG_AXES = 2 * SG_MAX_BUFS, SG_NO_WRITER = 0, SG_INPUT = 1, SG_FIRST_WRITER = 2 };
 
-/* One access of a step or visit.  `axis` is `area` once more, for what treats rows and columns alike. */
+/* One access of a step or visit.  `axis` is `area` once more, for what
+ * treats rows and columns alike. */
 typedef struct sg_record {
     uint8_t what, role;
     uint8_t buf;
@@ -166,8 +167,8 @@ struct sg_checker {
     int32_t built_room;
 };
 
-/* Room for NEED elements of CHECKER->LIST and one more, so that the list is never NULL; or out of the
- * function. */
+/* Room for NEED elements of CHECKER->LIST and one more, so that the list is never
+ * NULL; or out of the function. */
 #define SG_ROOM(checker, list, room, need)                                                         \
     do {                                                                                           \
         if ((int64_t)(need) >= (checker)->room &&                                                  \
@@ -176,13 +177,13 @@ struct sg_checker {
             return sg_fail(SHINGLE_ENOMEM, "no memory to check %d ranks", (checker)->ranks);       \
     } while (0)
 
-/* ---- check.c: violations ------------------------------------------------------------------------- */
+/* ---- check.c: violations --------------------------------------------------------------------- */
 
 /* A violation in EVENT at RECORD (either may be -1): writes result->why.  SHINGLE_EBUG. */
 shingle_status sg_check_violation(sg_checker *ck, int32_t event, int32_t record, const char *format,
                                   ...) __attribute__((format(printf, 4, 5)));
 
-/* ---- check_read.c ---------------------------------------------------------------------------------- */
+/* ---- check_read.c ---------------------------------------------------------------------------- */
 
 shingle_status sg_check_read(sg_checker *ck);
 shingle_status sg_check_link(sg_checker *ck);
@@ -210,7 +211,7 @@ static inline int32_t sg_check_flag(const sg_record *r, int32_t i)
     return r->flags.first + i * r->flags.step;
 }
 
-/* ---- check_cells.c --------------------------------------------------------------------------------- */
+/* ---- check_cells.c --------------------------------------------------------------------------- */
 
 shingle_status sg_check_axes(sg_checker *ck);
 void sg_check_cut(sg_checker *ck, const sg_record *area);
@@ -244,35 +245,37 @@ static inline uint64_t sg_check_finish(const sg_checker *ck, uint64_t value, uin
     return ck->bits ? sg_check_bits_finish(ck, value, bias) : sg_mix(value + bias);
 }
 
-/* COUNT cells of a finished row become what it is once the residual is added, and then what its norm
- * makes of that: each of a cell follows from all of the row, so that one that was not complete shows. */
+/* COUNT cells of a finished row become what it is once the residual is added, and then
+ * what its norm makes of that: each of a cell follows from all of the row, so that one
+ * that was not complete shows. */
 void sg_check_add_residual(const sg_checker *ck, uint64_t *row, const uint64_t *residual,
                            int32_t count);
 void sg_check_norm(const sg_checker *ck, uint64_t *row, const uint64_t *gain, int32_t count);
 
-/* ---- check_bits.c: CHECKER->BITS is set --------------------------------------------------------- */
+/* ---- check_bits.c: CHECKER->BITS is set ------------------------------------------------------ */
 
-/* What EVENT computes from operands at RECORD, which is B's (A's stands before it), or from the INDEX-th
- * of its addends. */
+/* What EVENT computes from operands at RECORD, which is B's (A's stands before it), or from the
+ * INDEX-th of its addends. */
 void sg_check_bits_multiply(sg_checker *ck, int32_t event, const sg_record *b);
 void sg_check_bits_add(sg_checker *ck, int32_t event, const sg_record *addend, int32_t index);
 
-/* VALUE as it stands where TO says (NULL: in C); and what is to be added up of RANK's product over DEPTH cells of k. */
+/* VALUE as it stands where TO says (NULL: in C); and what is to be added up of RANK's product over
+ * DEPTH cells of k. */
 uint64_t sg_check_bits_stored(const sg_checker *ck, const sg_record *to, uint64_t value);
 uint64_t sg_check_bits_product(const sg_checker *ck, int rank, const uint64_t *a, const uint64_t *b,
                                int32_t depth);
 
-/* ---- check_values.c ------------------------------------------------------------------------------- */
+/* ---- check_values.c -------------------------------------------------------------------------- */
 
 shingle_status sg_check_inputs(sg_checker *ck);
 shingle_status sg_check_outputs(sg_checker *ck);
 
-/* ---- check_run.c ------------------------------------------------------------------------------------ */
+/* ---- check_run.c ----------------------------------------------------------------------------- */
 
 shingle_status sg_check_colls(sg_checker *ck); /* before the cells: collectives couple axes */
 shingle_status sg_check_run(sg_checker *ck);
 
-/* ---- check_order.c ---------------------------------------------------------------------------------- */
+/* ---- check_order.c --------------------------------------------------------------------------- */
 
 void sg_check_clocks(sg_checker *ck, int rank);
 

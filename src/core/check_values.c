@@ -10,7 +10,7 @@
 
 enum { MIX_A = 1, MIX_B, MIX_BIAS, MIX_C, MIX_RESIDUAL, MIX_GAIN };
 
-/* ---- Inputs -------------------------------------------------------------------------------------- */
+/* ---- Inputs ---------------------------------------------------------------------------------- */
 
 static uint64_t input(const sg_checker *ck, uint64_t what, int64_t rank, int64_t row, int64_t col)
 {
@@ -26,8 +26,8 @@ static uint64_t bias_at(const sg_checker *ck, int rank, int64_t col)
     return input(ck, MIX_BIAS, sg_problem_sums(ck->problem) ? 0 : rank, 0, col);
 }
 
-/* Where the first COUNT cells of AXIS begin, in OUT; if they are what RANK owns of something that is
- * gathered, as the product counts it. */
+/* Where the first COUNT cells of AXIS begin, in OUT; if they are what RANK owns of something that
+ * is gathered, as the product counts it. */
 static void label(const sg_checker *ck, int axis, int32_t count, int rank, bool owned, int64_t *out)
 {
     const sg_problem *const p = ck->problem;
@@ -41,8 +41,8 @@ static void label(const sg_checker *ck, int axis, int32_t count, int rank, bool 
     }
 }
 
-/* Fills matrix BUF of RANK.  OWNED_AXIS says along what it is a part of a matrix of all ranks: rows 0,
- * columns 1, -1 if it is the rank's own. */
+/* Fills matrix BUF of RANK.  OWNED_AXIS says along what it is a part of a matrix of all ranks: rows
+ * 0, columns 1, -1 if it is the rank's own. */
 static shingle_status fill(sg_checker *ck, uint64_t what, int buf, int rank, int owned_axis)
 {
     const sg_grid *const grid = &ck->grid[rank * SG_MAX_BUFS + buf];
@@ -97,7 +97,7 @@ shingle_status sg_check_inputs(sg_checker *ck)
     return SHINGLE_OK;
 }
 
-/* ---- Norm ---------------------------------------------------------------------------------------- */
+/* ---- Norm ------------------------------------------------------------------------------------ */
 
 void sg_check_add_residual(const sg_checker *ck, uint64_t *row, const uint64_t *residual,
                            int32_t count)
@@ -121,7 +121,7 @@ void sg_check_norm(const sg_checker *ck, uint64_t *row, const uint64_t *gain, in
     }
 }
 
-/* ---- Reference ----------------------------------------------------------------------------------- */
+/* ---- Reference ------------------------------------------------------------------------------- */
 
 /* The product of one rank: rows of A and of B as the product counts them, and what they make. */
 typedef struct reference {
@@ -136,7 +136,8 @@ static int32_t cells(const sg_checker *ck, int axis, int64_t at)
     return sg_check_cells_before(ck, axis, at);
 }
 
-/* A matrix that all ranks gather, as a whole: of ROWS x DEPTH cells, labelled by the product's axes. */
+/* A matrix that all ranks gather, as a whole: of ROWS x DEPTH cells,
+ * labelled by the product's axes. */
 static void whole(const sg_checker *ck, uint64_t what, int axis, int32_t rows, int32_t depth,
                   uint64_t *out)
 {
@@ -219,8 +220,8 @@ static uint64_t finished(const sg_checker *ck, int rank, int by, int32_t i, int3
     return want;
 }
 
-/* One cell of BUF, which is C or the residual, of RANK should be WANT.  LAST is the writer of the cell
- * before it, whose store is known to be awaited. */
+/* One cell of BUF, which is C or the residual, of RANK should be WANT.  LAST is the writer of the
+ * cell before it, whose store is known to be awaited. */
 static shingle_status compare_cell(sg_checker *ck, int rank, int buf, int32_t i, int32_t j,
                                    uint64_t want, uint32_t *last)
 {
@@ -248,7 +249,8 @@ static shingle_status compare_cell(sg_checker *ck, int rank, int buf, int32_t i,
     return SHINGLE_OK;
 }
 
-/* Row I of C of RANK, and of its residual, follows from ROW, which is what C would hold without a norm. */
+/* Row I of C of RANK, and of its residual, follows from ROW, which is what C
+ * would hold without a norm. */
 static shingle_status compare_normed(sg_checker *ck, int rank, int32_t i, uint64_t *row,
                                      int32_t count)
 {
@@ -304,8 +306,8 @@ static shingle_status compare_sums(sg_checker *ck, const reference *ref)
     return SHINGLE_OK;
 }
 
-/* Every row that RANK has multiplied stands in what it returns.  The first row and column of A that REF
- * holds are those of the product. */
+/* Every row that RANK has multiplied stands in what it returns.  The first row and column of A that
+ * REF holds are those of the product. */
 static shingle_status compare_returned(sg_checker *ck, int rank, const reference *ref)
 {
     const sg_grid *const to = &ck->grid[rank * SG_MAX_BUFS + SG_RETURNED];

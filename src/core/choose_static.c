@@ -12,7 +12,7 @@ static const double fine = 4; /* pieces from which on each is multiplied as it c
  * mistakes two bounds as far apart as this is no rule. */
 static const double margin = 1.15;
 
-/* ---- The rule --------------------------------------------------------------------------------------- */
+/* ---- The rule -------------------------------------------------------------------------------- */
 
 static double area_bytes(const sg_area *area, const sg_problem *p)
 {
@@ -32,8 +32,9 @@ static double coll_us(const sg_sched *s, const sg_step *step, const sg_machine *
     return machine->coll_us + bus / (machine->coll_gbps * 1e3);
 }
 
-/* What one rank has for messages while all ranks send as this one does: links of a mesh are one peer's,
- * bridges are shared by the ranks of a half.  FAR: the part of the bytes that leaves a half. */
+/* What one rank has for messages while all ranks send as this one does: links of a
+ * mesh are one peer's, bridges are shared by the ranks of a half.  FAR: the part of
+ * the bytes that leaves a half. */
 static double link_gbps(const sg_machine *m, int ranks, double far)
 {
     double gbps = sg_machine_link_gbps(m);
@@ -98,7 +99,7 @@ void sg_static_explain(const sg_static_wish *wish, sg_text *text)
                 wish->gemm_us > 0 ? wish->coll_us / wish->gemm_us : 0, names[wish->kind]);
 }
 
-/* ---- What a schedule looks like ----------------------------------------------------------------------- */
+/* ---- What a schedule looks like -------------------------------------------------------------- */
 
 typedef struct counts {
     const sg_machine *machine;
@@ -129,8 +130,8 @@ static void count_patch(const sg_sched *s, const sg_launch *launch, int32_t inde
     }
 }
 
-/* What a launch takes by itself: whole waves of whole tiles, and not less than its operands and results
- * take; patches that read the same part of B share it. */
+/* What a launch takes by itself: whole waves of whole tiles, and not less than its operands and
+ * results take; patches that read the same part of B share it. */
 static double launch_us(const sg_sched *s, const sg_launch *launch, const sg_machine *machine)
 {
     const sg_problem *const p = s->problem;

@@ -2,10 +2,10 @@
  * machine says what kind of schedule is wanted, and the candidate whose schedule looks most like it
  * is taken.
  *
- * This follows the heuristic of FiCCO (arXiv 2512.10236), which picks one of four schedules from the
- * op-to-byte ratio, the traffic mk + nk + mn, and m against k, by thresholds that were found for its
- * machine.  The paper's thresholds are not used: those here follow from the machine file, and not
- * overlapping is one more answer.  docs/tuning.md states the rule.
+ * This follows the heuristic of FiCCO (arXiv 2512.10236), which picks one of four schedules from
+ * the op-to-byte ratio, the traffic mk + nk + mn, and m against k, by thresholds that were found
+ * for its machine.  The paper's thresholds are not used: those here follow from the machine file,
+ * and not overlapping is one more answer.  docs/tuning.md states the rule.
  */
 #ifndef SG_CHOOSE_STATIC_H
 #define SG_CHOOSE_STATIC_H

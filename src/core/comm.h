@@ -57,7 +57,8 @@ shingle_status sg_comm_check_here(const shingle_comm *comm);
 /* SHINGLE_EINVAL unless COMM are all RANKS comms of one group, in rank order. */
 shingle_status sg_comm_check_all(int ranks, shingle_comm *const *comm);
 
-/* SHINGLE_EUNSUPPORTED where ranks share a device: what WHAT finds out there is true of no other group. */
+/* SHINGLE_EUNSUPPORTED where ranks share a device: what WHAT finds out there
+ * is true of no other group. */
 shingle_status sg_comm_check_times(const shingle_comm *comm, const char *what);
 
 /* The machine that problems of TYPE are planned for. */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- The numbers ----------------------------------------------------------------------------------- */
+/* ---- The numbers ----------------------------------------------------------------------------- */
 
 enum { OF_P, OF_S, OF_TOTAL, OF_U, OF_V, OF_BIAS, OF_START, OF_RESIDUAL }; /* streams of numbers */
 
@@ -21,8 +21,8 @@ static uint64_t draw(const sg_data *d, int what, int rank, int64_t index)
     return sg_mix(key_of(d, what, rank) ^ (uint64_t)index);
 }
 
-/* Whose u, whose v and whose p are RANK's: where ranks hold parts of one matrix, rank 0's are
- * everybody's. */
+/* Whose u, whose v and whose p are RANK's: where ranks hold parts of one
+ * matrix, rank 0's are everybody's. */
 static int of_u(const sg_data *d, int rank)
 {
     const bool shared =
@@ -139,7 +139,7 @@ shingle_status sg_data_make(const sg_problem *problem, uint64_t seed, sg_data *d
     return SHINGLE_OK;
 }
 
-/* ---- Filling --------------------------------------------------------------------------------------- */
+/* ---- Filling --------------------------------------------------------------------------------- */
 
 /* Walks the rows of a matrix in order: of which rank's product they are, and where in it. */
 typedef struct row_walk {
@@ -235,8 +235,8 @@ static void fill_row(sg_type type, row_kinds *kinds, int32_t factor_of_row, cons
     kinds->row[kinds->count++] = row;
 }
 
-/* A row is its factor times the pattern of the rank whose product it is of, and such rows stand
- * side by side. */
+/* A row is its factor times the pattern of the rank whose product it is of, and
+ * such rows stand side by side. */
 static shingle_status fill_rows(const sg_data *d, sg_tensor tensor, int rank, char *matrix,
                                 int64_t row_bytes)
 {
@@ -291,7 +291,7 @@ shingle_status sg_data_fill(const sg_data *d, sg_tensor tensor, int rank, void *
     return SHINGLE_OK;
 }
 
-/* ---- Comparing -------------------------------------------------------------------------------------- */
+/* ---- Comparing ------------------------------------------------------------------------------- */
 
 static float activated(sg_act act, float x)
 {
@@ -311,7 +311,8 @@ float sg_data_finished(const sg_data *d, int64_t sum, int64_t col)
     return sg_data_round(d->problem->type, activated(d->problem->act, value));
 }
 
-/* The sum over ranks of the products at (ROW, COL) of RANK's C, whose row is ROW of OF's product. */
+/* The sum over ranks of the products at (ROW, COL) of RANK's C, whose row is ROW of OF's
+ * product. */
 static int64_t sum_at(const sg_data *d, int of, int64_t row, int64_t col)
 {
     const bool sums = sg_problem_sums(d->problem);
@@ -453,9 +454,10 @@ void sg_data_describe(const sg_data_wrong *wrong, int rank, sg_text *text)
                 (double)wrong->expected, (long long)wrong->elements);
 }
 
-/* ---- Matrices as sums ------------------------------------------------------------------------------- */
+/* ---- Matrices as sums ------------------------------------------------------------------------ */
 
-/* Of whose products the terms are: one a rank where rows of several meet in a matrix, or their sums. */
+/* Of whose products the terms are: one a rank where rows of several meet
+ * in a matrix, or their sums. */
 static bool by_rank(const sg_data *d, sg_tensor tensor, int rank)
 {
     const bool sums = tensor == SG_TENSOR_C && sg_problem_sums(d->problem);
@@ -541,7 +543,7 @@ shingle_status sg_data_sums(const sg_data *d, sg_tensor tensor, int rank, sg_fil
     return SHINGLE_OK;
 }
 
-/* ---- A function for calls ---------------------------------------------------------------------------- */
+/* ---- A function for calls -------------------------------------------------------------------- */
 
 /* Rows and columns of a block whose rows of A and B are widened at once. */
 enum { CALL_ROWS = 8, CALL_DEPTH = 256 };
@@ -551,7 +553,8 @@ static void widen(sg_type type, const void *row, int64_t from, int64_t count, fl
     for (int64_t x = 0; x < count; x++) out[x] = sg_data_load(type, row, from + x);
 }
 
-/* SUM[i] += A[i] * B over COUNT values, four rows' worth of chains that do not wait for each other. */
+/* SUM[i] += A[i] * B over COUNT values, four rows' worth of chains that do not wait for each
+ * other. */
 static void add_block(const float (*a)[CALL_DEPTH], const float *b, int64_t rows, int64_t count,
                       float *sum, int64_t stride)
 {

@@ -7,10 +7,11 @@
  * Ranks that gather one A have u and p in common, ranks that gather one B have v, p and s.  With
  * accumulation a start value is added that is another for every element.
  *
- * p is +1 or -1 at random.  The sums s(0) + ... + s(x) climb over the first half of k, step down over
- * the second and never take a value twice, so every range of k, missing or taken twice, changes the
- * result; their total S is 1 or 3, so results stay small.  All partial sums are integers below
- * 2^24, and sums over ranks are at most 256: exact in f32, bf16 and f16, whatever the order.
+ * p is +1 or -1 at random.  The sums s(0) + ... + s(x) climb over the first half of k, step down
+ * over the second and never take a value twice, so every range of k, missing or taken twice,
+ * changes the result; their total S is 1 or 3, so results stay small.  All partial sums are
+ * integers below 2^24, and sums over ranks are at most 256: exact in f32, bf16 and f16, whatever
+ * the order.
  *
  * Everything is a function of the seed; runs that follow each other use different seeds, so
  * whatever is left over from an earlier run is wrong. */
@@ -43,15 +44,17 @@ typedef struct sg_data {
 /* SHINGLE_EUNSUPPORTED for more than SG_DATA_RANKS ranks. */
 shingle_status sg_data_make(const sg_problem *problem, uint64_t seed, sg_data *data_out);
 
-/* Fills RANK's matrix A, B, C, bias (1 by n) or returned A (what it must be) in the problem's type; sg_problem_a_rows and the like
- * are their shapes.  STRIDE in elements; 0 means dense.  SHINGLE_ENOMEM needs a row's worth. */
+/* Fills RANK's matrix A, B, C, bias (1 by n) or returned A (what it must be) in the problem's type;
+ * sg_problem_a_rows and the like are their shapes.  STRIDE in elements; 0 means dense.
+ * SHINGLE_ENOMEM needs a row's worth. */
 shingle_status sg_data_fill(const sg_data *data, sg_tensor tensor, int rank, void *matrix,
                             int64_t stride);
 
-/* A matrix as whoever keeps it can make it or look at it himself.  SG_FILL_SUMS: element (i, j) is the sum
- * over t of row[t * rows + i] * col[t * cols + j], or 0 if that is negative and RELU is set, rounded to
- * the type.  SG_FILL_DRAWN: element number x of the whole matrix is sg_mix(KEY ^ x) % (2 * MOST + 1) - MOST.
- * What a norm leaves (norm.h) can only be looked at: of sums, with a residual that was drawn. */
+/* A matrix as whoever keeps it can make it or look at it himself.  SG_FILL_SUMS: element (i, j) is
+ * the sum over t of row[t * rows + i] * col[t * cols + j], or 0 if that is negative and RELU is
+ * set, rounded to the type.  SG_FILL_DRAWN: element number x of the whole matrix is sg_mix(KEY ^ x)
+ * % (2 * MOST + 1) - MOST.  What a norm leaves (norm.h) can only be looked at: of sums, with a
+ * residual that was drawn. */
 typedef enum sg_fill_kind {
     SG_FILL_SUMS,
     SG_FILL_NORMAL, /* random values, mean 0 and deviation 1 */
@@ -73,16 +76,16 @@ typedef struct sg_fill {
     float epsilon, *gain; /* of a norm; [cols] */
 } sg_fill;
 
-/* RANK's A, B, or what C, the returned A or the residual must be: sums, or what a norm makes of them.
- * SHINGLE_EUNSUPPORTED where elements are not such sums: what a run adds to differs everywhere, and gelu and
- * silu are no integers. */
+/* RANK's A, B, or what C, the returned A or the residual must be: sums, or what a norm makes of
+ * them.  SHINGLE_EUNSUPPORTED where elements are not such sums: what a run adds to differs
+ * everywhere, and gelu and silu are no integers. */
 shingle_status sg_data_sums(const sg_data *data, sg_tensor tensor, int rank, sg_fill *fill_out);
 
 /* RANK's residual before a run, as SG_FILL_DRAWN. */
 sg_fill sg_data_drawn(const sg_data *data, int rank);
 
-/* What stands at (ROW, COL) of RANK's C: bias and activation included, rounded to the type, but not
- * normed. */
+/* What stands at (ROW, COL) of RANK's C: bias and activation included, rounded
+ * to the type, but not normed. */
 float sg_data_expected(const sg_data *data, int rank, int64_t row, int64_t col);
 
 /* What stands at (ROW, COL) of the A that RANK returns. */
@@ -114,15 +117,16 @@ shingle_status sg_data_compare_residual(const sg_data *data, int rank, const voi
 float sg_data_residual(const sg_data *data, int rank, int64_t row, int64_t col);
 float sg_data_gain(const sg_data *data, int64_t col);
 
-/* Calls VISITOR for every row of RANK's C with the sums of its columns: bias and activation are left out,
- * and what is done with them is sg_data_finished. */
+/* Calls VISITOR for every row of RANK's C with the sums of its columns: bias and activation are
+ * left out, and what is done with them is sg_data_finished. */
 typedef void (*sg_data_row_fn)(void *context, const sg_data *data, int64_t row,
                                const int32_t *sums);
 shingle_status sg_data_each_row(const sg_data *data, int rank, sg_data_row_fn visitor,
                                 void *context);
 float sg_data_finished(const sg_data *data, int64_t sum, int64_t col);
 
-/* Compares C or the residual with what a norm leaves there (data_norm.c); counts one wrong element. */
+/* Compares C or the residual with what a norm leaves there (data_norm.c); counts one wrong
+ * element. */
 shingle_status sg_data_compare_normed(const sg_data *data, int rank, sg_tensor tensor,
                                       const void *matrix, int64_t stride, sg_data_wrong *wrong_out);
 
@@ -134,8 +138,8 @@ void sg_data_see(sg_data_wrong *wrong, int64_t row, int64_t col, float seen, flo
 /* "C[3,17] of rank 1 is 4, expected -2; 12 elements are wrong" */
 void sg_data_describe(const sg_data_wrong *wrong, int rank, sg_text *text);
 
-/* Multiplies by B, as a user's function of a call may: the function that such data is for.  CONTEXT is
- * the sg_problem. */
+/* Multiplies by B, as a user's function of a call may: the function that such data is for.  CONTEXT
+ * is the sg_problem. */
 int sg_data_compute(void *context, const shingle_rows *rows);
 
 #endif

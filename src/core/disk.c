@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- Reading ---------------------------------------------------------------------------------------- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 /* Reads FILE to its end; *BYTES_OUT is limit + 1 if it is longer than LIMIT. */
 static char *read_all(FILE *file, size_t limit, size_t *bytes_out)
@@ -57,7 +57,7 @@ shingle_status sg_disk_read(const char *path, int64_t limit, char **data_out, si
     return SHINGLE_OK;
 }
 
-/* ---- Replacing -------------------------------------------------------------------------------------- */
+/* ---- Replacing ------------------------------------------------------------------------------- */
 
 static int write_all(int file, const char *data, size_t bytes)
 {

@@ -7,8 +7,9 @@
 /* Reads a whole file of at most LIMIT bytes into *DATA_OUT (malloc, zero-terminated). */
 shingle_status sg_disk_read(const char *path, int64_t limit, char **data_out, size_t *bytes_out);
 
-/* Makes BYTES of DATA the contents of the file that PATH leads to.  A new file beside it takes its name, once
- * all is on the disk, and its mode; links stay links, and pipes and devices are written into. */
+/* Makes BYTES of DATA the contents of the file that PATH leads to.  A new file beside
+ * it takes its name, once all is on the disk, and its mode; links stay links, and pipes
+ * and devices are written into. */
 shingle_status sg_disk_replace(const char *path, const char *data, size_t bytes);
 
 #endif

@@ -85,7 +85,7 @@ shingle_status shingle_env(int index, shingle_env_entry *entry_out)
     return SHINGLE_OK;
 }
 
-/* ---- Misspelt variables ---------------------------------------------------------------------------- */
+/* ---- Misspelt variables ---------------------------------------------------------------------- */
 
 enum { LONGEST = 40 };
 

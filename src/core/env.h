@@ -1,6 +1,7 @@
-/* env.h -- the one table of environment variables (at most 12), and the only place that reads them.
- * `shingle info --env` prints the table; a SHINGLE_ variable that is not in it is warned about once,
- * when the log opens.  Knobs of strategies are never variables: SHINGLE_STRATEGY takes them all. */
+/* env.h -- the one table of environment variables (at most 12), and the only place that reads
+ * them. `shingle info --env` prints the table; a SHINGLE_ variable that is not in it is
+ * warned about once, when the log opens.  Knobs of strategies are never variables:
+ * SHINGLE_STRATEGY takes them all. */
 #ifndef SG_ENV_H
 #define SG_ENV_H
 

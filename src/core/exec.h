@@ -31,8 +31,8 @@ shingle_status sg_exec_create(const sg_problem *problem, uint64_t hash, const ch
  * thread at a time for all ranks of a process. */
 shingle_status sg_exec_bind(sg_bound *bound, sg_work *const *work, int rank);
 
-/* Undoes both; takes NULL.  Waits for runs in flight, which end or fail within the limit.  False: they do
- * neither, and nothing was freed. */
+/* Undoes both; takes NULL.  Waits for runs in flight, which end or fail within the limit.  False:
+ * they do neither, and nothing was freed. */
 bool sg_exec_free(sg_bound *bound);
 
 /* Enqueues one run.  KINDS: 1u << sg_kind of the steps to carry out, ~0u for all; a plan with flags
@@ -40,8 +40,8 @@ bool sg_exec_free(sg_bound *bound);
 shingle_status sg_exec_run(sg_bound *bound, const shingle_tensors *tensors, void *stream,
                            unsigned kinds);
 
-/* A tensor of the user's, dense or with STRIDE elements from row to row.  Inputs are read alone; one
- * structure serves loads and stores. */
+/* A tensor of the user's, dense or with STRIDE elements from row to row.  Inputs are read alone;
+ * one structure serves loads and stores. */
 typedef struct sg_user_matrix {
     void *data;
     int64_t stride;

@@ -2,8 +2,8 @@
  *
  *     minimise  sum of rho(ln(predicted / measured))  +  sum of (prior * (x - x0))^2
  *
- * over x, a rate's logarithm or a latency in units of what it was at first.  rho grows like a square
- * near 0 and like a straight line further out. */
+ * over x, a rate's logarithm or a latency in units of what it was at first.  rho grows like a
+ * square near 0 and like a straight line further out. */
 #include "core/fit.h"
 
 #include <math.h>
@@ -39,7 +39,7 @@ typedef struct fit {
     bool seen[SG_FIT_NUMBERS];  /* some run depended on it somewhere on the way */
 } fit;
 
-/* ---- Numbers ---------------------------------------------------------------------------------------- */
+/* ---- Numbers --------------------------------------------------------------------------------- */
 
 static double value_of(const number *n, double x)
 {
@@ -64,8 +64,8 @@ static bool ends_in(const char *name, const char *end)
     return length > tail && strcmp(name + length - tail, end) == 0;
 }
 
-/* What ends in _us may be 0.  A number that was left out begins where it makes no difference: a factor
- * at 1, a rate at that of the memory. */
+/* What ends in _us may be 0.  A number that was left out begins where it makes no difference: a
+ * factor at 1, a rate at that of the memory. */
 static shingle_status open_number(fit *f, const char *name, number *n)
 {
     *n = (number){.name = name};
@@ -87,7 +87,7 @@ double sg_fit_rounded(double value)
     return unit < 1e-6 ? round(value * 1e6) / 1e6 : round(value / unit) * unit;
 }
 
-/* ---- Predictions ------------------------------------------------------------------------------------ */
+/* ---- Predictions ----------------------------------------------------------------------------- */
 
 static shingle_status predict_one(sg_simulator *simulator, const sg_fit_run *run,
                                   const sg_machine *machine, double *us_out)
@@ -112,8 +112,8 @@ static double loss(double error)
     return size <= outlier ? size * size : outlier * (2 * size - outlier);
 }
 
-/* Predicts all runs, or as many as it takes to see that the cost is not below LIMIT; then it is infinite.
- * Those that depend on number MOVED (-1: on any) come first: they show it soonest. */
+/* Predicts all runs, or as many as it takes to see that the cost is not below LIMIT; then it is
+ * infinite.  Those that depend on number MOVED (-1: on any) come first: they show it soonest. */
 static shingle_status predict_cost(fit *f, const number *numbers, const sg_machine *machine,
                                    int moved, double limit, double *cost_out)
 {
@@ -153,7 +153,7 @@ static shingle_status find_slopes(fit *f)
     return SHINGLE_OK;
 }
 
-/* ---- Steps ------------------------------------------------------------------------------------------ */
+/* ---- Steps ----------------------------------------------------------------------------------- */
 
 enum { WIDTH = SG_FIT_NUMBERS + 1 };
 
@@ -249,8 +249,8 @@ static shingle_status step_by_slopes(fit *f, double *damping, double *cost)
     return SHINGLE_OK;
 }
 
-/* Moves one number after the other by STRIDE: times jump where another tile or copy comes first, and
- * slopes do not see beyond that. */
+/* Moves one number after the other by STRIDE: times jump where another tile or copy comes first,
+ * and slopes do not see beyond that. */
 static shingle_status step_by_one(fit *f, double stride, double *cost)
 {
     for (int j = 0; j < f->numbers && sg_now_us() < f->until_us; j++) {
@@ -282,7 +282,7 @@ static shingle_status search(fit *f)
     return SHINGLE_OK;
 }
 
-/* ---- The calls -------------------------------------------------------------------------------------- */
+/* ---- The calls ------------------------------------------------------------------------------- */
 
 shingle_status sg_fit_predict(sg_fit_run *run, int runs, const sg_machine *machine)
 {

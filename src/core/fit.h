@@ -25,8 +25,8 @@ typedef struct sg_fit_report {
 
 /* Moves the numbers NAME[0..NAMES) of MACHINE (names of lines, machine.h) to where all RUNS are
  * predicted best, stays inside what their lines may hold, and takes no longer than UNTIL_US (of
- * sg_now_us).  Errors are relative, single outliers count less, and a number that runs hardly depend
- * on stays near where it was.  What it finds has four figures. */
+ * sg_now_us).  Errors are relative, single outliers count less, and a number that runs hardly
+ * depend on stays near where it was.  What it finds has four figures. */
 shingle_status sg_fit(sg_fit_run *run, int runs, const char *const *name, int names,
                       double until_us, sg_machine *machine, sg_fit_report *report_out);
 

@@ -1,8 +1,8 @@
-/* links.h -- which links a transfer passes, by the machine's topology: for the simulator, and for the
- * CPU backend's scale models, which hold real bytes back at the very same links.
+/* links.h -- which links a transfer passes, by the machine's topology: for the simulator, and for
+ * the CPU backend's scale models, which hold real bytes back at the very same links.
  *
- * Links are numbered: a way out and a way in for every rank, then what the topology adds.  RANKS may be
- * fewer than ALL: then rank r + i * RANKS is an image of rank r, and so are its links. */
+ * Links are numbered: a way out and a way in for every rank, then what the topology adds.  RANKS
+ * may be fewer than ALL: then rank r + i * RANKS is an image of rank r, and so are its links. */
 #ifndef SG_LINKS_H
 #define SG_LINKS_H
 
@@ -23,8 +23,8 @@ typedef struct sg_link_use {
 int64_t sg_links_count(const sg_links *links);
 double sg_links_gbps(const sg_links *links, int64_t link);
 
-/* Links that bytes from rank FROM (less than RANKS) to rank TO (less than ALL, another one) pass; how
- * many.  USES has room for SG_LINK_USES. */
+/* Links that bytes from rank FROM (less than RANKS) to rank TO (less than ALL, another one) pass;
+ * how many.  USES has room for SG_LINK_USES. */
 int sg_links_path(const sg_links *links, int from, int to, sg_link_use *uses);
 
 /* A rank's ways out and in: what a collective passes, whose rate is the library's. */

@@ -1,5 +1,5 @@
-/* machine.c -- see machine.h.  A machine file is a list of "name value" lines; which names there are,
- * and what values each takes, is one table below, used by parser and printer alike. */
+/* machine.c -- see machine.h.  A machine file is a list of "name value" lines; which names there
+ * are, and what values each takes, is one table below, used by parser and printer alike. */
 #include "core/machine.h"
 
 #include <stdlib.h>
@@ -7,8 +7,8 @@
 
 #include "core/disk.h"
 
-/* One line of a file.  Lines that are not needed are printed unless they are 0.  Numbers have at most six digits behind the point, so that printing and
- * parsing again gives the same number. */
+/* One line of a file.  Lines that are not needed are printed unless they are 0.  Numbers have at
+ * most six digits behind the point, so that printing and parsing again gives the same number. */
 typedef struct field {
     const char *name;
     size_t offset; /* in sg_machine */
@@ -108,7 +108,7 @@ static const char *const colls[SG_MACHINE_CURVES] = {
     "copy_us, store_gbps, store_us, coll_gbps, coll_us, coll_sms, flag_us, launch_us, join_us, "   \
     "epilogue_us, tile or a line that may be left out (docs/machine.md)"
 
-/* ---- Reading --------------------------------------------------------------------------------------- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 typedef struct reader {
     const char *file;
@@ -217,8 +217,8 @@ static shingle_status take_tile_part(reader *r, const char *name, double most, d
     return SHINGLE_OK;
 }
 
-/* "128x256", or "128x128 0.9" where the shape reaches less than the machine's rate, or "128x192 0.9 0.4" where
- * other tiles hide the rest of what addends take. */
+/* "128x256", or "128x128 0.9" where the shape reaches less than the machine's rate, or "128x192 0.9
+ * 0.4" where other tiles hide the rest of what addends take. */
 static shingle_status take_tile(reader *r, sg_machine *m)
 {
     if (m->tiles == SG_TILES) return fail_at(r, r->at, "at most 8 tile lines expected");
@@ -424,7 +424,7 @@ shingle_status sg_machine_read(const char *path, sg_machine *machine_out)
     return status;
 }
 
-/* ---- Printing -------------------------------------------------------------------------------------- */
+/* ---- Printing -------------------------------------------------------------------------------- */
 
 /* VALUE with as few of six digits behind the point as it needs, whatever the locale. */
 static void print_number(double value, sg_text *t)
@@ -498,7 +498,7 @@ size_t sg_machine_print(const sg_machine *m, char *text, size_t room)
     return t.length;
 }
 
-/* ---- Numbers by name ------------------------------------------------------------------------------- */
+/* ---- Numbers by name ------------------------------------------------------------------------- */
 
 /* Parts of what is whole: of the first tile's rate, of a collective's bandwidth. */
 static double *part_number(sg_machine *m, const char *name)
@@ -533,14 +533,14 @@ double *sg_machine_number(sg_machine *m, const char *name, double *least_out, do
     return number;
 }
 
-/* ---- Names ----------------------------------------------------------------------------------------- */
+/* ---- Names ----------------------------------------------------------------------------------- */
 
 const char *sg_topology_name(sg_topology topology)
 {
     return topologies[topology];
 }
 
-/* ---- Public calls ----------------------------------------------------------------------------------- */
+/* ---- Public calls ---------------------------------------------------------------------------- */
 
 void sg_machine_handle(const sg_machine *numbers, struct shingle_machine *handle_out)
 {

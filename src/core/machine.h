@@ -1,9 +1,9 @@
 /* machine.h -- what we run on, as numbers with units; read from and printed as a text file of
  * "name value" lines with # comments.  Every number in a shipped file has its source beside it.
  *
- * The model behind the numbers is in docs/machine.md; sim prices with it, strategies look at it when
- * they propose knobs.  Numbers that a file may leave out are 0 there, which stands for what the
- * comment says; curves have no points.
+ * The model behind the numbers is in docs/machine.md; sim prices with it, strategies look at it
+ * when they propose knobs.  Numbers that a file may leave out are 0 there, which stands for what
+ * the comment says; curves have no points.
  */
 #ifndef SG_MACHINE_H
 #define SG_MACHINE_H
@@ -40,9 +40,10 @@ typedef struct sg_curve {
 typedef enum sg_topology {
     SG_SWITCH, /* a port per rank, nothing shared behind it */
     SG_MESH,   /* a link for every pair */
-    SG_RING, /* a link to each neighbour; others are reached through the ranks between, the short way */
-    SG_PCIE,  /* a link per rank to the bridge of its half, halves are connected */
-    SG_NODES, /* switches of node_ranks, a NIC per rank between nodes */
+    SG_RING,   /* a link to each neighbour; others are reached through the ranks between, the short
+              * way */
+    SG_PCIE,   /* a link per rank to the bridge of its half, halves are connected */
+    SG_NODES,  /* switches of node_ranks, a NIC per rank between nodes */
     SG_TOPOLOGIES
 } sg_topology;
 
@@ -131,9 +132,9 @@ shingle_status sg_machine_parse(const char *text, const char *name, sg_machine *
 shingle_status sg_machine_read(const char *path, sg_machine *machine_out);
 size_t sg_machine_print(const sg_machine *machine, char *text, size_t room);
 
-/* The number that line NAME gives ("copy_us", "tile 128x128": its rate, "coll_part 8": with 8 SMs) and
- * what it may be; NULL: there is no such line, or it holds no single number that need not be whole.  LEAST_OUT and MOST_OUT may be
- * NULL. */
+/* The number that line NAME gives ("copy_us", "tile 128x128": its rate, "coll_part 8": with 8 SMs)
+ * and what it may be; NULL: there is no such line, or it holds no single number that need not be
+ * whole.  LEAST_OUT and MOST_OUT may be NULL. */
 double *sg_machine_number(sg_machine *machine, const char *name, double *least_out,
                           double *most_out);
 
@@ -141,11 +142,12 @@ double *sg_machine_number(sg_machine *machine, const char *name, double *least_o
 double sg_machine_cached_bytes(const sg_machine *machine);
 double sg_machine_link_gbps(const sg_machine *machine);
 
-/* Value of CURVE at AT: between points on a straight line, outside the first or last point's; NONE if
- * it has no points. */
+/* Value of CURVE at AT: between points on a straight line, outside the first or last point's; NONE
+ * if it has no points. */
 double sg_curve_at(const sg_curve *curve, double at, double none);
 
-/* The curve of collectives of KIND (sg_coll_kind) in windows, or if the machine has none, as others.  Has it? */
+/* The curve of collectives of KIND (sg_coll_kind) in windows, or if the machine has none, as
+ * others.  Has it? */
 int sg_machine_curve(const sg_machine *machine, int kind, bool windows);
 bool sg_machine_in_windows(const sg_machine *machine, int kind);
 

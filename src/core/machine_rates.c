@@ -1,5 +1,5 @@
-/* machine_rates.c -- what the numbers of a machine stand for: those that a file leaves out, curves between
- * their points, and a machine that needs no file. */
+/* machine_rates.c -- what the numbers of a machine stand for: those that a file leaves out, curves
+ * between their points, and a machine that needs no file. */
 #include "core/machine.h"
 
 double sg_machine_cached_bytes(const sg_machine *machine)

@@ -1,8 +1,8 @@
 /* matrices.c -- see matrices.h.
  *
- * Three kinds of memory: the host's, which is worked on in place; a device's whose backend makes and
- * compares matrices itself; and a device's that is filled and read through the host, all ranks at the
- * same time, for what such a backend cannot express (activations, what a run adds to). */
+ * Three kinds of memory: the host's, which is worked on in place; a device's whose backend makes
+ * and compares matrices itself; and a device's that is filled and read through the host, all ranks
+ * at the same time, for what such a backend cannot express (activations, what a run adds to). */
 #include "core/matrices.h"
 
 #include <stdio.h>
@@ -39,7 +39,7 @@ static const sg_backend *backend_of(const sg_matrices *m)
     return m->group->backend;
 }
 
-/* ---- Memory ----------------------------------------------------------------------------------------- */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 static shingle_status matrix_bytes(const sg_problem *p, int64_t rows, int64_t cols, size_t *out)
 {
@@ -160,7 +160,7 @@ int64_t sg_matrices_bytes(const sg_matrices *m)
     return (int64_t)(t->a_bytes + t->b_bytes + t->c.bytes + t->returned.bytes + t->residual.bytes);
 }
 
-/* ---- One rank at a time ------------------------------------------------------------------------------ */
+/* ---- One rank at a time ---------------------------------------------------------------------- */
 
 /* What is done for each rank before and after a run: one after the other where the memory is the
  * host's, at the same time where all of it travels. */
@@ -391,7 +391,7 @@ static shingle_status for_ranks(sg_matrices *m, const sg_data *data, const char 
     return status;
 }
 
-/* ---- All ranks --------------------------------------------------------------------------------------- */
+/* ---- All ranks ------------------------------------------------------------------------------- */
 
 shingle_status sg_matrices_fill(sg_matrices *m, const sg_data *data)
 {

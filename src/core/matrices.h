@@ -1,5 +1,5 @@
-/* matrices.h -- A, B, bias and C of all ranks of a problem in the backend's memory: filled, poisoned
- * and compared, by the backend itself where it can, otherwise on the host. */
+/* matrices.h -- A, B, bias and C of all ranks of a problem in the backend's memory: filled,
+ * poisoned and compared, by the backend itself where it can, otherwise on the host. */
 #ifndef SG_MATRICES_H
 #define SG_MATRICES_H
 
@@ -19,9 +19,9 @@ shingle_status sg_matrices_fill(sg_matrices *matrices, const sg_data *data);
 /* Stores normally distributed inputs: what a product costs depends on its data, by way of power. */
 shingle_status sg_matrices_randomize(sg_matrices *matrices);
 
-/* Compares every element of every rank's C with what DATA says.  Elements that are wrong are counted,
- * and the first of each rank is logged under the name of PLAN; SHINGLE_EBUG if something lies outside
- * of C that a run stored. */
+/* Compares every element of every rank's C with what DATA says.  Elements that are wrong are
+ * counted, and the first of each rank is logged under the name of PLAN; SHINGLE_EBUG if something
+ * lies outside of C that a run stored. */
 shingle_status sg_matrices_compare(sg_matrices *matrices, const sg_data *data, const char *plan,
                                    int64_t *wrong_out);
 

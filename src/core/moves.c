@@ -50,8 +50,8 @@ static int32_t chunks_of_k(const sg_problem *p, int32_t chunk_k)
     return chunk_k > 0 ? (int32_t)sg_ceil_div(p->k, chunk_k) : 1;
 }
 
-/* Leaves of FROM and INTO, where all rows of OWNER for PEER are and will be, chunk INDEX; false: there is
- * no such chunk. */
+/* Leaves of FROM and INTO, where all rows of OWNER for PEER are and will be, chunk INDEX; false:
+ * there is no such chunk. */
 static bool cut_chunk(const sg_sched *s, int owner, int peer, const sg_arrival *arrival,
                       int32_t index, sg_area *from, sg_area *into)
 {
@@ -146,8 +146,9 @@ static sg_wait piece_wait(const sg_problem *p, const sg_piece *piece, const sg_a
                      .chunks_k = slabs};
 }
 
-/* Bands of a group, for a raster whose waves of about WAVE_TILES tiles read the fewest rows of A and B:
- * as high as they are wide, and all groups alike.  Every byte read costs power, and time at its limit. */
+/* Bands of a group, for a raster whose waves of about WAVE_TILES tiles read the fewest
+ * rows of A and B: as high as they are wide, and all groups alike.  Every byte read costs
+ * power, and time at its limit. */
 uint8_t sg_moves_group(int32_t rows, int32_t tile_m, int32_t tile_n)
 {
     if (tile_m < 1 || tile_n < 1) return 1; /* the sealer refuses it */
@@ -308,7 +309,8 @@ static bool cut_strip(sg_patch *patch, const sg_gathering *g)
     return col0 < end;
 }
 
-/* What PATCH, whose rows are here, waits for to stay in step with those that come as ARRIVAL says. */
+/* What PATCH, whose rows are here, waits for to stay in step with those that come as ARRIVAL
+ * says. */
 static sg_wait step_wait(const sg_problem *p, const sg_patch *patch, const sg_arrival *arrival)
 {
     return (sg_wait){.by = arrival->by,
@@ -321,7 +323,8 @@ static sg_wait step_wait(const sg_problem *p, const sg_patch *patch, const sg_ar
                      .chunks_k = chunks_of_k(p, arrival->chunk_k)};
 }
 
-/* What PATCH, which is open, waits for: the chunks of PIECES that it reads, or to stay in step if they are own. */
+/* What PATCH, which is open, waits for: the chunks of PIECES that it reads, or to
+ * stay in step if they are own. */
 static void await_rows(sg_sched *s, const sg_patch *patch, const sg_piece *pieces, int count,
                        const sg_gathering *g)
 {
@@ -345,8 +348,8 @@ static void emit_patch(sg_sched *s, const sg_patch *patch, const sg_piece *piece
     store_part(s, patch, g);
 }
 
-/* A group of bands that reaches over the border of an owner or a chunk waits for two before it has finished
- * the first one's columns: no group of PATCH is higher than the smallest of PIECES. */
+/* A group of bands that reaches over the border of an owner or a chunk waits for two before it has
+ * finished the first one's columns: no group of PATCH is higher than the smallest of PIECES. */
 static void limit_group(const sg_sched *s, const sg_piece *pieces, int count, const sg_gathering *g,
                         sg_patch *patch)
 {
@@ -366,9 +369,9 @@ static int32_t slab_of(const sg_sched *s, int owner, const sg_gathering *g)
     return g->in_step > 0 ? g->arrival[g->in_step - 1].chunk_k : 0;
 }
 
-/* The rows of a run in the open launch: one patch; where several B share them, for each B of as many bands as
- * a patch of one B would take together, so that no B waits for the last rows before the next one has the
- * first. */
+/* The rows of a run in the open launch: one patch; where several B share them, for each B of as
+ * many bands as a patch of one B would take together, so that no B waits for the last rows before
+ * the next one has the first. */
 static void emit_tiles(sg_sched *s, const row_run *run, const sg_piece *pieces, sg_gathering *g)
 {
     const sg_problem *const p = s->problem;
@@ -430,8 +433,8 @@ static void gather_rows(sg_sched *s, sg_gathering *g, const int *order, int coun
     emit_rows(s, &run, pieces, g);
 }
 
-/* Rows of B or columns of A: a patch for each chunk, which waits for it as a whole.  APART: the sums of
- * patches along k stay apart. */
+/* Rows of B or columns of A: a patch for each chunk, which waits for it as a whole.  APART: the
+ * sums of patches along k stay apart. */
 static void gather_chunks(sg_sched *s, sg_gathering *g, int owner, bool apart)
 {
     const sg_problem *const p = s->problem;

@@ -1,8 +1,8 @@
 /* moves.h -- what strategies share: rows of an owner as pieces of the product, chunks, the order of
  * owners, and the patches and copies that every gather and every scatter is made of.
  *
- * "Rows" are what problem.h counts: rows of A or C, rows of B (columns of the product) or columns of
- * A (its k).  Strategies count them and leave it to this file where they lie.
+ * "Rows" are what problem.h counts: rows of A or C, rows of B (columns of the product) or columns
+ * of A (its k).  Strategies count them and leave it to this file where they lie.
  *
  * Workspace buffers that hold rows of several owners are packed by owner: row `x` of what owner q
  * has for (or gets from) this rank stands at row sg_problem_part(p, rank, q).base + x, whatever
@@ -46,12 +46,12 @@ typedef struct sg_tiling {
     int blocks; /* SMs of the launch, 0: all */
 } sg_tiling;
 
-/* Rows that OWNER has in slice SLICE of SLICES of RANK's product: rows [*x0_out, *x0_out + result) of
- * its part.  Slices of one owner are equal but for the last ones, which may be empty. */
+/* Rows that OWNER has in slice SLICE of SLICES of RANK's product: rows [*x0_out, *x0_out + result)
+ * of its part.  Slices of one owner are equal but for the last ones, which may be empty. */
 int32_t sg_slice_rows(const sg_problem *problem, int rank, int owner, int slice, int slices,
                       int32_t tile_m, int32_t *x0_out);
 
-/* ---- Gather: rows arrive in GATHERED, a buffer packed by owner ----------------------------------- */
+/* ---- Gather: rows arrive in GATHERED, a buffer packed by owner ------------------------------- */
 
 /* Declares the buffer that all that arrives fits into. */
 uint8_t sg_moves_gathered(sg_sched *s, sg_arena_kind arena, unsigned traits);
@@ -74,27 +74,28 @@ typedef struct sg_arrival {
     uint8_t copier;  /* sg_engine: who brings them */
 } sg_arrival;
 
-/* Appends the copy and the flag of chunk INDEX (slabs of a chunk side by side) of the rows of OWNER, from
- * SRC (held, or arrived here) to PEER, where they come as ARRIVAL says, if there is such a chunk.  The
- * copy waits for the flag of the same chunk of HELD if that is not NULL. */
+/* Appends the copy and the flag of chunk INDEX (slabs of a chunk side by side) of the rows of
+ * OWNER, from SRC (held, or arrived here) to PEER, where they come as ARRIVAL says, if there is
+ * such a chunk.  The copy waits for the flag of the same chunk of HELD if that is not NULL. */
 void sg_moves_send_chunk(sg_sched *s, int lane, int owner, sg_area src, int peer, int gathered,
                          const sg_arrival *arrival, int32_t index, const sg_arrival *held);
 
-/* All chunks of the own rows for PEER one after the other: a copy and a flag per chunk of rows and of k. */
+/* All chunks of the own rows for PEER one after the other: a copy and a flag
+ * per chunk of rows and of k. */
 void sg_moves_send(sg_sched *s, int lane, int peer, int gathered, const sg_arrival *arrival);
 
-/* The same for all peers side by side: chunk 0 to each of them, then chunk 1, as ARRIVAL (by peer) says.
- * Peers that get the same rows share a copy. */
+/* The same for all peers side by side: chunk 0 to each of them, then chunk 1, as ARRIVAL (by peer)
+ * says.  Peers that get the same rows share a copy. */
 void sg_moves_send_together(sg_sched *s, int lane, int gathered, const sg_arrival *arrival);
 
-/* Patches of a gather, over one or several launches.  Zero it, then set GATHERED and ARRIVAL, and for a
- * part of what arrives CHUNK, or K0 and K1: parts of k follow each other from 0 on, each in a later
- * launch of one lane, and leave their sum so far in f32.  They are of no use along k.  COL0 and COLS are
- * for a strip of the product's columns, where rows of A arrive for a launch of our own; there, own rows
- * may be held IN_STEP with an owner's that arrive.
+/* Patches of a gather, over one or several launches.  Zero it, then set GATHERED and ARRIVAL, and
+ * for a part of what arrives CHUNK, or K0 and K1: parts of k follow each other from 0 on, each in a
+ * later launch of one lane, and leave their sum so far in f32.  They are of no use along k.  COL0
+ * and COLS are for a strip of the product's columns, where rows of A arrive for a launch of our
+ * own; there, own rows may be held IN_STEP with an owner's that arrive.
  *
- * The rest is what a gather along k leads over from patch to patch: each waits tile by tile for the sums of
- * those before (own flags, from 0 on) and adds them, see moves_link.c. */
+ * The rest is what a gather along k leads over from patch to patch: each waits tile by tile for the
+ * sums of those before (own flags, from 0 on) and adds them, see moves_link.c. */
 typedef struct sg_gathering {
     int gathered;
     const sg_arrival *arrival; /* by owner; the own one says what a chunk of the own rows is */
@@ -112,31 +113,31 @@ typedef struct sg_gathering {
  * owner in one call or another), each waiting for what it needs; own rows are read in place.
  * Neighbours in the product share patches.
  *
- * With VENDOR there is no open launch: each patch becomes a launch of the vendor's on lane 0, behind a
- * step that waits for the flags of what it reads. */
+ * With VENDOR there is no open launch: each patch becomes a launch of the vendor's on lane 0,
+ * behind a step that waits for the flags of what it reads. */
 void sg_moves_gather_patches(sg_sched *s, sg_gathering *gathering, const int *order, int count);
 
-/* Of a gather along k, for sg_moves_gather_patches: do the sums of its patches stay apart?  What PATCH, the
- * latest, adds and stores. */
+/* Of a gather along k, for sg_moves_gather_patches: do the sums of its patches stay apart?  What
+ * PATCH, the latest, adds and stores. */
 bool sg_moves_apart(const sg_sched *s, const sg_gathering *gathering);
 void sg_moves_link(sg_sched *s, const sg_patch *patch, sg_gathering *gathering, bool apart);
 
-/* Appends the patches of what collectives have gathered: of slice SLICE of SLICES of all owners, which
- * stands from row BASE on in GATHERED.  Returns the rows of the slice.  Not along k. */
+/* Appends the patches of what collectives have gathered: of slice SLICE of SLICES of all owners,
+ * which stands from row BASE on in GATHERED.  Returns the rows of the slice.  Not along k. */
 int64_t sg_moves_gathered_patches(sg_sched *s, int slice, int slices, int32_t tile_m, int64_t base,
                                   int gathered);
 
-/* Part I of WHOLE, a patch of all columns: those of one B where several share A.  False: there are no
- * more. */
+/* Part I of WHOLE, a patch of all columns: those of one B where several share
+ * A.  False: there are no more. */
 bool sg_moves_next_b(const sg_problem *problem, const sg_patch *whole, int i, sg_patch *part_out);
 
 /* Appends the store of a patch of the final C: with accumulation, C is its last addend. */
 void sg_moves_store(sg_sched *s, sg_area c);
 
-/* ---- Slices: rows of every owner, packed slice by slice -------------------------------------------- */
+/* ---- Slices: rows of every owner, packed slice by slice -------------------------------------- */
 
-/* Appends patches for slice SLICE of SLICES of all owners, read from A; row 0 of the slice stands at
- * BASE of PACKED_TO, owners in rank order.  Returns the rows of the slice. */
+/* Appends patches for slice SLICE of SLICES of all owners, read from A; row 0 of the slice stands
+ * at BASE of PACKED_TO, owners in rank order.  Returns the rows of the slice. */
 int64_t sg_moves_slice_patches(sg_sched *s, int slice, int slices, int32_t tile_m, int64_t base,
                                int packed_to, bool final);
 
@@ -146,15 +147,16 @@ int32_t sg_tile_along(const sg_problem *problem, int32_t tile_m, int32_t tile_n)
 /* Are the rows of the owners in rank order, so that packed and product order are the same? */
 bool sg_is_packed(const sg_problem *problem);
 
-/* ---- Scatter: rows of C go to their owner --------------------------------------------------------- */
+/* ---- Scatter: rows of C go to their owner ---------------------------------------------------- */
 
-/* The product of PIECE's rows: all columns, all of k, A in its own place, or from row BUF_ROW0 of BUF on. */
+/* The product of PIECE's rows: all columns, all of k, A in its own place, or
+ * from row BUF_ROW0 of BUF on. */
 sg_patch sg_moves_patch(const sg_sched *s, const sg_piece *piece, bool final);
 sg_patch sg_moves_patch_from(const sg_sched *s, const sg_piece *piece, int buf, int64_t buf_row0,
                              bool final);
 
-/* The same as a launch of the vendor's on lane 0, left open for its store and addend, behind a step that
- * waits for WAIT unless that is NULL.  Returns the launch, or -1 if there is none. */
+/* The same as a launch of the vendor's on lane 0, left open for its store and addend, behind a step
+ * that waits for WAIT unless that is NULL.  Returns the launch, or -1 if there is none. */
 int sg_moves_vendor_patch(sg_sched *s, const sg_piece *piece, bool final, const sg_wait *wait);
 
 /* Bands of a group in the raster of a patch of ROWS rows. */
@@ -163,17 +165,18 @@ uint8_t sg_moves_group(int32_t rows, int32_t tile_m, int32_t tile_n);
 /* Leaves of PATCH the product's columns [COL0, COL0 + COLS). */
 void sg_moves_cut_cols(sg_patch *patch, int32_t col0, int32_t cols);
 
-/* Opens a patch for PIECE (all columns, all of k) and leaves it open for stores, addends, raises.  The
- * own product stands behind OWN_AT addends. */
+/* Opens a patch for PIECE (all columns, all of k) and leaves it open for stores, addends, raises.
+ * The own product stands behind OWN_AT addends. */
 void sg_moves_scatter_patch(sg_sched *s, const sg_piece *piece, int own_at, bool final);
 
-/* All of an all-reduce as one launch of tagged data in two hops (moves_tagged.c).  Each rank owns columns of
- * whole tiles: it gets all ranks' products of them, adds these up in rank order and sends everybody the sums.
- * Sends 2 (P - 1) / P times C, where one hop sends it P - 1 times. */
+/* All of an all-reduce as one launch of tagged data in two hops (moves_tagged.c).  Each rank owns
+ * columns of whole tiles: it gets all ranks' products of them, adds these up in rank order and
+ * sends everybody the sums.  Sends 2 (P - 1) / P times C, where one hop sends it P - 1 times. */
 void sg_moves_two_hops(sg_sched *s, int32_t tile_m, int32_t tile_n);
 
-/* May inboxes for all of C, one of each rank, lie side by side?  A last tile that is not full then ends with its
- * buffer, so that a kernel may store it in one piece; but tiles must not reach over into the next inbox. */
+/* May inboxes for all of C, one of each rank, lie side by side?  A last tile that is not full then
+ * ends with its buffer, so that a kernel may store it in one piece; but tiles must not reach over
+ * into the next inbox. */
 bool sg_moves_beside(const sg_problem *problem, const sg_tiling *tiling);
 
 /* Chunk size along k for SLABS slabs: a multiple of 64 where possible; 0 if SLABS is 1. */

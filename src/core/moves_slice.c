@@ -1,8 +1,9 @@
-/* moves_slice.c -- slices of a product: a part of every owner's rows, packed side by side; see moves.h. */
+/* moves_slice.c -- slices of a product: a part of every owner's rows, packed
+ * side by side; see moves.h. */
 #include "core/moves.h"
 
-/* Emits the rows of RUN, which start at PACKED_ROW0 of the packed buffer: read from there (GATHERED), or
- * stored to there. */
+/* Emits the rows of RUN, which start at PACKED_ROW0 of the packed buffer: read from there
+ * (GATHERED), or stored to there. */
 static void emit_slice(sg_sched *s, const sg_piece *run, int64_t packed_row0, int packed,
                        bool gathered, bool final)
 {

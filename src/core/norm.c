@@ -6,8 +6,9 @@
 
 #include "core/data_element.h"
 
-/* At distances from MOST down to LEAST, each half the one before, in every group of 2 * MOST lanes: sums are
- * in the multiples of LEAST, and what is added up then is in the first lane of its group. */
+/* At distances from MOST down to LEAST, each half the one before, in every group of 2 * MOST
+ * lanes: sums are in the multiples of LEAST, and what is added up then is in the first lane of
+ * its group. */
 static void add_pairs(float *sums, int most, int least)
 {
     for (int distance = most; distance >= least; distance /= 2)

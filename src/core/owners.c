@@ -27,7 +27,7 @@ static void add_all(const sg_problem *p, sg_owners *set)
     for (int q = 0; q < p->ranks; q++) sg_owners_add(p, q, set);
 }
 
-/* ---- Places in the product ----------------------------------------------------------------------- */
+/* ---- Places in the product ------------------------------------------------------------------- */
 
 /* Segments that [X, X + COUNT) of the axis that moves touches. */
 static void add_segments(const sg_problem *p, int64_t x, int64_t count, sg_owners *set)
@@ -106,7 +106,7 @@ sg_owners sg_owners_of_visits(const sg_sched *s, int32_t step, int32_t patch, in
     return set;
 }
 
-/* ---- Areas --------------------------------------------------------------------------------------- */
+/* ---- Areas ----------------------------------------------------------------------------------- */
 
 /* The common part of two areas of one rank's buffer. */
 static bool overlap(const sg_area *a, const sg_area *b, sg_area *common)
@@ -159,7 +159,7 @@ static void add_area_of_patch(const sg_sched *s, const sg_patch *patch, const sg
     }
 }
 
-/* ---- Patches by where they stand --------------------------------------------------------------------- */
+/* ---- Patches by where they stand ------------------------------------------------------------- */
 
 /* Rows [row0, end) of a buffer that a patch reads or stores. */
 typedef struct place {
@@ -265,7 +265,7 @@ static void add_area(const sg_owners_index *index, const sg_area *area, sg_owner
     }
 }
 
-/* ---- Steps ------------------------------------------------------------------------------------------- */
+/* ---- Steps ----------------------------------------------------------------------------------- */
 
 /* What moves from rank to rank if nothing else says whose it is. */
 static void add_moved(const sg_sched *s, const sg_step *step, sg_owners *set)

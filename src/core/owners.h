@@ -7,8 +7,8 @@
 
 enum { SG_OWNER_SLOTS = 64 };
 
-/* A set of owners.  MASK has a bit for each of the SG_OWNER_SLOTS groups of neighbouring ranks; up to
- * that many ranks, a group is one rank. */
+/* A set of owners.  MASK has a bit for each of the SG_OWNER_SLOTS groups of neighbouring ranks; up
+ * to that many ranks, a group is one rank. */
 typedef struct sg_owners {
     uint64_t mask;
     int32_t one; /* the only owner, -1: none or several */
@@ -24,8 +24,8 @@ sg_owners sg_owners_of_visit(const sg_sched *s, const sg_visit *visit);
 sg_owners sg_owners_of_visits(const sg_sched *s, int32_t step, int32_t patch, int32_t index,
                               int32_t count);
 
-/* For a schedule's steps: where its patches stand, so that a step finds those that touch its areas, and what has
- * been found.  The schedule stays where it is. */
+/* For a schedule's steps: where its patches stand, so that a step finds those that touch its areas,
+ * and what has been found.  The schedule stays where it is. */
 typedef struct sg_owners_index sg_owners_index;
 
 shingle_status sg_owners_index_make(const sg_sched *s, sg_owners_index **index_out);

@@ -9,9 +9,10 @@
 
 enum { HASH_DIGITS = 16 };
 
-/* ---- Making ---------------------------------------------------------------------------------------- */
+/* ---- Making ---------------------------------------------------------------------------------- */
 
-/* Two libraries of the same version make the same schedules of a text, so the version is part of it. */
+/* Two libraries of the same version make the same schedules of a text, so
+ * the version is part of it. */
 static uint64_t hash_of(const char *text, size_t length)
 {
     const char *const version = shingle_version();
@@ -99,7 +100,7 @@ shingle_status sg_plan_build(const sg_problem *problem, const sg_strategy *strat
     return sg_sched_seal(s);
 }
 
-/* ---- Parsing --------------------------------------------------------------------------------------- */
+/* ---- Parsing --------------------------------------------------------------------------------- */
 
 static shingle_status expect(const char *text, size_t at, const char *what)
 {
@@ -200,7 +201,7 @@ shingle_status sg_plan_parse(const char *text, shingle_plan **plan_out)
     return status;
 }
 
-/* ---- Public calls ----------------------------------------------------------------------------------- */
+/* ---- Public calls ---------------------------------------------------------------------------- */
 
 shingle_status shingle_plan_parse(const char *text, shingle_plan **plan_out)
 {

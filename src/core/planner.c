@@ -33,8 +33,8 @@ static const double tie = 0.01;
  * stays, or what was predicted to be faster. */
 static const double measured_tie = 0.005;
 
-/* Of a strategy so many knob sets are timed before others have their turn, if these are predicted to
- * be slower than the fastest by no more than this factor. */
+/* Of a strategy so many knob sets are timed before others have their turn, if these are predicted
+ * to be slower than the fastest by no more than this factor. */
 enum { KNOB_SETS = 2 };
 static const double not_far = 1.2;
 
@@ -56,7 +56,7 @@ typedef struct chooser {
     char rule[96];     /* what the static rule found */
 } chooser;
 
-/* ---- Candidates ------------------------------------------------------------------------------------- */
+/* ---- Candidates ------------------------------------------------------------------------------ */
 
 static shingle_status add_candidate(chooser *c, const sg_strategy *strategy, const sg_knobs *knobs,
                                     const char *declined)
@@ -94,8 +94,8 @@ static shingle_status add_proposals(chooser *c, const sg_strategy *strategy, int
     return SHINGLE_OK;
 }
 
-/* TEXT is "name" or "name{knobs}".  A name stands for all its proposals, and it is an error if there
- * are none; knobs that are not named are taken from the first proposal. */
+/* TEXT is "name" or "name{knobs}".  A name stands for all its proposals, and it is an error if
+ * there are none; knobs that are not named are taken from the first proposal. */
 static shingle_status add_forced(chooser *c, const char *text)
 {
     char name[32] = "";
@@ -125,7 +125,7 @@ static shingle_status add_forced(chooser *c, const char *text)
     return SHINGLE_OK;
 }
 
-/* ---- Prices ----------------------------------------------------------------------------------------- */
+/* ---- Prices ---------------------------------------------------------------------------------- */
 
 static void decline_kind(sg_candidate *candidate, int kind)
 {
@@ -135,8 +135,8 @@ static void decline_kind(sg_candidate *candidate, int kind)
              kind < named ? names[kind] : "calls");
 }
 
-/* Marks a candidate with steps that the backend has no function for, or cannot carry out as they
- * are. */
+/* Marks a candidate with steps that the backend has no function for, or
+ * cannot carry out as they are. */
 static bool can_run(chooser *c, const sg_sched *s, sg_candidate *candidate)
 {
     if (c->can == NULL) return true;
@@ -184,8 +184,8 @@ static bool applies(const sg_candidate *candidate)
     return candidate->declined[0] == '\0';
 }
 
-/* Marks a candidate whose sums are made in another order than those of all other reproducible plans, or by
- * a backend that does not say in which. */
+/* Marks a candidate whose sums are made in another order than those of all other reproducible
+ * plans, or by a backend that does not say in which. */
 static shingle_status keep_order(const chooser *c, sg_candidate *candidate)
 {
     const int ranks = c->problem->ranks;
@@ -237,8 +237,8 @@ static shingle_status price_some(chooser *c, int first, int end, bool *any)
     return SHINGLE_OK;
 }
 
-/* A strategy whose schedules the backend refuses in the tiles that suit the problem best is asked for
- * others.  Strategies stand side by side among the candidates. */
+/* A strategy whose schedules the backend refuses in the tiles that suit the problem best is asked
+ * for others.  Strategies stand side by side among the candidates. */
 static shingle_status price_all(chooser *c)
 {
     const int asked = c->candidates;
@@ -270,7 +270,7 @@ static int best_predicted(const chooser *c, int first)
     return best;
 }
 
-/* ---- The static rule -------------------------------------------------------------------------------- */
+/* ---- The static rule ------------------------------------------------------------------------- */
 
 /* What the rule wants, from the serial schedule of rank 0. */
 static shingle_status make_wish(chooser *c, sg_static_wish *wish)
@@ -336,8 +336,8 @@ static shingle_status prefer_serial(chooser *c, int *chosen)
     return SHINGLE_OK;
 }
 
-/* Asks the rule for a kind of schedule and takes the candidate that is most like it, or the serial plan if
- * that is faster.  Only these two are priced. */
+/* Asks the rule for a kind of schedule and takes the candidate that is most like it, or the serial
+ * plan if that is faster.  Only these two are priced. */
 static shingle_status choose_by_rule(chooser *c, int first, int *chosen)
 {
     sg_static_wish wish;
@@ -347,7 +347,7 @@ static shingle_status choose_by_rule(chooser *c, int first, int *chosen)
     return prefer_serial(c, chosen);
 }
 
-/* ---- Measuring -------------------------------------------------------------------------------------- */
+/* ---- Measuring ------------------------------------------------------------------------------- */
 
 static bool is_among(const int *index, int count, int wanted)
 {
@@ -378,9 +378,9 @@ static int best_left(const chooser *c, int first, const int *index, int count, b
     return best;
 }
 
-/* The serial plan and the best predicted others from FIRST on, at most PLANS; their number.  Knob sets
- * of one strategy are often predicted alike, and then are: a strategy that is not far behind has its
- * first before another has its third. */
+/* The serial plan and the best predicted others from FIRST on, at most PLANS; their number.  Knob
+ * sets of one strategy are often predicted alike, and then are: a strategy that is not far behind
+ * has its first before another has its third. */
 static int enter(const chooser *c, int first, int plans, int *index)
 {
     int count = 0;
@@ -418,7 +418,7 @@ static shingle_status choose_by_timing(chooser *c, int first, const sg_effort *e
     return SHINGLE_OK;
 }
 
-/* ---- Choosing --------------------------------------------------------------------------------------- */
+/* ---- Choosing -------------------------------------------------------------------------------- */
 
 /* Candidates that apply. */
 static int kept(const chooser *c)
@@ -512,7 +512,7 @@ static shingle_status choose(chooser *c, const char *strategy, const sg_effort *
     return choose_by_timing(c, first, e, watch, chosen);
 }
 
-/* ---- The call --------------------------------------------------------------------------------------- */
+/* ---- The call -------------------------------------------------------------------------------- */
 
 shingle_status sg_planner_measures(const shingle_plan_options *options, bool *measures_out)
 {

@@ -1,5 +1,6 @@
-/* planner.h -- chooses a plan: for each strategy and knob set it proposes, build and simulate; keep the
- * best, `serial` always among them; if asked, run and time the best few, or ask a rule instead. */
+/* planner.h -- chooses a plan: for each strategy and knob set it proposes, build and simulate;
+ * keep the best, `serial` always among them; if asked, run and time the best few, or ask a rule
+ * instead. */
 #ifndef SG_PLANNER_H
 #define SG_PLANNER_H
 
@@ -20,8 +21,8 @@ typedef struct sg_able {
     void *self;
 } sg_able;
 
-/* OPTIONS may be NULL.  WATCH may be NULL if they do not ask for measuring.  CAN: what may be chosen;
- * NULL: all. */
+/* OPTIONS may be NULL.  WATCH may be NULL if they do not ask for measuring.  CAN: what may be
+ * chosen; NULL: all. */
 shingle_status sg_planner_choose(const sg_problem *problem, const sg_machine *machine,
                                  const shingle_plan_options *options, const sg_stopwatch *watch,
                                  const sg_able *can, shingle_plan **plan_out);

@@ -8,16 +8,16 @@
  *     product rows   0 . . . . . 6 . . 9 . . 12          rows=6,3,3
  *                    |  rank 0   | r 1 | r 2  |
  *
- * What moves is counted in "rows" whatever it is: rows of A and C; with gather=b rows of B, which are
- * columns of the product; with gather=k columns of A, which are its k.
+ * What moves is counted in "rows" whatever it is: rows of A and C; with gather=b rows of B, which
+ * are columns of the product; with gather=k columns of A, which are its k.
  *
  * In an all-to-all every pair of ranks has rows of its own, and ranks may compute products of
  * different height: counts[rank][owner] rows of RANK's product belong to OWNER.  A product holds
  * them in the order of owners, an owner's matrix in the order of ranks.
  *
- * Several B may share what arrives of A, each with a C of its own.  A problem, and a schedule, counts them
- * as one B of n rows and one C of n columns with borders, which no patch reaches over; that they are
- * tensors by themselves is a matter of addresses (exec.h).
+ * Several B may share what arrives of A, each with a C of its own.  A problem, and a schedule,
+ * counts them as one B of n rows and one C of n columns with borders, which no patch reaches over;
+ * that they are tensors by themselves is a matter of addresses (exec.h).
  *
  * Text form (problem_text.c):
  *
@@ -158,8 +158,8 @@ int64_t sg_problem_c_rows(const sg_problem *problem, int rank);
 int64_t sg_problem_returned_rows(const sg_problem *problem, int rank); /* 0 without return_a */
 int64_t sg_problem_residual_rows(const sg_problem *problem, int rank); /* 0 without norm */
 
-/* Whose column COL of the product (0 .. n - 1) is: of which B, and where its columns [*LOW_OUT, *HIGH_OUT)
- * are. */
+/* Whose column COL of the product (0 .. n - 1) is: of which B, and where its columns [*LOW_OUT,
+ * *HIGH_OUT) are. */
 int sg_problem_b_at(const sg_problem *problem, int64_t col, int64_t *low_out, int64_t *high_out);
 
 /* Columns of tiles of a product: those of each B are cut by themselves. */

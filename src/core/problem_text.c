@@ -170,7 +170,8 @@ static shingle_status take_b(reader *r, sg_ask *a)
     return SHINGLE_OK;
 }
 
-/* Digits with a point and an exponent that is not above 0.  Not strtod: that one listens to the locale. */
+/* Digits with a point and an exponent that is not above 0.  Not strtod: that
+ * one listens to the locale. */
 static shingle_status take_epsilon(reader *r, sg_decimal *epsilon)
 {
     static const char *const what =

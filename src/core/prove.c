@@ -1,5 +1,5 @@
-/* prove.c -- proofs by the thousand: random triples of problem, strategy and knobs, each checked for
- * all ranks; and the proof of one plan. */
+/* prove.c -- proofs by the thousand: random triples of problem, strategy and knobs, each checked
+ * for all ranks; and the proof of one plan. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "core/check.h"
 #include "core/plan.h"
 
-/* ---- Random triples ------------------------------------------------------------------------------------- */
+/* ---- Random triples -------------------------------------------------------------------------- */
 
 static const int rank_counts[] = {1, 2, 3, 5, 7, 8, 64};
 static const int64_t primes[] = {2,  3,  5,  7,  11, 13, 17, 19, 23,
@@ -227,7 +227,7 @@ shingle_status sg_check_triple(sg_random *random, int max_ranks, sg_problem *pro
     }
 }
 
-/* ---- Many of them, on threads ------------------------------------------------------------------------------ */
+/* ---- Many of them, on threads ---------------------------------------------------------------- */
 
 enum { BATCH = 16, MOST_THREADS = 256 };
 
@@ -368,7 +368,7 @@ shingle_status shingle_check_random(const shingle_check_options *options,
     return SHINGLE_OK;
 }
 
-/* ---- One plan ------------------------------------------------------------------------------------------------- */
+/* ---- One plan -------------------------------------------------------------------------------- */
 
 shingle_status shingle_plan_check(const shingle_plan *plan, const shingle_machine *machine)
 {

@@ -1,8 +1,8 @@
 /* record.h -- what a backend tells of one run while it is recorded: who did what from when to when.
  *
- * A record is made before the run and read after it; in between the backend only fills it, up to its
- * room, and counts what did not fit.  Whoever fills it orders its own calls: sg_record_add is called
- * by one thread at a time.  timeline.h makes spans of it. */
+ * A record is made before the run and read after it; in between the backend only fills it, up to
+ * its room, and counts what did not fit.  Whoever fills it orders its own calls: sg_record_add is
+ * called by one thread at a time.  timeline.h makes spans of it. */
 #ifndef SG_RECORD_H
 #define SG_RECORD_H
 

@@ -15,7 +15,7 @@ struct sg_recording {
 /* Marks of one rank at most: 100 MB for a group of eight. */
 enum { MOST_MARKS = 1 << 17, LEAST_MARKS = 256 };
 
-/* ---- From marks to spans ------------------------------------------------------------------------- */
+/* ---- From marks to spans --------------------------------------------------------------------- */
 
 static sg_does does_what(const sg_sched *s, const sg_mark *mark)
 {
@@ -122,7 +122,7 @@ static shingle_status timeline_of(const struct sg_recording *recording, const ch
     return status;
 }
 
-/* ---- A group's recording -------------------------------------------------------------------------- */
+/* ---- A group's recording --------------------------------------------------------------------- */
 
 /* Units of work, the stores of each, and some for pieces and for units that wait in between. */
 static shingle_status count_marks(const shingle_plan *plan, int64_t *room_out)
@@ -231,7 +231,7 @@ shingle_status shingle_timeline_stop(int ranks, shingle_comm *const *comm,
     return status;
 }
 
-/* ---- Of a benchmark ------------------------------------------------------------------------------- */
+/* ---- Of a benchmark -------------------------------------------------------------------------- */
 
 static double off_by(const shingle_timeline *t, double us)
 {

@@ -121,8 +121,8 @@ bool sg_run_mismatch(const sg_run *run, int *peer_out)
         if (said_hello(run, q) != run->epoch) continue;
         const sg_hello *const hello = hello_of(&run->work->words, q, run->epoch);
         const uint64_t hash = atomic_load_explicit(&hello->hash, memory_order_relaxed);
-        /* Behind a plan without peers this hello may be of the run after the next by now.  It is whole:
-         * the backend does not begin a run of a rank while another asks. */
+        /* Behind a plan without peers this hello may be of the run after the next by now.  It is
+         * whole: the backend does not begin a run of a rank while another asks. */
         atomic_thread_fence(memory_order_acquire);
         if (atomic_load_explicit(&hello->epoch, memory_order_relaxed) != run->epoch) continue;
         if (hash == run->bound->hash) continue;
@@ -218,8 +218,9 @@ static bool find_mismatch(const sg_stand *stand, int ranks, sg_verdict *verdict)
     return false;
 }
 
-/* Has a rank ended the run in which another waits for it?  A rank in the same plan gives all that others wait for
- * before it ends a run; and hellos cannot tell, since those of runs without peers are not said. */
+/* Has a rank ended the run in which another waits for it?  A rank in the same plan gives all
+ * that others wait for before it ends a run; and hellos cannot tell, since those of runs
+ * without peers are not said. */
 static bool find_left(const sg_stand *stand, int ranks, int waiter, sg_verdict *verdict)
 {
     const int by = waiter >= 0 ? stand[waiter].stuck.by : -1;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Building ------------------------------------------------------------------------------------- */
+/* ---- Building -------------------------------------------------------------------------------- */
 
 /* Remembers the first thing that went wrong; sg_sched_seal reports it. */
 static void spoil(sg_sched *s, shingle_status status, const char *format, ...)
@@ -329,7 +329,7 @@ void sg_sched_raise(sg_sched *s, int at, enum sg_per per, int32_t flag0)
         count(s, &s->step[s->open_step].raises);
 }
 
-/* ---- Reading --------------------------------------------------------------------------------------- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 int sg_sched_element_bytes(const sg_sched *s, int buf)
 {

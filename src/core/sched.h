@@ -24,12 +24,12 @@
 #include "core/problem.h"
 #include "core/walk.h"
 
-/* ---- Memory -------------------------------------------------------------------------------------- */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
-/* Where a buffer lives.  USER: the tensors of the run.  SYM: peers store into it; it has two halves.
- * REST: the same for tagged buffers, and for nothing else.  LOCAL: this rank's scratch.  LIBRARY: written
- * and read by collectives and by own steps.  WINDOWS: the same, and the library may have been told where all
- * ranks have it, which some collectives are faster in. */
+/* Where a buffer lives.  USER: the tensors of the run.  SYM: peers store into it; it has two
+ * halves.  REST: the same for tagged buffers, and for nothing else.  LOCAL: this rank's scratch.
+ * LIBRARY: written and read by collectives and by own steps.  WINDOWS: the same, and the library
+ * may have been told where all ranks have it, which some collectives are faster in. */
 typedef enum sg_arena_kind {
     SG_USER,
     SG_SYM,
@@ -82,7 +82,7 @@ static inline bool sg_buf_is_alike(const sg_buf *buf)
     return sg_buf_is_shared(buf) || buf->arena == SG_WINDOWS;
 }
 
-/* ---- Steps --------------------------------------------------------------------------------------- */
+/* ---- Steps ----------------------------------------------------------------------------------- */
 
 typedef enum sg_kind { SG_GEMM, SG_COPY, SG_REDUCE, SG_COLL, SG_FLAG, SG_KINDS } sg_kind;
 
@@ -105,15 +105,15 @@ typedef struct sg_launch {
     uint8_t vendor; /* the vendor library's product: one patch without waits or raises, with at most
                      * one addend, which is there already and of the stored type */
     uint8_t norm;   /* its patches are no products but whole rows of C: what the one addend of each
-                     * holds, the residual added, and normed (norm.h).  TILE_N is all columns; a tiled
-                     * addend has places of TILE_M rows and as many columns as its buffer, in the
-                     * patch's raster.  It waits for nothing but steps, and raises nothing */
+                     * holds, the residual added, and normed (norm.h).  TILE_N is all columns; a
+                     * tiled addend has places of TILE_M rows and as many columns as its buffer, in
+                     * the patch's raster.  It waits for nothing but steps, and raises nothing */
 } sg_launch;
 
 /* Copies src to every area of the step's stores, which have its shape.
  *
- * A copy by a launch (a push) takes no SM and is ordered with nothing, not even with its neighbours in
- * the lane: blocks of the launch that opens lane 0 carry it, from the run's gate on.
+ * A copy by a launch (a push) takes no SM and is ordered with nothing, not even with its neighbours
+ * in the lane: blocks of the launch that opens lane 0 carry it, from the run's gate on.
  * sg_sched_push_fault says what follows from that. */
 typedef struct sg_copy {
     sg_area src;
@@ -190,16 +190,16 @@ typedef struct sg_sched {
     char why[160];
 } sg_sched;
 
-/* ---- Building ------------------------------------------------------------------------------------ */
+/* ---- Building -------------------------------------------------------------------------------- */
 
-/* Empties S (zeroed at first use) for RANK's schedule of PROBLEM, which must outlive it; declares the
- * user buffers.  Keeps memory from earlier uses. */
+/* Empties S (zeroed at first use) for RANK's schedule of PROBLEM, which must outlive it; declares
+ * the user buffers.  Keeps memory from earlier uses. */
 void sg_sched_begin(sg_sched *s, const sg_problem *problem, int rank);
 void sg_sched_free(sg_sched *s);
 
-/* Declares a buffer and returns its id.  TRAITS: SG_WIDE, SG_ENGINE, SG_TAGGED or 0.  SYM, REST and WINDOWS buffers
- * are declared alike on all ranks, SYM ones with SG_ENGINE if a copy engine or a collective touches them, and REST
- * ones with SG_TAGGED. */
+/* Declares a buffer and returns its id.  TRAITS: SG_WIDE, SG_ENGINE, SG_TAGGED or 0.  SYM, REST and
+ * WINDOWS buffers are declared alike on all ranks, SYM ones with SG_ENGINE if a copy engine or a
+ * collective touches them, and REST ones with SG_TAGGED. */
 uint8_t sg_sched_buf(sg_sched *s, sg_arena_kind arena, const char *name, int64_t rows, int64_t cols,
                      unsigned traits);
 
@@ -212,7 +212,8 @@ int sg_sched_reduce(sg_sched *s, int lane, bool final);
 int sg_sched_coll(sg_sched *s, int lane, sg_coll_kind kind, int sms, sg_area self);
 int sg_sched_flag(sg_sched *s, int lane);
 
-/* Opens a launch that norms rows, TILE_M of them a visit (0: any number), on BLOCKS SMs (0: all). */
+/* Opens a launch that norms rows, TILE_M of them a visit (0: any number), on BLOCKS SMs (0:
+ * all). */
 int sg_sched_norm(sg_sched *s, int lane, int32_t tile_m, int blocks);
 
 /* Opens a patch of the launch opened last.  Lists and counts in PATCH are ignored. */
@@ -240,41 +241,41 @@ sg_wait sg_wait_tile(int by, int32_t flag0);
  * areas inside their buffers, shapes that fit.  A violation is SHINGLE_EBUG and named.  (seal.c) */
 shingle_status sg_sched_seal(sg_sched *s);
 
-/* Appends the copies of a problem with return_a: what patches have multiplied of A goes to the user's
- * tensor, behind all products.  Sealing does it.  (sched_return.c) */
+/* Appends the copies of a problem with return_a: what patches have multiplied of A goes to the
+ * user's tensor, behind all products.  Sealing does it.  (sched_return.c) */
 void sg_sched_return(sg_sched *s);
 
-/* Appends the norm of all rows that this rank gets, if the strategy has not: what it stores to C goes to a
- * buffer instead.  Sealing does it.  (sched_norm.c) */
+/* Appends the norm of all rows that this rank gets, if the strategy has not: what it stores to C
+ * goes to a buffer instead.  Sealing does it.  (sched_norm.c) */
 void sg_sched_norm_all(sg_sched *s);
 
 /* Does AREA reach over a border between two B, or two C?  (seal.c) */
 bool sg_sched_is_torn(const sg_sched *s, const sg_area *area);
 
 /* What is wrong with the copies that a launch carries, and at which step; NULL: nothing.  They move
- * inputs to peers, wait for nothing, have lanes of their own, and no step is after one; the one launch
- * of lane 0, not the vendor's, carries them all and is the first step there, so that nothing that waits
- * for a peer stands before it. */
+ * inputs to peers, wait for nothing, have lanes of their own, and no step is after one; the one
+ * launch of lane 0, not the vendor's, carries them all and is the first step there, so that nothing
+ * that waits for a peer stands before it. */
 const char *sg_sched_push_fault(const sg_sched *s, int32_t *step_out);
 
 /* Is STEP a copy that a launch carries? */
 bool sg_step_is_push(const sg_step *step);
 
-/* Has a run of S a number at its rank, by which flags and hellos are told from older ones?  Then it has one at all. */
+/* Has a run of S a number at its rank, by which flags and hellos are told from older ones?  Then it
+ * has one at all. */
 static inline bool sg_sched_counts(const sg_sched *s)
 {
     return s->peers || s->flags > 0;
 }
 
-/* What is wrong with the tagged buffers, and at which step; NULL: nothing.  REST has them, and only them.  Of two
- * patches of one launch
- * the first stores its product there, whole tiles in places, the same at all ranks, and the second adds
- * up the same tiles of all ranks, each behind its flag.  Or a patch for each owner of columns stores its
- * product at that rank, the owner adds up the tiles of all ranks and stores the sums in places of all
- * others, and these store them as they come.  Nothing else touches tagged buffers, and nothing else in the
- * schedule waits or raises, and whatever is stored there is read once: so a backend whose memory rests
- * between runs may see by the words alone what has come, put back to rest what it has read, and leave out the
- * flags.
+/* What is wrong with the tagged buffers, and at which step; NULL: nothing.  REST has them, and only
+ * them.  Of two patches of one launch the first stores its product there, whole tiles in places,
+ * the same at all ranks, and the second adds up the same tiles of all ranks, each behind its flag.
+ * Or a patch for each owner of columns stores its product at that rank, the owner adds up the tiles
+ * of all ranks and stores the sums in places of all others, and these store them as they come.
+ * Nothing else touches tagged buffers, and nothing else in the schedule waits or raises, and
+ * whatever is stored there is read once: so a backend whose memory rests between runs may see by
+ * the words alone what has come, put back to rest what it has read, and leave out the flags.
  * (sched_tagged.c) */
 const char *sg_sched_tagged_fault(const sg_sched *s, int32_t *step_out);
 
@@ -287,7 +288,7 @@ static inline bool sg_step_norms(const sg_step *step)
     return step->kind == SG_GEMM && step->u.launch.norm;
 }
 
-/* ---- Reading ------------------------------------------------------------------------------------- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 /* One tile and range of k.  Rows, columns and k are the product's. */
 typedef struct sg_visit {
@@ -338,8 +339,9 @@ typedef struct sg_access {
 typedef void (*sg_access_fn)(void *context, const sg_access *access);
 
 /* Everything step STEP does, in order.  For a launch, of VISIT (see sg_sched_visit) alone:
- * per slab its waits, then A and B; per addend its wait, then the addend; bias; stores; raises.  Of a
- * launch that norms: the places of its addend along the rows; bias; residual, gain; residual and C stored. */
+ * per slab its waits, then A and B; per addend its wait, then the addend; bias; stores; raises.  Of
+ * a launch that norms: the places of its addend along the rows; bias; residual, gain; residual and
+ * C stored. */
 void sg_step_access(const sg_sched *s, int32_t step, const sg_visit *visit, sg_access_fn visitor,
                     void *context);
 

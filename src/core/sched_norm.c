@@ -1,9 +1,9 @@
 /* sched_norm.c -- the norm of a rank's rows behind everything else: see sched.h.
  *
- * Strategies need not know of it.  What they store to C goes to a buffer of that shape, which their copies
- * and peers use in its place, and one launch behind all lanes brings it to C.  It costs a pass over the rows
- * and is what a caller would do, less one of its own launches; a strategy that reads its sums once more in
- * any case (signal's reorder) norms them there. */
+ * Strategies need not know of it.  What they store to C goes to a buffer of that shape, which their
+ * copies and peers use in its place, and one launch behind all lanes brings it to C.  It costs a
+ * pass over the rows and is what a caller would do, less one of its own launches; a strategy that
+ * reads its sums once more in any case (signal's reorder) norms them there. */
 #include "core/sched.h"
 
 static bool norms(const sg_sched *s)
@@ -13,8 +13,9 @@ static bool norms(const sg_sched *s)
     return false;
 }
 
-/* A buffer for what C gets.  Where all ranks get all rows, peers may store into each other's, and it is
- * declared alike on all ranks whether they do or not; what a collective touches is a library's. */
+/* A buffer for what C gets.  Where all ranks get all rows, peers may store into each
+ * other's, and it is declared alike on all ranks whether they do or not; what a
+ * collective touches is a library's. */
 static uint8_t sum_buf(sg_sched *s)
 {
     const sg_problem *const p = s->problem;
@@ -53,7 +54,8 @@ static void move_all(sg_sched *s, uint8_t buf)
     for (int32_t i = 0; i < s->tos; i++) move(&s->to[i], buf);
 }
 
-/* Opens the launch, behind the last steps of all other lanes: a step is after two others at most. */
+/* Opens the launch, behind the last steps of all other lanes: a step is after two others at
+ * most. */
 static void open_behind_all(sg_sched *s)
 {
     int32_t last[SG_MAX_LANES];

@@ -1,12 +1,13 @@
 /* sched_return.c -- the tensor of the user's that return_a adds to a schedule: see sched.h.
  *
- * What a rank has multiplied of A is what it returns, so the copies follow from the patches: strategies
- * know nothing of it.  They stand on lane 0 behind all products, where everything has arrived, and cost a
- * pass over the gathered rows; peers that stored into the caller's tensor would save it, and need its
- * address in their hello and rows in the product's order. */
+ * What a rank has multiplied of A is what it returns, so the copies follow from the patches:
+ * strategies know nothing of it.  They stand on lane 0 behind all products, where everything has
+ * arrived, and cost a pass over the gathered rows; peers that stored into the caller's tensor would
+ * save it, and need its address in their hello and rows in the product's order. */
 #include "core/sched.h"
 
-/* Patches that read the same rows for other columns return them once; and some have arrived there. */
+/* Patches that read the same rows for other columns return them once; and some have arrived
+ * there. */
 static bool returns(const sg_patch *patch)
 {
     return patch->k0 < patch->k1 && patch->col0 == 0 && patch->a.buf != SG_RETURNED;

@@ -12,7 +12,7 @@ bool sg_sched_is_tagged(const sg_sched *s, const sg_launch *l)
     return l->patches > 0 && !l->norm && p->tos > 0 && is_tagged(s, &s->to[p->to0]);
 }
 
-/* ---- In one hop ---------------------------------------------------------------------------------------- */
+/* ---- In one hop ------------------------------------------------------------------------------ */
 
 /* All rows of a product to places at every rank, with a flag a tile for each. */
 static const char *product_fault(const sg_sched *s, const sg_patch *p)
@@ -71,7 +71,7 @@ static const char *one_hop_fault(const sg_sched *s, const sg_launch *l)
     return sum_fault(s, product, product + 1);
 }
 
-/* ---- In two hops --------------------------------------------------------------------------------------- */
+/* ---- In two hops ----------------------------------------------------------------------------- */
 
 /* Do P and Q, of one launch, have the same rows and the same kind of walk? */
 static bool side_by_side(const sg_patch *p, const sg_patch *q)
@@ -85,7 +85,8 @@ static bool same_tiles(const sg_patch *p, const sg_patch *q)
     return side_by_side(p, q) && p->col0 == q->col0 && p->cols == q->cols;
 }
 
-/* Each rank's columns to that rank alone, the own ones last if there are any.  *OWN_OUT: there are. */
+/* Each rank's columns to that rank alone, the own ones last if there are any.  *OWN_OUT: there
+ * are. */
 static const char *to_owners_fault(const sg_sched *s, const sg_patch *product, int32_t count,
                                    bool *own_out)
 {
@@ -118,7 +119,8 @@ static bool is_awaited(const sg_addend *add, int buf, int by, int32_t flag0)
            add->wait.per == SG_PER_TILE && add->wait.flag0 == flag0;
 }
 
-/* The own columns of all ranks in rank order, to the same places of all others, and into an own matrix. */
+/* The own columns of all ranks in rank order, to the same places of all
+ * others, and into an own matrix. */
 static const char *own_sum_fault(const sg_sched *s, const sg_patch *product, const sg_patch *p,
                                  int32_t flag1)
 {
@@ -194,7 +196,8 @@ static const char *launch_fault(const sg_sched *s, const sg_launch *l)
     return once ? one_hop_fault(s, l) : two_hops_fault(s, l);
 }
 
-/* Areas of tagged buffers in the lists; how many of them belong to launch L; and those outside launches. */
+/* Areas of tagged buffers in the lists; how many of them belong to launch L;
+ * and those outside launches. */
 static int32_t count_areas(const sg_sched *s)
 {
     int32_t count = 0;

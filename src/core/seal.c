@@ -7,14 +7,15 @@
 
 #include "core/sched.h"
 
-/* ---- What one schedule must keep ------------------------------------------------------------------ */
+/* ---- What one schedule must keep ------------------------------------------------------------- */
 
 static shingle_status broken(const sg_sched *s, int32_t step, const char *what)
 {
     return sg_fail(SHINGLE_EBUG, "schedule of rank %d, step %d: %s", s->rank, step, what);
 }
 
-/* Buffers of peers have the shape this rank knows, except user tensors, whose rows the problem tells. */
+/* Buffers of peers have the shape this rank knows, except user tensors,
+ * whose rows the problem tells. */
 static int64_t buf_rows(const sg_sched *s, const sg_area *a)
 {
     if (a->rank == s->rank) return s->buf[a->buf].rows;
@@ -260,7 +261,7 @@ static shingle_status check_step(const sg_sched *s, int32_t index)
     return step->tos ? broken(s, index, "a flag step that stores") : SHINGLE_OK;
 }
 
-/* ---- Copies that a launch carries ------------------------------------------------------------------ */
+/* ---- Copies that a launch carries ------------------------------------------------------------ */
 
 bool sg_step_is_push(const sg_step *step)
 {
@@ -321,7 +322,7 @@ const char *sg_sched_push_fault(const sg_sched *s, int32_t *step_out)
     return carries ? NULL : "no launch opens lane 0, alone there, to carry the copy";
 }
 
-/* ---- Raisers --------------------------------------------------------------------------------------- */
+/* ---- Raisers --------------------------------------------------------------------------------- */
 
 static void see_flag(sg_sched *s, int64_t end)
 {
@@ -454,7 +455,7 @@ static void see_waits(sg_sched *s)
     }
 }
 
-/* ---- Memory and protocol ---------------------------------------------------------------------------- */
+/* ---- Memory and protocol --------------------------------------------------------------------- */
 
 static shingle_status place_bufs(sg_sched *s)
 {

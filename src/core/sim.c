@@ -9,7 +9,7 @@
 
 #include "core/sim_state.h"
 
-/* ---- Memory ----------------------------------------------------------------------------------------- */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 void *sg_sim_get(sg_sim *m, int which, int64_t count, size_t size)
 {
@@ -34,7 +34,7 @@ static void *get_zeroed(sg_sim *m, int which, int64_t count, size_t size)
     return data;
 }
 
-/* ---- Setting up ------------------------------------------------------------------------------------- */
+/* ---- Setting up ------------------------------------------------------------------------------ */
 
 /* Flags that a schedule raises or waits for; one of a peer counts at both ends. */
 static int64_t count_flags(const sg_sched *s)
@@ -168,7 +168,7 @@ static shingle_status simulate(sg_sim *m, const sg_machine *machine, double *us_
     return sg_sim_run(m, us_out);
 }
 
-/* ---- Parts ------------------------------------------------------------------------------------------ */
+/* ---- Parts ----------------------------------------------------------------------------------- */
 
 /* Rates that no program can tell from endless ones. */
 static const double endless = 1e12;
@@ -252,7 +252,7 @@ shingle_status sg_sim_go(sg_sim *m, const sg_machine *machine, const sg_sim_opti
     return SHINGLE_OK;
 }
 
-/* ---- Without a simulator ---------------------------------------------------------------------------- */
+/* ---- Without a simulator --------------------------------------------------------------------- */
 
 shingle_status sg_sim_spans(const sg_sched *sched, int ranks, const sg_machine *machine,
                             sg_span_fn visit, void *context, double *us_out)

@@ -14,7 +14,7 @@
 struct sg_strategy;
 struct sg_knobs;
 
-/* ---- What happens when ------------------------------------------------------------------------------ */
+/* ---- What happens when ----------------------------------------------------------------------- */
 
 typedef enum sg_span_kind {
     SG_SPAN_WORK,     /* visits of a launch, or a whole step, on the lane's SMs */
@@ -23,8 +23,9 @@ typedef enum sg_span_kind {
     SG_SPAN_COLL      /* a rank's part of a collective, from when all ranks have come */
 } sg_span_kind;
 
-/* What `rank` does from BEGIN to END.  WORK and WAIT inside a launch are told for groups of its blocks,
- * so spans of one lane may overlap; a WAIT without a patch is of the whole lane, before its step. */
+/* What `rank` does from BEGIN to END.  WORK and WAIT inside a launch are told for groups
+ * of its blocks, so spans of one lane may overlap; a WAIT without a patch is of the
+ * whole lane, before its step. */
 typedef struct sg_span {
     sg_span_kind kind;
     int rank, lane;
@@ -42,7 +43,7 @@ typedef struct sg_span {
 /* Spans come in the order of the simulation, not sorted. */
 typedef void (*sg_span_fn)(void *context, const sg_span *span);
 
-/* ---- Simulating ------------------------------------------------------------------------------------- */
+/* ---- Simulating ------------------------------------------------------------------------------ */
 
 /* All zero is the default of every field.  NULL stands for that, too. */
 typedef struct sg_sim_options {
@@ -62,8 +63,8 @@ typedef struct sg_sim_result {
     double us;
     double gemm_us; /* the whole product alone, undivided, on all SMs (what `serial` runs) */
     double comm_us; /* the schedule's communication alone: products take no time */
-    /* Cutting the product up: waves, rates of tiles, SMs held back, operands read again, sums and local
-     * copies; communication costs nothing. */
+    /* Cutting the product up: waves, rates of tiles, SMs held back, operands read again, sums and
+     * local copies; communication costs nothing. */
     double decomposition_us;
     double exposed_us;    /* bytes on links, where no product hides them; no latencies */
     double contention_us; /* products and communication slow each other down */
@@ -82,8 +83,8 @@ shingle_status sg_simulate(sg_simulator *simulator, const sg_sched *sched, int r
                            const sg_machine *machine, const sg_sim_options *options,
                            sg_sim_result *result_out);
 
-/* Builds and seals what it needs by itself.  Ranks whose schedules are rotations of each other, on a
- * machine that looks the same from each of them, are simulated once with their traffic mirrored;
+/* Builds and seals what it needs by itself.  Ranks whose schedules are rotations of each other, on
+ * a machine that looks the same from each of them, are simulated once with their traffic mirrored;
  * that they are is verified step by step for every rank.  Errors of building and sealing are passed
  * on (SHINGLE_EUNSUPPORTED: extents too large for these knobs). */
 shingle_status sg_simulate_built(sg_simulator *simulator, const sg_problem *problem,

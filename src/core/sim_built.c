@@ -2,15 +2,15 @@
  * images of others (sim.h).
  *
  * On a machine that looks the same from ranks r and r + period, schedules that are the same but for
- * the names of ranks and flags do the same at the same moments.  Then ranks 0 .. period - 1 stand for
- * all, and what rank r raises at q is what r's image raises at q's:
+ * the names of ranks and flags do the same at the same moments.  Then ranks 0 .. period - 1 stand
+ * for all, and what rank r raises at q is what r's image raises at q's:
  *
  *     simulated   0 --raise i, flag f--> 5         period 2: 5 is an image of 1, four ranks on
  *     image       P - 4 --raise i, flag f'--> 1    f' is what rank P - 4 calls it
  *
  * Every rank's schedule is built and compared with the one it is said to be like, step by step; the
- * names of flags are taken from it on the way.  Nothing of it is kept, so memory does not grow with the
- * number of images. */
+ * names of flags are taken from it on the way.  Nothing of it is kept, so memory does not grow with
+ * the number of images. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,7 +57,7 @@ shingle_status sg_simulate(sg_simulator *simulator, const sg_sched *sched, int r
     return sg_sim_go(m, machine, options, result_out);
 }
 
-/* ---- Building --------------------------------------------------------------------------------------- */
+/* ---- Building -------------------------------------------------------------------------------- */
 
 static shingle_status reserve(sg_simulator *simulator, int ranks)
 {
@@ -81,7 +81,7 @@ static shingle_status reserve(sg_simulator *simulator, int ranks)
     return SHINGLE_OK;
 }
 
-/* ---- Images ----------------------------------------------------------------------------------------- */
+/* ---- Images ---------------------------------------------------------------------------------- */
 
 /* After how many ranks the machine looks the same again; 0: never. */
 static int period_of(const sg_machine *machine, int ranks)
@@ -346,7 +346,8 @@ static void take_names(likeness *l, int period, int32_t *mirror)
         if (l->as->raise[i].at < period) mirror[i] = l->as->raise[i].flag0;
 }
 
-/* Builds ranks 0 .. PERIOD - 1 and compares all others with them; *IMAGES tells if they are alike. */
+/* Builds ranks 0 .. PERIOD - 1 and compares all others with them; *IMAGES tells if they are
+ * alike. */
 static shingle_status build_images(sg_simulator *simulator, const sg_problem *problem,
                                    const sg_strategy *strategy, const sg_knobs *knobs, int period,
                                    bool *images)

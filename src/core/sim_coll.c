@@ -1,12 +1,12 @@
 /* sim_coll.c -- collectives of the simulator, see sim_state.h.
  *
- * The last rank to come starts a collective for all; each rank's part is a flow through its ports, and
- * the collective is over at all ranks when the last part is. */
+ * The last rank to come starts a collective for all; each rank's part is a flow through its ports,
+ * and the collective is over at all ranks when the last part is. */
 #include "core/sim_state.h"
 
-/* Bytes of the whole message, and those that a rank moves, counted as bus bandwidth is: what the
- * busiest rank receives (gather) or sends (scatter, all-to-all), twice the even share of both for
- * all-reduce. */
+/* Bytes of the whole message, and those that a rank moves, counted as bus bandwidth is:
+ * what the busiest rank receives (gather) or sends (scatter, all-to-all), twice the even
+ * share of both for all-reduce. */
 static double coll_bytes(const sg_sim *m, const sg_sched *s, const sg_step *step, double *message)
 {
     const sg_coll *const c = &step->u.coll;

@@ -102,7 +102,8 @@ void sg_sim_run_kernel(sg_sim *m, sg_sim_agent *a, const sg_step *step)
     sg_sim_send(m, SG_FLOW_SMS, (int32_t)(a - m->agents), a->rank, a->rank, bytes, gbps * 1e3, 0);
 }
 
-/* The next one is on its way before anybody has seen this one; behind the last, tiles are stored. */
+/* The next one is on its way before anybody has seen this one; behind the last, tiles are
+ * stored. */
 static void end_push(sg_sim *m, sg_sim_agent *a)
 {
     const sg_sched *const s = &m->sched[a->rank];
@@ -151,8 +152,8 @@ void sg_sim_run_copy(sg_sim *m, sg_sim_agent *a, const sg_step *step)
     go_to(m, a, &m->sched[a->rank], step);
 }
 
-/* Who carries, as the kernel decides it (couriers_for() of src/kernel/gemm.cu): fewer than ENOUGH couriers only
- * where they are done in this part of the launch's product. */
+/* Who carries, as the kernel decides it (couriers_for() of src/kernel/gemm.cu): fewer than ENOUGH
+ * couriers only where they are done in this part of the launch's product. */
 enum { COURIERS_LEAST = 4, COURIERS_ENOUGH = 16, COURIERS_MOST = 32 };
 
 static const double couriers_part = 0.75;
@@ -202,8 +203,8 @@ void sg_sim_set_pushes(sg_sim *m, int rank)
     r->push_gbps = gbps;
 }
 
-/* Carriers deal what they push among each other, and all of a round is under way at once: a push is there
- * with the last of its round. */
+/* Carriers deal what they push among each other, and all of a round is under way at once: a push is
+ * there with the last of its round. */
 double sg_sim_push_round_us(const sg_sim *m, int rank)
 {
     const sg_sim_rank *const r = &m->rank[rank];
@@ -214,8 +215,8 @@ double sg_sim_push_round_us(const sg_sim *m, int rank)
     return fmax(0, sg_sim_us_of(end - r->pushed, r->push_gbps));
 }
 
-/* A launch at the start of the run carries it, by blocks without tiles or by its storers, who share what
- * stores have. */
+/* A launch at the start of the run carries it, by blocks without tiles or by its storers, who share
+ * what stores have. */
 void sg_sim_run_push(sg_sim *m, sg_sim_agent *a, const sg_step *step)
 {
     const sg_sched *const s = &m->sched[a->rank];

@@ -5,12 +5,12 @@
  *     blocks  0..99   |  tiles 0..99   |  tiles 132..231 |  ...
  *     blocks 100..131 | (wait) tiles 100..131 |  tiles 232..263 | ...
  *
- * A group that is free takes the next tiles of the list that can start together; when its first round
- * of them is computed they are stored.  Work is linear in steps, patches and waves, and in tiles only
- * where tiles have flags of their own. */
+ * A group that is free takes the next tiles of the list that can start together; when its first
+ * round of them is computed they are stored.  Work is linear in steps, patches and waves, and in
+ * tiles only where tiles have flags of their own. */
 #include "core/sim_state.h"
 
-/* ---- What a product costs --------------------------------------------------------------------------- */
+/* ---- What a product costs -------------------------------------------------------------------- */
 
 static sg_tile tile_of(const sg_machine *machine, const sg_launch *l)
 {
@@ -29,7 +29,8 @@ static double flops_us(const sg_machine *machine, const sg_problem *problem)
     return machine->gemm_tflops[problem->type] * 1e6;
 }
 
-/* US of a product that begins at BEGIN, where the first microseconds of a run go faster, by BURST. */
+/* US of a product that begins at BEGIN, where the first microseconds of a run go faster, by
+ * BURST. */
 static double with_burst(const sg_machine *machine, double burst, double begin, double us)
 {
     if (burst <= 1 || begin >= machine->burst_us) return us;
@@ -54,8 +55,8 @@ static bool is_held(const sg_sim *m, double bytes)
     return bytes <= sg_machine_cached_bytes(m->machine);
 }
 
-/* Has a cache been filled with other columns when the rows come that a patch waits for?  What waits for
- * parts of k begins with the others. */
+/* Has a cache been filled with other columns when the rows come that a patch waits for?  What waits
+ * for parts of k begins with the others. */
 static bool falls_behind(const sg_sim *m, const sg_sched *s, const sg_patch *p)
 {
     const sg_machine *const machine = m->machine;
@@ -77,8 +78,9 @@ static bool is_held_strip(const sg_sim *m, const sg_sched *s, const sg_patch *p)
     return p->cols < s->problem->n && is_held(m, b_bytes(s, p));
 }
 
-/* The next patches of the launch that read B in step, in the same wave: until the end of the second one, and
- * those of a strip of columns later, too, if together they fill it; or that find their strip of it in a cache. */
+/* The next patches of the launch that read B in step, in the same wave: until the end of the second
+ * one, and those of a strip of columns later, too, if together they fill it; or that find their
+ * strip of it in a cache. */
 static void find_step(const sg_sim *m, const sg_sched *s, const sg_launch *l, sg_sim_agent *a)
 {
     const sg_patch *const from = &s->patch[a->patch];
@@ -103,8 +105,8 @@ static void find_step(const sg_sim *m, const sg_sched *s, const sg_launch *l, sg
     }
 }
 
-/* B as a patch reads it: its part, by tiles, of what IN_STEP tiles read once; for each group of its bands,
- * if no cache holds it, but groups of the same wave are in step, too. */
+/* B as a patch reads it: its part, by tiles, of what IN_STEP tiles read once; for each group of its
+ * bands, if no cache holds it, but groups of the same wave are in step, too. */
 static double b_read(const sg_sim *m, const sg_sched *s, const sg_launch *l, const sg_patch *p,
                      double in_step, double blocks)
 {
@@ -122,8 +124,8 @@ static double row_bytes(const sg_sched *s, const sg_patch *p)
     return elements * sg_type_bytes(s->problem->type);
 }
 
-/* Bytes that it moves behind that, while its blocks have nothing to multiply: addends, of which tagged ones are
- * read and put back to rest, and sums so far that are left for another patch. */
+/* Bytes that it moves behind that, while its blocks have nothing to multiply: addends, of which
+ * tagged ones are read and put back to rest, and sums so far that are left for another patch. */
 static double late_bytes(const sg_sched *s, const sg_patch *p)
 {
     int64_t bytes = 0;
@@ -138,8 +140,8 @@ static double late_bytes(const sg_sched *s, const sg_patch *p)
     return (double)bytes * p->rows * p->cols;
 }
 
-/* SMs that have no tile leave power and a cache's bandwidth to those that do: LEFT tiles are to be
- * computed. */
+/* SMs that have no tile leave power and a cache's bandwidth to those that do:
+ * LEFT tiles are to be computed. */
 static double beside_idle(const sg_machine *machine, int64_t left)
 {
     const double busy = (double)left / machine->sms;
@@ -156,8 +158,8 @@ static double contention(const sg_sim *m, int rank)
     return factor;
 }
 
-/* A visit of US while storers of the launch carry pushes: until the last of them has left, the product
- * is slower. */
+/* A visit of US while storers of the launch carry pushes: until the last of them has left, the
+ * product is slower. */
 static double beside_pushes(const sg_sim *m, int rank, double us)
 {
     const sg_machine *const machine = m->machine;
@@ -168,8 +170,8 @@ static double beside_pushes(const sg_sim *m, int rank, double us)
     return us / (1 - lost) < left ? us / (1 - lost) : us + lost * left;
 }
 
-/* A product of MATH whose operands and result take MEMORY by themselves.  The nearer the shorter one comes
- * to the longer, the more often one waits for the other. */
+/* A product of MATH whose operands and result take MEMORY by themselves.  The nearer the shorter
+ * one comes to the longer, the more often one waits for the other. */
 static double beside_memory(const sg_machine *machine, double math, double memory)
 {
     const double longer = fmax(math, memory);
@@ -177,9 +179,9 @@ static double beside_memory(const sg_machine *machine, double math, double memor
     return longer > 0 ? longer + machine->mem_part * shorter * shorter / longer : 0;
 }
 
-/* Of what addends take, the part that no other product of so many US hides: a tile of such a shape leaves while
- * the next one is computed, and up to three addends come where it leaves, if nothing else is done to it
- * (kernel/sums_sm90.cuh). */
+/* Of what addends take, the part that no other product of so many US hides: a tile of such a shape
+ * leaves while the next one is computed, and up to three addends come where it leaves, if nothing
+ * else is done to it (kernel/sums_sm90.cuh). */
 static double late_part(const sg_machine *machine, const sg_sched *s, const sg_launch *l,
                         const sg_patch *p, double us)
 {
@@ -190,8 +192,8 @@ static double late_part(const sg_machine *machine, const sg_sched *s, const sg_l
     return hides ? tile_of(machine, l).late : 1;
 }
 
-/* What a visit costs beside its operands and addends, of which LATE shows.  Tagged tiles are added up by the
- * blocks that have computed them, without a tile of the ring for it. */
+/* What a visit costs beside its operands and addends, of which LATE shows.  Tagged tiles are added
+ * up by the blocks that have computed them, without a tile of the ring for it. */
 static double fixed_us(const sg_machine *machine, const sg_sched *s, const sg_patch *p, double late)
 {
     if (p->adds > 0 && s->buf[s->add[p->add0].area.buf].tagged) return 0;
@@ -225,8 +227,9 @@ static double visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
         with_burst(machine, machine->burst, m->now, flops * machine->sms / (rate * tiles));
     const double late = late_part(machine, s, l, p, product);
     const double math = fixed_us(machine, s, p, late) + product;
-    /* The memory serves all blocks, those of other patches of the launch among them: where no cache holds
-     * B, other owners' and other strips'.  But sums of tagged tiles are no tiles of their own. */
+    /* The memory serves all blocks, those of other patches of the launch among them:
+     * where no cache holds B, other owners' and other strips'.  But sums of tagged tiles
+     * are no tiles of their own. */
     const double whole_b = (double)s->problem->n * depth * sg_type_bytes(s->problem->type);
     const double together = sg_sim_is_tagged(m, s, l) ? products_of(s, l)
                             : is_held(m, whole_b)     ? tiles
@@ -239,8 +242,8 @@ static double visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
     return late * late_bytes(s, p) * unit / 2 + beside_memory(machine, math, memory);
 }
 
-/* The vendor's product, begun at BEGIN, has no waves: libraries split k and choose among many tiles.
- * Only a product of few tiles and deep k shows. */
+/* The vendor's product, begun at BEGIN, has no waves: libraries split k and choose among many
+ * tiles.  Only a product of few tiles and deep k shows. */
 static double vendor_us(const sg_machine *machine, const sg_problem *problem, double rows,
                         double cols, double depth, double share, double bytes, double begin)
 {
@@ -257,16 +260,16 @@ static double vendor_us(const sg_machine *machine, const sg_problem *problem, do
     return beside_memory(machine, vendor_with_burst(machine, begin, us), memory);
 }
 
-/* Storing the last tiles of the vendor's product, which are dealt to all SMs: EPILOGUE_US is that of one of the
- * machine's first shape. */
+/* Storing the last tiles of the vendor's product, which are dealt to all SMs: EPILOGUE_US is that
+ * of one of the machine's first shape. */
 static double vendor_epilogue_us(const sg_machine *machine, double rows, double cols)
 {
     const double first = (double)machine->tile[0].m * machine->tile[0].n;
     return machine->epilogue_us * fmin(1, rows * cols / machine->sms / first);
 }
 
-/* The same of a launch of our own, whose threads store rows side by side.  Sums of tagged data have been counted
- * with what they wait for. */
+/* The same of a launch of our own, whose threads store rows side by side.  Sums of tagged data have
+ * been counted with what they wait for. */
 static double epilogue_us(const sg_sim *m, const sg_sched *s, const sg_launch *l)
 {
     double rows = 0;
@@ -292,7 +295,7 @@ double sg_sim_alone_us(const sg_machine *machine, const sg_problem *problem, dou
     return us + sg_sim_overhead_us(machine, problem, rows);
 }
 
-/* ---- Groups of blocks ------------------------------------------------------------------------------- */
+/* ---- Groups of blocks ------------------------------------------------------------------------ */
 
 /* One group of all that are free at about this time: moments apart cost little and make many small
  * groups.  NULL: none is. */
@@ -358,7 +361,8 @@ static sg_sim_slot *take_tiles(sg_sim *m, sg_sim_agent *a, const sg_launch *l, s
     if (a->patch >= a->step_end) find_step(m, s, l, a);
     const double alone = visit_us(m, s, l, a) * beside_idle(m->machine, a->left_tiles);
     const double visit = beside_pushes(m, a->rank, alone * contention(m, a->rank));
-    /* A tile whose last flag has just come may have begun long ago: it needs some only at the end. */
+    /* A tile whose last flag has just come may have begun long ago: it needs some only at the
+     * end. */
     double start = g->free_us;
     a->moment = visit / 128;
     if (a->ready_patch != a->patch) sg_sim_forget_bands(m, a, l, p);
@@ -413,7 +417,7 @@ static void store_group(sg_sim *m, sg_sim_agent *a, const sg_launch *l, sg_sim_g
     g->idle_us = g->free_us;
 }
 
-/* ---- Launches --------------------------------------------------------------------------------------- */
+/* ---- Launches -------------------------------------------------------------------------------- */
 
 static void begin_products(sg_sim *m, const sg_sim_agent *a)
 {

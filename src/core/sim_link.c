@@ -1,15 +1,15 @@
 /* sim_link.c -- what travels: flows that share links, see sim_state.h.
  *
  * A flow uses resources: its sender's way out, its receiver's way in, and what lies between them by
- * the machine's topology.  A resource gives its users the same rate (by weight: bytes that pass a link
- * twice count twice), but for those whose own most is less, and a flow moves at the least that it is
- * given anywhere.  What a flow leaves unused of one link because another link holds it back is not
- * handed on: where everybody sends alike, as in every schedule of equal shares, these rates are
- * max-min fair; elsewhere they are at most that, and a change concerns the users of its links alone,
- * so that the cost of a flow does not grow with the number of ranks. */
+ * the machine's topology.  A resource gives its users the same rate (by weight: bytes that pass a
+ * link twice count twice), but for those whose own most is less, and a flow moves at the least that
+ * it is given anywhere.  What a flow leaves unused of one link because another link holds it back
+ * is not handed on: where everybody sends alike, as in every schedule of equal shares, these rates
+ * are max-min fair; elsewhere they are at most that, and a change concerns the users of its links
+ * alone, so that the cost of a flow does not grow with the number of ranks. */
 #include "core/sim_state.h"
 
-/* ---- What a flow uses ------------------------------------------------------------------------------- */
+/* ---- What a flow uses ------------------------------------------------------------------------ */
 
 bool sg_sim_set_links(sg_sim *m)
 {
@@ -63,7 +63,7 @@ static void use_links(sg_sim *m, int32_t flow)
     if (f->what == SG_FLOW_SMS || f->what == SG_FLOW_STORE) use(m, flow, m->store0 + f->from, 1);
 }
 
-/* ---- Rates ------------------------------------------------------------------------------------------ */
+/* ---- Rates ----------------------------------------------------------------------------------- */
 
 static double at_least_one(double factor)
 {
@@ -183,7 +183,7 @@ void sg_sim_contend(sg_sim *m, int rank)
         rate_moving(m, m->engines[rank * m->engine_count + e].flow);
 }
 
-/* ---- Coming and going ------------------------------------------------------------------------------- */
+/* ---- Coming and going ------------------------------------------------------------------------ */
 
 static int32_t new_flow(sg_sim *m)
 {

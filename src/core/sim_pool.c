@@ -1,11 +1,11 @@
 /* sim_pool.c -- products by workers that all ranks share, as the CPU backend has them; see
  * sim_state.h.
  *
- * A worker carries out one unit at a time: a visit of a launch, or a piece of a sum, of a copy or of
- * the vendor's product.  It stays with a rank until another one is too far behind, takes the lanes of a
- * rank in order, and what is parked before what is new.  A unit whose next slab or addend is not here
- * is parked with what it has, and the worker takes something else.  So ranks that wait leave their
- * workers to the others, which is what makes a pool differ from SMs. */
+ * A worker carries out one unit at a time: a visit of a launch, or a piece of a sum, of a copy or
+ * of the vendor's product.  It stays with a rank until another one is too far behind, takes the
+ * lanes of a rank in order, and what is parked before what is new.  A unit whose next slab or
+ * addend is not here is parked with what it has, and the worker takes something else.  So ranks
+ * that wait leave their workers to the others, which is what makes a pool differ from SMs. */
 #include "core/sim_state.h"
 
 /* As the CPU backend has them. */
@@ -22,7 +22,7 @@ enum {
     MOST_SLOTS = 64
 };
 
-/* ---- What units cost -------------------------------------------------------------------------------- */
+/* ---- What units cost ------------------------------------------------------------------------- */
 
 /* Multiply-adds of a tile, and what it costs beside them, in multiply-adds. */
 static double work_of(const sg_machine *machine, double rows, double cols, double depth)
@@ -30,8 +30,8 @@ static double work_of(const sg_machine *machine, double rows, double cols, doubl
     return (rows * cols + machine->work_row * rows + machine->work_col * cols) * depth;
 }
 
-/* Microseconds of a multiply-add on one worker: gemm_tflops are of a rank, all ranks at work, for the
- * machine's first tile and endless k. */
+/* Microseconds of a multiply-add on one worker: gemm_tflops are of a rank, all ranks at work, for
+ * the machine's first tile and endless k. */
 static double madd_us(const sg_sim *m, const sg_problem *problem)
 {
     const sg_machine *const machine = m->machine;
@@ -75,7 +75,7 @@ static double bytes_us(const sg_sim *m, double bytes)
     return sg_sim_us_of(bytes, m->machine->mem_gbps * m->all / m->machine->pool);
 }
 
-/* ---- Units ------------------------------------------------------------------------------------------ */
+/* ---- Units ----------------------------------------------------------------------------------- */
 
 static sg_sim_unit *unit_at(const sg_sim *m, int32_t index)
 {
@@ -175,7 +175,8 @@ void sg_sim_pool_landed(sg_sim *m, sg_sim_agent *a, const sg_sim_batch *b)
     sg_sim_wake_workers(m, m->now);
 }
 
-/* Are all flags of a wait seen by now?  If they are only going to be, *NEXT is no later than that. */
+/* Are all flags of a wait seen by now?  If they are only going to be, *NEXT is no later than
+ * that. */
 static bool is_ready(sg_sim *m, int rank, const sg_wait *w, const sg_visit *v, int32_t k0,
                      double *next)
 {
@@ -265,7 +266,7 @@ static double go_on(sg_sim *m, sg_sim_unit *u, double *next)
     return 0;
 }
 
-/* ---- Workers ---------------------------------------------------------------------------------------- */
+/* ---- Workers --------------------------------------------------------------------------------- */
 
 void sg_sim_wake_workers(sg_sim *m, double time)
 {
@@ -323,7 +324,8 @@ static bool has_work(const sg_sim *m, int rank)
     return false;
 }
 
-/* The next unit of a worker: of its own rank, unless it is too far ahead, then of the least advanced. */
+/* The next unit of a worker: of its own rank, unless it is too far ahead,
+ * then of the least advanced. */
 static int32_t look_for_unit(sg_sim *m, sg_sim_worker *w, double *next)
 {
     double least = INFINITY;
@@ -353,8 +355,8 @@ static int32_t look_for_unit(sg_sim *m, sg_sim_worker *w, double *next)
     return SG_NONE;
 }
 
-/* The same; who finds nothing has asked all ranks, so until something happens nobody else finds anything.  All
- * workers at rest are woken together, and may be a thousand. */
+/* The same; who finds nothing has asked all ranks, so until something happens nobody else finds
+ * anything.  All workers at rest are woken together, and may be a thousand. */
 static int32_t hunt(sg_sim *m, sg_sim_worker *w, double *next)
 {
     if (m->barren_us < m->now || m->barren_us > m->now) {
@@ -447,7 +449,7 @@ void sg_sim_worker_act(sg_sim *m, int32_t worker)
     if (next < INFINITY) sg_sim_at(m, m->worker0 + worker, next);
 }
 
-/* ---- Setting up ------------------------------------------------------------------------------------- */
+/* ---- Setting up ------------------------------------------------------------------------------ */
 
 static void weigh(sg_sim *m, int rank, int64_t *stores)
 {

@@ -4,7 +4,7 @@
  * lane) or queues it (SMs, an engine); whoever brings that wakes it with the time of it. */
 #include "core/sim_state.h"
 
-/* ---- Moments ---------------------------------------------------------------------------------------- */
+/* ---- Moments --------------------------------------------------------------------------------- */
 
 static bool is_before(const sg_sim *m, int32_t a, int32_t b)
 {
@@ -92,7 +92,7 @@ void sg_sim_wake(sg_sim *m, int32_t *parked, double time)
     }
 }
 
-/* ---- Flags ------------------------------------------------------------------------------------------ */
+/* ---- Flags ----------------------------------------------------------------------------------- */
 
 static sg_sim_slot *slot_of(sg_sim *m, int at, int by, int32_t flag)
 {
@@ -143,7 +143,7 @@ double sg_sim_flag_us(const sg_sim *m, int from, int to)
     return m->machine->flag_us + sg_sim_far_us(m, from, to);
 }
 
-/* ---- Spans ------------------------------------------------------------------------------------------ */
+/* ---- Spans ----------------------------------------------------------------------------------- */
 
 void sg_sim_tell(const sg_sim *m, const sg_span *span)
 {
@@ -184,7 +184,7 @@ static void tell_step(const sg_sim *m, const sg_sim_agent *a, double end)
                                   .end_us = end});
 }
 
-/* ---- SMs -------------------------------------------------------------------------------------------- */
+/* ---- SMs ------------------------------------------------------------------------------------- */
 
 static void feed(sg_sim *m, int rank)
 {
@@ -258,7 +258,7 @@ static void end_sms(sg_sim *m, sg_sim_agent *a)
     if (a->got > 0) sg_sim_give_sms(m, a, a->got);
 }
 
-/* ---- Steps ------------------------------------------------------------------------------------------ */
+/* ---- Steps ----------------------------------------------------------------------------------- */
 
 /* From the end of a step until the flag that it raises at rank AT is seen. */
 static double seen_us(const sg_sim *m, const sg_step *step, int rank, int at)
@@ -291,7 +291,7 @@ void sg_sim_end_step(sg_sim *m, sg_sim_agent *a, double end)
     if (a->step != SG_NONE) sg_sim_agent_at(m, a, end);
 }
 
-/* ---- What steps wait for ---------------------------------------------------------------------------- */
+/* ---- What steps wait for --------------------------------------------------------------------- */
 
 /* One flag or dependence more is seen; false: the agent is parked. */
 static bool see_flags(sg_sim *m, sg_sim_agent *a, const sg_wait *w, double *ready)
@@ -318,7 +318,8 @@ static double behind_flags_us(const sg_sim *m, const sg_step *step)
     return step->kind == SG_FLAG || m->machine->pool > 0 ? 0 : m->machine->lane_us;
 }
 
-/* Steps of other lanes that must have ended, then flags; true once all is settled and it is time. */
+/* Steps of other lanes that must have ended, then flags; true once all is settled and it is
+ * time. */
 static bool is_settled(sg_sim *m, sg_sim_agent *a, const sg_sched *s, const sg_step *step)
 {
     double ready = a->now;
@@ -352,8 +353,8 @@ static bool is_settled(sg_sim *m, sg_sim_agent *a, const sg_sched *s, const sg_s
     return false;
 }
 
-/* When a step that only waits ends.  The last one of a lane is part of the end of the run; another is a
- * launch of its own, which costs its time unless it has waited for as long. */
+/* When a step that only waits ends.  The last one of a lane is part of the end of the run; another
+ * is a launch of its own, which costs its time unless it has waited for as long. */
 static double flag_step_us(const sg_sim *m, const sg_sim_agent *a)
 {
     const bool last = m->steps[m->rank[a->rank].step0 + a->step].next == SG_NONE;
@@ -405,7 +406,7 @@ static void act(sg_sim *m, sg_sim_agent *a)
     }
 }
 
-/* ---- The run ---------------------------------------------------------------------------------------- */
+/* ---- The run --------------------------------------------------------------------------------- */
 
 /* Lanes that are forked and joined; copies that a launch carries are in none of their own. */
 static int lanes_of(const sg_sched *s)
@@ -423,7 +424,8 @@ double sg_sim_run_us(const sg_machine *machine)
     return machine->run_us > 0 ? machine->run_us : machine->flag_us;
 }
 
-/* A launch of tagged data has begun its run under its product, and ends it as soon as it has read all. */
+/* A launch of tagged data has begun its run under its product, and ends it
+ * as soon as it has read all. */
 static bool is_tagged_run(const sg_sim *m, const sg_sched *s)
 {
     for (int32_t i = 0; i < s->steps; i++)

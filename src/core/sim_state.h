@@ -10,8 +10,8 @@
  *     sim_tiles.c   what tiles wait for, what becomes of finished ones
  *     sim_pool.c    products by workers that all ranks share
  *
- * Entities act at moments: agents (lanes), flows and pool workers.  A heap hands out the next moment;
- * equal moments go by number, so a simulation always takes the same course.
+ * Entities act at moments: agents (lanes), flows and pool workers.  A heap hands out the next
+ * moment; equal moments go by number, so a simulation always takes the same course.
  */
 #ifndef SG_SIM_STATE_H
 #define SG_SIM_STATE_H
@@ -96,7 +96,7 @@ typedef struct sg_sim_step {
     int32_t parked;
 } sg_sim_step;
 
-/* ---- Links ------------------------------------------------------------------------------------------ */
+/* ---- Links ----------------------------------------------------------------------------------- */
 
 /* Something whose rate is shared: each of its users gets an equal part by weight. */
 typedef struct sg_sim_resource {
@@ -197,7 +197,7 @@ typedef struct sg_sim_worker {
     double begun_us;
 } sg_sim_worker;
 
-/* ---- The simulation --------------------------------------------------------------------------------- */
+/* ---- The simulation -------------------------------------------------------------------------- */
 
 typedef struct sg_sim_memory {
     void *data;
@@ -299,7 +299,7 @@ static inline double sg_sim_push_bytes(const sg_sched *s, const sg_step *step)
     return bytes;
 }
 
-/* ---- sim.c ------------------------------------------------------------------------------------------ */
+/* ---- sim.c ----------------------------------------------------------------------------------- */
 
 /* COUNT elements of SIZE bytes, kept from call to call; grown ones keep what is in them.  NULL (and
  * m->full): no memory. */
@@ -309,7 +309,7 @@ void *sg_sim_get(sg_sim *m, int which, int64_t count, size_t size);
 shingle_status sg_sim_go(sg_sim *m, const sg_machine *machine, const sg_sim_options *options,
                          sg_sim_result *result_out);
 
-/* ---- sim_run.c -------------------------------------------------------------------------------------- */
+/* ---- sim_run.c ------------------------------------------------------------------------------- */
 
 shingle_status sg_sim_run(sg_sim *m, double *us_out);
 
@@ -334,8 +334,8 @@ double sg_sim_flag_us(const sg_sim *m, int from, int to);
 /* Added to what goes to a peer on another node. */
 double sg_sim_far_us(const sg_sim *m, int from, int to);
 
-/* Takes WANT SMs, or at least LEAST; false: the agent queues for them and acts when it has them.  One
- * that GROWS takes what is missing to WANT as it becomes free. */
+/* Takes WANT SMs, or at least LEAST; false: the agent queues for them and acts when it has them.
+ * One that GROWS takes what is missing to WANT as it becomes free. */
 bool sg_sim_take_sms(sg_sim *m, sg_sim_agent *a, int32_t least, int32_t want, bool grows);
 void sg_sim_give_sms(sg_sim *m, sg_sim_agent *a, int32_t count);
 
@@ -345,10 +345,10 @@ void sg_sim_end_step(sg_sim *m, sg_sim_agent *a, double time);
 /* Tells the visitor, of every image of SPAN's rank. */
 void sg_sim_tell(const sg_sim *m, const sg_span *span);
 
-/* ---- sim_copy.c ------------------------------------------------------------------------------------- */
+/* ---- sim_copy.c ------------------------------------------------------------------------------ */
 
-/* What the agent's step does next: a copy by an engine; copies and sums by SMs; a copy that a launch
- * carries. */
+/* What the agent's step does next: a copy by an engine; copies and sums by SMs; a copy that a
+ * launch carries. */
 void sg_sim_run_copy(sg_sim *m, sg_sim_agent *a, const sg_step *step);
 void sg_sim_run_kernel(sg_sim *m, sg_sim_agent *a, const sg_step *step);
 void sg_sim_run_push(sg_sim *m, sg_sim_agent *a, const sg_step *step);
@@ -362,12 +362,12 @@ void sg_sim_set_pushes(sg_sim *m, int rank);
 /* A flow of the agent's step is there. */
 void sg_sim_landed(sg_sim *m, sg_sim_agent *a, const sg_sim_flow *flow);
 
-/* ---- sim_link.c ------------------------------------------------------------------------------------- */
+/* ---- sim_link.c ------------------------------------------------------------------------------ */
 
 bool sg_sim_set_links(sg_sim *m);
 
-/* Lets BYTES leave simulated rank FROM for real rank TO at m->now, at most at CAP bytes a microsecond;
- * there not before FLOOR_US.  Its end is told to the owner.  Returns the flow. */
+/* Lets BYTES leave simulated rank FROM for real rank TO at m->now, at most at CAP bytes a
+ * microsecond; there not before FLOOR_US.  Its end is told to the owner.  Returns the flow. */
 int32_t sg_sim_send(sg_sim *m, sg_sim_what what, int32_t owner, int from, int to, double bytes,
                     double cap, double floor_us);
 
@@ -377,12 +377,12 @@ void sg_sim_flow_act(sg_sim *m, int32_t flow);
 /* Rates of the rank's own flows, when products or collectives begin or end there. */
 void sg_sim_contend(sg_sim *m, int rank);
 
-/* ---- sim_coll.c ------------------------------------------------------------------------------------- */
+/* ---- sim_coll.c ------------------------------------------------------------------------------ */
 
 void sg_sim_run_coll(sg_sim *m, sg_sim_agent *a, const sg_step *step);
 void sg_sim_coll_landed(sg_sim *m, sg_sim_agent *a);
 
-/* ---- sim_launch.c ----------------------------------------------------------------------------------- */
+/* ---- sim_launch.c ---------------------------------------------------------------------------- */
 
 void sg_sim_start_launch(sg_sim *m, sg_sim_agent *a);
 void sg_sim_run_launch(sg_sim *m, sg_sim_agent *a);
@@ -397,7 +397,7 @@ double sg_sim_alone_us(const sg_machine *machine, const sg_problem *problem, dou
 /* What of that depends on neither multiply-adds nor operands. */
 double sg_sim_overhead_us(const sg_machine *machine, const sg_problem *problem, double rows);
 
-/* ---- sim_tiles.c ------------------------------------------------------------------------------------ */
+/* ---- sim_tiles.c ----------------------------------------------------------------------------- */
 
 /* Moves *START to when tile TILE of a patch can start so that it never stands still; returns a flag
  * that is missing for that, or NULL. */
@@ -415,8 +415,8 @@ bool sg_sim_is_tagged(const sg_sim *m, const sg_sched *s, const sg_launch *l);
 /* Begin and end of a run that peers take part in. */
 double sg_sim_run_us(const sg_machine *machine);
 
-/* Stores TILES tiles from TILE0 of a patch, ROUNDS by each of BLOCKS blocks, the first round now, one
- * more every STEP_US: raises behind them, flows for what goes to peers. */
+/* Stores TILES tiles from TILE0 of a patch, ROUNDS by each of BLOCKS blocks, the first round now,
+ * one more every STEP_US: raises behind them, flows for what goes to peers. */
 void sg_sim_store_tiles(sg_sim *m, sg_sim_agent *a, const sg_launch *l, int32_t patch,
                         int32_t tile0, int32_t tiles, int32_t rounds, int32_t blocks,
                         double step_us);
@@ -427,7 +427,7 @@ void sg_sim_unstall(sg_sim *m, sg_sim_agent *a);
 /* A flow of stored tiles is there. */
 void sg_sim_tiles_landed(sg_sim *m, const sg_sim_flow *flow);
 
-/* ---- sim_pool.c ------------------------------------------------------------------------------------- */
+/* ---- sim_pool.c ------------------------------------------------------------------------------ */
 
 bool sg_sim_set_pool(sg_sim *m);
 void sg_sim_pool_landed(sg_sim *m, sg_sim_agent *a, const sg_sim_batch *batch);

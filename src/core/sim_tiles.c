@@ -1,7 +1,7 @@
 /* sim_tiles.c -- what tiles wait for and what becomes of finished ones, see sim_state.h. */
 #include "core/sim_state.h"
 
-/* ---- Waits ------------------------------------------------------------------------------------------ */
+/* ---- Waits ----------------------------------------------------------------------------------- */
 
 /* Moves *READY to when a band (and tile NUMBER of it) can start so that it never stands still at a
  * slab; returns a flag that is missing for that, or NULL. */
@@ -98,7 +98,7 @@ void sg_sim_forget_bands(sg_sim *m, sg_sim_agent *a, const sg_launch *l, const s
     for (int32_t i = 0; i < bands && a->ready != NULL; i++) a->ready[i] = -1;
 }
 
-/* ---- Raises ----------------------------------------------------------------------------------------- */
+/* ---- Raises ---------------------------------------------------------------------------------- */
 
 /* Raises of stored tiles; round I of them is seen at FIRST + I * STEP. */
 static void raise_tiles(sg_sim *m, int rank, const sg_launch *l, const sg_sim_batch *b,
@@ -120,7 +120,7 @@ static void raise_tiles(sg_sim *m, int rank, const sg_launch *l, const sg_sim_ba
     }
 }
 
-/* ---- Stores ----------------------------------------------------------------------------------------- */
+/* ---- Stores ---------------------------------------------------------------------------------- */
 
 static int32_t new_batch(sg_sim *m)
 {
@@ -149,16 +149,17 @@ bool sg_sim_is_tagged(const sg_sim *m, const sg_sched *s, const sg_launch *l)
     return m->machine->pool == 0 && sg_sched_is_tagged(s, l);
 }
 
-/* Of all that a patch stores there.  Of tagged data what a place has beside its tile is not sent. */
+/* Of all that a patch stores there.  Of tagged data what a place has beside its tile is not
+ * sent. */
 static double sent_bytes(const sg_sim *m, const sg_sched *s, const sg_patch *p, const sg_area *to)
 {
     if (!goes_tagged(m, s, to)) return sg_sim_area_bytes(s, to);
     return (double)p->rows * p->cols * sg_sched_element_bytes(s, to->buf);
 }
 
-/* From the last byte of tiles to their being seen at a peer; of tagged ones, to the end of the run, which waits
- * for nothing else then: hellos and the gate have passed under the product; or, of products for owners, to the
- * second hop. */
+/* From the last byte of tiles to their being seen at a peer; of tagged ones, to the end of the run,
+ * which waits for nothing else then: hellos and the gate have passed under the product; or, of
+ * products for owners, to the second hop. */
 static double behind_stores_us(const sg_sim *m, const sg_sched *s, const sg_patch *p)
 {
     const sg_machine *const machine = m->machine;
@@ -198,8 +199,8 @@ static void send_tiles(sg_sim *m, sg_sim_agent *a, const sg_patch *p, const sg_s
     const double last = m->now + (b->rounds - 1) * b->step_us;
     /* Rounds trickle: together they are no faster than they are made. */
     const double made = b->rounds > 1 && b->step_us > 0 ? each * b->rounds / (last - m->now) : 1e15;
-    /* Links share out what plain stores reach; where tagged data are slower, each peer has its part of that, at once or
-     * in patches of its own. */
+    /* Links share out what plain stores reach; where tagged data are slower, each peer has its part
+     * of that, at once or in patches of its own. */
     const int peers = s->problem->ranks - 1;
     const double cap = gbps * 1e3 / (gbps < m->machine->store_gbps ? peers : 1);
     for (int32_t i = p->to0; i < p->to0 + p->tos; i++) {

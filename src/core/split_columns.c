@@ -53,7 +53,8 @@ static void send(columns *x, int q, int c, int32_t *flag0)
     *flag0 += sg_split_tiles(x->sched, &x->split, &piece);
 }
 
-/* Slice C of the own columns: the own product and what the others have sent, in rank order, to everybody. */
+/* Slice C of the own columns: the own product and what the others have sent,
+ * in rank order, to everybody. */
 static void add(columns *x, int c, int32_t *flag0)
 {
     sg_sched *const s = x->sched;

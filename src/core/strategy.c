@@ -25,7 +25,8 @@ bool sg_accepts_moves(const sg_problem *problem, sg_text *why)
     return true;
 }
 
-/* Tiles that parts of PROBLEM's rows or columns, one an owner, are cut into along EXTENT of a tile. */
+/* Tiles that parts of PROBLEM's rows or columns, one an owner, are cut into along EXTENT of a
+ * tile. */
 static int64_t tiles_along(const sg_problem *p, int32_t extent)
 {
     int64_t tiles = 0;

@@ -39,18 +39,18 @@ typedef struct sg_strategy {
 /* Says why not, and returns false: for accepts and propose. */
 bool sg_decline(sg_text *why, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* An `accepts` for whatever moves between ranks: declines products without communication and groups
- * of one rank. */
+/* An `accepts` for whatever moves between ranks: declines products without
+ * communication and groups of one rank. */
 bool sg_accepts_moves(const sg_problem *problem, sg_text *why);
 
-/* STRATEGY's proposals with the tile shapes of MACHINE ordered for PROBLEM: first the one whose waves of
- * tiles take least, since a last wave that is nearly empty costs as much as a full one.  Strategies
- * look at the first one or two. */
+/* STRATEGY's proposals with the tile shapes of MACHINE ordered for PROBLEM: first the one whose
+ * waves of tiles take least, since a last wave that is nearly empty costs as much as a full one.
+ * Strategies look at the first one or two. */
 int sg_strategy_propose(const sg_strategy *strategy, const sg_problem *problem,
                         const sg_machine *machine, sg_knobs *sets, sg_text *why);
 
-/* The same without the first SKIPPED of these tile shapes, of which MACHINE has more: for who cannot carry
- * out what was proposed in them. */
+/* The same without the first SKIPPED of these tile shapes, of which MACHINE has more: for who
+ * cannot carry out what was proposed in them. */
 int sg_strategy_propose_next(const sg_strategy *strategy, const sg_problem *problem,
                              const sg_machine *machine, int skipped, sg_knobs *sets, sg_text *why);
 

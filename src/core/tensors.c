@@ -29,7 +29,7 @@ static void write_name(const tensor *t, char name[24])
         snprintf(name, 24, "%s[%d]", t->name, t->number);
 }
 
-/* ---- One by one --------------------------------------------------------------------------------- */
+/* ---- One by one ------------------------------------------------------------------------------ */
 
 static shingle_status check_one(const sg_problem *p, const tensor *t)
 {
@@ -64,7 +64,8 @@ static shingle_status add(tensors *all, tensor t, int64_t *stride)
     return check_one(all->problem, &t);
 }
 
-/* A tensor that the problem does not have: to drop it would be to compute something else than was meant. */
+/* A tensor that the problem does not have: to drop it would be to compute
+ * something else than was meant. */
 static shingle_status check_none(const char *name, const void *data, const char *word)
 {
     if (data == NULL) return SHINGLE_OK;
@@ -130,7 +131,7 @@ static shingle_status add_all(tensors *all, int rank, shingle_tensors *t)
     return add(all, (tensor){"bias", -1, t->bias, some, p->n, 0, false}, NULL);
 }
 
-/* ---- One over another --------------------------------------------------------------------------- */
+/* ---- One over another ------------------------------------------------------------------------ */
 
 /* Elements from the first to behind the last. */
 static int64_t extent(const tensor *t)
@@ -143,8 +144,8 @@ static bool meet(int64_t at0, int64_t count0, int64_t at1, int64_t count1)
     return at0 < at1 + count1 && at1 < at0 + count0;
 }
 
-/* Do X and Y, which begins AHEAD elements behind X, share an element?  Both have rows side by side in rows
- * of one length, as column blocks of one matrix have. */
+/* Do X and Y, which begins AHEAD elements behind X, share an element?  Both have rows side by side
+ * in rows of one length, as column blocks of one matrix have. */
 static bool blocks_meet(const tensor *x, const tensor *y, int64_t ahead)
 {
     const int64_t row = ahead / x->stride, col = ahead % x->stride;

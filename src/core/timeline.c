@@ -1,5 +1,5 @@
-/* timeline.c -- see timeline.h: making timelines, what follows from their spans, and predicting them.
- * Measured ones are made in recording.c. */
+/* timeline.c -- see timeline.h: making timelines, what follows from their spans, and predicting
+ * them.  Measured ones are made in recording.c. */
 #include "core/timeline.h"
 
 #include <float.h>
@@ -15,7 +15,8 @@ enum { MOST_SPANS = 1 << 22 };
 /* Ranks of which each is simulated, though some may be images of others. */
 enum { MOST_SIMULATED = 256 };
 
-/* Gaps of a measured run shorter than this share of it are the hand of a worker between two tiles. */
+/* Gaps of a measured run shorter than this share of it are the hand of a worker between two
+ * tiles. */
 static const double least_gap = 1.0 / 400;
 
 const char *sg_timeline_track_name(sg_track track)
@@ -31,7 +32,7 @@ const char *sg_timeline_does_name(sg_does does)
     return name[does];
 }
 
-/* ---- Making --------------------------------------------------------------------------------------- */
+/* ---- Making ---------------------------------------------------------------------------------- */
 
 /* All ranks, or a sample that begins with the first and ends with the last. */
 static void show_ranks(shingle_timeline *t)
@@ -100,7 +101,7 @@ bool sg_timeline_add(shingle_timeline *t, const sg_timeline_span *span)
     return true;
 }
 
-/* ---- Order ---------------------------------------------------------------------------------------- */
+/* ---- Order ----------------------------------------------------------------------------------- */
 
 static int by_place(const void *x, const void *y)
 {
@@ -135,7 +136,7 @@ int32_t sg_timeline_range(const shingle_timeline *t, int row, sg_track track, in
     return first_of(t, t->rank[row], (int)track + 1);
 }
 
-/* ---- Gaps ----------------------------------------------------------------------------------------- */
+/* ---- Gaps ------------------------------------------------------------------------------------ */
 
 /* Times at which a processor is taken (+1) or let go (-1). */
 typedef struct edge {
@@ -261,7 +262,7 @@ shingle_status sg_timeline_end(shingle_timeline *t)
     return SHINGLE_OK;
 }
 
-/* ---- Predicting ----------------------------------------------------------------------------------- */
+/* ---- Predicting ------------------------------------------------------------------------------ */
 
 typedef struct telling {
     shingle_timeline *timeline;
@@ -361,8 +362,8 @@ static shingle_status simulate(sg_simulator *simulator, const shingle_plan *plan
 {
     sg_sched sched[SG_TIMELINE_RANKS];
     telling to = {.timeline = t, .sched = sched, .sms = machine->sms > 0 ? machine->sms : 1};
-    /* Images of a rank are told of in its own patches, which may be cut at other places than theirs;
-     * such spans then have no owner. */
+    /* Images of a rank are told of in its own patches, which may be cut at other places than
+     * theirs; such spans then have no owner. */
     const sg_sim_options options = {
         .every_rank = plan->problem.ranks <= MOST_SIMULATED, .visit = take_span, .context = &to};
     sg_sim_result result = {.us = 0};
@@ -443,7 +444,7 @@ shingle_status shingle_timeline_predict(const shingle_plan *plan, const shingle_
     return sg_timeline_predict(plan, machine != NULL ? &machine->numbers : &plain, timeline_out);
 }
 
-/* ---- Reading -------------------------------------------------------------------------------------- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 shingle_status shingle_timeline_about(const shingle_timeline *t, shingle_timeline_facts *facts_out)
 {

@@ -1,10 +1,11 @@
 /* trial.c -- the public benchmark: who takes part in it, in turns, and what comes of it.
  *
- * The product and the collective alone, the serial plan, the chosen plan, what prediction alone would
- * have chosen, and the best knobs of every strategy that is asked for take turns; whoever is twice
- * among them runs once.  A strategy that fails or computes something wrong drops out with the reason,
- * and the group is made usable again; if the serial or the chosen plan fails, so does the trial.  Where
- * the backend has no collectives there is no serial plan to compare with, and the others are timed. */
+ * The product and the collective alone, the serial plan, the chosen plan, what prediction alone
+ * would have chosen, and the best knobs of every strategy that is asked for take turns; whoever is
+ * twice among them runs once.  A strategy that fails or computes something wrong drops out with the
+ * reason, and the group is made usable again; if the serial or the chosen plan fails, so does the
+ * trial.  Where the backend has no collectives there is no serial plan to compare with, and the
+ * others are timed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,8 +33,8 @@ enum {
     FEW_ROUNDS = 2
 };
 
-/* Shares of the time limit: for finding the best knobs of all strategies, and then for measuring plans,
- * of which those are bound and compared already.  The rest is for the runs that count. */
+/* Shares of the time limit: for finding the best knobs of all strategies, and then for measuring
+ * plans, of which those are bound and compared already.  The rest is for the runs that count. */
 static const double knobs_share = 0.35;
 static const double choose_share = 0.25;
 
@@ -75,7 +76,7 @@ static double seconds_so_far(const trial *t)
     return (sg_now_us() - t->begin_us) / 1e6;
 }
 
-/* ---- One run ---------------------------------------------------------------------------------------- */
+/* ---- One run --------------------------------------------------------------------------------- */
 
 /* The last rank that comes recovers the group. */
 static shingle_status mend(const sg_group *group)
@@ -91,8 +92,8 @@ static bool has_failed(const trial *t, const shingle_plan *plan)
     return false;
 }
 
-/* Runs PLAN.  If it fails or something is wrong, WHY says so and the group is usable again; only what
- * cannot be mended is an error. */
+/* Runs PLAN.  If it fails or something is wrong, WHY says so and the group is usable again; only
+ * what cannot be mended is an error. */
 static shingle_status attempt(trial *t, const shingle_plan *plan, unsigned kinds, sg_timing how,
                               double *us_out, char *why, size_t room)
 {
@@ -123,7 +124,7 @@ static shingle_status watch_plan(void *context, const shingle_plan *plan, double
     return SHINGLE_OK;
 }
 
-/* ---- Plans ------------------------------------------------------------------------------------------ */
+/* ---- Plans ----------------------------------------------------------------------------------- */
 
 static bool has_colls(const shingle_plan *plan)
 {
@@ -153,7 +154,8 @@ static shingle_plan_options options_of(const shingle_bench_options *o)
                                   .reproducible = o->reproducible};
 }
 
-/* The serial plan and, where it may be another than the chosen one, what is predicted to be best. */
+/* The serial plan and, where it may be another than the chosen one, what is predicted to be
+ * best. */
 static shingle_status predict_plans(trial *t)
 {
     const shingle_plan_options wanted = options_of(t->o);
@@ -181,7 +183,7 @@ static shingle_status choose_plan(trial *t)
     return plan_by(t, &wanted, &watch, &t->who[OURS].plan);
 }
 
-/* ---- Strategies ------------------------------------------------------------------------------------- */
+/* ---- Strategies ------------------------------------------------------------------------------ */
 
 /* The name behind the one at AT, of names between commas; NULL: that was the last. */
 static const char *next_name(const char *at)
@@ -236,8 +238,8 @@ static int best_of(const shingle_plan *all, const sg_strategy *strategy, int cou
     return found;
 }
 
-/* Plans of the same strategy, timed in turns until SECONDS are over (0: a few times); the fastest one's
- * place, or -1. */
+/* Plans of the same strategy, timed in turns until SECONDS are over (0: a few times); the fastest
+ * one's place, or -1. */
 static shingle_status race_knobs(trial *t, shingle_plan *const *plan, int count, double seconds,
                                  char *why, size_t room, int *best)
 {
@@ -316,10 +318,10 @@ static shingle_status enter_strategies(trial *t)
     return SHINGLE_OK;
 }
 
-/* ---- Rounds ----------------------------------------------------------------------------------------- */
+/* ---- Rounds ---------------------------------------------------------------------------------- */
 
-/* Whatever is not the product or the collective (bias and activation of a sum) counts with the
- * product. */
+/* Whatever is not the product or the collective (bias and activation of a
+ * sum) counts with the product. */
 static shingle_status line_up(trial *t)
 {
     const unsigned coll = 1u << SG_COLL;
@@ -361,8 +363,9 @@ static double read_clock(const sg_group *group)
     return least;
 }
 
-/* One of each, in turn; AT < 0: it does not count.  Every round has another order: at its power limit a device is
- * slower behind a product than behind a collective, and nobody shall always run behind the same one. */
+/* One of each, in turn; AT < 0: it does not count.  Every round has another order: at its power
+ * limit a device is slower behind a product than behind a collective, and nobody shall always run
+ * behind the same one. */
 static shingle_status run_round(trial *t, sg_timing how, int at)
 {
     const int count = ROWS + t->rows;
@@ -384,7 +387,8 @@ static shingle_status run_round(trial *t, sg_timing how, int at)
     return SHINGLE_OK;
 }
 
-/* Rounds in one way until the trial has taken SECONDS (0: no limit), at most MOST; says how many. */
+/* Rounds in one way until the trial has taken SECONDS (0: no limit), at most MOST; says how
+ * many. */
 static shingle_status run_phase(trial *t, sg_timing how, int most, double seconds, int *rounds)
 {
     const int least = most < LEAST_ROUNDS ? most : LEAST_ROUNDS;
@@ -412,7 +416,7 @@ static shingle_status run_rounds(trial *t)
     return run_phase(t, SG_TIMING_MANY, most, o->seconds, &t->batches);
 }
 
-/* ---- Report ----------------------------------------------------------------------------------------- */
+/* ---- Report ---------------------------------------------------------------------------------- */
 
 static const contestant *runner(const trial *t, int i)
 {
@@ -486,7 +490,7 @@ static void report(trial *t, shingle_bench_result *result_out)
     report_rows(t, result_out);
 }
 
-/* ---- The call --------------------------------------------------------------------------------------- */
+/* ---- The call -------------------------------------------------------------------------------- */
 
 static shingle_status run_trial(trial *t, shingle_bench_result *result_out)
 {

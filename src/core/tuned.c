@@ -85,7 +85,8 @@ shingle_status sg_tuned_open(sg_group *group, const shingle_config *config,
     return sg_tuned_file_read(tuned->path, tuned->signature, &tuned->list);
 }
 
-/* What was asked: the problem's canonical text, every option, and the strategy that is set for those that name none. */
+/* What was asked: the problem's canonical text, every option, and the strategy that is set for
+ * those that name none. */
 static char *make_key(const sg_problem *problem, const shingle_plan_options *options)
 {
     const bool given = options->strategy != NULL && options->strategy[0] != '\0';
@@ -150,7 +151,7 @@ static shingle_status choose(shingle_comm *comm, const sg_problem *problem,
     return status;
 }
 
-/* ---- What was tuned before -------------------------------------------------------------------------- */
+/* ---- What was tuned before ------------------------------------------------------------------- */
 
 /* Are plan texts A and B of problems that differ in m alone?  A problem is OP:TYPE:MxNxK:... */
 static bool differ_in_m(const char *a, const char *b)
@@ -175,8 +176,8 @@ static double apart(int64_t a, int64_t b)
 
 static const double near_rows = 2; /* beyond, tiles and waves have little in common */
 
-/* The tuned plan of the same problem, or else of the nearest m (then *EXACT is false); NULL if none
- * is near. */
+/* The tuned plan of the same problem, or else of the nearest m (then *EXACT is
+ * false); NULL if none is near. */
 static const shingle_plan *nearest(const sg_tuned *tuned, const sg_problem *problem,
                                    const char *text, bool *exact)
 {
@@ -245,8 +246,8 @@ static shingle_status choose_tuned(shingle_comm *comm, const sg_problem *problem
     return SHINGLE_OK;
 }
 
-/* Do OPTIONS leave the choice to us?  With "measure" only what was measured for this very problem
- * counts. */
+/* Do OPTIONS leave the choice to us?  With "measure" only what was measured
+ * for this very problem counts. */
 static bool is_free(const shingle_plan_options *options, bool *exact_only)
 {
     const bool forced = (options->strategy != NULL && options->strategy[0] != '\0') ||
@@ -267,7 +268,7 @@ static shingle_status choose_or_recall(shingle_comm *comm, const sg_problem *pro
     return *plan_out != NULL ? SHINGLE_OK : choose(comm, problem, options, plan_out);
 }
 
-/* ---- Planning --------------------------------------------------------------------------------------- */
+/* ---- Planning -------------------------------------------------------------------------------- */
 
 static shingle_status plan_locked(sg_tuned *tuned, shingle_comm *comm, const sg_problem *problem,
                                   const shingle_plan_options *options, shingle_plan **plan_out)
@@ -354,7 +355,7 @@ shingle_status shingle_plan_create(shingle_comm *comm, const char *problem,
     return SHINGLE_OK;
 }
 
-/* ---- Tuning ----------------------------------------------------------------------------------------- */
+/* ---- Tuning ---------------------------------------------------------------------------------- */
 
 /* Choices of PLAN's problem are made anew from now on. */
 static void forget_problem(sg_tuned *tuned, const shingle_plan *plan)
@@ -387,7 +388,8 @@ static shingle_status remember(sg_tuned *tuned, const shingle_plan *plan)
                                : SHINGLE_OK;
 }
 
-/* A strategy that was asked for by name may lose to serial, which is timed beside it; what is kept is for all. */
+/* A strategy that was asked for by name may lose to serial, which is timed beside
+ * it; what is kept is for all. */
 static shingle_status check_kept(const shingle_plan *plan)
 {
     const double serial_us = plan->candidates > 0 ? plan->candidate[0].measured_us : 0;

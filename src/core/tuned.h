@@ -1,6 +1,6 @@
 /* tuned.h -- the plans that a group has chosen, so that all its ranks take the same one: the first
- * rank to ask plans (and measures, if asked to), the others get copies.  Plans that were tuned, in this
- * group or in its file, go before what would be predicted. */
+ * rank to ask plans (and measures, if asked to), the others get copies.  Plans that were tuned, in
+ * this group or in its file, go before what would be predicted. */
 #ifndef SG_TUNED_H
 #define SG_TUNED_H
 

@@ -16,7 +16,7 @@ enum { MOST_BYTES = 64 << 20, LONGEST_PATH = 4096 };
 
 static const char heading[] = "# plans of shingle tune: SIGNATURE MICROSECONDS PLAN\n";
 
-/* ---- Lists ------------------------------------------------------------------------------------------ */
+/* ---- Lists ----------------------------------------------------------------------------------- */
 
 void sg_tuned_list_free(sg_tuned_list *list)
 {
@@ -46,7 +46,7 @@ shingle_status sg_tuned_list_put(sg_tuned_list *list, shingle_plan *plan)
     return SHINGLE_OK;
 }
 
-/* ---- Lines ------------------------------------------------------------------------------------------ */
+/* ---- Lines ----------------------------------------------------------------------------------- */
 
 /* The parts of a line; none of them is ended by a zero. */
 typedef struct parts {
@@ -54,8 +54,8 @@ typedef struct parts {
     size_t signature_length, us_length, plan_length;
 } parts;
 
-/* Splits the LENGTH bytes of a line.  False if it is empty or a comment, or has less than three
- * parts. */
+/* Splits the LENGTH bytes of a line.  False if it is empty or a comment, or
+ * has less than three parts. */
 static bool split(const char *line, size_t length, parts *p)
 {
     const char *const end = line + length;
@@ -97,7 +97,7 @@ static shingle_status take_plan(const parts *p, shingle_plan **plan_out)
     return status;
 }
 
-/* ---- Reading ---------------------------------------------------------------------------------------- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 typedef struct reading {
     const char *path, *signature;
@@ -188,7 +188,7 @@ shingle_status sg_tuned_file_read(const char *path, const char *signature, sg_tu
     return status;
 }
 
-/* ---- Writing ---------------------------------------------------------------------------------------- */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 static shingle_status fail_path(const char *what, const char *path)
 {
@@ -308,7 +308,7 @@ shingle_status sg_tuned_file_put(const char *path, const char *signature, const 
     return status;
 }
 
-/* ---- Signatures ------------------------------------------------------------------------------------- */
+/* ---- Signatures ------------------------------------------------------------------------------ */
 
 /* TEXT in small letters, digits, points and hyphens. */
 static void add_plain(const char *text, sg_text *to)

@@ -31,9 +31,9 @@ enum sg_per {
 
 /* A rectangle of one rank's buffer, in elements.
  *
- * A tiled area, which only a patch stores to or adds, is a column of places, each as large as a tile:
- * visit i of the patch has place i, at row0 + i * tile_m.  A tile at the patch's edge stands in the
- * upper left corner of its place; a store fills the rest with zeros. */
+ * A tiled area, which only a patch stores to or adds, is a column of places, each as large as a
+ * tile: visit i of the patch has place i, at row0 + i * tile_m.  A tile at the patch's edge stands
+ * in the upper left corner of its place; a store fills the rest with zeros. */
 typedef struct sg_area {
     int16_t rank;
     uint8_t buf;
@@ -54,7 +54,8 @@ typedef struct sg_wait {
     int32_t chunks_k; /* PER_ROWS: flags side by side for one chunk of rows; 1 if chunk_k is 0 */
 } sg_wait;
 
-/* Something summed: an area as large as the patch (or the reduced rows), readable after its wait. */
+/* Something summed: an area as large as the patch (or the reduced rows), readable after its
+ * wait. */
 typedef struct sg_addend {
     sg_area area;
     sg_wait wait;
@@ -69,9 +70,10 @@ typedef struct sg_raise {
     int32_t counter; /* sealed: first counter of the raisers, -1 if there is one raiser a flag */
 } sg_raise;
 
-/* A rectangle of the product, cut into tiles from its upper left corner, walked in one raster, all of
- * it or a range.  A patch of no product (k0 == k1) sums its addends alone; its rows are then rows of
- * what it stores.  Waits, addends, stores and raises are ranges of the schedule's lists (sched.h). */
+/* A rectangle of the product, cut into tiles from its upper left corner, walked in one
+ * raster, all of it or a range.  A patch of no product (k0 == k1) sums its addends alone; its
+ * rows are then rows of what it stores.  Waits, addends, stores and raises are ranges of the
+ * schedule's lists (sched.h). */
 typedef struct sg_patch {
     int32_t row0, rows, col0, cols; /* of the product, in elements; never empty */
     int32_t k0, k1;                 /* range of k this patch multiplies; equal for no product */
@@ -92,7 +94,8 @@ typedef struct sg_flags {
     int32_t first, step, count;
 } sg_flags;
 
-/* a / b, rounded up; neither is negative.  In 64 bits it would be ten times the instructions on a GPU. */
+/* a / b, rounded up; neither is negative.  In 64 bits it would be ten times
+ * the instructions on a GPU. */
 SG_WALK int32_t sg_walk_div(int32_t a, int32_t b)
 {
     return (int32_t)(((uint32_t)a + (uint32_t)b - 1) / (uint32_t)b);
@@ -140,15 +143,17 @@ SG_WALK void sg_walk_raster(uint8_t raster, int32_t width, int32_t bands, int32_
     }
 }
 
-/* Tile I (of the whole raster: tile0 + the visit's number) of a patch of BANDS x COLS tiles in its raster. */
+/* Tile I (of the whole raster: tile0 + the visit's number) of a patch of BANDS
+ * x COLS tiles in its raster. */
 SG_WALK void sg_walk_tile(const struct sg_patch *p, int32_t bands, int32_t cols, int32_t i,
                           int32_t *band_out, int32_t *col_out)
 {
     sg_walk_raster(p->raster, p->width, bands, cols, i, band_out, col_out);
 }
 
-/* What is dealt to the blocks of a launch is units: tiles, or for clusters of blocks CM tiles down and
- * CN across.  At the edges a cluster overhangs.  Only units of one tile know of a range of tiles. */
+/* What is dealt to the blocks of a launch is units: tiles, or for clusters of blocks
+ * CM tiles down and CN across.  At the edges a cluster overhangs.  Only units of one
+ * tile know of a range of tiles. */
 SG_WALK int32_t sg_walk_units(const struct sg_patch *p, int32_t tile_m, int32_t tile_n, int32_t cm,
                               int32_t cn)
 {

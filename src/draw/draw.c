@@ -8,7 +8,7 @@
 
 #include "core/disk.h"
 
-/* ---- Numbers ------------------------------------------------------------------------------------- */
+/* ---- Numbers --------------------------------------------------------------------------------- */
 
 sg_draw_number sg_draw_fixed(double value, int digits)
 {
@@ -40,7 +40,7 @@ sg_draw_number sg_draw_figures(double value, int digits)
     return sg_draw_fixed(value, places > 3 ? 3 : places);
 }
 
-/* ---- Texts --------------------------------------------------------------------------------------- */
+/* ---- Texts ----------------------------------------------------------------------------------- */
 
 /* Bytes of the character at TEXT, 0 if it is not UTF-8. */
 static size_t character(const unsigned char *text)
@@ -111,7 +111,7 @@ void sg_draw_json(sg_text *out, const char *text, size_t most)
     add_text(out, text, most, json_special);
 }
 
-/* ---- The public calls ------------------------------------------------------------------------------ */
+/* ---- The public calls ------------------------------------------------------------------------ */
 
 static shingle_status print(const shingle_timeline *const *timeline, int count,
                             shingle_picture picture, sg_text *out)

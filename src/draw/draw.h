@@ -12,14 +12,15 @@ typedef struct sg_draw_number {
     char text[32];
 } sg_draw_number;
 
-/* VALUE with DIGITS (0 to 3) digits behind the point; what is not finite or beyond 1e15 becomes 0. */
+/* VALUE with DIGITS (0 to 3) digits behind the point; what is not finite or beyond 1e15 becomes
+ * 0. */
 sg_draw_number sg_draw_fixed(double value, int digits);
 
 /* VALUE with DIGITS significant figures, zeros cut off. */
 sg_draw_number sg_draw_figures(double value, int digits);
 
-/* TEXT as it may stand in XML or in a JSON string, cut behind MOST bytes (at a whole character) with
- * three dots.  Bytes that are not UTF-8 become "?". */
+/* TEXT as it may stand in XML or in a JSON string, cut behind MOST bytes (at a whole character)
+ * with three dots.  Bytes that are not UTF-8 become "?". */
 void sg_draw_xml(sg_text *out, const char *text, size_t most);
 void sg_draw_json(sg_text *out, const char *text, size_t most);
 

@@ -47,7 +47,7 @@ static int process_of(int index, int row)
     return index * SG_TIMELINE_RANKS + row + 1;
 }
 
-/* ---- Names ----------------------------------------------------------------------------------------- */
+/* ---- Names ----------------------------------------------------------------------------------- */
 
 static void name_process(writer *w, const shingle_timeline *t, int process, int row)
 {
@@ -82,7 +82,7 @@ static void name_thread(writer *w, int process, sg_track track, bool waits, int 
                 process, thread, thread);
 }
 
-/* ---- Spans ----------------------------------------------------------------------------------------- */
+/* ---- Spans ----------------------------------------------------------------------------------- */
 
 static void print_span(writer *w, const sg_timeline_span *s, int process, int thread, int64_t begin,
                        int64_t end)
@@ -138,7 +138,7 @@ static void print_track(writer *w, const shingle_timeline *t, int index, int row
     }
 }
 
-/* ---- Flows ----------------------------------------------------------------------------------------- */
+/* ---- Flows ----------------------------------------------------------------------------------- */
 
 /* The transfer from the rank of ROW to PEER that ended last before UNTIL_US, or NULL. */
 static const sg_timeline_span *find_transfer(const shingle_timeline *t, int row, int peer,
@@ -193,7 +193,7 @@ static void print_flows(writer *w, const shingle_timeline *t, int index)
     }
 }
 
-/* ---- All ------------------------------------------------------------------------------------------- */
+/* ---- All ------------------------------------------------------------------------------------- */
 
 static shingle_status print_timeline(writer *w, const shingle_timeline *t, int index)
 {

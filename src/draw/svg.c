@@ -18,7 +18,7 @@ enum {
     TEXT_ROOM = 100 /* characters of a line */
 };
 
-/* ---- Style ----------------------------------------------------------------------------------------- */
+/* ---- Style ----------------------------------------------------------------------------------- */
 
 static void print_style(const sg_svg *v)
 {
@@ -80,7 +80,7 @@ typedef struct page {
     double height;
 } page;
 
-/* ---- Legend ---------------------------------------------------------------------------------------- */
+/* ---- Legend ---------------------------------------------------------------------------------- */
 
 /* Where the next entry stands; entries that do not fit begin a new line. */
 typedef struct legend {
@@ -154,7 +154,7 @@ static void print_legend(const sg_svg *v, double y, const page *p)
     add_entry(v, &l, "<path class=\"serial\" d=\"M0 6h20\"/>", "serial: one after the other");
 }
 
-/* ---- The page -------------------------------------------------------------------------------------- */
+/* ---- The page -------------------------------------------------------------------------------- */
 
 static void plan_page(const shingle_timeline *const *timeline, int count, sg_svg *v, page *p)
 {

@@ -51,7 +51,7 @@ sg_svg_colour sg_svg_owner(const sg_svg *v, int slot);
 shingle_status sg_svg_track(sg_svg *v, const shingle_timeline *t, int row, sg_track track, double y,
                             double h);
 
-/* ---- Texts ----------------------------------------------------------------------------------------- */
+/* ---- Texts ----------------------------------------------------------------------------------- */
 
 /* Width of a character of 11 pixels, wide ones among them. */
 #define SG_SVG_LETTER 6.3
@@ -59,7 +59,7 @@ shingle_status sg_svg_track(sg_svg *v, const shingle_timeline *t, int row, sg_tr
 void sg_svg_begin_text(const sg_svg *v, double x, double y, const char *class);
 void sg_svg_end_text(const sg_svg *v);
 
-/* ---- Panels ---------------------------------------------------------------------------------------- */
+/* ---- Panels ---------------------------------------------------------------------------------- */
 
 enum {
     SG_SVG_LEFT = 112,
@@ -96,8 +96,8 @@ shingle_status sg_svg_print_panel(sg_svg *v, const sg_svg_panel *p, const char *
 /* The longer of product and collective alone. */
 double sg_svg_bound(const shingle_timeline *t);
 
-/* Do the ranks share fewer processors than there are ranks?  Where a rank then neither computes nor is
- * exposed, they serve others. */
+/* Do the ranks share fewer processors than there are ranks?  Where a rank then neither computes nor
+ * is exposed, they serve others. */
 bool sg_svg_takes_turns(const shingle_timeline *t);
 
 #endif

@@ -1,5 +1,5 @@
-/* svg_panel.c -- one timeline on the page, see svg.h: headline, reference lines, a group of tracks for
- * each rank with its figures, and the axis. */
+/* svg_panel.c -- one timeline on the page, see svg.h: headline, reference lines, a group of tracks
+ * for each rank with its figures, and the axis. */
 #include <math.h>
 #include <string.h>
 
@@ -34,7 +34,7 @@ void sg_svg_lay_out(const shingle_timeline *t, double y, sg_svg_panel *p)
     p->h = t->shown * (p->rank_h + p->size.between) - p->size.between;
 }
 
-/* ---- Texts ----------------------------------------------------------------------------------------- */
+/* ---- Texts ----------------------------------------------------------------------------------- */
 
 void sg_svg_begin_text(const sg_svg *v, double x, double y, const char *class)
 {
@@ -63,7 +63,7 @@ static duration duration_of(const sg_svg *v, double us)
     return d;
 }
 
-/* ---- Axis and lines -------------------------------------------------------------------------------- */
+/* ---- Axis and lines -------------------------------------------------------------------------- */
 
 /* Distance of ticks: 1, 2 or 5 times a power of ten, at least 70 pixels. */
 static double tick_us(const sg_svg *v)
@@ -107,8 +107,8 @@ static void print_axis(const sg_svg *v, const sg_svg_panel *p)
     sg_svg_end_text(v);
 }
 
-/* A line across all ranks at US, with its label above: to its left or to its right; NAME may be
- * NULL. */
+/* A line across all ranks at US, with its label above: to its left or to
+ * its right; NAME may be NULL. */
 static void print_line(const sg_svg *v, const sg_svg_panel *p, const char *class, const char *name,
                        double us, bool to_left, double y)
 {
@@ -151,9 +151,10 @@ static void print_lines(const sg_svg *v, const sg_svg_panel *p)
     print_line(v, p, "end", "done", t->us, left, p->y - 8);
 }
 
-/* ---- Panels ---------------------------------------------------------------------------------------- */
+/* ---- Panels ---------------------------------------------------------------------------------- */
 
-/* The gaps of a row that are WIDE, or those that are not, as one path.  Of narrow ones, one a pixel. */
+/* The gaps of a row that are WIDE, or those that are not, as one path.  Of narrow ones, one a
+ * pixel. */
 static void print_gap_boxes(const sg_svg *v, const sg_svg_panel *p, int row, double y, bool wide)
 {
     const shingle_timeline *const t = p->timeline;

@@ -1,8 +1,8 @@
 /* svg_track.c -- one track of one rank, see svg.h.
  *
  * A track may hold a hundred thousand spans on a thousand pixels.  So it is cut into bins; each bin
- * adds up, owner by owner, how much of the track its spans take, and neighbouring bins that look the
- * same become one box:
+ * adds up, owner by owner, how much of the track its spans take, and neighbouring bins that look
+ * the same become one box:
  *
  *     blocks busy   |        .----.  <- the last wave leaves blocks idle
  *                   | 1 1 1 2|2222|
@@ -22,7 +22,7 @@ double sg_svg_x(const sg_svg *v, double us)
     return v->left + us / v->us * v->width;
 }
 
-/* ---- Colours -------------------------------------------------------------------------------------- */
+/* ---- Colours --------------------------------------------------------------------------------- */
 
 /* Up to eight owners have the colours of Okabe and Ito, which colour-blind people tell apart; more
  * run through viridis, which is ordered by lightness. */
@@ -50,7 +50,7 @@ sg_svg_colour sg_svg_owner(const sg_svg *v, int slot)
     return colour;
 }
 
-/* ---- Bins ----------------------------------------------------------------------------------------- */
+/* ---- Bins ------------------------------------------------------------------------------------ */
 
 static int count_bits(uint64_t mask)
 {
@@ -105,7 +105,7 @@ static void fill_bins(sg_svg *v, const shingle_timeline *t, int32_t first, int32
     }
 }
 
-/* ---- Boxes ---------------------------------------------------------------------------------------- */
+/* ---- Boxes ----------------------------------------------------------------------------------- */
 
 /* How the levels of a bin are shared out among owners, and whether most of it is *OTHER than
  * products.  False: nothing is to be seen. */
@@ -173,7 +173,7 @@ static bool make_boxes(sg_svg *v)
     return !open || add_boxes(v, last, was_other, from, v->bins);
 }
 
-/* ---- Printing ------------------------------------------------------------------------------------- */
+/* ---- Printing -------------------------------------------------------------------------------- */
 
 static void print_box(const sg_svg *v, const sg_svg_box *b, double y, double h)
 {

@@ -1,8 +1,8 @@
-/* copy.cuh -- a step carried out by all threads of some blocks, and rows copied by them: for the kernels
- * of steps.cu, and for what a launch of gemm_slow.cuh carries beside its tiles.
+/* copy.cuh -- a step carried out by all threads of some blocks, and rows copied by them: for the
+ * kernels of steps.cu, and for what a launch of gemm_slow.cuh carries beside its tiles.
  *
- * One thread of a block waits, then a barrier; all store, then a barrier, then one thread counts the
- * block in; the last block raises.  A release by one thread covers what it has seen through a
+ * One thread of a block waits, then a barrier; all store, then a barrier, then one thread counts
+ * the block in; the last block raises.  A release by one thread covers what it has seen through a
  * barrier.  Blocks have at least STEP_SHARED bytes of shared memory. */
 #pragma once
 #include "kernel/device.cuh"

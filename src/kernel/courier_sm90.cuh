@@ -1,17 +1,18 @@
-/* courier_sm90.cuh -- a block of the Hopper product (gemm_sm90.cuh) that has no tiles and carries rows to
- * peers (push_sm90.cuh), with all of the shared memory that others have for their stages.  The product then
- * has the bulk engines of its SMs to itself.
+/* courier_sm90.cuh -- a block of the Hopper product (gemm_sm90.cuh) that has no tiles and carries
+ * rows to peers (push_sm90.cuh), with all of the shared memory that others have for their stages.
+ * The product then has the bulk engines of its SMs to itself.
  *
- * A thread of each warp but the watcher's is a carrier.  Pieces are dealt to couriers first, and then to the
- * carriers of each: piece g of all steps is turn g / couriers of courier g % couriers.  All are loaded as soon as
- * may be, and leave an SM in turn: what is wanted first is not to share the link with what is wanted last.  What a
- * carrier does in its turn, all others wait for, so everything is looked up before.
+ * A thread of each warp but the watcher's is a carrier.  Pieces are dealt to couriers first, and
+ * then to the carriers of each: piece g of all steps is turn g / couriers of courier g % couriers.
+ * All are loaded as soon as may be, and leave an SM in turn: what is wanted first is not to share
+ * the link with what is wanted last.  What a carrier does in its turn, all others wait for, so
+ * everything is looked up before.
  *
- * The watcher's warp credits what has arrived, once for a step and SM: the barrier of memory that this takes waits for
- * all that its SM has on its way, and no carrier waits for it.
+ * The watcher's warp credits what has arrived, once for a step and SM: the barrier of memory that
+ * this takes waits for all that its SM has on its way, and no carrier waits for it.
  *
- * Three words of shared memory count turns: LEFT, those whose stores have been issued; HERE, those whose stores
- * have arrived; TOLD, those of the steps that this SM has credited. */
+ * Three words of shared memory count turns: LEFT, those whose stores have been issued; HERE, those
+ * whose stores have arrived; TOLD, those of the steps that this SM has credited. */
 #pragma once
 #include "kernel/push_sm90.cuh"
 #include "kernel/watch_sm90.cuh"
@@ -51,20 +52,21 @@ DEV int courier_share(int pieces, int block, int couriers)
     return pieces > block ? sg_walk_div(pieces - block, couriers) : 0;
 }
 
-/* On the way to peers, at most, where couriers have smaller pieces: a little less than keeps a link busy (400 GB/s,
- * 2 MB), since with 3 MB some SMs' first pieces arrive with the last ones. */
+/* On the way to peers, at most, where couriers have smaller pieces: a little less than keeps a link
+ * busy (400 GB/s, 2 MB), since with 3 MB some SMs' first pieces arrive with the last ones. */
 enum { PUSHED_AT_ONCE = 5 << 18 };
 
-/* How many pieces of an SM may be under way.  One is best where many SMs carry: of more, what comes first would
- * share the links with what comes last, and each barrier of memory waits for all that its SM has on its way. */
+/* How many pieces of an SM may be under way.  One is best where many SMs carry: of more, what comes
+ * first would share the links with what comes last, and each barrier of memory waits for all that
+ * its SM has on its way. */
 DEV int courier_ahead(const sg_kernel_step &s, const Cut &cut, int couriers)
 {
     const int round = cut.rows * cut.bytes * s.tos * couriers;
     return round > PUSHED_AT_ONCE ? 1 : PUSHED_AT_ONCE / round;
 }
 
-/* Waits for TURN, and until few enough are under way; with one at a time, until all steps before this one, of FIRST
- * turns, are credited, whose barrier of memory would wait for this piece. */
+/* Waits for TURN, and until few enough are under way; with one at a time, until all steps before
+ * this one, of FIRST turns, are credited, whose barrier of memory would wait for this piece. */
 template <class S>
 DEV void courier_turn(const Param &P, const Smem<S> &smem, const Turns &at, int turn, int ahead,
                       int first)
@@ -74,7 +76,8 @@ DEV void courier_turn(const Param &P, const Smem<S> &smem, const Turns &at, int 
     if (ahead == 1) progress_wait(P, smem, at.told, (uint32_t)first, ROLE_STORER);
 }
 
-/* A carrier's piece of turn BEHIND, if it has one that is not known to have arrived.  Partner: courier_credit(). */
+/* A carrier's piece of turn BEHIND, if it has one that is not known to have arrived.  Partner:
+ * courier_credit(). */
 template <class S>
 DEV void courier_arrive(const Param &P, const Smem<S> &smem, const Turns &at, int *behind)
 {
@@ -108,7 +111,8 @@ DEV void courier_carry(const Param &P, const Smem<S> &smem, const Carrier &self,
             const Spot to0 = push_target(P, smem, s, 0, p, half);
             push_keep(P, smem, s, p, half, self.spots, 1);
             courier_arrive(P, smem, at, &behind);
-            /* All but the store of the first piece is before that; nothing may come when the block has ended. */
+            /* All but the store of the first piece is before that; nothing may
+             * come when the block has ended. */
             if (begins && P.turn.gate && !storer_gate(P, smem)) {
                 mbar_wait(P, smem, self.bar, parity, ROLE_STORER);
                 return;
@@ -128,11 +132,12 @@ DEV void courier_carry(const Param &P, const Smem<S> &smem, const Carrier &self,
     courier_arrive(P, smem, at, &behind);
 }
 
-/* By all lanes of the watcher's warp: an SM is counted in when all pieces have arrived that it carries of a step, and
- * the last one that has some raises.  A carrier's stores are complete, and seen by it, behind its bulk_wait(), and by
- * lane 0 behind the release and acquire of HERE; so the barrier of memory before the relaxed count, and that of the
- * last SM behind its own, put them before the flags for whoever acquires these.  One barrier serves all steps whose
- * pieces have arrived before it.  Partner: whoever waits for the step's flags. */
+/* By all lanes of the watcher's warp: an SM is counted in when all pieces have arrived that it
+ * carries of a step, and the last one that has some raises.  A carrier's stores are complete, and
+ * seen by it, behind its bulk_wait(), and by lane 0 behind the release and acquire of HERE; so the
+ * barrier of memory before the relaxed count, and that of the last SM behind its own, put them
+ * before the flags for whoever acquires these.  One barrier serves all steps whose pieces have
+ * arrived before it.  Partner: whoever waits for the step's flags. */
 template <class S>
 DEV void courier_credit(const Param &P, const Smem<S> &smem, int block, int couriers, int lane)
 {

@@ -1,5 +1,5 @@
-/* deal.cuh -- how a launch is dealt to its blocks: units of tiles, who carries rows, and where each block
- * begins (gemm.cu). */
+/* deal.cuh -- how a launch is dealt to its blocks: units of tiles, who carries rows, and where each
+ * block begins (gemm.cu). */
 #pragma once
 #include "kernel/instance.h"
 
@@ -25,8 +25,9 @@ static int64_t blocks_for(const sg_kernel_gemm *g, int64_t units)
     return units > 0 ? units : g->param.pushes > 0 ? g->sms : 1;
 }
 
-/* Who carries: ENOUGH couriers are as fast as any link.  Fewer ones, each of so many bytes a microsecond, do
- * it if they are done well before the product, of so many multiplications a microsecond in a block. */
+/* Who carries: ENOUGH couriers are as fast as any link.  Fewer ones, each of so many bytes a
+ * microsecond, do it if they are done well before the product, of so many multiplications a
+ * microsecond in a block. */
 enum { COURIERS_LEAST = 4, COURIERS_ENOUGH = 16, COURIERS_MOST = 32 };
 constexpr double COURIER_BYTES = 35e3, BLOCK_PRODUCTS = 2.6e6, COURIER_PART = 0.75;
 
@@ -61,7 +62,8 @@ static int32_t deal_flag(int by, int index)
     return fits ? by << SG_KERNEL_DEAL_BITS | index : -1;
 }
 
-/* What a block's first slab waits for: block AT of the cluster whose unit of P begins with BAND and COL. */
+/* What a block's first slab waits for: block AT of the cluster whose unit of
+ * P begins with BAND and COL. */
 static int32_t first_flag(const sg_kernel_gemm *g, const sg_instance *k, const sg_patch *p,
                           int band, int col, int at)
 {

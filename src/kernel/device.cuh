@@ -7,7 +7,7 @@
 #include "kernel/kernel.h"
 #include "kernel/ptx.cuh"
 
-/* ---- Words -------------------------------------------------------------------------------------------- */
+/* ---- Words ----------------------------------------------------------------------------------- */
 
 /* Word of flag INDEX raised by BY, in WORDS; pages as in core/work.h. */
 DEV uint64_t *flag_word(const sg_kernel_words *words, int by, int index)
@@ -23,8 +23,8 @@ DEV const sg_kernel_words *own_words(const sg_kernel_rank *rank)
     return &rank->words[rank->rank];
 }
 
-/* The run's epoch, and which half of the workspace it uses: past the L1, which a launch that started
- * early may have filled while the run before still ended. */
+/* The run's epoch, and which half of the workspace it uses: past the L1, which a launch that
+ * started early may have filled while the run before still ended. */
 DEV uint64_t run_epoch(const sg_kernel_rank *rank)
 {
     return load_relaxed(&rank->epoch);
@@ -52,7 +52,7 @@ DEV uint64_t *own_flag(const sg_kernel_program &program, int by, int index)
     return flag_word(own_words(program), by, index);
 }
 
-/* ---- Trouble --------------------------------------------------------------------------------------------- */
+/* ---- Trouble --------------------------------------------------------------------------------- */
 
 /* What a wait is about; `visit` and `flag` are -1 where there is none. */
 struct Stuck {
@@ -102,7 +102,7 @@ DEV void abort_all(const sg_kernel_rank *rank)
         store_release(rank->words[q].abort + rank->rank, rank->epoch);
 }
 
-/* ---- Waiting ------------------------------------------------------------------------------------------------ */
+/* ---- Waiting --------------------------------------------------------------------------------- */
 
 /* Acquires WORD once it is at least WANTED.  False: time is up, or somebody has given up; then what
  * the word guards may not be there. */
@@ -134,11 +134,11 @@ DEV bool flag_wait(const sg_kernel_program &program, int by, int index, uint64_t
 /* Waits for PEER's hello of EPOCH, the run that this rank is in, and compares its plan with HASH.
  * Partner: turn_hello() at PEER.
  *
- * Two hellos of a rank are enough, although plans without hellos wait for nobody: who has ended this
- * run says hello of one more, and cannot end that before this rank says hello of it, too.  But that may
- * be the run after the next, and this hello be written over, hash first, before it is compared.  Then
- * `done`, which runs with hellos alone tell, is EPOCH: PEER was in this plan, has compared it with
- * ours, and has all that is stored to it. */
+ * Two hellos of a rank are enough, although plans without hellos wait for nobody: who has ended
+ * this run says hello of one more, and cannot end that before this rank says hello of it, too.  But
+ * that may be the run after the next, and this hello be written over, hash first, before it is
+ * compared.  Then `done`, which runs with hellos alone tell, is EPOCH: PEER was in this plan, has
+ * compared it with ours, and has all that is stored to it. */
 DEV bool hello_wait(sg_kernel_rank *rank, int peer, uint64_t epoch, uint64_t hash, int kind,
                     int step)
 {
@@ -153,7 +153,7 @@ DEV bool hello_wait(sg_kernel_rank *rank, int peer, uint64_t epoch, uint64_t has
     return false;
 }
 
-/* ---- Places ------------------------------------------------------------------------------------------------------ */
+/* ---- Places ---------------------------------------------------------------------------------- */
 
 DEV int element_bytes(const sg_kernel_program &program, const sg_kernel_place &place)
 {
@@ -189,7 +189,7 @@ DEV Spot spot_of(const sg_kernel_program &program, const sg_area &area, int half
     return s;
 }
 
-/* ---- Raising ----------------------------------------------------------------------------------------------------- */
+/* ---- Raising --------------------------------------------------------------------------------- */
 
 /* A raise as it is looked up before the stores that it is about have ended. */
 struct Raise {
@@ -207,16 +207,17 @@ DEV Raise raise_find(const sg_kernel_program &program, const sg_raise &r, int pa
                  counter < 0 ? 0u : (uint32_t)program.raisers[counter]};
 }
 
-/* By the thread that has seen all stores of this raiser, behind a fence_sys() of its own: one for all
- * flags about these stores, since a fence for each would wait for the flag before it to arrive at its
- * rank.  No address here is NULL by a condition: see scripts/sass.py.  Partner: flag_wait(). */
+/* By the thread that has seen all stores of this raiser, behind a fence_sys() of its own: one
+ * for all flags about these stores, since a fence for each would wait for the flag before it to
+ * arrive at its rank.  No address here is NULL by a condition: see scripts/sass.py.  Partner:
+ * flag_wait(). */
 DEV void raise_fire(const sg_kernel_program &program, const Raise &x, uint64_t epoch)
 {
     if (x.counter >= 0 && !count_up(program.count + x.counter, x.raisers)) return;
     store_relaxed(x.flag, epoch);
 }
 
-/* ---- Types ---------------------------------------------------------------------------------------------------- */
+/* ---- Types ----------------------------------------------------------------------------------- */
 
 template <class T> DEV uint32_t pack(float lo, float hi);
 template <> __device__ __forceinline__ uint32_t pack<__nv_bfloat16>(float lo, float hi)
@@ -311,7 +312,7 @@ DEV void store_some(const sg_kernel_place &place, char *to, const float *v)
         *(T *)to = lump.v[0];
 }
 
-/* ---- Epilogue ---------------------------------------------------------------------------------------------------- */
+/* ---- Epilogue -------------------------------------------------------------------------------- */
 
 /* 1 / (1 + exp(-x)); EXACT: to about two units in the last place of f32.  The clamp keeps the
  * approximate division away from where it gives 0. */
@@ -322,8 +323,8 @@ template <bool EXACT> DEV float sigmoid(float x)
     return __fdividef(1.f, 1.f + __expf(t));
 }
 
-/* gelu is 0.5 x (1 + tanh(u)), and 0.5 (1 + tanh(u)) is sigmoid(2 u).  One sigmoid for whatever it is, since all of
- * this stands in a kernel as often as a thread has numbers. */
+/* gelu is 0.5 x (1 + tanh(u)), and 0.5 (1 + tanh(u)) is sigmoid(2 u).  One sigmoid for whatever it
+ * is, since all of this stands in a kernel as often as a thread has numbers. */
 template <bool EXACT> DEV float activate(int act, float x)
 {
     if (act == SG_KERNEL_RELU) return x < 0.f ? 0.f : x;

@@ -1,5 +1,5 @@
-/* fill.cu -- matrices of a benchmark, made and compared where they are: a matrix of gigabytes takes as
- * long as the memory needs for it, where the host would take seconds.
+/* fill.cu -- matrices of a benchmark, made and compared where they are: a matrix of gigabytes takes
+ * as long as the memory needs for it, where the host would take seconds.
  *
  * A thread has a column: its factors stay in registers while it walks down a band of rows, whose
  * factors all threads of the block share. */
@@ -162,10 +162,10 @@ cudaError_t sg_kernel_differ(const sg_kernel_sums *sums, const void *matrix,
     return run_sums(sums, const_cast<void *>(matrix), found, stream);
 }
 
-/* ---- What a norm leaves ------------------------------------------------------------------------- */
+/* ---- What a norm leaves ---------------------------------------------------------------------- */
 
-/* Written down as core/norm.h says it, not as the kernel that is looked at does it: a block has a row, whose
- * sums lie side by side and are added in pairs, distance by distance. */
+/* Written down as core/norm.h says it, not as the kernel that is looked at does it: a block has a
+ * row, whose sums lie side by side and are added in pairs, distance by distance. */
 template <typename T>
 static __device__ float total_of(const sg_kernel_normed &n, int64_t row, float *lane)
 {
@@ -236,7 +236,7 @@ cudaError_t sg_kernel_differ_normed(const sg_kernel_normed *n, const void *matri
     }
 }
 
-/* ---- Drawn values ------------------------------------------------------------------------------- */
+/* ---- Drawn values ---------------------------------------------------------------------------- */
 
 template <typename T>
 static __global__ void drawn_kernel(sg_kernel_drawn drawn, T *matrix, int64_t count)
@@ -265,7 +265,7 @@ cudaError_t sg_kernel_draw(int32_t type, const sg_kernel_drawn *drawn, void *mat
     }
 }
 
-/* ---- Normal values ----------------------------------------------------------------------------- */
+/* ---- Normal values --------------------------------------------------------------------------- */
 
 /* A sum of four uniform values is close enough. */
 template <typename T> static __global__ void normal_kernel(T *matrix, int64_t count, uint64_t seed)

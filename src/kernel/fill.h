@@ -9,8 +9,9 @@
 extern "C" {
 #endif
 
-/* A dense matrix whose element (i, j) is the sum over t of row[t * rows + i] * col[t * cols + j], or 0
- * where that is negative and RELU is set, rounded to TYPE.  The vectors are in the device's memory. */
+/* A dense matrix whose element (i, j) is the sum over t of row[t * rows + i] * col[t *
+ * cols + j], or 0 where that is negative and RELU is set, rounded to TYPE.  The vectors
+ * are in the device's memory. */
 typedef struct sg_kernel_sums {
     int32_t type; /* enum sg_kernel_type, kernel.h */
     int32_t terms, relu;
@@ -18,7 +19,8 @@ typedef struct sg_kernel_sums {
     const int32_t *row, *col;
 } sg_kernel_sums;
 
-/* Whole numbers from -MOST to MOST, by a hash of KEY and the number of each element in its matrix. */
+/* Whole numbers from -MOST to MOST, by a hash of KEY and the number of each element in its
+ * matrix. */
 typedef struct sg_kernel_drawn {
     uint64_t key;
     int32_t most;
@@ -35,7 +37,8 @@ typedef struct sg_kernel_normed {
     int32_t of_residual;
 } sg_kernel_normed;
 
-/* In the device's memory, {0, UINT64_MAX} before: elements whose bits differ, and the first of them. */
+/* In the device's memory, {0, UINT64_MAX} before: elements whose bits
+ * differ, and the first of them. */
 typedef struct sg_kernel_differences {
     unsigned long long count, first;
 } sg_kernel_differences;

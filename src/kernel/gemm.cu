@@ -1,10 +1,11 @@
-/* gemm.cu -- the host side of products: which kernel serves a launch, its tensor maps, its start. */
+/* gemm.cu -- the host side of products: which kernel serves a launch, its tensor maps, its
+ * start. */
 #include "kernel/deal.cuh"
 #include "kernel/needs.cuh"
 
 enum { MAX_INSTANCES = 128 };
 
-/* ---- The table ------------------------------------------------------------------------------------------ */
+/* ---- The table ------------------------------------------------------------------------------- */
 
 const sg_instance *sg_instance_table(int *count_out)
 {
@@ -53,7 +54,7 @@ int sg_kernel_tiles(enum sg_kernel_type type, sg_kernel_tile *tiles_out, int roo
     return count;
 }
 
-/* ---- Tensor maps ------------------------------------------------------------------------------------------ */
+/* ---- Tensor maps ----------------------------------------------------------------------------- */
 
 typedef CUresult (*encode_fn)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *,
                               const cuuint64_t *, const cuuint64_t *, const cuuint32_t *,
@@ -108,7 +109,7 @@ static const char *map_make(CUtensorMap *map, int type, const sg_kernel_place *p
 static const uint64_t LAST_OUT = UINT64_C(0x14f0000000000000);
 static const uint64_t FIRST_OUT = UINT64_C(0x12f0000000000000);
 
-/* ---- Choosing --------------------------------------------------------------------------------------------------- */
+/* ---- Choosing -------------------------------------------------------------------------------- */
 
 static bool serves(const sg_kernel_gemm *g, const sg_instance *k, const needs *n)
 {
@@ -179,9 +180,9 @@ static int64_t words_of(const sg_kernel_gemm *g, const sg_patch *p)
     return words;
 }
 
-/* Naps, each a quarter of a microsecond or more, of who waits for another role: a limit for each word
- * that this one may have to wait for, of two tiles, the hellos and the gate, and four for what it
- * computes.  No more than a quarter of an hour, which is what the type holds. */
+/* Naps, each a quarter of a microsecond or more, of who waits for another role: a limit for each
+ * word that this one may have to wait for, of two tiles, the hellos and the gate, and four for what
+ * it computes.  No more than a quarter of an hour, which is what the type holds. */
 static uint32_t patience_of(const sg_kernel_gemm *g)
 {
     const uint64_t limit_ns = g->param.program.limit_ns, most = UINT32_MAX - 1;
@@ -243,8 +244,8 @@ static const void *slow_kernel(const sg_kernel_gemm *g)
                              : sg_instance_any(g->param.program.type);
 }
 
-/* Words of TAGGED data are eight neighbours, which two threads beside each other have in the slowest kernel
- * alone. */
+/* Words of TAGGED data are eight neighbours, which two threads beside each other have in the
+ * slowest kernel alone. */
 static const char *aim_slow(sg_kernel_gemm *g, bool tagged)
 {
     int64_t tiles = 0;
@@ -386,7 +387,7 @@ cudaError_t sg_kernel_load(void)
     return status;
 }
 
-/* ---- Starting -------------------------------------------------------------------------------------------------------- */
+/* ---- Starting -------------------------------------------------------------------------------- */
 
 cudaError_t sg_kernel_gemm_run(const sg_kernel_gemm *gemm, unsigned how, cudaStream_t stream)
 {

@@ -1,8 +1,9 @@
 /* gemm_slow.cuh -- carries out a launch on any GPU: any tile, any addends, any alignment.
  *
- * A block takes visits round robin in list order and cuts each tile into parts of M::ROWS x M::COLS.
- * M says how a part is multiplied and which elements of it a thread holds, four neighbours each, and the
- * thread beside it the next four (M::WORDS, as tagged data needs it), or not:
+ * A block takes visits round robin in list order and cuts each tile into parts of M::ROWS x
+ * M::COLS.  M says how a part is multiplied and which elements of it a thread holds, four
+ * neighbours each, and the thread beside it the next four (M::WORDS, as tagged data needs it), or
+ * not:
  *
  *     gemm_any.cu    f32 arithmetic, element by element
  *     gemm_sm80.cu   mma.sync from stages filled by cp.async
@@ -84,8 +85,8 @@ DEV char *element_of(const Param &P, const Visit &v, const sg_area &area, int ha
                    area.col0 + (tiled ? 0 : v.x) + col, bytes);
 }
 
-/* Adds, finishes and stores WIDTH neighbours from (ROW, COL) of the tile; OWN is their product.  MAY: a
- * bit for each area that may be stored to. */
+/* Adds, finishes and stores WIDTH neighbours from (ROW, COL) of the tile; OWN is their product.
+ * MAY: a bit for each area that may be stored to. */
 template <class T, int WIDTH>
 DEV void finish_some(const Param &P, const Visit &v, int half, uint64_t may, int row, int col,
                      const float *own)
@@ -173,10 +174,11 @@ DEV void wait_addends(const Param &P, const Visit &v, uint64_t epoch, int visit)
     }
 }
 
-/* ---- Tagged data ------------------------------------------------------------------------------------------
+/* ---- Tagged data
+ * ------------------------------------------------------------------------------------------
  *
- * In the words and places of tagged.cuh, as the fast kernels that other ranks may have: flags are neither
- * raised nor awaited, and columns beyond the patch, up to the tile's, travel as zeros. */
+ * In the words and places of tagged.cuh, as the fast kernels that other ranks may have: flags are
+ * neither raised nor awaited, and columns beyond the patch, up to the tile's, travel as zeros. */
 
 DEV bool is_tagged(const Param &P, const sg_area &area)
 {
@@ -202,8 +204,8 @@ DEV char *word_of(const Param &P, const Visit &v, const sg_area &area, int half,
            (int64_t)(word + row % 8 * 4 + col % WORD_COLS / 8) * WORD_BYTES;
 }
 
-/* A thread's part of a product, four neighbours at a time with the four of the thread beside it, to every
- * rank. */
+/* A thread's part of a product, four neighbours at a time with the four of the
+ * thread beside it, to every rank. */
 template <class M>
 DEV void send_words(const Param &P, const Visit &v, int i0, int j0, int half, const float *acc)
 {
@@ -220,8 +222,8 @@ DEV void send_words(const Param &P, const Visit &v, int i0, int j0, int half, co
     }
 }
 
-/* Reads a word once it is there, and puts it back to rest.  False: time is up, or somebody has given up.
- * Partner: send_words() or tagged_send(). */
+/* Reads a word once it is there, and puts it back to rest.  False: time is up, or somebody has
+ * given up.  Partner: send_words() or tagged_send(). */
 DEV bool word_take(const Param &P, char *from, const Stuck &stuck, uint4 *word_out)
 {
     sg_kernel_rank *rank = P.program.rank;
@@ -242,7 +244,8 @@ DEV bool word_take(const Param &P, char *from, const Stuck &stuck, uint4 *word_o
     return true;
 }
 
-/* All of a visit that adds up what ranks have sent: into C and, of an owner's, to all others first. */
+/* All of a visit that adds up what ranks have sent: into C and, of an owner's, to all others
+ * first. */
 template <class T> DEV void sum_words(const Param &P, const Visit &v, int half, int visit)
 {
     const sg_patch &p = *v.p;
@@ -274,7 +277,7 @@ template <class T> DEV void sum_words(const Param &P, const Visit &v, int half, 
     }
 }
 
-/* ---- Visits ------------------------------------------------------------------------------------------------- */
+/* ---- Visits ---------------------------------------------------------------------------------- */
 
 /* One part of a visit: product over all slabs, then every element. */
 template <class M>
@@ -322,8 +325,9 @@ DEV void carry_out_part(const Param &P, const Visit &v, int i0, int j0, int half
     __syncthreads();
 }
 
-/* What a block does before its tiles: the run's beginning, the gate, and its share of what the launch
- * carries.  By all threads; false: the gate did not open, and nothing is stored into peers' memory. */
+/* What a block does before its tiles: the run's beginning, the gate, and its share of
+ * what the launch carries.  By all threads; false: the gate did not open, and nothing is
+ * stored into peers' memory. */
 DEV bool come_in(const Param &P, int half)
 {
     sg_kernel_rank *rank = P.program.rank;
@@ -401,7 +405,8 @@ __global__ void __launch_bounds__(SG_INSTANCE_THREADS, 1) gemm_slow(const __grid
         if (P.tiled && open) blank_rest<T>(P, v, half);
         __syncthreads();
         if (threadIdx.x != 0 || p.raises == 0 || sends) continue;
-        fence_sys(); /* of all of the tile: what this thread has seen is what all stored before the barrier */
+        fence_sys(); /* of all of the tile: what this thread has seen is what
+                      * all stored before the barrier */
         for (int i = 0; i < p.raises; ++i) {
             const sg_raise &r = P.program.raise[p.raise0 + i];
             raise_fire(P.program, raise_find(P.program, r, r.per == SG_PER_BAND ? v.band : v.tile),

@@ -1,8 +1,8 @@
 /* gemm_sm80.cu -- the product for GPUs from Ampere on: mma.sync, three stages filled by cp.async.
  *
- * 128 x 128 elements by 8 warps, 64 x 32 a warp; k in steps of 32.  A row of a stage is 64 bytes, four
- * units of 16, of which unit u stands at u ^ (row / 2 & 3): eight rows of one unit then lie in eight
- * different banks. */
+ * 128 x 128 elements by 8 warps, 64 x 32 a warp; k in steps of 32.  A row of a stage is 64 bytes,
+ * four units of 16, of which unit u stands at u ^ (row / 2 & 3): eight rows of one unit then lie in
+ * eight different banks. */
 #include "kernel/gemm_slow.cuh"
 
 template <class Elem> struct Mma {

@@ -24,8 +24,8 @@
 #include "kernel/math_sm90.cuh"
 #include "kernel/store_sm90.cuh"
 
-/* What the roles meet at, by one thread, and words, by the lanes of another warp.  The launch waits for this, and
- * code that runs once comes from the L2: it is as short as it can be. */
+/* What the roles meet at, by one thread, and words, by the lanes of another warp.  The launch waits
+ * for this, and code that runs once comes from the L2: it is as short as it can be. */
 template <class S> DEV void barriers_begin(const Param &P, const Smem<S> &smem)
 {
     if (P.units > 0) {
@@ -39,7 +39,8 @@ template <class S> DEV void barriers_begin(const Param &P, const Smem<S> &smem)
     for (int i = 0; i < S::WGS * S::SLOTS; ++i) {
         mbar_init(smem.slot_full + 8 * i, 4); /* a thread per warp of the warpgroup */
         mbar_init(smem.slot_empty + 8 * i, 1);
-        /* Its first phase is over: math waits for the second, until the storer has carried its rows. */
+        /* Its first phase is over: math waits for the second, until the
+         * storer has carried its rows. */
         if (S::FOLD != FOLD_SLICES && storers_carry(P)) mbar_arrive(smem.slot_empty + 8 * i);
     }
     for (int i = 0; i < S::WGS; ++i) {

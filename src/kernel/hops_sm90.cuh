@@ -1,19 +1,20 @@
-/* hops_sm90.cuh -- sums over all ranks by data that tell by themselves that they have come, in two hops: a launch
- * of a product for each owner of columns, of the sum of the own columns, and of what the other owners send.
+/* hops_sm90.cuh -- sums over all ranks by data that tell by themselves that they have come, in two
+ * hops: a launch of a product for each owner of columns, of the sum of the own columns, and of what
+ * the other owners send.
  *
  *     math     all products of the block, each stored at its owner | its share of the own columns: all ranks'
  *              words, added, stored at all others and in C | its share of the other columns: sums, into C
  *
- * Words and places are those of tagged_sm90.cuh, and so are the other warps.  Of the second and third part a
- * rank's blocks share the tiles among each other, so that none of them adds up a whole tile while the others
- * wait; what a block waits for may come from any block of any rank, all of which have stored their products
- * before they wait. */
+ * Words and places are those of tagged_sm90.cuh, and so are the other warps.  Of the second and
+ * third part a rank's blocks share the tiles among each other, so that none of them adds up a whole
+ * tile while the others wait; what a block waits for may come from any block of any rank, all of
+ * which have stored their products before they wait. */
 #pragma once
 #include "kernel/tagged_sm90.cuh"
 
-/* Of what watchers leave, behind that of one hop: places of products and then of sums in tagged_to(); in
- * tagged_from() those of all ranks' products, and from HOPS_RANKS on of the other owners' sums; the columns of
- * products in slots, which nobody else needs. */
+/* Of what watchers leave, behind that of one hop: places of products and then of sums in
+ * tagged_to(); in tagged_from() those of all ranks' products, and from HOPS_RANKS on of the other
+ * owners' sums; the columns of products in slots, which nobody else needs. */
 enum { HOPS_RANKS = 16, HOPS_OWN = 4, HOPS_COLS = 8 };
 static_assert(2 * HOPS_RANKS <= TAGGED_RANKS, "");
 
@@ -57,7 +58,7 @@ template <class S> DEV void hops_look_up(const Param &P, const Smem<S> &smem, in
                  (sum.final ? TAGGED_FINAL : 0) | (even ? TAGGED_EVEN : 0) | (own ? HOPS_OWN : 0));
 }
 
-/* ---- Tiles ------------------------------------------------------------------------------------------------- */
+/* ---- Tiles ----------------------------------------------------------------------------------- */
 
 /* All products have the same rows and the same walk: PRODUCT's patch, as far as walks need it. */
 template <class S> DEV sg_patch hops_patch(const Math<S> &m, int product)
@@ -115,7 +116,7 @@ template <class S, int ITEMS> DEV void hops_take(Summing<S> &s, bool last)
     }
 }
 
-/* ---- A math warp ------------------------------------------------------------------------------------------- */
+/* ---- A math warp ----------------------------------------------------------------------------- */
 
 template <class S> DEV void hops_products(Math<S> &m, Summing<S> &s)
 {

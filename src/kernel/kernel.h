@@ -13,8 +13,8 @@
  *     bind   upload the lists; fill a program; sg_kernel_gemm_make for each launch
  *     run    begin | for each step: places, sg_kernel_gemm_aim, sg_kernel_gemm_run ... | end
  *
- * A launch may do of that what its `turn` says: hello at its start, the gate before its first store, the
- * end when its last block leaves.  A plan of one launch is then one kernel.
+ * A launch may do of that what its `turn` says: hello at its start, the gate before its first
+ * store, the end when its last block leaves.  A plan of one launch is then one kernel.
  *
  * Every wait on the device is bounded by the rank's limit.  Who runs out of time, or sees that
  * somebody else has, records what it waits for in its rank's trouble record, raises `abort` at all
@@ -36,7 +36,7 @@
 extern "C" {
 #endif
 
-/* ---- What the device keeps of a rank ------------------------------------------------------------- */
+/* ---- What the device keeps of a rank --------------------------------------------------------- */
 
 enum {
     SG_KERNEL_FLAG_PAGE0 = 256, /* as in core/work.h */
@@ -70,9 +70,9 @@ enum sg_kernel_stuck {
     SG_KERNEL_STUCK_DEFECT = 17    /* a barrier inside a block: a defect of the kernel */
 };
 
-/* In mapped host memory, zeroed by the host.  One a rank: the first wait that failed, be it that its
- * own time was up (late = 1) or that it was waiting when it saw an abort (late = 0).  A rank that
- * records nothing did not wait. */
+/* In mapped host memory, zeroed by the host.  One a rank: the first wait that failed, be it that
+ * its own time was up (late = 1) or that it was waiting when it saw an abort (late = 0).  A rank
+ * that records nothing did not wait. */
 typedef struct sg_kernel_trouble {
     uint32_t kind; /* enum sg_kernel_stuck; stored last (release) */
     uint32_t late;
@@ -82,28 +82,29 @@ typedef struct sg_kernel_trouble {
     uint64_t hash; /* of the plan, if it has said hello; otherwise 0 */
 } sg_kernel_trouble;
 
-/* Of sg_kernel_rank.leaving: the trouble record has an owner; a block knew of an abort when it left. */
+/* Of sg_kernel_rank.leaving: the trouble record has an owner; a block knew of an abort when it
+ * left. */
 #define SG_KERNEL_CLAIMED 0x80000000u
 #define SG_KERNEL_ABORTED 0x40000000u
 
-/* In the device memory of the rank; the host fills it before the first run.  What `epoch`, `last` and
- * `prev_half` say changes only at the end of a run: every kernel works out by itself which half the run
- * uses (sg_kernel_program.baked: 0; otherwise the one that the run before did not use).  A copy engine
- * raises a flag by copying `epoch`. */
+/* In the device memory of the rank; the host fills it before the first run.  What `epoch`, `last`
+ * and `prev_half` say changes only at the end of a run: every kernel works out by itself which half
+ * the run uses (sg_kernel_program.baked: 0; otherwise the one that the run before did not use).  A
+ * copy engine raises a flag by copying `epoch`. */
 typedef struct sg_kernel_rank {
     uint64_t epoch;    /* of the next run to begin, or of the run in progress; starts at 1 */
     uint64_t last[2];  /* last run that used this half; 0: none */
     int32_t prev_half; /* starts at 1 */
     int32_t rank, ranks;
-    /* Blocks that have left the launch that ends the run, zero at rest; with one of the bits above no
-     * run ends until recovery clears it. */
+    /* Blocks that have left the launch that ends the run, zero at rest; with one of the bits above
+     * no run ends until recovery clears it. */
     uint32_t leaving;
     uint64_t limit_ns;
     const sg_kernel_words *words; /* [ranks], on the device: as reached from this rank */
     sg_kernel_trouble *trouble;   /* as the device sees it */
 } sg_kernel_rank;
 
-/* ---- A lowered plan -------------------------------------------------------------------------------- */
+/* ---- A lowered plan -------------------------------------------------------------------------- */
 
 enum sg_kernel_type { SG_KERNEL_F32, SG_KERNEL_BF16, SG_KERNEL_F16 }; /* as sg_type */
 enum sg_kernel_act {
@@ -166,7 +167,7 @@ typedef struct sg_kernel_step {
     uint32_t *ticket;   /* a word of device memory of its own, zero at rest; recovery clears it */
 } sg_kernel_step;
 
-/* ---- Products ---------------------------------------------------------------------------------------- */
+/* ---- Products -------------------------------------------------------------------------------- */
 
 enum { SG_KERNEL_ONE_HOP = 1, SG_KERNEL_TWO_HOPS = 2 };
 
@@ -181,24 +182,24 @@ typedef struct sg_kernel_tile {
 /* At most ROOM of them; returns their number.  Other shapes are served by a slow kernel. */
 int sg_kernel_tiles(enum sg_kernel_type type, sg_kernel_tile *tiles_out, int room);
 
-/* How a kernel starts.  EARLY: beside the end of the kernel before it in the stream, whatever that is
- * (programmatic start; GPUs before sm_90 ignore it).  Every kernel here waits for the one before it
- * before it reads anything that that one may write, and lets the next one start only behind that: what
- * is two back has ended before a kernel starts. */
+/* How a kernel starts.  EARLY: beside the end of the kernel before it in the stream, whatever that
+ * is (programmatic start; GPUs before sm_90 ignore it).  Every kernel here waits for the one before
+ * it before it reads anything that that one may write, and lets the next one start only behind
+ * that: what is two back has ended before a kernel starts. */
 enum { SG_KERNEL_EARLY = 1 };
 
-/* What a launch does of the run protocol, besides its tiles.  Zeros: nothing; begin, gate and end are
- * kernels of their own.  All of it holds for a launch without tiles, too, but not for one that is cut
- * along k, which carries no pushes either. */
+/* What a launch does of the run protocol, besides its tiles.  Zeros: nothing; begin, gate and end
+ * are kernels of their own.  All of it holds for a launch without tiles, too, but not for one that
+ * is cut along k, which carries no pushes either. */
 typedef struct sg_kernel_turn {
-    /* Said in the hello: where peers store what goes into this rank's C, and elements from row to row.
-     * Only with rows in multiples of 16 bytes, in memory that all peers reach.  NULL: they store to its
-     * landing. */
+    /* Said in the hello: where peers store what goes into this rank's C, and elements from row to
+     * row.  Only with rows in multiples of 16 bytes, in memory that all peers reach.  NULL: they
+     * store to its landing. */
     const void *c;
     int64_t c_stride;
     int32_t ranks;
-    /* The launch begins the run.  Otherwise it reads the epoch before it waits for anything: it is started
-     * early only behind a kernel of its own run. */
+    /* The launch begins the run.  Otherwise it reads the epoch before it waits for anything: it is
+     * started early only behind a kernel of its own run. */
     uint8_t begin;
     /* With begin: says hello to all; with end: waits for all hellos, compares plans. */
     uint8_t hello;
@@ -209,15 +210,16 @@ typedef struct sg_kernel_turn {
     int32_t wait0, waits, wait_step; /* with end: flags of the FLAG step right behind the launch */
 } sg_kernel_turn;
 
-/* Where a block begins: its first unit's patch, of the launch, the units of that patch, and the unit's first
- * tile; and what its own tile's first slab waits for.  To find out itself would take a block longer than to
- * read these: all the code for it comes from the L2, and nothing hides that. */
+/* Where a block begins: its first unit's patch, of the launch, the units of that patch, and the
+ * unit's first tile; and what its own tile's first slab waits for.  To find out itself would
+ * take a block longer than to read these: all the code for it comes from the L2, and nothing
+ * hides that. */
 typedef struct sg_kernel_deal {
     int32_t base, end; /* the first unit, and the one behind the last */
     int32_t band;
     uint16_t col, patch;
-    /* That flag's index, below SG_KERNEL_DEAL_BITS, and above them who raises it.  -1: there is not one alone,
-     * or it does not fit. */
+    /* That flag's index, below SG_KERNEL_DEAL_BITS, and above them who raises it.  -1: there is not
+     * one alone, or it does not fit. */
     int32_t flag;
 } sg_kernel_deal;
 
@@ -242,18 +244,20 @@ typedef struct sg_kernel_gemm_param {
     int32_t epilogue;    /* bias or activation */
     int32_t leaves;      /* something is stored into a peer's own tensor */
     int32_t tiled;       /* something is stored into places for tiles */
-    /* Parts of k: every product that adds anything has so many sums in f32 right before itself, which
-     * earlier patches have left in tiled areas of this place.  -1: there is no such place. */
+    /* Parts of k: every product that adds anything has so many sums in f32 right before itself,
+     * which earlier patches have left in tiled areas of this place.  -1: there is no such place. */
     int32_t parts, part_place;
     uint32_t patience; /* naps that a block waits for itself */
     int32_t ahead; /* of k: how much of B the L2 is asked for before the launch before has ended */
     uint64_t keep_a, keep_b; /* how long the L2 should keep what is loaded */
     uint32_t *fold;          /* split k: a word a tile and part, zero at rest */
     float *partial;          /* split k: sums of all slices but one */
-    /* By the host, before the first aim; `leaves` as well, if a push stores into a peer's tensor. */
-    const sg_kernel_step *push; /* COPY steps without waits, on the device: blocks without tiles
-                                 * carry their rows, the first step first, or all blocks before their
-                                 * tiles.  Addresses, pitches and rows in multiples of 16 bytes */
+    /* By the host, before the first aim; `leaves` as well, if a push stores into a peer's
+     * tensor. */
+    const sg_kernel_step *push; /* COPY steps without waits, on the device: blocks
+                                 * without tiles carry their rows, the first step first,
+                                 * or all blocks before their tiles.  Addresses, pitches
+                                 * and rows in multiples of 16 bytes */
     int32_t pushes;
     int32_t workers;                 /* blocks that take tiles; those behind them carry rows */
     int32_t remakes;                 /* maps of a block in `remake` */
@@ -272,8 +276,8 @@ typedef struct sg_kernel_gemm {
     int32_t want_turns;                                       /* sg_instance.turns; 0: any */
     int32_t sms, arch;
     sg_kernel_place aimed[SG_KERNEL_PLACES]; /* what the maps are of */
-    /* By the host, before the first aim: nobody but this launch touches its wide areas, so that what a
-     * tile leaves there may lie in any order. */
+    /* By the host, before the first aim: nobody but this launch touches its wide areas, so that
+     * what a tile leaves there may lie in any order. */
     int32_t own_parts;
     int32_t ranks;    /* of the group, by the host before the first aim; 0: one */
     int64_t carried;  /* bytes that param.push stores, by the host before the first aim; 0: few */
@@ -283,24 +287,25 @@ typedef struct sg_kernel_gemm {
 /* A launch of one patch without waits, addends and raises may be cut along k: set want_split and
  * param.fold and param.partial (sizes: sg_kernel_plain) between make and aim.
  *
- * A launch of patches PATCH0 .. + PATCHES of LISTS in tiles of TILE_M x TILE_N on at most BLOCKS SMs
- * (0: all) of the current device.  Copies PROGRAM.  Its places may be filled later. */
+ * A launch of patches PATCH0 .. + PATCHES of LISTS in tiles of TILE_M x TILE_N on at most BLOCKS
+ * SMs (0: all) of the current device.  Copies PROGRAM.  Its places may be filled later. */
 const char *sg_kernel_gemm_make(sg_kernel_gemm *gemm, const sg_kernel_program *program,
                                 const sg_kernel_lists *lists, int step, int patch0, int patches,
                                 int tile_m, int tile_n, int blocks);
 
-/* Chooses the kernel and makes the maps for the places in gemm->param.program; costs nothing if they
- * have not changed.  What tensor maps forbid is served by a slower kernel, see gemm->slow. */
+/* Chooses the kernel and makes the maps for the places in gemm->param.program; costs nothing if
+ * they have not changed.  What tensor maps forbid is served by a slower kernel, see gemm->slow. */
 const char *sg_kernel_gemm_aim(sg_kernel_gemm *gemm);
 
-/* Bytes of device memory for param.remake, from make on; 0: nothing is stored into a peer's tensor. */
+/* Bytes of device memory for param.remake, from make on; 0: nothing is stored into a peer's
+ * tensor. */
 size_t sg_kernel_remake_bytes(const sg_kernel_gemm *gemm);
 
 /* HOW: SG_KERNEL_EARLY or 0, here and below. */
 cudaError_t sg_kernel_gemm_run(const sg_kernel_gemm *gemm, unsigned how, cudaStream_t stream);
 
-/* A product by itself: C (m x n) = A (m x k) * B (n x k)', on the current device.  Places 0, 1 and 2
- * are A, B and C.  Tile, order and slices of k follow from a model of the H200. */
+/* A product by itself: C (m x n) = A (m x k) * B (n x k)', on the current device.  Places 0, 1 and
+ * 2 are A, B and C.  Tile, order and slices of k follow from a model of the H200. */
 typedef struct sg_kernel_plain {
     int32_t m, n, k;
     int32_t type;          /* enum sg_kernel_type */
@@ -320,11 +325,11 @@ const char *sg_kernel_plain_make(sg_kernel_gemm *gemm, const sg_kernel_plain *pl
                                  const sg_kernel_program *program, const sg_kernel_lists *lists,
                                  float *partial, uint32_t *fold);
 
-/* ---- Steps that are not products ----------------------------------------------------------------------- */
+/* ---- Steps that are not products ------------------------------------------------------------- */
 
 /* A FLAG step, or what stands before and behind work of a copy engine: one thread waits for the
- * step's flags, and for the hellos that its stores (to0, tos) need, then raises.  Give ranges of 0 for
- * what is not wanted. */
+ * step's flags, and for the hellos that its stores (to0, tos) need, then raises.  Give ranges of 0
+ * for what is not wanted. */
 cudaError_t sg_kernel_flag(const sg_kernel_program *program, const sg_kernel_step *step,
                            unsigned how, cudaStream_t stream);
 
@@ -345,18 +350,21 @@ typedef struct sg_kernel_norm {
     const void *gain;
 } sg_kernel_norm;
 
-/* Rows of sums, the residual added to them and normed (core/norm.h): to C, and into the residual. */
+/* Rows of sums, the residual added to them and normed (core/norm.h): to C, and into the
+ * residual. */
 cudaError_t sg_kernel_norm_run(const sg_kernel_program *program, const sg_kernel_norm *norm,
                                int sms, unsigned how, cudaStream_t stream);
 
-/* Moves rows: run i takes runs[3 i + 2] rows of SRC from row runs[3 i] to row runs[3 i + 1] of DST. */
+/* Moves rows: run i takes runs[3 i + 2] rows of SRC from row runs[3 i] to row runs[3 i + 1] of
+ * DST. */
 cudaError_t sg_kernel_permute(const sg_kernel_place *src, const sg_kernel_place *dst,
                               const int32_t *runs, int count, int element_bytes, int blocks,
                               unsigned how, cudaStream_t stream);
 
-/* ---- The run protocol ------------------------------------------------------------------------------------ */
+/* ---- The run protocol ------------------------------------------------------------------------ */
 
-/* Says hello to all ranks if HELLO, with C as in sg_kernel_turn, and then waits for the gate if GATE. */
+/* Says hello to all ranks if HELLO, with C as in sg_kernel_turn, and then
+ * waits for the gate if GATE. */
 cudaError_t sg_kernel_begin(sg_kernel_rank *rank, int ranks, uint64_t hash, const void *c,
                             int64_t c_stride, int baked, int hello, int gate, unsigned how,
                             cudaStream_t stream);
@@ -365,8 +373,8 @@ cudaError_t sg_kernel_begin(sg_kernel_rank *rank, int ranks, uint64_t hash, cons
 cudaError_t sg_kernel_gate(sg_kernel_rank *rank, int baked, int step, unsigned how,
                            cudaStream_t stream);
 
-/* Behind all lanes: waits for all hellos if HELLO and compares their hashes, says done to all if DONE
- * (as HELLO), next epoch.  After a failure it does none of it. */
+/* Behind all lanes: waits for all hellos if HELLO and compares their hashes, says done to all if
+ * DONE (as HELLO), next epoch.  After a failure it does none of it. */
 cudaError_t sg_kernel_end(sg_kernel_rank *rank, int ranks, uint64_t hash, int baked, int hello,
                           int done, unsigned how, cudaStream_t stream);
 

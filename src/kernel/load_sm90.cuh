@@ -1,5 +1,5 @@
-/* load_sm90.cuh -- the loader of the Hopper product (gemm_sm90.cuh): one thread that fills the stages
- * with A and B, and with addends, through the bulk engine. */
+/* load_sm90.cuh -- the loader of the Hopper product (gemm_sm90.cuh): one thread that fills the
+ * stages with A and B, and with addends, through the bulk engine. */
 #pragma once
 #include "kernel/shape_sm90.cuh"
 
@@ -37,7 +37,8 @@ DEV void source_find(Source &s, const Param &P, Cursor &cursor, int unit, int im
     s.a = map_of(P, p.a.buf, MAP_A), s.b = map_of(P, p.b.buf, MAP_B);
 }
 
-/* PIECE of addend AREA of visit INDEX of a patch, of all warpgroups that share the tile, to TO and behind. */
+/* PIECE of addend AREA of visit INDEX of a patch, of all warpgroups that share
+ * the tile, to TO and behind. */
 template <class S>
 DEV void load_addend(const Param &P, const sg_area &area, const Tile &tile, int index, int piece,
                      int *half, uint32_t to, uint32_t full)
@@ -99,8 +100,8 @@ DEV void launch_turn()
     launch_next();
 }
 
-/* B's first stages may be asked for before the launch before us has ended: what that may still write goes
- * through the same L2. */
+/* B's first stages may be asked for before the launch before us has ended: what that may still
+ * write goes through the same L2. */
 template <class S> DEV void loader_begin(const Param &P, const Smem<S> &smem, const Source &at)
 {
     for (int k = at.k0; k < at.k1 && k < at.k0 + P.ahead; k += STAGE_K)

@@ -1,20 +1,21 @@
-/* math_sm90.cuh -- the math warpgroups of the Hopper product: wgmma from the stages, what is added to that
- * (sums_sm90.cuh), bias and activation, and the finished tile into staging slots.
+/* math_sm90.cuh -- the math warpgroups of the Hopper product: wgmma from the stages, what is added
+ * to that (sums_sm90.cuh), bias and activation, and the finished tile into staging slots.
  *
  * Warpgroups that share a tile round it into registers when it is finished, and begin the next at
- * once; its pieces go out spread over all stages of the next tile, since a link to a peer takes about
- * a tile's time for a tile and would stop the product if it got all of it together.
+ * once; its pieces go out spread over all stages of the next tile, since a link to a peer takes
+ * about a tile's time for a tile and would stop the product if it got all of it together.
  *
- * Warpgroups with a tile each take turns at the stages, which the loader fills tile after tile: while
- * one multiplies, the other has all that time to get its tile out of the registers it was summed in. */
+ * Warpgroups with a tile each take turns at the stages, which the loader fills tile after
+ * tile: while one multiplies, the other has all that time to get its tile out of the
+ * registers it was summed in. */
 #pragma once
 #include "kernel/sums_sm90.cuh"
 #include "kernel/wgmma.cuh"
 
-/* ---- Products ------------------------------------------------------------------------------------------- */
+/* ---- Products -------------------------------------------------------------------------------- */
 
-/* One stage's products are put in the queue; stage_settle leaves them there and waits for the ones
- * before. */
+/* One stage's products are put in the queue; stage_settle leaves them there and
+ * waits for the ones before. */
 template <class S> DEV void stage_issue(Math<S> &m, float (&acc)[S::MI][S::SUMS], int s)
 {
     const uint32_t since = stamp_clock();
@@ -106,7 +107,7 @@ DEV void multiply(Math<S> &m, float (&acc)[S::MI][S::SUMS], int stages, int ahea
     multiply_end(m, acc, stages > 0);
 }
 
-/* ---- Finishing ---------------------------------------------------------------------------------------------- */
+/* ---- Finishing ------------------------------------------------------------------------------- */
 
 /* Bias and activation of a tile whose first column in the patch is COL; two columns of each eight
  * are this thread's. */
@@ -147,8 +148,8 @@ template <class S> DEV void write_piece(const Math<S> &m, const uint32_t *v, uin
                   v[4 * q + 3]);
 }
 
-/* 64 rows x W columns, rounded, into the next free slot; in turn, piece PIECE of the block's last tile
- * into the stages. */
+/* 64 rows x W columns, rounded, into the next free slot; in turn, piece PIECE of the block's last
+ * tile into the stages. */
 template <class S> DEV void stage_piece(Math<S> &m, const uint32_t *v, bool last, int piece)
 {
     const int at = m.wg * S::SLOTS + m.slot.at;
@@ -159,8 +160,8 @@ template <class S> DEV void stage_piece(Math<S> &m, const uint32_t *v, bool last
     tell_storer(m);
 }
 
-/* Warpgroups that share a tile tell when all of the last one is in the stages.  One with a tile of its own
- * has no registers for both ways of staging. */
+/* Warpgroups that share a tile tell when all of the last one is in the stages.  One with a tile of
+ * its own has no registers for both ways of staging. */
 template <class S> DEV void stage_last(Math<S> &m, const uint32_t *v, int piece)
 {
     write_piece(m, v, last_place(m.smem, m.wg, piece));
@@ -183,17 +184,17 @@ DEV void blank_rest(const Math<S> &m, const sg_patch &p, const Tile &t,
             if (i * 64 + (j & 2) * 4 >= rows || j / 4 * 8 + (j & 1) >= cols) acc[i][j] = 0.f;
 }
 
-/* The other warpgroup may look for its stages: all threads of this one have seen theirs loaded.  Before
- * that, a barrier could be two phases behind the one that the other waits for, and would not tell; and who
- * is late for a turn of one stage would find its barrier two phases on. */
+/* The other warpgroup may look for its stages: all threads of this one have seen theirs loaded.
+ * Before that, a barrier could be two phases behind the one that the other waits for, and would not
+ * tell; and who is late for a turn of one stage would find its barrier two phases on. */
 template <class S> DEV void turn_pass(const Math<S> &m)
 {
     __syncwarp();
     if (m.lane == 0) mbar_arrive(m.smem.turn + 8 * (1 - m.wg));
 }
 
-/* All math warps have done with the stages: the last tile may go there.  In turn, the warpgroup that
- * has another tile to stage does not wait for the end of that one. */
+/* All math warps have done with the stages: the last tile may go there.  In turn, the warpgroup
+ * that has another tile to stage does not wait for the end of that one. */
 template <class S> DEV void stages_leave(bool last)
 {
     if (S::WGS == 1)
@@ -263,8 +264,9 @@ template <class S> DEV void stages_skip(Math<S> &m, int stages)
     m.ring.at = at % S::STAGES;
 }
 
-/* Stage S of a tile, or 1 for any but the first: three loops' worth of code, so that the one that runs long
- * asks nothing but whether the stage is there.  PASS: behind it the stages are the other warpgroup's. */
+/* Stage S of a tile, or 1 for any but the first: three loops' worth of code, so that the one
+ * that runs long asks nothing but whether the stage is there.  PASS: behind it the stages
+ * are the other warpgroup's. */
 template <class S>
 DEV void stage_of_turn(Math<S> &m, float (&acc)[S::MI][S::SUMS], int s, bool pass)
 {

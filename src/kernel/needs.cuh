@@ -1,4 +1,5 @@
-/* needs.cuh -- what a launch needs of the kernel that serves it, as read from its patches (gemm.cu). */
+/* needs.cuh -- what a launch needs of the kernel that serves it, as read
+ * from its patches (gemm.cu). */
 #pragma once
 #include "kernel/instance.h"
 
@@ -15,9 +16,9 @@ typedef struct needs {
     int a_rows;                 /* the most of a place that is read as A */
     int col_step;               /* columns at which stores may end inside a matrix, or ANY_COL */
     bool adds, waits, per_tile; /* per_tile: a visit is a tile, whatever the cluster */
-    bool
-        late; /* an own product that is not rounded is added behind two addends, or one beside many */
-    bool places;            /* something else than parts is stored into places for tiles */
+    bool late;   /* an own product that is not rounded is added behind two addends, or one beside
+               * many */
+    bool places; /* something else than parts is stored into places for tiles */
     bool sums_in_places;    /* so is what has addends */
     int64_t b_read, b_most; /* elements of B that are read by all tiles; of the largest B */
     int parts, part_place;  /* as in sg_kernel_gemm_param; parts -1: not yet known */
@@ -142,7 +143,8 @@ static bool is_tagged(const sg_kernel_gemm *g, const sg_area *area)
            !place->wide && ((uintptr_t)place->data[0] | (uintptr_t)place->data[1]) % 16 == 0;
 }
 
-/* Are all addends and stores of P that are not into C in places of tagged tiles?  LAST: it stores into C, too. */
+/* Are all addends and stores of P that are not into C in places of tagged tiles?
+ * LAST: it stores into C, too. */
 static bool in_places(const sg_kernel_gemm *g, const sg_patch *p, bool last)
 {
     bool all = true;
@@ -167,7 +169,8 @@ static bool walks_as(const sg_patch *p, const sg_patch *q)
            p->tiles == q->tiles;
 }
 
-/* Two patches over the same tiles: a product that all ranks get, and the sum of what all have sent. */
+/* Two patches over the same tiles: a product that all ranks get, and the sum of what all have
+ * sent. */
 static const char *one_hop_fault(const sg_kernel_gemm *g)
 {
     const sg_patch *p = &g->lists->patch[g->param.patch0], *sum = p + 1;
@@ -183,7 +186,8 @@ static const char *one_hop_fault(const sg_kernel_gemm *g)
     return nullptr;
 }
 
-/* Products for owners, the own one last; the own sum, if there is one; and what the other owners send. */
+/* Products for owners, the own one last; the own sum, if there is one; and
+ * what the other owners send. */
 static const char *two_hops_fault(const sg_kernel_gemm *g)
 {
     const int count = g->param.patches / 2, ranks = g->ranks;

@@ -1,9 +1,9 @@
-/* norm.cuh -- rows that are normed (core/norm.h): a block a row, eight neighbours a thread at a time, so that
- * the order of additions is what a block does by itself.
+/* norm.cuh -- rows that are normed (core/norm.h): a block a row, eight neighbours a thread at a
+ * time, so that the order of additions is what a block does by itself.
  *
- * A row is read once: up to 2048 x KEEP columns of it stay in registers between the sum of squares and the
- * division, and what is beyond is read again from the residual, where this very thread has stored it.  The
- * addresses of the pieces follow from their place in the raster. */
+ * A row is read once: up to 2048 x KEEP columns of it stay in registers between the sum of squares
+ * and the division, and what is beyond is read again from the residual, where this very thread has
+ * stored it.  The addresses of the pieces follow from their place in the raster. */
 #pragma once
 #include "kernel/device.cuh"
 

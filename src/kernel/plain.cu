@@ -1,13 +1,14 @@
-/* plain.cu -- which kernel, order and slices of k for a product by itself: a rough model of the H200
- * in cycles.  The ranking is what matters; a planner that times the first few gets the best. */
+/* plain.cu -- which kernel, order and slices of k for a product by itself: a rough model of the
+ * H200 in cycles.  The ranking is what matters; a planner that times the first few gets the
+ * best. */
 #include "kernel/instance.h"
 
 enum { MOST_CHOICES = 256, STAGE = 64 };
 
-/* Bytes a cycle: out of the L2 and into its shared memory, for an SM; out of memory for all, and for
- * one block alone.  The L2 joins what several SMs ask for at nearly the same time, but no multicast: where
- * four bands or more run side by side in one wave, so much of it is read, and more goes in.  Tiles in turn,
- * whose stages nobody waits for between two tiles, get a little more. */
+/* Bytes a cycle: out of the L2 and into its shared memory, for an SM; out of memory for all, and
+ * for one block alone.  The L2 joins what several SMs ask for at nearly the same time, but no
+ * multicast: where four bands or more run side by side in one wave, so much of it is read, and more
+ * goes in.  Tiles in turn, whose stages nobody waits for between two tiles, get a little more. */
 static const double CLOCK_GHZ = 1.75, L2_BYTES = 52, TURN_L2_BYTES = 54, SM_BYTES = 60,
                     HBM_BYTES = 2400, BLOCK_BYTES = 21, JOINED = 0.62, JOINED_SM_BYTES = 72;
 static const uint64_t KEEP_NORMAL = UINT64_C(0x1000000000000000);
@@ -25,8 +26,8 @@ static double most(double a, double b)
     return a > b ? a : b;
 }
 
-/* Between two tiles, in cycles: in turn, one stores under the products of the other; otherwise half of
- * it shows, and all of it where no register holds a finished tile. */
+/* Between two tiles, in cycles: in turn, one stores under the products of the other; otherwise half
+ * of it shows, and all of it where no register holds a finished tile. */
 static double change_of_tile(const sg_instance *k)
 {
     if (k->turns > 1) return 150;

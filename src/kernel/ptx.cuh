@@ -1,8 +1,8 @@
 /* ptx.cuh -- thin wrappers, one instruction each.  No policy lives here.
  *
- * Instructions of sm_90 and sm_90a stand beside older ones: what a kernel does not use is not
- * compiled for it.  tests/kernel/emulate.h says the same in C++, so that the kernels above run on a
- * CPU. */
+ * Instructions of sm_90 and sm_90a stand beside older ones: what a kernel does not use
+ * is not compiled for it.  tests/kernel/emulate.h says the same in C++, so that the
+ * kernels above run on a CPU. */
 #ifndef SG_PTX_CUH
 #define SG_PTX_CUH
 
@@ -11,7 +11,7 @@
 
 #define DEV static __device__ __forceinline__
 
-/* ---- Who and when --------------------------------------------------------------------------------- */
+/* ---- Who and when ---------------------------------------------------------------------------- */
 
 DEV uint32_t smem_addr(const void *p)
 {
@@ -48,7 +48,7 @@ DEV uint64_t now_ns()
     return t;
 }
 
-/* ---- Barriers --------------------------------------------------------------------------------------- */
+/* ---- Barriers -------------------------------------------------------------------------------- */
 
 /* All of the cluster are here.  Orders barrier initialisation (mbar_init_visible) and nothing else:
  * the releasing form costs a memory barrier of the whole GPU. */
@@ -111,8 +111,8 @@ DEV bool mbar_try(uint32_t bar, uint32_t parity)
     return done != 0;
 }
 
-/* The same for who has tried before: the thread sleeps until the phase ends, or for about a microsecond.  Tries
- * end after a hundred cycles by themselves, and each takes power. */
+/* The same for who has tried before: the thread sleeps until the phase ends, or for about a
+ * microsecond.  Tries end after a hundred cycles by themselves, and each takes power. */
 DEV bool mbar_nap(uint32_t bar, uint32_t parity)
 {
     uint32_t done;
@@ -125,7 +125,7 @@ DEV bool mbar_nap(uint32_t bar, uint32_t parity)
     return done != 0;
 }
 
-/* ---- The bulk copy engine of an SM ------------------------------------------------------------------- */
+/* ---- The bulk copy engine of an SM ----------------------------------------------------------- */
 
 DEV void map_prefetch(const CUtensorMap *map)
 {
@@ -206,7 +206,7 @@ template <int N> DEV void bulk_wait()
     asm volatile("cp.async.bulk.wait_group %0;" ::"n"(N) : "memory");
 }
 
-/* ---- Tensor maps in global memory ------------------------------------------------------------------ */
+/* ---- Tensor maps in global memory ------------------------------------------------------------ */
 
 DEV void map_set_address(CUtensorMap *map, const void *address)
 {
@@ -240,7 +240,7 @@ DEV void map_acquire(const CUtensorMap *map)
     asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(map) : "memory");
 }
 
-/* ---- Proxies -------------------------------------------------------------------------------------------- */
+/* ---- Proxies --------------------------------------------------------------------------------- */
 
 /* By every thread that wrote shared memory with ordinary stores, before the barrier behind which a
  * bulk store reads it. */
@@ -255,7 +255,7 @@ DEV void proxy_fence_global()
     asm volatile("fence.proxy.async.global;" ::: "memory");
 }
 
-/* ---- Matrix instructions ----------------------------------------------------------------------------------- */
+/* ---- Matrix instructions --------------------------------------------------------------------- */
 
 DEV void wgmma_fence()
 {
@@ -272,8 +272,9 @@ template <int N> DEV void wgmma_wait()
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
 
-/* K-major operand, rows of 128 bytes, 128-byte swizzle: 8-row atoms 1024 bytes apart, each aligned to
- * 1024.  AT: its address in shared memory in units of 16 bytes; 16 columns further along k is 2 of them. */
+/* K-major operand, rows of 128 bytes, 128-byte swizzle: 8-row atoms 1024 bytes apart, each
+ * aligned to 1024.  AT: its address in shared memory in units of 16 bytes; 16 columns
+ * further along k is 2 of them. */
 DEV uint64_t wgmma_operand(uint32_t at)
 {
     return (uint64_t)(at + (1 << 16)) | (uint64_t)(1024 >> 4) << 32 | (uint64_t)1 << 62;

@@ -1,9 +1,9 @@
-/* ptx_memory.cuh -- the part of ptx.cuh about words that threads, launches and GPUs share: flags, counts,
- * and what lets one launch start beside another. */
+/* ptx_memory.cuh -- the part of ptx.cuh about words that threads, launches and GPUs share: flags,
+ * counts, and what lets one launch start beside another. */
 #pragma once
 #include <stdint.h>
 
-/* ---- Flags and counts in global memory ------------------------------------------------------------------------ */
+/* ---- Flags and counts in global memory ------------------------------------------------------- */
 
 DEV uint64_t load_acquire(const uint64_t *p)
 {
@@ -31,7 +31,8 @@ DEV void store_release(uint64_t *p, uint64_t v)
     asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }
 
-/* With a store_relaxed() behind it, store_release(); what is loaded before it may be on its way meanwhile. */
+/* With a store_relaxed() behind it, store_release(); what is loaded before it
+ * may be on its way meanwhile. */
 DEV void fence_sys()
 {
     asm volatile("fence.acq_rel.sys;" ::: "memory");
@@ -59,9 +60,9 @@ DEV void add_release_gpu(uint32_t *p)
     asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(p) : "memory");
 }
 
-/* Counts to LIMIT, behind a fence of the caller's; true for the last one, who has then seen all that the
- * earlier ones stored, may tell any GPU of it, and leaves the word at rest again.  The others need not see
- * anything, and do not wait for it. */
+/* Counts to LIMIT, behind a fence of the caller's; true for the last one, who has then seen all
+ * that the earlier ones stored, may tell any GPU of it, and leaves the word at rest again.  The
+ * others need not see anything, and do not wait for it. */
 DEV bool count_up(uint32_t *p, uint32_t limit)
 {
     uint32_t v;
@@ -71,8 +72,9 @@ DEV bool count_up(uint32_t *p, uint32_t limit)
     return true;
 }
 
-/* The same for who cannot do anything else meanwhile: all see what the earlier ones stored, which saves
- * the last one a barrier of memory.  Not true for anybody if BAD is among the bits of the word, which it stays. */
+/* The same for who cannot do anything else meanwhile: all see what the earlier ones stored, which
+ * saves the last one a barrier of memory.  Not true for anybody if BAD is among the bits of the
+ * word, which it stays. */
 DEV bool count_leave(uint32_t *p, uint32_t limit, uint32_t bad)
 {
     uint32_t v;
@@ -135,7 +137,7 @@ DEV void nap()
     asm volatile("nanosleep.u32 256;" ::: "memory");
 }
 
-/* ---- Words in shared memory ----------------------------------------------------------------------------------- */
+/* ---- Words in shared memory ------------------------------------------------------------------ */
 
 DEV uint32_t shared_load(uint32_t p)
 {
@@ -170,7 +172,7 @@ DEV void progress_release(uint32_t p, uint32_t v)
     asm volatile("st.release.cta.shared.u32 [%0], %1;" ::"r"(p), "r"(v) : "memory");
 }
 
-/* ---- Overlap of launches in a stream -------------------------------------------------------------------------- */
+/* ---- Overlap of launches in a stream --------------------------------------------------------- */
 
 /* The launch before this one in the stream has ended, and what it stored is here. */
 DEV void launch_wait()

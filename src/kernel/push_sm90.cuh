@@ -1,16 +1,16 @@
-/* push_sm90.cuh -- rows that a launch of the Hopper product (gemm_sm90.cuh) carries to peers beside its
- * tiles: no engine is taken for them, and no kernel before it.
+/* push_sm90.cuh -- rows that a launch of the Hopper product (gemm_sm90.cuh) carries to peers beside
+ * its tiles: no engine is taken for them, and no kernel before it.
  *
- * Couriers do it (courier_sm90.cuh), blocks for which there are no tiles: the tiles of a launch rarely
- * fill all SMs to the end.  Where there are none, the storers do, while the math warpgroups multiply
- * their first tiles, through the slots that these will need afterwards.  A piece is as much of a COPY
- * step as a carrier's memory holds: rows, or a part of one; a courier's no more than leaves each courier one.
- * Pieces are dealt to all carriers, those of the first step first.  While one is being loaded, the one before is
- * still on its way out. */
+ * Couriers do it (courier_sm90.cuh), blocks for which there are no tiles: the tiles of a launch
+ * rarely fill all SMs to the end.  Where there are none, the storers do, while the math warpgroups
+ * multiply their first tiles, through the slots that these will need afterwards.  A piece is as
+ * much of a COPY step as a carrier's memory holds: rows, or a part of one; a courier's no more than
+ * leaves each courier one.  Pieces are dealt to all carriers, those of the first step first.  While
+ * one is being loaded, the one before is still on its way out. */
 #pragma once
 #include "kernel/shape_sm90.cuh"
 
-/* ---- What storers wait for, both here and in store_sm90.cuh ---------------------------------------------- */
+/* ---- What storers wait for, both here and in store_sm90.cuh ---------------------------------- */
 
 /* False: the gate did not open in time.  Partner: watcher_enter(). */
 template <class S> DEV bool storer_gate(const Param &P, const Smem<S> &smem)
@@ -29,7 +29,7 @@ template <class S> DEV bool storer_may(const Param &P, const Smem<S> &smem, int 
     return shared_load(word + HELLO_MAY) & bit;
 }
 
-/* ---- Pieces ------------------------------------------------------------------------------------------------ */
+/* ---- Pieces ---------------------------------------------------------------------------------- */
 
 /* How a step is cut. */
 struct Cut {
@@ -79,7 +79,8 @@ DEV char *push_place(const Param &P, const sg_area &area, const Spot &spot, cons
            (int64_t)area.col0 * element_bytes(P.program, P.program.place[area.buf]) + p.at;
 }
 
-/* Rows side by side; BAR counts the bytes.  They are of an input, which has no halves and needs no gate. */
+/* Rows side by side; BAR counts the bytes.  They are of an input, which has
+ * no halves and needs no gate. */
 DEV void push_load(const Param &P, const sg_kernel_step &s, const Piece &p, uint32_t to,
                    uint32_t bar)
 {
@@ -113,8 +114,8 @@ DEV Spot push_target(const Param &P, const Smem<S> &smem, const sg_kernel_step &
     return spot;
 }
 
-/* So many targets of a piece and raises of a step are looked up ahead, and kept in shared memory, since no
- * register can. */
+/* So many targets of a piece and raises of a step are looked up ahead, and kept in shared memory,
+ * since no register can. */
 enum { AHEAD = 8, SPOT_BYTES = 16 };
 
 DEV void spot_keep(uint32_t at, const Spot &s)
@@ -176,7 +177,8 @@ DEV Spot push_kept(const Param &P, const Smem<S> &smem, const sg_kernel_step &s,
     return to < AHEAD ? spot_kept(spots + SPOT_BYTES * to) : push_target(P, smem, s, to, p, half);
 }
 
-/* One of ALL threads that carry pieces, each through ROOM bytes of shared memory at AT.  A step is cut for BLOCKS. */
+/* One of ALL threads that carry pieces, each through ROOM bytes of shared memory at AT.  A step is
+ * cut for BLOCKS. */
 struct Carrier {
     int index, all, blocks;
     uint32_t at;
@@ -185,10 +187,10 @@ struct Carrier {
     uint32_t spots; /* room for AHEAD of them */
 };
 
-/* ---- Storers that carry ------------------------------------------------------------------------------------ */
+/* ---- Storers that carry ---------------------------------------------------------------------- */
 
-/* This carrier's pieces of a step are on their way.  Waits for them; the last one of all that have some raises.
- * Partner: whoever waits for the step's flags. */
+/* This carrier's pieces of a step are on their way.  Waits for them; the last one of all that have
+ * some raises.  Partner: whoever waits for the step's flags. */
 DEV void push_credit(const Param &P, const sg_kernel_step &s, const Carrier &self, uint64_t epoch)
 {
     bulk_wait<0>();

@@ -15,8 +15,8 @@ constexpr int SMEM_MOST = 232448;   /* of a block */
 constexpr int SMEM_BARRIERS = 1024; /* barriers, progress words, raises */
 
 /* BM x BN tile by GROUPS math warpgroups; a cluster of CM tiles down, which share B, and CN across,
- * which share A; SLOTS pieces of the finished tile are on their way out at a time.  TURNS 2: the two
- * warpgroups have a tile each, in turn, and one stores while the other multiplies. */
+ * which share A; SLOTS pieces of the finished tile are on their way out at a time.  TURNS 2: the
+ * two warpgroups have a tile each, in turn, and one stores while the other multiplies. */
 template <class Elem, int Bm, int Bn, int Groups, int Cm, int Cn, int Slots, Fold Folding,
           int Turns = 1>
 struct Shape {
@@ -25,10 +25,12 @@ struct Shape {
     static constexpr int TURNS = Turns, PARTS = WGS / TURNS; /* warpgroups of a tile */
     static constexpr Fold FOLD = Folding;
     static constexpr bool ADDS = FOLD == FOLD_ADDENDS || FOLD == FOLD_PARTS;
-    /* In turn, addends come into the slots in which pieces leave, under the products of the other. */
+    /* In turn, addends come into the slots in which pieces leave, under the products of the
+     * other. */
     static constexpr bool SLOT_ADDS = FOLD == FOLD_ADDENDS && TURNS > 1;
     static constexpr int MI = BM / PARTS / 64; /* 64-row blocks of a warpgroup */
-    /* Columns of a piece: what a swizzle takes, or for plain products a whole or half tile without. */
+    /* Columns of a piece: what a swizzle takes, or for plain products a whole or half tile
+     * without. */
     static constexpr int W = BN % 64 == 0                       ? 64
                              : BN == 112 && FOLD == FOLD_NONE   ? 112
                              : BN == 80 && FOLD == FOLD_NONE    ? 80
@@ -70,7 +72,7 @@ struct Shape {
     static_assert(STAGES >= 3 && PARTS * PIECE_BYTES <= STAGE_BYTES, "shared memory");
 };
 
-/* ---- Places in shared memory ------------------------------------------------------------------------- */
+/* ---- Places in shared memory ----------------------------------------------------------------- */
 
 template <class S> struct Smem {
     uint32_t stage, slot;
@@ -119,14 +121,15 @@ template <int N> DEV void ring_step(Ring<N> &ring)
     if (++ring.at == N) ring.at = 0, ring.parity ^= 1;
 }
 
-/* ---- Bounded waiting inside a block ---------------------------------------------------------------------- */
+/* ---- Bounded waiting inside a block ---------------------------------------------------------- */
 
 enum Role { ROLE_LOADER = 1, ROLE_STORER, ROLE_MATH };
 
-/* Waiting inside a block or cluster: the other side waits for flags alone, each within the limit, and goes on if
- * one does not come.  So who waits P.patience naps (patience_of() in gemm.cu) is behind a defect of this kernel;
- * even then nothing hangs.  A kernel has tens of these waits.  So none says more than a word of shared memory, and
- * the block tells the rest when its roles have ended: defect_tell(). */
+/* Waiting inside a block or cluster: the other side waits for flags alone, each within the limit,
+ * and goes on if one does not come.  So who waits P.patience naps (patience_of() in gemm.cu) is
+ * behind a defect of this kernel; even then nothing hangs.  A kernel has tens of these waits.  So
+ * none says more than a word of shared memory, and the block tells the rest when its roles have
+ * ended: defect_tell(). */
 template <class S> DEV void defect_note(const Smem<S> &smem, Role role)
 {
     shared_store(smem.defect, role);
@@ -140,7 +143,8 @@ DEV void mbar_wait(const Param &P, const Smem<S> &smem, uint32_t bar, uint32_t p
         if (++naps > P.patience) return defect_note(smem, role);
 }
 
-/* Is a loop that looks at something in vain, TRIES times so far, to go on?  It naps if that is often. */
+/* Is a loop that looks at something in vain, TRIES times so far, to go on?  It naps if that is
+ * often. */
 template <class S> DEV bool patient(const Param &P, const Smem<S> &smem, uint32_t *tries, Role role)
 {
     enum { TRIES = 4096 };
@@ -161,8 +165,8 @@ DEV uint32_t progress_wait(const Param &P, const Smem<S> &smem, uint32_t word, u
     return seen;
 }
 
-/* By who may have noted something, when its role has ended, and before the block counts itself among those that have
- * left: no run ends behind a defect. */
+/* By who may have noted something, when its role has ended, and before the block counts itself
+ * among those that have left: no run ends behind a defect. */
 template <class S> DEV void defect_tell(const Param &P, const Smem<S> &smem)
 {
     const uint32_t role = shared_load(smem.defect);
@@ -172,8 +176,8 @@ template <class S> DEV void defect_tell(const Param &P, const Smem<S> &smem)
     store_release(&rank->trouble->kind, (uint32_t)SG_KERNEL_STUCK_DEFECT);
 }
 
-/* Ranks whose hello the watcher has waited for, a bit each; behind that those who may be stored to, and
- * those whose own tensor is stored to and not their landing: of rank Q. */
+/* Ranks whose hello the watcher has waited for, a bit each; behind that those who may be stored to,
+ * and those whose own tensor is stored to and not their landing: of rank Q. */
 enum { HELLO_MAY = 8, HELLO_DIRECT = 16 };
 enum { GATE_OPEN = 1, GATE_SHUT = 2 }; /* of Smem.gate; 0: not yet known */
 
@@ -188,7 +192,7 @@ DEV CUtensorMap *map_remade(const Param &P, int place, int use)
     return P.remake + ((int64_t)blockIdx.x * P.remakes + P.remade[place] + (use == MAP_ROW));
 }
 
-/* ---- Where a visit is ----------------------------------------------------------------------------------------- */
+/* ---- Where a visit is ------------------------------------------------------------------------ */
 
 /* A block behind the workers has no tiles: it is a courier (courier_sm90.cuh). */
 DEV bool is_courier(const Param &P)
@@ -232,8 +236,8 @@ struct Cursor {
     int patch = -1, base = 0, end = 0; /* of the launch; its first unit, and the one behind */
 };
 
-/* A copy of the patch of CURSOR, the first one from the parameters: for who takes a few numbers from
- * it at once, and in a hurry. */
+/* A copy of the patch of CURSOR, the first one from the parameters: for who takes a few numbers
+ * from it at once, and in a hurry. */
 DEV sg_patch patch_of(const Param &P, const Cursor &c)
 {
     return c.patch == 0 ? P.first : P.program.patch[P.patch0 + c.patch];
@@ -291,7 +295,7 @@ DEV int tile_number(const sg_patch &p, const Tile &t, int tile_n)
     return t.band * sg_walk_cols(&p, tile_n) + t.col;
 }
 
-/* ---- Slices of k ------------------------------------------------------------------------------------------------ */
+/* ---- Slices of k ----------------------------------------------------------------------------- */
 
 /* Slices 1 .. split - 1 come first in the list and leave their sums; slice 0, whose tiles only ever
  * wait for earlier units, adds them in ascending order. */
@@ -318,11 +322,12 @@ template <class S> DEV Span span_of(const Param &P, const sg_patch &p, int slice
     return s;
 }
 
-/* ---- Addends ---------------------------------------------------------------------------------------------------- */
+/* ---- Addends --------------------------------------------------------------------------------- */
 
 enum { NO_OWN = 1 << 16 }; /* behind any number of addends: there is no own product */
 
-/* Where the own product stands among the addends of P, and where the parts begin: right before it. */
+/* Where the own product stands among the addends of P, and where the parts begin: right before
+ * it. */
 DEV int own_place(const sg_patch &p)
 {
     return p.k0 < p.k1 ? p.own_at : NO_OWN;
@@ -333,8 +338,8 @@ DEV int part_place(const Param &P, int own_at)
     return own_at - (own_at == NO_OWN ? 0 : P.parts);
 }
 
-/* Addends come through the stages piece after piece of the tile, those of a piece in the listed order, as
- * many in a stage as fit.  ADD takes so much room: a sum in f32 that of two pieces. */
+/* Addends come through the stages piece after piece of the tile, those of a piece in the listed
+ * order, as many in a stage as fit.  ADD takes so much room: a sum in f32 that of two pieces. */
 template <class S> DEV int addend_room(int add, int part0, int own_at)
 {
     return S::FOLD == FOLD_PARTS && add >= part0 && add < own_at ? 2 : 1;
@@ -354,22 +359,22 @@ template <class S> DEV int stage_room(int piece, int add, int adds, int part0, i
     return taken;
 }
 
-/* Sums of a tile in f32 lie in the order in which threads hold them: those of a warpgroup side by side,
- * and of these a piece, 16 bytes a thread. */
+/* Sums of a tile in f32 lie in the order in which threads hold them: those of a warpgroup side by
+ * side, and of these a piece, 16 bytes a thread. */
 template <class S> DEV char *part_address(const Param &P, int row)
 {
     return (char *)P.program.place[P.part_place].data[0] + (int64_t)row * (S::BN * 4);
 }
 
-/* ---- Places --------------------------------------------------------------------------------------------------------- */
+/* ---- Places ---------------------------------------------------------------------------------- */
 
 DEV const CUtensorMap *map_of(const Param &P, int place, int use)
 {
     return &P.map[P.map_of[place][use]];
 }
 
-/* Third coordinate in the maps of PLACE.  Half is read when it is first needed, since the first load
- * of a launch should not wait for it; HALF keeps it, -1 before. */
+/* Third coordinate in the maps of PLACE.  Half is read when it is first needed, since the first
+ * load of a launch should not wait for it; HALF keeps it, -1 before. */
 DEV int half_of(const Param &P, int place, int *half)
 {
     const int flip = P.flip[place];

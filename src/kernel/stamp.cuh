@@ -1,9 +1,10 @@
-/* stamp.cuh -- when every role of every block of the Hopper product did what, for bench/lab/lab_stamps.cu.
+/* stamp.cuh -- when every role of every block of the Hopper product did what, for
+ * bench/lab/lab_stamps.cu.
  *
- * Compiled in with -DSHINGLE_STAMPS alone; otherwise nothing of it is left.  A role notes an event with the
- * SM's clock and the GPU's nanoseconds (which tick in 32) in device memory.  How many it has noted, and what
- * it has waited for since, is kept in shared memory, so that no register is taken for long.  What is read
- * are the notes of the last launch. */
+ * Compiled in with -DSHINGLE_STAMPS alone; otherwise nothing of it is left.  A role notes an event
+ * with the SM's clock and the GPU's nanoseconds (which tick in 32) in device memory.  How many it
+ * has noted, and what it has waited for since, is kept in shared memory, so that no register is
+ * taken for long.  What is read are the notes of the last launch. */
 #pragma once
 #include "kernel/ptx.cuh"
 

@@ -9,9 +9,9 @@
 extern "C" {
 #endif
 
-/* Holds STREAM until the host has counted *COUNT up to TURN, at most LIMIT_NS: what is enqueued behind
- * it on all devices begins within a microsecond, however long the host takes to enqueue it.  COUNT is in
- * mapped memory of the host. */
+/* Holds STREAM until the host has counted *COUNT up to TURN, at most LIMIT_NS: what is enqueued
+ * behind it on all devices begins within a microsecond, however long the host takes to enqueue it.
+ * COUNT is in mapped memory of the host. */
 cudaError_t sg_kernel_start(const uint32_t *count, uint32_t turn, uint64_t limit_ns,
                             cudaStream_t stream);
 

@@ -1,5 +1,5 @@
-/* steps.cu -- steps that are not products, and the run protocol: kernels of one warp or of a few
- * blocks. */
+/* steps.cu -- steps that are not products, and the run protocol: kernels of
+ * one warp or of a few blocks. */
 #include "kernel/copy.cuh"
 #include "kernel/instance.h"
 #include "kernel/norm.cuh"
@@ -7,11 +7,11 @@
 
 enum { THREADS = 256 };
 
-/* Where addends and stores of a reduction begin, the first ones of each: worked out once a block, and
- * kept in shared memory behind what copy.cuh has there. */
+/* Where addends and stores of a reduction begin, the first ones of each: worked out once a block,
+ * and kept in shared memory behind what copy.cuh has there. */
 enum { SPOTS = 64, REDUCE_SHARED = STEP_SHARED + 2 * SPOTS * (int)sizeof(Spot) };
 
-/* ---- Starting ------------------------------------------------------------------------------------------------ */
+/* ---- Starting -------------------------------------------------------------------------------- */
 
 static bool can_start_early(void)
 {
@@ -48,7 +48,7 @@ static __device__ void come_in()
     launch_next();
 }
 
-/* ---- The run protocol -------------------------------------------------------------------------------------- */
+/* ---- The run protocol ------------------------------------------------------------------------ */
 
 static __global__ void begin_kernel(sg_kernel_rank *rank, uint64_t hash, const void *c,
                                     int64_t c_stride, int baked, int hello, int gate)
@@ -98,7 +98,7 @@ cudaError_t sg_kernel_end(sg_kernel_rank *rank, int ranks, uint64_t hash, int ba
     return start(end_kernel, 1, LANES, how, stream, rank, hash, baked, hello, done);
 }
 
-/* ---- Flags and copies ------------------------------------------------------------------------------------------ */
+/* ---- Flags and copies ------------------------------------------------------------------------ */
 
 static __global__ void flag_kernel(const __grid_constant__ sg_kernel_program program,
                                    const sg_kernel_step s)
@@ -146,7 +146,7 @@ cudaError_t sg_kernel_permute(const sg_kernel_place *src, const sg_kernel_place 
     return start(permute_kernel, blocks, THREADS, how, stream, *src, *dst, runs, count, row_bytes);
 }
 
-/* ---- Sums -------------------------------------------------------------------------------------------------------- */
+/* ---- Sums ------------------------------------------------------------------------------------ */
 
 static __device__ Spot *spots_of_block()
 {
@@ -231,7 +231,7 @@ cudaError_t sg_kernel_reduce(const sg_kernel_program *program, const sg_kernel_s
     return start(kernel, blocks, THREADS, how, stream, *program, *step);
 }
 
-/* ---- Norm -------------------------------------------------------------------------------------------------------- */
+/* ---- Norm ------------------------------------------------------------------------------------ */
 
 static_assert((int)NORM_SHARED <= (int)REDUCE_SHARED && (int)NORM_THREADS == (int)THREADS,
               "start() is for it, too");
@@ -282,8 +282,8 @@ cudaError_t sg_instance_load_steps(void)
     cudaError_t status = cudaSuccess;
     for (const void *kernel : kernels) {
         if (status == cudaSuccess) status = cudaFuncGetAttributes(&attributes, kernel);
-        /* An SM keeps its division into cache and shared memory while a block is on it: kernels that
-         * wait for each other agree on one, or they could not share an SM. */
+        /* An SM keeps its division into cache and shared memory while a block is on it: kernels
+         * that wait for each other agree on one, or they could not share an SM. */
         if (status == cudaSuccess)
             status = cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
                                           cudaSharedmemCarveoutMaxShared);

@@ -1,12 +1,12 @@
-/* store_sm90.cuh -- the storers of the Hopper product (gemm_sm90.cuh): a thread for each math warpgroup
- * that stores its staged pieces and raises flags.  Before that it carries rows to peers
+/* store_sm90.cuh -- the storers of the Hopper product (gemm_sm90.cuh): a thread for each math
+ * warpgroup that stores its staged pieces and raises flags.  Before that it carries rows to peers
  * (push_sm90.cuh). */
 #pragma once
 #include "kernel/load_sm90.cuh"
 #include "kernel/push_sm90.cuh"
 
-/* The map by which a piece goes to AREA: of the place, or of the own tensor of a peer that said where it
- * is.  Partner: watcher_remake(). */
+/* The map by which a piece goes to AREA: of the place, or of the own tensor of a peer that said
+ * where it is.  Partner: watcher_remake(). */
 template <class S>
 DEV const CUtensorMap *storer_map(const Param &P, const Smem<S> &smem, const sg_area &area, int use,
                                   int wg)
@@ -58,9 +58,9 @@ DEV void store_piece(const Param &P, const Smem<S> &smem, int *half, const Targe
     }
 }
 
-/* Which tile it is, and where it goes if all of it goes to one matrix, as it is: looked up while there is
- * nothing to store, and kept in shared memory, since no register can.  For any other tile, AIM_MAP is
- * negative. */
+/* Which tile it is, and where it goes if all of it goes to one matrix, as it is: looked up while
+ * there is nothing to store, and kept in shared memory, since no register can.  For any other tile,
+ * AIM_MAP is negative. */
 enum { AIM_BAND, AIM_COL, AIM_MAP, AIM_X, AIM_Y, AIM_Z, AIM_ROWS, AIM_COLS, AIM_WORDS };
 
 template <class S> DEV void aim_at(const Param &P, uint32_t aim, int *half, const Target &v)
@@ -115,11 +115,11 @@ template <class S> DEV void storer_touch(const Param &P, const sg_patch &p)
     compute_now(sum);
 }
 
-/* ---- Raises ------------------------------------------------------------------------------------------------ */
+/* ---- Raises ---------------------------------------------------------------------------------- */
 
-/* Looks up what a tile raises while its stores are on their way: each look-up is loads that depend on
- * each other, which an owner of the tile would wait for.  Of more than RAISES, the rest is looked up
- * afterwards. */
+/* Looks up what a tile raises while its stores are on their way: each look-up is loads that depend
+ * on each other, which an owner of the tile would wait for.  Of more than RAISES, the rest is
+ * looked up afterwards. */
 DEV void raises_look(const Param &P, uint32_t to, const sg_patch &p, int band, int number)
 {
     for (int i = 0; i < p.raises && i < RAISES; ++i, to += 16) {
@@ -166,10 +166,10 @@ DEV void storer_carry(const Param &P, const Smem<S> &smem, int wg, bool open, ui
     for (int i = 0; i < S::SLOTS; ++i) mbar_arrive(smem.slot_empty + 8 * (wg * S::SLOTS + i));
 }
 
-/* ---- Addends, in turn ------------------------------------------------------------------------------------ */
+/* ---- Addends, in turn ------------------------------------------------------------------------ */
 
-/* Those of PIECE, one after the other into the slot by which their sum leaves.  Math gives it back for each but
- * the last.  Partner: slot_addends(). */
+/* Those of PIECE, one after the other into the slot by which their sum leaves.  Math gives it back
+ * for each but the last.  Partner: slot_addends(). */
 template <class S>
 DEV void load_for_piece(const Param &P, const Smem<S> &smem, const Target &v, int wg, int piece,
                         int *half, Ring<S::SLOTS> &ring)

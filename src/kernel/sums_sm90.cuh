@@ -1,5 +1,5 @@
-/* sums_sm90.cuh -- what a math warpgroup of the Hopper product adds to the sums of its tile (addends, parts
- * and slices of k), and how it leaves sums in f32 for others to add. */
+/* sums_sm90.cuh -- what a math warpgroup of the Hopper product adds to the sums of its tile
+ * (addends, parts and slices of k), and how it leaves sums in f32 for others to add. */
 #pragma once
 #include "kernel/shape_sm90.cuh"
 
@@ -46,9 +46,10 @@ template <class S> DEV void stage_release(const Math<S> &m, int at)
     }
 }
 
-/* ---- Sums ------------------------------------------------------------------------------------------------- */
+/* ---- Sums ------------------------------------------------------------------------------------ */
 
-/* Where this thread's vector Q of a staged piece is: 64 rows of W columns in the swizzle of the maps. */
+/* Where this thread's vector Q of a staged piece is: 64 rows of W columns
+ * in the swizzle of the maps. */
 template <class S> DEV uint32_t piece_vector(const Math<S> &m, int q)
 {
     const int row = m.warp * 16 + (m.lane & 15);
@@ -72,8 +73,9 @@ template <class S> DEV void fold_part(const Math<S> &m, uint32_t from, float (&s
     }
 }
 
-/* Adds the product's sums V to SUM.  They are rounded on the way and not in their place: the compiler would
- * take accumulators that are written here for ones that matrix instructions must wait for. */
+/* Adds the product's sums V to SUM.  They are rounded on the way and not in their place:
+ * the compiler would take accumulators that are written here for ones that matrix
+ * instructions must wait for. */
 template <class T, int COUNT> DEV void take_own(float *sum, const float *v, bool rounded)
 {
     if (rounded) {
@@ -88,8 +90,8 @@ template <class T, int COUNT> DEV void take_own(float *sum, const float *v, bool
     }
 }
 
-/* V, the sums of piece PIECE, becomes the sum of addends and V in the listed order.  They come through the
- * pipeline's stages.  Partner: load_addends(). */
+/* V, the sums of piece PIECE, becomes the sum of addends and V in the listed order.  They come
+ * through the pipeline's stages.  Partner: load_addends(). */
 template <class S>
 DEV void fold_addends(Math<S> &m, int piece, int adds, int own_at, bool own_rounded, float *v)
 {
@@ -150,9 +152,10 @@ template <class S> DEV void tell_storer(Math<S> &m)
     ring_step(m.slot);
 }
 
-/* In turn: an addend of piece PIECE of this warpgroup's tile joins the sum V.  Addends come one after the other
- * through the slot by which the piece leaves, those of the block's LAST tile all at once into the stages; a warp
- * reads and writes rows of its own alone.  Partners: load_for_piece(), load_for_last(). */
+/* In turn: an addend of piece PIECE of this warpgroup's tile joins the sum V.  Addends come one
+ * after the other through the slot by which the piece leaves, those of the block's LAST tile all at
+ * once into the stages; a warp reads and writes rows of its own alone.  Partners: load_for_piece(),
+ * load_for_last(). */
 template <class S> DEV void slot_add(Math<S> &m, int piece, int add, int adds, bool last, float *v)
 {
     if (!last) slot_wait(m);
@@ -175,9 +178,9 @@ template <class S> DEV void slot_add(Math<S> &m, int piece, int add, int adds, b
     if (!last && add + 1 < adds) tell_storer(m); /* the slot is to be filled again */
 }
 
-/* V, the sums of piece PIECE, becomes the sum of it and the addends of patch P in the listed order.  Rounded, it
- * fits into half the registers until it is its turn, and V holds the sum so far.  Otherwise it is the first or
- * the second, whose order is free: V is both. */
+/* V, the sums of piece PIECE, becomes the sum of it and the addends of patch P in the listed order.
+ * Rounded, it fits into half the registers until it is its turn, and V holds the sum so far.
+ * Otherwise it is the first or the second, whose order is free: V is both. */
 template <class S>
 DEV void slot_addends(Math<S> &m, const sg_patch &p, int piece, bool last, float *v)
 {
@@ -200,7 +203,8 @@ DEV void slot_addends(Math<S> &m, const sg_patch &p, int piece, bool last, float
 }
 
 /* Sums of slices of k go straight between registers and (L2) memory, in the order the threads hold
- * them: both ways lie at the end of a launch, where a detour through staging would be all latency. */
+ * them: both ways lie at the end of a launch, where a detour through staging would be all
+ * latency. */
 template <class S> DEV char *partial_place(const Math<S> &m, int slice, int tile)
 {
     const int64_t tiles = m.P.units / m.P.split * S::CL; /* overhanging ones too */
@@ -250,16 +254,16 @@ template <class S> DEV void fold_slices(Math<S> &m, int tile, float (&acc)[S::MI
     }
 }
 
-/* The row of the place for the first visit of PATCH if its sums stay in f32 for another; -1: they do
- * not. */
+/* The row of the place for the first visit of PATCH if its sums stay in f32
+ * for another; -1: they do not. */
 DEV int part_row(const Param &P, int patch)
 {
     const sg_area &to = P.program.to[patch_in_list(P, patch).to0];
     return to.buf == P.part_place ? to.row0 : -1;
 }
 
-/* The sums of a tile stay in f32, for a later visit: load_part().  The storer is told by a piece that it
- * does not store, and raises the flag. */
+/* The sums of a tile stay in f32, for a later visit: load_part().  The storer is told by a piece
+ * that it does not store, and raises the flag. */
 template <class S> DEV void part_leave(Math<S> &m, int unit, const float (&acc)[S::MI][S::SUMS])
 {
     char *to = part_address<S>(m.P, m.row + (unit - m.base) * S::BM);

@@ -1,11 +1,12 @@
-/* tagged_sm90.cuh -- sums over all ranks by data that tell by themselves that they have come (tagged.cuh), in the
- * Hopper product (gemm_sm90.cuh): a launch of two patches, of which the first stores its product into every
- * rank's places for tiles, and the second adds up what has come.
+/* tagged_sm90.cuh -- sums over all ranks by data that tell by themselves that they have come
+ * (tagged.cuh), in the Hopper product (gemm_sm90.cuh): a launch of two patches, of which the first
+ * stores its product into every rank's places for tiles, and the second adds up what has come.
  *
- * Math warps store their rounded tile straight from registers, and afterwards read all ranks' words until none
- * is at rest any more, and put them back to rest.  So there is no acknowledgement, no flag, no count of raisers
- * and no stage of the pipeline between the last product and the sum.  Rows beyond the patch are neither stored
- * nor awaited; columns beyond it, up to the tile's, are both.
+ * Math warps store their rounded tile straight from registers, and afterwards read all ranks' words
+ * until none is at rest any more, and put them back to rest.  So there is no acknowledgement, no
+ * flag, no count of raisers and no stage of the pipeline between the last product and the sum.
+ * Rows beyond the patch are neither stored nor awaited; columns beyond it, up to the tile's, are
+ * both.
  *
  *     warp 3     watcher   hello, gate; looks up where words go and come from, for the math warps; hears the
  *                          others' hellos meanwhile.  Ends the run when all words have been read and put
@@ -13,20 +14,20 @@
  *     math                 all products of the block, each stored at once; then all sums
  *     storers              have nothing to do
  *
- * What is read and put back is behind named_sync() with the watcher, count_leave() of the launch and turn_end(),
- * and so before any word of a later run in this half. */
+ * What is read and put back is behind named_sync() with the watcher, count_leave() of the launch
+ * and turn_end(), and so before any word of a later run in this half. */
 #pragma once
 #include "kernel/math_sm90.cuh"
 #include "kernel/tagged.cuh"
 
 template <class S> constexpr bool HOPS = S::FOLD == FOLD_HOPS; /* two (hops_sm90.cuh) */
 
-/* ---- What the watcher's warp leaves for the math warps -------------------------------------------------- */
+/* ---- What the watcher's warp leaves for the math warps --------------------------------------- */
 
 enum { TAGGED_RANKS = 32, TAGGED_FINAL = 1, TAGGED_EVEN = 2 };
 
-/* Words of shared memory that raises and hellos take in other launches.  Addresses are of a patch's first
- * place, in the order of the lists. */
+/* Words of shared memory that raises and hellos take in other launches.  Addresses are of a patch's
+ * first place, in the order of the lists. */
 template <class S> DEV uint32_t tagged_to(const Smem<S> &smem, int i)
 {
     return smem.raised + 8 * i;
@@ -132,13 +133,14 @@ template <class S> DEV void tagged_watch(const Param &P, const Smem<S> &smem, in
         meet();
 }
 
-/* ---- A unit, as a math warp sees it ----------------------------------------------------------------------- */
+/* ---- A unit, as a math warp sees it ---------------------------------------------------------- */
 
 template <class S> constexpr int EIGHT = S::BN / WORD_COLS; /* of 32 words each, for eight rows */
 
-/* What two hops know of a part of a launch: the patch that adds, where it and who is sent to are looked up, the
- * block's first word of the tile, and the patch's columns.  Of one hop these are constants, or parameters that are
- * read anew each time: registers for them make other code of the loop around the products. */
+/* What two hops know of a part of a launch: the patch that adds, where it and who is sent to are
+ * looked up, the block's first word of the tile, and the patch's columns.  Of one hop these are
+ * constants, or parameters that are read anew each time: registers for them make other code of the
+ * loop around the products. */
 template <bool TWO> struct Hop {
     static constexpr int sum = 1, from = 0, to = 0, begin = 0, cols = 0, c_col = 0;
 };
@@ -164,10 +166,10 @@ template <class S> DEV void tagged_find(Summing<S> &s, int unit)
     s.words = sg_walk_div(s.rows, 8) * EIGHT<S>;
 }
 
-/* ---- Storing --------------------------------------------------------------------------------------------- */
+/* ---- Storing --------------------------------------------------------------------------------- */
 
-/* Of 32 columns a lane has, rounded, two of each eight, and V of the first of them; now it gets the lane % 4-th
- * eight: a transposition among the four lanes of a row. */
+/* Of 32 columns a lane has, rounded, two of each eight, and V of the first of them; now it gets the
+ * lane % 4-th eight: a transposition among the four lanes of a row. */
 template <class T> DEV uint4 tagged_word(const float *v, int lane)
 {
     const bool odd = lane & 1, behind = lane & 2;
@@ -207,11 +209,12 @@ template <class S> DEV void tagged_send(const Summing<S> &s, const float (&acc)[
     }
 }
 
-/* ---- Summing ---------------------------------------------------------------------------------------------- */
+/* ---- Summing --------------------------------------------------------------------------------- */
 
-/* This warp has waited since START.  Is that too long, or has somebody given up?  HERE: this lane has what it
- * waits for; otherwise the AT-th of the sum has not come.  Lanes part for a record alone, and no loop is
- * longer for one than for another: the compiler then keeps to one count of stages for a warp. */
+/* This warp has waited since START.  Is that too long, or has somebody given up?  HERE: this lane
+ * has what it waits for; otherwise the AT-th of the sum has not come.  Lanes part for a record
+ * alone, and no loop is longer for one than for another: the compiler then keeps to one count of
+ * stages for a warp. */
 template <class S> DEV bool tagged_overdue(const Summing<S> &s, bool here, int at, uint64_t start)
 {
     const Param &P = s.m.P;
@@ -254,7 +257,8 @@ template <class S> DEV char *tagged_at(const Summing<S> &s, int at, int word)
            (int64_t)s.unit * (S::BM * S::BN * 2) + word * WORDS_BYTES + s.m.lane * WORD_BYTES;
 }
 
-/* Words WORD, WORD + APART, ... of ranks RANK0 and behind, once they are there, and back to rest. */
+/* Words WORD, WORD + APART, ... of ranks RANK0 and behind, once they are there, and back to
+ * rest. */
 template <class S, int RANKS, int ITEMS>
 DEV void tagged_read(Summing<S> &s, Batch<RANKS, ITEMS> &b, int rank0, int ranks, int word)
 {
@@ -344,14 +348,15 @@ template <class S> DEV void tagged_store(const Summing<S> &s, int x, float *v, i
     tagged_put(s, x, word);
 }
 
-/* This warp's share of the words of a unit.  LAST: there is no other unit, so that the watcher may know when
- * they are all read. */
+/* This warp's share of the words of a unit.  LAST: there is no other unit, so that the watcher may
+ * know when they are all read. */
 template <class S, int RANKS, int ITEMS>
 DEV void tagged_sum(Summing<S> &s, int ranks, bool last, int tos = 0)
 {
     constexpr int APART = 4 * S::WGS;
     const int begin = s.hop.begin;
-    /* As often for all warps, which the compiler sees: then it goes on counting stages for all threads at once. */
+    /* As often for all warps, which the compiler sees: then it goes on counting stages for all
+     * threads at once. */
     for (int word0 = begin; word0 == begin || word0 < s.words; word0 += ITEMS * APART) {
         const int word = word0 + s.m.wg * 4 + s.m.warp;
         float sum[ITEMS][8];
@@ -375,7 +380,7 @@ DEV void tagged_sum(Summing<S> &s, int ranks, bool last, int tos = 0)
     }
 }
 
-/* ---- A math warp ------------------------------------------------------------------------------------------- */
+/* ---- A math warp ----------------------------------------------------------------------------- */
 
 /* False: nothing may be stored.  Partner: tagged_enter(). */
 template <class S> DEV bool tagged_gate(const Math<S> &m)

@@ -1,5 +1,5 @@
-/* turn.cuh -- the run protocol inside a kernel: hello, gate and end, each by the lanes of one warp, a
- * rank or flag a lane. */
+/* turn.cuh -- the run protocol inside a kernel: hello, gate and end, each by the lanes of one warp,
+ * a rank or flag a lane. */
 #pragma once
 #include "kernel/device.cuh"
 
@@ -11,8 +11,8 @@ DEV sg_kernel_hello *turn_address(const sg_kernel_rank *rank, int q)
     return rank->words[q].hello + 2 * rank->rank;
 }
 
-/* Tells every rank that this one has begun the run.  THERE: turn_address() of LANE, if there is such a
- * rank.  Partner: hello_wait() there. */
+/* Tells every rank that this one has begun the run.  THERE: turn_address() of LANE, if there is
+ * such a rank.  Partner: hello_wait() there. */
 DEV void turn_hello(const sg_kernel_rank *rank, sg_kernel_hello *there, int lane, uint64_t hash,
                     const void *c, int64_t c_stride)
 {
@@ -26,9 +26,9 @@ DEV void turn_hello(const sg_kernel_rank *rank, sg_kernel_hello *there, int lane
     }
 }
 
-/* Every rank has ended the last run that used this half.  False, for all lanes: time is up.  What says
- * which run that was is asked for together with what says whether it is over.  Partner: turn_end()
- * there. */
+/* Every rank has ended the last run that used this half.  False, for all lanes: time is up.  What
+ * says which run that was is asked for together with what says whether it is over.  Partner:
+ * turn_end() there. */
 DEV bool turn_gate(sg_kernel_rank *rank, const sg_kernel_words *own, int lane, int baked, int step)
 {
     const uint64_t last[2] = {load_relaxed(&rank->last[0]), load_relaxed(&rank->last[1])};
@@ -45,8 +45,8 @@ DEV bool turn_gate(sg_kernel_rank *rank, const sg_kernel_words *own, int lane, i
     return open;
 }
 
-/* What is known, and what can be looked up, before a run is over: done by a block's idle warp, while
- * the others still work. */
+/* What is known, and what can be looked up, before a run is over: done by a block's idle warp,
+ * while the others still work. */
 struct Leaving {
     uint64_t epoch;
     uint64_t *done; /* this rank's word at rank LANE */
@@ -70,8 +70,9 @@ DEV Leaving turn_leaving(const sg_kernel_rank *rank, const sg_kernel_words *own,
     return at;
 }
 
-/* The ranks that are this lane's to look at have not given up.  To be asked behind all flags that are
- * acquired: who gives up says so first, and then, draining, raises flags over what it never stored. */
+/* The ranks that are this lane's to look at have not given up.  To be asked behind all
+ * flags that are acquired: who gives up says so first, and then, draining, raises flags
+ * over what it never stored. */
 DEV bool turn_clear(const sg_kernel_rank *rank, const sg_kernel_words *own, int lane)
 {
     uint64_t aborted = lane < rank->ranks ? load_relaxed(own->abort + lane) : 0;
@@ -80,8 +81,9 @@ DEV bool turn_clear(const sg_kernel_rank *rank, const sg_kernel_words *own, int 
 }
 
 /* The run is over: behind the hellos of all ranks, that they are in the same plan, and behind
- * everything that this rank stored and read.  After a failure nothing is ended.  OK: this lane knows of
- * none, turn_clear() included.  TELLS: otherwise nothing is waited for, and nobody told. */
+ * everything that this rank stored and read.  After a failure nothing is ended.  OK: this lane
+ * knows of none, turn_clear() included.  TELLS: otherwise nothing is waited for, and nobody
+ * told. */
 DEV void turn_end(sg_kernel_rank *rank, const Leaving &at, int lane, uint64_t hash, int hello,
                   int done, bool ok, bool tells)
 {
@@ -106,10 +108,11 @@ DEV Leaving turn_leaving(const sg_kernel_program &program, const sg_kernel_turn 
                         turn.hello);
 }
 
-/* What a launch does of it when a block leaves, by the last block: BLOCKS is their number.  By a warp that
- * has acquired the block's flags, and MEETs the rest of it when all its work is behind.  Before that it
- * goes through all of this once and tells nobody, since nothing hides what the last block does, and in a
- * kernel of 200 KB most of its instructions and words would come from the L2 then. */
+/* What a launch does of it when a block leaves, by the last block: BLOCKS is their number.
+ * By a warp that has acquired the block's flags, and MEETs the rest of it when all its work
+ * is behind.  Before that it goes through all of this once and tells nobody, since nothing
+ * hides what the last block does, and in a kernel of 200 KB most of its instructions and
+ * words would come from the L2 then. */
 template <class Meet>
 DEV void turn_leave(const sg_kernel_program &program, const sg_kernel_turn &turn, const Leaving &at,
                     int lane, uint32_t blocks, Meet meet)

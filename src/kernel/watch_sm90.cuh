@@ -1,19 +1,20 @@
-/* watch_sm90.cuh -- the watcher of the Hopper product (gemm_sm90.cuh): a warp that says hello and waits
- * for the gate, and then for the flags and hellos of all visits of its block.  Partners: the loader and
- * the storers, through words of shared memory. */
+/* watch_sm90.cuh -- the watcher of the Hopper product (gemm_sm90.cuh): a warp that says hello and
+ * waits for the gate, and then for the flags and hellos of all visits of its block.  Partners: the
+ * loader and the storers, through words of shared memory. */
 #pragma once
 #include "kernel/shape_sm90.cuh"
 
-/* To acquire a flag takes most of a microsecond, which the loader cannot spare every few stages.  So
- * another warp runs ahead and counts, in shared memory, how many steps of the list are ready.  All lanes
- * hold the same but LANE. */
+/* To acquire a flag takes most of a microsecond, which the loader cannot spare every few stages.
+ * So another warp runs ahead and counts, in shared memory, how many steps of the list are ready.
+ * All lanes hold the same but LANE. */
 template <class S> struct Watcher {
     const Param &P;
     const Smem<S> &smem;
     uint64_t epoch;
     int lane;
     uint32_t steps, told;
-    /* A visit whose flags have all been seen: its patch, if that has one wait, and the first slab's flags. */
+    /* A visit whose flags have all been seen: its patch, if that has one wait,
+     * and the first slab's flags. */
     int patch;
     sg_flags flags;
 };
@@ -55,8 +56,8 @@ DEV bool watcher_sees(const Watcher<S> &w, const sg_patch &p, int row, int k0, i
     return true;
 }
 
-/* Does a visit need the same flags as the one remembered?  It is remembered from now on: a block's next
- * tile is often beside its last one. */
+/* Does a visit need the same flags as the one remembered?  It is remembered from now on: a block's
+ * next tile is often beside its last one. */
 template <class S>
 DEV bool watcher_again(Watcher<S> &w, const sg_patch &p, int patch, int row, int tile)
 {
@@ -67,8 +68,8 @@ DEV bool watcher_again(Watcher<S> &w, const sg_patch &p, int patch, int row, int
     return same;
 }
 
-/* Slabs of a tile, each looked up by a lane: one behind the other, they would come late for a launch's
- * first tile. */
+/* Slabs of a tile, each looked up by a lane: one behind the other, they would come late for a
+ * launch's first tile. */
 template <class S>
 DEV void watcher_slabs(Watcher<S> &w, const sg_patch &p, int row, int tile, int unit)
 {
@@ -90,8 +91,8 @@ DEV void watcher_slabs(Watcher<S> &w, const sg_patch &p, int row, int tile, int 
     }
 }
 
-/* A rank's own tensor has the shape of its landing: the landing's maps with another address and pitch.
- * The launch before this one may use what is written here.  Partner: storer_map(). */
+/* A rank's own tensor has the shape of its landing: the landing's maps with another address and
+ * pitch.  The launch before this one may use what is written here.  Partner: storer_map(). */
 template <class S> DEV void watcher_remake(const Param &P, int place, const Spot &direct)
 {
     launch_wait();
@@ -108,7 +109,8 @@ template <class S> DEV void watcher_remake(const Param &P, int place, const Spot
     map_release();
 }
 
-/* Waits for the hellos of those into whose own tensors some areas are stored.  Partner: storer_may(). */
+/* Waits for the hellos of those into whose own tensors some areas are
+ * stored.  Partner: storer_may(). */
 template <class S> DEV void watcher_leave(Watcher<S> &w, int to0, int tos)
 {
     for (int i = 0; i < tos; ++i) {
@@ -137,8 +139,8 @@ template <class S> DEV void watcher_leave(Watcher<S> &w, int to0, int tos)
 template <class S> DEV void watcher_enter(const Param &P, const Smem<S> &smem, int lane)
 {
     sg_kernel_rank *rank = P.program.rank;
-    /* The end of the run before changes the epoch.  Otherwise there is nothing to wait for: a flag of
-     * this epoch speaks for itself, whatever still runs in this stream. */
+    /* The end of the run before changes the epoch.  Otherwise there is nothing to wait for: a flag
+     * of this epoch speaks for itself, whatever still runs in this stream. */
     const bool says = P.turn.begin && P.turn.hello && blockIdx.x == 0;
     sg_kernel_hello *there = nullptr;
     if (says && lane < rank->ranks) there = turn_address(rank, lane);
@@ -153,8 +155,8 @@ template <class S> DEV void watcher_enter(const Param &P, const Smem<S> &smem, i
     progress_release(smem.gate, open ? GATE_OPEN : GATE_SHUT);
 }
 
-/* The addends of a tile, each waited for by a lane: one behind the other, look-up and flag of each would
- * cost the end of a launch most of a microsecond. */
+/* The addends of a tile, each waited for by a lane: one behind the other, look-up and flag of each
+ * would cost the end of a launch most of a microsecond. */
 template <class S>
 DEV void watcher_addends(Watcher<S> &w, const sg_patch &p, int row, int tile, int unit)
 {
@@ -169,9 +171,9 @@ DEV void watcher_addends(Watcher<S> &w, const sg_patch &p, int row, int tile, in
     __syncwarp(); /* what a lane has acquired, all have */
 }
 
-/* What a block begins with is often there already, and looking it up takes some microseconds, in which nothing
- * else runs.  So the host has found out which flag it is (deal_flag()), and if that is up, the loader is told of
- * a step at once. */
+/* What a block begins with is often there already, and looking it up takes some microseconds, in
+ * which nothing else runs.  So the host has found out which flag it is (deal_flag()), and if that
+ * is up, the loader is told of a step at once. */
 template <class S> DEV void watcher_first(Watcher<S> &w)
 {
     const int32_t flag = w.P.deal[blockIdx.x].flag;
@@ -189,8 +191,8 @@ template <class S> DEV void watcher(const Param &P, const Smem<S> &smem, int im,
     if (P.program.rank == nullptr) return;
     Watcher<S> w = {P, smem, run_epoch(P.program.rank), lane, 0, 0, -1, {0, 0, 0}};
     watcher_first(w);
-    /* First the hellos of those to whom rows are carried, LEFT steps of them, by the code that those of tiles
-     * take: it is long, and every instance has it. */
+    /* First the hellos of those to whom rows are carried, LEFT steps of them, by the code that
+     * those of tiles take: it is long, and every instance has it. */
     int left = P.leaves ? P.pushes : 0, next = first_unit<S>(P);
     Cursor cursor;
     while (left > 0 || next < P.units) {

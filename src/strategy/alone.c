@@ -2,9 +2,9 @@
  *
  *     lane 0:  gemm
  *
- * The vendor's product of `serial` is as fast or faster, but adds up k in an order that is its own, another
- * for every shape.  This one gives a row the same bits for any m, as reproducible plans of more ranks do
- * (docs/reproducible.md). */
+ * The vendor's product of `serial` is as fast or faster, but adds up k in an order that is its own,
+ * another for every shape.  This one gives a row the same bits for any m, as reproducible plans of
+ * more ranks do (docs/reproducible.md). */
 #include "core/moves.h"
 #include "core/strategy.h"
 

@@ -1,12 +1,12 @@
-/* calibrate_list.c -- see core/calibrate_list.h.  Shapes are none that benchmarks of this project use: a
- * calibration is judged on others than it has seen.
+/* calibrate_list.c -- see core/calibrate_list.h.  Shapes are none that benchmarks of this project
+ * use: a calibration is judged on others than it has seen.
  *
- * What shows what:  serial products: the vendor's rate, short and long;  products alone: tiles, SMs that
- * stand still, operands that no cache holds;  scatters with deep k: launches, ends, addends;  with flat k: stores;  small all-reduces: flags, begin and end of runs;  tagged data: what a
- * hop without flags takes;  gathers by
- * engines and by launches, in pairs: copies, pushes, what is read again;  large gathers by ours and by
- * the vendor's launches: one against the other;  direct and ring: lanes, sums;  signal: products
- * beside collectives. */
+ * What shows what:  serial products: the vendor's rate, short and long;  products alone: tiles, SMs
+ * that stand still, operands that no cache holds;  scatters with deep k: launches, ends, addends;
+ * with flat k: stores;  small all-reduces: flags, begin and end of runs;  tagged data: what a hop
+ * without flags takes;  gathers by engines and by launches, in pairs: copies, pushes, what is read
+ * again;  large gathers by ours and by the vendor's launches: one against the other;  direct and
+ * ring: lanes, sums;  signal: products beside collectives. */
 #include "core/calibrate_list.h"
 
 static const sg_calibrate_item large[] = {

@@ -11,9 +11,9 @@
  * is sent after the last product.  Sums are f32 over ranks 0..P-1 with one rounding.  All-reduce is
  * the scatter, then every owner copies its rows to all.  All-to-all is either without the sum.
  *
- * With `vendor` every product is a launch of the vendor's: of the own rows, then of each chunk behind a
- * step that waits for it; what leaves is copied after its launch.  For large products, whose chunks
- * are large, too, where the vendor's rate is better than that of our tiles.
+ * With `vendor` every product is a launch of the vendor's: of the own rows, then of each chunk
+ * behind a step that waits for it; what leaves is copied after its launch.  For large products,
+ * whose chunks are large, too, where the vendor's rate is better than that of our tiles.
  *
  * Wins where ranks reach each other all at once; loses a step on a ring of links.  Exposed in a
  * scatter: the sum of the own rows; in an all-reduce also the copies after it.
@@ -106,8 +106,8 @@ static void build_gather(const sg_problem *p, const sg_knobs *k, int rank, sg_sc
     }
 }
 
-/* Product of chunk C of the rows of Q, which begin at row BASE of BUF.  What is sent raises a flag on
- * this rank, or else its copy is after the vendor's launch, the last of which is returned. */
+/* Product of chunk C of the rows of Q, which begin at row BASE of BUF.  What is sent raises a flag
+ * on this rank, or else its copy is after the vendor's launch, the last of which is returned. */
 static int multiply(const sg_problem *p, const sg_sums *x, int q, int c, int buf, int64_t base,
                     sg_sched *s)
 {

@@ -1,5 +1,5 @@
-/* dma.c -- FiCCO (arXiv 2512.10236): copy engines bring a chunk of everybody's rows at a time, and a
- * product of its own multiplies each chunk.
+/* dma.c -- FiCCO (arXiv 2512.10236): copy engines bring a chunk of everybody's rows at a time, and
+ * a product of its own multiplies each chunk.
  *
  *     lanes 1..:         chunk 0 to all | chunk 1 to all | chunk 2 to all      a copy for every peer
  *     uniform-fused-1D:                 | rows 0 of all  | rows 1 of all  | rows 2 of all
@@ -7,20 +7,22 @@
  *     hetero-unfused-1D: own rows       | a product for every piece that has come
  *     uniform-fused-2D:                 | columns 0      | columns 1      | columns 2
  *
- * One level below the shard: every chunk is a small all-to-all, so that a full mesh has all its links
- * at work at once (a lane per peer), where a shard at a time uses one.  Columns are of k: every product
- * has all rows and adds to the sum so far, which is kept in f32.  Chunks need not be as many as ranks.
- * Loses what short products lose: launches, waves that are not full, another pass over the sum in 2D.
+ * One level below the shard: every chunk is a small all-to-all, so that a full mesh has all its
+ * links at work at once (a lane per peer), where a shard at a time uses one.  Columns are of k:
+ * every product has all rows and adds to the sum so far, which is kept in f32.  Chunks need not be
+ * as many as ranks.  Loses what short products lose: launches, waves that are not full, another
+ * pass over the sum in 2D.
  *
- * The other way round (GEMM_RS, GEMM_AR, GEMM_A2A) chunks leave behind their product: rows of others
- * first and own rows last (hetero), or own rows in every step (uniform); columns are of C.  Engines do
- * not add, so partial sums go to their owner, who adds them in rank order with one rounding; in an
- * all-reduce the finished rows then go to all.  A gather along k brings columns anyway: 2D is 1D there,
- * as it is for a call, which makes whole rows.
+ * The other way round (GEMM_RS, GEMM_AR, GEMM_A2A) chunks leave behind their product: rows of
+ * others first and own rows last (hetero), or own rows in every step (uniform); columns are of C.
+ * Engines do not add, so partial sums go to their owner, who adds them in rank order with one
+ * rounding; in an all-reduce the finished rows then go to all.  A gather along k brings columns
+ * anyway: 2D is 1D there, as it is for a call, which makes whole rows.
  *
- * The paper names the four schedules and the axes; which step does what, and all of the way back, is
- * our reconstruction.  It differs in that chunks arrive where they are read, without gathering and
- * scattering around a product, and that a tile waits for its own chunk alone, not for the whole step.
+ * The paper names the four schedules and the axes; which step does what, and all of the way back,
+ * is our reconstruction.  It differs in that chunks arrive where they are read, without gathering
+ * and scattering around a product, and that a tile waits for its own chunk alone, not for the whole
+ * step.
  */
 #include "core/strategy.h"
 #include "core/sums.h"
@@ -37,12 +39,13 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
     if (!sg_accepts_moves(p, why)) return 0;
     const bool gather = sg_problem_in(p) != SG_IN_NONE;
     const int peers = p->ranks - 1;
-    /* A link for every peer wants a lane for every peer; behind one port they would only share it. */
+    /* A link for every peer wants a lane for every peer; behind one port they would only share
+     * it. */
     const int lanes = machine->topology == SG_MESH ? (int)sg_min(peers, SG_MAX_LANES - 1) : 1;
     /* Lanes whose copies wait for a product take an SM each. */
     const int blocks = gather || machine->sms <= 2 * lanes ? 0 : machine->sms - lanes;
-    /* As many chunks as ranks is the paper's choice, up to where copies are too many to be issued, and
-     * 2D for m < k its rule. */
+    /* As many chunks as ranks is the paper's choice, up to where copies are too many to be issued,
+     * and 2D for m < k its rule. */
     const int most = (int)sg_min(MOST_CHUNKS, sg_max(2, MOST_COPIES / peers));
     const int ranks = (int)sg_min(p->ranks, most);
     const int wish[][2] = {
@@ -93,15 +96,15 @@ static bool own_apart(int form)
     return form == HETERO || form == UNFUSED;
 }
 
-/* Lanes of products: pieces that are multiplied one by one may run side by side.  Along k each adds to
- * the one before. */
+/* Lanes of products: pieces that are multiplied one by one may run side by side.  Along k each adds
+ * to the one before. */
 static int streams_of(const sg_problem *p, const sg_knobs *k)
 {
     return form_of(p, k) == UNFUSED && p->gather != SG_GATHER_K ? k->value[STREAMS] : 1;
 }
 
-/* The other lanes are for copies: a lane for each of a chunk's peers, or where there are fewer, dealt
- * so that no peer's rows have to share a lane all the time. */
+/* The other lanes are for copies: a lane for each of a chunk's peers, or where there are fewer,
+ * dealt so that no peer's rows have to share a lane all the time. */
 static int copy_lane(const sg_problem *p, const sg_knobs *k, int distance, int c)
 {
     const int streams = streams_of(p, k);

@@ -1,32 +1,32 @@
-/* fused_in.c -- FLUX's gather (arXiv 2406.06858, section 3.2): the product itself waits for the rows
- * and the part of k that it is about to read, while the copy engine brings them.
+/* fused_in.c -- FLUX's gather (arXiv 2406.06858, section 3.2): the product itself waits for the
+ * rows and the part of k that it is about to read, while the copy engine brings them.
  *
  *     lane 1:  chunk by chunk of the own rows to r-1, r-2, ...   a flag per chunk of rows and of k
  *     lane 0:  one launch: own rows, then r+1, r+2, ...          a tile waits for the chunks it reads
  *
- * With `push` that launch brings the chunks instead of a copy engine (lane 1 then is no lane of a GPU):
- * everything is one launch, which saves what copy engines cost to start and to join, and loses where
- * stores are slower than copies, or where much travels and storers carry it: they come to the tiles last.
- * Its chunks of k go to all peers side by side: chunk 0 to each, then chunk 1.  So where all tiles run at
- * once nobody's wait for their first one until another's have had the last.  With `push` 2 they go to one
- * peer after the other, as tiles of several waves come to them, and as an engine brings them, which takes
- * its time to turn to another peer.
+ * With `push` that launch brings the chunks instead of a copy engine (lane 1 then is no lane of a
+ * GPU): everything is one launch, which saves what copy engines cost to start and to join, and
+ * loses where stores are slower than copies, or where much travels and storers carry it: they come
+ * to the tiles last.  Its chunks of k go to all peers side by side: chunk 0 to each, then chunk 1.
+ * So where all tiles run at once nobody's wait for their first one until another's have had the
+ * last.  With `push` 2 they go to one peer after the other, as tiles of several waves come to them,
+ * and as an engine brings them, which takes its time to turn to another peer.
  *
  * The chunk that travels and the tile that is multiplied are chosen apart.  Chunks of k let a tile
  * start with the first part of k: that is for products of one wave, where all tiles run at once
- * and waiting for whole rows would hide nothing.  With several waves and a copy engine, which takes its
- * time for each chunk, tiles that wait in the middle hold their SMs, and chunks of rows alone are better;
- * pushes are as quick in many parts as in one.
+ * and waiting for whole rows would hide nothing.  With several waves and a copy engine, which takes
+ * its time for each chunk, tiles that wait in the middle hold their SMs, and chunks of rows alone
+ * are better; pushes are as quick in many parts as in one.
  *
  *     strips   lane 0:  first columns: own rows, r+1, ... | next columns: own rows, r+1, ... | ...
  *
- * Own rows first means that all of B is read for them, and again for each of the others, from memory if it
- * does not fit into a cache; and every byte takes power, which is time at its limit.  In strips of
- * columns, each a wave of everybody's rows, B is read once.  The first is wider, a wave of own rows, since
- * nothing else has arrived; with chunks of k it need not be.  Tiles of own rows then wait for the next rank's
- * chunks as well: the launch ends no sooner if they run ahead, and with pushes it ends later (H200s, two by 27 us
- * of 374, four by 12 of 207 and 15 of 258), it is thought since they then read B at another time.  A call makes
- * whole rows.
+ * Own rows first means that all of B is read for them, and again for each of the others, from
+ * memory if it does not fit into a cache; and every byte takes power, which is time at its limit.
+ * In strips of columns, each a wave of everybody's rows, B is read once.  The first is wider, a
+ * wave of own rows, since nothing else has arrived; with chunks of k it need not be.  Tiles of own
+ * rows then wait for the next rank's chunks as well: the launch ends no sooner if they run ahead,
+ * and with pushes it ends later (H200s, two by 27 us of 374, four by 12 of 207 and 15 of 258), it
+ * is thought since they then read B at another time.  A call makes whole rows.
  */
 #include "core/moves.h"
 #include "core/strategy.h"
@@ -36,18 +36,20 @@ enum { CHUNKS, SLABS, TILE_M, TILE_N, PUSH, STRIPS };
 /* Values of PUSH beside 0, which differ in chunks of k. */
 enum { ABREAST = 1, PEER_BY_PEER = 2 };
 
-/* A push costs nothing beside its bytes, so that chunks of k help as long as a wave that waits is a good
- * part of the product; an engine's copy does. */
+/* A push costs nothing beside its bytes, so that chunks of k help as long as a wave that waits is a
+ * good part of the product; an engine's copy does. */
 enum { FEW_WAVES = 4, SLABS_OF_FEW = 8, SLABS_OF_STRIPS = 12, SLABS_TO_SEVERAL = 4 };
 
 /* Own rows of more bands read A as often as they read B: a wave is no higher. */
 enum { LOW_BANDS = 8, MOST_STRIPS = 64 };
 
-/* Of a rank's rows by copy engine, for which own rows are held: 4 and 6 MB were no slower for it, 17 were. */
+/* Of a rank's rows by copy engine, for which own rows are held: 4 and 6 MB were
+ * no slower for it, 17 were. */
 static const double most_held_bytes = 8e6;
 
-/* Of a rank's rows, as it sends them to all others; beyond, copy engines have paid for themselves.  To several peers in
- * strips: 6 and 9 MB were faster, 25 slower (four H200s, 2048x2560x8192: 192 us, by engine 156). */
+/* Of a rank's rows, as it sends them to all others; beyond, copy engines have paid for themselves.
+ * To several peers in strips: 6 and 9 MB were faster, 25 slower (four H200s, 2048x2560x8192: 192
+ * us, by engine 156). */
 static const double most_pushed_bytes = 32e6, most_pushed_in_strips = 16e6;
 
 static bool accepts(const sg_problem *p, sg_text *why)
@@ -70,8 +72,9 @@ static int slabs_of(const sg_problem *p, const sg_machine *machine, int64_t tile
 {
     const int64_t waves = sg_ceil_div(tiles, machine->sms);
     if (p->gather != SG_GATHER_A || p->k < 512) return 1;
-    /* H200s: four, 512x2560x8192, 67 us in 4 parts, 73 in 2, 74 in 8, 78 whole; two, 2048x5120x8192, two waves, 240 us in 4
-     * or 8 parts, 241 in 16, 242 in four chunks of whole rows. */
+    /* H200s: four, 512x2560x8192, 67 us in 4 parts, 73 in 2, 74 in 8, 78 whole;
+     * two, 2048x5120x8192, two waves, 240 us in 4 or 8 parts, 241 in 16, 242 in
+     * four chunks of whole rows. */
     if (push && !strips && p->ranks > 2) return waves > 1 ? 1 : SLABS_TO_SEVERAL;
     if (push && strips && p->ranks > 2 && sent > most_pushed_in_strips) return 0;
     if (strips && !push) {
@@ -89,7 +92,8 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
     const double sent = (p->ranks - 1.0) * (double)rows * extent * sg_type_bytes(p->type);
     const int push = sent <= most_pushed_bytes;
     int n = 0;
-    /* Of two that are alike, the first one is taken: that which takes no engine, and of several waves in parts of k. */
+    /* Of two that are alike, the first one is taken: that which takes no engine, and of several
+     * waves in parts of k. */
     for (int t = 0; t < machine->tiles && t < 2; t++) {
         const sg_tile tile = machine->tile[t];
         const int64_t tiles = sg_ceil_div(p->m, tile.m) * sg_problem_col_tiles(p, tile.n);

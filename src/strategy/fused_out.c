@@ -1,48 +1,48 @@
-/* fused_out.c -- FLUX's scatter (arXiv 2406.06858, section 3.1): the product stores each tile straight
- * to its owner, and the owner's last tiles add what has arrived.
+/* fused_out.c -- FLUX's scatter (arXiv 2406.06858, section 3.1): the product stores each tile
+ * straight to its owner, and the owner's last tiles add what has arrived.
  *
  *     lane 0:  rows of r+1 -> r+1 | rows of r+2 -> r+2 | ... | own rows + inboxes -> C
  *
- * One launch, no copies, no separate reduction.  A tile raises one flag at its owner; the owner adds
- * the tiles of ranks 0..P-1 in this order, its own product in its place.  Ranks start with different
- * owners, so no link carries two ranks' tiles at once.
+ * One launch, no copies, no separate reduction.  A tile raises one flag at its owner; the owner
+ * adds the tiles of ranks 0..P-1 in this order, its own product in its place.  Ranks start with
+ * different owners, so no link carries two ranks' tiles at once.
  *
  * All-reduce: the finished tile is stored on every rank.  With `subs` slices of every owner's rows
  * finished one after the other (own rows `lag` slices behind) these stores travel under the rest of
- * the product; only the last slice's are exposed.  All-to-all: no sum, the tile goes into its owner's
- * output.
+ * the product; only the last slice's are exposed.  All-to-all: no sum, the tile goes into its
+ * owner's output.
  *
  *     once     lane 0:  a slice of all rows -> everybody | the slice `lag` before: inboxes -> C | ...
  *
  * An all-reduce at `once`: every tile goes to all ranks, each of which adds up all of them, in rank
- * order, so that all get the same bits.  One hop instead of two, and nobody stores into another's C;
- * but P / 2 times the bytes, and every rank does all the sums: for small products of few ranks.
+ * order, so that all get the same bits.  One hop instead of two, and nobody stores into another's
+ * C; but P / 2 times the bytes, and every rank does all the sums: for small products of few ranks.
  *
  *     tagged   lane 0:  all rows -> places of everybody, at rest before | places of all ranks -> C
  *
- * What travels then tells by itself that it has come: no acknowledgement, no flag behind it and no tile of its own for
- * the sum.  In two hops, ranks own columns of tiles instead of rows (moves_tagged.c).  In one slice, with k whole.
+ * What travels then tells by itself that it has come: no acknowledgement, no flag behind it and no
+ * tile of its own for the sum.  In two hops, ranks own columns of tiles instead of rows
+ * (moves_tagged.c).  In one slice, with k whole.
  *
  *     strips   lane 0:  first columns: rows of r+1 -> r+1, ..., own rows -> r | next columns: ... |
  *                       inboxes -> C
  *
- * Owner by owner, all of B is read for each of them, from memory if no cache holds it.  In strips of
- * columns, each a wave of everybody's rows, it is read once.  Own tiles would now wait for what the
- * others multiply at the same time, and send a tile later: so they go to an inbox, too, and all is added
- * up at the end, while the last tiles travel.  An all-to-all has nothing to add.  A call makes whole
- * rows.
+ * Owner by owner, all of B is read for each of them, from memory if no cache holds it.  In strips
+ * of columns, each a wave of everybody's rows, it is read once.  Own tiles would now wait for what
+ * the others multiply at the same time, and send a tile later: so they go to an inbox, too, and all
+ * is added up at the end, while the last tiles travel.  A call makes whole rows.
  *
  *     strips   lane 0:  strip 1: rows of r+1 -> r+1, ... | strip 2: rows of r+1 -> r+1, ... |
  *     and lag           own rows of strip 1 + inboxes -> C | strip 3: ... | own rows of strip 2 ...
  *
- * Several strips and one slice with a lag: own rows come `lag` strips behind and add in their product what
- * has arrived meanwhile, as those of slices do.  Only the last strip's stores are exposed, but unlike
- * slices, which read all of B each, strips read it twice at most.
+ * Several strips and one slice with a lag: own rows come `lag` strips behind and add in their
+ * product what has arrived meanwhile, as those of slices do.  Only the last strip's stores are
+ * exposed, but unlike slices, which read all of B each, strips read it twice at most.
  *
  *     strips=0 lane 0:  columns of r+1 -> r+1 | columns of r+2 -> r+2 | ... | own columns + inboxes -> C
  *
- * No strips: the owners of an all-reduce have columns instead of rows (split_columns.c).  All rows meet a column of B at
- * the same time, and it is read once, A for each owner.
+ * No strips: the owners of an all-reduce have columns instead of rows (split_columns.c).  All rows
+ * meet a column of B at the same time, and it is read once, A for each owner.
  *
  * `splits` parts of k (split.h) fill the SMs that few tiles leave idle.
  */
@@ -51,27 +51,26 @@
 
 enum { SUBS, LAG, TILE_M, TILE_N, ONCE, SPLITS, STRIPS, TAGGED };
 
-/* Of a rank's tiles, as it sends them to all others at once; beyond, two hops have paid for themselves. */
+/* Of a rank's tiles, as it sends them to all others at once; beyond, two hops are faster. */
 static const double most_once_bytes = 64e6;
 
-/* The same of tagged data, which are summed when all is sent: up to 512 rows of 16384 columns in two hops of four
- * ranks; and at once where two hops are possible, beyond which they have paid for themselves sooner than with flags. */
+/* The same of tagged data, which are summed when all is sent: up to 512 rows of 16384 columns in
+ * two hops of four ranks; and at once where two hops are possible, which pay sooner here. */
 static const double most_tagged_bytes = 26e6, most_tagged_once_bytes = 8e6;
 
-/* A slice reads all of B: where no cache holds that, the memory takes longer for it than the products
- * of a low slice (measured: 17 to 40 % of the run in slices of one band). */
+/* A slice reads all of B: where no cache holds that, the memory takes longer for it than the
+ * products of a low slice (measured: 17 to 40 % of the run in slices of one band). */
 enum { LEAST_BANDS = 4 };
 
 /* Of a product of few waves, more shapes of tiles are worth trying: where waves end shows. */
 enum { FEW_WAVES = 4, LOW_BANDS = 8, MOST_STRIPS = 64 };
 
-/* Strips that own rows follow: fewer end in more that is exposed, more read rows of A more often.  Measured on
- * four H200s, eight of a wave or less cost up to 20 % more than four, and 8192 rows and more, of which little
- * is exposed, up to 8 % more than whole ones. */
+/* Strips that own rows follow: fewer end in more that is exposed, more read rows of A more often.
+ * Measured on four H200s, eight of a wave or less cost up to 20 % more than four, and 8192 rows and
+ * more, of which little is exposed, up to 8 % more than whole ones. */
 enum { MOST_LAGGING = 4, LAGGING_WAVES = 6 };
 
-/* Tiles that deal the columns of few rows to all SMs: their widths, the most bands of them, and how many
- * heights are tried. */
+/* Tiles that deal the columns of few rows to all SMs: widths, the most bands, heights tried. */
 enum { NARROW_STEP = 32, NARROW_BANDS = 2, HEIGHTS = 2, TRIED = 2 };
 
 /* Flags of a rank at an owner: its finished rows have arrived (all-reduce); then one per tile. */
@@ -91,9 +90,9 @@ static bool accepts(const sg_problem *p, sg_text *why)
     return sg_accepts_moves(p, why);
 }
 
-/* Appends knobs with k whole or, with CUT, in as many parts as fill the SMs with the tiles of all slices.
- * More parts, which fill them with the tiles of one slice, would send it sooner; but each wave would read
- * all of B for a slice's rows alone, and that has cost more than it hid. */
+/* Appends knobs with k whole or, with CUT, in as many parts as fill the SMs with the tiles of all
+ * slices.  More parts, which fill them with the tiles of one slice, would send it sooner; but each
+ * wave would read all of B for a slice's rows alone, and that has cost more than it hid. */
 static int propose_parts(const sg_problem *p, const sg_machine *machine, const sg_tile *tile,
                          int subs, bool once, bool cut, sg_knobs *sets)
 {
@@ -112,10 +111,10 @@ static int propose_parts(const sg_problem *p, const sg_machine *machine, const s
     return 1;
 }
 
-/* Appends knobs for a B that no cache holds.  For few bands, or A is read as often: strips of a wave each, the more of
- * which there are, the more is added up at the end, and owners of columns.  For sums that all ranks get, if they are
- * a few waves: strips that own rows follow, of a wave or more, or else slices of rows do the same.  A pool's workers
- * take what comes. */
+/* Appends knobs for a B that no cache holds.  For few bands, or A is read as often: strips of a
+ * wave each, the more of which there are, the more is added up at the end, and owners of columns.
+ * For sums that all ranks get, if they are a few waves: strips that own rows follow, of a wave or
+ * more, or else slices of rows do the same.  A pool's workers take what comes. */
 static int propose_strips(const sg_problem *p, const sg_machine *machine, const sg_tile *tile,
                           sg_knobs *sets)
 {
@@ -138,9 +137,9 @@ static int propose_strips(const sg_problem *p, const sg_machine *machine, const 
     return n;
 }
 
-/* Appends knobs with tiles that are narrower than all of the machine's of HEIGHT rows, so that a product of
- * few rows has one for every SM: reading B takes all of them, and so no SM reads what others do, and no
- * sum has to be handed on. */
+/* Appends knobs with tiles that are narrower than all of the machine's of HEIGHT rows, so that a
+ * product of few rows has one for every SM: reading B takes all of them, and so no SM reads what
+ * others do, and no sum has to be handed on. */
 static int propose_narrow(const sg_problem *p, const sg_machine *machine, int32_t height, bool once,
                           sg_knobs *sets)
 {
@@ -189,8 +188,8 @@ static int propose_dealt(const sg_problem *p, const sg_machine *machine, bool at
     return n;
 }
 
-/* Do narrow tiles of HEIGHT rows, at once, leave no SMs to be filled with parts of k?  These hand a sum on
- * as well: measured, 2 to 15 % slower. */
+/* Do narrow tiles of HEIGHT rows, at once, leave no SMs to be filled with parts of k?  These hand a
+ * sum on as well: measured, 2 to 15 % slower. */
 static bool is_dealt(const sg_problem *p, const sg_machine *machine, int32_t height)
 {
     sg_knobs narrow;
@@ -200,17 +199,17 @@ static bool is_dealt(const sg_problem *p, const sg_machine *machine, int32_t hei
     return sg_split_parts(tiles, p->k, machine->sms) == 1;
 }
 
-/* May tagged data be of tiles as in K?  It is stored beside no product: one wave is best; two hops of several ranks save
- * so much that there may be more, the last as good as full.  512x8192x2048 on four H200s: 65 us in 256 tiles, 74 in
- * 172, 75 untagged; 512x8192x14336 on two: 198 and 184. */
+/* May tagged data be of tiles as in K?  It is stored beside no product: one wave is best; two hops
+ * of several ranks save so much that there may be more, the last as good as full.  512x8192x2048 on
+ * four H200s: 65 us in 256 tiles, 74 in 172, 75 untagged; 512x8192x14336 on two: 198 and 184. */
 static bool suits_tags(const sg_problem *p, int sms, const int32_t *k, bool once)
 {
     const int64_t tiles = sg_ceil_div(p->m, k[TILE_M]) * sg_ceil_div(p->n, k[TILE_N]);
     return tiles <= sms || (!once && p->ranks > 2 && 4 * tiles >= 3 * sg_round_up(tiles, sms));
 }
 
-/* Appends those of N knob sets that may be tagged once more, tagged, where a machine says what that is worth:
- * in two hops, which send P / 2 times less, and in one. */
+/* Appends those of N knob sets that may be tagged once more, tagged, where a machine says what that
+ * is worth: in two hops, which send P / 2 times less, and in one. */
 static int propose_tagged(const sg_problem *p, const sg_machine *machine, sg_knobs *sets, int n)
 {
     const double all = (double)p->m * (double)p->n * sg_type_bytes(p->type) * (p->ranks - 1.0);
@@ -230,8 +229,8 @@ static int propose_tagged(const sg_problem *p, const sg_machine *machine, sg_kno
     return count;
 }
 
-/* Simpler ones stand first: with k whole before those with parts of it, and narrow tiles, which are for
- * the same as parts, in front of both but for the first; tagged ones come last. */
+/* Simpler ones stand first: with k whole before those with parts of it, and narrow tiles, which are
+ * for the same as parts, in front of both but for the first; tagged ones come last. */
 static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *sets, sg_text *why)
 {
     if (!accepts(p, why)) return 0;
@@ -333,11 +332,12 @@ static void store_sum(building *b, const sg_piece *piece)
     }
 }
 
-/* What becomes of a slice: its product goes to an inbox of its owner, its own product and what the others
- * have sent to C, or what all have sent. */
+/* What becomes of a slice: its product goes to an inbox of its owner, its own product and what the
+ * others have sent to C, or what all have sent. */
 typedef enum form { SENT, ADDED, SUMMED } form;
 
-/* Emits slice C of Q's rows, of the columns at hand; FLAG0 is the first tile flag and moves behind it. */
+/* Emits slice C of Q's rows, of the columns at hand; FLAG0 is the first
+ * tile flag and moves behind it. */
 static void emit_slice(building *b, int q, int c, form how, int32_t *flag0)
 {
     const int32_t *const k = b->knobs->value;
@@ -399,7 +399,7 @@ static void build_exchange(building *b)
             sg_sched_wait(s, sg_wait_one(q, FLAG_DONE));
 }
 
-/* ---- All-reduce at once ------------------------------------------------------------------------------ */
+/* ---- All-reduce at once ---------------------------------------------------------------------- */
 
 /* Slice C of all rows. */
 static sg_piece slice_of_all(const building *b, int c)
@@ -498,10 +498,10 @@ static void build_once(building *b)
     }
 }
 
-/* ---- Any ------------------------------------------------------------------------------------------------ */
+/* ---- Any ------------------------------------------------------------------------------------- */
 
-/* Sends stage C, from the tile flags FLAG0 of each owner on: a slice of rows, strip by strip, or a strip.
- * Own tiles travel, too, if they are added up behind all strips. */
+/* Sends stage C, from the tile flags FLAG0 of each owner on: a slice of rows, strip by strip, or a
+ * strip.  Own tiles travel, too, if they are added up behind all strips. */
 static void send_stage(building *b, int c, int32_t *flag0)
 {
     const int ranks = b->problem->ranks;

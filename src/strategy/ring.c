@@ -9,15 +9,15 @@
  *
  *     both     half of every owner's rows goes the other way round, in lane 2
  *
- * With `vendor` every product is a launch of the vendor's, in a scatter behind a step that waits for the
- * message it adds, and what is sent is copied after its launch.  With `taper` the last slice of a scatter
- * is halved so many times: what an all-reduce sends on at the end is little.
+ * With `vendor` every product is a launch of the vendor's, in a scatter behind a step that waits
+ * for the message it adds, and what is sent is copied after its launch.  With `taper` the last
+ * slice of a scatter is halved so many times: what an all-reduce sends on at the end is little.
  *
- * Every step is one neighbour's traffic, so a plain ring of links suffices; both ways together use its
- * links in both directions, or two links of a mesh.  Nothing is exposed at the start of a gather or at
- * the end of a scatter.  A sum is rounded to the wire type at every hop and its order differs from row
- * to row of owners; the chain of hops also passes on every delay.  All-reduce is the scatter, then the
- * finished rows go round once more.
+ * Every step is one neighbour's traffic, so a plain ring of links suffices; both ways together use
+ * its links in both directions, or two links of a mesh.  Nothing is exposed at the start of a
+ * gather or at the end of a scatter.  A sum is rounded to the wire type at every hop and its order
+ * differs from row to row of owners; the chain of hops also passes on every delay.  All-reduce is
+ * the scatter, then the finished rows go round once more.
  */
 #include "core/moves.h"
 #include "core/strategy.h"
@@ -111,8 +111,8 @@ static int along(const sg_problem *p, const sg_knobs *k, int rank, int c, int i)
     return (rank + way(p, k, c) * i + p->ranks) % p->ranks;
 }
 
-/* Rows [*X0_OUT, *X0_OUT + result) of OWNER are sub-slice C.  Of those that go one way all are equal but
- * for the last, which is halved TAPER times. */
+/* Rows [*X0_OUT, *X0_OUT + result) of OWNER are sub-slice C.  Of those that go one way all are
+ * equal but for the last, which is halved TAPER times. */
 static int32_t sub_rows(const sg_problem *p, const sg_knobs *k, int owner, int c, int32_t *x0_out)
 {
     const int equal = k->value[SUB];
@@ -161,7 +161,8 @@ static void build_gather(const sg_problem *p, const sg_knobs *k, int rank, sg_sc
         const int left = along(p, k, rank, all - 1, -i);
         if (k->value[SPLIT] && !vendor && p->share[right].rows + p->share[left].rows > 0)
             launch(s, k);
-        /* Own rows, and those that come one way alone to one launch, are not told apart by sub-slice. */
+        /* Own rows, and those that come one way alone to one launch, are
+         * not told apart by sub-slice. */
         for (int c = 0; c < (i > 0 && by_sub ? all : 1); c++) {
             gathering.arrival = arrival[way(p, k, c) < 0];
             gathering.chunk = i > 0 && by_sub ? c + 1 : 0;
@@ -170,8 +171,9 @@ static void build_gather(const sg_problem *p, const sg_knobs *k, int rank, sg_sc
     }
 }
 
-/* Product of sub-slice C of Q's rows at step I, with what the rank before has summed so far.  It raises
- * a flag for what is sent on; the vendor's launches raise none, and the last of them is returned. */
+/* Product of sub-slice C of Q's rows at step I, with what the rank before has summed
+ * so far.  It raises a flag for what is sent on; the vendor's launches raise none, and
+ * the last of them is returned. */
 static int scatter_sub(const sg_problem *p, const sg_knobs *k, int i, int c, int message, int inbox,
                        sg_sched *s)
 {
@@ -226,8 +228,8 @@ static void send_sub(const sg_problem *p, const sg_knobs *k, int i, int c, int m
     sg_sched_raise(s, next, SG_PER_PATCH, flag);
 }
 
-/* Sends sub-slice C of the finished rows of the rank I steps back on to the next rank: own ones when
- * they are multiplied, others when they have arrived. */
+/* Sends sub-slice C of the finished rows of the rank I steps back on to the next rank: own ones
+ * when they are multiplied, others when they have arrived. */
 static void send_done(const sg_problem *p, const sg_knobs *k, int i, int c, int launched,
                       sg_sched *s)
 {

@@ -6,8 +6,8 @@
  *     exchange lane 0:  gemm | all-to-all
  *
  * The baseline and the fallback: it serves every problem.  Everything of the shorter part is
- * exposed.  With windows=1 both ends of a gather or scatter lie where the library knows them at all ranks, and
- * may be faster: the own part of A is copied there, or the sum from there.
+ * exposed.  With windows=1 both ends of a gather or scatter lie where the library knows them at all
+ * ranks, and may be faster: the own part of A is copied there, or the sum from there.
  */
 #include "core/moves.h"
 #include "core/strategy.h"
@@ -22,8 +22,8 @@ static bool accepts(const sg_problem *problem, sg_text *why)
     return true;
 }
 
-/* Is the machine said to have a curve of this problem's collective in windows?  Shares of different sizes are
- * several operations to the library, and it has none for those. */
+/* Is the machine said to have a curve of this problem's collective in windows?  Shares of different
+ * sizes are several operations to the library, and it has none for those. */
 static bool has_windows(const sg_problem *p, const sg_machine *machine)
 {
     const bool gathers = sg_problem_in(p) == SG_IN_GATHER;
@@ -52,8 +52,8 @@ static sg_arena_kind arena_of(const sg_knobs *knobs)
     return knobs->value[WINDOWS] ? SG_WINDOWS : SG_LIBRARY;
 }
 
-/* What this rank sends in a gather.  NCCL 2.28 takes its kernels for windows if both ends are in one; a part is
- * ROWS x COLS or smaller. */
+/* What this rank sends in a gather.  NCCL 2.28 takes its kernels for windows if both ends are in
+ * one; a part is ROWS x COLS or smaller. */
 static sg_area sent(sg_sched *s, const sg_knobs *knobs, int64_t rows, int64_t cols)
 {
     const sg_area held = sg_moves_held(s, s->rank);
@@ -65,8 +65,8 @@ static sg_area sent(sg_sched *s, const sg_knobs *knobs, int64_t rows, int64_t co
     return area;
 }
 
-/* The vendor's product of all rows in their own order, A from buffer FROM, into buffer TO: one for each
- * B. */
+/* The vendor's product of all rows in their own order, A from buffer FROM, into
+ * buffer TO: one for each B. */
 static void whole(sg_sched *s, int from, int to, bool final)
 {
     const sg_problem *const p = s->problem;

@@ -1,6 +1,6 @@
-/* signal.c -- FlashOverlap's signalling (arXiv 2504.19519, sections 4 and 5): one product whose tiles
- * are stored in the order in which they finish, a flag per group of tiles, a collective per group, and
- * a reorder behind it.
+/* signal.c -- FlashOverlap's signalling (arXiv 2504.19519, sections 4 and 5): one product whose
+ * tiles are stored in the order in which they finish, a flag per group of tiles, a collective per
+ * group, and a reorder behind it.
  *
  *     lane 0:  gemm:  group 0 | group 1 | group 2 ...  |        | reorder all but the last | reorder
  *     lane 1:                 | coll 0  | coll 1 ...        | coll 2 |
@@ -12,11 +12,12 @@
  * All-reduce sums places.  For reduce-scatter and all-to-all a group holds the same part of every
  * owner's tiles, owner behind owner, so that every owner gets whole tiles of its own rows.
  *
- * Where rows are normed, that is done on the way from the places to C: the reorder costs nothing then.
+ * Where rows are normed, that is done on the way from the places to C: the reorder costs nothing
+ * then.
  *
  * Needs nothing but a flag in the epilogue and a collective library, so it works where peers cannot
- * reach each other's memory.  Exposed: the last group's collective and its reorder.  Loses where the
- * collective's SMs are missed more than the overlap brings.
+ * reach each other's memory.  Exposed: the last group's collective and its reorder.  Loses where
+ * the collective's SMs are missed more than the overlap brings.
  */
 #include "core/moves.h"
 #include "core/strategy.h"
@@ -143,8 +144,8 @@ static int32_t whole_bands(const layout *x, const sg_patch *patch, int64_t tiles
     return tiles >= (int64_t)bands * cols ? bands : (int32_t)sg_min(whole, bands);
 }
 
-/* The open launch norms the rows of this rank of which all tiles are in front of tile T1 of Z, but not all
- * in front of T0.  Place PLACE0 has this rank's first tile. */
+/* The open launch norms the rows of this rank of which all tiles are in front of tile T1 of Z, but
+ * not all in front of T0.  Place PLACE0 has this rank's first tile. */
 static void emit_norm(sg_sched *s, const layout *x, const stretch *z)
 {
     const bool all = sg_problem_out(x->p) == SG_OUT_ALL;

@@ -3,8 +3,8 @@
  *     gather   lane 1:  coll 0 | coll 1 | coll 2          scatter  lane 0:  gemm 0 | gemm 1 | gemm 2
  *              lane 0:         | gemm 0 | gemm 1 | gemm 2          lane 1:         | coll 0 | coll 1 | coll 2
  *
- * Needs nothing but products and collectives, so it works everywhere.  Exposed: the collective of one
- * slice, and what smaller products lose to partial waves and to the SMs that collectives hold.
+ * Needs nothing but products and collectives, so it works everywhere.  Exposed: the collective of
+ * one slice, and what smaller products lose to partial waves and to the SMs that collectives hold.
  *
  *     by=0     a slice is the same part of every owner's rows (scatter, gather), or a part of the
  *              product's rows (all-reduce); buffers hold slice behind slice, so that every collective
@@ -188,7 +188,8 @@ static void multiply_piece(const sg_piece *piece, int64_t col0, int64_t cols, in
     sg_sched_to(s, sg_area_of(s->rank, packed, row, piece->rows, 0, cols));
 }
 
-/* The same of all rows, from row BASE on: owner behind owner for a scatter, else in their own order. */
+/* The same of all rows, from row BASE on: owner behind owner for a
+ * scatter, else in their own order. */
 static void multiply_cols(const sg_problem *p, int64_t col0, int64_t cols, int packed, int64_t base,
                           sg_sched *s)
 {
@@ -202,8 +203,8 @@ static void multiply_cols(const sg_problem *p, int64_t col0, int64_t cols, int p
             multiply_piece(&piece, col0, cols, packed, base + p->share[q].base + piece.own_row, s);
 }
 
-/* Slices of columns.  Collectives take what lies side by side, so a slice is a matrix of its own; the
- * last one, if it is narrower, in buffers of its own. */
+/* Slices of columns.  Collectives take what lies side by side, so a slice is a matrix of its own;
+ * the last one, if it is narrower, in buffers of its own. */
 static void build_cols(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
 {
     const bool all = sg_problem_out(p) == SG_OUT_ALL;

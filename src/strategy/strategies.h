@@ -1,5 +1,6 @@
-/* strategies.h -- one line a strategy, in the order in which ties are decided.  Where the model cannot tell plans
- * apart, those of one launch were 0.6 % faster than others in the tables of two and four H200s (docs/diary.md). */
+/* strategies.h -- one line a strategy, in the order in which ties are decided.  Where the model
+ * cannot tell plans apart, those of one launch were 0.6 % faster than others in the tables of two
+ * and four H200s (docs/diary.md). */
 SG_STRATEGY(serial)
 SG_STRATEGY(sliced)
 SG_STRATEGY(fused_in)

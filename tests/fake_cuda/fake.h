@@ -1,10 +1,10 @@
-/* fake.h -- CUDA, NCCL, cuBLASLt and the device kernels on the host, so that what drives them can be
- * tested without a GPU.
+/* fake.h -- CUDA, NCCL, cuBLASLt and the device kernels on the host, so that what drives them can
+ * be tested without a GPU.
  *
  * Devices share the host's memory.  A stream is a queue of operations, each a function that says
  * whether it could be carried out yet; whoever asks about a stream or an event carries out, of all
- * streams, what can be.  So kernels wait for each other as on a device, and in one thread.  A captured
- * graph is what was enqueued, stream by stream; a replay has streams of its own. */
+ * streams, what can be.  So kernels wait for each other as on a device, and in one thread.  A
+ * captured graph is what was enqueued, stream by stream; a replay has streams of its own. */
 #ifndef FAKE_H
 #define FAKE_H
 
@@ -14,12 +14,12 @@
 
 enum { FAKE_DEVICES = 4, FAKE_ROOM = 3072 };
 
-/* True if it was carried out.  DATA is the operation's own copy and may be changed; FIRST: this is the
- * first question of this enqueueing. */
+/* True if it was carried out.  DATA is the operation's own copy and may be changed; FIRST: this is
+ * the first question of this enqueueing. */
 typedef bool fake_go(void *data, bool first);
 
-/* Behind what STREAM has; BYTES of DATA (at most FAKE_ROOM) are copied.  Consumes a call that may be
- * made to fail. */
+/* Behind what STREAM has; BYTES of DATA (at most FAKE_ROOM) are copied.  Consumes a call that may
+ * be made to fail. */
 cudaError_t fake_enqueue(cudaStream_t stream, fake_go *go, const void *data, size_t bytes);
 
 /* Call number COUNT from now on (0: the next) fails with ERROR; negative: none.  FAKE_CALLS counts
@@ -29,7 +29,8 @@ int fake_calls(void);
 bool fake_fails(void); /* counts a call: does it fail? */
 cudaError_t fake_error(void);
 
-/* What all of them say, and who asks about streams and events is told: the context is lost.  cudaSuccess: it is not. */
+/* What all of them say, and who asks about streams and events is told: the context is lost.
+ * cudaSuccess: it is not. */
 extern cudaError_t fake_lost;
 
 /* How long each of them takes in this thread. */
@@ -56,11 +57,12 @@ void fake_move(void *to, const void *from, size_t bytes);
 /* Is something left on a stream of DEVICE that cannot be? */
 bool fake_busy(int device);
 
-/* How often memory was freed while something was left on the current device, which a real one would have
- * waited for. */
+/* How often memory was freed while something was left on the current device, which a real one would
+ * have waited for. */
 extern _Atomic int fake_stalls;
 
-/* Captures that are on their way.  Whoever asks about a stream or an event meanwhile may break them. */
+/* Captures that are on their way.  Whoever asks about a stream or an event meanwhile may break
+ * them. */
 void fake_capture_begin(cudaGraph_t graph, enum cudaStreamCaptureMode mode);
 bool fake_capture_end(cudaGraph_t graph); /* is it whole? */
 bool fake_capture_breaks(void);
@@ -89,17 +91,20 @@ extern _Atomic int fake_launches, fake_copies, fake_early, fake_pushes;
 extern _Atomic int fake_most_sms;
 extern long fake_direct;
 
-/* Collectives that all ranks came to in windows so far, of each rank; NCCL lacks its entries for windows. */
+/* Collectives that all ranks came to in windows so far, of each rank; NCCL
+ * lacks its entries for windows. */
 extern int fake_windowed;
 extern bool fake_windowless;
 
-/* How long the next collective that rank 0 enqueues takes to be; groups aborted while one was being enqueued. */
+/* How long the next collective that rank 0 enqueues takes to be; groups aborted
+ * while one was being enqueued. */
 extern _Atomic int fake_slow_us, fake_torn;
 
 /* What begins here is memory that peers do not reach. */
 extern const void *fake_apart;
 
-/* Elements stored to tagged places so far; and words there that were stored over others which nobody had read. */
+/* Elements stored to tagged places so far; and words there that were stored over others which
+ * nobody had read. */
 extern long fake_tagged, fake_trampled;
 
 #endif

@@ -94,7 +94,8 @@ FAKE cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum 
 {
     const move_op m = {to, from, 0, 0, bytes, 1, 0};
     if (kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToHost) {
-        /* The host's memory, which is not pinned, is free for other things when the call returns. */
+        /* The host's memory, which is not pinned, is free for other things when the call
+         * returns. */
         FAKE_MAY_FAIL();
         fake_move(to, from, bytes);
         return cudaSuccess;

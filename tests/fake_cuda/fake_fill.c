@@ -1,5 +1,5 @@
-/* fake_fill.c -- the functions of kernel/fill.h on the host, and the runtime's questions about itself;
- * see fake.h. */
+/* fake_fill.c -- the functions of kernel/fill.h on the host, and the runtime's questions about
+ * itself; see fake.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

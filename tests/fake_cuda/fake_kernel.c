@@ -203,8 +203,8 @@ static float sum(const gemm_op *g, const tile *t, int32_t row, int32_t col)
     return p->final ? fake_finish(&g->p, all, p->col0 + col) : all;
 }
 
-/* MAY: stores to peers' own tensors are left out after a failure.  Rows and columns beyond the patch
- * are zeros, and only places for tiles have them. */
+/* MAY: stores to peers' own tensors are left out after a failure.  Rows and columns beyond the
+ * patch are zeros, and only places for tiles have them. */
 static void visit(const gemm_op *g, const tile *t, bool may)
 {
     const struct sg_patch *const p = t->patch;

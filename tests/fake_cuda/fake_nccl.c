@@ -8,7 +8,7 @@
 #include "core/data.h"
 #include "fake.h"
 
-/* ---- Meetings: a collective is carried out when all ranks have come to it ---------------------- */
+/* ---- Meetings: a collective is carried out when all ranks have come to it -------------------- */
 
 enum { SEQUENCES = 64 };
 
@@ -146,7 +146,7 @@ static sg_type type_of(ncclDataType_t type)
     return type == ncclFloat32 ? SG_F32 : type == ncclBfloat16 ? SG_BF16 : SG_F16;
 }
 
-/* ---- Windows: blocks of all ranks, of a size ---------------------------------------------------- */
+/* ---- Windows: blocks of all ranks, of a size ------------------------------------------------- */
 
 enum { BLOCKS = 256 };
 
@@ -260,7 +260,7 @@ void *__wrap_dlsym(void *handle, const char *name)
     return __real_dlsym(handle, name);
 }
 
-/* ---- Groups -------------------------------------------------------------------------------------- */
+/* ---- Groups ---------------------------------------------------------------------------------- */
 
 _Atomic int fake_slow_us, fake_torn;
 static _Atomic int inside;
@@ -319,7 +319,7 @@ FAKE ncclResult_t ncclCommAbort(ncclComm_t comm)
     return ncclSuccess;
 }
 
-/* ---- Sends: what a group sends and receives is one operation of its rank ---------------------- */
+/* ---- Sends: what a group sends and receives is one operation of its rank --------------------- */
 
 typedef struct letter {
     const void *from;
@@ -411,7 +411,7 @@ FAKE ncclResult_t ncclRecv(void *to, size_t count, ncclDataType_t type, int peer
     return ncclSuccess;
 }
 
-/* ---- Collectives ------------------------------------------------------------------------------- */
+/* ---- Collectives ----------------------------------------------------------------------------- */
 
 FAKE ncclResult_t ncclAllGather(const void *from, void *to, size_t count, ncclDataType_t type,
                                 ncclComm_t comm, cudaStream_t stream)

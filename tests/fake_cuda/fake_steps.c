@@ -1,4 +1,5 @@
-/* fake_steps.c -- the functions of kernel/kernel.h that are not products, on the host; see fake.h. */
+/* fake_steps.c -- the functions of kernel/kernel.h that are not products, on the host; see
+ * fake.h. */
 #include <string.h>
 
 #include "fake_words.h"

@@ -119,8 +119,8 @@ FAKE cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     return CUBLAS_STATUS_SUCCESS;
 }
 
-/* A kernel is loaded when it is first launched on a device, which waits for all that runs there: what
- * waits for this product in turn would wait for ever. */
+/* A kernel is loaded when it is first launched on a device, which waits for all that runs there:
+ * what waits for this product in turn would wait for ever. */
 static bool load(uint64_t name)
 {
     enum { KERNELS = 1 << 14 };

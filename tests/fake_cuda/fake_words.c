@@ -130,8 +130,8 @@ static float from_bf16(uint16_t bits)
     return x;
 }
 
-/* Eight sums side by side, which one chain of additions would take eight times as long for: what tests
- * multiply is exact in any order (core/data.h). */
+/* Eight sums side by side, which one chain of additions would take eight times as long for: what
+ * tests multiply is exact in any order (core/data.h). */
 float fake_sum(sg_type type, const void *x, int64_t x0, const void *y, int64_t y0, int64_t count)
 {
     enum { LANES = 8 };

@@ -1,5 +1,5 @@
-/* fake_words.h -- what the functions of fake_kernel.c and fake_steps.c share: words of the run protocol,
- * bounded waits, elements of places. */
+/* fake_words.h -- what the functions of fake_kernel.c and fake_steps.c share: words of the run
+ * protocol, bounded waits, elements of places. */
 #ifndef FAKE_WORDS_H
 #define FAKE_WORDS_H
 
@@ -37,8 +37,8 @@ int fake_half(const sg_kernel_rank *rank, int baked);
 /* The sum of the products of COUNT elements of TYPE from X0 of X and Y0 of Y on. */
 float fake_sum(sg_type type, const void *x, int64_t x0, const void *y, int64_t y0, int64_t count);
 
-/* The sum of the products of COUNT neighbours from (A_ROW, 0) of A and (B_ROW, 0) of B on, which are of
- * the product's type. */
+/* The sum of the products of COUNT neighbours from (A_ROW, 0) of A and (B_ROW, 0) of B on, which
+ * are of the product's type. */
 float fake_dot(const sg_kernel_program *p, const struct sg_area *a, int64_t a_row,
                const struct sg_area *b, int64_t b_row, int32_t count);
 

@@ -1,4 +1,5 @@
-/* fake_world.h -- a group of the CUDA backend on the host (tests/fake_cuda), a plan a rank, matrices. */
+/* fake_world.h -- a group of the CUDA backend on the host
+ * (tests/fake_cuda), a plan a rank, matrices. */
 #ifndef FAKE_WORLD_H
 #define FAKE_WORLD_H
 

@@ -1,4 +1,5 @@
-/* at_rest.h -- does the memory of tagged data rest while nothing runs?  All of it that is not too large. */
+/* at_rest.h -- does the memory of tagged data rest while nothing runs?  All
+ * of it that is not too large. */
 #ifndef TESTS_AT_REST_H
 #define TESTS_AT_REST_H
 

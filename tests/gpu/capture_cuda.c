@@ -1,5 +1,6 @@
-/* Graphs are captured a while after runs whose end nobody has asked the library about, by every mode, while another
- * thread waits in shingle_sync: captures stay whole, and replays give what eager runs give.
+/* Graphs are captured a while after runs whose end nobody has asked the library about, by every
+ * mode, while another thread waits in shingle_sync: captures stay whole, and replays give what
+ * eager runs give.
  *
  *     capture_cuda [RANKS]      default: all GPUs, at most four */
 #include <cuda_runtime_api.h>

@@ -13,9 +13,9 @@
  *     fault    a rank that does not come, TIMES times a plan (default 4): the same error everywhere within
  *              the limit, then recovery
  *
- * All parts are carried out if none is named, on RANKS GPUs (default: as many as there are, at most 4).
- * With SHINGLE_SHARE_GPU=1 there may be more ranks than GPUs.  LIMIT: of waits (default 5 s, 1 s in
- * `fault`).  Exits with 77 if there is no GPU. */
+ * All parts are carried out if none is named, on RANKS GPUs (default: as many as there are, at most
+ * 4).  With SHINGLE_SHARE_GPU=1 there may be more ranks than GPUs.  LIMIT: of waits (default 5 s, 1
+ * s in `fault`).  Exits with 77 if there is no GPU. */
 #include <cuda_runtime_api.h>
 #include <stdio.h>
 #include <stdlib.h>

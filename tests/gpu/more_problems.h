@@ -1,5 +1,6 @@
-/* more_problems.h -- what GPUs are tested with: forms of plans, and problems beside the plain ones: epilogues,
- * types, what is gathered, all-to-all, several B, a returned A; %d stands for the ranks. */
+/* more_problems.h -- what GPUs are tested with: forms of plans, and problems beside the plain
+ * ones: epilogues, types, what is gathered, all-to-all, several B, a returned A; %d stands for
+ * the ranks. */
 #ifndef TESTS_MORE_PROBLEMS_H
 #define TESTS_MORE_PROBLEMS_H
 

@@ -1,12 +1,12 @@
-/* emulate.cpp -- the machine behind emulate.h: fibers, shared memory, barriers with bytes, launches in
- * streams.  The bulk engine and the runtime are in emulate_bulk.cpp. */
+/* emulate.cpp -- the machine behind emulate.h: fibers, shared memory, barriers with bytes, launches
+ * in streams.  The bulk engine and the runtime are in emulate_bulk.cpp. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
 #include "emulate_state.h"
 
-/* ---- State --------------------------------------------------------------------------------------------- */
+/* ---- State ----------------------------------------------------------------------------------- */
 
 emu_index threadIdx, blockIdx, gridDim, blockDim;
 int emu_cluster_blocks;
@@ -53,7 +53,7 @@ void stop(const char *why)
     abort();
 }
 
-/* ---- Fibers ----------------------------------------------------------------------------------------------- */
+/* ---- Fibers ---------------------------------------------------------------------------------- */
 
 void emu_yield(void)
 {
@@ -124,7 +124,8 @@ static void rests_land(fiber *f)
     f->rests.clear();
 }
 
-/* Who does not wait may be late with what he does next: alone, or all who do not wait at a meeting. */
+/* Who does not wait may be late with what he does next: alone, or all who do not wait at a
+ * meeting. */
 void emu_barrier_arrive(int id, int threads)
 {
     rests_land(now);
@@ -207,7 +208,7 @@ uint32_t *emu_warp_words(void)
     return mine()->words[threadIdx.x / 32];
 }
 
-/* ---- Barriers with bytes ------------------------------------------------------------------------------------ */
+/* ---- Barriers with bytes --------------------------------------------------------------------- */
 
 barrier *bar_of(launch *run, int block, uint32_t bar)
 {
@@ -254,7 +255,7 @@ bool emu_bar_done(uint32_t bar, uint32_t parity)
     return bar_of(now->run, now->block, bar)->phase != parity;
 }
 
-/* ---- Launches ------------------------------------------------------------------------------------------------------ */
+/* ---- Launches -------------------------------------------------------------------------------- */
 
 static void enter(void)
 {
@@ -315,7 +316,8 @@ static bool has_ended(const launch *l, int block)
     return true;
 }
 
-/* Behind the launch before it; or, early, beside it as soon as all of its blocks say so or have ended. */
+/* Behind the launch before it; or, early, beside it as soon as all of its
+ * blocks say so or have ended. */
 static bool may_start(const launch *l)
 {
     const launch *const b = l->before.get();
@@ -409,8 +411,8 @@ static bool go_round(launch *l)
     return moved || !alive;
 }
 
-/* A round in which only soft waits (for flags and counts) were tried moves the clock on; many of them
- * in a row are a standstill. */
+/* A round in which only soft waits (for flags and counts) were tried moves the clock on; many of
+ * them in a row are a standstill. */
 bool emu_run(void)
 {
     for (uint64_t idle = 0; !waiting.empty() && idle <= 20000;) {

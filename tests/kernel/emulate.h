@@ -1,14 +1,14 @@
-/* emulate.h -- the instructions of src/kernel/ptx.cuh and wgmma.cuh in C++, so that the Hopper product
- * runs on a CPU as it stands.  Included before anything else (-include).
+/* emulate.h -- the instructions of src/kernel/ptx.cuh and wgmma.cuh in C++, so that the Hopper
+ * product runs on a CPU as it stands.  Included before anything else (-include).
  *
  * Threads of a GPU are fibers of one thread; who waits lets others go on, in an order drawn from a
- * seed.  The bulk engine is as late as the memory model allows: a load lands at some time after it was
- * issued, a store reads shared memory when its issuer waits for that, and writes when its issuer waits
- * for all of it.  Tagged words land at any time and in any order, and are put back to rest when their
- * reader comes to a barrier of the block, or before.  So a slot that is reused too early, a flag raised
- * too early and a barrier counted wrongly show as wrong results or as a standstill.  A fence that is
- * missing between ordinary instructions and the bulk engine stops the machine at once (test_proxies.cpp).
- * Speed and the warps' lock step are not modelled. */
+ * seed.  The bulk engine is as late as the memory model allows: a load lands at some time after it
+ * was issued, a store reads shared memory when its issuer waits for that, and writes when its
+ * issuer waits for all of it.  Tagged words land at any time and in any order, and are put back to
+ * rest when their reader comes to a barrier of the block, or before.  So a slot that is reused too
+ * early, a flag raised too early and a barrier counted wrongly show as wrong results or as a
+ * standstill.  A fence that is missing between ordinary instructions and the bulk engine stops the
+ * machine at once (test_proxies.cpp).  Speed and the warps' lock step are not modelled. */
 #ifndef SG_EMULATE_H
 #define SG_EMULATE_H
 
@@ -27,7 +27,7 @@
 
 #define DEV static inline
 
-/* ---- Machine (emulate.cpp) ----------------------------------------------------------------------------- */
+/* ---- Machine (emulate.cpp) ------------------------------------------------------------------- */
 
 struct emu_index {
     unsigned x, y, z;
@@ -51,12 +51,12 @@ uint8_t *emu_shared(uint32_t at); /* of this block */
 void emu_shared_store(uint32_t at);
 void emu_shared_load(uint32_t at);
 uint8_t *emu_shared_of(int block_in_cluster, uint32_t at);
-/* Ordinary accesses to the 16 bytes at AT; the bulk engine may have those of a thread behind its fence. */
+/* Ordinary accesses to the 16 bytes at AT; the bulk engine gets them behind the thread's fence. */
 uint8_t *emu_shared_write(uint32_t at);
 const uint8_t *emu_shared_read(uint32_t at);
 void emu_shared_fence(void);
-/* Who has seen a flag about memory, or was told of it by the word at AT, fences before the bulk engine goes
- * there; a fence of a lane is one of its warp. */
+/* Who has seen a flag about memory, or was told of it by the word at AT, fences before the bulk
+ * engine goes there; a fence of a lane is one of its warp. */
 void emu_flag_seen(void);
 void emu_flag_tell(uint32_t at);
 void emu_flag_told(uint32_t at);
@@ -84,7 +84,7 @@ void emu_rest_word(void *to);
 void emu_launch_wait(void);
 void emu_launch_next(void);
 
-/* ---- Keywords and intrinsics ----------------------------------------------------------------------------- */
+/* ---- Keywords and intrinsics ----------------------------------------------------------------- */
 
 #undef __launch_bounds__
 #define __launch_bounds__(...)
@@ -199,7 +199,7 @@ static inline float __uint_as_float(uint32_t v)
 #define __expf(x) expf(x)
 #define __fdividef(a, b) ((a) / (b))
 
-/* ---- Who and when ------------------------------------------------------------------------------------------ */
+/* ---- Who and when ---------------------------------------------------------------------------- */
 
 static inline uint32_t smem_addr(const void *)
 {
@@ -223,7 +223,7 @@ static inline uint64_t now_ns()
     return emu_now_ns();
 }
 
-/* ---- Barriers ------------------------------------------------------------------------------------------------ */
+/* ---- Barriers -------------------------------------------------------------------------------- */
 
 static inline void cluster_meet()
 {
@@ -265,7 +265,7 @@ static inline bool mbar_nap(uint32_t bar, uint32_t parity)
     return mbar_try(bar, parity);
 }
 
-/* ---- The bulk copy engine --------------------------------------------------------------------------------------- */
+/* ---- The bulk copy engine -------------------------------------------------------------------- */
 
 constexpr uint64_t KEEP_NORMAL = 0x1000000000000000;
 
@@ -334,7 +334,7 @@ static inline void proxy_fence_global()
     emu_memory_fence();
 }
 
-/* ---- Matrix instructions -------------------------------------------------------------------------------------------- */
+/* ---- Matrix instructions --------------------------------------------------------------------- */
 
 static inline void wgmma_fence()
 {
@@ -371,7 +371,7 @@ template <class T> static inline float emu_value(const uint8_t *p)
     return (float)v;
 }
 
-/* 16 elements of row ROW of an operand whose first element has address START, APART from each other. */
+/* 16 elements of row ROW of an operand whose first one has address START, APART from each other. */
 template <class T> static inline void emu_operand(uint32_t start, int row, float *v, int apart)
 {
     for (int half = 0; half < 2; ++half) {
@@ -400,7 +400,7 @@ template <class T, int N> struct Wgmma {
     }
 };
 
-/* Lane 8 q + r holds the address of row r of matrix q; thread t holds columns 2 (t % 4) of row t / 4. */
+/* Lane 8 q + r holds the address of row r of matrix q, thread t columns 2 (t % 4) of row t / 4. */
 static inline void stmatrix4(uint32_t to, uint32_t a, uint32_t b, uint32_t c, uint32_t d)
 {
     uint32_t *words = emu_warp_words();
@@ -423,7 +423,7 @@ static inline void ldmatrix4(uint32_t from, uint32_t (&v)[4])
     emu_warp_barrier();
 }
 
-/* Thread t holds rows t / 4 and t / 4 + 8, columns 2 (t % 4) and 8 further, of A; row t / 4 of B. */
+/* Thread t holds rows t / 4 and t / 4 + 8, columns 2 (t % 4) and 8 on, of A; row t / 4 of B. */
 template <class T>
 static inline void emu_mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
 {
@@ -478,7 +478,7 @@ static inline uint32_t pack_f16(float lo, float hi)
     return w;
 }
 
-/* ---- Memory ------------------------------------------------------------------------------------------------------------- */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 static inline uint64_t load_acquire(const uint64_t *p)
 {

@@ -1,5 +1,5 @@
-/* emulate_bulk.cpp -- the bulk engine of the machine of emulate.cpp, tensor maps, and as much of the CUDA
- * runtime as the host side of a launch needs. */
+/* emulate_bulk.cpp -- the bulk engine of the machine of emulate.cpp, tensor maps, and as much of
+ * the CUDA runtime as the host side of a launch needs. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -7,7 +7,7 @@
 
 static std::map<const CUtensorMap *, tensor> released; /* maps that kernels changed */
 
-/* ---- Ordinary accesses and the bulk engine ------------------------------------------------------------------- */
+/* ---- Ordinary accesses and the bulk engine --------------------------------------------------- */
 
 static touch touch_now(void)
 {
@@ -96,7 +96,7 @@ static void overwrites(const launch *run, int block, uint32_t at, uint32_t bytes
                 "a bulk load into what was read with no fence behind");
 }
 
-/* ---- The bulk engine -------------------------------------------------------------------------------------------- */
+/* ---- The bulk engine ------------------------------------------------------------------------- */
 
 /* A map that kernels change is used as its block has acquired it. */
 static tensor tensor_of(const CUtensorMap *map)
@@ -276,7 +276,7 @@ void emu_store_wait(int groups, bool read_only)
         now->groups.erase(now->groups.begin(), now->groups.end() - groups);
 }
 
-/* ---- The runtime ------------------------------------------------------------------------------------------------------ */
+/* ---- The runtime ----------------------------------------------------------------------------- */
 
 static CUresult encode(CUtensorMap *map, CUtensorMapDataType, cuuint32_t rank, void *base,
                        const cuuint64_t *size, const cuuint64_t *stride, const cuuint32_t *box,
@@ -346,7 +346,7 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *, const void *)
     return cudaSuccess;
 }
 
-/* ---- What is not emulated ----------------------------------------------------------------------------------------------- */
+/* ---- What is not emulated -------------------------------------------------------------------- */
 
 int sg_instance_f16(sg_instance *)
 {

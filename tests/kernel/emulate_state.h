@@ -15,7 +15,7 @@
 
 enum { STACK = 96 * 1024, SHARED = 232448, SMS = 4 };
 
-/* ---- State --------------------------------------------------------------------------------------------- */
+/* ---- State ----------------------------------------------------------------------------------- */
 
 struct barrier { /* of mbarrier instructions */
     int arrivals, pending;
@@ -78,8 +78,8 @@ struct fiber {
     std::vector<void *> rests;                /* words put back to rest, and not seen yet */
 };
 
-/* Who last touched 16 bytes of shared memory with ordinary instructions: a thread of the block, and how
- * many fences between those and the bulk engine it had behind it. */
+/* Who last touched 16 bytes of shared memory with ordinary instructions: a thread of the block, and
+ * how many fences between those and the bulk engine it had behind it. */
 struct touch {
     uint16_t thread; /* + 1; 0: nobody */
     uint16_t fences;

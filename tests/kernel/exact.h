@@ -29,8 +29,8 @@ bool is_poison(T v);
 /* The product of M x K, rows A_PITCH apart, and N x K. */
 std::vector<float> product(const T *a, int a_pitch, const matrix &b, int m, int n, int k);
 
-/* Rows [row0, row0 + rows) x n of C, PITCH wide, are WANT, and NaN as conversions make it where that is; all
- * else is poison. */
+/* Rows [row0, row0 + rows) x n of C, PITCH wide, are WANT, and NaN as conversions make it where
+ * that is; all else is poison. */
 void judge(const matrix &c, int pitch, int row0, int rows, int n, const float *want,
            const std::string &what);
 
@@ -53,7 +53,8 @@ struct lists {
     void waits(sg_wait w);
     void adds(sg_area a, const sg_wait *w);
     void raises(int at, int per, int flag0, int counters, int each);
-    /* Counters at rest; the program and the host see the lists, which stay as they are from now on. */
+    /* Counters at rest; the program and the host see the lists, which stay as they are from now
+     * on. */
     void close();
 };
 

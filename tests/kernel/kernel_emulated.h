@@ -7,19 +7,20 @@
 
 void emu_seed(uint64_t seed);
 
-/* The stream of rank R, and on how many blocks a launch of one of RANKS runs that share a machine; 0: as
- * many as it likes. */
+/* The stream of rank R, and on how many blocks a launch of one of RANKS runs that share a machine;
+ * 0: as many as it likes. */
 cudaStream_t emu_stream(int r);
 int emu_blocks(int ranks);
 
 /* SMs of the GPU from now on; 0: a few, as at first. */
 void emu_sms(int count);
 
-/* Launches run at once on the stream NULL; on others when this is called, all beside each other as far
- * as streams allow.  False: a standstill. */
+/* Launches run at once on the stream NULL; on others when this is called, all beside each other as
+ * far as streams allow.  False: a standstill. */
 bool emu_run(void);
 
-/* Called once a round while a launch runs: peers, copy engines.  Returns whether it did anything. */
+/* Called once a round while a launch runs: peers, copy engines.  Returns whether it did
+ * anything. */
 void emu_outside(bool (*step)(void));
 
 #endif

@@ -1,5 +1,6 @@
 /* kernel_world.h -- the words of three ranks, of which rank 0 runs, for test_kernel.cpp and
- * test_places.cpp: a run whose epoch is about to leave 32 bits, in half 1, with flags in two pages. */
+ * test_places.cpp: a run whose epoch is about to leave 32 bits, in half 1, with flags in two
+ * pages. */
 #ifndef KERNEL_WORLD_H
 #define KERNEL_WORLD_H
 

@@ -1,6 +1,7 @@
-/* test_kernel.cpp -- the Hopper product as it stands, on the emulator: ragged shapes, clusters, waits
- * in any order of arrival, addends, places for tiles, slices of k, raises, several destinations.  Data
- * are small integers, so that every result has one right value; what must not be written is poison.
+/* test_kernel.cpp -- the Hopper product as it stands, on the emulator: ragged shapes, clusters,
+ * waits in any order of arrival, addends, places for tiles, slices of k, raises, several
+ * destinations.  Data are small integers, so that every result has one right value; what must not
+ * be written is poison.
  *     test_kernel [SEED]      a draw of the order in which everything happens */
 #include "kernel_world.h"
 
@@ -240,8 +241,8 @@ static void scatter(int m, int n, int k, int tm, int tn, int cluster, int own_at
     expect(w.word(1, 0, 1) == w.rank.epoch && w.word(2, 0, 1) == w.rank.epoch, what + ": raises");
 }
 
-/* The own product goes to the own inbox, and a patch without a product behind it adds up all inboxes,
- * tile by tile as they come: a launch of an all-reduce with one hop. */
+/* The own product goes to the own inbox, and a patch without a product behind it adds up all
+ * inboxes, tile by tile as they come: a launch of an all-reduce with one hop. */
 static void one_hop(int m, int n, int k, int tm, int tn)
 {
     const std::string what = named("one hop", m, n, k, tm, tn);
@@ -357,8 +358,9 @@ struct parted {
         of.tiled = 1;
         return of;
     }
-    /* Appends the patches of SIDE's rows, all but the last with what they leave, and adds their sums in order
-     * to SUM.  The data are such that only sums in the listed order have the right bits. */
+    /* Appends the patches of SIDE's rows, all but the last with what they leave, and
+     * adds their sums in order to SUM.  The data are such that only sums in the listed
+     * order have the right bits. */
     void patches(int side, std::vector<float> &sum)
     {
         const int each = up(up(k, count), 64) * 64;

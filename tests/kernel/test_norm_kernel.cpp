@@ -1,6 +1,6 @@
-/* test_norm_kernel.cpp -- rows that are normed, by the kernel as it stands, on the emulator: places in every raster,
- * rows of any length, at 16 bytes and not, several patches a launch.  What is right is worked out here, in
- * the order of core/norm.h.
+/* test_norm_kernel.cpp -- rows that are normed, by the kernel as it stands, on the emulator: places
+ * in every raster, rows of any length, at 16 bytes and not, several patches a launch.  What is
+ * right is worked out here, in the order of core/norm.h.
  *     test_norm_kernel [SEED] */
 #include <cuda_fp16.h>
 #include <math.h>

@@ -1,5 +1,5 @@
-/* Sums that are stored into places for tiles, by the Hopper kernels on the emulator: around a ragged tile a place
- * holds zeros, though what is added lies in a matrix that goes on there. */
+/* Sums that are stored into places for tiles, by the Hopper kernels on the emulator: around a
+ * ragged tile a place holds zeros, though what is added lies in a matrix that goes on there. */
 #include "kernel_world.h"
 
 enum { TALL = 128, WIDE = 192, BEHIND = 2 * TALL }; /* rows that follow an addend */

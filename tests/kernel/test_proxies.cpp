@@ -1,5 +1,6 @@
-/* What the emulator says of ordinary instructions and the bulk engine with no fence between them: a kernel that
- * lacks a fence must be stopped, whatever the order of its threads, and the same with it must not. */
+/* What the emulator says of ordinary instructions and the bulk engine with no fence between
+ * them: a kernel that lacks a fence must be stopped, whatever the order of its threads, and
+ * the same with it must not. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

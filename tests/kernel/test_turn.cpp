@@ -1,12 +1,12 @@
-/* test_turn.cpp -- runs of several ranks against each other on the emulator: the run protocol inside one
- * launch a rank, rows that launches carry, tiles stored into peers' own tensors, early starts, steps,
- * ranks that never come, recovery.  Several runs follow each other on the same words, in streams, with
- * delays drawn from a seed; epochs begin just below 2^32.
+/* test_turn.cpp -- runs of several ranks against each other on the emulator: the run protocol
+ * inside one launch a rank, rows that launches carry, tiles stored into peers' own tensors, early
+ * starts, steps, ranks that never come, recovery.  Several runs follow each other on the same
+ * words, in streams, with delays drawn from a seed; epochs begin just below 2^32.
  *
  *     test_turn [SEED] */
 #include "turn_world.h"
 
-/* ---- A gather whose rows are carried by the launch itself --------------------------------------------------- */
+/* ---- A gather whose rows are carried by the launch itself ------------------------------------ */
 
 struct gather_ask {
     int ranks, m, n, k, tm, tn, cluster, chunk, chunk_k, blocks, arch, runs;
@@ -187,7 +187,7 @@ static void try_gather(const gather_ask &ask)
         for (int r = 0; r < ask.ranks; ++r) t.check(run, r);
 }
 
-/* ---- An all-reduce whose sums are stored into peers' tensors ------------------------------------------------- */
+/* ---- An all-reduce whose sums are stored into peers' tensors --------------------------------- */
 
 struct reduce_ask {
     int ranks, m, n, k, tm, tn, cluster, blocks, arch, runs;
@@ -195,8 +195,8 @@ struct reduce_ask {
     int missing; /* this rank never comes; -1: all do */
 };
 
-/* Each rank's own rows come last and add what peers stored into its inbox; the sum goes to all.  The
- * launch ends the run behind the flags of all others' sums. */
+/* Each rank's own rows come last and add what peers stored into its inbox; the sum goes to all.
+ * The launch ends the run behind the flags of all others' sums. */
 struct all_reduce {
     const reduce_ask q;
     const std::string what;
@@ -388,8 +388,9 @@ static void try_failed(bool claimed)
            t.what + (claimed ? ": does not end, failed" : ": does not end, aborted"));
 }
 
-/* Rank 1's words at rank 0 when it is in the second run behind this one, of another plan, and the run between was of a
- * plan without hellos.  JOINED: it has ended this run; otherwise this one was of such a plan, too. */
+/* Rank 1's words at rank 0 when it is in the second run behind this one, of another plan, and the
+ * run between was of a plan without hellos.  JOINED: it has ended this run; otherwise this one was
+ * of such a plan, too. */
 static void look_ahead(world *w, uint64_t epoch, matrix *elsewhere, bool joined)
 {
     world::member &m = *w->of[0];
@@ -420,8 +421,8 @@ static void try_ahead(int arch, bool joined)
     judge(r.landing[1], 136, 0, 0, 136, nullptr, what + ", its landing");
 }
 
-/* Of few SMs some have no tiles.  Here and in main(): ranks, m, n, k, tile, cluster, chunk, chunk_k, blocks, arch,
- * runs; empty, baked, apart, couriers, more, carried, shut. */
+/* Of few SMs some have no tiles.  Here and in main(): ranks, m, n, k, tile, cluster, chunk,
+ * chunk_k, blocks, arch, runs; empty, baked, apart, couriers, more, carried, shut. */
 static void try_couriers()
 {
     /* Nine tiles and four couriers; two waves of eight and four; too many tiles; too many bytes. */
@@ -433,8 +434,8 @@ static void try_couriers()
     try_gather({5, 250, 136, 72, 64, 128, 1, 17, 0, 12, 0, 3, false, true, true});
     try_carry({3, 33, 4120, 64, 128, 5, 0, true});
     try_carry({3, 20, 136, 128, 256, 7, 0, false});
-    /* Four couriers: two pieces of a step each, of which one is under way, or two at most; fewer pieces than
-     * couriers, all under way; more steps than carriers, one behind the other. */
+    /* Four couriers: two pieces of a step each, of which one is under way, or two at most; fewer
+     * pieces than couriers, all under way; more steps than carriers, one behind the other. */
     emu_sms(6);
     try_gather({2, 256, 72, 1032, 128, 128, 1, 64, 0, 0, 0, 2, false, false, true, 4, 19});
     try_gather({2, 256, 72, 1032, 128, 128, 1, 51, 0, 0, 0, 2, false, false, true, 4, 6});

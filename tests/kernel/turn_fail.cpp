@@ -1,9 +1,9 @@
-/* turn_fail.cpp -- of test_turn: a rank gives up, and then, while everything drains, raises flags over what it has
- * never stored.  Who acquires such a flag sees nothing else of it. */
+/* turn_fail.cpp -- of test_turn: a rank gives up, and then, while everything drains, raises flags
+ * over what it has never stored.  Who acquires such a flag sees nothing else of it. */
 #include "turn_world.h"
 
-/* Where the flag is waited for: by one of several blocks of a launch, behind the last one, or in the launch before
- * the one that ends the run. */
+/* Where the flag is waited for: by one of several blocks of a launch, behind the last one, or in
+ * the launch before the one that ends the run. */
 enum where { IN_BLOCK, AT_END, BEFORE };
 
 enum { M = 64, N = 128, K = 3072, SHORT_K = 64, TM = 64, TN = 32, FLAG = 100 };

@@ -1,10 +1,11 @@
-/* turn_steps.cpp -- of test_turn.cpp: kernels of steps, and launches that carry rows and nothing else. */
+/* turn_steps.cpp -- of test_turn.cpp: kernels of steps, and launches that
+ * carry rows and nothing else. */
 #include "turn_world.h"
 
-/* ---- Kernels of steps, one behind the other --------------------------------------------------------------------- */
+/* ---- Kernels of steps, one behind the other -------------------------------------------------- */
 
-/* An all-reduce by copies, flags and sums, each a kernel, most of them started early; the sums go into
- * peers' tensors. */
+/* An all-reduce by copies, flags and sums, each a kernel, most of them started early; the sums go
+ * into peers' tensors. */
 struct by_steps {
     const steps_ask q;
     const std::string what;
@@ -138,7 +139,7 @@ void try_steps(const steps_ask &ask)
     expect(named, t.what + ": named");
 }
 
-/* ---- Launches that carry rows and nothing else --------------------------------------------------------------------- */
+/* ---- Launches that carry rows and nothing else ----------------------------------------------- */
 
 /* Rows to everybody, into their own tensors where they say so: no tiles. */
 struct carry {
@@ -258,8 +259,8 @@ void try_carry(const carry_ask &ask)
     }
 }
 
-/* A flag does not come for far longer than the roles of a block wait for each other: they go on, one of them is
- * told of, and the run does not end. */
+/* A flag does not come for far longer than the roles of a block wait for each other: they go on,
+ * one of them is told of, and the run does not end. */
 void try_impatient(int tm, int tn)
 {
     const std::string what =

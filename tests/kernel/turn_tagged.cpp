@@ -1,4 +1,5 @@
-/* turn_tagged.cpp -- of test_turn.cpp: all-reduces by data that tell by themselves that they have come. */
+/* turn_tagged.cpp -- of test_turn.cpp: all-reduces by data that tell by
+ * themselves that they have come. */
 #include "turn_world.h"
 
 enum { HASH = 4711 };
@@ -281,7 +282,8 @@ void try_tagged(const tagged_ask &ask)
     if (ok) t.check(left);
 }
 
-/* Math without patience goes on behind a try in vain, if there is one: no rank ends a run behind that. */
+/* Math without patience goes on behind a try in vain, if there is one: no
+ * rank ends a run behind that. */
 void try_tagged_impatient(void)
 {
     int stopped = 0;
@@ -305,7 +307,8 @@ void try_tagged_impatient(void)
     expect(stopped > 0, "a try in vain stops a run of tagged data");
 }
 
-/* Others may wait for words: what no kernel does with them is refused, and not done in another way. */
+/* Others may wait for words: what no kernel does with them is refused, and not done in another
+ * way. */
 void try_tagged_refused(void)
 {
     tagged t({2, 16, 64, 72, 64, 64, 0, 1, 0, false, false, -1, -1, false, -1});

@@ -1,7 +1,7 @@
 /* turn_world.cpp -- see turn_world.h. */
 #include "turn_world.h"
 
-/* ---- Ranks ------------------------------------------------------------------------------------------------ */
+/* ---- Ranks ----------------------------------------------------------------------------------- */
 
 world::world(int count, uint64_t epoch, uint64_t limit_ns) : ranks(count), words((size_t)count)
 {
@@ -70,7 +70,7 @@ void world::ended(uint64_t epoch, const std::string &what)
     }
 }
 
-/* ---- Lists ------------------------------------------------------------------------------------------------ */
+/* ---- Lists ----------------------------------------------------------------------------------- */
 
 sg_kernel_step &plan::copy(sg_area src)
 {
@@ -150,7 +150,7 @@ sg_kernel_place place_of(T *low, T *high, int rows, int cols, int pitch)
     return p;
 }
 
-/* ---- Launches ---------------------------------------------------------------------------------------------- */
+/* ---- Launches -------------------------------------------------------------------------------- */
 
 /* Rows of each of RANKS, uneven; one rank may have none. */
 std::vector<int> share(int m, int ranks, bool empty)

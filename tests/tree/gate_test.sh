@@ -55,6 +55,7 @@ accept() { # COMMAND
 }
 
 accept 'true'
+refuse 'src/core/wide.c: line 1 has 101 columns' 'printf "/*%97s*/\n" x > src/core/wide.c'
 refuse 'src/core/long.c: the file has 601 lines' 'lines 601 a > src/core/long.c'
 accept 'lines 600 a > src/core/long.c'
 accept 'lines 601 a > src/core/long.c; echo "file src/core/long.c one table, generated" > scripts/gate.allow'

@@ -1,4 +1,5 @@
-/* built.h -- what strategies propose for a problem, and the sealed schedules of all ranks that they build. */
+/* built.h -- what strategies propose for a problem, and the sealed schedules of
+ * all ranks that they build. */
 #ifndef TESTS_BUILT_H
 #define TESTS_BUILT_H
 
@@ -13,7 +14,7 @@
 #include "core/plan.h"
 #include "core/strategy.h"
 
-/* ---- What is proposed ------------------------------------------------------------------------------------ */
+/* ---- What is proposed ------------------------------------------------------------------------ */
 
 /* The plain machine with 132 SMs and one shape of tile. */
 static inline sg_machine machine_of_tiles(int tile_m, int tile_n)
@@ -68,7 +69,7 @@ static inline int most_of(const proposals *all, int knob)
     return most;
 }
 
-/* ---- What is built --------------------------------------------------------------------------------------- */
+/* ---- What is built --------------------------------------------------------------------------- */
 
 enum { BUILT_RANKS = 8 };
 

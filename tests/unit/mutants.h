@@ -1,5 +1,5 @@
-/* mutants.h -- the list of schedule bugs.  Each changes the sealed schedules of one triple in one place,
- * or returns false where it finds nothing to break. */
+/* mutants.h -- the list of schedule bugs.  Each changes the sealed schedules of one triple in one
+ * place, or returns false where it finds nothing to break. */
 #ifndef TESTS_MUTANTS_H
 #define TESTS_MUTANTS_H
 
@@ -8,7 +8,7 @@
 #include "mutants_push.h"
 #include "world.h"
 
-/* ---- The bugs -------------------------------------------------------------------------------------------- */
+/* ---- The bugs -------------------------------------------------------------------------------- */
 
 static bool is_away(const world *w, const pick *p)
 {

@@ -1,11 +1,11 @@
-/* mutants_moves.h -- bugs of places and ranges of tiles, of groups and their collectives, of all-to-all,
- * of chains that sum in place, of accumulation and of calls. */
+/* mutants_moves.h -- bugs of places and ranges of tiles, of groups and their collectives, of
+ * all-to-all, of chains that sum in place, of accumulation and of calls. */
 #ifndef TESTS_MUTANTS_MOVES_H
 #define TESTS_MUTANTS_MOVES_H
 
 #include "world.h"
 
-/* ---- Places and ranges ------------------------------------------------------------------------------ */
+/* ---- Places and ranges ----------------------------------------------------------------------- */
 
 static bool is_tiled_store(const world *w, const pick *p)
 {
@@ -139,7 +139,7 @@ static bool range_forgotten(world *w)
     return true;
 }
 
-/* ---- Groups ----------------------------------------------------------------------------------------- */
+/* ---- Groups ---------------------------------------------------------------------------------- */
 
 static bool reorder_shifted(world *w)
 {
@@ -224,7 +224,7 @@ static bool coll_of_two_types(world *w)
     return true;
 }
 
-/* ---- All-to-all ------------------------------------------------------------------------------------- */
+/* ---- All-to-all ------------------------------------------------------------------------------ */
 
 static bool is_exchange(const world *w, const pick *p)
 {
@@ -309,7 +309,7 @@ static bool borders_forgotten(world *w)
     return built;
 }
 
-/* ---- What is returned ------------------------------------------------------------------------------- */
+/* ---- What is returned ------------------------------------------------------------------------ */
 
 static bool is_returning(const world *w, const pick *p)
 {
@@ -369,7 +369,7 @@ static bool counts_transposed(world *w)
     return built;
 }
 
-/* ---- Sums in place ---------------------------------------------------------------------------------- */
+/* ---- Sums in place --------------------------------------------------------------------------- */
 
 /* Does patch P add what it stores, after its wait? */
 static int32_t link_addend(const sg_sched *s, const sg_patch *p)
@@ -459,7 +459,8 @@ static bool sum_shifted(world *w)
     return true;
 }
 
-/* The patch behind a link adds the sum that the link will store again, beside what it adds already. */
+/* The patch behind a link adds the sum that the link will store again, beside what it adds
+ * already. */
 static bool sum_read(world *w)
 {
     pick p;
@@ -507,7 +508,7 @@ static bool addend_of_peer(world *w)
     return true;
 }
 
-/* ---- Operands --------------------------------------------------------------------------------------- */
+/* ---- Operands -------------------------------------------------------------------------------- */
 
 static bool has_product(const world *w, const pick *p)
 {

@@ -1,4 +1,5 @@
-/* mutants_protocol.h -- bugs of the run protocol, of the tables of buffers and counters, and of SMs. */
+/* mutants_protocol.h -- bugs of the run protocol, of the tables of buffers and counters, and of
+ * SMs. */
 #ifndef TESTS_MUTANTS_PROTOCOL_H
 #define TESTS_MUTANTS_PROTOCOL_H
 

@@ -4,11 +4,12 @@
  *
  * Every access is a node.  Order: accesses of a visit or step in their own order; steps of a lane;
  * `after`; a raise before what awaits its flag.  Visits of a launch are unordered.  A deadlock is a
- * cycle once visits of a launch are put in list order.  Values are evaluated in any order that obeys
- * this, with other hashes than the checker's.
+ * cycle once visits of a launch are put in list order.  Values are evaluated in any order that
+ * obeys this, with other hashes than the checker's.
  *
- * An element may be stored again where that changes nothing for anybody: the store is ordered after the
- * store before it and after every read of it.  (The checker asks for more: that the event adds it.) */
+ * An element may be stored again where that changes nothing for anybody: the store is
+ * ordered after the store before it and after every read of it.  (The checker asks for
+ * more: that the event adds it.) */
 #ifndef TESTS_ORACLE_H
 #define TESTS_ORACLE_H
 
@@ -454,8 +455,8 @@ static void oracle_calls(oracle *o)
     }
 }
 
-/* NULL if the schedules of all RANKS (at most 8) compute what they should in every interleaving, else
- * what is wrong with them.  "too large" if this would take too long. */
+/* NULL if the schedules of all RANKS (at most 8) compute what they should in every interleaving,
+ * else what is wrong with them.  "too large" if this would take too long. */
 static const char *oracle_judge(const sg_sched *sched, int ranks)
 {
     oracle o = {.sched = sched, .ranks = ranks};

@@ -1,4 +1,5 @@
-/* oracle_norm.h -- rows that are normed, for oracle.h: as a whole, since each element follows from all. */
+/* oracle_norm.h -- rows that are normed, for oracle.h: as a whole, since
+ * each element follows from all. */
 #ifndef TESTS_ORACLE_NORM_H
 #define TESTS_ORACLE_NORM_H
 
@@ -56,7 +57,8 @@ static bool oracle_norm_access(oracle *o, int node)
     return a->role != SG_ROLE_BIAS;
 }
 
-/* Row I of C and of the residual of rank R, before node OVER; ROW: what C would hold without the norm. */
+/* Row I of C and of the residual of rank R, before node OVER; ROW: what C
+ * would hold without the norm. */
 static void oracle_normed(oracle *o, int r, int64_t i, int over, uint64_t *row)
 {
     const sg_problem *const p = o->sched[0].problem;

@@ -1,5 +1,5 @@
-/* oracle_values.h -- what the matrices of a problem hold for the oracle, and what C should hold: element
- * by element, straight from the problem's segments and counts. */
+/* oracle_values.h -- what the matrices of a problem hold for the oracle, and what C should hold:
+ * element by element, straight from the problem's segments and counts. */
 #ifndef TESTS_ORACLE_VALUES_H
 #define TESTS_ORACLE_VALUES_H
 
@@ -89,7 +89,8 @@ static uint64_t oracle_finish(uint64_t sum, uint64_t bias)
     return sg_mix((sum ^ UINT64_C(0x77)) * 3 + bias);
 }
 
-/* What a norm makes of a row of COUNT sums: with the residual, and then before the gain is added. */
+/* What a norm makes of a row of COUNT sums: with the residual, and then before the gain is
+ * added. */
 static void oracle_add_residual(uint64_t *row, int rank, int64_t i, int64_t count)
 {
     for (int64_t j = 0; j < count; j++) row[j] = row[j] * 5 + oracle_input(4, rank, i, j);

@@ -20,7 +20,7 @@ static sg_sched sched[MOST_RANKS];
 static sg_check_result result;
 static int sms;
 
-/* ---- Building by hand --------------------------------------------------------------------------------- */
+/* ---- Building by hand ------------------------------------------------------------------------ */
 
 static void begin(const char *text)
 {
@@ -69,7 +69,8 @@ static void seal(void)
 #define REFUSED_SEALED(...) refused_sealed((const char *const[]){__VA_ARGS__, NULL})
 #define REFUSED(...) (seal(), REFUSED_SEALED(__VA_ARGS__))
 
-/* Opens a patch of rows [row0, row0 + rows) of the product, all columns and all of k, A in its place. */
+/* Opens a patch of rows [row0, row0 + rows) of the product, all columns
+ * and all of k, A in its place. */
 static void rows_patch(sg_sched *s, int64_t row0, int64_t rows)
 {
     const sg_patch p = {.row0 = (int32_t)row0,

@@ -1,4 +1,5 @@
-/* quiet.h -- a machine on which nothing costs anything but products, for times that are counted by hand. */
+/* quiet.h -- a machine on which nothing costs anything but products, for
+ * times that are counted by hand. */
 #ifndef TESTS_QUIET_H
 #define TESTS_QUIET_H
 

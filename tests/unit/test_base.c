@@ -14,7 +14,7 @@
 #include "core/base.h"
 #include "core/disk.h"
 
-/* ---- Errors ------------------------------------------------------------------------------------ */
+/* ---- Errors ---------------------------------------------------------------------------------- */
 
 static void error_text_is_one_line(void **state)
 {
@@ -90,7 +90,7 @@ static void version_is_the_header_s(void **state)
     assert_string_equal(shingle_version(), text);
 }
 
-/* ---- Numbers ------------------------------------------------------------------------------------ */
+/* ---- Numbers --------------------------------------------------------------------------------- */
 
 static void products_are_checked(void **state)
 {
@@ -177,7 +177,7 @@ static void time_goes_forward(void **state)
     assert_true(after - before >= 2000 && after - before < 5e6);
 }
 
-/* ---- Memory --------------------------------------------------------------------------------------- */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 static void arena_pieces_are_zeroed_and_apart(void **state)
 {
@@ -249,7 +249,7 @@ static void texts_are_cut_and_counted(void **state)
     assert_int_equal(none.length, 3);
 }
 
-/* ---- Files ----------------------------------------------------------------------------------------- */
+/* ---- Files ----------------------------------------------------------------------------------- */
 
 static void files_are_read_whole(void **state)
 {

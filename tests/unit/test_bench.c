@@ -1,5 +1,5 @@
-/* Tests of bench.h and tuned.h on the CPU backend: what a benchmark reports is consistent, every rank
- * of a group gets the same plan, whoever asks first, and measuring leaves the group usable. */
+/* Tests of bench.h and tuned.h on the CPU backend: what a benchmark reports is consistent, every
+ * rank of a group gets the same plan, whoever asks first, and measuring leaves the group usable. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -177,8 +177,8 @@ static void wrong_arguments_are_named(void **state)
     expect_error(RANKS, comm, problem, &(shingle_bench_options){.choose = "lot"}, "choose");
 }
 
-/* A result that is wrong is counted, and the stopwatch fails.  The plan is of another problem of the
- * same shapes: its relu is missing, so that negative elements are wrong. */
+/* A result that is wrong is counted, and the stopwatch fails.  The plan is of another problem of
+ * the same shapes: its relu is missing, so that negative elements are wrong. */
 static void wrong_elements_are_counted(void **state)
 {
     (void)state;
@@ -214,7 +214,7 @@ static void medians(void **state)
     assert_true(sg_median(even, 0) == 0);
 }
 
-/* ---- Plans of a group -------------------------------------------------------------------------------- */
+/* ---- Plans of a group ------------------------------------------------------------------------ */
 
 /* Runs PLAN on exact data with all ranks driven from here. */
 static void run_and_compare(shingle_plan **plan)

@@ -1,6 +1,6 @@
-/* Tests of the order of sums (docs/reproducible.md): which plans have the one of reproducible plans, and why
- * the others do not; a schedule that is changed has it no more; and the planner keeps to it.
- * test_bits_runs.c has the bits. */
+/* Tests of the order of sums (docs/reproducible.md): which plans have the one of reproducible
+ * plans, and why the others do not; a schedule that is changed has it no more; and the planner
+ * keeps to it. test_bits_runs.c has the bits. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@
 
 enum { RANKS = 7 };
 
-/* ---- What the check sees ---------------------------------------------------------------------------------------- */
+/* ---- What the check sees --------------------------------------------------------------------- */
 
 typedef struct sealed {
     sg_problem problem;
@@ -134,7 +134,8 @@ static void changed_schedules_are_declined(void **state)
     }
 }
 
-/* What is right is made in this order or another, and nothing else; and what is wrong is in no order. */
+/* What is right is made in this order or another, and nothing else; and
+ * what is wrong is in no order. */
 static void random_plans_have_an_order(void **state)
 {
     enum { TRIPLES = 1500 };
@@ -189,7 +190,7 @@ static void values_follow_their_order(void **state)
     assert_true(sg_bits_activate(chain_ab, 1) != sg_bits_activate(chain_ab, 2));
 }
 
-/* ---- Choosing ------------------------------------------------------------------------------------------------------ */
+/* ---- Choosing -------------------------------------------------------------------------------- */
 
 static void the_planner_keeps_to_it(void **state)
 {

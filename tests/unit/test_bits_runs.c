@@ -1,6 +1,6 @@
-/* Tests of reproducible plans (docs/reproducible.md): on random data whose sums depend on their order, every
- * plan that is admitted gives every row the bits of a plain loop, whatever strategy, knobs, m and place
- * the row has; plans that are declined do not.
+/* Tests of reproducible plans (docs/reproducible.md): on random data whose sums depend on their
+ * order, every plan that is admitted gives every row the bits of a plain loop, whatever strategy,
+ * knobs, m and place the row has; plans that are declined do not.
  *
  *     test_bits_runs        some plans of each problem
  *     test_bits_runs all    all of them
@@ -26,7 +26,7 @@ enum { LABELS = 64, RANKS = 7, MOST_N = 40, SETS = 3 };
 static int every = 5; /* of the admitted plans one is run */
 static int admitted, compared, refused, differing;
 
-/* ---- Data: by what an element is, wherever it lies ---------------------------------------------------- */
+/* ---- Data: by what an element is, wherever it lies ------------------------------------------- */
 
 typedef enum what { OF_A, OF_B, OF_BIAS, OF_C } what;
 
@@ -64,7 +64,7 @@ static float bias_of(const sg_problem *p, int rank, int64_t col)
     return value_of(p->type, OF_BIAS, sg_problem_sums(p) ? -1 : rank, 0, col);
 }
 
-/* ---- The plain loop ------------------------------------------------------------------------------------ */
+/* ---- The plain loop -------------------------------------------------------------------------- */
 
 static float rounded(sg_type type, float x)
 {
@@ -131,13 +131,14 @@ static uint8_t *expect(const sg_problem *p)
     return all;
 }
 
-/* ---- Matrices --------------------------------------------------------------------------------------------- */
+/* ---- Matrices -------------------------------------------------------------------------------- */
 
 typedef struct tensors {
     void *a, *b, *bias, *c;
 } tensors;
 
-/* The product's rows (columns of A along k, rows of B) that RANK has at place X of what it holds. */
+/* The product's rows (columns of A along k, rows of B) that RANK has at place X of what it
+ * holds. */
 static int64_t held_row(const sg_problem *p, int rank, int64_t x)
 {
     for (int32_t at = p->share[rank].first; at >= 0; at = p->segments[at].next) {
@@ -200,7 +201,7 @@ static void drop(tensors *t)
     free(t->c);
 }
 
-/* ---- Runs ---------------------------------------------------------------------------------------------------- */
+/* ---- Runs ------------------------------------------------------------------------------------ */
 
 typedef struct group {
     shingle_comm *comm[RANKS];

@@ -1,6 +1,6 @@
-/* test_calibrate.c -- calibration on machines that are none: what runs take there is what a simulation
- * of another machine says, and the clock is the test's.  What comes of it must predict products that
- * it has not seen, say how each number was found, and keep the time limit. */
+/* test_calibrate.c -- calibration on machines that are none: what runs take there is what a
+ * simulation of another machine says, and the clock is the test's.  What comes of it must predict
+ * products that it has not seen, say how each number was found, and keep the time limit. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "core/calibrate.h"
 #include "core/sim.h"
 
-/* ---- A machine that is none ------------------------------------------------------------------------- */
+/* ---- A machine that is none ------------------------------------------------------------------ */
 
 typedef struct fake {
     sg_machine truth;
@@ -90,7 +90,7 @@ static shingle_status calibrate(fake *f, const sg_machine *start, int ranks, dou
     return sg_calibrate(start, ranks, seconds, &watch, machine_out, text_out);
 }
 
-/* ---- What it is judged on --------------------------------------------------------------------------- */
+/* ---- What it is judged on -------------------------------------------------------------------- */
 
 static const struct {
     const char *op;
@@ -165,7 +165,7 @@ static sg_machine other(void)
     return m;
 }
 
-/* ---- Tests ------------------------------------------------------------------------------------------ */
+/* ---- Tests ----------------------------------------------------------------------------------- */
 
 static char text[SG_CALIBRATE_TEXT];
 

@@ -1,7 +1,7 @@
 /* test_check.c -- small schedules written by hand, one or two per rule of the checker. */
 #include "proof.h"
 
-/* ---- Values ----------------------------------------------------------------------------------------------- */
+/* ---- Values ---------------------------------------------------------------------------------- */
 
 static void plain_product(void **state)
 {
@@ -83,7 +83,7 @@ static void area_outside(void **state)
     REFUSED_SEALED("step 0 (gemm)", "outside its buffer of 4 x 2", "rows 3:5");
 }
 
-/* ---- Order ---------------------------------------------------------------------------------------------------- */
+/* ---- Order ----------------------------------------------------------------------------------- */
 
 /* A product into scratch in lane 0, and its copy to C in lane 1. */
 static int product_and_copy(void)
@@ -223,10 +223,10 @@ static void raised_twice(void **state)
     REFUSED_SEALED("rank 0, step 1 (flag)", "raises a flag of rank 1 a second time");
 }
 
-/* ---- Peers --------------------------------------------------------------------------------------------------------- */
+/* ---- Peers ----------------------------------------------------------------------------------- */
 
-/* All-gather of one row a rank: copies to the peer, own product, product of what arrived.  Waits for
- * the flag of slab 0 at the second slab too if BROKEN. */
+/* All-gather of one row a rank: copies to the peer, own product, product of what arrived.  Waits
+ * for the flag of slab 0 at the second slab too if BROKEN. */
 static void gather_by_slabs(bool broken)
 {
     begin("ag_gemm:f32:2x2x4:r2");
@@ -334,7 +334,7 @@ static void halves(void **state)
     REFUSED_SEALED("rank 0, step 0 (copy)", "an engine uses a fixed half");
 }
 
-/* ---- Collectives ------------------------------------------------------------------------------------------------------ */
+/* ---- Collectives ----------------------------------------------------------------------------- */
 
 /* Sum of all ranks' products in place in C; READER copies C's rows away in another lane before. */
 static void all_reduce(int collectives_of_rank_1, bool reader)
@@ -388,7 +388,7 @@ static void collective_waits_for_ever(void **state)
     REFUSED("deadlock", "rank 0, step 1 (coll)", "waits in a collective for another rank");
 }
 
-/* ---- SMs ---------------------------------------------------------------------------------------------------------------- */
+/* ---- SMs ------------------------------------------------------------------------------------- */
 
 static void sms_fit(void **state)
 {

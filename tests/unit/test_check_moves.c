@@ -2,7 +2,7 @@
  * accumulation, places, ranges and calls ask of the checker. */
 #include "proof.h"
 
-/* ---- Sums in place ---------------------------------------------------------------------------------- */
+/* ---- Sums in place --------------------------------------------------------------------------- */
 
 /* Adds C and stores it, ADDS times over. */
 static void accumulate(int adds)
@@ -32,8 +32,8 @@ static void c_is_its_own_addend(void **state)
     REFUSED("stores what rank 0, step 0 has stored");
 }
 
-/* Three patches of a launch multiply a slab of k each and sum in place, the last into C; tile by tile
- * in the order of flags.  Returns the id of the sum. */
+/* Three patches of a launch multiply a slab of k each and sum in place, the last into C; tile by
+ * tile in the order of flags.  Returns the id of the sum. */
 static int chain(void)
 {
     begin("gemm:f32:3x3x6:r1");
@@ -145,7 +145,7 @@ static void windows_are_alike(void **state)
     REFUSED_SEALED("a collective in windows is not as on rank 0");
 }
 
-/* ---- Places and ranges ------------------------------------------------------------------------------ */
+/* ---- Places and ranges ----------------------------------------------------------------------- */
 
 /* All-reduce of a 3 x 3 product in tiles of 2 x 2: stored to four places, summed, brought to C. */
 static void reduce_places(int raster_back)
@@ -300,9 +300,10 @@ static void ranges_of_a_raster(void **state)
     REFUSED("nobody stores C row 2, col 0");
 }
 
-/* ---- All-to-all ------------------------------------------------------------------------------------- */
+/* ---- All-to-all ------------------------------------------------------------------------------ */
 
-/* Rank 0 computes 1 row for itself and 2 for rank 1; rank 1 computes 2 for rank 0 and 2 for itself. */
+/* Rank 0 computes 1 row for itself and 2 for rank 1; rank 1 computes 2 for rank 0 and 2 for
+ * itself. */
 static void exchange(bool final)
 {
     begin("gemm_a2a:f32:4x2x3:r2:counts=1,2/2,2:bias");
@@ -390,9 +391,10 @@ static void dispatch_of_rows(void **state)
     REFUSED_SEALED("rank 1: C is not as large as the problem says");
 }
 
-/* ---- Gathers of B and along k ----------------------------------------------------------------------- */
+/* ---- Gathers of B and along k ---------------------------------------------------------------- */
 
-/* All-gather of what is held, then the product; OTHER is the rank whose block is read twice, or -1. */
+/* All-gather of what is held, then the product; OTHER is the rank whose block is read twice, or
+ * -1. */
 static void gather_b(int other)
 {
     begin("ag_gemm:f32:2x5x3:r2:gather=b:rows=2,3");
@@ -423,8 +425,8 @@ static void rows_of_b(void **state)
     REFUSED("stores a wrong value: C of rank 1, row 0, col 2");
 }
 
-/* Columns of A, a block of k from each rank, blocks dealt in turn.  The sum runs over them in the order
- * of ranks; column COL of rank 1 comes first among its own. */
+/* Columns of A, a block of k from each rank, blocks dealt in turn.  The sum runs over them in the
+ * order of ranks; column COL of rank 1 comes first among its own. */
 static void gather_k(int col)
 {
     begin("ag_gemm:f32:2x2x4:r2:gather=k:cyclic=1");
@@ -476,7 +478,7 @@ static void owners_are_cut_apart(void **state)
     REFUSED("stores a wrong value: C of rank 0, row 1");
 }
 
-/* ---- Calls ------------------------------------------------------------------------------------------ */
+/* ---- Calls ----------------------------------------------------------------------------------- */
 
 static void calls_make_whole_rows(void **state)
 {

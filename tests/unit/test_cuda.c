@@ -225,8 +225,8 @@ static void devices_compare_what_a_norm_leaves(void **state)
     close_group(&w);
 }
 
-/* A call that fails while a strategy is timed costs that strategy its row, with the reason, or the whole
- * benchmark, with an error; the group serves the next one. */
+/* A call that fails while a strategy is timed costs that strategy its row, with the reason, or the
+ * whole benchmark, with an error; the group serves the next one. */
 static void benchmarks_outlive_failures(void **state)
 {
     (void)state;

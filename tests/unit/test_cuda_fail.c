@@ -1,5 +1,6 @@
-/* What the CUDA backend takes for a failure and what not, without a GPU (tests/fake_cuda): a pause and the caller's
- * own work are none; a rank that does not come is one all the same, and a run that cannot be enqueued. */
+/* What the CUDA backend takes for a failure and what not, without a GPU (tests/fake_cuda): a pause
+ * and the caller's own work are none; a rank that does not come is one all the same, and a run that
+ * cannot be enqueued. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -91,7 +92,8 @@ static void nap(double seconds)
     usleep((useconds_t)(seconds * 1e6));
 }
 
-/* Who waits by streams comes back after a pause of any length.  What ended long ago does not hang. */
+/* Who waits by streams comes back after a pause of any length.  What ended long ago does not
+ * hang. */
 static void a_pause_is_no_failure(void **state)
 {
     (void)state;
@@ -162,7 +164,8 @@ static void the_callers_work_is_no_failure(void **state)
     close_all();
 }
 
-/* SECONDS: of other work on rank 1, whose run comes behind it; 0: it has no run, and the others have other work. */
+/* SECONDS: of other work on rank 1, whose run comes behind it; 0: it has no run, and the others
+ * have other work. */
 static void begin_without_one(bench *x, double seconds)
 {
     fill(&x->w, 2);
@@ -189,8 +192,9 @@ static void expect_one_named(bench *x, const char *what)
     run_right(&x->w, 3);
 }
 
-/* A rank that never comes is noticed although its peers had other work to do first; and one that comes, but whose
- * stream does not let it begin, when the others have waited for it for the limit. */
+/* A rank that never comes is noticed although its peers had other work to do first; and one that
+ * comes, but whose stream does not let it begin, when the others have waited for it for the
+ * limit. */
 static void a_rank_that_does_not_begin_is_named(void **state)
 {
     enum { WAITING = ASKED - 1 }; /* the last one waits for nobody */
@@ -207,8 +211,8 @@ static void a_rank_that_does_not_begin_is_named(void **state)
 
 /* ---- Runs that cannot be enqueued ------------------------------------------------------------ */
 
-/* Call number CALL of a run of rank 0 on STREAM (or NULL) has failed.  Either nothing of it was enqueued, and it may
- * run again, or everybody is told, and what was has drained. */
+/* Call number CALL of a run of rank 0 on STREAM (or NULL) has failed.  Either nothing of it was
+ * enqueued, and it may run again, or everybody is told, and what was has drained. */
 static bool expect_all_or_nothing(world *w, cudaStream_t stream, const char *strategy, int call)
 {
     char why[600] = "";
@@ -284,8 +288,8 @@ static void *run_slowly(void *data)
     return NULL;
 }
 
-/* A rank that takes longer than the limit to enqueue a collective fails the run, but its call comes back before the
- * library's group is taken down. */
+/* A rank that takes longer than the limit to enqueue a collective fails the run, but its call comes
+ * back before the library's group is taken down. */
 static void nothing_is_taken_down_under_a_call(void **state)
 {
     (void)state;
@@ -310,8 +314,9 @@ static void nothing_is_taken_down_under_a_call(void **state)
     close_group(&w);
 }
 
-/* Each call fails that another form of a product of the library's takes: it has its old one, with its algorithm.  What
- * asks whether peers reach a tensor may fail without harm; whether it is asked again depends on its address. */
+/* Each call fails that another form of a product of the library's takes: it has its old one, with
+ * its algorithm.  What asks whether peers reach a tensor may fail without harm; whether it is asked
+ * again depends on its address. */
 static void products_keep_their_form(void **state)
 {
     (void)state;
@@ -419,7 +424,8 @@ static void errors_of_gpus_are_told(void **state)
     }
 }
 
-/* Nobody may ask while another thread captures a graph: then nothing is known, neither good nor bad. */
+/* Nobody may ask while another thread captures a graph: then nothing is
+ * known, neither good nor bad. */
 static void what_cannot_be_asked_is_not_known(void **state)
 {
     (void)state;
@@ -438,8 +444,8 @@ static void what_cannot_be_asked_is_not_known(void **state)
     close_group(&w);
 }
 
-/* Runs of which the library has not seen the end, a pause, and then a capture: what it asks about them, by the thread
- * that captures or by another one, breaks no capture. */
+/* Runs of which the library has not seen the end, a pause, and then a capture: what it asks about
+ * them, by the thread that captures or by another one, breaks no capture. */
 static void captures_stay_whole(void **state)
 {
     (void)state;
@@ -468,10 +474,10 @@ static void captures_stay_whole(void **state)
     close_group(&w);
 }
 
-/* ---- Who did what --------------------------------------------------------------------------------- */
+/* ---- Who did what ---------------------------------------------------------------------------- */
 
-/* A run that is queued behind the one that fails says hello in its number: the verdict is about the first all the
- * same, and names who did not come. */
+/* A run that is queued behind the one that fails says hello in its number: the verdict is about the
+ * first all the same, and names who did not come. */
 static void queued_runs_blame_nobody(void **state)
 {
     (void)state;
@@ -498,8 +504,8 @@ static void queued_runs_blame_nobody(void **state)
     close_group(&w);
 }
 
-/* A rank without tiles has neither launches nor flags of the others' kind; what runs next finds all ranks at the
- * same number. */
+/* A rank without tiles has neither launches nor flags of the others' kind; what runs next finds all
+ * ranks at the same number. */
 static void a_rank_without_tiles_counts_as_all_do(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Schedules that no strategy builds, in the CUDA backend without a GPU (tests/fake_cuda): what it must keep of a
- * sealed schedule, whoever wrote that. */
+/* Schedules that no strategy builds, in the CUDA backend without a GPU (tests/fake_cuda): what it
+ * must keep of a sealed schedule, whoever wrote that. */
 #include "by_hand.h"
 #include "core/exec.h"
 #include "fake_world.h"
@@ -130,8 +130,9 @@ static void rows_may_be_carried_into_tensors(void **state)
     close_group(&w);
 }
 
-/* Rows of A go to the peer in three pieces by copy engines.  Flag 0 is about the first two, of one lane, so that the
- * second one's engine raises it; flag 1 about the first and the third, of different lanes, which count. */
+/* Rows of A go to the peer in three pieces by copy engines.  Flag 0 is about the first two, of one
+ * lane, so that the second one's engine raises it; flag 1 about the first and the third, of
+ * different lanes, which count. */
 static void pieces_share_flags(sg_sched *s)
 {
     enum { PIECES = 3, PIECE = ROWS / 4 };
@@ -160,7 +161,8 @@ static void pieces_share_flags(sg_sched *s)
     }
 }
 
-/* A copy that needs a kernel for one of its flags leaves the other to the engine that raises it for all. */
+/* A copy that needs a kernel for one of its flags leaves the other to the
+ * engine that raises it for all. */
 static void copies_count_where_they_raise(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* What the CUDA backend leaves alone of a program that uses GPUs by itself, and what it takes from it, without a GPU
- * (tests/fake_cuda): current devices of threads, tensors. */
+/* What the CUDA backend leaves alone of a program that uses GPUs by itself, and what it takes from
+ * it, without a GPU (tests/fake_cuda): current devices of threads, tensors. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,7 +29,8 @@ static int current(void)
     return device;
 }
 
-/* Binding enters the GPUs of all ranks within one of them, and what measures enqueues runs within another. */
+/* Binding enters the GPUs of all ranks within one of them, and what measures
+ * enqueues runs within another. */
 static void calls_leave_the_current_device(void **state)
 {
     (void)state;
@@ -232,7 +233,8 @@ static void expect_right_apart(world *dense, world *apart, int odd)
     }
 }
 
-/* Which collective a rank comes to follows from the plan, whatever rows its tensors have between the rows. */
+/* Which collective a rank comes to follows from the plan, whatever rows its
+ * tensors have between the rows. */
 static void ranks_may_have_different_strides(void **state)
 {
     (void)state;
@@ -276,8 +278,8 @@ static void ranks_may_have_different_strides(void **state)
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-/* Nothing is freed beside a run that waits for another rank, which the same thread may have to begin: cudaFree would
- * wait for it.  It goes with the first wait behind. */
+/* Nothing is freed beside a run that waits for another rank, which the same thread may have to
+ * begin: cudaFree would wait for it.  It goes with the first wait behind. */
 static void memory_is_freed_at_rest(void **state)
 {
     (void)state;
@@ -307,7 +309,8 @@ static void memory_is_freed_at_rest(void **state)
     assert_int_equal(fake_stalls, 0);
 }
 
-/* What was found out of an address holds until memory is freed: it may come back as other memory. */
+/* What was found out of an address holds until memory is freed: it may come back as other
+ * memory. */
 static void freed_addresses_are_looked_at_again(void **state)
 {
     (void)state;

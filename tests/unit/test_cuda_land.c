@@ -1,4 +1,5 @@
-/* test_cuda_land.c -- what peers store into a rank's C, there or into its landing (tests/fake_cuda). */
+/* test_cuda_land.c -- what peers store into a rank's C, there or into its landing
+ * (tests/fake_cuda). */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,9 +23,9 @@ int main(void)
 
 /* ---- Landings -------------------------------------------------------------------------------- */
 
-/* Of every rank, what the other three have made is stored into its C; but where a rank's C is memory of a pool,
- * into its landing, from where a copy at the end of the run brings it.  THERE: elements that others make of
- * rank 0's. */
+/* Of every rank, what the other three have made is stored into its C; but where a rank's C is
+ * memory of a pool, into its landing, from where a copy at the end of the run brings it.  THERE:
+ * elements that others make of rank 0's. */
 static void expect_stores(world *w, const char *problem, const char *strategy, long all, long there)
 {
     if (!make_plans(w, problem, strategy)) fail_msg("%s", shingle_error());
@@ -75,8 +76,8 @@ static void ranks_may_own_no_columns(void **state)
     close_group(&w);
 }
 
-/* What a rank tells its peers about its C follows from its own schedule: it holds for all of theirs,
- * because ranks that store into a peer's C do so by the same kinds of step. */
+/* What a rank tells its peers about its C follows from its own schedule: it holds for all of
+ * theirs, because ranks that store into a peer's C do so by the same kinds of step. */
 static void ranks_store_into_peers_alike(void **state)
 {
     (void)state;

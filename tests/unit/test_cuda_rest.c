@@ -1,5 +1,6 @@
-/* Memory of tagged data in the CUDA backend, without a GPU (tests/fake_cuda): it rests before the first run, after
- * each, and again after a recovery, in both halves and at all ranks; nothing else lies there. */
+/* Memory of tagged data in the CUDA backend, without a GPU (tests/fake_cuda): it rests
+ * before the first run, after each, and again after a recovery, in both halves and at all
+ * ranks; nothing else lies there. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -35,7 +36,8 @@ static void expect_blocks(const world *w, sg_block_kind kind, int count)
     }
 }
 
-/* The tensors of the runs are made when all is bound: small blocks by themselves, large ones in pairs. */
+/* The tensors of the runs are made when all is bound: small blocks by
+ * themselves, large ones in pairs. */
 static void it_rests_when_it_is_allocated(void **state)
 {
     (void)state;
@@ -81,7 +83,8 @@ static void halves_lie_side_by_side(void **state)
     close_group(&w);
 }
 
-/* Whatever else has a size of theirs: a page of 2048 flags of four ranks is as large as a small pair's block. */
+/* Whatever else has a size of theirs: a page of 2048 flags of four ranks is as
+ * large as a small pair's block. */
 static void flags_take_no_half(void **state)
 {
     (void)state;
@@ -103,8 +106,8 @@ static void flags_take_no_half(void **state)
     close_group(&w);
 }
 
-/* Ranks that came have sent their words to one that did not, or to one whose run is another: nobody has read
- * them, and who would take them for the next run's would be wrong. */
+/* Ranks that came have sent their words to one that did not, or to one whose run is another: nobody
+ * has read them, and who would take them for the next run's would be wrong. */
 static void it_rests_again_after_a_failure(void **state)
 {
     (void)state;
@@ -139,8 +142,9 @@ static void it_rests_again_after_a_failure(void **state)
     }
 }
 
-/* From a plan to closing, with call number FAILS failing (negative: none): memory that does not rest is not handed
- * out, and a group whose recovery failed does not run.  *CALLS_OUT: those that could have failed. */
+/* From a plan to closing, with call number FAILS failing (negative: none): memory that does not
+ * rest is not handed out, and a group whose recovery failed does not run.  *CALLS_OUT: those that
+ * could have failed. */
 static bool whole_life(int fails, int *calls_out)
 {
     const shingle_config config = {.backend = "cuda", .timeout_seconds = 0.05};

@@ -1,5 +1,5 @@
-/* How the CUDA backend begins, carries out and ends runs, without a GPU (tests/fake_cuda): kernels and calls of
- * a run, what launches carry, strides, collectives that wait, plans in any order. */
+/* How the CUDA backend begins, carries out and ends runs, without a GPU (tests/fake_cuda): kernels
+ * and calls of a run, what launches carry, strides, collectives that wait, plans in any order. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -449,8 +449,8 @@ static void other_plans_are_named(void **state)
     }
 }
 
-/* From opening to closing, with each call failing in turn: what was made is freed, and a group that is
- * open recovers. */
+/* From opening to closing, with each call failing in turn: what was made is freed, and a group that
+ * is open recovers. */
 static bool whole_life(const char *strategy)
 {
     const shingle_config config = {.backend = "cuda", .timeout_seconds = 0.05};

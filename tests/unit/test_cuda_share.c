@@ -1,6 +1,6 @@
-/* Several ranks on one GPU (src/backend/cuda/share.c): how GPUs are dealt, that every grid keeps to its
- * rank's part, that nothing starts early, that results are right, and that nobody takes the times for
- * those of a GPU a rank. */
+/* Several ranks on one GPU (src/backend/cuda/share.c): how GPUs are dealt, that every grid keeps to
+ * its rank's part, that nothing starts early, that results are right, and that nobody takes the
+ * times for those of a GPU a rank. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -66,7 +66,8 @@ static void without_the_variable_it_is_refused(void **state)
     expect_text("9 ranks; 8 are possible");
 }
 
-/* Rank r has GPU r modulo the GPUs; SMs are dealt by the fullest one, in pairs, and some are left over. */
+/* Rank r has GPU r modulo the GPUs; SMs are dealt by the fullest one, in
+ * pairs, and some are left over. */
 static void gpus_are_dealt_in_turn(void **state)
 {
     (void)state;
@@ -254,7 +255,8 @@ static void benchmarks_do_without_a_serial_plan(void **state)
     close_group(&w);
 }
 
-/* Times are not kept, neither as a machine nor as a plan; what is forced to be one is no machine's. */
+/* Times are not kept, neither as a machine nor as a plan; what is forced to be one is no
+ * machine's. */
 static void times_are_not_kept(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-/* Collectives in windows of the CUDA backend, without a GPU (tests/fake_cuda, which stops a test that registers, uses
- * or frees windows in a way that NCCL would not survive): they are right, end although a rank is missing, and do
- * without windows where there are none. */
+/* Collectives in windows of the CUDA backend, without a GPU (tests/fake_cuda, which stops a test
+ * that registers, uses or frees windows in a way that NCCL would not survive): they are right, end
+ * although a rank is missing, and do without windows where there are none. */
 #include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,7 +32,7 @@ static int count_windowed(void)
     return count;
 }
 
-/* ---- Right ------------------------------------------------------------------------------------- */
+/* ---- Right ----------------------------------------------------------------------------------- */
 
 static void what_is_even_is_in_windows(void **state)
 {
@@ -124,7 +124,7 @@ static void captured_runs_replay(void **state)
     close_group(&w);
 }
 
-/* ---- Without windows --------------------------------------------------------------------------- */
+/* ---- Without windows ------------------------------------------------------------------------- */
 
 static void libraries_without_windows_do(void **state)
 {
@@ -144,8 +144,8 @@ static void libraries_without_windows_do(void **state)
     fake_windowless = false;
 }
 
-/* Each call that making plans takes fails once: then there is no plan, and the next one is right; or it is, with
- * windows or without, the same for all ranks. */
+/* Each call that making plans takes fails once: then there is no plan, and the next one is right;
+ * or it is, with windows or without, the same for all ranks. */
 static void memory_that_cannot_be_registered_does(void **state)
 {
     (void)state;
@@ -177,7 +177,7 @@ static void memory_that_cannot_be_registered_does(void **state)
     assert_true(plain >= 2 * RANKS && none > 0); /* alloc and register of each rank */
 }
 
-/* ---- Failures ---------------------------------------------------------------------------------- */
+/* ---- Failures -------------------------------------------------------------------------------- */
 
 /* Rank MISSING has nothing to wait for and is told last. */
 static void expect_failed(const world *w, int missing, shingle_status status, const char *words)
@@ -195,8 +195,8 @@ static const sg_collect *collect_of(const world *w)
     return cuda->collect;
 }
 
-/* Those who wait in a window cannot be told to stop: somebody comes in the name of the missing, to what is plain
- * between as well, and the group is as it was. */
+/* Those who wait in a window cannot be told to stop: somebody comes in the name of the missing, to
+ * what is plain between as well, and the group is as it was. */
 static void a_rank_that_does_not_come_is_represented(void **state)
 {
     (void)state;
@@ -243,7 +243,8 @@ static void a_rank_that_does_not_come_is_represented(void **state)
     }
 }
 
-/* A group that was aborted has its windows again, with new communicators; one that closes instead frees them. */
+/* A group that was aborted has its windows again, with new communicators; one that
+ * closes instead frees them. */
 static void recovery_registers_again(void **state)
 {
     (void)state;
@@ -326,8 +327,8 @@ static void plans_without_collectives_are_named(void **state)
     close_group(&w);
 }
 
-/* From opening to closing, with each call failing in turn: what was made is freed, and a group that is open
- * recovers.  *CALLS_OUT: those that could have failed. */
+/* From opening to closing, with each call failing in turn: what was made is freed, and a group that
+ * is open recovers.  *CALLS_OUT: those that could have failed. */
 static bool whole_life(int fails, int *calls_out)
 {
     const shingle_config config = {.backend = "cuda", .timeout_seconds = 0.05};

@@ -1,5 +1,5 @@
-/* Tests of data.h: what it expects is what multiplying gives, in every operator, type and split; and
- * each way of computing something else shows. */
+/* Tests of data.h: what it expects is what multiplying gives, in every operator, type and split;
+ * and each way of computing something else shows. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -279,7 +279,8 @@ static void swapped_bands_show(void **state)
     }
 }
 
-/* What an earlier run left is wrong nearly everywhere: with another seed, and with another rank's. */
+/* What an earlier run left is wrong nearly everywhere: with another seed, and with another
+ * rank's. */
 static void stale_results_show(void **state)
 {
     (void)state;

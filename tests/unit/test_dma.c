@@ -1,6 +1,6 @@
-/* Tests of the strategy `dma`: how many products and copies each of its forms makes, in which order and
- * on which lanes, and which knobs it proposes.  That the schedules are right is proved by check; here
- * it is the shape that counts: a form that hides nothing would pass every proof. */
+/* Tests of the strategy `dma`: how many products and copies each of its forms makes, in which order
+ * and on which lanes, and which knobs it proposes.  That the schedules are right is proved by
+ * check; here it is the shape that counts: a form that hides nothing would pass every proof. */
 #include "built.h"
 #include "core/check.h"
 
@@ -311,8 +311,8 @@ static void streams_leave_the_own_rows_alone(void **state)
 
 /* ---- Sums ------------------------------------------------------------------------------------ */
 
-/* A uniform form sums a chunk behind the next product, under which it has come; the others sum behind
- * the own rows.  Addends are in rank order. */
+/* A uniform form sums a chunk behind the next product, under which it has come; the others sum
+ * behind the own rows.  Addends are in rank order. */
 static void sums_stand_behind_what_hides_them(void **state)
 {
     (void)state;

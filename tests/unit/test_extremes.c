@@ -1,5 +1,6 @@
-/* test_extremes.c -- problems at the edge of what can be asked: ranks without rows, extents near 2^31, machines
- * with more SMs than there are.  Each is planned, and what is chosen is proved where it is small enough. */
+/* test_extremes.c -- problems at the edge of what can be asked: ranks without rows, extents near
+ * 2^31, machines with more SMs than there are.  Each is planned, and what is chosen is proved where
+ * it is small enough. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -49,8 +50,8 @@ static void ranks_without_rows(void **state)
             }
 }
 
-/* Numbers of rows are rounded up to tiles, and have 32 bits in a schedule.  A plan that lost its product to that
- * would be the fastest. */
+/* Numbers of rows are rounded up to tiles, and have 32 bits in a schedule.  A plan that lost its
+ * product to that would be the fastest. */
 static void rows_near_the_limit(void **state)
 {
     static const struct {
@@ -69,7 +70,8 @@ static void rows_near_the_limit(void **state)
     }
 }
 
-/* The same on workers that all ranks share, as a CPU has them: pieces of a product, and columns of B in order. */
+/* The same on workers that all ranks share, as a CPU has them: pieces of a product,
+ * and columns of B in order. */
 static void pools_near_the_limit(void **state)
 {
     static const char *const cases[][2] = {
@@ -123,8 +125,8 @@ static void groups_near_the_limit(void **state)
         shingle_plan_free(plan_for("gemm_rs:bf16:536870912x64x64:r4", machines[i], "predict"));
 }
 
-/* By rule, too, nothing is taken that is predicted to be slower than not overlapping, and a function's own count of
- * operations is what it takes. */
+/* By rule, too, nothing is taken that is predicted to be slower than not overlapping, and a
+ * function's own count of operations is what it takes. */
 static void rule_is_not_slower_than_serial(void **state)
 {
     static const char *const cases[][2] = {

@@ -1,6 +1,6 @@
-/* test_fit.c -- numbers of a machine found from measured times: times that a simulation of another
- * machine made give that machine's numbers back, noise and outliers do little, and mistakes are
- * named. */
+/* test_fit.c -- numbers of a machine found from measured times: times that a simulation
+ * of another machine made give that machine's numbers back, noise and outliers do
+ * little, and mistakes are named. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -128,7 +128,8 @@ static void what_no_run_depends_on_stays(void **state)
     free_runs();
 }
 
-/* The limit is over before it begins: the machine is one that a file may hold, and little has moved. */
+/* The limit is over before it begins: the machine is one that a file may
+ * hold, and little has moved. */
 static void time_is_kept(void **state)
 {
     (void)state;

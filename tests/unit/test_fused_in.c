@@ -1,5 +1,5 @@
-/* Tests of fused_in: what goes to whom in which order; of its strips, which tiles wait for what, and where
- * that is proposed. */
+/* Tests of fused_in: what goes to whom in which order; of its strips, which tiles wait for what,
+ * and where that is proposed. */
 #include "built.h"
 
 /* Patches of rows that are here and that wait, by the strip's first column. */
@@ -11,7 +11,8 @@ static int held_patches(const sg_sched *s, int col0)
     return held;
 }
 
-/* A tile of own rows waits for the slab of the other's that is multiplied beside it, in the first strip. */
+/* A tile of own rows waits for the slab of the other's that is multiplied
+ * beside it, in the first strip. */
 static void own_rows_keep_step(void **state)
 {
     (void)state;
@@ -70,7 +71,7 @@ static void own_rows_wait_for_nobody_else(void **state)
     }
 }
 
-/* ---- What is sent ----------------------------------------------------------------------------------- */
+/* ---- What is sent ---------------------------------------------------------------------------- */
 
 typedef struct sent {
     int peer, row0, col0;
@@ -130,8 +131,8 @@ static void parts_of_k_are_pushed_to_all_side_by_side(void **state)
                 "fused_in{chunks=2,slabs=2,tile_m=8,tile_n=8,push=1,strips=1}", exchange, 8, 8);
 }
 
-/* Tiles come to the rows of one owner behind those of another: so do whole rows; and an engine takes its time
- * to turn to another peer. */
+/* Tiles come to the rows of one owner behind those of another: so do whole rows; and an engine
+ * takes its time to turn to another peer. */
 static void the_rest_goes_peer_by_peer(void **state)
 {
     (void)state;
@@ -145,7 +146,7 @@ static void the_rest_goes_peer_by_peer(void **state)
                 "fused_in{chunks=1,slabs=2,tile_m=8,tile_n=8,push=2,strips=1}", parts, 4, 4);
 }
 
-/* ---- What is proposed ------------------------------------------------------------------------------- */
+/* ---- What is proposed ------------------------------------------------------------------------ */
 
 /* Are chunks of k proposed for TEXT by PUSH, with strips or without? */
 static bool proposes(const char *text, int push, bool in_strips)

@@ -1,5 +1,5 @@
-/* Tests of fused_out: of its strips, which rows meet which columns when, and who adds what; where tagged data are
- * proposed. */
+/* Tests of fused_out: of its strips, which rows meet which columns when, and who adds what; where
+ * tagged data are proposed. */
 #include "built.h"
 
 enum { TILE = 8 };
@@ -69,8 +69,8 @@ static void strips_are_of_all_rows(void **state)
     discard(&b);
 }
 
-/* With a lag, own rows of a strip come behind the products of the next one and add what has arrived, in
- * their product. */
+/* With a lag, own rows of a strip come behind the products of the next one and add what has
+ * arrived, in their product. */
 static void own_rows_follow_their_strip(void **state)
 {
     (void)state;
@@ -116,8 +116,8 @@ static void own_rows_follow_their_strip(void **state)
     discard(&b);
 }
 
-/* Without strips, an all-reduce's ranks own columns of whole tiles: all rows of them go to their owner, the own
- * ones last, with what the others have sent, and the sums to everybody. */
+/* Without strips, an all-reduce's ranks own columns of whole tiles: all rows of them go to their
+ * owner, the own ones last, with what the others have sent, and the sums to everybody. */
 static void owners_of_columns(void **state)
 {
     (void)state;
@@ -174,8 +174,8 @@ static void expect_strips(const built *b, int rank, int width, const char *want)
     assert_string_equal(seen, want);
 }
 
-/* Several strips behind; strips that nothing is left for; rows that are nobody's; slices of rows, behind
- * whose strips all is added up. */
+/* Several strips behind; strips that nothing is left for; rows that are nobody's; slices of rows,
+ * behind whose strips all is added up. */
 static void lags_of_any_length_end(void **state)
 {
     (void)state;
@@ -330,7 +330,7 @@ static void owners_of_columns_are_proposed(void **state)
     assert_false(proposes_columns("gemm_ar:bf16:512x12288x24576:r2", 8));
 }
 
-/* ---- Tagged data ------------------------------------------------------------------------------------- */
+/* ---- Tagged data ----------------------------------------------------------------------------- */
 
 static int count_with(const char *text, int once, const sg_machine *machine)
 {
@@ -384,7 +384,8 @@ static void tags_are_proposed_where_their_worth_is_known(void **state)
     assert_int_equal(count_tagged("gemm_ar:bf16:64x8192x4096:r2", &machine), 0);
 }
 
-/* A tile of the machine's that gives every SM one of few rows, though others suit the product alone better. */
+/* A tile of the machine's that gives every SM one of few rows, though others
+ * suit the product alone better. */
 static void a_tile_for_every_sm_is_proposed(void **state)
 {
     (void)state;

@@ -1,8 +1,8 @@
-/* Runs out of memory at every single allocation of the planning path, one after the other: each time
- * the call says SHINGLE_ENOMEM, leaks nothing, writes no output, and works the next time.
+/* Runs out of memory at every single allocation of the planning path, one after the other: each
+ * time the call says SHINGLE_ENOMEM, leaks nothing, writes no output, and works the next time.
  *
- * The build renames malloc, calloc, realloc, aligned_alloc and free inside a copy of the library, so
- * that its calls come here, and those of other libraries do not. */
+ * The build renames malloc, calloc, realloc, aligned_alloc and free inside a copy of the library,
+ * so that its calls come here, and those of other libraries do not. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 
 #include "core/base.h"
 
-/* ---- The allocator --------------------------------------------------------------------------------- */
+/* ---- The allocator --------------------------------------------------------------------------- */
 
 void *hooked_malloc(size_t bytes);
 void *hooked_calloc(size_t count, size_t bytes);
@@ -96,7 +96,7 @@ void hooked_free(void *memory)
     free(memory);
 }
 
-/* ---- The calls -------------------------------------------------------------------------------------- */
+/* ---- The calls ------------------------------------------------------------------------------- */
 
 static const char *problem;
 static const char *machine_path;

@@ -1,10 +1,11 @@
-/* test_mutants.c -- one list of schedule bugs.  Each is seeded into the sealed schedules of many random
- * triples; the checker must refuse every mutant that is not an equivalent program.
+/* test_mutants.c -- one list of schedule bugs.  Each is seeded into the sealed schedules of many
+ * random triples; the checker must refuse every mutant that is not an equivalent program.
  *
- * A mutant that the checker lets pass is equivalent only if oracle.h, a second checker that shares no
- * code with the first, finds that it cannot deadlock, that every read is ordered after its writer in
- * the transitive closure of all waits, and that every element is right.  Mutants of the run protocol,
- * of tables and of SMs never pass for equivalent.  Any other survivor fails the test. */
+ * A mutant that the checker lets pass is equivalent only if oracle.h, a second checker that
+ * shares no code with the first, finds that it cannot deadlock, that every read is ordered after
+ * its writer in the transitive closure of all waits, and that every element is right.  Mutants
+ * of the run protocol, of tables and of SMs never pass for equivalent.  Any other survivor fails
+ * the test. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +21,7 @@
 
 enum { PER_KIND = 60, MOST_VISITS = 400 };
 
-/* ---- Trying them -------------------------------------------------------------------------------------------- */
+/* ---- Trying them ----------------------------------------------------------------------------- */
 
 static void build(world *w)
 {

@@ -1,5 +1,5 @@
-/* Tests of "norm": the order of additions, the launches of every strategy, what the checker says of wrong
- * ones, and runs with the tensors that it takes. */
+/* Tests of "norm": the order of additions, the launches of every strategy, what the checker says of
+ * wrong ones, and runs with the tensors that it takes. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -8,7 +8,7 @@
 #include "core/data.h"
 #include "core/norm.h"
 
-/* ---- A row ---------------------------------------------------------------------------------------- */
+/* ---- A row ----------------------------------------------------------------------------------- */
 
 /* Pairs are added as norm.h says, written out once more. */
 static float total_of(const float *lane)
@@ -65,7 +65,7 @@ static void rows_are_normed(void **state)
     }
 }
 
-/* ---- Schedules ------------------------------------------------------------------------------------ */
+/* ---- Schedules ------------------------------------------------------------------------------- */
 
 /* Norm launch INDEX of S; NULL: there are not so many. */
 static sg_step *norm_of(const sg_sched *s, int index)
@@ -144,7 +144,7 @@ static void signal_norms_in_two_parts(void **state)
     discard(&b);
 }
 
-/* ---- Wrong ones ----------------------------------------------------------------------------------- */
+/* ---- Wrong ones ------------------------------------------------------------------------------ */
 
 typedef bool spoiler(built *b);
 
@@ -279,9 +279,10 @@ static void wrong_norms_are_seen(void **state)
     sg_checker_free(ck);
 }
 
-/* ---- Data --------------------------------------------------------------------------------------- */
+/* ---- Data ------------------------------------------------------------------------------------ */
 
-/* Whoever makes the residual himself, and looks at what the norm has left, knows the same numbers. */
+/* Whoever makes the residual himself, and looks at what the norm has left, knows the same
+ * numbers. */
 static void norms_can_be_looked_at(void **state)
 {
     (void)state;
@@ -317,7 +318,7 @@ static void norms_can_be_looked_at(void **state)
     sg_problem_free(&p);
 }
 
-/* ---- Runs ------------------------------------------------------------------------------------------ */
+/* ---- Runs ------------------------------------------------------------------------------------ */
 
 /* What is missing is named; what is there is computed. */
 static void tensors_are_taken(void **state)

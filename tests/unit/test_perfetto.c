@@ -1,5 +1,6 @@
-/* Tests of perfetto.c: what is written parses, is what Chrome's format asks for (within a thread spans
- * begin in order and never overlap, so they nest trivially), and says the same as the timeline. */
+/* Tests of perfetto.c: what is written parses, is what Chrome's format asks for
+ * (within a thread spans begin in order and never overlap, so they nest trivially),
+ * and says the same as the timeline. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* Tests of planner.h: decisions per machine as tables compared as text (tests/golden; run with
- * --write to make them anew, then review the difference), and the rules of choosing.  Takes seconds in
- * debug builds, where every candidate is proved. */
+ * --write to make them anew, then review the difference), and the rules of choosing.  Takes seconds
+ * in debug builds, where every candidate is proved. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@
 
 static bool writing;
 
-/* ---- Golden tables ----------------------------------------------------------------------------------- */
+/* ---- Golden tables --------------------------------------------------------------------------- */
 
 /* Products of published models' layers, from decoding to long prompts; m stands for %d. */
 static const char *const layers[] = {
@@ -105,7 +105,7 @@ static void decisions_are_as_reviewed(void **state)
     globfree(&found);
 }
 
-/* ---- Rules ------------------------------------------------------------------------------------------- */
+/* ---- Rules ----------------------------------------------------------------------------------- */
 
 static shingle_plan *plan_for(const char *problem, const char *strategy)
 {
@@ -282,7 +282,7 @@ static void steps_that_the_backend_lacks_are_declined(void **state)
     sg_problem_free(&p);
 }
 
-/* ---- Measuring --------------------------------------------------------------------------------------- */
+/* ---- Measuring ------------------------------------------------------------------------------- */
 
 typedef struct fake {
     const char *fast; /* strategy that is fastest when measured */
@@ -386,7 +386,7 @@ static void a_few_are_measured_and_serial_always(void **state)
     sg_problem_free(&p);
 }
 
-/* ---- Who chooses --------------------------------------------------------------------------------------- */
+/* ---- Who chooses ----------------------------------------------------------------------------- */
 
 static void options_of_choosing_are_checked(void **state)
 {

@@ -1,5 +1,5 @@
-/* Tests of planner.h: a strategy whose schedules the backend refuses in one shape of tiles is asked for
- * others. */
+/* Tests of planner.h: a strategy whose schedules the backend refuses in one shape of
+ * tiles is asked for others. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

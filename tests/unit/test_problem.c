@@ -11,8 +11,8 @@
 
 #include "core/problem.h"
 
-/* Of an all-to-all: parts of a product stand in the order of owners, what an owner holds in the order of
- * ranks, neither with gaps. */
+/* Of an all-to-all: parts of a product stand in the order of owners, what an owner holds in the
+ * order of ranks, neither with gaps. */
 static void verify_pairs(const sg_problem *p)
 {
     int64_t most = 0;
@@ -37,8 +37,8 @@ static void verify_pairs(const sg_problem *p)
     assert_int_equal(most, p->m);
 }
 
-/* What must hold of every problem: segments cover what moves in order without gaps, an owner's segments
- * are chained in order and count its rows, bases count the rows of lower ranks. */
+/* What must hold of every problem: segments cover what moves in order without gaps, an owner's
+ * segments are chained in order and count its rows, bases count the rows of lower ranks. */
 static void verify_ownership(const sg_problem *p)
 {
     const int64_t extent = p->gather == SG_GATHER_B ? p->n : p->gather == SG_GATHER_K ? p->k : p->m;

@@ -1,17 +1,18 @@
-/* test_protocol.c -- the run protocol (DESIGN.md section 3), searched over all interleavings of three
- * ranks that carry out every sequence of three runs of six plans, and of four runs of four plans, on
- * one workspace.
+/* test_protocol.c -- the run protocol (DESIGN.md section 3), searched over all interleavings of
+ * three ranks that carry out every sequence of three runs of six plans, and of four runs of four
+ * plans, on one workspace.
  *
  * check proves one run; that any sequence of runs is free of races rests on begin, gate, leave and
- * end.  Here they are the library's own functions (core/run.c), called on real words; only memory is
- * a model: every cell remembers which run and rank has stored it and whether that was read.  An
+ * end.  Here they are the library's own functions (core/run.c), called on real words; only memory
+ * is a model: every cell remembers which run and rank has stored it and whether that was read.  An
  * interleaving fails if a rank reads another run's or rank's data, stores over what nobody has read
  * yet, or if no rank can go on.
  *
  * One call is one step of the search.  A call that posts to several ranks may be one step, because
  * every word has a single reader, for whom a late post and a late look are the same.
  *
- * The second half breaks the rules one at a time; the search must find an interleaving that fails. */
+ * The second half breaks the rules one at a time; the search must find an interleaving that
+ * fails. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +28,7 @@
 
 enum { RANKS = 3, MOST_RUNS = 4, CELLS = 2, MOST_OPS = 16 };
 
-/* ---- Plans ------------------------------------------------------------------------------------------- */
+/* ---- Plans ----------------------------------------------------------------------------------- */
 
 typedef enum op {
     OVER,
@@ -80,7 +81,7 @@ static const plan plans[] = {
 
 enum { PLANS = sizeof plans / sizeof plans[0] };
 
-/* ---- Rules that can be broken ---------------------------------------------------------------------------- */
+/* ---- Rules that can be broken ---------------------------------------------------------------- */
 
 typedef enum rule {
     ALL_KEPT,
@@ -109,7 +110,7 @@ static const char *const rule_name[RULES] = {"all rules",
                                              "baked in part",
                                              "scratch in SYM"};
 
-/* ---- The world: everything that a step of the search can change ----------------------------------------------- */
+/* ---- The world: everything that a step of the search can change ------------------------------ */
 
 typedef struct cell {
     uint8_t run, by; /* who has stored it; run 0: nobody */
@@ -126,7 +127,8 @@ typedef struct memory {
     _Atomic uint32_t count[RANKS][PLANS];
 } memory;
 
-/* The part of it that tells states apart, small enough to be copied and hashed millions of times. */
+/* The part of it that tells states apart, small enough to be copied and hashed millions of
+ * times. */
 typedef struct state {
     uint8_t at[RANKS], index[RANKS]; /* step of the program, run of the sequence */
     uint8_t done[RANKS][RANKS], hello[RANKS][RANKS][2], flag[RANKS][RANKS];
@@ -213,7 +215,7 @@ static void save(state *s)
     }
 }
 
-/* ---- One step of one rank ---------------------------------------------------------------------------------------- */
+/* ---- One step of one rank -------------------------------------------------------------------- */
 
 static const plan *plan_of(const state *s, int r)
 {
@@ -349,7 +351,7 @@ static bool step(state *s, int r, const char **wrong_out)
     return true;
 }
 
-/* ---- The search ------------------------------------------------------------------------------------------------------- */
+/* ---- The search ------------------------------------------------------------------------------ */
 
 typedef struct seen {
     uint64_t *slot;
@@ -416,7 +418,8 @@ static void explore(const state *s)
     if (!over && !moves && found == NULL) found = "a deadlock";
 }
 
-/* Searches every sequence of COUNT runs of the first PLAN_COUNT plans; the first failure, or NULL. */
+/* Searches every sequence of COUNT runs of the first PLAN_COUNT plans; the first failure, or
+ * NULL. */
 static const char *search(rule which, int count, int plan_count)
 {
     state first;

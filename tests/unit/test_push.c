@@ -65,7 +65,7 @@ static void nothing(sg_sched *s, int part)
     (void)part;
 }
 
-/* ---- Rules ------------------------------------------------------------------------------------------ */
+/* ---- Rules ----------------------------------------------------------------------------------- */
 
 static sg_step *first_push(sg_sched *s)
 {
@@ -165,7 +165,7 @@ static void every_rule_is_named(void **state)
     }
 }
 
-/* ---- Order ------------------------------------------------------------------------------------------ */
+/* ---- Order ----------------------------------------------------------------------------------- */
 
 static shingle_status check_pair(int flag_of_second_half, sg_check_result *result)
 {
@@ -190,7 +190,7 @@ static void neighbours_are_not_ordered(void **state)
     assert_non_null(strstr(result.why, "gathered"));
 }
 
-/* ---- Cost ------------------------------------------------------------------------------------------- */
+/* ---- Cost ------------------------------------------------------------------------------------ */
 
 static double price(const sg_machine *machine)
 {
@@ -228,7 +228,7 @@ static void stores_carry_them(void **state)
     expect_us(price(&m), 1000 + 3 * 400);
 }
 
-/* ---- Strategies ------------------------------------------------------------------------------------- */
+/* ---- Strategies ------------------------------------------------------------------------------ */
 
 static int baked_by(const char *plan)
 {

@@ -1,5 +1,6 @@
 /* test_refer.c -- the plain product that `shingle run` compares with: it accepts what a sum in
- * float may give, in any order, and refuses one lost term, a lost rank, swapped rows and garbage. */
+ * float may give, in any order, and refuses one lost term, a lost rank, swapped rows and
+ * garbage. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

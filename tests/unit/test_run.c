@@ -53,7 +53,7 @@ static void close_world(world *w)
     sg_work_close(RANKS, w->work);
 }
 
-/* ---- Workspace -------------------------------------------------------------------------------- */
+/* ---- Workspace ------------------------------------------------------------------------------- */
 
 static void growth_moves_nothing(void **state)
 {
@@ -96,7 +96,7 @@ static void every_flag_has_its_word(void **state)
     close_world(&w);
 }
 
-/* ---- Questions -------------------------------------------------------------------------------- */
+/* ---- Questions ------------------------------------------------------------------------------- */
 
 static void words_answer_for_this_run_alone(void **state)
 {
@@ -234,7 +234,7 @@ static void last_of_several_raises(void **state)
     close_world(&w);
 }
 
-/* ---- Verdict ---------------------------------------------------------------------------------- */
+/* ---- Verdict --------------------------------------------------------------------------------- */
 
 static const sg_stuck on_flag = {
     .kind = SG_STUCK_FLAG, .by = 1, .step = 2, .visit = 3, .flag = 4, .seen = 8, .wanted = 9};

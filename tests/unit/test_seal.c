@@ -6,7 +6,7 @@
 #include "built.h"
 #include "by_hand.h"
 
-/* ---- Sealing -------------------------------------------------------------------------------------- */
+/* ---- Sealing --------------------------------------------------------------------------------- */
 
 static void sealing_adds_the_protocol(void **state)
 {
@@ -122,7 +122,7 @@ static void operands_and_addends_stand_behind_the_gate(void **state)
     sg_problem_free(&p);
 }
 
-/* ---- All strategies ----------------------------------------------------------------------------------- */
+/* ---- All strategies -------------------------------------------------------------------------- */
 
 /* Extents at the edge of what a problem may ask: every strategy builds a schedule that seals, or
  * the sealer says what is too large.  Under the sanitizers no number may overflow on the way. */

@@ -1,5 +1,5 @@
-/* Runs of several B that share a gathered A, and of a returned A: what shingle_run_tensors takes and
- * refuses, tensors that lie apart, and ranks that draw other borders. */
+/* Runs of several B that share a gathered A, and of a returned A: what shingle_run_tensors takes
+ * and refuses, tensors that lie apart, and ranks that draw other borders. */
 #include "built.h"
 #include "core/data.h"
 #include "parts.h"
@@ -166,7 +166,8 @@ static void launches_are_shared(void **state)
     }
 }
 
-/* Patches end at the borders, and a group of bands is multiplied with every B before the next one is. */
+/* Patches end at the borders, and a group of bands is multiplied with
+ * every B before the next one is. */
 static void bands_meet_every_b_in_turn(void **state)
 {
     (void)state;
@@ -191,8 +192,8 @@ static void bands_meet_every_b_in_turn(void **state)
     discard(&b);
 }
 
-/* What is returned: nothing where it has arrived in its place, neighbours in one copy, behind the products
- * of all lanes. */
+/* What is returned: nothing where it has arrived in its place, neighbours in one copy, behind the
+ * products of all lanes. */
 static void returns_are_few(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* Tests of the strategy `signal`: every tile has one place, a group holds the same part of every
- * owner's tiles, what one rank sends fits what the other receives, reorders bring everything back, and
- * the search finds what trying everything finds. */
+ * owner's tiles, what one rank sends fits what the other receives, reorders bring everything back,
+ * and the search finds what trying everything finds. */
 #include <stdlib.h>
 
 #include "built.h"

@@ -1,6 +1,6 @@
-/* Tests of sim.h: what holds on every machine (a plan is never faster than its bound, better machines
- * are never slower, serial is the sum of its parts), what can be counted by hand, and that a wait for
- * ever ends. */
+/* Tests of sim.h: what holds on every machine (a plan is never faster than its bound, better
+ * machines are never slower, serial is the sum of its parts), what can be counted by hand, and that
+ * a wait for ever ends. */
 #include <stdlib.h>
 
 #include "built.h"
@@ -38,7 +38,7 @@ static const char *const texts[] = {
 
 enum { TEXTS = sizeof texts / sizeof texts[0] };
 
-/* ---- The bound ------------------------------------------------------------------------------------- */
+/* ---- The bound ------------------------------------------------------------------------------- */
 
 /* No plan is faster than the product's flops, nor than what has to leave or reach a rank at the
  * fastest of the machine's ways. */
@@ -77,7 +77,7 @@ static void no_plan_beats_its_bound(void **state)
     for (int i = 0; i < TEXTS; i++) for_each_set(texts[i], &machine, is_above_bound);
 }
 
-/* ---- Better machines ------------------------------------------------------------------------------- */
+/* ---- Better machines ------------------------------------------------------------------------- */
 
 static void improve(sg_machine *m, int what)
 {
@@ -97,8 +97,8 @@ static void improve(sg_machine *m, int what)
     }
 }
 
-/* Waves are whole, and whoever is free first takes the next tile: more speed in one place can shift work
- * to where it ends later (Graham's anomalies).  A twentieth is allowed for that. */
+/* Waves are whole, and whoever is free first takes the next tile: more speed in one place can shift
+ * work to where it ends later (Graham's anomalies).  A twentieth is allowed for that. */
 static void is_no_slower_on_better(const char *text, const sg_strategy *strategy,
                                    const sg_knobs *knobs, const sg_machine *machine)
 {
@@ -143,7 +143,7 @@ static void prices_repeat(void **state)
         for_each_set(texts[i], &machine, the_same_plan_has_the_same_price);
 }
 
-/* ---- By hand --------------------------------------------------------------------------------------- */
+/* ---- By hand --------------------------------------------------------------------------------- */
 
 static sg_machine four_sms(void)
 {
@@ -220,7 +220,8 @@ static void serial_is_the_sum(void **state)
     }
 }
 
-/* Where the product is long, direct copies are hidden under it; where it is short, it under them. */
+/* Where the product is long, direct copies are hidden under it; where it is short, it under
+ * them. */
 static void overlap_comes_near_the_bound(void **state)
 {
     (void)state;
@@ -246,7 +247,7 @@ static void overlap_comes_near_the_bound(void **state)
     }
 }
 
-/* ---- Links ----------------------------------------------------------------------------------------- */
+/* ---- Links ----------------------------------------------------------------------------------- */
 
 /* All ranks copy ROWS rows each to rank 0 (or each to the next, if AROUND). */
 static double copies_us(const sg_machine *m, int ranks, bool around)
@@ -282,7 +283,7 @@ static void receivers_share_their_link(void **state)
     expect_us(copies_us(&m, 4, true), 15);
 }
 
-/* ---- Deadlock and spans ------------------------------------------------------------------------------ */
+/* ---- Deadlock and spans ---------------------------------------------------------------------- */
 
 static void waiting_for_ever_is_an_error(void **state)
 {

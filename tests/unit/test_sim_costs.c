@@ -1,5 +1,6 @@
-/* Tests of what a product pays for beside its multiply-adds, each against times counted by hand: operands that
- * are read again, sums behind the product, what its storers push, and lanes that wait for it. */
+/* Tests of what a product pays for beside its multiply-adds, each against times counted
+ * by hand: operands that are read again, sums behind the product, what its storers push,
+ * and lanes that wait for it. */
 #include <string.h>
 
 #include "core/sim.h"
@@ -42,7 +43,7 @@ static double price(const char *problem, const char *strategy, const sg_machine 
     return result.us;
 }
 
-/* ---- Memory ----------------------------------------------------------------------------------------- */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 #define SERIAL "serial{tile_m=64,tile_n=64,windows=0}"
 #define ALONE "alone{tile_m=64,tile_n=64}"
@@ -90,7 +91,8 @@ static void what_runs_side_by_side_shares_columns(void **state)
     assert_true(strips < whole - 1);
 }
 
-/* Of columns that no cache holds, tiles that have waited long for rows find nothing there any more. */
+/* Of columns that no cache holds, tiles that have waited long for rows find nothing there any
+ * more. */
 static void who_waits_falls_behind(void **state)
 {
     (void)state;
@@ -114,8 +116,8 @@ static void who_waits_falls_behind(void **state)
                     50.0 * BLOCKS + deep_us + 0.25 * apart * apart / deep_us, near);
 }
 
-/* A strip of columns that a cache holds is read once by all rows that meet it; what it takes of the memory,
- * other strips do not have. */
+/* A strip of columns that a cache holds is read once by all rows that meet it; what it takes of the
+ * memory, other strips do not have. */
 static void a_held_strip_is_read_once(void **state)
 {
     (void)state;
@@ -162,7 +164,8 @@ static void addends_cost_by_number(void **state)
     expect_us(price("gemm_rs:f32:192x64x64:r3", SCATTER, &m), 3 * tile_us + 2 * 7);
 }
 
-/* Up to three come under the next product, if that takes long enough and nothing else is done to the sum. */
+/* Up to three come under the next product, if that takes long enough and
+ * nothing else is done to the sum. */
 static void tiles_of_some_shapes_hide_addends(void **state)
 {
     (void)state;
@@ -177,7 +180,8 @@ static void tiles_of_some_shapes_hide_addends(void **state)
     expect_us(price("gemm_rs:f32:128x64x64:r2", SCATTER, &m), 2 * tile_us + m.add_us);
 }
 
-/* SMs without a tile leave power to the others: in a launch of few tiles, and at the end of another. */
+/* SMs without a tile leave power to the others: in a launch of few tiles,
+ * and at the end of another. */
 static void few_tiles_go_faster(void **state)
 {
     (void)state;
@@ -201,7 +205,7 @@ static void the_vendor_has_a_burst_of_its_own(void **state)
     expect_us(gathered(1, "ag_gemm:f32:128x64x64:r2", &m), 2 * tile_us - 40 * 0.25);
 }
 
-/* ---- Pushes ----------------------------------------------------------------------------------------- */
+/* ---- Pushes ---------------------------------------------------------------------------------- */
 
 static double pushed(int slabs, const sg_machine *m)
 {
@@ -243,7 +247,8 @@ static void a_round_of_pushes_is_there_at_once(void **state)
     expect_us(pushed(1, &m), 80 + tile_us);
 }
 
-/* Blocks without tiles carry what they can carry in time, at a rate of their own, and cost the product nothing. */
+/* Blocks without tiles carry what they can carry in time, at a rate of their own, and cost the
+ * product nothing. */
 static void couriers_carry_beside_the_product(void **state)
 {
     (void)state;
@@ -267,8 +272,8 @@ static void couriers_carry_beside_the_product(void **state)
     expect_us(pushed(1, &m), 40 + tile_us);
 }
 
-/* In tiles of one wave; the first part of k is there for the last peer after an eighth of the time, or behind
- * all that goes to the others. */
+/* In tiles of one wave; the first part of k is there for the last peer after an eighth of the time,
+ * or behind all that goes to the others. */
 static void parts_of_k_to_several_peers(void **state)
 {
     (void)state;
@@ -283,7 +288,7 @@ static void parts_of_k_to_several_peers(void **state)
     expect_us(price("ag_gemm:f32:256x64x64:r4", by_peer, &m), 20 + 10.0 / 8 + tile_us);
 }
 
-/* ---- Lanes ------------------------------------------------------------------------------------------ */
+/* ---- Lanes ----------------------------------------------------------------------------------- */
 
 static void lanes_that_wait_begin_later(void **state)
 {

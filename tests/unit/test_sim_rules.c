@@ -1,5 +1,6 @@
-/* Tests of the simulator's rules, each against a timeline counted by hand: links by topology, engines,
- * SMs, contention, collectives by size, bursts, pools, the parts of a result and mirror images. */
+/* Tests of the simulator's rules, each against a timeline counted by hand: links by
+ * topology, engines, SMs, contention, collectives by size, bursts, pools, the parts of
+ * a result and mirror images. */
 #include "built.h"
 #include "core/sim.h"
 #include "quiet.h"
@@ -100,7 +101,7 @@ static double one_copy_us(const sg_machine *m, int from, int to)
     return close_scene(&s, m);
 }
 
-/* ---- Links ------------------------------------------------------------------------------------------ */
+/* ---- Links ----------------------------------------------------------------------------------- */
 
 static void ports_of_a_switch_are_shared(void **state)
 {
@@ -213,7 +214,7 @@ static void nodes_have_nics(void **state)
     expect_us(close_scene(&s, &m), 83); /* into one NIC */
 }
 
-/* ---- SMs -------------------------------------------------------------------------------------------- */
+/* ---- SMs ------------------------------------------------------------------------------------- */
 
 static void launches_share_sms(void **state)
 {
@@ -257,7 +258,7 @@ static void collectives_hold_sms(void **state)
     expect_us(close_scene(&s, &m), 80);
 }
 
-/* ---- Rates ------------------------------------------------------------------------------------------ */
+/* ---- Rates ----------------------------------------------------------------------------------- */
 
 static void products_and_traffic_slow_each_other(void **state)
 {
@@ -419,7 +420,7 @@ static void workers_of_a_pool_go_where_work_is(void **state)
     expect_us(close_scene(&s, &m), 14); /* 1 + 2 + 5, then 1 + 5 */
 }
 
-/* ---- Results ---------------------------------------------------------------------------------------- */
+/* ---- Results --------------------------------------------------------------------------------- */
 
 static const char *const texts[] = {
     "ag_gemm:bf16:4096x2048x2048:r8",          "gemm_rs:bf16:4096x4096x1024:r4",

@@ -1,5 +1,5 @@
-/* Tests of what strategies make of their knobs where the proof of check would not see the difference:
- * which way messages of a ring go, and that collectives get what lies side by side. */
+/* Tests of what strategies make of their knobs where the proof of check would not see the
+ * difference: which way messages of a ring go, and that collectives get what lies side by side. */
 #include "built.h"
 #include "core/check.h"
 
@@ -228,8 +228,8 @@ static void collectives_are_under_the_next_product(void **state)
 
 /* ---- serial ---------------------------------------------------------------------------------- */
 
-/* Windows are proposed beside what is always possible, where the machine has a curve, and for collectives that the
- * library has in one piece. */
+/* Windows are proposed beside what is always possible, where the machine has a curve, and for
+ * collectives that the library has in one piece. */
 static void windows_are_proposed_where_they_are_known(void **state)
 {
     (void)state;
@@ -301,8 +301,8 @@ static void proposals_keep_the_sm_rule(void **state)
     sg_checker_free(checker);
 }
 
-/* 4 x 20 tiles of 128x256 leave two of five SMs idle, 4 x 40 of 128x128 need a second wave, and 4 x 32 of
- * 128x160 fill one. */
+/* 4 x 20 tiles of 128x256 leave two of five SMs idle, 4 x 40 of 128x128 need a second wave, and 4 x
+ * 32 of 128x160 fill one. */
 static void tiles_that_fill_waves_are_proposed_first(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* Tests of svg.c, svg_track.c and draw.c: the picture is XML that is closed where it is opened, its
- * texts do not lie over each other, its size does not grow with the number of spans, and files appear
- * complete or not at all. */
+ * texts do not lie over each other, its size does not grow with the number of spans, and files
+ * appear complete or not at all. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +23,7 @@ static char *picture_of(shingle_timeline *const *timeline, int count)
     return text_of(timeline, count, SHINGLE_SVG);
 }
 
-/* ---- XML -------------------------------------------------------------------------------------------- */
+/* ---- XML ------------------------------------------------------------------------------------- */
 
 /* Tags close in order, attributes are quoted, no bare & or <. */
 static void is_xml(const char *text)
@@ -63,7 +63,7 @@ static void is_xml(const char *text)
     assert_null(strstr(text, "inf"));
 }
 
-/* ---- Texts do not overlap ---------------------------------------------------------------------------- */
+/* ---- Texts do not overlap -------------------------------------------------------------------- */
 
 typedef struct box {
     double x0, x1, y0, y1;
@@ -133,7 +133,7 @@ static void texts_are_apart(const char *svg)
     }
 }
 
-/* ---- Pictures ---------------------------------------------------------------------------------------- */
+/* ---- Pictures -------------------------------------------------------------------------------- */
 
 static void pictures_are_sound(void **state)
 {
@@ -263,7 +263,7 @@ static void numbers_are_printed_short(void **state)
     assert_string_equal(sg_draw_figures(123456, 3).text, "123456");
 }
 
-/* ---- Files -------------------------------------------------------------------------------------------- */
+/* ---- Files ----------------------------------------------------------------------------------- */
 
 static int files_in(const char *folder)
 {

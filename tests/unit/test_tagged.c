@@ -1,5 +1,5 @@
-/* Tests of data that tell by themselves that they have come: what a schedule with them is, which rules it keeps, what is
- * proposed, and what it costs. */
+/* Tests of data that tell by themselves that they have come: what a schedule with them is, which
+ * rules it keeps, what is proposed, and what it costs. */
 #include <stdio.h>
 
 #include "built.h"
@@ -21,7 +21,7 @@ static int inbox_of(const sg_sched *s)
     return -1;
 }
 
-/* ---- Schedules ------------------------------------------------------------------------------------- */
+/* ---- Schedules ------------------------------------------------------------------------------- */
 
 /* A place a tile and rank, the same at all ranks, and one sum of them in rank order. */
 static void tiles_have_places_at_every_rank(void **state)
@@ -121,7 +121,7 @@ static void elsewhere_it_means_nothing(void **state)
     }
 }
 
-/* ---- Rules ----------------------------------------------------------------------------------------- */
+/* ---- Rules ----------------------------------------------------------------------------------- */
 
 static void wide(sg_sched *s)
 {
@@ -242,7 +242,8 @@ static const struct breaker {
     {"outside one launch", another_reader},
 };
 
-/* Of two hops, rank 1 of three: products for 2, for 0 and for itself, its sum, what 2 and 0 send. */
+/* Of two hops, rank 1 of three: products for 2, for 0 and for itself, its sum, what 2 and 0
+ * send. */
 static void to_another_owner(sg_sched *s)
 {
     s->to[s->patch[1].to0].rank = 2;
@@ -360,7 +361,7 @@ static void broken_rules_are_named(void **state)
         expect_broken("gemm_ar:f32:20x60x6:r3", KNOBS(1, 0, 0, 1), &hop_breakers[i]);
 }
 
-/* ---- Proofs ---------------------------------------------------------------------------------------- */
+/* ---- Proofs ---------------------------------------------------------------------------------- */
 
 /* Of all ranks, right values in the order that reproducible plans have. */
 static void they_are_proved(void **state)
@@ -444,7 +445,7 @@ static void who_changes_them_is_named(void **state)
     sg_checker_free(ck);
 }
 
-/* ---- What it costs --------------------------------------------------------------------------------- */
+/* ---- What it costs --------------------------------------------------------------------------- */
 
 static double price_of(const char *problem, bool tagged, const sg_machine *machine)
 {
@@ -466,8 +467,8 @@ static double price(bool tagged, const sg_machine *machine)
     return price_of("gemm_ar:f32:64x64x64:r3", tagged, machine);
 }
 
-/* One tile a rank: its product, its bytes to two peers, the latency, three tiles to add and to put back to rest,
- * but no visit for that. */
+/* One tile a rank: its product, its bytes to two peers, the latency, three tiles to add and to put
+ * back to rest, but no visit for that. */
 static void words_are_all_data(void **state)
 {
     (void)state;
@@ -506,7 +507,8 @@ static void words_are_all_data(void **state)
     expect_us(price_of("gemm_ar:f32:64x64x64:r1", true, &m), tile_us + 3 + 5);
 }
 
-/* A tile for each of three ranks: two products leave, and later the own sum leaves for two others. */
+/* A tile for each of three ranks: two products leave, and later the own sum leaves for two
+ * others. */
 static void hops_follow_each_other(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
-/* Tests of timeline.h and recording.h: a timeline tells all that a schedule does, once, in order and
- * inside the run, whether it is predicted or recorded; and recording costs nothing when it is off. */
+/* Tests of timeline.h and recording.h: a timeline tells all that a schedule does,
+ * once, in order and inside the run, whether it is predicted or recorded; and
+ * recording costs nothing when it is off. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,7 +31,7 @@ static int close_group(void **state)
     return 0;
 }
 
-/* ---- What holds of every timeline ---------------------------------------------------------------- */
+/* ---- What holds of every timeline ------------------------------------------------------------ */
 
 /* Sorted, inside the run, on known ranks and tracks. */
 static void is_in_order(const shingle_timeline *t)
@@ -117,8 +118,8 @@ static tally count_schedule(const shingle_plan *plan, int rank)
     return count;
 }
 
-/* Every visit of a tile program is in one span, and in one alone, and so is every byte that is
- * copied. */
+/* Every visit of a tile program is in one span, and in one alone, and so is
+ * every byte that is copied. */
 static void tells_every_visit(const shingle_timeline *t, const shingle_plan *plan)
 {
     for (int row = 0; row < t->shown; row++) {
@@ -143,7 +144,7 @@ static void tells_every_visit(const shingle_timeline *t, const shingle_plan *pla
     }
 }
 
-/* ---- Predicted -------------------------------------------------------------------------------------- */
+/* ---- Predicted ------------------------------------------------------------------------------- */
 
 static const char *const problems[] = {
     "gemm:f32:640x512x64:r3",
@@ -188,7 +189,8 @@ static void predictions_are_whole(void **state)
     assert_true(done > PROBLEMS);
 }
 
-/* Rows of every owner are multiplied on every rank of a gather, and the spans say whose they are. */
+/* Rows of every owner are multiplied on every rank of a gather, and the spans say whose they
+ * are. */
 static void spans_know_their_owner(void **state)
 {
     (void)state;
@@ -230,7 +232,7 @@ static void many_ranks_are_sampled(void **state)
     shingle_plan_free(plan);
 }
 
-/* ---- Recorded --------------------------------------------------------------------------------------- */
+/* ---- Recorded -------------------------------------------------------------------------------- */
 
 typedef struct running {
     shingle_plan *plan[RANKS];
@@ -278,8 +280,8 @@ static void finish(running *r)
     }
 }
 
-/* Units that find something missing go on later, so a visit may be told of in several spans; none is
- * told of too rarely. */
+/* Units that find something missing go on later, so a visit may be told of in several spans; none
+ * is told of too rarely. */
 static void records_every_visit(const shingle_timeline *t, const shingle_plan *plan)
 {
     for (int row = 0; row < t->shown; row++) {

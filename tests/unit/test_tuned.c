@@ -1,5 +1,6 @@
-/* Tests of tuned plans: the file keeps what it does not understand, loses nothing to several writers
- * and fails with a text; groups take what was tuned for them and for nearby m, and nothing else. */
+/* Tests of tuned plans: the file keeps what it does not understand, loses nothing to
+ * several writers and fails with a text; groups take what was tuned for them and for
+ * nearby m, and nothing else. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -93,7 +94,7 @@ static int lines_of(const char *text)
     return lines;
 }
 
-/* ---- The file --------------------------------------------------------------------------------------- */
+/* ---- The file -------------------------------------------------------------------------------- */
 
 static void what_is_put_is_read(void **state)
 {
@@ -235,7 +236,7 @@ static void a_link_stays_a_link(void **state)
     unlink(link_path);
 }
 
-/* ---- Several writers -------------------------------------------------------------------------------- */
+/* ---- Several writers ------------------------------------------------------------------------- */
 
 enum { WRITERS = 4, PLANS = 6 };
 
@@ -315,7 +316,7 @@ static void a_writer_waits_for_the_lock(void **state)
     assert_true(done >= h.held_until);
 }
 
-/* ---- Groups ----------------------------------------------------------------------------------------- */
+/* ---- Groups ---------------------------------------------------------------------------------- */
 
 enum { RANKS = 2 };
 
@@ -405,8 +406,9 @@ static void nearby_m_follow_what_was_tuned(void **state)
     shingle_close(RANKS, comm);
 }
 
-/* Tunes a few problems by what loses, until it does: on a machine with other work, serial may lose a round.
- * What is kept then must not have.  NULL: all were kept; GIVEN holds the first that was not. */
+/* Tunes a few problems by what loses, until it does: on a machine with other work,
+ * serial may lose a round.  What is kept then must not have.  NULL: all were kept; GIVEN
+ * holds the first that was not. */
 static const char *tune_what_loses(shingle_comm *comm, const shingle_plan_options *o, char *given,
                                    size_t room)
 {
@@ -424,7 +426,8 @@ static const char *tune_what_loses(shingle_comm *comm, const shingle_plan_option
     return NULL;
 }
 
-/* 4096 tiles of one element lose to one product: asked for by name, they are not what others get. */
+/* 4096 tiles of one element lose to one product: asked for by name, they are not what others
+ * get. */
 static void what_loses_to_serial_is_not_kept(void **state)
 {
     (void)state;

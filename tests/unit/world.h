@@ -1,5 +1,5 @@
-/* world.h -- the sealed schedules of all ranks of a triple, and how a test picks something in them to
- * break. */
+/* world.h -- the sealed schedules of all ranks of a triple, and how a test picks
+ * something in them to break. */
 #ifndef TESTS_WORLD_H
 #define TESTS_WORLD_H
 
@@ -25,7 +25,7 @@ typedef struct world {
     bool broken; /* SCHED is not what the strategy has built */
 } world;
 
-/* ---- Choosing what to break --------------------------------------------------------------------------- */
+/* ---- Choosing what to break ------------------------------------------------------------------ */
 
 /* One element of a range that belongs to a step or patch. */
 typedef struct pick {

@@ -56,7 +56,8 @@ static shingle_status start(sg_cpu *cpu, const sg_backend_config *config)
     }
     for (int r = 0; r < cpu->ranks; r++) SG_TRY(sg_link_start(cpu, &cpu->rank[r].link, r));
     SG_TRY(sg_pool_start(cpu));
-    /* What a rank may take on a busy machine while the group measures itself is not the caller's to say. */
+    /* What a rank may take on a busy machine while the group measures itself
+     * is not the caller's to say. */
     cpu->timeout_us = fmax(config->timeout_seconds * 1e6, opening_us);
     SG_TRY(sg_rates_measure(cpu, &sg_backend_cpu, config));
     pthread_mutex_lock(&cpu->mutex);

@@ -290,8 +290,8 @@ static void note_stuck(sg_cpu_rank *rank, const sg_stuck *stuck, int32_t step)
     rank->stuck.visit = -1;
 }
 
-/* Begins what can begin in lane LANE.  Returns a unit for a worker if UNITS are wanted; ADVANCED_OUT
- * tells if a step ended, which other lanes may have waited for. */
+/* Begins what can begin in lane LANE.  Returns a unit for a worker if UNITS are wanted;
+ * ADVANCED_OUT tells if a step ended, which other lanes may have waited for. */
 static sg_cpu_visit *offer_lane(sg_cpu *cpu, sg_cpu_rank *rank, int lane, bool units,
                                 bool *advanced_out)
 {
@@ -360,8 +360,8 @@ static bool end_run(sg_cpu *cpu, sg_cpu_rank *rank)
     return true;
 }
 
-/* Begins and ends runs and steps of RANK as far as they go without a worker.  Returns a unit for one
- * if UNITS are wanted. */
+/* Begins and ends runs and steps of RANK as far as they go without a worker.  Returns a unit for
+ * one if UNITS are wanted. */
 static sg_cpu_visit *serve(sg_cpu *cpu, sg_cpu_rank *rank, bool units)
 {
     while (rank->runs > 0 && !rank->stopped && !cpu->failed) {

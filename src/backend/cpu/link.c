@@ -6,13 +6,13 @@
  *     collectives   coll_us, then bus bytes / coll_rate
  *     flags         seen by the peer flag_us after they are raised
  *
- * All bytes share the rank's way out, a piece at a time; copies and stores take turns.  A scale model
- * also has the receiver's way in and whatever its machine's topology puts between the two
- * (core/links.h): a piece passes each of them behind what came there before, at the link's own rate,
- * and lands when it has passed them all, so that ranks that meet at a link share it piece by piece.
- * A piece is copied when it sets off and counts as there when it lands.  Landing times follow from
- * each other, not from when the thread woke up, so rates hold on average however late it wakes.
- * Without a scale model nothing is held back, and workers store tiles by themselves. */
+ * All bytes share the rank's way out, a piece at a time; copies and stores take turns.  A scale
+ * model also has the receiver's way in and whatever its machine's topology puts between the two
+ * (core/links.h): a piece passes each of them behind what came there before, at the link's own
+ * rate, and lands when it has passed them all, so that ranks that meet at a link share it piece by
+ * piece.  A piece is copied when it sets off and counts as there when it lands.  Landing times
+ * follow from each other, not from when the thread woke up, so rates hold on average however late
+ * it wakes.  Without a scale model nothing is held back, and workers store tiles by themselves. */
 #include <errno.h>
 #include <float.h>
 #include <stdlib.h>
@@ -35,7 +35,8 @@ static int32_t push(sg_ring *ring)
     return (ring->head + ring->count++) % ring->room;
 }
 
-/* DUE behind all that are due by then: what goes to a far peer is due later than what follows it to a near one. */
+/* DUE behind all that are due by then: what goes to a far peer is due later than
+ * what follows it to a near one. */
 static void push_due(sg_ring *ring, sg_due *list, const sg_due *due)
 {
     int32_t at = push(ring);

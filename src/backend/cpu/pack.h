@@ -4,11 +4,11 @@
  *     B (n rows of k)                 the pack
  *     row j  ------------>    block (j / width, x / 256): line x % 256 holds B[j0 .. j0 + width)[x]
  *
- * One pack serves one rank: it is reserved at bind for all that a plan of the rank multiplies by, and
- * begun once a run, before the run's first visit.  Usually that is one matrix, the user's B; a plan
- * that gathers B has a source for every part that arrives by itself, so that no block spans what is
- * here and what is not.  Launches that read the same source share it, so the slices of a sliced plan
- * pack once.
+ * One pack serves one rank: it is reserved at bind for all that a plan of the rank multiplies by,
+ * and begun once a run, before the run's first visit.  Usually that is one matrix, the user's B; a
+ * plan that gathers B has a source for every part that arrives by itself, so that no block spans
+ * what is here and what is not.  Launches that read the same source share it, so the slices of a
+ * sliced plan pack once.
  *
  * Workers share blocks without ever waiting: a block's state is a stamp of the run (empty of this
  * run, being packed, ready).  A worker that finds a block being packed does another block first,
@@ -48,8 +48,8 @@ typedef struct sg_pack {
 shingle_status sg_pack_create(sg_pack **pack_out);
 void sg_pack_free(sg_pack *pack);
 
-/* Lays SOURCE (n and k are set) out behind BLOCKS blocks of FLOATS floats and adds it to both.  False:
- * too large to count. */
+/* Lays SOURCE (n and k are set) out behind BLOCKS blocks of FLOATS floats and adds it to both.
+ * False: too large to count. */
 bool sg_pack_plan(sg_pack_source *source, int64_t *blocks, int64_t *floats);
 
 /* Makes room for so much; never shrinks.  Not while a run uses the pack. */
@@ -60,16 +60,16 @@ shingle_status sg_pack_room(sg_pack *pack, int64_t blocks, int64_t floats);
  * the last visit of the run before. */
 void sg_pack_begin(sg_pack *pack, sg_type type);
 
-/* The same for one matrix, pack->one: room for an N x K matrix of TYPE, and a run whose B is N rows of K
- * values, STRIDE elements apart, at most as many as were reserved. */
+/* The same for one matrix, pack->one: room for an N x K matrix of TYPE, and a run whose B is N rows
+ * of K values, STRIDE elements apart, at most as many as were reserved. */
 shingle_status sg_pack_reserve(sg_pack *pack, sg_type type, int64_t n, int64_t k);
 void sg_pack_begin_one(sg_pack *pack, sg_type type, const void *b, int64_t stride, int64_t n,
                        int64_t k);
 
 /* For the tile engine. */
 
-/* The floats of block (PANEL, BLOCK_K) of SOURCE, or NULL while another worker packs it; packs it if
- * nobody has.  Line x of it is at x * source->width. */
+/* The floats of block (PANEL, BLOCK_K) of SOURCE, or NULL while another worker packs it; packs it
+ * if nobody has.  Line x of it is at x * source->width. */
 const float *sg_pack_get(sg_pack *pack, const sg_pack_source *source, int64_t panel,
                          int64_t block_k);
 

@@ -133,8 +133,8 @@ static const sg_cpu_visit *find_running(sg_cpu_rank *rank)
     return NULL;
 }
 
-/* Is a worker or a link at something of our own, which ends, however long it takes?  *CALLED: a rank whose workers are in
- * the user's function, which may not; or -1. */
+/* Is a worker or a link at something of our own, which ends, however long it takes?  *CALLED: a
+ * rank whose workers are in the user's function, which may not; or -1. */
 static bool is_at_work(sg_cpu *cpu, int *called)
 {
     bool works = false;

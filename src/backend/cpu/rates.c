@@ -81,8 +81,8 @@ static shingle_status prepare(bench *t)
     if (t->a == NULL || t->b == NULL || t->c == NULL)
         return sg_fail(SHINGLE_ENOMEM, "no memory to measure a product of %lldx%lldx%lld",
                        (long long)p->m, (long long)p->n, (long long)p->k);
-    /* Any value does that is not zero everywhere; both bytes alike make a small number of each
-     * type. */
+    /* Any value does that is not zero everywhere; both bytes alike make a
+     * small number of each type. */
     memset(t->a, 0x3c, (size_t)(p->m * p->k) * bytes);
     memset(t->b, 0x3c, (size_t)(p->n * p->k) * bytes);
     return SHINGLE_OK;
@@ -230,8 +230,8 @@ static void describe(const sg_cpu *cpu, double copy_rate, double pack_rate, sg_m
     m->tiles = sg_tile_shapes(m->tile);
 }
 
-/* The rate of tiles of the first shape and endless k, from that of a product in pieces, which has also
- * brought B into order. */
+/* The rate of tiles of the first shape and endless k, from that of a product in pieces, which has
+ * also brought B into order. */
 static double tile_tflops(const sg_cpu *cpu, const trial *size, const sg_machine *m, double tflops)
 {
     const sg_split split = sg_tile_split(size->m, size->n, size->k, cpu->threads);

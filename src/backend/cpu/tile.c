@@ -124,9 +124,9 @@ static void multiply_panel(const piece *p, int64_t width, int64_t panel, const f
     sg_micro_engine()->multiply(&micro);
 }
 
-/* Fetches part PART of PARTS of the next block of A while this one is multiplied: its rows are
- * short and far apart, which the processor does not foresee.  Worth 3 to 5 % for tiles of 128
- * columns. */
+/* Fetches part PART of PARTS of the next block of A while this one is multiplied:
+ * its rows are short and far apart, which the processor does not foresee.  Worth 3
+ * to 5 % for tiles of 128 columns. */
 static void prefetch_next(const piece *p, int64_t part, int64_t parts)
 {
     const int64_t row_bytes = p->work->a_stride * sg_type_bytes(p->work->a_type);
@@ -253,9 +253,9 @@ void sg_tile_multiply(sg_tile_scratch *scratch, sg_pack *pack, const sg_tile_wor
 
 /* ---- Shapes ---------------------------------------------------------------------------------- */
 
-/* Cost of pieces of ROW_STEP x COL_STEP on the busiest of WORKERS, in multiply-adds.  A piece also
- * copies its rows of A, fetches its columns of B and stores its C: worth about 24, 8 and 64 of them
- * an element. */
+/* Cost of pieces of ROW_STEP x COL_STEP on the busiest of WORKERS, in multiply-adds.  A
+ * piece also copies its rows of A, fetches its columns of B and stores its C: worth about
+ * 24, 8 and 64 of them an element. */
 static double split_cost(int64_t rows, int64_t cols, int64_t k, int workers, int64_t row_step,
                          int64_t col_step)
 {
@@ -303,8 +303,8 @@ sg_tile_rect sg_tile_split_at(const sg_split *split, int64_t index)
 
 int sg_tile_shapes(sg_tile tile_out[SG_TILES])
 {
-    /* Rates: time of the processors for bench_gemm's product in pieces against that in tiles of this
-     * shape, stored once more from the accumulators (EPYC, Zen 4, 2 threads). */
+    /* Rates: time of the processors for bench_gemm's product in pieces against that in tiles of
+     * this shape, stored once more from the accumulators (EPYC, Zen 4, 2 threads). */
     static const sg_tile shapes[] = {
         {128, 512, 0.99, 1}, {128, 256, 0.98, 1}, {128, 128, 0.92, 1}, {64, 64, 0.80, 1}};
     _Static_assert(sizeof shapes / sizeof *shapes <= SG_TILES, "machine.tile has room for them");

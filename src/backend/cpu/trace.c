@@ -1,6 +1,6 @@
-/* trace.c -- what a record is told, while there is one: units that workers carried out and pieces that
- * links moved, of the recorded run alone.  Everything here happens with the pool's mutex held, which
- * is what orders the calls of sg_record_add. */
+/* trace.c -- what a record is told, while there is one: units that workers carried out and pieces
+ * that links moved, of the recorded run alone.  Everything here happens with the pool's mutex held,
+ * which is what orders the calls of sg_record_add. */
 #include "backend/cpu/cpu.h"
 
 /* Shorter units only found out that they have to wait. */

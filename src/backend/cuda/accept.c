@@ -1,7 +1,7 @@
 /* accept.c -- which schedules the CUDA backend carries out.
  *
- * A launch by itself runs in any case, be it by a slow kernel.  One beside other lanes, or with flags,
- * is worth it only as a fast one. */
+ * A launch by itself runs in any case, be it by a slow kernel.  One beside other lanes, or with
+ * flags, is worth it only as a fast one. */
 #include "backend/cuda/cuda.h"
 
 enum { STAGE_K = 64 }; /* of the fast kernels: k that they load at a time */
@@ -123,8 +123,8 @@ static bool ends_stages(const sg_sched *s, const sg_launch *l)
     return does;
 }
 
-/* Tiles in pieces narrower than 64 columns store blocks of 64 rows whole, over whatever stands behind a
- * patch that ends inside one. */
+/* Tiles in pieces narrower than 64 columns store blocks of 64 rows whole, over whatever stands
+ * behind a patch that ends inside one. */
 static bool tramples(const sg_sched *s, const sg_launch *l)
 {
     bool does = false;
@@ -237,7 +237,8 @@ static bool keeps_order(const sg_cuda *cuda, const sg_sched *s, sg_text *why)
     return true;
 }
 
-/* Kernels are those of the first rank's GPU, whichever the caller's thread has at hand: all ranks plan alike. */
+/* Kernels are those of the first rank's GPU, whichever the caller's thread has at
+ * hand: all ranks plan alike. */
 static bool ask_there(const sg_cuda *cuda, const sg_sched *s, sg_text *why,
                       bool (*ask)(const sg_cuda *, const sg_sched *, sg_text *))
 {

@@ -1,7 +1,7 @@
 /* clock.c -- how long runs take by the clocks of the GPUs: one by itself, or many back to back.
  *
- * All ranks start at once (kernel/start.h), when the one thread that feeds them has enqueued everything.
- * Runs back to back are graphs of a few. */
+ * All ranks start at once (kernel/start.h), when the one thread that feeds them has enqueued
+ * everything.  Runs back to back are graphs of a few. */
 #include <time.h>
 
 #include "backend/cuda/cuda.h"
@@ -134,8 +134,8 @@ static shingle_status measure(sg_cuda *cuda, const stopwatch *w, int launches, d
     return SHINGLE_OK;
 }
 
-/* After a failure ranks may still wait for one that was not launched, as long as their limit lets them;
- * what they work on must not be freed before. */
+/* After a failure ranks may still wait for one that was not launched, as long as their limit lets
+ * them; what they work on must not be freed before. */
 static void settle(const sg_cuda *cuda)
 {
     const double until = sg_now_us() + 2 * cuda->timeout_us;

@@ -118,7 +118,8 @@ static bool put_paired(sg_cuda_rank *rank, const void *memory)
     return false;
 }
 
-/* Peers' words of REST are told from what they are stored over: it rests before anybody has its address. */
+/* Peers' words of REST are told from what they are stored over: it rests
+ * before anybody has its address. */
 static shingle_status get_block(sg_cuda_rank *rank, sg_arena_kind arena, size_t bytes,
                                 void **memory_out)
 {
@@ -336,8 +337,8 @@ static void close_group(void *self)
     free(cuda);
 }
 
-/* Waits for what the ranks have enqueued on their service streams.  A collective that does not end by itself is
- * stopped; in any case all is over before memory that peers read is freed. */
+/* Waits for what the ranks have enqueued on their service streams.  A collective that does not end
+ * by itself is stopped; in any case all is over before memory that peers read is freed. */
 static shingle_status await_service(sg_cuda *cuda, shingle_status status)
 {
     const double until = sg_now_us() + cuda->timeout_us + meet_us;
@@ -472,7 +473,8 @@ static bool has_word(const char *device, const char *word, size_t length)
     return false;
 }
 
-/* Words of the GPU of file NAME, as "a100-pcie-x8" or "h200x4", if DEVICE has all of them; else 0. */
+/* Words of the GPU of file NAME, as "a100-pcie-x8" or "h200x4", if DEVICE has all of them; else
+ * 0. */
 static int words_in(const char *name, const char *device)
 {
     const char *const end = strrchr(name, 'x');
@@ -487,8 +489,8 @@ static int words_in(const char *name, const char *device)
     return words;
 }
 
-/* The shipped machine with this GPU, told by the most words, and the fewest ranks that are enough, else with the
- * most. */
+/* The shipped machine with this GPU, told by the most words, and the fewest ranks that are enough,
+ * else with the most. */
 static const char *shipped(const char *device, int ranks)
 {
     const char *best = NULL;

@@ -1,4 +1,5 @@
-/* cuda.h -- the CUDA backend: a GPU a rank, all in this process; or for proofs, several ranks a GPU.
+/* cuda.h -- the CUDA backend: a GPU a rank, all in this process; or for proofs, several ranks a
+ * GPU.
  *
  *     cuda.c    the table; open and close, memory
  *     share.c   several ranks on a GPU, for proofs
@@ -15,8 +16,8 @@
  *     facts.c   names, versions and clocks for reports
  *
  * A lane is a stream.  Lane 0 of a run is the caller's stream; the others fork from it behind the
- * begin kernel and join it before the end kernel.  Whatever differs from run to run (epoch, half) is
- * on the device, so a run that was captured into a graph replays right. */
+ * begin kernel and join it before the end kernel.  Whatever differs from run to run (epoch, half)
+ * is on the device, so a run that was captured into a graph replays right. */
 #ifndef SG_CUDA_H
 #define SG_CUDA_H
 
@@ -46,8 +47,8 @@ typedef struct sg_cuda_flight {
     const char *text; /* of the plan; plans outlive their runs */
 } sg_cuda_flight;
 
-/* Two blocks of a size side by side: the halves of a workspace, between which a tensor map takes one
- * stride, which must not be too long. */
+/* Two blocks of a size side by side: the halves of a workspace, between which a tensor map takes
+ * one stride, which must not be too long. */
 typedef struct sg_cuda_pair {
     char *base; /* NULL: none */
     sg_arena_kind arena;
@@ -77,7 +78,8 @@ typedef struct sg_cuda_rank {
     sg_cuda_known known[SG_USER_BUFS][SG_CUDA_KNOWN];
     uint64_t known_at; /* `strange` of the group then */
 
-    /* Runs FIRST .. ISSUED - 1, modulo its size; the one behind them is written by who enqueues it. */
+    /* Runs FIRST .. ISSUED - 1, modulo its size; the one behind them is written by who enqueues
+     * it. */
     sg_cuda_flight flight[SG_CUDA_FLIGHT];
     uint64_t first;    /* grows with the mutex held, by whoever finds that runs have ended */
     uint64_t issued;   /* grows with the mutex held, by who enqueues the rank's runs */
@@ -120,8 +122,8 @@ typedef struct sg_cuda {
     sg_verdict verdict;
     cudaError_t lost; /* what a GPU said of the runs of rank LOST_RANK; cudaSuccess: nothing */
     int lost_rank;
-    /* When a run was last enqueued, or seen to have ended or not to have begun; when one that has begun
-     * was first found since then; when that was last looked at. */
+    /* When a run was last enqueued, or seen to have ended or not to have begun; when one that has
+     * begun was first found since then; when that was last looked at. */
     double progress_us, held_us, looked_us;
     struct sg_choice *choice; /* of algorithms, by shape (vendor.c) */
 } sg_cuda;
@@ -134,8 +136,8 @@ typedef struct sg_cuda_step {
     sg_kernel_gemm *gemm;           /* a launch by our kernel */
     void *remake;                   /* device memory of its maps of peers' tensors */
     struct sg_product *lt;          /* a launch by the vendor's library */
-    /* Bit i, of SG_CUDA_RAISES: raise i of the step is a copy of the epoch word; or a later step of this lane
-     * raises it for this one. */
+    /* Bit i, of SG_CUDA_RAISES: raise i of the step is a copy of the epoch word; or a later step of
+     * this lane raises it for this one. */
     uint32_t raise_by_copy, raise_by_other;
 } sg_cuda_step;
 
@@ -182,8 +184,8 @@ typedef struct sg_cuda_plan {
 shingle_status sg_cuda_check(cudaError_t error, const char *call);
 #define SG_CUDA(call) SG_TRY(sg_cuda_check((call), #call))
 
-/* The current device becomes RANK's until leave, which gets what it was: it is the thread's, and threads enter
- * a rank beside and within each other. */
+/* The current device becomes RANK's until leave, which gets what it was: it is the thread's, and
+ * threads enter a rank beside and within each other. */
 shingle_status sg_cuda_enter(const sg_cuda_rank *rank, int *caller_out);
 void sg_cuda_leave(const sg_cuda_rank *rank, int caller);
 
@@ -196,8 +198,8 @@ shingle_status sg_cuda_deal(sg_cuda *cuda, bool shares, int devices);
 /* RANK has found all SMs of its GPU and keeps its part. */
 shingle_status sg_cuda_share_sms(const sg_cuda *cuda, sg_cuda_rank *rank);
 
-/* Frees device memory (or NULL) when no run is on its way: cudaFree waits for all that runs on the GPU, where a rank
- * may wait for one that the same thread has yet to begin.  Takes the mutex. */
+/* Frees device memory (or NULL) when no run is on its way: cudaFree waits for all that runs on the
+ * GPU, where a rank may wait for one that the same thread has yet to begin.  Takes the mutex. */
 void sg_cuda_drop(sg_cuda *cuda, void *memory);
 
 /* Frees what was dropped, if that may be done now.  LAST: whatever is on its way. */
@@ -230,7 +232,8 @@ void sg_cuda_unbind(void *self, sg_bound *bound);
 /* The landings of all ranks for the C of this plan (land.c). */
 shingle_status sg_cuda_land(sg_cuda *cuda, const sg_problem *p, void **landing_out);
 
-/* Do peers store into C of this rank?  Is AREA, which is read, of the own C but stored by a peer? */
+/* Do peers store into C of this rank?  Is AREA, which is read, of the own C but stored by a
+ * peer? */
 bool sg_cuda_is_reached(const sg_bound *bound);
 bool sg_cuda_is_landed(const sg_cuda_plan *plan, const sg_area *area);
 
@@ -247,7 +250,8 @@ void sg_cuda_plan_turn(sg_cuda_plan *plan);
 shingle_status sg_cuda_begin(void *self, sg_run *run);
 shingle_status sg_cuda_end(void *self, sg_run *run);
 
-/* The part that the launch of step INDEX has in the protocol of this run goes into its parameters. */
+/* The part that the launch of step INDEX has in the protocol of this run goes into its
+ * parameters. */
 void sg_cuda_take_turn(sg_cuda_rank *rank, const sg_run *run, int32_t index);
 
 /* Points the launch of step INDEX at the tensors of RUN (issue.c). */
@@ -278,8 +282,8 @@ shingle_status sg_cuda_issue_flag(void *self, sg_run *run, int32_t step);
 /* Enqueueing failed in the middle of a run of RANK: the group fails with that, and drains. */
 void sg_cuda_stop(sg_cuda *cuda, const sg_cuda_rank *rank, shingle_status status);
 
-/* Who captures a graph, and while it is captured in Global mode everybody else, breaks it by asking how
- * streams and events stand.  Between these two the calling thread may ask.  They nest. */
+/* Who captures a graph, and while it is captured in Global mode everybody else, breaks it by asking
+ * how streams and events stand.  Between these two the calling thread may ask.  They nest. */
 enum cudaStreamCaptureMode sg_cuda_relax(void);
 void sg_cuda_restore(enum cudaStreamCaptureMode mode);
 
@@ -289,8 +293,8 @@ void sg_cuda_pause(void);
 /* With the mutex held: runs of all ranks that have ended are forgotten. */
 void sg_cuda_reap(sg_cuda *cuda);
 
-/* Has the group failed, or has a rank recorded trouble?  Then the verdict is made, if it is not, and
- * returned as an error. */
+/* Has the group failed, or has a rank recorded trouble?  Then the verdict is made, if it is not,
+ * and returned as an error. */
 shingle_status sg_cuda_alive(sg_cuda *cuda);
 shingle_status sg_cuda_sync(void *self, int rank, double seconds);
 shingle_status sg_cuda_recover(void *self, sg_work *const *work, double seconds);

@@ -1,4 +1,5 @@
-/* facts.c -- what a report says of the GPUs: names, versions, and the clock that a rank's runs at. */
+/* facts.c -- what a report says of the GPUs: names, versions, and the clock that a rank's runs
+ * at. */
 #include <cublasLt.h>
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,10 +1,10 @@
-/* fail.c -- waiting for runs; and when a group comes to a halt: everything is drained, one verdict is
- * made for all ranks, and recovery starts over.
+/* fail.c -- waiting for runs; and when a group comes to a halt: everything is drained, one verdict
+ * is made for all ranks, and recovery starts over.
  *
- * A wait inside a kernel ends by itself, records what it waited for and raises `abort` at all ranks,
- * so kernels drain without the host.  Collectives of the library do not: the host notices that a run
- * which has begun does not end and that no other has ended for the limit, and takes the library's group
- * down. */
+ * A wait inside a kernel ends by itself, records what it waited for and raises `abort` at all
+ * ranks, so kernels drain without the host.  Collectives of the library do not: the host notices
+ * that a run which has begun does not end and that no other has ended for the limit, and takes the
+ * library's group down. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -15,8 +15,8 @@ static const double poll_us = 20;
 static const double most_slack_us = 500e3;
 static const double drain_us = 2000e3; /* what is queued behind them is, too */
 
-/* How long after the limit the host acts on its own: kernels notice by themselves first, and are gone
- * soon after they see `abort`. */
+/* How long after the limit the host acts on its own: kernels notice by themselves first, and are
+ * gone soon after they see `abort`. */
 static double slack_us(const sg_cuda *cuda)
 {
     return cuda->timeout_us < most_slack_us ? cuda->timeout_us : most_slack_us;
@@ -83,7 +83,8 @@ static bool is_pending(cudaError_t answer)
                                            answer <= cudaErrorStreamCaptureWrongThread);
 }
 
-/* Runs behind the last mark are on the rank's own stream.  What a GPU has lost has not ended well, if at all. */
+/* Runs behind the last mark are on the rank's own stream.  What a GPU has lost has
+ * not ended well, if at all. */
 static void reap_rank(sg_cuda *cuda, sg_cuda_rank *rank)
 {
     const uint64_t before = rank->first;
@@ -111,7 +112,8 @@ void sg_cuda_reap(sg_cuda *cuda)
     sg_cuda_restore(mode);
 }
 
-/* Are all streams empty?  Behind `fork` is what was enqueued of a run that could not be to its end. */
+/* Are all streams empty?  Behind `fork` is what was enqueued of a run that could not be to its
+ * end. */
 static bool is_idle(const sg_cuda *cuda)
 {
     bool idle = true;
@@ -158,8 +160,8 @@ static void raise_abort(sg_cuda *cuda)
     }
 }
 
-/* The last lane of RANK, behind all collectives that it has enqueued: they are in runs that are marked, on its
- * lanes, or in the run that could not be enqueued. */
+/* The last lane of RANK, behind all collectives that it has enqueued: they are in runs that are
+ * marked, on its lanes, or in the run that could not be enqueued. */
 static cudaStream_t behind_all(sg_cuda_rank *rank)
 {
     cudaStream_t const last = rank->lane[SG_MAX_LANES - 1];
@@ -177,9 +179,9 @@ static cudaStream_t behind_all(sg_cuda_rank *rank)
     return last;
 }
 
-/* From here on no rank calls the library of collectives (sg_cuda_issue_coll), and no call is under way that is about
- * to come back: a group must not be taken down under one, which does not come back by itself if it waits for a rank
- * that never comes. */
+/* From here on no rank calls the library of collectives (sg_cuda_issue_coll), and no call is under
+ * way that is about to come back: a group must not be taken down under one, which does not come
+ * back by itself if it waits for a rank that never comes. */
 static void await_calls(sg_cuda *cuda)
 {
     const double until = sg_now_us() + drain_us;
@@ -189,8 +191,8 @@ static void await_calls(sg_cuda *cuda)
             sg_cuda_pause();
 }
 
-/* Nothing is on its way any more.  Kernels see `abort` at once; what collectives hold is given up, or, in
- * windows, brought to an end. */
+/* Nothing is on its way any more.  Kernels see `abort` at once; what collectives hold is given up,
+ * or, in windows, brought to an end. */
 static bool drain(sg_cuda *cuda, double limit_us)
 {
     raise_abort(cuda);
@@ -219,8 +221,8 @@ static shingle_status read_begin(sg_cuda *cuda, sg_cuda_rank *rank, uint64_t *ep
     return SHINGLE_OK;
 }
 
-/* Has the oldest run of RANK that is on its way begun on the GPU?  By its hello, whatever its number is there: graphs
- * that replay count there alone.  If nobody can tell, it has. */
+/* Has the oldest run of RANK that is on its way begun on the GPU?  By its hello, whatever its
+ * number is there: graphs that replay count there alone.  If nobody can tell, it has. */
 static bool has_begun(sg_cuda *cuda, sg_cuda_rank *rank)
 {
     const sg_cuda_flight *const oldest = &rank->flight[rank->first % SG_CUDA_FLIGHT];
@@ -309,8 +311,8 @@ static void stand_at(const sg_cuda *cuda, uint64_t run, sg_stand *stand)
     }
 }
 
-/* Is there a run on the way in which ranks have different plans?  Then STAND says how they stand in it.
- * Some of what counts as on the way may have ended (turn.c), but not so. */
+/* Is there a run on the way in which ranks have different plans?  Then STAND says how they stand in
+ * it.  Some of what counts as on the way may have ended (turn.c), but not so. */
 static bool differ(const sg_cuda *cuda, sg_stand *stand)
 {
     for (int r = 1; r < cuda->ranks; r++)
@@ -341,7 +343,8 @@ static void name_missing(sg_stand *stand, int ranks)
         }
 }
 
-/* With the mutex held, once a failure: STANDS by the host are from before everything was drained. */
+/* With the mutex held, once a failure: STANDS by the host are from before everything was
+ * drained. */
 static void judge(sg_cuda *cuda)
 {
     sg_stand host[SG_CUDA_RANKS];
@@ -383,10 +386,10 @@ static bool is_held(sg_cuda *cuda, bool *collects_out)
     return held;
 }
 
-/* Has a run that waits for others begun, and does not end although nobody ends any other?  Collectives make it one that
- * no kernel gives up.  Looked at now and then, and from the first look on that finds it so: who comes back after a
- * pause has not seen what ended or began meanwhile.  What stands behind other work of its caller's waits for no rank
- * yet. */
+/* Has a run that waits for others begun, and does not end although nobody ends any other?
+ * Collectives make it one that no kernel gives up.  Looked at now and then, and from the first look
+ * on that finds it so: who comes back after a pause has not seen what ended or began meanwhile.
+ * What stands behind other work of its caller's waits for no rank yet. */
 static bool hangs(sg_cuda *cuda)
 {
     const double pause_us = slack_us(cuda) / 2;

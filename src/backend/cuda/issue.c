@@ -191,8 +191,8 @@ static shingle_status copy_area(const sg_run *run, const sg_area *src, const sg_
     return SHINGLE_OK;
 }
 
-/* Copies the epoch behind the data, where engines alone raise a flag; a kernel counts and raises the others.
- * Partner: the acquire of whoever waits. */
+/* Copies the epoch behind the data, where engines alone raise a flag; a kernel counts and raises
+ * the others.  Partner: the acquire of whoever waits. */
 static shingle_status raise_by_engine(const sg_cuda_rank *rank, const sg_run *run, int32_t index,
                                       cudaStream_t stream)
 {
@@ -296,8 +296,8 @@ shingle_status sg_cuda_issue_flag(void *self, sg_run *run, int32_t step)
 
 /* ---- Collectives ----------------------------------------------------------------------------- */
 
-/* A part of a collective: the library takes elements side by side, so what is not goes through dense
- * memory. */
+/* A part of a collective: the library takes elements side by side, so what is not
+ * goes through dense memory. */
 typedef struct part {
     const sg_area *area;
     bool read, written;
@@ -316,9 +316,10 @@ static int64_t cols_around(const sg_run *run, const sg_area *area)
     return high - low;
 }
 
-/* Are the parts of STEP of one size and side by side?  As the plan has them, since the library must hear the same of
- * all ranks, and rows of the user's may lie apart at one of them: those go through dense memory, where they follow
- * each other.  So do parts that are not whole rows, at all ranks. */
+/* Are the parts of STEP of one size and side by side?  As the plan has them, since the library
+ * must hear the same of all ranks, and rows of the user's may lie apart at one of them: those go
+ * through dense memory, where they follow each other.  So do parts that are not whole rows, at
+ * all ranks. */
 static bool are_even(const sg_run *run, const sg_step *step)
 {
     const sg_area *const first = &run->bound->sched.to[step->to0];

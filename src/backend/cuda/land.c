@@ -1,10 +1,10 @@
 /* land.c -- what peers store into C, and what collectives take of matrices that are not dense.
  *
- * Peers store into C itself where a run may tell them its address (turn.c).  Otherwise what they store
- * goes to the rank's landing, which every rank knows from bind on, and from there to C at the end of the
- * run; where ranks own columns, all but the own ones.  Rows of C that this rank passes on after they came
- * from a peer are then read from the landing, too.  One landing is enough: peers store there after this
- * rank's hello only, which comes behind the end of its run before. */
+ * Peers store into C itself where a run may tell them its address (turn.c).  Otherwise what they
+ * store goes to the rank's landing, which every rank knows from bind on, and from there to C at the
+ * end of the run; where ranks own columns, all but the own ones.  Rows of C that this rank passes
+ * on after they came from a peer are then read from the landing, too.  One landing is enough: peers
+ * store there after this rank's hello only, which comes behind the end of its run before. */
 #include <stdlib.h>
 
 #include "backend/cuda/cuda.h"
@@ -87,15 +87,16 @@ static own_part own_part_of(const sg_bound *bound)
     return own;
 }
 
-/* Do the ranks of an all-reduce own columns?  Then this one stores some of all rows, or none of its own. */
+/* Do the ranks of an all-reduce own columns?  Then this one stores some of
+ * all rows, or none of its own. */
 static bool owns_columns(const sg_bound *bound, const own_part *own)
 {
     if (sg_problem_out(&bound->problem) != SG_OUT_ALL || !bound->sched.peers) return false;
     return own->nothing || (own->foreign && own->hi - own->lo < bound->problem.n);
 }
 
-/* Do peers store into C of this rank?  They do if rows or columns of others must arrive there and this rank does
- * not store them itself. */
+/* Do peers store into C of this rank?  They do if rows or columns of others must arrive there and
+ * this rank does not store them itself. */
 bool sg_cuda_is_reached(const sg_bound *bound)
 {
     const sg_sched *const s = &bound->sched;
@@ -176,8 +177,8 @@ static int64_t loose_bytes(const sg_sched *s, const sg_step *step)
     return bytes;
 }
 
-/* Collectives take elements side by side.  Which strides the user's matrices have only a run knows, and
- * a run allocates nothing. */
+/* Collectives take elements side by side.  Which strides the user's matrices have only a run knows,
+ * and a run allocates nothing. */
 shingle_status sg_cuda_make_dense(sg_cuda_rank *rank, sg_cuda_plan *plan)
 {
     const sg_sched *const s = &plan->bound->sched;

@@ -1,6 +1,6 @@
 /* lower.c -- a sealed schedule with the addresses of a rank: the lists of the schedule go to the
- * device as they are, but that areas name places (kernel.h) instead of buffers.  Nothing here is done
- * again for a run but filling in the user's tensors. */
+ * device as they are, but that areas name places (kernel.h) instead of buffers.  Nothing here is
+ * done again for a run but filling in the user's tensors. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -283,8 +283,8 @@ static bool is_vendor(const sg_sched *s, const sg_launch *l, const sg_patch *pat
     return fits && narrow && (act == SG_ACT_NONE || act == SG_ACT_RELU);
 }
 
-/* Elements from row to row of AREA, which names a place; what its offset is no multiple of goes into
- * *ODD. */
+/* Elements from row to row of AREA, which names a place; what its offset is no
+ * multiple of goes into *ODD. */
 static int64_t stride_in(const sg_cuda_plan *plan, const sg_area *area, int64_t *odd)
 {
     const sg_kernel_place *const place = &plan->program.place[area->buf];
@@ -375,8 +375,8 @@ static shingle_status make_launch(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_pla
     return sg_fail(SHINGLE_EUNSUPPORTED, "step %d of %s: %s", index, plan->bound->text, why);
 }
 
-/* Is every raiser that counts in COUNTER a copy of an engine in LANE, among those of its raises that have a bit?
- * *LAST: the last of them. */
+/* Is every raiser that counts in COUNTER a copy of an engine in LANE, among those of its raises
+ * that have a bit? *LAST: the last of them. */
 static bool is_of_one_lane(const sg_sched *s, int32_t counter, int lane, int32_t *last)
 {
     for (int32_t i = 0; i < s->patches; i++)
@@ -396,8 +396,8 @@ static bool is_of_one_lane(const sg_sched *s, int32_t counter, int lane, int32_t
 }
 
 /* A copy engine raises by copying the epoch word.  If several copies of its lane raise a flag
- * together, the last one does it for all.  Other flags with several raisers need their counter, and a
- * kernel; which ones, all raisers of a flag must agree on. */
+ * together, the last one does it for all.  Other flags with several raisers need their counter, and
+ * a kernel; which ones, all raisers of a flag must agree on. */
 static void choose_raises(const sg_sched *s, int32_t index, sg_cuda_step *step)
 {
     const sg_step *const copy = &s->step[index];

@@ -1,4 +1,5 @@
-/* rows.c -- launches that norm rows: behind everything that the rows are made of, a kernel of its own. */
+/* rows.c -- launches that norm rows: behind everything that the rows are
+ * made of, a kernel of its own. */
 #include "backend/cuda/cuda.h"
 
 shingle_status sg_cuda_issue_norm(sg_cuda_rank *rank, const sg_run *run, int32_t index,

@@ -4,11 +4,11 @@
  *     GPU        0  1  0  1  0
  *     SMs        a third of a GPU each
  *
- * Ranks wait for each other inside kernels, so everything that waits must be on the GPU at once: a rank
- * plans with its part of the SMs, and all its grids keep to that.  No kernel starts beside the end of the
- * one before it, since it would take SMs that another rank counts on.  What never waits (the vendor's
- * products, fills, copies) may take all SMs, since it ends.  Collectives wait for each other as they
- * please and are declined. */
+ * Ranks wait for each other inside kernels, so everything that waits must be on the GPU at once: a
+ * rank plans with its part of the SMs, and all its grids keep to that.  No kernel starts beside the
+ * end of the one before it, since it would take SMs that another rank counts on.  What never waits
+ * (the vendor's products, fills, copies) may take all SMs, since it ends.  Collectives wait for
+ * each other as they please and are declined. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -16,8 +16,8 @@
 #include "core/env.h"
 
 enum {
-    /* Blocks of clusters come in pairs within a group of about so many SMs, each of which may be left with
-     * an odd one; the driver's copies from the GPU to itself need a place, too. */
+    /* Blocks of clusters come in pairs within a group of about so many SMs, each of which may be
+     * left with an odd one; the driver's copies from the GPU to itself need a place, too. */
     GROUP = 16,
     LEAST_SMS = 4
 };

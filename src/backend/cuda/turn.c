@@ -1,12 +1,12 @@
 /* turn.c -- begin and end of a run.
  *
- * A plan on one lane whose first step is a launch of our own has its run begun by that launch, and one
- * whose last step is (but for a FLAG step behind it) has it ended by that one: a plan of one launch is
- * one kernel.  Other plans have kernels of their own for it, around all lanes.
+ * A plan on one lane whose first step is a launch of our own has its run begun by that launch, and
+ * one whose last step is (but for a FLAG step behind it) has it ended by that one: a plan of one
+ * launch is one kernel.  Other plans have kernels of their own for it, around all lanes.
  *
- * Runs are kept in the rank's list of flights until they are known to have ended.  Events cost the host
- * time and keep one run's end and the next one's beginning apart, so a plan of one launch on the rank's
- * own stream, which can be asked itself, gets one every so often. */
+ * Runs are kept in the rank's list of flights until they are known to have ended.  Events cost the
+ * host time and keep one run's end and the next one's beginning apart, so a plan of one launch on
+ * the rank's own stream, which can be asked itself, gets one every so often. */
 #include <string.h>
 
 #include "backend/cuda/cuda.h"
@@ -18,8 +18,8 @@ static sg_cuda_flight *flight_of(sg_cuda_rank *rank, uint64_t run)
     return &rank->flight[run % SG_CUDA_FLIGHT];
 }
 
-/* Runs of RANK that are on their way, for who enqueues them, without the mutex.  One that ends meanwhile counts: to
- * wait for it does no harm. */
+/* Runs of RANK that are on their way, for who enqueues them, without the mutex.  One that ends
+ * meanwhile counts: to wait for it does no harm. */
 static uint64_t in_flight(const sg_cuda_rank *rank)
 {
     return rank->issued - __atomic_load_n(&rank->first, __ATOMIC_RELAXED);
@@ -32,8 +32,8 @@ static bool is_own_launch(const sg_cuda_plan *plan, int32_t index)
     return index >= 0 && plan->step[index].gemm != NULL && plan->step[index].lt == NULL;
 }
 
-/* Does STEP read what peers stored into C, or store into a peer's C by an engine, which is told where
- * before that peer has said so? */
+/* Does STEP read what peers stored into C, or store into a peer's C by an engine, which is told
+ * where before that peer has said so? */
 static bool needs_landing(const sg_cuda_plan *plan, const sg_step *step)
 {
     const sg_sched *const s = &plan->bound->sched;
@@ -57,8 +57,8 @@ static bool needs_landing(const sg_cuda_plan *plan, const sg_step *step)
     return needs || sg_cuda_is_landed(plan, &step->u.copy.src);
 }
 
-/* Peers may store into C itself if no engine of theirs does.  All ranks of a plan store into peers by
- * the same kind of step; one that stores nothing does not know which. */
+/* Peers may store into C itself if no engine of theirs does.  All ranks of a plan store into peers
+ * by the same kind of step; one that stores nothing does not know which. */
 static bool is_direct(const sg_cuda_plan *plan)
 {
     const sg_sched *const s = &plan->bound->sched;
@@ -97,8 +97,8 @@ void sg_cuda_plan_turn(sg_cuda_plan *plan)
 
 /* ---- Tensors --------------------------------------------------------------------------------- */
 
-/* Memory that every GPU of the group reaches: cudaMalloc's, since they reach each other.  What virtual
- * memory and pools hand out is theirs alone until somebody says otherwise. */
+/* Memory that every GPU of the group reaches: cudaMalloc's, since they reach each other.  What
+ * virtual memory and pools hand out is theirs alone until somebody says otherwise. */
 static bool is_reachable(const sg_cuda *cuda, const void *data)
 {
     int capable = 0;
@@ -205,8 +205,8 @@ static shingle_status mark_last(sg_cuda *cuda, sg_cuda_rank *rank)
     return SHINGLE_OK;
 }
 
-/* Runs of a rank follow each other, whatever streams their callers have.  A verdict knows where a rank
- * stands in a plan of several kernels, so those before are marked. */
+/* Runs of a rank follow each other, whatever streams their callers have.  A verdict knows where a
+ * rank stands in a plan of several kernels, so those before are marked. */
 static shingle_status follow(sg_cuda *cuda, sg_cuda_rank *rank, const sg_run *run)
 {
     const sg_cuda_plan *const plan = run->bound->backend;
@@ -221,8 +221,8 @@ static shingle_status follow(sg_cuda *cuda, sg_cuda_rank *rank, const sg_run *ru
     return SHINGLE_OK;
 }
 
-/* A run that waits in collectives and says no hello (`serial`) must not be taken for one that hangs while it stands
- * behind the caller's other work. */
+/* A run that waits in collectives and says no hello (`serial`) must not be taken for one that hangs
+ * while it stands behind the caller's other work. */
 static shingle_status tell_begin(sg_cuda_rank *rank, const sg_run *run)
 {
     const sg_cuda_plan *const plan = run->bound->backend;
@@ -240,7 +240,8 @@ static shingle_status set_out(sg_cuda *cuda, sg_cuda_rank *rank, sg_run *run)
     SG_TRY(follow(cuda, rank, run));
     SG_TRY(look_at_tensors(cuda, rank, run));
     SG_TRY(tell_begin(rank, run));
-    /* A launch that does not begin its run reads the epoch at once, which the run before may change. */
+    /* A launch that does not begin its run reads the epoch at once, which
+     * the run before may change. */
     const bool begins = s->peers || !plan->counts;
     rank->how = plan->one_lane && begins && cuda->sharing == 1 ? SG_KERNEL_EARLY : 0;
     rank->begun = rank->ended = rank->apart = false;

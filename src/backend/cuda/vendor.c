@@ -1,5 +1,6 @@
 /* vendor.c -- see vendor.h.  Row-major C = A * B' is the library's column-major C' = B' * A with B
- * transposed: its first operand is B (k x n, transposed), its second A (k x m), its result n x m. */
+ * transposed: its first operand is B (k x n, transposed), its second A (k x m), its result n x
+ * m. */
 #include <cublasLt.h>
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -259,8 +260,9 @@ static shingle_status multiply(const sg_product *p, const cublasLtMatmulAlgo_t *
 
 /* ---- Search ---------------------------------------------------------------------------------- */
 
-/* Operands of the search: what is in them does not matter to which algorithm is faster, but it must
- * not be zero, which costs less power.  The rank's workspace belongs to runs, and some may be on their way. */
+/* Operands of the search: what is in them does not matter to which algorithm is faster,
+ * but it must not be zero, which costs less power.  The rank's workspace belongs to runs,
+ * and some may be on their way. */
 typedef struct scratch {
     char *memory;
     sg_operands operands;
@@ -321,8 +323,9 @@ static shingle_status time_one(const sg_product *p, const cublasLtMatmulAlgo_t *
     return SHINGLE_OK;
 }
 
-/* Two rounds over all of them; the better one of each counts, and the first to be best stays.  Of long
- * products, whose first runs are no slower, only those near the best are run again, once a round. */
+/* Two rounds over all of them; the better one of each counts, and the first to be best
+ * stays.  Of long products, whose first runs are no slower, only those near the best
+ * are run again, once a round. */
 /* *US_OUT stays 0 if there was no memory to time them. */
 static shingle_status search(sg_product *p, cudaStream_t stream, double *us_out)
 {
@@ -371,7 +374,8 @@ static uint32_t current_bit(void)
     return 1u << device % 32;
 }
 
-/* Has the kernel loaded where it was not timed; without memory for that it loads when it first runs. */
+/* Has the kernel loaded where it was not timed; without memory for that it loads when it first
+ * runs. */
 static shingle_status warm(const sg_product *p, cudaStream_t stream, bool *loaded_out)
 {
     scratch s = {.memory = NULL};

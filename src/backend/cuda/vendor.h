@@ -1,5 +1,6 @@
-/* vendor.h -- the vendor's product (cuBLASLt), by the algorithm that was fastest here.  The library is
- * looked for when a group opens; without it launches of the vendor's are served by our kernels. */
+/* vendor.h -- the vendor's product (cuBLASLt), by the algorithm that was fastest here.  The
+ * library is looked for when a group opens; without it launches of the vendor's are served by
+ * our kernels. */
 #ifndef SG_VENDOR_H
 #define SG_VENDOR_H
 
@@ -24,8 +25,9 @@ typedef struct sg_operands {
     int64_t a_stride, b_stride, add_stride, c_stride; /* elements */
 } sg_operands;
 
-/* C = A * B' (or ADD + A * B'), then bias and ACT (none or relu).  Strides in elements, and ALIGNED, the
- * bytes (at most 256) that all addresses are multiples of, are those that runs are expected to have. */
+/* C = A * B' (or ADD + A * B'), then bias and ACT (none or relu).  Strides in elements, and
+ * ALIGNED, the bytes (at most 256) that all addresses are multiples of, are those that runs are
+ * expected to have. */
 typedef struct sg_product_ask {
     sg_type type;
     int64_t m, n, k;
@@ -37,14 +39,14 @@ typedef struct sg_product_ask {
 } sg_product_ask;
 
 /* CHOICE remembers what was timed; the first product of a shape takes some tens of milliseconds of
- * STREAM.  Its kernel is then loaded on the current device: to load one waits for kernels that run, which
- * may wait for this product. */
+ * STREAM.  Its kernel is then loaded on the current device: to load one waits for kernels that run,
+ * which may wait for this product. */
 shingle_status sg_product_make(sg_vendor *vendor, sg_choice **choice, const sg_product_ask *ask,
                                cudaStream_t stream, sg_product **product_out);
 void sg_product_free(sg_product *product);
 
-/* Are these the strides and the alignment that it was made for?  In others its kernel may be one that is
- * not loaded. */
+/* Are these the strides and the alignment that it was made for?  In others its kernel may be one
+ * that is not loaded. */
 bool sg_product_fits(const sg_product *product, const sg_operands *o);
 shingle_status sg_product_run(sg_product *product, const sg_operands *o, cudaStream_t stream);
 

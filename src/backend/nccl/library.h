@@ -1,4 +1,5 @@
-/* library.h -- the entries of NCCL that are used, and a group of it; for the files of this folder. */
+/* library.h -- the entries of NCCL that are used, and a group of it; for the files of this
+ * folder. */
 #ifndef SG_NCCL_LIBRARY_H
 #define SG_NCCL_LIBRARY_H
 
@@ -82,10 +83,12 @@ struct sg_collect {
     meeting meeting[MEETINGS];
 };
 
-/* What lies in windows, and where all ranks have it (window.c).  NULL: MEMORY of RANK is in none. */
+/* What lies in windows, and where all ranks have it (window.c).  NULL: MEMORY of RANK is in
+ * none. */
 window *sg_window_of(sg_collect *c, int rank, const void *memory, size_t *offset_out);
 
-/* All windows are registered with new communicators, or lost with the old; whatever is left is freed. */
+/* All windows are registered with new communicators, or lost with the old;
+ * whatever is left is freed. */
 void sg_window_renew(sg_collect *c);
 void sg_window_lose(sg_collect *c);
 void sg_window_close(sg_collect *c);
@@ -94,8 +97,8 @@ void sg_window_close(sg_collect *c);
 int sg_window_enter(const sg_collect *c, int rank);
 void sg_window_leave(int device);
 
-/* RANK is about to enqueue ITS collective (meeting.c).  SHINGLE_EMISMATCH: others have enqueued another one
- * in its place, and would wait for this rank for ever. */
+/* RANK is about to enqueue ITS collective (meeting.c).  SHINGLE_EMISMATCH: others have enqueued
+ * another one in its place, and would wait for this rank for ever. */
 shingle_status sg_meeting_come(sg_collect *c, int rank, const meeting *its);
 
 /* It could not. */

@@ -1,11 +1,12 @@
 /* meeting.c -- who has come to which collective, so that those in windows end.
  *
- * NCCL's kernels look at a flag of ncclCommAbort while they wait for their peers; those that work in windows
- * do not (2.28: their barriers spin until all are there).  A rank that does not come would leave the others
- * on their GPUs for ever, recovery or not.  So the host knows what each rank has enqueued, and when a group
- * has failed, it comes in the name of those who are missing, with memory whose contents nobody needs: all
- * that waits ends, and nothing is aborted.  For the same reason a rank is refused another collective than
- * the one that its peers wait in.  Runs of a graph are nobody's to count. */
+ * NCCL's kernels look at a flag of ncclCommAbort while they wait for their peers; those that work
+ * in windows do not (2.28: their barriers spin until all are there).  A rank that does not come
+ * would leave the others on their GPUs for ever, recovery or not.  So the host knows what each rank
+ * has enqueued, and when a group has failed, it comes in the name of those who are missing, with
+ * memory whose contents nobody needs: all that waits ends, and nothing is aborted.  For the same
+ * reason a rank is refused another collective than the one that its peers wait in.  Runs of a graph
+ * are nobody's to count. */
 
 #include "backend/nccl/library.h"
 
@@ -72,8 +73,9 @@ static const meeting *find(const sg_collect *c, uint64_t number)
     return m->number == number ? m : NULL;
 }
 
-/* Memory for what the collectives that RANK misses have in no window.  That of a try before is large enough, since
- * nobody has come to more; to free it would wait for those who wait for RANK. */
+/* Memory for what the collectives that RANK misses have in no window.  That of a try before is
+ * large enough, since nobody has come to more; to free it would wait for those who wait for
+ * RANK. */
 static bool find_spare(sg_collect *c, int rank, uint64_t most)
 {
     size_t bytes = 0;
@@ -86,8 +88,8 @@ static bool find_spare(sg_collect *c, int rank, uint64_t most)
     return cudaMalloc(&c->spare[rank], bytes) == cudaSuccess;
 }
 
-/* What it sends and adds up is whatever lies there.  Only that is in a window which is in one at its peers, too:
- * the library chooses its kernel by it. */
+/* What it sends and adds up is whatever lies there.  Only that is in a window which is in one at
+ * its peers, too: the library chooses its kernel by it. */
 static ncclResult_t attend(sg_collect *c, int rank, const meeting *m, cudaStream_t stream)
 {
     char *const spare = c->spare[rank];

@@ -142,8 +142,8 @@ void sg_collect_close(sg_collect *c)
     destroy(c);
 }
 
-/* The library connects two ranks when one first sends to the other, and then waits for that other: not
- * in the one thread that drives all of them. */
+/* The library connects two ranks when one first sends to the other, and then waits for that other:
+ * not in the one thread that drives all of them. */
 shingle_status sg_collect_meet(sg_collect *c, void *const *room, void *const *stream)
 {
     ncclResult_t result = c->lib.ncclGroupStart();

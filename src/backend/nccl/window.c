@@ -1,9 +1,9 @@
 /* window.c -- windows: see collect.h.
  *
- * Registering is a call of all ranks, each of which waits for the others: one thread makes it for all in a
- * group, when all have their blocks.  So the first rank that asks for a block of a size gets those of the
- * others made, too.  Where that fails, there are no more windows in this group: a rank with one and a rank
- * without would not understand each other. */
+ * Registering is a call of all ranks, each of which waits for the others: one thread makes it for
+ * all in a group, when all have their blocks.  So the first rank that asks for a block of a size
+ * gets those of the others made, too.  Where that fails, there are no more windows in this group: a
+ * rank with one and a rank without would not understand each other. */
 #include <stdlib.h>
 
 #include "backend/nccl/library.h"
