@@ -6,8 +6,8 @@
  *     addends    wait, add, in the listed order, the own product at its place
  *     finish     bias, activation; rows that are normed
  *     stores     zeros around a tile in its place; own memory; then peers: at once, or staged for
- *                the link where it is held
- *     back raises     behind the stores (lane.c, link.c)
+ *                the link where it is held back
+ *     raises     behind the stores (lane.c, link.c)
  *
  * Whenever something is not ready the unit is left as it is and taken up later, maybe by another
  * worker; the pool's mutex orders the two. */
