@@ -68,12 +68,15 @@ typedef struct move_op {
     const char *from; /* NULL: zeros */
     size_t to_pitch, from_pitch, width, rows;
     int value; /* without FROM */
+    int device;
 } move_op;
 
 static bool move(void *data, bool first)
 {
     const move_op *const m = data;
     (void)first;
+    /* A fill takes SMs, but a small one, and a kernel that runs may have them all. */
+    if (m->from == NULL && m->width * m->rows > 4096 && fake_kernels[m->device] > 0) return false;
     for (size_t i = 0; i < m->rows; i++) {
         if (m->from == NULL)
             memset(m->to + i * m->to_pitch, m->value, m->width);
@@ -85,14 +88,15 @@ static bool move(void *data, bool first)
 
 FAKE cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream)
 {
-    const move_op m = {to, NULL, 0, 0, bytes, 1, value};
+    move_op m = {to, NULL, 0, 0, bytes, 1, value, 0};
+    (void)cudaGetDevice(&m.device);
     return fake_enqueue(stream, move, &m, sizeof m);
 }
 
 FAKE cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
                                  cudaStream_t stream)
 {
-    const move_op m = {to, from, 0, 0, bytes, 1, 0};
+    const move_op m = {to, from, 0, 0, bytes, 1, 0, 0};
     if (kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToHost) {
         /* The host's memory, which is not pinned, is free for other things when the call
          * returns. */
@@ -108,7 +112,7 @@ FAKE cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, 
                                    size_t width, size_t rows, enum cudaMemcpyKind kind,
                                    cudaStream_t stream)
 {
-    const move_op m = {to, from, to_pitch, from_pitch, width, rows, 0};
+    const move_op m = {to, from, to_pitch, from_pitch, width, rows, 0, 0};
     (void)kind;
     if (to_pitch < width || from_pitch < width) return cudaErrorInvalidPitchValue;
     fake_copies++;
@@ -145,7 +149,7 @@ FAKE cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, int device)
     (void)device;
     memset(out, 0, sizeof *out);
     snprintf(out->name, sizeof out->name, "%s", fake_name);
-    out->multiProcessorCount = 132;
+    out->multiProcessorCount = FAKE_SMS;
     out->l2CacheSize = 40 << 20;
     return cudaSuccess;
 }
@@ -155,7 +159,7 @@ FAKE cudaError_t cudaDeviceGetAttribute(int *out, enum cudaDeviceAttr attribute,
     FAKE_MAY_FAIL();
     (void)attribute;
     (void)device;
-    *out = 132;
+    *out = FAKE_SMS;
     return cudaSuccess;
 }
 

@@ -533,6 +533,35 @@ static void a_rank_without_tiles_counts_as_all_do(void **state)
     close_group(&w);
 }
 
+/* A plan is made while a run is on its way that waits for a rank which has not come yet, and may
+ * not come before the plan is made: its memory is filled by no kernel, and its product tried by
+ * none. */
+static void plans_are_made_beside_runs_that_wait(void **state)
+{
+    (void)state;
+    static const char *const others[][2] = {{"gemm_rs:bf16:600x256x128:r2", "direct"},
+                                            {"gemm_rs:bf16:640x256x128:r2", "serial{windows=0}"}};
+    for (int i = 0; i < 2; i++) {
+        world w;
+        shingle_plan *other = NULL;
+        const shingle_plan_options options = {.strategy = others[i][1]};
+        open_group(&w, 2, 2);
+        assert_true(make_plans(&w, "ag_gemm:bf16:64x64x64:r2", "fused_in{push=1}"));
+        fill(&w, 1);
+        assert_int_equal(run_rank(&w, 0, NULL), SHINGLE_OK);
+        const double begin = sg_now_us();
+        if (shingle_plan_create(w.comm[0], others[i][0], &options, &other) != SHINGLE_OK)
+            fail_msg("%s", shingle_error());
+        assert_true(sg_now_us() - begin < 1e6);
+        assert_int_equal(run_rank(&w, 1, NULL), SHINGLE_OK);
+        sync_all(&w);
+        expect_right(&w, others[i][0]);
+        shingle_plan_free(other);
+        drop_plans(&w);
+        close_group(&w);
+    }
+}
+
 /* What a kernel's roles count with has no room for more. */
 static void limits_beyond_a_quarter_of_an_hour_are_refused(void **state)
 {
@@ -549,6 +578,7 @@ int main(void)
         cmocka_unit_test(captures_stay_whole),
         cmocka_unit_test(queued_runs_blame_nobody),
         cmocka_unit_test(a_rank_without_tiles_counts_as_all_do),
+        cmocka_unit_test(plans_are_made_beside_runs_that_wait),
         cmocka_unit_test(limits_beyond_a_quarter_of_an_hour_are_refused),
         cmocka_unit_test(more_ranks_than_a_group_has_are_refused),
         cmocka_unit_test(a_pause_is_no_failure),

@@ -10,6 +10,7 @@
 
 extern const sg_backend sg_backend_cuda;
 
+enum { SET_AT_ONCE = 1 << 20 };              /* bytes */
 static const double meet_us = 60e6;          /* for what libraries do in a first collective */
 static const double most_timeout_us = 900e6; /* roles of a kernel count naps as long as that */
 
@@ -35,50 +36,6 @@ void sg_cuda_leave(const sg_cuda_rank *rank, int caller)
 }
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
-
-static shingle_status set(sg_cuda_rank *rank, void *memory, int byte, size_t bytes)
-{
-    SG_CUDA(cudaMemsetAsync(memory, byte, bytes, rank->service));
-    SG_CUDA(cudaStreamSynchronize(rank->service));
-    return SHINGLE_OK;
-}
-
-shingle_status sg_cuda_clear(sg_cuda_rank *rank, void *memory, size_t bytes)
-{
-    return set(rank, memory, 0, bytes);
-}
-
-shingle_status sg_cuda_rest(sg_cuda_rank *rank, void *memory, size_t bytes)
-{
-    return set(rank, memory, 0xff, bytes);
-}
-
-shingle_status sg_cuda_put(sg_cuda_rank *rank, void *to, const void *from, size_t bytes)
-{
-    SG_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, rank->service));
-    SG_CUDA(cudaStreamSynchronize(rank->service));
-    return SHINGLE_OK;
-}
-
-shingle_status sg_cuda_fetch(sg_cuda_rank *rank, void *to, const void *from, size_t bytes)
-{
-    SG_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, rank->service));
-    SG_CUDA(cudaStreamSynchronize(rank->service));
-    return SHINGLE_OK;
-}
-
-shingle_status sg_cuda_get(sg_cuda_rank *rank, size_t bytes, void **memory_out)
-{
-    void *memory = NULL;
-    SG_CUDA(cudaMalloc(&memory, bytes > 0 ? bytes : 1));
-    const shingle_status status = sg_cuda_clear(rank, memory, bytes > 0 ? bytes : 1);
-    if (status != SHINGLE_OK) {
-        (void)cudaFree(memory);
-        return status;
-    }
-    *memory_out = memory;
-    return SHINGLE_OK;
-}
 
 enum { PAIRED = 1 << 16 }; /* smaller blocks lie close together anyway */
 

@@ -5,6 +5,7 @@
  *     share.c   several ranks on a GPU, for proofs
  *     accept.c  which schedules can be carried out
  *     lower.c   a sealed schedule with addresses becomes lists, places and launches of kernel.h
+ *     memory.c  memory of a GPU: got, filled, written, read
  *     land.c    what peers store into C
  *     turn.c    begin and end of a run, by kernels of their own or inside a plan's launches
  *     issue.c   steps on their lanes: streams, events, copy engines
@@ -286,6 +287,17 @@ void sg_cuda_stop(sg_cuda *cuda, const sg_cuda_rank *rank, shingle_status status
  * how streams and events stand.  Between these two the calling thread may ask.  They nest. */
 enum cudaStreamCaptureMode sg_cuda_relax(void);
 void sg_cuda_restore(enum cudaStreamCaptureMode mode);
+
+/* Runs of RANK that are on their way, for who enqueues them or has the mutex.  One that ends
+ * meanwhile counts: to wait for it does no harm. */
+static inline uint64_t sg_cuda_in_flight(const sg_cuda_rank *rank)
+{
+    return rank->issued - __atomic_load_n(&rank->first, __ATOMIC_RELAXED);
+}
+
+/* Has RANK runs on its way that may wait for other ranks, and do not end soon?  To wait for them
+ * while others wait for us would be for ever.  Takes the mutex. */
+bool sg_cuda_is_busy(sg_cuda *cuda, const sg_cuda_rank *rank);
 
 /* A short sleep of who polls. */
 void sg_cuda_pause(void);

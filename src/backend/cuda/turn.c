@@ -18,12 +18,7 @@ static sg_cuda_flight *flight_of(sg_cuda_rank *rank, uint64_t run)
     return &rank->flight[run % SG_CUDA_FLIGHT];
 }
 
-/* Runs of RANK that are on their way, for who enqueues them, without the mutex.  One that ends
- * meanwhile counts: to wait for it does no harm. */
-static uint64_t in_flight(const sg_cuda_rank *rank)
-{
-    return rank->issued - __atomic_load_n(&rank->first, __ATOMIC_RELAXED);
-}
+static const double soon_us = 20e3; /* longer than most runs */
 
 /* ---- What stands where in a plan ------------------------------------------------------------- */
 
@@ -172,17 +167,31 @@ static shingle_status look_at_tensors(const sg_cuda *cuda, sg_cuda_rank *rank, c
 
 /* ---- Begin ----------------------------------------------------------------------------------- */
 
+bool sg_cuda_is_busy(sg_cuda *cuda, const sg_cuda_rank *rank)
+{
+    const double until = sg_now_us() + soon_us;
+    if (cuda->ranks == 1) return false;
+    while (sg_cuda_in_flight(rank) > 0) {
+        pthread_mutex_lock(&cuda->mutex);
+        sg_cuda_reap(cuda);
+        pthread_mutex_unlock(&cuda->mutex);
+        if (sg_cuda_in_flight(rank) > 0 && sg_now_us() > until) return true;
+        if (sg_cuda_in_flight(rank) > 0) sg_cuda_pause();
+    }
+    return false;
+}
+
 /* Room in the rank's list of runs; waits, bounded, for the oldest. */
 static shingle_status find_room(sg_cuda *cuda, sg_cuda_rank *rank)
 {
     const double until = sg_now_us() + 2 * cuda->timeout_us;
     SG_TRY(sg_cuda_alive(cuda));
-    while (in_flight(rank) == SG_CUDA_FLIGHT) {
+    while (sg_cuda_in_flight(rank) == SG_CUDA_FLIGHT) {
         pthread_mutex_lock(&cuda->mutex);
         sg_cuda_reap(cuda);
         pthread_mutex_unlock(&cuda->mutex);
         SG_TRY(sg_cuda_alive(cuda));
-        if (in_flight(rank) < SG_CUDA_FLIGHT) break;
+        if (sg_cuda_in_flight(rank) < SG_CUDA_FLIGHT) break;
         if (sg_now_us() > until)
             return sg_fail(SHINGLE_ETIMEOUT,
                            "rank %d has %d runs waiting and none ended within %g s", rank->rank,
@@ -195,7 +204,7 @@ static shingle_status find_room(sg_cuda *cuda, sg_cuda_rank *rank)
 /* The run before gets its event now if it has none: it is on the rank's own stream. */
 static shingle_status mark_last(sg_cuda *cuda, sg_cuda_rank *rank)
 {
-    if (in_flight(rank) == 0) return SHINGLE_OK;
+    if (sg_cuda_in_flight(rank) == 0) return SHINGLE_OK;
     sg_cuda_flight *const before = flight_of(rank, rank->issued - 1);
     if (before->marked) return SHINGLE_OK;
     SG_CUDA(cudaEventRecord(before->ended, rank->lane[0]));
@@ -216,7 +225,7 @@ static shingle_status follow(sg_cuda *cuda, sg_cuda_rank *rank, const sg_run *ru
     if (rank->capturing) return SHINGLE_OK;
     const bool moves = rank->ever && rank->last != rank->main;
     if (moves || plan->opens < 0 || plan->opens != plan->closes) SG_TRY(mark_last(cuda, rank));
-    if (!moves || in_flight(rank) == 0) return SHINGLE_OK;
+    if (!moves || sg_cuda_in_flight(rank) == 0) return SHINGLE_OK;
     SG_CUDA(cudaStreamWaitEvent(rank->main, flight_of(rank, rank->issued - 1)->ended, 0));
     return SHINGLE_OK;
 }

@@ -323,6 +323,16 @@ static shingle_status time_one(const sg_product *p, const cublasLtMatmulAlgo_t *
     return SHINGLE_OK;
 }
 
+/* The library's first choice. */
+static shingle_status take_first(sg_product *p)
+{
+    cublasLtMatmulHeuristicResult_t found;
+    int count = 0;
+    SG_TRY(ask(p, &found, 1, &count));
+    p->algo = found.algo;
+    return SHINGLE_OK;
+}
+
 /* Two rounds over all of them; the better one of each counts, and the first to be best
  * stays.  Of long products, whose first runs are no slower, only those near the best
  * are run again, once a round. */
@@ -392,20 +402,22 @@ static shingle_status warm(const sg_product *p, cudaStream_t stream, bool *loade
     return status;
 }
 
+/* BUSY: kernels may have all SMs, and nothing can be tried until they end. */
 static shingle_status choose(sg_product *p, const sg_product_ask *wanted, sg_choice **list,
-                             cudaStream_t stream)
+                             cudaStream_t stream, bool busy)
 {
     sg_choice *known = *list;
     while (known != NULL && !is_same(&known->ask, wanted)) known = known->next;
     if (known != NULL) {
         p->algo = known->algo;
-        if ((known->devices & current_bit()) != 0) return SHINGLE_OK;
+        if (busy || (known->devices & current_bit()) != 0) return SHINGLE_OK;
         bool loaded = false;
         SG_TRY(warm(p, stream, &loaded));
         if (loaded) known->devices |= current_bit();
         return SHINGLE_OK;
     }
     double us = 0;
+    if (busy) return take_first(p);
     SG_TRY(search(p, stream, &us));
     if (us <= 0) return SHINGLE_OK; /* not kept: there may be memory next time */
     sg_choice *const fresh = calloc(1, sizeof *fresh);
@@ -429,7 +441,7 @@ void sg_product_free(sg_product *p)
 }
 
 shingle_status sg_product_make(sg_vendor *vendor, sg_choice **list, const sg_product_ask *a,
-                               cudaStream_t stream, sg_product **product_out)
+                               cudaStream_t stream, bool busy, sg_product **product_out)
 {
     sg_product *const p = calloc(1, sizeof *p);
     if (p == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory for a product");
@@ -445,7 +457,7 @@ shingle_status sg_product_make(sg_vendor *vendor, sg_choice **list, const sg_pro
     const form expected = {a->a_stride, a->b_stride, a->add_stride, a->c_stride, a->aligned};
     shingle_status status = describe(p);
     if (status == SHINGLE_OK) status = lay_out(p, &expected);
-    if (status == SHINGLE_OK) status = choose(p, a, list, stream);
+    if (status == SHINGLE_OK) status = choose(p, a, list, stream, busy);
     if (status != SHINGLE_OK) {
         sg_product_free(p);
         return status;

@@ -40,9 +40,10 @@ typedef struct sg_product_ask {
 
 /* CHOICE remembers what was timed; the first product of a shape takes some tens of milliseconds of
  * STREAM.  Its kernel is then loaded on the current device: to load one waits for kernels that run,
- * which may wait for this product. */
+ * which may wait for this product.  BUSY: such kernels may run now, so nothing is timed or loaded,
+ * and the library's first choice it is, for this time. */
 shingle_status sg_product_make(sg_vendor *vendor, sg_choice **choice, const sg_product_ask *ask,
-                               cudaStream_t stream, sg_product **product_out);
+                               cudaStream_t stream, bool busy, sg_product **product_out);
 void sg_product_free(sg_product *product);
 
 /* Are these the strides and the alignment that it was made for?  In others its kernel may be one

@@ -1,0 +1,71 @@
+/* memory.c -- memory of a rank's GPU: got, filled, written and read, without waiting for its
+ * kernels.
+ *
+ * A fill takes SMs: behind a kernel that has them all it would wait for its end, and that kernel
+ * may wait for a rank whose thread waits for us.  Copies from the host, and cudaMalloc, do not
+ * wait. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/cuda/cuda.h"
+
+enum { SET_AT_ONCE = 1 << 20 }; /* bytes */
+
+/* By the engine that copies from the host. */
+static shingle_status set_by_copies(sg_cuda_rank *rank, char *memory, int byte, size_t bytes)
+{
+    const size_t most = bytes < SET_AT_ONCE ? bytes : SET_AT_ONCE;
+    char *const from = malloc(most);
+    if (from == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory for %zu bytes", most);
+    memset(from, byte, most);
+    shingle_status status = SHINGLE_OK;
+    for (size_t at = 0; at < bytes && status == SHINGLE_OK; at += most)
+        status = sg_cuda_put(rank, memory + at, from, bytes - at < most ? bytes - at : most);
+    free(from);
+    return status;
+}
+
+static shingle_status set(sg_cuda_rank *rank, void *memory, int byte, size_t bytes)
+{
+    if (sg_cuda_in_flight(rank) > 0) return set_by_copies(rank, memory, byte, bytes);
+    SG_CUDA(cudaMemsetAsync(memory, byte, bytes, rank->service));
+    SG_CUDA(cudaStreamSynchronize(rank->service));
+    return SHINGLE_OK;
+}
+
+shingle_status sg_cuda_clear(sg_cuda_rank *rank, void *memory, size_t bytes)
+{
+    return set(rank, memory, 0, bytes);
+}
+
+shingle_status sg_cuda_rest(sg_cuda_rank *rank, void *memory, size_t bytes)
+{
+    return set(rank, memory, 0xff, bytes);
+}
+
+shingle_status sg_cuda_put(sg_cuda_rank *rank, void *to, const void *from, size_t bytes)
+{
+    SG_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, rank->service));
+    SG_CUDA(cudaStreamSynchronize(rank->service));
+    return SHINGLE_OK;
+}
+
+shingle_status sg_cuda_fetch(sg_cuda_rank *rank, void *to, const void *from, size_t bytes)
+{
+    SG_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, rank->service));
+    SG_CUDA(cudaStreamSynchronize(rank->service));
+    return SHINGLE_OK;
+}
+
+shingle_status sg_cuda_get(sg_cuda_rank *rank, size_t bytes, void **memory_out)
+{
+    void *memory = NULL;
+    SG_CUDA(cudaMalloc(&memory, bytes > 0 ? bytes : 1));
+    const shingle_status status = sg_cuda_clear(rank, memory, bytes > 0 ? bytes : 1);
+    if (status != SHINGLE_OK) {
+        (void)cudaFree(memory);
+        return status;
+    }
+    *memory_out = memory;
+    return SHINGLE_OK;
+}
