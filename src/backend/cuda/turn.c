@@ -62,32 +62,32 @@ static bool is_direct(const sg_cuda_plan *plan)
     return direct;
 }
 
+/* The next step behind I, or before it if BY is -1, that is no part of another one; -1: none. */
+static int32_t neighbour(const sg_sched *s, int32_t i, int32_t by)
+{
+    do i += by;
+    while (i >= 0 && i < s->steps && sg_step_is_push(&s->step[i]));
+    return i < s->steps ? i : -1;
+}
+
 void sg_cuda_plan_turn(sg_cuda_plan *plan)
 {
     const sg_sched *const s = &plan->bound->sched;
-    int32_t first = -1;
-    int32_t last = -1;
-    int32_t flag = -1;
-    for (int32_t i = 0; i < s->steps; i++) {
-        const sg_step *const step = &s->step[i];
-        if (sg_step_is_push(step)) continue;
-        if (first < 0) first = i;
-        if (step->kind == SG_FLAG && step->raises == 0 && flag < 0) {
-            flag = i;
-            continue;
-        }
-        last = flag < 0 ? i : -1;
-        if (flag >= 0) break;
-    }
     plan->one_lane = (plan->lanes & ~1u) == 0;
     plan->counts = sg_sched_counts(s);
     plan->direct = is_direct(plan);
     plan->opens = plan->closes = plan->awaits = -1;
     if (!plan->one_lane) return;
+
+    const int32_t first = neighbour(s, -1, 1);
     if (s->peers && is_own_launch(plan, first)) plan->opens = first;
-    if (!plan->counts || !is_own_launch(plan, last)) return;
-    plan->closes = last;
-    plan->awaits = flag;
+
+    const int32_t last = neighbour(s, s->steps, -1);
+    const bool waits = last >= 0 && s->step[last].kind == SG_FLAG && s->step[last].raises == 0;
+    const int32_t closes = waits ? neighbour(s, last, -1) : last;
+    if (!plan->counts || !is_own_launch(plan, closes)) return;
+    plan->closes = closes;
+    if (waits) plan->awaits = last;
 }
 
 /* ---- Tensors --------------------------------------------------------------------------------- */
