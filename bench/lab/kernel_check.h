@@ -87,8 +87,7 @@ struct KernelCheck {
             l.store(Lists::area(0, 2, 0, m, 0, n));
             const int bands = lab_ceil(m, tm), cols = lab_ceil(n, tn);
             if (raise) {
-                l.raises(1, SG_PER_BAND, 10, cols > 1 ? l.counters(bands, cols) : -1);
-                l.raises(0, SG_PER_TILE, 300, -1), l.raises(2, SG_PER_PATCH, 5, bands * cols > 1 ? l.counters(1, bands * cols) : -1);
+                l.raises(0, SG_PER_TILE, 300), l.raises(2, SG_PER_PATCH, 5, bands * cols);
             }
             l.program.act = act, l.program.bias = bias_on ? bias : nullptr;
             l.finish(world.rank[0], type_of<T>());
@@ -108,8 +107,6 @@ struct KernelCheck {
             if (raise) {
                 const uint64_t e = world.get(0).epoch;
                 int bad = 0;
-                for (int i = 0; i < bands; ++i) bad += world.flag(1, 0, 10 + i) != e;
-                bad += world.flag(1, 0, 10 + bands) == e;
                 for (int i = 0; i < bands * cols; i += bands * cols > 64 ? 17 : 1) bad += world.flag(0, 0, 300 + i) != e;
                 bad += world.flag(0, 0, 300 + bands * cols) == e;
                 bad += world.flag(2, 0, 5) != e;
@@ -278,7 +275,7 @@ struct KernelCheck {
                     sg_patch &p = l[r].rect(base[q], rows, n, k, Lists::area(r, 0, base[q], rows, 0, k), Lists::area(r, 1, 0, n, 0, k), 2);
                     p.final = q == r && final;
                     if (q != r) {
-                        l[r].store(Lists::area(q, 5 + q, r * most, rows, 0, n)), l[r].raises(q, SG_PER_TILE, 1, -1);
+                        l[r].store(Lists::area(q, 5 + q, r * most, rows, 0, n)), l[r].raises(q, SG_PER_TILE, 1);
                         continue;
                     }
                     p.own_at = (uint16_t)r;
@@ -288,14 +285,12 @@ struct KernelCheck {
                         w.by = (int16_t)from, w.per = SG_PER_TILE, w.flag0 = 1, w.chunks_k = 1;
                         l[r].adds(Lists::area(r, 5 + r, from * most, rows, 0, n), &w);
                     }
-                    const int counter = tiles[r] > 1 ? l[r].counters(1, tiles[r]) : -1;
-                    int counter2 = tiles[r] > 1 ? l[r].counters(1, tiles[r]) : -1;
                     for (int j = 0; j < (all ? ranks : 1); ++j) {
                         const int to = (r + j) % ranks;
                         sg_area a = Lists::area(to, 2 + to, all ? base[r] : 0, rows, 0, n);
                         a.leave = to != r;
                         l[r].store(a);
-                        if (j) l[r].raises(to, SG_PER_PATCH, 0, j == 1 ? counter : counter2);
+                        if (j) l[r].raises(to, SG_PER_PATCH, 0, tiles[r]);
                     }
                 }
                 const int wait0 = (int)l[r].wait.size();
@@ -445,7 +440,7 @@ struct KernelCheck {
             l.program.place[i] = place_of(in[i], nullptr, rows, cols, cols, sizeof(T));
         }
         for (int i = 0; i < 2; ++i) l.store(Lists::area(0, 3 + i, 0, rows, 0, cols)), l.program.place[3 + i] = place_of(C[i].data, nullptr, rows, cols, cols + extra, sizeof(T));
-        l.raises(1, SG_PER_PATCH, 7, -1);
+        l.raises(1, SG_PER_PATCH, 7);
         l.program.bias = bias, l.program.act = act;
         l.finish(world.rank[0], type_of<T>());
         begin_all();
@@ -488,7 +483,7 @@ struct KernelCheck {
             l.rect(0, m, n, k, Lists::area(0, 0, 0, m, 0, k), Lists::area(0, 1, 0, n, 0, k), 2);
             sg_wait w = {};
             w.by = 1, w.per = SG_PER_ROWS, w.flag0 = 600, w.rows = m, w.chunk = 256, w.chunks_k = 1;
-            l.waits(w), l.store(Lists::area(0, 2, 0, m, 0, n)), l.raises(1, SG_PER_BAND, 3, l.counters(lab_ceil(m, tm), lab_ceil(n, tn)));
+            l.waits(w), l.store(Lists::area(0, 2, 0, m, 0, n)), l.raises(1, SG_PER_PATCH, 3, lab_ceil(m, tm) * lab_ceil(n, tn));
             l.finish(world.rank[0], type_of<T>());
             l.program.place[0] = place_of(A, nullptr, m, k, k, 2), l.program.place[1] = place_of(B, nullptr, n, k, k, 2), l.program.place[2] = place_of(C, nullptr, m, n, n, 2);
             uint64_t brief = 20000000;

@@ -62,7 +62,7 @@ struct Alone {
         sg_patch &p = l.rect(row0, rows, cols, k, Lists::area(0, A, row0, rows, 0, k), Lists::area(0, B, col0, cols, 0, k), std::min(12, lab_ceil(rows, tm)));
         p.col0 = col0, p.final = owner == 0;
         l.store(Lists::area(0, owner ? PEER + owner : C, row0, rows, col0, cols));
-        if (owner) return l.raises(owner, SG_PER_TILE, 0, -1);
+        if (owner) return l.raises(owner, SG_PER_TILE, 0);
         for (int q = 1; q < ranks && form >= SUMS; ++q) {
             sg_wait wait = {};
             wait.by = (int16_t)q, wait.per = SG_PER_TILE, wait.flag0 = FIRST_FLAG, wait.chunks_k = 1;

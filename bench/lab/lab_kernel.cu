@@ -214,7 +214,7 @@ struct Bench {
             const char *name;
             bool rows, slabs, tile, counted;
         };
-        static const Dress dresses[] = {{"none", 0, 0, 0, 0}, {"rows", 1, 0, 0, 0}, {"rows and slabs", 1, 1, 0, 0}, {"tile raise", 0, 0, 1, 0}, {"band raise", 0, 0, 0, 1}, {"all", 1, 1, 0, 1}};
+        static const Dress dresses[] = {{"none", 0, 0, 0, 0}, {"rows", 1, 0, 0, 0}, {"rows and slabs", 1, 1, 0, 0}, {"tile raise", 0, 0, 1, 0}, {"patch raise", 0, 0, 0, 1}, {"all", 1, 1, 0, 1}};
         std::vector<Runner> r;
         for (const Dress &d : dresses) {
             auto l = std::make_shared<Launches>();
@@ -227,9 +227,8 @@ struct Bench {
                     t.slab = d.slabs ? 512 : 0;
                     lists.waits(wait);
                 }
-                const int bands = lab_ceil(p.m, tm), cols = lab_ceil(p.n, tn);
-                if (d.tile) lists.raises(1, SG_PER_TILE, 0, -1);
-                if (d.counted) lists.raises(1, SG_PER_BAND, 0, lists.counters(bands, cols));
+                if (d.tile) lists.raises(1, SG_PER_TILE, 0);
+                if (d.counted) lists.raises(1, SG_PER_PATCH, 0, lab_ceil(p.m, tm) * lab_ceil(p.n, tn));
             }, w.rank[0]);
             if (why) return (void)printf("hooks: %s\n", why);
             r.push_back(runner(l, true));

@@ -86,7 +86,7 @@ static bool make(Plan &x, int r, const Ask &q, Way way) {
     for (int i = 1; i <= ranks && way >= FLAGS; ++i) {
         const int at = (r + i) % ranks;
         x.l.store(way == TAGGED ? tiled(at, r, q) : Lists::area(at, 4 + at, 0, q.m, r * q.n, q.n));
-        x.l.raises(at, SG_PER_TILE, 0, -1);
+        x.l.raises(at, SG_PER_TILE, 0);
     }
     if (way >= FLAGS) {
         x.l.rect(0, q.m, q.n, 0, Lists::area(r, 0, 0, q.m, 0, 0), Lists::area(r, 1, 0, q.n, 0, 0), 16);

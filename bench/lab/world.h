@@ -104,15 +104,11 @@ struct Lists {
         if (w) d.wait = *w, d.waits = 1;
         add.push_back(d), ++patch.back().adds;
     }
-    void raises(int at, int per, int flag0, int counter) {
+    void raises(int at, int per, int flag0, int by = 1) {
         sg_raise r = {};
-        r.at = (int16_t)at, r.per = (uint8_t)per, r.flag0 = flag0, r.counter = counter;
+        r.at = (int16_t)at, r.per = (uint8_t)per, r.flag0 = flag0, r.counter = by > 1 ? (int)raisers.size() : -1;
+        if (by > 1) raisers.push_back(by);
         raise.push_back(r), ++patch.back().raises;
-    }
-    int counters(int count, int each) {
-        int first = (int)raisers.size();
-        raisers.insert(raisers.end(), count, each);
-        return first;
     }
     void finish(sg_kernel_rank *rank, int type) {
         auto keep = [&](auto *p) { return held.push_back((void *)p), p; };

@@ -425,15 +425,14 @@ static void say_store(const sg_launch *l, const sg_area *to, const sg_patch *p, 
     if (below.rows > 0) say_area(SG_WRITES, SG_ROLE_ZERO, below, -1, visitor, context);
 }
 
-/* Band and tile raises name the flag of the visit's band or tile. */
-static void say_raise(const sg_raise *r, int32_t band, int32_t tile, sg_access_fn visitor,
-                      void *context)
+/* A raise per tile names the flag of the visit's tile. */
+static void say_raise(const sg_raise *r, int32_t tile, sg_access_fn visitor, void *context)
 {
-    const int32_t i = r->per == SG_PER_TILE ? tile : r->per == SG_PER_BAND ? band : 0;
+    const int32_t i = r->per == SG_PER_TILE ? tile : 0;
     visitor(context, &(sg_access){.what = SG_RAISES,
                                   .peer = r->at,
                                   .flags = {r->flag0 + i, 1, 1},
-                                  .counter = r->counter < 0 ? -1 : r->counter + i,
+                                  .counter = r->counter,
                                   .addend = -1});
 }
 
@@ -536,9 +535,8 @@ static void access_visit(const sg_sched *s, const sg_launch *launch, const sg_vi
                  visitor, context);
     for (int32_t i = 0; i < p->tos; i++)
         say_store(launch, &s->to[p->to0 + i], p, v, visitor, context);
-    const int32_t band = (v->row0 - p->row0) / launch->tile_m;
     for (int32_t i = 0; i < p->raises; i++)
-        say_raise(&s->raise[p->raise0 + i], band, v->tile, visitor, context);
+        say_raise(&s->raise[p->raise0 + i], v->tile, visitor, context);
 }
 
 static void access_reduce(const sg_sched *s, const sg_step *step, sg_access_fn visitor,
@@ -596,5 +594,5 @@ void sg_step_access(const sg_sched *s, int32_t index, const sg_visit *visit, sg_
             say_area(SG_WRITES, SG_ROLE_DST, s->to[step->to0 + i], -1, visitor, context);
     }
     for (int32_t i = 0; i < step->raises; i++)
-        say_raise(&s->raise[step->raise0 + i], 0, 0, visitor, context);
+        say_raise(&s->raise[step->raise0 + i], 0, visitor, context);
 }

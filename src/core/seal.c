@@ -109,9 +109,6 @@ static shingle_status check_range(const sg_sched *s, int32_t step, const sg_laun
     const int32_t all = sg_walk_bands(p, l->tile_m) * sg_walk_cols(p, l->tile_n);
     if (p->tile0 < 0 || p->tiles < 1 || p->tiles > all - p->tile0)
         return broken(s, step, "a range of tiles that the patch does not have");
-    for (int32_t i = p->raise0; i < p->raise0 + p->raises; i++)
-        if (s->raise[i].per == SG_PER_BAND)
-            return broken(s, step, "bands are raised by a part of a patch");
     return SHINGLE_OK;
 }
 
@@ -342,33 +339,27 @@ static int32_t first_raise(sg_sched *s, uint32_t mask, int32_t index)
     return index;
 }
 
-static bool new_counters(sg_sched *s, int32_t count, int32_t raisers)
+static bool new_counter(sg_sched *s, int32_t raisers)
 {
-    if (!sg_grow(&s->counter, &s->counter_room, (int64_t)s->counters + count, sizeof *s->counter))
+    if (!sg_grow(&s->counter, &s->counter_room, (int64_t)s->counters + 1, sizeof *s->counter))
         return false;
-    for (int32_t i = 0; i < count; i++) s->counter[s->counters++] = raisers;
+    s->counter[s->counters++] = raisers;
     return true;
 }
 
-/* Counts the raisers (VISITS of BANDS x COLS tiles, or one step) of one raise. */
-static bool count_raise(sg_sched *s, uint32_t mask, int32_t index, int32_t bands, int32_t cols,
-                        int32_t visits)
+/* Counts the raisers (VISITS of a patch of TILES, or one step) of one raise. */
+static bool count_raise(sg_sched *s, uint32_t mask, int32_t index, int32_t tiles, int32_t visits)
 {
     sg_raise *const r = &s->raise[index];
     if (r->per == SG_PER_TILE) {
-        see_flag(s, (int64_t)r->flag0 + (int64_t)bands * cols);
+        see_flag(s, (int64_t)r->flag0 + tiles);
         return true;
-    }
-    if (r->per == SG_PER_BAND) {
-        see_flag(s, (int64_t)r->flag0 + bands);
-        r->counter = cols > 1 ? s->counters : -1;
-        return cols == 1 || new_counters(s, bands, cols);
     }
     see_flag(s, (int64_t)r->flag0 + 1);
     const int32_t first = first_raise(s, mask, index);
     if (first == index) {
         r->counter = s->counters;
-        return new_counters(s, 1, visits);
+        return new_counter(s, visits);
     }
     r->counter = s->raise[first].counter;
     s->counter[r->counter] += visits;
@@ -380,11 +371,10 @@ static bool count_launch(sg_sched *s, uint32_t mask, const sg_launch *l)
 {
     for (int32_t i = l->patch0; i < l->patch0 + l->patches; i++) {
         const sg_patch *const p = &s->patch[i];
+        const int32_t tiles = sg_walk_bands(p, l->tile_m) * sg_walk_cols(p, l->tile_n);
         const int32_t visits = sg_walk_visits(p, l->tile_m, l->tile_n);
         for (int32_t r = p->raise0; r < p->raise0 + p->raises; r++)
-            if (!count_raise(s, mask, r, sg_walk_bands(p, l->tile_m), sg_walk_cols(p, l->tile_n),
-                             visits))
-                return false;
+            if (!count_raise(s, mask, r, tiles, visits)) return false;
     }
     return true;
 }
@@ -404,7 +394,7 @@ static bool count_raises(sg_sched *s)
             continue;
         }
         for (int32_t j = 0; j < step->raises; j++)
-            if (!count_raise(s, mask, step->raise0 + j, 1, 1, 1)) return false;
+            if (!count_raise(s, mask, step->raise0 + j, 1, 1)) return false;
     }
     /* One raiser needs no counter. */
     for (int32_t i = 0; i < s->raises; i++)

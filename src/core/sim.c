@@ -47,7 +47,6 @@ static int64_t count_flags(const sg_sched *s)
             const sg_patch *const p = &s->patch[j];
             const int64_t bands = sg_walk_bands(p, l->tile_m);
             for (int32_t k = p->raise0; k < p->raise0 + p->raises; k++) {
-                if (s->raise[k].per == SG_PER_BAND) flags += bands;
                 if (s->raise[k].per == SG_PER_TILE) flags += bands * sg_walk_cols(p, l->tile_n);
             }
             for (int32_t k = p->wait0; k < p->wait0 + p->waits; k++)

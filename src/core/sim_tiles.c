@@ -115,8 +115,7 @@ static void raise_tiles(sg_sim *m, int rank, const sg_launch *l, const sg_sim_ba
         int32_t band = 0;
         int32_t col = 0;
         sg_walk_tile(p, bands, cols, p->tile0 + b->tile0 + i, &band, &col);
-        sg_sim_raise(m, rank, r, r->per == SG_PER_BAND ? band : band * cols + col, 1,
-                     first + (i / b->blocks) * step);
+        sg_sim_raise(m, rank, r, band * cols + col, 1, first + (i / b->blocks) * step);
     }
 }
 

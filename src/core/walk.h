@@ -25,7 +25,6 @@ enum sg_raster {
 enum sg_per {
     SG_PER_PATCH, /* all of it: one flag */
     SG_PER_ROWS,  /* waits only: a chunk of rows (and of k, if chunk_k is not 0) */
-    SG_PER_BAND,  /* raises only: a band of tiles */
     SG_PER_TILE   /* a tile of the patch, counted along bands whatever the raster */
 };
 
@@ -65,7 +64,7 @@ typedef struct sg_addend {
 /* A raise sets flags of this rank in the memory of AT. */
 typedef struct sg_raise {
     int16_t at;
-    uint8_t per; /* SG_PER_PATCH (or step), SG_PER_BAND, SG_PER_TILE */
+    uint8_t per; /* SG_PER_PATCH (or step), SG_PER_TILE */
     int32_t flag0;
     int32_t counter; /* sealed: first counter of the raisers, -1 if there is one raiser a flag */
 } sg_raise;

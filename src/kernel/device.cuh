@@ -198,13 +198,12 @@ struct Raise {
     uint32_t raisers;
 };
 
-/* Of a step, or of a visit: PART is its band or tile. */
-DEV Raise raise_find(const sg_kernel_program &program, const sg_raise &r, int part)
+/* Of a step, or of a visit, whose tile is TILE. */
+DEV Raise raise_find(const sg_kernel_program &program, const sg_raise &r, int tile)
 {
-    const int index = r.flag0 + (r.per == SG_PER_PATCH ? 0 : part);
-    const int counter = r.counter < 0 ? -1 : r.counter + (r.per == SG_PER_BAND ? part : 0);
-    return Raise{flag_word(&program.rank->words[r.at], program.rank->rank, index), counter,
-                 counter < 0 ? 0u : (uint32_t)program.raisers[counter]};
+    const int index = r.flag0 + (r.per == SG_PER_TILE ? tile : 0);
+    return Raise{flag_word(&program.rank->words[r.at], program.rank->rank, index), r.counter,
+                 r.counter < 0 ? 0u : (uint32_t)program.raisers[r.counter]};
 }
 
 /* By the thread that has seen all stores of this raiser, behind a fence_sys() of its own: one

@@ -407,11 +407,9 @@ __global__ void __launch_bounds__(SG_INSTANCE_THREADS, 1) gemm_slow(const __grid
         if (threadIdx.x != 0 || p.raises == 0 || sends) continue;
         fence_sys(); /* of all of the tile: what this thread has seen is what
                       * all stored before the barrier */
-        for (int i = 0; i < p.raises; ++i) {
-            const sg_raise &r = P.program.raise[p.raise0 + i];
-            raise_fire(P.program, raise_find(P.program, r, r.per == SG_PER_BAND ? v.band : v.tile),
+        for (int i = 0; i < p.raises; ++i)
+            raise_fire(P.program, raise_find(P.program, P.program.raise[p.raise0 + i], v.tile),
                        epoch);
-        }
     }
     const auto meet = [] { __syncthreads(); };
     if (P.turn.end && threadIdx.x < LANES)

@@ -120,31 +120,25 @@ template <class S> DEV void storer_touch(const Param &P, const sg_patch &p)
 /* Looks up what a tile raises while its stores are on their way: each look-up is loads that depend
  * on each other, which an owner of the tile would wait for.  Of more than RAISES, the rest is
  * looked up afterwards. */
-DEV void raises_look(const Param &P, uint32_t to, const sg_patch &p, int band, int number)
+DEV void raises_look(const Param &P, uint32_t to, const sg_patch &p, int number)
 {
-    for (int i = 0; i < p.raises && i < RAISES; ++i, to += 16) {
-        const sg_raise r = P.program.raise[p.raise0 + i];
-        raise_keep(to, raise_find(P.program, r, r.per == SG_PER_BAND ? band : number));
-    }
+    for (int i = 0; i < p.raises && i < RAISES; ++i, to += 16)
+        raise_keep(to, raise_find(P.program, P.program.raise[p.raise0 + i], number));
 }
 
 /* Raise I, looked up at FROM and behind or not yet. */
-DEV Raise raises_at(const Param &P, uint32_t from, const sg_patch &p, int i, int band, int number)
+DEV Raise raises_at(const Param &P, uint32_t from, const sg_patch &p, int i, int number)
 {
-    if (i >= RAISES) {
-        const sg_raise r = P.program.raise[p.raise0 + i];
-        return raise_find(P.program, r, r.per == SG_PER_BAND ? band : number);
-    }
-    return raise_kept(from + 16 * i);
+    return i < RAISES ? raise_kept(from + 16 * i)
+                      : raise_find(P.program, P.program.raise[p.raise0 + i], number);
 }
 
 /* By the thread that has seen all stores of a tile.  Partner: flag_wait(). */
-DEV void raises_fire(const Param &P, uint32_t from, const sg_patch &p, int band, int number,
-                     uint64_t epoch)
+DEV void raises_fire(const Param &P, uint32_t from, const sg_patch &p, int number, uint64_t epoch)
 {
     fence_sys();
     for (int i = 0; i < p.raises; ++i)
-        raise_fire(P.program, raises_at(P, from, p, i, band, number), epoch);
+        raise_fire(P.program, raises_at(P, from, p, i, number), epoch);
 }
 
 /* Rows for peers, through the slots that math needs afterwards, if no block is a courier. */
@@ -202,23 +196,124 @@ DEV void load_for_last(const Param &P, const Smem<S> &smem, const Target &v, int
     mbar_arrive(smem.slot_empty + 8 * wg);
 }
 
+/* ---- One tile -------------------------------------------------------------------------------- */
+
+/* A storer between its visits. */
+template <class S> struct Storer {
+    enum { LAST = -1 }; /* instead of the number of ... */
+    int wg;             /* the math warpgroup whose pieces it stores */
+    int behind;         /* pieces issued whose slots are not given back yet, at most SLOTS - 1 */
+    int half;           /* of places, see half_of() */
+    uint32_t steps;     /* of the watcher's, for addends: up to the visit at hand */
+    Ring<S::SLOTS> ring;
+};
+
+/* Before the block's last tile, whose pieces are not in the slots: all are given back. */
+template <class S> DEV void storer_give_back(const Smem<S> &smem, Storer<S> &self)
+{
+    const uint32_t empty = smem.slot_empty + 8 * self.wg * S::SLOTS;
+    const int at = self.ring.at;
+    bulk_wait_read<0>();
+#pragma unroll
+    for (int i = 1; i < S::SLOTS; ++i)
+        if (i <= self.behind) mbar_arrive(empty + 8 * (at < i ? at + S::SLOTS - i : at - i));
+    self.behind = Storer<S>::LAST;
+}
+
+/* The slot of the piece that was just issued; of a last tile, only what the next piece of a
+ * turn waits for. */
+template <class S> DEV void storer_pass_on(const Smem<S> &smem, Storer<S> &self)
+{
+    const uint32_t empty = smem.slot_empty + 8 * self.wg * S::SLOTS;
+    const int at = self.ring.at;
+    if (self.behind == Storer<S>::LAST) {
+        if (S::TURNS > 1) mbar_arrive(empty + 8 * at);
+    } else if (++self.behind == S::SLOTS) { /* the oldest piece is in the slot after this */
+        const uint32_t since = stamp_clock();
+        bulk_wait_read<S::SLOTS - 1>();
+        stamp_waited(smem.stamp, STAMP_STORER + self.wg, 0, since);
+        mbar_arrive(empty + 8 * (at + 1 == S::SLOTS ? 0 : at + 1));
+        --self.behind;
+    }
+}
+
+/* Stores the tile of V, piece after piece as math stages them.  Partner: tell_storer(). */
+template <class S>
+DEV void storer_send(const Param &P, const Smem<S> &smem, Storer<S> &self, const Target &v,
+                     uint32_t aim)
+{
+    const int wg = self.wg, adds = S::SLOT_ADDS ? v.p.adds : 0;
+    const bool last = self.behind == Storer<S>::LAST;
+    const uint32_t full = smem.slot_full + 8 * wg * S::SLOTS;
+    if (adds > 0) progress_wait(P, smem, smem.watched, self.steps, ROLE_STORER);
+    if (S::SLOT_ADDS) self.steps += S::TURNS;
+    if (adds > 0 && last) load_for_last(P, smem, v, wg, &self.half, self.ring);
+    /* Math has stored these sums itself, and tells so.  Partner: part_leave(). */
+    const bool stay = S::FOLD == FOLD_PARTS && P.program.to[v.p.to0].buf == P.part_place;
+    const int pieces = stay ? 1 : S::CHUNKS;
+    for (int piece = 0; piece < pieces; ++piece, ring_step(self.ring)) {
+        const uint32_t from = last ? last_place(smem, wg, piece)
+                                   : smem.slot + (wg * S::SLOTS + self.ring.at) * S::PIECE_BYTES;
+        if (adds > 0 && !last) load_for_piece(P, smem, v, wg, piece, &self.half, self.ring);
+        /* Of a last tile, all pieces are there at once. */
+        if (!last || piece == 0 || S::TURNS > 1)
+            mbar_wait(P, smem, full + 8 * self.ring.at, self.ring.parity, ROLE_STORER);
+        if (piece == 0) stamp(smem.stamp, STAMP_STORER + wg, STAMP_STAGED);
+        /* No register keeps whether the gate is open. */
+        if (!stay && v.tile.live && (!P.turn.gate || shared_load(smem.gate) == GATE_OPEN)) {
+            const int map = (int)shared_load(aim + 4 * AIM_MAP);
+            const int row = (wg % S::PARTS * S::MI + piece / S::ACROSS) * 64;
+            const int col = piece % S::ACROSS * S::W;
+            if (map < 0)
+                store_piece(P, smem, &self.half, Target{v.p, v.index, aimed_tile(aim)}, row, col,
+                            from, wg);
+            else
+                store_aimed(P, aim, map, row, col, from);
+        }
+        bulk_commit();
+        storer_pass_on(smem, self);
+    }
+}
+
+/* Raises the flags of a tile of patch P when all storers' parts of it are complete. */
+template <class S>
+DEV void storer_raise(const Param &P, const Smem<S> &smem, int wg, const sg_patch &p, uint32_t aim,
+                      uint64_t epoch)
+{
+    /* Visits with a raise whose stores are complete: what this storer has of them. */
+    const int part = wg % S::PARTS;
+    const uint32_t word = smem.progress + 4 * part;
+    if (part + 1 < S::PARTS) {
+        bulk_wait<0>();
+        progress_release(word, shared_load(word) + 1); /* to the last storer */
+        return;
+    }
+    const int number = tile_number(p, aimed_tile(aim), S::BN);
+    const uint32_t looked = smem.raised + RAISED_BYTES * wg;
+    raises_look(P, looked, p, number);
+    bulk_wait<0>();
+    const uint32_t finished = shared_load(word) + 1;
+    shared_store(word, finished);
+    for (int other = 0; other < part; ++other)
+        progress_wait(P, smem, smem.progress + 4 * other, finished, ROLE_STORER);
+    raises_fire(P, looked, p, number, epoch);
+    stamp(smem.stamp, STAMP_STORER + wg, STAMP_RAISED);
+}
+
+/* ---- All of them ----------------------------------------------------------------------------- */
+
 template <class S> DEV void storer(const Param &P, const Smem<S> &smem, int im, int in, int wg)
 {
-    const uint32_t full = smem.slot_full + 8 * wg * S::SLOTS;
-    const uint32_t empty = smem.slot_empty + 8 * wg * S::SLOTS;
-    const int part = wg % S::PARTS, stride = stride_of<S>(P);
-    Ring<S::SLOTS> ring;
+    const int stride = stride_of<S>(P);
+    const uint32_t aim = smem.aim + 4 * AIM_WORDS * wg;
+    Storer<S> self = {wg, 0, -1, (uint32_t)wg + 1};
     Cursor cursor;
-    enum { LAST = -1 }; /* instead of the number of ... */
-    int behind = 0;     /* pieces issued whose slots are not given back yet, at most SLOTS - 1 */
     int unit = first_unit<S>(P) + wg / S::PARTS * stride;
     if (unit < P.units) storer_touch<S>(P, P.first);
     stamp(smem.stamp, STAMP_STORER + wg, STAMP_BEGUN);
     launch_wait();
     const uint64_t epoch = P.program.rank ? run_epoch(P.program.rank) : 0;
     const bool open = S::FOLD == FOLD_SLICES || !P.turn.gate || storer_gate(P, smem);
-    int half = -1;
-    uint32_t steps = wg + 1; /* of the watcher's, for addends: up to the unit at hand */
     if (S::FOLD != FOLD_SLICES && storers_carry(P)) storer_carry(P, smem, wg, open, epoch);
     for (; unit < P.units; unit += S::TURNS * stride) {
         int in_pass;
@@ -227,77 +322,12 @@ template <class S> DEV void storer(const Param &P, const Smem<S> &smem, int im, 
         const sg_patch &p = patch_in_list(P, cursor.patch);
         const int index = in_pass - cursor.base;
         stamp(smem.stamp, STAMP_STORER + wg, STAMP_TILE, cursor.patch);
-        const Tile tile = tile_at<S>(p, index, im, in);
-        if (is_last<S>(P, unit)) { /* its pieces are not in the slots: all are given back */
-            bulk_wait_read<0>();
-#pragma unroll
-            for (int i = 1; i < S::SLOTS; ++i)
-                if (i <= behind)
-                    mbar_arrive(empty + 8 * (ring.at < i ? ring.at + S::SLOTS - i : ring.at - i));
-            behind = LAST;
-        }
-        const uint32_t aim = smem.aim + 4 * AIM_WORDS * wg;
-        aim_at<S>(P, aim, &half, Target{p, index, tile});
-        const int adds = S::SLOT_ADDS ? p.adds : 0;
-        if (adds > 0) progress_wait(P, smem, smem.watched, steps, ROLE_STORER);
-        if (S::SLOT_ADDS) steps += S::TURNS;
-        if (adds > 0 && behind == LAST)
-            load_for_last(P, smem, Target{p, index, tile}, wg, &half, ring);
-        /* Math has stored these sums itself, and tells so.  Partner: part_leave(). */
-        const bool stay = S::FOLD == FOLD_PARTS && P.program.to[p.to0].buf == P.part_place;
-        const int pieces = stay ? 1 : S::CHUNKS;
-        for (int piece = 0; piece < pieces; ++piece, ring_step(ring)) {
-            const uint32_t from = behind == LAST
-                                      ? last_place(smem, wg, piece)
-                                      : smem.slot + (wg * S::SLOTS + ring.at) * S::PIECE_BYTES;
-            if (adds > 0 && behind != LAST)
-                load_for_piece(P, smem, Target{p, index, tile}, wg, piece, &half, ring);
-            /* Pairs with tell_storer() of math; of a last tile, all pieces are there at once. */
-            if (behind != LAST || piece == 0 || S::TURNS > 1)
-                mbar_wait(P, smem, full + 8 * ring.at, ring.parity, ROLE_STORER);
-            if (piece == 0) stamp(smem.stamp, STAMP_STORER + wg, STAMP_STAGED);
-            /* No register keeps whether the gate is open. */
-            if (!stay && tile.live && (!P.turn.gate || shared_load(smem.gate) == GATE_OPEN)) {
-                const int map = (int)shared_load(aim + 4 * AIM_MAP);
-                const int row = (part * S::MI + piece / S::ACROSS) * 64;
-                const int col = piece % S::ACROSS * S::W;
-                if (map < 0)
-                    store_piece(P, smem, &half, Target{p, index, aimed_tile(aim)}, row, col, from,
-                                wg);
-                else
-                    store_aimed(P, aim, map, row, col, from);
-            }
-            bulk_commit();
-            if (behind == LAST) {
-                if (S::TURNS > 1) mbar_arrive(empty + 8 * ring.at);
-            } else if (++behind == S::SLOTS) { /* the oldest piece is in the slot after this */
-                const uint32_t since = stamp_clock();
-                bulk_wait_read<S::SLOTS - 1>();
-                stamp_waited(smem.stamp, STAMP_STORER + wg, 0, since);
-                mbar_arrive(empty + 8 * (ring.at + 1 == S::SLOTS ? 0 : ring.at + 1));
-                --behind;
-            }
-        }
+        const Target v = {p, index, tile_at<S>(p, index, im, in)};
+        if (is_last<S>(P, unit)) storer_give_back(smem, self);
+        aim_at<S>(P, aim, &self.half, v);
+        storer_send(P, smem, self, v, aim);
         stamp_waits(smem.stamp, STAMP_STORER + wg, STAMP_SENT, 0);
-        if (p.raises == 0 || !tile.live) continue;
-        const Tile raised = aimed_tile(aim);
-        const int number = tile_number(p, raised, S::BN);
-        /* Visits with a raise whose stores are complete: what this storer has of them. */
-        const uint32_t word = smem.progress + 4 * part;
-        if (part + 1 < S::PARTS) {
-            bulk_wait<0>();
-            progress_release(word, shared_load(word) + 1); /* to the last storer */
-            continue;
-        }
-        const uint32_t looked = smem.raised + RAISED_BYTES * wg;
-        raises_look(P, looked, p, raised.band, number);
-        bulk_wait<0>();
-        const uint32_t finished = shared_load(word) + 1;
-        shared_store(word, finished);
-        for (int other = 0; other < part; ++other)
-            progress_wait(P, smem, smem.progress + 4 * other, finished, ROLE_STORER);
-        raises_fire(P, looked, p, raised.band, number, epoch);
-        stamp(smem.stamp, STAMP_STORER + wg, STAMP_RAISED);
+        if (p.raises > 0 && v.tile.live) storer_raise(P, smem, wg, p, aim, epoch);
     }
     bulk_wait<0>();
 }

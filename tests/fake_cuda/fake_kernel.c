@@ -224,11 +224,10 @@ static void visit(const gemm_op *g, const tile *t, bool may)
         }
     for (int32_t i = 0; i < p->adds; i++)
         fake_rest(&g->p, &g->p.add[p->add0 + i].area, (int64_t)t->index * g->tile_m, g->tile_m);
-    const int32_t band = t->row / g->tile_m;
     const int32_t raises = g->p.place[g->p.to[p->to0].buf].tagged ? 0 : p->raises;
     for (int32_t i = 0; i < raises; i++) {
         const struct sg_raise *const r = &g->p.raise[p->raise0 + i];
-        fake_raise(&g->p, r, r->per == SG_PER_TILE ? t->number : r->per == SG_PER_BAND ? band : 0);
+        fake_raise(&g->p, r, r->per == SG_PER_TILE ? t->number : 0);
     }
 }
 

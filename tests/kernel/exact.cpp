@@ -141,14 +141,14 @@ void lists::adds(sg_area a, const sg_wait *w)
     ++patch.back().adds;
 }
 
-void lists::raises(int at, int per, int flag0, int counters, int each)
+void lists::raises(int at, int per, int flag0, int by)
 {
     sg_raise r = {};
     r.at = (int16_t)at;
     r.per = (uint8_t)per;
     r.flag0 = flag0;
-    r.counter = each > 1 ? (int32_t)raisers.size() : -1;
-    if (each > 1) raisers.insert(raisers.end(), (size_t)counters, each);
+    r.counter = by > 1 ? (int32_t)raisers.size() : -1;
+    if (by > 1) raisers.push_back(by);
     raise.push_back(r);
     ++patch.back().raises;
 }

@@ -52,7 +52,7 @@ struct lists {
     void store(sg_area a);
     void waits(sg_wait w);
     void adds(sg_area a, const sg_wait *w);
-    void raises(int at, int per, int flag0, int counters, int each);
+    void raises(int at, int per, int flag0, int by);
     /* Counters at rest; the program and the host see the lists, which stay as they are from now
      * on. */
     void close();

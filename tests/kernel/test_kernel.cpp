@@ -59,9 +59,8 @@ static void single(int m, int n, int k, int tm, int tn, int cluster)
     l.rect(0, m, n, k, area(0, 0, 0, m, 0, k), area(0, 1, 0, n, 0, k));
     l.store(area(0, 2, 0, m, 0, n));
     const int bands = up(m, tm), cols = up(n, tn);
-    l.raises(1, SG_PER_BAND, 10, bands, cols);
-    l.raises(0, SG_PER_TILE, 250, 0, 1);
-    for (int i = 0; i < 16; ++i) l.raises(2, SG_PER_PATCH, 5 + i, 1, bands * cols); /* > RAISES */
+    l.raises(0, SG_PER_TILE, 250, 1);
+    for (int i = 0; i < 16; ++i) l.raises(2, SG_PER_PATCH, 5 + i, bands * cols); /* > RAISES */
     l.program.bias = bias.data();
     l.program.act = SG_KERNEL_RELU;
     finish(l, &w);
@@ -71,7 +70,6 @@ static void single(int m, int n, int k, int tm, int tn, int cluster)
     if (!carry_out(l, 0, 1, tm, tn, cluster, 0, what)) return;
     judge(c, n + 8, 0, m, n, want.data(), what);
     int bad = 0;
-    for (int i = 0; i <= bands; ++i) bad += (w.word(1, 0, 10 + i) == w.rank.epoch) != (i < bands);
     for (int i = 0; i <= bands * cols; ++i)
         bad += (w.word(0, 0, 250 + i) == w.rank.epoch) != (i < bands * cols);
     for (int i = 0; i < 16; ++i) bad += w.word(2, 0, 5 + i) != w.rank.epoch;
@@ -215,7 +213,7 @@ static void scatter(int m, int n, int k, int tm, int tn, int cluster, int own_at
         sg_area to = area(q, 4 + q, row0, m, 0, n);
         to.leave = q > 0;
         l.store(to);
-        if (q > 0) l.raises(q, SG_PER_PATCH, 1, 1, tiles);
+        if (q > 0) l.raises(q, SG_PER_PATCH, 1, tiles);
     }
     finish(l, &w);
     l.program.hash = 99;
@@ -260,7 +258,7 @@ static void one_hop(int m, int n, int k, int tm, int tn)
     wait.flag0 = 100;
     l.rect(0, m, n, k, area(0, 0, 0, m, 0, k), area(0, 1, 0, n, 0, k));
     l.store(area(0, 3, 2 * m, m, 0, n));
-    l.raises(0, SG_PER_TILE, 100, 0, 1);
+    l.raises(0, SG_PER_TILE, 100, 1);
     l.rect(0, m, n, 0, sg_area{}, sg_area{});
     arriving = arrival{&w, &inbox, &late, n, {}};
     for (int q = 1; q < RANKS; ++q) {
@@ -372,7 +370,7 @@ struct parted {
             p.k0 = k0, p.k1 = k1, p.final = part + 1 == count;
             if (!p.final) {
                 l.store(places(side, part));
-                l.raises(0, SG_PER_TILE, 10 + first(side, part), 0, 1);
+                l.raises(0, SG_PER_TILE, 10 + first(side, part), 1);
             }
             for (int i = 0; i < m; ++i)
                 for (int j = 0; j < n; ++j) {

@@ -259,7 +259,7 @@ void all_reduce::make_patch(int r, int at)
     patch.final = at == r;
     if (at != r) {
         p.store(area(at, 8 + at, r * most, rows, 0, q.n));
-        p.raises(at, SG_PER_TILE, 1, 0, 1);
+        p.raises(at, SG_PER_TILE, 1, 1);
         return;
     }
     for (int from = 0; from < q.ranks; ++from) {
@@ -274,7 +274,7 @@ void all_reduce::make_patch(int r, int at)
         p.store(s);
     }
     for (int j = 1; j < q.ranks; ++j)
-        p.raises((r + j) % q.ranks, SG_PER_PATCH, 0, 1, up(rows, q.tm) * up(q.n, q.tn));
+        p.raises((r + j) % q.ranks, SG_PER_PATCH, 0, up(rows, q.tm) * up(q.n, q.tn));
 }
 
 bool all_reduce::enqueue(int run, int r)

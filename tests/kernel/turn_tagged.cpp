@@ -89,7 +89,7 @@ void tagged::make_patches(int r)
     for (int i = 1; i <= q.ranks; ++i) {
         const int at = (r + i) % q.ranks;
         p.store(places(at, r));
-        p.raises(at, SG_PER_TILE, 1, 0, 1);
+        p.raises(at, SG_PER_TILE, 1, 1);
     }
     sg_patch &sum = p.rect(0, q.m, q.n, q.k, sg_area{}, sg_area{});
     sum.k1 = 0;
@@ -141,7 +141,7 @@ void tagged::make_hops(int r)
         const int to = (r + i) % ranks;
         if (!open(r, to, true)) continue;
         p.store(owners(to, to, r));
-        p.raises(to, SG_PER_TILE, 1, 0, 1);
+        p.raises(to, SG_PER_TILE, 1, 1);
     }
     if (open(r, r, false)) {
         p.patch.back().final = 1;
@@ -152,7 +152,7 @@ void tagged::make_hops(int r)
         }
         for (int i = 1; i < ranks; ++i) {
             p.store(owners((r + i) % ranks, r, ranks + r));
-            p.raises((r + i) % ranks, SG_PER_TILE, 1 + most, 0, 1);
+            p.raises((r + i) % ranks, SG_PER_TILE, 1 + most, 1);
         }
         store_c();
     }

@@ -218,7 +218,7 @@ static void accesses_come_in_order(void **state)
     sg_sched_add(&s, sg_area_of(0, inbox, 0, 8, 0, 4), &tile);
     sg_sched_to(&s, sg_area_of(0, SG_C, 0, 8, 0, 4));
     sg_sched_to(&s, sg_area_of(1, SG_C, 0, 8, 0, 4));
-    sg_sched_raise(&s, 1, SG_PER_BAND, 50);
+    sg_sched_raise(&s, 1, SG_PER_TILE, 50);
     sg_sched_reduce(&s, 1, true);
     sg_sched_wait(&s, sg_wait_one(1, 5));
     const sg_wait one = sg_wait_one(1, 6);

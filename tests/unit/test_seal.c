@@ -18,9 +18,8 @@ static void sealing_adds_the_protocol(void **state)
     const int pad = sg_sched_buf(&s, SG_SYM, "pad", 1, 1, 0);
     sg_sched_launch(&s, 0, 2, 2, 0, false);
     sg_patch patch = rows_of(&s, 4, 4);
-    sg_sched_patch(&s, &patch); /* the peer's rows go to its inbox, band by band */
+    sg_sched_patch(&s, &patch); /* the peer's rows go to its inbox, tile by tile */
     sg_sched_to(&s, sg_area_of(1, inbox, 0, 4, 0, 4));
-    sg_sched_raise(&s, 1, SG_PER_BAND, 10);
     sg_sched_raise(&s, 1, SG_PER_TILE, 20);
     sg_sched_raise(&s, 1, SG_PER_PATCH, 30);
     sg_sched_launch(&s, 0, 8, 8, 0, false);
@@ -29,7 +28,7 @@ static void sealing_adds_the_protocol(void **state)
     const sg_wait wait = sg_wait_one(1, 40);
     sg_sched_add(&s, sg_area_of(0, inbox, 0, 4, 0, 4), &wait);
     sg_sched_to(&s, sg_area_of(0, SG_C, 0, 4, 0, 4));
-    sg_sched_raise(&s, 0, SG_PER_BAND, 50);
+    sg_sched_raise(&s, 0, SG_PER_PATCH, 50);
     sg_sched_flag(&s, 0);
     sg_sched_raise(&s, 1, SG_PER_PATCH, 30);
     assert_int_equal(sg_sched_seal(&s), SHINGLE_OK);
@@ -39,13 +38,11 @@ static void sealing_adds_the_protocol(void **state)
     assert_int_equal(s.to[0].leave, 0); /* SYM is behind the gate, not behind the peer's hello */
     assert_int_equal(s.flags, 51);
 
-    /* Raisers: two visits a band, one a tile, four visits and a step for flag 30, one for 50. */
-    assert_int_equal(s.counter[s.raise[0].counter], 2);
-    assert_int_equal(s.counter[s.raise[0].counter + 1], 2);
-    assert_int_equal(s.raise[1].counter, -1);
-    assert_int_equal(s.counter[s.raise[2].counter], 5);
-    assert_int_equal(s.raise[3].counter, -1);
-    assert_int_equal(s.raise[4].counter, s.raise[2].counter);
+    /* Raisers: one a tile, four visits and a step for flag 30, one for 50. */
+    assert_int_equal(s.raise[0].counter, -1);
+    assert_int_equal(s.counter[s.raise[1].counter], 5);
+    assert_int_equal(s.raise[2].counter, -1);
+    assert_int_equal(s.raise[3].counter, s.raise[1].counter);
 
     assert_int_equal(s.buf[inbox].offset % SG_BUF_ALIGN, 0);
     assert_true(s.buf[pad].offset >= s.buf[inbox].offset + 4 * 4 * 4);

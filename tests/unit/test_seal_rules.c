@@ -293,12 +293,6 @@ static void range_of_none(sg_sched *s)
     tiles_of(s, 1, 0);
 }
 
-static void range_raises_bands(sg_sched *s)
-{
-    tiles_of(s, 0, 8);
-    sg_sched_raise(s, 0, SG_PER_BAND, 0);
-}
-
 static void places_too_few(sg_sched *s)
 {
     const int tiles = sg_sched_buf(s, SG_LOCAL, "tiles", 16, 2, 0);
@@ -508,7 +502,6 @@ static const breaker breakers[] = {
     {"a range of tiles that the patch does not have", range_past_the_end, NULL},
     {"a range of tiles that the patch does not have", range_before_the_first, NULL},
     {"a range of tiles that the patch does not have", range_of_none, NULL},
-    {"bands are raised by a part", range_raises_bands, NULL},
     {"places that do not fit", places_too_few, NULL},
     {"places that do not fit", places_too_wide, NULL},
     {"places that do not fit", places_added_of_others, NULL},
