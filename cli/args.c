@@ -11,6 +11,7 @@
 
 #include "cli.h"
 #include "out.h"
+#include "shingle.h"
 
 enum { MAX_OPTIONS = 24, MAX_NAME = 32, JSON = 1000, HELP };
 
@@ -215,6 +216,23 @@ static bool is_one_file(const char *a, const char *b)
            of_a.st_ino == of_b.st_ino && S_ISREG(of_a.st_mode);
 }
 
+/* Files that the library reads or writes because the environment says so. */
+static int check_environment(const args_option *o)
+{
+    static const char *const files[] = {"SHINGLE_PLANS", "SHINGLE_MACHINE", "SHINGLE_LOG_FILE"};
+    shingle_env_entry e;
+    for (int i = 0; shingle_env(i, &e) == SHINGLE_OK; i++) {
+        if (e.value == NULL || (o->env != NULL && strcmp(e.name, o->env) == 0)) continue;
+        for (size_t j = 0; j < sizeof files / sizeof *files; j++) {
+            if (strcmp(e.name, files[j]) != 0) continue;
+            if (strcmp(e.value, file_of(o)) == 0 || is_one_file(e.value, file_of(o)))
+                return out_error(CLI_USAGE, "--%s and %s are both %s; two files are needed",
+                                 o->name, e.name, file_of(o));
+        }
+    }
+    return ARGS_GO;
+}
+
 /* What is read would be lost if it were written over, and of two results one. */
 static int check_written(const given_options *given, const args *a)
 {
@@ -222,6 +240,8 @@ static int check_written(const given_options *given, const args *a)
     for (int i = 0; i < c->options; i++) {
         const args_option *const o = &c->option[i];
         if (!given->is[i] || !o->writes) continue;
+        const int code = check_environment(o);
+        if (code != ARGS_GO) return code;
         for (int j = 0; j < c->options; j++) {
             const args_option *const other = &c->option[j];
             if (i == j || !given->is[j] || file_of(other) == NULL) continue;

@@ -19,6 +19,7 @@ typedef struct args_option {
     const char *with;    /* the option without which it means nothing */
     const char *without; /* the one beside which it means nothing */
     bool reads, writes;  /* the value is a file that is read; that is written */
+    const char *env;     /* the variable in whose stead it stands, and whose file it may be */
 } args_option;
 
 typedef struct args_command {
