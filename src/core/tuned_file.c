@@ -188,6 +188,55 @@ shingle_status sg_tuned_file_read(const char *path, const char *signature, sg_tu
     return status;
 }
 
+/* ---- Is it one ------------------------------------------------------------------------------- */
+
+typedef enum line_kind { BLANK, NOTE, PLAN, OTHER } line_kind;
+
+static line_kind kind_of(const char *line, size_t length)
+{
+    parts p;
+    double us = 0;
+    size_t at = 0;
+    while (at < length && strchr(" \t\r", line[at]) != NULL) at++;
+    if (at == length) return BLANK;
+    if (line[at] == '#') return NOTE;
+    const bool is_plan =
+        split(line, length, &p) && sg_decimal_parse(p.us, p.us_length, &us) && us > 0;
+    return is_plan ? PLAN : OTHER;
+}
+
+/* What somebody else wrote is not added to, be it text or not: no line of it is a comment or a
+ * plan, of whatever version. */
+static shingle_status check_text(const char *path, const char *text, size_t bytes)
+{
+    const char *const end = text + bytes;
+    const bool zero = memchr(text, '\0', bytes) != NULL;
+    bool known = false;
+    bool other = false;
+    for (const char *at = text; !zero && !known && at < end;) {
+        const size_t length = line_length(at, end);
+        const line_kind kind = kind_of(at, length);
+        known = kind == NOTE || kind == PLAN;
+        other = other || kind == OTHER;
+        at += length + 1;
+    }
+    if (!zero && (known || !other)) return SHINGLE_OK;
+    return sg_fail(SHINGLE_EINVAL,
+                   "%s is no file of tuned plans; such a file, an empty one or a new name is "
+                   "accepted",
+                   path);
+}
+
+shingle_status sg_tuned_file_check(const char *path)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    SG_TRY(read_all(path, &text, &bytes));
+    const shingle_status status = check_text(path, text, bytes);
+    free(text);
+    return status;
+}
+
 /* ---- Writing --------------------------------------------------------------------------------- */
 
 static shingle_status fail_path(const char *what, const char *path)
@@ -274,6 +323,11 @@ static shingle_status put_locked(const char *path, const char *signature, const 
     char *text = NULL;
     size_t bytes = 0;
     SG_TRY(read_all(path, &text, &bytes));
+    const shingle_status ours = check_text(path, text, bytes);
+    if (ours != SHINGLE_OK) {
+        free(text);
+        return ours;
+    }
     const size_t room = strlen(signature) + strlen(plan->text) + 64;
     char *const fresh = malloc(room);
     char *merged = NULL;

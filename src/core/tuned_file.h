@@ -32,10 +32,14 @@ shingle_status sg_tuned_list_put(sg_tuned_list *list, shingle_plan *plan);
  * could not be understood. */
 shingle_status sg_tuned_file_read(const char *path, const char *signature, sg_tuned_list *list);
 
+/* May plans be put into file PATH?  SHINGLE_EINVAL if it holds something else: a byte of value 0,
+ * or lines of which none is a comment or a plan.  One that is empty or does not exist will do. */
+shingle_status sg_tuned_file_check(const char *path);
+
 /* Puts PLAN (with its measured_us) into file PATH, for the line of the same signature and
  * problem if there is one.  Several processes may do so at once: one waits for the other, at
- * most SG_TUNED_LOCK_SECONDS, and nobody's line is lost.  The file is replaced as a whole or not
- * at all. */
+ * most SG_TUNED_LOCK_SECONDS, and nobody's line is lost.  The file is checked, and replaced as a
+ * whole or not at all. */
 enum { SG_TUNED_LOCK_SECONDS = 10 };
 shingle_status sg_tuned_file_put(const char *path, const char *signature, const shingle_plan *plan);
 

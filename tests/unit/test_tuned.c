@@ -154,6 +154,41 @@ static void lines_that_nobody_understands_are_kept(void **state)
     sg_tuned_list_free(&list);
 }
 
+static bool holds_only(const char *bytes, size_t size)
+{
+    char *text = NULL;
+    size_t there = 0;
+    assert_int_equal(sg_disk_read(path, 1 << 20, &text, &there), SHINGLE_OK);
+    const bool same = there == size && memcmp(text, bytes, size) == 0;
+    free(text);
+    return same;
+}
+
+static void what_is_no_file_of_plans_is_left_alone(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        size_t bytes;
+        shingle_status status;
+    } file[] = {{"\x93NUMPY\1\0 # a comment\n", 22, SHINGLE_EINVAL},
+                {"one\ntwo words\n", 14, SHINGLE_EINVAL},
+                {"a letter of prose\n", 18, SHINGLE_EINVAL},
+                {"here 1.5 plan\n\0", 15, SHINGLE_EINVAL},
+                {"", 0, SHINGLE_OK},
+                {" \n\t\n", 4, SHINGLE_OK},
+                {"one\n  # mine\n", 13, SHINGLE_OK},
+                {"here 1.5 what an older version wrote", 36, SHINGLE_OK}};
+    shingle_plan *const plan = plan_of("gemm_rs:f32:512x512x512:r4", "serial", 5);
+    for (size_t i = 0; i < sizeof file / sizeof *file; i++) {
+        write_file(file[i].text, file[i].bytes);
+        assert_int_equal(sg_tuned_file_check(path), file[i].status);
+        assert_int_equal(sg_tuned_file_put(path, "here", plan), file[i].status);
+        assert_int_equal(holds_only(file[i].text, file[i].bytes), file[i].status != SHINGLE_OK);
+    }
+    sg_plan_free(plan);
+}
+
 /* Any bytes: nothing crashes, nothing of another line is lost. */
 static void any_bytes_are_survived(void **state)
 {
@@ -175,7 +210,12 @@ static void any_bytes_are_survived(void **state)
         for (int32_t i = 0; i < list.lines; i++) assert_true(list.line[i].plan->measured_us > 0);
         sg_tuned_list_free(&list);
         if (round % 10 != 0) continue;
-        assert_int_equal(sg_tuned_file_put(path, "here", other), SHINGLE_OK);
+        const shingle_status status = sg_tuned_file_check(path);
+        assert_int_equal(sg_tuned_file_put(path, "here", other), status);
+        if (status != SHINGLE_OK) {
+            assert_true(holds_only(line, (size_t)length));
+            continue;
+        }
         char *text = NULL;
         size_t bytes = 0;
         assert_int_equal(sg_disk_read(path, 1 << 20, &text, &bytes), SHINGLE_OK);
@@ -516,6 +556,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(what_is_put_is_read, drop_file),
         cmocka_unit_test_teardown(lines_that_nobody_understands_are_kept, drop_file),
+        cmocka_unit_test_teardown(what_is_no_file_of_plans_is_left_alone, drop_file),
         cmocka_unit_test_teardown(any_bytes_are_survived, drop_file),
         cmocka_unit_test(places_that_cannot_be_written_are_named),
         cmocka_unit_test_teardown(a_link_stays_a_link, drop_file),
