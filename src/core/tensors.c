@@ -73,14 +73,24 @@ static shingle_status check_none(const char *name, const void *data, const char 
                    name, word);
 }
 
+static shingle_status check_more(const sg_problem *p, char letter, int index, const void *data)
+{
+    if (data == NULL) return SHINGLE_OK;
+    return sg_fail(
+        SHINGLE_EINVAL,
+        "more_%c[%d] is given; the problem has %d %c: name more in :b=N1,N2,..., or pass "
+        "NULL",
+        letter, index, p->b_count > 1 ? p->b_count : 1, letter == 'b' ? 'B' : 'C');
+}
+
 /* The second B and C, and all behind. */
 static shingle_status add_more(tensors *all, int64_t some, int64_t c_rows, shingle_tensors *t)
 {
     const sg_problem *const p = all->problem;
     for (int i = 0; i < SHINGLE_MOST_B - 1; i++) {
         if (i >= p->b_count - 1) {
-            SG_TRY(check_none("another B", t->more_b[i], "b=N1,N2,..."));
-            SG_TRY(check_none("another C", t->more_c[i], "b=N1,N2,..."));
+            SG_TRY(check_more(p, 'b', i, t->more_b[i]));
+            SG_TRY(check_more(p, 'c', i, t->more_c[i]));
             continue;
         }
         const int64_t cols = p->b_cols[i + 1];

@@ -96,8 +96,8 @@ static void what_the_problem_lacks_is_refused(void **state)
         "bias is given, but the problem has none; add :bias",
         "residual is given, but the problem has none; add :norm",
         "gain is given, but the problem has none; add :norm",
-        "another B is given",
-        "another C is given",
+        "more_b[1] is given; the problem has 1 B",
+        "more_c[2] is given; the problem has 1 C",
         "returned_a is given, but the problem has none; add :return_a"};
     const shingle_tensors right = {.a = a, .b = b, .c = c};
     shingle_tensors wrong[6] = {right, right, right, right, right, right};
