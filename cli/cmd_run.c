@@ -352,6 +352,7 @@ static int check_files(const request *q)
         return out_error(CLI_USAGE, "--%s takes the result of one strategy, not --all",
                          q->c ? "out" : "residual-out");
     if (report_check(&q->how) != CLI_OK) return CLI_USAGE;
+    if (report_check_forced(q->strategy, q->how.choose) != CLI_OK) return CLI_USAGE;
     char error[FILE_ERROR];
     if ((q->c != NULL && !deal_check_path(q->c, error)) ||
         (q->added != NULL && !deal_check_path(q->added, error)))

@@ -9,6 +9,8 @@
 
 #include "cli.h"
 
+enum { MOST_RUNS = 10000 }; /* that the library takes */
+
 void report_add_options(group_options *where, report_options *how, args_option *list)
 {
     *how = (report_options){.warmup = 1, .seed = 1};
@@ -43,7 +45,7 @@ void report_add_options(group_options *where, report_options *how, args_option *
          .unit = "N",
          .brief = "timed runs of each kind, at most (5; with --seconds 1000)",
          .least = 1,
-         .most = 1e6},
+         .most = MOST_RUNS},
         {.name = "warmup",
          .letter = 'w',
          .kind = ARGS_INT,
@@ -51,7 +53,7 @@ void report_add_options(group_options *where, report_options *how, args_option *
          .unit = "N",
          .brief = "runs before them (1)",
          .least = 0,
-         .most = 1e6},
+         .most = MOST_RUNS},
         {.name = "seed",
          .kind = ARGS_INT,
          .value = &how->seed,
@@ -72,6 +74,15 @@ int report_check(const report_options *options)
         return CLI_OK;
     return out_error(CLI_USAGE, "--choose is \"%.60s\"; predict, static or measure is accepted",
                      by);
+}
+
+int report_check_forced(const char *strategy, const char *choose)
+{
+    if (strategy == NULL || choose == NULL || strcmp(choose, "static") != 0) return CLI_OK;
+    return out_error(CLI_USAGE,
+                     "--choose static: the strategy %.60s leaves nothing to choose; one of the two "
+                     "is accepted",
+                     strategy);
 }
 
 /* ---- Time ------------------------------------------------------------------------------------ */
@@ -128,10 +139,13 @@ int report_measure(const group *g, const report_case *what, const report_options
 {
     shingle_timeline *both[2] = {NULL, NULL};
     const bool drawn = drawing_wanted(options->drawing);
+    /* A line of a suite that has a strategy leaves nothing to the rule that chooses for others. */
+    const bool is_forced =
+        what->strategy != NULL && options->choose != NULL && strcmp(options->choose, "static") == 0;
     const shingle_bench_options bench = {
         .strategy = what->strategy,
         .measure = (int)options->measure,
-        .choose = options->choose,
+        .choose = is_forced ? NULL : options->choose,
         .reproducible = options->reproducible,
         .iterations = (int)report_iterations(options),
         .warmup = options->warmup > 0 ? (int)options->warmup : -1,
@@ -340,7 +354,8 @@ void report_group(const char *prefix, const group *g, const group_options *optio
     const shingle_machine *const here = shingle_comm_machine(g->comm[0]);
     shingle_device device;
     char key[32];
-    printf("%s%d ranks on %s", prefix, g->ranks, options->backend ? options->backend : "cpu");
+    printf("%s%d rank%s on %s", prefix, g->ranks, g->ranks == 1 ? "" : "s",
+           options->backend ? options->backend : "cpu");
     if (shingle_comm_device(g->comm[0], &device) == SHINGLE_OK && device.name[0] != '\0') {
         print_device(prefix, here, type, &device);
         return;

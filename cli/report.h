@@ -21,6 +21,8 @@ enum { REPORT_OPTIONS = 11, REPORT_ROWS = 32 };
 void report_add_options(group_options *where, report_options *how, args_option *list);
 
 /* Are the words of OPTIONS known?  CLI_OK or, after a message, an exit code. */
+/* Refuses --choose static beside a STRATEGY (NULL: none) that was asked for. */
+int report_check_forced(const char *strategy, const char *choose);
 int report_check(const report_options *options);
 
 /* What is left of the time for several problems, dealt out by the size of their products: weigh

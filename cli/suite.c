@@ -23,7 +23,8 @@ static bool knows_strategy(const suite_line *line)
 {
     shingle_plan *plan = NULL;
     if (line->strategy[0] == '\0') return true;
-    const shingle_plan_options options = {.strategy = line->strategy, .choose = "static"};
+    const shingle_plan_options options = {.strategy = line->strategy,
+                                          .choose = line->strategy[0] == '\0' ? "static" : NULL};
     const shingle_status status = shingle_plan_for(line->problem, NULL, &options, &plan);
     shingle_plan_free(plan);
     return status != SHINGLE_EINVAL;

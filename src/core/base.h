@@ -22,6 +22,12 @@ shingle_status sg_fail(shingle_status status, const char *format, ...)
         if (sg_try_status != SHINGLE_OK) return sg_try_status;                                     \
     } while (0)
 
+/* A text that the user gave, or NULL: "" counts as not given. */
+static inline const char *sg_given(const char *text)
+{
+    return text != NULL && text[0] != '\0' ? text : NULL;
+}
+
 /* SG_ASSERT: what we promised ourselves, debug builds only.  SG_CHECK: always on, where going on
  * would corrupt memory.  User input never asserts. */
 #define SG_CHECK(condition)                                                                        \

@@ -38,12 +38,14 @@ shingle_status sg_effort_read(const shingle_plan_options *o, sg_effort *e)
     if (!(o->measure_seconds >= 0) || !(o->measure_seconds <= 3600))
         return sg_fail(SHINGLE_EINVAL, "measure_seconds is %g; 0 (default) to 3600",
                        o->measure_seconds);
-    SG_TRY(find_level(o->level, &level));
+    const char *const level_name = sg_given(o->level);
+    SG_TRY(find_level(level_name, &level));
     *e = (sg_effort){.plans = o->measure > 0 ? o->measure : level->plans,
                      .seconds = o->measure_seconds > 0 ? o->measure_seconds : level->seconds};
     if (e->seconds <= 0) e->seconds = levels[LEVEL_DEFAULT].seconds;
-    const bool wants = o->measure > 0 || o->level != NULL;
-    const char *const by = o->choose != NULL ? o->choose : wants ? "measure" : "predict";
+    const bool wants = o->measure > 0 || level_name != NULL;
+    const char *const choose = sg_given(o->choose);
+    const char *const by = choose != NULL ? choose : wants ? "measure" : "predict";
     if (strcmp(by, "predict") == 0)
         e->by = SG_BY_PREDICTION;
     else if (strcmp(by, "static") == 0)
@@ -58,5 +60,10 @@ shingle_status sg_effort_read(const shingle_plan_options *o, sg_effort *e)
                        "choose \"%s\" measures nothing; measure and level are for "
                        "\"measure\"",
                        by);
+    if (e->by == SG_BY_RULE && sg_given(o->strategy) != NULL)
+        return sg_fail(SHINGLE_EINVAL,
+                       "choose \"static\": strategy \"%.60s\" leaves nothing to choose; one of "
+                       "the two is accepted",
+                       o->strategy);
     return SHINGLE_OK;
 }

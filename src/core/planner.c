@@ -580,7 +580,7 @@ shingle_status sg_planner_choose(const sg_problem *problem, const sg_machine *ma
     if (e.by == SG_BY_TIMING && watch == NULL)
         return sg_fail(SHINGLE_EUNSUPPORTED,
                        "measuring needs ranks that run; shingle_plan_create has them");
-    const bool by_name = options.strategy != NULL && options.strategy[0] != '\0';
+    const bool by_name = sg_given(options.strategy) != NULL;
     const char *const strategy = by_name ? options.strategy : sg_env("SHINGLE_STRATEGY");
     const char *const asked = by_name ? "name" : strategy[0] != '\0' ? "SHINGLE_STRATEGY" : NULL;
     chooser c = {.problem = problem,

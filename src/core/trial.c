@@ -530,11 +530,12 @@ static shingle_status bench_problem(sg_group *group, const sg_problem *problem,
 
 static shingle_status check_options(shingle_bench_options *o)
 {
-    if (o->iterations < 0 || o->iterations > MOST_RUNS || o->warmup < -1 || o->warmup > MOST_RUNS)
-        return sg_fail(SHINGLE_EINVAL,
-                       "%d iterations and %d warmup runs; 0 (default) to %d each, and -1 for no "
-                       "warmup",
-                       o->iterations, o->warmup, MOST_RUNS);
+    if (o->iterations < 0 || o->iterations > MOST_RUNS)
+        return sg_fail(SHINGLE_EINVAL, "iterations is %d; 0 (default) to %d", o->iterations,
+                       MOST_RUNS);
+    if (o->warmup < -1 || o->warmup > MOST_RUNS)
+        return sg_fail(SHINGLE_EINVAL, "warmup is %d; 0 (default) to %d, or -1 for none", o->warmup,
+                       MOST_RUNS);
     if (!(o->seconds >= 0) || !(o->seconds <= 1e6))
         return sg_fail(SHINGLE_EINVAL, "seconds is %g; 0 (no limit) to 1e6", o->seconds);
     if (o->knob_sets < 0 || o->knob_sets > MOST_KNOB_SETS)

@@ -78,7 +78,7 @@ shingle_status sg_tuned_open(sg_group *group, const shingle_config *config,
     const char *const name = scale_of != NULL ? scale_of->name : group->machine.name;
     sg_tuned_signature(group->backend->name, name, hash_of(config, &group->machine, scale_of),
                        group->ranks, tuned->signature, sizeof tuned->signature);
-    if (config->plans == NULL || config->plans[0] == '\0') return SHINGLE_OK;
+    if (sg_given(config->plans) == NULL) return SHINGLE_OK;
     tuned->path = malloc(strlen(config->plans) + 1);
     if (tuned->path == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory for a path");
     strcpy(tuned->path, config->plans);
@@ -89,7 +89,7 @@ shingle_status sg_tuned_open(sg_group *group, const shingle_config *config,
  * those that name none. */
 static char *make_key(const sg_problem *problem, const shingle_plan_options *options)
 {
-    const bool given = options->strategy != NULL && options->strategy[0] != '\0';
+    const bool given = sg_given(options->strategy) != NULL;
     const char *const strategy = given ? options->strategy : sg_env("SHINGLE_STRATEGY");
     const char *const choose = options->choose != NULL ? options->choose : "";
     const char *const level = options->level != NULL ? options->level : "";
@@ -250,12 +250,12 @@ static shingle_status choose_tuned(shingle_comm *comm, const sg_problem *problem
  * for this very problem counts. */
 static bool is_free(const shingle_plan_options *options, bool *exact_only)
 {
-    const bool forced = (options->strategy != NULL && options->strategy[0] != '\0') ||
-                        sg_env("SHINGLE_STRATEGY")[0] != '\0';
+    const bool forced =
+        sg_given(options->strategy) != NULL || sg_given(sg_env("SHINGLE_STRATEGY")) != NULL;
     bool measures = false;
     if (forced || sg_planner_measures(options, &measures) != SHINGLE_OK) return false;
     *exact_only = measures;
-    return measures || options->choose == NULL;
+    return measures || sg_given(options->choose) == NULL;
 }
 
 static shingle_status choose_or_recall(shingle_comm *comm, const sg_problem *problem,

@@ -175,6 +175,9 @@ static void wrong_arguments_are_named(void **state)
     expect_error(RANKS, comm, problem, &(shingle_bench_options){.knob_sets = 99}, "knob_sets");
     expect_error(RANKS, comm, problem, &(shingle_bench_options){.rows = 1}, "no place for them");
     expect_error(RANKS, comm, problem, &(shingle_bench_options){.choose = "lot"}, "choose");
+    expect_error(RANKS, comm, problem,
+                 &(shingle_bench_options){.strategy = "serial", .choose = "static"},
+                 "leaves nothing to choose");
 }
 
 /* A result that is wrong is counted, and the stopwatch fails.  The plan is of another problem of

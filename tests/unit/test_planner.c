@@ -397,7 +397,7 @@ static void options_of_choosing_are_checked(void **state)
         const char *error;
     } cases[] = {
         {{.choose = "luck"}, SHINGLE_EINVAL, "static, predict or measure is accepted"},
-        {{.choose = ""}, SHINGLE_EINVAL, "static, predict or measure is accepted"},
+        {{.choose = "static", .strategy = "ring"}, SHINGLE_EINVAL, "leaves nothing to choose"},
         {{.level = "fast"}, SHINGLE_EINVAL, "estimate, measure, patient or exhaustive"},
         {{.choose = "static", .level = "patient"}, SHINGLE_EINVAL, "measures nothing"},
         {{.choose = "predict", .measure = 2}, SHINGLE_EINVAL, "measures nothing"},
@@ -416,10 +416,12 @@ static void options_of_choosing_are_checked(void **state)
             fail_msg("error is \"%s\", expected \"%s\"", shingle_error(), cases[i].error);
     }
     /* Levels and choosers that measure nothing need nobody. */
-    static const shingle_plan_options quiet[] = {
-        {.choose = "predict"}, {.level = "estimate"}, {.choose = "measure", .level = "estimate"}};
+    static const shingle_plan_options quiet[] = {{.choose = "predict"},
+                                                 {.strategy = "", .choose = "", .level = ""},
+                                                 {.level = "estimate"},
+                                                 {.choose = "measure", .level = "estimate"}};
     shingle_plan *const wanted = plan_for("gemm_rs:bf16:4096x4096x4096:r4", NULL);
-    for (int i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof quiet / sizeof quiet[0]; i++) {
         shingle_plan *plan = NULL;
         assert_int_equal(shingle_plan_for("gemm_rs:bf16:4096x4096x4096:r4", NULL, &quiet[i], &plan),
                          SHINGLE_OK);
