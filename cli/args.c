@@ -123,6 +123,8 @@ static int take_value(const args_option *o, const char *text)
         ok = real_of(text, o->least, o->most, o->value);
     }
     if (ok) return ARGS_GO;
+    if (o->accepted != NULL)
+        return out_error(CLI_USAGE, "--%s is \"%s\"; %s is accepted", o->name, text, o->accepted);
     return out_error(CLI_USAGE, "--%s is \"%s\"; %s from %.15g to %.15g is accepted", o->name, text,
                      o->kind == ARGS_INT ? "a whole number" : "a number", o->least, o->most);
 }

@@ -15,11 +15,12 @@ typedef struct args_option {
     void *value; /* bool *, const char **, int64_t * or double *; keeps its default if not given */
     const char *unit; /* the word for the value in the help */
     const char *brief;
-    double least, most;  /* of numbers */
-    const char *with;    /* the option without which it means nothing */
-    const char *without; /* the one beside which it means nothing */
-    bool reads, writes;  /* the value is a file that is read; that is written */
-    const char *env;     /* the variable in whose stead it stands, and whose file it may be */
+    double least, most;   /* of numbers */
+    const char *accepted; /* of them, where LEAST and MOST do not say all */
+    const char *with;     /* the option without which it means nothing */
+    const char *without;  /* the one beside which it means nothing */
+    bool reads, writes;   /* the value is a file that is read; that is written */
+    const char *env;      /* the variable in whose stead it stands, and whose file it may be */
 } args_option;
 
 typedef struct args_command {

@@ -86,9 +86,12 @@ static int check_problem(const request *q, bool json)
     shingle_plan *plan = NULL;
     int code = CLI_OK;
     if (strchr(q->problem, ' ') != NULL) {
-        const shingle_status status = shingle_plan_parse(q->problem, &plan);
-        code = status == SHINGLE_OK ? prove(plan, NULL, &v)
-                                    : out_error(CLI_USAGE, "%s", shingle_error());
+        group_asked asked;
+        code = group_ask(q->problem, q->strategy, NULL, &asked);
+        group_drop(&asked);
+        if (code == CLI_OK && shingle_plan_parse(q->problem, &plan) != SHINGLE_OK)
+            code = out_error(CLI_USAGE, "%s", shingle_error());
+        if (code == CLI_OK) code = prove(plan, NULL, &v);
     } else {
         shingle_shape shape;
         const shingle_status status = shingle_problem_shape(q->problem, 0, &shape);

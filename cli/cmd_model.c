@@ -59,8 +59,9 @@ static void add_up(const config_model *model, const shingle_bench_result *result
 static void print_model(const request *q, const config_model *model)
 {
     printf("%s%s%s\n%s\n", out_on(OUT_HEAD), q->path, out_off(), model->summary);
-    printf("%lld ranks, %lld tokens, %s pass%s%s\n", (long long)q->config.ranks,
-           (long long)q->config.tokens, q->pass, q->config.all_reduce ? ", all-reduced" : "",
+    printf("%lld rank%s, %lld token%s, %s pass%s%s\n", (long long)q->config.ranks,
+           q->config.ranks == 1 ? "" : "s", (long long)q->config.tokens,
+           q->config.tokens == 1 ? "" : "s", q->pass, q->config.all_reduce ? ", all-reduced" : "",
            q->plan_only ? "; planned only, nothing runs" : "");
 }
 
@@ -329,6 +330,9 @@ static int plan_model(const request *q, const config_model *model, bool json)
 
 /* ---- The command ----------------------------------------------------------------------------- */
 
+/* What --tp takes. */
+#define RANKS "1 to 64 (with --plan 1024)"
+
 static int check_words(request *q)
 {
     if (!config_pass_of(q->pass, &q->config.pass))
@@ -339,15 +343,19 @@ static int check_words(request *q)
         strcmp(type, "f16") != 0)
         return out_error(CLI_USAGE, "--type is \"%s\"; f32, bf16 or f16 is accepted", type);
     if (q->config.ranks == 0)
-        return out_error(CLI_USAGE, "--tp is missing: the number of ranks, 1 to 64");
+        return out_error(CLI_USAGE, "--tp is missing: the number of ranks, " RANKS);
     if (q->config.tokens == 0)
         return out_error(CLI_USAGE,
                          "--tokens is missing: how many rows go through the layer, such as 512");
     if (q->config.ranks > GROUP_RANKS && !q->plan_only)
+        return out_error(CLI_USAGE, "--tp is \"%lld\"; %s is accepted", (long long)q->config.ranks,
+                         RANKS);
+    if (report_check(&q->how) != CLI_OK) return CLI_USAGE;
+    if (q->plan_only && q->how.choose != NULL && strcmp(q->how.choose, "measure") == 0)
         return out_error(CLI_USAGE,
-                         "--tp is %lld; 1 to %d can run in one process (--plan takes 1024)",
-                         (long long)q->config.ranks, (int)GROUP_RANKS);
-    return report_check(&q->how);
+                         "--choose measure times plans on ranks of this computer; with --plan none "
+                         "run: leave out --plan");
+    return CLI_OK;
 }
 
 static int model_of(request *q, bool json)
@@ -375,6 +383,13 @@ static void mark_runs(args_option *list, int count)
             if (strcmp(list[i].name, of_runs[j]) == 0) list[i].without = "plan";
 }
 
+static const char notes[] =
+    "CONFIG.json is a name in models/, or the path of a model's own, unmodified, from the\n"
+    "Hugging Face hub: Llama, Mistral, Qwen 2 and 3, GPT-NeoX, Gemma 1 to 3, Phi-3,\n"
+    "Mixtral, DeepSeek V2 and V3.\n"
+    "Routed experts are dealt over the ranks and reached by all-to-all, but with --ar,\n"
+    "where they are left out.  What could not be used is named last.\n";
+
 int cmd_model(int argc, char **argv)
 {
     request q = {.pass = "forward"};
@@ -388,7 +403,8 @@ int cmd_model(int argc, char **argv)
          .unit = "P",
          .brief = "ranks that share a layer",
          .least = 1,
-         .most = 1024},
+         .most = 1024,
+         .accepted = RANKS},
         {.name = "tokens",
          .letter = 't',
          .kind = ARGS_INT,
@@ -433,12 +449,7 @@ int cmd_model(int argc, char **argv)
             "  shingle model models/llama-3-70b.json --tp 8 --tokens 8192 --plan --as "
             "h100x8\n"
             "  shingle model models/gpt-neox-20b.json --tp 4 --tokens 128 --type f32 --ar\n",
-        .notes =
-            "CONFIG.json is a name in models/, or the path of a model's own, unmodified, from the\n"
-            "Hugging Face hub: Llama, Mistral, Qwen 2 and 3, GPT-NeoX, Gemma 1 to 3, Phi-3,\n"
-            "Mixtral, DeepSeek V2 and V3.\n"
-            "Routed experts are dealt over the ranks and reached by all-to-all, but with --ar,\n"
-            "where they are left out.  What could not be used is named last.\n",
+        .notes = notes,
         .option = options,
         .options = OWN + REPORT_OPTIONS,
         .least_words = 1,

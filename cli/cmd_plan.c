@@ -7,6 +7,7 @@
 #include "cli.h"
 #include "group.h"
 #include "out.h"
+#include "report.h"
 
 typedef struct request {
     const char *problem, *machine, *strategy, *choose, *level;
@@ -15,12 +16,24 @@ typedef struct request {
     int64_t schedule; /* rank, or -1 */
 } request;
 
+static int ranks_of(const shingle_plan *plan)
+{
+    int ranks = 0;
+    while (shingle_plan_schedule(plan, ranks, NULL, 0) >= 0) ranks++;
+    return ranks;
+}
+
 /* The schedule's text; NULL, after a message, if the plan has no such rank. */
 static char *schedule_of(const shingle_plan *plan, int64_t rank)
 {
     const int64_t length = rank <= 1023 ? shingle_plan_schedule(plan, (int)rank, NULL, 0) : -1;
     if (length < 0) {
-        out_error(CLI_USAGE, "--schedule %lld: the plan has no such rank", (long long)rank);
+        const int ranks = ranks_of(plan);
+        if (ranks > 1)
+            out_error(CLI_USAGE, "--schedule %lld: the plan has ranks 0 to %d", (long long)rank,
+                      ranks - 1);
+        else
+            out_error(CLI_USAGE, "--schedule %lld: the plan has rank 0 alone", (long long)rank);
         return NULL;
     }
     char *const text = out_get((size_t)length + 1);
@@ -172,22 +185,35 @@ static int check_measuring(const request *q)
                      option, q->choose != NULL ? q->choose : level, q->machine);
 }
 
+/* A plan's own text: nothing to choose. */
+static int plan_of_text(request *q, bool json)
+{
+    const char *const other = q->choose != NULL  ? "choose"
+                              : q->level != NULL ? "level"
+                              : q->reproducible  ? "reproducible"
+                                                 : NULL;
+    group_asked asked;
+    shingle_plan *plan = NULL;
+    int code = group_ask(q->problem, q->strategy, other, &asked);
+    group_drop(&asked);
+    if (code != CLI_OK) return code;
+    if (shingle_plan_parse(q->problem, &plan) != SHINGLE_OK)
+        return out_error(CLI_USAGE, "%s", shingle_error());
+    q->machine = NULL;
+    code = print_plan(plan, q, json);
+    shingle_plan_free(plan);
+    return code;
+}
+
 static int plan_for(request *q, bool json)
 {
     shingle_shape shape;
     shingle_plan *plan = NULL;
-    if (strchr(q->problem, ' ') != NULL) {
-        /* A plan's own text: nothing to choose. */
-        const shingle_status status = shingle_plan_parse(q->problem, &plan);
-        if (status != SHINGLE_OK) return out_error(CLI_USAGE, "%s", shingle_error());
-        q->machine = NULL;
-        const int code = print_plan(plan, q, json);
-        shingle_plan_free(plan);
-        return code;
-    }
+    if (strchr(q->problem, ' ') != NULL) return plan_of_text(q, json);
     shingle_status status = shingle_problem_shape(q->problem, 0, &shape);
     if (status != SHINGLE_OK) return out_status(status);
     if (check_measuring(q) != CLI_OK) return CLI_USAGE;
+    if (report_check_forced(q->strategy, q->choose) != CLI_OK) return CLI_USAGE;
 
     group g = {.ranks = 0};
     shingle_machine *owned = NULL;

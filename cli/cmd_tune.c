@@ -200,6 +200,14 @@ static int tune(request *q, bool json)
     group g = {.ranks = 0};
     if (q->words == 0 && q->model == NULL)
         return out_error(CLI_USAGE, "PROBLEMs or --model FILE are needed; see shingle tune --help");
+    if (q->words > 0 && q->model != NULL)
+        return out_error(CLI_USAGE, "%s beside --model %s; PROBLEMs or --model are accepted",
+                         q->word[0], q->model);
+    if (q->model != NULL && q->config.ranks == 0)
+        return out_error(CLI_USAGE, "--tp is missing: the number of ranks, 1 to 64");
+    if (q->model != NULL && q->config.tokens == 0)
+        return out_error(CLI_USAGE,
+                         "--tokens is missing: how many rows go through the layer, such as 512");
     if (!config_pass_of(q->pass, &q->config.pass))
         return out_error(CLI_USAGE, "--pass is \"%s\"; forward, backward or train is accepted",
                          q->pass);
@@ -255,7 +263,7 @@ static void make_options(request *q, args_option *list)
          .kind = ARGS_INT,
          .value = &q->config.ranks,
          .unit = "P",
-         .brief = "with --model: ranks (4)",
+         .brief = "with --model: ranks that share a layer",
          .least = 1,
          .most = 64,
          .with = "model"},
@@ -263,7 +271,7 @@ static void make_options(request *q, args_option *list)
          .kind = ARGS_INT,
          .value = &q->config.tokens,
          .unit = "T",
-         .brief = "with --model: rows (512)",
+         .brief = "with --model: rows that go through the layer",
          .least = 1,
          .most = 1 << 30,
          .with = "model"},
@@ -296,7 +304,7 @@ static void make_options(request *q, args_option *list)
 
 int cmd_tune(int argc, char **argv)
 {
-    request q = {.pass = "forward", .config = {.ranks = 4, .tokens = 512}};
+    request q = {.pass = "forward"};
     args_option options[OPTIONS];
     make_options(&q, options);
     const args_command command = {

@@ -496,6 +496,10 @@ bool config_parse(const char *text, size_t bytes, const char *name, const config
 bool config_read(const char *path, const config_options *options, config_model *model_out,
                  char *error)
 {
+    if (options->apart && options->pass == CONFIG_BACKWARD)
+        return file_fail(error,
+                         "--apart is of the forward pass; with it --pass forward or train is "
+                         "accepted");
     size_t bytes = 0;
     char *const text = file_read(path, MOST_BYTES, &bytes, error);
     if (text == NULL) return false;

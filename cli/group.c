@@ -91,17 +91,24 @@ static bool find_named(const places *p, const char *folder, const char *name, co
     return false;
 }
 
+/* What is looked for. */
+typedef struct wanted {
+    const char *what, *folder, *ending;
+    const char *also; /* names that are no files, ended by ", " each */
+} wanted;
+
 /* There is no NAME: says where it could have been, and what there is. */
-static int fail_named(const places *p, const char *what, const char *folder, const char *name,
-                      const char *ending)
+static int fail_named(const places *p, const wanted *w, const char *name)
 {
+    const char *const folder = w->folder;
+
     names n = {.count = 0};
     const char *beside = p->folder[p->count - 1]; /* the first place that has any */
     for (int i = p->count - 1; i >= 0; i--) {
         char full[GROUP_PATH + 32];
         const int before = n.count;
         snprintf(full, sizeof full, "%s%.20s", p->folder[i], folder);
-        list(full, ending, &n);
+        list(full, w->ending, &n);
         if (i > 0 && n.count > before) beside = p->folder[i];
     }
     sort_names(&n);
@@ -112,39 +119,52 @@ static int fail_named(const places *p, const char *what, const char *folder, con
     size_t at = 0;
     for (int i = 0; i < n.count && at + MAX_NAME + 3 < sizeof known; i++)
         at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", i ? ", " : "", n.name[i]);
-    return out_error(
-        CLI_USAGE, "%s \"%s\" is neither in ./%s nor in %s%s; %s%s%s%s%s%sa path is accepted", what,
-        name, folder, beside, folder, nearest ? "did you mean " : "", nearest ? nearest : "",
-        nearest ? "? " : "", at ? "known: " : "", known, at ? "; or " : "");
+    return out_error(CLI_USAGE,
+                     "%s \"%s\" is neither in ./%s nor in %s%s; %s%s%s%s%s%s%sa path is accepted",
+                     w->what, name, folder, beside, folder, nearest ? "did you mean " : "",
+                     nearest ? nearest : "", nearest ? "? " : "", at || w->also[0] ? "known: " : "",
+                     w->also, known, at || w->also[0] ? "; or " : "");
+}
+
+static int find_wanted(const wanted *w, const char *name, char *path, size_t room)
+{
+    places p;
+    if (name[0] == '\0' || strlen(name) >= room)
+        return out_error(CLI_USAGE, "%s \"%.60s\": a name or a path is accepted", w->what, name);
+    find_places(&p);
+    /* A name may have a point in it, as those of files do. */
+    const bool is_path = strchr(name, '/') != NULL;
+    if (!is_path && find_named(&p, w->folder, name, w->ending, path, room)) return CLI_OK;
+    if (!is_path && strchr(name, '.') == NULL) return fail_named(&p, w, name);
+    strcpy(path, name);
+    if (access(path, F_OK) == 0) return CLI_OK;
+    return out_error(CLI_USAGE, "%s %s: no such file", w->what, name);
 }
 
 int group_find(const char *what, const char *folder, const char *ending, const char *name,
                char *path, size_t room)
 {
-    places p;
-    if (name[0] == '\0' || strlen(name) >= room)
-        return out_error(CLI_USAGE, "%s \"%.60s\": a name or a path is accepted", what, name);
-    find_places(&p);
-    /* A name may have a point in it, as those of files do. */
-    const bool is_path = strchr(name, '/') != NULL;
-    if (!is_path && find_named(&p, folder, name, ending, path, room)) return CLI_OK;
-    if (!is_path && strchr(name, '.') == NULL) return fail_named(&p, what, folder, name, ending);
-    strcpy(path, name);
-    if (access(path, F_OK) == 0) return CLI_OK;
-    return out_error(CLI_USAGE, "%s %s: no such file", what, name);
+    const wanted w = {what, folder, ending, ""};
+    return find_wanted(&w, name, path, room);
 }
 
 /* ---- Machines -------------------------------------------------------------------------------- */
 
-int group_machine(const char *name, shingle_machine **machine_out)
+static int load_machine(const char *name, const char *also, shingle_machine **machine_out)
 {
+    const wanted w = {"machine", "machines", ".machine", also};
     char path[GROUP_PATH];
     *machine_out = NULL;
     if (strcmp(name, "plain") == 0) return CLI_OK;
-    const int code = group_find("machine", "machines", ".machine", name, path, sizeof path);
+    const int code = find_wanted(&w, name, path, sizeof path);
     if (code != CLI_OK) return code;
     const shingle_status status = shingle_machine_load(path, machine_out);
     return status == SHINGLE_OK ? CLI_OK : out_status(status);
+}
+
+int group_machine(const char *name, shingle_machine **machine_out)
+{
+    return load_machine(name, "plain, ", machine_out);
 }
 
 int group_model(const char *name, int ranks, group *g, shingle_machine **owned,
@@ -156,7 +176,7 @@ int group_model(const char *name, int ranks, group *g, shingle_machine **owned,
         if (code == CLI_OK) *machine_out = shingle_comm_machine(g->comm[0]);
         return code;
     }
-    int code = group_machine(name, owned);
+    int code = load_machine(name, "here, plain, ", owned);
     if (code == CLI_OK) code = group_reach("machine", name, *owned, ranks);
     if (code == CLI_OK) *machine_out = *owned;
     return code;
