@@ -155,6 +155,10 @@ bool sg_machine_in_windows(const sg_machine *machine, int kind);
  * BUS_BYTES pass each rank's port; start-up included. */
 double sg_machine_coll_us(const sg_machine *machine, int kind, double message, double bus_bytes);
 
+/* The fewest SMs of which is known that a collective that is given them keeps most of its rate;
+ * coll_sms if nothing is. */
+int sg_machine_few_coll_sms(const sg_machine *machine);
+
 /* The word of the file. */
 const char *sg_topology_name(sg_topology topology);
 

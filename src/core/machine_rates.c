@@ -64,6 +64,17 @@ double sg_machine_coll_us(const sg_machine *m, int kind, double message, double 
     return message * unit / point->value;
 }
 
+int sg_machine_few_coll_sms(const sg_machine *m)
+{
+    static const double enough = 0.75;
+    for (int i = 0; i < m->coll_part.points; i++) {
+        const sg_point *const point = &m->coll_part.point[i];
+        if (point->at >= 1 && point->at < m->coll_sms && point->value >= enough)
+            return (int)point->at;
+    }
+    return m->coll_sms;
+}
+
 void sg_machine_plain(sg_machine *machine_out)
 {
     *machine_out = (sg_machine){

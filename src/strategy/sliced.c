@@ -36,23 +36,100 @@ static bool can_cut_cols(const sg_problem *p)
     return sg_problem_sums(p) && !p->call;
 }
 
+/* Tiles of TILE in slice C, of SLICES by rows. */
+static int64_t tiles_of_rows(const sg_problem *p, const sg_tile *tile, int c, int slices)
+{
+    const bool along_n = p->gather == SG_GATHER_B;
+    const int32_t along = along_n ? tile->n : tile->m;
+    int64_t bands = 0;
+    if (sg_problem_out(p) == SG_OUT_ALL) {
+        const int64_t height = sg_chunk_rows(p->m, slices, along);
+        bands = sg_ceil_div(sg_max(0, sg_min(height, p->m - c * height)), along);
+    } else {
+        int32_t x0 = 0;
+        for (int q = 0; q < p->ranks; q++)
+            bands += sg_ceil_div(sg_slice_rows(p, 0, q, c, slices, along, &x0), along);
+    }
+    return bands * (along_n ? sg_ceil_div(p->m, tile->m) : sg_problem_col_tiles(p, tile->n));
+}
+
+/* The same by columns. */
+static int64_t tiles_of_cols(const sg_problem *p, const sg_tile *tile, int c, int slices)
+{
+    const int64_t width = sg_chunk_rows(p->n, slices, tile->n);
+    const int64_t cols = sg_max(0, sg_min(width, p->n - c * width));
+    return sg_ceil_div(p->m, tile->m) * sg_ceil_div(cols, tile->n);
+}
+
+/* Time of rank 0's product in slices and in tiles of TILE on BLOCKS SMs, in multiply-adds per k of
+ * one: every slice ends with a wave of its own. */
+static double slices_cost(const sg_problem *p, const sg_tile *tile, int slices, int by, int blocks)
+{
+    int64_t waves = 0;
+    for (int c = 0; c < slices; c++)
+        waves += sg_ceil_div(by == BY_ROWS ? tiles_of_rows(p, tile, c, slices)
+                                           : tiles_of_cols(p, tile, c, slices),
+                             sg_max(blocks, 1));
+    return (double)waves * tile->m * tile->n / (tile->rate > 0 ? tile->rate : 1);
+}
+
+enum { SHAPES = 2, MOST_SMS = 2 };
+
+/* The tiles of MACHINE, at most SHAPES, that take SLICES on BLOCKS SMs in least time. */
+static int best_tiles(const sg_problem *p, const sg_machine *machine, int slices, int by,
+                      int blocks, sg_tile *best_out)
+{
+    /* Ranks that share workers have no waves. */
+    const int most = machine->pool > 0 ? 1 : SHAPES;
+    double cost[SHAPES + 1];
+    int kept = 0;
+    for (int t = 0; t < machine->tiles && (t == 0 || machine->pool == 0); t++) {
+        const double now = slices_cost(p, &machine->tile[t], slices, by, blocks);
+        int at = kept;
+        for (; at > 0 && now < cost[at - 1]; at--) {
+            cost[at] = cost[at - 1];
+            if (at < most) best_out[at] = best_out[at - 1];
+        }
+        if (at == most) continue;
+        cost[at] = now;
+        best_out[at] = machine->tile[t];
+        if (kept < most) kept++;
+    }
+    return kept;
+}
+
+/* Sets of so many slices: SMs of the collective times tiles for what it leaves. */
+static int propose_slices(const sg_problem *p, const sg_machine *machine, int slices, int by,
+                          sg_knobs *sets)
+{
+    const int sms[MOST_SMS] = {machine->coll_sms, sg_machine_few_coll_sms(machine)};
+    int n = 0;
+    for (int i = 0; i < MOST_SMS && (i == 0 || sms[i] < sms[0]); i++) {
+        sg_tile tile[SHAPES];
+        const int blocks = machine->sms - sms[i];
+        const int shapes = best_tiles(p, machine, slices, by, blocks, tile);
+        for (int t = 0; t < shapes; t++) {
+            if (by == BY_COLS && p->n < (int64_t)slices * tile[t].n) continue;
+            sets[n++] = (sg_knobs){{[SLICES] = slices,
+                                    [SMS] = sms[i],
+                                    [BLOCKS] = sms[i] > 0 ? blocks : 0,
+                                    [TILE_M] = tile[t].m,
+                                    [TILE_N] = tile[t].n,
+                                    [BY] = by}};
+        }
+    }
+    return n;
+}
+
 static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *sets, sg_text *why)
 {
     if (!accepts(p, why)) return 0;
     const int64_t rows = p->gather == SG_GATHER_B ? p->n : p->m;
-    const sg_tile *const tile = &machine->tile[0];
     int n = 0;
     for (int by = BY_ROWS; by <= (can_cut_cols(p) ? BY_COLS : BY_ROWS); by++) {
         for (int slices = 2; slices <= (by == BY_ROWS ? 8 : 4); slices *= 2) {
             if (by == BY_ROWS && rows < (int64_t)slices * p->ranks) break;
-            if (by == BY_COLS && p->n < (int64_t)slices * tile->n) break;
-            sg_knobs *const set = &sets[n++];
-            set->value[SLICES] = slices;
-            set->value[SMS] = machine->coll_sms;
-            set->value[BLOCKS] = machine->coll_sms > 0 ? machine->sms - machine->coll_sms : 0;
-            set->value[TILE_M] = tile->m;
-            set->value[TILE_N] = tile->n;
-            set->value[BY] = by;
+            n += propose_slices(p, machine, slices, by, &sets[n]);
         }
     }
     if (n == 0)

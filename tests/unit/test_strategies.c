@@ -197,6 +197,40 @@ static void slices_of_columns_keep_their_height(void **state)
     }
 }
 
+/* Fewer SMs are proposed where a machine says that collectives do well on them, and tiles that fill
+ * the waves of a slice on the SMs that are left. */
+static void slices_are_proposed_for_the_sms_left(void **state)
+{
+    (void)state;
+    const sg_strategy *const sliced = sg_strategy_find("sliced");
+    sg_machine machine;
+    sg_machine_plain(&machine);
+    machine.coll_part = (sg_curve){3, {{2, 0.5}, {4, 0.8}, {10, 1}}};
+    machine.tiles = 2;
+    machine.tile[0] = (sg_tile){128, 256, 1, 1};
+    machine.tile[1] = (sg_tile){128, 128, 1, 1};
+    proposals all;
+    /* One of two slices: 96 wide tiles, which are two waves of 90 SMs and one of 96, or 192 narrow
+     * ones, three of 90 and two of 96. */
+    propose("gemm_ar:bf16:4096x1536x4096:r4", sliced, &machine, &all);
+    bool few = false;
+    for (int i = 0; i < all.count; i++) {
+        const int32_t *const k = all.set[i].value;
+        assert_true(k[1] == 10 || k[1] == 4);
+        assert_int_equal(k[1] + k[2], 100);
+        few |= k[1] == 4;
+    }
+    assert_true(few);
+    assert_int_equal(all.set[0].value[0], 2);
+    assert_int_equal(all.set[0].value[1], 10);
+    assert_int_equal(all.set[0].value[4], 128);
+    assert_int_equal(all.set[2].value[1], 4);
+    assert_int_equal(all.set[2].value[4], 256);
+    machine.coll_part.points = 0;
+    propose("gemm_ar:bf16:4096x1536x4096:r4", sliced, &machine, &all);
+    for (int i = 0; i < all.count; i++) assert_int_equal(all.set[i].value[1], 10);
+}
+
 /* The collective of a slice runs under the next slice's product: neither waits for the other. */
 static void collectives_are_under_the_next_product(void **state)
 {
@@ -343,6 +377,7 @@ int main(void)
         cmocka_unit_test(both_ways_are_proposed_where_links_differ),
         cmocka_unit_test(collectives_get_what_lies_side_by_side),
         cmocka_unit_test(slices_of_columns_keep_their_height),
+        cmocka_unit_test(slices_are_proposed_for_the_sms_left),
         cmocka_unit_test(collectives_are_under_the_next_product),
         cmocka_unit_test(windows_are_proposed_where_they_are_known),
         cmocka_unit_test(proposals_keep_the_sm_rule),
