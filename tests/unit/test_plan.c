@@ -82,6 +82,18 @@ static void hashes_differ(void **state)
     }
 }
 
+/* A plan of another version is another plan, even with the same text. */
+static void the_version_is_part_of_the_hash(void **state)
+{
+    (void)state;
+    const char *const version = shingle_version();
+    shingle_plan *const plan = first_plan(problems[0], sg_strategy_at(0));
+    const size_t length = (size_t)(strchr(plan->text, '#') - plan->text) - 1;
+    assert_true(plan->hash == sg_hash(plan->text, length, sg_hash(version, strlen(version), 0)));
+    assert_true(plan->hash != sg_hash(plan->text, length, sg_hash("0.0.0", 5, 0)));
+    sg_plan_free(plan);
+}
+
 static void expect_error(const char *text, shingle_status status, const char *error)
 {
     shingle_plan *plan = NULL;
@@ -152,7 +164,10 @@ static void copies_say_the_same(void **state)
     shingle_plan *copy = NULL;
     assert_int_equal(shingle_plan_for("gemm_rs:bf16:512x512x512:r4", NULL, NULL, &plan),
                      SHINGLE_OK);
+    plan->measured_us = 12.5;
     assert_int_equal(sg_plan_copy(plan, &copy), SHINGLE_OK);
+    assert_true(copy->measured_us == 12.5 && copy->predicted_us == plan->predicted_us);
+    assert_true(copy->hash == plan->hash && copy->chosen == plan->chosen);
     assert_string_equal(shingle_plan_text(plan), shingle_plan_text(copy));
     assert_string_equal(shingle_plan_reason(plan), shingle_plan_reason(copy));
     const int count = shingle_plan_candidates(plan);
@@ -187,6 +202,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(texts_parse_to_the_same_plan),
         cmocka_unit_test(hashes_differ),
+        cmocka_unit_test(the_version_is_part_of_the_hash),
         cmocka_unit_test(mistakes_are_named_with_their_column),
         cmocka_unit_test(what_a_strategy_declines_is_said),
         cmocka_unit_test(copies_say_the_same),

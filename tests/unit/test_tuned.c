@@ -1,6 +1,6 @@
 /* Tests of tuned plans: the file keeps what it does not understand, loses nothing to
  * several writers and fails with a text; groups take what was tuned for them and for
- * nearby m, and nothing else. */
+ * nearby m, and nothing else.  What times decide is in test_tuned_kept.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -187,6 +187,36 @@ static void what_is_no_file_of_plans_is_left_alone(void **state)
         assert_int_equal(holds_only(file[i].text, file[i].bytes), file[i].status != SHINGLE_OK);
     }
     sg_plan_free(plan);
+}
+
+/* A problem that begins as another does is another; times are kept in tenths. */
+static void lines_of_one_problem_alone_are_replaced(void **state)
+{
+    (void)state;
+    put("here", "gemm_rs:f32:512x512x512:r4:relu", "serial", 12.34);
+    put("here", "gemm_rs:f32:512x512x512:r4", "serial", 0.07);
+    sg_tuned_list list = read_list("here");
+    assert_int_equal(list.lines, 2);
+    assert_true(list.line[0].plan->measured_us == 12.3);
+    assert_true(list.line[1].plan->measured_us == 0.1);
+    sg_tuned_list_free(&list);
+    put("here", "gemm_rs:f32:512x512x512:r4:relu", "serial", 99.96);
+    list = read_list("here");
+    assert_int_equal(list.lines, 2);
+    assert_true(list.line[1].plan->measured_us == 100);
+    sg_tuned_list_free(&list);
+}
+
+static void signatures_have_eight_digits_of_the_hash(void **state)
+{
+    (void)state;
+    char text[SG_SIGNATURE];
+    char end[60];
+    sg_tuned_signature("cpu", "A  Machine_", UINT64_C(0x123456780abcdef1), 8, text, sizeof text);
+    snprintf(end, sizeof end, "/a-machine-0abcdef1/r8/%s", shingle_version());
+    assert_true(strlen(text) > strlen(end) + 4);
+    assert_string_equal(text + strlen(text) - strlen(end), end);
+    assert_int_equal(strncmp(text, "cpu/", 4), 0);
 }
 
 /* Any bytes: nothing crashes, nothing of another line is lost. */
@@ -446,50 +476,6 @@ static void nearby_m_follow_what_was_tuned(void **state)
     shingle_close(RANKS, comm);
 }
 
-/* Tunes a few problems by what loses, until it does: on a machine with other work,
- * serial may lose a round.  What is kept then must not have.  NULL: all were kept; GIVEN
- * holds the first that was not. */
-static const char *tune_what_loses(shingle_comm *comm, const shingle_plan_options *o, char *given,
-                                   size_t room)
-{
-    for (int n = 64; n < 96; n += 2) { /* another n is another product, which follows none */
-        shingle_plan *plan = NULL;
-        shingle_candidate serial;
-        snprintf(given, room, "gemm_rs:f32:64x%dx64:r2", n);
-        const shingle_status status = shingle_tune(comm, given, o, &plan);
-        if (status == SHINGLE_EUNSUPPORTED) return given;
-        assert_int_equal(status, SHINGLE_OK);
-        assert_int_equal(shingle_plan_candidate(plan, 0, &serial), SHINGLE_OK);
-        assert_true(plan->chosen == 0 || plan->measured_us <= serial.measured_us);
-        shingle_plan_free(plan);
-    }
-    return NULL;
-}
-
-/* 4096 tiles of one element lose to one product: asked for by name, they are not what others
- * get. */
-static void what_loses_to_serial_is_not_kept(void **state)
-{
-    (void)state;
-    shingle_comm *comm[RANKS];
-    char problem[64], other[64];
-    const shingle_plan_options slow = {.strategy = "fused_out{tile_m=1,tile_n=1}",
-                                       .measure_seconds = 0.05};
-    open_group(comm, 1);
-    assert_non_null(tune_what_loses(comm[0], &slow, problem, sizeof problem));
-    assert_non_null(strstr(shingle_error(), "slower than not overlapping is not kept"));
-    assert_false(is_tuned(comm[0], problem, NULL));
-    setenv("SHINGLE_STRATEGY", slow.strategy, 1);
-    const shingle_plan_options quick = {.measure_seconds = 0.05};
-    assert_non_null(tune_what_loses(comm[0], &quick, other, sizeof other));
-    unsetenv("SHINGLE_STRATEGY");
-    shingle_close(RANKS, comm);
-    open_group(comm, 1);
-    assert_false(is_tuned(comm[0], problem, NULL));
-    assert_false(is_tuned(comm[0], other, NULL));
-    shingle_close(RANKS, comm);
-}
-
 /* Both ranks of a group take the same plan, and it runs. */
 static void tuned_plans_run(void **state)
 {
@@ -557,6 +543,8 @@ int main(void)
         cmocka_unit_test_teardown(what_is_put_is_read, drop_file),
         cmocka_unit_test_teardown(lines_that_nobody_understands_are_kept, drop_file),
         cmocka_unit_test_teardown(what_is_no_file_of_plans_is_left_alone, drop_file),
+        cmocka_unit_test_teardown(lines_of_one_problem_alone_are_replaced, drop_file),
+        cmocka_unit_test(signatures_have_eight_digits_of_the_hash),
         cmocka_unit_test_teardown(any_bytes_are_survived, drop_file),
         cmocka_unit_test(places_that_cannot_be_written_are_named),
         cmocka_unit_test_teardown(a_link_stays_a_link, drop_file),
@@ -564,7 +552,6 @@ int main(void)
         cmocka_unit_test_teardown(a_writer_waits_for_the_lock, drop_file),
         cmocka_unit_test_teardown(tuned_plans_are_taken_by_later_groups, drop_file),
         cmocka_unit_test_teardown(nearby_m_follow_what_was_tuned, drop_file),
-        cmocka_unit_test_teardown(what_loses_to_serial_is_not_kept, drop_file),
         cmocka_unit_test_teardown(tuned_plans_run, drop_file),
         cmocka_unit_test_teardown(wrong_wishes_are_named, drop_file),
         cmocka_unit_test(kept_choices_know_the_strategy_that_was_set),
