@@ -1,5 +1,6 @@
-/* fuzz_tuned.c -- files of tuned plans: whatever stands in one, it is read, what is understood has
- * a time, and a plan that is put into it is found again and leaves other lines where they were. */
+/* fuzz_tuned.c -- files of tuned plans: whatever stands in one, it is read, and what is understood
+ * has a time; a plan that is put into it is found again and leaves other lines where they were, or
+ * the file is refused for what it is and stays as it was. */
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -47,9 +48,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     FUZZ_EXPECT(make >= 0 && close(make) == 0);
     write_file(path, data, size);
     const int32_t before = count_plans(path, &found);
-    const int32_t more = found ? 0 : 1;
-    FUZZ_EXPECT(sg_tuned_file_put(path, signature, plan) == SHINGLE_OK);
-    FUZZ_EXPECT(count_plans(path, &found) == before + more && found);
+    const bool there = found;
+    const shingle_status status = sg_tuned_file_check(path);
+    FUZZ_EXPECT(status == SHINGLE_OK || status == SHINGLE_EINVAL);
+    FUZZ_EXPECT(sg_tuned_file_put(path, signature, plan) == status);
+    const bool put = status == SHINGLE_OK;
+    FUZZ_EXPECT(count_plans(path, &found) == before + (put && !there) && found == (put || there));
     unlink(path);
     unlink(lock);
     return 0;
