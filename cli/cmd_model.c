@@ -255,15 +255,23 @@ static int plan_product(const request *q, const char *problem, const shingle_mac
     return code;
 }
 
-static void print_forecast(const config_model *model, const forecast *f)
+/* The layer: as add_up has it. */
+static forecast sum_of(const config_model *model, const forecast *f)
 {
-    double serial = 0;
-    double ours = 0;
+    forecast sum = {.strategy = ""};
     for (int i = 0; i < model->products; i++) {
         const double share = (double)model->product[i].layers / (double)model->layers;
-        serial += share * f[i].serial_us;
-        ours += share * f[i].ours_us;
+        sum.serial_us += share * f[i].serial_us;
+        sum.ours_us += share * f[i].ours_us;
     }
+    return sum;
+}
+
+static void print_forecast(const config_model *model, const forecast *f)
+{
+    const forecast sum = sum_of(model, f);
+    const double serial = sum.serial_us;
+    const double ours = sum.ours_us;
     const out_unit unit = out_unit_for(serial / model->products);
     printf("predicted times in %s\n\n", unit.name);
     out_table *const table =
@@ -305,6 +313,11 @@ static void print_forecast_json(const request *q, const char *machine, const con
     json_t *const object = model_json(q, model);
     json_object_set_new(object, "machine", out_json_text(machine));
     json_object_set_new(object, "products", list);
+    const forecast sum = sum_of(model, f);
+    json_object_set_new(object, "layer",
+                        json_pack("{s:f, s:f, s:o}", "serial_us", sum.serial_us, "predicted_us",
+                                  sum.ours_us, "speedup",
+                                  out_json_real(sum.serial_us / sum.ours_us)));
     out_json(object);
 }
 

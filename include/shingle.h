@@ -67,7 +67,7 @@ typedef enum shingle_status {
     SHINGLE_EIO,          /* a file could not be read or written */
     SHINGLE_ETIMEOUT,     /* a rank did not come or stopped, or a limit was too short */
     SHINGLE_EMISMATCH,    /* ranks disagree on what they run, or a plan's text and hash do */
-    SHINGLE_EBACKEND,     /* the machine's own software failed */
+    SHINGLE_EBACKEND,     /* software of the machine (CUDA, NCCL), or a function of yours, failed */
     SHINGLE_EBUG,         /* the library broke its own promise; please report the text */
     SHINGLE_EBUSY /* shingle_sync's limit was too short for what goes on: nothing is known yet */
 } shingle_status;
@@ -78,7 +78,8 @@ typedef enum shingle_status {
 typedef struct shingle_comm shingle_comm; /* one rank of a group */
 typedef struct shingle_plan shingle_plan; /* how one problem is run */
 
-/* Settings of shingle_open.  All zero is the default of every field. */
+/* Settings of shingle_open.  All zero is the default of every field: where one is not given, the
+ * environment counts if it says something, and else what is named here. */
 typedef struct shingle_config {
     const char *backend;    /* "cpu" or, in a build with SHINGLE_CUDA, "cuda"; default: what
                              * SHINGLE_BACKEND says, else "cpu" */
@@ -92,11 +93,13 @@ typedef struct shingle_config {
                              * shortens latencies only; default 16 */
     double timeout_seconds; /* a run fails if, on the CPU, no rank makes progress for so long; on
                              * GPUs, if one wait of a kernel takes so long, be it only because a
-                             * peer's stream is busy: more than ranks may be apart.  Default 10,
-                            * at most 86400, and 900 on GPUs */
-    int threads;            /* that multiply for this group; default: the process's cores.  On the
-                             * CPU each rank's links have a thread besides, which mostly sleeps */
-    const char *plans; /* file of tuned plans (docs/tuning.md), read now; it need not exist yet */
+                             * peer's stream is busy: more than ranks may be apart.  At most 86400,
+                             * and 900 on GPUs; default: SHINGLE_TIMEOUT, else 10 */
+    int threads;            /* 1 to 1024 that multiply for this group; default: SHINGLE_THREADS,
+                             * else the process's cores.  On the CPU each rank's links have a
+                             * thread besides, which mostly sleeps */
+    const char *plans;      /* file of tuned plans (docs/tuning.md), read now; it need not exist
+                             * yet; default: SHINGLE_PLANS, else none */
 } shingle_config;
 
 /* Opens a group of RANKS ranks, all in this process, and stores one comm per rank in
@@ -115,26 +118,32 @@ SHINGLE_API shingle_status shingle_plan_create(shingle_comm *comm, const char *p
                                                const shingle_plan_options *options,
                                                shingle_plan **plan_out);
 
-/* Enqueues one run of PLAN and returns.  A holds the rows that this rank owns (AG_GEMM) or all m
- * rows; B is n x k; C is all m rows (AG_GEMM, GEMM_AR, GEMM) or the rows this rank owns (GEMM_RS);
- * other operators and attributes are in docs/problem.md, and shingle_problem_shape tells all
- * shapes.  With "accumulate" C is read, too; with "call=" B may be NULL.  A problem with a bias,
- * with several B, with "return_a" or "norm", and matrices that are not dense, take
- * shingle_run_tensors.  Elements are of the problem's type and aligned to its size.  On GPUs
- * matrices are in the memory of the rank's GPU; addresses and rows in multiples of 16 bytes take
- * the fast kernels, others a slow one.  Matrices must stay valid and untouched until shingle_sync
- * (or, on a GPU, until STREAM gets there); they are never moved.  Every rank runs the same plans in
- * the same order.
- * STREAM is NULL on the CPU.  On GPUs it is a cudaStream_t of the rank's GPU: the run comes behind
- * what was enqueued there before, and what is enqueued there later finds C.  NULL is then a stream
- * of the rank's own, not CUDA's default stream: such a run is ordered with the rank's other runs
- * alone.  A rank has room for 16 runs that have not ended (64 on GPUs); with one more the call
+/* Enqueues one run of PLAN and returns.  Every rank runs the same plans in the same order.
+ *
+ * Shapes: A holds the rows that this rank owns (AG_GEMM) or all m rows; B is n x k; C is all m rows
+ * (AG_GEMM, GEMM_AR, GEMM) or the rows this rank owns (GEMM_RS); other operators and attributes are
+ * in docs/problem.md, and shingle_problem_shape tells all shapes.  With "accumulate" C is read,
+ * too; with "call=" B may be NULL.  A problem with a bias, with several B, with "return_a" or
+ * "norm", and matrices that are not dense, take shingle_run_tensors.
+ *
+ * Memory: elements are of the problem's type and aligned to its size.  On GPUs matrices are in the
+ * memory of the rank's GPU; addresses and rows in multiples of 16 bytes take the fast kernels,
+ * others a slow one.  Matrices must stay valid and untouched until shingle_sync (or, on a GPU,
+ * until STREAM gets there); they are never moved.
+ *
+ * Stream: STREAM is NULL on the CPU.  On GPUs it is a cudaStream_t of the rank's GPU: the run comes
+ * behind what was enqueued there before, and what is enqueued there later finds C.  NULL is then a
+ * stream of the rank's own, not CUDA's default stream: such a run is ordered with the rank's other
+ * runs alone.
+ *
+ * How many: a rank has room for 16 runs that have not ended (64 on GPUs); with one more the call
  * waits for the first, at most twice the group's time limit, and then says SHINGLE_ETIMEOUT.  So
  * who drives all ranks goes run by run, not rank by rank. */
 SHINGLE_API shingle_status shingle_run(shingle_plan *plan, const void *a, const void *b, void *c,
                                        void *stream);
 
-/* Waits until all runs of COMM have ended, at most SECONDS (0: asks); SHINGLE_EBUSY if they go on.
+/* Waits until all runs of COMM have ended, at most SECONDS; SHINGLE_EBUSY if they go on.  With 0 it
+ * does not wait: SHINGLE_EBUSY if runs are under way.
  * Returns the first failure among them; after one, nothing touches their matrices any more, and
  * every run fails in the same way until shingle_recover.  A rank whose part of the run had ended
  * before it failed elsewhere may get SHINGLE_OK for it; it gets the failure when it next runs or
@@ -185,14 +194,17 @@ typedef int (*shingle_compute)(void *context, const shingle_rows *rows);
 
 /* How to choose a plan.  All zero is the default of every field. */
 struct shingle_plan_options {
-    const char *strategy;   /* force one: "ring" or "ring{sub=2}"; default: choose */
+    const char *strategy;   /* force one: "ring" or "ring{sub=2}"; default: SHINGLE_STRATEGY, else
+                             * choose.  Where it is measured, its best predicted knobs and the
+                             * serial plan are timed, and the fastest of its own is taken */
     int measure;            /* time this many of the best predicted plans, and the serial one, and
                              * take the fastest; 0: as CHOOSE and LEVEL say.  The first rank that
                              * asks runs all ranks of the group, so no other runs may be in flight.
                              * If one of these runs fails, so has the group: shingle_recover */
     double measure_seconds; /* limit of that; default: the level's */
     const char *choose; /* who chooses: "static" (a rule on sizes and rates, nothing is simulated),
-                             * "predict" (simulate every candidate: the default) or "measure" */
+                             * "predict" (simulate every candidate: the default) or "measure".
+                         * "static" beside a STRATEGY is SHINGLE_EINVAL */
     const char *level;  /* of measuring: "estimate" (predict after all), "measure" (3 plans, 5 s:
                              * the default), "patient" (8 plans, 20 s), "exhaustive" (all, 120 s) */
     shingle_compute compute; /* of a problem with call=, which needs it; it is not timed */
@@ -207,10 +219,9 @@ struct shingle_plan_options {
 /* Tensors of a run, for what shingle_run cannot say.  Strides are in elements between rows; 0 means
  * dense.  BIAS holds n values of the problem's type and must be given if the problem has a bias.
  *
- * With "b=N1,N2,...": B (N1 x k) and C (N1 columns) are the first ones; number i + 2 of them, of so
- * many rows or columns, stands in entry i of the four lists.  The bias is one vector for all, first
- * those of the first C.  What is only read may lie anywhere; what is stored to lies over nothing
- * else.
+ * With "b=N1,N2,...": B and C hold N1; more_b[0] and more_c[0] hold N2; more_b[1] N3; and so on.  B
+ * number j is Nj x k, C number j has Nj columns.  The bias is one vector for all, first those of
+ * the first C.  What is only read may lie anywhere; what is stored to lies over nothing else.
  *
  * With "return_a": all rows of A that this rank multiplies, own and arrived, in the order of the
  * product's rows (shingle_shape.returned_rows x k) are stored to RETURNED_A, which is the caller's
@@ -261,9 +272,9 @@ SHINGLE_API shingle_status shingle_read(shingle_comm *comm, void *to, const void
 
 /* After a failed run: makes the group usable again.  Collective: every rank calls it, none returns
  * before all have; fails with SHINGLE_ETIMEOUT if one does not come.  A thread that drives all
- * ranks calls it with SECONDS 0 for each: the last rank's call recovers the group and returns
- * SHINGLE_OK.  It waits until work under way has let go, at most SECONDS or the group's time limit,
- * if that is more. */
+ * ranks calls it with SECONDS 0 for each: all calls but the last return SHINGLE_ETIMEOUT, and count
+ * as come; the last rank's recovers the group and returns SHINGLE_OK.  It waits until work under
+ * way has let go, at most SECONDS or the group's time limit, if that is more. */
 SHINGLE_API shingle_status shingle_recover(shingle_comm *comm, double seconds);
 
 /* Text of a plan: problem, strategy, knobs and hash.  Any library of the same version makes the
@@ -425,8 +436,9 @@ typedef struct shingle_bench_options {
     double measure_seconds;
     int iterations; /* timed runs of each kind, at most; default 5, with SECONDS 1000 */
     int warmup;     /* runs before; default 1, -1: none */
-    /* Limit of it all, choosing included: at least three runs of each kind, or ITERATIONS, are
-     * timed, and more while it lasts.  0: no limit. */
+    /* 0: exactly ITERATIONS runs of each kind.  Otherwise a limit of it all, choosing included:
+     * runs of each kind are timed while it lasts, at least three and at most ITERATIONS (all of
+     * them if these are fewer than three). */
     double seconds;
     uint64_t seed; /* of the data */
     /* Room for two: gets what was predicted, then a measured run that took about the median; it is
