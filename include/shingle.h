@@ -204,7 +204,7 @@ struct shingle_plan_options {
     double measure_seconds; /* limit of that; default: the level's */
     const char *choose; /* who chooses: "static" (a rule on sizes and rates, nothing is simulated),
                              * "predict" (simulate every candidate: the default) or "measure".
-                         * "static" beside a STRATEGY is SHINGLE_EINVAL */
+                             * "static" beside a STRATEGY is SHINGLE_EINVAL */
     const char *level;  /* of measuring: "estimate" (predict after all), "measure" (3 plans, 5 s:
                              * the default), "patient" (8 plans, 20 s), "exhaustive" (all, 120 s) */
     shingle_compute compute; /* of a problem with call=, which needs it; it is not timed */

@@ -45,10 +45,9 @@ static int64_t count_flags(const sg_sched *s)
         if (s->step[i].kind != SG_GEMM) continue;
         for (int32_t j = l->patch0; j < l->patch0 + l->patches; j++) {
             const sg_patch *const p = &s->patch[j];
-            const int64_t bands = sg_walk_bands(p, l->tile_m);
-            for (int32_t k = p->raise0; k < p->raise0 + p->raises; k++) {
-                if (s->raise[k].per == SG_PER_TILE) flags += bands * sg_walk_cols(p, l->tile_n);
-            }
+            const int64_t tiles = (int64_t)sg_walk_bands(p, l->tile_m) * sg_walk_cols(p, l->tile_n);
+            for (int32_t k = p->raise0; k < p->raise0 + p->raises; k++)
+                if (s->raise[k].per == SG_PER_TILE) flags += tiles;
             for (int32_t k = p->wait0; k < p->wait0 + p->waits; k++)
                 if (s->wait[k].per == SG_PER_ROWS)
                     flags += sg_ceil_div(s->wait[k].rows, s->wait[k].chunk) * s->wait[k].chunks_k;
