@@ -228,8 +228,118 @@ static void many_ranks_are_sampled(void **state)
     assert_int_equal(t->rank[0], 0);
     assert_int_equal(t->rank[t->shown - 1], 255);
     is_in_order(t);
+    gaps_fit(t);
+    assert_true(t->exposed_us > 0);
     shingle_timeline_free(t);
     shingle_plan_free(plan);
+}
+
+/* ---- By hand --------------------------------------------------------------------------------- */
+
+/* A timeline of three ranks that are all done at US, with no spans. */
+static shingle_timeline *empty(double us)
+{
+    shingle_plan *plan = NULL;
+    shingle_timeline *t = NULL;
+    assert_int_equal(shingle_plan_for("gemm:f32:64x64x64:r3", NULL, NULL, &plan), SHINGLE_OK);
+    assert_int_equal(sg_timeline_make(plan, "none", &t), SHINGLE_OK);
+    shingle_plan_free(plan);
+    t->us = us;
+    for (int row = 0; row < RANKS; row++) t->rank_us[row] = us;
+    return t;
+}
+
+static void add(shingle_timeline *t, int rank, double begin, double end)
+{
+    const sg_timeline_span span = {.begin_us = begin,
+                                   .end_us = end,
+                                   .share = 1,
+                                   .owners = {1, 0},
+                                   .step = 0,
+                                   .patch = 0,
+                                   .tiles = 1,
+                                   .rank = (int16_t)rank,
+                                   .peer = -1,
+                                   .track = SG_TRACK_COMPUTE,
+                                   .does = SG_DOES_PRODUCT};
+    assert_true(sg_timeline_add(t, &span));
+}
+
+static void gaps_are(const shingle_timeline *t, const sg_timeline_gap *gap, int count)
+{
+    double exposed = 0;
+    assert_int_equal(t->gaps, count);
+    for (int i = 0; i < count; i++) {
+        assert_int_equal(t->gap[i].row, gap[i].row);
+        assert_true(t->gap[i].begin_us == gap[i].begin_us && t->gap[i].end_us == gap[i].end_us);
+        exposed += gap[i].end_us - gap[i].begin_us;
+    }
+    assert_true(fabs(t->exposed_us - exposed / RANKS) < 1e-9);
+}
+
+/* A rank stands still where it does nothing and one of the workers would do it for it.
+ *
+ *     rank 0   |======================|                 |=====|
+ *     rank 1   |==========|     |=================|
+ *     rank 2                    |=====|     |==============|
+ *              0     1    2     3     4     5     6     7  7.5 8          10
+ *     both     ************     *******     *******     ****
+ */
+static void gaps_need_a_worker_that_is_free(void **state)
+{
+    static const sg_timeline_gap gap[] = {{4, 5, 0}, {6, 7, 0}, {8, 10, 0},
+                                          {2, 3, 1}, {6, 7, 1}, {7.5, 10, 1},
+                                          {2, 3, 2}, {4, 5, 2}, {7.5, 10, 2}};
+    (void)state;
+    shingle_timeline *const t = empty(10);
+    t->workers = 2;
+    add(t, 2, 5, 7.5);
+    add(t, 0, 0, 4);
+    add(t, 1, 3, 6);
+    add(t, 0, 7, 8);
+    add(t, 2, 3, 4);
+    add(t, 1, 0, 2);
+    assert_int_equal(sg_timeline_end(t), SHINGLE_OK);
+    gaps_are(t, gap, 9);
+    assert_int_equal(t->spans, 6); /* what is predicted tells of its waits itself */
+    shingle_timeline_free(t);
+}
+
+/* Where each rank has processors of its own, all it leaves of the run is a gap. */
+static void gaps_are_what_is_left(void **state)
+{
+    static const sg_timeline_gap gap[] = {{0, 1, 0}, {4, 6, 0}, {0, 10, 1}};
+    (void)state;
+    shingle_timeline *const t = empty(10);
+    add(t, 0, 1, 4);
+    add(t, 0, 2, 3);
+    add(t, 0, 6, 10);
+    add(t, 2, 0, 10);
+    assert_int_equal(sg_timeline_end(t), SHINGLE_OK);
+    gaps_are(t, gap, 3);
+    shingle_timeline_free(t);
+}
+
+/* In a measured run a 400th of it is the hand of a worker; what is longer is a wait. */
+static void short_gaps_of_a_measured_run_are_none(void **state)
+{
+    static const sg_timeline_gap gap[] = {{21, 23, 0}};
+    (void)state;
+    shingle_timeline *const t = empty(400);
+    t->measured = true;
+    t->workers = RANKS;
+    add(t, 0, 0, 10);
+    add(t, 0, 11, 21);
+    add(t, 0, 23, 400);
+    add(t, 1, 0, 400);
+    add(t, 2, 0.5, 399.5);
+    assert_int_equal(sg_timeline_end(t), SHINGLE_OK);
+    gaps_are(t, gap, 1);
+    assert_int_equal(t->spans, 6);
+    const sg_timeline_span *const wait = &t->span[2];
+    assert_int_equal(wait->does, SG_DOES_WAIT);
+    assert_true(wait->begin_us == 21 && wait->end_us == 23 && wait->rank == 0);
+    shingle_timeline_free(t);
 }
 
 /* ---- Recorded -------------------------------------------------------------------------------- */
@@ -437,10 +547,16 @@ static void benchmarks_give_both(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(predictions_are_whole),  cmocka_unit_test(spans_know_their_owner),
-        cmocka_unit_test(many_ranks_are_sampled), cmocka_unit_test(records_are_whole),
-        cmocka_unit_test(records_have_limits),    cmocka_unit_test(bad_questions_are_answered),
+        cmocka_unit_test(predictions_are_whole),
+        cmocka_unit_test(spans_know_their_owner),
+        cmocka_unit_test(many_ranks_are_sampled),
+        cmocka_unit_test(records_are_whole),
+        cmocka_unit_test(records_have_limits),
+        cmocka_unit_test(bad_questions_are_answered),
         cmocka_unit_test(benchmarks_give_both),
+        cmocka_unit_test(gaps_need_a_worker_that_is_free),
+        cmocka_unit_test(gaps_are_what_is_left),
+        cmocka_unit_test(short_gaps_of_a_measured_run_are_none),
     };
     return cmocka_run_group_tests(tests, open_group, close_group);
 }
