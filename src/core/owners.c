@@ -50,7 +50,8 @@ static void add_parts(const sg_problem *p, int rank, int64_t x, int64_t count, s
 {
     for (int q = 0; q < p->ranks; q++) {
         const sg_part part = sg_problem_part(p, rank, q);
-        if (part.base < x + count && x < part.base + part.rows) sg_owners_add(p, q, set);
+        const bool any = part.rows > 0; /* an empty one may stand amid the rows of others */
+        if (any && part.base < x + count && x < part.base + part.rows) sg_owners_add(p, q, set);
     }
 }
 
