@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +48,13 @@ static void results_are_consistent(void **state)
         assert_true(result.predicted_us > 0);
         assert_true((result.coll_us > 0) == (i > 0));
         if (i == 0) assert_true(result.hidden == 1);
+        const double more = fmax(result.gemm_us, result.coll_us);
+        const double less = fmin(result.gemm_us, result.coll_us);
         assert_true(result.speedup == result.serial_us / result.overlapped_us);
+        assert_true(result.efficiency == more / result.overlapped_us);
+        if (i > 0)
+            assert_true(result.hidden ==
+                        (result.gemm_us + result.coll_us - result.overlapped_us) / less);
         assert_true(strlen(result.strategy) > 0);
     }
 }

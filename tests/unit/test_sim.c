@@ -355,9 +355,34 @@ static void every_visit_is_told_once(void **state)
     for (int i = 0; i < TEXTS; i++) for_each_set(texts[i], &machine, spans_cover_all_visits);
 }
 
+/* What is told of a plan follows from four times. */
+static void shares_follow_from_times(void **state)
+{
+    static const char *const problem[] = {"gemm_rs:bf16:2048x2048x1024:r8",
+                                          "ag_gemm:bf16:8192x4096x512:r4", "gemm:f32:64x64x64:r1"};
+    (void)state;
+    bool differ = false; /* what a serial run takes, and the sum of both alone */
+    for (int i = 0; i < 3; i++) {
+        shingle_plan *plan = NULL;
+        shingle_simulation s;
+        assert_int_equal(shingle_plan_for(problem[i], NULL, NULL, &plan), SHINGLE_OK);
+        assert_int_equal(shingle_plan_simulate(plan, NULL, &s), SHINGLE_OK);
+        shingle_plan_free(plan);
+        assert_true(s.gemm_us > 0 && s.overlapped_us > 0 && s.serial_us >= s.overlapped_us);
+        const double less = fmin(s.gemm_us, s.coll_us);
+        const double hidden = less > 0 ? (s.gemm_us + s.coll_us - s.overlapped_us) / less : 1;
+        differ |= fabs(s.serial_us - s.gemm_us - s.coll_us) > 0.01 * less;
+        expect_about_us(s.hidden, hidden, 1e-12);
+        expect_about_us(s.efficiency, fmax(s.gemm_us, s.coll_us) / s.overlapped_us, 1e-12);
+        expect_about_us(s.speedup, s.serial_us / s.overlapped_us, 1e-12);
+    }
+    assert_true(differ);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(shares_follow_from_times),
         cmocka_unit_test(no_plan_beats_its_bound),
         cmocka_unit_test(better_machines_are_never_slower),
         cmocka_unit_test(prices_repeat),

@@ -1,0 +1,169 @@
+/* Tests of what the command reports: numbers follow from each other, shares are told where they
+ * mean something, and an element of a user's data that is wrong is counted and makes it fail.  The
+ * comparison is a stand-in of this program (CMakeLists.txt). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "refer.h"
+#include "report.h"
+
+static char folder[] = "/tmp/test_report_XXXXXX";
+static int64_t found; /* wrong elements, says the comparison */
+
+bool __wrap_refer_compare(const deal *d, int64_t *wrong_out, char *error);
+bool __wrap_refer_compare(const deal *d, int64_t *wrong_out, char *error)
+{
+    (void)d;
+    (void)error;
+    *wrong_out = found;
+    return true;
+}
+
+/* A matrix of 4 x 4 ones. */
+static void write_ones(const char *name)
+{
+    char path[80];
+    char head[128];
+    const float one = 1;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    memcpy(head, "\x93NUMPY\x01\x00\x76\x00", 10);
+    snprintf(head + 10, sizeof head - 10, "%-117s",
+             "{'descr': '<f4', 'fortran_order': False, 'shape': (4, 4), }");
+    head[127] = '\n';
+    FILE *const file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(head, 1, sizeof head, file), sizeof head);
+    for (int i = 0; i < 16; i++) assert_int_equal(fwrite(&one, sizeof one, 1, file), 1);
+    assert_int_equal(fclose(file), 0);
+}
+
+static int make_folder(void **state)
+{
+    (void)state;
+    if (mkdtemp(folder) == NULL) return -1;
+    write_ones("a.npy");
+    write_ones("b.npy");
+    return 0;
+}
+
+static int drop_folder(void **state)
+{
+    (void)state;
+    char command[80];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command);
+}
+
+/* Runs `shingle run LINE --json` in the folder; its exit code and what it printed. */
+static int runs(const char *line, json_t **object_out)
+{
+    char words[300], path[80];
+    char *argv[20] = {"run"};
+    int argc = 1;
+    snprintf(words, sizeof words, "%s -n 2 --json", line);
+    for (char *word = strtok(words, " "); word != NULL; word = strtok(NULL, " "))
+        argv[argc++] = word;
+    snprintf(path, sizeof path, "%s/out.json", folder);
+    fflush(stdout);
+    const int kept = dup(STDOUT_FILENO);
+    assert_non_null(freopen(path, "w", stdout));
+    const int code = cmd_run(argc, argv);
+    fflush(stdout);
+    dup2(kept, STDOUT_FILENO);
+    close(kept);
+    *object_out = json_load_file(path, 0, NULL);
+    assert_non_null(*object_out);
+    return code;
+}
+
+static double number(const json_t *result, const char *key)
+{
+    const json_t *const value = json_object_get(result, key);
+    if (!json_is_number(value)) fail_msg("%s is no number", key);
+    return json_number_value(value);
+}
+
+static bool is_near(double a, double b)
+{
+    return fabs(a - b) <= 1e-3 * fmax(fabs(a), fabs(b)) + 1e-3; /* as it is printed */
+}
+
+static void wrong_elements_of_data_are_told(void **state)
+{
+    (void)state;
+    char line[200];
+    snprintf(line, sizeof line, "gemm:f32:4x4x4:r1 --a %s/a.npy --b %s/b.npy --out %s/c.npy",
+             folder, folder, folder);
+    for (found = 0; found < 6; found += 5) {
+        json_t *object = NULL;
+        assert_int_equal(runs(line, &object), found > 0 ? CLI_WRONG : CLI_OK);
+        const json_t *const result = json_array_get(json_object_get(object, "results"), 0);
+        assert_true(number(result, "wrong") == (double)found);
+        json_decref(object);
+    }
+}
+
+static void numbers_follow_from_each_other(void **state)
+{
+    (void)state;
+    json_t *object = NULL;
+    assert_int_equal(runs("gemm_rs:f32:96x64x64:r2 --all", &object), CLI_OK);
+    const json_t *const list = json_object_get(object, "results");
+    assert_true(json_array_size(list) > 3);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *const r = json_array_get(list, i);
+        const double gemm = number(r, "gemm_us");
+        const double coll = number(r, "coll_us");
+        const double ours = number(r, "overlapped_us");
+        assert_true(ours > 0 && is_near(number(r, "speedup"), number(r, "serial_us") / ours));
+        assert_true(is_near(number(r, "efficiency"), fmax(gemm, coll) / ours));
+        if (json_is_number(json_object_get(r, "hidden")))
+            assert_true(is_near(number(r, "hidden"), (gemm + coll - ours) / fmin(gemm, coll)));
+    }
+    json_decref(object);
+}
+
+static void the_longer_part_bounds(void **state)
+{
+    (void)state;
+    const shingle_bench_result a = {.gemm_us = 30, .coll_us = 20};
+    const shingle_bench_result b = {.gemm_us = 10, .coll_us = 20};
+    assert_true(report_bound(&a) == 30 && report_bound(&b) == 20);
+}
+
+/* Of a part below a twentieth of the other, or of none, nothing is said, nor of serial. */
+static void hidden_is_told_where_it_means_something(void **state)
+{
+    (void)state;
+    assert_true(report_can_hide(100, 5) && report_can_hide(5, 100));
+    assert_false(report_can_hide(100, 4.9));
+    assert_false(report_can_hide(4.9, 100));
+    assert_false(report_can_hide(100, 0));
+    assert_true(report_hidden_of("ring{sub=1}", 100, 50, 0.5) == 0.5);
+    assert_true(isnan(report_hidden_of("ring{sub=1}", 100, 4, 0.5)));
+    assert_true(isnan(report_hidden_of("serial{tile_m=1}", 100, 50, 0.5)));
+    assert_true(isnan(report_hidden_of("serial", 100, 50, 0.5)));
+    assert_true(report_hidden_of("serially", 100, 50, 0.5) == 0.5);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(wrong_elements_of_data_are_told),
+        cmocka_unit_test(numbers_follow_from_each_other),
+        cmocka_unit_test(the_longer_part_bounds),
+        cmocka_unit_test(hidden_is_told_where_it_means_something),
+    };
+    return cmocka_run_group_tests(tests, make_folder, drop_folder);
+}
