@@ -1,0 +1,235 @@
+/* Tests of the CPU backend's scale models: what a machine's numbers become, and when bytes, flags
+ * and collectives are let through.  No time is measured: what is compared follows from the numbers
+ * alone, so link.c is taken in whole, with a group that has no threads. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "../../src/backend/cpu/link.c"
+#include "core/comm.h"
+#include "core/disk.h"
+
+enum { RANKS = 4 };
+
+static void is_near(double seen, double expected)
+{
+    if (fabs(seen - expected) > 1e-9 * (1 + fabs(expected)))
+        fail_msg("%.12g, expected %.12g", seen, expected);
+}
+
+/* ---- What numbers become --------------------------------------------------------------------- */
+
+/* A machine of nodes with a number of its own wherever one is scaled. */
+static sg_machine machine_of_nodes(void)
+{
+    sg_machine m;
+    sg_machine_plain(&m);
+    snprintf(m.name, sizeof m.name, "nodes");
+    m.ranks = 8;
+    m.topology = SG_NODES;
+    m.node_ranks = 2;
+    m.link_gbps = 210;
+    m.nic_gbps = 50;
+    m.node_us = 5;
+    m.peer_us = 3;
+    m.copy_us = 7;
+    m.store_us = 2.5;
+    m.coll_us = 4;
+    m.flag_us = 1.5;
+    m.copy_gbps = 190;
+    m.store_gbps = 170;
+    m.coll_gbps = 160;
+    for (int kind = 0; kind < SG_MACHINE_COLLS; kind++)
+        m.coll_curve[kind] = (sg_curve){2, {{1e6, 40.0 + kind}, {8e6, 90.0 + kind}}};
+    return m;
+}
+
+static void is_scaled(const sg_machine *of, const sg_machine *m, double rows)
+{
+    const double s = m->copy_gbps / of->copy_gbps;
+    const double later = 1 / s / rows;
+    assert_true(s > 0);
+    is_near(m->store_gbps, of->store_gbps * s);
+    is_near(m->coll_gbps, of->coll_gbps * s);
+    is_near(m->link_gbps, of->link_gbps * s);
+    is_near(m->nic_gbps, of->nic_gbps * s);
+    is_near(m->copy_us, of->copy_us * later);
+    is_near(m->peer_us, of->peer_us * later);
+    is_near(m->node_us, of->node_us * later);
+    is_near(m->store_us, of->store_us * later);
+    is_near(m->coll_us, of->coll_us * later);
+    is_near(m->flag_us, of->flag_us * later);
+    assert_int_equal(m->topology, of->topology);
+    assert_int_equal(m->node_ranks, of->node_ranks);
+    for (int kind = 0; kind < SG_MACHINE_COLLS; kind++) {
+        assert_int_equal(m->coll_curve[kind].points, of->coll_curve[kind].points);
+        for (int i = 0; i < of->coll_curve[kind].points; i++) {
+            is_near(m->coll_curve[kind].point[i].at, of->coll_curve[kind].point[i].at / rows);
+            is_near(m->coll_curve[kind].point[i].value, of->coll_curve[kind].point[i].value * s);
+        }
+    }
+}
+
+static void write_machine(const sg_machine *machine, const char *path)
+{
+    char text[SG_MACHINE_TEXT];
+    const size_t length = sg_machine_print(machine, text, sizeof text);
+    assert_true(length < sizeof text);
+    assert_int_equal(sg_disk_replace(path, text, length), SHINGLE_OK);
+}
+
+/* Rates by one factor, latencies by its inverse and the rows, sizes of messages by the rows. */
+static void scale_models_scale_all_alike(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/test_cpu_links_XXXXXX";
+    const int file = mkstemp(path);
+    assert_true(file >= 0);
+    close(file);
+    const sg_machine of = machine_of_nodes();
+    sg_machine read;
+    write_machine(&of, path);
+    assert_int_equal(sg_machine_read(path, &read), SHINGLE_OK);
+    for (int rows = 4; rows <= 16; rows += 12) {
+        shingle_comm *comm[RANKS];
+        const shingle_config config = {
+            .scale_of = path, .scale_rows = rows == 16 ? 0 : rows, .threads = 1};
+        if (shingle_open(RANKS, &config, comm) != SHINGLE_OK) fail_msg("%s", shingle_error());
+        for (int type = 0; type < SG_TYPES; type++)
+            is_scaled(&read, &comm[0]->group->machine_of[type], rows);
+        shingle_close(RANKS, comm);
+    }
+    unlink(path);
+}
+
+/* ---- When things are let through ------------------------------------------------------------- */
+
+/* A group without threads whose ranks are in a run of a problem in f32. */
+typedef struct world {
+    sg_cpu cpu;
+    struct sg_bound bound;
+    sg_cpu_rank rank[RANKS];
+    sg_due post[4];
+    double taken[64];
+} world;
+
+static world *world_of(const sg_machine *machine)
+{
+    world *const w = calloc(1, sizeof *w);
+    assert_non_null(w);
+    w->cpu.ranks = RANKS;
+    w->cpu.rank = w->rank;
+    w->cpu.links_us = w->taken;
+    w->bound.problem.type = SG_F32;
+    for (int type = 0; type < SG_TYPES; type++) w->cpu.machine[type] = *machine;
+    w->cpu.rates[SG_F32] = (sg_rates){.copy_us = machine->copy_us,
+                                      .copy_rate = machine->copy_gbps * 1e3,
+                                      .store_us = machine->store_us,
+                                      .store_rate = machine->store_gbps * 1e3,
+                                      .coll_us = machine->coll_us,
+                                      .coll_rate = machine->coll_gbps * 1e3,
+                                      .flag_us = machine->flag_us};
+    for (int r = 0; r < RANKS; r++) {
+        w->rank[r].rank = r;
+        w->rank[r].run[0].bound = &w->bound;
+        w->rank[r].link.cpu = &w->cpu;
+        w->rank[r].link.rank = r;
+        w->rank[r].link.post = w->post;
+        w->rank[r].link.posts.room = 4;
+    }
+    return w;
+}
+
+/* A flag is due when it has passed, and later on another node. */
+static void flags_take_longer_to_another_node(void **state)
+{
+    (void)state;
+    sg_machine machine = machine_of_nodes();
+    machine.node_us = 1e6;
+    world *const w = world_of(&machine);
+    sg_link *const link = &w->rank[0].link;
+    for (int peer = 1; peer < RANKS; peer++) {
+        const double wait = machine.flag_us + (peer < 2 ? 0 : machine.node_us);
+        const double before = sg_now_us();
+        sg_link_post(link, peer, 7);
+        const double after = sg_now_us();
+        const double at = link->post[(link->posts.head + link->posts.count - 1) % 4].at_us;
+        assert_true(at >= before + wait && at <= after + wait);
+        pop(&link->posts);
+    }
+    free(w);
+}
+
+/* Bytes pass all links on their way, some of them more than once, each behind what is there. */
+static void bytes_pass_every_link(void **state)
+{
+    (void)state;
+    sg_machine machine = machine_of_nodes();
+    machine.topology = SG_PCIE;
+    machine.host_staged = 1;
+    machine.link_gbps = 20;
+    machine.host_gbps = 10;
+    world *const w = world_of(&machine);
+    sg_link *const link = &w->rank[0].link;
+    const sg_links links = {&machine, RANKS, RANKS};
+    bool often = false;
+    for (int peer = 1; peer < RANKS; peer++) {
+        sg_link_use use[SG_LINK_USES];
+        const int count = sg_links_path(&links, 0, peer, use);
+        double longest = 1e6 / 1e9; /* at a rate that none of them reaches */
+        memset(w->taken, 0, sizeof w->taken);
+        link->free_us = 0;
+        for (int i = 0; i < count; i++) {
+            const double us = 1e6 * use[i].weight / (sg_links_gbps(&links, use[i].link) * 1e3);
+            longest = fmax(longest, us);
+            often = often || use[i].weight > 1;
+        }
+        is_near(occupy(link, 100, peer, 1e6, 1e9), 100 + longest);
+        for (int i = 0; i < count; i++) assert_true(w->taken[use[i].link] <= 100 + longest);
+        /* The next one finds them taken. */
+        is_near(occupy(link, 0, peer, 1e6, 1e9), 100 + 2 * longest);
+    }
+    assert_true(often);
+    /* The link's own rate, where it is the slowest. */
+    memset(w->taken, 0, sizeof w->taken);
+    link->free_us = 0;
+    is_near(occupy(link, 100, 1, 1e6, 1), 100 + 1e6);
+    free(w);
+}
+
+/* A collective's rate is that of its message, of which each rank puts so much on the bus: all but
+ * its own share, an all-reduce twice. */
+static void collectives_go_by_their_message(void **state)
+{
+    (void)state;
+    const sg_machine machine = machine_of_nodes();
+    world *const w = world_of(&machine);
+    const sg_link *const link = &w->rank[0].link;
+    for (int kind = 0; kind < SG_MACHINE_COLLS; kind++) {
+        for (double message = 2e6; message < 8e6; message *= 1.5) {
+            const double bus = message * (RANKS - 1) / RANKS * (kind == SG_ALL_REDUCE ? 2 : 1);
+            const double us = sg_machine_coll_us(&machine, kind, message, bus) - machine.coll_us;
+            is_near(coll_rate(link, kind, bus), bus / us);
+        }
+    }
+    w->cpu.links_us = NULL; /* no model of links: one rate */
+    is_near(coll_rate(link, SG_ALL_REDUCE, 1e6), machine.coll_gbps * 1e3);
+    free(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(scale_models_scale_all_alike),
+        cmocka_unit_test(flags_take_longer_to_another_node),
+        cmocka_unit_test(bytes_pass_every_link),
+        cmocka_unit_test(collectives_go_by_their_message),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
