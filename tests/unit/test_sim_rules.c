@@ -282,6 +282,13 @@ static void products_and_traffic_slow_each_other(void **state)
     copy(&s, 1, 0, 1, 64);
     expect_us(close_scene(&s, &m), 25);
     m = quiet();
+    m.gemm_by_copy = 2;
+    m.vendor_by_copy = 4; /* which has a factor of its own */
+    open_scene(&s, 2);
+    launch(&s, 0, 0, 8, 0, true);
+    copy(&s, 1, 0, 1, 64);
+    expect_us(close_scene(&s, &m), 27.5);
+    m = quiet();
     m.gemm_by_coll = 2;
     m.coll_by_gemm = 2;
     open_scene(&s, 2);

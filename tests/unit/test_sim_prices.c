@@ -1,0 +1,212 @@
+/* Tests of single prices of the simulator, a closed form each: norms, kernels side by side, flows
+ * that cannot use their share of a link, exchanges, small collectives and a pool's sums. */
+#include <string.h>
+
+#include "by_hand.h"
+#include "core/sim.h"
+#include "core/strategy.h"
+#include "quiet.h"
+
+enum { SIDE = 64, DEPTH = 64 };
+
+static const double tile_us = 100;                    /* SIDE x SIDE over k DEPTH */
+static const double block_bytes = 4.0 * SIDE * DEPTH; /* so many rows of an operand, in f32 */
+#define SERIAL "serial{tile_m=64,tile_n=64,windows=0}"
+
+static double gbps_of(double blocks, double us)
+{
+    return blocks * block_bytes / (us * 1e3);
+}
+
+static double price(const char *problem, const sg_machine *machine)
+{
+    sg_simulator *const simulator = sg_simulator_new();
+    const sg_strategy *of = NULL;
+    sg_problem p = problem_of(problem);
+    sg_knobs knobs;
+    sg_sim_result result;
+    bool given = false;
+    assert_non_null(simulator);
+    if (sg_strategy_parse(SERIAL, &of, NULL, &knobs, &given) != SHINGLE_OK ||
+        sg_simulate_built(simulator, &p, of, &knobs, machine, NULL, &result) != SHINGLE_OK)
+        fail_msg("%s", shingle_error());
+    sg_problem_free(&p);
+    sg_simulator_free(simulator);
+    return result.us;
+}
+
+static double seal_and_price(sg_sched *s, int ranks, const sg_machine *machine)
+{
+    double us = -1;
+    for (int r = 0; r < ranks; r++)
+        if (sg_sched_seal(&s[r]) != SHINGLE_OK) fail_msg("%s", shingle_error());
+    if (sg_sim_us(s, ranks, machine, &us) != SHINGLE_OK) fail_msg("%s", shingle_error());
+    for (int r = 0; r < ranks; r++) sg_sched_free(&s[r]);
+    return us;
+}
+
+/* ---- Kernels --------------------------------------------------------------------------------- */
+
+/* A norm reads sums and residual, and stores the result and the residual. */
+static void norms_move_four_times_their_rows(void **state)
+{
+    (void)state;
+    sg_machine m = quiet_machine(4, SIDE, DEPTH, tile_us);
+    m.mem_gbps = gbps_of(4, 40);
+    const double sums = price("gemm_rs:f32:128x64x64:r2", &m);
+    expect_about_us(price("gemm_rs:f32:128x64x64:r2:norm", &m), sums + 40, 1e-4);
+}
+
+/* Copies within a rank by SMs, LANES of them side by side. */
+static double copies_us(int lanes, const sg_machine *machine)
+{
+    sg_problem p = problem_of("gemm:f32:64x64x64:r1");
+    sg_sched s = {0};
+    sg_sched_begin(&s, &p, 0);
+    const uint8_t from = sg_sched_buf(&s, SG_LOCAL, "from", 256, 64, 0);
+    const uint8_t to = sg_sched_buf(&s, SG_LOCAL, "to", 256, 64, 0);
+    for (int lane = 0; lane < lanes; lane++) {
+        sg_sched_copy(&s, lane, SG_BY_SMS, sg_area_of(0, from, 64 * lane, 64, 0, 64));
+        sg_sched_to(&s, sg_area_of(0, to, 64 * lane, 64, 0, 64));
+    }
+    const double us = seal_and_price(&s, 1, machine);
+    sg_problem_free(&p);
+    return us;
+}
+
+/* A kernel that copies takes a quarter of the SMs and one more, which is enough for the memory; the
+ * rest is left to others. */
+static void a_quarter_of_the_sms_copies(void **state)
+{
+    (void)state;
+    sg_machine m = quiet_machine(8, SIDE, DEPTH, tile_us);
+    m.mem_gbps = gbps_of(2, 12); /* reads one block and stores one */
+    expect_us(copies_us(1, &m), 12);
+    expect_us(copies_us(2, &m), 12); /* 3 SMs each, and what they do shares nothing */
+    m.sms = 2;
+    expect_us(copies_us(2, &m), 12);
+    m.sms = 1; /* one behind the other */
+    expect_us(copies_us(2, &m), 24);
+    m.local_gbps = gbps_of(1, 5); /* both ways at once */
+    expect_us(copies_us(1, &m), 5);
+}
+
+/* ---- Links ----------------------------------------------------------------------------------- */
+
+/* One that cannot use its half of a receiver's port leaves the rest to the other. */
+static void what_a_slow_flow_leaves_the_other_has(void **state)
+{
+    (void)state;
+    sg_problem p = problem_of("gemm:f32:64x64x64:r3");
+    sg_machine m = quiet_machine(4, SIDE, DEPTH, tile_us);
+    m.link_gbps = gbps_of(10, 100);
+    m.copy_gbps = gbps_of(9, 100);
+    m.store_gbps = gbps_of(2, 100);
+    for (int alone = 0; alone < 2; alone++) {
+        sg_sched s[3];
+        memset(s, 0, sizeof s);
+        for (int r = 0; r < 3; r++) {
+            sg_sched_begin(&s[r], &p, r);
+            const uint8_t inbox = sg_sched_buf(&s[r], SG_SYM, "inbox", 1024, 64, SG_ENGINE);
+            const uint8_t from = sg_sched_buf(&s[r], SG_LOCAL, "from", 1024, 64, SG_ENGINE);
+            const int64_t rows = r == 0 ? 8 * 64 : 2 * 64; /* each in 100 us */
+            if (r == 2 || (r == 1 && alone)) continue;
+            sg_sched_copy(&s[r], 0, r == 0 ? SG_BY_ENGINE : SG_BY_SMS,
+                          sg_area_of(r, from, 0, rows, 0, 64));
+            sg_sched_to(&s[r], sg_area_of(2, inbox, 512 * r, rows, 0, 64));
+        }
+        expect_about_us(seal_and_price(s, 3, &m), alone ? 800.0 / 9 : 100, 1e-4);
+    }
+    sg_problem_free(&p);
+}
+
+/* Without a number of its own a link is as fast as the fastest that uses it. */
+static void links_are_as_fast_as_what_they_carry(void **state)
+{
+    (void)state;
+    sg_machine m;
+    sg_machine_plain(&m);
+    m.copy_gbps = 30;
+    m.store_gbps = 20;
+    m.coll_gbps = 10;
+    assert_true(sg_machine_link_gbps(&m) == 30);
+    m.store_gbps = 40;
+    assert_true(sg_machine_link_gbps(&m) == 40);
+    m.coll_gbps = 50;
+    assert_true(sg_machine_link_gbps(&m) == 50);
+    m.coll_curve[SG_ALL_REDUCE] = (sg_curve){2, {{1e6, 20}, {2e6, 60}}};
+    assert_true(sg_machine_link_gbps(&m) == 60);
+    m.link_gbps = 15;
+    assert_true(sg_machine_link_gbps(&m) == 15);
+}
+
+/* ---- Collectives ----------------------------------------------------------------------------- */
+
+/* An exchange takes as long as the busiest rank, be it one that receives more than it sends. */
+static void exchanges_wait_for_the_busiest(void **state)
+{
+    (void)state;
+    sg_machine m = quiet_machine(1, SIDE, DEPTH, tile_us);
+    m.coll_gbps = gbps_of(1, 10);
+    /* All rows to rank 2, which has none; all from rank 0; then one block each way. */
+    expect_about_us(price("gemm_a2a:f32:64x64x64:r3:counts=0,0,64/0,0,64/0,0,0", &m), tile_us + 20,
+                    1e-4);
+    expect_about_us(price("gemm_a2a:f32:128x64x64:r3:counts=0,64,64/0,0,0/0,0,0", &m),
+                    2 * tile_us + 20, 1e-4);
+    expect_about_us(price("gemm_a2a:f32:64x64x64:r2:counts=0,64/64,0", &m), tile_us + 10, 1e-4);
+    /* What stays moves nothing. */
+    expect_about_us(price("gemm_a2a:f32:64x64x64:r2:counts=64,0/0,64", &m), tile_us, 1e-4);
+}
+
+/* Below the first point of a curve: from the start-up, or from what the point itself takes if that
+ * is less. */
+static void small_collectives_start_up(void **state)
+{
+    (void)state;
+    sg_machine m;
+    sg_machine_plain(&m);
+    m.coll_us = 4;
+    m.coll_curve[SG_ALL_GATHER] = (sg_curve){2, {{1e6, 100}, {2e6, 160}}};
+    expect_us(sg_machine_coll_us(&m, SG_ALL_GATHER, 1e6, 1e6), 10);
+    expect_us(sg_machine_coll_us(&m, SG_ALL_GATHER, 5e5, 5e5), 7);
+    expect_us(sg_machine_coll_us(&m, SG_ALL_GATHER, 0, 0), 4);
+    expect_us(sg_machine_coll_us(&m, SG_ALL_GATHER, 2e6, 2e6), 12.5);
+    expect_us(sg_machine_coll_us(&m, SG_ALL_GATHER, 1.5e6, 1.5e6), 11.25);
+    expect_us(sg_machine_coll_us(&m, SG_ALL_GATHER, 8e6, 8e6), 50);
+    expect_us(sg_machine_coll_us(&m, SG_ALL_GATHER, 8e6, 4e6), 25);
+    m.coll_us = 50;
+    expect_us(sg_machine_coll_us(&m, SG_ALL_GATHER, 5e5, 5e5), 10);
+    expect_us(sg_machine_coll_us(&m, SG_ALL_GATHER, 1e6, 1e6), 10);
+    m.coll_gbps = 20; /* without a curve */
+    expect_us(sg_machine_coll_us(&m, SG_ALL_REDUCE, 1e6, 1e6), 50 + 50);
+}
+
+/* ---- Pools ----------------------------------------------------------------------------------- */
+
+/* A worker's sums and norms go through the memory: an addend is read and added to what is there,
+ * and a norm takes rows, residual and squares, there and back. */
+static void workers_pay_for_memory(void **state)
+{
+    (void)state;
+    sg_machine m = quiet_machine(1, SIDE, DEPTH, tile_us);
+    m.pool = 1;
+    const double sums = price("gemm_rs:f32:128x64x64:r2", &m);
+    expect_about_us(price("gemm_rs:f32:128x64x64:r2:norm", &m), sums, 1e-4);
+    m.mem_gbps = gbps_of(1, 10); /* of each rank; one works for both */
+    expect_about_us(price("gemm_rs:f32:128x64x64:r2", &m), sums, 1e-4);
+    expect_about_us(price("gemm_rs:f32:128x64x64:r2:norm", &m), sums + 10 * (2 + 6), 1e-4);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(norms_move_four_times_their_rows),
+        cmocka_unit_test(a_quarter_of_the_sms_copies),
+        cmocka_unit_test(what_a_slow_flow_leaves_the_other_has),
+        cmocka_unit_test(links_are_as_fast_as_what_they_carry),
+        cmocka_unit_test(exchanges_wait_for_the_busiest),
+        cmocka_unit_test(small_collectives_start_up),
+        cmocka_unit_test(workers_pay_for_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
