@@ -212,8 +212,12 @@ for document in "README.md", "docs/strategies.md":
 check_papers()
 check_reproducible()
 check_mutants()
+least = 880  # figures there are: where fewer are found, a pattern does not fit a document any more
 if os.path.exists(programs + "/bench_predict"):
     check_predictions()
     check_choosing()
+    least = 980
+if compared < least:
+    wrong.append(f"{compared} figures found in the documents, at least {least} expected")
 print(*wrong, f"{compared} figures compared, {len(wrong)} differ", sep="\n")
-sys.exit(1 if wrong or compared < 980 else 0)
+sys.exit(1 if wrong else 0)
