@@ -109,6 +109,21 @@ static void noise_and_an_outlier_do_little(void **state)
     free_runs();
 }
 
+/* One that is off by far pulls no harder than one that is off by a tenth. */
+static void a_wild_outlier_does_as_little(void **state)
+{
+    (void)state;
+    const sg_machine truth = known();
+    sg_machine m = wrong_machine();
+    sg_fit_report report;
+    make_runs(&truth, 0);
+    runs[3].us *= 30;
+    assert_int_equal(sg_fit(runs, RUNS, names, NAMES, INFINITY, &m, &report), SHINGLE_OK);
+    assert_true(report.error_after < 0.025);
+    assert_true(fabs(m.gemm_tflops[SG_BF16] / truth.gemm_tflops[SG_BF16] - 1) < 0.035);
+    free_runs();
+}
+
 static void what_no_run_depends_on_stays(void **state)
 {
     (void)state;
@@ -172,6 +187,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(times_of_a_machine_give_its_numbers_back),
         cmocka_unit_test(noise_and_an_outlier_do_little),
+        cmocka_unit_test(a_wild_outlier_does_as_little),
         cmocka_unit_test(what_no_run_depends_on_stays),
         cmocka_unit_test(time_is_kept),
         cmocka_unit_test(mistakes_are_named),

@@ -1,0 +1,171 @@
+/* Tests of effort.h and race.h on a clock of this program's own (CMakeLists.txt), which moves by
+ * what each plan is said to take: how many plans are timed, how often, and in which order. */
+#include <stdlib.h>
+
+#include "built.h"
+#include "core/effort.h"
+#include "core/race.h"
+
+static double now_us;
+
+double __wrap_sg_now_us(void);
+double __wrap_sg_now_us(void)
+{
+    return now_us;
+}
+
+/* ---- Effort ---------------------------------------------------------------------------------- */
+
+static sg_effort effort_of(shingle_plan_options options)
+{
+    sg_effort e = {0};
+    if (sg_effort_read(&options, &e) != SHINGLE_OK) fail_msg("%s", shingle_error());
+    return e;
+}
+
+static void is_effort(shingle_plan_options options, int by, int plans, double seconds)
+{
+    const sg_effort e = effort_of(options);
+    assert_int_equal(e.by, by);
+    assert_int_equal(e.plans, plans);
+    assert_true(e.seconds == seconds);
+}
+
+/* docs/tuning.md has these numbers. */
+static void levels_are_as_told(void **state)
+{
+    typedef shingle_plan_options o;
+    (void)state;
+    is_effort((o){.level = "measure"}, SG_BY_TIMING, 3, 5);
+    is_effort((o){.level = "patient"}, SG_BY_TIMING, 8, 20);
+    is_effort((o){.level = "exhaustive"}, SG_BY_TIMING, SG_RACE_PLANS - 1, 120);
+    is_effort((o){.choose = "measure"}, SG_BY_TIMING, 3, 5);
+    is_effort((o){.measure = 7}, SG_BY_TIMING, 7, 5);
+    is_effort((o){.level = "patient", .measure = 2}, SG_BY_TIMING, 2, 20);
+    is_effort((o){.level = "patient", .measure_seconds = 0.5}, SG_BY_TIMING, 8, 0.5);
+    is_effort((o){.level = "exhaustive", .measure_seconds = 3600}, SG_BY_TIMING, 64, 3600);
+    assert_int_equal(effort_of((o){.level = "estimate"}).by, SG_BY_PREDICTION);
+    /* A number of plans is timed, whatever the level; it has no time of its own then. */
+    is_effort((o){.level = "estimate", .measure = 2}, SG_BY_TIMING, 2, 5);
+    assert_int_equal(effort_of((o){.choose = NULL}).by, SG_BY_PREDICTION);
+    assert_int_equal(effort_of((o){.choose = "predict"}).by, SG_BY_PREDICTION);
+    assert_int_equal(effort_of((o){.choose = "static"}).by, SG_BY_RULE);
+}
+
+/* ---- Races ----------------------------------------------------------------------------------- */
+
+enum { PLANS = 5, MOST_RUNS = 200 };
+
+static sg_problem problem;
+static sg_candidate candidate[PLANS]; /* the first knob sets of the first strategies */
+
+typedef struct runs {
+    double us[PLANS]; /* each takes so long, and ... */
+    double more;      /* ... this much longer every time */
+    int who[MOST_RUNS], count;
+    int runs_of[PLANS];
+} runs;
+
+static shingle_status run(void *context, const shingle_plan *plan, double *us_out)
+{
+    runs *const r = context;
+    int who = 0;
+    while (candidate[who].strategy != plan->strategy) who++;
+    assert_in_range(who, 0, PLANS - 1);
+    assert_true(r->count < MOST_RUNS);
+    r->who[r->count++] = who;
+    *us_out = r->us[who] + r->more * r->runs_of[who]++;
+    now_us += *us_out;
+    return SHINGLE_OK;
+}
+
+static int make_candidates(void **state)
+{
+    (void)state;
+    const sg_machine machine = machine_of_tiles(64, 64);
+    if (sg_problem_parse("gemm_rs:f32:512x512x512:r4", &problem) != SHINGLE_OK) return -1;
+    int count = 0;
+    for (int i = 0; sg_strategy_at(i) != NULL && count < PLANS; i++) {
+        proposals all;
+        propose_to(&problem, sg_strategy_at(i), &machine, &all);
+        if (all.count == 0) continue;
+        candidate[count].strategy = sg_strategy_at(i);
+        candidate[count++].knobs = all.set[0];
+    }
+    return count == PLANS ? 0 : -1;
+}
+
+static int free_candidates(void **state)
+{
+    (void)state;
+    sg_problem_free(&problem);
+    return 0;
+}
+
+static void race_for(runs *r, int plans, double us, double *us_out)
+{
+    static const int index[PLANS] = {0, 1, 2, 3, 4};
+    const sg_stopwatch watch = {run, r};
+    now_us = 1e6;
+    assert_int_equal(sg_race(&problem, candidate, index, plans, &watch, us / 1e6, us_out),
+                     SHINGLE_OK);
+}
+
+/* Three rounds of 30 us fit into 100, and the first does not count. */
+static void rounds_end_in_time(void **state)
+{
+    (void)state;
+    runs r = {.us = {10, 10, 10}};
+    double us[PLANS];
+    race_for(&r, 3, 100, us);
+    assert_int_equal(r.count, 9);
+    for (int i = 0; i < 3; i++) assert_true(us[i] == 10 && r.runs_of[i] == 3);
+    /* One round that counts, however long. */
+    r = (runs){.us = {10, 10, 10}};
+    race_for(&r, 3, 61, us);
+    assert_int_equal(r.count, 6);
+}
+
+/* Fifteen rounds are enough; the median of those that count. */
+static void medians_are_taken(void **state)
+{
+    (void)state;
+    runs r = {.us = {10, 20}, .more = 1};
+    double us[PLANS];
+    race_for(&r, 2, 1e9, us);
+    assert_int_equal(r.count, 2 + 2 * 15);
+    assert_true(us[0] == 10 + 8 && us[1] == 20 + 8);
+    int turned = 0;
+    for (int i = 2; i < r.count; i += 2) {
+        assert_int_equal(r.who[i] + r.who[i + 1], 1); /* each once a round */
+        turned += r.who[i] == 1;
+    }
+    assert_in_range(turned, 3, 12); /* neither always goes first */
+}
+
+/* Half of the time is for warming up: who is not reached by then has no time. */
+static void the_last_are_cut_off(void **state)
+{
+    (void)state;
+    runs r = {.us = {20, 20, 20, 20, 20}};
+    double us[PLANS];
+    race_for(&r, PLANS, 100, us);
+    assert_int_equal(r.count, 3 + 3);
+    for (int i = 0; i < PLANS; i++) assert_true(us[i] == (i < 3 ? 20 : 0));
+    /* Two at least: the serial plan and the best predicted one. */
+    r = (runs){.us = {20, 20, 20, 20, 20}};
+    race_for(&r, PLANS, 1, us);
+    assert_int_equal(r.count, 2 + 2);
+    for (int i = 0; i < PLANS; i++) assert_true(us[i] == (i < 2 ? 20 : 0));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(levels_are_as_told),
+        cmocka_unit_test(rounds_end_in_time),
+        cmocka_unit_test(medians_are_taken),
+        cmocka_unit_test(the_last_are_cut_off),
+    };
+    return cmocka_run_group_tests(tests, make_candidates, free_candidates);
+}
