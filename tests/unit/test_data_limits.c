@@ -17,7 +17,7 @@ enum { START = 16, EXACT = 256 /* bf16 has all integers up to this */ };
 
 static sg_data make(const char *text, sg_problem *p)
 {
-    sg_data d;
+    sg_data d = {.seed = 0};
     if (sg_problem_parse(text, p) != SHINGLE_OK || sg_data_make(p, 3, &d) != SHINGLE_OK)
         fail_msg("%s: %s", text, shingle_error());
     return d;
