@@ -223,6 +223,48 @@ static void collectives_go_by_their_message(void **state)
     free(w);
 }
 
+/* A copy goes at the rate of who carries it, an engine or SMs; within a rank nothing holds it
+ * back. */
+static void copies_go_at_the_rate_of_their_carrier(void **state)
+{
+    enum { BYTES = 64 * 64 * 4 };
+    (void)state;
+    const sg_machine machine = machine_of_nodes();
+    for (int by = SG_BY_ENGINE; by <= SG_BY_SMS; by++) {
+        for (int peer = 0; peer < 2; peer++) {
+            world *const w = world_of(&machine);
+            sg_link *const link = &w->rank[0].link;
+            sg_problem p;
+            uint8_t from[BYTES], to[BYTES];
+            uint8_t *inbox[RANKS] = {to, to, to, to};
+            for (int i = 0; i < BYTES; i++) from[i] = (uint8_t)(i % 251), to[i] = 0;
+            assert_int_equal(sg_problem_parse("gemm:f32:64x64x64:r4", &p), SHINGLE_OK);
+            sg_sched *const s = &w->bound.sched;
+            sg_sched_begin(s, &p, 0);
+            const int source = sg_sched_buf(s, SG_LOCAL, "source", 64, 64, SG_ENGINE);
+            const int target = sg_sched_buf(s, SG_SYM, "inbox", 64, 64, SG_ENGINE);
+            sg_sched_copy(s, 0, (sg_engine)by, sg_area_of(0, source, 0, 64, 0, 64));
+            sg_sched_to(s, sg_area_of(peer, target, 0, 64, 0, 64));
+            w->bound.local = from;
+            w->bound.sym[0] = inbox;
+            w->cpu.links_us = NULL;
+            pthread_mutex_lock(&w->cpu.mutex);
+            link->move[0] = (sg_move){.step = 0, .coll = -1, .next_us = 100};
+            link->moves.count = 1;
+            send_move(link);
+            pthread_mutex_unlock(&w->cpu.mutex);
+            const double gbps = by == SG_BY_ENGINE ? machine.copy_gbps : machine.store_gbps;
+            is_near(link->land_us, peer > 0 ? 100 + BYTES / (gbps * 1e3) : 0);
+            assert_int_equal(link->piece, BYTES);
+            assert_int_equal(link->sent_to, peer);
+            assert_memory_equal(from, to, BYTES);
+            sg_sched_free(s);
+            sg_problem_free(&p);
+            free(w);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -230,6 +272,7 @@ int main(void)
         cmocka_unit_test(flags_take_longer_to_another_node),
         cmocka_unit_test(bytes_pass_every_link),
         cmocka_unit_test(collectives_go_by_their_message),
+        cmocka_unit_test(copies_go_at_the_rate_of_their_carrier),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
