@@ -272,6 +272,25 @@ static void couriers_carry_beside_the_product(void **state)
     expect_us(pushed(1, &m), 40 + tile_us);
 }
 
+/* Nine tiles on eight SMs leave three of them in the second wave, if waves are as even as they can
+ * be: too few couriers, so it is as if there were none. */
+static void waves_leave_couriers_by_the_longest(void **state)
+{
+    (void)state;
+    static const char *const pushes =
+        "fused_in{chunks=1,slabs=1,tile_m=64,tile_n=64,push=1,strips=1}";
+    static const char *const problem = "ag_gemm:f32:576x64x64:r2:rows=256,320";
+    for (int sms = 8; sms <= 14; sms += 6) { /* five are left of 14 */
+        sg_machine m = quiet(sms);
+        m.push_part = 0.5;
+        m.store_gbps = gbps_of(1, 5);
+        const double storers = price(problem, pushes, &m);
+        m.courier_gbps = gbps_of(1, 4 * 7);
+        const double couriers = price(problem, pushes, &m);
+        assert_int_equal(fabs(couriers - storers) < 1e-6, sms == 8);
+    }
+}
+
 /* In tiles of one wave; the first part of k is there for the last peer after an eighth of the time,
  * or behind all that goes to the others. */
 static void parts_of_k_to_several_peers(void **state)
@@ -320,6 +339,7 @@ int main(void)
         cmocka_unit_test(pushes_take_from_the_product),
         cmocka_unit_test(a_round_of_pushes_is_there_at_once),
         cmocka_unit_test(couriers_carry_beside_the_product),
+        cmocka_unit_test(waves_leave_couriers_by_the_longest),
         cmocka_unit_test(parts_of_k_to_several_peers),
         cmocka_unit_test(lanes_that_wait_begin_later),
     };
