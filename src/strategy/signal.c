@@ -26,6 +26,10 @@ enum { UNIT, CUTS, SMS, BLOCKS, TILE_M, TILE_N };
 
 enum { MOST_UNITS = 31, SEARCH_UNITS = 10, KEPT = 3 };
 
+static const sg_coll_kind kind_of[] = {[SG_OUT_SCATTER] = SG_REDUCE_SCATTER,
+                                       [SG_OUT_ALL] = SG_ALL_REDUCE,
+                                       [SG_OUT_EXCHANGE] = SG_ALL_TO_ALL};
+
 /* ---- Tiles and groups ------------------------------------------------------------------------ */
 
 /* What the tiles of a product are cut into. */
@@ -69,12 +73,20 @@ static int32_t cap(int32_t tile, int64_t extent)
     return tile < most ? tile : most;
 }
 
+static sg_tile capped(const sg_problem *p, sg_tile tile)
+{
+    tile.m = cap(tile.m, sg_problem_out(p) == SG_OUT_ALL ? p->m : p->most_rows);
+    tile.n = p->call ? (int32_t)p->n : cap(tile.n, p->n);
+    return tile;
+}
+
 static void set_layout(layout *x, const sg_problem *p, const sg_knobs *k, int rank)
 {
-    x->p = p;
     const bool all = sg_problem_out(p) == SG_OUT_ALL;
-    x->tile_m = cap(k->value[TILE_M], all ? p->m : p->most_rows);
-    x->tile_n = p->call ? (int32_t)p->n : cap(k->value[TILE_N], p->n);
+    const sg_tile tile = capped(p, (sg_tile){.m = k->value[TILE_M], .n = k->value[TILE_N]});
+    x->p = p;
+    x->tile_m = tile.m;
+    x->tile_n = tile.n;
     x->owners = all ? 1 : p->ranks;
     x->groups = 0;
     for (int i = 0; i < MOST_UNITS - 1; i++)
@@ -270,12 +282,9 @@ static sg_area arrives(const sg_sched *s, const layout *x, const arrived *a, int
 static int build_coll(sg_sched *s, const layout *x, const sg_knobs *k, int g, int64_t place,
                       int tiled, const arrived *a)
 {
-    static const sg_coll_kind kind[] = {[SG_OUT_SCATTER] = SG_REDUCE_SCATTER,
-                                        [SG_OUT_ALL] = SG_ALL_REDUCE,
-                                        [SG_OUT_EXCHANGE] = SG_ALL_TO_ALL};
     const sg_out out = sg_problem_out(x->p);
     const sg_area self = out == SG_OUT_EXCHANGE ? (sg_area){0} : arrives(s, x, a, 0, g);
-    const int step = sg_sched_coll(s, 1, kind[out], k->value[SMS], self);
+    const int step = sg_sched_coll(s, 1, kind_of[out], k->value[SMS], self);
     int64_t tiles = 0;
     for (int q = 0; q < x->owners; q++) {
         const int64_t count = own_before(x, q, g + 1) - own_before(x, q, g);
@@ -347,33 +356,45 @@ static void build(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
 
 /* ---- Search ---------------------------------------------------------------------------------- */
 
-/* What the search knows: times of one unit and of collectives of 0, 1, 2 ... units (section 4.2 of
- * the paper: the latency predictor). */
+/* What the search knows: times of one unit, and of collectives of 0, 1, 2 ... units (section 4.2 of
+ * the paper: the latency predictor).  What moves beside the product takes BESIDE times as long. */
 typedef struct search {
     int units;
     double unit_us;
-    double coll_us[SEARCH_UNITS + 1];
+    double start_us, move_us[SEARCH_UNITS + 1];
+    double beside;
 } search;
 
-static search search_of(const sg_problem *p, const sg_machine *machine, sg_tile tile,
-                        int64_t waves_of_unit, int units)
+static int64_t tiles_of(const sg_problem *p, const sg_tile *tile)
 {
-    static const double passes[] = {[SG_OUT_SCATTER] = 1, [SG_OUT_ALL] = 2, [SG_OUT_EXCHANGE] = 1};
-    static const sg_coll_kind kind[] = {[SG_OUT_SCATTER] = SG_REDUCE_SCATTER,
-                                        [SG_OUT_ALL] = SG_ALL_REDUCE,
-                                        [SG_OUT_EXCHANGE] = SG_ALL_TO_ALL};
+    layout x;
+    set_layout(&x, p, &(sg_knobs){{[TILE_M] = tile->m, [TILE_N] = tile->n}}, 0);
+    return sg_max(x.all, 1);
+}
+
+static double tile_us(const sg_problem *p, const sg_machine *machine, const sg_tile *tile)
+{
+    const sg_tile t = capped(p, *tile);
+    const double rate = machine->gemm_tflops[p->type] * (t.rate > 0 ? t.rate : 1);
+    const double flops = sg_problem_flops(p, t.m, t.n, (double)p->k);
+    return flops * machine->sms / (rate * 1e6) + machine->visit_us;
+}
+
+static search search_of(const sg_problem *p, const sg_machine *machine, int sms, double unit_us,
+                        int units)
+{
     const sg_out out = sg_problem_out(p);
-    const double rate = machine->gemm_tflops[p->type] * (tile.rate > 0 ? tile.rate : 1);
-    const double tile_us =
-        sg_problem_flops(p, tile.m, tile.n, (double)p->k) * machine->sms / (rate * 1e6);
-    search z = {.units = units, .unit_us = (double)waves_of_unit * (tile_us + machine->visit_us)};
+    const double part = sms > 0 ? sg_curve_at(&machine->coll_part, sms, 1) : 1;
     const double bytes = (double)p->m * (double)p->n * sg_type_bytes(p->type);
+    search z = {.units = units,
+                .unit_us = unit_us,
+                .start_us = machine->coll_us,
+                .beside = machine->coll_by_gemm > 1 ? machine->coll_by_gemm : 1};
     for (int i = 1; i <= units; i++) {
         const double message = bytes * i / units;
-        const double gbps =
-            sg_curve_at(&machine->coll_curve[kind[out]], message, machine->coll_gbps);
-        const double bus = passes[out] * message * (p->ranks - 1) / p->ranks;
-        z.coll_us[i] = machine->coll_us + bus / (gbps * 1e3);
+        const double bus = (out == SG_OUT_ALL ? 2 : 1) * message * (p->ranks - 1) / p->ranks;
+        const double us = sg_machine_coll_us(machine, kind_of[out], message, bus);
+        z.move_us[i] = us > z.start_us ? (us - z.start_us) / part : 0;
     }
     return z;
 }
@@ -381,12 +402,17 @@ static search search_of(const sg_problem *p, const sg_machine *machine, sg_tile 
 /* When everything has arrived if groups end where CUTS says. */
 static double predict_us(const search *z, int32_t cuts)
 {
+    const double product_us = z->units * z->unit_us;
     double done = 0; /* of the collectives so far */
     int begun = 0;
     for (int i = 0; i < z->units; i++) {
         if (i < z->units - 1 && (cuts >> i & 1) == 0) continue;
         const double ready = (i + 1) * z->unit_us;
-        done = (ready > done ? ready : done) + z->coll_us[i + 1 - begun];
+        const double begin = (ready > done ? ready : done) + z->start_us;
+        const double move = z->move_us[i + 1 - begun];
+        const double most = product_us > begin ? (product_us - begin) / z->beside : 0;
+        const double beside = move < most ? move : most; /* moved before the product ends */
+        done = begin + move + beside * (z->beside - 1);
         begun = i + 1;
     }
     return done;
@@ -419,36 +445,72 @@ static bool accepts(const sg_problem *p, sg_text *why)
     return sg_accepts_moves(p, why);
 }
 
+/* The tile of MACHINE whose waves take the product least time on BLOCKS SMs. */
+static const sg_tile *best_tile(const sg_problem *p, const sg_machine *machine, int blocks)
+{
+    const sg_tile *best = NULL;
+    double least = 0;
+    for (int t = 0; t < machine->tiles; t++) {
+        const sg_tile *const tile = &machine->tile[t];
+        const int64_t waves = sg_ceil_div(tiles_of(p, tile), blocks);
+        const double us = (double)waves * tile_us(p, machine, tile);
+        if (best != NULL && us >= least) continue;
+        best = tile;
+        least = us;
+    }
+    return best;
+}
+
+/* Appends the best cuts of tiles of TILE, with SMS of the machine's for the collective. */
+static int propose_cuts(const sg_problem *p, const sg_machine *machine, const sg_tile *tile,
+                        int sms, sg_knobs *sets)
+{
+    const int blocks = machine->sms - sms;
+    const int64_t tiles = tiles_of(p, tile);
+    const int64_t waves = sg_ceil_div(sg_ceil_div(tiles, blocks), SEARCH_UNITS); /* of a unit */
+    const int64_t unit = waves * blocks;
+    if (unit > INT32_MAX) return 0;
+    const double unit_us = (double)waves * tile_us(p, machine, tile);
+    const search z = search_of(p, machine, sms, unit_us, (int)sg_ceil_div(tiles, unit));
+    int32_t cuts[KEPT];
+    const int kept = best_cuts(&z, cuts);
+    for (int i = 0; i < kept; i++)
+        sets[i] = (sg_knobs){{[UNIT] = (int32_t)unit,
+                              [CUTS] = cuts[i],
+                              [SMS] = sms,
+                              [BLOCKS] = sms > 0 ? blocks : 0,
+                              [TILE_M] = tile->m,
+                              [TILE_N] = tile->n}};
+    return kept;
+}
+
+/* The tile whose waves suit the SMs that a collective leaves, and the two that suit all SMs best:
+ * waves are not all that a small product's time depends on. */
+static int propose_beside(const sg_problem *p, const sg_machine *machine, int sms, sg_knobs *sets)
+{
+    const sg_tile *const best = best_tile(p, machine, machine->sms - sms);
+    int n = propose_cuts(p, machine, best, sms, sets);
+    for (int t = 0; t < machine->tiles && t < 2; t++)
+        if (best != &machine->tile[t])
+            n += propose_cuts(p, machine, &machine->tile[t], sms, &sets[n]);
+    return n;
+}
+
 static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *sets, sg_text *why)
 {
+    const int few = sg_machine_few_coll_sms(machine);
     if (!accepts(p, why)) return 0;
     if (p->m == 0 || p->n == 0) {
         sg_decline(why, "there are no tiles");
         return 0;
     }
-    const int coll_sms = machine->sms > 2 * machine->coll_sms ? machine->coll_sms : 0;
-    const int blocks = machine->sms - coll_sms;
+    /* No SMs are set aside for a collective that would take half of them. */
     int n = 0;
-    for (int t = 0; t < machine->tiles && t < 2; t++) {
-        const sg_tile tile = machine->tile[t];
-        const int64_t tiles =
-            sg_ceil_div(p->m, tile.m) * sg_ceil_div(p->n, p->call ? p->n : tile.n);
-        const int64_t waves = sg_ceil_div(tiles, blocks);
-        const int64_t waves_of_unit = sg_ceil_div(waves, SEARCH_UNITS);
-        const int64_t unit = waves_of_unit * blocks;
-        if (unit > INT32_MAX) continue;
-        const int units = (int)sg_ceil_div(tiles, unit);
-        const search z = search_of(p, machine, tile, waves_of_unit, units);
-        int32_t cuts[KEPT + 1];
-        const int kept = best_cuts(&z, cuts);
-        for (int i = 0; i < kept; i++)
-            sets[n++] = (sg_knobs){{[UNIT] = (int32_t)unit,
-                                    [CUTS] = cuts[i],
-                                    [SMS] = coll_sms,
-                                    [BLOCKS] = coll_sms > 0 ? blocks : 0,
-                                    [TILE_M] = tile.m,
-                                    [TILE_N] = tile.n}};
-    }
+    if (machine->sms > 2 * machine->coll_sms)
+        n += propose_beside(p, machine, machine->coll_sms, &sets[n]);
+    if (machine->sms > 2 * few && few < machine->coll_sms)
+        n += propose_beside(p, machine, few, &sets[n]);
+    if (n == 0) n = propose_beside(p, machine, 0, sets);
     if (n == 0) sg_decline(why, "there are too many tiles to count");
     return n;
 }

@@ -8,7 +8,7 @@
 
 extern const sg_strategy sg_strategy_signal;
 
-enum { UNIT = 0, CUTS = 1 };
+enum { UNIT, CUTS, SMS, BLOCKS, TILE_M, TILE_N };
 
 static const char *const problems[] = {
     "gemm_ar:bf16:100x90x8:r4",         "gemm_ar:bf16:100x90x8:r3:bias:gelu",
@@ -190,15 +190,31 @@ static double latency_us(int units, double unit_us, double coll_us, double us_a_
     return free_at;
 }
 
+/* A curve that says no more than start-up and rate do. */
+static sg_curve curve_of(const sg_machine *machine, double passes)
+{
+    sg_curve curve = {.points = 2};
+    for (int i = 0; i < 2; i++) {
+        const double message = i == 0 ? 1e6 : 1e9;
+        const double bus = passes * message;
+        const double us = machine->coll_us + bus / (machine->coll_gbps * 1e3);
+        curve.point[i] = (sg_point){message, bus / us / 1e3};
+    }
+    return curve;
+}
+
 static void search_finds_the_best(void **state)
 {
     (void)state;
     static const struct {
         const char *text;
         int64_t m, n, k;
-    } cases[] = {{"gemm_ar:bf16:4096x4096x2048:r4", 4096, 4096, 2048},
-                 {"gemm_ar:bf16:8192x8192x512:r4", 8192, 8192, 512},
-                 {"gemm_ar:bf16:2048x8192x16384:r4", 2048, 8192, 16384}};
+        bool curve;
+    } cases[] = {{"gemm_ar:bf16:4096x4096x2048:r4", 4096, 4096, 2048, false},
+                 {"gemm_ar:bf16:4096x4096x2048:r4", 4096, 4096, 2048, true},
+                 {"gemm_ar:bf16:8192x8192x512:r4", 8192, 8192, 512, false},
+                 {"gemm_ar:bf16:2048x8192x16384:r4", 2048, 8192, 16384, false},
+                 {"gemm_ar:bf16:2048x8192x16384:r4", 2048, 8192, 16384, true}};
     sg_machine machine = {.name = "test",
                           .ranks = 4,
                           .sms = 128,
@@ -211,6 +227,8 @@ static void search_finds_the_best(void **state)
                           .tiles = 1};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         proposals all;
+        const sg_curve none = {0};
+        machine.coll_curve[SG_ALL_REDUCE] = cases[i].curve ? curve_of(&machine, 1.5) : none;
         propose(cases[i].text, &sg_strategy_signal, &machine, &all);
         assert_true(all.count > 0);
         const int64_t tiles = cases[i].m / 128 * (cases[i].n / 256);
@@ -232,6 +250,41 @@ static void search_finds_the_best(void **state)
     }
 }
 
+static void collectives_are_given_two_counts_of_sms(void **state)
+{
+    (void)state;
+    sg_machine machine;
+    sg_machine_plain(&machine);
+    machine.coll_part = (sg_curve){3, {{2, 0.3}, {4, 0.8}, {10, 1}}};
+    proposals all;
+    propose("gemm_ar:bf16:4096x4096x2048:r4", &sg_strategy_signal, &machine, &all);
+    bool all_sms = false;
+    bool few = false;
+    for (int i = 0; i < all.count; i++) {
+        const int32_t *const knobs = all.set[i].value;
+        all_sms |= knobs[SMS] == 10;
+        few |= knobs[SMS] == 4;
+        assert_int_equal(knobs[SMS] + knobs[BLOCKS], machine.sms);
+    }
+    assert_true(all_sms && few);
+}
+
+/* 96 tiles of 128x256 fit 100 SMs, but not the 90 that the collective leaves; 64 of 128x384 do. */
+static void tiles_fit_the_sms_that_are_left(void **state)
+{
+    (void)state;
+    sg_machine machine;
+    sg_machine_plain(&machine);
+    machine.tiles = 2;
+    machine.tile[1] = (sg_tile){128, 384, 0.9, 1};
+    proposals all;
+    propose("gemm_ar:bf16:1024x3072x4096:r4", &sg_strategy_signal, &machine, &all);
+    assert_int_equal(all.set[0].value[TILE_N], 384);
+    int first = 0;
+    for (int i = 0; i < all.count; i++) first += all.set[i].value[TILE_N] == 256;
+    assert_true(first > 0);
+}
+
 static void declines_with_a_reason(void **state)
 {
     (void)state;
@@ -251,9 +304,14 @@ static void declines_with_a_reason(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_tile_has_one_place),    cmocka_unit_test(everything_comes_back),
-        cmocka_unit_test(senders_and_receivers_agree), cmocka_unit_test(groups_hold_equal_parts),
-        cmocka_unit_test(search_finds_the_best),       cmocka_unit_test(declines_with_a_reason),
+        cmocka_unit_test(every_tile_has_one_place),
+        cmocka_unit_test(everything_comes_back),
+        cmocka_unit_test(senders_and_receivers_agree),
+        cmocka_unit_test(groups_hold_equal_parts),
+        cmocka_unit_test(search_finds_the_best),
+        cmocka_unit_test(declines_with_a_reason),
+        cmocka_unit_test(collectives_are_given_two_counts_of_sms),
+        cmocka_unit_test(tiles_fit_the_sms_that_are_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
