@@ -22,14 +22,16 @@ static double area_bytes(const sg_area *area, const sg_problem *p)
 static double coll_us(const sg_sched *s, const sg_step *step, const sg_machine *machine)
 {
     const sg_problem *const p = s->problem;
+    const bool windows = step->tos > 0 && s->buf[s->to[step->to0].buf].arena == SG_WINDOWS;
     double message = 0;
     /* In place: every byte goes out and comes back. */
     if (step->tos == 0) message = area_bytes(&step->u.coll.self, p);
-    for (int32_t t = 0; t < step->tos; t++) message += area_bytes(&s->to[step->to0 + t], p);
+    /* Behind one area for every rank stands what an all-to-all receives. */
+    for (int32_t t = 0; t < step->tos && t < p->ranks; t++)
+        message += area_bytes(&s->to[step->to0 + t], p);
     const double bus = message * (step->tos == 0 ? 2 : 1) * (p->ranks - 1) / p->ranks;
-    const sg_curve *const curve = &machine->coll_curve[step->u.coll.kind];
-    if (curve->points > 0) return bus / (sg_curve_at(curve, message, machine->coll_gbps) * 1e3);
-    return machine->coll_us + bus / (machine->coll_gbps * 1e3);
+    const int curve = sg_machine_curve(machine, step->u.coll.kind, windows);
+    return sg_machine_coll_us(machine, curve, message, bus);
 }
 
 /* What one rank has for messages while all ranks send as this one does: links of a
