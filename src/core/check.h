@@ -24,8 +24,9 @@ typedef struct sg_check_result {
     char why[320]; /* the first violation: rank, step, visit, region; "" if none */
 } sg_check_result;
 
-/* Proves SCHED[0..ranks-1], sealed schedules of all ranks of one problem.  SMS: the machine's SMs,
- * 0 to leave the SM rule out.  SHINGLE_EBUG and RESULT->why for a violation. */
+/* Proves SCHED[0..ranks-1], sealed schedules of all ranks of one problem.  SMS: the SMs that steps
+ * hold (sg_machine_held_sms), 0 to leave the SM rule out.  SHINGLE_EBUG and RESULT->why for a
+ * violation. */
 shingle_status sg_check(sg_checker *checker, const sg_sched *sched, int ranks, int sms,
                         sg_check_result *result_out);
 

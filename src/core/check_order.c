@@ -201,8 +201,8 @@ shingle_status sg_check_sms(sg_checker *ck, int rank)
         if (own == 0) continue;
         int32_t chosen[SG_MAX_LANES + 1] = {i};
         int total = own + most_beside(ck, rank, 0, chosen, 1);
-        /* A launch on all SMs leaves what it must to waiting lanes when it is issued. */
-        if (s->step[i].kind == SG_GEMM && s->step[i].u.launch.blocks > 0)
+        /* Blocks of a vendor's product end tile by tile, and what waits gets their place. */
+        if (s->step[i].kind == SG_GEMM && !s->step[i].u.launch.vendor)
             total += waiting_lanes(ck, rank, i);
         if (total > ck->sms)
             return sg_check_violation(ck, sg_check_event(ck, rank, i), -1,

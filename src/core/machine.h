@@ -159,6 +159,10 @@ double sg_machine_coll_us(const sg_machine *machine, int kind, double message, d
  * coll_sms if nothing is. */
 int sg_machine_few_coll_sms(const sg_machine *machine);
 
+/* SMs that whatever runs on a rank holds, steps that wait among it; 0 where what waits holds no
+ * worker, as on a CPU. */
+int sg_machine_held_sms(const sg_machine *machine);
+
 /* The word of the file. */
 const char *sg_topology_name(sg_topology topology);
 

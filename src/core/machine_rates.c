@@ -75,6 +75,11 @@ int sg_machine_few_coll_sms(const sg_machine *m)
     return m->coll_sms;
 }
 
+int sg_machine_held_sms(const sg_machine *m)
+{
+    return m->pool > 0 ? 0 : m->sms;
+}
+
 void sg_machine_plain(sg_machine *machine_out)
 {
     *machine_out = (sg_machine){

@@ -173,7 +173,7 @@ static shingle_status prove(const chooser *c)
 {
     if (!c->proves) return SHINGLE_OK;
     /* Knobs that a user forces may overdraw the machine's SMs; what is proposed may not. */
-    const int sms = c->by_hand ? 0 : c->machine->sms;
+    const int sms = c->by_hand ? 0 : sg_machine_held_sms(c->machine);
     sg_check_result result;
     const shingle_status proved = sg_check(c->checker, c->sched, c->problem->ranks, sms, &result);
     return proved == SHINGLE_EUNSUPPORTED ? SHINGLE_OK : proved; /* too large is no violation */

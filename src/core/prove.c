@@ -376,7 +376,7 @@ shingle_status shingle_plan_check(const shingle_plan *plan, const shingle_machin
     sg_checker *const checker = sg_checker_new();
     if (checker == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory for a checker");
     sg_check_result result;
-    const int sms = machine != NULL ? machine->numbers.sms : 0;
+    const int sms = machine != NULL ? sg_machine_held_sms(&machine->numbers) : 0;
     const shingle_status status =
         sg_check_built(checker, &plan->problem, plan->strategy, &plan->knobs, sms, &result);
     sg_checker_free(checker);

@@ -25,6 +25,15 @@ bool sg_accepts_moves(const sg_problem *problem, sg_text *why)
     return true;
 }
 
+int sg_blocks_beside(const sg_machine *machine, int wait, sg_text *why)
+{
+    const int sms = sg_machine_held_sms(machine);
+    if (sms == 0) return 0;
+    if (sms > wait) return sms - wait;
+    sg_decline(why, "a product and %d lanes that wait need more than %d SMs", wait, sms);
+    return -1;
+}
+
 /* Tiles that parts of PROBLEM's rows or columns, one an owner, are cut into along EXTENT of a
  * tile. */
 static int64_t tiles_along(const sg_problem *p, int32_t extent)

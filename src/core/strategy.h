@@ -43,6 +43,10 @@ bool sg_decline(sg_text *why, const char *format, ...) __attribute__((format(pri
  * communication and groups of one rank. */
 bool sg_accepts_moves(const sg_problem *problem, sg_text *why);
 
+/* SMs for a product that leaves so many to lanes that WAIT beside it, one each; 0, which is all of
+ * them, where what waits holds no worker.  -1, with the reason in WHY, if none would be left. */
+int sg_blocks_beside(const sg_machine *machine, int wait, sg_text *why);
+
 /* STRATEGY's proposals with the tile shapes of MACHINE ordered for PROBLEM: first the one whose
  * waves of tiles take least, since a last wave that is nearly empty costs as much as a full one.
  * Strategies look at the first one or two. */

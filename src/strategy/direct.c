@@ -24,18 +24,16 @@
 enum { CHUNKS, SPLIT, BLOCKS, TILE_M, TILE_N, VENDOR };
 
 /* Chunks of a gather that may be worth it, up to four, each of LEAST rows. */
-static int propose_chunks(const sg_problem *p, const sg_machine *machine, int64_t least,
+static int propose_chunks(const sg_problem *p, const sg_machine *machine, int blocks, int64_t least,
                           sg_knobs *sets)
 {
-    const bool gather = sg_problem_in(p) != SG_IN_NONE;
     int n = 0;
     for (int chunks = 1; chunks <= 4 && (chunks == 1 || chunks * least <= p->most_rows);
          chunks *= 2) {
         sg_knobs *const set = &sets[n++];
         set->value[CHUNKS] = chunks;
         set->value[SPLIT] = 0;
-        /* Sends of a scatter wait for the product, and a waiting lane takes an SM. */
-        set->value[BLOCKS] = gather || machine->sms <= 8 ? 0 : machine->sms - 4;
+        set->value[BLOCKS] = blocks;
         set->value[TILE_M] = machine->tile[0].m;
         set->value[TILE_N] = machine->tile[0].n;
         set->value[VENDOR] = least > 1;
@@ -47,10 +45,14 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
 {
     if (!sg_accepts_moves(p, why)) return 0;
     const bool cut = sg_problem_in(p) != SG_IN_NONE && p->gather != SG_GATHER_K && !p->call;
-    const int n = propose_chunks(p, machine, 1, sets);
+    /* Sends of a scatter wait for the product. */
+    const bool scatter = sg_problem_in(p) == SG_IN_NONE;
+    const int blocks = scatter ? sg_blocks_beside(machine, 4, why) : 0;
+    if (blocks < 0) return 0;
+    const int n = propose_chunks(p, machine, blocks, 1, sets);
     /* Of several B each would be a launch of the vendor's, and share no wave with the others. */
     if (!cut || p->most_rows < SG_VENDOR_ROWS || p->b_count > 1) return n;
-    return n + propose_chunks(p, machine, SG_VENDOR_ROWS, &sets[n]);
+    return n + propose_chunks(p, machine, blocks, SG_VENDOR_ROWS, &sets[n]);
 }
 
 static void launch(sg_sched *s, const sg_knobs *k)

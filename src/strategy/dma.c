@@ -43,7 +43,8 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
      * it. */
     const int lanes = machine->topology == SG_MESH ? (int)sg_min(peers, SG_MAX_LANES - 1) : 1;
     /* Lanes whose copies wait for a product take an SM each. */
-    const int blocks = gather || machine->sms <= 2 * lanes ? 0 : machine->sms - lanes;
+    const int blocks = gather ? 0 : sg_blocks_beside(machine, lanes, why);
+    if (blocks < 0) return 0;
     /* As many chunks as ranks is the paper's choice, up to where copies are too many to be issued,
      * and 2D for m < k its rule. */
     const int most = (int)sg_min(MOST_CHUNKS, sg_max(2, MOST_COPIES / peers));
@@ -69,7 +70,7 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
         for (int j = 0; j < i; j++) skip |= wish[j][0] == form && wish[j][1] == chunks;
         if (skip) continue;
         /* Two launches side by side leave no SM that is not dealt out. */
-        const bool room = machine->sms >= 8 && (gather || blocks > 0);
+        const bool room = machine->sms >= 8 && (gather || blocks > 1);
         const int streams = form == UNFUSED && room ? 2 : 1;
         const int sms = streams > 1 && blocks == 0 ? machine->sms : blocks;
         sets[n++] = (sg_knobs){{[FORM] = form,
@@ -113,10 +114,11 @@ static int copy_lane(const sg_problem *p, const sg_knobs *k, int distance, int c
     return streams + (c * peers + distance - 1) % lanes;
 }
 
-static int launch(sg_sched *s, const sg_knobs *k, int lane, bool alone)
+/* On the SMs of so many STREAMS: one's, or of all where no other runs beside it. */
+static int launch(sg_sched *s, const sg_knobs *k, int lane, int streams)
 {
-    return sg_sched_launch(s, lane, k->value[TILE_M], k->value[TILE_N],
-                           alone ? 0 : k->value[BLOCKS], false);
+    return sg_sched_launch(s, lane, k->value[TILE_M], k->value[TILE_N], streams * k->value[BLOCKS],
+                           false);
 }
 
 /* The rank I places behind. */
@@ -174,7 +176,7 @@ static void build_gather(const sg_problem *p, const sg_knobs *k, int rank, sg_sc
     sg_gathering g = {.gathered = gathered, .arrival = arrival};
     int own = -1;
     if (apart && has_rows(s, &g, order, 1)) {
-        own = launch(s, k, 0, streams_of(p, k) > 1);
+        own = launch(s, k, 0, streams_of(p, k));
         sg_moves_gather_patches(s, &g, order, 1);
     }
     const int32_t chunk_k = arrival[rank].chunk_k;
@@ -190,7 +192,7 @@ static void build_gather(const sg_problem *p, const sg_knobs *k, int rank, sg_sc
         for (int i = apart; i < p->ranks; i += at_once) {
             if (!has_rows(s, &g, &order[i], at_once)) continue;
             const int lane = form == UNFUSED ? pieces % streams_of(p, k) : 0;
-            launch(s, k, lane, false);
+            launch(s, k, lane, 1);
             if (pieces++ == 1 && lane == 1) sg_sched_after(s, own);
             sg_moves_gather_patches(s, &g, &order[i], at_once);
         }
@@ -252,7 +254,7 @@ static int step(const sg_problem *p, const sg_knobs *k, int first, int last, int
     for (int i = first; i <= last; i++)
         any |= sg_sums_chunk(p, x, s->rank, (s->rank + i) % p->ranks, c).rows > 0;
     if (!any) return -1;
-    const int index = launch(s, k, lane, false);
+    const int index = launch(s, k, lane, 1);
     for (int i = first; i <= last; i++) multiply(p, x, (s->rank + i) % p->ranks, c, s);
     return index;
 }
@@ -289,7 +291,7 @@ static void build_scatter(const sg_problem *p, const sg_knobs *k, int rank, sg_s
         if (!apart && c > 0) sum(p, k, c - 1, &x, s); /* has come under this step's product */
     }
     if (apart && sg_problem_part(p, rank, rank).rows > 0) {
-        launch(s, k, 0, streams_of(p, k) > 1);
+        launch(s, k, 0, streams_of(p, k));
         sg_sched_after(s, other);
         for (int c = 0; c < x.chunks; c++) multiply(p, &x, rank, c, s);
     }

@@ -40,7 +40,8 @@ static bool accepts(const sg_problem *p, sg_text *why)
 
 /* FORM is 1 for both ways, 0 for one, -1 for one with products of the vendor's.  What an all-reduce
  * sends on last is exposed, so its last slices taper off. */
-static int propose_subs(const sg_problem *p, const sg_machine *machine, int form, sg_knobs *sets)
+static int propose_subs(const sg_problem *p, const sg_machine *machine, int blocks, int form,
+                        sg_knobs *sets)
 {
     const bool all = sg_problem_out(p) == SG_OUT_ALL;
     const int both = form > 0;
@@ -52,7 +53,7 @@ static int propose_subs(const sg_problem *p, const sg_machine *machine, int form
         sg_knobs *const set = &sets[n++];
         set->value[SUB] = sub;
         set->value[SPLIT] = 0;
-        set->value[BLOCKS] = machine->sms <= 8 ? 0 : machine->sms - 4; /* sends wait on an SM */
+        set->value[BLOCKS] = blocks;
         set->value[TILE_M] = machine->tile[0].m;
         set->value[TILE_N] = machine->tile[0].n;
         set->value[BOTH] = both;
@@ -67,6 +68,8 @@ static int propose_subs(const sg_problem *p, const sg_machine *machine, int form
 static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *sets, sg_text *why)
 {
     if (!accepts(p, why)) return 0;
+    const int blocks = sg_blocks_beside(machine, 4, why); /* sends wait on an SM */
+    if (blocks < 0) return 0;
     const int64_t rows = p->most_rows;
     /* Behind one port both ways only share it; two ranks have one way. */
     const bool links = machine->topology == SG_RING || machine->topology == SG_MESH;
@@ -74,7 +77,7 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
     const bool vendor = sg_problem_out(p) != SG_OUT_NONE && !p->call && rows >= SG_VENDOR_ROWS;
     int n = 0;
     for (int form = links && p->ranks > 2; form >= -(int)vendor; form--)
-        n += propose_subs(p, machine, form, &sets[n]);
+        n += propose_subs(p, machine, blocks, form, &sets[n]);
     return n;
 }
 

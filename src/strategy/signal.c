@@ -461,14 +461,14 @@ static const sg_tile *best_tile(const sg_problem *p, const sg_machine *machine, 
     return best;
 }
 
-/* Appends the best cuts of tiles of TILE, with SMS of the machine's for the collective. */
+/* Appends the best cuts of tiles of TILE on BLOCKS SMs, 0 for all, with SMS for the collective. */
 static int propose_cuts(const sg_problem *p, const sg_machine *machine, const sg_tile *tile,
-                        int sms, sg_knobs *sets)
+                        int blocks, int sms, sg_knobs *sets)
 {
-    const int blocks = machine->sms - sms;
+    const int most = blocks > 0 ? blocks : machine->sms;
     const int64_t tiles = tiles_of(p, tile);
-    const int64_t waves = sg_ceil_div(sg_ceil_div(tiles, blocks), SEARCH_UNITS); /* of a unit */
-    const int64_t unit = waves * blocks;
+    const int64_t waves = sg_ceil_div(sg_ceil_div(tiles, most), SEARCH_UNITS); /* of a unit */
+    const int64_t unit = waves * most;
     if (unit > INT32_MAX) return 0;
     const double unit_us = (double)waves * tile_us(p, machine, tile);
     const search z = search_of(p, machine, sms, unit_us, (int)sg_ceil_div(tiles, unit));
@@ -478,7 +478,7 @@ static int propose_cuts(const sg_problem *p, const sg_machine *machine, const sg
         sets[i] = (sg_knobs){{[UNIT] = (int32_t)unit,
                               [CUTS] = cuts[i],
                               [SMS] = sms,
-                              [BLOCKS] = sms > 0 ? blocks : 0,
+                              [BLOCKS] = blocks,
                               [TILE_M] = tile->m,
                               [TILE_N] = tile->n}};
     return kept;
@@ -486,13 +486,14 @@ static int propose_cuts(const sg_problem *p, const sg_machine *machine, const sg
 
 /* The tile whose waves suit the SMs that a collective leaves, and the two that suit all SMs best:
  * waves are not all that a small product's time depends on. */
-static int propose_beside(const sg_problem *p, const sg_machine *machine, int sms, sg_knobs *sets)
+static int propose_beside(const sg_problem *p, const sg_machine *machine, int blocks, int sms,
+                          sg_knobs *sets)
 {
-    const sg_tile *const best = best_tile(p, machine, machine->sms - sms);
-    int n = propose_cuts(p, machine, best, sms, sets);
+    const sg_tile *const best = best_tile(p, machine, blocks > 0 ? blocks : machine->sms);
+    int n = propose_cuts(p, machine, best, blocks, sms, sets);
     for (int t = 0; t < machine->tiles && t < 2; t++)
         if (best != &machine->tile[t])
-            n += propose_cuts(p, machine, &machine->tile[t], sms, &sets[n]);
+            n += propose_cuts(p, machine, &machine->tile[t], blocks, sms, &sets[n]);
     return n;
 }
 
@@ -504,13 +505,15 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
         sg_decline(why, "there are no tiles");
         return 0;
     }
-    /* No SMs are set aside for a collective that would take half of them. */
+    /* A collective that would take half of the SMs is given none and waits on one. */
+    const int alone = sg_blocks_beside(machine, 1, why);
+    if (alone < 0) return 0;
     int n = 0;
-    if (machine->sms > 2 * machine->coll_sms)
-        n += propose_beside(p, machine, machine->coll_sms, &sets[n]);
-    if (machine->sms > 2 * few && few < machine->coll_sms)
-        n += propose_beside(p, machine, few, &sets[n]);
-    if (n == 0) n = propose_beside(p, machine, 0, sets);
+    if (machine->coll_sms > 0 && machine->sms > 2 * machine->coll_sms)
+        n += propose_beside(p, machine, machine->sms - machine->coll_sms, machine->coll_sms, sets);
+    if (few < machine->coll_sms && machine->sms > 2 * few)
+        n += propose_beside(p, machine, machine->sms - few, few, &sets[n]);
+    if (n == 0) n = propose_beside(p, machine, alone, 0, sets);
     if (n == 0) sg_decline(why, "there are too many tiles to count");
     return n;
 }

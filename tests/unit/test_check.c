@@ -433,6 +433,27 @@ static void sms_of_all(void **state)
     REFUSED("rank 0, step 0 (gemm)", "12 SMs are needed while it runs; the machine has 8");
 }
 
+/* A launch on all SMs leaves none to a lane that waits. */
+static void waits_hold_one(void **state)
+{
+    (void)state;
+    for (int blocks = 0; blocks <= 8; blocks++) {
+        begin("gemm:f32:4x2x2:r1");
+        sg_sched *const s = &sched[0];
+        sg_sched_launch(s, 0, 2, 2, blocks, false);
+        rows_patch(s, 0, 4);
+        sg_sched_to(s, rows_of(0, SG_C, 0, 4));
+        sg_sched_raise(s, 0, SG_PER_PATCH, 0);
+        sg_sched_flag(s, 1);
+        sg_sched_wait(s, sg_wait_one(0, 0));
+        sms = 8;
+        if (blocks > 0 && blocks < 8)
+            accepted();
+        else
+            REFUSED("rank 0, step 0 (gemm)", "9 SMs are needed while it runs; the machine has 8");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -459,6 +480,7 @@ int main(void)
         cmocka_unit_test(collective_waits_for_ever),
         cmocka_unit_test(sms_fit),
         cmocka_unit_test(sms_of_all),
+        cmocka_unit_test(waits_hold_one),
     };
     return cmocka_run_group_tests(tests, NULL, clean);
 }

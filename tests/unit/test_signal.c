@@ -217,8 +217,8 @@ static void search_finds_the_best(void **state)
                  {"gemm_ar:bf16:2048x8192x16384:r4", 2048, 8192, 16384, true}};
     sg_machine machine = {.name = "test",
                           .ranks = 4,
-                          .sms = 128,
-                          .gemm_tflops = {100, 100, 100},
+                          .sms = 129, /* one is left to the collective's wait */
+                          .gemm_tflops = {129, 129, 129},
                           .mem_gbps = 1000,
                           .coll_gbps = 20,
                           .coll_us = 15,
