@@ -56,6 +56,17 @@ static int64_t count_flags(const sg_sched *s)
     return flags;
 }
 
+/* Waves of tiles on so many SMs, of which each is an event. */
+static int64_t count_waves(const sg_sched *s, int sms)
+{
+    int64_t waves = 0;
+    for (int32_t i = 0; i < s->steps; i++) {
+        const sg_launch *const l = &s->step[i].u.launch;
+        if (s->step[i].kind == SG_GEMM && !l->vendor) waves += sg_ceil_div(l->visits, sms);
+    }
+    return waves;
+}
+
 /* Chains the steps of each lane of rank R and makes an agent of it. */
 static void start_lanes(sg_sim *m, int r)
 {
@@ -85,7 +96,7 @@ static void start_lanes(sg_sim *m, int r)
 }
 
 typedef struct counts {
-    int64_t steps, flags, agents;
+    int64_t steps, flags, agents, waves;
     int32_t colls;
 } counts;
 
@@ -105,13 +116,14 @@ static counts count_all(const sg_sim *m)
         if (c.colls < s->colls) c.colls = s->colls;
         uint32_t lanes = 0;
         for (int32_t i = 0; i < s->steps; i++) lanes |= 1u << s->step[i].lane;
+        c.waves += count_waves(s, m->machine->sms);
         for (; lanes != 0; lanes &= lanes - 1) c.agents++;
     }
     return c;
 }
 
-/* Of all ranks; some gigabytes. */
-enum { MOST_FLAGS = 1 << 25 };
+/* Of all ranks; some gigabytes, some seconds. */
+enum { MOST_FLAGS = 1 << 25, MOST_WAVES = 1 << 26 };
 
 static bool set_up_steps(sg_sim *m, counts c)
 {
@@ -158,6 +170,10 @@ static shingle_status simulate(sg_sim *m, const sg_machine *machine, double *us_
         return sg_fail(SHINGLE_EUNSUPPORTED,
                        "%lld flags are too many to be simulated; %d are possible",
                        (long long)c.flags, (int)MOST_FLAGS);
+    if (c.waves > MOST_WAVES)
+        return sg_fail(SHINGLE_EUNSUPPORTED,
+                       "%lld waves of tiles are too many to be simulated; %d are possible",
+                       (long long)c.waves, (int)MOST_WAVES);
     bool good = set_up_steps(m, c) && set_up_engines(m) && sg_sim_set_links(m);
     for (int32_t i = 0; good && i < m->flow0 + m->flow_room; i++) m->place[i] = SG_NONE;
     for (int r = 0; good && r < m->ranks; r++) start_lanes(m, r);
