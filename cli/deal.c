@@ -39,21 +39,27 @@ int64_t deal_c_row(const deal *d, int rank, int64_t row, int *of_out)
     return row;
 }
 
+/* The value of an option of PROBLEM, KEY being ":name="; NULL: it has none.  The library has taken
+ * PROBLEM: an option stands there once at most, and nothing but an option has a colon in front. */
+static const char *option_of(const char *problem, const char *key)
+{
+    const char *const at = strstr(problem, key);
+    return at != NULL ? at + strlen(key) : NULL;
+}
+
 /* What ranks send to each other: counts=, or an even share of every product. */
 static void count_pairs(const char *problem, deal *d)
 {
-    static const char key[] = ":counts=";
     const int64_t ranks = d->shape.ranks;
-    const char *at = strstr(problem, key);
-    if (at != NULL) at += strlen(key) - 1;
+    const char *at = option_of(problem, ":counts=");
     for (int from = 0; from < ranks; from++)
         for (int to = 0; to < ranks; to++) {
             /* The owner of the rows: who sends them in front of a product, who gets them behind. */
             const int owner = d->exchange_in ? from : to;
             char *end = NULL;
-            d->sent[from][to] = at != NULL ? strtoll(at + 1, &end, 10)
+            d->sent[from][to] = at != NULL ? strtoll(at, &end, 10)
                                            : d->shape.m / ranks + (owner < d->shape.m % ranks);
-            at = end;
+            if (at != NULL) at = end + 1; /* behind a comma or a slash */
         }
     for (int from = 0; from < ranks; from++)
         for (int to = 0; to < ranks; to++) d->rows[d->exchange_in ? to : from] += d->sent[from][to];
@@ -80,8 +86,8 @@ bool deal_begin(const char *problem, deal *d, char *error)
         d->c_rows[r] = shape.c_rows;
         d->returns |= shape.returned_rows > 0;
     }
-    const char *const cyclic = strstr(problem, ":cyclic=");
-    if (cyclic != NULL) d->cyclic = strtoll(cyclic + strlen(":cyclic="), NULL, 10);
+    const char *const cyclic = option_of(problem, ":cyclic=");
+    if (cyclic != NULL) d->cyclic = strtoll(cyclic, NULL, 10);
     d->exchange_in = is_op(d, "a2a_gemm");
     d->exchange_out = is_op(d, "gemm_a2a");
     d->scatter = is_op(d, "gemm_rs");
