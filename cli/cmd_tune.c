@@ -169,10 +169,7 @@ static void print_text(const request *q, const job *j)
 /* The file that is written: that of --plans, or the environment's. */
 static void name_plans(request *q)
 {
-    shingle_env_entry e;
-    for (int i = 0; q->where.plans == NULL && shingle_env(i, &e) == SHINGLE_OK; i++)
-        if (strcmp(e.name, "SHINGLE_PLANS") == 0 && e.value != NULL && e.value[0] != '\0')
-            q->where.plans = e.value;
+    if (q->where.plans == NULL) q->where.plans = group_env("SHINGLE_PLANS");
 }
 
 /* Told before anything is measured, not after: the file, and its lock, which the library makes. */

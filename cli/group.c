@@ -296,6 +296,15 @@ int group_ask(const char *word, const char *strategy, const char *other, group_a
     return CLI_OK;
 }
 
+const char *group_env(const char *name)
+{
+    shingle_env_entry e;
+    for (int i = 0; shingle_env(i, &e) == SHINGLE_OK; i++)
+        if (strcmp(e.name, name) == 0)
+            return e.value != NULL && e.value[0] != '\0' ? e.value : NULL;
+    return NULL;
+}
+
 void group_take_all(void)
 {
     unsetenv("SHINGLE_STRATEGY");

@@ -65,6 +65,9 @@ int group_machine(const char *name, shingle_machine **machine_out);
 int group_model(const char *name, int ranks, group *g, shingle_machine **owned,
                 const shingle_machine **machine_out);
 
+/* What the environment says for NAME of `shingle info --env`; NULL: nothing. */
+const char *group_env(const char *name);
+
 /* What takes all strategies takes them all, whatever SHINGLE_STRATEGY says. */
 void group_take_all(void);
 

@@ -293,6 +293,12 @@ static double number_of(const shingle_machine *machine, const char *key)
     return group_machine_line(machine, key, line, sizeof line) ? strtod(line, NULL) : 0;
 }
 
+/* With --as: rows there that one row here stands for; the library's default if none is given. */
+static double rows_of(const group_options *options)
+{
+    return options->rows_scale > 0 ? options->rows_scale : 16;
+}
+
 static bool scale_of(const shingle_machine *here, const char *as, const char *type, scale *s)
 {
     shingle_machine *there = NULL;
@@ -308,61 +314,89 @@ static bool scale_of(const shingle_machine *here, const char *as, const char *ty
     return s->here_tflops > 0 && s->there_tflops > 0;
 }
 
-/* What the ranks of a CPU are, and what they are a scale model of. */
-static void print_emulation(const char *prefix, const shingle_machine *here,
-                            const group_options *options, const char *type)
+/* The ranks of a CPU as a scale model: of what, and what that makes of its links. */
+static void print_scale(const char *prefix, const shingle_machine *here,
+                        const group_options *options, const char *type)
 {
     scale s;
-    if (options->as == NULL) {
-        printf(", links as fast as memory\n");
-    } else if (scale_of(here, options->as, type, &s)) {
-        const double ratio = s.there_tflops / s.here_tflops;
-        const double later = ratio / (options->rows_scale > 0 ? options->rows_scale : 16);
-        const out_unit unit = out_unit_for(s.copy_us * later);
-        printf(
-            "\n%sa scale model of %s, 1 : %.0f, one row for %g: links of %.3g MB/s; %.3g %s for a "
-            "copy,\n%s%.3g %s for a flag\n",
-            prefix, options->as, ratio, options->rows_scale > 0 ? options->rows_scale : 16.0,
-            1e3 * s.link_gbps / ratio, s.copy_us * later / unit.us, unit.name, prefix,
-            s.flag_us * later / unit.us, unit.name);
-    } else {
+    if (!scale_of(here, options->as, type, &s)) {
         putchar('\n');
+        return;
     }
+    const double ratio = s.there_tflops / s.here_tflops;
+    const double later = ratio / rows_of(options);
+    const out_unit unit = out_unit_for(s.copy_us * later);
+    printf("\n%sa scale model of %s, 1 : %.0f, one row for %g: links of %.3g MB/s; %.3g %s for a "
+           "copy,\n%s%.3g %s for a flag\n",
+           prefix, options->as, ratio, rows_of(options), 1e3 * s.link_gbps / ratio,
+           s.copy_us * later / unit.us, unit.name, prefix, s.flag_us * later / unit.us, unit.name);
 }
 
-static void print_device(const char *prefix, const shingle_machine *here, const char *type,
-                         const shingle_device *device)
+static void print_planned(const char *prefix, const shingle_machine *machine, const char *type)
 {
     char key[32];
     char name[64] = "";
     snprintf(key, sizeof key, "gemm_tflops_%.8s", type);
-    group_machine_line(here, "name", name, sizeof name);
+    group_machine_line(machine, "name", name, sizeof name);
+    printf("%splanned for %s: %.3g TFLOP/s a rank in %s, copies of %.3g GB/s\n", prefix, name,
+           number_of(machine, key), type, number_of(machine, "copy_gbps"));
+}
+
+/* MACHINE is the file's that SHINGLE_MACHINE names: what these ranks reach is known to the backend
+ * alone, and with it the ratio of a scale model. */
+static void print_foreign(const char *prefix, const shingle_machine *machine,
+                          const group_options *options, const char *type)
+{
+    if (options->as != NULL)
+        printf(", a scale model of %s, one row for %g\n", options->as, rows_of(options));
+    else
+        printf(", links as fast as memory\n");
+    print_planned(prefix, machine, type);
+}
+
+static void print_measured(const char *prefix, const shingle_machine *here,
+                           const group_options *options, const char *type)
+{
+    char key[32];
+    snprintf(key, sizeof key, "gemm_tflops_%.8s", type);
+    printf(": %.3g GFLOP/s a rank in %s", 1e3 * number_of(here, key), type);
+    if (options->as != NULL)
+        print_scale(prefix, here, options, type);
+    else
+        printf(", links as fast as memory\n");
+}
+
+static void print_device(const char *prefix, const shingle_machine *machine, const char *type,
+                         const shingle_device *device)
+{
     printf(": %s", device->name);
     if (device->most_mhz > 0) printf(", %.0f MHz now, at most %.0f", device->mhz, device->most_mhz);
     if (device->most_watts > 0) printf(", %.0f W", device->most_watts);
-    printf("\n%s%s\n%splanned for %s: %.3g TFLOP/s a rank in %s, copies of %.3g GB/s\n", prefix,
-           device->software, prefix, name, number_of(here, key), type,
-           number_of(here, "copy_gbps"));
+    printf("\n%s%s\n", prefix, device->software);
+    print_planned(prefix, machine, type);
     if (device->ranks > 1)
         printf("%s%sNO MEASUREMENT%s: %d ranks share a GPU; results count, times mean nothing\n",
                prefix, out_on(OUT_BAD), out_off(), device->ranks);
 }
 
+static const char *backend_of(const group_options *options)
+{
+    const char *const named = options->backend ? options->backend : group_env("SHINGLE_BACKEND");
+    return named != NULL ? named : "cpu";
+}
+
 void report_group(const char *prefix, const group *g, const group_options *options,
                   const char *type)
 {
-    const shingle_machine *const here = shingle_comm_machine(g->comm[0]);
+    const shingle_machine *const machine = shingle_comm_machine(g->comm[0]);
     shingle_device device;
-    char key[32];
-    printf("%s%d rank%s on %s", prefix, g->ranks, g->ranks == 1 ? "" : "s",
-           options->backend ? options->backend : "cpu");
-    if (shingle_comm_device(g->comm[0], &device) == SHINGLE_OK && device.name[0] != '\0') {
-        print_device(prefix, here, type, &device);
-        return;
-    }
-    snprintf(key, sizeof key, "gemm_tflops_%.8s", type);
-    printf(": %.3g GFLOP/s a rank in %s", 1e3 * number_of(here, key), type);
-    print_emulation(prefix, here, options, type);
+    printf("%s%d rank%s on %s", prefix, g->ranks, g->ranks == 1 ? "" : "s", backend_of(options));
+    if (shingle_comm_device(g->comm[0], &device) == SHINGLE_OK && device.name[0] != '\0')
+        print_device(prefix, machine, type, &device);
+    else if (group_env("SHINGLE_MACHINE") != NULL)
+        print_foreign(prefix, machine, options, type);
+    else
+        print_measured(prefix, machine, options, type);
 }
 
 /* The first "model name" of /proc/cpuinfo, or the machine's architecture. */
@@ -385,11 +419,10 @@ json_t *report_group_json(const group *g, const group_options *options)
 {
     const shingle_machine *const machine = shingle_comm_machine(g->comm[0]);
     shingle_device device;
-    json_t *const object =
-        json_pack("{s:s, s:i, s:s, s:o, s:s}", "version", shingle_version(), "ranks", g->ranks,
-                  "backend", options->backend ? options->backend : "cpu", "as",
-                  options->as ? out_json_text(options->as) : json_null(), "machine",
-                  shingle_machine_text(machine));
+    json_t *const object = json_pack("{s:s, s:i, s:s, s:o, s:s}", "version", shingle_version(),
+                                     "ranks", g->ranks, "backend", backend_of(options), "as",
+                                     options->as ? out_json_text(options->as) : json_null(),
+                                     "machine", shingle_machine_text(machine));
     if (shingle_comm_device(g->comm[0], &device) != SHINGLE_OK || device.name[0] == '\0')
         return object;
     json_object_set_new(object, "device", out_json_text(device.name));
