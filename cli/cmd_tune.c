@@ -54,6 +54,9 @@ static int add_problem(job *j, const char *problem, int *ranks)
         return out_error(CLI_USAGE,
                          "%s has %d ranks, %s %d; one number of ranks is tuned at a time",
                          j->entry[0].problem, *ranks, problem, shape.ranks);
+    if (shape.is_call)
+        return out_error(CLI_USAGE, "%s: a call is not timed; a problem without call= is accepted",
+                         problem);
     if (strlen(problem) >= sizeof j->entry->problem)
         return out_error(CLI_USAGE, "%.40s...: a problem of at most %zu letters is accepted",
                          problem, sizeof j->entry->problem - 1);
@@ -98,6 +101,21 @@ static void take_result(const shingle_plan *plan, entry *e)
     }
 }
 
+/* Before anything is timed: does the strategy that the environment asks for do all products? */
+static int check_strategy(const group *g, const job *j)
+{
+    if (group_env("SHINGLE_STRATEGY") == NULL) return CLI_OK;
+    for (int i = 0; i < j->entries; i++) {
+        shingle_plan *plan = NULL;
+        const shingle_status status =
+            shingle_plan_for(j->entry[i].problem, shingle_comm_machine(g->comm[0]), NULL, &plan);
+        if (status != SHINGLE_OK)
+            return out_error(out_code(status), "%s: %s", j->entry[i].problem, shingle_error());
+        shingle_plan_free(plan);
+    }
+    return CLI_OK;
+}
+
 static int tune_all(const request *q, const group *g, job *j)
 {
     const shingle_plan_options options = {.level = q->level, .measure_seconds = q->seconds};
@@ -107,8 +125,10 @@ static int tune_all(const request *q, const group *g, job *j)
         out_progress("%d of %d: %s", i + 1, j->entries, e->problem);
         const shingle_status status = shingle_tune(g->comm[0], e->problem, &options, &plan);
         out_progress_end();
-        if (status != SHINGLE_OK) /* what was measured could not be kept */
-            return out_error(status == SHINGLE_EIO ? CLI_FAILED : out_code(status), "%s: %s",
+        /* What is wrong with the level or the file shows at the first product, before it is timed;
+         * whatever comes later has been tried: it could not be kept, or was slower than serial. */
+        if (status != SHINGLE_OK)
+            return out_error(status == SHINGLE_EINVAL && i == 0 ? CLI_USAGE : CLI_FAILED, "%s: %s",
                              e->problem, shingle_error());
         take_result(plan, e);
         shingle_plan_free(plan);
@@ -213,6 +233,7 @@ static int tune(request *q, bool json)
     int code = collect(q, &j, &ranks);
     if (code == CLI_OK) code = check_plans(q);
     if (code == CLI_OK) code = group_open(ranks, &q->where, &g);
+    if (code == CLI_OK) code = check_strategy(&g, &j);
     if (code == CLI_OK) code = tune_all(q, &g, &j);
     group_close(&g);
     if (code == CLI_OK) {
