@@ -90,24 +90,6 @@ static void resolve(const char *path, char *target)
     free(real);
 }
 
-bool file_check(const char *path, char *error)
-{
-    char target[FILE_PATH];
-    char folder[FILE_PATH];
-    struct stat info;
-    if (strlen(path) >= FILE_PATH) return file_fail(error, "path of %zu bytes", strlen(path));
-    resolve(path, target);
-    const bool is_there = stat(target, &info) == 0;
-    folder_of(target, folder, sizeof folder);
-    int reason = 0;
-    if (is_there && S_ISDIR(info.st_mode))
-        reason = EISDIR;
-    else if (access(is_there && !S_ISREG(info.st_mode) ? target : folder, W_OK) != 0)
-        reason = errno;
-    if (reason == 0) return true;
-    return file_fail(error, "%s: cannot be written: %s", path, strerror(reason));
-}
-
 static bool name_beside(file_writer *writer)
 {
     const int length = snprintf(writer->temporary, sizeof writer->temporary, "%s.part%ld",
@@ -165,6 +147,34 @@ bool file_begin(file_writer *writer, const char *path, char *error)
         return open_beside(writer, is_there ? info.st_mode & 0777 : 0666, error);
     writer->stream = fopen(writer->target, "wb");
     return writer->stream != NULL || fail_and_drop(writer, errno, error);
+}
+
+/* Makes a file as file_begin does, and lets it go. */
+static bool try_it(const char *path, char *error)
+{
+    file_writer writer;
+    struct stat info;
+    if (!file_begin(&writer, path, error)) return false;
+    /* What replaces a file has a name beside it for a moment. */
+    const bool fits =
+        !writer.nameless ||
+        (name_beside(&writer) && (lstat(writer.temporary, &info) == 0 || errno != ENAMETOOLONG));
+    const int reason = errno;
+    if (writer.nameless) writer.temporary[0] = '\0'; /* not ours to remove */
+    if (!fits) return fail_and_drop(&writer, reason, error);
+    file_drop(&writer);
+    return true;
+}
+
+bool file_check(const char *path, char *error)
+{
+    struct stat info;
+    const bool is_there = stat(path, &info) == 0;
+    if (!is_there || S_ISREG(info.st_mode) || S_ISDIR(info.st_mode)) return try_it(path, error);
+    /* A pipe would wait for who reads it, a device may do something when it is opened. */
+    int reason = S_ISSOCK(info.st_mode) ? ENXIO : 0;
+    if (reason == 0 && access(path, W_OK) != 0) reason = errno;
+    return reason == 0 || file_fail(error, "%s: cannot be written: %s", path, strerror(reason));
 }
 
 bool file_put(file_writer *writer, const void *data, size_t bytes, char *error)

@@ -14,7 +14,8 @@ bool file_fail(char *error, const char *format, ...) __attribute__((format(print
 /* The whole file, zero-terminated, at most LIMIT bytes; NULL after an error.  Release with free. */
 char *file_read(const char *path, size_t limit, size_t *bytes_out, char *error);
 
-/* Can PATH be written, as far as can be told without touching it?  Asked before what takes long. */
+/* Can PATH be written?  Asked before what takes long, and tried with a file that is gone when this
+ * returns: what has the name now is not touched. */
 bool file_check(const char *path, char *error);
 
 /* A file being written in the folder of PATH without a name, or where the file system has no such
