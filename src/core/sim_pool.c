@@ -6,21 +6,10 @@
  * lanes of a rank in order, and what is parked before what is new.  A unit whose next slab or
  * addend is not here is parked with what it has, and the worker takes something else.  So ranks
  * that wait leave their workers to the others, which is what makes a pool differ from SMs. */
+#include "core/pool_sizes.h"
 #include "core/sim_state.h"
 
-/* As the CPU backend has them. */
-static const double most_ahead = 0.02; /* of a rank's run, before a worker leaves it */
-
-enum {
-    PIECE_ELEMENTS = 1 << 15,
-    PIECE_ROWS = 128, /* of the vendor's product */
-    PIECE_COLS = 1024,
-    MORE_UNITS = 2, /* that may wait while every worker is busy with the same rank */
-    PACK_COLS = 64,
-    MOST_PIECES = 1 << 14, /* of a step; a larger one has larger pieces */
-    LEAST_SLOTS = 4,
-    MOST_SLOTS = 64
-};
+enum { MOST_PIECES = 1 << 14 }; /* of a step; a larger one has larger pieces */
 
 /* ---- What units cost ------------------------------------------------------------------------- */
 
@@ -48,11 +37,11 @@ static double pack_us(sg_sim *m, const sg_sched *s, const sg_visit *v, int32_t k
     double *const packed = m->rank[s->rank].packed;
     double columns = 0;
     if (machine->pack_gbps <= 0 || packed == NULL) return 0;
-    const int64_t end = sg_ceil_div((int64_t)v->col0 + v->cols, PACK_COLS);
-    for (int64_t block = v->col0 / PACK_COLS; block < end; block++) {
+    const int64_t end = sg_ceil_div((int64_t)v->col0 + v->cols, SG_POOL_PACKED);
+    for (int64_t block = v->col0 / SG_POOL_PACKED; block < end; block++) {
         const double from = packed[block] > k0 ? packed[block] : k0;
         if (from >= k1) continue;
-        columns += PACK_COLS * (k1 - from) / (double)(k1 - k0);
+        columns += SG_POOL_PACKED * (k1 - from) / (double)(k1 - k0);
         packed[block] = k1;
     }
     return sg_sim_us_of(columns * (k1 - k0) * sg_type_bytes(s->problem->type), machine->pack_gbps);
@@ -104,8 +93,8 @@ static double step_elements(const sg_sched *s, const sg_step *step, double *byte
 static int64_t cut_vendor(const sg_sim *m, const sg_sched *s, const sg_launch *l, double *all_us)
 {
     const sg_patch *const p = &s->patch[l->patch0];
-    const int64_t bands = sg_walk_div(p->rows, PIECE_ROWS);
-    const int64_t strips = sg_walk_div(p->cols, PIECE_COLS);
+    const int64_t bands = sg_walk_div(p->rows, SG_POOL_ROWS);
+    const int64_t strips = sg_walk_div(p->cols, SG_POOL_COLS);
     const double pieces = (double)(bands * strips);
     const double rows = (double)p->rows / (double)bands;
     const double cols = (double)p->cols / (double)strips;
@@ -131,7 +120,7 @@ static int32_t count_units(const sg_sim *m, const sg_sched *s, const sg_step *st
         pieces = (double)cut_vendor(m, s, &step->u.launch, &all_us);
     } else {
         double bytes = 0;
-        pieces = ceil(step_elements(s, step, &bytes) / PIECE_ELEMENTS);
+        pieces = ceil(step_elements(s, step, &bytes) / SG_POOL_PIECE);
         all_us = bytes_us(m, bytes);
     }
     pieces = fmin(pieces, MOST_PIECES);
@@ -283,7 +272,7 @@ static int32_t offer(sg_sim *m, int rank, double *next)
 {
     const sg_sim_rank *const r = &m->rank[rank];
     const int32_t first = rank * SG_SIM_PARKED;
-    const int32_t room = (int32_t)sg_min(m->machine->pool + MORE_UNITS, SG_SIM_PARKED);
+    const int32_t room = (int32_t)sg_min(m->machine->pool + SG_POOL_MORE_UNITS, SG_SIM_PARKED);
     for (int32_t id = r->agent0; id < r->agent0 + r->agents; id++) {
         sg_sim_agent *const a = &m->agents[id];
         if (a->phase != SG_AT_LAST || a->step == SG_NONE || a->left == 0) continue;
@@ -331,7 +320,7 @@ static int32_t look_for_unit(sg_sim *m, sg_sim_worker *w, double *next)
     double least = INFINITY;
     for (int r = 0; r < m->ranks; r++)
         if (has_work(m, r) && m->rank[r].progress < least) least = m->rank[r].progress;
-    if (m->rank[w->rank].progress <= least + most_ahead) {
+    if (m->rank[w->rank].progress <= least + SG_POOL_MOST_AHEAD) {
         const int32_t unit = offer(m, w->rank, next);
         if (unit != SG_NONE) return unit;
     }
@@ -477,7 +466,7 @@ static void weigh(sg_sim *m, int rank, int64_t *stores)
 
 bool sg_sim_set_pool(sg_sim *m)
 {
-    const int64_t blocks = sg_ceil_div(m->sched[0].problem->n, PACK_COLS) + 1;
+    const int64_t blocks = sg_ceil_div(m->sched[0].problem->n, SG_POOL_PACKED) + 1;
     m->workers = sg_sim_get(m, SG_MEM_WORKERS, m->machine->pool, sizeof *m->workers);
     m->units = sg_sim_get(m, SG_MEM_UNITS, (int64_t)m->ranks * SG_SIM_PARKED, sizeof *m->units);
     double *const packed = sg_sim_get(m, SG_MEM_PACKED, blocks * m->ranks, sizeof *packed);
@@ -490,7 +479,8 @@ bool sg_sim_set_pool(sg_sim *m)
     for (int r = 0; r < m->ranks; r++) {
         int64_t stores = 0;
         weigh(m, r, &stores);
-        m->rank[r].slots = (int32_t)sg_min(sg_max(stores / 8, LEAST_SLOTS), MOST_SLOTS);
+        m->rank[r].slots =
+            (int32_t)sg_min(sg_max(stores / 8, SG_POOL_LEAST_SLOTS), SG_POOL_MOST_SLOTS);
         m->rank[r].packed = packed + r * blocks;
     }
     return true;

@@ -5,14 +5,9 @@
 #include <string.h>
 
 #include "backend/cpu/cpu.h"
+#include "core/pool_sizes.h"
 
-enum {
-    PIECE_ELEMENTS = 1 << 15, /* of a sum or a copy: 128 KB of accumulators, some 10 us of work */
-    PIECE_COLS = 4096,
-    MORE_VISITS = 2, /* that may wait while every worker is busy with the same rank */
-    LEAST_SLOTS = 4,
-    MOST_SLOTS = 64
-};
+enum { PIECE_COLS = 4096 }; /* of a sum or a copy */
 
 /* ---- What the schedule asks for -------------------------------------------------------------- */
 
@@ -61,7 +56,7 @@ static sg_split cut(int64_t rows, int64_t cols)
     sg_split split = {.rows = rows, .cols = cols};
     if (rows == 0 || cols == 0) return split;
     split.col_step = sg_min(cols, PIECE_COLS);
-    split.row_step = sg_min(rows, sg_max(1, PIECE_ELEMENTS / split.col_step));
+    split.row_step = sg_min(rows, sg_max(1, SG_POOL_PIECE / split.col_step));
     split.pieces = sg_ceil_div(rows, split.row_step) * sg_ceil_div(cols, split.col_step);
     return split;
 }
@@ -171,7 +166,7 @@ static bool make_visits(const sg_cpu *cpu, const sg_sched *s, const needs *n, sg
     for (int32_t i = 0; i < s->patches; i++) own_later |= s->patch[i].own_at > 0;
     const int64_t floats = sg_round_up(n->tile, 16);
     plan->list_room = (int32_t)n->entries;
-    plan->visits = cpu->threads + MORE_VISITS;
+    plan->visits = cpu->threads + SG_POOL_MORE_UNITS;
     plan->visit = calloc((size_t)plan->visits, sizeof *plan->visit);
     if (plan->visit == NULL) return false;
     for (int i = 0; i < plan->visits; i++) {
@@ -192,7 +187,8 @@ static bool make_staging(const sg_cpu *cpu, const needs *n, sg_cpu_plan *plan)
 {
     plan->posts = cpu->held ? n->posts : 0;
     if (!cpu->held || n->remote_visits == 0) return true;
-    const int64_t share = sg_min(sg_max(n->remote_visits / 8, LEAST_SLOTS), MOST_SLOTS);
+    const int64_t share =
+        sg_min(sg_max(n->remote_visits / 8, SG_POOL_LEAST_SLOTS), SG_POOL_MOST_SLOTS);
     plan->slots = (int32_t)share;
     plan->slot_bytes = sg_round_up(n->tile * (int64_t)sizeof(float), 64);
     plan->stores = share * n->remotes;

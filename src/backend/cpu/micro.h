@@ -6,8 +6,9 @@
 #define SG_MICRO_H
 
 #include "core/base.h"
+#include "core/pool_sizes.h"
 
-enum { SG_MICRO_WIDTH = 64 };
+enum { SG_MICRO_WIDTH = SG_POOL_PACKED };
 
 /* C (+)= A * B of one block, all f32.  A is rows x k; B is k x cols, or cols x k if transposed. */
 typedef struct sg_micro {

@@ -9,10 +9,7 @@
 #include <time.h>
 
 #include "backend/cpu/cpu.h"
-
-/* A worker stays with a rank, whose operands are in its cache, until another is this much of a run
- * behind.  2 % of a run are a few visits of the sizes that matter. */
-static const double most_ahead = 0.02;
+#include "core/pool_sizes.h"
 
 void sg_pool_deadline(double at_us, struct timespec *until_out)
 {
@@ -201,7 +198,7 @@ static int order_ranks(const sg_cpu *cpu, int with, int *order)
         order[at] = r;
     }
     if (count == 0 || cpu->rank[with].runs == 0 ||
-        cpu->rank[with].progress > cpu->rank[order[0]].progress + most_ahead)
+        cpu->rank[with].progress > cpu->rank[order[0]].progress + SG_POOL_MOST_AHEAD)
         return count;
     int at = 0;
     while (order[at] != with) at++;

@@ -12,11 +12,12 @@
 
 #include "backend/cpu/convert.h"
 #include "backend/cpu/micro.h"
+#include "core/pool_sizes.h"
 
 /* Chosen for the caches; halving or doubling one costs 1 to 2 % (EPYC, Zen 4, bench_gemm). */
 enum {
-    BLOCK_ROWS = 128,
-    BLOCK_COLS = 1024,
+    BLOCK_ROWS = SG_POOL_ROWS,
+    BLOCK_COLS = SG_POOL_COLS,
     A_STRIDE = SG_PACK_K + 16,  /* rows start on different cache sets */
     C_STRIDE = BLOCK_COLS + 16, /* likewise */
     MAX_STRIDE = 1 << 22        /* libraries count bytes of a few rows, and of blocks, in 32 bits */
