@@ -14,7 +14,7 @@
  *     vendor.c  the vendor's product, with the algorithm that was fastest here
  *     clock.c   runs back to back from a graph, timed by events
  *     fill.c    matrices of a benchmark, made and compared on the GPU
- *     facts.c   names, versions and clocks for reports
+ *     facts.c   names, versions and clocks for reports; entries of libraries
  *
  * A lane is a stream.  Lane 0 of a run is the caller's stream; the others fork from it behind the
  * begin kernel and join it before the end kernel.  Whatever differs from run to run (epoch, half)
@@ -314,6 +314,11 @@ shingle_status sg_cuda_recover(void *self, sg_work *const *work, double seconds)
 shingle_status sg_cuda_fill(void *self, int rank, const struct sg_fill *fill, void *matrix);
 shingle_status sg_cuda_differ(void *self, int rank, const struct sg_fill *fill, const void *matrix,
                               int64_t *wrong_out, int64_t *first_out);
+
+/* ENTRY, a pointer to a function, gets NAME of a loaded LIBRARY (as dlsym takes it).  False: it has
+ * no such entry. */
+bool sg_cuda_find(void *library, const char *name, void *entry);
+
 shingle_status sg_cuda_facts(void *self, int rank, bool clocks_only, shingle_device *device_out);
 
 shingle_status sg_cuda_time(void *self, sg_enqueue *run, void *context, int runs, double *us_out);

@@ -23,18 +23,19 @@ enum { CLOCK_SM = 1 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static bool find(void *handle, const char *name, void *entry)
+bool sg_cuda_find(void *library, const char *name, void *entry)
 {
-    void *const symbol = dlsym(handle, name);
-    if (symbol != NULL) *(void **)entry = symbol;
-    return symbol != NULL;
+    void *const symbol = dlsym(library, name);
+    if (symbol == NULL) return false;
+    *(void **)entry = symbol;
+    return true;
 }
 
 static void open_nvml(void)
 {
     void *const handle = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
     if (handle == NULL) return;
-#define FIND(name) find(handle, #name, &nvml.name)
+#define FIND(name) sg_cuda_find(handle, #name, &nvml.name)
     nvml.open = FIND(nvmlInit_v2) && FIND(nvmlSystemGetDriverVersion) &&
                 FIND(nvmlDeviceGetHandleByPciBusId_v2) && FIND(nvmlDeviceGetClockInfo) &&
                 FIND(nvmlDeviceGetMaxClockInfo) && FIND(nvmlDeviceGetPowerUsage) &&
@@ -63,7 +64,7 @@ static int cublaslt_version(void)
         snprintf(name, sizeof name, "libcublasLt.so.%d", i);
         void *const handle = dlopen(name, RTLD_NOW | RTLD_NOLOAD);
         if (handle == NULL) continue;
-        const bool found = find(handle, "cublasLtGetVersion", &version);
+        const bool found = sg_cuda_find(handle, "cublasLtGetVersion", &version);
         const int value = found ? (int)version() : 0;
         dlclose(handle);
         return value;

@@ -55,17 +55,9 @@ struct sg_vendor {
     void *work;
 };
 
-static bool find(void *handle, const char *name, void *entry)
-{
-    void *const symbol = dlsym(handle, name);
-    if (symbol == NULL) return false;
-    *(void **)entry = symbol;
-    return true;
-}
-
 static bool find_all(void *handle, library *lib)
 {
-#define FIND(name) find(handle, #name, &lib->name)
+#define FIND(name) sg_cuda_find(handle, #name, &lib->name)
     return FIND(cublasLtCreate) && FIND(cublasLtDestroy) && FIND(cublasLtMatmulDescCreate) &&
            FIND(cublasLtMatmulDescDestroy) && FIND(cublasLtMatmulDescSetAttribute) &&
            FIND(cublasLtMatrixLayoutCreate) && FIND(cublasLtMatrixLayoutDestroy) &&
