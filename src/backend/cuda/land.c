@@ -41,79 +41,82 @@ shingle_status sg_cuda_land(sg_cuda *cuda, const sg_problem *p, void **landing)
     return SHINGLE_OK;
 }
 
-/* ---- Rows of peers --------------------------------------------------------------------------- */
+/* ---- Who stores what ------------------------------------------------------------------------- */
 
-static bool meet(int64_t row0, int64_t rows, int64_t other, int64_t others)
+static bool overlap(int64_t row0, int64_t rows, int64_t other, int64_t others)
 {
     return row0 < other + others && other < row0 + rows;
 }
 
-/* Did a peer make any of rows [ROW0, ROW0 + ROWS) of the C of RANK? */
-static bool are_foreign(const sg_problem *p, int rank, int64_t row0, int64_t rows)
+/* Are any of rows [ROW0, ROW0 + ROWS) of RANK's C made by a peer: sums of rows that it owns, or, of
+ * an all-to-all, rows of its product? */
+static bool are_of_peers(const sg_problem *p, int rank, int64_t row0, int64_t rows)
 {
     const sg_out out = sg_problem_out(p);
     bool any = false;
     for (int32_t i = 0; i < p->segment_count && out == SG_OUT_ALL; i++)
         any |= p->segments[i].owner != rank &&
-               meet(row0, rows, p->segments[i].row0, p->segments[i].rows);
+               overlap(row0, rows, p->segments[i].row0, p->segments[i].rows);
     for (int q = 0; q < p->ranks && out == SG_OUT_EXCHANGE; q++) {
         const sg_part part = sg_problem_part(p, q, rank);
-        any |= q != rank && meet(row0, rows, part.held, part.rows);
+        any |= q != rank && overlap(row0, rows, part.held, part.rows);
     }
     return any;
 }
 
-/* What this rank stores into its C itself. */
-typedef struct own_part {
-    bool foreign;   /* among it rows of others */
-    bool nothing;   /* though it owns rows */
-    int64_t lo, hi; /* columns */
-} own_part;
+/* How the C of a rank is divided among those who store into it. */
+typedef struct division {
+    enum {
+        BY_ROWS,    /* each rank stores what it makes */
+        BY_COLUMNS, /* each rank makes some columns of all rows, maybe none, and stores them */
+        ALONE       /* the rank stores all of it: what peers make comes by its workspace */
+    } how;
+    int64_t lo, hi; /* columns that the rank stores itself; none if hi is not above lo */
+} division;
 
-static own_part own_part_of(const sg_bound *bound)
+/* No schedule says how; what this rank stores into its own C does. */
+static division division_of(const sg_bound *bound)
 {
     const sg_sched *const s = &bound->sched;
     const sg_problem *const p = &bound->problem;
     const int rank = bound->work->rank;
-    own_part own = {.lo = p->n, .nothing = p->share[rank].rows > 0};
+    bool stores = false;
+    bool stores_for_peers = false;
+    division d = {.how = BY_ROWS, .lo = p->n};
     for (int32_t i = 0; i < s->tos; i++) {
         const sg_area *const to = &s->to[i];
         if (to->buf != SG_C || to->rank != rank) continue;
-        own.foreign |= are_foreign(p, rank, to->row0, to->rows);
-        own.nothing = false;
-        own.lo = sg_min(own.lo, to->col0);
-        own.hi = sg_max(own.hi, to->col0 + to->cols);
+        stores = true;
+        stores_for_peers |= are_of_peers(p, rank, to->row0, to->rows);
+        d.lo = sg_min(d.lo, to->col0);
+        d.hi = sg_max(d.hi, to->col0 + to->cols);
     }
-    return own;
+    /* Who owns rows and divides by rows stores those at least. */
+    const bool has_no_columns = !stores && p->share[rank].rows > 0;
+    const bool has_some_columns = stores_for_peers && d.hi - d.lo < p->n;
+    if (s->peers && sg_problem_out(p) == SG_OUT_ALL && (has_no_columns || has_some_columns))
+        d.how = BY_COLUMNS;
+    else if (stores_for_peers)
+        d.how = ALONE;
+    return d;
 }
 
-/* Do the ranks of an all-reduce own columns?  Then this one stores some of
- * all rows, or none of its own. */
-static bool owns_columns(const sg_bound *bound, const own_part *own)
-{
-    if (sg_problem_out(&bound->problem) != SG_OUT_ALL || !bound->sched.peers) return false;
-    return own->nothing || (own->foreign && own->hi - own->lo < bound->problem.n);
-}
-
-/* Do peers store into C of this rank?  They do if rows or columns of others must arrive there and
- * this rank does not store them itself. */
 bool sg_cuda_is_reached(const sg_bound *bound)
 {
     const sg_sched *const s = &bound->sched;
     const sg_out out = sg_problem_out(&bound->problem);
-    const own_part own = own_part_of(bound);
-    if (!s->peers || (out != SG_OUT_ALL && out != SG_OUT_EXCHANGE)) return s->buf[SG_C].reach;
-    return !own.foreign || owns_columns(bound, &own);
+    const bool is_of_several = out == SG_OUT_ALL || out == SG_OUT_EXCHANGE;
+    if (!s->peers || !is_of_several) return s->buf[SG_C].reach;
+    return division_of(bound).how != ALONE;
 }
 
 bool sg_cuda_is_landed(const sg_cuda_plan *plan, const sg_area *area)
 {
     const int rank = plan->bound->work->rank;
     if (area->buf != SG_C || area->rank != rank || plan->landed < 0) return false;
-    const own_part own = own_part_of(plan->bound);
-    if (owns_columns(plan->bound, &own))
-        return area->col0 < own.lo || area->col0 + area->cols > own.hi;
-    return are_foreign(&plan->bound->problem, rank, area->row0, area->rows);
+    const division d = division_of(plan->bound);
+    if (d.how == BY_COLUMNS) return area->col0 < d.lo || area->col0 + area->cols > d.hi;
+    return are_of_peers(&plan->bound->problem, rank, area->row0, area->rows);
 }
 
 /* ---- From landing to C ----------------------------------------------------------------------- */
@@ -137,10 +140,10 @@ shingle_status sg_cuda_make_home(sg_cuda_rank *rank, sg_cuda_plan *plan)
     const sg_problem *const p = &plan->bound->problem;
     const bool all = sg_problem_out(p) == SG_OUT_ALL;
     if (plan->landed < 0) return SHINGLE_OK;
-    const own_part own = own_part_of(plan->bound);
-    const bool columns = owns_columns(plan->bound, &own);
-    plan->stays[0] = columns ? own.lo : p->n;
-    plan->stays[1] = columns ? sg_max(own.lo, own.hi) : p->n;
+    const division d = division_of(plan->bound);
+    const bool columns = d.how == BY_COLUMNS;
+    plan->stays[0] = columns ? d.lo : p->n;
+    plan->stays[1] = columns ? sg_max(d.lo, d.hi) : p->n;
     const size_t room = 3 * (size_t)((all ? p->segment_count : p->ranks) + 1);
     plan->away = calloc(room, sizeof *plan->away);
     if (plan->away == NULL)
