@@ -131,10 +131,10 @@ SHINGLE_API shingle_status shingle_plan_create(shingle_comm *comm, const char *p
  * others a slow one.  Matrices must stay valid and untouched until shingle_sync (or, on a GPU,
  * until STREAM gets there); they are never moved.
  *
- * Stream: STREAM is NULL on the CPU.  On GPUs it is a cudaStream_t of the rank's GPU: the run comes
- * behind what was enqueued there before, and what is enqueued there later finds C.  NULL is then a
- * stream of the rank's own, not CUDA's default stream: such a run is ordered with the rank's other
- * runs alone.
+ * Stream: STREAM is NULL on the CPU, which has none and refuses others.  On GPUs it is a
+ * cudaStream_t of the rank's GPU: the run comes behind what was enqueued there before, and what is
+ * enqueued there later finds C.  NULL is then a stream of the rank's own, not CUDA's default
+ * stream: such a run is ordered with the rank's other runs alone.
  *
  * How many: a rank has room for 16 runs that have not ended (64 on GPUs); with one more the call
  * waits for the first, at most twice the group's time limit, and then says SHINGLE_ETIMEOUT.  So

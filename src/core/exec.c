@@ -106,6 +106,10 @@ shingle_status sg_exec_run(sg_bound *bound, const shingle_tensors *tensors, void
     if (kinds != ~0u && s->flags > 0)
         return sg_fail(SHINGLE_EUNSUPPORTED, "%s waits for flags: it runs whole or not at all",
                        bound->text);
+    /* Host memory has no streams: who names one counts on an order that nobody would keep. */
+    if (stream != NULL && backend->write == NULL)
+        return sg_fail(SHINGLE_EINVAL, "stream %p: backend %s has no streams; NULL is accepted",
+                       stream, backend->name);
     sg_run run = {
         .bound = bound, .work = bound->work, .tensors = *tensors, .stream = stream, .kinds = kinds};
     SG_TRY(sg_tensors_check(&bound->problem, bound->work->rank, &run.tensors));

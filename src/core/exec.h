@@ -36,7 +36,8 @@ shingle_status sg_exec_bind(sg_bound *bound, sg_work *const *work, int rank);
 bool sg_exec_free(sg_bound *bound);
 
 /* Enqueues one run.  KINDS: 1u << sg_kind of the steps to carry out, ~0u for all; a plan with flags
- * runs whole or not at all.  STREAM is the backend's business; NULL: its own. */
+ * runs whole or not at all.  STREAM is the backend's business; NULL: its own.  A backend of host
+ * memory takes NULL alone. */
 shingle_status sg_exec_run(sg_bound *bound, const shingle_tensors *tensors, void *stream,
                            unsigned kinds);
 

@@ -134,6 +134,8 @@ static void what_is_missing_is_named(void **state)
     }
     assert_int_equal(shingle_run(w.plan[0], right.a, right.b, right.c, NULL), SHINGLE_EINVAL);
     assert_non_null(strstr(shingle_error(), "takes several B and C: shingle_run_tensors"));
+    assert_int_equal(shingle_run_tensors(w.plan[0], &right, &w), SHINGLE_EINVAL);
+    assert_non_null(strstr(shingle_error(), ": backend cpu has no streams; NULL is accepted"));
     for (int r = 0; r < RANKS; r++) {
         const shingle_tensors t = tensors_of(&w.rank[r]);
         assert_int_equal(shingle_run_tensors(w.plan[r], &t, NULL), SHINGLE_OK);
