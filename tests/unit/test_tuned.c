@@ -19,25 +19,7 @@
 
 #include "core/disk.h"
 #include "core/tuned_file.h"
-
-static char folder[] = "/tmp/test_tuned_XXXXXX";
-static char path[64];
-
-static int make_folder(void **state)
-{
-    (void)state;
-    if (mkdtemp(folder) == NULL) return -1;
-    snprintf(path, sizeof path, "%s/plans", folder);
-    return 0;
-}
-
-static int drop_folder(void **state)
-{
-    (void)state;
-    char command[80];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
-}
+#include "plans_folder.h"
 
 static int drop_file(void **state)
 {

@@ -16,11 +16,10 @@
 #include "core/disk.h"
 #include "core/planner.h"
 #include "core/tuned_file.h"
+#include "plans_folder.h"
 
 enum { RANKS = 2, CHOICES = 1024 /* that a group keeps: MOST_PLANS of tuned.c */ };
 
-static char folder[] = "/tmp/test_tuned_kept_XXXXXX";
-static char path[64];
 static double serial_us = 100, other_us = 50; /* what the stopwatch tells */
 static int planned;                           /* calls of the planner */
 
@@ -47,22 +46,6 @@ shingle_status __wrap_sg_planner_choose(const sg_problem *problem, const sg_mach
 {
     planned++;
     return __real_sg_planner_choose(problem, machine, options, watch, can, plan_out);
-}
-
-static int make_folder(void **state)
-{
-    (void)state;
-    if (mkdtemp(folder) == NULL) return -1;
-    snprintf(path, sizeof path, "%s/plans", folder);
-    return 0;
-}
-
-static int drop_folder(void **state)
-{
-    (void)state;
-    char command[80];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
 }
 
 static int begin(void **state)
