@@ -351,8 +351,8 @@ static bool counts_prefix(world *w)
     return built;
 }
 
-/* One rank takes what it sends for what it gets. */
-static bool counts_transposed(world *w)
+/* One rank, or each, takes what ONE sends to another for what it gets. */
+static bool transpose_counts(world *w, bool at_all)
 {
     sg_problem lie;
     if (w->problem.counts == NULL || w->ranks < 2) return false;
@@ -364,9 +364,21 @@ static bool counts_transposed(world *w)
     assert_int_equal(sg_problem_copy(&w->problem, &lie), SHINGLE_OK);
     lie.counts[here] = w->problem.counts[there];
     lie.counts[there] = w->problem.counts[here];
-    const bool built = build_deceived(w, one, &lie);
+    bool built = false;
+    for (int r = 0; r < w->ranks; r++)
+        if (at_all || r == one) built |= build_deceived(w, r, &lie);
     sg_problem_free(&lie);
     return built;
+}
+
+static bool counts_transposed(world *w)
+{
+    return transpose_counts(w, false);
+}
+
+static bool counts_transposed_at_all(world *w)
+{
+    return transpose_counts(w, true);
 }
 
 /* ---- Sums in place --------------------------------------------------------------------------- */

@@ -84,6 +84,28 @@ static bool counter_off(world *w)
     return true;
 }
 
+/* Flags of one raiser have a counter that no raise goes through. */
+static bool is_counted(const sg_sched *s, int32_t counter)
+{
+    bool any = false;
+    for (int32_t i = 0; i < s->raises; i++) any |= s->raise[i].counter == counter;
+    return any;
+}
+
+/* Every count at every rank, as by a sealer that counts wrongly: no rank differs from another. */
+static bool counters_off(world *w)
+{
+    const int32_t by = sg_random_below(w->random, 2) ? 1 : -1;
+    bool any = false;
+    for (int r = 0; r < w->ranks; r++)
+        for (int32_t i = 0; i < w->sched[r].counters; i++) {
+            if (!is_counted(&w->sched[r], i)) continue;
+            w->sched[r].counter[i] += by;
+            any = true;
+        }
+    return any;
+}
+
 static bool counter_skipped(world *w)
 {
     pick p;
