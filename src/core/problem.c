@@ -138,6 +138,7 @@ int sg_problem_b_at(const sg_problem *p, int64_t col, int64_t *low_out, int64_t 
 
 int64_t sg_problem_col_tiles(const sg_problem *p, int32_t tile_n)
 {
+    if (p->call) return 1;
     int64_t tiles = 0;
     for (int i = 0; i < p->b_count; i++) tiles += sg_ceil_div(p->b_cols[i], tile_n);
     return tiles;

@@ -162,7 +162,7 @@ int64_t sg_problem_residual_rows(const sg_problem *problem, int rank); /* 0 with
  * *HIGH_OUT) are. */
 int sg_problem_b_at(const sg_problem *problem, int64_t col, int64_t *low_out, int64_t *high_out);
 
-/* Columns of tiles of a product: those of each B are cut by themselves. */
+/* Columns of tiles of a product: those of each B are cut by themselves; a call makes whole rows. */
 int64_t sg_problem_col_tiles(const sg_problem *problem, int32_t tile_n);
 
 /* Rows of RANK's product that OWNER holds (or gets). */

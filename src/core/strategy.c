@@ -43,7 +43,14 @@ static int64_t tiles_along(const sg_problem *p, int32_t extent)
     return tiles;
 }
 
-/* Time of rank 0's product in tiles of TILE, in multiply-adds per k of an SM. */
+double sg_tile_us(const sg_problem *p, const sg_machine *machine, const sg_tile *tile)
+{
+    const double rate = machine->gemm_tflops[p->type] * (tile->rate > 0 ? tile->rate : 1);
+    const double flops = sg_problem_flops(p, tile->m, tile->n, (double)p->k);
+    return flops * machine->sms / (rate * 1e6) + machine->visit_us;
+}
+
+/* Time of rank 0's product in tiles of TILE. */
 static double waves_cost(const sg_problem *p, const sg_machine *machine, const sg_tile *tile)
 {
     const bool moves = p->op != SG_OP_GEMM;
@@ -52,7 +59,7 @@ static double waves_cost(const sg_problem *p, const sg_machine *machine, const s
     const int64_t bands = by_rows ? tiles_along(p, tile->m) : sg_ceil_div(p->m, tile->m);
     const int64_t cols = by_cols ? tiles_along(p, tile->n) : sg_problem_col_tiles(p, tile->n);
     const int64_t waves = sg_ceil_div(bands * cols, sg_max(machine->sms, 1));
-    return (double)waves * tile->m * tile->n / (tile->rate > 0 ? tile->rate : 1);
+    return (double)waves * sg_tile_us(p, machine, tile);
 }
 
 int sg_strategy_propose_next(const sg_strategy *strategy, const sg_problem *problem,

@@ -58,6 +58,9 @@ int sg_strategy_propose(const sg_strategy *strategy, const sg_problem *problem,
 int sg_strategy_propose_next(const sg_strategy *strategy, const sg_problem *problem,
                              const sg_machine *machine, int skipped, sg_knobs *sets, sg_text *why);
 
+/* What a tile of PROBLEM's product takes, over all of k: for who compares shapes of tiles. */
+double sg_tile_us(const sg_problem *problem, const sg_machine *machine, const sg_tile *tile);
+
 int sg_knob_count(const sg_strategy *strategy);
 
 /* All strategies, in the order of strategies.h (registry.c).  NULL past the end. */

@@ -375,9 +375,7 @@ static int64_t tiles_of(const sg_problem *p, const sg_tile *tile)
 static double tile_us(const sg_problem *p, const sg_machine *machine, const sg_tile *tile)
 {
     const sg_tile t = capped(p, *tile);
-    const double rate = machine->gemm_tflops[p->type] * (t.rate > 0 ? t.rate : 1);
-    const double flops = sg_problem_flops(p, t.m, t.n, (double)p->k);
-    return flops * machine->sms / (rate * 1e6) + machine->visit_us;
+    return sg_tile_us(p, machine, &t);
 }
 
 static search search_of(const sg_problem *p, const sg_machine *machine, int sms, double unit_us,

@@ -61,16 +61,17 @@ static int64_t tiles_of_cols(const sg_problem *p, const sg_tile *tile, int c, in
     return sg_ceil_div(p->m, tile->m) * sg_ceil_div(cols, tile->n);
 }
 
-/* Time of rank 0's product in slices and in tiles of TILE on BLOCKS SMs, in multiply-adds per k of
- * one: every slice ends with a wave of its own. */
-static double slices_cost(const sg_problem *p, const sg_tile *tile, int slices, int by, int blocks)
+/* Time of rank 0's product in slices and in tiles of TILE on BLOCKS SMs: every slice ends with a
+ * wave of its own. */
+static double slices_us(const sg_problem *p, const sg_machine *machine, const sg_tile *tile,
+                        int slices, int by, int blocks)
 {
     int64_t waves = 0;
     for (int c = 0; c < slices; c++)
         waves += sg_ceil_div(by == BY_ROWS ? tiles_of_rows(p, tile, c, slices)
                                            : tiles_of_cols(p, tile, c, slices),
                              sg_max(blocks, 1));
-    return (double)waves * tile->m * tile->n / (tile->rate > 0 ? tile->rate : 1);
+    return (double)waves * sg_tile_us(p, machine, tile);
 }
 
 enum { SHAPES = 2, MOST_SMS = 2 };
@@ -84,7 +85,7 @@ static int best_tiles(const sg_problem *p, const sg_machine *machine, int slices
     double cost[SHAPES + 1];
     int kept = 0;
     for (int t = 0; t < machine->tiles && (t == 0 || machine->pool == 0); t++) {
-        const double now = slices_cost(p, &machine->tile[t], slices, by, blocks);
+        const double now = slices_us(p, machine, &machine->tile[t], slices, by, blocks);
         int at = kept;
         for (; at > 0 && now < cost[at - 1]; at--) {
             cost[at] = cost[at - 1];

@@ -1,5 +1,5 @@
 /* Tests of planner.h: a strategy whose schedules the backend refuses in one shape of
- * tiles is asked for others. */
+ * tiles is asked for others; and of strategy.h: in which order it has them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -86,11 +86,43 @@ static void who_gives_tiles_gets_these(void **state)
     sg_problem_free(&p);
 }
 
+/* The width of the tiles that direct proposes first. */
+static int32_t first_width(const char *problem, const sg_machine *machine)
+{
+    const sg_strategy *const direct = sg_strategy_find("direct");
+    sg_knobs sets[SG_MAX_KNOB_SETS] = {0};
+    char reason[160] = "";
+    sg_text why = {reason, sizeof reason, 0};
+    sg_problem p;
+    assert_int_equal(sg_problem_parse(problem, &p), SHINGLE_OK);
+    assert_true(sg_strategy_propose(direct, &p, machine, sets, &why) > 0);
+    sg_problem_free(&p);
+    for (int i = 0; i < sg_knob_count(direct); i++)
+        if (strcmp(direct->knob[i], "tile_n") == 0) return sets[0].value[i];
+    return -1;
+}
+
+/* What a tile costs beside its product weighs where k is small. */
+static void small_tiles_have_their_price(void **state)
+{
+    (void)state;
+    sg_machine machine;
+    sg_machine_plain(&machine);
+    machine.tiles = 2;
+    machine.tile[0] = (sg_tile){128, 256, 0.95, 1};
+    machine.tile[1] = (sg_tile){128, 128, 1, 1};
+    assert_int_equal(first_width("ag_gemm:bf16:10240x5120x256:r4", &machine), 128);
+    machine.visit_us = 1;
+    assert_int_equal(first_width("ag_gemm:bf16:10240x5120x256:r4", &machine), 256);
+    assert_int_equal(first_width("ag_gemm:bf16:10240x5120x16384:r4", &machine), 128);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(strategies_are_asked_for_other_tiles),
         cmocka_unit_test(who_gives_tiles_gets_these),
+        cmocka_unit_test(small_tiles_have_their_price),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
