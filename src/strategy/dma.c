@@ -33,6 +33,45 @@ enum { UNIFORM, HETERO, UNFUSED, UNIFORM_2D, FORMS };
 
 /* ---- Knobs ----------------------------------------------------------------------------------- */
 
+static bool own_apart(int form)
+{
+    return form == HETERO || form == UNFUSED;
+}
+
+/* Time of the products of FORM in tiles of TILE on SMS of a rank: every launch ends with a wave of
+ * its own, and chunks are cut into tiles by themselves. */
+static double launches_us(const sg_problem *p, const sg_machine *machine, int form, int chunks,
+                          int sms, const sg_tile *tile)
+{
+    const bool b = p->gather == SG_GATHER_B;
+    const bool by_cols = form == UNIFORM_2D;
+    const int64_t bands = sg_ceil_div(p->most_rows, b ? tile->n : tile->m);
+    const int64_t cols = b ? sg_ceil_div(p->m, tile->m) : sg_problem_col_tiles(p, tile->n);
+    const int64_t chunk = by_cols ? bands * sg_ceil_div(cols, chunks)
+                                  : sg_ceil_div(bands, chunks) * cols; /* of an owner */
+    const int owners = form == UNFUSED ? 1 : p->ranks - own_apart(form);
+    const int launches = form == UNFUSED ? (p->ranks - 1) * chunks : chunks;
+    const int64_t waves = launches * sg_ceil_div(owners * chunk, sms) +
+                          (own_apart(form) ? sg_ceil_div(bands * cols, sms) : 0);
+    return (double)waves * sg_tile_us(p, machine, tile);
+}
+
+/* The tile of MACHINE whose waves suit these launches best.  Launches that have all tiles, for a
+ * part of k, are suited by the one that suits the product. */
+static const sg_tile *best_tile(const sg_problem *p, const sg_machine *machine, int form,
+                                int chunks, int sms)
+{
+    const sg_tile *best = &machine->tile[0];
+    const bool along_k = sg_problem_in(p) != SG_IN_NONE && form == UNIFORM_2D;
+    /* Ranks that share workers have no waves. */
+    if (along_k || p->gather == SG_GATHER_K || machine->pool > 0) return best;
+    for (int t = 1; t < machine->tiles; t++)
+        if (launches_us(p, machine, form, chunks, sms, &machine->tile[t]) <
+            launches_us(p, machine, form, chunks, sms, best))
+            best = &machine->tile[t];
+    return best;
+}
+
 static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *sets, sg_text *why)
 {
     enum { MOST_CHUNKS = 16, MOST_PIECES = 64, MOST_COPIES = 2048 };
@@ -72,14 +111,16 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
         /* Two launches side by side leave no SM that is not dealt out. */
         const bool room = machine->sms >= 8 && (gather || blocks > 1);
         const int streams = form == UNFUSED && room ? 2 : 1;
-        const int sms = streams > 1 && blocks == 0 ? machine->sms : blocks;
+        const int sms = (streams > 1 && blocks == 0 ? machine->sms : blocks) / streams;
+        const sg_tile *const tile =
+            best_tile(p, machine, form, chunks, sms > 0 ? sms : machine->sms);
         sets[n++] = (sg_knobs){{[FORM] = form,
                                 [CHUNKS] = chunks,
                                 [LANES] = lanes,
                                 [STREAMS] = streams,
-                                [BLOCKS] = sms / streams,
-                                [TILE_M] = machine->tile[0].m,
-                                [TILE_N] = machine->tile[0].n}};
+                                [BLOCKS] = sms,
+                                [TILE_M] = tile->m,
+                                [TILE_N] = tile->n}};
     }
     if (n == 0)
         sg_decline(why, "%lld rows of a rank are too few for chunks", (long long)p->most_rows);
@@ -90,11 +131,6 @@ static int form_of(const sg_problem *p, const sg_knobs *k)
 {
     const bool rows_only = p->call || p->gather == SG_GATHER_K;
     return k->value[FORM] == UNIFORM_2D && rows_only ? UNIFORM : k->value[FORM];
-}
-
-static bool own_apart(int form)
-{
-    return form == HETERO || form == UNFUSED;
 }
 
 /* Lanes of products: pieces that are multiplied one by one may run side by side.  Along k each adds

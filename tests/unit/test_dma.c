@@ -373,6 +373,30 @@ static void proposals_follow_the_machine(void **state)
     }
 }
 
+/* Three owners' chunks of two bands of ten tiles leave half of 120 SMs idle, in tiles half as wide
+ * none; chunks of four bands, or those of all four owners, fill them in wide ones. */
+static void tiles_suit_the_launches(void **state)
+{
+    (void)state;
+    const int width = knob_called(&sg_strategy_dma, "tile_n");
+    sg_machine machine = machine_of_tiles(128, 256);
+    proposals all;
+    machine.sms = 120;
+    machine.tiles = 2;
+    machine.tile[1] = (sg_tile){128, 128, 0.9, 1};
+    propose("ag_gemm:bf16:4096x2560x1024:r4", &sg_strategy_dma, &machine, &all);
+    int seen = 0;
+    for (int i = 0; i < all.count; i++) {
+        const int32_t *const set = all.set[i].value;
+        const bool two = set[FORM] == HETERO && set[CHUNKS_KNOB] == 4;
+        if (two || (set[FORM] == HETERO && set[CHUNKS_KNOB] == 2) || set[FORM] == UNIFORM) {
+            assert_int_equal(set[width], two ? 128 : 256);
+            seen++;
+        }
+    }
+    assert_int_equal(seen, 3);
+}
+
 /* All that is proposed differs, is within the limits, and is proved, SMs too. */
 static void proposals_are_proved(void **state)
 {
@@ -431,6 +455,7 @@ int main(void)
         cmocka_unit_test(streams_leave_the_own_rows_alone),
         cmocka_unit_test(sums_stand_behind_what_hides_them),
         cmocka_unit_test(proposals_follow_the_machine),
+        cmocka_unit_test(tiles_suit_the_launches),
         cmocka_unit_test(proposals_are_proved),
     };
     return cmocka_run_group_tests_name("dma", tests, NULL, NULL);
