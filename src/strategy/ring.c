@@ -40,7 +40,7 @@ static bool accepts(const sg_problem *p, sg_text *why)
 
 /* FORM is 1 for both ways, 0 for one, -1 for one with products of the vendor's.  What an all-reduce
  * sends on last is exposed, so its last slices taper off. */
-static int propose_subs(const sg_problem *p, const sg_machine *machine, int blocks, int form,
+static int propose_subs(const sg_problem *p, const sg_tile *tile, int blocks, int form,
                         sg_knobs *sets)
 {
     const bool all = sg_problem_out(p) == SG_OUT_ALL;
@@ -54,8 +54,8 @@ static int propose_subs(const sg_problem *p, const sg_machine *machine, int bloc
         set->value[SUB] = sub;
         set->value[SPLIT] = 0;
         set->value[BLOCKS] = blocks;
-        set->value[TILE_M] = machine->tile[0].m;
-        set->value[TILE_N] = machine->tile[0].n;
+        set->value[TILE_M] = tile->m;
+        set->value[TILE_N] = tile->n;
         set->value[BOTH] = both;
         set->value[VENDOR] = form < 0;
         while (all && form < 0 && set->value[TAPER] < MOST_TAPER &&
@@ -76,8 +76,11 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
     /* A gather by the vendor is direct's, which waits for nothing on a lane of copies. */
     const bool vendor = sg_problem_out(p) != SG_OUT_NONE && !p->call && rows >= SG_VENDOR_ROWS;
     int n = 0;
-    for (int form = links && p->ranks > 2; form >= -(int)vendor; form--)
-        n += propose_subs(p, machine, blocks, form, &sets[n]);
+    for (int form = links && p->ranks > 2; form >= -(int)vendor; form--) {
+        const int shapes = form < 0 ? 1 : 2; /* tiles are not the vendor's */
+        for (int t = 0; t < machine->tiles && t < shapes; t++)
+            n += propose_subs(p, &machine->tile[t], blocks, form, &sets[n]);
+    }
     return n;
 }
 
