@@ -51,6 +51,9 @@ typedef struct sg_tiling {
 int32_t sg_slice_rows(const sg_problem *problem, int rank, int owner, int slice, int slices,
                       int32_t tile_m, int32_t *x0_out);
 
+/* Slice SLICE of SLICES of all rows of a product, in their own order; it may be empty. */
+sg_piece sg_slice_of_all(const sg_problem *problem, int slice, int slices, int32_t tile_m);
+
 /* ---- Gather: rows arrive in GATHERED, a buffer packed by owner ------------------------------- */
 
 /* Declares the buffer that all that arrives fits into. */
@@ -174,10 +177,20 @@ void sg_moves_scatter_patch(sg_sched *s, const sg_piece *piece, int own_at, bool
  * sends everybody the sums.  Sends 2 (P - 1) / P times C, where one hop sends it P - 1 times. */
 void sg_moves_two_hops(sg_sched *s, int32_t tile_m, int32_t tile_n);
 
-/* May inboxes for all of C, one of each rank, lie side by side?  A last tile that is not full then
- * ends with its buffer, so that a kernel may store it in one piece; but tiles must not reach over
- * into the next inbox. */
-bool sg_moves_beside(const sg_problem *problem, const sg_tiling *tiling);
+/* Inboxes for all of C, one of each rank, in one buffer.  Where they can, they lie side by side: a
+ * last tile that is not full then ends with the buffer, so that a kernel may store it in one piece;
+ * but tiles must not reach over into the next inbox. */
+typedef struct sg_inboxes {
+    int buf;
+    bool beside;
+} sg_inboxes;
+
+/* Declares them, for tiles of TILING. */
+sg_inboxes sg_moves_inboxes(sg_sched *s, const sg_tiling *tiling);
+
+/* Columns [COL0, COL0 + COLS) of PIECE's rows in the inbox of rank FROM at rank AT. */
+sg_area sg_moves_inbox(const sg_sched *s, const sg_inboxes *inboxes, int at, int from,
+                       const sg_piece *piece, int64_t col0, int64_t cols);
 
 /* Chunk size along k for SLABS slabs: a multiple of 64 where possible; 0 if SLABS is 1. */
 int32_t sg_chunk_k(int64_t k, int slabs);

@@ -71,6 +71,14 @@ int32_t sg_slice_rows(const sg_problem *problem, int rank, int owner, int slice,
     return (int32_t)(sg_min(rows, x0 + height) - x0);
 }
 
+sg_piece sg_slice_of_all(const sg_problem *problem, int slice, int slices, int32_t tile_m)
+{
+    const int64_t m = problem->m;
+    const int64_t height = sg_chunk_rows(m, slices, tile_m);
+    const int64_t row0 = sg_min(m, slice * height);
+    return (sg_piece){.row0 = (int32_t)row0, .rows = (int32_t)(sg_min(m, row0 + height) - row0)};
+}
+
 bool sg_is_packed(const sg_problem *problem)
 {
     int64_t row = 0;
@@ -90,10 +98,24 @@ int32_t sg_tile_along(const sg_problem *problem, int32_t tile_m, int32_t tile_n)
     return problem->gather == SG_GATHER_B ? tile_n : tile_m;
 }
 
-bool sg_moves_beside(const sg_problem *problem, const sg_tiling *tiling)
+sg_inboxes sg_moves_inboxes(sg_sched *s, const sg_tiling *tiling)
 {
-    return problem->m % tiling->tile_m != 0 && problem->n % tiling->tile_n == 0 &&
-           problem->n * problem->ranks <= SG_MAX_EXTENT;
+    const sg_problem *const p = s->problem;
+    const bool beside = p->m % tiling->tile_m != 0 && p->n % tiling->tile_n == 0 &&
+                        p->n * p->ranks <= SG_MAX_EXTENT;
+    const int64_t down = beside ? 1 : p->ranks;
+    const int64_t over = beside ? p->ranks : 1;
+    return (sg_inboxes){.buf = sg_sched_buf(s, SG_SYM, "inbox", down * p->m, over * p->n, 0),
+                        .beside = beside};
+}
+
+sg_area sg_moves_inbox(const sg_sched *s, const sg_inboxes *inboxes, int at, int from,
+                       const sg_piece *piece, int64_t col0, int64_t cols)
+{
+    const sg_problem *const p = s->problem;
+    const int64_t down = inboxes->beside ? 0 : from * p->m;
+    const int64_t over = inboxes->beside ? from * p->n : 0;
+    return sg_area_of(at, inboxes->buf, down + piece->row0, piece->rows, over + col0, cols);
 }
 
 int32_t sg_chunk_k(int64_t k, int slabs)

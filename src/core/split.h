@@ -24,6 +24,9 @@ typedef struct sg_split_k {
     int64_t tiles;       /* of a part */
 } sg_split_k;
 
+/* Flags of a rank at those that wait for it: its sums have arrived; then one per tile. */
+enum { SG_FLAG_DONE, SG_FLAG_TILES };
+
 /* Parts of S's product in tiles of TILING, at most SPLITS, whose own flags count from FLAG0;
  * declares the buffer. */
 sg_split_k sg_split_begin(sg_sched *s, int splits, sg_tiling tiling, int32_t flag0);

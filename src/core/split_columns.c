@@ -1,24 +1,17 @@
 /* split_columns.c -- an all-reduce whose ranks own columns: see split.h. */
 #include "core/split.h"
 
-/* Flags of a rank at an owner, or of an owner at all: its sums have arrived; then one per tile. */
-enum { FLAG_DONE, FLAG_TILES };
-
 typedef struct columns {
     sg_sched *sched;
     sg_split_k split; /* of the columns at hand */
     int slices, lag;
-    int inbox;
-    bool beside; /* ranks' inboxes lie side by side */
+    sg_inboxes inboxes;
 } columns;
 
 /* Slice C of all rows. */
 static sg_piece slice_of(const columns *x, int c)
 {
-    const int64_t m = x->sched->problem->m;
-    const int64_t height = sg_chunk_rows(m, x->slices, x->split.tiling.tile_m);
-    const int64_t row0 = sg_min(m, c * height);
-    return (sg_piece){.row0 = (int32_t)row0, .rows = (int32_t)(sg_min(m, row0 + height) - row0)};
+    return sg_slice_of_all(x->sched->problem, c, x->slices, x->split.tiling.tile_m);
 }
 
 /* Moves on to Q's columns, of whole tiles.  False: it has none. */
@@ -35,10 +28,7 @@ static bool take(columns *x, int q)
 /* Where the product of rank FROM arrives at AT, who owns the columns at hand. */
 static sg_area inbox_of(const columns *x, int at, int from, const sg_piece *piece)
 {
-    const sg_problem *const p = x->sched->problem;
-    const int64_t row0 = piece->row0 + (x->beside ? 0 : from * p->m);
-    const int64_t col0 = x->split.col0 + (x->beside ? from * p->n : 0);
-    return sg_area_of(at, x->inbox, row0, piece->rows, (int32_t)col0, x->split.cols);
+    return sg_moves_inbox(x->sched, &x->inboxes, at, from, piece, x->split.col0, x->split.cols);
 }
 
 /* Slice C of Q's columns to Q, with tile flags from FLAG0 on, which moves behind them. */
@@ -72,7 +62,7 @@ static void add(columns *x, int c, int32_t *flag0)
     for (int i = 0; i < ranks; i++) {
         const int at = (s->rank + i) % ranks;
         sg_sched_to(s, sg_area_of(at, SG_C, piece.row0, piece.rows, x->split.col0, x->split.cols));
-        if (i > 0) sg_sched_raise(s, at, SG_PER_PATCH, FLAG_DONE);
+        if (i > 0) sg_sched_raise(s, at, SG_PER_PATCH, SG_FLAG_DONE);
     }
     *flag0 += sg_split_tiles(s, &x->split, &piece);
 }
@@ -82,12 +72,10 @@ void sg_split_columns(sg_sched *s, sg_tiling tiling, int splits, int slices, int
     const sg_problem *const p = s->problem;
     columns x = {.sched = s, .slices = slices, .lag = lag};
     x.split = sg_split_begin(s, splits, tiling, 0);
-    x.beside = sg_moves_beside(p, &tiling);
-    const int64_t ranks = p->ranks, down = x.beside ? 1 : ranks, over = x.beside ? ranks : 1;
-    x.inbox = sg_sched_buf(s, SG_SYM, "inbox", down * p->m, over * p->n, 0);
+    x.inboxes = sg_moves_inboxes(s, &tiling);
     sg_sched_launch(s, 0, tiling.tile_m, tiling.tile_n, tiling.blocks, false);
     int32_t flag0[SG_MAX_RANKS]; /* next tile flag at each owner */
-    for (int q = 0; q < p->ranks; q++) flag0[q] = FLAG_TILES;
+    for (int q = 0; q < p->ranks; q++) flag0[q] = SG_FLAG_TILES;
     for (int c = 0; c < slices + lag; c++) {
         for (int i = 1; i < p->ranks && c < slices; i++) {
             const int q = (s->rank + i) % p->ranks;
@@ -97,5 +85,5 @@ void sg_split_columns(sg_sched *s, sg_tiling tiling, int splits, int slices, int
     }
     sg_sched_flag(s, 0);
     for (int q = 0; q < p->ranks && p->m > 0; q++)
-        if (q != s->rank && take(&x, q)) sg_sched_wait(s, sg_wait_one(q, FLAG_DONE));
+        if (q != s->rank && take(&x, q)) sg_sched_wait(s, sg_wait_one(q, SG_FLAG_DONE));
 }

@@ -73,9 +73,6 @@ enum { MOST_LAGGING = 4, LAGGING_WAVES = 6 };
 /* Tiles that deal the columns of few rows to all SMs: widths, the most bands, heights tried. */
 enum { NARROW_STEP = 32, NARROW_BANDS = 2, HEIGHTS = 2, TRIED = 2 };
 
-/* Flags of a rank at an owner: its finished rows have arrived (all-reduce); then one per tile. */
-enum { FLAG_DONE, FLAG_TILES };
-
 /* Has the knob a meaning with the others? */
 static bool may_be_tagged(const sg_problem *p, const sg_knobs *knobs)
 {
@@ -267,7 +264,7 @@ typedef struct building {
     const sg_knobs *knobs;
     sg_sched *sched;
     sg_split_k split;
-    int inbox;
+    sg_inboxes inbox; /* of rows that a rank owns, it has the buffer alone */
     bool tagged;
     bool lags; /* own rows follow strip by strip */
 } building;
@@ -302,7 +299,7 @@ static sg_area strip_of(const building *b, int at, int buf, int64_t row0, int64_
 static sg_area inbox_of(const building *b, int from, const sg_piece *piece)
 {
     const int64_t row = from * b->problem->most_rows + piece->own_row;
-    return strip_of(b, piece->owner, b->inbox, row, piece->rows);
+    return strip_of(b, piece->owner, b->inbox.buf, row, piece->rows);
 }
 
 /* Adds, in rank order, what all have sent; PARTS: the own product comes from the patch itself. */
@@ -328,7 +325,7 @@ static void store_sum(building *b, const sg_piece *piece)
     for (int i = 1; i < p->ranks && all; i++) {
         const int peer = (s->rank + i) % p->ranks;
         sg_sched_to(s, strip_of(b, peer, SG_C, to, piece->rows));
-        sg_sched_raise(s, peer, SG_PER_PATCH, FLAG_DONE);
+        sg_sched_raise(s, peer, SG_PER_PATCH, SG_FLAG_DONE);
     }
 }
 
@@ -379,7 +376,7 @@ static void exchange_with(building *b, int q)
         sg_split_patch(s, &b->split, &piece, 0, true);
         sg_split_add(s, &b->split);
         sg_sched_to(s, strip_of(b, q, SG_C, part.held + piece.own_row, piece.rows));
-        if (q != s->rank) sg_sched_raise(s, q, SG_PER_PATCH, FLAG_DONE);
+        if (q != s->rank) sg_sched_raise(s, q, SG_PER_PATCH, SG_FLAG_DONE);
     }
 }
 
@@ -396,7 +393,7 @@ static void build_exchange(building *b)
     sg_sched_flag(s, 0);
     for (int q = 0; q < p->ranks && p->n > 0; q++)
         if (q != s->rank && sg_problem_part(p, q, s->rank).rows > 0)
-            sg_sched_wait(s, sg_wait_one(q, FLAG_DONE));
+            sg_sched_wait(s, sg_wait_one(q, SG_FLAG_DONE));
 }
 
 /* ---- All-reduce at once ---------------------------------------------------------------------- */
@@ -405,10 +402,7 @@ static void build_exchange(building *b)
 static sg_piece slice_of_all(const building *b, int c)
 {
     const int32_t *const k = b->knobs->value;
-    const int64_t height = sg_chunk_rows(b->problem->m, k[SUBS], k[TILE_M]);
-    const int64_t row0 = sg_min(b->problem->m, c * height);
-    const int64_t end = sg_min(b->problem->m, row0 + height);
-    return (sg_piece){.row0 = (int32_t)row0, .rows = (int32_t)(end - row0)};
+    return sg_slice_of_all(b->problem, c, k[SUBS], k[TILE_M]);
 }
 
 /* Tiles of a slice. */
@@ -420,15 +414,10 @@ static int32_t tiles_of(const building *b, const sg_piece *piece)
 
 static sg_area all_inbox_of(const building *b, int at, int from, const sg_piece *piece)
 {
-    const sg_problem *const p = b->problem;
     const int32_t *const k = b->knobs->value;
-    if (b->tagged) {
-        const int64_t tiles = tiles_of(b, piece);
-        return sg_area_tiled(at, b->inbox, from * tiles, tiles, k[TILE_M], k[TILE_N]);
-    }
-    if (sg_moves_beside(p, &b->split.tiling))
-        return sg_area_of(at, b->inbox, piece->row0, piece->rows, from * p->n, p->n);
-    return sg_area_of(at, b->inbox, from * p->m + piece->row0, piece->rows, 0, p->n);
+    const int64_t tiles = tiles_of(b, piece);
+    return b->tagged ? sg_area_tiled(at, b->inbox.buf, from * tiles, tiles, k[TILE_M], k[TILE_N])
+                     : sg_moves_inbox(b->sched, &b->inbox, at, from, piece, 0, b->problem->n);
 }
 
 /* The product of slice C to everybody, with tile flags from FLAG0 on. */
@@ -477,14 +466,13 @@ static void declare_inboxes(building *b)
     const sg_problem *const p = b->problem;
     const int32_t *const k = b->knobs->value;
     const sg_piece all = slice_of_all(b, 0);
-    const bool beside = sg_moves_beside(p, &b->split.tiling);
-    const int64_t down = beside ? 1 : p->ranks;
-    const int64_t over = beside ? p->ranks : 1;
     const int64_t places = (int64_t)p->ranks * tiles_of(b, &all);
     b->tagged = k[TAGGED] && may_be_tagged(p, b->knobs);
-    b->inbox = b->tagged ? sg_sched_buf(b->sched, SG_REST, "inbox", places * k[TILE_M], k[TILE_N],
-                                        SG_TAGGED)
-                         : sg_sched_buf(b->sched, SG_SYM, "inbox", down * p->m, over * p->n, 0);
+    if (b->tagged)
+        b->inbox.buf =
+            sg_sched_buf(b->sched, SG_REST, "inbox", places * k[TILE_M], k[TILE_N], SG_TAGGED);
+    else
+        b->inbox = sg_moves_inboxes(b->sched, &b->split.tiling);
 }
 
 static void build_once(building *b)
@@ -533,9 +521,9 @@ static void build_sums(building *b)
     const int rank = s->rank;
     const int stages = b->lags ? strips_of(b) : k[SUBS];
     int32_t flag0[SG_MAX_RANKS]; /* next tile flag at each owner */
-    int32_t added = FLAG_TILES;
-    for (int q = 0; q < p->ranks; q++) flag0[q] = FLAG_TILES;
-    b->inbox = sg_sched_buf(s, SG_SYM, "inbox", p->ranks * p->most_rows, p->n, 0);
+    int32_t added = SG_FLAG_TILES;
+    for (int q = 0; q < p->ranks; q++) flag0[q] = SG_FLAG_TILES;
+    b->inbox.buf = sg_sched_buf(s, SG_SYM, "inbox", p->ranks * p->most_rows, p->n, 0);
     sg_sched_launch(s, 0, k[TILE_M], k[TILE_N], 0, false);
     for (int c = 0; c < stages + k[LAG]; c++) {
         if (c < stages) send_stage(b, c, flag0);
@@ -544,7 +532,7 @@ static void build_sums(building *b)
     if (sg_problem_out(p) != SG_OUT_ALL) return;
     sg_sched_flag(s, 0);
     for (int q = 0; q < p->ranks && p->n > 0; q++)
-        if (q != rank && p->share[q].rows > 0) sg_sched_wait(s, sg_wait_one(q, FLAG_DONE));
+        if (q != rank && p->share[q].rows > 0) sg_sched_wait(s, sg_wait_one(q, SG_FLAG_DONE));
 }
 
 /* Own flags are those of parts of k, behind those of tiles that a rank sends to itself. */
@@ -554,7 +542,7 @@ static int32_t first_part_flag(const building *b, bool once)
     const sg_tiling tiling = {k[TILE_M], k[TILE_N], 0};
     if (once) return tiles_before(b, k[SUBS]);
     if (strips_of(b) == 1 || b->lags || sg_problem_out(b->problem) == SG_OUT_EXCHANGE) return 0;
-    int64_t flags = FLAG_TILES;
+    int64_t flags = SG_FLAG_TILES;
     for (int c = 0; c < k[SUBS]; c++) {
         int32_t x0 = 0;
         const int rank = b->sched->rank;
