@@ -60,7 +60,7 @@ static const double most_tagged_bytes = 26e6, most_tagged_once_bytes = 8e6;
 
 /* A slice reads all of B: where no cache holds that, the memory takes longer for it than the
  * products of a low slice (measured: 17 to 40 % of the run in slices of one band). */
-enum { LEAST_BANDS = 4 };
+enum { LEAST_BANDS = 4, MOST_SUBS = 8 };
 
 /* Of a product of few waves, more shapes of tiles are worth trying: where waves end shows. */
 enum { FEW_WAVES = 4, LOW_BANDS = 8, MOST_STRIPS = 64 };
@@ -249,10 +249,11 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
         n += propose_parts(p, machine, tile, 1, false, cut, &sets[n]);
         if (i == 0) n += propose_dealt(p, machine, at_once, &sets[n]);
         if (!cut && !held) n += propose_strips(p, machine, tile, &sets[n]);
-        const int bands = held ? 1 : LEAST_BANDS;
-        int subs = all ? 8 : 1;
-        while (subs > 1 && (int64_t)subs * bands * tile->m > p->most_rows) subs /= 2;
+        const int64_t slices = sg_ceil_div(p->most_rows, tile->m) / (held ? 1 : LEAST_BANDS);
+        const int subs = all ? (int)sg_min(slices, MOST_SUBS) : 1;
         if (subs > 1) n += propose_parts(p, machine, tile, subs, false, cut, &sets[n]);
+        if (subs == MOST_SUBS && i == 0) /* fewer may fill their waves better */
+            n += propose_parts(p, machine, tile, subs / 2, false, cut, &sets[n]);
         if (at_once) n += propose_parts(p, machine, tile, 1, true, cut, &sets[n]);
     }
     return propose_tagged(p, machine, sets, n);

@@ -253,6 +253,31 @@ static void a_call_has_no_strips(void **state)
     discard(&b);
 }
 
+/* Slices that are proposed for TEXT: bit i stands for i. */
+static unsigned slices_of(const char *text)
+{
+    const sg_strategy *const strategy = sg_strategy_find("fused_out");
+    const sg_machine machine = machine_of_tiles(128, 256);
+    proposals all;
+    unsigned slices = 0;
+    propose(text, strategy, &machine, &all);
+    for (int i = 0; i < all.count; i++)
+        slices |= 1u << all.set[i].value[knob_called(strategy, "subs")];
+    return slices;
+}
+
+/* Up to eight, and then four, too; of four bands each where no cache holds B. */
+static void slices_are_of_whole_bands(void **state)
+{
+    (void)state;
+    assert_int_equal(slices_of("gemm_ar:bf16:3072x5120x4096:r4"), 1u << 1 | 1u << 6);
+    assert_int_equal(slices_of("gemm_ar:bf16:1000x5120x4096:r4"), 1u << 1 | 1u << 2); /* 250 rows */
+    assert_int_equal(slices_of("gemm_ar:bf16:4096x5120x4096:r4"), 1u << 1 | 1u << 4 | 1u << 8);
+    assert_int_equal(slices_of("gemm_ar:bf16:4096x8192x8192:r4"), 1u << 1 | 1u << 2);
+    assert_int_equal(slices_of("gemm_ar:bf16:512x5120x4096:r4"), 1u << 1);
+    assert_int_equal(slices_of("gemm_rs:bf16:4096x5120x4096:r4"), 1u << 1);
+}
+
 /* The most strips that are proposed for TEXT, behind the whole, with LAG or without. */
 static int most_strips(const char *text, int lag)
 {
@@ -418,6 +443,7 @@ int main(void)
         cmocka_unit_test(parts_have_flags_of_their_own),
         cmocka_unit_test(what_is_not_summed_goes_straight),
         cmocka_unit_test(a_call_has_no_strips),
+        cmocka_unit_test(slices_are_of_whole_bands),
         cmocka_unit_test(strips_are_proposed_where_b_is_large),
         cmocka_unit_test(strips_that_own_rows_follow_are_proposed),
         cmocka_unit_test(owners_of_columns_are_proposed),
