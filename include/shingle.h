@@ -91,10 +91,11 @@ typedef struct shingle_config {
                              * ratio of compute to link is that machine's */
     double scale_rows;      /* with scale_of: rows of that machine that one row here stands for;
                              * shortens latencies only; default 16 */
-    double timeout_seconds; /* a run fails if, on the CPU, no rank makes progress for so long; on
-                             * GPUs, if one wait of a kernel takes so long, be it only because a
-                             * peer's stream is busy: more than ranks may be apart.  At most 86400,
-                             * and 900 on GPUs; default: SHINGLE_TIMEOUT, else 10 */
+    double timeout_seconds; /* a run fails if, on the CPU, no rank makes progress for so long, or
+                             * one call of a function of yours takes so long; on GPUs, if one wait
+                             * of a kernel takes so long, be it only because a peer's stream is
+                             * busy: more than ranks may be apart.  At most 86400, and 900 on GPUs;
+                             * default: SHINGLE_TIMEOUT, else 10 */
     int threads;            /* 1 to 1024 that multiply for this group; default: SHINGLE_THREADS,
                              * else the process's cores.  On the CPU each rank's links have a
                              * thread besides, which mostly sleeps */

@@ -24,7 +24,8 @@ typedef struct world {
     shingle_comm *comm[RANKS];
     shingle_plan *plan[RANKS];
     float *a[RANKS], *b, *c[RANKS];
-    atomic_int calls, inside; /* of work_slowly(); inside: of rank 1 */
+    atomic_int calls, inside; /* of work_slowly(); inside: of rank 1.  Of stay(): of any */
+    atomic_bool leaves;       /* stay() may return */
     atomic_bool refuses;      /* somebody does */
     int served;               /* calls before rank 0 refuses one */
     unsigned slow_us;         /* how long a call takes */
@@ -37,13 +38,18 @@ static void *memory(size_t rows, size_t cols)
     return zeros;
 }
 
-static void open_world(world *w, double timeout_seconds)
+static void open_workers(world *w, double timeout_seconds, int threads)
 {
-    const shingle_config config = {.timeout_seconds = timeout_seconds, .threads = 2};
+    const shingle_config config = {.timeout_seconds = timeout_seconds, .threads = threads};
     memset(w, 0, sizeof *w);
     assert_int_equal(shingle_open(RANKS, &config, w->comm), SHINGLE_OK);
     for (int r = 0; r < RANKS; r++) w->a[r] = memory(M, K), w->c[r] = memory(M, N);
     w->b = memory(N, K);
+}
+
+static void open_world(world *w, double timeout_seconds)
+{
+    open_workers(w, timeout_seconds, 2);
 }
 
 static void close_world(world *w)
@@ -105,6 +111,19 @@ static int work_slowly_once(void *context, const shingle_rows *rows)
     for (int64_t i = 0; i < rows->rows; i++)
         memset((char *)rows->sum + i * rows->sum_stride * (int64_t)sizeof(float), 0,
                N * sizeof(float));
+    return 0;
+}
+
+/* Returns when the test says so. */
+static int stay(void *context, const shingle_rows *rows)
+{
+    world *const w = context;
+    atomic_fetch_add(&w->inside, 1);
+    while (!atomic_load(&w->leaves)) usleep(1000);
+    for (int64_t i = 0; i < rows->rows; i++)
+        memset((char *)rows->sum + i * rows->sum_stride * (int64_t)sizeof(float), 0,
+               N * sizeof(float));
+    atomic_fetch_sub(&w->inside, 1);
     return 0;
 }
 
@@ -175,15 +194,43 @@ static void a_function_that_takes_too_long_is_named(void **state)
     close_world(&w);
 }
 
+/* All workers are in the function, and nobody waits for the run: it is judged all the same. */
+static void a_function_of_all_workers_is_named(void **state)
+{
+    static world w; /* a test that fails leaves workers in it */
+    (void)state;
+    for (int threads = 1; threads <= 2; threads++) {
+        open_workers(&w, 0.1, threads);
+        const shingle_plan_options options = {
+            .strategy = "serial", .compute = stay, .compute_context = &w};
+        make_plans(&w, "gemm_rs:f32:64x48x96:r2:call=9000", &options);
+        assert_int_equal(run(&w, w.plan[0], 0), SHINGLE_OK);
+        shingle_status status = SHINGLE_OK;
+        for (int i = 0; i < 15 && status == SHINGLE_OK; i++) {
+            usleep(200000);
+            status = run(&w, w.plan[0], 0);
+        }
+        assert_int_equal(status, SHINGLE_ETIMEOUT);
+        assert_non_null(strstr(shingle_error(), "the compute function of rank 0 has been at rows"));
+        assert_int_equal(shingle_sync(w.comm[0], 0), SHINGLE_EBUSY);
+        assert_non_null(strstr(shingle_error(), "it goes on: the compute function of rank 0"));
+        atomic_store(&w.leaves, true);
+        assert_int_equal(shingle_sync(w.comm[0], 20), SHINGLE_ETIMEOUT);
+        assert_int_equal(atomic_load(&w.inside), 0);
+        recover(&w);
+        close_world(&w);
+    }
+}
+
 /* A plan is freed whose runs take longer than shingle_plan_free() waits, and then they fail: what
  * is said names the plan. */
 static void runs_outlive_their_plan(void **state)
 {
     (void)state;
     world w;
-    open_world(&w, 0.1);
+    open_world(&w, 1);
     w.slow_us = 100000;
-    w.served = 40;
+    w.served = 90;
     const shingle_plan_options options = {
         .strategy = "serial", .compute = work_slowly, .compute_context = &w};
     make_plans(&w, "gemm_rs:f32:64x48x96:r2:call=9000", &options);
@@ -355,6 +402,7 @@ int main(void)
         cmocka_unit_test(failure_is_told_when_all_have_let_go),
         cmocka_unit_test(long_work_is_work),
         cmocka_unit_test(a_function_that_takes_too_long_is_named),
+        cmocka_unit_test(a_function_of_all_workers_is_named),
         cmocka_unit_test(runs_outlive_their_plan),
         cmocka_unit_test(runs_without_peers_are_runs),
         cmocka_unit_test(ranks_measure_at_once),

@@ -130,15 +130,26 @@ static shingle_status bind(void *self, sg_bound *bound)
     return sg_bind_make(self, bound);
 }
 
+/* Waits for a run to end.  False: it is AT_US.  With the mutex held; who waits judges, too. */
+static bool wait_some(sg_cpu *cpu, double at_us)
+{
+    struct timespec until;
+    const double call_us = sg_pool_judge_calls(cpu);
+    sg_pool_deadline(call_us < at_us ? call_us : at_us, &until);
+    return pthread_cond_timedwait(&cpu->idle, &cpu->mutex, &until) == 0 || call_us < at_us;
+}
+
+static bool is_idle(const sg_cpu *cpu, const sg_cpu_rank *rank)
+{
+    return cpu->failed ? cpu->drained : rank->runs == 0;
+}
+
 /* Has RANK no run, or was all forgotten after a failure, before AT_US?  With the mutex held. */
 static bool wait_idle(sg_cpu *cpu, const sg_cpu_rank *rank, double at_us)
 {
-    struct timespec until;
-    sg_pool_deadline(at_us, &until);
-    int error = 0;
-    while ((cpu->failed ? !cpu->drained : rank->runs > 0) && error == 0)
-        error = pthread_cond_timedwait(&cpu->idle, &cpu->mutex, &until);
-    return cpu->failed ? cpu->drained : rank->runs == 0;
+    bool more = true;
+    while (!is_idle(cpu, rank) && more) more = wait_some(cpu, at_us);
+    return is_idle(cpu, rank);
 }
 
 static void unbind(void *self, sg_bound *bound)
@@ -161,17 +172,25 @@ static shingle_status failure(const sg_cpu *cpu)
     return sg_fail(cpu->verdict.status, "%s", cpu->verdict.text);
 }
 
+/* The group has failed, and something of it goes on.  With the mutex held. */
+static shingle_status still_works(sg_cpu *cpu, double seconds)
+{
+    char who[320] = "";
+    sg_pool_name_call(cpu, &(sg_text){who, sizeof who, 0});
+    return sg_fail(SHINGLE_EBUSY,
+                   "the group has failed, and not all its work stopped within %g s; it goes on%s",
+                   seconds, who);
+}
+
 static shingle_status begin(void *self, sg_run *run)
 {
     sg_cpu *const cpu = self;
     sg_cpu_rank *const rank = &cpu->rank[run->work->rank];
-    struct timespec until;
-    sg_pool_deadline(sg_now_us() + 2 * cpu->timeout_us, &until);
+    const double until_us = sg_now_us() + 2 * cpu->timeout_us;
     shingle_status status = SHINGLE_OK;
-    int error = 0;
+    bool more = true;
     pthread_mutex_lock(&cpu->mutex);
-    while (!cpu->failed && rank->runs == SG_CPU_RUNS && error == 0)
-        error = pthread_cond_timedwait(&cpu->idle, &cpu->mutex, &until);
+    while (!cpu->failed && rank->runs == SG_CPU_RUNS && more) more = wait_some(cpu, until_us);
     if (cpu->failed)
         status = failure(cpu);
     else if (rank->runs == SG_CPU_RUNS)
@@ -215,9 +234,7 @@ static shingle_status sync_rank(void *self, int index, double seconds)
     pthread_mutex_lock(&cpu->mutex);
     const bool idle = wait_idle(cpu, rank, sg_now_us() + seconds * 1e6);
     if (cpu->failed && !idle) /* who is told of the failure may free the tensors */
-        status = sg_fail(
-            SHINGLE_EBUSY,
-            "the group has failed, and not all its work stopped within %g s; it goes on", seconds);
+        status = still_works(cpu, seconds);
     else if (cpu->failed)
         status = failure(cpu);
     else if (rank->runs > 0)
@@ -242,6 +259,7 @@ static shingle_status recover(void *self, sg_work *const *work, double seconds)
     static const sg_verdict dropped = {SHINGLE_ETIMEOUT, "the group was closed or recovered"};
     sg_cpu *const cpu = self;
     struct timespec until;
+    char who[320] = "";
     sg_pool_deadline(sg_now_us() + seconds * 1e6, &until);
     shingle_status status = SHINGLE_OK;
     int error = 0;
@@ -250,8 +268,9 @@ static shingle_status recover(void *self, sg_work *const *work, double seconds)
     while (!cpu->drained && error == 0)
         error = pthread_cond_timedwait(&cpu->idle, &cpu->mutex, &until);
     if (!cpu->drained) {
-        status =
-            sg_fail(SHINGLE_ETIMEOUT, "a worker or a link did not let go within %g s", seconds);
+        sg_pool_name_call(cpu, &(sg_text){who, sizeof who, 0});
+        status = sg_fail(SHINGLE_ETIMEOUT, "a worker or a link did not let go within %g s%s",
+                         seconds, who);
     } else if (work != NULL) {
         sg_work_recover(cpu->ranks, work);
         for (int r = 0; r < cpu->ranks; r++) cpu->rank[r].stopped = false;

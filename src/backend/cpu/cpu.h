@@ -65,9 +65,10 @@ typedef struct sg_cpu_visit {
     const void *bias;
     sg_place residual; /* of a visit that norms */
     const void *gain;
-    int32_t slot; /* staging that holds the finished tile; -1 */
-    int refused;  /* what a user's function returned, if not 0 */
-    bool queued;  /* the link finishes it */
+    int32_t slot;             /* staging that holds the finished tile; -1 */
+    int refused;              /* what a user's function returned, if not 0 */
+    _Atomic double called_us; /* when it was called; 0: it is not at work.  Without the mutex */
+    bool queued;              /* the link finishes it */
     sg_stuck stuck;
 } sg_cpu_visit;
 
@@ -259,6 +260,8 @@ void sg_pool_fail(sg_cpu *cpu, const sg_verdict *verdict);
 void sg_pool_settle(sg_cpu *cpu); /* after a failure: has everybody let go? */
 void sg_pool_mismatch(sg_cpu *cpu, int rank, int peer);
 void sg_pool_refused(sg_cpu *cpu, sg_cpu_rank *rank, const sg_cpu_visit *v);
+double sg_pool_judge_calls(sg_cpu *cpu); /* when to do so again; DBL_MAX: no run calls anybody */
+void sg_pool_name_call(sg_cpu *cpu, sg_text *text); /* ": ..." if a user's function is at work */
 void sg_pool_delay(sg_cpu *cpu, sg_random *random); /* test; without the mutex */
 void sg_pool_deadline(double at_us, struct timespec *until_out);
 
@@ -300,6 +303,7 @@ void sg_link_copy(sg_link *link, int32_t step);
 void sg_link_coll(sg_link *link, int32_t step, int32_t coll, int64_t elements);
 void sg_link_store(sg_link *link, const sg_store *store);
 void sg_link_post(sg_link *link, int peer, int32_t flag);
+void sg_link_watch(sg_link *link); /* a run that calls a user's function has begun */
 void sg_link_drop(sg_link *link);
 bool sg_link_is_idle(const sg_link *link);
 

@@ -52,6 +52,7 @@ static void begin_run(sg_cpu *cpu, sg_cpu_rank *rank)
     leave_out(run, rank, plan);
     memcpy(rank->lane_at, plan->first, sizeof rank->lane_at);
     if (plan->multiplies) begin_pack(run, plan);
+    if (run->bound->problem.call) sg_link_watch(&rank->link);
     sg_pool_progress(cpu);
     sg_pool_wake(cpu);
     int peer = 0;

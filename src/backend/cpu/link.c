@@ -146,6 +146,11 @@ void sg_link_post(sg_link *link, int peer, int32_t flag)
     ask(link);
 }
 
+void sg_link_watch(sg_link *link)
+{
+    ask(link);
+}
+
 bool sg_link_is_idle(const sg_link *link)
 {
     return link->moves.count + link->stores.count + link->arrivals.count + link->posts.count == 0 &&
@@ -471,6 +476,9 @@ static void *carry(void *context)
         const double other = link->air != SG_AIR_NOTHING ? link->land_us : send(link, now);
         if (other < next) next = other;
         if (next <= now || cpu->failed) continue;
+        const double call_us = sg_pool_judge_calls(cpu);
+        if (call_us < next) next = call_us;
+        if (cpu->failed) continue;
         if (next == DBL_MAX) {
             pthread_cond_wait(&link->wake, &cpu->mutex);
         } else {

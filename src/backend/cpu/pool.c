@@ -4,6 +4,7 @@
  * held and wakes one worker; a worker that finds work wakes the next.  So as long as work is ready,
  * somebody is awake to find it. */
 #include <errno.h>
+#include <float.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -120,66 +121,95 @@ void sg_pool_refused(sg_cpu *cpu, sg_cpu_rank *rank, const sg_cpu_visit *v)
     sg_pool_fail(cpu, &verdict);
 }
 
-/* What RANK's workers are at; NULL: nothing. */
-static const sg_cpu_visit *find_running(sg_cpu_rank *rank)
-{
-    if (!rank->active || rank->running == 0) return NULL;
-    const sg_cpu_plan *const plan = sg_lane_run(rank)->bound->backend;
-    for (int i = 0; i < plan->visits; i++)
-        if (plan->visit[i].state == SG_VISIT_RUNNING) return &plan->visit[i];
-    return NULL;
-}
+/* ---- Judgement ------------------------------------------------------------------------------- */
 
-/* Is a worker or a link at something of our own, which ends, however long it takes?  *CALLED: a
- * rank whose workers are in the user's function, which may not; or -1. */
-static bool is_at_work(sg_cpu *cpu, int *called)
+/* The unit whose user's function has been at work for longest, and its rank; NULL: there is none.
+ * *CALLS: a run is active that calls one. */
+static const sg_cpu_visit *find_call(sg_cpu *cpu, int *rank_out, bool *calls)
 {
-    bool works = false;
-    *called = -1;
+    const sg_cpu_visit *longest = NULL;
+    *calls = false;
     for (int r = 0; r < cpu->ranks; r++) {
         sg_cpu_rank *const rank = &cpu->rank[r];
-        works |= rank->link.busy;
-        if (find_running(rank) == NULL) continue;
-        if (sg_lane_run(rank)->bound->problem.call)
-            *called = r;
-        else
-            works = true;
+        if (!rank->active || !sg_lane_run(rank)->bound->problem.call) continue;
+        *calls = true;
+        const sg_cpu_plan *const plan = sg_lane_plan(rank);
+        for (int i = 0; i < plan->visits && rank->running > 0; i++) {
+            const sg_cpu_visit *const v = &plan->visit[i];
+            if (v->state != SG_VISIT_RUNNING || v->called_us == 0) continue;
+            if (longest != NULL && longest->called_us <= v->called_us) continue;
+            longest = v;
+            *rank_out = r;
+        }
     }
-    return works;
+    return longest;
 }
 
-static void blame_function(sg_cpu_rank *rank, double seconds, sg_verdict *verdict)
+static void name_rows(sg_cpu_rank *rank, const sg_cpu_visit *v, sg_text *text)
 {
-    const sg_cpu_visit *const v = find_running(rank);
-    verdict->status = SHINGLE_ETIMEOUT;
-    snprintf(verdict->text, sizeof verdict->text,
-             "the compute function of rank %d has been at rows %d to %d of %.200s for %g s",
-             rank->rank, v->visit.row0, v->visit.row0 + v->visit.rows - 1,
-             sg_lane_run(rank)->bound->text, seconds);
+    sg_text_add(text, "the compute function of rank %d has been at rows %d to %d of %.200s",
+                rank->rank, v->visit.row0, v->visit.row0 + v->visit.rows - 1,
+                sg_lane_run(rank)->bound->text);
+}
+
+void sg_pool_name_call(sg_cpu *cpu, sg_text *text)
+{
+    int rank = 0;
+    bool calls = false;
+    const sg_cpu_visit *const v = find_call(cpu, &rank, &calls);
+    if (v == NULL) return;
+    sg_text_add(text, ": ");
+    name_rows(&cpu->rank[rank], v, text);
+}
+
+/* What is our own ends, however long it takes; a function of the user's may not.  It has a limit of
+ * its own, and whoever is awake judges it: all workers may be inside. */
+double sg_pool_judge_calls(sg_cpu *cpu)
+{
+    int rank = 0;
+    bool calls = false;
+    if (cpu->failed) return DBL_MAX;
+    const sg_cpu_visit *const v = find_call(cpu, &rank, &calls);
+    if (!calls) return DBL_MAX;
+    const double now_us = sg_now_us();
+    /* It may have returned in between, and then it has taken no time. */
+    const double called_us = v != NULL ? v->called_us : 0;
+    if (called_us == 0) return now_us + cpu->timeout_us;
+    if (now_us - called_us < cpu->timeout_us) return called_us + cpu->timeout_us;
+    sg_verdict verdict = {.status = SHINGLE_ETIMEOUT};
+    sg_text text = {verdict.text, sizeof verdict.text, 0};
+    name_rows(&cpu->rank[rank], v, &text);
+    sg_text_add(&text, " for %g s", cpu->timeout_us / 1e6);
+    sg_pool_fail(cpu, &verdict);
+    return DBL_MAX;
+}
+
+/* Is a worker or a link at something? */
+static bool is_at_work(const sg_cpu *cpu)
+{
+    bool works = false;
+    for (int r = 0; r < cpu->ranks; r++)
+        works |= cpu->rank[r].link.busy || cpu->rank[r].running > 0;
+    return works;
 }
 
 /* Fails the group if nothing has made progress for too long.  Comes right after a look at all ranks
  * that found nothing to do, so what each is stuck on is known. */
 static void judge(sg_cpu *cpu)
 {
+    (void)sg_pool_judge_calls(cpu);
     if (cpu->failed || sg_now_us() - cpu->progress_us < cpu->timeout_us) return;
     bool any = false;
-    int called = -1;
     for (int r = 0; r < cpu->ranks; r++) any |= cpu->rank[r].runs > 0;
     if (!any) return;
-    if (is_at_work(cpu, &called)) {
+    if (is_at_work(cpu)) {
         sg_pool_progress(cpu);
         return;
     }
-    const double seconds = cpu->timeout_us / 1e6;
+    sg_stand stand[SG_LOCAL_RANKS];
     sg_verdict verdict;
-    if (called >= 0) {
-        blame_function(&cpu->rank[called], seconds, &verdict);
-    } else {
-        sg_stand stand[SG_LOCAL_RANKS];
-        take_stands(cpu, stand);
-        sg_run_verdict(stand, cpu->ranks, seconds, &verdict);
-    }
+    take_stands(cpu, stand);
+    sg_run_verdict(stand, cpu->ranks, cpu->timeout_us / 1e6, &verdict);
     sg_pool_fail(cpu, &verdict);
 }
 
@@ -229,7 +259,9 @@ static bool rest(sg_cpu *cpu)
     cpu->sleepers++;
     if (any && !cpu->failed) {
         struct timespec until;
-        sg_pool_deadline(cpu->progress_us + cpu->timeout_us, &until);
+        const double call_us = sg_pool_judge_calls(cpu);
+        const double halt_us = cpu->progress_us + cpu->timeout_us;
+        sg_pool_deadline(call_us < halt_us ? call_us : halt_us, &until);
         error = pthread_cond_timedwait(&cpu->work, &cpu->mutex, &until);
     } else {
         pthread_cond_wait(&cpu->work, &cpu->mutex);

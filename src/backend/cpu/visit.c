@@ -159,6 +159,7 @@ static void call(sg_cpu_rank *rank, sg_cpu_visit *v)
     while (first->role != SG_ROLE_A) first++;
     const sg_place a = sg_exec_address(run, &first->area);
     const int64_t element = sg_type_bytes(a.type);
+    v->called_us = sg_now_us();
     v->refused =
         bound->compute(bound->compute_context, &(shingle_rows){.rank = rank->rank,
                                                                .row0 = v->visit.row0,
@@ -170,6 +171,7 @@ static void call(sg_cpu_rank *rank, sg_cpu_visit *v)
                                                                .sum = v->acc,
                                                                .sum_stride = v->acc_stride,
                                                                .stream = run->stream});
+    v->called_us = 0;
     v->multiplied = true;
 }
 
