@@ -344,6 +344,7 @@ int group_open(int64_t ranks, const group_options *options, group *group_out)
 
 void group_close(group *g)
 {
-    if (g->ranks > 0) shingle_close(g->ranks, g->comm);
+    const shingle_status status = g->ranks > 0 ? shingle_close(g->ranks, g->comm) : SHINGLE_OK;
+    if (status != SHINGLE_OK) (void)out_status(status); /* the results are there all the same */
     g->ranks = 0;
 }

@@ -34,8 +34,8 @@
  * shingle_timeline_start and _stop use all comms of a group: nobody else uses it meanwhile.
  * No call prints (SHINGLE_LOG asks for a log) or waits without a limit.  The process is aborted
  * only if the library finds a fault of its own that it cannot report.
- * Forks: a child has a group's memory and none of its threads.  shingle_close() does nothing there,
- * what plans, runs or waits says SHINGLE_EINVAL, and a group of its own works.
+ * Forks: a child has a group's memory and none of its threads.  shingle_close() does nothing there
+ * and says SHINGLE_OK, what plans, runs or waits says SHINGLE_EINVAL, and a group of its own works.
  */
 #ifndef SHINGLE_H
 #define SHINGLE_H
@@ -152,8 +152,18 @@ SHINGLE_API shingle_status shingle_run(shingle_plan *plan, const void *a, const 
 SHINGLE_API shingle_status shingle_sync(shingle_comm *comm, double seconds);
 
 /* Closes every group whose comms are all among these, and leaves others as they are.  Takes NULL
- * entries, and makes what it closes NULL.  Runs in flight are abandoned within the time limit. */
-SHINGLE_API void shingle_close(int ranks, shingle_comm **comm);
+ * entries, and makes what it closes NULL.  Runs in flight are abandoned: what is under way of them,
+ * a call of a function of yours among it, is waited for, at most the group's time limit or 5
+ * seconds, whichever is more.
+ *
+ *     SHINGLE_OK        nothing touches the matrices of its runs, or calls a function, any more
+ *     SHINGLE_EINVAL    comms of a group were given without all others of it: they are still open;
+ *                       all that was given as a whole is closed as with SHINGLE_OK
+ *     SHINGLE_ETIMEOUT  something goes on, such as a function that does not return, which is named.
+ *                       That group is closed, too, and its comms are NULL; but its memory is kept,
+ *                       and the matrices (those of shingle_alloc among them), functions and
+ *                       contexts of its runs must stay as long as the process does */
+SHINGLE_API shingle_status shingle_close(int ranks, shingle_comm **comm);
 
 /* The calling thread's last failure, one line, never NULL; valid until the thread's next call. */
 SHINGLE_API const char *shingle_error(void);

@@ -54,7 +54,7 @@ static void open_world(world *w, double timeout_seconds)
 
 static void close_world(world *w)
 {
-    shingle_close(RANKS, w->comm);
+    assert_int_equal(shingle_close(RANKS, w->comm), SHINGLE_OK);
     for (int r = 0; r < RANKS; r++) free(w->a[r]), free(w->c[r]);
     free(w->b);
 }
@@ -103,14 +103,19 @@ static int work_slowly(void *context, const shingle_rows *rows)
     return 0;
 }
 
+static void zero(const shingle_rows *rows)
+{
+    for (int64_t i = 0; i < rows->rows; i++)
+        memset((char *)rows->sum + i * rows->sum_stride * (int64_t)sizeof(float), 0,
+               N * sizeof(float));
+}
+
 /* The first call of all takes its time. */
 static int work_slowly_once(void *context, const shingle_rows *rows)
 {
     world *const w = context;
     if (atomic_fetch_add(&w->calls, 1) == 0) usleep(w->slow_us);
-    for (int64_t i = 0; i < rows->rows; i++)
-        memset((char *)rows->sum + i * rows->sum_stride * (int64_t)sizeof(float), 0,
-               N * sizeof(float));
+    zero(rows);
     return 0;
 }
 
@@ -119,10 +124,9 @@ static int stay(void *context, const shingle_rows *rows)
 {
     world *const w = context;
     atomic_fetch_add(&w->inside, 1);
+    atomic_fetch_add(&w->calls, 1);
     while (!atomic_load(&w->leaves)) usleep(1000);
-    for (int64_t i = 0; i < rows->rows; i++)
-        memset((char *)rows->sum + i * rows->sum_stride * (int64_t)sizeof(float), 0,
-               N * sizeof(float));
+    zero(rows);
     atomic_fetch_sub(&w->inside, 1);
     return 0;
 }
@@ -341,6 +345,54 @@ static void short_limits_open(void **state)
     shingle_close(16, comm);
 }
 
+/* Brings a worker of W into FUNCTION. */
+static void enter(world *w, shingle_compute function, double timeout_seconds)
+{
+    open_world(w, timeout_seconds);
+    const shingle_plan_options options = {
+        .strategy = "serial", .compute = function, .compute_context = w};
+    make_plans(w, "gemm_rs:f32:64x48x96:r2:call=9000", &options);
+    assert_int_equal(run(w, w->plan[0], 0), SHINGLE_OK);
+    while (atomic_load(&w->calls) == 0) usleep(1000);
+}
+
+/* Returns a while after it was called. */
+static int stay_a_while(void *context, const shingle_rows *rows)
+{
+    world *const w = context;
+    atomic_fetch_add(&w->inside, 1);
+    atomic_fetch_add(&w->calls, 1);
+    usleep(300000);
+    zero(rows);
+    atomic_fetch_sub(&w->inside, 1);
+    return 0;
+}
+
+/* The limit is short, and what is under way takes its time: it is waited for. */
+static void close_waits_for_what_is_under_way(void **state)
+{
+    (void)state;
+    static world w;
+    enter(&w, stay_a_while, 0.001);
+    assert_int_equal(shingle_close(RANKS, w.comm), SHINGLE_OK);
+    assert_int_equal(atomic_load(&w.inside), 0);
+    close_world(&w); /* which frees the matrices */
+}
+
+/* A function that does not return is not waited for without end; what it may touch stays. */
+static void close_keeps_what_goes_on(void **state)
+{
+    (void)state;
+    static world w; /* the leak checker finds there what is not freed */
+    enter(&w, stay, 0.001);
+    assert_int_equal(shingle_close(RANKS, w.comm), SHINGLE_ETIMEOUT);
+    assert_null(w.comm[0]);
+    assert_non_null(strstr(shingle_error(), "what its runs use must stay"));
+    assert_non_null(strstr(shingle_error(), "the compute function of rank 0 has been at rows"));
+    atomic_store(&w.leaves, true);
+    while (atomic_load(&w.inside) > 0) usleep(1000);
+}
+
 /* A group is closed as a whole, beside others, or stays as it is. */
 static void groups_close_whole(void **state)
 {
@@ -349,14 +401,16 @@ static void groups_close_whole(void **state)
     assert_int_equal(shingle_open(2, NULL, comm), SHINGLE_OK);
     assert_int_equal(shingle_open(2, NULL, comm + 2), SHINGLE_OK);
     shingle_comm *const other[] = {comm[2], comm[3]};
-    shingle_close(3, comm); /* one of the second group is missing */
+    assert_int_equal(shingle_close(3, comm), SHINGLE_EINVAL); /* one of the second is missing */
+    assert_non_null(strstr(shingle_error(), "rank 0 of a group of 2 is given without all others"));
     assert_null(comm[0]);
     assert_null(comm[1]);
     assert_ptr_equal(comm[2], other[0]);
     assert_int_equal(shingle_sync(comm[2], 10), SHINGLE_OK);
     assert_int_equal(shingle_open(2, NULL, comm), SHINGLE_OK);
     shingle_comm *mixed[] = {comm[0], other[1], NULL, comm[1], other[0]};
-    shingle_close(5, mixed); /* what is left of either is told by the leak checker */
+    /* What is left of either is told by the leak checker. */
+    assert_int_equal(shingle_close(5, mixed), SHINGLE_OK);
     for (int i = 0; i < 5; i++) assert_null(mixed[i]);
 }
 
@@ -408,6 +462,8 @@ int main(void)
         cmocka_unit_test(ranks_measure_at_once),
         cmocka_unit_test(plans_come_and_go_under_runs),
         cmocka_unit_test(short_limits_open),
+        cmocka_unit_test(close_waits_for_what_is_under_way),
+        cmocka_unit_test(close_keeps_what_goes_on),
         cmocka_unit_test(groups_close_whole),
     };
     return cmocka_run_group_tests_name("outlive", tests, NULL, NULL);

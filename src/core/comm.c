@@ -2,6 +2,7 @@
 #include "core/comm.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -12,6 +13,7 @@
 
 static const double default_timeout_seconds = 10;
 static const double default_scale_rows = 16;
+static const double closing_seconds = 5; /* for what is under way, at least */
 
 /* ---- Forks ----------------------------------------------------------------------------------- */
 
@@ -215,14 +217,16 @@ static bool is_whole(const sg_group *group, int ranks, shingle_comm *const *comm
     return true;
 }
 
-static void close_group(sg_group *group)
+static shingle_status close_group(sg_group *group)
 {
-    if (is_inherited(group)) return; /* there is nobody to stop */
-    if (group->backend->recover(group->self, NULL, group->timeout_seconds) != SHINGLE_OK) {
-        /* Somebody still works in this memory; losing it is better than freeing it. */
-        sg_log(SG_LOG_ERROR, "close: %s; the group's memory is not freed", shingle_error());
-        return;
-    }
+    if (is_inherited(group)) return SHINGLE_OK; /* there is nobody to stop */
+    const double limit =
+        group->timeout_seconds > closing_seconds ? group->timeout_seconds : closing_seconds;
+    const shingle_status status = group->backend->recover(group->self, NULL, limit);
+    /* Somebody still works in this memory; losing it is better than freeing it. */
+    if (status != SHINGLE_OK)
+        return sg_fail(status, "closed, but what its runs use must stay, and its memory does: %s",
+                       shingle_error());
     for (int r = 0; r < group->ranks; r++) {
         shingle_comm *const c = group->comm[r];
         while (c->plans > 0) shingle_plan_free(c->plan[c->plans - 1]);
@@ -235,23 +239,36 @@ static void close_group(sg_group *group)
     }
     sg_recording_drop(group);
     free_group(group);
+    return SHINGLE_OK;
 }
 
-void shingle_close(int ranks, shingle_comm **comm)
+/* Closes the group of COMM[FIRST], if it is there as a whole. */
+static shingle_status close_group_of(int ranks, shingle_comm **comm, int first)
 {
+    sg_group *const group = comm[first]->group;
+    if (!is_whole(group, ranks, comm))
+        return sg_fail(SHINGLE_EINVAL,
+                       "rank %d of a group of %d is given without all others; it stays open, and "
+                       "all comms of one shingle_open close together",
+                       comm[first]->rank, group->ranks);
+    for (int i = first; i < ranks; i++)
+        if (comm[i] != NULL && comm[i]->group == group) comm[i] = NULL;
+    return close_group(group);
+}
+
+shingle_status shingle_close(int ranks, shingle_comm **comm)
+{
+    shingle_status worst = SHINGLE_OK;
+    char why[512] = "";
     for (int r = 0; comm != NULL && r < ranks; r++) {
         if (comm[r] == NULL) continue;
-        sg_group *const group = comm[r]->group;
-        if (!is_whole(group, ranks, comm)) {
-            sg_log(SG_LOG_ERROR,
-                   "close: rank %d of a group of %d is given without all others; it stays open",
-                   comm[r]->rank, group->ranks);
-            continue;
-        }
-        for (int i = r; i < ranks; i++)
-            if (comm[i] != NULL && comm[i]->group == group) comm[i] = NULL;
-        close_group(group);
+        const shingle_status status = close_group_of(ranks, comm, r);
+        /* Memory that must stay is worse than a group that is still there. */
+        if (status == SHINGLE_OK || (worst != SHINGLE_OK && status == SHINGLE_EINVAL)) continue;
+        worst = status;
+        snprintf(why, sizeof why, "%s", shingle_error());
     }
+    return worst == SHINGLE_OK ? SHINGLE_OK : sg_fail(worst, "%s", why);
 }
 
 /* ---- All comms of a group ---------------------------------------------------------------- */
