@@ -31,7 +31,8 @@
  * to what they were asked of, and are valid as long as that.
  * Threads: one thread at a time per comm; different comms may be driven by different threads or all
  * by one.  A plan belongs to its comm.  shingle_tune, shingle_bench, shingle_calibrate and
- * shingle_timeline_start and _stop use all comms of a group: nobody else uses it meanwhile.
+ * shingle_timeline_start and _stop use all comms of a group: nobody else uses it meanwhile.  With
+ * runs in flight all but the last say SHINGLE_EINVAL, as does a plan that is measured.
  * No call prints (SHINGLE_LOG asks for a log) or waits without a limit.  The process is aborted
  * only if the library finds a fault of its own that it cannot report.
  * Forks: a child has a group's memory and none of its threads.  shingle_close() does nothing there
@@ -210,7 +211,8 @@ struct shingle_plan_options {
                              * serial plan are timed, and the fastest of its own is taken */
     int measure;            /* time this many of the best predicted plans, and the serial one, and
                              * take the fastest; 0: as CHOOSE and LEVEL say.  The first rank that
-                             * asks runs all ranks of the group, so no other runs may be in flight.
+                             * asks runs all ranks of the group, so no other runs may be in flight:
+                             * SHINGLE_EINVAL for those that do not end within a second.
                              * If one of these runs fails, so has the group: shingle_recover */
     double measure_seconds; /* limit of that; default: the level's */
     const char *choose; /* who chooses: "static" (a rule on sizes and rates, nothing is simulated),
@@ -313,8 +315,9 @@ SHINGLE_API shingle_status shingle_plan_candidate(const shingle_plan *plan, int 
  * otherwise, and so are those of groups that open the file of tuned plans, if this group has one.
  * Nearby m follow it where it is predicted to be no slower than not overlapping.  OPTIONS says how
  * much is timed; its CHOOSE is ignored, and with a STRATEGY what turns out slower than not
- * overlapping is an error.  Runs all ranks, so no other runs may be in flight, and one rank calls
- * it.  PLAN_OUT (may be NULL) gets the plan with its candidates; it cannot be run. */
+ * overlapping is an error.  Runs all ranks, so no other runs may be in flight (as with MEASURE),
+ * and one rank calls it.  PLAN_OUT (may be NULL) gets the plan with its candidates; it cannot be
+ * run. */
 SHINGLE_API shingle_status shingle_tune(shingle_comm *comm, const char *problem,
                                         const shingle_plan_options *options,
                                         shingle_plan **plan_out);

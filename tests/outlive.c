@@ -308,6 +308,58 @@ static void ranks_measure_at_once(void **state)
     close_world(&w);
 }
 
+/* Who uses all ranks finds one at something else, which waits for this very caller. */
+static void expect_refusal(shingle_status status, const char *words)
+{
+    assert_int_equal(status, SHINGLE_EINVAL);
+    assert_string_equal(shingle_error(), words);
+}
+
+static void runs_in_flight_are_not_measured_among(void **state)
+{
+    static const char problem[] = "gemm_rs:f32:64x48x96:r2", other[] = "gemm_rs:f32:32x48x96:r2";
+    static const char one[] = "rank 1 has 1 run in flight; shingle_sync first";
+    const shingle_plan_options options = {.measure = 1, .measure_seconds = 0.01};
+    const shingle_bench_options few = {.iterations = 1};
+    shingle_bench_result result;
+    shingle_machine *machine = NULL;
+    shingle_plan *plan = NULL;
+    (void)state;
+    world w;
+    open_world(&w, 60);
+    make_plans(&w, problem, &(shingle_plan_options){.strategy = "direct"});
+    assert_int_equal(run(&w, w.plan[1], 1), SHINGLE_OK);
+    expect_refusal(shingle_bench(RANKS, w.comm, problem, &few, &result), one);
+    expect_refusal(shingle_calibrate(RANKS, w.comm, NULL, &machine), one);
+    expect_refusal(shingle_timeline_start(RANKS, w.comm, w.plan[0], 0), one);
+    expect_refusal(shingle_plan_create(w.comm[0], other, &options, &plan), one);
+    expect_refusal(shingle_tune(w.comm[0], other, &options, NULL), one);
+    assert_int_equal(run(&w, w.plan[1], 1), SHINGLE_OK);
+    expect_refusal(shingle_bench(RANKS, w.comm, problem, &few, &result),
+                   "rank 1 has 2 runs in flight; shingle_sync first");
+    for (int i = 0; i < 2; i++) assert_int_equal(run(&w, w.plan[0], 0), SHINGLE_OK);
+    for (int r = 0; r < RANKS; r++) assert_int_equal(shingle_sync(w.comm[r], 60), SHINGLE_OK);
+    assert_int_equal(shingle_bench(RANKS, w.comm, problem, &few, &result), SHINGLE_OK);
+    assert_int_equal(shingle_plan_create(w.comm[0], other, &options, &plan), SHINGLE_OK);
+    close_world(&w);
+}
+
+/* What a rank has ended, another may still be at: that is waited for. */
+static void last_of_a_run_is_waited_for(void **state)
+{
+    (void)state;
+    const shingle_plan_options options = {.measure = 1, .measure_seconds = 0.01};
+    shingle_plan *plan = NULL;
+    world w;
+    open_world(&w, 60);
+    sg_cpu_test_links(w.comm[0], 1000, 20000); /* a copy is 20 ms on its way */
+    make_plans(&w, "ag_gemm:f32:64x48x96:r2", &(shingle_plan_options){.strategy = "direct"});
+    run_all(&w);
+    assert_int_equal(shingle_plan_create(w.comm[0], "gemm:f32:8x8x8:r2", &options, &plan),
+                     SHINGLE_OK);
+    close_world(&w);
+}
+
 /* Plans come and go while runs are under way, as those of every new length of a sequence do. */
 static void plans_come_and_go_under_runs(void **state)
 {
@@ -460,6 +512,8 @@ int main(void)
         cmocka_unit_test(runs_outlive_their_plan),
         cmocka_unit_test(runs_without_peers_are_runs),
         cmocka_unit_test(ranks_measure_at_once),
+        cmocka_unit_test(runs_in_flight_are_not_measured_among),
+        cmocka_unit_test(last_of_a_run_is_waited_for),
         cmocka_unit_test(plans_come_and_go_under_runs),
         cmocka_unit_test(short_limits_open),
         cmocka_unit_test(close_waits_for_what_is_under_way),

@@ -84,6 +84,9 @@ typedef struct sg_backend {
     /* Waits until every run of RANK has ended, at most SECONDS. */
     shingle_status (*sync)(void *self, int rank, double seconds);
 
+    /* Runs of RANK that have not ended. */
+    int (*in_flight)(void *self, int rank);
+
     /* Has RUN enqueue one run of every rank behind a rest, or RUNS > 1 of them back to back, and
      * says by the machine's own clock how long one took on the slowest rank; all ranks start at
      * once, when everything is enqueued.  NULL: runs are timed one by one, by the host's. */

@@ -414,6 +414,24 @@ shingle_status shingle_sync(shingle_comm *comm, double seconds)
     return comm->group->backend->sync(comm->group->self, comm->rank, seconds);
 }
 
+shingle_status sg_comm_check_idle(const sg_group *group, double seconds)
+{
+    const sg_backend *const backend = group->backend;
+    const double until_us = sg_now_us() + seconds * 1e6;
+    for (int r = 0; r < group->ranks; r++) {
+        int runs = backend->in_flight(group->self, r);
+        const double left = (until_us - sg_now_us()) / 1e6;
+        if (runs > 0 && left > 0) {
+            (void)backend->sync(group->self, r, left);
+            runs = backend->in_flight(group->self, r);
+        }
+        if (runs > 0)
+            return sg_fail(SHINGLE_EINVAL, "rank %d has %d run%s in flight; shingle_sync first", r,
+                           runs, runs == 1 ? "" : "s");
+    }
+    return SHINGLE_OK;
+}
+
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
 shingle_status shingle_alloc(shingle_comm *comm, size_t bytes, void **memory_out)

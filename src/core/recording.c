@@ -206,6 +206,7 @@ shingle_status shingle_timeline_start(int ranks, shingle_comm *const *comm,
                        plan->problem.ranks, ranks);
     if (group->backend->record == NULL)
         return sg_fail(SHINGLE_EUNSUPPORTED, "backend %s cannot record runs", group->backend->name);
+    SG_TRY(sg_comm_check_idle(group, 0));
     struct sg_recording *recording = NULL;
     SG_TRY(make_recording(plan, spans, &recording));
     sg_recording_drop(group);

@@ -558,6 +558,7 @@ shingle_status shingle_bench(int ranks, shingle_comm *const *comm, const char *p
     shingle_bench_options o = {0};
     if (options != NULL) o = *options;
     SG_TRY(check_options(&o));
+    SG_TRY(sg_comm_check_idle(comm[0]->group, 0));
     sg_problem parsed;
     SG_TRY(sg_problem_parse(problem, &parsed));
     const shingle_status status = bench_problem(comm[0]->group, &parsed, &o, result_out);

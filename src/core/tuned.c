@@ -15,6 +15,9 @@
  * list is chosen again alike; the oldest leaves. */
 enum { MOST_PLANS = 1024 };
 
+/* A rank that measures has ended its own runs; others may still be at the same. */
+static const double others_seconds = 1;
+
 typedef struct choice {
     char *key;
     shingle_plan *plan;
@@ -143,6 +146,7 @@ static shingle_status choose(shingle_comm *comm, const sg_problem *problem,
     if (!measures)
         return sg_planner_choose(problem, &machine, options, NULL, &group->can, plan_out);
     sg_bench *bench = NULL;
+    SG_TRY(sg_comm_check_idle(group, others_seconds));
     SG_TRY(sg_bench_open(group, problem, 1, &bench));
     const sg_stopwatch watch = {sg_bench_watch, bench};
     const shingle_status status =

@@ -366,6 +366,28 @@ static void many_runs_may_be_on_their_way(void **state)
     close_group(&w);
 }
 
+/* A run that waits for a rank is in flight, and one that has ended is not, waited for or not. */
+static void runs_in_flight_are_told(void **state)
+{
+    (void)state;
+    static const char problem[] = "gemm_rs:bf16:8x8x16:r2";
+    const shingle_bench_options options = {.iterations = 1};
+    shingle_bench_result result;
+    world w;
+    open_group(&w, 2, 20);
+    assert_true(make_plans(&w, problem, "fused_out{tile_m=64,tile_n=128}"));
+    fill(&w, 1);
+    assert_int_equal(run_rank(&w, 1, NULL), SHINGLE_OK);
+    assert_int_equal(shingle_bench(2, w.comm, problem, &options, &result), SHINGLE_EINVAL);
+    expect_text("rank 1 has 1 run in flight; shingle_sync first");
+    assert_int_equal(run_rank(&w, 0, NULL), SHINGLE_OK);
+    for (int r = 0; r < 2; r++) assert_int_equal(shingle_sync(w.comm[r], 20), SHINGLE_OK);
+    if (shingle_bench(2, w.comm, problem, &options, &result) != SHINGLE_OK)
+        fail_msg("%s", shingle_error());
+    drop_plans(&w);
+    close_group(&w);
+}
+
 /* ---- Failures -------------------------------------------------------------------------------- */
 
 static void ranks_that_do_not_come_are_named(void **state)
@@ -512,6 +534,7 @@ int main(void)
         cmocka_unit_test(matrices_need_not_be_dense),
         cmocka_unit_test(plans_of_all_kinds_mix),
         cmocka_unit_test(many_runs_may_be_on_their_way),
+        cmocka_unit_test(runs_in_flight_are_told),
         cmocka_unit_test(ranks_that_do_not_come_are_named),
         cmocka_unit_test(other_plans_are_named),
         cmocka_unit_test(every_call_may_fail),

@@ -245,6 +245,15 @@ static shingle_status sync_rank(void *self, int index, double seconds)
     return status;
 }
 
+static int in_flight(void *self, int rank)
+{
+    sg_cpu *const cpu = self;
+    pthread_mutex_lock(&cpu->mutex);
+    const int runs = cpu->rank[rank].runs;
+    pthread_mutex_unlock(&cpu->mutex);
+    return runs;
+}
+
 static void record_into(void *self, sg_record *record)
 {
     sg_cpu *const cpu = self;
@@ -308,6 +317,7 @@ const sg_backend sg_backend_cpu = {
               [SG_FLAG] = issue},
     .end = end,
     .sync = sync_rank,
+    .in_flight = in_flight,
     .record = record_into,
     .recover = recover,
 };

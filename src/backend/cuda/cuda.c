@@ -541,6 +541,7 @@ const sg_backend sg_backend_cuda = {
               [SG_FLAG] = sg_cuda_issue_flag},
     .end = sg_cuda_end,
     .sync = sg_cuda_sync,
+    .in_flight = sg_cuda_runs,
     .time = sg_cuda_time,
     .facts = sg_cuda_facts,
     .recover = sg_cuda_recover,

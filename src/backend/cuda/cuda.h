@@ -309,6 +309,7 @@ void sg_cuda_reap(sg_cuda *cuda);
  * and returned as an error. */
 shingle_status sg_cuda_alive(sg_cuda *cuda);
 shingle_status sg_cuda_sync(void *self, int rank, double seconds);
+int sg_cuda_runs(void *self, int rank);
 shingle_status sg_cuda_recover(void *self, sg_work *const *work, double seconds);
 
 shingle_status sg_cuda_fill(void *self, int rank, const struct sg_fill *fill, void *matrix);

@@ -165,6 +165,17 @@ static shingle_status look_at_tensors(const sg_cuda *cuda, sg_cuda_rank *rank, c
     return SHINGLE_OK;
 }
 
+/* After a failure all that was in flight has drained. */
+int sg_cuda_runs(void *self, int index)
+{
+    sg_cuda *const cuda = self;
+    pthread_mutex_lock(&cuda->mutex);
+    sg_cuda_reap(cuda);
+    const int runs = cuda->failed ? 0 : (int)sg_cuda_in_flight(&cuda->rank[index]);
+    pthread_mutex_unlock(&cuda->mutex);
+    return runs;
+}
+
 /* ---- Begin ----------------------------------------------------------------------------------- */
 
 bool sg_cuda_is_busy(sg_cuda *cuda, const sg_cuda_rank *rank)
