@@ -24,6 +24,7 @@
  *     for each rank r: shingle_sync(comm[r], 10.0);                        waits, at most 10 s
  *     shingle_close(4, comm);                             frees the plans too
  *
+ * Texts: "" is the same as NULL wherever NULL stands for a default.
  * Errors: every call that can fail returns a status; shingle_error() then is one line of text that
  * names the offending value and what would be accepted.  Outputs are written only on success.
  * Ownership: a plan, machine or timeline that a call stores to X_out is the caller's, who frees it
@@ -153,17 +154,15 @@ SHINGLE_API shingle_status shingle_run(shingle_plan *plan, const void *a, const 
 SHINGLE_API shingle_status shingle_sync(shingle_comm *comm, double seconds);
 
 /* Closes every group whose comms are all among these, and leaves others as they are.  Takes NULL
- * entries, and makes what it closes NULL.  Runs in flight are abandoned: what is under way of them,
- * a call of a function of yours among it, is waited for, at most the group's time limit or 5
- * seconds, whichever is more.
+ * entries, and makes what it closes NULL.  Runs in flight are abandoned: units under way, calls of
+ * your function among them, are waited for, at most the time limit or 5 s, whichever is more.
  *
  *     SHINGLE_OK        nothing touches the matrices of its runs, or calls a function, any more
  *     SHINGLE_EINVAL    comms of a group were given without all others of it: they are still open;
  *                       all that was given as a whole is closed as with SHINGLE_OK
- *     SHINGLE_ETIMEOUT  something goes on, such as a function that does not return, which is named.
- *                       That group is closed, too, and its comms are NULL; but its memory is kept,
- *                       and the matrices (those of shingle_alloc among them), functions and
- *                       contexts of its runs must stay as long as the process does */
+ *     SHINGLE_ETIMEOUT  something goes on, such as a function, which is then named.  That group is
+ *                       closed, too, and its comms are NULL, but its memory is kept; matrices, also
+ *                       of shingle_alloc, functions and contexts of its runs must stay for good */
 SHINGLE_API shingle_status shingle_close(int ranks, shingle_comm **comm);
 
 /* The calling thread's last failure, one line, never NULL; valid until the thread's next call. */

@@ -92,17 +92,15 @@ static shingle_status new_group(int ranks, sg_group **group_out)
     return sg_fail(SHINGLE_ENOMEM, "no memory for a group of %d ranks", ranks);
 }
 
-static const char *named(const char *variable)
-{
-    const char *const value = sg_env(variable);
-    return value[0] != '\0' ? value : NULL;
-}
-
 /* Settings with defaults filled in: from the environment, else our own. */
 static shingle_status read_config(const shingle_config *given, shingle_config *config_out)
 {
     shingle_config c = {0};
     if (given != NULL) c = *given;
+    c.backend = sg_given(c.backend);
+    c.machine = sg_given(c.machine);
+    c.scale_of = sg_given(c.scale_of);
+    c.plans = sg_given(c.plans);
     if (!(c.timeout_seconds >= 0) || !(c.timeout_seconds <= 86400))
         return sg_fail(SHINGLE_EINVAL, "timeout_seconds is %g; 0 (default) to 86400",
                        c.timeout_seconds);
@@ -114,9 +112,9 @@ static shingle_status read_config(const shingle_config *given, shingle_config *c
     if (c.timeout_seconds == 0)
         SG_TRY(sg_env_number("SHINGLE_TIMEOUT", 0.001, 86400, default_timeout_seconds,
                              &c.timeout_seconds));
-    if (c.backend == NULL) c.backend = named("SHINGLE_BACKEND");
-    if (c.machine == NULL) c.machine = named("SHINGLE_MACHINE");
-    if (c.plans == NULL) c.plans = named("SHINGLE_PLANS");
+    if (c.backend == NULL) c.backend = sg_given(sg_env("SHINGLE_BACKEND"));
+    if (c.machine == NULL) c.machine = sg_given(sg_env("SHINGLE_MACHINE"));
+    if (c.plans == NULL) c.plans = sg_given(sg_env("SHINGLE_PLANS"));
     if (c.scale_rows == 0) c.scale_rows = default_scale_rows;
     *config_out = c;
     return SHINGLE_OK;
@@ -150,7 +148,7 @@ static shingle_status read_machine(const char *who, const char *path, int ranks,
 static shingle_status open_machine(sg_group *group, const shingle_config *config)
 {
     const char *const who =
-        named("SHINGLE_MACHINE") == config->machine ? "SHINGLE_MACHINE" : "machine";
+        sg_given(sg_env("SHINGLE_MACHINE")) == config->machine ? "SHINGLE_MACHINE" : "machine";
     for (int type = 0; type < SG_TYPES; type++) {
         sg_machine *const machine = &group->machine_of[type];
         if (config->machine != NULL)

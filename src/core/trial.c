@@ -557,6 +557,7 @@ shingle_status shingle_bench(int ranks, shingle_comm *const *comm, const char *p
     if (result_out == NULL) return sg_fail(SHINGLE_EINVAL, "no place for the result");
     shingle_bench_options o = {0};
     if (options != NULL) o = *options;
+    o.strategies = sg_given(o.strategies);
     SG_TRY(check_options(&o));
     SG_TRY(sg_comm_check_idle(comm[0]->group, 0));
     sg_problem parsed;

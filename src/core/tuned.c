@@ -81,7 +81,7 @@ shingle_status sg_tuned_open(sg_group *group, const shingle_config *config,
     const char *const name = scale_of != NULL ? scale_of->name : group->machine.name;
     sg_tuned_signature(group->backend->name, name, hash_of(config, &group->machine, scale_of),
                        group->ranks, tuned->signature, sizeof tuned->signature);
-    if (sg_given(config->plans) == NULL) return SHINGLE_OK;
+    if (config->plans == NULL) return SHINGLE_OK;
     tuned->path = malloc(strlen(config->plans) + 1);
     if (tuned->path == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory for a path");
     strcpy(tuned->path, config->plans);
