@@ -106,6 +106,11 @@ static shingle_status read_config(const shingle_config *given, shingle_config *c
                        c.timeout_seconds);
     if (!(c.scale_rows >= 0) || !(c.scale_rows <= 1e6))
         return sg_fail(SHINGLE_EINVAL, "scale_rows is %g; 0 (default) to 1000000", c.scale_rows);
+    if (c.scale_rows > 0 && c.scale_of == NULL)
+        return sg_fail(SHINGLE_EINVAL,
+                       "scale_rows is %g without scale_of; 0, or a machine file as scale_of, is "
+                       "accepted",
+                       c.scale_rows);
     if (c.threads < 0 || c.threads > 1024)
         return sg_fail(SHINGLE_EINVAL, "threads is %d; 0 (cores) to 1024", c.threads);
     if (c.threads == 0) SG_TRY(sg_env_count("SHINGLE_THREADS", 1, 1024, 0, &c.threads));

@@ -60,6 +60,11 @@ shingle_status sg_effort_read(const shingle_plan_options *o, sg_effort *e)
                        "choose \"%s\" measures nothing; measure and level are for "
                        "\"measure\"",
                        by);
+    if (o->measure_seconds > 0 && e->by != SG_BY_TIMING)
+        return sg_fail(SHINGLE_EINVAL,
+                       "measure_seconds is %g, and nothing is measured; 0 is accepted, or beside "
+                       "it measure, choose \"measure\" or a level that measures",
+                       o->measure_seconds);
     if (e->by == SG_BY_RULE && sg_given(o->strategy) != NULL)
         return sg_fail(SHINGLE_EINVAL,
                        "choose \"static\": strategy \"%.60s\" leaves nothing to choose; one of "

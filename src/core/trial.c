@@ -542,8 +542,17 @@ static shingle_status check_options(shingle_bench_options *o)
         return sg_fail(SHINGLE_EINVAL, "knob_sets is %d; 0 (default) to %d", o->knob_sets,
                        MOST_KNOB_SETS);
     if (o->strategies != NULL) SG_TRY(check_names(o->strategies));
+    if (o->knob_sets > 0 && o->strategies == NULL)
+        return sg_fail(SHINGLE_EINVAL,
+                       "knob_sets is %d without strategies; 0, or strategies to time beside, is "
+                       "accepted",
+                       o->knob_sets);
+    if (o->rows < 0) return sg_fail(SHINGLE_EINVAL, "rows is %d; 0 or more are accepted", o->rows);
     if (o->rows > 0 && o->rows_out == NULL)
         return sg_fail(SHINGLE_EINVAL, "%d rows, and no place for them", o->rows);
+    if (o->rows == 0 && o->rows_out != NULL)
+        return sg_fail(SHINGLE_EINVAL,
+                       "rows is 0, and rows_out is given; how many it has room for is accepted");
     if (o->iterations == 0) o->iterations = o->seconds > 0 ? MANY_ROUNDS : 5;
     if (o->warmup == 0) o->warmup = 1;
     if (o->knob_sets == 0) o->knob_sets = 3;

@@ -446,6 +446,7 @@ shingle_status shingle_tune(shingle_comm *comm, const char *problem,
     shingle_status status = check_ranks(comm, &parsed);
     if (status == SHINGLE_OK && parsed.call)
         status = sg_fail(SHINGLE_EUNSUPPORTED, "a call is not timed, so it cannot be tuned");
+    if (status == SHINGLE_OK) status = check_call(&parsed, &options);
     const char *const path = comm->group->tuned->path; /* told before anything is timed */
     if (status == SHINGLE_OK && path != NULL) status = sg_tuned_file_check(path);
     if (status == SHINGLE_OK) status = tune(comm, &parsed, &options, &plan);

@@ -20,7 +20,9 @@ static void expect_text(const char *words)
         fail_msg("\"%s\" is not in \"%s\"", words, shingle_error());
 }
 
-/* ---- Texts ----------------------------------------------------------------------------------- */
+/* ---- Texts
+ * -----------------------------------------------------------------------------------
+ */
 
 static void empty_texts_are_not_given(void **state)
 {
@@ -49,10 +51,92 @@ static void empty_texts_are_not_given(void **state)
     expect_text("SHINGLE_MACHINE: /no/such.machine");
 }
 
+/* ---- Options that mean nothing beside each other
+ * --------------------------------------------- */
+
+static void scales_need_a_machine(void **state)
+{
+    (void)state;
+    shingle_comm *comm[RANKS];
+    const shingle_config config[] = {{.scale_rows = 4}, {.scale_rows = 4, .scale_of = ""}};
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(shingle_open(RANKS, &config[i], comm), SHINGLE_EINVAL);
+        assert_string_equal(shingle_error(), "scale_rows is 4 without scale_of; 0, or a machine "
+                                             "file as scale_of, is accepted");
+    }
+}
+
+static void limits_need_something_to_measure(void **state)
+{
+    (void)state;
+    shingle_plan *plan = NULL;
+    static const shingle_plan_options options[] = {
+        {.measure_seconds = 0.5},
+        {.strategy = "ring", .measure_seconds = 0.5},
+        {.choose = "static", .measure_seconds = 0.5},
+        {.choose = "predict", .measure_seconds = 0.5},
+        {.level = "estimate", .measure_seconds = 0.5},
+        {.choose = "measure", .level = "estimate", .measure_seconds = 0.5},
+    };
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+        assert_int_equal(shingle_plan_for(problem, NULL, &options[i], &plan), SHINGLE_EINVAL);
+        expect_text("measure_seconds is 0.5, and nothing is measured; 0 is accepted");
+    }
+}
+
+static int compute(void *context, const shingle_rows *rows)
+{
+    (void)context, (void)rows;
+    return 1;
+}
+
+/* What plans are refused with, tuning them is, too. */
+static void functions_are_for_calls(void **state)
+{
+    (void)state;
+    shingle_comm *comm[RANKS];
+    shingle_plan *plan = NULL;
+    const shingle_plan_options options = {.compute = compute};
+    assert_int_equal(shingle_open(RANKS, &(shingle_config){.threads = 1}, comm), SHINGLE_OK);
+    assert_int_equal(shingle_plan_create(comm[0], problem, &options, &plan), SHINGLE_EINVAL);
+    expect_text("compute is for problems with call= alone");
+    assert_int_equal(shingle_tune(comm[0], problem, &options, NULL), SHINGLE_EINVAL);
+    expect_text("compute is for problems with call= alone");
+    assert_int_equal(shingle_close(RANKS, comm), SHINGLE_OK);
+}
+
+static void rows_need_strategies(void **state)
+{
+    (void)state;
+    shingle_bench_row rows[2];
+    shingle_bench_result result;
+    shingle_comm *comm[RANKS];
+    const struct {
+        shingle_bench_options options;
+        const char *words;
+    } cases[] = {
+        {{.knob_sets = 2}, "knob_sets is 2 without strategies; 0, or strategies to time beside"},
+        {{.knob_sets = 2, .strategies = ""}, "knob_sets is 2 without strategies"},
+        {{.strategies = "ring", .rows_out = rows}, "rows is 0, and rows_out is given; how many"},
+        {{.strategies = "ring", .rows = -1}, "rows is -1; 0 or more"},
+    };
+    assert_int_equal(shingle_open(RANKS, &(shingle_config){.threads = 1}, comm), SHINGLE_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_int_equal(shingle_bench(RANKS, comm, problem, &cases[i].options, &result),
+                         SHINGLE_EINVAL);
+        expect_text(cases[i].words);
+    }
+    assert_int_equal(shingle_close(RANKS, comm), SHINGLE_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(empty_texts_are_not_given),
+        cmocka_unit_test(scales_need_a_machine),
+        cmocka_unit_test(limits_need_something_to_measure),
+        cmocka_unit_test(functions_are_for_calls),
+        cmocka_unit_test(rows_need_strategies),
     };
     return cmocka_run_group_tests_name("options", tests, NULL, NULL);
 }
