@@ -25,8 +25,9 @@
  *     shingle_close(4, comm);                             frees the plans too
  *
  * Texts: "" is the same as NULL wherever NULL stands for a default.
- * Errors: every call that can fail returns a status; shingle_error() then is one line of text that
- * names the offending value and what would be accepted.  Outputs are written only on success.
+ * Errors: every call that can fail returns a status, or a length that then is -1; shingle_error()
+ * is one line that names the offending value and what would be accepted.  Outputs are written only
+ * on success.
  * Ownership: a plan, machine or timeline that a call stores to X_out is the caller's, who frees it
  * with shingle_X_free (plans of shingle_plan_create are also freed with their comm).  Texts belong
  * to what they were asked of, and are valid as long as that.
