@@ -24,7 +24,7 @@
 enum { CHUNKS, SPLIT, BLOCKS, TILE_M, TILE_N, VENDOR };
 
 /* Chunks of a gather that may be worth it, up to four, each of LEAST rows. */
-static int propose_chunks(const sg_problem *p, const sg_machine *machine, int blocks, int64_t least,
+static int propose_chunks(const sg_problem *p, const sg_tile *tile, int blocks, int64_t least,
                           sg_knobs *sets)
 {
     int n = 0;
@@ -34,8 +34,8 @@ static int propose_chunks(const sg_problem *p, const sg_machine *machine, int bl
         set->value[CHUNKS] = chunks;
         set->value[SPLIT] = 0;
         set->value[BLOCKS] = blocks;
-        set->value[TILE_M] = machine->tile[0].m;
-        set->value[TILE_N] = machine->tile[0].n;
+        set->value[TILE_M] = tile->m;
+        set->value[TILE_N] = tile->n;
         set->value[VENDOR] = least > 1;
     }
     return n;
@@ -49,10 +49,12 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
     const bool scatter = sg_problem_in(p) == SG_IN_NONE;
     const int blocks = scatter ? sg_blocks_beside(machine, 4, why) : 0;
     if (blocks < 0) return 0;
-    const int n = propose_chunks(p, machine, blocks, 1, sets);
+    int n = 0;
+    for (int t = 0; t < machine->tiles && t < 2; t++)
+        n += propose_chunks(p, &machine->tile[t], blocks, 1, &sets[n]);
     /* Of several B each would be a launch of the vendor's, and share no wave with the others. */
     if (!cut || p->most_rows < SG_VENDOR_ROWS || p->b_count > 1) return n;
-    return n + propose_chunks(p, machine, blocks, SG_VENDOR_ROWS, &sets[n]);
+    return n + propose_chunks(p, &machine->tile[0], blocks, SG_VENDOR_ROWS, &sets[n]);
 }
 
 static void launch(sg_sched *s, const sg_knobs *k)
