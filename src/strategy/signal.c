@@ -382,6 +382,7 @@ static search search_of(const sg_problem *p, const sg_machine *machine, int sms,
                         int units)
 {
     const sg_out out = sg_problem_out(p);
+    const int curve = sg_machine_curve(machine, (int)kind_of[out], false);
     const double part = sms > 0 ? sg_curve_at(&machine->coll_part, sms, 1) : 1;
     const double bytes = (double)p->m * (double)p->n * sg_type_bytes(p->type);
     search z = {.units = units,
@@ -391,7 +392,7 @@ static search search_of(const sg_problem *p, const sg_machine *machine, int sms,
     for (int i = 1; i <= units; i++) {
         const double message = bytes * i / units;
         const double bus = (out == SG_OUT_ALL ? 2 : 1) * message * (p->ranks - 1) / p->ranks;
-        const double us = sg_machine_coll_us(machine, kind_of[out], message, bus);
+        const double us = sg_machine_coll_us(machine, curve, message, bus);
         z.move_us[i] = us > z.start_us ? (us - z.start_us) / part : 0;
     }
     return z;
