@@ -22,9 +22,9 @@ static void print_wait(const sg_wait *w, sg_text *t)
 
 static void print_raises(const sg_sched *s, int32_t raise0, int32_t raises, sg_text *t)
 {
-    static const char *const per[] = {"", "", "+band", "+tile"};
     for (int32_t i = raise0; i < raise0 + raises; i++)
-        sg_text_add(t, " => #%d%s@r%d", s->raise[i].flag0, per[s->raise[i].per], s->raise[i].at);
+        sg_text_add(t, " => #%d%s@r%d", s->raise[i].flag0,
+                    s->raise[i].per == SG_PER_TILE ? "+tile" : "", s->raise[i].at);
 }
 
 static void print_tos(const sg_sched *s, int32_t to0, int32_t tos, sg_text *t)

@@ -359,6 +359,8 @@ static void print_has_a_line_a_step(void **state)
     sg_sched_launch(&s, 0, 2, 2, 0, false);
     sg_sched_patch(&s, &patch);
     sg_sched_to(&s, sg_area_of(0, SG_C, 0, 4, 0, 4));
+    sg_sched_raise(&s, 0, SG_PER_PATCH, 3);
+    sg_sched_raise(&s, 1, SG_PER_TILE, 7);
     sg_sched_flag(&s, 2);
     sg_sched_after(&s, 0);
     sg_sched_wait(&s, sg_wait_one(1, 4));
@@ -367,7 +369,8 @@ static void print_has_a_line_a_step(void **state)
     assert_string_equal(text,
                         "rank 0 of 2\n"
                         "   0 lane 0 gemm tile 2x2\n"
-                        "        C[0:4,0:4] = A[0:4,0:6] * B[0:4,0:6] -> C[0:4,0:4] (by row)\n"
+                        "        C[0:4,0:4] = A[0:4,0:6] * B[0:4,0:6] -> C[0:4,0:4] => #3@r0 => "
+                        "#7+tile@r1 (by row)\n"
                         "   1 lane 2 flag ? r1#4 after 0\n");
     sg_sched_free(&s);
     sg_problem_free(&p);
