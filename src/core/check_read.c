@@ -121,7 +121,7 @@ static shingle_status check_area(reading *in, const sg_access *access, int32_t r
     if (writes && (a->buf == SG_A || a->buf == SG_B || a->buf == SG_BIAS || a->buf == SG_GAIN))
         return sg_check_violation(ck, in->event, record, "stores into an input");
     if (away && !writes) return sg_check_violation(ck, in->event, record, "reads a peer's memory");
-    if (away && !sg_buf_is_shared(buf) && buf->arena != SG_USER)
+    if (away && !sg_sched_is_reached(&ck->sched[a->rank], a))
         return sg_check_violation(ck, in->event, record, "stores where peers cannot reach");
     if (!away && !sg_buf_is_shared(buf)) return SHINGLE_OK;
 

@@ -252,6 +252,10 @@ void sg_sched_norm_all(sg_sched *s);
 /* Does AREA reach over a border between two B, or two C?  (seal.c) */
 bool sg_sched_is_torn(const sg_sched *s, const sg_area *area);
 
+/* Can peers store into AREA?  They reach SYM and REST, and of the tensors C if it is one: a hello
+ * tells no other address.  (seal.c) */
+bool sg_sched_is_reached(const sg_sched *s, const sg_area *area);
+
 /* What is wrong with the copies that a launch carries, and at which step; NULL: nothing.  They move
  * inputs to peers, wait for nothing, have lanes of their own, and no step is after one; the one
  * launch of lane 0, not the vendor's, carries them all and is the first step there, so that nothing

@@ -42,8 +42,13 @@ bool sg_sched_is_torn(const sg_sched *s, const sg_area *a)
     return first + count > high;
 }
 
+bool sg_sched_is_reached(const sg_sched *s, const sg_area *a)
+{
+    return sg_buf_is_shared(&s->buf[a->buf]) || (a->buf == SG_C && s->problem->b_count < 2);
+}
+
 /* Reads are of the own memory; stores go anywhere but into inputs, and into a peer's memory only
- * where peers can reach: SYM, REST and the output. */
+ * where peers can reach. */
 static shingle_status check_read(const sg_sched *s, int32_t step, const sg_area *a)
 {
     if (!is_inside(s, a)) return broken(s, step, "reads outside a buffer");
@@ -57,7 +62,7 @@ static shingle_status check_write(const sg_sched *s, int32_t step, const sg_area
     if (sg_sched_is_torn(s, a)) return broken(s, step, "stores over a border between tensors");
     if (a->buf == SG_A || a->buf == SG_B || a->buf == SG_BIAS || a->buf == SG_GAIN)
         return broken(s, step, "stores into an input");
-    if (a->rank != s->rank && a->buf != SG_C && !sg_buf_is_shared(&s->buf[a->buf]))
+    if (a->rank != s->rank && !sg_sched_is_reached(s, a))
         return broken(s, step, "stores where peers cannot reach");
     return SHINGLE_OK;
 }

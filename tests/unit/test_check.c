@@ -322,6 +322,41 @@ static void protocol(void **state)
     REFUSED_SEALED("rank 1: 768 bytes of SYM, rank 0 has 512");
 }
 
+/* All that is returned comes from peers, with their leave and in time, but a hello tells nobody
+ * where it lies. */
+static void returned_by_peers(void **state)
+{
+    (void)state;
+    begin("ag_gemm:f32:4x2x3:r2:return_a");
+    for (int r = 0; r < 2; r++) {
+        sg_sched *const s = &sched[r];
+        const int peer = 1 - r;
+        const int gathered = sg_sched_buf(s, SG_SYM, "gathered", 4, 3, 0);
+        const int scratch = sg_sched_buf(s, SG_LOCAL, "scratch", 2, 3, 0);
+        sg_sched_copy(s, 1, SG_BY_SMS, sg_area_of(r, SG_A, 0, 2, 0, 3));
+        sg_sched_to(s, sg_area_of(r, SG_RETURNED, 2 * r, 2, 0, 3));
+        sg_sched_to(s, sg_area_of(r, scratch, 0, 2, 0, 3));
+        sg_sched_to(s, sg_area_of(peer, gathered, 2 * r, 2, 0, 3));
+        sg_sched_raise(s, peer, SG_PER_PATCH, 0);
+        launch(s);
+        for (int q = 0; q < 2; q++) {
+            rows_patch(s, 2 * q, 2);
+            s->patch[q].a =
+                q == r ? sg_area_of(r, SG_A, 0, 2, 0, 3) : sg_area_of(r, gathered, 2 * q, 2, 0, 3);
+            if (q == peer) sg_sched_wait(s, sg_wait_one(peer, 0));
+            sg_sched_to(s, rows_of(r, SG_C, 2 * q, 2));
+        }
+    }
+    seal();
+    for (int r = 0; r < 2; r++) {
+        sched[r].to[1] = sg_area_of(1 - r, SG_RETURNED, 2 * r, 2, 0, 3);
+        sched[r].to[1].leave = 1;
+        sched[r].buf[SG_RETURNED].reach = 1;
+    }
+    REFUSED_SEALED("rank 0, step 0 (copy)", "stores where peers cannot reach",
+                   "returned of rank 1, rows 0:2");
+}
+
 static void halves(void **state)
 {
     (void)state;
@@ -475,6 +510,7 @@ int main(void)
         cmocka_unit_test(slab_waits),
         cmocka_unit_test(end_reads_outputs),
         cmocka_unit_test(protocol),
+        cmocka_unit_test(returned_by_peers),
         cmocka_unit_test(halves),
         cmocka_unit_test(collectives),
         cmocka_unit_test(collective_waits_for_ever),

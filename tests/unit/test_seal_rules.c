@@ -459,6 +459,12 @@ static void returns_to_peer(sg_sched *s)
     sg_sched_to(s, sg_area_of(1, SG_RETURNED, 0, 2, 0, 6));
 }
 
+static void one_of_several_c(sg_sched *s)
+{
+    sg_sched_copy(s, 0, SG_BY_SMS, sg_area_of(0, SG_A, 0, 2, 0, 3));
+    sg_sched_to(s, sg_area_of(1, SG_C, 0, 2, 0, 3));
+}
+
 static const breaker breakers[] = {
     {"lane 8; 0 to 7", lane_high, NULL},
     {"lane -1; 0 to 7", lane_low, NULL},
@@ -524,6 +530,7 @@ static const breaker breakers[] = {
     {"reads over a border", reads_over_border, "gemm:f32:8x4x6:r2:b=3,1"},
     {"stores over a border", stores_over_border, "gemm:f32:8x4x6:r2:b=3,1"},
     {"stores where peers cannot reach", returns_to_peer, "ag_gemm:f32:8x4x6:r2:return_a"},
+    {"stores where peers cannot reach", one_of_several_c, "ag_gemm:f32:8x4x6:r2:b=3,1"},
 };
 
 static void broken_rules_are_named(void **state)
