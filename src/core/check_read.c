@@ -250,6 +250,20 @@ static shingle_status couple_columns(sg_checker *ck, int32_t event, int32_t add,
     return sg_check_couple(ck, &ck->record[add], 1, &part, 1);
 }
 
+/* Sums alone may be of f32 where the problem's type is another. */
+static shingle_status check_type(sg_checker *ck, int32_t event, int32_t record, const sg_record *to)
+{
+    const sg_record *const r = &ck->record[record];
+    const sg_sched *const s = &ck->sched[r->rank];
+    const bool operand = r->role == SG_ROLE_A || r->role == SG_ROLE_B;
+    if (operand && sg_sched_element_bytes(s, r->buf) != sg_type_bytes(ck->problem->type))
+        return sg_check_violation(ck, event, record,
+                                  "multiplies f32 in place of the problem's type");
+    if (r->role == SG_ROLE_SRC && s->buf[r->buf].wide != ck->sched[to->rank].buf[to->buf].wide)
+        return sg_check_violation(ck, event, record, "a copy between f32 and the problem's type");
+    return SHINGLE_OK;
+}
+
 /* What a visit, copy or sum stores has one shape: that of its first store.  Zeros around it have
  * any. */
 static shingle_status couple_event(sg_checker *ck, int32_t event)
@@ -278,10 +292,7 @@ static shingle_status couple_event(sg_checker *ck, int32_t event)
             SG_TRY(fit(ck, event, i, 0, to, 0));
             SG_TRY(fit(ck, event, i, 1, to, 1));
         }
-        const sg_buf *const a = &ck->sched[r->rank].buf[r->buf];
-        const sg_record *const d = &ck->record[to];
-        if (r->role == SG_ROLE_SRC && a->wide != ck->sched[d->rank].buf[d->buf].wide)
-            return sg_check_violation(ck, event, i, "a copy between f32 and the problem's type");
+        SG_TRY(check_type(ck, event, i, &ck->record[to]));
     }
     if (adds) mark_in_place(ck, event, to);
     return e->norm && col != ck->record[to].area.cols

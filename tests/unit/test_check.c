@@ -83,6 +83,29 @@ static void area_outside(void **state)
     REFUSED_SEALED("step 0 (gemm)", "outside its buffer of 4 x 2", "rows 3:5");
 }
 
+/* A sum of nothing but A is A, but in f32, which no product reads. */
+static void operand_of_sums(void **state)
+{
+    (void)state;
+    static const char *const problems[] = {"gemm:bf16:2x4x4:r1", "gemm:f32:2x4x4:r1"};
+    for (int i = 0; i < 2; i++) {
+        begin(problems[i]);
+        sg_sched *const s = &sched[0];
+        const int wide = sg_sched_buf(s, SG_LOCAL, "wide", 2, 4, SG_WIDE);
+        sg_sched_reduce(s, 0, false);
+        sg_sched_add(s, sg_area_of(0, SG_A, 0, 2, 0, 4), NULL);
+        sg_sched_to(s, sg_area_of(0, wide, 0, 2, 0, 4));
+        launch(s);
+        rows_patch(s, 0, 2);
+        s->patch[0].a.buf = (uint8_t)wide;
+        sg_sched_to(s, rows_of(0, SG_C, 0, 2));
+        if (i == 1)
+            accepted(); /* the problem's type is f32 */
+        else
+            REFUSED("step 1 (gemm), visit 0", "multiplies f32", "wide of rank 0");
+    }
+}
+
 /* ---- Order ----------------------------------------------------------------------------------- */
 
 /* A product into scratch in lane 0, and its copy to C in lane 1. */
@@ -499,6 +522,7 @@ int main(void)
         cmocka_unit_test(epilogue_missing),
         cmocka_unit_test(stored_twice),
         cmocka_unit_test(area_outside),
+        cmocka_unit_test(operand_of_sums),
         cmocka_unit_test(copy_waits),
         cmocka_unit_test(copy_does_not_wait),
         cmocka_unit_test(order_through_a_chain),
