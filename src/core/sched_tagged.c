@@ -177,6 +177,7 @@ static const char *two_hops_fault(const sg_sched *s, const sg_launch *l)
         return "tagged data beside other flags, which tell of nothing else";
     const sg_patch *const sum = product + count;
     if (own && sum->raises == 0) return "sums of tagged data that are not sent";
+    if (!own && sum->adds == 0) return "sums of tagged data that do not come";
     const int32_t flag1 =
         own ? s->raise[sum->raise0].flag0 : s->add[sum->add0].wait.flag0; /* of the second hop */
     if (own) fault = own_sum_fault(s, product + count - 1, sum, flag1);

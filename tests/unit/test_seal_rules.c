@@ -465,6 +465,18 @@ static void one_of_several_c(sg_sched *s)
     sg_sched_to(s, sg_area_of(1, SG_C, 0, 2, 0, 3));
 }
 
+/* A product for another rank, who is to send its sum, and nobody that takes it. */
+static void hops_without_sums(sg_sched *s)
+{
+    const int inbox = sg_sched_buf(s, SG_REST, "inbox", 12, 2, SG_TAGGED);
+    const sg_patch patch = rows_of(s, 0, 2);
+    launch_rows(s, patch);
+    sg_sched_to(s, sg_area_tiled(1, inbox, 0, 1, 2, 2));
+    sg_sched_raise(s, 1, SG_PER_TILE, 0);
+    sg_sched_patch(s, &(sg_patch){.rows = 2, .cols = 2});
+    sg_sched_to(s, sg_area_of(0, SG_C, 0, 2, 0, 2));
+}
+
 static const breaker breakers[] = {
     {"lane 8; 0 to 7", lane_high, NULL},
     {"lane -1; 0 to 7", lane_low, NULL},
@@ -530,6 +542,7 @@ static const breaker breakers[] = {
     {"reads over a border", reads_over_border, "gemm:f32:8x4x6:r2:b=3,1"},
     {"stores over a border", stores_over_border, "gemm:f32:8x4x6:r2:b=3,1"},
     {"stores where peers cannot reach", returns_to_peer, "ag_gemm:f32:8x4x6:r2:return_a"},
+    {"that do not come", hops_without_sums, "gemm_ar:f32:2x2x2:r3"},
     {"stores where peers cannot reach", one_of_several_c, "ag_gemm:f32:8x4x6:r2:b=3,1"},
 };
 
