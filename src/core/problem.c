@@ -370,8 +370,10 @@ static shingle_status check_attributes(const sg_ask *ask)
     if (ask->norm) SG_TRY(check_norm(ask));
     if (!ask->call) return SHINGLE_OK;
     if (ask->accumulate || ask->gather != SG_GATHER_A)
-        return sg_fail(SHINGLE_EINVAL, "call with %s; a call makes whole rows of C from rows of A",
-                       ask->accumulate ? "accumulate" : "gather=");
+        return sg_fail(SHINGLE_EINVAL,
+                       "call with %s%s; a call makes whole rows of C from rows of A",
+                       ask->accumulate ? "accumulate" : "gather=",
+                       ask->accumulate ? "" : sg_gather_name(ask->gather));
     if (ask->k == 0) return sg_fail(SHINGLE_EINVAL, "call with k 0; a call needs columns of A");
     return SHINGLE_OK;
 }

@@ -502,7 +502,7 @@ static const struct {
     {"gemm:f32:4x4x4:r2:call=-1", {"column 24", "the operations of a row"}},
     {"gemm:f32:4x4x4:r2:call=1:call=1", {"column 26", "call= is given twice"}},
     {"gemm:f32:4x4x4:r2:call=1:accumulate", {"call with accumulate", "whole rows"}},
-    {"ag_gemm:f32:4x4x4:r2:call=1:gather=k", {"call with gather=", "whole rows"}},
+    {"ag_gemm:f32:4x4x4:r2:call=1:gather=k", {"call with gather=k;", "whole rows"}},
     {"gemm:f32:4x4x0:r2:call=1", {"call with k 0", "columns of A"}},
     {"ag_gemm:f32:4x9x4:r2:b=", {"column 24", "the columns of a B"}},
     {"ag_gemm:f32:4x9x4:r2:b=4,", {"column 26", "the columns of a B"}},
