@@ -109,7 +109,17 @@ static int replace(const char *path, const struct stat *there, const char *data,
     return error;
 }
 
-shingle_status sg_disk_replace(const char *path, const char *data, size_t bytes)
+/* Makes the file that PATH leads to, if PATH is a link and there is none: only then has it
+ * a path of its own. */
+static int make_target(const char *path)
+{
+    struct stat there;
+    if (lstat(path, &there) != 0 || !S_ISLNK(there.st_mode) || stat(path, &there) == 0) return 0;
+    const int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    return file >= 0 && close(file) == 0 ? 0 : errno;
+}
+
+static int replace_target(const char *path, const char *data, size_t bytes)
 {
     struct stat there;
     char *const led_to = realpath(path, NULL); /* NULL: there is nothing yet */
@@ -119,6 +129,13 @@ shingle_status sg_disk_replace(const char *path, const char *data, size_t bytes)
                           ? write_into(target, data, bytes)
                           : replace(target, is_there ? &there : NULL, data, bytes);
     free(led_to);
+    return error;
+}
+
+shingle_status sg_disk_replace(const char *path, const char *data, size_t bytes)
+{
+    int error = make_target(path);
+    if (error == 0) error = replace_target(path, data, bytes);
     if (error == 0) return SHINGLE_OK;
     return sg_fail(SHINGLE_EIO, "cannot write %s: %s", path, strerror(error));
 }

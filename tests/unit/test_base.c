@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base.h"
@@ -283,6 +284,31 @@ static void files_are_read_whole(void **state)
     assert_non_null(strstr(shingle_error(), "/tmp: "));
 }
 
+static void links_lead_to_new_files(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/shingle-test-XXXXXX";
+    char link_path[64], path[64];
+    char *data = NULL;
+    size_t bytes = 0;
+    struct stat about;
+    assert_non_null(mkdtemp(folder));
+    snprintf(link_path, sizeof link_path, "%s/link", folder);
+    snprintf(path, sizeof path, "%s/file", folder);
+    assert_int_equal(symlink("file", link_path), 0);
+    for (size_t i = 0; i < 2; i++) { /* it is not there, and it is */
+        assert_int_equal(sg_disk_replace(link_path, "12", 2 - i), SHINGLE_OK);
+        assert_int_equal(lstat(link_path, &about), 0);
+        assert_true(S_ISLNK(about.st_mode));
+        assert_int_equal(sg_disk_read(path, 10, &data, &bytes), SHINGLE_OK);
+        assert_int_equal(bytes, 2 - i);
+        free(data);
+    }
+    unlink(link_path);
+    unlink(path);
+    rmdir(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -303,6 +329,7 @@ int main(void)
         cmocka_unit_test(lists_grow_and_keep_what_they_hold),
         cmocka_unit_test(texts_are_cut_and_counted),
         cmocka_unit_test(files_are_read_whole),
+        cmocka_unit_test(links_lead_to_new_files),
     };
     return cmocka_run_group_tests_name("base", tests, NULL, NULL);
 }
