@@ -201,25 +201,11 @@ static shingle_status time_all(job *j)
     return SHINGLE_OK;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a;
-    const double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median_of(double *value, int count)
-{
-    if (count == 0) return 0;
-    qsort(value, (size_t)count, sizeof *value, by_size);
-    return (value[(count - 1) / 2] + value[count / 2]) / 2;
-}
-
 /* The first run touches memory and warms up; it counts where there is no other. */
 static double median_us(item *it)
 {
     const int first = it->rounds > 1;
-    return median_of(it->us + first, it->rounds - first);
+    return sg_median(it->us + first, it->rounds - first);
 }
 
 /* ---- Collectives ----------------------------------------------------------------------------- */
@@ -283,7 +269,7 @@ static void take_collectives(job *j)
     forget_windows(&j->machine);
     if (kinds == 0) return;
     j->machine.coll_us = sg_fit_rounded(least_us);
-    j->machine.coll_gbps = fmax(sg_fit_rounded(median_of(last, kinds)), 1e-6);
+    j->machine.coll_gbps = fmax(sg_fit_rounded(sg_median(last, kinds)), 1e-6);
 }
 
 /* ---- The fit --------------------------------------------------------------------------------- */

@@ -295,23 +295,13 @@ shingle_status sg_fit_predict(sg_fit_run *run, int runs, const sg_machine *machi
     return status;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a;
-    const double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 double sg_fit_error(const sg_fit_run *run, int runs)
 {
     double *const error = malloc((size_t)(runs > 0 ? runs : 1) * sizeof *error);
     double median = 0;
     for (int i = 0; error != NULL && i < runs; i++)
         error[i] = fabs(run[i].predicted_us / run[i].us - 1);
-    if (error != NULL && runs > 0) {
-        qsort(error, (size_t)runs, sizeof *error, by_size);
-        median = (error[(runs - 1) / 2] + error[runs / 2]) / 2;
-    }
+    if (error != NULL) median = sg_median(error, runs);
     free(error);
     return median;
 }
