@@ -368,7 +368,6 @@ static shingle_status read_step(reading *in, int32_t index, sg_stage *stage)
             if (step->u.coll.kind == SG_ALL_REDUCE) sum_in_place(ck, in->event);
         }
     }
-    stage = sg_check_stage(ck, in->s->rank, index);
     stage->events = ck->events - stage->event0;
     return SHINGLE_OK;
 }

@@ -1,7 +1,7 @@
 /* sim_state.h -- what the files of the simulator share.  Nobody else includes it.
  *
- *     sim.c         the simulator object, its memory, the parts of a result
- *     sim_built.c   schedules it builds by itself; which ranks are mirror images of others
+ *     sim.c         memory, what a simulation begins with, the parts of a result
+ *     sim_built.c   the simulator object; schedules it builds by itself; which ranks are images
  *     sim_run.c     events, flags, lanes, steps
  *     sim_copy.c    copies and sums
  *     sim_link.c    what travels: flows that share links by topology
@@ -255,7 +255,7 @@ typedef struct sg_sim {
     double *when;
     int32_t *place; /* in the heap, or SG_NONE */
     int32_t *heap;
-    int32_t heaped, entity_room;
+    int32_t heaped;
     int32_t worker0, flow0;
     double now;
 

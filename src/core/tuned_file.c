@@ -100,7 +100,7 @@ static shingle_status take_plan(const parts *p, shingle_plan **plan_out)
 /* ---- Reading --------------------------------------------------------------------------------- */
 
 typedef struct reading {
-    const char *path, *signature;
+    const char *signature;
     sg_tuned_list *list;
     int number, foreign, bad;
     int first_bad;
@@ -170,7 +170,7 @@ shingle_status sg_tuned_file_read(const char *path, const char *signature, sg_tu
     char *text = NULL;
     size_t bytes = 0;
     SG_TRY(read_all(path, &text, &bytes));
-    reading r = {.path = path, .signature = signature, .list = list};
+    reading r = {.signature = signature, .list = list};
     shingle_status status = SHINGLE_OK;
     const char *const end = text + bytes;
     for (const char *at = text; status == SHINGLE_OK && at < end;) {

@@ -179,14 +179,13 @@ static void build_scatter(const sg_problem *p, const sg_knobs *knobs, int rank, 
     sg_sched_to(s, sg_area_of(rank, SG_C, 0, rows, 0, p->n));
 }
 
-static void build_all(const sg_problem *p, const sg_knobs *knobs, int rank, sg_sched *s)
+static void build_all(const sg_problem *p, int rank, sg_sched *s)
 {
     const bool more = has_epilogue(p);
     const int sum = more ? sg_sched_buf(s, SG_LIBRARY, "sum", p->m, p->n, 0) : SG_C;
     whole(s, SG_A, sum, false);
     sg_sched_coll(s, 0, SG_ALL_REDUCE, 0, sg_area_of(rank, sum, 0, p->m, 0, p->n));
     if (more) epilogue(p, rank, sum, p->m, s);
-    (void)knobs;
 }
 
 static void build_exchange(const sg_problem *p, int rank, sg_sched *s)
@@ -213,7 +212,7 @@ static void build(const sg_problem *p, const sg_knobs *knobs, int rank, sg_sched
     else if (sg_problem_out(p) == SG_OUT_SCATTER)
         build_scatter(p, knobs, rank, s);
     else if (sg_problem_out(p) == SG_OUT_ALL)
-        build_all(p, knobs, rank, s);
+        build_all(p, rank, s);
     else if (sg_problem_out(p) == SG_OUT_EXCHANGE)
         build_exchange(p, rank, s);
     else
