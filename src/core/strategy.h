@@ -1,4 +1,4 @@
-/* strategy.h -- how to overlap: a const descriptor and two pure functions.
+/* strategy.h -- how to overlap: a const descriptor and three pure functions.
  *
  * A strategy never states what it costs and never sees epochs, halves of the workspace, gates or
  * addresses: sim prices the steps, sched_seal adds the run protocol.
