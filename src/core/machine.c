@@ -324,6 +324,7 @@ static bool is_word(const char *word, size_t length, const char *name)
 }
 
 enum { SEEN_NAME = FIELDS, SEEN_TOPOLOGY };
+_Static_assert(SEEN_TOPOLOGY < 64, "lines that may stand once have a bit each");
 
 static shingle_status take_once(reader *r, const char *word, int line, uint64_t *seen)
 {
