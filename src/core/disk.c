@@ -137,5 +137,6 @@ shingle_status sg_disk_replace(const char *path, const char *data, size_t bytes)
     int error = make_target(path);
     if (error == 0) error = replace_target(path, data, bytes);
     if (error == 0) return SHINGLE_OK;
-    return sg_fail(SHINGLE_EIO, "cannot write %s: %s", path, strerror(error));
+    return sg_fail(error == ENOMEM ? SHINGLE_ENOMEM : SHINGLE_EIO, "cannot write %s: %s", path,
+                   strerror(error));
 }

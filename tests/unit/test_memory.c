@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/base.h"
+#include "core/tuned_file.h"
 
 /* ---- The allocator --------------------------------------------------------------------------- */
 
@@ -147,6 +147,47 @@ static shingle_status draw_it(void)
     return svg > 0 && trace > 0 ? SHINGLE_OK : SHINGLE_ENOMEM;
 }
 
+static shingle_status simulate_it(void)
+{
+    shingle_simulation simulation;
+    return shingle_plan_simulate(planned, NULL, &simulation);
+}
+
+static shingle_status reproduce_it(void)
+{
+    shingle_plan *plan = NULL;
+    const shingle_plan_options options = {.reproducible = 1};
+    const shingle_status status = shingle_plan_for(problem, NULL, &options, &plan);
+    shingle_plan_free(plan);
+    return status;
+}
+
+static char folder[] = "/tmp/shingle-memory-XXXXXX";
+
+/* Puts the plan into a file of tuned plans and reads that. */
+static shingle_status tune_it(void)
+{
+    char path[64];
+    sg_tuned_list list = {NULL, 0, 0};
+    shingle_plan *plan = NULL;
+    snprintf(path, sizeof path, "%s/plans", folder);
+    SG_TRY(sg_plan_copy(planned, &plan));
+    plan->measured_us = 5;
+    shingle_status status = sg_tuned_file_put(path, "here", plan);
+    sg_plan_free(plan);
+    if (status == SHINGLE_OK) status = sg_tuned_file_read(path, "here", &list);
+    sg_tuned_list_free(&list);
+    return status;
+}
+
+static int drop_folder(void **state)
+{
+    (void)state;
+    char command[64];
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    return system(command);
+}
+
 static shingle_status shape_it(void)
 {
     shingle_shape shape;
@@ -190,7 +231,10 @@ static void planning_survives_short_memory(void **state)
         "gemm_ar:f16:40x40x40:r4",
         "ag_gemm:f32:64x64x64:r2:cyclic=2:return_a",
         "gemm_rs:f32:64x48x40:r2:norm",
+        "a2a_gemm:f32:6x8x7:r2:counts=1,2/3,4:b=3,5:return_a",
+        "ag_gemm:f32:8x8x9:r2:gather=k:accumulate",
     };
+    assert_non_null(mkdtemp(folder));
     for (size_t i = 0; i < sizeof problems / sizeof problems[0]; i++) {
         problem = problems[i];
         shingle_machine *machine = NULL;
@@ -202,6 +246,9 @@ static void planning_survives_short_memory(void **state)
         fail_at_each("check", check_it);
         fail_at_each("schedule", print_it);
         fail_at_each("timeline", draw_it);
+        fail_at_each("simulation", simulate_it);
+        fail_at_each("reproducible plan", reproduce_it);
+        fail_at_each("tuned plan", tune_it);
         shingle_plan_free(planned);
         shingle_machine_free(machine);
     }
@@ -211,7 +258,7 @@ int main(void)
 {
     machine_path = "machines/h200x4.machine"; /* tests run in the source folder */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(planning_survives_short_memory),
+        cmocka_unit_test_teardown(planning_survives_short_memory, drop_folder),
     };
     return cmocka_run_group_tests_name("memory", tests, NULL, NULL);
 }
