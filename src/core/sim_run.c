@@ -121,7 +121,8 @@ void sg_sim_raise(sg_sim *m, int rank, const sg_raise *r, int32_t i, int32_t cou
     if (f->time < time) f->time = time;
     f->left -= count;
     if (f->left == 0) {
-        sg_sim_wake(m, &f->parked, f->time);
+        /* When it can be seen is for them to look at, as it is for those who come later. */
+        sg_sim_wake(m, &f->parked, m->now);
         if (m->machine->pool > 0) sg_sim_wake_workers(m, f->time);
     }
 }

@@ -522,6 +522,28 @@ static void images_stand_for_ranks(void **state)
     assert_true(mirrored > compared * 3 / 5);
 }
 
+/* A flag is up before it can be seen.  Who is parked on it learns of that no later than who
+ * looks. */
+static void a_parked_block_sees_a_flag_as_any_other(void **state)
+{
+    (void)state;
+    sg_machine m;
+    sg_problem p;
+    sg_knobs knobs;
+    bool given = false;
+    assert_int_equal(sg_machine_read("machines/h800x8.machine", &m), SHINGLE_OK);
+    assert_int_equal(sg_problem_parse("gemm_ar:f16:7x32x19:r7", &p), SHINGLE_OK);
+    const sg_strategy *strategy = NULL;
+    assert_int_equal(sg_strategy_parse("fused_out{subs=25,lag=0,tile_m=7,tile_n=3,once=1,splits=1,"
+                                       "strips=41,tagged=0}",
+                                       &strategy, NULL, &knobs, &given),
+                     SHINGLE_OK);
+    sg_simulator *const simulator = sg_simulator_new();
+    images_cost_the_same_as_all(simulator, &p, strategy, &knobs, &m);
+    sg_simulator_free(simulator);
+    sg_problem_free(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -541,6 +563,7 @@ int main(void)
         cmocka_unit_test(workers_of_a_pool_go_where_work_is),
         cmocka_unit_test(parts_add_up),
         cmocka_unit_test(images_stand_for_ranks),
+        cmocka_unit_test(a_parked_block_sees_a_flag_as_any_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
