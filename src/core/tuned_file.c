@@ -190,37 +190,36 @@ shingle_status sg_tuned_file_read(const char *path, const char *signature, sg_tu
 
 /* ---- Is it one ------------------------------------------------------------------------------- */
 
-typedef enum line_kind { BLANK, NOTE, PLAN, OTHER } line_kind;
+typedef enum line_kind { NOTHING, OURS, OTHER } line_kind;
 
+/* Blanks and comments are nothing, but for the heading.  A plan may be of any version. */
 static line_kind kind_of(const char *line, size_t length)
 {
+    static const size_t until_colon = sizeof "# plans of shingle tune" - 1;
     parts p;
     double us = 0;
     size_t at = 0;
     while (at < length && strchr(" \t\r", line[at]) != NULL) at++;
-    if (at == length) return BLANK;
-    if (line[at] == '#') return NOTE;
-    const bool is_plan =
-        split(line, length, &p) && sg_decimal_parse(p.us, p.us_length, &us) && us > 0;
-    return is_plan ? PLAN : OTHER;
+    if (length >= until_colon && memcmp(line, heading, until_colon) == 0) return OURS;
+    if (at == length || line[at] == '#') return NOTHING;
+    const bool is_plan = split(line, length, &p) && sg_decimal_parse(p.us, p.us_length, &us) &&
+                         us > 0 && p.plan[0] != '#';
+    return is_plan ? OURS : OTHER;
 }
 
-/* What somebody else wrote is not added to, be it text or not: no line of it is a comment or a
- * plan, of whatever version. */
+/* What somebody else wrote is not added to, be it text or not.  The first line that says what a
+ * file is decides: scripts and machine files have comments, too, and prose may look like a plan. */
 static shingle_status check_text(const char *path, const char *text, size_t bytes)
 {
     const char *const end = text + bytes;
     const bool zero = memchr(text, '\0', bytes) != NULL;
-    bool known = false;
-    bool other = false;
-    for (const char *at = text; !zero && !known && at < end;) {
+    line_kind first = NOTHING;
+    for (const char *at = text; !zero && first == NOTHING && at < end;) {
         const size_t length = line_length(at, end);
-        const line_kind kind = kind_of(at, length);
-        known = kind == NOTE || kind == PLAN;
-        other = other || kind == OTHER;
+        first = kind_of(at, length);
         at += length + 1;
     }
-    if (!zero && (known || !other)) return SHINGLE_OK;
+    if (!zero && first != OTHER) return SHINGLE_OK;
     return sg_fail(SHINGLE_EINVAL,
                    "%s is no file of tuned plans; such a file, an empty one or a new name is "
                    "accepted",

@@ -106,6 +106,7 @@ static void lines_that_nobody_understands_are_kept(void **state)
 {
     (void)state;
     static const char strange[] =
+        "# plans of shingle tune, as another version says it\n"
         "# a comment\n"
         "\n"
         "   \t\n"
@@ -159,7 +160,11 @@ static void what_is_no_file_of_plans_is_left_alone(void **state)
                 {"here 1.5 plan\n\0", 15, SHINGLE_EINVAL},
                 {"", 0, SHINGLE_OK},
                 {" \n\t\n", 4, SHINGLE_OK},
-                {"one\n  # mine\n", 13, SHINGLE_OK},
+                {"one\n  # mine\n", 13, SHINGLE_EINVAL},
+                {"# one\nprose\nhere 1.5 plan\n", 26, SHINGLE_EINVAL},
+                {"# of H200\nranks 4 # here\n", 25, SHINGLE_EINVAL},
+                {"# mine\n  # and yours\n", 21, SHINGLE_OK},
+                {"# mine\nhere 1.5 plan\none\n", 25, SHINGLE_OK},
                 {"here 1.5 what an older version wrote", 36, SHINGLE_OK}};
     shingle_plan *const plan = plan_of("gemm_rs:f32:512x512x512:r4", "serial", 5);
     for (size_t i = 0; i < sizeof file / sizeof *file; i++) {
