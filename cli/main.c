@@ -1,8 +1,10 @@
 /* main.c -- the `shingle` program: finds the command and passes the rest of the line on. */
+#include <fcntl.h>
 #include <locale.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "args.h"
 #include "cli.h"
@@ -74,8 +76,18 @@ static int dispatch(int argc, char **argv)
     return unknown(word);
 }
 
+/* A stream that is closed stays so: no file that is opened later gets its number, and with it what
+ * is written to that stream. */
+static void hold_streams(void)
+{
+    for (int file = STDIN_FILENO; file <= STDERR_FILENO; file++)
+        if (fcntl(file, F_GETFD) < 0)
+            (void)open("/dev/null", file == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
 int main(int argc, char **argv)
 {
+    hold_streams();
     /* A file limit then is a failed write with a message, not a signal. */
     signal(SIGXFSZ, SIG_IGN);
     setlocale(LC_NUMERIC, "C");
