@@ -318,6 +318,15 @@ void group_drop(group_asked *asked)
 
 /* ---- Ranks ----------------------------------------------------------------------------------- */
 
+/* What is --as here is the field scale_of there. */
+static int open_failed(shingle_status status, bool has_as)
+{
+    static const char there[] = "scale_of: ";
+    const size_t length = sizeof there - 1;
+    if (!has_as || strncmp(shingle_error(), there, length) != 0) return out_status(status);
+    return out_error(out_code(status), "--as: %s", shingle_error() + length);
+}
+
 int group_open(int64_t ranks, const group_options *options, group *group_out)
 {
     char as[GROUP_PATH];
@@ -337,7 +346,7 @@ int group_open(int64_t ranks, const group_options *options, group *group_out)
     out_progress("opening %lld ranks and measuring what they reach", (long long)ranks);
     const shingle_status status = shingle_open((int)ranks, &config, group_out->comm);
     out_progress_end();
-    if (status != SHINGLE_OK) return out_status(status);
+    if (status != SHINGLE_OK) return open_failed(status, config.scale_of != NULL);
     group_out->ranks = (int)ranks;
     return CLI_OK;
 }
