@@ -27,7 +27,7 @@ static json_t *settings(void)
 static void print_pairs(const char *title, const char *(*name)(int), const char *(*brief)(int))
 {
     printf("\n%s%s%s\n", out_on(OUT_HEAD), title, out_off());
-    for (int i = 0; name(i) != NULL; i++) printf("  %-8s %s\n", name(i), brief(i));
+    for (int i = 0; name(i) != NULL; i++) printf("  %-9s %s\n", name(i), brief(i));
 }
 
 static void print_settings(void)
