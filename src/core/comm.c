@@ -134,9 +134,10 @@ static shingle_status find_backend(const char *name, const sg_backend **backend_
     for (int i = 0; sg_backend_at(i) != NULL; i++)
         sg_text_add(&text, "%s%s", i > 0 ? ", " : "", sg_backend_at(i)->name);
     const char *const option = name != NULL ? sg_backend_option(name) : NULL;
-    return sg_fail(SHINGLE_EINVAL, "no backend \"%.40s\"; there are: %s%s%s%s%s",
-                   name != NULL ? name : "", names, option ? "; " : "", option ? name : "",
-                   option ? " is built in by cmake " : "", option ? option : "");
+    return sg_fail(option ? SHINGLE_EUNSUPPORTED : SHINGLE_EINVAL,
+                   "no backend \"%.40s\"; there are: %s%s%s%s%s", name != NULL ? name : "", names,
+                   option ? "; " : "", option ? name : "", option ? " is built in by cmake " : "",
+                   option ? option : "");
 }
 
 /* The machine file at PATH, which WHO names, for RANKS at most. */

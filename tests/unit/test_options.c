@@ -51,6 +51,17 @@ static void empty_texts_are_not_given(void **state)
     expect_text("SHINGLE_MACHINE: /no/such.machine");
 }
 
+static void what_was_not_built_in_is_unsupported(void **state)
+{
+    (void)state;
+    shingle_comm *comm[RANKS];
+    const shingle_config config = {.backend = "cuda"};
+    for (int i = 0; shingle_backend_name(i) != NULL; i++)
+        if (strcmp(shingle_backend_name(i), config.backend) == 0) skip();
+    assert_int_equal(shingle_open(RANKS, &config, comm), SHINGLE_EUNSUPPORTED);
+    expect_text("cuda is built in by cmake");
+}
+
 /* ---- Options that mean nothing beside each other
  * --------------------------------------------- */
 
@@ -133,6 +144,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(empty_texts_are_not_given),
+        cmocka_unit_test(what_was_not_built_in_is_unsupported),
         cmocka_unit_test(scales_need_a_machine),
         cmocka_unit_test(limits_need_something_to_measure),
         cmocka_unit_test(functions_are_for_calls),
