@@ -36,7 +36,8 @@
  * shingle_timeline_start and _stop use all comms of a group: nobody else uses it meanwhile.  With
  * runs in flight all but the last say SHINGLE_EINVAL, as does a plan that is measured.
  * No call prints (SHINGLE_LOG asks for a log) or waits without a limit.  The process is aborted
- * only if the library finds a fault of its own that it cannot report.
+ * only if the library finds a fault of its own that it cannot report.  Signals: its threads take
+ * none but those of faults and SIGPROF; those of OpenBLAS, if it is linked, are its own.
  * Forks: a child has a group's memory and none of its threads.  shingle_close() does nothing there
  * and says SHINGLE_OK, what plans, runs or waits says SHINGLE_EINVAL, and a group of its own works.
  */
@@ -128,7 +129,7 @@ SHINGLE_API shingle_status shingle_plan_create(shingle_comm *comm, const char *p
  * (AG_GEMM, GEMM_AR, GEMM) or the rows this rank owns (GEMM_RS); other operators and attributes are
  * in docs/problem.md, and shingle_problem_shape tells all shapes.  With "accumulate" C is read,
  * too; with "call=" B may be NULL.  A problem with a bias, with several B, with "return_a" or
- * "norm", and matrices that are not dense, take shingle_run_tensors.
+ * "norm", and matrices that are not dense, take shingle_run_tensors.  An empty matrix may be NULL.
  *
  * Memory: elements are of the problem's type and aligned to its size.  On GPUs matrices are in the
  * memory of the rank's GPU; addresses and rows in multiples of 16 bytes take the fast kernels,
@@ -146,8 +147,8 @@ SHINGLE_API shingle_status shingle_plan_create(shingle_comm *comm, const char *p
 SHINGLE_API shingle_status shingle_run(shingle_plan *plan, const void *a, const void *b, void *c,
                                        void *stream);
 
-/* Waits until all runs of COMM have ended, at most SECONDS; SHINGLE_EBUSY if they go on.  With 0 it
- * does not wait: SHINGLE_EBUSY if runs are under way.
+/* Waits until all runs of COMM have ended, at most SECONDS (0 to 1e9; 0 does not wait);
+ * SHINGLE_EBUSY if they go on.
  * Returns the first failure among them; after one, nothing touches their matrices any more, and
  * every run fails in the same way until shingle_recover.  A rank whose part of the run had ended
  * before it failed elsewhere may get SHINGLE_OK for it; it gets the failure when it next runs or
@@ -270,8 +271,7 @@ SHINGLE_API void shingle_plan_free(shingle_plan *plan);
 
 /* Memory that peers of COMM may store into.  Outputs of GEMM_AR that live in it are never copied.
  * On the CPU backend any memory qualifies.  It is zeroed and aligned to 64 bytes at least.  Free
- * it when no run uses it any more and before shingle_close, which does not.  shingle_free takes
- * NULL. */
+ * it (or NULL) when no run uses it any more and before shingle_close, which does not. */
 SHINGLE_API shingle_status shingle_alloc(shingle_comm *comm, size_t bytes, void **memory_out);
 SHINGLE_API void shingle_free(shingle_comm *comm, void *memory);
 

@@ -1,8 +1,10 @@
 /* outlive.c -- what goes on for longer than its caller waits: functions of a failed run, runs of a
  * plan that is freed, a group that a forked child inherits; and what ranks that mind their own
  * business do meanwhile. */
+#include <dirent.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -501,10 +503,55 @@ static void forked_child_can_leave(void **state)
     close_world(&w);
 }
 
+/* The threads of this process, and how many of them would not take SIGNAL. */
+static int threads_now(int signal, int *without_out)
+{
+    DIR *const folder = opendir("/proc/self/task");
+    assert_non_null(folder);
+    int count = 0;
+    *without_out = 0;
+    for (const struct dirent *task = readdir(folder); task != NULL; task = readdir(folder)) {
+        char name[300], line[200];
+        unsigned long long blocked = 0;
+        if (task->d_name[0] == '.') continue;
+        snprintf(name, sizeof name, "/proc/self/task/%s/status", task->d_name);
+        FILE *const file = fopen(name, "r");
+        if (file == NULL) continue; /* it has ended */
+        while (fgets(line, sizeof line, file) != NULL)
+            if (sscanf(line, "SigBlk: %llx", &blocked) == 1) break;
+        fclose(file);
+        count++;
+        *without_out += (int)(blocked >> (signal - 1) & 1);
+    }
+    closedir(folder);
+    return count;
+}
+
+/* Those of the library take none, but for faults and profilers; how others do is their business. */
+static void signals_are_for_the_program(void **state)
+{
+    (void)state;
+    world w;
+    int without[2], faults[2], profiled[2];
+    const int before = threads_now(SIGTERM, &without[0]);
+    threads_now(SIGSEGV, &faults[0]);
+    threads_now(SIGPROF, &profiled[0]);
+    open_world(&w, 10);
+    const int fresh = threads_now(SIGTERM, &without[1]) - before;
+    threads_now(SIGSEGV, &faults[1]);
+    threads_now(SIGPROF, &profiled[1]);
+    assert_true(fresh > RANKS);
+    assert_int_equal(without[1] - without[0], fresh);
+    assert_int_equal(faults[1], faults[0]);
+    assert_int_equal(profiled[1], profiled[0]);
+    close_world(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forked_child_can_leave), /* before others leave threads behind */
+        cmocka_unit_test(signals_are_for_the_program),
         cmocka_unit_test(failure_is_told_when_all_have_let_go),
         cmocka_unit_test(long_work_is_work),
         cmocka_unit_test(a_function_that_takes_too_long_is_named),

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -193,6 +194,18 @@ double sg_now_us(void)
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
+}
+
+int sg_thread_start(pthread_t *thread, void *(*function)(void *), void *context)
+{
+    static const int taken[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS, SIGPROF};
+    sigset_t others, before;
+    sigfillset(&others);
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) sigdelset(&others, taken[i]);
+    pthread_sigmask(SIG_BLOCK, &others, &before);
+    const int error = pthread_create(thread, NULL, function, context);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
 }
 
 /* ---- Memory ---------------------------------------------------------------------------------- */

@@ -3,6 +3,7 @@
 #ifndef SG_BASE_H
 #define SG_BASE_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -116,6 +117,11 @@ double sg_median(double *values, int count); /* sorts VALUES; 0 if COUNT is 0 */
 
 /* Monotonic time in microseconds. */
 double sg_now_us(void);
+
+/* Starts a thread of the library; an error number, or 0.  The process's signals are not for it: the
+ * program's own threads take them.  It takes those of faults, and SIGPROF, by which profilers ask
+ * every thread. */
+int sg_thread_start(pthread_t *thread, void *(*function)(void *), void *context);
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 

@@ -376,7 +376,7 @@ static shingle_status for_ranks(sg_matrices *m, const sg_data *data, const char 
     if (!complete) status = sg_fail(SHINGLE_ENOMEM, "no memory for %d ranks", ranks);
     for (int r = 0; complete && r < ranks; r++) {
         list[r] = (errand){.matrices = m, .data = data, .plan = plan, .rank = r};
-        started[r] = parallel && pthread_create(&thread[r], NULL, go, &list[r]) == 0;
+        started[r] = parallel && sg_thread_start(&thread[r], go, &list[r]) == 0;
         if (!started[r]) go(&list[r]);
     }
     for (int r = 0; complete && r < ranks; r++) {

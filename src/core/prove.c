@@ -354,7 +354,7 @@ shingle_status shingle_check_random(const shingle_check_options *options,
     int started = 0;
     /* Fewer threads than asked for still prove everything. */
     while (started < threads_of(options) - 1 &&
-           pthread_create(&thread[started], NULL, helper, &all) == 0)
+           sg_thread_start(&thread[started], helper, &all) == 0)
         started++;
     work(&all, true);
     for (int i = 0; i < started; i++) pthread_join(thread[i], NULL);

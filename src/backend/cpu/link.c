@@ -502,7 +502,7 @@ shingle_status sg_link_start(sg_cpu *cpu, sg_link *link, int rank)
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(&link->wake, &attributes);
     pthread_condattr_destroy(&attributes);
-    const int error = pthread_create(&link->thread, NULL, carry, link);
+    const int error = sg_thread_start(&link->thread, carry, link);
     if (error != 0)
         return sg_fail(SHINGLE_EBACKEND, "cannot start the link of rank %d: %s", rank,
                        strerror(error));

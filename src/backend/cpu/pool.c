@@ -323,7 +323,7 @@ shingle_status sg_pool_start(sg_cpu *cpu)
         worker->cpu = cpu;
         worker->rank = i % cpu->ranks;
         SG_TRY(sg_tile_scratch_create(&worker->scratch));
-        const int error = pthread_create(&worker->thread, NULL, work, worker);
+        const int error = sg_thread_start(&worker->thread, work, worker);
         if (error != 0)
             return sg_fail(SHINGLE_EBACKEND, "cannot start worker %d of %d: %s", i, cpu->threads,
                            strerror(error));
