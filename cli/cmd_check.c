@@ -44,18 +44,48 @@ static int prove(const shingle_plan *plan, const shingle_machine *machine, verdi
     return CLI_OK;
 }
 
+/* STRATEGY makes schedules of which planning itself has said what is wrong. */
+static void refute(const request *q, const char *strategy, verdicts *v)
+{
+    char *const why = out_copy(shingle_error());
+    const size_t room = strlen(q->problem) + strlen(strategy) + 2;
+    char *const plan = out_get(room);
+    snprintf(plan, room, "%s %s", q->problem, strategy);
+    add_verdict(v, plan, why);
+    free(plan);
+    free(why);
+}
+
 static int prove_strategy(const request *q, const shingle_machine *machine, const char *strategy,
                           verdicts *v)
 {
     shingle_plan *plan = NULL;
     const shingle_plan_options options = {.strategy = strategy};
     const shingle_status status = shingle_plan_for(q->problem, machine, &options, &plan);
-    if (status != SHINGLE_OK) return out_status(status);
+    if (status == SHINGLE_EBUG) refute(q, strategy, v);
+    if (status != SHINGLE_OK) return status == SHINGLE_EBUG ? CLI_OK : out_status(status);
     /* Knobs that the user wrote may overdraw the machine; what is proposed may not. */
     const bool by_hand = strchr(strategy, '{') != NULL && q->strategy != NULL;
     const int code = prove(plan, by_hand ? NULL : machine, v);
     shingle_plan_free(plan);
     return code;
+}
+
+/* Planning has come upon wrong schedules: whose they are. */
+static int name_the_wrong(const request *q, const shingle_machine *machine, verdicts *v)
+{
+    const int code = out_code(SHINGLE_EBUG);
+    char *const why = out_copy(shingle_error());
+    for (int i = 0; shingle_strategy_name(i) != NULL; i++) {
+        shingle_plan *plan = NULL;
+        const shingle_plan_options options = {.strategy = shingle_strategy_name(i)};
+        if (shingle_plan_for(q->problem, machine, &options, &plan) == SHINGLE_EBUG)
+            refute(q, options.strategy, v);
+        shingle_plan_free(plan);
+    }
+    if (v->refuted == 0) out_error(code, "%s", why);
+    free(why);
+    return v->refuted > 0 ? CLI_OK : code;
 }
 
 /* Every knob set of every strategy that applies. */
@@ -64,6 +94,7 @@ static int prove_all(const request *q, const shingle_machine *machine, verdicts 
     shingle_plan *plan = NULL;
     group_take_all();
     const shingle_status status = shingle_plan_for(q->problem, machine, NULL, &plan);
+    if (status == SHINGLE_EBUG) return name_the_wrong(q, machine, v);
     if (status != SHINGLE_OK) return out_status(status);
     int code = CLI_OK;
     const int count = shingle_plan_candidates(plan);

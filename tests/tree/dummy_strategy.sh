@@ -86,3 +86,18 @@ if "$shingle" run gemm_rs:f32:64x64x64:r2 --strategy dummy > "$work/declined" 2>
     exit 1
 fi
 grep -q 'only gathers' "$work/declined"
+
+# One whose ranks wait for flags that nobody raises is refuted by name.
+sed 's/dummy/stuck/g; s/\.by = (int16_t)i/.by = (int16_t)rank/' src/strategy/dummy.c > src/strategy/stuck.c
+grep -q 'by = (int16_t)rank' src/strategy/stuck.c
+echo 'SG_STRATEGY(stuck)' >> src/strategy/strategies.h
+cmake --build build -j 2 > "$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+for strategy in '' '--strategy stuck'; do
+    code=0
+    # shellcheck disable=SC2086 # two words or none
+    "$shingle" check $problem $strategy > "$work/refuted" || code=$?
+    cat "$work/refuted"
+    [ $code = 1 ]
+    grep -q '^VIOLATION.* stuck' "$work/refuted"
+    if grep VIOLATION "$work/refuted" | grep -v stuck; then exit 1; fi
+done
