@@ -1,4 +1,4 @@
-# Headers, libraries, command, pkg-config file, CMake package, machine, model and suite files.
+# Headers, libraries, command, pkg-config file, CMake package, machine, model and suite files, pages, examples.
 include(CMakePackageConfigHelpers)
 
 install(TARGETS shingle shingle_static EXPORT shingleTargets)
@@ -11,7 +11,12 @@ foreach(kind machines models bench/suites)
   file(GLOB data CONFIGURE_DEPENDS ${kind}/*.machine ${kind}/*.json ${kind}/*.txt)
   install(FILES ${data} DESTINATION ${CMAKE_INSTALL_DATADIR}/shingle/${kind})
 endforeach()
-install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} OPTIONAL)
+# The header and the command name these pages; README links to them beside it.
+install(FILES LICENSE README.md DESIGN.md CONTRIBUTING.md DESTINATION ${CMAKE_INSTALL_DOCDIR} OPTIONAL)
+foreach(kind docs docs/pictures examples)
+  file(GLOB data CONFIGURE_DEPENDS ${kind}/*.md ${kind}/*.svg ${kind}/*.c ${kind}/*.cpp ${kind}/*.h)
+  install(FILES ${data} DESTINATION ${CMAKE_INSTALL_DOCDIR}/${kind})
+endforeach()
 
 set(pc_private "")
 foreach(library ${tile_libraries})

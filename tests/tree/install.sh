@@ -13,7 +13,8 @@ cmake --install "$build" --prefix "$work/first" > "$work/log"
 mv "$work/first" "$work/prefix"
 folder=$(dirname "$(find "$work/prefix" -name shingle.pc)")
 libraries=$(dirname "$folder")
-for file in include/shingle.h share/shingle/machines share/shingle/models; do
+for file in include/shingle.h share/shingle/machines share/shingle/models \
+    share/doc/shingle/docs/problem.md share/doc/shingle/docs/pictures/scatter.svg share/doc/shingle/examples/gemm_rs.c; do
     [ -e "$work/prefix/$file" ] || { echo "$file is not installed"; exit 1; }
 done
 
@@ -22,6 +23,7 @@ export PKG_CONFIG_PATH=$folder
 # shellcheck disable=SC2046 # flags are several words
 "$cc" -std=c11 -o "$work/by_pkg_config" examples/gemm_rs.c $(pkg-config --cflags --libs shingle)
 LD_LIBRARY_PATH=$libraries "$work/by_pkg_config"
+[ -e "$(pkg-config --variable=datadir shingle)/machines/h200x4.machine" ]
 
 echo "== pkg-config --static"
 mkdir "$work/static" && cp "$libraries/libshingle.a" "$work/static/"
