@@ -163,10 +163,24 @@ static void make_table(const args_command *c, struct poptOption *table)
     table[c->options + 2] = (struct poptOption){.longName = NULL};
 }
 
+/* Is WORD what a shell makes of braces that are not quoted, "fused_outonce=0"? */
+static bool was_in_braces(const char *word)
+{
+    for (int i = 0; shingle_strategy_name(i) != NULL; i++)
+        if (strncmp(word, shingle_strategy_name(i), strlen(shingle_strategy_name(i))) == 0)
+            return strchr(word, '=') != NULL;
+    return false;
+}
+
 static int take_words(const args_command *c, args *a)
 {
     const char **const words = poptGetArgs(a->context);
     for (; words != NULL && words[a->words] != NULL; a->words++) {
+        if (a->words == c->most_words && was_in_braces(words[a->words]))
+            return out_error(CLI_USAGE,
+                             "\"%s\" is one argument too many; a shell needs quotes around braces, "
+                             "as in 'ring{sub=2,both=1}'",
+                             words[a->words]);
         if (a->words == c->most_words)
             return out_error(CLI_USAGE, "\"%s\" is one argument too many; %s is accepted",
                              words[a->words], c->words);
