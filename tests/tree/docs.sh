@@ -43,6 +43,20 @@ while read -r line; do
 done < <(sed -n 's/^    //p' README.md)
 [ $count -gt 0 ]
 
+echo "== problems"
+# Texts of problems that are written out in docs/problem.md are problems.
+count=0
+while read -r problem; do
+    count=$((count + 1))
+    "$shingle" plan "$problem" --machine plain > /dev/null
+done < <(sed -nE 's/^    ((ag_gemm|gemm_rs|gemm_ar|a2a_gemm|gemm_a2a):[^ ]+).*/\1/p' docs/problem.md | grep -v '\.\.\.')
+[ $count -gt 7 ]
+# So is the schedule that is explained there.
+line=$(sed -n 's/^    \$ shingle \(.* --schedule .*\)/\1/p' docs/problem.md)
+read -ra words <<< "$line"
+"$shingle" "${words[@]}" | sed -n '/^rank /,$p' > "$work/schedule"
+sed -n '/^    \$ shingle .*--schedule/,/^$/p' docs/problem.md | sed '1d; s/^    //; /^$/d' | diff "$work/schedule" -
+
 echo "== tables"
 # A row behind an empty line is the head of another table, which its rule follows.
 broken=$(awk 'FNR == 1 { row = ""; blank = 1 }
