@@ -34,11 +34,12 @@
 typedef struct trial {
     int64_t m, n, k;
     double budget_us; /* per type */
+    int least;        /* rounds, whatever they take: one may be interrupted for all of a budget */
 } trial;
 
 /* About 0.3 s for a scale model, whose times all hang on this; else as short as is of use. */
-static const trial thorough = {512, 1024, 1024, 1e5};
-static const trial quick = {64, 256, 256, 3e3};
+static const trial thorough = {512, 1024, 1024, 1e5, 1};
+static const trial quick = {64, 256, 256, 3e3, 5};
 
 typedef struct bench {
     sg_cpu *cpu;
@@ -118,16 +119,17 @@ static shingle_status round_of(const bench *t, double *us_out)
 
 /* The best round after a first one that pays for page faults and compiled kernels: what else
  * happens on the machine only ever makes a round longer. */
-static shingle_status time_rounds(const bench *t, double budget_us, double *us_out)
+static shingle_status time_rounds(const bench *t, const trial *size, double *us_out)
 {
     double us = 0;
+    int rounds = 0;
     double best = INFINITY;
     SG_TRY(round_of(t, &us));
-    const double until = sg_now_us() + budget_us;
+    const double until = sg_now_us() + size->budget_us;
     do {
         SG_TRY(round_of(t, &us));
         if (us < best) best = us;
-    } while (sg_now_us() + us < until);
+    } while (++rounds < size->least || sg_now_us() + us < until);
     *us_out = best;
     return SHINGLE_OK;
 }
@@ -141,7 +143,7 @@ static shingle_status measure_product(sg_cpu *cpu, const sg_backend *backend, sg
                            &t.problem));
     double us = 0;
     shingle_status status = prepare(&t);
-    if (status == SHINGLE_OK) status = time_rounds(&t, size->budget_us, &us);
+    if (status == SHINGLE_OK) status = time_rounds(&t, size, &us);
     clean_up(&t);
     const double flops = 2.0 * (double)size->m * (double)size->n * (double)size->k;
     if (status == SHINGLE_OK) *tflops_out = flops / (us > 1 ? us : 1) / 1e6;
