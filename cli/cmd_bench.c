@@ -287,9 +287,9 @@ static int check_strategies(const char *list)
         }
         if (found) continue;
         const char *const nearest = args_nearest(name, names, known);
-        return out_error(CLI_USAGE, "--strategies: no strategy is called \"%s\"%s%s%s", name,
-                         nearest ? "; did you mean " : "", nearest ? nearest : "",
-                         nearest ? "?" : "");
+        return out_error(
+            CLI_USAGE, "--strategies: no strategy is called \"%s\"; %s%s%sshingle info lists all",
+            name, nearest ? "did you mean " : "", nearest ? nearest : "", nearest ? "? " : "");
     }
     return CLI_OK;
 }

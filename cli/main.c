@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <locale.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -62,8 +63,14 @@ static int dispatch(int argc, char **argv)
             "shingle --help explains them");
     }
     const char *const word = argv[1];
-    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0)
+    const bool asks = strcmp(word, "help") == 0;
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || (asks && argc == 2))
         return help();
+    if (asks) { /* "help run" is "run --help" */
+        char flag[] = "--help";
+        char *words[] = {argv[0], argv[2], flag, NULL};
+        return words[1][0] == '-' ? help() : dispatch(3, words);
+    }
     if (strcmp(word, "--version") == 0) {
         printf("shingle %s\n", shingle_version());
         return CLI_OK;
