@@ -395,12 +395,14 @@ shingle_status shingle_run_tensors(shingle_plan *plan, const shingle_tensors *te
 shingle_status shingle_run(shingle_plan *plan, const void *a, const void *b, void *c, void *stream)
 {
     const shingle_tensors tensors = {.a = a, .b = b, .c = c};
-    if (plan != NULL && (plan->problem.b_count > 1 || plan->problem.return_a || plan->problem.norm))
+    if (plan != NULL && (plan->problem.b_count > 1 || plan->problem.return_a ||
+                         plan->problem.norm || plan->problem.bias))
         return sg_fail(SHINGLE_EINVAL, "%.200s takes %s: shingle_run_tensors has room for it",
                        plan->text,
                        plan->problem.norm          ? "a residual and a gain"
                        : plan->problem.b_count > 1 ? "several B and C"
-                                                   : "a returned A");
+                       : plan->problem.return_a    ? "a returned A"
+                                                   : "a bias");
     return sg_comm_run(plan, &tensors, stream, ~0u);
 }
 

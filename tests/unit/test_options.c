@@ -62,6 +62,27 @@ static void what_was_not_built_in_is_unsupported(void **state)
     expect_text("cuda is built in by cmake");
 }
 
+static void what_run_has_no_room_for_is_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *problem, *takes;
+    } list[] = {{"gemm_rs:f32:32x16x16:r2:bias", "takes a bias: shingle_run_tensors has room"},
+                {"gemm_rs:f32:32x16x16:r2:bias:norm", "takes a residual and a gain"},
+                {"ag_gemm:f32:32x16x16:r2:return_a", "takes a returned A"},
+                {"ag_gemm:f32:32x16x16:r2:b=8,8", "takes several B and C"}};
+    static float a[32 * 16], b[16 * 16], c[32 * 16];
+    shingle_comm *comm[RANKS];
+    assert_int_equal(shingle_open(RANKS, NULL, comm), SHINGLE_OK);
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        shingle_plan *plan = NULL;
+        assert_int_equal(shingle_plan_create(comm[0], list[i].problem, NULL, &plan), SHINGLE_OK);
+        assert_int_equal(shingle_run(plan, a, b, c, NULL), SHINGLE_EINVAL);
+        expect_text(list[i].takes);
+    }
+    assert_int_equal(shingle_close(RANKS, comm), SHINGLE_OK);
+}
+
 /* ---- Options that mean nothing beside each other
  * --------------------------------------------- */
 
@@ -145,6 +166,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(empty_texts_are_not_given),
         cmocka_unit_test(what_was_not_built_in_is_unsupported),
+        cmocka_unit_test(what_run_has_no_room_for_is_named),
         cmocka_unit_test(scales_need_a_machine),
         cmocka_unit_test(limits_need_something_to_measure),
         cmocka_unit_test(functions_are_for_calls),
