@@ -29,9 +29,15 @@ int fake_calls(void);
 bool fake_fails(void); /* counts a call: does it fail? */
 cudaError_t fake_error(void);
 
+/* ERROR becomes the last one of this thread, which stays until somebody gets it. */
+cudaError_t fake_told(cudaError_t error);
+
 /* What all of them say, and who asks about streams and events is told: the context is lost.
  * cudaSuccess: it is not. */
 extern cudaError_t fake_lost;
+
+/* How many of the next questions about streams and events are answered "not yet". */
+extern _Atomic int fake_not_yet;
 
 /* How long each of them takes in this thread. */
 extern _Thread_local int fake_call_us;
@@ -39,7 +45,7 @@ extern _Thread_local int fake_call_us;
 #define FAKE __attribute__((visibility("default")))
 #define FAKE_MAY_FAIL()                                                                            \
     do {                                                                                           \
-        if (fake_fails()) return fake_error();                                                     \
+        if (fake_fails()) return fake_told(fake_error());                                          \
     } while (0)
 
 /* Everything is on a device but what begins here. */

@@ -54,11 +54,8 @@ typedef struct replay {
 static pthread_mutex_t mutex;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static cudaStream_t streams;
-static int fail_in = -1, calls, live;
-static cudaError_t failure = cudaErrorUnknown;
-cudaError_t fake_lost = cudaSuccess;
+static int live;
 static bool pumping;
-_Thread_local int fake_call_us;
 
 static void start(void)
 {
@@ -80,35 +77,6 @@ static void unlock(void)
 }
 
 /* ---- Control --------------------------------------------------------------------------------- */
-
-void fake_fail_at(int count, cudaError_t error)
-{
-    fail_in = count;
-    failure = error;
-    calls = 0;
-}
-
-int fake_calls(void)
-{
-    return calls;
-}
-
-bool fake_fails(void)
-{
-    const struct timespec pause = {0, fake_call_us * 1000L};
-    if (fake_call_us > 0) nanosleep(&pause, NULL);
-    lock();
-    calls++;
-    const bool fails = fail_in-- == 0 || fake_lost != cudaSuccess;
-    if (fail_in < 0) fail_in = -1;
-    unlock();
-    return fails;
-}
-
-cudaError_t fake_error(void)
-{
-    return fake_lost != cudaSuccess ? fake_lost : failure;
-}
 
 int fake_live(void)
 {
@@ -292,7 +260,7 @@ FAKE cudaError_t cudaStreamDestroy(cudaStream_t stream)
     return cudaSuccess;
 }
 
-FAKE cudaError_t cudaStreamQuery(cudaStream_t stream)
+static cudaError_t ask_stream(cudaStream_t stream)
 {
     if (fake_lost != cudaSuccess) return fake_lost;
     if (fake_capture_breaks()) return cudaErrorStreamCaptureUnsupported;
@@ -303,11 +271,26 @@ FAKE cudaError_t cudaStreamQuery(cudaStream_t stream)
     return empty ? cudaSuccess : cudaErrorNotReady;
 }
 
+_Atomic int fake_not_yet;
+
+static bool is_early(void)
+{
+    const bool early = fake_not_yet > 0;
+    fake_not_yet -= early;
+    return early;
+}
+
+/* That something is not over is an error as any other to who asks for the last one. */
+FAKE cudaError_t cudaStreamQuery(cudaStream_t stream)
+{
+    const cudaError_t error = is_early() ? cudaErrorNotReady : ask_stream(stream);
+    return error == cudaSuccess ? error : fake_told(error);
+}
+
 FAKE cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
     FAKE_MAY_FAIL();
-    while (cudaStreamQuery(stream) == cudaErrorNotReady)
-        nanosleep(&(struct timespec){0, 50000}, NULL);
+    while (ask_stream(stream) == cudaErrorNotReady) nanosleep(&(struct timespec){0, 50000}, NULL);
     return cudaSuccess;
 }
 
@@ -413,12 +396,12 @@ FAKE cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, uns
         note(stream->captured, stream, WAIT, event);
         return cudaSuccess;
     }
-    if (stream->captured != NULL) return cudaErrorStreamCaptureIsolation;
+    if (stream->captured != NULL) return fake_told(cudaErrorStreamCaptureIsolation);
     const event_op e = {event, event->recorded};
     return fake_enqueue(stream, event_seen, &e, sizeof e);
 }
 
-FAKE cudaError_t cudaEventQuery(cudaEvent_t event)
+static cudaError_t ask_event(cudaEvent_t event)
 {
     if (fake_lost != cudaSuccess) return fake_lost;
     if (fake_capture_breaks()) return cudaErrorStreamCaptureUnsupported;
@@ -429,11 +412,16 @@ FAKE cudaError_t cudaEventQuery(cudaEvent_t event)
     return done ? cudaSuccess : cudaErrorNotReady;
 }
 
+FAKE cudaError_t cudaEventQuery(cudaEvent_t event)
+{
+    const cudaError_t error = is_early() ? cudaErrorNotReady : ask_event(event);
+    return error == cudaSuccess ? error : fake_told(error);
+}
+
 FAKE cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
     FAKE_MAY_FAIL();
-    while (cudaEventQuery(event) == cudaErrorNotReady)
-        nanosleep(&(struct timespec){0, 50000}, NULL);
+    while (ask_event(event) == cudaErrorNotReady) nanosleep(&(struct timespec){0, 50000}, NULL);
     return cudaSuccess;
 }
 
@@ -471,8 +459,8 @@ FAKE cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out)
     for (cudaStream_t s = streams; s != NULL; s = s->next)
         if (s->captured == *out) s->captured = NULL;
     unlock();
-    if (!fake_capture_end(*out)) return cudaErrorStreamCaptureInvalidated;
-    return fake_fails() ? failure : cudaSuccess;
+    if (!fake_capture_end(*out)) return fake_told(cudaErrorStreamCaptureInvalidated);
+    return fake_fails() ? fake_told(fake_error()) : cudaSuccess;
 }
 
 static op *copy_ops(const op *from)

@@ -137,7 +137,7 @@ FAKE cudaError_t cudaSetDevice(int device)
 {
     const bool fails = fake_fails();
     fake_unset += fails;
-    if (fails) return fake_error();
+    if (fails) return fake_told(fake_error());
     if (device < 0 || device >= device_count) return cudaErrorInvalidDevice;
     current = device;
     return cudaSuccess;
@@ -206,16 +206,4 @@ FAKE cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **out
     *result = cudaDriverEntryPointSuccess;
     memcpy(out, &entry, sizeof entry);
     return cudaSuccess;
-}
-
-FAKE cudaError_t cudaGetLastError(void)
-{
-    return cudaSuccess;
-}
-
-FAKE const char *cudaGetErrorString(cudaError_t error)
-{
-    return error == cudaErrorMemoryAllocation ? "out of memory"
-           : error == cudaErrorNoDevice       ? "no CUDA-capable device is detected"
-                                              : "a planted failure";
 }

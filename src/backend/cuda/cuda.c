@@ -10,7 +10,6 @@
 
 extern const sg_backend sg_backend_cuda;
 
-enum { SET_AT_ONCE = 1 << 20 };              /* bytes */
 static const double meet_us = 60e6;          /* for what libraries do in a first collective */
 static const double most_timeout_us = 900e6; /* roles of a kernel count naps as long as that */
 
@@ -304,7 +303,6 @@ static shingle_status await_service(sg_cuda *cuda, shingle_status status)
         for (; error == cudaErrorNotReady && sg_now_us() < until; sg_cuda_pause())
             error = cudaStreamQuery(cuda->rank[r].service);
         if (error == cudaErrorNotReady) {
-            (void)cudaGetLastError();
             sg_collect_abort(cuda->collect);
             if (status == SHINGLE_OK)
                 status = sg_fail(SHINGLE_ETIMEOUT,
@@ -314,6 +312,7 @@ static shingle_status await_service(sg_cuda *cuda, shingle_status status)
         }
         if (status == SHINGLE_OK) status = sg_cuda_check(error, "cudaStreamQuery()");
     }
+    (void)cudaGetLastError(); /* not ready is no error to be found later */
     return status;
 }
 
