@@ -66,10 +66,90 @@ static void waiting_leaves_no_error(void **state)
     expect_no_error("shingle_close");
 }
 
+/* ---- Ranks that are late --------------------------------------------------------------------- */
+
+/* Work of the caller's that is in front of a run. */
+static bool pass(void *data, bool first)
+{
+    double until = 0;
+    (void)first;
+    memcpy(&until, data, sizeof until);
+    return sg_now_us() >= until;
+}
+
+static void enqueue_work(cudaStream_t stream, double seconds)
+{
+    const double until = sg_now_us() + seconds * 1e6;
+    assert_int_equal(fake_enqueue(stream, pass, &until, sizeof until), cudaSuccess);
+}
+
+typedef struct slow {
+    world w;
+    cudaStream_t stream;
+    int call_us;
+    shingle_status status;
+    char why[600];
+} slow;
+
+static void *run_slowly(void *data)
+{
+    slow *const x = data;
+    fake_call_us = x->call_us;
+    x->status = run_rank(&x->w, 0, x->stream);
+    snprintf(x->why, sizeof x->why, "%s", shingle_error());
+    return NULL;
+}
+
+static bool is_enqueueing(const world *w, int r)
+{
+    sg_cuda *const cuda = w->comm[r]->group->self;
+    pthread_mutex_lock(&cuda->mutex);
+    const bool enqueues = cuda->rank[r].enqueues;
+    pthread_mutex_unlock(&cuda->mutex);
+    return enqueues;
+}
+
+/* The group fails while one of its threads still enqueues: at a time when nothing of that is on its
+ * way, or in front of a collective that is then refused.  That rank hears of it when its call comes
+ * back, and nothing of the run is left behind the caller's work, to go on when the group has
+ * recovered. */
+static void who_is_late_leaves_nothing(void **state)
+{
+    (void)state;
+    static const char *const strategies[] = {"fused_out", "sliced{slices=2,tile_m=64,tile_n=128}"};
+    for (int i = 0; i < 2; i++) {
+        slow x = {.call_us = i == 0 ? 100000 : 0};
+        pthread_t thread;
+        open_group(&x.w, RANKS, 0.1);
+        assert_true(make_plans(&x.w, "gemm_rs:bf16:136x136x16:r4", strategies[i]));
+        cudaStreamCreateWithFlags(&x.stream, cudaStreamNonBlocking);
+        run_right(&x.w, 1);
+        fill(&x.w, 2);
+        enqueue_work(x.stream, 1.2);
+        fake_slow_us = i == 0 ? 0 : 600000; /* of its first collective */
+        assert_int_equal(pthread_create(&thread, NULL, run_slowly, &x), 0);
+        while (!is_enqueueing(&x.w, 0)) usleep(100);
+        for (int r = 1; r < RANKS; r++) assert_int_equal(run_rank(&x.w, r, NULL), SHINGLE_OK);
+        assert_int_equal(shingle_sync(x.w.comm[1], 10), SHINGLE_ETIMEOUT);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        if (x.status != SHINGLE_ETIMEOUT)
+            fail_msg("%s: %d, \"%s\"", strategies[i], (int)x.status, x.why);
+        assert_int_equal(shingle_sync(x.w.comm[0], 10), SHINGLE_ETIMEOUT);
+        assert_string_equal(x.why, shingle_error());
+        if (fake_pending(x.stream)) fail_msg("%s: something is left", strategies[i]);
+        recover(&x.w);
+        run_right(&x.w, 3);
+        cudaStreamDestroy(x.stream);
+        drop_plans(&x.w);
+        close_group(&x.w);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waiting_leaves_no_error),
+        cmocka_unit_test(who_is_late_leaves_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

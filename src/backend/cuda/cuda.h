@@ -280,8 +280,10 @@ shingle_status sg_cuda_issue_reduce(void *self, sg_run *run, int32_t step);
 shingle_status sg_cuda_issue_coll(void *self, sg_run *run, int32_t step);
 shingle_status sg_cuda_issue_flag(void *self, sg_run *run, int32_t step);
 
-/* Enqueueing failed in the middle of a run of RANK: the group fails with that, and drains. */
-void sg_cuda_stop(sg_cuda *cuda, const sg_cuda_rank *rank, shingle_status status);
+/* A run of RANK was enqueued in part, which failed with STATUS, or beside a failure that its group
+ * has drained: the group fails, if it has not, and drains.  Returns the verdict.  The current
+ * device is RANK's. */
+shingle_status sg_cuda_stop(sg_cuda *cuda, const sg_cuda_rank *rank, shingle_status status);
 
 /* Who captures a graph, and while it is captured in Global mode everybody else, breaks it by asking
  * how streams and events stand.  Between these two the calling thread may ask.  They nest. */

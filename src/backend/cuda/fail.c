@@ -433,7 +433,7 @@ shingle_status sg_cuda_alive(sg_cuda *cuda)
     return status;
 }
 
-void sg_cuda_stop(sg_cuda *cuda, const sg_cuda_rank *rank, shingle_status status)
+shingle_status sg_cuda_stop(sg_cuda *cuda, const sg_cuda_rank *rank, shingle_status status)
 {
     const enum cudaStreamCaptureMode mode = begin_looking(cuda);
     if (!cuda->failed) {
@@ -441,11 +441,12 @@ void sg_cuda_stop(sg_cuda *cuda, const sg_cuda_rank *rank, shingle_status status
         sg_text text = {cuda->verdict.text, sizeof cuda->verdict.text, 0};
         sg_text_add(&text, "rank %d could not enqueue a run: %s", rank->rank, shingle_error());
         cuda->failed = true;
-        (void)cudaEventRecord(rank->fork, rank->main); /* behind what was enqueued of it */
-        if (!drain(cuda, drain_us)) sg_log(SG_LOG_ERROR, "cuda: a GPU does not let go of its runs");
     }
-    (void)sg_fail(cuda->verdict.status, "%s", cuda->verdict.text);
+    (void)cudaEventRecord(rank->fork, rank->main); /* behind what was enqueued of it */
+    if (!drain(cuda, drain_us)) sg_log(SG_LOG_ERROR, "cuda: a GPU does not let go of its runs");
+    status = sg_fail(cuda->verdict.status, "%s", cuda->verdict.text);
     end_looking(cuda, mode);
+    return status;
 }
 
 /* ---- Waiting --------------------------------------------------------------------------------- */

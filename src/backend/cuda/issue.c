@@ -41,9 +41,9 @@ static shingle_status issue(sg_cuda *cuda, sg_run *run, int32_t index, issuer *g
         status =
             sg_cuda_check(cudaEventRecord(plan->step[index].ended, stream), "cudaEventRecord()");
     if (status != SHINGLE_OK) {
+        if (!rank->capturing) status = sg_cuda_stop(cuda, rank, status);
         sg_cuda_mark(cuda, rank, false);
         sg_cuda_leave(rank, rank->caller_device);
-        if (!rank->capturing) sg_cuda_stop(cuda, rank, status);
     }
     return status;
 }

@@ -297,9 +297,9 @@ shingle_status sg_cuda_begin(void *self, sg_run *run)
     const bool out = status == SHINGLE_OK && run->bound->sched.peers; /* peers hear of it */
     if (status == SHINGLE_OK) status = fork_lanes(rank, run->bound->backend);
     if (status == SHINGLE_OK) return SHINGLE_OK;
+    if (out && !rank->capturing) status = sg_cuda_stop(cuda, rank, status);
     sg_cuda_mark(cuda, rank, false);
     sg_cuda_leave(rank, rank->caller_device);
-    if (out && !rank->capturing) sg_cuda_stop(cuda, rank, status);
     return status;
 }
 
@@ -402,19 +402,20 @@ static shingle_status arrive(sg_cuda *cuda, sg_cuda_rank *rank, const sg_run *ru
     pthread_mutex_lock(&cuda->mutex);
     rank->issued++;
     cuda->progress_us = sg_now_us();
+    const bool late = cuda->failed; /* behind what was drained */
     pthread_mutex_unlock(&cuda->mutex);
     rank->last = rank->main;
     rank->ever = true;
-    return SHINGLE_OK;
+    return late ? SHINGLE_ETIMEOUT : SHINGLE_OK;
 }
 
 shingle_status sg_cuda_end(void *self, sg_run *run)
 {
     sg_cuda *const cuda = self;
     sg_cuda_rank *const rank = &cuda->rank[run->work->rank];
-    const shingle_status status = arrive(cuda, rank, run);
+    shingle_status status = arrive(cuda, rank, run);
+    if (status != SHINGLE_OK && !rank->capturing) status = sg_cuda_stop(cuda, rank, status);
     sg_cuda_mark(cuda, rank, false);
     sg_cuda_leave(rank, rank->caller_device);
-    if (status != SHINGLE_OK && !rank->capturing) sg_cuda_stop(cuda, rank, status);
     return status;
 }
