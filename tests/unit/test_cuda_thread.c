@@ -86,7 +86,7 @@ static void enqueue_work(cudaStream_t stream, double seconds)
 typedef struct slow {
     world w;
     cudaStream_t stream;
-    int call_us;
+    int rank, call_us;
     shingle_status status;
     char why[600];
 } slow;
@@ -95,7 +95,7 @@ static void *run_slowly(void *data)
 {
     slow *const x = data;
     fake_call_us = x->call_us;
-    x->status = run_rank(&x->w, 0, x->stream);
+    x->status = run_rank(&x->w, x->rank, x->stream);
     snprintf(x->why, sizeof x->why, "%s", shingle_error());
     return NULL;
 }
@@ -145,11 +145,51 @@ static void who_is_late_leaves_nothing(void **state)
     }
 }
 
+/* ---- Memory beside runs ---------------------------------------------------------------------- */
+
+/* A plan that is bound takes memory on the GPUs of all ranks, and fills it.  One of them has just
+ * launched a kernel, of all SMs, that waits for the rank whose plan it is; a fill would wait for
+ * that kernel. */
+static void memory_is_filled_beside_launches(void **state)
+{
+    (void)state;
+    static const char *const problems[] = {"gemm_rs:bf16:2080x136x64:r2",
+                                           "gemm_ar:bf16:4160x136x64:r2"};
+    const shingle_plan_options options = {.strategy = "fused_out{tile_m=128,tile_n=128}"};
+    slow x = {.rank = 1, .call_us = 100000};
+    open_group(&x.w, 2, 2);
+    assert_true(make_plans(&x.w, "gemm_rs:bf16:520x136x64:r2", options.strategy));
+    assert_int_equal(cudaSetDevice(1), cudaSuccess);
+    cudaStreamCreateWithFlags(&x.stream, cudaStreamNonBlocking);
+    assert_int_equal(cudaSetDevice(0), cudaSuccess);
+    for (int i = 0; i < 2; i++) {
+        pthread_t thread;
+        shingle_plan *plan = NULL;
+        fill(&x.w, (uint64_t)i);
+        assert_int_equal(pthread_create(&thread, NULL, run_slowly, &x), 0);
+        while (!fake_pending(x.stream)) usleep(100);
+        fake_pump();
+        assert_int_equal(fake_kernels[1], 1);
+        assert_int_equal(shingle_plan_create(x.w.comm[0], problems[i], &options, &plan),
+                         SHINGLE_OK);
+        assert_int_equal(run_rank(&x.w, 0, NULL), SHINGLE_OK);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        if (x.status != SHINGLE_OK) fail_msg("%s", x.why);
+        sync_all(&x.w);
+        expect_right(&x.w, problems[i]);
+        shingle_plan_free(plan);
+    }
+    cudaStreamDestroy(x.stream);
+    drop_plans(&x.w);
+    close_group(&x.w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waiting_leaves_no_error),
         cmocka_unit_test(who_is_late_leaves_nothing),
+        cmocka_unit_test(memory_is_filled_beside_launches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

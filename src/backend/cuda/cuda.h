@@ -209,7 +209,8 @@ void sg_cuda_sweep(sg_cuda *cuda, bool last);
 /* RANK begins or has ended to enqueue a run. */
 void sg_cuda_mark(sg_cuda *cuda, sg_cuda_rank *rank, bool enqueues);
 
-/* Device memory of RANK, zeroed; the current device is RANK's. */
+/* Device memory of RANK, zeroed; the current device is RANK's.  This and the fills below are for
+ * the thread that drives RANK, or with the mutex held. */
 shingle_status sg_cuda_get(sg_cuda_rank *rank, size_t bytes, void **memory_out);
 shingle_status sg_cuda_put(sg_cuda_rank *rank, void *to, const void *from, size_t bytes);
 shingle_status sg_cuda_fetch(sg_cuda_rank *rank, void *to, const void *from, size_t bytes);

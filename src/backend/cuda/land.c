@@ -31,8 +31,10 @@ shingle_status sg_cuda_land(sg_cuda *cuda, const sg_problem *p, void **landing)
         if (rank->landing[class] == NULL) {
             int caller = 0;
             SG_TRY(sg_cuda_enter(rank, &caller));
+            pthread_mutex_lock(&cuda->mutex);
             const shingle_status status =
                 sg_cuda_get(rank, (size_t)1 << class, &rank->landing[class]);
+            pthread_mutex_unlock(&cuda->mutex);
             sg_cuda_leave(rank, caller);
             SG_TRY(status);
         }

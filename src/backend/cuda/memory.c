@@ -25,9 +25,12 @@ static shingle_status set_by_copies(sg_cuda_rank *rank, char *memory, int byte, 
     return status;
 }
 
+/* The rank's own thread knows what is on its way; any other has the mutex, behind which a run that
+ * has not begun waits until the fill is over (sg_cuda_mark). */
 static shingle_status set(sg_cuda_rank *rank, void *memory, int byte, size_t bytes)
 {
-    if (sg_cuda_in_flight(rank) > 0) return set_by_copies(rank, memory, byte, bytes);
+    if (rank->enqueues || sg_cuda_in_flight(rank) > 0)
+        return set_by_copies(rank, memory, byte, bytes);
     SG_CUDA(cudaMemsetAsync(memory, byte, bytes, rank->service));
     SG_CUDA(cudaStreamSynchronize(rank->service));
     return SHINGLE_OK;
