@@ -67,8 +67,8 @@ bool fake_busy(int device);
  * have waited for. */
 extern _Atomic int fake_stalls;
 
-/* Captures that are on their way.  Whoever asks about a stream or an event meanwhile may break
- * them. */
+/* Captures that are on their way.  Whoever asks about a stream or an event meanwhile, or gets or
+ * frees memory, may break them. */
 void fake_capture_begin(cudaGraph_t graph, enum cudaStreamCaptureMode mode);
 bool fake_capture_end(cudaGraph_t graph); /* is it whole? */
 bool fake_capture_breaks(void);

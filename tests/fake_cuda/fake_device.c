@@ -27,6 +27,7 @@ void fake_devices(int count)
 FAKE cudaError_t cudaMalloc(void **out, size_t bytes)
 {
     FAKE_MAY_FAIL();
+    if (fake_capture_breaks()) return fake_told(cudaErrorStreamCaptureUnsupported);
     void *const memory = aligned_alloc(256, (bytes + 255) / 256 * 256);
     if (memory == NULL) return cudaErrorMemoryAllocation;
     memset(memory, 0x5a, bytes < POISONED ? bytes : POISONED);
@@ -38,6 +39,7 @@ FAKE cudaError_t cudaMalloc(void **out, size_t bytes)
 FAKE cudaError_t cudaFree(void *memory)
 {
     if (memory == NULL) return cudaSuccess;
+    if (fake_capture_breaks()) return fake_told(cudaErrorStreamCaptureUnsupported);
     fake_stalls += fake_busy(current); /* what was enqueued ends before, as on a device */
     free(memory);
     fake_count(-1);

@@ -66,6 +66,45 @@ static void waiting_leaves_no_error(void **state)
     expect_no_error("shingle_close");
 }
 
+/* ---- Captures -------------------------------------------------------------------------------- */
+
+/* Another thread captures a graph, in the mode in which all others must not get memory: this one
+ * gets some, makes a plan, and opens a group. */
+static void captures_go_on_beside_plans(void **state)
+{
+    (void)state;
+    static const char *const strategies[] = {"fused_out", "serial", "direct", "ring"};
+    world w;
+    cudaStream_t stream;
+    cudaGraph_t graph;
+    char word[8] = "";
+    open_group(&w, RANKS, 5);
+    cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+    for (int i = 0; i < 4; i++) {
+        shingle_plan *plan = NULL;
+        void *memory = NULL;
+        world other;
+        const shingle_plan_options options = {.strategy = strategies[i]};
+        cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal);
+        if (shingle_plan_create(w.comm[i], "gemm_ar:bf16:136x136x64:r4", &options, &plan) !=
+            SHINGLE_OK)
+            fail_msg("%s: %s", strategies[i], shingle_error());
+        shingle_plan_free(plan);
+        assert_int_equal(shingle_alloc(w.comm[i], 64, &memory), SHINGLE_OK);
+        assert_int_equal(shingle_write(w.comm[i], memory, "a word", 7), SHINGLE_OK);
+        assert_int_equal(shingle_read(w.comm[i], word, memory, 7), SHINGLE_OK);
+        assert_string_equal(word, "a word");
+        shingle_free(w.comm[i], memory);
+        open_group(&other, 2, 5);
+        close_group(&other);
+        if (cudaStreamEndCapture(stream, &graph) != cudaSuccess)
+            fail_msg("%s broke the capture", strategies[i]);
+        cudaGraphDestroy(graph);
+    }
+    cudaStreamDestroy(stream);
+    close_group(&w);
+}
+
 /* ---- Ranks that are late --------------------------------------------------------------------- */
 
 /* Work of the caller's that is in front of a run. */
@@ -188,6 +227,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waiting_leaves_no_error),
+        cmocka_unit_test(captures_go_on_beside_plans),
         cmocka_unit_test(who_is_late_leaves_nothing),
         cmocka_unit_test(memory_is_filled_beside_launches),
     };

@@ -152,10 +152,12 @@ shingle_status sg_cuda_time(void *self, sg_enqueue *run, void *context, int runs
     sg_cuda *const cuda = self;
     stopwatch w = {.run = run, .context = context};
     for (int r = 0; r < cuda->ranks; r++) SG_TRY(sg_cuda_sync(cuda, r, 4 * cuda->timeout_us / 1e6));
+    const enum cudaStreamCaptureMode mode = sg_cuda_relax();
     shingle_status status = prepare(cuda, runs > 1, &w);
     if (status == SHINGLE_OK)
         status = measure(cuda, &w, runs > 1 ? (runs + UNROLL - 1) / UNROLL : 0, us_out);
     if (status != SHINGLE_OK) settle(cuda);
     drop(cuda, &w);
+    sg_cuda_restore(mode);
     return status;
 }

@@ -113,11 +113,13 @@ static shingle_status alloc(void *self, int index, sg_arena_kind arena, size_t b
     sg_cuda_rank *const rank = &cuda->rank[index];
     int caller = 0;
     SG_TRY(sg_cuda_enter(rank, &caller));
+    const enum cudaStreamCaptureMode mode = sg_cuda_relax();
     sg_cuda_sweep(cuda, false);
     pthread_mutex_lock(&cuda->mutex); /* whoever binds a plan grows the memory of all ranks */
     const shingle_status status = arena == SG_WINDOWS ? get_window(cuda, rank, bytes, memory_out)
                                                       : get_block(rank, arena, bytes, memory_out);
     pthread_mutex_unlock(&cuda->mutex);
+    sg_cuda_restore(mode);
     sg_cuda_leave(rank, caller);
     if (status == SHINGLE_ENOMEM)
         return sg_fail(SHINGLE_ENOMEM, "no memory for %zu bytes on the GPU of rank %d", bytes,
@@ -132,11 +134,13 @@ static void release(void *self, int index, void *memory)
     sg_cuda_rank *const rank = &cuda->rank[index];
     int caller = 0;
     if (sg_cuda_enter(rank, &caller) != SHINGLE_OK) return;
+    const enum cudaStreamCaptureMode mode = sg_cuda_relax();
     pthread_mutex_lock(&cuda->mutex);
     const bool put = put_paired(rank, memory) ||
                      (cuda->collect != NULL && sg_collect_put(cuda->collect, rank->rank, memory));
     pthread_mutex_unlock(&cuda->mutex);
     if (!put) sg_cuda_drop(cuda, memory);
+    sg_cuda_restore(mode);
     sg_cuda_leave(rank, caller);
 }
 
@@ -146,7 +150,9 @@ static shingle_status move(sg_cuda *cuda, int index, void *to, const void *from,
     sg_cuda_rank *const rank = &cuda->rank[index];
     int caller = 0;
     SG_TRY(sg_cuda_enter(rank, &caller));
+    const enum cudaStreamCaptureMode mode = sg_cuda_relax();
     const shingle_status status = bytes > 0 ? go(rank, to, from, bytes) : SHINGLE_OK;
+    sg_cuda_restore(mode);
     sg_cuda_leave(rank, caller);
     return status;
 }
@@ -284,11 +290,13 @@ static void close_rank(sg_cuda_rank *rank)
 static void close_group(void *self)
 {
     sg_cuda *const cuda = self;
+    const enum cudaStreamCaptureMode mode = sg_cuda_relax();
     sg_collect_close(cuda->collect);
     sg_cuda_sweep(cuda, true);
     for (int r = 0; r < cuda->ranks; r++) close_rank(&cuda->rank[r]);
     sg_vendor_forget(cuda->choice);
     if (cuda->start != NULL) (void)cudaFreeHost(cuda->start);
+    sg_cuda_restore(mode);
     pthread_mutex_destroy(&cuda->mutex);
     free(cuda);
 }
@@ -402,7 +410,9 @@ static shingle_status open_group(const sg_backend_config *config, void **self_ou
     cuda->ask = find_ask();
     pthread_mutex_init(&cuda->mutex, NULL);
     shingle_status status = sg_cuda_deal(cuda, shares, count);
+    const enum cudaStreamCaptureMode mode = sg_cuda_relax();
     if (status == SHINGLE_OK) status = start(cuda);
+    sg_cuda_restore(mode);
     if (status != SHINGLE_OK) {
         close_group(cuda);
         return status;

@@ -287,7 +287,8 @@ shingle_status sg_cuda_issue_flag(void *self, sg_run *run, int32_t step);
 shingle_status sg_cuda_stop(sg_cuda *cuda, const sg_cuda_rank *rank, shingle_status status);
 
 /* Who captures a graph, and while it is captured in Global mode everybody else, breaks it by asking
- * how streams and events stand.  Between these two the calling thread may ask.  They nest. */
+ * how streams and events stand, and by getting or freeing memory.  Between these two the calling
+ * thread may: none of that is on a stream that is captured.  They nest. */
 enum cudaStreamCaptureMode sg_cuda_relax(void);
 void sg_cuda_restore(enum cudaStreamCaptureMode mode);
 

@@ -82,7 +82,9 @@ shingle_status sg_cuda_fill(void *self, int index, const sg_fill *f, void *matri
     sg_cuda *const cuda = self;
     int caller = 0;
     SG_TRY(sg_cuda_enter(&cuda->rank[index], &caller));
+    const enum cudaStreamCaptureMode mode = sg_cuda_relax();
     const shingle_status status = fill_any(&cuda->rank[index], f, matrix);
+    sg_cuda_restore(mode);
     sg_cuda_leave(&cuda->rank[index], caller);
     return status;
 }
@@ -120,7 +122,9 @@ shingle_status sg_cuda_differ(void *self, int index, const sg_fill *f, const voi
     sg_kernel_differences found;
     int caller = 0;
     SG_TRY(sg_cuda_enter(&cuda->rank[index], &caller));
+    const enum cudaStreamCaptureMode mode = sg_cuda_relax();
     const shingle_status status = find(&cuda->rank[index], f, matrix, &found);
+    sg_cuda_restore(mode);
     sg_cuda_leave(&cuda->rank[index], caller);
     SG_TRY(status);
     *wrong_out = (int64_t)found.count;

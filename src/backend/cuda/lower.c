@@ -536,16 +536,15 @@ shingle_status sg_cuda_bind(void *self, sg_bound *bound)
     sg_cuda_plan *const plan = calloc(1, sizeof *plan);
     if (plan == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory to bind %s", bound->text);
     plan->bound = bound;
-    shingle_status status = show_words(cuda, bound);
+    const enum cudaStreamCaptureMode mode = sg_cuda_relax();
     int caller = 0;
+    shingle_status status = show_words(cuda, bound);
     if (status == SHINGLE_OK) status = sg_cuda_enter(rank, &caller);
-    if (status != SHINGLE_OK) {
-        free(plan);
-        return status;
-    }
-    status = fill_plan(cuda, rank, plan);
+    const bool entered = status == SHINGLE_OK;
+    if (entered) status = fill_plan(cuda, rank, plan);
     if (status != SHINGLE_OK) free_plan(cuda, plan);
-    sg_cuda_leave(rank, caller);
+    if (entered) sg_cuda_leave(rank, caller);
+    sg_cuda_restore(mode);
     SG_TRY(status);
     pthread_mutex_lock(&cuda->mutex);
     plan->next = rank->plans;
