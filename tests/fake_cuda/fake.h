@@ -73,6 +73,10 @@ void fake_capture_begin(cudaGraph_t graph, enum cudaStreamCaptureMode mode);
 bool fake_capture_end(cudaGraph_t graph); /* is it whole? */
 bool fake_capture_breaks(void);
 
+/* STREAM is destroyed, which does not wait for what is in it, and one is made that gets its
+ * handle. */
+void fake_reuse(cudaStream_t stream);
+
 /* Is there such a stream, and something in it? */
 bool fake_pending(cudaStream_t stream);
 

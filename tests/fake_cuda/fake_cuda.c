@@ -21,6 +21,7 @@ struct CUstream_st {
     cudaGraph_t captured; /* while it is captured: what it becomes part of */
     bool virtual;         /* of a replay: gone when it is empty */
     int device;
+    unsigned long long id;
 };
 
 struct CUevent_st {
@@ -54,6 +55,7 @@ typedef struct replay {
 static pthread_mutex_t mutex;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static cudaStream_t streams;
+static unsigned long long next_id;
 static int live;
 static bool pumping;
 
@@ -229,6 +231,7 @@ FAKE cudaError_t cudaStreamCreateWithPriority(cudaStream_t *out, unsigned flags,
     cudaStream_t s = calloc(1, sizeof *s);
     lock();
     (void)cudaGetDevice(&s->device);
+    s->id = next_id++;
     s->tail = &s->head;
     s->next = streams;
     streams = s;
@@ -258,6 +261,28 @@ FAKE cudaError_t cudaStreamDestroy(cudaStream_t stream)
     live--;
     unlock();
     return cudaSuccess;
+}
+
+FAKE cudaError_t cudaStreamGetId(cudaStream_t stream, unsigned long long *out)
+{
+    FAKE_MAY_FAIL();
+    *out = stream->id;
+    return cudaSuccess;
+}
+
+void fake_reuse(cudaStream_t stream)
+{
+    cudaStream_t const rest = calloc(1, sizeof *rest);
+    lock();
+    *rest = *stream;
+    rest->virtual = true;
+    rest->next = streams;
+    if (rest->head == NULL) rest->tail = &rest->head;
+    streams = rest;
+    stream->head = NULL;
+    stream->tail = &stream->head;
+    stream->id = next_id++;
+    unlock();
 }
 
 static cudaError_t ask_stream(cudaStream_t stream)
@@ -291,13 +316,6 @@ FAKE cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
     FAKE_MAY_FAIL();
     while (ask_stream(stream) == cudaErrorNotReady) nanosleep(&(struct timespec){0, 50000}, NULL);
-    return cudaSuccess;
-}
-
-FAKE cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
-{
-    *least = 0;
-    *greatest = -5;
     return cudaSuccess;
 }
 

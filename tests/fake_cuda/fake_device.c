@@ -165,6 +165,13 @@ FAKE cudaError_t cudaDeviceGetAttribute(int *out, enum cudaDeviceAttr attribute,
     return cudaSuccess;
 }
 
+FAKE cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
+{
+    *least = 0;
+    *greatest = -5;
+    return cudaSuccess;
+}
+
 FAKE cudaError_t cudaDeviceCanAccessPeer(int *out, int device, int peer)
 {
     FAKE_MAY_FAIL();

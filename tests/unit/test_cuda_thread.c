@@ -105,7 +105,7 @@ static void captures_go_on_beside_plans(void **state)
     close_group(&w);
 }
 
-/* ---- Ranks that are late --------------------------------------------------------------------- */
+/* ---- Streams --------------------------------------------------------------------------------- */
 
 /* Work of the caller's that is in front of a run. */
 static bool pass(void *data, bool first)
@@ -121,6 +121,35 @@ static void enqueue_work(cudaStream_t stream, double seconds)
     const double until = sg_now_us() + seconds * 1e6;
     assert_int_equal(fake_enqueue(stream, pass, &until, sizeof until), cudaSuccess);
 }
+
+/* The next stream may have the handle of one whose run has not ended, and so may that of another
+ * thread: runs of a rank follow each other by streams, whatever they are called. */
+static void runs_follow_each_other(void **state)
+{
+    (void)state;
+    world w;
+    cudaStream_t stream;
+    open_group(&w, 2, 5);
+    assert_true(make_plans(&w, "gemm_rs:bf16:48x16x32:r2", "fused_out"));
+    cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+    fill(&w, 1);
+    enqueue_work(stream, 0.3);
+    for (int n = 0; n < 2; n++) {
+        for (int r = 0; r < 2; r++)
+            assert_int_equal(run_rank(&w, r, r == 0 ? stream : NULL), SHINGLE_OK);
+        if (n == 0) fake_reuse(stream);
+    }
+    fake_pump();
+    assert_true(fake_pending(stream));
+    sync_all(&w);
+    assert_false(fake_pending(stream));
+    expect_right(&w, "on one handle");
+    cudaStreamDestroy(stream);
+    drop_plans(&w);
+    close_group(&w);
+}
+
+/* ---- Ranks that are late --------------------------------------------------------------------- */
 
 typedef struct slow {
     world w;
@@ -228,6 +257,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waiting_leaves_no_error),
         cmocka_unit_test(captures_go_on_beside_plans),
+        cmocka_unit_test(runs_follow_each_other),
         cmocka_unit_test(who_is_late_leaves_nothing),
         cmocka_unit_test(memory_is_filled_beside_launches),
     };

@@ -36,6 +36,8 @@ enum {
     SG_CUDA_RAISES = 32 /* of a copy that its engine may carry out; a kernel does the rest */
 };
 
+#define SG_CUDA_OWN (~0ull) /* no stream of a caller's has this number */
+
 struct sg_vendor; /* vendor.c */
 
 /* A run that was enqueued, as far as the host knows. */
@@ -82,13 +84,16 @@ typedef struct sg_cuda_rank {
     /* Runs FIRST .. ISSUED - 1, modulo its size; the one behind them is written by who enqueues
      * it. */
     sg_cuda_flight flight[SG_CUDA_FLIGHT];
-    uint64_t first;    /* grows with the mutex held, by whoever finds that runs have ended */
-    uint64_t issued;   /* grows with the mutex held, by who enqueues the rank's runs */
-    cudaStream_t last; /* stream of the run enqueued last */
+    uint64_t first;  /* grows with the mutex held, by whoever finds that runs have ended */
+    uint64_t issued; /* grows with the mutex held, by who enqueues the rank's runs */
+    /* Stream of the run enqueued last, by its number: another stream may have the same handle, a
+     * later one or that of another thread (cudaStreamPerThread). */
+    unsigned long long last;
     bool ever;
 
     /* Of the run that is being enqueued. */
     cudaStream_t main;
+    unsigned long long main_id; /* SG_CUDA_OWN: lane 0; not set while capturing */
     bool capturing;
     int caller_device; /* of who enqueues it */
     unsigned how;      /* kernels start: SG_KERNEL_EARLY or 0 */

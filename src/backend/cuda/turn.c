@@ -234,7 +234,9 @@ static shingle_status follow(sg_cuda *cuda, sg_cuda_rank *rank, const sg_run *ru
     if (run->stream != NULL) SG_CUDA(cudaStreamIsCapturing(rank->main, &capture));
     rank->capturing = capture != cudaStreamCaptureStatusNone;
     if (rank->capturing) return SHINGLE_OK;
-    const bool moves = rank->ever && rank->last != rank->main;
+    rank->main_id = SG_CUDA_OWN;
+    if (rank->main != rank->lane[0]) SG_CUDA(cudaStreamGetId(rank->main, &rank->main_id));
+    const bool moves = rank->ever && rank->last != rank->main_id;
     if (moves || plan->opens < 0 || plan->opens != plan->closes) SG_TRY(mark_last(cuda, rank));
     if (!moves || sg_cuda_in_flight(rank) == 0) return SHINGLE_OK;
     SG_CUDA(cudaStreamWaitEvent(rank->main, flight_of(rank, rank->issued - 1)->ended, 0));
@@ -404,7 +406,7 @@ static shingle_status arrive(sg_cuda *cuda, sg_cuda_rank *rank, const sg_run *ru
     cuda->progress_us = sg_now_us();
     const bool late = cuda->failed; /* behind what was drained */
     pthread_mutex_unlock(&cuda->mutex);
-    rank->last = rank->main;
+    rank->last = rank->main_id;
     rank->ever = true;
     return late ? SHINGLE_ETIMEOUT : SHINGLE_OK;
 }
