@@ -60,11 +60,11 @@ struct KernelCheck {
         return ref;
     }
     void begin_all(int gate = 0) {
-        for (int r = 0; r < world.ranks; ++r) CHECK(sg_kernel_begin(world.rank[r], world.ranks, 77, nullptr, 0, 0, 1, gate, 0, stream[0]));
+        for (int r = 0; r < world.ranks; ++r) CHECK(sg_kernel_begin(world.rank[r], 77, nullptr, 0, 0, 1, gate, 0, stream[0]));
         CHECK(cudaStreamSynchronize(stream[0]));
     }
     void end_all() {
-        for (int r = 0; r < world.ranks; ++r) CHECK(sg_kernel_end(world.rank[r], world.ranks, 77, 0, 1, 1, 0, stream[0]));
+        for (int r = 0; r < world.ranks; ++r) CHECK(sg_kernel_end(world.rank[r], 77, 0, 1, 1, 0, stream[0]));
         CHECK(cudaStreamSynchronize(stream[0]));
     }
 
@@ -316,7 +316,7 @@ struct KernelCheck {
                 (void)wait0;
             }
             if (why) printf("%s: %s\n", what, why);
-            for (int r = 0; r < ranks && !(stingy && r == 2); ++r) CHECK(sg_kernel_begin(world.rank[r], ranks, 78, C[r].data, n, 0, 1, 1, 0, stream[r]));
+            for (int r = 0; r < ranks && !(stingy && r == 2); ++r) CHECK(sg_kernel_begin(world.rank[r], 78, C[r].data, n, 0, 1, 1, 0, stream[r]));
             CHECK(cudaDeviceSynchronize());
             for (int r = 0; r < ranks && !why && !(stingy && r == 2); ++r) {
                 CHECK(sg_kernel_gemm_run(&g[r], SG_KERNEL_EARLY, stream[r]));
@@ -326,7 +326,7 @@ struct KernelCheck {
                 for (int q = 0; q < ranks && all; ++q) s.waits += q != r && base[q + 1] > base[q];
                 s.wait0 = (int)l[r].wait.size() - s.waits;
                 CHECK(sg_kernel_flag(&l[r].program, &s, 0, stream[r]));
-                CHECK(sg_kernel_end(world.rank[r], ranks, 78, 0, 1, 1, 0, stream[r]));
+                CHECK(sg_kernel_end(world.rank[r], 78, 0, 1, 1, 0, stream[r]));
             }
             settle(what);
             if (stingy) {  // rank 2 never came: the others end, and say so

@@ -365,18 +365,13 @@ cudaError_t sg_kernel_permute(const sg_kernel_place *src, const sg_kernel_place 
 
 /* Says hello to all ranks if HELLO, with C as in sg_kernel_turn, and then
  * waits for the gate if GATE. */
-cudaError_t sg_kernel_begin(sg_kernel_rank *rank, int ranks, uint64_t hash, const void *c,
-                            int64_t c_stride, int baked, int hello, int gate, unsigned how,
-                            cudaStream_t stream);
-
-/* Every rank has ended the last run that used this half. */
-cudaError_t sg_kernel_gate(sg_kernel_rank *rank, int baked, int step, unsigned how,
-                           cudaStream_t stream);
+cudaError_t sg_kernel_begin(sg_kernel_rank *rank, uint64_t hash, const void *c, int64_t c_stride,
+                            int baked, int hello, int gate, unsigned how, cudaStream_t stream);
 
 /* Behind all lanes: waits for all hellos if HELLO and compares their hashes, says done to all if
  * DONE (as HELLO), next epoch.  After a failure it does none of it. */
-cudaError_t sg_kernel_end(sg_kernel_rank *rank, int ranks, uint64_t hash, int baked, int hello,
-                          int done, unsigned how, cudaStream_t stream);
+cudaError_t sg_kernel_end(sg_kernel_rank *rank, uint64_t hash, int baked, int hello, int done,
+                          unsigned how, cudaStream_t stream);
 
 /* Loads every kernel into the current device's context now, since a first launch beside a waiting
  * kernel could wait for it. */

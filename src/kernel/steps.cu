@@ -60,12 +60,6 @@ static __global__ void begin_kernel(sg_kernel_rank *rank, uint64_t hash, const v
     if (gate) turn_gate(rank, own_words(rank), lane, baked, -1);
 }
 
-static __global__ void gate_kernel(sg_kernel_rank *rank, int baked, int step)
-{
-    come_in();
-    turn_gate(rank, own_words(rank), threadIdx.x, baked, step);
-}
-
 static __global__ void end_kernel(sg_kernel_rank *rank, uint64_t hash, int baked, int hello,
                                   int done)
 {
@@ -77,24 +71,15 @@ static __global__ void end_kernel(sg_kernel_rank *rank, uint64_t hash, int baked
     turn_end(rank, at, threadIdx.x, hash, hello, done, ok, true);
 }
 
-cudaError_t sg_kernel_begin(sg_kernel_rank *rank, int ranks, uint64_t hash, const void *c,
-                            int64_t c_stride, int baked, int hello, int gate, unsigned how,
-                            cudaStream_t stream)
+cudaError_t sg_kernel_begin(sg_kernel_rank *rank, uint64_t hash, const void *c, int64_t c_stride,
+                            int baked, int hello, int gate, unsigned how, cudaStream_t stream)
 {
-    (void)ranks;
     return start(begin_kernel, 1, LANES, how, stream, rank, hash, c, c_stride, baked, hello, gate);
 }
 
-cudaError_t sg_kernel_gate(sg_kernel_rank *rank, int baked, int step, unsigned how,
-                           cudaStream_t stream)
+cudaError_t sg_kernel_end(sg_kernel_rank *rank, uint64_t hash, int baked, int hello, int done,
+                          unsigned how, cudaStream_t stream)
 {
-    return start(gate_kernel, 1, LANES, how, stream, rank, baked, step);
-}
-
-cudaError_t sg_kernel_end(sg_kernel_rank *rank, int ranks, uint64_t hash, int baked, int hello,
-                          int done, unsigned how, cudaStream_t stream)
-{
-    (void)ranks;
     return start(end_kernel, 1, LANES, how, stream, rank, hash, baked, hello, done);
 }
 
@@ -266,7 +251,6 @@ cudaError_t sg_instance_load_steps(void)
 {
     const void *const kernels[] = {
         (const void *)begin_kernel,
-        (const void *)gate_kernel,
         (const void *)end_kernel,
         (const void *)flag_kernel,
         (const void *)copy_kernel,

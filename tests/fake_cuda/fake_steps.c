@@ -134,9 +134,8 @@ static bool run_begin(void *data, bool first)
     return fake_give_up(rank, &o->patience, &m, o->step, -1);
 }
 
-cudaError_t sg_kernel_begin(sg_kernel_rank *rank, int ranks, uint64_t hash, const void *c,
-                            int64_t c_stride, int baked, int hello, int gate, unsigned how,
-                            cudaStream_t stream)
+cudaError_t sg_kernel_begin(sg_kernel_rank *rank, uint64_t hash, const void *c, int64_t c_stride,
+                            int baked, int hello, int gate, unsigned how, cudaStream_t stream)
 {
     const fake_run o = {.rank = rank,
                         .hash = hash,
@@ -146,17 +145,8 @@ cudaError_t sg_kernel_begin(sg_kernel_rank *rank, int ranks, uint64_t hash, cons
                         .hello = hello,
                         .gate = gate,
                         .step = -1};
-    (void)ranks;
     see_how(how);
     fake_launches++;
-    return fake_enqueue(stream, run_begin, &o, sizeof o);
-}
-
-cudaError_t sg_kernel_gate(sg_kernel_rank *rank, int baked, int step, unsigned how,
-                           cudaStream_t stream)
-{
-    const fake_run o = {.rank = rank, .baked = baked, .gate = 1, .step = step};
-    see_how(how);
     return fake_enqueue(stream, run_begin, &o, sizeof o);
 }
 
@@ -166,11 +156,10 @@ static bool run_end(void *data, bool first)
     return fake_end(data);
 }
 
-cudaError_t sg_kernel_end(sg_kernel_rank *rank, int ranks, uint64_t hash, int baked, int hello,
-                          int done, unsigned how, cudaStream_t stream)
+cudaError_t sg_kernel_end(sg_kernel_rank *rank, uint64_t hash, int baked, int hello, int done,
+                          unsigned how, cudaStream_t stream)
 {
     const fake_run o = {.rank = rank, .hash = hash, .baked = baked, .hello = hello, .done = done};
-    (void)ranks;
     see_how(how);
     fake_launches++;
     return fake_enqueue(stream, run_end, &o, sizeof o);

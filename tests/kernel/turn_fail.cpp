@@ -104,8 +104,8 @@ void try_end_alone(void)
     world w(2, 7, 300000);
     world::member &m = *w.of[0];
     const cudaStream_t s = emu_stream(0);
-    for (int run = 0; run < 3; ++run) sg_kernel_end(&m.rank, 2, 5, 0, 0, 0, 0, s);
-    sg_kernel_gate(&m.rank, 0, 3, 0, s);
+    for (int run = 0; run < 3; ++run) sg_kernel_end(&m.rank, 5, 0, 0, 0, 0, s);
+    sg_kernel_begin(&m.rank, 5, nullptr, 0, 0, 0, 1, 0, s); /* the gate alone */
     expect(emu_run() && m.trouble.kind == 0, "runs without hellos: go through");
     expect(m.rank.epoch == 10 && m.rank.prev_half == 0, "runs without hellos: end");
     expect(m.rank.last[0] == 0 && m.rank.last[1] == 0 && m.done[0] == 6 && w.of[1]->done[0] == 6,

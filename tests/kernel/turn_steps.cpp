@@ -92,14 +92,13 @@ void by_steps::enqueue(int run, int r)
     sg_kernel_rank *rank = p.program.rank;
     const uint64_t hash = p.program.hash;
     const void *said = q.direct >> r & 1 ? out : nullptr;
-    cudaError_t ok = sg_kernel_begin(rank, q.ranks, hash, said, pitch, 0, 1, draw(2), how(), s);
-    if (ok == cudaSuccess) ok = sg_kernel_gate(rank, 0, 3, how(), s);
+    cudaError_t ok = sg_kernel_begin(rank, hash, said, pitch, 0, 1, 1, how(), s);
     for (int i = 0; i + 1 < q.ranks && ok == cudaSuccess; ++i)
         ok = sg_kernel_copy(&p.program, &p.step[(size_t)i], 1 + draw(3), how(), s);
     if (ok == cudaSuccess)
         ok = sg_kernel_reduce(&p.program, &p.step[(size_t)q.ranks - 1], 1 + draw(3), how(), s);
     if (ok == cudaSuccess) ok = sg_kernel_flag(&p.program, &p.step.back(), how(), s);
-    if (ok == cudaSuccess) ok = sg_kernel_end(rank, q.ranks, hash, 0, 1, 1, how(), s);
+    if (ok == cudaSuccess) ok = sg_kernel_end(rank, hash, 0, 1, 1, how(), s);
     expect(ok == cudaSuccess, what + ": starts");
 }
 

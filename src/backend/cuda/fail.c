@@ -576,7 +576,6 @@ shingle_status sg_cuda_recover(void *self, sg_work *const *work, double seconds)
     const enum cudaStreamCaptureMode mode = begin_looking(cuda);
     if (!cuda->failed) cuda->verdict = dropped;
     cuda->failed = true;
-    sg_cuda_reap(cuda);
     if (!is_idle(cuda) && !drain(cuda, seconds * 1e6))
         status = sg_fail(SHINGLE_ETIMEOUT, "a GPU did not let go of its runs within %g s", seconds);
     else if (work != NULL)

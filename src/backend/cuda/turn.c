@@ -272,9 +272,8 @@ static shingle_status set_out(sg_cuda *cuda, sg_cuda_rank *rank, sg_run *run)
         rank->begun = !rank->apart;
     }
     if (s->peers && !rank->begun)
-        SG_CUDA(sg_kernel_begin(rank->state, run->work->ranks, run->bound->hash, rank->said,
-                                run->tensors.c_stride, s->baked, s->hello, 1, rank->how,
-                                rank->main));
+        SG_CUDA(sg_kernel_begin(rank->state, run->bound->hash, rank->said, run->tensors.c_stride,
+                                s->baked, s->hello, 1, rank->how, rank->main));
     return SHINGLE_OK;
 }
 
@@ -388,8 +387,8 @@ static shingle_status arrive(sg_cuda *cuda, sg_cuda_rank *rank, const sg_run *ru
         SG_TRY(bring_home(rank, run));
         /* Without peers, flags of this rank's own still hold the number of the run. */
         if (plan->counts)
-            SG_CUDA(sg_kernel_end(rank->state, run->work->ranks, run->bound->hash, s->baked,
-                                  s->hello, s->done, rank->how, rank->main));
+            SG_CUDA(sg_kernel_end(rank->state, run->bound->hash, s->baked, s->hello, s->done,
+                                  rank->how, rank->main));
     }
     if (rank->capturing) return SHINGLE_OK;
     sg_cuda_flight *const flight = flight_of(rank, rank->issued);
