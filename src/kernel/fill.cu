@@ -11,6 +11,17 @@
 
 enum { THREADS = 256, BAND = 64, HELD = 10 };
 
+/* What this launch is told, and not the last error of the thread, which may be the caller's. */
+template <class... P, class... A>
+static cudaError_t launch(void (*kernel)(P...), dim3 grid, cudaStream_t stream, const A &...args)
+{
+    cudaLaunchConfig_t config = {};
+    config.gridDim = grid;
+    config.blockDim = dim3(THREADS);
+    config.stream = stream;
+    return cudaLaunchKernelEx(&config, kernel, args...);
+}
+
 template <typename T> static __device__ T of_float(float value);
 template <> __device__ float of_float<float>(float value)
 {
@@ -136,8 +147,7 @@ static cudaError_t launch_sums(const sg_kernel_sums *sums, void *matrix,
     const int64_t bands = (sums->rows + BAND - 1) / BAND;
     const dim3 grid((unsigned)((sums->cols + THREADS - 1) / THREADS),
                     (unsigned)(bands < 65535 ? bands : 65535));
-    sums_kernel<T><<<grid, THREADS, 0, stream>>>(*sums, (T *)matrix, found);
-    return cudaGetLastError();
+    return launch(sums_kernel<T>, grid, stream, *sums, (T *)matrix, found);
 }
 
 static cudaError_t run_sums(const sg_kernel_sums *sums, void *matrix, sg_kernel_differences *found,
@@ -220,9 +230,8 @@ static cudaError_t launch_normed(const sg_kernel_normed *n, const void *matrix,
 {
     enum { BLOCKS = 65536 };
     const int64_t rows = n->sums.rows;
-    normed_kernel<T><<<(unsigned)(rows < BLOCKS ? rows : BLOCKS), THREADS, 0, stream>>>(
-        *n, (const T *)matrix, found);
-    return cudaGetLastError();
+    return launch(normed_kernel<T>, dim3((unsigned)(rows < BLOCKS ? rows : BLOCKS)), stream, *n,
+                  (const T *)matrix, found);
 }
 
 cudaError_t sg_kernel_differ_normed(const sg_kernel_normed *n, const void *matrix,
@@ -250,8 +259,7 @@ template <typename T>
 static cudaError_t launch_drawn(const sg_kernel_drawn *drawn, void *matrix, int64_t count,
                                 cudaStream_t stream)
 {
-    drawn_kernel<T><<<blocks_of(count), THREADS, 0, stream>>>(*drawn, (T *)matrix, count);
-    return cudaGetLastError();
+    return launch(drawn_kernel<T>, dim3(blocks_of(count)), stream, *drawn, (T *)matrix, count);
 }
 
 cudaError_t sg_kernel_draw(int32_t type, const sg_kernel_drawn *drawn, void *matrix, int64_t count,
@@ -282,8 +290,7 @@ template <typename T> static __global__ void normal_kernel(T *matrix, int64_t co
 template <typename T>
 static cudaError_t launch_normal(void *matrix, int64_t count, uint64_t seed, cudaStream_t stream)
 {
-    normal_kernel<T><<<blocks_of(count), THREADS, 0, stream>>>((T *)matrix, count, seed);
-    return cudaGetLastError();
+    return launch(normal_kernel<T>, dim3(blocks_of(count)), stream, (T *)matrix, count, seed);
 }
 
 cudaError_t sg_kernel_normal(int32_t type, void *matrix, int64_t count, uint64_t seed,

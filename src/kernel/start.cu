@@ -12,6 +12,9 @@ static __global__ void start_kernel(const uint32_t *count, uint32_t turn, uint64
 cudaError_t sg_kernel_start(const uint32_t *count, uint32_t turn, uint64_t limit_ns,
                             cudaStream_t stream)
 {
-    start_kernel<<<1, 1, 0, stream>>>(count, turn, limit_ns);
-    return cudaGetLastError();
+    cudaLaunchConfig_t config = {};
+    config.gridDim = config.blockDim = dim3(1);
+    config.stream = stream;
+    /* What this launch is told, and not the last error of the thread, which may be the caller's. */
+    return cudaLaunchKernelEx(&config, start_kernel, count, turn, limit_ns);
 }
