@@ -213,6 +213,51 @@ static void who_is_late_leaves_nothing(void **state)
     }
 }
 
+/* ---- Timed runs that fail -------------------------------------------------------------------- */
+
+typedef struct timed {
+    world *w;
+    int call; /* of rank 1's run that fails */
+} timed;
+
+static shingle_status run_timed(void *context, int rank, int index, void *stream)
+{
+    const timed *const t = context;
+    (void)index;
+    if (rank == 1) fake_fail_at(t->call, cudaErrorUnknown);
+    const shingle_status status = run_rank(t->w, rank, stream);
+    if (rank == 1) fake_fail_at(-1, cudaErrorUnknown);
+    return status;
+}
+
+/* The other rank waits for a start that is not given.  It need not be waited for, nor the library
+ * of collectives be taken down for its sake. */
+static void timed_runs_that_fail_let_go(void **state)
+{
+    (void)state;
+    world w;
+    timed t = {&w, 0};
+    int told = 0;
+    open_group(&w, 2, 0.6);
+    assert_true(make_plans(&w, "gemm_rs:bf16:136x136x16:r2", "ring"));
+    run_right(&w, 1);
+    sg_cuda *const cuda = w.comm[0]->group->self;
+    for (bool ends = false; !ends; t.call++) {
+        double us = 0;
+        const double begin_us = sg_now_us();
+        ends = sg_cuda_time(cuda, run_timed, &t, 1, &us) == SHINGLE_OK;
+        const double took_us = sg_now_us() - begin_us;
+        assert_false(cuda->collect_lost);
+        if (cuda->failed && took_us > 0.4e6) fail_msg("call %d: %g us", t.call, took_us);
+        told += cuda->failed; /* else nothing of rank 1's run was enqueued */
+        if (!ends) recover(&w);
+    }
+    assert_true(told > 3);
+    run_right(&w, 2);
+    drop_plans(&w);
+    close_group(&w);
+}
+
 /* ---- Memory beside runs ---------------------------------------------------------------------- */
 
 /* A plan that is bound takes memory on the GPUs of all ranks, and fills it.  One of them has just
@@ -259,6 +304,7 @@ int main(void)
         cmocka_unit_test(captures_go_on_beside_plans),
         cmocka_unit_test(runs_follow_each_other),
         cmocka_unit_test(who_is_late_leaves_nothing),
+        cmocka_unit_test(timed_runs_that_fail_let_go),
         cmocka_unit_test(memory_is_filled_beside_launches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

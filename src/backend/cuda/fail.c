@@ -141,9 +141,11 @@ static bool wait_idle(sg_cuda *cuda, double limit_us)
     return true;
 }
 
-/* Raises `abort` at all ranks, in the name of all: kernels stop waiting. */
+/* Raises `abort` at all ranks, in the name of all: kernels stop waiting, for a start of timed runs,
+ * too (clock.c). */
 static void raise_abort(sg_cuda *cuda)
 {
+    if (cuda->start != NULL) *(volatile uint32_t *)cuda->start = *cuda->start + 1;
     for (int r = 0; r < cuda->ranks; r++) {
         sg_cuda_rank *const rank = &cuda->rank[r];
         sg_kernel_words words[SG_CUDA_RANKS];
