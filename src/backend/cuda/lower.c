@@ -413,13 +413,15 @@ static void choose_raises(const sg_sched *s, int32_t index, sg_cuda_step *step)
     }
 }
 
-/* A launch copies in units of 16 bytes; where the user's matrices lie is each run's to see. */
+/* A launch copies in units of 16 bytes, of rows whose bytes it counts in 32 bits; where the user's
+ * matrices lie is each run's to see. */
 static void add_push(sg_cuda_plan *plan, const sg_step *from, const sg_cuda_step *step)
 {
     const sg_sched *const s = &plan->bound->sched;
     const sg_area *const src = &from->u.copy.src;
-    const int bytes = sg_sched_element_bytes(s, src->buf);
+    const int64_t bytes = sg_sched_element_bytes(s, src->buf);
     bool fits = src->col0 * bytes % 16 == 0 && src->cols * bytes % 16 == 0;
+    fits &= src->cols * bytes <= INT32_MAX;
     for (int32_t i = from->to0; i < from->to0 + from->tos; i++) {
         plan->push_leaves |= s->to[i].leave != 0;
         fits &= s->to[i].col0 * bytes % 16 == 0 && s->buf[s->to[i].buf].cols * bytes % 16 == 0;
