@@ -105,6 +105,39 @@ static void captures_go_on_beside_plans(void **state)
     close_group(&w);
 }
 
+/* A group fails while one of its ranks has its lanes in a capture.  Somebody comes for it to the
+ * collectives that others wait in; not in the capture, where that would never run. */
+static void a_group_fails_beside_a_capture(void **state)
+{
+    (void)state;
+    world w;
+    cudaStream_t stream;
+    cudaGraph_t graph;
+    open_group(&w, RANKS, 0.2);
+    world waits = w;
+    assert_true(
+        make_plans(&w, "gemm_rs:bf16:136x136x16:r4", "sliced{slices=2,tile_m=64,tile_n=128}"));
+    assert_true(make_plans(&waits, "gemm_rs:bf16:48x16x32:r4", "serial{windows=1}"));
+    cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+    run_right(&waits, 1);
+    fill(&w, 2);
+    fill(&waits, 2);
+    cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
+    assert_int_equal(run_rank(&w, 0, stream), SHINGLE_OK);
+    for (int r = 1; r < RANKS; r++) assert_int_equal(run_rank(&waits, r, NULL), SHINGLE_OK);
+    assert_int_equal(shingle_sync(w.comm[1], 10), SHINGLE_ETIMEOUT);
+    for (int r = 1; r < RANKS; r++) assert_false(fake_busy(r));
+    assert_int_equal(cudaStreamEndCapture(stream, &graph), cudaSuccess);
+    cudaGraphDestroy(graph);
+    recover(&w);
+    run_right(&waits, 3);
+    run_right(&w, 4);
+    cudaStreamDestroy(stream);
+    drop_plans(&waits);
+    drop_plans(&w);
+    close_group(&w);
+}
+
 /* ---- Streams --------------------------------------------------------------------------------- */
 
 /* Work of the caller's that is in front of a run. */
@@ -302,6 +335,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waiting_leaves_no_error),
         cmocka_unit_test(captures_go_on_beside_plans),
+        cmocka_unit_test(a_group_fails_beside_a_capture),
         cmocka_unit_test(runs_follow_each_other),
         cmocka_unit_test(who_is_late_leaves_nothing),
         cmocka_unit_test(timed_runs_that_fail_let_go),

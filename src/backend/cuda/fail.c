@@ -112,6 +112,15 @@ void sg_cuda_reap(sg_cuda *cuda)
     sg_cuda_restore(mode);
 }
 
+/* Is a graph being captured on LANE?  Nothing of that runs, and the capture would break if somebody
+ * asked about the lane, or take in whoever waited for it. */
+static bool is_captured(cudaStream_t lane)
+{
+    enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    (void)cudaStreamIsCapturing(lane, &status);
+    return status != cudaStreamCaptureStatusNone;
+}
+
 /* Are all streams empty?  Behind `fork` is what was enqueued of a run that could not be to its
  * end. */
 static bool is_idle(const sg_cuda *cuda)
@@ -123,7 +132,7 @@ static bool is_idle(const sg_cuda *cuda)
              i = next_marked(rank, i + 1))
             idle = !is_pending(cudaEventQuery(event_of(rank, i)));
         for (int i = 0; i < SG_MAX_LANES && idle; i++)
-            idle = !is_pending(cudaStreamQuery(rank->lane[i]));
+            idle = is_captured(rank->lane[i]) || !is_pending(cudaStreamQuery(rank->lane[i]));
         /* Which a graph may have captured. */
         if (idle) idle = cudaEventQuery(rank->fork) != cudaErrorNotReady;
     }
@@ -141,8 +150,7 @@ static bool wait_idle(sg_cuda *cuda, double limit_us)
     return true;
 }
 
-/* Raises `abort` at all ranks, in the name of all: kernels stop waiting, for a start of timed runs,
- * too (clock.c). */
+/* Raises `abort` at all ranks, in the name of all, and gives a start: kernels stop waiting. */
 static void raise_abort(sg_cuda *cuda)
 {
     if (cuda->start != NULL) *(volatile uint32_t *)cuda->start = *cuda->start + 1;
@@ -162,18 +170,23 @@ static void raise_abort(sg_cuda *cuda)
     }
 }
 
-/* The last lane of RANK, behind all collectives that it has enqueued: they are in runs that are
- * marked, on its lanes, or in the run that could not be enqueued. */
+/* A lane of RANK, behind all collectives that it has enqueued: they are in runs that are marked, on
+ * its lanes, or in the run that could not be enqueued, which is not where lanes are captured. */
 static cudaStream_t behind_all(sg_cuda_rank *rank)
 {
-    cudaStream_t const last = rank->lane[SG_MAX_LANES - 1];
+    const bool taken = is_captured(rank->lane[SG_MAX_LANES - 1]);
+    cudaStream_t const last = rank->lane[taken ? 0 : SG_MAX_LANES - 1]; /* 0: never captured */
+    bool forks = true;
     int caller = 0;
     if (sg_cuda_enter(rank, &caller) != SHINGLE_OK) return last;
-    (void)cudaStreamWaitEvent(last, rank->fork, 0);
-    for (int i = 0; i < SG_MAX_LANES - 1; i++) {
+    for (int i = 0; i < SG_MAX_LANES; i++) {
+        const bool captured = is_captured(rank->lane[i]);
+        forks &= !captured;
+        if (captured || rank->lane[i] == last) continue;
         (void)cudaEventRecord(rank->join[i], rank->lane[i]);
         (void)cudaStreamWaitEvent(last, rank->join[i], 0);
     }
+    if (forks) (void)cudaStreamWaitEvent(last, rank->fork, 0);
     for (uint64_t run = next_marked(rank, rank->first); run < rank->issued;
          run = next_marked(rank, run + 1))
         (void)cudaStreamWaitEvent(last, event_of(rank, run), 0);
