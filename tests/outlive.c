@@ -465,6 +465,7 @@ static void groups_close_whole(void **state)
     shingle_comm *mixed[] = {comm[0], other[1], NULL, comm[1], other[0]};
     /* What is left of either is told by the leak checker. */
     assert_int_equal(shingle_close(5, mixed), SHINGLE_OK);
+    assert_int_equal(shingle_close(-1, mixed), SHINGLE_EINVAL);
     for (int i = 0; i < 5; i++) assert_null(mixed[i]);
 }
 

@@ -264,6 +264,7 @@ shingle_status shingle_close(int ranks, shingle_comm **comm)
 {
     shingle_status worst = SHINGLE_OK;
     char why[512] = "";
+    if (ranks < 0) return sg_fail(SHINGLE_EINVAL, "%d comms to close; 0 or more", ranks);
     for (int r = 0; comm != NULL && r < ranks; r++) {
         if (comm[r] == NULL) continue;
         const shingle_status status = close_group_of(ranks, comm, r);

@@ -551,7 +551,7 @@ void sg_machine_handle(const sg_machine *numbers, struct shingle_machine *handle
 
 shingle_status shingle_machine_load(const char *path, shingle_machine **machine_out)
 {
-    if (path == NULL || machine_out == NULL)
+    if (sg_given(path) == NULL || machine_out == NULL)
         return sg_fail(SHINGLE_EINVAL, "no path or no place for the machine; both are needed");
     sg_machine numbers;
     SG_TRY(sg_machine_read(path, &numbers));

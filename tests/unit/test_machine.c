@@ -266,6 +266,8 @@ static void files_that_cannot_be_read_are_named(void **state)
     remove(path);
     shingle_machine *handle = NULL;
     assert_int_equal(shingle_machine_load(NULL, &handle), SHINGLE_EINVAL);
+    assert_int_equal(shingle_machine_load("", &handle), SHINGLE_EINVAL);
+    assert_non_null(strstr(shingle_error(), "no path"));
     assert_null(handle);
     shingle_machine_free(NULL);
     assert_string_equal(shingle_machine_text(NULL), "");
