@@ -1,10 +1,13 @@
 // What a launch of one rank takes alone, when all that the others send is there: what is left of a plan's time without its link. After
 // rests, in turns, beside the best of cuBLASLt's heuristics; results against a plain kernel, all elements.
 //
-//     lab_alone [out=FILE.json] [ranks=2|3|4] MxNxK ...
+//     lab_alone [out=FILE.json] [ranks=2|3|4] [peers=host] MxNxK ...
 //
-// bare: the product of all rows, one patch. rows: the rows of the other ranks, then the own ones. sums: and own tiles add. strips: both
-// in two strips of columns. all: as sums, and own tiles go to the other ranks, too. columns: the same where ranks own columns.
+// bare: the product of all rows, one patch. rows: the rows of the other ranks, then the own ones. sums: and own tiles add. slices: the
+// same in 4 to 32 slices of each rank's rows, own ones a slice behind. strips: both in two strips of columns. all: as sums, and own tiles
+// go to the other ranks, too. columns: the same where ranks own columns.
+// peers=host: what goes to other ranks goes to the host's memory, over a link that is slower than one between GPUs; k has to be longer as
+// much for the same share of the time.
 #include "kernel/instance.h"
 #include "kernel_check.h"
 #include <functional>
@@ -14,8 +17,8 @@
 typedef __nv_bfloat16 T;
 enum { ROUNDS = 9, REST_US = 8000, FIRST_FLAG = 256 };
 enum Place { A, B, C, PEER, INBOX = PEER + MOST_RANKS };  // two of each rank
-enum Form { BARE, ROWS, SUMS, STRIPS, ALL, COLUMNS, FORMS };
-static const char *const names[FORMS] = {"bare", "rows", "sums", "strips", "all", "columns"};
+enum Form { BARE, ROWS, SUMS, SLICES4, SLICES8, SLICES16, SLICES32, STRIPS, ALL, COLUMNS, FORMS };
+static const char *const names[FORMS] = {"bare", "rows", "sums", "slices 4", "slices 8", "slices 16", "slices 32", "strips", "all", "columns"};
 static const int tiles[][2] = {{128, 256}, {128, 192}, {128, 128}};
 
 struct Launches {
@@ -40,13 +43,18 @@ struct Alone {
     char *pool, *out, *peer[MOST_RANKS], *inbox[MOST_RANKS], *want;
     size_t pool_bytes = 2ull << 30, out_bytes = 1ull << 29, set_bytes = 0, a_bytes = 0;
     int m = 0, n = 0, k = 0, sets = 0, ranks = 2;
+    bool by_host = false;
 
     void open() {
         check.open(MOST_RANKS), vendor.open();
         CHECK(cudaEventCreate(&begin)), CHECK(cudaEventCreate(&end));
         CHECK(cudaMalloc(&pool, pool_bytes)), fill_run(TYPE_BF16, pool, pool_bytes / 2, 1234, NORMAL);
         std::vector<char **> whole = {&out, &want};
-        for (int q = 1; q < MOST_RANKS; ++q) whole.push_back(&peer[q]), whole.push_back(&inbox[q]);
+        for (int q = 1; q < MOST_RANKS; ++q) {
+            whole.push_back(&inbox[q]);
+            if (!by_host) whole.push_back(&peer[q]);
+            else CHECK(cudaHostAlloc((void **)&peer[q], out_bytes, cudaHostAllocDefault));
+        }
         for (char **p : whole) CHECK(cudaMalloc(p, out_bytes)), CHECK(cudaMemset(*p, 0, out_bytes));
         for (int r = 0; r < MOST_RANKS; ++r)  // all flags are up
             for (int page = 0; page < PAGES; ++page) {
@@ -71,17 +79,26 @@ struct Alone {
         }
         for (int q = 1; q < ranks && form >= ALL; ++q) l.store(Lists::area(0, PEER + q, row0, rows, col0, cols));
     }
+    // Slice C of OWNER's rows; one beyond the last is empty.
+    void slice(Lists &l, int owner, int c, int slices, int tm) {
+        const int rows = m / ranks, high = lab_ceil(lab_ceil(rows, slices), tm) * tm, row0 = std::min(rows, c * high);
+        if (c >= 0 && row0 < rows) part(l, SUMS, owner, owner * rows + row0, std::min(high, rows - row0), 0, n, tm);
+    }
     // Of each of PARTS, in whole tiles.
     int columns(int parts, int tn) { return lab_ceil(lab_ceil(n, parts), tn) * tn; }
     void lists(Lists &l, Form form, int tm, int tn) {
         l.program.own = check.world.words[0];
         if (form == BARE) return part(l, form, 0, 0, m, 0, n, tm);
+        const bool sliced = form >= SLICES4 && form <= SLICES32;
+        if (sliced)
+            for (int c = 0, slices = 4 << (form - SLICES4); c <= slices; ++c)
+                for (int i = 1; i <= ranks; ++i) slice(l, i % ranks, c - (i == ranks), slices, tm);
         const int rows = m / ranks, strip = form == STRIPS ? columns(2, tn) : n;
         for (int i = 1; i <= ranks && form == COLUMNS; ++i) {
             const int q = i % ranks, col0 = std::min(n, q * columns(ranks, tn));
             if (col0 < n) part(l, form, q, 0, m, col0, std::min(columns(ranks, tn), n - col0), tm);
         }
-        for (int col0 = 0; col0 < n && form != COLUMNS; col0 += strip)
+        for (int col0 = 0; col0 < n && form != COLUMNS && !sliced; col0 += strip)
             for (int i = 1; i <= ranks; ++i) part(l, form, i % ranks, i % ranks * rows, rows, col0, std::min(strip, n - col0), tm);
     }
     // Empty, or why it cannot be.
@@ -104,8 +121,8 @@ struct Alone {
     }
     bool same(const char *x, const char *y, size_t pitch, size_t bytes, size_t rows) {
         std::vector<char> a(bytes * rows), b(bytes * rows);
-        CHECK(cudaMemcpy2D(a.data(), bytes, x, pitch, bytes, rows, cudaMemcpyDeviceToHost));
-        CHECK(cudaMemcpy2D(b.data(), bytes, y, pitch, bytes, rows, cudaMemcpyDeviceToHost));
+        CHECK(cudaMemcpy2D(a.data(), bytes, x, pitch, bytes, rows, cudaMemcpyDefault));
+        CHECK(cudaMemcpy2D(b.data(), bytes, y, pitch, bytes, rows, cudaMemcpyDefault));
         return a == b;
     }
     // What addends of zeros leave is the product: here, or at another rank; own tiles that go to all are there as well.
@@ -123,7 +140,7 @@ struct Alone {
         for (int q = 1; q < ranks && form != BARE; ++q) {
             const size_t at = form == COLUMNS ? 2 * std::min(n, q * width) : q * band;
             const size_t across = form == COLUMNS ? std::min<size_t>(2 * width, pitch - at) : pitch;
-            if (across) CHECK(cudaMemcpy2D(out + at, pitch, peer[q] + at, pitch, across, form == COLUMNS ? m : rows, cudaMemcpyDeviceToDevice));
+            if (across) CHECK(cudaMemcpy2D(out + at, pitch, peer[q] + at, pitch, across, form == COLUMNS ? m : rows, cudaMemcpyDefault));
         }
         const Verdict v = verdict((T *)out, (T *)want, (int64_t)m * n);
         char what[100];
@@ -178,13 +195,14 @@ struct Alone {
 int main(int argc, char **argv) {
     Alone alone;
     FILE *json = fopen("/dev/null", "w");
+    for (int i = 1; i < argc; ++i) alone.by_host |= !strcmp(argv[i], "peers=host");
     alone.open();
     CHECK(sg_kernel_load());
     for (int i = 1, m, n, k; i < argc; ++i) {
         if (!strncmp(argv[i], "out=", 4)) json = fopen(argv[i] + 4, "w");
         else if (sscanf(argv[i], "ranks=%d", &m) == 1 && m >= 2 && m <= MOST_RANKS) alone.ranks = m;
         else if (sscanf(argv[i], "%dx%dx%d", &m, &n, &k) == 3) alone.shape(m, n, k, json);
-        else fprintf(stderr, "lab_alone: %s: out=FILE, ranks=2|3|4 or MxNxK is expected\n", argv[i]), exit(2);
+        else if (strcmp(argv[i], "peers=host")) fprintf(stderr, "lab_alone: %s: out=FILE, ranks=2|3|4, peers=host or MxNxK is expected\n", argv[i]), exit(2);
     }
     alone.check.expect(alone.check.world.trouble[0].kind == 0, "trouble");
     printf("checks: %d passed, %d failed\n", alone.check.passed, alone.check.failed);
