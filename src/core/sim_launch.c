@@ -44,79 +44,6 @@ static double vendor_with_burst(const sg_machine *machine, double begin, double 
     return with_burst(machine, burst, begin, us);
 }
 
-static double b_bytes(const sg_sched *s, const sg_patch *p)
-{
-    return (double)p->cols * (double)(p->k1 - p->k0) * sg_type_bytes(s->problem->type);
-}
-
-/* A part of B that a cache holds costs the memory little when it is read again. */
-static bool is_held(const sg_sim *m, double bytes)
-{
-    return bytes <= sg_machine_cached_bytes(m->machine);
-}
-
-/* Has a cache been filled with other columns when the rows come that a patch waits for?  What waits
- * for parts of k begins with the others. */
-static bool falls_behind(const sg_sim *m, const sg_sched *s, const sg_patch *p)
-{
-    const sg_machine *const machine = m->machine;
-    if (p->waits == 0 || sg_walk_slabs(p) > 1 || is_held(m, b_bytes(s, p))) return false;
-    const double rows = (double)p->rows * (double)(p->k1 - p->k0) * sg_type_bytes(s->problem->type);
-    const double lag_us =
-        machine->copy_us + sg_sim_us_of(rows, machine->copy_gbps) + machine->flag_us;
-    return sg_sim_us_of(sg_machine_cached_bytes(machine), machine->mem_gbps) < lag_us;
-}
-
-static bool reads_same_b(const sg_patch *p, const sg_patch *q)
-{
-    return p->col0 == q->col0 && p->cols == q->cols && p->k0 == q->k0 && p->k1 == q->k1;
-}
-
-/* Is it a strip of B that a cache holds? */
-static bool is_held_strip(const sg_sim *m, const sg_sched *s, const sg_patch *p)
-{
-    return p->cols < s->problem->n && is_held(m, b_bytes(s, p));
-}
-
-/* The next patches of the launch that read B in step, in the same wave: until the end of the second
- * one, and those of a strip of columns later, too, if together they fill it; or that find their
- * strip of it in a cache. */
-static void find_step(const sg_sim *m, const sg_sched *s, const sg_launch *l, sg_sim_agent *a)
-{
-    const sg_patch *const from = &s->patch[a->patch];
-    const int64_t blocks = a->got;
-    int64_t all = 0;
-    a->step_begin += a->step_tiles;
-    a->step_tiles = 0;
-    a->step_end = a->patch;
-    for (int32_t i = a->patch; i < l->patch0 + l->patches; i++) {
-        const sg_patch *const p = &s->patch[i];
-        all += sg_walk_visits(p, l->tile_m, l->tile_n);
-        const int64_t end = a->step_begin + all;
-        const bool early = end <= 2 * blocks && a->step_begin / blocks == (end - 1) / blocks;
-        const bool near = end <= 2 * blocks || p->cols < s->problem->n;
-        const bool fills = near && all <= blocks && 4 * all > 3 * blocks;
-        const bool held = is_held_strip(m, s, p);
-        if (p != from && (!reads_same_b(from, p) || falls_behind(m, s, p))) break;
-        if (p != from && all > blocks && !early && !held) break;
-        if (p != from && !early && !fills && !held) continue; /* with those behind it, perhaps */
-        a->step_tiles = all;
-        a->step_end = i + 1;
-    }
-}
-
-/* B as a patch reads it: its part, by tiles, of what IN_STEP tiles read once; for each group of its
- * bands, if no cache holds it, but groups of the same wave are in step, too. */
-static double b_read(const sg_sim *m, const sg_sched *s, const sg_launch *l, const sg_patch *p,
-                     double in_step, double blocks)
-{
-    const double b = b_bytes(s, p);
-    const double own = sg_walk_visits(p, l->tile_m, l->tile_n);
-    const bool again = p->raster == SG_GROUPED && p->width > 0 && !is_held(m, b);
-    const double groups = again ? sg_walk_div(sg_walk_bands(p, l->tile_m), p->width) : 1;
-    return b * fmin(groups, ceil(own / blocks)) * own / in_step;
-}
-
 /* Bytes of a patch's rows and of its result. */
 static double row_bytes(const sg_sched *s, const sg_patch *p)
 {
@@ -231,13 +158,12 @@ static double visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
      * where no cache holds B, other owners' and other strips'.  But sums of tagged tiles
      * are no tiles of their own. */
     const double whole_b = (double)s->problem->n * depth * sg_type_bytes(s->problem->type);
-    const double together = sg_sim_is_tagged(m, s, l) ? products_of(s, l)
-                            : is_held(m, whole_b)     ? tiles
-                                                      : l->visits;
+    const double together = sg_sim_is_tagged(m, s, l)    ? products_of(s, l)
+                            : sg_sim_is_held(m, whole_b) ? (double)a->stretch.tiles
+                                                         : l->visits;
     const double at_once = together < a->got ? together : a->got;
     const double unit = at_once / (tiles * machine->mem_gbps * 1e3);
-    const double b = b_read(m, s, l, p, (double)a->step_tiles, a->got);
-    const double memory = (row_bytes(s, p) + b) * unit;
+    const double memory = (row_bytes(s, p) + sg_sim_b_read(m, s, l, a)) * unit;
     /* While other blocks multiply, a block has twice its share. */
     return late * late_bytes(s, p) * unit / 2 + beside_memory(machine, math, memory);
 }
@@ -358,7 +284,7 @@ static sg_sim_slot *take_tiles(sg_sim *m, sg_sim_agent *a, const sg_launch *l, s
     const sg_sched *const s = &m->sched[a->rank];
     const sg_patch *const p = &s->patch[a->patch];
     const int32_t tiles = sg_walk_visits(p, l->tile_m, l->tile_n);
-    if (a->patch >= a->step_end) find_step(m, s, l, a);
+    sg_sim_find_step(m, s, l, a);
     const double alone = visit_us(m, s, l, a) * beside_idle(m->machine, a->left_tiles);
     const double visit = beside_pushes(m, a->rank, alone * contention(m, a->rank));
     /* A tile whose last flag has just come may have begun long ago: it needs some only at the
@@ -457,7 +383,7 @@ static void run_vendor(sg_sim *m, sg_sim_agent *a, const sg_launch *l)
     const sg_patch *const p = &s->patch[l->patch0];
     const double share = (double)a->got / m->machine->sms;
     const double us = vendor_us(m->machine, s->problem, p->rows, p->cols, p->k1 - p->k0, share,
-                                row_bytes(s, p) + b_bytes(s, p), m->now);
+                                row_bytes(s, p) + sg_sim_b_bytes(s, p), m->now);
     /* What it adds to is read behind the product. */
     const double late = sg_sim_us_of(late_bytes(s, p), m->machine->mem_gbps);
     a->phase = SG_AT_LAST;
@@ -483,7 +409,7 @@ void sg_sim_start_launch(sg_sim *m, sg_sim_agent *a)
     a->patch = l->patch0;
     a->tile = 0;
     a->left_tiles = l->visits;
-    a->step_end = l->patch0;
+    a->stretch.end = a->step_end = l->patch0;
     a->step_begin = a->step_tiles = 0;
     a->ready_patch = SG_NONE;
     a->phase = SG_AT_MOVE;

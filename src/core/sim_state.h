@@ -7,6 +7,7 @@
  *     sim_link.c    what travels: flows that share links by topology
  *     sim_coll.c    collectives
  *     sim_launch.c  products on a rank's SMs: blocks and the tiles they take
+ *     sim_reads.c   how often they read B
  *     sim_tiles.c   what tiles wait for, what becomes of finished ones
  *     sim_pool.c    products by workers that all ranks share
  *
@@ -43,6 +44,15 @@ typedef enum sg_sim_phase {
     SG_AT_LAST   /* under way; what comes next is told by whoever carries it */
 } sg_sim_phase;
 
+/* Patches of a launch that are one but for where their rows are cut: such as wait for rows that
+ * come into the same buffer, and read the same columns of B; or one alone. */
+typedef struct sg_sim_stretch {
+    int64_t rows, tiles;
+    int32_t groups; /* of bands */
+    int32_t owners; /* whose rows come, each at another moment; at least 1 */
+    int32_t end;    /* behind its last patch */
+} sg_sim_stretch;
+
 /* One lane of one rank. */
 typedef struct sg_sim_agent {
     double now;
@@ -64,8 +74,9 @@ typedef struct sg_sim_agent {
     int32_t engine;  /* of a copy */
     int32_t to;      /* destination at hand */
     /* Of the launch at hand. */
-    int32_t patch, tile; /* next to be taken */
-    int64_t left_tiles;  /* from that on */
+    int32_t patch, tile;    /* next to be taken */
+    int64_t left_tiles;     /* from that on */
+    sg_sim_stretch stretch; /* of the next tile's patch */
     int32_t step_end; /* behind the last of the patches that read B in step with the next tile's */
     int64_t step_begin, step_tiles; /* number of their first tile, and how many they are */
     int32_t groups;
@@ -396,6 +407,21 @@ double sg_sim_alone_us(const sg_machine *machine, const sg_problem *problem, dou
 
 /* What of that depends on neither multiply-adds nor operands. */
 double sg_sim_overhead_us(const sg_machine *machine, const sg_problem *problem, double rows);
+
+/* ---- sim_reads.c ----------------------------------------------------------------------------- */
+
+/* What a patch reads of B, once. */
+double sg_sim_b_bytes(const sg_sched *s, const sg_patch *p);
+
+/* A part of B that a cache holds costs the memory little when it is read again. */
+bool sg_sim_is_held(const sg_sim *m, double bytes);
+
+/* Finds the stretch of the next tile's patch, and who reads B in step with it. */
+void sg_sim_find_step(const sg_sim *m, const sg_sched *s, const sg_launch *l, sg_sim_agent *a);
+
+/* Bytes of B that the next tile's patch reads: its part, by tiles, of what those in step read once;
+ * for each group of bands, if no cache holds it, but groups of the same wave are in step, too. */
+double sg_sim_b_read(const sg_sim *m, const sg_sched *s, const sg_launch *l, const sg_sim_agent *a);
 
 /* ---- sim_tiles.c ----------------------------------------------------------------------------- */
 

@@ -114,6 +114,12 @@ static void who_waits_falls_behind(void **state)
     const double apart = 50 * (2 * BLOCKS + 1);
     expect_about_us(gathered(1, "ag_gemm:f32:128x64x262144:r2", &m),
                     50.0 * BLOCKS + deep_us + 0.25 * apart * apart / deep_us, near);
+    /* So do rows of two peers, which one engine of each rank brings at different moments. */
+    m.sms = 3;
+    m.gemm_tflops[SG_F32] *= 1.5;
+    m.mem_gbps = gbps_of(3, 50);
+    expect_about_us(gathered(1, "ag_gemm:f32:192x64x262144:r3", &m),
+                    100.0 * BLOCKS + deep_us + 0.25 * apart * apart / deep_us, near);
 }
 
 /* A strip of columns that a cache holds is read once by all rows that meet it; what it takes of the

@@ -522,26 +522,45 @@ static void images_stand_for_ranks(void **state)
     assert_true(mirrored > compared * 3 / 5);
 }
 
+static void compare_images(const char *problem, const char *plan)
+{
+    sg_machine m;
+    sg_problem p;
+    sg_knobs knobs;
+    bool given = false;
+    const sg_strategy *strategy = NULL;
+    assert_int_equal(sg_machine_read("machines/h800x8.machine", &m), SHINGLE_OK);
+    assert_int_equal(sg_problem_parse(problem, &p), SHINGLE_OK);
+    assert_int_equal(sg_strategy_parse(plan, &strategy, NULL, &knobs, &given), SHINGLE_OK);
+    sg_simulator *const simulator = sg_simulator_new();
+    images_cost_the_same_as_all(simulator, &p, strategy, &knobs, &m);
+    sg_simulator_free(simulator);
+    sg_problem_free(&p);
+}
+
 /* A flag is up before it can be seen.  Who is parked on it learns of that no later than who
  * looks. */
 static void a_parked_block_sees_a_flag_as_any_other(void **state)
 {
     (void)state;
-    sg_machine m;
-    sg_problem p;
-    sg_knobs knobs;
-    bool given = false;
-    assert_int_equal(sg_machine_read("machines/h800x8.machine", &m), SHINGLE_OK);
-    assert_int_equal(sg_problem_parse("gemm_ar:f16:7x32x19:r7", &p), SHINGLE_OK);
-    const sg_strategy *strategy = NULL;
-    assert_int_equal(sg_strategy_parse("fused_out{subs=25,lag=0,tile_m=7,tile_n=3,once=1,splits=1,"
-                                       "strips=41,tagged=0}",
-                                       &strategy, NULL, &knobs, &given),
-                     SHINGLE_OK);
-    sg_simulator *const simulator = sg_simulator_new();
-    images_cost_the_same_as_all(simulator, &p, strategy, &knobs, &m);
-    sg_simulator_free(simulator);
-    sg_problem_free(&p);
+    compare_images("gemm_ar:f16:7x32x19:r7",
+                   "fused_out{subs=25,lag=0,tile_m=7,tile_n=3,once=1,splits=1,strips=41,tagged=0}");
+}
+
+/* What comes from the peers is one patch at rank 0; at rank 7 - i its last i owners are another,
+ * of few tiles, which cost what they cost in the midst of others. */
+static void patches_may_be_cut_anywhere(void **state)
+{
+    (void)state;
+    static const char *const of[] = {"a2a_gemm:bf16:512x2560x10240:r8",
+                                     "ag_gemm:bf16:512x8192x7168:r8"};
+    static const char *const plans[] = {
+        "fused_in{chunks=1,slabs=1,tile_m=64,tile_n=128,push=1,strips=2}",
+        "fused_in{chunks=2,slabs=1,tile_m=64,tile_n=256,push=0,strips=1}",
+        "direct{chunks=1,split=0,blocks=0,tile_m=64,tile_n=256,vendor=0}",
+    };
+    for (size_t i = 0; i < 2; i++)
+        for (size_t j = 0; j < sizeof plans / sizeof plans[0]; j++) compare_images(of[i], plans[j]);
 }
 
 int main(void)
@@ -564,6 +583,7 @@ int main(void)
         cmocka_unit_test(parts_add_up),
         cmocka_unit_test(images_stand_for_ranks),
         cmocka_unit_test(a_parked_block_sees_a_flag_as_any_other),
+        cmocka_unit_test(patches_may_be_cut_anywhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

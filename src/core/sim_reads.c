@@ -1,0 +1,134 @@
+/* sim_reads.c -- how often a launch reads B from memory, see sim_state.h.
+ *
+ * Blocks that begin tiles of the same columns at the same moment go along k in step: one of them
+ * brings a line of B, the others find it in a cache.  Who begins later reads it again, if the cache
+ * has been filled with other columns meanwhile:
+ *
+ *     own rows                   |########|               B
+ *     a peer's, when they come       |########|           B again
+ *     those of the next one              |########|       and again
+ *
+ * Rows that come are cut into patches where their buffer begins anew, which is after other owners
+ * at each rank.  Nothing here may depend on that: what counts is a stretch of such patches, and
+ * the owners whose rows it waits for. */
+#include "core/sim_state.h"
+
+double sg_sim_b_bytes(const sg_sched *s, const sg_patch *p)
+{
+    return (double)p->cols * (double)(p->k1 - p->k0) * sg_type_bytes(s->problem->type);
+}
+
+bool sg_sim_is_held(const sg_sim *m, double bytes)
+{
+    return bytes <= sg_machine_cached_bytes(m->machine);
+}
+
+/* ---- Stretches ------------------------------------------------------------------------------- */
+
+static bool reads_same_b(const sg_patch *p, const sg_patch *q)
+{
+    return p->col0 == q->col0 && p->cols == q->cols && p->k0 == q->k0 && p->k1 == q->k1;
+}
+
+static bool continues(const sg_patch *p, const sg_patch *q)
+{
+    return p->waits > 0 && q->waits > 0 && p->a.buf == q->a.buf && reads_same_b(p, q);
+}
+
+/* Owners that a patch waits for: the rows of one come together, those of another at another
+ * moment.  One that waits for none counts as one. */
+static int32_t owners_of(const sg_sched *s, const sg_patch *p)
+{
+    int32_t owners = 1;
+    for (int32_t i = p->wait0 + 1; i < p->wait0 + p->waits; i++)
+        owners += s->wait[i].by != s->wait[i - 1].by;
+    return owners;
+}
+
+/* The stretch that begins with PATCH. */
+static sg_sim_stretch stretch_at(const sg_sched *s, const sg_launch *l, int32_t patch)
+{
+    const sg_patch *const first = &s->patch[patch];
+    const bool grouped = first->raster == SG_GROUPED && first->width > 0;
+    sg_sim_stretch found = {.groups = !grouped, .end = patch};
+    while (found.end < l->patch0 + l->patches) {
+        const sg_patch *const p = &s->patch[found.end];
+        if (p != first && !continues(first, p)) break;
+        found.rows += p->rows;
+        found.tiles += sg_walk_visits(p, l->tile_m, l->tile_n);
+        found.owners += owners_of(s, p);
+        if (grouped) found.groups += sg_walk_div(sg_walk_bands(p, l->tile_m), first->width);
+        found.end++;
+    }
+    return found;
+}
+
+/* ---- Steps ----------------------------------------------------------------------------------- */
+
+/* Has a cache been filled with other columns when the rows of the next owner come that a stretch
+ * from P on waits for?  What waits for parts of k begins with the others. */
+static bool falls_behind(const sg_sim *m, const sg_sched *s, const sg_patch *p,
+                         const sg_sim_stretch *of)
+{
+    const sg_machine *const machine = m->machine;
+    if (p->waits == 0 || sg_walk_slabs(p) > 1 || sg_sim_is_held(m, sg_sim_b_bytes(s, p)))
+        return false;
+    const double row_bytes = (double)(p->k1 - p->k0) * sg_type_bytes(s->problem->type);
+    const double bytes = row_bytes * (double)of->rows / of->owners;
+    const double lag_us =
+        machine->copy_us + sg_sim_us_of(bytes, machine->copy_gbps) + machine->flag_us;
+    return sg_sim_us_of(sg_machine_cached_bytes(machine), machine->mem_gbps) < lag_us;
+}
+
+/* Is it a strip of B that a cache holds? */
+static bool is_held_strip(const sg_sim *m, const sg_sched *s, const sg_patch *p)
+{
+    return p->cols < s->problem->n && sg_sim_is_held(m, sg_sim_b_bytes(s, p));
+}
+
+/* The next stretches of the launch that read B in step, in the same wave: until the end of the
+ * second one, and those of a strip of columns later, too, if together they fill it; or that find
+ * their strip of it in a cache. */
+static void find_step(const sg_sim *m, const sg_sched *s, const sg_launch *l, sg_sim_agent *a)
+{
+    const sg_patch *const from = &s->patch[a->patch];
+    const int64_t blocks = a->got;
+    int64_t all = 0;
+    a->step_begin += a->step_tiles;
+    a->step_tiles = 0;
+    a->step_end = a->patch;
+    for (int32_t i = a->patch; i < l->patch0 + l->patches;) {
+        const sg_patch *const p = &s->patch[i];
+        const sg_sim_stretch next = stretch_at(s, l, i);
+        all += next.tiles;
+        i = next.end;
+        const int64_t end = a->step_begin + all;
+        const bool early = end <= 2 * blocks && a->step_begin / blocks == (end - 1) / blocks;
+        const bool near = end <= 2 * blocks || p->cols < s->problem->n;
+        const bool fills = near && all <= blocks && 4 * all > 3 * blocks;
+        const bool held = is_held_strip(m, s, p);
+        if (p != from && (!reads_same_b(from, p) || falls_behind(m, s, p, &next))) break;
+        if (p != from && all > blocks && !early && !held) break;
+        if (p != from && !early && !fills && !held) continue; /* with those behind it, perhaps */
+        a->step_tiles = all;
+        a->step_end = next.end;
+    }
+}
+
+void sg_sim_find_step(const sg_sim *m, const sg_sched *s, const sg_launch *l, sg_sim_agent *a)
+{
+    if (a->patch >= a->stretch.end) a->stretch = stretch_at(s, l, a->patch);
+    if (a->patch >= a->step_end) find_step(m, s, l, a);
+}
+
+double sg_sim_b_read(const sg_sim *m, const sg_sched *s, const sg_launch *l, const sg_sim_agent *a)
+{
+    const sg_patch *const p = &s->patch[a->patch];
+    const sg_sim_stretch *const of = &a->stretch;
+    const double b = sg_sim_b_bytes(s, p);
+    const double parts = falls_behind(m, s, p, of) ? sg_walk_min(of->owners, of->groups) : 1;
+    const double groups = sg_sim_is_held(m, b) ? 1 : ceil((double)of->groups / parts);
+    const double waves = ceil((double)of->tiles / parts / a->got);
+    const double own = sg_walk_visits(p, l->tile_m, l->tile_n);
+    return b * parts * fmin(groups, waves) * own / (double)a->step_tiles;
+}
