@@ -65,19 +65,21 @@ static sg_sim_stretch stretch_at(const sg_sched *s, const sg_launch *l, int32_t 
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
 
-/* Has a cache been filled with other columns when the rows of the next owner come that a stretch
- * from P on waits for?  What waits for parts of k begins with the others. */
-static bool falls_behind(const sg_sim *m, const sg_sched *s, const sg_patch *p,
-                         const sg_sim_stretch *of)
+/* The part of its columns that a stretch from P on no longer finds in a cache, when the rows of the
+ * next owner come that it waits for: none where the memory can have filled three quarters of the
+ * cache meanwhile, all where it can have filled five.  What waits for parts of k begins with the
+ * others. */
+static double part_behind(const sg_sim *m, const sg_sched *s, const sg_patch *p,
+                          const sg_sim_stretch *of)
 {
     const sg_machine *const machine = m->machine;
-    if (p->waits == 0 || sg_walk_slabs(p) > 1 || sg_sim_is_held(m, sg_sim_b_bytes(s, p)))
-        return false;
+    if (p->waits == 0 || sg_walk_slabs(p) > 1 || sg_sim_is_held(m, sg_sim_b_bytes(s, p))) return 0;
     const double row_bytes = (double)(p->k1 - p->k0) * sg_type_bytes(s->problem->type);
     const double bytes = row_bytes * (double)of->rows / of->owners;
     const double lag_us =
         machine->copy_us + sg_sim_us_of(bytes, machine->copy_gbps) + machine->flag_us;
-    return sg_sim_us_of(sg_machine_cached_bytes(machine), machine->mem_gbps) < lag_us;
+    const double fill_us = sg_sim_us_of(sg_machine_cached_bytes(machine), machine->mem_gbps);
+    return fmin(1, fmax(0, 2 * lag_us / fill_us - 1.5));
 }
 
 /* Is it a strip of B that a cache holds? */
@@ -96,6 +98,7 @@ static void find_step(const sg_sim *m, const sg_sched *s, const sg_launch *l, sg
     int64_t all = 0;
     a->step_begin += a->step_tiles;
     a->step_tiles = 0;
+    a->step_behind = 0;
     a->step_end = a->patch;
     for (int32_t i = a->patch; i < l->patch0 + l->patches;) {
         const sg_patch *const p = &s->patch[i];
@@ -107,11 +110,13 @@ static void find_step(const sg_sim *m, const sg_sched *s, const sg_launch *l, sg
         const bool near = end <= 2 * blocks || p->cols < s->problem->n;
         const bool fills = near && all <= blocks && 4 * all > 3 * blocks;
         const bool held = is_held_strip(m, s, p);
-        if (p != from && (!reads_same_b(from, p) || falls_behind(m, s, p, &next))) break;
+        const double behind = part_behind(m, s, p, &next);
+        if (p != from && (!reads_same_b(from, p) || behind >= 1)) break;
         if (p != from && all > blocks && !early && !held) break;
         if (p != from && !early && !fills && !held) continue; /* with those behind it, perhaps */
         a->step_tiles = all;
         a->step_end = next.end;
+        a->step_behind = fmax(a->step_behind, behind);
     }
 }
 
@@ -121,14 +126,21 @@ void sg_sim_find_step(const sg_sim *m, const sg_sched *s, const sg_launch *l, sg
     if (a->patch >= a->step_end) find_step(m, s, l, a);
 }
 
+/* B as often as a stretch reads it whose rows come at so many moments. */
+static double reads(const sg_sim_agent *a, int32_t groups, int32_t moments)
+{
+    const double waves = ceil((double)a->stretch.tiles / moments / a->got);
+    return moments * fmin(sg_walk_div(groups, moments), waves);
+}
+
 double sg_sim_b_read(const sg_sim *m, const sg_sched *s, const sg_launch *l, const sg_sim_agent *a)
 {
     const sg_patch *const p = &s->patch[a->patch];
     const sg_sim_stretch *const of = &a->stretch;
     const double b = sg_sim_b_bytes(s, p);
-    const double parts = falls_behind(m, s, p, of) ? sg_walk_min(of->owners, of->groups) : 1;
-    const double groups = sg_sim_is_held(m, b) ? 1 : ceil((double)of->groups / parts);
-    const double waves = ceil((double)of->tiles / parts / a->got);
     const double own = sg_walk_visits(p, l->tile_m, l->tile_n);
-    return b * parts * fmin(groups, waves) * own / (double)a->step_tiles;
+    const int32_t groups = sg_sim_is_held(m, b) ? 1 : of->groups;
+    const double in_step = reads(a, groups, 1) / (double)a->step_tiles;
+    const double alone = reads(a, groups, sg_walk_min(of->owners, groups)) / (double)of->tiles;
+    return b * own * (in_step + a->step_behind * (alone - in_step));
 }

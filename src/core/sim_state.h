@@ -79,6 +79,7 @@ typedef struct sg_sim_agent {
     sg_sim_stretch stretch; /* of the next tile's patch */
     int32_t step_end; /* behind the last of the patches that read B in step with the next tile's */
     int64_t step_begin, step_tiles; /* number of their first tile, and how many they are */
+    double step_behind;             /* part of B that they do not find in the cache any more */
     int32_t groups;
     sg_sim_group *group;
     double in_flight;    /* bytes stored by its tiles and not yet there */
