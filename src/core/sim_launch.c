@@ -137,6 +137,19 @@ static double products_of(const sg_sched *s, const sg_launch *l)
     return tiles;
 }
 
+/* Blocks that compute a tile beside the next one: those that are free and find one, and others
+ * until they have half of a visit left, by what is left from then on. */
+static double busy_blocks(const sg_sim *m, const sg_sim_agent *a)
+{
+    double busy = (double)a->left_tiles;
+    for (int32_t i = 0; i < a->groups; i++) {
+        const sg_sim_group *const g = &a->group[i];
+        const double left_us = g->tiles > 0 ? fmax(0, g->free_us - m->now) : 0;
+        if (left_us > 0) busy += g->blocks * fmin(1, 2 * left_us / g->visit_us);
+    }
+    return fmin(busy, a->got);
+}
+
 /* A visit of a patch: tiles at its edges cost as much as whole ones, but for calls of the user. */
 static double visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
                        const sg_sim_agent *a)
@@ -154,14 +167,14 @@ static double visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
         with_burst(machine, machine->burst, m->now, flops * machine->sms / (rate * tiles));
     const double late = late_part(machine, s, l, p, product);
     const double math = fixed_us(machine, s, p, late) + product;
-    /* The memory serves all blocks, those of other patches of the launch among them:
-     * where no cache holds B, other owners' and other strips'.  But sums of tagged tiles
-     * are no tiles of their own. */
+    /* The memory serves all blocks that have a tile, of other patches of the launch, too, where
+     * no cache holds B: other owners' and other strips'.  But sums of tagged tiles are no tiles of
+     * their own. */
     const double whole_b = (double)s->problem->n * depth * sg_type_bytes(s->problem->type);
     const double together = sg_sim_is_tagged(m, s, l)    ? products_of(s, l)
                             : sg_sim_is_held(m, whole_b) ? (double)a->stretch.tiles
                                                          : l->visits;
-    const double at_once = together < a->got ? together : a->got;
+    const double at_once = fmin(together, busy_blocks(m, a));
     const double unit = at_once / (tiles * machine->mem_gbps * 1e3);
     const double memory = (row_bytes(s, p) + sg_sim_b_read(m, s, l, a)) * unit;
     /* While other blocks multiply, a block has twice its share. */

@@ -91,6 +91,18 @@ static void what_runs_side_by_side_shares_columns(void **state)
     assert_true(strips < whole - 1);
 }
 
+/* In a last wave that not all blocks have a tile of, each has more of the memory. */
+static void few_tiles_share_the_memory(void **state)
+{
+    (void)state;
+    sg_machine m = quiet(2);
+    m.mem_gbps = gbps_of(2, 300);
+    /* A tile reads its rows and a third of the columns, and stores one block. */
+    expect_us(price("gemm:f32:128x64x64:r1", ALONE, &m), 300 * 2.5);
+    expect_us(price("gemm:f32:192x64x64:r1", ALONE, &m), 300 * (7.0 / 3) * 1.5);
+    expect_us(price("gemm:f32:256x64x64:r1", ALONE, &m), 300 * 2.25 * 2);
+}
+
 /* Of columns that no cache holds, tiles that have waited long for rows find nothing there any
  * more. */
 static void who_waits_falls_behind(void **state)
@@ -124,8 +136,10 @@ static void who_waits_falls_behind(void **state)
     m.sms = 3;
     m.gemm_tflops[SG_F32] *= 1.5;
     m.mem_gbps = gbps_of(3, 50);
+    const double lag_us = 50.0 * BLOCKS / 3;
+    m.copy_gbps = gbps_of(BLOCKS, lag_us);
     expect_about_us(gathered(1, "ag_gemm:f32:192x64x262144:r3", &m),
-                    100.0 * BLOCKS + deep_us + 0.25 * apart * apart / deep_us, near);
+                    2 * lag_us + deep_us + 0.25 * apart * apart / deep_us, near);
 }
 
 /* A strip of columns that a cache holds is read once by all rows that meet it; what it takes of the
@@ -341,6 +355,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_part_of_memory_shows),
         cmocka_unit_test(what_runs_side_by_side_shares_columns),
+        cmocka_unit_test(few_tiles_share_the_memory),
         cmocka_unit_test(who_waits_falls_behind),
         cmocka_unit_test(a_held_strip_is_read_once),
         cmocka_unit_test(sums_come_behind_the_product),
