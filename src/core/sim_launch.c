@@ -345,12 +345,15 @@ static sg_sim_slot *take_tiles(sg_sim *m, sg_sim_agent *a, const sg_launch *l, s
 static void store_group(sg_sim *m, sg_sim_agent *a, const sg_launch *l, sg_sim_group *g)
 {
     const sg_sim_rank *const r = &m->rank[a->rank];
+    const sg_sched *const s = &m->sched[a->rank];
+    const sg_patch *const p = &s->patch[g->patch];
     if (a->in_flight > a->most_bytes || (r->pushes > 0 && r->couriers == 0)) {
         g->stalled = true;
         return;
     }
     const double waited = m->now - (g->free_us - (g->rounds - 1) * g->visit_us);
     if (waited > 0) g->free_us += waited;
+    g->free_us += g->rounds * sg_sim_own_stores_us(m, s, l, p, fmin(a->got, products_of(s, l)));
     sg_sim_store_tiles(m, a, l, g->patch, g->tile0, g->tiles, g->rounds, g->blocks, g->visit_us);
     g->tiles = 0;
     g->idle_us = g->free_us;

@@ -448,6 +448,11 @@ void sg_sim_store_tiles(sg_sim *m, sg_sim_agent *a, const sg_launch *l, int32_t 
                         int32_t tile0, int32_t tiles, int32_t rounds, int32_t blocks,
                         double step_us);
 
+/* How long a block cannot go on since its math threads store a tile of tagged data to all peers,
+ * while so many BLOCKS do. */
+double sg_sim_own_stores_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
+                            const sg_patch *p, double blocks);
+
 /* Staging memory is free: groups of the agent's launch that wait for some look again. */
 void sg_sim_unstall(sg_sim *m, sg_sim_agent *a);
 

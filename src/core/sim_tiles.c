@@ -176,6 +176,17 @@ static double stores_gbps(const sg_sim *m, const sg_sched *s, const sg_patch *p)
     return tagged && machine->tagged_gbps > 0 ? machine->tagged_gbps : machine->store_gbps;
 }
 
+double sg_sim_own_stores_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
+                            const sg_patch *p, double blocks)
+{
+    double bytes = 0;
+    if (p->tos < 2 || p->k0 == p->k1 || !goes_tagged(m, s, &s->to[p->to0])) return 0;
+    for (int32_t i = p->to0; i < p->to0 + p->tos; i++)
+        if (s->to[i].rank != s->rank) bytes += sent_bytes(m, s, p, &s->to[i]);
+    const double tiles = sg_walk_visits(p, l->tile_m, l->tile_n);
+    return sg_sim_us_of(bytes / tiles * blocks, stores_gbps(m, s, p));
+}
+
 /* Sends what goes to peers; a round leaves when it is computed, however idle the link was. */
 static void send_tiles(sg_sim *m, sg_sim_agent *a, const sg_patch *p, const sg_sim_batch *stored,
                        double all)

@@ -507,6 +507,20 @@ static void words_are_all_data(void **state)
     expect_us(price_of("gemm_ar:f32:64x64x64:r1", true, &m), tile_us + 3 + 5);
 }
 
+/* Who stores words computes nothing meanwhile: of two tiles of a block the second begins behind the
+ * first one's stores. */
+static void words_are_stored_beside_no_product(void **state)
+{
+    (void)state;
+    const double tile_us = 100;
+    sg_machine m = quiet_machine(1, 64, 64, tile_us);
+    m.store_gbps = 4.0 * 64 * 64 / 20e3;
+    expect_us(price_of("gemm_ar:f32:64x128x64:r3", true, &m), 2 * (tile_us + 2 * 20));
+    m.sms = 2;
+    m.gemm_tflops[SG_F32] *= 2;
+    expect_us(price_of("gemm_ar:f32:64x128x64:r3", true, &m), tile_us + 2 * 2 * 20);
+}
+
 /* A tile for each of three ranks: two products leave, and later the own sum leaves for two
  * others. */
 static void hops_follow_each_other(void **state)
@@ -543,6 +557,7 @@ int main(void)
         cmocka_unit_test(they_need_their_room),
         cmocka_unit_test(who_changes_them_is_named),
         cmocka_unit_test(words_are_all_data),
+        cmocka_unit_test(words_are_stored_beside_no_product),
         cmocka_unit_test(hops_follow_each_other),
     };
     return cmocka_run_group_tests_name("tagged", tests, NULL, NULL);
