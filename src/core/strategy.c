@@ -50,6 +50,30 @@ double sg_tile_us(const sg_problem *p, const sg_machine *machine, const sg_tile 
     return flops * machine->sms / (rate * 1e6) + machine->visit_us;
 }
 
+int sg_tile_heights(const sg_machine *machine, int most, int32_t *height)
+{
+    int count = 0;
+    for (int32_t above = 0; count < most; above = height[count++]) {
+        int32_t least = 0;
+        for (int t = 0; t < machine->tiles; t++) {
+            const int32_t m = machine->tile[t].m;
+            if (m > above && (least == 0 || m < least)) least = m;
+        }
+        if (least == 0) break;
+        height[count] = least;
+    }
+    return count;
+}
+
+int32_t sg_narrow_tile(const sg_machine *machine, int32_t height, int64_t cols)
+{
+    enum { STEP = 32, TRIED = 2 }; /* the first tiles are tried anyway */
+    const int64_t width = sg_round_up(sg_ceil_div(cols, sg_max(1, machine->sms)), STEP);
+    for (int t = 0; t < machine->tiles; t++)
+        if (machine->tile[t].m == height && machine->tile[t].n < width + (t < TRIED)) return 0;
+    return (int32_t)width;
+}
+
 /* Time of rank 0's product in tiles of TILE. */
 static double waves_cost(const sg_problem *p, const sg_machine *machine, const sg_tile *tile)
 {

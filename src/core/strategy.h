@@ -61,6 +61,13 @@ int sg_strategy_propose_next(const sg_strategy *strategy, const sg_problem *prob
 /* What a tile of PROBLEM's product takes, over all of k: for who compares shapes of tiles. */
 double sg_tile_us(const sg_problem *problem, const sg_machine *machine, const sg_tile *tile);
 
+/* The lowest heights of MACHINE's tiles, MOST at most, rising; their number. */
+int sg_tile_heights(const sg_machine *machine, int most, int32_t *height);
+
+/* The width of tiles of HEIGHT rows that deal COLS columns, those of all bands, to all SMs; 0: one
+ * of MACHINE's tiles of this height is narrower, or one of its first two tiles no wider. */
+int32_t sg_narrow_tile(const sg_machine *machine, int32_t height, int64_t cols);
+
 int sg_knob_count(const sg_strategy *strategy);
 
 /* All strategies, in the order of strategies.h (registry.c).  NULL past the end. */

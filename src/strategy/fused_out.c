@@ -5,12 +5,12 @@
  *
  * One launch, no copies, no separate reduction.  A tile raises one flag at its owner; the owner
  * adds the tiles of ranks 0..P-1 in this order, its own product in its place.  Ranks start with
- * different owners, so no link carries two ranks' tiles at once.
+ * different owners, so no link carries two ranks' tiles at once.  Where the link is slower than the
+ * product, own rows come in slices between those that leave, and not when all has left.
  *
  * All-reduce: the finished tile is stored on every rank.  With `subs` slices of every owner's rows
  * finished one after the other (own rows `lag` slices behind) these stores travel under the rest of
- * the product; only the last slice's are exposed.  All-to-all: no sum, the tile goes into its
- * owner's output.
+ * the product; only the last slice's are exposed.  All-to-all: no sum, tiles go into the output.
  *
  *     once     lane 0:  a slice of all rows -> everybody | the slice `lag` before: inboxes -> C | ...
  *
@@ -70,8 +70,13 @@ enum { FEW_WAVES = 4, LOW_BANDS = 8, MOST_STRIPS = 64 };
  * more, of which little is exposed, up to 8 % more than whole ones. */
 enum { MOST_LAGGING = 4, LAGGING_WAVES = 6 };
 
-/* Tiles that deal the columns of few rows to all SMs: widths, the most bands, heights tried. */
-enum { NARROW_STEP = 32, NARROW_BANDS = 2, HEIGHTS = 2, TRIED = 2 };
+/* Slices of what leaves rank by rank.  Over a slow link (results/gpu/alone_h200_v4.json) 4 waves
+ * took 547 us whole, 493 in 4 slices, 459 in 8, 450 in 16; but over none slices of two bands take 6
+ * to 12 % longer than whole rows, of four 3 %. */
+enum { SLICES_OF_WAVE = 2, SLICE_BANDS = 2 };
+
+/* Tiles that deal the columns of few rows to all SMs: the most bands, heights tried. */
+enum { NARROW_BANDS = 2, HEIGHTS = 2 };
 
 /* Has the knob a meaning with the others? */
 static bool may_be_tagged(const sg_problem *p, const sg_knobs *knobs)
@@ -87,6 +92,12 @@ static bool accepts(const sg_problem *p, sg_text *why)
     return sg_accepts_moves(p, why);
 }
 
+/* Knobs of one slice, one strip and whole k, in two hops, in tiles of M x N. */
+static sg_knobs whole(int32_t m, int32_t n)
+{
+    return (sg_knobs){{[SUBS] = 1, [TILE_M] = m, [TILE_N] = n, [SPLITS] = 1, [STRIPS] = 1}};
+}
+
 /* Appends knobs with k whole or, with CUT, in as many parts as fill the SMs with the tiles of all
  * slices.  More parts, which fill them with the tiles of one slice, would send it sooner; but each
  * wave would read all of B for a slice's rows alone, and that has cost more than it hid. */
@@ -98,14 +109,18 @@ static int propose_parts(const sg_problem *p, const sg_machine *machine, const s
     const int64_t tiles = bands * sg_ceil_div(p->n, tile->n);
     const int parts = p->call || !cut ? 1 : sg_split_parts(tiles, p->k, machine->sms);
     if (cut && parts == 1) return 0;
-    sets[0] = (sg_knobs){{[SUBS] = subs,
-                          [LAG] = subs > 1,
-                          [TILE_M] = tile->m,
-                          [TILE_N] = tile->n,
-                          [ONCE] = once,
-                          [SPLITS] = parts,
-                          [STRIPS] = 1}};
+    sets[0] = whole(tile->m, tile->n);
+    sets[0].value[SUBS] = subs;
+    sets[0].value[LAG] = subs > 1;
+    sets[0].value[ONCE] = once;
+    sets[0].value[SPLITS] = parts;
     return 1;
+}
+
+static int64_t waves_of(const sg_problem *p, const sg_machine *machine, const sg_tile *tile)
+{
+    const int64_t tiles = sg_ceil_div(p->m, tile->m) * sg_ceil_div(p->n, tile->n);
+    return sg_ceil_div(tiles, machine->sms);
 }
 
 /* Appends knobs for a B that no cache holds.  For few bands, or A is read as often: strips of a
@@ -116,22 +131,44 @@ static int propose_strips(const sg_problem *p, const sg_machine *machine, const 
                           sg_knobs *sets)
 {
     const bool all = sg_problem_out(p) == SG_OUT_ALL && machine->pool == 0;
-    const int64_t bands = sg_ceil_div(p->m, tile->m);
-    const int64_t waves = sg_ceil_div(bands * sg_ceil_div(p->n, tile->n), machine->sms);
-    const sg_knobs columns = {{[SUBS] = 1, [TILE_M] = tile->m, [TILE_N] = tile->n, [SPLITS] = 1}};
+    const bool low = sg_ceil_div(p->m, tile->m) <= LOW_BANDS;
+    const int64_t waves = waves_of(p, machine, tile);
     int n = 0;
     if (p->call) return 0;
-    if (bands <= LOW_BANDS && waves > 1 && waves <= FEW_WAVES) {
-        sets[n] = columns;
+    if (low && waves > 1 && waves <= FEW_WAVES) {
+        sets[n] = whole(tile->m, tile->n);
         sets[n++].value[STRIPS] = (int32_t)waves;
     }
-    if (bands <= LOW_BANDS && all && p->ranks > 1) sets[n++] = columns;
+    if (low && all && p->ranks > 1) {
+        sets[n] = whole(tile->m, tile->n);
+        sets[n++].value[STRIPS] = 0;
+    }
     if (all && waves > 1 && waves <= LAGGING_WAVES) {
-        sets[n] = columns;
+        sets[n] = whole(tile->m, tile->n);
         sets[n].value[LAG] = 1;
         sets[n++].value[STRIPS] = (int32_t)sg_min(waves, MOST_LAGGING);
     }
     return n;
+}
+
+/* Appends knobs for a link that takes longer to carry tiles than it takes to multiply them.  The
+ * rank's own come last, when nothing travels any more: in slices, of rows or, where nothing is
+ * summed, of columns, they come in between. */
+static int propose_slices(const sg_problem *p, const sg_machine *machine, const sg_tile *tile,
+                          sg_knobs *sets)
+{
+    const bool all = sg_problem_out(p) == SG_OUT_ALL, sums = sg_problem_sums(p);
+    const double bytes = (double)p->m * (double)p->n * sg_type_bytes(p->type);
+    const int64_t waves = waves_of(p, machine, tile);
+    const double product_us = (double)waves * sg_tile_us(p, machine, tile);
+    const int64_t most = sums ? p->most_rows / (SLICE_BANDS * tile->m) : sg_ceil_div(p->n, tile->n);
+    const int slices = (int)sg_min(sg_min(most, SLICES_OF_WAVE * waves), MOST_SUBS);
+    if (all || p->call || machine->pool > 0 || waves < 2 || slices < 2) return 0;
+    if (bytes <= machine->store_gbps * 1e3 * product_us) return 0;
+    sets[0] = whole(tile->m, tile->n);
+    sets[0].value[sums ? SUBS : STRIPS] = slices;
+    sets[0].value[LAG] = sums;
+    return 1;
 }
 
 /* Appends knobs with tiles that are narrower than all of the machine's of HEIGHT rows, so that a
@@ -144,32 +181,11 @@ static int propose_narrow(const sg_problem *p, const sg_machine *machine, int32_
     const int64_t bands = slices * sg_ceil_div(sg_ceil_div(p->m, sg_max(1, slices)), height);
     /* A pool's workers take what comes, and calls are tall. */
     if (machine->pool > 0 || p->call || bands > NARROW_BANDS) return 0;
-    const int64_t cols = sg_ceil_div(p->n * bands, sg_max(1, machine->sms));
-    const int64_t width = sg_round_up(cols, NARROW_STEP);
-    if (width < NARROW_STEP) return 0;
-    for (int t = 0; t < machine->tiles; t++) /* the first are tried anyway */
-        if (machine->tile[t].m == height && machine->tile[t].n < width + (t < TRIED)) return 0;
-    if (!once && p->m <= height) return 0;
-    sets[0] = (sg_knobs){{[SUBS] = 1, [ONCE] = once, [SPLITS] = 1, [STRIPS] = 1}};
-    sets[0].value[TILE_M] = height;
-    sets[0].value[TILE_N] = (int32_t)width;
+    const int32_t width = sg_narrow_tile(machine, height, p->n * bands);
+    if (width == 0 || (!once && p->m <= height)) return 0;
+    sets[0] = whole(height, width);
+    sets[0].value[ONCE] = once;
     return 1;
-}
-
-/* The lowest heights of the machine's tiles; their number. */
-static int low_heights(const sg_machine *machine, int32_t *height)
-{
-    int count = 0;
-    for (int32_t above = 0; count < HEIGHTS; above = height[count++]) {
-        int32_t least = 0;
-        for (int t = 0; t < machine->tiles; t++) {
-            const int32_t m = machine->tile[t].m;
-            if (m > above && (least == 0 || m < least)) least = m;
-        }
-        if (least == 0) break;
-        height[count] = least;
-    }
-    return count;
 }
 
 /* The same of all heights that are tried, in two hops or at once. */
@@ -177,7 +193,7 @@ static int propose_dealt(const sg_problem *p, const sg_machine *machine, bool at
                          sg_knobs *sets)
 {
     int32_t height[HEIGHTS];
-    const int heights = low_heights(machine, height);
+    const int heights = sg_tile_heights(machine, HEIGHTS, height);
     int n = 0;
     for (int h = 0; h < heights; h++)
         for (int once = 0; once <= (int)at_once; once++)
@@ -235,20 +251,18 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
     const double sent = (p->ranks - 1.0) * (double)p->m * (double)p->n * sg_type_bytes(p->type);
     const double b_bytes = (double)p->n * (double)p->k * sg_type_bytes(p->type);
     const bool held = b_bytes <= sg_machine_cached_bytes(machine);
-    const sg_tile *const first = &machine->tile[0];
-    const int64_t tiles = sg_ceil_div(p->m, first->m) * sg_ceil_div(p->n, first->n);
-    const int most = tiles <= (int64_t)FEW_WAVES * machine->sms ? 3 : 2;
+    const int most = waves_of(p, machine, &machine->tile[0]) <= FEW_WAVES ? 3 : 2;
     const int shapes = machine->tiles < most ? machine->tiles : most;
     const bool at_once = all && sent <= most_once_bytes;
     int n = 0;
     for (int i = 0; i < 2 * shapes; i++) {
-        const int t = i % shapes;
         const bool cut = i >= shapes;
-        const sg_tile *const tile = &machine->tile[t];
+        const sg_tile *const tile = &machine->tile[i % shapes];
         if (cut && at_once && is_dealt(p, machine, tile->m)) continue;
         n += propose_parts(p, machine, tile, 1, false, cut, &sets[n]);
         if (i == 0) n += propose_dealt(p, machine, at_once, &sets[n]);
         if (!cut && !held) n += propose_strips(p, machine, tile, &sets[n]);
+        if (!cut) n += propose_slices(p, machine, tile, &sets[n]);
         const int64_t slices = sg_ceil_div(p->most_rows, tile->m) / (held ? 1 : LEAST_BANDS);
         const int subs = all ? (int)sg_min(slices, MOST_SUBS) : 1;
         if (subs > 1) n += propose_parts(p, machine, tile, subs, false, cut, &sets[n]);
@@ -402,8 +416,7 @@ static void build_exchange(building *b)
 /* Slice C of all rows. */
 static sg_piece slice_of_all(const building *b, int c)
 {
-    const int32_t *const k = b->knobs->value;
-    return sg_slice_of_all(b->problem, c, k[SUBS], k[TILE_M]);
+    return sg_slice_of_all(b->problem, c, b->knobs->value[SUBS], b->knobs->value[TILE_M]);
 }
 
 /* Tiles of a slice. */
@@ -464,11 +477,10 @@ static int32_t tiles_before(const building *b, int c)
 
 static void declare_inboxes(building *b)
 {
-    const sg_problem *const p = b->problem;
     const int32_t *const k = b->knobs->value;
     const sg_piece all = slice_of_all(b, 0);
-    const int64_t places = (int64_t)p->ranks * tiles_of(b, &all);
-    b->tagged = k[TAGGED] && may_be_tagged(p, b->knobs);
+    const int64_t places = (int64_t)b->problem->ranks * tiles_of(b, &all);
+    b->tagged = k[TAGGED] && may_be_tagged(b->problem, b->knobs);
     if (b->tagged)
         b->inbox.buf =
             sg_sched_buf(b->sched, SG_REST, "inbox", places * k[TILE_M], k[TILE_N], SG_TAGGED);
@@ -519,7 +531,6 @@ static void build_sums(building *b)
     const sg_problem *const p = b->problem;
     const int32_t *const k = b->knobs->value;
     sg_sched *const s = b->sched;
-    const int rank = s->rank;
     const int stages = b->lags ? strips_of(b) : k[SUBS];
     int32_t flag0[SG_MAX_RANKS]; /* next tile flag at each owner */
     int32_t added = SG_FLAG_TILES;
@@ -533,7 +544,7 @@ static void build_sums(building *b)
     if (sg_problem_out(p) != SG_OUT_ALL) return;
     sg_sched_flag(s, 0);
     for (int q = 0; q < p->ranks && p->n > 0; q++)
-        if (q != rank && p->share[q].rows > 0) sg_sched_wait(s, sg_wait_one(q, SG_FLAG_DONE));
+        if (q != s->rank && p->share[q].rows > 0) sg_sched_wait(s, sg_wait_one(q, SG_FLAG_DONE));
 }
 
 /* Own flags are those of parts of k, behind those of tiles that a rank sends to itself. */
