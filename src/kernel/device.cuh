@@ -82,24 +82,32 @@ DEV uint64_t own_hash(const sg_kernel_rank *rank)
     return load_relaxed(&hello->epoch) == rank->epoch ? load_relaxed(&hello->hash) : 0;
 }
 
-/* `kind` is stored last: its reader is the host. */
-DEV void trouble_record(sg_kernel_rank *rank, const Stuck &stuck, bool late, uint64_t seen,
+/* True once the rank's record can be read, be it of this trouble or of the first one.  `kind` is
+ * stored last: its reader is the host. */
+DEV bool trouble_record(sg_kernel_rank *rank, const Stuck &stuck, bool late, uint64_t seen,
                         uint64_t wanted)
 {
-    if (!trouble_claim(rank)) return;
+    if (!trouble_claim(rank)) return load_relaxed((const int32_t *)&rank->trouble->kind) != 0;
     volatile sg_kernel_trouble *t = rank->trouble;
     t->late = late, t->rank = rank->rank, t->by = stuck.by;
     t->step = stuck.step, t->visit = stuck.visit, t->flag = stuck.flag;
     t->epoch = rank->epoch, t->seen = seen, t->wanted = wanted;
     t->hash = own_hash(rank);
     store_release((uint32_t *)&rank->trouble->kind, (uint32_t)stuck.kind);
+    return true;
 }
 
-/* Partner: aborted(), at all ranks. */
-DEV void abort_all(const sg_kernel_rank *rank)
+/* Gives up a wait, and says so to all ranks before this one raises flags over what has never come.
+ * False: not yet, since another block is about to fill the record.  It is there before the abort:
+ * a run that sees the abort may end at once, and the host takes it for a good one unless some
+ * record tells of trouble.  Partner: aborted(), at all ranks. */
+DEV bool give_up(sg_kernel_rank *rank, const Stuck &stuck, bool late, uint64_t seen,
+                 uint64_t wanted)
 {
+    if (!trouble_record(rank, stuck, late, seen, wanted)) return false;
     for (int q = 0; q < rank->ranks; ++q)
         store_release(rank->words[q].abort + rank->rank, rank->epoch);
+    return true;
 }
 
 /* ---- Waiting --------------------------------------------------------------------------------- */
@@ -116,10 +124,7 @@ DEV bool word_wait(sg_kernel_rank *rank, const uint64_t *word, uint64_t wanted, 
         if (seen >= wanted) return true;
         if (tries % 32 != 0) continue;
         const bool late = now_ns() - start > rank->limit_ns;
-        if (!late && !aborted(rank)) continue;
-        trouble_record(rank, stuck, late, seen, wanted);
-        if (late) abort_all(rank);
-        return false;
+        if ((late || aborted(rank)) && give_up(rank, stuck, late, seen, wanted)) return false;
     }
 }
 
@@ -148,8 +153,8 @@ DEV bool hello_wait(sg_kernel_rank *rank, int peer, uint64_t epoch, uint64_t has
     if (theirs == hash) return true;
     fence_sys(); /* if this is the hash of a later run, done of this one was stored before it */
     if (load_acquire(own_words(rank)->done + peer) >= epoch) return kind == SG_KERNEL_STUCK_END;
-    trouble_record(rank, Stuck{SG_KERNEL_STUCK_MISMATCH, peer, step, -1, -1}, true, theirs, hash);
-    abort_all(rank);
+    const Stuck mismatch = {SG_KERNEL_STUCK_MISMATCH, peer, step, -1, -1};
+    while (!give_up(rank, mismatch, true, theirs, hash)) nap();
     return false;
 }
 

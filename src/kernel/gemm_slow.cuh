@@ -235,10 +235,7 @@ DEV bool word_take(const Param &P, char *from, const Stuck &stuck, uint4 *word_o
         nap();
         if (tries % 32 != 0) continue;
         const bool late = now_ns() - start > rank->limit_ns;
-        if (!late && !aborted(rank)) continue;
-        trouble_record(rank, stuck, late, 0, run_epoch(rank));
-        if (late) abort_all(rank);
-        return false;
+        if ((late || aborted(rank)) && give_up(rank, stuck, late, 0, run_epoch(rank))) return false;
     }
     rest_tagged(from);
     return true;

@@ -211,10 +211,10 @@ template <class S> DEV void tagged_send(const Summing<S> &s, const float (&acc)[
 
 /* ---- Summing --------------------------------------------------------------------------------- */
 
-/* This warp has waited since START.  Is that too long, or has somebody given up?  HERE: this lane
- * has what it waits for; otherwise the AT-th of the sum has not come.  Lanes part for a record
- * alone, and no loop is longer for one than for another: the compiler then keeps to one count of
- * stages for a warp. */
+/* This warp has waited since START.  Is that too long, or has somebody given up, and are all ranks
+ * told so?  HERE: this lane has what it waits for; otherwise the AT-th of the sum has not come.
+ * Lanes part for a record alone, and no loop is longer for one than for another: the compiler then
+ * keeps to one count of stages for a warp. */
 template <class S> DEV bool tagged_overdue(const Summing<S> &s, bool here, int at, uint64_t start)
 {
     const Param &P = s.m.P;
@@ -229,12 +229,14 @@ template <class S> DEV bool tagged_overdue(const Summing<S> &s, bool here, int a
         const sg_patch &p = patch_in_list(P, s.hop.sum);
         const sg_wait &wait = P.program.add[p.add0 + at].wait;
         const int tile = s.row0 / S::BM * sg_walk_cols(&p, S::BN) + s.col0 / S::BN;
-        trouble_record(rank,
-                       Stuck{SG_KERNEL_STUCK_FLAG, wait.by, P.step, s.unit, wait.flag0 + tile},
-                       late, 0, run_epoch(rank));
+        here = trouble_record(
+            rank, Stuck{SG_KERNEL_STUCK_FLAG, wait.by, P.step, s.unit, wait.flag0 + tile}, late, 0,
+            run_epoch(rank));
     }
-    /* As abort_all(). */
-    for (int q = 0; late && q < (HOPS<S> ? rank->ranks : P.first.tos); ++q)
+    /* As give_up(), by all lanes, behind the record that they have seen. */
+    if (!__all_sync(0xffffffff, here)) return false;
+    __syncwarp();
+    for (int q = 0; q < (HOPS<S> ? rank->ranks : P.first.tos); ++q)
         store_release(rank->words[q].abort + rank->rank, run_epoch(rank));
     return true;
 }

@@ -486,11 +486,7 @@ static inline uint64_t load_acquire(const uint64_t *p)
     emu_flag_seen();
     return *p;
 }
-static inline uint64_t load_relaxed(const uint64_t *p)
-{
-    return *p;
-}
-static inline int32_t load_relaxed(const int32_t *p)
+template <class T> static inline T load_relaxed(const T *p)
 {
     return *p;
 }
@@ -498,8 +494,10 @@ static inline void store_release(uint64_t *p, uint64_t v)
 {
     *p = v;
 }
+/* Of a trouble record, which is the host's to read from here on: others may go on before. */
 static inline void store_release(uint32_t *p, uint32_t v)
 {
+    emu_yield();
     *p = v;
 }
 static inline void fence_sys()

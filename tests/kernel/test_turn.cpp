@@ -474,6 +474,7 @@ int main(int argc, char **argv)
     try_failed(true);
     try_failed(false);
     try_given_up();
+    try_record_first();
     for (int arch = 0; arch <= 80; arch += 80)
         for (int joined = 0; joined < 2; ++joined) try_ahead(arch, joined);
     try_end_alone();

@@ -6,7 +6,7 @@
  * the launch before the one that ends the run. */
 enum where { IN_BLOCK, AT_END, BEFORE };
 
-enum { M = 64, N = 128, K = 3072, SHORT_K = 64, TM = 64, TN = 32, FLAG = 100 };
+enum { M = 64, N = 128, K = 3072, SHORT_K = 64, TM = 64, TN = 32, FLAG = 100, RAISED = 400 };
 
 static world *group;
 static int rounds; /* until rank 1 gives up; -1: it has */
@@ -95,6 +95,75 @@ void try_given_up(void)
         const sg_kernel_rank &rank = t.w.of[0]->rank;
         expect(rank.epoch == t.epoch && (rank.leaving & 0xffff) == 0, t.what + ": ends no run");
     }
+    emu_sms(0);
+}
+
+/* ---- The record is first --------------------------------------------------------------------- */
+
+int early_aborts;
+
+/* Flags from RAISED on are about what never came. */
+static bool look_at_aborts(void)
+{
+    for (int r = 0; r < group->ranks; ++r) {
+        const bool told = group->of[(size_t)r]->trouble.kind != 0;
+        for (int q = 0; q < group->ranks; ++q) {
+            const bool heard = group->of[(size_t)q]->abort[(size_t)r] != 0;
+            bool raised = false;
+            for (int i = 0; i < N / TN; ++i) raised |= group->flag(q, r, RAISED + i) != 0;
+            early_aborts += (heard && !told) || (raised && !heard);
+        }
+    }
+    return false;
+}
+
+bool (*watch_aborts(world *w))(void)
+{
+    group = w;
+    early_aborts = 0;
+    return look_at_aborts;
+}
+
+/* Rank 0 alone of two: all its blocks wait for what rank 1 never sends, and give up together.  Who
+ * sees its abort, or a flag that it raises while it drains, finds the record filled. */
+static void record_first(int arch)
+{
+    const std::string what = "a record before the abort, arch " + std::to_string(arch);
+    const uint64_t epoch = 7;
+    world w(2, epoch, 300000);
+    matrix a = random_matrix((size_t)M * SHORT_K), b = random_matrix((size_t)N * SHORT_K);
+    matrix inbox = random_matrix((size_t)M * N), c = poisoned((size_t)M * N);
+    const sg_wait wait = wait_one(1, FLAG);
+    plan p;
+    for (int x = 0; x < N; x += TN) {
+        p.rect(0, M, TN, SHORT_K, area(0, 0, 0, M, 0, SHORT_K), area(0, 1, x, TN, 0, SHORT_K))
+            .col0 = x;
+        p.adds(area(0, 3, 0, M, x, TN), &wait);
+        p.store(area(0, 2, 0, M, x, TN));
+        p.raises(1, SG_PER_PATCH, RAISED + x / TN, 1);
+    }
+    p.finish(&w, 0, 3, false);
+    p.program.place[0] = place_of(a.data(), a.data(), M, SHORT_K, SHORT_K);
+    p.program.place[1] = place_of(b.data(), b.data(), N, SHORT_K, SHORT_K);
+    p.program.place[2] = place_of(c.data(), c.data(), M, N, N);
+    p.program.place[3] = place_of(inbox.data(), inbox.data(), M, N, N);
+    const std::unique_ptr<sg_kernel_gemm> g(new sg_kernel_gemm());
+    if (!aim(g.get(), p, (int)p.patch.size(), 0, {TM, TN, 0, 0, arch, 2}, what)) return;
+    g->param.turn = turn_of(2, nullptr, 0);
+    emu_outside(watch_aborts(&w));
+    expect(start(g.get(), 0, what) && emu_run(), what + ": goes through");
+    emu_outside(nullptr);
+    const world::member &m = *w.of[0];
+    expect(m.trouble.kind == SG_KERNEL_STUCK_FLAG && m.trouble.late, what + ": is told");
+    expect(m.abort[0] == epoch && w.of[1]->abort[0] == epoch, what + ": is said at all ranks");
+    expect(w.flag(1, 0, RAISED) == epoch, what + ": drains");
+    expect(early_aborts == 0, what + ": " + std::to_string(early_aborts) + " looks too early");
+}
+
+void try_record_first(void)
+{
+    emu_sms(4);
+    for (int time = 0; time < 12; ++time) record_first(time % 2 ? 80 : 0);
     emu_sms(0);
 }
 

@@ -269,8 +269,11 @@ void try_tagged(const tagged_ask &ask)
     int left = ask.runs;
     if (ask.missing >= 0) {
         for (int r = 0; r < ask.ranks; ++r) ok = ok && (r == ask.missing || t.enqueue(0, r));
+        emu_outside(watch_aborts(&t.w));
         ok = ok && emu_run();
+        emu_outside(nullptr);
         expect(ok, t.what + ": goes through");
+        expect(early_aborts == 0, t.what + ": an abort before its record");
         t.check_stopped();
         t.recover();
         --left;

@@ -73,8 +73,14 @@ struct carry_ask {
     bool come; /* all do; otherwise rank 1 stays away at first, and comes after recovery */
 };
 
+/* Between emu_outside(watch_aborts(w)) and emu_outside(nullptr): has a rank of W raised `abort`, or
+ * a flag at another rank that has not heard of it, before its trouble record could be read? */
+bool (*watch_aborts(world *w))(void);
+extern int early_aborts;
+
 /* Cases of turn_fail.cpp. */
 void try_given_up(void);
+void try_record_first(void);
 void try_end_alone(void);
 
 /* Cases of turn_tagged.cpp. */
