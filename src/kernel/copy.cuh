@@ -55,18 +55,19 @@ DEV void step_leave(const sg_kernel_program &program, const sg_kernel_step &s)
                    run_epoch(program.rank));
 }
 
-/* The units of a matrix, dealt to all threads of the grid in turn: no division but the first. */
+/* The units of a matrix, dealt to all threads of the grid in turn: no division but the first.  A
+ * thread steps over the last row or column by up to as many as there are threads, four times:
+ * unsigned, of fewer than 2^31 rows and columns, that stays behind all of them. */
 struct Deal {
-    int row, col;           /* this thread's next one */
-    int row_step, col_step; /* to the one after that */
-    int cols;               /* of a row */
+    uint32_t row, col;           /* this thread's next one */
+    uint32_t row_step, col_step; /* to the one after that */
+    uint32_t cols;               /* of a row */
 };
 
-DEV Deal deal_begin(int cols)
+DEV Deal deal_begin(uint32_t cols)
 {
-    const int64_t me = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    const int64_t all = (int64_t)gridDim.x * blockDim.x;
-    return Deal{(int)(me / cols), (int)(me % cols), (int)(all / cols), (int)(all % cols), cols};
+    const uint32_t me = blockIdx.x * blockDim.x + threadIdx.x, all = gridDim.x * blockDim.x;
+    return Deal{me / cols, me % cols, all / cols, all % cols, cols};
 }
 
 DEV void deal_step(Deal &d)
@@ -75,12 +76,13 @@ DEV void deal_step(Deal &d)
     if (d.col >= d.cols) d.col -= d.cols, ++d.row;
 }
 
-/* ROWS of ROW_BYTES by all threads of the grid, past the L1, in units of 16, 4 or 1 bytes. */
+/* ROWS of ROW_BYTES by all threads of the grid, past the L1, in units of 16, 4 or 2 bytes: no
+ * element is smaller. */
 template <class Unit>
-DEV void copy_rows(const Spot &from, const Spot &to, int rows, int64_t row_bytes)
+DEV void copy_rows(const Spot &from, const Spot &to, uint32_t rows, int64_t row_bytes)
 {
     if (row_bytes <= 0) return;
-    Deal load = deal_begin((int)(row_bytes / (int64_t)sizeof(Unit))), store = load;
+    Deal load = deal_begin((uint32_t)(row_bytes / (int64_t)sizeof(Unit))), store = load;
     while (load.row < rows) {
         Unit v[4];
 #pragma unroll
@@ -98,11 +100,11 @@ DEV void copy_any(const Spot &from, const Spot &to, int rows, int64_t row_bytes)
     const uintptr_t odd = (uintptr_t)from.data | (uintptr_t)to.data | (uintptr_t)from.pitch |
                           (uintptr_t)to.pitch | (uintptr_t)row_bytes;
     if (odd % 16 == 0)
-        copy_rows<uint4>(from, to, rows, row_bytes);
+        copy_rows<uint4>(from, to, (uint32_t)rows, row_bytes);
     else if (odd % 4 == 0)
-        copy_rows<uint32_t>(from, to, rows, row_bytes);
+        copy_rows<uint32_t>(from, to, (uint32_t)rows, row_bytes);
     else
-        copy_rows<uint8_t>(from, to, rows, row_bytes);
+        copy_rows<uint16_t>(from, to, (uint32_t)rows, row_bytes);
 }
 
 /* Copies the source of S to all its areas that may be stored to. */

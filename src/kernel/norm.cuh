@@ -211,7 +211,7 @@ template <class T> DEV void norm_all(const sg_kernel_program &program, const sg_
 {
     float *shared = (float *)shared_memory();
     const int half = run_half(program);
-    int next = blockIdx.x; /* row of this block, in the patch at hand */
+    uint32_t next = blockIdx.x; /* row of this block, in the patch at hand */
     int turn = 0;
     for (int i = n.patch0; i < n.patch0 + n.patches; ++i) {
         const sg_patch &p = program.patch[i];
@@ -236,12 +236,13 @@ template <class T> DEV void norm_all(const sg_kernel_program &program, const sg_
             (uintptr_t)x.to.pitch | (uintptr_t)x.residual.data | (uintptr_t)x.residual.pitch |
             (uintptr_t)x.gain | (uintptr_t)x.bias | (uintptr_t)(width * (int)sizeof(T));
         const bool fast = odd % 16 == 0 && width % NORM_UNIT == 0;
-        for (; next < p.rows; next += gridDim.x, turn ^= NORM_WARPS) {
+        const uint32_t rows = (uint32_t)p.rows;
+        for (; next < rows; next += gridDim.x, turn ^= NORM_WARPS) {
             if (fast)
-                norm_row<T, true>(x, next, shared + turn);
+                norm_row<T, true>(x, (int)next, shared + turn);
             else
-                norm_row<T, false>(x, next, shared + turn);
+                norm_row<T, false>(x, (int)next, shared + turn);
         }
-        next -= p.rows;
+        next -= rows;
     }
 }

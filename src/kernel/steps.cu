@@ -145,7 +145,8 @@ static __device__ void reduce_all(const sg_kernel_program &program, const sg_ker
     const Spot *from = spots_of_block(), *to = from + SPOTS;
     const sg_area &shape = program.to[s.to0];
     if (shape.cols <= 0) return;
-    for (Deal d = deal_begin(shape.cols / WIDTH); d.row < shape.rows; deal_step(d)) {
+    const uint32_t rows = (uint32_t)shape.rows;
+    for (Deal d = deal_begin((uint32_t)(shape.cols / WIDTH)); d.row < rows; deal_step(d)) {
         const int64_t row = d.row, col = (int64_t)d.col * WIDTH;
         float sum[WIDTH], x[WIDTH];
 #pragma unroll

@@ -483,6 +483,7 @@ int main(int argc, char **argv)
     try_steps({3, 31, 77, 3, 5, false});
     try_steps({5, 33, 16, 4, 9, false});
     try_steps({3, 20, 16, 1, 7, true});
+    try_most_rows();
     try_carry({2, 7, 520, 64, 128, 1, 0, true});
     try_carry({3, 33, 4120, 64, 128, 5, 0, true});
     try_carry({3, 20, 136, 128, 256, 7, 0, false});

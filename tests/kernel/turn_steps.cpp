@@ -1,5 +1,6 @@
 /* turn_steps.cpp -- of test_turn.cpp: kernels of steps, and launches that
  * carry rows and nothing else. */
+#include "kernel/copy.cuh"
 #include "turn_world.h"
 
 /* ---- Kernels of steps, one behind the other -------------------------------------------------- */
@@ -289,6 +290,19 @@ void try_impatient(int tm, int tn)
     expect(t.kind == SG_KERNEL_STUCK_DEFECT && t.step == 7 && t.flag >= 1 && t.flag <= 3,
            what + ": trouble " + std::to_string(t.kind) + " of " + std::to_string(t.flag));
     expect(rank.epoch == epoch, what + ": ends no run");
+}
+
+/* A thread of the largest grid that has the last of as many rows, or columns, as there may be,
+ * finds no other one behind it, however often it looks. */
+void try_most_rows(void)
+{
+    const uint32_t most = INT32_MAX, threads = 132 * 256;
+    Deal narrow = {most - 1, 0, threads, 0, 1}, wide = {0, most - 1, 0, threads, most};
+    for (int i = 0; i < 4; ++i) {
+        deal_step(narrow), deal_step(wide);
+        expect(narrow.row >= most, "the last of 2^31 - 1 rows");
+    }
+    expect(wide.row == 1 && wide.col == 4 * threads - 1, "the last of 2^31 - 1 columns");
 }
 
 /* Flags that come one behind the other, each within the limit. */

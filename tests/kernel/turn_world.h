@@ -98,6 +98,7 @@ void try_tagged(const tagged_ask &ask);
 void try_tagged_refused(void);
 void try_tagged_impatient(void);
 void try_steps(const steps_ask &ask);
+void try_most_rows(void);
 void try_carry(const carry_ask &ask);
 void try_impatient(int tm, int tn);
 void try_patient(void);
