@@ -8,6 +8,7 @@
 #ifndef FAKE_H
 #define FAKE_H
 
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,6 +39,10 @@ extern cudaError_t fake_lost;
 
 /* How many of the next questions about streams and events are answered "not yet". */
 extern _Atomic int fake_not_yet;
+
+/* The driver's questions about them, whose answers are no error of the thread's. */
+CUresult fake_ask_event(CUevent event);
+CUresult fake_ask_stream(CUstream stream);
 
 /* How long each of them takes in this thread. */
 extern _Thread_local int fake_call_us;
@@ -108,6 +113,9 @@ extern long fake_direct;
  * lacks its entries for windows. */
 extern int fake_windowed;
 extern bool fake_windowless;
+
+/* Sends and receives neither end nor hear of an abort. */
+extern bool fake_deaf;
 
 /* How long the next collective that rank 0 enqueues takes to be; groups aborted
  * while one was being enqueued. */

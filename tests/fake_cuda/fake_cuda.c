@@ -195,9 +195,7 @@ static bool run_sized(void *data, bool first)
         /* The first question may have been one before the replay began. */
         const bool fresh = s->event == 0;
         s->event = 1;
-        if (!s->go(s->data, fresh)) {
-            return false;
-        }
+        if (!s->go(s->data, fresh)) return false;
     }
     s->replay->left--;
     return true;
@@ -285,37 +283,41 @@ void fake_reuse(cudaStream_t stream)
     unlock();
 }
 
-static cudaError_t ask_stream(cudaStream_t stream)
+_Atomic int fake_not_yet;
+
+/* Before anybody looks. */
+static cudaError_t refuse(void)
 {
+    const bool early = fake_not_yet > 0;
+    fake_not_yet -= early;
+    if (early) return cudaErrorNotReady;
     if (fake_lost != cudaSuccess) return fake_lost;
-    if (fake_capture_breaks()) return cudaErrorStreamCaptureUnsupported;
+    return fake_capture_breaks() ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
+}
+
+CUresult fake_ask_stream(CUstream stream)
+{
+    const cudaError_t refused = refuse();
+    if (refused != cudaSuccess) return (CUresult)refused;
     lock();
     fake_pump();
     const bool empty = stream->head == NULL;
     unlock();
-    return empty ? cudaSuccess : cudaErrorNotReady;
-}
-
-_Atomic int fake_not_yet;
-
-static bool is_early(void)
-{
-    const bool early = fake_not_yet > 0;
-    fake_not_yet -= early;
-    return early;
+    return empty ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 /* That something is not over is an error as any other to who asks for the last one. */
 FAKE cudaError_t cudaStreamQuery(cudaStream_t stream)
 {
-    const cudaError_t error = is_early() ? cudaErrorNotReady : ask_stream(stream);
+    const cudaError_t error = (cudaError_t)fake_ask_stream(stream);
     return error == cudaSuccess ? error : fake_told(error);
 }
 
 FAKE cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
     FAKE_MAY_FAIL();
-    while (ask_stream(stream) == cudaErrorNotReady) nanosleep(&(struct timespec){0, 50000}, NULL);
+    while (fake_ask_stream(stream) == CUDA_ERROR_NOT_READY)
+        nanosleep(&(struct timespec){0, 50000}, NULL);
     return cudaSuccess;
 }
 
@@ -419,27 +421,28 @@ FAKE cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, uns
     return fake_enqueue(stream, event_seen, &e, sizeof e);
 }
 
-static cudaError_t ask_event(cudaEvent_t event)
+CUresult fake_ask_event(CUevent event)
 {
-    if (fake_lost != cudaSuccess) return fake_lost;
-    if (fake_capture_breaks()) return cudaErrorStreamCaptureUnsupported;
+    const cudaError_t refused = refuse();
+    if (refused != cudaSuccess) return (CUresult)refused;
     lock();
     fake_pump();
     const bool done = event->done >= event->recorded;
     unlock();
-    return done ? cudaSuccess : cudaErrorNotReady;
+    return done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 FAKE cudaError_t cudaEventQuery(cudaEvent_t event)
 {
-    const cudaError_t error = is_early() ? cudaErrorNotReady : ask_event(event);
+    const cudaError_t error = (cudaError_t)fake_ask_event(event);
     return error == cudaSuccess ? error : fake_told(error);
 }
 
 FAKE cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
     FAKE_MAY_FAIL();
-    while (ask_event(event) == cudaErrorNotReady) nanosleep(&(struct timespec){0, 50000}, NULL);
+    while (fake_ask_event(event) == CUDA_ERROR_NOT_READY)
+        nanosleep(&(struct timespec){0, 50000}, NULL);
     return cudaSuccess;
 }
 

@@ -208,11 +208,19 @@ FAKE cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **out
                                                   unsigned long long flags,
                                                   enum cudaDriverEntryPointQueryResult *result)
 {
-    CUresult (*const entry)(void *, CUpointer_attribute, CUdeviceptr) = answer;
+    CUresult (*const pointer)(void *, CUpointer_attribute, CUdeviceptr) = answer;
+    CUresult (*const event)(CUevent) = fake_ask_event;
+    CUresult (*const stream)(CUstream) = fake_ask_stream;
     (void)version;
     (void)flags;
-    if (strcmp(symbol, "cuPointerGetAttribute") != 0) return cudaErrorInvalidValue;
     *result = cudaDriverEntryPointSuccess;
-    memcpy(out, &entry, sizeof entry);
+    if (strcmp(symbol, "cuPointerGetAttribute") == 0)
+        memcpy(out, &pointer, sizeof pointer);
+    else if (strcmp(symbol, "cuEventQuery") == 0)
+        memcpy(out, &event, sizeof event);
+    else if (strcmp(symbol, "cuStreamQuery") == 0)
+        memcpy(out, &stream, sizeof stream);
+    else
+        return cudaErrorInvalidValue;
     return cudaSuccess;
 }

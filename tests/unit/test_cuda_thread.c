@@ -66,6 +66,30 @@ static void waiting_leaves_no_error(void **state)
     expect_no_error("shingle_close");
 }
 
+/* What the caller's own call has said is his to find, however often the library asks meanwhile, and
+ * whatever it finds out otherwise. */
+static void the_callers_error_stays(void **state)
+{
+    (void)state;
+    world w;
+    fake_told(cudaErrorInvalidConfiguration);
+    open_group(&w, 2, 5);
+    assert_true(make_plans(&w, "gemm_rs:bf16:48x16x32:r2", "fused_out"));
+    for (uint64_t seed = 0; seed < 3; seed++) {
+        fill(&w, seed);
+        for (int r = 0; r < 2; r++) assert_int_equal(run_rank(&w, r, NULL), SHINGLE_OK);
+        fake_not_yet = 3;
+        sync_all(&w);
+        assert_int_equal(fake_not_yet, 0);
+        expect_right(&w, "beside an error of the caller's");
+        assert_int_equal(cudaPeekAtLastError(), cudaErrorInvalidConfiguration);
+    }
+    recover(&w);
+    drop_plans(&w);
+    close_group(&w);
+    assert_int_equal(cudaGetLastError(), cudaErrorInvalidConfiguration);
+}
+
 /* ---- Captures -------------------------------------------------------------------------------- */
 
 /* Another thread captures a graph, in the mode in which all others must not get memory: this one
@@ -334,6 +358,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waiting_leaves_no_error),
+        cmocka_unit_test(the_callers_error_stays),
         cmocka_unit_test(captures_go_on_beside_plans),
         cmocka_unit_test(a_group_fails_beside_a_capture),
         cmocka_unit_test(runs_follow_each_other),

@@ -102,7 +102,7 @@ static shingle_status wait_all(sg_cuda *cuda, const stopwatch *w)
     const double until = sg_now_us() + 4 * cuda->timeout_us + 2e6;
     for (int r = 0; r < cuda->ranks; r++) {
         cudaError_t error;
-        while ((error = cudaEventQuery(w->end[r])) == cudaErrorNotReady) {
+        while ((error = sg_cuda_event_stands(cuda, w->end[r])) == cudaErrorNotReady) {
             const struct timespec pause = {0, 20000};
             SG_TRY(sg_cuda_alive(cuda));
             if (sg_now_us() > until)
@@ -140,11 +140,9 @@ static void settle(const sg_cuda *cuda)
 {
     const double until = sg_now_us() + 2 * cuda->timeout_us;
     for (int r = 0; r < cuda->ranks; r++)
-        while (cudaStreamQuery(cuda->rank[r].lane[0]) == cudaErrorNotReady && sg_now_us() < until) {
-            const struct timespec pause = {0, 100000};
-            nanosleep(&pause, NULL);
-        }
-    (void)cudaGetLastError(); /* it was not about the calls here */
+        while (sg_cuda_stream_stands(cuda, cuda->rank[r].lane[0]) == cudaErrorNotReady &&
+               sg_now_us() < until)
+            sg_cuda_pause();
 }
 
 shingle_status sg_cuda_time(void *self, sg_enqueue *run, void *context, int runs, double *us_out)

@@ -10,14 +10,14 @@
 
 extern const sg_backend sg_backend_cuda;
 
-static const double meet_us = 60e6;          /* for what libraries do in a first collective */
 static const double most_timeout_us = 900e6; /* roles of a kernel count naps as long as that */
+static const double abort_us = 5e6;          /* for kernels to end that look for an abort */
 
 shingle_status sg_cuda_check(cudaError_t error, const char *call)
 {
     if (error == cudaSuccess) return SHINGLE_OK;
     const int name = (int)strcspn(call, "(");
-    (void)cudaGetLastError(); /* what is reported is not left for others to find */
+    sg_cuda_forget(error); /* what is reported */
     return sg_fail(error == cudaErrorMemoryAllocation ? SHINGLE_ENOMEM : SHINGLE_EBACKEND,
                    "%.*s: %s", name, call, cudaGetErrorString(error));
 }
@@ -173,7 +173,7 @@ static shingle_status count_devices(int *count_out)
 {
     const cudaError_t error = cudaGetDeviceCount(count_out);
     if (error == cudaSuccess && *count_out > 0) return SHINGLE_OK;
-    (void)cudaGetLastError();
+    sg_cuda_forget(error);
     return sg_fail(SHINGLE_EUNSUPPORTED,
                    "no GPU that CUDA can use (%s); --backend cpu runs everywhere",
                    error == cudaSuccess ? "none is visible" : cudaGetErrorString(error));
@@ -191,7 +191,7 @@ static shingle_status reach_peers(const sg_cuda *cuda, const sg_cuda_rank *rank)
                            "everywhere",
                            rank->device, cuda->rank[q].device);
         const cudaError_t error = cudaDeviceEnablePeerAccess(cuda->rank[q].device, 0);
-        (void)cudaGetLastError(); /* a framework may have enabled it before */
+        sg_cuda_forget(error); /* a framework may have enabled it before */
         if (error != cudaErrorPeerAccessAlreadyEnabled)
             SG_TRY(sg_cuda_check(error, "cudaDeviceEnablePeerAccess"));
     }
@@ -255,7 +255,7 @@ static shingle_status open_rank(sg_cuda *cuda, sg_cuda_rank *rank)
     if (status == SHINGLE_OK) status = make_streams(rank);
     if (status == SHINGLE_OK) status = make_state(cuda, rank);
     if (status == SHINGLE_OK) status = sg_cuda_check(sg_kernel_load(), "sg_kernel_load()");
-    if (status == SHINGLE_OK) status = sg_vendor_open(cuda, &rank->vendor);
+    if (status == SHINGLE_OK) status = sg_vendor_open(cuda, rank, &rank->vendor);
     sg_cuda_leave(rank, caller);
     return status;
 }
@@ -287,41 +287,49 @@ static void close_rank(sg_cuda_rank *rank)
     sg_cuda_leave(rank, caller);
 }
 
+/* The driver would wait for what does not end before it frees anything: then all of it stays. */
 static void close_group(void *self)
 {
     sg_cuda *const cuda = self;
     const enum cudaStreamCaptureMode mode = sg_cuda_relax();
-    sg_collect_close(cuda->collect);
-    sg_cuda_sweep(cuda, true);
-    for (int r = 0; r < cuda->ranks; r++) close_rank(&cuda->rank[r]);
+    const bool stuck = sg_cuda_is_stuck(cuda);
+    if (stuck) sg_log(SG_LOG_ERROR, "cuda: a GPU hangs; what the group has there stays");
+    if (!stuck) {
+        sg_collect_close(cuda->collect);
+        sg_cuda_sweep(cuda, true);
+        for (int r = 0; r < cuda->ranks; r++) close_rank(&cuda->rank[r]);
+        if (cuda->start != NULL) (void)cudaFreeHost(cuda->start);
+    }
     sg_vendor_forget(cuda->choice);
-    if (cuda->start != NULL) (void)cudaFreeHost(cuda->start);
     sg_cuda_restore(mode);
     pthread_mutex_destroy(&cuda->mutex);
     free(cuda);
 }
 
-/* Waits for what the ranks have enqueued on their service streams.  A collective that does not end
- * by itself is stopped; in any case all is over before memory that peers read is freed. */
+static shingle_status settle_all(sg_cuda *cuda, double limit_us)
+{
+    const double until = sg_now_us() + limit_us;
+    shingle_status status = SHINGLE_OK;
+    for (int r = 0; r < cuda->ranks; r++) {
+        const double left = until - sg_now_us();
+        const shingle_status ended = sg_cuda_settle_within(&cuda->rank[r], left > 0 ? left : 0);
+        if (ended != SHINGLE_OK) status = ended;
+    }
+    return status;
+}
+
+/* Waits for what the ranks have enqueued on their service streams, which came to STATUS.  A
+ * collective that does not end by itself is stopped. */
 static shingle_status await_service(sg_cuda *cuda, shingle_status status)
 {
-    const double until = sg_now_us() + cuda->timeout_us + meet_us;
-    for (int r = 0; r < cuda->ranks; r++) {
-        cudaError_t error = cudaStreamQuery(cuda->rank[r].service);
-        for (; error == cudaErrorNotReady && sg_now_us() < until; sg_cuda_pause())
-            error = cudaStreamQuery(cuda->rank[r].service);
-        if (error == cudaErrorNotReady) {
-            sg_collect_abort(cuda->collect);
-            if (status == SHINGLE_OK)
-                status = sg_fail(SHINGLE_ETIMEOUT,
-                                 "the first collective of the GPUs does not end within %g s",
-                                 (cuda->timeout_us + meet_us) / 1e6);
-            error = cudaStreamSynchronize(cuda->rank[r].service);
-        }
-        if (status == SHINGLE_OK) status = sg_cuda_check(error, "cudaStreamQuery()");
-    }
-    (void)cudaGetLastError(); /* not ready is no error to be found later */
-    return status;
+    const double limit_us = cuda->timeout_us + SG_CUDA_SERVICE_US;
+    const shingle_status ended = settle_all(cuda, limit_us);
+    if (ended == SHINGLE_OK) return status;
+    if (ended != SHINGLE_ETIMEOUT) return ended;
+    sg_collect_abort(cuda->collect);
+    const bool stops = settle_all(cuda, abort_us) != SHINGLE_ETIMEOUT;
+    return sg_fail(SHINGLE_ETIMEOUT, "the first collective of the GPUs does not end within %g s%s",
+                   limit_us / 1e6, stops ? "" : ", nor when it is aborted");
 }
 
 /* Exchanges a word between all ranks. */
@@ -344,7 +352,7 @@ shingle_status sg_cuda_meet(sg_cuda *cuda)
         sg_collect_abort(cuda->collect); /* who waits for a rank in vain ends */
     status = await_service(cuda, status);
     for (int r = 0; r < cuda->ranks; r++)
-        if (room[r] != NULL) (void)cudaFree(room[r]);
+        if (!sg_cuda_is_stuck(cuda)) (void)cudaFree(room[r]); /* peers read it */
     return status;
 }
 
@@ -355,7 +363,7 @@ static shingle_status open_collect(sg_cuda *cuda)
     for (int r = 0; r < cuda->ranks; r++) device[r] = cuda->rank[r].device;
     SG_TRY(sg_collect_open(cuda->ranks, device, &cuda->collect));
     const shingle_status status = sg_cuda_meet(cuda);
-    if (status == SHINGLE_OK) return SHINGLE_OK;
+    if (status == SHINGLE_OK || sg_cuda_is_stuck(cuda)) return status;
     sg_collect_close(cuda->collect);
     cuda->collect = NULL;
     return status;
@@ -369,20 +377,6 @@ static shingle_status start(sg_cuda *cuda)
     if (status == SHINGLE_OK) return SHINGLE_OK;
     snprintf(cuda->no_collect, sizeof cuda->no_collect, "%s", shingle_error());
     return status == SHINGLE_EUNSUPPORTED ? SHINGLE_OK : status;
-}
-
-/* The driver's answers about a pointer, which the runtime does not pass on. */
-static sg_cuda_ask *find_ask(void)
-{
-    void *found = NULL;
-    enum cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
-    const cudaError_t error = cudaGetDriverEntryPointByVersion("cuPointerGetAttribute", &found,
-                                                               12000, cudaEnableDefault, &result);
-    (void)cudaGetLastError();
-    sg_cuda_ask *ask = NULL;
-    if (error == cudaSuccess && result == cudaDriverEntryPointSuccess)
-        memcpy(&ask, &found, sizeof ask);
-    return ask;
 }
 
 static shingle_status open_group(const sg_backend_config *config, void **self_out)
@@ -407,7 +401,7 @@ static shingle_status open_group(const sg_backend_config *config, void **self_ou
     if (cuda == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory for %d ranks", config->ranks);
     cuda->ranks = config->ranks;
     cuda->timeout_us = config->timeout_seconds * 1e6;
-    cuda->ask = find_ask();
+    sg_cuda_find_driver(&cuda->driver);
     pthread_mutex_init(&cuda->mutex, NULL);
     shingle_status status = sg_cuda_deal(cuda, shares, count);
     const enum cudaStreamCaptureMode mode = sg_cuda_relax();

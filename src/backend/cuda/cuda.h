@@ -6,6 +6,7 @@
  *     accept.c  which schedules can be carried out
  *     lower.c   a sealed schedule with addresses becomes lists, places and launches of kernel.h
  *     memory.c  memory of a GPU: got, filled, written, read
+ *     ask.c     how streams and events stand; bounded waits for copies and fills
  *     land.c    what peers store into C
  *     turn.c    begin and end of a run, by kernels of their own or inside a plan's launches
  *     issue.c   steps on their lanes: streams, events, copy engines
@@ -33,6 +34,7 @@ enum {
     SG_CUDA_FLIGHT = 64, /* runs of a rank that the host knows to be on their way */
     SG_CUDA_PAIRS = 4 * SG_BLOCK_CLASSES,
     SG_CUDA_KNOWN = 128,
+    SG_CUDA_SERVICE_US = 60000000, /* for a copy or a fill, and what libraries do at first */
     SG_CUDA_RAISES = 32 /* of a copy that its engine may carry out; a kernel does the rest */
 };
 
@@ -66,10 +68,12 @@ typedef struct sg_cuda_known {
 } sg_cuda_known;
 
 typedef struct sg_cuda_rank {
+    const struct sg_cuda *cuda; /* the group */
     int rank, device;
     int sms; /* that its kernels may take: all, or its part of a GPU that is shared */
     cudaStream_t lane[SG_MAX_LANES]; /* lane 0: for callers without a stream */
     cudaStream_t service;            /* uploads and downloads, not in order with runs */
+    bool stuck;                      /* what is on it did not end within the limit */
     cudaEvent_t fork, join[SG_MAX_LANES];
     sg_kernel_rank *state;      /* on the device */
     sg_kernel_words *words;     /* on the device: [ranks] */
@@ -106,7 +110,13 @@ typedef struct sg_cuda_rank {
     struct sg_cuda_plan *plans; /* bound here */
 } sg_cuda_rank;
 
-typedef CUresult sg_cuda_ask(void *answer_out, CUpointer_attribute about, CUdeviceptr of);
+/* Entries of the driver, for what the runtime does not pass on, or tells as an error of the
+ * thread's; NULL: it has none. */
+typedef struct sg_cuda_driver {
+    CUresult (*pointer)(void *answer_out, CUpointer_attribute about, CUdeviceptr of);
+    CUresult (*event)(CUevent event);
+    CUresult (*stream)(CUstream stream);
+} sg_cuda_driver;
 
 typedef struct sg_cuda {
     int ranks;
@@ -117,8 +127,8 @@ typedef struct sg_cuda {
     bool collect_lost;   /* given up; recovery renews it */
     bool halts;          /* is being given up: atomic, as `calls` of the ranks */
     char no_collect[160];
-    sg_cuda_ask *ask; /* cuPointerGetAttribute; NULL: the driver has none */
-    uint32_t *start;  /* mapped: starts of timed runs so far (clock.c); NULL: none */
+    sg_cuda_driver driver;
+    uint32_t *start; /* mapped: starts of timed runs so far (clock.c); NULL: none */
 
     uint64_t strange; /* how often addresses may have come to be of other memory */
 
@@ -215,8 +225,11 @@ void sg_cuda_sweep(sg_cuda *cuda, bool last);
 void sg_cuda_mark(sg_cuda *cuda, sg_cuda_rank *rank, bool enqueues);
 
 /* Device memory of RANK, zeroed; the current device is RANK's.  This and the fills below are for
- * the thread that drives RANK, or with the mutex held. */
+ * the thread that drives RANK, or with the mutex held.  None of them waits for ever. */
 shingle_status sg_cuda_get(sg_cuda_rank *rank, size_t bytes, void **memory_out);
+
+/* MEMORY that nobody has seen yet (or NULL) goes back; from a GPU that hangs it does not. */
+void sg_cuda_put_back(const sg_cuda_rank *rank, void *memory);
 shingle_status sg_cuda_put(sg_cuda_rank *rank, void *to, const void *from, size_t bytes);
 shingle_status sg_cuda_fetch(sg_cuda_rank *rank, void *to, const void *from, size_t bytes);
 shingle_status sg_cuda_clear(sg_cuda_rank *rank, void *memory, size_t bytes);
@@ -310,6 +323,26 @@ bool sg_cuda_is_busy(sg_cuda *cuda, const sg_cuda_rank *rank);
 
 /* A short sleep of who polls. */
 void sg_cuda_pause(void);
+
+/* Is a graph being captured on STREAM?  Nothing of that runs, and the capture would break if
+ * somebody asked about the stream, or take in whoever waited for it. */
+bool sg_cuda_is_captured(cudaStream_t stream);
+
+/* The thread's last error, if it is ERROR, which a call here has returned, is not left for others
+ * to find.  Any other is the caller's, who has yet to see it. */
+void sg_cuda_forget(cudaError_t error);
+
+/* As cudaEventQuery and cudaStreamQuery, but that the thread's last error stays as it is. */
+cudaError_t sg_cuda_event_stands(const sg_cuda *cuda, cudaEvent_t event);
+cudaError_t sg_cuda_stream_stands(const sg_cuda *cuda, cudaStream_t stream);
+void sg_cuda_find_driver(sg_cuda_driver *driver);
+
+/* Waits until all that is on the service stream of RANK has ended, at most LIMIT_US, or as long as
+ * anything there may take.  Is any of them stuck: has such a wait failed, and is that still so?
+ * Then to free memory would be to wait for ever. */
+shingle_status sg_cuda_settle_within(sg_cuda_rank *rank, double limit_us);
+shingle_status sg_cuda_settle(sg_cuda_rank *rank);
+bool sg_cuda_is_stuck(const sg_cuda *cuda);
 
 /* With the mutex held: runs of all ranks that have ended are forgotten. */
 void sg_cuda_reap(sg_cuda *cuda);

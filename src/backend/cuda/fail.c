@@ -7,11 +7,9 @@
  * library's group down. */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "backend/cuda/cuda.h"
 
-static const double poll_us = 20;
 static const double most_slack_us = 500e3;
 static const double drain_us = 2000e3; /* what is queued behind them is, too */
 
@@ -20,26 +18,6 @@ static const double drain_us = 2000e3; /* what is queued behind them is, too */
 static double slack_us(const sg_cuda *cuda)
 {
     return cuda->timeout_us < most_slack_us ? cuda->timeout_us : most_slack_us;
-}
-
-void sg_cuda_pause(void)
-{
-    const struct timespec pause = {0, (long)(poll_us * 1e3)};
-    nanosleep(&pause, NULL);
-}
-
-/* ---- Beside captures ------------------------------------------------------------------------- */
-
-enum cudaStreamCaptureMode sg_cuda_relax(void)
-{
-    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
-    (void)cudaThreadExchangeStreamCaptureMode(&mode);
-    return mode;
-}
-
-void sg_cuda_restore(enum cudaStreamCaptureMode mode)
-{
-    (void)cudaThreadExchangeStreamCaptureMode(&mode);
 }
 
 /* The mutex, for who asks how runs stand. */
@@ -90,8 +68,9 @@ static void reap_rank(sg_cuda *cuda, sg_cuda_rank *rank)
     const uint64_t before = rank->first;
     while (rank->first < rank->issued) {
         const uint64_t run = next_marked(rank, rank->first);
-        const cudaError_t error = run < rank->issued ? cudaEventQuery(event_of(rank, run))
-                                                     : cudaStreamQuery(rank->lane[0]);
+        const cudaError_t error = run < rank->issued
+                                      ? sg_cuda_event_stands(cuda, event_of(rank, run))
+                                      : sg_cuda_stream_stands(cuda, rank->lane[0]);
         if (error != cudaSuccess && !is_pending(error) && cuda->lost == cudaSuccess) {
             cuda->lost = error;
             cuda->lost_rank = rank->rank;
@@ -108,35 +87,29 @@ void sg_cuda_reap(sg_cuda *cuda)
 {
     const enum cudaStreamCaptureMode mode = sg_cuda_relax();
     for (int r = 0; r < cuda->ranks && !cuda->failed; r++) reap_rank(cuda, &cuda->rank[r]);
-    (void)cudaGetLastError(); /* not ready is no error to be found later */
     sg_cuda_restore(mode);
 }
 
-/* Is a graph being captured on LANE?  Nothing of that runs, and the capture would break if somebody
- * asked about the lane, or take in whoever waited for it. */
-static bool is_captured(cudaStream_t lane)
+/* Is nothing on LANE, as far as that may be asked? */
+static bool is_empty(const sg_cuda *cuda, cudaStream_t lane)
 {
-    enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-    (void)cudaStreamIsCapturing(lane, &status);
-    return status != cudaStreamCaptureStatusNone;
+    return sg_cuda_is_captured(lane) || !is_pending(sg_cuda_stream_stands(cuda, lane));
 }
 
 /* Are all streams empty?  Behind `fork` is what was enqueued of a run that could not be to its
  * end. */
 static bool is_idle(const sg_cuda *cuda)
 {
-    bool idle = true;
+    bool idle = !sg_cuda_is_stuck(cuda);
     for (int r = 0; r < cuda->ranks; r++) {
         const sg_cuda_rank *const rank = &cuda->rank[r];
         for (uint64_t i = next_marked(rank, rank->first); i < rank->issued && idle;
              i = next_marked(rank, i + 1))
-            idle = !is_pending(cudaEventQuery(event_of(rank, i)));
-        for (int i = 0; i < SG_MAX_LANES && idle; i++)
-            idle = is_captured(rank->lane[i]) || !is_pending(cudaStreamQuery(rank->lane[i]));
+            idle = !is_pending(sg_cuda_event_stands(cuda, event_of(rank, i)));
+        for (int i = 0; i < SG_MAX_LANES && idle; i++) idle = is_empty(cuda, rank->lane[i]);
         /* Which a graph may have captured. */
-        if (idle) idle = cudaEventQuery(rank->fork) != cudaErrorNotReady;
+        if (idle) idle = sg_cuda_event_stands(cuda, rank->fork) != cudaErrorNotReady;
     }
-    (void)cudaGetLastError();
     return idle;
 }
 
@@ -174,13 +147,13 @@ static void raise_abort(sg_cuda *cuda)
  * its lanes, or in the run that could not be enqueued, which is not where lanes are captured. */
 static cudaStream_t behind_all(sg_cuda_rank *rank)
 {
-    const bool taken = is_captured(rank->lane[SG_MAX_LANES - 1]);
+    const bool taken = sg_cuda_is_captured(rank->lane[SG_MAX_LANES - 1]);
     cudaStream_t const last = rank->lane[taken ? 0 : SG_MAX_LANES - 1]; /* 0: never captured */
     bool forks = true;
     int caller = 0;
     if (sg_cuda_enter(rank, &caller) != SHINGLE_OK) return last;
     for (int i = 0; i < SG_MAX_LANES; i++) {
-        const bool captured = is_captured(rank->lane[i]);
+        const bool captured = sg_cuda_is_captured(rank->lane[i]);
         forks &= !captured;
         if (captured || rank->lane[i] == last) continue;
         (void)cudaEventRecord(rank->join[i], rank->lane[i]);
@@ -241,11 +214,7 @@ static shingle_status read_begin(sg_cuda *cuda, sg_cuda_rank *rank, uint64_t *ep
 static bool has_begun(sg_cuda *cuda, sg_cuda_rank *rank)
 {
     const sg_cuda_flight *const oldest = &rank->flight[rank->first % SG_CUDA_FLIGHT];
-    if (oldest->tells) {
-        const bool begun = !is_pending(cudaEventQuery(oldest->begun));
-        (void)cudaGetLastError();
-        return begun;
-    }
+    if (oldest->tells) return !is_pending(sg_cuda_event_stands(cuda, oldest->begun));
     if (!oldest->plan->bound->sched.hello) return true;
     uint64_t epoch = 0;
     sg_kernel_hello hello = {.epoch = UINT64_MAX};

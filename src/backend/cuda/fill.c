@@ -38,20 +38,14 @@ static shingle_status send(sg_cuda_rank *rank, const sg_fill *f, upload *u)
     return bytes > 0 ? sg_cuda_put(rank, row, f->row, bytes) : SHINGLE_OK;
 }
 
-static shingle_status finish(sg_cuda_rank *rank)
-{
-    SG_CUDA(cudaStreamSynchronize(rank->service));
-    return SHINGLE_OK;
-}
-
 static shingle_status fill_sums(sg_cuda_rank *rank, const sg_fill *f, void *matrix)
 {
     upload u = {.memory = NULL};
     shingle_status status = send(rank, f, &u);
     if (status == SHINGLE_OK)
         status = sg_cuda_check(sg_kernel_fill(&u.sums, matrix, rank->service), "sg_kernel_fill()");
-    if (status == SHINGLE_OK) status = finish(rank);
-    if (u.memory != NULL) (void)cudaFree(u.memory);
+    if (status == SHINGLE_OK) status = sg_cuda_settle(rank);
+    sg_cuda_put_back(rank, u.memory);
     return status;
 }
 
@@ -74,7 +68,7 @@ static shingle_status fill_any(sg_cuda_rank *rank, const sg_fill *f, void *matri
         SG_CUDA(sg_kernel_draw((int32_t)f->type, &drawn, matrix, count, rank->service));
     else
         SG_CUDA(cudaMemsetAsync(matrix, 0xff, bytes, rank->service));
-    return finish(rank);
+    return sg_cuda_settle(rank);
 }
 
 shingle_status sg_cuda_fill(void *self, int index, const sg_fill *f, void *matrix)
@@ -111,7 +105,7 @@ static shingle_status find(sg_cuda_rank *rank, const sg_fill *f, const void *mat
     shingle_status status = send(rank, f, &u);
     if (status == SHINGLE_OK) status = differ(rank, f, &u, matrix);
     if (status == SHINGLE_OK) status = sg_cuda_fetch(rank, found, u.found, sizeof *found);
-    if (u.memory != NULL) (void)cudaFree(u.memory);
+    sg_cuda_put_back(rank, u.memory);
     return status;
 }
 

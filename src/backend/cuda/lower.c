@@ -336,8 +336,8 @@ static shingle_status make_launch(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_pla
     if (l->norm || (l->patches == 0 && plan->pushes == 0)) return SHINGLE_OK;
     if (rank->vendor != NULL && l->patches > 0 && is_vendor(&plan->bound->sched, l, patch)) {
         const sg_product_ask ask = ask_for(plan, l);
-        SG_TRY(sg_product_make(rank->vendor, &cuda->choice, &ask, rank->service,
-                               sg_cuda_is_busy(cuda, rank), &step->lt));
+        SG_TRY(sg_product_make(rank->vendor, &cuda->choice, &ask, sg_cuda_is_busy(cuda, rank),
+                               &step->lt));
         /* For a run in another form one of our kernels stands by, if others wait for this rank. */
         if (!waits_for_peers(&plan->bound->sched)) return SHINGLE_OK;
         if (!sg_cuda_is_cut_well(&plan->bound->sched, l)) return SHINGLE_OK;

@@ -32,8 +32,7 @@ static shingle_status set(sg_cuda_rank *rank, void *memory, int byte, size_t byt
     if (rank->enqueues || sg_cuda_in_flight(rank) > 0)
         return set_by_copies(rank, memory, byte, bytes);
     SG_CUDA(cudaMemsetAsync(memory, byte, bytes, rank->service));
-    SG_CUDA(cudaStreamSynchronize(rank->service));
-    return SHINGLE_OK;
+    return sg_cuda_settle(rank);
 }
 
 shingle_status sg_cuda_clear(sg_cuda_rank *rank, void *memory, size_t bytes)
@@ -46,27 +45,39 @@ shingle_status sg_cuda_rest(sg_cuda_rank *rank, void *memory, size_t bytes)
     return set(rank, memory, 0xff, bytes);
 }
 
+/* Of memory that is not pinned, for which the driver waits inside the call, and without a limit for
+ * what is in front of it: so nothing is. */
+static shingle_status copy(sg_cuda_rank *rank, void *to, const void *from, size_t bytes,
+                           enum cudaMemcpyKind kind)
+{
+    SG_TRY(sg_cuda_settle(rank));
+    SG_CUDA(cudaMemcpyAsync(to, from, bytes, kind, rank->service));
+    return sg_cuda_settle(rank);
+}
+
 shingle_status sg_cuda_put(sg_cuda_rank *rank, void *to, const void *from, size_t bytes)
 {
-    SG_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, rank->service));
-    SG_CUDA(cudaStreamSynchronize(rank->service));
-    return SHINGLE_OK;
+    return copy(rank, to, from, bytes, cudaMemcpyHostToDevice);
 }
 
 shingle_status sg_cuda_fetch(sg_cuda_rank *rank, void *to, const void *from, size_t bytes)
 {
-    SG_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, rank->service));
-    SG_CUDA(cudaStreamSynchronize(rank->service));
-    return SHINGLE_OK;
+    return copy(rank, to, from, bytes, cudaMemcpyDeviceToHost);
+}
+
+void sg_cuda_put_back(const sg_cuda_rank *rank, void *memory)
+{
+    if (!rank->stuck) (void)cudaFree(memory);
 }
 
 shingle_status sg_cuda_get(sg_cuda_rank *rank, size_t bytes, void **memory_out)
 {
     void *memory = NULL;
+    SG_TRY(sg_cuda_settle(rank));
     SG_CUDA(cudaMalloc(&memory, bytes > 0 ? bytes : 1));
     const shingle_status status = sg_cuda_clear(rank, memory, bytes > 0 ? bytes : 1);
     if (status != SHINGLE_OK) {
-        (void)cudaFree(memory);
+        sg_cuda_put_back(rank, memory);
         return status;
     }
     *memory_out = memory;

@@ -45,6 +45,7 @@ shingle_status sg_cuda_deal(sg_cuda *cuda, bool shares, int devices)
             cuda->ranks, devices, s);
     cuda->sharing = cuda->ranks > devices ? (cuda->ranks + devices - 1) / devices : 1;
     for (int r = 0; r < cuda->ranks; r++) {
+        cuda->rank[r].cuda = cuda;
         cuda->rank[r].rank = r;
         cuda->rank[r].device = r % devices;
     }
@@ -73,9 +74,9 @@ struct sg_cuda_dropped {
     void *memory;
 };
 
-static bool is_quiet(const sg_cuda *cuda)
+static bool is_quiet(sg_cuda *cuda)
 {
-    bool quiet = true;
+    bool quiet = !sg_cuda_is_stuck(cuda);
     for (int r = 0; r < cuda->ranks; r++)
         quiet &= !cuda->rank[r].enqueues && cuda->rank[r].first == cuda->rank[r].issued;
     return quiet;

@@ -97,9 +97,9 @@ void sg_cuda_plan_turn(sg_cuda_plan *plan)
 static bool is_reachable(const sg_cuda *cuda, const void *data)
 {
     int capable = 0;
-    if (cuda->ask == NULL) return false;
-    return cuda->ask(&capable, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
-                     (CUdeviceptr)(uintptr_t)data) == CUDA_SUCCESS &&
+    if (cuda->driver.pointer == NULL) return false;
+    return cuda->driver.pointer(&capable, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
+                                (CUdeviceptr)(uintptr_t)data) == CUDA_SUCCESS &&
            capable != 0;
 }
 

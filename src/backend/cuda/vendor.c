@@ -50,6 +50,7 @@ typedef struct library {
 
 struct sg_vendor {
     sg_cuda *cuda;
+    sg_cuda_rank *rank;
     library lib;
     cublasLtHandle_t handle;
     void *work;
@@ -91,11 +92,12 @@ static shingle_status check(cublasStatus_t status, const char *call)
 }
 #define LT(call) SG_TRY(check((call), #call))
 
-shingle_status sg_vendor_open(sg_cuda *cuda, sg_vendor **vendor_out)
+shingle_status sg_vendor_open(sg_cuda *cuda, sg_cuda_rank *rank, sg_vendor **vendor_out)
 {
     sg_vendor *const v = calloc(1, sizeof *v);
     if (v == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory for the vendor's product");
     v->cuda = cuda;
+    v->rank = rank;
     if (!load(&v->lib)) {
         sg_log(SG_LOG_WARN, "libcublasLt is not found: plain products use our kernels");
         free(v);
@@ -309,7 +311,7 @@ static shingle_status time_one(const sg_product *p, const cublasLtMatmulAlgo_t *
     SG_CUDA(cudaEventRecord(s->begin, stream));
     for (int i = 0; i < runs; i++) SG_TRY(multiply(p, algo, &s->operands, s->work, stream));
     SG_CUDA(cudaEventRecord(s->end, stream));
-    SG_CUDA(cudaEventSynchronize(s->end));
+    SG_TRY(sg_cuda_settle(p->vendor->rank));
     SG_CUDA(cudaEventElapsedTime(ms_out, s->begin, s->end));
     *ms_out /= (float)runs;
     return SHINGLE_OK;
@@ -388,8 +390,7 @@ static shingle_status warm(const sg_product *p, cudaStream_t stream, bool *loade
         return SHINGLE_OK;
     }
     if (status == SHINGLE_OK) status = multiply(p, &p->algo, &s.operands, s.work, stream);
-    if (status == SHINGLE_OK)
-        status = sg_cuda_check(cudaStreamSynchronize(stream), "cudaStreamSynchronize()");
+    if (status == SHINGLE_OK) status = sg_cuda_settle(p->vendor->rank);
     drop_scratch(p, &s);
     return status;
 }
@@ -433,7 +434,7 @@ void sg_product_free(sg_product *p)
 }
 
 shingle_status sg_product_make(sg_vendor *vendor, sg_choice **list, const sg_product_ask *a,
-                               cudaStream_t stream, bool busy, sg_product **product_out)
+                               bool busy, sg_product **product_out)
 {
     sg_product *const p = calloc(1, sizeof *p);
     if (p == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory for a product");
@@ -449,7 +450,7 @@ shingle_status sg_product_make(sg_vendor *vendor, sg_choice **list, const sg_pro
     const form expected = {a->a_stride, a->b_stride, a->add_stride, a->c_stride, a->aligned};
     shingle_status status = describe(p);
     if (status == SHINGLE_OK) status = lay_out(p, &expected);
-    if (status == SHINGLE_OK) status = choose(p, a, list, stream, busy);
+    if (status == SHINGLE_OK) status = choose(p, a, list, vendor->rank->service, busy);
     if (status != SHINGLE_OK) {
         sg_product_free(p);
         return status;

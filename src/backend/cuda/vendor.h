@@ -8,13 +8,15 @@
 
 #include "core/problem.h"
 
-struct sg_cuda;                       /* cuda.h */
+struct sg_cuda; /* cuda.h */
+struct sg_cuda_rank;
 typedef struct sg_vendor sg_vendor;   /* of a rank: handle and workspace */
 typedef struct sg_product sg_product; /* of a bound launch */
 typedef struct sg_choice sg_choice;   /* algorithms by shape, of a group */
 
 /* *VENDOR_OUT is NULL, and that is no failure, if there is no library. */
-shingle_status sg_vendor_open(struct sg_cuda *cuda, sg_vendor **vendor_out);
+shingle_status sg_vendor_open(struct sg_cuda *cuda, struct sg_cuda_rank *rank,
+                              sg_vendor **vendor_out);
 void sg_vendor_close(sg_vendor *vendor);
 void sg_vendor_forget(sg_choice *choice);
 
@@ -39,11 +41,11 @@ typedef struct sg_product_ask {
 } sg_product_ask;
 
 /* CHOICE remembers what was timed; the first product of a shape takes some tens of milliseconds of
- * STREAM.  Its kernel is then loaded on the current device: to load one waits for kernels that run,
- * which may wait for this product.  BUSY: such kernels may run now, so nothing is timed or loaded,
- * and the library's first choice it is, for this time. */
+ * the rank's service stream.  Its kernel is then loaded on the current device: to load one waits
+ * for kernels that run, which may wait for this product.  BUSY: such kernels may run now, so
+ * nothing is timed or loaded, and the library's first choice it is, for this time. */
 shingle_status sg_product_make(sg_vendor *vendor, sg_choice **choice, const sg_product_ask *ask,
-                               cudaStream_t stream, bool busy, sg_product **product_out);
+                               bool busy, sg_product **product_out);
 void sg_product_free(sg_product *product);
 
 /* Are these the strides and the alignment that it was made for?  In others its kernel may be one

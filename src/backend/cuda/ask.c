@@ -1,0 +1,129 @@
+/* ask.c -- how streams and events stand, asked beside whatever else the caller's thread and process
+ * do: without breaking captures, without taking an error that the caller has yet to see, and
+ * without waiting for ever. */
+#include <string.h>
+#include <time.h>
+
+#include "backend/cuda/cuda.h"
+
+static const double poll_us = 20;
+static const double spin_us = 100; /* longer than a small copy takes */
+
+void sg_cuda_pause(void)
+{
+    const struct timespec pause = {0, (long)(poll_us * 1e3)};
+    nanosleep(&pause, NULL);
+}
+
+/* ---- Beside captures ------------------------------------------------------------------------- */
+
+enum cudaStreamCaptureMode sg_cuda_relax(void)
+{
+    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+    (void)cudaThreadExchangeStreamCaptureMode(&mode);
+    return mode;
+}
+
+void sg_cuda_restore(enum cudaStreamCaptureMode mode)
+{
+    (void)cudaThreadExchangeStreamCaptureMode(&mode);
+}
+
+bool sg_cuda_is_captured(cudaStream_t stream)
+{
+    enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    (void)cudaStreamIsCapturing(stream, &status);
+    return status != cudaStreamCaptureStatusNone;
+}
+
+/* ---- Beside the caller's errors -------------------------------------------------------------- */
+
+void sg_cuda_forget(cudaError_t error)
+{
+    if (error != cudaSuccess && cudaPeekAtLastError() == error) (void)cudaGetLastError();
+}
+
+/* ENTRY, a pointer to a function, gets the driver's NAME, or stays NULL. */
+static void find(const char *name, void *entry)
+{
+    void *found = NULL;
+    enum cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
+    const cudaError_t error =
+        cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &result);
+    sg_cuda_forget(error);
+    if (error == cudaSuccess && result == cudaDriverEntryPointSuccess)
+        memcpy(entry, &found, sizeof found);
+}
+
+void sg_cuda_find_driver(sg_cuda_driver *driver)
+{
+    find("cuPointerGetAttribute", &driver->pointer);
+    find("cuEventQuery", &driver->event);
+    find("cuStreamQuery", &driver->stream);
+}
+
+/* A thread that has not called the runtime yet has no context, and the driver wants one.  All other
+ * answers have the same numbers there and here. */
+static bool knows(CUresult answer)
+{
+    return answer != CUDA_ERROR_INVALID_CONTEXT && answer != CUDA_ERROR_NOT_INITIALIZED;
+}
+
+cudaError_t sg_cuda_event_stands(const sg_cuda *cuda, cudaEvent_t event)
+{
+    const CUresult answer =
+        cuda->driver.event != NULL ? cuda->driver.event(event) : CUDA_ERROR_NOT_INITIALIZED;
+    if (knows(answer)) return (cudaError_t)answer;
+    const cudaError_t error = cudaEventQuery(event);
+    sg_cuda_forget(error);
+    return error;
+}
+
+cudaError_t sg_cuda_stream_stands(const sg_cuda *cuda, cudaStream_t stream)
+{
+    const CUresult answer =
+        cuda->driver.stream != NULL ? cuda->driver.stream(stream) : CUDA_ERROR_NOT_INITIALIZED;
+    if (knows(answer)) return (cudaError_t)answer;
+    const cudaError_t error = cudaStreamQuery(stream);
+    sg_cuda_forget(error);
+    return error;
+}
+
+/* ---- Not for ever ---------------------------------------------------------------------------- */
+
+shingle_status sg_cuda_settle_within(sg_cuda_rank *rank, double limit_us)
+{
+    const double begun = sg_now_us();
+    const sg_cuda *const cuda = rank->cuda;
+    cudaError_t error = sg_cuda_stream_stands(cuda, rank->service);
+    while (error == cudaErrorNotReady && sg_now_us() - begun < limit_us) {
+        if (sg_now_us() - begun > spin_us) sg_cuda_pause();
+        error = sg_cuda_stream_stands(cuda, rank->service);
+    }
+    rank->stuck = error == cudaErrorNotReady;
+    if (!rank->stuck) return sg_cuda_check(error, "cudaStreamQuery()");
+    return sg_fail(SHINGLE_ETIMEOUT,
+                   "GPU %d does not end a copy or a fill of rank %d within %g s: something else "
+                   "has the whole GPU, or it hangs",
+                   rank->device, rank->rank, limit_us / 1e6);
+}
+
+/* Who has waited in vain once does not wait again. */
+shingle_status sg_cuda_settle(sg_cuda_rank *rank)
+{
+    const double limit_us = rank->cuda->timeout_us + SG_CUDA_SERVICE_US;
+    if (!rank->stuck || sg_cuda_stream_stands(rank->cuda, rank->service) != cudaErrorNotReady)
+        return sg_cuda_settle_within(rank, limit_us);
+    return sg_fail(SHINGLE_ETIMEOUT, "GPU %d has not ended a copy or a fill of rank %d, and hangs",
+                   rank->device, rank->rank);
+}
+
+bool sg_cuda_is_stuck(const sg_cuda *cuda)
+{
+    bool stuck = false;
+    for (int r = 0; r < cuda->ranks; r++) {
+        const sg_cuda_rank *const rank = &cuda->rank[r];
+        stuck |= rank->stuck && sg_cuda_stream_stands(cuda, rank->service) == cudaErrorNotReady;
+    }
+    return stuck;
+}

@@ -1,0 +1,135 @@
+/* What the CUDA backend does when a GPU does not end what the library itself has enqueued there,
+ * without a GPU (tests/fake_cuda) and on a clock of its own: every wait ends with an error, and so
+ * does closing the group. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#ifndef SG_WITH_CUDA
+int main(void)
+{
+    return 77; /* no headers of CUDA here */
+}
+#else
+
+#include "fake_world.h"
+
+enum { LIMIT = 20, TOO_LONG = 60 /* seconds of a test, by the true clock */ };
+
+/* ---- Clock ----------------------------------------------------------------------------------- */
+
+double __real_sg_now_us(void);
+double __wrap_sg_now_us(void);
+
+static _Atomic bool hurries; /* every look at the clock takes a quarter of a second */
+static _Atomic long skipped_us;
+
+double __wrap_sg_now_us(void)
+{
+    if (hurries) skipped_us += 250000;
+    return __real_sg_now_us() + (double)skipped_us;
+}
+
+/* ---- Tests ----------------------------------------------------------------------------------- */
+
+static _Atomic bool hangs;
+
+static bool hang(void *data, bool first)
+{
+    (void)data;
+    (void)first;
+    return !hangs;
+}
+
+/* What RANK's GPU gets from the library stands behind something that does not end. */
+static void hang_up(const world *w, int rank)
+{
+    const sg_cuda *const cuda = w->comm[0]->group->self;
+    hangs = true;
+    assert_int_equal(fake_enqueue(cuda->rank[rank].service, hang, NULL, 0), cudaSuccess);
+    hurries = true;
+}
+
+static void expect_hung(shingle_status status)
+{
+    assert_int_equal(status, SHINGLE_ETIMEOUT);
+    expect_text("GPU 1 ");
+    expect_text("hangs");
+    assert_null(strchr(shingle_error(), '\n'));
+}
+
+static void copies_do_not_wait_for_ever(void **state)
+{
+    (void)state;
+    uint16_t here[64] = {0};
+    world w;
+    shingle_plan *plan = NULL;
+    open_group(&w, 2, LIMIT);
+    assert_true(make_plans(&w, "gemm_rs:bf16:48x16x32:r2", "fused_out"));
+    run_right(&w, 1);
+    hang_up(&w, 1);
+    expect_hung(shingle_write(w.comm[1], w.a[1], here, sizeof here));
+    expect_text("within 80 s");
+    expect_hung(shingle_read(w.comm[1], here, w.a[1], sizeof here));
+    expect_hung(shingle_plan_create(w.comm[1], "gemm_rs:bf16:96x16x32:r2", NULL, &plan));
+    /* What ends at last is forgotten. */
+    hangs = hurries = false;
+    assert_int_equal(shingle_write(w.comm[1], w.a[1], here, sizeof here), SHINGLE_OK);
+    run_right(&w, 2);
+    drop_plans(&w);
+    close_group(&w);
+}
+
+/* Memory stays, since to free it would be to wait. */
+static void close_returns_from_a_gpu_that_hangs(void **state)
+{
+    (void)state;
+    uint16_t here[64] = {0};
+    world w;
+    open_group(&w, 2, LIMIT);
+    assert_true(make_plans(&w, "gemm_rs:bf16:48x16x32:r2", "fused_out"));
+    run_right(&w, 1);
+    hang_up(&w, 1);
+    expect_hung(shingle_write(w.comm[1], w.a[1], here, sizeof here));
+    fake_stalls = 0;
+    shingle_free(w.comm[1], w.bias[1]);
+    assert_int_equal(shingle_close(2, w.comm), SHINGLE_ETIMEOUT);
+    expect_text("must stay");
+    assert_int_equal(fake_stalls, 0);
+    hangs = hurries = false;
+    sg_problem_free(&w.problem);
+}
+
+/* The library's first collective neither ends nor hears of an abort. */
+static void open_returns_without_a_collective(void **state)
+{
+    (void)state;
+    const shingle_config config = {.backend = "cuda", .timeout_seconds = LIMIT};
+    shingle_comm *comm[2];
+    fake_deaf = true;
+    hurries = true;
+    fake_stalls = 0;
+    assert_int_equal(shingle_open(2, &config, comm), SHINGLE_ETIMEOUT);
+    expect_text("does not end within 80 s, nor when it is aborted");
+    assert_int_equal(fake_stalls, 0);
+    hurries = false;
+    fake_deaf = false;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(copies_do_not_wait_for_ever),
+        cmocka_unit_test(close_returns_from_a_gpu_that_hangs),
+        cmocka_unit_test(open_returns_without_a_collective),
+    };
+    alarm(TOO_LONG);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+#endif
