@@ -92,6 +92,60 @@ static void the_callers_error_stays(void **state)
 
 /* ---- Captures -------------------------------------------------------------------------------- */
 
+/* A graph of rank 0 replays, and waits inside a kernel that has all SMs for that of rank 1, whose
+ * thread makes a plan first: nothing there waits for that kernel, which the host knows nothing of,
+ * be it to fill memory or to free it. */
+static void plans_are_made_beside_replays(void **state)
+{
+    (void)state;
+    static const shingle_plan_options serial = {.strategy = "serial"};
+    static const shingle_plan_options fused = {.strategy = "fused_out{tile_m=128,tile_n=128}"};
+    world w;
+    cudaStream_t stream[2];
+    cudaGraph_t graph = NULL;
+    cudaGraphExec_t exec[2];
+    shingle_plan *plan = NULL;
+    void *memory = NULL;
+    open_group(&w, 2, 1);
+    assert_true(make_plans(&w, "gemm_rs:bf16:520x136x64:r2", fused.strategy));
+    assert_int_equal(shingle_alloc(w.comm[0], 1 << 20, &memory), SHINGLE_OK);
+    for (int r = 0; r < 2; r++) {
+        cudaStreamCreateWithFlags(&stream[r], cudaStreamNonBlocking);
+        cudaStreamBeginCapture(stream[r], cudaStreamCaptureModeThreadLocal);
+        assert_int_equal(run_rank(&w, r, stream[r]), SHINGLE_OK);
+        cudaStreamEndCapture(stream[r], &graph);
+        cudaGraphInstantiate(&exec[r], graph, 0);
+        cudaGraphDestroy(graph);
+    }
+    fill(&w, 1);
+    fake_stalls = 0;
+    cudaGraphLaunch(exec[0], stream[0]);
+    assert_true(fake_busy(0));
+    const double begun = sg_now_us();
+    shingle_free(w.comm[0], memory);
+    for (int r = 0; r < 2; r++) {
+        if (shingle_plan_create(w.comm[r], "gemm_rs:bf16:2080x520x64:r2", &fused, &plan) !=
+            SHINGLE_OK)
+            fail_msg("%s", shingle_error());
+        shingle_plan_free(plan);
+        if (shingle_plan_create(w.comm[r], "gemm:bf16:96x64x64:r2", &serial, &plan) != SHINGLE_OK)
+            fail_msg("%s", shingle_error());
+        shingle_plan_free(plan);
+    }
+    assert_true(sg_now_us() - begun < 0.9e6);
+    assert_int_equal(fake_stalls, 0);
+    cudaGraphLaunch(exec[1], stream[1]);
+    for (int r = 0; r < 2; r++) cudaStreamSynchronize(stream[r]);
+    sync_all(&w);
+    expect_right(&w, "replayed beside plans");
+    for (int r = 0; r < 2; r++) {
+        cudaGraphExecDestroy(exec[r]);
+        cudaStreamDestroy(stream[r]);
+    }
+    drop_plans(&w);
+    close_group(&w);
+}
+
 /* Another thread captures a graph, in the mode in which all others must not get memory: this one
  * gets some, makes a plan, and opens a group. */
 static void captures_go_on_beside_plans(void **state)
@@ -359,6 +413,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waiting_leaves_no_error),
         cmocka_unit_test(the_callers_error_stays),
+        cmocka_unit_test(plans_are_made_beside_replays),
         cmocka_unit_test(captures_go_on_beside_plans),
         cmocka_unit_test(a_group_fails_beside_a_capture),
         cmocka_unit_test(runs_follow_each_other),

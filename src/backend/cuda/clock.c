@@ -21,10 +21,12 @@ static shingle_status capture(sg_cuda_rank *rank, int runs, sg_enqueue *run, voi
 {
     cudaGraph_t graph = NULL;
     shingle_status status = SHINGLE_OK;
+    const bool captured = rank->captured; /* by others: this one's replays end before it returns */
     SG_CUDA(cudaStreamBeginCapture(rank->lane[0], cudaStreamCaptureModeThreadLocal));
     for (int i = 0; i < runs && status == SHINGLE_OK; i++)
         status = run(context, rank->rank, i, rank->lane[0]);
     const cudaError_t error = cudaStreamEndCapture(rank->lane[0], &graph);
+    __atomic_store_n(&rank->captured, captured, __ATOMIC_RELAXED);
     if (status == SHINGLE_OK) status = sg_cuda_check(error, "cudaStreamEndCapture()");
     if (status == SHINGLE_OK)
         status = sg_cuda_check(cudaGraphInstantiate(graph_out, graph, 0), "cudaGraphInstantiate()");

@@ -99,6 +99,7 @@ typedef struct sg_cuda_rank {
     cudaStream_t main;
     unsigned long long main_id; /* SG_CUDA_OWN: lane 0; not set while capturing */
     bool capturing;
+    bool captured;     /* some run was, so that graphs may replay: nobody tells when */
     int caller_device; /* of who enqueues it */
     unsigned how;      /* kernels start: SG_KERNEL_EARLY or 0 */
     bool begun, ended; /* by a launch of the plan */
@@ -319,7 +320,12 @@ static inline uint64_t sg_cuda_in_flight(const sg_cuda_rank *rank)
 
 /* Has RANK runs on its way that may wait for other ranks, and do not end soon?  To wait for them
  * while others wait for us would be for ever.  Takes the mutex. */
-bool sg_cuda_is_busy(sg_cuda *cuda, const sg_cuda_rank *rank);
+bool sg_cuda_is_busy(sg_cuda *cuda, sg_cuda_rank *rank);
+
+/* Is a graph of RANK's in the middle of a run, and maybe waits for ranks whose threads wait for us?
+ * By the words on the device, since the host does not see replays.  For the thread that drives
+ * RANK, or with the mutex held. */
+bool sg_cuda_is_replaying(sg_cuda *cuda, sg_cuda_rank *rank);
 
 /* A short sleep of who polls. */
 void sg_cuda_pause(void);

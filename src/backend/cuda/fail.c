@@ -209,20 +209,30 @@ static shingle_status read_begin(sg_cuda *cuda, sg_cuda_rank *rank, uint64_t *ep
     return SHINGLE_OK;
 }
 
-/* Has the oldest run of RANK that is on its way begun on the GPU?  By its hello, whatever its
- * number is there: graphs that replay count there alone.  If nobody can tell, it has. */
+/* Has RANK said hello in the run that it is in, whatever its number is: graphs that replay count on
+ * the device alone.  UNKNOWN: if nobody can tell. */
+static bool has_said_hello(sg_cuda *cuda, sg_cuda_rank *rank, bool unknown)
+{
+    uint64_t epoch = 0;
+    sg_kernel_hello hello;
+    int caller = 0;
+    if (sg_cuda_enter(rank, &caller) != SHINGLE_OK) return unknown;
+    const bool known = read_begin(cuda, rank, &epoch, &hello) == SHINGLE_OK;
+    sg_cuda_leave(rank, caller);
+    return known ? hello.epoch >= epoch : unknown;
+}
+
+bool sg_cuda_is_replaying(sg_cuda *cuda, sg_cuda_rank *rank)
+{
+    return __atomic_load_n(&rank->captured, __ATOMIC_RELAXED) && has_said_hello(cuda, rank, false);
+}
+
+/* Has the oldest run of RANK that is on its way begun on the GPU?  If nobody can tell, it has. */
 static bool has_begun(sg_cuda *cuda, sg_cuda_rank *rank)
 {
     const sg_cuda_flight *const oldest = &rank->flight[rank->first % SG_CUDA_FLIGHT];
     if (oldest->tells) return !is_pending(sg_cuda_event_stands(cuda, oldest->begun));
-    if (!oldest->plan->bound->sched.hello) return true;
-    uint64_t epoch = 0;
-    sg_kernel_hello hello = {.epoch = UINT64_MAX};
-    int caller = 0;
-    if (sg_cuda_enter(rank, &caller) != SHINGLE_OK) return true;
-    (void)read_begin(cuda, rank, &epoch, &hello);
-    sg_cuda_leave(rank, caller);
-    return hello.epoch >= epoch;
+    return !oldest->plan->bound->sched.hello || has_said_hello(cuda, rank, true);
 }
 
 /* ---- Verdict --------------------------------------------------------------------------------- */

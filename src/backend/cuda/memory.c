@@ -26,10 +26,11 @@ static shingle_status set_by_copies(sg_cuda_rank *rank, char *memory, int byte, 
 }
 
 /* The rank's own thread knows what is on its way; any other has the mutex, behind which a run that
- * has not begun waits until the fill is over (sg_cuda_mark). */
+ * has not begun waits until the fill is over (sg_cuda_mark).  What graphs replay nobody knows. */
 static shingle_status set(sg_cuda_rank *rank, void *memory, int byte, size_t bytes)
 {
-    if (rank->enqueues || sg_cuda_in_flight(rank) > 0)
+    const bool replays = __atomic_load_n(&rank->captured, __ATOMIC_RELAXED);
+    if (rank->enqueues || replays || sg_cuda_in_flight(rank) > 0)
         return set_by_copies(rank, memory, byte, bytes);
     SG_CUDA(cudaMemsetAsync(memory, byte, bytes, rank->service));
     return sg_cuda_settle(rank);

@@ -79,6 +79,8 @@ static bool is_quiet(sg_cuda *cuda)
     bool quiet = !sg_cuda_is_stuck(cuda);
     for (int r = 0; r < cuda->ranks; r++)
         quiet &= !cuda->rank[r].enqueues && cuda->rank[r].first == cuda->rank[r].issued;
+    for (int r = 0; r < cuda->ranks && quiet; r++)
+        quiet = !sg_cuda_is_replaying(cuda, &cuda->rank[r]);
     return quiet;
 }
 

@@ -178,16 +178,17 @@ int sg_cuda_runs(void *self, int index)
 
 /* ---- Begin ----------------------------------------------------------------------------------- */
 
-bool sg_cuda_is_busy(sg_cuda *cuda, const sg_cuda_rank *rank)
+bool sg_cuda_is_busy(sg_cuda *cuda, sg_cuda_rank *rank)
 {
     const double until = sg_now_us() + soon_us;
-    if (cuda->ranks == 1) return false;
-    while (sg_cuda_in_flight(rank) > 0) {
+    bool busy = cuda->ranks > 1;
+    while (busy) {
         pthread_mutex_lock(&cuda->mutex);
         sg_cuda_reap(cuda);
+        busy = sg_cuda_in_flight(rank) > 0 || sg_cuda_is_replaying(cuda, rank);
         pthread_mutex_unlock(&cuda->mutex);
-        if (sg_cuda_in_flight(rank) > 0 && sg_now_us() > until) return true;
-        if (sg_cuda_in_flight(rank) > 0) sg_cuda_pause();
+        if (busy && sg_now_us() > until) return true;
+        if (busy) sg_cuda_pause();
     }
     return false;
 }
@@ -277,8 +278,9 @@ static shingle_status set_out(sg_cuda *cuda, sg_cuda_rank *rank, sg_run *run)
     return SHINGLE_OK;
 }
 
-static shingle_status fork_lanes(const sg_cuda_rank *rank, const sg_cuda_plan *plan)
+static shingle_status fork_lanes(sg_cuda_rank *rank, const sg_cuda_plan *plan)
 {
+    if (rank->capturing) __atomic_store_n(&rank->captured, true, __ATOMIC_RELAXED);
     if (plan->one_lane) return SHINGLE_OK;
     SG_CUDA(cudaEventRecord(rank->fork, rank->main));
     for (int i = 1; i < SG_MAX_LANES; i++)
