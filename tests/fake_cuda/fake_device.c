@@ -198,6 +198,11 @@ FAKE cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *out, con
 static CUresult answer(void *out, CUpointer_attribute about, CUdeviceptr of)
 {
     if (fake_fails()) return CUDA_ERROR_UNKNOWN;
+    if (about == CU_POINTER_ATTRIBUTE_BUFFER_ID) {
+        const unsigned long long id = (const void *)(uintptr_t)of == fake_apart ? 2 : 1;
+        memcpy(out, &id, sizeof id);
+        return CUDA_SUCCESS;
+    }
     if (about != CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE) return CUDA_ERROR_INVALID_VALUE;
     const int capable = (const void *)(uintptr_t)of != fake_apart;
     memcpy(out, &capable, sizeof capable);

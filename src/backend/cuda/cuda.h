@@ -64,7 +64,8 @@ typedef struct sg_cuda_pair {
 /* A tensor that was looked at: it is in a GPU's memory. */
 typedef struct sg_cuda_known {
     const void *data;
-    bool reached; /* peers reach it, too */
+    bool reached;          /* peers reach it, too */
+    unsigned long long id; /* of the allocation; 0: not known */
 } sg_cuda_known;
 
 typedef struct sg_cuda_rank {

@@ -103,9 +103,19 @@ static bool is_reachable(const sg_cuda *cuda, const void *data)
            capable != 0;
 }
 
+/* Of the allocation at DATA, unlike that of all others ever; 0: the driver does not tell. */
+static unsigned long long id_of(const sg_cuda *cuda, const void *data)
+{
+    unsigned long long id = 0;
+    if (cuda->driver.pointer == NULL) return 0;
+    const CUresult answer =
+        cuda->driver.pointer(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, (CUdeviceptr)(uintptr_t)data);
+    return answer == CUDA_SUCCESS ? id : 0;
+}
+
 /* A kernel that reads the host's memory takes the whole process down. */
 static shingle_status look_at(const sg_cuda *cuda, sg_cuda_rank *rank, int buf, const void *data,
-                              const sg_cuda_known **known_out)
+                              sg_cuda_known **known_out)
 {
     static const char *const name[SG_USER_BUFS] = {[SG_A] = "a",
                                                    [SG_B] = "b",
@@ -124,9 +134,36 @@ static shingle_status look_at(const sg_cuda *cuda, sg_cuda_rank *rank, int buf, 
                        "%s of rank %d is in the host's memory; tensors of this backend are in "
                        "that of GPU %d (shingle_alloc, cudaMalloc)",
                        name[buf], rank->rank, rank->device);
-    *known = (sg_cuda_known){.data = data,
-                             .reached = about.type == cudaMemoryTypeDevice &&
-                                        about.device == rank->device && is_reachable(cuda, data)};
+    *known = (sg_cuda_known){.data = data, .id = id_of(cuda, data)};
+    known->reached = about.type == cudaMemoryTypeDevice && about.device == rank->device &&
+                     known->id != 0 && is_reachable(cuda, data);
+    return SHINGLE_OK;
+}
+
+/* May the caller have freed tensors of earlier runs?  He knows that a run has ended by his stream,
+ * or by shingle_sync, behind which nothing of the rank is on its way. */
+static bool may_have_freed(const sg_cuda_rank *rank)
+{
+    return rank->main != rank->lane[0] || sg_cuda_in_flight(rank) == 0;
+}
+
+/* Peers are told of C, if they reach it: as it is now, since an address that was freed may come
+ * back as memory that is this GPU's alone.  What they need not be told of costs no look. */
+static shingle_status look_at_c(const sg_cuda *cuda, sg_cuda_rank *rank, const sg_run *run)
+{
+    const shingle_tensors *const t = &run->tensors;
+    const sg_cuda_plan *const plan = run->bound->backend;
+    const int64_t pitch = t->c_stride * sg_type_bytes(run->bound->problem.type);
+    const bool aligned = (uintptr_t)t->c % 16 == 0 && pitch % 16 == 0;
+    sg_cuda_known *known = NULL;
+    rank->said = NULL;
+    SG_TRY(look_at(cuda, rank, SG_C, t->c, &known));
+    if (!plan->direct || !aligned || t->c == NULL || !known->reached) return SHINGLE_OK;
+    if (may_have_freed(rank) && id_of(cuda, t->c) != known->id) {
+        known->data = NULL;
+        SG_TRY(look_at(cuda, rank, SG_C, t->c, &known));
+    }
+    if (known->reached) rank->said = t->c;
     return SHINGLE_OK;
 }
 
@@ -142,9 +179,7 @@ static void forget_strange(const sg_cuda *cuda, sg_cuda_rank *rank)
 static shingle_status look_at_tensors(const sg_cuda *cuda, sg_cuda_rank *rank, const sg_run *run)
 {
     const shingle_tensors *const t = &run->tensors;
-    const sg_cuda_plan *const plan = run->bound->backend;
-    const int64_t pitch = t->c_stride * sg_type_bytes(run->bound->problem.type);
-    const sg_cuda_known *known = NULL;
+    sg_cuda_known *known = NULL;
     forget_strange(cuda, rank);
     SG_TRY(look_at(cuda, rank, SG_A, t->a, &known));
     SG_TRY(look_at(cuda, rank, SG_B, t->b, &known));
@@ -159,10 +194,7 @@ static shingle_status look_at_tensors(const sg_cuda *cuda, sg_cuda_rank *rank, c
         SG_TRY(look_at(cuda, rank, SG_B, t->more_b[i], &known));
         SG_TRY(look_at(cuda, rank, SG_C, t->more_c[i], &known));
     }
-    SG_TRY(look_at(cuda, rank, SG_C, t->c, &known));
-    const bool aligned = (uintptr_t)t->c % 16 == 0 && pitch % 16 == 0;
-    rank->said = plan->direct && aligned && t->c != NULL && known->reached ? t->c : NULL;
-    return SHINGLE_OK;
+    return look_at_c(cuda, rank, run);
 }
 
 /* After a failure all that was in flight has drained. */
