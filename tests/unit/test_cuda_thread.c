@@ -92,6 +92,50 @@ static void the_callers_error_stays(void **state)
 
 /* ---- Captures -------------------------------------------------------------------------------- */
 
+/* A plan of several lanes takes them into the capture.  A run outside of it is refused as long as
+ * it lasts, and nothing else is the worse for it: not the capture, nor the group. */
+static void a_run_beside_an_own_capture_is_refused(void **state)
+{
+    (void)state;
+    world w;
+    cudaStream_t stream[2];
+    cudaGraph_t graph = NULL;
+    cudaGraphExec_t exec[2];
+    open_group(&w, 2, 5);
+    world single = w;
+    assert_true(make_plans(&w, "gemm_rs:bf16:520x136x16:r2", "ring{tile_m=128,tile_n=128}"));
+    assert_true(make_plans(&single, "gemm_rs:bf16:48x16x32:r2", "fused_out"));
+    run_right(&w, 1);
+    fill(&w, 2);
+    for (int r = 0; r < 2; r++) {
+        cudaStreamCreateWithFlags(&stream[r], cudaStreamNonBlocking);
+        cudaStreamBeginCapture(stream[r], cudaStreamCaptureModeThreadLocal);
+        assert_int_equal(run_rank(&w, r, stream[r]), SHINGLE_OK);
+        assert_int_equal(run_rank(&w, r, NULL), SHINGLE_EINVAL);
+        expect_text("beside a graph that is being captured");
+        assert_int_equal(run_rank(&w, r, stream[r]), SHINGLE_OK);
+        assert_int_equal(cudaStreamEndCapture(stream[r], &graph), cudaSuccess);
+        cudaGraphInstantiate(&exec[r], graph, 0);
+        cudaGraphDestroy(graph);
+    }
+    for (int r = 0; r < 2; r++) cudaGraphLaunch(exec[r], stream[r]);
+    for (int r = 0; r < 2; r++) cudaStreamSynchronize(stream[r]);
+    expect_right(&w, "captured around a refused run");
+    cudaStreamBeginCapture(stream[0], cudaStreamCaptureModeThreadLocal);
+    assert_int_equal(run_rank(&w, 0, stream[0]), SHINGLE_OK);
+    run_right(&single, 3); /* on one lane, which no capture has */
+    assert_int_equal(cudaStreamEndCapture(stream[0], &graph), cudaSuccess);
+    cudaGraphDestroy(graph);
+    run_right(&w, 4);
+    for (int r = 0; r < 2; r++) {
+        cudaGraphExecDestroy(exec[r]);
+        cudaStreamDestroy(stream[r]);
+    }
+    drop_plans(&single);
+    drop_plans(&w);
+    close_group(&w);
+}
+
 /* A graph of rank 0 replays, and waits inside a kernel that has all SMs for that of rank 1, whose
  * thread makes a plan first: nothing there waits for that kernel, which the host knows nothing of,
  * be it to fill memory or to free it. */
@@ -413,6 +457,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waiting_leaves_no_error),
         cmocka_unit_test(the_callers_error_stays),
+        cmocka_unit_test(a_run_beside_an_own_capture_is_refused),
         cmocka_unit_test(plans_are_made_beside_replays),
         cmocka_unit_test(captures_go_on_beside_plans),
         cmocka_unit_test(a_group_fails_beside_a_capture),

@@ -101,6 +101,7 @@ typedef struct sg_cuda_rank {
     unsigned long long main_id; /* SG_CUDA_OWN: lane 0; not set while capturing */
     bool capturing;
     bool captured;     /* some run was, so that graphs may replay: nobody tells when */
+    bool lanes_taken;  /* by a capture that may go on */
     int caller_device; /* of who enqueues it */
     unsigned how;      /* kernels start: SG_KERNEL_EARLY or 0 */
     bool begun, ended; /* by a launch of the plan */

@@ -258,6 +258,25 @@ static shingle_status mark_last(sg_cuda *cuda, sg_cuda_rank *rank)
     return SHINGLE_OK;
 }
 
+/* Lanes that a capture has taken are its until it ends: what is enqueued there is not carried out,
+ * and to make them wait for something else would break the capture.  Before anything of the run is
+ * enqueued, so that the group goes on without it. */
+static shingle_status find_lanes(sg_cuda_rank *rank, const sg_run *run)
+{
+    const sg_cuda_plan *const plan = run->bound->backend;
+    uint32_t taken = 0;
+    if (!rank->lanes_taken) return SHINGLE_OK;
+    for (int i = 1; i < SG_MAX_LANES; i++)
+        if (sg_cuda_is_captured(rank->lane[i])) taken |= 1u << i;
+    rank->lanes_taken = taken != 0;
+    if (taken & plan->lanes)
+        return sg_fail(SHINGLE_EINVAL,
+                       "rank %d runs %s beside a graph that is being captured and has the lanes of "
+                       "the rank; capture this run, too, or end the capture first",
+                       rank->rank, run->bound->text);
+    return SHINGLE_OK;
+}
+
 /* Runs of a rank follow each other, whatever streams their callers have.  A verdict knows where a
  * rank stands in a plan of several kernels, so those before are marked. */
 static shingle_status follow(sg_cuda *cuda, sg_cuda_rank *rank, const sg_run *run)
@@ -267,6 +286,7 @@ static shingle_status follow(sg_cuda *cuda, sg_cuda_rank *rank, const sg_run *ru
     if (run->stream != NULL) SG_CUDA(cudaStreamIsCapturing(rank->main, &capture));
     rank->capturing = capture != cudaStreamCaptureStatusNone;
     if (rank->capturing) return SHINGLE_OK;
+    SG_TRY(find_lanes(rank, run));
     rank->main_id = SG_CUDA_OWN;
     if (rank->main != rank->lane[0]) SG_CUDA(cudaStreamGetId(rank->main, &rank->main_id));
     const bool moves = rank->ever && rank->last != rank->main_id;
@@ -314,6 +334,7 @@ static shingle_status fork_lanes(sg_cuda_rank *rank, const sg_cuda_plan *plan)
 {
     if (rank->capturing) __atomic_store_n(&rank->captured, true, __ATOMIC_RELAXED);
     if (plan->one_lane) return SHINGLE_OK;
+    rank->lanes_taken |= rank->capturing;
     SG_CUDA(cudaEventRecord(rank->fork, rank->main));
     for (int i = 1; i < SG_MAX_LANES; i++)
         if (plan->lanes & 1u << i) SG_CUDA(cudaStreamWaitEvent(rank->lane[i], rank->fork, 0));
