@@ -33,12 +33,27 @@ endif()
 
 # ---- CBLAS: the tile engine of other machines ------------------------------------------------------------
 
+# The name that a library is loaded by is in the library: libopenblas.so.0 of libopenblas.so.
+function(shingle_load_name library name_out)
+  execute_process(COMMAND ${CMAKE_OBJDUMP} -p ${library} OUTPUT_VARIABLE about ERROR_QUIET)
+  if(about MATCHES "SONAME +([^ \n]+)")
+    set(${name_out} ${CMAKE_MATCH_1} PARENT_SCOPE)
+  else() # no shared library
+    set(${name_out} "" PARENT_SCOPE)
+  endif()
+endfunction()
+
 set(with_cblas OFF)
 if(NOT SHINGLE_CBLAS STREQUAL "OFF")
   foreach(package openblas cblas blis)
     if(PKG_CONFIG_FOUND AND NOT with_cblas)
       pkg_check_modules(CBLAS_${package} QUIET IMPORTED_TARGET ${package})
+      set(cblas_name "")
       if(CBLAS_${package}_FOUND)
+        list(GET CBLAS_${package}_LINK_LIBRARIES 0 cblas_path)
+        shingle_load_name(${cblas_path} cblas_name)
+      endif()
+      if(cblas_name)
         set(with_cblas ON)
         set(cblas_target PkgConfig::CBLAS_${package})
         set(cblas_package ${package})
@@ -46,35 +61,30 @@ if(NOT SHINGLE_CBLAS STREQUAL "OFF")
     endif()
   endforeach()
   if(NOT with_cblas AND NOT SHINGLE_CBLAS STREQUAL "AUTO")
-    message(FATAL_ERROR "SHINGLE_CBLAS=${SHINGLE_CBLAS}, but pkg-config finds neither openblas, cblas "
-      "nor blis: install one (Debian, Ubuntu: libopenblas-dev) or use AUTO or OFF")
+    message(FATAL_ERROR "SHINGLE_CBLAS=${SHINGLE_CBLAS}, but pkg-config finds a shared library "
+      "neither of openblas, of cblas nor of blis: install one (Debian, Ubuntu: libopenblas-dev) or use AUTO or OFF")
   endif()
 endif()
 
-# What sources see: SG_WITH_XSMM, SG_WITH_CBLAS and the headers.  What links: tile_libraries.
-# libxsmm calls BLAS for products it has no kernel for, which we never ask for; libxsmmnoblas stands
-# in.  The CBLAS comes before it, so that a program that uses both gets the real one.
+# What sources see: SG_WITH_XSMM, the name and path that a CBLAS is loaded by, and the headers.  What
+# links: tile_libraries.  libxsmm calls BLAS for products it has no kernel for, which we never ask for;
+# libxsmmnoblas stands in.  A CBLAS is not linked: micro.c loads it where it is what multiplies.
 add_library(shingle_tiles INTERFACE)
 set(tile_libraries "")
-set(tile_pc_libs "")
 if(with_cblas)
-  target_compile_definitions(shingle_tiles INTERFACE SG_WITH_CBLAS)
+  target_compile_definitions(shingle_tiles INTERFACE
+    SG_CBLAS_NAME="${cblas_name}" SG_CBLAS_PATH="${cblas_path}")
   get_target_property(cblas_include ${cblas_target} INTERFACE_INCLUDE_DIRECTORIES)
   if(cblas_include)
     target_include_directories(shingle_tiles SYSTEM INTERFACE ${cblas_include})
   endif()
-  list(APPEND cblas_libraries ${CBLAS_${cblas_package}_LINK_LIBRARIES})
 endif()
 if(with_xsmm)
   target_compile_definitions(shingle_tiles INTERFACE SG_WITH_XSMM)
   target_include_directories(shingle_tiles SYSTEM INTERFACE ${XSMM_INCLUDE})
-  list(APPEND tile_libraries ${XSMM_LIBRARY})
+  list(APPEND tile_libraries ${XSMM_LIBRARY} ${XSMM_NOBLAS_LIBRARY})
 endif()
-list(APPEND tile_libraries ${cblas_libraries})
-if(with_xsmm)
-  list(APPEND tile_libraries ${XSMM_NOBLAS_LIBRARY})
-endif()
-if(tile_libraries)
+if(with_xsmm OR with_cblas)
   list(APPEND tile_libraries ${CMAKE_DL_LIBS})
 endif()
 
@@ -82,6 +92,10 @@ endif()
 
 add_library(shingle_rivals INTERFACE)
 if(SHINGLE_BENCH)
+  if(with_cblas)
+    target_compile_definitions(shingle_rivals INTERFACE SG_WITH_CBLAS)
+    target_link_libraries(shingle_rivals INTERFACE ${cblas_target})
+  endif()
   find_package(dnnl QUIET)
   if(dnnl_FOUND)
     target_compile_definitions(shingle_rivals INTERFACE SG_WITH_DNNL)

@@ -37,7 +37,7 @@
  * runs in flight all but the last say SHINGLE_EINVAL, as does a plan that is measured.
  * No call prints (SHINGLE_LOG asks for a log) or waits without a limit.  The process is aborted
  * only if the library finds a fault of its own that it cannot report.  Signals: its threads take
- * none but those of faults and SIGPROF; those of OpenBLAS, if it is linked, are its own.
+ * none but those of faults and SIGPROF, nor do those of an OpenBLAS that it loads.
  * Forks: a child has a group's memory and none of its threads.  shingle_close() does nothing there
  * and says SHINGLE_OK, what plans, runs or waits says SHINGLE_EINVAL, and a group of its own works.
  */

@@ -2,9 +2,12 @@
  *
  * Products use small integers, whose sums are exact in f32 in any order; one more test uses random
  * values and compares bits with the chain that tile.h promises. */
+#include <dirent.h>
+#include <dlfcn.h>
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -478,16 +481,46 @@ static void shapes_are_offered_and_accumulators_reserved(void **state)
     sg_tile_scratch_free(scratch);
 }
 
-#ifdef SG_WITH_CBLAS
-extern char *openblas_get_corename(void) __attribute__((weak));
-#endif
+/* The threads of this process that would take SIGTERM. */
+static int takers(void)
+{
+    DIR *const folder = opendir("/proc/self/task");
+    int count = 0;
+    assert_non_null(folder);
+    for (const struct dirent *task = readdir(folder); task != NULL; task = readdir(folder)) {
+        char name[300], line[200];
+        unsigned long long blocked = 0;
+        if (task->d_name[0] == '.') continue;
+        snprintf(name, sizeof name, "/proc/self/task/%s/status", task->d_name);
+        FILE *const file = fopen(name, "r");
+        if (file == NULL) continue; /* it has ended */
+        while (fgets(line, sizeof line, file) != NULL)
+            if (sscanf(line, "SigBlk: %llx", &blocked) == 1) break;
+        fclose(file);
+        count += (blocked >> (SIGTERM - 1) & 1) == 0;
+    }
+    closedir(folder);
+    return count;
+}
+
+/* OpenBLAS has a thread for each core.  A program has none of them where another engine multiplies,
+ * and where OpenBLAS does they leave signals to the program. */
+static void threads_of_openblas_take_no_signals(void **state)
+{
+    (void)state;
+    const int before = takers();
+    assert_null(dlopen("libopenblas.so.0", RTLD_NOW | RTLD_NOLOAD));
+    if (!sg_micro_force("cblas")) skip(); /* not in this build */
+    assert_int_equal(takers(), before);
+}
 
 /* OpenBLAS reads its core type when it is loaded, so this program runs itself again. */
 static void a_misjudged_processor_is_named(void **state)
 {
     (void)state;
-#if defined(SG_WITH_CBLAS) && defined(__x86_64__) && defined(__GNUC__)
-    if (openblas_get_corename == NULL || !__builtin_cpu_supports("avx2")) return;
+#if defined(__x86_64__) && defined(__GNUC__)
+    if (!sg_micro_force("cblas") || strncmp(sg_micro_text(), "openblas", 8) != 0) return;
+    if (!__builtin_cpu_supports("avx2")) return;
     static const char *const types[] = {"Prescott", "Haswell"};
     for (int i = 0; i < 2; i++) {
         char self[4096];
@@ -517,6 +550,7 @@ int main(int count, char **arguments)
 {
     if (count > 1) return sg_micro_force(arguments[1]) ? 0 : 1;
     const struct CMUnitTest shapes[] = {
+        cmocka_unit_test(threads_of_openblas_take_no_signals), /* before it is loaded */
         cmocka_unit_test(splits_cover_every_element_once),
         cmocka_unit_test(shapes_are_offered_and_accumulators_reserved),
         cmocka_unit_test(a_misjudged_processor_is_named),

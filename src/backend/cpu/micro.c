@@ -6,9 +6,11 @@
  *     its M = cols, N = rows, K = k
  *     its A = our B (lda = b_stride), its B = our A (ldb = a_stride)
  *
- * OpenBLAS is the CBLAS that is usually found.  Two traps: it starts a thread per core for each
- * call, and version 0.3.21 (Debian 12) takes Intel processors that are newer than itself for a
- * "Prescott" and then reaches a fifth of what they can. */
+ * OpenBLAS is the CBLAS that is usually found.  Three traps: it starts a thread per core as soon as
+ * it is loaded, which would take the program's signals, so it is loaded only where it multiplies,
+ * and with signals blocked; it gives each of them a part of every product, where our workers have
+ * parts already; and version 0.3.21 (Debian 12) takes Intel processors that are newer than itself
+ * for a "Prescott" and then reaches a fifth of what they can. */
 #include "backend/cpu/micro.h"
 
 #include <pthread.h>
@@ -17,8 +19,9 @@
 #ifdef SG_WITH_XSMM
 #include <libxsmm.h>
 #endif
-#ifdef SG_WITH_CBLAS
+#ifdef SG_CBLAS_NAME
 #include <cblas.h>
+#include <dlfcn.h>
 #endif
 
 enum { WIDE = SG_MICRO_WIDTH };
@@ -89,16 +92,52 @@ static const sg_engine plain = {"plain", plain_init, plain_multiply, NULL};
 
 /* ---- CBLAS ----------------------------------------------------------------------------------- */
 
-#ifdef SG_WITH_CBLAS
+#ifdef SG_CBLAS_NAME
 
-/* OpenBLAS alone has these; with another CBLAS they are NULL. */
-extern char *openblas_get_corename(void) __attribute__((weak));
-extern void openblas_set_num_threads(int threads) __attribute__((weak));
+/* Of the library once it is loaded.  OpenBLAS alone has the last two. */
+static struct {
+    __typeof__(&cblas_sgemm) sgemm;
+    void (*set_num_threads)(int threads);
+    char *(*get_corename)(void);
+} blas;
+
+static bool find(void *library, const char *name, void *entry)
+{
+    void *const symbol = dlsym(library, name);
+    if (symbol != NULL) *(void **)entry = symbol;
+    return symbol != NULL;
+}
+
+/* Found by its name or, in a folder that the loader does not know, where the build found it.  It
+ * is not closed: threads of its own are in it. */
+static void *cblas_load(void *context)
+{
+    void *library = dlopen(SG_CBLAS_NAME, RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL) library = dlopen(SG_CBLAS_PATH, RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL || !find(library, "cblas_sgemm", &blas.sgemm)) {
+        const char *const reason = dlerror();
+        sg_log(SG_LOG_WARN, "no CBLAS: %s", reason != NULL ? reason : SG_CBLAS_NAME);
+        return NULL;
+    }
+    (void)find(library, "openblas_get_corename", &blas.get_corename);
+    if (find(library, "openblas_set_num_threads", &blas.set_num_threads)) blas.set_num_threads(1);
+    return context;
+}
+
+/* By a thread of the library: what starts there blocks signals as it does. */
+static bool cblas_is_loaded(void)
+{
+    pthread_t loader;
+    void *loaded = NULL;
+    if (sg_thread_start(&loader, cblas_load, &blas) != 0) return false;
+    pthread_join(loader, &loaded);
+    return loaded != NULL;
+}
 
 static bool cblas_init(sg_text *text, int *width_out)
 {
-    if (openblas_set_num_threads != NULL) openblas_set_num_threads(1);
-    const char *const core = openblas_get_corename != NULL ? openblas_get_corename() : NULL;
+    if (!cblas_is_loaded()) return false;
+    const char *const core = blas.get_corename != NULL ? blas.get_corename() : NULL;
     sg_text_add(text, core != NULL ? "openblas (%s)" : "cblas", core);
 #if defined(__x86_64__) && defined(__GNUC__)
     if (core != NULL && strcmp(core, "Prescott") == 0 && __builtin_cpu_supports("avx2")) {
@@ -114,9 +153,9 @@ static bool cblas_init(sg_text *text, int *width_out)
 
 static void cblas_call(const sg_micro *m, CBLAS_TRANSPOSE b_form)
 {
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, b_form, (int)m->rows, (int)m->cols, (int)m->k, 1.0f,
-                m->a, (int)m->a_stride, m->b, (int)m->b_stride, m->accumulate ? 1.0f : 0.0f, m->c,
-                (int)m->c_stride);
+    blas.sgemm(CblasRowMajor, CblasNoTrans, b_form, (int)m->rows, (int)m->cols, (int)m->k, 1.0f,
+               m->a, (int)m->a_stride, m->b, (int)m->b_stride, m->accumulate ? 1.0f : 0.0f, m->c,
+               (int)m->c_stride);
 }
 
 static void cblas_multiply(const sg_micro *m)
@@ -196,7 +235,7 @@ static const sg_engine *const engines[] = {
 #ifdef SG_WITH_XSMM
     &xsmm,
 #endif
-#ifdef SG_WITH_CBLAS
+#ifdef SG_CBLAS_NAME
     &cblas,
 #endif
     &plain,

@@ -1,6 +1,6 @@
 /* micro.h -- the micro-kernels under the tile engine: LIBXSMM, any CBLAS, plain C.
  *
- * SG_WITH_XSMM and SG_WITH_CBLAS say what the build found; the first that works on this machine
+ * SG_WITH_XSMM and SG_CBLAS_NAME say what the build found; the first that works on this machine
  * is used, in that order.  Plain C is always there: the last resort, and the reference of tests. */
 #ifndef SG_MICRO_H
 #define SG_MICRO_H

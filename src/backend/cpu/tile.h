@@ -1,6 +1,6 @@
 /* tile.h -- the tile engine: products of a few hundred rows and columns, C = A * B^T, one thread.
  *
- * The micro-kernel is LIBXSMM's (SG_WITH_XSMM), else any CBLAS (SG_WITH_CBLAS), else a plain C
+ * The micro-kernel is LIBXSMM's (SG_WITH_XSMM), else any CBLAS (SG_CBLAS_NAME), else a plain C
  * loop; the build decides what is there, sg_tile_engine says what is used.
  *
  * How a worker carries out a visit:
