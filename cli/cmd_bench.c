@@ -1,5 +1,4 @@
 /* cmd_bench.c -- `shingle bench`: a suite of products as a table that explains itself. */
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -304,9 +303,9 @@ static int open_results(const request *q, const suite *s, results *all)
     all->budget = report_plan(&q->how, problem, s->lines);
     free(problem);
     if (q->log == NULL) return CLI_OK;
-    all->log = fopen(q->log, "w");
-    if (all->log != NULL) return CLI_OK;
-    return out_error(CLI_USAGE, "--log: cannot write %s: %s", q->log, strerror(errno));
+    char error[FILE_ERROR];
+    all->log = file_grow(q->log, error);
+    return all->log != NULL ? CLI_OK : out_error(CLI_USAGE, "--log: %s", error);
 }
 
 static int bench(request *q, bool json)

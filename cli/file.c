@@ -18,13 +18,23 @@ bool file_fail(char *error, const char *format, ...)
     return false;
 }
 
+FILE *file_open(const char *path, char *error)
+{
+    struct stat info;
+    const int file = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    FILE *stream = NULL;
+    if (file >= 0 && fstat(file, &info) == 0 && S_ISFIFO(info.st_mode))
+        file_fail(error, "%s: a pipe; a regular file is accepted", path);
+    else if (file < 0 || (stream = fdopen(file, "rb")) == NULL)
+        file_fail(error, "%s: %s", path, strerror(errno));
+    if (stream == NULL && file >= 0) close(file);
+    return stream;
+}
+
 char *file_read(const char *path, size_t limit, size_t *bytes_out, char *error)
 {
-    FILE *const stream = fopen(path, "rb");
-    if (stream == NULL) {
-        file_fail(error, "%s: %s", path, strerror(errno));
-        return NULL;
-    }
+    FILE *const stream = file_open(path, error);
+    if (stream == NULL) return NULL;
     size_t room = 4096;
     size_t bytes = 0;
     char *data = malloc(room);
@@ -65,10 +75,27 @@ void file_drop(file_writer *writer)
     writer->temporary[0] = '\0';
 }
 
+static bool fail_to_write(const char *path, int reason, char *error)
+{
+    /* Of a pipe or a socket this is all that the system's "No such device or address" means. */
+    return file_fail(error, "%s: cannot be written: %s", path,
+                     reason == ENXIO ? "nobody reads it" : strerror(reason));
+}
+
+FILE *file_grow(const char *path, char *error)
+{
+    const int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | O_CLOEXEC, 0666);
+    FILE *const stream = file >= 0 && fcntl(file, F_SETFL, 0) == 0 ? fdopen(file, "wb") : NULL;
+    if (stream != NULL) return stream;
+    fail_to_write(path, errno, error);
+    if (file >= 0) close(file);
+    return NULL;
+}
+
 static bool fail_and_drop(file_writer *writer, int reason, char *error)
 {
     file_drop(writer);
-    return file_fail(error, "%s: cannot be written: %s", writer->path, strerror(reason));
+    return fail_to_write(writer->path, reason, error);
 }
 
 /* The folder that PATH lies in. */
@@ -145,8 +172,8 @@ bool file_begin(file_writer *writer, const char *path, char *error)
     if (is_there && S_ISDIR(info.st_mode)) return fail_and_drop(writer, EISDIR, error);
     if (!is_there || S_ISREG(info.st_mode))
         return open_beside(writer, is_there ? info.st_mode & 0777 : 0666, error);
-    writer->stream = fopen(writer->target, "wb");
-    return writer->stream != NULL || fail_and_drop(writer, errno, error);
+    writer->stream = file_grow(path, error);
+    return writer->stream != NULL;
 }
 
 /* Makes a file as file_begin does, and lets it go. */
@@ -174,7 +201,7 @@ bool file_check(const char *path, char *error)
     /* A pipe would wait for who reads it, a device may do something when it is opened. */
     int reason = S_ISSOCK(info.st_mode) ? ENXIO : 0;
     if (reason == 0 && access(path, W_OK) != 0) reason = errno;
-    return reason == 0 || file_fail(error, "%s: cannot be written: %s", path, strerror(reason));
+    return reason == 0 || fail_to_write(path, reason, error);
 }
 
 bool file_put(file_writer *writer, const void *data, size_t bytes, char *error)

@@ -11,12 +11,19 @@ enum { FILE_ERROR = 400, FILE_PATH = 4096 };
 
 bool file_fail(char *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Opens a file to be read that is no pipe: that might have nobody at its other end. */
+FILE *file_open(const char *path, char *error);
+
 /* The whole file, zero-terminated, at most LIMIT bytes; NULL after an error.  Release with free. */
 char *file_read(const char *path, size_t limit, size_t *bytes_out, char *error);
 
 /* Can PATH be written?  Asked before what takes long, and tried with a file that is gone when this
  * returns: what has the name now is not touched. */
 bool file_check(const char *path, char *error);
+
+/* Opens PATH to be written in place: a log, a device, or a pipe that somebody reads; it does not
+ * wait for who might do so one day. */
+FILE *file_grow(const char *path, char *error);
 
 /* A file being written in the folder of PATH without a name, or where the file system has no such
  * files under a temporary one.  A device or a pipe is written in place, because a rename would

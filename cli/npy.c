@@ -272,8 +272,8 @@ static bool read_stream(FILE *stream, const char *path, npy_array *array, char *
 
 bool npy_read(const char *path, npy_array *array_out, char *error)
 {
-    FILE *const stream = fopen(path, "rb");
-    if (stream == NULL) return file_fail(error, "%s: %s", path, strerror(errno));
+    FILE *const stream = file_open(path, error);
+    if (stream == NULL) return false;
     npy_array array = {.type = NULL};
     const bool ok = read_stream(stream, path, &array, error);
     fclose(stream);

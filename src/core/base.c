@@ -2,6 +2,7 @@
 #include "core/base.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -88,7 +89,9 @@ static void log_open(void)
     if (log_level == SG_LOG_NONE) return;
 
     if (path[0] != '\0') {
-        FILE *const file = fopen(path, "ae"); /* open until the process ends */
+        /* Open until the process ends.  A line that a pipe has no room for is lost. */
+        const int to = open(path, O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0666);
+        FILE *const file = to >= 0 ? fdopen(to, "a") : NULL;
         if (file != NULL) {
             setvbuf(file, NULL, _IOFBF, BUFSIZ);
             log_file = file;

@@ -36,10 +36,26 @@ static char *read_all(FILE *file, size_t limit, size_t *bytes_out)
     return data;
 }
 
+/* No pipe: it might have nobody at its other end, and nothing here waits for ever. */
+static shingle_status open_to_read(const char *path, FILE **file_out)
+{
+    struct stat about;
+    const int file = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (file < 0) return sg_fail(SHINGLE_EIO, "%s: %s", path, strerror(errno));
+    if (fstat(file, &about) == 0 && S_ISFIFO(about.st_mode)) {
+        close(file);
+        return sg_fail(SHINGLE_EINVAL, "%s: a pipe; a regular file is accepted", path);
+    }
+    *file_out = fdopen(file, "rb");
+    if (*file_out != NULL) return SHINGLE_OK;
+    close(file);
+    return sg_fail(SHINGLE_ENOMEM, "%s: no memory to read it", path);
+}
+
 shingle_status sg_disk_read(const char *path, int64_t limit, char **data_out, size_t *bytes_out)
 {
-    FILE *const file = fopen(path, "rbe");
-    if (file == NULL) return sg_fail(SHINGLE_EIO, "%s: %s", path, strerror(errno));
+    FILE *file = NULL;
+    SG_TRY(open_to_read(path, &file));
     size_t bytes = 0;
     errno = 0;
     char *const data = read_all(file, (size_t)limit, &bytes);
@@ -69,12 +85,13 @@ static int write_all(int file, const char *data, size_t bytes)
     return 0;
 }
 
-/* Pipes, devices. */
+/* Pipes, devices.  Does not wait for who might read a pipe one day. */
 static int write_into(const char *path, const char *data, size_t bytes)
 {
-    const int file = open(path, O_WRONLY | O_CLOEXEC);
+    const int file = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
     if (file < 0) return errno;
-    const int error = write_all(file, data, bytes);
+    int error = fcntl(file, F_SETFL, 0) == 0 ? 0 : errno;
+    if (error == 0) error = write_all(file, data, bytes);
     return close(file) != 0 && error == 0 ? errno : error;
 }
 
@@ -137,6 +154,7 @@ shingle_status sg_disk_replace(const char *path, const char *data, size_t bytes)
     int error = make_target(path);
     if (error == 0) error = replace_target(path, data, bytes);
     if (error == 0) return SHINGLE_OK;
+    /* Of a pipe or a socket this is all that the system's "No such device or address" means. */
     return sg_fail(error == ENOMEM ? SHINGLE_ENOMEM : SHINGLE_EIO, "cannot write %s: %s", path,
-                   strerror(error));
+                   error == ENXIO ? "nobody reads it" : strerror(error));
 }

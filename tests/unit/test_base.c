@@ -284,6 +284,27 @@ static void files_are_read_whole(void **state)
     assert_non_null(strstr(shingle_error(), "/tmp: "));
 }
 
+/* Nobody is at the other end, and nobody comes. */
+static void pipes_are_not_waited_for(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/shingle-test-XXXXXX";
+    char path[64];
+    char *data = NULL;
+    size_t bytes = 0;
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/pipe", folder);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    alarm(20);
+    assert_int_equal(sg_disk_read(path, 10, &data, &bytes), SHINGLE_EINVAL);
+    assert_non_null(strstr(shingle_error(), "a pipe; a regular file is accepted"));
+    assert_int_equal(sg_disk_replace(path, "12", 2), SHINGLE_EIO);
+    assert_non_null(strstr(shingle_error(), "nobody reads it"));
+    alarm(0);
+    unlink(path);
+    rmdir(folder);
+}
+
 static void links_lead_to_new_files(void **state)
 {
     (void)state;
@@ -329,6 +350,7 @@ int main(void)
         cmocka_unit_test(lists_grow_and_keep_what_they_hold),
         cmocka_unit_test(texts_are_cut_and_counted),
         cmocka_unit_test(files_are_read_whole),
+        cmocka_unit_test(pipes_are_not_waited_for),
         cmocka_unit_test(links_lead_to_new_files),
     };
     return cmocka_run_group_tests_name("base", tests, NULL, NULL);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/disk.h"
@@ -210,6 +211,12 @@ static void log_goes_to_a_file(void **state)
     say("SHINGLE_LOG=error SHINGLE_LOG_FILE=/no/such/folder/x", text, sizeof text);
     assert_non_null(strstr(text, "SHINGLE_LOG_FILE \"/no/such/folder/x\": No such file"));
     assert_non_null(strstr(text, "rank 3 is?late"));
+
+    /* A pipe that nobody reads is not waited for. */
+    assert_int_equal(mkfifo(path, 0600), 0);
+    say(settings, text, sizeof text);
+    assert_non_null(strstr(text, "logging to stderr"));
+    unlink(path);
 }
 
 static int clean(void **state)
