@@ -107,6 +107,16 @@ static bool real_of(const char *text, double least, double most, double *value_o
     return true;
 }
 
+/* What filters call "-" is no file's name here: stdout has the table or the JSON value, whole and
+ * alone. */
+static int check_name(const args_option *o, const char *text)
+{
+    if ((!o->reads && !o->writes) || strcmp(text, "-") != 0) return ARGS_GO;
+    return out_error(CLI_USAGE, "--%s is \"-\"; a file is accepted (./- is one of this name): %s",
+                     o->name,
+                     o->writes ? "stdout has what the command prints" : "stdin is not read");
+}
+
 /* Stores TEXT, which is the args' own, as the value of O. */
 static int take_value(const args_option *o, const char *text)
 {
@@ -115,7 +125,7 @@ static int take_value(const args_option *o, const char *text)
         if (text[0] == '\0')
             return out_error(CLI_USAGE, "--%s is empty; a value is needed", o->name);
         *(const char **)o->value = text;
-        return ARGS_GO;
+        return check_name(o, text);
     }
     if (o->kind == ARGS_INT) {
         ok = args_int(text, o->least, o->most, o->value);
