@@ -72,3 +72,11 @@ shingle_status sg_effort_read(const shingle_plan_options *o, sg_effort *e)
                        o->strategy);
     return SHINGLE_OK;
 }
+
+shingle_status sg_effort_measures(const shingle_plan_options *options, bool *measures_out)
+{
+    sg_effort e = {0};
+    SG_TRY(sg_effort_read(options, &e));
+    *measures_out = e.by == SG_BY_TIMING;
+    return SHINGLE_OK;
+}

@@ -13,4 +13,7 @@ typedef struct sg_effort {
 /* OPTIONS with their defaults filled in; SHINGLE_EINVAL if they are not right. */
 shingle_status sg_effort_read(const shingle_plan_options *options, sg_effort *effort_out);
 
+/* Whether OPTIONS ask for plans to be timed; SHINGLE_EINVAL if they are not right. */
+shingle_status sg_effort_measures(const shingle_plan_options *options, bool *measures_out);
+
 #endif

@@ -210,9 +210,16 @@ static shingle_status admit(chooser *c, sg_candidate *candidate)
     return SHINGLE_OK;
 }
 
+/* A schedule that is wrong is the fault of who wrote its strategy, who is to know which. */
+static shingle_status blame(const sg_candidate *candidate, shingle_status status)
+{
+    if (status != SHINGLE_EBUG) return status;
+    return sg_fail(status, "%s: %s", candidate->text, shingle_error());
+}
+
 static shingle_status price(chooser *c, sg_candidate *candidate)
 {
-    if (c->can != NULL || c->checker != NULL) SG_TRY(admit(c, candidate));
+    if (c->can != NULL || c->checker != NULL) SG_TRY(blame(candidate, admit(c, candidate)));
     if (!applies(candidate)) return SHINGLE_OK;
     sg_sim_result result;
     const shingle_status status = sg_simulate_built(c->simulator, c->problem, candidate->strategy,
@@ -221,7 +228,7 @@ static shingle_status price(chooser *c, sg_candidate *candidate)
         snprintf(candidate->declined, sizeof candidate->declined, "%s", shingle_error());
         return SHINGLE_OK;
     }
-    SG_TRY(status);
+    SG_TRY(blame(candidate, status));
     candidate->predicted_us = result.us;
     return SHINGLE_OK;
 }
@@ -281,7 +288,7 @@ static shingle_status make_wish(chooser *c, sg_static_wish *wish)
     if (serial == SHINGLE_EUNSUPPORTED) { /* too large for its buffers: anything is better */
         *wish = (sg_static_wish){.kind = SG_STATIC_HETERO};
     } else {
-        SG_TRY(serial);
+        SG_TRY(blame(&c->candidate[0], serial));
         sg_static_rule(&c->sched[0], c->machine, wish);
     }
     sg_static_explain(wish, &rule);
@@ -297,7 +304,7 @@ static shingle_status look_at_all(chooser *c, int first)
     for (int i = first; i < c->candidates; i++) {
         sg_candidate *const candidate = &c->candidate[i];
         if (!applies(candidate)) continue;
-        SG_TRY(c->reproducible ? admit(c, candidate) : build(c, 1, candidate));
+        SG_TRY(blame(candidate, c->reproducible ? admit(c, candidate) : build(c, 1, candidate)));
         if (applies(candidate)) sg_static_look_at(&c->sched[0], c->machine, &c->look[i]);
     }
     return SHINGLE_OK;
@@ -513,14 +520,6 @@ static shingle_status choose(chooser *c, const char *strategy, const sg_effort *
 }
 
 /* ---- The call -------------------------------------------------------------------------------- */
-
-shingle_status sg_planner_measures(const shingle_plan_options *options, bool *measures_out)
-{
-    sg_effort e = {0};
-    SG_TRY(sg_effort_read(options, &e));
-    *measures_out = e.by == SG_BY_TIMING;
-    return SHINGLE_OK;
-}
 
 static shingle_status make_chosen(chooser *c, int chosen, const sg_effort *e, const char *asked,
                                   shingle_plan **plan_out)

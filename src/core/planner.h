@@ -27,7 +27,4 @@ shingle_status sg_planner_choose(const sg_problem *problem, const sg_machine *ma
                                  const shingle_plan_options *options, const sg_stopwatch *watch,
                                  const sg_able *can, shingle_plan **plan_out);
 
-/* Whether OPTIONS ask for plans to be timed; SHINGLE_EINVAL if they are not right. */
-shingle_status sg_planner_measures(const shingle_plan_options *options, bool *measures_out);
-
 #endif

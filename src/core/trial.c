@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/bench.h"
+#include "core/effort.h"
 #include "core/planner.h"
 #include "core/recording.h"
 #include "core/tuned.h"
@@ -163,7 +164,7 @@ static shingle_status predict_plans(trial *t)
     const shingle_plan_options predicted = {.choose = "predict",
                                             .reproducible = t->o->reproducible};
     bool measures = false;
-    SG_TRY(sg_planner_measures(&wanted, &measures));
+    SG_TRY(sg_effort_measures(&wanted, &measures));
     const shingle_status serial = plan_by(t, &baseline, NULL, &t->who[SERIAL].plan);
     if (serial != SHINGLE_EUNSUPPORTED) SG_TRY(serial);
     if (!measures && t->o->strategies == NULL) return SHINGLE_OK;
@@ -176,7 +177,7 @@ static shingle_status choose_plan(trial *t)
     shingle_plan_options wanted = options_of(t->o);
     const sg_stopwatch watch = {watch_plan, t};
     bool measures = false;
-    SG_TRY(sg_planner_measures(&wanted, &measures));
+    SG_TRY(sg_effort_measures(&wanted, &measures));
     if (!measures) return sg_tuned_plan(t->group->comm[0], t->problem, &wanted, &t->who[OURS].plan);
     if (wanted.measure_seconds == 0 && t->o->seconds > 0)
         wanted.measure_seconds = t->o->seconds * choose_share;

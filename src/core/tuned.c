@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/bench.h"
+#include "core/effort.h"
 #include "core/env.h"
 #include "core/planner.h"
 #include "core/tuned_file.h"
@@ -142,7 +143,7 @@ static shingle_status choose(shingle_comm *comm, const sg_problem *problem,
     sg_group *const group = comm->group;
     const sg_machine machine = machine_of(comm, problem);
     bool measures = false;
-    SG_TRY(sg_planner_measures(options, &measures));
+    SG_TRY(sg_effort_measures(options, &measures));
     if (!measures)
         return sg_planner_choose(problem, &machine, options, NULL, &group->can, plan_out);
     sg_bench *bench = NULL;
@@ -257,7 +258,7 @@ static bool is_free(const shingle_plan_options *options, bool *exact_only)
     const bool forced =
         sg_given(options->strategy) != NULL || sg_given(sg_env("SHINGLE_STRATEGY")) != NULL;
     bool measures = false;
-    if (forced || sg_planner_measures(options, &measures) != SHINGLE_OK) return false;
+    if (forced || sg_effort_measures(options, &measures) != SHINGLE_OK) return false;
     *exact_only = measures;
     return measures || sg_given(options->choose) == NULL;
 }
@@ -327,7 +328,7 @@ static shingle_status check_call(const sg_problem *problem, const shingle_plan_o
         return sg_fail(SHINGLE_EINVAL, given ? "compute is for problems with call= alone"
                                              : "a problem with call= needs a compute function");
     if (!problem->call) return SHINGLE_OK;
-    SG_TRY(sg_planner_measures(options, &measures));
+    SG_TRY(sg_effort_measures(options, &measures));
     return measures ? sg_fail(SHINGLE_EUNSUPPORTED,
                               "a call is not timed; choose \"predict\" or \"static\" is accepted")
                     : SHINGLE_OK;
@@ -434,7 +435,7 @@ shingle_status shingle_tune(shingle_comm *comm, const char *problem,
                        "tuned plans are for all who ask; shingle_plan_create measures reproducible "
                        "ones");
     bool measures = false;
-    SG_TRY(sg_planner_measures(&options, &measures));
+    SG_TRY(sg_effort_measures(&options, &measures));
     if (!measures)
         return sg_fail(SHINGLE_EINVAL,
                        "level \"%s\" measures nothing; measure, patient or "

@@ -101,3 +101,11 @@ for strategy in '' '--strategy stuck'; do
     grep -q '^VIOLATION.* stuck' "$work/refuted"
     if grep VIOLATION "$work/refuted" | grep -v stuck; then exit 1; fi
 done
+# Who plans or runs is told its name, too.
+for command in plan run; do
+    code=0
+    "$shingle" $command $problem > "$work/out" 2> "$work/stuck" || code=$?
+    cat "$work/stuck"
+    [ $code = 3 ]
+    grep -q "^shingle $command: stuck{tile_m=" "$work/stuck"
+done
