@@ -2,6 +2,8 @@
  * are, and what values each takes, is one table below, used by parser and printer alike. */
 #include "core/machine.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -117,17 +119,16 @@ typedef struct reader {
     int line;
 } reader;
 
-static shingle_status fail_at(const reader *r, const char *at, const char *what)
+__attribute__((format(printf, 3, 4))) static shingle_status fail_at(const reader *r, const char *at,
+                                                                    const char *format, ...)
 {
+    char what[480];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
     return sg_fail(SHINGLE_EINVAL, "%s:%d:%d: %s", r->file, r->line, (int)(at - r->line_start) + 1,
                    what);
-}
-
-static shingle_status fail_range(const reader *r, const char *at, const char *name, double least,
-                                 double most)
-{
-    return sg_fail(SHINGLE_EINVAL, "%s:%d:%d: %s is out of range; %g to %g are possible", r->file,
-                   r->line, (int)(at - r->line_start) + 1, name, least, most);
 }
 
 static bool is_blank(char c)
@@ -150,8 +151,42 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Digits with at most six behind a point.  Not strtod: that one listens to the locale. */
-static shingle_status take_number(reader *r, bool whole, double *value_out)
+/* What numbers of a line are accepted. */
+typedef struct range {
+    const char *name;
+    bool whole;
+    double least, most;
+} range;
+
+/* VALUE with as few of six digits behind the point as it needs, whatever the locale. */
+static void print_number(double value, sg_text *t)
+{
+    const int64_t micro = (int64_t)(value * 1e6 + 0.5);
+    sg_text_add(t, "%lld", (long long)(micro / 1000000));
+    int64_t fraction = micro % 1000000;
+    if (fraction == 0) return;
+    int digits = 6;
+    for (; fraction % 10 == 0; fraction /= 10) digits--;
+    sg_text_add(t, ".%0*lld", digits, (long long)fraction);
+}
+
+/* What stands at START, up to a blank, is not in RANGE. */
+static shingle_status fail_number(const reader *r, const char *start, const range *of)
+{
+    char accepted[80] = "";
+    sg_text text = {accepted, sizeof accepted, 0};
+    sg_text_add(&text, "a %snumber from ", of->whole ? "whole " : "");
+    print_number(of->least, &text);
+    sg_text_add(&text, " to ");
+    print_number(of->most, &text);
+    const int length = (int)sg_min((int64_t)strcspn(start, " \t\r\n#"), 40);
+    if (length == 0) return fail_at(r, start, "%s is missing; %s is accepted", of->name, accepted);
+    return fail_at(r, start, "%s is \"%.*s\"; %s is accepted", of->name, length, start, accepted);
+}
+
+/* Digits with at most six behind a point, up to a blank, the end or the letter END.  Not strtod:
+ * that one listens to the locale. */
+static shingle_status take_number(reader *r, const range *of, char end, double *value_out)
 {
     const char *const start = r->at;
     int64_t value = 0;
@@ -159,11 +194,8 @@ static shingle_status take_number(reader *r, bool whole, double *value_out)
     int digits = 0;
     for (; is_digit(*r->at); r->at++, digits++)
         if (digits < 12) value = value * 10 + (*r->at - '0');
-    if (digits == 0)
-        return fail_at(r, start, whole ? "a whole number expected" : "a number expected, e.g. 2.5");
-    if (digits > 9)
-        return fail_at(r, start, "a number of at most 9 digits before the point expected");
-    if (!whole && *r->at == '.') {
+    if (digits == 0 || digits > 9) return fail_number(r, start, of);
+    if (!of->whole && *r->at == '.') {
         r->at++;
         const char *const fraction = r->at;
         for (; is_digit(*r->at); r->at++) {
@@ -172,15 +204,16 @@ static shingle_status take_number(reader *r, bool whole, double *value_out)
             value = value * 10 + (*r->at - '0');
             unit *= 10;
         }
-        if (r->at == fraction) return fail_at(r, r->at, "a digit behind the point expected");
+        if (r->at == fraction) return fail_number(r, start, of);
     }
+    if (!at_end(r) && !is_blank(*r->at) && *r->at != end) return fail_number(r, start, of);
     *value_out = (double)value / (double)unit;
+    if (*value_out < of->least || *value_out > of->most) return fail_number(r, start, of);
     return SHINGLE_OK;
 }
 
-static shingle_status take_end(reader *r, const char *what)
+static shingle_status take_end(reader *r)
 {
-    if (!at_end(r) && !is_blank(*r->at)) return fail_at(r, r->at, what);
     skip_blanks(r);
     return at_end(r) ? SHINGLE_OK
                      : fail_at(r, r->at, "the end of the line or a # comment expected");
@@ -208,26 +241,19 @@ static shingle_status take_name(reader *r, sg_machine *m)
 /* A part of something, if there is one more word in the line. */
 static shingle_status take_tile_part(reader *r, const char *name, double most, double *part)
 {
-    if (!at_end(r) && !is_blank(*r->at)) return fail_at(r, r->at, "a blank expected");
     skip_blanks(r);
-    if (at_end(r)) return SHINGLE_OK;
-    const char *const start = r->at;
-    SG_TRY(take_number(r, false, part));
-    if (*part < 0.01 || *part > most) return fail_range(r, start, name, 0.01, most);
-    return SHINGLE_OK;
+    return at_end(r) ? SHINGLE_OK : take_number(r, &(range){name, false, 0.01, most}, '\0', part);
 }
 
 /* "128x256", or "128x128 0.9" where the shape reaches less than the machine's rate, or "128x192 0.9
  * 0.4" where other tiles hide the rest of what addends take. */
 static shingle_status take_tile(reader *r, sg_machine *m)
 {
+    static const range sides = {"a side of a tile", true, 1, MAX_TILE};
     if (m->tiles == SG_TILES) return fail_at(r, r->at, "at most 8 tile lines expected");
     double side[2] = {0, 0};
     for (int i = 0; i < 2; i++) {
-        const char *const start = r->at;
-        SG_TRY(take_number(r, true, &side[i]));
-        if (side[i] < 1 || side[i] > MAX_TILE)
-            return fail_range(r, start, "a side of a tile", 1, MAX_TILE);
+        SG_TRY(take_number(r, &sides, i == 0 ? 'x' : '\0', &side[i]));
         if (i == 0 && *r->at != 'x')
             return fail_at(r, r->at, "\"x\" and the columns of the tile expected");
         if (i == 0) r->at++;
@@ -243,29 +269,28 @@ static shingle_status take_tile(reader *r, sg_machine *m)
 /* "1:48 4:79.5 ...", up to the end of the line. */
 static shingle_status take_curve(reader *r, double least, double most, sg_curve *curve)
 {
+    const range points = {"a point of the curve", false, 0, 999999999};
+    const range values = {"a value of the curve", false, least, most};
     if (curve->points > 0)
         return fail_at(r, r->at, "this curve stands here a second time; once is right");
     do {
         sg_point point;
         const char *const start = r->at;
         if (curve->points == SG_POINTS) return fail_at(r, start, "at most 10 points expected");
-        SG_TRY(take_number(r, false, &point.at));
+        SG_TRY(take_number(r, &points, ':', &point.at));
         if (curve->points > 0 && point.at <= curve->point[curve->points - 1].at)
             return fail_at(r, start, "points in ascending order expected");
         if (*r->at != ':') return fail_at(r, r->at, "\":\" and the value at this point expected");
-        const char *const value = ++r->at;
-        SG_TRY(take_number(r, false, &point.value));
-        if (point.value < least || point.value > most)
-            return fail_range(r, value, "a value of the curve", least, most);
-        if (!at_end(r) && !is_blank(*r->at)) return fail_at(r, r->at, "a blank expected");
+        r->at++;
+        SG_TRY(take_number(r, &values, '\0', &point.value));
         skip_blanks(r);
         curve->point[curve->points++] = point;
     } while (!at_end(r));
     return SHINGLE_OK;
 }
 
-/* One of COUNT words. */
-static shingle_status take_word(reader *r, const char *const *words, int count,
+/* WHAT is one of COUNT words. */
+static shingle_status take_word(reader *r, const char *what, const char *const *words, int count,
                                 const char *accepted, int *index_out)
 {
     const char *const word = r->at;
@@ -276,15 +301,16 @@ static shingle_status take_word(reader *r, const char *const *words, int count,
         *index_out = i;
         return SHINGLE_OK;
     }
-    return fail_at(r, word, accepted);
+    return fail_at(r, word, "%s is \"%.*s\"; %s is accepted", what,
+                   (int)sg_min((int64_t)length, 40), word, accepted);
 }
 
 static shingle_status take_coll_curve(reader *r, sg_machine *m)
 {
     int kind = 0;
-    SG_TRY(take_word(r, colls, SG_MACHINE_CURVES,
+    SG_TRY(take_word(r, "coll_curve", colls, SG_MACHINE_CURVES,
                      "all_gather, reduce_scatter, all_reduce, all_to_all, all_gather_windows or "
-                     "reduce_scatter_windows expected",
+                     "reduce_scatter_windows",
                      &kind));
     skip_blanks(r);
     SG_TRY(take_curve(r, 1e-6, 1e6, &m->coll_curve[kind]));
@@ -295,7 +321,7 @@ static shingle_status take_coll_curve(reader *r, sg_machine *m)
 static shingle_status take_topology(reader *r, sg_machine *m)
 {
     int index = 0;
-    SG_TRY(take_word(r, topologies, SG_TOPOLOGIES, "switch, mesh, ring, pcie or nodes expected",
+    SG_TRY(take_word(r, "topology", topologies, SG_TOPOLOGIES, "switch, mesh, ring, pcie or nodes",
                      &index));
     m->topology = (sg_topology)index;
     return SHINGLE_OK;
@@ -303,11 +329,8 @@ static shingle_status take_topology(reader *r, sg_machine *m)
 
 static shingle_status take_field(reader *r, const field *f, sg_machine *m)
 {
-    const char *const start = r->at;
     double value = 0;
-    SG_TRY(take_number(r, f->whole, &value));
-    if (value < f->least || value > f->most)
-        return fail_range(r, start, f->name, f->least, f->most);
+    SG_TRY(take_number(r, &(range){f->name, f->whole, f->least, f->most}, '\0', &value));
     char *const to = (char *)m + f->offset;
     if (f->whole) {
         const int whole = (int)value;
@@ -329,9 +352,8 @@ _Static_assert(SEEN_TOPOLOGY < 64, "lines that may stand once have a bit each");
 static shingle_status take_once(reader *r, const char *word, int line, uint64_t *seen)
 {
     if (*seen & UINT64_C(1) << line)
-        return fail_at(r, word,
-                       line == SEEN_NAME ? "name stands here a second time; once is right"
-                                         : "this name stands here a second time; once is right");
+        return fail_at(r, word, "%.*s stands here a second time; once is right",
+                       (int)strcspn(word, " \t\r\n#"), word);
     *seen |= UINT64_C(1) << line;
     return SHINGLE_OK;
 }
@@ -358,11 +380,14 @@ static shingle_status take_line(reader *r, sg_machine *m, uint64_t *seen)
     } else {
         int i = 0;
         while (i < FIELDS && !is_word(word, length, fields[i].name)) i++;
-        if (i == FIELDS) return fail_at(r, word, ACCEPTED " expected");
+        if (i == FIELDS)
+            return fail_at(r, word,
+                           "\"%.*s\" is no line of a machine file; " ACCEPTED " is accepted",
+                           (int)sg_min((int64_t)length, 40), word);
         SG_TRY(take_once(r, word, i, seen));
         SG_TRY(take_field(r, &fields[i], m));
     }
-    return take_end(r, "a blank, the end of the line or a # comment expected");
+    return take_end(r);
 }
 
 /* Numbers of a topology that make no sense without others. */
@@ -426,18 +451,6 @@ shingle_status sg_machine_read(const char *path, sg_machine *machine_out)
 }
 
 /* ---- Printing -------------------------------------------------------------------------------- */
-
-/* VALUE with as few of six digits behind the point as it needs, whatever the locale. */
-static void print_number(double value, sg_text *t)
-{
-    const int64_t micro = (int64_t)(value * 1e6 + 0.5);
-    sg_text_add(t, "%lld", (long long)(micro / 1000000));
-    int64_t fraction = micro % 1000000;
-    if (fraction == 0) return;
-    int digits = 6;
-    for (; fraction % 10 == 0; fraction /= 10) digits--;
-    sg_text_add(t, ".%0*lld", digits, (long long)fraction);
-}
 
 static void print_curve(const sg_curve *curve, const char *name, double unit, sg_text *t)
 {

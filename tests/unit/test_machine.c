@@ -171,56 +171,69 @@ static void comments_blanks_and_order_do_not_matter(void **state)
 static void mistakes_are_named_with_their_place(void **state)
 {
     (void)state;
-    expect_error("wheels 4\n", "f.machine:1:1: name, ranks, sms,");
+    expect_error("wheels 4\n",
+                 "f.machine:1:1: \"wheels\" is no line of a machine file; name, ranks,");
     expect_error("\n\n  wheels 4\n", "f.machine:3:3: ");
-    expect_error("ranks four\n", "f.machine:1:7: a whole number expected");
-    expect_error("ranks 4.5\n", "f.machine:1:8: a blank, the end of the line or a # comment");
+    expect_error("ranks four\n",
+                 "f.machine:1:7: ranks is \"four\"; a whole number from 1 to 1024 is accepted");
+    expect_error("sms 1.5\n",
+                 "f.machine:1:5: sms is \"1.5\"; a whole number from 1 to 4096 is accepted");
     expect_error("ranks 4 5\n", "f.machine:1:9: the end of the line or a # comment");
-    expect_error("ranks 0\n", "f.machine:1:7: ranks is out of range; 1 to 1024");
-    expect_error("ranks 1025\n", "f.machine:1:7: ranks is out of range");
-    expect_error("ranks -1\n", "f.machine:1:7: a whole number");
-    expect_error("ranks 99999999999999999999\n", "f.machine:1:7: a number of at most 9 digits");
-    expect_error("ranks 4\nranks 4\n", "f.machine:2:1: this name stands here a second time");
-    expect_error("flag_us 1.2.3\n", "f.machine:1:12: ");
-    expect_error("flag_us 1.\n", "f.machine:1:11: a digit behind the point");
+    expect_error("ranks 0\n", "f.machine:1:7: ranks is \"0\"; a whole number from 1 to 1024");
+    expect_error("ranks 1025\n", "f.machine:1:7: ranks is \"1025\"");
+    expect_error("ranks -1\n", "f.machine:1:7: ranks is \"-1\"; a whole number");
+    expect_error("ranks 99999999999999999999\n",
+                 "f.machine:1:7: ranks is \"99999999999999999999\"");
+    expect_error("ranks 4\nranks 4\n", "f.machine:2:1: ranks stands here a second time");
+    expect_error("flag_us 1.2.3\n",
+                 "f.machine:1:9: flag_us is \"1.2.3\"; a number from 0 to 1000000 is accepted");
+    expect_error("flag_us 1e3 # us\n", "f.machine:1:9: flag_us is \"1e3\"; a number from 0");
+    expect_error("flag_us 1.\n", "f.machine:1:9: flag_us is \"1.\"; a number");
     expect_error("flag_us 1.1234567\n", "f.machine:1:17: at most 6 digits");
-    expect_error("flag_us .5\n", "f.machine:1:9: a number expected");
-    expect_error("flag_us nan\n", "f.machine:1:9: a number expected");
-    expect_error("flag_us\n", "f.machine:1:8: a number expected");
-    expect_error("copy_gbps 0\n", "f.machine:1:11: copy_gbps is out of range");
+    expect_error("flag_us .5\n", "f.machine:1:9: flag_us is \".5\"; a number");
+    expect_error("flag_us nan\n", "f.machine:1:9: flag_us is \"nan\"; a number");
+    expect_error("flag_us\n", "f.machine:1:8: flag_us is missing; a number from 0 to 1000000");
+    expect_error("copy_gbps 0\n",
+                 "f.machine:1:11: copy_gbps is \"0\"; a number from 0.000001 to 1000000");
     expect_error("name\n", "f.machine:1:5: a name");
     expect_error("name a\x01z\n", "f.machine:1:7: printable");
     expect_error("name x\nname y\n", "f.machine:2:1: name stands here a second time");
     expect_error("name 012345678901234567890123456789012345678901234567\n", "f.machine:1:53: ");
     expect_error("tile 128\n", "f.machine:1:9: \"x\"");
-    expect_error("tile 128x\n", "f.machine:1:10: a whole number");
-    expect_error("tile 0x8\n", "f.machine:1:6: a side of a tile is out of range; 1 to 4096");
-    expect_error("tile 8x8 2.5\n", "f.machine:1:10: the rate of a tile is out of range");
-    expect_error("tile 8x8 1 1.5\n",
-                 "f.machine:1:12: the part of a tile's addends is out of range");
+    expect_error("tile 128x\n", "f.machine:1:10: a side of a tile is missing; a whole number");
+    expect_error("tile 0x8\n",
+                 "f.machine:1:6: a side of a tile is \"0x8\"; a whole number from 1 ");
+    expect_error("tile 8x8 2.5\n", "f.machine:1:10: the rate of a tile is \"2.5\"; a number from ");
+    expect_error("tile 8x8 1 1.5\n", "f.machine:1:12: the part of a tile's addends is \"1.5\"");
     expect_error("tile 8x8 1 1 1\n", "f.machine:1:14: ");
-    expect_error("tile 8x8,\n", "f.machine:1:9: a blank");
-    expect_error("topology star\n", "f.machine:1:10: switch, mesh, ring, pcie or nodes expected");
-    expect_error("topology\n", "f.machine:1:9: switch");
+    expect_error("tile 8x8,\n", "f.machine:1:8: a side of a tile is \"8,\"");
+    expect_error("topology star\n",
+                 "f.machine:1:10: topology is \"star\"; switch, mesh, ring, pcie or nodes is");
+    expect_error("topology\n", "f.machine:1:9: topology is \"\"; switch");
     expect_error("topology ring 4\n", "f.machine:1:15: the end of the line");
-    expect_error("topology ring\ntopology ring\n", "f.machine:2:1: this name stands here");
-    expect_error("link_gbps 0\n", "f.machine:1:11: link_gbps is out of range");
-    expect_error("host_staged 2\n", "f.machine:1:13: host_staged is out of range; 0 to 1");
-    expect_error("gemm_by_copy 0.9\n", "f.machine:1:14: gemm_by_copy is out of range; 1 to 100");
-    expect_error("pool 0\n", "f.machine:1:6: pool is out of range");
-    expect_error("coll_curve\n", "f.machine:1:11: all_gather, reduce_scatter");
-    expect_error("coll_curve gather 1:2\n", "f.machine:1:12: all_gather, reduce_scatter");
-    expect_error("coll_curve all_gather\n", "f.machine:1:22: a number expected");
+    expect_error("topology ring\ntopology ring\n", "f.machine:2:1: topology stands here");
+    expect_error("link_gbps 0\n", "f.machine:1:11: link_gbps is \"0\"; a number from 0.000001");
+    expect_error("host_staged 2\n",
+                 "f.machine:1:13: host_staged is \"2\"; a whole number from 0 to 1");
+    expect_error("gemm_by_copy 0.9\n",
+                 "f.machine:1:14: gemm_by_copy is \"0.9\"; a number from 1 to 100");
+    expect_error("pool 0\n", "f.machine:1:6: pool is \"0\"");
+    expect_error("coll_curve\n", "f.machine:1:11: coll_curve is \"\"; all_gather, reduce_scatter");
+    expect_error("coll_curve gather 1:2\n",
+                 "f.machine:1:12: coll_curve is \"gather\"; all_gather,");
+    expect_error("coll_curve all_gather\n", "f.machine:1:22: a point of the curve is missing");
     expect_error("coll_curve all_gather 1\n", "f.machine:1:24: \":\" and the value");
-    expect_error("coll_curve all_gather 1:\n", "f.machine:1:25: a number expected");
+    expect_error("coll_curve all_gather 1:\n", "f.machine:1:25: a value of the curve is missing");
     expect_error("coll_curve all_gather 1:0\n", "f.machine:1:25: a value of the curve");
     expect_error("coll_curve all_gather 2:5 1:4\n", "f.machine:1:27: points in ascending order");
-    expect_error("coll_curve all_gather 1:5,2:4\n", "f.machine:1:26: a blank expected");
+    expect_error("coll_curve all_gather 1:5,2:4\n",
+                 "f.machine:1:25: a value of the curve is \"5,2:4\"");
     expect_error("coll_curve all_gather 1:5\ncoll_curve all_gather 1:5\n",
                  "f.machine:2:23: this curve stands here a second time");
     expect_error("coll_part 1:1 2:1 3:1 4:1 5:1 6:1 7:1 8:1 9:1 10:1 11:1\n",
                  "f.machine:1:52: at most 10 points");
-    expect_error("coll_part 4:1.5\n", "f.machine:1:13: a value of the curve is out of range");
+    expect_error("coll_part 4:1.5\n",
+                 "f.machine:1:13: a value of the curve is \"1.5\"; a number from 0.01 to 1 is");
     expect_error("tile 1x1\ntile 1x1\ntile 1x1\ntile 1x1\ntile 1x1\ntile 1x1\ntile 1x1\ntile 1x1\n"
                  "tile 1x1\n",
                  "f.machine:9:6: at most 8");
