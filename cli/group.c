@@ -135,9 +135,9 @@ static int find_wanted(const wanted *w, const char *name, char *path, size_t roo
     /* A name may have a point in it, as those of files do. */
     const bool is_path = strchr(name, '/') != NULL;
     if (!is_path && find_named(&p, w->folder, name, w->ending, path, room)) return CLI_OK;
-    if (!is_path && strchr(name, '.') == NULL) return fail_named(&p, w, name);
     strcpy(path, name);
     if (access(path, F_OK) == 0) return CLI_OK;
+    if (!is_path && strchr(name, '.') == NULL) return fail_named(&p, w, name);
     return out_error(CLI_USAGE, "%s %s: no such file", w->what, name);
 }
 

@@ -84,9 +84,7 @@ if(with_xsmm)
   target_include_directories(shingle_tiles SYSTEM INTERFACE ${XSMM_INCLUDE})
   list(APPEND tile_libraries ${XSMM_LIBRARY} ${XSMM_NOBLAS_LIBRARY})
 endif()
-if(with_xsmm OR with_cblas)
-  list(APPEND tile_libraries ${CMAKE_DL_LIBS})
-endif()
+list(APPEND tile_libraries ${CMAKE_DL_LIBS})
 
 # ---- What benchmarks compare with -------------------------------------------------------------------------
 

@@ -87,12 +87,12 @@ typedef struct shingle_plan shingle_plan; /* how one problem is run */
 typedef struct shingle_config {
     const char *backend;    /* "cpu" or, in a build with SHINGLE_CUDA, "cuda"; default: what
                              * SHINGLE_BACKEND says, else "cpu" */
-    const char *machine;    /* machine file that plans are made for; default: what SHINGLE_MACHINE
+    const char *machine;    /* that plans are made for: a path, or a name such as "h200x4" of a file
+                             * that is installed (docs/machine.md); default: what SHINGLE_MACHINE
                              * says, else "cpu" measures itself, and "cuda" takes the file of this
-                             * GPU in machines/, or round numbers if there is none
-                             * (docs/machine.md) */
-    const char *scale_of;   /* machine file to be a scale model of: links are held back so that the
-                             * ratio of compute to link is that machine's */
+                             * GPU, or round numbers if there is none */
+    const char *scale_of;   /* machine, named in this way too, to be a scale model of: links are
+                             * held back so that the ratio of compute to link is that machine's */
     double scale_rows;      /* with scale_of: rows of that machine that one row here stands for;
                              * shortens latencies only; default 16 */
     double timeout_seconds; /* a run fails if, on the CPU, no rank makes progress for so long, or
@@ -326,7 +326,7 @@ SHINGLE_API shingle_status shingle_tune(shingle_comm *comm, const char *problem,
 
 typedef struct shingle_machine shingle_machine;
 
-/* Reads a machine file.  Errors name file, line and column. */
+/* Reads a machine file, given as in shingle_config.  Errors name file, line and column. */
 SHINGLE_API shingle_status shingle_machine_load(const char *path, shingle_machine **machine_out);
 SHINGLE_API void shingle_machine_free(shingle_machine *machine);
 SHINGLE_API const char *shingle_machine_text(const shingle_machine *machine);

@@ -15,7 +15,7 @@ static const struct variable {
     {"SHINGLE_LOG", "none", "what is logged: none, error, warn, info or debug"},
     {"SHINGLE_LOG_FILE", "", "file that the log is appended to; default: stderr"},
     {"SHINGLE_BACKEND", "", "backend of groups that do not name one"},
-    {"SHINGLE_MACHINE", "", "machine file to plan for, where none is named"},
+    {"SHINGLE_MACHINE", "", "machine to plan for where none is named: a name or a path"},
     {"SHINGLE_STRATEGY", "", "strategy of plans that do not force one, e.g. ring{sub=2}"},
     {"SHINGLE_PLANS", "", "file of tuned plans that groups read when they open"},
     {"SHINGLE_THREADS", "", "worker threads of the process; default: its cores"},

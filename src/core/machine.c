@@ -2,6 +2,7 @@
  * are, and what values each takes, is one table below, used by parser and printer alike. */
 #include "core/machine.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -437,10 +438,12 @@ shingle_status sg_machine_parse(const char *text, const char *name, sg_machine *
     return SHINGLE_OK;
 }
 
-shingle_status sg_machine_read(const char *path, sg_machine *machine_out)
+shingle_status sg_machine_read(const char *name, sg_machine *machine_out)
 {
+    char path[PATH_MAX];
     char *text = NULL;
     size_t bytes = 0;
+    SG_TRY(sg_machine_find(name, path, sizeof path));
     SG_TRY(sg_disk_read(path, INT64_C(1) << 20, &text, &bytes));
     const shingle_status status =
         strlen(text) == bytes

@@ -24,6 +24,8 @@ export PKG_CONFIG_PATH=$folder
 "$cc" -std=c11 -o "$work/by_pkg_config" examples/gemm_rs.c $(pkg-config --cflags --libs shingle)
 LD_LIBRARY_PATH=$libraries "$work/by_pkg_config"
 [ -e "$(pkg-config --variable=datadir shingle)/machines/h200x4.machine" ]
+# Machines that are installed have names, in whatever folder a program is.
+(cd "$work" && SHINGLE_MACHINE=h200x4 LD_LIBRARY_PATH=$libraries ./by_pkg_config)
 
 echo "== pkg-config --static"
 mkdir "$work/static" && cp "$libraries/libshingle.a" "$work/static/"

@@ -51,6 +51,28 @@ static void empty_texts_are_not_given(void **state)
     expect_text("SHINGLE_MACHINE: /no/such.machine");
 }
 
+/* In the configuration, in the environment and where one is loaded. */
+static void machines_have_names_and_paths(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"h200x4", "machines/h200x4.machine"};
+    for (int i = 0; i < 2; i++) {
+        const shingle_config config = {.machine = names[i], .scale_of = names[i]};
+        shingle_comm *comm[RANKS];
+        shingle_machine *machine = NULL;
+        assert_int_equal(shingle_open(RANKS, &config, comm), SHINGLE_OK);
+        assert_non_null(strstr(shingle_machine_text(shingle_comm_machine(comm[0])), "name h200x4"));
+        assert_int_equal(shingle_close(RANKS, comm), SHINGLE_OK);
+        assert_int_equal(shingle_machine_load(names[i], &machine), SHINGLE_OK);
+        shingle_machine_free(machine);
+    }
+    shingle_machine *machine = NULL;
+    assert_int_equal(shingle_machine_load("h300x4", &machine), SHINGLE_EIO);
+    expect_text("machine \"h300x4\" is neither in ./machines nor in ");
+    assert_int_equal(shingle_machine_load("h300x4.machine", &machine), SHINGLE_EIO);
+    expect_text("h300x4.machine: No such file");
+}
+
 static void what_was_not_built_in_is_unsupported(void **state)
 {
     (void)state;
@@ -165,6 +187,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(empty_texts_are_not_given),
+        cmocka_unit_test(machines_have_names_and_paths),
         cmocka_unit_test(what_was_not_built_in_is_unsupported),
         cmocka_unit_test(what_run_has_no_room_for_is_named),
         cmocka_unit_test(scales_need_a_machine),
