@@ -218,7 +218,7 @@ static int plan_for(request *q, bool json)
     group g = {.ranks = 0};
     shingle_machine *owned = NULL;
     const shingle_machine *machine = NULL;
-    int code = group_model(q->machine, shape.ranks, &g, &owned, &machine);
+    int code = group_model(&q->machine, shape.ranks, &g, &owned, &machine);
     if (code == CLI_OK) {
         const shingle_plan_options options = {.strategy = q->strategy,
                                               .choose = q->choose,

@@ -305,7 +305,7 @@ static void print_text(const request *q, const outcome *t)
 
 /* ---- The command ----------------------------------------------------------------------------- */
 
-static int sim(const request *q, bool json)
+static int sim(request *q, bool json)
 {
     shingle_shape shape;
     const shingle_status status = shingle_problem_shape(q->problem, 0, &shape);
@@ -316,7 +316,7 @@ static int sim(const request *q, bool json)
     shingle_machine *owned = NULL;
     const shingle_machine *machine = NULL;
     outcome t = {.rows = 0};
-    int code = group_model(q->machine, shape.ranks, &g, &owned, &machine);
+    int code = group_model(&q->machine, shape.ranks, &g, &owned, &machine);
     if (code == CLI_OK) code = fill(q, machine, &t);
     if (code == CLI_OK) code = draw(q, machine, &t);
     if (code == CLI_OK) {

@@ -167,17 +167,18 @@ int group_machine(const char *name, shingle_machine **machine_out)
     return load_machine(name, "plain, ", machine_out);
 }
 
-int group_model(const char *name, int ranks, group *g, shingle_machine **owned,
+int group_model(const char **name, int ranks, group *g, shingle_machine **owned,
                 const shingle_machine **machine_out)
 {
-    if (strcmp(name, "here") == 0) {
+    if (strcmp(*name, "here") == 0) {
         const group_options options = {.backend = NULL};
         const int code = group_open(ranks, &options, g);
         if (code == CLI_OK) *machine_out = shingle_comm_machine(g->comm[0]);
+        if (group_env("SHINGLE_MACHINE") != NULL) *name = group_env("SHINGLE_MACHINE");
         return code;
     }
-    int code = load_machine(name, "here, plain, ", owned);
-    if (code == CLI_OK) code = group_reach("machine", name, *owned, ranks);
+    int code = load_machine(*name, "here, plain, ", owned);
+    if (code == CLI_OK) code = group_reach("machine", *name, *owned, ranks);
     if (code == CLI_OK) *machine_out = *owned;
     return code;
 }

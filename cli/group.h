@@ -53,16 +53,18 @@ int group_open(int64_t ranks, const group_options *options, group *group_out);
 void group_close(group *g);
 
 /* Finds NAME in FOLDER of the working directory, or of what lies with the program, installed or in
- * its build tree, with ENDING added; or NAME is a path.  Prints what exists if it is neither. */
+ * its build tree, with ENDING added; or NAME is a path.  Prints what exists if it is neither.  (The
+ * library finds machines in the same way.) */
 int group_find(const char *what, const char *folder, const char *ending, const char *name,
                char *path, size_t room);
 
 /* Loads a machine file by name or path.  "plain" gives NULL, which stands for round numbers. */
 int group_machine(const char *name, shingle_machine **machine_out);
 
-/* The machine that plans are made for by a command that runs nothing: that of --machine, or of this
- * computer for the name "here".  Release G with group_close, OWNED with shingle_machine_free. */
-int group_model(const char *name, int ranks, group *g, shingle_machine **owned,
+/* The machine that plans are made for by a command that runs nothing: that of --machine, or for the
+ * name "here" what ranks of this computer plan for, which then gets the name that SHINGLE_MACHINE
+ * has for it, if it says one.  Release G with group_close, OWNED with shingle_machine_free. */
+int group_model(const char **name, int ranks, group *g, shingle_machine **owned,
                 const shingle_machine **machine_out);
 
 /* What the environment says for NAME of `shingle info --env`; NULL: nothing. */
