@@ -34,7 +34,7 @@
  * Threads: one thread at a time per comm; different comms may be driven by different threads or all
  * by one.  A plan belongs to its comm.  shingle_tune, shingle_bench, shingle_calibrate and
  * shingle_timeline_start and _stop use all comms of a group: nobody else uses it meanwhile.  With
- * runs in flight all but the last say SHINGLE_EINVAL, as does a plan that is measured.
+ * runs in flight they say SHINGLE_EINVAL, as does a plan that is measured.
  * No call prints (SHINGLE_LOG asks for a log) or waits without a limit.  The process is aborted
  * only if the library finds a fault of its own that it cannot report.  Signals: its threads take
  * none but those of faults and SIGPROF, nor do those of an OpenBLAS that it loads.
@@ -504,8 +504,8 @@ SHINGLE_API shingle_status shingle_timeline_predict(const shingle_plan *plan,
 
 /* Records the next run of PLAN on every rank of a group; other plans' runs are not recorded, and
  * nothing is unless this was called.  PLAN is any rank's.  SPANS: room for so many, 0 for what the
- * plan needs; what finds no room is counted.  Between the two calls nothing is allocated.  stop
- * comes after the run was waited for; TIMELINE_OUT NULL forgets it. */
+ * plan needs; what finds no room is counted.  Between the two calls nothing is allocated.  Before
+ * the run has ended, stop says SHINGLE_EINVAL and recording goes on; TIMELINE_OUT NULL ends it. */
 SHINGLE_API shingle_status shingle_timeline_start(int ranks, shingle_comm *const *comm,
                                                   const shingle_plan *plan, int64_t spans);
 SHINGLE_API shingle_status shingle_timeline_stop(int ranks, shingle_comm *const *comm,

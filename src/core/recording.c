@@ -222,13 +222,14 @@ shingle_status shingle_timeline_stop(int ranks, shingle_comm *const *comm,
     SG_TRY(group_of(ranks, comm, &group));
     if (group->recording == NULL)
         return sg_fail(SHINGLE_EINVAL, "nothing is recorded; shingle_timeline_start begins it");
-    group->backend->record(group->self, NULL);
     shingle_status status = SHINGLE_OK;
     if (timeline_out != NULL) {
+        /* While a rank's run goes on, its marks are not all there: it can be asked again. */
+        SG_TRY(sg_comm_check_idle(group, 0));
         const sg_type type = group->recording->plan->problem.type;
         status = timeline_of(group->recording, sg_comm_machine(comm[0], type)->name, timeline_out);
     }
-    sg_recording_drop(group);
+    if (status != SHINGLE_EINVAL) sg_recording_drop(group);
     return status;
 }
 

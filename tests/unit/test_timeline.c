@@ -466,13 +466,25 @@ static void records_have_limits(void **state)
     shingle_timeline_free(t);
     t = NULL;
 
-    /* Runs of other plans are not recorded, and a run that was never begun is no timeline. */
+    /* Runs of other plans are not recorded, and a run that was never begun is no timeline, nor is
+     * one that goes on; recording goes on until it has ended. */
     assert_int_equal(shingle_timeline_start(RANKS, comm, r.plan[0], 0), SHINGLE_OK);
     run(&other);
     assert_int_equal(shingle_timeline_stop(RANKS, comm, &t), SHINGLE_EINVAL);
     assert_null(t);
     assert_non_null(strstr(shingle_error(), "rank 0 has not begun"));
+    assert_int_equal(shingle_run(r.plan[0], r.a[0], r.b[0], r.c[0], NULL), SHINGLE_OK);
     assert_int_equal(shingle_timeline_stop(RANKS, comm, &t), SHINGLE_EINVAL);
+    assert_null(t);
+    assert_non_null(strstr(shingle_error(), "rank 0 has 1 run in flight; shingle_sync first"));
+    for (int i = 1; i < RANKS; i++)
+        assert_int_equal(shingle_run(r.plan[i], r.a[i], r.b[i], r.c[i], NULL), SHINGLE_OK);
+    for (int i = 0; i < RANKS; i++) assert_int_equal(shingle_sync(comm[i], 20), SHINGLE_OK);
+    assert_int_equal(shingle_timeline_stop(RANKS, comm, &t), SHINGLE_OK);
+    shingle_timeline_free(t);
+    t = NULL;
+    assert_int_equal(shingle_timeline_stop(RANKS, comm, &t), SHINGLE_EINVAL);
+    assert_non_null(strstr(shingle_error(), "nothing is recorded"));
 
     /* Starting anew forgets, and so does closing (the group's end). */
     assert_int_equal(shingle_timeline_start(RANKS, comm, r.plan[0], 0), SHINGLE_OK);
