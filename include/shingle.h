@@ -245,7 +245,7 @@ struct shingle_plan_options {
  * on all ranks.
  *
  * SHINGLE_EINVAL names what is missing, too narrow or misaligned, what is given though the problem
- * has none, and what lies over something that is stored to. */
+ * has none (a stride alone is ignored), and what lies over something that is stored to. */
 typedef struct shingle_tensors {
     const void *a;
     const void *b;

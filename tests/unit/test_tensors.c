@@ -109,6 +109,11 @@ static void what_the_problem_lacks_is_refused(void **state)
         assert_int_equal(sg_tensors_check(&p, 0, &wrong[i]), SHINGLE_EINVAL);
         if (strstr(shingle_error(), says[i]) == NULL) fail_msg("%s", shingle_error());
     }
+    /* A stride is no matrix: who fills them all in for every problem need not take them out. */
+    shingle_tensors strides = right;
+    strides.residual_stride = 8, strides.returned_a_stride = 8;
+    strides.more_b_stride[0] = 8, strides.more_c_stride[2] = 8;
+    assert_int_equal(sg_tensors_check(&p, 0, &strides), SHINGLE_OK);
     sg_problem_free(&p);
 }
 
