@@ -134,8 +134,10 @@ static shingle_status find_backend(const char *name, const sg_backend **backend_
     for (int i = 0; sg_backend_at(i) != NULL; i++)
         sg_text_add(&text, "%s%s", i > 0 ? ", " : "", sg_backend_at(i)->name);
     const char *const option = name != NULL ? sg_backend_option(name) : NULL;
+    const bool is_set = name != NULL && sg_env("SHINGLE_BACKEND") == name;
     return sg_fail(option ? SHINGLE_EUNSUPPORTED : SHINGLE_EINVAL,
-                   "no backend \"%.40s\"; there are: %s%s%s%s%s", name != NULL ? name : "", names,
+                   "%sno backend \"%.40s\"; there are: %s%s%s%s%s",
+                   is_set ? "SHINGLE_BACKEND: " : "", name != NULL ? name : "", names,
                    option ? "; " : "", option ? name : "", option ? " is built in by cmake " : "",
                    option ? option : "");
 }
@@ -189,7 +191,10 @@ static shingle_status open_group(sg_group *group, const shingle_config *config)
     group->can.self = group->self;
     SG_TRY(sg_work_open(group->ranks, group->backend, group->self, group->work));
     SG_TRY(open_machine(group, config));
-    return sg_tuned_open(group, config, config->scale_of != NULL ? &scale_of : NULL);
+    const shingle_status status =
+        sg_tuned_open(group, config, config->scale_of != NULL ? &scale_of : NULL);
+    if (status == SHINGLE_OK || sg_env("SHINGLE_PLANS") != config->plans) return status;
+    return sg_fail(status, "SHINGLE_PLANS: %s", shingle_error());
 }
 
 shingle_status shingle_open(int ranks, const shingle_config *given, shingle_comm **comm_out)

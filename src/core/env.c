@@ -63,10 +63,10 @@ shingle_status sg_env_number(const char *name, double low, double high, double f
 shingle_status sg_env_count(const char *name, int low, int high, int fallback, int *value_out)
 {
     double value = 0;
-    SG_TRY(sg_env_number(name, low, high, fallback, &value));
-    if (value != floor(value))
-        return sg_fail(SHINGLE_EINVAL, "%s is \"%.60s\"; a whole number is possible", name,
-                       sg_env(name));
+    const shingle_status status = sg_env_number(name, low, high, fallback, &value);
+    if (status != SHINGLE_OK || value != floor(value))
+        return sg_fail(SHINGLE_EINVAL, "%s is \"%.60s\"; a whole number of %d to %d is possible",
+                       name, sg_env(name), low, high);
     *value_out = (int)value;
     return SHINGLE_OK;
 }
