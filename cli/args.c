@@ -135,8 +135,11 @@ static int take_value(const args_option *o, const char *text)
     if (ok) return ARGS_GO;
     if (o->accepted != NULL)
         return out_error(CLI_USAGE, "--%s is \"%s\"; %s is accepted", o->name, text, o->accepted);
-    return out_error(CLI_USAGE, "--%s is \"%s\"; %s from %.15g to %.15g is accepted", o->name, text,
-                     o->kind == ARGS_INT ? "a whole number" : "a number", o->least, o->most);
+    if (o->kind == ARGS_INT)
+        return out_error(CLI_USAGE, "--%s is \"%s\"; a whole number from %.0f to %.0f is accepted",
+                         o->name, text, o->least, o->most);
+    return out_error(CLI_USAGE, "--%s is \"%s\"; a number from %.15g to %.15g is accepted", o->name,
+                     text, o->least, o->most);
 }
 
 static int bad_option(const args_command *c, const char *given, int error)

@@ -175,8 +175,8 @@ static int check_random(const request *q, bool json)
                            "seconds", report.seconds, "seed", (json_int_t)q->seed, "first",
                            report.first));
     } else {
-        printf("%lld random plans, %.3g million visits, in %.1f s: %s%lld violations%s\n",
-               (long long)report.checked, (double)report.visits / 1e6, report.seconds,
+        printf("%lld random plans, %lld visits, in %.1f s: %s%lld violations%s\n",
+               (long long)report.checked, (long long)report.visits, report.seconds,
                out_on(report.violations ? OUT_BAD : OUT_GOOD), (long long)report.violations,
                out_off());
         if (report.first[0] != '\0') printf("first: %s\n", report.first);
@@ -200,11 +200,13 @@ static int check(const request *q, const args *a)
 int cmd_check(int argc, char **argv)
 {
     request q = {.machine = "plain", .random = -1, .seed = 1, .most_ranks = 64};
+    args_option machine = group_machine_option(
+        &q.machine, "machine whose knobs are proposed, a name or a path (plain)");
+    machine.without = "random"; /* which draws knobs for no machine */
     const args_option options[] = {
         group_strategy_option(&q.strategy,
                               "one strategy: ring or 'ring{sub=2}'; otherwise all that apply"),
-        group_machine_option(&q.machine,
-                             "machine whose knobs are proposed, a name or a path (plain)"),
+        machine,
         {.name = "random",
          .kind = ARGS_INT,
          .value = &q.random,

@@ -291,7 +291,7 @@ static int unknown(const char *name)
         snprintf(known + at, sizeof known - at, "%s%s", count > 0 ? ", " : "", names[count]);
     }
     const char *const nearest = args_nearest(name, names, count);
-    return out_error(CLI_USAGE, "no figures of \"%.40s\"; %s%s%sthere are: %s", name,
+    return out_error(CLI_USAGE, "no figures of \"%.40s\"; %s%s%sthere are: %s, and all", name,
                      nearest ? "did you mean " : "", nearest ? nearest : "", nearest ? "? " : "",
                      known);
 }
