@@ -71,8 +71,8 @@ enum { FEW_WAVES = 4, LOW_BANDS = 8, MOST_STRIPS = 64 };
 enum { MOST_LAGGING = 4, LAGGING_WAVES = 6 };
 
 /* Slices of what leaves rank by rank.  Over a slow link (results/gpu/alone_h200_v4.json) 4 waves
- * took 547 us whole, 493 in 4 slices, 459 in 8, 450 in 16; but over none slices of two bands take 6
- * to 12 % longer than whole rows, of four 3 %. */
+ * took 547 us whole, 493 in 4 slices, 459 in 8, 450 in 16; but over none slices of two bands take 4
+ * to 14 % longer than whole rows, of four 2 to 4 %. */
 enum { SLICES_OF_WAVE = 2, SLICE_BANDS = 2 };
 
 /* Tiles that deal the columns of few rows to all SMs: the most bands, heights tried. */

@@ -37,7 +37,7 @@ static void test_round_trip(void **state)
     for (size_t i = 0; i < sizeof data; i++) data[i] = (uint8_t)(i * 37);
     for (int t = 0; t < 3; t++) {
         char error[FILE_ERROR] = "";
-        npy_array array;
+        npy_array array = {0};
         const size_t item = t == 0 ? 4 : 2;
         write_array("a.npy", types[t], 5, 7, data);
         assert_true(npy_read(path_of("a.npy"), &array, error));
@@ -84,7 +84,7 @@ static void test_every_cut_is_an_error(void **state)
     fclose(stream);
     for (size_t length = 0; length <= count + 1; length++) {
         char error[FILE_ERROR] = "";
-        npy_array array;
+        npy_array array = {0};
         stream = fopen(path_of("cut.npy"), "wb");
         assert_int_equal(fwrite(bytes, 1, length, stream), length);
         fclose(stream);

@@ -574,6 +574,9 @@ shingle_status sg_cuda_recover(void *self, sg_work *const *work, double seconds)
         status = sg_fail(SHINGLE_ETIMEOUT, "a GPU did not let go of its runs within %g s", seconds);
     else if (work != NULL)
         status = start_over(cuda, work);
+    else /* the words, by which replays are known, go first */
+        for (int r = 0; r < cuda->ranks; r++)
+            __atomic_store_n(&cuda->rank[r].captured, false, __ATOMIC_RELAXED);
     end_looking(cuda, mode);
     return status;
 }
