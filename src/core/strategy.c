@@ -1,5 +1,6 @@
 /* strategy.c -- text of strategies and knobs; the table itself is in registry.c. */
 #include "core/strategy.h"
+#include "core/split.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -72,6 +73,19 @@ int32_t sg_narrow_tile(const sg_machine *machine, int32_t height, int64_t cols)
     for (int t = 0; t < machine->tiles; t++)
         if (machine->tile[t].m == height && machine->tile[t].n < width + (t < TRIED)) return 0;
     return (int32_t)width;
+}
+
+int sg_column_parts(const sg_problem *p, const sg_machine *machine, const sg_tile *tile, bool held,
+                    bool cut)
+{
+    enum { MOST_BANDS = 8 }; /* of more, A is read as often as B was */
+    const int64_t bands = sg_ceil_div(p->m, tile->m);
+    const int64_t of_rows = sg_min(p->m, p->ranks) * sg_ceil_div(p->most_rows, tile->m);
+    const bool moves = sg_problem_out(p) == SG_OUT_ALL && p->ranks > 1 && !p->call;
+    if (!moves || machine->pool > 0 || bands > MOST_BANDS || (held && of_rows <= bands)) return 0;
+    if (!cut) return 1;
+    const int parts = sg_split_parts(bands * sg_ceil_div(p->n, tile->n), p->k, machine->sms);
+    return parts > 1 ? parts : 0;
 }
 
 /* Time of rank 0's product in tiles of TILE. */

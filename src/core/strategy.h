@@ -68,6 +68,12 @@ int sg_tile_heights(const sg_machine *machine, int most, int32_t *height);
  * of MACHINE's tiles of this height is narrower, or one of its first two tiles no wider. */
 int32_t sg_narrow_tile(const sg_machine *machine, int32_t height, int64_t cols);
 
+/* In how many parts of k, 1 or with CUT more, an all-reduce in tiles of TILE may be worth owners of
+ * columns: for few rows, if B is not HELD by a cache, since it is then read once, or if the rows of
+ * an owner do not fill their tiles.  0: owners of rows do. */
+int sg_column_parts(const sg_problem *problem, const sg_machine *machine, const sg_tile *tile,
+                    bool held, bool cut);
+
 int sg_knob_count(const sg_strategy *strategy);
 
 /* All strategies, in the order of strategies.h (registry.c).  NULL past the end. */

@@ -124,24 +124,19 @@ static int64_t waves_of(const sg_problem *p, const sg_machine *machine, const sg
 }
 
 /* Appends knobs for a B that no cache holds.  For few bands, or A is read as often: strips of a
- * wave each, the more of which there are, the more is added up at the end, and owners of columns.
- * For sums that all ranks get, if they are a few waves: strips that own rows follow, of a wave or
- * more, or else slices of rows do the same.  A pool's workers take what comes. */
+ * wave each, the more of which there are, the more is added up at the end.  For sums that all ranks
+ * get, if they are a few waves: strips that own rows follow, of a wave or more, or else slices of
+ * rows do the same.  A pool's workers take what comes. */
 static int propose_strips(const sg_problem *p, const sg_machine *machine, const sg_tile *tile,
                           sg_knobs *sets)
 {
     const bool all = sg_problem_out(p) == SG_OUT_ALL && machine->pool == 0;
-    const bool low = sg_ceil_div(p->m, tile->m) <= LOW_BANDS;
-    const int64_t waves = waves_of(p, machine, tile);
+    const int64_t bands = sg_ceil_div(p->m, tile->m), waves = waves_of(p, machine, tile);
     int n = 0;
     if (p->call) return 0;
-    if (low && waves > 1 && waves <= FEW_WAVES) {
+    if (bands <= LOW_BANDS && waves > 1 && waves <= FEW_WAVES) {
         sets[n] = whole(tile->m, tile->n);
         sets[n++].value[STRIPS] = (int32_t)waves;
-    }
-    if (low && all && p->ranks > 1) {
-        sets[n] = whole(tile->m, tile->n);
-        sets[n++].value[STRIPS] = 0;
     }
     if (all && waves > 1 && waves <= LAGGING_WAVES) {
         sets[n] = whole(tile->m, tile->n);
@@ -160,11 +155,10 @@ static int propose_slices(const sg_problem *p, const sg_machine *machine, const 
     const bool all = sg_problem_out(p) == SG_OUT_ALL, sums = sg_problem_sums(p);
     const double bytes = (double)p->m * (double)p->n * sg_type_bytes(p->type);
     const int64_t waves = waves_of(p, machine, tile);
-    const double product_us = (double)waves * sg_tile_us(p, machine, tile);
     const int64_t most = sums ? p->most_rows / (SLICE_BANDS * tile->m) : sg_ceil_div(p->n, tile->n);
     const int slices = (int)sg_min(sg_min(most, SLICES_OF_WAVE * waves), MOST_SUBS);
     if (all || p->call || machine->pool > 0 || waves < 2 || slices < 2) return 0;
-    if (bytes <= machine->store_gbps * 1e3 * product_us) return 0;
+    if (bytes <= machine->store_gbps * 1e3 * (double)waves * sg_tile_us(p, machine, tile)) return 0;
     sets[0] = whole(tile->m, tile->n);
     sets[0].value[sums ? SUBS : STRIPS] = slices;
     sets[0].value[LAG] = sums;
@@ -261,6 +255,12 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
         if (cut && at_once && is_dealt(p, machine, tile->m)) continue;
         n += propose_parts(p, machine, tile, 1, false, cut, &sets[n]);
         if (i == 0) n += propose_dealt(p, machine, at_once, &sets[n]);
+        const int parts = sg_column_parts(p, machine, tile, held, cut);
+        if (parts > 0) {
+            sets[n] = whole(tile->m, tile->n);
+            sets[n].value[STRIPS] = 0;
+            sets[n++].value[SPLITS] = parts;
+        }
         if (!cut && !held) n += propose_strips(p, machine, tile, &sets[n]);
         if (!cut) n += propose_slices(p, machine, tile, &sets[n]);
         const int64_t slices = sg_ceil_div(p->most_rows, tile->m) / (held ? 1 : LEAST_BANDS);
