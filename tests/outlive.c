@@ -1,7 +1,6 @@
 /* outlive.c -- what goes on for longer than its caller waits: functions of a failed run, runs of a
  * plan that is freed, a group that a forked child inherits; and what ranks that mind their own
  * business do meanwhile. */
-#include <dirent.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -17,6 +16,7 @@
 
 #include "backend/cpu/cpu_test.h"
 #include "core/comm.h"
+#include "tasks.h"
 
 enum { RANKS = 2, M = 64, N = 48, K = 96 };
 
@@ -509,30 +509,6 @@ static void forked_child_can_leave(void **state)
     run_all(&w);
     for (int r = 0; r < RANKS; r++) assert_int_equal(shingle_sync(w.comm[r], 20), SHINGLE_OK);
     close_world(&w);
-}
-
-/* The threads of this process, and how many of them would not take SIGNAL. */
-static int threads_now(int signal, int *without_out)
-{
-    DIR *const folder = opendir("/proc/self/task");
-    assert_non_null(folder);
-    int count = 0;
-    *without_out = 0;
-    for (const struct dirent *task = readdir(folder); task != NULL; task = readdir(folder)) {
-        char name[300], line[200];
-        unsigned long long blocked = 0;
-        if (task->d_name[0] == '.') continue;
-        snprintf(name, sizeof name, "/proc/self/task/%s/status", task->d_name);
-        FILE *const file = fopen(name, "r");
-        if (file == NULL) continue; /* it has ended */
-        while (fgets(line, sizeof line, file) != NULL)
-            if (sscanf(line, "SigBlk: %llx", &blocked) == 1) break;
-        fclose(file);
-        count++;
-        *without_out += (int)(blocked >> (signal - 1) & 1);
-    }
-    closedir(folder);
-    return count;
 }
 
 /* Those of the library take none, but for faults and profilers; how others do is their business. */

@@ -1,4 +1,5 @@
-/* strategy.c -- text of strategies and knobs; the table itself is in registry.c. */
+/* strategy.c -- what strategies ask of a machine before they propose, and the text of strategies
+ * and knobs; the table itself is in registry.c. */
 #include "core/strategy.h"
 #include "core/split.h"
 

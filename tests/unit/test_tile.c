@@ -2,7 +2,6 @@
  *
  * Products use small integers, whose sums are exact in f32 in any order; one more test uses random
  * values and compares bits with the chain that tile.h promises. */
-#include <dirent.h>
 #include <dlfcn.h>
 #include <math.h>
 #include <pthread.h>
@@ -21,6 +20,7 @@
 #include "backend/cpu/convert.h"
 #include "backend/cpu/micro.h"
 #include "backend/cpu/tile.h"
+#include "tasks.h"
 
 #define POISON 0x7fa5a5a5u /* a NaN: reading what was never written shows in every result */
 
@@ -484,23 +484,9 @@ static void shapes_are_offered_and_accumulators_reserved(void **state)
 /* The threads of this process that would take SIGTERM. */
 static int takers(void)
 {
-    DIR *const folder = opendir("/proc/self/task");
-    int count = 0;
-    assert_non_null(folder);
-    for (const struct dirent *task = readdir(folder); task != NULL; task = readdir(folder)) {
-        char name[300], line[200];
-        unsigned long long blocked = 0;
-        if (task->d_name[0] == '.') continue;
-        snprintf(name, sizeof name, "/proc/self/task/%s/status", task->d_name);
-        FILE *const file = fopen(name, "r");
-        if (file == NULL) continue; /* it has ended */
-        while (fgets(line, sizeof line, file) != NULL)
-            if (sscanf(line, "SigBlk: %llx", &blocked) == 1) break;
-        fclose(file);
-        count += (blocked >> (SIGTERM - 1) & 1) == 0;
-    }
-    closedir(folder);
-    return count;
+    int without = 0;
+    const int threads = threads_now(SIGTERM, &without);
+    return threads - without;
 }
 
 /* OpenBLAS has a thread for each core.  A program has none of them where another engine multiplies,
