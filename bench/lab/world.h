@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-enum { MOST_RANKS = 4, PAGES = 6 /* 8192 flags */ };
+enum { MOST_RANKS = 8, PAGES = 8 /* 32768 flags */ };
 
 template <class T> static T *device(size_t count) {
     T *p;
