@@ -89,18 +89,19 @@ typedef struct sg_machine {
     double node_us;  /* nodes: added to whatever goes from node to node */
 
     /* Copies and products. */
-    int copy_engines;  /* copies of a rank that run at once; 0: 1 */
-    double peer_us;    /* a copy to another peer than its engine's last one: added to copy_us */
-    double local_gbps; /* a copy engine within a rank's memory; 0: half of mem_gbps */
-    double sum_gbps;   /* sums and copies by SMs, bytes read and written there; 0: mem_gbps */
-    double visit_us;   /* a tile's cost that does not depend on k */
-    double add_us;     /* the same of each addend of a tile, beside that */
-    double idle_part;  /* part of its time that a tile takes less where all other SMs stand still */
-    double mem_part;   /* part of what its operands and result take at mem_gbps that a product does
+    int copy_engines;   /* copies of a rank that run at once; 0: 1 */
+    double peer_us;     /* a copy to another peer than its engine's last one: added to copy_us */
+    double local_gbps;  /* a copy engine within a rank's memory; 0: half of mem_gbps */
+    double sum_gbps;    /* sums and copies by SMs, bytes read and written there; 0: mem_gbps */
+    double visit_us;    /* a tile's cost that does not depend on k */
+    double add_us;      /* the same of a tile's first addend, beside that ... */
+    double more_add_us; /* ... and of each further one; 0: add_us */
+    double idle_part; /* part of its time that a tile takes less where all other SMs stand still */
+    double mem_part;  /* part of what its operands and result take at mem_gbps that a product does
                           not hide */
-    double cache_mb;   /* 1e6 bytes of B that stay at hand until they are read again; 0: 48 */
-    double vendor;     /* rate of the vendor's product, of gemm_tflops; 0: 1 */
-    double burst;      /* a run's products go this much faster ... */
+    double cache_mb;  /* 1e6 bytes of B that stay at hand until they are read again; 0: 48 */
+    double vendor;    /* rate of the vendor's product, of gemm_tflops; 0: 1 */
+    double burst;     /* a run's products go this much faster ... */
     double vendor_burst; /* the same of the vendor's, which takes other power; 0: burst */
     double burst_us;     /* ... for this long, before power or heat slow them; 0: never */
 

@@ -106,6 +106,20 @@ static double beside_memory(const sg_machine *machine, double math, double memor
     return longer > 0 ? longer + machine->mem_part * shorter * shorter / longer : 0;
 }
 
+/* What the addends of a visit cost beside their bytes: under a product those behind the first have
+ * come by the time that it has, and sums in f32 take twice as long. */
+static double adding_us(const sg_machine *machine, const sg_sched *s, const sg_patch *p)
+{
+    const bool more = p->k0 < p->k1 && machine->more_add_us > 0;
+    double us = 0;
+    for (int32_t i = 0; i < p->adds; i++) {
+        const int64_t bytes = sg_sched_element_bytes(s, s->add[p->add0 + i].area.buf);
+        const double each = more && i > 0 ? machine->more_add_us : machine->add_us;
+        us += each * (double)bytes / sg_type_bytes(s->problem->type);
+    }
+    return us;
+}
+
 /* Of what addends take, the part that no other product of so many US hides: a tile of such a shape
  * leaves while the next one is computed, and up to three addends come where it leaves, if nothing
  * else is done to it (kernel/sums_sm90.cuh). */
@@ -115,7 +129,7 @@ static double late_part(const sg_machine *machine, const sg_sched *s, const sg_l
     const bool epilogue = p->final && sg_problem_has_epilogue(s->problem);
     const bool ordered = p->own_rounded || p->own_at <= 1;
     const bool hides = p->adds <= 3 && p->waits == 0 && ordered && !epilogue &&
-                       us >= (2 + p->adds) * machine->add_us;
+                       us >= 2 * machine->add_us + adding_us(machine, s, p);
     return hides ? tile_of(machine, l).late : 1;
 }
 
@@ -124,7 +138,7 @@ static double late_part(const sg_machine *machine, const sg_sched *s, const sg_l
 static double fixed_us(const sg_machine *machine, const sg_sched *s, const sg_patch *p, double late)
 {
     if (p->adds > 0 && s->buf[s->add[p->add0].area.buf].tagged) return 0;
-    return machine->visit_us + late * p->adds * machine->add_us;
+    return machine->visit_us + late * adding_us(machine, s, p);
 }
 
 /* Tiles of a launch that are multiplied. */

@@ -518,7 +518,7 @@ static void the_static_rule_is_near_the_prediction(void **state)
         assert_non_null(strstr(rule->reason, "static: "));
         int priced = 0;
         for (int c = 0; c < rule->candidates; c++) priced += rule->candidate[c].predicted_us > 0;
-        assert_true(priced == 1 + (rule->chosen != 0));
+        assert_in_range(priced, 1 + (rule->chosen != 0), 2);
         /* Not faster than all: the planner may have taken a simpler plan within one per cent. */
         double least = best->predicted_us;
         for (int c = 0; c < best->candidates; c++)

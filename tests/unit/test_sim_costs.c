@@ -49,6 +49,8 @@ static double price(const char *problem, const char *strategy, const sg_machine 
 #define ALONE "alone{tile_m=64,tile_n=64}"
 #define GATHER "fused_in{chunks=1,slabs=1,tile_m=64,tile_n=64,push=0,strips=%d}"
 #define PUSHED "fused_in{chunks=1,slabs=%d,tile_m=64,tile_n=64,push=1,strips=1}"
+#define AT_ONCE "fused_out{subs=1,lag=0,tile_m=64,tile_n=64,once=1,splits=1,strips=1,tagged=0}"
+#define CUT "fused_out{subs=1,lag=0,tile_m=64,tile_n=64,once=0,splits=2,strips=1,tagged=0}"
 #define SCATTER "fused_out{subs=1,lag=0,tile_m=64,tile_n=64,once=0,splits=1,strips=1,tagged=0}"
 
 static double gathered(int strips, const char *problem, const sg_machine *m)
@@ -179,7 +181,7 @@ static void sums_come_behind_the_product(void **state)
     expect_us(price("gemm_rs:f32:128x64x64:r2", SCATTER, &m), 2 * tile_us + 10);
 }
 
-/* Each of them costs a tile its time. */
+/* Each of them costs a tile its time; under a product those behind the first one may cost less. */
 static void addends_cost_by_number(void **state)
 {
     (void)state;
@@ -188,6 +190,25 @@ static void addends_cost_by_number(void **state)
     expect_us(price("gemm:f32:128x64x64:r1", ALONE, &m), 2 * tile_us);
     expect_us(price("gemm_rs:f32:128x64x64:r2", SCATTER, &m), 2 * tile_us + 7);
     expect_us(price("gemm_rs:f32:192x64x64:r3", SCATTER, &m), 3 * tile_us + 2 * 7);
+    expect_us(price("gemm_ar:f32:64x64x64:r3", AT_ONCE, &m), tile_us + 3 * 7);
+    m.more_add_us = 3;
+    expect_us(price("gemm_rs:f32:128x64x64:r2", SCATTER, &m), 2 * tile_us + 7);
+    expect_us(price("gemm_rs:f32:256x64x64:r4", SCATTER, &m), 4 * tile_us + 7 + 2 * 3);
+    expect_us(price("gemm_ar:f32:64x64x64:r3", AT_ONCE, &m), tile_us + 3 * 7); /* no product */
+}
+
+/* Sums in f32, which parts of k hand on, are twice as much as what ranks send of 16 bits. */
+static void wide_addends_count_twice(void **state)
+{
+    (void)state;
+    sg_machine m = quiet(1);
+    m.add_us = 7;
+    m.more_add_us = 3;
+    m.gemm_tflops[SG_BF16] = m.gemm_tflops[SG_F32];
+    const char *const of_f32 = "gemm_rs:f32:128x64x64:r2";
+    const char *const of_bf16 = "gemm_rs:bf16:128x64x64:r2";
+    expect_us(price(of_f32, CUT, &m), price(of_f32, SCATTER, &m) + 7 + 3);
+    expect_us(price(of_bf16, CUT, &m), price(of_bf16, SCATTER, &m) + 2 * 7 + 2 * 7 + 3 - 7);
 }
 
 /* Up to three come under the next product, if that takes long enough and
@@ -360,6 +381,7 @@ int main(void)
         cmocka_unit_test(a_held_strip_is_read_once),
         cmocka_unit_test(sums_come_behind_the_product),
         cmocka_unit_test(addends_cost_by_number),
+        cmocka_unit_test(wide_addends_count_twice),
         cmocka_unit_test(tiles_of_some_shapes_hide_addends),
         cmocka_unit_test(few_tiles_go_faster),
         cmocka_unit_test(the_vendor_has_a_burst_of_its_own),
