@@ -20,32 +20,29 @@
  *
  *     tagged   lane 0:  all rows -> places of everybody, at rest before | places of all ranks -> C
  *
- * What travels then tells by itself that it has come: no acknowledgement, no flag behind it and no
- * tile of its own for the sum.  In two hops, ranks own columns of tiles instead of rows
- * (moves_tagged.c).  In one slice, with k whole.
+ * What travels tells by itself that it has come: no acknowledgement, no flag behind it, no tile of
+ * its own for the sum.  In two hops ranks own columns of tiles (moves_tagged.c).
  *
  *     strips   lane 0:  first columns: rows of r+1 -> r+1, ..., own rows -> r | next columns: ... |
  *                       inboxes -> C
  *
- * Owner by owner, all of B is read for each of them, from memory if no cache holds it.  In strips
- * of columns, each a wave of everybody's rows, it is read once.  Own tiles would now wait for what
- * the others multiply at the same time, and send a tile later: so they go to an inbox, too, and all
- * is added up at the end, while the last tiles travel.  A call makes whole rows.
+ * Owner by owner, all of B is read for each of them, if no cache holds it.  In strips of columns,
+ * each a wave of everybody's rows, it is read once.  Own tiles would wait for what the others just
+ * multiply: so they go to an inbox, too, and all is added up at the end.  A call makes whole rows.
  *
  *     strips   lane 0:  strip 1: rows of r+1 -> r+1, ... | strip 2: rows of r+1 -> r+1, ... |
  *     and lag           own rows of strip 1 + inboxes -> C | strip 3: ... | own rows of strip 2 ...
  *
- * Several strips and one slice with a lag: own rows come `lag` strips behind and add in their
- * product what has arrived meanwhile, as those of slices do.  Only the last strip's stores are
- * exposed, but unlike slices, which read all of B each, strips read it twice at most.
+ * With a lag, own rows come `lag` strips behind and add what has arrived meanwhile: only the last
+ * strip's stores are exposed.  Slices do the same, but read all of B each, strips twice at most.
  *
  *     strips=0 lane 0:  columns of r+1 -> r+1 | columns of r+2 -> r+2 | ... | own columns + inboxes -> C
  *
- * No strips: the owners of an all-reduce have columns instead of rows (split_columns.c).  All rows
- * meet a column of B at the same time, and it is read once, A for each owner.
+ * No strips: owners of an all-reduce have columns instead of rows (split_columns.c).  All rows meet
+ * a column of B at the same time, and it is read once, A for each owner; in slices of all rows, own
+ * columns `lag` slices behind, once in each.
  *
- * `splits` parts of k (split.h) fill the SMs that few tiles leave idle.
- */
+ * `splits` parts of k (split.h) fill the SMs that few tiles leave idle. */
 #include "core/split.h"
 #include "core/strategy.h"
 
@@ -54,8 +51,8 @@ enum { SUBS, LAG, TILE_M, TILE_N, ONCE, SPLITS, STRIPS, TAGGED };
 /* Of a rank's tiles, as it sends them to all others at once; beyond, two hops are faster. */
 static const double most_once_bytes = 64e6;
 
-/* The same of tagged data, which are summed when all is sent: up to 512 rows of 16384 columns in
- * two hops of four ranks; and at once where two hops are possible, which pay sooner here. */
+/* The same of tagged data, summed when all is sent: up to 512 rows of 16384 columns in two hops of
+ * four ranks; and at once where two hops are possible, which pay sooner here. */
 static const double most_tagged_bytes = 26e6, most_tagged_once_bytes = 8e6;
 
 /* A slice reads all of B: where no cache holds that, the memory takes longer for it than the
@@ -63,17 +60,17 @@ static const double most_tagged_bytes = 26e6, most_tagged_once_bytes = 8e6;
 enum { LEAST_BANDS = 4, MOST_SUBS = 8 };
 
 /* Of a product of few waves, more shapes of tiles are worth trying: where waves end shows. */
-enum { FEW_WAVES = 4, LOW_BANDS = 8, MOST_STRIPS = 64 };
+enum { FEW_WAVES = 4, LOW_BANDS = 8, OWNED_BANDS = 2, MOST_STRIPS = 64 };
 
 /* Strips that own rows follow: fewer end in more that is exposed, more read rows of A more often.
- * Measured on four H200s, eight of a wave or less cost up to 20 % more than four, and 8192 rows and
- * more, of which little is exposed, up to 8 % more than whole ones. */
+ * On four H200s eight of a wave or less cost up to 20 % more than four, and 8192 rows and more, of
+ * which little is exposed, up to 8 % more than whole ones. */
 enum { MOST_LAGGING = 4, LAGGING_WAVES = 6 };
 
 /* Slices of what leaves rank by rank.  Over a slow link (results/gpu/alone_h200_v4.json) 4 waves
- * took 547 us whole, 493 in 4 slices, 459 in 8, 450 in 16; but over none slices of two bands take 4
- * to 14 % longer than whole rows, of four 2 to 4 %. */
-enum { SLICES_OF_WAVE = 2, SLICE_BANDS = 2 };
+ * took 547 us whole, 493 in 4 slices, 459 in 8, 450 in 16; over none two bands take 4 to 14 %
+ * longer than whole rows, four 2 to 4 %, 4 slices of owned columns 0 to 4 (plan_h200_v1.json). */
+enum { SLICES_OF_WAVE = 2, SLICE_BANDS = 2, MOST_OF_COLUMNS = 4 };
 
 /* Tiles that deal the columns of few rows to all SMs: the most bands, heights tried. */
 enum { NARROW_BANDS = 2, HEIGHTS = 2 };
@@ -96,6 +93,12 @@ static bool accepts(const sg_problem *p, sg_text *why)
 static sg_knobs whole(int32_t m, int32_t n)
 {
     return (sg_knobs){{[SUBS] = 1, [TILE_M] = m, [TILE_N] = n, [SPLITS] = 1, [STRIPS] = 1}};
+}
+
+/* The same of owners of columns, in SLICES of all rows and PARTS of k. */
+static sg_knobs owned_columns(const sg_tile *tile, int slices, int parts)
+{
+    return (sg_knobs){{[SUBS] = slices, [TILE_M] = tile->m, [TILE_N] = tile->n, [SPLITS] = parts}};
 }
 
 /* Appends knobs with k whole or, with CUT, in as many parts as fill the SMs with the tiles of all
@@ -123,20 +126,20 @@ static int64_t waves_of(const sg_problem *p, const sg_machine *machine, const sg
     return sg_ceil_div(tiles, machine->sms);
 }
 
-/* Appends knobs for a B that no cache holds.  For few bands, or A is read as often: strips of a
- * wave each, the more of which there are, the more is added up at the end.  For sums that all ranks
- * get, if they are a few waves: strips that own rows follow, of a wave or more, or else slices of
- * rows do the same.  A pool's workers take what comes. */
+/* Appends knobs for a B that no cache holds.  For few bands, of all or of an owner, or A is read as
+ * often: strips of a wave or more, the more of which there are, the more is added up at the end.
+ * For sums of a few waves that all get: strips that own rows follow.  Workers take what comes. */
 static int propose_strips(const sg_problem *p, const sg_machine *machine, const sg_tile *tile,
                           sg_knobs *sets)
 {
     const bool all = sg_problem_out(p) == SG_OUT_ALL && machine->pool == 0;
     const int64_t bands = sg_ceil_div(p->m, tile->m), waves = waves_of(p, machine, tile);
+    const bool low = sg_ceil_div(p->most_rows, tile->m) <= OWNED_BANDS;
     int n = 0;
     if (p->call) return 0;
-    if (bands <= LOW_BANDS && waves > 1 && waves <= FEW_WAVES) {
+    if (waves > 1 && (low || (bands <= LOW_BANDS && waves <= FEW_WAVES))) {
         sets[n] = whole(tile->m, tile->n);
-        sets[n++].value[STRIPS] = (int32_t)waves;
+        sets[n++].value[STRIPS] = (int32_t)sg_min(waves, FEW_WAVES);
     }
     if (all && waves > 1 && waves <= LAGGING_WAVES) {
         sets[n] = whole(tile->m, tile->n);
@@ -146,28 +149,29 @@ static int propose_strips(const sg_problem *p, const sg_machine *machine, const 
     return n;
 }
 
-/* Appends knobs for a link that takes longer to carry tiles than it takes to multiply them.  The
- * rank's own come last, when nothing travels any more: in slices, of rows or, where nothing is
- * summed, of columns, they come in between. */
+/* Appends knobs for a link that takes longer to carry tiles, or sums that all get, than it takes to
+ * multiply them.  The rank's own come last, when nothing travels any more: in slices, of
+ * rows or, where nothing is summed, of columns, they come in between. */
 static int propose_slices(const sg_problem *p, const sg_machine *machine, const sg_tile *tile,
                           sg_knobs *sets)
 {
     const bool all = sg_problem_out(p) == SG_OUT_ALL, sums = sg_problem_sums(p);
     const double bytes = (double)p->m * (double)p->n * sg_type_bytes(p->type);
-    const int64_t waves = waves_of(p, machine, tile);
-    const int64_t most = sums ? p->most_rows / (SLICE_BANDS * tile->m) : sg_ceil_div(p->n, tile->n);
-    const int slices = (int)sg_min(sg_min(most, SLICES_OF_WAVE * waves), MOST_SUBS);
-    if (all || p->call || machine->pool > 0 || waves < 2 || slices < 2) return 0;
-    if (bytes <= machine->store_gbps * 1e3 * (double)waves * sg_tile_us(p, machine, tile)) return 0;
-    sets[0] = whole(tile->m, tile->n);
-    sets[0].value[sums ? SUBS : STRIPS] = slices;
-    sets[0].value[LAG] = sums;
+    const int64_t waves = waves_of(p, machine, tile), rows = all ? p->m : p->most_rows;
+    const int64_t most = sums ? rows / (SLICE_BANDS * tile->m) : sg_ceil_div(p->n, tile->n);
+    const int slices =
+        (int)sg_min(sg_min(most, SLICES_OF_WAVE * waves), all ? MOST_OF_COLUMNS : MOST_SUBS);
+    const double sent_us = bytes * (all ? p->ranks - 1 : 1) / (machine->store_gbps * 1e3);
+    if (p->call || machine->pool > 0 || waves < 2 || slices < 2) return 0;
+    if (sent_us <= (double)waves * sg_tile_us(p, machine, tile)) return 0;
+    sets[0] = all ? owned_columns(tile, slices, 1) : whole(tile->m, tile->n);
+    if (!all) sets[0].value[sums ? SUBS : STRIPS] = slices;
+    if (!all) sets[0].value[LAG] = sums;
     return 1;
 }
 
-/* Appends knobs with tiles that are narrower than all of the machine's of HEIGHT rows, so that a
- * product of few rows has one for every SM: reading B takes all of them, and so no SM reads what
- * others do, and no sum has to be handed on. */
+/* Appends knobs with tiles so narrow that a product of few rows has one of HEIGHT for every SM:
+ * reading B takes all SMs, none reads what others do, and no sum is handed on. */
 static int propose_narrow(const sg_problem *p, const sg_machine *machine, int32_t height, bool once,
                           sg_knobs *sets)
 {
@@ -207,12 +211,13 @@ static bool is_dealt(const sg_problem *p, const sg_machine *machine, int32_t hei
 }
 
 /* May tagged data be of tiles as in K?  It is stored beside no product: one wave is best; two hops
- * of several ranks save so much that there may be more, the last as good as full.  512x8192x2048 on
- * four H200s: 65 us in 256 tiles, 74 in 172, 75 untagged; 512x8192x14336 on two: 198 and 184. */
+ * of several ranks save so much that there may be two, the last as good as full.  On four H200s
+ * 512x8192x2048: 65 us in 256 tiles, 74 in 172, else 75; 512x12288x12288: 270 in 384, else 259. */
 static bool suits_tags(const sg_problem *p, int sms, const int32_t *k, bool once)
 {
     const int64_t tiles = sg_ceil_div(p->m, k[TILE_M]) * sg_ceil_div(p->n, k[TILE_N]);
-    return tiles <= sms || (!once && p->ranks > 2 && 4 * tiles >= 3 * sg_round_up(tiles, sms));
+    const bool two = !once && p->ranks > 2 && tiles <= 2 * (int64_t)sms;
+    return tiles <= sms || (two && 4 * tiles >= 3 * sg_round_up(tiles, sms));
 }
 
 /* Appends those of N knob sets that may be tagged once more, tagged, where a machine says what that
@@ -256,11 +261,7 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
         n += propose_parts(p, machine, tile, 1, false, cut, &sets[n]);
         if (i == 0) n += propose_dealt(p, machine, at_once, &sets[n]);
         const int parts = sg_column_parts(p, machine, tile, held, cut);
-        if (parts > 0) {
-            sets[n] = whole(tile->m, tile->n);
-            sets[n].value[STRIPS] = 0;
-            sets[n++].value[SPLITS] = parts;
-        }
+        if (parts > 0) sets[n++] = owned_columns(tile, 1, parts);
         if (!cut && !held) n += propose_strips(p, machine, tile, &sets[n]);
         if (!cut) n += propose_slices(p, machine, tile, &sets[n]);
         const int64_t slices = sg_ceil_div(p->most_rows, tile->m) / (held ? 1 : LEAST_BANDS);
@@ -348,8 +349,7 @@ static void store_sum(building *b, const sg_piece *piece)
  * others have sent to C, or what all have sent. */
 typedef enum form { SENT, ADDED, SUMMED } form;
 
-/* Emits slice C of Q's rows, of the columns at hand; FLAG0 is the first
- * tile flag and moves behind it. */
+/* Emits slice C of Q's rows, of the columns at hand; FLAG0, its first tile flag, moves on. */
 static void emit_slice(building *b, int q, int c, form how, int32_t *flag0)
 {
     const int32_t *const k = b->knobs->value;

@@ -253,17 +253,25 @@ static void a_call_has_no_strips(void **state)
     discard(&b);
 }
 
-/* Slices that are proposed for TEXT: bit i stands for i. */
-static unsigned slices_of(const char *text)
+/* Slices that are proposed for TEXT on MACHINE, of owners of columns or not: bit i stands for i. */
+static unsigned slices_on(const char *text, const sg_machine *machine, bool columns)
 {
     const sg_strategy *const strategy = sg_strategy_find("fused_out");
-    const sg_machine machine = machine_of_tiles(128, 256);
     proposals all;
     unsigned slices = 0;
-    propose(text, strategy, &machine, &all);
-    for (int i = 0; i < all.count; i++)
-        slices |= 1u << all.set[i].value[knob_called(strategy, "subs")];
+    propose(text, strategy, machine, &all);
+    for (int i = 0; i < all.count; i++) {
+        const int32_t *const value = all.set[i].value;
+        if ((value[knob_called(strategy, "strips")] == 0) == columns)
+            slices |= 1u << value[knob_called(strategy, "subs")];
+    }
     return slices;
+}
+
+static unsigned slices_of(const char *text)
+{
+    const sg_machine machine = machine_of_tiles(128, 256);
+    return slices_on(text, &machine, false);
 }
 
 /* Up to eight, and then four, too; of four bands each where no cache holds B. */
@@ -276,6 +284,26 @@ static void slices_are_of_whole_bands(void **state)
     assert_int_equal(slices_of("gemm_ar:bf16:4096x8192x8192:r4"), 1u << 1 | 1u << 2);
     assert_int_equal(slices_of("gemm_ar:bf16:512x5120x4096:r4"), 1u << 1);
     assert_int_equal(slices_of("gemm_rs:bf16:4096x5120x4096:r4"), 1u << 1);
+}
+
+/* Where sums take longer to get to all ranks than owners to multiply them: 235 MB of the first take
+ * 470 us, its four waves of 100 us 400. */
+static void slices_of_columns_are_proposed_for_slow_links(void **state)
+{
+    (void)state;
+    sg_machine machine = machine_of_tiles(128, 256);
+    machine.gemm_tflops[SG_BF16] = 2e-6 * 128 * 256 * 4096 * machine.sms / 100;
+    machine.store_gbps = 500;
+    const char *const eight = "gemm_ar:bf16:2048x8192x4096:r8";
+    assert_int_equal(slices_on(eight, &machine, true), 1u << 4);
+    assert_int_equal(slices_on("gemm_ar:bf16:768x8192x2048:r8", &machine, true), 1u << 1 | 1u << 3);
+    assert_int_equal(slices_on("gemm_ar:bf16:2048x8192x4096:r6", &machine, true), 0);
+    assert_int_equal(slices_on("gemm_ar:bf16:2048x8192x4096:r8:call=9", &machine, true), 0);
+    machine.store_gbps = 600;
+    assert_int_equal(slices_on(eight, &machine, true), 0);
+    machine.store_gbps = 1;
+    machine.pool = 2;
+    assert_int_equal(slices_on(eight, &machine, true), 0);
 }
 
 /* The most strips that are proposed for TEXT, behind the whole, with LAG or without. */
@@ -307,6 +335,8 @@ static void strips_are_proposed_where_b_is_large(void **state)
     assert_int_equal(most_strips("gemm_a2a:bf16:512x12288x24576:r2", 0), 2);
     assert_int_equal(most_strips("gemm_rs:bf16:256x12288x24576:r2", 0), 1); /* one wave */
     assert_int_equal(most_strips("gemm_rs:bf16:2048x3072x24576:r2", 0), 1); /* 16 bands */
+    assert_int_equal(most_strips("gemm_rs:bf16:2048x16384x6656:r8", 0), 4); /* two of an owner */
+    assert_int_equal(most_strips("gemm_rs:bf16:4096x16384x6656:r8", 0), 1);
     assert_int_equal(most_strips("gemm_ar:bf16:512x8192x2048:r2", 0), 1);
     assert_int_equal(most_strips("gemm_ar:bf16:8192x12288x24576:r2", 0), 1);
     assert_int_equal(most_strips("gemm_ar:bf16:512x12288x24576:r2:call=9", 0), 1);
@@ -399,9 +429,10 @@ static void tags_are_proposed_where_their_worth_is_known(void **state)
     assert_int_equal(count_hops("gemm_ar:bf16:64x8192x4096:r4", &machine), 0);
     machine.hop_us = 3;
     assert_int_equal(count_hops("gemm_ar:bf16:64x8192x4096:r4", &machine), 2);
-    assert_int_equal(count_hops("gemm_ar:bf16:512x12288x4096:r4", &machine), 1);
-    assert_int_equal(count_tagged("gemm_ar:bf16:512x12288x4096:r4", &machine), 0); /* not at once */
-    assert_int_equal(count_hops("gemm_ar:bf16:384x6144x4096:r4", &machine), 0);    /* 2.2 waves */
+    assert_int_equal(count_hops("gemm_ar:bf16:256x8192x4096:r4", &machine), 1);
+    assert_int_equal(count_tagged("gemm_ar:bf16:256x8192x4096:r4", &machine), 0); /* not at once */
+    assert_int_equal(count_hops("gemm_ar:bf16:256x12288x4096:r4", &machine), 0);  /* three waves */
+    assert_int_equal(count_hops("gemm_ar:bf16:384x6144x4096:r4", &machine), 0);   /* 2.2 waves */
     assert_int_equal(count_hops("gemm_ar:bf16:64x8192x4096:r2", &machine), 2);
     assert_int_equal(count_tagged("gemm_rs:bf16:64x8192x4096:r2", &machine), 0);
     assert_int_equal(count_tagged("gemm_ar:bf16:64x8192x4096:r2:call=9", &machine), 0);
@@ -444,6 +475,7 @@ int main(void)
         cmocka_unit_test(what_is_not_summed_goes_straight),
         cmocka_unit_test(a_call_has_no_strips),
         cmocka_unit_test(slices_are_of_whole_bands),
+        cmocka_unit_test(slices_of_columns_are_proposed_for_slow_links),
         cmocka_unit_test(strips_are_proposed_where_b_is_large),
         cmocka_unit_test(strips_that_own_rows_follow_are_proposed),
         cmocka_unit_test(owners_of_columns_are_proposed),
