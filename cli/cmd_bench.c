@@ -315,8 +315,8 @@ static int bench(request *q, bool json)
     int code = report_check(&q->how);
     if (code == CLI_OK) code = check_strategies(q->strategies);
     if (code != CLI_OK) return code;
-    code = group_find("suite", "bench/suites", ".txt", q->suite, q->path, sizeof q->path);
-    if (code != CLI_OK) return code;
+    if (shingle_file_find(SHINGLE_SUITES, q->suite, q->path, sizeof q->path) != SHINGLE_OK)
+        return out_error(CLI_USAGE, "%s", shingle_error());
     if (!suite_read(q->path, &s, error)) return out_error(CLI_USAGE, "%s", error);
     if (drawing_check(q->how.drawing, 2 * s.lines) != CLI_OK) {
         suite_free(&s);

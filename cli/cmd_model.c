@@ -378,8 +378,8 @@ static int model_of(request *q, bool json)
     config_model model;
     int code = check_words(q);
     if (code != CLI_OK) return code;
-    code = group_find("model", "models", ".json", q->path, path, sizeof path);
-    if (code != CLI_OK) return code;
+    if (shingle_file_find(SHINGLE_MODELS, q->path, path, sizeof path) != SHINGLE_OK)
+        return out_error(CLI_USAGE, "%s", shingle_error());
     if (!config_read(path, &q->config, &model, error)) return out_error(CLI_USAGE, "%s", error);
     code = drawing_check(q->how.drawing, (q->plan_only ? 1 : 2) * model.products);
     if (code != CLI_OK) return code;

@@ -78,12 +78,14 @@ static int collect(const request *q, job *j, int *ranks)
     char path[GROUP_PATH];
     char error[FILE_ERROR];
     config_model model;
-    int code = group_find("model", "models", ".json", q->model, path, sizeof path);
-    if (code != CLI_OK) return code;
+    if (shingle_file_find(SHINGLE_MODELS, q->model, path, sizeof path) != SHINGLE_OK)
+        return out_error(CLI_USAGE, "%s", shingle_error());
     if (!config_read(path, &q->config, &model, error)) return out_error(CLI_USAGE, "%s", error);
-    for (int i = 0; code == CLI_OK && i < model.products; i++)
-        code = add_problem(j, model.product[i].problem, ranks);
-    return code;
+    for (int i = 0; i < model.products; i++) {
+        const int code = add_problem(j, model.product[i].problem, ranks);
+        if (code != CLI_OK) return code;
+    }
+    return CLI_OK;
 }
 
 /* ---- Tuning ---------------------------------------------------------------------------------- */

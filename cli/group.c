@@ -1,170 +1,31 @@
 /* group.c -- see group.h. */
 #include "group.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "args.h"
 #include "cli.h"
 #include "out.h"
 
-#ifndef SHINGLE_DATADIR
-#define SHINGLE_DATADIR "/usr/local/share/shingle"
-#define SHINGLE_DATA_FROM_BIN "../share/shingle"
-#endif
-
-enum { MAX_NAMES = 64, MAX_NAME = 48 };
-
-/* ---- Files by name --------------------------------------------------------------------------- */
-
-typedef struct names {
-    char name[MAX_NAMES][MAX_NAME];
-    int count;
-} names;
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(a, b);
-}
-
-static void list(const char *folder, const char *ending, names *n)
-{
-    DIR *const dir = opendir(folder);
-    if (dir == NULL) return;
-    const size_t end = strlen(ending);
-    for (struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
-        const size_t length = strlen(entry->d_name);
-        if (length <= end || length - end >= MAX_NAME || n->count == MAX_NAMES) continue;
-        if (strcmp(entry->d_name + length - end, ending) != 0) continue;
-        memcpy(n->name[n->count], entry->d_name, length - end);
-        n->name[n->count++][length - end] = '\0';
-    }
-    closedir(dir);
-}
-
-/* Names that several folders have count once. */
-static void sort_names(names *n)
-{
-    qsort(n->name, (size_t)n->count, sizeof n->name[0], by_name);
-    int kept = 0;
-    for (int i = 0; i < n->count; i++)
-        if (kept == 0 || strcmp(n->name[i], n->name[kept - 1]) != 0)
-            memmove(n->name[kept++], n->name[i], sizeof n->name[0]);
-    n->count = kept;
-}
-
-/* Where files that come with the program are looked for, the first that has one first: the working
- * folder; beside the program, so that an installation may be moved; in its build tree, which has
- * links to the source's; and where it was configured to be installed. */
-enum { PLACES = 4 };
-typedef struct places {
-    char folder[PLACES][GROUP_PATH];
-    int count;
-} places;
-
-static void find_places(places *p)
-{
-    char program[GROUP_PATH - 64];
-    p->count = 0;
-    p->folder[p->count++][0] = '\0';
-    const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-    program[length > 0 ? length : 0] = '\0';
-    char *const slash = strrchr(program, '/');
-    if (slash != NULL) {
-        *slash = '\0';
-        snprintf(p->folder[p->count++], GROUP_PATH, "%s/%s/", program, SHINGLE_DATA_FROM_BIN);
-        snprintf(p->folder[p->count++], GROUP_PATH, "%s/share/shingle/", program);
-    }
-    snprintf(p->folder[p->count++], GROUP_PATH, "%s/", SHINGLE_DATADIR);
-}
-
-static bool find_named(const places *p, const char *folder, const char *name, const char *ending,
-                       char *path, size_t room)
-{
-    for (int i = 0; i < p->count; i++) {
-        const int length = snprintf(path, room, "%s%s/%s%s", p->folder[i], folder, name, ending);
-        if (length > 0 && (size_t)length < room && access(path, F_OK) == 0) return true;
-    }
-    return false;
-}
-
-/* What is looked for. */
-typedef struct wanted {
-    const char *what, *folder, *ending;
-    const char *also; /* names that are no files, ended by ", " each */
-} wanted;
-
-/* There is no NAME: says where it could have been, and what there is. */
-static int fail_named(const places *p, const wanted *w, const char *name)
-{
-    const char *const folder = w->folder;
-
-    names n = {.count = 0};
-    const char *beside = p->folder[p->count - 1]; /* the first place that has any */
-    for (int i = p->count - 1; i >= 0; i--) {
-        char full[GROUP_PATH + 32];
-        const int before = n.count;
-        snprintf(full, sizeof full, "%s%.20s", p->folder[i], folder);
-        list(full, w->ending, &n);
-        if (i > 0 && n.count > before) beside = p->folder[i];
-    }
-    sort_names(&n);
-    const char *pointer[MAX_NAMES];
-    for (int i = 0; i < n.count; i++) pointer[i] = n.name[i];
-    const char *const nearest = args_nearest(name, pointer, n.count);
-    char known[300] = "";
-    size_t at = 0;
-    for (int i = 0; i < n.count && at + MAX_NAME + 3 < sizeof known; i++)
-        at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", i ? ", " : "", n.name[i]);
-    return out_error(CLI_USAGE,
-                     "%s \"%s\" is neither in ./%s nor in %s%s; %s%s%s%s%s%s%sa path is accepted",
-                     w->what, name, folder, beside, folder, nearest ? "did you mean " : "",
-                     nearest ? nearest : "", nearest ? "? " : "", at || w->also[0] ? "known: " : "",
-                     w->also, known, at || w->also[0] ? "; or " : "");
-}
-
-static int find_wanted(const wanted *w, const char *name, char *path, size_t room)
-{
-    places p;
-    if (name[0] == '\0' || strlen(name) >= room)
-        return out_error(CLI_USAGE, "%s \"%.60s\": a name or a path is accepted", w->what, name);
-    find_places(&p);
-    /* A name may have a point in it, as those of files do. */
-    const bool is_path = strchr(name, '/') != NULL;
-    if (!is_path && find_named(&p, w->folder, name, w->ending, path, room)) return CLI_OK;
-    strcpy(path, name);
-    if (access(path, F_OK) == 0) return CLI_OK;
-    if (!is_path && strchr(name, '.') == NULL) return fail_named(&p, w, name);
-    return out_error(CLI_USAGE, "%s %s: no such file", w->what, name);
-}
-
-int group_find(const char *what, const char *folder, const char *ending, const char *name,
-               char *path, size_t room)
-{
-    const wanted w = {what, folder, ending, ""};
-    return find_wanted(&w, name, path, room);
-}
-
 /* ---- Machines -------------------------------------------------------------------------------- */
 
+/* ALSO: what is accepted beside files. */
 static int load_machine(const char *name, const char *also, shingle_machine **machine_out)
 {
-    const wanted w = {"machine", "machines", ".machine", also};
     char path[GROUP_PATH];
     *machine_out = NULL;
     if (strcmp(name, "plain") == 0) return CLI_OK;
-    const int code = find_wanted(&w, name, path, sizeof path);
-    if (code != CLI_OK) return code;
+    if (shingle_file_find(SHINGLE_MACHINES, name, path, sizeof path) != SHINGLE_OK)
+        return out_error(CLI_USAGE, "%s; %s, too", shingle_error(), also);
     const shingle_status status = shingle_machine_load(path, machine_out);
     return status == SHINGLE_OK ? CLI_OK : out_status(status);
 }
 
 int group_machine(const char *name, shingle_machine **machine_out)
 {
-    return load_machine(name, "plain, ", machine_out);
+    return load_machine(name, "plain is", machine_out);
 }
 
 int group_model(const char **name, int ranks, group *g, shingle_machine **owned,
@@ -177,7 +38,7 @@ int group_model(const char **name, int ranks, group *g, shingle_machine **owned,
         if (group_env("SHINGLE_MACHINE") != NULL) *name = group_env("SHINGLE_MACHINE");
         return code;
     }
-    int code = load_machine(*name, "here, plain, ", owned);
+    int code = load_machine(*name, "here and plain are", owned);
     if (code == CLI_OK) code = group_reach("machine", *name, *owned, ranks);
     if (code == CLI_OK) *machine_out = *owned;
     return code;
@@ -330,8 +191,8 @@ static int open_failed(shingle_status status, bool has_as)
 
 int group_open(int64_t ranks, const group_options *options, group *group_out)
 {
-    char as[GROUP_PATH];
     shingle_config config = {.backend = options->backend,
+                             .scale_of = options->as,
                              .scale_rows = options->rows_scale,
                              .plans = options->plans,
                              .threads = (int)options->threads};
@@ -339,11 +200,6 @@ int group_open(int64_t ranks, const group_options *options, group *group_out)
     if (ranks > GROUP_RANKS)
         return out_error(CLI_USAGE, "%lld ranks; 1 to %d can run in one process", (long long)ranks,
                          (int)GROUP_RANKS);
-    if (options->as != NULL) {
-        const int code = group_find("machine", "machines", ".machine", options->as, as, sizeof as);
-        if (code != CLI_OK) return code;
-        config.scale_of = as;
-    }
     out_progress("opening %lld ranks and measuring what they reach", (long long)ranks);
     const shingle_status status = shingle_open((int)ranks, &config, group_out->comm);
     out_progress_end();

@@ -1,4 +1,4 @@
-/* group.h -- opening the ranks that a command runs on, and finding files by name. */
+/* group.h -- what commands plan for and run on: machines, and the ranks of this computer. */
 #ifndef CLI_GROUP_H
 #define CLI_GROUP_H
 
@@ -51,12 +51,6 @@ typedef struct group {
  * group_close, which takes zeroed ones. */
 int group_open(int64_t ranks, const group_options *options, group *group_out);
 void group_close(group *g);
-
-/* Finds NAME in FOLDER of the working directory, or of what lies with the program, installed or in
- * its build tree, with ENDING added; or NAME is a path.  Prints what exists if it is neither.  (The
- * library finds machines in the same way.) */
-int group_find(const char *what, const char *folder, const char *ending, const char *name,
-               char *path, size_t room);
 
 /* Loads a machine file by name or path.  "plain" gives NULL, which stands for round numbers. */
 int group_machine(const char *name, shingle_machine **machine_out);

@@ -39,8 +39,7 @@
  * only if the library finds a fault of its own that it cannot report.  Signals: its threads take
  * none but those of faults and SIGPROF, nor do those of an OpenBLAS that it loads.
  * Forks: a child has a group's memory and none of its threads.  shingle_close() does nothing there
- * and says SHINGLE_OK, what plans, runs or waits says SHINGLE_EINVAL, and a group of its own works.
- */
+ * and says SHINGLE_OK, what plans, runs or waits SHINGLE_EINVAL, and a group of its own works. */
 #ifndef SHINGLE_H
 #define SHINGLE_H
 
@@ -148,11 +147,10 @@ SHINGLE_API shingle_status shingle_run(shingle_plan *plan, const void *a, const 
                                        void *stream);
 
 /* Waits until all runs of COMM have ended, at most SECONDS (0 to 1e9; 0 does not wait);
- * SHINGLE_EBUSY if they go on.
- * Returns the first failure among them; after one, nothing touches their matrices any more, and
- * every run fails in the same way until shingle_recover.  A rank whose part of the run had ended
- * before it failed elsewhere may get SHINGLE_OK for it; it gets the failure when it next runs or
- * waits, and recovers with the others. */
+ * SHINGLE_EBUSY if they go on.  Returns the first failure among them; after one, nothing touches
+ * their matrices any more, and every run fails in the same way until shingle_recover.  A rank whose
+ * part of the run had ended before it failed elsewhere may get SHINGLE_OK for it; it gets the
+ * failure when it next runs or waits, and recovers with the others. */
 SHINGLE_API shingle_status shingle_sync(shingle_comm *comm, double seconds);
 
 /* Closes every group whose comms are all among these, and leaves others as they are.  Takes NULL
@@ -185,12 +183,11 @@ SHINGLE_API const char *shingle_error(void);
  *
  * Strides are in elements between rows.  Everything belongs to the library and is valid during the
  * call only.  Rows are cut as the strategy likes, every row is computed once a run, in no
- * particular order.  The function is called by worker threads, several at a time, also for several
- * ranks at a time; it makes no call of this library and returns within the time limit.  STREAM is
- * the run's; NULL on the CPU.
+ * particular order.  The function is called by worker threads, several at a time, of several ranks;
+ * it makes no call of this library and returns within the time limit.  STREAM is the run's; NULL on
+ * the CPU.
  *
- * 0: computed.  Anything else fails the run: all ranks get SHINGLE_EBACKEND, and the text names the
- * rank, the rows and the value. */
+ * 0: computed.  Else the run fails: SHINGLE_EBACKEND on all ranks names rank, rows and value. */
 typedef struct shingle_rows {
     int rank;
     int64_t row0, rows;
@@ -316,13 +313,19 @@ SHINGLE_API shingle_status shingle_plan_candidate(const shingle_plan *plan, int 
  * Nearby m follow it where it is predicted to be no slower than not overlapping.  OPTIONS says how
  * much is timed; its CHOOSE is ignored, and with a STRATEGY what turns out slower than not
  * overlapping is an error.  Runs all ranks, so no other runs may be in flight (as with MEASURE),
- * and one rank calls it.  PLAN_OUT (may be NULL) gets the plan with its candidates; it cannot be
- * run. */
+ * and one rank calls it.  PLAN_OUT (may be NULL) gets the plan, with candidates; it never runs. */
 SHINGLE_API shingle_status shingle_tune(shingle_comm *comm, const char *problem,
                                         const shingle_plan_options *options,
                                         shingle_plan **plan_out);
 
 /* ---- Tier 3: machines, proofs, benchmarks ---------------------------------------------------- */
+
+/* Files that have names (docs/machine.md says where they are looked for); the command reads all. */
+typedef enum shingle_files { SHINGLE_MACHINES, SHINGLE_MODELS, SHINGLE_SUITES } shingle_files;
+
+/* Stores the path of what NAME stands for.  Where nothing is SHINGLE_EIO lists what there is. */
+SHINGLE_API shingle_status shingle_file_find(shingle_files of, const char *name, char *path,
+                                             size_t size);
 
 typedef struct shingle_machine shingle_machine;
 
@@ -347,9 +350,8 @@ typedef struct shingle_device {
 SHINGLE_API shingle_status shingle_comm_device(const shingle_comm *comm,
                                                shingle_device *device_out);
 
-/* Measures the machine that a whole group runs on: times small products of many kinds,
- * in turns, finds the numbers that predict them, and makes a machine of them whose
- * text says how each was found. */
+/* Measures the machine that a whole group runs on: times small products of many kinds, in turns,
+ * finds the numbers that predict them, and makes a machine whose text says how each was found. */
 typedef struct shingle_calibrate_options { /* all zero is the default of every field */
     double seconds; /* limit; default 60.  SHINGLE_ETIMEOUT if it is too short */
     void (*progress)(void *context, int done, int count); /* from the calling thread */
@@ -431,10 +433,9 @@ typedef struct shingle_check_report {
 SHINGLE_API shingle_status shingle_check_random(const shingle_check_options *options,
                                                 shingle_check_report *report_out);
 
-/* Times plans of a problem on a whole group, in turns: the product and the collective
- * alone, one after the other, the chosen plan and, if asked for, the best of every
- * strategy.  Every element of their results is compared, bit for bit, with what it must be.
- * After a failure the group is recovered. */
+/* Times plans of a problem on a whole group, in turns: product and collective alone, one after the
+ * other, the chosen plan and, if asked for, the best of every strategy.  Every element of their
+ * results is compared, bit for bit, with what it must be.  A group that fails is recovered. */
 typedef struct shingle_bench_row {
     char strategy[96];  /* with its best knobs; a name alone if it declined */
     char declined[160]; /* reason, or what went wrong; "": it was timed */
@@ -460,8 +461,7 @@ typedef struct shingle_bench_options {
     struct shingle_timeline **timelines_out;
     int reproducible; /* as in shingle_plan_options; the serial plan is timed in any case */
     /* Other strategies to time beside: "all", or names with commas.  Of each the KNOB_SETS
-     * (default 3) best predicted are timed briefly and the best of them stays.  ROWS_OUT has
-     * room for ROWS. */
+     * (default 3) best predicted are timed briefly, the best stays.  ROWS_OUT has room for ROWS. */
     const char *strategies;
     int knob_sets;
     shingle_bench_row *rows_out;
@@ -546,9 +546,8 @@ typedef enum shingle_picture {
     SHINGLE_TRACE /* to explore: Chrome's trace format, which ui.perfetto.dev opens */
 } shingle_picture;
 
-/* Writes COUNT timelines (1 to 64, such as predicted and measured, or one for each strategy) as
- * text, as much as fits into SIZE bytes with the final zero; returns the length of all of it, or -1
- * after an error. */
+/* Writes COUNT timelines (1 to 64: predicted and measured, or of each strategy) as text, as much as
+ * fits into SIZE bytes with the final zero; returns the length of it all, or -1 after an error. */
 SHINGLE_API int64_t shingle_timeline_text(const shingle_timeline *const *timeline, int count,
                                           shingle_picture picture, char *text, size_t size);
 

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/spell.h"
+
 extern char **environ;
 
 /* Each is read by somebody: scripts/gate.sh looks. */
@@ -87,33 +89,12 @@ shingle_status shingle_env(int index, shingle_env_entry *entry_out)
 
 /* ---- Misspelt variables ---------------------------------------------------------------------- */
 
-enum { LONGEST = 40 };
-
-/* Letters to insert, drop or exchange to make A of B: one row of the usual table at a time. */
-static int distance(const char *a, size_t a_length, const char *b)
-{
-    int row[LONGEST + 1];
-    const int columns = (int)strlen(b);
-    SG_ASSERT(columns <= LONGEST);
-    for (int j = 0; j <= columns; j++) row[j] = j;
-    for (int i = 1; i <= (int)a_length; i++) {
-        int corner = row[0];
-        row[0] = i;
-        for (int j = 1; j <= columns; j++) {
-            const int exchange = corner + (a[i - 1] != b[j - 1]);
-            corner = row[j];
-            row[j] = (int)sg_min(exchange, 1 + sg_min(row[j], row[j - 1]));
-        }
-    }
-    return row[columns];
-}
-
 static const char *nearest(const char *name, size_t length)
 {
     int best = 0;
     int least = INT32_MAX;
     for (int i = 0; i < VARIABLES; i++) {
-        const int d = distance(name, length, table[i].name);
+        const int d = sg_spell_distance(name, length, table[i].name);
         if (d < least) {
             least = d;
             best = i;
@@ -128,7 +109,7 @@ bool sg_env_unknown(int index, char *text, size_t room)
         const size_t length = strcspn(*entry, "=");
         if (strncmp(*entry, prefix, sizeof prefix - 1) != 0 || find(*entry, length)) continue;
         if (index-- > 0) continue;
-        const int shown = (int)sg_min((int64_t)length, LONGEST);
+        const int shown = (int)sg_min((int64_t)length, SG_SPELL_LETTERS);
         snprintf(text, room, "%.*s is not a variable of shingle; nearest is %s", shown, *entry,
                  nearest(*entry, (size_t)shown));
         return true;

@@ -444,7 +444,7 @@ shingle_status sg_machine_read(const char *name, sg_machine *machine_out)
     char path[PATH_MAX];
     char *text = NULL;
     size_t bytes = 0;
-    SG_TRY(sg_machine_find(name, path, sizeof path));
+    SG_TRY(shingle_file_find(SHINGLE_MACHINES, name, path, sizeof path));
     SG_TRY(sg_disk_read(path, INT64_C(1) << 20, &text, &bytes));
     const shingle_status status =
         strlen(text) == bytes

@@ -130,11 +130,9 @@ typedef struct sg_machine {
 
 /* Parses the text of a machine file; NAME stands for it in errors, which give line and column. */
 shingle_status sg_machine_parse(const char *text, const char *name, sg_machine *machine_out);
-shingle_status sg_machine_read(const char *name, sg_machine *machine_out);
 
-/* The path of machine NAME: that of NAME.machine in machines/ of the working folder or of the
- * installation, or else NAME is a path itself.  (machine_find.c) */
-shingle_status sg_machine_find(const char *name, char *path, size_t room);
+/* Reads the file that NAME stands for, see shingle_file_find. */
+shingle_status sg_machine_read(const char *name, sg_machine *machine_out);
 size_t sg_machine_print(const sg_machine *machine, char *text, size_t room);
 
 /* The number that line NAME gives ("copy_us", "tile 128x128": its rate, "coll_part 8": with 8 SMs)

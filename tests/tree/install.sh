@@ -34,6 +34,9 @@ mkdir "$work/static" && cp "$libraries/libshingle.a" "$work/static/"
 "$cc" -std=c11 -o "$work/by_static" examples/gemm_rs.c $(pkg-config --cflags shingle) \
     $(pkg-config --static --libs shingle | sed "s|-L[^ ]*|-L$work/static|")
 "$work/by_static"
+# One that is installed beside the machines finds them, too.
+mkdir -p "$work/prefix/bin" && cp "$work/by_static" "$work/prefix/bin/"
+(cd "$work" && SHINGLE_MACHINE=h200x4 prefix/bin/by_static)
 
 echo "== find_package"
 mkdir "$work/user"

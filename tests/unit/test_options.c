@@ -69,8 +69,40 @@ static void machines_have_names_and_paths(void **state)
     shingle_machine *machine = NULL;
     assert_int_equal(shingle_machine_load("h300x4", &machine), SHINGLE_EIO);
     expect_text("machine \"h300x4\" is neither in ./machines nor in ");
+    expect_text("; did you mean h200x4? known: a100-pcie-x8, a100x8, ");
+    expect_text("; or a path is accepted");
     assert_int_equal(shingle_machine_load("h300x4.machine", &machine), SHINGLE_EIO);
     expect_text("h300x4.machine: No such file");
+}
+
+static void files_have_names_and_paths(void **state)
+{
+    (void)state;
+    static const struct {
+        shingle_files of;
+        const char *name, *path;
+    } files[] = {{SHINGLE_MACHINES, "h200x4", "machines/h200x4.machine"},
+                 {SHINGLE_MODELS, "qwen2.5-72b", "models/qwen2.5-72b.json"},
+                 {SHINGLE_SUITES, "smoke", "bench/suites/smoke.txt"},
+                 {SHINGLE_SUITES, "./smoke", "./smoke"},
+                 {SHINGLE_SUITES, "smoke.txt", "smoke.txt"},
+                 {SHINGLE_MODELS, "README", NULL}};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char path[64] = "";
+        const shingle_status status =
+            shingle_file_find(files[i].of, files[i].name, path, sizeof path);
+        assert_int_equal(status, files[i].path != NULL ? SHINGLE_OK : SHINGLE_EIO);
+        assert_string_equal(path, files[i].path != NULL ? files[i].path : "");
+    }
+    char path[24] = "as it was";
+    assert_int_equal(shingle_file_find(SHINGLE_MACHINES, "h200x4", path, 23), SHINGLE_EINVAL);
+    expect_text("machine machines/h200x4.machine...: a path of 23 bytes; at most 22 are accepted");
+    assert_int_equal(shingle_file_find(SHINGLE_MODELS, "", path, sizeof path), SHINGLE_EINVAL);
+    expect_text("no name of a model or no place for its path; both are needed");
+    assert_int_equal(shingle_file_find((shingle_files)3, "x", path, sizeof path), SHINGLE_EINVAL);
+    expect_text("files of kind 3; 0 to 2 are accepted");
+    assert_string_equal(path, "as it was");
+    assert_int_equal(shingle_file_find(SHINGLE_MACHINES, "h200x4", path, 24), SHINGLE_OK);
 }
 
 static void what_was_not_built_in_is_unsupported(void **state)
@@ -188,6 +220,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(empty_texts_are_not_given),
         cmocka_unit_test(machines_have_names_and_paths),
+        cmocka_unit_test(files_have_names_and_paths),
         cmocka_unit_test(what_was_not_built_in_is_unsupported),
         cmocka_unit_test(what_run_has_no_room_for_is_named),
         cmocka_unit_test(scales_need_a_machine),
