@@ -39,7 +39,7 @@ static int help(void)
          "  shingle check gemm_ar:bf16:1000x512x384:r7\n\n"
          "Usage: shingle COMMAND [arguments]; shingle COMMAND --help explains one\n");
     for (int i = 0; i < COMMANDS; i++) printf("  %-9s %s\n", commands[i].name, commands[i].brief);
-    puts("\n      --version   print the version\n"
+    puts("\n  -V, --version   print the version\n"
          "  -h, --help      print this\n\n"
          "Exit codes: 0 done, 1 wrong result or violation, 2 usage or bad input, 3 failure");
     return CLI_OK;
@@ -52,6 +52,22 @@ static int unknown(const char *word)
     const char *const nearest = args_nearest(word, names, COMMANDS);
     return out_error(CLI_USAGE, "unknown command \"%s\"; %s%s%sshingle --help lists all", word,
                      nearest ? "did you mean " : "", nearest ? nearest : "", nearest ? "? " : "");
+}
+
+/* "version" and "--version" are one, and so are the letters that other programs have for it. */
+static bool is_version(const char *word)
+{
+    return strcmp(word, "version") == 0 || strcmp(word, "--version") == 0 ||
+           strcmp(word, "-V") == 0 || strcmp(word, "-v") == 0;
+}
+
+static int version(int argc, char **argv)
+{
+    if (argc > 2)
+        return out_error(CLI_USAGE, "\"%s\" is one argument too many; %s stands alone", argv[2],
+                         argv[1]);
+    printf("shingle %s\n", shingle_version());
+    return CLI_OK;
 }
 
 static int dispatch(int argc, char **argv)
@@ -71,10 +87,7 @@ static int dispatch(int argc, char **argv)
         char *words[] = {argv[0], argv[2], flag, NULL};
         return words[1][0] == '-' ? help() : dispatch(3, words);
     }
-    if (strcmp(word, "--version") == 0) {
-        printf("shingle %s\n", shingle_version());
-        return CLI_OK;
-    }
+    if (is_version(word)) return version(argc, argv);
     for (int i = 0; i < COMMANDS; i++) {
         if (strcmp(word, commands[i].name) != 0) continue;
         out_begin(commands[i].name);
