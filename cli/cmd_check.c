@@ -110,27 +110,26 @@ static int prove_all(const request *q, const shingle_machine *machine, verdicts 
     return code;
 }
 
+static int prove_problem(const request *q, verdicts *v)
+{
+    shingle_machine *machine = NULL;
+    shingle_shape shape;
+    const shingle_status status = shingle_problem_shape(q->problem, 0, &shape);
+    int code = status == SHINGLE_OK ? CLI_OK : out_status(status);
+    if (code == CLI_OK) code = group_machine(q->machine ? q->machine : "plain", &machine);
+    if (code == CLI_OK)
+        code = q->strategy ? prove_strategy(q, machine, q->strategy, v) : prove_all(q, machine, v);
+    shingle_machine_free(machine);
+    return code;
+}
+
 static int check_problem(const request *q, bool json)
 {
     verdicts v = {json_array(), out_table_make("<verdict <plan"), 0, 0, NULL};
-    shingle_machine *machine = NULL;
-    shingle_plan *plan = NULL;
-    int code = CLI_OK;
-    if (strchr(q->problem, ' ') != NULL) {
-        group_asked asked;
-        code = group_ask(q->problem, q->strategy, NULL, &asked);
-        group_drop(&asked);
-        if (code == CLI_OK && shingle_plan_parse(q->problem, &plan) != SHINGLE_OK)
-            code = out_error(CLI_USAGE, "%s", shingle_error());
-        if (code == CLI_OK) code = prove(plan, NULL, &v);
-    } else {
-        shingle_shape shape;
-        const shingle_status status = shingle_problem_shape(q->problem, 0, &shape);
-        code = status == SHINGLE_OK ? group_machine(q->machine, &machine) : out_status(status);
-        if (code == CLI_OK)
-            code = q->strategy ? prove_strategy(q, machine, q->strategy, &v)
-                               : prove_all(q, machine, &v);
-    }
+    group_asked asked;
+    int code = group_ask(q->problem, q->strategy, q->machine ? "machine" : NULL, &asked);
+    if (code == CLI_OK)
+        code = asked.plan != NULL ? prove(asked.plan, NULL, &v) : prove_problem(q, &v);
     if (code == CLI_OK) {
         if (json) {
             out_json(json_pack("{s:s, s:i, s:i, s:O}", "version", shingle_version(), "proved",
@@ -142,8 +141,7 @@ static int check_problem(const request *q, bool json)
         }
         if (v.refuted > 0) code = CLI_WRONG;
     }
-    shingle_plan_free(plan);
-    shingle_machine_free(machine);
+    group_drop(&asked);
     free(v.first);
     json_decref(v.list);
     out_table_free(v.table);
@@ -199,7 +197,7 @@ static int check(const request *q, const args *a)
 
 int cmd_check(int argc, char **argv)
 {
-    request q = {.machine = "plain", .random = -1, .seed = 1, .most_ranks = 64};
+    request q = {.random = -1, .seed = 1, .most_ranks = 64};
     args_option machine = group_machine_option(
         &q.machine, "machine whose knobs are proposed, a name or a path (plain)");
     machine.without = "random"; /* which draws knobs for no machine */

@@ -185,31 +185,11 @@ static int check_measuring(const request *q)
                      option, q->choose != NULL ? q->choose : level, q->machine);
 }
 
-/* A plan's own text: nothing to choose. */
-static int plan_of_text(request *q, bool json)
-{
-    const char *const other = q->choose != NULL  ? "choose"
-                              : q->level != NULL ? "level"
-                              : q->reproducible  ? "reproducible"
-                                                 : NULL;
-    group_asked asked;
-    shingle_plan *plan = NULL;
-    int code = group_ask(q->problem, q->strategy, other, &asked);
-    group_drop(&asked);
-    if (code != CLI_OK) return code;
-    if (shingle_plan_parse(q->problem, &plan) != SHINGLE_OK)
-        return out_error(CLI_USAGE, "%s", shingle_error());
-    q->machine = NULL;
-    code = print_plan(plan, q, json);
-    shingle_plan_free(plan);
-    return code;
-}
-
 static int plan_for(request *q, bool json)
 {
     shingle_shape shape;
     shingle_plan *plan = NULL;
-    if (strchr(q->problem, ' ') != NULL) return plan_of_text(q, json);
+    if (q->machine == NULL) q->machine = "h200x4";
     shingle_status status = shingle_problem_shape(q->problem, 0, &shape);
     if (status != SHINGLE_OK) return out_status(status);
     if (check_measuring(q) != CLI_OK) return CLI_USAGE;
@@ -235,9 +215,31 @@ static int plan_for(request *q, bool json)
     return code;
 }
 
+/* An option that has a say in what is chosen: a plan's own text leaves nothing to choose. */
+static const char *choosing_option(const request *q)
+{
+    return q->machine != NULL  ? "machine"
+           : q->choose != NULL ? "choose"
+           : q->level != NULL  ? "level"
+           : q->reproducible   ? "reproducible"
+           : q->why            ? "why"
+                               : NULL;
+}
+
+static int plan_word(request *q, const char *word, bool json)
+{
+    group_asked asked;
+    int code = group_ask(word, q->strategy, choosing_option(q), &asked);
+    q->problem = asked.problem;
+    if (code == CLI_OK)
+        code = asked.plan != NULL ? print_plan(asked.plan, q, json) : plan_for(q, json);
+    group_drop(&asked);
+    return code;
+}
+
 int cmd_plan(int argc, char **argv)
 {
-    request q = {.machine = "h200x4", .schedule = -1};
+    request q = {.schedule = -1};
     const args_option options[] = {
         group_machine_option(
             &q.machine, "machine to plan for, a name or a path; \"here\": this computer (h200x4)"),
@@ -284,10 +286,7 @@ int cmd_plan(int argc, char **argv)
         .words = GROUP_PROBLEM};
     args a;
     int code = args_read(&command, argc, argv, &a);
-    if (code == ARGS_GO) {
-        q.problem = a.word[0];
-        code = plan_for(&q, a.json);
-    }
+    if (code == ARGS_GO) code = plan_word(&q, a.word[0], a.json);
     args_free(&a);
     return code;
 }

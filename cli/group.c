@@ -145,7 +145,7 @@ int group_ask(const char *word, const char *strategy, const char *other, group_a
         return out_error(CLI_USAGE, "%s; a plan is what shingle plan prints, all of it",
                          shingle_error());
     char *const copy = out_copy(shingle_plan_text(plan));
-    shingle_plan_free(plan);
+    asked_out->plan = plan;
     asked_out->copy = copy;
     if (strategy != NULL || other != NULL)
         return out_error(CLI_USAGE, "--%s: a plan has its strategy; a problem is accepted with it",
@@ -174,8 +174,9 @@ void group_take_all(void)
 
 void group_drop(group_asked *asked)
 {
+    shingle_plan_free(asked->plan);
     free(asked->copy);
-    asked->copy = NULL;
+    *asked = (group_asked){.copy = NULL};
 }
 
 /* ---- Ranks ----------------------------------------------------------------------------------- */

@@ -35,6 +35,7 @@ args_option group_strategy_option(const char **strategy, const char *brief);
 typedef struct group_asked {
     char *copy;
     const char *problem, *strategy; /* strategy: NULL of a problem */
+    shingle_plan *plan;             /* NULL of a problem */
 } group_asked;
 
 /* Reads WORD; a plan's text and STRATEGY (or OTHER, an option that stands for strategies) exclude
