@@ -18,9 +18,10 @@ static json_t *settings(void)
     json_t *const list = json_array();
     shingle_env_entry entry;
     for (int i = 0; shingle_env(i, &entry) == SHINGLE_OK; i++)
-        json_array_append_new(list, json_pack("{s:s, s:s?, s:s, s:s?}", "name", entry.name,
-                                              "default", entry.fallback, "meaning", entry.meaning,
-                                              "value", entry.value));
+        json_array_append_new(
+            list, json_pack("{s:s, s:s, s:s, s:o}", "name", entry.name, "default", entry.fallback,
+                            "meaning", entry.meaning, "value",
+                            entry.value != NULL ? out_json_text(entry.value) : json_null()));
     return list;
 }
 
@@ -36,10 +37,7 @@ static void print_settings(void)
     shingle_env_entry entry;
     for (int i = 0; shingle_env(i, &entry) == SHINGLE_OK; i++) {
         out_table_add(table, "%s", entry.name);
-        out_table_add(table, "%s",
-                      entry.value      ? entry.value
-                      : entry.fallback ? entry.fallback
-                                       : "");
+        out_table_add(table, "%s", entry.value != NULL ? entry.value : entry.fallback);
         if (entry.value == NULL) out_table_tone(table, OUT_FAINT);
         out_table_add(table, "%s", entry.meaning);
     }

@@ -21,6 +21,13 @@ void out_begin(const char *command)
     command_name = command;
 }
 
+/* Whatever a file name or a variable contains: nothing of it breaks a line or steers a terminal. */
+static void make_one_line(char *text)
+{
+    for (char *c = text; *c != '\0'; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
+}
+
 int out_error(int code, const char *format, ...)
 {
     char text[1200];
@@ -28,9 +35,7 @@ int out_error(int code, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    /* One line, whatever a file name or a JSON string contains. */
-    for (char *c = text; *c != '\0'; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = ' ';
+    make_one_line(text);
     out_progress_end();
     fprintf(stderr, "shingle%s%s: %s\n", command_name[0] ? " " : "", command_name, text);
     return code;
@@ -193,6 +198,7 @@ void out_table_add(out_table *table, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    make_one_line(text);
     if (table->count == table->room) {
         table->room = table->room ? table->room * 2 : 64;
         cell *const cells = out_get((size_t)table->room * sizeof *cells);

@@ -27,18 +27,32 @@ static void make_one_line(char *text)
         if ((unsigned char)*text < 0x20 || *text == 0x7f) *text = '?';
 }
 
-shingle_status sg_fail(shingle_status status, const char *format, ...)
+static void set_error(const char *format, va_list args)
 {
     /* An argument may be shingle_error() itself, so the text is made aside. */
     char text[ERROR_ROOM];
-    va_list args;
-    va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
-    va_end(args);
     make_one_line(text);
     memcpy(error_text, text, sizeof text);
-    sg_log(SG_LOG_ERROR, "%s", text);
+}
+
+shingle_status sg_fail(shingle_status status, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    set_error(format, args);
+    va_end(args);
+    sg_log(SG_LOG_ERROR, "%s", error_text);
     return status;
+}
+
+shingle_status sg_past_end(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    set_error(format, args);
+    va_end(args);
+    return SHINGLE_EINVAL;
 }
 
 const char *shingle_error(void)

@@ -17,6 +17,9 @@
 shingle_status sg_fail(shingle_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* The same with SHINGLE_EINVAL, for who asks on until there is no more: nothing that is logged. */
+shingle_status sg_past_end(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 #define SG_TRY(call)                                                                               \
     do {                                                                                           \
         const shingle_status sg_try_status = (call);                                               \

@@ -77,8 +77,7 @@ shingle_status shingle_env(int index, shingle_env_entry *entry_out)
 {
     if (entry_out == NULL) return sg_fail(SHINGLE_EINVAL, "no place for a variable");
     if (index < 0 || index >= VARIABLES)
-        return sg_fail(SHINGLE_EINVAL, "variable %d; 0 to %d are in the table", index,
-                       VARIABLES - 1);
+        return sg_past_end("variable %d; 0 to %d are in the table", index, VARIABLES - 1);
     const struct variable *const variable = &table[index];
     *entry_out = (shingle_env_entry){.name = variable->name,
                                      .fallback = variable->fallback,
