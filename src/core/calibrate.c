@@ -426,10 +426,12 @@ static void write_text(const job *j, char *text_out)
         if (!j->item[i].dropped && j->item[i].rounds < least) least = j->item[i].rounds;
     }
     text_out[0] = '\0';
-    sg_text_add(&text,
-                "# Written by `shingle calibrate`: %d measurements on %d ranks, in turns, %d times "
-                "each or more,\n# medians",
-                j->items - dropped, j->ranks, least);
+    sg_text_add(&text, "# Written by `shingle calibrate`: %d measurements on %d rank%s, in turns, ",
+                j->items - dropped, j->ranks, j->ranks == 1 ? "" : "s");
+    if (least == 1)
+        sg_text_add(&text, "at least once each,\n# medians");
+    else
+        sg_text_add(&text, "at least %d times each,\n# medians", least);
     if (dropped > 0) sg_text_add(&text, "; %d more cannot be run there", dropped);
     sg_text_add(&text,
                 ".  \"fitted\": least squares of the simulator's times against %d runs of these,\n"

@@ -290,6 +290,12 @@ static void one_rank_has_products_alone(void **state)
     assert_true(m.copy_gbps == start.copy_gbps && m.coll_us == start.coll_us);
     assert_non_null(strstr(how("copy_gbps"), "described"));
     assert_non_null(strstr(how("coll_us"), "described"));
+    assert_non_null(strstr(text, " measurements on 1 rank, in turns, at least "));
+    assert_non_null(strstr(text, " times each,\n"));
+    const double most = 1.5 * f.each_us / 1e6 / 0.8; /* of which 0.8 is for timing */
+    if (calibrate(&f, &start, 1, most * f.told, &m, text) != SHINGLE_OK)
+        fail_msg("%s", shingle_error());
+    assert_non_null(strstr(text, " measurements on 1 rank, in turns, at least once each,\n"));
 }
 
 /* Workers that four ranks share, and what is to be found of them. */
