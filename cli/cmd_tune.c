@@ -166,7 +166,8 @@ static void print_text(const request *q, const job *j)
         if (j->entry[i].serial_us > most) most = j->entry[i].serial_us;
     const out_unit unit = out_unit_for(most);
     char heads[80];
-    snprintf(heads, sizeof heads, "<problem >serial_%s >best >speedup >timed <strategy", unit.name);
+    snprintf(heads, sizeof heads, "<problem >serial_%s >best_%s >speedup >timed <strategy",
+             unit.name, unit.name);
     out_table *const table = out_table_make(heads);
     for (int i = 0; i < j->entries; i++) {
         const entry *const e = &j->entry[i];
