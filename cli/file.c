@@ -164,7 +164,8 @@ bool file_begin(file_writer *writer, const char *path, char *error)
 {
     memset(writer, 0, sizeof *writer);
     if (strlen(path) >= sizeof writer->path)
-        return file_fail(error, "path of %zu bytes", strlen(path));
+        return file_fail(error, "%.60s...: a path of %zu bytes; at most %zu are accepted", path,
+                         strlen(path), sizeof writer->path - 1);
     strcpy(writer->path, path);
     resolve(path, writer->target);
     struct stat info;
