@@ -1,4 +1,5 @@
 /* cmd_bench.c -- `shingle bench`: a suite of products as a table that explains itself. */
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,11 +83,15 @@ static int log_outcome(const request *q, results *all, const suite_line *line, c
     if (all->log == NULL) return CLI_OK;
     json_t *const object = outcome_json(q, line, o);
     char *const text = object != NULL ? json_dumps(object, JSON_COMPACT) : NULL;
+    errno = 0;
     const bool written =
         text != NULL && fprintf(all->log, "%s\n", text) > 0 && fflush(all->log) == 0;
+    const int reason = text == NULL ? ENOMEM : errno;
     free(text);
     json_decref(object);
-    return written ? CLI_OK : out_error(CLI_FAILED, "--log: cannot write %s", q->log);
+    return written ? CLI_OK
+                   : out_error(CLI_FAILED, "--log: %s: cannot be written: %s", q->log,
+                               strerror(reason));
 }
 
 /* ---- Running --------------------------------------------------------------------------------- */
@@ -95,8 +100,9 @@ static void print_head(const request *q, const char *device)
 {
     printf("# shingle %s\n# device: %s\n# suite: %s; ", shingle_version(), device, q->path);
     if (q->how.seconds > 0) printf("%g s; at most ", q->how.seconds);
-    printf("%lld iterations after %lld; seed %lld\n", (long long)report_iterations(&q->how),
-           (long long)q->how.warmup, (long long)q->how.seed);
+    const int64_t iterations = report_iterations(&q->how);
+    printf("%lld iteration%s after %lld; seed %lld\n", (long long)iterations,
+           iterations == 1 ? "" : "s", (long long)q->how.warmup, (long long)q->how.seed);
 }
 
 static void name_device(const group *g, char *name, size_t room)
