@@ -2,7 +2,6 @@
 #include "args.h"
 
 #include <errno.h>
-#include <math.h>
 #include <popt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,12 +95,14 @@ bool args_int(const char *text, double least, double most, int64_t *value_out)
     return true;
 }
 
+/* Digits, a point, signs and an exponent: neither words nor hexadecimal, which strtod takes too. */
 static bool real_of(const char *text, double least, double most, double *value_out)
 {
     char *end = NULL;
     errno = 0;
+    if (text[strspn(text, "+-.0123456789eE")] != '\0') return false;
     const double value = strtod(text, &end);
-    if (end == text || *end != '\0' || errno != 0 || !isfinite(value)) return false;
+    if (end == text || *end != '\0' || errno != 0) return false;
     if (value < least || value > most) return false;
     *value_out = value;
     return true;
