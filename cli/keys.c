@@ -87,7 +87,7 @@ bool keys_int(keys *r, const char *key, int64_t least, int64_t *value_out)
     return true;
 }
 
-/* As take_int, FALLBACK if the key is missing or null. */
+/* As keys_int, FALLBACK if the key is missing or null. */
 bool keys_int_or(keys *r, const char *key, int64_t least, int64_t fallback, int64_t *value_out)
 {
     if (keys_look(r, key) != NULL) return keys_int(r, key, least, value_out);

@@ -131,7 +131,7 @@ static bool take_bool(reader *r, bool *value_out)
     return *value_out || take_word(r, "False") || expect(r, "True or False");
 }
 
-/* Bit of a key in the set of those seen. */
+/* A key and its value; SEEN has a bit for each key that was there. */
 static bool take_entry(reader *r, npy_array *array, unsigned *seen)
 {
     char key[16];

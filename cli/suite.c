@@ -21,10 +21,9 @@ static size_t take_word(const char **at, const char **word_out)
 /* Is there such a strategy, with such knobs?  Whether it does the problem, its run says. */
 static bool knows_strategy(const suite_line *line)
 {
-    shingle_plan *plan = NULL;
     if (line->strategy[0] == '\0') return true;
-    const shingle_plan_options options = {.strategy = line->strategy,
-                                          .choose = line->strategy[0] == '\0' ? "static" : NULL};
+    shingle_plan *plan = NULL;
+    const shingle_plan_options options = {.strategy = line->strategy};
     const shingle_status status = shingle_plan_for(line->problem, NULL, &options, &plan);
     shingle_plan_free(plan);
     return status != SHINGLE_EINVAL;
