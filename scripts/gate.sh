@@ -116,7 +116,7 @@ if [ -n "$names" ]; then
 fi
 
 own='"(shingle\.h|core/[a-z_]+\.h)"'
-libc='<(assert|complex|ctype|dirent|dlfcn|errno|fcntl|fenv|float|inttypes|limits|locale|math|pthread|sched|semaphore|signal|stdalign|stdarg|stdatomic|stdbool|stddef|stdint|stdio|stdlib|stdnoreturn|string|strings|threads|time|unistd|sys/mman|sys/stat|sys/types)\.h>'
+libc='<(assert|complex|ctype|dirent|dlfcn|errno|fcntl|fenv|float|inttypes|limits|locale|math|poll|pthread|sched|semaphore|signal|stdalign|stdarg|stdatomic|stdbool|stddef|stdint|stdio|stdlib|stdnoreturn|string|strings|threads|time|unistd|sys/mman|sys/stat|sys/types)\.h>'
 includes() { # FILES ALLOWED WHAT
     only "$1" | xargs -r grep -nE '^ *# *include' /dev/null | grep -vE "$2" | cut -d: -f1,2 | say "$3"
 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,23 +76,33 @@ shingle_status sg_disk_read(const char *path, int64_t limit, char **data_out, si
 
 /* ---- Replacing ------------------------------------------------------------------------------- */
 
-static int write_all(int file, const char *data, size_t bytes)
+enum { READER_MS = 5000 }; /* for so long who reads a pipe may stand still */
+
+/* 0 once FILE, which is a pipe, has room again. */
+static int wait_for_reader(int file)
 {
-    while (bytes > 0) {
-        const ssize_t wrote = write(file, data, bytes);
-        if (wrote < 0 && errno != EINTR) return errno;
-        if (wrote > 0) data += wrote, bytes -= (size_t)wrote;
-    }
-    return 0;
+    struct pollfd pipe = {.fd = file, .events = POLLOUT};
+    const int ready = poll(&pipe, 1, READER_MS);
+    return ready > 0 || (ready < 0 && errno == EINTR) ? 0 : ready == 0 ? ETIMEDOUT : errno;
 }
 
-/* Pipes, devices.  Does not wait for who might read a pipe one day. */
+static int write_all(int file, const char *data, size_t bytes)
+{
+    int error = 0;
+    while (bytes > 0 && error == 0) {
+        const ssize_t wrote = write(file, data, bytes);
+        if (wrote > 0) data += wrote, bytes -= (size_t)wrote;
+        if (wrote < 0 && errno != EINTR) error = errno == EAGAIN ? wait_for_reader(file) : errno;
+    }
+    return error;
+}
+
+/* Pipes, devices.  Waits neither for who might read a pipe one day nor long for who does. */
 static int write_into(const char *path, const char *data, size_t bytes)
 {
     const int file = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
     if (file < 0) return errno;
-    int error = fcntl(file, F_SETFL, 0) == 0 ? 0 : errno;
-    if (error == 0) error = write_all(file, data, bytes);
+    const int error = write_all(file, data, bytes);
     return close(file) != 0 && error == 0 ? errno : error;
 }
 
@@ -155,6 +166,9 @@ shingle_status sg_disk_replace(const char *path, const char *data, size_t bytes)
     if (error == 0) error = replace_target(path, data, bytes);
     if (error == 0) return SHINGLE_OK;
     /* Of a pipe or a socket this is all that the system's "No such device or address" means. */
-    return sg_fail(error == ENOMEM ? SHINGLE_ENOMEM : SHINGLE_EIO, "cannot write %s: %s", path,
-                   error == ENXIO ? "nobody reads it" : strerror(error));
+    return sg_fail(error == ENOMEM ? SHINGLE_ENOMEM : SHINGLE_EIO, "%s: cannot be written: %s",
+                   path,
+                   error == ENXIO       ? "nobody reads it"
+                   : error == ETIMEDOUT ? "who reads it has stopped"
+                                        : strerror(error));
 }

@@ -5,11 +5,13 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/base.h"
@@ -305,6 +307,48 @@ static void pipes_are_not_waited_for(void **state)
     rmdir(folder);
 }
 
+/* Ends the process: 0 if BYTES came through PATH, of which it takes its time for the first. */
+static void read_slowly(const char *path, size_t bytes)
+{
+    char some[1 << 16];
+    size_t all = 0;
+    const int file = open(path, O_RDONLY);
+    usleep(300000);
+    for (ssize_t got = 1; got > 0; all += got > 0 ? (size_t)got : 0)
+        got = read(file, some, sizeof some);
+    _exit(all == bytes ? 0 : 1);
+}
+
+static void readers_are_not_waited_for_long(void **state)
+{
+    (void)state;
+    static char data[1 << 21]; /* more than a pipe has room for */
+    char folder[] = "/tmp/shingle-test-XXXXXX";
+    char path[64];
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/pipe", folder);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    alarm(60);
+    const int stopped = open(path, O_RDONLY | O_NONBLOCK);
+    assert_int_equal(sg_disk_replace(path, data, sizeof data), SHINGLE_EIO);
+    assert_non_null(strstr(shingle_error(), "pipe: cannot be written: who reads it has stopped"));
+    close(stopped);
+
+    const pid_t child = fork();
+    if (child == 0) read_slowly(path, sizeof data);
+    shingle_status status = SHINGLE_EIO;
+    int code = 1;
+    do {
+        status = sg_disk_replace(path, data, sizeof data);
+    } while (status == SHINGLE_EIO && strstr(shingle_error(), "nobody reads it") != NULL);
+    assert_int_equal(status, SHINGLE_OK);
+    assert_int_equal(waitpid(child, &code, 0), child);
+    assert_int_equal(code, 0);
+    alarm(0);
+    unlink(path);
+    rmdir(folder);
+}
+
 static void links_lead_to_new_files(void **state)
 {
     (void)state;
@@ -351,6 +395,7 @@ int main(void)
         cmocka_unit_test(texts_are_cut_and_counted),
         cmocka_unit_test(files_are_read_whole),
         cmocka_unit_test(pipes_are_not_waited_for),
+        cmocka_unit_test(readers_are_not_waited_for_long),
         cmocka_unit_test(links_lead_to_new_files),
     };
     return cmocka_run_group_tests_name("base", tests, NULL, NULL);
