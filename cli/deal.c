@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "out.h"
+
 typedef enum how { BY_ROWS, BY_COLUMNS, BY_OWNER, COLUMNS_BY_OWNER, FOR_ALL } how;
 
 /* One operand of all ranks: how the whole array is cut, and a rank's piece of it. */
@@ -242,11 +244,14 @@ static bool check(const deal *d, const layout *l, const char *path, const npy_ar
                      (long long)rows, (long long)cols);
 }
 
-static bool get(const deal *d, int64_t rows, int64_t cols, void **memory_out, char *error)
+static size_t bytes_of(const deal *d, int64_t rows, int64_t cols)
 {
-    const size_t bytes = (size_t)rows * (size_t)cols * (size_t)d->shape.element_bytes;
-    *memory_out = calloc(1, bytes ? bytes : 1);
-    return *memory_out != NULL || file_fail(error, "no memory for %zu bytes", bytes);
+    return (size_t)rows * (size_t)cols * (size_t)d->shape.element_bytes;
+}
+
+static void *get(const deal *d, int64_t rows, int64_t cols)
+{
+    return out_get(bytes_of(d, rows, cols));
 }
 
 static bool read_operand(const deal *d, operand which, const char *path, void **piece, char *error)
@@ -254,8 +259,7 @@ static bool read_operand(const deal *d, operand which, const char *path, void **
     const layout l = layout_of(d, which);
     const int ranks = d->shape.ranks;
     npy_array array;
-    for (int r = 0; r < ranks; r++)
-        if (!get(d, l.rows[r], l.cols[r], &piece[r], error)) return false;
+    for (int r = 0; r < ranks; r++) piece[r] = get(d, l.rows[r], l.cols[r]);
     if (!is_per_rank(path)) {
         if (!npy_read(path, &array, error)) return false;
         const bool ok = check(d, &l, path, &array, l.whole_rows, l.whole_cols, error);
@@ -292,14 +296,14 @@ bool deal_read(deal *d, const deal_paths *from, char *error)
             return false;
     const char *const start = from->start;
     const layout l = layout_of(d, OPERAND_C);
-    for (int r = 0; r < d->shape.ranks && d->returns; r++)
-        if (!get(d, d->rows[r], d->shape.k, &d->returned[r], error)) return false;
-    for (int r = 0; r < d->shape.ranks; r++)
-        if (!get(d, l.rows[r], l.cols[r], &d->c[r], error) ||
-            (d->shape.accumulates && start == NULL &&
-             !get(d, l.rows[r], l.cols[r], &d->start[r], error)) ||
-            (d->shape.has_norm && !get(d, l.rows[r], l.cols[r], &d->added[r], error)))
-            return false;
+    for (int r = 0; r < d->shape.ranks; r++) {
+        d->c[r] = get(d, l.rows[r], l.cols[r]);
+        if (d->returns) d->returned[r] = get(d, d->rows[r], d->shape.k);
+        if (d->shape.has_norm) d->added[r] = get(d, l.rows[r], l.cols[r]);
+        if (d->shape.accumulates && start == NULL)
+            d->start[r] =
+                memset(get(d, l.rows[r], l.cols[r]), 0, bytes_of(d, l.rows[r], l.cols[r]));
+    }
     return start == NULL || read_operand(d, OPERAND_C, start, d->start, error);
 }
 
@@ -314,8 +318,9 @@ typedef struct writing {
 static bool write_whole(const deal *d, const layout *l, void *const *piece, const char *path,
                         writing *w, char *error)
 {
-    void *whole = NULL;
-    if (!get(d, l->whole_rows, l->whole_cols, &whole, error)) return false;
+    const size_t bytes = bytes_of(d, l->whole_rows, l->whole_cols);
+    void *const whole = calloc(1, bytes ? bytes : 1);
+    if (whole == NULL) return file_fail(error, "%s: no memory for %zu bytes", path, bytes);
     /* FOR_ALL: the pieces are equal, the first stands for them. */
     const int pieces = l->cut == FOR_ALL ? 1 : d->shape.ranks;
     for (int r = 0; r < pieces; r++) copy_piece(d, l, r, piece[r], whole, false);

@@ -46,6 +46,7 @@ typedef struct deal_paths {
     const char *a, *b, *bias, *start, *residual, *gain;
 } deal_paths;
 
+/* Ends the program where memory runs out, as out_get does. */
 bool deal_read(deal *d, const deal_paths *from, char *error);
 
 /* Can PATH, or rank 0's of its files, be written?  See file_check. */

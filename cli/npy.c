@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "out.h"
+
 enum { MAGIC = 6, LEAST_HEAD = 10, MOST_HEAD = 1 << 16 };
 
 static const struct {
@@ -237,9 +239,7 @@ static bool read_data(FILE *stream, const char *path, npy_array *array, char *er
     if (at >= 0 && fstat(fileno(stream), &info) == 0 && S_ISREG(info.st_mode) &&
         (size_t)(info.st_size - at) < array->data_bytes)
         return truncated(path, array, (size_t)(info.st_size - at), error);
-    array->data = malloc(array->data_bytes ? array->data_bytes : 1);
-    if (array->data == NULL)
-        return file_fail(error, "%s: no memory for %zu bytes", path, array->data_bytes);
+    array->data = out_get(array->data_bytes);
     errno = 0;
     const size_t found = fread(array->data, 1, array->data_bytes, stream);
     if (ferror(stream)) return file_fail(error, "%s: %s", path, strerror(errno));

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "out.h"
 #include "shingle.h"
 
 enum { MOST_LINES = 1000 };
@@ -68,10 +69,9 @@ static bool take_line(const char *path, const char *text, int number, suite *s, 
 bool suite_read(const char *path, suite *suite_out, char *error)
 {
     size_t bytes = 0;
-    suite s = {calloc(MOST_LINES, sizeof *s.line), 0};
+    suite s = {out_get(MOST_LINES * sizeof *s.line), 0};
     char *const text = file_read(path, (size_t)1 << 20, &bytes, error);
-    bool ok = text != NULL && s.line != NULL;
-    if (text != NULL && s.line == NULL) file_fail(error, "%s: no memory", path);
+    bool ok = text != NULL;
     if (ok && strlen(text) != bytes)
         ok = file_fail(error, "%s: a byte of value 0; a suite is text", path);
     int number = 1;

@@ -10,6 +10,7 @@
 
 #include "../../cli/file.c"
 #include "../../cli/npy.c"
+#include "../../cli/out.c"
 
 static char folder[] = "/tmp/shingle_npy_XXXXXX";
 

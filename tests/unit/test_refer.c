@@ -11,17 +11,8 @@
 #include "../../cli/deal.c"
 #include "../../cli/file.c"
 #include "../../cli/npy.c"
+#include "../../cli/out.c"
 #include "../../cli/refer.c"
-
-/* Progress is the command's. */
-void out_progress(const char *format, ...)
-{
-    (void)format;
-}
-
-void out_progress_end(void)
-{
-}
 
 static uint64_t seed = 1;
 
