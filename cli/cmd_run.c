@@ -151,6 +151,21 @@ static shingle_status put_all(shingle_comm *comm, const deal *d, int r, copies *
     return put(comm, d->returned[r], bytes, &t->returned);
 }
 
+static shingle_status get(shingle_comm *comm, void *to, const void *from, size_t bytes)
+{
+    return from != NULL ? shingle_read(comm, to, from, bytes) : SHINGLE_OK;
+}
+
+/* What a run has written. */
+static shingle_status get_all(shingle_comm *comm, const deal *d, int r, const copies *t)
+{
+    const size_t c_bytes = bytes_of(d, d->c_rows[r], d->shape.n);
+    shingle_status status = get(comm, d->c[r], t->c, c_bytes);
+    if (status == SHINGLE_OK) status = get(comm, d->added[r], t->residual, c_bytes);
+    if (status != SHINGLE_OK) return status;
+    return get(comm, d->returned[r], t->returned, bytes_of(d, d->rows[r], d->shape.k));
+}
+
 /* Several B are the rows of one array here, and several C its columns. */
 static shingle_tensors tensors_of(const deal *d, const copies *t)
 {
@@ -183,15 +198,7 @@ static shingle_status run_plans(const group *g, shingle_plan *const *plan, const
     for (int r = 0; r < g->ranks && status == SHINGLE_OK; r++)
         status = shingle_sync(g->comm[r], 3600.0);
     for (int r = 0; r < g->ranks && status == SHINGLE_OK; r++)
-        status = shingle_read(g->comm[r], d->c[r], t[r].c, bytes_of(d, d->c_rows[r], d->shape.n));
-    for (int r = 0; r < g->ranks && status == SHINGLE_OK; r++)
-        if (t[r].returned != NULL)
-            status = shingle_read(g->comm[r], d->returned[r], t[r].returned,
-                                  bytes_of(d, d->rows[r], d->shape.k));
-    for (int r = 0; r < g->ranks && status == SHINGLE_OK; r++)
-        if (t[r].residual != NULL)
-            status = shingle_read(g->comm[r], d->added[r], t[r].residual,
-                                  bytes_of(d, d->c_rows[r], d->shape.n));
+        status = get_all(g->comm[r], d, r, &t[r]);
     return status;
 }
 
