@@ -42,7 +42,8 @@ static int distance(const char *a, const char *b)
     return d[la][lb];
 }
 
-const char *args_nearest(const char *word, const char *const *names, int count)
+/* The name that is nearest to WORD, or NULL if none is near. */
+static const char *nearest_of(const char *word, const char *const *names, int count)
 {
     const char *best = NULL;
     /* A third of the letters may differ: "machne" finds "machine", "x" finds nothing. */
@@ -57,6 +58,22 @@ const char *args_nearest(const char *word, const char *const *names, int count)
         }
     }
     return best;
+}
+
+/* PREFIX stands in front of the name. */
+static const char *suggest(const char *word, const char *prefix, const char *const *names,
+                           int count)
+{
+    static char text[64];
+    const char *const nearest = nearest_of(word, names, count);
+    text[0] = '\0';
+    if (nearest != NULL) snprintf(text, sizeof text, "did you mean %s%s? ", prefix, nearest);
+    return text;
+}
+
+const char *args_suggest(const char *word, const char *const *names, int count)
+{
+    return suggest(word, "", names, count);
 }
 
 /* ---- Help ------------------------------------------------------------------------------------ */
@@ -158,10 +175,8 @@ static int bad_option(const args_command *c, const char *given, int error)
     char word[MAX_NAME] = "";
     const char *const bare = given + strspn(given, "-");
     snprintf(word, sizeof word, "%.*s", (int)strcspn(bare, "="), bare);
-    const char *const nearest = args_nearest(word, names, c->options + 2);
-    return out_error(CLI_USAGE, "unknown option %s; %s%s%sshingle %s --help lists all", given,
-                     nearest ? "did you mean --" : "", nearest ? nearest : "", nearest ? "? " : "",
-                     c->name);
+    return out_error(CLI_USAGE, "unknown option %s; %sshingle %s --help lists all", given,
+                     suggest(word, "--", names, c->options + 2), c->name);
 }
 
 static void make_table(const args_command *c, struct poptOption *table)

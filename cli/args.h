@@ -54,8 +54,9 @@ enum { ARGS_GO = -1 };
 int args_read(const args_command *command, int argc, char **argv, args *args_out);
 void args_free(args *a);
 
-/* The name that is nearest to WORD, or NULL if none is near. */
-const char *args_nearest(const char *word, const char *const *names, int count);
+/* "did you mean NAME? " of the one that is nearest to WORD, or "" if none is near; valid until the
+ * next call. */
+const char *args_suggest(const char *word, const char *const *names, int count);
 
 /* Parses a whole number of LEAST to MOST; the whole of TEXT must be one. */
 bool args_int(const char *text, double least, double most, int64_t *value_out);

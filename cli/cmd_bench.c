@@ -291,10 +291,9 @@ static int check_strategies(const char *list)
             found |= strcmp(names[known], name) == 0;
         }
         if (found) continue;
-        const char *const nearest = args_nearest(name, names, known);
-        return out_error(
-            CLI_USAGE, "--strategies: no strategy is called \"%s\"; %s%s%sshingle info lists all",
-            name, nearest ? "did you mean " : "", nearest ? nearest : "", nearest ? "? " : "");
+        return out_error(CLI_USAGE,
+                         "--strategies: no strategy is called \"%s\"; %sshingle info lists all",
+                         name, args_suggest(name, names, known));
     }
     return CLI_OK;
 }

@@ -290,10 +290,8 @@ static int unknown(const char *name)
         const size_t at = strlen(known);
         snprintf(known + at, sizeof known - at, "%s%s", count > 0 ? ", " : "", names[count]);
     }
-    const char *const nearest = args_nearest(name, names, count);
-    return out_error(CLI_USAGE, "no figures of \"%.40s\"; %s%s%sthere are: %s, and all", name,
-                     nearest ? "did you mean " : "", nearest ? nearest : "", nearest ? "? " : "",
-                     known);
+    return out_error(CLI_USAGE, "no figures of \"%.40s\"; %sthere are: %s, and all", name,
+                     args_suggest(name, names, count), known);
 }
 
 /* Simulates one paper's rows and prints them, or adds them to PAPERS. */

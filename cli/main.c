@@ -49,9 +49,8 @@ static int unknown(const char *word)
 {
     const char *names[COMMANDS];
     for (int i = 0; i < COMMANDS; i++) names[i] = commands[i].name;
-    const char *const nearest = args_nearest(word, names, COMMANDS);
-    return out_error(CLI_USAGE, "unknown command \"%s\"; %s%s%sshingle --help lists all", word,
-                     nearest ? "did you mean " : "", nearest ? nearest : "", nearest ? "? " : "");
+    return out_error(CLI_USAGE, "unknown command \"%s\"; %sshingle --help lists all", word,
+                     args_suggest(word, names, COMMANDS));
 }
 
 /* "version" and "--version" are one, and so are the letters that other programs have for it. */
