@@ -114,13 +114,18 @@ static shingle_status fill_entry(const sg_bench *b, const shingle_plan *plan, en
     return SHINGLE_OK;
 }
 
+static entry *known_entry(const sg_bench *b, const shingle_plan *plan)
+{
+    for (int32_t i = 0; i < b->entries; i++)
+        if (strcmp(b->entry[i].text, plan->text) == 0) return &b->entry[i];
+    return NULL;
+}
+
 /* PLAN as all ranks run it, bound at the first question. */
 static shingle_status find_entry(sg_bench *b, const shingle_plan *plan, entry **entry_out)
 {
-    for (int32_t i = 0; i < b->entries; i++) {
-        *entry_out = &b->entry[i];
-        if (strcmp(b->entry[i].text, plan->text) == 0) return SHINGLE_OK;
-    }
+    *entry_out = known_entry(b, plan);
+    if (*entry_out != NULL) return SHINGLE_OK;
     if (!sg_grow(&b->entry, &b->room, (int64_t)b->entries + 1, sizeof *b->entry))
         return sg_fail(SHINGLE_ENOMEM, "no memory for another plan to time");
     entry e = {.text = NULL};
@@ -303,13 +308,6 @@ bool sg_bench_on_device(const sg_bench *b)
 int64_t sg_bench_wrong(const sg_bench *b)
 {
     return b->wrong;
-}
-
-static const entry *known_entry(const sg_bench *b, const shingle_plan *plan)
-{
-    for (int32_t i = 0; i < b->entries; i++)
-        if (strcmp(b->entry[i].text, plan->text) == 0) return &b->entry[i];
-    return NULL;
 }
 
 int64_t sg_bench_wrong_of(const sg_bench *b, const shingle_plan *plan)
