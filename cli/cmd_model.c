@@ -329,8 +329,11 @@ static int plan_model(const request *q, const config_model *model, bool json)
     shingle_machine *machine = NULL;
     int code = group_machine(name, &machine);
     if (code == CLI_OK) code = group_reach("as", name, machine, q->config.ranks);
-    for (int i = 0; i < model->products && code == CLI_OK; i++)
+    for (int i = 0; i < model->products && code == CLI_OK; i++) {
+        out_progress("planning %d of %d: %s", i + 1, model->products, model->product[i].problem);
         code = plan_product(q, model->product[i].problem, machine, &f[i]);
+    }
+    out_progress_end();
     if (code == CLI_OK && json) print_forecast_json(q, name, model, f);
     if (code == CLI_OK && !json) {
         print_model(q, model);

@@ -204,9 +204,11 @@ static int plan_for(request *q, bool json)
                                               .choose = q->choose,
                                               .level = q->level,
                                               .reproducible = q->reproducible};
+        out_progress("planning %s", q->problem);
         /* Ranks that exist may be timed, and know what was tuned. */
         status = g.ranks > 0 ? shingle_plan_create(g.comm[0], q->problem, &options, &plan)
                              : shingle_plan_for(q->problem, machine, &options, &plan);
+        out_progress_end();
         code = status == SHINGLE_OK ? print_plan(plan, q, json) : out_status(status);
     }
     shingle_plan_free(plan);

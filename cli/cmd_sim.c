@@ -124,6 +124,7 @@ static int fill(const request *q, const shingle_machine *machine, outcome *t)
 {
     const shingle_plan_options options = {.strategy = q->strategy};
     shingle_plan *plan = NULL;
+    out_progress("planning %s", q->problem);
     const shingle_status status = shingle_plan_for(q->problem, machine, &options, &plan);
     if (status != SHINGLE_OK) return out_status(status);
     t->plan = out_copy(shingle_plan_text(plan));
@@ -131,8 +132,12 @@ static int fill(const request *q, const shingle_machine *machine, outcome *t)
     collect(plan, q->all, t);
     shingle_plan_free(plan);
     int code = CLI_OK;
-    for (int i = 0; code == CLI_OK && i < t->rows; i++) code = simulate(q, machine, &t->row[i]);
+    for (int i = 0; code == CLI_OK && i < t->rows; i++) {
+        out_progress("simulating %d of %d: %s", i + 1, t->rows, t->row[i].strategy);
+        code = simulate(q, machine, &t->row[i]);
+    }
     if (code == CLI_OK && q->strategy == NULL) code = ask_rule(q, machine, t);
+    out_progress_end();
     qsort(t->row, (size_t)t->rows, sizeof *t->row, by_time);
     return code;
 }
