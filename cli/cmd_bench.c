@@ -278,24 +278,24 @@ static void print_json(const request *q, const suite *s, results *all)
 /* Does every name of --strategies exist? */
 static int check_strategies(const char *list)
 {
-    const char *comma = NULL;
-    for (const char *at = list; at != NULL; at = comma != NULL ? comma + 1 : NULL) {
-        comma = strchr(at, ',');
-        const char *names[64];
-        char name[64] = "";
-        int known = 0;
-        bool found = strcmp(list, "all") == 0;
-        snprintf(name, sizeof name, "%.*s", (int)strcspn(at, ","), at);
-        for (; known < 64 && shingle_strategy_name(known) != NULL; known++) {
-            names[known] = shingle_strategy_name(known);
-            found |= strcmp(names[known], name) == 0;
-        }
-        if (found) continue;
-        return out_error(CLI_USAGE,
-                         "--strategies: no strategy is called \"%s\"; %sshingle info lists all",
-                         name, args_suggest(name, names, known));
+    const char *names[64];
+    int known = 0;
+    if (list == NULL || strcmp(list, "all") == 0) return CLI_OK;
+    for (; known < 64 && shingle_strategy_name(known) != NULL; known++)
+        names[known] = shingle_strategy_name(known);
+    for (const char *at = list;; at++) {
+        char name[64];
+        int i = 0;
+        const size_t length = strcspn(at, ",");
+        snprintf(name, sizeof name, "%.*s", (int)length, at);
+        while (i < known && strcmp(names[i], name) != 0) i++;
+        if (i == known)
+            return out_error(CLI_USAGE,
+                             "--strategies: no strategy is called \"%s\"; %sshingle info lists all",
+                             name, args_suggest(name, names, known));
+        at += length;
+        if (*at == '\0') return CLI_OK;
     }
-    return CLI_OK;
 }
 
 static int open_results(const request *q, const suite *s, results *all)
