@@ -38,9 +38,10 @@ bool sg_cuda_is_captured(cudaStream_t stream)
 
 /* ---- Beside the caller's errors -------------------------------------------------------------- */
 
-void sg_cuda_forget(cudaError_t error)
+cudaError_t sg_cuda_forget(cudaError_t error)
 {
     if (error != cudaSuccess && cudaPeekAtLastError() == error) (void)cudaGetLastError();
+    return error;
 }
 
 /* ENTRY, a pointer to a function, gets the driver's NAME, or stays NULL. */
@@ -48,9 +49,8 @@ static void find(const char *name, void *entry)
 {
     void *found = NULL;
     enum cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
-    const cudaError_t error =
-        cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &result);
-    sg_cuda_forget(error);
+    const cudaError_t error = sg_cuda_forget(
+        cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &result));
     if (error == cudaSuccess && result == cudaDriverEntryPointSuccess)
         memcpy(entry, &found, sizeof found);
 }
@@ -62,31 +62,25 @@ void sg_cuda_find_driver(sg_cuda_driver *driver)
     find("cuStreamQuery", &driver->stream);
 }
 
+static const CUresult unknown = CUDA_ERROR_NOT_INITIALIZED;
+
 /* A thread that has not called the runtime yet has no context, and the driver wants one.  All other
  * answers have the same numbers there and here. */
 static bool knows(CUresult answer)
 {
-    return answer != CUDA_ERROR_INVALID_CONTEXT && answer != CUDA_ERROR_NOT_INITIALIZED;
+    return answer != CUDA_ERROR_INVALID_CONTEXT && answer != unknown;
 }
 
 cudaError_t sg_cuda_event_stands(const sg_cuda *cuda, cudaEvent_t event)
 {
-    const CUresult answer =
-        cuda->driver.event != NULL ? cuda->driver.event(event) : CUDA_ERROR_NOT_INITIALIZED;
-    if (knows(answer)) return (cudaError_t)answer;
-    const cudaError_t error = cudaEventQuery(event);
-    sg_cuda_forget(error);
-    return error;
+    const CUresult answer = cuda->driver.event != NULL ? cuda->driver.event(event) : unknown;
+    return knows(answer) ? (cudaError_t)answer : sg_cuda_forget(cudaEventQuery(event));
 }
 
 cudaError_t sg_cuda_stream_stands(const sg_cuda *cuda, cudaStream_t stream)
 {
-    const CUresult answer =
-        cuda->driver.stream != NULL ? cuda->driver.stream(stream) : CUDA_ERROR_NOT_INITIALIZED;
-    if (knows(answer)) return (cudaError_t)answer;
-    const cudaError_t error = cudaStreamQuery(stream);
-    sg_cuda_forget(error);
-    return error;
+    const CUresult answer = cuda->driver.stream != NULL ? cuda->driver.stream(stream) : unknown;
+    return knows(answer) ? (cudaError_t)answer : sg_cuda_forget(cudaStreamQuery(stream));
 }
 
 /* ---- Not for ever ---------------------------------------------------------------------------- */

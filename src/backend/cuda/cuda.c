@@ -17,7 +17,7 @@ shingle_status sg_cuda_check(cudaError_t error, const char *call)
 {
     if (error == cudaSuccess) return SHINGLE_OK;
     const int name = (int)strcspn(call, "(");
-    sg_cuda_forget(error); /* what is reported */
+    (void)sg_cuda_forget(error); /* what is reported */
     return sg_fail(error == cudaErrorMemoryAllocation ? SHINGLE_ENOMEM : SHINGLE_EBACKEND,
                    "%.*s: %s", name, call, cudaGetErrorString(error));
 }
@@ -171,9 +171,8 @@ static shingle_status read_memory(void *self, int rank, void *to, const void *fr
 
 static shingle_status count_devices(int *count_out)
 {
-    const cudaError_t error = cudaGetDeviceCount(count_out);
+    const cudaError_t error = sg_cuda_forget(cudaGetDeviceCount(count_out));
     if (error == cudaSuccess && *count_out > 0) return SHINGLE_OK;
-    sg_cuda_forget(error);
     return sg_fail(SHINGLE_EUNSUPPORTED,
                    "no GPU that CUDA can use (%s); --backend cpu runs everywhere",
                    error == cudaSuccess ? "none is visible" : cudaGetErrorString(error));
@@ -190,8 +189,9 @@ static shingle_status reach_peers(const sg_cuda *cuda, const sg_cuda_rank *rank)
                            "GPU %d cannot reach the memory of GPU %d; --backend cpu runs "
                            "everywhere",
                            rank->device, cuda->rank[q].device);
-        const cudaError_t error = cudaDeviceEnablePeerAccess(cuda->rank[q].device, 0);
-        sg_cuda_forget(error); /* a framework may have enabled it before */
+        const cudaError_t error =
+            sg_cuda_forget(cudaDeviceEnablePeerAccess(cuda->rank[q].device, 0));
+        /* A framework may have enabled it before. */
         if (error != cudaErrorPeerAccessAlreadyEnabled)
             SG_TRY(sg_cuda_check(error, "cudaDeviceEnablePeerAccess"));
     }

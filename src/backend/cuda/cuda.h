@@ -337,8 +337,8 @@ void sg_cuda_pause(void);
 bool sg_cuda_is_captured(cudaStream_t stream);
 
 /* The thread's last error, if it is ERROR, which a call here has returned, is not left for others
- * to find.  Any other is the caller's, who has yet to see it. */
-void sg_cuda_forget(cudaError_t error);
+ * to find.  Any other is the caller's, who has yet to see it.  Returns ERROR. */
+cudaError_t sg_cuda_forget(cudaError_t error);
 
 /* As cudaEventQuery and cudaStreamQuery, but that the thread's last error stays as it is. */
 cudaError_t sg_cuda_event_stands(const sg_cuda *cuda, cudaEvent_t event);
