@@ -78,6 +78,14 @@ void fake_capture_begin(cudaGraph_t graph, enum cudaStreamCaptureMode mode);
 bool fake_capture_end(cudaGraph_t graph); /* is it whole? */
 bool fake_capture_breaks(void);
 
+/* A stream of one capture is to wait for another one, which breaks both. */
+cudaError_t fake_capture_mix(cudaGraph_t graph, cudaGraph_t other);
+
+/* What STREAM becomes part of; NULL: it is not captured. */
+cudaGraph_t fake_captured(cudaStream_t stream);
+CUresult fake_ask_capture(CUstream stream, CUstreamCaptureStatus *out, cuuint64_t *id,
+                          CUgraph *graph, const CUgraphNode **nodes, size_t *count);
+
 /* STREAM is destroyed, which does not wait for what is in it, and one is made that gets its
  * handle. */
 void fake_reuse(cudaStream_t stream);

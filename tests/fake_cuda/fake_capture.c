@@ -1,5 +1,6 @@
 /* fake_capture.c -- what may not be asked while a graph is captured, and breaks it; see fake.h. */
 #include <pthread.h>
+#include <stdint.h>
 
 #include "fake.h"
 
@@ -44,6 +45,33 @@ bool fake_capture_end(cudaGraph_t graph)
     }
     pthread_mutex_unlock(&mutex);
     return whole;
+}
+
+cudaError_t fake_capture_mix(cudaGraph_t graph, cudaGraph_t other)
+{
+    pthread_mutex_lock(&mutex);
+    for (int i = 0; i < CAPTURES; i++)
+        captures[i].broken |= captures[i].graph == graph || captures[i].graph == other;
+    pthread_mutex_unlock(&mutex);
+    return fake_told(cudaErrorStreamCaptureIsolation);
+}
+
+FAKE cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *out)
+{
+    *out =
+        fake_captured(stream) != NULL ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+    return cudaSuccess;
+}
+
+/* As of 12.0. */
+CUresult fake_ask_capture(CUstream stream, CUstreamCaptureStatus *out, cuuint64_t *id,
+                          CUgraph *graph, const CUgraphNode **nodes, size_t *count)
+{
+    if (graph != NULL || nodes != NULL || count != NULL) return CUDA_ERROR_INVALID_VALUE;
+    *out = fake_captured(stream) != NULL ? CU_STREAM_CAPTURE_STATUS_ACTIVE
+                                         : CU_STREAM_CAPTURE_STATUS_NONE;
+    *id = (cuuint64_t)(uintptr_t)fake_captured(stream);
+    return CUDA_SUCCESS;
 }
 
 static bool forbids(const capture *c)

@@ -412,6 +412,8 @@ FAKE cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, uns
     (void)flags;
     if (event->captured != NULL) {
         FAKE_MAY_FAIL();
+        if (stream->captured != NULL && stream->captured != event->captured)
+            return fake_capture_mix(stream->captured, event->captured);
         stream->captured = event->captured;
         note(stream->captured, stream, WAIT, event);
         return cudaSuccess;
@@ -455,10 +457,9 @@ FAKE cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t begin, cudaEvent_t 
 
 /* ---- Graphs ---------------------------------------------------------------------------------- */
 
-FAKE cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *out)
+cudaGraph_t fake_captured(cudaStream_t stream)
 {
-    *out = stream->captured != NULL ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
-    return cudaSuccess;
+    return stream->captured;
 }
 
 FAKE cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode)

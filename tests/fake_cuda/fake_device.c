@@ -216,7 +216,8 @@ FAKE cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **out
     CUresult (*const pointer)(void *, CUpointer_attribute, CUdeviceptr) = answer;
     CUresult (*const event)(CUevent) = fake_ask_event;
     CUresult (*const stream)(CUstream) = fake_ask_stream;
-    (void)version;
+    CUresult (*const capture)(CUstream, CUstreamCaptureStatus *, cuuint64_t *, CUgraph *,
+                              const CUgraphNode **, size_t *) = fake_ask_capture;
     (void)flags;
     *result = cudaDriverEntryPointSuccess;
     if (strcmp(symbol, "cuPointerGetAttribute") == 0)
@@ -225,6 +226,8 @@ FAKE cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **out
         memcpy(out, &event, sizeof event);
     else if (strcmp(symbol, "cuStreamQuery") == 0)
         memcpy(out, &stream, sizeof stream);
+    else if (strcmp(symbol, "cuStreamGetCaptureInfo") == 0 && version == 12000)
+        memcpy(out, &capture, sizeof capture);
     else
         return cudaErrorInvalidValue;
     return cudaSuccess;

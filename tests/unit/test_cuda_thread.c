@@ -136,6 +136,54 @@ static void a_run_beside_an_own_capture_is_refused(void **state)
     close_group(&w);
 }
 
+/* Of two captures at a time that want the same lanes the second is refused: neither breaks, and
+ * both replay right, as does one that needs the caller's stream alone. */
+static void captures_side_by_side_keep_their_lanes(void **state)
+{
+    (void)state;
+    world w;
+    cudaStream_t stream[2][2];
+    cudaGraph_t graph = NULL;
+    cudaGraphExec_t exec[2][2];
+    open_group(&w, 2, 5);
+    world single = w;
+    assert_true(make_plans(&w, "gemm_rs:bf16:520x136x16:r2", "ring{tile_m=128,tile_n=128}"));
+    assert_true(make_plans(&single, "gemm_rs:bf16:48x16x32:r2", "fused_out"));
+    fill(&w, 1);
+    fill(&single, 1);
+    for (int r = 0; r < 2; r++) {
+        for (int i = 0; i < 2; i++) {
+            cudaStreamCreateWithFlags(&stream[r][i], cudaStreamNonBlocking);
+            cudaStreamBeginCapture(stream[r][i], cudaStreamCaptureModeThreadLocal);
+        }
+        assert_int_equal(run_rank(&w, r, stream[r][0]), SHINGLE_OK);
+        assert_int_equal(run_rank(&w, r, stream[r][1]), SHINGLE_EINVAL);
+        expect_text("another graph");
+        assert_int_equal(run_rank(&single, r, stream[r][1]), SHINGLE_OK);
+        assert_int_equal(run_rank(&w, r, stream[r][0]), SHINGLE_OK);
+        for (int i = 0; i < 2; i++) {
+            assert_int_equal(cudaStreamEndCapture(stream[r][i], &graph), cudaSuccess);
+            cudaGraphInstantiate(&exec[r][i], graph, 0);
+            cudaGraphDestroy(graph);
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        for (int r = 0; r < 2; r++) cudaGraphLaunch(exec[r][i], stream[r][i]);
+        for (int r = 0; r < 2; r++) cudaStreamSynchronize(stream[r][i]);
+    }
+    expect_right(&w, "captured beside another");
+    expect_right(&single, "captured beside lanes");
+    run_right(&w, 2);
+    for (int r = 0; r < 2; r++)
+        for (int i = 0; i < 2; i++) {
+            cudaGraphExecDestroy(exec[r][i]);
+            cudaStreamDestroy(stream[r][i]);
+        }
+    drop_plans(&single);
+    drop_plans(&w);
+    close_group(&w);
+}
+
 /* A graph of rank 0 replays, and waits inside a kernel that has all SMs for that of rank 1, whose
  * thread makes a plan first: nothing there waits for that kernel, which the host knows nothing of,
  * be it to fill memory or to free it. */
@@ -458,6 +506,7 @@ int main(void)
         cmocka_unit_test(waiting_leaves_no_error),
         cmocka_unit_test(the_callers_error_stays),
         cmocka_unit_test(a_run_beside_an_own_capture_is_refused),
+        cmocka_unit_test(captures_side_by_side_keep_their_lanes),
         cmocka_unit_test(plans_are_made_beside_replays),
         cmocka_unit_test(captures_go_on_beside_plans),
         cmocka_unit_test(a_group_fails_beside_a_capture),

@@ -36,6 +36,22 @@ bool sg_cuda_is_captured(cudaStream_t stream)
     return status != cudaStreamCaptureStatusNone;
 }
 
+/* The number of the capture that STREAM is in, unlike that of all others; 0: it is in none. */
+static cuuint64_t capture_of(const sg_cuda *cuda, cudaStream_t stream)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    cuuint64_t id = 0;
+    if (cuda->driver.capture == NULL) return sg_cuda_is_captured(stream); /* one at a time */
+    const CUresult answer = cuda->driver.capture(stream, &status, &id, NULL, NULL, NULL);
+    return answer == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_ACTIVE ? id : 0;
+}
+
+bool sg_cuda_is_captured_with(const sg_cuda *cuda, cudaStream_t stream, cudaStream_t other)
+{
+    const cuuint64_t id = capture_of(cuda, stream);
+    return id != 0 && id == capture_of(cuda, other);
+}
+
 /* ---- Beside the caller's errors -------------------------------------------------------------- */
 
 cudaError_t sg_cuda_forget(cudaError_t error)
@@ -60,6 +76,7 @@ void sg_cuda_find_driver(sg_cuda_driver *driver)
     find("cuPointerGetAttribute", &driver->pointer);
     find("cuEventQuery", &driver->event);
     find("cuStreamQuery", &driver->stream);
+    find("cuStreamGetCaptureInfo", &driver->capture);
 }
 
 static const CUresult unknown = CUDA_ERROR_NOT_INITIALIZED;

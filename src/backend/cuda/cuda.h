@@ -119,6 +119,9 @@ typedef struct sg_cuda_driver {
     CUresult (*pointer)(void *answer_out, CUpointer_attribute about, CUdeviceptr of);
     CUresult (*event)(CUevent event);
     CUresult (*stream)(CUstream stream);
+    /* As of 12.0: what comes behind the number is not asked for. */
+    CUresult (*capture)(CUstream stream, CUstreamCaptureStatus *status_out, cuuint64_t *id_out,
+                        CUgraph *graph_out, const CUgraphNode **nodes_out, size_t *count_out);
 } sg_cuda_driver;
 
 typedef struct sg_cuda {
@@ -335,6 +338,9 @@ void sg_cuda_pause(void);
 /* Is a graph being captured on STREAM?  Nothing of that runs, and the capture would break if
  * somebody asked about the stream, or take in whoever waited for it. */
 bool sg_cuda_is_captured(cudaStream_t stream);
+
+/* Are both captured, into one graph? */
+bool sg_cuda_is_captured_with(const sg_cuda *cuda, cudaStream_t stream, cudaStream_t other);
 
 /* The thread's last error, if it is ERROR, which a call here has returned, is not left for others
  * to find.  Any other is the caller's, who has yet to see it.  Returns ERROR. */

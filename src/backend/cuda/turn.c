@@ -259,22 +259,27 @@ static shingle_status mark_last(sg_cuda *cuda, sg_cuda_rank *rank)
 }
 
 /* Lanes that a capture has taken are its until it ends: what is enqueued there is not carried out,
- * and to make them wait for something else would break the capture.  Before anything of the run is
+ * and to make them wait for anything outside of it would break it.  Before anything of the run is
  * enqueued, so that the group goes on without it. */
-static shingle_status find_lanes(sg_cuda_rank *rank, const sg_run *run)
+static shingle_status find_lanes(const sg_cuda *cuda, sg_cuda_rank *rank, const sg_run *run)
 {
     const sg_cuda_plan *const plan = run->bound->backend;
     uint32_t taken = 0;
+    uint32_t others = 0;
     if (!rank->lanes_taken) return SHINGLE_OK;
-    for (int i = 1; i < SG_MAX_LANES; i++)
-        if (sg_cuda_is_captured(rank->lane[i])) taken |= 1u << i;
+    for (int i = 1; i < SG_MAX_LANES; i++) {
+        if (!sg_cuda_is_captured(rank->lane[i])) continue;
+        taken |= 1u << i;
+        if (!sg_cuda_is_captured_with(cuda, rank->lane[i], rank->main)) others |= 1u << i;
+    }
     rank->lanes_taken = taken != 0;
-    if (taken & plan->lanes)
-        return sg_fail(SHINGLE_EINVAL,
-                       "rank %d runs %s beside a graph that is being captured and has the lanes of "
-                       "the rank; capture this run, too, or end the capture first",
-                       rank->rank, run->bound->text);
-    return SHINGLE_OK;
+    if ((others & plan->lanes) == 0) return SHINGLE_OK;
+    return sg_fail(SHINGLE_EINVAL,
+                   "rank %d %s %s beside %s graph that is being captured and has the lanes of the "
+                   "rank; end that capture first%s",
+                   rank->rank, rank->capturing ? "captures" : "runs", run->bound->text,
+                   rank->capturing ? "another" : "a",
+                   rank->capturing ? "" : ", or capture this run, too");
 }
 
 /* Runs of a rank follow each other, whatever streams their callers have.  A verdict knows where a
@@ -285,8 +290,8 @@ static shingle_status follow(sg_cuda *cuda, sg_cuda_rank *rank, const sg_run *ru
     enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
     if (run->stream != NULL) SG_CUDA(cudaStreamIsCapturing(rank->main, &capture));
     rank->capturing = capture != cudaStreamCaptureStatusNone;
+    SG_TRY(find_lanes(cuda, rank, run));
     if (rank->capturing) return SHINGLE_OK;
-    SG_TRY(find_lanes(rank, run));
     rank->main_id = SG_CUDA_OWN;
     if (rank->main != rank->lane[0]) SG_CUDA(cudaStreamGetId(rank->main, &rank->main_id));
     const bool moves = rank->ever && rank->last != rank->main_id;
