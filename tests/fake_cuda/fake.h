@@ -99,8 +99,9 @@ extern _Atomic int fake_clashes;
 /* What all devices are called. */
 extern const char *fake_name;
 
-/* How often the current device could not be set. */
-extern _Atomic int fake_unset;
+/* How often the current device could not be set; and which allocation an address is of was asked,
+ * by calls that are counted, too. */
+extern _Atomic int fake_unset, fake_questions;
 
 /* Blocks of memory, streams, events and graphs that exist: to find leaks. */
 int fake_live(void);

@@ -13,7 +13,7 @@ enum {
 static _Thread_local int current;
 static int device_count = FAKE_DEVICES;
 _Atomic int fake_launches, fake_copies, fake_early, fake_pushes, fake_most_sms, fake_stalls,
-    fake_unset;
+    fake_unset, fake_questions;
 const void *fake_host, *fake_apart;
 const char *fake_name = "NVIDIA H200";
 
@@ -199,6 +199,7 @@ static CUresult answer(void *out, CUpointer_attribute about, CUdeviceptr of)
 {
     if (fake_fails()) return CUDA_ERROR_UNKNOWN;
     if (about == CU_POINTER_ATTRIBUTE_BUFFER_ID) {
+        fake_questions++;
         const unsigned long long id = (const void *)(uintptr_t)of == fake_apart ? 2 : 1;
         memcpy(out, &id, sizeof id);
         return CUDA_SUCCESS;

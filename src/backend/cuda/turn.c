@@ -140,15 +140,9 @@ static shingle_status look_at(const sg_cuda *cuda, sg_cuda_rank *rank, int buf, 
     return SHINGLE_OK;
 }
 
-/* May the caller have freed tensors of earlier runs?  He knows that a run has ended by his stream,
- * or by shingle_sync, behind which nothing of the rank is on its way. */
-static bool may_have_freed(const sg_cuda_rank *rank)
-{
-    return rank->main != rank->lane[0] || sg_cuda_in_flight(rank) == 0;
-}
-
 /* Peers are told of C, if they reach it: as it is now, since an address that was freed may come
- * back as memory that is this GPU's alone.  What they need not be told of costs no look. */
+ * back as memory that is this GPU's alone, and cudaFree waits for runs that nobody else has waited
+ * for.  What they need not be told of costs no look. */
 static shingle_status look_at_c(const sg_cuda *cuda, sg_cuda_rank *rank, const sg_run *run)
 {
     const shingle_tensors *const t = &run->tensors;
@@ -159,7 +153,7 @@ static shingle_status look_at_c(const sg_cuda *cuda, sg_cuda_rank *rank, const s
     rank->said = NULL;
     SG_TRY(look_at(cuda, rank, SG_C, t->c, &known));
     if (!plan->direct || !aligned || t->c == NULL || !known->reached) return SHINGLE_OK;
-    if (may_have_freed(rank) && id_of(cuda, t->c) != known->id) {
+    if (id_of(cuda, t->c) != known->id) {
         known->data = NULL;
         SG_TRY(look_at(cuda, rank, SG_C, t->c, &known));
     }
