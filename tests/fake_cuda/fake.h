@@ -123,8 +123,10 @@ extern long fake_direct;
 extern int fake_windowed;
 extern bool fake_windowless;
 
-/* Sends and receives neither end nor hear of an abort. */
+/* Sends and receives neither end nor hear of an abort; calls of NCCL that connect, register or take
+ * down do not come back. */
 extern bool fake_deaf;
+extern _Atomic bool fake_held;
 
 /* How long the next collective that rank 0 enqueues takes to be; groups aborted
  * while one was being enqueued. */

@@ -166,6 +166,7 @@ static struct ncclWindow_vidmem windows[BLOCKS];
 static block blocks[BLOCKS];
 int fake_windowed;
 bool fake_windowless;
+_Atomic bool fake_held;
 
 static bool find_window(ncclComm_t comm, const void *memory, size_t *offset_out)
 {
@@ -206,6 +207,11 @@ static ncclResult_t end_windows(void)
     return left == 0 ? ncclSuccess : ncclInvalidUsage; /* the others would wait */
 }
 
+static void hold(void)
+{
+    while (fake_held) usleep(1000);
+}
+
 FAKE ncclResult_t ncclMemAlloc(void **out, size_t bytes)
 {
     int i = 0;
@@ -236,6 +242,7 @@ FAKE ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *memory, size_t b
     while (b < BLOCKS && blocks[b].memory != memory) b++;
     if (i == BLOCKS || b == BLOCKS || blocks[b].bytes != bytes) abort();
     if (comm->world->aborted || flags != NCCL_WIN_COLL_SYMMETRIC || memory == NULL) abort();
+    hold();
     if (fake_fails()) return ncclSystemError;
     if (depth == 0) return ncclInvalidUsage; /* it would wait for the others */
     windows[i] = (struct ncclWindow_vidmem){comm, memory, bytes, out};
@@ -297,6 +304,7 @@ FAKE const char *ncclGetErrorString(ncclResult_t result)
 FAKE ncclResult_t ncclCommInitAll(ncclComm_t *comm, int ranks, const int *devices)
 {
     (void)devices;
+    hold();
     if (fake_fails()) return ncclSystemError;
     world *const w = calloc(1, sizeof *w);
     w->ranks = ranks;
@@ -312,6 +320,7 @@ FAKE ncclResult_t ncclCommInitAll(ncclComm_t *comm, int ranks, const int *device
 
 FAKE ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
+    hold();
     for (int i = 0; i < BLOCKS; i++)
         if (windows[i].comm == comm) drop_window(&windows[i]);
     fake_torn += inside > 0;

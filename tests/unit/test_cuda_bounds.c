@@ -122,11 +122,92 @@ static void open_returns_without_a_collective(void **state)
     fake_deaf = false;
 }
 
+/* ---- Calls of NCCL --------------------------------------------------------------------------- */
+
+static void hold(bool holds)
+{
+    fake_held = hurries = holds;
+}
+
+/* Rank 1 does not come to a collective, and to take NCCL down does not end: everybody hears of it
+ * all the same, and the group can be recovered when it has ended. */
+static void an_abort_that_hangs_is_left_behind(void **state)
+{
+    (void)state;
+    void *memory = NULL;
+    world w;
+    open_group(&w, 2, LIMIT);
+    assert_true(make_plans(&w, "gemm_rs:bf16:48x16x32:r2", "serial{windows=0}"));
+    run_right(&w, 1);
+    assert_int_equal(run_rank(&w, 0, NULL), SHINGLE_OK);
+    hold(true);
+    for (int r = 0; r < 2; r++) {
+        assert_int_equal(shingle_sync(w.comm[r], 1e6), SHINGLE_ETIMEOUT);
+        expect_text("rank 1 did not begin run 2");
+    }
+    assert_int_equal(shingle_recover(w.comm[0], 0), SHINGLE_ETIMEOUT);
+    assert_int_equal(shingle_recover(w.comm[1], 0), SHINGLE_ETIMEOUT);
+    expect_text("NCCL 2.28.9 did not let go of its runs within 20 s");
+    assert_int_equal(shingle_alloc(w.comm[0], 64, &memory), SHINGLE_OK);
+    shingle_free(w.comm[0], memory);
+    assert_int_equal(run_rank(&w, 0, NULL), SHINGLE_ETIMEOUT);
+    hold(false);
+    recover(&w);
+    run_right(&w, 2);
+    drop_plans(&w);
+    close_group(&w);
+}
+
+static void windows_that_hang_are_an_error(void **state)
+{
+    (void)state;
+    const shingle_plan_options options = {.strategy = "serial{windows=1}"};
+    shingle_plan *plan = NULL;
+    world w;
+    open_group(&w, 2, LIMIT);
+    hold(true);
+    assert_int_equal(shingle_plan_create(w.comm[0], "ag_gemm:bf16:48x16x32:r2", &options, &plan),
+                     SHINGLE_ETIMEOUT);
+    expect_text("NCCL 2.28.9: ncclCommWindowRegister does not come back within 80 s");
+    assert_int_equal(shingle_plan_create(w.comm[1], "ag_gemm:bf16:48x16x32:r2", &options, &plan),
+                     SHINGLE_ETIMEOUT);
+    expect_text("NCCL 2.28.9 has not come back");
+    hold(false);
+    recover(&w);
+    assert_true(make_plans(&w, "ag_gemm:bf16:48x16x32:r2", options.strategy));
+    run_right(&w, 1);
+    drop_plans(&w);
+    close_group(&w);
+}
+
+static void close_returns_from_nccl_that_hangs(void **state)
+{
+    (void)state;
+    shingle_comm *comm[2];
+    const shingle_config config = {.backend = "cuda", .timeout_seconds = LIMIT};
+    assert_int_equal(shingle_open(2, &config, comm), SHINGLE_OK);
+    hold(true);
+    assert_int_equal(shingle_close(2, comm), SHINGLE_OK);
+    hold(false);
+}
+
+static void open_returns_from_nccl_that_hangs(void **state)
+{
+    (void)state;
+    shingle_comm *comm[2];
+    const shingle_config config = {.backend = "cuda", .timeout_seconds = LIMIT};
+    hold(true);
+    assert_int_equal(shingle_open(2, &config, comm), SHINGLE_ETIMEOUT);
+    expect_text("NCCL 2.28.9: ncclCommInitAll does not come back within 80 s");
+    hold(false);
+}
+
 /* To the leak sanitizer: what these leave behind stays for good. */
 __attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
-    return "leak:close_returns_from_a_gpu_that_hangs\nleak:open_returns_without_a_collective\n";
+    return "leak:close_returns_from_a_gpu_that_hangs\nleak:open_returns_without_a_collective\n"
+           "leak:close_returns_from_nccl_that_hangs\nleak:open_returns_from_nccl_that_hangs\n";
 }
 
 int main(void)
@@ -135,6 +216,10 @@ int main(void)
         cmocka_unit_test(copies_do_not_wait_for_ever),
         cmocka_unit_test(close_returns_from_a_gpu_that_hangs),
         cmocka_unit_test(open_returns_without_a_collective),
+        cmocka_unit_test(an_abort_that_hangs_is_left_behind),
+        cmocka_unit_test(windows_that_hang_are_an_error),
+        cmocka_unit_test(close_returns_from_nccl_that_hangs),
+        cmocka_unit_test(open_returns_from_nccl_that_hangs),
     };
     alarm(TOO_LONG);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -131,7 +131,7 @@ shingle_status sg_cuda_settle(sg_cuda_rank *rank)
 
 bool sg_cuda_is_stuck(const sg_cuda *cuda)
 {
-    bool stuck = false;
+    bool stuck = sg_collect_hangs(cuda->collect);
     for (int r = 0; r < cuda->ranks; r++) {
         const sg_cuda_rank *const rank = &cuda->rank[r];
         stuck |= rank->stuck && sg_cuda_stream_stands(cuda, rank->service) == cudaErrorNotReady;

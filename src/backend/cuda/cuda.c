@@ -12,6 +12,7 @@ extern const sg_backend sg_backend_cuda;
 
 static const double most_timeout_us = 900e6; /* roles of a kernel count naps as long as that */
 static const double abort_us = 5e6;          /* for kernels to end that look for an abort */
+static const double closing_us = 15e6;       /* for NCCL to let go, which takes it a second */
 
 shingle_status sg_cuda_check(cudaError_t error, const char *call)
 {
@@ -95,8 +96,8 @@ static shingle_status get_window(const sg_cuda *cuda, sg_cuda_rank *rank, size_t
                                  void **memory_out)
 {
     void *memory = NULL;
-    if (cuda->collect == NULL || !sg_collect_get(cuda->collect, rank->rank, bytes, &memory))
-        return sg_cuda_get(rank, bytes, memory_out);
+    if (cuda->collect != NULL) SG_TRY(sg_collect_get(cuda->collect, rank->rank, bytes, &memory));
+    if (memory == NULL) return sg_cuda_get(rank, bytes, memory_out);
     const shingle_status status = sg_cuda_clear(rank, memory, bytes);
     if (status == SHINGLE_OK)
         *memory_out = memory;
@@ -292,10 +293,9 @@ static void close_group(void *self)
 {
     sg_cuda *const cuda = self;
     const enum cudaStreamCaptureMode mode = sg_cuda_relax();
-    const bool stuck = sg_cuda_is_stuck(cuda);
+    const bool stuck = sg_cuda_is_stuck(cuda) || !sg_collect_close(cuda->collect, closing_us);
     if (stuck) sg_log(SG_LOG_ERROR, "cuda: a GPU hangs; what the group has there stays");
     if (!stuck) {
-        sg_collect_close(cuda->collect);
         sg_cuda_sweep(cuda, true);
         for (int r = 0; r < cuda->ranks; r++) close_rank(&cuda->rank[r]);
         if (cuda->start != NULL) (void)cudaFreeHost(cuda->start);
@@ -326,8 +326,8 @@ static shingle_status await_service(sg_cuda *cuda, shingle_status status)
     const shingle_status ended = settle_all(cuda, limit_us);
     if (ended == SHINGLE_OK) return status;
     if (ended != SHINGLE_ETIMEOUT) return ended;
-    sg_collect_abort(cuda->collect);
-    const bool stops = settle_all(cuda, abort_us) != SHINGLE_ETIMEOUT;
+    const bool stops =
+        sg_collect_abort(cuda->collect, abort_us) && settle_all(cuda, abort_us) != SHINGLE_ETIMEOUT;
     return sg_fail(SHINGLE_ETIMEOUT, "the first collective of the GPUs does not end within %g s%s",
                    limit_us / 1e6, stops ? "" : ", nor when it is aborted");
 }
@@ -348,8 +348,8 @@ shingle_status sg_cuda_meet(sg_cuda *cuda)
         sg_cuda_leave(rank, caller);
     }
     if (status == SHINGLE_OK) status = sg_collect_meet(cuda->collect, room, stream);
-    if (status != SHINGLE_OK)
-        sg_collect_abort(cuda->collect); /* who waits for a rank in vain ends */
+    if (status != SHINGLE_OK) /* who waits for a rank in vain ends */
+        (void)sg_collect_abort(cuda->collect, abort_us);
     status = await_service(cuda, status);
     for (int r = 0; r < cuda->ranks; r++)
         if (!sg_cuda_is_stuck(cuda)) (void)cudaFree(room[r]); /* peers read it */
@@ -361,11 +361,11 @@ static shingle_status open_collect(sg_cuda *cuda)
 {
     int device[SG_CUDA_RANKS];
     for (int r = 0; r < cuda->ranks; r++) device[r] = cuda->rank[r].device;
-    SG_TRY(sg_collect_open(cuda->ranks, device, &cuda->collect));
+    SG_TRY(sg_collect_open(cuda->ranks, device, cuda->timeout_us + SG_CUDA_SERVICE_US,
+                           &cuda->collect));
     const shingle_status status = sg_cuda_meet(cuda);
     if (status == SHINGLE_OK || sg_cuda_is_stuck(cuda)) return status;
-    sg_collect_close(cuda->collect);
-    cuda->collect = NULL;
+    if (sg_collect_close(cuda->collect, closing_us)) cuda->collect = NULL;
     return status;
 }
 

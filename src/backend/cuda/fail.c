@@ -185,14 +185,17 @@ static bool drain(sg_cuda *cuda, double limit_us)
 {
     raise_abort(cuda);
     if (wait_idle(cuda, slack_us(cuda))) return true;
+    double until = sg_now_us() + limit_us;
     if (cuda->collect != NULL) {
         void *stream[SG_CUDA_RANKS];
         await_calls(cuda);
+        until = sg_now_us() + limit_us;
         for (int r = 0; r < cuda->ranks; r++) stream[r] = behind_all(&cuda->rank[r]);
-        if (!sg_collect_attend(cuda->collect, stream)) sg_collect_abort(cuda->collect);
+        if (!sg_collect_attend(cuda->collect, stream))
+            (void)sg_collect_abort(cuda->collect, until - sg_now_us());
         cuda->collect_lost = true;
     }
-    return wait_idle(cuda, limit_us);
+    return wait_idle(cuda, until - sg_now_us());
 }
 
 /* The number of the run that RANK is in or begins next, and its hello there. */
@@ -571,7 +574,9 @@ shingle_status sg_cuda_recover(void *self, sg_work *const *work, double seconds)
     if (!cuda->failed) cuda->verdict = dropped;
     cuda->failed = true;
     if (!is_idle(cuda) && !drain(cuda, seconds * 1e6))
-        status = sg_fail(SHINGLE_ETIMEOUT, "a GPU did not let go of its runs within %g s", seconds);
+        status = sg_fail(SHINGLE_ETIMEOUT, "%s did not let go of its runs within %g s",
+                         sg_collect_hangs(cuda->collect) ? sg_collect_name(cuda->collect) : "a GPU",
+                         seconds);
     else if (work != NULL)
         status = start_over(cuda, work);
     else /* the words, by which replays are known, go first */

@@ -10,8 +10,14 @@
 
 typedef struct sg_collect sg_collect;
 
-/* SHINGLE_EUNSUPPORTED and a reason if there is no library. */
-shingle_status sg_collect_open(int ranks, const int *device, sg_collect **collect_out);
+/* SHINGLE_EUNSUPPORTED and a reason if there is no library.  A call of it that waits has LIMIT_US
+ * to come back.  *COLLECT_OUT is there after a failure, too, if it has not. */
+shingle_status sg_collect_open(int ranks, const int *device, double limit_us,
+                               sg_collect **collect_out);
+
+/* Has a call of the library's not come back?  Until it does, whatever it may use stays.  False of
+ * NULL. */
+bool sg_collect_hangs(const sg_collect *collect);
 
 /* Connects every rank with every other, once, before the first all-to-all.  ROOM: of every rank,
  * device memory for two floats a rank; STREAM: of every rank, where the words travel. */
@@ -22,14 +28,16 @@ shingle_status sg_collect_meet(sg_collect *collect, void *const *room, void *con
  * ends.  False: it does not. */
 bool sg_collect_attend(sg_collect *collect, void *const *stream);
 
-/* Lets go of whatever is in flight, and of the connections. */
-void sg_collect_abort(sg_collect *collect);
+/* Lets go of whatever is in flight, and of the connections, within LIMIT_US.  False: the library
+ * does not. */
+bool sg_collect_abort(sg_collect *collect, double limit_us);
 
 /* After either, when nothing is in flight: as it was, but that ranks have to meet again. */
 shingle_status sg_collect_renew(sg_collect *collect);
 
-/* Both ends; takes NULL. */
-void sg_collect_close(sg_collect *collect);
+/* Both ends, within LIMIT_US; takes NULL.  False: the library does not let go, and COLLECT
+ * stays. */
+bool sg_collect_close(sg_collect *collect, double limit_us);
 
 /* "NCCL 2.28.9" */
 const char *sg_collect_name(const sg_collect *collect);
@@ -37,10 +45,11 @@ const char *sg_collect_name(const sg_collect *collect);
 /* ---- Windows: memory that the library knows at all ranks, in which it has faster kernels ----- */
 
 /* A block for RANK, not zeroed, of a window with blocks of BYTES at all ranks; the others ask for
- * theirs.  One thread at a time.  False: there are no windows here, and any memory does. */
-bool sg_collect_get(sg_collect *collect, int rank, size_t bytes, void **memory_out);
+ * theirs.  One thread at a time.  NULL: there are no windows here, and any memory does. */
+shingle_status sg_collect_get(sg_collect *collect, int rank, size_t bytes, void **memory_out);
 
-/* Gives it back; the window goes with its last block.  False: MEMORY is of none. */
+/* Gives it back; the window goes with its last block.  False: MEMORY is of none.  Of a library that
+ * hangs it is kept. */
 bool sg_collect_put(sg_collect *collect, int rank, const void *memory);
 
 /* ---- Collectives ----------------------------------------------------------------------------- */

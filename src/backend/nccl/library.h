@@ -7,6 +7,7 @@
 #include <pthread.h>
 
 #include "backend/nccl/collect.h"
+#include "core/backend.h"
 
 #ifndef NCCL_WIN_COLL_SYMMETRIC /* headers before 2.27 */
 #define NCCL_WIN_COLL_SYMMETRIC 1
@@ -68,20 +69,38 @@ enum { MEETINGS = 4096 };
 struct sg_collect {
     library lib;
     int ranks;
-    int *device;
-    ncclComm_t *comm; /* NULL entries: lost */
+    int device[SG_LOCAL_RANKS];
+    ncclComm_t comm[SG_LOCAL_RANKS]; /* NULL: lost */
     char name[32];
     bool plain; /* there are no windows, and that was said */
     window *windows;
 
-    pthread_mutex_t mutex; /* guards what follows, and the list of windows */
-    uint64_t *came;        /* how many collectives each rank has enqueued */
-    void **spare;          /* of each rank: memory for one who comes for it; may be NULL */
-    bool over;             /* somebody came for those who were missing: nobody else may */
+    pthread_mutex_t mutex;         /* guards what follows, and the list of windows */
+    uint64_t came[SG_LOCAL_RANKS]; /* how many collectives each rank has enqueued */
+    void *spare[SG_LOCAL_RANKS];   /* of each rank: memory for one who comes for it; may be NULL */
+    bool over;                     /* somebody came for those who were missing: nobody else may */
 
     /* By their numbers, modulo its size; of who is further ahead than that nothing is noted. */
     meeting meeting[MEETINGS];
+
+    /* A call of the library's that may wait (wait.c), with what it takes and gives. */
+    double limit_us;
+    _Atomic bool away; /* it has not come back, and all of this is its alone */
+    void (*call)(sg_collect *c);
+    ncclResult_t result;
+    void *room[SG_LOCAL_RANKS], *stream[SG_LOCAL_RANKS]; /* where ranks meet */
+    window *window;
+    size_t bytes; /* of a window */
 };
+
+/* Makes CALL, or waits for one before it, at most for LIMIT_US.  False: it has not come back.  One
+ * thread at a time. */
+bool sg_wait_within(sg_collect *c, void (*call)(sg_collect *c), double limit_us);
+
+/* The same within c->limit_us, and what came of it in c->result; WHAT: its name in errors. */
+shingle_status sg_wait_for(sg_collect *c, void (*call)(sg_collect *c), const char *what);
+
+shingle_status sg_collect_check(const sg_collect *c, ncclResult_t result, const char *what);
 
 /* What lies in windows, and where all ranks have it (window.c).  NULL: MEMORY of RANK is in
  * none. */

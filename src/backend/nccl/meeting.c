@@ -119,6 +119,7 @@ bool sg_collect_attend(sg_collect *c, void *const *stream)
 {
     uint64_t least = 0;
     uint64_t most = 0;
+    if (sg_collect_hangs(c)) return false;
     pthread_mutex_lock(&c->mutex);
     bool windows = c->over;
     bounds(c, &least, &most);

@@ -59,7 +59,7 @@ static shingle_status load(library *lib)
     return sg_fail(SHINGLE_EUNSUPPORTED, "libnccl.so.2 lacks a function; NCCL 2.19 has all");
 }
 
-static shingle_status check(const sg_collect *c, ncclResult_t result, const char *what)
+shingle_status sg_collect_check(const sg_collect *c, ncclResult_t result, const char *what)
 {
     if (result == ncclSuccess) return SHINGLE_OK;
     return sg_fail(SHINGLE_EBACKEND, "%s: %s", what, c->lib.ncclGetErrorString(result));
@@ -70,52 +70,40 @@ static shingle_status check(const sg_collect *c, ncclResult_t result, const char
 static void destroy(sg_collect *c)
 {
     pthread_mutex_destroy(&c->mutex);
-    free(c->device);
-    free(c->comm);
-    free(c->came);
-    free(c->spare);
     free(c);
 }
 
-static shingle_status connect(sg_collect *c)
+static void connect_all(sg_collect *c)
 {
-    const ncclResult_t result = c->lib.ncclCommInitAll(c->comm, c->ranks, c->device);
-    if (result != ncclSuccess) memset(c->comm, 0, (size_t)c->ranks * sizeof c->comm[0]);
-    return check(c, result, "ncclCommInitAll");
+    c->result = c->lib.ncclCommInitAll(c->comm, c->ranks, c->device);
+    if (c->result != ncclSuccess) memset(c->comm, 0, sizeof c->comm);
 }
 
-shingle_status sg_collect_open(int ranks, const int *device, sg_collect **collect_out)
+shingle_status sg_collect_open(int ranks, const int *device, double limit_us,
+                               sg_collect **collect_out)
 {
-    const size_t all = (size_t)ranks;
     sg_collect *const c = calloc(1, sizeof *c);
     if (c == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory for collectives");
     pthread_mutex_init(&c->mutex, NULL);
-    shingle_status status = load(&c->lib);
     c->ranks = ranks;
-    c->device = calloc(all, sizeof c->device[0]);
-    c->comm = calloc(all, sizeof c->comm[0]);
-    c->came = calloc(all, sizeof c->came[0]);
-    c->spare = calloc(all, sizeof c->spare[0]);
-    if (status == SHINGLE_OK &&
-        (c->device == NULL || c->comm == NULL || c->came == NULL || c->spare == NULL))
-        status = sg_fail(SHINGLE_ENOMEM, "no memory for collectives");
+    c->limit_us = limit_us;
+    memcpy(c->device, device, (size_t)ranks * sizeof device[0]);
+    shingle_status status = load(&c->lib);
     if (status == SHINGLE_OK) {
-        memcpy(c->device, device, all * sizeof device[0]);
-        status = connect(c);
+        int version = 0;
+        c->lib.ncclGetVersion(&version);
+        snprintf(c->name, sizeof c->name, "NCCL %d.%d.%d", version / 10000, version / 100 % 100,
+                 version % 100);
+        status = sg_wait_for(c, connect_all, "ncclCommInitAll");
     }
-    if (status != SHINGLE_OK) {
+    if (status == SHINGLE_OK || sg_collect_hangs(c))
+        *collect_out = c;
+    else
         destroy(c);
-        return status;
-    }
-    int version = 0;
-    c->lib.ncclGetVersion(&version);
-    snprintf(c->name, sizeof c->name, "NCCL %d.%d.%d", version / 10000, version / 100 % 100,
-             version % 100);
-    *collect_out = c;
-    return SHINGLE_OK;
+    return status;
 }
 
-void sg_collect_abort(sg_collect *c)
+static void abort_all(sg_collect *c)
 {
     for (int r = 0; r < c->ranks; r++) {
         if (c->comm[r] != NULL) c->lib.ncclCommAbort(c->comm[r]);
@@ -124,40 +112,63 @@ void sg_collect_abort(sg_collect *c)
     sg_window_lose(c);
 }
 
-shingle_status sg_collect_renew(sg_collect *c)
+bool sg_collect_abort(sg_collect *c, double limit_us)
 {
-    sg_meeting_forget(c);
-    if (c->comm[0] != NULL) return SHINGLE_OK;
-    SG_TRY(connect(c));
-    sg_window_renew(c);
-    return SHINGLE_OK;
+    return sg_wait_within(c, abort_all, limit_us);
 }
 
-void sg_collect_close(sg_collect *c)
+static void renew_all(sg_collect *c)
 {
-    if (c == NULL) return;
+    c->result = ncclSuccess;
+    sg_meeting_forget(c);
+    if (c->comm[0] != NULL) return;
+    connect_all(c);
+    if (c->result == ncclSuccess) sg_window_renew(c);
+}
+
+shingle_status sg_collect_renew(sg_collect *c)
+{
+    return sg_wait_for(c, renew_all, "ncclCommInitAll");
+}
+
+static void close_all(sg_collect *c)
+{
     sg_window_close(c);
     sg_meeting_forget(c);
-    sg_collect_abort(c);
+    abort_all(c);
+}
+
+bool sg_collect_close(sg_collect *c, double limit_us)
+{
+    if (c == NULL) return true;
+    if (!sg_wait_within(c, close_all, limit_us)) return false;
     destroy(c);
+    return true;
 }
 
 /* The library connects two ranks when one first sends to the other, and then waits for that other:
  * not in the one thread that drives all of them. */
-shingle_status sg_collect_meet(sg_collect *c, void *const *room, void *const *stream)
+static void meet_all(sg_collect *c)
 {
     ncclResult_t result = c->lib.ncclGroupStart();
     for (int r = 0; r < c->ranks; r++) {
-        float *const words = room[r];
+        float *const words = c->room[r];
         for (int q = 0; q < c->ranks && result == ncclSuccess; q++) {
-            result = c->lib.ncclSend(words + q, 1, ncclFloat32, q, c->comm[r], stream[r]);
+            result = c->lib.ncclSend(words + q, 1, ncclFloat32, q, c->comm[r], c->stream[r]);
             if (result == ncclSuccess)
-                result =
-                    c->lib.ncclRecv(words + c->ranks + q, 1, ncclFloat32, q, c->comm[r], stream[r]);
+                result = c->lib.ncclRecv(words + c->ranks + q, 1, ncclFloat32, q, c->comm[r],
+                                         c->stream[r]);
         }
     }
     const ncclResult_t ended = c->lib.ncclGroupEnd();
-    return check(c, result == ncclSuccess ? ended : result, "the first all-to-all");
+    c->result = result == ncclSuccess ? ended : result;
+}
+
+shingle_status sg_collect_meet(sg_collect *c, void *const *room, void *const *stream)
+{
+    memcpy(c->room, room, (size_t)c->ranks * sizeof room[0]);
+    memcpy(c->stream, stream, (size_t)c->ranks * sizeof stream[0]);
+    return sg_wait_for(c, meet_all, "the first all-to-all");
 }
 
 const char *sg_collect_name(const sg_collect *c)
@@ -211,22 +222,23 @@ static shingle_status run(sg_collect *c, int rank, const meeting *its, sg_coll_p
     const ncclDataType_t t = its->type;
     const ncclComm_t comm = c->comm[rank];
     if (kind == SG_ALL_TO_ALL)
-        return check(c, run_exchange(c, rank, t, part, stream), "an all-to-all");
+        return sg_collect_check(c, run_exchange(c, rank, t, part, stream), "an all-to-all");
     if (!its->even)
-        return check(c, run_ragged(c, rank, kind, t, self, part, stream), "a ragged collective");
+        return sg_collect_check(c, run_ragged(c, rank, kind, t, self, part, stream),
+                                "a ragged collective");
     if (kind == SG_ALL_REDUCE)
-        return check(c,
-                     c->lib.ncclAllReduce(self.data, self.data, (size_t)self.count, t, ncclSum,
-                                          comm, stream),
-                     "ncclAllReduce");
+        return sg_collect_check(c,
+                                c->lib.ncclAllReduce(self.data, self.data, (size_t)self.count, t,
+                                                     ncclSum, comm, stream),
+                                "ncclAllReduce");
     if (kind == SG_ALL_GATHER)
-        return check(
+        return sg_collect_check(
             c, c->lib.ncclAllGather(self.data, part[0].data, (size_t)self.count, t, comm, stream),
             "ncclAllGather");
-    return check(c,
-                 c->lib.ncclReduceScatter(part[0].data, self.data, (size_t)self.count, t, ncclSum,
-                                          comm, stream),
-                 "ncclReduceScatter");
+    return sg_collect_check(c,
+                            c->lib.ncclReduceScatter(part[0].data, self.data, (size_t)self.count, t,
+                                                     ncclSum, comm, stream),
+                            "ncclReduceScatter");
 }
 
 shingle_status sg_collect_run(sg_collect *c, int rank, sg_coll_kind kind, sg_type type,
@@ -237,7 +249,7 @@ shingle_status sg_collect_run(sg_collect *c, int rank, sg_coll_kind kind, sg_typ
         [SG_F32] = ncclFloat32, [SG_BF16] = ncclBfloat16, [SG_F16] = ncclFloat16};
     const int bytes = type == SG_F32 ? 4 : 2;
     const bool reduces = kind == SG_ALL_REDUCE;
-    if (c->comm[rank] == NULL)
+    if (sg_collect_hangs(c) || c->comm[rank] == NULL)
         return sg_fail(SHINGLE_EBACKEND, "%s was aborted; recovery renews it", c->name);
     meeting its = {.kind = kind, .type = types[type], .count = (size_t)self.count};
     its.bytes = its.count * (size_t)bytes * (size_t)(reduces ? 1 : c->ranks);

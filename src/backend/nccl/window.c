@@ -66,58 +66,86 @@ static void drop(sg_collect *c, window *w)
     free(w);
 }
 
-static window *make(sg_collect *c, size_t bytes)
+/* A window of c->bytes: c->window, or NULL. */
+static void make(sg_collect *c)
 {
     window *const w = calloc(1, sizeof *w + (size_t)c->ranks * sizeof w->seat[0]);
     bool made = w != NULL;
+    c->window = NULL;
+    c->result = ncclSuccess;
     for (int r = 0; r < c->ranks && made; r++) {
         const int before = sg_window_enter(c, r);
-        made = c->lib.ncclMemAlloc(&w->seat[r].memory, bytes) == ncclSuccess;
+        made = c->lib.ncclMemAlloc(&w->seat[r].memory, c->bytes) == ncclSuccess;
         sg_window_leave(before);
     }
     if (!made) {
         if (w != NULL) drop(c, w);
         give_up(c, "no memory that could be registered");
-        return NULL;
+        return;
     }
-    w->bytes = bytes;
+    w->bytes = c->bytes;
     if (c->comm[0] != NULL && !register_all(c, w)) {
         drop(c, w);
         give_up(c, "memory could not be registered");
-        return NULL;
+        return;
     }
     pthread_mutex_lock(&c->mutex);
     w->next = c->windows;
     c->windows = w;
     pthread_mutex_unlock(&c->mutex);
-    return w;
+    c->window = w;
 }
 
-bool sg_collect_get(sg_collect *c, int rank, size_t bytes, void **memory_out)
+shingle_status sg_collect_get(sg_collect *c, int rank, size_t bytes, void **memory_out)
 {
+    *memory_out = NULL;
+    if (sg_collect_hangs(c))
+        return sg_fail(SHINGLE_ETIMEOUT, "%s has not come back from a call, and hangs", c->name);
     if (c->lib.ncclCommWindowRegister == NULL) give_up(c, "windows came with 2.27");
     window *w = c->windows;
     while (w != NULL && (w->bytes != bytes || w->seat[rank].taken)) w = w->next;
-    if (w == NULL && !c->plain) w = make(c, bytes);
-    if (w == NULL) return false;
+    if (w == NULL && !c->plain) {
+        c->bytes = bytes;
+        SG_TRY(sg_wait_for(c, make, "ncclCommWindowRegister"));
+        w = c->window;
+    }
+    if (w == NULL) return SHINGLE_OK;
     w->seat[rank].taken = true;
     *memory_out = w->seat[rank].memory;
+    return SHINGLE_OK;
+}
+
+/* c->window, which is in the list no more. */
+static void drop_window(sg_collect *c)
+{
+    drop(c, c->window);
+}
+
+/* Gives the seat of RANK that has MEMORY up; *W_OUT: the window, if that was the last one, which is
+ * taken from the list.  What hangs is left as it is. */
+static bool leave_seat(sg_collect *c, int rank, const void *memory, window **w_out)
+{
+    window **at = &c->windows;
+    while (*at != NULL && (*at)->seat[rank].memory != memory) at = &(*at)->next;
+    window *const w = *at;
+    if (w == NULL || sg_collect_hangs(c)) return w != NULL;
+    w->seat[rank].taken = false;
+    for (int r = 0; r < c->ranks; r++)
+        if (w->seat[r].taken) return true;
+    *at = w->next;
+    *w_out = w;
     return true;
 }
 
 bool sg_collect_put(sg_collect *c, int rank, const void *memory)
 {
-    window **at = &c->windows;
-    while (*at != NULL && (*at)->seat[rank].memory != memory) at = &(*at)->next;
-    window *const w = *at;
-    if (w == NULL) return false;
-    w->seat[rank].taken = false;
-    for (int r = 0; r < c->ranks; r++)
-        if (w->seat[r].taken) return true;
+    window *last = NULL;
     pthread_mutex_lock(&c->mutex);
-    *at = w->next;
+    const bool found = leave_seat(c, rank, memory, &last);
     pthread_mutex_unlock(&c->mutex);
-    drop(c, w);
+    if (last == NULL) return found;
+    c->window = last;
+    (void)sg_wait_within(c, drop_window, c->limit_us);
     return true;
 }
 
@@ -151,9 +179,13 @@ void sg_window_lose(sg_collect *c)
 
 void sg_window_close(sg_collect *c)
 {
-    while (c->windows != NULL) {
-        window *const w = c->windows;
-        c->windows = w->next;
+    pthread_mutex_lock(&c->mutex);
+    window *w = c->windows;
+    c->windows = NULL;
+    pthread_mutex_unlock(&c->mutex);
+    while (w != NULL) {
+        window *const next = w->next;
         drop(c, w);
+        w = next;
     }
 }
