@@ -136,8 +136,8 @@ double sg_coll_bytes(const sg_cpu *cpu, int rank, int32_t index)
 static sg_cpu_coll *find(const sg_cpu *cpu, uint64_t epoch, int32_t seq, sg_cpu_coll **free_out)
 {
     sg_cpu_coll *found = NULL;
-    for (int i = 0; i < SG_CPU_COLLS; i++) {
-        sg_cpu_coll *const c = (sg_cpu_coll *)&cpu->coll[i];
+    for (int32_t i = 0; i < cpu->colls; i++) {
+        sg_cpu_coll *const c = &cpu->coll[i];
         if (!c->open)
             *free_out = c;
         else if (c->epoch == epoch && c->seq == seq)
@@ -153,7 +153,7 @@ void sg_coll_arrive(sg_cpu *cpu, sg_cpu_rank *rank, int32_t step)
     sg_cpu_coll *unused = NULL;
     sg_cpu_coll *c = find(cpu, run->epoch, seq, &unused);
     if (c == NULL) {
-        /* A rank has at most one collective a lane open, and all ranks have the same ones. */
+        /* A rank has at most one collective a lane open. */
         SG_CHECK(unused != NULL);
         c = unused;
         *c = (sg_cpu_coll){.open = true, .epoch = run->epoch, .seq = seq};

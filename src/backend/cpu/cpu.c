@@ -33,6 +33,7 @@ static void close_group(void *self)
     for (int32_t i = 0; i < cpu->packs; i++) sg_pack_free(cpu->pack[i]);
     free(cpu->pack);
     free(cpu->links_us);
+    free(cpu->coll);
     free(cpu->rank);
     free(cpu->worker);
     pthread_cond_destroy(&cpu->work);
@@ -47,7 +48,9 @@ static shingle_status start(sg_cpu *cpu, const sg_backend_config *config)
 {
     cpu->rank = calloc((size_t)cpu->ranks, sizeof *cpu->rank);
     cpu->worker = calloc((size_t)cpu->threads, sizeof *cpu->worker);
-    if (cpu->rank == NULL || cpu->worker == NULL)
+    cpu->colls = cpu->ranks * SG_MAX_LANES;
+    cpu->coll = calloc((size_t)cpu->colls, sizeof *cpu->coll);
+    if (cpu->rank == NULL || cpu->worker == NULL || cpu->coll == NULL)
         return sg_fail(SHINGLE_ENOMEM, "no memory for %d ranks and %d workers", cpu->ranks,
                        cpu->threads);
     for (int r = 0; r < cpu->ranks; r++) {

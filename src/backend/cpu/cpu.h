@@ -27,10 +27,7 @@
 #include "core/exec.h"
 #include "core/record.h"
 
-enum {
-    SG_CPU_RUNS = 16, /* runs of a rank that may wait */
-    SG_CPU_COLLS = 16 /* collectives of a group that may be open at once */
-};
+enum { SG_CPU_RUNS = 16 }; /* of a rank that may wait */
 
 struct sg_cpu;
 
@@ -238,7 +235,8 @@ typedef struct sg_cpu {
     sg_machine machine[SG_TYPES];
     double *links_us; /* of a scale model: until when each of its links (links.h) is taken */
 
-    sg_cpu_coll coll[SG_CPU_COLLS];
+    sg_cpu_coll *coll; /* one for each lane of each rank, whose ranks may all wait apart */
+    int32_t colls;
     double progress_us;   /* when anything last made progress */
     bool failed, drained; /* drained: and nothing touches any run's memory */
     sg_verdict verdict;

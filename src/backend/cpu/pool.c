@@ -90,7 +90,7 @@ void sg_pool_settle(sg_cpu *cpu)
         rank->linked = 0;
         rank->progress = 0;
     }
-    memset(cpu->coll, 0, sizeof cpu->coll);
+    memset(cpu->coll, 0, (size_t)cpu->colls * sizeof *cpu->coll);
     cpu->drained = true;
     pthread_cond_broadcast(&cpu->idle);
 }
