@@ -35,7 +35,7 @@ typedef struct world {
     struct world *next;
     ncclComm_t comm[FAKE_DEVICES];
     int ranks;
-    bool aborted;
+    _Atomic bool aborted;
     meeting meeting[SEQUENCES];
     const void *box[FAKE_DEVICES][FAKE_DEVICES]; /* [from][to]: what was sent and is not taken */
 } world;
