@@ -30,8 +30,11 @@ double __wrap_sg_now_us(void);
 static _Atomic bool hurries; /* every look at the clock takes a quarter of a second */
 static _Atomic long skipped_us;
 
+static void look(void);
+
 double __wrap_sg_now_us(void)
 {
+    look();
     if (hurries) skipped_us += 250000;
     return __real_sg_now_us() + (double)skipped_us;
 }
@@ -45,6 +48,18 @@ static bool hang(void *data, bool first)
     (void)data;
     (void)first;
     return !hangs;
+}
+
+static const sg_cuda_rank *to_hang; /* at the look at the clock after so many more */
+static int looks;                   /* negative: it did */
+
+static void look(void)
+{
+    if (to_hang == NULL || looks-- > 0) return;
+    const cudaStream_t service = to_hang->service;
+    to_hang = NULL;
+    hangs = hurries = true;
+    (void)fake_enqueue(service, hang, NULL, 0);
 }
 
 /* What RANK's GPU gets from the library stands behind something that does not end. */
@@ -104,6 +119,58 @@ static void close_returns_from_a_gpu_that_hangs(void **state)
     assert_int_equal(fake_stalls, 0);
     hangs = hurries = false;
     sg_problem_free(&w.problem);
+}
+
+/* Everything that gets, fills, moves or frees memory.  True: all of it went well. */
+static bool use_memory(const world *w, const char *problem, const char *strategy)
+{
+    const shingle_plan_options options = {.strategy = strategy};
+    uint16_t here[64] = {0};
+    shingle_plan *plan = NULL;
+    void *memory = NULL;
+    shingle_status status = shingle_plan_create(w->comm[1], problem, &options, &plan);
+    if (status == SHINGLE_OK) status = shingle_alloc(w->comm[1], sizeof here, &memory);
+    if (status == SHINGLE_OK) status = shingle_write(w->comm[1], memory, here, sizeof here);
+    if (status == SHINGLE_OK) status = shingle_read(w->comm[1], here, memory, sizeof here);
+    if (status != SHINGLE_OK)
+        expect_hung(status);
+    else
+        to_hang = NULL; /* what nobody waits for nobody knows to hang */
+    if (status == SHINGLE_OK) hangs = hurries = false;
+    shingle_free(w->comm[1], memory);
+    shingle_plan_free(plan);
+    return status == SHINGLE_OK;
+}
+
+/* Wherever it begins to hang: who asks is told, and nothing is freed that the GPU may still
+ * touch. */
+static void a_gpu_may_hang_at_any_time(void **state)
+{
+    (void)state;
+    static const char *const asked[][2] = {
+        {"gemm_ar:bf16:520x136x16:r2", "fused_out{tile_m=64,tile_n=128,once=1,tagged=1}"},
+        {"gemm_ar:bf16:520x136x16:r2", "ring"},
+        {"gemm_rs:bf16:520x136x16:r2", "serial{windows=1}"},
+        {"ag_gemm:bf16:520x136x16:r2", "dma"},
+    };
+    for (size_t n = 0; n < sizeof asked / sizeof asked[0]; n++) {
+        int told = 0;
+        bool reached = true;
+        for (int i = 0; reached; i++) {
+            world w;
+            open_group(&w, 2, LIMIT);
+            const sg_cuda *const cuda = w.comm[0]->group->self;
+            fake_stalls = 0;
+            looks = i;
+            to_hang = &cuda->rank[1];
+            told += !use_memory(&w, asked[n][0], asked[n][1]);
+            reached = looks < 0;
+            if (fake_stalls > 0) fail_msg("%s: freed while the GPU hangs: %d", asked[n][1], i);
+            hangs = hurries = false;
+            close_group(&w);
+        }
+        assert_true(told > 10);
+    }
 }
 
 /* The library's first collective neither ends nor hears of an abort. */
@@ -215,6 +282,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(copies_do_not_wait_for_ever),
         cmocka_unit_test(close_returns_from_a_gpu_that_hangs),
+        cmocka_unit_test(a_gpu_may_hang_at_any_time),
         cmocka_unit_test(open_returns_without_a_collective),
         cmocka_unit_test(an_abort_that_hangs_is_left_behind),
         cmocka_unit_test(windows_that_hang_are_an_error),

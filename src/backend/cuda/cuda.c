@@ -67,7 +67,7 @@ static bool put_paired(sg_cuda_rank *rank, const void *memory)
             if (memory != p->base + (size_t)half * p->bytes) continue;
             p->taken[half] = false;
             if (p->taken[1 - half]) return true;
-            (void)cudaFree(p->base);
+            sg_cuda_put_back(rank, p->base);
             p->base = NULL;
             return true;
         }
@@ -87,7 +87,7 @@ static shingle_status get_block(sg_cuda_rank *rank, sg_arena_kind arena, size_t 
     if (status == SHINGLE_OK)
         *memory_out = memory;
     else if (!put_paired(rank, memory))
-        (void)cudaFree(memory);
+        sg_cuda_put_back(rank, memory);
     return status;
 }
 
@@ -102,7 +102,7 @@ static shingle_status get_window(const sg_cuda *cuda, sg_cuda_rank *rank, size_t
     if (status == SHINGLE_OK)
         *memory_out = memory;
     else
-        sg_collect_put(cuda->collect, rank->rank, memory);
+        sg_collect_put(cuda->collect, rank->rank, memory, rank->stuck);
     return status;
 }
 
@@ -137,8 +137,9 @@ static void release(void *self, int index, void *memory)
     if (sg_cuda_enter(rank, &caller) != SHINGLE_OK) return;
     const enum cudaStreamCaptureMode mode = sg_cuda_relax();
     pthread_mutex_lock(&cuda->mutex);
-    const bool put = put_paired(rank, memory) ||
-                     (cuda->collect != NULL && sg_collect_put(cuda->collect, rank->rank, memory));
+    const bool put =
+        put_paired(rank, memory) ||
+        (cuda->collect != NULL && sg_collect_put(cuda->collect, rank->rank, memory, false));
     pthread_mutex_unlock(&cuda->mutex);
     if (!put) sg_cuda_drop(cuda, memory);
     sg_cuda_restore(mode);
@@ -351,8 +352,12 @@ shingle_status sg_cuda_meet(sg_cuda *cuda)
     if (status != SHINGLE_OK) /* who waits for a rank in vain ends */
         (void)sg_collect_abort(cuda->collect, abort_us);
     status = await_service(cuda, status);
+    const bool stuck = sg_cuda_is_stuck(cuda); /* and peers may read it */
     for (int r = 0; r < cuda->ranks; r++)
-        if (!sg_cuda_is_stuck(cuda)) (void)cudaFree(room[r]); /* peers read it */
+        if (stuck)
+            sg_cuda_put_back(&cuda->rank[r], room[r]);
+        else
+            (void)cudaFree(room[r]);
     return status;
 }
 

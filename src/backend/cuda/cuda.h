@@ -69,7 +69,7 @@ typedef struct sg_cuda_known {
 } sg_cuda_known;
 
 typedef struct sg_cuda_rank {
-    const struct sg_cuda *cuda; /* the group */
+    struct sg_cuda *cuda; /* the group */
     int rank, device;
     int sms; /* that its kernels may take: all, or its part of a GPU that is shared */
     cudaStream_t lane[SG_MAX_LANES]; /* lane 0: for callers without a stream */
@@ -138,8 +138,8 @@ typedef struct sg_cuda {
 
     uint64_t strange; /* how often addresses may have come to be of other memory */
 
+    struct sg_cuda_dropped *dropped; /* memory to be freed: atomic (share.c) */
     pthread_mutex_t mutex;           /* guards what follows, and the making of verdicts */
-    struct sg_cuda_dropped *dropped; /* memory to be freed (share.c) */
     bool failed;
     sg_verdict verdict;
     cudaError_t lost; /* what a GPU said of the runs of rank LOST_RANK; cudaSuccess: nothing */
@@ -224,6 +224,9 @@ shingle_status sg_cuda_share_sms(const sg_cuda *cuda, sg_cuda_rank *rank);
  * GPU, where a rank may wait for one that the same thread has yet to begin.  Takes the mutex. */
 void sg_cuda_drop(sg_cuda *cuda, void *memory);
 
+/* The same later, at the next sweep: with the mutex or without. */
+void sg_cuda_put_back(const sg_cuda_rank *rank, void *memory);
+
 /* Frees what was dropped, if that may be done now.  LAST: whatever is on its way. */
 void sg_cuda_sweep(sg_cuda *cuda, bool last);
 
@@ -234,8 +237,6 @@ void sg_cuda_mark(sg_cuda *cuda, sg_cuda_rank *rank, bool enqueues);
  * the thread that drives RANK, or with the mutex held.  None of them waits for ever. */
 shingle_status sg_cuda_get(sg_cuda_rank *rank, size_t bytes, void **memory_out);
 
-/* MEMORY that nobody has seen yet (or NULL) goes back; from a GPU that hangs it does not. */
-void sg_cuda_put_back(const sg_cuda_rank *rank, void *memory);
 shingle_status sg_cuda_put(sg_cuda_rank *rank, void *to, const void *from, size_t bytes);
 shingle_status sg_cuda_fetch(sg_cuda_rank *rank, void *to, const void *from, size_t bytes);
 shingle_status sg_cuda_clear(sg_cuda_rank *rank, void *memory, size_t bytes);

@@ -458,7 +458,7 @@ shingle_status sg_cuda_sync(void *self, int index, double seconds)
         sg_cuda_reap(cuda);
         const shingle_status status = standing(cuda);
         const uint64_t runs = rank->issued - rank->first;
-        const bool sweeps = runs == 0 && cuda->dropped != NULL;
+        const bool sweeps = runs == 0 && __atomic_load_n(&cuda->dropped, __ATOMIC_RELAXED) != NULL;
         end_looking(cuda, mode);
         if (sweeps) sg_cuda_sweep(cuda, false);
         if (status != SHINGLE_OK || runs == 0) return status;

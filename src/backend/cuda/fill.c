@@ -45,7 +45,7 @@ static shingle_status fill_sums(sg_cuda_rank *rank, const sg_fill *f, void *matr
     if (status == SHINGLE_OK)
         status = sg_cuda_check(sg_kernel_fill(&u.sums, matrix, rank->service), "sg_kernel_fill()");
     if (status == SHINGLE_OK) status = sg_cuda_settle(rank);
-    sg_cuda_put_back(rank, u.memory);
+    sg_cuda_drop(rank->cuda, u.memory);
     return status;
 }
 
@@ -105,7 +105,7 @@ static shingle_status find(sg_cuda_rank *rank, const sg_fill *f, const void *mat
     shingle_status status = send(rank, f, &u);
     if (status == SHINGLE_OK) status = differ(rank, f, &u, matrix);
     if (status == SHINGLE_OK) status = sg_cuda_fetch(rank, found, u.found, sizeof *found);
-    sg_cuda_put_back(rank, u.memory);
+    sg_cuda_drop(rank->cuda, u.memory);
     return status;
 }
 

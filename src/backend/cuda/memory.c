@@ -66,11 +66,6 @@ shingle_status sg_cuda_fetch(sg_cuda_rank *rank, void *to, const void *from, siz
     return copy(rank, to, from, bytes, cudaMemcpyDeviceToHost);
 }
 
-void sg_cuda_put_back(const sg_cuda_rank *rank, void *memory)
-{
-    if (!rank->stuck) (void)cudaFree(memory);
-}
-
 shingle_status sg_cuda_get(sg_cuda_rank *rank, size_t bytes, void **memory_out)
 {
     void *memory = NULL;

@@ -74,25 +74,32 @@ struct sg_cuda_dropped {
     void *memory;
 };
 
+/* What a GPU has not ended on its service stream may be what it hangs at. */
 static bool is_quiet(sg_cuda *cuda)
 {
-    bool quiet = !sg_cuda_is_stuck(cuda);
-    for (int r = 0; r < cuda->ranks; r++)
-        quiet &= !cuda->rank[r].enqueues && cuda->rank[r].first == cuda->rank[r].issued;
+    bool quiet = !sg_collect_hangs(cuda->collect);
+    for (int r = 0; r < cuda->ranks; r++) {
+        const sg_cuda_rank *const rank = &cuda->rank[r];
+        quiet &= !rank->enqueues && rank->first == rank->issued;
+        quiet &= sg_cuda_stream_stands(cuda, rank->service) != cudaErrorNotReady;
+    }
     for (int r = 0; r < cuda->ranks && quiet; r++)
         quiet = !sg_cuda_is_replaying(cuda, &cuda->rank[r]);
     return quiet;
 }
 
-/* Whoever would begin a run meanwhile waits for the mutex, in sg_cuda_mark(). */
+/* Whoever would begin a run meanwhile waits for the mutex, in sg_cuda_mark(); who drops something
+ * does not. */
 void sg_cuda_sweep(sg_cuda *cuda, bool last)
 {
+    struct sg_cuda_dropped *first = NULL;
     pthread_mutex_lock(&cuda->mutex);
     const enum cudaStreamCaptureMode mode = sg_cuda_relax();
-    if (cuda->dropped != NULL && !last) sg_cuda_reap(cuda);
-    while (cuda->dropped != NULL && (last || is_quiet(cuda))) {
-        struct sg_cuda_dropped *const first = cuda->dropped;
-        cuda->dropped = first->next;
+    if (!last) sg_cuda_reap(cuda);
+    while ((first = __atomic_load_n(&cuda->dropped, __ATOMIC_ACQUIRE)) != NULL &&
+           (last || is_quiet(cuda))) {
+        while (!__atomic_compare_exchange_n(&cuda->dropped, &first, first->next, false,
+                                            __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE)) {}
         (void)cudaFree(first->memory);
         free(first);
     }
@@ -100,7 +107,8 @@ void sg_cuda_sweep(sg_cuda *cuda, bool last)
     pthread_mutex_unlock(&cuda->mutex);
 }
 
-void sg_cuda_drop(sg_cuda *cuda, void *memory)
+/* Release.  Partner: sg_cuda_sweep(), which alone takes anything from the list. */
+void sg_cuda_put_back(const sg_cuda_rank *rank, void *memory)
 {
     struct sg_cuda_dropped *const d = memory != NULL ? malloc(sizeof *d) : NULL;
     if (d == NULL) {
@@ -108,10 +116,15 @@ void sg_cuda_drop(sg_cuda *cuda, void *memory)
         return;
     }
     d->memory = memory;
-    pthread_mutex_lock(&cuda->mutex);
-    d->next = cuda->dropped;
-    cuda->dropped = d;
-    pthread_mutex_unlock(&cuda->mutex);
+    d->next = __atomic_load_n(&rank->cuda->dropped, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(&rank->cuda->dropped, &d->next, d, false, __ATOMIC_RELEASE,
+                                        __ATOMIC_RELAXED)) {}
+}
+
+void sg_cuda_drop(sg_cuda *cuda, void *memory)
+{
+    if (memory == NULL) return;
+    sg_cuda_put_back(&cuda->rank[0], memory);
     sg_cuda_sweep(cuda, false);
 }
 

@@ -48,9 +48,9 @@ const char *sg_collect_name(const sg_collect *collect);
  * theirs.  One thread at a time.  NULL: there are no windows here, and any memory does. */
 shingle_status sg_collect_get(sg_collect *collect, int rank, size_t bytes, void **memory_out);
 
-/* Gives it back; the window goes with its last block.  False: MEMORY is of none.  Of a library that
- * hangs it is kept. */
-bool sg_collect_put(sg_collect *collect, int rank, const void *memory);
+/* Gives it back; the window goes with its last block, unless it STAYS for the next one who asks.
+ * False: MEMORY is of none.  Of a library that hangs it is kept. */
+bool sg_collect_put(sg_collect *collect, int rank, const void *memory, bool stays);
 
 /* ---- Collectives ----------------------------------------------------------------------------- */
 

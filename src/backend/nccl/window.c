@@ -122,26 +122,26 @@ static void drop_window(sg_collect *c)
 }
 
 /* Gives the seat of RANK that has MEMORY up; *W_OUT: the window, if that was the last one, which is
- * taken from the list.  What hangs is left as it is. */
-static bool leave_seat(sg_collect *c, int rank, const void *memory, window **w_out)
+ * taken from the list, unless it STAYS.  What hangs is left as it is. */
+static bool leave_seat(sg_collect *c, int rank, const void *memory, bool stays, window **w_out)
 {
     window **at = &c->windows;
     while (*at != NULL && (*at)->seat[rank].memory != memory) at = &(*at)->next;
     window *const w = *at;
     if (w == NULL || sg_collect_hangs(c)) return w != NULL;
     w->seat[rank].taken = false;
-    for (int r = 0; r < c->ranks; r++)
-        if (w->seat[r].taken) return true;
+    for (int r = 0; r < c->ranks; r++) stays |= w->seat[r].taken;
+    if (stays) return true;
     *at = w->next;
     *w_out = w;
     return true;
 }
 
-bool sg_collect_put(sg_collect *c, int rank, const void *memory)
+bool sg_collect_put(sg_collect *c, int rank, const void *memory, bool stays)
 {
     window *last = NULL;
     pthread_mutex_lock(&c->mutex);
-    const bool found = leave_seat(c, rank, memory, &last);
+    const bool found = leave_seat(c, rank, memory, stays, &last);
     pthread_mutex_unlock(&c->mutex);
     if (last == NULL) return found;
     c->window = last;
