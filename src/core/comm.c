@@ -446,10 +446,17 @@ shingle_status sg_comm_check_idle(const sg_group *group, double seconds)
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
+/* A forked child has the host's memory of its group, and no way to that of a device. */
+static shingle_status check_reach(const shingle_comm *comm)
+{
+    return comm->group->backend->write != NULL ? sg_comm_check_here(comm) : SHINGLE_OK;
+}
+
 shingle_status shingle_alloc(shingle_comm *comm, size_t bytes, void **memory_out)
 {
     if (comm == NULL || memory_out == NULL)
         return sg_fail(SHINGLE_EINVAL, "no comm, or no place for the memory");
+    SG_TRY(check_reach(comm));
     const sg_group *const group = comm->group;
     return group->backend->alloc(group->self, comm->rank, SG_USER, bytes, memory_out);
 }
@@ -457,6 +464,7 @@ shingle_status shingle_alloc(shingle_comm *comm, size_t bytes, void **memory_out
 void shingle_free(shingle_comm *comm, void *memory)
 {
     if (comm == NULL || memory == NULL) return;
+    if (check_reach(comm) != SHINGLE_OK) return;
     comm->group->backend->release(comm->group->self, comm->rank, memory);
 }
 
@@ -464,7 +472,7 @@ static shingle_status check_move(const shingle_comm *comm, const void *to, const
                                  size_t bytes)
 {
     if (comm == NULL) return sg_fail(SHINGLE_EINVAL, "no comm whose memory it is");
-    if (bytes == 0 || (to != NULL && from != NULL)) return SHINGLE_OK;
+    if (bytes == 0 || (to != NULL && from != NULL)) return check_reach(comm);
     return sg_fail(SHINGLE_EINVAL, "%zu bytes %s NULL", bytes, to == NULL ? "to" : "from");
 }
 

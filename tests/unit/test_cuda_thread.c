@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -461,6 +462,38 @@ static void timed_runs_that_fail_let_go(void **state)
     close_group(&w);
 }
 
+/* ---- Forks ----------------------------------------------------------------------------------- */
+
+/* A child has the group's locks as they were, and whoever had one is not there to give it back. */
+static void a_child_is_refused_memory_of_gpus(void **state)
+{
+    (void)state;
+    world w;
+    void *memory = NULL;
+    char word[4] = "";
+    open_group(&w, 2, 5);
+    assert_int_equal(shingle_alloc(w.comm[0], 64, &memory), SHINGLE_OK);
+    sg_cuda *const cuda = w.comm[0]->group->self;
+    pthread_mutex_lock(&cuda->mutex);
+    const pid_t child = fork();
+    if (child == 0) {
+        void *more = NULL;
+        alarm(5);
+        bool refused = shingle_alloc(w.comm[0], 64, &more) == SHINGLE_EINVAL;
+        refused &= strstr(shingle_error(), "before this process was forked") != NULL;
+        refused &= shingle_write(w.comm[0], memory, word, sizeof word) == SHINGLE_EINVAL;
+        refused &= shingle_read(w.comm[0], word, memory, sizeof word) == SHINGLE_EINVAL;
+        shingle_free(w.comm[0], memory);
+        _exit(refused ? 0 : 1);
+    }
+    pthread_mutex_unlock(&cuda->mutex);
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    shingle_free(w.comm[0], memory);
+    close_group(&w);
+}
+
 /* ---- Memory beside runs ---------------------------------------------------------------------- */
 
 /* A plan that is bound takes memory on the GPUs of all ranks, and fills it.  One of them has just
@@ -513,6 +546,7 @@ int main(void)
         cmocka_unit_test(runs_follow_each_other),
         cmocka_unit_test(who_is_late_leaves_nothing),
         cmocka_unit_test(timed_runs_that_fail_let_go),
+        cmocka_unit_test(a_child_is_refused_memory_of_gpus),
         cmocka_unit_test(memory_is_filled_beside_launches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
