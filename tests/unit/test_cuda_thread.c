@@ -353,6 +353,35 @@ static void runs_follow_each_other(void **state)
     close_group(&w);
 }
 
+/* As many runs as the host knows of stand behind other work: one that is captured is not on its
+ * way, and waits for none of them. */
+static void captures_need_no_room(void **state)
+{
+    (void)state;
+    world w;
+    cudaStream_t stream[2];
+    cudaGraph_t graph;
+    open_group(&w, 2, 0.2);
+    assert_true(make_plans(&w, "gemm:bf16:16x16x16:r2", "serial"));
+    for (int i = 0; i < 2; i++) cudaStreamCreateWithFlags(&stream[i], cudaStreamNonBlocking);
+    fill(&w, 1);
+    enqueue_work(stream[0], 1);
+    for (int n = 0; n < SG_CUDA_FLIGHT; n++)
+        assert_int_equal(run_rank(&w, 0, stream[0]), SHINGLE_OK);
+    cudaStreamBeginCapture(stream[1], cudaStreamCaptureModeThreadLocal);
+    const double begun = sg_now_us();
+    if (run_rank(&w, 0, stream[1]) != SHINGLE_OK) fail_msg("%s", shingle_error());
+    assert_true(sg_now_us() - begun < 0.2e6);
+    assert_int_equal(cudaStreamEndCapture(stream[1], &graph), cudaSuccess);
+    cudaGraphDestroy(graph);
+    assert_int_equal(run_rank(&w, 1, NULL), SHINGLE_OK);
+    sync_all(&w);
+    expect_right(&w, "beside a capture");
+    for (int i = 0; i < 2; i++) cudaStreamDestroy(stream[i]);
+    drop_plans(&w);
+    close_group(&w);
+}
+
 /* ---- Ranks that are late --------------------------------------------------------------------- */
 
 typedef struct slow {
@@ -544,6 +573,7 @@ int main(void)
         cmocka_unit_test(captures_go_on_beside_plans),
         cmocka_unit_test(a_group_fails_beside_a_capture),
         cmocka_unit_test(runs_follow_each_other),
+        cmocka_unit_test(captures_need_no_room),
         cmocka_unit_test(who_is_late_leaves_nothing),
         cmocka_unit_test(timed_runs_that_fail_let_go),
         cmocka_unit_test(a_child_is_refused_memory_of_gpus),

@@ -219,12 +219,22 @@ bool sg_cuda_is_busy(sg_cuda *cuda, sg_cuda_rank *rank)
     return false;
 }
 
-/* Room in the rank's list of runs; waits, bounded, for the oldest. */
+/* With the rank's device: a thread has a cudaStreamPerThread on each. */
+static shingle_status see_stream(sg_cuda_rank *rank, const sg_run *run)
+{
+    enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+    rank->main = run->stream != NULL ? (cudaStream_t)run->stream : rank->lane[0];
+    if (run->stream != NULL) SG_CUDA(cudaStreamIsCapturing(rank->main, &capture));
+    rank->capturing = capture != cudaStreamCaptureStatusNone;
+    return SHINGLE_OK;
+}
+
+/* Room in the rank's list of runs, where what is captured has no place; waits, bounded, for the
+ * oldest. */
 static shingle_status find_room(sg_cuda *cuda, sg_cuda_rank *rank)
 {
     const double until = sg_now_us() + 2 * cuda->timeout_us;
-    SG_TRY(sg_cuda_alive(cuda));
-    while (sg_cuda_in_flight(rank) == SG_CUDA_FLIGHT) {
+    while (!rank->capturing && sg_cuda_in_flight(rank) == SG_CUDA_FLIGHT) {
         pthread_mutex_lock(&cuda->mutex);
         sg_cuda_reap(cuda);
         pthread_mutex_unlock(&cuda->mutex);
@@ -281,9 +291,6 @@ static shingle_status find_lanes(const sg_cuda *cuda, sg_cuda_rank *rank, const 
 static shingle_status follow(sg_cuda *cuda, sg_cuda_rank *rank, const sg_run *run)
 {
     const sg_cuda_plan *const plan = run->bound->backend;
-    enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-    if (run->stream != NULL) SG_CUDA(cudaStreamIsCapturing(rank->main, &capture));
-    rank->capturing = capture != cudaStreamCaptureStatusNone;
     SG_TRY(find_lanes(cuda, rank, run));
     if (rank->capturing) return SHINGLE_OK;
     rank->main_id = SG_CUDA_OWN;
@@ -344,11 +351,12 @@ shingle_status sg_cuda_begin(void *self, sg_run *run)
 {
     sg_cuda *const cuda = self;
     sg_cuda_rank *const rank = &cuda->rank[run->work->rank];
-    SG_TRY(find_room(cuda, rank));
+    SG_TRY(sg_cuda_alive(cuda));
     SG_TRY(sg_cuda_enter(rank, &rank->caller_device));
     sg_cuda_mark(cuda, rank, true);
-    rank->main = run->stream != NULL ? (cudaStream_t)run->stream : rank->lane[0];
-    shingle_status status = set_out(cuda, rank, run);
+    shingle_status status = see_stream(rank, run);
+    if (status == SHINGLE_OK) status = find_room(cuda, rank);
+    if (status == SHINGLE_OK) status = set_out(cuda, rank, run);
     const bool out = status == SHINGLE_OK && run->bound->sched.peers; /* peers hear of it */
     if (status == SHINGLE_OK) status = fork_lanes(rank, run->bound->backend);
     if (status == SHINGLE_OK) return SHINGLE_OK;
