@@ -39,8 +39,8 @@
  * only if the library finds a fault of its own that it cannot report.  Signals: its threads take
  * none but those of faults and SIGPROF, nor do those of an OpenBLAS that it loads.
  * Forks: a child has a group's memory and none of its threads.  shingle_close() does nothing there
- * and says SHINGLE_OK, what plans, runs, waits or needs a GPU says SHINGLE_EINVAL, and a group of its
- * own works. */
+ * and says SHINGLE_OK, what plans, runs, waits or needs a GPU says SHINGLE_EINVAL, and a group of
+ * its own works. */
 #ifndef SHINGLE_H
 #define SHINGLE_H
 
