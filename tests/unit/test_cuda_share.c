@@ -20,7 +20,10 @@ int main(void)
 #else
 
 #include "core/comm.h"
+#include "core/plan.h"
 #include "fake_world.h"
+
+extern const sg_backend sg_backend_cuda;
 
 static int share(void **state)
 {
@@ -227,6 +230,27 @@ static void what_cannot_share_is_declined(void **state)
     close_group(&w);
 }
 
+/* A share of a GPU may have fewer SMs than a collective holds on all of it: what is proposed has
+ * some beside it none the less. */
+static void a_small_share_has_plans(void **state)
+{
+    (void)state;
+    world w;
+    sg_machine machine;
+    shingle_plan *plan = NULL;
+    fake_devices(1);
+    open_group(&w, 8, 20);
+    assert_int_equal(sg_backend_cuda.describe(cuda_of(&w), SG_BF16, &machine), SHINGLE_OK);
+    assert_int_equal(machine.sms, cuda_of(&w)->rank[0].sms);
+    assert_true(machine.coll_sms < machine.sms);
+    assert_int_equal(shingle_plan_create(w.comm[0], "gemm_rs:bf16:2048x1024x256:r8", NULL, &plan),
+                     SHINGLE_OK);
+    for (int i = 0; i < plan->candidates; i++)
+        if (strstr(plan->candidate[i].text, "=-") != NULL) fail_msg("%s", plan->candidate[i].text);
+    shingle_plan_free(plan);
+    close_group(&w);
+}
+
 /* A plan by itself is run and compared; there is no serial one to compare its time with. */
 static void benchmarks_do_without_a_serial_plan(void **state)
 {
@@ -289,6 +313,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_missing_rank_is_named, share, stop),
         cmocka_unit_test_setup_teardown(memory_is_freed_at_rest, share, stop),
         cmocka_unit_test_setup_teardown(what_cannot_share_is_declined, share, stop),
+        cmocka_unit_test_setup_teardown(a_small_share_has_plans, share, stop),
         cmocka_unit_test_setup_teardown(benchmarks_do_without_a_serial_plan, share, stop),
         cmocka_unit_test_setup_teardown(times_are_not_kept, share, stop),
     };

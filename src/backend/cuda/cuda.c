@@ -492,8 +492,8 @@ static void keep_fast_tiles(sg_type type, sg_machine *m)
     if (kept > 0) m->tiles = kept;
 }
 
-/* Of the L2, beside what is stored: as the H200's file has it, 48 of 63 MB. */
-static const double held_part = 0.75;
+/* Of the L2, beside what is stored: as the H200's file has it, 32 of 63 MB. */
+static const double held_part = 0.5;
 
 static shingle_status describe(void *self, sg_type type, sg_machine *machine_out)
 {
@@ -512,6 +512,7 @@ static shingle_status describe(void *self, sg_type type, sg_machine *machine_out
                device.name);
     }
     m.sms = cuda->rank[0].sms;
+    if (m.coll_sms >= m.sms) m.coll_sms = m.sms / 2; /* a part of a GPU */
     m.ranks = cuda->ranks;
     if (cuda->sharing > 1) { /* plans that were tuned for the whole GPU are not for it */
         const size_t end = strlen(m.name) < sizeof m.name - 8 ? strlen(m.name) : sizeof m.name - 8;
