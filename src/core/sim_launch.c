@@ -107,15 +107,17 @@ static double beside_memory(const sg_machine *machine, double math, double memor
 }
 
 /* What the addends of a visit cost beside their bytes: under a product those behind the first have
- * come by the time that it has, and sums in f32 take twice as long. */
+ * come by the time that it has, and sums in f32 take twice as long.  Tagged tiles are added up by
+ * the blocks that have computed them, without a tile of the ring for it. */
 static double adding_us(const sg_machine *machine, const sg_sched *s, const sg_patch *p)
 {
     const bool more = p->k0 < p->k1 && machine->more_add_us > 0;
     double us = 0;
     for (int32_t i = 0; i < p->adds; i++) {
-        const int64_t bytes = sg_sched_element_bytes(s, s->add[p->add0 + i].area.buf);
+        const int buf = s->add[p->add0 + i].area.buf;
         const double each = more && i > 0 ? machine->more_add_us : machine->add_us;
-        us += each * (double)bytes / sg_type_bytes(s->problem->type);
+        if (s->buf[buf].tagged) return 0;
+        us += each * (double)sg_sched_element_bytes(s, buf) / sg_type_bytes(s->problem->type);
     }
     return us;
 }
@@ -131,14 +133,6 @@ static double late_part(const sg_machine *machine, const sg_sched *s, const sg_l
     const bool hides = p->adds <= 3 && p->waits == 0 && ordered && !epilogue &&
                        us >= 2 * machine->add_us + adding_us(machine, s, p);
     return hides ? tile_of(machine, l).late : 1;
-}
-
-/* What a visit costs beside its operands and addends, of which LATE shows.  Tagged tiles are added
- * up by the blocks that have computed them, without a tile of the ring for it. */
-static double fixed_us(const sg_machine *machine, const sg_sched *s, const sg_patch *p, double late)
-{
-    if (p->adds > 0 && s->buf[s->add[p->add0].area.buf].tagged) return 0;
-    return machine->visit_us + late * adding_us(machine, s, p);
 }
 
 /* Tiles of a launch that are multiplied. */
@@ -180,7 +174,8 @@ static double visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
     const double product =
         with_burst(machine, machine->burst, m->now, flops * machine->sms / (rate * tiles));
     const double late = late_part(machine, s, l, p, product);
-    const double math = fixed_us(machine, s, p, late) + product;
+    const bool tags = p->adds > 0 && s->buf[s->add[p->add0].area.buf].tagged;
+    const double math = (tags ? 0 : machine->visit_us) + product;
     /* The memory serves all blocks that have a tile, of other patches of the launch, too, where
      * no cache holds B: other owners' and other strips'.  But sums of tagged tiles are no tiles of
      * their own. */
@@ -192,7 +187,8 @@ static double visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
     const double unit = at_once / (tiles * machine->mem_gbps * 1e3);
     const double memory = (row_bytes(s, p) + sg_sim_b_read(m, s, l, a)) * unit;
     /* While other blocks multiply, a block has twice its share. */
-    return late * late_bytes(s, p) * unit / 2 + beside_memory(machine, math, memory);
+    const double adding = adding_us(machine, s, p) + late_bytes(s, p) * unit / 2;
+    return late * adding + beside_memory(machine, math, memory);
 }
 
 /* The vendor's product, begun at BEGIN, has no waves: libraries split k and choose among many

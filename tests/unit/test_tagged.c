@@ -482,7 +482,7 @@ static void words_are_all_data(void **state)
     expect_us(price(false, &m), tile_us + 2 * 3 + 3 * 7);
     expect_us(price(true, &m), tile_us + 3); /* one visit */
     m.mem_gbps = tile_bytes / 4e3; /* the result, and addends behind it at twice the rate */
-    expect_us(price(false, &m), tile_us + 2 * 3 + 3 * 7 + 3 * 2);
+    expect_us(price(false, &m), tile_us + 3 + 4 + 3 * 7 + 3 * 2);
     expect_us(price(true, &m), tile_us + 3 + 4 + 2 * 3 * 2);
     m.mem_gbps = 1e6;
     m.store_gbps =
