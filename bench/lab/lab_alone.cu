@@ -10,12 +10,11 @@
 // much for the same share of the time.
 #include "kernel/instance.h"
 #include "kernel_check.h"
-#include <functional>
+#include "runner.h"
 #include <memory>
-#include <unistd.h>
 
 typedef __nv_bfloat16 T;
-enum { ROUNDS = 9, REST_US = 8000, FIRST_FLAG = 256 };
+enum { ROUNDS = 9, FIRST_FLAG = 256 };
 enum Place { A, B, C, PEER, INBOX = PEER + MOST_RANKS };  // two of each rank
 enum Form { BARE, ROWS, SUMS, SLICES4, SLICES8, SLICES16, SLICES32, STRIPS, ALL, COLUMNS, FORMS };
 static const char *const names[FORMS] = {"bare", "rows", "sums", "slices 4", "slices 8", "slices 16", "slices 32", "strips", "all", "columns"};
@@ -24,16 +23,6 @@ static const int tiles[][2] = {{128, 256}, {128, 192}, {128, 128}};
 struct Launches {
     Lists lists;
     std::vector<sg_kernel_gemm> gemm;
-};
-
-struct Runner {
-    std::string name;
-    std::function<void(int)> issue;
-    std::vector<double> us;
-    double median() {
-        std::sort(us.begin(), us.end());
-        return us[us.size() / 2];
-    }
 };
 
 struct Alone {
@@ -147,17 +136,6 @@ struct Alone {
         snprintf(what, sizeof what, "%dx%dx%d %s in %dx%d: %.2e", m, n, k, names[form], tm, tn, sqrt(v.error2 / v.norm2));
         check.expect(sqrt(v.error2 / v.norm2) < 4e-3, what);
     }
-    void time(Runner &r) {
-        usleep(REST_US);
-        r.issue(1);
-        CHECK(cudaEventRecord(begin));
-        const int count = 8;
-        for (int i = 0; i < count; ++i) r.issue(i);
-        CHECK(cudaEventRecord(end)), CHECK(cudaEventSynchronize(end));
-        float ms;
-        CHECK(cudaEventElapsedTime(&ms, begin, end));
-        r.us.push_back(ms * 1000 / count);
-    }
     void shape(int m_, int n_, int k_, FILE *json) {
         m = m_, n = n_, k = k_;
         a_bytes = ((size_t)m * k * 2 + 1023) & ~1023ull, set_bytes = a_bytes + (((size_t)n * k * 2 + 1023) & ~1023ull);
@@ -179,7 +157,7 @@ struct Alone {
                 judge(all.back(), (Form)form, t[0], t[1]);
             }
         for (int round = 0; round < ROUNDS; ++round)
-            for (size_t i = 0; i < all.size(); ++i) time(all[(i + round) % all.size()]);
+            for (size_t i = 0; i < all.size(); ++i) all[(i + round) % all.size()].time(begin, end);
         double best = 1e30;
         for (int i = 0; i < vendor.algos; ++i) best = std::min(best, all[i].median());
         printf("%d ranks, %dx%dx%d: cuBLASLt %.1f us", ranks, m, n, k, best);

@@ -7,25 +7,17 @@
 // moves the epoch on); what others push or copy is there.
 #include "kernel_check.h"
 #include "plan_rank.h"
-#include <algorithm>
-#include <functional>
+#include "runner.h"
 #include <map>
 #include <memory>
 
 typedef __nv_bfloat16 T;
-enum { ROUNDS = 9, REST_US = 8000, COUNT = 8, MOST_SETS = 8, BUF_A = 0, BUF_B = 1, BUF_C = 2 };
+enum { ROUNDS = 9, MOST_SETS = 8, BUF_A = 0, BUF_B = 1, BUF_C = 2 };
 
 static __global__ void next_epoch(sg_kernel_rank *rank) { rank->epoch += 2; }
 
-struct Runner {
-    std::string name;
-    std::function<void(int)> issue;
-    double alone_us, us;
-    std::vector<double> took;
-    double median() {
-        std::sort(took.begin(), took.end());
-        return took[took.size() / 2];
-    }
+struct Predicted : Runner {
+    double alone_us = 0, predicted_us = 0;  // without links, with them; 0: cuBLASLt
 };
 
 struct Launches {
@@ -148,18 +140,8 @@ struct Bench {
         snprintf(what, sizeof what, "%s: %lld elements, %.2e", name.c_str(), (long long)judged, sqrt(error2 / norm2));
         check.expect(check.calm(name.c_str()) && judged > 0 && sqrt(error2 / norm2) < 4e-3, what);
     }
-    void time(Runner &r) {
-        usleep(REST_US);
-        r.issue(1);
-        CHECK(cudaEventRecord(begin));
-        for (int i = 0; i < COUNT; ++i) r.issue(i);
-        CHECK(cudaEventRecord(end)), CHECK(cudaEventSynchronize(end));
-        float ms;
-        CHECK(cudaEventElapsedTime(&ms, begin, end));
-        r.took.push_back(ms * 1000 / COUNT);
-    }
     void problem(const char *machine, const char *text, const std::vector<const char *> &strategies, FILE *json) {
-        std::vector<Runner> all;
+        std::vector<Predicted> all;
         for (const char *strategy : strategies) {
             auto l = std::make_shared<Launches>();
             if (!lab_rank_make(machine, text, strategy, &l->rank)) continue;
@@ -171,7 +153,7 @@ struct Bench {
                 if (sets < 1 || (size_t)m * n * 2 > out_bytes || ranks > MOST_RANKS) return (void)fprintf(stderr, "%s is too large\n", text);
                 vendor.shape(m, n, k, TYPE_BF16);
                 for (int i = 0; i < vendor.algos; ++i) {
-                    all.push_back({"cuBLASLt", [=](int x) { vendor.run(i, a(x % sets), b(x % sets), want, 0); }, 0, 0, {}});
+                    all.push_back({{"cuBLASLt", [=](int x) { vendor.run(i, a(x % sets), b(x % sets), want, 0); }, {}}});
                 }
                 all[0].issue(0);
             }
@@ -185,19 +167,19 @@ struct Bench {
                 CHECK(sg_kernel_gemm_run(&l->gemm[x % l->gemm.size()], SG_KERNEL_EARLY, 0));
             };
             judge(*l, std::string(text) + " " + r.text, issue);
-            all.push_back({r.text, issue, r.alone_us, r.us, {}});
+            all.push_back({{r.text, issue, {}}, r.alone_us, r.us});
         }
         for (int round = 0; round < ROUNDS; ++round)
-            for (size_t i = 0; i < all.size(); ++i) time(all[(i + round) % all.size()]);
+            for (size_t i = 0; i < all.size(); ++i) all[(i + round) % all.size()].time(begin, end);
         double best = 1e30;
-        for (Runner &r : all)
+        for (Predicted &r : all)
             if (r.alone_us == 0) best = std::min(best, r.median());
         printf("%s: cuBLASLt %.1f us\n", text, best);
-        for (Runner &r : all) {
+        for (Predicted &r : all) {
             if (r.alone_us == 0) continue;
             const std::string knobs = r.name;
-            printf("  %8.1f us, predicted %8.1f alone %8.1f  %s\n", r.median(), r.alone_us, r.us, knobs.c_str());
-            fprintf(json, "{\"problem\":\"%s\",\"strategy\":\"%s\",\"us\":%.2f,\"alone_us\":%.2f,\"predicted_us\":%.2f,\"cublaslt_us\":%.2f}\n", text, knobs.c_str(), r.median(), r.alone_us, r.us, best);
+            printf("  %8.1f us, predicted %8.1f alone %8.1f  %s\n", r.median(), r.alone_us, r.predicted_us, knobs.c_str());
+            fprintf(json, "{\"problem\":\"%s\",\"strategy\":\"%s\",\"us\":%.2f,\"alone_us\":%.2f,\"predicted_us\":%.2f,\"cublaslt_us\":%.2f}\n", text, knobs.c_str(), r.median(), r.alone_us, r.predicted_us, best);
         }
         fflush(stdout);
     }
