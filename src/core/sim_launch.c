@@ -106,18 +106,23 @@ static double beside_memory(const sg_machine *machine, double math, double memor
     return longer > 0 ? longer + machine->mem_part * shorter * shorter / longer : 0;
 }
 
+/* Tagged tiles are added up by the blocks that have computed them, without a tile of the ring for
+ * it: neither as a visit nor by their number do they cost anything. */
+static bool adds_tags(const sg_sched *s, const sg_patch *p)
+{
+    return p->adds > 0 && s->buf[s->add[p->add0].area.buf].tagged;
+}
+
 /* What the addends of a visit cost beside their bytes: under a product those behind the first have
- * come by the time that it has, and sums in f32 take twice as long.  Tagged tiles are added up by
- * the blocks that have computed them, without a tile of the ring for it. */
+ * come by the time that it has, and sums in f32 take twice as long. */
 static double adding_us(const sg_machine *machine, const sg_sched *s, const sg_patch *p)
 {
     const bool more = p->k0 < p->k1 && machine->more_add_us > 0;
     double us = 0;
-    for (int32_t i = 0; i < p->adds; i++) {
-        const int buf = s->add[p->add0 + i].area.buf;
+    for (int32_t i = 0; i < p->adds && !adds_tags(s, p); i++) {
+        const int64_t bytes = sg_sched_element_bytes(s, s->add[p->add0 + i].area.buf);
         const double each = more && i > 0 ? machine->more_add_us : machine->add_us;
-        if (s->buf[buf].tagged) return 0;
-        us += each * (double)sg_sched_element_bytes(s, buf) / sg_type_bytes(s->problem->type);
+        us += each * (double)bytes / sg_type_bytes(s->problem->type);
     }
     return us;
 }
@@ -174,8 +179,7 @@ static double visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
     const double product =
         with_burst(machine, machine->burst, m->now, flops * machine->sms / (rate * tiles));
     const double late = late_part(machine, s, l, p, product);
-    const bool tags = p->adds > 0 && s->buf[s->add[p->add0].area.buf].tagged;
-    const double math = (tags ? 0 : machine->visit_us) + product;
+    const double math = (adds_tags(s, p) ? 0 : machine->visit_us) + product;
     /* The memory serves all blocks that have a tile, of other patches of the launch, too, where
      * no cache holds B: other owners' and other strips'.  But sums of tagged tiles are no tiles of
      * their own. */

@@ -150,8 +150,8 @@ static int propose_strips(const sg_problem *p, const sg_machine *machine, const 
 }
 
 /* Appends knobs for a link that takes longer to carry tiles, or sums that all get, than it takes to
- * multiply them.  The rank's own come last, when nothing travels any more: in slices, of
- * rows or, where nothing is summed, of columns, they come in between. */
+ * multiply them.  The rank's own come last, when nothing travels any more: in slices, of rows or,
+ * where nothing is summed, of columns, they come in between. */
 static int propose_slices(const sg_problem *p, const sg_machine *machine, const sg_tile *tile,
                           sg_knobs *sets)
 {
@@ -165,8 +165,8 @@ static int propose_slices(const sg_problem *p, const sg_machine *machine, const 
     if (p->call || machine->pool > 0 || waves < 2 || slices < 2) return 0;
     if (sent_us <= (double)waves * sg_tile_us(p, machine, tile)) return 0;
     sets[0] = all ? owned_columns(tile, slices, 0, 1) : whole(tile->m, tile->n);
-    if (!all) sets[0].value[sums ? SUBS : STRIPS] = slices;
-    if (!all) sets[0].value[LAG] = sums;
+    sets[0].value[sums ? SUBS : STRIPS] = slices;
+    sets[0].value[LAG] = sums && !all;
     return 1;
 }
 
