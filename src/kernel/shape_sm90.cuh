@@ -61,8 +61,9 @@ struct Shape {
     static constexpr int READERS = CM + CN - 1;
     static_assert(BM % (64 * PARTS) == 0 && BN % 16 == 0 && WGS <= 2, "tile");
     static_assert(WGS % TURNS == 0 && (TURNS == 1 || FOLD < FOLD_SLICES), "turns");
-    static_assert(!SLOT_ADDS || (SLOTS == 1 && CL == 1),
-                  "a piece and its addends take the slot in turn");
+    static_assert(TURNS == 1 || CM == 1 || CN == 1,
+                  "all blocks read what each multicasts");
+    static_assert(!SLOT_ADDS || SLOTS == 1, "a piece and its addends take the slot in turn");
     static_assert(!SLOT_ADDS ||
                       (1 + SG_INSTANCE_SLOT_ADDS) * CHUNKS * PIECE_BYTES <= STAGES * STAGE_BYTES,
                   "addends of a last tile");
@@ -85,10 +86,11 @@ template <class S> struct Smem {
     uint32_t defect;                  /* a role that another has kept waiting; 0: none */
     uint32_t raised;                  /* for each storer, see raises_look() */
     uint32_t aim;                     /* words for each storer, see aim_at() */
+    uint32_t pace;                    /* in turn: two words for each storer, see pace_tile() */
     uint32_t stamp;
 };
 
-constexpr int WORDS = 16, AIMS = 16, RAISED_BYTES = 16 * RAISES;
+constexpr int WORDS = 16, AIMS = 16, PACES = 4, RAISED_BYTES = 16 * RAISES;
 
 template <class S> DEV Smem<S> smem_layout(void *raw)
 {
@@ -102,8 +104,10 @@ template <class S> DEV Smem<S> smem_layout(void *raw)
     s.progress = s.added + 8 * S::WGS, s.watched = s.progress + 8, s.gate = s.progress + 12;
     s.hello = s.progress + 16, s.mapped = s.progress + 40, s.defect = s.progress + 56;
     s.raised = s.progress + 4 * WORDS, s.aim = s.raised + 2 * RAISED_BYTES;
+    s.pace = s.aim + 4 * AIMS;
     s.stamp = s.full + SMEM_BARRIERS - STAMP_BYTES;
-    static_assert(16 * (S::STAGES + S::WGS * S::SLOTS + S::WGS) + 8 * S::WGS + 4 * (WORDS + AIMS) +
+    constexpr int words = WORDS + AIMS + (S::TURNS > 1 ? PACES : 0);
+    static_assert(16 * (S::STAGES + S::WGS * S::SLOTS + S::WGS) + 8 * S::WGS + 4 * words +
                           2 * RAISED_BYTES <=
                       SMEM_BARRIERS - STAMP_BYTES,
                   "");

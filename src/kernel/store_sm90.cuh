@@ -196,6 +196,57 @@ DEV void load_for_last(const Param &P, const Smem<S> &smem, const Target &v, int
     mbar_arrive(smem.slot_empty + 8 * wg);
 }
 
+/* ---- At what pace a tile leaves, in turn ----------------------------------------------------- */
+
+/* As fast as an SM stores it, a tile leaves in a quarter of the time that the other warpgroup
+ * multiplies, and all SMs begin together: more than a link carries, and what is stored stands in
+ * the way of what is loaded.  Blocks then no longer read the same lines at the same time, and the
+ * product takes a sixth longer to the end of the launch (results/gpu/turn_2xh100_v1.json).  So
+ * pieces for peers are spread over three quarters of that time.
+ *
+ * Words of a storer, in ticks: when the tile before was staged, or the launch begun; from piece to
+ * piece, PACE_UNKNOWN before the first tile, and the most of any. */
+enum { PACE_SINCE, PACE_EACH, PACE_WORDS, PACE_UNKNOWN = 1 << 10 };
+
+/* Of the GPU's timer, which ticks in 32 ns. */
+DEV uint32_t pace_ticks()
+{
+    return (uint32_t)(now_ns() / 32);
+}
+
+DEV void pace_begin(uint32_t pace)
+{
+    shared_store(pace + 4 * PACE_SINCE, pace_ticks());
+    shared_store(pace + 4 * PACE_EACH, PACE_UNKNOWN);
+}
+
+/* The first piece of a tile is staged, which comes so many tiles of the block behind the last. */
+template <class S> DEV void pace_tile(uint32_t pace, int wg)
+{
+    const uint32_t known = shared_load(pace + 4 * PACE_EACH);
+    const uint32_t since = shared_load(pace + 4 * PACE_SINCE), now = pace_ticks();
+    const uint32_t tiles = known == PACE_UNKNOWN ? wg + 1 : S::TURNS;
+    const uint32_t each = (now - since) / (tiles * (S::CHUNKS + S::CHUNKS / 3));
+    shared_store(pace + 4 * PACE_SINCE, now);
+    shared_store(pace + 4 * PACE_EACH, each < known ? each : known);
+}
+
+DEV void pace_piece(uint32_t pace, int piece)
+{
+    const uint32_t since = shared_load(pace + 4 * PACE_SINCE);
+    const uint32_t wait = piece * shared_load(pace + 4 * PACE_EACH);
+    while (pace_ticks() - since < wait) nap();
+}
+
+/* Does a tile of P go to another rank? */
+DEV bool goes_away(const Param &P, const sg_patch &p)
+{
+    const int own = P.program.rank ? P.program.rank->rank : 0;
+    bool away = false;
+    for (int i = 0; i < p.tos; ++i) away |= P.program.to[p.to0 + i].rank != own;
+    return away;
+}
+
 /* ---- One tile -------------------------------------------------------------------------------- */
 
 /* A storer between its visits. */
@@ -240,7 +291,7 @@ template <class S> DEV void storer_pass_on(const Smem<S> &smem, Storer<S> &self)
 /* Stores the tile of V, piece after piece as math stages them.  Partner: tell_storer(). */
 template <class S>
 DEV void storer_send(const Param &P, const Smem<S> &smem, Storer<S> &self, const Target &v,
-                     uint32_t aim)
+                     uint32_t aim, bool away)
 {
     const int wg = self.wg, adds = S::SLOT_ADDS ? v.p.adds : 0;
     const bool last = self.behind == Storer<S>::LAST;
@@ -259,6 +310,8 @@ DEV void storer_send(const Param &P, const Smem<S> &smem, Storer<S> &self, const
         if (!last || piece == 0 || S::TURNS > 1)
             mbar_wait(P, smem, full + 8 * self.ring.at, self.ring.parity, ROLE_STORER);
         if (piece == 0) stamp(smem.stamp, STAMP_STORER + wg, STAMP_STAGED);
+        if (S::TURNS > 1 && piece == 0) pace_tile<S>(smem.pace + 4 * PACE_WORDS * wg, wg);
+        if (S::TURNS > 1 && away && !last) pace_piece(smem.pace + 4 * PACE_WORDS * wg, piece);
         /* No register keeps whether the gate is open. */
         if (!stay && v.tile.live && (!P.turn.gate || shared_load(smem.gate) == GATE_OPEN)) {
             const int map = (int)shared_load(aim + 4 * AIM_MAP);
@@ -315,6 +368,7 @@ template <class S> DEV void storer(const Param &P, const Smem<S> &smem, int im, 
     const uint64_t epoch = P.program.rank ? run_epoch(P.program.rank) : 0;
     const bool open = S::FOLD == FOLD_SLICES || !P.turn.gate || storer_gate(P, smem);
     if (S::FOLD != FOLD_SLICES && storers_carry(P)) storer_carry(P, smem, wg, open, epoch);
+    if (S::TURNS > 1) pace_begin(smem.pace + 4 * PACE_WORDS * wg);
     for (; unit < P.units; unit += S::TURNS * stride) {
         int in_pass;
         if (slice_of<S>(P, unit, &in_pass) != 0) continue; /* math stores these sums itself */
@@ -325,7 +379,7 @@ template <class S> DEV void storer(const Param &P, const Smem<S> &smem, int im, 
         const Target v = {p, index, tile_at<S>(p, index, im, in)};
         if (is_last<S>(P, unit)) storer_give_back(smem, self);
         aim_at<S>(P, aim, &self.half, v);
-        storer_send(P, smem, self, v, aim);
+        storer_send(P, smem, self, v, aim, S::TURNS > 1 && goes_away(P, p));
         stamp_waits(smem.stamp, STAMP_STORER + wg, STAMP_SENT, 0);
         if (p.raises > 0 && v.tile.live) storer_raise(P, smem, wg, p, aim, epoch);
     }

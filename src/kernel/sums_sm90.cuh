@@ -35,14 +35,16 @@ template <class S> DEV void math_waits(const Math<S> &m, StampEvent event, int o
     if (m.thread == 0) stamp_waits(m.smem.stamp, STAMP_MATH + m.wg, event, other);
 }
 
-/* Stage AT may be overwritten: told to every block whose loader fills a part of it. */
+/* Stage AT may be overwritten: told to every block whose loader fills a part of it.  In turn, which
+ * has no register for more, that is every block of the cluster. */
 template <class S> DEV void stage_release(const Math<S> &m, int at)
 {
     const uint32_t bar = m.smem.empty + 8 * at;
     if (S::CL == 1) {
         if (m.thread == 0) mbar_arrive(bar);
     } else {
-        if (m.tells) mbar_arrive_at(bar, m.warp);
+        const bool tells = S::TURNS > 1 ? m.lane == 0 && m.warp < S::CL : m.tells;
+        if (tells) mbar_arrive_at(bar, m.warp);
     }
 }
 

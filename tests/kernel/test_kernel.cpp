@@ -502,8 +502,10 @@ static void hidden_addends(void)
 {
     for (int i = 0, own = 0; i < 5; ++i, own = own < senders ? own + 1 : 0) {
         senders = i < 2 ? 1 : 2, rounded = i % 2 == 0;
-        for (int m = 100; m <= 1924; m += 608) scatter(m, 392, 328, 128, 192, 1, own, true);
-        scatter(768, 264, 64, 128, 192, 1, own, own > 0);
+        for (int m = 100; m <= 1924; m += 608)
+            for (int cluster = 1; cluster <= 2; ++cluster)
+                scatter(m, 392, 328, 128, 192, cluster, own, true);
+        scatter(768, 264, 64, 128, 192, 1 + i % 2, own, own > 0);
     }
 }
 
