@@ -95,10 +95,10 @@ static sg_knobs whole(int32_t m, int32_t n)
     return (sg_knobs){{[SUBS] = 1, [TILE_M] = m, [TILE_N] = n, [SPLITS] = 1, [STRIPS] = 1}};
 }
 
-/* The same of owners of columns, in SLICES of all rows, own ones LAG behind, and PARTS of k. */
-static sg_knobs owned_columns(const sg_tile *tile, int slices, int lag, int parts)
+/* The same of owners of columns, in SLICES of all rows and PARTS of k. */
+static sg_knobs owned_columns(const sg_tile *tile, int slices, int parts)
 {
-    return (sg_knobs){{slices, lag, tile->m, tile->n, [SPLITS] = parts}};
+    return (sg_knobs){{[SUBS] = slices, [TILE_M] = tile->m, [TILE_N] = tile->n, [SPLITS] = parts}};
 }
 
 /* Appends knobs with k whole or, with CUT, in as many parts as fill the SMs with the tiles of all
@@ -164,7 +164,7 @@ static int propose_slices(const sg_problem *p, const sg_machine *machine, const 
     const double sent_us = bytes * (all ? p->ranks - 1 : 1) / (machine->store_gbps * 1e3);
     if (p->call || machine->pool > 0 || waves < 2 || slices < 2) return 0;
     if (sent_us <= (double)waves * sg_tile_us(p, machine, tile)) return 0;
-    sets[0] = all ? owned_columns(tile, slices, 0, 1) : whole(tile->m, tile->n);
+    sets[0] = all ? owned_columns(tile, slices, 1) : whole(tile->m, tile->n);
     sets[0].value[sums ? SUBS : STRIPS] = slices;
     sets[0].value[LAG] = sums && !all;
     return 1;
@@ -260,11 +260,9 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
         n += propose_parts(p, machine, tile, 1, false, cut, &sets[n]);
         if (i == 0) n += propose_dealt(p, machine, at_once, &sets[n]);
         const int parts = sg_column_parts(p, machine, tile, held, cut);
-        if (parts > 0) sets[n++] = owned_columns(tile, 1, 0, parts);
+        if (parts > 0) sets[n++] = owned_columns(tile, 1, parts);
         if (!cut && !held) n += propose_strips(p, machine, tile, &sets[n]);
         if (!cut) n += propose_slices(p, machine, tile, &sets[n]);
-        if (parts == 1 && p->m >= 2 * SLICE_BANDS * tile->m)
-            sets[n++] = owned_columns(tile, 2, 1, 1);
         const int64_t slices = sg_ceil_div(p->most_rows, tile->m) / (held ? 1 : LEAST_BANDS);
         const int subs = all ? (int)sg_min(slices, MOST_SUBS) : 1;
         if (subs > 1) n += propose_parts(p, machine, tile, subs, false, cut, &sets[n]);
