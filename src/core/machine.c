@@ -75,6 +75,7 @@ static const field fields[] = {
     MAY_REAL(more_add_us, 0, 1e6),
     MAY_REAL(idle_part, 0, 0.95),
     MAY_REAL(mem_part, 0, 1),
+    MAY_REAL(sm_gbps, 1e-6, 1e6),
     MAY_REAL(cache_mb, 1e-6, 1e6),
     MAY_REAL(vendor, 0.01, 10),
     MAY_REAL(burst, 1, 10),

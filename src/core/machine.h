@@ -99,6 +99,7 @@ typedef struct sg_machine {
     double idle_part; /* part of its time that a tile takes less where all other SMs stand still */
     double mem_part;  /* part of what its operands and result take at mem_gbps that a product does
                           not hide */
+    double sm_gbps;   /* memory that one SM reads and writes for its tile; 0: all of it */
     double cache_mb;  /* 1e6 bytes of B that stay at hand until they are read again; 0: 48 */
     double vendor;    /* rate of the vendor's product, of gemm_tflops; 0: 1 */
     double burst;     /* a run's products go this much faster ... */

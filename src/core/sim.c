@@ -221,6 +221,7 @@ static void no_products(sg_machine *m)
     for (int type = 0; type < SG_TYPES; type++) m->gemm_tflops[type] = endless;
     m->visit_us = m->epilogue_us = 0;
     m->mem_gbps = m->sum_gbps = m->pack_gbps = endless;
+    m->sm_gbps = 0;
     m->launch_us = m->unit_us = 0;
 }
 

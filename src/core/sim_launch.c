@@ -188,7 +188,8 @@ static double visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
                             : sg_sim_is_held(m, whole_b) ? (double)a->stretch.tiles
                                                          : l->visits;
     const double at_once = fmin(together, busy_blocks(m, a));
-    const double unit = at_once / (tiles * machine->mem_gbps * 1e3);
+    const double most = machine->sm_gbps > 0 ? 1 / machine->sm_gbps : 0;
+    const double unit = fmax(at_once / machine->mem_gbps, most) / (tiles * 1e3);
     const double memory = (row_bytes(s, p) + sg_sim_b_read(m, s, l, a)) * unit;
     /* While other blocks multiply, a block has twice its share. */
     const double adding = adding_us(machine, s, p) + late_bytes(s, p) * unit / 2;

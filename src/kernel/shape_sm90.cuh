@@ -61,8 +61,7 @@ struct Shape {
     static constexpr int READERS = CM + CN - 1;
     static_assert(BM % (64 * PARTS) == 0 && BN % 16 == 0 && WGS <= 2, "tile");
     static_assert(WGS % TURNS == 0 && (TURNS == 1 || FOLD < FOLD_SLICES), "turns");
-    static_assert(TURNS == 1 || CM == 1 || CN == 1,
-                  "all blocks read what each multicasts");
+    static_assert(TURNS == 1 || CM == 1 || CN == 1, "all blocks read what each multicasts");
     static_assert(!SLOT_ADDS || SLOTS == 1, "a piece and its addends take the slot in turn");
     static_assert(!SLOT_ADDS ||
                       (1 + SG_INSTANCE_SLOT_ADDS) * CHUNKS * PIECE_BYTES <= STAGES * STAGE_BYTES,

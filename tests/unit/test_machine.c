@@ -82,7 +82,7 @@ static void lines_that_may_be_left_out_are_kept(void **state)
         "topology nodes\nlink_gbps 400\nhost_gbps 30\nnuma_ranks 2\n"
         "numa_gbps 20\nhost_staged 1\nnode_ranks 8\nnic_gbps 50\n"
         "node_us 3\ncopy_engines 2\npeer_us 1.5\nlocal_gbps 90\n"
-        "visit_us 0.75\nadd_us 4\nidle_part 0.2\nvendor 0.97\nburst 1.1\nburst_us 1500\n"
+        "visit_us 0.75\nadd_us 4\nidle_part 0.2\nsm_gbps 55\nvendor 0.97\nburst 1.1\nburst_us 1500\n"
         "gemm_by_copy 1.03\nvendor_by_copy 1.2\ngemm_by_coll 1.1\ncopy_by_gemm 1.02\n"
         "coll_by_gemm 1.07\npool 2\npack_gbps 5\nunit_us 4\n"
         "work_row 24\nwork_col 8\nwork_element 64\n"

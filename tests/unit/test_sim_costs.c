@@ -105,6 +105,20 @@ static void few_tiles_share_the_memory(void **state)
     expect_us(price("gemm:f32:256x64x64:r1", ALONE, &m), 300 * 2.25 * 2);
 }
 
+/* One SM alone does not read as fast as the memory could. */
+static void one_sm_reads_so_fast(void **state)
+{
+    (void)state;
+    sg_machine m = quiet(2);
+    m.mem_gbps = gbps_of(2, 300);
+    expect_us(price("gemm:f32:64x64x64:r1", ALONE, &m), 300 * 1.5);
+    m.sm_gbps = gbps_of(2, 400);
+    expect_us(price("gemm:f32:64x64x64:r1", ALONE, &m), 400 * 1.5);
+    expect_us(price("gemm:f32:128x64x64:r1", ALONE, &m), 300 * 2.5); /* two share the memory */
+    m.sm_gbps = gbps_of(2, 250);
+    expect_us(price("gemm:f32:64x64x64:r1", ALONE, &m), 300 * 1.5);
+}
+
 /* Of columns that no cache holds, tiles that have waited long for rows find nothing there any
  * more. */
 static void who_waits_falls_behind(void **state)
@@ -377,6 +391,7 @@ int main(void)
         cmocka_unit_test(a_part_of_memory_shows),
         cmocka_unit_test(what_runs_side_by_side_shares_columns),
         cmocka_unit_test(few_tiles_share_the_memory),
+        cmocka_unit_test(one_sm_reads_so_fast),
         cmocka_unit_test(who_waits_falls_behind),
         cmocka_unit_test(a_held_strip_is_read_once),
         cmocka_unit_test(sums_come_behind_the_product),
