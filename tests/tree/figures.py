@@ -169,8 +169,8 @@ def check_papers():
 def check_predictions():
     at = r"^\| (\w+\.json) \|.*\| (\S+) % \| \d+: (\S+) % \| (\S+) % \| (\S+) % \|"
     for place, f in lines_with("docs/machine.md", at):
-        machine = "h200x4" if "4xh200" in f[1] else "h200x2"
-        out = says(programs + "/bench_predict", f"machines/{machine}.machine", "results/gpu/" + f[1])
+        gpus, kind = re.search(r"(\d)x(h\d+)_", f[1]).groups()
+        out = says(programs + "/bench_predict", f"machines/{kind}x{gpus}.machine", "results/gpu/" + f[1])
         is_ = (re.search(r"^all +median error +(\S+) %", out, re.M)[1],
                re.search(r"chosen ones (\S+) %", out)[1],
                *re.search(r"(\S+) % slower than the best on average, (\S+) % at most", out).groups())
