@@ -63,10 +63,10 @@ DEV void load_part(const Param &P, const sg_area &area, const Source &at, int pi
         bulk_load(to + part * BYTES, from + part * S::CHUNKS * BYTES, BYTES, full);
 }
 
-/* The addends of a tile.  Partner: fold_addends(). */
+/* The addends of a tile; FIRST: where the first one is.  Partner: fold_addends(). */
 template <class S>
-DEV void load_addends(const Param &P, const Smem<S> &smem, const Source &at, int *half,
-                      Ring<S::STAGES> &ring)
+DEV void load_addends(const Param &P, const Smem<S> &smem, const Source &at, const sg_area &first,
+                      int *half, Ring<S::STAGES> &ring)
 {
     int left = 0; /* of what is taken of the stage at hand */
     uint32_t full = 0, to = 0;
@@ -81,7 +81,7 @@ DEV void load_addends(const Param &P, const Smem<S> &smem, const Source &at, int
                 mbar_expect(full, at.tile.live ? left * S::PARTS * S::PIECE_BYTES : 0);
             }
             const int room = addend_room<S>(add, at.part0, at.own_at);
-            const sg_area &area = P.program.add[at.add0 + add].area;
+            const sg_area area = add > 0 ? P.program.add[at.add0 + add].area : first;
             if (at.tile.live && room > 1)
                 load_part<S>(P, area, at, piece, to, full);
             else if (at.tile.live)
@@ -159,10 +159,12 @@ template <class S> DEV void loader(const Param &P, const Smem<S> &smem, int im, 
                                    full, P.keep_b, down_mask << (in * S::CM));
         }
         if (S::ADDS && !S::SLOT_ADDS && at.adds) {
+            /* Looked up before the wait: whoever acquires a flag empties the L1. */
+            const sg_area first = P.program.add[at.add0].area;
             const uint32_t since = stamp_clock();
             if (++steps > ready) ready = progress_wait(P, smem, smem.watched, steps, ROLE_LOADER);
             stamp_waited(smem.stamp, STAMP_LOADER, 1, since);
-            load_addends<S>(P, smem, at, &half, ring);
+            load_addends<S>(P, smem, at, first, &half, ring);
         }
         stamp_waits(smem.stamp, STAMP_LOADER, STAMP_AWAITED, 1);
         stamp_waits(smem.stamp, STAMP_LOADER, STAMP_LOADED, 0);

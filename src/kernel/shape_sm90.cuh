@@ -12,7 +12,7 @@ enum { MAP_A, MAP_B, MAP_PIECE, MAP_ROW }; /* of sg_kernel_gemm_param.map_of */
 constexpr int STAGE_K = 64;         /* k of a pipeline stage: 128 bytes */
 constexpr int RAISES = 16;          /* of a tile, that a storer has looked up */
 constexpr int SMEM_MOST = 232448;   /* of a block */
-constexpr int SMEM_BARRIERS = 1024; /* barriers, progress words, raises */
+constexpr int SMEM_BARRIERS = 1280; /* barriers, progress words, raises */
 
 /* BM x BN tile by GROUPS math warpgroups; a cluster of CM tiles down, which share B, and CN across,
  * which share A; SLOTS pieces of the finished tile are on their way out at a time.  TURNS 2: the
@@ -89,7 +89,9 @@ template <class S> struct Smem {
     uint32_t stamp;
 };
 
-constexpr int WORDS = 16, AIMS = 16, PACES = 4, RAISED_BYTES = 16 * RAISES;
+/* Areas that a storer has looked up, and words of two storers for that; see aim_at(). */
+constexpr int AIMED = 4, AIMS = 2 * (5 + 5 * AIMED);
+constexpr int WORDS = 16, PACES = 4, RAISED_BYTES = 16 * RAISES;
 
 template <class S> DEV Smem<S> smem_layout(void *raw)
 {

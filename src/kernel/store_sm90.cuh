@@ -17,7 +17,7 @@ DEV const CUtensorMap *storer_map(const Param &P, const Smem<S> &smem, const sg_
     const uint32_t mapped = smem.mapped + 8 * wg + 4 * (area.rank / 32);
     const CUtensorMap *map = map_remade(P, area.buf, use);
     if (!(shared_load(mapped) & bit)) {
-        map_acquire(map_remade(P, area.buf, MAP_PIECE));
+        map_acquire(map_remade(P, area.buf, MAP_PIECE)), map_prefetch(map);
         if (P.map_of[area.buf][MAP_ROW] >= 0) map_acquire(map_remade(P, area.buf, MAP_ROW));
         shared_store(mapped, shared_load(mapped) | bit);
     }
@@ -58,28 +58,53 @@ DEV void store_piece(const Param &P, const Smem<S> &smem, int *half, const Targe
     }
 }
 
-/* Which tile it is, and where it goes if all of it goes to one matrix, as it is: looked up while
- * there is nothing to store, and kept in shared memory, since no register can.  For any other tile,
- * AIM_MAP is negative. */
-enum { AIM_BAND, AIM_COL, AIM_MAP, AIM_X, AIM_Y, AIM_Z, AIM_ROWS, AIM_COLS, AIM_WORDS };
+/* Which tile it is, and where it goes: looked up while there is nothing to store, and kept in shared
+ * memory, since no register can.  All of it comes from the L2, since whoever acquires a flag empties
+ * the L1, and at the end of a launch nothing would hide that.  AIM_AREAS negative: the tile goes
+ * to more than AIMED areas, or not as it is; see store_piece(). */
+enum { AIM_BAND, AIM_COL, AIM_ROWS, AIM_COLS, AIM_AREAS, AIM_FIRST };
+enum { AIM_X, AIM_Y, AIM_Z, AIM_MAP, AIM_EACH = AIM_MAP + 2 }; /* of an area; its map's address */
+enum { AIM_WORDS = AIM_FIRST + AIMED * AIM_EACH };
+static_assert(2 * AIM_WORDS == AIMS, "those of two storers");
 
-template <class S> DEV void aim_at(const Param &P, uint32_t aim, int *half, const Target &v)
+DEV bool aimable(const Param &P, const sg_patch &p, const sg_area &area)
 {
-    shared_store(aim + 4 * AIM_BAND, v.tile.band);
-    shared_store(aim + 4 * AIM_COL, v.tile.col);
-    shared_store(aim + 4 * AIM_MAP, ~0u);
-    if (v.p.tos != 1) return;
-    const sg_area &area = P.program.to[v.p.to0];
-    const bool inside = area.row0 + v.p.rows != P.program.place[area.buf].rows;
-    if (area.tiled || area.leave || (inside && v.p.rows % 64 != 0)) return;
-    const int down = v.tile.band * S::BM, over = v.tile.col * S::BN;
-    shared_store(aim + 4 * AIM_MAP, P.map_of[area.buf][MAP_PIECE]);
-    shared_store(aim + 4 * AIM_X, area.col0 + over);
-    shared_store(aim + 4 * AIM_Y, area.row0 + down);
-    shared_store(aim + 4 * AIM_Z, half_of(P, area.buf, half));
-    shared_store(aim + 4 * AIM_ROWS,
-                 v.p.rows - down); /* that the patch has from the tile's corner */
-    shared_store(aim + 4 * AIM_COLS, v.p.cols - over);
+    const bool inside = area.row0 + p.rows != P.program.place[area.buf].rows;
+    return !area.tiled && !(inside && p.rows % 64 != 0);
+}
+
+/* AT: the words of AREA. */
+template <class S>
+DEV void aim_area(const Param &P, const Smem<S> &smem, uint32_t at, int *half, const Target &v,
+                  const sg_area &area, int wg)
+{
+    const uint64_t map = (uint64_t)(uintptr_t)storer_map(P, smem, area, MAP_PIECE, wg);
+    shared_store(at + 4 * AIM_X, area.col0 + v.tile.col * S::BN);
+    shared_store(at + 4 * AIM_Y, area.row0 + v.tile.band * S::BM);
+    shared_store(at + 4 * AIM_Z, half_of(P, area.buf, half));
+    shared_store(at + 4 * AIM_MAP, (uint32_t)map);
+    shared_store(at + 4 * AIM_MAP + 4, (uint32_t)(map >> 32));
+}
+
+template <class S>
+DEV void aim_at(const Param &P, const Smem<S> &smem, uint32_t aim, int *half, const Target &v,
+                int wg)
+{
+    bool all = v.p.tos <= AIMED;
+    for (int i = 0; all && i < v.p.tos; ++i) all = aimable(P, v.p, P.program.to[v.p.to0 + i]);
+    int areas = 0;
+    for (int i = 0; all && i < v.p.tos; ++i) {
+        const sg_area &area = P.program.to[v.p.to0 + i];
+        if (area.leave && !storer_may(P, smem, area.rank)) continue;
+        const uint32_t at = aim + 4 * (AIM_FIRST + AIM_EACH * areas++);
+        aim_area(P, smem, at, half, v, area, wg);
+    }
+    /* Rows and columns that the patch has from the tile's corner. */
+    const int rows = all ? v.p.rows - v.tile.band * S::BM : 0;
+    shared_store(aim + 4 * AIM_BAND, v.tile.band), shared_store(aim + 4 * AIM_COL, v.tile.col);
+    shared_store(aim + 4 * AIM_ROWS, rows);
+    shared_store(aim + 4 * AIM_COLS, v.p.cols - v.tile.col * S::BN);
+    shared_store(aim + 4 * AIM_AREAS, all ? areas : -1);
 }
 
 DEV Tile aimed_tile(uint32_t aim)
@@ -87,13 +112,18 @@ DEV Tile aimed_tile(uint32_t aim)
     return Tile{(int)shared_load(aim + 4 * AIM_BAND), (int)shared_load(aim + 4 * AIM_COL), true};
 }
 
-/* The piece at FROM of a tile that aim_at() has looked up. */
-DEV void store_aimed(const Param &P, uint32_t aim, int map, int row, int col, uint32_t from)
+/* The piece at FROM of a tile that aim_at() has looked up, to AREAS areas. */
+DEV void store_aimed(uint32_t aim, int areas, int row, int col, uint32_t from)
 {
     if (row >= (int)shared_load(aim + 4 * AIM_ROWS) || col >= (int)shared_load(aim + 4 * AIM_COLS))
         return;
-    tma_store(&P.map[map], shared_load(aim + 4 * AIM_X) + col, shared_load(aim + 4 * AIM_Y) + row,
-              shared_load(aim + 4 * AIM_Z), from);
+    aim += 4 * AIM_FIRST;
+    for (; areas > 0; --areas, aim += 4 * AIM_EACH) {
+        const uint64_t map =
+            shared_load(aim + 4 * AIM_MAP) | (uint64_t)shared_load(aim + 4 * AIM_MAP + 4) << 32;
+        tma_store((const CUtensorMap *)(uintptr_t)map, shared_load(aim + 4 * AIM_X) + col,
+                  shared_load(aim + 4 * AIM_Y) + row, shared_load(aim + 4 * AIM_Z), from);
+    }
 }
 
 /* Brings what the first store and raise need into the caches, while there is nothing to store: at
@@ -181,21 +211,6 @@ DEV void load_for_piece(const Param &P, const Smem<S> &smem, const Target &v, in
     }
 }
 
-/* Those of the block's last tile, all at once into the stages, which math has left. */
-template <class S>
-DEV void load_for_last(const Param &P, const Smem<S> &smem, const Target &v, int wg, int *half,
-                       Ring<S::SLOTS> &ring)
-{
-    const uint32_t added = smem.added + 8 * wg;
-    mbar_wait(P, smem, smem.slot_full + 8 * wg, ring.parity, ROLE_STORER);
-    ring_step(ring);
-    mbar_expect(added, S::CHUNKS * v.p.adds * S::PIECE_BYTES);
-    for (int i = 0; i < S::CHUNKS * v.p.adds; ++i)
-        load_addend<S>(P, P.program.add[v.p.add0 + i % v.p.adds].area, v.tile, v.index,
-                       i / v.p.adds, half, last_place(smem, wg, i), added);
-    mbar_arrive(smem.slot_empty + 8 * wg);
-}
-
 /* ---- At what pace a tile leaves, in turn ----------------------------------------------------- */
 
 /* As fast as an SM stores it, a tile leaves in a quarter of the time that the other warpgroup
@@ -271,15 +286,34 @@ template <class S> DEV void storer_give_back(const Smem<S> &smem, Storer<S> &sel
     self.behind = Storer<S>::LAST;
 }
 
-/* The slot of the piece that was just issued; of a last tile, only what the next piece of a
- * turn waits for. */
+/* Those of the block's last tile, ADDS of them, all at once into the stages, which math has
+ * left. */
+template <class S>
+DEV void load_for_last(const Param &P, const Smem<S> &smem, Storer<S> &self, const Target &v,
+                       int adds)
+{
+    const int wg = self.wg;
+    const uint32_t added = smem.added + 8 * wg;
+    const sg_area first = P.program.add[v.p.add0].area; /* before the wait, see aim_at() */
+    progress_wait(P, smem, smem.watched, self.steps, ROLE_STORER);
+    mbar_wait(P, smem, smem.slot_full + 8 * wg, self.ring.parity, ROLE_STORER);
+    ring_step(self.ring);
+    mbar_expect(added, S::CHUNKS * adds * S::PIECE_BYTES);
+    for (int i = 0; i < S::CHUNKS * adds; ++i) {
+        const sg_area area = i % adds > 0 ? P.program.add[v.p.add0 + i % adds].area : first;
+        load_addend<S>(P, area, v.tile, v.index, i / adds, &self.half, last_place(smem, wg, i),
+                       added);
+    }
+    mbar_arrive(smem.slot_empty + 8 * wg);
+}
+
+/* The slot of the piece that was just issued; those of a last tile are not in slots. */
 template <class S> DEV void storer_pass_on(const Smem<S> &smem, Storer<S> &self)
 {
     const uint32_t empty = smem.slot_empty + 8 * self.wg * S::SLOTS;
     const int at = self.ring.at;
-    if (self.behind == Storer<S>::LAST) {
-        if (S::TURNS > 1) mbar_arrive(empty + 8 * at);
-    } else if (++self.behind == S::SLOTS) { /* the oldest piece is in the slot after this */
+    if (self.behind == Storer<S>::LAST) return;
+    if (++self.behind == S::SLOTS) { /* the oldest piece is in the slot after this */
         const uint32_t since = stamp_clock();
         bulk_wait_read<S::SLOTS - 1>();
         stamp_waited(smem.stamp, STAMP_STORER + self.wg, 0, since);
@@ -296,9 +330,12 @@ DEV void storer_send(const Param &P, const Smem<S> &smem, Storer<S> &self, const
     const int wg = self.wg, adds = S::SLOT_ADDS ? v.p.adds : 0;
     const bool last = self.behind == Storer<S>::LAST;
     const uint32_t full = smem.slot_full + 8 * wg * S::SLOTS;
-    if (adds > 0) progress_wait(P, smem, smem.watched, self.steps, ROLE_STORER);
+    const uint32_t empty = smem.slot_empty + 8 * wg * S::SLOTS;
+    if (adds > 0 && last)
+        load_for_last(P, smem, self, v, adds);
+    else if (adds > 0)
+        progress_wait(P, smem, smem.watched, self.steps, ROLE_STORER);
     if (S::SLOT_ADDS) self.steps += S::TURNS;
-    if (adds > 0 && last) load_for_last(P, smem, v, wg, &self.half, self.ring);
     /* Math has stored these sums itself, and tells so.  Partner: part_leave(). */
     const bool stay = S::FOLD == FOLD_PARTS && P.program.to[v.p.to0].buf == P.part_place;
     const int pieces = stay ? 1 : S::CHUNKS;
@@ -309,19 +346,21 @@ DEV void storer_send(const Param &P, const Smem<S> &smem, Storer<S> &self, const
         /* Of a last tile, all pieces are there at once. */
         if (!last || piece == 0 || S::TURNS > 1)
             mbar_wait(P, smem, full + 8 * self.ring.at, self.ring.parity, ROLE_STORER);
+        /* In turn, math waits before each piece, and need not here: see stage_piece(). */
+        if (last && S::TURNS > 1) mbar_arrive(empty + 8 * self.ring.at);
         if (piece == 0) stamp(smem.stamp, STAMP_STORER + wg, STAMP_STAGED);
         if (S::TURNS > 1 && piece == 0) pace_tile<S>(smem.pace + 4 * PACE_WORDS * wg, wg);
         if (S::TURNS > 1 && away && !last) pace_piece(smem.pace + 4 * PACE_WORDS * wg, piece);
         /* No register keeps whether the gate is open. */
         if (!stay && v.tile.live && (!P.turn.gate || shared_load(smem.gate) == GATE_OPEN)) {
-            const int map = (int)shared_load(aim + 4 * AIM_MAP);
+            const int areas = (int)shared_load(aim + 4 * AIM_AREAS);
             const int row = (wg % S::PARTS * S::MI + piece / S::ACROSS) * 64;
             const int col = piece % S::ACROSS * S::W;
-            if (map < 0)
+            if (areas < 0)
                 store_piece(P, smem, &self.half, Target{v.p, v.index, aimed_tile(aim)}, row, col,
                             from, wg);
             else
-                store_aimed(P, aim, map, row, col, from);
+                store_aimed(aim, areas, row, col, from);
         }
         bulk_commit();
         storer_pass_on(smem, self);
@@ -378,7 +417,7 @@ template <class S> DEV void storer(const Param &P, const Smem<S> &smem, int im, 
         stamp(smem.stamp, STAMP_STORER + wg, STAMP_TILE, cursor.patch);
         const Target v = {p, index, tile_at<S>(p, index, im, in)};
         if (is_last<S>(P, unit)) storer_give_back(smem, self);
-        aim_at<S>(P, aim, &self.half, v);
+        aim_at(P, smem, aim, &self.half, v, wg);
         storer_send(P, smem, self, v, aim, S::TURNS > 1 && goes_away(P, p));
         stamp_waits(smem.stamp, STAMP_STORER + wg, STAMP_SENT, 0);
         if (p.raises > 0 && v.tile.live) storer_raise(P, smem, wg, p, aim, epoch);
