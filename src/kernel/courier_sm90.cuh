@@ -20,8 +20,11 @@
 template <class S> struct Courier {
     static constexpr int CARRIERS = S::THREADS / 32 - 1;
     static constexpr int ROOM = S::STAGES * S::STAGE_BYTES / CARRIERS / 1024 * 1024;
-    static_assert(8 * CARRIERS + AHEAD * SPOT_BYTES * (CARRIERS + 1) <= S::SLOT_BYTES,
-                  "barriers, spots of carriers, raises");
+    /* Barriers, spots of carriers, and as many raises of each step as there is room for. */
+    static constexpr int SPOTS = (8 + AHEAD * SPOT_BYTES) * CARRIERS;
+    static constexpr int RAISES_ROOM = (S::SLOT_BYTES - SPOTS) / (SPOT_BYTES * LANES);
+    static constexpr int KEPT = RAISES_ROOM < AHEAD ? RAISES_ROOM : AHEAD;
+    static_assert(KEPT >= 1, "a raise of each step");
 };
 
 /* Where the barrier of carrier I is: it has no tile to stage. */
@@ -30,7 +33,7 @@ template <class S> DEV uint32_t courier_barrier(const Smem<S> &smem, int i)
     return smem.slot + 8 * i;
 }
 
-/* Where carrier I looks up targets ahead, and behind all of them the watcher raises. */
+/* Where carrier I looks up targets ahead, and behind all of them the watcher's lanes raises. */
 template <class S> DEV uint32_t courier_spots(const Smem<S> &smem, int i)
 {
     return courier_barrier(smem, Courier<S>::CARRIERS) + AHEAD * SPOT_BYTES * i;
@@ -88,6 +91,14 @@ DEV void courier_arrive(const Param &P, const Smem<S> &smem, const Turns &at, in
     *behind = -1;
 }
 
+/* The first three carriers of an SM note what they do, in places of roles that it does not have. */
+template <class S>
+DEV void courier_stamp(const Smem<S> &smem, const Carrier &self, StampEvent event, int turn)
+{
+    const int role = self.index / self.blocks;
+    if (role < STAMP_WATCHER) stamp(smem.stamp, role, event, turn);
+}
+
 /* All pieces of SELF, the first step being S. */
 template <class S>
 DEV void courier_carry(const Param &P, const Smem<S> &smem, const Carrier &self, sg_kernel_step s)
@@ -105,6 +116,7 @@ DEV void courier_carry(const Param &P, const Smem<S> &smem, const Carrier &self,
             const Piece p = push_piece(s, cut, next);
             bulk_wait_read<0>();
             push_load(P, s, p, self.at, self.bar);
+            courier_stamp(smem, self, STAMP_TILE, turn);
             const bool begins = half < 0;
             if (begins) half = run_half(P.program);
             if (P.leaves) courier_arrive(P, smem, at, &behind); /* a hello may take its time */
@@ -118,6 +130,7 @@ DEV void courier_carry(const Param &P, const Smem<S> &smem, const Carrier &self,
                 return;
             }
             mbar_wait(P, smem, self.bar, parity, ROLE_STORER);
+            courier_stamp(smem, self, STAMP_FIRST, turn);
             parity ^= 1;
             courier_turn(P, smem, at, turn, ahead, first);
             push_store(to0, p, self.at);
@@ -125,6 +138,7 @@ DEV void courier_carry(const Param &P, const Smem<S> &smem, const Carrier &self,
                 push_store(push_kept(P, smem, s, p, half, self.spots, to), p, self.at);
             bulk_commit();
             progress_release(at.left, (uint32_t)turn + 1);
+            courier_stamp(smem, self, STAMP_SENT, turn);
             behind = turn;
         }
         next -= cut.pieces, before += cut.pieces; /* counted on from the last piece of this step */
@@ -132,46 +146,90 @@ DEV void courier_carry(const Param &P, const Smem<S> &smem, const Carrier &self,
     courier_arrive(P, smem, at, &behind);
 }
 
+/* What an SM has of a step. */
+struct Share {
+    uint32_t end; /* its turns of this step and of all before it */
+    int sharers;  /* SMs that have any of it */
+    bool any;
+};
+
+/* Of the step of each lane, which has PIECES; *BEFORE: those of all steps before the lanes', and then
+ * theirs as well. */
+DEV Share courier_shares(int pieces, int block, int couriers, int lane, int *before)
+{
+    int upto = *before;
+    for (int i = 0; i < LANES; ++i) {
+        const int those = __shfl_sync(0xffffffff, pieces, i);
+        if (i <= lane) upto += those;
+        *before += those;
+    }
+    const int first = courier_share(upto - pieces, block, couriers);
+    const int end = courier_share(upto, block, couriers);
+    return Share{(uint32_t)end, sg_walk_min(pieces, couriers), first < end};
+}
+
+/* Waits until turns up to NEXT have arrived; returns how many have.  Who has lost patience goes on,
+ * see mbar_wait(). */
+template <class S>
+DEV uint32_t courier_here(const Param &P, const Smem<S> &smem, uint32_t word, uint32_t next,
+                          int lane)
+{
+    uint32_t here = next;
+    if (lane == 0) {
+        const uint32_t seen = progress_wait(P, smem, word, next, ROLE_STORER);
+        if (seen > here) here = seen;
+        stamp(smem.stamp, STAMP_WATCHER, STAMP_STAGED, (int)here);
+    }
+    return __shfl_sync(0xffffffff, here, 0);
+}
+
 /* By all lanes of the watcher's warp: an SM is counted in when all pieces have arrived that it
  * carries of a step, and the last one that has some raises.  A carrier's stores are complete, and
- * seen by it, behind its bulk_wait(), and by lane 0 behind the release and acquire of HERE; so the
- * barrier of memory before the relaxed count, and that of the last SM behind its own, put them
- * before the flags for whoever acquires these.  One barrier serves all steps whose pieces have
- * arrived before it.  Partner: whoever waits for the step's flags. */
+ * seen by it, behind its bulk_wait(), and by all lanes behind the release and acquire of HERE; so
+ * the barrier of memory before the relaxed count, and that of the last SM behind its own, put them
+ * before the flags for whoever acquires these.
+ *
+ * Each of these barriers takes some microseconds, since it waits for all that its SM has on its
+ * way.  So a lane has a step, and all steps that have arrived are credited between two of them.
+ * Partner: whoever waits for the step's flags. */
 template <class S>
 DEV void courier_credit(const Param &P, const Smem<S> &smem, int block, int couriers, int lane)
 {
+    typedef Courier<S> C;
     const Turns at = courier_turns(smem);
-    const uint32_t kept = courier_spots(smem, Courier<S>::CARRIERS);
+    const uint32_t kept = courier_spots(smem, C::CARRIERS) + SPOT_BYTES * C::KEPT * lane;
     const uint64_t epoch = run_epoch(P.program.rank);
     int before = 0;
-    uint32_t fenced = 0; /* turns that the last barrier of memory was about */
-    for (int i = 0; i < P.pushes; ++i) {
-        const sg_kernel_step s = P.push[i];
-        const int pieces = push_cut(P, s, Courier<S>::ROOM, couriers).pieces;
-        const uint32_t first = (uint32_t)courier_share(before, block, couriers);
-        const uint32_t end = (uint32_t)courier_share(before += pieces, block, couriers);
-        if (first == end) continue;
-        for (int j = lane; j < s.raises && j < AHEAD; j += LANES)
+    for (int i = lane; __any_sync(0xffffffff, i < P.pushes); i += LANES) {
+        const sg_kernel_step s = P.push[sg_walk_min(i, P.pushes - 1)];
+        const int pieces = i < P.pushes ? push_cut(P, s, C::ROOM, couriers).pieces : 0;
+        const Share share = courier_shares(pieces, block, couriers, lane, &before);
+        const int raises = share.any ? s.raises : 0;
+        for (int j = 0; j < raises && j < C::KEPT; ++j)
             raise_keep(kept + SPOT_BYTES * j,
                        raise_find(P.program, P.program.raise[s.raise0 + j], 0));
-        __syncwarp();
-        if (lane == 0) {
-            if (fenced < end) {
-                fenced = progress_wait(P, smem, at.here, end, ROLE_STORER);
-                fence_sys();
-            }
-            const int sharers = sg_walk_min(pieces, couriers);
-            const bool last =
-                s.raises > 0 && (sharers == 1 || count_up(s.ticket, (uint32_t)sharers));
-            for (int j = 0; last && j < s.raises; ++j)
+        bool owed = share.any;
+        for (uint32_t lacking; (lacking = __ballot_sync(0xffffffff, owed)) != 0;) {
+            const uint32_t next = __shfl_sync(0xffffffff, share.end, __ffs((int)lacking) - 1);
+            const uint32_t here = courier_here(P, smem, at.here, next, lane);
+            const bool now = owed && share.end <= here;
+            fence_sys();
+            if (lane == 0) stamp(smem.stamp, STAMP_WATCHER, STAMP_SENT);
+            const bool last = now && raises > 0 &&
+                              (share.sharers == 1 || count_up(s.ticket, (uint32_t)share.sharers));
+            for (int j = 0; last && j < raises; ++j)
                 raise_fire(P.program,
-                           j < AHEAD ? raise_kept(kept + SPOT_BYTES * j)
-                                     : raise_find(P.program, P.program.raise[s.raise0 + j], 0),
+                           j < C::KEPT ? raise_kept(kept + SPOT_BYTES * j)
+                                       : raise_find(P.program, P.program.raise[s.raise0 + j], 0),
                            epoch);
-            progress_release(at.told, end);
+            owed = owed && !now;
+            const int credited = 31 - __clz((int)__ballot_sync(0xffffffff, now));
+            const uint32_t told = __shfl_sync(0xffffffff, share.end, credited);
+            if (lane == 0) {
+                progress_release(at.told, told);
+                stamp(smem.stamp, STAMP_WATCHER, STAMP_RAISED, (int)told);
+            }
         }
-        __syncwarp(); /* what is kept is not needed any more */
     }
 }
 

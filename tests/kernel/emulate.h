@@ -102,9 +102,18 @@ static inline int __clz(int x)
 {
     return x == 0 ? 32 : __builtin_clz((unsigned)x);
 }
-static inline int __shfl_sync(unsigned, int v, int)
+static inline int __shfl_sync(unsigned, int v, int from)
 {
-    return v; /* of numbers that a whole warp has alike */
+    uint32_t *words = emu_warp_words();
+    words[threadIdx.x % 32] = (uint32_t)v;
+    emu_warp_barrier();
+    const int theirs = (int)words[from];
+    emu_warp_barrier();
+    return theirs;
+}
+static inline uint32_t __shfl_sync(unsigned mask, uint32_t v, int from)
+{
+    return (uint32_t)__shfl_sync(mask, (int)v, from);
 }
 static inline float __shfl_xor_sync(unsigned, float v, int distance)
 {
