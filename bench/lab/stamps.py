@@ -6,7 +6,8 @@
 Times from when the launch before had ended (us, median and last of the blocks), everything else in cycles, medians: of math,
 from the beginning of a tile to its first stage, its products and how long they waited for stages or, of the tile before, for
 slots, addends, and what is left until the next tile; of the loader, waits for flags and free stages; of the storers, the way of
-a tile's pieces, waits for their slots to be read, and until flags are raised.
+a tile's pieces, waits for their slots to be read, and until flags are raised.  Then of each courier when what it credits
+together had arrived, was behind a barrier of memory, and was credited (up to which turn).
 """
 import collections
 import statistics
@@ -143,12 +144,25 @@ def show(title, notes, rank):
             cell(r, "sent", form="%5.1f"), cell(r, "sent", "last", "%5.1f"), cell(r, "raised", form="%5.1f"), cell(r, "raised", "last", "%5.1f")))
 
 
+def show_couriers(notes, rank):
+    """Of each block without tiles: when pieces had arrived, were behind a barrier of memory, and steps were credited, up to which turn."""
+    blocks = sorted({b for r, b, role in notes if r == rank and role == WATCHER and not notes[r, b, MATH]})
+    free = [n[2] for (r, _, role), all in notes.items() if r == rank and role == WATCHER for n in all if n[0] == FREE]
+    for b in blocks:
+        at = [(n[0], later(n[2], min(free, key=lambda ns: later(ns, free[0]))) / 1e3, n[3]) for n in notes[rank, b, WATCHER]]
+        credits = ["%5.1f" % us if event != RAISED else "%5.1f (%d) |" % (us, turn)
+                   for event, us, turn in at if event in (STAGED, SENT, RAISED)]
+        if credits:
+            print("  courier %d: %s" % (b, " ".join(credits)))
+
+
 def main():
     with open(sys.argv[1]) as lines:
         for title, notes in plans(lines):
             for rank in sorted({r for r, _, _ in notes}):
                 if len(sys.argv) < 3 or rank == int(sys.argv[2]):
                     show(title, notes, rank)
+                    show_couriers(notes, rank)
 
 
 if __name__ == "__main__":

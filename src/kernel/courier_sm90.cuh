@@ -153,8 +153,8 @@ struct Share {
     bool any;
 };
 
-/* Of the step of each lane, which has PIECES; *BEFORE: those of all steps before the lanes', and then
- * theirs as well. */
+/* Of the step of each lane, which has PIECES; *BEFORE: those of all steps before the lanes', and
+ * then theirs as well. */
 DEV Share courier_shares(int pieces, int block, int couriers, int lane, int *before)
 {
     int upto = *before;

@@ -58,53 +58,49 @@ DEV void store_piece(const Param &P, const Smem<S> &smem, int *half, const Targe
     }
 }
 
-/* Which tile it is, and where it goes: looked up while there is nothing to store, and kept in shared
- * memory, since no register can.  All of it comes from the L2, since whoever acquires a flag empties
- * the L1, and at the end of a launch nothing would hide that.  AIM_AREAS negative: the tile goes
- * to more than AIMED areas, or not as it is; see store_piece(). */
+/* Which tile it is, and where it goes: looked up while there is nothing to store, and kept in
+ * shared memory, since no register can.  All of it comes from the L2, because whoever acquires a
+ * flag empties the L1, and at the end of a launch nothing would hide that.  AIM_AREAS negative: the
+ * tile goes to more than AIMED areas, or not as it is; see store_piece(). */
 enum { AIM_BAND, AIM_COL, AIM_ROWS, AIM_COLS, AIM_AREAS, AIM_FIRST };
 enum { AIM_X, AIM_Y, AIM_Z, AIM_MAP, AIM_EACH = AIM_MAP + 2 }; /* of an area; its map's address */
 enum { AIM_WORDS = AIM_FIRST + AIMED * AIM_EACH };
 static_assert(2 * AIM_WORDS == AIMS, "those of two storers");
 
-DEV bool aimable(const Param &P, const sg_patch &p, const sg_area &area)
-{
-    const bool inside = area.row0 + p.rows != P.program.place[area.buf].rows;
-    return !area.tiled && !(inside && p.rows % 64 != 0);
-}
-
-/* AT: the words of AREA. */
+/* False: the tile does not go to AREA as it is.  AT: the words of the area. */
 template <class S>
-DEV void aim_area(const Param &P, const Smem<S> &smem, uint32_t at, int *half, const Target &v,
-                  const sg_area &area, int wg)
+DEV bool aim_area(const Param &P, const Smem<S> &smem, uint32_t at, int *half, const Target &v,
+                  const sg_area &area, int rows, int wg)
 {
+    const int row0 = area.row0, place = area.buf;
+    const bool inside = row0 + rows != P.program.place[place].rows;
+    if (area.tiled || (inside && rows % 64 != 0)) return false;
     const uint64_t map = (uint64_t)(uintptr_t)storer_map(P, smem, area, MAP_PIECE, wg);
     shared_store(at + 4 * AIM_X, area.col0 + v.tile.col * S::BN);
-    shared_store(at + 4 * AIM_Y, area.row0 + v.tile.band * S::BM);
-    shared_store(at + 4 * AIM_Z, half_of(P, area.buf, half));
+    shared_store(at + 4 * AIM_Y, row0 + v.tile.band * S::BM);
+    shared_store(at + 4 * AIM_Z, half_of(P, place, half));
     shared_store(at + 4 * AIM_MAP, (uint32_t)map);
     shared_store(at + 4 * AIM_MAP + 4, (uint32_t)(map >> 32));
+    return true;
 }
 
 template <class S>
 DEV void aim_at(const Param &P, const Smem<S> &smem, uint32_t aim, int *half, const Target &v,
                 int wg)
 {
-    bool all = v.p.tos <= AIMED;
-    for (int i = 0; all && i < v.p.tos; ++i) all = aimable(P, v.p, P.program.to[v.p.to0 + i]);
-    int areas = 0;
-    for (int i = 0; all && i < v.p.tos; ++i) {
-        const sg_area &area = P.program.to[v.p.to0 + i];
+    const int tos = v.p.tos, to0 = v.p.to0, rows = v.p.rows;
+    int areas = tos <= AIMED ? 0 : -1;
+    for (int i = 0; i < tos && areas >= 0; ++i) {
+        const sg_area &area = P.program.to[to0 + i];
         if (area.leave && !storer_may(P, smem, area.rank)) continue;
-        const uint32_t at = aim + 4 * (AIM_FIRST + AIM_EACH * areas++);
-        aim_area(P, smem, at, half, v, area, wg);
+        const uint32_t at = aim + 4 * (AIM_FIRST + AIM_EACH * areas);
+        areas = aim_area(P, smem, at, half, v, area, rows, wg) ? areas + 1 : -1;
     }
     /* Rows and columns that the patch has from the tile's corner. */
-    const int rows = all ? v.p.rows - v.tile.band * S::BM : 0;
     shared_store(aim + 4 * AIM_BAND, v.tile.band), shared_store(aim + 4 * AIM_COL, v.tile.col);
-    shared_store(aim + 4 * AIM_ROWS, rows);
+    shared_store(aim + 4 * AIM_ROWS, rows - v.tile.band * S::BM);
     shared_store(aim + 4 * AIM_COLS, v.p.cols - v.tile.col * S::BN);
-    shared_store(aim + 4 * AIM_AREAS, all ? areas : -1);
+    shared_store(aim + 4 * AIM_AREAS, areas);
 }
 
 DEV Tile aimed_tile(uint32_t aim)

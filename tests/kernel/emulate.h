@@ -102,36 +102,18 @@ static inline int __clz(int x)
 {
     return x == 0 ? 32 : __builtin_clz((unsigned)x);
 }
-static inline int __shfl_sync(unsigned, int v, int from)
+template <class T> static inline T __shfl_sync(unsigned, T v, int from)
 {
     uint32_t *words = emu_warp_words();
-    words[threadIdx.x % 32] = (uint32_t)v;
-    emu_warp_barrier();
-    const int theirs = (int)words[from];
-    emu_warp_barrier();
-    return theirs;
-}
-static inline uint32_t __shfl_sync(unsigned mask, uint32_t v, int from)
-{
-    return (uint32_t)__shfl_sync(mask, (int)v, from);
-}
-static inline float __shfl_xor_sync(unsigned, float v, int distance)
-{
-    uint32_t *words = emu_warp_words();
-    float other;
     memcpy(&words[threadIdx.x % 32], &v, 4);
     emu_warp_barrier();
-    memcpy(&other, &words[(threadIdx.x % 32) ^ distance], 4);
+    memcpy(&v, &words[from], 4);
     emu_warp_barrier();
-    return other;
-}
-static inline uint32_t __shfl_xor_sync(unsigned mask, uint32_t v, int distance)
-{
-    float f;
-    memcpy(&f, &v, 4);
-    f = __shfl_xor_sync(mask, f, distance);
-    memcpy(&v, &f, 4);
     return v;
+}
+template <class T> static inline T __shfl_xor_sync(unsigned mask, T v, int distance)
+{
+    return __shfl_sync(mask, v, (int)(threadIdx.x % 32) ^ distance);
 }
 static inline float __fadd_rn(float a, float b)
 {
