@@ -505,6 +505,7 @@ static void hidden_addends(void)
         for (int m = 100; m <= 1924; m += 608)
             for (int cluster = 1; cluster <= 2; ++cluster)
                 scatter(m, 392, 328, 128, 192, cluster, own, true);
+        for (int m = 100; m <= 708; m += 608) scatter(m, 520, 328, 128, 128, 2, own, true);
         scatter(768, 264, 64, 128, 192, 1 + i % 2, own, own > 0);
     }
 }
