@@ -180,6 +180,7 @@ DEV uint32_t courier_here(const Param &P, const Smem<S> &smem, uint32_t word, ui
         if (seen > here) here = seen;
         stamp(smem.stamp, STAMP_WATCHER, STAMP_STAGED, (int)here);
     }
+    __syncwarp(); /* what a lane has acquired, all have */
     return __shfl_sync(0xffffffff, here, 0);
 }
 
