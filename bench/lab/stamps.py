@@ -72,6 +72,7 @@ def show(title, notes, rank):
         return
     origin = min(free, key=lambda ns: later(ns, free[0]))
     us = lambda note: later(note[2], origin) / 1e3
+    couriers = [b for b in blocks if not notes[rank, b, MATH]]
 
     def of_all(role, event):
         return Column(us(n) for b in blocks for n in notes[rank, b, role] if n[0] == event)
@@ -142,16 +143,9 @@ def show(title, notes, rank):
             cell(r, "first"), cell(r, "products"), cell(r, "stages"), cell(r, "slots"), cell(r, "added"), cell(r, "rest"), cell(r, "all"),
             cell(r, "flags"), cell(r, "free"), cell(r, "way"), cell(r, "read"), cell(r, "raise"),
             cell(r, "sent", form="%5.1f"), cell(r, "sent", "last", "%5.1f"), cell(r, "raised", form="%5.1f"), cell(r, "raised", "last", "%5.1f")))
-
-
-def show_couriers(notes, rank):
-    """Of each block without tiles: when pieces had arrived, were behind a barrier of memory, and steps were credited, up to which turn."""
-    blocks = sorted({b for r, b, role in notes if r == rank and role == WATCHER and not notes[r, b, MATH]})
-    free = [n[2] for (r, _, role), all in notes.items() if r == rank and role == WATCHER for n in all if n[0] == FREE]
-    for b in blocks:
-        at = [(n[0], later(n[2], min(free, key=lambda ns: later(ns, free[0]))) / 1e3, n[3]) for n in notes[rank, b, WATCHER]]
-        credits = ["%5.1f" % us if event != RAISED else "%5.1f (%d) |" % (us, turn)
-                   for event, us, turn in at if event in (STAGED, SENT, RAISED)]
+    for b in couriers:
+        credits = ["%5.1f (%d) |" % (us(n), n[3]) if n[0] == RAISED else "%5.1f" % us(n)
+                   for n in notes[rank, b, WATCHER] if n[0] in (STAGED, SENT, RAISED)]
         if credits:
             print("  courier %d: %s" % (b, " ".join(credits)))
 
@@ -162,7 +156,6 @@ def main():
             for rank in sorted({r for r, _, _ in notes}):
                 if len(sys.argv) < 3 or rank == int(sys.argv[2]):
                     show(title, notes, rank)
-                    show_couriers(notes, rank)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,8 @@
  * the link with what is wanted last.  What a carrier does in its turn, all others wait for, so
  * everything is looked up before.
  *
- * The watcher's warp credits what has arrived, once for a step and SM: the barrier of memory that
- * this takes waits for all that its SM has on its way, and no carrier waits for it.
+ * The watcher's warp credits what has arrived, all steps of it at once: the barriers of memory that
+ * this takes wait for all that their SM has on its way, and no carrier waits for them.
  *
  * Three words of shared memory count turns: LEFT, those whose stores have been issued; HERE, those
  * whose stores have arrived; TOLD, those of the steps that this SM has credited. */
@@ -33,7 +33,8 @@ template <class S> DEV uint32_t courier_barrier(const Smem<S> &smem, int i)
     return smem.slot + 8 * i;
 }
 
-/* Where carrier I looks up targets ahead, and behind all of them the watcher's lanes raises. */
+/* Where carrier I keeps targets that it has looked up ahead, and behind those of all carriers the
+ * watcher's lanes keep raises. */
 template <class S> DEV uint32_t courier_spots(const Smem<S> &smem, int i)
 {
     return courier_barrier(smem, Courier<S>::CARRIERS) + AHEAD * SPOT_BYTES * i;

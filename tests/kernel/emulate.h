@@ -104,6 +104,7 @@ static inline int __clz(int x)
 }
 template <class T> static inline T __shfl_sync(unsigned, T v, int from)
 {
+    static_assert(sizeof v == 4, "a word each");
     uint32_t *words = emu_warp_words();
     memcpy(&words[threadIdx.x % 32], &v, 4);
     emu_warp_barrier();
