@@ -4,6 +4,7 @@
  *
  * A thread of each warp but the watcher's is a carrier.  Pieces are dealt to couriers first, and
  * then to the carriers of each: piece g of all steps is turn g / couriers of courier g % couriers.
+ * Small steps are dealt whole: no courier then waits for others before it raises a flag.
  * All are loaded as soon as may be, and leave an SM in turn: what is wanted first is not to share
  * the link with what is wanted last.  What a carrier does in its turn, all others wait for, so
  * everything is looked up before.
@@ -96,23 +97,37 @@ DEV void courier_arrive(const Param &P, const Smem<S> &smem, const Turns &at, in
 template <class S>
 DEV void courier_stamp(const Smem<S> &smem, const Carrier &self, StampEvent event, int turn)
 {
-    const int role = self.index / self.blocks;
+    const int role = self.index / self.share;
     if (role < STAMP_WATCHER) stamp(smem.stamp, role, event, turn);
+}
+
+/* Who shares steps, and which: a courier has all of them with all others, or every so many-th one
+ * to itself, see sg_kernel_gemm_param.whole. */
+struct Team {
+    int block, couriers; /* of those that share */
+    int first, by;       /* of the launch's steps */
+};
+
+DEV Team courier_team(const Param &P)
+{
+    const int couriers = (int)gridDim.x - P.workers, block = (int)blockIdx.x - P.workers;
+    return P.whole ? Team{0, 1, P.early + block, couriers} : Team{block, couriers, P.early, 1};
 }
 
 /* All pieces of SELF, the first step being S. */
 template <class S>
-DEV void courier_carry(const Param &P, const Smem<S> &smem, const Carrier &self, sg_kernel_step s)
+DEV void courier_carry(const Param &P, const Smem<S> &smem, const Team &team, const Carrier &self,
+                       sg_kernel_step s)
 {
     const Turns at = courier_turns(smem);
     int half = -1, behind = -1;
     int next = self.index, before = 0; /* its first piece of the step; pieces of all steps before */
-    int turn = self.index / self.blocks;
+    int turn = self.index / self.share;
     uint32_t parity = 0;
-    for (int i = 0; i < P.pushes; s = P.push[sg_walk_min(++i, P.pushes - 1)]) {
-        const Cut cut = push_cut(P, s, self.room, self.blocks);
-        const int ahead = courier_ahead(s, cut, self.blocks);
-        const int first = courier_share(before, self.index % self.blocks, self.blocks);
+    for (int i = team.first; i < P.pushes; s = P.push[sg_walk_min(i += team.by, P.pushes - 1)]) {
+        const Cut cut = push_cut(P, s, self.room, self.share);
+        const int ahead = courier_ahead(s, cut, self.share);
+        const int first = courier_share(before, self.index % self.share, self.share);
         for (; next < cut.pieces; next += self.all, turn += Courier<S>::CARRIERS) {
             const Piece p = push_piece(s, cut, next);
             bulk_wait_read<0>();
@@ -195,17 +210,18 @@ DEV uint32_t courier_here(const Param &P, const Smem<S> &smem, uint32_t word, ui
  * way.  So a lane has a step, and all steps that have arrived are credited between two of them.
  * Partner: whoever waits for the step's flags. */
 template <class S>
-DEV void courier_credit(const Param &P, const Smem<S> &smem, int block, int couriers, int lane)
+DEV void courier_credit(const Param &P, const Smem<S> &smem, const Team &team, int lane)
 {
     typedef Courier<S> C;
     const Turns at = courier_turns(smem);
     const uint32_t kept = courier_spots(smem, C::CARRIERS) + SPOT_BYTES * C::KEPT * lane;
     const uint64_t epoch = run_epoch(P.program.rank);
     int before = 0;
-    for (int i = lane; __any_sync(0xffffffff, i < P.pushes); i += LANES) {
+    for (int i = team.first + team.by * lane; __any_sync(0xffffffff, i < P.pushes);
+         i += team.by * LANES) {
         const sg_kernel_step s = P.push[sg_walk_min(i, P.pushes - 1)];
-        const int pieces = i < P.pushes ? push_cut(P, s, C::ROOM, couriers).pieces : 0;
-        const Share share = courier_shares(pieces, block, couriers, lane, &before);
+        const int pieces = i < P.pushes ? push_cut(P, s, C::ROOM, team.couriers).pieces : 0;
+        const Share share = courier_shares(pieces, team.block, team.couriers, lane, &before);
         const int raises = share.any ? s.raises : 0;
         for (int j = 0; j < raises && j < C::KEPT; ++j)
             raise_keep(kept + SPOT_BYTES * j,
@@ -238,26 +254,26 @@ DEV void courier_credit(const Param &P, const Smem<S> &smem, int block, int cour
 template <class S> DEV void courier(const Param &P, const Smem<S> &smem, int warp)
 {
     typedef Courier<S> C;
-    const int couriers = (int)gridDim.x - P.workers, block = (int)blockIdx.x - P.workers;
+    const Team team = courier_team(P);
     const int lane = (int)threadIdx.x % 32;
     if (warp == 3) {
         watcher_enter(P, smem, lane);
         watcher<S>(P, smem, 0, 0, lane); /* hellos of those whose tensors rows go to */
         launch_wait();
-        if (!P.turn.gate || storer_gate(P, smem)) courier_credit(P, smem, block, couriers, lane);
+        if (!P.turn.gate || storer_gate(P, smem)) courier_credit(P, smem, team, lane);
     } else if (elect_one()) {
-        const sg_kernel_step first = P.push[0];
+        const sg_kernel_step first = P.push[sg_walk_min(team.first, P.pushes - 1)];
         launch_wait();
         if (warp == 0) launch_next();
         const int i = warp < 3 ? warp : warp - 1;
-        const Carrier self = {i * couriers + block,
-                              C::CARRIERS * couriers,
-                              couriers,
+        const Carrier self = {i * team.couriers + team.block,
+                              C::CARRIERS * team.couriers,
+                              team.couriers,
                               smem.stage + i * C::ROOM,
                               C::ROOM,
                               courier_barrier(smem, i),
                               courier_spots(smem, i)};
-        courier_carry(P, smem, self, first);
+        courier_carry(P, smem, team, self, first);
     }
     __syncwarp();
 }

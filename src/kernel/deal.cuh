@@ -29,6 +29,7 @@ static int64_t blocks_for(const sg_kernel_gemm *g, int64_t units)
  * microsecond, do it if they are done well before the product, of so many multiplications a
  * microsecond in a block. */
 enum { COURIERS_LEAST = 4, COURIERS_ENOUGH = 16, COURIERS_MOST = 32 };
+enum { COURIER_ROOM = 150000 }; /* bytes that one has under way at a time */
 constexpr double COURIER_BYTES = 35e3, BLOCK_PRODUCTS = 2.6e6, COURIER_PART = 0.75;
 
 static bool carry_in_time(const sg_kernel_gemm *g, int64_t couriers, int64_t workers)
@@ -53,6 +54,28 @@ static int couriers_for(const sg_kernel_gemm *g, int64_t most, int cluster)
     if (spare < COURIERS_LEAST) return 0;
     if (spare < COURIERS_ENOUGH && !carry_in_time(g, spare, workers)) return 0;
     return (int)(spare < COURIERS_MOST ? spare : COURIERS_MOST / cluster * cluster);
+}
+
+/* All first tiles wait for what others carry: then the storers have nothing else to do
+ * than to carry what peers wait for, which is the first step. */
+static int early_steps(const sg_kernel_gemm *g, const sg_instance *k, int couriers)
+{
+    int64_t first = 0;
+    if (couriers == 0 || g->param.pushes < 2) return 0;
+    for (int i = 0; i < g->param.patches && first < g->param.workers; ++i) {
+        const sg_patch *p = &g->lists->patch[g->param.patch0 + i];
+        if (p->waits == 0) return 0;
+        first += sg_walk_visits(p, k->bm, k->bn);
+    }
+    return 1;
+}
+
+/* Has each courier steps of its own?  Those that it can have in its memory at once. */
+static bool whole_steps(const sg_kernel_gemm *g, int couriers)
+{
+    const int64_t most = (int64_t)COURIER_ROOM * g->param.pushes;
+    return couriers > 0 && g->carried > 0 && g->carried <= most &&
+           g->param.pushes >= g->param.early + 2 * couriers;
 }
 
 /* Flag INDEX, raised by BY, for sg_kernel_deal.  Partner: watcher_first(). */

@@ -228,6 +228,8 @@ static const char *aim_fast(sg_kernel_gemm *g, const needs *n)
     const int couriers = couriers_for(g, most, cluster), room = (int)most - couriers;
     g->param.workers = (int32_t)((blocks < room ? blocks : room) / cluster * cluster);
     g->blocks = g->param.workers + couriers;
+    g->param.early = early_steps(g, k, couriers);
+    g->param.whole = whole_steps(g, couriers);
     g->param.patience = patience_of(g);
     why = deal_first(g, k);
     if (why != nullptr) return why;

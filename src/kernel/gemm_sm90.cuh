@@ -41,7 +41,7 @@ template <class S> DEV void barriers_begin(const Param &P, const Smem<S> &smem)
         mbar_init(smem.slot_empty + 8 * i, 1);
         /* Its first phase is over: math waits for the second, until the
          * storer has carried its rows. */
-        if (S::FOLD != FOLD_SLICES && storers_carry(P)) mbar_arrive(smem.slot_empty + 8 * i);
+        if (S::FOLD != FOLD_SLICES && storers_carry(P) > 0) mbar_arrive(smem.slot_empty + 8 * i);
     }
     for (int i = 0; i < S::WGS; ++i) {
         mbar_init(smem.pushed + 8 * i, 1); /* its storer */

@@ -259,8 +259,11 @@ typedef struct sg_kernel_gemm_param {
                                  * or all blocks before their tiles.  Addresses, pitches
                                  * and rows in multiples of 16 bytes */
     int32_t pushes;
-    int32_t workers;                 /* blocks that take tiles; those behind them carry rows */
-    int32_t remakes;                 /* maps of a block in `remake` */
+    int32_t early;   /* steps of these, from the first one on, that blocks with tiles carry before
+                    * those, although others have none */
+    int32_t whole;   /* each of the others is one block's */
+    int32_t workers; /* blocks that take tiles; those behind them carry rows */
+    int32_t remakes; /* maps of a block in `remake` */
     int8_t remade[SG_KERNEL_PLACES]; /* of a place: the first of its maps there; -1: none */
     CUtensorMap *remake; /* device memory; NULL: a fast kernel stores tiles into landings alone */
     sg_kernel_turn turn; /* by the host, for each run */

@@ -3,10 +3,13 @@
  *
  * Couriers do it (courier_sm90.cuh), blocks for which there are no tiles: the tiles of a launch
  * rarely fill all SMs to the end.  Where there are none, the storers do, while the math warpgroups
- * multiply their first tiles, through the slots that these will need afterwards.  A piece is as
- * much of a COPY step as a carrier's memory holds: rows, or a part of one; a courier's no more than
- * leaves each courier one.  Pieces are dealt to all carriers, those of the first step first.  While
- * one is being loaded, the one before is still on its way out. */
+ * multiply their first tiles, through the slots that these will need afterwards.  Where all first
+ * tiles wait for what others carry, the storers carry the first steps even beside couriers: nothing
+ * else is under way in their SMs then, and what all wait for arrives in a hundred small pieces at
+ * once.  A piece is as much of a COPY step as a carrier's memory holds: rows, or a part of one; a
+ * courier's, and those of first steps, no more than leaves each carrier one.  Pieces are dealt to
+ * all carriers, those of the first step first.  While one is being loaded, the one before is still
+ * on its way out. */
 #pragma once
 #include "kernel/shape_sm90.cuh"
 
@@ -40,13 +43,13 @@ struct Cut {
     int bytes;     /* of a row in a piece: all, or a part */
 };
 
-/* For BLOCKS that carry, in pieces of ROOM bytes at most. */
-DEV Cut push_cut(const Param &P, const sg_kernel_step &s, int room, int blocks)
+/* For SHARE carriers or blocks of them, in pieces of ROOM bytes at most. */
+DEV Cut push_cut(const Param &P, const sg_kernel_step &s, int room, int share)
 {
     Cut c;
     c.row_bytes = s.src.cols * element_bytes(P.program, P.program.place[s.src.buf]);
     if (c.row_bytes <= room) {
-        c.rows = sg_walk_min(room / c.row_bytes, sg_walk_div(s.src.rows, blocks));
+        c.rows = sg_walk_min(room / c.row_bytes, sg_walk_div(s.src.rows, share));
         c.parts = 1, c.bytes = c.row_bytes;
         c.pieces = sg_walk_div(s.src.rows, c.rows);
     } else {
@@ -178,9 +181,9 @@ DEV Spot push_kept(const Param &P, const Smem<S> &smem, const sg_kernel_step &s,
 }
 
 /* One of ALL threads that carry pieces, each through ROOM bytes of shared memory at AT.  A step is
- * cut for BLOCKS. */
+ * cut for as many as SHARE it. */
 struct Carrier {
-    int index, all, blocks;
+    int index, all, share;
     uint32_t at;
     int room;
     uint32_t bar;   /* counts the bytes that come */
@@ -195,7 +198,7 @@ DEV void push_credit(const Param &P, const sg_kernel_step &s, const Carrier &sel
 {
     bulk_wait<0>();
     if (s.raises == 0) return;
-    const int pieces = push_cut(P, s, self.room, self.blocks).pieces;
+    const int pieces = push_cut(P, s, self.room, self.share).pieces;
     const int sharers = sg_walk_min(pieces, self.all);
     fence_sys();
     if (sharers > 1 && !count_up(s.ticket, (uint32_t)sharers)) return;
@@ -203,17 +206,18 @@ DEV void push_credit(const Param &P, const sg_kernel_step &s, const Carrier &sel
         raise_fire(P.program, raise_find(P.program, P.program.raise[s.raise0 + i], 0), epoch);
 }
 
-/* All pieces of SELF.  Before and afterwards nothing is in its memory. */
+/* All pieces of SELF, of the first STEPS.  Before and afterwards nothing is in its memory. */
 template <class S>
-DEV void push_rows(const Param &P, const Smem<S> &smem, const Carrier &self, uint64_t epoch)
+DEV void push_rows(const Param &P, const Smem<S> &smem, const Carrier &self, int steps,
+                   uint64_t epoch)
 {
     const int half = run_half(P.program);
     int next = self.index; /* which piece of the step is the first of its own */
     int owed = -1;         /* a step of which all of its pieces are stored */
     uint32_t parity = 0;
-    for (int i = 0; i < P.pushes; ++i) {
+    for (int i = 0; i < steps; ++i) {
         const sg_kernel_step &s = P.push[i];
-        const Cut cut = push_cut(P, s, self.room, self.blocks);
+        const Cut cut = push_cut(P, s, self.room, self.share);
         const bool mine = next < cut.pieces;
         for (; next < cut.pieces; next += self.all) {
             const Piece p = push_piece(s, cut, next);

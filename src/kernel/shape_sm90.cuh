@@ -205,10 +205,10 @@ DEV bool is_courier(const Param &P)
     return (int)blockIdx.x >= P.workers;
 }
 
-/* Do the storers carry rows, since there are no couriers? */
-DEV bool storers_carry(const Param &P)
+/* Steps of rows that the storers carry: all, since there are no couriers, or the first ones. */
+DEV int storers_carry(const Param &P)
 {
-    return P.pushes > 0 && P.workers == (int)gridDim.x;
+    return P.workers == (int)gridDim.x ? P.pushes : P.early;
 }
 
 /* The units of this block are FIRST_UNIT, FIRST_UNIT + STRIDE, ... */

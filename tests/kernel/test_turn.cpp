@@ -15,6 +15,7 @@ struct gather_ask {
     int more = 0;        /* times that each step stores its rows besides: it is long on its way */
     int64_t carried = 0; /* bytes, as the host says: too many for few couriers */
     bool shut = false;   /* a rank has not ended the run before */
+    bool held = false;   /* own rows wait for the next rank's parts of k, too; chunks are whole */
 };
 
 struct gather {
@@ -71,12 +72,12 @@ void gather::make_patches(int r)
         p.rect(base[at], rows, q.n, q.k, area(r, i ? 3 + r : 0, i ? base[at] : 0, rows, 0, q.k),
                area(r, 1, 0, q.n, 0, q.k));
         p.store(area(r, 2, base[at], rows, 0, q.n));
-        if (i == 0) continue;
-        sg_wait wait = wait_one(at, 200);
+        if (i == 0 && !q.held) continue;
+        sg_wait wait = wait_one(i ? at : (r + 1) % q.ranks, 200);
         wait.per = SG_PER_ROWS;
         wait.row0 = base[at];
         wait.rows = rows;
-        wait.chunk = q.chunk;
+        wait.chunk = q.held ? rows : q.chunk;
         wait.chunk_k = q.chunk_k;
         wait.chunks_k = slabs;
         p.waits(wait);
@@ -124,6 +125,10 @@ bool gather::enqueue(int run, int r)
     const int couriers = g->blocks - g->param.workers;
     expect(q.couriers < 0 || couriers == q.couriers,
            what + ": " + std::to_string(couriers) + " couriers");
+    const bool few = q.carried > 0 && q.carried < 1000;
+    expect(q.couriers < 1 || (g->param.early == q.held && (g->param.whole != 0) == few),
+           what + ": " + std::to_string(g->param.early) + " early, whole " +
+               std::to_string(g->param.whole));
     g->param.turn = turn_of(q.ranks, nullptr, 0);
     return start(g.get(), r, what);
 }
@@ -422,7 +427,7 @@ static void try_ahead(int arch, bool joined)
 }
 
 /* Of few SMs some have no tiles.  Here and in main(): ranks, m, n, k, tile, cluster, chunk,
- * chunk_k, blocks, arch, runs; empty, baked, apart, couriers, more, carried, shut. */
+ * chunk_k, blocks, arch, runs; empty, baked, apart, couriers, more, carried, shut, held. */
 static void try_couriers()
 {
     /* Nine tiles and four couriers; two waves of eight and four; too many tiles; too many bytes. */
@@ -442,6 +447,16 @@ static void try_couriers()
     try_gather({2, 128, 72, 1032, 128, 128, 1, 3, 520, 0, 0, 2, false, true, true, 4, 12});
     try_gather({2, 128, 72, 1032, 128, 128, 1, 3, 520, 0, 0, 1, false, true, true, 4, 12, 0, true});
     try_gather({2, 256, 72, 1032, 128, 128, 1, 8, 0, 0, 0, 2, false, false, true, 4, 79});
+    /* Steps dealt whole: several to each courier, not as many to all. */
+    try_gather({2, 256, 72, 1032, 128, 128, 1, 8, 0, 0, 0, 2, false, false, true, 4, 0, 900});
+    try_gather({2, 128, 72, 1032, 128, 128, 1, 9, 520, 0, 0, 3, false, true, true, 4, 12, 900});
+    /* The first step by storers, the others shared or whole. */
+    try_gather({2, 256, 72,    1032,  128,   128, 1, 128, 128,   0,
+                0, 3,   false, false, false, 4,   0, 0,   false, true});
+    try_gather({2, 256, 72,    1032, 128,  128, 1, 128, 64,    0,
+                0, 3,   false, true, true, 4,   2, 900, false, true});
+    try_gather({2, 256, 72,    1032, 128,  128, 1, 128, 64,   0,
+                0, 1,   false, true, true, 4,   0, 900, true, true});
     emu_sms(0);
 }
 
