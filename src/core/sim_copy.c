@@ -179,6 +179,18 @@ static double product_us(const sg_machine *machine, const sg_sched *s, const sg_
     return flops / (machine->gemm_tflops[s->problem->type] * 1e6);
 }
 
+/* Do all first tiles of L wait?  Then storers carry the first push, beside couriers (early_steps()
+ * of src/kernel/deal.cuh). */
+static bool all_wait(const sg_sched *s, const sg_launch *l, int32_t blocks)
+{
+    int64_t first = 0;
+    for (int32_t i = l->patch0; i < l->patch0 + l->patches && first < blocks; i++) {
+        if (s->patch[i].waits == 0) return false;
+        first += sg_walk_visits(&s->patch[i], l->tile_m, l->tile_n);
+    }
+    return true;
+}
+
 void sg_sim_set_pushes(sg_sim *m, int rank)
 {
     const sg_sched *const s = &m->sched[rank];
@@ -201,6 +213,7 @@ void sg_sim_set_pushes(sg_sim *m, int rank)
     if (idle < COURIERS_ENOUGH && sg_sim_us_of(r->pushing, gbps) > most_us) return;
     r->couriers = idle;
     r->push_gbps = gbps;
+    r->early = r->pushes > 1 && all_wait(s, carrier, machine->sms - idle);
 }
 
 /* Carriers deal what they push among each other, and all of a round is under way at once: a push is
@@ -229,7 +242,8 @@ void sg_sim_run_push(sg_sim *m, sg_sim_agent *a, const sg_step *step)
     a->phase = SG_AT_LAST;
     a->pending = step->tos;
     const sg_sim_rank *const r = &m->rank[a->rank];
-    const double gbps = r->couriers > 0 ? r->push_gbps / step->tos : m->machine->store_gbps;
+    const bool couriers = r->couriers > 0 && !(r->early && r->pushed == 0);
+    const double gbps = couriers ? r->push_gbps / step->tos : m->machine->store_gbps;
     for (int32_t i = step->to0; i < step->to0 + step->tos; i++)
         sg_sim_send(m, SG_FLOW_SMS, (int32_t)(a - m->agents), a->rank, s->to[i].rank,
                     sg_sim_area_bytes(s, &s->to[i]), gbps * 1e3, 0);

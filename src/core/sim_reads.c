@@ -66,18 +66,24 @@ static sg_sim_stretch stretch_at(const sg_sched *s, const sg_launch *l, int32_t 
 /* ---- Steps ----------------------------------------------------------------------------------- */
 
 /* The part of its columns that a stretch from P on no longer finds in a cache, when the rows of the
- * next owner come that it waits for: none where the memory can have filled three quarters of the
- * cache meanwhile, all where it can have filled five.  What waits for parts of k begins with the
- * others. */
-static double part_behind(const sg_sim *m, const sg_sched *s, const sg_patch *p,
-                          const sg_sim_stretch *of)
+ * next owner, or a part of their k, come that it waits for: none where the memory can have filled
+ * three quarters of the cache meanwhile, all where it can have filled five.  AHEAD: the first
+ * tiles of the launch wait for nothing; otherwise parts of k begin with the others, and so they do
+ * where several owners' come, by what four GPUs take. */
+static double part_behind(const sg_sim *m, const sg_sched *s, const sg_sim_agent *a,
+                          const sg_patch *p, const sg_sim_stretch *of, bool ahead)
 {
     const sg_machine *const machine = m->machine;
-    if (p->waits == 0 || sg_walk_slabs(p) > 1 || sg_sim_is_held(m, sg_sim_b_bytes(s, p))) return 0;
+    const int32_t slabs = sg_walk_slabs(p);
+    if (p->waits == 0 || sg_sim_is_held(m, sg_sim_b_bytes(s, p))) return 0;
+    if (slabs > 1 && (!ahead || s->problem->ranks > 2)) return 0;
     const double row_bytes = (double)(p->k1 - p->k0) * sg_type_bytes(s->problem->type);
-    const double bytes = row_bytes * (double)of->rows / of->owners;
+    const double bytes = row_bytes * (double)of->rows / of->owners / slabs;
+    const sg_sim_rank *const r = &m->rank[a->rank];
     const double lag_us =
-        machine->copy_us + sg_sim_us_of(bytes, machine->copy_gbps) + machine->flag_us;
+        r->couriers > 0
+            ? machine->launch_us + sg_sim_us_of(bytes, r->push_gbps) + machine->store_us
+            : machine->copy_us + sg_sim_us_of(bytes, machine->copy_gbps) + machine->flag_us;
     const double fill_us = sg_sim_us_of(sg_machine_cached_bytes(machine), machine->mem_gbps);
     return fmin(1, fmax(0, 2 * lag_us / fill_us - 1.5));
 }
@@ -100,6 +106,7 @@ static void find_step(const sg_sim *m, const sg_sched *s, const sg_launch *l, sg
     a->step_tiles = 0;
     a->step_behind = 0;
     a->step_end = a->patch;
+    const bool ahead = from->waits == 0 && a->step_begin == 0;
     for (int32_t i = a->patch; i < l->patch0 + l->patches;) {
         const sg_patch *const p = &s->patch[i];
         const sg_sim_stretch next = stretch_at(s, l, i);
@@ -110,7 +117,7 @@ static void find_step(const sg_sim *m, const sg_sched *s, const sg_launch *l, sg
         const bool near = end <= 2 * blocks || p->cols < s->problem->n;
         const bool fills = near && all <= blocks && 4 * all > 3 * blocks;
         const bool held = is_held_strip(m, s, p);
-        const double behind = part_behind(m, s, p, &next);
+        const double behind = part_behind(m, s, a, p, &next, ahead);
         if (p != from && (!reads_same_b(from, p) || behind >= 1)) break;
         if (p != from && all > blocks && !early && !held) break;
         if (p != from && !early && !fills && !held) continue; /* with those behind it, perhaps */

@@ -175,6 +175,7 @@ typedef struct sg_sim_rank {
     double pushing, pushed;      /* bytes of all of them, and of those that have ended */
     double push_gbps;            /* the rate at which they leave */
     int32_t couriers;            /* blocks without tiles that carry them; 0: storers do */
+    bool early;                  /* storers carry the first of them even so */
     int32_t colls, products;     /* under way */
     int32_t product_flow, coll_flow;
     int32_t step0;  /* of the rank in the table of steps */

@@ -10,7 +10,9 @@
  * to the tiles last.  Its chunks of k go to all peers side by side: chunk 0 to each, then chunk 1.
  * So where all tiles run at once nobody's wait for their first one until another's have had the
  * last.  With `push` 2 they go to one peer after the other, as tiles of several waves come to them,
- * and as an engine brings them, which takes its time to turn to another peer.
+ * and as an engine brings them, which takes its time to turn to another peer.  With `push` 3 tiles
+ * of own rows wait for the next rank's chunks as well, so that both read B in step, from memory
+ * once, and all SMs are free to carry the first chunk.
  *
  * The chunk that travels and the tile that is multiplied are chosen apart.  Chunks of k let a tile
  * start with the first part of k: that is for products of one wave, where all tiles run at once
@@ -28,17 +30,32 @@
  * and with pushes it ends later (H200s, two by 27 us of 374, four by 12 of 207 and 15 of 258), it
  * is thought since they then read B at another time.  A call makes whole rows.
  */
+#include <math.h>
+
 #include "core/moves.h"
 #include "core/strategy.h"
 
 enum { CHUNKS, SLABS, TILE_M, TILE_N, PUSH, STRIPS };
 
 /* Values of PUSH beside 0, which differ in chunks of k. */
-enum { ABREAST = 1, PEER_BY_PEER = 2 };
+enum { ABREAST = 1, PEER_BY_PEER = 2, IN_STEP = 3 };
 
 /* A push costs nothing beside its bytes, so that chunks of k help as long as a wave that waits is a
  * good part of the product; an engine's copy does. */
-enum { FEW_WAVES = 4, SLABS_OF_FEW = 8, SLABS_OF_STRIPS = 12, SLABS_TO_SEVERAL = 4 };
+enum {
+    FEW_WAVES = 4,
+    SLABS_OF_FEW = 8,
+    SLABS_OF_STRIPS = 12,
+    SLABS_TO_SEVERAL = 4,
+    LEAST_IN_STEP = 5
+};
+
+/* Where few blocks have no tile, each of them carries small parts whole, and raises their flags
+ * alone; more parts then cost nothing (two H100s: 512x4096x4096 46 us in 8 parts, 44 in 16; 51 if
+ * these are shared). */
+enum { SLABS_OF_WHOLE = 16, FEW_IDLE = 8 };
+
+static const double most_whole_bytes = 150e3;
 
 /* Own rows of more bands read A as often as they read B: a wave is no higher. */
 enum { LOW_BANDS = 8, MOST_STRIPS = 64 };
@@ -81,7 +98,22 @@ static int slabs_of(const sg_problem *p, const sg_machine *machine, int64_t tile
         const bool held = p->ranks == 2 && waves <= FEW_WAVES && sent <= most_held_bytes;
         return held ? SLABS_OF_STRIPS : 1;
     }
-    return waves <= (push ? FEW_WAVES : 1) ? SLABS_OF_FEW : 1;
+    const bool whole = push && p->ranks == 2 && waves == 1 && machine->sms - tiles < FEW_IDLE &&
+                       sent <= SLABS_OF_WHOLE * most_whole_bytes;
+    return whole ? SLABS_OF_WHOLE : waves <= (push ? FEW_WAVES : 1) ? SLABS_OF_FEW : 1;
+}
+
+/* Chunks of k for which own rows are worth holding back; 0: they are not.  In a product of one wave
+ * own rows end first, and while they run ahead all of B is read twice.  But what is held back wants
+ * parts of k as fast as it multiplies them, and couriers' flags come no faster than so
+ * (results/gpu/step_2xh200_v1.json). */
+static int slabs_in_step(const sg_problem *p, const sg_machine *machine, int64_t waves, int slabs)
+{
+    const double flag_us = 6;
+    const double flops = sg_problem_flops(p, (double)p->m, (double)p->n, (double)p->k);
+    const double product_us = flops / (machine->gemm_tflops[p->type] * 1e6);
+    if (p->ranks != 2 || waves > 1 || slabs == 1 || product_us < LEAST_IN_STEP * flag_us) return 0;
+    return (int)fmin(product_us / flag_us, SLABS_OF_FEW);
 }
 
 static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *sets, sg_text *why)
@@ -118,6 +150,14 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
                                         [TILE_N] = tile.n,
                                         [PUSH] = by,
                                         [STRIPS] = strips}};
+            const int in_step = by ? slabs_in_step(p, machine, waves, slabs) : 0;
+            if (in_step > 0)
+                sets[n++] = (sg_knobs){{[CHUNKS] = 1,
+                                        [SLABS] = in_step,
+                                        [TILE_M] = tile.m,
+                                        [TILE_N] = tile.n,
+                                        [PUSH] = IN_STEP,
+                                        [STRIPS] = 1}};
             for (int chunks = 1; chunks <= 4 && (chunks == 1 || chunks <= rows);
                  chunks *= 2 + 2 * by) {
                 const int parts = by && chunks > 1 ? 1 : slabs;
@@ -153,7 +193,9 @@ static void emit_strips(sg_sched *s, const sg_knobs *k, sg_gathering *gathering,
         sg_moves_gather_patches(s, gathering, order, p->ranks);
         col0 += gathering->cols;
     }
-    if (strips == 1) sg_moves_gather_patches(s, gathering, order, p->ranks);
+    if (strips > 1) return;
+    gathering->in_step = (int16_t)(held && k->value[PUSH] == IN_STEP ? 1 + order[1] : 0);
+    sg_moves_gather_patches(s, gathering, order, p->ranks);
 }
 
 /* Own rows, as OWN says, to the others. */
@@ -169,7 +211,7 @@ static void send_own(sg_sched *s, const sg_knobs *k, int gathered, const sg_arri
             sg_chunk_rows(sg_problem_part(p, peer, s->rank).rows, k->value[CHUNKS], tile);
         sent[peer].copier = push ? SG_BY_LAUNCH : SG_BY_ENGINE;
     }
-    if (k->value[PUSH] == ABREAST && own->chunk_k > 0) {
+    if (push && k->value[PUSH] != PEER_BY_PEER && own->chunk_k > 0) {
         sg_moves_send_together(s, 1, gathered, sent);
         return;
     }
@@ -206,7 +248,7 @@ const sg_strategy sg_strategy_fused_in = {
     .brief = "tiles wait for the chunks of A that they read (FLUX, gather)",
     .knob = {"chunks", "slabs", "tile_m", "tile_n", "push", "strips"},
     .least = {1, 1, 1, 1, 0, 1},
-    .most = {64, 64, 4096, 4096, PEER_BY_PEER, MOST_STRIPS},
+    .most = {64, 64, 4096, 4096, IN_STEP, MOST_STRIPS},
     .accepts = accepts,
     .propose = propose,
     .build = build,

@@ -11,8 +11,27 @@ static int held_patches(const sg_sched *s, int col0)
     return held;
 }
 
+/* The first patch, of own rows, waits for the slab of the second, which comes, that is multiplied
+ * beside it. */
+static void expect_step(const sg_sched *s, int32_t depth, int32_t slab)
+{
+    const sg_patch *const own = &s->patch[0];
+    const sg_patch *const come = &s->patch[1];
+    assert_int_equal(own->a.buf, SG_A);
+    assert_int_equal(own->slab, slab);
+    for (int32_t k = 0; k < depth; k += slab)
+        for (int32_t row = 0; row < own->rows; row += 8) {
+            const sg_wait *const wait = &s->wait[own->wait0];
+            const sg_flags f = sg_walk_wait(wait, own->row0 + row, 8, k, 0);
+            const sg_flags first = sg_walk_wait(&s->wait[come->wait0], come->row0, 8, k, 0);
+            assert_int_equal(wait->by, 1);
+            assert_int_equal(f.count, 1);
+            assert_int_equal(f.first, first.first);
+        }
+}
+
 /* A tile of own rows waits for the slab of the other's that is multiplied
- * beside it, in the first strip. */
+ * beside it, in the first strip, or in all columns if it is asked to. */
 static void own_rows_keep_step(void **state)
 {
     (void)state;
@@ -28,18 +47,12 @@ static void own_rows_keep_step(void **state)
         assert_int_equal(p->waits, i != 2);
         assert_int_equal(p->slab, i != 2 ? 64 : 0);
     }
-    const sg_patch *const own = &s->patch[0];
-    const sg_patch *const come = &s->patch[1];
-    assert_int_equal(own->a.buf, SG_A);
-    for (int32_t k = 0; k < 256; k += 64)
-        for (int32_t row = 0; row < 16; row += 8) {
-            const sg_wait *const wait = &s->wait[own->wait0];
-            const sg_flags f = sg_walk_wait(wait, own->row0 + row, 8, k, 0);
-            const sg_flags first = sg_walk_wait(&s->wait[come->wait0], come->row0, 8, k, 0);
-            assert_int_equal(wait->by, 1);
-            assert_int_equal(f.count, 1);
-            assert_int_equal(f.first, first.first);
-        }
+    expect_step(s, 256, 64);
+    discard(&b);
+    build("ag_gemm:f32:32x32x256:r2",
+          "fused_in{chunks=1,slabs=4,tile_m=8,tile_n=8,push=3,strips=1}", &b);
+    assert_int_equal(b.sched[0].patches, 2);
+    expect_step(&b.sched[0], 256, 64);
     discard(&b);
     /* Of several others, the next one's. */
     build("ag_gemm:f32:48x32x256:r3",
@@ -61,6 +74,10 @@ static void own_rows_wait_for_nobody_else(void **state)
          "fused_in{chunks=1,slabs=4,tile_m=8,tile_n=8,push=0,strips=1}"},
         {"ag_gemm:f32:32x32x256:r2:rows=32,0",
          "fused_in{chunks=1,slabs=4,tile_m=8,tile_n=8,push=0,strips=2}"},
+        {"ag_gemm:f32:32x32x256:r2",
+         "fused_in{chunks=1,slabs=1,tile_m=8,tile_n=8,push=3,strips=1}"},
+        {"ag_gemm:f32:32x32x256:r2:rows=32,0",
+         "fused_in{chunks=1,slabs=4,tile_m=8,tile_n=8,push=3,strips=1}"},
     };
     for (size_t i = 0; i < sizeof ask / sizeof ask[0]; i++) {
         built b;
@@ -155,9 +172,11 @@ static bool proposes(const char *text, int push, bool in_strips)
     const int slabs = knob_called(strategy, "slabs");
     const int by_push = knob_called(strategy, "push");
     const int strips = knob_called(strategy, "strips");
-    const sg_machine machine = machine_of_tiles(128, 256);
+    sg_machine machine = machine_of_tiles(128, 256);
     proposals all;
     bool found = false;
+    machine.gemm_tflops[SG_BF16] = 700;
+    machine.mem_gbps = 3000;
     propose(text, strategy, &machine, &all);
     assert_true(all.count > 0);
     for (int i = 0; i < all.count; i++) {
@@ -192,6 +211,16 @@ static void pushed_parts_are_proposed_for_few_waves_or_strips(void **state)
     assert_false(proposes("ag_gemm:bf16:2048x2560x8192:r4", 2, false)); /* nowhere yet */
 }
 
+/* Held back where the product takes long enough for parts of k to come. */
+static void own_rows_are_held_in_long_products_of_one_wave(void **state)
+{
+    (void)state;
+    assert_true(proposes("ag_gemm:bf16:512x5120x8192:r2", 3, false));
+    assert_false(proposes("ag_gemm:bf16:512x4096x4096:r2", 3, false));
+    assert_false(proposes("ag_gemm:bf16:2048x5120x8192:r2", 3, false)); /* two waves */
+    assert_false(proposes("ag_gemm:bf16:512x2560x8192:r4", 3, false));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -201,6 +230,7 @@ int main(void)
         cmocka_unit_test(the_rest_goes_peer_by_peer),
         cmocka_unit_test(strips_are_proposed_for_few_waves),
         cmocka_unit_test(pushed_parts_are_proposed_for_few_waves_or_strips),
+        cmocka_unit_test(own_rows_are_held_in_long_products_of_one_wave),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
