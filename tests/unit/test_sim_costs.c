@@ -148,6 +148,15 @@ static void who_waits_falls_behind(void **state)
     const double apart = 50 * (2 * BLOCKS + 1);
     expect_about_us(gathered(1, "ag_gemm:f32:128x64x262144:r2", &m),
                     50.0 * BLOCKS + deep_us + 0.25 * apart * apart / deep_us, near);
+    /* Parts of k: own rows begin before the first one has come, and have a fifth of their time left
+     * when the second has. */
+    static const char *const halves =
+        "fused_in{chunks=1,slabs=2,tile_m=64,tile_n=64,push=0,strips=1}";
+    const double own_us = deep_us + 0.25 * apart * apart / deep_us;
+    const double late = apart * (0.5 + (own_us - 100.0 * BLOCKS) / own_us);
+    m.copy_gbps = gbps_of(BLOCKS, 100.0 * BLOCKS);
+    expect_about_us(price("ag_gemm:f32:128x64x262144:r2", halves, &m),
+                    50.0 * BLOCKS + deep_us + 0.25 * late * late / deep_us, near);
     /* So do rows of two peers, which one engine of each rank brings at different moments. */
     m.sms = 3;
     m.gemm_tflops[SG_F32] *= 1.5;
@@ -333,6 +342,21 @@ static void couriers_carry_beside_the_product(void **state)
     expect_us(pushed(1, &m), 40 + tile_us);
 }
 
+/* The first part of k, if all tiles wait for it; then own rows begin with those that come. */
+static void storers_carry_what_all_wait_for(void **state)
+{
+    (void)state;
+    static const char *const free_rows =
+        "fused_in{chunks=1,slabs=8,tile_m=64,tile_n=64,push=1,strips=1}";
+    static const char *const held =
+        "fused_in{chunks=1,slabs=8,tile_m=64,tile_n=64,push=3,strips=1}";
+    sg_machine m = quiet(6); /* two tiles, four couriers */
+    m.store_gbps = gbps_of(1, 8);
+    m.courier_gbps = gbps_of(1, 4 * 16);
+    expect_us(price("ag_gemm:f32:128x64x64:r2", free_rows, &m), 2 + tile_us);
+    expect_us(price("ag_gemm:f32:128x64x64:r2", held, &m), 1 + tile_us);
+}
+
 /* Nine tiles on eight SMs leave three of them in the second wave, if waves are as even as they can
  * be: too few couriers, so it is as if there were none. */
 static void waves_leave_couriers_by_the_longest(void **state)
@@ -403,6 +427,7 @@ int main(void)
         cmocka_unit_test(pushes_take_from_the_product),
         cmocka_unit_test(a_round_of_pushes_is_there_at_once),
         cmocka_unit_test(couriers_carry_beside_the_product),
+        cmocka_unit_test(storers_carry_what_all_wait_for),
         cmocka_unit_test(waves_leave_couriers_by_the_longest),
         cmocka_unit_test(parts_of_k_to_several_peers),
         cmocka_unit_test(lanes_that_wait_begin_later),
