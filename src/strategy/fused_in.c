@@ -105,14 +105,16 @@ static int slabs_of(const sg_problem *p, const sg_machine *machine, int64_t tile
 
 /* Chunks of k for which own rows are worth holding back; 0: they are not.  In a product of one wave
  * own rows end first, and while they run ahead all of B is read twice.  But what is held back wants
- * parts of k as fast as it multiplies them, and couriers' flags come no faster than so
- * (results/gpu/step_2xh200_v1.json). */
-static int slabs_in_step(const sg_problem *p, const sg_machine *machine, int64_t waves, int slabs)
+ * parts of k as fast as it multiplies them, and couriers' flags come no faster than so, from many
+ * couriers slower (results/gpu/step_2xh200_v1.json). */
+static int slabs_in_step(const sg_problem *p, const sg_machine *machine, int64_t tiles, int slabs)
 {
+    const int64_t idle = machine->sms - tiles;
     const double flag_us = 6;
     const double flops = sg_problem_flops(p, (double)p->m, (double)p->n, (double)p->k);
     const double product_us = flops / (machine->gemm_tflops[p->type] * 1e6);
-    if (p->ranks != 2 || waves > 1 || slabs == 1 || product_us < LEAST_IN_STEP * flag_us) return 0;
+    if (p->ranks != 2 || idle < 0 || idle >= FEW_IDLE || slabs == 1) return 0;
+    if (product_us < LEAST_IN_STEP * flag_us) return 0;
     return (int)fmin(product_us / flag_us, SLABS_OF_FEW);
 }
 
@@ -150,7 +152,7 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
                                         [TILE_N] = tile.n,
                                         [PUSH] = by,
                                         [STRIPS] = strips}};
-            const int in_step = by ? slabs_in_step(p, machine, waves, slabs) : 0;
+            const int in_step = by ? slabs_in_step(p, machine, tiles, slabs) : 0;
             if (in_step > 0)
                 sets[n++] = (sg_knobs){{[CHUNKS] = 1,
                                         [SLABS] = in_step,

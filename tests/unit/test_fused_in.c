@@ -215,8 +215,9 @@ static void pushed_parts_are_proposed_for_few_waves_or_strips(void **state)
 static void own_rows_are_held_in_long_products_of_one_wave(void **state)
 {
     (void)state;
-    assert_true(proposes("ag_gemm:bf16:512x5120x8192:r2", 3, false));
-    assert_false(proposes("ag_gemm:bf16:512x4096x4096:r2", 3, false));
+    assert_true(proposes("ag_gemm:bf16:512x8192x8192:r2", 3, false));
+    assert_false(proposes("ag_gemm:bf16:512x8192x2048:r2", 3, false));
+    assert_false(proposes("ag_gemm:bf16:512x5120x8192:r2", 3, false));  /* 52 SMs without tiles */
     assert_false(proposes("ag_gemm:bf16:2048x5120x8192:r2", 3, false)); /* two waves */
     assert_false(proposes("ag_gemm:bf16:512x2560x8192:r4", 3, false));
 }
