@@ -89,8 +89,12 @@ template <class S> struct Smem {
     uint32_t stamp;
 };
 
-/* Areas that a storer has looked up, and words of two storers for that; see aim_at(). */
-constexpr int AIMED = 4, AIMS = 2 * (5 + 5 * AIMED);
+/* What a storer has looked up of a tile, AIMED areas at most, see aim_at(): words of it, and of an
+ * area, of which the map's address has two. */
+constexpr int AIMED = 4;
+enum { AIM_BAND, AIM_COL, AIM_ROWS, AIM_COLS, AIM_AREAS, AIM_FIRST };
+enum { AIM_X, AIM_Y, AIM_Z, AIM_MAP, AIM_EACH = AIM_MAP + 2 };
+enum { AIM_WORDS = AIM_FIRST + AIMED * AIM_EACH };
 constexpr int WORDS = 16, PACES = 4, RAISED_BYTES = 16 * RAISES;
 
 template <class S> DEV Smem<S> smem_layout(void *raw)
@@ -105,9 +109,9 @@ template <class S> DEV Smem<S> smem_layout(void *raw)
     s.progress = s.added + 8 * S::WGS, s.watched = s.progress + 8, s.gate = s.progress + 12;
     s.hello = s.progress + 16, s.mapped = s.progress + 40, s.defect = s.progress + 56;
     s.raised = s.progress + 4 * WORDS, s.aim = s.raised + 2 * RAISED_BYTES;
-    s.pace = s.aim + 4 * AIMS;
+    s.pace = s.aim + 4 * 2 * AIM_WORDS;
     s.stamp = s.full + SMEM_BARRIERS - STAMP_BYTES;
-    constexpr int words = WORDS + AIMS + (S::TURNS > 1 ? PACES : 0);
+    constexpr int words = WORDS + 2 * AIM_WORDS + (S::TURNS > 1 ? PACES : 0);
     static_assert(16 * (S::STAGES + S::WGS * S::SLOTS + S::WGS) + 8 * S::WGS + 4 * words +
                           2 * RAISED_BYTES <=
                       SMEM_BARRIERS - STAMP_BYTES,

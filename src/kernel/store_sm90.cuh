@@ -58,15 +58,6 @@ DEV void store_piece(const Param &P, const Smem<S> &smem, int *half, const Targe
     }
 }
 
-/* Which tile it is, and where it goes: looked up while there is nothing to store, and kept in
- * shared memory, since no register can.  All of it comes from the L2, because whoever acquires a
- * flag empties the L1, and at the end of a launch nothing would hide that.  AIM_AREAS negative: the
- * tile goes to more than AIMED areas, or not as it is; see store_piece(). */
-enum { AIM_BAND, AIM_COL, AIM_ROWS, AIM_COLS, AIM_AREAS, AIM_FIRST };
-enum { AIM_X, AIM_Y, AIM_Z, AIM_MAP, AIM_EACH = AIM_MAP + 2 }; /* of an area; its map's address */
-enum { AIM_WORDS = AIM_FIRST + AIMED * AIM_EACH };
-static_assert(2 * AIM_WORDS == AIMS, "those of two storers");
-
 /* False: the tile does not go to AREA as it is.  AT: the words of the area. */
 template <class S>
 DEV bool aim_area(const Param &P, const Smem<S> &smem, uint32_t at, int *half, const Target &v,
@@ -84,6 +75,10 @@ DEV bool aim_area(const Param &P, const Smem<S> &smem, uint32_t at, int *half, c
     return true;
 }
 
+/* Which tile it is, and where it goes: looked up while there is nothing to store, and kept in
+ * shared memory, since no register can.  All of it comes from the L2, because whoever acquires a
+ * flag empties the L1, and at the end of a launch nothing would hide that.  AIM_AREAS negative: the
+ * tile goes to more than AIMED areas, or not as it is; see store_piece(). */
 template <class S>
 DEV void aim_at(const Param &P, const Smem<S> &smem, uint32_t aim, int *half, const Target &v,
                 int wg)
