@@ -179,18 +179,6 @@ static double product_us(const sg_machine *machine, const sg_sched *s, const sg_
     return flops / (machine->gemm_tflops[s->problem->type] * 1e6);
 }
 
-/* Do all first tiles of L wait?  Then storers carry the first push, beside couriers (early_steps()
- * of src/kernel/deal.cuh). */
-static bool all_wait(const sg_sched *s, const sg_launch *l, int32_t blocks)
-{
-    int64_t first = 0;
-    for (int32_t i = l->patch0; i < l->patch0 + l->patches && first < blocks; i++) {
-        if (s->patch[i].waits == 0) return false;
-        first += sg_walk_visits(&s->patch[i], l->tile_m, l->tile_n);
-    }
-    return true;
-}
-
 void sg_sim_set_pushes(sg_sim *m, int rank)
 {
     const sg_sched *const s = &m->sched[rank];
@@ -213,7 +201,9 @@ void sg_sim_set_pushes(sg_sim *m, int rank)
     if (idle < COURIERS_ENOUGH && sg_sim_us_of(r->pushing, gbps) > most_us) return;
     r->couriers = idle;
     r->push_gbps = gbps;
-    r->early = r->pushes > 1 && all_wait(s, carrier, machine->sms - idle);
+    r->early =
+        r->pushes > 1 && sg_walk_all_wait(&s->patch[carrier->patch0], carrier->patches,
+                                          carrier->tile_m, carrier->tile_n, machine->sms - idle);
 }
 
 /* Carriers deal what they push among each other, and all of a round is under way at once: a push is

@@ -121,6 +121,18 @@ SG_WALK int32_t sg_walk_visits(const struct sg_patch *p, int32_t tile_m, int32_t
     return p->tiles > 0 ? p->tiles : sg_walk_bands(p, tile_m) * sg_walk_cols(p, tile_n);
 }
 
+/* Do the first tiles of a launch of PATCHES, one for each of BLOCKS, all wait for something?  Then
+ * its storers carry the first of what it pushes, having nothing else to do. */
+SG_WALK int32_t sg_walk_all_wait(const struct sg_patch *patch, int32_t patches, int32_t tile_m,
+                                 int32_t tile_n, int32_t blocks)
+{
+    for (int32_t i = 0; i < patches && blocks > 0; ++i) {
+        if (patch[i].waits == 0) return 0;
+        blocks -= sg_walk_visits(&patch[i], tile_m, tile_n);
+    }
+    return 1;
+}
+
 /* Tile I of BANDS x COLS tiles in RASTER, with groups of WIDTH bands (0: one). */
 SG_WALK void sg_walk_raster(uint8_t raster, int32_t width, int32_t bands, int32_t cols, int32_t i,
                             int32_t *band_out, int32_t *col_out)

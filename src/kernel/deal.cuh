@@ -56,18 +56,12 @@ static int couriers_for(const sg_kernel_gemm *g, int64_t most, int cluster)
     return (int)(spare < COURIERS_MOST ? spare : COURIERS_MOST / cluster * cluster);
 }
 
-/* All first tiles wait for what others carry: then the storers have nothing else to do
- * than to carry what peers wait for, which is the first step. */
+/* Steps that storers carry beside couriers. */
 static int early_steps(const sg_kernel_gemm *g, const sg_instance *k, int couriers)
 {
-    int64_t first = 0;
     if (couriers == 0 || g->param.pushes < 2) return 0;
-    for (int i = 0; i < g->param.patches && first < g->param.workers; ++i) {
-        const sg_patch *p = &g->lists->patch[g->param.patch0 + i];
-        if (p->waits == 0) return 0;
-        first += sg_walk_visits(p, k->bm, k->bn);
-    }
-    return 1;
+    return sg_walk_all_wait(&g->lists->patch[g->param.patch0], g->param.patches, k->bm, k->bn,
+                            g->param.workers);
 }
 
 /* Has each courier steps of its own?  Those that it can have in its memory at once. */
