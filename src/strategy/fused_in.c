@@ -55,7 +55,7 @@ enum {
  * these are shared). */
 enum { SLABS_OF_WHOLE = 16, FEW_IDLE = 8 };
 
-static const double most_whole_bytes = 150e3;
+static const double most_whole_bytes = 150e3; /* COURIER_ROOM of src/kernel/deal.cuh */
 
 /* Own rows of more bands read A as often as they read B: a wave is no higher. */
 enum { LOW_BANDS = 8, MOST_STRIPS = 64 };
@@ -118,6 +118,16 @@ static int slabs_in_step(const sg_problem *p, const sg_machine *machine, int64_t
     return (int)fmin(product_us / flag_us, SLABS_OF_FEW);
 }
 
+static sg_knobs knobs_of(int chunks, int slabs, const sg_tile *tile, int push, int strips)
+{
+    return (sg_knobs){{[CHUNKS] = chunks,
+                       [SLABS] = slabs,
+                       [TILE_M] = tile->m,
+                       [TILE_N] = tile->n,
+                       [PUSH] = push,
+                       [STRIPS] = strips}};
+}
+
 static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *sets, sg_text *why)
 {
     if (!accepts(p, why)) return 0;
@@ -138,40 +148,15 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
             const int slabs = slabs_of(p, machine, tiles, by, false, sent);
             const int thin =
                 strips > 1 ? slabs_of(p, machine, tiles, by, true, sent) : 0; /* those of strips */
-            if (thin > 1)
-                sets[n++] = (sg_knobs){{[CHUNKS] = 1,
-                                        [SLABS] = thin,
-                                        [TILE_M] = tile.m,
-                                        [TILE_N] = tile.n,
-                                        [PUSH] = by,
-                                        [STRIPS] = strips}};
-            if (thin >= 1)
-                sets[n++] = (sg_knobs){{[CHUNKS] = 1,
-                                        [SLABS] = 1,
-                                        [TILE_M] = tile.m,
-                                        [TILE_N] = tile.n,
-                                        [PUSH] = by,
-                                        [STRIPS] = strips}};
             const int in_step = by ? slabs_in_step(p, machine, tiles, slabs) : 0;
-            if (in_step > 0)
-                sets[n++] = (sg_knobs){{[CHUNKS] = 1,
-                                        [SLABS] = in_step,
-                                        [TILE_M] = tile.m,
-                                        [TILE_N] = tile.n,
-                                        [PUSH] = IN_STEP,
-                                        [STRIPS] = 1}};
+            if (thin > 1) sets[n++] = knobs_of(1, thin, &tile, by, strips);
+            if (thin >= 1) sets[n++] = knobs_of(1, 1, &tile, by, strips);
+            if (in_step > 0) sets[n++] = knobs_of(1, in_step, &tile, IN_STEP, 1);
             for (int chunks = 1; chunks <= 4 && (chunks == 1 || chunks <= rows);
                  chunks *= 2 + 2 * by) {
                 const int parts = by && chunks > 1 ? 1 : slabs;
-                for (int i = 0; i < 1 + (parts > 1); i++) {
-                    const int cut = (i == 0) == finest ? parts : 1;
-                    sets[n++] = (sg_knobs){{[CHUNKS] = chunks,
-                                            [SLABS] = cut,
-                                            [TILE_M] = tile.m,
-                                            [TILE_N] = tile.n,
-                                            [PUSH] = by,
-                                            [STRIPS] = 1}};
-                }
+                for (int i = 0; i < 1 + (parts > 1); i++)
+                    sets[n++] = knobs_of(chunks, (i == 0) == finest ? parts : 1, &tile, by, 1);
             }
         }
     }

@@ -76,6 +76,10 @@ static void own_rows_wait_for_nobody_else(void **state)
          "fused_in{chunks=1,slabs=4,tile_m=8,tile_n=8,push=0,strips=2}"},
         {"ag_gemm:f32:32x32x256:r2",
          "fused_in{chunks=1,slabs=1,tile_m=8,tile_n=8,push=3,strips=1}"},
+        {"ag_gemm:f32:32x32x256:r2:gather=b",
+         "fused_in{chunks=1,slabs=4,tile_m=8,tile_n=8,push=3,strips=1}"},
+        {"ag_gemm:f32:32x32x256:r2:gather=k",
+         "fused_in{chunks=1,slabs=4,tile_m=8,tile_n=8,push=3,strips=1}"},
         {"ag_gemm:f32:32x32x256:r2:rows=32,0",
          "fused_in{chunks=1,slabs=4,tile_m=8,tile_n=8,push=3,strips=1}"},
     };
@@ -176,7 +180,6 @@ static bool proposes(const char *text, int push, bool in_strips)
     proposals all;
     bool found = false;
     machine.gemm_tflops[SG_BF16] = 700;
-    machine.mem_gbps = 3000;
     propose(text, strategy, &machine, &all);
     assert_true(all.count > 0);
     for (int i = 0; i < all.count; i++) {
