@@ -177,6 +177,13 @@ void sg_moves_scatter_patch(sg_sched *s, const sg_piece *piece, int own_at, bool
  * sends everybody the sums.  Sends 2 (P - 1) / P times C, where one hop sends it P - 1 times. */
 void sg_moves_two_hops(sg_sched *s, int32_t tile_m, int32_t tile_n);
 
+/* All of a scatter whose owners have their rows in one run each, as one launch of tagged data: each
+ * rank gets all ranks' products of its rows and adds them up in rank order. */
+void sg_moves_tagged_scatter(sg_sched *s, int32_t tile_m, int32_t tile_n);
+
+/* Have all ranks their rows in one run? */
+bool sg_moves_owns_runs(const sg_problem *problem);
+
 /* Inboxes for all of C, one of each rank, in one buffer.  Where they can, they lie side by side: a
  * last tile that is not full then ends with the buffer, so that a kernel may store it in one piece;
  * but tiles must not reach over into the next inbox. */

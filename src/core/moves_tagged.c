@@ -1,4 +1,4 @@
-/* moves_tagged.c -- an all-reduce by tagged data in two hops: see moves.h. */
+/* moves_tagged.c -- sums over all ranks by tagged data that go to owners: see moves.h. */
 #include "core/moves.h"
 
 /* What both hops need. */
@@ -17,9 +17,25 @@ static hops hops_of(sg_sched *s, int32_t tile_m, int32_t tile_n)
     hops h = {.sched = s, .tile_m = tile_m, .tile_n = tile_n};
     h.bands = sg_ceil_div(p->m, tile_m);
     h.cols = sg_ceil_div(p->n, tile_n);
-    h.most = h.bands * sg_ceil_div(h.cols, p->ranks);
     return h;
 }
+
+/* The launch, with room for SHARES times MOST tiles in the inbox. */
+static void open_launch(hops *h, int64_t most, int64_t shares)
+{
+    h->most = most;
+    h->inbox =
+        sg_sched_buf(h->sched, SG_REST, "inbox", shares * most * h->tile_m, h->tile_n, SG_TAGGED);
+    sg_sched_launch(h->sched, 0, h->tile_m, h->tile_n, 0, false);
+}
+
+/* The places at rank AT, for COUNT tiles, that follow FIRST owners' full shares of them. */
+static sg_area places_at(const hops *h, int at, int64_t first, int64_t count)
+{
+    return sg_area_tiled(at, h->inbox, first * h->most, count, h->tile_m, h->tile_n);
+}
+
+/* ---- Owners of columns ----------------------------------------------------------------------- */
 
 /* Appends a patch of Q's columns, with its product or without.  False: it has none. */
 static bool open_patch(hops *h, int q, bool product, bool final)
@@ -41,7 +57,7 @@ static sg_area places_of(const hops *h, int at, int q, int64_t first)
 {
     const int64_t ranks = h->sched->problem->ranks;
     const int64_t cols = h->cols * (q + 1) / ranks - h->cols * q / ranks;
-    return sg_area_tiled(at, h->inbox, first * h->most, h->bands * cols, h->tile_m, h->tile_n);
+    return places_at(h, at, first, h->bands * cols);
 }
 
 static void store_c(const hops *h)
@@ -72,9 +88,8 @@ void sg_moves_two_hops(sg_sched *s, int32_t tile_m, int32_t tile_n)
 {
     const sg_problem *const p = s->problem;
     hops h = hops_of(s, tile_m, tile_n);
+    open_launch(&h, h.bands * sg_ceil_div(h.cols, p->ranks), 2 * (int64_t)p->ranks);
     const int32_t flag1 = (int32_t)sg_min(h.most, SG_MAX_VISITS); /* of the second hop */
-    h.inbox = sg_sched_buf(s, SG_REST, "inbox", 2 * p->ranks * h.most * tile_m, tile_n, SG_TAGGED);
-    sg_sched_launch(s, 0, tile_m, tile_n, 0, false);
     for (int i = 1; i <= p->ranks; i++) {
         const int q = (s->rank + i) % p->ranks;
         if (!open_patch(&h, q, true, false)) continue;
@@ -89,4 +104,52 @@ void sg_moves_two_hops(sg_sched *s, int32_t tile_m, int32_t tile_n)
         sg_sched_add(s, places_of(&h, s->rank, q, p->ranks + q), &wait);
         store_c(&h);
     }
+}
+
+/* ---- Owners of rows -------------------------------------------------------------------------- */
+
+bool sg_moves_owns_runs(const sg_problem *p)
+{
+    bool runs = true;
+    for (int q = 0; q < p->ranks; q++)
+        runs &= p->share[q].rows == 0 || p->segments[p->share[q].first].next < 0;
+    return runs;
+}
+
+/* Q's rows.  False: it has none. */
+static bool rows_of(const hops *h, int q, sg_piece *piece_out)
+{
+    const sg_problem *const p = h->sched->problem;
+    sg_pieces it = sg_pieces_of(p, h->sched->rank, q, 0, p->share[q].rows);
+    return p->n > 0 && sg_piece_next(&it, piece_out);
+}
+
+static sg_area places_of_rows(const hops *h, int at, const sg_piece *piece, int from)
+{
+    return places_at(h, at, from, sg_ceil_div(piece->rows, h->tile_m) * h->cols);
+}
+
+void sg_moves_tagged_scatter(sg_sched *s, int32_t tile_m, int32_t tile_n)
+{
+    const sg_problem *const p = s->problem;
+    hops h = hops_of(s, tile_m, tile_n);
+    sg_piece piece;
+    open_launch(&h, sg_ceil_div(p->most_rows, tile_m) * h.cols, p->ranks);
+    for (int i = 1; i <= p->ranks; i++) {
+        const int q = (s->rank + i) % p->ranks;
+        if (!rows_of(&h, q, &piece)) continue;
+        const sg_patch product = sg_moves_patch(s, &piece, false);
+        sg_sched_patch(s, &product);
+        sg_sched_to(s, places_of_rows(&h, q, &piece, s->rank));
+        sg_sched_raise(s, q, SG_PER_TILE, 0);
+    }
+    if (!rows_of(&h, s->rank, &piece)) return;
+    sg_patch sum = sg_moves_patch(s, &piece, true);
+    sum.k1 = sum.k0;
+    sg_sched_patch(s, &sum);
+    for (int from = 0; from < p->ranks; from++) {
+        const sg_wait wait = sg_wait_tile(from, 0);
+        sg_sched_add(s, places_of_rows(&h, s->rank, &piece, from), &wait);
+    }
+    sg_sched_to(s, sg_area_of(s->rank, SG_C, piece.own_row, piece.rows, 0, p->n));
 }

@@ -276,7 +276,8 @@ static inline bool sg_sched_counts(const sg_sched *s)
  * them.  Of two patches of one launch the first stores its product there, whole tiles in places,
  * the same at all ranks, and the second adds up the same tiles of all ranks, each behind its flag.
  * Or a patch for each owner of columns stores its product at that rank, the owner adds up the tiles
- * of all ranks and stores the sums in places of all others, and these store them as they come.
+ * of all ranks and stores the sums in places of all others, and these store them as they come.  Or,
+ * of a scatter, one for each owner of rows does, and each owner adds up the own ones.
  * Nothing else touches tagged buffers, and nothing else in the schedule waits or raises, and
  * whatever is stored there is read once: so a backend whose memory rests between runs may see by
  * the words alone what has come, put back to rest what it has read, and leave out the flags.

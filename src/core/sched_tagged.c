@@ -71,32 +71,43 @@ static const char *one_hop_fault(const sg_sched *s, const sg_launch *l)
     return sum_fault(s, product, product + 1);
 }
 
-/* ---- In two hops ----------------------------------------------------------------------------- */
+/* ---- To owners ------------------------------------------------------------------------------- */
 
-/* Do P and Q, of one launch, have the same rows and the same kind of walk? */
-static bool side_by_side(const sg_patch *p, const sg_patch *q)
+/* Do P and Q, of one launch, have the same kind of walk over all their tiles? */
+static bool same_walk(const sg_patch *p, const sg_patch *q)
 {
-    return p->row0 == q->row0 && p->rows == q->rows && p->raster == q->raster &&
-           p->width == q->width && p->tiles == 0 && q->tiles == 0;
+    return p->raster == q->raster && p->tiles == 0 && q->tiles == 0;
+}
+
+static bool same_rows(const sg_patch *p, const sg_patch *q)
+{
+    return p->row0 == q->row0 && p->rows == q->rows && p->width == q->width;
+}
+
+static bool same_cols(const sg_patch *p, const sg_patch *q)
+{
+    return p->col0 == q->col0 && p->cols == q->cols;
 }
 
 static bool same_tiles(const sg_patch *p, const sg_patch *q)
 {
-    return side_by_side(p, q) && p->col0 == q->col0 && p->cols == q->cols;
+    return same_walk(p, q) && same_rows(p, q) && same_cols(p, q);
 }
 
-/* Each rank's columns to that rank alone, the own ones last if there are any.  *OWN_OUT: there
- * are. */
+/* Each rank's columns of all rows, or rows of all columns, to that rank alone, the own ones last if
+ * there are any.  *OWN_OUT: there are. */
 static const char *to_owners_fault(const sg_sched *s, const sg_patch *product, int32_t count,
                                    bool *own_out)
 {
+    const bool by_cols = sg_problem_out(s->problem) == SG_OUT_ALL;
     const sg_area *const first = &s->to[product->to0];
     const int ranks = s->problem->ranks;
     int last = -1;
     for (int32_t i = 0; i < count; i++) {
         const sg_patch *const p = &product[i];
+        const bool beside = by_cols ? same_rows(p, product) : same_cols(p, product);
         if (p->k0 >= p->k1 || p->adds > 0 || p->waits > 0 || p->final || p->tos != 1 ||
-            p->raises != 1 || !side_by_side(p, product))
+            p->raises != 1 || !beside || !same_walk(p, product))
             return "tagged data of an owner that are no bare product";
         const sg_area *const to = &s->to[p->to0];
         const sg_raise *const raise = &s->raise[p->raise0];
@@ -119,15 +130,15 @@ static bool is_awaited(const sg_addend *add, int buf, int by, int32_t flag0)
            add->wait.per == SG_PER_TILE && add->wait.flag0 == flag0;
 }
 
-/* The own columns of all ranks in rank order, to the same places of all
- * others, and into an own matrix. */
+/* What an owner adds up: the own product of all ranks in rank order, into an own matrix, behind
+ * SENDS other stores. */
 static const char *own_sum_fault(const sg_sched *s, const sg_patch *product, const sg_patch *p,
-                                 int32_t flag1)
+                                 int sends)
 {
     const int ranks = s->problem->ranks;
     const sg_area *const sent = &s->to[product->to0];
     if (p->k0 < p->k1 || p->waits > 0 || !same_tiles(p, product) || p->adds != ranks ||
-        p->tos != ranks || p->raises != ranks - 1)
+        p->tos != sends + 1 || p->raises != sends)
         return "tagged data of an owner that meet more than their sum";
     const int32_t apart = ranks > 1 ? s->add[p->add0 + 1].area.row0 : 0;
     for (int32_t i = 0; i < ranks; i++) {
@@ -137,6 +148,30 @@ static const char *own_sum_fault(const sg_sched *s, const sg_patch *product, con
             return "an owner's sum of tagged data that are not in rank order, each with its flag";
     }
     if (sent->row0 != s->rank * apart) return "tagged data at another rank's places";
+    const sg_area *const c = &s->to[p->to0 + sends];
+    return c->tiled || is_tagged(s, c) ? "a sum of tagged data outside an own matrix" : NULL;
+}
+
+/* Products for owners of rows, and the sum of the own ones. */
+static const char *scatter_fault(const sg_sched *s, const sg_launch *l, int32_t count)
+{
+    const sg_patch *const product = &s->patch[l->patch0];
+    bool own = false;
+    const char *const fault = to_owners_fault(s, product, count, &own);
+    if (fault != NULL) return fault;
+    if (l->patches != count + own) return "tagged data in other than products and their sums";
+    if (s->raises != count) return "tagged data beside other flags, which tell of nothing else";
+    return own ? own_sum_fault(s, product + count - 1, product + count, 0) : NULL;
+}
+
+/* ---- In two hops ----------------------------------------------------------------------------- */
+
+/* The sums P of the own columns go to the same places of all others. */
+static const char *sums_sent_fault(const sg_sched *s, const sg_patch *product, const sg_patch *p,
+                                   int32_t flag1)
+{
+    const int ranks = s->problem->ranks;
+    const sg_area *const sent = &s->to[product->to0];
     for (int32_t i = 0; i < ranks - 1; i++) {
         const sg_area *const to = &s->to[p->to0 + i];
         const sg_raise *const raise = &s->raise[p->raise0 + i];
@@ -145,8 +180,7 @@ static const char *own_sum_fault(const sg_sched *s, const sg_patch *product, con
             raise->per != SG_PER_TILE || raise->flag0 != flag1)
             return "sums of tagged data that do not go to all others, each with a flag";
     }
-    const sg_area *const c = &s->to[p->to0 + ranks - 1];
-    return c->tiled || is_tagged(s, c) ? "a sum of tagged data outside an own matrix" : NULL;
+    return NULL;
 }
 
 /* Sums that have come from the owner of PRODUCT, into an own matrix. */
@@ -164,10 +198,9 @@ static const char *come_fault(const sg_sched *s, const sg_patch *product, const 
 }
 
 /* Products, the sum of the own columns, and what the other owners send, in the same order. */
-static const char *two_hops_fault(const sg_sched *s, const sg_launch *l)
+static const char *two_hops_fault(const sg_sched *s, const sg_launch *l, int32_t count)
 {
     const sg_patch *const product = &s->patch[l->patch0];
-    const int32_t count = l->patches / 2;
     bool own = false;
     if (l->patches != 2 * count) return "tagged data in other than products and their sums";
     const char *fault = to_owners_fault(s, product, count, &own);
@@ -180,7 +213,8 @@ static const char *two_hops_fault(const sg_sched *s, const sg_launch *l)
     if (!own && sum->adds == 0) return "sums of tagged data that do not come";
     const int32_t flag1 =
         own ? s->raise[sum->raise0].flag0 : s->add[sum->add0].wait.flag0; /* of the second hop */
-    if (own) fault = own_sum_fault(s, product + count - 1, sum, flag1);
+    if (own) fault = own_sum_fault(s, product + count - 1, sum, sums);
+    if (own && fault == NULL) fault = sums_sent_fault(s, product + count - 1, sum, flag1);
     for (int32_t i = 0; i < count - own && fault == NULL; i++)
         fault = come_fault(s, product + i, sum + own + i, flag1);
     return fault;
@@ -193,8 +227,11 @@ static const char *launch_fault(const sg_sched *s, const sg_launch *l)
     if (buf->wide || buf->engine) return "tagged data in a buffer of another kind";
     if (l->vendor) return "tagged data of the vendor's product";
     if (s->waits > 0) return "tagged data beside other flags, which tell of nothing else";
-    const bool once = product->tos > 1 || s->problem->ranks == 1;
-    return once ? one_hop_fault(s, l) : two_hops_fault(s, l);
+    if (product->tos > 1 || s->problem->ranks == 1) return one_hop_fault(s, l);
+    int32_t count = 0;
+    while (count < l->patches && product[count].k0 < product[count].k1) count++;
+    return sg_problem_out(s->problem) == SG_OUT_ALL ? two_hops_fault(s, l, count)
+                                                    : scatter_fault(s, l, count);
 }
 
 /* Areas of tagged buffers in the lists; how many of them belong to launch L;

@@ -158,12 +158,13 @@ static double sent_bytes(const sg_sim *m, const sg_sched *s, const sg_patch *p, 
 
 /* From the last byte of tiles to their being seen at a peer; of tagged ones, to the end of the run,
  * which waits for nothing else then: hellos and the gate have passed under the product; or, of
- * products for owners, to the second hop. */
+ * products for owners of columns, to the second hop. */
 static double behind_stores_us(const sg_sim *m, const sg_sched *s, const sg_patch *p)
 {
     const sg_machine *const machine = m->machine;
     if (p->tos == 0 || !goes_tagged(m, s, &s->to[p->to0])) return machine->store_us;
-    if (p->tos == 1 && p->k0 < p->k1 && machine->hop_us > 0) return machine->hop_us;
+    const bool hops = p->tos == 1 && p->k0 < p->k1 && sg_problem_out(s->problem) == SG_OUT_ALL;
+    if (hops && machine->hop_us > 0) return machine->hop_us;
     if (machine->tagged_us > 0) return machine->tagged_us;
     return machine->flag_us + machine->store_us + sg_sim_run_us(machine);
 }

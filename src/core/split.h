@@ -50,6 +50,10 @@ void sg_split_add(sg_sched *s, const sg_split_k *split);
  * columns come LAG slices behind. */
 void sg_split_columns(sg_sched *s, sg_tiling tiling, int splits, int slices, int lag);
 
+/* The same at once (split_once.c): every tile goes to all ranks, each of which adds up all of them.
+ * TAGGED: as one slice of tagged data, with k whole. */
+void sg_split_once(sg_sched *s, sg_tiling tiling, int splits, int slices, int lag, bool tagged);
+
 /* The most parts that TILES tiles of a product over K may be cut into, so that all are visited at
  * once by SMS and no part is short: 1 if none. */
 int sg_split_parts(int64_t tiles, int64_t k, int sms);

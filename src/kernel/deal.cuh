@@ -10,7 +10,7 @@ static void count_tiles(const sg_kernel_gemm *g, const sg_instance *k, int64_t *
     *tiles_out = *units_out = 0;
     /* Of tagged data the patches behind the products sum these tiles. */
     const int patches = k->fold == FOLD_TAGGED ? 1
-                        : k->fold == FOLD_HOPS ? g->param.patches / 2
+                        : k->fold == FOLD_HOPS ? g->param.products
                                                : g->param.patches;
     for (int i = 0; i < patches; ++i) {
         const sg_patch *p = &g->lists->patch[g->param.patch0 + i];

@@ -49,7 +49,7 @@ int sg_kernel_tiles(enum sg_kernel_type type, sg_kernel_tile *tiles_out, int roo
             tiles_out[j].bare |= same && table[i].fold == FOLD_NONE;
             tiles_out[j].parts |= same && table[i].fold == FOLD_PARTS;
             if (same && table[i].fold == FOLD_TAGGED) tiles_out[j].tagged |= SG_KERNEL_ONE_HOP;
-            if (same && table[i].fold == FOLD_HOPS) tiles_out[j].tagged |= SG_KERNEL_TWO_HOPS;
+            if (same && table[i].fold == FOLD_HOPS) tiles_out[j].tagged |= SG_KERNEL_TO_OWNERS;
         }
     return count;
 }
@@ -113,7 +113,7 @@ static const uint64_t FIRST_OUT = UINT64_C(0x12f0000000000000);
 
 static bool serves(const sg_kernel_gemm *g, const sg_instance *k, const needs *n)
 {
-    const Fold adds = n->hops              ? FOLD_HOPS
+    const Fold adds = n->owners            ? FOLD_HOPS
                       : n->tagged          ? FOLD_TAGGED
                       : n->part_place >= 0 ? FOLD_PARTS
                       : n->adds            ? FOLD_ADDENDS
@@ -318,6 +318,9 @@ const char *sg_kernel_gemm_make(sg_kernel_gemm *gemm, const sg_kernel_program *p
     param->tile_m = tile_m;
     param->tile_n = tile_n;
     if (patches > 0) param->first = lists->patch[patch0];
+    while (param->products < patches &&
+           lists->patch[patch0 + param->products].k0 < lists->patch[patch0 + param->products].k1)
+        ++param->products;
     param->keep_a = param->keep_b = UINT64_C(0x1000000000000000); /* as any other data */
     for (int i = 0; i < patches; ++i) {
         const sg_patch *p = &lists->patch[patch0 + i];

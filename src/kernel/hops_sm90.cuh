@@ -1,6 +1,7 @@
-/* hops_sm90.cuh -- sums over all ranks by data that tell by themselves that they have come, in two
- * hops: a launch of a product for each owner of columns, of the sum of the own columns, and of what
- * the other owners send.
+/* hops_sm90.cuh -- sums over all ranks by data that tell by themselves that they have come, by
+ * owners.  In two hops: a launch of a product for each owner of columns, of the sum of the own
+ * columns, and of what the other owners send.  In one, of a scatter: of a product for each owner of
+ * rows and of the sum of the own rows, without what is stored at others or comes from them.
  *
  *     math     all products of the block, each stored at its owner | its share of the own columns: all ranks'
  *              words, added, stored at all others and in C | its share of the other columns: sums, into C
@@ -14,35 +15,40 @@
 
 /* Of what watchers leave, behind that of one hop: places of products and then of sums in
  * tagged_to(); in tagged_from() those of all ranks' products, and from HOPS_RANKS on of the other
- * owners' sums; the columns of products in slots, which nobody else needs. */
-enum { HOPS_RANKS = 16, HOPS_OWN = 4, HOPS_COLS = 8 };
+ * owners' sums; the extents of products in slots, which nobody else needs. */
+enum { HOPS_RANKS = 16, HOPS_OWN = 4, HOPS_ON = 8, HOPS_EXTENT = 16 };
 static_assert(2 * HOPS_RANKS <= TAGGED_RANKS, "");
 
-template <class S> DEV uint32_t hops_cols(const Smem<S> &smem, int product)
+template <class S> DEV uint32_t hops_extent(const Smem<S> &smem, int product)
 {
-    static_assert(HOPS_COLS * HOPS_RANKS <= S::SLOT_BYTES, "");
-    return smem.slot + HOPS_COLS * product;
+    static_assert(HOPS_EXTENT * HOPS_RANKS <= S::SLOT_BYTES, "");
+    return smem.slot + HOPS_EXTENT * product;
 }
 
 template <class S> DEV void hops_look_up(const Param &P, const Smem<S> &smem, int lane)
 {
     const int half = run_half(P.program);
-    const int products = P.patches / 2;
-    const sg_patch &sum = patch_in_list(P, products);
-    const bool own = sum.adds > 1;
+    const int products = P.products, behind = P.patches - products;
     if (lane < products) {
         const sg_patch &p = patch_in_list(P, lane);
+        const uint32_t to = hops_extent(smem, lane);
         shared_store8(tagged_to(smem, lane), tagged_place<S>(P, P.program.to[p.to0], half));
-        shared_store(hops_cols(smem, lane), (uint32_t)p.col0);
-        shared_store(hops_cols(smem, lane) + 4, (uint32_t)p.cols);
+        shared_store(to, (uint32_t)p.col0), shared_store(to + 4, (uint32_t)p.cols);
+        shared_store(to + 8, (uint32_t)p.rows), shared_store(to + 12, (uint32_t)p.width);
     }
+    if (behind == 0) { /* a scatter of which this rank gets nothing */
+        if (lane == 0) shared_store(smem.hello + TAGGED_HOW, 0);
+        return;
+    }
+    const sg_patch &sum = patch_in_list(P, products);
+    const bool own = sum.adds > 1;
     if (own && lane < sum.adds)
         shared_store8(tagged_from(smem, lane),
                       tagged_place<S>(P, P.program.add[sum.add0 + lane].area, half));
     if (own && lane < sum.tos - 1)
         shared_store8(tagged_to(smem, products + lane),
                       tagged_place<S>(P, P.program.to[sum.to0 + lane], half));
-    if (lane < products - own) {
+    if (lane < behind - own) {
         const sg_patch &come = patch_in_list(P, products + own + lane);
         shared_store8(tagged_from(smem, HOPS_RANKS + lane),
                       tagged_place<S>(P, P.program.add[come.add0].area, half));
@@ -54,18 +60,20 @@ template <class S> DEV void hops_look_up(const Param &P, const Smem<S> &smem, in
     const bool even = (((uintptr_t)data | (uintptr_t)c.pitch) & 15) == 0;
     shared_store8(smem.hello + TAGGED_C, (uint64_t)(uintptr_t)data);
     shared_store8(smem.hello + TAGGED_PITCH, (uint64_t)c.pitch);
-    shared_store(smem.hello + TAGGED_HOW,
-                 (sum.final ? TAGGED_FINAL : 0) | (even ? TAGGED_EVEN : 0) | (own ? HOPS_OWN : 0));
+    shared_store(smem.hello + TAGGED_HOW, (sum.final ? TAGGED_FINAL : 0) |
+                                              (even ? TAGGED_EVEN : 0) | (own ? HOPS_OWN : 0) |
+                                              (own && sum.tos > 1 ? HOPS_ON : 0));
 }
 
 /* ---- Tiles ----------------------------------------------------------------------------------- */
 
-/* All products have the same rows and the same walk: PRODUCT's patch, as far as walks need it. */
+/* All products have the same walk but for their extent: PRODUCT's patch, as far as walks need it. */
 template <class S> DEV sg_patch hops_patch(const Math<S> &m, int product)
 {
+    const uint32_t from = hops_extent(m.smem, product);
     sg_patch p = m.P.first;
-    p.col0 = (int32_t)shared_load(hops_cols(m.smem, product));
-    p.cols = (int32_t)shared_load(hops_cols(m.smem, product) + 4);
+    p.col0 = (int32_t)shared_load(from), p.cols = (int32_t)shared_load(from + 4);
+    p.rows = (int32_t)shared_load(from + 8), p.width = (uint8_t)shared_load(from + 12);
     return p;
 }
 
@@ -136,21 +144,25 @@ template <class S> DEV void hops_products(Math<S> &m, Summing<S> &s)
     }
 }
 
-/* The own columns, the last product's. */
-template <class S> DEV void hops_own(Summing<S> &s, int products, int tiles)
+/* The own columns or rows, the last product's, TILES of them: to all others, if sums go ON.  ENDS:
+ * nothing comes behind them. */
+template <class S> DEV void hops_own(Summing<S> &s, int products, int tiles, bool on, bool ends)
 {
-    const int stride = stride_of<S>(s.m.P), ranks = s.m.P.program.rank->ranks;
-    const int slices = tiles < stride ? stride / tiles : 1;
+    const int first = first_unit<S>(s.m.P), stride = stride_of<S>(s.m.P);
+    const int ranks = s.m.P.program.rank->ranks, tos = on ? ranks - 1 : 0;
+    const int slices = 0 < tiles && tiles < stride ? stride / tiles : 1;
     s.hop.sum = products, s.hop.from = 0, s.hop.to = products;
-    for (int u = first_unit<S>(s.m.P); u < tiles * slices; u += stride) {
+    for (int u = first; u < tiles * slices; u += stride) {
+        const bool last = ends && u + stride >= tiles * slices;
         hops_find(s, products - 1, u % tiles, u / tiles, slices);
         if (ranks <= 2)
-            tagged_sum<S, 2, 4>(s, ranks, false, ranks - 1);
+            tagged_sum<S, 2, 4>(s, ranks, last, tos);
         else if (ranks <= 4)
-            tagged_sum<S, 4, 2>(s, ranks, false, ranks - 1);
+            tagged_sum<S, 4, 2>(s, ranks, last, tos);
         else
-            tagged_sum<S, 8, 1>(s, ranks, false, ranks - 1);
+            tagged_sum<S, 8, 1>(s, ranks, last, tos);
     }
+    if (ends && first >= tiles * slices) named_arrive(TAGGED_READ, 128 * S::WGS + LANES);
 }
 
 /* All other columns, TILES of them. */
@@ -172,10 +184,11 @@ template <class S> DEV void hops_run(Math<S> &m)
 {
     Summing<S> s = {m, 0, 0, 0, 0, 0, true};
     hops_products(m, s);
-    const int products = m.P.patches / 2;
-    const bool own = shared_load(m.smem.hello + TAGGED_HOW) & HOPS_OWN;
+    const int products = m.P.products;
+    const uint32_t how = shared_load(m.smem.hello + TAGGED_HOW);
+    const bool own = how & HOPS_OWN, come = m.P.patches > products + own;
     const int tiles = own ? hops_tiles(m, products - 1) : 0;
-    if (own) hops_own(s, products, tiles);
-    hops_others(s, products, own, m.P.units - tiles);
+    hops_own(s, products, tiles, how & HOPS_ON, !come);
+    if (come) hops_others(s, products, own, m.P.units - tiles);
     math_stamp(m, STAMP_ADDED);
 }

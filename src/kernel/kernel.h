@@ -169,13 +169,13 @@ typedef struct sg_kernel_step {
 
 /* ---- Products -------------------------------------------------------------------------------- */
 
-enum { SG_KERNEL_ONE_HOP = 1, SG_KERNEL_TWO_HOPS = 2 };
+enum { SG_KERNEL_ONE_HOP = 1, SG_KERNEL_TO_OWNERS = 2 };
 
 /* A tile shape that has a fast kernel on the current device, best first for large products. */
 typedef struct sg_kernel_tile {
     int32_t m, n;
     int32_t parts;  /* f32 sums of tiles may be handed from patch to patch of a launch */
-    int32_t tagged; /* it takes tagged data: SG_KERNEL_ONE_HOP, SG_KERNEL_TWO_HOPS or both */
+    int32_t tagged; /* it takes tagged data: SG_KERNEL_ONE_HOP, SG_KERNEL_TO_OWNERS or both */
     int32_t bare;   /* it takes launches without addends, and not only such that have some */
 } sg_kernel_tile;
 
@@ -236,6 +236,7 @@ typedef struct sg_kernel_gemm_param {
     int8_t flip[SG_KERNEL_PLACES];
     int32_t step; /* of the schedule, for the trouble record */
     int32_t patch0, patches;
+    int32_t products; /* of tagged data for owners: patches that multiply, in front of the others */
     int32_t tile_m, tile_n;
     int32_t units; /* what is dealt to the blocks, or to the clusters of blocks */
     int32_t load_bytes;

@@ -22,7 +22,7 @@ typedef struct needs {
     bool sums_in_places;    /* so is what has addends */
     int64_t b_read, b_most; /* elements of B that are read by all tiles; of the largest B */
     int parts, part_place;  /* as in sg_kernel_gemm_param; parts -1: not yet known */
-    bool tagged, hops;      /* it is a launch of tagged data; in two hops */
+    bool tagged, owners;    /* it is a launch of tagged data; of products for owners */
     const char *never;      /* why no kernel can serve it, which of tagged data is possible */
 } needs;
 
@@ -186,43 +186,47 @@ static const char *one_hop_fault(const sg_kernel_gemm *g)
     return nullptr;
 }
 
-/* Products for owners, the own one last; the own sum, if there is one; and
- * what the other owners send. */
-static const char *two_hops_fault(const sg_kernel_gemm *g)
+/* Products for owners, the own one last; the own sum, if there is one; and, unless owners of rows
+ * keep their sums, what the other owners send.  Owners have columns of the same rows, or rows of the
+ * same columns. */
+static const char *to_owners_fault(const sg_kernel_gemm *g)
 {
-    const int count = g->param.patches / 2, ranks = g->ranks;
+    const int count = g->param.products, behind = g->param.patches - count, ranks = g->ranks;
     const sg_patch *first = &g->lists->patch[g->param.patch0], *sum = first + count;
-    const int own = g->param.patches > 1 && sum->adds > 1;
-    if (g->param.patches != 2 * count || count < 1 || ranks > 16)
-        return "tagged data in two hops is of other patches, or of more than 16 ranks";
+    const bool own = behind > 0 && sum->adds > 1;
+    const int come = behind - own;
+    if (count < 1 || (come != 0 && come != count - own) || ranks > 16)
+        return "tagged data for owners is of other patches, or of more than 16 ranks";
     for (int i = 0; i < count; ++i) {
         const sg_patch *p = first + i;
-        const sg_patch *q = i + 1 == count && own ? sum : sum + own + i;
-        sg_patch walk = *p;
-        walk.col0 = first->col0, walk.cols = first->cols;
-        if (p->k0 >= p->k1 || q->k0 < q->k1 || p->adds > 0 || p->tos != 1 || p->waits > 0 ||
-            q->waits > 0 || p->final || !walks_as(first, &walk) || p->tile0 != 0 || p->tiles != 0)
-            return "tagged data in two hops is not of bare products and their sums";
-        if (!walks_as(p, q)) return "tagged data is not added up as it is sent";
-        if (q == sum && own ? q->adds != ranks || q->tos != ranks
-                            : q->adds != 1 || q->tos != 1 || q->final)
-            return "tagged data in two hops is not added up once, for all";
-        if (!in_places(g, p, false) || !in_places(g, q, true))
-            return "tagged data is not in places of tiles";
+        if (p->k0 >= p->k1 || p->adds > 0 || p->tos != 1 || p->waits > 0 || p->final ||
+            p->raster != first->raster || p->tile0 != 0 || p->tiles != 0 ||
+            (p->rows != first->rows && p->cols != first->cols) || !in_places(g, p, false))
+            return "tagged data for owners is not of bare products in places of tiles";
+    }
+    for (int i = 0; i < behind; ++i) {
+        const sg_patch *q = sum + i, *p = own && i == 0 ? sum - 1 : first + i - own;
+        const bool sums = own && i == 0;
+        if (q->k0 < q->k1 || q->waits > 0 || !walks_as(p, q))
+            return "tagged data is not added up as it is sent";
+        if (sums ? q->adds != ranks || (q->tos != ranks && q->tos != 1)
+                 : q->adds != 1 || q->tos != 1 || q->final)
+            return "tagged data for owners is not added up once";
+        if (!in_places(g, q, true)) return "tagged data is not in places of tiles";
         if (!ends_in_c(g, q, q->col0))
             return "a sum of tagged data is not stored into an own matrix";
     }
     return nullptr;
 }
 
-static const char *tagged_fault(const sg_kernel_gemm *g, bool hops)
+static const char *tagged_fault(const sg_kernel_gemm *g, bool owners)
 {
     if (g->param.program.type == SG_KERNEL_F32) return "tagged data is of 16 bits";
     if (g->param.tile_m % 8 != 0 || g->param.tile_n % 32 != 0)
         return "places of these tiles do not hold words";
     if (g->param.program.rank == nullptr) return "tagged data is for ranks of a group";
     if (g->param.pushes > 0) return "a launch of tagged data carries no rows";
-    return hops ? two_hops_fault(g) : one_hop_fault(g);
+    return owners ? to_owners_fault(g) : one_hop_fault(g);
 }
 
 static const char *read_needs(const sg_kernel_gemm *g, needs *n)
@@ -236,13 +240,13 @@ static const char *read_needs(const sg_kernel_gemm *g, needs *n)
             n->tagged |= g->param.program.place[g->lists->to[p->to0 + j].buf].tagged != 0;
     }
     const sg_patch *first = &g->lists->patch[g->param.patch0];
-    n->hops = n->tagged && first->tos == 1 && g->ranks > 1;
-    if (n->tagged) n->never = tagged_fault(g, n->hops);
+    n->owners = n->tagged && first->tos == 1 && g->ranks > 1;
+    if (n->tagged) n->never = tagged_fault(g, n->owners);
     if (n->never != nullptr) return n->never;
     if (g->arch != 90) return "the GPU is no Hopper";
     if (g->param.program.type == SG_KERNEL_F32) return "f32 has no matrix instructions";
     n->per_tile = n->tagged;
-    for (int i = 0; i < (n->hops ? g->param.patches / 2 : 1) && n->tagged; ++i) {
+    for (int i = 0; i < (n->owners ? g->param.products : 1) && n->tagged; ++i) {
         const char *why = read_operands(g, first + i, n);
         if (why != nullptr) return why;
     }

@@ -21,7 +21,8 @@
  *     tagged   lane 0:  all rows -> places of everybody, at rest before | places of all ranks -> C
  *
  * What travels tells by itself that it has come: no acknowledgement, no flag behind it, no tile of
- * its own for the sum.  In two hops ranks own columns of tiles (moves_tagged.c).
+ * its own for the sum.  In two hops ranks own columns of tiles (moves_tagged.c).  A scatter's go to
+ * the owner of their rows.
  *
  *     strips   lane 0:  first columns: rows of r+1 -> r+1, ..., own rows -> r | next columns: ... |
  *                       inboxes -> C
@@ -51,6 +52,10 @@ enum { SUBS, LAG, TILE_M, TILE_N, ONCE, SPLITS, STRIPS, TAGGED };
 /* Of a rank's tiles, as it sends them to all others at once; beyond, two hops are faster. */
 static const double most_once_bytes = 64e6;
 
+/* Elements of a tile of tagged data, at once and for owners: no kernel keeps more in its registers
+ * until they are stored (src/kernel/instance_sm90.cuh). */
+enum { MOST_TAGGED_AT_ONCE = 128 * 128, MOST_TAGGED_TILE = 128 * 192 };
+
 /* The same of tagged data, summed when all is sent: up to 512 rows of 16384 columns in two hops of
  * four ranks; and at once where two hops are possible, which pay sooner here. */
 static const double most_tagged_bytes = 26e6, most_tagged_once_bytes = 8e6;
@@ -79,8 +84,10 @@ enum { NARROW_BANDS = 2, HEIGHTS = 2 };
 static bool may_be_tagged(const sg_problem *p, const sg_knobs *knobs)
 {
     const int32_t *const k = knobs->value;
-    return sg_problem_out(p) == SG_OUT_ALL && p->k > 0 && !p->call && k[SUBS] == 1 && k[LAG] == 0 &&
-           k[SPLITS] == 1 && (k[ONCE] || (k[STRIPS] == 1 && p->ranks > 1));
+    const bool all = sg_problem_out(p) == SG_OUT_ALL;
+    if (!all && (sg_problem_out(p) != SG_OUT_SCATTER || !sg_moves_owns_runs(p))) return false;
+    return p->k > 0 && !p->call && k[SUBS] == 1 && k[LAG] == 0 && k[SPLITS] == 1 &&
+           ((all && k[ONCE]) || (k[STRIPS] == 1 && p->ranks > 1));
 }
 
 static bool accepts(const sg_problem *p, sg_text *why)
@@ -180,7 +187,8 @@ static int propose_narrow(const sg_problem *p, const sg_machine *machine, int32_
     /* A pool's workers take what comes, and calls are tall. */
     if (machine->pool > 0 || p->call || bands > NARROW_BANDS) return 0;
     const int32_t width = sg_narrow_tile(machine, height, p->n * bands);
-    if (width == 0 || (!once && p->m <= height)) return 0;
+    const bool joined = !once && sg_problem_out(p) == SG_OUT_ALL && p->m <= height;
+    if (width == 0 || joined) return 0;
     sets[0] = whole(height, width);
     sets[0].value[ONCE] = once;
     return 1;
@@ -214,23 +222,30 @@ static bool is_dealt(const sg_problem *p, const sg_machine *machine, int32_t hei
  * 512x8192x2048: 65 us in 256 tiles, 74 in 172, else 75; 512x12288x12288: 270 in 384, else 259. */
 static bool suits_tags(const sg_problem *p, int sms, const int32_t *k, bool once)
 {
-    const int64_t tiles = sg_ceil_div(p->m, k[TILE_M]) * sg_ceil_div(p->n, k[TILE_N]);
-    const bool two = !once && p->ranks > 2 && tiles <= 2 * (int64_t)sms;
+    const bool all = sg_problem_out(p) == SG_OUT_ALL;
+    const int64_t bands = all ? sg_ceil_div(p->m, k[TILE_M])
+                              : sg_min(p->m, p->ranks) * sg_ceil_div(p->most_rows, k[TILE_M]);
+    const int64_t tiles = bands * sg_ceil_div(p->n, k[TILE_N]);
+    if (k[TILE_M] * k[TILE_N] > (once ? MOST_TAGGED_AT_ONCE : MOST_TAGGED_TILE)) return false;
+    const bool two = all && !once && p->ranks > 2 && tiles <= 2 * (int64_t)sms;
     return tiles <= sms || (two && 4 * tiles >= 3 * sg_round_up(tiles, sms));
 }
 
 /* Appends those of N knob sets that may be tagged once more, tagged, where a machine says what that
- * is worth: in two hops, which send P / 2 times less, and in one. */
+ * is worth: sums that all get in two hops, which send P / 2 times less, and in one. */
 static int propose_tagged(const sg_problem *p, const sg_machine *machine, sg_knobs *sets, int n)
 {
+    const bool sums_to_all = sg_problem_out(p) == SG_OUT_ALL;
     const double all = (double)p->m * (double)p->n * sg_type_bytes(p->type) * (p->ranks - 1.0);
-    const bool hops = p->ranks > 1 && machine->hop_us > 0;
-    const double most_once = hops ? most_tagged_once_bytes : most_tagged_bytes;
+    const double to_owners = (sums_to_all ? 2 : 1) * all / p->ranks;
+    const bool owners = p->ranks > 1 && (!sums_to_all || machine->hop_us > 0);
+    const double most_once = owners ? most_tagged_once_bytes : most_tagged_bytes;
     int count = n;
     for (int i = 0; i < n && machine->tagged_us > 0 && machine->pool == 0; i++) {
-        if (!sets[i].value[ONCE] || !may_be_tagged(p, &sets[i])) continue;
-        for (int once = hops ? 0 : 1; once <= 1 && count < SG_MAX_KNOB_SETS; once++) {
-            if (once ? all > most_once : 2 * all / p->ranks > most_tagged_bytes) continue;
+        if (sets[i].value[ONCE] != (int)sums_to_all || !may_be_tagged(p, &sets[i])) continue;
+        for (int once = owners ? 0 : 1; once <= (int)sums_to_all && count < SG_MAX_KNOB_SETS;
+             once++) {
+            if (once ? all > most_once : to_owners > most_tagged_bytes) continue;
             if (!suits_tags(p, machine->sms, sets[i].value, once)) continue;
             sets[count] = sets[i];
             sets[count].value[ONCE] = once;
@@ -279,8 +294,7 @@ typedef struct building {
     const sg_knobs *knobs;
     sg_sched *sched;
     sg_split_k split;
-    sg_inboxes inbox; /* of rows that a rank owns, it has the buffer alone */
-    bool tagged;
+    int inbox;
     bool lags; /* own rows follow strip by strip */
 } building;
 
@@ -314,7 +328,7 @@ static sg_area strip_of(const building *b, int at, int buf, int64_t row0, int64_
 static sg_area inbox_of(const building *b, int from, const sg_piece *piece)
 {
     const int64_t row = from * b->problem->most_rows + piece->own_row;
-    return strip_of(b, piece->owner, b->inbox.buf, row, piece->rows);
+    return strip_of(b, piece->owner, b->inbox, row, piece->rows);
 }
 
 /* Adds, in rank order, what all have sent; PARTS: the own product comes from the patch itself. */
@@ -409,94 +423,6 @@ static void build_exchange(building *b)
             sg_sched_wait(s, sg_wait_one(q, SG_FLAG_DONE));
 }
 
-/* ---- All-reduce at once ---------------------------------------------------------------------- */
-
-/* Slice C of all rows. */
-static sg_piece slice_of_all(const building *b, int c)
-{
-    return sg_slice_of_all(b->problem, c, b->knobs->value[SUBS], b->knobs->value[TILE_M]);
-}
-
-/* Tiles of a slice. */
-static int32_t tiles_of(const building *b, const sg_piece *piece)
-{
-    const int32_t *const k = b->knobs->value;
-    return sg_piece_tiles(b->sched, piece, &(sg_tiling){k[TILE_M], k[TILE_N], 0});
-}
-
-static sg_area all_inbox_of(const building *b, int at, int from, const sg_piece *piece)
-{
-    const int32_t *const k = b->knobs->value;
-    const int64_t tiles = tiles_of(b, piece);
-    return b->tagged ? sg_area_tiled(at, b->inbox.buf, from * tiles, tiles, k[TILE_M], k[TILE_N])
-                     : sg_moves_inbox(b->sched, &b->inbox, at, from, piece, 0, b->problem->n);
-}
-
-/* The product of slice C to everybody, with tile flags from FLAG0 on. */
-static void send_to_all(building *b, int c, int32_t flag0)
-{
-    const sg_piece piece = slice_of_all(b, c);
-    sg_sched *const s = b->sched;
-    if (piece.rows == 0) return;
-    sg_split_patch(s, &b->split, &piece, 0, false);
-    sg_split_add(s, &b->split);
-    for (int i = 1; i <= b->problem->ranks; i++) {
-        const int at = (s->rank + i) % b->problem->ranks;
-        sg_sched_to(s, all_inbox_of(b, at, s->rank, &piece));
-        sg_sched_raise(s, at, SG_PER_TILE, flag0);
-    }
-}
-
-/* The sum of slice C over all ranks, in their order. */
-static void sum_all(building *b, int c, int32_t flag0)
-{
-    const sg_piece piece = slice_of_all(b, c);
-    sg_sched *const s = b->sched;
-    sg_patch patch = sg_moves_patch(s, &piece, true);
-    patch.k1 = patch.k0;
-    sg_sched_patch(s, &patch);
-    for (int from = 0; from < b->problem->ranks; from++) {
-        const sg_wait wait = sg_wait_tile(from, flag0);
-        sg_sched_add(s, all_inbox_of(b, s->rank, from, &piece), &wait);
-    }
-    sg_sched_to(s, sg_area_of(s->rank, SG_C, piece.row0, piece.rows, 0, b->problem->n));
-}
-
-/* Tiles of all slices before C. */
-static int32_t tiles_before(const building *b, int c)
-{
-    int64_t tiles = 0;
-    for (int i = 0; i < c; i++) {
-        const sg_piece piece = slice_of_all(b, i);
-        tiles += tiles_of(b, &piece);
-    }
-    return (int32_t)sg_min(tiles, SG_MAX_VISITS);
-}
-
-static void declare_inboxes(building *b)
-{
-    const int32_t *const k = b->knobs->value;
-    const sg_piece all = slice_of_all(b, 0);
-    const int64_t places = (int64_t)b->problem->ranks * tiles_of(b, &all);
-    b->tagged = k[TAGGED] && may_be_tagged(b->problem, b->knobs);
-    if (b->tagged)
-        b->inbox.buf =
-            sg_sched_buf(b->sched, SG_REST, "inbox", places * k[TILE_M], k[TILE_N], SG_TAGGED);
-    else
-        b->inbox = sg_moves_inboxes(b->sched, &b->split.tiling);
-}
-
-static void build_once(building *b)
-{
-    const int32_t *const k = b->knobs->value;
-    declare_inboxes(b);
-    sg_sched_launch(b->sched, 0, k[TILE_M], k[TILE_N], 0, false);
-    for (int c = 0; c < k[SUBS] + k[LAG]; c++) {
-        if (c < k[SUBS]) send_to_all(b, c, tiles_before(b, c));
-        if (c >= k[LAG]) sum_all(b, c - k[LAG], tiles_before(b, c - k[LAG]));
-    }
-}
-
 /* ---- Any ------------------------------------------------------------------------------------- */
 
 /* Sends stage C, from the tile flags FLAG0 of each owner on: a slice of rows, strip by strip, or a
@@ -533,7 +459,7 @@ static void build_sums(building *b)
     int32_t flag0[SG_MAX_RANKS]; /* next tile flag at each owner */
     int32_t added = SG_FLAG_TILES;
     for (int q = 0; q < p->ranks; q++) flag0[q] = SG_FLAG_TILES;
-    b->inbox.buf = sg_sched_buf(s, SG_SYM, "inbox", p->ranks * p->most_rows, p->n, 0);
+    b->inbox = sg_sched_buf(s, SG_SYM, "inbox", p->ranks * p->most_rows, p->n, 0);
     sg_sched_launch(s, 0, k[TILE_M], k[TILE_N], 0, false);
     for (int c = 0; c < stages + k[LAG]; c++) {
         if (c < stages) send_stage(b, c, flag0);
@@ -546,11 +472,10 @@ static void build_sums(building *b)
 }
 
 /* Own flags are those of parts of k, behind those of tiles that a rank sends to itself. */
-static int32_t first_part_flag(const building *b, bool once)
+static int32_t first_part_flag(const building *b)
 {
     const int32_t *const k = b->knobs->value;
     const sg_tiling tiling = {k[TILE_M], k[TILE_N], 0};
-    if (once) return tiles_before(b, k[SUBS]);
     if (strips_of(b) == 1 || b->lags || sg_problem_out(b->problem) == SG_OUT_EXCHANGE) return 0;
     int64_t flags = SG_FLAG_TILES;
     for (int c = 0; c < k[SUBS]; c++) {
@@ -573,13 +498,15 @@ static void build(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
     (void)rank;
     b.lags = strips_of(&b) > 1 && k->value[SUBS] == 1 && k->value[LAG] > 0;
     const sg_tiling tiling = {k->value[TILE_M], k->value[TILE_N], 0};
-    if (!columns) b.split = sg_split_begin(s, k->value[SPLITS], tiling, first_part_flag(&b, once));
-    if (k->value[TAGGED] && !once && may_be_tagged(p, k))
-        sg_moves_two_hops(s, tiling.tile_m, tiling.tile_n);
+    if (!once && !columns)
+        b.split = sg_split_begin(s, k->value[SPLITS], tiling, first_part_flag(&b));
+    const bool tagged = k->value[TAGGED] && may_be_tagged(p, k);
+    if (tagged && !once)
+        (all ? sg_moves_two_hops : sg_moves_tagged_scatter)(s, tiling.tile_m, tiling.tile_n);
     else if (sg_problem_out(p) == SG_OUT_EXCHANGE)
         build_exchange(&b);
     else if (once)
-        build_once(&b);
+        sg_split_once(s, tiling, k->value[SPLITS], k->value[SUBS], k->value[LAG], tagged);
     else if (columns)
         sg_split_columns(s, tiling, k->value[SPLITS], k->value[SUBS], k->value[LAG]);
     else

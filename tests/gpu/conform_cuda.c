@@ -301,7 +301,9 @@ static void check_all(world *w, const char *problem, const char *const *more)
         if (turn++ % every == 0 && !check_one(w, problem, strategies[i])) recover(w);
     for (int i = 0; more != NULL && i < FORMS && more[i] != NULL; i++)
         if (turn++ % every == 0 && !check_one(w, problem, more[i])) recover(w);
-    for (int i = 0; strncmp(problem, "gemm_ar", 7) == 0 && i < TAGGED_FORMS; i++)
+    const bool all = strncmp(problem, "gemm_ar", 7) == 0;
+    const bool scatter = strncmp(problem, "gemm_rs", 7) == 0;
+    for (int i = all ? 0 : ONE_HOP_FORMS; (all || scatter) && i < TAGGED_FORMS; i++)
         if (turn++ % every == 0 && !check_one(w, problem, tagged_forms[i])) recover(w);
 }
 
@@ -382,6 +384,8 @@ static void mix(int ranks)
         {"ag_gemm:bf16:1025x256x512", "serial"},
         {"gemm_rs:bf16:3x512x512", "fused_out{tile_m=128,tile_n=128}"},
         {"gemm_rs:bf16:1025x256x512", "fused_out{tile_m=128,tile_n=256}"},
+        {"gemm_rs:bf16:70x512x256", "fused_out{tile_m=64,tile_n=64,tagged=1}"},
+        {"gemm_rs:bf16:3x1024x256", "fused_out{tile_m=64,tile_n=32,tagged=1}"},
         {"gemm_rs:bf16:300x512x256", "direct"},
         {"gemm_rs:bf16:2048x1024x256", "signal"},
         {"gemm_ar:bf16:3x512x512", "fused_out{tile_m=128,tile_n=128,once=1}"},
@@ -447,6 +451,7 @@ static void replay(int ranks)
         {"ag_gemm", "fused_in{tile_m=128,tile_n=128,push=0}"},
         {"ag_gemm", "serial"},
         {"gemm_rs", "fused_out{tile_m=128,tile_n=128}"},
+        {"gemm_rs", "fused_out{tile_m=64,tile_n=128,tagged=1}"},
         {"gemm_rs", "direct"},
         {"gemm_rs", "signal"},
         {"gemm_ar", "fused_out{tile_m=128,tile_n=128}"},
@@ -521,6 +526,7 @@ static void fault(int ranks)
         {"ag_gemm", "fused_in{tile_m=128,tile_n=128,push=1}"},
         {"gemm_ar", "fused_out{tile_m=128,tile_n=128}"},
         {"gemm_rs", "fused_out{tile_m=128,tile_n=128}"},
+        {"gemm_rs", "fused_out{tile_m=64,tile_n=128,tagged=1}"},
         {"gemm_ar", "fused_out{tile_m=64,tile_n=128,once=1,tagged=1}"},
         {"gemm_ar", "fused_out{tile_m=64,tile_n=128,once=0,tagged=1}"},
         {"gemm_ar", "direct"},

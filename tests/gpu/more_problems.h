@@ -38,7 +38,9 @@ static const char *const forms[OPS][FORMS] = {
      "dma{form=1,chunks=2}"},
 };
 
-/* An all-reduce whose data tell by themselves that they have come, in all tiles that take them. */
+/* Sums whose data tell by themselves that they have come, in all tiles that take them; the first ones
+ * are of all-reduces alone. */
+enum { ONE_HOP_FORMS = 7 };
 static const char *const tagged_forms[] = {
     "fused_out{tile_m=64,tile_n=32,once=1,tagged=1}",
     "fused_out{tile_m=64,tile_n=64,once=1,tagged=1}",

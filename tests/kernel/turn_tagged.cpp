@@ -1,15 +1,16 @@
-/* turn_tagged.cpp -- of test_turn.cpp: all-reduces by data that tell by
- * themselves that they have come. */
+/* turn_tagged.cpp -- of test_turn.cpp: all-reduces and scatters by data that tell by themselves that
+ * they have come. */
 #include "turn_world.h"
 
 enum { HASH = 4711 };
+enum { ONE_HOP, TWO_HOPS, SCATTER }; /* tagged_ask.owners */
 
 struct tagged {
     const tagged_ask q;
     const std::string what;
     const uint64_t epoch = (1ull << 32) - 2;
     const int pitch, tiles; /* of C; of a rank */
-    const int most;         /* tiles of an owner in two hops */
+    const int most;         /* tiles of an owner */
     const int places_rows;
     const uint8_t width; /* visit I is of the same tile at all ranks */
     world w;
@@ -24,6 +25,12 @@ struct tagged {
     bool open(int r, int owner, bool product);
     sg_area owners(int at, int owner, int share) const;
     void make_hops(int r);
+    int row0(int owner) const
+    {
+        return q.m * owner / q.ranks;
+    }
+    sg_area owned(int at, int owner, int from) const;
+    void make_scatter(int r);
     sg_area places(int at, int from) const;
     bool aim_at(sg_kernel_gemm *g, int run, int r);
     bool enqueue(int run, int r);
@@ -47,17 +54,26 @@ tagged::tagged(const tagged_ask &ask)
            std::to_string(q.n) + "x" + std::to_string(q.k) + " tile " + std::to_string(q.tm) + "x" +
            std::to_string(q.tn) + " blocks " + std::to_string(q.blocks) + " missing " +
            std::to_string(q.missing) + " slow " + std::to_string(q.slow) +
-           (q.hops ? " in two hops" : "") + (q.nan < 0 ? "" : ", NaN")),
+           (q.owners == TWO_HOPS  ? " in two hops"
+            : q.owners == SCATTER ? " scattered"
+                                  : "") +
+           (q.nan < 0 ? "" : ", NaN")),
       pitch(q.n + q.odd), tiles(up(q.m, q.tm) * up(q.n, q.tn)),
-      most(up(q.m, q.tm) * up(up(q.n, q.tn), q.ranks)),
-      places_rows(q.ranks * q.tm * (q.hops ? 2 * most : tiles)), width((uint8_t)(1 + draw(3))),
-      w(q.ranks, epoch, q.missing < 0 ? 40000000 : 300000), bias(wide_matrix((size_t)q.n)),
-      l((size_t)q.ranks), a((size_t)q.runs), c((size_t)q.runs)
+      most(q.owners == SCATTER ? up(up(q.m, q.ranks), q.tm) * up(q.n, q.tn)
+                               : up(q.m, q.tm) * up(up(q.n, q.tn), q.ranks)),
+      places_rows(q.ranks * q.tm *
+                  (q.owners == TWO_HOPS  ? 2 * most
+                   : q.owners == SCATTER ? most
+                                         : tiles)),
+      width((uint8_t)(1 + draw(3))), w(q.ranks, epoch, q.missing < 0 ? 40000000 : 300000),
+      bias(wide_matrix((size_t)q.n)), l((size_t)q.ranks), a((size_t)q.runs), c((size_t)q.runs)
 {
     for (int r = 0; r < q.ranks; ++r) {
         for (auto &half : inbox) half.push_back(poisoned((size_t)places_rows * q.tn));
         b.push_back(wide_matrix((size_t)q.n * q.k));
-        if (q.hops)
+        if (q.owners == SCATTER)
+            make_scatter(r);
+        else if (q.owners == TWO_HOPS)
             make_hops(r);
         else
             make_patches(r);
@@ -166,6 +182,43 @@ void tagged::make_hops(int r)
     }
 }
 
+/* Where rank AT, who owns OWNER's rows, keeps FROM's product of them. */
+sg_area tagged::owned(int at, int owner, int from) const
+{
+    const int count = up(row0(owner + 1) - row0(owner), q.tm) * up(q.n, q.tn);
+    sg_area s = area(at, 8 + at, from * most * q.tm, count * q.tm, 0, q.tn);
+    s.tiled = 1;
+    return s;
+}
+
+void tagged::make_scatter(int r)
+{
+    plan &p = l[(size_t)r];
+    const auto open = [&](int owner, bool product) {
+        const int first = row0(owner), rows = row0(owner + 1) - first;
+        if (rows == 0) return false;
+        sg_patch &patch = p.rect(first, rows, q.n, q.k, area(r, 0, first, rows, 0, q.k),
+                                 area(r, 1, 0, q.n, 0, q.k));
+        patch.width = (uint8_t)(1 + (width + owner) % 3);
+        patch.final = !product;
+        if (!product) patch.k1 = 0;
+        return true;
+    };
+    for (int i = 1; i <= q.ranks; ++i) {
+        const int to = (r + i) % q.ranks;
+        if (!open(to, true)) continue;
+        p.store(owned(to, to, r));
+        p.raises(to, SG_PER_TILE, 1, 1);
+    }
+    if (!open(r, false)) return;
+    for (int from = 0; from < q.ranks; ++from) {
+        sg_wait wait = wait_one(from, 1);
+        wait.per = SG_PER_TILE;
+        p.adds(owned(r, r, from), &wait);
+    }
+    p.store(area(r, 2, 0, row0(r + 1) - row0(r), 0, q.n));
+}
+
 bool tagged::aim_at(sg_kernel_gemm *g, int run, int r)
 {
     plan &p = l[(size_t)r];
@@ -232,7 +285,9 @@ void tagged::check(int runs)
     for (int run = q.runs - runs; run < q.runs; ++run) {
         const std::vector<float> want = wanted(run);
         for (int r = 0; r < q.ranks; ++r)
-            judge(c[(size_t)run][(size_t)r], pitch, 0, q.m, q.n, want.data(),
+            judge(c[(size_t)run][(size_t)r], pitch, 0,
+                  q.owners == SCATTER ? row0(r + 1) - row0(r) : q.m, q.n,
+                  want.data() + (q.owners == SCATTER ? (size_t)row0(r) * q.n : 0),
                   what + " run " + std::to_string(run) + " rank " + std::to_string(r));
     }
 }
@@ -291,7 +346,7 @@ void try_tagged_impatient(void)
 {
     int stopped = 0;
     for (int time = 0; time < 24; ++time) {
-        tagged t({2, 16, 64, 640, 64, 64, 0, 1, 0, false, false, -1, -1, false, -1});
+        tagged t({2, 16, 64, 640, 64, 64, 0, 1, 0, false, false, -1, -1, 0, -1});
         for (int r = 0; r < 2; ++r) {
             const std::unique_ptr<sg_kernel_gemm> g(new sg_kernel_gemm());
             if (!t.aim_at(g.get(), 0, r)) return;
@@ -314,7 +369,7 @@ void try_tagged_impatient(void)
  * way. */
 void try_tagged_refused(void)
 {
-    tagged t({2, 16, 64, 72, 64, 64, 0, 1, 0, false, false, -1, -1, false, -1});
+    tagged t({2, 16, 64, 72, 64, 64, 0, 1, 0, false, false, -1, -1, 0, -1});
     const std::unique_ptr<sg_kernel_gemm> g(new sg_kernel_gemm());
     plan &p = t.l[0];
     expect(t.aim_at(g.get(), 0, 0), t.what + ": is served");

@@ -89,9 +89,9 @@ struct tagged_ask {
     int odd;          /* elements that a row of C is longer */
     bool baked, bias; /* bias: and an activation */
     int missing;      /* this rank comes after recovery alone; -1: all come at once */
-    int slow;  /* this rank, or all if it is their number, has A at odd addresses; -1: none */
-    bool hops; /* two */
-    int nan;   /* this rank's A has a NaN, all ones; -1: none has */
+    int slow;   /* this rank, or all if it is their number, has A at odd addresses; -1: none */
+    int owners; /* 0: none, one hop; 1: of columns, two hops; 2: of rows, a scatter */
+    int nan;    /* this rank's A has a NaN, all ones; -1: none has */
 };
 
 void try_tagged(const tagged_ask &ask);

@@ -89,6 +89,39 @@ static void owners_of_columns_send_their_sums(void **state)
     discard(&b);
 }
 
+/* A place a tile and rank at the owner of their rows, who sums them. */
+static void owners_of_rows_keep_their_sums(void **state)
+{
+    (void)state;
+    enum { RANKS = 4, COLS = 3 };
+    static const int rows[RANKS] = {20, 0, 9, 8};
+    built b;
+    build("gemm_rs:bf16:37x21x16:r4:rows=20,0,9,8:bias", KNOBS(1, 0, 0, 1), &b);
+    for (int r = 0; r < RANKS; r++) {
+        const sg_sched *const s = &b.sched[r];
+        const sg_patch *const sum = &s->patch[s->patches - 1];
+        assert_int_equal(s->steps, 1);
+        assert_true(sg_sched_is_tagged(s, &s->step[0].u.launch));
+        assert_int_equal(s->patches, rows[r] > 0 ? 4 : 3);
+        assert_int_equal(s->buf[inbox_of(s)].rows, RANKS * 3 * COLS * TILE);
+        for (int i = 0; i < 3; i++) {
+            const sg_area *const to = &s->to[s->patch[i].to0];
+            assert_true(s->patch[i].k0 < s->patch[i].k1);
+            assert_int_equal(s->patch[i].tos, 1);
+            assert_int_equal(s->patch[i].rows, rows[to->rank]);
+            assert_int_equal(to->row0, r * 3 * COLS * TILE);
+            assert_int_equal(to->rows, (rows[to->rank] + TILE - 1) / TILE * COLS * TILE);
+        }
+        if (rows[r] == 0) continue;
+        assert_int_equal(s->patch[2].rows, rows[r]); /* the own one last */
+        assert_int_equal(sum->adds, RANKS);
+        assert_int_equal(sum->final, 1);
+        assert_int_equal(sum->tos, 1);
+        assert_int_equal(s->to[sum->to0].buf, SG_C);
+    }
+    discard(&b);
+}
+
 /* The same schedule as without the knob. */
 static void elsewhere_it_means_nothing(void **state)
 {
@@ -99,7 +132,10 @@ static void elsewhere_it_means_nothing(void **state)
         {"gemm_ar:f32:40x20x1100:r1", KNOBS(1, 0, 0, 1)},
         {"gemm_ar:f32:40x20x1100:r2", KNOBS(1, 0, 0, 2)},
         {"gemm_ar:f32:40x20x1100:r2", KNOBS(1, 0, 1, 2)},
-        {"gemm_rs:f32:40x20x1100:r2", KNOBS(1, 0, 1, 1)},
+        {"gemm_rs:f32:40x20x1100:r1", KNOBS(1, 0, 0, 1)},
+        {"gemm_rs:f32:40x20x1100:r2", KNOBS(1, 0, 0, 2)},
+        {"gemm_rs:f32:40x20x1100:r2", KNOBS(2, 0, 0, 1)},
+        {"gemm_rs:f32:40x20x1100:r2:cyclic=3", KNOBS(1, 0, 0, 1)},
         {"gemm_a2a:f32:40x20x1100:r2", KNOBS(1, 0, 1, 1)},
         {"gemm_ar:f32:40x20x1100:r2:call=9", KNOBS(1, 0, 1, 1)},
         {"gemm_ar:f32:40x20x0:r2", KNOBS(1, 0, 1, 1)},
@@ -309,6 +345,41 @@ static void one_more_raise(sg_sched *s)
     sg_sched_raise(s, 0, SG_PER_TILE, 99);
 }
 
+static void own_of_other_rows(sg_sched *s)
+{
+    s->patch[3].row0 = s->patch[0].row0;
+}
+
+static void own_sent_on(sg_sched *s)
+{
+    sg_sched_to(s, s->to[s->patch[0].to0]);
+}
+
+static void of_other_columns(sg_sched *s)
+{
+    s->patch[1].cols--;
+    s->patch[1].b.rows--;
+}
+
+static const struct breaker scatter_breakers[] = {
+    {"outside one place of each owner", to_another_owner},
+    {"outside one place of each owner", at_an_owners_other_place},
+    {"no bare product", finished_too_soon},
+    {"no bare product", of_other_columns},
+    {"without a flag for each tile", raised_at_another},
+    {"not in rank order, each with its flag", own_added_twice},
+    {"not in rank order, each with its flag", own_not_awaited},
+    {"meet more than their sum", own_of_other_rows},
+    {"meet more than their sum", own_sent_on},
+    {"beside other flags", one_more_raise},
+    {"beside other flags", other_flags},
+    {"other than products and their sums", another_patch},
+    {"outside one launch", another_reader},
+    {"in a buffer of another kind", wide},
+    {"that are not in REST", where_nothing_rests},
+    {"other than tagged data in REST", beside_what_rests},
+};
+
 static const struct breaker hop_breakers[] = {
     {"outside one place of each owner", to_another_owner},
     {"outside one place of each owner", at_an_owners_other_place},
@@ -359,6 +430,8 @@ static void broken_rules_are_named(void **state)
         expect_broken("gemm_ar:f32:20x20x6:r3", KNOBS(1, 0, 1, 1), &breakers[i]);
     for (size_t i = 0; i < sizeof hop_breakers / sizeof hop_breakers[0]; i++)
         expect_broken("gemm_ar:f32:20x60x6:r3", KNOBS(1, 0, 0, 1), &hop_breakers[i]);
+    for (size_t i = 0; i < sizeof scatter_breakers / sizeof scatter_breakers[0]; i++)
+        expect_broken("gemm_rs:f32:20x60x6:r3", KNOBS(1, 0, 0, 1), &scatter_breakers[i]);
 }
 
 /* ---- Proofs ---------------------------------------------------------------------------------- */
@@ -375,16 +448,23 @@ static void they_are_proved(void **state)
         "gemm_ar:f32:100x9x5:r2:cyclic=3:relu",
         "gemm_ar:bf16:9x100x16:r4:bias",
     };
+    static const char *const scatters[] = {
+        "gemm_rs:f32:37x21x16:r2",      "gemm_rs:bf16:8x8x8:r3:bias:gelu",
+        "gemm_rs:f16:3x50x9:r5",        "gemm_rs:bf16:41x7x12:r7:rows=0,20,1,0,9,0,11",
+        "gemm_rs:f32:100x30x5:r2:relu",
+    };
     enum { PROBLEMS = sizeof problems / sizeof problems[0] };
+    enum { ALL = 2 * PROBLEMS + sizeof scatters / sizeof scatters[0] };
     sg_checker *const ck = sg_checker_new();
-    for (size_t i = 0; i < 2 * PROBLEMS; i++) {
+    for (size_t i = 0; i < ALL; i++) {
         built b;
         sg_check_result result;
-        build(problems[i / 2], i % 2 == 0 ? KNOBS(1, 0, 1, 1) : KNOBS(1, 0, 0, 1), &b);
+        const char *const name = i < 2 * PROBLEMS ? problems[i / 2] : scatters[i - 2 * PROBLEMS];
+        build(name, i < 2 * PROBLEMS && i % 2 == 0 ? KNOBS(1, 0, 1, 1) : KNOBS(1, 0, 0, 1), &b);
         assert_true(sg_sched_is_tagged(&b.sched[0], &b.sched[0].step[0].u.launch));
         if (sg_check(ck, b.sched, b.problem.ranks, 0, &result) != SHINGLE_OK ||
             sg_check_bits(ck, b.sched, b.problem.ranks, &result) != SHINGLE_OK)
-            fail_msg("%s: %s", problems[i / 2], result.why);
+            fail_msg("%s: %s", name, result.why);
         discard(&b);
     }
     sg_checker_free(ck);
@@ -551,6 +631,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tiles_have_places_at_every_rank),
         cmocka_unit_test(owners_of_columns_send_their_sums),
+        cmocka_unit_test(owners_of_rows_keep_their_sums),
         cmocka_unit_test(elsewhere_it_means_nothing),
         cmocka_unit_test(broken_rules_are_named),
         cmocka_unit_test(they_are_proved),

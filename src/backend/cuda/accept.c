@@ -174,16 +174,16 @@ static bool launch_accepts(const sg_sched *s, const sg_launch *l, sg_text *why)
                     (int)l->tile_m, (int)l->tile_n);
         return false;
     }
-    const bool hops = p->ranks > 1 && s->patch[l->patch0].tos == 1;
+    const bool owners = p->ranks > 1 && s->patch[l->patch0].tos == 1;
     if (!wide && !tagged && !fast.bare && !has_addends(s, l)) {
         sg_text_add(why, "no fast kernel for %s without addends in tiles of %dx%d",
                     sg_type_name(p->type), (int)l->tile_m, (int)l->tile_n);
         return false;
     }
-    if (tagged && !(fast.tagged & (hops ? SG_KERNEL_TWO_HOPS : SG_KERNEL_ONE_HOP))) {
-        sg_text_add(why, "no kernel here sends %s in tiles of %dx%d as tagged data in %s",
+    if (tagged && !(fast.tagged & (owners ? SG_KERNEL_TO_OWNERS : SG_KERNEL_ONE_HOP))) {
+        sg_text_add(why, "no kernel here sends %s in tiles of %dx%d as tagged data %s",
                     sg_type_name(p->type), (int)l->tile_m, (int)l->tile_n,
-                    hops ? "two hops" : "one hop");
+                    owners ? "to owners" : "in one hop");
         return false;
     }
     if (tramples(s, l)) {
