@@ -124,8 +124,7 @@ static bool serves(const sg_kernel_gemm *g, const sg_instance *k, const needs *n
         return false;
     if (k->fold != fold) return false;
     if (n->col_step < (k->piece_cols <= 64 ? k->piece_cols : ANY_COL)) return false;
-    for (int i = 0; i < SG_KERNEL_PLACES && k->piece_cols != 64; ++i)
-        if (n->use[i] & USE_ROW) return false; /* a row of a piece must be 128 bytes */
+    if (n->odd_rows % instance_line(k->piece_cols) != 0) return false;
     if (g->want_cluster > 0 && cluster != g->want_cluster) return false;
     if (g->want_turns > 0 && k->turns != g->want_turns) return false;
     /* In turn addends come last, behind an epilogue and behind the zeros that fill a place. */
@@ -142,7 +141,8 @@ static bool serves(const sg_kernel_gemm *g, const sg_instance *k, const needs *n
 /* The map of place I for one USE; A_BOX: rows of a box of A. */
 static const char *make_map(sg_kernel_gemm *g, const sg_instance *k, int a_box, int i, int use)
 {
-    const int rows[4] = {a_box, k->bn / k->cm, 64, 1}, w = k->piece_cols, cols[4] = {64, 64, w, w};
+    const int w = k->piece_cols, cols[4] = {64, 64, w, w};
+    const int rows[4] = {a_box, k->bn / k->cm, 64, instance_line(w)};
     const sg_kernel_place *p = &g->param.program.place[i];
     g->param.flip[i] = p->data[0] == p->data[1] ? 0 : p->data[0] < p->data[1] ? 1 : 2;
     return map_make(&g->param.map[g->param.map_of[i][use]], k->type, p, rows[use], cols[use]);
@@ -151,7 +151,7 @@ static const char *make_map(sg_kernel_gemm *g, const sg_instance *k, int a_box, 
 static const char *make_maps(sg_kernel_gemm *g, const sg_instance *k, const needs *n)
 {
     sg_kernel_gemm_param *param = &g->param;
-    const int least = (n->a_rows + 7) / 8 * 8;
+    const int least = (n->tile_rows + 7) / 8 * 8;
     const int a_box = k->cn == 1 && least < k->bm ? least : k->bm / k->cn;
     int count = 0;
     memset(param->map_of, -1, sizeof param->map_of);

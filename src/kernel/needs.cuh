@@ -13,8 +13,9 @@ enum { ANY_COL = 1 << 30 }; /* none ends inside a matrix */
 
 typedef struct needs {
     uint8_t use[SG_KERNEL_PLACES];
-    int a_rows;                 /* the most of a place that is read as A */
-    int col_step;               /* columns at which stores may end inside a matrix, or ANY_COL */
+    int a_rows, tile_rows; /* the most of a place that is read as A, and of a patch */
+    int odd_rows;          /* of patches that end inside a matrix and a piece: all their bits */
+    int col_step;          /* columns at which stores may end inside a matrix, or ANY_COL */
     bool adds, waits, per_tile; /* per_tile: a visit is a tile, whatever the cluster */
     bool late;   /* an own product that is not rounded is added behind two addends, or one beside
                * many */
@@ -45,6 +46,7 @@ static const char *read_operands(const sg_kernel_gemm *g, const sg_patch *p, nee
     n->b_read += (int64_t)sg_walk_bands(p, g->param.tile_m) * p->cols * (p->k1 - p->k0);
     if ((int64_t)b->rows * b->cols > n->b_most) n->b_most = (int64_t)b->rows * b->cols;
     if (place[p->a.buf].rows > n->a_rows) n->a_rows = place[p->a.buf].rows;
+    if (p->rows > n->tile_rows) n->tile_rows = p->rows;
     return nullptr;
 }
 
@@ -128,7 +130,7 @@ static const char *read_patch(const sg_kernel_gemm *g, const sg_patch *p, needs 
         n->sums_in_places |= to->tiled && p->adds > 0;
         if (to->tiled) continue;
         if (p->rows % 64 != 0 && to->row0 + p->rows != place[to->buf].rows)
-            n->use[to->buf] |= USE_ROW;
+            n->use[to->buf] |= USE_ROW, n->odd_rows |= p->rows;
         while (ends_inside(&place[to->buf], to->col0, p->cols) && p->cols % n->col_step != 0)
             n->col_step /= 2;
     }

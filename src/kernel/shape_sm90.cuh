@@ -37,6 +37,7 @@ struct Shape {
                              : BN == 160 && FOLD == FOLD_SLICES ? 80
                              : BN % 32 == 0                     ? 32
                                                                 : 16;
+    static constexpr int LINE = instance_line(W); /* rows of a piece that are stored at a time */
     static constexpr int ACROSS = BN / W, CHUNKS = MI * ACROSS; /* pieces of a warpgroup */
     static constexpr int A_BYTES = BM * 128, B_BYTES = BN * 128, STAGE_BYTES = A_BYTES + B_BYTES;
     static constexpr int PIECE_BYTES = 64 * W * 2, SLOTS = Slots;

@@ -53,7 +53,8 @@ DEV void store_piece(const Param &P, const Smem<S> &smem, int *half, const Targe
             tma_store(storer_map(P, smem, area, MAP_PIECE, wg), x, y, z, from);
         } else { /* other rows follow in this matrix */
             const CUtensorMap *map = storer_map(P, smem, area, MAP_ROW, wg);
-            for (int r = 0; r < left; ++r) tma_store(map, x, y + r, z, from + r * S::W * 2);
+            for (int r = 0; r < left; r += S::LINE)
+                tma_store(map, x, y + r, z, from + r * S::W * 2);
         }
     }
 }

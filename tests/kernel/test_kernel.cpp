@@ -192,6 +192,7 @@ static void scatter(int m, int n, int k, int tm, int tn, int cluster, int own_at
     matrix c[RANKS];
     for (matrix &x : c) x = poisoned((size_t)(m + 2 * row0) * n);
     world w;
+    w.rank.limit_ns *= 1 + (uint64_t)(up(m, tm) * up(n, tn)) / 16; /* they come one by one */
     if (!hello) w.rank.limit_ns = 300000;
     for (int q = 1; q < RANKS; ++q)
         if (hello || q != 2)
@@ -534,7 +535,7 @@ int main(int argc, char **argv)
     for (int own = 0; own < 3; ++own)
         scatter(200, 136, 72, own == 1 ? 64 : 128, own == 2 ? 256 : 128, 0, own, true);
     for (int width = 160; width <= 224; width += 32) {
-        const int ragged = width == 192 ? 8 : 0; /* pieces of 32 columns have no single rows */
+        const int ragged = width == 192 ? 9 : 6; /* pieces of 32 columns store two rows at a time */
         gather(384 - ragged, 264, 136, 128, width, 1, 64 - ragged, 64);
         scatter(192 - ragged, 264, 72, 128, width, 1, 1, true);
     }
@@ -544,7 +545,7 @@ int main(int argc, char **argv)
     for (senders = 1; senders < RANKS; ++senders)
         for (int own = 0; own <= senders; ++own)
             for (int width = 128; width <= 256; width += 32) {
-                const int ragged = width % 64 == 0 ? 8 : 0;
+                const int ragged = width % 64 == 0 ? 8 : 24;
                 scatter(768 - ragged, 520, 72, 128, width, 0, own, true);
             }
     senders = RANKS - 1;

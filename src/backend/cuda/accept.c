@@ -123,18 +123,19 @@ static bool ends_stages(const sg_sched *s, const sg_launch *l)
     return does;
 }
 
-/* Tiles in pieces narrower than 64 columns store blocks of 64 rows whole, over whatever stands
- * behind a patch that ends inside one. */
+/* Rows of a patch that ends inside a matrix are stored by themselves in pieces of 64 columns, two by
+ * two in pieces of 32, and else by blocks of 64, over whatever stands behind it. */
 static bool tramples(const sg_sched *s, const sg_launch *l)
 {
+    const int32_t line = l->tile_n % 64 == 0 ? 1 : l->tile_n % 32 == 0 ? 2 : 64;
     bool does = false;
-    for (int32_t i = l->patch0; i < l->patch0 + l->patches && l->tile_n % 64 != 0; i++) {
+    for (int32_t i = l->patch0; i < l->patch0 + l->patches && line > 1; i++) {
         const sg_patch *const p = &s->patch[i];
         for (int32_t j = p->to0; j < p->to0 + p->tos; j++) {
             const sg_area *const to = &s->to[j];
             const int64_t rows =
                 to->buf == SG_C ? sg_problem_c_rows(s->problem, to->rank) : s->buf[to->buf].rows;
-            does |= !to->tiled && p->rows % 64 != 0 && (int64_t)to->row0 + p->rows != rows;
+            does |= !to->tiled && p->rows % line != 0 && (int64_t)to->row0 + p->rows != rows;
         }
     }
     return does;
@@ -187,8 +188,8 @@ static bool launch_accepts(const sg_sched *s, const sg_launch *l, sg_text *why)
         return false;
     }
     if (tramples(s, l)) {
-        sg_text_add(why, "rows end inside a block of 64, which tiles of %dx%d store whole",
-                    (int)l->tile_m, (int)l->tile_n);
+        sg_text_add(why, "rows end inside a block of %s, which tiles of %dx%d store whole",
+                    l->tile_n % 32 == 0 ? "two" : "64", (int)l->tile_m, (int)l->tile_n);
         return false;
     }
     if (!sg_cuda_is_cut_well(s, l)) {
