@@ -140,7 +140,8 @@ static double reads(const sg_sim_agent *a, int32_t groups, int32_t moments)
     return moments * fmin(sg_walk_div(groups, moments), waves);
 }
 
-double sg_sim_b_read(const sg_sim *m, const sg_sched *s, const sg_launch *l, const sg_sim_agent *a)
+double sg_sim_b_read(const sg_sim *m, const sg_sched *s, const sg_launch *l, const sg_sim_agent *a,
+                     double apart)
 {
     const sg_patch *const p = &s->patch[a->patch];
     const sg_sim_stretch *const of = &a->stretch;
@@ -149,5 +150,5 @@ double sg_sim_b_read(const sg_sim *m, const sg_sched *s, const sg_launch *l, con
     const int32_t groups = sg_sim_is_held(m, b) ? 1 : of->groups;
     const double in_step = reads(a, groups, 1) / (double)a->step_tiles;
     const double alone = reads(a, groups, sg_walk_min(of->owners, groups)) / (double)of->tiles;
-    return b * own * (in_step + a->step_behind * (alone - in_step));
+    return b * own * (in_step + fmax(a->step_behind, apart) * (alone - in_step));
 }

@@ -422,8 +422,10 @@ bool sg_sim_is_held(const sg_sim *m, double bytes);
 void sg_sim_find_step(const sg_sim *m, const sg_sched *s, const sg_launch *l, sg_sim_agent *a);
 
 /* Bytes of B that the next tile's patch reads: its part, by tiles, of what those in step read once;
- * for each group of bands, if no cache holds it, but groups of the same wave are in step, too. */
-double sg_sim_b_read(const sg_sim *m, const sg_sched *s, const sg_launch *l, const sg_sim_agent *a);
+ * for each group of bands, if no cache holds it, but groups of the same wave are in step, too.
+ * APART: the part of it that all read for themselves. */
+double sg_sim_b_read(const sg_sim *m, const sg_sched *s, const sg_launch *l, const sg_sim_agent *a,
+                     double apart);
 
 /* ---- sim_tiles.c ----------------------------------------------------------------------------- */
 

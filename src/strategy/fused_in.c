@@ -47,7 +47,7 @@ enum {
     SLABS_OF_FEW = 8,
     SLABS_OF_STRIPS = 12,
     SLABS_TO_SEVERAL = 4,
-    LEAST_IN_STEP = 5
+    LEAST_IN_STEP = 8
 };
 
 /* Where few blocks have no tile, each of them carries small parts whole, and raises their flags
@@ -56,6 +56,9 @@ enum {
 enum { SLABS_OF_WHOLE = 16, FEW_IDLE = 8 };
 
 static const double most_whole_bytes = 150e3; /* COURIER_ROOM of src/kernel/deal.cuh */
+
+/* Of a product that is held back, what reading B may take. */
+static const double most_of_memory = 0.6;
 
 /* Own rows of more bands read A as often as they read B: a wave is no higher. */
 enum { LOW_BANDS = 8, MOST_STRIPS = 64 };
@@ -106,15 +109,18 @@ static int slabs_of(const sg_problem *p, const sg_machine *machine, int64_t tile
 /* Chunks of k for which own rows are worth holding back; 0: they are not.  In a product of one wave
  * own rows end first, and while they run ahead all of B is read twice.  But what is held back wants
  * parts of k as fast as it multiplies them, and couriers' flags come no faster than so, from many
- * couriers slower (results/gpu/step_2xh200_v1.json). */
+ * couriers slower (results/gpu/step_2xh200_v1.json); and what waits for the memory as well keeps no
+ * step (two H200s: 256x14336x4096 66 us, 256x12288x6144 84, not overlapped 62 and 82). */
 static int slabs_in_step(const sg_problem *p, const sg_machine *machine, int64_t tiles, int slabs)
 {
     const int64_t idle = machine->sms - tiles;
     const double flag_us = 6;
     const double flops = sg_problem_flops(p, (double)p->m, (double)p->n, (double)p->k);
     const double product_us = flops / (machine->gemm_tflops[p->type] * 1e6);
+    const double b_bytes = (double)p->n * (double)p->k * sg_type_bytes(p->type);
+    const double b_us = b_bytes / (machine->mem_gbps * 1e3);
     if (p->ranks != 2 || idle < 0 || idle >= FEW_IDLE || slabs == 1) return 0;
-    if (product_us < LEAST_IN_STEP * flag_us) return 0;
+    if (product_us < LEAST_IN_STEP * flag_us || b_us > most_of_memory * product_us) return 0;
     return (int)fmin(product_us / flag_us, SLABS_OF_FEW);
 }
 

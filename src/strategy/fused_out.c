@@ -52,16 +52,18 @@ enum { SUBS, LAG, TILE_M, TILE_N, ONCE, SPLITS, STRIPS, TAGGED };
 /* Of a rank's tiles, as it sends them to all others at once; beyond, two hops are faster. */
 static const double most_once_bytes = 64e6;
 
-/* Elements of a tile of tagged data, at once and for owners: no kernel keeps more in its registers
- * until they are stored (src/kernel/instance_sm90.cuh). */
-enum { MOST_TAGGED_AT_ONCE = 128 * 128, MOST_TAGGED_TILE = 128 * 192 };
+/* Columns of a tile of tagged data: no kernel keeps more in its registers until they are stored, the
+ * latter in tall tiles for owners (src/kernel/instance_sm90.cuh). */
+enum { MOST_TAGGED_COLS = 128, MOST_TAGGED_TALL = 192, TALL = 128 };
 
 /* The same of tagged data, summed when all is sent: up to 512 rows of 16384 columns in two hops of
  * four ranks; and at once where two hops are possible, which pay sooner here. */
 static const double most_tagged_bytes = 26e6, most_tagged_once_bytes = 8e6;
 
 /* A slice reads all of B: where no cache holds that, the memory takes longer for it than the
- * products of a low slice (measured: 17 to 40 % of the run in slices of one band). */
+ * products of a low slice (measured: 17 to 40 % of the run in slices of one band).  More slices than
+ * waves are no sooner on their way, and wait for more (two H200s: 4096x4096x2048, four waves, 131 us
+ * in 4 and 144 in 8; 1536 rows, three, 65 whole and 72 in 6). */
 enum { LEAST_BANDS = 4, MOST_SUBS = 8 };
 
 /* Of a product of few waves, more shapes of tiles are worth trying: where waves end shows. */
@@ -217,17 +219,19 @@ static bool is_dealt(const sg_problem *p, const sg_machine *machine, int32_t hei
     return sg_split_parts(tiles, p->k, machine->sms) == 1;
 }
 
-/* May tagged data be of tiles as in K?  It is stored beside no product: one wave is best; two hops
- * of several ranks save so much that there may be two, the last as good as full.  On four H200s
- * 512x8192x2048: 65 us in 256 tiles, 74 in 172, else 75; 512x12288x12288: 270 in 384, else 259. */
+/* May tagged data be of tiles as in K?  It is stored beside no product: one wave is best; owners of
+ * several ranks save so much that there may be two, the last as good as full.  On four H200s
+ * 512x8192x2048: 65 us in 256 tiles, 74 in 172, else 75, and scattered 44 in 256, 61 in 172, else 49;
+ * 512x12288x12288: 270 in 384, else 259. */
 static bool suits_tags(const sg_problem *p, int sms, const int32_t *k, bool once)
 {
     const bool all = sg_problem_out(p) == SG_OUT_ALL;
     const int64_t bands = all ? sg_ceil_div(p->m, k[TILE_M])
                               : sg_min(p->m, p->ranks) * sg_ceil_div(p->most_rows, k[TILE_M]);
     const int64_t tiles = bands * sg_ceil_div(p->n, k[TILE_N]);
-    if (k[TILE_M] * k[TILE_N] > (once ? MOST_TAGGED_AT_ONCE : MOST_TAGGED_TILE)) return false;
-    const bool two = all && !once && p->ranks > 2 && tiles <= 2 * (int64_t)sms;
+    const bool tall = !once && k[TILE_M] >= TALL;
+    if (k[TILE_N] > (tall ? MOST_TAGGED_TALL : MOST_TAGGED_COLS)) return false;
+    const bool two = !once && p->ranks > 2 && tiles <= 2 * (int64_t)sms;
     return tiles <= sms || (two && 4 * tiles >= 3 * sg_round_up(tiles, sms));
 }
 
@@ -278,7 +282,8 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
         if (parts > 0) sets[n++] = owned_columns(tile, 1, parts);
         if (!cut && !held) n += propose_strips(p, machine, tile, &sets[n]);
         if (!cut) n += propose_slices(p, machine, tile, &sets[n]);
-        const int64_t slices = sg_ceil_div(p->most_rows, tile->m) / (held ? 1 : LEAST_BANDS);
+        const int64_t low = sg_ceil_div(p->most_rows, tile->m) / (held ? 1 : LEAST_BANDS);
+        const int64_t slices = machine->pool > 0 ? low : sg_min(low, waves_of(p, machine, tile));
         const int subs = all ? (int)sg_min(slices, MOST_SUBS) : 1;
         if (subs > 1) n += propose_parts(p, machine, tile, subs, false, cut, &sets[n]);
         if (subs == MOST_SUBS && i == 0) /* fewer may fill their waves better */
