@@ -162,7 +162,10 @@ static double launch_us(const sg_sched *s, const sg_launch *launch, const sg_mac
             part = machine->tile[i].rate;
     const double tile_us =
         2.0 * launch->tile_m * launch->tile_n * most_k * machine->sms / (rate * part);
-    return fmax(ceil(launch->visits / blocks) * tile_us, memory_us);
+    const double visits = sg_sched_is_joined(s, launch)
+                              ? sg_sched_patch_visits(s, launch, launch->patch0)
+                              : launch->visits;
+    return fmax(ceil(visits / blocks) * tile_us, memory_us);
 }
 
 static void count_launch(const sg_sched *s, const sg_step *step, counts *c, sg_static_look *look)
@@ -176,6 +179,7 @@ static void count_launch(const sg_sched *s, const sg_step *step, counts *c, sg_s
     for (int32_t i = 0; i < launch->patches; i++)
         count_patch(s, launch, launch->patch0 + i, c, look);
     c->gemm_us += launch_us(s, launch, c->machine);
+    look->tagged |= c->machine->pool == 0 && sg_sched_is_tagged(s, launch);
 }
 
 static void count_step(const sg_sched *s, int32_t index, counts *c, sg_static_look *look)
@@ -238,6 +242,10 @@ void sg_static_look_at(const sg_sched *s, const sg_machine *machine, sg_static_l
     const double pieces = c.colls > 0 ? c.colls : fmax(1, c.messages / peers) * s->problem->ranks;
     look.us = fmax(c.gemm_us, comm_us) + fmin(c.gemm_us, comm_us) / pieces + c.sum_us +
               (c.lanes > 1 ? machine->join_us : 0);
+    if (look.tagged) { /* sent when all is multiplied, and seen at once */
+        const double tagged_gbps = machine->tagged_gbps > 0 ? machine->tagged_gbps : store_gbps;
+        look.us = c.gemm_us + machine->tagged_us + c.store_bytes / (fmin(tagged_gbps, gbps) * 1e3);
+    }
     *look_out = look;
 }
 
@@ -251,6 +259,7 @@ bool sg_static_is_nearer(const sg_static_wish *wish, const sg_static_look *a,
     if (a_pays != b_pays) return a_pays;
     if (!a_pays) return !a->overlaps && b->overlaps;
     if (a->us > b->us * margin || b->us > a->us * margin) return a->us < b->us;
+    if (a->tagged != b->tagged) return a->tagged;
     const bool slabs = wish->kind == SG_STATIC_SLABS;
     if (a->slabs != b->slabs) return a->slabs == slabs;
     const bool hetero = wish->kind != SG_STATIC_UNIFORM;

@@ -35,6 +35,7 @@ typedef struct sg_static_look {
     bool overlaps; /* products and communication are not just one behind the other */
     bool slabs;    /* products wait along k */
     bool hetero;   /* the own rows are not in step with the others */
+    bool tagged;   /* data tell by themselves that they have come, which is for few rows */
     double us;     /* by rates, floors and what stays exposed at the ends */
 } sg_static_look;
 

@@ -287,6 +287,10 @@ const char *sg_sched_tagged_fault(const sg_sched *s, int32_t *step_out);
 /* Does the launch store tagged data? */
 bool sg_sched_is_tagged(const sg_sched *s, const sg_launch *launch);
 
+/* Is it of tagged data for owners of rows, all of which fit one tile?  A backend may multiply them
+ * together, with the columns of B that it then reads once. */
+bool sg_sched_is_joined(const sg_sched *s, const sg_launch *launch);
+
 /* Is STEP a launch that norms rows, and multiplies nothing? */
 static inline bool sg_step_norms(const sg_step *step)
 {

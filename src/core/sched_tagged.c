@@ -12,6 +12,16 @@ bool sg_sched_is_tagged(const sg_sched *s, const sg_launch *l)
     return l->patches > 0 && !l->norm && p->tos > 0 && is_tagged(s, &s->to[p->to0]);
 }
 
+bool sg_sched_is_joined(const sg_sched *s, const sg_launch *l)
+{
+    const sg_patch *const first = &s->patch[l->patch0];
+    int32_t rows = 0, products = 0;
+    if (!sg_sched_is_tagged(s, l) || sg_problem_out(s->problem) != SG_OUT_SCATTER) return false;
+    for (; products < l->patches && first[products].k0 < first[products].k1; products++)
+        rows += first[products].rows;
+    return products > 1 && rows <= l->tile_m;
+}
+
 /* ---- In one hop ------------------------------------------------------------------------------ */
 
 /* All rows of a product to places at every rank, with a flag a tile for each. */

@@ -191,6 +191,8 @@ static double visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
     const double product =
         with_burst(machine, machine->burst, m->now, flops * machine->sms / (rate * tiles));
     const double late = late_part(machine, s, l, p, product);
+    const bool joined = depth > 0 && m->machine->pool == 0 && sg_sched_is_joined(s, l);
+    if (joined && a->patch > l->patch0) return 0; /* with the first one's */
     const double math = (adds_tags(s, p) ? 0 : machine->visit_us) + product;
     /* The memory serves all blocks that have a tile, of other patches of the launch, too, where
      * no cache holds B: other owners' and other strips'.  But sums of tagged tiles are no tiles of
@@ -204,7 +206,8 @@ static double visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
     const double unit = fmax(at_once / machine->mem_gbps, most) / (tiles * 1e3);
     const double in_step = (row_bytes(s, p) + sg_sim_b_read(m, s, l, a, 0)) * unit;
     const double apart = apart_part(in_step, math * (double)p->rows / rows);
-    const double memory = (row_bytes(s, p) + sg_sim_b_read(m, s, l, a, apart)) * unit;
+    const double b_read = joined ? sg_sim_b_bytes(s, p) : sg_sim_b_read(m, s, l, a, apart);
+    const double memory = (row_bytes(s, p) + b_read) * unit;
     /* While other blocks multiply, a block has twice its share. */
     const double adding = adding_us(machine, s, p) + late_bytes(s, p) * unit / 2;
     return late * adding + beside_memory(machine, math, memory);

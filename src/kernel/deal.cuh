@@ -12,8 +12,9 @@ static void count_tiles(const sg_kernel_gemm *g, const sg_instance *k, int64_t *
     const int patches = k->fold == FOLD_TAGGED ? 1
                         : k->fold == FOLD_HOPS ? g->param.products
                                                : g->param.patches;
-    for (int i = 0; i < patches; ++i) {
-        const sg_patch *p = &g->lists->patch[g->param.patch0 + i];
+    for (int i = 0; i < (g->param.joined ? 1 : patches); ++i) {
+        const sg_patch *p =
+            g->param.joined ? &g->param.first : &g->lists->patch[g->param.patch0 + i];
         *tiles_out += sg_walk_visits(p, k->bm, k->bn);
         *units_out += sg_walk_units(p, k->bm, k->bn, k->cm, k->cn);
     }
@@ -97,7 +98,7 @@ static const char *deal_first(sg_kernel_gemm *g, const sg_instance *k)
 {
     if (g->param.workers > SG_KERNEL_BLOCKS) return "the GPU has too many SMs";
     if (k->fold == FOLD_SLICES) return nullptr;
-    const sg_patch *first = &g->lists->patch[g->param.patch0];
+    const sg_patch *first = g->param.joined ? &g->param.first : &g->lists->patch[g->param.patch0];
     int patch = -1, base = 0, end = 0, band, col;
     const int cluster = k->cm * k->cn;
     for (int block = 0; block < g->param.workers && g->param.units > 0; ++block) {

@@ -199,6 +199,8 @@ static uint32_t patience_of(const sg_kernel_gemm *g)
 static const char *aim_fast(sg_kernel_gemm *g, const needs *n)
 {
     int all;
+    g->param.joined = n->joined;
+    if (n->joined) g->param.first = n->first;
     const sg_instance *table = sg_instance_table(&all);
     int best = -1;
     for (int i = 0; i < all && best < 0; ++i)
@@ -365,6 +367,7 @@ const char *sg_kernel_gemm_aim(sg_kernel_gemm *gemm)
     const char *why = nullptr;
     gemm->param.epilogue = program->bias != nullptr || program->act != SG_KERNEL_NONE;
     if (needs n; !aim_again(gemm)) {
+        if (gemm->param.patches > 0) gemm->param.first = gemm->lists->patch[gemm->param.patch0];
         gemm->slow = read_needs(gemm, &n);
         if (gemm->slow == nullptr) gemm->slow = aim_fast(gemm, &n);
         if (gemm->slow != nullptr) why = n.never != nullptr ? n.never : aim_slow(gemm, n.tagged);

@@ -34,7 +34,8 @@ template <class S> DEV void hops_look_up(const Param &P, const Smem<S> &smem, in
         const uint32_t to = hops_extent(smem, lane);
         shared_store8(tagged_to(smem, lane), tagged_place<S>(P, P.program.to[p.to0], half));
         shared_store(to, (uint32_t)p.col0), shared_store(to + 4, (uint32_t)p.cols);
-        shared_store(to + 8, (uint32_t)p.rows), shared_store(to + 12, (uint32_t)p.width);
+        shared_store(to + 8, (uint32_t)p.rows);
+        shared_store(to + 12, (uint32_t)(p.row0 - P.first.row0) << 8 | p.width);
     }
     if (behind == 0) { /* a scatter of which this rank gets nothing */
         if (lane == 0) shared_store(smem.hello + TAGGED_HOW, 0);
@@ -75,6 +76,18 @@ template <class S> DEV sg_patch hops_patch(const Math<S> &m, int product)
     p.col0 = (int32_t)shared_load(from), p.cols = (int32_t)shared_load(from + 4);
     p.rows = (int32_t)shared_load(from + 8), p.width = (uint8_t)shared_load(from + 12);
     return p;
+}
+
+/* Of products whose rows are one tile's: which has row ROW of the tile, and *ROW_OUT of its own. */
+template <class S> DEV int hops_owner(const Math<S> &m, int row, int *row_out)
+{
+    int product = 0;
+    for (;; ++product) {
+        const uint32_t from = hops_extent(m.smem, product);
+        *row_out = row - (int)(shared_load(from + 12) >> 8);
+        const bool here = (unsigned)*row_out < shared_load(from + 8);
+        if (here || product + 1 >= m.P.products) return product;
+    }
 }
 
 /* Slice SLICE of SLICES of tile INDEX of PRODUCT. */
@@ -124,6 +137,29 @@ template <class S, int ITEMS> DEV void hops_take(Summing<S> &s, bool last)
     }
 }
 
+/* As tagged_send(), each row to its owner. */
+template <class S>
+DEV void hops_send_joined(const Summing<S> &s, const float (&acc)[S::MI][S::SUMS])
+{
+    const Math<S> &m = s.m;
+    const int first = (m.part * S::MI * 4 + m.warp) * 16;
+#pragma unroll
+    for (int eight = 0; eight < 2 * S::MI; ++eight) {
+        const int row = first + eight / 2 * 64 + eight % 2 * 8 + m.lane / 4;
+        int own_row = 0;
+        const int owner = hops_owner(m, row, &own_row);
+        char *there = (char *)(uintptr_t)shared_load8(tagged_to(m.smem, owner)) +
+                      ((int64_t)s.unit * S::BM + own_row / 8 * 8) * (S::BN * 2) +
+                      (own_row % 8 * 4 + m.lane % 4) * WORD_BYTES;
+#pragma unroll
+        for (int x = 0; x < EIGHT<S>; ++x) {
+            const uint4 word =
+                tagged_word<typename S::T>(&acc[eight / 2][16 * x + eight % 2 * 2], m.lane);
+            if (row < s.rows) store_tagged(there + x * WORDS_BYTES, word);
+        }
+    }
+}
+
 /* ---- A math warp ----------------------------------------------------------------------------- */
 
 template <class S> DEV void hops_products(Math<S> &m, Summing<S> &s)
@@ -137,9 +173,14 @@ template <class S> DEV void hops_products(Math<S> &m, Summing<S> &s)
         __syncwarp(); /* matrix instructions are for whole warps */
         multiply(m, acc, m.next_stages, unit + stride, nullptr, false);
         if (unit == first) s.alive = tagged_gate(m);
-        hops_find(s, m.patch, unit - m.base, 0, 1);
-        s.hop.to = m.patch;
-        tagged_send(s, acc);
+        if (m.P.joined) {
+            s.unit = unit, s.rows = s.alive ? m.P.first.rows : 0;
+            hops_send_joined(s, acc);
+        } else {
+            hops_find(s, m.patch, unit - m.base, 0, 1);
+            s.hop.to = m.patch;
+            tagged_send(s, acc);
+        }
         math_stamp(m, STAMP_SENT);
     }
 }

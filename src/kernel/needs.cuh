@@ -24,7 +24,9 @@ typedef struct needs {
     int64_t b_read, b_most; /* elements of B that are read by all tiles; of the largest B */
     int parts, part_place;  /* as in sg_kernel_gemm_param; parts -1: not yet known */
     bool tagged, owners;    /* it is a launch of tagged data; of products for owners */
-    const char *never;      /* why no kernel can serve it, which of tagged data is possible */
+    bool joined;            /* whose rows fit a tile together, as in `first` */
+    sg_patch first;
+    const char *never; /* why no kernel can serve it, which of tagged data is possible */
 } needs;
 
 static bool ends_inside(const sg_kernel_place *place, int col0, int cols)
@@ -221,6 +223,30 @@ static const char *to_owners_fault(const sg_kernel_gemm *g)
     return nullptr;
 }
 
+/* Products of rows that lie one behind the other and fit a tile: then B need not be read for each
+ * owner.  *ALL_OUT: all of them as one. */
+static bool join_products(const sg_kernel_gemm *g, sg_patch *all_out)
+{
+    const sg_patch *first = &g->lists->patch[g->param.patch0];
+    const int count = g->param.products;
+    int begin = first->row0, end = begin, rows = 0;
+    bool joins = count > 1 && g->param.patches - count <= 1; /* sums go on otherwise */
+    for (int i = 0; i < count; ++i) {
+        const sg_patch *p = first + i;
+        joins &= p->a.buf == first->a.buf && p->a.col0 == first->a.col0 &&
+                 p->a.row0 - p->row0 == first->a.row0 - first->row0 && p->b.buf == first->b.buf &&
+                 p->b.row0 == first->b.row0 && p->b.col0 == first->b.col0 && p->k0 == first->k0 &&
+                 p->k1 == first->k1 && p->col0 == first->col0 && p->cols == first->cols;
+        begin = sg_walk_min(begin, p->row0);
+        if (end < p->row0 + p->rows) end = p->row0 + p->rows;
+        rows += p->rows;
+    }
+    *all_out = *first;
+    all_out->a.row0 += begin - first->row0;
+    all_out->row0 = begin, all_out->rows = rows;
+    return joins && rows == end - begin && rows <= g->param.tile_m;
+}
+
 static const char *tagged_fault(const sg_kernel_gemm *g, bool owners)
 {
     if (g->param.program.type == SG_KERNEL_F32) return "tagged data is of 16 bits";
@@ -252,6 +278,8 @@ static const char *read_needs(const sg_kernel_gemm *g, needs *n)
         const char *why = read_operands(g, first + i, n);
         if (why != nullptr) return why;
     }
+    n->joined = n->owners && join_products(g, &n->first);
+    if (n->joined) n->tile_rows = n->first.rows;
     if (n->tagged) return nullptr;
     for (int i = 0; i < g->param.patches; ++i) {
         const char *why = read_patch(g, &g->lists->patch[g->param.patch0 + i], n);

@@ -141,6 +141,7 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
     const double extent = (double)(p->gather == SG_GATHER_K ? p->m : p->k);
     const double sent = (p->ranks - 1.0) * (double)rows * extent * sg_type_bytes(p->type);
     const int push = sent <= most_pushed_bytes;
+    const bool several = p->ranks > 2 && p->gather == SG_GATHER_A && p->k >= 512;
     int n = 0;
     /* Of two that are alike, the first one is taken: that which takes no engine, and of several
      * waves in parts of k. */
@@ -158,6 +159,8 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
             if (thin > 1) sets[n++] = knobs_of(1, thin, &tile, by, strips);
             if (thin >= 1) sets[n++] = knobs_of(1, 1, &tile, by, strips);
             if (in_step > 0) sets[n++] = knobs_of(1, in_step, &tile, IN_STEP, 1);
+            if (by && several && waves > 1 && waves <= FEW_WAVES)
+                sets[n++] = knobs_of(1, SLABS_OF_FEW, &tile, PEER_BY_PEER, 1);
             for (int chunks = 1; chunks <= 4 && (chunks == 1 || chunks <= rows);
                  chunks *= 2 + 2 * by) {
                 const int parts = by && chunks > 1 ? 1 : slabs;

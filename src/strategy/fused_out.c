@@ -54,7 +54,7 @@ static const double most_once_bytes = 64e6;
 
 /* Columns of a tile of tagged data: no kernel keeps more in its registers until they are stored, the
  * latter in tall tiles for owners (src/kernel/instance_sm90.cuh). */
-enum { MOST_TAGGED_COLS = 128, MOST_TAGGED_TALL = 192, TALL = 128 };
+enum { MOST_TAGGED_COLS = 128, MOST_TAGGED_TALL = 192, TALL = 128, LEAST_TALL = 64 };
 
 /* The same of tagged data, summed when all is sent: up to 512 rows of 16384 columns in two hops of
  * four ranks; and at once where two hops are possible, which pay sooner here. */
@@ -184,13 +184,15 @@ static int propose_slices(const sg_problem *p, const sg_machine *machine, const 
 static int propose_narrow(const sg_problem *p, const sg_machine *machine, int32_t height, bool once,
                           sg_knobs *sets)
 {
-    const int64_t slices = once ? 1 : sg_min(p->m, p->ranks);
+    const bool all = sg_problem_out(p) == SG_OUT_ALL, low = !once && p->m <= height;
+    /* Rows of all owners that fit a tile are one tile's of tagged data. */
+    const int64_t slices = once || low ? 1 : sg_min(p->m, p->ranks);
     const int64_t bands = slices * sg_ceil_div(sg_ceil_div(p->m, sg_max(1, slices)), height);
     /* A pool's workers take what comes, and calls are tall. */
     if (machine->pool > 0 || p->call || bands > NARROW_BANDS) return 0;
-    const int32_t width = sg_narrow_tile(machine, height, p->n * bands);
-    const bool joined = !once && sg_problem_out(p) == SG_OUT_ALL && p->m <= height;
-    if (width == 0 || joined) return 0;
+    int32_t width = sg_narrow_tile(machine, height, p->n * bands);
+    if (width > 0 && height >= TALL && width < LEAST_TALL) width = LEAST_TALL;
+    if (width == 0 || (all && low)) return 0;
     sets[0] = whole(height, width);
     sets[0].value[ONCE] = once;
     return 1;
@@ -226,7 +228,8 @@ static bool is_dealt(const sg_problem *p, const sg_machine *machine, int32_t hei
 static bool suits_tags(const sg_problem *p, int sms, const int32_t *k, bool once)
 {
     const bool all = sg_problem_out(p) == SG_OUT_ALL;
-    const int64_t bands = all ? sg_ceil_div(p->m, k[TILE_M])
+    const int64_t bands = all || p->m <= k[TILE_M]
+                              ? sg_ceil_div(p->m, k[TILE_M])
                               : sg_min(p->m, p->ranks) * sg_ceil_div(p->most_rows, k[TILE_M]);
     const int64_t tiles = bands * sg_ceil_div(p->n, k[TILE_N]);
     const bool tall = !once && k[TILE_M] >= TALL;

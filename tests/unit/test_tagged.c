@@ -122,6 +122,33 @@ static void owners_of_rows_keep_their_sums(void **state)
     discard(&b);
 }
 
+/* Where all their rows fit one tile, they may be multiplied together. */
+static void rows_of_all_owners_may_be_one_tile_s(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *problem;
+        bool once, joins;
+    } cases[] = {
+        {"gemm_rs:bf16:8x21x16:r3", false, true},
+        {"gemm_rs:bf16:9x21x16:r3", false, false},
+        {"gemm_rs:bf16:8x21x16:r3:rows=0,8,0", false, false}, /* one owner */
+        {"gemm_rs:bf16:8x21x16:r3:rows=0,7,1", false, true},
+        {"gemm_ar:bf16:8x21x16:r3", false, false},
+        {"gemm_ar:bf16:8x21x16:r3", true, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        built b;
+        build(cases[i].problem, cases[i].once ? KNOBS(1, 0, 1, 1) : KNOBS(1, 0, 0, 1), &b);
+        for (int r = 0; r < b.problem.ranks; r++) {
+            const sg_sched *const s = &b.sched[r];
+            if (sg_sched_is_joined(s, &s->step[0].u.launch) != cases[i].joins)
+                fail_msg("%s, rank %d", cases[i].problem, r);
+        }
+        discard(&b);
+    }
+}
+
 /* The same schedule as without the knob. */
 static void elsewhere_it_means_nothing(void **state)
 {
@@ -601,29 +628,50 @@ static void words_are_stored_beside_no_product(void **state)
     expect_us(price_of("gemm_ar:f32:64x128x64:r3", true, &m), tile_us + 2 * 2 * 20);
 }
 
+static double price_to_owners(const char *problem, const sg_machine *machine)
+{
+    const sg_strategy *const strategy = sg_strategy_find("fused_out");
+    const sg_knobs knobs = {{1, 0, 64, 64, 0, 1, 1, 1}};
+    sg_simulator *const simulator = sg_simulator_new();
+    sg_problem p;
+    sg_sim_result result;
+    assert_int_equal(sg_problem_parse(problem, &p), SHINGLE_OK);
+    assert_int_equal(sg_simulate_built(simulator, &p, strategy, &knobs, machine, NULL, &result),
+                     SHINGLE_OK);
+    sg_problem_free(&p);
+    sg_simulator_free(simulator);
+    return result.us;
+}
+
+/* A tile for each owner of rows, the own one last, or one tile for all. */
+static void rows_of_all_owners_cost_one_tile(void **state)
+{
+    (void)state;
+    const double tile_us = 100;
+    sg_machine m = quiet_machine(1, 64, 64, tile_us);
+    m.store_gbps = 4.0 * 64 * 64 / 20e3;
+    m.tagged_us = 5;
+    m.hop_us = 1000; /* there is none */
+    expect_us(price_to_owners("gemm_rs:f32:128x64x64:r2", &m), 2 * tile_us + 5);
+    expect_us(price_to_owners("gemm_rs:f32:64x64x64:r2", &m), tile_us + 20.0 / 2 + 5);
+    m.mem_gbps = 4.0 * 64 * 64 / 90e3; /* of a tile: B and all rows of A, or half of them */
+    const double joined_us = price_to_owners("gemm_rs:f32:64x64x64:r2", &m);
+    assert_true(joined_us < price_to_owners("gemm_rs:f32:66x64x64:r2", &m) - 90);
+}
+
 /* A tile for each of three ranks: two products leave, and later the own sum leaves for two
  * others. */
 static void hops_follow_each_other(void **state)
 {
     (void)state;
     const double tile_us = 100;
-    const sg_strategy *const strategy = sg_strategy_find("fused_out");
-    const sg_knobs knobs = {{1, 0, 64, 64, 0, 1, 1, 1}};
-    sg_simulator *const simulator = sg_simulator_new();
-    sg_problem p;
-    sg_sim_result result;
     sg_machine m = quiet_machine(3, 64, 64, tile_us);
     m.store_gbps = 4.0 * 64 * 64 / 20e3;
     m.run_us = m.flag_us = 1000;
     m.tagged_us = 5;
     m.hop_us = 7;
     m.tagged_gbps = m.store_gbps / 2;
-    assert_int_equal(sg_problem_parse("gemm_ar:f32:64x192x64:r3", &p), SHINGLE_OK);
-    assert_int_equal(sg_simulate_built(simulator, &p, strategy, &knobs, &m, NULL, &result),
-                     SHINGLE_OK);
-    expect_us(result.us, tile_us + 4 * 20 + 7 + 4 * 20 + 5);
-    sg_problem_free(&p);
-    sg_simulator_free(simulator);
+    expect_us(price_to_owners("gemm_ar:f32:64x192x64:r3", &m), tile_us + 4 * 20 + 7 + 4 * 20 + 5);
 }
 
 int main(void)
@@ -632,6 +680,7 @@ int main(void)
         cmocka_unit_test(tiles_have_places_at_every_rank),
         cmocka_unit_test(owners_of_columns_send_their_sums),
         cmocka_unit_test(owners_of_rows_keep_their_sums),
+        cmocka_unit_test(rows_of_all_owners_may_be_one_tile_s),
         cmocka_unit_test(elsewhere_it_means_nothing),
         cmocka_unit_test(broken_rules_are_named),
         cmocka_unit_test(they_are_proved),
@@ -639,6 +688,7 @@ int main(void)
         cmocka_unit_test(who_changes_them_is_named),
         cmocka_unit_test(words_are_all_data),
         cmocka_unit_test(words_are_stored_beside_no_product),
+        cmocka_unit_test(rows_of_all_owners_cost_one_tile),
         cmocka_unit_test(hops_follow_each_other),
     };
     return cmocka_run_group_tests_name("tagged", tests, NULL, NULL);
