@@ -11,6 +11,7 @@ static const double fine = 4; /* pieces from which on each is multiplied as it c
 /* Kinds matter among candidates whose bounds are this near to each other: a rule of thumb that
  * mistakes two bounds as far apart as this is no rule. */
 static const double margin = 1.15;
+static const double tags_margin = 1.5;
 
 /* ---- The rule -------------------------------------------------------------------------------- */
 
@@ -258,8 +259,11 @@ bool sg_static_is_nearer(const sg_static_wish *wish, const sg_static_look *a,
     const bool b_pays = b->overlaps && b->us < serial_us;
     if (a_pays != b_pays) return a_pays;
     if (!a_pays) return !a->overlaps && b->overlaps;
+    /* Of few rows there is little to hide under, and what waits for flags waits longer than this
+     * measure knows. */
+    if (a->tagged != b->tagged)
+        return a->tagged ? a->us < tags_margin * b->us : b->us >= tags_margin * a->us;
     if (a->us > b->us * margin || b->us > a->us * margin) return a->us < b->us;
-    if (a->tagged != b->tagged) return a->tagged;
     const bool slabs = wish->kind == SG_STATIC_SLABS;
     if (a->slabs != b->slabs) return a->slabs == slabs;
     const bool hetero = wish->kind != SG_STATIC_UNIFORM;

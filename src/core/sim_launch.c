@@ -163,14 +163,14 @@ static double busy_blocks(const sg_sim *m, const sg_sim_agent *a)
     return fmin(busy, a->got);
 }
 
-/* Of stretches that would read B in step, the part of B that each reads for itself: what the MATH of
- * its rows holds back stays side by side, what waits for a MEMORY that takes as long does not get B
- * twice for one reading (two H200s: rows of two owners, 64x8192x14336 scattered 101 us, predicted
- * 71 in step and 112 apart, and 128x28672x8192 gathered 208 without a link, predicted 133 and 236).
- */
+/* Of stretches that would read B in step, the part of B that each reads for itself: what the MATH
+ * of its rows holds back stays side by side, what waits for a MEMORY that takes as long does not
+ * get B twice for one reading (two H200s: rows of two owners, 64x8192x14336 scattered 101 us,
+ * predicted 71 in step and 112 apart, and 128x28672x8192 gathered 208 without a link, predicted 133
+ * and 236). */
 static double apart_part(double memory, double math)
 {
-    enum { FROM = 6, TO = 10 }; /* tenths of the products' time */
+    enum { FROM = 5, TO = 10 }; /* tenths of the products' time */
     const double most = 0.6, tenths = math > 0 ? 10 * memory / math : 0;
     return most * fmin(1, fmax(0, (tenths - FROM) / (TO - FROM)));
 }

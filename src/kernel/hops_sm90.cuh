@@ -68,7 +68,7 @@ template <class S> DEV void hops_look_up(const Param &P, const Smem<S> &smem, in
 
 /* ---- Tiles ----------------------------------------------------------------------------------- */
 
-/* All products have the same walk but for their extent: PRODUCT's patch, as far as walks need it. */
+/* All products have the same walk but for their extent: PRODUCT's patch, as walks need it. */
 template <class S> DEV sg_patch hops_patch(const Math<S> &m, int product)
 {
     const uint32_t from = hops_extent(m.smem, product);

@@ -23,8 +23,8 @@ typedef struct sg_instance {
     const void *function;
 } sg_instance;
 
-/* Rows of a piece of so many columns that may be stored by themselves: they fill 128 bytes of shared
- * memory.  64: none may. */
+/* Rows of a piece of so many columns that may be stored by themselves: they fill 128 bytes of
+ * shared memory.  64: none may. */
 constexpr int instance_line(int piece_cols)
 {
     return piece_cols <= 64 ? 64 / piece_cols : 64;

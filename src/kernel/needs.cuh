@@ -191,8 +191,8 @@ static const char *one_hop_fault(const sg_kernel_gemm *g)
 }
 
 /* Products for owners, the own one last; the own sum, if there is one; and, unless owners of rows
- * keep their sums, what the other owners send.  Owners have columns of the same rows, or rows of the
- * same columns. */
+ * keep their sums, what the other owners send.  Owners have columns of the same rows, or rows of
+ * the same columns. */
 static const char *to_owners_fault(const sg_kernel_gemm *g)
 {
     const int count = g->param.products, behind = g->param.patches - count, ranks = g->ranks;

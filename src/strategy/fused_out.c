@@ -52,8 +52,8 @@ enum { SUBS, LAG, TILE_M, TILE_N, ONCE, SPLITS, STRIPS, TAGGED };
 /* Of a rank's tiles, as it sends them to all others at once; beyond, two hops are faster. */
 static const double most_once_bytes = 64e6;
 
-/* Columns of a tile of tagged data: no kernel keeps more in its registers until they are stored, the
- * latter in tall tiles for owners (src/kernel/instance_sm90.cuh). */
+/* Columns of a tile of tagged data: no kernel keeps more in its registers until they are stored,
+ * the latter in tall tiles for owners (src/kernel/instance_sm90.cuh). */
 enum { MOST_TAGGED_COLS = 128, MOST_TAGGED_TALL = 192, TALL = 128, LEAST_TALL = 64 };
 
 /* The same of tagged data, summed when all is sent: up to 512 rows of 16384 columns in two hops of
@@ -61,9 +61,9 @@ enum { MOST_TAGGED_COLS = 128, MOST_TAGGED_TALL = 192, TALL = 128, LEAST_TALL = 
 static const double most_tagged_bytes = 26e6, most_tagged_once_bytes = 8e6;
 
 /* A slice reads all of B: where no cache holds that, the memory takes longer for it than the
- * products of a low slice (measured: 17 to 40 % of the run in slices of one band).  More slices than
- * waves are no sooner on their way, and wait for more (two H200s: 4096x4096x2048, four waves, 131 us
- * in 4 and 144 in 8; 1536 rows, three, 65 whole and 72 in 6). */
+ * products of a low slice (measured: 17 to 40 % of the run in slices of one band).  More slices
+ * than waves are no sooner on their way, and wait for more (two H200s: 4096x4096x2048, four waves,
+ * 131 us in 4 and 144 in 8; 1536 rows, three, 65 whole and 72 in 6). */
 enum { LEAST_BANDS = 4, MOST_SUBS = 8 };
 
 /* Of a product of few waves, more shapes of tiles are worth trying: where waves end shows. */
@@ -223,7 +223,7 @@ static bool is_dealt(const sg_problem *p, const sg_machine *machine, int32_t hei
 
 /* May tagged data be of tiles as in K?  It is stored beside no product: one wave is best; owners of
  * several ranks save so much that there may be two, the last as good as full.  On four H200s
- * 512x8192x2048: 65 us in 256 tiles, 74 in 172, else 75, and scattered 44 in 256, 61 in 172, else 49;
+ * 512x8192x2048: 65 us in 256 tiles, 74 in 172, else 75, scattered 44 in 256, 61 in 172, else 49;
  * 512x12288x12288: 270 in 384, else 259. */
 static bool suits_tags(const sg_problem *p, int sms, const int32_t *k, bool once)
 {

@@ -4,6 +4,8 @@
 #ifndef TESTS_MORE_PROBLEMS_H
 #define TESTS_MORE_PROBLEMS_H
 
+#include <string.h>
+
 static const char *const ops[] = {"ag_gemm", "gemm_rs", "gemm_ar", "a2a_gemm", "gemm_a2a"};
 enum { OPS = sizeof ops / sizeof ops[0] };
 
@@ -38,8 +40,8 @@ static const char *const forms[OPS][FORMS] = {
      "dma{form=1,chunks=2}"},
 };
 
-/* Sums whose data tell by themselves that they have come, in all tiles that take them; the first ones
- * are of all-reduces alone. */
+/* Sums whose data tell by themselves that they have come, in all tiles that take them; the first
+ * ones are of all-reduces alone. */
 enum { ONE_HOP_FORMS = 7 };
 static const char *const tagged_forms[] = {
     "fused_out{tile_m=64,tile_n=32,once=1,tagged=1}",
@@ -59,6 +61,13 @@ static const char *const tagged_forms[] = {
     "fused_out{tile_m=128,tile_n=192,once=0,tagged=1}",
 };
 enum { TAGGED_FORMS = sizeof tagged_forms / sizeof tagged_forms[0] };
+
+/* The first of them that PROBLEM may have; TAGGED_FORMS: none. */
+static inline int first_tagged_form(const char *problem)
+{
+    if (strncmp(problem, "gemm_ar", 7) == 0) return 0;
+    return strncmp(problem, "gemm_rs", 7) == 0 ? ONE_HOP_FORMS : TAGGED_FORMS;
+}
 
 static const char *const more_problems[] = {
     "ag_gemm:f16:520x264x256:r%d",

@@ -460,6 +460,51 @@ static void try_couriers()
     emu_sms(0);
 }
 
+static void try_all_tagged(void)
+{
+    /* ranks, m, n, k, tile, blocks, runs, odd, baked, bias, missing, slow, owners, nan */
+    try_tagged({2, 16, 264, 72, 64, 64, 0, 4, 8, false, false, -1, -1, 0, -1});
+    try_tagged({2, 1, 200, 136, 64, 32, 3, 5, 3, true, true, -1, -1, 0, -1});
+    try_tagged({1, 70, 136, 72, 64, 96, 0, 3, 0, true, false, -1, -1, 0, 0});
+    try_tagged({3, 75, 264, 72, 64, 128, 2, 3, 8, false, true, -1, -1, 0, 1});
+    try_tagged({5, 150, 77, 40, 128, 64, 2, 3, 1, true, false, -1, -1, 0, -1});
+    try_tagged({2, 200, 136, 136, 128, 96, 3, 3, 4, false, false, -1, -1, 0, -1});
+    try_tagged({9, 30, 136, 40, 128, 128, 2, 2, 2, false, true, -1, -1, 0, -1});
+    try_tagged({3, 40, 136, 72, 64, 64, 2, 2, 0, false, false, 1, -1, 0, -1});
+    try_tagged({2, 130, 200, 72, 128, 128, 0, 2, 8, true, true, 0, -1, 0, -1});
+    try_tagged({4, 70, 136, 40, 64, 96, 0, 3, 3, false, true, -1, 1, 0, 1});
+    try_tagged({2, 16, 72, 136, 64, 64, 2, 4, 0, true, false, -1, 0, 0, 1});
+    try_tagged({2, 150, 136, 40, 128, 128, 2, 2, 1, false, false, -1, 2, 0, -1});
+    try_tagged({3, 40, 136, 72, 64, 64, 2, 3, 0, false, true, 2, 0, 0, -1});
+    try_tagged({2, 16, 264, 72, 64, 64, 0, 4, 8, true, false, -1, -1, 1, -1});
+    try_tagged({3, 1, 200, 136, 64, 32, 3, 5, 3, false, true, -1, -1, 1, 2});
+    try_tagged({4, 70, 520, 40, 64, 96, 0, 3, 0, true, false, -1, -1, 1, 1});
+    try_tagged({3, 75, 264, 72, 64, 128, 2, 3, 8, false, true, -1, -1, 1, -1});
+    try_tagged({5, 150, 77, 40, 128, 64, 2, 4, 1, true, false, -1, -1, 1, -1});
+    try_tagged({2, 200, 136, 136, 128, 96, 3, 3, 4, false, false, -1, -1, 1, 0});
+    try_tagged({6, 100, 264, 40, 128, 128, 2, 2, 2, true, true, -1, -1, 1, -1});
+    try_tagged({2, 130, 392, 40, 128, 192, 2, 3, 8, true, false, -1, -1, 1, -1});
+    try_tagged({3, 40, 136, 72, 64, 64, 2, 2, 0, false, false, 1, -1, 1, -1});
+    try_tagged({2, 130, 200, 72, 128, 128, 0, 2, 8, true, true, 0, -1, 1, -1});
+    try_tagged({3, 70, 200, 40, 64, 96, 0, 3, 3, true, true, -1, 1, 1, 1});
+    try_tagged({2, 150, 136, 40, 128, 128, 2, 2, 1, false, true, -1, 2, 1, 0});
+    try_tagged({2, 16, 264, 72, 64, 64, 0, 4, 8, false, false, -1, -1, 2, -1});
+    try_tagged({3, 1, 200, 136, 64, 32, 3, 5, 3, true, true, -1, -1, 2, 2});
+    try_tagged({4, 70, 520, 40, 64, 96, 0, 3, 0, false, false, -1, -1, 2, 1});
+    try_tagged({3, 275, 264, 72, 64, 128, 2, 3, 8, true, true, -1, -1, 2, -1});
+    try_tagged({5, 150, 77, 40, 128, 64, 2, 4, 1, false, false, -1, -1, 2, -1});
+    try_tagged({2, 333, 136, 136, 128, 96, 3, 3, 4, true, false, -1, -1, 2, 0});
+    try_tagged({6, 100, 264, 40, 128, 128, 2, 2, 2, false, true, -1, -1, 2, -1});
+    try_tagged({2, 130, 392, 40, 128, 192, 2, 3, 8, true, false, -1, -1, 2, -1});
+    try_tagged({9, 30, 136, 40, 64, 64, 0, 2, 0, false, true, -1, -1, 2, -1});
+    try_tagged({3, 40, 136, 72, 64, 64, 2, 2, 0, true, false, 1, -1, 2, -1});
+    try_tagged({2, 130, 200, 72, 128, 128, 0, 2, 8, false, true, 0, -1, 2, -1});
+    try_tagged({3, 70, 200, 40, 64, 96, 0, 3, 3, true, true, -1, 1, 2, 1});
+    try_tagged({2, 150, 136, 40, 128, 128, 2, 2, 1, false, true, -1, 2, 2, 0});
+    try_tagged_impatient();
+    try_tagged_refused();
+}
+
 int main(int argc, char **argv)
 {
     const int seed = argc > 1 ? atoi(argv[1]) : 1;
@@ -507,47 +552,7 @@ int main(int argc, char **argv)
     try_impatient(128, 256);
     try_impatient(128, 192);
     try_patient();
-    /* ranks, m, n, k, tile, blocks, runs, odd, baked, bias, missing, slow, owners, nan */
-    try_tagged({2, 16, 264, 72, 64, 64, 0, 4, 8, false, false, -1, -1, 0, -1});
-    try_tagged({2, 1, 200, 136, 64, 32, 3, 5, 3, true, true, -1, -1, 0, -1});
-    try_tagged({1, 70, 136, 72, 64, 96, 0, 3, 0, true, false, -1, -1, 0, 0});
-    try_tagged({3, 75, 264, 72, 64, 128, 2, 3, 8, false, true, -1, -1, 0, 1});
-    try_tagged({5, 150, 77, 40, 128, 64, 2, 3, 1, true, false, -1, -1, 0, -1});
-    try_tagged({2, 200, 136, 136, 128, 96, 3, 3, 4, false, false, -1, -1, 0, -1});
-    try_tagged({9, 30, 136, 40, 128, 128, 2, 2, 2, false, true, -1, -1, 0, -1});
-    try_tagged({3, 40, 136, 72, 64, 64, 2, 2, 0, false, false, 1, -1, 0, -1});
-    try_tagged({2, 130, 200, 72, 128, 128, 0, 2, 8, true, true, 0, -1, 0, -1});
-    try_tagged({4, 70, 136, 40, 64, 96, 0, 3, 3, false, true, -1, 1, 0, 1});
-    try_tagged({2, 16, 72, 136, 64, 64, 2, 4, 0, true, false, -1, 0, 0, 1});
-    try_tagged({2, 150, 136, 40, 128, 128, 2, 2, 1, false, false, -1, 2, 0, -1});
-    try_tagged({3, 40, 136, 72, 64, 64, 2, 3, 0, false, true, 2, 0, 0, -1});
-    try_tagged({2, 16, 264, 72, 64, 64, 0, 4, 8, true, false, -1, -1, 1, -1});
-    try_tagged({3, 1, 200, 136, 64, 32, 3, 5, 3, false, true, -1, -1, 1, 2});
-    try_tagged({4, 70, 520, 40, 64, 96, 0, 3, 0, true, false, -1, -1, 1, 1});
-    try_tagged({3, 75, 264, 72, 64, 128, 2, 3, 8, false, true, -1, -1, 1, -1});
-    try_tagged({5, 150, 77, 40, 128, 64, 2, 4, 1, true, false, -1, -1, 1, -1});
-    try_tagged({2, 200, 136, 136, 128, 96, 3, 3, 4, false, false, -1, -1, 1, 0});
-    try_tagged({6, 100, 264, 40, 128, 128, 2, 2, 2, true, true, -1, -1, 1, -1});
-    try_tagged({2, 130, 392, 40, 128, 192, 2, 3, 8, true, false, -1, -1, 1, -1});
-    try_tagged({3, 40, 136, 72, 64, 64, 2, 2, 0, false, false, 1, -1, 1, -1});
-    try_tagged({2, 130, 200, 72, 128, 128, 0, 2, 8, true, true, 0, -1, 1, -1});
-    try_tagged({3, 70, 200, 40, 64, 96, 0, 3, 3, true, true, -1, 1, 1, 1});
-    try_tagged({2, 150, 136, 40, 128, 128, 2, 2, 1, false, true, -1, 2, 1, 0});
-    try_tagged({2, 16, 264, 72, 64, 64, 0, 4, 8, false, false, -1, -1, 2, -1});
-    try_tagged({3, 1, 200, 136, 64, 32, 3, 5, 3, true, true, -1, -1, 2, 2});
-    try_tagged({4, 70, 520, 40, 64, 96, 0, 3, 0, false, false, -1, -1, 2, 1});
-    try_tagged({3, 275, 264, 72, 64, 128, 2, 3, 8, true, true, -1, -1, 2, -1});
-    try_tagged({5, 150, 77, 40, 128, 64, 2, 4, 1, false, false, -1, -1, 2, -1});
-    try_tagged({2, 333, 136, 136, 128, 96, 3, 3, 4, true, false, -1, -1, 2, 0});
-    try_tagged({6, 100, 264, 40, 128, 128, 2, 2, 2, false, true, -1, -1, 2, -1});
-    try_tagged({2, 130, 392, 40, 128, 192, 2, 3, 8, true, false, -1, -1, 2, -1});
-    try_tagged({9, 30, 136, 40, 64, 64, 0, 2, 0, false, true, -1, -1, 2, -1});
-    try_tagged({3, 40, 136, 72, 64, 64, 2, 2, 0, true, false, 1, -1, 2, -1});
-    try_tagged({2, 130, 200, 72, 128, 128, 0, 2, 8, false, true, 0, -1, 2, -1});
-    try_tagged({3, 70, 200, 40, 64, 96, 0, 3, 3, true, true, -1, 1, 2, 1});
-    try_tagged({2, 150, 136, 40, 128, 128, 2, 2, 1, false, true, -1, 2, 2, 0});
-    try_tagged_impatient();
-    try_tagged_refused();
+    try_all_tagged();
     printf("%d passed, %d failed\n", passed, failed);
     return failed != 0;
 }

@@ -1,5 +1,5 @@
-/* turn_tagged.cpp -- of test_turn.cpp: all-reduces and scatters by data that tell by themselves that
- * they have come. */
+/* turn_tagged.cpp -- of test_turn.cpp: all-reduces and scatters by data that tell by themselves
+ * that they have come. */
 #include "turn_world.h"
 
 enum { HASH = 4711 };

@@ -180,6 +180,7 @@ static bool proposes(const char *text, int push, bool in_strips)
     proposals all;
     bool found = false;
     machine.gemm_tflops[SG_BF16] = 700;
+    machine.mem_gbps = 4200;
     propose(text, strategy, &machine, &all);
     assert_true(all.count > 0);
     for (int i = 0; i < all.count; i++) {
@@ -210,8 +211,12 @@ static void pushed_parts_are_proposed_for_few_waves_or_strips(void **state)
     assert_false(proposes("ag_gemm:bf16:2048x28672x8192:r2", 1, false));
     assert_false(proposes("ag_gemm:bf16:2048x2560x8192:r4", 1, false));
     assert_true(proposes("ag_gemm:bf16:512x2560x8192:r4", 1, false));
-    assert_false(proposes("ag_gemm:bf16:2048x2560x8192:r4", 1, true));  /* 25 MB */
-    assert_false(proposes("ag_gemm:bf16:2048x2560x8192:r4", 2, false)); /* nowhere yet */
+    assert_false(proposes("ag_gemm:bf16:2048x2560x8192:r4", 1, true)); /* 25 MB */
+    /* To one peer after the other: of several, where a few waves need them so. */
+    assert_true(proposes("ag_gemm:bf16:2048x2560x8192:r4", 2, false));
+    assert_false(proposes("ag_gemm:bf16:512x2560x8192:r4", 2, false));
+    assert_false(proposes("ag_gemm:bf16:8192x2560x8192:r4", 2, false));
+    assert_false(proposes("ag_gemm:bf16:2048x5120x8192:r2", 2, false));
 }
 
 /* Held back where the product takes long enough for parts of k to come. */
@@ -220,6 +225,7 @@ static void own_rows_are_held_in_long_products_of_one_wave(void **state)
     (void)state;
     assert_true(proposes("ag_gemm:bf16:512x8192x8192:r2", 3, false));
     assert_false(proposes("ag_gemm:bf16:512x8192x2048:r2", 3, false));
+    assert_false(proposes("ag_gemm:bf16:256x16384x8192:r2", 3, false)); /* waits for the memory */
     assert_false(proposes("ag_gemm:bf16:512x5120x8192:r2", 3, false));  /* 52 SMs without tiles */
     assert_false(proposes("ag_gemm:bf16:2048x5120x8192:r2", 3, false)); /* two waves */
     assert_false(proposes("ag_gemm:bf16:512x2560x8192:r4", 3, false));

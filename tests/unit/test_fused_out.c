@@ -274,7 +274,7 @@ static unsigned slices_of(const char *text)
     return slices_on(text, &machine, false);
 }
 
-/* No more than waves, and up to eight, then four, too; of four bands each where no cache holds B. */
+/* No more than waves, up to eight, then four, too; of four bands each where no cache holds B. */
 static void slices_are_of_whole_bands(void **state)
 {
     (void)state;

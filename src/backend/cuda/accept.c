@@ -123,8 +123,8 @@ static bool ends_stages(const sg_sched *s, const sg_launch *l)
     return does;
 }
 
-/* Rows of a patch that ends inside a matrix are stored by themselves in pieces of 64 columns, two by
- * two in pieces of 32, and else by blocks of 64, over whatever stands behind it. */
+/* Rows of a patch that ends inside a matrix are stored by themselves in pieces of 64 columns, two
+ * by two in pieces of 32, and else by blocks of 64, over whatever stands behind it. */
 static bool tramples(const sg_sched *s, const sg_launch *l)
 {
     const int32_t line = l->tile_n % 64 == 0 ? 1 : l->tile_n % 32 == 0 ? 2 : 64;
