@@ -11,7 +11,7 @@ static const double fine = 4; /* pieces from which on each is multiplied as it c
 /* Kinds matter among candidates whose bounds are this near to each other: a rule of thumb that
  * mistakes two bounds as far apart as this is no rule. */
 static const double margin = 1.15;
-static const double tags_margin = 1.5;
+static const double tags_margin = 1.5; /* of tagged data */
 
 /* ---- The rule -------------------------------------------------------------------------------- */
 

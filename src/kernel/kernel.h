@@ -228,8 +228,7 @@ enum { SG_KERNEL_DEAL_BITS = 21 };
 /* The parameters of a product kernel, made by sg_kernel_gemm_make and sg_kernel_gemm_aim. */
 typedef struct sg_kernel_gemm_param {
     CUtensorMap map[SG_KERNEL_MAPS];
-    struct sg_patch
-        first; /* a copy of the first patch: at hand sooner than the list; see `joined` */
+    struct sg_patch first; /* a copy of the first patch: at hand sooner than the list */
     sg_kernel_deal deal[SG_KERNEL_BLOCKS]; /* of a block that takes tiles, without slices of k */
     int8_t map_of[SG_KERNEL_PLACES][4]; /* of a place: as A, as B, as something stored or added, and
                                            row by row; -1: none */
@@ -238,7 +237,7 @@ typedef struct sg_kernel_gemm_param {
     int32_t step; /* of the schedule, for the trouble record */
     int32_t patch0, patches;
     int32_t products; /* of tagged data for owners: patches that multiply, in front of the others */
-    int32_t joined;   /* their rows are one tile's: `first` has all of them */
+    int32_t joined;   /* their rows are one tile's: `first` is all of them, and none of the list */
     int32_t tile_m, tile_n;
     int32_t units; /* what is dealt to the blocks, or to the clusters of blocks */
     int32_t load_bytes;

@@ -3,19 +3,24 @@
 #include "core/sim.h"
 #include "quiet.h"
 
-static double price_of(const char *problem, bool tagged, const sg_machine *machine)
+static double price_with(const char *problem, const sg_knobs *knobs, const sg_machine *machine)
 {
     const sg_strategy *const strategy = sg_strategy_find("fused_out");
-    const sg_knobs knobs = {{1, 0, 64, 64, 1, 1, 1, tagged}};
     sg_simulator *const simulator = sg_simulator_new();
     sg_problem p;
     sg_sim_result result;
     assert_int_equal(sg_problem_parse(problem, &p), SHINGLE_OK);
-    assert_int_equal(sg_simulate_built(simulator, &p, strategy, &knobs, machine, NULL, &result),
+    assert_int_equal(sg_simulate_built(simulator, &p, strategy, knobs, machine, NULL, &result),
                      SHINGLE_OK);
     sg_problem_free(&p);
     sg_simulator_free(simulator);
     return result.us;
+}
+
+static double price_of(const char *problem, bool tagged, const sg_machine *machine)
+{
+    const sg_knobs at_once = {{1, 0, 64, 64, 1, 1, 1, tagged}};
+    return price_with(problem, &at_once, machine);
 }
 
 static double price(bool tagged, const sg_machine *machine)
@@ -79,17 +84,8 @@ static void words_are_stored_beside_no_product(void **state)
 
 static double price_to_owners(const char *problem, const sg_machine *machine)
 {
-    const sg_strategy *const strategy = sg_strategy_find("fused_out");
-    const sg_knobs knobs = {{1, 0, 64, 64, 0, 1, 1, 1}};
-    sg_simulator *const simulator = sg_simulator_new();
-    sg_problem p;
-    sg_sim_result result;
-    assert_int_equal(sg_problem_parse(problem, &p), SHINGLE_OK);
-    assert_int_equal(sg_simulate_built(simulator, &p, strategy, &knobs, machine, NULL, &result),
-                     SHINGLE_OK);
-    sg_problem_free(&p);
-    sg_simulator_free(simulator);
-    return result.us;
+    const sg_knobs to_owners = {{1, 0, 64, 64, 0, 1, 1, 1}};
+    return price_with(problem, &to_owners, machine);
 }
 
 /* A tile for each owner of rows, the own one last, or one tile for all. */
