@@ -145,7 +145,7 @@ static int sms_of(const sg_checker *ck, const sg_step *step)
 /* Does STEP wait, and hold no SMs else?  A collective that does waits on those it will run on. */
 static bool is_waiting(const sg_sched *s, const sg_step *step)
 {
-    if (step->kind == SG_GEMM) return false;
+    if (step->kind == SG_GEMM || sg_step_is_push(step)) return false;
     if (step->kind == SG_COLL && step->u.coll.sms > 0) return false;
     bool waits = step->waits > 0;
     for (int32_t i = 0; step->kind == SG_REDUCE && i < step->u.reduce.adds; i++)

@@ -76,6 +76,9 @@ static const field fields[] = {
     MAY_REAL(idle_part, 0, 0.95),
     MAY_REAL(mem_part, 0, 1),
     MAY_REAL(sm_gbps, 1e-6, 1e6),
+    MAY_REAL(take_gbps, 1e-6, 1e6),
+    MAY_REAL(take_us, 0, 1e6),
+    MAY_REAL(stage_us, 0, 1e6),
     MAY_REAL(cache_mb, 1e-6, 1e6),
     MAY_REAL(vendor, 0.01, 10),
     MAY_REAL(burst, 1, 10),
@@ -349,20 +352,20 @@ static bool is_word(const char *word, size_t length, const char *name)
     return strlen(name) == length && memcmp(word, name, length) == 0;
 }
 
-enum { SEEN_NAME = FIELDS, SEEN_TOPOLOGY };
-_Static_assert(SEEN_TOPOLOGY < 64, "lines that may stand once have a bit each");
+enum { SEEN_NAME = FIELDS, SEEN_TOPOLOGY, SEEN_LINES };
 
-static shingle_status take_once(reader *r, const char *word, int line, uint64_t *seen)
+/* SEEN: of SEEN_LINES lines that may stand once, whether they do. */
+static shingle_status take_once(reader *r, const char *word, int line, bool *seen)
 {
-    if (*seen & UINT64_C(1) << line)
+    if (seen[line])
         return fail_at(r, word, "%.*s stands here a second time; once is right",
                        (int)strcspn(word, " \t\r\n#"), word);
-    *seen |= UINT64_C(1) << line;
+    seen[line] = true;
     return SHINGLE_OK;
 }
 
 /* One line that is not empty.  SEEN has a bit per kind of line that may stand once. */
-static shingle_status take_line(reader *r, sg_machine *m, uint64_t *seen)
+static shingle_status take_line(reader *r, sg_machine *m, bool *seen)
 {
     const char *const word = r->at;
     while (!at_end(r) && !is_blank(*r->at)) r->at++;
@@ -402,11 +405,11 @@ static const char *missing_link(const sg_machine *m)
     return NULL;
 }
 
-static shingle_status check_all(const reader *r, const sg_machine *m, uint64_t seen)
+static shingle_status check_all(const reader *r, const sg_machine *m, const bool *seen)
 {
-    const char *missing = seen & UINT64_C(1) << SEEN_NAME ? NULL : "name";
+    const char *missing = seen[SEEN_NAME] ? NULL : "name";
     for (int i = FIELDS; i-- > 0;)
-        if (fields[i].needed && !(seen & UINT64_C(1) << i)) missing = fields[i].name;
+        if (fields[i].needed && !seen[i]) missing = fields[i].name;
     if (m->tiles == 0 && missing == NULL) missing = "tile";
     if (missing == NULL) missing = missing_link(m);
     if (missing != NULL)
@@ -426,10 +429,10 @@ shingle_status sg_machine_parse(const char *text, const char *name, sg_machine *
     reader r = {name, text, text, 1};
     sg_machine m;
     memset(&m, 0, sizeof m);
-    uint64_t seen = 0;
+    bool seen[SEEN_LINES] = {false};
     for (;;) {
         skip_blanks(&r);
-        if (!at_end(&r)) SG_TRY(take_line(&r, &m, &seen));
+        if (!at_end(&r)) SG_TRY(take_line(&r, &m, seen));
         while (*r.at != '\0' && *r.at != '\n') r.at++;
         if (*r.at == '\0') break;
         r.line_start = ++r.at;

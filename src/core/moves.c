@@ -309,8 +309,14 @@ static bool cut_strip(sg_patch *patch, const sg_gathering *g)
     return col0 < end;
 }
 
-/* What PATCH, whose rows are here, waits for to stay in step with those that come as ARRIVAL
- * says. */
+/* Are OWNER's rows read in place? */
+static bool is_here(const sg_sched *s, const sg_gathering *g, int owner)
+{
+    return owner == s->rank && !g->copied;
+}
+
+/* What PATCH, whose rows are here or come with all others, waits for to stay in step with those
+ * that come as ARRIVAL says. */
 static sg_wait step_wait(const sg_problem *p, const sg_patch *patch, const sg_arrival *arrival)
 {
     return (sg_wait){.by = arrival->by,
@@ -329,8 +335,12 @@ static void await_rows(sg_sched *s, const sg_patch *patch, const sg_piece *piece
                        const sg_gathering *g)
 {
     const sg_problem *const p = s->problem;
-    if (pieces[0].owner == s->rank) {
+    if (is_here(s, g, pieces[0].owner)) {
         if (g->in_step > 0) sg_sched_wait(s, step_wait(p, patch, &g->arrival[g->in_step - 1]));
+        return;
+    }
+    if (g->together) {
+        sg_sched_wait(s, step_wait(p, patch, &g->arrival[s->rank]));
         return;
     }
     for (int i = 0; i < count; i++)
@@ -355,7 +365,7 @@ static void limit_group(const sg_sched *s, const sg_piece *pieces, int count, co
 {
     const bool own = pieces[0].owner == s->rank;
     const int32_t tile_m = s->step[s->open_step].u.launch.tile_m;
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < count && !g->together; i++) {
         const int32_t chunk = own ? pieces[i].rows : g->arrival[pieces[i].owner].chunk;
         const int64_t bands = sg_ceil_div(sg_walk_min(pieces[i].rows, chunk), tile_m);
         if (bands < patch->width) patch->width = (uint8_t)bands;
@@ -365,7 +375,7 @@ static void limit_group(const sg_sched *s, const sg_piece *pieces, int count, co
 /* The part of k that visits of OWNER's rows wait for at a time; 0: all of it, or nothing. */
 static int32_t slab_of(const sg_sched *s, int owner, const sg_gathering *g)
 {
-    if (owner != s->rank) return g->arrival[owner].chunk_k;
+    if (!is_here(s, g, owner)) return g->arrival[owner].chunk_k;
     return g->in_step > 0 ? g->arrival[g->in_step - 1].chunk_k : 0;
 }
 
@@ -375,8 +385,8 @@ static int32_t slab_of(const sg_sched *s, int owner, const sg_gathering *g)
 static void emit_tiles(sg_sched *s, const row_run *run, const sg_piece *pieces, sg_gathering *g)
 {
     const sg_problem *const p = s->problem;
-    const bool own = pieces[0].owner == s->rank;
-    sg_patch patch = patch_of(s, run, own ? SG_A : g->gathered, true);
+    const bool here = is_here(s, g, pieces[0].owner);
+    sg_patch patch = patch_of(s, run, here ? SG_A : g->gathered, true);
     sg_patch part;
     cut_k(p, &patch, g);
     limit_group(s, pieces, run->pieces, g, &patch);
@@ -410,16 +420,16 @@ static void gather_rows(sg_sched *s, sg_gathering *g, const int *order, int coun
     sg_piece pieces[LIST];
     row_run run = {0};
     for (int i = 0; i < count; i++) {
-        const bool own = order[i] == s->rank;
+        const bool here = is_here(s, g, order[i]);
         const sg_part part = sg_problem_part(p, s->rank, order[i]);
-        const int32_t base = (int32_t)(own ? part.held : part.base);
+        const int32_t base = (int32_t)(here ? part.held : part.base);
         int64_t x0 = 0;
         int64_t x1 = 0;
         cut_rows(g, order[i], &part, &x0, &x1);
         sg_piece piece;
         for (sg_pieces it = sg_pieces_of(p, s->rank, order[i], x0, x1);
              sg_piece_next(&it, &piece);) {
-            const bool joins = run.rows > 0 && (pieces[0].owner == s->rank) == own &&
+            const bool joins = run.rows > 0 && is_here(s, g, pieces[0].owner) == here &&
                                run.pieces < LIST && piece.row0 == run.row0 + run.rows &&
                                piece.own_row + base == run.buf_row0 + run.rows;
             if (!joins) {

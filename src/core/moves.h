@@ -106,6 +106,9 @@ typedef struct sg_gathering {
     int32_t k0, k1;            /* the part of k that is; K1 0: all */
     int32_t col0, cols;        /* the strip of columns that is; COLS 0: all */
     int16_t in_step;           /* 1 + the owner whose slabs own rows wait for as well; 0: none */
+    bool together;             /* a flag tells of what has come of all owners' rows; ARRIVAL is the
+                                * same for every owner.  Rows of A alone */
+    bool copied;               /* own rows are in GATHERED, too, and TOGETHER with the others' */
     bool vendor;               /* launches of the vendor's, see below; not along k */
     int sum;                   /* buffer of sums, in f32; 0: not declared */
     int32_t links;             /* patches so far */
@@ -183,6 +186,13 @@ void sg_moves_tagged_scatter(sg_sched *s, int32_t tile_m, int32_t tile_n);
 
 /* Have all ranks their rows in one run? */
 bool sg_moves_owns_runs(const sg_problem *problem);
+
+/* All of a gather of rows of A as tagged data, in SLABS parts of k, for the launch that is opened
+ * next to carry: own rows go to all peers at once, and this rank takes what comes, and its own rows
+ * if they are to be COPIED, into one matrix, with a flag of its own for each part of k.
+ * *GATHERING_OUT: for its patches; ARRIVAL has room for all ranks. */
+void sg_moves_tagged_gather(sg_sched *s, int slabs, bool copied, sg_arrival *arrival,
+                            sg_gathering *gathering_out);
 
 /* Inboxes for all of C, one of each rank, in one buffer.  Where they can, they lie side by side: a
  * last tile that is not full then ends with the buffer, so that a kernel may store it in one piece;

@@ -1,4 +1,5 @@
-/* moves_tagged.c -- sums over all ranks by tagged data that go to owners: see moves.h. */
+/* moves_tagged.c -- sums over all ranks by tagged data that go to owners, and gathers: see
+ * moves.h. */
 #include "core/moves.h"
 
 /* What both hops need. */
@@ -152,4 +153,58 @@ void sg_moves_tagged_scatter(sg_sched *s, int32_t tile_m, int32_t tile_n)
         sg_sched_add(s, places_of_rows(&h, s->rank, &piece, from), &wait);
     }
     sg_sched_to(s, sg_area_of(s->rank, SG_C, piece.own_row, piece.rows, 0, p->n));
+}
+
+/* ---- Gather ---------------------------------------------------------------------------------- */
+
+enum { SENDS, TAKES }; /* lanes behind that of the launch */
+
+/* AREA's part of k from K0 on. */
+static sg_area slab_of(const sg_problem *p, sg_area area, int32_t k0, int32_t slab)
+{
+    area.col0 += k0;
+    area.cols = (int32_t)sg_min(slab, p->k - k0);
+    return area;
+}
+
+/* Appends a push of SRC into the own matrix, which tells of the part of k INDEX. */
+static void take(sg_sched *s, sg_area src, sg_area into, const sg_wait *wait, int32_t index)
+{
+    sg_sched_copy(s, 1 + TAKES, SG_BY_LAUNCH, src);
+    if (wait != NULL) sg_sched_wait(s, *wait);
+    sg_sched_to(s, into);
+    sg_sched_raise(s, s->rank, SG_PER_PATCH, index);
+}
+
+void sg_moves_tagged_gather(sg_sched *s, int slabs, bool copied, sg_arrival *arrival,
+                            sg_gathering *gathering_out)
+{
+    const sg_problem *const p = s->problem;
+    const int inbox = sg_sched_buf(s, SG_REST, "inbox", p->m, p->k, SG_TAGGED);
+    const int gathered = sg_moves_gathered(s, SG_LOCAL, 0);
+    const int32_t chunk_k = sg_chunk_k(p->k, slabs);
+    const int32_t slab = (int32_t)(chunk_k > 0 ? chunk_k : p->k);
+    const sg_area own = sg_moves_held(s, s->rank);
+    for (int32_t k0 = 0, index = 0; k0 < p->k; k0 += slab, index++)
+        for (int i = 1; i < p->ranks; i++) {
+            const int to = (s->rank + i) % p->ranks;
+            if (i == 1 || sg_problem_in(p) == SG_IN_EXCHANGE) /* the same rows share a copy */
+                sg_sched_copy(s, 1 + SENDS, SG_BY_LAUNCH,
+                              slab_of(p, sg_moves_held(s, to), k0, slab));
+            sg_sched_to(s, slab_of(p, sg_moves_arrived(s, to, s->rank, inbox), k0, slab));
+            sg_sched_raise(s, to, SG_PER_PATCH, index);
+        }
+    for (int32_t k0 = 0, index = 0; k0 < p->k; k0 += slab, index++)
+        for (int i = copied ? 0 : 1; i < p->ranks; i++) {
+            const int from = (s->rank + i) % p->ranks;
+            const sg_wait wait = sg_wait_one(from, index);
+            const sg_area come = i > 0 ? sg_moves_arrived(s, s->rank, from, inbox) : own;
+            take(s, slab_of(p, come, k0, slab),
+                 slab_of(p, sg_moves_arrived(s, s->rank, from, gathered), k0, slab),
+                 i > 0 ? &wait : NULL, index);
+        }
+    for (int i = 0; i < p->ranks; i++)
+        arrival[i] = (sg_arrival){.by = (int16_t)s->rank, .chunk = 1, .chunk_k = chunk_k};
+    *gathering_out = (sg_gathering){
+        .gathered = gathered, .arrival = arrival, .together = true, .copied = copied};
 }

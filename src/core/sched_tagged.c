@@ -244,6 +244,123 @@ static const char *launch_fault(const sg_sched *s, const sg_launch *l)
                                                     : scatter_fault(s, l, count);
 }
 
+/* ---- Of a gather, carried by a launch -------------------------------------------------------- */
+
+enum { WORD_COLS = 8 }; /* elements of a word, which comes as a whole */
+
+bool sg_sched_is_take(const sg_sched *s, const sg_step *step)
+{
+    return sg_step_is_push(step) && step->tos == 1 && s->to[step->to0].rank == s->rank;
+}
+
+bool sg_sched_takes_tagged(const sg_sched *s)
+{
+    for (int32_t i = 0; i < s->steps; i++) {
+        const sg_step *const step = &s->step[i];
+        if (!sg_step_is_push(step)) continue;
+        if (is_tagged(s, &step->u.copy.src) || is_tagged(s, &s->to[step->to0])) return true;
+    }
+    return false;
+}
+
+static bool is_whole_words(const sg_sched *s, const sg_area *a)
+{
+    return a->col0 % WORD_COLS == 0 && a->cols % WORD_COLS == 0 && s->problem->type != SG_F32 &&
+           !s->buf[a->buf].wide;
+}
+
+/* Rows for peers, with a flag for each.  SENT: elements, by peer. */
+static const char *send_fault(const sg_sched *s, const sg_step *step, int64_t *sent)
+{
+    if (step->u.copy.src.buf != SG_A || step->raises != step->tos)
+        return "tagged data that are no rows of A, each with a flag";
+    for (int32_t i = 0; i < step->tos; i++) {
+        const sg_area *const to = &s->to[step->to0 + i];
+        const sg_raise *const raise = &s->raise[step->raise0 + i];
+        if (!is_tagged(s, to) || raise->at != to->rank || raise->per != SG_PER_PATCH)
+            return "rows beside tagged data that are none, or without their flag";
+        if (!is_whole_words(s, to)) return "tagged data that are no whole words";
+        sent[to->rank] += (int64_t)to->rows * to->cols;
+    }
+    return NULL;
+}
+
+/* What has come, or own rows, into the own scratch.  *TAKEN: elements that had come. */
+static const char *take_fault(const sg_sched *s, const sg_step *step, int64_t *taken)
+{
+    const sg_area *const src = &step->u.copy.src;
+    const sg_area *const to = &s->to[step->to0];
+    const sg_wait *const wait = &s->wait[step->wait0];
+    if (step->raises != 1 || s->raise[step->raise0].at != s->rank)
+        return "tagged data are taken without an own flag";
+    if (!is_whole_words(s, to)) return "tagged data that are no whole words";
+    if (!is_tagged(s, src)) return NULL;
+    if (step->waits != 1 || wait->per != SG_PER_PATCH || wait->by == s->rank)
+        return "tagged data are taken without their one flag";
+    if (src->rank != s->rank || src->row0 != to->row0 || src->col0 != to->col0 ||
+        s->buf[src->buf].rows != s->buf[to->buf].rows ||
+        s->buf[src->buf].cols != s->buf[to->buf].cols)
+        return "tagged data change their places";
+    *taken += (int64_t)src->rows * src->cols;
+    return NULL;
+}
+
+/* Whatever is sent is all there is, and whatever comes is taken once: a second time would be a
+ * second store to the same element of the scratch. */
+static const char *amounts_fault(const sg_sched *s, const int64_t *sent, int64_t taken)
+{
+    const sg_problem *const p = s->problem;
+    for (int q = 0; q < p->ranks; q++) {
+        if (q == s->rank) continue;
+        if (sent[q] != sg_problem_part(p, q, s->rank).rows * p->k)
+            return "tagged data of a gather that do not go to all others";
+        taken -= sg_problem_part(p, s->rank, q).rows * p->k;
+    }
+    return taken == 0 ? NULL : "tagged data of a gather that are not all taken";
+}
+
+static const char *gather_fault(const sg_sched *s, int32_t *step_out)
+{
+    int64_t sent[SG_MAX_RANKS] = {0};
+    int64_t taken = 0;
+    int32_t waits = 0;
+    int32_t raises = 0;
+    bool takes = false;
+    for (int32_t i = 0; i < s->steps; i++) {
+        const sg_step *const step = &s->step[i];
+        if (!sg_step_is_push(step)) continue;
+        const bool stays = sg_sched_is_take(s, step);
+        const char *const fault = stays   ? take_fault(s, step, &taken)
+                                  : takes ? "rows are sent behind what is taken"
+                                          : send_fault(s, step, sent);
+        *step_out = i;
+        if (fault != NULL) return fault;
+        takes |= stays;
+        waits += step->waits;
+        if (!stays) raises += step->raises;
+    }
+    for (int32_t i = 0; i < s->waits; i++) waits -= s->wait[i].by != s->rank;
+    for (int32_t i = 0; i < s->raises; i++) raises -= s->raise[i].at != s->rank;
+    if (waits != 0 || raises != 0)
+        return "tagged data beside other flags, which tell of nothing else";
+    return amounts_fault(s, sent, taken);
+}
+
+/* Areas of tagged data that pushes store to or take. */
+static int32_t count_pushed(const sg_sched *s)
+{
+    int32_t count = 0;
+    for (int32_t i = 0; i < s->steps; i++) {
+        const sg_step *const step = &s->step[i];
+        if (!sg_step_is_push(step)) continue;
+        count += is_tagged(s, &step->u.copy.src);
+        for (int32_t j = 0; j < step->tos; j++) count += is_tagged(s, &s->to[step->to0 + j]);
+    }
+    return count;
+}
+
+/* ---- All of them ----------------------------------------------------------------------------- */
+
 /* Areas of tagged buffers in the lists; how many of them belong to launch L;
  * and those outside launches. */
 static int32_t count_areas(const sg_sched *s)
@@ -293,6 +410,10 @@ const char *sg_sched_tagged_fault(const sg_sched *s, int32_t *step_out)
     const char *const misplaced = arena_fault(s);
     *step_out = 0;
     if (misplaced != NULL || others == 0) return misplaced;
+    const int32_t pushed = count_pushed(s);
+    if (pushed > 0)
+        return pushed < others ? "tagged data of a gather outside its launch"
+                               : gather_fault(s, step_out);
     for (int32_t i = 0; i < s->steps; i++) {
         const sg_step *const step = &s->step[i];
         if (step->kind != SG_GEMM || !sg_sched_is_tagged(s, &step->u.launch)) continue;

@@ -270,14 +270,20 @@ bool sg_step_is_push(const sg_step *step)
     return step->kind == SG_COPY && step->u.copy.engine == SG_BY_LAUNCH;
 }
 
-static const char *one_push_fault(const sg_sched *s, const sg_step *step)
+/* Beside tagged data some stay: those that take such data, behind their flags, and own rows. */
+static const char *one_push_fault(const sg_sched *s, const sg_step *step, bool tagged)
 {
     const int buf = step->u.copy.src.buf;
-    if (step->waits > 0 || step->after[0] >= 0 || step->after[1] >= 0)
+    const bool takes = s->buf[buf].tagged;
+    if ((step->waits > 0 && !takes) || step->after[0] >= 0 || step->after[1] >= 0)
         return "a copy that a launch carries waits";
-    if (buf != SG_A && buf != SG_B) return "a copy that a launch carries is of no input";
-    for (int32_t i = step->to0; i < step->to0 + step->tos; i++)
-        if (s->to[i].rank == s->rank) return "a copy that a launch carries stays on its rank";
+    if (buf != SG_A && buf != SG_B && !takes) return "a copy that a launch carries is of no input";
+    for (int32_t i = step->to0; i < step->to0 + step->tos; i++) {
+        const bool stays = s->to[i].rank == s->rank;
+        if (stays && !(tagged && step->tos == 1 && s->buf[s->to[i].buf].arena == SG_LOCAL))
+            return "a copy that a launch carries stays on its rank";
+        if (takes && !stays) return "tagged data go on to another rank";
+    }
     return NULL;
 }
 
@@ -298,6 +304,8 @@ const char *sg_sched_push_fault(const sg_sched *s, int32_t *step_out)
     int32_t first = -1; /* of lane 0 */
     int32_t push = -1;
     int launches = 0;
+    bool tagged = false;
+    for (int i = 0; i < s->bufs; i++) tagged |= s->buf[i].tagged;
     for (int32_t i = 0; i < s->steps; i++) {
         const sg_step *const step = &s->step[i];
         if (sg_step_is_push(step)) {
@@ -312,8 +320,8 @@ const char *sg_sched_push_fault(const sg_sched *s, int32_t *step_out)
     for (int32_t i = 0; i < s->steps; i++) {
         const sg_step *const step = &s->step[i];
         *step_out = i;
-        const char *const fault =
-            sg_step_is_push(step) ? one_push_fault(s, step) : other_fault(s, step, push_lanes);
+        const char *const fault = sg_step_is_push(step) ? one_push_fault(s, step, tagged)
+                                                        : other_fault(s, step, push_lanes);
         if (fault != NULL) return fault;
     }
     *step_out = push;

@@ -110,7 +110,7 @@ static void end_push(sg_sim *m, sg_sim_agent *a)
     sg_sim_rank *const r = &m->rank[a->rank];
     r->pushed += sg_sim_push_bytes(s, &s->step[a->step]);
     sg_sim_end_step(m, a, m->now);
-    if (m->machine->pool > 0 || --r->pushes > 0) return;
+    if (m->machine->pool > 0 || r->takes || --r->pushes > 0) return;
     sg_sim_agent *const carrier = &m->agents[r->agent0]; /* lane 0 */
     if (carrier->groups > 0) sg_sim_unstall(m, carrier);
 }
@@ -185,7 +185,11 @@ void sg_sim_set_pushes(sg_sim *m, int rank)
     const sg_machine *const machine = m->machine;
     sg_sim_rank *const r = &m->rank[rank];
     const sg_launch *carrier = NULL;
-    r->push_gbps = machine->store_gbps;
+    r->takes = machine->pool == 0 && sg_sched_takes_tagged(s);
+    r->push_gbps = r->takes && machine->tagged_gbps > 0
+                       ? fmin(machine->tagged_gbps, machine->store_gbps)
+                       : machine->store_gbps;
+    if (r->takes) return; /* warps of all blocks, beside those that store tiles */
     for (int32_t i = 0; i < s->steps && machine->pool == 0; i++) {
         const sg_step *const step = &s->step[i];
         if (step->kind == SG_GEMM && step->lane == 0) carrier = &step->u.launch;
@@ -208,7 +212,7 @@ void sg_sim_set_pushes(sg_sim *m, int rank)
 
 /* Carriers deal what they push among each other, and all of a round is under way at once: a push is
  * there with the last of its round. */
-double sg_sim_push_round_us(const sg_sim *m, int rank)
+static double push_round_us(const sg_sim *m, int rank)
 {
     const sg_sim_rank *const r = &m->rank[rank];
     const int32_t blocks = r->couriers > 0 ? r->couriers : m->machine->sms;
@@ -216,6 +220,16 @@ double sg_sim_push_round_us(const sg_sim *m, int rank)
     if (at_once <= 0) return 0;
     const double end = fmin(ceil(r->pushed / at_once) * at_once, r->pushing);
     return fmax(0, sg_sim_us_of(end - r->pushed, r->push_gbps));
+}
+
+/* Tagged data are seen as they come, and what is taken of them a while later. */
+double sg_sim_push_seen_us(const sg_sim *m, const sg_step *step, int rank, int at)
+{
+    const sg_machine *const machine = m->machine;
+    if (!m->rank[rank].takes)
+        return machine->store_us + sg_sim_far_us(m, rank, at) + push_round_us(m, rank);
+    if (!sg_sched_is_take(&m->sched[rank], step)) return sg_sim_far_us(m, rank, at);
+    return machine->take_us > 0 ? machine->take_us : machine->flag_us;
 }
 
 /* A launch at the start of the run carries it, by blocks without tiles or by its storers, who share
@@ -232,8 +246,14 @@ void sg_sim_run_push(sg_sim *m, sg_sim_agent *a, const sg_step *step)
     a->phase = SG_AT_LAST;
     a->pending = step->tos;
     const sg_sim_rank *const r = &m->rank[a->rank];
+    if (r->takes && sg_sched_is_take(s, step)) {
+        const double gbps =
+            m->machine->take_gbps > 0 ? m->machine->take_gbps : m->machine->mem_gbps;
+        sg_sim_end_step(m, a, a->now + sg_sim_us_of(sg_sim_area_bytes(s, &s->to[step->to0]), gbps));
+        return;
+    }
     const bool couriers = r->couriers > 0 && !(r->early && r->pushed == 0);
-    const double gbps = couriers ? r->push_gbps / step->tos : m->machine->store_gbps;
+    const double gbps = couriers || r->takes ? r->push_gbps / step->tos : m->machine->store_gbps;
     for (int32_t i = step->to0; i < step->to0 + step->tos; i++)
         sg_sim_send(m, SG_FLOW_SMS, (int32_t)(a - m->agents), a->rank, s->to[i].rank,
                     sg_sim_area_bytes(s, &s->to[i]), gbps * 1e3, 0);

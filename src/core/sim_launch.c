@@ -175,6 +175,14 @@ static double apart_part(double memory, double math)
     return most * fmin(1, fmax(0, (tenths - FROM) / (TO - FROM)));
 }
 
+/* What a visit of P takes at least where whatever its SM reads comes a stage of k at a time, beside
+ * warps that take rows. */
+static double least_us(const sg_machine *machine, const sg_patch *p)
+{
+    enum { STAGE_K = 64 };
+    return machine->stage_us * (double)sg_ceil_div(p->k1 - p->k0, STAGE_K);
+}
+
 /* A visit of a patch: tiles at its edges cost as much as whole ones, but for calls of the user. */
 static double visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
                        const sg_sim_agent *a)
@@ -210,7 +218,8 @@ static double visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
     const double memory = (row_bytes(s, p) + b_read) * unit;
     /* While other blocks multiply, a block has twice its share. */
     const double adding = adding_us(machine, s, p) + late_bytes(s, p) * unit / 2;
-    return late * adding + beside_memory(machine, math, memory);
+    const double visit = late * adding + beside_memory(machine, math, memory);
+    return m->rank[a->rank].takes ? fmax(visit, least_us(machine, p)) : visit;
 }
 
 /* The vendor's product, begun at BEGIN, has no waves: libraries split k and choose among many

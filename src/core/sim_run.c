@@ -265,7 +265,7 @@ static void end_sms(sg_sim *m, sg_sim_agent *a)
 static double seen_us(const sg_sim *m, const sg_step *step, int rank, int at)
 {
     if (!sg_step_is_push(step) || m->machine->pool > 0) return sg_sim_flag_us(m, rank, at);
-    return m->machine->store_us + sg_sim_far_us(m, rank, at) + sg_sim_push_round_us(m, rank);
+    return sg_sim_push_seen_us(m, step, rank, at);
 }
 
 void sg_sim_end_step(sg_sim *m, sg_sim_agent *a, double end)
@@ -316,7 +316,8 @@ static double after_us(const sg_sim *m, int rank)
 /* From when a step's flags are seen until it begins: something else waits for them in its lane. */
 static double behind_flags_us(const sg_sim *m, const sg_step *step)
 {
-    return step->kind == SG_FLAG || m->machine->pool > 0 ? 0 : m->machine->lane_us;
+    const bool at_once = step->kind == SG_FLAG || sg_step_is_push(step);
+    return at_once || m->machine->pool > 0 ? 0 : m->machine->lane_us;
 }
 
 /* Steps of other lanes that must have ended, then flags; true once all is settled and it is

@@ -174,6 +174,7 @@ typedef struct sg_sim_rank {
     int32_t pushes;              /* copies that a launch carries and has not ended; not on a pool */
     double pushing, pushed;      /* bytes of all of them, and of those that have ended */
     double push_gbps;            /* the rate at which they leave */
+    bool takes;                  /* they are tagged data, which each rank takes itself */
     int32_t couriers;            /* blocks without tiles that carry them; 0: storers do */
     bool early;                  /* storers carry the first of them even so */
     int32_t colls, products;     /* under way */
@@ -366,8 +367,8 @@ void sg_sim_run_copy(sg_sim *m, sg_sim_agent *a, const sg_step *step);
 void sg_sim_run_kernel(sg_sim *m, sg_sim_agent *a, const sg_step *step);
 void sg_sim_run_push(sg_sim *m, sg_sim_agent *a, const sg_step *step);
 
-/* From the end of a push of RANK until the others of its round have ended as well. */
-double sg_sim_push_round_us(const sg_sim *m, int rank);
+/* From the end of a push of RANK until the flag is seen that it raises at rank AT. */
+double sg_sim_push_seen_us(const sg_sim *m, const sg_step *step, int rank, int at);
 
 /* Finds what the launch of simulated rank RANK carries, and who does it. */
 void sg_sim_set_pushes(sg_sim *m, int rank);

@@ -67,12 +67,13 @@ static void see_peer(void *context, const sg_access *access)
     if (access->what == SG_WRITES && *peer < 0) *peer = access->area.rank;
 }
 
-/* Workers copy within a rank; whatever leaves it, and what its copy engine does, is the link's. */
+/* Workers copy within a rank; whatever leaves it, and what its copy engine does, is the link's, and
+ * so are pushes: all places of visits may be taken by tiles that wait for one. */
 bool sg_lane_is_linked(int rank, const sg_sched *s, int32_t index)
 {
     const sg_step *const step = &s->step[index];
     if (step->kind != SG_COPY) return step->kind == SG_COLL;
-    if (step->u.copy.engine == SG_BY_ENGINE) return true;
+    if (step->u.copy.engine == SG_BY_ENGINE || sg_step_is_push(step)) return true;
     int peer = -1;
     sg_step_access(s, index, NULL, see_peer, &peer);
     return peer != rank;
