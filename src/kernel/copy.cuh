@@ -5,7 +5,7 @@
  * the block in; the last block raises.  A release by one thread covers what it has seen through a
  * barrier.  Blocks have at least STEP_SHARED bytes of shared memory. */
 #pragma once
-#include "kernel/device.cuh"
+#include "kernel/tagged.cuh"
 
 enum { STEP_SHARED = 16 };
 
@@ -107,9 +107,83 @@ DEV void copy_any(const Spot &from, const Spot &to, int rows, int64_t row_bytes)
         copy_rows<uint16_t>(from, to, (uint32_t)rows, row_bytes);
 }
 
+/* ---- Tagged data ----------------------------------------------------------------------------- */
+
+/* Reads a word once it is there, and puts it back to rest.  False: time is up, or somebody has
+ * given up.  Partner: whoever stores tagged words at a peer. */
+DEV bool word_take(sg_kernel_rank *rank, char *from, const Stuck &stuck, uint4 *word_out)
+{
+    uint64_t start = 0;
+    for (uint32_t tries = 1;; ++tries) {
+        load_tagged(from, word_out);
+        if (has_come(*word_out)) break;
+        if (start == 0) start = now_ns();
+        nap();
+        if (tries % 32 != 0) continue;
+        const bool late = now_ns() - start > rank->limit_ns;
+        if ((late || aborted(rank)) && give_up(rank, stuck, late, 0, run_epoch(rank))) return false;
+    }
+    rest_tagged(from);
+    return true;
+}
+
+DEV bool is_tagged(const sg_kernel_program &program, const sg_area &area)
+{
+    return program.place[area.buf].tagged != 0;
+}
+
+/* The eight numbers at FROM, which may stand at any address of theirs. */
+DEV uint4 word_at(const char *from)
+{
+    if ((uintptr_t)from % 16 == 0) return __ldcg((const uint4 *)from);
+    uint32_t w[4];
+    for (int i = 0; i < 4; ++i) {
+        const uint32_t low = __ldcg((const unsigned short *)from + 2 * i);
+        w[i] = low | (uint32_t)__ldcg((const unsigned short *)from + 2 * i + 1) << 16;
+    }
+    return make_uint4(w[0], w[1], w[2], w[3]);
+}
+
+/* Rows as tagged data to all areas of S, as gather_send() stores them: nobody waits for its
+ * flags. */
+DEV void send_step(const sg_kernel_program &program, const sg_kernel_step &s, int half)
+{
+    const Spot from = spot_of(program, s.src, half, false);
+    for (Deal d = deal_begin((uint32_t)s.src.cols / 8); d.row < (uint32_t)s.src.rows;
+         deal_step(d)) {
+        const uint4 word = word_not_at_rest(word_at(from.data + d.row * from.pitch + d.col * 16));
+        for (int i = 0; i < s.tos; ++i) {
+            const Spot to = spot_of(program, program.to[s.to0 + i], half, false);
+            store_tagged(to.data + d.row * to.pitch + d.col * 16, word);
+        }
+    }
+}
+
+/* What has come, as gather_take() stores it, with the flags of S.  Who has waited in vain goes on
+ * to them. */
+DEV void take_step(const sg_kernel_program &program, const sg_kernel_step &s, int half)
+{
+    const Spot from = spot_of(program, s.src, half, false);
+    const Spot to = spot_of(program, program.to[s.to0], half, false);
+    const sg_wait &wait = program.wait[s.wait0];
+    const Stuck stuck = {SG_KERNEL_STUCK_FLAG, wait.by, s.step, -1, wait.flag0};
+    uint4 word;
+    for (Deal d = deal_begin((uint32_t)s.src.cols / 8); d.row < (uint32_t)s.src.rows;
+         deal_step(d)) {
+        if (!word_take(program.rank, from.data + d.row * from.pitch + d.col * 16, stuck, &word))
+            break;
+        *(uint4 *)(to.data + d.row * to.pitch + d.col * 16) = word;
+    }
+    step_leave(program, s);
+}
+
+/* ---- All of them ----------------------------------------------------------------------------- */
+
 /* Copies the source of S to all its areas that may be stored to. */
 DEV void copy_step(const sg_kernel_program &program, const sg_kernel_step &s, int half)
 {
+    if (is_tagged(program, s.src)) return take_step(program, s, half);
+    if (s.tos > 0 && is_tagged(program, program.to[s.to0])) return send_step(program, s, half);
     const uint64_t may = step_enter(program, s);
     const Spot from = spot_of(program, s.src, half, false);
     const int64_t row_bytes =

@@ -52,6 +52,7 @@ static int couriers_for(const sg_kernel_gemm *g, int64_t most, int cluster)
     const int64_t waves = (tiles + most - 1) / most;
     const int64_t workers = ((tiles + waves - 1) / waves + cluster - 1) / cluster * cluster;
     const int64_t spare = (most - workers) / cluster * cluster;
+    if (g->param.takes > 0) return (int)spare; /* everybody carries, they with more warps */
     if (spare < COURIERS_LEAST) return 0;
     if (spare < COURIERS_ENOUGH && !carry_in_time(g, spare, workers)) return 0;
     return (int)(spare < COURIERS_MOST ? spare : COURIERS_MOST / cluster * cluster);
@@ -60,7 +61,7 @@ static int couriers_for(const sg_kernel_gemm *g, int64_t most, int cluster)
 /* Steps that storers carry beside couriers. */
 static int early_steps(const sg_kernel_gemm *g, const sg_instance *k, int couriers)
 {
-    if (couriers == 0 || g->param.pushes < 2) return 0;
+    if (couriers == 0 || g->param.pushes < 2 || g->param.takes > 0) return 0;
     return sg_walk_all_wait(&g->lists->patch[g->param.patch0], g->param.patches, k->bm, k->bn,
                             g->param.workers);
 }
@@ -69,7 +70,7 @@ static int early_steps(const sg_kernel_gemm *g, const sg_instance *k, int courie
 static bool whole_steps(const sg_kernel_gemm *g, int couriers)
 {
     const int64_t most = (int64_t)COURIER_ROOM * g->param.pushes;
-    return couriers > 0 && g->carried > 0 && g->carried <= most &&
+    return couriers > 0 && g->carried > 0 && g->carried <= most && g->param.takes == 0 &&
            g->param.pushes >= g->param.early + 2 * couriers;
 }
 

@@ -3,7 +3,7 @@
 #include "kernel/deal.cuh"
 #include "kernel/needs.cuh"
 
-enum { MAX_INSTANCES = 128 };
+enum { MAX_INSTANCES = 192 };
 
 /* ---- The table ------------------------------------------------------------------------------- */
 
@@ -33,14 +33,14 @@ int sg_kernel_tiles(enum sg_kernel_type type, sg_kernel_tile *tiles_out, int roo
     int sms = 0, all = 0, count = 0;
     const sg_instance *table = sg_instance_table(&all);
     if (current_arch(&sms) != 90 || type == SG_KERNEL_F32) {
-        if (room > 0) tiles_out[count++] = sg_kernel_tile{128, 128, 0, 0, 1};
+        if (room > 0) tiles_out[count++] = sg_kernel_tile{128, 128, 0, 0, 1, 1};
         return count;
     }
-    for (int i = 0; i < all && count < room; ++i) {
-        const sg_instance *k = &table[i];
-        bool known = k->type != (int)type || k->fold != FOLD_ADDENDS; /* whatever else they take */
+    for (int i = 0; i < 2 * all && count < room; ++i) { /* those that take addends first */
+        const sg_instance *k = &table[i % all];
+        bool known = k->type != (int)type || k->fold != (i < all ? FOLD_ADDENDS : FOLD_NONE);
         for (int j = 0; j < count; ++j) known |= tiles_out[j].m == k->bm && tiles_out[j].n == k->bn;
-        if (!known) tiles_out[count++] = sg_kernel_tile{k->bm, k->bn, 0, 0, 0};
+        if (!known) tiles_out[count++] = sg_kernel_tile{k->bm, k->bn, 0, 0, 0, i < all};
     }
     for (int i = 0; i < all; ++i)
         for (int j = 0; j < count; ++j) {
@@ -50,6 +50,7 @@ int sg_kernel_tiles(enum sg_kernel_type type, sg_kernel_tile *tiles_out, int roo
             tiles_out[j].parts |= same && table[i].fold == FOLD_PARTS;
             if (same && table[i].fold == FOLD_TAGGED) tiles_out[j].tagged |= SG_KERNEL_ONE_HOP;
             if (same && table[i].fold == FOLD_HOPS) tiles_out[j].tagged |= SG_KERNEL_TO_OWNERS;
+            if (same && table[i].fold == FOLD_GATHER) tiles_out[j].tagged |= SG_KERNEL_GATHERS;
         }
     return count;
 }
@@ -113,11 +114,14 @@ static const uint64_t FIRST_OUT = UINT64_C(0x12f0000000000000);
 
 static bool serves(const sg_kernel_gemm *g, const sg_instance *k, const needs *n)
 {
+    const bool gathers = g->param.takes > 0;
     const Fold adds = n->owners            ? FOLD_HOPS
                       : n->tagged          ? FOLD_TAGGED
                       : n->part_place >= 0 ? FOLD_PARTS
                       : n->adds            ? FOLD_ADDENDS
+                      : gathers            ? FOLD_GATHER
                                            : FOLD_NONE;
+    if (gathers && adds != FOLD_GATHER) return false;
     const Fold fold = g->want_split > 1 ? FOLD_SLICES : adds;
     const int cluster = k->cm * k->cn;
     if (k->type != g->param.program.type || k->bm != g->param.tile_m || k->bn != g->param.tile_n)

@@ -13,7 +13,6 @@
 #pragma once
 #include "kernel/copy.cuh"
 #include "kernel/instance.h"
-#include "kernel/tagged.cuh"
 #include "kernel/turn.cuh"
 
 typedef sg_kernel_gemm_param Param;
@@ -180,19 +179,14 @@ DEV void wait_addends(const Param &P, const Visit &v, uint64_t epoch, int visit)
  * In the words and places of tagged.cuh, as the fast kernels that other ranks may have: flags are
  * neither raised nor awaited, and columns beyond the patch, up to the tile's, travel as zeros. */
 
-DEV bool is_tagged(const Param &P, const sg_area &area)
-{
-    return P.program.place[area.buf].tagged != 0;
-}
-
 DEV bool stores_tagged(const Param &P, const sg_patch &p)
 {
-    return p.tos > 0 && is_tagged(P, P.program.to[p.to0]);
+    return p.tos > 0 && is_tagged(P.program, P.program.to[p.to0]);
 }
 
 DEV bool adds_tagged(const Param &P, const sg_patch &p)
 {
-    return p.adds > 0 && is_tagged(P, P.program.add[p.add0].area);
+    return p.adds > 0 && is_tagged(P.program, P.program.add[p.add0].area);
 }
 
 /* That of eight columns from COL on in row ROW of a visit's tile. */
@@ -222,25 +216,6 @@ DEV void send_words(const Param &P, const Visit &v, int i0, int j0, int half, co
     }
 }
 
-/* Reads a word once it is there, and puts it back to rest.  False: time is up, or somebody has
- * given up.  Partner: send_words() or tagged_send(). */
-DEV bool word_take(const Param &P, char *from, const Stuck &stuck, uint4 *word_out)
-{
-    sg_kernel_rank *rank = P.program.rank;
-    uint64_t start = 0;
-    for (uint32_t tries = 1;; ++tries) {
-        load_tagged(from, word_out);
-        if (has_come(*word_out)) break;
-        if (start == 0) start = now_ns();
-        nap();
-        if (tries % 32 != 0) continue;
-        const bool late = now_ns() - start > rank->limit_ns;
-        if ((late || aborted(rank)) && give_up(rank, stuck, late, 0, run_epoch(rank))) return false;
-    }
-    rest_tagged(from);
-    return true;
-}
-
 /* All of a visit that adds up what ranks have sent: into C and, of an owner's, to all others
  * first. */
 template <class T> DEV void sum_words(const Param &P, const Visit &v, int half, int visit)
@@ -255,7 +230,8 @@ template <class T> DEV void sum_words(const Param &P, const Visit &v, int half, 
             const Stuck stuck = {SG_KERNEL_STUCK_FLAG, add.wait.by, P.step, visit,
                                  add.wait.flag0 + v.tile};
             uint4 word;
-            if (!word_take(P, word_of(P, v, add.area, half, row, col), stuck, &word)) return;
+            if (!word_take(P.program.rank, word_of(P, v, add.area, half, row, col), stuck, &word))
+                return;
             word_add<T>(word, sum);
         }
         for (int j = 0; j < 8 && p.final; ++j) {

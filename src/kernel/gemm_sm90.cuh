@@ -12,13 +12,15 @@
  *                            loader as they are up; the last block's ends the run
  *     warpgroup 1.. math     (math_sm90.cuh) 64 or 128 rows of the tile each, or a tile each in turn
  *
- * Of a launch of tagged data, warps 1 to 3 do what tagged_sm90.cuh says.
+ * Of a launch of tagged data, warps 1 to 3 do what tagged_sm90.cuh says, and of one whose rows come
+ * as such what gather_sm90.cuh says.
  *
  * Units (a tile, or a tile per block of the cluster) are dealt round robin in list order.  Nothing
  * waits for a later unit of the list, so any number of blocks makes progress.  The math warps never
  * touch a flag, and never wait for anything further away than their cluster's barriers. */
 #pragma once
 #include "kernel/courier_sm90.cuh"
+#include "kernel/gather_sm90.cuh"
 #include "kernel/hops_sm90.cuh"
 #include "kernel/load_sm90.cuh"
 #include "kernel/math_sm90.cuh"
@@ -41,7 +43,8 @@ template <class S> DEV void barriers_begin(const Param &P, const Smem<S> &smem)
         mbar_init(smem.slot_empty + 8 * i, 1);
         /* Its first phase is over: math waits for the second, until the
          * storer has carried its rows. */
-        if (S::FOLD != FOLD_SLICES && storers_carry(P) > 0) mbar_arrive(smem.slot_empty + 8 * i);
+        if (S::FOLD != FOLD_SLICES && !S::GATHERS && storers_carry(P) > 0)
+            mbar_arrive(smem.slot_empty + 8 * i);
     }
     for (int i = 0; i < S::WGS; ++i) {
         mbar_init(smem.pushed + 8 * i, 1); /* its storer */
@@ -49,7 +52,7 @@ template <class S> DEV void barriers_begin(const Param &P, const Smem<S> &smem)
         if (S::SLOT_ADDS)
             mbar_init(smem.added + 8 * i, 1); /* its storer, and the bytes it announced */
     }
-    for (int i = 0; is_courier(P) && i < Courier<S>::CARRIERS; ++i)
+    for (int i = 0; !S::GATHERS && is_courier(P) && i < Courier<S>::CARRIERS; ++i)
         mbar_init(courier_barrier(smem, i), 1);
     for (int i = 0; i < 4; ++i) mbar_arrive(smem.turn); /* the first tile is warpgroup 0's */
     stamp_begin(smem.stamp);
@@ -76,10 +79,14 @@ __global__ void __launch_bounds__(S::THREADS, 1) gemm_sm90(const __grid_constant
         words_begin(smem, threadIdx.x % 32);
     __syncthreads();
     if (S::CL > 1) cluster_meet(); /* of all blocks' barriers: it orders nothing else */
-    if (S::FOLD != FOLD_SLICES && is_courier(P)) {
+    if (S::GATHERS && is_courier(P)) {
+        if constexpr (S::GATHERS) gather_block(P, smem, warp);
+    } else if (S::FOLD != FOLD_SLICES && is_courier(P)) {
         courier(P, smem, warp);
     } else if (warp < 4) {
         if (S::WGS > 1) regs_down<S::MOVER_REGS>();
+        if constexpr (S::GATHERS)
+            if (warp == 1 || warp == 2) gather_carry(P, smem, warp == 2, 0);
         if (warp == 0) {
             if (elect_one()) loader<S>(P, smem, im, in);
         } else if constexpr (S::TAGS) {

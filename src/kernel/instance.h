@@ -5,9 +5,11 @@
 #include "kernel/kernel.h"
 
 /* What an instance can add to its own product: nothing, addends of a patch, slices of k, addends
- * and sums in f32 that other patches of the launch leave (parts of k), the products of other ranks
- * (tagged_sm90.cuh), or those for owners, and what owners send (hops_sm90.cuh). */
-enum Fold { FOLD_NONE, FOLD_ADDENDS, FOLD_SLICES, FOLD_PARTS, FOLD_TAGGED, FOLD_HOPS };
+ * and sums in f32 that other patches of the launch leave (parts of k), the products of other
+ * ranks (tagged_sm90.cuh), or those for owners, and what owners send
+ * (hops_sm90.cuh).  FOLD_GATHER: it adds nothing, and its rows come as tagged data
+ * (gather_sm90.cuh). */
+enum Fold { FOLD_NONE, FOLD_ADDENDS, FOLD_SLICES, FOLD_PARTS, FOLD_TAGGED, FOLD_HOPS, FOLD_GATHER };
 
 /* The most addends of a tile that a warpgroup has to itself. */
 enum { SG_INSTANCE_SLOT_ADDS = 3 };

@@ -164,19 +164,52 @@ typedef struct sg_kernel_step {
     int32_t raise0, raises;
     int32_t final;      /* of a reduction: bias and activation are applied */
     struct sg_area src; /* of a copy */
+    int32_t pieces;     /* of a take: those of all takes that raise its flag, see
+                         * sg_kernel_count_pieces() */
     uint32_t *ticket;   /* a word of device memory of its own, zero at rest; recovery clears it */
 } sg_kernel_step;
 
+/* Words of tagged data, of 16 bytes and of one row, that a warp carries at once; half of them of a
+ * step that has no more than FEW, so that more warps share it. */
+enum { SG_KERNEL_PIECE_WORDS = 256, SG_KERNEL_FEW_WORDS = 1 << 14 };
+
+/* So many pieces of them has a row of step S, and all of it. */
+SG_WALK int32_t sg_kernel_row_pieces(const sg_kernel_step *s)
+{
+    const int32_t words = s->src.cols / 8;
+    const bool few = (int64_t)s->src.rows * words <= SG_KERNEL_FEW_WORDS;
+    return sg_walk_div(words, few ? SG_KERNEL_PIECE_WORDS / 2 : SG_KERNEL_PIECE_WORDS);
+}
+
+SG_WALK int32_t sg_kernel_pieces(const sg_kernel_step *s)
+{
+    return s->src.rows * sg_kernel_row_pieces(s);
+}
+
+/* Fills in `pieces` of COUNT steps, which all are takes. */
+SG_WALK void sg_kernel_count_pieces(sg_kernel_step *step, int32_t count,
+                                    const struct sg_raise *raise)
+{
+    for (int32_t i = 0; i < count; ++i) {
+        step[i].pieces = 0;
+        for (int32_t j = 0; j < count; ++j)
+            if (raise[step[j].raise0].flag0 == raise[step[i].raise0].flag0)
+                step[i].pieces += sg_kernel_pieces(&step[j]);
+    }
+}
+
 /* ---- Products -------------------------------------------------------------------------------- */
 
-enum { SG_KERNEL_ONE_HOP = 1, SG_KERNEL_TO_OWNERS = 2 };
+enum { SG_KERNEL_ONE_HOP = 1, SG_KERNEL_TO_OWNERS = 2, SG_KERNEL_GATHERS = 4 };
 
 /* A tile shape that has a fast kernel on the current device, best first for large products. */
 typedef struct sg_kernel_tile {
     int32_t m, n;
     int32_t parts;  /* f32 sums of tiles may be handed from patch to patch of a launch */
-    int32_t tagged; /* it takes tagged data: SG_KERNEL_ONE_HOP, SG_KERNEL_TO_OWNERS or both */
+    int32_t tagged; /* which tagged data it takes: bits SG_KERNEL_ONE_HOP, SG_KERNEL_TO_OWNERS,
+                     * SG_KERNEL_GATHERS */
     int32_t bare;   /* it takes launches without addends, and not only such that have some */
+    int32_t adds;   /* it takes launches with addends */
 } sg_kernel_tile;
 
 /* At most ROOM of them; returns their number.  Other shapes are served by a slow kernel. */
@@ -267,6 +300,9 @@ typedef struct sg_kernel_gemm_param {
     int32_t workers; /* blocks that take tiles; those behind them carry rows */
     int32_t remakes; /* maps of a block in `remake` */
     int8_t remade[SG_KERNEL_PLACES]; /* of a place: the first of its maps there; -1: none */
+    int32_t
+        takes; /* pushes, the last ones, that stay on this rank: of what comes as tagged data, and
+                    * of own rows beside it (gather_sm90.cuh) */
     CUtensorMap *remake; /* device memory; NULL: a fast kernel stores tiles into landings alone */
     sg_kernel_turn turn; /* by the host, for each run */
     sg_kernel_program program;

@@ -110,6 +110,24 @@ template <class S> DEV void loader_begin(const Param &P, const Smem<S> &smem, co
     stamp(smem.stamp, STAMP_LOADER, STAMP_FREE);
 }
 
+/* Where rows are still on their way when a launch begins, B is not: what the first stages hold
+ * is asked for at once, and of the rest what the memory gives meanwhile, into the L2, where it
+ * is a third of what there is room for.  Returns how many of the first unit's stages then lack A
+ * alone. */
+template <class S> DEV int loader_ahead(const Param &P, const Smem<S> &smem, const Source &at)
+{
+    enum { MORE = (256 << 10) / S::B_BYTES };
+    int stages = 0, k = at.k0;
+    for (; stages < S::STAGES && k < at.k1; ++stages, k += STAGE_K) {
+        mbar_expect(smem.full + 8 * stages, P.load_bytes);
+        tma_load(smem.stage + stages * S::STAGE_BYTES + S::A_BYTES, at.b, at.b_k + k, at.column, 0,
+                 smem.full + 8 * stages, P.keep_b);
+    }
+    for (int i = 0; i < MORE && k < at.k1; ++i, k += STAGE_K)
+        tma_prefetch(at.b, at.b_k + k, at.column, 0, P.keep_b);
+    return stages;
+}
+
 template <class S> DEV void loader(const Param &P, const Smem<S> &smem, int im, int in)
 {
     constexpr uint16_t down_mask = (1 << S::CM) - 1;               /* of a column of the cluster */
@@ -123,9 +141,12 @@ template <class S> DEV void loader(const Param &P, const Smem<S> &smem, int im, 
     stamp(smem.stamp, STAMP_LOADER, STAMP_BEGUN);
     if (unit >= P.units) launch_turn();
     int half = -1;
+    int lack_a = 0; /* stages whose B has been asked for */
     for (bool begun = false; unit < P.units; unit += stride, begun = true) {
         source_find<S>(at, P, cursor, unit, im, in);
         if (!begun) loader_begin(P, smem, at);
+        if constexpr (S::GATHERS)
+            if (!begun) lack_a = loader_ahead(P, smem, at);
         const int a_half = half_of(P, at.a_place, &half);
         stamp(smem.stamp, STAMP_LOADER, STAMP_TILE, cursor.patch);
         /* A block that overhangs still multicasts to a live neighbour, so it waits, too. */
@@ -145,14 +166,16 @@ template <class S> DEV void loader(const Param &P, const Smem<S> &smem, int im, 
             const uint32_t since = stamp_clock();
             mbar_wait(P, smem, smem.empty + 8 * ring.at, ring.parity ^ 1, ROLE_LOADER);
             stamp_waited(smem.stamp, STAMP_LOADER, 0, since);
-            mbar_expect(full, P.load_bytes);
+            if (!S::GATHERS || lack_a == 0) mbar_expect(full, P.load_bytes);
             if (S::CN == 1)
                 tma_load(to, at.a, at.a_k + k, at.row, a_half, full, P.keep_a);
             else
                 tma_load_multicast(to + in * (S::A_BYTES / S::CN), at.a, at.a_k + k, at.row, a_half,
                                    full, P.keep_a, over_mask << im);
             to += S::A_BYTES;
-            if (S::CM == 1)
+            if (S::GATHERS && lack_a > 0)
+                --lack_a;
+            else if (S::CM == 1)
                 tma_load(to, at.b, at.b_k + k, at.column, 0, full, P.keep_b);
             else
                 tma_load_multicast(to + im * (S::B_BYTES / S::CM), at.b, at.b_k + k, at.column, 0,

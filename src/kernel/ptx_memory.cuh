@@ -38,6 +38,12 @@ DEV void fence_sys()
     asm volatile("fence.acq_rel.sys;" ::: "memory");
 }
 
+/* The same for this GPU alone: it does not wait for what is on its way to others. */
+DEV void fence_gpu()
+{
+    asm volatile("fence.acq_rel.gpu;" ::: "memory");
+}
+
 DEV void store_relaxed(uint64_t *p, uint64_t v)
 {
     asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
@@ -72,9 +78,22 @@ DEV bool count_up(uint32_t *p, uint32_t limit)
     return true;
 }
 
-/* The same for who cannot do anything else meanwhile: all see what the earlier ones stored, which
- * saves the last one a barrier of memory.  Not true for anybody if BAD is among the bits of the
- * word, which it stays. */
+/* The same for MORE at once, where the last one tells this GPU alone. */
+DEV bool count_up_here(uint32_t *p, uint32_t more, uint32_t limit)
+{
+    uint32_t v;
+    asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], %2;"
+                 : "=r"(v)
+                 : "l"(p), "r"(more)
+                 : "memory");
+    if (v + more < limit) return false;
+    asm volatile("fence.acq_rel.gpu;\nst.relaxed.gpu.global.u32 [%0], 0;" ::"l"(p) : "memory");
+    return true;
+}
+
+/* As count_up() for who cannot do anything else meanwhile: all see what the earlier ones stored,
+ * which saves the last one a barrier of memory.  Not true for anybody if BAD is among the bits
+ * of the word, which it stays. */
 DEV bool count_leave(uint32_t *p, uint32_t limit, uint32_t bad)
 {
     uint32_t v;

@@ -47,7 +47,9 @@ struct Shape {
     /* Registers for a finished, rounded tile beside the sums of the next: the way out then hides
      * under its products. */
     static constexpr bool TAGS = FOLD == FOLD_TAGGED || FOLD == FOLD_HOPS;
-    static constexpr bool HOLDS = TURNS == 1 && !TAGS && MI * BN / 2 + MI * BN / 4 <= 192;
+    static constexpr bool GATHERS = FOLD == FOLD_GATHER;
+    static constexpr bool HOLDS =
+        TURNS == 1 && !TAGS && !GATHERS && MI * BN / 2 + MI * BN / 4 <= 192;
     static constexpr int ADDENDS =
         STAGE_BYTES / (PARTS * PIECE_BYTES); /* pieces that fit a stage */
     static constexpr int SLOT_BYTES = WGS * SLOTS * PIECE_BYTES;
@@ -55,8 +57,11 @@ struct Shape {
     static constexpr int STAGES = ROOM / STAGE_BYTES < 12 ? ROOM / STAGE_BYTES : 12;
     static constexpr int SMEM = 1024 + STAGES * STAGE_BYTES + SLOT_BYTES + SMEM_BARRIERS;
     static constexpr int THREADS = 128 * (1 + WGS);
-    /* 504 registers for a thread of each of three warpgroups. */
-    static constexpr int MATH_REGS = MI * SUMS + (HOLDS ? MI * SUMS / 2 : 0) > 176 ? 224 : 216;
+    /* 504 registers for a thread of each of three warpgroups.  Movers that take words have many
+     * under way. */
+    static constexpr int MATH_REGS = GATHERS                                         ? 200
+                                     : MI * SUMS + (HOLDS ? MI * SUMS / 2 : 0) > 176 ? 224
+                                                                                     : 216;
     static constexpr int MOVER_REGS = 504 - 2 * MATH_REGS;
     /* Blocks that read what this block multicasts: those in its row and column of the cluster. */
     static constexpr int READERS = CM + CN - 1;
@@ -68,7 +73,7 @@ struct Shape {
                       (1 + SG_INSTANCE_SLOT_ADDS) * CHUNKS * PIECE_BYTES <= STAGES * STAGE_BYTES,
                   "addends of a last tile");
     static_assert(FOLD != FOLD_PARTS || (CL == 1 && ADDENDS >= 2), "a sum is two pieces");
-    static_assert(!TAGS || CL == 1, "a unit is a tile");
+    static_assert(!(TAGS || GATHERS) || CL == 1, "a unit is a tile");
     static_assert((BN / CM) % 8 == 0 && (BM / CN) % 8 == 0, "cluster");
     static_assert(STAGES >= 3 && PARTS * PIECE_BYTES <= STAGE_BYTES, "shared memory");
 };
@@ -118,6 +123,17 @@ template <class S> DEV Smem<S> smem_layout(void *raw)
                       SMEM_BARRIERS - STAMP_BYTES,
                   "");
     return s;
+}
+
+DEV void shared_store8(uint32_t to, uint64_t v)
+{
+    shared_store(to, (uint32_t)v);
+    shared_store(to + 4, (uint32_t)(v >> 32));
+}
+
+DEV uint64_t shared_load8(uint32_t from)
+{
+    return (uint64_t)shared_load(from + 4) << 32 | shared_load(from);
 }
 
 /* A position in a ring of N buffers, and the parity of the phase that the next wait is about. */

@@ -397,7 +397,7 @@ template <class S> DEV void storer(const Param &P, const Smem<S> &smem, int im, 
     launch_wait();
     const uint64_t epoch = P.program.rank ? run_epoch(P.program.rank) : 0;
     const bool open = S::FOLD == FOLD_SLICES || !P.turn.gate || storer_gate(P, smem);
-    const int carries = S::FOLD != FOLD_SLICES ? storers_carry(P) : 0;
+    const int carries = S::FOLD != FOLD_SLICES && !S::GATHERS ? storers_carry(P) : 0;
     if (carries > 0) storer_carry(P, smem, wg, carries, open, epoch);
     if (S::TURNS > 1) pace_begin(smem.pace + 4 * PACE_WORDS * wg);
     for (; unit < P.units; unit += S::TURNS * stride) {

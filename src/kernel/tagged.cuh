@@ -34,6 +34,14 @@ DEV bool has_come(const uint4 &word)
     return word.w != AT_REST;
 }
 
+/* A word of any numbers as it may be sent: of two NaNs that would tell of rest the first is
+ * another. */
+DEV uint4 word_not_at_rest(uint4 word)
+{
+    if (!has_come(word)) word.w = 0xffff7fffu;
+    return word;
+}
+
 template <class T> DEV uint4 word_packed(const float *v)
 {
     return make_uint4(pack<T>(v[0], v[1]), pack<T>(v[2], v[3]), pack<T>(v[4], v[5]),

@@ -39,17 +39,6 @@ template <class S> DEV uint32_t tagged_from(const Smem<S> &smem, int i)
 static_assert(16 * TAGGED_RANKS <= 2 * RAISED_BYTES, "");
 enum { TAGGED_C = 0, TAGGED_PITCH = 8, TAGGED_HOW = 16 }; /* from Smem.hello on */
 
-DEV void shared_store8(uint32_t to, uint64_t v)
-{
-    shared_store(to, (uint32_t)v);
-    shared_store(to + 4, (uint32_t)(v >> 32));
-}
-
-DEV uint64_t shared_load8(uint32_t from)
-{
-    return (uint64_t)shared_load(from + 4) << 32 | shared_load(from);
-}
-
 /* The first place of AREA. */
 template <class S> DEV uint64_t tagged_place(const Param &P, const sg_area &area, int half)
 {

@@ -495,6 +495,9 @@ static inline void store_release(uint32_t *p, uint32_t v)
 static inline void fence_sys()
 {
 }
+static inline void fence_gpu()
+{
+}
 static inline void store_relaxed(uint64_t *p, uint64_t v)
 {
     *p = v;
@@ -512,12 +515,17 @@ static inline void add_release_gpu(uint32_t *p)
 {
     ++*p;
 }
-static inline bool count_up(uint32_t *p, uint32_t limit)
+static inline bool count_up_here(uint32_t *p, uint32_t more, uint32_t limit)
 {
     emu_yield();
-    if (++*p < limit) return false;
+    *p += more;
+    if (*p < limit) return false;
     *p = 0;
     return true;
+}
+static inline bool count_up(uint32_t *p, uint32_t limit)
+{
+    return count_up_here(p, 1, limit);
 }
 static inline bool count_leave(uint32_t *p, uint32_t limit, uint32_t bad)
 {

@@ -175,6 +175,7 @@ bool aim(sg_kernel_gemm *g, plan &l, int patches, int pushes, const way &how,
     if (how.arch != 0) g->arch = how.arch;
     g->param.push = l.step.data();
     g->param.pushes = pushes;
+    g->param.takes = how.takes;
     for (int i = 0; i < pushes; ++i)
         for (int j = 0; j < l.step[(size_t)i].tos; ++j)
             g->param.leaves |= l.to[(size_t)(l.step[(size_t)i].to0 + j)].leave;

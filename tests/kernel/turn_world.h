@@ -52,6 +52,7 @@ std::vector<int> share(int m, int ranks, bool empty);
 struct way {
     int tm, tn, cluster, blocks, arch, ranks;
     int64_t carried = 0; /* as the host says */
+    int takes = 0;       /* of the pushes */
 };
 
 /* Prepares a launch of the first PATCHES of L, which carries its first PUSHES steps. */
@@ -94,6 +95,18 @@ struct tagged_ask {
     int nan;    /* this rank's A has a NaN, all ones; -1: none has */
 };
 
+/* Cases of turn_gather.cpp. */
+struct tagged_gather_ask {
+    int ranks, m, n, k, slab, tm, tn, blocks, runs; /* slab: k of a part, 0: all */
+    bool empty, baked, bias;                        /* empty: one rank has no rows */
+    int missing;       /* this rank comes after recovery alone; -1: all come at once */
+    int slow;          /* this rank, or all if it is their number, has another kernel; -1: none */
+    int nan;           /* this rank's A has two NaNs, all ones; -1: none has */
+    bool shut = false; /* a rank has not ended the run before */
+    bool in_place = false; /* own rows are read where they are */
+};
+
+void try_tagged_gather(const tagged_gather_ask &ask);
 void try_tagged(const tagged_ask &ask);
 void try_tagged_refused(void);
 void try_tagged_impatient(void);
