@@ -7,11 +7,11 @@
 
 /* ---- Making and aiming ----------------------------------------------------------------------- */
 
-static const sg_kernel_tile tiles[] = {{128, 256, 1, 2, 1},
-                                       {128, 224, 0, 0, 1},
-                                       {128, 128, 1, 3, 1},
-                                       {64, 128, 1, 3, 1},
-                                       {128, 96, 0, 0, 0}};
+static const sg_kernel_tile tiles[] = {{128, 256, 1, 6, 1, 1},
+                                       {128, 224, 0, 0, 1, 1},
+                                       {128, 128, 1, 7, 1, 1},
+                                       {64, 128, 1, 7, 1, 1},
+                                       {128, 96, 0, 0, 0, 1}};
 enum { TILES = sizeof tiles / sizeof tiles[0] };
 
 int sg_kernel_tiles(enum sg_kernel_type type, sg_kernel_tile *tiles_out, int room)
@@ -269,17 +269,12 @@ static bool all_pushed(gemm_op *g)
             may = fake_may_leave(&g->p, &g->p.to[k], &m);
         }
     if (!may && !fake_give_up(g->p.rank, &g->patience, &m, g->step, -1)) return false;
-    for (int32_t n = 0; n < g->pushes; n++) {
-        const sg_kernel_step *const s = &g->push[n];
-        for (int32_t k = s->to0; k < s->to0 + s->tos && (may || !g->p.to[k].leave); k++)
-            for (int32_t i = 0; i < s->src.rows; i++)
-                for (int32_t j = 0; j < s->src.cols; j++)
-                    fake_put(&g->p, &g->p.to[k], i, j, fake_get(&g->p, &s->src, i, j), true);
-        for (int32_t i = s->raise0; i < s->raise0 + s->raises; i++)
-            fake_raise(&g->p, &g->p.raise[i], 0);
+    for (; g->pushes > 0; g->push++, g->pushes--, fake_pushes++) {
+        if (!fake_may_copy(&g->p, g->push, &m) &&
+            !fake_give_up(g->p.rank, &g->patience, &m, g->push->step, -1))
+            return false;
+        fake_copy(&g->p, g->push, may);
     }
-    fake_pushes += g->pushes;
-    g->pushes = 0;
     return true;
 }
 

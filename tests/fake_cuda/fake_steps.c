@@ -21,10 +21,7 @@ typedef struct step_op {
 static bool step_ready(const step_op *o, missing *m)
 {
     const sg_kernel_program *const p = &o->p;
-    for (int32_t i = 0; i < o->s.waits; i++) {
-        const struct sg_wait *const w = &p->wait[o->s.wait0 + i];
-        if (!fake_flags_up(p->rank, w->by, sg_walk_wait(w, 0, 0, 0, 0), m)) return false;
-    }
+    if (!fake_may_copy(p, &o->s, m)) return false;
     for (int32_t i = 0; i < o->s.adds && o->sums; i++) {
         const struct sg_addend *const a = &p->add[o->s.add0 + i];
         if (a->waits && !fake_flags_up(p->rank, a->wait.by, sg_walk_wait(&a->wait, 0, 0, 0, 0), m))
@@ -50,14 +47,16 @@ static bool run_step(void *data, bool first)
     (void)first;
     const bool ready = step_ready(o, &m);
     if (!ready && !fake_give_up(o->p.rank, &o->patience, &m, o->s.step, -1)) return false;
-    for (int32_t k = 0; k < o->s.tos && (o->sums || o->copies); k++) {
+    if (o->copies) {
+        fake_copy(&o->p, &o->s, ready);
+        return true;
+    }
+    for (int32_t k = 0; k < o->s.tos && o->sums; k++) {
         const struct sg_area *const to = &o->p.to[o->s.to0 + k];
         if (!ready && to->leave) continue;
         for (int32_t i = 0; i < to->rows; i++)
             for (int32_t j = 0; j < to->cols; j++)
-                fake_put(&o->p, to, i, j,
-                         o->sums ? summed(o, i, j, to->col0 + j) : fake_get(&o->p, &o->s.src, i, j),
-                         true);
+                fake_put(&o->p, to, i, j, summed(o, i, j, to->col0 + j), true);
     }
     for (int32_t i = 0; i < o->s.raises; i++) fake_raise(&o->p, &o->p.raise[o->s.raise0 + i], 0);
     return true;

@@ -215,6 +215,32 @@ void fake_put(const sg_kernel_program *p, const struct sg_area *a, int64_t row, 
     sg_data_store(type_of(p, a), value, to, a->col0 + col);
 }
 
+bool fake_may_copy(const sg_kernel_program *p, const sg_kernel_step *s, missing *m)
+{
+    for (int32_t i = 0; i < s->waits; i++) {
+        const struct sg_wait *const w = &p->wait[s->wait0 + i];
+        const bool here = p->place[s->src.buf].tagged
+                              ? fake_words_here(p, &s->src, 0, s->src.rows, w, m)
+                              : fake_flags_up(p->rank, w->by, sg_walk_wait(w, 0, 0, 0, 0), m);
+        if (!here) return false;
+    }
+    return true;
+}
+
+void fake_copy(const sg_kernel_program *p, const sg_kernel_step *s, bool may)
+{
+    bool tagged = false; /* nobody waits for these flags */
+    for (int32_t k = s->to0; k < s->to0 + s->tos; k++) {
+        tagged |= p->place[p->to[k].buf].tagged != 0;
+        for (int32_t i = 0; i < s->src.rows && (may || !p->to[k].leave); i++)
+            for (int32_t j = 0; j < s->src.cols; j++)
+                fake_put(p, &p->to[k], i, j, fake_get(p, &s->src, i, j), true);
+    }
+    fake_rest(p, &s->src, 0, s->src.rows);
+    for (int32_t i = s->raise0; i < s->raise0 + s->raises && !tagged; i++)
+        fake_raise(p, &p->raise[i], 0);
+}
+
 float fake_finish(const sg_kernel_program *p, float x, int64_t col)
 {
     if (p->bias != NULL) x += sg_data_load((sg_type)p->type, p->bias, col);

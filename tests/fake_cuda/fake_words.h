@@ -31,6 +31,12 @@ void fake_rest(const sg_kernel_program *p, const struct sg_area *area, int64_t r
 bool fake_may_leave(const sg_kernel_program *p, const struct sg_area *area, missing *m);
 void fake_raise(const sg_kernel_program *p, const struct sg_raise *r, int32_t at);
 
+/* Is there what a copy waits for: flags, or the words of tagged data that it takes? */
+bool fake_may_copy(const sg_kernel_program *p, const sg_kernel_step *s, missing *m);
+/* Copies to all stores of S, but not to peers' own tensors unless it MAY, and raises its flags, if
+ * anybody waits for them. */
+void fake_copy(const sg_kernel_program *p, const sg_kernel_step *s, bool may);
+
 /* Which half of the workspace the run uses. */
 int fake_half(const sg_kernel_rank *rank, int baked);
 

@@ -187,7 +187,8 @@ typedef struct sg_cuda_plan {
     sg_kernel_step *push; /* copies that a launch carries */
     size_t push_at;       /* the same on the device: bytes into `device` */
     int32_t pushes;
-    int64_t pushed_bytes;      /* that they store */
+    int32_t takes;             /* of these, the last ones: see sg_kernel_gemm_param */
+    int64_t pushed_bytes;      /* that they store at peers */
     bool push_leaves;          /* some of it into a peer's tensor */
     bool push_fits;            /* they are made of whole units of 16 bytes, if their sources are */
     bool pushed[SG_USER_BUFS]; /* sources */

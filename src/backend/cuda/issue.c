@@ -122,6 +122,7 @@ shingle_status sg_cuda_aim_launch(sg_cuda_rank *rank, const sg_run *run, int32_t
     const char *const slow = gemm->slow;
     sg_cuda_aim(&gemm->param.program, run);
     gemm->param.pushes = gemm->param.push != NULL ? plan->pushes : 0;
+    gemm->param.takes = gemm->param.push != NULL ? plan->takes : 0;
     const char *const why = sg_kernel_gemm_aim(gemm);
     if (gemm->slow != slow && gemm->slow != NULL && !rank->capturing)
         sg_log(SG_LOG_WARN, "step %d of %s takes a slow kernel: %s", index, run->bound->text,
@@ -129,7 +130,7 @@ shingle_status sg_cuda_aim_launch(sg_cuda_rank *rank, const sg_run *run, int32_t
     if (why != NULL)
         return sg_fail(SHINGLE_EUNSUPPORTED, "step %d of %s: %s", index, run->bound->text, why);
     if (gemm->param.pushes > 0 && gemm->slow == NULL && !fits_pushes(plan, run)) {
-        gemm->param.pushes = 0;
+        gemm->param.pushes = gemm->param.takes = 0;
         rank->apart = true;
     }
     return SHINGLE_OK;

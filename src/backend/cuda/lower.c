@@ -369,6 +369,8 @@ static shingle_status make_launch(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_pla
     step->gemm->own_parts = sg_cuda_owns_parts(&plan->bound->sched, l);
     if (plan->bound->sched.step[index].lane == 0) {
         step->gemm->param.push = (sg_kernel_step *)(void *)((char *)plan->device + plan->push_at);
+        sg_kernel_count_pieces(plan->push + plan->pushes - plan->takes, plan->takes,
+                               plan->lists.raise);
         step->gemm->carried = plan->pushed_bytes;
         step->gemm->param.leaves |= plan->push_leaves;
     }
@@ -427,8 +429,11 @@ static void add_push(sg_cuda_plan *plan, const sg_step *from, const sg_cuda_step
         fits &= s->to[i].col0 * bytes % 16 == 0 && s->buf[s->to[i].buf].cols * bytes % 16 == 0;
     }
     plan->push_fits = fits && (plan->pushes == 0 || plan->push_fits);
-    plan->pushed[src->buf] = true;
-    plan->pushed_bytes += (int64_t)src->rows * src->cols * bytes * from->tos;
+    if (src->buf < SG_USER_BUFS) plan->pushed[src->buf] = true;
+    if (sg_sched_is_take(s, from))
+        plan->takes++;
+    else
+        plan->pushed_bytes += (int64_t)src->rows * src->cols * bytes * from->tos;
     plan->push[plan->pushes++] = step->flags;
 }
 
