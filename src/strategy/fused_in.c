@@ -14,6 +14,14 @@
  * of own rows wait for the next rank's chunks as well, so that both read B in step, from memory
  * once, and all SMs are free to carry the first chunk.
  *
+ *     push 4   lane 0:  one launch of all rows alike, in step with k
+ *              carried: own rows, part by part of k, tagged, to all | what comes and own rows -> scratch
+ *
+ * With `push` 4 rows are few, and come as tagged data: nobody waits until a store is acknowledged
+ * and a flag has followed it.  Whoever sees such data puts them into the own scratch, where rows of
+ * all owners lie as in the product, so that a tile may have several owners' and B is read once.
+ * Own rows are put there, too, unless all owners have whole tiles of them.
+ *
  * The chunk that travels and the tile that is multiplied are chosen apart.  Chunks of k let a tile
  * start with the first part of k: that is for products of one wave, where all tiles run at once
  * and waiting for whole rows would hide nothing.  With several waves and a copy engine, which takes
@@ -38,7 +46,7 @@
 enum { CHUNKS, SLABS, TILE_M, TILE_N, PUSH, STRIPS };
 
 /* Values of PUSH beside 0, which differ in chunks of k. */
-enum { ABREAST = 1, PEER_BY_PEER = 2, IN_STEP = 3 };
+enum { ABREAST = 1, PEER_BY_PEER = 2, IN_STEP = 3, TAGGED = 4 };
 
 /* A push costs nothing beside its bytes, so that chunks of k help as long as a wave that waits is a
  * good part of the product; an engine's copy does. */
@@ -71,6 +79,12 @@ static const double most_held_bytes = 8e6;
  * To several peers in strips: 6 and 9 MB were faster, 25 slower (four H200s, 2048x2560x8192: 192
  * us, by engine 156). */
 static const double most_pushed_bytes = 32e6, most_pushed_in_strips = 16e6;
+
+/* Of all rows, that are taken from tagged data: 4 MB gain 10 to 20 %, 8 MB lose as much, since few
+ * warps put them where products load them. */
+static const double most_tagged_bytes = 4.5e6;
+
+enum { MOST_TAGGED_COLS = 128 };
 
 static bool accepts(const sg_problem *p, sg_text *why)
 {
@@ -134,6 +148,61 @@ static sg_knobs knobs_of(int chunks, int slabs, const sg_tile *tile, int push, i
                        [STRIPS] = strips}};
 }
 
+/* Has that value a meaning with the others?  Words of tagged data are eight elements of 16 bits,
+ * and what is returned of A is to be what was sent, bit by bit. */
+static bool may_be_tagged(const sg_problem *p, const sg_knobs *k)
+{
+    return k->value[PUSH] == TAGGED && k->value[CHUNKS] == 1 && k->value[STRIPS] == 1 &&
+           p->gather == SG_GATHER_A && p->type != SG_F32 && p->ranks > 1 && !p->call &&
+           !p->return_a && p->m > 0 && p->n > 0 && p->k > 0 && p->k % 8 == 0 &&
+           sg_chunk_k(p->k, k->value[SLABS]) % 8 == 0;
+}
+
+/* May gathers of so few rows come tagged, in tiles HEIGHT rows high?  Bands that are not full lose
+ * (two H100s, 3072x8192 in 128x64: 128 rows 36 us, 160 80, 192 72, 256 51), and so do very few rows
+ * (two H200s, 16x5120x8192: 37.9 us, not overlapped 35.3). */
+static bool suits_tags(const sg_problem *p, int32_t height)
+{
+    enum { MORE_THAN = 32 };
+    const double gathered = (double)p->m * (double)p->k * sg_type_bytes(p->type);
+    const bool full = p->m % height == 0 || (p->m < height && (height <= 64 || 2 * p->m > height));
+    return full && p->m > MORE_THAN && gathered <= most_tagged_bytes;
+}
+
+/* Appends to N knob sets such with tiles so narrow that all SMs have one of a product of few rows:
+ * by pushes, whose rows of each owner make tiles of their own, and tagged, where no parts of k are
+ * worth more than a few of them (four H200s, 256x7168x8192: 68.0 us in four, 70.8 in two, 74.2 in
+ * eight; not overlapped 82.9). */
+static int propose_narrow(const sg_problem *p, const sg_machine *machine, double sent,
+                          sg_knobs *sets, int n)
+{
+    enum { STEP = 32, HEIGHTS = 2, TALL = 128, LEAST_TALL = 96 };
+    enum { TAGGED_PART = 2048, TAGGED_PARTS = 4 };
+    int32_t height[HEIGHTS];
+    const int heights = sg_tile_heights(machine, HEIGHTS, height);
+    if (p->gather != SG_GATHER_A || p->ranks < 2 || machine->pool > 0 || p->call) return n;
+    for (int h = 0; h < heights && n + 2 < SG_MAX_KNOB_SETS; h++) {
+        int64_t bands = 0;
+        for (int q = 0; q < p->ranks; q++)
+            bands += sg_ceil_div(sg_problem_part(p, 0, q).rows, height[h]);
+        sg_tile tile = {.m = height[h], .n = sg_narrow_tile(machine, height[h], p->n * bands)};
+        const bool tall = tile.m >= TALL && 2 * p->most_rows > tile.m && tile.n >= LEAST_TALL;
+        if (tall && sent <= most_pushed_bytes) {
+            const int64_t tiles = bands * sg_ceil_div(p->n, tile.n);
+            const int slabs = slabs_of(p, machine, tiles, true, false, sent);
+            sets[n++] = knobs_of(1, slabs, &tile, ABREAST, 1);
+        }
+        const int slabs = (int)sg_max(1, sg_min(p->k / TAGGED_PART, TAGGED_PARTS));
+        const int64_t cols = sg_ceil_div(p->n * sg_ceil_div(p->m, height[h]), machine->sms);
+        tile.n = (int32_t)sg_round_up(cols, STEP);
+        const sg_knobs tagged = knobs_of(1, slabs, &tile, TAGGED, 1);
+        if (machine->tagged_us > 0 && tile.n <= MOST_TAGGED_COLS && suits_tags(p, height[h]) &&
+            may_be_tagged(p, &tagged))
+            sets[n++] = tagged;
+    }
+    return n;
+}
+
 static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *sets, sg_text *why)
 {
     if (!accepts(p, why)) return 0;
@@ -169,7 +238,7 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
             }
         }
     }
-    return n;
+    return propose_narrow(p, machine, sent, sets, n);
 }
 
 /* All columns, or strip by strip.  The first is as wide as its own rows need to fill a wave. */
@@ -217,8 +286,39 @@ static void send_own(sg_sched *s, const sg_knobs *k, int gathered, const sg_arri
     }
 }
 
+/* Have all owners rows, and as many as make whole tiles? */
+static bool has_whole_tiles(const sg_problem *p, int tile_m)
+{
+    bool whole = sg_moves_owns_runs(p);
+    for (int q = 0; q < p->ranks; q++) {
+        const int64_t rows = sg_problem_part(p, q, q).rows;
+        whole &= rows > 0 && rows % tile_m == 0;
+    }
+    return whole;
+}
+
+static void build_tagged(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
+{
+    sg_arrival arrival[SG_MAX_RANKS];
+    sg_gathering gathering;
+    int order[SG_MAX_RANKS];
+    const bool whole = has_whole_tiles(p, k->value[TILE_M]);
+    int count = 0;
+    if (whole) order[count++] = rank;
+    for (int i = 0; i < p->ranks; i++) /* as in the product */
+        if (!whole || i != rank) order[count++] = i;
+    sg_moves_tagged_gather(s, k->value[SLABS], !whole, arrival, &gathering);
+    gathering.in_step = (int16_t)(1 + rank); /* B is read once */
+    sg_sched_launch(s, 0, k->value[TILE_M], k->value[TILE_N], 0, false);
+    sg_moves_gather_patches(s, &gathering, order, p->ranks);
+}
+
 static void build(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
 {
+    if (may_be_tagged(p, k)) {
+        build_tagged(p, k, rank, s);
+        return;
+    }
     const bool push = k->value[PUSH];
     const int gathered = sg_moves_gathered(s, SG_SYM, push ? 0 : SG_ENGINE);
     const int32_t tile = sg_tile_along(p, k->value[TILE_M], k->value[TILE_N]);
@@ -244,7 +344,7 @@ const sg_strategy sg_strategy_fused_in = {
     .brief = "tiles wait for the chunks of A that they read (FLUX, gather)",
     .knob = {"chunks", "slabs", "tile_m", "tile_n", "push", "strips"},
     .least = {1, 1, 1, 1, 0, 1},
-    .most = {64, 64, 4096, 4096, IN_STEP, MOST_STRIPS},
+    .most = {64, 64, 4096, 4096, TAGGED, MOST_STRIPS},
     .accepts = accepts,
     .propose = propose,
     .build = build,

@@ -11,9 +11,8 @@
  *     replay   captured runs a thousand times, among eager ones; microseconds to enqueue one
  *     fault    a rank that does not come, TIMES times a plan (default 4): one error everywhere, recovery
  *
- * All parts are carried out if none is named, on RANKS GPUs (default: as many as there are, at most
- * 4).  With SHINGLE_SHARE_GPU=1 there may be more ranks than GPUs.  LIMIT: of waits (default 5 s, 1
- * s in `fault`).  Exits with 77 if there is no GPU. */
+ * All parts are carried out if none is named, on RANKS GPUs (default: all, at most 4); with
+ * SHINGLE_SHARE_GPU=1 there may be fewer.  LIMIT: of waits (5 s; 1 s in `fault`).  77: no GPU. */
 #include <cuda_runtime_api.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -272,9 +271,9 @@ static void recover(world *w)
 
 /* ---- Check ----------------------------------------------------------------------------------- */
 
-static const char *const strategies[] = {"serial",   "sliced",    "direct", "ring",
-                                         "fused_in", "fused_out", "dma",    "signal"};
-enum { STRATEGIES = sizeof strategies / sizeof strategies[0] };
+static const char *const strategies[] = {"serial",    "sliced", "direct", "ring", "fused_in",
+                                         "fused_out", "dma",    "signal", NULL};
+enum { STRATEGIES = sizeof strategies / sizeof strategies[0] - 1 };
 
 /* True if it was right, or declined. */
 static bool check_one(world *w, const char *problem, const char *strategy)
@@ -295,12 +294,10 @@ static bool check_one(world *w, const char *problem, const char *strategy)
 static void check_all(world *w, const char *problem, const char *const *more)
 {
     static int turn;
-    for (int i = 0; i < STRATEGIES; i++)
-        if (turn++ % every == 0 && !check_one(w, problem, strategies[i])) recover(w);
-    for (int i = 0; more != NULL && i < FORMS && more[i] != NULL; i++)
-        if (turn++ % every == 0 && !check_one(w, problem, more[i])) recover(w);
-    for (int i = first_tagged_form(problem); i < TAGGED_FORMS; i++)
-        if (turn++ % every == 0 && !check_one(w, problem, tagged_forms[i])) recover(w);
+    const char *const *const list[] = {strategies, more, tagged_forms_of(problem)};
+    for (int i = 0; i < 3; i++)
+        for (const char *const *form = list[i]; *form != NULL; form++)
+            if (turn++ % every == 0 && !check_one(w, problem, *form)) recover(w);
 }
 
 static void check(int ranks)
@@ -376,6 +373,7 @@ static void mix(int ranks)
         {"ag_gemm:bf16:3x512x512", "fused_in{tile_m=128,tile_n=128,push=1}"},
         {"ag_gemm:bf16:1025x512x256", "fused_in{chunks=2,tile_m=128,tile_n=256,push=1}"},
         {"ag_gemm:bf16:300x512x256", "fused_in{tile_m=128,tile_n=128}"},
+        {"ag_gemm:bf16:70x512x256", "fused_in{chunks=1,slabs=2,tile_m=128,tile_n=64,push=4}"},
         {"ag_gemm:bf16:300x512x256", "ring{vendor=1}"},
         {"ag_gemm:bf16:1025x256x512", "serial"},
         {"gemm_rs:bf16:3x512x512", "fused_out{tile_m=128,tile_n=128}"},
@@ -444,6 +442,7 @@ static void replay(int ranks)
     static const char *const asked[][2] = {
         {"ag_gemm", "fused_in{tile_m=128,tile_n=128,push=1}"},
         {"ag_gemm", "fused_in{tile_m=128,tile_n=128,push=0}"},
+        {"ag_gemm", "fused_in{chunks=1,slabs=4,tile_m=128,tile_n=64,push=4}"},
         {"ag_gemm", "serial"},
         {"gemm_rs", "fused_out{tile_m=128,tile_n=128}"},
         {"gemm_rs", "fused_out{tile_m=64,tile_n=128,tagged=1}"},
@@ -519,6 +518,7 @@ static void fault(int ranks)
 {
     static const char *const asked[][2] = {
         {"ag_gemm", "fused_in{tile_m=128,tile_n=128,push=1}"},
+        {"ag_gemm", "fused_in{chunks=1,slabs=4,tile_m=128,tile_n=64,push=4}"},
         {"gemm_ar", "fused_out{tile_m=128,tile_n=128}"},
         {"gemm_rs", "fused_out{tile_m=128,tile_n=128}"},
         {"gemm_rs", "fused_out{tile_m=64,tile_n=128,tagged=1}"},

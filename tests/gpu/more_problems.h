@@ -10,7 +10,7 @@ static const char *const ops[] = {"ag_gemm", "gemm_rs", "gemm_ar", "a2a_gemm", "
 enum { OPS = sizeof ops / sizeof ops[0] };
 
 /* What a plan of that problem may look like, besides what is predicted to be best. */
-enum { FORMS = 15 };
+enum { FORMS = 16 }; /* until NULL */
 static const char *const forms[OPS][FORMS] = {
     {"fused_in{chunks=1,slabs=1,tile_m=128,tile_n=128,push=1}",
      "fused_in{chunks=4,slabs=1,tile_m=128,tile_n=256,push=1}",
@@ -40,10 +40,19 @@ static const char *const forms[OPS][FORMS] = {
      "dma{form=1,chunks=2}"},
 };
 
-/* Sums whose data tell by themselves that they have come, in all tiles that take them; the first
- * ones are of all-reduces alone. */
-enum { ONE_HOP_FORMS = 7 };
+/* Data that tell by themselves that they have come, in all tiles that take them: gathers, then
+ * sums; the first of these are of all-reduces alone. */
+enum { GATHER_FORMS = 8, ONE_HOP_FORMS = 7 };
 static const char *const tagged_forms[] = {
+    "fused_in{chunks=1,slabs=3,tile_m=64,tile_n=32,push=4}",
+    "fused_in{chunks=1,slabs=1,tile_m=64,tile_n=64,push=4}",
+    "fused_in{chunks=1,slabs=4,tile_m=64,tile_n=128,push=4}",
+    "fused_in{chunks=1,slabs=8,tile_m=64,tile_n=256,push=4}",
+    "fused_in{chunks=1,slabs=8,tile_m=128,tile_n=64,push=4}",
+    "fused_in{chunks=1,slabs=2,tile_m=128,tile_n=96,push=4}",
+    "fused_in{chunks=1,slabs=16,tile_m=128,tile_n=128,push=4}",
+    "fused_in{chunks=1,slabs=4,tile_m=128,tile_n=256,push=4}",
+    NULL,
     "fused_out{tile_m=64,tile_n=32,once=1,tagged=1}",
     "fused_out{tile_m=64,tile_n=64,once=1,tagged=1}",
     "fused_out{tile_m=64,tile_n=96,once=1,tagged=1}",
@@ -59,14 +68,17 @@ static const char *const tagged_forms[] = {
     "fused_out{tile_m=128,tile_n=96,once=0,tagged=1}",
     "fused_out{tile_m=128,tile_n=128,once=0,tagged=1}",
     "fused_out{tile_m=128,tile_n=192,once=0,tagged=1}",
+    NULL,
 };
-enum { TAGGED_FORMS = sizeof tagged_forms / sizeof tagged_forms[0] };
 
-/* The first of them that PROBLEM may have; TAGGED_FORMS: none. */
-static inline int first_tagged_form(const char *problem)
+/* Those that PROBLEM may have, until NULL. */
+static inline const char *const *tagged_forms_of(const char *problem)
 {
-    if (strncmp(problem, "gemm_ar", 7) == 0) return 0;
-    return strncmp(problem, "gemm_rs", 7) == 0 ? ONE_HOP_FORMS : TAGGED_FORMS;
+    const char *const *const sums = tagged_forms + GATHER_FORMS + 1;
+    if (strncmp(problem, "ag_gemm", 7) == 0 || strncmp(problem, "a2a_gemm", 8) == 0)
+        return tagged_forms;
+    if (strncmp(problem, "gemm_ar", 7) == 0) return sums;
+    return strncmp(problem, "gemm_rs", 7) == 0 ? sums + ONE_HOP_FORMS : sums - 1;
 }
 
 static const char *const more_problems[] = {
@@ -95,6 +107,8 @@ static const char *const more_problems[] = {
     "ag_gemm:bf16:2048x1200x1024:r%d:b=8,1184,8:bias:relu",
     "ag_gemm:f16:300x1096x512:r%d:b=536,24,536:return_a",
     "ag_gemm:bf16:1000x640x512:r%d:cyclic=100:b=320,320:return_a:accumulate",
+    "ag_gemm:bf16:300x544x1024:r%d:b=500,44",
+    "ag_gemm:bf16:64x2048x4096:r%d:cyclic=3",
     "ag_gemm:f32:300x513x65:r%d:b=500,13:return_a",
     "ag_gemm:bf16:7x512x512:r%d:b=256,128,128:return_a",
     "a2a_gemm:bf16:1000x512x512:r%d:b=256,256:return_a",

@@ -2,6 +2,7 @@
  * which rules it keeps. */
 #include <stdio.h>
 
+#include "broken.h"
 #include "built.h"
 #include "core/check.h"
 #include "quiet.h"
@@ -14,10 +15,7 @@ enum { TILE = 8 };
 
 static int inbox_of(const sg_sched *s)
 {
-    for (int i = SG_USER_BUFS; i < s->bufs; i++)
-        if (strcmp(s->buf[i].name, "inbox") == 0) return i;
-    fail_msg("there is no inbox");
-    return -1;
+    return buf_called(s, "inbox");
 }
 
 /* ---- Schedules ------------------------------------------------------------------------------- */
@@ -280,10 +278,7 @@ static void another_reader(sg_sched *s)
     sg_sched_to(s, sg_area_of(1, SG_C, 0, 2, 0, 2));
 }
 
-static const struct breaker {
-    const char *says;
-    void (*change)(sg_sched *s);
-} breakers[] = {
+static const breaker breakers[] = {
     {"in a buffer of another kind", wide},
     {"that are not in REST", where_nothing_rests},
     {"other than tagged data in REST", beside_what_rests},
@@ -387,7 +382,7 @@ static void of_other_columns(sg_sched *s)
     s->patch[1].b.rows--;
 }
 
-static const struct breaker scatter_breakers[] = {
+static const breaker scatter_breakers[] = {
     {"outside one place of each owner", to_another_owner},
     {"outside one place of each owner", at_an_owners_other_place},
     {"no bare product", finished_too_soon},
@@ -406,7 +401,7 @@ static const struct breaker scatter_breakers[] = {
     {"other than tagged data in REST", beside_what_rests},
 };
 
-static const struct breaker hop_breakers[] = {
+static const breaker hop_breakers[] = {
     {"outside one place of each owner", to_another_owner},
     {"outside one place of each owner", at_an_owners_other_place},
     {"no bare product", finished_too_soon},
@@ -427,27 +422,6 @@ static const struct breaker hop_breakers[] = {
     {"that are not in REST", where_nothing_rests},
     {"other than tagged data in REST", beside_what_rests},
 };
-
-/* Rank 1's schedule, changed, is not sealed. */
-static void expect_broken(const char *problem, const char *knobs_text,
-                          const struct breaker *breaker)
-{
-    const sg_strategy *strategy = NULL;
-    sg_problem p;
-    sg_knobs knobs;
-    bool given = false;
-    sg_sched s = {0};
-    assert_int_equal(sg_problem_parse(problem, &p), SHINGLE_OK);
-    assert_int_equal(sg_strategy_parse(knobs_text, &strategy, NULL, &knobs, &given), SHINGLE_OK);
-    sg_sched_begin(&s, &p, 1);
-    strategy->build(&p, &knobs, 1, &s);
-    breaker->change(&s);
-    if (sg_sched_seal(&s) == SHINGLE_OK) fail_msg("\"%s\" is sealed", breaker->says);
-    if (strstr(shingle_error(), breaker->says) == NULL)
-        fail_msg("\"%s\" lacks \"%s\"", shingle_error(), breaker->says);
-    sg_sched_free(&s);
-    sg_problem_free(&p);
-}
 
 static void broken_rules_are_named(void **state)
 {
@@ -528,7 +502,7 @@ static void without_the_gate(sg_sched *s)
 static void who_changes_them_is_named(void **state)
 {
     (void)state;
-    static const struct breaker more[] = {
+    static const breaker more[] = {
         {"not as on rank 0", untagged_where_it_rests},
         {"not as on rank 0", where_nothing_rests},
         {"shared memory without the gate", without_the_gate},
