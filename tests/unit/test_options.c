@@ -69,7 +69,7 @@ static void machines_have_names_and_paths(void **state)
     shingle_machine *machine = NULL;
     assert_int_equal(shingle_machine_load("h300x4", &machine), SHINGLE_EIO);
     expect_text("machine \"h300x4\" is neither in ./machines nor in ");
-    expect_text("; did you mean h200x4? known: a100-pcie-x8, a100x8, ");
+    expect_text("; did you mean h100x4? known: a100-pcie-x8, a100x8, ");
     expect_text("; or a path is accepted");
     assert_int_equal(shingle_machine_load("h300x4.machine", &machine), SHINGLE_EIO);
     expect_text("h300x4.machine: No such file");
