@@ -320,24 +320,7 @@ void tagged::recover()
 void try_tagged(const tagged_ask &ask)
 {
     tagged t(ask);
-    bool ok = true;
-    int left = ask.runs;
-    if (ask.missing >= 0) {
-        for (int r = 0; r < ask.ranks; ++r) ok = ok && (r == ask.missing || t.enqueue(0, r));
-        emu_outside(watch_aborts(&t.w));
-        ok = ok && emu_run();
-        emu_outside(nullptr);
-        expect(ok, t.what + ": goes through");
-        expect(early_aborts == 0, t.what + ": an abort before its record");
-        t.check_stopped();
-        t.recover();
-        --left;
-    }
-    for (int run = ask.runs - left; run < ask.runs; ++run)
-        for (int r = 0; r < ask.ranks; ++r) ok = ok && t.enqueue(run, r);
-    ok = ok && emu_run();
-    expect(ok, t.what + ": goes through");
-    if (ok) t.check(left);
+    go_through(t);
 }
 
 /* Math without patience goes on behind a try in vain, if there is one: no

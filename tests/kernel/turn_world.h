@@ -95,6 +95,31 @@ struct tagged_ask {
     int nan;    /* this rank's A has a NaN, all ones; -1: none has */
 };
 
+/* All runs of a trial of tagged data; of a rank that is missing from the first one there is another
+ * start behind a recovery. */
+template <class Trial> void go_through(Trial &t)
+{
+    const auto &q = t.q;
+    bool ok = true;
+    int left = q.runs;
+    if (q.missing >= 0) {
+        for (int r = 0; r < q.ranks; ++r) ok = ok && (r == q.missing || t.enqueue(0, r));
+        emu_outside(watch_aborts(&t.w));
+        ok = ok && emu_run();
+        emu_outside(nullptr);
+        expect(ok, t.what + ": goes through");
+        expect(early_aborts == 0, t.what + ": an abort before its record");
+        t.check_stopped();
+        t.recover();
+        --left;
+    }
+    for (int run = q.runs - left; run < q.runs; ++run)
+        for (int r = 0; r < q.ranks; ++r) ok = ok && t.enqueue(run, r);
+    ok = ok && emu_run();
+    expect(ok, t.what + ": goes through");
+    if (ok) t.check(left);
+}
+
 /* Cases of turn_gather.cpp. */
 struct tagged_gather_ask {
     int ranks, m, n, k, slab, tm, tn, blocks, runs; /* slab: k of a part, 0: all */
