@@ -111,9 +111,8 @@ template <class S> DEV void loader_begin(const Param &P, const Smem<S> &smem, co
 }
 
 /* Where rows are still on their way when a launch begins, B is not: what the first stages hold
- * is asked for at once, and of the rest what the memory gives meanwhile, into the L2, where it
- * is a third of what there is room for.  Returns how many of the first unit's stages then lack A
- * alone. */
+ * is asked for at once, and of the rest what the memory gives meanwhile, into the L2, half of
+ * which that may take.  Returns how many of the first unit's stages then lack A alone. */
 template <class S> DEV int loader_ahead(const Param &P, const Smem<S> &smem, const Source &at)
 {
     enum { MORE = (256 << 10) / S::B_BYTES };
