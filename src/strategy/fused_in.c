@@ -20,7 +20,7 @@
  * With `push` 4 rows are few, and come as tagged data: nobody waits until a store is acknowledged
  * and a flag has followed it.  Whoever sees such data puts them into the own scratch, where rows of
  * all owners lie as in the product, so that a tile may have several owners' and B is read once.
- * Own rows are put there, too, unless all owners have whole tiles of them.
+ * Own rows are put there, too, unless all owners have whole tiles of them; these wait as well.
  *
  * The chunk that travels and the tile that is multiplied are chosen apart.  Chunks of k let a tile
  * start with the first part of k: that is for products of one wave, where all tiles run at once
