@@ -170,7 +170,7 @@ static double busy_blocks(const sg_sim *m, const sg_sim_agent *a)
  * and 236). */
 static double apart_part(double memory, double math)
 {
-    enum { FROM = 5, TO = 10 }; /* tenths of the products' time */
+    enum { FROM = 6, TO = 10 }; /* tenths of the products' time */
     const double most = 0.6, tenths = math > 0 ? 10 * memory / math : 0;
     return most * fmin(1, fmax(0, (tenths - FROM) / (TO - FROM)));
 }

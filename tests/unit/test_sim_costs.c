@@ -123,7 +123,7 @@ static void one_sm_reads_so_fast(void **state)
  * side by side: the nearer both come, the more of these each reads by itself. */
 static double drifted(double step_us, double deep_us, double us)
 {
-    return step_us + us / 2 * 0.6 * fmin(1, fmax(0, (step_us / deep_us - 0.5) / 0.5));
+    return step_us + us / 2 * 0.6 * fmin(1, fmax(0, (step_us / deep_us - 0.6) / 0.4));
 }
 
 /* Of columns that no cache holds, tiles that have waited long for rows find nothing there any
