@@ -100,13 +100,12 @@ typedef struct sg_machine {
     double mem_part;  /* part of what its operands and result take at mem_gbps that a product does
                           not hide */
     double sm_gbps;   /* memory that one SM reads and writes for its tile; 0: all of it */
-    double
-        take_gbps; /* rows that come as tagged data are put to where tiles load them; 0: mem_gbps */
-    double take_us;      /* from then on until tiles see them; 0: flag_us */
-    double stage_us;     /* of a tile that waits for such rows, for 64 of k at least */
-    double cache_mb;     /* 1e6 bytes of B that stay at hand until they are read again; 0: 48 */
-    double vendor;       /* rate of the vendor's product, of gemm_tflops; 0: 1 */
-    double burst;        /* a run's products go this much faster ... */
+    double take_gbps; /* of tagged rows, to where tiles load them; 0: mem_gbps */
+    double take_us;   /* from then on until tiles see them; 0: flag_us */
+    double stage_us;  /* of a tile that waits for such rows, for 64 of k at least */
+    double cache_mb;  /* 1e6 bytes of B that stay at hand until they are read again; 0: 48 */
+    double vendor;    /* rate of the vendor's product, of gemm_tflops; 0: 1 */
+    double burst;     /* a run's products go this much faster ... */
     double vendor_burst; /* the same of the vendor's, which takes other power; 0: burst */
     double burst_us;     /* ... for this long, before power or heat slow them; 0: never */
 

@@ -291,7 +291,7 @@ const char *sg_sched_tagged_fault(const sg_sched *s, int32_t *step_out);
 bool sg_sched_is_tagged(const sg_sched *s, const sg_launch *launch);
 
 /* Does a launch carry tagged data, of a gather? */
-bool sg_sched_takes_tagged(const sg_sched *s);
+bool sg_sched_gathers_tagged(const sg_sched *s);
 
 /* Is STEP a push that stays on its rank: of what has come as tagged data, or of own rows beside
  * that? */

@@ -253,7 +253,7 @@ bool sg_sched_is_take(const sg_sched *s, const sg_step *step)
     return sg_step_is_push(step) && step->tos == 1 && s->to[step->to0].rank == s->rank;
 }
 
-bool sg_sched_takes_tagged(const sg_sched *s)
+bool sg_sched_gathers_tagged(const sg_sched *s)
 {
     for (int32_t i = 0; i < s->steps; i++) {
         const sg_step *const step = &s->step[i];

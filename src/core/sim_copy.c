@@ -185,7 +185,7 @@ void sg_sim_set_pushes(sg_sim *m, int rank)
     const sg_machine *const machine = m->machine;
     sg_sim_rank *const r = &m->rank[rank];
     const sg_launch *carrier = NULL;
-    r->takes = machine->pool == 0 && sg_sched_takes_tagged(s);
+    r->takes = machine->pool == 0 && sg_sched_gathers_tagged(s);
     r->push_gbps = r->takes && machine->tagged_gbps > 0
                        ? fmin(machine->tagged_gbps, machine->store_gbps)
                        : machine->store_gbps;

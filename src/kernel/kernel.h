@@ -300,9 +300,7 @@ typedef struct sg_kernel_gemm_param {
     int32_t workers; /* blocks that take tiles; those behind them carry rows */
     int32_t remakes; /* maps of a block in `remake` */
     int8_t remade[SG_KERNEL_PLACES]; /* of a place: the first of its maps there; -1: none */
-    int32_t
-        takes; /* pushes, the last ones, that stay on this rank: of what comes as tagged data, and
-                    * of own rows beside it (gather_sm90.cuh) */
+    int32_t takes;                   /* pushes that stay here, the last ones: see gather_sm90.cuh */
     CUtensorMap *remake; /* device memory; NULL: a fast kernel stores tiles into landings alone */
     sg_kernel_turn turn; /* by the host, for each run */
     sg_kernel_program program;

@@ -25,7 +25,7 @@ static void parts_of_k_are_sent_and_taken(void **state)
         const int inbox = buf_called(s, "inbox");
         const int gathered = buf_called(s, "gathered");
         assert_int_equal(s->steps, PARTS + PARTS * RANKS + 1);
-        assert_true(sg_sched_takes_tagged(s) && s->peers && s->hello && s->done && !s->baked);
+        assert_true(sg_sched_gathers_tagged(s) && s->peers && s->hello && s->done && !s->baked);
         assert_int_equal(s->buf[inbox].tagged, 1);
         assert_int_equal(s->buf[inbox].arena, SG_REST);
         assert_int_equal(s->buf[gathered].arena, SG_LOCAL);
@@ -89,7 +89,7 @@ static void own_rows_of_whole_tiles_stay(void **state)
         const sg_sched *const s = &b.sched[1];
         const bool whole = cases[i].whole;
         assert_int_equal(s->patches, cases[i].patches);
-        assert_true(sg_sched_takes_tagged(s));
+        assert_true(sg_sched_gathers_tagged(s));
         assert_int_equal(s->patch[0].a.buf, whole ? SG_A : buf_called(s, "gathered"));
         for (int32_t j = 0; j < s->patches; j++) assert_int_equal(s->patch[j].waits, 1);
         for (int32_t j = 0; j < s->steps && whole; j++)
@@ -323,7 +323,7 @@ static void they_are_proved(void **state)
         sg_check_result result;
         build(problems[i / 2], i % 2 == 0 ? KNOBS(1, 4) : KNOBS(4, 4), &b);
         for (int r = 0; r < b.problem.ranks; r++)
-            if (!sg_sched_takes_tagged(&b.sched[r])) fail_msg("%s, rank %d", problems[i / 2], r);
+            if (!sg_sched_gathers_tagged(&b.sched[r])) fail_msg("%s, rank %d", problems[i / 2], r);
         if (sg_check(ck, b.sched, b.problem.ranks, 0, &result) != SHINGLE_OK ||
             sg_check_bits(ck, b.sched, b.problem.ranks, &result) != SHINGLE_OK)
             fail_msg("%s: %s", problems[i / 2], result.why);

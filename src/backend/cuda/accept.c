@@ -176,8 +176,8 @@ static bool launch_accepts(const sg_sched *s, const sg_launch *l, sg_text *why)
         return false;
     }
     const bool owners = p->ranks > 1 && s->patch[l->patch0].tos == 1;
-    const bool takes = sg_sched_takes_tagged(s);
-    if (!wide && !tagged && !takes && !fast.bare && !has_addends(s, l)) {
+    const bool gathers = sg_sched_gathers_tagged(s);
+    if (!wide && !tagged && !gathers && !fast.bare && !has_addends(s, l)) {
         sg_text_add(why, "no fast kernel for %s without addends in tiles of %dx%d",
                     sg_type_name(p->type), (int)l->tile_m, (int)l->tile_n);
         return false;
@@ -193,7 +193,7 @@ static bool launch_accepts(const sg_sched *s, const sg_launch *l, sg_text *why)
                     owners ? "to owners" : "in one hop");
         return false;
     }
-    if (takes && (!(fast.tagged & SG_KERNEL_GATHERS) || has_addends(s, l))) {
+    if (gathers && (!(fast.tagged & SG_KERNEL_GATHERS) || has_addends(s, l))) {
         sg_text_add(why, "no kernel here gathers %s as tagged data in tiles of %dx%d%s",
                     sg_type_name(p->type), (int)l->tile_m, (int)l->tile_n,
                     fast.tagged & SG_KERNEL_GATHERS ? " with addends" : "");
