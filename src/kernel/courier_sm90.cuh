@@ -51,12 +51,6 @@ template <class S> DEV Turns courier_turns(const Smem<S> &smem)
     return Turns{smem.progress, smem.progress + 4, smem.mapped};
 }
 
-/* How many of the first PIECES of all are turns of courier BLOCK. */
-DEV int courier_share(int pieces, int block, int couriers)
-{
-    return pieces > block ? sg_walk_div(pieces - block, couriers) : 0;
-}
-
 /* On the way to peers, at most, where couriers have smaller pieces: a little less than keeps a link
  * busy (400 GB/s, 2 MB), since with 3 MB some SMs' first pieces arrive with the last ones. */
 enum { PUSHED_AT_ONCE = 5 << 18 };
@@ -82,7 +76,7 @@ DEV void courier_turn(const Param &P, const Smem<S> &smem, const Turns &at, int 
 }
 
 /* A carrier's piece of turn BEHIND, if it has one that is not known to have arrived.  Partner:
- * courier_credit(). */
+ * push_credit(). */
 template <class S>
 DEV void courier_arrive(const Param &P, const Smem<S> &smem, const Turns &at, int *behind)
 {
@@ -93,6 +87,16 @@ DEV void courier_arrive(const Param &P, const Smem<S> &smem, const Turns &at, in
     *behind = -1;
 }
 
+/* One of ALL threads that carry pieces, each through ROOM bytes of shared memory at AT.  A step is
+ * cut for as many blocks as SHARE it. */
+struct Carrier {
+    int index, all, share;
+    uint32_t at;
+    int room;
+    uint32_t bar;   /* counts the bytes that come */
+    uint32_t spots; /* room for AHEAD of them */
+};
+
 /* The first three carriers of an SM note what they do, in places of roles that it does not have. */
 template <class S>
 DEV void courier_stamp(const Smem<S> &smem, const Carrier &self, StampEvent event, int turn)
@@ -101,17 +105,13 @@ DEV void courier_stamp(const Smem<S> &smem, const Carrier &self, StampEvent even
     if (role < STAMP_WATCHER) stamp(smem.stamp, role, event, turn);
 }
 
-/* Who shares steps, and which: a courier has all of them with all others, or every so many-th one
- * to itself, see sg_kernel_gemm_param.whole. */
-struct Team {
-    int block, couriers; /* of those that share */
-    int first, by;       /* of the launch's steps */
-};
-
+/* A courier has all steps with all others, or every so many-th one to itself, see
+ * sg_kernel_gemm_param.whole. */
 DEV Team courier_team(const Param &P)
 {
     const int couriers = (int)gridDim.x - P.workers, block = (int)blockIdx.x - P.workers;
-    return P.whole ? Team{0, 1, P.early + block, couriers} : Team{block, couriers, P.early, 1};
+    return P.whole ? Team{0, 1, P.early + block, couriers, P.pushes}
+                   : Team{block, couriers, P.early, 1, P.pushes};
 }
 
 /* All pieces of SELF, the first step being S. */
@@ -127,7 +127,7 @@ DEV void courier_carry(const Param &P, const Smem<S> &smem, const Team &team, co
     for (int i = team.first; i < P.pushes; s = P.push[sg_walk_min(i += team.by, P.pushes - 1)]) {
         const Cut cut = push_cut(P, s, self.room, self.share);
         const int ahead = courier_ahead(s, cut, self.share);
-        const int first = courier_share(before, self.index % self.share, self.share);
+        const int first = team_share(before, team);
         for (; next < cut.pieces; next += self.all, turn += Courier<S>::CARRIERS) {
             const Piece p = push_piece(s, cut, next);
             bulk_wait_read<0>();
@@ -162,95 +162,6 @@ DEV void courier_carry(const Param &P, const Smem<S> &smem, const Team &team, co
     courier_arrive(P, smem, at, &behind);
 }
 
-/* What an SM has of a step. */
-struct Share {
-    uint32_t end; /* its turns of this step and of all before it */
-    int sharers;  /* SMs that have any of it */
-    bool any;
-};
-
-/* Of the step of each lane, which has PIECES; *BEFORE: those of all steps before the lanes', and
- * then theirs as well. */
-DEV Share courier_shares(int pieces, int block, int couriers, int lane, int *before)
-{
-    int upto = *before;
-    for (int i = 0; i < LANES; ++i) {
-        const int those = __shfl_sync(0xffffffff, pieces, i);
-        if (i <= lane) upto += those;
-        *before += those;
-    }
-    const int first = courier_share(upto - pieces, block, couriers);
-    const int end = courier_share(upto, block, couriers);
-    return Share{(uint32_t)end, sg_walk_min(pieces, couriers), first < end};
-}
-
-/* Waits until turns up to NEXT have arrived; returns how many have.  Who has lost patience goes on,
- * see mbar_wait(). */
-template <class S>
-DEV uint32_t courier_here(const Param &P, const Smem<S> &smem, uint32_t word, uint32_t next,
-                          int lane)
-{
-    uint32_t here = next;
-    if (lane == 0) {
-        const uint32_t seen = progress_wait(P, smem, word, next, ROLE_STORER);
-        if (seen > here) here = seen;
-        stamp(smem.stamp, STAMP_WATCHER, STAMP_STAGED, (int)here);
-    }
-    __syncwarp(); /* what a lane has acquired, all have */
-    return __shfl_sync(0xffffffff, here, 0);
-}
-
-/* By all lanes of the watcher's warp: an SM is counted in when all pieces have arrived that it
- * carries of a step, and the last one that has some raises.  A carrier's stores are complete, and
- * seen by it, behind its bulk_wait(), and by all lanes behind the release and acquire of HERE; so
- * the barrier of memory before the relaxed count, and that of the last SM behind its own, put them
- * before the flags for whoever acquires these.
- *
- * Each of these barriers takes some microseconds, since it waits for all that its SM has on its
- * way.  So a lane has a step, and all steps that have arrived are credited between two of them.
- * Partner: whoever waits for the step's flags. */
-template <class S>
-DEV void courier_credit(const Param &P, const Smem<S> &smem, const Team &team, int lane)
-{
-    typedef Courier<S> C;
-    const Turns at = courier_turns(smem);
-    const uint32_t kept = courier_spots(smem, C::CARRIERS) + SPOT_BYTES * C::KEPT * lane;
-    const uint64_t epoch = run_epoch(P.program.rank);
-    int before = 0;
-    for (int i = team.first + team.by * lane; __any_sync(0xffffffff, i < P.pushes);
-         i += team.by * LANES) {
-        const sg_kernel_step s = P.push[sg_walk_min(i, P.pushes - 1)];
-        const int pieces = i < P.pushes ? push_cut(P, s, C::ROOM, team.couriers).pieces : 0;
-        const Share share = courier_shares(pieces, team.block, team.couriers, lane, &before);
-        const int raises = share.any ? s.raises : 0;
-        for (int j = 0; j < raises && j < C::KEPT; ++j)
-            raise_keep(kept + SPOT_BYTES * j,
-                       raise_find(P.program, P.program.raise[s.raise0 + j], 0));
-        bool owed = share.any;
-        for (uint32_t lacking; (lacking = __ballot_sync(0xffffffff, owed)) != 0;) {
-            const uint32_t next = __shfl_sync(0xffffffff, share.end, __ffs((int)lacking) - 1);
-            const uint32_t here = courier_here(P, smem, at.here, next, lane);
-            const bool now = owed && share.end <= here;
-            fence_sys();
-            if (lane == 0) stamp(smem.stamp, STAMP_WATCHER, STAMP_SENT);
-            const bool last = now && raises > 0 &&
-                              (share.sharers == 1 || count_up(s.ticket, (uint32_t)share.sharers));
-            for (int j = 0; last && j < raises; ++j)
-                raise_fire(P.program,
-                           j < C::KEPT ? raise_kept(kept + SPOT_BYTES * j)
-                                       : raise_find(P.program, P.program.raise[s.raise0 + j], 0),
-                           epoch);
-            owed = owed && !now;
-            const int credited = 31 - __clz((int)__ballot_sync(0xffffffff, now));
-            const uint32_t told = __shfl_sync(0xffffffff, share.end, credited);
-            if (lane == 0) {
-                progress_release(at.told, told);
-                stamp(smem.stamp, STAMP_WATCHER, STAMP_RAISED, (int)told);
-            }
-        }
-    }
-}
-
 template <class S> DEV void courier(const Param &P, const Smem<S> &smem, int warp)
 {
     typedef Courier<S> C;
@@ -260,15 +171,18 @@ template <class S> DEV void courier(const Param &P, const Smem<S> &smem, int war
         watcher_enter(P, smem, lane);
         watcher<S>(P, smem, 0, 0, lane); /* hellos of those whose tensors rows go to */
         launch_wait();
-        if (!P.turn.gate || storer_gate(P, smem)) courier_credit(P, smem, team, lane);
+        const Turns at = courier_turns(smem);
+        if (!P.turn.gate || storer_gate(P, smem))
+            push_credit<S, C::KEPT>(P, smem, team, C::ROOM, team.all, Arrivals{at.here, at.told},
+                                    courier_spots(smem, C::CARRIERS), STAMP_WATCHER, lane);
     } else if (elect_one()) {
         const sg_kernel_step first = P.push[sg_walk_min(team.first, P.pushes - 1)];
         launch_wait();
         if (warp == 0) launch_next();
         const int i = warp < 3 ? warp : warp - 1;
-        const Carrier self = {i * team.couriers + team.block,
-                              C::CARRIERS * team.couriers,
-                              team.couriers,
+        const Carrier self = {i * team.all + team.block,
+                              C::CARRIERS * team.all,
+                              team.all,
                               smem.stage + i * C::ROOM,
                               C::ROOM,
                               courier_barrier(smem, i),

@@ -7,7 +7,8 @@
  *
  *     warp 0        loader   waits for free stages, loads A, B and addends through the bulk engine
  *     warp 1, 2     storer   one per multiplying warpgroup: stores staged pieces, raises flags; before
- *                            that, carries rows to peers if no block is a courier
+ *                            that, warp 1 carries rows to peers if no block is a courier, and
+ *                            warp 2 credits them
  *     warp 3        watcher  begins the run; waits for the gate, and for flags as far ahead of the
  *                            loader as they are up; the last block's ends the run
  *     warpgroup 1.. math     (math_sm90.cuh) 64 or 128 rows of the tile each, or a tile each in turn
@@ -43,12 +44,11 @@ template <class S> DEV void barriers_begin(const Param &P, const Smem<S> &smem)
         mbar_init(smem.slot_empty + 8 * i, 1);
         /* Its first phase is over: math waits for the second, until the
          * storer has carried its rows. */
-        if (S::FOLD != FOLD_SLICES && !S::GATHERS && storers_carry(P) > 0)
-            mbar_arrive(smem.slot_empty + 8 * i);
+        if (S::PUSHES && storers_carry(P) > 0) mbar_arrive(smem.slot_empty + 8 * i);
     }
+    for (int i = 0; i < 2; ++i) mbar_init(smem.pushed + 8 * i, 1); /* who carries */
     for (int i = 0; i < S::WGS; ++i) {
-        mbar_init(smem.pushed + 8 * i, 1); /* its storer */
-        mbar_init(smem.turn + 8 * i, 4);   /* a thread per warp of the other warpgroup */
+        mbar_init(smem.turn + 8 * i, 4); /* a thread per warp of the other warpgroup */
         if (S::SLOT_ADDS)
             mbar_init(smem.added + 8 * i, 1); /* its storer, and the bytes it announced */
     }
@@ -87,6 +87,8 @@ __global__ void __launch_bounds__(S::THREADS, 1) gemm_sm90(const __grid_constant
         if (S::WGS > 1) regs_down<S::MOVER_REGS>();
         if constexpr (S::GATHERS)
             if (warp == 1 || warp == 2) gather_carry(P, smem, warp == 2, 0);
+        if constexpr (S::PUSHES)
+            if (warp == 1 || warp == 2) push_by_storers(P, smem, warp, (int)threadIdx.x % LANES);
         if (warp == 0) {
             if (elect_one()) loader<S>(P, smem, im, in);
         } else if constexpr (S::TAGS) {

@@ -2,14 +2,17 @@
  * its tiles: no engine is taken for them, and no kernel before it.
  *
  * Couriers do it (courier_sm90.cuh), blocks for which there are no tiles: the tiles of a launch
- * rarely fill all SMs to the end.  Where there are none, the storers do, while the math warpgroups
- * multiply their first tiles, through the slots that these will need afterwards.  Where all first
- * tiles wait for what others carry, the storers carry the first steps even beside couriers: nothing
- * else is under way in their SMs then, and what all wait for arrives in a hundred small pieces at
- * once.  A piece is as much of a COPY step as a carrier's memory holds: rows, or a part of one; a
- * courier's, and those of first steps, no more than leaves each carrier one.  Pieces are dealt to
- * all carriers, those of the first step first.  While one is being loaded, the one before is still
- * on its way out. */
+ * rarely fill all SMs to the end.  Where there are none, the storers' warps do, while the math
+ * warpgroups multiply their first tiles, through the slots that these will need afterwards.  Where
+ * all first tiles wait for what others carry, the storers carry the first steps even beside
+ * couriers: nothing else is under way in their SMs then, and what all wait for arrives in a hundred
+ * small pieces at once.  A piece is as much of a COPY step as a carrier's memory holds: rows, or a
+ * part of one; a courier's, and those of first steps, no more than leaves each carrier one.  Pieces
+ * are dealt to all blocks that carry, those of the first step first: piece g of all steps is one of
+ * block g % all.
+ *
+ * Who carries does not credit: the barrier of memory that this takes waits for all that the SM has
+ * on its way.  Another warp does, all steps at once of which the block's pieces have arrived. */
 #pragma once
 #include "kernel/shape_sm90.cuh"
 
@@ -180,63 +183,195 @@ DEV Spot push_kept(const Param &P, const Smem<S> &smem, const sg_kernel_step &s,
     return to < AHEAD ? spot_kept(spots + SPOT_BYTES * to) : push_target(P, smem, s, to, p, half);
 }
 
-/* One of ALL threads that carry pieces, each through ROOM bytes of shared memory at AT.  A step is
- * cut for as many as SHARE it. */
-struct Carrier {
-    int index, all, share;
-    uint32_t at;
-    int room;
-    uint32_t bar;   /* counts the bytes that come */
-    uint32_t spots; /* room for AHEAD of them */
+/* ---- Crediting ------------------------------------------------------------------------------- */
+
+/* Blocks that share steps FIRST, FIRST + BY, ... in front of END, and which of ALL this one is. */
+struct Team {
+    int block, all;
+    int first, by, end;
 };
+
+/* How many of the first PIECES of all are a block's. */
+DEV int team_share(int pieces, const Team &team)
+{
+    return pieces > team.block ? sg_walk_div(pieces - team.block, team.all) : 0;
+}
+
+/* What a block has of a step. */
+struct Share {
+    uint32_t end; /* its pieces of this step and of all before it */
+    int sharers;  /* blocks that have any of it */
+    bool any;
+};
+
+/* The sum of V over the lanes up to this one. */
+DEV int lanes_upto(int v, int lane)
+{
+    for (int by = 1; by < LANES; by *= 2) {
+        const int those = __shfl_sync(0xffffffff, v, lane < by ? lane : lane - by);
+        if (lane >= by) v += those;
+    }
+    return v;
+}
+
+/* Of the step of each lane, which has PIECES; *BEFORE: those of all steps before the lanes', and
+ * then theirs as well. */
+DEV Share team_shares(int pieces, const Team &team, int lane, int *before)
+{
+    const int upto = *before + lanes_upto(pieces, lane);
+    const int first = team_share(upto - pieces, team), end = team_share(upto, team);
+    *before = __shfl_sync(0xffffffff, upto, LANES - 1);
+    return Share{(uint32_t)end, sg_walk_min(pieces, team.all), first < end};
+}
+
+/* Where the pieces of a block are counted that have arrived, and, unless 0, those of the steps that
+ * it has credited. */
+struct Arrivals {
+    uint32_t here, told;
+};
+
+/* Waits until pieces up to NEXT have arrived; returns how many have.  Who has lost patience goes
+ * on, see mbar_wait(). */
+template <class S>
+DEV uint32_t push_here(const Param &P, const Smem<S> &smem, uint32_t word, uint32_t next, int role,
+                       int lane)
+{
+    uint32_t here = next;
+    if (lane == 0) {
+        const uint32_t seen = progress_wait(P, smem, word, next, ROLE_STORER);
+        if (seen > here) here = seen;
+        stamp(smem.stamp, role, STAMP_STAGED, (int)here);
+    }
+    __syncwarp(); /* what a lane has acquired, all have */
+    return __shfl_sync(0xffffffff, here, 0);
+}
+
+/* By all lanes of a warp: a block is counted in when all pieces have arrived that it carries of a
+ * step, and the last one that has some raises.  A carrier's stores are complete, and seen by it,
+ * behind its bulk_wait(), and by all lanes behind the release and acquire of HERE; so the barrier
+ * of memory before the relaxed count, and that of the last block behind its own, put them before
+ * the flags for whoever acquires these.
+ *
+ * Each of these barriers takes some microseconds, since it waits for all that its SM has on its
+ * way.  So a lane has a step, and all steps that have arrived are credited between two of them.
+ * ROOM and SHARE: see push_cut().  KEPT: room for EACH raises of each lane's step.  ROLE: who
+ * notes.  Partner: whoever waits for the step's flags. */
+template <class S, int EACH>
+DEV void push_credit(const Param &P, const Smem<S> &smem, const Team &team, int room, int share,
+                     const Arrivals &at, uint32_t kept, int role, int lane)
+{
+    const uint64_t epoch = run_epoch(P.program.rank);
+    int before = 0;
+    kept += SPOT_BYTES * EACH * lane;
+    for (int i = team.first + team.by * lane; __any_sync(0xffffffff, i < team.end);
+         i += team.by * LANES) {
+        const sg_kernel_step s = P.push[sg_walk_min(i, team.end - 1)];
+        const int pieces = i < team.end ? push_cut(P, s, room, share).pieces : 0;
+        const Share mine = team_shares(pieces, team, lane, &before);
+        const int raises = mine.any ? s.raises : 0;
+        for (int j = 0; j < raises && j < EACH; ++j)
+            raise_keep(kept + SPOT_BYTES * j,
+                       raise_find(P.program, P.program.raise[s.raise0 + j], 0));
+        bool owed = mine.any;
+        for (uint32_t lacking; (lacking = __ballot_sync(0xffffffff, owed)) != 0;) {
+            const uint32_t next = __shfl_sync(0xffffffff, mine.end, __ffs((int)lacking) - 1);
+            const uint32_t here = push_here(P, smem, at.here, next, role, lane);
+            const bool now = owed && mine.end <= here;
+            fence_sys();
+            if (lane == 0) stamp(smem.stamp, role, STAMP_SENT);
+            const bool last = now && raises > 0 &&
+                              (mine.sharers == 1 || count_up(s.ticket, (uint32_t)mine.sharers));
+            for (int j = 0; last && j < raises; ++j)
+                raise_fire(P.program,
+                           j < EACH ? raise_kept(kept + SPOT_BYTES * j)
+                                    : raise_find(P.program, P.program.raise[s.raise0 + j], 0),
+                           epoch);
+            owed = owed && !now;
+            const int credited = 31 - __clz((int)__ballot_sync(0xffffffff, now));
+            const uint32_t told = __shfl_sync(0xffffffff, mine.end, credited);
+            if (lane == 0) {
+                if (at.told) progress_release(at.told, told);
+                stamp(smem.stamp, role, STAMP_RAISED, (int)told);
+            }
+        }
+    }
+}
 
 /* ---- Storers that carry ---------------------------------------------------------------------- */
 
-/* This carrier's pieces of a step are on their way.  Waits for them; the last one of all that have
- * some raises.  Partner: whoever waits for the step's flags. */
-DEV void push_credit(const Param &P, const sg_kernel_step &s, const Carrier &self, uint64_t epoch)
-{
-    bulk_wait<0>();
-    if (s.raises == 0) return;
-    const int pieces = push_cut(P, s, self.room, self.share).pieces;
-    const int sharers = sg_walk_min(pieces, self.all);
-    fence_sys();
-    if (sharers > 1 && !count_up(s.ticket, (uint32_t)sharers)) return;
-    for (int i = 0; i < s.raises; ++i)
-        raise_fire(P.program, raise_find(P.program, P.program.raise[s.raise0 + i], 0), epoch);
-}
+/* The slots of all storers hold two pieces: one comes, the other leaves. */
+template <class S> constexpr int PUSH_ROOM = S::SLOT_BYTES / 2 / 16 * 16;
 
-/* All pieces of SELF, of the first STEPS.  Before and afterwards nothing is in its memory. */
+enum { PUSH_MEET = 2 }; /* a named barrier of the storers' warps */
+
+/* The pieces of this block, by all lanes of the first storer's warp.  A lane has a step: whose
+ * piece it is loads and stores it.  The next one is on its way in, or asked for, before the one
+ * before is known to have arrived.  Partner: push_credit(). */
 template <class S>
-DEV void push_rows(const Param &P, const Smem<S> &smem, const Carrier &self, int steps,
-                   uint64_t epoch)
+DEV void push_rows(const Param &P, const Smem<S> &smem, const Team &team, int share,
+                   const Arrivals &at, int lane)
 {
     const int half = run_half(P.program);
-    int next = self.index; /* which piece of the step is the first of its own */
-    int owed = -1;         /* a step of which all of its pieces are stored */
-    uint32_t parity = 0;
-    for (int i = 0; i < steps; ++i) {
-        const sg_kernel_step &s = P.push[i];
-        const Cut cut = push_cut(P, s, self.room, self.share);
-        const bool mine = next < cut.pieces;
-        for (; next < cut.pieces; next += self.all) {
-            const Piece p = push_piece(s, cut, next);
-            bulk_wait_read<0>();
-            push_load(P, s, p, self.at, self.bar);
-            if (owed >= 0) { /* meanwhile: the step before */
-                push_credit(P, P.push[owed], self, epoch);
-                owed = -1;
+    const auto load = [&](const sg_kernel_step &s, const Cut &cut, int piece, uint32_t turn) {
+        push_load(P, s, push_piece(s, cut, piece), smem.slot + turn % 2 * PUSH_ROOM<S>,
+                  smem.pushed + 8 * (turn % 2));
+    };
+    int next = team.block, last = -1; /* its next piece; the lane of the last one */
+    uint32_t turn = 0;                /* how many have left */
+    for (int i = team.first + lane; __any_sync(0xffffffff, i < team.end); i += LANES) {
+        const sg_kernel_step &s = P.push[sg_walk_min(i, team.end - 1)];
+        const Cut cut = push_cut(P, s, PUSH_ROOM<S>, share);
+        const int pieces = i < team.end ? cut.pieces : 0, upto = lanes_upto(pieces, lane);
+        const auto lane_of = [&](int piece) {
+            return __ffs((int)__ballot_sync(0xffffffff, piece < upto)) - 1;
+        };
+        int now = lane_of(next);
+        if (lane == now) load(s, cut, next - (upto - pieces), turn);
+        while (now >= 0) {
+            if (turn == 0 && P.turn.gate && !storer_gate(P, smem)) {
+                if (lane == now) mbar_wait(P, smem, smem.pushed, 0, ROLE_STORER);
+                return; /* nothing may come when the block has ended */
             }
-            /* Loads that depend on each other, while the rows are on their way. */
-            push_keep(P, smem, s, p, half, self.spots, 0);
-            mbar_wait(P, smem, self.bar, parity, ROLE_STORER);
-            parity ^= 1;
-            for (int to = 0; to < s.tos; ++to)
-                push_store(push_kept(P, smem, s, p, half, self.spots, to), p, self.at);
-            bulk_commit();
+            if (lane == now) {
+                /* Loads that depend on each other, while the rows are on their way. */
+                const Piece p = push_piece(s, cut, next - (upto - pieces));
+                const Spot to0 = push_target(P, smem, s, 0, p, half);
+                push_keep(P, smem, s, p, half, smem.aim, 1);
+                mbar_wait(P, smem, smem.pushed + 8 * (turn % 2), turn / 2 % 2, ROLE_STORER);
+                const uint32_t from = smem.slot + turn % 2 * PUSH_ROOM<S>;
+                push_store(to0, p, from);
+                for (int to = 1; to < s.tos; ++to)
+                    push_store(push_kept(P, smem, s, p, half, smem.aim, to), p, from);
+                bulk_commit();
+                stamp(smem.stamp, STAMP_STORER, STAMP_SENT, (int)turn);
+            }
+            __syncwarp();
+            if (lane == last) bulk_wait<0>(), progress_release(at.here, turn);
+            __syncwarp();
+            last = now, ++turn, next += team.all;
+            now = lane_of(next);
+            if (lane == now) load(s, cut, next - (upto - pieces), turn);
         }
-        next -= cut.pieces; /* counted on from the last piece of this step */
-        if (mine) owed = i;
+        next -= __shfl_sync(0xffffffff, upto, LANES - 1); /* counted on from the last piece */
     }
-    if (owed >= 0) push_credit(P, P.push[owed], self, epoch);
+    if (lane == last) bulk_wait<0>(), progress_release(at.here, turn);
+}
+
+/* By all lanes of warps 1 and 2, before a storer is one.  Math gets the slots afterwards. */
+template <class S> DEV void push_by_storers(const Param &P, const Smem<S> &smem, int warp, int lane)
+{
+    const int steps = storers_carry(P);
+    if (steps == 0) return;
+    static_assert(SPOT_BYTES * LANES <= 2 * RAISED_BYTES, "no raise of a tile is looked up yet");
+    static_assert(SPOT_BYTES * AHEAD <= 4 * 2 * AIM_WORDS, "no tile is aimed yet");
+    const Team team = {(int)blockIdx.x, P.workers, 0, 1, steps};
+    const int share = P.early > 0 ? P.workers : 1; /* otherwise pieces are as large as may be */
+    const Arrivals at = {smem.carried, 0};
+    launch_wait();
+    if (warp == 1)
+        push_rows(P, smem, team, share, at, lane);
+    else if (!P.turn.gate || storer_gate(P, smem))
+        push_credit<S, 1>(P, smem, team, PUSH_ROOM<S>, share, at, smem.raised, STAMP_STORER + 1,
+                          lane);
+    named_sync(PUSH_MEET, 2 * LANES);
 }

@@ -48,6 +48,7 @@ struct Shape {
      * under its products. */
     static constexpr bool TAGS = FOLD == FOLD_TAGGED || FOLD == FOLD_HOPS;
     static constexpr bool GATHERS = FOLD == FOLD_GATHER;
+    static constexpr bool PUSHES = !TAGS && !GATHERS && FOLD != FOLD_SLICES; /* storers may carry */
     static constexpr bool HOLDS =
         TURNS == 1 && !TAGS && !GATHERS && MI * BN / 2 + MI * BN / 4 <= 192;
     static constexpr int ADDENDS =
@@ -83,12 +84,13 @@ struct Shape {
 template <class S> struct Smem {
     uint32_t stage, slot;
     uint32_t full, empty, slot_full, slot_empty; /* barriers, side by side with those that follow */
-    uint32_t pushed;                  /* for each storer: rows that it carries are in its slots */
+    uint32_t pushed;                  /* two: rows that storers carry are in half of the slots */
     uint32_t turn;                    /* for each math warpgroup: the stages that come are its */
     uint32_t added;                   /* for each math warpgroup: an addend is in its slot */
     uint32_t progress, watched, gate; /* words, as many as WORDS with those that follow */
     uint32_t hello, mapped;           /* of 64 ranks, a bit each; mapped: for each storer */
     uint32_t defect;                  /* a role that another has kept waiting; 0: none */
+    uint32_t carried;                 /* pieces that storers carry and that have arrived */
     uint32_t raised;                  /* for each storer, see raises_look() */
     uint32_t aim;                     /* words for each storer, see aim_at() */
     uint32_t pace;                    /* in turn: two words for each storer, see pace_tile() */
@@ -110,15 +112,16 @@ template <class S> DEV Smem<S> smem_layout(void *raw)
     s.slot = s.stage + S::STAGES * S::STAGE_BYTES;
     s.full = s.slot + S::SLOT_BYTES, s.empty = s.full + 8 * S::STAGES;
     s.slot_full = s.empty + 8 * S::STAGES, s.slot_empty = s.slot_full + 8 * S::WGS * S::SLOTS;
-    s.pushed = s.slot_empty + 8 * S::WGS * S::SLOTS, s.turn = s.pushed + 8 * S::WGS;
+    s.pushed = s.slot_empty + 8 * S::WGS * S::SLOTS, s.turn = s.pushed + 8 * 2;
     s.added = s.turn + 8 * S::WGS;
     s.progress = s.added + 8 * S::WGS, s.watched = s.progress + 8, s.gate = s.progress + 12;
     s.hello = s.progress + 16, s.mapped = s.progress + 40, s.defect = s.progress + 56;
+    s.carried = s.progress + 60;
     s.raised = s.progress + 4 * WORDS, s.aim = s.raised + 2 * RAISED_BYTES;
     s.pace = s.aim + 4 * 2 * AIM_WORDS;
     s.stamp = s.full + SMEM_BARRIERS - STAMP_BYTES;
     constexpr int words = WORDS + 2 * AIM_WORDS + (S::TURNS > 1 ? PACES : 0);
-    static_assert(16 * (S::STAGES + S::WGS * S::SLOTS + S::WGS) + 8 * S::WGS + 4 * words +
+    static_assert(16 * (S::STAGES + S::WGS * S::SLOTS + S::WGS) + 16 + 4 * words +
                           2 * RAISED_BYTES <=
                       SMEM_BARRIERS - STAMP_BYTES,
                   "");

@@ -1,6 +1,6 @@
 /* store_sm90.cuh -- the storers of the Hopper product (gemm_sm90.cuh): a thread for each math
- * warpgroup that stores its staged pieces and raises flags.  Before that it carries rows to peers
- * (push_sm90.cuh). */
+ * warpgroup that stores its staged pieces and raises flags.  Before that their warps carry rows to
+ * peers (push_sm90.cuh). */
 #pragma once
 #include "kernel/load_sm90.cuh"
 #include "kernel/push_sm90.cuh"
@@ -161,24 +161,6 @@ DEV void raises_fire(const Param &P, uint32_t from, const sg_patch &p, int numbe
     fence_sys();
     for (int i = 0; i < p.raises; ++i)
         raise_fire(P.program, raises_at(P, from, p, i, number), epoch);
-}
-
-/* STEPS of rows for peers, through the slots that math needs afterwards. */
-template <class S>
-DEV void storer_carry(const Param &P, const Smem<S> &smem, int wg, int steps, bool open,
-                      uint64_t epoch)
-{
-    constexpr int ROOM = S::SLOTS * S::PIECE_BYTES;
-    static_assert(AHEAD * SPOT_BYTES <= RAISED_BYTES, "no raise is looked up yet");
-    const int all = P.workers * S::WGS;
-    const Carrier self = {(int)blockIdx.x * S::WGS + wg, all,
-                          P.early > 0 ? all : 1, /* pieces are as large as they may be */
-                          smem.slot + wg * ROOM,         ROOM,
-                          smem.pushed + 8 * wg,          smem.raised + RAISED_BYTES * wg};
-    if (open) push_rows(P, smem, self, steps, epoch);
-    stamp(smem.stamp, STAMP_STORER + wg, STAMP_PUSHED);
-    /* Pairs with stage_piece() of math, which has waited for its first slots. */
-    for (int i = 0; i < S::SLOTS; ++i) mbar_arrive(smem.slot_empty + 8 * (wg * S::SLOTS + i));
 }
 
 /* ---- Addends, in turn ------------------------------------------------------------------------ */
@@ -396,9 +378,12 @@ template <class S> DEV void storer(const Param &P, const Smem<S> &smem, int im, 
     stamp(smem.stamp, STAMP_STORER + wg, STAMP_BEGUN);
     launch_wait();
     const uint64_t epoch = P.program.rank ? run_epoch(P.program.rank) : 0;
-    const bool open = S::FOLD == FOLD_SLICES || !P.turn.gate || storer_gate(P, smem);
-    const int carries = S::FOLD != FOLD_SLICES && !S::GATHERS ? storers_carry(P) : 0;
-    if (carries > 0) storer_carry(P, smem, wg, carries, open, epoch);
+    if (S::FOLD != FOLD_SLICES && P.turn.gate) storer_gate(P, smem);
+    if (S::PUSHES && storers_carry(P) > 0) {
+        stamp(smem.stamp, STAMP_STORER + wg, STAMP_PUSHED);
+        /* Pairs with stage_piece() of math, which has waited for its first slots. */
+        for (int i = 0; i < S::SLOTS; ++i) mbar_arrive(smem.slot_empty + 8 * (wg * S::SLOTS + i));
+    }
     if (S::TURNS > 1) pace_begin(smem.pace + 4 * PACE_WORDS * wg);
     for (; unit < P.units; unit += S::TURNS * stride) {
         int in_pass;
