@@ -376,6 +376,9 @@ cudaError_t sg_kernel_flag(const sg_kernel_program *program, const sg_kernel_ste
 cudaError_t sg_kernel_copy(const sg_kernel_program *program, const sg_kernel_step *step, int blocks,
                            unsigned how, cudaStream_t stream);
 
+/* Threads of a block of copies and reductions, of which four fit an SM. */
+enum { SG_KERNEL_STEP_THREADS = 256, SG_KERNEL_STEP_BLOCKS = 4 };
+
 /* REDUCE: addends in list order in f32, each after its flag, one rounding, to every store. */
 cudaError_t sg_kernel_reduce(const sg_kernel_program *program, const sg_kernel_step *step,
                              int blocks, unsigned how, cudaStream_t stream);

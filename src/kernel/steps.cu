@@ -5,7 +5,7 @@
 #include "kernel/norm.cuh"
 #include "kernel/turn.cuh"
 
-enum { THREADS = 256 };
+enum { THREADS = SG_KERNEL_STEP_THREADS };
 
 /* Where addends and stores of a reduction begin, the first ones of each: worked out once a block,
  * and kept in shared memory behind what copy.cuh has there. */
@@ -138,11 +138,36 @@ static __device__ Spot *spots_of_block()
     return (Spot *)((char *)shared_memory() + STEP_SHARED);
 }
 
+/* What becomes of the sums at (ROW, COL). */
 template <class T, int WIDTH>
-static __device__ void reduce_all(const sg_kernel_program &program, const sg_kernel_step &s,
+static __device__ void reduce_store(const sg_kernel_program &program, const sg_kernel_step &s,
+                                    int half, uint64_t may, int64_t row, int64_t col,
+                                    float (&sum)[WIDTH])
+{
+    const Spot *to = spots_of_block() + SPOTS;
+    const sg_area &shape = program.to[s.to0];
+#pragma unroll
+    for (int j = 0; j < WIDTH && s.final; ++j) {
+        if (program.bias != nullptr)
+            sum[j] += to_float(((const T *)program.bias)[shape.col0 + col + j]);
+        sum[j] = activate<sizeof(T) == 4>(program.act, sum[j]);
+    }
+    for (int t = 0; t < s.tos; ++t) {
+        if (!(may >> t % 64 & 1)) continue;
+        const sg_area &area = program.to[s.to0 + t];
+        const sg_kernel_place &place = program.place[area.buf];
+        const Spot at = t < SPOTS ? to[t] : spot_of(program, area, half, true);
+        store_some<T, WIDTH>(place, at.data + row * at.pitch + col * element_bytes(program, place),
+                             sum);
+    }
+}
+
+/* Any addends. */
+template <class T, int WIDTH>
+static __device__ void reduce_any(const sg_kernel_program &program, const sg_kernel_step &s,
                                   int half, uint64_t may)
 {
-    const Spot *from = spots_of_block(), *to = from + SPOTS;
+    const Spot *from = spots_of_block();
     const sg_area &shape = program.to[s.to0];
     if (shape.cols <= 0) return;
     const uint32_t rows = (uint32_t)shape.rows;
@@ -160,25 +185,45 @@ static __device__ void reduce_all(const sg_kernel_program &program, const sg_ker
 #pragma unroll
             for (int j = 0; j < WIDTH; ++j) sum[j] += x[j];
         }
+        reduce_store<T, WIDTH>(program, s, half, may, row, col, sum);
+    }
+}
+
+/* Up to SPOTS addends in units of 16 bytes, which are all of type T: four of them are under way at a
+ * time, since one would have the memory idle for most of its latency. */
+template <class T>
+static __device__ void reduce_units(const sg_kernel_program &program, const sg_kernel_step &s,
+                                    int half, uint64_t may)
+{
+    constexpr int WIDTH = 16 / (int)sizeof(T), UNDER_WAY = 4;
+    const Spot *from = spots_of_block();
+    const sg_area &shape = program.to[s.to0];
+    const uint32_t rows = (uint32_t)shape.rows;
+    for (Deal d = deal_begin((uint32_t)(shape.cols / WIDTH)); d.row < rows; deal_step(d)) {
+        float sum[WIDTH];
 #pragma unroll
-        for (int j = 0; j < WIDTH && s.final; ++j) {
-            if (program.bias != nullptr)
-                sum[j] += to_float(((const T *)program.bias)[shape.col0 + col + j]);
-            sum[j] = activate<sizeof(T) == 4>(program.act, sum[j]);
+        for (int j = 0; j < WIDTH; ++j) sum[j] = -0.f;
+        for (int a = 0; a < s.adds; a += UNDER_WAY) {
+            uint4 unit[UNDER_WAY];
+#pragma unroll
+            for (int i = 0; i < UNDER_WAY; ++i)
+                if (a + i < s.adds)
+                    unit[i] = __ldcg((const uint4 *)(from[a + i].data + d.row * from[a + i].pitch) +
+                                     d.col);
+#pragma unroll
+            for (int i = 0; i < UNDER_WAY; ++i) {
+                if (a + i >= s.adds) break;
+                const Lump<T, WIDTH> lump = *(const Lump<T, WIDTH> *)&unit[i];
+#pragma unroll
+                for (int j = 0; j < WIDTH; ++j) sum[j] += to_float(lump.v[j]);
+            }
         }
-        for (int t = 0; t < s.tos; ++t) {
-            if (!(may >> t % 64 & 1)) continue;
-            const sg_area &area = program.to[s.to0 + t];
-            const sg_kernel_place &place = program.place[area.buf];
-            const Spot at = t < SPOTS ? to[t] : spot_of(program, area, half, true);
-            store_some<T, WIDTH>(
-                place, at.data + row * at.pitch + col * element_bytes(program, place), sum);
-        }
+        reduce_store<T, WIDTH>(program, s, half, may, d.row, (int64_t)d.col * WIDTH, sum);
     }
 }
 
 template <class T>
-static __global__ void __launch_bounds__(THREADS, 4)
+static __global__ void __launch_bounds__(THREADS, SG_KERNEL_STEP_BLOCKS)
     reduce_kernel(const __grid_constant__ sg_kernel_program program, const sg_kernel_step s)
 {
     come_in();
@@ -194,16 +239,20 @@ static __global__ void __launch_bounds__(THREADS, 4)
     }
     __syncthreads();
     uintptr_t odd = (uintptr_t)(program.to[s.to0].cols % WIDTH);
+    bool wide = false;
     for (int i = 0; i < s.adds + s.tos; ++i) {
         const sg_area &area =
             i < s.adds ? program.add[s.add0 + i].area : program.to[s.to0 + i - s.adds];
         const Spot spot = spot_of(program, area, half, i >= s.adds);
         odd |= (uintptr_t)spot.data | (uintptr_t)spot.pitch;
+        wide |= i < s.adds && program.place[area.buf].wide;
     }
-    if (odd % 16 == 0)
-        reduce_all<T, WIDTH>(program, s, half, may);
-    else
-        reduce_all<T, 1>(program, s, half, may);
+    if (odd % 16 != 0)
+        reduce_any<T, 1>(program, s, half, may);
+    else if (wide || s.adds == 0 || s.adds > SPOTS)
+        reduce_any<T, WIDTH>(program, s, half, may);
+    else if (program.to[s.to0].cols > 0)
+        reduce_units<T>(program, s, half, may);
     step_leave(program, s);
 }
 

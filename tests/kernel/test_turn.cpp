@@ -574,6 +574,8 @@ int main(int argc, char **argv)
     try_steps({2, 50, 40, 3, 3, false});
     try_steps({3, 31, 77, 3, 5, false});
     try_steps({5, 33, 16, 4, 9, false});
+    try_steps({5, 33, 16, 2, 0, false}); /* in units, with more addends than are under way */
+    try_steps({7, 30, 40, 2, 0, false});
     try_steps({3, 20, 16, 1, 7, true});
     try_most_rows();
     try_carry({2, 7, 520, 64, 128, 1, 0, true});

@@ -256,6 +256,14 @@ shingle_status sg_cuda_issue_copy(void *self, sg_run *run, int32_t step)
 
 /* ---- Sums and flags -------------------------------------------------------------------------- */
 
+/* All that SMs hold, since memory is idle behind fewer threads, or one for each 16 bytes of TO. */
+static int reduce_blocks(const sg_cuda_rank *rank, const sg_sched *s, const sg_area *to)
+{
+    const int64_t bytes = (int64_t)to->rows * to->cols * sg_type_bytes(s->problem->type);
+    const int64_t blocks = sg_ceil_div(bytes, 16 * SG_KERNEL_STEP_THREADS);
+    return (int)sg_min(sg_max(blocks, 1), (int64_t)rank->sms * SG_KERNEL_STEP_BLOCKS);
+}
+
 static shingle_status go_reduce(sg_cuda *cuda, sg_cuda_rank *rank, sg_run *run, int32_t index,
                                 cudaStream_t stream)
 {
@@ -271,7 +279,9 @@ static shingle_status go_reduce(sg_cuda *cuda, sg_cuda_rank *rank, sg_run *run, 
         waits.adds = waits.tos = waits.raises = 0;
         SG_CUDA(sg_kernel_flag(&plan->program, &waits, rank->how, stream));
     }
-    SG_CUDA(sg_kernel_reduce(&plan->program, &step->flags, rank->sms, rank->how, stream));
+    const sg_sched *const s = &run->bound->sched;
+    const int blocks = reduce_blocks(rank, s, &s->to[s->step[index].to0]);
+    SG_CUDA(sg_kernel_reduce(&plan->program, &step->flags, blocks, rank->how, stream));
     return SHINGLE_OK;
 }
 
