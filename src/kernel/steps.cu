@@ -189,8 +189,8 @@ static __device__ void reduce_any(const sg_kernel_program &program, const sg_ker
     }
 }
 
-/* Up to SPOTS addends in units of 16 bytes, which are all of type T: four of them are under way at a
- * time, since one would have the memory idle for most of its latency. */
+/* Up to SPOTS addends in units of 16 bytes, all of them of type T: four are under way at a time,
+ * since one would have the memory idle for most of its latency. */
 template <class T>
 static __device__ void reduce_units(const sg_kernel_program &program, const sg_kernel_step &s,
                                     int half, uint64_t may)
