@@ -129,8 +129,7 @@ template <class S, int ITEMS> DEV void hops_take(Summing<S> &s, bool last)
         Batch<1, ITEMS> b;
         tagged_read<S, 1, ITEMS>(s, b, 0, 1, word);
         __syncwarp();
-        if (last && word0 + ITEMS * APART >= s.words)
-            named_arrive(TAGGED_READ, 128 * S::WGS + LANES);
+        if (last && word0 + ITEMS * APART >= s.words) named_arrive(MEET_READ, 128 * S::WGS + LANES);
 #pragma unroll
         for (int i = 0; i < ITEMS; ++i) tagged_put(s, word + i * APART, b.word[i][0]);
         __syncwarp();
@@ -203,7 +202,7 @@ template <class S> DEV void hops_own(Summing<S> &s, int products, int tiles, boo
         else
             tagged_sum<S, 8, 1>(s, ranks, last, tos);
     }
-    if (ends && first >= tiles * slices) named_arrive(TAGGED_READ, 128 * S::WGS + LANES);
+    if (ends && first >= tiles * slices) named_arrive(MEET_READ, 128 * S::WGS + LANES);
 }
 
 /* All other columns, TILES of them. */
@@ -218,7 +217,7 @@ template <class S> DEV void hops_others(Summing<S> &s, int products, bool own, i
         s.hop.sum = products + own + product, s.hop.from = HOPS_RANKS + product;
         hops_take<S, 8>(s, u + stride >= tiles * slices);
     }
-    if (first >= tiles * slices) named_arrive(TAGGED_READ, 128 * S::WGS + LANES);
+    if (first >= tiles * slices) named_arrive(MEET_READ, 128 * S::WGS + LANES);
 }
 
 template <class S> DEV void hops_run(Math<S> &m)

@@ -198,11 +198,11 @@ template <class S> DEV void turn_pass(const Math<S> &m)
 template <class S> DEV void stages_leave(bool last)
 {
     if (S::WGS == 1)
-        named_sync(1, 128);
+        named_sync(MEET_GROUP, 128);
     else if (S::TURNS == 1 || last)
-        named_sync(3, 256);
+        named_sync(MEET_MATH, 256);
     else
-        named_arrive(3, 256);
+        named_arrive(MEET_MATH, 256);
 }
 
 template <class S> DEV void round_piece(const float *x, uint32_t *out)

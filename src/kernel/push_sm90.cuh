@@ -302,8 +302,6 @@ DEV void push_credit(const Param &P, const Smem<S> &smem, const Team &team, int 
 /* The slots of all storers hold two pieces: one comes, the other leaves. */
 template <class S> constexpr int PUSH_ROOM = S::SLOT_BYTES / 2 / 16 * 16;
 
-enum { PUSH_MEET = 2 }; /* a named barrier of the storers' warps */
-
 /* The pieces of this block, by all lanes of the first storer's warp.  A lane has a step: whose
  * piece it is loads and stores it.  The next one is on its way in, or asked for, before the one
  * before is known to have arrived.  Partner: push_credit(). */
@@ -373,5 +371,5 @@ template <class S> DEV void push_by_storers(const Param &P, const Smem<S> &smem,
     else if (!P.turn.gate || storer_gate(P, smem))
         push_credit<S, 1>(P, smem, team, PUSH_ROOM<S>, share, at, smem.raised, STAMP_STORER + 1,
                           lane);
-    named_sync(PUSH_MEET, 2 * LANES);
+    named_sync(MEET_STORERS, 2 * LANES);
 }

@@ -150,6 +150,15 @@ template <int N> DEV void ring_step(Ring<N> &ring)
     if (++ring.at == N) ring.at = 0, ring.parity ^= 1;
 }
 
+/* Named barriers of a block, which has 0 for all threads: one number for two groups of threads
+ * that may be at it at a time is one too few. */
+enum {
+    MEET_GROUP = 1,  /* of math warpgroup 0, and the next one of warpgroup 1 */
+    MEET_MATH = 3,   /* all math warps: they have done with the stages */
+    MEET_READ = 4,   /* all words of tagged data have been read: math arrives, the watcher waits */
+    MEET_STORERS = 5 /* the storers' warps: all rows that they carry are credited */
+};
+
 /* ---- Bounded waiting inside a block ---------------------------------------------------------- */
 
 enum Role { ROLE_LOADER = 1, ROLE_STORER, ROLE_MATH };

@@ -99,7 +99,7 @@ cudaError_t sg_kernel_flag(const sg_kernel_program *program, const sg_kernel_ste
     return start(flag_kernel, 1, 1, how, stream, *program, *step);
 }
 
-static __global__ void __launch_bounds__(THREADS, 4)
+static __global__ void __launch_bounds__(THREADS, SG_KERNEL_STEP_BLOCKS)
     copy_kernel(const __grid_constant__ sg_kernel_program program, const sg_kernel_step s)
 {
     come_in();
@@ -112,7 +112,7 @@ cudaError_t sg_kernel_copy(const sg_kernel_program *program, const sg_kernel_ste
     return start(copy_kernel, blocks, THREADS, how, stream, *program, *step);
 }
 
-static __global__ void __launch_bounds__(THREADS, 4)
+static __global__ void __launch_bounds__(THREADS, SG_KERNEL_STEP_BLOCKS)
     permute_kernel(sg_kernel_place src, sg_kernel_place dst, const int32_t *runs, int count,
                    int64_t row_bytes)
 {

@@ -130,7 +130,7 @@ DEV void fold_addends(Math<S> &m, int piece, int adds, int own_at, bool own_roun
         if (!ends && m.room + next <= S::ADDENDS) continue;
         m.room = 0;
         proxy_fence_shared(); /* these reads come before the bulk engine's next write */
-        named_sync(1 + m.wg, 128);
+        named_sync(MEET_GROUP + m.wg, 128);
         stage_release(m, m.ring.at);
         ring_step(m.ring);
     }
@@ -225,7 +225,7 @@ template <class S>
 DEV void partial_store(Math<S> &m, int slice, int tile, const float (&acc)[S::MI][S::SUMS])
 {
     sums_store<S>(partial_place(m, slice, tile), acc);
-    named_sync(1 + m.wg, 128);
+    named_sync(MEET_GROUP + m.wg, 128);
     /* Partner: fold_slices(), of the block that has slice 0 of this tile. */
     if (m.thread == 0) add_release_gpu(m.P.fold + tile * S::PARTS + m.part);
 }
@@ -239,7 +239,7 @@ template <class S> DEV void fold_slices(Math<S> &m, int tile, float (&acc)[S::MI
             if (!patient(m.P, m.smem, &tries, ROLE_MATH)) break;
         store_relaxed(word, 0); /* at rest for the next launch */
     }
-    named_sync(1 + m.wg, 128);
+    named_sync(MEET_GROUP + m.wg, 128);
     constexpr int ALL = S::PARTIALS;
     constexpr int Q = ALL > 24 ? ALL / 4 : ALL; /* loads in flight, as registers allow */
 #pragma unroll

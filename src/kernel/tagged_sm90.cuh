@@ -104,14 +104,11 @@ DEV Leaving tagged_leaving(const Param &P, int lane)
     return at;
 }
 
-/* All words of the block have been read and put back: math arrives, the watcher's warp waits. */
-enum { TAGGED_READ = 4 };
-
 template <class S> DEV void tagged_watch(const Param &P, const Smem<S> &smem, int lane)
 {
     tagged_enter(P, smem, lane);
     const auto meet = [&] {
-        named_sync(TAGGED_READ, 128 * S::WGS + LANES);
+        named_sync(MEET_READ, 128 * S::WGS + LANES);
         defect_tell(P, smem); /* what math has noted, or the loader for which it waited */
         if (lane == 0) stamp(smem.stamp, STAMP_WATCHER, STAMP_TOGETHER);
     };
@@ -363,8 +360,7 @@ DEV void tagged_sum(Summing<S> &s, int ranks, bool last, int tos = 0)
             }
         }
         __syncwarp();
-        if (last && word0 + ITEMS * APART >= s.words)
-            named_arrive(TAGGED_READ, 128 * S::WGS + LANES);
+        if (last && word0 + ITEMS * APART >= s.words) named_arrive(MEET_READ, 128 * S::WGS + LANES);
 #pragma unroll
         for (int i = 0; i < ITEMS; ++i) tagged_store(s, word + i * APART, sum[i], tos);
         __syncwarp(); /* who stores nothing does not count the next round before the others */

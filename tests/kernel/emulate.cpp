@@ -96,6 +96,8 @@ block_state *mine(void)
 
 static void arrive(meeting *m, int threads)
 {
+    if (m->here > 0 && m->all != threads) stop("a barrier is met by two groups of threads");
+    m->all = threads;
     if (++m->here < threads) return;
     m->here = 0;
     ++m->times;

@@ -44,7 +44,7 @@ struct bulk_op {
 };
 
 struct meeting {
-    int here;
+    int here, all; /* how many wait, and for how many */
     uint64_t times;
     uint64_t late;  /* the round from which those go on who do not wait */
     uint64_t drawn; /* the meeting for which that was drawn is the one before this */

@@ -16,6 +16,7 @@ struct gather_ask {
     int64_t carried = 0; /* bytes, as the host says: too many for few couriers */
     bool shut = false;   /* a rank has not ended the run before */
     bool held = false;   /* own rows wait for the next rank's parts of k, too; chunks are whole */
+    bool adds = false;   /* to what C holds */
 };
 
 struct gather {
@@ -27,7 +28,7 @@ struct gather {
     world w;
     std::vector<matrix> sym[2], spare, b;
     std::vector<plan> l;
-    std::vector<std::vector<matrix>> a, c; /* of each run and rank */
+    std::vector<std::vector<matrix>> a, c, was; /* of each run and rank; WAS: C before */
 
     explicit gather(const gather_ask &ask);
     void make_patches(int r);
@@ -58,9 +59,10 @@ gather::gather(const gather_ask &ask)
         l[(size_t)r].finish(&w, r, 4711, q.baked);
         for (int run = 0; run < q.runs; ++run) {
             a[(size_t)run].push_back(random_matrix((size_t)(base[r + 1] - base[r] + 1) * pitch));
-            c[(size_t)run].push_back(poisoned((size_t)m * q.n));
+            c[(size_t)run].push_back((q.adds ? random_matrix : poisoned)((size_t)m * q.n));
         }
     }
+    was = c;
 }
 
 void gather::make_patches(int r)
@@ -72,6 +74,7 @@ void gather::make_patches(int r)
         p.rect(base[at], rows, q.n, q.k, area(r, i ? 3 + r : 0, i ? base[at] : 0, rows, 0, q.k),
                area(r, 1, 0, q.n, 0, q.k));
         p.store(area(r, 2, base[at], rows, 0, q.n));
+        if (q.adds) p.adds(area(r, 2, base[at], rows, 0, q.n), nullptr);
         if (i == 0 && !q.held) continue;
         sg_wait wait = wait_one(i ? at : (r + 1) % q.ranks, 200);
         wait.per = SG_PER_ROWS;
@@ -141,6 +144,8 @@ void gather::check(int run, int r) const
                                                 b[(size_t)r], base[i + 1] - base[i], q.n, q.k);
         want.insert(want.end(), part.begin(), part.end());
     }
+    for (size_t i = 0; q.adds && i < want.size(); ++i)
+        want[i] += __bfloat162float(was[(size_t)run][(size_t)r][i]);
     judge(c[(size_t)run][(size_t)r], q.n, 0, m, q.n, want.data(),
           what + " run " + std::to_string(run) + " rank " + std::to_string(r));
     int wrong = 0; /* of the last run's rows beside */
@@ -427,16 +432,18 @@ static void try_ahead(int arch, bool joined)
 }
 
 /* Of few SMs some have no tiles.  Here and in main(): ranks, m, n, k, tile, cluster, chunk,
- * chunk_k, blocks, arch, runs; empty, baked, apart, couriers, more, carried, shut, held. */
+ * chunk_k, blocks, arch, runs; empty, baked, apart, couriers, more, carried, shut, held, adds. */
 static void try_couriers()
 {
-    /* Nine tiles and four couriers; two waves of eight and four; too many tiles; too many bytes. */
+    /* Four couriers: nine tiles, two waves; none: many tiles, many bytes, math that adds first. */
     emu_sms(13);
     try_gather({3, 300, 264, 136, 128, 128, 1, 40, 0, 0, 0, 3, false, false, true, 4});
     try_gather({2, 300, 504, 72, 128, 128, 2, 60, 64, 0, 0, 3, false, false, false, 4});
     try_gather({3, 250, 264, 72, 64, 128, 1, 17, 0, 0, 0, 3, true, true, false, 0});
     try_gather({3, 300, 264, 72, 128, 128, 1, 40, 0, 0, 0, 2, false, false, true, 0, 0, 1 << 30});
     try_gather({5, 250, 136, 72, 64, 128, 1, 17, 0, 12, 0, 3, false, true, true});
+    try_gather({2, 256,   72,    72,   128, 128, 1, 3,     0,     4,   0,
+                2, false, false, true, 0,   12,  0, false, false, true});
     try_carry({3, 33, 4120, 64, 128, 5, 0, true});
     try_carry({3, 20, 136, 128, 256, 7, 0, false});
     /* Four couriers: two pieces of a step each, of which one is under way, or two at most; fewer
