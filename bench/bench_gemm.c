@@ -167,6 +167,8 @@ static bool openblas_run(void)
 #endif
 
 #ifdef SG_WITH_XSMM
+static float *b_transposed;
+
 static bool xsmm_open(void)
 {
     b_transposed = malloc((size_t)(n * k) * sizeof *b_transposed);
