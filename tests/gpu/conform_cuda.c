@@ -304,9 +304,6 @@ static void check(int ranks)
 {
     static const char *const shapes[] = {"1x512x512", "7x512x512", "1000x768x512", "4097x1024x512",
                                          "2048x1536x1024"};
-    static const char *const push[] = {"fused_in{tile_m=128,tile_n=128,push=1}",
-                                       "fused_in{tile_m=128,tile_n=256,push=0}", NULL};
-    static const char *const parts[] = {"fused_out{tile_m=128,tile_n=256,splits=2}", NULL};
     world w;
     if (!open_world(&w, ranks, 5)) return;
     char problem[NAME];
@@ -321,7 +318,7 @@ static void check(int ranks)
         const char *const end = strstr(more_problems[s], "r%d");
         snprintf(problem, sizeof problem, "%.*sr%d%s", (int)(end - more_problems[s]),
                  more_problems[s], ranks, end + 3);
-        check_all(&w, problem, strncmp(more_problems[s], "ag_gemm", 7) == 0 ? push : parts);
+        check_all(&w, problem, more_forms_of(problem));
     }
     shingle_close(ranks, w.comm);
     report("check", ranks, passed - right, wrong, begin_us);

@@ -100,6 +100,8 @@ static const char *const more_problems[] = {
     "ag_gemm:bf16:1000x512x1536:r%d:gather=k",
     "ag_gemm:bf16:300x512x1024:r%d:gather=k:accumulate",
     "ag_gemm:bf16:1000x512x512:r%d:accumulate",
+    "ag_gemm:bf16:512x4096x512:r%d:accumulate",  /* of 132 SMs four are left: storers carry */
+    "ag_gemm:bf16:2048x4224x512:r%d:accumulate", /* none is */
     "ag_gemm:f16:300x1024x512:r%d:gather=b:accumulate",
     "a2a_gemm:bf16:1000x512x512:r%d:bias:relu",
     "gemm_a2a:bf16:1000x512x512:r%d:bias:gelu",
@@ -120,5 +122,15 @@ static const char *const more_problems[] = {
     "gemm_rs:bf16:300x18432x128:r%d:cyclic=50:norm",
     "gemm_rs:f32:100x33x65:r%d:bias:norm",
 };
+
+/* Forms of a plan of one of those, until NULL. */
+static inline const char *const *more_forms_of(const char *problem)
+{
+    static const char *const gather[] = {"fused_in{tile_m=128,tile_n=128,push=1}",
+                                         "fused_in{slabs=8,tile_m=128,tile_n=128,push=3}",
+                                         "fused_in{tile_m=128,tile_n=256,push=0}", NULL};
+    static const char *const scatter[] = {"fused_out{tile_m=128,tile_n=256,splits=2}", NULL};
+    return strncmp(problem, "ag_gemm", 7) == 0 ? gather : scatter;
+}
 
 #endif
