@@ -109,7 +109,7 @@ DEV void courier_stamp(const Smem<S> &smem, const Carrier &self, StampEvent even
  * sg_kernel_gemm_param.whole. */
 DEV Team courier_team(const Param &P)
 {
-    const int couriers = (int)gridDim.x - P.workers, block = (int)blockIdx.x - P.workers;
+    const int couriers = couriers_of(P), block = (int)blockIdx.x - P.workers;
     return P.whole ? Team{0, 1, P.early + block, couriers, P.pushes}
                    : Team{block, couriers, P.early, 1, P.pushes};
 }

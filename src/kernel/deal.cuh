@@ -29,7 +29,8 @@ static int64_t blocks_for(const sg_kernel_gemm *g, int64_t units)
 /* Who carries: ENOUGH couriers are as fast as any link.  Fewer ones, each of so many bytes a
  * microsecond, do it if they are done well before the product, of so many multiplications a
  * microsecond in a block. */
-enum { COURIERS_LEAST = 4, COURIERS_ENOUGH = 16, COURIERS_MOST = 32 };
+enum { COURIERS_LEAST = 4, COURIERS_OF_HERALD = 8, COURIERS_ENOUGH = 16, COURIERS_MOST = 32 };
+enum { STEPS_OF_HERALD = 8 };
 enum { COURIER_ROOM = 150000 }; /* bytes that one has under way at a time */
 constexpr double COURIER_BYTES = 35e3, BLOCK_PRODUCTS = 2.6e6, COURIER_PART = 0.75;
 
@@ -72,6 +73,21 @@ static bool whole_steps(const sg_kernel_gemm *g, int couriers)
     const int64_t most = (int64_t)COURIER_ROOM * g->param.pushes;
     return couriers > 0 && g->carried > 0 && g->carried <= most && g->param.takes == 0 &&
            g->param.pushes >= g->param.early + 2 * couriers;
+}
+
+/* Blocks that only raise flags, see herald_sm90.cuh: of those that are left over, SPARE of them, or
+ * of *COURIERS, if these share steps and can spare one.  On two ranks four cannot, nor need they
+ * (two H100s, 512x5120x8192: 75.5 us, with a herald for one of them 80); on four, where a step has
+ * three flags, they can if there are many steps (512x12288x12288: 271 us, 264). */
+static int heralds_for(const sg_kernel_gemm *g, int cluster, int spare, int *couriers)
+{
+    const bool many = g->ranks > 2 && g->param.pushes >= STEPS_OF_HERALD;
+    const int least = many ? COURIERS_LEAST : COURIERS_OF_HERALD, rest = *couriers - cluster;
+    if (*couriers < least || g->param.takes > 0 || whole_steps(g, *couriers)) return 0;
+    if (spare >= cluster) return cluster;
+    if (rest < COURIERS_ENOUGH && !carry_in_time(g, rest, g->param.workers)) return 0;
+    *couriers = rest;
+    return cluster;
 }
 
 /* Flag INDEX, raised by BY, for sg_kernel_deal.  Partner: watcher_first(). */

@@ -231,10 +231,12 @@ static const char *aim_fast(sg_kernel_gemm *g, const needs *n)
     g->param.ahead = 64 * (n->a_rows <= 128 ? 8 : n->a_rows <= 512 ? 1 : 0);
     const int64_t most = g->want_blocks > 0 ? g->want_blocks : g->sms;
     const int64_t blocks = blocks_for(g, g->param.units) * cluster;
-    const int couriers = couriers_for(g, most, cluster), room = (int)most - couriers;
+    int couriers = couriers_for(g, most, cluster);
+    const int room = (int)most - couriers;
     g->param.workers = (int32_t)((blocks < room ? blocks : room) / cluster * cluster);
-    g->blocks = g->param.workers + couriers;
     g->param.early = early_steps(g, k, couriers);
+    g->param.heralds = heralds_for(g, cluster, room - g->param.workers, &couriers);
+    g->blocks = g->param.workers + couriers + g->param.heralds;
     g->param.whole = whole_steps(g, couriers);
     g->param.patience = patience_of(g);
     why = deal_first(g, k);

@@ -13,8 +13,9 @@
  *                            loader as they are up; the last block's ends the run
  *     warpgroup 1.. math     (math_sm90.cuh) 64 or 128 rows of the tile each, or a tile each in turn
  *
- * Of a launch of tagged data, warps 1 to 3 do what tagged_sm90.cuh says, and of one whose rows come
- * as such what gather_sm90.cuh says.
+ * Blocks behind those with tiles carry rows (courier_sm90.cuh), the last one may raise what they
+ * have carried (herald_sm90.cuh).  Of a launch of tagged data, warps 1 to 3 do what tagged_sm90.cuh
+ * says, and of one whose rows come as such what gather_sm90.cuh says.
  *
  * Units (a tile, or a tile per block of the cluster) are dealt round robin in list order.  Nothing
  * waits for a later unit of the list, so any number of blocks makes progress.  The math warps never
@@ -22,6 +23,7 @@
 #pragma once
 #include "kernel/courier_sm90.cuh"
 #include "kernel/gather_sm90.cuh"
+#include "kernel/herald_sm90.cuh"
 #include "kernel/hops_sm90.cuh"
 #include "kernel/load_sm90.cuh"
 #include "kernel/math_sm90.cuh"
@@ -81,6 +83,8 @@ __global__ void __launch_bounds__(S::THREADS, 1) gemm_sm90(const __grid_constant
     if (S::CL > 1) cluster_meet(); /* of all blocks' barriers: it orders nothing else */
     if (S::GATHERS && is_courier(P)) {
         if constexpr (S::GATHERS) gather_block(P, smem, warp);
+    } else if (S::PUSHES && is_herald(P)) {
+        if constexpr (S::PUSHES) herald(P, smem, warp);
     } else if (S::FOLD != FOLD_SLICES && is_courier(P)) {
         courier(P, smem, warp);
     } else if (warp < 4) {

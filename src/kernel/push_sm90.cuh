@@ -253,9 +253,10 @@ DEV uint32_t push_here(const Param &P, const Smem<S> &smem, uint32_t word, uint3
  * the flags for whoever acquires these.
  *
  * Each of these barriers takes some microseconds, since it waits for all that its SM has on its
- * way.  So a lane has a step, and all steps that have arrived are credited between two of them.
+ * way.  So a lane has a step, and all steps that have arrived are credited between two of them;
+ * and where there is a herald, it passes them for all, and a block only counts itself.
  * ROOM and SHARE: see push_cut().  KEPT: room for EACH raises of each lane's step.  ROLE: who
- * notes.  Partner: whoever waits for the step's flags. */
+ * notes.  Partners: whoever waits for the step's flags, herald_steps(). */
 template <class S, int EACH>
 DEV void push_credit(const Param &P, const Smem<S> &smem, const Team &team, int room, int share,
                      const Arrivals &at, uint32_t kept, int role, int lane)
@@ -277,9 +278,12 @@ DEV void push_credit(const Param &P, const Smem<S> &smem, const Team &team, int 
             const uint32_t next = __shfl_sync(0xffffffff, mine.end, __ffs((int)lacking) - 1);
             const uint32_t here = push_here(P, smem, at.here, next, role, lane);
             const bool now = owed && mine.end <= here;
-            fence_sys();
+            if (P.heralds == 0)
+                fence_sys();
+            else if (now && raises > 0)
+                add_release_gpu(s.ticket);
             if (lane == 0) stamp(smem.stamp, role, STAMP_SENT);
-            const bool last = now && raises > 0 &&
+            const bool last = now && raises > 0 && P.heralds == 0 &&
                               (mine.sharers == 1 || count_up(s.ticket, (uint32_t)mine.sharers));
             for (int j = 0; last && j < raises; ++j)
                 raise_fire(P.program,

@@ -238,10 +238,16 @@ DEV bool is_courier(const Param &P)
     return (int)blockIdx.x >= P.workers;
 }
 
+/* The last block of all may be a herald (herald_sm90.cuh), which carries nothing. */
+DEV int couriers_of(const Param &P)
+{
+    return (int)gridDim.x - P.workers - P.heralds;
+}
+
 /* Steps of rows that the storers carry: all, since there are no couriers, or the first ones. */
 DEV int storers_carry(const Param &P)
 {
-    return P.workers == (int)gridDim.x ? P.pushes : P.early;
+    return couriers_of(P) == 0 ? P.pushes : P.early;
 }
 
 /* The units of this block are FIRST_UNIT, FIRST_UNIT + STRIDE, ... */

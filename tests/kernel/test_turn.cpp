@@ -129,6 +129,8 @@ bool gather::enqueue(int run, int r)
     expect(q.couriers < 0 || couriers == q.couriers,
            what + ": " + std::to_string(couriers) + " couriers");
     const bool few = q.carried > 0 && q.carried < 1000;
+    const bool many = couriers >= 8 || (q.ranks > 2 && couriers >= 4 && g->param.pushes >= 8);
+    expect(q.couriers < 1 || (g->param.heralds > 0) == (many && !few), what + ": heralds");
     expect(q.couriers < 1 || (g->param.early == q.held && (g->param.whole != 0) == few),
            what + ": " + std::to_string(g->param.early) + " early, whole " +
                std::to_string(g->param.whole));
@@ -464,84 +466,12 @@ static void try_couriers()
                 0, 3,   false, true, true, 4,   2, 900, false, true});
     try_gather({2, 256, 72,    1032, 128,  128, 1, 128, 64,   0,
                 0, 1,   false, true, true, 4,   0, 900, true, true});
+    /* Many that share steps, of which one raises all; the first step is the storers'. */
+    emu_sms(14);
+    try_gather({3, 250, 136, 136, 128, 128, 1, 40, 72, 0, 0, 3, false, false, true, 8, 3});
+    try_gather(
+        {2, 256, 72, 520, 128, 128, 1, 128, 64, 0, 0, 3, false, true, true, 12, 2, 0, false, true});
     emu_sms(0);
-}
-
-static void try_all_tagged_gathers(void)
-{
-    /* ranks, m, n, k, slab, tile, blocks, runs, empty, baked, bias, missing, slow, nan */
-    try_tagged_gather({2, 16, 264, 72, 0, 64, 64, 0, 4, false, false, false, -1, -1, -1});
-    try_tagged_gather({2, 1, 200, 136, 64, 64, 32, 3, 5, false, true, true, -1, -1, 0});
-    try_tagged_gather({3, 75, 264, 328, 128, 64, 128, 2, 3, true, false, true, -1, -1, 1});
-    try_tagged_gather({5, 150, 80, 264, 64, 128, 64, 2, 3, false, true, false, -1, -1, -1});
-    try_tagged_gather({2, 200, 136, 1160, 1088, 128, 96, 3, 3, false, false, false, -1, -1, 0});
-    try_tagged_gather({9, 30, 136, 200, 64, 128, 128, 2, 2, true, false, true, -1, -1, -1});
-    try_tagged_gather({4, 64, 520, 648, 192, 64, 256, 0, 3, false, true, false, -1, -1, 2});
-    try_tagged_gather({2, 128, 520, 648, 320, 128, 256, 0, 3, false, false, true, -1, -1, -1});
-    try_tagged_gather({3, 40, 136, 200, 64, 64, 64, 2, 2, false, false, false, 1, -1, -1});
-    try_tagged_gather({2, 130, 200, 136, 64, 128, 128, 0, 2, false, true, true, 0, -1, -1});
-    try_tagged_gather({3, 70, 136, 136, 64, 64, 64, 0, 3, false, false, true, -1, 1, 1});
-    try_tagged_gather({2, 16, 72, 136, 64, 64, 64, 2, 4, false, true, false, -1, 0, 0});
-    try_tagged_gather({2, 150, 136, 72, 64, 128, 128, 2, 2, false, false, false, -1, 2, -1});
-    try_tagged_gather({3, 40, 136, 72, 64, 64, 64, 2, 3, false, false, true, 2, 0, -1});
-    try_tagged_gather({3, 40, 136, 200, 64, 64, 64, 2, 1, false, false, false, -1, -1, -1, true});
-    try_tagged_gather({2, 40, 136, 72, 0, 64, 64, 2, 1, false, true, false, -1, 2, -1, true});
-    /* the same, shut, in place */
-    try_tagged_gather(
-        {2, 150, 264, 200, 64, 64, 64, 0, 4, false, false, true, -1, -1, 0, false, true});
-    try_tagged_gather(
-        {3, 384, 160, 72, 0, 128, 96, 2, 3, false, true, true, -1, -1, -1, false, true});
-    try_tagged_gather(
-        {4, 100, 136, 328, 128, 64, 128, 3, 3, true, false, true, -1, 1, 2, false, true});
-    try_tagged_gather(
-        {2, 132, 200, 136, 64, 128, 160, 0, 2, false, true, true, 0, -1, -1, false, true});
-    try_tagged_gather(
-        {3, 42, 248, 200, 64, 128, 224, 2, 1, false, false, true, -1, -1, -1, true, true});
-}
-
-static void try_all_tagged(void)
-{
-    /* ranks, m, n, k, tile, blocks, runs, odd, baked, bias, missing, slow, owners, nan */
-    try_tagged({2, 16, 264, 72, 64, 64, 0, 4, 8, false, false, -1, -1, 0, -1});
-    try_tagged({2, 1, 200, 136, 64, 32, 3, 5, 3, true, true, -1, -1, 0, -1});
-    try_tagged({1, 70, 136, 72, 64, 96, 0, 3, 0, true, false, -1, -1, 0, 0});
-    try_tagged({3, 75, 264, 72, 64, 128, 2, 3, 8, false, true, -1, -1, 0, 1});
-    try_tagged({5, 150, 77, 40, 128, 64, 2, 3, 1, true, false, -1, -1, 0, -1});
-    try_tagged({2, 200, 136, 136, 128, 96, 3, 3, 4, false, false, -1, -1, 0, -1});
-    try_tagged({9, 30, 136, 40, 128, 128, 2, 2, 2, false, true, -1, -1, 0, -1});
-    try_tagged({3, 40, 136, 72, 64, 64, 2, 2, 0, false, false, 1, -1, 0, -1});
-    try_tagged({2, 130, 200, 72, 128, 128, 0, 2, 8, true, true, 0, -1, 0, -1});
-    try_tagged({4, 70, 136, 40, 64, 96, 0, 3, 3, false, true, -1, 1, 0, 1});
-    try_tagged({2, 16, 72, 136, 64, 64, 2, 4, 0, true, false, -1, 0, 0, 1});
-    try_tagged({2, 150, 136, 40, 128, 128, 2, 2, 1, false, false, -1, 2, 0, -1});
-    try_tagged({3, 40, 136, 72, 64, 64, 2, 3, 0, false, true, 2, 0, 0, -1});
-    try_tagged({2, 16, 264, 72, 64, 64, 0, 4, 8, true, false, -1, -1, 1, -1});
-    try_tagged({3, 1, 200, 136, 64, 32, 3, 5, 3, false, true, -1, -1, 1, 2});
-    try_tagged({4, 70, 520, 40, 64, 96, 0, 3, 0, true, false, -1, -1, 1, 1});
-    try_tagged({3, 75, 264, 72, 64, 128, 2, 3, 8, false, true, -1, -1, 1, -1});
-    try_tagged({5, 150, 77, 40, 128, 64, 2, 4, 1, true, false, -1, -1, 1, -1});
-    try_tagged({2, 200, 136, 136, 128, 96, 3, 3, 4, false, false, -1, -1, 1, 0});
-    try_tagged({6, 100, 264, 40, 128, 128, 2, 2, 2, true, true, -1, -1, 1, -1});
-    try_tagged({2, 130, 392, 40, 128, 192, 2, 3, 8, true, false, -1, -1, 1, -1});
-    try_tagged({3, 40, 136, 72, 64, 64, 2, 2, 0, false, false, 1, -1, 1, -1});
-    try_tagged({2, 130, 200, 72, 128, 128, 0, 2, 8, true, true, 0, -1, 1, -1});
-    try_tagged({3, 70, 200, 40, 64, 96, 0, 3, 3, true, true, -1, 1, 1, 1});
-    try_tagged({2, 150, 136, 40, 128, 128, 2, 2, 1, false, true, -1, 2, 1, 0});
-    try_tagged({2, 16, 264, 72, 64, 64, 0, 4, 8, false, false, -1, -1, 2, -1});
-    try_tagged({3, 1, 200, 136, 64, 32, 3, 5, 3, true, true, -1, -1, 2, 2});
-    try_tagged({4, 70, 520, 40, 64, 96, 0, 3, 0, false, false, -1, -1, 2, 1});
-    try_tagged({3, 275, 264, 72, 64, 128, 2, 3, 8, true, true, -1, -1, 2, -1});
-    try_tagged({5, 150, 77, 40, 128, 64, 2, 4, 1, false, false, -1, -1, 2, -1});
-    try_tagged({2, 333, 136, 136, 128, 96, 3, 3, 4, true, false, -1, -1, 2, 0});
-    try_tagged({6, 100, 264, 40, 128, 128, 2, 2, 2, false, true, -1, -1, 2, -1});
-    try_tagged({2, 130, 392, 40, 128, 192, 2, 3, 8, true, false, -1, -1, 2, -1});
-    try_tagged({9, 30, 136, 40, 64, 64, 0, 2, 0, false, true, -1, -1, 2, -1});
-    try_tagged({3, 40, 136, 72, 64, 64, 2, 2, 0, true, false, 1, -1, 2, -1});
-    try_tagged({2, 130, 200, 72, 128, 128, 0, 2, 8, false, true, 0, -1, 2, -1});
-    try_tagged({3, 70, 200, 40, 64, 96, 0, 3, 3, true, true, -1, 1, 2, 1});
-    try_tagged({2, 150, 136, 40, 128, 128, 2, 2, 1, false, true, -1, 2, 2, 0});
-    try_tagged_impatient();
-    try_tagged_refused();
 }
 
 int main(int argc, char **argv)

@@ -233,7 +233,7 @@ void gather_tagged::recover()
     }
 }
 
-void try_tagged_gather(const tagged_gather_ask &ask)
+static void try_tagged_gather(const tagged_gather_ask &ask)
 {
     gather_tagged t(ask);
     if (!ask.shut) return go_through(t);
@@ -242,4 +242,36 @@ void try_tagged_gather(const tagged_gather_ask &ask)
     for (int r = 0; r < ask.ranks; ++r) ok = ok && t.enqueue(0, r);
     expect(ok && emu_run(), t.what + ": goes through, shut");
     t.check_shut();
+}
+
+void try_all_tagged_gathers(void)
+{
+    /* ranks, m, n, k, slab, tile, blocks, runs, empty, baked, bias, missing, slow, nan */
+    try_tagged_gather({2, 16, 264, 72, 0, 64, 64, 0, 4, false, false, false, -1, -1, -1});
+    try_tagged_gather({2, 1, 200, 136, 64, 64, 32, 3, 5, false, true, true, -1, -1, 0});
+    try_tagged_gather({3, 75, 264, 328, 128, 64, 128, 2, 3, true, false, true, -1, -1, 1});
+    try_tagged_gather({5, 150, 80, 264, 64, 128, 64, 2, 3, false, true, false, -1, -1, -1});
+    try_tagged_gather({2, 200, 136, 1160, 1088, 128, 96, 3, 3, false, false, false, -1, -1, 0});
+    try_tagged_gather({9, 30, 136, 200, 64, 128, 128, 2, 2, true, false, true, -1, -1, -1});
+    try_tagged_gather({4, 64, 520, 648, 192, 64, 256, 0, 3, false, true, false, -1, -1, 2});
+    try_tagged_gather({2, 128, 520, 648, 320, 128, 256, 0, 3, false, false, true, -1, -1, -1});
+    try_tagged_gather({3, 40, 136, 200, 64, 64, 64, 2, 2, false, false, false, 1, -1, -1});
+    try_tagged_gather({2, 130, 200, 136, 64, 128, 128, 0, 2, false, true, true, 0, -1, -1});
+    try_tagged_gather({3, 70, 136, 136, 64, 64, 64, 0, 3, false, false, true, -1, 1, 1});
+    try_tagged_gather({2, 16, 72, 136, 64, 64, 64, 2, 4, false, true, false, -1, 0, 0});
+    try_tagged_gather({2, 150, 136, 72, 64, 128, 128, 2, 2, false, false, false, -1, 2, -1});
+    try_tagged_gather({3, 40, 136, 72, 64, 64, 64, 2, 3, false, false, true, 2, 0, -1});
+    try_tagged_gather({3, 40, 136, 200, 64, 64, 64, 2, 1, false, false, false, -1, -1, -1, true});
+    try_tagged_gather({2, 40, 136, 72, 0, 64, 64, 2, 1, false, true, false, -1, 2, -1, true});
+    /* the same, shut, in place */
+    try_tagged_gather(
+        {2, 150, 264, 200, 64, 64, 64, 0, 4, false, false, true, -1, -1, 0, false, true});
+    try_tagged_gather(
+        {3, 384, 160, 72, 0, 128, 96, 2, 3, false, true, true, -1, -1, -1, false, true});
+    try_tagged_gather(
+        {4, 100, 136, 328, 128, 64, 128, 3, 3, true, false, true, -1, 1, 2, false, true});
+    try_tagged_gather(
+        {2, 132, 200, 136, 64, 128, 160, 0, 2, false, true, true, 0, -1, -1, false, true});
+    try_tagged_gather(
+        {3, 42, 248, 200, 64, 128, 224, 2, 1, false, false, true, -1, -1, -1, true, true});
 }

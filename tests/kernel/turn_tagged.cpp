@@ -317,7 +317,7 @@ void tagged::recover()
         for (matrix &m : half) m = poisoned(m.size());
 }
 
-void try_tagged(const tagged_ask &ask)
+static void try_tagged(const tagged_ask &ask)
 {
     tagged t(ask);
     go_through(t);
@@ -325,7 +325,7 @@ void try_tagged(const tagged_ask &ask)
 
 /* Math without patience goes on behind a try in vain, if there is one: no
  * rank ends a run behind that. */
-void try_tagged_impatient(void)
+static void try_tagged_impatient(void)
 {
     int stopped = 0;
     for (int time = 0; time < 24; ++time) {
@@ -350,7 +350,7 @@ void try_tagged_impatient(void)
 
 /* Others may wait for words: what no kernel does with them is refused, and not done in another
  * way. */
-void try_tagged_refused(void)
+static void try_tagged_refused(void)
 {
     tagged t({2, 16, 64, 72, 64, 64, 0, 1, 0, false, false, -1, -1, 0, -1});
     const std::unique_ptr<sg_kernel_gemm> g(new sg_kernel_gemm());
@@ -369,4 +369,49 @@ void try_tagged_refused(void)
     p.program.place[8].cols = p.program.place[9].cols = 64;
     p.program.type = SG_KERNEL_F32;
     refused("f32");
+}
+
+void try_all_tagged(void)
+{
+    /* ranks, m, n, k, tile, blocks, runs, odd, baked, bias, missing, slow, owners, nan */
+    try_tagged({2, 16, 264, 72, 64, 64, 0, 4, 8, false, false, -1, -1, 0, -1});
+    try_tagged({2, 1, 200, 136, 64, 32, 3, 5, 3, true, true, -1, -1, 0, -1});
+    try_tagged({1, 70, 136, 72, 64, 96, 0, 3, 0, true, false, -1, -1, 0, 0});
+    try_tagged({3, 75, 264, 72, 64, 128, 2, 3, 8, false, true, -1, -1, 0, 1});
+    try_tagged({5, 150, 77, 40, 128, 64, 2, 3, 1, true, false, -1, -1, 0, -1});
+    try_tagged({2, 200, 136, 136, 128, 96, 3, 3, 4, false, false, -1, -1, 0, -1});
+    try_tagged({9, 30, 136, 40, 128, 128, 2, 2, 2, false, true, -1, -1, 0, -1});
+    try_tagged({3, 40, 136, 72, 64, 64, 2, 2, 0, false, false, 1, -1, 0, -1});
+    try_tagged({2, 130, 200, 72, 128, 128, 0, 2, 8, true, true, 0, -1, 0, -1});
+    try_tagged({4, 70, 136, 40, 64, 96, 0, 3, 3, false, true, -1, 1, 0, 1});
+    try_tagged({2, 16, 72, 136, 64, 64, 2, 4, 0, true, false, -1, 0, 0, 1});
+    try_tagged({2, 150, 136, 40, 128, 128, 2, 2, 1, false, false, -1, 2, 0, -1});
+    try_tagged({3, 40, 136, 72, 64, 64, 2, 3, 0, false, true, 2, 0, 0, -1});
+    try_tagged({2, 16, 264, 72, 64, 64, 0, 4, 8, true, false, -1, -1, 1, -1});
+    try_tagged({3, 1, 200, 136, 64, 32, 3, 5, 3, false, true, -1, -1, 1, 2});
+    try_tagged({4, 70, 520, 40, 64, 96, 0, 3, 0, true, false, -1, -1, 1, 1});
+    try_tagged({3, 75, 264, 72, 64, 128, 2, 3, 8, false, true, -1, -1, 1, -1});
+    try_tagged({5, 150, 77, 40, 128, 64, 2, 4, 1, true, false, -1, -1, 1, -1});
+    try_tagged({2, 200, 136, 136, 128, 96, 3, 3, 4, false, false, -1, -1, 1, 0});
+    try_tagged({6, 100, 264, 40, 128, 128, 2, 2, 2, true, true, -1, -1, 1, -1});
+    try_tagged({2, 130, 392, 40, 128, 192, 2, 3, 8, true, false, -1, -1, 1, -1});
+    try_tagged({3, 40, 136, 72, 64, 64, 2, 2, 0, false, false, 1, -1, 1, -1});
+    try_tagged({2, 130, 200, 72, 128, 128, 0, 2, 8, true, true, 0, -1, 1, -1});
+    try_tagged({3, 70, 200, 40, 64, 96, 0, 3, 3, true, true, -1, 1, 1, 1});
+    try_tagged({2, 150, 136, 40, 128, 128, 2, 2, 1, false, true, -1, 2, 1, 0});
+    try_tagged({2, 16, 264, 72, 64, 64, 0, 4, 8, false, false, -1, -1, 2, -1});
+    try_tagged({3, 1, 200, 136, 64, 32, 3, 5, 3, true, true, -1, -1, 2, 2});
+    try_tagged({4, 70, 520, 40, 64, 96, 0, 3, 0, false, false, -1, -1, 2, 1});
+    try_tagged({3, 275, 264, 72, 64, 128, 2, 3, 8, true, true, -1, -1, 2, -1});
+    try_tagged({5, 150, 77, 40, 128, 64, 2, 4, 1, false, false, -1, -1, 2, -1});
+    try_tagged({2, 333, 136, 136, 128, 96, 3, 3, 4, true, false, -1, -1, 2, 0});
+    try_tagged({6, 100, 264, 40, 128, 128, 2, 2, 2, false, true, -1, -1, 2, -1});
+    try_tagged({2, 130, 392, 40, 128, 192, 2, 3, 8, true, false, -1, -1, 2, -1});
+    try_tagged({9, 30, 136, 40, 64, 64, 0, 2, 0, false, true, -1, -1, 2, -1});
+    try_tagged({3, 40, 136, 72, 64, 64, 2, 2, 0, true, false, 1, -1, 2, -1});
+    try_tagged({2, 130, 200, 72, 128, 128, 0, 2, 8, false, true, 0, -1, 2, -1});
+    try_tagged({3, 70, 200, 40, 64, 96, 0, 3, 3, true, true, -1, 1, 2, 1});
+    try_tagged({2, 150, 136, 40, 128, 128, 2, 2, 1, false, true, -1, 2, 2, 0});
+    try_tagged_impatient();
+    try_tagged_refused();
 }

@@ -131,10 +131,8 @@ struct tagged_gather_ask {
     bool in_place = false; /* own rows are read where they are */
 };
 
-void try_tagged_gather(const tagged_gather_ask &ask);
-void try_tagged(const tagged_ask &ask);
-void try_tagged_refused(void);
-void try_tagged_impatient(void);
+void try_all_tagged_gathers(void);
+void try_all_tagged(void);
 void try_steps(const steps_ask &ask);
 void try_most_rows(void);
 void try_carry(const carry_ask &ask);
