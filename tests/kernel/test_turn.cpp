@@ -128,7 +128,7 @@ bool gather::enqueue(int run, int r)
     const int couriers = g->blocks - g->param.workers;
     expect(q.couriers < 0 || couriers == q.couriers,
            what + ": " + std::to_string(couriers) + " couriers");
-    const bool few = q.carried > 0 && q.carried < 1000;
+    const bool few = q.carried > 0 && q.carried < 1000 && g->param.pushes >= q.held + 2 * couriers;
     const bool many = couriers >= 8 || (q.ranks > 2 && couriers >= 4 && g->param.pushes >= 8);
     expect(q.couriers < 1 || (g->param.heralds > 0) == (many && !few), what + ": heralds");
     expect(q.couriers < 1 || (g->param.early == q.held && (g->param.whole != 0) == few),
@@ -466,7 +466,10 @@ static void try_couriers()
                 0, 3,   false, true, true, 4,   2, 900, false, true});
     try_gather({2, 256, 72,    1032, 128,  128, 1, 128, 64,   0,
                 0, 1,   false, true, true, 4,   0, 900, true, true});
-    /* Many that share steps, of which one raises all; the first step is the storers'. */
+    /* Many that share steps, of which one raises all: without it the others would have steps of
+     * their own; the first step is the storers'. */
+    emu_sms(10);
+    try_gather({2, 128, 72, 192, 128, 128, 1, 13, 64, 0, 0, 3, false, true, true, 8, 2, 900});
     emu_sms(14);
     try_gather({3, 250, 136, 136, 128, 128, 1, 40, 72, 0, 0, 3, false, false, true, 8, 3});
     try_gather(
