@@ -6,9 +6,9 @@
  * and who is the last one of several takes another.  Of many couriers who share steps this would be
  * the same one again and again, since it is late for its next piece.  So each counts its part of a
  * step behind a barrier for its GPU alone, which does not wait for what is on its way to peers; the
- * herald sees the counts, passes the barrier for all GPUs, which takes less than a microsecond where
- * nothing is going on, and raises.  What it has seen it passes on: the memory model's causality
- * order is transitive. */
+ * herald sees the counts, passes the barrier for all GPUs, which takes less than a microsecond
+ * where nothing is going on, and raises.  What it has seen it passes on: the memory model's
+ * causality order is transitive. */
 #pragma once
 #include "kernel/courier_sm90.cuh"
 
