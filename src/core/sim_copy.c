@@ -158,6 +158,17 @@ enum { COURIERS_LEAST = 4, COURIERS_ENOUGH = 16, COURIERS_MOST = 32 };
 
 static const double couriers_part = 0.75;
 
+/* Storers that carry rows to several peers, beside a product that could have couriers, are slower
+ * than when they store tiles (four H100s: 25 MB in 130 us, results/lab/stamps_4xh100_v1.txt;
+ * 1024x2560x8192 takes 118 us by them in 128x160, results/gpu/tries_4xh100_v1.json, and 100 by
+ * couriers in 128x192, herald_4xh100_v1.json). */
+static const double storers_part = 0.5;
+
+static bool are_storers_slow(const sg_sim *m, const sg_sched *s)
+{
+    return m->machine->courier_gbps > 0 && s->problem->ranks > 2;
+}
+
 /* Blocks of L that have no tile, however many waves there are. */
 static int32_t idle_blocks(const sg_machine *machine, const sg_launch *l)
 {
@@ -198,6 +209,7 @@ void sg_sim_set_pushes(sg_sim *m, int rank)
         r->pushing += sg_sim_push_bytes(s, step);
     }
     if (r->pushes == 0 || carrier == NULL || machine->courier_gbps <= 0) return;
+    if (are_storers_slow(m, s)) r->push_gbps *= storers_part;
     const int32_t idle = sg_walk_min(idle_blocks(machine, carrier), COURIERS_MOST);
     if (idle < COURIERS_LEAST) return;
     const double gbps = fmin(idle * machine->courier_gbps, machine->store_gbps);
@@ -253,7 +265,8 @@ void sg_sim_run_push(sg_sim *m, sg_sim_agent *a, const sg_step *step)
         return;
     }
     const bool couriers = r->couriers > 0 && !(r->early && r->pushed == 0);
-    const double gbps = couriers || r->takes ? r->push_gbps / step->tos : m->machine->store_gbps;
+    const bool own_rate = couriers || r->takes || (r->couriers == 0 && are_storers_slow(m, s));
+    const double gbps = own_rate ? r->push_gbps / step->tos : m->machine->store_gbps;
     for (int32_t i = step->to0; i < step->to0 + step->tos; i++)
         sg_sim_send(m, SG_FLOW_SMS, (int32_t)(a - m->agents), a->rank, s->to[i].rank,
                     sg_sim_area_bytes(s, &s->to[i]), gbps * 1e3, 0);
