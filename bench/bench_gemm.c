@@ -47,7 +47,7 @@ enum { MAX_THREADS = 64, MAX_ROUNDS = 99 };
 
 static int64_t m = 2048, n = 4096, k = 4096;
 static int rounds = 9, threads = 2;
-static float *a, *b, *b_transposed, *c, *want;
+static float *a, *b, *c, *want;
 
 /* ---- engine ---------------------------------------------------------------------------------- */
 
