@@ -128,7 +128,7 @@ bool gather::enqueue(int run, int r)
     const int couriers = g->blocks - g->param.workers;
     expect(q.couriers < 0 || couriers == q.couriers,
            what + ": " + std::to_string(couriers) + " couriers");
-    const bool few = q.carried > 0 && q.carried < 1000 && g->param.pushes >= q.held + 2 * couriers;
+    const bool few = q.carried > 0 && q.carried < 1000;
     const bool many = couriers >= 8 || (q.ranks > 2 && couriers >= 4 && g->param.pushes >= 8);
     expect(q.couriers < 1 || (g->param.heralds > 0) == (many && !few), what + ": heralds");
     expect(q.couriers < 1 || (g->param.early == q.held && (g->param.whole != 0) == few),
@@ -469,7 +469,8 @@ static void try_couriers()
     /* Many that share steps, of which one raises all: without it the others would have steps of
      * their own; the first step is the storers'. */
     emu_sms(10);
-    try_gather({2, 128, 72, 192, 128, 128, 1, 13, 64, 0, 0, 3, false, true, true, 8, 2, 900});
+    try_gather({2, 128, 72, 192, 128, 128, 1, 13, 64, 0, 0, 3, false, true, true, 8, 2, 1000});
+    try_gather({2, 128, 72, 192, 128, 128, 1, 13, 64, 0, 0, 1, false, true, true, 8, 2, 0, true});
     emu_sms(14);
     try_gather({3, 250, 136, 136, 128, 128, 1, 40, 72, 0, 0, 3, false, false, true, 8, 3});
     try_gather(
