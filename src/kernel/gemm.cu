@@ -139,7 +139,12 @@ static bool serves(const sg_kernel_gemm *g, const sg_instance *k, const needs *n
     int64_t tiles, units;
     count_tiles(g, k, &tiles, &units);
     const int blocks = g->want_blocks > 0 ? g->want_blocks : g->sms;
-    return !n->per_tile && blocks % cluster == 0 && units * cluster * 50 <= tiles * 51;
+    if (n->per_tile || blocks % cluster != 0) return false;
+    /* Narrow tiles ask the L2 for the most.  It joins what SMs ask for in step, which those that
+     * wait for rows are not; but a block without a tile costs more than sharing A saves. */
+    if (k->fold == FOLD_NONE && k->cn > 1 && k->bn <= 128)
+        return n->waits && units * cluster == tiles;
+    return units * cluster * 50 <= tiles * 51;
 }
 
 /* The map of place I for one USE; A_BOX: rows of a box of A. */

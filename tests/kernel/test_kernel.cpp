@@ -527,6 +527,7 @@ int main(int argc, char **argv)
     gather(300, 264, 136, 128, 128, 2, 60, 64);
     gather(200, 264, 200, 64, 128, 1, 20, 72);
     gather(300, 264, 136, 128, 256, 2, 100, 0);
+    for (int i = 0; i < 4; ++i) gather(384, 560, 200, 128, 80 + i % 2 * 32, 1 + i / 2, 64, 64);
     emu_sms(18); /* blocks that begin with what others send, of one flag a slab */
     for (odds = 640; odds > 40; odds /= 2)
         for (int c = 1; c <= 2; ++c) gather(768, 264, 136, 128, 128, c, 128, 64);
