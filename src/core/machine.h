@@ -26,6 +26,13 @@ typedef struct sg_tile {
     double late; /* of what addends take, that no other tile hides; 0 is taken as 1 */
 } sg_tile;
 
+/* Has an SM two such tiles under way, of which one gets its addends while the other is
+ * multiplied? */
+static inline bool sg_tile_in_turn(const sg_tile *tile)
+{
+    return tile->late > 0 && tile->late < 1;
+}
+
 /* A measured curve, points in ascending order. */
 typedef struct sg_point {
     double at, value;

@@ -140,6 +140,14 @@ static double late_part(const sg_machine *machine, const sg_sched *s, const sg_l
     return hides ? tile_of(machine, l).late : 1;
 }
 
+/* Do blocks of L multiply another tile while one of P waits for its addends?  They have two under
+ * way, in turn. */
+static bool waits_in_turn(const sg_machine *machine, const sg_sched *s, const sg_launch *l,
+                          const sg_patch *p, double us)
+{
+    return p->adds > 0 && late_part(machine, s, l, p, us) < 1;
+}
+
 /* Tiles of a launch that are multiplied. */
 static double products_of(const sg_sched *s, const sg_launch *l)
 {
@@ -343,7 +351,8 @@ static sg_sim_slot *take_tiles(sg_sim *m, sg_sim_agent *a, const sg_launch *l, s
     const double visit = beside_pushes(m, a->rank, alone * contention(m, a->rank));
     /* A tile whose last flag has just come may have begun long ago: it needs some only at the
      * end. */
-    double start = g->free_us;
+    const double begun = g->free_us;
+    double start = begun;
     a->moment = visit / 128;
     if (a->ready_patch != a->patch) sg_sim_forget_bands(m, a, l, p);
     sg_sim_slot *const missing = sg_sim_tile_start(m, a, l, p, a->tile, visit, &start);
@@ -368,10 +377,11 @@ static sg_sim_slot *take_tiles(sg_sim *m, sg_sim_agent *a, const sg_launch *l, s
     g->tiles = taken * rounds;
     g->rounds = rounds;
     g->visit_us = visit;
-    g->store_us = start + visit > m->now ? start + visit : m->now;
+    g->store_us = g->due_us = start + visit > m->now ? start + visit : m->now;
     g->free_us = g->store_us + (rounds - 1) * visit;
     if (start > g->idle_us + a->moment) tell_group(m, a, g, false, g->idle_us, start);
     tell_group(m, a, g, true, start, g->free_us);
+    if (rounds == 1 && waits_in_turn(m->machine, s, l, p, visit)) g->free_us = begun + visit;
     a->tile += g->tiles;
     a->left_tiles -= g->tiles;
     if (a->tile == tiles) {
@@ -392,7 +402,7 @@ static void store_group(sg_sim *m, sg_sim_agent *a, const sg_launch *l, sg_sim_g
         g->stalled = true;
         return;
     }
-    const double waited = m->now - (g->free_us - (g->rounds - 1) * g->visit_us);
+    const double waited = m->now - g->due_us;
     if (waited > 0) g->free_us += waited;
     g->free_us += g->rounds * sg_sim_own_stores_us(m, s, l, p, fmin(a->got, products_of(s, l)));
     sg_sim_store_tiles(m, a, l, g->patch, g->tile0, g->tiles, g->rounds, g->blocks, g->visit_us);

@@ -27,7 +27,8 @@ enum { SG_SIM_GROUPS = 160, SG_NONE = -1, SG_SIM_PARKED = 64 };
 /* Blocks of a launch that act together.  Idle ones (tiles is 0) take new tiles at `free_us`; others
  * have their first round of tiles ready to be stored at `store_us`. */
 typedef struct sg_sim_group {
-    double free_us, store_us;
+    double free_us, store_us; /* for another tile; what it has can be stored */
+    double due_us;            /* that was due, whatever else the link carried */
     double visit_us;
     double idle_us; /* since when it has stood still */
     int32_t blocks;

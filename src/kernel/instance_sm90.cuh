@@ -17,7 +17,7 @@ template <class S> static sg_instance instance_of(int type)
     out[n++] = instance_of<Shape<T, bm, bn, 2, cm, cn, slots, fold, 2>>(type);
 
 /* In the order of preference among those that serve a launch.  Every one is the best at something:
- * bench/lab/DIARY.md. */
+ * bench/lab/DIARY.md, docs/diary.md. */
 template <class T> static int instances_sm90(int type, sg_instance *out)
 {
     int n = 0;
@@ -43,6 +43,7 @@ template <class T> static int instances_sm90(int type, sg_instance *out)
     TOGETHER(128, 128, 2, 1, 2, 2, FOLD_NONE)
     TOGETHER(128, 128, 2, 1, 1, 2, FOLD_NONE)
     IN_TURN(128, 128, 2, 1, 1, FOLD_ADDENDS)
+    IN_TURN(128, 128, 1, 2, 1, FOLD_ADDENDS)
     TOGETHER(128, 128, 2, 1, 2, 2, FOLD_ADDENDS)
     TOGETHER(128, 128, 2, 1, 1, 2, FOLD_ADDENDS)
     TOGETHER(128, 128, 2, 1, 1, 2, FOLD_PARTS)

@@ -34,6 +34,12 @@
  *     strips   lane 0:  strip 1: rows of r+1 -> r+1, ... | strip 2: rows of r+1 -> r+1, ... |
  *     and lag           own rows of strip 1 + inboxes -> C | strip 3: ... | own rows of strip 2 ...
  *
+ *     strips   lane 0:  strip 1: rows of r+1 -> r+1, ..., own rows + inboxes -> C | strip 2: ... |
+ *     and once
+ *
+ * Own tiles of a scatter may wait all the same, where warpgroups have tiles in turn and multiply
+ * the next strip's meanwhile: two waves then are two strips, and nothing is added up at the end.
+ *
  * With a lag, own rows come `lag` strips behind and add what has arrived meanwhile: only the last
  * strip's stores are exposed.  Slices do the same, but read all of B each, strips twice at most.
  *
@@ -158,6 +164,25 @@ static int propose_strips(const sg_problem *p, const sg_machine *machine, const 
     return n;
 }
 
+/* Appends knobs of a scatter of two waves, in tiles that SMs have in turn, whose own tiles are
+ * added at once: B is read once, where it would be for others' rows and again for own ones.  (Two
+ * H100s: 512x8192x4096 66.7 us whole, 63.6 so, 72.3 summed at the end; 512x12288x24576 469, 424,
+ * 431; four waves, 1024x8192x14336, 326 whole and 351.) */
+static int propose_at_once(const sg_problem *p, const sg_machine *machine, const sg_tile *tile,
+                           sg_knobs *sets)
+{
+    const double b_bytes = (double)p->n * (double)p->k * sg_type_bytes(p->type);
+    const bool anew = b_bytes >= 2 * sg_machine_cached_bytes(machine);
+    const bool low = sg_ceil_div(p->most_rows, tile->m) <= OWNED_BANDS;
+    if (p->call || machine->pool > 0 || sg_problem_out(p) != SG_OUT_SCATTER || !anew || !low ||
+        waves_of(p, machine, tile) != 2 || !sg_tile_in_turn(tile))
+        return 0;
+    sets[0] = whole(tile->m, tile->n);
+    sets[0].value[ONCE] = 1;
+    sets[0].value[STRIPS] = 2;
+    return 1;
+}
+
 /* Appends knobs for a link that takes longer to carry tiles, or sums that all get, than it takes to
  * multiply them.  The rank's own come last, when nothing travels any more: in slices, of rows or,
  * where nothing is summed, of columns, they come in between. */
@@ -279,7 +304,9 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
         const bool cut = i >= shapes;
         const sg_tile *const tile = &machine->tile[i % shapes];
         if (cut && at_once && is_dealt(p, machine, tile->m)) continue;
+        if (i > 0 && !cut) n += propose_at_once(p, machine, tile, &sets[n]);
         n += propose_parts(p, machine, tile, 1, false, cut, &sets[n]);
+        if (i == 0) n += propose_at_once(p, machine, tile, &sets[n]);
         if (i == 0) n += propose_dealt(p, machine, at_once, &sets[n]);
         const int parts = sg_column_parts(p, machine, tile, held, cut);
         if (parts > 0) sets[n++] = owned_columns(tile, 1, parts);
@@ -303,7 +330,7 @@ typedef struct building {
     sg_sched *sched;
     sg_split_k split;
     int inbox;
-    bool lags; /* own rows follow strip by strip */
+    bool lags; /* own rows follow strip by strip, at once or some strips behind */
 } building;
 
 /* Strips of columns; the last ones may be empty. */
@@ -501,10 +528,11 @@ static int32_t first_part_flag(const building *b)
 static void build(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
 {
     const bool all = sg_problem_out(p) == SG_OUT_ALL, once = all && k->value[ONCE];
+    const bool at_once = sg_problem_out(p) == SG_OUT_SCATTER && k->value[ONCE];
     const bool columns = all && !once && k->value[STRIPS] == 0 && !p->call;
     building b = {.problem = p, .knobs = k, .sched = s};
     (void)rank;
-    b.lags = strips_of(&b) > 1 && k->value[SUBS] == 1 && k->value[LAG] > 0;
+    b.lags = strips_of(&b) > 1 && k->value[SUBS] == 1 && (k->value[LAG] > 0 || at_once);
     const sg_tiling tiling = {k->value[TILE_M], k->value[TILE_N], 0};
     if (!once && !columns)
         b.split = sg_split_begin(s, k->value[SPLITS], tiling, first_part_flag(&b));

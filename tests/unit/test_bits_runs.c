@@ -267,6 +267,7 @@ static void try_all(group *g, const char *problem, const sg_problem *p, const ui
         "fused_in{chunks=1,slabs=5,tile_m=64,tile_n=64,push=0}",
         "fused_out{subs=3,lag=1,tile_m=4,tile_n=8,once=0,splits=1,strips=2,tagged=0}",
         "fused_out{subs=1,lag=2,tile_m=4,tile_n=8,once=0,splits=1,strips=4,tagged=0}",
+        "fused_out{subs=1,lag=0,tile_m=4,tile_n=8,once=1,splits=1,strips=3,tagged=0}",
         "fused_out{subs=2,lag=1,tile_m=3,tile_n=32,once=1,splits=1,strips=1,tagged=0}",
         "fused_out{subs=1,lag=0,tile_m=16,tile_n=16,once=0,splits=3,strips=1,tagged=0}",
         "fused_out{subs=1,lag=0,tile_m=16,tile_n=8,once=1,splits=1,strips=1,tagged=1}",

@@ -45,6 +45,7 @@ static void odd_knobs_are_right(void **state)
         {"gemm_ar:bf16:520x136x16:r4", "fused_out{subs=2,lag=1,tile_m=128,tile_n=128}"},
         {"gemm_ar:bf16:520x328x16:r4", "fused_out{lag=1,tile_m=128,tile_n=128,strips=3}"},
         {"gemm_rs:bf16:520x328x200:r4", "fused_out{lag=2,tile_m=128,tile_n=128,splits=2,strips=3}"},
+        {"gemm_rs:bf16:520x328x200:r4", "fused_out{tile_m=128,tile_n=128,once=1,strips=2}"},
         {"gemm_ar:bf16:520x136x16:r4", "fused_out{tile_m=128,tile_n=128,once=1}"},
         {"gemm_ar:f16:520x520x200:r4:bias:relu",
          "fused_out{subs=2,lag=1,tile_m=128,tile_n=128,once=0,splits=2,strips=0,tagged=0}"},

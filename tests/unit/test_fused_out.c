@@ -199,6 +199,26 @@ static void lags_of_any_length_end(void **state)
     discard(&b);
 }
 
+/* At once, own rows of a strip come right behind the others', and add what has arrived; an
+ * all-reduce at once is another matter. */
+static void own_rows_wait_in_their_strip(void **state)
+{
+    (void)state;
+    built b;
+    build("gemm_rs:f32:32x40x16:r2",
+          "fused_out{subs=1,lag=0,tile_m=8,tile_n=8,once=1,splits=1,strips=2,tagged=0}", &b);
+    expect_strips(&b, 1, 24, "0 0+ 1 1+");
+    discard(&b);
+    build("gemm_rs:f32:32x40x16:r2",
+          "fused_out{subs=1,lag=1,tile_m=8,tile_n=8,once=1,splits=1,strips=2,tagged=0}", &b);
+    expect_strips(&b, 1, 24, "0 1 0+ 1+");
+    discard(&b);
+    build("gemm_rs:f32:32x40x16:r2",
+          "fused_out{subs=1,lag=0,tile_m=8,tile_n=8,once=1,splits=1,strips=1,tagged=0}", &b);
+    assert_int_equal(b.sched[1].patches, 2);
+    discard(&b);
+}
+
 /* Own flags of parts of k come behind those of own tiles. */
 static void parts_have_flags_of_their_own(void **state)
 {
@@ -477,6 +497,7 @@ int main(void)
         cmocka_unit_test(own_rows_follow_their_strip),
         cmocka_unit_test(owners_of_columns),
         cmocka_unit_test(lags_of_any_length_end),
+        cmocka_unit_test(own_rows_wait_in_their_strip),
         cmocka_unit_test(parts_have_flags_of_their_own),
         cmocka_unit_test(what_is_not_summed_goes_straight),
         cmocka_unit_test(a_call_has_no_strips),
