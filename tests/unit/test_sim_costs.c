@@ -51,6 +51,7 @@ static double price(const char *problem, const char *strategy, const sg_machine 
 #define PUSHED "fused_in{chunks=1,slabs=%d,tile_m=64,tile_n=64,push=1,strips=1}"
 #define AT_ONCE "fused_out{subs=1,lag=0,tile_m=64,tile_n=64,once=1,splits=1,strips=1,tagged=0}"
 #define CUT "fused_out{subs=1,lag=0,tile_m=64,tile_n=64,once=0,splits=2,strips=1,tagged=0}"
+#define IN_STRIPS "fused_out{subs=1,lag=0,tile_m=64,tile_n=64,once=1,splits=1,strips=2,tagged=0}"
 #define SCATTER "fused_out{subs=1,lag=0,tile_m=64,tile_n=64,once=0,splits=1,strips=1,tagged=0}"
 
 static double gathered(int strips, const char *problem, const sg_machine *m)
@@ -257,6 +258,18 @@ static void tiles_of_some_shapes_hide_addends(void **state)
     expect_us(price("gemm_rs:f32:128x64x64:r2", SCATTER, &m), 2 * tile_us + m.add_us);
 }
 
+/* A block of such tiles multiplies another one while one waits for what others send: own tiles of
+ * the first strip, and then the others' of the second. */
+static void tiles_in_turn_wait_beside_others(void **state)
+{
+    (void)state;
+    sg_machine m = quiet(2);
+    m.store_us = 1.5 * tile_us;
+    expect_us(price("gemm_rs:f32:128x256x64:r2", IN_STRIPS, &m), 2 * (tile_us + m.store_us));
+    m.tile[0].late = 0.5;
+    expect_us(price("gemm_rs:f32:128x256x64:r2", IN_STRIPS, &m), 3 * tile_us + m.store_us);
+}
+
 /* SMs without a tile leave power to the others: in a launch of few tiles,
  * and at the end of another. */
 static void few_tiles_go_faster(void **state)
@@ -429,6 +442,7 @@ int main(void)
         cmocka_unit_test(addends_cost_by_number),
         cmocka_unit_test(wide_addends_count_twice),
         cmocka_unit_test(tiles_of_some_shapes_hide_addends),
+        cmocka_unit_test(tiles_in_turn_wait_beside_others),
         cmocka_unit_test(few_tiles_go_faster),
         cmocka_unit_test(the_vendor_has_a_burst_of_its_own),
         cmocka_unit_test(pushes_take_from_the_product),
