@@ -34,14 +34,15 @@
  *     strips   lane 0:  strip 1: rows of r+1 -> r+1, ... | strip 2: rows of r+1 -> r+1, ... |
  *     and lag           own rows of strip 1 + inboxes -> C | strip 3: ... | own rows of strip 2 ...
  *
- *     strips   lane 0:  strip 1: rows of r+1 -> r+1, ..., own rows + inboxes -> C | strip 2: ... |
- *     and once
- *
- * Own tiles of a scatter may wait all the same, where warpgroups have tiles in turn and multiply
- * the next strip's meanwhile: two waves then are two strips, and nothing is added up at the end.
- *
  * With a lag, own rows come `lag` strips behind and add what has arrived meanwhile: only the last
  * strip's stores are exposed.  Slices do the same, but read all of B each, strips twice at most.
+ *
+ *     strips   lane 0:  strip 1: rows of r+1 -> r+1, ..., own rows + inboxes -> C | strip 2: ...
+ *     and once
+ *
+ * Own tiles of a scatter may wait in their strip all the same, where warpgroups have tiles in turn:
+ * one multiplies the next strip's meanwhile.  Two waves then are two strips, and nothing is added
+ * up at the end.
  *
  *     strips=0 lane 0:  columns of r+1 -> r+1 | columns of r+2 -> r+2 | ... | own columns + inboxes -> C
  *
