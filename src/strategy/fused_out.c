@@ -175,8 +175,10 @@ static int propose_at_once(const sg_problem *p, const sg_machine *machine, const
     const double b_bytes = (double)p->n * (double)p->k * sg_type_bytes(p->type);
     const bool anew = b_bytes >= 2 * sg_machine_cached_bytes(machine);
     const bool low = sg_ceil_div(p->most_rows, tile->m) <= OWNED_BANDS;
+    /* Clusters take two tiles, and what they cannot take is not in turn: own tiles block SMs. */
+    const bool pairs = sg_ceil_div(p->n, tile->n) % 4 == 0;
     if (p->call || machine->pool > 0 || sg_problem_out(p) != SG_OUT_SCATTER || !anew || !low ||
-        waves_of(p, machine, tile) != 2 || !sg_tile_in_turn(tile))
+        !pairs || waves_of(p, machine, tile) != 2 || !sg_tile_in_turn(tile))
         return 0;
     sets[0] = whole(tile->m, tile->n);
     sets[0].value[ONCE] = 1;

@@ -362,6 +362,33 @@ static void strips_are_proposed_where_b_is_large(void **state)
     assert_int_equal(most_strips("gemm_ar:bf16:512x12288x24576:r2:call=9", 0), 1);
 }
 
+/* Are strips whose own tiles wait in them proposed for TEXT, in tiles of 128x192 of which LATE? */
+static bool proposes_waiting(const char *text, double late)
+{
+    const sg_strategy *const strategy = sg_strategy_find("fused_out");
+    sg_machine machine = machine_of_tiles(128, 192);
+    proposals all;
+    bool any = false;
+    machine.tile[0].late = late;
+    propose(text, strategy, &machine, &all);
+    for (int i = 0; i < all.count; i++)
+        any |= all.set[i].value[knob_called(strategy, "strips")] == 2 &&
+               all.set[i].value[knob_called(strategy, "once")] == 1;
+    return any;
+}
+
+/* Scatters of two waves in tiles that come in turn, whose columns clusters can share out. */
+static void own_rows_are_proposed_to_wait(void **state)
+{
+    (void)state;
+    assert_true(proposes_waiting("gemm_rs:bf16:512x12288x24576:r2", 0.6));
+    assert_false(proposes_waiting("gemm_rs:bf16:512x12288x24576:r2", 1));   /* not in turn */
+    assert_false(proposes_waiting("gemm_rs:bf16:512x11904x24576:r2", 0.6)); /* 62 tiles across */
+    assert_false(proposes_waiting("gemm_rs:bf16:256x12288x24576:r2", 0.6)); /* one wave */
+    assert_false(proposes_waiting("gemm_rs:bf16:512x12288x1024:r2", 0.6));  /* B in a cache */
+    assert_false(proposes_waiting("gemm_ar:bf16:512x12288x24576:r2", 0.6)); /* all get it */
+}
+
 /* Where all get a sum of a few waves, and no cache holds B. */
 static void strips_that_own_rows_follow_are_proposed(void **state)
 {
@@ -504,6 +531,7 @@ int main(void)
         cmocka_unit_test(slices_are_of_whole_bands),
         cmocka_unit_test(slices_of_columns_are_proposed_for_slow_links),
         cmocka_unit_test(strips_are_proposed_where_b_is_large),
+        cmocka_unit_test(own_rows_are_proposed_to_wait),
         cmocka_unit_test(strips_that_own_rows_follow_are_proposed),
         cmocka_unit_test(owners_of_columns_are_proposed),
         cmocka_unit_test(tags_are_proposed_where_their_worth_is_known),
