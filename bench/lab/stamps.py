@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Prints what lab_stamps noted: for each plan and rank a line per turn of tiles (the first tile of all blocks, the second, ...).
 
-    stamps.py FILE [rank]
+    stamps.py FILE [rank [patches]]
 
 Times from when the launch before had ended (us, median and last of the blocks), everything else in cycles, medians: of math,
 from the beginning of a tile to its first stage, its products and how long they waited for stages or, of the tile before, for
 slots, addends, and what is left until the next tile; of the loader, waits for flags and free stages; of the storers, the way of
 a tile's pieces, waits for their slots to be read, and until flags are raised.  Then of each courier when what it credits
 together had arrived, was behind a barrier of memory, and was credited (up to which turn).
+
+With `patches` a line per patch instead, of all its tiles: first, median and last time (us) of each event.  Couriers are left out.
 """
 import collections
 import statistics
@@ -150,12 +152,38 @@ def show(title, notes, rank):
             print("  courier %d: %s" % (b, " ".join(credits)))
 
 
+def show_patches(title, notes, rank):
+    events = {"begin": TILE, "first": FIRST, "product": MULTIPLIED, "flag": FLAG, "added": ADDED, "staged": STAGED, "sent": SENT,
+              "raised": RAISED}
+    mine = {key: value for key, value in notes.items() if key[0] == rank and (rank, key[1], MATH) in notes}
+    free = [n[2] for value in mine.values() for n in value if n[0] == FREE]
+    if not free:
+        return
+    origin = min(free, key=lambda ns: later(ns, free[0]))
+    patches = collections.defaultdict(lambda: collections.defaultdict(list))
+    left = []
+    for (_, _, role), value in sorted(mine.items()):
+        left += [later(n[2], origin) / 1e3 for n in value if n[0] == LEFT]
+        tiles = [[n] for n in value if n[0] == FLAG] if role == WATCHER else turns(value) if role in (STORER, STORER2, MATH, MATH2) else []
+        for tile in tiles:
+            patch = tile[0][3]
+            for name, event in events.items():
+                note = find(tile, event)
+                if note and (event != TILE or role in (MATH, MATH2)):
+                    patches[patch][name].append(later(note[2], origin) / 1e3)
+    print("\n%s, rank %d: blocks leave at %.1f to %.1f" % (title, rank, min(left), max(left)))
+    for patch, times in sorted(patches.items()):
+        print("  patch %d: %s" % (patch, "  ".join(
+            "%s %.1f %.1f %.1f" % (name, min(times[name]), statistics.median(times[name]), max(times[name])) for name in events if times[name])))
+
+
 def main():
+    shown = show_patches if "patches" in sys.argv[3:] else show
     with open(sys.argv[1]) as lines:
         for title, notes in plans(lines):
             for rank in sorted({r for r, _, _ in notes}):
                 if len(sys.argv) < 3 or rank == int(sys.argv[2]):
-                    show(title, notes, rank)
+                    shown(title, notes, rank)
 
 
 if __name__ == "__main__":

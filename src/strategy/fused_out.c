@@ -143,17 +143,20 @@ static int64_t waves_of(const sg_problem *p, const sg_machine *machine, const sg
 }
 
 /* Appends knobs for a B that no cache holds.  For few bands, of all or of an owner, or A is read as
- * often: strips of a wave or more, the more of which there are, the more is added up at the end.
- * For sums of a few waves that all get: strips that own rows follow.  Workers take what comes. */
+ * often: strips of a wave or more, the more of which there are, the more is added up at the end,
+ * unless columns may be OWNED by several ranks (four H200s: 512x8192x7168 119 us so, 122 in strips,
+ * 512x12288x12288 246, 262; four H100s: 127, 136).  For sums of a few waves that all get: strips
+ * that own rows follow.  Workers take what comes. */
 static int propose_strips(const sg_problem *p, const sg_machine *machine, const sg_tile *tile,
-                          sg_knobs *sets)
+                          bool owned, sg_knobs *sets)
 {
     const bool all = sg_problem_out(p) == SG_OUT_ALL && machine->pool == 0;
     const int64_t bands = sg_ceil_div(p->m, tile->m), waves = waves_of(p, machine, tile);
     const bool low = sg_ceil_div(p->most_rows, tile->m) <= OWNED_BANDS;
     int n = 0;
     if (p->call) return 0;
-    if (waves > 1 && (low || (bands <= LOW_BANDS && waves <= FEW_WAVES))) {
+    if (waves > 1 && !(owned && p->ranks > 2) &&
+        (low || (bands <= LOW_BANDS && waves <= FEW_WAVES))) {
         sets[n] = whole(tile->m, tile->n);
         sets[n++].value[STRIPS] = (int32_t)sg_min(waves, FEW_WAVES);
     }
@@ -313,7 +316,7 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
         if (i == 0) n += propose_dealt(p, machine, at_once, &sets[n]);
         const int parts = sg_column_parts(p, machine, tile, held, cut);
         if (parts > 0) sets[n++] = owned_columns(tile, 1, parts);
-        if (!cut && !held) n += propose_strips(p, machine, tile, &sets[n]);
+        if (!cut && !held) n += propose_strips(p, machine, tile, parts > 0, &sets[n]);
         if (!cut) n += propose_slices(p, machine, tile, &sets[n]);
         const int64_t low = sg_ceil_div(p->most_rows, tile->m) / (held ? 1 : LEAST_BANDS);
         const int64_t slices = machine->pool > 0 ? low : sg_min(low, waves_of(p, machine, tile));
