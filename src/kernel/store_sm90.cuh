@@ -267,16 +267,15 @@ DEV void load_for_last(const Param &P, const Smem<S> &smem, Storer<S> &self, con
 {
     const int wg = self.wg;
     const uint32_t added = smem.added + 8 * wg;
-    const sg_area first = P.program.add[v.p.add0].area; /* before the wait, see aim_at() */
+    const Addends looked = addends_look(P, v.p.add0, adds);
     progress_wait(P, smem, smem.watched, self.steps, ROLE_STORER);
     mbar_wait(P, smem, smem.slot_full + 8 * wg, self.ring.parity, ROLE_STORER);
     ring_step(self.ring);
     mbar_expect(added, S::CHUNKS * adds * S::PIECE_BYTES);
-    for (int i = 0; i < S::CHUNKS * adds; ++i) {
-        const sg_area area = i % adds > 0 ? P.program.add[v.p.add0 + i % adds].area : first;
-        load_addend<S>(P, area, v.tile, v.index, i / adds, &self.half, last_place(smem, wg, i),
-                       added);
-    }
+    for (int piece = 0; piece < S::CHUNKS; ++piece)
+        for (int add = 0; add < adds; ++add)
+            load_addend<S>(P, addend_at(P, looked, 0, add), v.tile, v.index, piece, &self.half,
+                           last_place(smem, wg, piece * adds + add), added);
     mbar_arrive(smem.slot_empty + 8 * wg);
 }
 
