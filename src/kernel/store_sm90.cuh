@@ -259,8 +259,8 @@ template <class S> DEV void storer_give_back(const Smem<S> &smem, Storer<S> &sel
     self.behind = Storer<S>::LAST;
 }
 
-/* Those of the block's last tile, ADDS of them, all at once into the stages, which math has
- * left. */
+/* Those of the block's last tile, ADDS of them and no more than are looked up (see serves() in
+ * gemm.cu), all at once into the stages, which math has left. */
 template <class S>
 DEV void load_for_last(const Param &P, const Smem<S> &smem, Storer<S> &self, const Target &v,
                        int adds)
