@@ -360,6 +360,9 @@ static void strips_are_proposed_where_b_is_large(void **state)
     assert_int_equal(most_strips("gemm_ar:bf16:512x8192x2048:r2", 0), 1);
     assert_int_equal(most_strips("gemm_ar:bf16:8192x12288x24576:r2", 0), 1);
     assert_int_equal(most_strips("gemm_ar:bf16:512x12288x24576:r2:call=9", 0), 1);
+    /* Several ranks own columns instead, where sums go to all. */
+    assert_int_equal(most_strips("gemm_ar:bf16:512x12288x24576:r4", 0), 1);
+    assert_int_equal(most_strips("gemm_rs:bf16:512x12288x24576:r4", 0), 2);
 }
 
 /* Are strips whose own tiles wait in them proposed for TEXT, in tiles of 128x192 of which LATE? */
