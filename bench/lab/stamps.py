@@ -67,13 +67,20 @@ class Column(list):
         return max(self) if self else None
 
 
+def clock(notes, rank):
+    """Microseconds of a note of RANK from when the launch before had ended; None: nobody noted that."""
+    free = [n[2] for (r, _, role), some in notes.items() if r == rank and role in (LOADER, WATCHER) for n in some if n[0] == FREE]
+    if not free:
+        return None
+    origin = min(free, key=lambda ns: later(ns, free[0]))
+    return lambda note: later(note[2], origin) / 1e3
+
+
 def show(title, notes, rank):
     blocks = sorted({b for r, b, _ in notes if r == rank})
-    free = [n[2] for b in blocks for role in (LOADER, WATCHER) for n in notes[rank, b, role] if n[0] == FREE]
-    if not free:
+    us = clock(notes, rank)
+    if not us:
         return
-    origin = min(free, key=lambda ns: later(ns, free[0]))
-    us = lambda note: later(note[2], origin) / 1e3
     couriers = [b for b in blocks if not notes[rank, b, MATH]]
 
     def of_all(role, event):
@@ -156,21 +163,20 @@ def show_patches(title, notes, rank):
     events = {"begin": TILE, "first": FIRST, "product": MULTIPLIED, "flag": FLAG, "added": ADDED, "staged": STAGED, "sent": SENT,
               "raised": RAISED}
     mine = {key: value for key, value in notes.items() if key[0] == rank and (rank, key[1], MATH) in notes}
-    free = [n[2] for value in mine.values() for n in value if n[0] == FREE]
-    if not free:
+    us = clock(notes, rank)
+    if not us:
         return
-    origin = min(free, key=lambda ns: later(ns, free[0]))
     patches = collections.defaultdict(lambda: collections.defaultdict(list))
     left = []
     for (_, _, role), value in sorted(mine.items()):
-        left += [later(n[2], origin) / 1e3 for n in value if n[0] == LEFT]
+        left += [us(n) for n in value if n[0] == LEFT]
         tiles = [[n] for n in value if n[0] == FLAG] if role == WATCHER else turns(value) if role in (STORER, STORER2, MATH, MATH2) else []
         for tile in tiles:
             patch = tile[0][3]
             for name, event in events.items():
                 note = find(tile, event)
                 if note and (event != TILE or role in (MATH, MATH2)):
-                    patches[patch][name].append(later(note[2], origin) / 1e3)
+                    patches[patch][name].append(us(note))
     print("\n%s, rank %d: blocks leave at %.1f to %.1f" % (title, rank, min(left), max(left)))
     for patch, times in sorted(patches.items()):
         print("  patch %d: %s" % (patch, "  ".join(
