@@ -178,17 +178,14 @@ uint64_t sg_hash(const void *data, size_t bytes, uint64_t seed)
     return sg_mix(hash);
 }
 
-enum { SG_SHUFFLE_APART = 4096 }; /* numbers of a seed, before those of the next */
-
-void sg_shuffle(uint64_t seed, int count, int *order_out)
+void sg_turns(uint64_t round, int count, int *order_out)
 {
-    sg_random random = {seed * (uint64_t)SG_SHUFFLE_APART};
-    for (int i = 0; i < count; i++) order_out[i] = i;
-    for (int i = count - 1; i > 0; i--) {
-        const int64_t j = sg_random_below(&random, i + 1);
-        const int other = order_out[j];
-        order_out[j] = order_out[i];
-        order_out[i] = other;
+    if (count <= 0) return;
+    const bool odd = count % 2 != 0, back = odd && round % 2 != 0;
+    const int shift = (int)((odd ? round / 2 : round) % (uint64_t)count);
+    for (int i = 0; i < count; i++) { /* 0, 1, COUNT - 1, 2, COUNT - 2, ... */
+        const int from = i % 2 != 0 ? (i + 1) / 2 : count - i / 2;
+        order_out[back ? count - 1 - i : i] = (from + shift) % count;
     }
 }
 

@@ -113,8 +113,10 @@ static inline int64_t sg_random_below(sg_random *r, int64_t n)
     return (int64_t)(sg_random_next(r) % (uint64_t)n);
 }
 
-/* 0 ... COUNT - 1 in the order number SEED. */
-void sg_shuffle(uint64_t seed, int count, int *order_out);
+/* 0 ... COUNT - 1 in the order of ROUND.  In COUNT rounds on end, or 2 COUNT if that is odd, each
+ * stands right behind each other one as often as behind all others (E. J. Williams, Experimental
+ * designs balanced for the estimation of residual effects of treatments, 1949). */
+void sg_turns(uint64_t round, int count, int *order_out);
 
 double sg_median(double *values, int count); /* sorts VALUES; 0 if COUNT is 0 */
 

@@ -38,7 +38,7 @@ static shingle_status run(const sg_problem *problem, const sg_candidate *candida
     const double one_round = sg_now_us() - begin;
     do { /* in another order each time, as in trial.c */
         int order[SG_RACE_PLANS];
-        sg_shuffle((uint64_t)r->rounds, *plans, order);
+        sg_turns((uint64_t)r->rounds, *plans, order);
         for (int i = 0; i < *plans; i++)
             SG_TRY(watch->run(watch->context, r->plan[order[i]], &r->us[order[i]][r->rounds]));
         r->rounds++;

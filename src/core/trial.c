@@ -364,19 +364,30 @@ static double read_clock(const sg_group *group)
     return least;
 }
 
+/* Who takes part in the next round. */
+static int those_who_run(const trial *t, int *who_out)
+{
+    int count = 0;
+    for (int i = 0; i < ROWS + t->rows; i++) {
+        const contestant *const w = &t->who[i];
+        if (w->plan != NULL && w->same_as < 0 && w->why[0] == '\0') who_out[count++] = i;
+    }
+    return count;
+}
+
 /* One of each, in turn; AT < 0: it does not count.  Every round has another order: at its power
- * limit a device is slower behind a product than behind a collective, and nobody shall always run
- * behind the same one. */
+ * limit a device is slower behind a product than behind a collective, and nobody shall run behind
+ * the same one more often than others do.  Few rounds cannot do that, so each problem begins with
+ * another one. */
 static shingle_status run_round(trial *t, sg_timing how, int at)
 {
-    const int count = ROWS + t->rows;
-    int order[ROWS + MOST_ROWS];
-    sg_shuffle((uint64_t)(at + 1), count, order);
+    int who[ROWS + MOST_ROWS], order[ROWS + MOST_ROWS];
+    const int count = those_who_run(t, who);
+    sg_turns(t->who[OURS].plan->hash + (uint64_t)(at + 1), count, order);
     for (int turn = 0; turn < count; turn++) {
-        const int i = order[turn];
+        const int i = who[order[turn]];
         contestant *const w = &t->who[i];
         double us = 0;
-        if (w->plan == NULL || w->same_as >= 0 || w->why[0] != '\0') continue;
         if (i < PREDICTED)
             SG_TRY(sg_bench_time(t->bench, w->plan, w->kinds, how, &us));
         else

@@ -147,28 +147,30 @@ static void random_numbers_fill_their_range(void **state)
     for (int i = 0; i < 10; i++) assert_true(seen[i] > 800 && seen[i] < 1200);
 }
 
-/* Every one once; and in many orders everybody stands behind everybody else. */
-static void orders_put_everybody_behind_everybody(void **state)
+/* Every one once; and in a set of rounds, wherever it begins, everybody stands behind everybody else
+ * equally often. */
+static void turns_put_everybody_behind_everybody(void **state)
 {
     (void)state;
-    enum { COUNT = 6, ORDERS = 200 };
-    int behind[COUNT][COUNT] = {{0}};
-    for (uint64_t seed = 0; seed < ORDERS; seed++) {
-        int order[COUNT];
-        int again[COUNT];
-        int seen = 0;
-        sg_shuffle(seed, COUNT, order);
-        sg_shuffle(seed, COUNT, again);
-        assert_memory_equal(order, again, sizeof order);
-        for (int i = 0; i < COUNT; i++) seen |= 1 << order[i];
-        assert_int_equal(seen, (1 << COUNT) - 1);
-        for (int i = 1; i < COUNT; i++) behind[order[i]][order[i - 1]]++;
+    enum { MOST = 14 };
+    for (int count = 1; count <= MOST; count++) {
+        const int rounds = count % 2 != 0 ? 2 * count : count;
+        for (uint64_t first = 0; first < 5; first++) {
+            int behind[MOST][MOST] = {{0}};
+            for (int i = 0; i < rounds; i++) {
+                int order[MOST];
+                int seen = 0;
+                sg_turns(first * UINT64_C(0x123456789) + (uint64_t)i, count, order);
+                for (int j = 0; j < count; j++) seen |= 1 << order[j];
+                assert_int_equal(seen, (1 << count) - 1);
+                for (int j = 1; j < count; j++) behind[order[j]][order[j - 1]]++;
+            }
+            for (int a = 0; a < count; a++)
+                for (int b = 0; b < count; b++)
+                    assert_int_equal(behind[a][b], a == b ? 0 : rounds / count);
+        }
     }
-    const int mean = ORDERS * (COUNT - 1) / (COUNT * (COUNT - 1));
-    for (int a = 0; a < COUNT; a++)
-        for (int b = 0; b < COUNT; b++)
-            assert_in_range(behind[a][b], a == b ? 0 : mean / 2, a == b ? 0 : 2 * mean);
-    sg_shuffle(1, 0, NULL);
+    sg_turns(1, 0, NULL);
 }
 
 static void time_goes_forward(void **state)
@@ -387,7 +389,7 @@ int main(void)
         cmocka_unit_test(rounding),
         cmocka_unit_test(hashes_tell_texts_apart),
         cmocka_unit_test(random_numbers_fill_their_range),
-        cmocka_unit_test(orders_put_everybody_behind_everybody),
+        cmocka_unit_test(turns_put_everybody_behind_everybody),
         cmocka_unit_test(time_goes_forward),
         cmocka_unit_test(arena_pieces_are_zeroed_and_apart),
         cmocka_unit_test(full_arena_stays_full),
