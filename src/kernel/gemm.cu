@@ -140,14 +140,12 @@ static bool serves(const sg_kernel_gemm *g, const sg_instance *k, const needs *n
     count_tiles(g, k, &tiles, &units);
     const int blocks = g->want_blocks > 0 ? g->want_blocks : g->sms;
     if (n->per_tile || blocks % cluster != 0) return false;
-    /* Narrow tiles ask the L2 for the most.  It joins what SMs ask for in step, which those that
-     * wait for rows are not; but a block without a tile costs more than sharing A saves. */
+    /* Tiles that share ask the L2 for less.  It joins what SMs ask for in step, which those that
+     * wait for rows are not; but a block without a tile costs more than sharing A saves, and in
+     * more than two waves 128x192 loses 2 % by sharing B (results/gpu/tries_4xh100_v2.json). */
     if (k->fold == FOLD_NONE && k->cn > 1 && k->bn <= 128)
         return n->waits && units * cluster == tiles;
-    /* So it is with tiles of B that two bands share, in up to two waves (four H100s, 2048x2560x8192
-     * gathered 155 us, shared 150; in eight waves it costs 2 %). */
-    if (k->fold == FOLD_NONE && k->cm > 1 && k->turns > 1 && (!n->waits || tiles > 2 * blocks))
-        return false;
+    if (k->fold == FOLD_NONE && k->bn == 192 && (!n->waits || tiles > 2 * blocks)) return false;
     return units * cluster * 50 <= tiles * 51;
 }
 

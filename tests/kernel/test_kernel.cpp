@@ -572,9 +572,7 @@ int main(int argc, char **argv)
     single(1300, 264, 72, 128, 128, 2);
     single(700, 520, 456, 128, 128, 2);
     for (int width = 176; width <= 192; width += 16) single(130, 1264, 392, 128, width, 1);
-    gather(768, 520, 392, 128, 128, 2, 60, 64);
-    gather(768, 456, 392, 128, 192, 2, 60, 64); /* bands that share B */
-    gather(1100, 264, 200, 128, 192, 2, 100, 72);
+    for (int w = 128; w <= 192; w += 64) gather(w > 128 ? 1100 : 768, 520, 392, 128, w, 2, 60, 64);
     for (int w = 176; w <= 192; w += 16) gather(w > 176 ? 700 : 768, 264, 200, 128, w, 1, 100, 72);
     emu_sms(4);
     hidden_addends();

@@ -147,8 +147,8 @@ static void random_numbers_fill_their_range(void **state)
     for (int i = 0; i < 10; i++) assert_true(seen[i] > 800 && seen[i] < 1200);
 }
 
-/* Every one once; and in a set of rounds, wherever it begins, everybody stands behind everybody else
- * equally often. */
+/* Every one once; and in a set of rounds, wherever it begins, everybody stands behind everybody
+ * else equally often. */
 static void turns_put_everybody_behind_everybody(void **state)
 {
     (void)state;

@@ -1,0 +1,59 @@
+/* Which of several kernels of a tile serves a launch (src/kernel/gemm.cu), as the emulator's GPU is
+ * asked: nothing is carried out. */
+#include "kernel/instance.h"
+#include "kernel_world.h"
+
+enum { SMS = 8, TALL = 128 };
+
+/* Tiles of a cluster, down and across. */
+struct shape {
+    int down, across;
+};
+
+/* Of BANDS x COLS tiles of 128 x WIDTH in one patch, which WAITS for a flag or not. */
+static shape chosen(int bands, int cols, int width, bool waits)
+{
+    const std::string what = std::to_string(bands) + "x" + std::to_string(cols) + " tiles of 128x" +
+                             std::to_string(width) + (waits ? ", waiting" : "");
+    const int m = bands * TALL, n = cols * width, k = 64;
+    static sg_kernel_gemm g; /* large */
+    matrix a = random_matrix((size_t)m * k), b = random_matrix((size_t)n * k);
+    matrix c = poisoned((size_t)m * n);
+    world w;
+    lists l;
+    l.rect(0, m, n, k, area(0, 0, 0, m, 0, k), area(0, 1, 0, n, 0, k));
+    sg_wait wait = {};
+    wait.by = 1;
+    wait.per = SG_PER_PATCH;
+    if (waits) l.waits(wait);
+    l.store(area(0, 2, 0, m, 0, n));
+    l.close();
+    l.program.rank = &w.rank;
+    l.program.place[0] = place_of(a, a, m, k, k);
+    l.program.place[1] = place_of(b, b, n, k, k);
+    l.program.place[2] = place_of(c, c, m, n, n);
+    const char *why = sg_kernel_gemm_make(&g, &l.program, &l.host, 7, 0, 1, TALL, width, 0);
+    g.want_turns = 2;
+    if (why == nullptr) why = sg_kernel_gemm_aim(&g);
+    if (why == nullptr) why = g.slow;
+    expect(why == nullptr, what + ": " + (why ? why : ""));
+    if (why != nullptr) return shape{0, 0};
+    int all;
+    const sg_instance *const i = sg_instance_table(&all) + g.instance;
+    printf("%s: clusters of %d x %d\n", what.c_str(), i->cm, i->cn);
+    return shape{i->cm, i->cn};
+}
+
+int main(void)
+{
+    emu_sms(SMS);
+    /* 128x192 in turn shares B where rows are waited for, in up to two waves. */
+    expect(chosen(4, 4, 192, true).down == 2, "two waves that wait share B");
+    expect(chosen(4, 5, 192, true).down == 1, "three waves that wait do not");
+    expect(chosen(4, 4, 192, false).down == 1, "two waves that wait for nothing do not");
+    expect(chosen(3, 4, 192, true).down == 1, "a cluster has no half");
+    expect(chosen(4, 4, 128, false).down == 2, "128x128 shares B");
+    expect(chosen(4, 5, 128, true).down == 2, "also where it waits, in three waves");
+    printf("%d passed, %d failed\n", passed, failed);
+    return failed != 0;
+}
