@@ -43,6 +43,15 @@ SHORT_US, BATCH_US, BATCH_ROUNDS = 2000, 5000, 7
 MOST_ONE_SHOT = 16 << 20  # bytes; each rank reads all of every other's
 
 
+def turns(r, count):
+    """The order of round R, in which over COUNT rounds on end, or 2 COUNT if that is odd, each stands behind
+    each other one equally often: at its power limit a GPU is slower behind a product (sg_turns)."""
+    shift = r // 2 if count % 2 else r
+    order = [((i + 1) // 2 if i % 2 else count - i // 2) + shift for i in range(count)]
+    order = [x % count for x in order]
+    return order[::-1] if count % 2 and r % 2 else order
+
+
 def read_suite(path, ranks, ops):
     """(problem, op, m, n, k) of the lines that can be run here."""
     cells = []
@@ -114,9 +123,10 @@ class Peers:
 
     def rounds(self, candidates, calls, count):
         times = {name: [] for name in candidates}
-        for _ in range(count):
-            for name, f in candidates.items():
-                times[name].append(self.once(f, calls[name]))
+        names = list(candidates)
+        for r in range(count):
+            for i in turns(r, len(names)):
+                times[names[i]].append(self.once(candidates[names[i]], calls[names[i]]))
         merged = self.largest([times[name] for name in candidates])
         return {name: statistics.median(merged[i]) for i, name in enumerate(candidates)}
 

@@ -27,6 +27,21 @@ grep -q 'suite nowhere: no such file' "$work/log"
 python3 -B scripts/gpu_table.py nowhere --no-peers 2> "$work/log" && exit 1
 grep -q 'nowhere: no program shingle in it' "$work/log"
 
+echo "== whose turn it is"
+python3 -B - << 'PYTHON'
+import sys
+sys.path.insert(0, "bench")
+import peers
+for count in range(1, 12):
+    rounds = 2 * count if count % 2 else count
+    behind = []
+    for r in range(rounds):
+        order = peers.turns(r, count)
+        assert sorted(order) == list(range(count))
+        behind += zip(order[1:], order)
+    assert all(behind.count((a, b)) == rounds // count for a in range(count) for b in range(count) if a != b)
+PYTHON
+
 echo "== with peers"
 python3 -B - "$work" << 'PYTHON'
 import json, sys
