@@ -391,6 +391,7 @@ static void emit_tiles(sg_sched *s, const row_run *run, const sg_piece *pieces, 
     cut_k(p, &patch, g);
     limit_group(s, pieces, run->pieces, g, &patch);
     patch.slab = slab_of(s, pieces[0].owner, g);
+    if (here && !g->together) patch.tile_n = g->own_n;
     int64_t height = run->rows;
     if (p->b_count > 1)
         height = (int64_t)sg_max(patch.width, 1) * s->step[s->open_step].u.launch.tile_m;

@@ -105,6 +105,7 @@ typedef struct sg_gathering {
     int32_t chunk;             /* 1 + the chunk of every owner that is multiplied; 0: all */
     int32_t k0, k1;            /* the part of k that is; K1 0: all */
     int32_t col0, cols;        /* the strip of columns that is; COLS 0: all */
+    int32_t own_n;             /* columns of a tile of own rows; 0: as many as of the others' */
     int16_t in_step;           /* 1 + the owner whose slabs own rows wait for as well; 0: none */
     bool together;             /* a flag tells of what has come of all owners' rows; ARRIVAL is the
                                 * same for every owner.  Rows of A alone */

@@ -346,6 +346,7 @@ void sg_sched_patch_visit(const sg_sched *s, const sg_launch *launch, int32_t pa
 {
     const sg_patch *const p = &s->patch[patch];
     const int32_t cols = sg_walk_cols(p, launch->tile_n);
+    const int32_t width = sg_walk_width(p, launch->tile_n);
     int32_t band = 0;
     int32_t col = 0;
     sg_walk_tile(p, sg_walk_bands(p, launch->tile_m), cols, p->tile0 + index, &band, &col);
@@ -355,8 +356,8 @@ void sg_sched_patch_visit(const sg_sched *s, const sg_launch *launch, int32_t pa
         .tile = band * cols + col,
         .row0 = p->row0 + band * launch->tile_m,
         .rows = sg_walk_min(launch->tile_m, p->rows - band * launch->tile_m),
-        .col0 = p->col0 + col * launch->tile_n,
-        .cols = sg_walk_min(launch->tile_n, p->cols - col * launch->tile_n),
+        .col0 = p->col0 + col * width,
+        .cols = sg_walk_min(width, p->cols - col * width),
         .k0 = p->k0,
         .k1 = p->k1,
     };

@@ -72,6 +72,7 @@ static void print_launch(const sg_sched *s, const sg_launch *launch, sg_text *t)
         print_tos(s, p->to0, p->tos, t);
         print_raises(s, p->raise0, p->raises, t);
         if (p->tiles > 0) sg_text_add(t, " tiles %d:%d", p->tile0, p->tile0 + p->tiles);
+        if (p->tile_n > 0) sg_text_add(t, " tile %dx%d", launch->tile_m, p->tile_n);
         sg_text_add(t, " (%s)", raster[p->raster]);
     }
 }

@@ -131,6 +131,26 @@ static shingle_status check_fit(const sg_sched *s, int32_t step, const sg_launch
     return SHINGLE_OK;
 }
 
+/* Tiles that are narrower than the launch's have no flags or places of their own. */
+static shingle_status check_width(const sg_sched *s, int32_t step, const sg_launch *l,
+                                  const sg_patch *p)
+{
+    bool by_tile = false;
+    if (p->tile_n == 0) return SHINGLE_OK;
+    if (p->tile_n < 0 || p->tile_n >= l->tile_n || l->vendor || s->problem->call)
+        return broken(s, step, "tiles that are not narrower than the launch's");
+    for (int32_t i = p->raise0; i < p->raise0 + p->raises; i++)
+        by_tile |= s->raise[i].per == SG_PER_TILE;
+    for (int32_t i = p->wait0; i < p->wait0 + p->waits; i++)
+        by_tile |= s->wait[i].per == SG_PER_TILE;
+    for (int32_t i = p->add0; i < p->add0 + p->adds; i++) {
+        const sg_addend *const add = &s->add[i];
+        by_tile |= add->area.tiled || (add->waits && add->wait.per == SG_PER_TILE);
+    }
+    for (int32_t i = p->to0; i < p->to0 + p->tos; i++) by_tile |= s->to[i].tiled;
+    return by_tile ? broken(s, step, "narrow tiles with flags or places") : SHINGLE_OK;
+}
+
 static shingle_status check_patch(const sg_sched *s, int32_t step, const sg_launch *l,
                                   const sg_patch *p)
 {
@@ -146,6 +166,7 @@ static shingle_status check_patch(const sg_sched *s, int32_t step, const sg_laun
             return broken(s, step, "operands do not fit their patch");
     }
     if (p->own_at > p->adds) return broken(s, step, "the own product stands behind the addends");
+    SG_TRY(check_width(s, step, l, p));
     for (int32_t i = 0; i < p->waits; i++) SG_TRY(check_wait(s, step, &s->wait[p->wait0 + i], p));
     SG_TRY(check_range(s, step, l, p));
     for (int32_t i = p->add0; i < p->add0 + p->adds; i++) {

@@ -170,12 +170,12 @@ static bool are_storers_slow(const sg_sim *m, const sg_sched *s)
 }
 
 /* Blocks of L that have no tile, however many waves there are. */
-static int32_t idle_blocks(const sg_machine *machine, const sg_launch *l)
+static int32_t idle_blocks(const sg_sched *s, const sg_machine *machine, const sg_launch *l)
 {
     const int32_t most = l->blocks > 0 && l->blocks < machine->sms ? l->blocks : machine->sms;
-    if (l->visits < 1) return 0;
-    const int32_t waves = sg_walk_div(l->visits, most);
-    return most - sg_walk_div(l->visits, waves);
+    const int32_t tiles = sg_walk_in_waves(&s->patch[l->patch0], l->patches, l->tile_m, l->tile_n);
+    if (tiles < 1) return 0;
+    return most - sg_walk_div(tiles, sg_walk_div(tiles, most));
 }
 
 /* Multiply-adds of L's product, all SMs at work. */
@@ -210,7 +210,7 @@ void sg_sim_set_pushes(sg_sim *m, int rank)
     }
     if (r->pushes == 0 || carrier == NULL || machine->courier_gbps <= 0) return;
     if (are_storers_slow(m, s)) r->push_gbps *= storers_part;
-    const int32_t idle = sg_walk_min(idle_blocks(machine, carrier), COURIERS_MOST);
+    const int32_t idle = sg_walk_min(idle_blocks(s, machine, carrier), COURIERS_MOST);
     if (idle < COURIERS_LEAST) return;
     const double gbps = fmin(idle * machine->courier_gbps, machine->store_gbps);
     const double most_us = couriers_part * product_us(machine, s, carrier);

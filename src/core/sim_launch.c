@@ -12,15 +12,19 @@
 
 /* ---- What a product costs -------------------------------------------------------------------- */
 
-static sg_tile tile_of(const sg_machine *machine, const sg_launch *l)
+static sg_tile shape_of(const sg_machine *machine, int32_t tile_m, int32_t tile_n)
 {
-    sg_tile tile = {l->tile_m, l->tile_n, 1, 1};
+    sg_tile tile = {tile_m, tile_n, 1, 1};
     for (int i = 0; i < machine->tiles; i++)
-        if (machine->tile[i].m == l->tile_m && machine->tile[i].n == l->tile_n)
-            tile = machine->tile[i];
+        if (machine->tile[i].m == tile_m && machine->tile[i].n == tile_n) tile = machine->tile[i];
     if (tile.rate <= 0) tile.rate = 1;
     if (tile.late <= 0) tile.late = 1;
     return tile;
+}
+
+static sg_tile tile_of(const sg_machine *machine, const sg_launch *l)
+{
+    return shape_of(machine, l->tile_m, l->tile_n);
 }
 
 /* Flops per microsecond of all SMs together. */
@@ -200,10 +204,11 @@ static double visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
     const double tiles = (double)sg_walk_bands(p, l->tile_m) * (double)sg_walk_cols(p, l->tile_n);
     const bool call = s->problem->call;
     const double rows = (double)(call ? p->rows : sg_round_up(p->rows, l->tile_m));
-    const double cols = (double)(call ? p->cols : sg_round_up(p->cols, l->tile_n));
+    const int32_t width = sg_walk_width(p, l->tile_n);
+    const double cols = (double)(call ? p->cols : sg_round_up(p->cols, width));
     const double depth = (double)(p->k1 - p->k0);
     const double flops = depth > 0 ? sg_problem_flops(s->problem, rows, cols, depth) : 0;
-    const double rate = flops_us(machine, s->problem) * tile_of(machine, l).rate;
+    const double rate = flops_us(machine, s->problem) * shape_of(machine, l->tile_m, width).rate;
     const double product =
         with_burst(machine, machine->burst, m->now, flops * machine->sms / (rate * tiles));
     const double late = late_part(machine, s, l, p, product);

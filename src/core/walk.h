@@ -82,6 +82,7 @@ typedef struct sg_patch {
     uint8_t final;        /* values are complete: bias and activation are applied */
     uint8_t own_rounded;  /* the own product is rounded to the type before addends join it */
     uint16_t own_at;      /* the own product is added after this many addends */
+    int32_t tile_n;       /* columns of its tiles, fewer than the launch's have; 0: as many */
     int32_t tile0, tiles; /* the range of the raster that is visited; tiles 0: all */
     sg_area a, b;         /* read: rows x (k1 - k0) and cols x (k1 - k0) */
     int32_t wait0, add0, to0, raise0;
@@ -110,15 +111,35 @@ SG_WALK int32_t sg_walk_bands(const struct sg_patch *p, int32_t tile_m)
     return sg_walk_div(p->rows, tile_m);
 }
 
+/* Columns of a tile of P in a launch of tiles with TILE_N. */
+SG_WALK int32_t sg_walk_width(const struct sg_patch *p, int32_t tile_n)
+{
+    return p->tile_n > 0 ? p->tile_n : tile_n;
+}
+
 SG_WALK int32_t sg_walk_cols(const struct sg_patch *p, int32_t tile_n)
 {
-    return sg_walk_div(p->cols, tile_n);
+    return sg_walk_div(p->cols, sg_walk_width(p, tile_n));
 }
 
 /* Visits of a patch. */
 SG_WALK int32_t sg_walk_visits(const struct sg_patch *p, int32_t tile_m, int32_t tile_n)
 {
     return p->tiles > 0 ? p->tiles : sg_walk_bands(p, tile_m) * sg_walk_cols(p, tile_n);
+}
+
+/* Tiles of a launch of PATCHES that its waves are made of: all, or those that are not narrower, for
+ * which the others are a wave of their own. */
+SG_WALK int32_t sg_walk_in_waves(const struct sg_patch *patch, int32_t patches, int32_t tile_m,
+                                 int32_t tile_n)
+{
+    int32_t all = 0, wide = 0;
+    for (int32_t i = 0; i < patches; ++i) {
+        const int32_t visits = sg_walk_visits(&patch[i], tile_m, tile_n);
+        all += visits;
+        if (patch[i].tile_n == 0) wide += visits;
+    }
+    return wide > 0 ? wide : all;
 }
 
 /* Do the first tiles of a launch of PATCHES, one for each of BLOCKS, all wait for something?  Then

@@ -48,7 +48,10 @@ static bool carry_in_time(const sg_kernel_gemm *g, int64_t couriers, int64_t wor
 /* Blocks that only carry rows: as many as may be had of MOST without one more wave. */
 static int couriers_for(const sg_kernel_gemm *g, int64_t most, int cluster)
 {
-    const int64_t tiles = (int64_t)g->param.units * cluster;
+    int64_t tiles = (int64_t)g->param.units * cluster;
+    if (g->param.narrow > 0)
+        tiles = sg_walk_in_waves(&g->lists->patch[g->param.patch0], g->param.patches,
+                                 g->param.tile_m, g->param.tile_n);
     if (g->param.pushes == 0 || tiles == 0 || most < 1) return 0;
     const int64_t waves = (tiles + most - 1) / most;
     const int64_t workers = ((tiles + waves - 1) / waves + cluster - 1) / cluster * cluster;

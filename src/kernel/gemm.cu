@@ -1,7 +1,6 @@
-/* gemm.cu -- the host side of products: which kernel serves a launch, its tensor maps, its
- * start. */
+/* gemm.cu -- the host side of products: which kernel serves a launch, and its start. */
 #include "kernel/deal.cuh"
-#include "kernel/needs.cuh"
+#include "kernel/maps.cuh"
 
 enum { MAX_INSTANCES = 192 };
 
@@ -33,77 +32,27 @@ int sg_kernel_tiles(enum sg_kernel_type type, sg_kernel_tile *tiles_out, int roo
     int sms = 0, all = 0, count = 0;
     const sg_instance *table = sg_instance_table(&all);
     if (current_arch(&sms) != 90 || type == SG_KERNEL_F32) {
-        if (room > 0) tiles_out[count++] = sg_kernel_tile{128, 128, 0, 0, 1, 1};
+        if (room > 0) tiles_out[count++] = sg_kernel_tile{128, 128, 0, 0, 1, 1, 0};
         return count;
     }
     for (int i = 0; i < 2 * all && count < room; ++i) { /* those that take addends first */
         const sg_instance *k = &table[i % all];
         bool known = k->type != (int)type || k->fold != (i < all ? FOLD_ADDENDS : FOLD_NONE);
         for (int j = 0; j < count; ++j) known |= tiles_out[j].m == k->bm && tiles_out[j].n == k->bn;
-        if (!known) tiles_out[count++] = sg_kernel_tile{k->bm, k->bn, 0, 0, 0, i < all};
+        if (!known) tiles_out[count++] = sg_kernel_tile{k->bm, k->bn, 0, 0, 0, i < all, 0};
     }
     for (int i = 0; i < all; ++i)
         for (int j = 0; j < count; ++j) {
             const bool same = table[i].type == (int)type && table[i].bm == tiles_out[j].m &&
                               table[i].bn == tiles_out[j].n;
             tiles_out[j].bare |= same && table[i].fold == FOLD_NONE;
+            tiles_out[j].narrow += same ? table[i].narrow : 0; /* one has any */
             tiles_out[j].parts |= same && table[i].fold == FOLD_PARTS;
             if (same && table[i].fold == FOLD_TAGGED) tiles_out[j].tagged |= SG_KERNEL_ONE_HOP;
             if (same && table[i].fold == FOLD_HOPS) tiles_out[j].tagged |= SG_KERNEL_TO_OWNERS;
             if (same && table[i].fold == FOLD_GATHER) tiles_out[j].tagged |= SG_KERNEL_GATHERS;
         }
     return count;
-}
-
-/* ---- Tensor maps ----------------------------------------------------------------------------- */
-
-typedef CUresult (*encode_fn)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *,
-                              const cuuint64_t *, const cuuint64_t *, const cuuint32_t *,
-                              const cuuint32_t *, CUtensorMapInterleave, CUtensorMapSwizzle,
-                              CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
-
-static encode_fn encoder(void)
-{
-    static const encode_fn fn = [] {
-        void *found = nullptr;
-        cudaDriverEntryPointQueryResult result;
-        if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000,
-                                             cudaEnableDefault, &result) != cudaSuccess)
-            found = nullptr;
-        return (encode_fn)found;
-    }();
-    return fn;
-}
-
-/* The matrix in boxes of BOX_ROWS x BOX_COLS; a third dimension leads from one half to the other.
- * Beyond the edges zeros are read and nothing is written. */
-static const char *map_make(CUtensorMap *map, int type, const sg_kernel_place *place, int box_rows,
-                            int box_cols)
-{
-    const encode_fn encode = encoder();
-    if (encode == nullptr) return "the driver has no tensor maps";
-    const uintptr_t d0 = (uintptr_t)place->data[0], d1 = (uintptr_t)place->data[1];
-    const uintptr_t low = d0 < d1 ? d0 : d1, apart = (d0 < d1 ? d1 : d0) - low;
-    if (low % 16 != 0 || apart % 16 != 0 || place->pitch % 16 != 0)
-        return "a matrix or its rows are not aligned to 16 bytes";
-    if (place->pitch <= 0 || place->pitch >> 40 != 0 || apart >> 40 != 0 || place->rows < 1 ||
-        place->cols < 1)
-        return "a matrix is beyond what tensor maps hold";
-    const cuuint64_t size[3] = {(cuuint64_t)place->cols, (cuuint64_t)place->rows, apart ? 2u : 1u};
-    const cuuint64_t stride[2] = {(cuuint64_t)place->pitch,
-                                  apart ? (cuuint64_t)apart : (cuuint64_t)place->pitch};
-    const cuuint32_t box[3] = {(cuuint32_t)box_cols, (cuuint32_t)box_rows, 1};
-    const cuuint32_t step[3] = {1, 1, 1};
-    const CUtensorMapSwizzle swizzle = box_cols == 64   ? CU_TENSOR_MAP_SWIZZLE_128B
-                                       : box_cols == 32 ? CU_TENSOR_MAP_SWIZZLE_64B
-                                       : box_cols == 16 ? CU_TENSOR_MAP_SWIZZLE_32B
-                                                        : CU_TENSOR_MAP_SWIZZLE_NONE;
-    const CUresult result = encode(
-        map,
-        type == SG_KERNEL_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
-        3, (void *)low, size, stride, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
-        CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-    return result == CUDA_SUCCESS ? nullptr : "the driver refuses a tensor map";
 }
 
 /* Of what every block reads, and of what one block reads and nobody again. */
@@ -124,7 +73,8 @@ static bool serves(const sg_kernel_gemm *g, const sg_instance *k, const needs *n
     if (gathers && adds != FOLD_GATHER) return false;
     const Fold fold = g->want_split > 1 ? FOLD_SLICES : adds;
     const int cluster = k->cm * k->cn;
-    if (k->type != g->param.program.type || k->bm != g->param.tile_m || k->bn != g->param.tile_n)
+    if (k->type != g->param.program.type || k->bm != g->param.tile_m || k->bn != g->param.tile_n ||
+        k->narrow != g->param.narrow)
         return false;
     if (k->fold != fold) return false;
     if (n->col_step < (k->piece_cols <= 64 ? k->piece_cols : ANY_COL)) return false;
@@ -147,35 +97,6 @@ static bool serves(const sg_kernel_gemm *g, const sg_instance *k, const needs *n
         return n->waits && units * cluster == tiles;
     if (k->fold == FOLD_NONE && k->bn == 192 && (!n->waits || tiles > 2 * blocks)) return false;
     return units * cluster * 50 <= tiles * 51;
-}
-
-/* The map of place I for one USE; A_BOX: rows of a box of A. */
-static const char *make_map(sg_kernel_gemm *g, const sg_instance *k, int a_box, int i, int use)
-{
-    const int w = k->piece_cols, cols[4] = {64, 64, w, w};
-    const int rows[4] = {a_box, k->bn / k->cm, 64, instance_line(w)};
-    const sg_kernel_place *p = &g->param.program.place[i];
-    g->param.flip[i] = p->data[0] == p->data[1] ? 0 : p->data[0] < p->data[1] ? 1 : 2;
-    return map_make(&g->param.map[g->param.map_of[i][use]], k->type, p, rows[use], cols[use]);
-}
-
-static const char *make_maps(sg_kernel_gemm *g, const sg_instance *k, const needs *n)
-{
-    sg_kernel_gemm_param *param = &g->param;
-    const int least = (n->tile_rows + 7) / 8 * 8;
-    const int a_box = k->cn == 1 && least < k->bm ? least : k->bm / k->cn;
-    int count = 0;
-    memset(param->map_of, -1, sizeof param->map_of);
-    for (int use = 0; use < 4; ++use)
-        for (int i = 0; i < SG_KERNEL_PLACES; ++i) {
-            if (!(n->use[i] & 1 << use)) continue;
-            if (count == SG_KERNEL_MAPS) return "the launch stores into too many matrices";
-            param->map_of[i][use] = (int8_t)count++;
-            const char *why = make_map(g, k, a_box, i, use);
-            if (why != nullptr) return why;
-        }
-    param->load_bytes = (a_box * k->cn + k->bn) * 128;
-    return nullptr;
 }
 
 /* Words of peers that a block waits for one behind the other, at most, for a tile of P. */
@@ -339,6 +260,7 @@ const char *sg_kernel_gemm_make(sg_kernel_gemm *gemm, const sg_kernel_program *p
     param->keep_a = param->keep_b = UINT64_C(0x1000000000000000); /* as any other data */
     for (int i = 0; i < patches; ++i) {
         const sg_patch *p = &lists->patch[patch0 + i];
+        if (p->tile_n > 0) param->narrow = p->tile_n;
         param->raises |= p->raises > 0;
         for (int j = 0; j < p->tos; ++j) param->leaves |= lists->to[p->to0 + j].leave;
     }
@@ -368,7 +290,7 @@ static bool aim_again(sg_kernel_gemm *g)
         if (now->rows != was->rows || now->cols != was->cols || now->wide != was->wide ||
             now->tagged != was->tagged)
             return false;
-        for (int use = 0; use < 4; ++use)
+        for (int use = 0; use < USES; ++use)
             if (g->param.map_of[i][use] >= 0 && make_map(g, k, a_box, i, use)) return false;
     }
     return true;

@@ -43,8 +43,9 @@ DEV Visit visit_find(const Param &P, int visit)
     v.index = visit;
     sg_walk_tile(p, sg_walk_bands(p, P.tile_m), cols, p->tile0 + visit, &v.band, &v.col);
     v.tile = v.band * cols + v.col;
-    v.row = v.band * P.tile_m, v.x = v.col * P.tile_n;
-    v.rows = sg_walk_min(P.tile_m, p->rows - v.row), v.cols = sg_walk_min(P.tile_n, p->cols - v.x);
+    const int width = sg_walk_width(p, P.tile_n);
+    v.row = v.band * P.tile_m, v.x = v.col * width;
+    v.rows = sg_walk_min(P.tile_m, p->rows - v.row), v.cols = sg_walk_min(width, p->cols - v.x);
     return v;
 }
 

@@ -37,7 +37,7 @@ template <class S> DEV void barriers_begin(const Param &P, const Smem<S> &smem)
         map_prefetch(&P.map[0]);
         map_prefetch(&P.map[1]);
     }
-    for (int i = 0; i < S::STAGES; ++i) {
+    for (int i = 0; i < S::FINE; ++i) {
         mbar_init(smem.full + 8 * i, 1); /* the loader, and the bytes it announced */
         mbar_init(smem.empty + 8 * i, S::PARTS * S::READERS);
     }

@@ -17,6 +17,7 @@ enum { SG_INSTANCE_SLOT_ADDS = 3 };
 typedef struct sg_instance {
     int type;          /* enum sg_kernel_type */
     int bm, bn;        /* tile */
+    int narrow;        /* columns of those of some patches; 0: all are alike */
     int groups, turns; /* math warpgroups; 2: they have a tile each, in turn */
     int cm, cn;        /* tiles of a cluster */
     Fold fold;

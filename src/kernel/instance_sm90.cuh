@@ -5,8 +5,19 @@
 
 template <class S> static sg_instance instance_of(int type)
 {
-    const sg_instance i = {type,  S::BM,   S::BN, S::WGS,     S::TURNS, S::CM,
-                           S::CN, S::FOLD, S::W,  S::THREADS, S::SMEM,  (const void *)gemm_sm90<S>};
+    const sg_instance i = {type,
+                           S::BM,
+                           S::BN,
+                           S::NARROW,
+                           S::WGS,
+                           S::TURNS,
+                           S::CM,
+                           S::CN,
+                           S::FOLD,
+                           S::W,
+                           S::THREADS,
+                           S::SMEM,
+                           (const void *)gemm_sm90<S>};
     return i;
 }
 
@@ -15,6 +26,10 @@ template <class S> static sg_instance instance_of(int type)
     out[n++] = instance_of<Shape<T, bm, bn, groups, cm, cn, slots, fold>>(type);
 #define IN_TURN(bm, bn, cm, cn, slots, fold)                                                       \
     out[n++] = instance_of<Shape<T, bm, bn, 2, cm, cn, slots, fold, 2>>(type);
+
+/* The first, some patches in tiles of NARROW columns. */
+#define TOGETHER_AND(narrow, bm, bn, groups, slots, fold)                                          \
+    out[n++] = instance_of<Shape<T, bm, bn, groups, 1, 1, slots, fold, 1, narrow>>(type);
 
 /* In the order of preference among those that serve a launch.  Every one is the best at something:
  * bench/lab/DIARY.md, docs/diary.md. */
@@ -100,8 +115,10 @@ template <class T> static int instances_sm90(int type, sg_instance *out)
     TOGETHER(128, 160, 2, 1, 1, 2, FOLD_GATHER)
     TOGETHER(128, 224, 2, 1, 1, 2, FOLD_GATHER)
     TOGETHER(128, 256, 2, 1, 1, 2, FOLD_GATHER)
+    TOGETHER_AND(96, 128, 256, 2, 4, FOLD_NONE)
     return n;
 }
 
+#undef TOGETHER_AND
 #undef TOGETHER
 #undef IN_TURN

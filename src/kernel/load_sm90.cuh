@@ -1,7 +1,7 @@
 /* load_sm90.cuh -- the loader of the Hopper product (gemm_sm90.cuh): one thread that fills the
  * stages with A and B, and with addends, through the bulk engine. */
 #pragma once
-#include "kernel/shape_sm90.cuh"
+#include "kernel/stages_sm90.cuh"
 
 /* Where a unit's operands are.  Finding out takes a few hundred cycles (divisions, loads of the
  * list), which the stages that are full by then hide; for the first one, the host has divided. */
@@ -13,6 +13,7 @@ struct Source {
     int slab, waits, a_place;
     int add0, adds, index; /* of addends: which; which visit of its patch this is */
     int own_at, part0;     /* among them */
+    bool narrow;
 };
 
 template <class S>
@@ -32,9 +33,10 @@ DEV void source_find(Source &s, const Param &P, Cursor &cursor, int unit, int im
     s.k0 = span.k0, s.k1 = span.k1;
     s.a_k = p.a.col0 - p.k0, s.b_k = p.b.col0 - p.k0;
     s.row = p.a.row0 + s.tile.band * S::BM + in * (S::BM / S::CN);
-    s.column = p.b.row0 + s.tile.col * S::BN + im * (S::BN / S::CM);
+    s.column = p.b.row0 + s.tile.col * width_of<S>(p) + im * (S::BN / S::CM);
+    s.narrow = is_narrow<S>(p);
     s.slab = p.slab, s.waits = p.waits, s.a_place = p.a.buf;
-    s.a = map_of(P, p.a.buf, MAP_A), s.b = map_of(P, p.b.buf, MAP_B);
+    s.a = map_of(P, p.a.buf, MAP_A), s.b = map_of(P, p.b.buf, s.narrow ? MAP_NARROW : MAP_B);
 }
 
 /* Where the first addends of a tile are, ADDS of them from ADD0 on.  They are looked up before what
@@ -91,16 +93,16 @@ DEV void load_part(const Param &P, const sg_area &area, const Source &at, int pi
 /* The addends of a tile; LOOKED: where the first ones are.  Partner: fold_addends(). */
 template <class S>
 DEV void load_addends(const Param &P, const Smem<S> &smem, const Source &at, const Addends &looked,
-                      int *half, Ring<S::STAGES> &ring)
+                      int *half, Stages<S> &ring)
 {
     int left = 0; /* of what is taken of the stage at hand */
     uint32_t full = 0, to = 0;
     for (int piece = 0; piece < S::CHUNKS; ++piece) {
         for (int add = 0; add < at.adds; ++add) {
             if (left == 0) {
-                full = smem.full + 8 * ring.at, to = smem.stage + ring.at * S::STAGE_BYTES;
+                full = smem.full + 8 * ring.at, to = smem.stage + stages_place(ring);
                 const uint32_t since = stamp_clock();
-                mbar_wait(P, smem, smem.empty + 8 * ring.at, ring.parity ^ 1, ROLE_LOADER);
+                mbar_wait(P, smem, smem.empty + 8 * ring.at, stages_parity(ring) ^ 1, ROLE_LOADER);
                 stamp_waited(smem.stamp, STAMP_LOADER, 0, since);
                 left = stage_room<S>(piece, add, at.adds, at.part0, at.own_at);
                 mbar_expect(full, at.tile.live ? left * S::PARTS * S::PIECE_BYTES : 0);
@@ -113,7 +115,7 @@ DEV void load_addends(const Param &P, const Smem<S> &smem, const Source &at, con
                 load_addend<S>(P, area, at.tile, at.index, piece, half, to, full);
             to += room * S::PARTS * S::PIECE_BYTES;
             left -= room;
-            if (left == 0) ring_step(ring);
+            if (left == 0) stages_step(ring);
         }
     }
 }
@@ -152,12 +154,21 @@ template <class S> DEV int loader_ahead(const Param &P, const Smem<S> &smem, con
     return stages;
 }
 
+/* Before the stages are cut anew, nothing of the old ones is needed any more. */
+template <class S>
+DEV void stages_wait(const Param &P, const Smem<S> &smem, const Stages<S> &ring, bool fine)
+{
+    if constexpr (S::NARROW > 0)
+        for (int i = 0; ring.fine != fine && i < (ring.fine ? S::FINE : S::STAGES); ++i)
+            mbar_wait(P, smem, smem.empty + 8 * i, (ring.parity >> i & 1) ^ 1, ROLE_LOADER);
+}
+
 template <class S> DEV void loader(const Param &P, const Smem<S> &smem, int im, int in)
 {
     constexpr uint16_t down_mask = (1 << S::CM) - 1;               /* of a column of the cluster */
     constexpr uint16_t over_mask = ((1 << S::CL) - 1) / down_mask; /* of a row: every CM-th bit */
     const int stride = stride_of<S>(P);
-    Ring<S::STAGES> ring;
+    Stages<S> ring;
     Cursor cursor;
     Source at;
     uint32_t steps = 0, ready = 0; /* of the watcher's: taken; known to be ready */
@@ -171,11 +182,14 @@ template <class S> DEV void loader(const Param &P, const Smem<S> &smem, int im, 
         if (!begun) loader_begin(P, smem, at);
         if constexpr (S::GATHERS)
             if (!begun) lack_a = loader_ahead(P, smem, at);
+        stages_wait(P, smem, ring, at.narrow);
+        stages_cut(ring, at.narrow);
+        const int spare = at.narrow ? (S::BN - S::NARROW) * 128 : 0; /* bytes of a stage */
         const int a_half = half_of(P, at.a_place, &half);
         stamp(smem.stamp, STAMP_LOADER, STAMP_TILE, cursor.patch);
         /* A block that overhangs still multicasts to a live neighbour, so it waits, too. */
         int wake = at.waits ? at.k0 : 0x7fffffff;
-        for (int k = at.k0; k < at.k1; k += STAGE_K, ring_step(ring)) {
+        for (int k = at.k0; k < at.k1; k += STAGE_K, stages_step(ring)) {
             while (wake < k + STAGE_K && wake < at.k1) {
                 /* Pairs with watcher_tell(). */
                 const uint32_t since = stamp_clock();
@@ -185,12 +199,12 @@ template <class S> DEV void loader(const Param &P, const Smem<S> &smem, int im, 
                 wake = at.slab > 0 ? wake + at.slab : 0x7fffffff;
             }
             const uint32_t full = smem.full + 8 * ring.at;
-            uint32_t to = smem.stage + ring.at * S::STAGE_BYTES;
+            uint32_t to = smem.stage + stages_place(ring);
             /* Pairs with stage_release() of math. */
             const uint32_t since = stamp_clock();
-            mbar_wait(P, smem, smem.empty + 8 * ring.at, ring.parity ^ 1, ROLE_LOADER);
+            mbar_wait(P, smem, smem.empty + 8 * ring.at, stages_parity(ring) ^ 1, ROLE_LOADER);
             stamp_waited(smem.stamp, STAMP_LOADER, 0, since);
-            if (!S::GATHERS || lack_a == 0) mbar_expect(full, P.load_bytes);
+            if (!S::GATHERS || lack_a == 0) mbar_expect(full, P.load_bytes - spare);
             if (S::CN == 1)
                 tma_load(to, at.a, at.a_k + k, at.row, a_half, full, P.keep_a);
             else

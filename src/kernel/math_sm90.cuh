@@ -14,26 +14,37 @@
 
 /* ---- Products -------------------------------------------------------------------------------- */
 
-/* One stage's products are put in the queue; stage_settle leaves them there and
- * waits for the ones before. */
-template <class S> DEV void stage_issue(Math<S> &m, float (&acc)[S::MI][S::SUMS], int s)
+/* Products of N columns with the stage at A and B, in the queue.  A batch begins and ends in one
+ * branch: the compiler makes two of one that ends behind it, and each waits for the other. */
+template <class S, int N>
+DEV void stage_batch(float (&acc)[S::MI][S::SUMS], uint32_t a, uint32_t b, int s)
 {
-    const uint32_t since = stamp_clock();
-    mbar_wait(m.P, m.smem, m.smem.full + 8 * m.ring.at, m.ring.parity, ROLE_MATH);
-    if (s == 0)
-        math_stamp(m, STAMP_FIRST);
-    else
-        math_waited(m, 0, since);
-    const uint32_t a = m.smem.stage / 16 + m.part * S::MI * 512 + m.ring.at * (S::STAGE_BYTES / 16);
-    const uint32_t b = m.smem.stage / 16 + S::A_BYTES / 16 + m.ring.at * (S::STAGE_BYTES / 16);
     wgmma_fence();
 #pragma unroll
     for (int k = 0; k < STAGE_K / 16; ++k)
 #pragma unroll
         for (int i = 0; i < S::MI; ++i)
-            Wgmma<typename S::T, S::BN>::issue(acc[i], wgmma_operand(a + i * 512 + k * 2),
-                                               wgmma_operand(b + k * 2), s | k);
+            Wgmma<typename S::T, N>::issue(reinterpret_cast<float(&)[N / 2]>(acc[i]),
+                                           wgmma_operand(a + i * 512 + k * 2),
+                                           wgmma_operand(b + k * 2), s | k);
     wgmma_commit();
+}
+
+/* Stage S's products are put in the queue; stage_settle leaves them there and
+ * waits for the ones before. */
+template <class S> DEV void stage_issue(Math<S> &m, float (&acc)[S::MI][S::SUMS], int s)
+{
+    const uint32_t since = stamp_clock();
+    mbar_wait(m.P, m.smem, m.smem.full + 8 * m.ring.at, stages_parity(m.ring), ROLE_MATH);
+    if (s == 0)
+        math_stamp(m, STAMP_FIRST);
+    else
+        math_waited(m, 0, since);
+    const uint32_t a = m.smem.stage / 16 + m.part * S::MI * 512 + stages_place(m.ring) / 16;
+    const uint32_t b = m.smem.stage / 16 + S::A_BYTES / 16 + stages_place(m.ring) / 16;
+    if constexpr (S::NARROW > 0)
+        if (m.ring.fine) return stage_batch<S, S::NARROW>(acc, a, b, s);
+    stage_batch<S, S::BN>(acc, a, b, s);
 }
 
 template <class S> DEV void stage_settle(Math<S> &m, int s)
@@ -41,7 +52,7 @@ template <class S> DEV void stage_settle(Math<S> &m, int s)
     wgmma_wait<1>();
     if (s > 0) stage_release(m, m.before);
     m.before = m.ring.at;
-    ring_step(m.ring);
+    stages_step(m.ring);
 }
 
 /* ANY: there was a stage. */
@@ -58,8 +69,8 @@ template <class S> DEV void multiply_end(Math<S> &m, float (&acc)[S::MI][S::SUMS
     math_waits(m, STAMP_SLOTS, 1);
 }
 
-/* Stages of UNIT, given those of the unit before: a patch has as many for all its tiles, and little
- * else runs while a warp finds out. */
+/* Stages of UNIT, negative if its tile is narrow, given those of the unit before: a patch has as
+ * many for all its tiles, and little else runs while a warp finds out. */
 template <class S> DEV int stages_of(const Param &P, Cursor &cursor, int unit, int before)
 {
     if (unit >= P.units) return 0;
@@ -67,8 +78,10 @@ template <class S> DEV int stages_of(const Param &P, Cursor &cursor, int unit, i
     int in_pass;
     const int slice = slice_of<S>(P, unit, &in_pass);
     cursor_move<S>(P, cursor, in_pass);
-    const Span span = span_of<S>(P, patch_of(P, cursor), slice);
-    return sg_walk_div(span.k1 - span.k0, STAGE_K);
+    const sg_patch p = patch_of(P, cursor);
+    const Span span = span_of<S>(P, p, slice);
+    const int stages = sg_walk_div(span.k1 - span.k0, STAGE_K);
+    return is_narrow<S>(p) ? -stages : stages;
 }
 
 template <class S> DEV void look_ahead(Math<S> &m, int unit, int before)
@@ -81,14 +94,17 @@ template <class S> DEV void look_ahead(Math<S> &m, int unit, int before)
 template <class S>
 DEV void stage_piece(Math<S> &m, const uint32_t *v, bool last = false, int piece = 0);
 
-/* The product over the stages of unit AHEAD - STRIDE; meanwhile the tile before goes out, in every
- * second block or cluster half a piece later: what all send at a time is in the way of what all
- * load (four H200s, 8192x12288x12288 all-reduced 3283 us, so 3262, and 3540 if all goes out in the
- * first quarter).  But for the block's last tile, which may wait for what others send meanwhile. */
+/* The product over the stages of unit AHEAD - STRIDE, KNOWN by stages_of(); meanwhile the tile
+ * before goes out, in every second block or cluster half a piece later: what all send at a time is
+ * in the way of what all load (four H200s, 8192x12288x12288 all-reduced 3283 us, so 3262, and 3540
+ * if all goes out in the first quarter).  But for the block's last tile, which may wait for what
+ * others send meanwhile. */
 template <class S>
-DEV void multiply(Math<S> &m, float (&acc)[S::MI][S::SUMS], int stages, int ahead,
+DEV void multiply(Math<S> &m, float (&acc)[S::MI][S::SUMS], int known, int ahead,
                   const uint32_t *held, bool holding)
 {
+    const int stages = S::NARROW > 0 && known < 0 ? -known : known;
+    stages_cut(m.ring, known < 0);
     int s = 0;
     if (S::HOLDS) {
         const bool waits = ahead < m.P.units && blockIdx.x / S::CL % 2 > 0;
@@ -101,14 +117,14 @@ DEV void multiply(Math<S> &m, float (&acc)[S::MI][S::SUMS], int stages, int ahea
             if (holding) stage_piece(m, held + c * S::PIECE_SUMS / 2);
             if (more) stage_settle(m, s), ++s;
             /* Here and not between two tiles, when nothing else runs: */
-            if (c == 0) look_ahead(m, ahead, stages);
+            if (c == 0) look_ahead(m, ahead, known);
             const int until = c + 1 < S::CHUNKS ? stages * (c + 1) / S::CHUNKS + later : stages;
             const int count = until - s;
             for (int left = count; left > 0; --left) stage_issue(m, acc, 1), stage_settle(m, 1);
             if (count > 0) s += count;
         }
     } else {
-        look_ahead(m, ahead, stages);
+        look_ahead(m, ahead, known);
         for (; s < stages; ++s) stage_issue(m, acc, s), stage_settle(m, s);
     }
     multiply_end(m, acc, stages > 0);
@@ -236,7 +252,7 @@ DEV void round_tile(Math<S> &m, int unit, float (&acc)[S::MI][S::SUMS], uint32_t
             int in_pass;
             slice_of<S>(m.P, unit, &in_pass);
             const Tile t = tile_at<S>(p, in_pass - m.base, m.im, m.in);
-            if (m.P.epilogue && p.final) finish_tile(m, p, t.col * S::BN, acc);
+            if (m.P.epilogue && p.final) finish_tile(m, p, t.col * width_of<S>(p), acc);
             if (S::CL == 1 && m.P.tiled) blank_rest(m, p, t, acc);
         }
     }

@@ -7,7 +7,9 @@ enum {
     USE_A = 1,
     USE_B = 2,
     USE_PIECE = 4,
-    USE_ROW = 8
+    USE_ROW = 8,
+    USE_NARROW = 16,
+    USES = 5
 };                          /* of a place: a bit for each of its maps */
 enum { ANY_COL = 1 << 30 }; /* none ends inside a matrix */
 
@@ -42,7 +44,7 @@ static const char *read_operands(const sg_kernel_gemm *g, const sg_patch *p, nee
                                       ends_inside(&place[p->b.buf], p->b.col0, p->k1 - p->k0)))
         return "a part of k ends inside a stage";
     n->use[p->a.buf] |= USE_A;
-    n->use[p->b.buf] |= USE_B;
+    n->use[p->b.buf] |= p->tile_n > 0 ? USE_NARROW : USE_B;
     if (place[p->b.buf].data[0] != place[p->b.buf].data[1]) return "B has two halves";
     const sg_kernel_place *b = &place[p->b.buf];
     n->b_read += (int64_t)sg_walk_bands(p, g->param.tile_m) * p->cols * (p->k1 - p->k0);
@@ -111,6 +113,7 @@ static const char *read_patch(const sg_kernel_gemm *g, const sg_patch *p, needs 
     if (why != nullptr) return why;
     n->waits |= p->waits > 0;
     n->per_tile |= p->tiles > 0;
+    if (p->tile_n > 0 && p->tile_n != g->param.narrow) return "tiles have three widths";
     for (int i = 0; i < p->waits; ++i)
         n->per_tile |= g->lists->wait[p->wait0 + i].per == SG_PER_TILE;
     for (int i = 0; i < p->adds; ++i) {

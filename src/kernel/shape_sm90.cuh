@@ -7,7 +7,7 @@
 
 typedef sg_kernel_gemm_param Param;
 
-enum { MAP_A, MAP_B, MAP_PIECE, MAP_ROW }; /* of sg_kernel_gemm_param.map_of */
+enum { MAP_A, MAP_B, MAP_PIECE, MAP_ROW, MAP_NARROW }; /* of sg_kernel_gemm_param.map_of */
 
 constexpr int STAGE_K = 64;         /* k of a pipeline stage: 128 bytes */
 constexpr int RAISES = 16;          /* of a tile, that a storer has looked up */
@@ -16,13 +16,15 @@ constexpr int SMEM_BARRIERS = 1280; /* barriers, progress words, raises */
 
 /* BM x BN tile by GROUPS math warpgroups; a cluster of CM tiles down, which share B, and CN across,
  * which share A; SLOTS pieces of the finished tile are on their way out at a time.  TURNS 2: the
- * two warpgroups have a tile each, in turn, and one stores while the other multiplies. */
+ * two warpgroups have a tile each, in turn, and one stores while the other multiplies.  NARROW:
+ * columns that tiles of some patches have instead of BN, with products that add nothing. */
 template <class Elem, int Bm, int Bn, int Groups, int Cm, int Cn, int Slots, Fold Folding,
-          int Turns = 1>
+          int Turns = 1, int Narrow = 0>
 struct Shape {
     using T = Elem;
     static constexpr int BM = Bm, BN = Bn, WGS = Groups, CM = Cm, CN = Cn, CL = CM * CN;
     static constexpr int TURNS = Turns, PARTS = WGS / TURNS; /* warpgroups of a tile */
+    static constexpr int NARROW = Narrow;
     static constexpr Fold FOLD = Folding;
     static constexpr bool ADDS = FOLD == FOLD_ADDENDS || FOLD == FOLD_PARTS;
     /* In turn, addends come into the slots in which pieces leave, under the products of the
@@ -31,7 +33,7 @@ struct Shape {
     static constexpr int MI = BM / PARTS / 64; /* 64-row blocks of a warpgroup */
     /* Columns of a piece: what a swizzle takes, or for plain products a whole or half tile
      * without. */
-    static constexpr int W = BN % 64 == 0                       ? 64
+    static constexpr int W = BN % 64 == 0 && NARROW % 64 == 0   ? 64
                              : BN == 112 && FOLD == FOLD_NONE   ? 112
                              : BN == 80 && FOLD == FOLD_NONE    ? 80
                              : BN == 160 && FOLD == FOLD_SLICES ? 80
@@ -56,6 +58,11 @@ struct Shape {
     static constexpr int SLOT_BYTES = WGS * SLOTS * PIECE_BYTES;
     static constexpr int ROOM = SMEM_MOST - 1024 /* alignment */ - SMEM_BARRIERS - SLOT_BYTES;
     static constexpr int STAGES = ROOM / STAGE_BYTES < 12 ? ROOM / STAGE_BYTES : 12;
+    /* For a narrow tile the same memory is cut into more of them, since as much has to be on its
+     * way: in those of wide tiles 128x96 takes half as long again (docs/diary.md). */
+    static constexpr int FINE_BYTES = A_BYTES + NARROW * 128;
+    static constexpr int FINE_FIT = STAGES * STAGE_BYTES / FINE_BYTES;
+    static constexpr int FINE = NARROW == 0 ? STAGES : FINE_FIT < 12 ? FINE_FIT : 12;
     static constexpr int SMEM = 1024 + STAGES * STAGE_BYTES + SLOT_BYTES + SMEM_BARRIERS;
     static constexpr int THREADS = 128 * (1 + WGS);
     /* 504 registers for a thread of each of three warpgroups.  Movers that take words have many
@@ -76,6 +83,9 @@ struct Shape {
     static_assert(FOLD != FOLD_PARTS || (CL == 1 && ADDENDS >= 2), "a sum is two pieces");
     static_assert(!(TAGS || GATHERS) || CL == 1, "a unit is a tile");
     static_assert((BN / CM) % 8 == 0 && (BM / CN) % 8 == 0, "cluster");
+    static_assert(NARROW == 0 || (CL == 1 && TURNS == 1 && FOLD == FOLD_NONE && NARROW < BN &&
+                                  NARROW % W == 0),
+                  "narrow tiles");
     static_assert(STAGES >= 3 && PARTS * PIECE_BYTES <= STAGE_BYTES, "shared memory");
 };
 
@@ -110,8 +120,8 @@ template <class S> DEV Smem<S> smem_layout(void *raw)
     Smem<S> s;
     s.stage = (smem_addr(raw) + 1023) & ~1023u; /* a swizzle atom is 1024 bytes */
     s.slot = s.stage + S::STAGES * S::STAGE_BYTES;
-    s.full = s.slot + S::SLOT_BYTES, s.empty = s.full + 8 * S::STAGES;
-    s.slot_full = s.empty + 8 * S::STAGES, s.slot_empty = s.slot_full + 8 * S::WGS * S::SLOTS;
+    s.full = s.slot + S::SLOT_BYTES, s.empty = s.full + 8 * S::FINE;
+    s.slot_full = s.empty + 8 * S::FINE, s.slot_empty = s.slot_full + 8 * S::WGS * S::SLOTS;
     s.pushed = s.slot_empty + 8 * S::WGS * S::SLOTS, s.turn = s.pushed + 8 * 2;
     s.added = s.turn + 8 * S::WGS;
     s.progress = s.added + 8 * S::WGS, s.watched = s.progress + 8, s.gate = s.progress + 12;
@@ -121,8 +131,7 @@ template <class S> DEV Smem<S> smem_layout(void *raw)
     s.pace = s.aim + 4 * 2 * AIM_WORDS;
     s.stamp = s.full + SMEM_BARRIERS - STAMP_BYTES;
     constexpr int words = WORDS + 2 * AIM_WORDS + (S::TURNS > 1 ? PACES : 0);
-    static_assert(16 * (S::STAGES + S::WGS * S::SLOTS + S::WGS) + 16 + 4 * words +
-                          2 * RAISED_BYTES <=
+    static_assert(16 * (S::FINE + S::WGS * S::SLOTS + S::WGS) + 16 + 4 * words + 2 * RAISED_BYTES <=
                       SMEM_BARRIERS - STAMP_BYTES,
                   "");
     return s;
@@ -310,6 +319,17 @@ template <class S> DEV void cursor_move(const Param &P, Cursor &c, int unit)
             c.end += sg_walk_units(&p, S::BM, S::BN, S::CM, S::CN);
         }
     }
+}
+
+template <class S> DEV bool is_narrow(const sg_patch &p)
+{
+    return S::NARROW > 0 && p.tile_n > 0;
+}
+
+/* Columns of a tile of P. */
+template <class S> DEV int width_of(const sg_patch &p)
+{
+    return is_narrow<S>(p) ? S::NARROW : S::BN;
 }
 
 /* A tile of a patch, for the block at (IM, IN) of its cluster.  In an odd rectangle a cluster

@@ -29,6 +29,7 @@ struct Target {
     const sg_patch &p;
     int index; /* which visit of the patch it is */
     Tile tile;
+    int over; /* the first column of its tile in the patch */
 };
 
 /* Stores the piece at FROM, whose upper left corner is (ROW, COL) of the tile, to all areas. */
@@ -36,7 +37,7 @@ template <class S>
 DEV void store_piece(const Param &P, const Smem<S> &smem, int *half, const Target &v, int row,
                      int col, uint32_t from, int wg)
 {
-    const int down = v.tile.band * S::BM + row, over = v.tile.col * S::BN + col;
+    const int down = v.tile.band * S::BM + row, over = v.over + col;
     const int left = v.p.rows - down;
     for (int i = 0; i < v.p.tos; ++i) {
         const sg_area &area = P.program.to[v.p.to0 + i];
@@ -46,7 +47,7 @@ DEV void store_piece(const Param &P, const Smem<S> &smem, int *half, const Targe
                       area.row0 + v.index * S::BM + row, z, from);
             continue;
         }
-        if (left <= 0 || over >= v.p.cols) continue;
+        if (left <= 0 || over >= v.p.cols || col >= width_of<S>(v.p)) continue;
         if (area.leave && !storer_may(P, smem, area.rank)) continue;
         const int x = area.col0 + over, y = area.row0 + down;
         if (left >= 64 || area.row0 + v.p.rows == P.program.place[place].rows) {
@@ -68,7 +69,7 @@ DEV bool aim_area(const Param &P, const Smem<S> &smem, uint32_t at, int *half, c
     const bool inside = row0 + rows != P.program.place[place].rows;
     if (area.tiled || (inside && rows % 64 != 0)) return false;
     const uint64_t map = (uint64_t)(uintptr_t)storer_map(P, smem, area, MAP_PIECE, wg);
-    shared_store(at + 4 * AIM_X, area.col0 + v.tile.col * S::BN);
+    shared_store(at + 4 * AIM_X, area.col0 + v.over);
     shared_store(at + 4 * AIM_Y, row0 + v.tile.band * S::BM);
     shared_store(at + 4 * AIM_Z, half_of(P, place, half));
     shared_store(at + 4 * AIM_MAP, (uint32_t)map);
@@ -92,10 +93,11 @@ DEV void aim_at(const Param &P, const Smem<S> &smem, uint32_t aim, int *half, co
         const uint32_t at = aim + 4 * (AIM_FIRST + AIM_EACH * areas);
         areas = aim_area(P, smem, at, half, v, area, rows, wg) ? areas + 1 : -1;
     }
-    /* Rows and columns that the patch has from the tile's corner. */
+    /* Rows and columns that the patch has from the tile's corner, and no more than a narrow one. */
     shared_store(aim + 4 * AIM_BAND, v.tile.band), shared_store(aim + 4 * AIM_COL, v.tile.col);
     shared_store(aim + 4 * AIM_ROWS, rows - v.tile.band * S::BM);
-    shared_store(aim + 4 * AIM_COLS, v.p.cols - v.tile.col * S::BN);
+    const int cols = v.p.cols - v.over;
+    shared_store(aim + 4 * AIM_COLS, S::NARROW > 0 ? sg_walk_min(cols, width_of<S>(v.p)) : cols);
     shared_store(aim + 4 * AIM_AREAS, areas);
 }
 
@@ -329,8 +331,8 @@ DEV void storer_send(const Param &P, const Smem<S> &smem, Storer<S> &self, const
             const int row = (wg % S::PARTS * S::MI + piece / S::ACROSS) * 64;
             const int col = piece % S::ACROSS * S::W;
             if (areas < 0)
-                store_piece(P, smem, &self.half, Target{v.p, v.index, aimed_tile(aim)}, row, col,
-                            from, wg);
+                store_piece(P, smem, &self.half, Target{v.p, v.index, aimed_tile(aim), v.over}, row,
+                            col, from, wg);
             else
                 store_aimed(aim, areas, row, col, from);
         }
@@ -391,7 +393,8 @@ template <class S> DEV void storer(const Param &P, const Smem<S> &smem, int im, 
         const sg_patch &p = patch_in_list(P, cursor.patch);
         const int index = in_pass - cursor.base;
         stamp(smem.stamp, STAMP_STORER + wg, STAMP_TILE, cursor.patch);
-        const Target v = {p, index, tile_at<S>(p, index, im, in)};
+        const Tile tile = tile_at<S>(p, index, im, in);
+        const Target v = {p, index, tile, tile.col * width_of<S>(p)};
         if (is_last<S>(P, unit)) storer_give_back(smem, self);
         aim_at(P, smem, aim, &self.half, v, wg);
         storer_send(P, smem, self, v, aim, S::TURNS > 1 && goes_away(P, p));

@@ -1,18 +1,18 @@
 /* sums_sm90.cuh -- what a math warpgroup of the Hopper product adds to the sums of its tile
  * (addends, parts and slices of k), and how it leaves sums in f32 for others to add. */
 #pragma once
-#include "kernel/shape_sm90.cuh"
+#include "kernel/stages_sm90.cuh"
 
 template <class S> struct Math {
     const Param &P;
     const Smem<S> &smem;
     const int wg, part, thread, warp, lane, im, in; /* part: of the tile */
     const bool tells; /* this thread reports to block `warp` of the cluster: our row or column */
-    Ring<S::STAGES> ring;
+    Stages<S> ring;
     Ring<S::SLOTS> slot;
-    Cursor ahead;    /* of the next unit, once its stages are known */
-    int patch, base; /* of the unit at hand */
-    int next_stages;
+    Cursor ahead;      /* of the next unit, once its stages are known */
+    int patch, base;   /* of the unit at hand */
+    int next_stages;   /* as of stages_of() */
     int row, next_row; /* where the sums of the patch stay in f32, see part_row() */
     int before;        /* the stage whose products may still be running */
     int room;          /* of a stage of addends: taken from it so far, see addend_room() */
@@ -105,9 +105,9 @@ DEV void fold_addends(Math<S> &m, int piece, int adds, int own_at, bool own_roun
     if (own_at == 0) take_own<typename S::T, V>(sum, v, own_rounded);
     for (int add = 0; add < adds;) {
         if (m.room == 0)
-            mbar_wait(m.P, m.smem, m.smem.full + 8 * m.ring.at, m.ring.parity, ROLE_MATH);
-        const uint32_t from = m.smem.stage + m.ring.at * S::STAGE_BYTES +
-                              (m.room * S::PARTS + m.part) * S::PIECE_BYTES;
+            mbar_wait(m.P, m.smem, m.smem.full + 8 * m.ring.at, stages_parity(m.ring), ROLE_MATH);
+        const uint32_t from =
+            m.smem.stage + stages_place(m.ring) + (m.room * S::PARTS + m.part) * S::PIECE_BYTES;
         const int room = addend_room<S>(add, part0, own_at);
         if (room > 1) {
             fold_part(m, from + m.part * S::PIECE_BYTES, sum);
@@ -132,7 +132,7 @@ DEV void fold_addends(Math<S> &m, int piece, int adds, int own_at, bool own_roun
         proxy_fence_shared(); /* these reads come before the bulk engine's next write */
         named_sync(MEET_GROUP + m.wg, 128);
         stage_release(m, m.ring.at);
-        ring_step(m.ring);
+        stages_step(m.ring);
     }
 #pragma unroll
     for (int i = 0; i < V; ++i) v[i] = sum[i];

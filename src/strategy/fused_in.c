@@ -22,6 +22,11 @@
  * all owners lie as in the product, so that a tile may have several owners' and B is read once.
  * Own rows are put there, too, unless all owners have whole tiles of them; these wait as well.
  *
+ *     push 5   lane 0:  one launch: own rows in narrow tiles, then r+1, ... in wide ones
+ *
+ * With `push` 5, where others' rows are a wave of tiles, own rows are a wave in front of it, of
+ * tiles as much narrower as they are fewer, while the first parts of k come, as with `push` 1.
+ *
  * The chunk that travels and the tile that is multiplied are chosen apart.  Chunks of k let a tile
  * start with the first part of k: that is for products of one wave, where all tiles run at once
  * and waiting for whole rows would hide nothing.  With several waves and a copy engine, which takes
@@ -46,7 +51,7 @@
 enum { CHUNKS, SLABS, TILE_M, TILE_N, PUSH, STRIPS };
 
 /* Values of PUSH beside 0, which differ in chunks of k. */
-enum { ABREAST = 1, PEER_BY_PEER = 2, IN_STEP = 3, TAGGED = 4 };
+enum { ABREAST = 1, PEER_BY_PEER = 2, IN_STEP = 3, TAGGED = 4, OWN_WAVE = 5 };
 
 /* A push costs nothing beside its bytes, so that chunks of k help as long as a wave that waits is a
  * good part of the product; an engine's copy does. */
@@ -169,6 +174,34 @@ static bool suits_tags(const sg_problem *p, int32_t height)
     return full && p->m > MORE_THAN && gathered <= most_tagged_bytes;
 }
 
+/* Columns of a tile of own rows that has its part of TILE_N; 0: all of it. */
+static int32_t own_width(int ranks, int32_t tile_n)
+{
+    enum { STEP = 32 };
+    const int64_t width = sg_round_up(sg_ceil_div(tile_n, sg_max(1, ranks - 1)), STEP);
+    return width < tile_n ? (int32_t)width : 0;
+}
+
+/* Appends to N knob sets one with own rows as a wave of narrow tiles in front of one of the others'
+ * (four H200s: 2048x2560x8192 133 us, 144 in two waves alike). */
+static int propose_own_wave(const sg_problem *p, const sg_machine *machine, const sg_tile *tile,
+                            sg_knobs *sets, int n)
+{
+    enum { TALL = 128, OWN_N = 96, SPARE = 4 }; /* what has been measured; blocks that carry */
+    const int32_t own_n = own_width(p->ranks, tile->n);
+    const int64_t own_bands = sg_ceil_div(sg_problem_part(p, 0, 0).rows, tile->m);
+    int64_t bands = 0;
+    for (int q = 1; q < p->ranks; q++) bands += sg_ceil_div(sg_problem_part(p, 0, q).rows, tile->m);
+    const int64_t wide = bands * sg_ceil_div(p->n, tile->n);
+    const int64_t narrow = own_bands * sg_ceil_div(p->n, sg_max(1, own_n));
+    const bool waves = wide <= machine->sms - SPARE && 2 * wide > machine->sms && narrow <= wide;
+    if (p->gather != SG_GATHER_A || p->ranks < 3 || p->b_count > 1 || p->call || p->k < 512 ||
+        machine->pool > 0 || tile->m != TALL || own_n != OWN_N || !waves)
+        return n;
+    sets[n] = knobs_of(1, SLABS_TO_SEVERAL, tile, OWN_WAVE, 1);
+    return n + 1;
+}
+
 /* Appends to N knob sets such with tiles so narrow that all SMs have one of a product of few rows:
  * by pushes, whose rows of each owner make tiles of their own, and tagged, where no parts of k are
  * worth more than a few of them (four H200s, 256x7168x8192: 68.0 us in four, 70.8 in two, 74.2 in
@@ -238,6 +271,8 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
             }
         }
     }
+    for (int t = 0; t < machine->tiles && push && n + 3 < SG_MAX_KNOB_SETS; t++)
+        n = propose_own_wave(p, machine, &machine->tile[t], sets, n);
     return propose_narrow(p, machine, sent, sets, n);
 }
 
@@ -251,6 +286,8 @@ static void emit_strips(sg_sched *s, const sg_knobs *k, sg_gathering *gathering,
     /* What never comes raises no flag. */
     const bool held =
         k->value[SLABS] > 1 && p->ranks > 1 && sg_problem_part(p, order[0], order[1]).rows > 0;
+    if (k->value[PUSH] == OWN_WAVE && !p->call)
+        gathering->own_n = own_width(p->ranks, k->value[TILE_N]);
     for (int64_t col0 = 0; strips > 1 && col0 < p->n;) {
         gathering->in_step = (int16_t)(col0 == 0 && held ? 1 + order[1] : 0);
         gathering->col0 = (int32_t)col0;
@@ -344,7 +381,7 @@ const sg_strategy sg_strategy_fused_in = {
     .brief = "tiles wait for the chunks of A that they read (FLUX, gather)",
     .knob = {"chunks", "slabs", "tile_m", "tile_n", "push", "strips"},
     .least = {1, 1, 1, 1, 0, 1},
-    .most = {64, 64, 4096, 4096, TAGGED, MOST_STRIPS},
+    .most = {64, 64, 4096, 4096, OWN_WAVE, MOST_STRIPS},
     .accepts = accepts,
     .propose = propose,
     .build = build,

@@ -7,11 +7,11 @@
 
 /* ---- Making and aiming ----------------------------------------------------------------------- */
 
-static const sg_kernel_tile tiles[] = {{128, 256, 1, 6, 1, 1},
-                                       {128, 224, 0, 0, 1, 1},
-                                       {128, 128, 1, 7, 1, 1},
-                                       {64, 128, 1, 7, 1, 1},
-                                       {128, 96, 0, 0, 0, 1}};
+static const sg_kernel_tile tiles[] = {{128, 256, 1, 6, 1, 1, 96},
+                                       {128, 224, 0, 0, 1, 1, 0},
+                                       {128, 128, 1, 7, 1, 1, 0},
+                                       {64, 128, 1, 7, 1, 1, 0},
+                                       {128, 96, 0, 0, 0, 1, 0}};
 enum { TILES = sizeof tiles / sizeof tiles[0] };
 
 int sg_kernel_tiles(enum sg_kernel_type type, sg_kernel_tile *tiles_out, int room)

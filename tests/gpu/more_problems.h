@@ -16,6 +16,7 @@ static const char *const forms[OPS][FORMS] = {
      "fused_in{chunks=4,slabs=1,tile_m=128,tile_n=256,push=1}",
      "fused_in{chunks=1,slabs=8,tile_m=128,tile_n=256,push=1}",
      "fused_in{chunks=1,slabs=8,tile_m=128,tile_n=256,push=3}",
+     "fused_in{chunks=1,slabs=4,tile_m=128,tile_n=256,push=5}",
      "fused_in{chunks=1,slabs=4,tile_m=128,tile_n=128,push=0,strips=2}",
      "fused_in{chunks=1,slabs=4,tile_m=128,tile_n=128,push=1,strips=2}",
      "fused_in{chunks=2,slabs=1,tile_m=128,tile_n=256}", "ring{sub=2,vendor=1}", "ring{vendor=0}",

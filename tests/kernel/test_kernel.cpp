@@ -3,7 +3,7 @@
  * destinations.  Data are small integers, so that every result has one right value; what must not
  * be written is poison.
  *     test_kernel [SEED]      a draw of the order in which everything happens */
-#include "kernel_world.h"
+#include "arrivals.h"
 
 /* For launches of W's rank 0; NULL: of no rank. */
 static void finish(lists &l, world *w)
@@ -77,50 +77,14 @@ static void single(int m, int n, int k, int tm, int tn, int cluster)
     expect(bad == 0 && w.trouble.kind == 0, what + ": raises");
 }
 
-/* Pieces of A that arrive while the launch runs. */
-static struct arrival {
-    world *w;
-    const matrix *from;
-    matrix *to;
-    int k;
-    struct piece {
-        int by, flag, row, rows, k0, cols;
-    };
-    std::vector<piece> left;
-} arriving;
-
-static int odds = 20; /* one of so many moments brings something */
-
-static bool arrive(void)
-{
-    if (arriving.left.empty() || draw(odds) != 0) return false;
-    const size_t i = (size_t)draw((int)arriving.left.size());
-    const arrival::piece p = arriving.left[i];
-    arriving.left.erase(arriving.left.begin() + (std::ptrdiff_t)i);
-    for (int row = p.row; row < p.row + p.rows; ++row)
-        for (int x = p.k0; x < p.k0 + p.cols; ++x)
-            (*arriving.to)[(size_t)row * arriving.k + x] =
-                (*arriving.from)[(size_t)row * arriving.k + x];
-    arriving.w->word(0, p.by, p.flag) = arriving.w->rank.epoch;
-    return true;
-}
-
-/* M x N of what rank BY sends, from ROW0 on, with a flag for each tile. */
-static void arrive_in_tiles(int by, int flag0, int row0, int m, int n, int tm, int tn)
-{
-    for (int t = 0; t < up(m, tm) * up(n, tn); ++t) {
-        const int band = t / up(n, tn), col = t % up(n, tn);
-        const int rows = m - band * tm < tm ? m - band * tm : tm;
-        const int cols = n - col * tn < tn ? n - col * tn : tn;
-        arriving.left.push_back({by, flag0 + t, row0 + band * tm, rows, col * tn, cols});
-    }
-}
+static int narrow; /* columns of tiles of all rows but the second rank's; 0: as of these */
 
 static void gather(int m, int n, int k, int tm, int tn, int cluster, int chunk, int chunk_k)
 {
     const std::string what = named("gather", m, n, k, tm, tn) + " cluster " +
                              std::to_string(cluster) + " chunk " + std::to_string(chunk) + "," +
-                             std::to_string(chunk_k);
+                             std::to_string(chunk_k) +
+                             (narrow ? " narrow " + std::to_string(narrow) : "");
     int base[RANKS + 1];
     for (int r = 0; r <= RANKS; ++r) base[r] = r * (m / RANKS) + (r < m % RANKS ? r : m % RANKS);
     matrix a = random_matrix((size_t)m * k), b = random_matrix((size_t)n * k);
@@ -136,6 +100,7 @@ static void gather(int m, int n, int k, int tm, int tn, int cluster, int chunk, 
         l.rect(base[q], rows, n, k, area(0, q ? 3 : 0, base[q], rows, 0, k),
                area(0, 1, 0, n, 0, k));
         l.store(area(0, 2, base[q], rows, 0, n));
+        l.patch.back().tile_n = q != 1 ? narrow : 0;
         if (q == 0) continue;
         sg_wait wait = {};
         wait.by = (int16_t)q;
@@ -511,6 +476,33 @@ static void hidden_addends(void)
     }
 }
 
+/* Blocks with one tile, and with several of both widths. */
+static void narrow_tiles(void)
+{
+    turns = 0, narrow = 96;
+    emu_sms(18), gather(420, 584, 328, 128, 256, 0, 60, 64);
+    emu_sms(6), gather(396, 520, 456, 128, 256, 0, 128, 200);
+    narrow = 0;
+}
+
+static void slower_kernels(void)
+{
+    for (arch = 80; arch >= 70; arch -= 10) {
+        single(200, 136, 72, 128, 128, 0);
+        single(70, 56, 40, 96, 40, 0);
+        gather(200, 136, 136, 128, 128, 0, 40, 72);
+        narrow = 40;
+        gather(200, 136, 136, 128, 128, 0, 40, 72);
+        narrow = 0;
+        scatter(150, 136, 72, 128, 64, 0, 1, true);
+        scatter(70, 136, 72, 64, 128, 0, 1, false);
+        one_hop(150, 136, 72, 64, 128);
+        parts(150, 136, 200, 64, 128, 2, 2, 1);
+        tiled(150, 136, 72, 64, 128);
+        tiled(50, 45, 8, 32, 20);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const int seed = argc > 1 ? atoi(argv[1]) : 1;
@@ -576,18 +568,9 @@ int main(int argc, char **argv)
     for (int w = 176; w <= 192; w += 16) gather(w > 176 ? 700 : 768, 264, 200, 128, w, 1, 100, 72);
     emu_sms(4);
     hidden_addends();
-    emu_sms(0), turns = 0, rounded = false;
-    for (arch = 80; arch >= 70; arch -= 10) {
-        single(200, 136, 72, 128, 128, 0);
-        single(70, 56, 40, 96, 40, 0);
-        gather(200, 136, 136, 128, 128, 0, 40, 72);
-        scatter(150, 136, 72, 128, 64, 0, 1, true);
-        scatter(70, 136, 72, 64, 128, 0, 1, false);
-        one_hop(150, 136, 72, 64, 128);
-        parts(150, 136, 200, 64, 128, 2, 2, 1);
-        tiled(150, 136, 72, 64, 128);
-        tiled(50, 45, 8, 32, 20);
-    }
+    narrow_tiles();
+    emu_sms(0), rounded = false;
+    slower_kernels();
     printf("%d passed, %d failed\n", passed, failed);
     return failed != 0;
 }

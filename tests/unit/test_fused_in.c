@@ -167,6 +167,36 @@ static void the_rest_goes_peer_by_peer(void **state)
                 "fused_in{chunks=1,slabs=2,tile_m=8,tile_n=8,push=2,strips=1}", parts, 4, 4);
 }
 
+/* Own rows are in front, in tiles as much narrower as they are fewer than the others'. */
+static void own_rows_are_a_wave_of_narrow_tiles(void **state)
+{
+    (void)state;
+    built b;
+    build("ag_gemm:f32:128x200x256:r4",
+          "fused_in{chunks=1,slabs=2,tile_m=8,tile_n=96,push=5,strips=1}", &b);
+    const sg_sched *const s = &b.sched[1];
+    const sg_launch *launch = NULL;
+    for (int32_t i = 0; i < s->steps; i++)
+        if (s->step[i].kind == SG_GEMM) launch = &s->step[i].u.launch;
+    assert_non_null(launch);
+    assert_int_equal(s->patches, 3); /* those of ranks 2 and 3 are one */
+    for (int32_t i = 0; i < 3; i++) assert_int_equal(s->patch[i].tile_n, i == 0 ? 32 : 0);
+    assert_int_equal(sg_sched_patch_visits(s, launch, 0), 4 * 7);
+    for (int32_t i = 0; i < 28; i++) {
+        sg_visit v;
+        sg_sched_patch_visit(s, launch, 0, i, &v);
+        assert_int_equal(v.col0, v.tile % 7 * 32);
+        assert_int_equal(v.cols, v.tile % 7 < 6 ? 32 : 8);
+    }
+    assert_int_equal(sg_walk_in_waves(&s->patch[launch->patch0], 3, 8, 96), 12 * 3);
+    discard(&b);
+    /* Of two ranks there is nothing to make narrower. */
+    build("ag_gemm:f32:64x200x256:r2",
+          "fused_in{chunks=1,slabs=2,tile_m=8,tile_n=96,push=5,strips=1}", &b);
+    assert_int_equal(b.sched[0].patch[0].tile_n, 0);
+    discard(&b);
+}
+
 /* ---- What is proposed ------------------------------------------------------------------------ */
 
 /* Are chunks of k proposed for TEXT by PUSH, with strips or without? */
@@ -212,6 +242,12 @@ static void pushed_parts_are_proposed_for_few_waves_or_strips(void **state)
     assert_false(proposes("ag_gemm:bf16:2048x2560x8192:r4", 1, false));
     assert_true(proposes("ag_gemm:bf16:512x2560x8192:r4", 1, false));
     assert_false(proposes("ag_gemm:bf16:2048x2560x8192:r4", 1, true)); /* 25 MB */
+    /* Own rows as a wave of their own: where the others' are one. */
+    assert_true(proposes("ag_gemm:bf16:2048x2560x8192:r4", 5, false));
+    assert_false(proposes("ag_gemm:bf16:2048x2816x8192:r4", 5, false));
+    assert_false(proposes("ag_gemm:bf16:2048x1280x8192:r4", 5, false));
+    assert_false(proposes("ag_gemm:bf16:2048x2560x8192:r2", 5, false));
+    assert_false(proposes("ag_gemm:bf16:2048x2560x8192:r4:b=1280,1280", 5, false));
     /* To one peer after the other: of several, where a few waves need them so. */
     assert_true(proposes("ag_gemm:bf16:2048x2560x8192:r4", 2, false));
     assert_false(proposes("ag_gemm:bf16:512x2560x8192:r4", 2, false));
@@ -238,6 +274,7 @@ int main(void)
         cmocka_unit_test(own_rows_wait_for_nobody_else),
         cmocka_unit_test(parts_of_k_are_pushed_to_all_side_by_side),
         cmocka_unit_test(the_rest_goes_peer_by_peer),
+        cmocka_unit_test(own_rows_are_a_wave_of_narrow_tiles),
         cmocka_unit_test(strips_are_proposed_for_few_waves),
         cmocka_unit_test(pushed_parts_are_proposed_for_few_waves_or_strips),
         cmocka_unit_test(own_rows_are_held_in_long_products_of_one_wave),

@@ -321,6 +321,24 @@ static void places_outside(sg_sched *s)
     sg_sched_to(s, sg_area_tiled(0, tiles, 1, 8, 2, 2));
 }
 
+/* Tiles of WIDTH columns, where the launch's have two. */
+static void narrow(sg_sched *s, int32_t width)
+{
+    launch_rows(s, rows_of(s, 0, 4));
+    s->patch[0].tile_n = width;
+}
+
+static void narrow_and_wide(sg_sched *s)
+{
+    narrow(s, 2);
+}
+
+static void narrow_by_tile(sg_sched *s)
+{
+    narrow(s, 1);
+    sg_sched_wait(s, sg_wait_tile(1, 0));
+}
+
 static void places_of_a_copy(sg_sched *s)
 {
     const int tiles = sg_sched_buf(s, SG_LOCAL, "tiles", 16, 2, 0);
@@ -520,6 +538,8 @@ static const breaker breakers[] = {
     {"a range of tiles that the patch does not have", range_past_the_end, NULL},
     {"a range of tiles that the patch does not have", range_before_the_first, NULL},
     {"a range of tiles that the patch does not have", range_of_none, NULL},
+    {"not narrower than the launch's", narrow_and_wide, NULL},
+    {"narrow tiles with flags or places", narrow_by_tile, NULL},
     {"places that do not fit", places_too_few, NULL},
     {"places that do not fit", places_too_wide, NULL},
     {"places that do not fit", places_added_of_others, NULL},

@@ -123,11 +123,20 @@ static bool ends_stages(const sg_sched *s, const sg_launch *l)
     return does;
 }
 
+/* Columns of the tiles of some patches, if they are not the launch's; 0: they are. */
+static int32_t narrow_of(const sg_sched *s, const sg_launch *l)
+{
+    for (int32_t i = l->patch0; i < l->patch0 + l->patches; i++)
+        if (s->patch[i].tile_n > 0) return s->patch[i].tile_n;
+    return 0;
+}
+
 /* Rows of a patch that ends inside a matrix are stored by themselves in pieces of 64 columns, two
  * by two in pieces of 32, and else by blocks of 64, over whatever stands behind it. */
 static bool tramples(const sg_sched *s, const sg_launch *l)
 {
-    const int32_t line = l->tile_n % 64 == 0 ? 1 : l->tile_n % 32 == 0 ? 2 : 64;
+    const int32_t cols = l->tile_n | narrow_of(s, l);
+    const int32_t line = cols % 64 == 0 ? 1 : cols % 32 == 0 ? 2 : 64;
     bool does = false;
     for (int32_t i = l->patch0; i < l->patch0 + l->patches && line > 1; i++) {
         const sg_patch *const p = &s->patch[i];
@@ -175,6 +184,13 @@ static bool launch_accepts(const sg_sched *s, const sg_launch *l, sg_text *why)
                     (int)l->tile_m, (int)l->tile_n);
         return false;
     }
+    const int32_t narrow = narrow_of(s, l);
+    if (narrow > 0 && (narrow != fast.narrow || has_addends(s, l))) {
+        sg_text_add(why, "no fast kernel for %s in tiles of %dx%d and %dx%d%s",
+                    sg_type_name(p->type), (int)l->tile_m, (int)l->tile_n, (int)l->tile_m,
+                    (int)narrow, has_addends(s, l) ? " with addends" : "");
+        return false;
+    }
     const bool owners = p->ranks > 1 && s->patch[l->patch0].tos == 1;
     const bool gathers = sg_sched_gathers_tagged(s);
     if (!wide && !tagged && !gathers && !fast.bare && !has_addends(s, l)) {
@@ -201,7 +217,8 @@ static bool launch_accepts(const sg_sched *s, const sg_launch *l, sg_text *why)
     }
     if (tramples(s, l)) {
         sg_text_add(why, "rows end inside a block of %s, which tiles of %dx%d store whole",
-                    l->tile_n % 32 == 0 ? "two" : "64", (int)l->tile_m, (int)l->tile_n);
+                    (l->tile_n | narrow_of(s, l)) % 32 == 0 ? "two" : "64", (int)l->tile_m,
+                    (int)l->tile_n);
         return false;
     }
     if (!sg_cuda_is_cut_well(s, l)) {

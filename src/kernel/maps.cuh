@@ -1,0 +1,82 @@
+/* maps.cuh -- the tensor maps of a launch: of each matrix one for each use that its kernel makes
+ * of it (gemm.cu). */
+#pragma once
+#include "kernel/needs.cuh"
+
+typedef CUresult (*encode_fn)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *,
+                              const cuuint64_t *, const cuuint64_t *, const cuuint32_t *,
+                              const cuuint32_t *, CUtensorMapInterleave, CUtensorMapSwizzle,
+                              CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+
+static encode_fn encoder(void)
+{
+    static const encode_fn fn = [] {
+        void *found = nullptr;
+        cudaDriverEntryPointQueryResult result;
+        if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000,
+                                             cudaEnableDefault, &result) != cudaSuccess)
+            found = nullptr;
+        return (encode_fn)found;
+    }();
+    return fn;
+}
+
+/* The matrix in boxes of BOX_ROWS x BOX_COLS; a third dimension leads from one half to the other.
+ * Beyond the edges zeros are read and nothing is written. */
+static const char *map_make(CUtensorMap *map, int type, const sg_kernel_place *place, int box_rows,
+                            int box_cols)
+{
+    const encode_fn encode = encoder();
+    if (encode == nullptr) return "the driver has no tensor maps";
+    const uintptr_t d0 = (uintptr_t)place->data[0], d1 = (uintptr_t)place->data[1];
+    const uintptr_t low = d0 < d1 ? d0 : d1, apart = (d0 < d1 ? d1 : d0) - low;
+    if (low % 16 != 0 || apart % 16 != 0 || place->pitch % 16 != 0)
+        return "a matrix or its rows are not aligned to 16 bytes";
+    if (place->pitch <= 0 || place->pitch >> 40 != 0 || apart >> 40 != 0 || place->rows < 1 ||
+        place->cols < 1)
+        return "a matrix is beyond what tensor maps hold";
+    const cuuint64_t size[3] = {(cuuint64_t)place->cols, (cuuint64_t)place->rows, apart ? 2u : 1u};
+    const cuuint64_t stride[2] = {(cuuint64_t)place->pitch,
+                                  apart ? (cuuint64_t)apart : (cuuint64_t)place->pitch};
+    const cuuint32_t box[3] = {(cuuint32_t)box_cols, (cuuint32_t)box_rows, 1};
+    const cuuint32_t step[3] = {1, 1, 1};
+    const CUtensorMapSwizzle swizzle = box_cols == 64   ? CU_TENSOR_MAP_SWIZZLE_128B
+                                       : box_cols == 32 ? CU_TENSOR_MAP_SWIZZLE_64B
+                                       : box_cols == 16 ? CU_TENSOR_MAP_SWIZZLE_32B
+                                                        : CU_TENSOR_MAP_SWIZZLE_NONE;
+    const CUresult result = encode(
+        map,
+        type == SG_KERNEL_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+        3, (void *)low, size, stride, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
+        CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    return result == CUDA_SUCCESS ? nullptr : "the driver refuses a tensor map";
+}
+
+/* The map of place I for one USE; A_BOX: rows of a box of A. */
+static const char *make_map(sg_kernel_gemm *g, const sg_instance *k, int a_box, int i, int use)
+{
+    const int w = k->piece_cols, cols[USES] = {64, 64, w, w, 64};
+    const int rows[USES] = {a_box, k->bn / k->cm, 64, instance_line(w), k->narrow};
+    const sg_kernel_place *p = &g->param.program.place[i];
+    g->param.flip[i] = p->data[0] == p->data[1] ? 0 : p->data[0] < p->data[1] ? 1 : 2;
+    return map_make(&g->param.map[g->param.map_of[i][use]], k->type, p, rows[use], cols[use]);
+}
+
+static const char *make_maps(sg_kernel_gemm *g, const sg_instance *k, const needs *n)
+{
+    sg_kernel_gemm_param *param = &g->param;
+    const int least = (n->tile_rows + 7) / 8 * 8;
+    const int a_box = k->cn == 1 && least < k->bm ? least : k->bm / k->cn;
+    int count = 0;
+    memset(param->map_of, -1, sizeof param->map_of);
+    for (int use = 0; use < USES; ++use)
+        for (int i = 0; i < SG_KERNEL_PLACES; ++i) {
+            if (!(n->use[i] & 1 << use)) continue;
+            if (count == SG_KERNEL_MAPS) return "the launch stores into too many matrices";
+            param->map_of[i][use] = (int8_t)count++;
+            const char *why = make_map(g, k, a_box, i, use);
+            if (why != nullptr) return why;
+        }
+    param->load_bytes = (a_box * k->cn + k->bn) * 128;
+    return nullptr;
+}
