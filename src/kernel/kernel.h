@@ -210,8 +210,7 @@ typedef struct sg_kernel_tile {
                      * SG_KERNEL_GATHERS */
     int32_t bare;   /* it takes launches without addends, and not only such that have some */
     int32_t adds;   /* it takes launches with addends */
-    int32_t
-        narrow; /* of launches without: columns that tiles of some patches may have, 0: as all */
+    int32_t narrow; /* of launches without them: columns that tiles of some patches may have */
 } sg_kernel_tile;
 
 /* At most ROOM of them; returns their number.  Other shapes are served by a slow kernel. */
@@ -265,8 +264,9 @@ typedef struct sg_kernel_gemm_param {
     CUtensorMap map[SG_KERNEL_MAPS];
     struct sg_patch first; /* a copy of the first patch: at hand sooner than the list */
     sg_kernel_deal deal[SG_KERNEL_BLOCKS]; /* of a block that takes tiles, without slices of k */
-    int8_t map_of[SG_KERNEL_PLACES][5];    /* of a place: as A, as B, as something stored or added,
-                                         * row by row, and as B of narrow tiles; -1: none */
+    /* Of a place: as A, as B, as something stored or added, the same row by row, and as B of narrow
+     * tiles; -1: none. */
+    int8_t map_of[SG_KERNEL_PLACES][5];
     /* Third coordinate in a place's maps: 0: none, 1: the half, 2: the other half. */
     int8_t flip[SG_KERNEL_PLACES];
     int32_t step; /* of the schedule, for the trouble record */
@@ -274,9 +274,8 @@ typedef struct sg_kernel_gemm_param {
     int32_t products; /* of tagged data for owners: patches that multiply, in front of the others */
     int32_t joined;   /* their rows are one tile's: `first` is all of them, and none of the list */
     int32_t tile_m, tile_n;
-    int32_t
-        narrow;    /* columns of the tiles of some patches, which have fewer than tile_n; 0: none */
-    int32_t units; /* what is dealt to the blocks, or to the clusters of blocks */
+    int32_t narrow; /* columns of the tiles of some patches, fewer than TILE_N; 0: there are none */
+    int32_t units;  /* what is dealt to the blocks, or to the clusters of blocks */
     int32_t load_bytes;
     int32_t split, skew; /* slices of k; stages that the slice which adds up computes more */
     int32_t raises;      /* something is raised */
