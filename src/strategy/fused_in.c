@@ -187,7 +187,8 @@ static int32_t own_width(int ranks, int32_t tile_n)
 static int propose_own_wave(const sg_problem *p, const sg_machine *machine, const sg_tile *tile,
                             sg_knobs *sets, int n)
 {
-    enum { TALL = 128, OWN_N = 96, SPARE = 4 }; /* what has been measured; blocks that carry */
+    enum { TALL = 128, WIDE = 256, OWN_N = 96 }; /* what has a kernel */
+    enum { SPARE = 4 };                          /* blocks that carry */
     const int32_t own_n = own_width(p->ranks, tile->n);
     const int64_t own_bands = sg_ceil_div(sg_problem_part(p, 0, 0).rows, tile->m);
     int64_t bands = 0;
@@ -196,7 +197,7 @@ static int propose_own_wave(const sg_problem *p, const sg_machine *machine, cons
     const int64_t narrow = own_bands * sg_ceil_div(p->n, sg_max(1, own_n));
     const bool waves = wide <= machine->sms - SPARE && 2 * wide > machine->sms && narrow <= wide;
     if (p->gather != SG_GATHER_A || p->ranks < 3 || p->b_count > 1 || p->call || p->k < 512 ||
-        machine->pool > 0 || tile->m != TALL || own_n != OWN_N || !waves)
+        machine->pool > 0 || tile->m != TALL || tile->n != WIDE || own_n != OWN_N || !waves)
         return n;
     sets[n] = knobs_of(1, SLABS_TO_SEVERAL, tile, OWN_WAVE, 1);
     return n + 1;
