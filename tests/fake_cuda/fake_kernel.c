@@ -139,8 +139,9 @@ static tile find_tile(const gemm_op *g, int32_t visit)
     t.number = band * cols + col;
     t.row = band * g->tile_m;
     t.rows = sg_walk_min(g->tile_m, t.patch->rows - t.row);
-    t.col = col * g->tile_n;
-    t.cols = sg_walk_min(g->tile_n, t.patch->cols - t.col);
+    const int32_t width = sg_walk_width(t.patch, g->tile_n);
+    t.col = col * width;
+    t.cols = sg_walk_min(width, t.patch->cols - t.col);
     return t;
 }
 

@@ -30,6 +30,7 @@ static void odd_knobs_are_right(void **state)
     static const char *const asked[][2] = {
         {"ag_gemm:bf16:520x136x64:r4", "fused_in{chunks=2,slabs=2,tile_m=128,tile_n=128}"},
         {"ag_gemm:bf16:520x136x64:r4", "fused_in{chunks=2,slabs=2,tile_m=128,tile_n=128,push=1}"},
+        {"ag_gemm:bf16:520x264x128:r4", "fused_in{slabs=2,tile_m=128,tile_n=256,push=5}"},
         {"ag_gemm:bf16:70x544x64:r4:gather=b", "fused_in{tile_m=128,tile_n=128,push=1}"},
         {"ag_gemm:bf16:70x136x256:r4:gather=k", "fused_in{tile_m=128,tile_n=128,push=1}"},
         {"ag_gemm:bf16:70x136x200:r4:bias:relu", "fused_in{slabs=3,tile_m=64,tile_n=128,push=4}"},
