@@ -4,7 +4,8 @@
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
-jobs=${JOBS:-$(nproc)}
+# A test more than there are cores: some mostly wait, for time limits and for each other.
+jobs=$((${JOBS:-$(nproc)} + 1))
 passed=0
 failed=0
 for argument in "$@"; do
