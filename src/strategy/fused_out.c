@@ -255,9 +255,12 @@ static bool is_dealt(const sg_problem *p, const sg_machine *machine, int32_t hei
 /* May tagged data be of tiles as in K?  It is stored beside no product: one wave is best; owners of
  * several ranks save so much that there may be two, the last as good as full.  On four H200s
  * 512x8192x2048: 65 us in 256 tiles, 74 in 172, else 75, scattered 44 in 256, 61 in 172, else 49;
- * 512x12288x12288: 270 in 384, else 259. */
-static bool suits_tags(const sg_problem *p, int sms, const int32_t *k, bool once)
+ * 512x12288x12288: 270 in 384, else 259.  With a B that is read anew owners of columns do without:
+ * 512x8192x7168 124 us, else 117. */
+static bool suits_tags(const sg_problem *p, const sg_machine *machine, const int32_t *k, bool once)
 {
+    const double b_bytes = (double)p->n * (double)p->k * sg_type_bytes(p->type);
+    const int64_t sms = machine->sms;
     const bool all = sg_problem_out(p) == SG_OUT_ALL;
     const int64_t bands = all || p->m <= k[TILE_M]
                               ? sg_ceil_div(p->m, k[TILE_M])
@@ -265,7 +268,8 @@ static bool suits_tags(const sg_problem *p, int sms, const int32_t *k, bool once
     const int64_t tiles = bands * sg_ceil_div(p->n, k[TILE_N]);
     const bool tall = !once && k[TILE_M] >= TALL;
     if (k[TILE_N] > (tall ? MOST_TAGGED_TALL : MOST_TAGGED_COLS)) return false;
-    const bool two = !once && p->ranks > 2 && tiles <= 2 * (int64_t)sms;
+    const bool two = !once && p->ranks > 2 && tiles <= 2 * sms &&
+                     (!all || b_bytes < 2 * sg_machine_cached_bytes(machine));
     return tiles <= sms || (two && 4 * tiles >= 3 * sg_round_up(tiles, sms));
 }
 
@@ -284,7 +288,7 @@ static int propose_tagged(const sg_problem *p, const sg_machine *machine, sg_kno
         for (int once = owners ? 0 : 1; once <= (int)sums_to_all && count < SG_MAX_KNOB_SETS;
              once++) {
             if (once ? all > most_once : to_owners > most_tagged_bytes) continue;
-            if (!suits_tags(p, machine->sms, sets[i].value, once)) continue;
+            if (!suits_tags(p, machine, sets[i].value, once)) continue;
             sets[count] = sets[i];
             sets[count].value[ONCE] = once;
             sets[count++].value[TAGGED] = 1;
@@ -293,8 +297,25 @@ static int propose_tagged(const sg_problem *p, const sg_machine *machine, sg_kno
     return count;
 }
 
-/* Simpler ones stand first: with k whole before those with parts of it, and narrow tiles, which are
- * for the same as parts, in front of both but for the first; tagged ones come last. */
+/* Appends knobs with k whole that read B once, own rows or columns beside the others'. */
+static int propose_reading_once(const sg_problem *p, const sg_machine *machine, int shapes,
+                                bool held, sg_knobs *sets)
+{
+    int n = 0;
+    for (int i = 0; i < shapes; i++) {
+        const sg_tile *const tile = &machine->tile[i];
+        n += propose_at_once(p, machine, tile, &sets[n]);
+        if (sg_column_parts(p, machine, tile, held, false) > 0)
+            sets[n++] = owned_columns(tile, 1, 1);
+    }
+    return n;
+}
+
+/* Of those that are predicted alike the first is taken.  What reads B once stands in front, being
+ * faster than predicted (two H200s, 512x8192x14336 scattered: 178 us in two strips at once, 185
+ * whole, either predicted at 180).  Then simpler ones: with k whole before those with parts of it,
+ * and narrow tiles, which are for the same as parts, in front of both but for the first; tagged
+ * ones come last. */
 static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *sets, sg_text *why)
 {
     if (!accepts(p, why)) return 0;
@@ -305,17 +326,15 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
     const int most = waves_of(p, machine, &machine->tile[0]) <= FEW_WAVES ? 3 : 2;
     const int shapes = machine->tiles < most ? machine->tiles : most;
     const bool at_once = all && sent <= most_once_bytes;
-    int n = 0;
+    int n = propose_reading_once(p, machine, shapes, held, sets);
     for (int i = 0; i < 2 * shapes; i++) {
         const bool cut = i >= shapes;
         const sg_tile *const tile = &machine->tile[i % shapes];
         if (cut && at_once && is_dealt(p, machine, tile->m)) continue;
-        if (i > 0 && !cut) n += propose_at_once(p, machine, tile, &sets[n]);
         n += propose_parts(p, machine, tile, 1, false, cut, &sets[n]);
-        if (i == 0) n += propose_at_once(p, machine, tile, &sets[n]);
         if (i == 0) n += propose_dealt(p, machine, at_once, &sets[n]);
         const int parts = sg_column_parts(p, machine, tile, held, cut);
-        if (parts > 0) sets[n++] = owned_columns(tile, 1, parts);
+        if (parts > 0 && cut) sets[n++] = owned_columns(tile, 1, parts);
         if (!cut && !held) n += propose_strips(p, machine, tile, parts > 0, &sets[n]);
         if (!cut) n += propose_slices(p, machine, tile, &sets[n]);
         const int64_t low = sg_ceil_div(p->most_rows, tile->m) / (held ? 1 : LEAST_BANDS);
