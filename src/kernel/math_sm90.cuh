@@ -95,10 +95,10 @@ template <class S>
 DEV void stage_piece(Math<S> &m, const uint32_t *v, bool last = false, int piece = 0);
 
 /* The product over the stages of unit AHEAD - STRIDE, KNOWN by stages_of(); meanwhile the tile
- * before goes out, in every second block or cluster half a piece later: what all send at a time is
- * in the way of what all load (four H200s, 8192x12288x12288 all-reduced 3283 us, so 3262, and 3540
- * if all goes out in the first quarter).  But for the block's last tile, which may wait for what
- * others send meanwhile. */
+ * before goes out, in every second block or cluster half a piece later if tiles are for others, who
+ * are told: what all send at a time is in the way of what all load (four H200s, 8192x12288x12288
+ * all-reduced 3283 us, so 3262, and 3540 if all goes out in the first quarter).  But for the
+ * block's last tile, which may wait for what others send meanwhile. */
 template <class S>
 DEV void multiply(Math<S> &m, float (&acc)[S::MI][S::SUMS], int known, int ahead,
                   const uint32_t *held, bool holding)
@@ -107,7 +107,7 @@ DEV void multiply(Math<S> &m, float (&acc)[S::MI][S::SUMS], int known, int ahead
     stages_cut(m.ring, known < 0);
     int s = 0;
     if (S::HOLDS) {
-        const bool waits = ahead < m.P.units && blockIdx.x / S::CL % 2 > 0;
+        const bool waits = m.P.raises && ahead < m.P.units && blockIdx.x / S::CL % 2 > 0;
         const int later = waits ? stages / (2 * S::CHUNKS) : 0;
         for (; s < later; ++s) stage_issue(m, acc, s), stage_settle(m, s);
 #pragma unroll
