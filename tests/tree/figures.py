@@ -197,6 +197,26 @@ def check_choosing():
             compare(place, f"{f[1]} {name}", said, rounded(float(value.strip("%")), said))
 
 
+def check_floors():
+    """Means of what bench_floor measured: of all problems, of an operator, of so many rows; and what is hidden."""
+    kinds = {"all": "", "gathers": "ag_gemm", "scatters": "gemm_rs", "all-reduces": "gemm_ar"}
+    path = "docs/measuring.md"
+    files = re.findall(r"results/gpu/floor_\w+\.json", open(path).read())
+    for place, f in lines_with(path, r"^\| (all|gathers|scatters|all-reduces|\d+ rows|hidden) \| (\S+) \| (\S+) \| (\S+) \| (\S+) \|"):
+        for i, said in enumerate(f.groups()[1:]):
+            values = []
+            for row in json.load(open(files[i // 2]))["results"]:
+                op, m = row["problem"].split(":")[0], row["problem"].split(":")[2].split("x")[0]
+                us = row["chosen_us" if i % 2 else "floor_us"]
+                coll = min(row["coll_us"], row.get("coll_in_windows_us", row["coll_us"]))
+                if f[1] == "hidden" and int(m) >= 2048:
+                    values.append((row["gemm_us"] + coll - us) / min(row["gemm_us"], coll))
+                elif f[1] != "hidden" and (f[1] == m + " rows" or op.startswith(kinds.get(f[1], "no"))):
+                    values.append(us / row["bound_us"])
+            mean = statistics.median(values) if f[1] == "hidden" else statistics.geometric_mean(values)
+            compare(place, f"{f[1]} {i}", said, rounded(mean, said))
+
+
 def check_mutants():
     lists = "".join(open("tests/unit/" + f).read() for f in os.listdir("tests/unit") if f.startswith("mutants"))
     for place, f in lines_with("docs/check.md", r"list of (\d+) kinds of schedule bugs"):
@@ -211,6 +231,7 @@ for document in "README.md", "docs/strategies.md":
     check_sentences(document)
 check_papers()
 check_reproducible()
+check_floors()
 check_mutants()
 least = 880  # figures there are: where fewer are found, a pattern does not fit a document any more
 if os.path.exists(programs + "/bench_predict"):
