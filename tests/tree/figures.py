@@ -202,7 +202,8 @@ def check_floors():
     kinds = {"all": "", "gathers": "ag_gemm", "scatters": "gemm_rs", "all-reduces": "gemm_ar"}
     path = "docs/measuring.md"
     files = re.findall(r"results/gpu/floor_\w+\.json", open(path).read())
-    for place, f in lines_with(path, r"^\| (all|gathers|scatters|all-reduces|\d+ rows|hidden) \| (\S+) \| (\S+) \| (\S+) \| (\S+) \|"):
+    of = r"^\| (all|gathers|scatters|all-reduces|\d+ rows|hidden)" + r" \| (\d\.\d+)" * 4 + r" \|$"
+    for place, f in lines_with(path, of):
         for i, said in enumerate(f.groups()[1:]):
             values = []
             for row in json.load(open(files[i // 2]))["results"]:
@@ -215,6 +216,13 @@ def check_floors():
                     values.append(us / row["bound_us"])
             mean = statistics.median(values) if f[1] == "hidden" else statistics.geometric_mean(values)
             compare(place, f"{f[1]} {i}", said, rounded(mean, said))
+    by = {"NCCL": lambda row: row["beside_us"], "copy": lambda row: row["engines_us"],
+          "our": lambda row: next(iter(row["loose"].values())), "the": lambda row: row["chosen_us"]}
+    for place, f in lines_with(path, r"^\| (NCCL|copy|our|the) [^|]*\| (\d\.\d+) \| (\d\.\d+) \|$"):
+        for name, said in zip(files, f.groups()[1:]):
+            rows = json.load(open(name))["results"]
+            mean = statistics.geometric_mean(by[f[1]](row) / row["bound_us"] for row in rows)
+            compare(place, f"by {f[1]}", said, rounded(mean, said))
 
 
 def check_mutants():
