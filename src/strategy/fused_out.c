@@ -297,25 +297,26 @@ static int propose_tagged(const sg_problem *p, const sg_machine *machine, sg_kno
     return count;
 }
 
-/* Appends knobs with k whole that read B once, own rows or columns beside the others'. */
+/* Appends knobs with k whole that read a B that no cache holds once, own rows or columns beside the
+ * others'. */
 static int propose_reading_once(const sg_problem *p, const sg_machine *machine, int shapes,
-                                bool held, sg_knobs *sets)
+                                sg_knobs *sets)
 {
     int n = 0;
     for (int i = 0; i < shapes; i++) {
         const sg_tile *const tile = &machine->tile[i];
         n += propose_at_once(p, machine, tile, &sets[n]);
-        if (sg_column_parts(p, machine, tile, held, false) > 0)
+        if (sg_column_parts(p, machine, tile, false, false) > 0)
             sets[n++] = owned_columns(tile, 1, 1);
     }
     return n;
 }
 
-/* Of those that are predicted alike the first is taken.  What reads B once stands in front, being
- * faster than predicted (two H200s, 512x8192x14336 scattered: 178 us in two strips at once, 185
- * whole, either predicted at 180).  Then simpler ones: with k whole before those with parts of it,
- * and narrow tiles, which are for the same as parts, in front of both but for the first; tagged
- * ones come last. */
+/* Of those that are predicted alike the first is taken.  What reads B once stands in front, where
+ * no cache holds it, being faster than predicted (two H200s, 512x8192x14336 scattered: 178 us in
+ * two strips at once, 185 whole, either predicted at 180).  Then simpler ones: with k whole before
+ * those with parts of it, and narrow tiles, which are for the same as parts, in front of both but
+ * for the first; tagged ones come last. */
 static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *sets, sg_text *why)
 {
     if (!accepts(p, why)) return 0;
@@ -326,7 +327,7 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
     const int most = waves_of(p, machine, &machine->tile[0]) <= FEW_WAVES ? 3 : 2;
     const int shapes = machine->tiles < most ? machine->tiles : most;
     const bool at_once = all && sent <= most_once_bytes;
-    int n = propose_reading_once(p, machine, shapes, held, sets);
+    int n = held ? 0 : propose_reading_once(p, machine, shapes, sets);
     for (int i = 0; i < 2 * shapes; i++) {
         const bool cut = i >= shapes;
         const sg_tile *const tile = &machine->tile[i % shapes];
@@ -334,7 +335,7 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
         n += propose_parts(p, machine, tile, 1, false, cut, &sets[n]);
         if (i == 0) n += propose_dealt(p, machine, at_once, &sets[n]);
         const int parts = sg_column_parts(p, machine, tile, held, cut);
-        if (parts > 0 && cut) sets[n++] = owned_columns(tile, 1, parts);
+        if (parts > 0 && (cut || held)) sets[n++] = owned_columns(tile, 1, parts);
         if (!cut && !held) n += propose_strips(p, machine, tile, parts > 0, &sets[n]);
         if (!cut) n += propose_slices(p, machine, tile, &sets[n]);
         const int64_t low = sg_ceil_div(p->most_rows, tile->m) / (held ? 1 : LEAST_BANDS);
