@@ -25,8 +25,7 @@
 
 enum { RANKS = SG_CUDA_RANKS, POISON_MOST = 16 << 20, POISON = 0xff, NAME = 200 };
 
-static int passed, failed, declined;
-static int most_ranks = 4, least_ranks = 1, times = 4, every = 1;
+static int passed, failed, declined, most_ranks = 4, least_ranks = 1, times = 4, every = 1;
 static double limit_seconds; /* of waits; 0: as the part likes */
 static const char *only;     /* names of strategies, or NULL for all */
 static bool verbose;
@@ -586,8 +585,7 @@ int main(int argc, char **argv)
     if (devices < most_ranks && !shares) most_ranks = devices;
     if (most_ranks > RANKS) most_ranks = RANKS;
     if (least_ranks < 1 || least_ranks > most_ranks) { /* nothing would be checked, and pass */
-        fprintf(stderr, "conform_cuda: least is %d; 1 to %d ranks are accepted\n", least_ranks,
-                most_ranks);
+        printf("least is %d; 1 to %d ranks are accepted\n", least_ranks, most_ranks);
         return 2;
     }
     for (int ranks = most_ranks; ranks >= least_ranks && asked(argc, argv, "check"); ranks--)
