@@ -13,9 +13,9 @@
  *     loose           a plan without its waits: its launch, its stores, its sums of whatever is
  *                     there; of three strategies the candidate that is predicted to be best
  *
- * What they compute is wrong by construction, the time is not: it is the least of any overlap by
- * these means, and below what any can reach whose last tile must still travel.  `floor` is the
- * least of them and of the plan that is chosen.  Suites are those of `shingle bench`, of AG_GEMM,
+ * What they compute is wrong by construction, so that what the bench says of it is not asked for;
+ * the time is not: it is the least of any overlap by these means, whose last tile must still travel.
+ * `floor` is the least of them and of the plan that is chosen.  Suites are those of `shingle bench`, of AG_GEMM,
  * GEMM_RS and GEMM_AR with one B. */
 #include <math.h>
 #include <stdio.h>
