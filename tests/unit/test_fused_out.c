@@ -326,7 +326,8 @@ static void slices_of_columns_are_proposed_for_slow_links(void **state)
     assert_int_equal(slices_on(eight, &machine, true), 0);
 }
 
-/* The most strips that are proposed for TEXT, with LAG or without. */
+/* The most strips that are proposed for TEXT, behind the whole or owners of columns, with LAG or
+ * without. */
 static int most_strips(const char *text, int lag)
 {
     const sg_strategy *const strategy = sg_strategy_find("fused_out");
@@ -334,14 +335,17 @@ static int most_strips(const char *text, int lag)
     const sg_machine machine = machine_of_tiles(128, 192);
     proposals all;
     int most = 0;
+    bool owned = false;
     propose(text, strategy, &machine, &all);
     assert_true(all.count > 0);
     for (int i = 0; i < all.count; i++) {
         const int32_t *const value = all.set[i].value;
         const bool counts =
             value[knob_called(strategy, "lag")] == lag && value[knob_called(strategy, "subs")] == 1;
+        owned |= value[strips] == 0;
         if (counts && value[strips] > most) most = value[strips];
     }
+    assert_int_equal(all.set[0].value[strips], !owned);
     return most;
 }
 
