@@ -13,10 +13,11 @@
  *     loose           a plan without its waits: its launch, its stores, its sums of whatever is
  *                     there; of three strategies the candidate that is predicted to be best
  *
- * What they compute is wrong by construction, so that what the bench says of it is not asked for;
- * the time is not: it is the least of any overlap by these means, whose last tile must still travel.
- * `floor` is the least of them and of the plan that is chosen.  Suites are those of `shingle bench`, of AG_GEMM,
- * GEMM_RS and GEMM_AR with one B. */
+ * What they compute is wrong by construction, and what the bench counts of it is not asked for.
+ * The time is not wrong: it is the least of any overlap by these means, whose last tile must still
+ * travel.  `floor` is the least of them and of the plan that is chosen.
+ *
+ * Suites are those of `shingle bench`, of AG_GEMM, GEMM_RS and GEMM_AR with one B. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
