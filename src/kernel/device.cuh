@@ -211,10 +211,10 @@ DEV Raise raise_find(const sg_kernel_program &program, const sg_raise &r, int ti
                  r.counter < 0 ? 0u : (uint32_t)program.raisers[r.counter]};
 }
 
-/* By the thread that has seen all stores of this raiser, behind a fence_sys() of its own: one
- * for all flags about these stores, since a fence for each would wait for the flag before it to
- * arrive at its rank.  No address here is NULL by a condition: see scripts/sass.py.  Partner:
- * flag_wait(). */
+/* By the thread that has seen all stores of this raiser, behind a fence_sys() of its own, or
+ * fence_gpu() if X is counted: one for all flags about these stores, since a fence for each would
+ * wait for the flag before it to arrive at its rank.  No address here is NULL by a condition: see
+ * scripts/sass.py.  Partner: flag_wait(). */
 DEV void raise_fire(const sg_kernel_program &program, const Raise &x, uint64_t epoch)
 {
     if (x.counter >= 0 && !count_up(program.count + x.counter, x.raisers)) return;

@@ -249,8 +249,8 @@ DEV uint32_t push_here(const Param &P, const Smem<S> &smem, uint32_t word, uint3
 /* By all lanes of a warp: a block is counted in when all pieces have arrived that it carries of a
  * step, and the last one that has some raises.  A carrier's stores are complete, and seen by it,
  * behind its bulk_wait(), and by all lanes behind the release and acquire of HERE; so the barrier
- * of memory before the relaxed count, and that of the last block behind its own, put them before
- * the flags for whoever acquires these.
+ * of memory before the relaxed count, for this GPU, and that of the last block behind its own, for
+ * all, put them before the flags for whoever acquires these.
  *
  * Each of these barriers takes some microseconds, since it waits for all that its SM has on its
  * way.  So a lane has a step, and all steps that have arrived are credited between two of them;
@@ -278,8 +278,10 @@ DEV void push_credit(const Param &P, const Smem<S> &smem, const Team &team, int 
             const uint32_t next = __shfl_sync(0xffffffff, mine.end, __ffs((int)lacking) - 1);
             const uint32_t here = push_here(P, smem, at.here, next, role, lane);
             const bool now = owed && mine.end <= here;
-            if (P.heralds == 0)
+            if (P.heralds == 0 && __any_sync(0xffffffff, now && mine.sharers == 1))
                 fence_sys();
+            else if (P.heralds == 0)
+                fence_gpu();
             else if (now && raises > 0)
                 add_release_gpu(s.ticket);
             if (lane == 0) stamp(smem.stamp, role, STAMP_SENT);

@@ -143,11 +143,16 @@ template <class S> DEV void storer_touch(const Param &P, const sg_patch &p)
 
 /* Looks up what a tile raises while its stores are on their way: each look-up is loads that depend
  * on each other, which an owner of the tile would wait for.  Of more than RAISES, the rest is
- * looked up afterwards. */
-DEV void raises_look(const Param &P, uint32_t to, const sg_patch &p, int number)
+ * looked up afterwards.  True: all are known to be counted. */
+DEV bool raises_look(const Param &P, uint32_t to, const sg_patch &p, int number)
 {
-    for (int i = 0; i < p.raises && i < RAISES; ++i, to += 16)
-        raise_keep(to, raise_find(P.program, P.program.raise[p.raise0 + i], number));
+    bool counted = p.raises <= RAISES;
+    for (int i = 0; i < p.raises && i < RAISES; ++i, to += 16) {
+        const Raise x = raise_find(P.program, P.program.raise[p.raise0 + i], number);
+        counted &= x.counter >= 0;
+        raise_keep(to, x);
+    }
+    return counted;
 }
 
 /* Raise I, looked up at FROM and behind or not yet. */
@@ -157,10 +162,16 @@ DEV Raise raises_at(const Param &P, uint32_t from, const sg_patch &p, int i, int
                       : raise_find(P.program, P.program.raise[p.raise0 + i], number);
 }
 
-/* By the thread that has seen all stores of a tile.  Partner: flag_wait(). */
-DEV void raises_fire(const Param &P, uint32_t from, const sg_patch &p, int number, uint64_t epoch)
+/* By the thread that has seen all stores of a tile.  Who counts tells this GPU alone, which does
+ * not wait for what is on its way to others; the last one tells them, see count_up().  Partner:
+ * flag_wait(). */
+DEV void raises_fire(const Param &P, uint32_t from, const sg_patch &p, int number, uint64_t epoch,
+                     bool counted)
 {
-    fence_sys();
+    if (counted)
+        fence_gpu();
+    else
+        fence_sys();
     for (int i = 0; i < p.raises; ++i)
         raise_fire(P.program, raises_at(P, from, p, i, number), epoch);
 }
@@ -356,13 +367,13 @@ DEV void storer_raise(const Param &P, const Smem<S> &smem, int wg, const sg_patc
     }
     const int number = tile_number(p, aimed_tile(aim), S::BN);
     const uint32_t looked = smem.raised + RAISED_BYTES * wg;
-    raises_look(P, looked, p, number);
+    const bool counted = raises_look(P, looked, p, number);
     bulk_wait<0>();
     const uint32_t finished = shared_load(word) + 1;
     shared_store(word, finished);
     for (int other = 0; other < part; ++other)
         progress_wait(P, smem, smem.progress + 4 * other, finished, ROLE_STORER);
-    raises_fire(P, looked, p, number, epoch);
+    raises_fire(P, looked, p, number, epoch, counted);
     stamp(smem.stamp, STAMP_STORER + wg, STAMP_RAISED);
 }
 
