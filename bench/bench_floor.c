@@ -15,7 +15,9 @@
  *
  * What they compute is wrong by construction, and what the bench counts of it is not asked for.
  * The time is not wrong: it is the least of any overlap by these means, whose last tile must still
- * travel.  `floor` is the least of them and of the plan that is chosen.
+ * travel.  `floor` is the best of them and of the plan that is chosen: what every second round says
+ * is best, as the other rounds have it, since the least of so many medians is less than what any of
+ * them takes.
  *
  * Suites are those of `shingle bench`, of AG_GEMM, GEMM_RS and GEMM_AR with one B. */
 #include <math.h>
@@ -29,7 +31,8 @@
 
 enum { GEMM, COLL, COLL_IN_WINDOWS, CHOSEN, BESIDE, IN_WINDOWS, ENGINES, LOOSE };
 enum { MOST_LOOSE = 3, RUNNERS = LOOSE + MOST_LOOSE };
-enum { MOST_ROUNDS = 64, LEAST_ROUNDS = 3, MOST_PROBLEMS = 256, MEANS = 3 };
+enum { MOST_ROUNDS = 64, LEAST_ROUNDS = 4, MOST_PROBLEMS = 256, MEANS = 3 };
+enum { ONE, MANY, WAYS }; /* runs by themselves, and one behind the other */
 
 static const char *const runner_name[LOOSE] = {"gemm",   "coll",    "coll_in_windows", "chosen",
                                                "beside", "windows", "engines"};
@@ -48,7 +51,8 @@ typedef struct runner {
     sg_strategy loose;        /* ... which its plan points to */
     char name[24];            /* of that */
     unsigned kinds;
-    double one[MOST_ROUNDS], many[MOST_ROUNDS];
+    double round_us[WAYS][MOST_ROUNDS];
+    double half_us[WAYS][2]; /* of every second round, from the first and from the second on */
     double us;
 } runner;
 
@@ -57,6 +61,7 @@ typedef struct product {
     sg_problem problem;
     sg_bench *bench;
     runner run[RUNNERS];
+    int rounds[WAYS];
     double coll_us, bound_us, floor_us;
 } product;
 
@@ -270,8 +275,9 @@ static void time_one(product *x, runner *r, sg_timing how, double *us_out)
 }
 
 /* Rounds in one way until UNTIL_US, each in another order. */
-static int time_rounds(product *x, sg_timing how, double until_us)
+static void time_rounds(product *x, int way, double until_us)
 {
+    const sg_timing how = way == MANY ? SG_TIMING_MANY : SG_TIMING_ONE;
     int rounds = 0;
     int who[RUNNERS], order[RUNNERS];
     int count = 0;
@@ -281,12 +287,33 @@ static int time_rounds(product *x, sg_timing how, double until_us)
         sg_turns((uint64_t)rounds, count, order);
         for (int turn = 0; turn < count; turn++) {
             runner *const r = &x->run[who[order[turn]]];
-            double *const us = how == SG_TIMING_MANY ? r->many : r->one;
-            time_one(x, r, how, &us[rounds]);
+            time_one(x, r, how, &r->round_us[way][rounds]);
         }
         rounds++;
     }
-    return rounds;
+    x->rounds[way] = rounds;
+}
+
+/* Of R's rounds in one way, every second one from FIRST on. */
+static double half_median(const product *x, const runner *r, int way, int first)
+{
+    double half[MOST_ROUNDS];
+    int n = 0;
+    for (int i = first; i < x->rounds[way]; i += 2) half[n++] = r->round_us[way][i];
+    return sg_median(half, n);
+}
+
+/* What one half of the rounds says is best, as the other half has it. */
+static double floor_by(const product *x, int half)
+{
+    double least = INFINITY, floor_us = 0;
+    for (int i = CHOSEN; i < RUNNERS; i++) {
+        for (int way = 0; way < WAYS; way++) {
+            const double *const us = x->run[i].half_us[way];
+            if (us[half] > 0 && us[half] < least) least = us[half], floor_us = us[1 - half];
+        }
+    }
+    return floor_us;
 }
 
 /* The better of both ways, as `shingle bench` has it. */
@@ -296,15 +323,19 @@ static void time_all(product *x, double seconds)
     double warm_up = 0;
     for (int i = 0; i < RUNNERS; i++)
         if (x->run[i].plan != NULL) time_one(x, &x->run[i], SG_TIMING_ONE, &warm_up);
-    const int rounds = time_rounds(x, SG_TIMING_ONE, begin + seconds * 1e6 * alone_share);
-    const int batches = time_rounds(x, SG_TIMING_MANY, begin + seconds * 1e6);
+    time_rounds(x, ONE, begin + seconds * 1e6 * alone_share);
+    time_rounds(x, MANY, begin + seconds * 1e6);
     for (int i = 0; i < RUNNERS; i++) {
         runner *const r = &x->run[i];
         if (r->plan == NULL) continue;
-        const double many = sg_median(r->many, batches);
-        r->us = sg_median(r->one, rounds);
+        for (int half = 0; half < 2; half++) /* a median puts its rounds in order */
+            for (int way = 0; way < WAYS; way++)
+                r->half_us[way][half] = half_median(x, r, way, half);
+        const double many = sg_median(r->round_us[MANY], x->rounds[MANY]);
+        r->us = sg_median(r->round_us[ONE], x->rounds[ONE]);
         if (many > 0 && many < r->us) r->us = many;
     }
+    x->floor_us = (floor_by(x, 0) + floor_by(x, 1)) / 2;
 }
 
 static bool can_stand_beside(const sg_problem *p)
@@ -328,9 +359,6 @@ static void measure(sg_group *group, double seconds, product *x)
     x->coll_us = x->run[COLL].us;
     if (x->run[COLL_IN_WINDOWS].us > 0) x->coll_us = fmin(x->coll_us, x->run[COLL_IN_WINDOWS].us);
     x->bound_us = fmax(x->run[GEMM].us, x->coll_us);
-    x->floor_us = x->run[CHOSEN].us;
-    for (int i = BESIDE; i < RUNNERS; i++)
-        if (x->run[i].us > 0) x->floor_us = fmin(x->floor_us, x->run[i].us);
     sg_bench_close(x->bench);
     x->bench = NULL;
 }
@@ -365,6 +393,23 @@ static void print_text(const product *x)
     printf(" | %7.3f %7.3f\n", x->floor_us / bound, x->run[CHOSEN].us / bound);
 }
 
+/* What `floor` comes from: of each way, the medians of both halves of its rounds. */
+static void print_halves(const product *x)
+{
+    const char *comma = "";
+    printf(",\n     \"halves\": {");
+    for (int i = CHOSEN; i < RUNNERS; i++) {
+        const runner *const r = &x->run[i];
+        if (r->plan == NULL) continue;
+        printf("%s\"%s\": [", comma, i < LOOSE ? runner_name[i] : r->name);
+        for (int way = 0; way < WAYS; way++)
+            printf("%s[%.4f, %.4f]", way > 0 ? ", " : "", r->half_us[way][0], r->half_us[way][1]);
+        printf("]");
+        comma = ", ";
+    }
+    printf("}");
+}
+
 static void print_json(const product *x, bool first)
 {
     printf("%s\n    {\"problem\": \"%s\", \"bound_us\": %.2f, \"floor_us\": %.2f", first ? "" : ",",
@@ -376,7 +421,9 @@ static void print_json(const product *x, bool first)
     for (int i = LOOSE; i < RUNNERS; i++, comma = ", ")
         if (x->run[i].us > 0)
             printf("%s\"%s\": %.2f", comma, strchr(x->run[i].plan->text, ' ') + 1, x->run[i].us);
-    printf("}}");
+    printf("}");
+    print_halves(x);
+    printf("}");
 }
 
 /* Geometric means over the problems whose text begins with NAME. */
