@@ -97,8 +97,12 @@ DEV void stage_piece(Math<S> &m, const uint32_t *v, bool last = false, int piece
 /* The product over the stages of unit AHEAD - STRIDE, KNOWN by stages_of(); meanwhile the tile
  * before goes out, in every second block or cluster half a piece later if tiles are for others, who
  * are told: what all send at a time is in the way of what all load (four H200s, 8192x12288x12288
- * all-reduced 3283 us, so 3262, and 3540 if all goes out in the first quarter).  But for the
- * block's last tile, which may wait for what others send meanwhile. */
+ * all-reduced 3283 us, so 3262, and 3540 if all goes out in the first quarter).  But under the
+ * block's last tile, which may wait for what others send meanwhile; and if that is a short one, of
+ * 20 us, half of which flags take behind a tile, all goes out in its first half (2048x8192x2048
+ * scattered 123.6 us, so 119.5; with k 7168 8192 rows all-reduced 1301, 1313). */
+enum { SHORT_TILE = 32 }; /* stages */
+
 template <class S>
 DEV void multiply(Math<S> &m, float (&acc)[S::MI][S::SUMS], int known, int ahead,
                   const uint32_t *held, bool holding)
@@ -107,8 +111,10 @@ DEV void multiply(Math<S> &m, float (&acc)[S::MI][S::SUMS], int known, int ahead
     stages_cut(m.ring, known < 0);
     int s = 0;
     if (S::HOLDS) {
-        const bool waits = m.P.raises && ahead < m.P.units && blockIdx.x / S::CL % 2 > 0;
+        const bool last = ahead >= m.P.units;
+        const bool waits = m.P.raises && !last && blockIdx.x / S::CL % 2 > 0;
         const int later = waits ? stages / (2 * S::CHUNKS) : 0;
+        const int spread = m.P.raises && last && stages <= SHORT_TILE ? stages / 2 : stages;
         for (; s < later; ++s) stage_issue(m, acc, s), stage_settle(m, s);
 #pragma unroll
         for (int c = 0; c < S::CHUNKS; ++c) {
@@ -118,7 +124,7 @@ DEV void multiply(Math<S> &m, float (&acc)[S::MI][S::SUMS], int known, int ahead
             if (more) stage_settle(m, s), ++s;
             /* Here and not between two tiles, when nothing else runs: */
             if (c == 0) look_ahead(m, ahead, known);
-            const int until = c + 1 < S::CHUNKS ? stages * (c + 1) / S::CHUNKS + later : stages;
+            const int until = c + 1 < S::CHUNKS ? spread * (c + 1) / S::CHUNKS + later : stages;
             const int count = until - s;
             for (int left = count; left > 0; --left) stage_issue(m, acc, 1), stage_settle(m, 1);
             if (count > 0) s += count;
