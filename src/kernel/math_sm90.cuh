@@ -94,15 +94,16 @@ template <class S> DEV void look_ahead(Math<S> &m, int unit, int before)
 template <class S>
 DEV void stage_piece(Math<S> &m, const uint32_t *v, bool last = false, int piece = 0);
 
+/* Stages of a tile half of whose time flags take behind the one before. */
+enum { SHORT_TILE = 32 };
+
 /* The product over the stages of unit AHEAD - STRIDE, KNOWN by stages_of(); meanwhile the tile
  * before goes out, in every second block or cluster half a piece later if tiles are for others, who
  * are told: what all send at a time is in the way of what all load (four H200s, 8192x12288x12288
  * all-reduced 3283 us, so 3262, and 3540 if all goes out in the first quarter).  But under the
- * block's last tile, which may wait for what others send meanwhile; and if that is a short one, of
- * 20 us, half of which flags take behind a tile, all goes out in its first half (2048x8192x2048
- * scattered 123.6 us, so 119.5; with k 7168 8192 rows all-reduced 1301, 1313). */
-enum { SHORT_TILE = 32 }; /* stages */
-
+ * block's last tile, which may wait for what others send meanwhile; and if that is a short one, all
+ * goes out in its first half (2048x8192x2048 scattered 123.6 us, so 119.5; with k 7168 8192 rows
+ * all-reduced 1301, 1313). */
 template <class S>
 DEV void multiply(Math<S> &m, float (&acc)[S::MI][S::SUMS], int known, int ahead,
                   const uint32_t *held, bool holding)

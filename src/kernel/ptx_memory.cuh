@@ -68,8 +68,8 @@ DEV void add_release_gpu(uint32_t *p)
 
 /* Counts to LIMIT, behind a fence of the caller's, for this GPU at least; true for the last one,
  * who has then seen all that the earlier ones stored, may tell any GPU of it, since causality is
- * transitive, and leaves the word at rest again.  The
- * others need not see anything, and do not wait for it. */
+ * transitive, and leaves the word at rest again.  The others need not see anything, and do not wait
+ * for it. */
 DEV bool count_up(uint32_t *p, uint32_t limit)
 {
     uint32_t v;

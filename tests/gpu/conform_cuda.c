@@ -585,7 +585,7 @@ int main(int argc, char **argv)
     if (devices < most_ranks && !shares) most_ranks = devices;
     if (most_ranks > RANKS) most_ranks = RANKS;
     if (least_ranks < 1 || least_ranks > most_ranks) { /* nothing would be checked, and pass */
-        printf("least is %d; 1 to %d ranks are accepted\n", least_ranks, most_ranks);
+        fprintf(stderr, "least is %d; 1 to %d ranks are accepted\n", least_ranks, most_ranks);
         return 2;
     }
     for (int ranks = most_ranks; ranks >= least_ranks && asked(argc, argv, "check"); ranks--)
