@@ -147,9 +147,10 @@ SHINGLE_API shingle_status shingle_plan_create(shingle_comm *comm, const char *p
 SHINGLE_API shingle_status shingle_run(shingle_plan *plan, const void *a, const void *b, void *c,
                                        void *stream);
 
-/* Waits until all runs of COMM have ended, at most SECONDS (0 to 1e9; 0 does not wait);
- * SHINGLE_EBUSY if they go on.  Returns the first failure among them; after one, nothing touches
- * their matrices any more, and every run fails in the same way until shingle_recover.  A rank whose
+/* Waits until all runs of COMM have ended, at most SECONDS (0 to 1e9; 0 does not wait, but whoever
+ * first finds a failure on GPUs stops what goes on there: docs/run.md); SHINGLE_EBUSY if they go
+ * on.  Returns the first failure among them; after one, nothing touches their matrices any more,
+ * and every run fails in the same way until shingle_recover.  A rank whose
  * part of the run had ended before it failed elsewhere may get SHINGLE_OK for it; it gets the
  * failure when it next runs or waits, and recovers with the others. */
 SHINGLE_API shingle_status shingle_sync(shingle_comm *comm, double seconds);
@@ -214,10 +215,13 @@ struct shingle_plan_options {
                              * SHINGLE_EINVAL for those that do not end within a second.
                              * If one of these runs fails, so has the group: shingle_recover */
     double measure_seconds; /* limit of that; default: the level's */
-    const char *choose; /* who chooses: "static" (a rule on sizes and rates, nothing is simulated),
-                             * "predict" (simulate every candidate: the default) or "measure".
-                             * "static" beside a STRATEGY is SHINGLE_EINVAL */
-    const char *level;  /* of measuring: "estimate" (predict after all), "measure" (3 plans, 5 s:
+    const char
+        *choose; /* who chooses: "static" (a rule on sizes and rates; its choice and the serial
+                         * plan are simulated, nothing else), "predict" (simulate every candidate)
+                         * or "measure".  Default: "measure" if MEASURE or LEVEL is given, which
+                         * beside one of the others is SHINGLE_EINVAL, or else "predict".  "static"
+                         * beside a STRATEGY is SHINGLE_EINVAL, too */
+    const char *level; /* of measuring: "estimate" (predict after all), "measure" (3 plans, 5 s:
                              * the default), "patient" (8 plans, 20 s), "exhaustive" (all, 120 s) */
     shingle_compute compute; /* of a problem with call=, which needs it; it is not timed */
     void *compute_context;
@@ -284,7 +288,8 @@ SHINGLE_API shingle_status shingle_read(shingle_comm *comm, void *to, const void
 /* After a failed run: makes the group usable again.  Collective: every rank calls it, none returns
  * before all have; fails with SHINGLE_ETIMEOUT if one does not come.  A thread that drives all
  * ranks calls it with SECONDS 0 for each: all calls but the last return SHINGLE_ETIMEOUT, and count
- * as come; the last rank's recovers the group and returns SHINGLE_OK.  It waits until work under
+ * as come; the last rank's recovers the group and returns SHINGLE_OK.  A rank that has come and
+ * given up waiting need not call again, unless it runs before the others have come.  It waits until work under
  * way has let go, at most SECONDS or the group's time limit, if that is more. */
 SHINGLE_API shingle_status shingle_recover(shingle_comm *comm, double seconds);
 
@@ -324,7 +329,8 @@ SHINGLE_API shingle_status shingle_tune(shingle_comm *comm, const char *problem,
 /* Files that have names (docs/machine.md says where they are looked for); the command reads all. */
 typedef enum shingle_files { SHINGLE_MACHINES, SHINGLE_MODELS, SHINGLE_SUITES } shingle_files;
 
-/* Stores the path of what NAME stands for.  Where nothing is SHINGLE_EIO lists what there is. */
+/* Stores the path of what NAME stands for, SIZE bytes at most with the zero at its end; one that is
+ * longer is SHINGLE_EINVAL.  Where nothing is SHINGLE_EIO lists what there is. */
 SHINGLE_API shingle_status shingle_file_find(shingle_files of, const char *name, char *path,
                                              size_t size);
 
@@ -413,7 +419,8 @@ SHINGLE_API shingle_status shingle_plan_simulate(const shingle_plan *plan,
 SHINGLE_API shingle_status shingle_plan_check(const shingle_plan *plan,
                                               const shingle_machine *machine);
 
-/* Proves COUNT random triples of problem, strategy and knobs. */
+/* Proves COUNT random triples of problem, strategy and knobs, 0 or more.  SHINGLE_OK if all have
+ * been judged: what was refuted is told by the report alone, see its VIOLATIONS. */
 typedef struct shingle_check_options {
     int64_t count;
     uint64_t seed;

@@ -291,6 +291,13 @@ static void recovery_names_who_is_missing(void **state)
     assert_non_null(strstr(shingle_error(), "rank 1;"));
     assert_int_equal(shingle_recover(w.comm[1], 0), SHINGLE_OK);
     run_right(&w, 3);
+    assert_int_equal(shingle_recover(w.comm[0], 0), SHINGLE_ETIMEOUT);
+    run_right(&w, 4); /* who runs again has not come to the next one */
+    assert_int_equal(shingle_recover(w.comm[1], 0), SHINGLE_ETIMEOUT);
+    assert_int_equal(shingle_recover(w.comm[2], 0), SHINGLE_ETIMEOUT);
+    assert_non_null(strstr(shingle_error(), "of rank 0;"));
+    assert_int_equal(shingle_recover(w.comm[0], 0), SHINGLE_OK);
+    run_right(&w, 5);
     close_group(&w);
 }
 

@@ -1,14 +1,13 @@
 /* comm.c -- see comm.h. */
 #include "core/comm.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "core/env.h"
 #include "core/recording.h"
+#include "core/recover.h"
 #include "core/tuned.h"
 
 static const double default_timeout_seconds = 10;
@@ -125,6 +124,12 @@ static shingle_status read_config(const shingle_config *given, shingle_config *c
     return SHINGLE_OK;
 }
 
+/* Is VALUE of a setting that of NAME in the environment, as read_config() has taken it? */
+static bool is_of_env(const char *value, const char *name)
+{
+    return value != NULL && value == sg_env(name);
+}
+
 static shingle_status find_backend(const char *name, const sg_backend **backend_out)
 {
     *backend_out = name != NULL ? sg_backend_find(name) : sg_backend_at(0);
@@ -134,12 +139,11 @@ static shingle_status find_backend(const char *name, const sg_backend **backend_
     for (int i = 0; sg_backend_at(i) != NULL; i++)
         sg_text_add(&text, "%s%s", i > 0 ? ", " : "", sg_backend_at(i)->name);
     const char *const option = name != NULL ? sg_backend_option(name) : NULL;
-    const bool is_set = name != NULL && sg_env("SHINGLE_BACKEND") == name;
     return sg_fail(option ? SHINGLE_EUNSUPPORTED : SHINGLE_EINVAL,
                    "%sno backend \"%.40s\"; there are: %s%s%s%s%s",
-                   is_set ? "SHINGLE_BACKEND: " : "", name != NULL ? name : "", names,
-                   option ? "; " : "", option ? name : "", option ? " is built in by cmake " : "",
-                   option ? option : "");
+                   is_of_env(name, "SHINGLE_BACKEND") ? "SHINGLE_BACKEND: " : "",
+                   name != NULL ? name : "", names, option ? "; " : "", option ? name : "",
+                   option ? " is built in by cmake " : "", option ? option : "");
 }
 
 /* The machine file at PATH, which WHO names, for RANKS at most. */
@@ -155,12 +159,13 @@ static shingle_status read_machine(const char *who, const char *path, int ranks,
 
 static shingle_status open_machine(sg_group *group, const shingle_config *config)
 {
-    const char *const who =
-        sg_given(sg_env("SHINGLE_MACHINE")) == config->machine ? "SHINGLE_MACHINE" : "machine";
+    const char *const path = config->machine;
+    const char *const who = is_of_env(path, "SHINGLE_MACHINE") ? "SHINGLE_MACHINE" : "machine";
+    if (path != NULL) SG_TRY(read_machine(who, path, group->ranks, &group->machine));
     for (int type = 0; type < SG_TYPES; type++) {
         sg_machine *const machine = &group->machine_of[type];
-        if (config->machine != NULL)
-            SG_TRY(read_machine(who, config->machine, group->ranks, machine));
+        if (path != NULL)
+            *machine = group->machine;
         else
             SG_TRY(group->backend->describe(group->self, (sg_type)type, machine));
     }
@@ -193,7 +198,7 @@ static shingle_status open_group(sg_group *group, const shingle_config *config)
     SG_TRY(open_machine(group, config));
     const shingle_status status =
         sg_tuned_open(group, config, config->scale_of != NULL ? &scale_of : NULL);
-    if (status == SHINGLE_OK || sg_env("SHINGLE_PLANS") != config->plans) return status;
+    if (status == SHINGLE_OK || !is_of_env(config->plans, "SHINGLE_PLANS")) return status;
     return sg_fail(status, "SHINGLE_PLANS: %s", shingle_error());
 }
 
@@ -389,8 +394,9 @@ shingle_status sg_comm_run(shingle_plan *plan, const shingle_tensors *tensors, v
     if (plan->bound == NULL)
         return sg_fail(SHINGLE_EINVAL, "%s is only data; shingle_plan_create makes plans that run",
                        plan->text);
-    SG_TRY(sg_comm_check_here(plan->bound->owner));
-    return sg_exec_run(plan->bound, tensors, stream, kinds);
+    const shingle_comm *const comm = plan->bound->owner;
+    SG_TRY(sg_comm_check_here(comm));
+    return sg_recover_run(plan->bound, tensors, stream, kinds);
 }
 
 shingle_status shingle_run_tensors(shingle_plan *plan, const shingle_tensors *tensors, void *stream)
@@ -412,7 +418,7 @@ shingle_status shingle_run(shingle_plan *plan, const void *a, const void *b, voi
     return sg_comm_run(plan, &tensors, stream, ~0u);
 }
 
-static shingle_status check_seconds(double seconds)
+shingle_status sg_comm_check_seconds(double seconds)
 {
     if (seconds >= 0 && seconds <= 1e9) return SHINGLE_OK;
     return sg_fail(SHINGLE_EINVAL, "seconds is %g; 0 to 1e9", seconds);
@@ -422,7 +428,7 @@ shingle_status shingle_sync(shingle_comm *comm, double seconds)
 {
     if (comm == NULL) return sg_fail(SHINGLE_EINVAL, "no comm to wait for");
     SG_TRY(sg_comm_check_here(comm));
-    SG_TRY(check_seconds(seconds));
+    SG_TRY(sg_comm_check_seconds(seconds));
     return comm->group->backend->sync(comm->group->self, comm->rank, seconds);
 }
 
@@ -507,6 +513,7 @@ shingle_status shingle_comm_device(const shingle_comm *comm, shingle_device *dev
 {
     if (comm == NULL || device_out == NULL)
         return sg_fail(SHINGLE_EINVAL, "no comm, or no place for its device");
+    SG_TRY(check_reach(comm));
     const sg_group *const group = comm->group;
     memset(device_out, 0, sizeof *device_out);
     if (group->backend->facts == NULL) return SHINGLE_OK;
@@ -521,62 +528,4 @@ shingle_status sg_comm_check_times(const shingle_comm *comm, const char *what)
     return sg_fail(SHINGLE_EUNSUPPORTED,
                    "%d ranks share a device; %s needs one a rank, since times mean nothing here",
                    device.ranks, what);
-}
-
-/* ---- Recovery -------------------------------------------------------------------------------- */
-
-static bool all_came(const sg_group *group)
-{
-    for (int r = 0; r < group->ranks; r++)
-        if (!group->came[r]) return false;
-    return true;
-}
-
-static shingle_status nobody_else_came(const sg_group *group, int rank, double seconds)
-{
-    char names[64];
-    sg_text text = {names, sizeof names, 0};
-    for (int r = 0; r < group->ranks; r++)
-        if (!group->came[r]) sg_text_add(&text, "%s%d", text.length > 0 ? ", " : "", r);
-    return sg_fail(SHINGLE_ETIMEOUT,
-                   "rank %d waits %g s for shingle_recover of rank %s; it need not call again",
-                   rank, seconds, names);
-}
-
-/* A rank that has come counts as here even if it gives up waiting, so that one thread can bring all
- * ranks one after the other with a limit of zero: the last one's call recovers. */
-shingle_status shingle_recover(shingle_comm *comm, double seconds)
-{
-    if (comm == NULL) return sg_fail(SHINGLE_EINVAL, "no comm to recover");
-    SG_TRY(sg_comm_check_here(comm));
-    SG_TRY(check_seconds(seconds));
-    sg_group *const group = comm->group;
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += (time_t)seconds;
-    until.tv_nsec += (long)((seconds - (double)(time_t)seconds) * 1e9);
-    if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
-
-    pthread_mutex_lock(&group->mutex);
-    const uint64_t before = group->recoveries;
-    shingle_status status = SHINGLE_OK;
-    group->came[comm->rank] = true;
-    if (all_came(group)) {
-        const double limit = seconds > group->timeout_seconds ? seconds : group->timeout_seconds;
-        status = group->backend->recover(group->self, group->work, limit);
-        memset(group->came, 0, (size_t)group->ranks * sizeof *group->came);
-        if (status == SHINGLE_OK) group->recoveries++;
-        pthread_cond_broadcast(&group->recovered);
-    } else {
-        int error = 0;
-        while (group->recoveries == before && group->came[comm->rank] && error != ETIMEDOUT)
-            error = pthread_cond_timedwait(&group->recovered, &group->mutex, &until);
-        if (group->recoveries == before && group->came[comm->rank])
-            status = nobody_else_came(group, comm->rank, seconds);
-        else if (group->recoveries == before)
-            status =
-                sg_fail(SHINGLE_EBACKEND, "rank %d: the backend could not recover", comm->rank);
-    }
-    pthread_mutex_unlock(&group->mutex);
-    return status;
 }

@@ -27,7 +27,7 @@ typedef struct sg_group {
     pthread_mutex_t mutex;
     pthread_cond_t recovered;
     struct sg_bound *late; /* whose runs outlived their plans: freed with the group */
-    bool *came;            /* ranks that wait in shingle_recover */
+    bool *came;            /* ranks that wait in shingle_recover, or have given that up: atomic */
     uint64_t recoveries;
 } sg_group;
 
@@ -53,6 +53,9 @@ shingle_status sg_comm_run(shingle_plan *plan, const shingle_tensors *tensors, v
 
 /* SHINGLE_EINVAL in a forked child, which has the group's memory and none of its threads. */
 shingle_status sg_comm_check_here(const shingle_comm *comm);
+
+/* A limit that a caller gives. */
+shingle_status sg_comm_check_seconds(double seconds);
 
 /* SHINGLE_EINVAL unless COMM are all RANKS comms of one group, in rank order. */
 shingle_status sg_comm_check_all(int ranks, shingle_comm *const *comm);

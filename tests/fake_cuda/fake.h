@@ -53,8 +53,8 @@ extern _Thread_local int fake_call_us;
         if (fake_fails()) return fake_told(fake_error());                                          \
     } while (0)
 
-/* Everything is on a device but what begins here. */
-extern const void *fake_host;
+/* Everything is on the current device but what begins here, or on one that nobody has. */
+extern const void *fake_host, *fake_elsewhere;
 
 /* How many devices are visible. */
 void fake_devices(int count);

@@ -14,7 +14,7 @@ static _Thread_local int current;
 static int device_count = FAKE_DEVICES;
 _Atomic int fake_launches, fake_copies, fake_early, fake_pushes, fake_most_sms, fake_stalls,
     fake_unset, fake_questions;
-const void *fake_host, *fake_apart;
+const void *fake_host, *fake_apart, *fake_elsewhere;
 const char *fake_name = "NVIDIA H200";
 
 void fake_devices(int count)
@@ -191,7 +191,7 @@ FAKE cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *out, con
     FAKE_MAY_FAIL();
     memset(out, 0, sizeof *out);
     out->type = memory == fake_host ? cudaMemoryTypeUnregistered : cudaMemoryTypeDevice;
-    out->device = current;
+    out->device = memory == fake_elsewhere ? FAKE_DEVICES : current;
     return cudaSuccess;
 }
 

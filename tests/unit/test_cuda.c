@@ -371,7 +371,7 @@ static void machines_without_gpus_are_told(void **state)
 }
 
 /* Nothing was enqueued: the group is as it was. */
-static void memory_of_the_host_is_refused(void **state)
+static void memory_that_no_kernel_reaches_is_refused(void **state)
 {
     (void)state;
     world w;
@@ -383,6 +383,10 @@ static void memory_of_the_host_is_refused(void **state)
     assert_int_equal(run_rank(&w, 1, NULL), SHINGLE_EINVAL);
     expect_text("b of rank 1 is in the host's memory");
     fake_host = NULL;
+    fake_elsewhere = here;
+    assert_int_equal(run_rank(&w, 1, NULL), SHINGLE_EINVAL);
+    expect_text("b of rank 1 is on GPU 4, which no rank of the group has");
+    fake_elsewhere = NULL;
     w.b[1][0] = there;
     run_right(&w, 1);
     drop_plans(&w);
@@ -533,7 +537,7 @@ int main(void)
         cmocka_unit_test(captured_runs_replay),
         cmocka_unit_test(streams_may_change),
         cmocka_unit_test(runs_without_hellos_say_no_done),
-        cmocka_unit_test(memory_of_the_host_is_refused),
+        cmocka_unit_test(memory_that_no_kernel_reaches_is_refused),
         cmocka_unit_test(a_rank_that_does_not_come_is_named),
         cmocka_unit_test(ranks_that_differ_are_named),
         cmocka_unit_test(every_call_may_fail),

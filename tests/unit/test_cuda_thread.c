@@ -512,6 +512,8 @@ static void a_child_is_refused_memory_of_gpus(void **state)
         refused &= strstr(shingle_error(), "before this process was forked") != NULL;
         refused &= shingle_write(w.comm[0], memory, word, sizeof word) == SHINGLE_EINVAL;
         refused &= shingle_read(w.comm[0], word, memory, sizeof word) == SHINGLE_EINVAL;
+        shingle_device device;
+        refused &= shingle_comm_device(w.comm[0], &device) == SHINGLE_EINVAL;
         shingle_free(w.comm[0], memory);
         _exit(refused ? 0 : 1);
     }

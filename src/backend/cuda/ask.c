@@ -1,6 +1,6 @@
-/* ask.c -- how streams and events stand, asked beside whatever else the caller's thread and process
- * do: without breaking captures, without taking an error that the caller has yet to see, and
- * without waiting for ever. */
+/* ask.c -- how streams, events and runs stand, asked beside whatever else the caller's thread and
+ * process do: without breaking captures, without taking an error that the caller has yet to see,
+ * and without waiting for ever. */
 #include <string.h>
 #include <time.h>
 
@@ -111,20 +111,26 @@ shingle_status sg_cuda_settle_within(sg_cuda_rank *rank, double limit_us)
         if (sg_now_us() - begun > spin_us) sg_cuda_pause();
         error = sg_cuda_stream_stands(cuda, rank->service);
     }
-    rank->stuck = error == cudaErrorNotReady;
-    if (!rank->stuck) return sg_cuda_check(error, "cudaStreamQuery()");
+    const bool stuck = error == cudaErrorNotReady;
+    __atomic_store_n(&rank->stuck, stuck, __ATOMIC_RELAXED);
+    if (!stuck) return sg_cuda_check(error, "cudaStreamQuery()");
     return sg_fail(SHINGLE_ETIMEOUT,
                    "GPU %d does not end a copy or a fill of rank %d within %g s: something else "
                    "has the whole GPU, or it hangs",
                    rank->device, rank->rank, limit_us / 1e6);
 }
 
+static bool has_hung(const sg_cuda_rank *rank)
+{
+    return __atomic_load_n(&rank->stuck, __ATOMIC_RELAXED) &&
+           sg_cuda_stream_stands(rank->cuda, rank->service) == cudaErrorNotReady;
+}
+
 /* Who has waited in vain once does not wait again. */
 shingle_status sg_cuda_settle(sg_cuda_rank *rank)
 {
     const double limit_us = rank->cuda->timeout_us + SG_CUDA_SERVICE_US;
-    if (!rank->stuck || sg_cuda_stream_stands(rank->cuda, rank->service) != cudaErrorNotReady)
-        return sg_cuda_settle_within(rank, limit_us);
+    if (!has_hung(rank)) return sg_cuda_settle_within(rank, limit_us);
     return sg_fail(SHINGLE_ETIMEOUT, "GPU %d has not ended a copy or a fill of rank %d, and hangs",
                    rank->device, rank->rank);
 }
@@ -132,9 +138,39 @@ shingle_status sg_cuda_settle(sg_cuda_rank *rank)
 bool sg_cuda_is_stuck(const sg_cuda *cuda)
 {
     bool stuck = sg_collect_hangs(cuda->collect);
-    for (int r = 0; r < cuda->ranks; r++) {
-        const sg_cuda_rank *const rank = &cuda->rank[r];
-        stuck |= rank->stuck && sg_cuda_stream_stands(cuda, rank->service) == cudaErrorNotReady;
-    }
+    for (int r = 0; r < cuda->ranks; r++) stuck |= has_hung(&cuda->rank[r]);
     return stuck;
+}
+
+/* ---- What words on a device say --------------------------------------------------------------- */
+
+/* The number of the run that RANK is in or begins next, and its hello there. */
+static shingle_status read_begin(sg_cuda *cuda, sg_cuda_rank *rank, uint64_t *epoch,
+                                 sg_kernel_hello *hello)
+{
+    sg_kernel_words words[SG_CUDA_RANKS];
+    sg_kernel_hello said;
+    SG_TRY(sg_cuda_fetch(rank, words, rank->words, (size_t)cuda->ranks * sizeof words[0]));
+    SG_TRY(sg_cuda_fetch(rank, epoch, &rank->state->epoch, sizeof *epoch));
+    SG_TRY(sg_cuda_fetch(rank, &said, words[rank->rank].hello + 2 * rank->rank + *epoch % 2,
+                         sizeof said));
+    *hello = said;
+    return SHINGLE_OK;
+}
+
+bool sg_cuda_has_said_hello(sg_cuda *cuda, sg_cuda_rank *rank, bool otherwise)
+{
+    uint64_t epoch = 0;
+    sg_kernel_hello hello;
+    int caller = 0;
+    if (sg_cuda_enter(rank, &caller) != SHINGLE_OK) return otherwise;
+    const bool known = read_begin(cuda, rank, &epoch, &hello) == SHINGLE_OK;
+    sg_cuda_leave(rank, caller);
+    return known ? hello.epoch >= epoch : otherwise;
+}
+
+bool sg_cuda_is_replaying(sg_cuda *cuda, sg_cuda_rank *rank)
+{
+    return __atomic_load_n(&rank->captured, __ATOMIC_RELAXED) &&
+           sg_cuda_has_said_hello(cuda, rank, false);
 }

@@ -102,7 +102,8 @@ static shingle_status get_window(const sg_cuda *cuda, sg_cuda_rank *rank, size_t
     if (status == SHINGLE_OK)
         *memory_out = memory;
     else
-        sg_collect_put(cuda->collect, rank->rank, memory, rank->stuck);
+        sg_collect_put(cuda->collect, rank->rank, memory,
+                       __atomic_load_n(&rank->stuck, __ATOMIC_RELAXED));
     return status;
 }
 
@@ -131,7 +132,7 @@ static shingle_status alloc(void *self, int index, sg_arena_kind arena, size_t b
 static void release(void *self, int index, void *memory)
 {
     sg_cuda *const cuda = self;
-    (void)__atomic_add_fetch(&cuda->strange, 1, __ATOMIC_RELAXED);
+    (void)__atomic_add_fetch(&cuda->memory_changes, 1, __ATOMIC_RELAXED);
     sg_cuda_rank *const rank = &cuda->rank[index];
     int caller = 0;
     if (sg_cuda_enter(rank, &caller) != SHINGLE_OK) return;

@@ -74,7 +74,7 @@ typedef struct sg_cuda_rank {
     int sms; /* that its kernels may take: all, or its part of a GPU that is shared */
     cudaStream_t lane[SG_MAX_LANES]; /* lane 0: for callers without a stream */
     cudaStream_t service;            /* uploads and downloads, not in order with runs */
-    bool stuck;                      /* what is on it did not end within the limit */
+    bool stuck;                      /* what is on it did not end within the limit: atomic */
     cudaEvent_t fork, join[SG_MAX_LANES];
     sg_kernel_rank *state;      /* on the device */
     sg_kernel_words *words;     /* on the device: [ranks] */
@@ -84,7 +84,7 @@ typedef struct sg_cuda_rank {
     void *landing[SG_BLOCK_CLASSES]; /* where peers store what goes into this rank's C */
     void *dense[SG_BLOCK_CLASSES];   /* what collectives take of matrices that are not dense */
     sg_cuda_known known[SG_USER_BUFS][SG_CUDA_KNOWN];
-    uint64_t known_at; /* `strange` of the group then */
+    uint64_t known_at; /* `memory_changes` of the group then */
 
     /* Runs FIRST .. ISSUED - 1, modulo its size; the one behind them is written by who enqueues
      * it. */
@@ -136,7 +136,7 @@ typedef struct sg_cuda {
     sg_cuda_driver driver;
     uint32_t *start; /* mapped: starts of timed runs so far (clock.c); NULL: none */
 
-    uint64_t strange; /* how often addresses may have come to be of other memory */
+    uint64_t memory_changes; /* how often addresses may have come to be of other memory */
 
     struct sg_cuda_dropped *dropped; /* memory to be freed: atomic (share.c) */
     pthread_mutex_t mutex;           /* guards what follows, and the making of verdicts */
@@ -328,6 +328,10 @@ static inline uint64_t sg_cuda_in_flight(const sg_cuda_rank *rank)
 /* Has RANK runs on its way that may wait for other ranks, and do not end soon?  To wait for them
  * while others wait for us would be for ever.  Takes the mutex. */
 bool sg_cuda_is_busy(sg_cuda *cuda, sg_cuda_rank *rank);
+
+/* Has RANK said hello in the run that it is in, whatever its number is: graphs that replay count on
+ * the device alone.  OTHERWISE: if nobody can tell.  For whom sg_cuda_is_replaying() is. */
+bool sg_cuda_has_said_hello(sg_cuda *cuda, sg_cuda_rank *rank, bool otherwise);
 
 /* Is a graph of RANK's in the middle of a run, and maybe waits for ranks whose threads wait for us?
  * By the words on the device, since the host does not see replays.  For the thread that drives

@@ -198,44 +198,12 @@ static bool drain(sg_cuda *cuda, double limit_us)
     return wait_idle(cuda, until - sg_now_us());
 }
 
-/* The number of the run that RANK is in or begins next, and its hello there. */
-static shingle_status read_begin(sg_cuda *cuda, sg_cuda_rank *rank, uint64_t *epoch,
-                                 sg_kernel_hello *hello)
-{
-    sg_kernel_words words[SG_CUDA_RANKS];
-    sg_kernel_hello said;
-    SG_TRY(sg_cuda_fetch(rank, words, rank->words, (size_t)cuda->ranks * sizeof words[0]));
-    SG_TRY(sg_cuda_fetch(rank, epoch, &rank->state->epoch, sizeof *epoch));
-    SG_TRY(sg_cuda_fetch(rank, &said, words[rank->rank].hello + 2 * rank->rank + *epoch % 2,
-                         sizeof said));
-    *hello = said;
-    return SHINGLE_OK;
-}
-
-/* Has RANK said hello in the run that it is in, whatever its number is: graphs that replay count on
- * the device alone.  UNKNOWN: if nobody can tell. */
-static bool has_said_hello(sg_cuda *cuda, sg_cuda_rank *rank, bool unknown)
-{
-    uint64_t epoch = 0;
-    sg_kernel_hello hello;
-    int caller = 0;
-    if (sg_cuda_enter(rank, &caller) != SHINGLE_OK) return unknown;
-    const bool known = read_begin(cuda, rank, &epoch, &hello) == SHINGLE_OK;
-    sg_cuda_leave(rank, caller);
-    return known ? hello.epoch >= epoch : unknown;
-}
-
-bool sg_cuda_is_replaying(sg_cuda *cuda, sg_cuda_rank *rank)
-{
-    return __atomic_load_n(&rank->captured, __ATOMIC_RELAXED) && has_said_hello(cuda, rank, false);
-}
-
 /* Has the oldest run of RANK that is on its way begun on the GPU?  If nobody can tell, it has. */
 static bool has_begun(sg_cuda *cuda, sg_cuda_rank *rank)
 {
     const sg_cuda_flight *const oldest = &rank->flight[rank->first % SG_CUDA_FLIGHT];
     if (oldest->tells) return !is_pending(sg_cuda_event_stands(cuda, oldest->begun));
-    return !oldest->plan->bound->sched.hello || has_said_hello(cuda, rank, true);
+    return !oldest->plan->bound->sched.hello || sg_cuda_has_said_hello(cuda, rank, true);
 }
 
 /* ---- Verdict --------------------------------------------------------------------------------- */
@@ -448,21 +416,41 @@ shingle_status sg_cuda_stop(sg_cuda *cuda, const sg_cuda_rank *rank, shingle_sta
 
 /* ---- Waiting --------------------------------------------------------------------------------- */
 
+/* Of a group that has failed: does nothing of it go on, and will nothing begin?  Runs may stand
+ * behind other work of their callers, or a thread may be enqueuing one. */
+static bool has_let_go(const sg_cuda *cuda)
+{
+    for (int r = 0; r < cuda->ranks; r++)
+        if (cuda->rank[r].enqueues) return false;
+    return is_idle(cuda);
+}
+
+/* A failure is told when everything has let go, and the matrices may be freed.  What hangs for good
+ * is waited for as long as for a failure, however long SECONDS are. */
 shingle_status sg_cuda_sync(void *self, int index, double seconds)
 {
     sg_cuda *const cuda = self;
     sg_cuda_rank *const rank = &cuda->rank[index];
     const double until = sg_now_us() + seconds * 1e6;
+    double give_up_us = 0; /* 0: no failure yet */
     for (;;) {
         const enum cudaStreamCaptureMode mode = begin_looking(cuda);
         sg_cuda_reap(cuda);
         const shingle_status status = standing(cuda);
+        const bool works = status != SHINGLE_OK && !has_let_go(cuda);
         const uint64_t runs = rank->issued - rank->first;
         const bool sweeps = runs == 0 && __atomic_load_n(&cuda->dropped, __ATOMIC_RELAXED) != NULL;
         end_looking(cuda, mode);
         if (sweeps) sg_cuda_sweep(cuda, false);
-        if (status != SHINGLE_OK || runs == 0) return status;
-        if (sg_now_us() > until)
+        if (!works && (status != SHINGLE_OK || runs == 0)) return status;
+        const double now = sg_now_us();
+        if (works && give_up_us == 0) give_up_us = now + cuda->timeout_us + drain_us;
+        if (works && (now > until || now > give_up_us))
+            return sg_fail(SHINGLE_EBUSY,
+                           "the group has failed, and not all its work stopped within %g s; it "
+                           "goes on: %s",
+                           seconds, cuda->verdict.text);
+        if (now > until)
             return sg_fail(SHINGLE_EBUSY,
                            "rank %d has %llu runs that did not end within %g s; they go on", index,
                            (unsigned long long)runs, seconds);

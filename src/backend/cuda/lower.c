@@ -356,14 +356,16 @@ static shingle_status make_launch(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_pla
     if (!sg_cuda_is_cut_well(&plan->bound->sched, l))
         return sg_fail(SHINGLE_EUNSUPPORTED, "step %d of %s cuts rows at odd bytes", index,
                        plan->bound->text);
-    const char *const why = sg_kernel_gemm_make(step->gemm, &plan->program, &plan->lists, index,
-                                                l->patch0, l->patches, tile_m, tile_n, l->blocks);
     if (l->blocks > rank->sms)
         return sg_fail(SHINGLE_EUNSUPPORTED, "step %d of %s wants %d SMs; this rank has %d", index,
                        plan->bound->text, l->blocks, rank->sms);
+    const char *const why = sg_kernel_gemm_make(step->gemm, &plan->program, &plan->lists, index,
+                                                l->patch0, l->patches, tile_m, tile_n, l->blocks);
+    if (why != NULL)
+        return sg_fail(SHINGLE_EUNSUPPORTED, "step %d of %s: %s", index, plan->bound->text, why);
     step->gemm->sms = rank->sms;
     step->gemm->ranks = plan->bound->problem.ranks;
-    const size_t bytes = why == NULL ? sg_kernel_remake_bytes(step->gemm) : 0;
+    const size_t bytes = sg_kernel_remake_bytes(step->gemm);
     if (bytes > 0) SG_TRY(sg_cuda_get(rank, bytes, &step->remake));
     step->gemm->param.remake = step->remake;
     step->gemm->own_parts = sg_cuda_owns_parts(&plan->bound->sched, l);
@@ -374,8 +376,7 @@ static shingle_status make_launch(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_pla
         step->gemm->carried = plan->pushed_bytes;
         step->gemm->param.leaves |= plan->push_leaves;
     }
-    if (why == NULL) return SHINGLE_OK;
-    return sg_fail(SHINGLE_EUNSUPPORTED, "step %d of %s: %s", index, plan->bound->text, why);
+    return SHINGLE_OK;
 }
 
 /* Is every raiser that counts in COUNTER a copy of an engine in LANE, among those of its raises
@@ -502,7 +503,8 @@ static shingle_status fill_plan(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_plan 
     void *landing[SG_CUDA_RANKS] = {NULL};
     const layout l = lay_out(s);
     memset(plan->place_of, -1, sizeof plan->place_of);
-    (void)__atomic_add_fetch(&cuda->strange, 1, __ATOMIC_RELAXED); /* a while has passed */
+    /* A while has passed since the last one. */
+    (void)__atomic_add_fetch(&cuda->memory_changes, 1, __ATOMIC_RELAXED);
     plan->landed = -1;
     plan->step = calloc((size_t)s->steps + 1, sizeof *plan->step);
     if (plan->step == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory to bind %s", bound->text);

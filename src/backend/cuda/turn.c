@@ -113,7 +113,15 @@ static unsigned long long id_of(const sg_cuda *cuda, const void *data)
     return answer == CUDA_SUCCESS ? id : 0;
 }
 
-/* A kernel that reads the host's memory takes the whole process down. */
+static bool is_of_group(const sg_cuda *cuda, int device)
+{
+    for (int r = 0; r < cuda->ranks; r++)
+        if (cuda->rank[r].device == device) return true;
+    return false;
+}
+
+/* A kernel that reads the host's memory, or that of a GPU which it does not reach, takes the whole
+ * process down. */
 static shingle_status look_at(const sg_cuda *cuda, sg_cuda_rank *rank, int buf, const void *data,
                               sg_cuda_known **known_out)
 {
@@ -134,6 +142,11 @@ static shingle_status look_at(const sg_cuda *cuda, sg_cuda_rank *rank, int buf, 
                        "%s of rank %d is in the host's memory; tensors of this backend are in "
                        "that of GPU %d (shingle_alloc, cudaMalloc)",
                        name[buf], rank->rank, rank->device);
+    if (about.type == cudaMemoryTypeDevice && !is_of_group(cuda, about.device))
+        return sg_fail(SHINGLE_EINVAL,
+                       "%s of rank %d is on GPU %d, which no rank of the group has; tensors of "
+                       "this one are on GPU %d",
+                       name[buf], rank->rank, about.device, rank->device);
     *known = (sg_cuda_known){.data = data, .id = id_of(cuda, data)};
     known->reached = about.type == cudaMemoryTypeDevice && about.device == rank->device &&
                      known->id != 0 && is_reachable(cuda, data);
@@ -162,19 +175,19 @@ static shingle_status look_at_c(const sg_cuda *cuda, sg_cuda_rank *rank, const s
 }
 
 /* Each rank forgets by itself: others may be looking at what it knows. */
-static void forget_strange(const sg_cuda *cuda, sg_cuda_rank *rank)
+static void forget_tensors(const sg_cuda *cuda, sg_cuda_rank *rank)
 {
-    const uint64_t strange = __atomic_load_n(&cuda->strange, __ATOMIC_RELAXED);
-    if (rank->known_at == strange) return;
+    const uint64_t changes = __atomic_load_n(&cuda->memory_changes, __ATOMIC_RELAXED);
+    if (rank->known_at == changes) return;
     memset(rank->known, 0, sizeof rank->known);
-    rank->known_at = strange;
+    rank->known_at = changes;
 }
 
 static shingle_status look_at_tensors(const sg_cuda *cuda, sg_cuda_rank *rank, const sg_run *run)
 {
     const shingle_tensors *const t = &run->tensors;
     sg_cuda_known *known = NULL;
-    forget_strange(cuda, rank);
+    forget_tensors(cuda, rank);
     SG_TRY(look_at(cuda, rank, SG_A, t->a, &known));
     SG_TRY(look_at(cuda, rank, SG_B, t->b, &known));
     if (run->bound->problem.bias) SG_TRY(look_at(cuda, rank, SG_BIAS, t->bias, &known));
@@ -351,10 +364,14 @@ shingle_status sg_cuda_begin(void *self, sg_run *run)
 {
     sg_cuda *const cuda = self;
     sg_cuda_rank *const rank = &cuda->rank[run->work->rank];
-    SG_TRY(sg_cuda_alive(cuda));
-    SG_TRY(sg_cuda_enter(rank, &rank->caller_device));
-    sg_cuda_mark(cuda, rank, true);
-    shingle_status status = see_stream(rank, run);
+    sg_cuda_mark(cuda, rank, true); /* before it asks: who is told of a failure waits for it */
+    shingle_status status = sg_cuda_alive(cuda);
+    if (status == SHINGLE_OK) status = sg_cuda_enter(rank, &rank->caller_device);
+    if (status != SHINGLE_OK) {
+        sg_cuda_mark(cuda, rank, false);
+        return status;
+    }
+    status = see_stream(rank, run);
     if (status == SHINGLE_OK) status = find_room(cuda, rank);
     if (status == SHINGLE_OK) status = set_out(cuda, rank, run);
     const bool out = status == SHINGLE_OK && run->bound->sched.peers; /* peers hear of it */
