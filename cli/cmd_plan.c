@@ -244,7 +244,8 @@ int cmd_plan(int argc, char **argv)
     request q = {.schedule = -1};
     const args_option options[] = {
         group_machine_option(
-            &q.machine, "machine to plan for, a name or a path; \"here\": this computer (h200x4)"),
+            &q.machine,
+            "machine: a name, a path, here (this computer) or plain (round numbers); h200x4"),
         {.name = "why",
          .kind = ARGS_FLAG,
          .value = &q.why,

@@ -341,8 +341,9 @@ int cmd_sim(int argc, char **argv)
     drawing_file drawing = {.path = NULL};
     request q = {.machine = "h200x4", .drawing = &drawing};
     const args_option options[] = {
-        group_machine_option(&q.machine,
-                             "machine, a name or a path; \"here\": this computer (h200x4)"),
+        group_machine_option(
+            &q.machine,
+            "machine: a name, a path, here (this computer) or plain (round numbers); h200x4"),
         group_strategy_option(&q.strategy,
                               "one strategy: ring or 'ring{sub=2}'; default: the chosen one"),
         {.name = "all",

@@ -172,13 +172,13 @@ static void rows_of_a(const sg_checker *ck, int rank, const reference *ref)
     }
 }
 
-/* Adds RANK's product to that of REF, which has ROWS rows. */
-static void multiply(const sg_checker *ck, int rank, const reference *ref, int32_t rows)
+/* Adds RANK's product to that of REF. */
+static void multiply(const sg_checker *ck, int rank, const reference *ref)
 {
     const uint64_t *const b = ck->problem->gather == SG_GATHER_B
                                   ? ref->b
                                   : &ck->value[ck->grid[rank * SG_MAX_BUFS + SG_B].cell0];
-    for (int32_t i = 0; i < rows; i++) {
+    for (int32_t i = 0; i < ref->rows; i++) {
         const uint64_t *const x = &ref->a[(int64_t)i * ref->depth];
         for (int32_t j = 0; j < ref->cols; j++) {
             const uint64_t *const y = &b[(int64_t)j * ref->depth];
@@ -371,7 +371,7 @@ shingle_status sg_check_outputs(sg_checker *ck)
         ref.rows = cells(ck, ref.row_axis, sg_problem_rows(p, r));
         if (r == 0 || !sums) memset(ref.product, 0, (size_t)c_cells * sizeof *ref.product);
         rows_of_a(ck, r, &ref);
-        multiply(ck, r, &ref, ref.rows);
+        multiply(ck, r, &ref);
         if (p->return_a) SG_TRY(compare_returned(ck, r, &ref));
         if (!sums) SG_TRY(compare_product(ck, r, &ref));
         ref.rows = most;

@@ -20,8 +20,8 @@ static const struct variable {
     {"SHINGLE_MACHINE", "", "machine to plan for where none is named: a name or a path"},
     {"SHINGLE_STRATEGY", "", "strategy of plans that do not force one, e.g. ring{sub=2}"},
     {"SHINGLE_PLANS", "", "file of tuned plans that groups read when they open"},
-    {"SHINGLE_THREADS", "", "worker threads of the process; default: its cores"},
-    {"SHINGLE_TIMEOUT", "", "seconds that any wait inside a run may take; default 10"},
+    {"SHINGLE_THREADS", "", "worker threads of each group; default: the process's cores"},
+    {"SHINGLE_TIMEOUT", "", "seconds without progress after which a run fails; default 10"},
     {"SHINGLE_SHARE_GPU", "",
      "1: ranks may share a GPU, which proves plans; times mean nothing then"},
 };

@@ -435,19 +435,24 @@ static int kept(const chooser *c)
     return count;
 }
 
-/* ASKED: who asked for the strategy; NULL: nobody. */
+static double time_of(const sg_candidate *c, bool measured)
+{
+    return measured ? c->measured_us : c->predicted_us;
+}
+
+/* ASKED: who asked for the strategy; NULL: nobody.  Times are all of one kind. */
 static void explain(const chooser *c, int chosen, const sg_effort *e, const char *asked,
                     shingle_plan *plan)
 {
     const sg_candidate *const winner = &c->candidate[chosen];
     const bool measured = winner->measured_us > 0;
-    const double us = measured ? winner->measured_us : winner->predicted_us;
+    const double us = time_of(winner, measured);
     const char *const how = measured ? "measured" : "predicted";
     sg_text t = {plan->reason, sizeof plan->reason, 0};
     sg_text_add(&t, "%s %s %.1f us", winner->text, how, us);
     const sg_candidate *const serial = c->serial >= 0 ? &c->candidate[c->serial] : NULL;
     if (serial != NULL && chosen != c->serial && applies(serial)) {
-        const double serial_us = measured ? serial->measured_us : serial->predicted_us;
+        const double serial_us = time_of(serial, measured);
         sg_text_add(&t, ", serial %.1f us (%.2f x)", serial_us, us > 0 ? serial_us / us : 1);
     }
     if (c->reproducible) sg_text_add(&t, "; reproducible, as are %d of %d", kept(c), c->candidates);
@@ -462,14 +467,15 @@ static void explain(const chooser *c, int chosen, const sg_effort *e, const char
     int others = 0;
     int next = -1;
     for (int i = 0; i < c->candidates; i++) {
-        if (i == chosen || !applies(&c->candidate[i])) continue;
+        const sg_candidate *const other = &c->candidate[i];
+        if (i == chosen || !applies(other)) continue;
         others++;
-        if (i == c->serial && chosen != c->serial) continue;
-        if (next < 0 || c->candidate[i].predicted_us < c->candidate[next].predicted_us) next = i;
+        if (i == c->serial || (measured && other->measured_us <= 0)) continue;
+        if (next < 0 || time_of(other, measured) < time_of(&c->candidate[next], measured)) next = i;
     }
     if (next >= 0) {
-        const double next_us = c->candidate[next].predicted_us;
-        sg_text_add(&t, "; best of %d others %s predicted %.1f us", others, c->candidate[next].text,
+        const double next_us = time_of(&c->candidate[next], measured);
+        sg_text_add(&t, "; next of %d others: %s %s %.1f us", others, c->candidate[next].text, how,
                     next_us);
         /* Within tie, or else it would have been chosen; told where the printed tenths show it. */
         if (!measured && (int64_t)(10 * next_us + 0.5) < (int64_t)(10 * us + 0.5))

@@ -23,8 +23,8 @@ static encode_fn encoder(void)
 
 /* The matrix in boxes of BOX_ROWS x BOX_COLS; a third dimension leads from one half to the other.
  * Beyond the edges zeros are read and nothing is written. */
-static const char *map_make(CUtensorMap *map, int type, const sg_kernel_place *place, int box_rows,
-                            int box_cols)
+static const char *encode_map(CUtensorMap *map, int type, const sg_kernel_place *place,
+                              int box_rows, int box_cols)
 {
     const encode_fn encode = encoder();
     if (encode == nullptr) return "the driver has no tensor maps";
@@ -55,11 +55,12 @@ static const char *map_make(CUtensorMap *map, int type, const sg_kernel_place *p
 /* The map of place I for one USE; A_BOX: rows of a box of A. */
 static const char *make_map(sg_kernel_gemm *g, const sg_instance *k, int a_box, int i, int use)
 {
+    /* In the order of the bits USE_A, USE_B, USE_PIECE, USE_ROW, USE_NARROW: */
     const int w = k->piece_cols, cols[USES] = {64, 64, w, w, 64};
     const int rows[USES] = {a_box, k->bn / k->cm, 64, instance_line(w), k->narrow};
     const sg_kernel_place *p = &g->param.program.place[i];
     g->param.flip[i] = p->data[0] == p->data[1] ? 0 : p->data[0] < p->data[1] ? 1 : 2;
-    return map_make(&g->param.map[g->param.map_of[i][use]], k->type, p, rows[use], cols[use]);
+    return encode_map(&g->param.map[g->param.map_of[i][use]], k->type, p, rows[use], cols[use]);
 }
 
 static const char *make_maps(sg_kernel_gemm *g, const sg_instance *k, const needs *n)

@@ -47,8 +47,13 @@ void sg_cpu_test_links(shingle_comm *comm, double rate, double latency_us)
     pthread_mutex_lock(&cpu->mutex);
     cpu->held = rate > 0;
     for (int type = 0; type < SG_TYPES; type++)
-        cpu->rates[type] =
-            (sg_rates){latency_us, rate, latency_us, rate, latency_us, rate, latency_us};
+        cpu->rates[type] = (sg_rates){.copy_us = latency_us,
+                                      .copy_rate = rate,
+                                      .store_us = latency_us,
+                                      .store_rate = rate,
+                                      .coll_us = latency_us,
+                                      .coll_rate = rate,
+                                      .flag_us = latency_us};
     pthread_mutex_unlock(&cpu->mutex);
 }
 

@@ -73,7 +73,8 @@ static void begin_visit(sg_cpu_rank *rank, sg_cpu_visit *v)
 
 /* ---- Product and sum ------------------------------------------------------------------------- */
 
-static bool wait_for(const sg_run *run, sg_cpu_visit *v, const sg_access *access)
+/* Are the flags up that ACCESS waits for? */
+static bool has_come(const sg_run *run, sg_cpu_visit *v, const sg_access *access)
 {
     return sg_run_flags_ready(run, access->peer, access->flags, &v->stuck);
 }
@@ -314,8 +315,8 @@ static int32_t take_slot(sg_cpu_plan *plan)
     return -1;
 }
 
-/* Puts the tile for ACCESS into staging and queues it.  The tile is converted once for all stores
- * that follow each other in one type.  False: no slot is free. */
+/* Puts the tile into staging for the store at hand, and queues it.  The tile is converted once for
+ * all stores that follow each other in one type.  False: no slot is free. */
 static bool stage(sg_cpu_worker *worker, sg_cpu_rank *rank, sg_cpu_visit *v)
 {
     sg_cpu *const cpu = worker->cpu;
@@ -397,7 +398,7 @@ bool sg_visit_carry_out(sg_cpu_worker *worker, sg_cpu_rank *rank, sg_cpu_visit *
     while (v->at < v->count) {
         const sg_access *const access = &v->list[v->at];
         if (access->what == SG_WAITS) {
-            if (!wait_for(run, v, access)) return false;
+            if (!has_come(run, v, access)) return false;
         } else if (access->role == SG_ROLE_A && calls) {
             call(rank, v);
             if (v->refused != 0) return false;
