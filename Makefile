@@ -31,7 +31,9 @@ bench: build
 format:
 	@scripts/format.sh
 
-install: build
+# Neither tests nor benchmarks are built for it.
+install: setup
+	@$(configured) scripts/build.sh release shingle shingle_static shingle_command
 	@cmake --install build/release
 
 clean:
