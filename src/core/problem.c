@@ -152,15 +152,18 @@ static int64_t moved_rows(const sg_problem *p)
     return p->gather == SG_GATHER_B ? p->n : p->gather == SG_GATHER_K ? p->k : p->m;
 }
 
+/* Rows that lie behind others of their owner's are one segment with them. */
 static void add_segment(sg_problem *p, int owner, int64_t *row, int64_t rows)
 {
     if (rows == 0) return;
-    sg_segment *const segment = &p->segments[p->segment_count];
+    const int32_t count = p->segment_count;
     sg_share *const share = &p->share[owner];
-    *segment = (sg_segment){
-        .row0 = *row, .rows = rows, .own_row = share->rows, .owner = owner, .next = -1};
+    if (count > 0 && p->segments[count - 1].owner == owner)
+        p->segments[count - 1].rows += rows;
+    else
+        p->segments[p->segment_count++] = (sg_segment){
+            .row0 = *row, .rows = rows, .own_row = share->rows, .owner = owner, .next = -1};
     share->rows += rows;
-    p->segment_count++;
     *row += rows;
 }
 
