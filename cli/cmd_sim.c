@@ -300,9 +300,11 @@ static void print_text(const request *q, const outcome *t)
     const out_unit unit = unit_of(t);
     printf("%s%s%s\n", out_on(OUT_HEAD), t->plan, out_off());
     out_wrap(4, "for %s: %s", q->machine, t->reason);
-    if (t->rule_strategy != NULL)
+    if (t->rule_strategy != NULL && isfinite(regret_of(t)))
         out_wrap(4, "static rule: %s, %.1f us, %.1f %% more", t->rule_strategy, t->rule_us,
                  100 * regret_of(t));
+    else if (t->rule_strategy != NULL)
+        out_wrap(4, "static rule: %s, %.1f us", t->rule_strategy, t->rule_us);
     printf("times in %s, predicted, of the slowest rank\n\n", unit.name);
     print_times(t, unit);
     if (q->why) print_parts(t, unit);

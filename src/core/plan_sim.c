@@ -15,7 +15,7 @@ static shingle_status simulate_serial(sg_simulator *simulator, const sg_problem 
     char why[160] = "";
     sg_text reason = {why, sizeof why, 0};
     memset(sets, 0, sizeof sets);
-    if (serial->propose(problem, machine, sets, &reason) < 1)
+    if (sg_strategy_propose(serial, problem, machine, sets, &reason) < 1)
         return sg_fail(SHINGLE_EUNSUPPORTED, "%s: %s", serial->name, why);
     return sg_simulate_built(simulator, problem, serial, &sets[0], machine, options, result_out);
 }

@@ -409,7 +409,8 @@ static void store_group(sg_sim *m, sg_sim_agent *a, const sg_launch *l, sg_sim_g
     }
     const double waited = m->now - g->due_us;
     if (waited > 0) g->free_us += waited;
-    g->free_us += g->rounds * sg_sim_own_stores_us(m, s, l, p, fmin(a->got, products_of(s, l)));
+    if (a->products < 0) a->products = products_of(s, l); /* once: a launch may have many patches */
+    g->free_us += g->rounds * sg_sim_own_stores_us(m, s, l, p, fmin(a->got, a->products));
     sg_sim_store_tiles(m, a, l, g->patch, g->tile0, g->tiles, g->rounds, g->blocks, g->visit_us);
     g->tiles = 0;
     g->idle_us = g->free_us;
@@ -481,6 +482,7 @@ void sg_sim_start_launch(sg_sim *m, sg_sim_agent *a)
     a->patch = l->patch0;
     a->tile = 0;
     a->left_tiles = l->visits;
+    a->products = -1;
     a->stretch.end = a->step_end = l->patch0;
     a->step_begin = a->step_tiles = 0;
     a->ready_patch = SG_NONE;
