@@ -380,7 +380,6 @@ static shingle_status fit_all(job *j)
     choose_numbers(j);
     SG_TRY(
         sg_fit(j->run, j->runs, j->name, j->names, sg_now_us() + fit_us, &j->machine, &j->report));
-    if (j->machine.pool == 0) j->machine.run_us = fmax(j->machine.run_us, 0.01); /* 0: left out */
     forget_tagged(j, &before);
     return SHINGLE_OK;
 }

@@ -192,6 +192,8 @@ static void mistakes_are_named_with_their_place(void **state)
     expect_error("flag_us 1.1234567\n", "f.machine:1:17: at most 6 digits");
     expect_error("flag_us .5\n", "f.machine:1:9: flag_us is \".5\"; a number");
     expect_error("flag_us nan\n", "f.machine:1:9: flag_us is \"nan\"; a number");
+    expect_error("run_us 0\n", /* which would read as left out */
+                 "f.machine:1:8: run_us is \"0\"; a number from 0.000001 to 1000000 is accepted");
     expect_error("flag_us\n", "f.machine:1:8: flag_us is missing; a number from 0 to 1000000");
     expect_error("copy_gbps 0\n",
                  "f.machine:1:11: copy_gbps is \"0\"; a number from 0.000001 to 1000000");
