@@ -341,6 +341,18 @@ static void sum_in_place(sg_checker *ck, int32_t event)
         ck->record[i].in_place = ck->record[i].role == SG_ROLE_SELF;
 }
 
+/* A range of tiles is one of those that the patch has. */
+static shingle_status check_range(const reading *in, int32_t step, const sg_launch *l,
+                                  const sg_patch *p)
+{
+    const int64_t tiles = (int64_t)sg_walk_bands(p, l->tile_m) * sg_walk_cols(p, l->tile_n);
+    if (p->tiles == 0 || (p->tile0 >= 0 && (int64_t)p->tile0 + p->tiles <= tiles))
+        return SHINGLE_OK;
+    return sg_check_violation(
+        in->ck, -1, -1, "rank %d, step %d: tiles %d to %lld of a patch that has %lld", in->s->rank,
+        step, p->tile0, (long long)p->tile0 + p->tiles - 1, (long long)tiles);
+}
+
 static shingle_status read_step(reading *in, int32_t index, sg_stage *stage)
 {
     sg_checker *const ck = in->ck;
@@ -350,6 +362,7 @@ static shingle_status read_step(reading *in, int32_t index, sg_stage *stage)
         const sg_launch *const l = &step->u.launch;
         int32_t visits = 0;
         for (int32_t p = l->patch0; p < l->patch0 + l->patches; p++) {
+            SG_TRY(check_range(in, index, l, &in->s->patch[p]));
             const int32_t count = sg_sched_patch_visits(in->s, l, p);
             for (int32_t i = 0; i < count; i++) {
                 sg_visit visit;
