@@ -36,12 +36,15 @@ int sg_blocks_beside(const sg_machine *machine, int wait, sg_text *why)
     return -1;
 }
 
-/* Tiles that parts of PROBLEM's rows or columns, one an owner, are cut into along EXTENT of a
- * tile. */
+/* Tiles that parts of PROBLEM's rows or columns are cut into along EXTENT of a tile: one an owner,
+ * or, where these have to be side by side, one each time that another owner's begin. */
 static int64_t tiles_along(const sg_problem *p, int32_t extent)
 {
+    const bool runs = sg_problem_in(p) == SG_IN_GATHER || sg_problem_out(p) == SG_OUT_SCATTER;
+    const int parts = runs ? p->segment_count : p->ranks;
     int64_t tiles = 0;
-    for (int q = 0; q < p->ranks; q++) tiles += sg_ceil_div(sg_problem_part(p, 0, q).rows, extent);
+    for (int i = 0; i < parts; i++)
+        tiles += sg_ceil_div(runs ? p->segments[i].rows : sg_problem_part(p, 0, i).rows, extent);
     return tiles;
 }
 
