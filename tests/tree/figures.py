@@ -1,6 +1,7 @@
 """Figures of the documents, recomputed: figures.py FOLDER-OF-PROGRAMS.  Tables of products, and means over them, are
 compared with the last file of results cited above them, what bench_predict, bench_choose and `shingle paper` print with
 what they print now, lists with the lists.  Prints FILE:LINE of each figure that differs.  Exit status 77: no command."""
+import fnmatch
 import json
 import os
 import re
@@ -231,6 +232,23 @@ def check_mutants():
         compare(place, "kinds of mutants", f[1], str(lists.count("{.name = ")))
 
 
+def check_list_of_results():
+    """The first cells of the table in results/README.md name the newest of each family: NAME_v1, v2, OTHER_v1 to v3."""
+    newest, listed, family = {}, {}, ""
+    for folder in "cpu", "gpu", "lab":
+        for name in os.listdir("results/" + folder):
+            if f := re.match(r"(\w+)_v(\d+)\.", name):
+                newest[f[1]] = max(newest.get(f[1], 0), int(f[2]))
+    for place, f in lines_with("results/README.md", r"^\| ([^|]*_v\d[^|]*) \|"):
+        for word in re.findall(r"[\w*]+_v\d+|\bv\d+", f[1]):
+            name, _, number = word.rpartition("v")
+            family = name.rstrip("_") or family
+            listed[family] = max(listed.get(family, 0), int(number))
+    for family, number in sorted(newest.items()):
+        said = max((n for name, n in listed.items() if fnmatch.fnmatch(family, name)), default=0)
+        compare("results/README.md", f"newest {family}", str(said), str(number))
+
+
 if not os.path.exists(programs + "/shingle"):
     sys.exit(77)
 for document in "README.md", "docs/strategies.md":
@@ -241,6 +259,7 @@ check_papers()
 check_reproducible()
 check_floors()
 check_mutants()
+check_list_of_results()
 least = 880  # figures there are: where fewer are found, a pattern does not fit a document any more
 if os.path.exists(programs + "/bench_predict"):
     check_predictions()
