@@ -147,12 +147,11 @@ SHINGLE_API shingle_status shingle_plan_create(shingle_comm *comm, const char *p
 SHINGLE_API shingle_status shingle_run(shingle_plan *plan, const void *a, const void *b, void *c,
                                        void *stream);
 
-/* Waits until all runs of COMM have ended, at most SECONDS (0 to 1e9; 0 does not wait, but whoever
- * first finds a failure on GPUs stops what goes on there: docs/run.md); SHINGLE_EBUSY if they go
- * on.  Returns the first failure among them; after one, nothing touches their matrices any more,
- * and every run fails in the same way until shingle_recover.  A rank whose
- * part of the run had ended before it failed elsewhere may get SHINGLE_OK for it; it gets the
- * failure when it next runs or waits, and recovers with the others. */
+/* Waits until all runs of COMM have ended, at most SECONDS (0 to 1e9; 0 does not wait, unless a
+ * failure is found: docs/run.md); SHINGLE_EBUSY if they go on.  Returns the first failure among
+ * them; after one, nothing touches their matrices any more, and every run fails in the same way
+ * until shingle_recover.  A rank whose part of the run had ended before it failed elsewhere may get
+ * SHINGLE_OK for it; it gets the failure when it next runs or waits, and recovers as others do. */
 SHINGLE_API shingle_status shingle_sync(shingle_comm *comm, double seconds);
 
 /* Closes every group whose comms are all among these, and leaves others as they are.  Takes NULL
@@ -211,24 +210,19 @@ struct shingle_plan_options {
                              * serial plan are timed, and the fastest of its own is taken */
     int measure;            /* time this many of the best predicted plans, and the serial one, and
                              * take the fastest; 0: as CHOOSE and LEVEL say.  The first rank that
-                             * asks runs all ranks of the group, so no other runs may be in flight:
-                             * SHINGLE_EINVAL for those that do not end within a second.
-                             * If one of these runs fails, so has the group: shingle_recover */
+                             * asks runs all ranks: SHINGLE_EINVAL if other runs do not end within a
+                             * second.  If one of its own fails, the group has: shingle_recover */
     double measure_seconds; /* limit of that; default: the level's */
-    const char
-        *choose; /* who chooses: "static" (a rule on sizes and rates; its choice and the serial
-                         * plan are simulated, nothing else), "predict" (simulate every candidate)
-                         * or "measure".  Default: "measure" if MEASURE or LEVEL is given, which
-                         * beside one of the others is SHINGLE_EINVAL, or else "predict".  "static"
-                         * beside a STRATEGY is SHINGLE_EINVAL, too */
+    const char *choose;     /* "static" (a rule; its choice and the serial plan are simulated),
+                             * "predict" (all are), or "measure": the default with MEASURE or LEVEL,
+                             * which go with no other; else "predict".  A rule takes no STRATEGY */
     const char *level; /* of measuring: "estimate" (predict after all), "measure" (3 plans, 5 s:
                              * the default), "patient" (8 plans, 20 s), "exhaustive" (all, 120 s) */
     shingle_compute compute; /* of a problem with call=, which needs it; it is not timed */
     void *compute_context;
     /* Not 0: only plans that make every element of C in the one order that all reproducible
      * plans have: a row has the same bits in every strategy, tile shape and m
-     * (docs/reproducible.md).  What does not, among it the vendor's product and library
-     * collectives that sum, is declined. */
+     * (docs/reproducible.md).  Others, such as the vendor's product, are declined. */
     int reproducible;
 };
 
@@ -288,9 +282,8 @@ SHINGLE_API shingle_status shingle_read(shingle_comm *comm, void *to, const void
 /* After a failed run: makes the group usable again.  Collective: every rank calls it, none returns
  * before all have; fails with SHINGLE_ETIMEOUT if one does not come.  A thread that drives all
  * ranks calls it with SECONDS 0 for each: all calls but the last return SHINGLE_ETIMEOUT, and count
- * as come; the last rank's recovers the group and returns SHINGLE_OK.  A rank that has come and
- * given up waiting need not call again, unless it runs before the others have come.  It waits until work under
- * way has let go, at most SECONDS or the group's time limit, if that is more. */
+ * as come, until they run again; the last rank's recovers the group and returns SHINGLE_OK.  It
+ * waits until work under way has let go, at most SECONDS or the time limit, if that is more. */
 SHINGLE_API shingle_status shingle_recover(shingle_comm *comm, double seconds);
 
 /* Text of a plan: problem, strategy, knobs and hash.  Any library of the same version makes the
@@ -329,8 +322,8 @@ SHINGLE_API shingle_status shingle_tune(shingle_comm *comm, const char *problem,
 /* Files that have names (docs/machine.md says where they are looked for); the command reads all. */
 typedef enum shingle_files { SHINGLE_MACHINES, SHINGLE_MODELS, SHINGLE_SUITES } shingle_files;
 
-/* Stores the path of what NAME stands for, SIZE bytes at most with the zero at its end; one that is
- * longer is SHINGLE_EINVAL.  Where nothing is SHINGLE_EIO lists what there is. */
+/* Stores the path of what NAME stands for; SHINGLE_EINVAL if it is longer than SIZE, with its zero.
+ * Where nothing is SHINGLE_EIO lists what there is. */
 SHINGLE_API shingle_status shingle_file_find(shingle_files of, const char *name, char *path,
                                              size_t size);
 
@@ -419,8 +412,7 @@ SHINGLE_API shingle_status shingle_plan_simulate(const shingle_plan *plan,
 SHINGLE_API shingle_status shingle_plan_check(const shingle_plan *plan,
                                               const shingle_machine *machine);
 
-/* Proves COUNT random triples of problem, strategy and knobs, 0 or more.  SHINGLE_OK if all have
- * been judged: what was refuted is told by the report alone, see its VIOLATIONS. */
+/* Proves COUNT random triples of problem, strategy and knobs; the report alone tells what fails. */
 typedef struct shingle_check_options {
     int64_t count;
     uint64_t seed;

@@ -440,28 +440,24 @@ static double time_of(const sg_candidate *c, bool measured)
     return measured ? c->measured_us : c->predicted_us;
 }
 
-/* ASKED: who asked for the strategy; NULL: nobody.  Times are all of one kind. */
+/* ASKED: who asked for the strategy; NULL: nobody. */
 static void explain(const chooser *c, int chosen, const sg_effort *e, const char *asked,
                     shingle_plan *plan)
 {
     const sg_candidate *const winner = &c->candidate[chosen];
-    const bool measured = winner->measured_us > 0;
+    const bool measured = winner->measured_us > 0; /* then all others' times are, too */
     const double us = time_of(winner, measured);
     const char *const how = measured ? "measured" : "predicted";
     sg_text t = {plan->reason, sizeof plan->reason, 0};
     sg_text_add(&t, "%s %s %.1f us", winner->text, how, us);
-    const sg_candidate *const serial = c->serial >= 0 ? &c->candidate[c->serial] : NULL;
-    if (serial != NULL && chosen != c->serial && applies(serial)) {
-        const double serial_us = time_of(serial, measured);
+    const int serial = c->serial >= 0 ? c->serial : chosen;
+    const double serial_us = time_of(&c->candidate[serial], measured);
+    if (serial != chosen && applies(&c->candidate[serial]))
         sg_text_add(&t, ", serial %.1f us (%.2f x)", serial_us, us > 0 ? serial_us / us : 1);
-    }
     if (c->reproducible) sg_text_add(&t, "; reproducible, as are %d of %d", kept(c), c->candidates);
-    if (asked != NULL) {
-        sg_text_add(&t, "; asked for by %s", asked);
-        return;
-    }
-    if (e->by == SG_BY_RULE) {
-        sg_text_add(&t, "; static: %s", c->rule);
+    const char *const by = asked != NULL ? asked : e->by == SG_BY_RULE ? c->rule : NULL;
+    if (by != NULL) {
+        sg_text_add(&t, "; %s%s", asked != NULL ? "asked for by " : "static: ", by);
         return;
     }
     int others = 0;
@@ -470,7 +466,7 @@ static void explain(const chooser *c, int chosen, const sg_effort *e, const char
         const sg_candidate *const other = &c->candidate[i];
         if (i == chosen || !applies(other)) continue;
         others++;
-        if (i == c->serial || (measured && other->measured_us <= 0)) continue;
+        if (i == serial || (measured && other->measured_us <= 0)) continue;
         if (next < 0 || time_of(other, measured) < time_of(&c->candidate[next], measured)) next = i;
     }
     if (next >= 0) {

@@ -142,7 +142,7 @@ bool sg_cuda_is_stuck(const sg_cuda *cuda)
     return stuck;
 }
 
-/* ---- What words on a device say --------------------------------------------------------------- */
+/* ---- What words on a device say -------------------------------------------------------------- */
 
 /* The number of the run that RANK is in or begins next, and its hello there. */
 static shingle_status read_begin(sg_cuda *cuda, sg_cuda_rank *rank, uint64_t *epoch,
