@@ -162,7 +162,7 @@ static const char *aim_fast(sg_kernel_gemm *g, const needs *n)
     int couriers = couriers_for(g, most, cluster);
     const int room = (int)most - couriers;
     g->param.workers = (int32_t)((blocks < room ? blocks : room) / cluster * cluster);
-    g->param.early = early_steps(g, k, couriers);
+    g->early = g->param.early = early_steps(g, k, couriers);
     g->param.heralds = heralds_for(g, cluster, room - g->param.workers, &couriers);
     g->blocks = g->param.workers + couriers + g->param.heralds;
     g->param.whole = g->param.heralds == 0 && whole_steps(g, couriers);
@@ -307,6 +307,7 @@ const char *sg_kernel_gemm_aim(sg_kernel_gemm *gemm)
         if (gemm->slow == nullptr) gemm->slow = aim_fast(gemm, &n);
         if (gemm->slow != nullptr) why = n.never != nullptr ? n.never : aim_slow(gemm, n.tagged);
     }
+    gemm->param.early = gemm->early;
     if (why == nullptr) memcpy(gemm->aimed, program->place, sizeof gemm->aimed);
     return why;
 }

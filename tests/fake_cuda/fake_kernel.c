@@ -87,6 +87,7 @@ const char *sg_kernel_gemm_aim(sg_kernel_gemm *gemm)
 {
     if (fake_fails()) return "a planted failure";
     gemm->slow = slow(gemm);
+    gemm->param.early = gemm->param.pushes > 1; /* as where all tiles wait */
     return NULL;
 }
 
@@ -319,6 +320,8 @@ cudaError_t sg_kernel_gemm_run(const sg_kernel_gemm *gemm, unsigned how, cudaStr
     const sg_kernel_turn *const turn = &param->turn;
     const int32_t blocks = gemm->want_blocks > 0 ? gemm->want_blocks : gemm->sms;
     int device = 0;
+    /* A GPU's storers would carry what went in front. */
+    if (param->early > param->pushes) return cudaErrorMisalignedAddress;
     (void)cudaGetDevice(&device);
     const gemm_op g = {.p = param->program,
                        .device = device,

@@ -264,6 +264,20 @@ static void odd_rows_that_are_sent_alone_go_in_front(void **state)
     close_group(&w);
 }
 
+/* A rank that gets no rows takes none, and its launch would send words as they are. */
+static void words_of_who_takes_none_go_in_front(void **state)
+{
+    (void)state;
+    world w;
+    open_group(&w, RANKS, 20);
+    assert_true(make_plans(&w, "a2a_gemm:bf16:24x136x64:r4:counts=0,8,8,8/0,0,8,8/0,8,0,8/0,8,8,0",
+                           "fused_in{tile_m=64,tile_n=128,push=4}"));
+    for (uint64_t seed = 0; seed < 3; seed++) run_right(&w, seed);
+    assert_int_equal(count_run(&w).launches, 2 + 3); /* begin, three copies, what ends the run */
+    drop_plans(&w);
+    close_group(&w);
+}
+
 /* ---- Strides --------------------------------------------------------------------------------- */
 
 static void matrices_need_not_be_dense(void **state)
@@ -552,6 +566,7 @@ int main(void)
         cmocka_unit_test(kernels_start_early_in_one_lane_alone),
         cmocka_unit_test(odd_addresses_take_other_ways),
         cmocka_unit_test(odd_rows_that_are_sent_alone_go_in_front),
+        cmocka_unit_test(words_of_who_takes_none_go_in_front),
         cmocka_unit_test(matrices_need_not_be_dense),
         cmocka_unit_test(plans_of_all_kinds_mix),
         cmocka_unit_test(many_runs_may_be_on_their_way),

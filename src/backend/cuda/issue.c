@@ -105,9 +105,11 @@ static sg_operands operands_of(const sg_run *run, const sg_patch *patch)
 }
 
 /* May a fast launch carry what it is asked to?  It copies whole units of 16 bytes, as the
- * launch itself reads them; but it may read none of these rows. */
+ * launch itself reads them; but it may read none of these rows.  Words of tagged data, which are
+ * never sent as if at rest, are carried by the kernel alone that takes some, too. */
 static bool fits_pushes(const sg_cuda_plan *plan, const sg_run *run)
 {
+    if (plan->takes == 0 && sg_sched_gathers_tagged(&run->bound->sched)) return false;
     const shingle_tensors *const t = &run->tensors;
     const int bytes = sg_type_bytes(run->bound->problem.type);
     const uintptr_t a = plan->pushed[SG_A] ? (uintptr_t)t->a | (uintptr_t)(t->a_stride * bytes) : 0;
@@ -130,7 +132,7 @@ shingle_status sg_cuda_aim_launch(sg_cuda_rank *rank, const sg_run *run, int32_t
     if (why != NULL)
         return sg_fail(SHINGLE_EUNSUPPORTED, "step %d of %s: %s", index, run->bound->text, why);
     if (gemm->param.pushes > 0 && gemm->slow == NULL && !fits_pushes(plan, run)) {
-        gemm->param.pushes = gemm->param.takes = 0;
+        gemm->param.pushes = gemm->param.takes = gemm->param.early = 0;
         rank->apart = true;
     }
     return SHINGLE_OK;
