@@ -6,11 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "cli.h"
+#include "file.h"
 #include "out.h"
-#include "shingle.h"
 
 enum { MAX_OPTIONS = 24, MAX_NAME = 32, JSON = 1000, HELP };
 
@@ -252,25 +251,31 @@ static const char *file_of(const args_option *o)
     return o->reads || o->writes ? *(const char **)o->value : NULL;
 }
 
-/* Is what lies at path A what lies at path B? */
-static bool is_one_file(const char *a, const char *b)
+/* Is PATH what is read for TEXT, a path or a name? */
+static bool is_read(const char *text, args_named named, const char *path)
 {
-    struct stat of_a;
-    struct stat of_b;
-    return stat(a, &of_a) == 0 && stat(b, &of_b) == 0 && of_a.st_dev == of_b.st_dev &&
-           of_a.st_ino == of_b.st_ino && S_ISREG(of_a.st_mode);
+    char found[FILE_PATH];
+    const bool finds =
+        named != ARGS_NO_NAME &&
+        shingle_file_find((shingle_files)(named - 1), text, found, sizeof found) == SHINGLE_OK;
+    return file_is_same(finds ? found : text, path);
 }
 
 /* Files that the library reads or writes because the environment says so. */
 static int check_environment(const args_option *o)
 {
-    static const char *const files[] = {"SHINGLE_PLANS", "SHINGLE_MACHINE", "SHINGLE_LOG_FILE"};
+    static const struct {
+        const char *name;
+        args_named named;
+    } files[] = {{"SHINGLE_PLANS", ARGS_NO_NAME},
+                 {"SHINGLE_MACHINE", ARGS_MACHINE},
+                 {"SHINGLE_LOG_FILE", ARGS_NO_NAME}};
     shingle_env_entry e;
     for (int i = 0; shingle_env(i, &e) == SHINGLE_OK; i++) {
         if (e.value == NULL || (o->env != NULL && strcmp(e.name, o->env) == 0)) continue;
         for (size_t j = 0; j < sizeof files / sizeof *files; j++) {
-            if (strcmp(e.name, files[j]) != 0) continue;
-            if (strcmp(e.value, file_of(o)) == 0 || is_one_file(e.value, file_of(o)))
+            if (strcmp(e.name, files[j].name) != 0) continue;
+            if (strcmp(e.value, file_of(o)) == 0 || is_read(e.value, files[j].named, file_of(o)))
                 return out_error(CLI_USAGE, "--%s and %s are both %s; two files are needed",
                                  o->name, e.name, file_of(o));
         }
@@ -291,13 +296,13 @@ static int check_written(const given_options *given, const args *a)
             const args_option *const other = &c->option[j];
             if (i == j || !given->is[j] || file_of(other) == NULL) continue;
             const bool twice = other->writes && strcmp(file_of(o), file_of(other)) == 0;
-            if (twice || is_one_file(file_of(o), file_of(other)))
+            if (twice || is_read(file_of(other), other->named, file_of(o)))
                 return out_error(CLI_USAGE, "--%s and --%s are both %s; two files are needed",
                                  i < j ? o->name : other->name, i < j ? other->name : o->name,
                                  file_of(o));
         }
         for (int j = 0; c->reads_words && j < a->words; j++)
-            if (is_one_file(file_of(o), a->word[j]))
+            if (is_read(a->word[j], c->named_words, file_of(o)))
                 return out_error(CLI_USAGE, "--%s is %s, which is read; another file is needed",
                                  o->name, file_of(o));
     }

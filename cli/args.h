@@ -6,7 +6,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "shingle.h"
+
 typedef enum args_kind { ARGS_FLAG, ARGS_TEXT, ARGS_INT, ARGS_REAL } args_kind;
+
+/* What shingle_file_find finds by name. */
+typedef enum args_named {
+    ARGS_NO_NAME,
+    ARGS_MACHINE = 1 + SHINGLE_MACHINES,
+    ARGS_MODEL = 1 + SHINGLE_MODELS,
+    ARGS_SUITE = 1 + SHINGLE_SUITES
+} args_named;
 
 typedef struct args_option {
     const char *name;
@@ -20,6 +30,7 @@ typedef struct args_option {
     const char *with;     /* the option without which it means nothing */
     const char *without;  /* the one beside which it means nothing */
     bool reads, writes;   /* the value is a file that is read; that is written */
+    args_named named;     /* it may be a name of such a file */
     const char *env;      /* the variable in whose stead it stands, and whose file it may be */
 } args_option;
 
@@ -32,7 +43,8 @@ typedef struct args_command {
     const args_option *option;
     int options;
     int least_words, most_words; /* arguments that are not options */
-    bool reads_words;            /* these are files, or names of some */
+    bool reads_words;            /* these are files */
+    args_named named_words;      /* or names of some */
     const char *words;           /* what those are, for errors: "one PROBLEM, such as ..." */
 } args_command;
 

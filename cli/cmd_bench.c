@@ -19,6 +19,8 @@ typedef struct request {
     const char *strategies, *log;
     int64_t knob_sets;
     bool keep_going;
+    const char
+        *forced; /* by SHINGLE_STRATEGY, beside which --strategies are considered all the same */
     group_options where;
     report_options how;
 } request;
@@ -138,7 +140,7 @@ static int run_line(const request *q, const group *g, const suite_line *line, re
     const report_case what = {
         .where = where,
         .problem = line->problem,
-        .strategy = line->strategy[0] ? line->strategy : NULL,
+        .strategy = line->strategy[0] ? line->strategy : q->forced,
         .seconds = report_share(&all->budget, &q->how, line->problem),
         .strategies = q->strategies,
         .knob_sets = q->knob_sets,
@@ -151,24 +153,33 @@ static int run_line(const request *q, const group *g, const suite_line *line, re
     return code;
 }
 
+/* A group of the ranks that LINE has. */
+static int open_for(const request *q, const suite_line *line, group *g, outcome *o)
+{
+    if (g->ranks == line->ranks) return CLI_OK;
+    group_close(g);
+    const int code = group_open(line->ranks, &q->where, g);
+    if (code == CLI_OK) return CLI_OK;
+    o->tried = true;
+    snprintf(o->error, sizeof o->error, "%s", shingle_error());
+    return code;
+}
+
 /* Every line in turn.  A group in which something failed is not trusted any more. */
 static int run_lines(const request *q, const suite *s, bool json, results *all)
 {
     group g = {.ranks = 0};
     int code = CLI_OK;
     int failure = CLI_OK;
+    const suite_line *noted = NULL; /* the last one whose group was told of */
     for (int i = 0; i < s->lines && code == CLI_OK; i++) {
         const suite_line *const line = &s->line[i];
-        if (g.ranks != line->ranks) {
-            group_close(&g);
-            code = group_open(line->ranks, &q->where, &g);
-            if (code != CLI_OK) break;
-        }
-        const bool is_new =
-            i == 0 || line->ranks != line[-1].ranks || strcmp(line->type, line[-1].type) != 0;
-        if (is_new) note_group(q, &g, line->type, json, all);
         out_progress("%d of %d: %s", i + 1, s->lines, line->problem);
-        code = run_line(q, &g, line, all, &all->line[i]);
+        code = open_for(q, line, &g, &all->line[i]);
+        const bool is_new =
+            noted == NULL || line->ranks != noted->ranks || strcmp(line->type, noted->type) != 0;
+        if (code == CLI_OK && is_new) note_group(q, &g, (noted = line)->type, json, all);
+        if (code == CLI_OK) code = run_line(q, &g, line, all, &all->line[i]);
         if (code != CLI_OK && q->keep_going) {
             failure = CLI_FAILED; /* but the others are there */
             group_close(&g);
@@ -208,11 +219,12 @@ static void add_row(out_table *table, out_unit unit, const outcome *o, const shi
     const shingle_bench_result *const all = &o->of;
     if (row->us <= 0 && row->wrong == 0) return;
     const double least = all->gemm_us < all->coll_us ? all->gemm_us : all->coll_us;
+    const double hidden = (all->gemm_us + all->coll_us - row->us) / least;
     out_table_add(table, "%s", "");
     out_table_add(table, "  %.*s", (int)strcspn(row->strategy, "{"), row->strategy);
     report_row_times(table, unit, row);
-    out_table_share(table, row->us > 0 && least > 0
-                               ? (all->gemm_us + all->coll_us - row->us) / least
+    out_table_share(table, row->us > 0
+                               ? report_hidden_of(row->strategy, all->gemm_us, all->coll_us, hidden)
                                : (double)NAN);
     out_table_factor(table,
                      row->us > 0 && all->serial_us > 0 ? all->serial_us / row->us : (double)NAN);
@@ -393,13 +405,20 @@ int cmd_bench(int argc, char **argv)
         .options = OWN + REPORT_OPTIONS,
         .most_words = 1,
         .reads_words = true,
+        .named_words = ARGS_SUITE,
         .words = "one SUITE, a name or a path,"};
     args a;
     int code = args_read(&command, argc, argv, &a);
     if (code == ARGS_GO) {
+        char *const forced = q.strategies != NULL && group_env("SHINGLE_STRATEGY") != NULL
+                                 ? out_copy(group_env("SHINGLE_STRATEGY"))
+                                 : NULL;
+        q.forced = forced;
+        if (forced != NULL) group_take_all();
         if (a.words > 0) q.suite = a.word[0];
         code = bench(&q, a.json);
         code = drawing_end(&drawing, code, a.json);
+        free(forced);
     }
     args_free(&a);
     return code;

@@ -145,6 +145,7 @@ int cmd_calibrate(int argc, char **argv)
         .words = "no argument"};
     args a;
     int code = args_read(&command, argc, argv, &a);
+    unsetenv("SHINGLE_MACHINE"); /* which may be for fewer ranks, and is not what is measured */
     if (code == ARGS_GO) code = calibrate(&q, a.json);
     args_free(&a);
     return code;

@@ -174,11 +174,11 @@ static void print_json(const request *q, const group *g, const config_model *mod
     json_object_set_new(object, "products", list);
     json_object_set_new(
         object, "layer",
-        json_pack("{s:f, s:f, s:o, s:f, s:f, s:o, s:o, s:I}", "gemm_us", sum.gemm_us, "coll_us",
-                  sum.coll_us, "serial_us", out_json_real(sum.serial_us), "overlapped_us",
-                  sum.ours_us, "bound_us", sum.bound_us, "hidden", out_json_real(hidden_of(&sum)),
-                  "speedup", out_json_real(sum.serial_us / sum.ours_us), "wrong",
-                  (json_int_t)sum.wrong));
+        json_pack("{s:f, s:f, s:o, s:f, s:f, s:f, s:o, s:o, s:I}", "gemm_us", sum.gemm_us,
+                  "coll_us", sum.coll_us, "serial_us", out_json_real(sum.serial_us),
+                  "overlapped_us", sum.ours_us, "predicted_us", sum.predicted_us, "bound_us",
+                  sum.bound_us, "hidden", out_json_real(hidden_of(&sum)), "speedup",
+                  out_json_real(sum.serial_us / sum.ours_us), "wrong", (json_int_t)sum.wrong));
     out_json(object);
 }
 
@@ -471,6 +471,7 @@ int cmd_model(int argc, char **argv)
         .least_words = 1,
         .most_words = 1,
         .reads_words = true,
+        .named_words = ARGS_MODEL,
         .words = "one CONFIG.json"};
     args a;
     int code = args_read(&command, argc, argv, &a);

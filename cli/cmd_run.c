@@ -350,6 +350,24 @@ static int check_operands(const request *q)
     return code;
 }
 
+/* Where files have a number for each rank, or are spelled in two ways: is nothing that is read
+ * written over, and nothing written twice? */
+static int check_written(const request *q)
+{
+    const deal_paths *const from = &q->from;
+    const struct {
+        const char *option, *path;
+    } file[] = {{"out", q->c},        {"residual-out", q->added},  {"a", from->a},
+                {"b", from->b},       {"bias", from->bias},        {"start", from->start},
+                {"gain", from->gain}, {"residual", from->residual}};
+    for (int i = 0; i < 2; i++)
+        for (int j = i + 1; j < (int)(sizeof file / sizeof *file) && file[i].path != NULL; j++)
+            if (file[j].path != NULL && deal_is_same(file[i].path, file[j].path, q->shape.ranks))
+                return out_error(CLI_USAGE, "--%s %s and --%s %s have a file in common",
+                                 file[i].option, file[i].path, file[j].option, file[j].path);
+    return CLI_OK;
+}
+
 /* What must hold among the options, before anything is opened. */
 static int check_files(const request *q)
 {
@@ -360,16 +378,16 @@ static int check_files(const request *q)
                          q->c ? "out" : "residual-out");
     if (report_check(&q->how) != CLI_OK) return CLI_USAGE;
     if (report_check_forced(q->strategy, q->how.choose) != CLI_OK) return CLI_USAGE;
-    char error[FILE_ERROR];
-    if ((q->c != NULL && !deal_check_path(q->c, error)) ||
-        (q->added != NULL && !deal_check_path(q->added, error)))
-        return out_error(CLI_USAGE, "%s", error);
-    if (drawing_check(q->how.drawing, q->all ? DRAWING_MOST : 2) != CLI_OK) return CLI_USAGE;
     if (shape->ranks > GROUP_RANKS)
         return out_error(CLI_USAGE,
                          "%d ranks; 1 to %d can run in one process (shingle plan takes 1024)",
                          shape->ranks, (int)GROUP_RANKS);
-    return CLI_OK;
+    char error[FILE_ERROR];
+    if ((q->c != NULL && !deal_check_path(q->c, shape->ranks, error)) ||
+        (q->added != NULL && !deal_check_path(q->added, shape->ranks, error)))
+        return out_error(CLI_USAGE, "%s", error);
+    if (check_written(q) != CLI_OK) return CLI_USAGE;
+    return drawing_check(q->how.drawing, q->all ? DRAWING_MOST : 2);
 }
 
 static int run(request *q, bool json)

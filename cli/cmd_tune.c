@@ -61,6 +61,8 @@ static int add_problem(job *j, const char *problem, int *ranks)
         return out_error(CLI_USAGE, "%.40s...: a problem of at most %zu letters is accepted",
                          problem, sizeof j->entry->problem - 1);
     *ranks = shape.ranks;
+    for (int i = 0; i < j->entries; i++)
+        if (strcmp(j->entry[i].problem, problem) == 0) return CLI_OK; /* once is enough */
     entry *const e = &j->entry[j->entries++];
     *e = (entry){.strategy = NULL};
     strcpy(e->problem, problem);
@@ -181,8 +183,7 @@ static void print_text(const request *q, const job *j)
     out_table_print(table, "");
     out_table_free(table);
     if (q->where.plans != NULL)
-        printf("\n%d plan%s in %s\n", j->entries, j->entries == 1 ? " is" : "s are",
-               q->where.plans);
+        printf("\n%d plan%s kept in %s\n", j->entries, j->entries == 1 ? "" : "s", q->where.plans);
     else
         printf("\nnot kept: name a file with --plans or in SHINGLE_PLANS\n");
 }
@@ -279,7 +280,8 @@ static void make_options(request *q, args_option *list)
          .value = &q->model,
          .unit = "CONFIG",
          .brief = "tune the products of a model's layer: its config.json",
-         .reads = true},
+         .reads = true,
+         .named = ARGS_MODEL},
         {.name = "tp",
          .kind = ARGS_INT,
          .value = &q->config.ranks,

@@ -345,11 +345,34 @@ static bool write_operand(const deal *d, operand which, void *const *piece, cons
     return ok;
 }
 
-bool deal_check_path(const char *path, char *error)
+bool deal_check_path(const char *path, int ranks, char *error)
 {
     char name[FILE_PATH];
     if (!is_per_rank(path)) return file_check(path, error);
-    return path_of(path, 0, name, sizeof name, error) && file_check(name, error);
+    for (int r = 0; r < ranks; r++)
+        if (!path_of(path, r, name, sizeof name, error) || !file_check(name, error)) return false;
+    return true;
+}
+
+/* RANK's file of PATH. */
+static bool file_of_rank(const char *path, int rank, char *name, size_t room)
+{
+    char error[FILE_ERROR];
+    if (is_per_rank(path)) return path_of(path, rank, name, room, error);
+    const int length = snprintf(name, room, "%s", path);
+    return length >= 0 && (size_t)length < room;
+}
+
+bool deal_is_same(const char *path, const char *other, int ranks)
+{
+    for (int i = 0; i < ranks * ranks; i++) {
+        char one[FILE_PATH];
+        char two[FILE_PATH];
+        if (file_of_rank(path, i / ranks, one, sizeof one) &&
+            file_of_rank(other, i % ranks, two, sizeof two) && file_is_same(one, two))
+            return true;
+    }
+    return false;
 }
 
 bool deal_write(const deal *d, const char *c, const char *residual, char *error)

@@ -49,8 +49,11 @@ typedef struct deal_paths {
 /* Ends the program where memory runs out, as out_get does. */
 bool deal_read(deal *d, const deal_paths *from, char *error);
 
-/* Can PATH, or rank 0's of its files, be written?  See file_check. */
-bool deal_check_path(const char *path, char *error);
+/* Can PATH, or each of its files of RANKS, be written?  See file_check. */
+bool deal_check_path(const char *path, int ranks, char *error);
+
+/* Is a file of PATH one of OTHER's?  See file_is_same. */
+bool deal_is_same(const char *path, const char *other, int ranks);
 
 /* Writes C, and the residual after a run, where a path is given: each file is
  * complete, or none appears. */

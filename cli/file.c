@@ -109,6 +109,28 @@ static void folder_of(const char *path, char *folder, size_t room)
         snprintf(folder, room, "%.*s", (int)length, path);
 }
 
+/* What stands behind the folder of PATH, which is IN; NULL: that is not there. */
+static const char *name_of(const char *path, struct stat *in)
+{
+    char folder[FILE_PATH];
+    const char *const slash = strrchr(path, '/');
+    folder_of(path, folder, sizeof folder);
+    return stat(folder, in) == 0 ? (slash != NULL ? slash + 1 : path) : NULL;
+}
+
+bool file_is_same(const char *path, const char *other)
+{
+    struct stat one;
+    struct stat two;
+    const bool is_there = stat(path, &one) == 0;
+    if (is_there != (stat(other, &two) == 0)) return false;
+    const char *const name = is_there ? "" : name_of(path, &one);
+    const char *const second = is_there ? "" : name_of(other, &two);
+    return name != NULL && second != NULL && strcmp(name, second) == 0 &&
+           one.st_dev == two.st_dev && one.st_ino == two.st_ino &&
+           (!is_there || S_ISREG(one.st_mode));
+}
+
 /* Follows links; PATH itself where there is nothing yet. */
 static void resolve(const char *path, char *target)
 {

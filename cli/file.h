@@ -17,6 +17,9 @@ FILE *file_open(const char *path, char *error);
 /* The whole file, zero-terminated, at most LIMIT bytes; NULL after an error.  Release with free. */
 char *file_read(const char *path, size_t limit, size_t *bytes_out, char *error);
 
+/* Do both name one file, which is there or would be made? */
+bool file_is_same(const char *path, const char *other);
+
 /* Can PATH be written?  Asked before what takes long, and tried with a file that is gone when this
  * returns: what has the name now is not touched. */
 bool file_check(const char *path, char *error);

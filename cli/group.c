@@ -86,7 +86,8 @@ void group_add_options(group_options *where, args_option *list)
          .value = &where->as,
          .unit = "MACHINE",
          .brief = "be a scale model of a machine: links held back to its ratio",
-         .reads = true},
+         .reads = true,
+         .named = ARGS_MACHINE},
         {.name = "rows-scale",
          .kind = ARGS_REAL,
          .value = &where->rows_scale,
@@ -119,7 +120,8 @@ args_option group_machine_option(const char **machine, const char *brief)
                          .value = machine,
                          .unit = "FILE",
                          .brief = brief,
-                         .reads = true};
+                         .reads = true,
+                         .named = ARGS_MACHINE};
 }
 
 args_option group_strategy_option(const char **strategy, const char *brief)

@@ -128,8 +128,10 @@ static shingle_status calibrate(calibration *c, shingle_machine **machine_out)
     shingle_status status = SHINGLE_OK;
     if (machine == NULL || text == NULL)
         status = sg_fail(SHINGLE_ENOMEM, "no memory for a machine file");
+    sg_machine begun = {0}; /* as the backend says, whatever file the group plans by */
+    if (status == SHINGLE_OK) status = group->backend->describe(group->self, SG_BF16, &begun);
     if (status == SHINGLE_OK)
-        status = sg_calibrate(&group->machine, group->ranks,
+        status = sg_calibrate(&begun, group->ranks,
                               c->options->seconds > 0 ? c->options->seconds : default_seconds,
                               &watch, &machine->numbers, text);
     if (status == SHINGLE_OK) {
