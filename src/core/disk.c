@@ -106,33 +106,55 @@ static int write_into(const char *path, const char *data, size_t bytes)
     return close(file) != 0 && error == 0 ? errno : error;
 }
 
-/* Opens a file that nobody has, beside PATH; its name goes to NAME.  -1: errno says why. */
-static int open_beside(const char *path, mode_t mode, char *name, size_t room)
+/* A file of the folder of PATH without a name, of which a signal leaves nothing; -1: the file system
+ * has no such files. */
+static int open_nameless(const char *path, mode_t mode)
+{
+    const char *const slash = strrchr(path, '/');
+    char *const folder = slash == NULL ? strdup(".") : strndup(path, (size_t)(slash - path) + 1);
+    const bool may = folder != NULL && access("/proc/self/fd", X_OK) == 0;
+    const int file = may ? open(folder, O_WRONLY | O_TMPFILE | O_CLOEXEC, mode) : -1;
+    free(folder);
+    return file;
+}
+
+/* Opens a file that nobody has, beside PATH, or with FILE, which has no name, gives it one, which
+ * goes to NAME.  -1: errno says why. */
+static int open_beside(const char *path, mode_t mode, int file, char *name, size_t room)
 {
     static atomic_uint times;
-    int file = -1;
+    char self[40];
+    snprintf(self, sizeof self, "/proc/self/fd/%d", file);
+    int answer = -1;
     do {
-        snprintf(name, room, "%s.%ld-%u", path, (long)getpid(), atomic_fetch_add(&times, 1));
-        file = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-    } while (file < 0 && errno == EEXIST);
-    return file;
+        snprintf(name, room, "%s.part%ld-%u", path, (long)getpid(), atomic_fetch_add(&times, 1));
+        answer = file >= 0 ? linkat(AT_FDCWD, self, AT_FDCWD, name, AT_SYMLINK_FOLLOW)
+                           : open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    } while (answer < 0 && errno == EEXIST);
+    return answer;
 }
 
 /* THERE: what has the name now, NULL: nothing. */
 static int replace(const char *path, const struct stat *there, const char *data, size_t bytes)
 {
-    const size_t room = strlen(path) + 40;
+    const size_t room = strlen(path) + 48;
     char *const name = malloc(room);
     if (name == NULL) return ENOMEM;
     const mode_t mode = there != NULL ? there->st_mode & 0777 : 0666;
-    const int file = open_beside(path, mode, name, room);
+    int file = open_nameless(path, mode);
+    bool named = file < 0;
+    if (named) file = open_beside(path, mode, -1, name, room);
     int error = file < 0 ? errno : 0;
     if (error == 0 && there != NULL && fchmod(file, mode) != 0) error = errno;
     if (error == 0) error = write_all(file, data, bytes);
     if (error == 0 && fsync(file) != 0) error = errno;
+    if (error == 0 && !named) {
+        named = open_beside(path, mode, file, name, room) == 0;
+        if (!named) error = errno;
+    }
     if (file >= 0 && close(file) != 0 && error == 0) error = errno;
     if (error == 0 && rename(name, path) != 0) error = errno;
-    if (error != 0 && file >= 0) unlink(name);
+    if (error != 0 && file >= 0 && named) unlink(name);
     free(name);
     return error;
 }
