@@ -106,8 +106,8 @@ static int write_into(const char *path, const char *data, size_t bytes)
     return close(file) != 0 && error == 0 ? errno : error;
 }
 
-/* A file of the folder of PATH without a name, of which a signal leaves nothing; -1: the file system
- * has no such files. */
+/* A file without a name in the folder of PATH, of which a signal leaves nothing; -1: the file
+ * system has none. */
 static int open_nameless(const char *path, mode_t mode)
 {
     const char *const slash = strrchr(path, '/');
