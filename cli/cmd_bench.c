@@ -19,8 +19,8 @@ typedef struct request {
     const char *strategies, *log;
     int64_t knob_sets;
     bool keep_going;
-    const char
-        *forced; /* by SHINGLE_STRATEGY, beside which --strategies are considered all the same */
+    /* By SHINGLE_STRATEGY, beside which --strategies are considered all the same. */
+    const char *forced;
     group_options where;
     report_options how;
 } request;
