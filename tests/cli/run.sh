@@ -30,9 +30,9 @@ program=$(realpath "$program")
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-ln -s "$root/machines" "$root/models" "$work"
-mkdir -p "$work/bench"
-ln -s "$root/bench/suites" "$work/bench/suites"
+mkdir -p "$work/bench" # copies, so that no case writes into the source
+cp -r "$root/machines" "$root/models" "$work"
+cp -r "$root/bench/suites" "$work/bench"
 # The cases use both.
 export configs=$here/configs
 export models=$root/models
