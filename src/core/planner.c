@@ -445,7 +445,7 @@ static void explain(const chooser *c, int chosen, const sg_effort *e, const char
                     shingle_plan *plan)
 {
     const sg_candidate *const winner = &c->candidate[chosen];
-    const bool measured = winner->measured_us > 0; /* then all others' times are, too */
+    const bool measured = winner->measured_us > 0;
     const double us = time_of(winner, measured);
     const char *const how = measured ? "measured" : "predicted";
     sg_text t = {plan->reason, sizeof plan->reason, 0};
