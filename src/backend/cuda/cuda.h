@@ -190,7 +190,7 @@ typedef struct sg_cuda_plan {
     int32_t takes;             /* of these, the last ones: see sg_kernel_gemm_param */
     int64_t pushed_bytes;      /* that they store at peers */
     bool push_leaves;          /* some of it into a peer's tensor */
-    bool push_fits;            /* they are made of whole units of 16 bytes, if their sources are */
+    bool push_fits;            /* a fast launch may carry them, if their sources are aligned */
     bool pushed[SG_USER_BUFS]; /* sources */
     uint32_t lanes;            /* bit mask */
     bool collects;             /* has collectives, which no flag can time out */

@@ -105,11 +105,9 @@ static sg_operands operands_of(const sg_run *run, const sg_patch *patch)
 }
 
 /* May a fast launch carry what it is asked to?  It copies whole units of 16 bytes, as the
- * launch itself reads them; but it may read none of these rows.  Words of tagged data, which are
- * never sent as if at rest, are carried by the kernel alone that takes some, too. */
+ * launch itself reads them; but it may read none of these rows. */
 static bool fits_pushes(const sg_cuda_plan *plan, const sg_run *run)
 {
-    if (plan->takes == 0 && sg_sched_gathers_tagged(&run->bound->sched)) return false;
     const shingle_tensors *const t = &run->tensors;
     const int bytes = sg_type_bytes(run->bound->problem.type);
     const uintptr_t a = plan->pushed[SG_A] ? (uintptr_t)t->a | (uintptr_t)(t->a_stride * bytes) : 0;

@@ -528,6 +528,8 @@ static shingle_status fill_plan(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_plan 
         for (int32_t i = 0; i < s->steps; i++)
             if ((s->step[i].kind == SG_GEMM) == (pass == 1))
                 SG_TRY(make_step(cuda, rank, plan, i, landing));
+    /* Words of tagged data, never sent as if at rest, are for the kernel that takes some, too. */
+    if (plan->takes == 0 && sg_sched_gathers_tagged(s)) plan->push_fits = false;
     if (plan->pushes > 0)
         SG_TRY(sg_cuda_put(rank, (char *)plan->device + l.push, plan->push,
                            (size_t)plan->pushes * sizeof *plan->push));
@@ -569,7 +571,7 @@ void sg_cuda_unbind(void *self, sg_bound *bound)
     sg_cuda_rank *const rank = &cuda->rank[bound->work->rank];
     sg_cuda_plan *const plan = bound->backend;
     const double seconds = 2 * cuda->timeout_us / 1e6 + 1;
-    /* After a failure everything has been drained, unless the driver itself is stuck. */
+    /* What goes on, behind a failure as well, keeps the plan. */
     if (sg_cuda_sync(cuda, rank->rank, seconds) == SHINGLE_EBUSY) return;
     int caller = 0;
     if (sg_cuda_enter(rank, &caller) != SHINGLE_OK) return;
