@@ -172,7 +172,7 @@ template <class S> DEV void courier(const Param &P, const Smem<S> &smem, int war
         watcher<S>(P, smem, 0, 0, lane); /* hellos of those whose tensors rows go to */
         launch_wait();
         const Turns at = courier_turns(smem);
-        if (!P.turn.gate || storer_gate(P, smem))
+        if (!P.turn.gate || warp_gate(P, smem))
             push_credit<S, C::KEPT>(P, smem, team, C::ROOM, team.all, Arrivals{at.here, at.told},
                                     courier_spots(smem, C::CARRIERS), STAMP_WATCHER, lane);
     } else if (elect_one()) {

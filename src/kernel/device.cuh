@@ -97,16 +97,22 @@ DEV bool trouble_record(sg_kernel_rank *rank, const Stuck &stuck, bool late, uin
     return true;
 }
 
+/* Tells all ranks that this one has given up.  Partner: aborted(). */
+DEV void abort_all(const sg_kernel_rank *rank)
+{
+    for (int q = 0; q < rank->ranks; ++q)
+        store_release(rank->words[q].abort + rank->rank, rank->epoch);
+}
+
 /* Gives up a wait, and says so to all ranks before this one raises flags over what has never come.
  * False: not yet, since another block is about to fill the record.  It is there before the abort:
  * a run that sees the abort may end at once, and the host takes it for a good one unless some
- * record tells of trouble.  Partner: aborted(), at all ranks. */
+ * record tells of trouble. */
 DEV bool give_up(sg_kernel_rank *rank, const Stuck &stuck, bool late, uint64_t seen,
                  uint64_t wanted)
 {
     if (!trouble_record(rank, stuck, late, seen, wanted)) return false;
-    for (int q = 0; q < rank->ranks; ++q)
-        store_release(rank->words[q].abort + rank->rank, rank->epoch);
+    abort_all(rank);
     return true;
 }
 

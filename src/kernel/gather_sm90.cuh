@@ -16,8 +16,8 @@
  * A step is cut into pieces of as many words as a warp has under way, and these are dealt to all
  * warps of a kind, the first part of k first. */
 #pragma once
-#include "kernel/shape_sm90.cuh"
 #include "kernel/tagged.cuh"
+#include "kernel/wait_sm90.cuh"
 
 enum { AT_ONCE = SG_KERNEL_PIECE_WORDS / LANES }; /* words of a lane */
 
@@ -68,15 +68,6 @@ DEV void gather_touch(const Param &P, int step)
     compute_now(sum);
 }
 
-/* By all lanes.  False: nothing may be stored.  Partner: watcher_enter(). */
-template <class S> DEV bool gather_gate(const Param &P, const Smem<S> &smem)
-{
-    if (!P.turn.gate) return true;
-    progress_wait(P, smem, smem.gate, GATE_OPEN, ROLE_STORER);
-    __syncwarp();
-    return progress_acquire(smem.gate) == GATE_OPEN;
-}
-
 /* Of the first warp of each kind in a block: as storers do. */
 template <class S>
 DEV void gather_stamp(const Smem<S> &smem, bool takes, StampEvent event, int value = 0)
@@ -102,7 +93,7 @@ template <class S> DEV void gather_send(const Param &P, const Smem<S> &smem, con
             words_load(words_place(from, mine), mine.count, word);
 #pragma unroll
             for (int j = 0; j < AT_ONCE; ++j) word[j] = word_not_at_rest(word[j]);
-            if (!open && !(open = gather_gate(P, smem))) return;
+            if (!open && !(open = !P.turn.gate || warp_gate(P, smem))) return;
             gather_stamp(smem, false, STAMP_STAGED, i);
             for (int to = 0; to < s.tos; ++to) {
                 char *there =
@@ -223,7 +214,7 @@ DEV void gather_take(const Param &P, const Smem<S> &smem, const Hand &self, int 
     const uint32_t credit = credit_place(smem, number);
     uint32_t owed = 0; /* pieces that are stored and not yet credited, in lane 0 */
     int looked = -1;   /* the step of the last one */
-    if (!gather_gate(P, smem)) return;
+    if (P.turn.gate && !warp_gate(P, smem)) return;
     gather_stamp(smem, true, STAMP_GATE);
     for (int i = P.pushes - P.takes, next = self.index; i < P.pushes; ++i) {
         const sg_kernel_step &s = P.push[i];

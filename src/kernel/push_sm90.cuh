@@ -14,16 +14,9 @@
  * Who carries does not credit: the barrier of memory that this takes waits for all that the SM has
  * on its way.  Another warp does, all steps at once of which the block's pieces have arrived. */
 #pragma once
-#include "kernel/shape_sm90.cuh"
+#include "kernel/wait_sm90.cuh"
 
 /* ---- What storers wait for, both here and in store_sm90.cuh ---------------------------------- */
-
-/* False: the gate did not open in time.  Partner: watcher_enter(). */
-template <class S> DEV bool storer_gate(const Param &P, const Smem<S> &smem)
-{
-    progress_wait(P, smem, smem.gate, GATE_OPEN, ROLE_STORER);
-    return progress_acquire(smem.gate) == GATE_OPEN;
-}
 
 /* May something be stored into the own tensor of rank Q?  Partner: watcher_leave(). */
 template <class S> DEV bool storer_may(const Param &P, const Smem<S> &smem, int q)
@@ -282,10 +275,10 @@ DEV void push_credit(const Param &P, const Smem<S> &smem, const Team &team, int 
                 fence_sys();
             else if (P.heralds == 0)
                 fence_gpu();
-            else if (now && raises > 0)
+            else if (now && raises > 0 && !defect_noted(smem))
                 add_release_gpu(s.ticket);
             if (lane == 0) stamp(smem.stamp, role, STAMP_SENT);
-            const bool last = now && raises > 0 && P.heralds == 0 &&
+            const bool last = now && raises > 0 && P.heralds == 0 && !defect_noted(smem) &&
                               (mine.sharers == 1 || count_up(s.ticket, (uint32_t)mine.sharers));
             for (int j = 0; last && j < raises; ++j)
                 raise_fire(P.program,
@@ -332,7 +325,7 @@ DEV void push_rows(const Param &P, const Smem<S> &smem, const Team &team, int sh
         int now = lane_of(next);
         if (lane == now) load(s, cut, next - (upto - pieces), turn);
         while (now >= 0) {
-            if (turn == 0 && P.turn.gate && !storer_gate(P, smem)) {
+            if (turn == 0 && P.turn.gate && !warp_gate(P, smem)) {
                 if (lane == now) mbar_wait(P, smem, smem.pushed, 0, ROLE_STORER);
                 return; /* nothing may come when the block has ended */
             }
@@ -374,7 +367,7 @@ template <class S> DEV void push_by_storers(const Param &P, const Smem<S> &smem,
     launch_wait();
     if (warp == 1)
         push_rows(P, smem, team, share, at, lane);
-    else if (!P.turn.gate || storer_gate(P, smem))
+    else if (!P.turn.gate || warp_gate(P, smem))
         push_credit<S, 1>(P, smem, team, PUSH_ROOM<S>, share, at, smem.raised, STAMP_STORER + 1,
                           lane);
     named_sync(MEET_STORERS, 2 * LANES);

@@ -1,7 +1,7 @@
 /* stages_sm90.cuh -- the ring of stages through which A, B and addends come to the math warps of
  * the Hopper product (gemm_sm90.cuh), for who fills it and who empties it. */
 #pragma once
-#include "kernel/shape_sm90.cuh"
+#include "kernel/wait_sm90.cuh"
 
 /* A position in the stages.  Where there are narrow tiles, each stage has a bit of PARITY: those of
  * narrow tiles are more, FINE ones, in the same memory and by the same barriers. */

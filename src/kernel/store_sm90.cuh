@@ -373,6 +373,7 @@ DEV void storer_raise(const Param &P, const Smem<S> &smem, int wg, const sg_patc
     shared_store(word, finished);
     for (int other = 0; other < part; ++other)
         progress_wait(P, smem, smem.progress + 4 * other, finished, ROLE_STORER);
+    if (defect_noted(smem)) return;
     raises_fire(P, looked, p, number, epoch, counted);
     stamp(smem.stamp, STAMP_STORER + wg, STAMP_RAISED);
 }

@@ -2,7 +2,7 @@
  * waits for the gate, and then for the flags and hellos of all visits of its block.  Partners: the
  * loader and the storers, through words of shared memory. */
 #pragma once
-#include "kernel/shape_sm90.cuh"
+#include "kernel/wait_sm90.cuh"
 
 /* To acquire a flag takes most of a microsecond, which the loader cannot spare every few stages.
  * So another warp runs ahead and counts, in shared memory, how many steps of the list are ready.

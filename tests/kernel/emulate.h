@@ -35,6 +35,8 @@ struct emu_index {
 /* Of the fiber that runs. */
 extern emu_index threadIdx, blockIdx, gridDim, blockDim;
 extern int emu_cluster_blocks;
+/* Roles of a block go on without each other, so nobody is ahead of the bulk engine by a fence. */
+extern bool emu_careless;
 
 /* Enqueues BODY, which every thread calls. */
 cudaError_t emu_launch(const cudaLaunchConfig_t *config, std::function<void(void)> body);

@@ -68,6 +68,8 @@ void emu_memory_fence(void)
     for (int i = 0; i < 32; ++i) lane_of_mine(i)->saw = false;
 }
 
+bool emu_careless;
+
 /* The bulk engine takes the place of ordinary accesses, those in TOUCHES among them. */
 static void handed_over(const launch *run, int block, const std::vector<touch> &touches,
                         uint32_t at, uint32_t bytes, const char *defect)
@@ -77,7 +79,7 @@ static void handed_over(const launch *run, int block, const std::vector<touch> &
         if (t.thread == 0) continue;
         const fiber *const by =
             run->fibers[(size_t)block * (size_t)run->threads + (size_t)t.thread - 1].get();
-        if (by->fences == t.fences) stop(defect);
+        if (by->fences == t.fences && !emu_careless) stop(defect);
     }
 }
 

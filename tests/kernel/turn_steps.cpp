@@ -260,11 +260,13 @@ void try_carry(const carry_ask &ask)
 }
 
 /* A flag does not come for far longer than the roles of a block wait for each other: they go on,
- * one of them is told of, and the run does not end. */
+ * one of them is told of, no flag is raised over what they did, all ranks hear of it, and the run
+ * does not end. */
 void try_impatient(int tm, int tn)
 {
     const std::string what =
         "a block without patience " + std::to_string(tm) + "x" + std::to_string(tn);
+    enum { RAISED0 = 100 };
     const int m = 100, n = 304, k = 200;
     const uint64_t epoch = 9;
     world w(1, epoch, 16000000);
@@ -274,6 +276,7 @@ void try_impatient(int tm, int tn)
     l.rect(0, m, n, k, area(0, 0, 0, m, 0, k), area(0, 1, 0, n, 0, k));
     l.waits(wait_one(0, 5));
     l.store(area(0, 2, 0, m, 0, n));
+    l.raises(0, SG_PER_TILE, RAISED0, 1);
     l.finish(&w, 0, 3, false);
     l.program.place[0] = place_of(a.data(), a.data(), m, k, k);
     l.program.place[1] = place_of(b.data(), b.data(), n, k, k);
@@ -284,12 +287,18 @@ void try_impatient(int tm, int tn)
     expect(g->param.patience == 4000000 * 7, what + ": a second seven times");
     g->param.patience = 1;
     if (!start(g.get(), 0, what)) return;
+    emu_careless = true;
     expect(emu_run(), what + ": goes through");
+    emu_careless = false;
     const sg_kernel_rank &rank = w.of[0]->rank;
     const sg_kernel_trouble &t = w.of[0]->trouble;
     expect(t.kind == SG_KERNEL_STUCK_DEFECT && t.step == 7 && t.flag >= 1 && t.flag <= 3,
            what + ": trouble " + std::to_string(t.kind) + " of " + std::to_string(t.flag));
     expect(rank.epoch == epoch, what + ": ends no run");
+    expect(w.of[0]->abort[0] == epoch, what + ": all are told");
+    const int tiles = ((m + tm - 1) / tm) * ((n + tn - 1) / tn);
+    for (int tile = 0; tile < tiles; ++tile)
+        expect(w.flag(0, 0, RAISED0 + tile) < epoch, what + ": flag " + std::to_string(tile));
 }
 
 /* A thread of the largest grid that has the last of as many rows, or columns, as there may be,

@@ -340,8 +340,11 @@ static void try_tagged_impatient(void)
         expect(emu_run(), t.what + ": goes through without patience");
         for (const auto &m : t.w.of) {
             const bool defect = m->trouble.kind == SG_KERNEL_STUCK_DEFECT;
-            expect(defect || m->trouble.kind == 0, t.what + ": trouble without patience");
-            expect(m->rank.epoch == t.epoch + !defect, t.what + ": ends no run behind a defect");
+            expect(defect || !m->trouble.late, t.what + ": trouble without patience");
+            const bool told = m->abort[0] != 0 || m->abort[1] != 0; /* perhaps behind its end */
+            const bool ended = m->rank.epoch == t.epoch + 1;
+            expect(defect ? told && !ended : told || ended,
+                   t.what + ": ends no run behind a defect, which all are told of");
             stopped += defect;
         }
     }
