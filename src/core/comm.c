@@ -515,9 +515,11 @@ shingle_status shingle_comm_device(const shingle_comm *comm, shingle_device *dev
         return sg_fail(SHINGLE_EINVAL, "no comm, or no place for its device");
     SG_TRY(check_reach(comm));
     const sg_group *const group = comm->group;
-    memset(device_out, 0, sizeof *device_out);
-    if (group->backend->facts == NULL) return SHINGLE_OK;
-    return group->backend->facts(group->self, comm->rank, false, device_out);
+    shingle_device device = {.ranks = 0};
+    if (group->backend->facts != NULL)
+        SG_TRY(group->backend->facts(group->self, comm->rank, false, &device));
+    *device_out = device;
+    return SHINGLE_OK;
 }
 
 shingle_status sg_comm_check_times(const shingle_comm *comm, const char *what)

@@ -128,9 +128,13 @@ extern bool fake_windowless;
 extern bool fake_deaf;
 extern _Atomic bool fake_held;
 
-/* How long the next collective that rank 0 enqueues takes to be; groups aborted
- * while one was being enqueued. */
+/* How long the next collective that rank 0 enqueues takes to be; calls on the communicators of all
+ * ranks, to abort them or about windows, while one was being enqueued. */
 extern _Atomic int fake_slow_us, fake_torn;
+
+/* How often cuBLASLt was asked for algorithms, of which it has two; which of them was run last; how
+ * much longer the first one takes. */
+extern _Atomic int fake_asked, fake_algorithm, fake_first_us;
 
 /* What begins here is memory that peers do not reach. */
 extern const void *fake_apart;

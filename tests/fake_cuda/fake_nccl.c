@@ -146,6 +146,9 @@ static sg_type type_of(ncclDataType_t type)
     return type == ncclFloat32 ? SG_F32 : type == ncclBfloat16 ? SG_BF16 : SG_F16;
 }
 
+_Atomic int fake_slow_us, fake_torn;
+static _Atomic int inside; /* a call that enqueues */
+
 /* ---- Windows: blocks of all ranks, of a size ------------------------------------------------- */
 
 enum { BLOCKS = 256 };
@@ -243,6 +246,7 @@ FAKE ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *memory, size_t b
     if (i == BLOCKS || b == BLOCKS || blocks[b].bytes != bytes) abort();
     if (comm->world->aborted || flags != NCCL_WIN_COLL_SYMMETRIC || memory == NULL) abort();
     hold();
+    fake_torn += inside > 0;
     if (fake_fails()) return ncclSystemError;
     if (depth == 0) return ncclInvalidUsage; /* it would wait for the others */
     windows[i] = (struct ncclWindow_vidmem){comm, memory, bytes, out};
@@ -253,6 +257,7 @@ FAKE ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *memory, size_t b
 FAKE ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t w)
 {
     if (w->comm != comm || comm->world->aborted) abort();
+    fake_torn += inside > 0;
     drop_window(w);
     return ncclSuccess;
 }
@@ -268,9 +273,6 @@ void *__wrap_dlsym(void *handle, const char *name)
 }
 
 /* ---- Groups ---------------------------------------------------------------------------------- */
-
-_Atomic int fake_slow_us, fake_torn;
-static _Atomic int inside;
 
 static ncclResult_t enqueue(what kind, const void *from, void *to, size_t count,
                             ncclDataType_t type, int root, ncclComm_t comm, cudaStream_t stream)

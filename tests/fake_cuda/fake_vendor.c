@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/data.h"
 #include "fake.h"
@@ -18,6 +19,8 @@ typedef struct desc {
     cublasLtEpilogue_t epilogue;
     const void *bias;
 } desc;
+
+_Atomic int fake_asked, fake_algorithm, fake_first_us;
 
 FAKE cublasStatus_t cublasLtCreate(cublasLtHandle_t *out)
 {
@@ -114,8 +117,11 @@ FAKE cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     if (fake_fails()) return CUBLAS_STATUS_INTERNAL_ERROR;
     *count = room < 2 ? room : 2;
     memset(found, 0, (size_t)*count * sizeof *found);
-    for (int i = 0; i < *count; i++) /* one for this shape and these strides */
+    for (int i = 0; i < *count; i++) { /* one for this shape and these strides */
         found[i].algo.data[0] = name_of(a, name_of(b, name_of(c, name_of(e, (uint64_t)i + 1))));
+        found[i].algo.data[1] = (uint64_t)i;
+    }
+    fake_asked++;
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -145,6 +151,7 @@ typedef struct matmul {
     void *c_data;
     desc desc;
     float beta;
+    int algorithm;
 } matmul;
 
 static sg_type lt_type(cudaDataType_t type)
@@ -162,6 +169,7 @@ static bool run_matmul(void *data, bool first)
     const bool bias = m->desc.epilogue == CUBLASLT_EPILOGUE_BIAS ||
                       m->desc.epilogue == CUBLASLT_EPILOGUE_RELU_BIAS;
     (void)first;
+    if (m->algorithm == 0 && fake_first_us > 0) usleep((useconds_t)fake_first_us);
     for (int64_t col = 0; col < (int64_t)m->c.cols; col++)
         for (int64_t row = 0; row < (int64_t)m->c.rows; row++) {
             const int64_t at = col * m->c.pitch + row;
@@ -216,6 +224,7 @@ FAKE cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t
     memcpy(&m.c, e_layout, sizeof m.c);
     memcpy(&m.desc, d, sizeof m.desc);
     memcpy(&m.beta, beta, sizeof m.beta);
+    m.algorithm = fake_algorithm = (int)algo->data[1];
     fake_launches++;
     return fake_enqueue(stream, run_matmul, &m, sizeof m) == cudaSuccess
                ? CUBLAS_STATUS_SUCCESS

@@ -276,6 +276,70 @@ static void ranks_may_have_different_strides(void **state)
     }
 }
 
+/* Runs of a plain product in other forms leave the algorithm that was timed to those in its own,
+ * and the library is asked once for another form, however often they take turns. */
+static void products_keep_their_algorithm(void **state)
+{
+    (void)state;
+    world w;
+    void *far = NULL;
+    open_group(&w, 1, 5);
+    fake_first_us = 2000;
+    assert_true(make_plans(&w, "gemm:bf16:64x64x64:r1", "serial"));
+    fake_first_us = 0;
+    assert_int_equal(shingle_alloc(w.comm[0], (size_t)64 * 80 * 2 + 16, &far), SHINGLE_OK);
+    const shingle_tensors own = {.a = w.a[0], .b = w.b[0][0], .c = w.c[0][0]};
+    shingle_tensors odd = own;
+    shingle_tensors wide = own;
+    odd.a = (char *)far + 16;
+    wide.a = far, wide.a_stride = 80;
+    const shingle_tensors *const turns[] = {&own, &odd, &own, &wide, &own, &wide, &own};
+    const int asked = fake_asked;
+    for (size_t i = 0; i < sizeof turns / sizeof turns[0]; i++) {
+        assert_int_equal(shingle_run_tensors(w.plan[0], turns[i], NULL), SHINGLE_OK);
+        assert_int_equal(fake_algorithm, turns[i] == &own); /* the first one is slow */
+    }
+    assert_int_equal(fake_asked - asked, 2);
+    sync_all(&w);
+    run_right(&w, 1);
+    shingle_free(w.comm[0], far);
+    drop_plans(&w);
+    close_group(&w);
+}
+
+/* A plain product behind a run that waits for other ranks loads no kernel for a form that it was
+ * not made for: that would wait for them, whose runs the same thread has yet to enqueue. */
+static void plain_products_load_nothing_behind_others(void **state)
+{
+    (void)state;
+    world dense;
+    open_group(&dense, RANKS, 5);
+    world apart = dense;
+    world scatter = dense;
+    apart.pad = 8;
+    assert_true(make_plans(&scatter, "gemm_rs:bf16:256x128x64:r4", "fused_out"));
+    assert_true(make_plans(&dense, "gemm:bf16:128x128x64:r4", "serial"));
+    assert_true(make_plans(&apart, "gemm:bf16:128x128x64:r4", "serial"));
+    for (int r = 0; r < RANKS; r++) { /* plans that were made for dense rows get others */
+        shingle_plan *const plan = apart.plan[r];
+        apart.plan[r] = dense.plan[r];
+        dense.plan[r] = plan;
+    }
+    fill(&scatter, 1);
+    fill(&apart, 1);
+    for (int r = 0; r < RANKS; r++) {
+        assert_int_equal(run_rank(&scatter, r, NULL), SHINGLE_OK);
+        if (run_rank(&apart, r, NULL) != SHINGLE_OK) fail_msg("%s", shingle_error());
+    }
+    sync_all(&scatter);
+    expect_right(&scatter, "in front of plain products");
+    expect_right(&apart, "behind a scatter");
+    drop_plans(&apart);
+    drop_plans(&dense);
+    drop_plans(&scatter);
+    close_group(&dense);
+}
+
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
 /* Nothing is freed beside a run that waits for another rank, which the same thread may have to
@@ -377,6 +441,24 @@ static void machines_go_by_the_name_of_the_gpu(void **state)
     fake_name = "NVIDIA H200";
 }
 
+/* What cannot be told is not told by halves. */
+static void devices_are_told_whole(void **state)
+{
+    (void)state;
+    world w;
+    shingle_device device;
+    unsigned char before[sizeof device];
+    memset(&device, UNTOUCHED, sizeof device);
+    memcpy(before, &device, sizeof device);
+    open_group(&w, 1, 5);
+    fake_fail_at(0, cudaErrorUnknown);
+    assert_int_not_equal(shingle_comm_device(w.comm[0], &device), SHINGLE_OK);
+    fake_fail_at(-1, cudaErrorUnknown);
+    assert_memory_equal(&device, before, sizeof device);
+    assert_int_equal(shingle_comm_device(w.comm[0], &device), SHINGLE_OK);
+    close_group(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -386,8 +468,11 @@ int main(void)
         cmocka_unit_test(ranks_have_threads),
         cmocka_unit_test(a_bias_that_nobody_asked_for_is_refused),
         cmocka_unit_test(ranks_may_have_different_strides),
+        cmocka_unit_test(products_keep_their_algorithm),
+        cmocka_unit_test(plain_products_load_nothing_behind_others),
         cmocka_unit_test(memory_is_freed_at_rest),
         cmocka_unit_test(freed_addresses_are_looked_at_again),
+        cmocka_unit_test(devices_are_told_whole),
         cmocka_unit_test(machines_go_by_the_name_of_the_gpu),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

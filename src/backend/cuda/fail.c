@@ -159,7 +159,9 @@ static cudaStream_t behind_all(sg_cuda_rank *rank)
         (void)cudaEventRecord(rank->join[i], rank->lane[i]);
         (void)cudaStreamWaitEvent(last, rank->join[i], 0);
     }
-    if (forks) (void)cudaStreamWaitEvent(last, rank->fork, 0);
+    /* A graph may have captured that event, and be gone. */
+    if (forks && sg_cuda_event_stands(rank->cuda, rank->fork) == cudaErrorNotReady)
+        (void)cudaStreamWaitEvent(last, rank->fork, 0);
     for (uint64_t run = next_marked(rank, rank->first); run < rank->issued;
          run = next_marked(rank, run + 1))
         (void)cudaStreamWaitEvent(last, event_of(rank, run), 0);

@@ -319,13 +319,6 @@ static sg_product_ask ask_for(const sg_cuda_plan *plan, const sg_launch *l)
     return ask;
 }
 
-static bool waits_for_peers(const sg_sched *s)
-{
-    bool waits = s->peers || s->flags > 0;
-    for (int32_t i = 0; i < s->steps; i++) waits |= s->step[i].kind == SG_COLL;
-    return waits;
-}
-
 static shingle_status make_launch(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_plan *plan,
                                   int32_t index)
 {
@@ -338,8 +331,9 @@ static shingle_status make_launch(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_pla
         const sg_product_ask ask = ask_for(plan, l);
         SG_TRY(sg_product_make(rank->vendor, &cuda->choice, &ask, sg_cuda_is_busy(cuda, rank),
                                &step->lt));
-        /* For a run in another form one of our kernels stands by, if others wait for this rank. */
-        if (!waits_for_peers(&plan->bound->sched)) return SHINGLE_OK;
+        /* For a run in another form one of our kernels stands by: the vendor's for that may have to
+         * be loaded, which waits for all that runs here, and that for ranks yet to come. */
+        if (cuda->ranks == 1) return SHINGLE_OK;
         if (!sg_cuda_is_cut_well(&plan->bound->sched, l)) return SHINGLE_OK;
     }
     step->gemm = calloc(1, sizeof *step->gemm);

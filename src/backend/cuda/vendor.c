@@ -130,6 +130,13 @@ typedef struct form {
     uint32_t aligned; /* bytes that all addresses are multiples of */
 } form;
 
+/* How a product in such a form is told to the library, and by which algorithm it is done. */
+typedef struct way {
+    form form;
+    cublasLtMatrixLayout_t a, b, add, c; /* NULL: none yet */
+    cublasLtMatmulAlgo_t algo;
+} way;
+
 struct sg_product {
     sg_vendor *vendor;
     sg_type type;
@@ -137,9 +144,8 @@ struct sg_product {
     bool bias, accumulate, in_place;
     sg_act act;
     cublasLtMatmulDesc_t desc;
-    cublasLtMatrixLayout_t a, b, add, c;
-    cublasLtMatmulAlgo_t algo;
-    form form;
+    way bound; /* as it was made: nothing that comes later changes its algorithm */
+    way other; /* the latest form that this does not fit */
 };
 
 /* The fastest algorithm of a shape. */
@@ -165,14 +171,14 @@ static cudaDataType_t data_type(sg_type type)
     return type == SG_F32 ? CUDA_R_32F : type == SG_BF16 ? CUDA_R_16BF : CUDA_R_16F;
 }
 
-static void drop_layouts(sg_product *p)
+static void drop_way(const sg_product *p, way *w)
 {
     const library *const lib = &p->vendor->lib;
-    if (p->a != NULL) lib->cublasLtMatrixLayoutDestroy(p->a);
-    if (p->b != NULL) lib->cublasLtMatrixLayoutDestroy(p->b);
-    if (p->add != NULL) lib->cublasLtMatrixLayoutDestroy(p->add);
-    if (p->c != NULL) lib->cublasLtMatrixLayoutDestroy(p->c);
-    p->a = p->b = p->add = p->c = NULL;
+    if (w->a != NULL) lib->cublasLtMatrixLayoutDestroy(w->a);
+    if (w->b != NULL) lib->cublasLtMatrixLayoutDestroy(w->b);
+    if (w->add != NULL) lib->cublasLtMatrixLayoutDestroy(w->add);
+    if (w->c != NULL) lib->cublasLtMatrixLayoutDestroy(w->c);
+    *w = (way){.a = NULL};
 }
 
 static shingle_status set(const sg_product *p, cublasLtMatmulDescAttributes_t attribute,
@@ -199,24 +205,23 @@ static shingle_status describe(sg_product *p)
     return set(p, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &type, sizeof type);
 }
 
-static shingle_status lay_out(sg_product *p, const form *f)
+static shingle_status lay_out(const sg_product *p, const form *f, way *w)
 {
     const library *const lib = &p->vendor->lib;
     const cudaDataType_t type = data_type(p->type);
     const uint64_t m = (uint64_t)p->m;
     const uint64_t n = (uint64_t)p->n;
     const uint64_t k = (uint64_t)p->k;
-    drop_layouts(p);
-    LT(lib->cublasLtMatrixLayoutCreate(&p->b, type, k, n, f->b_stride));
-    LT(lib->cublasLtMatrixLayoutCreate(&p->a, type, k, m, f->a_stride));
-    LT(lib->cublasLtMatrixLayoutCreate(&p->add, type, n, m, f->add_stride));
-    LT(lib->cublasLtMatrixLayoutCreate(&p->c, type, n, m, f->c_stride));
-    p->form = *f;
+    LT(lib->cublasLtMatrixLayoutCreate(&w->b, type, k, n, f->b_stride));
+    LT(lib->cublasLtMatrixLayoutCreate(&w->a, type, k, m, f->a_stride));
+    LT(lib->cublasLtMatrixLayoutCreate(&w->add, type, n, m, f->add_stride));
+    LT(lib->cublasLtMatrixLayoutCreate(&w->c, type, n, m, f->c_stride));
+    w->form = *f;
     return SHINGLE_OK;
 }
 
-static shingle_status ask(const sg_product *p, cublasLtMatmulHeuristicResult_t *found, int room,
-                          int *count_out)
+static shingle_status ask(const sg_product *p, const way *w, cublasLtMatmulHeuristicResult_t *found,
+                          int room, int *count_out)
 {
     static const cublasLtMatmulPreferenceAttributes_t operands[4] = {
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
@@ -228,10 +233,10 @@ static shingle_status ask(const sg_product *p, cublasLtMatmulHeuristicResult_t *
         preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &work_bytes, sizeof work_bytes);
     for (int i = 0; i < 4 && status == CUBLAS_STATUS_SUCCESS; i++)
         status = lib->cublasLtMatmulPreferenceSetAttribute(
-            preference, operands[i], &p->form.aligned, sizeof p->form.aligned);
+            preference, operands[i], &w->form.aligned, sizeof w->form.aligned);
     if (status == CUBLAS_STATUS_SUCCESS)
-        status = lib->cublasLtMatmulAlgoGetHeuristic(p->vendor->handle, p->desc, p->b, p->a, p->add,
-                                                     p->c, preference, room, found, count_out);
+        status = lib->cublasLtMatmulAlgoGetHeuristic(p->vendor->handle, p->desc, w->b, w->a, w->add,
+                                                     w->c, preference, room, found, count_out);
     lib->cublasLtMatmulPreferenceDestroy(preference);
     SG_TRY(check(status, "cublasLtMatmulAlgoGetHeuristic"));
     if (*count_out > 0) return SHINGLE_OK;
@@ -240,14 +245,14 @@ static shingle_status ask(const sg_product *p, cublasLtMatmulHeuristicResult_t *
 }
 
 /* WORK is nobody else's until STREAM is past it. */
-static shingle_status multiply(const sg_product *p, const cublasLtMatmulAlgo_t *algo,
+static shingle_status multiply(const sg_product *p, const way *w, const cublasLtMatmulAlgo_t *algo,
                                const sg_operands *o, void *work, cudaStream_t stream)
 {
     const float one = 1;
     const float beta = p->accumulate ? 1 : 0;
     if (p->bias) SG_TRY(set(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &o->bias, sizeof o->bias));
-    LT(p->vendor->lib.cublasLtMatmul(p->vendor->handle, p->desc, &one, o->b, p->b, o->a, p->a,
-                                     &beta, o->add, p->add, o->c, p->c, algo, work, work_bytes,
+    LT(p->vendor->lib.cublasLtMatmul(p->vendor->handle, p->desc, &one, o->b, w->b, o->a, w->a,
+                                     &beta, o->add, w->add, o->c, w->c, algo, work, work_bytes,
                                      stream));
     return SHINGLE_OK;
 }
@@ -280,10 +285,10 @@ static int64_t span(int64_t rows, int64_t cols, int64_t stride)
 static shingle_status make_scratch(const sg_product *p, cudaStream_t stream, scratch *s)
 {
     const int64_t bytes = sg_type_bytes(p->type);
-    const int64_t a = sg_round_up(span(p->m, p->k, p->form.a_stride) * bytes, WHOLE);
-    const int64_t b = sg_round_up(span(p->n, p->k, p->form.b_stride) * bytes, WHOLE);
-    const int64_t add = sg_round_up(span(p->m, p->n, p->form.add_stride) * bytes, WHOLE);
-    const int64_t c = sg_round_up(span(p->m, p->n, p->form.c_stride) * bytes, WHOLE);
+    const int64_t a = sg_round_up(span(p->m, p->k, p->bound.form.a_stride) * bytes, WHOLE);
+    const int64_t b = sg_round_up(span(p->n, p->k, p->bound.form.b_stride) * bytes, WHOLE);
+    const int64_t add = sg_round_up(span(p->m, p->n, p->bound.form.add_stride) * bytes, WHOLE);
+    const int64_t c = sg_round_up(span(p->m, p->n, p->bound.form.c_stride) * bytes, WHOLE);
     const int64_t bias = sg_round_up(p->n * bytes, WHOLE);
     void *memory = NULL;
     SG_CUDA(cudaMalloc(&memory, (size_t)(a + b + add + c + bias) + work_bytes));
@@ -309,7 +314,8 @@ static shingle_status time_one(const sg_product *p, const cublasLtMatmulAlgo_t *
                                const scratch *s, int runs, cudaStream_t stream, float *ms_out)
 {
     SG_CUDA(cudaEventRecord(s->begin, stream));
-    for (int i = 0; i < runs; i++) SG_TRY(multiply(p, algo, &s->operands, s->work, stream));
+    for (int i = 0; i < runs; i++)
+        SG_TRY(multiply(p, &p->bound, algo, &s->operands, s->work, stream));
     SG_CUDA(cudaEventRecord(s->end, stream));
     SG_TRY(sg_cuda_settle(p->vendor->rank));
     SG_CUDA(cudaEventElapsedTime(ms_out, s->begin, s->end));
@@ -322,8 +328,8 @@ static shingle_status take_first(sg_product *p)
 {
     cublasLtMatmulHeuristicResult_t found;
     int count = 0;
-    SG_TRY(ask(p, &found, 1, &count));
-    p->algo = found.algo;
+    SG_TRY(ask(p, &p->bound, &found, 1, &count));
+    p->bound.algo = found.algo;
     return SHINGLE_OK;
 }
 
@@ -339,8 +345,8 @@ static shingle_status search(sg_product *p, cudaStream_t stream, double *us_out)
     int count = 0;
     int winner = 0;
     float least = 1e9f;
-    SG_TRY(ask(p, found, ALGORITHMS, &count));
-    p->algo = found[0].algo;
+    SG_TRY(ask(p, &p->bound, found, ALGORITHMS, &count));
+    p->bound.algo = found[0].algo;
     if (make_scratch(p, stream, &s) != SHINGLE_OK) { /* then the library's first choice it is */
         drop_scratch(p, &s);
         return SHINGLE_OK;
@@ -357,7 +363,7 @@ static shingle_status search(sg_product *p, cudaStream_t stream, double *us_out)
         }
     for (int i = 1; i < count; i++)
         if (best[i] < best[winner]) winner = i;
-    p->algo = found[winner].algo;
+    p->bound.algo = found[winner].algo;
     *us_out = (double)best[winner] * 1e3;
     drop_scratch(p, &s);
     return SHINGLE_OK;
@@ -389,7 +395,8 @@ static shingle_status warm(const sg_product *p, cudaStream_t stream, bool *loade
         drop_scratch(p, &s);
         return SHINGLE_OK;
     }
-    if (status == SHINGLE_OK) status = multiply(p, &p->algo, &s.operands, s.work, stream);
+    if (status == SHINGLE_OK)
+        status = multiply(p, &p->bound, &p->bound.algo, &s.operands, s.work, stream);
     if (status == SHINGLE_OK) status = sg_cuda_settle(p->vendor->rank);
     drop_scratch(p, &s);
     return status;
@@ -402,7 +409,7 @@ static shingle_status choose(sg_product *p, const sg_product_ask *wanted, sg_cho
     sg_choice *known = *list;
     while (known != NULL && !is_same(&known->ask, wanted)) known = known->next;
     if (known != NULL) {
-        p->algo = known->algo;
+        p->bound.algo = known->algo;
         if (busy || (known->devices & current_bit()) != 0) return SHINGLE_OK;
         bool loaded = false;
         SG_TRY(warm(p, stream, &loaded));
@@ -416,7 +423,7 @@ static shingle_status choose(sg_product *p, const sg_product_ask *wanted, sg_cho
     sg_choice *const fresh = calloc(1, sizeof *fresh);
     if (fresh == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory to keep an algorithm");
     *fresh = (sg_choice){
-        .next = *list, .ask = *wanted, .algo = p->algo, .us = us, .devices = current_bit()};
+        .next = *list, .ask = *wanted, .algo = p->bound.algo, .us = us, .devices = current_bit()};
     *list = fresh;
     sg_log(SG_LOG_DEBUG, "cuBLASLt: %lld x %lld x %lld takes %.1f us", (long long)p->m,
            (long long)p->n, (long long)p->k, us);
@@ -428,7 +435,8 @@ static shingle_status choose(sg_product *p, const sg_product_ask *wanted, sg_cho
 void sg_product_free(sg_product *p)
 {
     if (p == NULL) return;
-    drop_layouts(p);
+    drop_way(p, &p->bound);
+    drop_way(p, &p->other);
     if (p->desc != NULL) p->vendor->lib.cublasLtMatmulDescDestroy(p->desc);
     free(p);
 }
@@ -449,7 +457,7 @@ shingle_status sg_product_make(sg_vendor *vendor, sg_choice **list, const sg_pro
                       .act = a->act};
     const form expected = {a->a_stride, a->b_stride, a->add_stride, a->c_stride, a->aligned};
     shingle_status status = describe(p);
-    if (status == SHINGLE_OK) status = lay_out(p, &expected);
+    if (status == SHINGLE_OK) status = lay_out(p, &expected, &p->bound);
     if (status == SHINGLE_OK) status = choose(p, a, list, vendor->rank->service, busy);
     if (status != SHINGLE_OK) {
         sg_product_free(p);
@@ -474,36 +482,42 @@ static form form_of(const sg_operands *o)
                   o->c_stride, alignment(o)};
 }
 
+static bool fits(const way *w, const form *wanted)
+{
+    const form *const f = &w->form;
+    return w->a != NULL && wanted->a_stride == f->a_stride && wanted->b_stride == f->b_stride &&
+           wanted->add_stride == f->add_stride && wanted->c_stride == f->c_stride &&
+           wanted->aligned >= f->aligned;
+}
+
 bool sg_product_fits(const sg_product *p, const sg_operands *o)
 {
     const form wanted = form_of(o);
-    const form *const f = &p->form;
-    return wanted.a_stride == f->a_stride && wanted.b_stride == f->b_stride &&
-           wanted.add_stride == f->add_stride && wanted.c_stride == f->c_stride &&
-           wanted.aligned >= f->aligned;
+    return fits(&p->bound, &wanted);
 }
 
 /* By the library's first choice for that form.  P is as it was if there is none. */
 static shingle_status reshape(sg_product *p, const form *wanted)
 {
-    sg_product next = *p;
+    way next = {.a = NULL};
     cublasLtMatmulHeuristicResult_t found;
     int count = 0;
-    next.a = next.b = next.add = next.c = NULL;
-    shingle_status status = lay_out(&next, wanted);
-    if (status == SHINGLE_OK) status = ask(&next, &found, 1, &count);
-    drop_layouts(status == SHINGLE_OK ? p : &next);
+    shingle_status status = lay_out(p, wanted, &next);
+    if (status == SHINGLE_OK) status = ask(p, &next, &found, 1, &count);
+    drop_way(p, status == SHINGLE_OK ? &p->other : &next);
     SG_TRY(status);
     next.algo = found.algo;
-    *p = next;
+    p->other = next;
     return SHINGLE_OK;
 }
 
 shingle_status sg_product_run(sg_product *p, const sg_operands *o, cudaStream_t stream)
 {
     const form wanted = form_of(o);
+    const bool as_bound = fits(&p->bound, &wanted);
+    const way *const w = as_bound ? &p->bound : &p->other;
     sg_operands to_itself = *o;
     if (o->add == NULL) to_itself.add = o->c;
-    if (!sg_product_fits(p, o)) SG_TRY(reshape(p, &wanted));
-    return multiply(p, &p->algo, &to_itself, p->vendor->work, stream);
+    if (!as_bound && !fits(&p->other, &wanted)) SG_TRY(reshape(p, &wanted));
+    return multiply(p, w, &w->algo, &to_itself, p->vendor->work, stream);
 }

@@ -58,9 +58,11 @@ typedef struct meeting {
     sg_coll_kind kind;
     ncclDataType_t type;
     size_t count, bytes; /* of a rank's share, or of all that an all-reduce sums */
+    size_t unit;         /* bytes of an element */
     bool even;           /* one call of the library, of which the others are known */
-    window *window;      /* of what it needs of all ranks; NULL: not in one */
-    window *own;         /* of a rank's share, as it sends or gets it; NULL: not in one */
+    int64_t *counts; /* if it is not: what each rank said of its parts; NULL: no memory for it */
+    window *window;  /* of what it needs of all ranks; NULL: not in one */
+    window *own;     /* of a rank's share, as it sends or gets it; NULL: not in one */
     size_t offset, own_offset;
 } meeting;
 
@@ -74,6 +76,10 @@ struct sg_collect {
     char name[32];
     bool plain; /* there are no windows, and that was said */
     window *windows;
+
+    /* Read by a rank inside a collective's call, written by a call on all communicators: none of
+     * them is made for two threads. */
+    pthread_rwlock_t calls;
 
     pthread_mutex_t mutex;         /* guards what follows, and the list of windows */
     uint64_t came[SG_LOCAL_RANKS]; /* how many collectives each rank has enqueued */
@@ -100,6 +106,9 @@ bool sg_wait_within(sg_collect *c, void (*call)(sg_collect *c), double limit_us)
 /* The same within c->limit_us, and what came of it in c->result; WHAT: its name in errors. */
 shingle_status sg_wait_for(sg_collect *c, void (*call)(sg_collect *c), const char *what);
 
+/* The same while no rank is inside a collective's call, which it waits for within that limit. */
+shingle_status sg_wait_alone(sg_collect *c, void (*call)(sg_collect *c), const char *what);
+
 shingle_status sg_collect_check(const sg_collect *c, ncclResult_t result, const char *what);
 
 /* What lies in windows, and where all ranks have it (window.c).  NULL: MEMORY of RANK is in
@@ -116,9 +125,16 @@ void sg_window_close(sg_collect *c);
 int sg_window_enter(const sg_collect *c, int rank);
 void sg_window_leave(int device);
 
-/* RANK is about to enqueue ITS collective (meeting.c).  SHINGLE_EMISMATCH: others have enqueued
- * another one in its place, and would wait for this rank for ever. */
-shingle_status sg_meeting_come(sg_collect *c, int rank, const meeting *its);
+/* Collectives that are not even, RANK's part of them: see nccl.c. */
+ncclResult_t sg_collect_ragged(sg_collect *c, int rank, sg_coll_kind kind, ncclDataType_t type,
+                               sg_coll_part self, const sg_coll_part *part, cudaStream_t stream);
+ncclResult_t sg_collect_exchange(sg_collect *c, int rank, ncclDataType_t type,
+                                 const sg_coll_part *part, cudaStream_t stream);
+
+/* RANK is about to enqueue ITS collective of PARTs (meeting.c).  SHINGLE_EMISMATCH: others have
+ * enqueued another one in its place, and would wait for this rank for ever. */
+shingle_status sg_meeting_come(sg_collect *c, int rank, const meeting *its,
+                               const sg_coll_part *part);
 
 /* It could not. */
 void sg_meeting_go(sg_collect *c, int rank);

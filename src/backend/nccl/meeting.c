@@ -7,6 +7,7 @@
  * memory whose contents nobody needs: all that waits ends, and nothing is aborted.  For the same
  * reason a rank is refused another collective than the one that its peers wait in.  Runs of a graph
  * are nobody's to count. */
+#include <stdlib.h>
 
 #include "backend/nccl/library.h"
 
@@ -26,7 +27,29 @@ static bool is_same(const meeting *a, const meeting *b)
            a->own_offset == b->own_offset;
 }
 
-shingle_status sg_meeting_come(sg_collect *c, int rank, const meeting *its)
+/* Of an uneven collective M: what RANK has said of its parts, of each rank how many elements go
+ * there, and how many come from there.  -1: it has not come. */
+static int64_t *counts_of(const sg_collect *c, const meeting *m, int rank)
+{
+    return m->counts + (ptrdiff_t)2 * c->ranks * rank;
+}
+
+/* RANK has come to M with PART.  Without memory for that nobody can come for others. */
+static void note_counts(const sg_collect *c, meeting *m, int rank, const sg_coll_part *part)
+{
+    const int all = 2 * c->ranks * c->ranks;
+    const bool exchange = m->kind == SG_ALL_TO_ALL;
+    if (m->counts == NULL) {
+        m->counts = malloc((size_t)all * sizeof m->counts[0]);
+        for (int i = 0; m->counts != NULL && i < all; i++) m->counts[i] = -1;
+    }
+    if (m->counts == NULL) return;
+    for (int q = 0; q < (exchange ? 2 : 1) * c->ranks; q++)
+        counts_of(c, m, rank)[q] = part[q].count;
+}
+
+shingle_status sg_meeting_come(sg_collect *c, int rank, const meeting *its,
+                               const sg_coll_part *part)
 {
     shingle_status status = SHINGLE_OK;
     uint64_t least = 0;
@@ -51,9 +74,12 @@ shingle_status sg_meeting_come(sg_collect *c, int rank, const meeting *its)
     else
         c->came[rank]++;
     if (status == SHINGLE_OK && number == most && !ahead) {
+        free(at->counts);
         *at = *its;
         at->number = number;
     }
+    if (status == SHINGLE_OK && !its->even && at->number == number && !at->even)
+        note_counts(c, at, rank, part);
     pthread_mutex_unlock(&c->mutex);
     return status;
 }
@@ -73,16 +99,41 @@ static const meeting *find(const sg_collect *c, uint64_t number)
     return m->number == number ? m : NULL;
 }
 
+/* What RANK, which has not come, would say of its PARTS of uneven M, by those who have; the data of
+ * all of them are in SPARE.  Those who are missing exchange nothing with each other.  Returns the
+ * most elements of one; -1: nobody has said. */
+static int64_t parts_of(const sg_collect *c, int rank, const meeting *m, void *spare,
+                        sg_coll_part *parts)
+{
+    const bool exchange = m->kind == SG_ALL_TO_ALL;
+    int64_t most = -1;
+    for (int q = 0; q < 2 * c->ranks; q++) parts[q] = (sg_coll_part){spare, 0};
+    for (int q = 0; q < c->ranks && m->counts != NULL; q++) {
+        const int64_t *const said = counts_of(c, m, q);
+        if (said[0] < 0) continue;
+        for (int x = 0; x < c->ranks && !exchange; x++) parts[x].count = said[x];
+        if (exchange) parts[q].count = said[c->ranks + rank];
+        if (exchange) parts[c->ranks + q].count = said[rank];
+        most = most < 0 ? 0 : most;
+    }
+    for (int q = 0; q < 2 * c->ranks; q++)
+        if (most >= 0 && parts[q].count > most) most = parts[q].count;
+    return most;
+}
+
 /* Memory for what the collectives that RANK misses have in no window.  That of a try before is
  * large enough, since nobody has come to more; to free it would wait for those who wait for
  * RANK. */
-static bool find_spare(sg_collect *c, int rank, uint64_t most)
+static bool find_spare(sg_collect *c, int rank, uint64_t end)
 {
     size_t bytes = 0;
-    for (uint64_t i = c->came[rank]; i < most; i++) {
+    for (uint64_t i = c->came[rank]; i < end; i++) {
         const meeting *const m = find(c, i);
+        sg_coll_part parts[2 * SG_LOCAL_RANKS];
         const bool needs = m != NULL && m->even && (m->window == NULL || m->own == NULL);
-        if (needs && m->bytes > bytes) bytes = m->bytes;
+        const int64_t most = m != NULL && !m->even ? parts_of(c, rank, m, NULL, parts) : 0;
+        const size_t its = needs ? m->bytes : most > 0 ? (size_t)most * m->unit : 0;
+        if (its > bytes) bytes = its;
     }
     if (bytes == 0 || c->spare[rank] != NULL) return true;
     return cudaMalloc(&c->spare[rank], bytes) == cudaSuccess;
@@ -97,6 +148,10 @@ static ncclResult_t attend(sg_collect *c, int rank, const meeting *m, cudaStream
     char *const own = m->own != NULL ? (char *)m->own->seat[rank].memory + m->own_offset
                                      : spare + (size_t)rank * (m->bytes / (size_t)c->ranks);
     const ncclComm_t comm = c->comm[rank];
+    sg_coll_part parts[2 * SG_LOCAL_RANKS];
+    if (!m->even && parts_of(c, rank, m, spare, parts) < 0) return ncclInternalError;
+    if (m->kind == SG_ALL_TO_ALL) return sg_collect_exchange(c, rank, m->type, parts, stream);
+    if (!m->even) return sg_collect_ragged(c, rank, m->kind, m->type, parts[rank], parts, stream);
     if (m->kind == SG_ALL_REDUCE)
         return c->lib.ncclAllReduce(all, all, m->count, m->type, ncclSum, comm, stream);
     if (m->kind == SG_ALL_GATHER)
@@ -110,7 +165,7 @@ static bool attend_all(sg_collect *c, int rank, uint64_t most, cudaStream_t stre
     if (!find_spare(c, rank, most)) return false;
     for (; c->came[rank] < most; c->came[rank]++) {
         const meeting *const m = find(c, c->came[rank]);
-        if (m == NULL || !m->even || attend(c, rank, m, stream) != ncclSuccess) return false;
+        if (m == NULL || attend(c, rank, m, stream) != ncclSuccess) return false;
     }
     return true;
 }
@@ -122,18 +177,20 @@ bool sg_collect_attend(sg_collect *c, void *const *stream)
     if (sg_collect_hangs(c)) return false;
     pthread_mutex_lock(&c->mutex);
     bool windows = c->over;
+    bool all = true; /* that are missing */
     bounds(c, &least, &most);
     for (uint64_t i = least; i < most; i++)
         windows |= find(c, i) != NULL && find(c, i)->window != NULL;
     for (int r = 0; r < c->ranks && windows; r++) {
         const int before = sg_window_enter(c, r);
-        if (!attend_all(c, r, most, stream[r]))
-            sg_log(SG_LOG_ERROR, "%s: nobody could come for rank %d", c->name, r);
+        const bool came = attend_all(c, r, most, stream[r]);
+        if (!came) sg_log(SG_LOG_ERROR, "%s: nobody could come for rank %d", c->name, r);
+        all &= came;
         sg_window_leave(before);
     }
     c->over = windows;
     pthread_mutex_unlock(&c->mutex);
-    return windows;
+    return windows && all;
 }
 
 void sg_meeting_forget(sg_collect *c)
@@ -144,6 +201,10 @@ void sg_meeting_forget(sg_collect *c)
         sg_window_leave(before);
         c->spare[r] = NULL;
         c->came[r] = 0;
+    }
+    for (int i = 0; i < MEETINGS; i++) {
+        free(c->meeting[i].counts);
+        c->meeting[i].counts = NULL;
     }
     c->over = false;
 }

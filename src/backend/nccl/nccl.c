@@ -69,6 +69,7 @@ shingle_status sg_collect_check(const sg_collect *c, ncclResult_t result, const 
 
 static void destroy(sg_collect *c)
 {
+    pthread_rwlock_destroy(&c->calls);
     pthread_mutex_destroy(&c->mutex);
     free(c);
 }
@@ -85,6 +86,7 @@ shingle_status sg_collect_open(int ranks, const int *device, double limit_us,
     sg_collect *const c = calloc(1, sizeof *c);
     if (c == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory for collectives");
     pthread_mutex_init(&c->mutex, NULL);
+    pthread_rwlock_init(&c->calls, NULL);
     c->ranks = ranks;
     c->limit_us = limit_us;
     memcpy(c->device, device, (size_t)ranks * sizeof device[0]);
@@ -168,7 +170,7 @@ shingle_status sg_collect_meet(sg_collect *c, void *const *room, void *const *st
 {
     memcpy(c->room, room, (size_t)c->ranks * sizeof room[0]);
     memcpy(c->stream, stream, (size_t)c->ranks * sizeof stream[0]);
-    return sg_wait_for(c, meet_all, "the first all-to-all");
+    return sg_wait_alone(c, meet_all, "the first all-to-all");
 }
 
 const char *sg_collect_name(const sg_collect *c)
@@ -179,7 +181,7 @@ const char *sg_collect_name(const sg_collect *c)
 /* ---- Collectives ----------------------------------------------------------------------------- */
 
 /* Shares of different sizes: a broadcast or a sum per rank, as one operation. */
-static ncclResult_t run_ragged(sg_collect *c, int rank, sg_coll_kind kind, ncclDataType_t type,
+ncclResult_t sg_collect_ragged(sg_collect *c, int rank, sg_coll_kind kind, ncclDataType_t type,
                                sg_coll_part self, const sg_coll_part *part, cudaStream_t stream)
 {
     ncclResult_t result = c->lib.ncclGroupStart();
@@ -198,7 +200,7 @@ static ncclResult_t run_ragged(sg_collect *c, int rank, sg_coll_kind kind, ncclD
 }
 
 /* What goes to each rank, and where what comes from each arrives, as one operation. */
-static ncclResult_t run_exchange(sg_collect *c, int rank, ncclDataType_t type,
+ncclResult_t sg_collect_exchange(sg_collect *c, int rank, ncclDataType_t type,
                                  const sg_coll_part *part, cudaStream_t stream)
 {
     const sg_coll_part *const arrives = part + c->ranks;
@@ -222,9 +224,9 @@ static shingle_status run(sg_collect *c, int rank, const meeting *its, sg_coll_p
     const ncclDataType_t t = its->type;
     const ncclComm_t comm = c->comm[rank];
     if (kind == SG_ALL_TO_ALL)
-        return sg_collect_check(c, run_exchange(c, rank, t, part, stream), "an all-to-all");
+        return sg_collect_check(c, sg_collect_exchange(c, rank, t, part, stream), "an all-to-all");
     if (!its->even)
-        return sg_collect_check(c, run_ragged(c, rank, kind, t, self, part, stream),
+        return sg_collect_check(c, sg_collect_ragged(c, rank, kind, t, self, part, stream),
                                 "a ragged collective");
     if (kind == SG_ALL_REDUCE)
         return sg_collect_check(c,
@@ -241,27 +243,37 @@ static shingle_status run(sg_collect *c, int rank, const meeting *its, sg_coll_p
                             "ncclReduceScatter");
 }
 
+/* The same, in its turn among those of RANK, unless a graph gets it. */
+static shingle_status enqueue(sg_collect *c, int rank, meeting *its, sg_coll_part self,
+                              const sg_coll_part *part, bool captured, cudaStream_t stream)
+{
+    const bool reduces = its->kind == SG_ALL_REDUCE;
+    if (sg_collect_hangs(c) || c->comm[rank] == NULL)
+        return sg_fail(SHINGLE_EBACKEND, "%s was aborted; recovery renews it", c->name);
+    its->bytes = its->count * its->unit * (size_t)(reduces ? 1 : c->ranks);
+    if (its->even)
+        its->window = sg_window_of(c, rank, reduces ? self.data : part[0].data, &its->offset);
+    if (its->even && !reduces) its->own = sg_window_of(c, rank, self.data, &its->own_offset);
+    if (its->window == NULL) its->offset = 0;
+    if (its->own == NULL) its->own_offset = 0;
+    if (captured) return run(c, rank, its, self, part, stream);
+    SG_TRY(sg_meeting_come(c, rank, its, part));
+    const shingle_status status = run(c, rank, its, self, part, stream);
+    if (status != SHINGLE_OK) sg_meeting_go(c, rank);
+    return status;
+}
+
 shingle_status sg_collect_run(sg_collect *c, int rank, sg_coll_kind kind, sg_type type,
                               sg_coll_part self, const sg_coll_part *part, bool even, bool captured,
                               void *stream)
 {
     static const ncclDataType_t types[SG_TYPES] = {
         [SG_F32] = ncclFloat32, [SG_BF16] = ncclBfloat16, [SG_F16] = ncclFloat16};
-    const int bytes = type == SG_F32 ? 4 : 2;
-    const bool reduces = kind == SG_ALL_REDUCE;
-    if (sg_collect_hangs(c) || c->comm[rank] == NULL)
-        return sg_fail(SHINGLE_EBACKEND, "%s was aborted; recovery renews it", c->name);
     meeting its = {.kind = kind, .type = types[type], .count = (size_t)self.count};
-    its.bytes = its.count * (size_t)bytes * (size_t)(reduces ? 1 : c->ranks);
-    its.even = reduces || even;
-    if (its.even)
-        its.window = sg_window_of(c, rank, reduces ? self.data : part[0].data, &its.offset);
-    if (its.even && !reduces) its.own = sg_window_of(c, rank, self.data, &its.own_offset);
-    if (its.window == NULL) its.offset = 0;
-    if (its.own == NULL) its.own_offset = 0;
-    if (captured) return run(c, rank, &its, self, part, stream);
-    SG_TRY(sg_meeting_come(c, rank, &its));
-    const shingle_status status = run(c, rank, &its, self, part, stream);
-    if (status != SHINGLE_OK) sg_meeting_go(c, rank);
+    its.unit = type == SG_F32 ? 4 : 2;
+    its.even = kind == SG_ALL_REDUCE || even;
+    pthread_rwlock_rdlock(&c->calls);
+    const shingle_status status = enqueue(c, rank, &its, self, part, captured, stream);
+    pthread_rwlock_unlock(&c->calls);
     return status;
 }

@@ -49,6 +49,23 @@ bool sg_wait_within(sg_collect *c, void (*call)(sg_collect *c), double limit_us)
     return await(c, until_us);
 }
 
+shingle_status sg_wait_alone(sg_collect *c, void (*call)(sg_collect *c), const char *what)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    const double ns = (double)until.tv_nsec + c->limit_us * 1e3;
+    until.tv_sec += (time_t)(ns / 1e9);
+    until.tv_nsec = (long)(ns - 1e9 * (double)(time_t)(ns / 1e9));
+    if (pthread_rwlock_timedwrlock(&c->calls, &until) != 0)
+        return sg_fail(SHINGLE_ETIMEOUT,
+                       "%s: a collective's call has not come back for %g s, and %s "
+                       "waits for it",
+                       c->name, c->limit_us / 1e6, what);
+    const shingle_status status = sg_wait_for(c, call, what);
+    pthread_rwlock_unlock(&c->calls);
+    return status;
+}
+
 shingle_status sg_wait_for(sg_collect *c, void (*call)(sg_collect *c), const char *what)
 {
     if (sg_wait_within(c, call, c->limit_us)) return sg_collect_check(c, c->result, what);

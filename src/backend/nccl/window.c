@@ -2,8 +2,9 @@
  *
  * Registering is a call of all ranks, each of which waits for the others: one thread makes it for
  * all in a group, when all have their blocks.  So the first rank that asks for a block of a size
- * gets those of the others made, too.  Where that fails, there are no more windows in this group: a
- * rank with one and a rank without would not understand each other. */
+ * gets those of the others made, too; while it does, no rank enqueues a collective.  Where that
+ * fails, there are no more windows in this group: a rank with one and a rank without would not
+ * understand each other. */
 #include <stdlib.h>
 
 #include "backend/nccl/library.h"
@@ -106,7 +107,7 @@ shingle_status sg_collect_get(sg_collect *c, int rank, size_t bytes, void **memo
     while (w != NULL && (w->bytes != bytes || w->seat[rank].taken)) w = w->next;
     if (w == NULL && !c->plain) {
         c->bytes = bytes;
-        SG_TRY(sg_wait_for(c, make, "ncclCommWindowRegister"));
+        SG_TRY(sg_wait_alone(c, make, "ncclCommWindowRegister"));
         w = c->window;
     }
     if (w == NULL) return SHINGLE_OK;
@@ -145,7 +146,14 @@ bool sg_collect_put(sg_collect *c, int rank, const void *memory, bool stays)
     pthread_mutex_unlock(&c->mutex);
     if (last == NULL) return found;
     c->window = last;
-    (void)sg_wait_within(c, drop_window, c->limit_us);
+    c->result = ncclSuccess;
+    if (sg_wait_alone(c, drop_window, "ncclCommWindowDeregister") == SHINGLE_OK ||
+        sg_collect_hangs(c))
+        return true;
+    pthread_mutex_lock(&c->mutex); /* for the next one who asks */
+    last->next = c->windows;
+    c->windows = last;
+    pthread_mutex_unlock(&c->mutex);
     return true;
 }
 
