@@ -57,7 +57,15 @@ static bool same_strategy(const char *a, const char *b)
     return length == strcspn(b, "{") && strncmp(a, b, length) == 0;
 }
 
-/* The strategies of PLAN's candidates, each with its best predicted knobs. */
+/* Does candidate C stand for its strategy rather than KNOWN, which is predicted at BEST? */
+static bool replaces(const shingle_candidate *c, const row *known, double best)
+{
+    if (c->chosen || known->chosen) return c->chosen != 0;
+    if (c->declined != NULL) return false;
+    return known->declined != NULL || c->predicted_us < best;
+}
+
+/* The strategies of PLAN's candidates, each with the chosen knobs or its best predicted ones. */
 static void collect(const shingle_plan *plan, bool all, outcome *t)
 {
     const int count = shingle_plan_candidates(plan);
@@ -69,9 +77,9 @@ static void collect(const shingle_plan *plan, bool all, outcome *t)
         if (!all && !c.chosen) continue;
         int at = 0;
         while (at < t->rows && !same_strategy(t->row[at].strategy, c.strategy)) at++;
-        if (at < t->rows && c.predicted_us >= best[at] && !c.chosen) continue;
+        if (at < t->rows && !replaces(&c, &t->row[at], best[at])) continue;
         if (at < t->rows) free(t->row[at].strategy);
-        if (at < t->rows && t->row[at].chosen) c.chosen = 1;
+        if (at < t->rows) free(t->row[at].declined);
         if (at == t->rows) t->rows++;
         t->row[at] = (row){.strategy = out_copy(c.strategy),
                            .declined = c.declined != NULL ? out_copy(c.declined) : NULL,
@@ -136,7 +144,9 @@ static int fill(const request *q, const shingle_machine *machine, outcome *t)
         out_progress("simulating %d of %d: %s", i + 1, t->rows, t->row[i].strategy);
         code = simulate(q, machine, &t->row[i]);
     }
-    if (code == CLI_OK && q->strategy == NULL) code = ask_rule(q, machine, t);
+    /* Where a strategy is asked for, nobody asks the rule. */
+    const bool asked = q->strategy != NULL || group_env("SHINGLE_STRATEGY") != NULL;
+    if (code == CLI_OK && !asked) code = ask_rule(q, machine, t);
     out_progress_end();
     qsort(t->row, (size_t)t->rows, sizeof *t->row, by_time);
     return code;

@@ -83,7 +83,7 @@ static const field fields[] = {
     MAY_REAL(vendor, 0.01, 10),
     MAY_REAL(burst, 1, 10),
     MAY_REAL(vendor_burst, 1, 10),
-    MAY_REAL(burst_us, 0, 1e9),
+    MAY_REAL(burst_us, 0, 999999999),
     MAY_REAL(gemm_by_copy, 1, 100),
     MAY_REAL(vendor_by_copy, 1, 100),
     MAY_REAL(push_kb, 0, 1e6),

@@ -177,6 +177,11 @@ int sg_machine_few_coll_sms(const sg_machine *machine);
  * worker, as on a CPU. */
 int sg_machine_held_sms(const sg_machine *machine);
 
+/* What a tile of ROWS x COLS takes, in units of its own products: no kernel multiplies fewer rows
+ * than the lowest tile of the file has, or fewer than 32 columns; at least 1, and 1 where workers
+ * take any. */
+double sg_machine_tile_part(const sg_machine *machine, double rows, double cols);
+
 /* The word of the file. */
 const char *sg_topology_name(sg_topology topology);
 

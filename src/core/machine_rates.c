@@ -80,6 +80,17 @@ int sg_machine_held_sms(const sg_machine *m)
     return m->pool > 0 ? 0 : m->sms;
 }
 
+double sg_machine_tile_part(const sg_machine *m, double rows, double cols)
+{
+    static const double least_cols = 32;
+    double least_rows = 0;
+    if (m->pool > 0) return 1;
+    for (int i = 0; i < m->tiles; i++)
+        if (i == 0 || m->tile[i].m < least_rows) least_rows = m->tile[i].m;
+    return (rows < least_rows ? least_rows / rows : 1) *
+           (cols < least_cols ? least_cols / cols : 1);
+}
+
 void sg_machine_plain(sg_machine *machine_out)
 {
     *machine_out = (sg_machine){

@@ -20,10 +20,7 @@
 #include "core/race.h"
 #include "core/sim.h"
 
-enum {
-    MOST_MEASURED = SG_RACE_PLANS - 1, /* beside serial */
-    FEW_RANKS = 64 /* beyond, a candidate takes seconds: each strategy's first proposal alone */
-};
+enum { MOST_MEASURED = SG_RACE_PLANS - 1 }; /* beside serial */
 
 /* Predictions that differ by less, relatively, say nothing about which plan is faster: the strategy
  * that stands first in strategies.h, a simpler one, is taken. */
@@ -89,7 +86,7 @@ static shingle_status add_proposals(chooser *c, const sg_strategy *strategy, int
         sg_strategy_propose_next(strategy, c->problem, c->machine, skipped, sets, &reason);
     SG_ASSERT(count <= SG_MAX_KNOB_SETS);
     if (count == 0) return add_candidate(c, strategy, NULL, why);
-    const int most = c->problem->ranks > FEW_RANKS ? 1 : count;
+    const int most = sg_strategy_is_quick(c->problem, c->machine) ? count : 1;
     for (int i = 0; i < most; i++) SG_TRY(add_candidate(c, strategy, &sets[i], NULL));
     return SHINGLE_OK;
 }
@@ -452,8 +449,10 @@ static void explain(const chooser *c, int chosen, const sg_effort *e, const char
     sg_text_add(&t, "%s %s %.1f us", winner->text, how, us);
     const int serial = c->serial >= 0 ? c->serial : chosen;
     const double serial_us = time_of(&c->candidate[serial], measured);
-    if (serial != chosen && applies(&c->candidate[serial]))
-        sg_text_add(&t, ", serial %.1f us (%.2f x)", serial_us, us > 0 ? serial_us / us : 1);
+    if (serial != chosen && applies(&c->candidate[serial])) {
+        sg_text_add(&t, ", serial %.1f us", serial_us);
+        if (us > 0) sg_text_add(&t, " (%.2f x)", serial_us / us);
+    }
     if (c->reproducible) sg_text_add(&t, "; reproducible, as are %d of %d", kept(c), c->candidates);
     const char *const by = asked != NULL ? asked : e->by == SG_BY_RULE ? c->rule : NULL;
     if (by != NULL) {

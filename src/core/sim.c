@@ -203,7 +203,8 @@ static void no_latency(sg_machine *m)
 static void no_contention(sg_machine *m)
 {
     m->push_part = 0;
-    m->gemm_by_copy = m->gemm_by_coll = m->copy_by_gemm = m->coll_by_gemm = 0;
+    m->gemm_by_copy = m->vendor_by_copy = m->gemm_by_coll = 0;
+    m->copy_by_gemm = m->coll_by_gemm = 0;
 }
 
 static void no_links(sg_machine *m)

@@ -207,7 +207,8 @@ static double visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
     const int32_t width = sg_walk_width(p, l->tile_n);
     const double cols = (double)(call ? p->cols : sg_round_up(p->cols, width));
     const double depth = (double)(p->k1 - p->k0);
-    const double flops = depth > 0 ? sg_problem_flops(s->problem, rows, cols, depth) : 0;
+    const double part = call ? 1 : sg_machine_tile_part(machine, l->tile_m, width);
+    const double flops = depth > 0 ? part * sg_problem_flops(s->problem, rows, cols, depth) : 0;
     const double rate = flops_us(machine, s->problem) * shape_of(machine, l->tile_m, width).rate;
     const double product =
         with_burst(machine, machine->burst, m->now, flops * machine->sms / (rate * tiles));

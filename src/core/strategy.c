@@ -48,10 +48,20 @@ static int64_t tiles_along(const sg_problem *p, int32_t extent)
     return tiles;
 }
 
+bool sg_strategy_is_quick(const sg_problem *p, const sg_machine *machine)
+{
+    enum { RANKS = 64, TILES = 1 << 20 };
+    const sg_tile *const tile = &machine->tile[0];
+    const double down = (double)sg_ceil_div(p->m, tile->m);
+    const double across = (double)sg_ceil_div(p->n, tile->n);
+    return p->ranks <= RANKS && down * across <= TILES;
+}
+
 double sg_tile_us(const sg_problem *p, const sg_machine *machine, const sg_tile *tile)
 {
     const double rate = machine->gemm_tflops[p->type] * (tile->rate > 0 ? tile->rate : 1);
-    const double flops = sg_problem_flops(p, tile->m, tile->n, (double)p->k);
+    const double part = p->call ? 1 : sg_machine_tile_part(machine, tile->m, tile->n);
+    const double flops = part * sg_problem_flops(p, tile->m, tile->n, (double)p->k);
     return flops * machine->sms / (rate * 1e6) + machine->visit_us;
 }
 

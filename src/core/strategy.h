@@ -58,6 +58,10 @@ int sg_strategy_propose(const sg_strategy *strategy, const sg_problem *problem,
 int sg_strategy_propose_next(const sg_strategy *strategy, const sg_problem *problem,
                              const sg_machine *machine, int skipped, sg_knobs *sets, sg_text *why);
 
+/* Can all proposals for PROBLEM be priced in little time?  Otherwise, with many ranks or tiles, one
+ * of them takes seconds, and the first one of each strategy has to do. */
+bool sg_strategy_is_quick(const sg_problem *problem, const sg_machine *machine);
+
 /* What a tile of PROBLEM's product takes, over all of k: for who compares shapes of tiles. */
 double sg_tile_us(const sg_problem *problem, const sg_machine *machine, const sg_tile *tile);
 

@@ -324,14 +324,16 @@ static void products_keep_their_form(void **state)
     bool reached = true;
     int failed = 0;
     open_group(&dense, 1, 5);
-    world apart = dense;
-    apart.pad = 8;
+    world apart = dense, far = dense;
+    apart.pad = 8, far.pad = 16;
     assert_true(make_plans(&dense, "gemm:bf16:16x16x16:r1", "serial"));
     assert_true(make_plans(&apart, "gemm:bf16:16x16x16:r1", "serial"));
-    shingle_plan *const own = apart.plan[0];
-    apart.plan[0] = dense.plan[0];
+    assert_true(make_plans(&far, "gemm:bf16:16x16x16:r1", "serial"));
+    shingle_plan *const own[2] = {apart.plan[0], far.plan[0]};
+    apart.plan[0] = far.plan[0] = dense.plan[0];
     for (int call = 0; reached; call++) {
         run_right(&dense, 1);
+        run_right(&far, 1); /* the latest other form */
         fill(&apart, 2);
         fake_fail_at(call, cudaErrorUnknown);
         const bool ran = run_rank(&apart, 0, NULL) == SHINGLE_OK;
@@ -346,7 +348,8 @@ static void products_keep_their_form(void **state)
         run_right(&apart, 4);
     }
     assert_true(failed > 6); /* four layouts, and what their algorithm takes */
-    apart.plan[0] = own;
+    apart.plan[0] = own[0], far.plan[0] = own[1];
+    drop_plans(&far);
     drop_plans(&apart);
     drop_plans(&dense);
     close_group(&dense);

@@ -25,8 +25,9 @@ static double gbps_of(double blocks, double us)
     return blocks * block_bytes / (us * 1e3);
 }
 
-static double price(const char *problem, const char *strategy, const sg_machine *machine)
+static sg_sim_result parts_of(const char *problem, const char *strategy, const sg_machine *machine)
 {
+    const sg_sim_options options = {.parts = true};
     sg_simulator *const simulator = sg_simulator_new();
     const sg_strategy *of = NULL;
     sg_problem p;
@@ -36,11 +37,16 @@ static double price(const char *problem, const char *strategy, const sg_machine 
     assert_non_null(simulator);
     assert_int_equal(sg_problem_parse(problem, &p), SHINGLE_OK);
     if (sg_strategy_parse(strategy, &of, NULL, &knobs, &given) != SHINGLE_OK ||
-        sg_simulate_built(simulator, &p, of, &knobs, machine, NULL, &result) != SHINGLE_OK)
+        sg_simulate_built(simulator, &p, of, &knobs, machine, &options, &result) != SHINGLE_OK)
         fail_msg("%s", shingle_error());
     sg_problem_free(&p);
     sg_simulator_free(simulator);
-    return result.us;
+    return result;
+}
+
+static double price(const char *problem, const char *strategy, const sg_machine *machine)
+{
+    return parts_of(problem, strategy, machine).us;
 }
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
@@ -272,6 +278,38 @@ static void tiles_in_turn_wait_beside_others(void **state)
 
 /* SMs without a tile leave power to the others: in a launch of few tiles,
  * and at the end of another. */
+/* A lower tile takes what the lowest one of the file takes, and a narrow one what 32 columns take:
+ * no GPU has a kernel for less.  Workers of a pool do. */
+static void tiles_have_a_least_size(void **state)
+{
+    (void)state;
+    sg_machine m = quiet(4);
+    const double whole = price("gemm:f32:64x64x64:r1", ALONE, &m);
+    expect_us(price("gemm:f32:16x64x64:r1", "alone{tile_m=16,tile_n=64}", &m), whole);
+    expect_us(price("gemm:f32:64x8x64:r1", "alone{tile_m=64,tile_n=8}", &m), whole / 2);
+    expect_us(price("gemm:f32:1x1x64:r1", "alone{tile_m=1,tile_n=1}", &m), whole / 2);
+    assert_true(sg_machine_tile_part(&m, 64, 32) == 1 && sg_machine_tile_part(&m, 16, 16) == 8);
+    m.pool = 4;
+    assert_true(sg_machine_tile_part(&m, 16, 16) == 1);
+}
+
+/* What copies cost the vendor's product is contention, as it is of ours. */
+static void vendors_contend_as_others(void **state)
+{
+    (void)state;
+    static const char *const ring =
+        "ring{sub=2,split=0,blocks=100,tile_m=128,tile_n=128,both=0,vendor=1,taper=0}";
+    static const char *const problem = "gemm_rs:bf16:8192x8192x2048:r4";
+    sg_machine m;
+    sg_machine_plain(&m);
+    const sg_sim_result calm = parts_of(problem, ring, &m);
+    m.vendor_by_copy = 1.5;
+    const sg_sim_result beside = parts_of(problem, ring, &m);
+    assert_true(beside.us > 1.05 * calm.us);
+    assert_true(beside.contention_us > 0.8 * (beside.us - calm.us)); /* some of it hides latency */
+    expect_us(beside.exposed_us, calm.exposed_us);
+}
+
 static void few_tiles_go_faster(void **state)
 {
     (void)state;
@@ -443,6 +481,8 @@ int main(void)
         cmocka_unit_test(wide_addends_count_twice),
         cmocka_unit_test(tiles_of_some_shapes_hide_addends),
         cmocka_unit_test(tiles_in_turn_wait_beside_others),
+        cmocka_unit_test(tiles_have_a_least_size),
+        cmocka_unit_test(vendors_contend_as_others),
         cmocka_unit_test(few_tiles_go_faster),
         cmocka_unit_test(the_vendor_has_a_burst_of_its_own),
         cmocka_unit_test(pushes_take_from_the_product),
