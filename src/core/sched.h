@@ -364,6 +364,13 @@ typedef void (*sg_access_fn)(void *context, const sg_access *access);
 void sg_step_access(const sg_sched *s, int32_t step, const sg_visit *visit, sg_access_fn visitor,
                     void *context);
 
+/* How many copies by SMs, from STEP on, a backend may carry out together, in one launch: they stand
+ * side by side in one lane and lead from one buffer of the rank to another one of its own, so that
+ * none reads what another has stored; the first alone waits for anything, and none raises.  What is
+ * after one of them may be after all.  0: STEP is one of those, and not the first; 1: there is
+ * STEP alone, of whatever kind.  (sched_copies.c) */
+int32_t sg_sched_copies(const sg_sched *s, int32_t step);
+
 /* Bytes of an element of buffer BUF. */
 int sg_sched_element_bytes(const sg_sched *s, int buf);
 

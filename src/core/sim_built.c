@@ -336,7 +336,9 @@ static bool is_image(likeness *l)
         x->baked != y->baked)
         return false;
     for (int32_t i = 0; i < x->steps; i++)
-        if (!same_step(l, &x->step[i], &y->step[i])) return false;
+        if (!same_step(l, &x->step[i], &y->step[i]) ||
+            (sg_sched_copies(x, i) == 0) != (sg_sched_copies(y, i) == 0))
+            return false;
     return true;
 }
 

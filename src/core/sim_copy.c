@@ -63,6 +63,16 @@ static double norm_bytes(const sg_sched *s, const sg_step *step)
     return bytes;
 }
 
+/* What copies that go together with copy FIRST, and stay on the rank as it does, read and store. */
+static double joined_bytes(const sg_sched *s, int32_t first)
+{
+    const int32_t end = first + sg_sched_copies(s, first);
+    double bytes = 0;
+    for (int32_t i = first + 1; i < end; i++)
+        bytes += 2 * sg_sim_area_bytes(s, &s->step[i].u.copy.src);
+    return bytes;
+}
+
 /* Copies by SMs, sums and norms: a kernel on some SMs that reads, adds and stores. */
 void sg_sim_run_kernel(sg_sim *m, sg_sim_agent *a, const sg_step *step)
 {
@@ -77,7 +87,8 @@ void sg_sim_run_kernel(sg_sim *m, sg_sim_agent *a, const sg_step *step)
         return;
     }
     double bytes = norm_bytes(s, step);
-    if (step->kind == SG_COPY) bytes = sg_sim_area_bytes(s, &step->u.copy.src);
+    if (step->kind == SG_COPY)
+        bytes = sg_sim_area_bytes(s, &step->u.copy.src) + joined_bytes(s, a->step);
     for (int32_t i = 0; step->kind == SG_REDUCE && i < step->u.reduce.adds; i++)
         bytes += sg_sim_area_bytes(s, &s->add[step->u.reduce.add0 + i].area);
     for (int32_t i = step->to0; i < step->to0 + step->tos; i++)

@@ -273,16 +273,21 @@ void sg_sim_end_step(sg_sim *m, sg_sim_agent *a, double end)
     sg_sim_rank *const r = &m->rank[a->rank];
     const sg_sched *const s = &m->sched[a->rank];
     const sg_step *const step = &s->step[a->step];
-    sg_sim_step *const state = &m->steps[r->step0 + a->step];
+    sg_sim_step *state = &m->steps[r->step0 + a->step];
     for (int32_t i = step->raise0; step->kind != SG_GEMM && i < step->raise0 + step->raises; i++) {
         const double seen = end + seen_us(m, step, a->rank, s->raise[i].at);
         sg_sim_raise(m, a->rank, &s->raise[i], 0, 1, seen);
     }
     tell_step(m, a, end);
     end_sms(m, a);
-    state->end_us = end;
     if (r->end_us < end) r->end_us = end;
-    sg_sim_wake(m, &state->parked, end);
+    /* On a GPU, copies that go together end as one. */
+    const int32_t count = m->machine->pool > 0 ? 1 : sg_sched_copies(s, a->step);
+    for (int32_t i = 0; i < count; i++) {
+        state = &m->steps[r->step0 + a->step + i];
+        state->end_us = end;
+        sg_sim_wake(m, &state->parked, end);
+    }
     a->step = state->next;
     a->settled = 0;
     a->seen_us = 0;

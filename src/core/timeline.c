@@ -307,14 +307,26 @@ static sg_track track_of(const sg_sched *s, const sg_span *span, sg_does does)
                                                                     : SG_TRACK_LINK;
 }
 
+/* Of copies that go together the first stands for all (sg_sim_end_step). */
+static sg_owners owners_of_copies(sg_owners_index *index, int32_t first, int32_t count)
+{
+    sg_owners all = sg_owners_of_step(index, first);
+    for (int32_t i = first + 1; i < first + count; i++) {
+        const sg_owners more = sg_owners_of_step(index, i);
+        if (more.one != all.one) all.one = -1;
+        all.mask |= more.mask;
+    }
+    return all;
+}
+
 static sg_owners owners_of(const sg_sched *s, sg_owners_index *index, const sg_span *span,
-                           sg_does does)
+                           sg_does does, bool by_gpu)
 {
     if (does == SG_DOES_WAIT || span->step < 0) return (sg_owners){0, -1};
     if (s->step[span->step].kind == SG_GEMM && span->patch >= 0)
         return sg_owners_of_visits(s, span->step, span->patch, span->tile0,
                                    span->tiles > 0 ? span->tiles : 1);
-    return sg_owners_of_step(index, span->step);
+    return owners_of_copies(index, span->step, by_gpu ? sg_sched_copies(s, span->step) : 1);
 }
 
 static void take_span(void *context, const sg_span *span)
@@ -339,7 +351,7 @@ static void take_span(void *context, const sg_span *span)
         .end_us = span->end_us,
         .share = share < 1 ? share : 1,
         .bytes = (int64_t)span->bytes,
-        .owners = owners_of(s, to->index[row], span, does),
+        .owners = owners_of(s, to->index[row], span, does, to->timeline->workers == 0),
         .step = span->step,
         .patch = span->step >= 0 ? span->patch : -1,
         .tile0 = span->tile0,
