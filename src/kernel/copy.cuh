@@ -64,10 +64,14 @@ struct Deal {
     uint32_t cols;               /* of a row */
 };
 
+DEV Deal deal_among(uint32_t cols, uint32_t me, uint32_t all)
+{
+    return Deal{me / cols, me % cols, all / cols, all % cols, cols};
+}
+
 DEV Deal deal_begin(uint32_t cols)
 {
-    const uint32_t me = blockIdx.x * blockDim.x + threadIdx.x, all = gridDim.x * blockDim.x;
-    return Deal{me / cols, me % cols, all / cols, all % cols, cols};
+    return deal_among(cols, blockIdx.x * blockDim.x + threadIdx.x, gridDim.x * blockDim.x);
 }
 
 DEV void deal_step(Deal &d)
@@ -76,13 +80,14 @@ DEV void deal_step(Deal &d)
     if (d.col >= d.cols) d.col -= d.cols, ++d.row;
 }
 
-/* ROWS of ROW_BYTES by all threads of the grid, past the L1, in units of 16, 4 or 2 bytes: no
- * element is smaller. */
-template <class Unit>
+/* ROWS of ROW_BYTES by all threads of the grid, or of this block ALONE, past the L1, in units of
+ * 16, 4 or 2 bytes: no element is smaller. */
+template <class Unit, bool ALONE>
 DEV void copy_rows(const Spot &from, const Spot &to, uint32_t rows, int64_t row_bytes)
 {
     if (row_bytes <= 0) return;
-    Deal load = deal_begin((uint32_t)(row_bytes / (int64_t)sizeof(Unit))), store = load;
+    const uint32_t cols = (uint32_t)(row_bytes / (int64_t)sizeof(Unit));
+    Deal load = ALONE ? deal_among(cols, threadIdx.x, blockDim.x) : deal_begin(cols), store = load;
     while (load.row < rows) {
         Unit v[4];
 #pragma unroll
@@ -95,16 +100,17 @@ DEV void copy_rows(const Spot &from, const Spot &to, uint32_t rows, int64_t row_
     }
 }
 
+template <bool ALONE = false>
 DEV void copy_any(const Spot &from, const Spot &to, int rows, int64_t row_bytes)
 {
     const uintptr_t odd = (uintptr_t)from.data | (uintptr_t)to.data | (uintptr_t)from.pitch |
                           (uintptr_t)to.pitch | (uintptr_t)row_bytes;
     if (odd % 16 == 0)
-        copy_rows<uint4>(from, to, (uint32_t)rows, row_bytes);
+        copy_rows<uint4, ALONE>(from, to, (uint32_t)rows, row_bytes);
     else if (odd % 4 == 0)
-        copy_rows<uint32_t>(from, to, (uint32_t)rows, row_bytes);
+        copy_rows<uint32_t, ALONE>(from, to, (uint32_t)rows, row_bytes);
     else
-        copy_rows<uint16_t>(from, to, (uint32_t)rows, row_bytes);
+        copy_rows<uint16_t, ALONE>(from, to, (uint32_t)rows, row_bytes);
 }
 
 /* ---- Tagged data ----------------------------------------------------------------------------- */
@@ -194,4 +200,30 @@ DEV void copy_step(const sg_kernel_program &program, const sg_kernel_step &s, in
         copy_any(from, to, s.src.rows, row_bytes);
     }
     step_leave(program, s);
+}
+
+/* Of COUNT copies of ROWS rows together, this block's part of the rows: as many as any other's,
+ * however few rows each copy has. */
+DEV void copy_moves(const sg_kernel_program &program, const sg_kernel_move *move, int count,
+                    int64_t rows, int half)
+{
+    const int64_t first = rows * blockIdx.x / gridDim.x, end = rows * (blockIdx.x + 1) / gridDim.x;
+    int at = 0; /* the last copy that begins no later than at `first` */
+    for (int behind = count; behind - at > 1;) {
+        const int middle = at + (behind - at) / 2;
+        if (move[middle].row <= first)
+            at = middle;
+        else
+            behind = middle;
+    }
+    for (; at < count && move[at].row < end; ++at) {
+        const sg_kernel_move &m = move[at];
+        const int64_t x0 = first > m.row ? first - m.row : 0;
+        const int64_t x1 = end - m.row < m.src.rows ? end - m.row : m.src.rows;
+        if (x0 >= x1) continue;
+        Spot from = spot_of(program, m.src, half, false), to = spot_of(program, m.to, half, false);
+        from.data += x0 * from.pitch, to.data += x0 * to.pitch;
+        copy_any<true>(from, to, (int)(x1 - x0),
+                       (int64_t)m.src.cols * element_bytes(program, program.place[m.src.buf]));
+    }
 }

@@ -382,6 +382,18 @@ cudaError_t sg_kernel_flag(const sg_kernel_program *program, const sg_kernel_ste
 cudaError_t sg_kernel_copy(const sg_kernel_program *program, const sg_kernel_step *step, int blocks,
                            unsigned how, cudaStream_t stream);
 
+/* One of several copies that are carried out together. */
+typedef struct sg_kernel_move {
+    struct sg_area src, to; /* of one shape, in memory of this rank */
+    int64_t row;            /* rows of all copies before it */
+} sg_kernel_move;
+
+/* COUNT copies by SMs, of ROWS rows together, in one launch: MOVE, on the device, in any order, of
+ * which none reads or stores what another one stores. */
+cudaError_t sg_kernel_copies(const sg_kernel_program *program, const sg_kernel_move *move,
+                             int count, int64_t rows, int blocks, unsigned how,
+                             cudaStream_t stream);
+
 /* Threads of a block of copies and reductions, of which four fit an SM. */
 enum { SG_KERNEL_STEP_THREADS = 256, SG_KERNEL_STEP_BLOCKS = 4 };
 

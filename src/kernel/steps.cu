@@ -113,6 +113,20 @@ cudaError_t sg_kernel_copy(const sg_kernel_program *program, const sg_kernel_ste
 }
 
 static __global__ void __launch_bounds__(THREADS, SG_KERNEL_STEP_BLOCKS)
+    copies_kernel(const __grid_constant__ sg_kernel_program program, const sg_kernel_move *move,
+                  int count, int64_t rows)
+{
+    come_in();
+    copy_moves(program, move, count, rows, run_half(program));
+}
+
+cudaError_t sg_kernel_copies(const sg_kernel_program *program, const sg_kernel_move *move,
+                             int count, int64_t rows, int blocks, unsigned how, cudaStream_t stream)
+{
+    return start(copies_kernel, blocks, THREADS, how, stream, *program, move, count, rows);
+}
+
+static __global__ void __launch_bounds__(THREADS, SG_KERNEL_STEP_BLOCKS)
     permute_kernel(sg_kernel_place src, sg_kernel_place dst, const int32_t *runs, int count,
                    int64_t row_bytes)
 {
@@ -304,6 +318,7 @@ cudaError_t sg_instance_load_steps(void)
         (const void *)end_kernel,
         (const void *)flag_kernel,
         (const void *)copy_kernel,
+        (const void *)copies_kernel,
         (const void *)permute_kernel,
         (const void *)reduce_kernel<float>,
         (const void *)reduce_kernel<__nv_bfloat16>,

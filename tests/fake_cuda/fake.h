@@ -108,11 +108,12 @@ int fake_live(void);
 void fake_count(int more);
 
 /* Kernels launched and copies enqueued so far; kernels that may start early; copies that launches
- * carried out; elements stored into peers' own tensors. */
+ * carried out beside tiles, and that launches of copies did; elements stored into peers' own
+ * tensors. */
 enum { FAKE_SMS = 132 };
 
 extern _Atomic int fake_kernels[16]; /* that have all SMs of each device */
-extern _Atomic int fake_launches, fake_copies, fake_early, fake_pushes;
+extern _Atomic int fake_launches, fake_copies, fake_early, fake_pushes, fake_joined;
 
 /* SMs that the largest grid of products, copies or sums since the last zero has taken. */
 extern _Atomic int fake_most_sms;

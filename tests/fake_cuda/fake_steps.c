@@ -93,6 +93,41 @@ cudaError_t sg_kernel_reduce(const sg_kernel_program *program, const sg_kernel_s
     return enqueue_step(program, step, true, false, stream);
 }
 
+typedef struct copies_op {
+    sg_kernel_program p;
+    const sg_kernel_move *move;
+    int count;
+} copies_op;
+
+static bool run_copies(void *data, bool first)
+{
+    const copies_op *const o = data;
+    (void)first;
+    for (int i = 0; i < o->count; i++)
+        for (int32_t r = 0; r < o->move[i].src.rows; r++)
+            for (int32_t c = 0; c < o->move[i].src.cols; c++)
+                fake_put(&o->p, &o->move[i].to, r, c, fake_get(&o->p, &o->move[i].src, r, c),
+                         false);
+    return true;
+}
+
+cudaError_t sg_kernel_copies(const sg_kernel_program *program, const sg_kernel_move *move,
+                             int count, int64_t rows, int blocks, unsigned how, cudaStream_t stream)
+{
+    const copies_op o = {*program, move, count};
+    int64_t all = 0;
+    for (int i = 0; i < count; i++) {
+        if (move[i].row != all) return cudaErrorInvalidValue;
+        all += move[i].src.rows;
+    }
+    if (all != rows) return cudaErrorInvalidValue;
+    see_how(how);
+    fake_launches++;
+    fake_joined += count;
+    if (blocks > fake_most_sms) fake_most_sms = blocks;
+    return fake_enqueue(stream, run_copies, &o, sizeof o);
+}
+
 typedef struct permute_op {
     sg_kernel_place src, dst;
     const int32_t *runs;

@@ -518,6 +518,14 @@ int main(int argc, char **argv)
     try_steps({5, 33, 16, 2, 0, false}); /* in units, with more addends than are under way */
     try_steps({7, 30, 40, 2, 0, false});
     try_steps({3, 20, 16, 1, 7, true});
+    for (int run : {1, 2, 3, 16, 100}) {
+        try_copies({50, 24, run, 0, 1, false});
+        try_copies({50, 24, run, 8, 7, false}); /* units of 16, 4 and 2 bytes */
+        try_copies({37, 18, run, 0, 3, false});
+        try_copies({37, 7, run, 0, 60, false}); /* more blocks than rows */
+        try_copies({9, 50, run, 6, 5, true});
+        try_copies({1, 50, run, 1, 4, true});
+    }
     try_most_rows();
     try_carry({2, 7, 520, 64, 128, 1, 0, true});
     try_carry({3, 33, 4120, 64, 128, 5, 0, true});

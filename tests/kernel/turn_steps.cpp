@@ -139,6 +139,55 @@ void try_steps(const steps_ask &ask)
     expect(named, t.what + ": named");
 }
 
+/* ---- Copies that go together ----------------------------------------------------------------- */
+
+/* A matrix of ROWS x COLS in runs of RUN rows (or columns, if ACROSS), which go to where they stand
+ * from behind: every element once, whatever the number of blocks; and nothing beside them. */
+void try_copies(const copies_ask &q)
+{
+    const std::string what = "copies of " + std::to_string(q.rows) + "x" + std::to_string(q.cols) +
+                             " in runs of " + std::to_string(q.run) + (q.across ? " across" : "") +
+                             " by " + std::to_string(q.blocks) + " blocks";
+    const int end = q.across ? q.cols : q.rows, pitch = q.cols + q.odd;
+    world w(1, 9, 3000000);
+    matrix from = random_matrix((size_t)q.rows * pitch), into = poisoned((size_t)q.rows * pitch);
+    std::vector<sg_kernel_move> move;
+    int64_t rows = 0;
+    for (int x = 0; x < end; x += q.run) {
+        const int count = end - x < q.run ? end - x : q.run, back = end - x - count;
+        const sg_area src =
+            q.across ? area(0, 0, 0, q.rows, x, count) : area(0, 0, x, count, 0, q.cols);
+        const sg_area to =
+            q.across ? area(0, 1, 0, q.rows, back, count) : area(0, 1, back, count, 0, q.cols);
+        move.push_back({src, to, rows});
+        rows += src.rows;
+    }
+    plan p;
+    p.finish(&w, 0, 3, false);
+    p.program.place[0] = place_of(from.data(), from.data(), q.rows, q.cols, pitch);
+    p.program.place[1] = place_of(into.data(), into.data(), q.rows, q.cols, pitch);
+    const bool ok = sg_kernel_copies(&p.program, move.data(), (int)move.size(), rows, q.blocks, 0,
+                                     emu_stream(0)) == cudaSuccess;
+    expect(ok && emu_run(), what + ": goes through");
+    int wrong = 0;
+    for (int i = 0; i < q.rows; ++i)
+        for (int j = 0; j < pitch; ++j) {
+            const T got = into[(size_t)i * pitch + j];
+            if (j >= q.cols) {
+                wrong += !is_poison(got);
+                continue;
+            }
+            const int at = q.across ? j : i, run = (end - 1 - at) / q.run;
+            /* Run RUN begins there, and its first row or column went to where it ends. */
+            const int x = run * q.run, count = end - x < q.run ? end - x : q.run;
+            const int source = x + (at - (end - x - count));
+            const T want =
+                q.across ? from[(size_t)i * pitch + source] : from[(size_t)source * pitch + j];
+            wrong += !(__bfloat162float(got) == __bfloat162float(want));
+        }
+    expect(wrong == 0, what + ": " + std::to_string(wrong) + " wrong");
+}
+
 /* ---- Launches that carry rows and nothing else ----------------------------------------------- */
 
 /* Rows to everybody, into their own tensors where they say so: no tiles. */

@@ -134,6 +134,11 @@ struct tagged_gather_ask {
 void try_all_tagged_gathers(void);
 void try_all_tagged(void);
 void try_steps(const steps_ask &ask);
+struct copies_ask {
+    int rows, cols, run, odd, blocks; /* odd: elements between rows */
+    bool across;
+};
+void try_copies(const copies_ask &ask);
 void try_most_rows(void);
 void try_carry(const carry_ask &ask);
 void try_impatient(int tm, int tn);

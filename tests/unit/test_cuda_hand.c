@@ -197,12 +197,66 @@ static void copies_count_where_they_raise(void **state)
     close_group(&w);
 }
 
+/* Rows of A come to the library's memory behind a flag of another lane, and from there row by row
+ * to where they stand from behind; a lane that is behind one of these takes that row. */
+static void rows_are_turned_round(sg_sched *s)
+{
+    const int from = sg_sched_buf(s, SG_LIBRARY, "from", ROWS, WIDTH, 0);
+    const int into = sg_sched_buf(s, SG_LOCAL, "into", ROWS, WIDTH, 0);
+    int middle = -1;
+    sg_sched_copy(s, 1, SG_BY_SMS, sg_area_of(0, SG_A, 0, ROWS, 0, WIDTH));
+    sg_sched_to(s, sg_area_of(0, from, 0, ROWS, 0, WIDTH));
+    sg_sched_raise(s, 0, SG_PER_PATCH, 0);
+    for (int i = 0; i < ROWS; i++) {
+        const int step = sg_sched_copy(s, 0, SG_BY_SMS, sg_area_of(0, from, i, 1, 0, WIDTH));
+        if (i == 0) sg_sched_wait(s, sg_wait_one(0, 0));
+        sg_sched_to(s, sg_area_of(0, into, ROWS - 1 - i, 1, 0, WIDTH));
+        if (i == ROWS / 2) middle = step;
+    }
+    sg_sched_copy(s, 2, SG_BY_SMS, sg_area_of(0, into, ROWS - 1 - ROWS / 2, 1, 0, WIDTH));
+    sg_sched_after(s, middle);
+    sg_sched_to(s, sg_area_of(0, SG_C, ROWS, 1, 0, WIDTH));
+    sg_sched_copy(s, 0, SG_BY_SMS, sg_area_of(0, into, 0, ROWS, 0, WIDTH));
+    sg_sched_to(s, sg_area_of(0, SG_C, 0, ROWS, 0, WIDTH));
+}
+
+static void copies_go_together(void **state)
+{
+    (void)state;
+    world w;
+    sg_bound *bound[1];
+    open_group(&w, 1, 20);
+    bind_all(&w, "ag_gemm:bf16:65x64x64:r1", rows_are_turned_round, bound);
+    uint16_t *const a = matrix(&w, 0, ROWS + 1, 0);
+    uint16_t *const c = matrix(&w, 0, ROWS + 1, 0);
+    const shingle_tensors t = {.a = a, .b = a, .c = c};
+    int launches = 0;
+    for (int run = 0; run < RUNS; run++) {
+        for (int i = 0; i < ROWS * WIDTH; i++) a[i] = (uint16_t)(0x3f80 + i + run);
+        const int before = fake_launches;
+        const int joined = fake_joined;
+        assert_int_equal(sg_exec_run(bound[0], &t, NULL, ~0u), SHINGLE_OK);
+        if (shingle_sync(w.comm[0], 20) != SHINGLE_OK) fail_msg("%s", shingle_error());
+        assert_int_equal(fake_joined - joined, ROWS);
+        launches = fake_launches - before;
+        for (int i = 0; i < ROWS; i++)
+            assert_memory_equal(c + i * WIDTH, a + (ROWS - 1 - i) * WIDTH, WIDTH * 2);
+        assert_memory_equal(c + ROWS * WIDTH, a + ROWS / 2 * WIDTH, WIDTH * 2);
+    }
+    assert_int_equal(launches, 6); /* four of copies, one that waits, one that ends the run */
+    sg_exec_free(bound[0]);
+    shingle_free(w.comm[0], a);
+    shingle_free(w.comm[0], c);
+    close_group(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(runs_that_are_not_begun_do_not_start_early),
         cmocka_unit_test(rows_may_be_carried_into_tensors),
         cmocka_unit_test(copies_count_where_they_raise),
+        cmocka_unit_test(copies_go_together),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

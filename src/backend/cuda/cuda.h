@@ -161,6 +161,10 @@ typedef struct sg_cuda_step {
     /* Bit i, of SG_CUDA_RAISES: raise i of the step is a copy of the epoch word; or a later step of
      * this lane raises it for this one. */
     uint32_t raise_by_copy, raise_by_other;
+    /* As sg_sched_copies(): of several that go together, where they stand in the list of moves, and
+     * what they are together. */
+    int32_t copies, move0;
+    int64_t move_rows, move_bytes;
 } sg_cuda_step;
 
 /* What the backend keeps of a bound plan. */
@@ -186,6 +190,8 @@ typedef struct sg_cuda_plan {
     void *dense;          /* of the rank: room for parts of collectives that are not dense */
     sg_kernel_step *push; /* copies that a launch carries */
     size_t push_at;       /* the same on the device: bytes into `device` */
+    sg_kernel_move *move; /* copies that one launch carries out together */
+    size_t move_at;
     int32_t pushes;
     int32_t takes;             /* of these, the last ones: see sg_kernel_gemm_param */
     int64_t pushed_bytes;      /* that they store at peers */
@@ -256,6 +262,13 @@ bool sg_cuda_owns_parts(const sg_sched *s, const sg_launch *l);
 
 shingle_status sg_cuda_bind(void *self, sg_bound *bound);
 void sg_cuda_unbind(void *self, sg_bound *bound);
+
+/* Copies that go together (move.c): how many are listed; their list, when all steps are made; and
+ * the launch of those that begin with step INDEX. */
+int32_t sg_cuda_count_moves(const sg_sched *s);
+shingle_status sg_cuda_make_moves(sg_cuda_rank *rank, sg_cuda_plan *plan);
+shingle_status sg_cuda_issue_moves(const sg_cuda_rank *rank, const sg_run *run, int32_t index,
+                                   int blocks, cudaStream_t stream);
 
 /* The landings of all ranks for the C of this plan (land.c). */
 shingle_status sg_cuda_land(sg_cuda *cuda, const sg_problem *p, void **landing_out);

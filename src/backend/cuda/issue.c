@@ -175,6 +175,15 @@ shingle_status sg_cuda_issue_gemm(void *self, sg_run *run, int32_t step)
 
 /* ---- Copies ---------------------------------------------------------------------------------- */
 
+enum { BESIDE = 8 }; /* blocks of a copy that products may run beside */
+
+/* All that SMs hold, since memory is idle behind fewer threads, or one for each 16 of BYTES. */
+static int step_blocks(const sg_cuda_rank *rank, int64_t bytes)
+{
+    const int64_t blocks = sg_ceil_div(bytes, 16 * SG_KERNEL_STEP_THREADS);
+    return (int)sg_min(sg_max(blocks, 1), (int64_t)rank->sms * SG_KERNEL_STEP_BLOCKS);
+}
+
 static shingle_status copy_area(const sg_run *run, const sg_area *src, const sg_area *dst,
                                 cudaStream_t stream)
 {
@@ -229,10 +238,15 @@ static shingle_status go_copy(sg_cuda *cuda, sg_cuda_rank *rank, sg_run *run, in
     const sg_cuda_step *const step = &plan->step[index];
     (void)cuda;
     if (sg_step_is_push(copy)) return SHINGLE_OK; /* with its launch */
+    if (step->copies == 0) return SHINGLE_OK;     /* with the first of those that go together */
     sg_cuda_aim(&plan->program, run);
     if (copy->u.copy.engine == SG_BY_SMS) {
         /* In the lane of products none of its own runs beside it. */
-        const int blocks = copy->lane == 0 ? rank->sms : 8;
+        const bool alone = copy->lane == 0;
+        if (step->copies > 1)
+            return sg_cuda_issue_moves(
+                rank, run, index, alone ? step_blocks(rank, step->move_bytes) : BESIDE, stream);
+        const int blocks = alone ? rank->sms : BESIDE;
         SG_CUDA(sg_kernel_copy(&plan->program, &step->flags, blocks, rank->how, stream));
         return SHINGLE_OK;
     }
@@ -256,14 +270,6 @@ shingle_status sg_cuda_issue_copy(void *self, sg_run *run, int32_t step)
 
 /* ---- Sums and flags -------------------------------------------------------------------------- */
 
-/* All that SMs hold, since memory is idle behind fewer threads, or one for each 16 bytes of TO. */
-static int reduce_blocks(const sg_cuda_rank *rank, const sg_sched *s, const sg_area *to)
-{
-    const int64_t bytes = (int64_t)to->rows * to->cols * sg_type_bytes(s->problem->type);
-    const int64_t blocks = sg_ceil_div(bytes, 16 * SG_KERNEL_STEP_THREADS);
-    return (int)sg_min(sg_max(blocks, 1), (int64_t)rank->sms * SG_KERNEL_STEP_BLOCKS);
-}
-
 static shingle_status go_reduce(sg_cuda *cuda, sg_cuda_rank *rank, sg_run *run, int32_t index,
                                 cudaStream_t stream)
 {
@@ -280,7 +286,9 @@ static shingle_status go_reduce(sg_cuda *cuda, sg_cuda_rank *rank, sg_run *run, 
         SG_CUDA(sg_kernel_flag(&plan->program, &waits, rank->how, stream));
     }
     const sg_sched *const s = &run->bound->sched;
-    const int blocks = reduce_blocks(rank, s, &s->to[s->step[index].to0]);
+    const sg_area *const to = &s->to[s->step[index].to0];
+    const int64_t bytes = (int64_t)to->rows * to->cols * sg_type_bytes(s->problem->type);
+    const int blocks = step_blocks(rank, bytes);
     SG_CUDA(sg_kernel_reduce(&plan->program, &step->flags, blocks, rank->how, stream));
     return SHINGLE_OK;
 }

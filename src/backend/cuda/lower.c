@@ -147,7 +147,7 @@ static shingle_status name_place(sg_cuda_plan *plan, sg_area *area, bool source,
 /* ---- Lists ----------------------------------------------------------------------------------- */
 
 typedef struct layout {
-    size_t patch, wait, add, to, raise, raisers, push, words, end;
+    size_t patch, wait, add, to, raise, raisers, push, move, words, end;
 } layout;
 
 static size_t take(size_t *at, int32_t count, size_t size)
@@ -184,6 +184,7 @@ static layout lay_out(const sg_sched *s)
     l.raise = take(&at, s->raises, sizeof *s->raise);
     l.raisers = take(&at, s->counters, sizeof *s->counter);
     l.push = take(&at, count_pushes(s), sizeof(sg_kernel_step));
+    l.move = take(&at, sg_cuda_count_moves(s), sizeof(sg_kernel_move));
     l.words = take(&at, s->counters + s->steps, sizeof(uint32_t));
     l.end = at;
     return l;
@@ -229,6 +230,8 @@ static shingle_status make_lists(sg_cuda_plan *plan, const layout *l, void *cons
     for (int32_t i = 0; i < s->tos; i++) SG_TRY(name_place(plan, &to[i], false, landing));
     plan->push = (sg_kernel_step *)(void *)(host + l->push);
     plan->push_at = l->push;
+    plan->move = (sg_kernel_move *)(void *)(host + l->move);
+    plan->move_at = l->move;
     plan->lists = (sg_kernel_lists){patch, wait, add, to, (sg_raise *)(void *)(host + l->raise)};
     return SHINGLE_OK;
 }
@@ -527,6 +530,7 @@ static shingle_status fill_plan(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_plan 
     if (plan->pushes > 0)
         SG_TRY(sg_cuda_put(rank, (char *)plan->device + l.push, plan->push,
                            (size_t)plan->pushes * sizeof *plan->push));
+    SG_TRY(sg_cuda_make_moves(rank, plan));
     SG_TRY(sg_cuda_make_dense(rank, plan));
     SG_TRY(sg_cuda_make_home(rank, plan));
     sg_cuda_plan_turn(plan);
