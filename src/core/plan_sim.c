@@ -1,24 +1,7 @@
 /* plan_sim.c -- what a plan costs on a machine, in the terms of a benchmark's result. */
 #include <math.h>
-#include <string.h>
 
-#include "core/plan.h"
-#include "core/sim.h"
-
-/* The plan that does not overlap: the first strategy's first proposal. */
-static shingle_status simulate_serial(sg_simulator *simulator, const sg_problem *problem,
-                                      const sg_machine *machine, const sg_sim_options *options,
-                                      sg_sim_result *result_out)
-{
-    const sg_strategy *const serial = sg_strategy_at(0);
-    sg_knobs sets[SG_MAX_KNOB_SETS];
-    char why[160] = "";
-    sg_text reason = {why, sizeof why, 0};
-    memset(sets, 0, sizeof sets);
-    if (sg_strategy_propose(serial, problem, machine, sets, &reason) < 1)
-        return sg_fail(SHINGLE_EUNSUPPORTED, "%s: %s", serial->name, why);
-    return sg_simulate_built(simulator, problem, serial, &sets[0], machine, options, result_out);
-}
+#include "core/baseline.h"
 
 static shingle_status simulate(sg_simulator *simulator, const shingle_plan *plan,
                                const sg_machine *machine, shingle_simulation *simulation_out)
@@ -26,7 +9,7 @@ static shingle_status simulate(sg_simulator *simulator, const shingle_plan *plan
     const sg_sim_options options = {.parts = true};
     sg_sim_result serial;
     sg_sim_result own;
-    SG_TRY(simulate_serial(simulator, &plan->problem, machine, &options, &serial));
+    SG_TRY(sg_baseline_simulate(simulator, &plan->problem, machine, &options, &serial));
     SG_TRY(sg_simulate_built(simulator, &plan->problem, plan->strategy, &plan->knobs, machine,
                              &options, &own));
     const double gemm = serial.gemm_us;

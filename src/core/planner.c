@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/baseline.h"
 #include "core/check.h"
 #include "core/choose_static.h"
 #include "core/effort.h"
@@ -493,10 +494,9 @@ static shingle_status collect(chooser *c, const char *forced, int *first)
     *first = c->candidates;
     SG_TRY(add_forced(c, forced));
     /* The serial plan itself was asked for: once is enough. */
-    if (c->candidates == 2 && strcmp(c->candidate[0].text, c->candidate[1].text) == 0) {
-        *first = 0;
-        c->candidates = 1;
-    }
+    if (!sg_baseline_asked(c->candidate, *first, c->candidates)) return SHINGLE_OK;
+    c->candidates = *first;
+    *first = 0;
     return SHINGLE_OK;
 }
 
@@ -510,6 +510,7 @@ static shingle_status choose(chooser *c, const char *strategy, const sg_effort *
         SG_TRY(choose_by_rule(c, first, chosen));
     } else {
         SG_TRY(price_all(c));
+        if (c->serial >= 0) sg_baseline_lead(c->candidate, first > 0 ? first : c->candidates, tie);
         *chosen = best_predicted(c, first);
     }
     if (*chosen < 0)

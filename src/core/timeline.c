@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/baseline.h"
 #include "core/sim.h"
 
 /* Spans of one timeline: more cannot be seen, and take 400 MB. */
@@ -408,16 +409,9 @@ static bool moves(const sg_problem *p)
 static shingle_status simulate_alone(sg_simulator *simulator, const shingle_plan *plan,
                                      const sg_machine *machine, shingle_timeline *t)
 {
-    const sg_strategy *const first = sg_strategy_at(0);
     const sg_sim_options options = {.parts = true};
-    sg_knobs sets[SG_MAX_KNOB_SETS];
     sg_sim_result result;
-    char why[160] = "";
-    sg_text reason = {why, sizeof why, 0};
-    memset(sets, 0, sizeof sets);
-    if (first->propose(&plan->problem, machine, sets, &reason) < 1) return SHINGLE_OK;
-    SG_TRY(
-        sg_simulate_built(simulator, &plan->problem, first, &sets[0], machine, &options, &result));
+    SG_TRY(sg_baseline_simulate(simulator, &plan->problem, machine, &options, &result));
     t->gemm_us = result.gemm_us;
     t->coll_us = moves(&plan->problem) ? result.comm_us : 0;
     t->serial_us = result.us;

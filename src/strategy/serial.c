@@ -1,19 +1,26 @@
 /* serial.c -- no overlap: the vendor's product and the library's collective, one after the other.
  *
- *     gather   lane 0:  all-gather or all-to-all | gemm
- *     scatter  lane 0:  gemm | reduce-scatter [| epilogue or norm]
+ *     gather   lane 0:  all-gather or all-to-all [| copies] | gemm
+ *     scatter  lane 0:  gemm [| copies] | reduce-scatter [| epilogue or norm]
  *     all      lane 0:  gemm | all-reduce     [| epilogue or norm]
  *     exchange lane 0:  gemm | all-to-all
  *
  * The baseline and the fallback: it serves every problem.  Everything of the shorter part is
  * exposed.  With windows=1 both ends of a gather or scatter lie where the library knows them at all
  * ranks, and may be faster: the own part of A is copied there, or the sum from there.
+ *
+ * Collectives take the rows of an owner side by side.  Where rows are dealt in turns (cyclic=),
+ * that is not the product's order, and there are two ways.  permute=1: copies put the rows in
+ * order, one for each run of them, which a GPU makes in one launch; it costs a pass over what
+ * moves, and the product is the vendor's, of whole tiles.  permute=0: a launch of our own has a
+ * patch for each run; it costs no pass, but the vendor's rate, and whatever tiles of single runs
+ * are empty of.
  */
 #include "core/moves.h"
 #include "core/strategy.h"
 
-/* Tiles are used where the rows of an owner are scattered, see launch(). */
-enum { TILE_M, TILE_N, WINDOWS };
+/* Tiles are used where the rows of an owner are scattered, and PERMUTE is 0: see launch(). */
+enum { TILE_M, TILE_N, WINDOWS, PERMUTE };
 
 static bool accepts(const sg_problem *problem, sg_text *why)
 {
@@ -34,17 +41,50 @@ static bool has_windows(const sg_problem *p, const sg_machine *machine)
            sg_machine_in_windows(machine, gathers ? SG_ALL_GATHER : SG_REDUCE_SCATTER);
 }
 
+/* Does what the collective takes stand in another order than the product's?  Along k there is but
+ * one way to it. */
+static bool is_dealt(const sg_problem *p)
+{
+    const bool gathers = sg_problem_in(p) == SG_IN_GATHER && p->gather != SG_GATHER_K;
+    return (gathers || sg_problem_out(p) == SG_OUT_SCATTER) && !sg_is_packed(p);
+}
+
+/* Do tiles of single runs, some of them mostly empty, seem to take longer than the vendor's product
+ * and the pass of the copies?  That is the order of what is proposed, no more. */
+static bool seems_to_pay(const sg_problem *p, const sg_machine *machine, const sg_tile *tile)
+{
+    const bool of_b = p->gather == SG_GATHER_B;
+    const bool scatters = sg_problem_out(p) == SG_OUT_SCATTER;
+    const int32_t height = of_b ? tile->n : tile->m;
+    double bands = 0;
+    for (int32_t i = 0; i < p->segment_count; i++)
+        bands += (double)sg_ceil_div(p->segments[i].rows, height);
+    const int64_t across = of_b ? sg_ceil_div(p->m, tile->m) : sg_ceil_div(p->n, tile->n);
+    const double tiles_us = bands * (double)across * sg_tile_us(p, machine, tile) / machine->sms;
+    const double flops = sg_problem_flops(p, (double)p->m, (double)p->n, (double)p->k);
+    const double bytes = 2.0 * sg_type_bytes(p->type) * (double)(of_b ? p->n : p->m) *
+                         (double)(scatters ? p->n : p->k);
+    return tiles_us >
+           flops / (machine->gemm_tflops[p->type] * 1e6) + bytes / (machine->mem_gbps * 1e3);
+}
+
 static int propose(const sg_problem *problem, const sg_machine *machine, sg_knobs *sets,
                    sg_text *why)
 {
     (void)why;
-    sets[0].value[TILE_M] = machine->tile[0].m;
-    sets[0].value[TILE_N] = machine->tile[0].n;
-    sets[0].value[WINDOWS] = 0;
-    if (!has_windows(problem, machine)) return 1;
-    sets[1] = sets[0];
-    sets[1].value[WINDOWS] = 1;
-    return 2;
+    const bool dealt = is_dealt(problem);
+    const bool permute = dealt && seems_to_pay(problem, machine, &machine->tile[0]);
+    int count = 0;
+    for (int windows = 0; windows <= has_windows(problem, machine); windows++) {
+        for (int other = 0; other <= dealt; other++) {
+            sg_knobs *const set = &sets[count++];
+            set->value[TILE_M] = machine->tile[0].m;
+            set->value[TILE_N] = machine->tile[0].n;
+            set->value[WINDOWS] = windows;
+            set->value[PERMUTE] = permute != other;
+        }
+    }
+    return count;
 }
 
 static sg_arena_kind arena_of(const sg_knobs *knobs)
@@ -65,9 +105,9 @@ static sg_area sent(sg_sched *s, const sg_knobs *knobs, int64_t rows, int64_t co
     return area;
 }
 
-/* The vendor's product of all rows in their own order, A from buffer FROM, into
+/* The vendor's product of all rows in their own order, A from buffer A and B from buffer B, into
  * buffer TO: one for each B. */
-static void whole(sg_sched *s, int from, int to, bool final)
+static void whole(sg_sched *s, int a, int b, int to, bool final)
 {
     const sg_problem *const p = s->problem;
     const int64_t rows = sg_problem_rows(p, s->rank);
@@ -76,8 +116,8 @@ static void whole(sg_sched *s, int from, int to, bool final)
                           .cols = (int32_t)p->n,
                           .k1 = (int32_t)p->k,
                           .final = final,
-                          .a = sg_area_of(s->rank, from, 0, rows, 0, p->k),
-                          .b = sg_area_of(s->rank, SG_B, 0, p->n, 0, p->k)};
+                          .a = sg_area_of(s->rank, a, 0, rows, 0, p->k),
+                          .b = sg_area_of(s->rank, b, 0, p->n, 0, p->k)};
     for (int i = 0; sg_moves_next_b(p, &all, i, &patch); i++) {
         sg_sched_launch(s, 0, (int32_t)sg_max(rows, 1), (int32_t)sg_max(patch.cols, 1), 0, true);
         sg_sched_patch(s, &patch);
@@ -89,8 +129,27 @@ static void whole(sg_sched *s, int from, int to, bool final)
     }
 }
 
-/* The vendor's product reads and stores whole matrices.  Where packed and product order differ
- * (cyclic rows), a launch of our own with a patch per run of rows takes its place. */
+/* Copies run by run the rows of all owners, of COLS columns, from PACKED, where they stand by
+ * owner, to ORDERED, where they stand as the product has them; or BACK again. */
+static void permute(sg_sched *s, int packed, int ordered, int64_t cols, bool back)
+{
+    const sg_problem *const p = s->problem;
+    for (int q = 0; q < p->ranks; q++) {
+        const sg_share *const share = &p->share[q];
+        sg_piece piece;
+        for (sg_pieces it = sg_pieces_of(p, s->rank, q, 0, share->rows);
+             sg_piece_next(&it, &piece);) {
+            const sg_area by_owner =
+                sg_area_of(s->rank, packed, share->base + piece.own_row, piece.rows, 0, cols);
+            const sg_area in_order = sg_area_of(s->rank, ordered, piece.row0, piece.rows, 0, cols);
+            sg_sched_copy(s, 0, SG_BY_SMS, back ? in_order : by_owner);
+            sg_sched_to(s, back ? by_owner : in_order);
+        }
+    }
+}
+
+/* The vendor's product reads and stores whole matrices.  Where packed and product order differ, and
+ * nothing is put in order, a launch of our own with a patch per run of rows takes its place. */
 static void launch(sg_sched *s, const sg_knobs *knobs)
 {
     const sg_problem *const p = s->problem;
@@ -116,7 +175,19 @@ static void build_gather_k(const sg_problem *p, const sg_knobs *knobs, int rank,
             sg_sched_to(s, sg_area_of(rank, gathered, 0, p->m, piece.row0, piece.rows));
         }
     }
-    whole(s, gathered, SG_C, true);
+    whole(s, gathered, SG_B, SG_C, true);
+}
+
+/* The product of what has been gathered by owner, put in order: where it is returned, if it is. */
+static void multiply_in_order(sg_sched *s, int gathered)
+{
+    const sg_problem *const p = s->problem;
+    const bool of_b = p->gather == SG_GATHER_B;
+    const int ordered = p->return_a
+                            ? SG_RETURNED
+                            : sg_sched_buf(s, SG_LOCAL, "ordered", of_b ? p->n : p->m, p->k, 0);
+    permute(s, gathered, ordered, p->k, false);
+    whole(s, of_b ? SG_A : ordered, of_b ? ordered : SG_B, SG_C, true);
 }
 
 static void build_gather(const sg_problem *p, const sg_knobs *knobs, int rank, sg_sched *s)
@@ -133,8 +204,12 @@ static void build_gather(const sg_problem *p, const sg_knobs *knobs, int rank, s
         sg_sched_coll(s, 0, SG_ALL_GATHER, 0, sent(s, knobs, p->most_rows, p->k));
     }
     for (int q = 0; q < p->ranks; q++) sg_sched_to(s, sg_moves_arrived(s, rank, q, gathered));
+    if (is_dealt(p) && knobs->value[PERMUTE]) {
+        multiply_in_order(s, gathered);
+        return;
+    }
     if (p->b_count > 1 && sg_is_packed(p)) {
-        whole(s, gathered, SG_C, true);
+        whole(s, gathered, SG_B, SG_C, true);
         return;
     }
     launch(s, knobs);
@@ -168,8 +243,14 @@ static void build_scatter(const sg_problem *p, const sg_knobs *knobs, int rank, 
     const bool apart = more || arena == SG_WINDOWS;
     const int partial = sg_sched_buf(s, arena, "partial", p->m, p->n, 0);
     const int sum = apart ? sg_sched_buf(s, arena, "sum", p->most_rows, p->n, 0) : SG_C;
-    launch(s, knobs);
-    sg_moves_slice_patches(s, 0, 1, 1, 0, partial, false);
+    if (is_dealt(p) && knobs->value[PERMUTE]) {
+        const int product = sg_sched_buf(s, SG_LOCAL, "product", p->m, p->n, 0);
+        whole(s, SG_A, SG_B, product, false);
+        permute(s, partial, product, p->n, true);
+    } else {
+        launch(s, knobs);
+        sg_moves_slice_patches(s, 0, 1, 1, 0, partial, false);
+    }
     sg_sched_coll(s, 0, SG_REDUCE_SCATTER, 0, sg_area_of(rank, sum, 0, rows, 0, p->n));
     for (int q = 0; q < p->ranks; q++)
         sg_sched_to(s, sg_area_of(rank, partial, p->share[q].base, p->share[q].rows, 0, p->n));
@@ -183,7 +264,7 @@ static void build_all(const sg_problem *p, int rank, sg_sched *s)
 {
     const bool more = has_epilogue(p);
     const int sum = more ? sg_sched_buf(s, SG_LIBRARY, "sum", p->m, p->n, 0) : SG_C;
-    whole(s, SG_A, sum, false);
+    whole(s, SG_A, SG_B, sum, false);
     sg_sched_coll(s, 0, SG_ALL_REDUCE, 0, sg_area_of(rank, sum, 0, p->m, 0, p->n));
     if (more) epilogue(p, rank, sum, p->m, s);
 }
@@ -191,7 +272,7 @@ static void build_all(const sg_problem *p, int rank, sg_sched *s)
 static void build_exchange(const sg_problem *p, int rank, sg_sched *s)
 {
     const int partial = sg_sched_buf(s, SG_LIBRARY, "partial", sg_problem_rows(p, rank), p->n, 0);
-    whole(s, SG_A, partial, true);
+    whole(s, SG_A, SG_B, partial, true);
     sg_sched_coll(s, 0, SG_ALL_TO_ALL, 0, (sg_area){0});
     for (int q = 0; q < p->ranks; q++) {
         const sg_part part = sg_problem_part(p, rank, q);
@@ -216,15 +297,15 @@ static void build(const sg_problem *p, const sg_knobs *knobs, int rank, sg_sched
     else if (sg_problem_out(p) == SG_OUT_EXCHANGE)
         build_exchange(p, rank, s);
     else
-        whole(s, SG_A, SG_C, true);
+        whole(s, SG_A, SG_B, SG_C, true);
 }
 
 const sg_strategy sg_strategy_serial = {
     .name = "serial",
     .brief = "product and collective one after the other; the baseline",
-    .knob = {"tile_m", "tile_n", "windows"},
-    .least = {1, 1, 0},
-    .most = {4096, 4096, 1},
+    .knob = {"tile_m", "tile_n", "windows", "permute"},
+    .least = {1, 1, 0, 0},
+    .most = {4096, 4096, 1, 1},
     .accepts = accepts,
     .propose = propose,
     .build = build,

@@ -51,7 +51,7 @@ static double price(const char *problem, const char *strategy, const sg_machine 
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-#define SERIAL "serial{tile_m=64,tile_n=64,windows=0}"
+#define SERIAL "serial{tile_m=64,tile_n=64,windows=0,permute=0}"
 #define ALONE "alone{tile_m=64,tile_n=64}"
 #define GATHER "fused_in{chunks=1,slabs=1,tile_m=64,tile_n=64,push=0,strips=%d}"
 #define PUSHED "fused_in{chunks=1,slabs=%d,tile_m=64,tile_n=64,push=1,strips=1}"

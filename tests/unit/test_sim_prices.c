@@ -11,7 +11,7 @@ enum { SIDE = 64, DEPTH = 64 };
 
 static const double tile_us = 100;                    /* SIDE x SIDE over k DEPTH */
 static const double block_bytes = 4.0 * SIDE * DEPTH; /* so many rows of an operand, in f32 */
-#define SERIAL "serial{tile_m=64,tile_n=64,windows=0}"
+#define SERIAL "serial{tile_m=64,tile_n=64,windows=0,permute=0}"
 
 static double gbps_of(double blocks, double us)
 {

@@ -1,0 +1,54 @@
+/* baseline.c -- see baseline.h. */
+#include "core/baseline.h"
+
+#include <string.h>
+
+static bool is_priced(const sg_candidate *candidate)
+{
+    return candidate->declined[0] == '\0' && candidate->predicted_us > 0;
+}
+
+void sg_baseline_lead(sg_candidate *candidate, int count, double tie)
+{
+    int best = 0;
+    for (int i = 1; i < count && candidate[i].strategy == candidate[0].strategy; i++)
+        if (is_priced(&candidate[i]) &&
+            (!is_priced(&candidate[best]) ||
+             candidate[i].predicted_us < candidate[best].predicted_us * (1 - tie)))
+            best = i;
+    const sg_candidate first = candidate[0];
+    candidate[0] = candidate[best];
+    candidate[best] = first;
+}
+
+bool sg_baseline_asked(const sg_candidate *candidate, int first, int count)
+{
+    if (count != 2 * first) return false;
+    for (int i = 0; i < first; i++)
+        if (strcmp(candidate[i].text, candidate[first + i].text) != 0) return false;
+    return true;
+}
+
+shingle_status sg_baseline_simulate(sg_simulator *simulator, const sg_problem *problem,
+                                    const sg_machine *machine, const sg_sim_options *options,
+                                    sg_sim_result *result_out)
+{
+    const sg_strategy *const first = sg_strategy_at(0);
+    sg_knobs sets[SG_MAX_KNOB_SETS];
+    char why[160] = "";
+    sg_text reason = {why, sizeof why, 0};
+    shingle_status status = SHINGLE_EUNSUPPORTED;
+    bool any = false;
+    memset(sets, 0, sizeof sets);
+    const int count = sg_strategy_propose(first, problem, machine, sets, &reason);
+    if (count < 1) return sg_fail(SHINGLE_EUNSUPPORTED, "%s: %s", first->name, why);
+    for (int i = 0; i < count; i++) {
+        sg_sim_result result;
+        status = sg_simulate_built(simulator, problem, first, &sets[i], machine, options, &result);
+        if (status == SHINGLE_EUNSUPPORTED) continue; /* too large for this way */
+        SG_TRY(status);
+        if (!any || result.us < result_out->us) *result_out = result;
+        any = true;
+    }
+    return any ? SHINGLE_OK : status;
+}

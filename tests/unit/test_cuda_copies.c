@@ -1,0 +1,88 @@
+/* Tests of what the CUDA backend makes of rows in turns, without a GPU (tests/fake_cuda): the
+ * copies that put them in order are one kernel of a run. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#ifndef SG_WITH_CUDA
+int main(void)
+{
+    return 77; /* no headers of CUDA here */
+}
+#else
+
+#include "fake_world.h"
+
+/* However many runs of rows there are; along k, too, and where they are returned. */
+static void rows_in_turns_are_put_in_order_at_once(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *packed, *in_turns;
+        int copies, more; /* of a rank: copies, and kernels that a packed problem has not */
+    } asked[] = {
+        {"ag_gemm:bf16:512x136x64:r4", "ag_gemm:bf16:512x136x64:r4:cyclic=4", 128, 1},
+        {"ag_gemm:bf16:50x136x64:r4:return_a", "ag_gemm:bf16:50x136x64:r4:cyclic=1:return_a", 50,
+         1},
+        {"ag_gemm:bf16:40x136x64:r4:gather=b", "ag_gemm:bf16:40x136x64:r4:gather=b:cyclic=8", 17,
+         1},
+        {"gemm_rs:bf16:512x136x16:r4", "gemm_rs:bf16:512x136x16:r4:cyclic=4", 128, 1},
+        {"gemm_rs:f16:50x17x16:r4:bias:norm", "gemm_rs:f16:50x17x16:r4:cyclic=3:bias:norm", 17, 1},
+        {"ag_gemm:bf16:40x24x64:r4:gather=k", "ag_gemm:bf16:40x24x64:r4:gather=k:cyclic=2", 32, 0},
+    };
+    world w;
+    open_group(&w, RANKS, 20);
+    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
+        int launches[2];
+        for (int in_turns = 0; in_turns < 2; in_turns++) {
+            const char *const problem = in_turns ? asked[i].in_turns : asked[i].packed;
+            if (!make_plans(&w, problem, "serial{permute=1}")) fail_msg("%s", shingle_error());
+            for (uint64_t seed = 0; seed < 3; seed++) {
+                const int joined = fake_joined;
+                launches[in_turns] = fake_launches;
+                run_right(&w, seed);
+                launches[in_turns] = fake_launches - launches[in_turns];
+                if (in_turns) assert_int_equal(fake_joined - joined, RANKS * asked[i].copies);
+            }
+            drop_plans(&w);
+        }
+        if (launches[1] != launches[0] + RANKS * asked[i].more)
+            fail_msg("%s: %d launches, and %d", asked[i].in_turns, launches[1], launches[0]);
+    }
+    close_group(&w);
+}
+
+/* Rows of tensors that lie apart, at addresses that no unit of 16 bytes fits; and in windows. */
+static void they_need_not_be_dense(void **state)
+{
+    (void)state;
+    static const char *const asked[] = {
+        "ag_gemm:bf16:50x24x40:r4:cyclic=3:return_a", "ag_gemm:f16:50x17x31:r4:cyclic=7:b=9,8",
+        "ag_gemm:bf16:24x50x33:r4:gather=b:cyclic=3:accumulate", "gemm_rs:f32:50x17x9:r4:cyclic=2",
+        "gemm_rs:bf16:50x24x16:r4:cyclic=1:norm"};
+    for (int pad = 0; pad < 2; pad++) {
+        const char *const plan = pad == 0 ? "serial{windows=1,permute=1}" : "serial{permute=1}";
+        world w;
+        open_group(&w, RANKS, 20);
+        w.pad = pad;
+        for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
+            if (!make_plans(&w, asked[i], plan)) fail_msg("%s", shingle_error());
+            for (uint64_t seed = 0; seed < 3; seed++) run_right(&w, seed);
+            drop_plans(&w);
+        }
+        close_group(&w);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_in_turns_are_put_in_order_at_once),
+        cmocka_unit_test(they_need_not_be_dense),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+#endif
