@@ -443,10 +443,12 @@ static shingle_status make_step(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_plan 
     sg_cuda_step *const step = &plan->step[index];
     if (!sg_step_is_push(from)) plan->lanes |= 1u << from->lane;
     plan->collects |= from->kind == SG_COLL;
-    for (int32_t j = index + 1; j < s->steps && step->ended == NULL; j++)
-        if (s->step[j].lane != from->lane &&
-            (s->step[j].after[0] == index || s->step[j].after[1] == index))
-            SG_CUDA(cudaEventCreateWithFlags(&step->ended, cudaEventDisableTiming));
+    for (int i = 0; i < 2; i++) { /* of steps that this one is after */
+        const int32_t other = from->after[i];
+        cudaEvent_t *const ended = other >= 0 ? &plan->step[other].ended : NULL;
+        if (ended != NULL && *ended == NULL && s->step[other].lane != from->lane)
+            SG_CUDA(cudaEventCreateWithFlags(ended, cudaEventDisableTiming));
+    }
     step->flags = (sg_kernel_step){
         .step = index,
         .wait0 = from->wait0,
