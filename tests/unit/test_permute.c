@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "built.h"
+#include "core/baseline.h"
 #include "core/check.h"
 #include "core/sim.h"
 #include "shingle.h"
@@ -257,7 +258,8 @@ static void the_baseline_is_the_faster_one(void **state)
         int permute;
     } asked[] = {{"ag_gemm:bf16:8192x7168x8192:r4:cyclic=16", 1},
                  {"gemm_rs:bf16:4096x8192x4096:r4:cyclic=64", 1},
-                 {"ag_gemm:bf16:32768x7168x8192:r4:cyclic=4096", 0}};
+                 {"ag_gemm:bf16:32768x7168x8192:r4:cyclic=4096", 0},
+                 {"ag_gemm:bf16:1024x4096x2048:r4:cyclic=128", 1}}; /* proposed second */
     for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
         double us[2];
         shingle_plan *plan = NULL;
@@ -283,6 +285,37 @@ static void the_baseline_is_the_faster_one(void **state)
     }
 }
 
+/* Of the first strategy's plans the fastest leads, if it is so by more than counts as equal. */
+static void the_fastest_leads(void **state)
+{
+    (void)state;
+    const sg_strategy *const serial = sg_strategy_at(0);
+    const sg_strategy *const other = sg_strategy_at(1);
+    static const struct {
+        double us[4];
+        bool declined[4];
+        int leads;
+    } cases[] = {{{9, 8, 7, 1}, {false}, 2}, /* the last is another strategy's */
+                 {{9, 8.95, 10, 1}, {false}, 0},
+                 {{0, 8, 9, 1}, {true}, 1},
+                 {{9, 2, 8, 1}, {false, true}, 2},
+                 {{9, 0, 0, 1}, {false, true, true}, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        sg_candidate all[4];
+        memset(all, 0, sizeof all);
+        for (int j = 0; j < 4; j++) {
+            all[j].strategy = j < 3 ? serial : other;
+            all[j].predicted_us = cases[i].us[j];
+            all[j].knobs.value[0] = j;
+            if (cases[i].declined[j]) strcpy(all[j].declined, "too large");
+        }
+        sg_baseline_lead(all, 4, 0.01);
+        const int leads = cases[i].leads;
+        for (int j = 0; j < 4; j++)
+            assert_int_equal(all[j].knobs.value[0], j == 0 ? leads : j == leads ? 0 : j);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -293,6 +326,7 @@ int main(void)
         cmocka_unit_test(all_run_right),
         cmocka_unit_test(both_ways_are_proposed),
         cmocka_unit_test(the_baseline_is_the_faster_one),
+        cmocka_unit_test(the_fastest_leads),
     };
     return cmocka_run_group_tests_name("permute", tests, NULL, NULL);
 }
