@@ -42,7 +42,8 @@ shingle_status sg_baseline_simulate(sg_simulator *simulator, const sg_problem *p
     memset(sets, 0, sizeof sets);
     const int count = sg_strategy_propose(first, problem, machine, sets, &reason);
     if (count < 1) return sg_fail(SHINGLE_EUNSUPPORTED, "%s: %s", first->name, why);
-    for (int i = 0; i < count; i++) {
+    const int most = sg_strategy_is_quick(problem, machine) ? count : 1; /* as the planner */
+    for (int i = 0; i < most; i++) {
         sg_sim_result result;
         status = sg_simulate_built(simulator, problem, first, &sets[i], machine, options, &result);
         if (status == SHINGLE_EUNSUPPORTED) continue; /* too large for this way */
