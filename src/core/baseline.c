@@ -8,7 +8,7 @@ static bool is_priced(const sg_candidate *candidate)
     return candidate->declined[0] == '\0' && candidate->predicted_us > 0;
 }
 
-void sg_baseline_lead(sg_candidate *candidate, int count, double tie)
+int sg_baseline_fastest(const sg_candidate *candidate, int count, double tie)
 {
     int best = 0;
     for (int i = 1; i < count && candidate[i].strategy == candidate[0].strategy; i++)
@@ -16,17 +16,25 @@ void sg_baseline_lead(sg_candidate *candidate, int count, double tie)
             (!is_priced(&candidate[best]) ||
              candidate[i].predicted_us < candidate[best].predicted_us * (1 - tie)))
             best = i;
+    return best;
+}
+
+void sg_baseline_lead(sg_candidate *candidate, int count, double tie)
+{
+    const int best = sg_baseline_fastest(candidate, count, tie);
     const sg_candidate first = candidate[0];
     candidate[0] = candidate[best];
     candidate[best] = first;
 }
 
-bool sg_baseline_asked(const sg_candidate *candidate, int first, int count)
+int sg_baseline_once(sg_candidate *candidate, int first, int count)
 {
-    if (count != 2 * first) return false;
+    const int left = count - first;
+    if (left < first) return count;
     for (int i = 0; i < first; i++)
-        if (strcmp(candidate[i].text, candidate[first + i].text) != 0) return false;
-    return true;
+        if (strcmp(candidate[i].text, candidate[first + i].text) != 0) return count;
+    memmove(candidate, candidate + first, (size_t)left * sizeof *candidate);
+    return left;
 }
 
 shingle_status sg_baseline_simulate(sg_simulator *simulator, const sg_problem *problem,

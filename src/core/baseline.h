@@ -6,12 +6,16 @@
 #include "core/plan.h"
 #include "core/sim.h"
 
-/* Of the first COUNT candidates those of the first one's strategy stand in front: the fastest by
- * prediction changes places with the first, unless TIE says that they are as fast. */
+/* Of COUNT candidates those of the first one's strategy stand in front.  Which of them is the
+ * fastest by prediction, and not just within TIE of an earlier one; 0 if nothing is known. */
+int sg_baseline_fastest(const sg_candidate *candidate, int count, double tie);
+
+/* That one changes places with the first. */
 void sg_baseline_lead(sg_candidate *candidate, int count, double tie);
 
-/* Are the candidates from FIRST on, which were asked for, the same as those in front of them? */
-bool sg_baseline_asked(const sg_candidate *candidate, int first, int count);
+/* If the serial plans in front of candidate FIRST are among those that were asked for, from there
+ * on, once is enough: they are dropped.  How many are left of COUNT. */
+int sg_baseline_once(sg_candidate *candidate, int first, int count);
 
 /* What the fastest of them costs. */
 shingle_status sg_baseline_simulate(sg_simulator *simulator, const sg_problem *problem,

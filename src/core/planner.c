@@ -329,20 +329,22 @@ static shingle_status price_nearest(chooser *c, int first, const sg_static_wish 
     return SHINGLE_OK;
 }
 
-/* Prices the serial plan too, and takes it instead of *CHOSEN if it is faster. */
+/* Prices the serial plans too, and takes the fastest instead of *CHOSEN if it is faster. */
 static shingle_status prefer_serial(chooser *c, int *chosen)
 {
-    if (c->serial < 0 || c->serial == *chosen) return SHINGLE_OK;
-    sg_candidate *const serial = &c->candidate[c->serial];
-    if (applies(serial)) SG_TRY(price(c, serial));
-    if (*chosen >= 0 && applies(serial) &&
-        serial->predicted_us < c->candidate[*chosen].predicted_us)
+    sg_candidate *const all = c->candidate;
+    if (c->serial < 0) return SHINGLE_OK;
+    for (int i = 0; i < c->candidates && all[i].strategy == all[0].strategy; i++)
+        if (i != *chosen && applies(&all[i])) SG_TRY(price(c, &all[i]));
+    c->serial = sg_baseline_fastest(all, c->candidates, 0);
+    if (*chosen >= 0 && applies(&all[c->serial]) &&
+        all[c->serial].predicted_us < all[*chosen].predicted_us)
         *chosen = c->serial;
     return SHINGLE_OK;
 }
 
-/* Asks the rule for a kind of schedule and takes the candidate that is most like it, or the serial
- * plan if that is faster.  Only these two are priced. */
+/* Asks the rule for a kind of schedule and takes the candidate that is most like it, or a serial
+ * plan if that is faster.  Only these are priced. */
 static shingle_status choose_by_rule(chooser *c, int first, int *chosen)
 {
     sg_static_wish wish;
@@ -493,10 +495,9 @@ static shingle_status collect(chooser *c, const char *forced, int *first)
     if (forced == NULL) return SHINGLE_OK;
     *first = c->candidates;
     SG_TRY(add_forced(c, forced));
-    /* The serial plan itself was asked for: once is enough. */
-    if (!sg_baseline_asked(c->candidate, *first, c->candidates)) return SHINGLE_OK;
-    c->candidates = *first;
-    *first = 0;
+    const int left = sg_baseline_once(c->candidate, *first, c->candidates);
+    if (left < c->candidates) *first = 0;
+    c->candidates = left;
     return SHINGLE_OK;
 }
 

@@ -63,13 +63,20 @@ static double norm_bytes(const sg_sched *s, const sg_step *step)
     return bytes;
 }
 
+/* Of AREA, what the memory moves to read or store it by SMs: whole sectors. */
+static double sector_bytes(const sg_sched *s, const sg_area *area)
+{
+    enum { SECTOR = 32 };
+    const double row = (double)area->cols * sg_sched_element_bytes(s, area->buf);
+    return area->rows * (row < SECTOR && row > 0 ? SECTOR : row);
+}
+
 /* What copies that go together with copy FIRST, and stay on the rank as it does, read and store. */
 static double joined_bytes(const sg_sched *s, int32_t first)
 {
     const int32_t end = first + sg_sched_copies(s, first);
     double bytes = 0;
-    for (int32_t i = first + 1; i < end; i++)
-        bytes += 2 * sg_sim_area_bytes(s, &s->step[i].u.copy.src);
+    for (int32_t i = first + 1; i < end; i++) bytes += 2 * sector_bytes(s, &s->step[i].u.copy.src);
     return bytes;
 }
 
@@ -88,11 +95,11 @@ void sg_sim_run_kernel(sg_sim *m, sg_sim_agent *a, const sg_step *step)
     }
     double bytes = norm_bytes(s, step);
     if (step->kind == SG_COPY)
-        bytes = sg_sim_area_bytes(s, &step->u.copy.src) + joined_bytes(s, a->step);
+        bytes = sector_bytes(s, &step->u.copy.src) + joined_bytes(s, a->step);
     for (int32_t i = 0; step->kind == SG_REDUCE && i < step->u.reduce.adds; i++)
         bytes += sg_sim_area_bytes(s, &s->add[step->u.reduce.add0 + i].area);
     for (int32_t i = step->to0; i < step->to0 + step->tos; i++)
-        if (s->to[i].rank == a->rank) bytes += sg_sim_area_bytes(s, &s->to[i]);
+        if (s->to[i].rank == a->rank) bytes += sector_bytes(s, &s->to[i]);
     const double part = 4.0 * a->got / machine->sms;
     /* A copy counts what it reads and what it stores. */
     const double sum = machine->sum_gbps > 0 ? machine->sum_gbps : machine->mem_gbps;

@@ -114,11 +114,15 @@ static int64_t words_of(const sg_kernel_gemm *g, const sg_patch *p)
 
 /* Naps, each a quarter of a microsecond or more, of who waits for another role: a limit for each
  * word that this one may have to wait for, of two tiles, the hellos and the gate, and four for what
- * it computes.  No more than a quarter of an hour, which is what the type holds. */
+ * it computes.  No less than ten seconds each, since a launch that starts early counts from then
+ * on, behind whatever runs before it: math would have to wait for that by itself, which takes a
+ * launch 0.4 us (one H200, 128x8192x2048 11.6 us, so 12.1).  No more than a quarter of an hour,
+ * which is what the type holds. */
 static uint32_t patience_of(const sg_kernel_gemm *g)
 {
     const uint64_t limit_ns = g->param.program.limit_ns, most = UINT32_MAX - 1;
-    const uint64_t naps = (limit_ns > 0 ? limit_ns : 1000000000) / 1000 * 4;
+    const uint64_t least_ns = 10000000000;
+    const uint64_t naps = (limit_ns > least_ns ? limit_ns : least_ns) / 1000 * 4;
     int64_t words = 0;
     for (int i = 0; i < g->param.patches; ++i) {
         const int64_t more = words_of(g, &g->lists->patch[g->param.patch0 + i]);

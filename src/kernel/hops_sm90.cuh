@@ -165,7 +165,6 @@ template <class S> DEV void hops_products(Math<S> &m, Summing<S> &s)
 {
     const int first = first_unit<S>(m.P), stride = stride_of<S>(m.P);
     look_ahead(m, first, 0);
-    launch_wait(); /* as in math_run() */
     for (int unit = first; unit < m.P.units; unit += stride) {
         float acc[S::MI][S::SUMS];
         m.patch = m.ahead.patch, m.base = m.ahead.base;

@@ -312,7 +312,6 @@ template <class S> DEV void math_in_turn(Math<S> &m)
     float acc[S::MI][S::SUMS];
     uint32_t out[S::PIECE_SUMS / 2];
     int stages = 0, turn = m.wg;
-    launch_wait(); /* patience begins when there is something to wait for */
     for (int unit = first_unit<S>(m.P); unit < m.P.units; unit += stride) {
         stages = stages_of<S>(m.P, m.ahead, unit, stages);
         m.patch = m.ahead.patch, m.base = m.ahead.base;
@@ -344,7 +343,6 @@ template <class S> DEV void math_run(Math<S> &m)
     uint32_t held[S::HOLDS ? S::MI * S::BN / 4 : V / 2];
     bool holding = false;
     look_ahead(m, first, 0);
-    launch_wait(); /* patience begins when there is something to wait for */
     for (int unit = first; unit < m.P.units; unit += stride) {
         m.patch = m.ahead.patch, m.base = m.ahead.base, m.row = m.next_row;
         math_stamp(m, STAMP_TILE, m.patch);

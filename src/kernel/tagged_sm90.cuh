@@ -394,7 +394,6 @@ template <class S> DEV void tagged_run(Math<S> &m)
     const int first = first_unit<S>(m.P), stride = stride_of<S>(m.P);
     Summing<S> s = {m, first, 0, 0, 0, 0, true};
     look_ahead(m, first, 0);
-    launch_wait(); /* as in math_run() */
     for (int unit = first; unit < m.P.units; unit += stride) {
         float acc[S::MI][S::SUMS];
         m.patch = m.ahead.patch, m.base = m.ahead.base;

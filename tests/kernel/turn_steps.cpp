@@ -333,7 +333,7 @@ void try_impatient(int tm, int tn)
     const std::unique_ptr<sg_kernel_gemm> g(new sg_kernel_gemm());
     if (!aim(g.get(), l, 1, 0, {tm, tn, 0, 0, 0, 1}, what)) return;
     g->param.turn = turn_of(1, nullptr, 0);
-    expect(g->param.patience == 4000000 * 7, what + ": a second seven times");
+    expect(g->param.patience == 40000000 * 7, what + ": ten seconds seven times");
     g->param.patience = 1;
     if (!start(g.get(), 0, what)) return;
     emu_careless = true;

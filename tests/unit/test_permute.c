@@ -5,6 +5,7 @@
 #include "built.h"
 #include "core/baseline.h"
 #include "core/check.h"
+#include "core/moves.h"
 #include "core/sim.h"
 #include "shingle.h"
 
@@ -88,8 +89,12 @@ static void see_shape(const built *b, const char *problem)
         }
         /* Rows of two ranks or more, in turns. */
         const bool of_b = b->problem.gather == SG_GATHER_B;
-        if (many > 1 || (many == 1 && moved != (of_b ? b->problem.n : b->problem.m) &&
-                         b->problem.gather != SG_GATHER_K))
+        const bool moves = sg_problem_in(&b->problem) == SG_IN_GATHER ||
+                           sg_problem_out(&b->problem) == SG_OUT_SCATTER;
+        const bool of_k = b->problem.gather == SG_GATHER_K;
+        const int wanted = !of_k && moves && !sg_is_packed(&b->problem);
+        if (many > 1 || many < wanted ||
+            (many == 1 && !of_k && moved != (of_b ? b->problem.n : b->problem.m)))
             fail_msg("%s: %d launches of copies, %lld rows", problem, many, (long long)moved);
     }
 }
@@ -285,6 +290,29 @@ static void the_baseline_is_the_faster_one(void **state)
     }
 }
 
+/* So it is where the static rule chooses, and where only one of them is reproducible. */
+static void the_rule_knows_both(void **state)
+{
+    (void)state;
+    static const char *const problems[] = {"ag_gemm:bf16:512x8192x512:r4:cyclic=64",
+                                           "ag_gemm:bf16:512x1024x512:r4:cyclic=64",
+                                           "ag_gemm:bf16:1024x512x1024:r4:cyclic=16"};
+    for (size_t i = 0; i < sizeof problems / sizeof problems[0]; i++)
+        for (int reproducible = 0; reproducible < 2; reproducible++) {
+            const shingle_plan_options rule = {.choose = "static", .reproducible = reproducible};
+            const shingle_plan_options forced = {.strategy = "serial{permute=0}"};
+            shingle_plan *plan = NULL;
+            shingle_plan *tiles = NULL;
+            assert_int_equal(shingle_plan_for(problems[i], NULL, &forced, &tiles), SHINGLE_OK);
+            assert_int_equal(shingle_plan_for(problems[i], NULL, &rule, &plan), SHINGLE_OK);
+            if (plan->predicted_us > tiles->predicted_us)
+                fail_msg("%s: %s, %g us, not %g", problems[i], plan->text, plan->predicted_us,
+                         tiles->predicted_us);
+            shingle_plan_free(tiles);
+            shingle_plan_free(plan);
+        }
+}
+
 /* Of the first strategy's plans the fastest leads, if it is so by more than counts as equal. */
 static void the_fastest_leads(void **state)
 {
@@ -326,6 +354,7 @@ int main(void)
         cmocka_unit_test(all_run_right),
         cmocka_unit_test(both_ways_are_proposed),
         cmocka_unit_test(the_baseline_is_the_faster_one),
+        cmocka_unit_test(the_rule_knows_both),
         cmocka_unit_test(the_fastest_leads),
     };
     return cmocka_run_group_tests_name("permute", tests, NULL, NULL);

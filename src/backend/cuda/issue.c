@@ -1,5 +1,6 @@
 /* issue.c -- steps on their lanes.  A step is behind the steps of its lane, and behind an event of
- * each step of another lane that it is after.  Nothing here waits or allocates. */
+ * each step of another lane that it is after.  Nothing here waits for a GPU; a collective may wait
+ * for a call on all communicators (sg_collect_run). */
 #include <string.h>
 
 #include "backend/cuda/cuda.h"

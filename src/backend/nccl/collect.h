@@ -63,7 +63,8 @@ typedef struct sg_coll_part {
 /* Enqueues a collective of rank RANK on STREAM (a cudaStream_t).  PART: one per rank, of an
  * all-to-all two, as in sg_coll; ignored by all-reduce, as SELF is by an all-to-all.  Sums are the
  * library's: in TYPE.  EVEN: parts are of one size and side by side, here and at all ranks: then it
- * is one call of the library's, which all must make.  CAPTURED: into a graph. */
+ * is one call of the library's, which all must make.  CAPTURED: into a graph.  Waits while a window
+ * is registered or ranks meet. */
 shingle_status sg_collect_run(sg_collect *collect, int rank, sg_coll_kind kind, sg_type type,
                               sg_coll_part self, const sg_coll_part *part, bool even, bool captured,
                               void *stream);

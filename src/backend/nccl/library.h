@@ -60,9 +60,9 @@ typedef struct meeting {
     size_t count, bytes; /* of a rank's share, or of all that an all-reduce sums */
     size_t unit;         /* bytes of an element */
     bool even;           /* one call of the library, of which the others are known */
-    int64_t *counts; /* if it is not: what each rank said of its parts; NULL: no memory for it */
-    window *window;  /* of what it needs of all ranks; NULL: not in one */
-    window *own;     /* of a rank's share, as it sends or gets it; NULL: not in one */
+    int64_t *counts;     /* of one that is not even: what its ranks have said; NULL: unknown */
+    window *window;      /* of what it needs of all ranks; NULL: not in one */
+    window *own;         /* of a rank's share, as it sends or gets it; NULL: not in one */
     size_t offset, own_offset;
 } meeting;
 

@@ -34,16 +34,16 @@ static int64_t *counts_of(const sg_collect *c, const meeting *m, int rank)
     return m->counts + (ptrdiff_t)2 * c->ranks * rank;
 }
 
-/* RANK has come to M with PART.  Without memory for that nobody can come for others. */
-static void note_counts(const sg_collect *c, meeting *m, int rank, const sg_coll_part *part)
+/* RANK has come to M with PART, FIRST of all or not.  Without memory for that nobody can come for
+ * others; what there is stays with the place of M, for the next one there. */
+static void note_counts(const sg_collect *c, meeting *m, int rank, bool first,
+                        const sg_coll_part *part)
 {
     const int all = 2 * c->ranks * c->ranks;
     const bool exchange = m->kind == SG_ALL_TO_ALL;
-    if (m->counts == NULL) {
-        m->counts = malloc((size_t)all * sizeof m->counts[0]);
-        for (int i = 0; m->counts != NULL && i < all; i++) m->counts[i] = -1;
-    }
+    if (first && m->counts == NULL) m->counts = malloc((size_t)all * sizeof m->counts[0]);
     if (m->counts == NULL) return;
+    for (int i = 0; i < all && first; i++) m->counts[i] = -1;
     for (int q = 0; q < (exchange ? 2 : 1) * c->ranks; q++)
         counts_of(c, m, rank)[q] = part[q].count;
 }
@@ -73,13 +73,15 @@ shingle_status sg_meeting_come(sg_collect *c, int rank, const meeting *its,
                          (int)MEETINGS);
     else
         c->came[rank]++;
-    if (status == SHINGLE_OK && number == most && !ahead) {
-        free(at->counts);
+    const bool first = status == SHINGLE_OK && number == most && !ahead;
+    if (first) {
+        int64_t *const counts = at->counts;
         *at = *its;
         at->number = number;
+        at->counts = counts;
     }
     if (status == SHINGLE_OK && !its->even && at->number == number && !at->even)
-        note_counts(c, at, rank, part);
+        note_counts(c, at, rank, first, part);
     pthread_mutex_unlock(&c->mutex);
     return status;
 }
@@ -87,7 +89,9 @@ shingle_status sg_meeting_come(sg_collect *c, int rank, const meeting *its,
 void sg_meeting_go(sg_collect *c, int rank)
 {
     pthread_mutex_lock(&c->mutex);
-    c->came[rank]--;
+    const uint64_t number = --c->came[rank];
+    meeting *const at = &c->meeting[number % MEETINGS];
+    if (at->number == number && at->counts != NULL) counts_of(c, at, rank)[0] = -1;
     pthread_mutex_unlock(&c->mutex);
 }
 

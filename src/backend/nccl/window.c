@@ -116,10 +116,12 @@ shingle_status sg_collect_get(sg_collect *c, int rank, size_t bytes, void **memo
     return SHINGLE_OK;
 }
 
-/* c->window, which is in the list no more. */
+/* c->window, which is in the list no more; NULL: it is gone. */
 static void drop_window(sg_collect *c)
 {
-    drop(c, c->window);
+    window *const gone = c->window;
+    c->window = NULL;
+    drop(c, gone);
 }
 
 /* Gives the seat of RANK that has MEMORY up; *W_OUT: the window, if that was the last one, which is
@@ -147,9 +149,8 @@ bool sg_collect_put(sg_collect *c, int rank, const void *memory, bool stays)
     if (last == NULL) return found;
     c->window = last;
     c->result = ncclSuccess;
-    if (sg_wait_alone(c, drop_window, "ncclCommWindowDeregister") == SHINGLE_OK ||
-        sg_collect_hangs(c))
-        return true;
+    (void)sg_wait_alone(c, drop_window, "ncclCommWindowDeregister");
+    if (sg_collect_hangs(c) || c->window == NULL) return true;
     pthread_mutex_lock(&c->mutex); /* for the next one who asks */
     last->next = c->windows;
     c->windows = last;
