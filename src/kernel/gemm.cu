@@ -115,9 +115,8 @@ static int64_t words_of(const sg_kernel_gemm *g, const sg_patch *p)
 /* Naps, each a quarter of a microsecond or more, of who waits for another role: a limit for each
  * word that this one may have to wait for, of two tiles, the hellos and the gate, and four for what
  * it computes.  No less than ten seconds each, since a launch that starts early counts from then
- * on, behind whatever runs before it: math would have to wait for that by itself, which takes a
- * launch 0.4 us (one H200, 128x8192x2048 11.6 us, so 12.1).  No more than a quarter of an hour,
- * which is what the type holds. */
+ * on, behind whatever runs before it.  No more than a quarter of an hour, which is what the type
+ * holds. */
 static uint32_t patience_of(const sg_kernel_gemm *g)
 {
     const uint64_t limit_ns = g->param.program.limit_ns, most = UINT32_MAX - 1;

@@ -209,12 +209,12 @@ static void together_they_start_once(void **state)
     spans one = {0};
     spans many = {0};
     m.launch_us = LAUNCH_US;
-    m.local_gbps = 7 * 4 / (ROW_US * 1e3);
+    m.local_gbps = 32 / (ROW_US * 1e3); /* rows of 28 bytes, a sector */
     /* Behind the second is behind all of them. */
     expect_us(priced(&m, true, &one), 2 * LAUNCH_US + (COPIES + 1) * ROW_US);
     assert_int_equal(one.work, 2);
     assert_int_equal(one.transfers, 2);
-    expect_us(one.bytes, 2 * (COPIES + 1) * 7 * 4);
+    expect_us(one.bytes, 2 * (COPIES + 1) * 32);
     expect_us(priced(&m, false, &many), COPIES * (LAUNCH_US + ROW_US));
     assert_int_equal(many.work, COPIES + 1);
     expect_us(many.bytes, one.bytes);
