@@ -224,7 +224,8 @@ FAKE cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t
     memcpy(&m.c, e_layout, sizeof m.c);
     memcpy(&m.desc, d, sizeof m.desc);
     memcpy(&m.beta, beta, sizeof m.beta);
-    m.algorithm = fake_algorithm = (int)algo->data[1];
+    m.algorithm = (int)algo->data[1];
+    fake_algorithm = m.algorithm;
     fake_launches++;
     return fake_enqueue(stream, run_matmul, &m, sizeof m) == cudaSuccess
                ? CUBLAS_STATUS_SUCCESS

@@ -19,7 +19,8 @@ static shingle_status all_alike(void *context, const shingle_plan *plan, double 
 static shingle_plan *measure(const char *problem, int plans)
 {
     const sg_stopwatch watch = {all_alike, NULL};
-    const shingle_plan_options options = {.measure = plans, .measure_seconds = 0.01};
+    /* A limit that no pause of this process reaches; rounds end by their number. */
+    const shingle_plan_options options = {.measure = plans, .measure_seconds = 100};
     shingle_plan *plan = NULL;
     sg_machine machine;
     sg_problem p;
