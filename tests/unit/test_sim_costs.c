@@ -32,7 +32,7 @@ static sg_sim_result parts_of(const char *problem, const char *strategy, const s
     const sg_strategy *of = NULL;
     sg_problem p;
     sg_knobs knobs;
-    sg_sim_result result;
+    sg_sim_result result = {0};
     bool given = false;
     assert_non_null(simulator);
     assert_int_equal(sg_problem_parse(problem, &p), SHINGLE_OK);
