@@ -60,7 +60,6 @@ typedef struct meeting {
     size_t count, bytes; /* of a rank's share, or of all that an all-reduce sums */
     size_t unit;         /* bytes of an element */
     bool even;           /* one call of the library, of which the others are known */
-    int64_t *counts;     /* of one that is not even: what its ranks have said; NULL: unknown */
     window *window;      /* of what it needs of all ranks; NULL: not in one */
     window *own;         /* of a rank's share, as it sends or gets it; NULL: not in one */
     size_t offset, own_offset;
@@ -88,6 +87,7 @@ struct sg_collect {
 
     /* By their numbers, modulo its size; of who is further ahead than that nothing is noted. */
     meeting meeting[MEETINGS];
+    int64_t *counts; /* by the same places, of one that is not even: what its ranks have said */
 
     /* A call of the library's that may wait (wait.c), with what it takes and gives. */
     double limit_us;

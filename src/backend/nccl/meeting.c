@@ -7,8 +7,6 @@
  * memory whose contents nobody needs: all that waits ends, and nothing is aborted.  For the same
  * reason a rank is refused another collective than the one that its peers wait in.  Runs of a graph
  * are nobody's to count. */
-#include <stdlib.h>
-
 #include "backend/nccl/library.h"
 
 static void bounds(const sg_collect *c, uint64_t *least_out, uint64_t *most_out)
@@ -31,19 +29,17 @@ static bool is_same(const meeting *a, const meeting *b)
  * there, and how many come from there.  -1: it has not come. */
 static int64_t *counts_of(const sg_collect *c, const meeting *m, int rank)
 {
-    return m->counts + (ptrdiff_t)2 * c->ranks * rank;
+    const size_t place = (size_t)(m->number % MEETINGS);
+    const size_t ranks = (size_t)c->ranks;
+    return c->counts + 2 * ranks * (place * ranks + (size_t)rank);
 }
 
-/* RANK has come to M with PART, FIRST of all or not.  Without memory for that nobody can come for
- * others; what there is stays with the place of M, for the next one there. */
-static void note_counts(const sg_collect *c, meeting *m, int rank, bool first,
+/* RANK has come to M with PART, FIRST of all or not. */
+static void note_counts(const sg_collect *c, const meeting *m, int rank, bool first,
                         const sg_coll_part *part)
 {
-    const int all = 2 * c->ranks * c->ranks;
     const bool exchange = m->kind == SG_ALL_TO_ALL;
-    if (first && m->counts == NULL) m->counts = malloc((size_t)all * sizeof m->counts[0]);
-    if (m->counts == NULL) return;
-    for (int i = 0; i < all && first; i++) m->counts[i] = -1;
+    for (int q = 0; q < c->ranks && first; q++) counts_of(c, m, q)[0] = -1;
     for (int q = 0; q < (exchange ? 2 : 1) * c->ranks; q++)
         counts_of(c, m, rank)[q] = part[q].count;
 }
@@ -75,10 +71,8 @@ shingle_status sg_meeting_come(sg_collect *c, int rank, const meeting *its,
         c->came[rank]++;
     const bool first = status == SHINGLE_OK && number == most && !ahead;
     if (first) {
-        int64_t *const counts = at->counts;
         *at = *its;
         at->number = number;
-        at->counts = counts;
     }
     if (status == SHINGLE_OK && !its->even && at->number == number && !at->even)
         note_counts(c, at, rank, first, part);
@@ -90,8 +84,8 @@ void sg_meeting_go(sg_collect *c, int rank)
 {
     pthread_mutex_lock(&c->mutex);
     const uint64_t number = --c->came[rank];
-    meeting *const at = &c->meeting[number % MEETINGS];
-    if (at->number == number && at->counts != NULL) counts_of(c, at, rank)[0] = -1;
+    const meeting *const at = &c->meeting[number % MEETINGS];
+    if (at->number == number && !at->even) counts_of(c, at, rank)[0] = -1;
     pthread_mutex_unlock(&c->mutex);
 }
 
@@ -112,7 +106,7 @@ static int64_t parts_of(const sg_collect *c, int rank, const meeting *m, void *s
     const bool exchange = m->kind == SG_ALL_TO_ALL;
     int64_t most = -1;
     for (int q = 0; q < 2 * c->ranks; q++) parts[q] = (sg_coll_part){spare, 0};
-    for (int q = 0; q < c->ranks && m->counts != NULL; q++) {
+    for (int q = 0; q < c->ranks; q++) {
         const int64_t *const said = counts_of(c, m, q);
         if (said[0] < 0) continue;
         for (int x = 0; x < c->ranks && !exchange; x++) parts[x].count = said[x];
@@ -205,10 +199,6 @@ void sg_meeting_forget(sg_collect *c)
         sg_window_leave(before);
         c->spare[r] = NULL;
         c->came[r] = 0;
-    }
-    for (int i = 0; i < MEETINGS; i++) {
-        free(c->meeting[i].counts);
-        c->meeting[i].counts = NULL;
     }
     c->over = false;
 }

@@ -71,6 +71,7 @@ static void destroy(sg_collect *c)
 {
     pthread_rwlock_destroy(&c->calls);
     pthread_mutex_destroy(&c->mutex);
+    free(c->counts);
     free(c);
 }
 
@@ -90,7 +91,9 @@ shingle_status sg_collect_open(int ranks, const int *device, double limit_us,
     c->ranks = ranks;
     c->limit_us = limit_us;
     memcpy(c->device, device, (size_t)ranks * sizeof device[0]);
-    shingle_status status = load(&c->lib);
+    c->counts = calloc((size_t)2 * MEETINGS * (size_t)(ranks * ranks), sizeof c->counts[0]);
+    shingle_status status =
+        c->counts == NULL ? sg_fail(SHINGLE_ENOMEM, "no memory for collectives") : load(&c->lib);
     if (status == SHINGLE_OK) {
         int version = 0;
         c->lib.ncclGetVersion(&version);
