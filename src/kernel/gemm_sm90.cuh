@@ -17,6 +17,11 @@
  * have carried (herald_sm90.cuh).  Of a launch of tagged data, warps 1 to 3 do what tagged_sm90.cuh
  * says, and of one whose rows come as such what gather_sm90.cuh says.
  *
+ * Of some 250 KB of code a launch runs a small part, which comes from the L2 each time: a jump over
+ * more than the next KB takes 0.2 us (results/lab/jumps_h200_v1.txt).  So there is none from the
+ * entry to the first load.  The compiler puts what stands behind `else` first, if the condition is
+ * `>`; it is why roles are asked for as they are, and in this order.
+ *
  * Units (a tile, or a tile per block of the cluster) are dealt round robin in list order.  Nothing
  * waits for a later unit of the list, so any number of blocks makes progress.  The math warps never
  * touch a flag, and never wait for anything further away than their cluster's barriers. */
@@ -81,30 +86,14 @@ __global__ void __launch_bounds__(S::THREADS, 1) gemm_sm90(const __grid_constant
         words_begin(smem, threadIdx.x % 32);
     __syncthreads();
     if (S::CL > 1) cluster_meet(); /* of all blocks' barriers: it orders nothing else */
-    if (S::GATHERS && is_courier(P)) {
-        if constexpr (S::GATHERS) gather_block(P, smem, warp);
-    } else if (S::PUSHES && is_herald(P)) {
-        if constexpr (S::PUSHES) herald(P, smem, warp);
-    } else if (S::FOLD != FOLD_SLICES && is_courier(P)) {
-        courier(P, smem, warp);
-    } else if (warp < 4) {
-        if (S::WGS > 1) regs_down<S::MOVER_REGS>();
+    if (S::FOLD != FOLD_SLICES && is_courier(P)) {
         if constexpr (S::GATHERS)
-            if (warp == 1 || warp == 2) gather_carry(P, smem, warp == 2, 0);
-        if constexpr (S::PUSHES)
-            if (warp == 1 || warp == 2) push_by_storers(P, smem, warp, (int)threadIdx.x % LANES);
-        if (warp == 0) {
-            if (elect_one()) loader<S>(P, smem, im, in);
-        } else if constexpr (S::TAGS) {
-            if (warp == 3) tagged_watch(P, smem, threadIdx.x % 32);
-        } else if (warp <= S::WGS) {
-            if (elect_one()) storer<S>(P, smem, im, in, warp - 1);
-        } else if (warp == 3) {
-            if (S::FOLD != FOLD_SLICES) watcher_enter(P, smem, threadIdx.x % 32);
-            watcher<S>(P, smem, im, in, threadIdx.x % 32);
-        }
-        __syncwarp();
-    } else {
+            gather_block(P, smem, warp);
+        else if constexpr (S::PUSHES)
+            is_herald(P) ? herald(P, smem, warp) : courier(P, smem, warp);
+        else
+            courier(P, smem, warp);
+    } else if (warp > 3) {
         if (S::WGS > 1) regs_up<S::MATH_REGS>();
         const int to = warp % 4, lane = threadIdx.x % 32;
         const bool tells = lane == 0 && to < S::CL && (to % S::CM == im || to / S::CM == in);
@@ -118,6 +107,25 @@ __global__ void __launch_bounds__(S::THREADS, 1) gemm_sm90(const __grid_constant
             math_in_turn(math);
         else
             math_run(math);
+    } else {
+        if (S::WGS > 1) regs_down<S::MOVER_REGS>();
+        const int lane = (int)threadIdx.x % LANES;
+        if (warp > 0) {
+            if constexpr (S::TAGS) {
+                if (warp == 3) tagged_watch(P, smem, lane);
+            } else if (warp > 2) {
+                if (S::FOLD != FOLD_SLICES) watcher_enter(P, smem, lane);
+                watcher<S>(P, smem, im, in, lane);
+            } else {
+                if constexpr (S::GATHERS) gather_carry(P, smem, warp == 2, 0);
+                if constexpr (S::PUSHES) push_by_storers(P, smem, warp, lane);
+                if (warp <= S::WGS && elect_one()) storer<S>(P, smem, im, in, warp - 1);
+            }
+        } else if (elect_one()) {
+            loader<S>(P, smem, im, in);
+        }
+        __syncwarp();
+        if (S::CL == 1 && P.program.rank == nullptr) return; /* nobody is told of its end */
     }
     defect_tell(P, smem);
     /* Tagged data: the watcher has done so already. */

@@ -3,8 +3,7 @@
 #pragma once
 #include "kernel/stages_sm90.cuh"
 
-/* Where a unit's operands are.  Finding out takes a few hundred cycles (divisions, loads of the
- * list), which the stages that are full by then hide; for the first one, the host has divided. */
+/* Where a unit's operands are. */
 struct Source {
     const CUtensorMap *a, *b;
     Tile tile;
@@ -16,20 +15,15 @@ struct Source {
     bool narrow;
 };
 
+/* Those of TILE, visit INDEX of patch P. */
 template <class S>
-DEV void source_find(Source &s, const Param &P, Cursor &cursor, int unit, int im, int in)
+DEV void source_set(Source &s, const Param &P, const sg_patch &p, const Tile &tile, int index,
+                    int slice, int im, int in)
 {
-    int in_pass;
-    const int slice = slice_of<S>(P, unit, &in_pass);
-    const bool begins = S::FOLD != FOLD_SLICES && cursor.patch < 0;
-    cursor_move<S>(P, cursor, in_pass);
-    const sg_patch p = patch_of(P, cursor);
     const Span span = span_of<S>(P, p, slice);
-    s.add0 = p.add0, s.adds = p.adds, s.index = in_pass - cursor.base;
+    s.add0 = p.add0, s.adds = p.adds, s.index = index;
     s.own_at = own_place(p), s.part0 = part_place(P, s.own_at);
-    const sg_kernel_deal &deal = P.deal[blockIdx.x];
-    s.tile = begins ? tile_of<S>(p, deal.band, deal.col, im, in)
-                    : tile_at<S>(p, in_pass - cursor.base, im, in);
+    s.tile = tile;
     s.k0 = span.k0, s.k1 = span.k1;
     s.a_k = p.a.col0 - p.k0, s.b_k = p.b.col0 - p.k0;
     s.row = p.a.row0 + s.tile.band * S::BM + in * (S::BM / S::CN);
@@ -37,6 +31,34 @@ DEV void source_find(Source &s, const Param &P, Cursor &cursor, int unit, int im
     s.narrow = is_narrow<S>(p);
     s.slab = p.slab, s.waits = p.waits, s.a_place = p.a.buf;
     s.a = map_of(P, p.a.buf, MAP_A), s.b = map_of(P, p.b.buf, s.narrow ? MAP_NARROW : MAP_B);
+}
+
+/* Finding out takes a few hundred cycles (divisions, loads of the list), which the stages that are
+ * full by then hide. */
+template <class S>
+DEV void source_find(Source &s, const Param &P, Cursor &cursor, int unit, int im, int in)
+{
+    int in_pass;
+    const int slice = slice_of<S>(P, unit, &in_pass);
+    cursor_move<S>(P, cursor, in_pass);
+    const sg_patch p = patch_of(P, cursor);
+    const int index = in_pass - cursor.base;
+    source_set<S>(s, P, p, tile_at<S>(p, index, im, in), index, slice, im, in);
+}
+
+/* Of the block's first unit, which nothing hides; the host has divided. */
+template <class S>
+DEV void source_first(Source &s, const Param &P, Cursor &cursor, int unit, int im, int in)
+{
+    if constexpr (S::FOLD == FOLD_SLICES) {
+        source_find<S>(s, P, cursor, unit, im, in);
+    } else {
+        const sg_kernel_deal &deal = P.deal[blockIdx.x];
+        cursor = {deal.patch, deal.base, deal.end};
+        const sg_patch p = patch_of(P, cursor);
+        source_set<S>(s, P, p, tile_of<S>(p, deal.band, deal.col, im, in), unit - deal.base, 0, im,
+                      in);
+    }
 }
 
 /* Where the first addends of a tile are, ADDS of them from ADD0 on.  They are looked up before what
@@ -174,14 +196,13 @@ template <class S> DEV void loader(const Param &P, const Smem<S> &smem, int im, 
     uint32_t steps = 0, ready = 0; /* of the watcher's: taken; known to be ready */
     int unit = first_unit<S>(P);
     stamp(smem.stamp, STAMP_LOADER, STAMP_BEGUN);
-    if (unit >= P.units) launch_turn();
+    if (unit >= P.units) return launch_turn();
     int half = -1;
     int lack_a = 0; /* stages whose B has been asked for */
-    for (bool begun = false; unit < P.units; unit += stride, begun = true) {
-        source_find<S>(at, P, cursor, unit, im, in);
-        if (!begun) loader_begin(P, smem, at);
-        if constexpr (S::GATHERS)
-            if (!begun) lack_a = loader_ahead(P, smem, at);
+    source_first<S>(at, P, cursor, unit, im, in);
+    loader_begin(P, smem, at);
+    if constexpr (S::GATHERS) lack_a = loader_ahead(P, smem, at);
+    for (;;) {
         stages_wait(P, smem, ring, at.narrow);
         stages_cut(ring, at.narrow);
         const int spare = at.narrow ? (S::BN - S::NARROW) * 128 : 0; /* bytes of a stage */
@@ -228,5 +249,8 @@ template <class S> DEV void loader(const Param &P, const Smem<S> &smem, int im, 
         }
         stamp_waits(smem.stamp, STAMP_LOADER, STAMP_AWAITED, 1);
         stamp_waits(smem.stamp, STAMP_LOADER, STAMP_LOADED, 0);
+        unit += stride;
+        if (unit >= P.units) return;
+        source_find<S>(at, P, cursor, unit, im, in);
     }
 }

@@ -188,10 +188,11 @@ DEV CUtensorMap *map_remade(const Param &P, int place, int use)
 
 /* ---- Where a visit is ------------------------------------------------------------------------ */
 
-/* A block behind the workers has no tiles: it is a courier (courier_sm90.cuh). */
+/* A block behind the workers has no tiles: it is a courier (courier_sm90.cuh).  Asked in this way,
+ * the compiler puts the code of couriers behind that of tiles (gemm_sm90.cuh). */
 DEV bool is_courier(const Param &P)
 {
-    return (int)blockIdx.x >= P.workers;
+    return (int)blockIdx.x > (int)(P.workers - 1u);
 }
 
 /* The last block of all may be a herald (herald_sm90.cuh), which carries nothing. */

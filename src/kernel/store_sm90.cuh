@@ -347,7 +347,7 @@ DEV void storer_send(const Param &P, const Smem<S> &smem, Storer<S> &self, const
             else
                 store_aimed(aim, areas, row, col, from);
         }
-        bulk_commit();
+        if (!last || piece + 1 == pieces) bulk_commit(); /* nobody waits for one of the last */
         storer_pass_on(smem, self);
     }
 }

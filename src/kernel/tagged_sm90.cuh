@@ -315,25 +315,20 @@ template <class S> DEV void tagged_put(const Summing<S> &s, int x, const uint4 &
 /* Word X to all others, TOS of them. */
 template <class S> DEV void hops_send(const Summing<S> &s, int x, const uint4 &word, int tos);
 
-/* SUM of eight neighbours in word X: bias, activation, and into C. */
-template <class S> DEV void tagged_store(const Summing<S> &s, int x, float *v, int tos)
+/* Bias and activation of V, the sums of eight neighbours in word X. */
+template <class S> DEV void tagged_finish(const Summing<S> &s, int x, float *v)
 {
     typedef typename S::T T;
     const Math<S> &m = s.m;
-    if (m.P.epilogue && (shared_load(m.smem.hello + TAGGED_HOW) & TAGGED_FINAL)) {
-        const int col = s.col0 + x % EIGHT<S> * WORD_COLS + m.lane % 4 * 8;
-        const int left = tagged_comes(s, x) ? (HOPS<S> ? s.hop.cols : m.P.first.cols) - col : 0;
-        const T *bias = (const T *)m.P.program.bias;
+    const int col = s.col0 + x % EIGHT<S> * WORD_COLS + m.lane % 4 * 8;
+    const int left = tagged_comes(s, x) ? (HOPS<S> ? s.hop.cols : m.P.first.cols) - col : 0;
+    const T *bias = (const T *)m.P.program.bias;
 #pragma unroll
-        for (int i = 0; i < 8; ++i) {
-            if (bias != nullptr && i < left)
-                v[i] += to_float(bias[(HOPS<S> ? s.hop.c_col : m.P.first.col0) + col + i]);
-            v[i] = activate<false>(m.P.program.act, v[i]);
-        }
+    for (int i = 0; i < 8; ++i) {
+        if (bias != nullptr && i < left)
+            v[i] += to_float(bias[(HOPS<S> ? s.hop.c_col : m.P.first.col0) + col + i]);
+        v[i] = activate<false>(m.P.program.act, v[i]);
     }
-    const uint4 word = word_packed<T>(v);
-    if constexpr (HOPS<S>) hops_send(s, x, word, tos);
-    tagged_put(s, x, word);
 }
 
 /* This warp's share of the words of a unit.  LAST: there is no other unit, so that the watcher may
@@ -361,8 +356,16 @@ DEV void tagged_sum(Summing<S> &s, int ranks, bool last, int tos = 0)
         }
         __syncwarp();
         if (last && word0 + ITEMS * APART >= s.words) named_arrive(MEET_READ, 128 * S::WGS + LANES);
+        /* Of all words before one is stored: who has none of it to do jumps once. */
+        if (s.m.P.epilogue && (shared_load(s.m.smem.hello + TAGGED_HOW) & TAGGED_FINAL))
 #pragma unroll
-        for (int i = 0; i < ITEMS; ++i) tagged_store(s, word + i * APART, sum[i], tos);
+            for (int i = 0; i < ITEMS; ++i) tagged_finish(s, word + i * APART, sum[i]);
+#pragma unroll
+        for (int i = 0; i < ITEMS; ++i) {
+            const uint4 rounded = word_packed<typename S::T>(sum[i]);
+            if constexpr (HOPS<S>) hops_send(s, word + i * APART, rounded, tos);
+            tagged_put(s, word + i * APART, rounded);
+        }
         __syncwarp(); /* who stores nothing does not count the next round before the others */
     }
 }
