@@ -134,7 +134,8 @@ DEV void multiply(Math<S> &m, float (&acc)[S::MI][S::SUMS], int known, int ahead
         }
     } else {
         look_ahead(m, ahead, known);
-        for (; s < stages; ++s) stage_issue(m, acc, s), stage_settle(m, s);
+        if (stages > 0) stage_issue(m, acc, 0), stage_settle(m, 0);
+        for (int left = stages - 1; left > 0; --left) stage_issue(m, acc, 1), stage_settle(m, 1);
     }
     multiply_end(m, acc, stages > 0);
 }
