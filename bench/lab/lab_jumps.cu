@@ -1,5 +1,6 @@
 // What it costs to jump over code that does not run: a warp of each SM goes through SITES instructions that lie BYTES apart, twice, in the
-// last of ten launches of the same kernel. Prints cycles from site to site, medians of the SMs and the largest and the middle of the sites.
+// last of ten launches of the same kernel, which takes some or all of the SM's shared memory. Prints cycles from site to site, medians of
+// the SMs, and of them the middle and the most of the sites.
 //
 //     lab_jumps
 #include <algorithm>
@@ -8,7 +9,7 @@
 #include <cuda_runtime.h>
 #include <vector>
 
-constexpr int LAUNCHES = 10, MOST = 64, PASSES = 2;
+constexpr int LAUNCHES = 10, MOST = 64, PASSES = 2, KB[] = {0, 226};
 
 static __device__ __forceinline__ uint32_t cycles() {
     uint32_t t;
@@ -47,12 +48,14 @@ static uint32_t middle(std::vector<uint32_t> v) {
     return v[v.size() / 2];
 }
 
-template <int SITES, int BETWEEN> static int measure(int sms, uint32_t *out) {
-    for (int i = 0; i < LAUNCHES; ++i) jumps<SITES, BETWEEN><<<sms, 32>>>(out, 1.0001f, 0);
+template <int SITES, int BETWEEN> static int measure(int sms, uint32_t *out, int kb) {
+    const int bytes = kb << 10;
+    cudaFuncSetAttribute(jumps<SITES, BETWEEN>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+    for (int i = 0; i < LAUNCHES; ++i) jumps<SITES, BETWEEN><<<sms, 32, bytes>>>(out, 1.0001f, 0);
     std::vector<uint32_t> all(sms * PASSES * SITES);
     const cudaError_t failed = cudaMemcpy(all.data(), out, 4 * all.size(), cudaMemcpyDeviceToHost);
     if (failed) return fprintf(stderr, "%s\n", cudaGetErrorString(failed)), 1;
-    printf("%2d sites %5d bytes apart:", SITES, BETWEEN * 16);
+    printf("%3d KB shared, %2d sites %5d bytes apart:", kb, SITES, BETWEEN * 16);
     for (int pass = 0; pass < PASSES; ++pass) {
         std::vector<uint32_t> site;
         for (int s = 0; s < SITES; ++s) {
@@ -71,6 +74,10 @@ int main() {
     uint32_t *out;
     if (cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, 0) != cudaSuccess) return 77;
     if (cudaMalloc(&out, 4 * sms * PASSES * MOST) != cudaSuccess) return 1;
-    return measure<12, 32>(sms, out) | measure<12, 320>(sms, out) | measure<12, 1280>(sms, out) | measure<24, 80>(sms, out) | measure<24, 320>(sms, out) |
-           measure<24, 640>(sms, out) | measure<48, 32>(sms, out) | measure<48, 80>(sms, out) | measure<48, 320>(sms, out);
+    int failed = 0;
+    for (int kb : KB)
+        failed |= measure<12, 1280>(sms, out, kb) | measure<12, 1344>(sms, out, kb) | measure<24, 640>(sms, out, kb) | measure<24, 672>(sms, out, kb) |
+                  measure<24, 800>(sms, out, kb) | measure<48, 80>(sms, out, kb) | measure<48, 320>(sms, out, kb) | measure<48, 328>(sms, out, kb) |
+                  measure<48, 336>(sms, out, kb) | measure<48, 400>(sms, out, kb);
+    return failed;
 }

@@ -17,10 +17,11 @@
  * have carried (herald_sm90.cuh).  Of a launch of tagged data, warps 1 to 3 do what tagged_sm90.cuh
  * says, and of one whose rows come as such what gather_sm90.cuh says.
  *
- * Of some 250 KB of code a launch runs a small part, which comes from the L2 each time: a jump over
- * more than the next KB takes 0.2 us (results/lab/jumps_h200_v1.txt).  So there is none from the
- * entry to the first load.  The compiler puts what stands behind `else` first, if the condition is
- * `>`; it is why roles are asked for as they are, and in this order.
+ * Of some 250 KB of code a launch runs a small part.  How much of that an SM still has from the
+ * launch before depends on where it lies, and a jump to what it has not takes 0.2 us
+ * (results/lab/jumps_h200_v1.txt).  So there is none from the entry to the first load.  The
+ * compiler puts what stands behind `else` first, if the condition is `>`; it is why roles are asked
+ * for as they are, and in this order.
  *
  * Units (a tile, or a tile per block of the cluster) are dealt round robin in list order.  Nothing
  * waits for a later unit of the list, so any number of blocks makes progress.  The math warps never

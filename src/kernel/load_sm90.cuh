@@ -46,7 +46,7 @@ DEV void source_find(Source &s, const Param &P, Cursor &cursor, int unit, int im
     source_set<S>(s, P, p, tile_at<S>(p, index, im, in), index, slice, im, in);
 }
 
-/* Of the block's first unit, which nothing hides; the host has divided. */
+/* Of the block's first unit, which nothing hides; but for slices of k, the host has divided. */
 template <class S>
 DEV void source_first(Source &s, const Param &P, Cursor &cursor, int unit, int im, int in)
 {

@@ -110,10 +110,10 @@ DEV void multiply(Math<S> &m, float (&acc)[S::MI][S::SUMS], int known, int ahead
 {
     const int stages = S::NARROW > 0 && known < 0 ? -known : known;
     stages_cut(m.ring, known < 0);
-    int s = 0;
-    /* A block's first tile, under which nothing goes out, has a loop of its own: for one that has
-     * no other, less code has to come.  With addends there are no registers for two. */
+    /* A tile under which nothing goes out, as a block's first one, has a loop of its own: who has
+     * no other runs less code.  With addends there are no registers for two loops. */
     if (S::HOLDS && (S::ADDS || holding)) {
+        int s = 0;
         const bool last = ahead >= m.P.units;
         const bool waits = m.P.raises && !last && blockIdx.x / S::CL % 2 > 0;
         const int later = waits ? stages / (2 * S::CHUNKS) : 0;

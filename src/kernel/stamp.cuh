@@ -29,7 +29,8 @@ enum StampEvent {
     STAMP_SENT,     /* storer: the last one is on its way (cycles it waited for slots to be read) */
     STAMP_RAISED,   /* storer: stores complete, flags raised */
     STAMP_TOGETHER, /* watcher: all roles of the block have come to the end */
-    STAMP_LEFT,     /* watcher: the block leaves, the last one behind the end of the run */
+    STAMP_LEFT,     /* watcher: the block leaves, the last one behind the end of the run; a product
+                     * of no run does not say so */
     STAMP_EVENTS
 };
 
