@@ -12,6 +12,10 @@ for.  Where a predicated instruction stands between it and the reader
 ptxas 13.0 at times counts five, and the reader sees what was there before: a pointer that is NULL is then not NULL, on some
 GPUs and at some times.  The source to avoid is a pointer that is NULL or an address, by a condition, and is compared.
 
+Says as well which of the Hopper products (src/kernel/gemm_sm90.cuh) has its first load far from its entry, where jumps
+on the way take a tenth of a microsecond or two each: with another compiler than it was written for, roles may lie in
+another order.
+
     scripts/sass.py FILE.cubin...        fails, and says where, if there is such a place
 """
 import struct
@@ -24,6 +28,7 @@ RZ, PT = 255, 7
 EXAMPLE = (0x0000000000027805, 0x004FE4000001FF00, 0x0000000415021825, 0x002FE200078E0208,
            0x00000100100F7807, 0x000FE40000000000, 0x000000FF0200720C, 0x000FE40003F05070)
 UNCONDITIONAL_END = {0x94D, 0x950, 0x947}  # EXIT, RET, BRA
+UTMALDG, NEAR = 0x5B4, 0x3000  # the bulk engine's load of a box; bytes in front of the first one
 
 
 def sections(image):
@@ -83,12 +88,23 @@ def too_soon(code):
             j += 2
 
 
+def first_load(code):
+    """Its offset; None: there is none."""
+    for at in range(0, len(code) - 15, 16):
+        if struct.unpack_from("<Q", code, at)[0] & 0xFFF == UTMALDG:
+            return at
+    return None
+
+
 def check_example():
     right = list(EXAMPLE)
     right[3] += 1 << 41  # IMAD.WIDE stalls for one more
     for words, places in ((EXAMPLE, [(0, 48)]), (right, [])):
         if list(too_soon(struct.pack("<8Q", *words))) != places:
             raise SystemExit("sass.py does not find what it looks for")
+    nothing = struct.pack("<2Q", 0x7918, 0xFC00000000000)  # NOP
+    if first_load(nothing + struct.pack("<2Q", 0x00001610040075B4, 0x0007E20008011000)) != 16 or first_load(nothing):
+        raise SystemExit("sass.py does not find a load")
 
 
 def main():
@@ -103,6 +119,9 @@ def main():
             for source, reader in too_soon(code):
                 print("%s: %s: CS2R at 0x%x is read at 0x%x, too soon" % (path, name[6:], source, reader))
                 places += 1
+            load = first_load(code)
+            if "gemm_sm90" in name and load is not None and load >= NEAR:
+                print("%s: %s: the first load is at 0x%x, behind 0x%x: launches start late" % (path, name[6:], load, NEAR))
     return 1 if places else 0
 
 
