@@ -77,7 +77,8 @@ struct sg_collect {
     window *windows;
 
     /* Read by a rank inside a collective's call, written by a call on all communicators: none of
-     * them is made for two threads. */
+     * them is made for two threads.  Who waits to write keeps no reader out: a rank inside such a
+     * call may wait for another one to make it. */
     pthread_rwlock_t calls;
 
     pthread_mutex_t mutex;         /* guards what follows, and the list of windows */
