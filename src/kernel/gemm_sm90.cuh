@@ -88,12 +88,16 @@ __global__ void __launch_bounds__(S::THREADS, 1) gemm_sm90(const __grid_constant
     __syncthreads();
     if (S::CL > 1) cluster_meet(); /* of all blocks' barriers: it orders nothing else */
     if (S::FOLD != FOLD_SLICES && is_courier(P)) {
-        if constexpr (S::GATHERS)
+        if constexpr (S::GATHERS) {
             gather_block(P, smem, warp);
-        else if constexpr (S::PUSHES)
-            is_herald(P) ? herald(P, smem, warp) : courier(P, smem, warp);
-        else
+        } else if constexpr (S::PUSHES) {
+            if (is_herald(P))
+                herald(P, smem, warp);
+            else
+                courier(P, smem, warp);
+        } else {
             courier(P, smem, warp);
+        }
     } else if (warp > 3) {
         if (S::WGS > 1) regs_up<S::MATH_REGS>();
         const int to = warp % 4, lane = threadIdx.x % 32;
