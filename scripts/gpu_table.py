@@ -40,6 +40,12 @@ def run(words, limit, **more):
         return False
 
 
+def forget(path):
+    """What an earlier run left there is not this one's."""
+    if os.path.exists(path):
+        os.remove(path)
+
+
 def ranks_of(suite):
     found = re.search(r":r(\d+)", "".join(open(suite, encoding="utf-8")))
     if not found:
@@ -51,12 +57,14 @@ def run_peers(args, suite, path):
     words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node",
              str(ranks_of(suite)), args.peers, "--suite", suite, "--json", path, "--seconds",
              str(args.peers_seconds)]
+    forget(path)
     return run(words, 2 * args.peers_seconds + 60, stdout=sys.stderr)
 
 
 def run_bench(args, suite, path):
     """The whole JSON, or what the log has of it."""
     log = path + ".log"
+    forget(log)
     words = [os.path.join(args.build, "shingle"), "bench", suite, "--backend", args.backend,
              "--choose", "measure", "--measure", str(args.measure), "--strategies", "all",
              "--seconds", str(args.seconds),

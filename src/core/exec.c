@@ -194,6 +194,7 @@ sg_place sg_exec_address(const sg_run *run, const sg_area *of)
         place.data = block != NULL ? block + buf->offset : NULL;
     }
     if (place.data != NULL)
-        place.data += area->row0 * place.stride_bytes + area->col0 * sg_type_bytes(place.type);
+        place.data +=
+            area->row0 * place.stride_bytes + (int64_t)area->col0 * sg_type_bytes(place.type);
     return place;
 }

@@ -14,6 +14,14 @@ python3 -B scripts/gpu_table.py "$(dirname "$shingle")" --backend cpu --no-peers
 grep -q '^FAILED ag_gemm:bf16:64x64x32:r2: fused_out' "$work/said"
 grep -q '^wrong elements: 0' "$work/said"
 
+echo "== what an earlier run left is not taken for this one's"
+echo '{"problem":"gemm_rs:bf16:64x64x64:r2"}' > "$work/old.json.bench.json.log"
+echo nonsense > "$work/nonsense"
+python3 -B scripts/gpu_table.py "$(dirname "$shingle")" --backend cpu --no-peers --suite "$work/nonsense" --seconds 1 \
+    --out "$work/old.json" > "$work/said" 2> "$work/log" && exit 1
+grep -q '^no result of the suite' "$work/log"
+[ ! -e "$work/old.json.bench.json.log" ] && [ ! -e "$work/old.json" ]
+
 echo "== without PyTorch"
 # An empty module stands in the way of one that is installed.
 mkdir "$work/none"

@@ -91,7 +91,7 @@ static sg_operands operands_of(const sg_run *run, const sg_patch *patch)
     const sg_cuda_place c = sg_cuda_address(run, &s->to[patch->to0], false);
     /* A patch may be some columns of the product. */
     const char *bias = patch->final && p->bias ? run->tensors.bias : NULL;
-    if (bias != NULL) bias += patch->col0 * sg_type_bytes(p->type);
+    if (bias != NULL) bias += (int64_t)patch->col0 * sg_type_bytes(p->type);
     sg_cuda_place add = {.data = NULL};
     if (patch->adds > 0) add = sg_cuda_address(run, &s->add[patch->add0].area, true);
     return (sg_operands){.a = a.data,
