@@ -318,3 +318,15 @@ void sg_text_add(sg_text *text, const char *format, ...)
     va_end(args);
     if (length > 0) text->length += (size_t)length;
 }
+
+void sg_text_add_ranks(sg_text *text, const bool *named, int ranks)
+{
+    enum { SHOWN = 4 };
+    int count = 0;
+    for (int r = 0; r < ranks; r++) count += named[r];
+    sg_text_add(text, count == 1 ? "rank" : "ranks");
+    int shown = 0;
+    for (int r = 0; r < ranks && shown < SHOWN; r++)
+        if (named[r]) sg_text_add(text, "%s %d", shown++ ? "," : "", r);
+    if (count > shown) sg_text_add(text, " and %d more", count - shown);
+}

@@ -153,4 +153,7 @@ typedef struct sg_text {
 
 void sg_text_add(sg_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* "rank 2" or "ranks 2, 3, 5, 8 and 5 more", those that are NAMED. */
+void sg_text_add_ranks(sg_text *text, const bool *named, int ranks);
+
 #endif

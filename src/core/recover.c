@@ -38,17 +38,14 @@ static bool all_came(const sg_group *group)
 
 static shingle_status nobody_else_came(const sg_group *group, int rank, double seconds)
 {
-    enum { SHOWN = 8 };
     char names[64];
     sg_text text = {names, sizeof names, 0};
-    int missing = 0;
-    for (int r = 0; r < group->ranks; r++)
-        if (!has_come(group, r) && ++missing <= SHOWN)
-            sg_text_add(&text, "%s%d", missing > 1 ? ", " : "", r);
-    if (missing > SHOWN) sg_text_add(&text, " and %d more", missing - SHOWN);
+    bool missing[SG_LOCAL_RANKS];
+    for (int r = 0; r < group->ranks; r++) missing[r] = !has_come(group, r);
+    sg_text_add_ranks(&text, missing, group->ranks);
     return sg_fail(SHINGLE_ETIMEOUT,
-                   "rank %d waits %g s for shingle_recover of rank %s; it need not call again",
-                   rank, seconds, names);
+                   "rank %d waits %g s for shingle_recover of %s; it need not call again", rank,
+                   seconds, names);
 }
 
 /* A rank that has come counts as here even if it gives up waiting, until it runs again, so that one

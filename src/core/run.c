@@ -189,19 +189,6 @@ static void name_stuck(const sg_stand *stand, int rank, sg_text *text)
                     (unsigned long long)stuck->wanted);
 }
 
-/* "rank 2" or "ranks 2, 3 and 5 more". */
-static void name_ranks(const bool *named, int ranks, sg_text *text)
-{
-    enum { SHOWN = 4 };
-    int count = 0;
-    for (int r = 0; r < ranks; r++) count += named[r];
-    sg_text_add(text, count == 1 ? "rank" : "ranks");
-    int shown = 0;
-    for (int r = 0; r < ranks && shown < SHOWN; r++)
-        if (named[r]) sg_text_add(text, "%s %d", shown++ ? "," : "", r);
-    if (count > shown) sg_text_add(text, " and %d more", count - shown);
-}
-
 static bool find_mismatch(const sg_stand *stand, int ranks, sg_verdict *verdict)
 {
     for (int r = 0; r < ranks; r++)
@@ -257,7 +244,7 @@ void sg_run_verdict(const sg_stand *stand, int ranks, double seconds, sg_verdict
     if (missing + stopped == 0) {
         sg_text_add(&text, "every rank waits for another: a deadlock in the schedule");
     } else {
-        name_ranks(named, ranks, &text);
+        sg_text_add_ranks(&text, named, ranks);
         if (missing > 0)
             sg_text_add(&text, " did not begin run %llu within %g s",
                         (unsigned long long)stand[waiter].epoch, seconds);

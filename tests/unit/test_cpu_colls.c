@@ -52,8 +52,7 @@ static void every_rank_may_wait_in_another_collective(void **state)
     }
     for (int r = 0; r < RANKS - 1; r++) {
         assert_int_equal(shingle_recover(comm[r], 0), SHINGLE_ETIMEOUT);
-        if (r == 0)
-            assert_non_null(strstr(shingle_error(), "rank 1, 2, 3, 4, 5, 6, 7, 8 and 11 more;"));
+        if (r == 0) assert_non_null(strstr(shingle_error(), "of ranks 1, 2, 3, 4 and 15 more;"));
     }
     assert_int_equal(shingle_recover(comm[RANKS - 1], 0), SHINGLE_OK);
     for (int r = 0; r < RANKS; r++)
