@@ -296,8 +296,8 @@ SHINGLE_API const char *shingle_plan_reason(const shingle_plan *plan);
 /* What was considered for a plan.  Texts are valid as long as the plan. */
 typedef struct shingle_candidate {
     const char *strategy; /* name{knob=value} or a name alone if it declined */
-    const char *declined; /* reason, or NULL if it applies */
-    double predicted_us;  /* slowest rank's time; 0 if declined */
+    const char *declined; /* reason, or what went wrong when it was timed; NULL: it applies */
+    double predicted_us;  /* slowest rank's time; 0: not known, as of what declined */
     double measured_us;   /* 0 if not measured */
     int chosen;
 } shingle_candidate;
@@ -311,7 +311,8 @@ SHINGLE_API shingle_status shingle_plan_candidate(const shingle_plan *plan, int 
  * otherwise, and so are those of groups that open the file of tuned plans, if this group has one.
  * Nearby m follow it where it is predicted to be no slower than not overlapping.  OPTIONS says how
  * much is timed; its CHOOSE is ignored, and with a STRATEGY what turns out slower than not
- * overlapping is an error.  Runs all ranks, so no other runs may be in flight (as with MEASURE),
+ * overlapping is an error.  What fails loses; if not overlapping fails, nothing is left or a result
+ * is wrong, that is an error.  Runs all ranks, so no other runs may be in flight (as with MEASURE),
  * and one rank calls it.  PLAN_OUT (may be NULL) gets the plan, with candidates; it never runs. */
 SHINGLE_API shingle_status shingle_tune(shingle_comm *comm, const char *problem,
                                         const shingle_plan_options *options,

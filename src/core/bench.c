@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/matrices.h"
+#include "core/recover.h"
 
 enum {
     MOST_SETS = 4,
@@ -334,4 +335,10 @@ shingle_status sg_bench_watch(void *context, const shingle_plan *plan, double *u
     const int64_t wrong = b->wrong - b->wrong_seen;
     b->wrong_seen = b->wrong;
     return sg_fail(SHINGLE_EBUG, "%s computed %lld wrong elements", plan->text, (long long)wrong);
+}
+
+shingle_status sg_bench_mend(void *context)
+{
+    const sg_bench *const b = context;
+    return sg_recover_all(b->group);
 }

@@ -49,5 +49,6 @@ double sg_bench_enqueue_us(const sg_bench *bench, const shingle_plan *plan);
 
 /* A stopwatch of planner.h: CONTEXT is an sg_bench.  A wrong element is SHINGLE_EBUG. */
 shingle_status sg_bench_watch(void *context, const shingle_plan *plan, double *us_out);
+shingle_status sg_bench_mend(void *context);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "core/bench.h"
 #include "core/calibrate.h"
+#include "core/recover.h"
 
 static const double default_seconds = 60;
 
@@ -73,12 +74,6 @@ static shingle_status open_place(calibration *c, const sg_problem *problem, plac
     return SHINGLE_OK;
 }
 
-/* Others follow a run that failed. */
-static void recover_all(const sg_group *group)
-{
-    for (int r = 0; r < group->ranks; r++) (void)shingle_recover(group->comm[r], 0);
-}
-
 static shingle_status time_plan(void *context, const shingle_plan *plan, bool colls, double *us_out)
 {
     calibration *const c = context;
@@ -91,7 +86,7 @@ static shingle_status time_plan(void *context, const shingle_plan *plan, bool co
         return status;
     char why[256];
     snprintf(why, sizeof why, "%s", shingle_error());
-    recover_all(c->group);
+    (void)sg_recover_all(c->group); /* others follow */
     return sg_fail(status, "%s", why);
 }
 

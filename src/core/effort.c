@@ -35,9 +35,9 @@ shingle_status sg_effort_read(const shingle_plan_options *o, sg_effort *e)
     const struct level *level = NULL;
     if (o->measure < 0)
         return sg_fail(SHINGLE_EINVAL, "measure is %d; 0 or more plans", o->measure);
-    if (!(o->measure_seconds >= 0) || !(o->measure_seconds <= 3600))
-        return sg_fail(SHINGLE_EINVAL, "measure_seconds is %g; 0 (default) to 3600",
-                       o->measure_seconds);
+    if (!(o->measure_seconds >= 0) || !(o->measure_seconds <= SG_EFFORT_SECONDS))
+        return sg_fail(SHINGLE_EINVAL, "measure_seconds is %g; 0 (default) to %d",
+                       o->measure_seconds, SG_EFFORT_SECONDS);
     const char *const level_name = sg_given(o->level);
     SG_TRY(find_level(level_name, &level));
     *e = (sg_effort){.plans = o->measure > 0 ? o->measure : level->plans,

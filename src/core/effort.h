@@ -4,6 +4,8 @@
 
 #include "core/base.h"
 
+enum { SG_EFFORT_SECONDS = 3600 }; /* the most that may be asked for */
+
 typedef struct sg_effort {
     enum { SG_BY_PREDICTION, SG_BY_RULE, SG_BY_TIMING } by;
     int plans; /* that are timed beside the serial one */

@@ -410,19 +410,20 @@ static shingle_status choose_by_timing(chooser *c, int first, const sg_effort *e
                                        const sg_stopwatch *watch, int *chosen)
 {
     int index[SG_RACE_PLANS];
-    double us[SG_RACE_PLANS];
     const int plans = enter(c, first, e->plans < MOST_MEASURED ? e->plans : MOST_MEASURED, index);
-    SG_TRY(sg_race(c->problem, c->candidate, index, plans, watch, e->seconds, us));
+    SG_TRY(sg_race(c->problem, c->candidate, index, plans, watch, e->seconds));
     double best = 0;
     for (int i = 0; i < plans; i++) {
-        if (us[i] <= 0) continue; /* the limit came first */
-        c->candidate[index[i]].measured_us = us[i];
+        const double us = c->candidate[index[i]].measured_us;
+        if (us <= 0) continue;          /* it failed, or the limit came first */
         if (index[i] < first) continue; /* serial beside a forced strategy */
-        if (best > 0 && us[i] >= best * (1 - measured_tie)) continue;
-        best = us[i];
+        if (best > 0 && us >= best * (1 - measured_tie)) continue;
+        best = us;
         *chosen = index[i];
     }
-    return SHINGLE_OK;
+    const sg_candidate *const winner = &c->candidate[*chosen];
+    return applies(winner) ? SHINGLE_OK
+                           : sg_fail(SHINGLE_EBACKEND, "%s: %s", winner->text, winner->declined);
 }
 
 /* ---- Choosing -------------------------------------------------------------------------------- */
@@ -518,8 +519,7 @@ static shingle_status choose(chooser *c, const char *strategy, const sg_effort *
         return sg_fail(SHINGLE_EUNSUPPORTED, "%s%s: %s",
                        c->reproducible && !forced ? "no plan is reproducible; " : "",
                        c->candidate[first].text, c->candidate[first].declined);
-    if (e->by != SG_BY_TIMING) return SHINGLE_OK;
-    return choose_by_timing(c, first, e, watch, chosen);
+    return e->by == SG_BY_TIMING ? choose_by_timing(c, first, e, watch, chosen) : SHINGLE_OK;
 }
 
 /* ---- The call -------------------------------------------------------------------------------- */

@@ -6,10 +6,12 @@
 
 #include "core/plan.h"
 
-/* Runs a plan that is only data on the caller's group and stores the slowest rank's time. */
+/* Runs a plan that is only data on the caller's group and stores the slowest rank's time.  Behind a
+ * run that failed, MEND makes the group usable for others; NULL: then nobody is chosen. */
 typedef struct sg_stopwatch {
     shingle_status (*run)(void *context, const shingle_plan *plan, double *us_out);
     void *context;
+    shingle_status (*mend)(void *context);
 } sg_stopwatch;
 
 /* What the backend of a group can carry out: kinds of steps, indexed by sg_kind, and of these the

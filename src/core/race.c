@@ -1,65 +1,96 @@
 /* race.c -- see race.h. */
 #include "core/race.h"
 
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { MOST_ROUNDS = 15 };
 
+typedef struct runner {
+    sg_candidate *candidate;
+    shingle_plan *plan;
+    double us[MOST_ROUNDS];
+} runner;
+
 typedef struct race {
-    shingle_plan *plan[SG_RACE_PLANS];
-    double us[SG_RACE_PLANS][MOST_ROUNDS];
-    int rounds;
+    const sg_stopwatch *watch;
+    runner runner[SG_RACE_PLANS];
+    int runners, rounds;
 } race;
+
+static bool runs(const runner *one)
+{
+    return one->candidate->declined[0] == '\0';
+}
+
+/* ONE's run failed. */
+static shingle_status drop_out(const race *r, runner *one, shingle_status status)
+{
+    char *const why = one->candidate->declined;
+    if (status == SHINGLE_EBUG || r->watch->mend == NULL) return status;
+    snprintf(why, sizeof one->candidate->declined, "%s", shingle_error());
+    sg_log(SG_LOG_ERROR, "%s failed: %s", one->plan->text, why);
+    SG_TRY(r->watch->mend(r->watch->context));
+    int left = 0;
+    for (int i = 0; i < r->runners; i++) left += runs(&r->runner[i]);
+    const bool needed = left == 0 || one->candidate->strategy == sg_strategy_at(0);
+    return needed ? sg_fail(status, "%s: %s", one->candidate->text, why) : SHINGLE_OK;
+}
+
+static shingle_status run_one(const race *r, runner *one, double *us_out)
+{
+    if (!runs(one)) return SHINGLE_OK;
+    const shingle_status status = r->watch->run(r->watch->context, one->plan, us_out);
+    return status == SHINGLE_OK ? SHINGLE_OK : drop_out(r, one, status);
+}
 
 /* A first run touches memory, binds and warms, and does not count.  Candidates stand with the best
  * predicted first, so those that the limit cuts off are the least likely to win. */
-static shingle_status warm_up(const sg_problem *problem, const sg_candidate *candidate,
-                              const int *index, int *plans, const sg_stopwatch *watch,
-                              double end_us, race *r)
+static shingle_status warm_up(race *r, const sg_problem *problem, double end_us)
 {
-    for (int i = 0; i < *plans; i++) {
-        const sg_candidate *const one = &candidate[index[i]];
+    for (int i = 0; i < r->runners; i++) {
+        runner *const one = &r->runner[i];
         double us = 0;
-        SG_TRY(sg_plan_make(problem, one->strategy, &one->knobs, &r->plan[i]));
-        SG_TRY(watch->run(watch->context, r->plan[i], &us));
-        if (i >= 1 && sg_now_us() > end_us) *plans = i + 1;
+        SG_TRY(sg_plan_make(problem, one->candidate->strategy, &one->candidate->knobs, &one->plan));
+        SG_TRY(run_one(r, one, &us));
+        if (i >= 1 && sg_now_us() > end_us) r->runners = i + 1;
     }
     return SHINGLE_OK;
 }
 
-static shingle_status run(const sg_problem *problem, const sg_candidate *candidate,
-                          const int *index, int *plans, const sg_stopwatch *watch, double seconds,
-                          race *r)
+static shingle_status run_race(race *r, const sg_problem *problem, double seconds)
 {
     const double begin = sg_now_us();
     /* Half of the time: the rounds that count want the other half. */
-    SG_TRY(warm_up(problem, candidate, index, plans, watch, begin + seconds * 5e5, r));
+    SG_TRY(warm_up(r, problem, begin + seconds * 5e5));
     const double one_round = sg_now_us() - begin;
     do { /* in another order each time, as in trial.c */
         int order[SG_RACE_PLANS];
-        sg_turns((uint64_t)r->rounds, *plans, order);
-        for (int i = 0; i < *plans; i++)
-            SG_TRY(watch->run(watch->context, r->plan[order[i]], &r->us[order[i]][r->rounds]));
+        sg_turns((uint64_t)r->rounds, r->runners, order);
+        for (int i = 0; i < r->runners; i++) {
+            runner *const one = &r->runner[order[i]];
+            SG_TRY(run_one(r, one, &one->us[r->rounds]));
+        }
         r->rounds++;
     } while (r->rounds < MOST_ROUNDS && sg_now_us() - begin + one_round < seconds * 1e6);
+    for (int i = 0; i < r->runners; i++) {
+        runner *const one = &r->runner[i];
+        if (runs(one)) one->candidate->measured_us = sg_median(one->us, r->rounds);
+    }
     return SHINGLE_OK;
 }
 
-shingle_status sg_race(const sg_problem *problem, const sg_candidate *candidate, const int *index,
-                       int plans, const sg_stopwatch *watch, double seconds, double *us_out)
+shingle_status sg_race(const sg_problem *problem, sg_candidate *candidate, const int *index,
+                       int plans, const sg_stopwatch *watch, double seconds)
 {
     SG_ASSERT(plans <= SG_RACE_PLANS);
     race *const r = calloc(1, sizeof *r);
     if (r == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory to measure plans");
-    int timed = plans;
-    const shingle_status status = run(problem, candidate, index, &timed, watch, seconds, r);
-    for (int i = 0; i < plans; i++) {
-        us_out[i] = 0;
-        sg_plan_free(r->plan[i]);
-        if (status != SHINGLE_OK || i >= timed) continue;
-        us_out[i] = sg_median(r->us[i], r->rounds);
-    }
+    r->watch = watch;
+    r->runners = plans;
+    for (int i = 0; i < plans; i++) r->runner[i].candidate = &candidate[index[i]];
+    const shingle_status status = run_race(r, problem, seconds);
+    for (int i = 0; i < plans; i++) sg_plan_free(r->runner[i].plan);
     free(r);
     return status;
 }

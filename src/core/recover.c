@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <time.h>
 
-#include "core/comm.h"
-
 static bool has_come(const sg_group *group, int rank)
 {
     return __atomic_load_n(&group->came[rank], __ATOMIC_RELAXED);
@@ -84,4 +82,11 @@ shingle_status shingle_recover(shingle_comm *comm, double seconds)
     }
     pthread_mutex_unlock(&group->mutex);
     return status;
+}
+
+/* The last one that comes recovers. */
+shingle_status sg_recover_all(const sg_group *group)
+{
+    for (int r = 0; r < group->ranks - 1; r++) (void)shingle_recover(group->comm[r], 0);
+    return shingle_recover(group->comm[group->ranks - 1], 0);
 }

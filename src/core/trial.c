@@ -14,6 +14,7 @@
 #include "core/effort.h"
 #include "core/planner.h"
 #include "core/recording.h"
+#include "core/recover.h"
 #include "core/tuned.h"
 
 enum {
@@ -44,8 +45,6 @@ static const double alone_share = 0.6;
 
 /* Knobs that are predicted to be slower than a strategy's best by more than this are not tried. */
 static const double knobs_margin = 1.3;
-
-static const double never_us = 1e15; /* of a plan that failed */
 
 typedef struct contestant {
     shingle_plan *plan; /* NULL: does not take part */
@@ -79,13 +78,6 @@ static double seconds_so_far(const trial *t)
 
 /* ---- One run --------------------------------------------------------------------------------- */
 
-/* The last rank that comes recovers the group. */
-static shingle_status mend(const sg_group *group)
-{
-    for (int r = 0; r < group->ranks - 1; r++) (void)shingle_recover(group->comm[r], 0);
-    return shingle_recover(group->comm[group->ranks - 1], 0);
-}
-
 static bool has_failed(const trial *t, const shingle_plan *plan)
 {
     for (int i = 0; i < t->failures; i++)
@@ -111,18 +103,22 @@ static shingle_status attempt(trial *t, const shingle_plan *plan, unsigned kinds
         return SHINGLE_OK;
     }
     snprintf(why, room, "%s", shingle_error());
-    if (status == SHINGLE_ENOMEM || status == SHINGLE_EUNSUPPORTED) return SHINGLE_OK;
     sg_log(SG_LOG_ERROR, "%s failed: %s", plan->text, why);
-    return mend(t->group);
+    return sg_recover_all(t->group);
 }
 
-/* The stopwatch of a choice: who fails loses. */
+/* The stopwatch of a choice. */
 static shingle_status watch_plan(void *context, const shingle_plan *plan, double *us_out)
 {
     char why[160] = "";
     SG_TRY(attempt(context, plan, ~0u, SG_TIMING_BETTER, us_out, why, sizeof why));
-    if (why[0] != '\0') *us_out = never_us;
-    return SHINGLE_OK;
+    return why[0] == '\0' ? SHINGLE_OK : sg_fail(SHINGLE_EBACKEND, "%s", why);
+}
+
+static shingle_status is_mended(void *context)
+{
+    (void)context;
+    return SHINGLE_OK; /* by attempt() */
 }
 
 /* ---- Plans ----------------------------------------------------------------------------------- */
@@ -175,12 +171,13 @@ static shingle_status predict_plans(trial *t)
 static shingle_status choose_plan(trial *t)
 {
     shingle_plan_options wanted = options_of(t->o);
-    const sg_stopwatch watch = {watch_plan, t};
+    const sg_stopwatch watch = {watch_plan, t, is_mended};
     bool measures = false;
     SG_TRY(sg_effort_measures(&wanted, &measures));
     if (!measures) return sg_tuned_plan(t->group->comm[0], t->problem, &wanted, &t->who[OURS].plan);
-    if (wanted.measure_seconds == 0 && t->o->seconds > 0)
-        wanted.measure_seconds = t->o->seconds * choose_share;
+    const double share = t->o->seconds * choose_share;
+    if (wanted.measure_seconds == 0)
+        wanted.measure_seconds = share < SG_EFFORT_SECONDS ? share : SG_EFFORT_SECONDS;
     return plan_by(t, &wanted, &watch, &t->who[OURS].plan);
 }
 
@@ -530,7 +527,8 @@ static shingle_status bench_problem(sg_group *group, const sg_problem *problem,
         /* Ranks may still wait for each other, in memory that is about to be freed. */
         char why[512];
         snprintf(why, sizeof why, "%s", shingle_error());
-        if (mend(group) != SHINGLE_OK) sg_log(SG_LOG_ERROR, "after %s: %s", why, shingle_error());
+        if (sg_recover_all(group) != SHINGLE_OK)
+            sg_log(SG_LOG_ERROR, "after %s: %s", why, shingle_error());
         status = sg_fail(status, "%s", why);
     }
     sg_bench_close(t->bench);

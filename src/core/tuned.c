@@ -149,7 +149,7 @@ static shingle_status choose(shingle_comm *comm, const sg_problem *problem,
     sg_bench *bench = NULL;
     SG_TRY(sg_comm_check_idle(group, others_seconds));
     SG_TRY(sg_bench_open(group, problem, 1, &bench));
-    const sg_stopwatch watch = {sg_bench_watch, bench};
+    const sg_stopwatch watch = {sg_bench_watch, bench, sg_bench_mend};
     const shingle_status status =
         sg_planner_choose(problem, &machine, options, &watch, &group->can, plan_out);
     sg_bench_close(bench);
@@ -158,7 +158,7 @@ static shingle_status choose(shingle_comm *comm, const sg_problem *problem,
 
 /* ---- What was tuned before ------------------------------------------------------------------- */
 
-/* Are plan texts A and B of problems that differ in m alone?  A problem is OP:TYPE:MxNxK:... */
+/* Do texts A and B begin with problems that differ in m at most?  One is OP:TYPE:MxNxK:... */
 static bool differ_in_m(const char *a, const char *b)
 {
     for (int colons = 0; colons < 2; a++, b++) {
@@ -362,13 +362,11 @@ shingle_status shingle_plan_create(shingle_comm *comm, const char *problem,
 
 /* ---- Tuning ---------------------------------------------------------------------------------- */
 
-/* Choices of PLAN's problem are made anew from now on. */
+/* Choices of PLAN's problem, and of other m, which may follow it, are made anew from now on. */
 static void forget_problem(sg_tuned *tuned, const shingle_plan *plan)
 {
-    const size_t length = strcspn(plan->text, " ");
     for (int32_t i = 0; i < tuned->choices;) {
-        const char *const key = tuned->choice[i].key;
-        if (strncmp(key, plan->text, length) != 0 || key[length] != ' ') {
+        if (!differ_in_m(tuned->choice[i].key, plan->text)) {
             i++;
             continue;
         }
@@ -378,10 +376,11 @@ static void forget_problem(sg_tuned *tuned, const shingle_plan *plan)
     tuned->oldest = 0;
 }
 
-/* Keeps a copy of PLAN in the group, then in its file. */
+/* Keeps PLAN in the group's file, then a copy of it in the group. */
 static shingle_status remember(sg_tuned *tuned, const shingle_plan *plan)
 {
     shingle_plan *copy = NULL;
+    if (tuned->path != NULL) SG_TRY(sg_tuned_file_put(tuned->path, tuned->signature, plan));
     SG_TRY(sg_plan_copy(plan, &copy));
     const shingle_status status = sg_tuned_list_put(&tuned->list, copy);
     if (status != SHINGLE_OK) {
@@ -389,8 +388,7 @@ static shingle_status remember(sg_tuned *tuned, const shingle_plan *plan)
         return status;
     }
     forget_problem(tuned, plan);
-    return tuned->path != NULL ? sg_tuned_file_put(tuned->path, tuned->signature, plan)
-                               : SHINGLE_OK;
+    return SHINGLE_OK;
 }
 
 /* A strategy that was asked for by name may lose to serial, which is timed beside

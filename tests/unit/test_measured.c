@@ -18,7 +18,7 @@ static shingle_status all_alike(void *context, const shingle_plan *plan, double 
 
 static shingle_plan *measure(const char *problem, int plans)
 {
-    const sg_stopwatch watch = {all_alike, NULL};
+    const sg_stopwatch watch = {all_alike, NULL, NULL};
     /* A limit that no pause of this process reaches; rounds end by their number. */
     const shingle_plan_options options = {.measure = plans, .measure_seconds = 100};
     shingle_plan *plan = NULL;

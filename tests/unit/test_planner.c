@@ -308,7 +308,7 @@ static void the_measured_fastest_wins(void **state)
     assert_int_equal(sg_problem_parse("gemm_rs:bf16:4096x4096x4096:r4", &p), SHINGLE_OK);
     for (int i = 0; sg_strategy_at(i) != NULL; i++) {
         fake f = {sg_strategy_at(i)->name, 0, -1};
-        const sg_stopwatch watch = {fake_run, &f};
+        const sg_stopwatch watch = {fake_run, &f, NULL};
         const shingle_plan_options options = {.measure = 40, .measure_seconds = 0.1};
         shingle_plan *plan = NULL;
         assert_int_equal(sg_planner_choose(&p, &machine, &options, &watch, NULL, &plan),
@@ -346,7 +346,7 @@ static void serial_stays_where_times_are_equal(void **state)
     assert_int_equal(sg_problem_parse("gemm_rs:bf16:4096x4096x4096:r4", &p), SHINGLE_OK);
     for (int i = 0; i < 2; i++) {
         double by = i == 0 ? 0.004 : 0.006;
-        const sg_stopwatch watch = {nearly_run, &by};
+        const sg_stopwatch watch = {nearly_run, &by, NULL};
         const shingle_plan_options options = {.measure = 2, .measure_seconds = 0.01};
         shingle_plan *plan = NULL;
         assert_int_equal(sg_planner_choose(&p, &machine, &options, &watch, NULL, &plan),
@@ -365,7 +365,7 @@ static void a_few_are_measured_and_serial_always(void **state)
     sg_machine_plain(&machine);
     assert_int_equal(sg_problem_parse("gemm_rs:bf16:4096x4096x4096:r4", &p), SHINGLE_OK);
     fake f = {"", 0, -1};
-    const sg_stopwatch watch = {fake_run, &f};
+    const sg_stopwatch watch = {fake_run, &f, NULL};
     const shingle_plan_options options = {.measure = 2, .measure_seconds = 0.2};
     shingle_plan *plan = NULL;
     assert_int_equal(sg_planner_choose(&p, &machine, &options, &watch, NULL, &plan), SHINGLE_OK);
@@ -444,7 +444,7 @@ static void levels_say_how_many_are_timed(void **state)
     assert_int_equal(sg_problem_parse("gemm_rs:bf16:4096x4096x4096:r4", &p), SHINGLE_OK);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         fake f = {"", 0, -1};
-        const sg_stopwatch watch = {fake_run, &f};
+        const sg_stopwatch watch = {fake_run, &f, NULL};
         const shingle_plan_options options = {.choose = "measure",
                                               .level = cases[i].level,
                                               .measure = cases[i].measure,
@@ -479,7 +479,7 @@ static void the_time_limit_holds(void **state)
     sg_machine machine;
     sg_problem p;
     int runs = 0;
-    const sg_stopwatch watch = {slow_run, &runs};
+    const sg_stopwatch watch = {slow_run, &runs, NULL};
     const shingle_plan_options options = {.level = "exhaustive", .measure_seconds = 0.001};
     shingle_plan *plan = NULL;
     sg_machine_plain(&machine);

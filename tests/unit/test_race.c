@@ -1,5 +1,6 @@
 /* Tests of effort.h and race.h on a clock of this program's own (CMakeLists.txt), which moves by
  * what each plan is said to take: how many plans are timed, how often, and in which order. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "built.h"
@@ -62,8 +63,10 @@ static sg_candidate candidate[PLANS]; /* the first knob sets of the first strate
 typedef struct runs {
     double us[PLANS]; /* each takes so long, and ... */
     double more;      /* ... this much longer every time */
+    int fails[PLANS]; /* its run of this number, counted from 1; 0: none */
     int who[MOST_RUNS], count;
     int runs_of[PLANS];
+    int mended;
 } runs;
 
 static shingle_status run(void *context, const shingle_plan *plan, double *us_out)
@@ -76,6 +79,13 @@ static shingle_status run(void *context, const shingle_plan *plan, double *us_ou
     r->who[r->count++] = who;
     *us_out = r->us[who] + r->more * r->runs_of[who]++;
     now_us += *us_out;
+    if (r->runs_of[who] == r->fails[who]) return sg_fail(SHINGLE_ETIMEOUT, "rank 1 stopped");
+    return SHINGLE_OK;
+}
+
+static shingle_status mend(void *context)
+{
+    ((runs *)context)->mended++;
     return SHINGLE_OK;
 }
 
@@ -89,6 +99,7 @@ static int make_candidates(void **state)
         proposals all;
         propose_to(&problem, sg_strategy_at(i), &machine, &all);
         if (all.count == 0) continue;
+        snprintf(candidate[count].text, sizeof candidate[count].text, "%d", count);
         candidate[count].strategy = sg_strategy_at(i);
         candidate[count++].knobs = all.set[0];
     }
@@ -102,13 +113,19 @@ static int free_candidates(void **state)
     return 0;
 }
 
-static void race_for(runs *r, int plans, double us, double *us_out)
+static shingle_status race_of(runs *r, int plans, double us)
 {
     static const int index[PLANS] = {0, 1, 2, 3, 4};
-    const sg_stopwatch watch = {run, r};
+    const sg_stopwatch watch = {run, r, mend};
     now_us = 1e6;
-    assert_int_equal(sg_race(&problem, candidate, index, plans, &watch, us / 1e6, us_out),
-                     SHINGLE_OK);
+    for (int i = 0; i < PLANS; i++) candidate[i].measured_us = candidate[i].declined[0] = 0;
+    return sg_race(&problem, candidate, index, plans, &watch, us / 1e6);
+}
+
+static void race_for(runs *r, int plans, double us, double *us_out)
+{
+    assert_int_equal(race_of(r, plans, us), SHINGLE_OK);
+    for (int i = 0; i < plans; i++) us_out[i] = candidate[i].measured_us;
 }
 
 /* Three rounds of 30 us fit into 100, and the first does not count. */
@@ -159,6 +176,42 @@ static void the_last_are_cut_off(void **state)
     for (int i = 0; i < PLANS; i++) assert_true(us[i] == (i < 2 ? 20 : 0));
 }
 
+/* Who fails is not run again, in the round that does not count or later; the others go on. */
+static void who_fails_drops_out(void **state)
+{
+    (void)state;
+    for (int at = 1; at <= 3; at++) {
+        runs r = {.us = {10, 10, 10, 10}, .fails = {0, at, 0, 1}};
+        double us[PLANS];
+        race_for(&r, 4, 1e9, us);
+        assert_int_equal(r.mended, 2);
+        assert_true(us[0] == 10 && us[1] == 0 && us[2] == 10 && us[3] == 0);
+        assert_int_equal(r.runs_of[0], 1 + 15);
+        assert_int_equal(r.runs_of[1], at);
+        assert_int_equal(r.runs_of[2], 1 + 15);
+        assert_int_equal(r.runs_of[3], 1);
+        assert_string_equal(candidate[1].declined, "rank 1 stopped");
+        assert_string_equal(candidate[2].declined, "");
+    }
+}
+
+/* What all are compared with may not fail, nor the last one. */
+static void a_race_needs_the_baseline_and_one_more(void **state)
+{
+    (void)state;
+    runs r = {.us = {10, 10, 10}, .fails = {2}};
+    assert_int_equal(race_of(&r, 3, 1e9), SHINGLE_ETIMEOUT);
+    assert_string_equal(shingle_error(), "0: rank 1 stopped");
+    assert_int_equal(r.mended, 1);
+    r = (runs){.us = {10, 10, 10}, .fails = {0, 1, 3}};
+    const sg_stopwatch watch = {run, &r, mend};
+    const int others[] = {1, 2};
+    for (int i = 0; i < PLANS; i++) candidate[i].declined[0] = 0;
+    assert_int_equal(sg_race(&problem, candidate, others, 2, &watch, 1), SHINGLE_ETIMEOUT);
+    assert_string_equal(shingle_error(), "2: rank 1 stopped");
+    assert_int_equal(r.mended, 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -166,6 +219,8 @@ int main(void)
         cmocka_unit_test(rounds_end_in_time),
         cmocka_unit_test(medians_are_taken),
         cmocka_unit_test(the_last_are_cut_off),
+        cmocka_unit_test(who_fails_drops_out),
+        cmocka_unit_test(a_race_needs_the_baseline_and_one_more),
     };
     return cmocka_run_group_tests(tests, make_candidates, free_candidates);
 }

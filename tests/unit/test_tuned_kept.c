@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "backend/cpu/cpu_test.h"
 #include "core/bench.h"
 #include "core/disk.h"
 #include "core/planner.h"
@@ -22,11 +23,19 @@ enum { RANKS = 2, CHOICES = 1024 /* that a group keeps: MOST_PLANS of tuned.c */
 
 static double serial_us = 100, other_us = 50; /* what the stopwatch tells */
 static int planned;                           /* calls of the planner */
+static const char *culprit;                   /* strategy of which a rank stops; NULL: none */
+static shingle_comm *culprits_comm;
 
+shingle_status __real_sg_bench_watch(void *context, const shingle_plan *plan, double *us_out);
 shingle_status __wrap_sg_bench_watch(void *context, const shingle_plan *plan, double *us_out);
 shingle_status __wrap_sg_bench_watch(void *context, const shingle_plan *plan, double *us_out)
 {
-    (void)context;
+    if (culprit != NULL && strcmp(plan->strategy->name, culprit) == 0) {
+        sg_cpu_test_stop(culprits_comm, 1, 1);
+        const shingle_status status = __real_sg_bench_watch(context, plan, us_out);
+        sg_cpu_test_stop(culprits_comm, 1, -1);
+        return status;
+    }
     *us_out = strcmp(plan->strategy->name, "serial") == 0 ? serial_us : other_us;
     return SHINGLE_OK;
 }
@@ -54,6 +63,7 @@ static int begin(void **state)
     unlink(path);
     serial_us = 100;
     other_us = 50;
+    culprit = NULL;
     return 0;
 }
 
@@ -154,6 +164,44 @@ static void the_first_of_equally_near_stays(void **state)
     shingle_close(RANKS, comm);
 }
 
+/* A plan of which a rank does not come loses; the others are timed, and the group goes on. */
+static void one_that_fails_loses(void **state)
+{
+    (void)state;
+    static const char *const problem = "gemm_rs:f32:64x64x64:r2";
+    const shingle_plan_options options = {.measure = 20, .measure_seconds = 0.001};
+    shingle_comm *comm[RANKS];
+    shingle_plan *plan = NULL;
+    shingle_bench_result result;
+    open_with(&(shingle_config){.threads = 1, .timeout_seconds = 0.2}, comm);
+    culprits_comm = comm[0];
+    culprit = "ring";
+    if (shingle_tune(comm[0], problem, &options, &plan) != SHINGLE_OK)
+        fail_msg("%s", shingle_error());
+    assert_string_not_equal(plan->strategy->name, "ring");
+    int failed = 0;
+    for (int i = 0; i < plan->candidates; i++) {
+        const bool lost = strstr(plan->candidate[i].declined, "rank 1") != NULL;
+        if (lost) assert_string_equal(plan->candidate[i].strategy->name, "ring");
+        failed += lost;
+    }
+    assert_true(failed > 0);
+    assert_int_equal(shingle_bench(RANKS, comm, problem, NULL, &result), SHINGLE_OK);
+    assert_int_equal(result.wrong, 0);
+    /* Asked for by name, and without what it is compared with. */
+    shingle_plan_free(plan);
+    plan = NULL;
+    const shingle_plan_options ring = {.strategy = "ring", .measure_seconds = 0.001};
+    assert_int_equal(shingle_tune(comm[0], problem, &ring, &plan), SHINGLE_EBACKEND);
+    assert_non_null(strstr(shingle_error(), "rank 1"));
+    culprit = "serial";
+    assert_int_equal(shingle_tune(comm[0], problem, &options, &plan), SHINGLE_ETIMEOUT);
+    assert_non_null(strstr(shingle_error(), "serial"));
+    assert_null(plan);
+    assert_int_equal(shingle_bench(RANKS, comm, problem, NULL, &result), SHINGLE_OK);
+    shingle_close(RANKS, comm);
+}
+
 /* ---- Choices that a group keeps -------------------------------------------------------------- */
 
 static int asks_nth(shingle_comm *comm, int n)
@@ -207,7 +255,8 @@ static void options_are_part_of_the_key(void **state)
     shingle_close(RANKS, comm);
 }
 
-/* Tuning forgets what was chosen for its problem, and for no other that begins alike. */
+/* Tuning forgets what was chosen for its problem and for other m, which may follow it, and for no
+ * other that begins alike. */
 static void tuning_forgets_its_problem_alone(void **state)
 {
     (void)state;
@@ -215,10 +264,12 @@ static void tuning_forgets_its_problem_alone(void **state)
     shingle_plan *plan = NULL;
     open_group(comm);
     assert_int_equal(asks(comm[0], "gemm_rs:f32:64x64x64:r2", NULL, &plan), 1);
+    assert_int_equal(asks(comm[0], "gemm_rs:f32:128x64x64:r2", NULL, &plan), 1);
     assert_int_equal(asks(comm[0], "gemm_rs:f32:64x64x64:r2:relu", NULL, &plan), 1);
     tune(comm[0], "gemm_rs:f32:64x64x64:r2", &slow);
     assert_int_equal(asks(comm[0], "gemm_rs:f32:64x64x64:r2:relu", NULL, &plan), 0);
     assert_int_equal(asks(comm[0], "gemm_rs:f32:64x64x64:r2", NULL, &plan), 1);
+    assert_true(asks(comm[0], "gemm_rs:f32:128x64x64:r2", NULL, &plan) > 0);
     shingle_close(RANKS, comm);
 }
 
@@ -285,6 +336,7 @@ int main(void)
         cmocka_unit_test_setup(what_loses_to_serial_is_not_kept, begin),
         cmocka_unit_test_setup(a_neighbour_that_is_predicted_to_lose_is_dropped, begin),
         cmocka_unit_test_setup(the_first_of_equally_near_stays, begin),
+        cmocka_unit_test_setup(one_that_fails_loses, begin),
         cmocka_unit_test_setup(so_many_choices_are_kept, begin),
         cmocka_unit_test_setup(options_are_part_of_the_key, begin),
         cmocka_unit_test_setup(tuning_forgets_its_problem_alone, begin),
