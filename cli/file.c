@@ -65,6 +65,70 @@ char *file_read(const char *path, size_t limit, size_t *bytes_out, char *error)
     return data;
 }
 
+/* ---- Names ----------------------------------------------------------------------------------- */
+
+/* The folder that PATH lies in. */
+static void folder_of(const char *path, char *folder, size_t room)
+{
+    const char *const slash = strrchr(path, '/');
+    const long length = slash == path ? 1 : slash - path;
+    if (slash == NULL)
+        snprintf(folder, room, ".");
+    else
+        snprintf(folder, room, "%.*s", (int)length, path);
+}
+
+bool file_follow(const char *path, char *target)
+{
+    enum { MOST_LINKS = 40 }; /* as many as the system follows */
+    char led_to[FILE_PATH];
+    struct stat info;
+    char *const real = realpath(path, NULL);
+    bool fits = snprintf(target, FILE_PATH, "%s", real != NULL ? real : path) < FILE_PATH;
+    free(real);
+    /* What is there is left: links of /proc lead to pipes by a text that is no path. */
+    for (int links = 0; fits && stat(target, &info) != 0; links++) {
+        const ssize_t length = readlink(target, led_to, sizeof led_to - 1);
+        if (length < 0) return true; /* no link: a file would be made here */
+        if (links == MOST_LINKS) {
+            errno = ELOOP;
+            return false;
+        }
+        led_to[length] = '\0';
+        const char *const slash = strrchr(target, '/');
+        const size_t kept = led_to[0] != '/' && slash != NULL ? (size_t)(slash + 1 - target) : 0;
+        fits = kept + (size_t)length < FILE_PATH;
+        if (fits) strcpy(target + kept, led_to);
+    }
+    if (!fits) errno = ENAMETOOLONG;
+    return fits;
+}
+
+/* Where a file of PATH would be made: IN is the folder, and what stands behind it in TARGET is
+ * returned; NULL: that folder is not there. */
+static const char *name_of(const char *path, char *target, struct stat *in)
+{
+    char folder[FILE_PATH];
+    if (!file_follow(path, target)) return NULL;
+    const char *const slash = strrchr(target, '/');
+    folder_of(target, folder, sizeof folder);
+    return stat(folder, in) == 0 ? (slash != NULL ? slash + 1 : target) : NULL;
+}
+
+bool file_is_same(const char *path, const char *other)
+{
+    char target[2][FILE_PATH];
+    struct stat one;
+    struct stat two;
+    const bool is_there = stat(path, &one) == 0;
+    if (is_there != (stat(other, &two) == 0)) return false;
+    const char *const name = is_there ? "" : name_of(path, target[0], &one);
+    const char *const second = is_there ? "" : name_of(other, target[1], &two);
+    return name != NULL && second != NULL && strcmp(name, second) == 0 &&
+           one.st_dev == two.st_dev && one.st_ino == two.st_ino &&
+           (!is_there || S_ISREG(one.st_mode));
+}
+
 /* ---- Writing --------------------------------------------------------------------------------- */
 
 void file_drop(file_writer *writer)
@@ -98,55 +162,29 @@ static bool fail_and_drop(file_writer *writer, int reason, char *error)
     return fail_to_write(writer->path, reason, error);
 }
 
-/* The folder that PATH lies in. */
-static void folder_of(const char *path, char *folder, size_t room)
+static bool name_beside(file_writer *writer, int number)
 {
-    const char *const slash = strrchr(path, '/');
-    const long length = slash == path ? 1 : slash - path;
-    if (slash == NULL)
-        snprintf(folder, room, ".");
-    else
-        snprintf(folder, room, "%.*s", (int)length, path);
-}
-
-/* What stands behind the folder of PATH, which is IN; NULL: that is not there. */
-static const char *name_of(const char *path, struct stat *in)
-{
-    char folder[FILE_PATH];
-    const char *const slash = strrchr(path, '/');
-    folder_of(path, folder, sizeof folder);
-    return stat(folder, in) == 0 ? (slash != NULL ? slash + 1 : path) : NULL;
-}
-
-bool file_is_same(const char *path, const char *other)
-{
-    struct stat one;
-    struct stat two;
-    const bool is_there = stat(path, &one) == 0;
-    if (is_there != (stat(other, &two) == 0)) return false;
-    const char *const name = is_there ? "" : name_of(path, &one);
-    const char *const second = is_there ? "" : name_of(other, &two);
-    return name != NULL && second != NULL && strcmp(name, second) == 0 &&
-           one.st_dev == two.st_dev && one.st_ino == two.st_ino &&
-           (!is_there || S_ISREG(one.st_mode));
-}
-
-/* Follows links; PATH itself where there is nothing yet. */
-static void resolve(const char *path, char *target)
-{
-    char *const real = realpath(path, NULL);
-    strcpy(target, real != NULL && strlen(real) < FILE_PATH ? real : path);
-    free(real);
-}
-
-static bool name_beside(file_writer *writer)
-{
-    const int length = snprintf(writer->temporary, sizeof writer->temporary, "%s.part%ld",
-                                writer->target, (long)getpid());
+    const int length = snprintf(writer->temporary, sizeof writer->temporary, "%s.part%ld-%d",
+                                writer->target, (long)getpid(), number);
     if (length >= 0 && (size_t)length < sizeof writer->temporary) return true;
     writer->temporary[0] = '\0';
     errno = ENAMETOOLONG;
     return false;
+}
+
+/* Opens a file beside the target, or gives a name there to the one that is NAMELESS, a path.  Names
+ * that are taken are passed over: a process that was killed may have had the same number. */
+static int take_name(file_writer *writer, const char *nameless, mode_t mode)
+{
+    int answer = -1;
+    for (int i = 0; answer < 0 && (i == 0 || errno == EEXIST); i++) {
+        if (!name_beside(writer, i)) return -1;
+        answer = nameless != NULL
+                     ? linkat(AT_FDCWD, nameless, AT_FDCWD, writer->temporary, AT_SYMLINK_FOLLOW)
+                     : open(writer->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    }
+    if (answer < 0) writer->temporary[0] = '\0'; /* not ours to remove */
+    return answer;
 }
 
 /* A file that has no name until file_appear gives it one: nothing is left of it even if the process
@@ -159,27 +197,19 @@ static int open_nameless(const file_writer *writer, mode_t mode)
     return open(folder, O_WRONLY | O_TMPFILE | O_CLOEXEC, mode);
 }
 
-static int open_named(file_writer *writer, mode_t mode)
+/* THERE: what it will replace, of which it has the mode; NULL: nothing. */
+static bool open_beside(file_writer *writer, const struct stat *there, char *error)
 {
-    if (!name_beside(writer)) return -1;
-    const int file = open(writer->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-    if (file < 0) writer->temporary[0] = '\0'; /* not ours to remove */
-    return file;
-}
-
-static bool open_beside(file_writer *writer, mode_t mode, char *error)
-{
+    const mode_t mode = there != NULL ? there->st_mode & 0777 : 0666;
     int file = open_nameless(writer, mode);
     writer->nameless = file >= 0;
-    if (file < 0) file = open_named(writer, mode);
+    if (file < 0) file = take_name(writer, NULL, mode);
     if (file < 0) return fail_and_drop(writer, errno, error);
     writer->stream = fdopen(file, "wb");
-    if (writer->stream == NULL) {
-        const int reason = errno;
-        close(file);
-        return fail_and_drop(writer, reason, error);
-    }
-    return true;
+    if (writer->stream != NULL && (there == NULL || fchmod(file, mode) == 0)) return true;
+    const int reason = errno;
+    if (writer->stream == NULL) close(file);
+    return fail_and_drop(writer, reason, error);
 }
 
 bool file_begin(file_writer *writer, const char *path, char *error)
@@ -189,12 +219,12 @@ bool file_begin(file_writer *writer, const char *path, char *error)
         return file_fail(error, "%.60s...: a path of %zu bytes; at most %zu are accepted", path,
                          strlen(path), sizeof writer->path - 1);
     strcpy(writer->path, path);
-    resolve(path, writer->target);
+    if (!file_follow(path, writer->target)) return fail_and_drop(writer, errno, error);
     struct stat info;
     const bool is_there = stat(writer->target, &info) == 0;
     if (is_there && S_ISDIR(info.st_mode)) return fail_and_drop(writer, EISDIR, error);
     if (!is_there || S_ISREG(info.st_mode))
-        return open_beside(writer, is_there ? info.st_mode & 0777 : 0666, error);
+        return open_beside(writer, is_there ? &info : NULL, error);
     writer->stream = file_grow(path, error);
     return writer->stream != NULL;
 }
@@ -208,7 +238,7 @@ static bool try_it(const char *path, char *error)
     /* What replaces a file has a name beside it for a moment. */
     const bool fits =
         !writer.nameless ||
-        (name_beside(&writer) && (lstat(writer.temporary, &info) == 0 || errno != ENAMETOOLONG));
+        (name_beside(&writer, 0) && (lstat(writer.temporary, &info) == 0 || errno != ENAMETOOLONG));
     const int reason = errno;
     if (writer.nameless) writer.temporary[0] = '\0'; /* not ours to remove */
     if (!fits) return fail_and_drop(&writer, reason, error);
@@ -257,10 +287,7 @@ static bool name_it(file_writer *writer, char *error)
     char self[64];
     snprintf(self, sizeof self, "/proc/self/fd/%d", fileno(writer->stream));
     bool named = linkat(AT_FDCWD, self, AT_FDCWD, writer->target, AT_SYMLINK_FOLLOW) == 0;
-    if (!named && errno == EEXIST && name_beside(writer)) {
-        named = linkat(AT_FDCWD, self, AT_FDCWD, writer->temporary, AT_SYMLINK_FOLLOW) == 0;
-        if (!named) writer->temporary[0] = '\0'; /* not ours to remove */
-    }
+    if (!named && errno == EEXIST) named = take_name(writer, self, 0) == 0;
     if (!named) return fail_and_drop(writer, errno, error);
     return close_stream(writer, error);
 }

@@ -17,6 +17,10 @@ FILE *file_open(const char *path, char *error);
 /* The whole file, zero-terminated, at most LIMIT bytes; NULL after an error.  Release with free. */
 char *file_read(const char *path, size_t limit, size_t *bytes_out, char *error);
 
+/* Where PATH leads to: TARGET, of FILE_PATH bytes, is no link, whether there is a file or one would
+ * be made.  False: errno says why not. */
+bool file_follow(const char *path, char *target);
+
 /* Do both name one file, which is there or would be made? */
 bool file_is_same(const char *path, const char *other);
 

@@ -133,6 +133,102 @@ static void test_appears_whole(void **state)
     assert_int_equal(access(path_of("new.npy"), F_OK), 0);
 }
 
+static void write_whole(const char *name)
+{
+    char error[FILE_ERROR] = "";
+    file_writer writer;
+    if (!file_begin(&writer, path_of(name), error) || !file_put(&writer, "whole", 5, error) ||
+        !file_close(&writer, error) || !file_appear(&writer, error))
+        fail_msg("%s", error);
+}
+
+static void link_to(const char *target, const char *name)
+{
+    unlink(path_of(name));
+    assert_int_equal(symlink(target, path_of(name)), 0);
+}
+
+/* What a killed process of the same number left is neither written over nor followed. */
+static void test_names_that_are_taken(void **state)
+{
+    (void)state;
+    static const char *const endings[] = {"", "-0"};
+    char part[2][64];
+    struct stat about;
+    write_whole("new.npy");
+    for (int i = 0; i < 2; i++) {
+        snprintf(part[i], sizeof part[i], "new.npy.part%ld%s", (long)getpid(), endings[i]);
+        link_to("nothing", part[i]);
+    }
+    const int before = files_in_folder();
+    write_whole("new.npy");
+    assert_int_equal(files_in_folder(), before);
+    assert_int_not_equal(access(path_of("nothing"), F_OK), 0);
+    /* So where the file system has no files without a name. */
+    file_writer writer = {.nameless = false};
+    strcpy(writer.target, path_of("new.npy"));
+    const int file = take_name(&writer, NULL, 0666);
+    assert_true(file >= 0);
+    close(file);
+    assert_int_equal(lstat(writer.temporary, &about), 0);
+    assert_true(S_ISREG(about.st_mode));
+    file_drop(&writer);
+    for (int i = 0; i < 2; i++) unlink(path_of(part[i]));
+}
+
+/* A file is made where links lead to, by their own folder; they stay. */
+static void test_links_to_nothing(void **state)
+{
+    (void)state;
+    char error[FILE_ERROR] = "";
+    char target[FILE_PATH];
+    char direct[256];
+    char second[256];
+    struct stat about;
+    file_writer writer;
+    strcpy(direct, path_of("new.npy"));
+    strcpy(second, path_of("second"));
+    link_to("new.npy", "second");
+    for (int i = 0; i < 2; i++) {
+        link_to(i == 0 ? "second" : second, "first");
+        unlink(path_of("new.npy"));
+        assert_true(file_follow(path_of("first"), target));
+        assert_string_equal(target, direct);
+        assert_true(file_is_same(path_of("first"), direct));
+        assert_false(file_is_same(path_of("a.npy"), direct));
+        write_whole("first");
+        assert_int_equal(lstat(path_of("new.npy"), &about), 0);
+        assert_true(S_ISREG(about.st_mode));
+        assert_int_equal(lstat(path_of("first"), &about), 0);
+        assert_true(S_ISLNK(about.st_mode));
+    }
+    link_to("first", "second");
+    assert_false(file_begin(&writer, path_of("first"), error));
+    assert_non_null(strstr(error, "first: cannot be written: Too many levels"));
+    link_to("nowhere/new.npy", "first");
+    assert_false(file_begin(&writer, path_of("first"), error));
+    assert_non_null(strstr(error, "first: cannot be written: No such file"));
+    unlink(path_of("first"));
+    unlink(path_of("second"));
+}
+
+/* What replaces a file has its mode, which the mask of new files would narrow. */
+static void test_modes_stay(void **state)
+{
+    (void)state;
+    struct stat about;
+    const mode_t mask = umask(027);
+    unlink(path_of("new.npy"));
+    write_whole("new.npy");
+    assert_int_equal(stat(path_of("new.npy"), &about), 0);
+    assert_int_equal(about.st_mode & 0777, 0640);
+    assert_int_equal(chmod(path_of("new.npy"), 0666), 0);
+    write_whole("new.npy");
+    umask(mask);
+    assert_int_equal(stat(path_of("new.npy"), &about), 0);
+    assert_int_equal(about.st_mode & 0777, 0666);
+}
+
 static void test_full_device(void **state)
 {
     (void)state;
@@ -182,6 +278,9 @@ int main(void)
         cmocka_unit_test(test_alignment),
         cmocka_unit_test(test_every_cut_is_an_error),
         cmocka_unit_test(test_appears_whole),
+        cmocka_unit_test(test_names_that_are_taken),
+        cmocka_unit_test(test_links_to_nothing),
+        cmocka_unit_test(test_modes_stay),
         cmocka_unit_test(test_full_device),
         cmocka_unit_test(test_file_limit),
     };
