@@ -79,10 +79,20 @@ static double mean_speedup(const results *all)
     return all->speedups > 0 ? exp(all->log_speedup / all->speedups) : (double)NAN;
 }
 
+/* Opened for its first line: where nothing came to be logged, a log that is there stays. */
+static int open_log(const request *q, results *all)
+{
+    char error[FILE_ERROR];
+    if (q->log == NULL || all->log != NULL) return CLI_OK;
+    all->log = file_grow(q->log, error);
+    return all->log != NULL ? CLI_OK : out_error(CLI_FAILED, "--log: %s", error);
+}
+
 /* A line of its own in the log as soon as it is there, for what does not live to see the end. */
 static int log_outcome(const request *q, results *all, const suite_line *line, const outcome *o)
 {
-    if (all->log == NULL) return CLI_OK;
+    const int code = open_log(q, all);
+    if (code != CLI_OK || q->log == NULL) return code;
     json_t *const object = outcome_json(q, line, o);
     char *const text = object != NULL ? json_dumps(object, JSON_COMPACT) : NULL;
     errno = 0;
@@ -310,7 +320,7 @@ static int check_strategies(const char *list)
     }
 }
 
-static int open_results(const request *q, const suite *s, results *all)
+static void open_results(const request *q, const suite *s, results *all)
 {
     const size_t bytes = (size_t)s->lines * sizeof *all->line;
     const char **const problem = out_get((size_t)s->lines * sizeof *problem);
@@ -319,10 +329,6 @@ static int open_results(const request *q, const suite *s, results *all)
     for (int i = 0; i < s->lines; i++) problem[i] = s->line[i].problem;
     all->budget = report_plan(&q->how, problem, s->lines);
     free(problem);
-    if (q->log == NULL) return CLI_OK;
-    char error[FILE_ERROR];
-    all->log = file_grow(q->log, error);
-    return all->log != NULL ? CLI_OK : out_error(CLI_USAGE, "--log: %s", error);
 }
 
 static int bench(request *q, bool json)
@@ -334,14 +340,16 @@ static int bench(request *q, bool json)
     if (code != CLI_OK) return code;
     if (shingle_file_find(SHINGLE_SUITES, q->suite, q->path, sizeof q->path) != SHINGLE_OK)
         return out_error(CLI_USAGE, "%s", shingle_error());
+    if (q->log != NULL && !file_check_grow(q->log, error))
+        return out_error(CLI_USAGE, "--log: %s", error);
     if (!suite_read(q->path, &s, error)) return out_error(CLI_USAGE, "%s", error);
     if (drawing_check(q->how.drawing, 2 * s.lines) != CLI_OK) {
         suite_free(&s);
         return CLI_USAGE;
     }
     results all = {.groups = json_array()};
-    code = open_results(q, &s, &all);
-    if (code == CLI_OK) code = run_lines(q, &s, json, &all);
+    open_results(q, &s, &all);
+    code = run_lines(q, &s, json, &all);
     if (code == CLI_OK || all.done > 0) {
         if (json)
             print_json(q, &s, &all);

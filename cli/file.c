@@ -257,6 +257,13 @@ bool file_check(const char *path, char *error)
     return reason == 0 || fail_to_write(path, reason, error);
 }
 
+bool file_check_grow(const char *path, char *error)
+{
+    struct stat info;
+    if (stat(path, &info) != 0 || !S_ISREG(info.st_mode)) return file_check(path, error);
+    return access(path, W_OK) == 0 || fail_to_write(path, errno, error);
+}
+
 bool file_put(file_writer *writer, const void *data, size_t bytes, char *error)
 {
     errno = 0;

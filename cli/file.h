@@ -32,6 +32,9 @@ bool file_check(const char *path, char *error);
  * wait for who might do so one day. */
 FILE *file_grow(const char *path, char *error);
 
+/* Could file_grow do so?  As file_check asks. */
+bool file_check_grow(const char *path, char *error);
+
 /* A file being written in the folder of PATH without a name, or where the file system has no such
  * files under a temporary one.  A device or a pipe is written in place, because a rename would
  * replace it. */
