@@ -109,7 +109,7 @@ typedef struct expected {
 /* gelu in its tanh form, as the library computes it. */
 static double apply(const char *act, double x)
 {
-    if (strcmp(act, "relu") == 0) return x > 0 ? x : 0;
+    if (strcmp(act, "relu") == 0) return x < 0 ? 0 : x; /* NaN stays, as the library has it */
     if (strcmp(act, "silu") == 0) return x / (1 + exp(-x));
     if (strcmp(act, "gelu") == 0)
         return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));

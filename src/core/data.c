@@ -295,7 +295,7 @@ shingle_status sg_data_fill(const sg_data *d, sg_tensor tensor, int rank, void *
 
 static float activated(sg_act act, float x)
 {
-    if (act == SG_ACT_RELU) return x > 0 ? x : 0;
+    if (act == SG_ACT_RELU) return x < 0 ? 0 : x;
     if (act == SG_ACT_GELU) {
         const double y = (double)x;
         const double root = 0.79788456080286535588; /* sqrt(2 / pi) */

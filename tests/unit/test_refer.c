@@ -343,6 +343,25 @@ static void test_not_finite(void **state)
     drop_deal(d);
 }
 
+/* No activation makes a number of what is none. */
+static void test_activations_keep_nan(void **state)
+{
+    (void)state;
+    static const char *const acts[] = {"relu", "gelu", "silu"};
+    for (int i = 0; i < 3; i++) {
+        char problem[40];
+        snprintf(problem, sizeof problem, "gemm:f32:2x2x4:r1:%s", acts[i]);
+        deal *const d = make(problem, acts[i]);
+        float *const c = d->c[0];
+        ((float *)d->a[0])[0] = NAN;
+        c[0] = c[1] = NAN;
+        assert_int_equal(wrong_of(d), 0);
+        c[0] = c[1] = 0;
+        assert_int_equal(wrong_of(d), 2);
+        drop_deal(d);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -353,6 +372,7 @@ int main(void)
         cmocka_unit_test(test_refuses_a_lost_rank),
         cmocka_unit_test(test_refuses_swapped_rows),
         cmocka_unit_test(test_not_finite),
+        cmocka_unit_test(test_activations_keep_nan),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
