@@ -98,7 +98,7 @@ static verdict judge(const paper_row *row, double value)
 static int find_row(const paper_row *row, machines *all, found *f)
 {
     const shingle_machine *machine = NULL;
-    f->verdict = row->second_hand ? NOT_JUDGED : DISAGREES;
+    *f = (found){.verdict = row->second_hand ? NOT_JUDGED : DISAGREES};
     if (!has_strategy(row->strategy)) {
         snprintf(f->strategy, sizeof f->strategy, "%s", row->strategy);
         return CLI_OK;
