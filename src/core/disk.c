@@ -159,14 +159,23 @@ static int replace(const char *path, const struct stat *there, const char *data,
     return error;
 }
 
-/* Makes the file that PATH leads to, if PATH is a link and there is none: only then has it
- * a path of its own. */
-static int make_target(const char *path)
+static shingle_status fail_to_write(const char *path, int error)
+{
+    /* Of a pipe or a socket this is all that the system's "No such device or address" means. */
+    return sg_fail(error == ENOMEM ? SHINGLE_ENOMEM : SHINGLE_EIO, "%s: cannot be written: %s",
+                   path,
+                   error == ENXIO       ? "nobody reads it"
+                   : error == ETIMEDOUT ? "who reads it has stopped"
+                                        : strerror(error));
+}
+
+shingle_status sg_disk_make_target(const char *path)
 {
     struct stat there;
-    if (lstat(path, &there) != 0 || !S_ISLNK(there.st_mode) || stat(path, &there) == 0) return 0;
+    if (lstat(path, &there) != 0 || !S_ISLNK(there.st_mode) || stat(path, &there) == 0)
+        return SHINGLE_OK;
     const int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    return file >= 0 && close(file) == 0 ? 0 : errno;
+    return file >= 0 && close(file) == 0 ? SHINGLE_OK : fail_to_write(path, errno);
 }
 
 static int replace_target(const char *path, const char *data, size_t bytes)
@@ -184,13 +193,7 @@ static int replace_target(const char *path, const char *data, size_t bytes)
 
 shingle_status sg_disk_replace(const char *path, const char *data, size_t bytes)
 {
-    int error = make_target(path);
-    if (error == 0) error = replace_target(path, data, bytes);
-    if (error == 0) return SHINGLE_OK;
-    /* Of a pipe or a socket this is all that the system's "No such device or address" means. */
-    return sg_fail(error == ENOMEM ? SHINGLE_ENOMEM : SHINGLE_EIO, "%s: cannot be written: %s",
-                   path,
-                   error == ENXIO       ? "nobody reads it"
-                   : error == ETIMEDOUT ? "who reads it has stopped"
-                                        : strerror(error));
+    SG_TRY(sg_disk_make_target(path));
+    const int error = replace_target(path, data, bytes);
+    return error == 0 ? SHINGLE_OK : fail_to_write(path, error);
 }

@@ -12,4 +12,8 @@ shingle_status sg_disk_read(const char *path, int64_t limit, char **data_out, si
  * and devices are written into. */
 shingle_status sg_disk_replace(const char *path, const char *data, size_t bytes);
 
+/* Makes an empty file where PATH leads to, if PATH is a link and there is none: only then has the
+ * file a path of its own. */
+shingle_status sg_disk_make_target(const char *path);
+
 #endif

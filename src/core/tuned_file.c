@@ -349,7 +349,9 @@ static shingle_status put_locked(const char *path, const char *signature, const 
 
 shingle_status sg_tuned_file_put(const char *path, const char *signature, const shingle_plan *plan)
 {
-    /* Behind a link the file is replaced, not the link. */
+    /* Behind a link the file is replaced, not the link.  It is made first: who comes by the link or
+     * by the file's own name, now or later, takes the same lock. */
+    SG_TRY(sg_disk_make_target(path));
     char *const target = realpath(path, NULL);
     int file = -1;
     shingle_status status = lock(target != NULL ? target : path, &file);

@@ -39,7 +39,7 @@ shingle_status sg_tuned_file_check(const char *path);
 /* Puts PLAN (with its measured_us) into file PATH, for the line of the same signature and
  * problem if there is one.  Several processes may do so at once: one waits for the other, at
  * most SG_TUNED_LOCK_SECONDS, and nobody's line is lost.  The file is checked, and replaced as a
- * whole or not at all. */
+ * whole or not at all; behind a link it is the file itself that is locked and replaced. */
 enum { SG_TUNED_LOCK_SECONDS = 10 };
 shingle_status sg_tuned_file_put(const char *path, const char *signature, const shingle_plan *plan);
 

@@ -356,9 +356,9 @@ static void *let_go_later(void *context)
     return NULL;
 }
 
-static void a_writer_waits_for_the_lock(void **state)
+/* The lock of the file is held; who writes to WHERE waits for it. */
+static void writes_after_the_lock(const char *where)
 {
-    (void)state;
     char lock[80];
     pthread_t thread;
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -367,10 +367,32 @@ static void a_writer_waits_for_the_lock(void **state)
     assert_true(h.file >= 0);
     assert_int_equal(fcntl(h.file, F_OFD_SETLK, &whole), 0);
     assert_int_equal(pthread_create(&thread, NULL, let_go_later, &h), 0);
-    put("here", "gemm_rs:f32:512x512x512:r4", "serial", 5);
+    shingle_plan *const plan = plan_of("gemm_rs:f32:512x512x512:r4", "serial", 5);
+    assert_int_equal(sg_tuned_file_put(where, "here", plan), SHINGLE_OK);
     const double done = sg_now_us();
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_true(done >= h.held_until);
+    sg_plan_free(plan);
+}
+
+static void a_writer_waits_for_the_lock(void **state)
+{
+    (void)state;
+    writes_after_the_lock(path);
+}
+
+/* The file has one lock whether it is there yet or not. */
+static void a_writer_by_a_link_to_nothing_waits_for_the_lock(void **state)
+{
+    (void)state;
+    char link_path[64];
+    snprintf(link_path, sizeof link_path, "%s/link", folder);
+    assert_int_equal(symlink(path, link_path), 0);
+    writes_after_the_lock(link_path);
+    unlink(link_path);
+    sg_tuned_list list = read_list("here");
+    assert_int_equal(list.lines, 1);
+    sg_tuned_list_free(&list);
 }
 
 /* ---- Groups ---------------------------------------------------------------------------------- */
@@ -537,6 +559,7 @@ int main(void)
         cmocka_unit_test_teardown(a_link_stays_a_link, drop_file),
         cmocka_unit_test_teardown(writers_lose_nothing, drop_file),
         cmocka_unit_test_teardown(a_writer_waits_for_the_lock, drop_file),
+        cmocka_unit_test_teardown(a_writer_by_a_link_to_nothing_waits_for_the_lock, drop_file),
         cmocka_unit_test_teardown(tuned_plans_are_taken_by_later_groups, drop_file),
         cmocka_unit_test_teardown(nearby_m_follow_what_was_tuned, drop_file),
         cmocka_unit_test_teardown(tuned_plans_run, drop_file),
