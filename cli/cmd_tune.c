@@ -1,6 +1,7 @@
 /* cmd_tune.c -- `shingle tune`: times the best plans of products and keeps the fastest in a file
  * that later groups read (docs/tuning.md). */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,7 @@ typedef struct request {
 
 /* One product and what came of it. */
 typedef struct entry {
-    char problem[256];
+    char *problem; /* as the library spells it, and the file has it */
     char *strategy;
     double serial_us, best_us;
     int timed;
@@ -39,11 +40,27 @@ typedef struct job {
 
 static void free_job(job *j)
 {
-    for (int i = 0; i < j->entries; i++) free(j->entry[i].strategy);
+    for (int i = 0; i < j->entries; i++) {
+        free(j->entry[i].problem);
+        free(j->entry[i].strategy);
+    }
     free(j->entry);
 }
 
 /* ---- What is tuned --------------------------------------------------------------------------- */
+
+/* PROBLEM as the library spells it: the first word of a plan. */
+static int spell(const char *problem, char **spelled_out)
+{
+    const shingle_plan_options options = {.strategy = "serial"};
+    shingle_plan *plan = NULL;
+    const shingle_status status = shingle_plan_for(problem, NULL, &options, &plan);
+    if (status != SHINGLE_OK) return out_status(status);
+    *spelled_out = out_copy(shingle_plan_text(plan));
+    (*spelled_out)[strcspn(*spelled_out, " ")] = '\0';
+    shingle_plan_free(plan);
+    return CLI_OK;
+}
 
 static int add_problem(job *j, const char *problem, int *ranks)
 {
@@ -57,15 +74,16 @@ static int add_problem(job *j, const char *problem, int *ranks)
     if (shape.is_call)
         return out_error(CLI_USAGE, "%s: a call is not timed; a problem without call= is accepted",
                          problem);
-    if (strlen(problem) >= sizeof j->entry->problem)
-        return out_error(CLI_USAGE, "%.40s...: a problem of at most %zu letters is accepted",
-                         problem, sizeof j->entry->problem - 1);
     *ranks = shape.ranks;
-    for (int i = 0; i < j->entries; i++)
-        if (strcmp(j->entry[i].problem, problem) == 0) return CLI_OK; /* once is enough */
-    entry *const e = &j->entry[j->entries++];
-    *e = (entry){.strategy = NULL};
-    strcpy(e->problem, problem);
+    char *spelled = NULL;
+    const int code = spell(problem, &spelled);
+    if (code != CLI_OK) return code;
+    int i = 0;
+    while (i < j->entries && strcmp(j->entry[i].problem, spelled) != 0) i++;
+    if (i == j->entries)
+        j->entry[j->entries++] = (entry){.problem = spelled};
+    else
+        free(spelled); /* once is enough */
     return CLI_OK;
 }
 
@@ -196,10 +214,12 @@ static void name_plans(request *q)
     if (q->where.plans == NULL) q->where.plans = group_env("SHINGLE_PLANS");
 }
 
-/* Told before anything is measured, not after: the file, and its lock, which the library makes. */
+/* Told before anything is measured, not after: the file, and its lock, which the library makes
+ * beside the file itself, not beside a link to it. */
 static int check_plans(const request *q)
 {
-    char lock[FILE_PATH];
+    char target[FILE_PATH];
+    char lock[FILE_PATH + 8];
     char error[FILE_ERROR];
     struct stat there;
     if (q->where.plans == NULL) return CLI_OK;
@@ -207,11 +227,14 @@ static int check_plans(const request *q)
         return out_error(CLI_USAGE, "--plans: %s is not a regular file; plans are kept in one",
                          q->where.plans);
     if (!file_check(q->where.plans, error)) return out_error(CLI_USAGE, "--plans: %s", error);
-    const int length = snprintf(lock, sizeof lock, "%s.lock", q->where.plans);
-    if ((size_t)length >= sizeof lock || access(lock, F_OK) != 0 || access(lock, W_OK) == 0)
-        return CLI_OK;
-    return out_error(CLI_USAGE, "--plans: the lock %s cannot be written: %s", lock,
-                     strerror(errno));
+    if (!file_follow(q->where.plans, target)) return CLI_OK;
+    snprintf(lock, sizeof lock, "%s.lock", target);
+    const int file = open(lock, O_RDWR | O_CLOEXEC);
+    if (file < 0 && errno != ENOENT)
+        return out_error(CLI_USAGE, "--plans: the lock %s cannot be written: %s", lock,
+                         strerror(errno));
+    if (file >= 0) close(file);
+    return CLI_OK;
 }
 
 static int tune(request *q, bool json)
