@@ -177,12 +177,18 @@ def by_strategy(cells):
             for name, e in table.items()}
 
 
+def plans(cell):
+    """Those that were timed.  What was chosen is often the best of its strategy too: each once."""
+    return list({p["strategy"]: p for p in cell["strategies"] + [cell["ours"]]
+                 if p.get("us")}.values())
+
+
 def predictions(cells):
     errors, regrets = [], []
     for cell in cells:
-        rows = [s for s in cell["strategies"] if s.get("us")] + [cell["ours"]]
-        errors += [abs(s["predicted_us"] - s["us"]) / s["us"] for s in rows]
-        fastest = min([s["us"] for s in rows] + [cell["serial_us"]])
+        timed = plans(cell)
+        errors += [abs(p["predicted_us"] - p["us"]) / p["us"] for p in timed]
+        fastest = min([p["us"] for p in timed] + [cell["serial_us"]])
         if cell["prediction"]["us"]:
             regrets.append(cell["prediction"]["us"] / fastest - 1)
     return {"median_error": statistics.median(errors) if errors else None,

@@ -9,6 +9,9 @@ import statistics
 import subprocess
 import sys
 
+sys.path.insert(0, "scripts")
+import gpu_table
+
 programs = sys.argv[1]
 wrong = []
 compared = 0
@@ -226,6 +229,20 @@ def check_floors():
             compare(place, f"by {f[1]}", said, rounded(mean, said))
 
 
+def check_median_errors():
+    """Of all plans of a table: with each plan once, and as its file has it."""
+    path = "docs/measuring.md"
+    said = (rf"(results/\S+) and\s+(results/\S+) the median error [^(]*\(each once, it is\s+{number} instead of {number} % "
+            rf"on four, {number} as before on two\)")
+    for f in re.finditer(said, open(path).read()):
+        four, two = (json.load(open(name)) for name in f.groups()[:2])
+        now = [gpu_table.predictions(table["results"])["median_error"] for table in (four, two)]
+        before = [table["predictions"]["median_error"] for table in (four, two)]
+        for name, figure, value in (("four", f[3], now[0]), ("four before", f[4], before[0]),
+                                    ("two", f[5], now[1]), ("two before", f[5], before[1])):
+            compare(path, f"median error, {name}", figure, rounded(100 * value, figure))
+
+
 def check_mutants():
     lists = "".join(open("tests/unit/" + f).read() for f in os.listdir("tests/unit") if f.startswith("mutants"))
     for place, f in lines_with("docs/check.md", r"list of (\d+) kinds of schedule bugs"):
@@ -258,6 +275,7 @@ for document in "README.md", "docs/strategies.md":
 check_papers()
 check_reproducible()
 check_floors()
+check_median_errors()
 check_mutants()
 check_list_of_results()
 least = 880  # figures there are: where fewer are found, a pattern does not fit a document any more

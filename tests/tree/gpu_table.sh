@@ -80,3 +80,17 @@ assert near(t["by_op"]["gemm_rs"]["ours/bound"], 1.1)
 assert t["slower_than_serial"] == {} and list(t["behind_the_best_peer"]) == [second["problem"]]
 assert t["behind_relative"] == {} and len(t["failed"]) == 1 and t["wrong"] == 0
 PYTHON
+
+echo "== a plan that has two names counts once"
+python3 -B - << 'PYTHON'
+import sys
+sys.path.insert(0, "scripts")
+import gpu_table
+plan = lambda name, us, predicted: dict(strategy=name, us=us, predicted_us=predicted)
+cell = dict(serial_us=150, ours=plan("ring{sub=1}", 100, 110), prediction=dict(strategy="dma{form=1}", us=120),
+            strategies=[plan("ring{sub=1}", 100, 110), plan("dma{form=1}", 120, 150), plan("direct{chunks=1}", 200, 300),
+                        dict(strategy="signal", declined="nothing leaves")])
+said = gpu_table.predictions([cell])
+assert abs(said["median_error"] - 0.25) < 1e-9, said  # of 0.1, 0.25 and 0.5
+assert abs(said["mean_regret"] - 0.2) < 1e-9, said
+PYTHON
