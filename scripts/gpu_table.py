@@ -160,35 +160,42 @@ def grouped(cells, key):
             for value in dict.fromkeys(c[key] for c in cells)}
 
 
+def kind(plan):
+    return plan["strategy"].split("{")[0]
+
+
+def plans(cell):
+    """All that were timed, each once: what was chosen is often the best of its strategy too."""
+    serial = {"strategy": "serial", "us": cell["serial_us"]}
+    named = [serial, cell["prediction"], *cell["strategies"], cell["ours"]]
+    return list({p["strategy"]: p for p in named if p.get("us")}.values())
+
+
 def by_strategy(cells):
     """Of each strategy: where it ran, how it did beside serial and the bound, and where it was best."""
     table = {}
     for cell in cells:
-        timed = [s for s in cell["strategies"] if s.get("us")]
-        best = min((s["us"] for s in timed), default=0)
-        for s in timed:
-            name = s["strategy"].split("{")[0]
+        timed = plans(cell)
+        least_us = min(p["us"] for p in timed)
+        best = {kind(p) for p in timed if p["us"] == least_us}
+        for s in (s for s in cell["strategies"] if s.get("us")):
+            name = kind(s)
             entry = table.setdefault(name, {"serial": [], "bound": [], "best": 0})
             entry["serial"].append(cell["serial_us"] / s["us"])
             entry["bound"].append(s["us"] / cell["bound_us"])
-            entry["best"] += s["us"] == best
+            entry["best"] += name in best
     return {name: {"idea": IDEA.get(name), "cells": len(e["serial"]), "best_in": e["best"],
                    "serial/it": geomean(e["serial"]), "it/bound": geomean(e["bound"])}
             for name, e in table.items()}
-
-
-def plans(cell):
-    """Those that were timed.  What was chosen is often the best of its strategy too: each once."""
-    return list({p["strategy"]: p for p in cell["strategies"] + [cell["ours"]]
-                 if p.get("us")}.values())
 
 
 def predictions(cells):
     errors, regrets = [], []
     for cell in cells:
         timed = plans(cell)
-        errors += [abs(p["predicted_us"] - p["us"]) / p["us"] for p in timed]
-        fastest = min([p["us"] for p in timed] + [cell["serial_us"]])
+        errors += [abs(p["predicted_us"] - p["us"]) / p["us"] for p in timed
+                   if p.get("predicted_us")]
+        fastest = min(p["us"] for p in timed)
         if cell["prediction"]["us"]:
             regrets.append(cell["prediction"]["us"] / fastest - 1)
     return {"median_error": statistics.median(errors) if errors else None,
@@ -241,7 +248,7 @@ def print_table(t):
         r = c["ratios"]
         print(f"{c['problem']:30s} {c['gemm_us']:8.1f} {c['coll_us']:8.1f} {c['serial_us']:8.1f} "
               f"{number(c['best_peer_us'], '8.1f')} {c['best_peer'] or '':12s} "
-              f"{c['ours']['us']:8.1f} {c['ours']['strategy'].split('{')[0]:12s} "
+              f"{c['ours']['us']:8.1f} {kind(c['ours']):12s} "
               f"{r['ours/bound']:6.3f} {r['serial/ours']:10.3f} {number(r.get('peer/ours'), '10.3f')}")
     print_means("all", t["all"])
     for key in ("by_op", "by_m"):

@@ -81,7 +81,7 @@ assert t["slower_than_serial"] == {} and list(t["behind_the_best_peer"]) == [sec
 assert t["behind_relative"] == {} and len(t["failed"]) == 1 and t["wrong"] == 0
 PYTHON
 
-echo "== a plan that has two names counts once"
+echo "== each plan once, and the fastest of all"
 python3 -B - << 'PYTHON'
 import sys
 sys.path.insert(0, "scripts")
@@ -93,4 +93,15 @@ cell = dict(serial_us=150, ours=plan("ring{sub=1}", 100, 110), prediction=dict(s
 said = gpu_table.predictions([cell])
 assert abs(said["median_error"] - 0.25) < 1e-9, said  # of 0.1, 0.25 and 0.5
 assert abs(said["mean_regret"] - 0.2) < 1e-9, said
+
+# The fastest may be chosen, predicted or serial, and no strategy's row.
+best = lambda: {name: row["best_in"] for name, row in gpu_table.by_strategy([cell]).items()}
+cell.update(bound_us=50, ours=plan("dma{form=2}", 90, 90))
+assert best() == {"ring": 0, "dma": 1, "direct": 0}, best()
+cell["prediction"] = dict(strategy="direct{chunks=2}", us=80)
+assert best() == {"ring": 0, "dma": 0, "direct": 1}, best()
+assert gpu_table.predictions([cell])["mean_regret"] == 0
+cell["serial_us"] = 64
+assert best() == {"ring": 0, "dma": 0, "direct": 0}, best()
+assert gpu_table.predictions([cell])["mean_regret"] == 0.25
 PYTHON
