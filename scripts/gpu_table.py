@@ -95,13 +95,22 @@ def load(path):
 # ---- Merging ----------------------------------------------------------------------------------------
 
 def geomean(values):
-    values = list(values)
+    values = [x for x in values if x]
     return math.exp(statistics.fmean(math.log(x) for x in values)) if values else None
 
 
 def least(values):
     values = [x for x in values if x]
     return min(values) if values else None
+
+
+def most(values):
+    return max((x for x in values if x), default=None)
+
+
+def over(a, b):
+    """None where one is not known: a group without collectives has no serial plan."""
+    return a / b if a and b else None
 
 
 def shape_of(problem):
@@ -112,15 +121,13 @@ def shape_of(problem):
 
 def ratios(cell):
     ours, bound, serial = cell["ours"]["us"], cell["bound_us"], cell["serial_us"]
-    r = {"ours/bound": ours / bound, "ours/own_bound": ours / cell["own_bound_us"],
-         "serial/bound": serial / bound, "serial/ours": serial / ours}
-    if cell["best_peer"]:
-        r["peer/bound"] = cell["best_peer_us"] / bound
-        r["peer/ours"] = cell["best_peer_us"] / ours
-        # Each beside what the same program took for product and collective alone: clocks cancel.
-        r["peer/ours_relative"] = (cell["best_peer_us"] / cell["peers_bound_us"]
-                                   / (ours / cell["own_bound_us"]))
-    return r
+    peer, own = cell["best_peer_us"], over(ours, cell["own_bound_us"])
+    r = {"ours/bound": over(ours, bound), "ours/own_bound": own,
+         "serial/bound": over(serial, bound), "serial/ours": over(serial, ours),
+         "peer/bound": over(peer, bound), "peer/ours": over(peer, ours),
+         # Each beside what the same program took for product and collective alone: clocks cancel.
+         "peer/ours_relative": over(over(peer, cell["peers_bound_us"]), own)}
+    return {name: ratio for name, ratio in r.items() if ratio}
 
 
 def hidden_part(row):
@@ -131,13 +138,13 @@ def hidden_part(row):
 
 def merge_cell(row, peer):
     peer = peer or {}
-    both = max(least([row["gemm_us"], peer.get("gemm_us")]),
-               least([row["coll_us"], peer.get("coll_us")]) or 0)
+    both = most([least([row["gemm_us"], peer.get("gemm_us")]),
+                 least([row["coll_us"], peer.get("coll_us")])])
     cell = dict(
         problem=row["problem"], **shape_of(row["problem"]), gemm_us=row["gemm_us"],
         coll_us=row["coll_us"], peers_gemm_us=peer.get("gemm_us"), peers_coll_us=peer.get("coll_us"),
-        bound_us=both, own_bound_us=max(row["gemm_us"], row["coll_us"]),
-        peers_bound_us=peer.get("bound_us"), serial_us=row["serial_us"],
+        bound_us=both, own_bound_us=most([row["gemm_us"], row["coll_us"]]),
+        peers_bound_us=peer.get("bound_us"), serial_us=row.get("serial_us") or None,
         peers=peer.get("peers", {}), best_peer=peer.get("best"), best_peer_us=peer.get("best_us"),
         ours=dict(strategy=row["strategy"], us=row["overlapped_us"],
                   predicted_us=row["predicted_us"], enqueue_us=row["enqueue_us"],
@@ -180,11 +187,12 @@ def by_strategy(cells):
         best = {kind(p) for p in timed if p["us"] == least_us}
         for s in (s for s in cell["strategies"] if s.get("us")):
             name = kind(s)
-            entry = table.setdefault(name, {"serial": [], "bound": [], "best": 0})
-            entry["serial"].append(cell["serial_us"] / s["us"])
-            entry["bound"].append(s["us"] / cell["bound_us"])
+            entry = table.setdefault(name, {"cells": 0, "best": 0, "serial": [], "bound": []})
+            entry["cells"] += 1
             entry["best"] += name in best
-    return {name: {"idea": IDEA.get(name), "cells": len(e["serial"]), "best_in": e["best"],
+            entry["serial"].append(over(cell["serial_us"], s["us"]))
+            entry["bound"].append(over(s["us"], cell["bound_us"]))
+    return {name: {"idea": IDEA.get(name), "cells": e["cells"], "best_in": e["best"],
                    "serial/it": geomean(e["serial"]), "it/bound": geomean(e["bound"])}
             for name, e in table.items()}
 
@@ -246,17 +254,19 @@ def print_table(t):
           "                 ours/bound serial/ours peer/ours")
     for c in t["results"]:
         r = c["ratios"]
-        print(f"{c['problem']:30s} {c['gemm_us']:8.1f} {c['coll_us']:8.1f} {c['serial_us']:8.1f} "
-              f"{number(c['best_peer_us'], '8.1f')} {c['best_peer'] or '':12s} "
-              f"{c['ours']['us']:8.1f} {kind(c['ours']):12s} "
-              f"{r['ours/bound']:6.3f} {r['serial/ours']:10.3f} {number(r.get('peer/ours'), '10.3f')}")
+        print(f"{c['problem']:30s} {c['gemm_us']:8.1f} {c['coll_us']:8.1f} "
+              f"{number(c['serial_us'], '8.1f')} {number(c['best_peer_us'], '8.1f')} "
+              f"{c['best_peer'] or '':12s} {c['ours']['us']:8.1f} {kind(c['ours']):12s} "
+              f"{number(r.get('ours/bound'), '6.3f')} {number(r.get('serial/ours'), '10.3f')} "
+              f"{number(r.get('peer/ours'), '10.3f')}")
     print_means("all", t["all"])
     for key in ("by_op", "by_m"):
         for name, m in t[key].items():
             print_means(name, m)
     for name, e in t["by_strategy"].items():
         print(f"{name:10s} {e['cells']:3d} cells: best in {e['best_in']}, "
-              f"serial/it {e['serial/it']:.3f}, it/bound {e['it/bound']:.3f}")
+              f"serial/it {number(e['serial/it'], '5.3f')}, "
+              f"it/bound {number(e['it/bound'], '5.3f')}")
     print("hidden, median from m 2048:", number(t["hidden_median_from_m_2048"], "5.3f"),
           "; predictions:", t["predictions"])
     for key in ("slower_than_serial", "behind_the_best_peer", "behind_relative"):

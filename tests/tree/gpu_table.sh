@@ -81,6 +81,29 @@ assert t["slower_than_serial"] == {} and list(t["behind_the_best_peer"]) == [sec
 assert t["behind_relative"] == {} and len(t["failed"]) == 1 and t["wrong"] == 0
 PYTHON
 
+echo "== without serial plans"
+python3 -B - "$work" << 'PYTHON'
+import json, sys
+work = sys.argv[1]
+bench = json.load(open(work + "/b.json"))
+first, second = [r for r in bench["results"] if "error" not in r]
+first["serial_us"] = 0
+del second["serial_us"]
+assert any(s.get("us") for s in first["strategies"])
+json.dump(bench, open(work + "/n.json", "w"))
+PYTHON
+python3 -B scripts/gpu_table.py --merge "$work/n.json" "$work/p.json" --out "$work/n.t.json" > "$work/said"
+grep -q 'serial/it     -,' "$work/said"
+python3 -B - "$work" << 'PYTHON'
+import json, sys
+t = json.load(open(sys.argv[1] + "/n.t.json"))
+first, second = t["results"]
+assert list(first["ratios"]) == ["ours/bound", "ours/own_bound"] and first["serial_us"] is None
+assert "peer/ours" in second["ratios"] and "serial/ours" not in second["ratios"]
+assert "serial/bound" not in t["all"] and t["all"]["cells"] == 2 and t["slower_than_serial"] == {}
+assert all(s["cells"] > 0 and s["serial/it"] is None and s["it/bound"] for s in t["by_strategy"].values())
+PYTHON
+
 echo "== each plan once, and the fastest of all"
 python3 -B - << 'PYTHON'
 import sys
