@@ -78,8 +78,7 @@ def run_bench(args, suite, path):
         if load(path) is None:
             with open(log, encoding="utf-8") as text:
                 rows = [json.loads(line) for line in text if line.endswith("\n")]
-            with open(path, "w", encoding="utf-8") as out:
-                json.dump({"results": rows}, out)
+            save(path, {"results": rows})
         os.remove(log)
     return done
 
@@ -90,6 +89,29 @@ def load(path):
             return json.load(text)
     except (OSError, ValueError):
         return None
+
+
+def part(path):
+    """What --merge names has to be there."""
+    found = load(path)
+    if not isinstance(found, dict):
+        sys.exit(f"{path}: no file, or no object in JSON")
+    return found
+
+
+def save(path, data):
+    with open(path, "w", encoding="utf-8") as out:
+        json.dump(data, out, indent=1)
+        out.write("\n")
+
+
+def stamped(path, about):
+    """What a step wrote, in whose file then stands when and of what, for a merge on another day."""
+    found = load(path)
+    if found is not None:
+        found = dict(about, **found)
+        save(path, found)
+    return found
 
 
 # ---- Merging ----------------------------------------------------------------------------------------
@@ -214,15 +236,17 @@ def below_one(cells, ratio):
     return {c["problem"]: c["ratios"][ratio] for c in cells if c["ratios"].get(ratio, 1) < 1}
 
 
-def merge(bench, peers, about):
+def merge(bench, peers, commit=None):
+    """COMMIT: of a bench that does not say it itself."""
     peer_of = {row["problem"]: row for row in (peers or {}).get("results", [])}
     rows = bench.get("results", [])
     cells = [merge_cell(row, peer_of.get(row["problem"])) for row in rows if "error" not in row]
     hidden = [c["ours"]["hidden"] for c in cells if c["m"] >= 2048 and c["ours"]["hidden"] is not None]
     group = (bench.get("groups") or [{}])[0]
     return dict(
-        about, **{key: group.get(key) for key in ("ranks", "device", "software", "most_mhz",
-                                                  "most_watts")},
+        date=bench.get("date"), commit=bench.get("commit") or commit,
+        **{key: group.get(key) for key in ("ranks", "device", "software", "most_mhz",
+                                           "most_watts")},
         version=bench.get("version"), peers_software={k: v for k, v in (peers or {}).items()
                                                       if k != "results"},
         planned_for=group.get("machine"), all=means(cells), by_op=grouped(cells, "op"),
@@ -299,6 +323,24 @@ def check_tools(parser, args, suite):
         parser.error("PyTorch, which the peers need, is not installed here; --no-peers leaves them out")
 
 
+def measure(parser, args):
+    """Did both end well, and what they wrote."""
+    if not args.build:
+        parser.error("BUILD or --merge is needed")
+    args.build, args.out = os.path.abspath(args.build), os.path.abspath(args.out)
+    suite = args.suite
+    if not os.path.exists(suite):
+        suite = os.path.join(ROOT, "bench", "suites", args.suite + ".txt")
+    suite = os.path.abspath(suite)
+    check_tools(parser, args, suite)
+    about, good, peers = facts(args.commit), True, None
+    if not args.no_peers:
+        good = run_peers(args, suite, args.out + ".peers.json")
+        peers = stamped(args.out + ".peers.json", about)
+    good = run_bench(args, suite, args.out + ".bench.json") and good
+    return good, stamped(args.out + ".bench.json", about), peers
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("build", nargs="?")
@@ -316,27 +358,13 @@ def main():
     args = parser.parse_args()
     good = True
     if args.merge:
-        bench, peers = load(args.merge[0]), load(args.merge[1]) if len(args.merge) > 1 else None
+        bench, peers = part(args.merge[0]), part(args.merge[1]) if len(args.merge) > 1 else None
     else:
-        if not args.build:
-            parser.error("BUILD or --merge is needed")
-        args.build, args.out = os.path.abspath(args.build), os.path.abspath(args.out)
-        suite = args.suite
-        if not os.path.exists(suite):
-            suite = os.path.join(ROOT, "bench", "suites", args.suite + ".txt")
-        suite = os.path.abspath(suite)
-        check_tools(parser, args, suite)
-        if not args.no_peers:
-            good = run_peers(args, suite, args.out + ".peers.json")
-        peers = None if args.no_peers else load(args.out + ".peers.json")
-        good = run_bench(args, suite, args.out + ".bench.json") and good
-        bench = load(args.out + ".bench.json")
+        good, bench, peers = measure(parser, args)
     if not bench or not bench.get("results"):
         sys.exit("no result of the suite")
-    table = merge(bench, peers, facts(args.commit))
-    with open(args.out, "w", encoding="utf-8") as out:
-        json.dump(table, out, indent=1)
-        out.write("\n")
+    table = merge(bench, peers, args.commit)
+    save(args.out, table)
     print_table(table)
     sys.exit(0 if good and table["wrong"] == 0 else 1)
 

@@ -81,6 +81,36 @@ assert t["slower_than_serial"] == {} and list(t["behind_the_best_peer"]) == [sec
 assert t["behind_relative"] == {} and len(t["failed"]) == 1 and t["wrong"] == 0
 PYTHON
 
+echo "== parts of another day"
+python3 -B scripts/gpu_table.py --merge "$work/b.json" "$work/nowhere.json" --out "$work/m.json" > "$work/said" \
+    2> "$work/log" && exit 1
+grep -q '/nowhere.json: no file' "$work/log" && [ "$(wc -l < "$work/log")" = 1 ] && [ ! -e "$work/m.json" ]
+python3 -B scripts/gpu_table.py --merge "$work/nonsense" 2> "$work/log" && exit 1
+grep -q '/nonsense: no file, or no object in JSON' "$work/log"
+python3 -B - "$work" << 'PYTHON'
+import json, sys
+work = sys.argv[1]
+bench, peers = (json.load(open(f"{work}/{name}.json")) for name in "bp")
+assert bench["commit"] == json.load(open(work + "/a.json"))["commit"] and bench["date"]  # as they were taken
+bench.update(date="2026-01-02", commit="abc")
+peers.update(date="2026-01-01", commit="def")
+json.dump(bench, open(work + "/b2.json", "w"))
+json.dump(peers, open(work + "/p2.json", "w"))
+del bench["date"], bench["commit"]
+json.dump(bench, open(work + "/b3.json", "w"))
+PYTHON
+python3 -B scripts/gpu_table.py --merge "$work/b2.json" "$work/p2.json" --commit ghi --out "$work/m2.json" > "$work/said"
+python3 -B scripts/gpu_table.py --merge "$work/b3.json" "$work/p2.json" --out "$work/m3.json" > "$work/said"
+python3 -B scripts/gpu_table.py --merge "$work/b3.json" --commit ghi --out "$work/m4.json" > "$work/said"
+python3 -B - "$work" << 'PYTHON'
+import json, sys
+both, old, told = (json.load(open(f"{sys.argv[1]}/m{i}.json")) for i in (2, 3, 4))
+assert (both["date"], both["commit"]) == ("2026-01-02", "abc")
+assert (both["peers_software"]["date"], both["peers_software"]["commit"]) == ("2026-01-01", "def")
+assert (old["date"], old["commit"]) == (None, None) and old["peers_software"]["commit"] == "def"
+assert (told["date"], told["commit"]) == (None, "ghi")
+PYTHON
+
 echo "== without serial plans"
 python3 -B - "$work" << 'PYTHON'
 import json, sys
