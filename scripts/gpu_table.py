@@ -17,6 +17,7 @@ import json
 import math
 import os
 import re
+import signal
 import statistics
 import subprocess
 import sys
@@ -27,17 +28,42 @@ IDEA = {"sliced": "rows in slices, each with its collective", "signal": "FlashOv
         "fused_in": "FLUX", "fused_out": "FLUX", "dma": "FiCCO"}
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
+STOPS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
+GRACE = 40  # seconds; torchrun gives its ranks 30 before it kills them
+
 
 # ---- Running ----------------------------------------------------------------------------------------
 
 def run(words, limit, **more):
     """Did it end well within LIMIT seconds?"""
     print("+", " ".join(words), file=sys.stderr, flush=True)
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)  # until there is a child to end
+    child = subprocess.Popen(
+        words, cwd=ROOT, start_new_session=True,
+        preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS), **more)
     try:
-        return subprocess.run(words, timeout=limit, check=False, cwd=ROOT, **more).returncode == 0
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
+        return child.wait(limit) == 0
     except subprocess.TimeoutExpired:
         print(f"! not done after {limit:.0f} s", file=sys.stderr, flush=True)
         return False
+    finally:
+        if child.poll() is None:
+            end(child)
+
+
+def end(child):
+    """With all that it started.  torchrun's ranks have sessions of their own: only it ends them."""
+    os.killpg(child.pid, signal.SIGTERM)
+    try:
+        child.wait(GRACE)
+    except subprocess.TimeoutExpired:
+        pass
+    try:
+        os.killpg(child.pid, signal.SIGKILL)
+    except ProcessLookupError:  # all ended by themselves
+        pass
+    child.wait()
 
 
 def forget(path):
@@ -356,6 +382,9 @@ def main():
     parser.add_argument("--merge", nargs="+", metavar="JSON")
     parser.add_argument("--out", default="table.json")
     args = parser.parse_args()
+    for number in STOPS:
+        if signal.getsignal(number) == signal.SIG_DFL:  # nohup has another
+            signal.signal(number, lambda *_: sys.exit(1))  # by way of run(), which ends its child
     good = True
     if args.merge:
         bench, peers = part(args.merge[0]), part(args.merge[1]) if len(args.merge) > 1 else None

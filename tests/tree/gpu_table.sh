@@ -134,6 +134,45 @@ assert "serial/bound" not in t["all"] and t["all"]["cells"] == 2 and t["slower_t
 assert all(s["cells"] > 0 and s["serial/it"] is None and s["it/bound"] for s in t["by_strategy"].values())
 PYTHON
 
+echo "== what takes too long, or is stopped, leaves nothing running"
+mkdir "$work/slow"
+printf '#!/bin/bash\nsleep 30 &\necho begun >&2\nwait\n' > "$work/slow/shingle"
+chmod +x "$work/slow/shingle"
+python3 -B - "$work" << 'PYTHON'
+import os, subprocess, sys, time
+sys.path.insert(0, "scripts")
+import gpu_table
+
+def ends(script):
+    """Does all of SCRIPT, which says that it has begun, when its time is over?"""
+    out, into = os.pipe()
+    assert not gpu_table.run(["bash", "-c", script], 2, stdout=into)
+    os.close(into)
+    assert os.read(out, 100) == b"begun\n"
+    os.set_blocking(out, False)
+    for _ in range(100):  # the pipe ends with the last who holds it
+        try:
+            return os.read(out, 1) == b""
+        except BlockingIOError:
+            time.sleep(0.1)
+    return False
+
+gpu_table.GRACE = 5
+assert ends("sleep 30 & echo begun; wait")
+assert ends("setsid sleep 30 & echo begun; trap 'kill $!; exit' TERM; wait")  # as torchrun does
+gpu_table.GRACE = 1
+assert ends("trap '' TERM; sleep 30 & echo begun; wait")
+
+work = sys.argv[1]
+words = [sys.executable, "-B", "scripts/gpu_table.py", work + "/slow", "--no-peers", "--suite", work + "/suite",
+         "--out", work + "/slow.json"]
+table = subprocess.Popen(words, stderr=subprocess.PIPE)
+assert any(line == b"begun\n" for line in table.stderr)
+table.terminate()
+table.communicate(timeout=10)
+assert table.returncode == 1
+PYTHON
+
 echo "== each plan once, and the fastest of all"
 python3 -B - << 'PYTHON'
 import sys
