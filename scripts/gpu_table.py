@@ -126,9 +126,11 @@ def part(path):
 
 
 def save(path, data):
-    with open(path, "w", encoding="utf-8") as out:
+    """Whoever is stopped here leaves what was there before."""
+    with open(path + ".part", "w", encoding="utf-8") as out:
         json.dump(data, out, indent=1)
         out.write("\n")
+    os.replace(path + ".part", path)
 
 
 def stamped(path, about):

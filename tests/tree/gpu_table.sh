@@ -111,6 +111,22 @@ assert (old["date"], old["commit"]) == (None, None) and old["peers_software"]["c
 assert (told["date"], told["commit"]) == (None, "ghi")
 PYTHON
 
+echo "== a table that cannot be written whole leaves the old one"
+python3 -B - "$work" << 'PYTHON'
+import os, sys
+sys.path.insert(0, "scripts")
+import gpu_table
+path = sys.argv[1] + "/kept.json"
+gpu_table.save(path, {"a": 1})
+try:
+    gpu_table.save(path, {"b": 2, "c": object()})
+except TypeError:  # it is no JSON, which shows behind b
+    pass
+assert gpu_table.load(path) == {"a": 1}
+gpu_table.save(path, {"b": 2})
+assert gpu_table.load(path) == {"b": 2} and not os.path.exists(path + ".part")
+PYTHON
+
 echo "== without serial plans"
 python3 -B - "$work" << 'PYTHON'
 import json, sys
