@@ -130,10 +130,16 @@ DEV void courier_carry(const Param &P, const Smem<S> &smem, const Team &team, co
         const int first = team_share(before, team);
         for (; next < cut.pieces; next += self.all, turn += Courier<S>::CARRIERS) {
             const Piece p = push_piece(s, cut, next);
-            bulk_wait_read<0>();
-            push_load(P, s, p, self.at, self.bar);
-            courier_stamp(smem, self, STAMP_TILE, turn);
+            const Spot source = push_source(P, s, p);
             const bool begins = half < 0;
+            if (begins) {
+                push_begin(source, p);
+                if (self.index < self.share) launch_next(); /* warp 0's */
+            } else {
+                bulk_wait_read<0>();
+            }
+            push_load(source, p, self.at, self.bar);
+            courier_stamp(smem, self, STAMP_TILE, turn);
             if (begins) half = run_half(P.program);
             if (P.leaves) courier_arrive(P, smem, at, &behind); /* a hello may take its time */
             const Spot to0 = push_target(P, smem, s, 0, p, half);
@@ -177,8 +183,6 @@ template <class S> DEV void courier(const Param &P, const Smem<S> &smem, int war
                                     courier_spots(smem, C::CARRIERS), STAMP_WATCHER, lane);
     } else if (elect_one()) {
         const sg_kernel_step first = P.push[sg_walk_min(team.first, P.pushes - 1)];
-        launch_wait();
-        if (warp == 0) launch_next();
         const int i = warp < 3 ? warp : warp - 1;
         const Carrier self = {i * team.all + team.block,
                               C::CARRIERS * team.all,

@@ -78,21 +78,33 @@ DEV char *push_place(const Param &P, const sg_area &area, const Spot &spot, cons
            (int64_t)area.col0 * element_bytes(P.program, P.program.place[area.buf]) + p.at;
 }
 
-/* Rows side by side; BAR counts the bytes.  They are of an input, which has
- * no halves and needs no gate. */
-DEV void push_load(const Param &P, const sg_kernel_step &s, const Piece &p, uint32_t to,
-                   uint32_t bar)
+/* Where PIECE comes from.  It is of an input, which has no halves and needs no gate. */
+DEV Spot push_source(const Param &P, const sg_kernel_step &s, const Piece &p)
 {
     const sg_kernel_place &place = P.program.place[s.src.buf];
-    const Spot spot = {(char *)place.data[0], place.pitch};
-    const char *from = push_place(P, s.src, spot, p);
+    Spot spot = {(char *)place.data[0], place.pitch};
+    spot.data = push_place(P, s.src, spot, p);
+    return spot;
+}
+
+/* Rows side by side; BAR counts the bytes. */
+DEV void push_load(const Spot &source, const Piece &p, uint32_t to, uint32_t bar)
+{
+    const char *from = source.data;
     mbar_expect(bar, (uint32_t)(p.rows * p.bytes));
-    if (spot.pitch == p.bytes) {
+    if (source.pitch == p.bytes) {
         bulk_load(to, from, (uint32_t)(p.rows * p.bytes), bar);
     } else {
-        for (int r = 0; r < p.rows; ++r, from += spot.pitch, to += (uint32_t)p.bytes)
+        for (int r = 0; r < p.rows; ++r, from += source.pitch, to += (uint32_t)p.bytes)
             bulk_load(to, from, (uint32_t)p.bytes, bar);
     }
+}
+
+/* Behind the launch before us, with all looked up before that the first load needs. */
+DEV void push_begin(const Spot &source, const Piece &p)
+{
+    compute_now((int)(uintptr_t)source.data + (int)source.pitch + p.rows + p.bytes);
+    launch_wait();
 }
 
 /* Where PIECE goes of area TO of the step, rows PITCH apart; data NULL: nowhere. */
@@ -308,10 +320,12 @@ template <class S>
 DEV void push_rows(const Param &P, const Smem<S> &smem, const Team &team, int share,
                    const Arrivals &at, int lane)
 {
-    const int half = run_half(P.program);
+    int half = -1; /* not known: the launch before us may still be at work */
     const auto load = [&](const sg_kernel_step &s, const Cut &cut, int piece, uint32_t turn) {
-        push_load(P, s, push_piece(s, cut, piece), smem.slot + turn % 2 * PUSH_ROOM<S>,
-                  smem.pushed + 8 * (turn % 2));
+        const Piece p = push_piece(s, cut, piece);
+        const Spot source = push_source(P, s, p);
+        if (half < 0) push_begin(source, p);
+        push_load(source, p, smem.slot + turn % 2 * PUSH_ROOM<S>, smem.pushed + 8 * (turn % 2));
     };
     int next = team.block, last = -1; /* its next piece; the lane of the last one */
     uint32_t turn = 0;                /* how many have left */
@@ -324,6 +338,7 @@ DEV void push_rows(const Param &P, const Smem<S> &smem, const Team &team, int sh
         };
         int now = lane_of(next);
         if (lane == now) load(s, cut, next - (upto - pieces), turn);
+        if (half < 0) launch_wait(), half = run_half(P.program);
         while (now >= 0) {
             if (turn == 0 && P.turn.gate && !warp_gate(P, smem)) {
                 if (lane == now) mbar_wait(P, smem, smem.pushed, 0, ROLE_STORER);
@@ -364,7 +379,7 @@ template <class S> DEV void push_by_storers(const Param &P, const Smem<S> &smem,
     const Team team = {(int)blockIdx.x, P.workers, 0, 1, steps};
     const int share = P.early > 0 ? P.workers : 1; /* otherwise pieces are as large as may be */
     const Arrivals at = {smem.carried, 0};
-    launch_wait();
+    if (warp == 2) launch_wait();
     if (warp == 1)
         push_rows(P, smem, team, share, at, lane);
     else if (!P.turn.gate || warp_gate(P, smem))
