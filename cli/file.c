@@ -260,8 +260,17 @@ bool file_check(const char *path, char *error)
 bool file_check_grow(const char *path, char *error)
 {
     struct stat info;
-    if (stat(path, &info) != 0 || !S_ISREG(info.st_mode)) return file_check(path, error);
-    return access(path, W_OK) == 0 || fail_to_write(path, errno, error);
+    char target[FILE_PATH];
+    if (stat(path, &info) == 0) {
+        if (!S_ISREG(info.st_mode)) return file_check(path, error);
+        return access(path, W_OK) == 0 || fail_to_write(path, errno, error);
+    }
+    if (!file_follow(path, target)) return fail_to_write(path, errno, error);
+    FILE *const made = file_grow(path, error); /* in its place, whatever it is called */
+    if (made == NULL) return false;
+    fclose(made);
+    unlink(target);
+    return true;
 }
 
 bool file_put(file_writer *writer, const void *data, size_t bytes, char *error)

@@ -340,5 +340,6 @@ shingle_status sg_bench_watch(void *context, const shingle_plan *plan, double *u
 shingle_status sg_bench_mend(void *context)
 {
     const sg_bench *const b = context;
+    sg_log(SG_LOG_ERROR, "a plan that was timed failed: %s", shingle_error());
     return sg_recover_all(b->group);
 }

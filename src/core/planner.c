@@ -413,17 +413,17 @@ static shingle_status choose_by_timing(chooser *c, int first, const sg_effort *e
     const int plans = enter(c, first, e->plans < MOST_MEASURED ? e->plans : MOST_MEASURED, index);
     SG_TRY(sg_race(c->problem, c->candidate, index, plans, watch, e->seconds));
     double best = 0;
+    const sg_candidate *lost = NULL; /* not serial beside a forced strategy */
     for (int i = 0; i < plans; i++) {
-        const double us = c->candidate[index[i]].measured_us;
-        if (us <= 0) continue;          /* it failed, or the limit came first */
-        if (index[i] < first) continue; /* serial beside a forced strategy */
-        if (best > 0 && us >= best * (1 - measured_tie)) continue;
-        best = us;
+        const sg_candidate *const one = &c->candidate[index[i]];
+        if (index[i] >= first && !applies(one)) lost = one;
+        if (index[i] < first || one->measured_us <= 0) continue; /* lost, or the limit came first */
+        if (best > 0 && one->measured_us >= best * (1 - measured_tie)) continue;
+        best = one->measured_us;
         *chosen = index[i];
     }
-    const sg_candidate *const winner = &c->candidate[*chosen];
-    return applies(winner) ? SHINGLE_OK
-                           : sg_fail(SHINGLE_EBACKEND, "%s: %s", winner->text, winner->declined);
+    if (best > 0 || lost == NULL) return SHINGLE_OK;
+    return sg_fail(SHINGLE_EBACKEND, "%s: %s", lost->text, lost->declined);
 }
 
 /* ---- Choosing -------------------------------------------------------------------------------- */

@@ -16,7 +16,13 @@ typedef struct race {
     const sg_stopwatch *watch;
     runner runner[SG_RACE_PLANS];
     int runners, rounds;
+    double lost_us; /* by runs that failed, and mending: of no limit */
 } race;
+
+static double now_us(const race *r)
+{
+    return sg_now_us() - r->lost_us;
+}
 
 static bool runs(const runner *one)
 {
@@ -29,19 +35,23 @@ static shingle_status drop_out(const race *r, runner *one, shingle_status status
     char *const why = one->candidate->declined;
     if (status == SHINGLE_EBUG || r->watch->mend == NULL) return status;
     snprintf(why, sizeof one->candidate->declined, "%s", shingle_error());
-    sg_log(SG_LOG_ERROR, "%s failed: %s", one->plan->text, why);
     SG_TRY(r->watch->mend(r->watch->context));
     int left = 0;
     for (int i = 0; i < r->runners; i++) left += runs(&r->runner[i]);
-    const bool needed = left == 0 || one->candidate->strategy == sg_strategy_at(0);
-    return needed ? sg_fail(status, "%s: %s", one->candidate->text, why) : SHINGLE_OK;
+    const bool baseline = one == r->runner && one->candidate->strategy == sg_strategy_at(0);
+    return left == 0 || baseline ? sg_fail(status, "%s: %s", one->candidate->text, why)
+                                 : SHINGLE_OK;
 }
 
-static shingle_status run_one(const race *r, runner *one, double *us_out)
+static shingle_status run_one(race *r, runner *one, double *us_out)
 {
     if (!runs(one)) return SHINGLE_OK;
-    const shingle_status status = r->watch->run(r->watch->context, one->plan, us_out);
-    return status == SHINGLE_OK ? SHINGLE_OK : drop_out(r, one, status);
+    const double begin = sg_now_us();
+    shingle_status status = r->watch->run(r->watch->context, one->plan, us_out);
+    if (status == SHINGLE_OK) return SHINGLE_OK;
+    status = drop_out(r, one, status);
+    r->lost_us += sg_now_us() - begin;
+    return status;
 }
 
 /* A first run touches memory, binds and warms, and does not count.  Candidates stand with the best
@@ -53,17 +63,17 @@ static shingle_status warm_up(race *r, const sg_problem *problem, double end_us)
         double us = 0;
         SG_TRY(sg_plan_make(problem, one->candidate->strategy, &one->candidate->knobs, &one->plan));
         SG_TRY(run_one(r, one, &us));
-        if (i >= 1 && sg_now_us() > end_us) r->runners = i + 1;
+        if (i >= 1 && now_us(r) > end_us) r->runners = i + 1;
     }
     return SHINGLE_OK;
 }
 
 static shingle_status run_race(race *r, const sg_problem *problem, double seconds)
 {
-    const double begin = sg_now_us();
+    const double begin = now_us(r);
     /* Half of the time: the rounds that count want the other half. */
     SG_TRY(warm_up(r, problem, begin + seconds * 5e5));
-    const double one_round = sg_now_us() - begin;
+    const double one_round = now_us(r) - begin;
     do { /* in another order each time, as in trial.c */
         int order[SG_RACE_PLANS];
         sg_turns((uint64_t)r->rounds, r->runners, order);
@@ -72,7 +82,7 @@ static shingle_status run_race(race *r, const sg_problem *problem, double second
             SG_TRY(run_one(r, one, &one->us[r->rounds]));
         }
         r->rounds++;
-    } while (r->rounds < MOST_ROUNDS && sg_now_us() - begin + one_round < seconds * 1e6);
+    } while (r->rounds < MOST_ROUNDS && now_us(r) - begin + one_round < seconds * 1e6);
     for (int i = 0; i < r->runners; i++) {
         runner *const one = &r->runner[i];
         if (runs(one)) one->candidate->measured_us = sg_median(one->us, r->rounds);

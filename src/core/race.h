@@ -10,8 +10,8 @@ enum { SG_RACE_PLANS = 65 };
  * SG_RACE_PLANS, as measured_us.  One round that does not count, at least one that does, then more
  * while SECONDS last; a limit that is over before the first round of all has ended leaves times of
  * 0 behind the last one timed.  One whose run fails drops out, if WATCH can mend, and `declined`
- * says why.  An error: the baseline, the last one or WATCH's mending failed, or a result was wrong,
- * which nobody shall overlook. */
+ * says why; what that took counts for no limit.  An error: the baseline, the last one or WATCH's
+ * mending failed, or a result was wrong, which nobody shall overlook. */
 shingle_status sg_race(const sg_problem *problem, sg_candidate *candidate, const int *index,
                        int plans, const sg_stopwatch *watch, double seconds);
 

@@ -1,10 +1,11 @@
-/* test_measured.c -- which of a planner's candidates are timed. */
+/* test_measured.c -- which of a planner's candidates are timed, and what if they fail. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <string.h>
 
 #include "core/planner.h"
 
@@ -98,8 +99,45 @@ static void strategies_take_turns(void **state)
     assert_true(moved > 0);
 }
 
+/* A rank stops whenever ring is run. */
+static shingle_status ring_fails(void *context, const shingle_plan *plan, double *us_out)
+{
+    *(int *)context += 1;
+    *us_out = 10;
+    return strcmp(plan->strategy->name, "ring") != 0 ? SHINGLE_OK
+                                                     : sg_fail(SHINGLE_ETIMEOUT, "rank 1 stopped");
+}
+
+static shingle_status mends(void *context)
+{
+    (void)context;
+    return SHINGLE_OK;
+}
+
+/* Of a strategy that was asked for by name, no other knob set is taken untimed, however alike they
+ * are predicted. */
+static void what_failed_is_not_chosen_untimed(void **state)
+{
+    (void)state;
+    int runs = 0;
+    const sg_stopwatch watch = {ring_fails, &runs, mends};
+    const shingle_plan_options few = {.strategy = "ring", .measure = 1, .measure_seconds = 0.001};
+    sg_machine machine;
+    sg_problem p;
+    shingle_plan *plan = NULL;
+    sg_machine_plain(&machine);
+    assert_int_equal(sg_problem_parse("gemm_rs:bf16:4096x4096x4096:r4", &p), SHINGLE_OK);
+    assert_int_equal(sg_planner_choose(&p, &machine, &few, &watch, NULL, &plan), SHINGLE_EBACKEND);
+    assert_non_null(strstr(shingle_error(), "ring{"));
+    assert_non_null(strstr(shingle_error(), "rank 1 stopped"));
+    assert_null(plan);
+    assert_true(runs >= 2);
+    sg_problem_free(&p);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(strategies_take_turns)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(strategies_take_turns),
+                                       cmocka_unit_test(what_failed_is_not_chosen_untimed)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

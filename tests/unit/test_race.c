@@ -193,6 +193,12 @@ static void who_fails_drops_out(void **state)
         assert_string_equal(candidate[1].declined, "rank 1 stopped");
         assert_string_equal(candidate[2].declined, "");
     }
+    /* However long that took, the others have their time. */
+    runs r = {.us = {10, 1e6, 10, 10}, .fails = {0, 1}};
+    double us[PLANS];
+    race_for(&r, 4, 100, us);
+    assert_true(us[0] == 10 && us[1] == 0 && us[2] == 10 && us[3] == 10);
+    assert_int_equal(r.runs_of[3], 3);
 }
 
 /* What all are compared with may not fail, nor the last one. */

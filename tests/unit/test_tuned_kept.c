@@ -180,12 +180,14 @@ static void one_that_fails_loses(void **state)
         fail_msg("%s", shingle_error());
     assert_string_not_equal(plan->strategy->name, "ring");
     int failed = 0;
+    int timed = 0;
     for (int i = 0; i < plan->candidates; i++) {
+        timed += plan->candidate[i].measured_us > 0;
         const bool lost = strstr(plan->candidate[i].declined, "rank 1") != NULL;
         if (lost) assert_string_equal(plan->candidate[i].strategy->name, "ring");
         failed += lost;
     }
-    assert_true(failed > 0);
+    assert_true(failed > 0 && timed > 2);
     assert_int_equal(shingle_bench(RANKS, comm, problem, NULL, &result), SHINGLE_OK);
     assert_int_equal(result.wrong, 0);
     /* Asked for by name, and without what it is compared with. */
@@ -199,6 +201,31 @@ static void one_that_fails_loses(void **state)
     assert_non_null(strstr(shingle_error(), "serial"));
     assert_null(plan);
     assert_int_equal(shingle_bench(RANKS, comm, problem, NULL, &result), SHINGLE_OK);
+    shingle_close(RANKS, comm);
+}
+
+/* What failed before, and stands, is told and not recovered from behind the back of who ran it. */
+static void a_failure_that_stands_is_told(void **state)
+{
+    (void)state;
+    static const char *const problem = "gemm_rs:f32:64x64x64:r2";
+    static float a[RANKS][64 * 64], b[RANKS][64 * 64], c[RANKS][32 * 64];
+    shingle_comm *comm[RANKS];
+    shingle_plan *plan[RANKS];
+    shingle_plan *tuned = NULL;
+    open_with(&(shingle_config){.threads = 1, .timeout_seconds = 0.2}, comm);
+    for (int r = 0; r < RANKS; r++) asks(comm[r], problem, NULL, &plan[r]);
+    assert_int_equal(shingle_run(plan[0], a[0], b[0], c[0], NULL), SHINGLE_OK); /* 1 does not */
+    assert_int_equal(shingle_sync(comm[0], 10), SHINGLE_ETIMEOUT);
+    for (int again = 0; again < 2; again++) {
+        assert_int_equal(shingle_tune(comm[0], problem, NULL, &tuned), SHINGLE_ETIMEOUT);
+        assert_null(strstr(shingle_error(), "serial"));
+        assert_int_not_equal(shingle_sync(comm[1], 10), SHINGLE_OK);
+    }
+    for (int r = 0; r < RANKS; r++) (void)shingle_recover(comm[r], 0);
+    for (int r = 0; r < RANKS; r++)
+        assert_int_equal(shingle_run(plan[r], a[r], b[r], c[r], NULL), SHINGLE_OK);
+    for (int r = 0; r < RANKS; r++) assert_int_equal(shingle_sync(comm[r], 10), SHINGLE_OK);
     shingle_close(RANKS, comm);
 }
 
@@ -337,6 +364,7 @@ int main(void)
         cmocka_unit_test_setup(a_neighbour_that_is_predicted_to_lose_is_dropped, begin),
         cmocka_unit_test_setup(the_first_of_equally_near_stays, begin),
         cmocka_unit_test_setup(one_that_fails_loses, begin),
+        cmocka_unit_test_setup(a_failure_that_stands_is_told, begin),
         cmocka_unit_test_setup(so_many_choices_are_kept, begin),
         cmocka_unit_test_setup(options_are_part_of_the_key, begin),
         cmocka_unit_test_setup(tuning_forgets_its_problem_alone, begin),
