@@ -363,10 +363,9 @@ static bool is_among(const int *index, int count, int wanted)
     return false;
 }
 
-/* How many of what is entered are of this strategy. */
 static int entered(const chooser *c, const int *index, int count, const sg_strategy *strategy)
 {
-    int entries = 0;
+    int entries = 0; /* of this strategy */
     for (int i = 0; i < count; i++) entries += c->candidate[index[i]].strategy == strategy;
     return entries;
 }
@@ -385,21 +384,22 @@ static int best_left(const chooser *c, int first, const int *index, int count, b
     return best;
 }
 
-/* The serial plan and the best predicted others from FIRST on, at most PLANS; their number.  Knob
- * sets of one strategy are often predicted alike, and then are: a strategy that is not far behind
- * has its first before another has its third. */
-static int enter(const chooser *c, int first, int plans, int *index)
+/* The serial plan, then PREDICTED, which is timed whatever the limit, and the best predicted others
+ * from FIRST on, at most PLANS; their number.  Knob sets of one strategy often take as long as each
+ * other: a strategy that is not far behind has its first before another has its third. */
+static int enter(const chooser *c, int first, int plans, int predicted, int *index)
 {
+    const double far = c->candidate[predicted].predicted_us * not_far;
     int count = 0;
-    const int fastest = best_left(c, first, index, count, false);
     if (c->serial >= 0 && applies(&c->candidate[c->serial])) index[count++] = c->serial;
-    for (int n = 0; n < plans; n++) {
+    const int most = count + plans;
+    if (!is_among(index, count, predicted)) index[count++] = predicted;
+    while (count < most) {
         int next = best_left(c, first, index, count, false);
         if (next < 0) break;
         if (entered(c, index, count, c->candidate[next].strategy) >= KNOB_SETS) {
             const int other = best_left(c, first, index, count, true);
-            const double most = c->candidate[fastest].predicted_us * not_far;
-            if (other >= 0 && c->candidate[other].predicted_us <= most) next = other;
+            if (other >= 0 && c->candidate[other].predicted_us <= far) next = other;
         }
         index[count++] = next;
     }
@@ -410,7 +410,7 @@ static shingle_status choose_by_timing(chooser *c, int first, const sg_effort *e
                                        const sg_stopwatch *watch, int *chosen)
 {
     int index[SG_RACE_PLANS];
-    const int plans = enter(c, first, e->plans < MOST_MEASURED ? e->plans : MOST_MEASURED, index);
+    const int plans = enter(c, first, (int)sg_min(e->plans, MOST_MEASURED), *chosen, index);
     SG_TRY(sg_race(c->problem, c->candidate, index, plans, watch, e->seconds));
     double best = 0;
     const sg_candidate *lost = NULL; /* not serial beside a forced strategy */
