@@ -1,14 +1,18 @@
 /* fake_device.c -- the runtime's devices and memory; see fake.h. */
 #include <cuda.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "fake.h"
 
 enum {
-    POISONED = 1 << 20
-}; /* bytes of a block that hold garbage; pages that nobody touches cost nothing */
+    POISONED = 1 << 20, /* bytes of a block that hold garbage; pages not touched cost nothing */
+    LARGE = 32 << 20,   /* such blocks are mapped */
+    GUARD = 4096        /* bytes behind them that nobody may touch */
+};
 
 static _Thread_local int current;
 static int device_count = FAKE_DEVICES;
@@ -24,11 +28,55 @@ void fake_devices(int count)
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
+/* An address sanitizer takes longer to note a large block, as vendors' workspaces are, than tests
+ * take that never touch it. */
+typedef struct mapped {
+    void *memory;
+    size_t bytes;
+    struct mapped *next;
+} mapped;
+
+static mapped *all_mapped;
+static pthread_mutex_t mapping = PTHREAD_MUTEX_INITIALIZER;
+
+static void *map_block(size_t bytes)
+{
+    mapped *const m = malloc(sizeof *m);
+    const size_t pages = (bytes + GUARD - 1) / GUARD * GUARD;
+    if (m == NULL) return NULL;
+    char *const at = mmap(NULL, pages + GUARD, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED || mprotect(at + pages, GUARD, PROT_NONE) != 0) {
+        free(m);
+        return NULL;
+    }
+    pthread_mutex_lock(&mapping);
+    *m = (mapped){at, pages + GUARD, all_mapped};
+    all_mapped = m;
+    pthread_mutex_unlock(&mapping);
+    return at;
+}
+
+static bool unmap_block(void *memory)
+{
+    pthread_mutex_lock(&mapping);
+    mapped **at = &all_mapped;
+    while (*at != NULL && (*at)->memory != memory) at = &(*at)->next;
+    mapped *const m = *at;
+    if (m != NULL) *at = m->next;
+    pthread_mutex_unlock(&mapping);
+    if (m == NULL) return false;
+    munmap(m->memory, m->bytes);
+    free(m);
+    return true;
+}
+
 FAKE cudaError_t cudaMalloc(void **out, size_t bytes)
 {
     FAKE_MAY_FAIL();
     if (fake_capture_breaks()) return fake_told(cudaErrorStreamCaptureUnsupported);
-    void *const memory = aligned_alloc(256, (bytes + 255) / 256 * 256);
+    void *const memory =
+        bytes < LARGE ? aligned_alloc(256, (bytes + 255) / 256 * 256) : map_block(bytes);
     if (memory == NULL) return cudaErrorMemoryAllocation;
     memset(memory, 0x5a, bytes < POISONED ? bytes : POISONED);
     fake_count(1);
@@ -41,7 +89,7 @@ FAKE cudaError_t cudaFree(void *memory)
     if (memory == NULL) return cudaSuccess;
     if (fake_capture_breaks()) return fake_told(cudaErrorStreamCaptureUnsupported);
     fake_stalls += fake_busy(current); /* what was enqueued ends before, as on a device */
-    free(memory);
+    if (!unmap_block(memory)) free(memory);
     fake_count(-1);
     return cudaSuccess;
 }
