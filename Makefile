@@ -17,11 +17,11 @@ setup:
 build: setup
 	@$(configured) scripts/build.sh release
 
-# The whole suite in release, units in debug, where assertions are on; whole runs meet them in check.
+# The whole suite in release; assertions are on in check.
 test: setup
-	@scripts/test.sh release debug:unit
+	@scripts/test.sh release
 
-# The same under sanitizers: address and undefined behaviour, then threads.
+# Assertions on, under sanitizers: address and undefined behaviour, then threads.
 check: setup
 	@scripts/test.sh 'asan:unit|concurrent|cli|fuzz' tsan:concurrent
 
