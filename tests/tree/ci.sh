@@ -11,5 +11,5 @@ echo "$said"
 does() { grep "scripts/$2\$" <<< "$(make -n "$1")"; }
 does demo 'build.sh release shingle_command'
 if does demo 'build.sh release'; then exit 1; fi
-does test 'test.sh release debug:unit'
+does test 'test.sh release'
 does build 'build.sh release'
