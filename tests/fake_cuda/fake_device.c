@@ -11,7 +11,7 @@
 enum {
     POISONED = 1 << 20, /* bytes of a block that hold garbage; pages not touched cost nothing */
     LARGE = 32 << 20,   /* such blocks are mapped */
-    GUARD = 4096        /* bytes behind them that nobody may touch */
+    GUARD = 4096        /* bytes before and behind them that nobody may touch */
 };
 
 static _Thread_local int current;
@@ -31,30 +31,33 @@ void fake_devices(int count)
 /* An address sanitizer takes longer to note a large block, as vendors' workspaces are, than tests
  * take that never touch it. */
 typedef struct mapped {
-    void *memory;
-    size_t bytes;
+    void *memory, *pages;
+    size_t bytes; /* of PAGES */
     struct mapped *next;
 } mapped;
 
 static mapped *all_mapped;
 static pthread_mutex_t mapping = PTHREAD_MUTEX_INITIALIZER;
 
+/* BYTES, a multiple of 256, that end where the guard behind them begins. */
 static void *map_block(size_t bytes)
 {
     mapped *const m = malloc(sizeof *m);
-    const size_t pages = (bytes + GUARD - 1) / GUARD * GUARD;
+    const size_t room = (bytes + GUARD - 1) / GUARD * GUARD;
+    const size_t all = room + 2 * GUARD;
     if (m == NULL) return NULL;
-    char *const at = mmap(NULL, pages + GUARD, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (at == MAP_FAILED || mprotect(at + pages, GUARD, PROT_NONE) != 0) {
+    char *const pages =
+        mmap(NULL, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (pages == MAP_FAILED || mprotect(pages + GUARD, room, PROT_READ | PROT_WRITE) != 0) {
+        if (pages != MAP_FAILED) munmap(pages, all);
         free(m);
         return NULL;
     }
     pthread_mutex_lock(&mapping);
-    *m = (mapped){at, pages + GUARD, all_mapped};
+    *m = (mapped){pages + GUARD + room - bytes, pages, all, all_mapped};
     all_mapped = m;
     pthread_mutex_unlock(&mapping);
-    return at;
+    return m->memory;
 }
 
 static bool unmap_block(void *memory)
@@ -66,7 +69,7 @@ static bool unmap_block(void *memory)
     if (m != NULL) *at = m->next;
     pthread_mutex_unlock(&mapping);
     if (m == NULL) return false;
-    munmap(m->memory, m->bytes);
+    munmap(m->pages, m->bytes);
     free(m);
     return true;
 }
@@ -75,8 +78,8 @@ FAKE cudaError_t cudaMalloc(void **out, size_t bytes)
 {
     FAKE_MAY_FAIL();
     if (fake_capture_breaks()) return fake_told(cudaErrorStreamCaptureUnsupported);
-    void *const memory =
-        bytes < LARGE ? aligned_alloc(256, (bytes + 255) / 256 * 256) : map_block(bytes);
+    const size_t whole = (bytes + 255) / 256 * 256;
+    void *const memory = whole < LARGE ? aligned_alloc(256, whole) : map_block(whole);
     if (memory == NULL) return cudaErrorMemoryAllocation;
     memset(memory, 0x5a, bytes < POISONED ? bytes : POISONED);
     fake_count(1);

@@ -493,6 +493,7 @@ static void the_time_limit_holds(void **state)
     assert_int_equal(runs, 4);
     for (int c = 0; c < plan->candidates; c++)
         assert_true((plan->candidate[c].measured_us > 0) == (c == 0 || c == best->chosen));
+    assert_true(plan->measured_us > 0);
     sg_plan_free(best);
     sg_plan_free(plan);
     sg_problem_free(&p);
