@@ -64,15 +64,16 @@ DEV int courier_ahead(const sg_kernel_step &s, const Cut &cut, int couriers)
     return round > PUSHED_AT_ONCE ? 1 : PUSHED_AT_ONCE / round;
 }
 
-/* Waits for TURN, and until few enough are under way; with one at a time, until all steps before
- * this one, of FIRST turns, are credited, whose barrier of memory would wait for this piece. */
+/* Waits for TURN, and until few enough are under way; with one at a time, and if it has PAUSED,
+ * until all steps before this one, of FIRST turns, are credited, whose barrier of memory would wait
+ * for this piece. */
 template <class S>
 DEV void courier_turn(const Param &P, const Smem<S> &smem, const Turns &at, int turn, int ahead,
-                      int first)
+                      int first, bool paused)
 {
     progress_wait(P, smem, at.left, (uint32_t)turn, ROLE_STORER);
     if (turn >= ahead) progress_wait(P, smem, at.here, (uint32_t)(turn - ahead + 1), ROLE_STORER);
-    if (ahead == 1) progress_wait(P, smem, at.told, (uint32_t)first, ROLE_STORER);
+    if (ahead == 1 || paused) progress_wait(P, smem, at.told, (uint32_t)first, ROLE_STORER);
 }
 
 /* A carrier's piece of turn BEHIND, if it has one that is not known to have arrived.  Partner:
@@ -128,6 +129,7 @@ DEV void courier_carry(const Param &P, const Smem<S> &smem, const Team &team, co
         const Cut cut = push_cut(P, s, self.room, self.share);
         const int ahead = courier_ahead(s, cut, self.share);
         const int first = team_share(before, team);
+        const bool paused = i <= team.first + P.pauses; /* in the first step: for nothing */
         for (; next < cut.pieces; next += self.all, turn += Courier<S>::CARRIERS) {
             const Piece p = push_piece(s, cut, next);
             const Spot source = push_source(P, s, p);
@@ -154,7 +156,7 @@ DEV void courier_carry(const Param &P, const Smem<S> &smem, const Team &team, co
             mbar_wait(P, smem, self.bar, parity, ROLE_STORER);
             courier_stamp(smem, self, STAMP_FIRST, turn);
             parity ^= 1;
-            courier_turn(P, smem, at, turn, ahead, first);
+            courier_turn(P, smem, at, turn, ahead, first, paused);
             push_store(to0, p, self.at);
             for (int to = 1; to < s.tos; ++to)
                 push_store(push_kept(P, smem, s, p, half, self.spots, to), p, self.at);

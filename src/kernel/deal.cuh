@@ -93,6 +93,15 @@ static int heralds_for(const sg_kernel_gemm *g, int cluster, int spare, int *cou
     return cluster;
 }
 
+/* What a flag waits for on busy links is as long as these steps take: with more of them the links
+ * are idle too long (results/gpu/pauses_4xh200_v1.json). */
+enum { PAUSES = 2 };
+
+static int pauses_for(const sg_kernel_gemm *g)
+{
+    return g->param.heralds > 0 ? PAUSES : 0;
+}
+
 /* Flag INDEX, raised by BY, for sg_kernel_deal.  Partner: watcher_first(). */
 static int32_t deal_flag(int by, int index)
 {

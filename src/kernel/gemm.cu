@@ -169,6 +169,7 @@ static const char *aim_fast(sg_kernel_gemm *g, const needs *n)
     g->param.heralds = heralds_for(g, cluster, room - g->param.workers, &couriers);
     g->blocks = g->param.workers + couriers + g->param.heralds;
     g->param.whole = g->param.heralds == 0 && whole_steps(g, couriers);
+    g->param.pauses = pauses_for(g);
     g->param.patience = patience_of(g);
     why = deal_first(g, k);
     if (why != nullptr) return why;

@@ -8,21 +8,19 @@
  * step behind a barrier for its GPU alone, which does not wait for what is on its way to peers; the
  * herald sees the counts, passes the barrier for all GPUs, which takes less than a microsecond
  * where nothing is going on, and raises.  What it has seen it passes on: the memory model's
- * causality order is transitive. */
+ * causality order is transitive.
+ *
+ * Where something is going on, that barrier and the flag behind it go to the end of what this GPU
+ * has on its links, which is 7 us of them.  What tiles begin with must not wait for that: behind
+ * each of the first steps couriers send nothing until it is raised (push_pause()), and the links
+ * stand still for less than is won.  Later steps have the time that the first ones take to be
+ * multiplied. */
 #pragma once
 #include "kernel/courier_sm90.cuh"
 
 DEV bool is_herald(const Param &P)
 {
     return P.heralds > 0 && (int)blockIdx.x >= (int)gridDim.x - P.heralds;
-}
-
-/* Is there reason to look again, TRIES times so far in vain?  All lanes agree. */
-template <class S> DEV bool herald_goes_on(const Param &P, const Smem<S> &smem, uint32_t *tries)
-{
-    const bool on =
-        patient(P, smem, tries, ROLE_STORER) && (*tries % 32 != 0 || !aborted(P.program.rank));
-    return __all_sync(0xffffffff, on);
 }
 
 /* A lane has a step at a time; what it raises is looked up while nothing is to be raised.  Partner:
@@ -47,7 +45,7 @@ template <class S> DEV void herald_steps(const Param &P, const Smem<S> &smem, in
         while (__any_sync(0xffffffff, owed)) {
             const bool now = owed && load_acquire_gpu(s.ticket) >= sharers;
             if (!__any_sync(0xffffffff, now)) {
-                if (!herald_goes_on(P, smem, &tries)) return;
+                if (!lanes_patient(P, smem, &tries, ROLE_STORER)) return;
                 continue;
             }
             tries = 0;

@@ -251,6 +251,16 @@ DEV uint32_t push_here(const Param &P, const Smem<S> &smem, uint32_t word, uint3
     return __shfl_sync(0xffffffff, here, 0);
 }
 
+/* Until a step is raised whose TICKET the herald then clears: it has this block's count by now.
+ * Partner: herald_steps(). */
+template <class S>
+DEV void push_pause(const Param &P, const Smem<S> &smem, const uint32_t *ticket, bool waits)
+{
+    uint32_t tries = 0;
+    while (__any_sync(0xffffffff, waits && load_acquire_gpu(ticket) != 0))
+        if (!lanes_patient(P, smem, &tries, ROLE_STORER)) return;
+}
+
 /* By all lanes of a warp: a block is counted in when all pieces have arrived that it carries of a
  * step, and the last one that has some raises.  A carrier's stores are complete, and seen by it,
  * behind its bulk_wait(), and by all lanes behind the release and acquire of HERE; so the barrier
@@ -297,6 +307,8 @@ DEV void push_credit(const Param &P, const Smem<S> &smem, const Team &team, int 
                            j < EACH ? raise_kept(kept + SPOT_BYTES * j)
                                     : raise_find(P.program, P.program.raise[s.raise0 + j], 0),
                            epoch);
+            if (at.told && P.pauses > 0)
+                push_pause(P, smem, s.ticket, now && i < team.first + P.pauses);
             owed = owed && !now;
             const int credited = 31 - __clz((int)__ballot_sync(0xffffffff, now));
             const uint32_t told = __shfl_sync(0xffffffff, mine.end, credited);
