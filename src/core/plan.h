@@ -12,6 +12,8 @@ typedef struct sg_candidate {
     char text[96];                    /* strategy{knobs}, or the name if it declined */
     char declined[128];               /* reason, "" if it applies */
     double predicted_us, measured_us; /* 0: not known */
+    double low_us, high_us;           /* of the rounds that measured_us is the median of: quartiles,
+                                       * of few the least and the most */
 } sg_candidate;
 
 struct sg_bound;

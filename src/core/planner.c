@@ -27,10 +27,6 @@ enum { MOST_MEASURED = SG_RACE_PLANS - 1 }; /* beside serial */
  * that stands first in strategies.h, a simpler one, is taken. */
 static const double tie = 0.01;
 
-/* Times that differ by less, relatively, may be the other way round the next time: the serial plan
- * stays, or what was predicted to be faster. */
-static const double measured_tie = 0.005;
-
 /* Of a strategy so many knob sets are timed before others have their turn, if these are predicted
  * to be slower than the fastest by no more than this factor. */
 enum { KNOB_SETS = 2 };
@@ -412,17 +408,17 @@ static shingle_status choose_by_timing(chooser *c, int first, const sg_effort *e
     int index[SG_RACE_PLANS];
     const int plans = enter(c, first, (int)sg_min(e->plans, MOST_MEASURED), *chosen, index);
     SG_TRY(sg_race(c->problem, c->candidate, index, plans, watch, e->seconds));
-    double best = 0;
+    const sg_candidate *best = NULL; /* of equals the serial plan, or what prediction takes */
     const sg_candidate *lost = NULL; /* not serial beside a forced strategy */
     for (int i = 0; i < plans; i++) {
         const sg_candidate *const one = &c->candidate[index[i]];
         if (index[i] >= first && !applies(one)) lost = one;
         if (index[i] < first || one->measured_us <= 0) continue; /* lost, or the limit came first */
-        if (best > 0 && one->measured_us >= best * (1 - measured_tie)) continue;
-        best = one->measured_us;
+        if (best != NULL && !sg_race_is_faster(one, best)) continue;
+        best = one;
         *chosen = index[i];
     }
-    if (best > 0 || lost == NULL) return SHINGLE_OK;
+    if (best != NULL || lost == NULL) return SHINGLE_OK;
     return sg_fail(SHINGLE_EBACKEND, "%s: %s", lost->text, lost->declined);
 }
 

@@ -6,6 +6,12 @@
 
 enum { MOST_ROUNDS = 15 };
 
+/* Times that differ by less, relatively, may be the other way round the next time; so may those
+ * that differ by less than the second and of which a round is as likely as not in the other's range:
+ * of three rounds of some milliseconds at a GPU's power limit medians differ by 1.5 % for nothing
+ * (results/gpu/table_2xh200_v24.json). */
+static const double tie = 0.005, tie_in_range = 0.02;
+
 typedef struct runner {
     sg_candidate *candidate;
     shingle_plan *plan;
@@ -85,9 +91,18 @@ static shingle_status run_race(race *r, const sg_problem *problem, double second
     } while (r->rounds < MOST_ROUNDS && now_us(r) - begin + one_round < seconds * 1e6);
     for (int i = 0; i < r->runners; i++) {
         runner *const one = &r->runner[i];
-        if (runs(one)) one->candidate->measured_us = sg_median(one->us, r->rounds);
+        if (!runs(one)) continue;
+        one->candidate->measured_us = sg_median(one->us, r->rounds); /* sorts them */
+        one->candidate->low_us = one->us[r->rounds / 4];
+        one->candidate->high_us = one->us[r->rounds - 1 - r->rounds / 4];
     }
     return SHINGLE_OK;
+}
+
+bool sg_race_is_faster(const sg_candidate *one, const sg_candidate *other)
+{
+    const double most = one->high_us < other->low_us ? tie : tie_in_range;
+    return one->measured_us < other->measured_us * (1 - most);
 }
 
 shingle_status sg_race(const sg_problem *problem, sg_candidate *candidate, const int *index,

@@ -160,6 +160,35 @@ static void medians_are_taken(void **state)
     assert_in_range(turned, 3, 12); /* neither always goes first */
 }
 
+/* Of an incumbent of 100, LOW to HIGH in its rounds. */
+static bool overtakes(double us, double low, double high)
+{
+    const sg_candidate other = {.measured_us = 100, .low_us = 99.8, .high_us = 101};
+    const sg_candidate one = {.measured_us = us, .low_us = low, .high_us = high};
+    return sg_race_is_faster(&one, &other);
+}
+
+/* By half a per cent if every round says so, by two otherwise. */
+static void who_is_faster(void **state)
+{
+    (void)state;
+    assert_true(overtakes(99.4, 99.3, 99.7));
+    assert_false(overtakes(99.6, 99.5, 99.7));
+    assert_false(overtakes(99.4, 99.3, 99.9));
+    assert_false(overtakes(98.1, 97, 99.9));
+    assert_true(overtakes(97.9, 97, 103));
+    assert_false(overtakes(101, 90, 102));
+    /* Rounds of 10, 11, ... us: the quartiles of fifteen, the ends of three. */
+    runs r = {.us = {10, 10}, .more = 1};
+    double us[PLANS];
+    race_for(&r, 2, 1e9, us);
+    assert_true(candidate[0].low_us == 14 && candidate[0].high_us == 22);
+    r = (runs){.us = {10, 10}, .more = 1};
+    race_for(&r, 2, 100, us);
+    assert_int_equal(r.runs_of[0], 4);
+    assert_true(candidate[0].low_us == 11 && candidate[0].high_us == 13);
+}
+
 /* Half of the time is for warming up: who is not reached by then has no time. */
 static void the_last_are_cut_off(void **state)
 {
@@ -224,6 +253,7 @@ int main(void)
         cmocka_unit_test(levels_are_as_told),
         cmocka_unit_test(rounds_end_in_time),
         cmocka_unit_test(medians_are_taken),
+        cmocka_unit_test(who_is_faster),
         cmocka_unit_test(the_last_are_cut_off),
         cmocka_unit_test(who_fails_drops_out),
         cmocka_unit_test(a_race_needs_the_baseline_and_one_more),
