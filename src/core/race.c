@@ -7,8 +7,8 @@
 enum { MOST_ROUNDS = 15 };
 
 /* Times that differ by less, relatively, may be the other way round the next time; so may those
- * that differ by less than the second and of which a round is as likely as not in the other's range:
- * of three rounds of some milliseconds at a GPU's power limit medians differ by 1.5 % for nothing
+ * that differ by less than the second, if the ranges of their rounds meet: of three rounds of some
+ * milliseconds at a GPU's power limit medians differ by 1.5 % for nothing
  * (results/gpu/table_2xh200_v24.json). */
 static const double tie = 0.005, tie_in_range = 0.02;
 

@@ -35,8 +35,8 @@ template <class S> DEV bool patient(const Param &P, const Smem<S> &smem, uint32_
     return false;
 }
 
-/* The same by all lanes of a warp, which agree, for what another block does: nobody does it who knows
- * of an abort. */
+/* The same by all lanes of a warp, which agree, for what another block does, unless it knows of an
+ * abort. */
 template <class S>
 DEV bool lanes_patient(const Param &P, const Smem<S> &smem, uint32_t *tries, Role role)
 {
