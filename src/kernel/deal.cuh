@@ -93,8 +93,8 @@ static int heralds_for(const sg_kernel_gemm *g, int cluster, int spare, int *cou
     return cluster;
 }
 
-/* What a flag waits for on busy links is as long as these steps take: with more of them the links
- * are idle too long (results/gpu/pauses_4xh200_v1.json). */
+/* As many as let the first tiles begin and go on; the links stand still for 3 us each
+ * (results/gpu/pauses_2xh200_v1.json). */
 enum { PAUSES = 2 };
 
 static int pauses_for(const sg_kernel_gemm *g)
