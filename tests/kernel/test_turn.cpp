@@ -131,7 +131,7 @@ bool gather::enqueue(int run, int r)
     const bool few = q.carried > 0 && q.carried < 1000;
     const bool many = couriers >= 8 || (q.ranks > 2 && couriers >= 4 && g->param.pushes >= 8);
     expect(q.couriers < 1 || (g->param.heralds > 0) == (many && !few), what + ": heralds");
-    expect((g->param.pauses > 0) == (g->param.heralds > 0), what + ": pauses");
+    expect((g->param.pauses > 0) == (g->param.heralds > 0 && q.ranks == 2), what + ": pauses");
     expect(q.couriers < 1 || (g->param.early == q.held && (g->param.whole != 0) == few),
            what + ": " + std::to_string(g->param.early) + " early, whole " +
                std::to_string(g->param.whole));
