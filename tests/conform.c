@@ -464,7 +464,10 @@ static bool run_plans(test *t)
         poison_workspace(t, poison_needed);
         for (int f = 0; f < flight; f++)
             if (!enqueue(t, &t->tried[order[i + f]], f)) return false;
-        if (!wait_all(t, &t->tried[order[i]])) return false;
+        if (!wait_all(t, &t->tried[order[i]])) {
+            check_workspace(t); /* what was written behind may be why */
+            return false;
+        }
         for (int f = 0; f < flight; f++) check_set(t, f, seed[f], &t->tried[order[i + f]]);
         i += flight;
     }

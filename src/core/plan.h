@@ -13,7 +13,7 @@ typedef struct sg_candidate {
     char declined[128];               /* reason, "" if it applies */
     double predicted_us, measured_us; /* 0: not known */
     double low_us, high_us;           /* of the rounds that measured_us is the median of: quartiles,
-                                       * of few the least and the most */
+                                       * of three the least and the most, of fewer 0 and infinity */
 } sg_candidate;
 
 struct sg_bound;

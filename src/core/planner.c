@@ -473,7 +473,10 @@ static void explain(const chooser *c, int chosen, const sg_effort *e, const char
         sg_text_add(&t, "; next of %d others: %s %s %.1f us", others, c->candidate[next].text, how,
                     next_us);
         /* Within tie, or else it would have been chosen; told where the printed tenths show it. */
-        if (!measured && (int64_t)(10 * next_us + 0.5) < (int64_t)(10 * us + 0.5))
+        const bool less = (int64_t)(10 * next_us + 0.5) < (int64_t)(10 * us + 0.5);
+        if (less && measured)
+            sg_text_add(&t, ": less by no more than rounds differ, and the first stays");
+        else if (less)
             sg_text_add(&t, ": less by at most %.0f %%, which counts as equal, and the first stays",
                         100 * tie);
     } else if (others == 0)

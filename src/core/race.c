@@ -1,15 +1,16 @@
 /* race.c -- see race.h. */
 #include "core/race.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MOST_ROUNDS = 15 };
+enum { MOST_ROUNDS = 15, LEAST_IN_RANGE = 3 };
 
 /* Times that differ by less, relatively, may be the other way round the next time; so may those
- * that differ by less than the second, if the ranges of their rounds meet: of three rounds of some
- * milliseconds at a GPU's power limit medians differ by 1.5 % for nothing
- * (results/gpu/table_2xh200_v24.json). */
+ * that differ by less than the second, if the ranges of their rounds meet: of some milliseconds at
+ * a GPU's power limit the fastest of three rounds took up to 1.5 % more than another when all were
+ * timed again (results/gpu/table_2xh200_v23.json).  Fewer rounds have no range. */
 static const double tie = 0.005, tie_in_range = 0.02;
 
 typedef struct runner {
@@ -93,8 +94,9 @@ static shingle_status run_race(race *r, const sg_problem *problem, double second
         runner *const one = &r->runner[i];
         if (!runs(one)) continue;
         one->candidate->measured_us = sg_median(one->us, r->rounds); /* sorts them */
-        one->candidate->low_us = one->us[r->rounds / 4];
-        one->candidate->high_us = one->us[r->rounds - 1 - r->rounds / 4];
+        const bool ranges = r->rounds >= LEAST_IN_RANGE;
+        one->candidate->low_us = ranges ? one->us[r->rounds / 4] : 0;
+        one->candidate->high_us = ranges ? one->us[r->rounds - 1 - r->rounds / 4] : INFINITY;
     }
     return SHINGLE_OK;
 }

@@ -16,7 +16,8 @@ enum { SG_RACE_PLANS = 65 };
 shingle_status sg_race(const sg_problem *problem, sg_candidate *candidate, const int *index,
                        int plans, const sg_stopwatch *watch, double seconds);
 
-/* Is ONE faster than OTHER, both timed in one race, and would it be the next time? */
+/* Is ONE faster than OTHER, both timed in one race, and would it be the next time?  Who takes the
+ * first of equals asks of one behind the other: this is no order. */
 bool sg_race_is_faster(const sg_candidate *one, const sg_candidate *other);
 
 #endif

@@ -93,9 +93,9 @@ static int heralds_for(const sg_kernel_gemm *g, int cluster, int spare, int *cou
     return cluster;
 }
 
-/* As many as let the first tiles begin and go on; the links stand still for 3 us each.  Two ranks
- * take up to a tenth less for it (results/gpu/pauses_2xh200_v1.json), four up to a twentieth more
- * (results/gpu/pauses_4xh200_v1.json). */
+/* As many as let the first tiles begin and go on, since the links stand still meanwhile.  Two ranks
+ * take up to a tenth less for it (results/gpu/pauses_2xh200_v1.json), four mostly more, by 8 % at
+ * most (results/gpu/pauses_4xh200_v1.json). */
 enum { PAUSES = 2 };
 
 static int pauses_for(const sg_kernel_gemm *g)

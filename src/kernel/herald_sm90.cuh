@@ -11,16 +11,23 @@
  * causality order is transitive.
  *
  * Where something is going on, that barrier and the flag behind it go to the end of what this GPU
- * has on its links, which is 7 us of them.  What tiles begin with must not wait for that: behind
- * each of the first steps couriers send nothing until it is raised (push_pause()), and the links
- * stand still for less than is won.  Later steps have the time that the first ones take to be
- * multiplied. */
+ * has on its links.  What tiles begin with is not to wait for that.  So on two ranks, couriers that
+ * have had a part of one of the first steps send nothing until that is raised (push_pause()).
+ * Later steps have the time that the first ones take to be multiplied. */
 #pragma once
 #include "kernel/courier_sm90.cuh"
 
 DEV bool is_herald(const Param &P)
 {
     return P.heralds > 0 && (int)blockIdx.x >= (int)gridDim.x - P.heralds;
+}
+
+/* Is there reason to look again, TRIES times so far in vain?  All lanes agree. */
+template <class S> DEV bool herald_goes_on(const Param &P, const Smem<S> &smem, uint32_t *tries)
+{
+    const bool on =
+        patient(P, smem, tries, ROLE_STORER) && (*tries % 32 != 0 || !aborted(P.program.rank));
+    return __all_sync(0xffffffff, on);
 }
 
 /* A lane has a step at a time; what it raises is looked up while nothing is to be raised.  Partner:
@@ -45,7 +52,7 @@ template <class S> DEV void herald_steps(const Param &P, const Smem<S> &smem, in
         while (__any_sync(0xffffffff, owed)) {
             const bool now = owed && load_acquire_gpu(s.ticket) >= sharers;
             if (!__any_sync(0xffffffff, now)) {
-                if (!lanes_patient(P, smem, &tries, ROLE_STORER)) return;
+                if (!herald_goes_on(P, smem, &tries)) return;
                 continue;
             }
             tries = 0;

@@ -302,8 +302,8 @@ typedef struct sg_kernel_gemm_param {
     int32_t whole;   /* each of the others is one block's */
     int32_t heralds; /* blocks at the end that carry nothing, the last of which raises what all
                       * steps raise (herald_sm90.cuh); 0: who has carried the last of one does */
-    int32_t pauses;  /* with heralds: steps behind `early` after each of which couriers send nothing
-                      * until it has been raised */
+    int32_t pauses;  /* with heralds: steps behind `early` after each of which couriers that have
+                      * had a part of it send nothing until it is raised, or a while has passed */
     int32_t workers; /* blocks that take tiles; those behind them carry rows */
     int32_t remakes; /* maps of a block in `remake` */
     int8_t remade[SG_KERNEL_PLACES]; /* of a place: the first of its maps there; -1: none */

@@ -251,14 +251,14 @@ DEV uint32_t push_here(const Param &P, const Smem<S> &smem, uint32_t word, uint3
     return __shfl_sync(0xffffffff, here, 0);
 }
 
-/* Until a step is raised whose TICKET the herald then clears: it has this block's count by now.
- * Partner: herald_steps(). */
-template <class S>
-DEV void push_pause(const Param &P, const Smem<S> &smem, const uint32_t *ticket, bool waits)
+/* Until a step is raised whose TICKET the herald then clears, which has this block's count by now.
+ * Nothing but time hangs on it, and the herald may have no SM yet while others' kernels have some:
+ * so it ends after some LOOKS, which take half a microsecond each.  Partner: herald_steps(). */
+DEV void push_pause(const uint32_t *ticket, bool waits)
 {
-    uint32_t tries = 0;
-    while (__any_sync(0xffffffff, waits && load_acquire_gpu(ticket) != 0))
-        if (!lanes_patient(P, smem, &tries, ROLE_STORER)) return;
+    enum { LOOKS = 64 };
+    int looks = 0;
+    while (__any_sync(0xffffffff, waits && load_acquire_gpu(ticket) != 0) && looks < LOOKS) ++looks;
 }
 
 /* By all lanes of a warp: a block is counted in when all pieces have arrived that it carries of a
@@ -307,8 +307,7 @@ DEV void push_credit(const Param &P, const Smem<S> &smem, const Team &team, int 
                            j < EACH ? raise_kept(kept + SPOT_BYTES * j)
                                     : raise_find(P.program, P.program.raise[s.raise0 + j], 0),
                            epoch);
-            if (at.told && P.pauses > 0)
-                push_pause(P, smem, s.ticket, now && i < team.first + P.pauses);
+            if (at.told && P.pauses > 0) push_pause(s.ticket, now && i < team.first + P.pauses);
             owed = owed && !now;
             const int credited = 31 - __clz((int)__ballot_sync(0xffffffff, now));
             const uint32_t told = __shfl_sync(0xffffffff, mine.end, credited);

@@ -35,15 +35,6 @@ template <class S> DEV bool patient(const Param &P, const Smem<S> &smem, uint32_
     return false;
 }
 
-/* The same by all lanes of a warp, which agree, for what another block does, unless it knows of an
- * abort. */
-template <class S>
-DEV bool lanes_patient(const Param &P, const Smem<S> &smem, uint32_t *tries, Role role)
-{
-    const bool on = patient(P, smem, tries, role) && (*tries % 32 != 0 || !aborted(P.program.rank));
-    return __all_sync(0xffffffff, on);
-}
-
 /* A count in shared memory that another warp of this block moves on: where it is by then. */
 template <class S>
 DEV uint32_t progress_wait(const Param &P, const Smem<S> &smem, uint32_t word, uint32_t target,

@@ -187,6 +187,14 @@ static void who_is_faster(void **state)
     race_for(&r, 2, 100, us);
     assert_int_equal(r.runs_of[0], 4);
     assert_true(candidate[0].low_us == 11 && candidate[0].high_us == 13);
+    /* One round says little: two per cent count as equal. */
+    r = (runs){.us = {100, 98.5}};
+    race_for(&r, 2, 1, us);
+    assert_int_equal(r.runs_of[0], 2);
+    assert_false(sg_race_is_faster(&candidate[1], &candidate[0]));
+    r = (runs){.us = {100, 97.5}};
+    race_for(&r, 2, 1, us);
+    assert_true(sg_race_is_faster(&candidate[1], &candidate[0]));
 }
 
 /* Half of the time is for warming up: who is not reached by then has no time. */
