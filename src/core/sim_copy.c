@@ -172,7 +172,7 @@ void sg_sim_run_copy(sg_sim *m, sg_sim_agent *a, const sg_step *step)
 
 /* Who carries, as the kernel decides it (couriers_for() of src/kernel/gemm.cu): fewer than ENOUGH
  * couriers only where they are done in this part of the launch's product. */
-enum { COURIERS_LEAST = 4, COURIERS_ENOUGH = 16, COURIERS_MOST = 32 };
+enum { COURIERS_LEAST = 4, COURIERS_OF_HERALD = 8, COURIERS_ENOUGH = 16, COURIERS_MOST = 32 };
 
 static const double couriers_part = 0.75;
 
@@ -241,15 +241,24 @@ void sg_sim_set_pushes(sg_sim *m, int rank)
 }
 
 /* Carriers deal what they push among each other, and all of a round is under way at once: a push is
- * there with the last of its round. */
+ * there with the last of its round.  To a single peer, couriers bring one after the other. */
 static double push_round_us(const sg_sim *m, int rank)
 {
     const sg_sim_rank *const r = &m->rank[rank];
     const int32_t blocks = r->couriers > 0 ? r->couriers : m->machine->sms;
     const double at_once = m->machine->push_kb * 1e3 * blocks;
-    if (at_once <= 0) return 0;
+    if (at_once <= 0 || (r->couriers > 0 && m->sched[rank].problem->ranks == 2)) return 0;
     const double end = fmin(ceil(r->pushed / at_once) * at_once, r->pushing);
     return fmax(0, sg_sim_us_of(end - r->pushed, r->push_gbps));
+}
+
+/* Each of few couriers has much of it under way before the first part has come; where all wait for
+ * that one, the storers carry it. */
+static double few_couriers_us(const sg_sim *m, int rank)
+{
+    const sg_sim_rank *const r = &m->rank[rank];
+    const bool few = r->couriers > 0 && r->couriers < COURIERS_OF_HERALD && !r->early;
+    return few && m->sched[rank].problem->ranks == 2 ? m->machine->courier_us : 0;
 }
 
 /* Tagged data are seen as they come, and what is taken of them a while later. */
@@ -257,7 +266,8 @@ double sg_sim_push_seen_us(const sg_sim *m, const sg_step *step, int rank, int a
 {
     const sg_machine *const machine = m->machine;
     if (!m->rank[rank].takes)
-        return machine->store_us + sg_sim_far_us(m, rank, at) + push_round_us(m, rank);
+        return machine->store_us + few_couriers_us(m, rank) + sg_sim_far_us(m, rank, at) +
+               push_round_us(m, rank);
     if (!sg_sched_is_take(&m->sched[rank], step)) return sg_sim_far_us(m, rank, at);
     return machine->take_us > 0 ? machine->take_us : machine->flag_us;
 }

@@ -70,6 +70,12 @@ enum { SLABS_OF_WHOLE = 16, FEW_IDLE = 8 };
 
 static const double most_whole_bytes = 150e3; /* COURIER_ROOM of src/kernel/deal.cuh */
 
+/* Where many have none, one of them raises what the others have carried (src/kernel/
+ * herald_sm90.cuh), part after part, and each part takes its time, as with copy engines: so many
+ * of k make one (two H200s, results/gpu/parts_2xh200_v1.json: 512x3584x4096 49 us in 8 parts, 36
+ * in 2 or 3; 512x2560x8192 64 and 49 in 4; by engine 1024x3072x4096 70 and 58). */
+enum { K_OF_PART = 2048, LEAST_PARTS = 3, MOST_PARTS = 4 };
+
 /* Of a product that is held back, what reading B may take. */
 static const double most_of_memory = 0.6;
 
@@ -120,7 +126,11 @@ static int slabs_of(const sg_problem *p, const sg_machine *machine, int64_t tile
         const bool held = p->ranks == 2 && waves <= FEW_WAVES && sent <= most_held_bytes;
         return held ? SLABS_OF_STRIPS : 1;
     }
-    const bool whole = push && p->ranks == 2 && waves == 1 && machine->sms - tiles < FEW_IDLE &&
+    const bool pair = p->ranks == 2 && waves == 1;
+    const bool heralded = machine->courier_gbps > 0 && machine->sms - tiles >= FEW_IDLE;
+    if (pair && machine->pool == 0 && (heralded || !push))
+        return (int)sg_max(LEAST_PARTS, sg_min(p->k / K_OF_PART, MOST_PARTS));
+    const bool whole = pair && push && machine->sms - tiles < FEW_IDLE &&
                        sent <= SLABS_OF_WHOLE * most_whole_bytes;
     return whole ? SLABS_OF_WHOLE : waves <= (push ? FEW_WAVES : 1) ? SLABS_OF_FEW : 1;
 }
@@ -203,10 +213,25 @@ static int propose_own_wave(const sg_problem *p, const sg_machine *machine, cons
     return n + 1;
 }
 
-/* Appends to N knob sets such with tiles so narrow that all SMs have one of a product of few rows:
- * by pushes, whose rows of each owner make tiles of their own, and tagged, where no parts of k are
- * worth more than a few of them (four H200s, 256x7168x8192: 68.0 us in four, 70.8 in two, 74.2 in
- * eight; not overlapped 82.9). */
+/* Of tiles so wide that a wave of those of BANDS leaves SMs over, which carry (two H200s,
+ * 512x4096x4096: 46 us in 128x128, where four do, 40 in 128x160; 1024x1536x8192: 68 in 128x96, by
+ * storers, 62 in 128x128); 0: none, or what is tried anyway. */
+static int32_t carried_width(const sg_problem *p, const sg_machine *machine, int32_t height,
+                             int64_t bands)
+{
+    enum { STEP = 32, WIDEST = 256, SPARE = 2 * FEW_IDLE, TRIED = 2 };
+    if (p->ranks != 2 || machine->courier_gbps <= 0 || machine->sms <= SPARE) return 0;
+    const int64_t each = sg_ceil_div(p->n * bands, machine->sms - SPARE);
+    const int64_t width = sg_round_up(each, STEP);
+    for (int t = 0; t < machine->tiles && t < TRIED; t++)
+        if (machine->tile[t].m == height && machine->tile[t].n == width) return 0;
+    return width <= WIDEST ? (int32_t)width : 0;
+}
+
+/* Appends to N knob sets such with tiles so narrow that all SMs have one of a product of few rows,
+ * or all but those that carry: by pushes, whose rows of each owner make tiles of their own, and
+ * tagged, where no parts of k are worth more than a few of them (four H200s, 256x7168x8192: 68.0 us
+ * in four, 70.8 in two, 74.2 in eight; not overlapped 82.9). */
 static int propose_narrow(const sg_problem *p, const sg_machine *machine, double sent,
                           sg_knobs *sets, int n)
 {
@@ -215,20 +240,23 @@ static int propose_narrow(const sg_problem *p, const sg_machine *machine, double
     int32_t height[HEIGHTS];
     const int heights = sg_tile_heights(machine, HEIGHTS, height);
     if (p->gather != SG_GATHER_A || p->ranks < 2 || machine->pool > 0 || p->call) return n;
-    for (int h = 0; h < heights && n + 2 < SG_MAX_KNOB_SETS; h++) {
+    for (int h = 0; h < heights && n + 3 < SG_MAX_KNOB_SETS; h++) {
         int64_t bands = 0;
         for (int q = 0; q < p->ranks; q++)
             bands += sg_ceil_div(sg_problem_part(p, 0, q).rows, height[h]);
-        sg_tile tile = {.m = height[h], .n = sg_narrow_tile(machine, height[h], p->n * bands)};
-        const bool tall = tile.m >= TALL && 2 * p->most_rows > tile.m && tile.n >= LEAST_TALL;
-        if (tall && sent <= most_pushed_bytes) {
+        const bool tall = height[h] >= TALL && 2 * p->most_rows > height[h];
+        const int32_t width[] = {sg_narrow_tile(machine, height[h], p->n * bands),
+                                 carried_width(p, machine, height[h], bands)};
+        for (int w = 0; w < 2 && tall && sent <= most_pushed_bytes; w++) {
+            const sg_tile tile = {.m = height[h], .n = width[w]};
+            if (tile.n < LEAST_TALL || (w > 0 && tile.n == width[0])) continue;
             const int64_t tiles = bands * sg_ceil_div(p->n, tile.n);
             const int slabs = slabs_of(p, machine, tiles, true, false, sent);
             sets[n++] = knobs_of(1, slabs, &tile, ABREAST, 1);
         }
         const int slabs = (int)sg_max(1, sg_min(p->k / TAGGED_PART, TAGGED_PARTS));
         const int64_t cols = sg_ceil_div(p->n * sg_ceil_div(p->m, height[h]), machine->sms);
-        tile.n = (int32_t)sg_round_up(cols, STEP);
+        const sg_tile tile = {.m = height[h], .n = (int32_t)sg_round_up(cols, STEP)};
         const sg_knobs tagged = knobs_of(1, slabs, &tile, TAGGED, 1);
         if (machine->tagged_us > 0 && tile.n <= MOST_TAGGED_COLS && suits_tags(p, height[h]) &&
             may_be_tagged(p, &tagged))

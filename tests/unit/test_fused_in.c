@@ -255,6 +255,53 @@ static void pushed_parts_are_proposed_for_few_waves_or_strips(void **state)
     assert_false(proposes("ag_gemm:bf16:2048x5120x8192:r2", 2, false));
 }
 
+/* The most parts of k that are proposed for TEXT by PUSH, in tiles of COLS columns. */
+static int most_parts(const char *text, double courier_gbps, int push, int cols)
+{
+    const sg_strategy *const strategy = sg_strategy_find("fused_in");
+    const int slabs = knob_called(strategy, "slabs");
+    const int by_push = knob_called(strategy, "push");
+    const int tile_n = knob_called(strategy, "tile_n");
+    sg_machine machine = machine_of_tiles(128, 256);
+    proposals all;
+    int most = 0;
+    machine.courier_gbps = courier_gbps;
+    propose(text, strategy, &machine, &all);
+    for (int i = 0; i < all.count; i++) {
+        const int32_t *const value = all.set[i].value;
+        if (value[by_push] == push && value[tile_n] == cols && value[slabs] > most)
+            most = value[slabs];
+    }
+    return most;
+}
+
+/* An engine takes its time for each, and so does who raises what many couriers have carried. */
+static void parts_of_k_are_few_where_each_takes_its_time(void **state)
+{
+    (void)state;
+    assert_int_equal(most_parts("ag_gemm:bf16:512x5120x8192:r2", 35, 1, 256), 4);
+    assert_int_equal(most_parts("ag_gemm:bf16:512x5120x6144:r2", 35, 1, 256), 3);
+    assert_int_equal(most_parts("ag_gemm:bf16:512x5120x1024:r2", 35, 1, 256), 3);
+    assert_int_equal(most_parts("ag_gemm:bf16:512x5120x8192:r2", 35, 0, 256), 4);
+    assert_int_equal(most_parts("ag_gemm:bf16:512x5120x8192:r2", 0, 1, 256), 8); /* by storers */
+    assert_int_equal(most_parts("ag_gemm:bf16:512x5120x8192:r2", 0, 0, 256), 4);
+    assert_int_equal(most_parts("ag_gemm:bf16:512x8192x8192:r2", 35, 1, 256), 8);  /* by four SMs */
+    assert_int_equal(most_parts("ag_gemm:bf16:2048x5120x8192:r2", 35, 1, 256), 8); /* two waves */
+}
+
+/* Beside tiles so narrow that all SMs have one, some so wide that many are left over. */
+static void tiles_leave_couriers_to_two_ranks(void **state)
+{
+    (void)state;
+    assert_int_equal(most_parts("ag_gemm:bf16:512x4096x4096:r2", 35, 1, 128), 16);
+    assert_int_equal(most_parts("ag_gemm:bf16:512x4096x4096:r2", 35, 1, 160), 3);
+    assert_int_equal(most_parts("ag_gemm:bf16:512x4096x4096:r2", 0, 1, 160), 0);
+    assert_int_equal(most_parts("ag_gemm:bf16:512x4096x4096:r4", 35, 1, 160), 0);
+    assert_int_equal(most_parts("ag_gemm:bf16:512x3584x4096:r2", 35, 1, 128), 3); /* has some */
+    assert_int_equal(most_parts("ag_gemm:bf16:1024x1536x8192:r2", 35, 1, 128), 4);
+    assert_int_equal(most_parts("ag_gemm:bf16:1024x8192x8192:r2", 35, 1, 512), 0);
+}
+
 /* Held back where the product takes long enough for parts of k to come. */
 static void own_rows_are_held_in_long_products_of_one_wave(void **state)
 {
@@ -277,6 +324,8 @@ int main(void)
         cmocka_unit_test(own_rows_are_a_wave_of_narrow_tiles),
         cmocka_unit_test(strips_are_proposed_for_few_waves),
         cmocka_unit_test(pushed_parts_are_proposed_for_few_waves_or_strips),
+        cmocka_unit_test(parts_of_k_are_few_where_each_takes_its_time),
+        cmocka_unit_test(tiles_leave_couriers_to_two_ranks),
         cmocka_unit_test(own_rows_are_held_in_long_products_of_one_wave),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
