@@ -122,7 +122,6 @@ typedef struct sg_machine {
     double push_kb;        /* of what a launch pushes, so much is under way in each block */
     double push_part;      /* of its speed that a product loses while its launch carries pushes */
     double courier_gbps;   /* a block without tiles carries pushes at this rate; 0: storers do */
-    double courier_us;     /* what few such blocks carry to a single peer is seen so much later */
     double gemm_by_coll;   /* while a collective runs, beside the SMs it takes */
     double copy_by_gemm;   /* copies are slower by this while a product runs */
     double coll_by_gemm;   /* collectives are */

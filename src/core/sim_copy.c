@@ -208,6 +208,17 @@ static double product_us(const sg_machine *machine, const sg_sched *s, const sg_
     return flops / (machine->gemm_tflops[s->problem->type] * 1e6);
 }
 
+/* Do storers of L carry the first push beside COURIERS?  See early_steps() of deal.cuh. */
+static bool storers_begin(const sg_sched *s, const sg_machine *machine, const sg_launch *l,
+                          int32_t couriers)
+{
+    const sg_patch *const patch = &s->patch[l->patch0];
+    const int32_t workers = machine->sms - couriers;
+    const bool wave = sg_walk_in_waves(patch, l->patches, l->tile_m, l->tile_n) <= workers;
+    const bool few = s->problem->ranks == 2 && couriers < COURIERS_OF_HERALD && wave;
+    return few || sg_walk_all_wait(patch, l->patches, l->tile_m, l->tile_n, workers);
+}
+
 void sg_sim_set_pushes(sg_sim *m, int rank)
 {
     const sg_sched *const s = &m->sched[rank];
@@ -235,9 +246,7 @@ void sg_sim_set_pushes(sg_sim *m, int rank)
     if (idle < COURIERS_ENOUGH && sg_sim_us_of(r->pushing, gbps) > most_us) return;
     r->couriers = idle;
     r->push_gbps = gbps;
-    r->early =
-        r->pushes > 1 && sg_walk_all_wait(&s->patch[carrier->patch0], carrier->patches,
-                                          carrier->tile_m, carrier->tile_n, machine->sms - idle);
+    r->early = r->pushes > 1 && storers_begin(s, machine, carrier, idle);
 }
 
 /* Carriers deal what they push among each other, and all of a round is under way at once: a push is
@@ -252,22 +261,12 @@ static double push_round_us(const sg_sim *m, int rank)
     return fmax(0, sg_sim_us_of(end - r->pushed, r->push_gbps));
 }
 
-/* Each of few couriers has much of it under way before the first part has come; where all wait for
- * that one, the storers carry it. */
-static double few_couriers_us(const sg_sim *m, int rank)
-{
-    const sg_sim_rank *const r = &m->rank[rank];
-    const bool few = r->couriers > 0 && r->couriers < COURIERS_OF_HERALD && !r->early;
-    return few && m->sched[rank].problem->ranks == 2 ? m->machine->courier_us : 0;
-}
-
 /* Tagged data are seen as they come, and what is taken of them a while later. */
 double sg_sim_push_seen_us(const sg_sim *m, const sg_step *step, int rank, int at)
 {
     const sg_machine *const machine = m->machine;
     if (!m->rank[rank].takes)
-        return machine->store_us + few_couriers_us(m, rank) + sg_sim_far_us(m, rank, at) +
-               push_round_us(m, rank);
+        return machine->store_us + sg_sim_far_us(m, rank, at) + push_round_us(m, rank);
     if (!sg_sched_is_take(&m->sched[rank], step)) return sg_sim_far_us(m, rank, at);
     return machine->take_us > 0 ? machine->take_us : machine->flag_us;
 }

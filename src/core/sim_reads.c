@@ -80,9 +80,10 @@ static double part_behind(const sg_sim *m, const sg_sched *s, const sg_sim_agent
     const double row_bytes = (double)(p->k1 - p->k0) * sg_type_bytes(s->problem->type);
     const double bytes = row_bytes * (double)of->rows / of->owners / slabs;
     const sg_sim_rank *const r = &m->rank[a->rank];
+    const double push_gbps = r->early ? machine->store_gbps : r->push_gbps;
     const double lag_us =
         r->couriers > 0
-            ? machine->launch_us + sg_sim_us_of(bytes, r->push_gbps) + machine->store_us
+            ? machine->launch_us + sg_sim_us_of(bytes, push_gbps) + machine->store_us
             : machine->copy_us + sg_sim_us_of(bytes, machine->copy_gbps) + machine->flag_us;
     const double fill_us = sg_sim_us_of(sg_machine_cached_bytes(machine), machine->mem_gbps);
     return fmin(1, fmax(0, 2 * lag_us / fill_us - 1.5));

@@ -62,10 +62,15 @@ static int couriers_for(const sg_kernel_gemm *g, int64_t most, int cluster)
     return (int)(spare < COURIERS_MOST ? spare : COURIERS_MOST / cluster * cluster);
 }
 
-/* Steps that storers carry beside couriers. */
+/* Steps that storers carry beside couriers: the first one, if all tiles that run at once wait for
+ * it, or if each of few couriers would have it under way for long (two H200s, 512x5120x8192 in four
+ * parts of k 80 us, so 70; results/gpu/early_2xh200_v1.json).  To a single peer, in one wave: of
+ * several, own rows end before others' are wanted. */
 static int early_steps(const sg_kernel_gemm *g, const sg_instance *k, int couriers)
 {
+    const bool wave = (int64_t)g->param.units * k->cm * k->cn <= g->param.workers;
     if (couriers == 0 || g->param.pushes < 2 || g->param.takes > 0) return 0;
+    if (g->ranks == 2 && couriers < COURIERS_OF_HERALD && wave) return 1;
     return sg_walk_all_wait(&g->lists->patch[g->param.patch0], g->param.patches, k->bm, k->bn,
                             g->param.workers);
 }

@@ -55,29 +55,14 @@ enum { ABREAST = 1, PEER_BY_PEER = 2, IN_STEP = 3, TAGGED = 4, OWN_WAVE = 5 };
 
 /* A push costs nothing beside its bytes, so that chunks of k help as long as a wave that waits is a
  * good part of the product; an engine's copy does. */
-enum {
-    FEW_WAVES = 4,
-    SLABS_OF_FEW = 8,
-    SLABS_OF_STRIPS = 12,
-    SLABS_TO_SEVERAL = 4,
-    LEAST_IN_STEP = 8
-};
+enum { FEW_WAVES = 4, SLABS_OF_FEW = 8, SLABS_OF_STRIPS = 12, SLABS_TO_SEVERAL = 4 };
 
-/* Where few blocks have no tile, each of them carries small parts whole, and raises their flags
- * alone; more parts then cost nothing (two H100s: 512x4096x4096 46 us in 8 parts, 44 in 16; 51 if
- * these are shared). */
-enum { SLABS_OF_WHOLE = 16, FEW_IDLE = 8 };
-
-static const double most_whole_bytes = 150e3; /* COURIER_ROOM of src/kernel/deal.cuh */
-
-/* Where many have none, one of them raises what the others have carried (src/kernel/
- * herald_sm90.cuh), part after part, and each part takes its time, as with copy engines: so many
- * of k make one (two H200s, results/gpu/parts_2xh200_v1.json: 512x3584x4096 49 us in 8 parts, 36
- * in 2 or 3; 512x2560x8192 64 and 49 in 4; by engine 1024x3072x4096 70 and 58). */
+/* To a single peer, each part takes its time to be told of, whoever brings it: so many of k make
+ * one (two H200s, results/gpu/parts_2xh200_v1.json: 512x3584x4096 by many couriers 49 us in 8
+ * parts, 36 in 2 or 3; 512x2560x8192 64 and 49 in 4; by engine 1024x3072x4096 70 and 58; by four
+ * couriers, early_2xh200_v1.json: 512x4096x4096 44 in 8 parts, 39 in 4). */
 enum { K_OF_PART = 2048, LEAST_PARTS = 3, MOST_PARTS = 4 };
-
-/* Of a product that is held back, what reading B may take. */
-static const double most_of_memory = 0.6;
+enum { FEW_IDLE = 8 };
 
 /* Own rows of more bands read A as often as they read B: a wave is no higher. */
 enum { LOW_BANDS = 8, MOST_STRIPS = 64 };
@@ -126,31 +111,28 @@ static int slabs_of(const sg_problem *p, const sg_machine *machine, int64_t tile
         const bool held = p->ranks == 2 && waves <= FEW_WAVES && sent <= most_held_bytes;
         return held ? SLABS_OF_STRIPS : 1;
     }
-    const bool pair = p->ranks == 2 && waves == 1;
-    const bool heralded = machine->courier_gbps > 0 && machine->sms - tiles >= FEW_IDLE;
-    if (pair && machine->pool == 0 && (heralded || !push))
+    if (p->ranks == 2 && waves == 1 && machine->pool == 0 && (machine->courier_gbps > 0 || !push))
         return (int)sg_max(LEAST_PARTS, sg_min(p->k / K_OF_PART, MOST_PARTS));
-    const bool whole = pair && push && machine->sms - tiles < FEW_IDLE &&
-                       sent <= SLABS_OF_WHOLE * most_whole_bytes;
-    return whole ? SLABS_OF_WHOLE : waves <= (push ? FEW_WAVES : 1) ? SLABS_OF_FEW : 1;
+    return waves <= (push ? FEW_WAVES : 1) ? SLABS_OF_FEW : 1;
 }
 
 /* Chunks of k for which own rows are worth holding back; 0: they are not.  In a product of one wave
- * own rows end first, and while they run ahead all of B is read twice.  But what is held back wants
- * parts of k as fast as it multiplies them, and couriers' flags come no faster than so, from many
- * couriers slower (results/gpu/step_2xh200_v1.json); and what waits for the memory as well keeps no
- * step (two H200s: 256x14336x4096 66 us, 256x12288x6144 84, not overlapped 62 and 82). */
+ * own rows end first, and while they run ahead all of B is read twice: two H200s, results/gpu/
+ * early_2xh200_v1.json, 512x7168x8192 96 us, so 89 to 90.  But what is held back wants parts of k
+ * as fast as it multiplies them, and so many flags come no faster (three parts of 512x6144x4096
+ * 47 us, eight 53).  Where many blocks carry, only few rows gain by it, to which B is much
+ * (256x9216x6144 65 us, 68 if own rows run ahead, 69 not overlapped; 768x2304x8192 63, 61). */
 static int slabs_in_step(const sg_problem *p, const sg_machine *machine, int64_t tiles, int slabs)
 {
     const int64_t idle = machine->sms - tiles;
-    const double flag_us = 6;
+    const double part_us = 12;
     const double flops = sg_problem_flops(p, (double)p->m, (double)p->n, (double)p->k);
     const double product_us = flops / (machine->gemm_tflops[p->type] * 1e6);
     const double b_bytes = (double)p->n * (double)p->k * sg_type_bytes(p->type);
     const double b_us = b_bytes / (machine->mem_gbps * 1e3);
-    if (p->ranks != 2 || idle < 0 || idle >= FEW_IDLE || slabs == 1) return 0;
-    if (product_us < LEAST_IN_STEP * flag_us || b_us > most_of_memory * product_us) return 0;
-    return (int)fmin(product_us / flag_us, SLABS_OF_FEW);
+    if (p->ranks != 2 || idle < 0 || slabs == 1 || b_us > product_us) return 0;
+    if (idle >= FEW_IDLE) return machine->courier_gbps > 0 && 2 * b_us > product_us ? slabs : 0;
+    return product_us < LEAST_PARTS * part_us ? 0 : (int)fmin(product_us / part_us, SLABS_OF_FEW);
 }
 
 static sg_knobs knobs_of(int chunks, int slabs, const sg_tile *tile, int push, int strips)
@@ -252,7 +234,9 @@ static int propose_narrow(const sg_problem *p, const sg_machine *machine, double
             if (tile.n < LEAST_TALL || (w > 0 && tile.n == width[0])) continue;
             const int64_t tiles = bands * sg_ceil_div(p->n, tile.n);
             const int slabs = slabs_of(p, machine, tiles, true, false, sent);
-            sets[n++] = knobs_of(1, slabs, &tile, ABREAST, 1);
+            const int in_step = slabs_in_step(p, machine, tiles, slabs);
+            sets[n++] = in_step > 0 ? knobs_of(1, in_step, &tile, IN_STEP, 1)
+                                    : knobs_of(1, slabs, &tile, ABREAST, 1);
         }
         const int slabs = (int)sg_max(1, sg_min(p->k / TAGGED_PART, TAGGED_PARTS));
         const int64_t cols = sg_ceil_div(p->n * sg_ceil_div(p->m, height[h]), machine->sms);
@@ -295,8 +279,10 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
             for (int chunks = 1; chunks <= 4 && (chunks == 1 || chunks <= rows);
                  chunks *= 2 + 2 * by) {
                 const int parts = by && chunks > 1 ? 1 : slabs;
-                for (int i = 0; i < 1 + (parts > 1); i++)
-                    sets[n++] = knobs_of(chunks, (i == 0) == finest ? parts : 1, &tile, by, 1);
+                for (int i = 0; i < 1 + (parts > 1); i++) {
+                    const int part = (i == 0) == finest ? parts : 1;
+                    if (part == 1 || in_step == 0) sets[n++] = knobs_of(chunks, part, &tile, by, 1);
+                }
             }
         }
     }

@@ -132,7 +132,9 @@ bool gather::enqueue(int run, int r)
     const bool many = couriers >= 8 || (q.ranks > 2 && couriers >= 4 && g->param.pushes >= 8);
     expect(q.couriers < 1 || (g->param.heralds > 0) == (many && !few), what + ": heralds");
     expect((g->param.pauses > 0) == (g->param.heralds > 0 && q.ranks == 2), what + ": pauses");
-    expect(q.couriers < 1 || (g->param.early == q.held && (g->param.whole != 0) == few),
+    const bool wave = g->param.units * q.cluster <= g->param.workers && g->param.pushes > 1;
+    const bool early = q.held || (q.ranks == 2 && couriers < 8 && wave);
+    expect(q.couriers < 1 || (g->param.early == early && (g->param.whole != 0) == few),
            what + ": " + std::to_string(g->param.early) + " early, whole " +
                std::to_string(g->param.whole));
     g->param.turn = turn_of(q.ranks, nullptr, 0);
