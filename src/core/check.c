@@ -3,6 +3,7 @@
 #include "core/check.h"
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -139,4 +140,44 @@ shingle_status sg_check_built(sg_checker *ck, const sg_problem *problem,
         return status;
     }
     return sg_check(ck, ck->built, problem->ranks, sms, result_out);
+}
+
+/* ---- What has been proved -------------------------------------------------------------------- */
+
+/* Hashes of what has been proved; what falls into a slot that is taken takes it.  A hash says all
+ * that there is to say, so order among threads is free. */
+enum { SLOTS = 1 << 13 };
+static atomic_uint_least64_t proofs[SLOTS];
+
+static shingle_status name_proof(const sg_problem *problem, int sms, const sg_strategy *strategy,
+                                 const sg_knobs *knobs, uint64_t *hash_out)
+{
+    const size_t length = sg_problem_print(problem, NULL, 0);
+    char *const text = malloc(length + 1);
+    if (text == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory to name what is proved");
+    sg_problem_print(problem, text, length + 1);
+    const uint64_t name = sg_hash(strategy->name, strlen(strategy->name), (uint64_t)sms);
+    *hash_out = sg_hash(text, length, sg_hash(knobs->value, sizeof knobs->value, name));
+    free(text);
+    return SHINGLE_OK;
+}
+
+shingle_status sg_check_once(sg_checker *ck, const sg_sched *sched, int sms,
+                             const sg_strategy *strategy, const sg_knobs *knobs,
+                             sg_check_result *result_out)
+{
+    const sg_problem *const problem = sched[0].problem;
+    uint64_t hash = 0;
+    SG_TRY(name_proof(problem, sms, strategy, knobs, &hash));
+    atomic_uint_least64_t *const slot = &proofs[hash % SLOTS];
+    *result_out = (sg_check_result){0};
+    if (hash == atomic_load_explicit(slot, memory_order_relaxed)) return SHINGLE_OK;
+    SG_TRY(sg_check(ck, sched, problem->ranks, sms, result_out));
+    atomic_store_explicit(slot, hash, memory_order_relaxed);
+    return SHINGLE_OK;
+}
+
+void sg_check_forget(void)
+{
+    for (int i = 0; i < SLOTS; i++) atomic_store_explicit(&proofs[i], 0, memory_order_relaxed);
 }

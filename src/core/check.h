@@ -43,6 +43,13 @@ shingle_status sg_check_built(sg_checker *checker, const sg_problem *problem,
                               const struct sg_strategy *strategy, const struct sg_knobs *knobs,
                               int sms, sg_check_result *result_out);
 
+/* Proves SCHED, what STRATEGY{KNOBS} makes of its problem for all ranks, unless this process
+ * remembers that it has done so: a plan has one schedule for each rank. */
+shingle_status sg_check_once(sg_checker *checker, const sg_sched *sched, int sms,
+                             const struct sg_strategy *strategy, const struct sg_knobs *knobs,
+                             sg_check_result *result_out);
+void sg_check_forget(void); /* for tests of the checker on its way through a planner */
+
 /* A random triple: small extents (primes, 0, 1, fewer rows than ranks, ragged, cyclic), a strategy
  * that accepts the problem, knobs anywhere inside its limits. */
 shingle_status sg_check_triple(sg_random *random, int max_ranks, sg_problem *problem_out,

@@ -163,13 +163,14 @@ static shingle_status build(chooser *c, int ranks, sg_candidate *candidate)
 }
 
 /* Debug builds prove what they price. */
-static shingle_status prove(const chooser *c)
+static shingle_status prove(const chooser *c, const sg_candidate *candidate)
 {
     if (!c->proves) return SHINGLE_OK;
     /* Knobs that a user forces may overdraw the machine's SMs; what is proposed may not. */
     const int sms = c->by_hand ? 0 : sg_machine_held_sms(c->machine);
     sg_check_result result;
-    const shingle_status proved = sg_check(c->checker, c->sched, c->problem->ranks, sms, &result);
+    const shingle_status proved =
+        sg_check_once(c->checker, c->sched, sms, candidate->strategy, &candidate->knobs, &result);
     return proved == SHINGLE_EUNSUPPORTED ? SHINGLE_OK : proved; /* too large is no violation */
 }
 
@@ -199,7 +200,7 @@ static shingle_status keep_order(const chooser *c, sg_candidate *candidate)
 static shingle_status admit(chooser *c, sg_candidate *candidate)
 {
     SG_TRY(build(c, c->problem->ranks, candidate));
-    if (applies(candidate)) SG_TRY(prove(c));
+    if (applies(candidate)) SG_TRY(prove(c, candidate));
     if (applies(candidate) && c->reproducible) SG_TRY(keep_order(c, candidate));
     return SHINGLE_OK;
 }
