@@ -4,12 +4,12 @@
  * Couriers do it (courier_sm90.cuh), blocks for which there are no tiles: the tiles of a launch
  * rarely fill all SMs to the end.  Where there are none, the storers' warps do, while the math
  * warpgroups multiply their first tiles, through the slots that these will need afterwards.  Where
- * all first tiles wait for what others carry, the storers carry the first steps even beside
- * couriers: nothing else is under way in their SMs then, and what all wait for arrives in a hundred
- * small pieces at once.  A piece is as much of a COPY step as a carrier's memory holds: rows, or a
- * part of one; a courier's, and those of first steps, no more than leaves each carrier one.  Pieces
- * are dealt to all blocks that carry, those of the first step first: piece g of all steps is one of
- * block g % all.
+ * all first tiles wait for what others carry, or couriers are few, the storers carry the first
+ * steps even beside couriers: little else is under way in their SMs then, and what is waited for
+ * first arrives in a hundred small pieces at once.  A piece is as much of a COPY step as a
+ * carrier's memory holds: rows, or a part of one; a courier's, and those of first steps, no more
+ * than leaves each carrier one.  Pieces are dealt to all blocks that carry, those of the first step
+ * first: piece g of all steps is one of block g % all.
  *
  * Who carries does not credit: the barrier of memory that this takes waits for all that the SM has
  * on its way.  Another warp does, all steps at once of which the block's pieces have arrived. */

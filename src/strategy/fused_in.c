@@ -31,7 +31,7 @@
  * start with the first part of k: that is for products of one wave, where all tiles run at once
  * and waiting for whole rows would hide nothing.  With several waves and a copy engine, which takes
  * its time for each chunk, tiles that wait in the middle hold their SMs, and chunks of rows alone
- * are better; pushes are as quick in many parts as in one.
+ * are better; pushes for several waves are as quick in many parts as in one.
  *
  *     strips   lane 0:  first columns: own rows, r+1, ... | next columns: own rows, r+1, ... | ...
  *
@@ -53,8 +53,8 @@ enum { CHUNKS, SLABS, TILE_M, TILE_N, PUSH, STRIPS };
 /* Values of PUSH beside 0, which differ in chunks of k. */
 enum { ABREAST = 1, PEER_BY_PEER = 2, IN_STEP = 3, TAGGED = 4, OWN_WAVE = 5 };
 
-/* A push costs nothing beside its bytes, so that chunks of k help as long as a wave that waits is a
- * good part of the product; an engine's copy does. */
+/* Of several waves a push costs nothing beside its bytes, so that chunks of k help as long as a
+ * wave that waits is a good part of the product; an engine's copy does. */
 enum { FEW_WAVES = 4, SLABS_OF_FEW = 8, SLABS_OF_STRIPS = 12, SLABS_TO_SEVERAL = 4 };
 
 /* To a single peer, each part takes its time to be told of, whoever brings it: so many of k make
