@@ -116,6 +116,12 @@ static int slabs_of(const sg_problem *p, const sg_machine *machine, int64_t tile
     return waves <= (push ? FEW_WAVES : 1) ? SLABS_OF_FEW : 1;
 }
 
+/* Have so many blocks no tile that one of them raises what the others carry? */
+static bool leaves_many(const sg_machine *machine, int64_t tiles)
+{
+    return machine->sms - tiles >= FEW_IDLE;
+}
+
 /* Chunks of k for which own rows are worth holding back; 0: they are not.  In a product of one wave
  * own rows end first, and while they run ahead all of B is read twice: two H200s, results/gpu/
  * early_2xh200_v1.json, 512x7168x8192 96 us, so 89 to 90.  But what is held back wants parts of k
@@ -124,14 +130,14 @@ static int slabs_of(const sg_problem *p, const sg_machine *machine, int64_t tile
  * (256x9216x6144 65 us, 68 if own rows run ahead, 69 not overlapped; 768x2304x8192 63, 61). */
 static int slabs_in_step(const sg_problem *p, const sg_machine *machine, int64_t tiles, int slabs)
 {
-    const int64_t idle = machine->sms - tiles;
     const double part_us = 12;
     const double flops = sg_problem_flops(p, (double)p->m, (double)p->n, (double)p->k);
     const double product_us = flops / (machine->gemm_tflops[p->type] * 1e6);
     const double b_bytes = (double)p->n * (double)p->k * sg_type_bytes(p->type);
     const double b_us = b_bytes / (machine->mem_gbps * 1e3);
-    if (p->ranks != 2 || idle < 0 || slabs == 1 || b_us > product_us) return 0;
-    if (idle >= FEW_IDLE) return machine->courier_gbps > 0 && 2 * b_us > product_us ? slabs : 0;
+    if (p->ranks != 2 || tiles > machine->sms || slabs == 1 || b_us > product_us) return 0;
+    if (leaves_many(machine, tiles))
+        return machine->courier_gbps > 0 && 2 * b_us > product_us ? slabs : 0;
     return product_us < LEAST_PARTS * part_us ? 0 : (int)fmin(product_us / part_us, SLABS_OF_FEW);
 }
 
@@ -222,7 +228,7 @@ static int propose_narrow(const sg_problem *p, const sg_machine *machine, double
     int32_t height[HEIGHTS];
     const int heights = sg_tile_heights(machine, HEIGHTS, height);
     if (p->gather != SG_GATHER_A || p->ranks < 2 || machine->pool > 0 || p->call) return n;
-    for (int h = 0; h < heights && n + 3 < SG_MAX_KNOB_SETS; h++) {
+    for (int h = 0; h < heights && n + 5 < SG_MAX_KNOB_SETS; h++) {
         int64_t bands = 0;
         for (int q = 0; q < p->ranks; q++)
             bands += sg_ceil_div(sg_problem_part(p, 0, q).rows, height[h]);
@@ -235,8 +241,9 @@ static int propose_narrow(const sg_problem *p, const sg_machine *machine, double
             const int64_t tiles = bands * sg_ceil_div(p->n, tile.n);
             const int slabs = slabs_of(p, machine, tiles, true, false, sent);
             const int in_step = slabs_in_step(p, machine, tiles, slabs);
-            sets[n++] = in_step > 0 ? knobs_of(1, in_step, &tile, IN_STEP, 1)
-                                    : knobs_of(1, slabs, &tile, ABREAST, 1);
+            if (in_step > 0) sets[n++] = knobs_of(1, in_step, &tile, IN_STEP, 1);
+            if (in_step == 0 || leaves_many(machine, tiles))
+                sets[n++] = knobs_of(1, slabs, &tile, ABREAST, 1);
         }
         const int slabs = (int)sg_max(1, sg_min(p->k / TAGGED_PART, TAGGED_PARTS));
         const int64_t cols = sg_ceil_div(p->n * sg_ceil_div(p->m, height[h]), machine->sms);
@@ -271,6 +278,7 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
             const int thin =
                 strips > 1 ? slabs_of(p, machine, tiles, by, true, sent) : 0; /* those of strips */
             const int in_step = by ? slabs_in_step(p, machine, tiles, slabs) : 0;
+            const bool held = in_step > 0 && !leaves_many(machine, tiles);
             if (thin > 1) sets[n++] = knobs_of(1, thin, &tile, by, strips);
             if (thin >= 1) sets[n++] = knobs_of(1, 1, &tile, by, strips);
             if (in_step > 0) sets[n++] = knobs_of(1, in_step, &tile, IN_STEP, 1);
@@ -281,7 +289,7 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
                 const int parts = by && chunks > 1 ? 1 : slabs;
                 for (int i = 0; i < 1 + (parts > 1); i++) {
                     const int part = (i == 0) == finest ? parts : 1;
-                    if (part == 1 || in_step == 0) sets[n++] = knobs_of(chunks, part, &tile, by, 1);
+                    if (part == 1 || !held) sets[n++] = knobs_of(chunks, part, &tile, by, 1);
                 }
             }
         }
