@@ -187,10 +187,15 @@ static bool are_storers_slow(const sg_sim *m, const sg_sched *s)
     return m->machine->courier_gbps > 0 && s->problem->ranks > 2;
 }
 
+static int32_t blocks_of(const sg_machine *machine, const sg_launch *l)
+{
+    return l->blocks > 0 && l->blocks < machine->sms ? l->blocks : machine->sms;
+}
+
 /* Blocks of L that have no tile, however many waves there are. */
 static int32_t idle_blocks(const sg_sched *s, const sg_machine *machine, const sg_launch *l)
 {
-    const int32_t most = l->blocks > 0 && l->blocks < machine->sms ? l->blocks : machine->sms;
+    const int32_t most = blocks_of(machine, l);
     const int32_t tiles = sg_walk_in_waves(&s->patch[l->patch0], l->patches, l->tile_m, l->tile_n);
     if (tiles < 1) return 0;
     return most - sg_walk_div(tiles, sg_walk_div(tiles, most));
@@ -213,7 +218,7 @@ static bool storers_begin(const sg_sched *s, const sg_machine *machine, const sg
                           int32_t couriers)
 {
     const sg_patch *const patch = &s->patch[l->patch0];
-    const int32_t workers = machine->sms - couriers;
+    const int32_t workers = blocks_of(machine, l) - couriers;
     const bool wave = sg_walk_in_waves(patch, l->patches, l->tile_m, l->tile_n) <= workers;
     const bool few = s->problem->ranks == 2 && couriers < COURIERS_OF_HERALD && wave;
     return few || sg_walk_all_wait(patch, l->patches, l->tile_m, l->tile_n, workers);

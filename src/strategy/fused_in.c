@@ -126,7 +126,7 @@ static bool leaves_many(const sg_machine *machine, int64_t tiles)
  * own rows end first, and while they run ahead all of B is read twice: two H200s, results/gpu/
  * early_2xh200_v1.json, 512x7168x8192 96 us, so 89 to 90.  But what is held back wants parts of k
  * as fast as it multiplies them, and so many flags come no faster (three parts of 512x6144x4096
- * 47 us, eight 53).  Where many blocks carry, only few rows gain by it, to which B is much
+ * 47 us, eight 53).  Where many blocks carry, products gain by it of which B is much
  * (256x9216x6144 65 us, 68 if own rows run ahead, 69 not overlapped; 768x2304x8192 63, 61). */
 static int slabs_in_step(const sg_problem *p, const sg_machine *machine, int64_t tiles, int slabs)
 {
@@ -201,9 +201,9 @@ static int propose_own_wave(const sg_problem *p, const sg_machine *machine, cons
     return n + 1;
 }
 
-/* Of tiles so wide that a wave of those of BANDS leaves SMs over, which carry (two H200s,
- * 512x4096x4096: 46 us in 128x128, where four do, 40 in 128x160; 1024x1536x8192: 68 in 128x96, by
- * storers, 62 in 128x128); 0: none, or what is tried anyway. */
+/* Of tiles so wide that a wave of those of BANDS leaves SMs over, which carry: where few could not
+ * in time (two H200s, 1024x1536x8192: 62 us in 128x128, in 128x96 by storers 68, in eight parts);
+ * 0: none, or what is tried anyway. */
 static int32_t carried_width(const sg_problem *p, const sg_machine *machine, int32_t height,
                              int64_t bands)
 {
