@@ -62,7 +62,7 @@ enum { FEW_WAVES = 4, SLABS_OF_FEW = 8, SLABS_OF_STRIPS = 12, SLABS_TO_SEVERAL =
  * parts, 36 in 2 or 3; 512x2560x8192 64 and 49 in 4; by engine 1024x3072x4096 70 and 58; by four
  * couriers, early_2xh200_v1.json: 512x4096x4096 44 in 8 parts, 39 in 4). */
 enum { K_OF_PART = 2048, LEAST_PARTS = 3, MOST_PARTS = 4 };
-enum { FEW_IDLE = 8 };
+enum { FEW_IDLE = 8 }; /* COURIERS_OF_HERALD of src/kernel/deal.cuh */
 
 /* Own rows of more bands read A as often as they read B: a wave is no higher. */
 enum { LOW_BANDS = 8, MOST_STRIPS = 64 };
@@ -96,6 +96,11 @@ static int strips_of(const sg_problem *p, const sg_tile *tile, int64_t waves)
     return pays ? (int)sg_min(waves, MOST_STRIPS) : 1;
 }
 
+static int parts_of(const sg_problem *p, int least)
+{
+    return (int)sg_max(least, sg_min(p->k / K_OF_PART, MOST_PARTS));
+}
+
 /* How many chunks of k may be better than one; of strips 0: these are no use. */
 static int slabs_of(const sg_problem *p, const sg_machine *machine, int64_t tiles, bool push,
                     bool strips, double sent)
@@ -112,7 +117,7 @@ static int slabs_of(const sg_problem *p, const sg_machine *machine, int64_t tile
         return held ? SLABS_OF_STRIPS : 1;
     }
     if (p->ranks == 2 && waves == 1 && machine->pool == 0 && (machine->courier_gbps > 0 || !push))
-        return (int)sg_max(LEAST_PARTS, sg_min(p->k / K_OF_PART, MOST_PARTS));
+        return parts_of(p, LEAST_PARTS);
     return waves <= (push ? FEW_WAVES : 1) ? SLABS_OF_FEW : 1;
 }
 
@@ -224,7 +229,6 @@ static int propose_narrow(const sg_problem *p, const sg_machine *machine, double
                           sg_knobs *sets, int n)
 {
     enum { STEP = 32, HEIGHTS = 2, TALL = 128, LEAST_TALL = 96 };
-    enum { TAGGED_PART = 2048, TAGGED_PARTS = 4 };
     int32_t height[HEIGHTS];
     const int heights = sg_tile_heights(machine, HEIGHTS, height);
     if (p->gather != SG_GATHER_A || p->ranks < 2 || machine->pool > 0 || p->call) return n;
@@ -245,10 +249,9 @@ static int propose_narrow(const sg_problem *p, const sg_machine *machine, double
             if (in_step == 0 || leaves_many(machine, tiles))
                 sets[n++] = knobs_of(1, slabs, &tile, ABREAST, 1);
         }
-        const int slabs = (int)sg_max(1, sg_min(p->k / TAGGED_PART, TAGGED_PARTS));
         const int64_t cols = sg_ceil_div(p->n * sg_ceil_div(p->m, height[h]), machine->sms);
         const sg_tile tile = {.m = height[h], .n = (int32_t)sg_round_up(cols, STEP)};
-        const sg_knobs tagged = knobs_of(1, slabs, &tile, TAGGED, 1);
+        const sg_knobs tagged = knobs_of(1, parts_of(p, 1), &tile, TAGGED, 1);
         if (machine->tagged_us > 0 && tile.n <= MOST_TAGGED_COLS && suits_tags(p, height[h]) &&
             may_be_tagged(p, &tagged))
             sets[n++] = tagged;
