@@ -25,7 +25,8 @@ import sys
 # Whose idea a strategy carries out (README.md).
 IDEA = {"sliced": "rows in slices, each with its collective", "signal": "FlashOverlap",
         "direct": "CommFuse, asynchronous tensor parallelism", "ring": "CommFuse",
-        "fused_in": "FLUX", "fused_out": "FLUX", "dma": "FiCCO"}
+        "fused_in": "FLUX", "fused_out": "FLUX", "fused_add": "ParallelKittens",
+        "dma": "FiCCO"}
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 STOPS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP

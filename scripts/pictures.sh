@@ -24,6 +24,7 @@ draw direct "$scatter" -m h200x4 -s direct
 draw ring "$scatter" -m h200x4 -s ring
 draw fused_in "$gather" -m h200x4 -s fused_in
 draw fused_out "$scatter" -m h200x4 -s fused_out
+draw fused_add gemm_rs:bf16:8192x8192x4096:r2 -m h200x2 -s fused_add
 draw signal gemm_ar:bf16:8192x8192x8192:r4 -m rtx4090x4 -s signal
 draw dma "${gather/r4/r8}" -m mi300x8 -s dma
 draw mesh "${gather/r4/r8}" -m mi300x8 --all

@@ -225,7 +225,10 @@ static void mark_in_place(sg_checker *ck, int32_t event, int32_t to)
     const sg_event *const e = &ck->event[event];
     for (; to < e->record0 + e->records; to++) {
         sg_record *const store = &ck->record[to];
-        if (store->role != SG_ROLE_DST || store->rank != e->rank) continue;
+        if (store->role != SG_ROLE_DST) continue;
+        store->in_place = e->onto;
+        ck->in_place |= e->onto;
+        if (store->rank != e->rank) continue;
         for (int32_t i = e->record0; i < to; i++) {
             sg_record *const add = &ck->record[i];
             const bool added = add->role == SG_ROLE_ADDEND || add->role == SG_ROLE_RESIDUAL;
@@ -324,7 +327,8 @@ static shingle_status new_event(reading *in, int32_t step, const sg_visit *visit
                                       .patch = visit != NULL ? visit->patch : -1,
                                       .rank = (int16_t)in->s->rank,
                                       .final = final,
-                                      .norm = visit != NULL && in->step->u.launch.norm};
+                                      .norm = visit != NULL && in->step->u.launch.norm,
+                                      .onto = visit != NULL && in->s->patch[visit->patch].onto};
     if (visit != NULL) SG_TRY(check_call(ck, in->event, visit));
     sg_step_access(in->s, step, visit, see, in);
     ck->event[in->event].records = ck->records - ck->event[in->event].record0;

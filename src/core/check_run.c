@@ -6,7 +6,8 @@
  * that are all parked are a deadlock.  A cell is written once, and every read is proved to be
  * ordered after its writer, so every other interleaving computes the same.  A cell that is summed
  * in place is written again, by an event that adds it and so is ordered after the writer before it;
- * since nobody else reads what is to be written again, a read is never too late either. */
+ * since nobody else reads what is to be written again, a read is never too late either.  Who adds
+ * onto cells of several ranks writes all of them again, and is ordered after all their writers. */
 #include <string.h>
 
 #include "core/bits.h"
@@ -38,6 +39,27 @@ static shingle_status check_read(sg_checker *ck, int32_t event, int32_t record)
             }
         }
         if (ck->in_place && !r->in_place) memset(&ck->seen[cell], 1, (size_t)r->area.cols);
+    }
+    return SHINGLE_OK;
+}
+
+/* Wherever EVENT stores lies what ADDEND, which it has read, holds, and is there for it. */
+static shingle_status check_onto(sg_checker *ck, int32_t event, int32_t addend)
+{
+    const sg_event *const e = &ck->event[event];
+    for (int32_t i = addend + 1; i < e->record0 + e->records; i++) {
+        const sg_record *const to = &ck->record[i];
+        for (int32_t row = 0; to->role == SG_ROLE_DST && row < to->area.rows; row++) {
+            const int64_t here = sg_check_cell(ck, &ck->record[addend], row);
+            const int64_t there = sg_check_cell(ck, to, row);
+            for (int32_t j = 0; j < to->area.cols; j++) {
+                const int32_t writer = (int32_t)(ck->writer[there + j] - SG_FIRST_WRITER);
+                if (ck->value[there + j] != ck->value[here + j] || writer < 0)
+                    return sg_check_violation(ck, event, i, "adds onto what is not its addend");
+                if (!sg_check_ordered(ck, e->rank, event, addend, writer))
+                    return sg_check_violation(ck, event, i, "adds onto what it does not wait for");
+            }
+        }
     }
     return SHINGLE_OK;
 }
@@ -254,6 +276,7 @@ static shingle_status carry_out(sg_checker *ck, int32_t event)
         case SG_WAITS: SG_TRY(note_wait(ck, event, r)); break;
         case SG_READS:
             SG_TRY(check_read(ck, event, i));
+            if (e->onto && r->role == SG_ROLE_ADDEND) SG_TRY(check_onto(ck, event, i));
             if (c.shape != NULL) take(ck, &c, r);
             break;
         case SG_WRITES: SG_TRY(put(ck, &c, i)); break;

@@ -48,7 +48,7 @@ typedef struct sg_event {
     int32_t visit; /* -1: of a step without visits */
     int32_t patch; /* of the visit, in the rank's list */
     int16_t rank;
-    bool waits, final, norm;
+    bool waits, final, norm, onto;
 } sg_event;
 
 /* What the checker knows of a step, beside the schedule. */

@@ -73,6 +73,8 @@ static const field fields[] = {
     MAY_REAL(visit_us, 0, 1e6),
     MAY_REAL(add_us, 0, 1e6),
     MAY_REAL(more_add_us, 1e-6, 1e6),
+    MAY_REAL(onto_us, 1e-6, 1e6),
+    MAY_REAL(onto_part, 1, 100),
     MAY_REAL(idle_part, 0, 0.95),
     MAY_REAL(mem_part, 0, 1),
     MAY_REAL(sm_gbps, 1e-6, 1e6),

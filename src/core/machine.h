@@ -103,6 +103,8 @@ typedef struct sg_machine {
     double visit_us;    /* a tile's cost that does not depend on k */
     double add_us;      /* the same of a tile's first addend, beside that ... */
     double more_add_us; /* ... and of each further one; 0: add_us */
+    double onto_us;     /* the same of an addend that who stores the tile adds; 0: add_us */
+    double onto_part;   /* of the link's time for such a tile, times its bytes; 0: 1 */
     double idle_part; /* part of its time that a tile takes less where all other SMs stand still */
     double mem_part;  /* part of what its operands and result take at mem_gbps that a product does
                           not hide */

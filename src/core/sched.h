@@ -65,6 +65,7 @@ typedef struct sg_buf {
     uint8_t tagged; /* in REST: a backend may keep it at rest, all ones, between runs, so that who
                      * reads a word sees that it has come (sg_sched_tagged_fault) */
     uint8_t reach;  /* sealed, user buffers: 1 if this rank stores into a peer's */
+    uint8_t summed; /* C alone: see sg_sched_sums_in_c */
     char name[13];  /* for people: "gathered", "inbox" */
     int64_t rows, cols;
     int64_t offset; /* sealed: bytes from the arena's start; the same on all ranks if alike there */
@@ -229,6 +230,15 @@ void sg_sched_wait(sg_sched *s, sg_wait wait);
 void sg_sched_add(sg_sched *s, sg_area area, const sg_wait *wait); /* WAIT may be NULL */
 void sg_sched_to(sg_sched *s, sg_area area);
 void sg_sched_raise(sg_sched *s, int at, enum sg_per per, int32_t flag0);
+
+/* Says, alike on all ranks, that sums are made in C: ranks store there, at home and at peers, what
+ * others add theirs to.  A patch whose one addend is of the own C, and stored there again, does so
+ * at all its stores: each holds the same by then, and a backend may add it there instead of storing
+ * the sum (sg_patch.onto).  Nothing but launches touches C then. */
+static inline void sg_sched_sums_in_c(sg_sched *s)
+{
+    s->buf[SG_C].summed = 1;
+}
 
 /* One flag of BY. */
 sg_wait sg_wait_one(int by, int32_t flag);

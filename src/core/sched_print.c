@@ -68,6 +68,7 @@ static void print_launch(const sg_sched *s, const sg_launch *launch, sg_text *t)
         for (int32_t w = 0; w < p->waits; w++) print_wait(&s->wait[p->wait0 + w], t);
         print_adds(s, p->add0, p->adds, t);
         if (p->own_rounded && p->adds > 0) sg_text_add(t, " rounded");
+        if (p->onto) sg_text_add(t, " onto");
         if (p->final) sg_text_add(t, " final");
         print_tos(s, p->to0, p->tos, t);
         print_raises(s, p->raise0, p->raises, t);

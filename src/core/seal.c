@@ -529,6 +529,16 @@ static void see_adds(sealing *seal, int32_t add0, int32_t adds)
     for (int32_t i = add0; i < add0 + adds; i++) see_area(seal, &seal->s->add[i].area);
 }
 
+/* Is what P adds where it stores? */
+static bool adds_onto(const sg_sched *s, const sg_patch *p)
+{
+    if (!s->buf[SG_C].summed || p->adds != 1) return false;
+    const sg_area *const from = &s->add[p->add0].area, *to = &s->to[p->to0];
+    while (to < &s->to[p->to0 + p->tos] && to->rank != s->rank) to++;
+    return to < &s->to[p->to0 + p->tos] && from->buf == SG_C && to->buf == SG_C &&
+           to->row0 == from->row0 && to->col0 == from->col0;
+}
+
 static shingle_status seal_step(sg_sched *s, int32_t index)
 {
     sg_step *const step = &s->step[index];
@@ -537,7 +547,8 @@ static shingle_status seal_step(sg_sched *s, int32_t index)
         sg_launch *const l = &step->u.launch;
         l->visits = 0;
         for (int32_t i = l->patch0; i < l->patch0 + l->patches; i++) {
-            const sg_patch *const p = &s->patch[i];
+            sg_patch *const p = &s->patch[i];
+            p->onto = adds_onto(s, p);
             if (p->k0 < p->k1) see_area(&seal, &p->a);
             if (p->k0 < p->k1) see_area(&seal, &p->b);
             see_adds(&seal, p->add0, p->adds);

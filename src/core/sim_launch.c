@@ -117,12 +117,19 @@ static bool adds_tags(const sg_sched *s, const sg_patch *p)
     return p->adds > 0 && s->buf[s->add[p->add0].area.buf].tagged;
 }
 
+/* Is what P adds added where it lies, by who stores the tile? */
+static bool adds_onto(const sg_machine *machine, const sg_patch *p)
+{
+    return p->onto && machine->onto_us > 0;
+}
+
 /* What the addends of a visit cost beside their bytes: under a product those behind the first have
  * come by the time that it has, and sums in f32 take twice as long. */
 static double adding_us(const sg_machine *machine, const sg_sched *s, const sg_patch *p)
 {
     const bool more = p->k0 < p->k1 && machine->more_add_us > 0;
     double us = 0;
+    if (adds_onto(machine, p)) return machine->onto_us;
     for (int32_t i = 0; i < p->adds && !adds_tags(s, p); i++) {
         const int64_t bytes = sg_sched_element_bytes(s, s->add[p->add0 + i].area.buf);
         const double each = more && i > 0 ? machine->more_add_us : machine->add_us;
@@ -145,11 +152,11 @@ static double late_part(const sg_machine *machine, const sg_sched *s, const sg_l
 }
 
 /* Do blocks of L multiply another tile while one of P waits for its addends?  They have two under
- * way, in turn. */
+ * way, in turn; or it is who stores that waits. */
 static bool waits_in_turn(const sg_machine *machine, const sg_sched *s, const sg_launch *l,
                           const sg_patch *p, double us)
 {
-    return p->adds > 0 && late_part(machine, s, l, p, us) < 1;
+    return adds_onto(machine, p) || (p->adds > 0 && late_part(machine, s, l, p, us) < 1);
 }
 
 /* Tiles of a launch that are multiplied. */

@@ -148,11 +148,12 @@ bool sg_sim_is_tagged(const sg_sim *m, const sg_sched *s, const sg_launch *l)
     return m->machine->pool == 0 && sg_sched_is_tagged(s, l);
 }
 
-/* Of all that a patch stores there.  Of tagged data what a place has beside its tile is not
- * sent. */
+/* Of all that a patch stores there, as the link takes it.  Of tagged data what a place has beside
+ * its tile is not sent. */
 static double sent_bytes(const sg_sim *m, const sg_sched *s, const sg_patch *p, const sg_area *to)
 {
-    if (!goes_tagged(m, s, to)) return sg_sim_area_bytes(s, to);
+    const double part = p->onto && m->machine->onto_part > 0 ? m->machine->onto_part : 1;
+    if (!goes_tagged(m, s, to)) return part * sg_sim_area_bytes(s, to);
     return (double)p->rows * p->cols * sg_sched_element_bytes(s, to->buf);
 }
 

@@ -82,6 +82,7 @@ typedef struct sg_patch {
     uint8_t final;        /* values are complete: bias and activation are applied */
     uint8_t own_rounded;  /* the own product is rounded to the type before addends join it */
     uint16_t own_at;      /* the own product is added after this many addends */
+    uint8_t onto;         /* sealed: its one addend is what lies wherever it stores */
     int32_t tile_n;       /* columns of its tiles, fewer than the launch's have; 0: as many */
     int32_t tile0, tiles; /* the range of the raster that is visited; tiles 0: all */
     sg_area a, b;         /* read: rows x (k1 - k0) and cols x (k1 - k0) */

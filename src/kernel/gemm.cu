@@ -76,7 +76,7 @@ static bool serves(const sg_kernel_gemm *g, const sg_instance *k, const needs *n
     if (k->type != g->param.program.type || k->bm != g->param.tile_m || k->bn != g->param.tile_n ||
         k->narrow != g->param.narrow)
         return false;
-    if (k->fold != fold) return false;
+    if (k->fold != fold || (n->onto && !k->onto)) return false;
     if (n->col_step < (k->piece_cols <= 64 ? k->piece_cols : ANY_COL)) return false;
     if (n->odd_rows % instance_line(k->piece_cols) != 0) return false;
     if (g->want_cluster > 0 && cluster != g->want_cluster) return false;
@@ -149,6 +149,7 @@ static const char *aim_fast(sg_kernel_gemm *g, const needs *n)
     count_tiles(g, k, &tiles, &units);
     const int cluster = k->cm * k->cn;
     g->param.tiled = n->places;
+    g->param.onto = n->onto;
     g->param.parts = n->parts > 0 ? n->parts : 0;
     g->param.part_place = n->part_place;
     g->param.split = g->want_split > 1 ? g->want_split : 1;
@@ -178,6 +179,13 @@ static const char *aim_fast(sg_kernel_gemm *g, const needs *n)
         return "the GPU refuses the kernel's shared memory";
     g->instance = best;
     return nullptr;
+}
+
+/* ONTO: who stores may add. */
+static const char *aim_by(sg_kernel_gemm *g, bool onto, needs *n)
+{
+    const char *why = read_needs(g, onto, n);
+    return why != nullptr ? why : aim_fast(g, n);
 }
 
 static const void *slow_kernel(const sg_kernel_gemm *g)
@@ -307,8 +315,9 @@ const char *sg_kernel_gemm_aim(sg_kernel_gemm *gemm)
     gemm->param.epilogue = program->bias != nullptr || program->act != SG_KERNEL_NONE;
     if (needs n; !aim_again(gemm)) {
         if (gemm->param.patches > 0) gemm->param.first = gemm->lists->patch[gemm->param.patch0];
-        gemm->slow = read_needs(gemm, &n);
-        if (gemm->slow == nullptr) gemm->slow = aim_fast(gemm, &n);
+        gemm->slow = aim_by(gemm, true, &n);
+        /* Some tiles have no kernel but those whose math adds. */
+        if (gemm->slow != nullptr && n.onto) gemm->slow = aim_by(gemm, false, &n);
         if (gemm->slow != nullptr) why = n.never != nullptr ? n.never : aim_slow(gemm, n.tagged);
     }
     gemm->param.early = gemm->early;

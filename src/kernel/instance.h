@@ -21,6 +21,7 @@ typedef struct sg_instance {
     int groups, turns; /* math warpgroups; 2: they have a tile each, in turn */
     int cm, cn;        /* tiles of a cluster */
     Fold fold;
+    int onto;       /* it adds what is added where it is stored */
     int piece_cols; /* columns of a stored piece */
     int threads, smem;
     const void *function;

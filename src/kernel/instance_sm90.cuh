@@ -5,19 +5,9 @@
 
 template <class S> static sg_instance instance_of(int type)
 {
-    const sg_instance i = {type,
-                           S::BM,
-                           S::BN,
-                           S::NARROW,
-                           S::WGS,
-                           S::TURNS,
-                           S::CM,
-                           S::CN,
-                           S::FOLD,
-                           S::W,
-                           S::THREADS,
-                           S::SMEM,
-                           (const void *)gemm_sm90<S>};
+    const sg_instance i = {
+        type,  S::BM,   S::BN,   S::NARROW, S::WGS,     S::TURNS, S::CM,
+        S::CN, S::FOLD, S::ONTO, S::W,      S::THREADS, S::SMEM,  (const void *)gemm_sm90<S>};
     return i;
 }
 

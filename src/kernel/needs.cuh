@@ -18,6 +18,7 @@ typedef struct needs {
     int a_rows, tile_rows; /* the most of a place that is read as A, and of a patch */
     int odd_rows;          /* of patches that end inside a matrix and a piece: all their bits */
     int col_step;          /* columns at which stores may end inside a matrix, or ANY_COL */
+    bool onto;             /* what is added is added where it is stored */
     bool adds, waits, per_tile; /* per_tile: a visit is a tile, whatever the cluster */
     bool late;   /* an own product that is not rounded is added behind two addends, or one beside
                * many */
@@ -103,6 +104,20 @@ static bool own_is_late(const sg_patch *p)
     return p->k0 >= p->k1 || (p->own_at > 1 && !p->own_rounded);
 }
 
+/* May all that the launch adds be added by who stores it, who then counts its tiles where a loader
+ * would count what it waits for? */
+static bool adds_onto(const sg_kernel_gemm *g)
+{
+    bool all = !g->param.epilogue, any = false;
+    for (int i = 0; i < g->param.patches; ++i) {
+        const sg_patch *p = &g->lists->patch[g->param.patch0 + i];
+        all &= p->waits == 0 && (p->adds == 0 || (p->onto && p->k0 < p->k1));
+        any |= p->adds > 0;
+        for (int j = 0; j < p->tos; ++j) all &= !g->lists->to[p->to0 + j].tiled;
+    }
+    return all && any;
+}
+
 /* Reads the patches of a launch; the reason is why no fast kernel can serve them. */
 static const char *read_patch(const sg_kernel_gemm *g, const sg_patch *p, needs *n)
 {
@@ -116,7 +131,7 @@ static const char *read_patch(const sg_kernel_gemm *g, const sg_patch *p, needs 
     if (p->tile_n > 0 && p->tile_n != g->param.narrow) return "tiles have three widths";
     for (int i = 0; i < p->waits; ++i)
         n->per_tile |= g->lists->wait[p->wait0 + i].per == SG_PER_TILE;
-    for (int i = 0; i < p->adds; ++i) {
+    for (int i = 0; i < p->adds && !n->onto; ++i) {
         const sg_addend *add = &g->lists->add[p->add0 + i];
         if (!place[add->area.buf].wide) n->use[add->area.buf] |= USE_PIECE;
         n->adds = true;
@@ -260,7 +275,8 @@ static const char *tagged_fault(const sg_kernel_gemm *g, bool owners)
     return owners ? to_owners_fault(g) : one_hop_fault(g);
 }
 
-static const char *read_needs(const sg_kernel_gemm *g, needs *n)
+/* ONTO: who stores may add, see adds_onto(). */
+static const char *read_needs(const sg_kernel_gemm *g, bool onto, needs *n)
 {
     memset(n, 0, sizeof *n);
     n->col_step = ANY_COL;
@@ -277,6 +293,7 @@ static const char *read_needs(const sg_kernel_gemm *g, needs *n)
     if (g->arch != 90) return "the GPU is no Hopper";
     if (g->param.program.type == SG_KERNEL_F32) return "f32 has no matrix instructions";
     n->per_tile = n->tagged;
+    n->onto = onto && adds_onto(g);
     for (int i = 0; i < (n->owners ? g->param.products : 1) && n->tagged; ++i) {
         const char *why = read_operands(g, first + i, n);
         if (why != nullptr) return why;

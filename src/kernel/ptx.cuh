@@ -164,13 +164,20 @@ DEV void tma_load_multicast(uint32_t to, const CUtensorMap *map, int x, int y, i
         : "memory");
 }
 
-DEV void tma_store(const CUtensorMap *map, int x, int y, int z, uint32_t from)
+/* ONTO: what lies there becomes its sum with what is at FROM, both of the map's type, rounded
+ * once. */
+DEV void tma_store(const CUtensorMap *map, int x, int y, int z, uint32_t from, bool onto)
 {
-    asm volatile(
-        "cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%1, %2, %3}], [%4];" ::"l"(
-            map),
-        "r"(x), "r"(y), "r"(z), "r"(from)
-        : "memory");
+    if (onto)
+        asm volatile("cp.reduce.async.bulk.tensor.3d.global.shared::cta.add.tile.bulk_group "
+                     "[%0, {%1, %2, %3}], [%4];" ::"l"(map),
+                     "r"(x), "r"(y), "r"(z), "r"(from)
+                     : "memory");
+    else
+        asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group "
+                     "[%0, {%1, %2, %3}], [%4];" ::"l"(map),
+                     "r"(x), "r"(y), "r"(z), "r"(from)
+                     : "memory");
 }
 
 /* The same for BYTES side by side, without a map: a multiple of 16, as both addresses are. */

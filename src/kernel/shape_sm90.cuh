@@ -50,6 +50,9 @@ struct Shape {
      * under its products. */
     static constexpr bool TAGS = FOLD == FOLD_TAGGED || FOLD == FOLD_HOPS;
     static constexpr bool GATHERS = FOLD == FOLD_GATHER;
+    /* Storers may add onto what lies there; two shapes have no register left for it. */
+    static constexpr bool ONTO =
+        FOLD == FOLD_NONE && NARROW == 0 && BM <= 128 && !(TURNS > 1 && CL > 1 && BN > 128);
     static constexpr bool PUSHES = !TAGS && !GATHERS && FOLD != FOLD_SLICES; /* storers may carry */
     static constexpr bool HOLDS =
         TURNS == 1 && !TAGS && !GATHERS && MI * BN / 2 + MI * BN / 4 <= 192;
@@ -110,7 +113,7 @@ template <class S> struct Smem {
 /* What a storer has looked up of a tile, AIMED areas at most, see aim_at(): words of it, and of an
  * area, of which the map's address has two. */
 constexpr int AIMED = 4;
-enum { AIM_BAND, AIM_COL, AIM_ROWS, AIM_COLS, AIM_AREAS, AIM_FIRST };
+enum { AIM_BAND, AIM_COL, AIM_ROWS, AIM_COLS, AIM_AREAS, AIM_ONTO, AIM_STEPS, AIM_FIRST };
 enum { AIM_X, AIM_Y, AIM_Z, AIM_MAP, AIM_EACH = AIM_MAP + 2 };
 enum { AIM_WORDS = AIM_FIRST + AIMED * AIM_EACH };
 constexpr int WORDS = 16, PACES = 4, RAISED_BYTES = 16 * RAISES;

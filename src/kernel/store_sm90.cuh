@@ -32,11 +32,19 @@ struct Target {
     int over; /* the first column of its tile in the patch */
 };
 
+/* Is a tile of P added onto what lies where it is stored?  If so, nobody else adds in this launch:
+ * see adds_onto() in needs.cuh. */
+template <class S> DEV bool goes_onto(const Param &P, const sg_patch &p)
+{
+    return S::ONTO && P.onto && p.adds > 0;
+}
+
 /* Stores the piece at FROM, whose upper left corner is (ROW, COL) of the tile, to all areas. */
 template <class S>
 DEV void store_piece(const Param &P, const Smem<S> &smem, int *half, const Target &v, int row,
                      int col, uint32_t from, int wg)
 {
+    const bool onto = goes_onto<S>(P, v.p);
     const int down = v.tile.band * S::BM + row, over = v.over + col;
     const int left = v.p.rows - down;
     for (int i = 0; i < v.p.tos; ++i) {
@@ -44,18 +52,18 @@ DEV void store_piece(const Param &P, const Smem<S> &smem, int *half, const Targe
         const int place = area.buf, z = half_of(P, place, half);
         if (area.tiled) {
             tma_store(map_of(P, place, MAP_PIECE), area.col0 + col,
-                      area.row0 + v.index * S::BM + row, z, from);
+                      area.row0 + v.index * S::BM + row, z, from, false);
             continue;
         }
         if (left <= 0 || over >= v.p.cols || col >= width_of<S>(v.p)) continue;
         if (area.leave && !storer_may(P, smem, area.rank)) continue;
         const int x = area.col0 + over, y = area.row0 + down;
         if (left >= 64 || area.row0 + v.p.rows == P.program.place[place].rows) {
-            tma_store(storer_map(P, smem, area, MAP_PIECE, wg), x, y, z, from);
+            tma_store(storer_map(P, smem, area, MAP_PIECE, wg), x, y, z, from, onto);
         } else { /* other rows follow in this matrix */
             const CUtensorMap *map = storer_map(P, smem, area, MAP_ROW, wg);
             for (int r = 0; r < left; r += S::LINE)
-                tma_store(map, x, y + r, z, from + r * S::W * 2);
+                tma_store(map, x, y + r, z, from + r * S::W * 2, onto);
         }
     }
 }
@@ -99,6 +107,7 @@ DEV void aim_at(const Param &P, const Smem<S> &smem, uint32_t aim, int *half, co
     const int cols = v.p.cols - v.over;
     shared_store(aim + 4 * AIM_COLS, S::NARROW > 0 ? sg_walk_min(cols, width_of<S>(v.p)) : cols);
     shared_store(aim + 4 * AIM_AREAS, areas);
+    if (S::ONTO) shared_store(aim + 4 * AIM_ONTO, goes_onto<S>(P, v.p));
 }
 
 DEV Tile aimed_tile(uint32_t aim)
@@ -107,8 +116,9 @@ DEV Tile aimed_tile(uint32_t aim)
 }
 
 /* The piece at FROM of a tile that aim_at() has looked up, to AREAS areas. */
-DEV void store_aimed(uint32_t aim, int areas, int row, int col, uint32_t from)
+template <class S> DEV void store_aimed(uint32_t aim, int areas, int row, int col, uint32_t from)
 {
+    const bool onto = S::ONTO && shared_load(aim + 4 * AIM_ONTO);
     if (row >= (int)shared_load(aim + 4 * AIM_ROWS) || col >= (int)shared_load(aim + 4 * AIM_COLS))
         return;
     aim += 4 * AIM_FIRST;
@@ -116,7 +126,7 @@ DEV void store_aimed(uint32_t aim, int areas, int row, int col, uint32_t from)
         const uint64_t map =
             shared_load(aim + 4 * AIM_MAP) | (uint64_t)shared_load(aim + 4 * AIM_MAP + 4) << 32;
         tma_store((const CUtensorMap *)(uintptr_t)map, shared_load(aim + 4 * AIM_X) + col,
-                  shared_load(aim + 4 * AIM_Y) + row, shared_load(aim + 4 * AIM_Z), from);
+                  shared_load(aim + 4 * AIM_Y) + row, shared_load(aim + 4 * AIM_Z), from, onto);
     }
 }
 
@@ -256,7 +266,7 @@ template <class S> struct Storer {
     int wg;             /* the math warpgroup whose pieces it stores */
     int behind;         /* pieces issued whose slots are not given back yet, at most SLOTS - 1 */
     int half;           /* of places, see half_of() */
-    uint32_t steps;     /* of the watcher's, for addends: up to the visit at hand */
+    uint32_t steps;     /* of the watcher's, of addends: up to the visit at hand */
     Ring<S::SLOTS> ring;
 };
 
@@ -321,6 +331,11 @@ DEV void storer_send(const Param &P, const Smem<S> &smem, Storer<S> &self, const
     else if (adds > 0)
         progress_wait(P, smem, smem.watched, self.steps, ROLE_STORER);
     if (S::SLOT_ADDS) self.steps += S::TURNS;
+    if (S::ONTO && P.onto) { /* no register counts here */
+        const uint32_t steps = shared_load(aim + 4 * AIM_STEPS) + S::TURNS;
+        shared_store(aim + 4 * AIM_STEPS, steps);
+        progress_wait(P, smem, smem.watched, steps, ROLE_STORER);
+    }
     /* Math has stored these sums itself, and tells so.  Partner: part_leave(). */
     const bool stay = S::FOLD == FOLD_PARTS && P.program.to[v.p.to0].buf == P.part_place;
     const int pieces = stay ? 1 : S::CHUNKS;
@@ -345,7 +360,7 @@ DEV void storer_send(const Param &P, const Smem<S> &smem, Storer<S> &self, const
                 store_piece(P, smem, &self.half, Target{v.p, v.index, aimed_tile(aim), v.over}, row,
                             col, from, wg);
             else
-                store_aimed(aim, areas, row, col, from);
+                store_aimed<S>(aim, areas, row, col, from);
         }
         if (!last || piece + 1 == pieces) bulk_commit(); /* nobody waits for one of the last */
         storer_pass_on(smem, self);
@@ -397,6 +412,7 @@ template <class S> DEV void storer(const Param &P, const Smem<S> &smem, int im, 
         /* Pairs with stage_piece() of math, which has waited for its first slots. */
         for (int i = 0; i < S::SLOTS; ++i) mbar_arrive(smem.slot_empty + 8 * (wg * S::SLOTS + i));
     }
+    shared_store(aim + 4 * AIM_STEPS, wg / S::PARTS + 1 - S::TURNS);
     if (S::TURNS > 1) pace_begin(smem.pace + 4 * PACE_WORDS * wg);
     for (; unit < P.units; unit += S::TURNS * stride) {
         int in_pass;

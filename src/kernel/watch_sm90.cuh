@@ -209,8 +209,10 @@ template <class S> DEV void watcher(const Param &P, const Smem<S> &smem, int im,
             continue;
         }
         next += stride_of<S>(P);
-        const bool adds = S::ADDS && p.adds;
-        if (p.waits == 0 && !adds && !S::SLOT_ADDS) continue;
+        /* Storers count units, and the loader waits for nothing. */
+        const bool counts = S::SLOT_ADDS || (S::ONTO && P.onto);
+        const bool adds = (S::ADDS || counts) && p.adds;
+        if (p.waits == 0 && !adds && !counts) continue;
         const Tile t = tile_at<S>(p, unit - cursor.base, im, in);
         const int tile = tile_number(p, t, S::BN), row = t.band * S::BM;
         if (p.waits > 0 && watcher_again(w, p, cursor.patch, row, tile))
@@ -219,8 +221,7 @@ template <class S> DEV void watcher(const Param &P, const Smem<S> &smem, int im,
             watcher_slabs(w, p, row, tile, unit);
         watcher_tell(w);
         if (adds && t.live) watcher_addends(w, p, row, tile, unit);
-        w.steps +=
-            S::SLOT_ADDS ? 1 : adds; /* storers count units, and the loader waits for nothing */
+        w.steps += counts ? 1 : adds;
         watcher_tell(w);
         stamp(smem.stamp, STAMP_WATCHER, STAMP_FLAG, cursor.patch);
     }

@@ -4,6 +4,7 @@
 SG_STRATEGY(serial)
 SG_STRATEGY(sliced)
 SG_STRATEGY(fused_in)
+SG_STRATEGY(fused_add)
 SG_STRATEGY(fused_out)
 SG_STRATEGY(direct)
 SG_STRATEGY(ring)

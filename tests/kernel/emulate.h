@@ -68,7 +68,7 @@ void emu_bar_arrive(int block_in_cluster, uint32_t bar, int64_t bytes);
 bool emu_bar_done(uint32_t bar, uint32_t parity);
 void emu_load(uint32_t to, const CUtensorMap *map, int x, int y, int z, uint32_t bar,
               unsigned blocks);
-void emu_store(const CUtensorMap *map, int x, int y, int z, uint32_t from);
+void emu_store(const CUtensorMap *map, int x, int y, int z, uint32_t from, bool onto);
 void emu_bulk_load(uint32_t to, const void *from, uint32_t bytes, uint32_t bar);
 void emu_bulk_store(void *to, uint32_t from, uint32_t bytes);
 void emu_map_changed(CUtensorMap *map, const void *address,
@@ -279,9 +279,9 @@ static inline void tma_load_multicast(uint32_t to, const CUtensorMap *map, int x
 {
     emu_load(to, map, x, y, z, bar, blocks);
 }
-static inline void tma_store(const CUtensorMap *map, int x, int y, int z, uint32_t from)
+static inline void tma_store(const CUtensorMap *map, int x, int y, int z, uint32_t from, bool onto)
 {
-    emu_store(map, x, y, z, from);
+    emu_store(map, x, y, z, from, onto);
 }
 static inline void bulk_load(uint32_t to, const void *from, uint32_t bytes, uint32_t bar)
 {

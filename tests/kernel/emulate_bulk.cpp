@@ -157,8 +157,20 @@ void emu_load(uint32_t to, const CUtensorMap *map, int x, int y, int z, uint32_t
               unsigned targets)
 {
     asked();
-    loads.push_back(bulk_op{
-        tensor_of(map), nullptr, x, y, z, to, bar, 0, now->run, now->block, targets, {}, false});
+    loads.push_back(bulk_op{tensor_of(map),
+                            nullptr,
+                            x,
+                            y,
+                            z,
+                            to,
+                            bar,
+                            0,
+                            now->run,
+                            now->block,
+                            targets,
+                            {},
+                            false,
+                            false});
     if (to % 128 != 0) stop("a bulk load to an address not aligned to 128");
     if (loads.back().map.base == nullptr) stop("a bulk load by a map that was never made");
 }
@@ -168,8 +180,8 @@ static bulk_op plain(const void *memory, uint32_t at, uint32_t bytes, uint32_t b
     asked();
     if (((uintptr_t)memory | at | bytes) % 16 != 0 || bytes == 0)
         stop("a bulk copy of odd bytes or none");
-    return bulk_op{{},    (uint8_t *)memory, 0,          0, 0,  at,   bar,
-                   bytes, now->run,          now->block, 0, {}, false};
+    return bulk_op{{},    (uint8_t *)memory, 0,          0, 0,  at,    bar,
+                   bytes, now->run,          now->block, 0, {}, false, false};
 }
 
 void emu_bulk_load(uint32_t to, const void *from, uint32_t bytes, uint32_t bar)
@@ -216,11 +228,11 @@ void land(const bulk_op &op)
     }
 }
 
-void emu_store(const CUtensorMap *map, int x, int y, int z, uint32_t from)
+void emu_store(const CUtensorMap *map, int x, int y, int z, uint32_t from, bool onto)
 {
     asked();
-    now->open.push_back(
-        bulk_op{tensor_of(map), nullptr, x, y, z, from, 0, 0, now->run, now->block, 0, {}, false});
+    now->open.push_back(bulk_op{
+        tensor_of(map), nullptr, x, y, z, from, 0, 0, now->run, now->block, 0, {}, false, onto});
     if (from % 128 != 0) stop("a bulk store from an address not aligned to 128");
     if (now->open.back().map.base == nullptr) stop("a bulk store by a map that was never made");
 }
@@ -250,6 +262,14 @@ static void store_read(bulk_op *op)
             op->data[row * t->box[0] * t->element + byte] = shared[swizzled(t, op->at, row, byte)];
 }
 
+template <class T> static void add_to(uint8_t *to, const uint8_t *from)
+{
+    T sum, more;
+    memcpy(&sum, to, sizeof sum), memcpy(&more, from, sizeof more);
+    sum = T((float)sum + (float)more);
+    memcpy(to, &sum, sizeof sum);
+}
+
 static void store_write(const bulk_op *op)
 {
     const tensor *const t = &op->map;
@@ -260,8 +280,12 @@ static void store_write(const bulk_op *op)
     for (uint32_t row = 0; row < t->box[1]; ++row)
         for (uint32_t col = 0; col < t->box[0]; ++col) {
             uint8_t *to = global_of(t, op->x + (int64_t)col, op->y + (int64_t)row, op->z);
-            if (to != nullptr)
-                memcpy(to, &op->data[(row * t->box[0] + col) * t->element], t->element);
+            const uint8_t *const from = &op->data[(row * t->box[0] + col) * t->element];
+            if (to == nullptr) continue;
+            if (op->onto)
+                t->f16 ? add_to<__half>(to, from) : add_to<__nv_bfloat16>(to, from);
+            else
+                memcpy(to, from, t->element);
         }
 }
 
@@ -280,7 +304,7 @@ void emu_store_wait(int groups, bool read_only)
 
 /* ---- The runtime ----------------------------------------------------------------------------- */
 
-static CUresult encode(CUtensorMap *map, CUtensorMapDataType, cuuint32_t rank, void *base,
+static CUresult encode(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *base,
                        const cuuint64_t *size, const cuuint64_t *stride, const cuuint32_t *box,
                        const cuuint32_t *, CUtensorMapInterleave, CUtensorMapSwizzle swizzle,
                        CUtensorMapL2promotion, CUtensorMapFloatOOBfill)
@@ -297,6 +321,7 @@ static CUresult encode(CUtensorMap *map, CUtensorMapDataType, cuuint32_t rank, v
     t.stride[0] = stride[0];
     t.stride[1] = stride[1];
     t.element = 2;
+    t.f16 = type == CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
     t.swizzle = swizzle == CU_TENSOR_MAP_SWIZZLE_128B  ? 128
                 : swizzle == CU_TENSOR_MAP_SWIZZLE_64B ? 64
                 : swizzle == CU_TENSOR_MAP_SWIZZLE_32B ? 32

@@ -27,6 +27,7 @@ struct tensor { /* inside a CUtensorMap */
     uint8_t *base;
     uint64_t size[3], stride[2];
     uint32_t box[3], swizzle, element;
+    bool f16; /* of elements; otherwise bf16 */
 };
 
 struct launch;
@@ -41,6 +42,7 @@ struct bulk_op {
     unsigned blocks; /* of the cluster that a load goes to */
     std::vector<uint8_t> data;
     bool read;
+    bool onto; /* a store that adds */
 };
 
 struct meeting {

@@ -121,7 +121,10 @@ shingle_status sg_cuda_aim_launch(sg_cuda_rank *rank, const sg_run *run, int32_t
     const sg_cuda_plan *const plan = run->bound->backend;
     sg_kernel_gemm *const gemm = plan->step[index].gemm;
     const char *const slow = gemm->slow;
-    sg_cuda_aim(&gemm->param.program, run);
+    sg_kernel_program *const program = &gemm->param.program;
+    sg_cuda_aim(program, run);
+    if (run->bound->sched.buf[SG_C].summed && rank->said == NULL) /* peers store there, too */
+        program->place[plan->place_of[SG_C][rank->rank]] = program->place[plan->landed];
     gemm->param.pushes = gemm->param.push != NULL ? plan->pushes : 0;
     gemm->param.takes = gemm->param.push != NULL ? plan->takes : 0;
     const char *const why = sg_kernel_gemm_aim(gemm);

@@ -3,8 +3,9 @@
  * Peers store into C itself where a run may tell them its address (turn.c).  Otherwise what they
  * store goes to the rank's landing, which every rank knows from bind on, and from there to C at the
  * end of the run; where ranks own columns, all but the own ones.  Rows of C that this rank passes
- * on after they came from a peer are then read from the landing, too.  One landing is enough: peers
- * store there after this rank's hello only, which comes behind the end of its run before. */
+ * on after they came from a peer are then read from the landing, too.  Where sums are made in C,
+ * the landing stands for all of it until then.  One landing is enough: peers store there after this
+ * rank's hello only, which comes behind the end of its run before. */
 #include <stdlib.h>
 
 #include "backend/cuda/cuda.h"
@@ -70,6 +71,7 @@ static bool are_of_peers(const sg_problem *p, int rank, int64_t row0, int64_t ro
 typedef struct division {
     enum {
         BY_ROWS,    /* each rank stores what it makes */
+        TOGETHER,   /* ranks store onto what others have stored */
         BY_COLUMNS, /* each rank makes some columns of all rows, maybe none, and stores them */
         ALONE       /* the rank stores all of it: what peers make comes by its workspace */
     } how;
@@ -85,6 +87,7 @@ static division division_of(const sg_bound *bound)
     bool stores = false;
     bool stores_for_peers = false;
     division d = {.how = BY_ROWS, .lo = p->n};
+    if (s->buf[SG_C].summed) return (division){.how = TOGETHER, .lo = p->n};
     for (int32_t i = 0; i < s->tos; i++) {
         const sg_area *const to = &s->to[i];
         if (to->buf != SG_C || to->rank != rank) continue;
@@ -108,6 +111,7 @@ bool sg_cuda_is_reached(const sg_bound *bound)
     const sg_sched *const s = &bound->sched;
     const sg_out out = sg_problem_out(&bound->problem);
     const bool is_of_several = out == SG_OUT_ALL || out == SG_OUT_EXCHANGE;
+    if (s->buf[SG_C].summed) return true;
     if (!s->peers || !is_of_several) return s->buf[SG_C].reach;
     return division_of(bound).how != ALONE;
 }
@@ -117,6 +121,7 @@ bool sg_cuda_is_landed(const sg_cuda_plan *plan, const sg_area *area)
     const int rank = plan->bound->work->rank;
     if (area->buf != SG_C || area->rank != rank || plan->landed < 0) return false;
     const division d = division_of(plan->bound);
+    if (d.how == TOGETHER) return false; /* C is the landing, for this rank as for others */
     if (d.how == BY_COLUMNS) return area->col0 < d.lo || area->col0 + area->cols > d.hi;
     return are_of_peers(&plan->bound->problem, rank, area->row0, area->rows);
 }
@@ -150,6 +155,10 @@ shingle_status sg_cuda_make_home(sg_cuda_rank *rank, sg_cuda_plan *plan)
     plan->away = calloc(room, sizeof *plan->away);
     if (plan->away == NULL)
         return sg_fail(SHINGLE_ENOMEM, "no memory to bind %s", plan->bound->text);
+    if (d.how == TOGETHER) {
+        add_away(plan, 0, plan->bound->sched.buf[SG_C].rows);
+        return SHINGLE_OK;
+    }
     for (int32_t i = 0; i < p->segment_count && all; i++)
         if (columns || p->segments[i].owner != rank->rank)
             add_away(plan, p->segments[i].row0, p->segments[i].rows);
