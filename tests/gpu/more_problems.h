@@ -10,7 +10,7 @@ static const char *const ops[] = {"ag_gemm", "gemm_rs", "gemm_ar", "a2a_gemm", "
 enum { OPS = sizeof ops / sizeof ops[0] };
 
 /* What a plan of that problem may look like, besides what is predicted to be best. */
-enum { FORMS = 16 }; /* until NULL */
+enum { FORMS = 20 }; /* until NULL */
 static const char *const forms[OPS][FORMS] = {
     {"fused_in{chunks=1,slabs=1,tile_m=128,tile_n=128,push=1}",
      "fused_in{chunks=4,slabs=1,tile_m=128,tile_n=256,push=1}",
@@ -21,14 +21,19 @@ static const char *const forms[OPS][FORMS] = {
      "fused_in{chunks=1,slabs=4,tile_m=128,tile_n=128,push=1,strips=2}",
      "fused_in{chunks=2,slabs=1,tile_m=128,tile_n=256}", "ring{sub=2,vendor=1}", "ring{vendor=0}",
      "direct{vendor=1}", "dma{form=0,chunks=3}", "dma{form=1,chunks=2}", "dma{form=2,chunks=2}"},
-    {"fused_out{tile_m=128,tile_n=128}", "fused_out{tile_m=128,tile_n=256}",
+    {"fused_add{tile_m=128,tile_n=128}", "fused_add{tile_m=128,tile_n=256}",
+     "fused_add{tile_m=128,tile_n=192,strips=2}", "fused_add{subs=2,lag=1,tile_m=64,tile_n=128}",
+     "fused_out{tile_m=128,tile_n=128}", "fused_out{tile_m=128,tile_n=256}",
      "fused_out{tile_m=128,tile_n=256,splits=3}", "fused_out{tile_m=128,tile_n=128,strips=3}",
      "fused_out{tile_m=128,tile_n=256,splits=2,strips=2}", "fused_out{tile_m=128,tile_n=192}",
      "fused_out{tile_m=128,tile_n=128,once=1,strips=2}",
      "fused_out{tile_m=128,tile_n=192,once=1,strips=2}", "ring{sub=2,vendor=1}", "ring{vendor=0}",
      "direct{vendor=1}", "dma{form=0,chunks=3}", "dma{form=1,chunks=2}", "dma{form=3,chunks=2}"},
-    {"fused_out{tile_m=128,tile_n=128}", "fused_out{tile_m=128,tile_n=256,once=1}",
-     "fused_out{tile_m=128,tile_n=128,once=1}", "fused_out{subs=2,lag=1,tile_m=128,tile_n=128}",
+    {"fused_add{tile_m=128,tile_n=128}", "fused_add{tile_m=128,tile_n=256,strips=1}",
+     "fused_add{subs=2,lag=1,tile_m=128,tile_n=192,strips=1}",
+     "fused_add{tile_m=64,tile_n=128,strips=3}", "fused_out{tile_m=128,tile_n=128}",
+     "fused_out{tile_m=128,tile_n=256,once=1}", "fused_out{tile_m=128,tile_n=128,once=1}",
+     "fused_out{subs=2,lag=1,tile_m=128,tile_n=128}",
      "fused_out{subs=2,lag=1,tile_m=128,tile_n=256,splits=4}",
      "fused_out{tile_m=128,tile_n=128,once=1,splits=2}",
      "fused_out{tile_m=128,tile_n=256,strips=2}",
@@ -41,6 +46,26 @@ static const char *const forms[OPS][FORMS] = {
     {"fused_out{tile_m=128,tile_n=128}", "fused_out{tile_m=128,tile_n=128,strips=2}",
      "dma{form=1,chunks=2}"},
 };
+
+/* Plans that a rank does not come to. */
+static const char *const missed[][2] = {
+    {"ag_gemm", "fused_in{tile_m=128,tile_n=128,push=1}"},
+    {"ag_gemm", "fused_in{chunks=1,slabs=4,tile_m=128,tile_n=64,push=4}"},
+    {"gemm_ar", "fused_out{tile_m=128,tile_n=128}"},
+    {"gemm_rs", "fused_out{tile_m=128,tile_n=128}"},
+    {"gemm_rs", "fused_out{tile_m=64,tile_n=128,tagged=1}"},
+    {"gemm_ar", "fused_out{tile_m=64,tile_n=128,once=1,tagged=1}"},
+    {"gemm_ar", "fused_out{tile_m=64,tile_n=128,once=0,tagged=1}"},
+    {"gemm_rs", "fused_add{tile_m=128,tile_n=256}"},
+    {"gemm_ar", "fused_add{tile_m=128,tile_n=128}"},
+    {"gemm_ar", "direct"},
+    {"gemm_ar", "ring"},
+    {"gemm_ar", "ring{tile_m=128,tile_n=128}"},
+    {"gemm_rs", "dma{form=1,chunks=2}"},
+    {"gemm_rs", "serial"},
+    {"ag_gemm", "serial{windows=1}"},
+    {"gemm_rs", "serial{windows=1}"},
+    {"gemm_rs", "signal"}};
 
 /* Data that tell by themselves that they have come, in all tiles that take them: gathers, then
  * sums; the first of these are of all-reduces alone. */

@@ -47,12 +47,16 @@ static const int heights[HEIGHTS] = {512, 1000, 1537};
 
 /* Every shape of a tile, and waits and slices that nobody would propose together. */
 static const char *const forms[][16] = {
-    {"fused_out{tile_m=128,tile_n=256}", "fused_out{tile_m=128,tile_n=224}",
-     "fused_out{tile_m=128,tile_n=192}", "fused_out{tile_m=128,tile_n=160}",
-     "fused_out{tile_m=128,tile_n=128}", "fused_out{tile_m=64,tile_n=256}",
-     "fused_out{tile_m=64,tile_n=128}", "direct{chunks=3,vendor=0,tile_m=128,tile_n=160}",
+    {"fused_add{tile_m=128,tile_n=256}", "fused_add{tile_m=128,tile_n=192}",
+     "fused_add{tile_m=64,tile_n=128}", "fused_out{tile_m=128,tile_n=256}",
+     "fused_out{tile_m=128,tile_n=224}", "fused_out{tile_m=128,tile_n=192}",
+     "fused_out{tile_m=128,tile_n=160}", "fused_out{tile_m=128,tile_n=128}",
+     "fused_out{tile_m=64,tile_n=256}", "fused_out{tile_m=64,tile_n=128}",
+     "direct{chunks=3,vendor=0,tile_m=128,tile_n=160}",
      "dma{form=0,chunks=3,tile_m=128,tile_n=128}", "dma{form=3,chunks=2,tile_m=128,tile_n=128}"},
-    {"fused_out{tile_m=128,tile_n=256,once=1}", "fused_out{tile_m=128,tile_n=224,once=1}",
+    {"fused_add{tile_m=128,tile_n=256}", "fused_add{tile_m=128,tile_n=128,strips=1}",
+     "fused_add{subs=2,lag=1,tile_m=64,tile_n=256,strips=1}",
+     "fused_out{tile_m=128,tile_n=256,once=1}", "fused_out{tile_m=128,tile_n=224,once=1}",
      "fused_out{tile_m=128,tile_n=160,once=1}", "fused_out{tile_m=128,tile_n=128,once=1}",
      "fused_out{subs=3,lag=1,tile_m=128,tile_n=128}", "fused_out{tile_m=64,tile_n=128,once=1}",
      "fused_out{tile_m=64,tile_n=256}", "fused_out{tile_m=128,tile_n=160,once=0,strips=0,tagged=0}",

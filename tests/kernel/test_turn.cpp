@@ -538,6 +538,7 @@ int main(int argc, char **argv)
     try_impatient(128, 256);
     try_impatient(128, 192);
     try_patient();
+    try_all_onto();
     try_all_tagged();
     try_all_tagged_gathers();
     printf("%d passed, %d failed\n", passed, failed);

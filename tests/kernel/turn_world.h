@@ -131,6 +131,16 @@ struct tagged_gather_ask {
     bool in_place = false; /* own rows are read where they are */
 };
 
+/* Cases of turn_onto.cpp. */
+struct onto_ask {
+    int ranks, m, n, k, tm, tn, cluster, blocks, runs;
+    bool all, empty; /* all: an all-reduce; empty: rank 1 has no rows */
+    int direct;      /* bits of runs 0, 2 ..., then of others: this rank says where its C is */
+    int slow;        /* bit: this rank has another kernel */
+    int missing;     /* this rank comes after recovery alone; -1: all come at once */
+};
+
+void try_all_onto(void);
 void try_all_tagged_gathers(void);
 void try_all_tagged(void);
 void try_steps(const steps_ask &ask);

@@ -428,6 +428,44 @@ static bool coll_of_other_kind(world *w)
     return true;
 }
 
+/* Of sums that are made in C. */
+static bool is_onto(const world *w, const pick *p)
+{
+    (void)w;
+    return p->patch != NULL && p->patch->onto;
+}
+
+static bool onto_forgotten(world *w)
+{
+    pick p;
+    if (!choose(w, PATCHES, is_onto, &p)) return false;
+    p.patch->onto = 0;
+    return true;
+}
+
+/* What is added lies elsewhere. */
+static bool onto_for_others(world *w)
+{
+    pick p;
+    if (!choose(w, ADDS, NULL, &p) || p.patch == NULL || p.patch->onto) return false;
+    p.patch->onto = 1;
+    return true;
+}
+
+static bool onto_not_awaited(world *w)
+{
+    pick p;
+    if (!choose(w, ADDS, is_onto, &p)) return false;
+    p.s->add[p.index].waits = 0;
+    return true;
+}
+
+static bool onto_shifted(world *w)
+{
+    pick p;
+    return choose(w, TOS, is_onto, &p) && shift(w, &p.s->to[p.index]);
+}
+
 typedef struct mutant {
     const char *name;
     bool (*apply)(world *w);
@@ -510,6 +548,10 @@ static mutant mutants[] = {
     {.name = "links swapped", links_swapped, true},
     {.name = "sum read beside its place", sum_shifted, true},
     {.name = "sum read by another step", sum_read, true},
+    {.name = "onto what lies there, forgotten", onto_forgotten, true},
+    {.name = "onto what lies elsewhere", onto_for_others, true},
+    {.name = "onto what is not awaited", onto_not_awaited, true},
+    {.name = "onto other rows", onto_shifted, true},
     {.name = "C not added", c_not_added, true},
     {.name = "C added twice", c_added_twice, true},
     {.name = "addend of a peer", addend_of_peer, false},

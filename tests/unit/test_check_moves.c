@@ -104,6 +104,67 @@ static void collectives_read_before_sums(void **state)
     REFUSED("step 2 (coll)", "sums in place what another step reads before", "C of rank");
 }
 
+/* Both ranks' products of all rows become sums in both C: rank 0 stores there what rank 1 adds its
+ * own to. */
+enum summing { TOGETHER, APART, TOLD_EARLY, UNMARKED };
+
+/* TOGETHER: a patch of rank 0 stores at both; APART: one for each, and one flag; TOLD_EARLY: that
+ * is raised by a step before; UNMARKED: nobody says that sums are made in C. */
+static void sum_in_c(enum summing how)
+{
+    const sg_wait wait = sg_wait_tile(0, 0);
+    begin("gemm_ar:f32:2x2x3:r2");
+    for (int r = 0; r < 2 && how != UNMARKED; r++) sg_sched_sums_in_c(&sched[r]);
+    sg_sched *const s = &sched[0], *const adds = &sched[1];
+    if (how == TOLD_EARLY) {
+        sg_sched_flag(s, 0);
+        sg_sched_raise(s, 1, SG_PER_PATCH, 0);
+    }
+    launch(s);
+    for (int to = how == APART ? 0 : 1; to < 2; to++) {
+        rows_patch(s, 0, 2);
+        s->patch[s->patches - 1].final = 0;
+        if (how != APART || to == 0) sg_sched_to(s, rows_of(0, SG_C, 0, 2));
+        if (to == 1) sg_sched_to(s, rows_of(1, SG_C, 0, 2));
+        if (to == 1 && how != TOLD_EARLY) sg_sched_raise(s, 1, SG_PER_TILE, 0);
+    }
+    launch(adds);
+    rows_patch(adds, 0, 2);
+    sg_sched_add(adds, rows_of(1, SG_C, 0, 2), &wait);
+    for (int to = 0; to < 2; to++) sg_sched_to(adds, rows_of(to, SG_C, 0, 2));
+    sg_sched_raise(adds, 0, SG_PER_PATCH, 1);
+    sg_sched_flag(s, 0);
+    sg_sched_wait(s, sg_wait_one(1, 1));
+}
+
+static void sums_are_made_in_both(void **state)
+{
+    (void)state;
+    sum_in_c(TOGETHER);
+    accepted();
+    assert_true(sched[1].patch[0].onto && !sched[0].patch[0].onto);
+    sum_in_c(APART);
+    REFUSED("rank 1, step 0 (gemm)", "adds onto what it does not wait for", "C of rank 0");
+    sum_in_c(TOLD_EARLY);
+    REFUSED("rank 1, step 0 (gemm)", "reads without waiting for the writer", "C of rank 1");
+    sum_in_c(UNMARKED);
+    REFUSED("rank 1, step 0 (gemm)", "stores what rank 0, step 0 has stored", "C of rank 0");
+    sum_in_c(TOGETHER);
+    seal();
+    sched[1].add[0].waits = 0;
+    REFUSED_SEALED("rank 1, step 0 (gemm)", "reads without waiting for the writer", "C of rank 1");
+    sum_in_c(TOGETHER);
+    seal();
+    sched[1].patch[0].tos = 1; /* at the peer alone */
+    REFUSED_SEALED("rank 0, step 0 (gemm)", "stores a wrong value: C of rank 1, row 0");
+    sched[1].to[0] = sched[1].to[1]; /* at home alone */
+    REFUSED_SEALED("rank 0, step 0 (gemm)", "stores a wrong value: C of rank 0, row 0");
+    sum_in_c(TOGETHER);
+    seal();
+    sched[0].step[1].waits = 0; /* the run ends before the sums have come */
+    REFUSED_SEALED("rank 1, step 0 (gemm)", "C of rank 0", "not awaited before that rank's end");
+}
+
 /* Rows of both in windows, or in a rank's own place. */
 static void gather_in_windows(int pad)
 {
@@ -501,6 +562,7 @@ int main(void)
         cmocka_unit_test(chains_sum_in_place),
         cmocka_unit_test(sums_are_read_by_nobody_else),
         cmocka_unit_test(collectives_read_before_sums),
+        cmocka_unit_test(sums_are_made_in_both),
         cmocka_unit_test(windows_are_alike),
         cmocka_unit_test(places),
         cmocka_unit_test(places_are_filled),

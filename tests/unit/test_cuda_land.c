@@ -163,6 +163,136 @@ static void ranks_store_into_peers_alike(void **state)
     assert_true(seen >= 8);
 }
 
+/* ---- Sums of two ranks that are made in C ---------------------------------------------------- */
+
+/* Where C of a rank is: peers reach it, they do not, or its address is odd. */
+enum place { REACHED, APART, ODD };
+enum { LEAD = 32, SHIFT = 2 }; /* bytes */
+
+static bool is_told(const world *w, enum place place)
+{
+    return place == REACHED && bytes_of(w, 1, w->problem.n + w->pad) % 16 == 0;
+}
+
+/* All C begin where AT says, in memory that nobody has touched. */
+static void move_c(world *w, const enum place *at)
+{
+    fake_apart = NULL;
+    for (int r = 0; r < 2; r++) {
+        char *const c = w->c[r][0];
+        const int64_t rows = sg_problem_c_rows(&w->problem, r);
+        memset(c - LEAD, UNTOUCHED, LEAD + bytes_of(w, rows, w->problem.n + w->pad) + CANARY);
+        if (at[r] == ODD) w->c[r][0] = c - SHIFT;
+        if (at[r] == APART) fake_apart = c;
+    }
+}
+
+static void move_c_back(world *w, const enum place *at)
+{
+    fake_apart = NULL;
+    for (int r = 0; r < 2; r++)
+        if (at[r] == ODD) w->c[r][0] = (char *)w->c[r][0] + SHIFT;
+}
+
+static void expect_untouched_before(const world *w, const enum place *at)
+{
+    for (int r = 0; r < 2; r++) {
+        const unsigned char *const c = w->c[r][0];
+        for (int i = 1; i <= LEAD - (at[r] == ODD ? SHIFT : 0); i++)
+            assert_int_equal(c[-i], UNTOUCHED);
+    }
+}
+
+/* Both enqueue RUNS runs at once. */
+static void run_often(world *w, uint64_t seed, int runs)
+{
+    fill(w, seed);
+    for (int i = 0; i < runs * 2; i++)
+        if (run_rank(w, (i + (int)seed) % 2, NULL) != SHINGLE_OK) fail_msg("%s", shingle_error());
+    sync_all(w);
+    expect_right(w, shingle_plan_text(w->plan[0]));
+}
+
+/* What a rank stores at its peer goes into that one's C if it is told where it is. */
+static void expect_sums(world *w, const char *problem, const char *strategy, const enum place *at)
+{
+    enum { TIMES = 3 };
+    const long before = fake_direct;
+    const int launches = fake_launches;
+    long direct = 0;
+    bool all_told = true;
+    if (!make_plans(w, problem, strategy)) fail_msg("%s", shingle_error());
+    move_c(w, at);
+    for (int i = 0; i < TIMES; i++) {
+        run_often(w, (uint64_t)i, 1 + i % 2);
+        expect_untouched_before(w, at);
+    }
+    const long runs = TIMES + TIMES / 2;
+    for (int r = 0; r < 2; r++) {
+        const bool told = is_told(w, at[r]);
+        if (told) direct += runs * sg_problem_c_rows(&w->problem, r) * w->problem.n;
+        all_told &= told;
+    }
+    assert_int_equal(fake_direct - before, direct);
+    /* A run is a launch a rank, unless something has to be brought to C. */
+    if (all_told) assert_int_equal(fake_launches - launches, 2 * runs);
+    if (!all_told) assert_true(fake_launches - launches > 2 * runs);
+    move_c_back(w, at);
+    drop_plans(w);
+}
+
+static void sums_are_made_wherever_c_is(void **state)
+{
+    (void)state;
+    static const char *const problems[] = {
+        "gemm_ar:bf16:300x136x40:r2",           "gemm_rs:bf16:300x136x40:r2",
+        "gemm_ar:f16:129x72x24:r2:cyclic=50",   "gemm_rs:bf16:200x264x16:r2:cyclic=9",
+        "gemm_rs:f16:130x40x24:r2:rows=100,30", "gemm_ar:bf16:1x80x40:r2",
+    };
+    static const char *const plans[] = {
+        "fused_add{subs=1,lag=1,tile_m=128,tile_n=128,strips=1}",
+        "fused_add{subs=2,lag=1,tile_m=64,tile_n=128,strips=0}",
+        "fused_add{subs=1,lag=1,tile_m=128,tile_n=128,strips=2}",
+    };
+    static const enum place places[][2] = {{REACHED, REACHED}, {APART, REACHED}, {REACHED, APART},
+                                           {ODD, REACHED},     {REACHED, ODD},   {ODD, ODD},
+                                           {APART, ODD}};
+    world w;
+    open_group(&w, 2, 20);
+    w.lead = LEAD;
+    for (size_t i = 0; i < sizeof problems / sizeof problems[0]; i++)
+        for (size_t j = 0; j < sizeof places / sizeof places[0]; j++) {
+            w.pad = (i + j) % 3 == 0 ? 8 : (i + j) % 3 == 1 ? 0 : 3;
+            expect_sums(&w, problems[i], plans[(i + j) % 3], places[j]);
+        }
+    close_group(&w);
+}
+
+/* C changes its place from run to run, and the plan stays; of one problem a rank has no rows. */
+static void c_may_move_between_runs(void **state)
+{
+    (void)state;
+    static const enum place places[][2] = {
+        {REACHED, ODD}, {APART, REACHED}, {REACHED, REACHED}, {ODD, APART}, {REACHED, REACHED}};
+    static const char *const problems[] = {"gemm_ar:bf16:300x136x40:r2",
+                                           "gemm_rs:bf16:300x136x40:r2",
+                                           "gemm_rs:bf16:300x136x40:r2:rows=300,0"};
+    world w;
+    open_group(&w, 2, 20);
+    w.lead = LEAD;
+    for (int i = 0; i < 2; i++) {
+        assert_true(
+            make_plans(&w, problems[i], "fused_add{subs=1,lag=1,tile_m=128,tile_n=128,strips=1}"));
+        for (uint64_t j = 0; j < sizeof places / sizeof places[0]; j++) {
+            move_c(&w, places[j]);
+            run_often(&w, j, 2);
+            move_c_back(&w, places[j]);
+        }
+        drop_plans(&w);
+    }
+    close_group(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -170,6 +300,8 @@ int main(void)
         cmocka_unit_test(addresses_come_back_as_other_memory),
         cmocka_unit_test(ranks_may_own_no_columns),
         cmocka_unit_test(ranks_store_into_peers_alike),
+        cmocka_unit_test(sums_are_made_wherever_c_is),
+        cmocka_unit_test(c_may_move_between_runs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
