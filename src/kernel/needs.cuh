@@ -104,6 +104,20 @@ static bool own_is_late(const sg_patch *p)
     return p->k0 >= p->k1 || (p->own_at > 1 && !p->own_rounded);
 }
 
+/* Does P store, for one, where its addend lies, in the memory of this run? */
+static bool stores_there(const sg_kernel_gemm *g, const sg_patch *p)
+{
+    const sg_area *add = &g->lists->add[p->add0].area;
+    const sg_kernel_place *place = g->param.program.place, *from = &place[add->buf];
+    bool there = false;
+    for (int i = 0; i < p->tos; ++i) {
+        const sg_area *to = &g->lists->to[p->to0 + i];
+        there |= to->row0 == add->row0 && to->col0 == add->col0 &&
+                 place[to->buf].pitch == from->pitch && place[to->buf].data[0] == from->data[0];
+    }
+    return there;
+}
+
 /* May all that the launch adds be added by who stores it, who then counts its tiles where a loader
  * would count what it waits for? */
 static bool adds_onto(const sg_kernel_gemm *g)
@@ -111,7 +125,7 @@ static bool adds_onto(const sg_kernel_gemm *g)
     bool all = !g->param.epilogue, any = false;
     for (int i = 0; i < g->param.patches; ++i) {
         const sg_patch *p = &g->lists->patch[g->param.patch0 + i];
-        all &= p->waits == 0 && (p->adds == 0 || (p->onto && p->k0 < p->k1));
+        all &= p->waits == 0 && (p->adds == 0 || (p->onto && p->k0 < p->k1 && stores_there(g, p)));
         any |= p->adds > 0;
         for (int j = 0; j < p->tos; ++j) all &= !g->lists->to[p->to0 + j].tiled;
     }

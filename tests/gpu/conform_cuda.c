@@ -1,7 +1,7 @@
 /* conform_cuda.c -- the CUDA backend on real GPUs, bit for bit:
  *
  *     conform_cuda [RANKS] [check] [knobs] [mix] [replay] [fault] [only=STRATEGY,...] [least=RANKS]
- *                  [every=N] [times=N] [limit=SECONDS] [json=FILE] [verbose]
+ *                  [every=N] [times=N] [limit=SECONDS] [json=FILE] [apart] [verbose]
  *
  *     check    every operator, strategy and form of a launch, ragged rows, three runs each on new data,
  *              memory poisoned; by RANKS ranks and by fewer, down to `least` (default 1); of the plans
@@ -12,7 +12,8 @@
  *     fault    a rank that does not come, TIMES times a plan (default 4): one error everywhere, recovery
  *
  * All parts are carried out if none is named, on RANKS GPUs (default: all, at most 4); with
- * SHINGLE_SHARE_GPU=1 there may be fewer.  LIMIT: of waits (5 s; 1 s in `fault`).  77: no GPU. */
+ * SHINGLE_SHARE_GPU=1 there may be fewer.  LIMIT: of waits (5 s; 1 s in `fault`).  APART: no rank's
+ * C is told to peers, as if it were memory that they do not reach.  77: no GPU. */
 #include <cuda_runtime_api.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +29,7 @@ enum { RANKS = SG_CUDA_RANKS, POISON_MOST = 16 << 20, POISON = 0xff, NAME = 200 
 static int passed, failed, declined, most_ranks = 4, least_ranks = 1, times = 4, every = 1;
 static double limit_seconds; /* of waits; 0: as the part likes */
 static const char *only;     /* names of strategies, or NULL for all */
-static bool verbose;
+static bool verbose, apart;
 static FILE *json;
 
 typedef struct world {
@@ -258,6 +259,8 @@ static bool open_world(world *w, int ranks, double seconds)
     if (shingle_open(ranks, &config, w->comm) != SHINGLE_OK)
         return complain("open", shingle_error());
     w->group = w->comm[0]->group;
+    /* Who cannot ask the driver does not know what peers reach. */
+    if (apart) ((sg_cuda *)w->group->self)->driver.pointer = NULL;
     return true;
 }
 
@@ -544,8 +547,9 @@ static bool asked(int argc, char **argv, const char *part)
     bool any = false;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], part) == 0) return true;
-        any |=
-            strlen(argv[i]) > 1 && strchr(argv[i], '=') == NULL && strcmp(argv[i], "verbose") != 0;
+        const bool option = strchr(argv[i], '=') != NULL || strcmp(argv[i], "verbose") == 0 ||
+                            strcmp(argv[i], "apart") == 0;
+        any |= strlen(argv[i]) > 1 && !option;
     }
     return !any;
 }
@@ -569,6 +573,7 @@ int main(int argc, char **argv)
         if (strncmp(argv[i], "limit=", 6) == 0) limit_seconds = atof(argv[i] + 6);
         if (strncmp(argv[i], "json=", 5) == 0) json = fopen(argv[i] + 5, "w");
         verbose |= strcmp(argv[i], "verbose") == 0;
+        apart |= strcmp(argv[i], "apart") == 0;
     }
     if (devices < most_ranks && !shares) most_ranks = devices;
     if (most_ranks > RANKS) most_ranks = RANKS;

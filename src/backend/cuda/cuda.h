@@ -274,7 +274,7 @@ shingle_status sg_cuda_issue_moves(const sg_cuda_rank *rank, const sg_run *run, 
 shingle_status sg_cuda_land(sg_cuda *cuda, const sg_problem *p, void **landing_out);
 
 /* Do peers store into C of this rank?  Is AREA, which is read, of the own C but stored by a
- * peer? */
+ * peer?  Where sums are made in C all of it is, but for what is stored with something added. */
 bool sg_cuda_is_reached(const sg_bound *bound);
 bool sg_cuda_is_landed(const sg_cuda_plan *plan, const sg_area *area);
 

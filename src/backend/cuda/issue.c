@@ -123,8 +123,10 @@ shingle_status sg_cuda_aim_launch(sg_cuda_rank *rank, const sg_run *run, int32_t
     const char *const slow = gemm->slow;
     sg_kernel_program *const program = &gemm->param.program;
     sg_cuda_aim(program, run);
-    if (run->bound->sched.buf[SG_C].summed && rank->said == NULL) /* peers store there, too */
-        program->place[plan->place_of[SG_C][rank->rank]] = program->place[plan->landed];
+    if (run->bound->sched.buf[SG_C].summed) /* what peers add to is C itself if they know it */
+        program->place[plan->landed] = rank->said != NULL
+                                           ? program->place[plan->place_of[SG_C][rank->rank]]
+                                           : plan->program.place[plan->landed];
     gemm->param.pushes = gemm->param.push != NULL ? plan->pushes : 0;
     gemm->param.takes = gemm->param.push != NULL ? plan->takes : 0;
     const char *const why = sg_kernel_gemm_aim(gemm);

@@ -3,9 +3,10 @@
  * Peers store into C itself where a run may tell them its address (turn.c).  Otherwise what they
  * store goes to the rank's landing, which every rank knows from bind on, and from there to C at the
  * end of the run; where ranks own columns, all but the own ones.  Rows of C that this rank passes
- * on after they came from a peer are then read from the landing, too.  Where sums are made in C,
- * the landing stands for all of it until then.  One landing is enough: peers store there after this
- * rank's hello only, which comes behind the end of its run before. */
+ * on after they came from a peer are then read from the landing, too.  Where sums are made in C, so
+ * is what a peer has stored for them, and what this rank stores for a peer to add to goes there.
+ * One landing is enough: peers store there after this rank's hello only, which comes behind the end
+ * of its run before. */
 #include <stdlib.h>
 
 #include "backend/cuda/cuda.h"
@@ -71,37 +72,49 @@ static bool are_of_peers(const sg_problem *p, int rank, int64_t row0, int64_t ro
 typedef struct division {
     enum {
         BY_ROWS,    /* each rank stores what it makes */
-        TOGETHER,   /* ranks store onto what others have stored */
         BY_COLUMNS, /* each rank makes some columns of all rows, maybe none, and stores them */
         ALONE       /* the rank stores all of it: what peers make comes by its workspace */
     } how;
     int64_t lo, hi; /* columns that the rank stores itself; none if hi is not above lo */
 } division;
 
-/* No schedule says how; what this rank stores into its own C does. */
+/* What this rank stores into its own C, as seen so far. */
+typedef struct stored {
+    bool any, for_peers;
+    int64_t lo, hi; /* columns */
+} stored;
+
+static void see_stores(stored *x, const sg_bound *bound, int32_t to0, int32_t tos)
+{
+    const int rank = bound->work->rank;
+    for (int32_t i = to0; i < to0 + tos; i++) {
+        const sg_area *const to = &bound->sched.to[i];
+        if (to->buf != SG_C || to->rank != rank) continue;
+        x->any = true;
+        x->for_peers |= are_of_peers(&bound->problem, rank, to->row0, to->rows);
+        x->lo = sg_min(x->lo, to->col0);
+        x->hi = sg_max(x->hi, to->col0 + to->cols);
+    }
+}
+
+/* No schedule says how; what this rank stores into its own C does.  Where sums are made there, that
+ * is what it adds to others'. */
 static division division_of(const sg_bound *bound)
 {
     const sg_sched *const s = &bound->sched;
     const sg_problem *const p = &bound->problem;
-    const int rank = bound->work->rank;
-    bool stores = false;
-    bool stores_for_peers = false;
-    division d = {.how = BY_ROWS, .lo = p->n};
-    if (s->buf[SG_C].summed) return (division){.how = TOGETHER, .lo = p->n};
-    for (int32_t i = 0; i < s->tos; i++) {
-        const sg_area *const to = &s->to[i];
-        if (to->buf != SG_C || to->rank != rank) continue;
-        stores = true;
-        stores_for_peers |= are_of_peers(p, rank, to->row0, to->rows);
-        d.lo = sg_min(d.lo, to->col0);
-        d.hi = sg_max(d.hi, to->col0 + to->cols);
-    }
+    const bool summed = s->buf[SG_C].summed;
+    stored x = {.lo = p->n};
+    for (int32_t i = 0; i < s->patches && summed; i++)
+        if (s->patch[i].adds > 0) see_stores(&x, bound, s->patch[i].to0, s->patch[i].tos);
+    if (!summed) see_stores(&x, bound, 0, s->tos);
+    division d = {.how = BY_ROWS, .lo = x.lo, .hi = x.hi};
     /* Who owns rows and divides by rows stores those at least. */
-    const bool has_no_columns = !stores && p->share[rank].rows > 0;
-    const bool has_some_columns = stores_for_peers && d.hi - d.lo < p->n;
+    const bool has_no_columns = !x.any && p->share[bound->work->rank].rows > 0;
+    const bool has_some_columns = x.for_peers && (x.hi - x.lo < p->n || summed);
     if (s->peers && sg_problem_out(p) == SG_OUT_ALL && (has_no_columns || has_some_columns))
         d.how = BY_COLUMNS;
-    else if (stores_for_peers)
+    else if (x.for_peers)
         d.how = ALONE;
     return d;
 }
@@ -120,8 +133,8 @@ bool sg_cuda_is_landed(const sg_cuda_plan *plan, const sg_area *area)
 {
     const int rank = plan->bound->work->rank;
     if (area->buf != SG_C || area->rank != rank || plan->landed < 0) return false;
+    if (plan->bound->sched.buf[SG_C].summed) return true;
     const division d = division_of(plan->bound);
-    if (d.how == TOGETHER) return false; /* C is the landing, for this rank as for others */
     if (d.how == BY_COLUMNS) return area->col0 < d.lo || area->col0 + area->cols > d.hi;
     return are_of_peers(&plan->bound->problem, rank, area->row0, area->rows);
 }
@@ -147,6 +160,8 @@ shingle_status sg_cuda_make_home(sg_cuda_rank *rank, sg_cuda_plan *plan)
     const sg_problem *const p = &plan->bound->problem;
     const bool all = sg_problem_out(p) == SG_OUT_ALL;
     if (plan->landed < 0) return SHINGLE_OK;
+    /* A scatter's own rows are stored where they belong, with what has come added. */
+    if (plan->bound->sched.buf[SG_C].summed && !all) return SHINGLE_OK;
     const division d = division_of(plan->bound);
     const bool columns = d.how == BY_COLUMNS;
     plan->stays[0] = columns ? d.lo : p->n;
@@ -155,10 +170,6 @@ shingle_status sg_cuda_make_home(sg_cuda_rank *rank, sg_cuda_plan *plan)
     plan->away = calloc(room, sizeof *plan->away);
     if (plan->away == NULL)
         return sg_fail(SHINGLE_ENOMEM, "no memory to bind %s", plan->bound->text);
-    if (d.how == TOGETHER) {
-        add_away(plan, 0, plan->bound->sched.buf[SG_C].rows);
-        return SHINGLE_OK;
-    }
     for (int32_t i = 0; i < p->segment_count && all; i++)
         if (columns || p->segments[i].owner != rank->rank)
             add_away(plan, p->segments[i].row0, p->segments[i].rows);

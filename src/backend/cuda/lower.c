@@ -227,7 +227,12 @@ static shingle_status make_lists(sg_cuda_plan *plan, const layout *l, void *cons
         SG_TRY(name_place(plan, &patch[i].b, true, landing));
     }
     for (int32_t i = 0; i < s->adds; i++) SG_TRY(name_place(plan, &add[i].area, true, landing));
-    for (int32_t i = 0; i < s->tos; i++) SG_TRY(name_place(plan, &to[i], false, landing));
+    const bool summed = s->buf[SG_C].summed; /* by launches, which store all there is */
+    for (int32_t i = 0; i < s->tos && !summed; i++)
+        SG_TRY(name_place(plan, &to[i], false, landing));
+    for (int32_t i = 0; i < s->patches && summed; i++)
+        for (int32_t j = patch[i].to0; j < patch[i].to0 + patch[i].tos; j++)
+            SG_TRY(name_place(plan, &to[j], patch[i].adds == 0, landing));
     plan->push = (sg_kernel_step *)(void *)(host + l->push);
     plan->push_at = l->push;
     plan->move = (sg_kernel_move *)(void *)(host + l->move);

@@ -58,6 +58,7 @@ static bool is_direct(const sg_cuda_plan *plan)
 {
     const sg_sched *const s = &plan->bound->sched;
     bool direct = plan->landed >= 0 && s->buf[SG_C].reach;
+    if (s->buf[SG_C].summed) return plan->landed >= 0; /* launches go wherever that is */
     for (int32_t i = 0; i < s->steps && direct; i++) direct = !needs_landing(plan, &s->step[i]);
     return direct;
 }
@@ -400,7 +401,7 @@ void sg_cuda_take_turn(sg_cuda_rank *rank, const sg_run *run, int32_t index)
         turn->c_stride = run->tensors.c_stride;
     }
     /* What peers stored elsewhere goes to C before the run ends. */
-    const bool home = plan->landed < 0 || rank->said != NULL;
+    const bool home = plan->landed < 0 || plan->aways == 0 || rank->said != NULL;
     if (index != plan->closes || run->kinds != ~0u || !home) return;
     turn->end = 1;
     turn->hello = s->hello;
