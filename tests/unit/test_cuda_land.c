@@ -295,9 +295,34 @@ static void c_may_move_between_runs(void **state)
     close_group(&w);
 }
 
+/* Owners of columns bring home those of the others, also of rows that all are their own. */
+static void columns_come_to_who_owns_all_rows(void **state)
+{
+    (void)state;
+    static const char *const problems[] = {"gemm_ar:bf16:1x512x40:r2",
+                                           "gemm_ar:bf16:130x264x24:r2:rows=130,0"};
+    static const char *const plans[] = {
+        "fused_out{subs=1,lag=0,tile_m=128,tile_n=128,once=0,splits=1,strips=0,tagged=0}",
+        "fused_add{subs=1,lag=0,tile_m=128,tile_n=128,strips=0}"};
+    static const enum place places[][2] = {{APART, REACHED}, {REACHED, APART}, {ODD, ODD}};
+    world w;
+    open_group(&w, 2, 20);
+    w.lead = LEAD;
+    for (size_t i = 0; i < sizeof places / sizeof places[0] * 4; i++) {
+        const enum place *const at = places[i / 4];
+        if (!make_plans(&w, problems[i % 2], plans[i / 2 % 2])) fail_msg("%s", shingle_error());
+        move_c(&w, at);
+        run_often(&w, i, 2);
+        move_c_back(&w, at);
+        drop_plans(&w);
+    }
+    close_group(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(columns_come_to_who_owns_all_rows),
         cmocka_unit_test(peers_store_into_what_they_reach),
         cmocka_unit_test(addresses_come_back_as_other_memory),
         cmocka_unit_test(ranks_may_own_no_columns),

@@ -109,9 +109,9 @@ static division division_of(const sg_bound *bound)
         if (s->patch[i].adds > 0) see_stores(&x, bound, s->patch[i].to0, s->patch[i].tos);
     if (!summed) see_stores(&x, bound, 0, s->tos);
     division d = {.how = BY_ROWS, .lo = x.lo, .hi = x.hi};
-    /* Who owns rows and divides by rows stores those at least. */
+    /* Who owns rows and divides by rows stores those at least, whole. */
     const bool has_no_columns = !x.any && p->share[bound->work->rank].rows > 0;
-    const bool has_some_columns = x.for_peers && (x.hi - x.lo < p->n || summed);
+    const bool has_some_columns = x.any && (x.hi - x.lo < p->n || (x.for_peers && summed));
     if (s->peers && sg_problem_out(p) == SG_OUT_ALL && (has_no_columns || has_some_columns))
         d.how = BY_COLUMNS;
     else if (x.for_peers)
