@@ -232,9 +232,9 @@ void sg_sched_to(sg_sched *s, sg_area area);
 void sg_sched_raise(sg_sched *s, int at, enum sg_per per, int32_t flag0);
 
 /* Says, alike on all ranks, that sums are made in C: ranks store there, at home and at peers, what
- * others add theirs to.  A patch whose one addend is of the own C, and stored there again, does so
- * at all its stores: each holds the same by then, and a backend may add it there instead of storing
- * the sum (sg_patch.onto).  Nothing but launches touches C then. */
+ * others add theirs to.  A patch whose one addend is of the own C, and stored there again, its own
+ * product rounded, does so at all its stores: each holds the same by then, and a backend may add it
+ * there instead of storing the sum (sg_patch.onto).  The schedule stores by launches alone. */
 static inline void sg_sched_sums_in_c(sg_sched *s)
 {
     s->buf[SG_C].summed = 1;

@@ -532,7 +532,7 @@ static void see_adds(sealing *seal, int32_t add0, int32_t adds)
 /* Is what P adds where it stores? */
 static bool adds_onto(const sg_sched *s, const sg_patch *p)
 {
-    if (!s->buf[SG_C].summed || p->adds != 1) return false;
+    if (!s->buf[SG_C].summed || p->adds != 1 || !p->own_rounded) return false;
     const sg_area *const from = &s->add[p->add0].area, *to = &s->to[p->to0];
     while (to < &s->to[p->to0 + p->tos] && to->rank != s->rank) to++;
     return to < &s->to[p->to0 + p->tos] && from->buf == SG_C && to->buf == SG_C &&
@@ -556,6 +556,8 @@ static shingle_status seal_step(sg_sched *s, int32_t index)
             l->visits += sg_sched_patch_visits(s, l, i);
         }
     } else {
+        if (s->buf[SG_C].summed && step->tos > 0)
+            return broken(s, index, "sums in C, and a step beside launches that stores");
         if (step->kind == SG_COPY) see_area(&seal, &step->u.copy.src);
         if (step->kind == SG_COLL && step->u.coll.kind != SG_ALL_TO_ALL)
             see_area(&seal, &step->u.coll.self);

@@ -294,7 +294,7 @@ static bool aim_again(sg_kernel_gemm *g)
     int all;
     const bool same = memcmp(g->aimed, g->param.program.place, sizeof g->aimed) == 0;
     if (g->blocks == 0 || same || g->slow != nullptr) return g->blocks > 0 && same;
-    if (adds_onto(g) != (bool)g->onto) return false;
+    if (adds_onto(g) != (bool)g->lies_there) return false;
     const sg_instance *k = &sg_instance_table(&all)[g->instance];
     const int a_box = (g->param.load_bytes / 128 - k->bn) / k->cn;
     for (int i = 0; i < SG_KERNEL_PLACES; ++i) {
@@ -320,9 +320,9 @@ const char *sg_kernel_gemm_aim(sg_kernel_gemm *gemm)
         /* Some tiles have no kernel but those whose math adds. */
         if (gemm->slow != nullptr && n.onto) gemm->slow = aim_by(gemm, false, &n);
         if (gemm->slow != nullptr) why = n.never != nullptr ? n.never : aim_slow(gemm, n.tagged);
+        gemm->lies_there = adds_onto(gemm);
     }
     gemm->param.early = gemm->early;
-    gemm->onto = adds_onto(gemm);
     if (why == nullptr) memcpy(gemm->aimed, program->place, sizeof gemm->aimed);
     return why;
 }

@@ -326,11 +326,11 @@ typedef struct sg_kernel_gemm {
     /* By the host, before the first aim: nobody but this launch touches its wide areas, so that
      * what a tile leaves there may lie in any order. */
     int32_t own_parts;
-    int32_t onto;     /* what it adds lay where it stores when it was aimed last */
-    int32_t early;    /* param.early, unless rows go in front of the launch */
-    int32_t ranks;    /* of the group, by the host before the first aim; 0: one */
-    int64_t carried;  /* bytes that param.push stores, by the host before the first aim; 0: few */
-    const char *slow; /* why it is not the fast kernel that serves this launch; NULL: it is */
+    int32_t lies_there; /* what it adds, where it stores, when it was aimed last */
+    int32_t early;      /* param.early, unless rows go in front of the launch */
+    int32_t ranks;      /* of the group, by the host before the first aim; 0: one */
+    int64_t carried;    /* bytes that param.push stores, by the host before the first aim; 0: few */
+    const char *slow;   /* why it is not the fast kernel that serves this launch; NULL: it is */
 } sg_kernel_gemm;
 
 /* A launch of one patch without waits, addends and raises may be cut along k: set want_split and

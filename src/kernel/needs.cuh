@@ -122,7 +122,7 @@ static bool stores_there(const sg_kernel_gemm *g, const sg_patch *p)
  * would count what it waits for? */
 static bool adds_onto(const sg_kernel_gemm *g)
 {
-    bool all = !g->param.epilogue, any = false;
+    bool all = !g->param.epilogue && g->param.pushes == 0, any = false;
     for (int i = 0; i < g->param.patches; ++i) {
         const sg_patch *p = &g->lists->patch[g->param.patch0 + i];
         all &= p->waits == 0 && (p->adds == 0 || (p->onto && p->k0 < p->k1 && stores_there(g, p)));

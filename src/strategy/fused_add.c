@@ -81,8 +81,8 @@ static int propose_scatter(const sg_problem *p, const sg_machine *machine, const
 }
 
 /* Appends those of an all-reduce in tiles of TILE: owners of columns, in front of those of rows.
- * What follows a slice or strip later waits where it is stored, and is up to a third slower
- * (results/gpu/onto_2xh200_v1.json). */
+ * What follows a slice or strip later waits where it is stored, gains nothing by it and is priced
+ * too low (1000x4096x2048 64 us, priced at 46, whole 65; results/gpu/onto_2xh200_v1.json). */
 static int propose_sums(const sg_problem *p, const sg_machine *machine, const sg_tile *tile,
                         sg_knobs *sets)
 {

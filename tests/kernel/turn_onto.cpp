@@ -1,8 +1,11 @@
-/* turn_onto.cpp -- of test_turn: two ranks whose storers add their tiles onto what the other one
- * has stored, into its own tensor or its landing. */
+/* turn_onto.cpp -- of test_turn: two ranks that add their tiles onto what the other one has stored.
+ * Where a run knows C that is done by storers; otherwise math adds what lies in the landing, and
+ * the sum goes to C. */
 #include "turn_world.h"
 
-enum { HASH = 4711, DONE = 0, TILES = 1 };
+/* LANDED: the place of what others add to, or have stored to be added to: C's own, if it is
+ * known. */
+enum { HASH = 4711, DONE = 0, TILES = 1, LANDED = 4 };
 
 struct onto {
     const onto_ask q;
@@ -60,7 +63,8 @@ onto::onto(const onto_ask &ask)
     for (int r = 0; r < q.ranks; ++r) {
         landing.push_back(poisoned((size_t)rows(r) * q.n + 1));
         b.push_back(wide_matrix((size_t)q.n * q.k));
-        home.push_back({0, 0, rows(r)});
+        home.push_back({base[(size_t)(1 - r)], base[(size_t)(1 - r)],
+                        base[(size_t)(2 - r)] - base[(size_t)(1 - r)]});
         plan &p = l[(size_t)r];
         make_patch(r, 1 - r);
         make_patch(r, r);
@@ -90,8 +94,8 @@ void onto::make_patch(int r, int owner)
     patch.own_at = (uint16_t)(adds ? r : 0);
     sg_wait wait = wait_one(peer, TILES);
     wait.per = SG_PER_TILE;
-    if (adds) p.adds(area(r, 2 + r, at, count, 0, q.n), &wait);
-    if (adds || q.all) p.store(area(r, 2 + r, at, count, 0, q.n));
+    if (adds) p.adds(area(r, LANDED, at, count, 0, q.n), &wait);
+    if (adds || q.all) p.store(area(r, adds ? 2 + r : LANDED, at, count, 0, q.n));
     if (!adds || q.all) {
         sg_area there = area(peer, 2 + peer, at, count, 0, q.n);
         there.leave = 1;
@@ -110,7 +114,7 @@ void onto::make_turn(int run, int r)
     const bool direct = is_direct(run, r);
     sg_kernel_turn &turn = gemm[(size_t)r]->param.turn;
     turn = turn_of(q.ranks, direct ? c[(size_t)run][(size_t)r].data() : nullptr, pitch);
-    if (!direct) turn.end = turn.done = 0;
+    if (!direct && q.all) turn.end = turn.done = 0;
     if (direct) turn.wait0 = end.wait0, turn.waits = end.waits, turn.wait_step = 9;
 }
 
@@ -121,8 +125,8 @@ bool onto::bring_home(int r, T *out)
     const sg_kernel_place to = place_of(out, out, rows(r), q.n, pitch);
     cudaError_t ok = cudaSuccess;
     if (p.step.back().waits > 0) ok = sg_kernel_flag(&p.program, &p.step.back(), 0, s);
-    if (ok == cudaSuccess && rows(r) > 0)
-        ok = sg_kernel_permute(&p.program.place[2 + r], &to, home[(size_t)r].data(), 1,
+    if (ok == cudaSuccess && home[(size_t)r][2] > 0)
+        ok = sg_kernel_permute(&p.program.place[LANDED], &to, home[(size_t)r].data(), 1,
                                (int)sizeof(T), 1, 0, s);
     if (ok == cudaSuccess) ok = sg_kernel_end(&w.of[(size_t)r]->rank, HASH, 0, 1, 1, 0, s);
     expect(ok == cudaSuccess, what + ": comes home");
@@ -135,7 +139,7 @@ bool onto::aim_at(int run, int r)
     plan &p = l[(size_t)r];
     std::unique_ptr<sg_kernel_gemm> &g = gemm[(size_t)r];
     const bool slow = q.slow >> r & 1, bare = q.tm > 64 || (q.tn != 32 && q.tn != 96);
-    const bool adds = bare && p.patch.back().onto;
+    const bool adds = bare && p.patch.back().onto && is_direct(run, r);
     if (g == nullptr) {
         const way how = {q.tm, q.tn, q.cluster, q.blocks, slow ? 80 : 0, q.ranks};
         g.reset(new sg_kernel_gemm());
@@ -161,11 +165,13 @@ bool onto::enqueue(int run, int r)
     place[1] = place_of(b[(size_t)r].data(), b[(size_t)r].data(), q.n, q.k, q.k);
     for (int i = 0; i < q.ranks; ++i) {
         T *there = landing[(size_t)i].data();
-        place[2 + i] = i == r && direct ? place_of(out, out, rows(r), q.n, pitch)
-                                        : place_of(there, there, rows(i), q.n, q.n);
+        place[2 + i] = i == r ? place_of(out, out, rows(r), q.n, pitch)
+                              : place_of(there, there, rows(i), q.n, q.n);
+        if (i == r)
+            place[LANDED] = direct ? place[2 + r] : place_of(there, there, rows(r), q.n, q.n);
     }
     return aim_at(run, r) && start(gemm[(size_t)r].get(), r, what) &&
-           (direct || bring_home(r, out));
+           (direct || !q.all || bring_home(r, out));
 }
 
 /* Both products are rounded, and then their sum. */

@@ -130,6 +130,7 @@ static void sum_in_c(enum summing how)
     }
     launch(adds);
     rows_patch(adds, 0, 2);
+    adds->patch[0].own_rounded = 1;
     sg_sched_add(adds, rows_of(1, SG_C, 0, 2), &wait);
     for (int to = 0; to < 2; to++) sg_sched_to(adds, rows_of(to, SG_C, 0, 2));
     sg_sched_raise(adds, 0, SG_PER_PATCH, 1);

@@ -53,12 +53,13 @@ static bool needs_landing(const sg_cuda_plan *plan, const sg_step *step)
 }
 
 /* Peers may store into C itself if no engine of theirs does.  All ranks of a plan store into peers
- * by the same kind of step; one that stores nothing does not know which. */
+ * by the same kind of step; one that stores nothing does not know which, but where sums are made in
+ * C: launches do. */
 static bool is_direct(const sg_cuda_plan *plan)
 {
     const sg_sched *const s = &plan->bound->sched;
+    if (s->buf[SG_C].summed) return plan->landed >= 0;
     bool direct = plan->landed >= 0 && s->buf[SG_C].reach;
-    if (s->buf[SG_C].summed) return plan->landed >= 0; /* launches go wherever that is */
     for (int32_t i = 0; i < s->steps && direct; i++) direct = !needs_landing(plan, &s->step[i]);
     return direct;
 }
