@@ -57,6 +57,12 @@ bool sg_strategy_is_quick(const sg_problem *p, const sg_machine *machine)
     return p->ranks <= RANKS && down * across <= TILES;
 }
 
+int64_t sg_tile_waves(const sg_problem *p, const sg_machine *machine, const sg_tile *tile)
+{
+    const int64_t tiles = sg_ceil_div(p->m, tile->m) * sg_problem_col_tiles(p, tile->n);
+    return sg_ceil_div(tiles, machine->sms);
+}
+
 double sg_tile_us(const sg_problem *p, const sg_machine *machine, const sg_tile *tile)
 {
     const double rate = machine->gemm_tflops[p->type] * (tile->rate > 0 ? tile->rate : 1);

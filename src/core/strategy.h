@@ -62,6 +62,9 @@ int sg_strategy_propose_next(const sg_strategy *strategy, const sg_problem *prob
  * of them takes seconds, and the first one of each strategy has to do. */
 bool sg_strategy_is_quick(const sg_problem *problem, const sg_machine *machine);
 
+/* Waves of PROBLEM's product, if its rows are not cut by owners, in tiles of TILE on all SMs. */
+int64_t sg_tile_waves(const sg_problem *problem, const sg_machine *machine, const sg_tile *tile);
+
 /* What a tile of PROBLEM's product takes, over all of k: for who compares shapes of tiles. */
 double sg_tile_us(const sg_problem *problem, const sg_machine *machine, const sg_tile *tile);
 

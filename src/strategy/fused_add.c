@@ -20,9 +20,8 @@
 
 enum { SUBS, LAG, TILE_M, TILE_N, STRIPS };
 
-/* Of the tiles of few waves, more shapes are worth trying.  The others as in fused_out.c. */
+/* Of a product of few waves, more shapes of tiles are worth trying; of low ones, strips. */
 enum { FEW_WAVES = 4, OWNED_BANDS = 2, SEVERAL = 6, MOST_STRIPS = 64 };
-enum { MOST_SUBS = 8, SLICE_BANDS = 2, SLICES_OF_WAVE = 2 };
 
 static bool accepts(const sg_problem *p, sg_text *why)
 {
@@ -35,20 +34,9 @@ static bool accepts(const sg_problem *p, sg_text *why)
     return sg_accepts_moves(p, why);
 }
 
-/* Knobs of SUBS slices, own ones behind the next, or of STRIPS, in tiles of TILE. */
-static sg_knobs in_tiles(const sg_tile *tile, int64_t subs, int strips)
+static sg_knobs in_tiles(const sg_tile *tile, int strips)
 {
-    return (sg_knobs){{[SUBS] = (int32_t)subs,
-                       [LAG] = subs > 1,
-                       [TILE_M] = tile->m,
-                       [TILE_N] = tile->n,
-                       [STRIPS] = strips}};
-}
-
-static int64_t waves_of(const sg_problem *p, const sg_machine *machine, const sg_tile *tile)
-{
-    const int64_t tiles = sg_ceil_div(p->m, tile->m) * sg_ceil_div(p->n, tile->n);
-    return sg_ceil_div(tiles, machine->sms);
+    return (sg_knobs){{[SUBS] = 1, [TILE_M] = tile->m, [TILE_N] = tile->n, [STRIPS] = strips}};
 }
 
 /* May a scatter in tiles of TILE be in two strips?  A low one of two waves would read B, TIMES as
@@ -57,40 +45,26 @@ static bool reads_once(const sg_problem *p, const sg_machine *machine, const sg_
                        int times)
 {
     const double b_bytes = (double)p->n * (double)p->k * sg_type_bytes(p->type);
-    return sg_problem_out(p) == SG_OUT_SCATTER && waves_of(p, machine, tile) == 2 &&
+    return sg_problem_out(p) == SG_OUT_SCATTER && sg_tile_waves(p, machine, tile) == 2 &&
            sg_ceil_div(p->most_rows, tile->m) <= OWNED_BANDS &&
            b_bytes >= times * sg_machine_cached_bytes(machine);
 }
 
-/* Appends those of a scatter in tiles of TILE: whole rows, unless two strips save more than they
- * wait (two H200s: 512x8192x14336 184 us whole, 176 in strips, 512x12288x24576 440 and 418, but
- * 512x12288x6144 117 and 119), and slices where a link takes longer than the product. */
-static int propose_scatter(const sg_problem *p, const sg_machine *machine, const sg_tile *tile,
-                           sg_knobs *sets)
-{
-    const double bytes = (double)p->m * (double)p->n * sg_type_bytes(p->type);
-    const double sent_us = bytes / (machine->store_gbps * 1e3);
-    const int64_t waves = waves_of(p, machine, tile);
-    const int64_t slices =
-        sg_min(sg_min(MOST_SUBS, SLICES_OF_WAVE * waves), p->most_rows / (SLICE_BANDS * tile->m));
-    int n = 0;
-    if (!reads_once(p, machine, tile, SEVERAL)) sets[n++] = in_tiles(tile, 1, 1);
-    if (waves > 1 && slices > 1 && sent_us > (double)waves * sg_tile_us(p, machine, tile))
-        sets[n++] = in_tiles(tile, slices, 1);
-    return n;
-}
-
-/* Appends those of an all-reduce in tiles of TILE: owners of columns, in front of those of rows.
+/* Appends those of whole rows or columns in tiles of TILE.  Scatters: unless two strips save more
+ * than they wait (two H200s: 512x8192x14336 184 us whole, 176 in strips, 512x12288x24576 440 and
+ * 418, but 512x12288x6144 117 and 119).  All-reduces: owners of columns in front of those of rows.
+ *
  * What follows a slice or strip later waits where it is stored, gains nothing by it and is priced
- * too low (1000x4096x2048 64 us, priced at 46, whole 65; results/gpu/onto_2xh200_v1.json). */
-static int propose_sums(const sg_problem *p, const sg_machine *machine, const sg_tile *tile,
-                        sg_knobs *sets)
+ * too low (1000x4096x2048 all-reduced 64 us, priced at 46, whole 65;
+ * results/gpu/onto_2xh200_v1.json). */
+static int propose_whole(const sg_problem *p, const sg_machine *machine, const sg_tile *tile,
+                         sg_knobs *sets)
 {
     const double b_bytes = (double)p->n * (double)p->k * sg_type_bytes(p->type);
     const bool held = b_bytes <= sg_machine_cached_bytes(machine);
     int n = 0;
-    if (sg_column_parts(p, machine, tile, held, false) > 0) sets[n++] = in_tiles(tile, 1, 0);
-    sets[n++] = in_tiles(tile, 1, 1);
+    if (sg_column_parts(p, machine, tile, held, false) > 0) sets[n++] = in_tiles(tile, 0);
+    if (!reads_once(p, machine, tile, SEVERAL)) sets[n++] = in_tiles(tile, 1);
     return n;
 }
 
@@ -101,17 +75,14 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
         sg_decline(why, "the machine's products do not add where they store, by its file");
         return 0;
     }
-    const int most = waves_of(p, machine, &machine->tile[0]) <= FEW_WAVES ? 3 : 2;
+    const int most = sg_tile_waves(p, machine, &machine->tile[0]) <= FEW_WAVES ? 3 : 2;
     const int shapes = machine->tiles < most ? machine->tiles : most;
     int n = 0;
     /* Of those that are predicted alike the first is taken: what reads B once is faster. */
     for (int i = 0; i < shapes; i++)
         if (reads_once(p, machine, &machine->tile[i], 2))
-            sets[n++] = in_tiles(&machine->tile[i], 1, 2);
-    for (int i = 0; i < shapes; i++)
-        n += sg_problem_out(p) == SG_OUT_ALL
-                 ? propose_sums(p, machine, &machine->tile[i], &sets[n])
-                 : propose_scatter(p, machine, &machine->tile[i], &sets[n]);
+            sets[n++] = in_tiles(&machine->tile[i], 2);
+    for (int i = 0; i < shapes; i++) n += propose_whole(p, machine, &machine->tile[i], &sets[n]);
     return n;
 }
 

@@ -273,7 +273,7 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
     for (int t = 0; t < machine->tiles && t < 2; t++) {
         const sg_tile tile = machine->tile[t];
         const int64_t tiles = sg_ceil_div(p->m, tile.m) * sg_problem_col_tiles(p, tile.n);
-        const int64_t waves = sg_ceil_div(tiles, machine->sms);
+        const int64_t waves = sg_tile_waves(p, machine, &tile);
         const int strips = strips_of(p, &tile, waves);
         for (int by = push; by >= 0; by--) {
             const bool finest = by && waves > 1; /* comes first */

@@ -136,12 +136,6 @@ static int propose_parts(const sg_problem *p, const sg_machine *machine, const s
     return 1;
 }
 
-static int64_t waves_of(const sg_problem *p, const sg_machine *machine, const sg_tile *tile)
-{
-    const int64_t tiles = sg_ceil_div(p->m, tile->m) * sg_ceil_div(p->n, tile->n);
-    return sg_ceil_div(tiles, machine->sms);
-}
-
 /* Appends knobs for a B that no cache holds.  For few bands, of all or of an owner, or A is read as
  * often: strips of a wave or more, the more of which there are, the more is added up at the end,
  * unless columns may be OWNED by several ranks (four H200s: 512x8192x7168 119 us so, 122 in strips,
@@ -151,7 +145,7 @@ static int propose_strips(const sg_problem *p, const sg_machine *machine, const 
                           bool owned, sg_knobs *sets)
 {
     const bool all = sg_problem_out(p) == SG_OUT_ALL && machine->pool == 0;
-    const int64_t bands = sg_ceil_div(p->m, tile->m), waves = waves_of(p, machine, tile);
+    const int64_t bands = sg_ceil_div(p->m, tile->m), waves = sg_tile_waves(p, machine, tile);
     const bool low = sg_ceil_div(p->most_rows, tile->m) <= OWNED_BANDS;
     int n = 0;
     if (p->call) return 0;
@@ -181,7 +175,7 @@ static int propose_at_once(const sg_problem *p, const sg_machine *machine, const
     /* Clusters take two tiles, and what they cannot take is not in turn: own tiles block SMs. */
     const bool pairs = sg_ceil_div(p->n, tile->n) % 4 == 0;
     if (p->call || machine->pool > 0 || sg_problem_out(p) != SG_OUT_SCATTER || !anew || !low ||
-        !pairs || waves_of(p, machine, tile) != 2 || !sg_tile_in_turn(tile))
+        !pairs || sg_tile_waves(p, machine, tile) != 2 || !sg_tile_in_turn(tile))
         return 0;
     sets[0] = whole(tile->m, tile->n);
     sets[0].value[ONCE] = 1;
@@ -197,7 +191,7 @@ static int propose_slices(const sg_problem *p, const sg_machine *machine, const 
 {
     const bool all = sg_problem_out(p) == SG_OUT_ALL, sums = sg_problem_sums(p);
     const double bytes = (double)p->m * (double)p->n * sg_type_bytes(p->type);
-    const int64_t waves = waves_of(p, machine, tile), rows = all ? p->m : p->most_rows;
+    const int64_t waves = sg_tile_waves(p, machine, tile), rows = all ? p->m : p->most_rows;
     const int64_t most = sums ? rows / (SLICE_BANDS * tile->m) : sg_ceil_div(p->n, tile->n);
     const int slices =
         (int)sg_min(sg_min(most, SLICES_OF_WAVE * waves), all ? MOST_OF_COLUMNS : MOST_SUBS);
@@ -324,7 +318,7 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
     const double sent = (p->ranks - 1.0) * (double)p->m * (double)p->n * sg_type_bytes(p->type);
     const double b_bytes = (double)p->n * (double)p->k * sg_type_bytes(p->type);
     const bool held = b_bytes <= sg_machine_cached_bytes(machine);
-    const int most = waves_of(p, machine, &machine->tile[0]) <= FEW_WAVES ? 3 : 2;
+    const int most = sg_tile_waves(p, machine, &machine->tile[0]) <= FEW_WAVES ? 3 : 2;
     const int shapes = machine->tiles < most ? machine->tiles : most;
     const bool at_once = all && sent <= most_once_bytes;
     int n = held ? 0 : propose_reading_once(p, machine, shapes, sets);
@@ -339,7 +333,8 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
         if (!cut && !held) n += propose_strips(p, machine, tile, parts > 0, &sets[n]);
         if (!cut) n += propose_slices(p, machine, tile, &sets[n]);
         const int64_t low = sg_ceil_div(p->most_rows, tile->m) / (held ? 1 : LEAST_BANDS);
-        const int64_t slices = machine->pool > 0 ? low : sg_min(low, waves_of(p, machine, tile));
+        const int64_t slices =
+            machine->pool > 0 ? low : sg_min(low, sg_tile_waves(p, machine, tile));
         const int subs = all ? (int)sg_min(slices, MOST_SUBS) : 1;
         if (subs > 1) n += propose_parts(p, machine, tile, subs, false, cut, &sets[n]);
         if (subs == MOST_SUBS && i == 0) /* fewer may fill their waves better */
