@@ -25,6 +25,13 @@ matrix random_matrix(size_t count)
     return m;
 }
 
+matrix wide_matrix(size_t count)
+{
+    matrix m(count);
+    for (T &v : m) v = __float2bfloat16_rn((float)(draw(31) - 15));
+    return m;
+}
+
 matrix poisoned(size_t count)
 {
     matrix m(count);

@@ -23,6 +23,7 @@ void expect(bool ok, const std::string &what);
 /* 0 .. BELOW - 1; begins anew from a seed of -BELOW if that is negative. */
 int draw(int below);
 matrix random_matrix(size_t count);
+matrix wide_matrix(size_t count); /* whose sums have more bits than their type */
 matrix poisoned(size_t count);
 bool is_poison(T v);
 

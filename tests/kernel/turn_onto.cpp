@@ -41,14 +41,6 @@ struct onto {
     void recover();
 };
 
-/* Sums of these have more bits than their type. */
-static matrix wide_matrix(size_t count)
-{
-    matrix m(count);
-    for (T &v : m) v = __float2bfloat16_rn((float)(draw(19) - 9));
-    return m;
-}
-
 onto::onto(const onto_ask &ask)
     : q(ask),
       what(std::string(q.all ? "all-reduce" : "scatter") + " onto peers " + std::to_string(q.m) +

@@ -40,14 +40,6 @@ struct tagged {
     void check_stopped() const;
 };
 
-/* Values whose sums are rounded on the way. */
-static matrix wide_matrix(size_t count)
-{
-    matrix m(count);
-    for (T &v : m) v = __float2bfloat16_rn((float)(draw(31) - 15));
-    return m;
-}
-
 tagged::tagged(const tagged_ask &ask)
     : q(ask),
       what("tagged of " + std::to_string(q.ranks) + " ranks " + std::to_string(q.m) + "x" +
