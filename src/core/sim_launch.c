@@ -71,11 +71,11 @@ static double late_bytes(const sg_sched *s, const sg_patch *p)
     return (double)bytes * p->rows * p->cols;
 }
 
-/* SMs that have no tile leave power and a cache's bandwidth to those that do:
- * LEFT tiles are to be computed. */
-static double beside_idle(const sg_machine *machine, int64_t left)
+/* SMs that have no tile leave power and a cache's bandwidth to those that do: of A's launch tiles
+ * are left, or so many SMs are not wanted. */
+static double beside_idle(const sg_machine *machine, const sg_sim_agent *a)
 {
-    const double busy = (double)left / machine->sms;
+    const double busy = fmin((double)a->left_tiles, machine->sms - a->spared) / machine->sms;
     return busy < 1 ? 1 - machine->idle_part * (1 - busy) : 1;
 }
 
@@ -360,7 +360,7 @@ static sg_sim_slot *take_tiles(sg_sim *m, sg_sim_agent *a, const sg_launch *l, s
     const sg_patch *const p = &s->patch[a->patch];
     const int32_t tiles = sg_walk_visits(p, l->tile_m, l->tile_n);
     sg_sim_find_step(m, s, l, a);
-    const double alone = visit_us(m, s, l, a) * beside_idle(m->machine, a->left_tiles);
+    const double alone = visit_us(m, s, l, a) * beside_idle(m->machine, a);
     const double visit = beside_pushes(m, a->rank, alone * contention(m, a->rank));
     /* A tile whose last flag has just come may have begun long ago: it needs some only at the
      * end. */
@@ -484,7 +484,11 @@ void sg_sim_start_launch(sg_sim *m, sg_sim_agent *a)
     const sg_launch *const l = &s->step[a->step].u.launch;
     const int32_t sms = m->machine->sms;
     const int32_t most = l->blocks > 0 && l->blocks < sms ? l->blocks : sms;
-    const int32_t blocks = most - m->rank[a->rank].couriers;
+    const int32_t room = most - m->rank[a->rank].couriers;
+    const bool deals = m->machine->pool == 0 && !l->vendor && l->visits > room &&
+                       sg_walk_alike(&s->patch[l->patch0], l->patches);
+    const int32_t blocks = deals ? sg_walk_even(l->visits, room) : room;
+    a->spared = room - blocks;
     if (!sg_sim_take_sms(m, a, 1, blocks, !l->vendor)) return;
     a->begun_us = a->now;
     a->patch = l->patch0;

@@ -108,16 +108,24 @@ int sg_column_parts(const sg_problem *p, const sg_machine *machine, const sg_til
     return parts > 1 ? parts : 0;
 }
 
-/* Time of rank 0's product in tiles of TILE. */
+/* Time of rank 0's product in tiles of TILE.  SMs that are spared make the others faster where
+ * clocks are as high as may be; in a long product power counts, and more SMs take less of it (two
+ * H200s, scatters in 128x256 on 128 SMs beside 128x224 on 132: 8192x8192x4096 705 and 711 us,
+ * 8192x12288x24576 6400 and 6330; results/gpu/even_2xh200_v1.json). */
 static double waves_cost(const sg_problem *p, const sg_machine *machine, const sg_tile *tile)
 {
+    const double long_us = 4000;
     const bool moves = p->op != SG_OP_GEMM;
     const bool by_rows = moves && p->gather == SG_GATHER_A;
     const bool by_cols = moves && p->gather == SG_GATHER_B;
     const int64_t bands = by_rows ? tiles_along(p, tile->m) : sg_ceil_div(p->m, tile->m);
     const int64_t cols = by_cols ? tiles_along(p, tile->n) : sg_problem_col_tiles(p, tile->n);
-    const int64_t waves = sg_ceil_div(bands * cols, sg_max(machine->sms, 1));
-    return (double)waves * sg_tile_us(p, machine, tile);
+    const int32_t sms = (int32_t)sg_max(machine->sms, 1);
+    const int64_t waves = sg_ceil_div(bands * cols, sms);
+    const double us = (double)waves * sg_tile_us(p, machine, tile);
+    const bool spares = waves > 1 && us < long_us;
+    const double busy = spares ? (double)sg_walk_even(bands * cols, sms) / sms : 1;
+    return us * (1 - machine->idle_part * (1 - busy));
 }
 
 int sg_strategy_propose_next(const sg_strategy *strategy, const sg_problem *problem,

@@ -143,6 +143,29 @@ SG_WALK int32_t sg_walk_in_waves(const struct sg_patch *patch, int32_t patches, 
     return wide > 0 ? wide : all;
 }
 
+/* Blocks of MOST that UNITS, which take about as long each, are dealt to: the fewest that have as
+ * many waves, if that leaves a fiftieth to a twentieth of MOST to nobody.  What those do not draw
+ * and ask for the others have (two H200s: 8192x8192x4096 scattered on 132 SMs 713 us, on 128 704;
+ * results/gpu/even_2xh200_v1.json). */
+SG_WALK int32_t sg_walk_even(int64_t units, int32_t most)
+{
+    if (units <= most) return (int32_t)units;
+    const int64_t waves = (units + most - 1) / most, even = (units + waves - 1) / waves;
+    return most - even <= most / 20 && most - even >= most / 50 ? (int32_t)even : most;
+}
+
+/* Do tiles of a launch of PATCHES take about as long each, and does nobody wait for the last ones?
+ * Of an all-reduce's, a part of a wave is sooner stored at all ranks than a whole one. */
+SG_WALK int32_t sg_walk_alike(const struct sg_patch *patch, int32_t patches)
+{
+    if (patches < 1 || patch[patches - 1].raises > 0) return 0;
+    for (int32_t i = 0; i < patches; ++i) {
+        if (patch[i].k1 - patch[i].k0 != patch[0].k1 - patch[0].k0) return 0;
+        if (patch[i].tile_n != patch[0].tile_n) return 0;
+    }
+    return 1;
+}
+
 /* Do the first tiles of a launch of PATCHES, one for each of BLOCKS, all wait for something?  Then
  * its storers carry the first of what it pushes, having nothing else to do. */
 SG_WALK int32_t sg_walk_all_wait(const struct sg_patch *patch, int32_t patches, int32_t tile_m,

@@ -26,6 +26,16 @@ static int64_t blocks_for(const sg_kernel_gemm *g, int64_t units)
     return units > 0 ? units : g->param.pushes > 0 ? g->sms : 1;
 }
 
+/* Of MOST blocks, or clusters, those that take tiles. */
+static int32_t workers_for(const sg_kernel_gemm *g, int32_t most)
+{
+    const int64_t blocks = blocks_for(g, g->param.units);
+    const bool even =
+        g->param.units > 0 && g->param.split == 1 &&
+        sg_walk_alike(&g->lists->patch[g->param.patch0], g->param.joined ? 1 : g->param.patches);
+    return even ? sg_walk_even(g->param.units, most) : (int32_t)(blocks < most ? blocks : most);
+}
+
 /* Who carries: ENOUGH couriers are as fast as any link.  Fewer ones, each of so many bytes a
  * microsecond, do it if they are done well before the product, of so many multiplications a
  * microsecond in a block. */

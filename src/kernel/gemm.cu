@@ -162,10 +162,9 @@ static const char *aim_fast(sg_kernel_gemm *g, const needs *n)
     /* Few rows are bound by memory; many share what they load, and ask for it at once anyway. */
     g->param.ahead = 64 * (n->a_rows <= 128 ? 8 : n->a_rows <= 512 ? 1 : 0);
     const int64_t most = g->want_blocks > 0 ? g->want_blocks : g->sms;
-    const int64_t blocks = blocks_for(g, g->param.units) * cluster;
     int couriers = couriers_for(g, most, cluster);
     const int room = (int)most - couriers;
-    g->param.workers = (int32_t)((blocks < room ? blocks : room) / cluster * cluster);
+    g->param.workers = workers_for(g, room / cluster) * cluster;
     g->early = g->param.early = early_steps(g, k, couriers);
     g->param.heralds = heralds_for(g, cluster, room - g->param.workers, &couriers);
     g->blocks = g->param.workers + couriers + g->param.heralds;
@@ -213,8 +212,7 @@ static const char *aim_slow(sg_kernel_gemm *g, bool tagged)
             g->param.tiled |= g->lists->to[p->to0 + j].tiled;
     }
     g->param.units = (int32_t)tiles;
-    const int64_t blocks = blocks_for(g, tiles);
-    g->blocks = (int32_t)(blocks < most ? blocks : most);
+    g->blocks = workers_for(g, (int32_t)most);
     bool aligned = g->arch >= 80 && !tagged;
     for (int i = 0; i < g->param.patches; ++i) {
         const sg_patch *p = &g->lists->patch[g->param.patch0 + i];

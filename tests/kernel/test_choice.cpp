@@ -3,15 +3,16 @@
 #include "kernel/instance.h"
 #include "kernel_world.h"
 
-enum { SMS = 8, TALL = 128 };
+enum { SMS = 8, MANY_SMS = 40, TALL = 128 };
 
-/* Tiles of a cluster, down and across. */
+/* Tiles of a cluster, down and across, and blocks that take tiles. */
 struct shape {
-    int down, across;
+    int down, across, workers;
 };
 
-/* Of BANDS x COLS tiles of 128 x WIDTH in one patch, which WAITS for a flag or not. */
-static shape chosen(int bands, int cols, int width, bool waits)
+/* Of BANDS x COLS tiles of 128 x WIDTH in one patch, which WAITS for a flag or not, and RAISES
+ * others or not. */
+static shape chosen(int bands, int cols, int width, bool waits, bool raises = false)
 {
     const std::string what = std::to_string(bands) + "x" + std::to_string(cols) + " tiles of 128x" +
                              std::to_string(width) + (waits ? ", waiting" : "");
@@ -27,6 +28,7 @@ static shape chosen(int bands, int cols, int width, bool waits)
     wait.per = SG_PER_PATCH;
     if (waits) l.waits(wait);
     l.store(area(0, 2, 0, m, 0, n));
+    if (raises) l.raises(1, SG_PER_TILE, 0, 1);
     l.close();
     l.program.rank = &w.rank;
     l.program.place[0] = place_of(a, a, m, k, k);
@@ -37,11 +39,11 @@ static shape chosen(int bands, int cols, int width, bool waits)
     if (why == nullptr) why = sg_kernel_gemm_aim(&g);
     if (why == nullptr) why = g.slow;
     expect(why == nullptr, what + ": " + (why ? why : ""));
-    if (why != nullptr) return shape{0, 0};
+    if (why != nullptr) return shape{0, 0, 0};
     int all;
     const sg_instance *const i = sg_instance_table(&all) + g.instance;
     printf("%s: clusters of %d x %d\n", what.c_str(), i->cm, i->cn);
-    return shape{i->cm, i->cn};
+    return shape{i->cm, i->cn, g.param.workers};
 }
 
 int main(void)
@@ -54,6 +56,12 @@ int main(void)
     expect(chosen(3, 4, 192, true).down == 1, "a cluster has no half");
     expect(chosen(4, 4, 128, false).down == 2, "128x128 shares B");
     expect(chosen(4, 5, 128, true).down == 2, "also where it waits, in three waves");
+    /* Two waves of 40 SMs are dealt to 38, if nobody waits for the second. */
+    emu_sms(MANY_SMS);
+    expect(chosen(4, 19, 128, false).workers == 38, "76 tiles are dealt to 38 SMs");
+    expect(chosen(4, 19, 128, true).workers == 38, "those that wait, too");
+    expect(chosen(4, 19, 128, false, true).workers == 40, "others wait for the last ones");
+    expect(chosen(4, 17, 128, false).workers == 40, "34 SMs would be too few");
     printf("%d passed, %d failed\n", passed, failed);
     return failed != 0;
 }

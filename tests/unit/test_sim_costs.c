@@ -320,6 +320,16 @@ static void few_tiles_go_faster(void **state)
     expect_us(price("gemm:f32:384x64x64:r1", ALONE, &m), tile_us + tile_us * 0.8);
 }
 
+/* 76 tiles are two waves of 38 SMs, 66 would be two of 33: those take all 40, and then 26. */
+static void tiles_are_dealt_evenly(void **state)
+{
+    (void)state;
+    sg_machine m = quiet(40);
+    m.idle_part = 0.4;
+    expect_us(price("gemm:f32:4864x64x64:r1", ALONE, &m), 2 * tile_us * (1 - 0.4 * 2 / 40));
+    expect_us(price("gemm:f32:4224x64x64:r1", ALONE, &m), tile_us + tile_us * (1 - 0.4 * 14 / 40));
+}
+
 /* The first microseconds of a run go faster, the vendor's by a factor of its own. */
 static void the_vendor_has_a_burst_of_its_own(void **state)
 {
@@ -492,6 +502,7 @@ int main(void)
         cmocka_unit_test(tiles_have_a_least_size),
         cmocka_unit_test(vendors_contend_as_others),
         cmocka_unit_test(few_tiles_go_faster),
+        cmocka_unit_test(tiles_are_dealt_evenly),
         cmocka_unit_test(the_vendor_has_a_burst_of_its_own),
         cmocka_unit_test(pushes_take_from_the_product),
         cmocka_unit_test(a_round_of_pushes_is_there_at_once),

@@ -137,6 +137,42 @@ static void waits_by_rows_are_what_a_search_finds(void **state)
     assert_true(covered > 1000);
 }
 
+static void launches_are_dealt_evenly(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t units;
+        int32_t most, even;
+    } cases[] = {
+        {1, 132, 1},     {132, 132, 132},  {264, 132, 132}, /* full waves */
+        {256, 132, 128}, {512, 132, 128},  {1280, 132, 128},
+        {640, 66, 64},                    /* in clusters */
+        {378, 132, 126}, {375, 132, 132}, /* 125 would leave seven */
+        {390, 132, 130}, {393, 132, 132}, /* 131 would leave one */
+        {320, 132, 132}, {6144, 132, 132}, {76, 40, 38},
+        {8, 8, 8},       {14, 8, 8},       {(int64_t)1 << 40, 132, 132},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        assert_int_equal(sg_walk_even(cases[i].units, cases[i].most), cases[i].even);
+}
+
+static void launches_of_one_kind_are_told(void **state)
+{
+    (void)state;
+    sg_patch p[3] = {{.k1 = 64}, {.k0 = 64, .k1 = 128}, {.k1 = 64}};
+    assert_true(sg_walk_alike(p, 3));
+    assert_false(sg_walk_alike(p, 0));
+    p[0].raises = 1; /* somebody waits for tiles that are not the last */
+    assert_true(sg_walk_alike(p, 3));
+    p[2].raises = 1;
+    assert_false(sg_walk_alike(p, 3));
+    assert_true(sg_walk_alike(p, 2));
+    p[1].k1 = 64; /* a sum */
+    assert_false(sg_walk_alike(p, 2));
+    p[1] = (sg_patch){.k1 = 64, .tile_n = 96};
+    assert_false(sg_walk_alike(p, 2));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -145,6 +181,8 @@ int main(void)
         cmocka_unit_test(tiles_and_slabs_are_counted),
         cmocka_unit_test(waits_of_patch_and_tile),
         cmocka_unit_test(waits_by_rows_are_what_a_search_finds),
+        cmocka_unit_test(launches_are_dealt_evenly),
+        cmocka_unit_test(launches_of_one_kind_are_told),
     };
     return cmocka_run_group_tests_name("walk", tests, NULL, NULL);
 }
