@@ -50,6 +50,17 @@ static shingle_status no_time(void *self, sg_enqueue *run, void *context, int ru
     return sg_fail(SHINGLE_EBUG, "a stand-in times");
 }
 
+/* Clocks are read when all have run, of each rank. */
+static int clocks;
+
+static shingle_status clock_of(void *self, int rank, bool clocks_only, shingle_device *device_out)
+{
+    (void)self, (void)rank;
+    if (clocks_only) assert_int_equal(timed, (1 + clocks++ / RANKS) * CONTESTANTS);
+    *device_out = (shingle_device){.mhz = 1000 + clocks};
+    return SHINGLE_OK;
+}
+
 static shingle_bench_result bench(double part)
 {
     shingle_comm *comm[RANKS];
@@ -59,6 +70,8 @@ static shingle_bench_result bench(double part)
     sg_backend two_ways = *comm[0]->group->backend;
     const sg_backend *const real = comm[0]->group->backend;
     two_ways.time = part > 0 ? no_time : NULL;
+    two_ways.facts = clock_of;
+    clocks = 0;
     many_part = part;
     timed = 0;
     memset(times_of, 0, sizeof times_of);
@@ -118,12 +131,23 @@ static void rounds_take_turns(void **state)
     assert_true(differ);
 }
 
+/* What comes behind that has rested: not always the same one, nor never one of them.  The lower of
+ * two ranks counts, 1001 in the first round, and the median round. */
+static void clocks_are_read_between_rounds(void **state)
+{
+    (void)state;
+    const shingle_bench_result r = bench(0.5);
+    assert_int_equal(clocks, ROUNDS * RANKS);
+    assert_true(r.mhz == 1001 + RANKS * (ROUNDS / 2));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(medians_are_reported),
         cmocka_unit_test(the_better_way_counts),
         cmocka_unit_test(rounds_take_turns),
+        cmocka_unit_test(clocks_are_read_between_rounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
