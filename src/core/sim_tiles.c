@@ -25,7 +25,8 @@ static sg_sim_slot *see_waits(sg_sim *m, const sg_sim_agent *a, const sg_patch *
     return NULL;
 }
 
-/* The same for the addends of a tile, which are needed when the product is done. */
+/* The same for the addends of a tile, which are needed when the product is done, or before what
+ * comes behind them. */
 static sg_sim_slot *see_addends(sg_sim *m, const sg_sim_agent *a, const sg_patch *p, int32_t row0,
                                 int32_t rows, int32_t number, double visit, double *ready)
 {
@@ -38,7 +39,8 @@ static sg_sim_slot *see_addends(sg_sim *m, const sg_sim_agent *a, const sg_patch
         sg_sim_slot *const missing = sg_sim_see(m, a->rank, add->wait.by, f, &seen);
         if (missing != NULL) return missing;
     }
-    if (*ready < seen - visit) *ready = seen - visit;
+    const double before = visit - a->behind;
+    if (*ready < seen - before) *ready = seen - before;
     return NULL;
 }
 

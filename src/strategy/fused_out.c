@@ -267,6 +267,21 @@ static bool suits_tags(const sg_problem *p, const sg_machine *machine, const int
     return tiles <= sms || (two && 4 * tiles >= 3 * sg_round_up(tiles, sms));
 }
 
+/* Is a scatter better tagged, in one of SHAPES, than in strips?  Of a B that nearly fits a cache
+ * these save little, and add up at the end (four H100s: 512x8192x2048 55 us in two strips, tagged
+ * 50; results/gpu/table_4xh100_v3.json). */
+static bool rather_tagged(const sg_problem *p, const sg_machine *machine, int shapes)
+{
+    const double b_bytes = (double)p->n * (double)p->k * sg_type_bytes(p->type);
+    bool suits = false;
+    for (int i = 0; i < shapes; i++) {
+        const sg_knobs knobs = whole(machine->tile[i].m, machine->tile[i].n);
+        suits |= may_be_tagged(p, &knobs) && suits_tags(p, machine, knobs.value, false);
+    }
+    return suits && sg_problem_out(p) == SG_OUT_SCATTER && machine->tagged_us > 0 &&
+           b_bytes < 2 * sg_machine_cached_bytes(machine);
+}
+
 /* Appends those of N knob sets that may be tagged once more, tagged, where a machine says what that
  * is worth: sums that all get in two hops, which send P / 2 times less, and in one. */
 static int propose_tagged(const sg_problem *p, const sg_machine *machine, sg_knobs *sets, int n)
@@ -321,6 +336,7 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
     const int most = sg_tile_waves(p, machine, &machine->tile[0]) <= FEW_WAVES ? 3 : 2;
     const int shapes = machine->tiles < most ? machine->tiles : most;
     const bool at_once = all && sent <= most_once_bytes;
+    const bool tagged = rather_tagged(p, machine, shapes);
     int n = held ? 0 : propose_reading_once(p, machine, shapes, sets);
     for (int i = 0; i < 2 * shapes; i++) {
         const bool cut = i >= shapes;
@@ -330,7 +346,7 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
         if (i == 0) n += propose_dealt(p, machine, at_once, &sets[n]);
         const int parts = sg_column_parts(p, machine, tile, held, cut);
         if (parts > 0 && (cut || held)) sets[n++] = owned_columns(tile, 1, parts);
-        if (!cut && !held) n += propose_strips(p, machine, tile, parts > 0, &sets[n]);
+        if (!cut && !held && !tagged) n += propose_strips(p, machine, tile, parts > 0, &sets[n]);
         if (!cut) n += propose_slices(p, machine, tile, &sets[n]);
         const int64_t low = sg_ceil_div(p->most_rows, tile->m) / (held ? 1 : LEAST_BANDS);
         const int64_t slices =

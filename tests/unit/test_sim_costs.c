@@ -234,6 +234,24 @@ static void addends_cost_by_number(void **state)
     expect_us(price("gemm_ar:f32:64x64x64:r3", AT_ONCE, &m), tile_us + 3 * 7); /* no product */
 }
 
+/* All tiles at once: addends come when the products are over, and two behind the first one at most
+ * take their time from then on.  In several waves a tile's product is over before. */
+static void addends_of_one_wave_come_late(void **state)
+{
+    (void)state;
+    sg_machine m = quiet(8);
+    m.store_us = 40;
+    m.add_us = 7;
+    m.more_add_us = 3;
+    expect_us(price("gemm_rs:f32:128x64x64:r2", SCATTER, &m), tile_us + 40);
+    expect_us(price("gemm_rs:f32:192x64x64:r3", SCATTER, &m), tile_us + 40 + 7);
+    expect_us(price("gemm_rs:f32:256x64x64:r4", SCATTER, &m), tile_us + 40 + 2 * 7);
+    expect_us(price("gemm_rs:f32:320x64x64:r5", SCATTER, &m), tile_us + 40 + 2 * 7);
+    m.sms = 3;
+    m.gemm_tflops[SG_F32] *= 3.0 / 8;
+    expect_us(price("gemm_rs:f32:256x64x64:r4", SCATTER, &m), 2 * tile_us + 7 + 2 * 3);
+}
+
 /* Sums in f32, which parts of k hand on, are twice as much as what ranks send of 16 bits. */
 static void wide_addends_count_twice(void **state)
 {
@@ -496,6 +514,7 @@ int main(void)
         cmocka_unit_test(a_held_strip_is_read_once),
         cmocka_unit_test(sums_come_behind_the_product),
         cmocka_unit_test(addends_cost_by_number),
+        cmocka_unit_test(addends_of_one_wave_come_late),
         cmocka_unit_test(wide_addends_count_twice),
         cmocka_unit_test(tiles_of_some_shapes_hide_addends),
         cmocka_unit_test(tiles_in_turn_wait_beside_others),
