@@ -140,13 +140,14 @@ static double adding_us(const sg_machine *machine, const sg_sched *s, const sg_p
 
 /* Where all tiles are multiplied at once, addends come when the product is over, and there is no
  * other one to add them beside: what those behind the first take from the last flag on (four
- * H200s: 256x6144x6144 scattered 67 us, 56 without; results/gpu/unseen_4xh200_v1.json).  More than
- * two have not been measured. */
+ * H200s: 256x6144x6144 scattered 67 us, priced at 56 without this;
+ * results/gpu/unseen_4xh200_v1.json).  More than two have not been measured. */
 static double behind_us(const sg_machine *machine, const sg_sched *s, const sg_launch *l,
-                        const sg_patch *p)
+                        const sg_sim_agent *a, const sg_patch *p)
 {
     enum { MOST = 2 };
-    if (l->visits > machine->sms || machine->pool > 0 || p->adds < 2 || adds_tags(s, p)) return 0;
+    if (l->visits > a->room || p->k0 >= p->k1 || p->adds < 2 || adds_tags(s, p)) return 0;
+    if (machine->pool > 0) return 0;
     return machine->add_us * (double)sg_min(p->adds - 1, MOST);
 }
 
@@ -379,7 +380,7 @@ static sg_sim_slot *take_tiles(sg_sim *m, sg_sim_agent *a, const sg_launch *l, s
     const double begun = g->free_us;
     double start = begun;
     a->moment = visit / 128;
-    a->behind = behind_us(m->machine, s, l, p);
+    a->behind = behind_us(m->machine, s, l, a, p);
     if (a->ready_patch != a->patch) sg_sim_forget_bands(m, a, l, p);
     sg_sim_slot *const missing = sg_sim_tile_start(m, a, l, p, a->tile, visit, &start);
     if (missing != NULL) return missing;
@@ -498,9 +499,10 @@ void sg_sim_start_launch(sg_sim *m, sg_sim_agent *a)
     const int32_t sms = m->machine->sms;
     const int32_t most = l->blocks > 0 && l->blocks < sms ? l->blocks : sms;
     const int32_t room = most - m->rank[a->rank].couriers;
-    const bool deals = m->machine->pool == 0 && !l->vendor && l->visits > room &&
+    const bool deals = m->machine->idle_part > 0 && !l->vendor && l->visits > room &&
                        sg_walk_alike(&s->patch[l->patch0], l->patches);
     const int32_t blocks = deals ? sg_walk_even(l->visits, room) : room;
+    a->room = room;
     a->spared = room - blocks;
     if (!sg_sim_take_sms(m, a, 1, blocks, !l->vendor)) return;
     a->begun_us = a->now;

@@ -77,7 +77,7 @@ typedef struct sg_sim_agent {
     /* Of the launch at hand. */
     int32_t patch, tile;    /* next to be taken */
     int64_t left_tiles;     /* from that on */
-    int32_t spared;         /* SMs that it would not be faster with */
+    int32_t room, spared;   /* SMs that it may have, and those that it would not be faster with */
     double behind;          /* of the next tile's visit, what comes behind its addends' flags */
     double products;        /* tiles of the launch that are multiplied; -1: not yet counted */
     sg_sim_stretch stretch; /* of the next tile's patch */

@@ -109,9 +109,10 @@ int sg_column_parts(const sg_problem *p, const sg_machine *machine, const sg_til
 }
 
 /* Time of rank 0's product in tiles of TILE.  SMs that are spared make the others faster where
- * clocks are as high as may be; in a long product power counts, and more SMs take less of it (two
- * H200s, scatters in 128x256 on 128 SMs beside 128x224 on 132: 8192x8192x4096 705 and 711 us,
- * 8192x12288x24576 6400 and 6330; results/gpu/even_2xh200_v1.json). */
+ * clocks are as high as may be, but for all-reduces, whose last tiles others wait for; in a long
+ * product power counts, and more SMs take less of it (two H200s, scatters in 128x256 on 128 SMs
+ * beside 128x224 on 132: 8192x8192x4096 705 and 711 us, 8192x12288x24576 6400 and 6330;
+ * results/gpu/even_2xh200_v1.json). */
 static double waves_cost(const sg_problem *p, const sg_machine *machine, const sg_tile *tile)
 {
     const double long_us = 4000;
@@ -123,7 +124,7 @@ static double waves_cost(const sg_problem *p, const sg_machine *machine, const s
     const int32_t sms = (int32_t)sg_max(machine->sms, 1);
     const int64_t waves = sg_ceil_div(bands * cols, sms);
     const double us = (double)waves * sg_tile_us(p, machine, tile);
-    const bool spares = waves > 1 && us < long_us;
+    const bool spares = waves > 1 && us < long_us && sg_problem_out(p) != SG_OUT_ALL;
     const double busy = spares ? (double)sg_walk_even(bands * cols, sms) / sms : 1;
     return us * (1 - machine->idle_part * (1 - busy));
 }

@@ -212,7 +212,8 @@ static const char *aim_slow(sg_kernel_gemm *g, bool tagged)
             g->param.tiled |= g->lists->to[p->to0 + j].tiled;
     }
     g->param.units = (int32_t)tiles;
-    g->blocks = workers_for(g, (int32_t)most);
+    const int64_t blocks = blocks_for(g, tiles);
+    g->blocks = (int32_t)(blocks < most ? blocks : most);
     bool aligned = g->arch >= 80 && !tagged;
     for (int i = 0; i < g->param.patches; ++i) {
         const sg_patch *p = &g->lists->patch[g->param.patch0 + i];

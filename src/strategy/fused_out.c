@@ -278,8 +278,9 @@ static bool rather_tagged(const sg_problem *p, const sg_machine *machine, int sh
         const sg_knobs knobs = whole(machine->tile[i].m, machine->tile[i].n);
         suits |= may_be_tagged(p, &knobs) && suits_tags(p, machine, knobs.value, false);
     }
+    const double sent = (double)p->m * (double)p->n * sg_type_bytes(p->type);
     return suits && sg_problem_out(p) == SG_OUT_SCATTER && machine->tagged_us > 0 &&
-           b_bytes < 2 * sg_machine_cached_bytes(machine);
+           sent <= most_tagged_bytes && b_bytes < 2 * sg_machine_cached_bytes(machine);
 }
 
 /* Appends those of N knob sets that may be tagged once more, tagged, where a machine says what that
