@@ -198,7 +198,7 @@ static int32_t idle_blocks(const sg_sched *s, const sg_machine *machine, const s
     const int32_t most = blocks_of(machine, l);
     const int32_t tiles = sg_walk_in_waves(&s->patch[l->patch0], l->patches, l->tile_m, l->tile_n);
     if (tiles < 1) return 0;
-    return most - sg_walk_div(tiles, sg_walk_div(tiles, most));
+    return most - sg_walk_fewest(tiles, most);
 }
 
 /* Multiply-adds of L's product, all SMs at work. */

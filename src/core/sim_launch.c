@@ -147,7 +147,6 @@ static double behind_us(const sg_machine *machine, const sg_sched *s, const sg_l
 {
     enum { MOST = 2 };
     if (l->visits > a->room || p->k0 >= p->k1 || p->adds < 2 || adds_tags(s, p)) return 0;
-    if (machine->pool > 0) return 0;
     return machine->add_us * (double)sg_min(p->adds - 1, MOST);
 }
 

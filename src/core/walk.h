@@ -143,15 +143,22 @@ SG_WALK int32_t sg_walk_in_waves(const struct sg_patch *patch, int32_t patches, 
     return wide > 0 ? wide : all;
 }
 
-/* Blocks of MOST that UNITS, which take about as long each, are dealt to: the fewest that have as
- * many waves, if that leaves two to six of 132 SMs to nobody.  What those do not draw
- * and ask for the others have (two H200s: 8192x8192x4096 scattered on 132 SMs 713 us, on 128 704;
+/* The fewest blocks that go through UNITS, of which there are some, in no more waves than MOST. */
+SG_WALK int32_t sg_walk_fewest(int64_t units, int32_t most)
+{
+    const int64_t waves = (units + most - 1) / most;
+    return (int32_t)((units + waves - 1) / waves);
+}
+
+/* Blocks of MOST that UNITS, which take about as long each, are dealt to: the fewest, if that
+ * leaves two to six of 132 SMs to nobody.  What those do not draw and ask for the others have (two
+ * H200s: 8192x8192x4096 scattered on 132 SMs 713 us, on 128 704;
  * results/gpu/even_2xh200_v1.json). */
 SG_WALK int32_t sg_walk_even(int64_t units, int32_t most)
 {
     if (most < 1 || units <= most) return (int32_t)units;
-    const int64_t waves = (units + most - 1) / most, even = (units + waves - 1) / waves;
-    return most - even <= most / 20 && most - even >= most / 50 ? (int32_t)even : most;
+    const int32_t even = sg_walk_fewest(units, most);
+    return most - even <= most / 20 && most - even >= most / 50 ? even : most;
 }
 
 /* Do tiles of a launch of PATCHES take about as long each, and does nobody wait for the last ones?

@@ -63,8 +63,8 @@ static int couriers_for(const sg_kernel_gemm *g, int64_t most, int cluster)
         tiles = sg_walk_in_waves(&g->lists->patch[g->param.patch0], g->param.patches,
                                  g->param.tile_m, g->param.tile_n);
     if (g->param.pushes == 0 || tiles == 0 || most < 1) return 0;
-    const int64_t waves = (tiles + most - 1) / most;
-    const int64_t workers = ((tiles + waves - 1) / waves + cluster - 1) / cluster * cluster;
+    const int64_t workers =
+        (sg_walk_fewest(tiles, (int32_t)most) + cluster - 1) / cluster * cluster;
     const int64_t spare = (most - workers) / cluster * cluster;
     if (g->param.takes > 0) return (int)spare; /* everybody carries, they with more warps */
     if (spare < COURIERS_LEAST) return 0;

@@ -267,22 +267,6 @@ static bool suits_tags(const sg_problem *p, const sg_machine *machine, const int
     return tiles <= sms || (two && 4 * tiles >= 3 * sg_round_up(tiles, sms));
 }
 
-/* Is a scatter better tagged, in one of SHAPES, than in strips?  Of a B that nearly fits a cache
- * these save little, and add up at the end (four H100s: 512x8192x2048 55 us in two strips, tagged
- * 50; results/gpu/table_4xh100_v3.json). */
-static bool rather_tagged(const sg_problem *p, const sg_machine *machine, int shapes)
-{
-    const double b_bytes = (double)p->n * (double)p->k * sg_type_bytes(p->type);
-    bool suits = false;
-    for (int i = 0; i < shapes; i++) {
-        const sg_knobs knobs = whole(machine->tile[i].m, machine->tile[i].n);
-        suits |= may_be_tagged(p, &knobs) && suits_tags(p, machine, knobs.value, false);
-    }
-    const double sent = (double)p->m * (double)p->n * sg_type_bytes(p->type);
-    return suits && sg_problem_out(p) == SG_OUT_SCATTER && machine->tagged_us > 0 &&
-           sent <= most_tagged_bytes && b_bytes < 2 * sg_machine_cached_bytes(machine);
-}
-
 /* Appends those of N knob sets that may be tagged once more, tagged, where a machine says what that
  * is worth: sums that all get in two hops, which send P / 2 times less, and in one. */
 static int propose_tagged(const sg_problem *p, const sg_machine *machine, sg_knobs *sets, int n)
@@ -305,6 +289,18 @@ static int propose_tagged(const sg_problem *p, const sg_machine *machine, sg_kno
         }
     }
     return count;
+}
+
+/* Is a scatter better tagged, in one of SHAPES, than in strips?  Of a B that nearly fits a cache
+ * these save little, and add up at the end (four H100s: 512x8192x2048 55 us in two strips, tagged
+ * 50; results/gpu/table_4xh100_v3.json). */
+static bool rather_tagged(const sg_problem *p, const sg_machine *machine, int shapes)
+{
+    const double b_bytes = (double)p->n * (double)p->k * sg_type_bytes(p->type);
+    sg_knobs sets[SG_MAX_KNOB_SETS] = {0};
+    for (int i = 0; i < shapes; i++) sets[i] = whole(machine->tile[i].m, machine->tile[i].n);
+    return sg_problem_out(p) == SG_OUT_SCATTER && b_bytes < 2 * sg_machine_cached_bytes(machine) &&
+           propose_tagged(p, machine, sets, shapes) > shapes;
 }
 
 /* Appends knobs with k whole that read a B that no cache holds once, own rows or columns beside the
