@@ -103,18 +103,24 @@ typedef struct sg_machine {
     double visit_us;    /* a tile's cost that does not depend on k */
     double add_us;      /* the same of a tile's first addend, beside that ... */
     double more_add_us; /* ... and of each further one; 0: add_us */
+    double amid_part;   /* of the link's time for such a tile that others without follow, times its
+                           bytes; 0: 1 */
     double onto_us;     /* the same of an addend that who stores the tile adds; 0: add_us */
     double onto_part;   /* of the link's time for such a tile, times its bytes; 0: 1 */
-    double idle_part; /* part of its time that a tile takes less where all other SMs stand still */
-    double mem_part;  /* part of what its operands and result take at mem_gbps that a product does
+    double idle_part;  /* part of its time that a tile takes less where all other SMs stand still */
+    double mem_part;   /* part of what its operands and result take at mem_gbps that a product does
                           not hide */
-    double sm_gbps;   /* memory that one SM reads and writes for its tile; 0: all of it */
-    double take_gbps; /* of tagged rows, to where tiles load them; 0: mem_gbps */
-    double take_us;   /* from then on until tiles see them; 0: flag_us */
-    double stage_us;  /* of a tile that waits for such rows, for 64 of k at least */
-    double cache_mb;  /* 1e6 bytes of B that stay at hand until they are read again; 0: 48 */
-    double vendor;    /* rate of the vendor's product, of gemm_tflops; 0: 1 */
-    double burst;     /* a run's products go this much faster ... */
+    double asked_cols; /* columns of an SM with which the vendor's product reaches 0.63 of mem_gbps;
+                          0: all of it with any */
+    double fed_part;   /* least part of its rate of a tile smaller than 128 x 160 that waits for
+                          rows; 0: 1 */
+    double sm_gbps;    /* memory that one SM reads and writes for its tile; 0: all of it */
+    double take_gbps;  /* of tagged rows, to where tiles load them; 0: mem_gbps */
+    double take_us;    /* from then on until tiles see them; 0: flag_us */
+    double stage_us;   /* of a tile that waits for such rows, for 64 of k at least */
+    double cache_mb;   /* 1e6 bytes of B that stay at hand until they are read again; 0: 48 */
+    double vendor;     /* rate of the vendor's product, of gemm_tflops; 0: 1 */
+    double burst;      /* a run's products go this much faster ... */
     double vendor_burst; /* the same of the vendor's, which takes other power; 0: burst */
     double burst_us;     /* ... for this long, before power or heat slow them; 0: never */
 
@@ -183,6 +189,12 @@ int sg_machine_held_sms(const sg_machine *machine);
  * than the lowest tile of the file has, or fewer than 32 columns; at least 1, and 1 where workers
  * take any. */
 double sg_machine_tile_part(const sg_machine *machine, double rows, double cols);
+
+/* The part of the memory's rate that a vendor's product of COLS columns reaches: few have so few
+ * tiles that not all SMs ask for B at all times (H200s: of 64 to 256 rows with 1536, 3072, 4096,
+ * 5120 and 8192 columns 0.45, 0.6, 0.75, 0.8 and 0.95; results/gpu/unseen_2xh200_v3.json,
+ * unseen_4xh200_v2.json, decode_4xh200_v9.json). */
+double sg_machine_asked_part(const sg_machine *m, double cols);
 
 /* The word of the file. */
 const char *sg_topology_name(sg_topology topology);

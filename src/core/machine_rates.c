@@ -1,5 +1,7 @@
 /* machine_rates.c -- what the numbers of a machine stand for: those that a file leaves out, curves
  * between their points, and a machine that needs no file. */
+#include <math.h>
+
 #include "core/machine.h"
 
 double sg_machine_cached_bytes(const sg_machine *machine)
@@ -113,4 +115,9 @@ void sg_machine_plain(sg_machine *machine_out)
         .tile = {{128, 256, 1, 1}, {128, 128, 0.9, 1}, {64, 128, 0.8, 1}},
         .tiles = 3,
     };
+}
+
+double sg_machine_asked_part(const sg_machine *m, double cols)
+{
+    return m->asked_cols > 0 ? -expm1(-fmax(cols, 1) / (m->asked_cols * fmax(m->sms, 1))) : 1;
 }

@@ -194,16 +194,14 @@ static double busy_blocks(const sg_sim *m, const sg_sim_agent *a)
     return fmin(busy, a->got);
 }
 
-/* Of stretches that would read B in step, the part of B that each reads for itself: what the MATH
- * of its rows holds back stays side by side, what waits for a MEMORY that takes as long does not
- * get B twice for one reading (two H200s: rows of two owners, 64x8192x14336 scattered 101 us,
- * predicted 71 in step and 112 apart, and 128x28672x8192 gathered 208 without a link, predicted 133
- * and 236). */
-static double apart_part(double memory, double math)
+/* The part of what all SMs multiply that those with tiles of M x N reach whose rows come.  SMs that
+ * go along k in step ask the L2 for the same lines at the same time, and it joins that; those that
+ * wait do not, and a tile smaller than 128 x 160 is then fed more slowly than it multiplies. */
+static double fed_part(const sg_machine *machine, const sg_patch *p, int32_t m, int32_t n)
 {
-    enum { FROM = 6, TO = 10 }; /* tenths of the products' time */
-    const double most = 0.6, tenths = math > 0 ? 10 * memory / math : 0;
-    return most * fmin(1, fmax(0, (tenths - FROM) / (TO - FROM)));
+    const double enough = 1.0 / 128 + 1.0 / 160;
+    if (p->waits == 0 || machine->fed_part <= 0) return 1;
+    return fmin(1, fmax(machine->fed_part, enough / (1.0 / m + 1.0 / n)));
 }
 
 /* What a visit of P takes at least where whatever its SM reads comes a stage of k at a time, beside
@@ -228,7 +226,9 @@ static double visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
     const double depth = (double)(p->k1 - p->k0);
     const double part = call ? 1 : sg_machine_tile_part(machine, l->tile_m, width);
     const double flops = depth > 0 ? part * sg_problem_flops(s->problem, rows, cols, depth) : 0;
-    const double rate = flops_us(machine, s->problem) * shape_of(machine, l->tile_m, width).rate;
+    const double shape = shape_of(machine, l->tile_m, width).rate;
+    const double fed = fed_part(machine, p, l->tile_m, width);
+    const double rate = flops_us(machine, s->problem) * fmin(shape, fed);
     const double product =
         with_burst(machine, machine->burst, m->now, flops * machine->sms / (rate * tiles));
     const double late = late_part(machine, s, l, p, product);
@@ -246,7 +246,7 @@ static double visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
     const double most = machine->sm_gbps > 0 ? 1 / machine->sm_gbps : 0;
     const double unit = fmax(at_once / machine->mem_gbps, most) / (tiles * 1e3);
     const double in_step = (row_bytes(s, p) + sg_sim_b_read(m, s, l, a, 0)) * unit;
-    const double apart = apart_part(in_step, math * (double)p->rows / rows);
+    const double apart = sg_sim_apart(in_step, math * (double)p->rows / rows, fed);
     const double b_read = joined ? sg_sim_b_bytes(s, p) : sg_sim_b_read(m, s, l, a, apart);
     const double memory = (row_bytes(s, p) + b_read) * unit;
     /* While other blocks multiply, a block has twice its share. */
@@ -268,7 +268,8 @@ static double vendor_us(const sg_machine *machine, const sg_problem *problem, do
     const double rate = flops_us(machine, problem) * (machine->vendor > 0 ? machine->vendor : 1);
     double us = sg_problem_flops(problem, rows, cols, depth) / (rate * share);
     const double least = problem->call ? 0 : 2 * edge * depth / 8 * machine->sms / rate;
-    const double memory = sg_sim_us_of(bytes, machine->mem_gbps);
+    const double part = problem->call ? 1 : sg_machine_asked_part(machine, cols);
+    const double memory = sg_sim_us_of(bytes, machine->mem_gbps * part);
     if (us < least) us = least;
     return beside_memory(machine, vendor_with_burst(machine, begin, us), memory);
 }

@@ -153,3 +153,11 @@ double sg_sim_b_read(const sg_sim *m, const sg_sched *s, const sg_launch *l, con
     const double alone = reads(a, groups, sg_walk_min(of->owners, groups)) / (double)of->tiles;
     return b * own * (in_step + fmax(a->step_behind, apart) * (alone - in_step));
 }
+
+double sg_sim_apart(double memory, double math, double fed)
+{
+    enum { FROM = 6, TO = 10, SOONER = 15 }; /* tenths of the products' time */
+    const double most = fed < 1 ? 0.8 : 0.6;
+    const double tenths = (math > 0 ? 10 * memory / math : 0) + SOONER * (1 - fed);
+    return most * fmin(1, fmax(0, (tenths - FROM) / (TO - FROM)));
+}

@@ -432,6 +432,15 @@ void sg_sim_find_step(const sg_sim *m, const sg_sched *s, const sg_launch *l, sg
 double sg_sim_b_read(const sg_sim *m, const sg_sched *s, const sg_launch *l, const sg_sim_agent *a,
                      double apart);
 
+/* Of stretches that would read B in step, the part of B that each reads for itself: what the MATH
+ * of its rows holds back stays side by side, what waits for a MEMORY that takes as long does not
+ * get B twice for one reading (two H200s: rows of two owners, 64x8192x14336 scattered 101 us,
+ * predicted 71 in step and 112 apart, and 128x28672x8192 gathered 208 without a link, predicted 133
+ * and 236).  Who begins later and is FED a part of what it multiplies does not come up with who is
+ * ahead, though that one waits for the memory (four H200s: 256x14336x8192 gathered in 64x256
+ * 176 us, predicted 120 in step and 241 apart; results/gpu/unseen_4xh200_v2.json). */
+double sg_sim_apart(double memory, double math, double fed);
+
 /* ---- sim_tiles.c ----------------------------------------------------------------------------- */
 
 /* Moves *START to when tile TILE of a patch can start so that it never stands still; returns a flag

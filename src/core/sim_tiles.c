@@ -159,6 +159,16 @@ static double sent_bytes(const sg_sim *m, const sg_sched *s, const sg_patch *p, 
     return (double)p->rows * p->cols * sg_sched_element_bytes(s, to->buf);
 }
 
+/* Sums that go out while tiles of others do take the link longer. */
+static double amid_part(const sg_sim *m, const sg_sched *s, const sg_launch *l, int32_t patch)
+{
+    const sg_patch *const p = &s->patch[patch];
+    int32_t last = l->patch0 + l->patches - 1;
+    if (m->machine->amid_part <= 1 || p->adds == 0 || p->k0 >= p->k1) return 1;
+    while (last > patch && s->patch[last].adds > 0) last--;
+    return last > patch ? m->machine->amid_part : 1;
+}
+
 /* From the last byte of tiles to their being seen at a peer; of tagged ones, to the end of the run,
  * which waits for nothing else then: hellos and the gate have passed under the product; or, of
  * products for owners of columns, to the second hop. */
@@ -196,6 +206,7 @@ static void send_tiles(sg_sim *m, sg_sim_agent *a, const sg_patch *p, const sg_s
                        double all)
 {
     const sg_sched *const s = &m->sched[a->rank];
+    const double part = amid_part(m, s, &s->step[stored->step].u.launch, stored->patch);
     const int32_t index = new_batch(m);
     if (index == SG_NONE) return;
     m->batches[index] = *stored;
@@ -203,7 +214,7 @@ static void send_tiles(sg_sim *m, sg_sim_agent *a, const sg_patch *p, const sg_s
     for (int32_t i = p->to0; i < p->to0 + p->tos; i++) {
         if (s->to[i].rank == a->rank) continue;
         b->pending++;
-        b->bytes += sent_bytes(m, s, p, &s->to[i]) * stored->tiles / all;
+        b->bytes += part * sent_bytes(m, s, p, &s->to[i]) * stored->tiles / all;
     }
     a->in_flight += b->bytes;
     a->pending++;
@@ -220,7 +231,7 @@ static void send_tiles(sg_sim *m, sg_sim_agent *a, const sg_patch *p, const sg_s
     for (int32_t i = p->to0; i < p->to0 + p->tos; i++) {
         const int to = s->to[i].rank;
         if (to == a->rank) continue;
-        const double bytes = sent_bytes(m, s, p, &s->to[i]) * stored->tiles / all;
+        const double bytes = part * sent_bytes(m, s, p, &s->to[i]) * stored->tiles / all;
         sg_sim_send(m, SG_FLOW_STORE, index, a->rank, to, bytes, made < cap ? made : cap,
                     b->rounds > 1 ? last + each / cap : 0);
     }

@@ -221,6 +221,16 @@ static int32_t carried_width(const sg_problem *p, const sg_machine *machine, int
     return width <= WIDEST ? (int32_t)width : 0;
 }
 
+/* The least width of COLS or more that a kernel gathers tagged data in, by tiles of HEIGHT: low
+ * ones have no 96, tall ones no 32 (src/kernel/instance_sm90.cuh). */
+static int32_t tagged_width(int32_t height, int64_t cols)
+{
+    enum { STEP = 32, TALL = 128, LEAST_TALL = 64, NOT_LOW = 96, WIDER = 128 };
+    const int32_t width = (int32_t)sg_round_up(cols, STEP);
+    if (height >= TALL) return width < LEAST_TALL ? LEAST_TALL : width;
+    return width == NOT_LOW ? WIDER : width;
+}
+
 /* Appends to N knob sets such with tiles so narrow that all SMs have one of a product of few rows,
  * or all but those that carry: by pushes, whose rows of each owner make tiles of their own, and
  * tagged, where no parts of k are worth more than a few of them (four H200s, 256x7168x8192: 68.0 us
@@ -228,7 +238,7 @@ static int32_t carried_width(const sg_problem *p, const sg_machine *machine, int
 static int propose_narrow(const sg_problem *p, const sg_machine *machine, double sent,
                           sg_knobs *sets, int n)
 {
-    enum { STEP = 32, HEIGHTS = 2, TALL = 128, LEAST_TALL = 96 };
+    enum { HEIGHTS = 2, TALL = 128, LEAST_TALL = 96 };
     int32_t height[HEIGHTS];
     const int heights = sg_tile_heights(machine, HEIGHTS, height);
     if (p->gather != SG_GATHER_A || p->ranks < 2 || machine->pool > 0 || p->call) return n;
@@ -250,7 +260,7 @@ static int propose_narrow(const sg_problem *p, const sg_machine *machine, double
                 sets[n++] = knobs_of(1, slabs, &tile, ABREAST, 1);
         }
         const int64_t cols = sg_ceil_div(p->n * sg_ceil_div(p->m, height[h]), machine->sms);
-        const sg_tile tile = {.m = height[h], .n = (int32_t)sg_round_up(cols, STEP)};
+        const sg_tile tile = {.m = height[h], .n = tagged_width(height[h], cols)};
         const sg_knobs tagged = knobs_of(1, parts_of(p, 1), &tile, TAGGED, 1);
         if (machine->tagged_us > 0 && tile.n <= MOST_TAGGED_COLS && suits_tags(p, height[h]) &&
             may_be_tagged(p, &tagged))

@@ -58,6 +58,7 @@ static double price(const char *problem, const char *strategy, const sg_machine 
 #define AT_ONCE "fused_out{subs=1,lag=0,tile_m=64,tile_n=64,once=1,splits=1,strips=1,tagged=0}"
 #define CUT "fused_out{subs=1,lag=0,tile_m=64,tile_n=64,once=0,splits=2,strips=1,tagged=0}"
 #define IN_STRIPS "fused_out{subs=1,lag=0,tile_m=64,tile_n=64,once=1,splits=1,strips=2,tagged=0}"
+#define IN_SLICES "fused_out{subs=3,lag=1,tile_m=64,tile_n=64,once=0,splits=1,strips=1,tagged=0}"
 #define SCATTER "fused_out{subs=1,lag=0,tile_m=64,tile_n=64,once=0,splits=1,strips=1,tagged=0}"
 
 static double gathered(int strips, const char *problem, const sg_machine *m)
@@ -294,6 +295,47 @@ static void tiles_in_turn_wait_beside_others(void **state)
     expect_us(price("gemm_rs:f32:128x256x64:r2", IN_STRIPS, &m), 3 * tile_us + m.store_us);
 }
 
+/* Of three slices own ones follow by one: the first sum leaves before the last slice of the other's
+ * rows, and takes the link twice as long; of whole rows none does. */
+static void sums_amid_others_take_the_link_longer(void **state)
+{
+    (void)state;
+    const char *const problem = "gemm_ar:f32:384x64x64:r2";
+    sg_machine m = quiet(1);
+    m.store_gbps = gbps_of(1, 150);
+    const double slices = price(problem, IN_SLICES, &m);
+    const double whole = price("gemm_ar:f32:128x64x64:r2", SCATTER, &m);
+    expect_us(slices, tile_us + 6 * 150);
+    m.amid_part = 2;
+    expect_us(price(problem, IN_SLICES, &m), slices + 150);
+    expect_us(price("gemm_ar:f32:128x64x64:r2", SCATTER, &m), whole);
+}
+
+/* Who waits for rows is fed less than it multiplies, the smaller its tiles; own rows are not. */
+static void small_tiles_that_wait_are_fed_less(void **state)
+{
+    (void)state;
+    const double enough = (1.0 / 128 + 1.0 / 160) / (2.0 / SIDE);
+    sg_machine m = quiet(1);
+    m.fed_part = 0.8;
+    expect_us(gathered(1, "ag_gemm:f32:128x64x64:r2", &m), tile_us + tile_us / 0.8);
+    m.fed_part = 0.3;
+    expect_us(gathered(1, "ag_gemm:f32:128x64x64:r2", &m), tile_us + tile_us / enough);
+    expect_us(price("gemm_rs:f32:128x64x64:r2", SCATTER, &m), 2 * tile_us);
+}
+
+/* A vendor's product of few columns does not ask for all that the memory gives. */
+static void few_columns_ask_for_less(void **state)
+{
+    (void)state;
+    sg_machine m = quiet(1);
+    m.mem_gbps = gbps_of(3, 200);
+    expect_us(price("gemm:f32:64x64x64:r1", SERIAL, &m), 200);
+    m.asked_cols = SIDE / 2.0;
+    expect_us(price("gemm:f32:64x64x64:r1", SERIAL, &m), 200 / (1 - exp(-2)));
+    expect_us(price("gemm:f32:64x64x64:r1", ALONE, &m), 200);
+}
+
 /* SMs without a tile leave power to the others: in a launch of few tiles,
  * and at the end of another. */
 /* A lower tile takes what the lowest one of the file takes, and a narrow one what 32 columns take:
@@ -518,6 +560,9 @@ int main(void)
         cmocka_unit_test(wide_addends_count_twice),
         cmocka_unit_test(tiles_of_some_shapes_hide_addends),
         cmocka_unit_test(tiles_in_turn_wait_beside_others),
+        cmocka_unit_test(sums_amid_others_take_the_link_longer),
+        cmocka_unit_test(small_tiles_that_wait_are_fed_less),
+        cmocka_unit_test(few_columns_ask_for_less),
         cmocka_unit_test(tiles_have_a_least_size),
         cmocka_unit_test(vendors_contend_as_others),
         cmocka_unit_test(few_tiles_go_faster),
