@@ -62,6 +62,15 @@ static int64_t even_base(int64_t m, int ranks, int rank)
     return rank * (m / ranks) + sg_min(rank, m % ranks);
 }
 
+int64_t sg_problem_dealt_rows(sg_op op, int64_t extent, int ranks, int rank)
+{
+    enum { RUN = 64, PART = 8 };
+    const int64_t even = sg_ceil_div(extent, ranks), most = sg_round_up(even, RUN);
+    if (op != SG_OP_GEMM_AR || PART * (most - even) > even) return even_rows(extent, ranks, rank);
+    const int64_t runs = sg_ceil_div(extent, RUN), base = RUN * even_base(runs, ranks, rank);
+    return sg_min(RUN * even_rows(runs, ranks, rank), sg_max(0, extent - base));
+}
+
 static bool is_exchange(const sg_problem *p)
 {
     return p->op == SG_OP_A2A_GEMM || p->op == SG_OP_GEMM_A2A;
@@ -217,7 +226,8 @@ static shingle_status deal_rows(sg_problem *p, const int64_t *rows, int64_t cycl
             add_segment(p, (int)(i % p->ranks), &row, sg_min(cyclic, extent - row));
     } else {
         for (int r = 0; r < p->ranks; r++)
-            add_segment(p, r, &row, rows ? rows[r] : even_rows(extent, p->ranks, r));
+            add_segment(p, r, &row,
+                        rows ? rows[r] : sg_problem_dealt_rows(p->op, extent, p->ranks, r));
     }
     link_shares(p);
     return SHINGLE_OK;

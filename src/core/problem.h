@@ -174,6 +174,11 @@ typedef struct sg_part {
 
 sg_part sg_problem_part(const sg_problem *problem, int rank, int owner);
 
+/* Of EXTENT rows those of RANK, if nobody says whose they are: as many as others have, or one more.
+ * Sums that all get have owners that nobody sees, so that these end where tiles do, at a multiple
+ * of 64 rows, if none then has an eighth more than otherwise. */
+int64_t sg_problem_dealt_rows(sg_op op, int64_t extent, int ranks, int rank);
+
 float sg_problem_epsilon(const sg_problem *problem);
 
 /* Is there anything to apply once a value is complete (bias, activation)? */

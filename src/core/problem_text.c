@@ -310,15 +310,15 @@ shingle_status sg_problem_parse(const char *text, sg_problem *problem_out)
 
 /* ---- Printing -------------------------------------------------------------------------------- */
 
-/* Is the ownership what an even split gives? */
-static bool is_even(const sg_problem *p)
+/* Is the ownership what nobody has to ask for? */
+static bool is_as_dealt(const sg_problem *p)
 {
     int64_t base = 0;
     int64_t extent = 0;
     for (int r = 0; r < p->ranks; r++) extent += p->share[r].rows;
     for (int r = 0; r < p->ranks; r++) {
         const sg_share *const share = &p->share[r];
-        if (share->rows != extent / p->ranks + (r < extent % p->ranks ? 1 : 0)) return false;
+        if (share->rows != sg_problem_dealt_rows(p->op, extent, p->ranks, r)) return false;
         if (share->rows > 0 &&
             (p->segments[share->first].row0 != base || p->segments[share->first].next >= 0))
             return false;
@@ -369,7 +369,7 @@ size_t sg_problem_print(const sg_problem *p, char *text, size_t room)
     sg_text_add(&t, "%s:%s:%lldx%lldx%lld:r%d", sg_op_name(p->op), sg_type_name(p->type),
                 (long long)p->m, (long long)p->n, (long long)p->k, p->ranks);
     if (p->gather != SG_GATHER_A) sg_text_add(&t, ":gather=%s", sg_gather_name(p->gather));
-    if (!is_even(p)) print_shares(p, &t);
+    if (!is_as_dealt(p)) print_shares(p, &t);
     if (p->counts != NULL) print_counts(p, &t);
     print_b(p, &t);
     if (p->return_a) sg_text_add(&t, ":return_a");

@@ -354,9 +354,64 @@ static void copies_of_some_of_a_are_their_owners(void **state)
     }
 }
 
+/* ---- Who owns what if nobody says ------------------------------------------------------------ */
+
+/* Of all-reduces in runs of 64 rows, but for the last, if that makes no share an eighth longer. */
+static void sums_of_all_are_dealt_in_runs(void **state)
+{
+    (void)state;
+    enum { MOST = 1500, RUN = 64 };
+    int in_runs = 0;
+    for (int ranks = 1; ranks <= 9; ranks++)
+        for (int64_t m = 0; m <= MOST; m++) {
+            const int64_t even = (m + ranks - 1) / ranks;
+            int64_t sum = 0, most = 0;
+            bool runs = true;
+            for (int r = 0; r < ranks; r++) {
+                const int64_t rows = sg_problem_dealt_rows(SG_OP_GEMM_AR, m, ranks, r);
+                assert_in_range(rows, 0, m);
+                sum += rows;
+                most = rows > most ? rows : most;
+                runs &= rows % RUN == 0 || sum == m;
+                assert_int_equal(sg_problem_dealt_rows(SG_OP_GEMM_RS, m, ranks, r),
+                                 m / ranks + (r < m % ranks));
+            }
+            assert_int_equal(sum, m);
+            assert_true(8 * (most - even) <= even);
+            const int64_t rounded = (even + RUN - 1) / RUN * RUN;
+            if (8 * (rounded - even) <= even) assert_true(runs), in_runs++;
+        }
+    assert_true(in_runs > MOST);
+    assert_int_equal(sg_problem_dealt_rows(SG_OP_GEMM_AR, 1000, 4, 0), 256);
+    assert_int_equal(sg_problem_dealt_rows(SG_OP_GEMM_AR, 1000, 4, 3), 232);
+    assert_int_equal(sg_problem_dealt_rows(SG_OP_GEMM_AR, 640, 4, 0), 160);
+}
+
+/* Who says what is dealt anyway has said nothing. */
+static void what_is_dealt_is_not_printed(void **state)
+{
+    (void)state;
+    static const char *const same[][2] = {
+        {"gemm_ar:f32:1000x8x8:r4:rows=256,256,256,232", "gemm_ar:f32:1000x8x8:r4"},
+        {"gemm_ar:f32:1000x8x8:r4:rows=250,250,250,250",
+         "gemm_ar:f32:1000x8x8:r4:rows=250,250,250,250"},
+        {"gemm_rs:f32:1000x8x8:r4:rows=250,250,250,250", "gemm_rs:f32:1000x8x8:r4"},
+    };
+    for (size_t i = 0; i < sizeof same / sizeof same[0]; i++) {
+        sg_problem p;
+        char text[100];
+        assert_int_equal(sg_problem_parse(same[i][0], &p), SHINGLE_OK);
+        assert_in_range(sg_problem_print(&p, text, sizeof text), 1, sizeof text - 1);
+        assert_string_equal(text, same[i][1]);
+        sg_problem_free(&p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sums_of_all_are_dealt_in_runs),
+        cmocka_unit_test(what_is_dealt_is_not_printed),
         cmocka_unit_test(owners_are_those_of_the_elements),
         cmocka_unit_test(many_ranks_share_slots),
         cmocka_unit_test(copies_of_some_columns_are_their_owners),
