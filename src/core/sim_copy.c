@@ -170,11 +170,9 @@ void sg_sim_run_copy(sg_sim *m, sg_sim_agent *a, const sg_step *step)
     go_to(m, a, &m->sched[a->rank], step);
 }
 
-/* Who carries, as the kernel decides it (couriers_for() of src/kernel/gemm.cu): fewer than ENOUGH
- * couriers only where they are done in this part of the launch's product. */
+/* Who carries, as the kernel decides it (couriers_for() of src/kernel/deal.cuh): fewer than ENOUGH
+ * couriers only where they are done well before the product. */
 enum { COURIERS_LEAST = 4, COURIERS_OF_HERALD = 8, COURIERS_ENOUGH = 16, COURIERS_MOST = 32 };
-
-static const double couriers_part = 0.75;
 
 /* Storers that carry rows to several peers, beside a product that could have couriers, are slower
  * than when they store tiles (four H100s: 25 MB in 130 us, results/lab/stamps_4xh100_v1.txt;
@@ -201,16 +199,15 @@ static int32_t idle_blocks(const sg_sched *s, const sg_machine *machine, const s
     return most - sg_walk_fewest(tiles, most);
 }
 
-/* Multiply-adds of L's product, all SMs at work. */
-static double product_us(const sg_machine *machine, const sg_sched *s, const sg_launch *l)
+/* Multiply-adds of L. */
+static double products_of(const sg_sched *s, const sg_launch *l)
 {
-    double flops = 0;
+    double products = 0;
     for (int32_t i = l->patch0; i < l->patch0 + l->patches; i++) {
         const sg_patch *const p = &s->patch[i];
-        if (p->k1 > p->k0)
-            flops += sg_problem_flops(s->problem, p->rows, p->cols, (double)(p->k1 - p->k0));
+        products += (double)p->rows * p->cols * (double)(p->k1 - p->k0);
     }
-    return flops / (machine->gemm_tflops[s->problem->type] * 1e6);
+    return products;
 }
 
 /* Do storers of L carry the first push beside COURIERS?  See early_steps() of deal.cuh. */
@@ -246,11 +243,12 @@ void sg_sim_set_pushes(sg_sim *m, int rank)
     if (are_storers_slow(m, s)) r->push_gbps *= storers_part;
     const int32_t idle = sg_walk_min(idle_blocks(s, machine, carrier), COURIERS_MOST);
     if (idle < COURIERS_LEAST) return;
-    const double gbps = fmin(idle * machine->courier_gbps, machine->store_gbps);
-    const double most_us = couriers_part * product_us(machine, s, carrier);
-    if (idle < COURIERS_ENOUGH && sg_sim_us_of(r->pushing, gbps) > most_us) return;
+    const double workers = blocks_of(machine, carrier) - idle;
+    if (idle < COURIERS_ENOUGH &&
+        !sg_walk_carry_in_time(r->pushing, idle, products_of(s, carrier), workers))
+        return;
     r->couriers = idle;
-    r->push_gbps = gbps;
+    r->push_gbps = fmin(idle * machine->courier_gbps, machine->store_gbps);
     r->early = r->pushes > 1 && storers_begin(s, machine, carrier, idle);
 }
 

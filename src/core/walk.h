@@ -161,6 +161,16 @@ SG_WALK int32_t sg_walk_even(int64_t units, int32_t most)
     return most - even <= most / 20 && most - even >= most / 50 ? even : most;
 }
 
+/* Have so many COURIERS, blocks that only carry rows, CARRIED so many bytes to peers well before
+ * WORKERS have done so many PRODUCTS, multiply-adds?  By what a courier carries and a block
+ * multiplies in a microsecond (H200s, H100s). */
+SG_WALK int32_t sg_walk_carry_in_time(double carried, double couriers, double products,
+                                      double workers)
+{
+    const double each = 35e3, block = 2.6e6, part = 0.75;
+    return carried <= part * products / (block * workers) * each * couriers;
+}
+
 /* Do tiles of a launch of PATCHES take about as long each, and does nobody wait for the last ones?
  * Of an all-reduce's, a part of a wave is sooner stored at all ranks than a whole one. */
 SG_WALK int32_t sg_walk_alike(const struct sg_patch *patch, int32_t patches)

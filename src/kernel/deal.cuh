@@ -36,13 +36,11 @@ static int32_t workers_for(const sg_kernel_gemm *g, int32_t most)
     return even ? sg_walk_even(g->param.units, most) : (int32_t)(blocks < most ? blocks : most);
 }
 
-/* Who carries: ENOUGH couriers are as fast as any link.  Fewer ones, each of so many bytes a
- * microsecond, do it if they are done well before the product, of so many multiplications a
- * microsecond in a block. */
+/* Who carries: ENOUGH couriers are as fast as any link.  Fewer ones do it if they are done well
+ * before the product. */
 enum { COURIERS_LEAST = 4, COURIERS_OF_HERALD = 8, COURIERS_ENOUGH = 16, COURIERS_MOST = 32 };
 enum { STEPS_OF_HERALD = 8 };
 enum { COURIER_ROOM = 150000 }; /* bytes that one has under way at a time */
-constexpr double COURIER_BYTES = 35e3, BLOCK_PRODUCTS = 2.6e6, COURIER_PART = 0.75;
 
 static bool carry_in_time(const sg_kernel_gemm *g, int64_t couriers, int64_t workers)
 {
@@ -51,8 +49,7 @@ static bool carry_in_time(const sg_kernel_gemm *g, int64_t couriers, int64_t wor
         const sg_patch *p = &g->lists->patch[g->param.patch0 + i];
         products += (double)p->rows * p->cols * (p->k1 - p->k0);
     }
-    const double product_us = products / (BLOCK_PRODUCTS * (double)workers);
-    return (double)g->carried <= COURIER_PART * product_us * COURIER_BYTES * (double)couriers;
+    return sg_walk_carry_in_time((double)g->carried, (double)couriers, products, (double)workers);
 }
 
 /* Blocks that only carry rows: as many as may be had of MOST without one more wave. */

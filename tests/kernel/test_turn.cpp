@@ -478,6 +478,10 @@ static void try_couriers()
     try_gather({3, 250, 136, 136, 128, 128, 1, 40, 72, 0, 0, 3, false, false, true, 8, 3});
     try_gather(
         {2, 256, 72, 520, 128, 128, 1, 128, 64, 0, 0, 3, false, true, true, 12, 2, 0, false, true});
+    /* Two waves of tiles alike leave more than may carry: of what is over, one is the herald, and
+     * one stands still. */
+    emu_sms(80);
+    try_gather({2, 256, 2944, 72, 64, 128, 1, 16, 0, 80, 0, 2, false, false, true, 33});
     emu_sms(0);
 }
 

@@ -71,6 +71,13 @@ static void gathers_that_read_b_again_are_serial(void **state)
     takes("h200x4", "ag_gemm:bf16:320x7168x8192:r4", "serial{", "");
 }
 
+/* Four couriers have time for its rows: 129 us; in chunks of rows in 128x128 157 (same file). */
+static void gathers_whose_rows_couriers_carry_are_pushed(void **state)
+{
+    (void)state;
+    takes("h200x4", "ag_gemm:bf16:1000x6144x6144:r4", "fused_in{", "push=1,strips=2");
+}
+
 /* Whole columns 97 and 82 us, in strips or slices 110 to 158 and 90 to 110; 1280x8192x4096 in
  * 128x256 189, in 64x256 195 and more (the same file). */
 static void sums_of_few_waves_are_whole(void **state)
@@ -88,6 +95,7 @@ int main(void)
         cmocka_unit_test(scatters_of_few_rows_are_tagged),
         cmocka_unit_test(even_waves_count_until_power_does),
         cmocka_unit_test(gathers_that_read_b_again_are_serial),
+        cmocka_unit_test(gathers_whose_rows_couriers_carry_are_pushed),
         cmocka_unit_test(sums_of_few_waves_are_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

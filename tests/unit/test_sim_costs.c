@@ -445,25 +445,38 @@ static void a_round_of_pushes_is_there_at_once(void **state)
     expect_us(pushed(1, &m), 80 + tile_us);
 }
 
+/* Elements of 16 bits as fast as those of 32. */
+static sg_machine halves(int sms)
+{
+    sg_machine m = quiet(sms);
+    m.gemm_tflops[SG_BF16] = m.gemm_tflops[SG_F32];
+    return m;
+}
+
 /* Blocks without tiles carry what they can carry in time, at a rate of their own, and cost the
  * product nothing. */
 static void couriers_carry_beside_the_product(void **state)
 {
     (void)state;
-    sg_machine m = quiet(6); /* two tiles: four are left, which have 25 us */
+    static const char *const problem = "ag_gemm:bf16:128x64x64:r2";
+    static const char *const pushes =
+        "fused_in{chunks=1,slabs=1,tile_m=64,tile_n=64,push=1,strips=1}";
+    sg_machine m = halves(6); /* two tiles: four are left */
     m.push_part = 0.5;
-    m.store_gbps = gbps_of(1, 10);
-    expect_us(pushed(1, &m), 10 + tile_us); /* by storers */
-    m.courier_gbps = gbps_of(1, 4 * 20);
+    m.store_gbps = gbps_of(0.5, 10);
+    expect_us(price(problem, pushes, &m), 10 + tile_us); /* by storers */
+    m.courier_gbps = gbps_of(0.5, 4 * 20);
+    expect_us(price(problem, pushes, &m), 20 + tile_us);
+    m.courier_gbps = gbps_of(0.5, 4 * 5); /* no more than stores have */
+    expect_us(price(problem, pushes, &m), 10 + tile_us);
+    m.courier_gbps = gbps_of(0.5, 4 * 20); /* twice the bytes: too many for the same product */
     expect_us(pushed(1, &m), 20 + tile_us);
-    m.courier_gbps = gbps_of(1, 4 * 5); /* no more than stores have */
-    expect_us(pushed(1, &m), 10 + tile_us);
-    m.courier_gbps = gbps_of(1, 4 * 30); /* too slow */
-    expect_us(pushed(1, &m), 10 + tile_us);
-    m = quiet(5); /* too few */
-    m.store_gbps = gbps_of(1, 10);
-    m.courier_gbps = gbps_of(1, 3 * 20);
-    expect_us(pushed(1, &m), 10 + tile_us);
+    m.courier_gbps = gbps_of(0.5, 4 * 30);
+    expect_us(pushed(1, &m), 20 + tile_us);
+    m = halves(5); /* too few */
+    m.store_gbps = gbps_of(0.5, 10);
+    m.courier_gbps = gbps_of(0.5, 3 * 20);
+    expect_us(price(problem, pushes, &m), 10 + tile_us);
     m = quiet(18); /* enough, however slow */
     m.store_gbps = gbps_of(1, 10);
     m.courier_gbps = gbps_of(1, 16 * 40);
@@ -481,16 +494,16 @@ static void storers_carry_what_all_wait_for(void **state)
         "fused_in{chunks=1,slabs=8,tile_m=64,tile_n=64,push=1,strips=1}";
     static const char *const held =
         "fused_in{chunks=1,slabs=8,tile_m=64,tile_n=64,push=3,strips=1}";
-    sg_machine m = quiet(6); /* two tiles, four couriers */
-    m.store_gbps = gbps_of(1, 8);
-    m.courier_gbps = gbps_of(1, 4 * 16);
-    expect_us(price("ag_gemm:f32:128x64x64:r2", free_rows, &m), 1 + tile_us);
-    expect_us(price("ag_gemm:f32:128x64x64:r2", held, &m), 1 + tile_us);
-    m = quiet(10); /* eight */
-    m.store_gbps = gbps_of(1, 8);
-    m.courier_gbps = gbps_of(1, 8 * 12);
-    expect_us(price("ag_gemm:f32:128x64x64:r2", free_rows, &m), 1.5 + tile_us);
-    expect_us(price("ag_gemm:f32:128x64x64:r2", held, &m), 1 + tile_us);
+    sg_machine m = halves(6); /* two tiles, four couriers */
+    m.store_gbps = gbps_of(0.5, 8);
+    m.courier_gbps = gbps_of(0.5, 4 * 16);
+    expect_us(price("ag_gemm:bf16:128x64x64:r2", free_rows, &m), 1 + tile_us);
+    expect_us(price("ag_gemm:bf16:128x64x64:r2", held, &m), 1 + tile_us);
+    m = halves(10); /* eight */
+    m.store_gbps = gbps_of(0.5, 8);
+    m.courier_gbps = gbps_of(0.5, 8 * 12);
+    expect_us(price("ag_gemm:bf16:128x64x64:r2", free_rows, &m), 1.5 + tile_us);
+    expect_us(price("ag_gemm:bf16:128x64x64:r2", held, &m), 1 + tile_us);
 }
 
 /* Nine tiles on eight SMs leave three of them in the second wave, if waves are as even as they can
@@ -499,14 +512,14 @@ static void waves_leave_couriers_by_the_longest(void **state)
 {
     (void)state;
     static const char *const pushes =
-        "fused_in{chunks=1,slabs=1,tile_m=64,tile_n=64,push=1,strips=1}";
-    static const char *const problem = "ag_gemm:f32:576x64x64:r2:rows=256,320";
+        "fused_in{chunks=1,slabs=1,tile_m=64,tile_n=512,push=1,strips=1}";
+    static const char *const problem = "ag_gemm:bf16:576x512x64:r2:rows=256,320";
     for (int sms = 8; sms <= 14; sms += 6) { /* five are left of 14 */
-        sg_machine m = quiet(sms);
+        sg_machine m = halves(sms);
         m.push_part = 0.5;
-        m.store_gbps = gbps_of(1, 5);
+        m.store_gbps = gbps_of(0.5, 5);
         const double storers = price(problem, pushes, &m);
-        m.courier_gbps = gbps_of(1, 4 * 7);
+        m.courier_gbps = gbps_of(0.5, 4 * 7);
         const double couriers = price(problem, pushes, &m);
         assert_int_equal(fabs(couriers - storers) < 1e-6, sms == 8);
     }
@@ -518,14 +531,14 @@ static void parts_of_k_to_several_peers(void **state)
 {
     (void)state;
     static const char *const abreast =
-        "fused_in{chunks=1,slabs=8,tile_m=64,tile_n=64,push=1,strips=1}";
+        "fused_in{chunks=1,slabs=8,tile_m=64,tile_n=512,push=1,strips=1}";
     static const char *const by_peer =
-        "fused_in{chunks=1,slabs=8,tile_m=64,tile_n=64,push=2,strips=1}";
-    sg_machine m = quiet(8);
-    m.store_gbps = gbps_of(1, 1);
-    m.courier_gbps = gbps_of(3, 4 * 30);
-    expect_us(price("ag_gemm:f32:256x64x64:r4", abreast, &m), 30.0 / 8 + tile_us);
-    expect_us(price("ag_gemm:f32:256x64x64:r4", by_peer, &m), 20 + 10.0 / 8 + tile_us);
+        "fused_in{chunks=1,slabs=8,tile_m=64,tile_n=512,push=2,strips=1}";
+    sg_machine m = halves(8);
+    m.store_gbps = gbps_of(0.5, 1);
+    m.courier_gbps = gbps_of(1.5, 4 * 30);
+    expect_us(price("ag_gemm:bf16:256x512x64:r4", abreast, &m), 30.0 / 8 + 8 * tile_us);
+    expect_us(price("ag_gemm:bf16:256x512x64:r4", by_peer, &m), 20 + 10.0 / 8 + 8 * tile_us);
 }
 
 /* ---- Lanes ----------------------------------------------------------------------------------- */
