@@ -190,11 +190,12 @@ int sg_machine_held_sms(const sg_machine *machine);
  * take any. */
 double sg_machine_tile_part(const sg_machine *machine, double rows, double cols);
 
-/* The part of the memory's rate that a vendor's product of COLS columns reaches: few have so few
- * tiles that not all SMs ask for B at all times (H200s: of 64 to 256 rows with 1536, 3072, 4096,
- * 5120 and 8192 columns 0.45, 0.6, 0.75, 0.8 and 0.95; results/gpu/unseen_2xh200_v3.json,
- * unseen_4xh200_v2.json, decode_4xh200_v9.json). */
-double sg_machine_asked_part(const sg_machine *m, double cols);
+/* The part of the memory's rate that a vendor's product of ROWS x COLS reaches: few columns of few
+ * rows have so few tiles that not all SMs ask for B at all times (H200s: of 64 to 256 rows with
+ * 1536, 3072, 4096, 5120 and 8192 columns about 0.45, 0.6, 0.75, 0.8 and 0.95, launches left out;
+ * results/gpu/unseen_2xh200_v3.json, unseen_4xh200_v2.json, decode_4xh200_v9.json).  With more rows
+ * as many columns have more tiles. */
+double sg_machine_asked_part(const sg_machine *m, double rows, double cols);
 
 /* The word of the file. */
 const char *sg_topology_name(sg_topology topology);

@@ -117,7 +117,9 @@ void sg_machine_plain(sg_machine *machine_out)
     };
 }
 
-double sg_machine_asked_part(const sg_machine *m, double cols)
+double sg_machine_asked_part(const sg_machine *m, double rows, double cols)
 {
-    return m->asked_cols > 0 ? -expm1(-fmax(cols, 1) / (m->asked_cols * fmax(m->sms, 1))) : 1;
+    static const double few_rows = 256;
+    const double all = fmax(cols, 1) * fmax(1, rows / few_rows);
+    return m->asked_cols > 0 ? -expm1(-all / (m->asked_cols * fmax(m->sms, 1))) : 1;
 }

@@ -66,7 +66,8 @@ int64_t sg_problem_dealt_rows(sg_op op, int64_t extent, int ranks, int rank)
 {
     enum { RUN = 64, PART = 8 };
     const int64_t even = sg_ceil_div(extent, ranks), most = sg_round_up(even, RUN);
-    if (op != SG_OP_GEMM_AR || PART * (most - even) > even) return even_rows(extent, ranks, rank);
+    if (op != SG_OP_GEMM_AR || even <= RUN || PART * (most - even) > even)
+        return even_rows(extent, ranks, rank);
     const int64_t runs = sg_ceil_div(extent, RUN), base = RUN * even_base(runs, ranks, rank);
     return sg_min(RUN * even_rows(runs, ranks, rank), sg_max(0, extent - base));
 }

@@ -124,7 +124,7 @@ typedef struct sg_ask {
     int64_t call_flops;
     int32_t b_count; /* 0 or 1: one */
     int64_t b_cols[SHINGLE_MOST_B];
-    const int64_t *rows;   /* one count per rank; NULL: even, the first ranks own one row more */
+    const int64_t *rows;   /* one count per rank; NULL: see sg_problem_dealt_rows */
     int64_t cyclic;        /* > 0: blocks of that many rows are dealt round the ranks */
     const int64_t *counts; /* all-to-all: [source * ranks + destination]; NULL: even */
 } sg_ask;
@@ -175,8 +175,9 @@ typedef struct sg_part {
 sg_part sg_problem_part(const sg_problem *problem, int rank, int owner);
 
 /* Of EXTENT rows those of RANK, if nobody says whose they are: as many as others have, or one more.
- * Sums that all get have owners that nobody sees, so that these end where tiles do, at a multiple
- * of 64 rows, if none then has an eighth more than otherwise. */
+ * Sums that all get have owners that no tensor shows, so that these end where tiles do, at a
+ * multiple of 64 rows, if they have more than that and none then has an eighth more than otherwise;
+ * the last one has what is left. */
 int64_t sg_problem_dealt_rows(sg_op op, int64_t extent, int ranks, int rank);
 
 float sg_problem_epsilon(const sg_problem *problem);

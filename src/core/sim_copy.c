@@ -200,7 +200,7 @@ static int32_t idle_blocks(const sg_sched *s, const sg_machine *machine, const s
 }
 
 /* Multiply-adds of L. */
-static double products_of(const sg_sched *s, const sg_launch *l)
+static double multiplies_of(const sg_sched *s, const sg_launch *l)
 {
     double products = 0;
     for (int32_t i = l->patch0; i < l->patch0 + l->patches; i++) {
@@ -245,7 +245,7 @@ void sg_sim_set_pushes(sg_sim *m, int rank)
     if (idle < COURIERS_LEAST) return;
     const double workers = blocks_of(machine, carrier) - idle;
     if (idle < COURIERS_ENOUGH &&
-        !sg_walk_carry_in_time(r->pushing, idle, products_of(s, carrier), workers))
+        !sg_walk_carry_in_time(r->pushing, idle, multiplies_of(s, carrier), workers))
         return;
     r->couriers = idle;
     r->push_gbps = fmin(idle * machine->courier_gbps, machine->store_gbps);

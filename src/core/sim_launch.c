@@ -196,11 +196,13 @@ static double busy_blocks(const sg_sim *m, const sg_sim_agent *a)
 
 /* The part of what all SMs multiply that those with tiles of M x N reach whose rows come.  SMs that
  * go along k in step ask the L2 for the same lines at the same time, and it joins that; those that
- * wait do not, and a tile smaller than 128 x 160 is then fed more slowly than it multiplies. */
-static double fed_part(const sg_machine *machine, const sg_patch *p, int32_t m, int32_t n)
+ * wait do not, and a tile smaller than 128 x 160 is then fed more slowly than it multiplies.  Not
+ * so a CALL's, whose function is the user's. */
+static double fed_part(const sg_machine *machine, const sg_patch *p, int32_t m, int32_t n,
+                       bool call)
 {
     const double enough = 1.0 / 128 + 1.0 / 160;
-    if (p->waits == 0 || machine->fed_part <= 0) return 1;
+    if (p->waits == 0 || machine->fed_part <= 0 || call) return 1;
     return fmin(1, fmax(machine->fed_part, enough / (1.0 / m + 1.0 / n)));
 }
 
@@ -227,7 +229,7 @@ static double visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
     const double part = call ? 1 : sg_machine_tile_part(machine, l->tile_m, width);
     const double flops = depth > 0 ? part * sg_problem_flops(s->problem, rows, cols, depth) : 0;
     const double shape = shape_of(machine, l->tile_m, width).rate;
-    const double fed = fed_part(machine, p, l->tile_m, width);
+    const double fed = fed_part(machine, p, l->tile_m, width, call);
     const double rate = flops_us(machine, s->problem) * fmin(shape, fed);
     const double product =
         with_burst(machine, machine->burst, m->now, flops * machine->sms / (rate * tiles));
@@ -268,7 +270,7 @@ static double vendor_us(const sg_machine *machine, const sg_problem *problem, do
     const double rate = flops_us(machine, problem) * (machine->vendor > 0 ? machine->vendor : 1);
     double us = sg_problem_flops(problem, rows, cols, depth) / (rate * share);
     const double least = problem->call ? 0 : 2 * edge * depth / 8 * machine->sms / rate;
-    const double part = problem->call ? 1 : sg_machine_asked_part(machine, cols);
+    const double part = problem->call ? 1 : sg_machine_asked_part(machine, rows, cols);
     const double memory = sg_sim_us_of(bytes, machine->mem_gbps * part);
     if (us < least) us = least;
     return beside_memory(machine, vendor_with_burst(machine, begin, us), memory);

@@ -68,9 +68,9 @@ static sg_sim_stretch stretch_at(const sg_sched *s, const sg_launch *l, int32_t 
 /* The part of its columns that a stretch from P on no longer finds in a cache, when the rows of the
  * next owner, or a part of their k, come that it waits for: none where the memory can have filled
  * three quarters of the cache meanwhile, all where it can have filled five.  AHEAD: the first
- * tiles of the launch wait for nothing; otherwise parts of k begin with the others, and more than
- * half do where several owners' come, by what gathers of one wave take (four H200s: 512x7168x8192
- * in 128x256 119 us, predicted 106 in step and 133 behind). */
+ * tiles of the launch wait for nothing; otherwise parts of k begin with the others, and all but
+ * `several_behind` do where several owners' come, by what gathers of one wave take (four H200s:
+ * 512x7168x8192 in 128x256 119 us, predicted 106 in step and 133 behind). */
 static double part_behind(const sg_sim *m, const sg_sched *s, const sg_sim_agent *a,
                           const sg_patch *p, const sg_sim_stretch *of, bool ahead)
 {
@@ -87,7 +87,8 @@ static double part_behind(const sg_sim *m, const sg_sched *s, const sg_sim_agent
             ? machine->launch_us + sg_sim_us_of(bytes, push_gbps) + machine->store_us
             : machine->copy_us + sg_sim_us_of(bytes, machine->copy_gbps) + machine->flag_us;
     const double fill_us = sg_sim_us_of(sg_machine_cached_bytes(machine), machine->mem_gbps);
-    const double part = slabs > 1 && s->problem->ranks > 2 ? 0.4 : 1;
+    const double several_behind = 0.4;
+    const double part = slabs > 1 && s->problem->ranks > 2 ? several_behind : 1;
     return part * fmin(1, fmax(0, 2 * lag_us / fill_us - 1.5));
 }
 
@@ -159,7 +160,7 @@ double sg_sim_b_read(const sg_sim *m, const sg_sched *s, const sg_launch *l, con
 double sg_sim_apart(double memory, double math, double fed)
 {
     enum { FROM = 6, TO = 10, SOONER = 15 }; /* tenths of the products' time */
-    const double most = fed < 1 ? 0.8 : 0.6;
+    const double most = 0.6 + fmin(0.2, 1 - fed);
     const double tenths = (math > 0 ? 10 * memory / math : 0) + SOONER * (1 - fed);
     return most * fmin(1, fmax(0, (tenths - FROM) / (TO - FROM)));
 }

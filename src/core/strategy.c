@@ -108,14 +108,15 @@ int sg_column_parts(const sg_problem *p, const sg_machine *machine, const sg_til
     return parts > 1 ? parts : 0;
 }
 
-/* Is TILE a low one of a sum of several ranks that have more rows than two of it?  It asks the L2
- * for more than it is given while others' addends come (four H200s, twelve all-reduces of 640 to
- * 4096 rows in 64x256: 15 % slower than predicted in the median, up to 57, never the fastest;
+/* Is TILE a low one of an all-reduce of several ranks that have more rows than two of it?  It asks
+ * the L2 for more than it is given while others' addends come (four H200s, twelve products of 640
+ * to 4096 rows in 64x256: 15 % slower than predicted in the median, up to 57, never the fastest;
  * results/gpu/unseen_4xh200_v2.json). */
 static bool is_low_sum(const sg_problem *p, const sg_tile *tile)
 {
     enum { LOW = 64 };
-    return sg_problem_sums(p) && p->ranks > 2 && tile->m <= LOW && p->most_rows > 2 * LOW;
+    return sg_problem_out(p) == SG_OUT_ALL && p->ranks > 2 && tile->m <= LOW &&
+           p->most_rows > 2 * (int64_t)tile->m;
 }
 
 /* Time of rank 0's product in tiles of TILE.  SMs that are spared make the others faster where

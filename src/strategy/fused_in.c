@@ -225,9 +225,9 @@ static int32_t carried_width(const sg_problem *p, const sg_machine *machine, int
  * ones have no 96, tall ones no 32 (src/kernel/instance_sm90.cuh). */
 static int32_t tagged_width(int32_t height, int64_t cols)
 {
-    enum { STEP = 32, TALL = 128, LEAST_TALL = 64, NOT_LOW = 96, WIDER = 128 };
+    enum { STEP = 32, TALL = 128, TALL_HAS = 64, NOT_LOW = 96, WIDER = 128 };
     const int32_t width = (int32_t)sg_round_up(cols, STEP);
-    if (height >= TALL) return width < LEAST_TALL ? LEAST_TALL : width;
+    if (height >= TALL) return width < TALL_HAS ? TALL_HAS : width;
     return width == NOT_LOW ? WIDER : width;
 }
 

@@ -334,6 +334,9 @@ static void few_columns_ask_for_less(void **state)
     m.asked_cols = SIDE / 2.0;
     expect_us(price("gemm:f32:64x64x64:r1", SERIAL, &m), 200 / (1 - exp(-2)));
     expect_us(price("gemm:f32:64x64x64:r1", ALONE, &m), 200);
+    /* Eight times 256 rows have as many tiles as 256 of eight times the columns. */
+    m.mem_gbps = gbps_of(32 + 1 + 32, 32 * 200);
+    expect_us(price("gemm:f32:2048x64x64:r1", SERIAL, &m), 32 * 200 / (1 - exp(-16)));
 }
 
 /* SMs without a tile leave power to the others: in a launch of few tiles,
@@ -469,11 +472,10 @@ static void couriers_carry_beside_the_product(void **state)
     expect_us(price(problem, pushes, &m), 20 + tile_us);
     m.courier_gbps = gbps_of(0.5, 4 * 5); /* no more than stores have */
     expect_us(price(problem, pushes, &m), 10 + tile_us);
-    m.courier_gbps = gbps_of(0.5, 4 * 20); /* twice the bytes: too many for the same product */
-    expect_us(pushed(1, &m), 20 + tile_us);
     m.courier_gbps = gbps_of(0.5, 4 * 30);
-    expect_us(pushed(1, &m), 20 + tile_us);
-    m = halves(5); /* too few */
+    expect_us(price(problem, pushes, &m), 30 + tile_us);
+    expect_us(pushed(1, &m), 20 + tile_us); /* twice the bytes, too many in time: by storers */
+    m = halves(5);                          /* too few */
     m.store_gbps = gbps_of(0.5, 10);
     m.courier_gbps = gbps_of(0.5, 3 * 20);
     expect_us(price(problem, pushes, &m), 10 + tile_us);
