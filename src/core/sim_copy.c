@@ -170,10 +170,6 @@ void sg_sim_run_copy(sg_sim *m, sg_sim_agent *a, const sg_step *step)
     go_to(m, a, &m->sched[a->rank], step);
 }
 
-/* Who carries, as the kernel decides it (couriers_for() of src/kernel/deal.cuh): fewer than ENOUGH
- * couriers only where they are done well before the product. */
-enum { COURIERS_LEAST = 4, COURIERS_OF_HERALD = 8, COURIERS_ENOUGH = 16, COURIERS_MOST = 32 };
-
 /* Storers that carry rows to several peers, beside a product that could have couriers, are slower
  * than when they store tiles (four H100s: 25 MB in 130 us, results/lab/stamps_4xh100_v1.txt;
  * 1024x2560x8192 takes 118 us by them in 128x160, results/gpu/tries_4xh100_v1.json, and 100 by
@@ -199,17 +195,6 @@ static int32_t idle_blocks(const sg_sched *s, const sg_machine *machine, const s
     return most - sg_walk_fewest(tiles, most);
 }
 
-/* Multiply-adds of L. */
-static double multiplies_of(const sg_sched *s, const sg_launch *l)
-{
-    double products = 0;
-    for (int32_t i = l->patch0; i < l->patch0 + l->patches; i++) {
-        const sg_patch *const p = &s->patch[i];
-        products += (double)p->rows * p->cols * (double)(p->k1 - p->k0);
-    }
-    return products;
-}
-
 /* Do storers of L carry the first push beside COURIERS?  See early_steps() of deal.cuh. */
 static bool storers_begin(const sg_sched *s, const sg_machine *machine, const sg_launch *l,
                           int32_t couriers)
@@ -217,7 +202,7 @@ static bool storers_begin(const sg_sched *s, const sg_machine *machine, const sg
     const sg_patch *const patch = &s->patch[l->patch0];
     const int32_t workers = blocks_of(machine, l) - couriers;
     const bool wave = sg_walk_in_waves(patch, l->patches, l->tile_m, l->tile_n) <= workers;
-    const bool few = s->problem->ranks == 2 && couriers < COURIERS_OF_HERALD && wave;
+    const bool few = s->problem->ranks == 2 && couriers < SG_COURIERS_OF_HERALD && wave;
     return few || sg_walk_all_wait(patch, l->patches, l->tile_m, l->tile_n, workers);
 }
 
@@ -241,15 +226,12 @@ void sg_sim_set_pushes(sg_sim *m, int rank)
     }
     if (r->pushes == 0 || carrier == NULL || machine->courier_gbps <= 0) return;
     if (are_storers_slow(m, s)) r->push_gbps *= storers_part;
-    const int32_t idle = sg_walk_min(idle_blocks(s, machine, carrier), COURIERS_MOST);
-    if (idle < COURIERS_LEAST) return;
-    const double workers = blocks_of(machine, carrier) - idle;
-    if (idle < COURIERS_ENOUGH &&
-        !sg_walk_carry_in_time(r->pushing, idle, multiplies_of(s, carrier), workers))
-        return;
-    r->couriers = idle;
-    r->push_gbps = fmin(idle * machine->courier_gbps, machine->store_gbps);
-    r->early = r->pushes > 1 && storers_begin(s, machine, carrier, idle);
+    const int32_t idle = idle_blocks(s, machine, carrier);
+    r->couriers = sg_walk_couriers(&s->patch[carrier->patch0], carrier->patches, r->pushing, idle,
+                                   blocks_of(machine, carrier) - idle);
+    if (r->couriers == 0) return;
+    r->push_gbps = fmin(r->couriers * machine->courier_gbps, machine->store_gbps);
+    r->early = r->pushes > 1 && storers_begin(s, machine, carrier, r->couriers);
 }
 
 /* Carriers deal what they push among each other, and all of a round is under way at once: a push is

@@ -161,14 +161,37 @@ SG_WALK int32_t sg_walk_even(int64_t units, int32_t most)
     return most - even <= most / 20 && most - even >= most / 50 ? even : most;
 }
 
-/* Have so many COURIERS, blocks that only carry rows, CARRIED so many bytes to peers well before
- * WORKERS have done so many PRODUCTS, multiply-adds?  By what a courier carries and a block
- * multiplies in a microsecond (H200s, H100s). */
-SG_WALK int32_t sg_walk_carry_in_time(double carried, double couriers, double products,
-                                      double workers)
+/* Blocks that only carry rows: ENOUGH are as fast as any link, and one of so many is a herald. */
+enum {
+    SG_COURIERS_LEAST = 4,
+    SG_COURIERS_OF_HERALD = 8,
+    SG_COURIERS_ENOUGH = 16,
+    SG_COURIERS_MOST = 32
+};
+
+/* Have so many COURIERS carried CARRIED bytes to peers well before WORKERS have multiplied what a
+ * launch of PATCHES multiplies?  By what a courier carries and a block multiplies in a microsecond
+ * (H200s, H100s). */
+SG_WALK int32_t sg_walk_carry_in_time(const struct sg_patch *patch, int32_t patches, double carried,
+                                      double couriers, double workers)
 {
     const double each = 35e3, block = 2.6e6, part = 0.75;
+    double products = 0;
+    for (int32_t i = 0; i < patches; ++i)
+        products += (double)patch[i].rows * patch[i].cols * (double)(patch[i].k1 - patch[i].k0);
     return carried <= part * products / (block * workers) * each * couriers;
+}
+
+/* Of SPARE blocks, which WORKERS leave over, those that carry; fewer than ENOUGH do if they are
+ * done in time, and otherwise who stores tiles carries. */
+SG_WALK int32_t sg_walk_couriers(const struct sg_patch *patch, int32_t patches, double carried,
+                                 int32_t spare, int32_t workers)
+{
+    if (spare < SG_COURIERS_LEAST) return 0;
+    if (spare < SG_COURIERS_ENOUGH &&
+        !sg_walk_carry_in_time(patch, patches, carried, spare, workers))
+        return 0;
+    return spare < SG_COURIERS_MOST ? spare : SG_COURIERS_MOST;
 }
 
 /* Do tiles of a launch of PATCHES take about as long each, and does nobody wait for the last ones?

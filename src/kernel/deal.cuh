@@ -36,21 +36,8 @@ static int32_t workers_for(const sg_kernel_gemm *g, int32_t most)
     return even ? sg_walk_even(g->param.units, most) : (int32_t)(blocks < most ? blocks : most);
 }
 
-/* Who carries: ENOUGH couriers are as fast as any link.  Fewer ones do it if they are done well
- * before the product. */
-enum { COURIERS_LEAST = 4, COURIERS_OF_HERALD = 8, COURIERS_ENOUGH = 16, COURIERS_MOST = 32 };
 enum { STEPS_OF_HERALD = 8 };
 enum { COURIER_ROOM = 150000 }; /* bytes that one has under way at a time */
-
-static bool carry_in_time(const sg_kernel_gemm *g, int64_t couriers, int64_t workers)
-{
-    double products = 0;
-    for (int i = 0; i < g->param.patches; ++i) {
-        const sg_patch *p = &g->lists->patch[g->param.patch0 + i];
-        products += (double)p->rows * p->cols * (p->k1 - p->k0);
-    }
-    return sg_walk_carry_in_time((double)g->carried, (double)couriers, products, (double)workers);
-}
 
 /* Blocks that only carry rows: as many as may be had of MOST without one more wave. */
 static int couriers_for(const sg_kernel_gemm *g, int64_t most, int cluster)
@@ -64,9 +51,9 @@ static int couriers_for(const sg_kernel_gemm *g, int64_t most, int cluster)
         (sg_walk_fewest(tiles, (int32_t)most) + cluster - 1) / cluster * cluster;
     const int64_t spare = (most - workers) / cluster * cluster;
     if (g->param.takes > 0) return (int)spare; /* everybody carries, they with more warps */
-    if (spare < COURIERS_LEAST) return 0;
-    if (spare < COURIERS_ENOUGH && !carry_in_time(g, spare, workers)) return 0;
-    return (int)(spare < COURIERS_MOST ? spare : COURIERS_MOST / cluster * cluster);
+    return sg_walk_couriers(&g->lists->patch[g->param.patch0], g->param.patches, (double)g->carried,
+                            (int32_t)spare, (int32_t)workers) /
+           cluster * cluster;
 }
 
 /* Steps that storers carry beside couriers: the first one, if all tiles that run at once wait for
@@ -77,7 +64,7 @@ static int early_steps(const sg_kernel_gemm *g, const sg_instance *k, int courie
 {
     const bool wave = (int64_t)g->param.units * k->cm * k->cn <= g->param.workers;
     if (couriers == 0 || g->param.pushes < 2 || g->param.takes > 0) return 0;
-    if (g->ranks == 2 && couriers < COURIERS_OF_HERALD && wave) return 1;
+    if (g->ranks == 2 && couriers < SG_COURIERS_OF_HERALD && wave) return 1;
     return sg_walk_all_wait(&g->lists->patch[g->param.patch0], g->param.patches, k->bm, k->bn,
                             g->param.workers);
 }
@@ -97,10 +84,13 @@ static bool whole_steps(const sg_kernel_gemm *g, int couriers)
 static int heralds_for(const sg_kernel_gemm *g, int cluster, int spare, int *couriers)
 {
     const bool many = g->ranks > 2 && g->param.pushes >= STEPS_OF_HERALD;
-    const int least = many ? COURIERS_LEAST : COURIERS_OF_HERALD, rest = *couriers - cluster;
+    const int least = many ? SG_COURIERS_LEAST : SG_COURIERS_OF_HERALD, rest = *couriers - cluster;
     if (*couriers < least || g->param.takes > 0 || whole_steps(g, *couriers)) return 0;
     if (spare >= cluster) return cluster;
-    if (rest < COURIERS_ENOUGH && !carry_in_time(g, rest, g->param.workers)) return 0;
+    if (rest < SG_COURIERS_ENOUGH &&
+        !sg_walk_carry_in_time(&g->lists->patch[g->param.patch0], g->param.patches,
+                               (double)g->carried, rest, g->param.workers))
+        return 0;
     *couriers = rest;
     return cluster;
 }

@@ -62,7 +62,7 @@ enum { FEW_WAVES = 4, SLABS_OF_FEW = 8, SLABS_OF_STRIPS = 12, SLABS_TO_SEVERAL =
  * parts, 36 in 2 or 3; 512x2560x8192 64 and 49 in 4; by engine 1024x3072x4096 70 and 58; by four
  * couriers, early_2xh200_v1.json: 512x4096x4096 44 in 8 parts, 39 in 4). */
 enum { K_OF_PART = 2048, LEAST_PARTS = 3, MOST_PARTS = 4 };
-enum { FEW_IDLE = 8 }; /* COURIERS_OF_HERALD of src/kernel/deal.cuh */
+enum { FEW_IDLE = SG_COURIERS_OF_HERALD };
 
 /* Own rows of more bands read A as often as they read B: a wave is no higher. */
 enum { LOW_BANDS = 8, MOST_STRIPS = 64 };
