@@ -16,7 +16,7 @@ if [ $status -ne 0 ]; then
     exit $status
 fi
 grep -E 'warning' "$report"
-if grep -E 'C75[0-9][0-9]|[1-9][0-9]* bytes spill' "$report"; then
+if grep -E -B 1 'C75[0-9][0-9]|[1-9][0-9]* bytes spill' "$report"; then
     echo "nvcc: a kernel spills registers or serialises its matrix instructions"
     exit 1
 fi

@@ -264,7 +264,7 @@ typedef struct sg_kernel_gemm_param {
     CUtensorMap map[SG_KERNEL_MAPS];
     struct sg_patch first; /* a copy of the first patch: at hand sooner than the list */
     sg_kernel_deal deal[SG_KERNEL_BLOCKS]; /* of a block that takes tiles, without slices of k */
-    /* Of a place: as A, as B, as something stored or added, the same row by row, and as B of narrow
+    /* Of a place: as A, as B, as something stored or added, the same in lines, and as B of narrow
      * tiles; -1: none. */
     int8_t map_of[SG_KERNEL_PLACES][5];
     /* Third coordinate in a place's maps: 0: none, 1: the half, 2: the other half. */
@@ -277,6 +277,7 @@ typedef struct sg_kernel_gemm_param {
     int32_t narrow; /* columns of the tiles of some patches, fewer than TILE_N; 0: there are none */
     int32_t units;  /* what is dealt to the blocks, or to the clusters of blocks */
     int32_t load_bytes;
+    int32_t line;        /* rows that are stored at a time of a piece that ends inside a matrix */
     int32_t split, skew; /* slices of k; stages that the slice which adds up computes more */
     int32_t raises;      /* something is raised */
     int32_t epilogue;    /* bias or activation */

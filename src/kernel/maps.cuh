@@ -52,12 +52,21 @@ static const char *encode_map(CUtensorMap *map, int type, const sg_kernel_place 
     return result == CUDA_SUCCESS ? nullptr : "the driver refuses a tensor map";
 }
 
+/* Rows that are stored at a time of a piece that ends inside a matrix: as many as any such piece
+ * has, so that the last ones are stored twice, or are part of what all have, if they are added. */
+static int rows_at_a_time(const needs *n)
+{
+    int rows = 1;
+    while (2 * rows <= n->least_odd && (!n->onto || n->odd_rows % (2 * rows) == 0)) rows *= 2;
+    return rows;
+}
+
 /* The map of place I for one USE; A_BOX: rows of a box of A. */
 static const char *make_map(sg_kernel_gemm *g, const sg_instance *k, int a_box, int i, int use)
 {
     /* In the order of the bits USE_A, USE_B, USE_PIECE, USE_ROW, USE_NARROW: */
     const int w = k->piece_cols, cols[USES] = {64, 64, w, w, 64};
-    const int rows[USES] = {a_box, k->bn / k->cm, 64, instance_line(w), k->narrow};
+    const int rows[USES] = {a_box, k->bn / k->cm, 64, g->param.line, k->narrow};
     const sg_kernel_place *p = &g->param.program.place[i];
     g->param.flip[i] = p->data[0] == p->data[1] ? 0 : p->data[0] < p->data[1] ? 1 : 2;
     return encode_map(&g->param.map[g->param.map_of[i][use]], k->type, p, rows[use], cols[use]);
@@ -69,6 +78,7 @@ static const char *make_maps(sg_kernel_gemm *g, const sg_instance *k, const need
     const int least = (n->tile_rows + 7) / 8 * 8;
     const int a_box = k->cn == 1 && least < k->bm ? least : k->bm / k->cn;
     int count = 0;
+    param->line = rows_at_a_time(n);
     memset(param->map_of, -1, sizeof param->map_of);
     for (int use = 0; use < USES; ++use)
         for (int i = 0; i < SG_KERNEL_PLACES; ++i) {

@@ -17,6 +17,7 @@ typedef struct needs {
     uint8_t use[SG_KERNEL_PLACES];
     int a_rows, tile_rows; /* the most of a place that is read as A, and of a patch */
     int odd_rows;          /* of patches that end inside a matrix and a piece: all their bits */
+    int least_odd;         /* rows of such a piece, the fewest; 0: there is none */
     int col_step;          /* columns at which stores may end inside a matrix, or ANY_COL */
     bool onto;             /* what is added is added where it is stored */
     bool adds, waits, per_tile; /* per_tile: a visit is a tile, whatever the cluster */
@@ -163,8 +164,11 @@ static const char *read_patch(const sg_kernel_gemm *g, const sg_patch *p, needs 
         n->places |= to->tiled;
         n->sums_in_places |= to->tiled && p->adds > 0;
         if (to->tiled) continue;
-        if (p->rows % 64 != 0 && to->row0 + p->rows != place[to->buf].rows)
+        const int odd = p->rows % 64;
+        if (odd != 0 && to->row0 + p->rows != place[to->buf].rows) {
             n->use[to->buf] |= USE_ROW, n->odd_rows |= p->rows;
+            n->least_odd = n->least_odd == 0 || odd < n->least_odd ? odd : n->least_odd;
+        }
         while (ends_inside(&place[to->buf], to->col0, p->cols) && p->cols % n->col_step != 0)
             n->col_step /= 2;
     }

@@ -39,7 +39,6 @@ struct Shape {
                              : BN == 160 && FOLD == FOLD_SLICES ? 80
                              : BN % 32 == 0                     ? 32
                                                                 : 16;
-    static constexpr int LINE = instance_line(W); /* rows of a piece that are stored at a time */
     static constexpr int ACROSS = BN / W, CHUNKS = MI * ACROSS; /* pieces of a warpgroup */
     static constexpr int A_BYTES = BM * 128, B_BYTES = BN * 128, STAGE_BYTES = A_BYTES + B_BYTES;
     static constexpr int PIECE_BYTES = 64 * W * 2, SLOTS = Slots;
@@ -113,7 +112,8 @@ template <class S> struct Smem {
 /* What a storer has looked up of a tile, AIMED areas at most, see aim_at(): words of it, and of an
  * area, of which the map's address has two. */
 constexpr int AIMED = 4;
-enum { AIM_BAND, AIM_COL, AIM_ROWS, AIM_COLS, AIM_AREAS, AIM_ONTO, AIM_STEPS, AIM_FIRST };
+enum { AIM_BAND, AIM_COL, AIM_ROWS, AIM_COLS, AIM_AREAS, AIM_WHOLE };
+enum { AIM_ONTO = AIM_WHOLE + 1, AIM_STEPS, AIM_FIRST };
 enum { AIM_X, AIM_Y, AIM_Z, AIM_MAP, AIM_EACH = AIM_MAP + 2 };
 enum { AIM_WORDS = AIM_FIRST + AIMED * AIM_EACH };
 constexpr int WORDS = 16, PACES = 4, RAISED_BYTES = 16 * RAISES;

@@ -60,53 +60,61 @@ DEV void store_piece(const Param &P, const Smem<S> &smem, int *half, const Targe
         const int x = area.col0 + over, y = area.row0 + down;
         if (left >= 64 || area.row0 + v.p.rows == P.program.place[place].rows) {
             tma_store(storer_map(P, smem, area, MAP_PIECE, wg), x, y, z, from, onto);
-        } else { /* other rows follow in this matrix */
+        } else { /* other rows follow in this matrix; the last lines may meet */
             const CUtensorMap *map = storer_map(P, smem, area, MAP_ROW, wg);
-            for (int r = 0; r < left; r += S::LINE)
-                tma_store(map, x, y + r, z, from + r * S::W * 2, onto);
+            for (int r = 0; r < left; r += P.line) {
+                const int at = sg_walk_min(r, left - P.line);
+                tma_store(map, x, y + at, z, from + at * S::W * 2, onto);
+            }
         }
     }
 }
 
-/* False: the tile does not go to AREA as it is.  AT: the words of the area. */
+/* Other rows follow those of the patch in AREA's matrix.  AT: the words of the area. */
 template <class S>
 DEV bool aim_area(const Param &P, const Smem<S> &smem, uint32_t at, int *half, const Target &v,
                   const sg_area &area, int rows, int wg)
 {
     const int row0 = area.row0, place = area.buf;
     const bool inside = row0 + rows != P.program.place[place].rows;
-    if (area.tiled || (inside && rows % 64 != 0)) return false;
     const uint64_t map = (uint64_t)(uintptr_t)storer_map(P, smem, area, MAP_PIECE, wg);
     shared_store(at + 4 * AIM_X, area.col0 + v.over);
     shared_store(at + 4 * AIM_Y, row0 + v.tile.band * S::BM);
     shared_store(at + 4 * AIM_Z, half_of(P, place, half));
     shared_store(at + 4 * AIM_MAP, (uint32_t)map);
     shared_store(at + 4 * AIM_MAP + 4, (uint32_t)(map >> 32));
-    return true;
+    return inside;
 }
 
 /* Which tile it is, and where it goes: looked up while there is nothing to store, and kept in
  * shared memory, since no register can.  All of it comes from the L2, because whoever acquires a
- * flag empties the L1, and at the end of a launch nothing would hide that.  AIM_AREAS negative: the
- * tile goes to more than AIMED areas, or not as it is; see store_piece(). */
+ * flag empties the L1, and at the end of a launch nothing would hide that.  Pieces from row AIM_WHOLE
+ * on end inside a matrix, or go elsewhere than to AIMED areas of rows; see store_piece(). */
 template <class S>
 DEV void aim_at(const Param &P, const Smem<S> &smem, uint32_t aim, int *half, const Target &v,
                 int wg)
 {
+    enum { COUNT = 255, APART = 256, INSIDE = 512 }; /* of AREAS: all in one register */
     const int tos = v.p.tos, to0 = v.p.to0, rows = v.p.rows;
-    int areas = tos <= AIMED ? 0 : -1;
-    for (int i = 0; i < tos && areas >= 0; ++i) {
+    int areas = tos > AIMED ? APART : 0;
+    for (int i = 0; i < tos && !(areas & APART); ++i) {
         const sg_area &area = P.program.to[to0 + i];
         if (area.leave && !storer_may(P, smem, area.rank)) continue;
-        const uint32_t at = aim + 4 * (AIM_FIRST + AIM_EACH * areas);
-        areas = aim_area(P, smem, at, half, v, area, rows, wg) ? areas + 1 : -1;
+        const uint32_t at = aim + 4 * (AIM_FIRST + AIM_EACH * (areas & COUNT));
+        if (area.tiled) {
+            areas |= APART;
+        } else {
+            if (aim_area(P, smem, at, half, v, area, rows, wg)) areas |= INSIDE;
+            ++areas;
+        }
     }
     /* Rows and columns that the patch has from the tile's corner, and no more than a narrow one. */
+    const int cols = v.p.cols - v.over, left = rows - v.tile.band * S::BM;
     shared_store(aim + 4 * AIM_BAND, v.tile.band), shared_store(aim + 4 * AIM_COL, v.tile.col);
-    shared_store(aim + 4 * AIM_ROWS, rows - v.tile.band * S::BM);
-    const int cols = v.p.cols - v.over;
+    shared_store(aim + 4 * AIM_ROWS, left);
     shared_store(aim + 4 * AIM_COLS, S::NARROW > 0 ? sg_walk_min(cols, width_of<S>(v.p)) : cols);
-    shared_store(aim + 4 * AIM_AREAS, areas);
+    shared_store(aim + 4 * AIM_AREAS, areas & COUNT);
+    shared_store(aim + 4 * AIM_WHOLE, areas & APART ? 0 : areas & INSIDE ? left / 64 * 64 : S::BM);
     if (S::ONTO) shared_store(aim + 4 * AIM_ONTO, goes_onto<S>(P, v.p));
 }
 
@@ -115,12 +123,13 @@ DEV Tile aimed_tile(uint32_t aim)
     return Tile{(int)shared_load(aim + 4 * AIM_BAND), (int)shared_load(aim + 4 * AIM_COL), true};
 }
 
-/* The piece at FROM of a tile that aim_at() has looked up, to AREAS areas. */
-template <class S> DEV void store_aimed(uint32_t aim, int areas, int row, int col, uint32_t from)
+/* The piece at FROM of a tile that aim_at() has looked up. */
+template <class S> DEV void store_aimed(uint32_t aim, int row, int col, uint32_t from)
 {
     const bool onto = S::ONTO && shared_load(aim + 4 * AIM_ONTO);
     if (row >= (int)shared_load(aim + 4 * AIM_ROWS) || col >= (int)shared_load(aim + 4 * AIM_COLS))
         return;
+    int areas = (int)shared_load(aim + 4 * AIM_AREAS);
     aim += 4 * AIM_FIRST;
     for (; areas > 0; --areas, aim += 4 * AIM_EACH) {
         const uint64_t map =
@@ -353,14 +362,13 @@ DEV void storer_send(const Param &P, const Smem<S> &smem, Storer<S> &self, const
         if (S::TURNS > 1 && away && !last) pace_piece(smem.pace + 4 * PACE_WORDS * wg, piece);
         /* No register keeps whether the gate is open. */
         if (!stay && v.tile.live && (!P.turn.gate || shared_load(smem.gate) == GATE_OPEN)) {
-            const int areas = (int)shared_load(aim + 4 * AIM_AREAS);
             const int row = (wg % S::PARTS * S::MI + piece / S::ACROSS) * 64;
             const int col = piece % S::ACROSS * S::W;
-            if (areas < 0)
+            if (row < (int)shared_load(aim + 4 * AIM_WHOLE))
+                store_aimed<S>(aim, row, col, from);
+            else
                 store_piece(P, smem, &self.half, Target{v.p, v.index, aimed_tile(aim), v.over}, row,
                             col, from, wg);
-            else
-                store_aimed<S>(aim, areas, row, col, from);
         }
         if (!last || piece + 1 == pieces) bulk_commit(); /* nobody waits for one of the last */
         storer_pass_on(smem, self);
