@@ -340,7 +340,8 @@ template <bool EXACT> DEV float activate(int act, float x)
     if (act == SG_KERNEL_RELU) return x < 0.f ? 0.f : x;
     if (act == SG_KERNEL_GELU || act == SG_KERNEL_SILU) {
         const float u = 1.59576912f * (x + 0.044715f * (x * x * x));
-        x *= sigmoid<EXACT>(act == SG_KERNEL_GELU ? u : x);
+        /* The sigmoid never is 0: a large x would be left of what should vanish. */
+        x = (x < -88.f ? -88.f : x) * sigmoid<EXACT>(act == SG_KERNEL_GELU ? u : x);
     }
     return x;
 }

@@ -98,16 +98,22 @@ INLINE float relu(float x)
     return x < 0.0f ? 0.0f : x;
 }
 
+/* What gelu and silu multiply by a sigmoid that never is 0: not more than that leaves of it. */
+INLINE float from_below(float x)
+{
+    return x < -88.0f ? -88.0f : x;
+}
+
 INLINE float silu(float x)
 {
-    return x * sigmoid(x);
+    return from_below(x) * sigmoid(x);
 }
 
 /* 0.5 * (1 + tanh(u)) is sigmoid(2 u). */
 INLINE float gelu(float x)
 {
     const float cube = x * x * x;
-    return x * sigmoid(1.59576912f * (x + 0.044715f * cube));
+    return from_below(x) * sigmoid(1.59576912f * (x + 0.044715f * cube));
 }
 
 /* ---- Rows, for every instruction set --------------------------------------------------------- */
