@@ -341,5 +341,5 @@ shingle_status sg_bench_mend(void *context)
 {
     const sg_bench *const b = context;
     sg_log(SG_LOG_ERROR, "a plan that was timed failed: %s", shingle_error());
-    return sg_recover_all(b->group);
+    return sg_recover_mend(b->group);
 }

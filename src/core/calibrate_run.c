@@ -82,12 +82,8 @@ static shingle_status time_plan(void *context, const shingle_plan *plan, bool co
     SG_TRY(open_place(c, &plan->problem, &p));
     const shingle_status status = colls ? sg_bench_run(p->bench, plan, 1u << SG_COLL, us_out)
                                         : sg_bench_watch(p->bench, plan, us_out);
-    if (status == SHINGLE_OK || status == SHINGLE_EUNSUPPORTED || status == SHINGLE_ENOMEM)
-        return status;
-    char why[256];
-    snprintf(why, sizeof why, "%s", shingle_error());
-    (void)sg_recover_all(c->group); /* others follow */
-    return sg_fail(status, "%s", why);
+    if (status != SHINGLE_OK) (void)sg_recover_mend(c->group); /* others follow */
+    return status;
 }
 
 static double now_us(void *context)

@@ -2,6 +2,7 @@
 #include "core/recover.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <time.h>
 
 static bool has_come(const sg_group *group, int rank)
@@ -85,8 +86,21 @@ shingle_status shingle_recover(shingle_comm *comm, double seconds)
 }
 
 /* The last one that comes recovers. */
-shingle_status sg_recover_all(const sg_group *group)
+static shingle_status recover_all(const sg_group *group)
 {
     for (int r = 0; r < group->ranks - 1; r++) (void)shingle_recover(group->comm[r], 0);
     return shingle_recover(group->comm[group->ranks - 1], 0);
+}
+
+shingle_status sg_recover_mend(const sg_group *group)
+{
+    bool rests = true;
+    char why[512];
+    snprintf(why, sizeof why, "%s", shingle_error());
+    for (int r = 0; r < group->ranks; r++)
+        rests &= group->backend->sync(group->self, r, 0) == SHINGLE_OK;
+    const shingle_status mended = rests ? SHINGLE_OK : recover_all(group);
+    if (mended != SHINGLE_OK) sg_log(SG_LOG_ERROR, "after %s: %s", why, shingle_error());
+    sg_fail(SHINGLE_EBACKEND, "%s", why);
+    return mended;
 }

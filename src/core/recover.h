@@ -10,7 +10,9 @@
 shingle_status sg_recover_run(sg_bound *bound, const shingle_tensors *tensors, void *stream,
                               unsigned kinds);
 
-/* shingle_recover for all ranks, by a thread that drives them all. */
-shingle_status sg_recover_all(const sg_group *group);
+/* Behind a failure in a group that one thread drives: shingle_recover for all ranks, unless all are
+ * at rest and no run has failed.  shingle_error() goes on saying what it says; what is returned is
+ * whether the group may be used again. */
+shingle_status sg_recover_mend(const sg_group *group);
 
 #endif

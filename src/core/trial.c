@@ -106,7 +106,7 @@ static shingle_status attempt(trial *t, const shingle_plan *plan, unsigned kinds
     }
     snprintf(why, room, "%s", shingle_error());
     sg_log(SG_LOG_ERROR, "%s failed: %s", plan->text, why);
-    return sg_recover_all(t->group);
+    return sg_recover_mend(t->group);
 }
 
 /* The stopwatch of a choice. */
@@ -502,7 +502,6 @@ static void report(trial *t, shingle_bench_result *result_out)
     name_plan(plan, result_out->strategy, sizeof result_out->strategy);
     name_plan(predicted != NULL ? predicted : plan, result_out->prediction,
               sizeof result_out->prediction);
-    report_rows(t, result_out);
 }
 
 /* ---- The call -------------------------------------------------------------------------------- */
@@ -515,10 +514,14 @@ static shingle_status run_trial(trial *t, shingle_bench_result *result_out)
     SG_TRY(choose_plan(t));
     SG_TRY(line_up(t));
     SG_TRY(run_rounds(t));
-    report(t, result_out);
-    if (t->o->timelines_out == NULL) return SHINGLE_OK;
-    return sg_recording_bench(t->group, t->bench, t->who[OURS].plan, result_out,
-                              t->o->timelines_out);
+    shingle_bench_result result;
+    report(t, &result);
+    if (t->o->timelines_out != NULL)
+        SG_TRY(sg_recording_bench(t->group, t->bench, t->who[OURS].plan, &result,
+                                  t->o->timelines_out));
+    report_rows(t, &result);
+    *result_out = result;
+    return SHINGLE_OK;
 }
 
 static shingle_status bench_problem(sg_group *group, const sg_problem *problem,
@@ -529,14 +532,8 @@ static shingle_status bench_problem(sg_group *group, const sg_problem *problem,
     if (t == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory for a benchmark");
     *t = (trial){.group = group, .problem = problem, .o = o, .begin_us = sg_now_us()};
     shingle_status status = run_trial(t, result_out);
-    if (status != SHINGLE_OK && status != SHINGLE_EINVAL && status != SHINGLE_EUNSUPPORTED) {
-        /* Ranks may still wait for each other, in memory that is about to be freed. */
-        char why[512];
-        snprintf(why, sizeof why, "%s", shingle_error());
-        if (sg_recover_all(group) != SHINGLE_OK)
-            sg_log(SG_LOG_ERROR, "after %s: %s", why, shingle_error());
-        status = sg_fail(status, "%s", why);
-    }
+    /* Ranks may still wait for each other, in memory that is about to be freed. */
+    if (status != SHINGLE_OK) (void)sg_recover_mend(group);
     sg_bench_close(t->bench);
     for (int i = 0; i < ROWS + MOST_ROWS; i++) sg_plan_free(t->who[i].plan);
     free(t->clock);
