@@ -134,8 +134,9 @@ extern _Atomic bool fake_held;
 extern _Atomic int fake_slow_us, fake_torn;
 
 /* How often cuBLASLt was asked for algorithms, of which it has two; which of them was run last; how
- * much longer the first one takes. */
-extern _Atomic int fake_asked, fake_algorithm, fake_first_us;
+ * much longer the first one takes, and each of them; none can be run. */
+extern _Atomic int fake_asked, fake_algorithm, fake_first_us, fake_product_us;
+extern _Atomic bool fake_productless;
 
 /* What begins here is memory that peers do not reach. */
 extern const void *fake_apart;

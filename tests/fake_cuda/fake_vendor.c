@@ -20,7 +20,8 @@ typedef struct desc {
     const void *bias;
 } desc;
 
-_Atomic int fake_asked, fake_algorithm, fake_first_us;
+_Atomic int fake_asked, fake_algorithm, fake_first_us, fake_product_us;
+_Atomic bool fake_productless;
 
 FAKE cublasStatus_t cublasLtCreate(cublasLtHandle_t *out)
 {
@@ -152,6 +153,7 @@ typedef struct matmul {
     desc desc;
     float beta;
     int algorithm;
+    double begin_us;
 } matmul;
 
 static sg_type lt_type(cudaDataType_t type)
@@ -162,13 +164,14 @@ static sg_type lt_type(cudaDataType_t type)
 /* C (n x m, by columns) = A' * B with A k x n and B k x m. */
 static bool run_matmul(void *data, bool first)
 {
-    const matmul *const m = data;
+    matmul *const m = data;
     const sg_type type = lt_type(m->c.type);
     const bool relu = m->desc.epilogue == CUBLASLT_EPILOGUE_RELU ||
                       m->desc.epilogue == CUBLASLT_EPILOGUE_RELU_BIAS;
     const bool bias = m->desc.epilogue == CUBLASLT_EPILOGUE_BIAS ||
                       m->desc.epilogue == CUBLASLT_EPILOGUE_RELU_BIAS;
-    (void)first;
+    if (first) m->begin_us = sg_now_us();
+    if (sg_now_us() - m->begin_us < fake_product_us) return false;
     if (m->algorithm == 0 && fake_first_us > 0) usleep((useconds_t)fake_first_us);
     for (int64_t col = 0; col < (int64_t)m->c.cols; col++)
         for (int64_t row = 0; row < (int64_t)m->c.rows; row++) {
@@ -214,6 +217,7 @@ FAKE cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t
                                    cudaStream_t stream)
 {
     (void)handle, (void)alpha, (void)work_bytes;
+    if (fake_productless) return CUBLAS_STATUS_NOT_SUPPORTED;
     use(work, stream);
     /* Another kernel adds in place. */
     if (!load(sg_mix(algo->data[0] + (c == e)))) return CUBLAS_STATUS_INTERNAL_ERROR;

@@ -307,6 +307,22 @@ static void products_keep_their_algorithm(void **state)
     close_group(&w);
 }
 
+/* A product of which no algorithm runs is refused when a plan is made, and not kept as the best. */
+static void products_that_do_not_run_are_refused(void **state)
+{
+    (void)state;
+    world w;
+    open_group(&w, 1, 5);
+    fake_productless = true;
+    assert_false(make_plans(&w, "gemm:bf16:64x64x64:r1", "serial"));
+    expect_text("cublasLtMatmul");
+    fake_productless = false;
+    assert_true(make_plans(&w, "gemm:bf16:64x64x64:r1", "serial"));
+    run_right(&w, 1);
+    drop_plans(&w);
+    close_group(&w);
+}
+
 /* A plain product behind a run that waits for other ranks loads no kernel for a form that it was
  * not made for: that would wait for them, whose runs the same thread has yet to enqueue. */
 static void plain_products_load_nothing_behind_others(void **state)
@@ -469,6 +485,7 @@ int main(void)
         cmocka_unit_test(a_bias_that_nobody_asked_for_is_refused),
         cmocka_unit_test(ranks_may_have_different_strides),
         cmocka_unit_test(products_keep_their_algorithm),
+        cmocka_unit_test(products_that_do_not_run_are_refused),
         cmocka_unit_test(plain_products_load_nothing_behind_others),
         cmocka_unit_test(memory_is_freed_at_rest),
         cmocka_unit_test(freed_addresses_are_looked_at_again),

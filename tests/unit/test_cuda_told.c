@@ -1,6 +1,6 @@
 /* Who is told that a group of the CUDA backend has failed may free the matrices, without a GPU
  * (tests/fake_cuda): nothing stores to them any more, neither a run that stood behind its caller's
- * other work nor one that another thread was enqueuing. */
+ * other work nor one that another thread was enqueuing.  Whose run is long is told nothing. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -163,12 +163,32 @@ static void graphs_that_are_gone_are_not_waited_for(void **state)
     close_group(&w);
 }
 
+/* In a run that all ranks have begun nobody is missing, however much longer than the limit the
+ * products in front of its collective take. */
+static void a_long_run_is_no_failure(void **state)
+{
+    (void)state;
+    world w;
+    open_group(&w, 2, limit_seconds);
+    assert_true(make_plans(&w, "gemm_ar:bf16:48x16x32:r2", "serial{windows=0}"));
+    fill(&w, 1);
+    fake_product_us = 500000;
+    for (int run = 0; run < 2; run++)
+        for (int r = 0; r < 2; r++) assert_int_equal(run_rank(&w, r, NULL), SHINGLE_OK);
+    sync_all(&w);
+    fake_product_us = 0;
+    expect_right(&w, "a long run");
+    drop_plans(&w);
+    close_group(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(runs_behind_the_callers_work_are_waited_for),
         cmocka_unit_test(who_enqueues_a_run_is_waited_for),
         cmocka_unit_test(graphs_that_are_gone_are_not_waited_for),
+        cmocka_unit_test(a_long_run_is_no_failure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -353,12 +353,28 @@ static bool is_held(sg_cuda *cuda, bool *collects_out)
     return held;
 }
 
+/* Are all ranks in the same run, begun on all GPUs?  Then nobody waits for who does not come. */
+static bool is_together(sg_cuda *cuda)
+{
+    const sg_cuda_rank *const one = &cuda->rank[0];
+    const sg_cuda_flight *const its = &one->flight[one->first % SG_CUDA_FLIGHT];
+    for (int r = 0; r < cuda->ranks; r++) {
+        sg_cuda_rank *const rank = &cuda->rank[r];
+        if (rank->first != one->first || rank->first == rank->issued) return false;
+        if (rank->flight[rank->first % SG_CUDA_FLIGHT].hash != its->hash) return false;
+        if (!has_begun(cuda, rank)) return false;
+    }
+    return true;
+}
+
 /* Has a run that waits for others begun, and does not end although nobody ends any other?
  * Collectives make it one that no kernel gives up.  Looked at now and then, and from the first look
  * on that finds it so: who comes back after a pause has not seen what ended or began meanwhile.
- * What stands behind other work of its caller's waits for no rank yet. */
+ * What stands behind other work of its caller's waits for no rank yet, and what all have begun may
+ * just be long. */
 static bool hangs(sg_cuda *cuda)
 {
+    enum { LONG = 16 }; /* limits */
     const double pause_us = slack_us(cuda) / 2;
     bool collects = false;
     if (sg_now_us() - cuda->progress_us < pause_us || sg_now_us() - cuda->looked_us < pause_us)
@@ -367,7 +383,9 @@ static bool hangs(sg_cuda *cuda)
     sg_cuda_reap(cuda);
     if (!is_held(cuda, &collects)) cuda->progress_us = sg_now_us();
     if (cuda->held_us < cuda->progress_us) cuda->held_us = sg_now_us();
-    return sg_now_us() - cuda->held_us > (collects ? 1 : 2) * cuda->timeout_us;
+    const double held_us = sg_now_us() - cuda->held_us;
+    if (held_us <= (collects ? 1 : 2) * cuda->timeout_us) return false;
+    return held_us > LONG * cuda->timeout_us || !is_together(cuda);
 }
 
 /* With the mutex held: a GPU is lost, and with it what the others wait for. */
@@ -381,7 +399,7 @@ static void give_up(sg_cuda *cuda)
     if (!drain(cuda, drain_us)) sg_log(SG_LOG_ERROR, "cuda: a GPU does not let go of its runs");
 }
 
-/* With the mutex held. */
+/* With the mutex held.  What is not OK is told by telling(). */
 static shingle_status standing(sg_cuda *cuda)
 {
     const bool fails = !cuda->failed && (has_trouble(cuda) || hangs(cuda));
@@ -389,13 +407,18 @@ static shingle_status standing(sg_cuda *cuda)
         give_up(cuda);
     else if (fails)
         judge(cuda);
-    return cuda->failed ? sg_fail(cuda->verdict.status, "%s", cuda->verdict.text) : SHINGLE_OK;
+    return cuda->failed ? cuda->verdict.status : SHINGLE_OK;
+}
+
+static shingle_status telling(const sg_cuda *cuda, shingle_status status)
+{
+    return status == SHINGLE_OK ? status : sg_fail(status, "%s", cuda->verdict.text);
 }
 
 shingle_status sg_cuda_alive(sg_cuda *cuda)
 {
     const enum cudaStreamCaptureMode mode = begin_looking(cuda);
-    const shingle_status status = standing(cuda);
+    const shingle_status status = telling(cuda, standing(cuda));
     end_looking(cuda, mode);
     return status;
 }
@@ -411,7 +434,7 @@ shingle_status sg_cuda_stop(sg_cuda *cuda, const sg_cuda_rank *rank, shingle_sta
     }
     (void)cudaEventRecord(rank->fork, rank->main); /* behind what was enqueued of it */
     if (!drain(cuda, drain_us)) sg_log(SG_LOG_ERROR, "cuda: a GPU does not let go of its runs");
-    status = sg_fail(cuda->verdict.status, "%s", cuda->verdict.text);
+    status = telling(cuda, cuda->verdict.status);
     end_looking(cuda, mode);
     return status;
 }
@@ -444,7 +467,7 @@ shingle_status sg_cuda_sync(void *self, int index, double seconds)
         const bool sweeps = runs == 0 && __atomic_load_n(&cuda->dropped, __ATOMIC_RELAXED) != NULL;
         end_looking(cuda, mode);
         if (sweeps) sg_cuda_sweep(cuda, false);
-        if (!works && (status != SHINGLE_OK || runs == 0)) return status;
+        if (!works && (status != SHINGLE_OK || runs == 0)) return telling(cuda, status);
         const double now = sg_now_us();
         if (works && give_up_us == 0) give_up_us = now + cuda->timeout_us + drain_us;
         if (works && (now > until || now > give_up_us))

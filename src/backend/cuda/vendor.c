@@ -342,6 +342,7 @@ static shingle_status search(sg_product *p, cudaStream_t stream, double *us_out)
     cublasLtMatmulHeuristicResult_t found[ALGORITHMS];
     float best[ALGORITHMS];
     scratch s = {.memory = NULL};
+    shingle_status failure = SHINGLE_OK;
     int count = 0;
     int winner = 0;
     float least = 1e9f;
@@ -357,7 +358,8 @@ static shingle_status search(sg_product *p, cudaStream_t stream, double *us_out)
             const bool is_long = least > long_ms;
             if (round > 0 && (best[i] >= 1e9f || (is_long && best[i] > 1.25f * least))) continue;
             const int runs = round == 0 || is_long ? 1 : TIMED_RUNS;
-            if (time_one(p, &found[i].algo, &s, runs, stream, &ms) != SHINGLE_OK) ms = 1e9f;
+            const shingle_status status = time_one(p, &found[i].algo, &s, runs, stream, &ms);
+            if (status != SHINGLE_OK) failure = status, ms = 1e9f;
             if (round <= 1 || ms < best[i]) best[i] = ms; /* the first round warms up */
             if (round == 0 && ms < least) least = ms;
         }
@@ -366,7 +368,7 @@ static shingle_status search(sg_product *p, cudaStream_t stream, double *us_out)
     p->bound.algo = found[winner].algo;
     *us_out = (double)best[winner] * 1e3;
     drop_scratch(p, &s);
-    return SHINGLE_OK;
+    return best[winner] < 1e9f ? SHINGLE_OK : failure;
 }
 
 static bool is_same(const sg_product_ask *a, const sg_product_ask *b)
