@@ -24,11 +24,10 @@
 enum { MOST_MEASURED = SG_RACE_PLANS - 1 }; /* beside serial */
 
 /* Predictions that differ by less, relatively, say nothing about which plan is faster: the strategy
- * that stands first in strategies.h, a simpler one, is taken. */
-static const double tie = 0.01;
+ * that stands first in strategies.h is taken.  To overlap has to promise more: none shall lose. */
+static const double tie = 0.01, doubt = 0.02;
 
-/* Of a strategy so many knob sets are timed before others have their turn, if these are predicted
- * to be slower than the fastest by no more than this factor. */
+/* So many of a strategy are timed before others if predicted no farther from the best than this. */
 enum { KNOB_SETS = 2 };
 static const double not_far = 1.2;
 
@@ -265,9 +264,10 @@ static int best_predicted(const chooser *c, int first)
 {
     int best = -1;
     for (int i = first; i < c->candidates; i++) {
-        if (!applies(&c->candidate[i])) continue;
-        if (best < 0 || c->candidate[i].predicted_us < c->candidate[best].predicted_us * (1 - tie))
-            best = i;
+        const sg_candidate *const its = &c->candidate[i];
+        const double gain = best == c->serial ? doubt : tie;
+        if (!applies(its)) continue;
+        if (best < 0 || its->predicted_us < c->candidate[best].predicted_us * (1 - gain)) best = i;
     }
     return best;
 }
@@ -479,7 +479,7 @@ static void explain(const chooser *c, int chosen, const sg_effort *e, const char
             sg_text_add(&t, ": less by no more than rounds differ, and the first stays");
         else if (less)
             sg_text_add(&t, ": less by at most %.0f %%, which counts as equal, and the first stays",
-                        100 * tie);
+                        100 * (chosen == serial ? doubt : tie));
     } else if (others == 0)
         sg_text_add(&t, "; nothing else applies");
 }

@@ -297,7 +297,7 @@ static double epilogue_us(const sg_sim *m, const sg_sched *s, const sg_launch *l
 
 double sg_sim_overhead_us(const sg_machine *machine, const sg_problem *problem, double rows)
 {
-    if (rows <= 0 || problem->n == 0) return 0;
+    if (rows <= 0 || problem->n == 0 || machine->pool > 0) return 0;
     return machine->launch_us + vendor_epilogue_us(machine, rows, (double)problem->n);
 }
 

@@ -26,7 +26,7 @@ sg_split_k sg_split_begin(sg_sched *s, int splits, sg_tiling tiling, int32_t fla
 /* Too many to count are too many to have memory for. */
 static int32_t part_flag(const sg_split_k *split, int32_t i)
 {
-    return (int32_t)sg_min(split->first + i * split->tiles, SG_MAX_VISITS);
+    return (int32_t)sg_min(split->first + (int64_t)i * split->tiles, SG_MAX_VISITS);
 }
 
 /* Where part I of the piece at hand leaves its sum. */
