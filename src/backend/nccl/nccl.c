@@ -151,11 +151,28 @@ bool sg_collect_close(sg_collect *c, double limit_us)
     return true;
 }
 
+/* A collective of each kind, of a word. */
+static ncclResult_t meet_in_collectives(const sg_collect *c, int r)
+{
+    float *const words = c->room[r];
+    float *const to = words + c->ranks;
+    const ncclDataType_t type = ncclFloat32;
+    ncclResult_t result =
+        c->lib.ncclAllReduce(words, to, 1, type, ncclSum, c->comm[r], c->stream[r]);
+    if (result == ncclSuccess)
+        result = c->lib.ncclAllGather(words, to, 1, type, c->comm[r], c->stream[r]);
+    if (result == ncclSuccess)
+        result = c->lib.ncclReduceScatter(words, to, 1, type, ncclSum, c->comm[r], c->stream[r]);
+    return result;
+}
+
 /* The library connects two ranks when one first sends to the other, and then waits for that other:
- * not in the one thread that drives all of them. */
+ * not in the one thread that drives all of them.  So do collectives, where the process had the
+ * library before us, and it has read another setting than load()'s. */
 static void meet_all(sg_collect *c)
 {
     ncclResult_t result = c->lib.ncclGroupStart();
+    for (int r = 0; r < c->ranks && result == ncclSuccess; r++) result = meet_in_collectives(c, r);
     for (int r = 0; r < c->ranks; r++) {
         float *const words = c->room[r];
         for (int q = 0; q < c->ranks && result == ncclSuccess; q++) {
