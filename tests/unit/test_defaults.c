@@ -88,8 +88,8 @@ static void sums_of_few_waves_are_whole(void **state)
     takes("h200x4", "gemm_ar:bf16:1280x8192x4096:r4", "fused_out{", "tile_m=128");
 }
 
-/* Predicted 41.7 us and 42.4 not overlapped, they took 44 and 43 (results/gpu/unseen_2xh200_v3.json):
- * so little is no promise. */
+/* Predicted 41.7 us and 42.4 not overlapped, they took 44 and 43: so little is no promise
+ * (results/gpu/unseen_2xh200_v3.json). */
 static void little_gain_is_none(void **state)
 {
     (void)state;
