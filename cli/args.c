@@ -9,6 +9,7 @@
 
 #include "cli.h"
 #include "file.h"
+#include "group.h"
 #include "out.h"
 
 enum { MAX_OPTIONS = 24, MAX_NAME = 32, JSON = 1000, HELP };
@@ -212,6 +213,8 @@ static int take_words(const args_command *c, args *a)
         if (a->words == c->most_words)
             return out_error(CLI_USAGE, "\"%s\" is one argument too many; %s is accepted",
                              words[a->words], c->words);
+        if (c->reads_words && words[a->words][0] == '\0')
+            return out_error(CLI_USAGE, "an argument is empty; %s is needed", c->words);
         a->word[a->words] = words[a->words];
     }
     if (a->words < c->least_words)
@@ -251,34 +254,45 @@ static const char *file_of(const args_option *o)
     return o->reads || o->writes ? *(const char **)o->value : NULL;
 }
 
+void args_path(const char *text, args_named named, char *path)
+{
+    const bool finds = named != ARGS_NO_NAME && shingle_file_find((shingle_files)(named - 1), text,
+                                                                  path, FILE_PATH) == SHINGLE_OK;
+    if (!finds && snprintf(path, FILE_PATH, "%s", text) >= FILE_PATH) path[0] = '\0';
+}
+
 /* Is PATH what is read for TEXT, a path or a name? */
 static bool is_read(const char *text, args_named named, const char *path)
 {
     char found[FILE_PATH];
-    const bool finds =
-        named != ARGS_NO_NAME &&
-        shingle_file_find((shingle_files)(named - 1), text, found, sizeof found) == SHINGLE_OK;
-    return file_is_same(finds ? found : text, path);
+    args_path(text, named, found);
+    return file_is_same(found, path);
 }
 
-/* Files that the library reads or writes because the environment says so. */
-static int check_environment(const args_option *o)
+const char *args_env_file(int index, char *path)
 {
     static const struct {
         const char *name;
         args_named named;
-    } files[] = {{"SHINGLE_PLANS", ARGS_NO_NAME},
-                 {"SHINGLE_MACHINE", ARGS_MACHINE},
-                 {"SHINGLE_LOG_FILE", ARGS_NO_NAME}};
-    shingle_env_entry e;
-    for (int i = 0; shingle_env(i, &e) == SHINGLE_OK; i++) {
-        if (e.value == NULL || (o->env != NULL && strcmp(e.name, o->env) == 0)) continue;
-        for (size_t j = 0; j < sizeof files / sizeof *files; j++) {
-            if (strcmp(e.name, files[j].name) != 0) continue;
-            if (strcmp(e.value, file_of(o)) == 0 || is_read(e.value, files[j].named, file_of(o)))
-                return out_error(CLI_USAGE, "--%s and %s are both %s; two files are needed",
-                                 o->name, e.name, file_of(o));
-        }
+    } files[ARGS_ENV_FILES] = {{"SHINGLE_PLANS", ARGS_NO_NAME},
+                               {"SHINGLE_MACHINE", ARGS_MACHINE},
+                               {"SHINGLE_LOG_FILE", ARGS_NO_NAME}};
+    const char *const value = group_env(files[index].name);
+    path[0] = '\0';
+    if (value != NULL) args_path(value, files[index].named, path);
+    return files[index].name;
+}
+
+/* Is what O writes none of them? */
+static int check_environment(const args_option *o)
+{
+    char path[FILE_PATH];
+    for (int i = 0; i < ARGS_ENV_FILES; i++) {
+        const char *const name = args_env_file(i, path);
+        if (path[0] == '\0' || (o->env != NULL && strcmp(name, o->env) == 0)) continue;
+        if (strcmp(path, file_of(o)) == 0 || file_is_same(path, file_of(o)))
+            return out_error(CLI_USAGE, "--%s and %s are both %s; two files are needed", o->name,
+                             name, file_of(o));
     }
     return ARGS_GO;
 }

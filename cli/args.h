@@ -70,6 +70,14 @@ void args_free(args *a);
  * next call. */
 const char *args_suggest(const char *word, const char *const *names, int count);
 
+/* Where TEXT leads to, a path or a name: PATH has room for FILE_PATH bytes, "" if it is longer. */
+void args_path(const char *text, args_named named, char *path);
+
+/* The files that the library reads or writes because the environment says so: the variable of the
+ * INDEX-th of ARGS_ENV_FILES, and its PATH, "" if it names none. */
+enum { ARGS_ENV_FILES = 3 };
+const char *args_env_file(int index, char *path);
+
 /* Parses a whole number of LEAST to MOST; the whole of TEXT must be one. */
 bool args_int(const char *text, double least, double most, int64_t *value_out);
 

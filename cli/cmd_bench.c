@@ -1,5 +1,4 @@
 /* cmd_bench.c -- `shingle bench`: a suite of products as a table that explains itself. */
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,7 +39,7 @@ typedef struct results {
     json_t *groups;   /* what the lines ran on, one for each number of ranks in turn */
     char device[160]; /* the first one's */
     report_budget budget;
-    FILE *log;
+    int log; /* -1: not open */
     int64_t wrong;
     int failed, done;
     double log_speedup; /* sum of logarithms, over so many */
@@ -83,9 +82,9 @@ static double mean_speedup(const results *all)
 static int open_log(const request *q, results *all)
 {
     char error[FILE_ERROR];
-    if (q->log == NULL || all->log != NULL) return CLI_OK;
+    if (q->log == NULL || all->log >= 0) return CLI_OK;
     all->log = file_grow(q->log, error);
-    return all->log != NULL ? CLI_OK : out_error(CLI_FAILED, "--log: %s", error);
+    return all->log >= 0 ? CLI_OK : out_error(CLI_FAILED, "--log: %s", error);
 }
 
 /* A line of its own in the log as soon as it is there, for what does not live to see the end. */
@@ -93,17 +92,14 @@ static int log_outcome(const request *q, results *all, const suite_line *line, c
 {
     const int code = open_log(q, all);
     if (code != CLI_OK || q->log == NULL) return code;
+    char error[FILE_ERROR];
     json_t *const object = outcome_json(q, line, o);
     char *const text = object != NULL ? json_dumps(object, JSON_COMPACT) : NULL;
-    errno = 0;
-    const bool written =
-        text != NULL && fprintf(all->log, "%s\n", text) > 0 && fflush(all->log) == 0;
-    const int reason = text == NULL ? ENOMEM : errno;
+    const bool written = text != NULL ? file_add_line(all->log, q->log, text, error)
+                                      : file_fail(error, "%s: no memory for the JSON text", q->log);
     free(text);
     json_decref(object);
-    return written ? CLI_OK
-                   : out_error(CLI_FAILED, "--log: %s: cannot be written: %s", q->log,
-                               strerror(reason));
+    return written ? CLI_OK : out_error(CLI_FAILED, "--log: %s", error);
 }
 
 /* ---- Running --------------------------------------------------------------------------------- */
@@ -137,7 +133,7 @@ static void note_group(const request *q, const group *g, const char *type, bool 
     if (!json && first) print_head(q, all->device);
     if (!json) {
         report_group("# ", g, &q->where, type);
-        fflush(stdout);
+        out_flush();
     }
     json_array_append_new(all->groups, report_group_json(g, &q->where));
 }
@@ -342,12 +338,14 @@ static int bench(request *q, bool json)
         return out_error(CLI_USAGE, "%s", shingle_error());
     if (q->log != NULL && !file_check_grow(q->log, error))
         return out_error(CLI_USAGE, "--log: %s", error);
+    if (q->log != NULL && file_is_held(q->log, error))
+        return out_error(CLI_FAILED, "--log: %s", error);
     if (!suite_read(q->path, &s, error)) return out_error(CLI_USAGE, "%s", error);
     if (drawing_check(q->how.drawing, 2 * s.lines) != CLI_OK) {
         suite_free(&s);
         return CLI_USAGE;
     }
-    results all = {.groups = json_array()};
+    results all = {.groups = json_array(), .log = -1};
     open_results(q, &s, &all);
     code = run_lines(q, &s, json, &all);
     if (code == CLI_OK || all.done > 0) {
@@ -357,7 +355,7 @@ static int bench(request *q, bool json)
             print_table(&s, &all);
         if (code == CLI_OK && all.wrong > 0) code = CLI_WRONG;
     }
-    if (all.log != NULL) fclose(all.log);
+    if (all.log >= 0) close(all.log);
     json_decref(all.groups);
     free(all.line);
     suite_free(&s);
@@ -424,6 +422,7 @@ int cmd_bench(int argc, char **argv)
         q.forced = forced;
         if (forced != NULL) group_take_all();
         if (a.words > 0) q.suite = a.word[0];
+        drawing.partial = q.keep_going;
         code = bench(&q, a.json);
         code = drawing_end(&drawing, code, a.json);
         free(forced);

@@ -38,15 +38,17 @@ static void take_row(void *context, const char *plan, int collectives, double us
 static int begin_file(const request *q, file_writer *writer)
 {
     char error[FILE_ERROR];
-    if (q->out == NULL || file_begin(writer, q->out, error)) return CLI_OK;
-    return out_error(CLI_USAGE, "%s", error);
+    if (q->out == NULL) return CLI_OK;
+    if (!file_check(q->out, error)) return out_error(CLI_USAGE, "%s", error);
+    /* Nothing is wrong with the name of a pipe that nobody reads. */
+    return file_begin(writer, q->out, error) ? CLI_OK : out_error(CLI_FAILED, "%s", error);
 }
 
 static int write_file(const request *q, file_writer *writer, const char *text)
 {
     char error[FILE_ERROR];
     if (q->out == NULL) {
-        fputs(text, stdout);
+        out_text(text);
         return CLI_OK;
     }
     if (!file_put(writer, text, strlen(text), error) || !file_close(writer, error) ||

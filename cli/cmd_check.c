@@ -8,6 +8,8 @@
 #include "group.h"
 #include "out.h"
 
+enum { MOST_THREADS = 256 }; /* that the library takes for random proofs */
+
 typedef struct request {
     const char *problem, *machine, *strategy;
     int64_t random, seed, most_ranks, threads;
@@ -236,7 +238,7 @@ int cmd_check(int argc, char **argv)
          .unit = "N",
          .brief = "of --random (the cores)",
          .least = 1,
-         .most = 1024,
+         .most = MOST_THREADS,
          .with = "random"},
     };
     const args_command command = {

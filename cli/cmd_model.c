@@ -213,7 +213,7 @@ static int run_model(const request *q, const config_model *model, bool json)
     if (code == CLI_OK && !json) {
         print_model(q, model);
         report_group("", &g, &q->where, model->type);
-        fflush(stdout);
+        out_flush();
     }
     if (code == CLI_OK) code = run_products(q, &g, model, result);
     int64_t wrong = 0;

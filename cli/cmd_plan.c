@@ -150,7 +150,10 @@ static void print_text(const shingle_plan *plan, const request *q, const char *s
     printf("%s%s%s\n", out_on(OUT_HEAD), shingle_plan_text(plan), out_off());
     if (q->machine != NULL) out_wrap(4, "for %s: %s", q->machine, shingle_plan_reason(plan));
     if (q->why && shingle_plan_candidates(plan) > 0) print_why(plan);
-    if (schedule != NULL) printf("\n%s", schedule);
+    if (schedule != NULL) {
+        putchar('\n');
+        out_text(schedule);
+    }
 }
 
 /* ---- The command ----------------------------------------------------------------------------- */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "apart.h"
 #include "args.h"
 #include "cli.h"
 #include "deal.h"
@@ -354,18 +355,27 @@ static int check_operands(const request *q)
  * written over, and nothing written twice? */
 static int check_written(const request *q)
 {
+    enum { FILES = 10 };
     const deal_paths *const from = &q->from;
-    const struct {
-        const char *option, *path;
-    } file[] = {{"out", q->c},        {"residual-out", q->added},  {"a", from->a},
-                {"b", from->b},       {"bias", from->bias},        {"start", from->start},
-                {"gain", from->gain}, {"residual", from->residual}};
-    for (int i = 0; i < 2; i++)
-        for (int j = i + 1; j < (int)(sizeof file / sizeof *file) && file[i].path != NULL; j++)
-            if (file[j].path != NULL && deal_is_same(file[i].path, file[j].path, q->shape.ranks))
-                return out_error(CLI_USAGE, "--%s %s and --%s %s have a file in common",
-                                 file[i].option, file[i].path, file[j].option, file[j].path);
-    return CLI_OK;
+    char as[FILE_PATH];
+    char env[ARGS_ENV_FILES][FILE_PATH];
+    if (q->where.as != NULL) args_path(q->where.as, ARGS_MACHINE, as);
+    apart_file file[FILES + ARGS_ENV_FILES] = {
+        {"--out", q->c, true, true},
+        {"--residual-out", q->added, true, true},
+        {"--timeline", q->how.drawing->path, false, true},
+        {"--a", from->a, true, false},
+        {"--b", from->b, true, false},
+        {"--bias", from->bias, true, false},
+        {"--start", from->start, true, false},
+        {"--gain", from->gain, true, false},
+        {"--residual", from->residual, true, false},
+        {"--as", q->where.as != NULL ? as : NULL, false, false}};
+    for (int i = 0; i < ARGS_ENV_FILES; i++) {
+        const char *const name = args_env_file(i, env[i]);
+        file[FILES + i] = (apart_file){name, env[i][0] != '\0' ? env[i] : NULL, false, false};
+    }
+    return apart_check(file, FILES + ARGS_ENV_FILES, q->shape.ranks);
 }
 
 /* What must hold among the options, before anything is opened. */
@@ -498,6 +508,16 @@ static void make_options(request *q, drawing_file *drawing, args_option *list)
     q->how.drawing = drawing;
 }
 
+/* An option that has a say in what is chosen: a plan's own text leaves nothing to choose. */
+static const char *choosing_option(const request *q)
+{
+    return q->all                ? "all"
+           : q->how.measure > 0  ? "measure"
+           : q->how.choose       ? "choose"
+           : q->how.reproducible ? "reproducible"
+                                 : NULL;
+}
+
 int cmd_run(int argc, char **argv)
 {
     request q = {.problem = NULL};
@@ -521,7 +541,7 @@ int cmd_run(int argc, char **argv)
     int code = args_read(&command, argc, argv, &a);
     if (code == ARGS_GO) {
         group_asked asked;
-        code = group_ask(a.word[0], q.strategy, q.all ? "all" : NULL, &asked);
+        code = group_ask(a.word[0], q.strategy, choosing_option(&q), &asked);
         q.problem = asked.problem;
         q.strategy = asked.strategy;
         if (code == CLI_OK) code = run(&q, a.json);

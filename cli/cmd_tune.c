@@ -237,6 +237,16 @@ static int check_plans(const request *q)
     return CLI_OK;
 }
 
+/* One that times nothing, as plans know it too, leaves nothing to keep. */
+static int check_level(const char *level)
+{
+    if (level == NULL || strcmp(level, "measure") == 0 || strcmp(level, "patient") == 0 ||
+        strcmp(level, "exhaustive") == 0)
+        return CLI_OK;
+    return out_error(CLI_USAGE, "--level is \"%.60s\"; measure, patient or exhaustive is accepted",
+                     level);
+}
+
 static int tune(request *q, bool json)
 {
     int ranks = 0;
@@ -257,7 +267,8 @@ static int tune(request *q, bool json)
                          q->pass);
     q->config.type = q->type;
     name_plans(q);
-    int code = collect(q, &j, &ranks);
+    int code = check_level(q->level);
+    if (code == CLI_OK) code = collect(q, &j, &ranks);
     if (code == CLI_OK) code = check_plans(q);
     if (code == CLI_OK) code = group_open(ranks, &q->where, &g);
     if (code == CLI_OK) code = check_strategy(&g, &j);

@@ -354,25 +354,17 @@ bool deal_check_path(const char *path, int ranks, char *error)
     return true;
 }
 
-/* RANK's file of PATH. */
-static bool file_of_rank(const char *path, int rank, char *name, size_t room)
+int deal_files(const char *path, int ranks)
 {
-    char error[FILE_ERROR];
-    if (is_per_rank(path)) return path_of(path, rank, name, room, error);
-    const int length = snprintf(name, room, "%s", path);
-    return length >= 0 && (size_t)length < room;
+    return is_per_rank(path) ? ranks : 1;
 }
 
-bool deal_is_same(const char *path, const char *other, int ranks)
+bool deal_file(const char *path, int rank, char *name)
 {
-    for (int i = 0; i < ranks * ranks; i++) {
-        char one[FILE_PATH];
-        char two[FILE_PATH];
-        if (file_of_rank(path, i / ranks, one, sizeof one) &&
-            file_of_rank(other, i % ranks, two, sizeof two) && file_is_same(one, two))
-            return true;
-    }
-    return false;
+    char error[FILE_ERROR];
+    if (is_per_rank(path)) return path_of(path, rank, name, FILE_PATH, error);
+    const int length = snprintf(name, FILE_PATH, "%s", path);
+    return length >= 0 && length < FILE_PATH;
 }
 
 bool deal_write(const deal *d, const char *c, const char *residual, char *error)

@@ -52,8 +52,10 @@ bool deal_read(deal *d, const deal_paths *from, char *error);
 /* Can PATH, or each of its files of RANKS, be written?  See file_check. */
 bool deal_check_path(const char *path, int ranks, char *error);
 
-/* Is a file of PATH one of OTHER's?  See file_is_same. */
-bool deal_is_same(const char *path, const char *other, int ranks);
+/* How many files PATH has of so many ranks, and what RANK's is called: NAME has room for FILE_PATH
+ * bytes.  False: that is too long. */
+int deal_files(const char *path, int ranks);
+bool deal_file(const char *path, int rank, char *name);
 
 /* Writes C, and the residual after a run, where a path is given: each file is
  * complete, or none appears. */

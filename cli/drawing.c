@@ -66,7 +66,8 @@ int drawing_predict(drawing_file *file, const shingle_plan *plan, const shingle_
 int drawing_end(drawing_file *file, int code, bool quiet)
 {
     const bool complete = code == CLI_OK || code == CLI_WRONG;
-    if (drawing_wanted(file) && complete && file->count > 0) {
+    const bool draws = complete || (file->partial && code == CLI_FAILED);
+    if (drawing_wanted(file) && draws && file->count > 0) {
         const shingle_status status = shingle_timeline_write(
             (const shingle_timeline *const *)file->timeline, file->count, file->path);
         if (status != SHINGLE_OK)

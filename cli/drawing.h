@@ -14,6 +14,7 @@ typedef struct drawing_file {
     const char *path; /* NULL: none is wanted */
     shingle_timeline *timeline[DRAWING_MOST];
     int count;
+    bool partial; /* what there is is drawn, though something else has failed */
 } drawing_file;
 
 /* The option that sets FILE's path. */

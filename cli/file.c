@@ -115,18 +115,39 @@ static const char *name_of(const char *path, char *target, struct stat *in)
     return stat(folder, in) == 0 ? (slash != NULL ? slash + 1 : target) : NULL;
 }
 
+void file_identify(const char *path, file_identity *identity_out)
+{
+    char target[FILE_PATH];
+    struct stat info;
+    file_identity id = {.is_there = stat(path, &info) == 0};
+    if (id.is_there) {
+        id.is_known = S_ISREG(info.st_mode);
+    } else {
+        const char *const name = name_of(path, target, &info);
+        id.is_known = name != NULL && name[0] != '\0' && strlen(name) <= FILE_NAME;
+        if (id.is_known) strcpy(id.name, name);
+    }
+    if (id.is_known) {
+        id.device = info.st_dev;
+        id.inode = info.st_ino;
+    }
+    *identity_out = id;
+}
+
+bool file_is_one(const file_identity *one, const file_identity *other)
+{
+    return one->is_known && other->is_known && one->is_there == other->is_there &&
+           one->device == other->device && one->inode == other->inode &&
+           strcmp(one->name, other->name) == 0;
+}
+
 bool file_is_same(const char *path, const char *other)
 {
-    char target[2][FILE_PATH];
-    struct stat one;
-    struct stat two;
-    const bool is_there = stat(path, &one) == 0;
-    if (is_there != (stat(other, &two) == 0)) return false;
-    const char *const name = is_there ? "" : name_of(path, target[0], &one);
-    const char *const second = is_there ? "" : name_of(other, target[1], &two);
-    return name != NULL && second != NULL && strcmp(name, second) == 0 &&
-           one.st_dev == two.st_dev && one.st_ino == two.st_ino &&
-           (!is_there || S_ISREG(one.st_mode));
+    file_identity one;
+    file_identity two;
+    file_identify(path, &one);
+    file_identify(other, &two);
+    return file_is_one(&one, &two);
 }
 
 /* ---- Writing --------------------------------------------------------------------------------- */
@@ -146,14 +167,69 @@ static bool fail_to_write(const char *path, int reason, char *error)
                      reason == ENXIO ? "nobody reads it" : strerror(reason));
 }
 
-FILE *file_grow(const char *path, char *error)
+/* The lock is the open file's, so that it ends with the process whatever happens. */
+static struct flock whole_file(void)
 {
-    const int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | O_CLOEXEC, 0666);
-    FILE *const stream = file >= 0 && fcntl(file, F_SETFL, 0) == 0 ? fdopen(file, "wb") : NULL;
-    if (stream != NULL) return stream;
-    fail_to_write(path, errno, error);
+    return (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET};
+}
+
+static bool fail_as_held(const char *path, char *error)
+{
+    return file_fail(error, "%s: another process writes to it; another file is needed", path);
+}
+
+/* Takes a regular file, and what is in it away. */
+static bool take_it(int file, const char *path, char *error)
+{
+    struct stat info;
+    if (fstat(file, &info) != 0) return fail_to_write(path, errno, error);
+    if (!S_ISREG(info.st_mode)) return true;
+    struct flock lock = whole_file();
+    /* Other errors are of file systems that have no locks. */
+    if (fcntl(file, F_OFD_SETLK, &lock) != 0 && (errno == EAGAIN || errno == EACCES))
+        return fail_as_held(path, error);
+    return ftruncate(file, 0) == 0 || fail_to_write(path, errno, error);
+}
+
+int file_grow(const char *path, char *error)
+{
+    const int file = open(path, O_WRONLY | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0666);
+    if (file < 0 || fcntl(file, F_SETFL, 0) != 0)
+        fail_to_write(path, errno, error);
+    else if (take_it(file, path, error))
+        return file;
     if (file >= 0) close(file);
-    return NULL;
+    return -1;
+}
+
+/* Of a regular file all at once: a signal does not come between. */
+static bool write_all(int file, const char *text, size_t bytes)
+{
+    for (size_t done = 0; done < bytes;) {
+        const ssize_t wrote = write(file, text + done, bytes - done);
+        if (wrote < 0 && errno == EINTR) continue;
+        if (wrote == 0) errno = EIO;
+        if (wrote <= 0) return false;
+        done += (size_t)wrote;
+    }
+    return true;
+}
+
+bool file_add_line(int file, const char *path, const char *line, char *error)
+{
+    const size_t bytes = strlen(line) + 1;
+    char *const text = malloc(bytes);
+    if (text == NULL) return fail_to_write(path, ENOMEM, error);
+    memcpy(text, line, bytes - 1);
+    text[bytes - 1] = '\n';
+    const off_t end = lseek(file, 0, SEEK_CUR); /* -1: a pipe */
+    const bool written = write_all(file, text, bytes);
+    const int reason = errno;
+    free(text);
+    if (written) return true;
+    /* A device has nothing to take back. */
+    if (end >= 0 && ftruncate(file, end) == 0) lseek(file, end, SEEK_SET);
+    return fail_to_write(path, reason, error);
 }
 
 static bool fail_and_drop(file_writer *writer, int reason, char *error)
@@ -225,8 +301,13 @@ bool file_begin(file_writer *writer, const char *path, char *error)
     if (is_there && S_ISDIR(info.st_mode)) return fail_and_drop(writer, EISDIR, error);
     if (!is_there || S_ISREG(info.st_mode))
         return open_beside(writer, is_there ? &info : NULL, error);
-    writer->stream = file_grow(path, error);
-    return writer->stream != NULL;
+    const int file = file_grow(path, error);
+    if (file < 0) return false;
+    writer->stream = fdopen(file, "wb");
+    if (writer->stream != NULL) return true;
+    const int reason = errno;
+    close(file);
+    return fail_and_drop(writer, reason, error);
 }
 
 /* Makes a file as file_begin does, and lets it go. */
@@ -266,11 +347,23 @@ bool file_check_grow(const char *path, char *error)
         return access(path, W_OK) == 0 || fail_to_write(path, errno, error);
     }
     if (!file_follow(path, target)) return fail_to_write(path, errno, error);
-    FILE *const made = file_grow(path, error); /* in its place, whatever it is called */
-    if (made == NULL) return false;
-    fclose(made);
-    unlink(target);
+    const int made = file_grow(path, error); /* in its place, whatever it is called */
+    if (made < 0) return false;
+    unlink(target); /* while it is held: who makes it anew has a file of its own */
+    close(made);
     return true;
+}
+
+bool file_is_held(const char *path, char *error)
+{
+    struct flock lock = whole_file();
+    struct stat info;
+    if (stat(path, &info) != 0 || !S_ISREG(info.st_mode)) return false;
+    const int file = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    const bool held = file >= 0 && fcntl(file, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+    if (file >= 0) close(file);
+    if (held) fail_as_held(path, error);
+    return held;
 }
 
 bool file_put(file_writer *writer, const void *data, size_t bytes, char *error)

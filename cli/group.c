@@ -203,10 +203,16 @@ int group_open(int64_t ranks, const group_options *options, group *group_out)
     if (ranks > GROUP_RANKS)
         return out_error(CLI_USAGE, "%lld ranks; 1 to %d can run in one process", (long long)ranks,
                          (int)GROUP_RANKS);
+    /* Of what is wrong with it the library speaks.  When a table tells of it, it may be gone. */
+    if (options->as != NULL) (void)shingle_machine_load(options->as, &group_out->as);
     out_progress("opening %lld ranks and measuring what they reach", (long long)ranks);
     const shingle_status status = shingle_open((int)ranks, &config, group_out->comm);
     out_progress_end();
-    if (status != SHINGLE_OK) return open_failed(status, config.scale_of != NULL);
+    if (status != SHINGLE_OK) {
+        const int code = open_failed(status, config.scale_of != NULL);
+        group_close(group_out);
+        return code;
+    }
     group_out->ranks = (int)ranks;
     return CLI_OK;
 }
@@ -216,4 +222,6 @@ void group_close(group *g)
     const shingle_status status = g->ranks > 0 ? shingle_close(g->ranks, g->comm) : SHINGLE_OK;
     if (status != SHINGLE_OK) (void)out_status(status); /* the results are there all the same */
     g->ranks = 0;
+    shingle_machine_free(g->as);
+    g->as = NULL;
 }

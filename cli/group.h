@@ -46,6 +46,7 @@ void group_drop(group_asked *asked);
 typedef struct group {
     int ranks;
     shingle_comm *comm[GROUP_RANKS];
+    shingle_machine *as; /* what it is a scale model of, as its file was when it was opened */
 } group;
 
 /* Both print what is wrong and return an exit code, CLI_OK if nothing is.  A group is closed with

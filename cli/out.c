@@ -111,13 +111,34 @@ void out_progress_end(void)
     progress_shown = false;
 }
 
+static int failure; /* why stdout could not be written, the first time */
+
+/* Asked behind what prints much: later something else may have failed. */
+static void keep_failure(void)
+{
+    if (failure == 0 && ferror(stdout)) failure = errno;
+}
+
+void out_text(const char *text)
+{
+    fputs(text, stdout);
+    keep_failure();
+}
+
+void out_flush(void)
+{
+    fflush(stdout);
+    keep_failure();
+}
+
 int out_finish(int code)
 {
+    keep_failure(); /* before anything else is done */
     out_progress_end();
-    errno = 0;
-    if (fflush(stdout) != 0 || ferror(stdout))
+    out_flush();
+    if (ferror(stdout))
         return out_error(CLI_FAILED, "standard output could not be written: %s",
-                         errno ? strerror(errno) : "write error");
+                         failure ? strerror(failure) : "write error");
     return code;
 }
 
@@ -193,10 +214,15 @@ out_table *out_table_make(const char *heads)
 
 void out_table_add(out_table *table, const char *format, ...)
 {
-    char text[512];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    const int length = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    const size_t bytes = (size_t)(length > 0 ? length : 0) + 1;
+    char *const text = out_get(bytes);
+    text[0] = '\0';
+    va_start(args, format);
+    vsnprintf(text, bytes, format, args);
     va_end(args);
     make_one_line(text);
     if (table->count == table->room) {
@@ -206,7 +232,7 @@ void out_table_add(out_table *table, const char *format, ...)
         free(table->cells);
         table->cells = cells;
     }
-    table->cells[table->count++] = (cell){out_copy(text), OUT_PLAIN, table->rule};
+    table->cells[table->count++] = (cell){text, OUT_PLAIN, table->rule};
     table->rule = false;
 }
 
@@ -267,6 +293,7 @@ void out_table_print(const out_table *table, const char *prefix)
         print_cell(table->cells[c].text, width[i], table->right[i], table->cells[c].tone, &pending);
     }
     putchar('\n');
+    keep_failure();
 }
 
 void out_table_free(out_table *table)
@@ -300,6 +327,7 @@ void out_wrap(int indent, const char *format, ...)
         at += length + (int)strspn(at + length, " ");
     }
     putchar('\n');
+    keep_failure();
 }
 
 /* ---- Numbers and JSON ------------------------------------------------------------------------ */
@@ -362,5 +390,6 @@ void out_json(json_t *value)
     /* 9 figures: more than any of the numbers has, and short to read. */
     json_dumpf(value, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
     putchar('\n');
+    keep_failure();
     json_decref(value);
 }

@@ -27,6 +27,11 @@ int out_code(shingle_status status);
 void out_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void out_progress_end(void);
 
+/* Prints TEXT; flushes.  Both, as what prints tables and JSON, keep the reason of a failure for
+ * out_finish. */
+void out_text(const char *text);
+void out_flush(void);
+
 /* Flushes stdout.  Returns CODE, or CLI_FAILED and a message if something could not be written. */
 int out_finish(int code);
 

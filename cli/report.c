@@ -69,11 +69,15 @@ void report_add_options(group_options *where, report_options *how, args_option *
 int report_check(const report_options *options)
 {
     const char *const by = options->choose;
-    if (by == NULL || strcmp(by, "predict") == 0 || strcmp(by, "static") == 0 ||
-        strcmp(by, "measure") == 0)
-        return CLI_OK;
-    return out_error(CLI_USAGE, "--choose is \"%.60s\"; predict, static or measure is accepted",
-                     by);
+    if (by == NULL || strcmp(by, "measure") == 0) return CLI_OK;
+    if (strcmp(by, "predict") != 0 && strcmp(by, "static") != 0)
+        return out_error(CLI_USAGE, "--choose is \"%.60s\"; predict, static or measure is accepted",
+                         by);
+    if (options->measure == 0) return CLI_OK;
+    return out_error(CLI_USAGE,
+                     "--measure %lld: --choose %s measures nothing; without it, or with --choose "
+                     "measure, it is accepted",
+                     (long long)options->measure, by);
 }
 
 int report_check_forced(const char *strategy, const char *choose)
@@ -299,27 +303,26 @@ static double rows_of(const group_options *options)
     return options->rows_scale > 0 ? options->rows_scale : 16;
 }
 
-static bool scale_of(const shingle_machine *here, const char *as, const char *type, scale *s)
+static bool scale_of(const shingle_machine *here, const shingle_machine *there, const char *type,
+                     scale *s)
 {
-    shingle_machine *there = NULL;
     char key[32];
     snprintf(key, sizeof key, "gemm_tflops_%.8s", type);
-    if (group_machine(as, &there) != CLI_OK || there == NULL) return false;
+    if (there == NULL) return false;
     *s = (scale){.here_tflops = number_of(here, key),
                  .there_tflops = number_of(there, key),
                  .link_gbps = number_of(there, "copy_gbps"),
                  .copy_us = number_of(there, "copy_us"),
                  .flag_us = number_of(there, "flag_us")};
-    shingle_machine_free(there);
     return s->here_tflops > 0 && s->there_tflops > 0;
 }
 
 /* The ranks of a CPU as a scale model: of what, and what that makes of its links. */
-static void print_scale(const char *prefix, const shingle_machine *here,
-                        const group_options *options, const char *type)
+static void print_scale(const char *prefix, const group *g, const group_options *options,
+                        const char *type)
 {
     scale s;
-    if (!scale_of(here, options->as, type, &s)) {
+    if (!scale_of(shingle_comm_machine(g->comm[0]), g->as, type, &s)) {
         putchar('\n');
         return;
     }
@@ -354,14 +357,15 @@ static void print_foreign(const char *prefix, const shingle_machine *machine,
     print_planned(prefix, machine, type);
 }
 
-static void print_measured(const char *prefix, const shingle_machine *here,
-                           const group_options *options, const char *type)
+static void print_measured(const char *prefix, const group *g, const group_options *options,
+                           const char *type)
 {
+    const shingle_machine *const here = shingle_comm_machine(g->comm[0]);
     char key[32];
     snprintf(key, sizeof key, "gemm_tflops_%.8s", type);
     printf(": %.3g GFLOP/s a rank in %s", 1e3 * number_of(here, key), type);
     if (options->as != NULL)
-        print_scale(prefix, here, options, type);
+        print_scale(prefix, g, options, type);
     else
         printf(", links as fast as memory\n");
 }
@@ -396,7 +400,7 @@ void report_group(const char *prefix, const group *g, const group_options *optio
     else if (group_env("SHINGLE_MACHINE") != NULL)
         print_foreign(prefix, machine, options, type);
     else
-        print_measured(prefix, machine, options, type);
+        print_measured(prefix, g, options, type);
 }
 
 /* The first "model name" of /proc/cpuinfo, or the machine's architecture. */

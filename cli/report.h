@@ -20,10 +20,11 @@ typedef struct report_options {
 enum { REPORT_OPTIONS = 11, REPORT_ROWS = 32 };
 void report_add_options(group_options *where, report_options *how, args_option *list);
 
-/* Are the words of OPTIONS known?  CLI_OK or, after a message, an exit code. */
+/* Are the words of OPTIONS known, and do they go together?  CLI_OK or, after a message, an exit
+ * code. */
+int report_check(const report_options *options);
 /* Refuses --choose static beside a STRATEGY (NULL: none) that was asked for. */
 int report_check_forced(const char *strategy, const char *choose);
-int report_check(const report_options *options);
 
 /* What is left of the time for several problems, dealt out by the size of their products: weigh
  * each, then ask for the share of one after the other. */

@@ -30,25 +30,22 @@ static bool knows_strategy(const suite_line *line)
     return status != SHINGLE_EINVAL;
 }
 
-static bool take_line(const char *path, const char *text, int number, suite *s, char *error)
+/* The words of TEXT are ended in their place. */
+static bool take_line(const char *path, char *text, int number, suite *s, char *error)
 {
     const char *at = text;
-    const char *word = NULL;
-    suite_line line = {.number = number};
-    const size_t problem = take_word(&at, &word);
-    if (problem == 0) return true;
-    if (problem >= sizeof line.problem)
-        return file_fail(error, "%s: line %d: a problem of %zu letters; at most %zu are accepted",
-                         path, number, problem, sizeof line.problem - 1);
-    memcpy(line.problem, word, problem);
-    const size_t strategy = take_word(&at, &word);
-    if (strategy >= sizeof line.strategy)
-        return file_fail(error, "%s: line %d: a strategy of %zu letters; at most %zu are accepted",
-                         path, number, strategy, sizeof line.strategy - 1);
-    memcpy(line.strategy, word, strategy);
-    if (take_word(&at, &word) > 0)
+    const char *problem = NULL;
+    const char *strategy = NULL;
+    const char *more = NULL;
+    const size_t problem_length = take_word(&at, &problem);
+    if (problem_length == 0) return true;
+    const size_t strategy_length = take_word(&at, &strategy);
+    if (take_word(&at, &more) > 0)
         return file_fail(error, "%s: line %d, column %zu: \"PROBLEM [STRATEGY]\" is accepted", path,
-                         number, (size_t)(word - text) + 1);
+                         number, (size_t)(more - text) + 1);
+    text[problem - text + (ptrdiff_t)problem_length] = '\0';
+    text[strategy - text + (ptrdiff_t)strategy_length] = '\0';
+    suite_line line = {.number = number, .problem = problem, .strategy = strategy};
     shingle_shape shape;
     if (shingle_problem_shape(line.problem, 0, &shape) != SHINGLE_OK)
         return file_fail(error, "%s: line %d: %s", path, number, shingle_error());
@@ -69,8 +66,8 @@ static bool take_line(const char *path, const char *text, int number, suite *s, 
 bool suite_read(const char *path, suite *suite_out, char *error)
 {
     size_t bytes = 0;
-    suite s = {out_get(MOST_LINES * sizeof *s.line), 0};
-    char *const text = file_read(path, (size_t)1 << 20, &bytes, error);
+    suite s = {.line = out_get(MOST_LINES * sizeof *s.line)};
+    char *const text = s.text = file_read(path, (size_t)1 << 20, &bytes, error);
     bool ok = text != NULL;
     if (ok && strlen(text) != bytes)
         ok = file_fail(error, "%s: a byte of value 0; a suite is text", path);
@@ -81,7 +78,6 @@ bool suite_read(const char *path, suite *suite_out, char *error)
         ok = take_line(path, at, number, &s, error);
         at = end != NULL ? end + 1 : NULL;
     }
-    free(text);
     if (ok && s.lines == 0) ok = file_fail(error, "%s: no problem in it", path);
     if (ok)
         *suite_out = s;
@@ -93,6 +89,8 @@ bool suite_read(const char *path, suite *suite_out, char *error)
 void suite_free(suite *s)
 {
     free(s->line);
+    free(s->text);
     s->line = NULL;
+    s->text = NULL;
     s->lines = 0;
 }

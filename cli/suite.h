@@ -5,11 +5,11 @@
 
 #include "file.h"
 
-enum { SUITE_PROBLEM = 160, SUITE_STRATEGY = 96, SUITE_RANKS = 64 };
+enum { SUITE_RANKS = 64 };
 
 typedef struct suite_line {
-    char problem[SUITE_PROBLEM];
-    char strategy[SUITE_STRATEGY]; /* "": the planner's choice */
+    const char *problem;
+    const char *strategy; /* "": the planner's choice */
     char type[8];
     int ranks;
     int number; /* of the line in the file */
@@ -18,6 +18,7 @@ typedef struct suite_line {
 typedef struct suite {
     suite_line *line;
     int lines;
+    char *text; /* where the lines' words are */
 } suite;
 
 /* Reads and checks a file; errors give the line.  Release with suite_free. */

@@ -65,6 +65,22 @@ static int drop_folder(void **state)
     return system(command);
 }
 
+/* What is printed goes to PATH from now on; returns what be_heard() needs. */
+static int speak_to(const char *path)
+{
+    fflush(stdout);
+    const int kept = dup(STDOUT_FILENO);
+    assert_non_null(freopen(path, "w", stdout));
+    return kept;
+}
+
+static void be_heard(int kept)
+{
+    fflush(stdout);
+    dup2(kept, STDOUT_FILENO);
+    close(kept);
+}
+
 /* Runs `shingle run LINE --json` in the folder; its exit code and what it printed. */
 static int runs(const char *line, json_t **object_out)
 {
@@ -75,16 +91,42 @@ static int runs(const char *line, json_t **object_out)
     for (char *word = strtok(words, " "); word != NULL; word = strtok(NULL, " "))
         argv[argc++] = word;
     snprintf(path, sizeof path, "%s/out.json", folder);
-    fflush(stdout);
-    const int kept = dup(STDOUT_FILENO);
-    assert_non_null(freopen(path, "w", stdout));
+    const int kept = speak_to(path);
     const int code = cmd_run(argc, argv);
-    fflush(stdout);
-    dup2(kept, STDOUT_FILENO);
-    close(kept);
+    be_heard(kept);
     *object_out = json_load_file(path, 0, NULL);
     assert_non_null(*object_out);
     return code;
+}
+
+/* The machine that a group is a scale model of is read when it is opened: its file may be gone when
+ * a table tells of it. */
+static void a_machine_is_read_once(void **state)
+{
+    (void)state;
+    char path[80], text[400];
+    shingle_machine *machine = NULL;
+    snprintf(path, sizeof path, "%s/gone.machine", folder);
+    assert_int_equal(shingle_machine_load("h200x4", &machine), SHINGLE_OK);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fputs(shingle_machine_text(machine), file) >= 0 && fclose(file) == 0);
+    shingle_machine_free(machine);
+
+    group g;
+    const group_options options = {.as = path};
+    assert_int_equal(group_open(2, &options, &g), CLI_OK);
+    assert_int_equal(remove(path), 0);
+    const int kept = speak_to(path);
+    report_group("", &g, &options, "f32");
+    be_heard(kept);
+    group_close(&g);
+    file = fopen(path, "r");
+    assert_non_null(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    if (strstr(text, "a scale model of ") == NULL || strstr(text, "1 : ") == NULL)
+        fail_msg("no scale in \"%s\"", text);
 }
 
 static double number(const json_t *result, const char *key)
@@ -162,6 +204,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wrong_elements_of_data_are_told),
         cmocka_unit_test(numbers_follow_from_each_other),
+        cmocka_unit_test(a_machine_is_read_once),
         cmocka_unit_test(the_longer_part_bounds),
         cmocka_unit_test(hidden_is_told_where_it_means_something),
     };
