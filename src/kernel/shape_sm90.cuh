@@ -112,8 +112,7 @@ template <class S> struct Smem {
 /* What a storer has looked up of a tile, AIMED areas at most, see aim_at(): words of it, and of an
  * area, of which the map's address has two. */
 constexpr int AIMED = 4;
-enum { AIM_BAND, AIM_COL, AIM_ROWS, AIM_COLS, AIM_AREAS, AIM_WHOLE };
-enum { AIM_ONTO = AIM_WHOLE + 1, AIM_STEPS, AIM_FIRST };
+enum { AIM_BAND, AIM_COL, AIM_ROWS, AIM_COLS, AIM_AREAS, AIM_ONTO, AIM_STEPS, AIM_FIRST };
 enum { AIM_X, AIM_Y, AIM_Z, AIM_MAP, AIM_EACH = AIM_MAP + 2 };
 enum { AIM_WORDS = AIM_FIRST + AIMED * AIM_EACH };
 constexpr int WORDS = 16, PACES = 4, RAISED_BYTES = 16 * RAISES;

@@ -70,26 +70,26 @@ DEV void store_piece(const Param &P, const Smem<S> &smem, int *half, const Targe
     }
 }
 
-/* Other rows follow those of the patch in AREA's matrix.  AT: the words of the area. */
+/* Does a piece of the patch, of ROWS, end inside AREA's matrix?  AT: the words of the area. */
 template <class S>
 DEV bool aim_area(const Param &P, const Smem<S> &smem, uint32_t at, int *half, const Target &v,
                   const sg_area &area, int rows, int wg)
 {
     const int row0 = area.row0, place = area.buf;
-    const bool inside = row0 + rows != P.program.place[place].rows;
     const uint64_t map = (uint64_t)(uintptr_t)storer_map(P, smem, area, MAP_PIECE, wg);
     shared_store(at + 4 * AIM_X, area.col0 + v.over);
     shared_store(at + 4 * AIM_Y, row0 + v.tile.band * S::BM);
     shared_store(at + 4 * AIM_Z, half_of(P, place, half));
     shared_store(at + 4 * AIM_MAP, (uint32_t)map);
     shared_store(at + 4 * AIM_MAP + 4, (uint32_t)(map >> 32));
-    return inside;
+    return rows % 64 != 0 && row0 + rows != P.program.place[place].rows;
 }
 
 /* Which tile it is, and where it goes: looked up while there is nothing to store, and kept in
  * shared memory, since no register can.  All of it comes from the L2, because whoever acquires a
- * flag empties the L1, and at the end of a launch nothing would hide that.  Pieces from row AIM_WHOLE
- * on end inside a matrix, or go elsewhere than to AIMED areas of rows; see store_piece(). */
+ * flag empties the L1, and at the end of a launch nothing would hide that.  With the number of
+ * areas in a word is the row from which on pieces end inside a matrix, or go elsewhere than to so
+ * many areas of rows, and are looked up one by one: see store_piece(). */
 template <class S>
 DEV void aim_at(const Param &P, const Smem<S> &smem, uint32_t aim, int *half, const Target &v,
                 int wg)
@@ -113,8 +113,8 @@ DEV void aim_at(const Param &P, const Smem<S> &smem, uint32_t aim, int *half, co
     shared_store(aim + 4 * AIM_BAND, v.tile.band), shared_store(aim + 4 * AIM_COL, v.tile.col);
     shared_store(aim + 4 * AIM_ROWS, left);
     shared_store(aim + 4 * AIM_COLS, S::NARROW > 0 ? sg_walk_min(cols, width_of<S>(v.p)) : cols);
-    shared_store(aim + 4 * AIM_AREAS, areas & COUNT);
-    shared_store(aim + 4 * AIM_WHOLE, areas & APART ? 0 : areas & INSIDE ? left / 64 * 64 : S::BM);
+    const int whole = areas & APART ? 0 : areas & INSIDE ? left / 64 * 64 : S::BM;
+    shared_store(aim + 4 * AIM_AREAS, whole * (COUNT + 1) + (areas & COUNT));
     if (S::ONTO) shared_store(aim + 4 * AIM_ONTO, goes_onto<S>(P, v.p));
 }
 
@@ -123,13 +123,12 @@ DEV Tile aimed_tile(uint32_t aim)
     return Tile{(int)shared_load(aim + 4 * AIM_BAND), (int)shared_load(aim + 4 * AIM_COL), true};
 }
 
-/* The piece at FROM of a tile that aim_at() has looked up. */
-template <class S> DEV void store_aimed(uint32_t aim, int row, int col, uint32_t from)
+/* The piece at FROM of a tile that aim_at() has looked up, to AREAS areas. */
+template <class S> DEV void store_aimed(uint32_t aim, int areas, int row, int col, uint32_t from)
 {
     const bool onto = S::ONTO && shared_load(aim + 4 * AIM_ONTO);
     if (row >= (int)shared_load(aim + 4 * AIM_ROWS) || col >= (int)shared_load(aim + 4 * AIM_COLS))
         return;
-    int areas = (int)shared_load(aim + 4 * AIM_AREAS);
     aim += 4 * AIM_FIRST;
     for (; areas > 0; --areas, aim += 4 * AIM_EACH) {
         const uint64_t map =
@@ -364,8 +363,9 @@ DEV void storer_send(const Param &P, const Smem<S> &smem, Storer<S> &self, const
         if (!stay && v.tile.live && (!P.turn.gate || shared_load(smem.gate) == GATE_OPEN)) {
             const int row = (wg % S::PARTS * S::MI + piece / S::ACROSS) * 64;
             const int col = piece % S::ACROSS * S::W;
-            if (row < (int)shared_load(aim + 4 * AIM_WHOLE))
-                store_aimed<S>(aim, row, col, from);
+            const int areas = (int)shared_load(aim + 4 * AIM_AREAS);
+            if (row < areas >> 8)
+                store_aimed<S>(aim, areas & 255, row, col, from);
             else
                 store_piece(P, smem, &self.half, Target{v.p, v.index, aimed_tile(aim), v.over}, row,
                             col, from, wg);
