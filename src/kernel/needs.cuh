@@ -19,6 +19,7 @@ typedef struct needs {
     int odd_rows;          /* of patches that end inside a matrix and a piece: all their bits */
     int least_odd;         /* rows of such a piece, the fewest; 0: there is none */
     int col_step;          /* columns at which stores may end inside a matrix, or ANY_COL */
+    bool straddles;        /* rows of A or B begin at odd 16 bytes, see serves() */
     bool onto;             /* what is added is added where it is stored */
     bool adds, waits, per_tile; /* per_tile: a visit is a tile, whatever the cluster */
     bool late;   /* an own product that is not rounded is added behind two addends, or one beside
@@ -38,6 +39,12 @@ static bool ends_inside(const sg_kernel_place *place, int col0, int cols)
     return col0 + cols != place->cols;
 }
 
+static bool is_straddling(const sg_kernel_place *place)
+{
+    return ((uintptr_t)place->data[0] | (uintptr_t)place->data[1] | (uint64_t)place->pitch) % 32 !=
+           0;
+}
+
 static const char *read_operands(const sg_kernel_gemm *g, const sg_patch *p, needs *n)
 {
     const sg_kernel_place *place = g->param.program.place;
@@ -45,6 +52,7 @@ static const char *read_operands(const sg_kernel_gemm *g, const sg_patch *p, nee
     if ((p->k1 - p->k0) % 64 != 0 && (ends_inside(&place[p->a.buf], p->a.col0, p->k1 - p->k0) ||
                                       ends_inside(&place[p->b.buf], p->b.col0, p->k1 - p->k0)))
         return "a part of k ends inside a stage";
+    n->straddles |= is_straddling(&place[p->a.buf]) || is_straddling(&place[p->b.buf]);
     n->use[p->a.buf] |= USE_A;
     n->use[p->b.buf] |= p->tile_n > 0 ? USE_NARROW : USE_B;
     if (place[p->b.buf].data[0] != place[p->b.buf].data[1]) return "B has two halves";
