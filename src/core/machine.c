@@ -10,8 +10,8 @@
 
 #include "core/disk.h"
 
-/* One line of a file.  Lines that are not needed are printed unless they are 0.  Numbers have at
- * most six digits behind the point, so that printing and parsing again gives the same number. */
+/* One line of a file, printed if it is needed or not 0.  Numbers have at most six digits behind the
+ * point, so that printing and parsing again gives the same number. */
 typedef struct field {
     const char *name;
     size_t offset; /* in sg_machine */
@@ -80,6 +80,7 @@ static const field fields[] = {
     MAY_REAL(mem_part, 0, 1),
     MAY_REAL(asked_cols, 0, 1e6),
     MAY_REAL(fed_part, 0.05, 1),
+    MAY_REAL(odd_gbps, 1e-6, 1e6),
     MAY_REAL(sm_gbps, 1e-6, 1e6),
     MAY_REAL(take_gbps, 1e-6, 1e6),
     MAY_REAL(take_us, 1e-6, 1e6),
@@ -92,6 +93,7 @@ static const field fields[] = {
     MAY_REAL(gemm_by_copy, 1, 100),
     MAY_REAL(vendor_by_copy, 1, 100),
     MAY_REAL(push_kb, 0, 1e6),
+    MAY_REAL(push_us, 0, 1e6),
     MAY_REAL(push_part, 0, 0.95),
     MAY_REAL(courier_gbps, 1e-6, 1e6),
     MAY_REAL(gemm_by_coll, 1, 100),
@@ -108,10 +110,7 @@ static const field fields[] = {
 static const double most_tile_rate = 2; /* of the first one's */
 enum { FIELDS = sizeof fields / sizeof fields[0], MAX_TILE = 4096 };
 
-#define WORD(word) #word
-
-static const char *const topologies[SG_TOPOLOGIES] = {WORD(switch), WORD(mesh), WORD(ring),
-                                                      WORD(pcie), WORD(nodes)};
+static const char *const topologies[SG_TOPOLOGIES] = {"switch", "mesh", "ring", "pcie", "nodes"};
 static const char *const colls[SG_MACHINE_CURVES] = {
     "all_gather", "reduce_scatter",     "all_reduce",
     "all_to_all", "all_gather_windows", "reduce_scatter_windows"};

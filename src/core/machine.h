@@ -114,6 +114,7 @@ typedef struct sg_machine {
                           0: all of it with any */
     double fed_part;   /* least part of its rate of a tile smaller than 128 x 160 that waits for
                           rows; 0: 1 */
+    double odd_gbps;   /* of A and B that one SM loads where rows begin at odd 16 bytes; 0: any */
     double sm_gbps;    /* memory that one SM reads and writes for its tile; 0: all of it */
     double take_gbps;  /* of tagged rows, to where tiles load them; 0: mem_gbps */
     double take_us;    /* from then on until tiles see them; 0: flag_us */
@@ -128,6 +129,7 @@ typedef struct sg_machine {
     double gemm_by_copy;   /* products are slower while the rank's engine or stores move bytes */
     double vendor_by_copy; /* the same of the vendor's; 0: gemm_by_copy */
     double push_kb;        /* of what a launch pushes, so much is under way in each block */
+    double push_us;        /* least time of each but the first of what a launch pushes */
     double push_part;      /* of its speed that a product loses while its launch carries pushes */
     double courier_gbps;   /* a block without tiles carries pushes at this rate; 0: storers do */
     double gemm_by_coll;   /* while a collective runs, beside the SMs it takes */

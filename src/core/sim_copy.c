@@ -256,6 +256,17 @@ double sg_sim_push_seen_us(const sg_sim *m, const sg_step *step, int rank, int a
     return machine->take_us > 0 ? machine->take_us : machine->flag_us;
 }
 
+/* Who carries looks for the next piece, loads it and counts it: of little that takes longer than its
+ * bytes do.  What goes to peers one by one is under way to all of them. */
+static double push_wait_us(const sg_sim *m, int rank, const sg_step *step)
+{
+    const sg_sim_rank *const r = &m->rank[rank];
+    if (r->takes || r->pushed == 0) return 0;
+    const sg_sched *const s = &m->sched[rank];
+    const double least = m->machine->push_us * step->tos / (s->problem->ranks - 1);
+    return fmax(0, least - sg_sim_us_of(sg_sim_push_bytes(s, step), r->push_gbps));
+}
+
 /* A launch at the start of the run carries it, by blocks without tiles or by its storers, who share
  * what stores have. */
 void sg_sim_run_push(sg_sim *m, sg_sim_agent *a, const sg_step *step)
@@ -266,10 +277,15 @@ void sg_sim_run_push(sg_sim *m, sg_sim_agent *a, const sg_step *step)
         sg_sim_agent_at(m, a, launched);
         return;
     }
-    a->begun_us = a->now;
+    const sg_sim_rank *const r = &m->rank[a->rank];
+    if (a->phase == SG_AT_WORK) {
+        a->begun_us = a->now;
+        a->phase = SG_AT_MOVE;
+        sg_sim_agent_at(m, a, a->now + push_wait_us(m, a->rank, step));
+        return;
+    }
     a->phase = SG_AT_LAST;
     a->pending = step->tos;
-    const sg_sim_rank *const r = &m->rank[a->rank];
     if (r->takes && sg_sched_is_take(s, step)) {
         const double gbps =
             m->machine->take_gbps > 0 ? m->machine->take_gbps : m->machine->mem_gbps;

@@ -23,6 +23,27 @@ bool sg_sim_is_held(const sg_sim *m, double bytes)
     return bytes <= sg_machine_cached_bytes(m->machine);
 }
 
+/* Of COUNT bands or columns: may they go in pairs?  One in ten may be left without a tile. */
+static bool are_paired(int32_t count)
+{
+    return (count + 1) / 2 * 2 * 10 <= count * 11;
+}
+
+double sg_sim_odd_us(const sg_machine *machine, const sg_sched *s, const sg_patch *p,
+                     int32_t tile_m, int32_t tile_n)
+{
+    enum { SECTOR = 32, NARROW = 128, TALL = 128 };
+    const int unit = sg_type_bytes(s->problem->type);
+    const bool whole = s->problem->k * unit % SECTOR == 0;
+    if (machine->odd_gbps <= 0 || whole || s->problem->call) return 0;
+    double lines = tile_m + tile_n;
+    if (tile_m >= TALL && are_paired(sg_walk_bands(p, tile_m)))
+        lines -= tile_n / 2.0;
+    else if (tile_m >= TALL && tile_n <= NARROW && are_paired(sg_walk_cols(p, tile_n)))
+        lines -= tile_m / 2.0;
+    return sg_sim_us_of(lines * (double)(p->k1 - p->k0) * unit, machine->odd_gbps);
+}
+
 /* ---- Stretches ------------------------------------------------------------------------------- */
 
 static bool reads_same_b(const sg_patch *p, const sg_patch *q)

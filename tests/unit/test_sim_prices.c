@@ -1,5 +1,6 @@
 /* Tests of single prices of the simulator, a closed form each: norms, kernels side by side, flows
- * that cannot use their share of a link, exchanges, small collectives and a pool's sums. */
+ * that cannot use their share of a link, exchanges, small collectives, a pool's sums, small pushes and
+ * lines of odd length. */
 #include <string.h>
 
 #include "by_hand.h"
@@ -18,7 +19,7 @@ static double gbps_of(double blocks, double us)
     return blocks * block_bytes / (us * 1e3);
 }
 
-static double price(const char *problem, const sg_machine *machine)
+static double price_of(const char *problem, const char *strategy, const sg_machine *machine)
 {
     sg_simulator *const simulator = sg_simulator_new();
     const sg_strategy *of = NULL;
@@ -27,12 +28,17 @@ static double price(const char *problem, const sg_machine *machine)
     sg_sim_result result;
     bool given = false;
     assert_non_null(simulator);
-    if (sg_strategy_parse(SERIAL, &of, NULL, &knobs, &given) != SHINGLE_OK ||
+    if (sg_strategy_parse(strategy, &of, NULL, &knobs, &given) != SHINGLE_OK ||
         sg_simulate_built(simulator, &p, of, &knobs, machine, NULL, &result) != SHINGLE_OK)
         fail_msg("%s", shingle_error());
     sg_problem_free(&p);
     sg_simulator_free(simulator);
     return result.us;
+}
+
+static double price(const char *problem, const sg_machine *machine)
+{
+    return price_of(problem, SERIAL, machine);
 }
 
 static double seal_and_price(sg_sched *s, int ranks, const sg_machine *machine)
@@ -197,6 +203,41 @@ static void workers_pay_for_memory(void **state)
     expect_about_us(price("gemm_rs:f32:128x64x64:r2:norm", &m), sums + 10 * (2 + 6), 1e-4);
 }
 
+/* ---- Gathers --------------------------------------------------------------------------------- */
+
+#define IN_PARTS "fused_in{chunks=1,slabs=4,tile_m=64,tile_n=64,push=1,strips=1}"
+#define WHOLE "fused_in{chunks=1,slabs=1,tile_m=64,tile_n=64,push=1,strips=1}"
+
+/* Behind the first, whose rows are looked for before. */
+static void small_pushes_take_their_time(void **state)
+{
+    (void)state;
+    static const char problem[] = "ag_gemm:f32:128x64x64:r2";
+    sg_machine m = quiet_machine(2, SIDE, DEPTH, tile_us);
+    m.store_gbps = gbps_of(1, 80);
+    expect_us(price_of(problem, IN_PARTS, &m), 20 + tile_us);
+    m.push_us = 20;
+    expect_us(price_of(problem, IN_PARTS, &m), 20 + tile_us);
+    m.push_us = 30;
+    expect_us(price_of(problem, IN_PARTS, &m), 20 + 3 * 30 + tile_us / 4);
+    expect_us(price_of(problem, WHOLE, &m), 80 + tile_us);
+}
+
+/* Rows of 60 numbers begin at odd 16 bytes, which holds nobody up who is slower; those of 64 do
+ * not. */
+static void lines_in_five_sectors_are_brought_more_slowly(void **state)
+{
+    (void)state;
+    sg_machine m = quiet_machine(2, SIDE, DEPTH, tile_us);
+    m.store_gbps = gbps_of(1, 80);
+    expect_us(price_of("ag_gemm:f32:128x64x60:r2", WHOLE, &m), 75 + tile_us * 60 / 64);
+    m.odd_gbps = gbps_of(2, 90);
+    expect_us(price_of("ag_gemm:f32:128x64x60:r2", WHOLE, &m), 75 + tile_us * 60 / 64);
+    m.odd_gbps = gbps_of(2, 160);
+    expect_us(price_of("ag_gemm:f32:128x64x60:r2", WHOLE, &m), 75 + 150);
+    expect_us(price_of("ag_gemm:f32:128x64x64:r2", WHOLE, &m), 80 + tile_us);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -207,6 +248,8 @@ int main(void)
         cmocka_unit_test(exchanges_wait_for_the_busiest),
         cmocka_unit_test(small_collectives_start_up),
         cmocka_unit_test(workers_pay_for_memory),
+        cmocka_unit_test(small_pushes_take_their_time),
+        cmocka_unit_test(lines_in_five_sectors_are_brought_more_slowly),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
