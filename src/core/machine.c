@@ -110,7 +110,9 @@ static const field fields[] = {
 static const double most_tile_rate = 2; /* of the first one's */
 enum { FIELDS = sizeof fields / sizeof fields[0], MAX_TILE = 4096 };
 
-static const char *const topologies[SG_TOPOLOGIES] = {"switch", "mesh", "ring", "pcie", "nodes"};
+#define WORD(word) #word
+static const char *const topologies[SG_TOPOLOGIES] = {WORD(switch), WORD(mesh), WORD(ring),
+                                                      WORD(pcie), WORD(nodes)};
 static const char *const colls[SG_MACHINE_CURVES] = {
     "all_gather", "reduce_scatter",     "all_reduce",
     "all_to_all", "all_gather_windows", "reduce_scatter_windows"};

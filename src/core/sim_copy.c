@@ -256,8 +256,8 @@ double sg_sim_push_seen_us(const sg_sim *m, const sg_step *step, int rank, int a
     return machine->take_us > 0 ? machine->take_us : machine->flag_us;
 }
 
-/* Who carries looks for the next piece, loads it and counts it: of little that takes longer than its
- * bytes do.  What goes to peers one by one is under way to all of them. */
+/* Who carries looks for the next piece, loads it and counts it: of little that takes longer than
+ * its bytes do.  What goes to peers one by one is under way to all of them. */
 static double push_wait_us(const sg_sim *m, int rank, const sg_step *step)
 {
     const sg_sim_rank *const r = &m->rank[rank];

@@ -1,6 +1,6 @@
 /* Tests of single prices of the simulator, a closed form each: norms, kernels side by side, flows
- * that cannot use their share of a link, exchanges, small collectives, a pool's sums, small pushes and
- * lines of odd length. */
+ * that cannot use their share of a link, exchanges, small collectives, a pool's sums, small pushes
+ * and lines of odd length. */
 #include <string.h>
 
 #include "by_hand.h"
