@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <new>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,34 @@
 #include "kernel_emulated.h"
 
 typedef __nv_bfloat16 T;
-typedef std::vector<T> matrix;
+
+/* As memory of a GPU is: which kernel serves a launch hangs on where rows begin. */
+template <class E> struct device_like {
+    typedef E value_type;
+    static constexpr std::align_val_t line{256};
+    device_like() = default;
+    template <class Other> device_like(const device_like<Other> &)
+    {
+    }
+    E *allocate(size_t count)
+    {
+        return (E *)::operator new(count * sizeof(E), line);
+    }
+    void deallocate(E *memory, size_t)
+    {
+        ::operator delete(memory, line);
+    }
+    bool operator==(const device_like &) const
+    {
+        return true;
+    }
+    bool operator!=(const device_like &) const
+    {
+        return false;
+    }
+};
+
+typedef std::vector<T, device_like<T>> matrix;
 
 extern int failed, passed;
 

@@ -11,12 +11,12 @@ struct shape {
 };
 
 /* Of BANDS x COLS tiles of 128 x WIDTH in one patch, which WAITS for a flag or not, and RAISES
- * others or not. */
-static shape chosen(int bands, int cols, int width, bool waits, bool raises = false)
+ * others or not, over K. */
+static shape chosen(int bands, int cols, int width, bool waits, bool raises = false, int k = 64)
 {
     const std::string what = std::to_string(bands) + "x" + std::to_string(cols) + " tiles of 128x" +
                              std::to_string(width) + (waits ? ", waiting" : "");
-    const int m = bands * TALL, n = cols * width, k = 64;
+    const int m = bands * TALL, n = cols * width;
     static sg_kernel_gemm g; /* large */
     matrix a = random_matrix((size_t)m * k), b = random_matrix((size_t)n * k);
     matrix c = poisoned((size_t)m * n);
@@ -54,6 +54,11 @@ int main(void)
     expect(chosen(4, 5, 192, true).down == 1, "three waves that wait do not");
     expect(chosen(4, 4, 192, false).down == 1, "two waves that wait for nothing do not");
     expect(chosen(3, 4, 192, true).down == 1, "a cluster has no half");
+    /* Rows of an odd multiple of 16 bytes are shared wherever few tiles are left out. */
+    expect(chosen(4, 5, 192, true, false, 72).down == 2, "three waves of odd rows share B");
+    expect(chosen(4, 4, 192, false, false, 72).down == 2, "odd rows that wait for nothing, too");
+    expect(chosen(4, 5, 192, true, false, 80).down == 1, "rows of whole sectors are not odd");
+    expect(chosen(3, 4, 192, true, false, 72).down == 1, "nor does half a cluster share them");
     expect(chosen(4, 4, 128, false).down == 2, "128x128 shares B");
     expect(chosen(4, 5, 128, true).down == 2, "also where it waits, in three waves");
     /* Two waves of 40 SMs are dealt to 38, if nobody waits for the second. */

@@ -333,42 +333,54 @@ static shingle_status take_first(sg_product *p)
     return SHINGLE_OK;
 }
 
-/* Two rounds over all of them; the better one of each counts, and the first to be best
- * stays.  Of long products, whose first runs are no slower, only those near the best
- * are run again, once a round. */
-/* *US_OUT stays 0 if there was no memory to time them. */
+static const float never = 1e9f; /* in milliseconds, of what does not run */
+
+/* BEST of each in milliseconds, and of those that do not run why in *FAILURE_OUT.  Two rounds over
+ * all of them; the better one of each counts.  Of long products, whose first runs are no slower,
+ * only those near the best are run again, once a round.  A GPU that hangs is an error at once. */
+static shingle_status time_all(const sg_product *p, const cublasLtMatmulHeuristicResult_t *found,
+                               int count, const scratch *s, cudaStream_t stream, float *best,
+                               shingle_status *failure_out)
+{
+    float least = never;
+    for (int round = 0; round < 3; round++)
+        for (int i = 0; i < count; i++) {
+            float ms = never;
+            const bool is_long = least > long_ms;
+            if (round > 0 && (best[i] >= never || (is_long && best[i] > 1.25f * least))) continue;
+            const int runs = round == 0 || is_long ? 1 : TIMED_RUNS;
+            const shingle_status status = time_one(p, &found[i].algo, s, runs, stream, &ms);
+            if (status == SHINGLE_ETIMEOUT) return status;
+            if (status != SHINGLE_OK) *failure_out = status, ms = never;
+            if (round <= 1 || ms < best[i]) best[i] = ms; /* the first round warms up */
+            if (round == 0 && ms < least) least = ms;
+        }
+    return least < never ? SHINGLE_OK : sg_cuda_settle(p->vendor->rank);
+}
+
+/* The first to be best.  *US_OUT stays 0 if there was no memory to time them. */
 static shingle_status search(sg_product *p, cudaStream_t stream, double *us_out)
 {
     cublasLtMatmulHeuristicResult_t found[ALGORITHMS];
-    float best[ALGORITHMS];
+    float best[ALGORITHMS] = {0};
     scratch s = {.memory = NULL};
     shingle_status failure = SHINGLE_OK;
     int count = 0;
     int winner = 0;
-    float least = 1e9f;
     SG_TRY(ask(p, &p->bound, found, ALGORITHMS, &count));
     p->bound.algo = found[0].algo;
     if (make_scratch(p, stream, &s) != SHINGLE_OK) { /* then the library's first choice it is */
         drop_scratch(p, &s);
         return SHINGLE_OK;
     }
-    for (int round = 0; round < 3; round++)
-        for (int i = 0; i < count; i++) {
-            float ms = 1e9f;
-            const bool is_long = least > long_ms;
-            if (round > 0 && (best[i] >= 1e9f || (is_long && best[i] > 1.25f * least))) continue;
-            const int runs = round == 0 || is_long ? 1 : TIMED_RUNS;
-            const shingle_status status = time_one(p, &found[i].algo, &s, runs, stream, &ms);
-            if (status != SHINGLE_OK) failure = status, ms = 1e9f;
-            if (round <= 1 || ms < best[i]) best[i] = ms; /* the first round warms up */
-            if (round == 0 && ms < least) least = ms;
-        }
+    const shingle_status status = time_all(p, found, count, &s, stream, best, &failure);
     for (int i = 1; i < count; i++)
         if (best[i] < best[winner]) winner = i;
     p->bound.algo = found[winner].algo;
     *us_out = (double)best[winner] * 1e3;
     drop_scratch(p, &s);
-    return best[winner] < 1e9f ? SHINGLE_OK : failure;
+    if (status != SHINGLE_OK) return status;
+    return best[winner] < never ? SHINGLE_OK : failure;
 }
 
 static bool is_same(const sg_product_ask *a, const sg_product_ask *b)
