@@ -81,6 +81,7 @@ static const field fields[] = {
     MAY_REAL(asked_cols, 0, 1e6),
     MAY_REAL(fed_part, 0.05, 1),
     MAY_REAL(odd_gbps, 1e-6, 1e6),
+    MAY_REAL(piece_us, 0, 1e6),
     MAY_REAL(sm_gbps, 1e-6, 1e6),
     MAY_REAL(take_gbps, 1e-6, 1e6),
     MAY_REAL(take_us, 1e-6, 1e6),
@@ -110,9 +111,8 @@ static const field fields[] = {
 static const double most_tile_rate = 2; /* of the first one's */
 enum { FIELDS = sizeof fields / sizeof fields[0], MAX_TILE = 4096 };
 
-#define WORD(word) #word
-static const char *const topologies[SG_TOPOLOGIES] = {WORD(switch), WORD(mesh), WORD(ring),
-                                                      WORD(pcie), WORD(nodes)};
+#define W(word) #word
+static const char *const topologies[SG_TOPOLOGIES] = {"switch", "mesh", W(ring), "pcie", "nodes"};
 static const char *const colls[SG_MACHINE_CURVES] = {
     "all_gather", "reduce_scatter",     "all_reduce",
     "all_to_all", "all_gather_windows", "reduce_scatter_windows"};

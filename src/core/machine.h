@@ -115,6 +115,7 @@ typedef struct sg_machine {
     double fed_part;   /* least part of its rate of a tile smaller than 128 x 160 that waits for
                           rows; 0: 1 */
     double odd_gbps;   /* of A and B that one SM loads where rows begin at odd 16 bytes; 0: any */
+    double piece_us;   /* of 32 columns in which a tile leaves that is no multiple of 64 wide */
     double sm_gbps;    /* memory that one SM reads and writes for its tile; 0: all of it */
     double take_gbps;  /* of tagged rows, to where tiles load them; 0: mem_gbps */
     double take_us;    /* from then on until tiles see them; 0: flag_us */

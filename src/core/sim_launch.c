@@ -232,7 +232,7 @@ static double visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
     const double fed = fed_part(machine, p, l->tile_m, width, call);
     const double rate = flops_us(machine, s->problem) * fmin(shape, fed);
     const double product =
-        fmax(sg_sim_odd_us(machine, s, p, l->tile_m, width),
+        fmax(sg_sim_least_us(machine, s, p, l->tile_m, width),
              with_burst(machine, machine->burst, m->now, flops * machine->sms / (rate * tiles)));
     const double late = late_part(machine, s, l, p, product);
     const bool joined = depth > 0 && m->machine->pool == 0 && sg_sched_is_joined(s, l);

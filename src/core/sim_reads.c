@@ -29,19 +29,30 @@ static bool are_paired(int32_t count)
     return (count + 1) / 2 * 2 * 10 <= count * 11;
 }
 
-double sg_sim_odd_us(const sg_machine *machine, const sg_sched *s, const sg_patch *p,
-                     int32_t tile_m, int32_t tile_n)
+/* Of A and B, by odd_gbps, if rows of k elements are no whole sectors.  Tiles of bands in pairs
+ * share B, and narrow ones A: see serves() in kernel/gemm.cu. */
+static double lines_us(const sg_machine *machine, const sg_sched *s, const sg_patch *p,
+                       int32_t tile_m, int32_t tile_n)
 {
     enum { SECTOR = 32, NARROW = 128, TALL = 128 };
     const int unit = sg_type_bytes(s->problem->type);
-    const bool whole = s->problem->k * unit % SECTOR == 0;
-    if (machine->odd_gbps <= 0 || whole || s->problem->call) return 0;
+    if (machine->odd_gbps <= 0 || s->problem->k * unit % SECTOR == 0) return 0;
     double lines = tile_m + tile_n;
     if (tile_m >= TALL && are_paired(sg_walk_bands(p, tile_m)))
         lines -= tile_n / 2.0;
     else if (tile_m >= TALL && tile_n <= NARROW && are_paired(sg_walk_cols(p, tile_n)))
         lines -= tile_m / 2.0;
     return sg_sim_us_of(lines * (double)(p->k1 - p->k0) * unit, machine->odd_gbps);
+}
+
+double sg_sim_least_us(const sg_machine *machine, const sg_sched *s, const sg_patch *p,
+                       int32_t tile_m, int32_t tile_n)
+{
+    enum { PIECE = 32, WHOLE = 64 };
+    if (s->problem->call || p->k0 >= p->k1) return 0;
+    const double leave =
+        tile_n % WHOLE == 0 ? 0 : machine->piece_us * (double)sg_ceil_div(tile_n, PIECE);
+    return fmax(leave, lines_us(machine, s, p, tile_m, tile_n));
 }
 
 /* ---- Stretches ------------------------------------------------------------------------------- */

@@ -441,10 +441,10 @@ double sg_sim_b_read(const sg_sim *m, const sg_sched *s, const sg_launch *l, con
  * 176 us, predicted 120 in step and 241 apart; results/gpu/unseen_4xh200_v2.json). */
 double sg_sim_apart(double memory, double math, double fed);
 
-/* What a tile of P takes at least by odd_gbps, if rows of k elements are no whole sectors.  Tiles
- * of bands in pairs share B, and narrow ones A: see serves() in kernel/gemm.cu. */
-double sg_sim_odd_us(const sg_machine *machine, const sg_sched *s, const sg_patch *p,
-                     int32_t tile_m, int32_t tile_n);
+/* What a tile of P takes at least, however fast it is multiplied: until A and B are there, where
+ * their lines are odd, and until the tile before has left, where that takes longer. */
+double sg_sim_least_us(const sg_machine *machine, const sg_sched *s, const sg_patch *p,
+                       int32_t tile_m, int32_t tile_n);
 
 /* ---- sim_tiles.c ----------------------------------------------------------------------------- */
 

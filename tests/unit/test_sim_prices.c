@@ -1,6 +1,7 @@
 /* Tests of single prices of the simulator, a closed form each: norms, kernels side by side, flows
  * that cannot use their share of a link, exchanges, small collectives, a pool's sums, small pushes
  * and lines of odd length. */
+#include <math.h>
 #include <string.h>
 
 #include "by_hand.h"
@@ -238,6 +239,23 @@ static void lines_in_five_sectors_are_brought_more_slowly(void **state)
     expect_us(price_of("ag_gemm:f32:128x64x64:r2", WHOLE, &m), 80 + tile_us);
 }
 
+/* A tile of 96 columns leaves in three pieces, and holds the next one up if that takes longer; one
+ * of 64 leaves as it is. */
+static void narrow_pieces_hold_the_next_tile_up(void **state)
+{
+    (void)state;
+    static const char wide[] = "fused_in{chunks=1,slabs=1,tile_m=64,tile_n=96,push=1,strips=1}";
+    sg_machine m = quiet_machine(2, SIDE, DEPTH, tile_us);
+    m.store_gbps = gbps_of(1, 80);
+    const double us = price_of("ag_gemm:f32:128x96x64:r2", wide, &m);
+    m.piece_us = us / 4; /* less than the tile takes, until the rows have come left out */
+    const double held = price_of("ag_gemm:f32:128x96x64:r2", wide, &m);
+    expect_us(held, 80 + fmax(us - 80, 3 * us / 4));
+    m.piece_us = us;
+    expect_us(price_of("ag_gemm:f32:128x96x64:r2", wide, &m), 80 + 3 * us);
+    expect_us(price_of("ag_gemm:f32:128x64x64:r2", WHOLE, &m), 80 + tile_us);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -250,6 +268,7 @@ int main(void)
         cmocka_unit_test(workers_pay_for_memory),
         cmocka_unit_test(small_pushes_take_their_time),
         cmocka_unit_test(lines_in_five_sectors_are_brought_more_slowly),
+        cmocka_unit_test(narrow_pieces_hold_the_next_tile_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
