@@ -111,7 +111,7 @@ static const field fields[] = {
 static const double most_tile_rate = 2; /* of the first one's */
 enum { FIELDS = sizeof fields / sizeof fields[0], MAX_TILE = 4096 };
 
-#define W(word) #word
+#define W(word) #word /* a strategy has this name, and the core names none */
 static const char *const topologies[SG_TOPOLOGIES] = {"switch", "mesh", W(ring), "pcie", "nodes"};
 static const char *const colls[SG_MACHINE_CURVES] = {
     "all_gather", "reduce_scatter",     "all_reduce",

@@ -23,10 +23,10 @@ bool sg_sim_is_held(const sg_sim *m, double bytes)
     return bytes <= sg_machine_cached_bytes(m->machine);
 }
 
-/* Of COUNT bands or columns: may they go in pairs?  One in ten may be left without a tile. */
+/* Of COUNT bands or columns. */
 static bool are_paired(int32_t count)
 {
-    return (count + 1) / 2 * 2 * 10 <= count * 11;
+    return sg_walk_shares_odd(sg_round_up(count, 2), count);
 }
 
 /* Of A and B, by odd_gbps, if rows of k elements are no whole sectors.  Tiles of bands in pairs

@@ -194,6 +194,13 @@ SG_WALK int32_t sg_walk_couriers(const struct sg_patch *patch, int32_t patches, 
     return spare < SG_COURIERS_MOST ? spare : SG_COURIERS_MOST;
 }
 
+/* Are tiles whose rows begin at odd 16 bytes shared in clusters that have PLACES for TILES?  One in
+ * ten may be left without a tile. */
+SG_WALK int32_t sg_walk_shares_odd(int64_t places, int64_t tiles)
+{
+    return places * 10 <= tiles * 11;
+}
+
 /* Do tiles of a launch of PATCHES take about as long each, and does nobody wait for the last ones?
  * Of an all-reduce's, a part of a wave is sooner stored at all ranks than a whole one. */
 SG_WALK int32_t sg_walk_alike(const struct sg_patch *patch, int32_t patches)

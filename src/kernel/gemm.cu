@@ -93,7 +93,7 @@ static bool serves(const sg_kernel_gemm *g, const sg_instance *k, const needs *n
     /* A line of a stage whose row begins at odd 16 bytes lies in five sectors of the L2 and not in
      * four, and is joined with nobody's: single blocks take up to 60 % longer by it, clusters that
      * share 5 to 25 (results/gpu/odd_h200_v1.json). */
-    if (n->straddles) return units * cluster * 10 <= tiles * 11;
+    if (n->straddles) return sg_walk_shares_odd(units * cluster, tiles);
     /* Tiles that share ask the L2 for less.  It joins what SMs ask for in step, which those that
      * wait for rows are not; but a block without a tile costs more than sharing A saves, and in
      * more than two waves 128x192 loses 2 % by sharing B (results/gpu/tries_4xh100_v2.json). */

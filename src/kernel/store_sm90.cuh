@@ -87,20 +87,20 @@ DEV bool aim_area(const Param &P, const Smem<S> &smem, uint32_t at, int *half, c
 
 /* Which tile it is, and where it goes: looked up while there is nothing to store, and kept in
  * shared memory, since no register can.  All of it comes from the L2, because whoever acquires a
- * flag empties the L1, and at the end of a launch nothing would hide that.  With the number of
- * areas in a word is the row from which on pieces end inside a matrix, or go elsewhere than to so
- * many areas of rows, and are looked up one by one: see store_piece(). */
+ * flag empties the L1, and at the end of a launch nothing would hide that.  Pieces that end inside
+ * a matrix are looked up one by one, and so are all of a tile that goes to more than AIMED areas or
+ * to places: see store_piece(). */
 template <class S>
 DEV void aim_at(const Param &P, const Smem<S> &smem, uint32_t aim, int *half, const Target &v,
                 int wg)
 {
-    enum { COUNT = 255, APART = 256, INSIDE = 512 }; /* of AREAS: all in one register */
+    enum { APART = AIM_COUNT + 1, INSIDE = 2 * APART }; /* of AREAS: all in one register */
     const int tos = v.p.tos, to0 = v.p.to0, rows = v.p.rows;
     int areas = tos > AIMED ? APART : 0;
     for (int i = 0; i < tos && !(areas & APART); ++i) {
         const sg_area &area = P.program.to[to0 + i];
         if (area.leave && !storer_may(P, smem, area.rank)) continue;
-        const uint32_t at = aim + 4 * (AIM_FIRST + AIM_EACH * (areas & COUNT));
+        const uint32_t at = aim + 4 * (AIM_FIRST + AIM_EACH * (areas & AIM_COUNT));
         if (area.tiled) {
             areas |= APART;
         } else {
@@ -114,7 +114,7 @@ DEV void aim_at(const Param &P, const Smem<S> &smem, uint32_t aim, int *half, co
     shared_store(aim + 4 * AIM_ROWS, left);
     shared_store(aim + 4 * AIM_COLS, S::NARROW > 0 ? sg_walk_min(cols, width_of<S>(v.p)) : cols);
     const int whole = areas & APART ? 0 : areas & INSIDE ? left / 64 * 64 : S::BM;
-    shared_store(aim + 4 * AIM_AREAS, whole * (COUNT + 1) + (areas & COUNT));
+    shared_store(aim + 4 * AIM_AREAS, whole * (1 << AIM_WHOLE) + (areas & AIM_COUNT));
     if (S::ONTO) shared_store(aim + 4 * AIM_ONTO, goes_onto<S>(P, v.p));
 }
 
@@ -364,8 +364,8 @@ DEV void storer_send(const Param &P, const Smem<S> &smem, Storer<S> &self, const
             const int row = (wg % S::PARTS * S::MI + piece / S::ACROSS) * 64;
             const int col = piece % S::ACROSS * S::W;
             const int areas = (int)shared_load(aim + 4 * AIM_AREAS);
-            if (row < areas >> 8)
-                store_aimed<S>(aim, areas & 255, row, col, from);
+            if (row < areas >> AIM_WHOLE)
+                store_aimed<S>(aim, areas & AIM_COUNT, row, col, from);
             else
                 store_piece(P, smem, &self.half, Target{v.p, v.index, aimed_tile(aim), v.over}, row,
                             col, from, wg);
