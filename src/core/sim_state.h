@@ -7,6 +7,7 @@
  *     sim_link.c    what travels: flows that share links by topology
  *     sim_coll.c    collectives
  *     sim_launch.c  products on a rank's SMs: blocks and the tiles they take
+ *     sim_product.c what a tile, a visit and the vendor's product take
  *     sim_reads.c   how often they read B
  *     sim_tiles.c   what tiles wait for, what becomes of finished ones
  *     sim_pool.c    products by workers that all ranks share
@@ -408,6 +409,58 @@ void sg_sim_grow_launch(sg_sim *m, sg_sim_agent *a, int32_t blocks);
 
 /* The vendor's product is done. */
 void sg_sim_end_vendor(sg_sim *m, sg_sim_agent *a);
+
+/* ---- sim_product.c --------------------------------------------------------------------------- */
+
+/* Bytes of a patch's rows and of its result. */
+double sg_sim_row_bytes(const sg_sched *s, const sg_patch *p);
+
+/* Bytes that a patch moves behind that, while its blocks have nothing to multiply: addends, of
+ * which tagged ones are read and put back to rest, and sums so far that are left for another. */
+double sg_sim_late_bytes(const sg_sched *s, const sg_patch *p);
+
+/* SMs that have no tile leave power and a cache's bandwidth to those that do: of A's launch tiles
+ * are left, or so many SMs are not wanted. */
+double sg_sim_beside_idle(const sg_machine *machine, const sg_sim_agent *a);
+
+/* By how much what RANK does at the same time slows its tiles down. */
+double sg_sim_contention(const sg_sim *m, int rank);
+
+/* A visit of US while storers of the launch carry pushes: until the last of them has left, the
+ * product is slower. */
+double sg_sim_beside_pushes(const sg_sim *m, int rank, double us);
+
+/* Where all tiles are multiplied at once, addends come when the product is over, and there is no
+ * other one to add them beside: what those behind the first take from the last flag on (four
+ * H200s: 256x6144x6144 scattered 67 us, priced at 56 without this;
+ * results/gpu/unseen_4xh200_v1.json).  More than two have not been measured. */
+double sg_sim_behind_us(const sg_machine *machine, const sg_sched *s, const sg_launch *l,
+                        const sg_sim_agent *a, const sg_patch *p);
+
+/* Do blocks of L multiply another tile while one of P waits for its addends?  They have two under
+ * way, in turn; or it is who stores that waits. */
+bool sg_sim_waits_in_turn(const sg_machine *machine, const sg_sched *s, const sg_launch *l,
+                          const sg_patch *p, double us);
+
+/* Tiles of a launch that are multiplied. */
+double sg_sim_products(const sg_sched *s, const sg_launch *l);
+
+/* A visit of a patch, whose tiles share what the memory gives with all that are under way. */
+double sg_sim_visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
+                       const sg_sim_agent *a);
+
+/* The vendor's product, begun at BEGIN, has no waves: libraries split k and choose among many
+ * tiles.  Only a product of few tiles and deep k shows. */
+double sg_sim_vendor_us(const sg_machine *machine, const sg_problem *problem, double rows,
+                        double cols, double depth, double share, double bytes, double begin);
+
+/* Storing the last tiles of the vendor's product, which are dealt to all SMs: the machine's
+ * epilogue_us is that of one of its first shape. */
+double sg_sim_vendor_epilogue_us(const sg_machine *machine, double rows, double cols);
+
+/* The same of a launch of our own, whose threads store rows side by side.  Sums of tagged data have
+ * been counted with what they wait for. */
+double sg_sim_epilogue_us(const sg_sim *m, const sg_sched *s, const sg_launch *l);
 
 /* The product of a whole problem, alone, as the vendor computes it. */
 double sg_sim_alone_us(const sg_machine *machine, const sg_problem *problem, double rows);

@@ -1,0 +1,302 @@
+/* sim_product.c -- what a product costs, see sim_state.h: a tile of a launch beside what else SMs,
+ * memory and links have to do, and the vendor's.  docs/machine.md says it in words. */
+#include "core/sim_state.h"
+
+static sg_tile shape_of(const sg_machine *machine, int32_t tile_m, int32_t tile_n)
+{
+    sg_tile tile = {tile_m, tile_n, 1, 1};
+    for (int i = 0; i < machine->tiles; i++)
+        if (machine->tile[i].m == tile_m && machine->tile[i].n == tile_n) tile = machine->tile[i];
+    if (tile.rate <= 0) tile.rate = 1;
+    if (tile.late <= 0) tile.late = 1;
+    return tile;
+}
+
+static sg_tile tile_of(const sg_machine *machine, const sg_launch *l)
+{
+    return shape_of(machine, l->tile_m, l->tile_n);
+}
+
+/* Flops per microsecond of all SMs together. */
+static double flops_us(const sg_machine *machine, const sg_problem *problem)
+{
+    return machine->gemm_tflops[problem->type] * 1e6;
+}
+
+/* US of a product that begins at BEGIN, where the first microseconds of a run go faster, by
+ * BURST. */
+static double with_burst(const sg_machine *machine, double burst, double begin, double us)
+{
+    if (burst <= 1 || begin >= machine->burst_us) return us;
+    const double first = machine->burst_us - begin;
+    return us <= first * burst ? us / burst : us - first * (burst - 1);
+}
+
+static double vendor_with_burst(const sg_machine *machine, double begin, double us)
+{
+    const double burst = machine->vendor_burst > 0 ? machine->vendor_burst : machine->burst;
+    return with_burst(machine, burst, begin, us);
+}
+
+double sg_sim_row_bytes(const sg_sched *s, const sg_patch *p)
+{
+    const double elements = (double)p->rows * ((double)(p->k1 - p->k0) + p->cols);
+    return elements * sg_type_bytes(s->problem->type);
+}
+
+double sg_sim_late_bytes(const sg_sched *s, const sg_patch *p)
+{
+    int64_t bytes = 0;
+    for (int32_t i = p->add0; i < p->add0 + p->adds; i++) {
+        const int buf = s->add[i].area.buf;
+        bytes += sg_sched_element_bytes(s, buf) * (s->buf[buf].tagged ? 2 : 1);
+    }
+    for (int32_t i = p->to0; i < p->to0 + p->tos; i++) {
+        const int64_t each = sg_sched_element_bytes(s, s->to[i].buf);
+        if (s->to[i].rank == s->rank && each > sg_type_bytes(s->problem->type)) bytes += each;
+    }
+    return (double)bytes * p->rows * p->cols;
+}
+
+double sg_sim_beside_idle(const sg_machine *machine, const sg_sim_agent *a)
+{
+    const double busy = fmin((double)a->left_tiles, machine->sms - a->spared) / machine->sms;
+    return busy < 1 ? 1 - machine->idle_part * (1 - busy) : 1;
+}
+
+double sg_sim_contention(const sg_sim *m, int rank)
+{
+    const sg_machine *const machine = m->machine;
+    double factor = 1;
+    if (m->rank[rank].moving > 0 && machine->gemm_by_copy > 1) factor *= machine->gemm_by_copy;
+    if (m->rank[rank].colls > 0 && machine->gemm_by_coll > 1) factor *= machine->gemm_by_coll;
+    return factor;
+}
+
+double sg_sim_beside_pushes(const sg_sim *m, int rank, double us)
+{
+    const sg_machine *const machine = m->machine;
+    const double lost = machine->push_part;
+    const double left =
+        machine->launch_us - m->now + sg_sim_us_of(m->rank[rank].pushing, machine->store_gbps);
+    if (lost <= 0 || left <= 0 || m->rank[rank].couriers > 0) return us;
+    return us / (1 - lost) < left ? us / (1 - lost) : us + lost * left;
+}
+
+/* A product of MATH whose operands and result take MEMORY by themselves.  The nearer the shorter
+ * one comes to the longer, the more often one waits for the other. */
+static double beside_memory(const sg_machine *machine, double math, double memory)
+{
+    const double longer = fmax(math, memory);
+    const double shorter = fmin(math, memory);
+    return longer > 0 ? longer + machine->mem_part * shorter * shorter / longer : 0;
+}
+
+/* Tagged tiles are added up by the blocks that have computed them, without a tile of the ring for
+ * it: neither as a visit nor by their number do they cost anything. */
+static bool adds_tags(const sg_sched *s, const sg_patch *p)
+{
+    return p->adds > 0 && s->buf[s->add[p->add0].area.buf].tagged;
+}
+
+/* Is what P adds added where it lies, by who stores the tile? */
+static bool adds_onto(const sg_machine *machine, const sg_patch *p)
+{
+    return p->onto && machine->onto_us > 0;
+}
+
+/* What the addends of a visit cost beside their bytes: under a product those behind the first have
+ * come by the time that it has, and sums in f32 take twice as long. */
+static double adding_us(const sg_machine *machine, const sg_sched *s, const sg_patch *p)
+{
+    const bool more = p->k0 < p->k1 && machine->more_add_us > 0;
+    double us = 0;
+    if (adds_onto(machine, p)) return machine->onto_us;
+    for (int32_t i = 0; i < p->adds && !adds_tags(s, p); i++) {
+        const int64_t bytes = sg_sched_element_bytes(s, s->add[p->add0 + i].area.buf);
+        const double each = more && i > 0 ? machine->more_add_us : machine->add_us;
+        us += each * (double)bytes / sg_type_bytes(s->problem->type);
+    }
+    return us;
+}
+
+double sg_sim_behind_us(const sg_machine *machine, const sg_sched *s, const sg_launch *l,
+                        const sg_sim_agent *a, const sg_patch *p)
+{
+    enum { MOST = 2 };
+    if (l->visits > a->room || p->k0 >= p->k1 || p->adds < 2 || adds_tags(s, p)) return 0;
+    return machine->add_us * (double)sg_min(p->adds - 1, MOST);
+}
+
+/* Of what addends take, the part that no other product of so many US hides: a tile of such a shape
+ * leaves while the next one is computed, and up to three addends come where it leaves, if nothing
+ * else is done to it (kernel/sums_sm90.cuh). */
+static double late_part(const sg_machine *machine, const sg_sched *s, const sg_launch *l,
+                        const sg_patch *p, double us)
+{
+    const bool epilogue = p->final && sg_problem_has_epilogue(s->problem);
+    const bool ordered = p->own_rounded || p->own_at <= 1;
+    const bool hides = p->adds <= 3 && p->waits == 0 && ordered && !epilogue &&
+                       us >= 2 * machine->add_us + adding_us(machine, s, p);
+    return hides ? tile_of(machine, l).late : 1;
+}
+
+bool sg_sim_waits_in_turn(const sg_machine *machine, const sg_sched *s, const sg_launch *l,
+                          const sg_patch *p, double us)
+{
+    return adds_onto(machine, p) || (p->adds > 0 && late_part(machine, s, l, p, us) < 1);
+}
+
+double sg_sim_products(const sg_sched *s, const sg_launch *l)
+{
+    double tiles = 0;
+    for (int32_t i = l->patch0; i < l->patch0 + l->patches; i++)
+        if (s->patch[i].k0 < s->patch[i].k1)
+            tiles += sg_walk_visits(&s->patch[i], l->tile_m, l->tile_n);
+    return tiles;
+}
+
+/* Blocks that compute a tile beside the next one: those that are free and find one, and others
+ * until they have half of a visit left, by what is left from then on. */
+static double busy_blocks(const sg_sim *m, const sg_sim_agent *a)
+{
+    double busy = (double)a->left_tiles;
+    for (int32_t i = 0; i < a->groups; i++) {
+        const sg_sim_group *const g = &a->group[i];
+        const double left_us = g->tiles > 0 ? fmax(0, g->free_us - m->now) : 0;
+        if (left_us > 0) busy += g->blocks * fmin(1, 2 * left_us / g->visit_us);
+    }
+    return fmin(busy, a->got);
+}
+
+/* The part of what all SMs multiply that those with tiles of M x N reach whose rows come.  SMs that
+ * go along k in step ask the L2 for the same lines at the same time, and it joins that; those that
+ * wait do not, and a tile smaller than 128 x 160 is then fed more slowly than it multiplies.  Not
+ * so a CALL's, whose function is the user's. */
+static double fed_part(const sg_machine *machine, const sg_patch *p, int32_t m, int32_t n,
+                       bool call)
+{
+    const double enough = 1.0 / 128 + 1.0 / 160;
+    if (p->waits == 0 || machine->fed_part <= 0 || call) return 1;
+    return fmin(1, fmax(machine->fed_part, enough / (1.0 / m + 1.0 / n)));
+}
+
+/* What a visit of P takes at least where whatever its SM reads comes a stage of k at a time, beside
+ * warps that take rows. */
+static double least_us(const sg_machine *machine, const sg_patch *p)
+{
+    enum { STAGE_K = 64 };
+    return machine->stage_us * (double)sg_ceil_div(p->k1 - p->k0, STAGE_K);
+}
+
+static double tiles_of(const sg_launch *l, const sg_patch *p)
+{
+    return (double)sg_walk_bands(p, l->tile_m) * (double)sg_walk_cols(p, l->tile_n);
+}
+
+/* Rows of all tiles of a patch: those at its edge cost as much as whole ones, but for calls of the
+ * user. */
+static double rows_of(const sg_sched *s, const sg_launch *l, const sg_patch *p)
+{
+    return (double)(s->problem->call ? p->rows : sg_round_up(p->rows, l->tile_m));
+}
+
+/* What multiplying a tile of P takes by itself. */
+static double product_us(const sg_sim *m, const sg_sched *s, const sg_launch *l, const sg_patch *p,
+                         double fed)
+{
+    const sg_machine *const machine = m->machine;
+    const bool call = s->problem->call;
+    const int32_t width = sg_walk_width(p, l->tile_n);
+    const double cols = (double)(call ? p->cols : sg_round_up(p->cols, width));
+    const double depth = (double)(p->k1 - p->k0);
+    const double part = call ? 1 : sg_machine_tile_part(machine, l->tile_m, width);
+    const double rows = rows_of(s, l, p);
+    const double flops = depth > 0 ? part * sg_problem_flops(s->problem, rows, cols, depth) : 0;
+    const double shape = shape_of(machine, l->tile_m, width).rate;
+    const double rate = flops_us(machine, s->problem) * fmin(shape, fed);
+    const double us = flops * machine->sms / (rate * tiles_of(l, p));
+    return fmax(sg_sim_least_us(machine, s, p, l->tile_m, width),
+                with_burst(machine, machine->burst, m->now, us));
+}
+
+double sg_sim_visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
+                       const sg_sim_agent *a)
+{
+    const sg_patch *const p = &s->patch[a->patch];
+    const sg_machine *const machine = m->machine;
+    const double depth = (double)(p->k1 - p->k0);
+    const bool joined = depth > 0 && machine->pool == 0 && sg_sched_is_joined(s, l);
+    if (joined && a->patch > l->patch0) return 0; /* with the first one's */
+    const int32_t width = sg_walk_width(p, l->tile_n);
+    const double fed = fed_part(machine, p, l->tile_m, width, s->problem->call);
+    const double product = product_us(m, s, l, p, fed);
+    const double math = (adds_tags(s, p) ? 0 : machine->visit_us) + product;
+    /* The memory serves all blocks that have a tile, of other patches of the launch, too, where
+     * no cache holds B: other owners' and other strips'.  But sums of tagged tiles are no tiles of
+     * their own. */
+    const double whole_b = (double)s->problem->n * depth * sg_type_bytes(s->problem->type);
+    const double together = sg_sim_is_tagged(m, s, l)    ? sg_sim_products(s, l)
+                            : sg_sim_is_held(m, whole_b) ? (double)a->stretch.tiles
+                                                         : l->visits;
+    const double at_once = fmin(together, busy_blocks(m, a));
+    const double most = machine->sm_gbps > 0 ? 1 / machine->sm_gbps : 0;
+    const double unit = fmax(at_once / machine->mem_gbps, most) / (tiles_of(l, p) * 1e3);
+    const double in_step = (sg_sim_row_bytes(s, p) + sg_sim_b_read(m, s, l, a, 0)) * unit;
+    const double apart = sg_sim_apart(in_step, math * (double)p->rows / rows_of(s, l, p), fed);
+    const double b_read = joined ? sg_sim_b_bytes(s, p) : sg_sim_b_read(m, s, l, a, apart);
+    const double memory = (sg_sim_row_bytes(s, p) + b_read) * unit;
+    /* While other blocks multiply, a block has twice its share. */
+    const double adding = adding_us(machine, s, p) + sg_sim_late_bytes(s, p) * unit / 2;
+    const double late = late_part(machine, s, l, p, product);
+    const double visit = late * adding + beside_memory(machine, math, memory);
+    return m->rank[a->rank].takes ? fmax(visit, least_us(machine, p)) : visit;
+}
+
+double sg_sim_vendor_us(const sg_machine *machine, const sg_problem *problem, double rows,
+                        double cols, double depth, double share, double bytes, double begin)
+{
+    double edge = 1e18;
+    for (int i = 0; i < machine->tiles; i++) {
+        const double tile = (double)machine->tile[i].m * machine->tile[i].n;
+        if (tile < edge) edge = tile;
+    }
+    const double rate = flops_us(machine, problem) * (machine->vendor > 0 ? machine->vendor : 1);
+    double us = sg_problem_flops(problem, rows, cols, depth) / (rate * share);
+    const double least = problem->call ? 0 : 2 * edge * depth / 8 * machine->sms / rate;
+    const double part = problem->call ? 1 : sg_machine_asked_part(machine, rows, cols);
+    const double memory = sg_sim_us_of(bytes, machine->mem_gbps * part);
+    if (us < least) us = least;
+    return beside_memory(machine, vendor_with_burst(machine, begin, us), memory);
+}
+
+double sg_sim_vendor_epilogue_us(const sg_machine *machine, double rows, double cols)
+{
+    const double first = (double)machine->tile[0].m * machine->tile[0].n;
+    return machine->epilogue_us * fmin(1, rows * cols / machine->sms / first);
+}
+
+double sg_sim_epilogue_us(const sg_sim *m, const sg_sched *s, const sg_launch *l)
+{
+    double rows = 0;
+    if (sg_sim_is_tagged(m, s, l)) return 0;
+    for (int32_t i = l->patch0; i < l->patch0 + l->patches; i++)
+        rows = fmax(rows, s->patch[i].rows);
+    return m->machine->epilogue_us * fmin(1, rows / m->machine->tile[0].m);
+}
+
+double sg_sim_overhead_us(const sg_machine *machine, const sg_problem *problem, double rows)
+{
+    if (rows <= 0 || problem->n == 0 || machine->pool > 0) return 0;
+    return machine->launch_us + sg_sim_vendor_epilogue_us(machine, rows, (double)problem->n);
+}
+
+double sg_sim_alone_us(const sg_machine *machine, const sg_problem *problem, double rows)
+{
+    if (rows <= 0 || problem->n == 0) return 0;
+    const double n = (double)problem->n;
+    const double k = (double)problem->k;
+    const double bytes = ((rows + n) * k + rows * n) * sg_type_bytes(problem->type);
+    const double us = sg_sim_vendor_us(machine, problem, rows, n, k, 1, bytes, 0);
+    return us + sg_sim_overhead_us(machine, problem, rows);
+}
