@@ -6,6 +6,19 @@
 
 enum { STAGE_K = 64 }; /* of the fast kernels: k that they load at a time */
 
+_Static_assert((int)SG_F32 == (int)SG_KERNEL_F32 && (int)SG_BF16 == (int)SG_KERNEL_BF16 &&
+                   (int)SG_F16 == (int)SG_KERNEL_F16,
+               "host and device name types alike");
+_Static_assert((int)SG_ACT_NONE == (int)SG_KERNEL_NONE && (int)SG_ACT_RELU == (int)SG_KERNEL_RELU &&
+                   (int)SG_ACT_GELU == (int)SG_KERNEL_GELU &&
+                   (int)SG_ACT_SILU == (int)SG_KERNEL_SILU,
+               "host and device name activations alike");
+_Static_assert((int)SG_STUCK_GATE == (int)SG_KERNEL_STUCK_GATE &&
+                   (int)SG_STUCK_LEAVE == (int)SG_KERNEL_STUCK_LEAVE &&
+                   (int)SG_STUCK_FLAG == (int)SG_KERNEL_STUCK_FLAG &&
+                   (int)SG_STUCK_END == (int)SG_KERNEL_STUCK_END,
+               "host and device name alike what a rank waits for");
+
 /* ---- Fast kernels ---------------------------------------------------------------------------- */
 
 /* What the kernel of L's tiles, multiplied from TYPE, can do; zeros: there is none. */
@@ -157,64 +170,78 @@ static bool has_addends(const sg_sched *s, const sg_launch *l)
     return false;
 }
 
-/* ---- Schedules ------------------------------------------------------------------------------- */
+/* ---- Launches -------------------------------------------------------------------------------- */
 
-static bool launch_accepts(const sg_sched *s, const sg_launch *l, sg_text *why)
+/* Says that no fast kernel does WHAT in tiles of L. */
+static bool refuse(sg_text *why, const sg_sched *s, const sg_launch *l, const char *what)
 {
-    const sg_problem *const p = s->problem;
-    if (l->vendor || !has_product(s, l)) return true;
-    const sg_kernel_tile fast = find_fast(p->type, l);
-    const bool tagged = sg_sched_is_tagged(s, l);
-    const bool wide = is_wide(s, l) && p->type != SG_F32;
-    if (wide && !sg_cuda_owns_parts(s, l)) {
+    sg_text_add(why, "no fast kernel for %s%s in tiles of %dx%d", sg_type_name(s->problem->type),
+                what, (int)l->tile_m, (int)l->tile_n);
+    return false;
+}
+
+/* Sums in f32 that go from launch to launch. */
+static bool parts_accepted(const sg_sched *s, const sg_launch *l, const sg_kernel_tile *fast,
+                           sg_text *why)
+{
+    if (!sg_cuda_owns_parts(s, l)) {
         sg_text_add(why, "sums that stay in f32 from launch to launch take a slow kernel");
         return false;
     }
-    if (wide && !ends_stages(s, l)) {
+    if (!ends_stages(s, l)) {
         sg_text_add(why, "parts of k are no multiples of %d", (int)STAGE_K);
         return false;
     }
-    if (wide && !fast.parts) {
-        sg_text_add(why, "no fast kernel for %s adds parts of k in tiles of %dx%d",
-                    sg_type_name(p->type), (int)l->tile_m, (int)l->tile_n);
-        return false;
-    }
-    if (fast.m == 0) {
-        sg_text_add(why, "no fast kernel for %s in tiles of %dx%d", sg_type_name(p->type),
-                    (int)l->tile_m, (int)l->tile_n);
-        return false;
-    }
-    const int32_t narrow = narrow_of(s, l);
-    if (narrow > 0 && (narrow != fast.narrow || has_addends(s, l))) {
-        sg_text_add(why, "no fast kernel for %s in tiles of %dx%d and %dx%d%s",
-                    sg_type_name(p->type), (int)l->tile_m, (int)l->tile_n, (int)l->tile_m,
-                    (int)narrow, has_addends(s, l) ? " with addends" : "");
-        return false;
-    }
-    const bool owners = p->ranks > 1 && s->patch[l->patch0].tos == 1;
+    return fast->parts || refuse(why, s, l, " that adds parts of k");
+}
+
+static bool tagged_accepted(const sg_sched *s, const sg_launch *l, const sg_kernel_tile *fast,
+                            sg_text *why)
+{
+    const bool owners = s->problem->ranks > 1 && s->patch[l->patch0].tos == 1;
+    if (fast->tagged & (owners ? SG_KERNEL_TO_OWNERS : SG_KERNEL_ONE_HOP)) return true;
+    return refuse(why, s, l,
+                  owners ? " that sends it as tagged data to owners"
+                         : " that sends it as tagged data in one hop");
+}
+
+static bool gathers_accepted(const sg_sched *s, const sg_launch *l, const sg_kernel_tile *fast,
+                             sg_text *why)
+{
+    if (!(fast->tagged & SG_KERNEL_GATHERS))
+        return refuse(why, s, l, " that gathers it as tagged data");
+    return !has_addends(s, l) || refuse(why, s, l, " that gathers it as tagged data with addends");
+}
+
+/* Has the device a fast kernel for the tiles of L, and for what becomes of them? */
+static bool kernel_accepted(const sg_sched *s, const sg_launch *l, sg_text *why)
+{
+    const sg_type type = s->problem->type;
+    const sg_kernel_tile fast = find_fast(type, l);
+    const bool wide = is_wide(s, l) && type != SG_F32;
+    const bool tagged = sg_sched_is_tagged(s, l);
     const bool gathers = sg_sched_gathers_tagged(s);
-    if (!wide && !tagged && !gathers && !fast.bare && !has_addends(s, l)) {
-        sg_text_add(why, "no fast kernel for %s without addends in tiles of %dx%d",
-                    sg_type_name(p->type), (int)l->tile_m, (int)l->tile_n);
+    const bool adds = has_addends(s, l);
+    const int32_t narrow = narrow_of(s, l);
+    if (wide && !parts_accepted(s, l, &fast, why)) return false;
+    if (fast.m == 0) return refuse(why, s, l, "");
+    if (narrow > 0 && (narrow != fast.narrow || adds)) {
+        sg_text_add(why, "no fast kernel for %s in tiles of %dx%d and %dx%d%s", sg_type_name(type),
+                    (int)l->tile_m, (int)l->tile_n, (int)l->tile_m, (int)narrow,
+                    adds ? " with addends" : "");
         return false;
     }
-    if (!fast.adds && has_addends(s, l)) {
-        sg_text_add(why, "no fast kernel for %s with addends in tiles of %dx%d",
-                    sg_type_name(p->type), (int)l->tile_m, (int)l->tile_n);
-        return false;
-    }
-    if (tagged && !(fast.tagged & (owners ? SG_KERNEL_TO_OWNERS : SG_KERNEL_ONE_HOP))) {
-        sg_text_add(why, "no kernel here sends %s in tiles of %dx%d as tagged data %s",
-                    sg_type_name(p->type), (int)l->tile_m, (int)l->tile_n,
-                    owners ? "to owners" : "in one hop");
-        return false;
-    }
-    if (gathers && (!(fast.tagged & SG_KERNEL_GATHERS) || has_addends(s, l))) {
-        sg_text_add(why, "no kernel here gathers %s as tagged data in tiles of %dx%d%s",
-                    sg_type_name(p->type), (int)l->tile_m, (int)l->tile_n,
-                    fast.tagged & SG_KERNEL_GATHERS ? " with addends" : "");
-        return false;
-    }
+    if (!wide && !tagged && !gathers && !fast.bare && !adds)
+        return refuse(why, s, l, " without addends");
+    if (!fast.adds && adds) return refuse(why, s, l, " with addends");
+    if (tagged && !tagged_accepted(s, l, &fast, why)) return false;
+    return !gathers || gathers_accepted(s, l, &fast, why);
+}
+
+/* Do rows, columns and parts of k begin and end where the kernels can load and store them? */
+static bool layout_accepted(const sg_sched *s, const sg_launch *l, sg_text *why)
+{
+    const bool tagged = sg_sched_is_tagged(s, l);
     if (tramples(s, l)) {
         sg_text_add(why, "rows end inside a block of %s, which tiles of %dx%d store whole",
                     (l->tile_n | narrow_of(s, l)) % 32 == 0 ? "two" : "64", (int)l->tile_m,
@@ -225,13 +252,21 @@ static bool launch_accepts(const sg_sched *s, const sg_launch *l, sg_text *why)
         sg_text_add(why, "columns or k are cut at places that are no multiples of 16 bytes");
         return false;
     }
-    if (!is_aligned(p, tagged)) {
+    if (!is_aligned(s->problem, tagged)) {
         sg_text_add(why, "rows of k%s elements are not multiples of 16 bytes",
                     tagged ? "" : " or n");
         return false;
     }
     return true;
 }
+
+static bool launch_accepts(const sg_sched *s, const sg_launch *l, sg_text *why)
+{
+    if (l->vendor || !has_product(s, l)) return true;
+    return kernel_accepted(s, l, why) && layout_accepted(s, l, why);
+}
+
+/* ---- Schedules ------------------------------------------------------------------------------- */
 
 static bool accepts(const sg_cuda *cuda, const sg_sched *s, sg_text *why)
 {
