@@ -152,19 +152,6 @@ void sg_run_end(sg_run *run)
     work->epoch = run->epoch + 1;
 }
 
-void sg_run_abort(const sg_work *work)
-{
-    for (int q = 0; q < work->ranks; q++) /* Release.  Partner: sg_run_aborted() at q. */
-        atomic_store_explicit(&work->peer[q]->abort[work->rank], work->epoch, memory_order_release);
-}
-
-bool sg_run_aborted(const sg_work *work)
-{
-    for (int q = 0; q < work->ranks; q++) /* Acquire.  Partner: sg_run_abort() at q. */
-        if (atomic_load_explicit(&work->words.abort[q], memory_order_acquire) != 0) return true;
-    return false;
-}
-
 /* ---- Verdict --------------------------------------------------------------------------------- */
 
 static void name_stuck(const sg_stand *stand, int rank, sg_text *text)

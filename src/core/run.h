@@ -66,10 +66,6 @@ void sg_run_end(sg_run *run);
 /* Has a rank whose hello of this run is here begun another plan? */
 bool sg_run_mismatch(const sg_run *run, int *peer_out);
 
-/* Tells all ranks that this one gave up, and asks whether anybody did. */
-void sg_run_abort(const sg_work *work);
-bool sg_run_aborted(const sg_work *work);
-
 /* ---- Verdict: who is to blame, the same for all ranks ---------------------------------------- */
 
 /* Where a rank stands when somebody's time is up. */

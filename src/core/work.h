@@ -4,7 +4,7 @@
  *     words that peers write, one writer each, never reset:
  *         done[by]         epoch of the last run that rank BY has ended
  *         hello[by][e % 2] epoch, plan and output of the run that rank BY has begun
- *         abort[by]        epoch in which rank BY gave up; 0: never
+ *         abort[by]        epoch in which rank BY's kernels gave up; 0: never
  *         flag[by][index]  epoch of the last raise
  *     words of the rank itself:
  *         epoch, last[half], prev_half

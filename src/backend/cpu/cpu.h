@@ -88,8 +88,7 @@ typedef struct sg_cpu_plan {
     sg_cpu_visit *visit;
     int visits;
     int32_t list_room;
-    int64_t tile_room; /* floats of one accumulator */
-    double weight;     /* of all steps */
+    double weight; /* of all steps */
     bool multiplies;
     sg_pack *pack; /* packed B, shared by the rank's plans */
 

@@ -62,7 +62,6 @@ void sg_pool_fail(sg_cpu *cpu, const sg_verdict *verdict)
     cpu->verdict = *verdict;
     for (int r = 0; r < cpu->ranks; r++) {
         sg_cpu_rank *const rank = &cpu->rank[r];
-        if (rank->active) sg_run_abort(sg_lane_run(rank)->work);
         sg_lane_drop(rank);
         sg_link_drop(&rank->link);
     }
