@@ -1,7 +1,8 @@
 /* backend.h -- who carries steps out: a table of functions.
  *
- * A slot that is NULL means "cannot": the planner then drops plans that need it.  There are no
- * capability flags.
+ * Kinds of steps that a backend has no issue[kind] for it cannot do: the planner then drops plans
+ * that need them.  There are no capability flags.  Of the other functions every backend has those
+ * whose comment says nothing of NULL; what NULL means for the rest stands at each.
  *
  * One run of one rank is issued by exec.c as
  *

@@ -23,7 +23,7 @@ enum {
 typedef struct sg_tile {
     int32_t m, n;
     double rate; /* of gemm_tflops that tiles of this shape reach; 0 is taken as 1 */
-    double late; /* of what addends take, that no other tile hides; 0 is taken as 1 */
+    double late; /* part of what addends take that no other tile hides; 0 is taken as 1 */
 } sg_tile;
 
 /* Has an SM two such tiles under way, of which one gets its addends while the other is
@@ -103,17 +103,17 @@ typedef struct sg_machine {
     double visit_us;    /* a tile's cost that does not depend on k */
     double add_us;      /* the same of a tile's first addend, beside that ... */
     double more_add_us; /* ... and of each further one; 0: add_us */
-    double amid_part;   /* of the link's time for such a tile that others without follow, times its
-                           bytes; 0: 1 */
+    double amid_part;   /* a tile with addends that tiles without them follow counts so many times
+                           its bytes on the link; 0: 1 */
     double onto_us;     /* the same of an addend that who stores the tile adds; 0: add_us */
-    double onto_part;   /* of the link's time for such a tile, times its bytes; 0: 1 */
+    double onto_part;   /* such a tile counts so many times its bytes on the link; 0: 1 */
     double idle_part;  /* part of its time that a tile takes less where all other SMs stand still */
     double mem_part;   /* part of what its operands and result take at mem_gbps that a product does
                           not hide */
-    double asked_cols; /* columns of an SM with which the vendor's product reaches 0.63 of mem_gbps;
-                          0: all of it with any */
-    double fed_part;   /* least part of its rate of a tile smaller than 128 x 160 that waits for
-                          rows; 0: 1 */
+    double asked_cols; /* columns per SM with which the vendor's product reaches 0.63 (1 - 1/e) of
+                          mem_gbps; 0: all of it with any */
+    double fed_part;   /* part of its rate that a tile smaller than 128 x 160 keeps at least while
+                          its rows of A still arrive; 0: 1 */
     double odd_gbps;   /* of A and B that one SM loads where rows begin at odd 16 bytes; 0: any */
     double piece_us;   /* of 32 columns in which a tile leaves that is no multiple of 64 wide */
     double sm_gbps;    /* memory that one SM reads and writes for its tile; 0: all of it */

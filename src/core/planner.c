@@ -122,10 +122,10 @@ static shingle_status add_forced(chooser *c, const char *text)
 
 static void decline_kind(sg_candidate *candidate, int kind)
 {
-    static const char *const names[] = {"products", "copies", "sums", "collectives", "flags"};
-    const int named = sizeof names / sizeof names[0];
+    static const char *const names[SG_KINDS] = {"products", "copies", "sums", "collectives",
+                                                "flags"};
     snprintf(candidate->declined, sizeof candidate->declined, "the backend does not carry out %s",
-             kind < named ? names[kind] : "calls");
+             names[kind]);
 }
 
 /* Marks a candidate with steps that the backend has no function for, or

@@ -1,8 +1,9 @@
 /* sched.h -- a schedule: one rank's flat list of steps.  Plain data, no addresses, no epochs.
  *
  * The same schedule is checked (check), timed (sim), carried out (exec and a backend) and drawn.
- * Nobody but sched.c decodes a step: sg_step_access says what a step, or one visit of a launch,
- * waits for, reads, writes and raises, in that order.
+ * What a step, or one visit of a launch, waits for, reads, writes and raises says sg_step_access,
+ * in that order, to the checker and the CPU backend.  The simulator and the CUDA backend read the
+ * fields of a step; the order of tiles and flags has everybody from walk.h.
  *
  * Steps of a lane run in list order; `after` names steps of other lanes.  A launch (GEMM) is a list
  * of patches (walk.h); its visits may run several at a time as long as the first unfinished visit

@@ -1,7 +1,7 @@
 /* strategy.h -- how to overlap: a const descriptor and three pure functions.
  *
  * A strategy never states what it costs and never sees epochs, halves of the workspace, gates or
- * addresses: sim prices the steps, sched_seal adds the run protocol.
+ * addresses: sim prices the steps, seal.c adds the run protocol.
  */
 #ifndef SG_STRATEGY_H
 #define SG_STRATEGY_H
@@ -49,7 +49,7 @@ int sg_blocks_beside(const sg_machine *machine, int wait, sg_text *why);
 
 /* STRATEGY's proposals with the tile shapes of MACHINE ordered for PROBLEM: first the one whose
  * waves of tiles take least, since a last wave that is nearly empty costs as much as a full one.
- * Strategies look at the first one or two. */
+ * Some strategies look at the first one or two alone. */
 int sg_strategy_propose(const sg_strategy *strategy, const sg_problem *problem,
                         const sg_machine *machine, sg_knobs *sets, sg_text *why);
 

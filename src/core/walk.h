@@ -309,7 +309,7 @@ SG_WALK struct sg_flags sg_walk_wait(const struct sg_wait *w, int32_t row, int32
         if (low < high) {
             const int32_t c0 = (low - w->row0) / w->chunk;
             const int32_t c1 = (high - 1 - w->row0) / w->chunk;
-            /* A slab lies inside one chunk of k (sched_seal verifies it). */
+            /* A slab lies inside one chunk of k (seal.c verifies it). */
             f.first = w->flag0 + c0 * w->chunks_k + (w->chunk_k > 0 ? k0 / w->chunk_k : 0);
             f.step = w->chunks_k;
             f.count = c1 - c0 + 1;

@@ -8,11 +8,11 @@
  * GPU): everything is one launch, which saves what copy engines cost to start and to join, and
  * loses where stores are slower than copies, or where much travels and storers carry it: they come
  * to the tiles last.  Its chunks of k go to all peers side by side: chunk 0 to each, then chunk 1.
- * So where all tiles run at once nobody's wait for their first one until another's have had the
- * last.  With `push` 2 they go to one peer after the other, as tiles of several waves come to them,
- * and as an engine brings them, which takes its time to turn to another peer.  With `push` 3 tiles
- * of own rows wait for the next rank's chunks as well, so that both read B in step, from memory
- * once, and all SMs are free to carry the first chunk.
+ * So where all tiles run at once, no peer's wait for their first chunk until another peer has all
+ * of its own.  With `push` 2 they go to one peer after the other, as tiles of several waves come to
+ * them, and as an engine brings them, which takes its time to turn to another peer.  With `push` 3
+ * tiles of own rows wait for the next rank's chunks as well, so that both read B in step, from
+ * memory once, and all SMs are free to carry the first chunk.
  *
  *     push 4   lane 0:  one launch of all rows alike, in step with k
  *              carried: own rows, part by part of k, tagged, to all | what comes and own rows -> scratch
@@ -206,9 +206,9 @@ static int propose_own_wave(const sg_problem *p, const sg_machine *machine, cons
     return n + 1;
 }
 
-/* Of tiles so wide that a wave of those of BANDS leaves SMs over, which carry: where few could not
- * in time (two H200s, 1024x1536x8192: 62 us in 128x128, in 128x96 by storers 68, in eight parts);
- * 0: none, or what is tried anyway. */
+/* The width of tiles of which those of BANDS make one wave and leave enough SMs over to push the
+ * rows in time (two H200s, 1024x1536x8192: 62 us in 128x128, in 128x96 by storers 68, in eight
+ * parts).  0: there is none, or it is among the proposals already. */
 static int32_t carried_width(const sg_problem *p, const sg_machine *machine, int32_t height,
                              int64_t bands)
 {
@@ -231,10 +231,10 @@ static int32_t tagged_width(int32_t height, int64_t cols)
     return width == NOT_LOW ? WIDER : width;
 }
 
-/* Appends to N knob sets such with tiles so narrow that all SMs have one of a product of few rows,
- * or all but those that carry: by pushes, whose rows of each owner make tiles of their own, and
- * tagged, where no parts of k are worth more than a few of them (four H200s, 256x7168x8192: 68.0 us
- * in four, 70.8 in two, 74.2 in eight; not overlapped 82.9). */
+/* For a product of few rows: appends knob sets whose tiles are so narrow that every SM has one, or
+ * all but those that push.  Two kinds: pushed rows, of which each owner's make tiles of their own,
+ * and tagged rows, with k in a few parts (four H200s, 256x7168x8192: 68.0 us in four, 70.8 in two,
+ * 74.2 in eight; not overlapped 82.9). */
 static int propose_narrow(const sg_problem *p, const sg_machine *machine, double sent,
                           sg_knobs *sets, int n)
 {
