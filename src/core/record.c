@@ -2,6 +2,7 @@
 #include "core/record.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 shingle_status sg_record_make(uint64_t hash, int ranks, int64_t room, sg_record **record_out)
 {
@@ -29,6 +30,17 @@ void sg_record_begin(sg_record *record, int rank, uint64_t hash, uint64_t epoch,
 void sg_record_end(sg_record *record, int rank, uint64_t epoch, double now_us)
 {
     if (sg_record_is_on(record, rank, epoch)) record->end_us[rank] = now_us;
+}
+
+void sg_record_recover(sg_record *record)
+{
+    bool whole = true;
+    for (int r = 0; record != NULL && r < record->ranks; r++) whole &= record->end_us[r] > 0;
+    if (record == NULL || whole) return;
+    memset(record->epoch, 0, sizeof record->epoch);
+    memset(record->begin_us, 0, sizeof record->begin_us);
+    memset(record->end_us, 0, sizeof record->end_us);
+    record->marks = record->lost = 0;
 }
 
 void sg_record_add(sg_record *record, const sg_mark *mark)

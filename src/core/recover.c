@@ -47,6 +47,22 @@ static shingle_status nobody_else_came(const sg_group *group, int rank, double s
                    seconds, names);
 }
 
+/* The last rank has come and tries.  If only time was too short, the others still count as come and
+ * wait on, and this one may try again.  What else fails is told to all. */
+static shingle_status try_recover(sg_group *group, int rank, double seconds)
+{
+    const double limit = seconds > group->timeout_seconds ? seconds : group->timeout_seconds;
+    const shingle_status status = group->backend->recover(group->self, group->work, limit);
+    if (status == SHINGLE_ETIMEOUT) {
+        set_come(group, rank, false);
+        return status;
+    }
+    for (int r = 0; r < group->ranks; r++) set_come(group, r, false);
+    if (status == SHINGLE_OK) group->recoveries++;
+    pthread_cond_broadcast(&group->recovered);
+    return status;
+}
+
 /* A rank that has come counts as here even if it gives up waiting, until it runs again, so that one
  * thread can bring all ranks one after the other with a limit of zero: the last one's recovers. */
 shingle_status shingle_recover(shingle_comm *comm, double seconds)
@@ -66,11 +82,7 @@ shingle_status shingle_recover(shingle_comm *comm, double seconds)
     shingle_status status = SHINGLE_OK;
     set_come(group, comm->rank, true);
     if (all_came(group)) {
-        const double limit = seconds > group->timeout_seconds ? seconds : group->timeout_seconds;
-        status = group->backend->recover(group->self, group->work, limit);
-        for (int r = 0; r < group->ranks; r++) set_come(group, r, false);
-        if (status == SHINGLE_OK) group->recoveries++;
-        pthread_cond_broadcast(&group->recovered);
+        status = try_recover(group, comm->rank, seconds);
     } else {
         int error = 0;
         while (group->recoveries == before && has_come(group, comm->rank) && error != ETIMEDOUT)

@@ -285,6 +285,7 @@ static shingle_status recover(void *self, sg_work *const *work, double seconds)
                          seconds, who);
     } else if (work != NULL) {
         sg_work_recover(cpu->ranks, work);
+        sg_record_recover(cpu->record);
         for (int r = 0; r < cpu->ranks; r++) cpu->rank[r].stopped = false;
         cpu->failed = cpu->drained = false;
     }

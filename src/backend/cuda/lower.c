@@ -22,6 +22,7 @@ _Static_assert(sizeof(sg_hello) == sizeof(sg_kernel_hello) &&
                    (int)SG_FLAG_PAGES == (int)SG_KERNEL_FLAG_PAGES &&
                    (int)SG_FLAG_PAGE0 == (int)SG_KERNEL_FLAG_PAGE0,
                "host and device see the same words");
+
 static shingle_status show_words(sg_cuda *cuda, const sg_bound *bound)
 {
     sg_kernel_words all[SG_CUDA_RANKS];
