@@ -215,8 +215,11 @@ static bool add_latent_attention(reader *r, const sizes *s)
     const int64_t latent = q_rank + kv_rank + rope;
     snprintf(widths, sizeof widths, "latents %lld + %lld + %lld, own rows", (long long)q_rank,
              (long long)kv_rank, (long long)rope);
-    if (!put_data(r, q_rank > 0 ? "qkv_a" : "kv_a", "gemm", own_rows, latent, s->hidden, layers,
+    const char *const down = q_rank > 0 ? "qkv_a" : "kv_a";
+    if (!put_data(r, down, "gemm", own_rows, latent, s->hidden, layers,
                   bias && !r->backward ? ":bias" : "", widths))
+        return false;
+    if (r->backward && !add_weights(r, down, false, latent, s->hidden, own_rows, layers, widths))
         return false;
     snprintf(widths, sizeof widths, "%lld heads x (%lld + %lld)", (long long)heads, (long long)nope,
              (long long)rope);
