@@ -2,7 +2,7 @@
  *
  * Kinds of steps that a backend has no issue[kind] for it cannot do: the planner then drops plans
  * that need them.  There are no capability flags.  Of the other functions every backend has those
- * whose comment says nothing of NULL; what NULL means for the rest stands at each.
+ * whose comment says nothing of NULL; what NULL means for the rest stands there.
  *
  * One run of one rank is issued by exec.c as
  *
@@ -102,8 +102,8 @@ typedef struct sg_backend {
     void (*record)(void *self, struct sg_record *record);
 
     /* Drops every run of all ranks and waits, at most SECONDS, until nothing touches their memory.
-     * WORK: then resets the words and forgets the failure.  NULL: the group closes, and every call
-     * fails from now on. */
+     * WORK: then resets the words and forgets the failure.  Without WORK the group closes, and
+     * every call fails from now on. */
     shingle_status (*recover)(void *self, sg_work *const *work, double seconds);
 } sg_backend;
 

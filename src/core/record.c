@@ -35,8 +35,9 @@ void sg_record_end(sg_record *record, int rank, uint64_t epoch, double now_us)
 void sg_record_recover(sg_record *record)
 {
     bool whole = true;
-    for (int r = 0; record != NULL && r < record->ranks; r++) whole &= record->end_us[r] > 0;
-    if (record == NULL || whole) return;
+    if (record == NULL) return;
+    for (int r = 0; r < record->ranks; r++) whole &= record->end_us[r] > 0;
+    if (whole) return;
     memset(record->epoch, 0, sizeof record->epoch);
     memset(record->begin_us, 0, sizeof record->begin_us);
     memset(record->end_us, 0, sizeof record->end_us);

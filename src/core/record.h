@@ -42,11 +42,11 @@ shingle_status sg_record_make(uint64_t hash, int ranks, int64_t room, sg_record 
  * that is recorded.  is_on: does what RANK does in run EPOCH belong to it?  Takes NULL. */
 void sg_record_begin(sg_record *record, int rank, uint64_t hash, uint64_t epoch, double now_us);
 void sg_record_end(sg_record *record, int rank, uint64_t epoch, double now_us);
+void sg_record_add(sg_record *record, const sg_mark *mark);
 
 /* The group is recovered: a run that some rank has not ended never will be, and the next one is
  * recorded instead.  Takes NULL. */
 void sg_record_recover(sg_record *record);
-void sg_record_add(sg_record *record, const sg_mark *mark);
 
 static inline bool sg_record_is_on(const sg_record *record, int rank, uint64_t epoch)
 {
