@@ -98,7 +98,7 @@ typedef struct shingle_config {
     double timeout_seconds; /* a run fails if, on the CPU, no rank makes progress for so long, or
                              * one call of a function of yours takes so long; on GPUs, if one wait
                              * of a kernel takes so long, be it only because a peer's stream is
-                             * busy: more than ranks may be apart.  At most 86400, and 900 on GPUs;
+                             * busy: more than ranks may be apart.  0.001 to 86400, and 900 on GPUs;
                              * default: SHINGLE_TIMEOUT, else 10 */
     int threads;            /* 1 to 1024 that multiply for this group; default: SHINGLE_THREADS,
                              * else the process's cores.  On the CPU each rank's links have a
@@ -457,8 +457,8 @@ typedef struct shingle_bench_options {
      * them if these are fewer than three). */
     double seconds;
     uint64_t seed; /* of the data */
-    /* Room for two: gets what was predicted, then a measured run that took about the median; it is
-     * recorded after the timed ones.  NULL: none are made. */
+    /* Room for two: gets what was predicted, then a run that took about the median, recorded after
+     * the timed ones and not between shingle_timeline_start and _stop.  NULL: none are made. */
     struct shingle_timeline **timelines_out;
     int reproducible; /* as in shingle_plan_options; the serial plan is timed in any case */
     /* Other strategies to time beside: "all", or names with commas.  Of each the KNOB_SETS

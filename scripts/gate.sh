@@ -123,7 +123,7 @@ includes() { # FILES ALLOWED WHAT
 includes '^src/core/' "$own|$libc" "src/core includes the core and libc"
 includes '^src/strategy/' "$own|$libc" "a strategy includes the core and libc"
 includes '^src/draw/' "$own|\"draw/|$libc" "src/draw includes the core and libc"
-includes '^src/kernel/' '"(core/walk\.h|kernel/)|"[a-z_0-9]+\.(h|cuh)"|<(cuda|std)' "a kernel includes core/walk.h and kernels"
+includes '^src/kernel/' '"(core/(walk|blocks)\.h|kernel/)|"[a-z_0-9]+\.(h|cuh)"|<(cuda|std)' "a kernel includes core/walk.h, core/blocks.h and kernels"
 includes '^examples/' '"(shingle|attention)\.h"|<' "an example includes shingle.h"
 only '^cli/' | xargs -r grep -nE '^ *# *include +"' /dev/null | grep -E '"(core|strategy|backend|draw|kernel)/' |
     cut -d: -f1,2 | say "the command includes shingle.h alone"

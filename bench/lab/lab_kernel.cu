@@ -106,7 +106,7 @@ struct Bench {
     }
     static std::string name_of(const sg_kernel_plain &q) {
         char s[120];
-        snprintf(s, sizeof s, "%dx%d%s c%d k/%d w%d s%d", q.tile_m, q.tile_n, q.turns > 1 ? " in turn" : "", q.cluster, q.split, q.patch.width, q.skew);
+        snprintf(s, sizeof s, "%dx%d%s c%d k/%d w%d s%d", q.tile_m, q.tile_n, q.math == SG_KERNEL_PINGPONG ? " ping-pong" : "", q.cluster, q.split, q.patch.width, q.skew);
         return s;
     }
     Runner runner(std::shared_ptr<Launches> l, bool early) {
@@ -207,7 +207,7 @@ struct Bench {
         sg_kernel_plain q = {};
         q.m = p.m, q.n = p.n, q.k = p.k, q.type = SG_KERNEL_BF16;
         if (sg_kernel_plain_choose(&q, 0)) return;
-        q.turns = 0, q.tile_m = tm, q.tile_n = tn, q.cluster = cluster, q.split = 1, q.skew = 0, q.patch.width = 12;
+        q.math = SG_KERNEL_ANY_MATH, q.tile_m = tm, q.tile_n = tn, q.cluster = cluster, q.split = 1, q.skew = 0, q.patch.width = 12;
         World &w = check.world;
         for (int page = 0; page < PAGES; ++page) CHECK(cudaMemset(w.words[0].flag[page] + (page ? 256 << (page - 1) : 256), 0x7f, 8 * (page ? 256 << (page - 1) : 256)));
         struct Dress {

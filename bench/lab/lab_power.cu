@@ -1,4 +1,4 @@
-// What a large product costs in energy: kernels in turns, each by itself for about half a second on a hot GPU, beside cuBLASLt.
+// What a large product costs in energy: kernels ping-pongs, each by itself for about half a second on a hot GPU, beside cuBLASLt.
 //
 //     lab_power [out=FILE.json] [rounds=2] [settle=0.15] [window=0.45] [seconds=60] [count] SHAPE:SETS ...
 //     lab_power out=x.json 8192x8192x4096:ab 8192x12288x24576:b
@@ -29,15 +29,15 @@ static int first_of[POWER_KINDS + 1];  // in the table
 int sg_instance_bf16(sg_instance *out) {
     int n = 0;
     auto add = [&](sg_instance i) { out[n++] = i; };
-#define TOGETHER(bm, bn, cm, cn, fold) add(instance_of<Shape<T, bm, bn, 2, cm, cn, 2, fold>>(SG_KERNEL_BF16));
-#define IN_TURN(bm, bn, cm, cn, slots, fold) add(instance_of<Shape<T, bm, bn, 2, cm, cn, slots, fold, 2>>(SG_KERNEL_BF16));
-    TOGETHER(128, 256, 2, 1, FOLD_NONE) TOGETHER(128, 256, 1, 1, FOLD_NONE) TOGETHER(128, 256, 1, 2, FOLD_NONE)
-    TOGETHER(128, 256, 2, 2, FOLD_NONE) TOGETHER(128, 256, 4, 1, FOLD_NONE)
-    TOGETHER(256, 128, 1, 1, FOLD_NONE) TOGETHER(256, 128, 2, 1, FOLD_NONE) TOGETHER(256, 128, 1, 2, FOLD_NONE) TOGETHER(256, 128, 2, 2, FOLD_NONE)
-    TOGETHER(128, 224, 2, 1, FOLD_NONE)
-    IN_TURN(128, 192, 1, 1, 1, FOLD_NONE) IN_TURN(128, 192, 2, 1, 1, FOLD_NONE) IN_TURN(128, 192, 1, 2, 1, FOLD_NONE) IN_TURN(128, 192, 2, 2, 1, FOLD_NONE)
-#undef TOGETHER
-#undef IN_TURN
+#define COOPERATIVE(bm, bn, cm, cn, fold) add(instance_of<Shape<T, bm, bn, 2, cm, cn, 2, fold>>(SG_KERNEL_BF16));
+#define PINGPONG(bm, bn, cm, cn, slots, fold) add(instance_of<Shape<T, bm, bn, 2, cm, cn, slots, fold, true>>(SG_KERNEL_BF16));
+    COOPERATIVE(128, 256, 2, 1, FOLD_NONE) COOPERATIVE(128, 256, 1, 1, FOLD_NONE) COOPERATIVE(128, 256, 1, 2, FOLD_NONE)
+    COOPERATIVE(128, 256, 2, 2, FOLD_NONE) COOPERATIVE(128, 256, 4, 1, FOLD_NONE)
+    COOPERATIVE(256, 128, 1, 1, FOLD_NONE) COOPERATIVE(256, 128, 2, 1, FOLD_NONE) COOPERATIVE(256, 128, 1, 2, FOLD_NONE) COOPERATIVE(256, 128, 2, 2, FOLD_NONE)
+    COOPERATIVE(128, 224, 2, 1, FOLD_NONE)
+    PINGPONG(128, 192, 1, 1, 1, FOLD_NONE) PINGPONG(128, 192, 2, 1, 1, FOLD_NONE) PINGPONG(128, 192, 1, 2, 1, FOLD_NONE) PINGPONG(128, 192, 2, 2, 1, FOLD_NONE)
+#undef COOPERATIVE
+#undef PINGPONG
     first_of[POWER_RASTERS] = n, n += power_rasters(out + n);
     first_of[POWER_PATIENT] = n, n += power_patient(out + n);
     first_of[POWER_BRIEF] = n, n += power_brief(out + n);
@@ -52,7 +52,7 @@ int sg_instance_f16(sg_instance *) { return 0; }
 
 struct Spec {
     const char *sets, *name;
-    int kind = 0, bm = 0, bn = 0, turns = 1, cm = 1, cn = 1;
+    int kind = 0, bm = 0, bn = 0, math = SG_KERNEL_COOPERATIVE, cm = 1, cn = 1;
     int width = 0;               // bands of a group, or columns of one; 0: as the library's
     int raster = SG_GROUPED;
     int first_out = 0;           // C: the L2 gives it up first
@@ -65,7 +65,7 @@ struct Spec {
 
     Spec(const char *sets_, const char *name_) : sets(sets_), name(name_) {}
     Spec tile(int m, int n, int down, int across, int blocks_ = 0) { return bm = m, bn = n, cm = down, cn = across, blocks = blocks_, *this; }
-    Spec in_turn() { return turns = 2, *this; }
+    Spec pingpong() { return turns = 2, *this; }
     Spec groups(int of) { return width = of, *this; }
     Spec keep(int a, int b) { return keep_a = a, keep_b = b, *this; }
     Spec promoted(int to) { return promotion = to, *this; }
@@ -97,10 +97,10 @@ static const Spec specs[] = {
     Spec("a", "256x128 2 across").tile(256, 128, 1, 2),
     Spec("a", "256x128 2x2").tile(256, 128, 2, 2, -1),
     Spec("a", "128x224 2 down").tile(128, 224, 2, 1),
-    Spec("adg", "128x192 in turn alone").tile(128, 192, 1, 1).in_turn(),
-    Spec("a", "128x192 in turn 2 down").tile(128, 192, 2, 1).in_turn(),
-    Spec("a", "128x192 in turn 2 across").tile(128, 192, 1, 2).in_turn(),
-    Spec("a", "128x192 in turn 2x2").tile(128, 192, 2, 2, -1).in_turn(),
+    Spec("adg", "128x192 ping-pong alone").tile(128, 192, 1, 1).pingpong(),
+    Spec("a", "128x192 ping-pong 2 down").tile(128, 192, 2, 1).pingpong(),
+    Spec("a", "128x192 ping-pong 2 across").tile(128, 192, 1, 2).pingpong(),
+    Spec("a", "128x192 ping-pong 2x2").tile(128, 192, 2, 2, -1).pingpong(),
     // What memory is asked for.
     Spec("b", "128x256 2 down, groups of 8").tile(128, 256, 2, 1).groups(8),
     Spec("b", "128x256 2 down, groups of 12").tile(128, 256, 2, 1).groups(12),
@@ -125,20 +125,20 @@ static const Spec specs[] = {
     Spec("c", "128x256 alone, across 8").tile(128, 256, 1, 1).across(8),
     Spec("c", "128x256 alone, dealt 8").tile(128, 256, 1, 1).dealt(8),
     Spec("c", "128x256 2 across, across 4").tile(128, 256, 1, 2).across(4),
-    Spec("c", "128x192 in turn alone, across 12").tile(128, 192, 1, 1).in_turn().across(12),
-    Spec("c", "128x192 in turn alone, dealt 12").tile(128, 192, 1, 1).in_turn().dealt(12),
-    Spec("c", "128x192 in turn 2 down, across 12").tile(128, 192, 2, 1).in_turn().across(12),
+    Spec("c", "128x192 ping-pong alone, across 12").tile(128, 192, 1, 1).pingpong().across(12),
+    Spec("c", "128x192 ping-pong alone, dealt 12").tile(128, 192, 1, 1).pingpong().dealt(12),
+    Spec("c", "128x192 ping-pong 2 down, across 12").tile(128, 192, 2, 1).pingpong().across(12),
     // Waits inside a block that sleep.
     Spec("d", "128x256 2 down, waits sleep 20 us").tile(128, 256, 2, 1).patient(),
     Spec("d", "128x256 2 down, waits sleep 1 us").tile(128, 256, 2, 1).only(POWER_BRIEF),
-    Spec("d", "128x192 in turn alone, waits sleep 20 us").tile(128, 192, 1, 1).in_turn().patient(),
-    Spec("d", "128x192 in turn alone, waits sleep 1 us").tile(128, 192, 1, 1).in_turn().only(POWER_BRIEF),
-    Spec("d", "128x192 in turn 2 down, waits sleep 20 us").tile(128, 192, 2, 1).in_turn().patient(),
+    Spec("d", "128x192 ping-pong alone, waits sleep 20 us").tile(128, 192, 1, 1).pingpong().patient(),
+    Spec("d", "128x192 ping-pong alone, waits sleep 1 us").tile(128, 192, 1, 1).pingpong().only(POWER_BRIEF),
+    Spec("d", "128x192 ping-pong 2 down, waits sleep 20 us").tile(128, 192, 2, 1).pingpong().patient(),
     Spec("d", "128x256 2 down, dealt 8, waits sleep 20 us").tile(128, 256, 2, 1).dealt(8).patient(),
     Spec("d", "128x256 2 down, A last out, B first, waits sleep 20 us").tile(128, 256, 2, 1).keep(LAST, FIRST).patient(),
     // The sources of another folder.
     Spec("g", "128x256 2 down, of the other folder").tile(128, 256, 2, 1).only(POWER_OTHER),
-    Spec("g", "128x192 in turn alone, of the other folder").tile(128, 192, 1, 1).in_turn().only(POWER_OTHER),
+    Spec("g", "128x192 ping-pong alone, of the other folder").tile(128, 192, 1, 1).pingpong().only(POWER_OTHER),
     // The vendor's.
     Spec("abcdefgv", "cuBLASLt, best").theirs(1),
     Spec("abcdv", "cuBLASLt, second").theirs(2),
@@ -242,7 +242,7 @@ struct Power {
         sg_instance *table = const_cast<sg_instance *>(sg_instance_table(&all));
         for (int i = 0; i < all; ++i) {
             const int from = s.kind ? first_of[s.kind] : 0, to = first_of[s.kind + 1];
-            if (i >= from && i < to && table[i].bm == s.bm && table[i].bn == s.bn && table[i].turns == s.turns && table[i].cm == s.cm && table[i].cn == s.cn)
+            if (i >= from && i < to && table[i].bm == s.bm && table[i].bn == s.bn && table[i].math == s.math && table[i].cm == s.cm && table[i].cn == s.cn)
                 found = i;
             else table[i].type += 100;
         }
@@ -346,7 +346,7 @@ struct Power {
             for (int pass = 0; pass < 2; ++pass) {  // the second knows how many clusters fit
                 const int blocks = s.blocks > 0 ? s.blocks : s.blocks < 0 && pass ? fit * cluster : 0;
                 const char *why = sg_kernel_gemm_make(g, &program, &l.host, 0, 0, 1, s.bm, s.bn, blocks);
-                g->want_cluster = cluster, g->want_turns = s.turns;
+                g->want_cluster = cluster, g->want_math = s.math;
                 if (!why) why = aim(s, g, &fit);
                 if (why) return why;
                 if (s.blocks >= 0) break;

@@ -95,7 +95,7 @@ template <class T, int N> struct NoProduct {
 typedef __nv_bfloat16 T;
 
 template <class S> static sg_instance instance_of() {
-    return {SG_KERNEL_BF16, S::BM, S::BN, S::WGS, S::TURNS, S::CM, S::CN, S::FOLD, S::W, S::THREADS, S::SMEM, (const void *)gemm_sm90<S>};
+    return {SG_KERNEL_BF16, S::BM, S::BN, S::WGS, S::PINGPONG ? SG_KERNEL_PINGPONG : SG_KERNEL_COOPERATIVE, S::CM, S::CN, S::FOLD, S::W, S::THREADS, S::SMEM, (const void *)gemm_sm90<S>};
 }
 
 #if RASTERS

@@ -20,7 +20,7 @@ static cudaStream_t stream[MOST_RANKS];
 static FILE *out;
 
 enum Way { ALONE, TURN, FLAGS, TAGGED, WAYS };
-static const char *const way_name[WAYS] = {"alone", "with turn", "flags", "tagged"};
+static const char *const way_name[WAYS] = {"alone", "with protocol", "flags", "tagged"};
 
 struct Ask {
     int m, n, k, tm, tn;
@@ -121,7 +121,7 @@ static bool make(Plan &x, int r, const Ask &q, Way way) {
         }
         if (why && way == FLAGS) return false;
         if (why) printf("%s: %s\n", way_name[way], why), exit(1);
-        sg_kernel_turn &t = g->param.turn;
+        sg_kernel_protocol &t = g->param.protocol;
         t.ranks = ranks;
         if (way > ALONE) t.begin = t.hello = t.gate = t.end = t.done = 1;
     }
@@ -251,11 +251,11 @@ static void measure(const Ask &q, bool timed) {
         if (timed && ranks == 1) show_stamps(way_name[w]);
         CHECK(cudaDeviceSynchronize());
     }
-    printf("%d ranks  %4d x %5d x %5d  %3d x %3d  units %3d | alone %6.2f  turn %6.2f  flags %6.2f  tagged %6.2f | over alone: flags %5.2f tagged %5.2f | wrong %llu %llu\n", ranks,
+    printf("%d ranks  %4d x %5d x %5d  %3d x %3d  units %3d | alone %6.2f  protocol %6.2f  flags %6.2f  tagged %6.2f | over alone: flags %5.2f tagged %5.2f | wrong %llu %llu\n", ranks,
            q.m, q.n, q.k, q.tm, q.tn, q.tiles(), us[ALONE], us[TURN], us[FLAGS], us[TAGGED], us[FLAGS] - us[ALONE], us[TAGGED] - us[ALONE], wrong[FLAGS], wrong[TAGGED]);
     fflush(stdout);
     if (out && timed)
-        fprintf(out, "{\"ranks\":%d,\"m\":%d,\"n\":%d,\"k\":%d,\"tm\":%d,\"tn\":%d,\"alone_us\":%.3f,\"turn_us\":%.3f,\"flags_us\":%.3f,\"tagged_us\":%.3f,\"wrong\":%llu}\n", ranks, q.m,
+        fprintf(out, "{\"ranks\":%d,\"m\":%d,\"n\":%d,\"k\":%d,\"tm\":%d,\"tn\":%d,\"alone_us\":%.3f,\"protocol_us\":%.3f,\"flags_us\":%.3f,\"tagged_us\":%.3f,\"wrong\":%llu}\n", ranks, q.m,
                 q.n, q.k, q.tm, q.tn, us[ALONE], us[TURN], us[FLAGS], us[TAGGED], wrong[TAGGED] + wrong[FLAGS]), fflush(out);
     close_set();
 }

@@ -349,7 +349,7 @@ static void sum_in_place(sg_checker *ck, int32_t event)
 static shingle_status check_range(const reading *in, int32_t step, const sg_launch *l,
                                   const sg_patch *p)
 {
-    const int64_t tiles = (int64_t)sg_walk_bands(p, l->tile_m) * sg_walk_cols(p, l->tile_n);
+    const int64_t tiles = sg_walk_tiles(p, l->tile_m, l->tile_n);
     if (p->tiles == 0 || (p->tile0 >= 0 && (int64_t)p->tile0 + p->tiles <= tiles))
         return SHINGLE_OK;
     return sg_check_violation(

@@ -100,8 +100,8 @@ static shingle_status read_config(const shingle_config *given, shingle_config *c
     c.machine = sg_given(c.machine);
     c.scale_of = sg_given(c.scale_of);
     c.plans = sg_given(c.plans);
-    if (!(c.timeout_seconds >= 0) || !(c.timeout_seconds <= 86400))
-        return sg_fail(SHINGLE_EINVAL, "timeout_seconds is %g; 0 (default) to 86400",
+    if (c.timeout_seconds != 0 && !(c.timeout_seconds >= 0.001 && c.timeout_seconds <= 86400))
+        return sg_fail(SHINGLE_EINVAL, "timeout_seconds is %g; 0 (default) or 0.001 to 86400",
                        c.timeout_seconds);
     if (!(c.scale_rows >= 0) || !(c.scale_rows <= 1e6))
         return sg_fail(SHINGLE_EINVAL, "scale_rows is %g; 0 (default) to 1000000", c.scale_rows);
@@ -306,6 +306,13 @@ shingle_status sg_comm_check_all(int ranks, shingle_comm *const *comm)
 const sg_machine *sg_comm_machine(const shingle_comm *comm, sg_type type)
 {
     return &comm->group->machine_of[type];
+}
+
+sg_machine sg_comm_machine_here(const shingle_comm *comm, sg_type type)
+{
+    sg_machine machine = *sg_comm_machine(comm, type);
+    if (machine.ranks < comm->group->ranks) machine.ranks = comm->group->ranks;
+    return machine;
 }
 
 const shingle_machine *shingle_comm_machine(const shingle_comm *comm)

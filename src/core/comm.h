@@ -67,7 +67,10 @@ shingle_status sg_comm_check_idle(const sg_group *group, double seconds);
  * is true of no other group. */
 shingle_status sg_comm_check_times(const shingle_comm *comm, const char *what);
 
-/* The machine that problems of TYPE are planned for. */
+/* The machine that problems of TYPE are planned for, as its file says. */
 const sg_machine *sg_comm_machine(const shingle_comm *comm, sg_type type);
+
+/* The same, reaching all ranks of the group: it exists, whatever number the file speaks of. */
+sg_machine sg_comm_machine_here(const shingle_comm *comm, sg_type type);
 
 #endif

@@ -28,7 +28,7 @@ typedef struct sg_tile {
 
 /* Has an SM two such tiles under way, of which one gets its addends while the other is
  * multiplied? */
-static inline bool sg_tile_in_turn(const sg_tile *tile)
+static inline bool sg_tile_pingpong(const sg_tile *tile)
 {
     return tile->late > 0 && tile->late < 1;
 }

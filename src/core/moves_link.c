@@ -64,7 +64,7 @@ void sg_moves_link(sg_sched *s, const sg_patch *patch, sg_gathering *g, bool apa
     int64_t tiles = 0;
     if (s->status == SHINGLE_OK && s->open_step >= 0) {
         const sg_launch *const launch = &s->step[s->open_step].u.launch;
-        tiles = (int64_t)sg_walk_bands(patch, launch->tile_m) * sg_walk_cols(patch, launch->tile_n);
+        tiles = sg_walk_tiles(patch, launch->tile_m, launch->tile_n);
         if (apart) tiling = (sg_tiling){launch->tile_m, launch->tile_n, 0};
     }
     const int64_t rows = apart ? tiles * tiling.tile_m : patch->rows;

@@ -269,8 +269,7 @@ shingle_status sg_recording_bench(sg_group *group, sg_bench *bench, const shingl
 {
     shingle_timeline *predicted = NULL;
     shingle_timeline *measured = NULL;
-    sg_machine machine = *sg_comm_machine(group->comm[0], plan->problem.type);
-    if (machine.ranks < group->ranks) machine.ranks = group->ranks;
+    const sg_machine machine = sg_comm_machine_here(group->comm[0], plan->problem.type);
     SG_TRY(sg_timeline_predict(plan, &machine, &predicted));
     shingle_status status = SHINGLE_OK;
     if (group->backend->record != NULL)

@@ -222,8 +222,7 @@ int sg_sched_norm(sg_sched *s, int lane, int32_t tile_m, int blocks)
 static bool count_tiles(sg_sched *s, sg_launch *launch, const sg_patch *patch)
 {
     if (launch->tile_m < 1 || launch->tile_n < 1) return true; /* the sealer refuses it */
-    const int64_t all =
-        (int64_t)sg_walk_bands(patch, launch->tile_m) * sg_walk_cols(patch, launch->tile_n);
+    const int64_t all = sg_walk_tiles(patch, launch->tile_m, launch->tile_n);
     const int64_t tiles = patch->tiles > 0 ? patch->tiles : all;
     if (all > SG_MAX_VISITS || launch->visits + tiles > SG_MAX_VISITS) {
         spoil(s, SHINGLE_EUNSUPPORTED, "too many tiles of %d x %d; a launch has at most %d",

@@ -111,7 +111,7 @@ static shingle_status check_range(const sg_sched *s, int32_t step, const sg_laun
                                   const sg_patch *p)
 {
     if (p->tiles == 0 && p->tile0 == 0) return SHINGLE_OK;
-    const int32_t all = sg_walk_bands(p, l->tile_m) * sg_walk_cols(p, l->tile_n);
+    const int32_t all = (int32_t)sg_walk_tiles(p, l->tile_m, l->tile_n);
     if (p->tile0 < 0 || p->tiles < 1 || p->tiles > all - p->tile0)
         return broken(s, step, "a range of tiles that the patch does not have");
     return SHINGLE_OK;
@@ -197,8 +197,7 @@ static shingle_status check_norm(const sg_sched *s, int32_t step, const sg_launc
             !same_shape(to, p->rows, p->cols) || to->tiled || to->buf != SG_C ||
             to->rank != s->rank)
             return broken(s, step, "a norm of other than whole rows of the own C");
-        const int64_t places =
-            from->cols > 0 ? (int64_t)sg_walk_bands(p, l->tile_m) * sg_walk_cols(p, from->cols) : 0;
+        const int64_t places = from->cols > 0 ? sg_walk_tiles(p, l->tile_m, from->cols) : 0;
         const bool fits = from->tiled ? from->rows == places * l->tile_m && from->col0 == 0 &&
                                             s->buf[from->buf].cols == from->cols
                                       : same_shape(from, p->rows, p->cols);
@@ -405,7 +404,7 @@ static bool count_launch(sg_sched *s, uint32_t mask, const sg_launch *l)
 {
     for (int32_t i = l->patch0; i < l->patch0 + l->patches; i++) {
         const sg_patch *const p = &s->patch[i];
-        const int32_t tiles = sg_walk_bands(p, l->tile_m) * sg_walk_cols(p, l->tile_n);
+        const int32_t tiles = (int32_t)sg_walk_tiles(p, l->tile_m, l->tile_n);
         const int32_t visits = sg_walk_visits(p, l->tile_m, l->tile_n);
         for (int32_t r = p->raise0; r < p->raise0 + p->raises; r++)
             if (!count_raise(s, mask, r, tiles, visits)) return false;
@@ -472,7 +471,7 @@ static void see_waits(sg_sched *s)
         const sg_launch *const l = &step->u.launch;
         for (int32_t j = l->patch0; j < l->patch0 + l->patches; j++) {
             const sg_patch *const p = &s->patch[j];
-            const int64_t tiles = (int64_t)sg_walk_bands(p, l->tile_m) * sg_walk_cols(p, l->tile_n);
+            const int64_t tiles = sg_walk_tiles(p, l->tile_m, l->tile_n);
             see_wait_list(s, p->wait0, p->waits, tiles);
             see_add_waits(s, p->add0, p->adds, tiles);
         }

@@ -45,7 +45,7 @@ static int64_t count_flags(const sg_sched *s)
         if (s->step[i].kind != SG_GEMM) continue;
         for (int32_t j = l->patch0; j < l->patch0 + l->patches; j++) {
             const sg_patch *const p = &s->patch[j];
-            const int64_t tiles = (int64_t)sg_walk_bands(p, l->tile_m) * sg_walk_cols(p, l->tile_n);
+            const int64_t tiles = sg_walk_tiles(p, l->tile_m, l->tile_n);
             for (int32_t k = p->raise0; k < p->raise0 + p->raises; k++)
                 if (s->raise[k].per == SG_PER_TILE) flags += tiles;
             for (int32_t k = p->wait0; k < p->wait0 + p->waits; k++)

@@ -1,4 +1,5 @@
 /* sim_copy.c -- copies by engines, by SMs and by launches, and sums, see sim_state.h. */
+#include "core/blocks.h"
 #include "core/sim_state.h"
 
 static bool take_engine(sg_sim *m, sg_sim_agent *a)
@@ -190,9 +191,10 @@ static int32_t blocks_of(const sg_machine *machine, const sg_launch *l)
 static int32_t idle_blocks(const sg_sched *s, const sg_machine *machine, const sg_launch *l)
 {
     const int32_t most = blocks_of(machine, l);
-    const int32_t tiles = sg_walk_in_waves(&s->patch[l->patch0], l->patches, l->tile_m, l->tile_n);
+    const int32_t tiles =
+        sg_blocks_in_waves(&s->patch[l->patch0], l->patches, l->tile_m, l->tile_n);
     if (tiles < 1) return 0;
-    return most - sg_walk_fewest(tiles, most);
+    return most - sg_blocks_fewest(tiles, most);
 }
 
 /* Do storers of L carry the first push beside COURIERS?  See early_steps() of deal.cuh. */
@@ -201,9 +203,9 @@ static bool storers_begin(const sg_sched *s, const sg_machine *machine, const sg
 {
     const sg_patch *const patch = &s->patch[l->patch0];
     const int32_t workers = blocks_of(machine, l) - couriers;
-    const bool wave = sg_walk_in_waves(patch, l->patches, l->tile_m, l->tile_n) <= workers;
+    const bool wave = sg_blocks_in_waves(patch, l->patches, l->tile_m, l->tile_n) <= workers;
     const bool few = s->problem->ranks == 2 && couriers < SG_COURIERS_OF_HERALD && wave;
-    return few || sg_walk_all_wait(patch, l->patches, l->tile_m, l->tile_n, workers);
+    return few || sg_blocks_all_wait(patch, l->patches, l->tile_m, l->tile_n, workers);
 }
 
 void sg_sim_set_pushes(sg_sim *m, int rank)
@@ -227,8 +229,8 @@ void sg_sim_set_pushes(sg_sim *m, int rank)
     if (r->pushes == 0 || carrier == NULL || machine->courier_gbps <= 0) return;
     if (are_storers_slow(m, s)) r->push_gbps *= storers_part;
     const int32_t idle = idle_blocks(s, machine, carrier);
-    r->couriers = sg_walk_couriers(&s->patch[carrier->patch0], carrier->patches, r->pushing, idle,
-                                   blocks_of(machine, carrier) - idle);
+    r->couriers = sg_blocks_couriers(&s->patch[carrier->patch0], carrier->patches, r->pushing, idle,
+                                     blocks_of(machine, carrier) - idle);
     if (r->couriers == 0) return;
     r->push_gbps = fmin(r->couriers * machine->courier_gbps, machine->store_gbps);
     r->early = r->pushes > 1 && storers_begin(s, machine, carrier, r->couriers);

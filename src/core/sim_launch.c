@@ -8,6 +8,7 @@
  * A group that is free takes the next tiles of the list that can start together; when its first
  * round of them is computed they are stored.  Work is linear in steps, patches and waves, and in
  * tiles only where tiles have flags of their own. */
+#include "core/blocks.h"
 #include "core/sim_state.h"
 
 /* ---- Groups of blocks ------------------------------------------------------------------------ */
@@ -109,7 +110,8 @@ static sg_sim_slot *take_tiles(sg_sim *m, sg_sim_agent *a, const sg_launch *l, s
     g->free_us = g->store_us + (rounds - 1) * visit;
     if (start > g->idle_us + a->moment) tell_group(m, a, g, false, g->idle_us, start);
     tell_group(m, a, g, true, start, g->free_us);
-    if (rounds == 1 && sg_sim_waits_in_turn(m->machine, s, l, p, visit)) g->free_us = begun + visit;
+    if (rounds == 1 && sg_sim_waits_pingpong(m->machine, s, l, p, visit))
+        g->free_us = begun + visit;
     a->tile += g->tiles;
     a->left_tiles -= g->tiles;
     if (a->tile == tiles) {
@@ -203,8 +205,8 @@ void sg_sim_start_launch(sg_sim *m, sg_sim_agent *a)
     const int32_t most = l->blocks > 0 && l->blocks < sms ? l->blocks : sms;
     const int32_t room = most - m->rank[a->rank].couriers;
     const bool deals = m->machine->idle_part > 0 && !l->vendor && l->visits > room &&
-                       sg_walk_alike(&s->patch[l->patch0], l->patches);
-    const int32_t blocks = deals ? sg_walk_even(l->visits, room) : room;
+                       sg_blocks_alike(&s->patch[l->patch0], l->patches);
+    const int32_t blocks = deals ? sg_blocks_even(l->visits, room) : room;
     a->room = room;
     a->spared = room - blocks;
     if (!sg_sim_take_sms(m, a, 1, blocks, !l->vendor)) return;

@@ -141,8 +141,8 @@ static double late_part(const sg_machine *machine, const sg_sched *s, const sg_l
     return hides ? tile_of(machine, l).late : 1;
 }
 
-bool sg_sim_waits_in_turn(const sg_machine *machine, const sg_sched *s, const sg_launch *l,
-                          const sg_patch *p, double us)
+bool sg_sim_waits_pingpong(const sg_machine *machine, const sg_sched *s, const sg_launch *l,
+                           const sg_patch *p, double us)
 {
     return adds_onto(machine, p) || (p->adds > 0 && late_part(machine, s, l, p, us) < 1);
 }
@@ -191,7 +191,7 @@ static double least_us(const sg_machine *machine, const sg_patch *p)
 
 static double tiles_of(const sg_launch *l, const sg_patch *p)
 {
-    return (double)sg_walk_bands(p, l->tile_m) * (double)sg_walk_cols(p, l->tile_n);
+    return (double)sg_walk_tiles(p, l->tile_m, l->tile_n);
 }
 
 /* Rows of all tiles of a patch: those at its edge cost as much as whole ones, but for calls of the

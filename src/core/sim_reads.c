@@ -11,6 +11,7 @@
  * Rows that come are cut into patches where their buffer begins anew, which is after other owners
  * at each rank.  Nothing here may depend on that: what counts is a stretch of such patches, and
  * the owners whose rows it waits for. */
+#include "core/blocks.h"
 #include "core/sim_state.h"
 
 double sg_sim_b_bytes(const sg_sched *s, const sg_patch *p)
@@ -26,7 +27,7 @@ bool sg_sim_is_held(const sg_sim *m, double bytes)
 /* Of COUNT bands or columns. */
 static bool are_paired(int32_t count)
 {
-    return sg_walk_shares_odd(sg_round_up(count, 2), count);
+    return sg_blocks_share_odd(sg_round_up(count, 2), count);
 }
 
 /* Of A and B, by odd_gbps, if rows of k elements are no whole sectors.  Tiles of bands in pairs

@@ -438,9 +438,9 @@ double sg_sim_behind_us(const sg_machine *machine, const sg_sched *s, const sg_l
                         const sg_sim_agent *a, const sg_patch *p);
 
 /* Do blocks of L multiply another tile while one of P waits for its addends?  They have two under
- * way, in turn; or it is who stores that waits. */
-bool sg_sim_waits_in_turn(const sg_machine *machine, const sg_sched *s, const sg_launch *l,
-                          const sg_patch *p, double us);
+ * way (ping-pong); or it is who stores that waits. */
+bool sg_sim_waits_pingpong(const sg_machine *machine, const sg_sched *s, const sg_launch *l,
+                           const sg_patch *p, double us);
 
 /* Tiles of a launch that are multiplied. */
 double sg_sim_products(const sg_sched *s, const sg_launch *l);

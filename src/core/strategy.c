@@ -1,6 +1,7 @@
 /* strategy.c -- what strategies ask of a machine before they propose, and the text of strategies
  * and knobs; the table itself is in registry.c. */
 #include "core/strategy.h"
+#include "core/blocks.h"
 #include "core/split.h"
 
 #include <stdarg.h>
@@ -136,7 +137,7 @@ static double waves_cost(const sg_problem *p, const sg_machine *machine, const s
     const int64_t waves = sg_ceil_div(bands * cols, sms);
     const double us = (double)waves * sg_tile_us(p, machine, tile);
     const bool spares = waves > 1 && us < long_us && sg_problem_out(p) != SG_OUT_ALL;
-    const double busy = spares ? (double)sg_walk_even(bands * cols, sms) / sms : 1;
+    const double busy = spares ? (double)sg_blocks_even(bands * cols, sms) / sms : 1;
     const double low = is_low_sum(p, tile) ? 1.25 : 1;
     return low * us * (1 - machine->idle_part * (1 - busy));
 }

@@ -142,8 +142,7 @@ static bool has_colls(const shingle_plan *plan)
 static shingle_status plan_by(const trial *t, const shingle_plan_options *options,
                               const sg_stopwatch *watch, shingle_plan **plan_out)
 {
-    sg_machine machine = *sg_comm_machine(t->group->comm[0], t->problem->type);
-    if (machine.ranks < t->group->ranks) machine.ranks = t->group->ranks;
+    const sg_machine machine = sg_comm_machine_here(t->group->comm[0], t->problem->type);
     return sg_planner_choose(t->problem, &machine, options, watch, &t->group->can, plan_out);
 }
 
@@ -582,6 +581,9 @@ shingle_status shingle_bench(int ranks, shingle_comm *const *comm, const char *p
     o.strategies = sg_given(o.strategies);
     SG_TRY(check_options(&o));
     SG_TRY(sg_comm_check_idle(comm[0]->group, 0));
+    if (o.timelines_out != NULL && comm[0]->group->recording != NULL)
+        return sg_fail(SHINGLE_EINVAL, "timelines_out, while a run is to be recorded; NULL, or "
+                                       "shingle_timeline_stop before, is accepted");
     sg_problem parsed;
     SG_TRY(sg_problem_parse(problem, &parsed));
     const shingle_status status = bench_problem(comm[0]->group, &parsed, &o, result_out);

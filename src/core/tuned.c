@@ -129,19 +129,11 @@ static shingle_status keep(sg_tuned *tuned, const choice *fresh)
     return SHINGLE_OK;
 }
 
-/* The group exists, whatever number of ranks the machine's file speaks of. */
-static sg_machine machine_of(const shingle_comm *comm, const sg_problem *problem)
-{
-    sg_machine machine = *sg_comm_machine(comm, problem->type);
-    if (machine.ranks < comm->group->ranks) machine.ranks = comm->group->ranks;
-    return machine;
-}
-
 static shingle_status choose(shingle_comm *comm, const sg_problem *problem,
                              const shingle_plan_options *options, shingle_plan **plan_out)
 {
     sg_group *const group = comm->group;
-    const sg_machine machine = machine_of(comm, problem);
+    const sg_machine machine = sg_comm_machine_here(comm, problem->type);
     bool measures = false;
     SG_TRY(sg_effort_measures(options, &measures));
     if (!measures)
@@ -237,7 +229,7 @@ static shingle_status choose_tuned(shingle_comm *comm, const sg_problem *problem
     sg_text t = {knobs, sizeof knobs, 0};
     sg_strategy_print(from->strategy, &from->knobs, &t);
     const shingle_plan_options options = {.strategy = knobs, .reproducible = reproducible};
-    const sg_machine machine = machine_of(comm, problem);
+    const sg_machine machine = sg_comm_machine_here(comm, problem->type);
     shingle_plan *plan = NULL;
     const shingle_status status =
         sg_planner_choose(problem, &machine, &options, NULL, &comm->group->can, &plan);

@@ -1,94 +1,17 @@
 /* walk.h -- in which order a launch visits its tiles, and which flags a visit waits for.
  *
- * Plain inline C on 32-bit integers that nvcc compiles too: kernels, CPU workers, simulator and
- * checker all call these functions, so order and flag arithmetic exist once.
- */
+ * Plain inline C that nvcc compiles too: kernels, CPU workers, simulator and checker all call these
+ * functions, so order and flag arithmetic exist once. */
 #ifndef SG_WALK_H
 #define SG_WALK_H
 
-#include <stdint.h>
+#include "core/patch.h"
 
 #ifdef __CUDACC__
 #define SG_WALK static inline __host__ __device__
 #else
 #define SG_WALK static inline
 #endif
-
-/* Order of the tiles inside a patch. */
-enum sg_raster {
-    SG_BY_ROW, /* along a band, then the next band */
-    SG_BY_COL, /* down a column of tiles, then the next column */
-    SG_GROUPED /* groups of `width` bands; inside a group down its bands, then the next column */
-};
-
-/* What one flag of a wait or raise stands for. */
-enum sg_per {
-    SG_PER_PATCH, /* all of it: one flag */
-    SG_PER_ROWS,  /* waits only: a chunk of rows (and of k, if chunk_k is not 0) */
-    SG_PER_TILE   /* a tile of the patch, counted along bands whatever the raster */
-};
-
-/* A rectangle of one rank's buffer, in elements.
- *
- * A tiled area, which only a patch stores to or adds, is a column of places, each as large as a
- * tile: visit i of the patch has place i, at row0 + i * tile_m.  A tile at the patch's edge stands
- * in the upper left corner of its place; a store fills the rest with zeros. */
-typedef struct sg_area {
-    int16_t rank;
-    uint8_t buf;
-    uint8_t leave : 1; /* sealed: a store here waits for that rank's hello first */
-    uint8_t tiled : 1;
-    int32_t row0, rows, col0, cols;
-} sg_area;
-
-/* Flags of rank BY in this rank's memory. */
-typedef struct sg_wait {
-    int16_t by;
-    uint8_t per;   /* SG_PER_PATCH, SG_PER_ROWS, SG_PER_TILE */
-    int32_t flag0; /* first flag */
-    int32_t row0; /* PER_ROWS: product row at which chunk 0 starts (may lie before the patch) ... */
-    int32_t rows; /* ... how many rows from there on it covers ... */
-    int32_t chunk;    /* ... and the rows of one chunk */
-    int32_t chunk_k;  /* PER_ROWS: k of one flag, 0 if a flag stands for all k */
-    int32_t chunks_k; /* PER_ROWS: flags side by side for one chunk of rows; 1 if chunk_k is 0 */
-} sg_wait;
-
-/* Something summed: an area as large as the patch (or the reduced rows), readable after its
- * wait. */
-typedef struct sg_addend {
-    sg_area area;
-    sg_wait wait;
-    int32_t waits; /* 0: readable at once; 1: after `wait` */
-} sg_addend;
-
-/* A raise sets flags of this rank in the memory of AT. */
-typedef struct sg_raise {
-    int16_t at;
-    uint8_t per; /* SG_PER_PATCH (or step), SG_PER_TILE */
-    int32_t flag0;
-    int32_t counter; /* sealed: first counter of the raisers, -1 if there is one raiser a flag */
-} sg_raise;
-
-/* A rectangle of the product, cut into tiles from its upper left corner, walked in one
- * raster, all of it or a range.  A patch of no product (k0 == k1) sums its addends alone; its
- * rows are then rows of what it stores.  Waits, addends, stores and raises are ranges of the
- * schedule's lists (sched.h). */
-typedef struct sg_patch {
-    int32_t row0, rows, col0, cols; /* of the product, in elements; never empty */
-    int32_t k0, k1;                 /* range of k this patch multiplies; equal for no product */
-    int32_t slab;         /* waits may stand at every multiple of slab after k0; 0: at k0 */
-    uint8_t raster;       /* enum sg_raster */
-    uint8_t width;        /* bands of a group, for SG_GROUPED */
-    uint8_t final;        /* values are complete: bias and activation are applied */
-    uint8_t own_rounded;  /* the own product is rounded to the type before addends join it */
-    uint16_t own_at;      /* the own product is added after this many addends */
-    uint8_t onto;         /* sealed: its one addend is what lies wherever it stores */
-    int32_t tile_n;       /* columns of its tiles, fewer than the launch's have; 0: as many */
-    int32_t tile0, tiles; /* the range of the raster that is visited; tiles 0: all */
-    sg_area a, b;         /* read: rows x (k1 - k0) and cols x (k1 - k0) */
-    int32_t wait0, add0, to0, raise0;
-    uint16_t waits, adds, tos, raises;
-} sg_patch;
 
 /* Flags first, first + step, ... (count of them). */
 typedef struct sg_flags {
@@ -123,106 +46,16 @@ SG_WALK int32_t sg_walk_cols(const struct sg_patch *p, int32_t tile_n)
     return sg_walk_div(p->cols, sg_walk_width(p, tile_n));
 }
 
-/* Visits of a patch. */
+/* Tiles of the whole raster of a patch. */
+SG_WALK int64_t sg_walk_tiles(const struct sg_patch *p, int32_t tile_m, int32_t tile_n)
+{
+    return (int64_t)sg_walk_bands(p, tile_m) * sg_walk_cols(p, tile_n);
+}
+
+/* Those that are visited. */
 SG_WALK int32_t sg_walk_visits(const struct sg_patch *p, int32_t tile_m, int32_t tile_n)
 {
     return p->tiles > 0 ? p->tiles : sg_walk_bands(p, tile_m) * sg_walk_cols(p, tile_n);
-}
-
-/* Tiles of a launch of PATCHES that its waves are made of: all, or those that are not narrower, for
- * which the others are a wave of their own. */
-SG_WALK int32_t sg_walk_in_waves(const struct sg_patch *patch, int32_t patches, int32_t tile_m,
-                                 int32_t tile_n)
-{
-    int32_t all = 0, wide = 0;
-    for (int32_t i = 0; i < patches; ++i) {
-        const int32_t visits = sg_walk_visits(&patch[i], tile_m, tile_n);
-        all += visits;
-        if (patch[i].tile_n == 0) wide += visits;
-    }
-    return wide > 0 ? wide : all;
-}
-
-/* The fewest blocks that go through UNITS, of which there are some, in no more waves than MOST. */
-SG_WALK int32_t sg_walk_fewest(int64_t units, int32_t most)
-{
-    const int64_t waves = (units + most - 1) / most;
-    return (int32_t)((units + waves - 1) / waves);
-}
-
-/* Blocks of MOST that UNITS, which take about as long each, are dealt to: the fewest, if that
- * leaves two to six of 132 SMs to nobody.  What those do not draw and ask for the others have (two
- * H200s: 8192x8192x4096 scattered on 132 SMs 713 us, on 128 704;
- * results/gpu/even_2xh200_v1.json). */
-SG_WALK int32_t sg_walk_even(int64_t units, int32_t most)
-{
-    if (most < 1 || units <= most) return (int32_t)units;
-    const int32_t even = sg_walk_fewest(units, most);
-    return most - even <= most / 20 && most - even >= most / 50 ? even : most;
-}
-
-/* Blocks that only carry rows: ENOUGH are as fast as any link, and one of so many is a herald. */
-enum {
-    SG_COURIERS_LEAST = 4,
-    SG_COURIERS_OF_HERALD = 8,
-    SG_COURIERS_ENOUGH = 16,
-    SG_COURIERS_MOST = 32
-};
-
-/* Have so many COURIERS carried CARRIED bytes to peers well before WORKERS have multiplied what a
- * launch of PATCHES multiplies?  By what a courier carries and a block multiplies in a microsecond
- * (H200s, H100s). */
-SG_WALK int32_t sg_walk_carry_in_time(const struct sg_patch *patch, int32_t patches, double carried,
-                                      double couriers, double workers)
-{
-    const double each = 35e3, block = 2.6e6, part = 0.75;
-    double products = 0;
-    for (int32_t i = 0; i < patches; ++i)
-        products += (double)patch[i].rows * patch[i].cols * (double)(patch[i].k1 - patch[i].k0);
-    return carried <= part * products / (block * workers) * each * couriers;
-}
-
-/* Of SPARE blocks, which WORKERS leave over, those that carry; fewer than ENOUGH do if they are
- * done in time, and otherwise who stores tiles carries. */
-SG_WALK int32_t sg_walk_couriers(const struct sg_patch *patch, int32_t patches, double carried,
-                                 int32_t spare, int32_t workers)
-{
-    if (spare < SG_COURIERS_LEAST) return 0;
-    if (spare < SG_COURIERS_ENOUGH &&
-        !sg_walk_carry_in_time(patch, patches, carried, spare, workers))
-        return 0;
-    return spare < SG_COURIERS_MOST ? spare : SG_COURIERS_MOST;
-}
-
-/* Are tiles whose rows begin at odd 16 bytes shared in clusters that have PLACES for TILES?  One in
- * ten may be left without a tile. */
-SG_WALK int32_t sg_walk_shares_odd(int64_t places, int64_t tiles)
-{
-    return places * 10 <= tiles * 11;
-}
-
-/* Do tiles of a launch of PATCHES take about as long each, and does nobody wait for the last ones?
- * Of an all-reduce's, a part of a wave is sooner stored at all ranks than a whole one. */
-SG_WALK int32_t sg_walk_alike(const struct sg_patch *patch, int32_t patches)
-{
-    if (patches < 1 || patch[patches - 1].raises > 0) return 0;
-    for (int32_t i = 0; i < patches; ++i) {
-        if (patch[i].k1 - patch[i].k0 != patch[0].k1 - patch[0].k0) return 0;
-        if (patch[i].tile_n != patch[0].tile_n) return 0;
-    }
-    return 1;
-}
-
-/* Do the first tiles of a launch of PATCHES, one for each of BLOCKS, all wait for something?  Then
- * its storers carry the first of what it pushes, having nothing else to do. */
-SG_WALK int32_t sg_walk_all_wait(const struct sg_patch *patch, int32_t patches, int32_t tile_m,
-                                 int32_t tile_n, int32_t blocks)
-{
-    for (int32_t i = 0; i < patches && blocks > 0; ++i) {
-        if (patch[i].waits == 0) return 0;
-        blocks -= sg_walk_visits(&patch[i], tile_m, tile_n);
-    }
-    return 1;
 }
 
 /* Tile I of BANDS x COLS tiles in RASTER, with groups of WIDTH bands (0: one). */

@@ -149,7 +149,7 @@ DEV void courier_carry(const Param &P, const Smem<S> &smem, const Team &team, co
             courier_arrive(P, smem, at, &behind);
             /* All but the store of the first piece is before that; nothing may
              * come when the block has ended. */
-            if (begins && P.turn.gate && !storer_gate(P, smem)) {
+            if (begins && P.protocol.gate && !storer_gate(P, smem)) {
                 mbar_wait(P, smem, self.bar, parity, ROLE_STORER);
                 return;
             }
@@ -180,10 +180,10 @@ template <class S> DEV void courier(const Param &P, const Smem<S> &smem, int war
         watcher<S>(P, smem, 0, 0, lane); /* hellos of those whose tensors rows go to */
         launch_wait();
         const Turns at = courier_turns(smem);
-        if (!P.turn.gate || warp_gate(P, smem))
+        if (!P.protocol.gate || warp_gate(P, smem))
             push_credit<S, C::KEPT>(P, smem, team, C::ROOM, team.all, Arrivals{at.here, at.told},
                                     courier_spots(smem, C::CARRIERS), STAMP_WATCHER, lane);
-    } else if (elect_one()) {
+    } else if (P.pushes > 0 && elect_one()) {
         const sg_kernel_step first = P.push[sg_walk_min(team.first, P.pushes - 1)];
         const int i = warp < 3 ? warp : warp - 1;
         const Carrier self = {i * team.all + team.block,

@@ -1,6 +1,7 @@
 /* deal.cuh -- how a launch is dealt to its blocks: units of tiles, who carries rows, and where each
  * block begins (gemm.cu). */
 #pragma once
+#include "core/blocks.h"
 #include "kernel/instance.h"
 
 /* Tiles, and tiles that clusters of K would go through. */
@@ -20,7 +21,7 @@ static void count_tiles(const sg_kernel_gemm *g, const sg_instance *k, int64_t *
     }
 }
 
-/* A launch without tiles has blocks for what it carries, and one for its turn. */
+/* A launch without tiles has blocks for what it carries, and one for the run protocol. */
 static int64_t blocks_for(const sg_kernel_gemm *g, int64_t units)
 {
     return units > 0 ? units : g->param.pushes > 0 ? g->sms : 1;
@@ -32,8 +33,8 @@ static int32_t workers_for(const sg_kernel_gemm *g, int32_t most)
     const int64_t blocks = blocks_for(g, g->param.units);
     const bool even =
         g->param.units > 0 && g->param.split == 1 &&
-        sg_walk_alike(&g->lists->patch[g->param.patch0], g->param.joined ? 1 : g->param.patches);
-    return even ? sg_walk_even(g->param.units, most) : (int32_t)(blocks < most ? blocks : most);
+        sg_blocks_alike(&g->lists->patch[g->param.patch0], g->param.joined ? 1 : g->param.patches);
+    return even ? sg_blocks_even(g->param.units, most) : (int32_t)(blocks < most ? blocks : most);
 }
 
 enum { STEPS_OF_HERALD = 8 };
@@ -44,15 +45,15 @@ static int couriers_for(const sg_kernel_gemm *g, int64_t most, int cluster)
 {
     int64_t tiles = (int64_t)g->param.units * cluster;
     if (g->param.narrow > 0)
-        tiles = sg_walk_in_waves(&g->lists->patch[g->param.patch0], g->param.patches,
-                                 g->param.tile_m, g->param.tile_n);
+        tiles = sg_blocks_in_waves(&g->lists->patch[g->param.patch0], g->param.patches,
+                                   g->param.tile_m, g->param.tile_n);
     if (g->param.pushes == 0 || tiles == 0 || most < 1) return 0;
     const int64_t workers =
-        (sg_walk_fewest(tiles, (int32_t)most) + cluster - 1) / cluster * cluster;
+        (sg_blocks_fewest(tiles, (int32_t)most) + cluster - 1) / cluster * cluster;
     const int64_t spare = (most - workers) / cluster * cluster;
     if (g->param.takes > 0) return (int)spare; /* everybody carries, they with more warps */
-    return sg_walk_couriers(&g->lists->patch[g->param.patch0], g->param.patches, (double)g->carried,
-                            (int32_t)spare, (int32_t)workers) /
+    return sg_blocks_couriers(&g->lists->patch[g->param.patch0], g->param.patches,
+                              (double)g->carried, (int32_t)spare, (int32_t)workers) /
            cluster * cluster;
 }
 
@@ -65,8 +66,8 @@ static int early_steps(const sg_kernel_gemm *g, const sg_instance *k, int courie
     const bool wave = (int64_t)g->param.units * k->cm * k->cn <= g->param.workers;
     if (couriers == 0 || g->param.pushes < 2 || g->param.takes > 0) return 0;
     if (g->ranks == 2 && couriers < SG_COURIERS_OF_HERALD && wave) return 1;
-    return sg_walk_all_wait(&g->lists->patch[g->param.patch0], g->param.patches, k->bm, k->bn,
-                            g->param.workers);
+    return sg_blocks_all_wait(&g->lists->patch[g->param.patch0], g->param.patches, k->bm, k->bn,
+                              g->param.workers);
 }
 
 /* Has each courier steps of its own?  Those that it can have in its memory at once. */
@@ -88,8 +89,8 @@ static int heralds_for(const sg_kernel_gemm *g, int cluster, int spare, int *cou
     if (*couriers < least || g->param.takes > 0 || whole_steps(g, *couriers)) return 0;
     if (spare >= cluster) return cluster;
     if (rest < SG_COURIERS_ENOUGH &&
-        !sg_walk_carry_in_time(&g->lists->patch[g->param.patch0], g->param.patches,
-                               (double)g->carried, rest, g->param.workers))
+        !sg_blocks_carry_in_time(&g->lists->patch[g->param.patch0], g->param.patches,
+                                 (double)g->carried, rest, g->param.workers))
         return 0;
     *couriers = rest;
     return cluster;

@@ -143,7 +143,7 @@ DEV bool flag_wait(const sg_kernel_program &program, int by, int index, uint64_t
 }
 
 /* Waits for PEER's hello of EPOCH, the run that this rank is in, and compares its plan with HASH.
- * Partner: turn_hello() at PEER.
+ * Partner: protocol_hello() at PEER.
  *
  * Two hellos of a rank are enough, although plans without hellos wait for nobody: who has ended
  * this run says hello of one more, and cannot end that before this rank says hello of it, too.  But

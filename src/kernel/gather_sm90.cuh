@@ -93,7 +93,7 @@ template <class S> DEV void gather_send(const Param &P, const Smem<S> &smem, con
             words_load(words_place(from, mine), mine.count, word);
 #pragma unroll
             for (int j = 0; j < AT_ONCE; ++j) word[j] = word_not_at_rest(word[j]);
-            if (!open && !(open = !P.turn.gate || warp_gate(P, smem))) return;
+            if (!open && !(open = !P.protocol.gate || warp_gate(P, smem))) return;
             gather_stamp(smem, false, STAMP_STAGED, i);
             for (int to = 0; to < s.tos; ++to) {
                 char *there =
@@ -214,7 +214,7 @@ DEV void gather_take(const Param &P, const Smem<S> &smem, const Hand &self, int 
     const uint32_t credit = credit_place(smem, number);
     uint32_t owed = 0; /* pieces that are stored and not yet credited, in lane 0 */
     int looked = -1;   /* the step of the last one */
-    if (P.turn.gate && !warp_gate(P, smem)) return;
+    if (P.protocol.gate && !warp_gate(P, smem)) return;
     gather_stamp(smem, true, STAMP_GATE);
     for (int i = P.pushes - P.takes, next = self.index; i < P.pushes; ++i) {
         const sg_kernel_step &s = P.push[i];

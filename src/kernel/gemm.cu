@@ -1,4 +1,5 @@
 /* gemm.cu -- the host side of products: which kernel serves a launch, and its start. */
+#include "core/blocks.h"
 #include "kernel/deal.cuh"
 #include "kernel/maps.cuh"
 
@@ -80,9 +81,10 @@ static bool serves(const sg_kernel_gemm *g, const sg_instance *k, const needs *n
     if (n->col_step < (k->piece_cols <= 64 ? k->piece_cols : ANY_COL)) return false;
     if (n->odd_rows % instance_line(k->piece_cols) != 0) return false;
     if (g->want_cluster > 0 && cluster != g->want_cluster) return false;
-    if (g->want_turns > 0 && k->turns != g->want_turns) return false;
-    /* In turn addends come last, behind an epilogue and behind the zeros that fill a place. */
-    if (k->turns > 1 && n->adds && (n->late || n->waits || n->sums_in_places || g->param.epilogue))
+    if (g->want_math != SG_KERNEL_ANY_MATH && k->math != g->want_math) return false;
+    /* Ping-pong, addends come last, behind an epilogue and behind the zeros that fill a place. */
+    if (k->math == SG_KERNEL_PINGPONG && n->adds &&
+        (n->late || n->waits || n->sums_in_places || g->param.epilogue))
         return false;
     if (cluster == 1) return true;
     if (g->want_cluster > 0 && !n->per_tile) return true;
@@ -93,7 +95,7 @@ static bool serves(const sg_kernel_gemm *g, const sg_instance *k, const needs *n
     /* A line of a stage whose row begins at odd 16 bytes lies in five sectors of the L2 and not in
      * four, and is joined with nobody's: single blocks take up to 60 % longer by it, clusters that
      * share 5 to 25 (results/gpu/odd_h200_v1.json). */
-    if (n->straddles) return sg_walk_shares_odd(units * cluster, tiles);
+    if (n->straddles) return sg_blocks_share_odd(units * cluster, tiles);
     /* Tiles that share ask the L2 for less.  It joins what SMs ask for in step, which those that
      * wait for rows are not; but a block without a tile costs more than sharing A saves, and in
      * more than two waves 128x192 loses 2 % by sharing B (results/gpu/tries_4xh100_v2.json). */
@@ -353,10 +355,11 @@ cudaError_t sg_kernel_load(void)
 
 cudaError_t sg_kernel_gemm_run(const sg_kernel_gemm *gemm, unsigned how, cudaStream_t stream)
 {
-    const sg_kernel_turn *turn = &gemm->param.turn;
-    if (gemm->param.units == 0 && gemm->param.pushes == 0 && !turn->begin && !turn->end)
+    const sg_kernel_protocol *protocol = &gemm->param.protocol;
+    if (gemm->param.units == 0 && gemm->param.pushes == 0 && !protocol->begin && !protocol->end)
         return cudaSuccess;
-    if (gemm->param.split > 1 && (gemm->param.pushes > 0 || turn->begin || turn->gate || turn->end))
+    if (gemm->param.split > 1 &&
+        (gemm->param.pushes > 0 || protocol->begin || protocol->gate || protocol->end))
         return cudaErrorInvalidValue; /* a product cut along k has no turn and carries nothing */
     cudaLaunchConfig_t config = {};
     cudaLaunchAttribute attr[2];

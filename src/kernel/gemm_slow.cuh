@@ -13,7 +13,7 @@
 #pragma once
 #include "kernel/copy.cuh"
 #include "kernel/instance.h"
-#include "kernel/turn.cuh"
+#include "kernel/protocol.cuh"
 
 typedef sg_kernel_gemm_param Param;
 
@@ -305,15 +305,15 @@ DEV void carry_out_part(const Param &P, const Visit &v, int i0, int j0, int half
 DEV bool come_in(const Param &P, int half)
 {
     sg_kernel_rank *rank = P.program.rank;
-    const sg_kernel_turn &turn = P.turn;
+    const sg_kernel_protocol &protocol = P.protocol;
     bool open = true;
     if (threadIdx.x < LANES) {
-        if (turn.begin && turn.hello && blockIdx.x == 0)
-            turn_hello(rank,
-                       (int)threadIdx.x < rank->ranks ? turn_address(rank, threadIdx.x) : nullptr,
-                       threadIdx.x, P.program.hash, turn.c, turn.c_stride);
-        if (turn.gate)
-            open = turn_gate(rank, own_words(P.program), threadIdx.x, P.program.baked, P.step);
+        if (protocol.begin && protocol.hello && blockIdx.x == 0)
+            protocol_hello(
+                rank, (int)threadIdx.x < rank->ranks ? hello_address(rank, threadIdx.x) : nullptr,
+                threadIdx.x, P.program.hash, protocol.c, protocol.c_stride);
+        if (protocol.gate)
+            open = protocol_gate(rank, own_words(P.program), threadIdx.x, P.program.baked, P.step);
     }
     if (!__syncthreads_and(open)) return false;
     for (int i = 0; i < P.pushes; ++i) copy_step(P.program, P.push[i], half);
@@ -386,9 +386,9 @@ __global__ void __launch_bounds__(SG_INSTANCE_THREADS, 1) gemm_slow(const __grid
                        epoch);
     }
     const auto meet = [] { __syncthreads(); };
-    if (P.turn.end && threadIdx.x < LANES)
-        turn_leave(P.program, P.turn, turn_leaving(P.program, P.turn, threadIdx.x), threadIdx.x,
-                   gridDim.x, meet);
+    if (P.protocol.end && threadIdx.x < LANES)
+        protocol_leave(P.program, P.protocol, protocol_leaving(P.program, P.protocol, threadIdx.x),
+                       threadIdx.x, gridDim.x, meet);
     else
         meet();
 }

@@ -11,7 +11,7 @@
  *                            warp 2 credits them
  *     warp 3        watcher  begins the run; waits for the gate, and for flags as far ahead of the
  *                            loader as they are up; the last block's ends the run
- *     warpgroup 1.. math     (math_sm90.cuh) 64 or 128 rows of the tile each, or a tile each in turn
+ *     warpgroup 1.. math     (math_sm90.cuh) 64 or 128 rows of the tile each, or a tile each (ping-pong)
  *
  * Blocks behind those with tiles carry rows (courier_sm90.cuh), the last one may raise what they
  * have carried (herald_sm90.cuh).  Of a launch of tagged data, warps 1 to 3 do what tagged_sm90.cuh
@@ -56,13 +56,13 @@ template <class S> DEV void barriers_begin(const Param &P, const Smem<S> &smem)
     }
     for (int i = 0; i < 2; ++i) mbar_init(smem.pushed + 8 * i, 1); /* who carries */
     for (int i = 0; i < S::WGS; ++i) {
-        mbar_init(smem.turn + 8 * i, 4); /* a thread per warp of the other warpgroup */
+        mbar_init(smem.order + 8 * i, 4); /* a thread per warp of the other warpgroup */
         if (S::SLOT_ADDS)
             mbar_init(smem.added + 8 * i, 1); /* its storer, and the bytes it announced */
     }
     for (int i = 0; !S::GATHERS && is_courier(P) && i < Courier<S>::CARRIERS; ++i)
         mbar_init(courier_barrier(smem, i), 1);
-    for (int i = 0; i < 4; ++i) mbar_arrive(smem.turn); /* the first tile is warpgroup 0's */
+    for (int i = 0; i < 4; ++i) mbar_arrive(smem.order); /* the first tile is warpgroup 0's */
     stamp_begin(smem.stamp);
     mbar_init_visible();
 }
@@ -108,8 +108,8 @@ __global__ void __launch_bounds__(S::THREADS, 1) gemm_sm90(const __grid_constant
             tagged_run(math);
         else if constexpr (S::FOLD == FOLD_HOPS)
             hops_run(math);
-        else if constexpr (S::TURNS > 1)
-            math_in_turn(math);
+        else if constexpr (S::PINGPONG)
+            math_pingpong(math);
         else
             math_run(math);
     } else {
@@ -134,14 +134,15 @@ __global__ void __launch_bounds__(S::THREADS, 1) gemm_sm90(const __grid_constant
     }
     defect_tell(P, smem);
     /* Tagged data: the watcher has done so already. */
-    if (S::FOLD != FOLD_SLICES && !S::TAGS && P.turn.end) {
+    if (S::FOLD != FOLD_SLICES && !S::TAGS && P.protocol.end) {
         const auto meet = [&] {
             __syncthreads(); /* all of this block's stores and loads are behind */
             if (threadIdx.x == 96) stamp(smem.stamp, STAMP_WATCHER, STAMP_TOGETHER);
         };
         if (warp == 3)
-            turn_leave(P.program, P.turn, turn_leaving(P.program, P.turn, threadIdx.x % 32),
-                       threadIdx.x % 32, gridDim.x, meet);
+            protocol_leave(P.program, P.protocol,
+                           protocol_leaving(P.program, P.protocol, threadIdx.x % 32),
+                           threadIdx.x % 32, gridDim.x, meet);
         else
             meet();
     }

@@ -74,5 +74,5 @@ template <class S> DEV void herald(const Param &P, const Smem<S> &smem, int warp
     if (warp == 0 && elect_one()) launch_next();
     __syncwarp();
     const bool raises = warp == 3 && blockIdx.x + 1 == gridDim.x; /* the last one of its cluster */
-    if (raises && (!P.turn.gate || warp_gate(P, smem))) herald_steps(P, smem, lane);
+    if (raises && (!P.protocol.gate || warp_gate(P, smem))) herald_steps(P, smem, lane);
 }

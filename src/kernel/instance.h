@@ -15,11 +15,12 @@ enum Fold { FOLD_NONE, FOLD_ADDENDS, FOLD_SLICES, FOLD_PARTS, FOLD_TAGGED, FOLD_
 enum { SG_INSTANCE_SLOT_ADDS = 3 };
 
 typedef struct sg_instance {
-    int type;          /* enum sg_kernel_type */
-    int bm, bn;        /* tile */
-    int narrow;        /* columns of those of some patches; 0: all are alike */
-    int groups, turns; /* math warpgroups; 2: they have a tile each, in turn */
-    int cm, cn;        /* tiles of a cluster */
+    int type;   /* enum sg_kernel_type */
+    int bm, bn; /* tile */
+    int narrow; /* columns of those of some patches; 0: all are alike */
+    int groups; /* math warpgroups */
+    int math;   /* enum sg_kernel_math: how they share the work */
+    int cm, cn; /* tiles of a cluster */
     Fold fold;
     int onto;       /* it adds what is added where it is stored */
     int piece_cols; /* columns of a stored piece */

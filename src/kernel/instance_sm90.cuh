@@ -5,110 +5,114 @@
 
 template <class S> static sg_instance instance_of(int type)
 {
-    const sg_instance i = {
-        type,  S::BM,   S::BN,   S::NARROW, S::WGS,     S::TURNS, S::CM,
-        S::CN, S::FOLD, S::ONTO, S::W,      S::THREADS, S::SMEM,  (const void *)gemm_sm90<S>};
+    const sg_instance i = {type,    S::BM,
+                           S::BN,   S::NARROW,
+                           S::WGS,  S::PINGPONG ? SG_KERNEL_PINGPONG : SG_KERNEL_COOPERATIVE,
+                           S::CM,   S::CN,
+                           S::FOLD, S::ONTO,
+                           S::W,    S::THREADS,
+                           S::SMEM, (const void *)gemm_sm90<S>};
     return i;
 }
 
-/* A tile of all math warpgroups together; a tile for each of two, in turn. */
-#define TOGETHER(bm, bn, groups, cm, cn, slots, fold)                                              \
+/* A tile of all math warpgroups together; ping-pong: a tile for each of two. */
+#define COOPERATIVE(bm, bn, groups, cm, cn, slots, fold)                                           \
     out[n++] = instance_of<Shape<T, bm, bn, groups, cm, cn, slots, fold>>(type);
-#define IN_TURN(bm, bn, cm, cn, slots, fold)                                                       \
-    out[n++] = instance_of<Shape<T, bm, bn, 2, cm, cn, slots, fold, 2>>(type);
+#define PINGPONG(bm, bn, cm, cn, slots, fold)                                                      \
+    out[n++] = instance_of<Shape<T, bm, bn, 2, cm, cn, slots, fold, true>>(type);
 
 /* The first, some patches in tiles of NARROW columns. */
-#define TOGETHER_AND(narrow, bm, bn, groups, slots, fold)                                          \
-    out[n++] = instance_of<Shape<T, bm, bn, groups, 1, 1, slots, fold, 1, narrow>>(type);
+#define COOPERATIVE_AND(narrow, bm, bn, groups, slots, fold)                                       \
+    out[n++] = instance_of<Shape<T, bm, bn, groups, 1, 1, slots, fold, false, narrow>>(type);
 
 /* In the order of preference among those that serve a launch.  Every one is the best at something:
  * bench/lab/DIARY.md, docs/diary.md. */
 template <class T> static int instances_sm90(int type, sg_instance *out)
 {
     int n = 0;
-    TOGETHER(128, 256, 2, 2, 1, 2, FOLD_NONE)
-    TOGETHER(128, 256, 2, 1, 1, 2, FOLD_NONE)
-    TOGETHER(128, 256, 2, 2, 1, 2, FOLD_ADDENDS)
-    TOGETHER(128, 256, 2, 1, 1, 2, FOLD_ADDENDS)
-    TOGETHER(128, 256, 2, 1, 1, 2, FOLD_PARTS)
-    TOGETHER(128, 224, 2, 2, 1, 4, FOLD_NONE)
-    TOGETHER(128, 224, 2, 1, 1, 4, FOLD_NONE)
-    TOGETHER(128, 224, 2, 1, 1, 2, FOLD_ADDENDS)
-    IN_TURN(128, 192, 2, 1, 1, FOLD_NONE)
-    IN_TURN(128, 192, 1, 1, 1, FOLD_NONE)
-    IN_TURN(128, 176, 1, 1, 4, FOLD_NONE)
-    IN_TURN(128, 192, 2, 1, 1, FOLD_ADDENDS)
-    IN_TURN(128, 192, 1, 1, 1, FOLD_ADDENDS)
-    TOGETHER(128, 192, 2, 2, 1, 2, FOLD_ADDENDS)
-    TOGETHER(128, 192, 2, 1, 1, 2, FOLD_ADDENDS)
-    TOGETHER(128, 160, 2, 2, 1, 4, FOLD_NONE)
-    TOGETHER(128, 160, 2, 1, 1, 4, FOLD_NONE)
-    TOGETHER(128, 160, 2, 2, 1, 2, FOLD_ADDENDS)
-    TOGETHER(128, 160, 2, 1, 1, 2, FOLD_ADDENDS)
-    IN_TURN(128, 128, 2, 1, 2, FOLD_NONE)
-    TOGETHER(128, 128, 2, 1, 2, 2, FOLD_NONE)
-    TOGETHER(128, 128, 2, 1, 1, 2, FOLD_NONE)
-    IN_TURN(128, 128, 2, 1, 1, FOLD_ADDENDS)
-    IN_TURN(128, 128, 1, 2, 1, FOLD_ADDENDS)
-    TOGETHER(128, 128, 2, 1, 2, 2, FOLD_ADDENDS)
-    TOGETHER(128, 128, 2, 1, 1, 2, FOLD_ADDENDS)
-    TOGETHER(128, 128, 2, 1, 1, 2, FOLD_PARTS)
-    TOGETHER(64, 256, 1, 1, 1, 2, FOLD_NONE)
-    TOGETHER(64, 256, 1, 1, 1, 2, FOLD_ADDENDS)
-    TOGETHER(64, 256, 1, 1, 1, 2, FOLD_PARTS)
-    TOGETHER(64, 128, 1, 2, 1, 2, FOLD_NONE)
-    TOGETHER(64, 128, 1, 1, 1, 2, FOLD_NONE)
-    TOGETHER(64, 128, 1, 1, 1, 2, FOLD_ADDENDS)
-    TOGETHER(64, 128, 1, 1, 1, 2, FOLD_PARTS)
-    TOGETHER(64, 64, 1, 1, 1, 1, FOLD_NONE)
-    TOGETHER(64, 128, 1, 1, 1, 2, FOLD_SLICES)
-    TOGETHER(64, 64, 1, 1, 1, 2, FOLD_SLICES)
-    TOGETHER(128, 64, 2, 1, 1, 2, FOLD_SLICES)
-    TOGETHER(128, 160, 2, 2, 1, 2, FOLD_SLICES)
-    TOGETHER(256, 160, 2, 1, 2, 2, FOLD_NONE)
-    TOGETHER(256, 128, 2, 2, 1, 2, FOLD_NONE)
-    TOGETHER(64, 32, 1, 1, 1, 2, FOLD_ADDENDS)
-    TOGETHER(64, 64, 1, 1, 1, 2, FOLD_ADDENDS)
-    TOGETHER(64, 96, 1, 1, 1, 2, FOLD_ADDENDS)
-    TOGETHER(128, 64, 2, 1, 2, 2, FOLD_ADDENDS)
-    TOGETHER(128, 64, 2, 1, 1, 2, FOLD_ADDENDS)
-    TOGETHER(128, 96, 2, 1, 2, 2, FOLD_ADDENDS)
-    TOGETHER(128, 96, 2, 1, 1, 2, FOLD_ADDENDS)
-    TOGETHER(128, 96, 2, 1, 1, 2, FOLD_NONE)
-    TOGETHER(128, 112, 2, 1, 2, 1, FOLD_NONE)
-    TOGETHER(128, 112, 2, 1, 1, 1, FOLD_NONE)
-    TOGETHER(128, 80, 2, 1, 2, 1, FOLD_NONE)
-    TOGETHER(128, 80, 2, 1, 1, 1, FOLD_NONE)
-    TOGETHER(64, 112, 1, 1, 1, 1, FOLD_NONE)
-    TOGETHER(64, 32, 1, 1, 1, 1, FOLD_TAGGED)
-    TOGETHER(64, 64, 1, 1, 1, 1, FOLD_TAGGED)
-    TOGETHER(64, 96, 1, 1, 1, 1, FOLD_TAGGED)
-    TOGETHER(64, 128, 1, 1, 1, 1, FOLD_TAGGED)
-    TOGETHER(128, 64, 2, 1, 1, 1, FOLD_TAGGED)
-    TOGETHER(128, 96, 2, 1, 1, 1, FOLD_TAGGED)
-    TOGETHER(128, 128, 2, 1, 1, 1, FOLD_TAGGED)
-    TOGETHER(64, 32, 1, 1, 1, 1, FOLD_HOPS)
-    TOGETHER(64, 64, 1, 1, 1, 1, FOLD_HOPS)
-    TOGETHER(64, 96, 1, 1, 1, 1, FOLD_HOPS)
-    TOGETHER(64, 128, 1, 1, 1, 1, FOLD_HOPS)
-    TOGETHER(128, 64, 2, 1, 1, 1, FOLD_HOPS)
-    TOGETHER(128, 96, 2, 1, 1, 1, FOLD_HOPS)
-    TOGETHER(128, 128, 2, 1, 1, 1, FOLD_HOPS)
-    TOGETHER(128, 192, 2, 1, 1, 1, FOLD_HOPS)
-    TOGETHER(64, 32, 1, 1, 1, 1, FOLD_GATHER)
-    TOGETHER(64, 64, 1, 1, 1, 1, FOLD_GATHER)
-    TOGETHER(64, 128, 1, 1, 1, 2, FOLD_GATHER)
-    TOGETHER(64, 256, 1, 1, 1, 2, FOLD_GATHER)
-    TOGETHER(128, 64, 2, 1, 1, 2, FOLD_GATHER)
-    TOGETHER(128, 96, 2, 1, 1, 2, FOLD_GATHER)
-    TOGETHER(128, 128, 2, 1, 1, 2, FOLD_GATHER)
-    TOGETHER(128, 160, 2, 1, 1, 2, FOLD_GATHER)
-    TOGETHER(128, 224, 2, 1, 1, 2, FOLD_GATHER)
-    TOGETHER(128, 256, 2, 1, 1, 2, FOLD_GATHER)
-    TOGETHER_AND(96, 128, 256, 2, 4, FOLD_NONE)
+    COOPERATIVE(128, 256, 2, 2, 1, 2, FOLD_NONE)
+    COOPERATIVE(128, 256, 2, 1, 1, 2, FOLD_NONE)
+    COOPERATIVE(128, 256, 2, 2, 1, 2, FOLD_ADDENDS)
+    COOPERATIVE(128, 256, 2, 1, 1, 2, FOLD_ADDENDS)
+    COOPERATIVE(128, 256, 2, 1, 1, 2, FOLD_PARTS)
+    COOPERATIVE(128, 224, 2, 2, 1, 4, FOLD_NONE)
+    COOPERATIVE(128, 224, 2, 1, 1, 4, FOLD_NONE)
+    COOPERATIVE(128, 224, 2, 1, 1, 2, FOLD_ADDENDS)
+    PINGPONG(128, 192, 2, 1, 1, FOLD_NONE)
+    PINGPONG(128, 192, 1, 1, 1, FOLD_NONE)
+    PINGPONG(128, 176, 1, 1, 4, FOLD_NONE)
+    PINGPONG(128, 192, 2, 1, 1, FOLD_ADDENDS)
+    PINGPONG(128, 192, 1, 1, 1, FOLD_ADDENDS)
+    COOPERATIVE(128, 192, 2, 2, 1, 2, FOLD_ADDENDS)
+    COOPERATIVE(128, 192, 2, 1, 1, 2, FOLD_ADDENDS)
+    COOPERATIVE(128, 160, 2, 2, 1, 4, FOLD_NONE)
+    COOPERATIVE(128, 160, 2, 1, 1, 4, FOLD_NONE)
+    COOPERATIVE(128, 160, 2, 2, 1, 2, FOLD_ADDENDS)
+    COOPERATIVE(128, 160, 2, 1, 1, 2, FOLD_ADDENDS)
+    PINGPONG(128, 128, 2, 1, 2, FOLD_NONE)
+    COOPERATIVE(128, 128, 2, 1, 2, 2, FOLD_NONE)
+    COOPERATIVE(128, 128, 2, 1, 1, 2, FOLD_NONE)
+    PINGPONG(128, 128, 2, 1, 1, FOLD_ADDENDS)
+    PINGPONG(128, 128, 1, 2, 1, FOLD_ADDENDS)
+    COOPERATIVE(128, 128, 2, 1, 2, 2, FOLD_ADDENDS)
+    COOPERATIVE(128, 128, 2, 1, 1, 2, FOLD_ADDENDS)
+    COOPERATIVE(128, 128, 2, 1, 1, 2, FOLD_PARTS)
+    COOPERATIVE(64, 256, 1, 1, 1, 2, FOLD_NONE)
+    COOPERATIVE(64, 256, 1, 1, 1, 2, FOLD_ADDENDS)
+    COOPERATIVE(64, 256, 1, 1, 1, 2, FOLD_PARTS)
+    COOPERATIVE(64, 128, 1, 2, 1, 2, FOLD_NONE)
+    COOPERATIVE(64, 128, 1, 1, 1, 2, FOLD_NONE)
+    COOPERATIVE(64, 128, 1, 1, 1, 2, FOLD_ADDENDS)
+    COOPERATIVE(64, 128, 1, 1, 1, 2, FOLD_PARTS)
+    COOPERATIVE(64, 64, 1, 1, 1, 1, FOLD_NONE)
+    COOPERATIVE(64, 128, 1, 1, 1, 2, FOLD_SLICES)
+    COOPERATIVE(64, 64, 1, 1, 1, 2, FOLD_SLICES)
+    COOPERATIVE(128, 64, 2, 1, 1, 2, FOLD_SLICES)
+    COOPERATIVE(128, 160, 2, 2, 1, 2, FOLD_SLICES)
+    COOPERATIVE(256, 160, 2, 1, 2, 2, FOLD_NONE)
+    COOPERATIVE(256, 128, 2, 2, 1, 2, FOLD_NONE)
+    COOPERATIVE(64, 32, 1, 1, 1, 2, FOLD_ADDENDS)
+    COOPERATIVE(64, 64, 1, 1, 1, 2, FOLD_ADDENDS)
+    COOPERATIVE(64, 96, 1, 1, 1, 2, FOLD_ADDENDS)
+    COOPERATIVE(128, 64, 2, 1, 2, 2, FOLD_ADDENDS)
+    COOPERATIVE(128, 64, 2, 1, 1, 2, FOLD_ADDENDS)
+    COOPERATIVE(128, 96, 2, 1, 2, 2, FOLD_ADDENDS)
+    COOPERATIVE(128, 96, 2, 1, 1, 2, FOLD_ADDENDS)
+    COOPERATIVE(128, 96, 2, 1, 1, 2, FOLD_NONE)
+    COOPERATIVE(128, 112, 2, 1, 2, 1, FOLD_NONE)
+    COOPERATIVE(128, 112, 2, 1, 1, 1, FOLD_NONE)
+    COOPERATIVE(128, 80, 2, 1, 2, 1, FOLD_NONE)
+    COOPERATIVE(128, 80, 2, 1, 1, 1, FOLD_NONE)
+    COOPERATIVE(64, 112, 1, 1, 1, 1, FOLD_NONE)
+    COOPERATIVE(64, 32, 1, 1, 1, 1, FOLD_TAGGED)
+    COOPERATIVE(64, 64, 1, 1, 1, 1, FOLD_TAGGED)
+    COOPERATIVE(64, 96, 1, 1, 1, 1, FOLD_TAGGED)
+    COOPERATIVE(64, 128, 1, 1, 1, 1, FOLD_TAGGED)
+    COOPERATIVE(128, 64, 2, 1, 1, 1, FOLD_TAGGED)
+    COOPERATIVE(128, 96, 2, 1, 1, 1, FOLD_TAGGED)
+    COOPERATIVE(128, 128, 2, 1, 1, 1, FOLD_TAGGED)
+    COOPERATIVE(64, 32, 1, 1, 1, 1, FOLD_HOPS)
+    COOPERATIVE(64, 64, 1, 1, 1, 1, FOLD_HOPS)
+    COOPERATIVE(64, 96, 1, 1, 1, 1, FOLD_HOPS)
+    COOPERATIVE(64, 128, 1, 1, 1, 1, FOLD_HOPS)
+    COOPERATIVE(128, 64, 2, 1, 1, 1, FOLD_HOPS)
+    COOPERATIVE(128, 96, 2, 1, 1, 1, FOLD_HOPS)
+    COOPERATIVE(128, 128, 2, 1, 1, 1, FOLD_HOPS)
+    COOPERATIVE(128, 192, 2, 1, 1, 1, FOLD_HOPS)
+    COOPERATIVE(64, 32, 1, 1, 1, 1, FOLD_GATHER)
+    COOPERATIVE(64, 64, 1, 1, 1, 1, FOLD_GATHER)
+    COOPERATIVE(64, 128, 1, 1, 1, 2, FOLD_GATHER)
+    COOPERATIVE(64, 256, 1, 1, 1, 2, FOLD_GATHER)
+    COOPERATIVE(128, 64, 2, 1, 1, 2, FOLD_GATHER)
+    COOPERATIVE(128, 96, 2, 1, 1, 2, FOLD_GATHER)
+    COOPERATIVE(128, 128, 2, 1, 1, 2, FOLD_GATHER)
+    COOPERATIVE(128, 160, 2, 1, 1, 2, FOLD_GATHER)
+    COOPERATIVE(128, 224, 2, 1, 1, 2, FOLD_GATHER)
+    COOPERATIVE(128, 256, 2, 1, 1, 2, FOLD_GATHER)
+    COOPERATIVE_AND(96, 128, 256, 2, 4, FOLD_NONE)
     return n;
 }
 
-#undef TOGETHER_AND
-#undef TOGETHER
-#undef IN_TURN
+#undef COOPERATIVE_AND
+#undef COOPERATIVE
+#undef PINGPONG

@@ -13,7 +13,7 @@
  *     bind   upload the lists; fill a program; sg_kernel_gemm_make for each launch
  *     run    begin | for each step: places, sg_kernel_gemm_aim, sg_kernel_gemm_run ... | end
  *
- * A launch may do of that what its `turn` says: hello at its start, the gate before its first
+ * A launch may do of that what its `protocol` says: hello at its start, the gate before its first
  * store, the end when its last block leaves.  A plan of one launch is then one kernel.
  *
  * Every wait on the device is bounded by the rank's limit.  Who runs out of time, or sees that
@@ -200,6 +200,10 @@ SG_WALK void sg_kernel_count_pieces(sg_kernel_step *step, int32_t count,
 
 /* ---- Products -------------------------------------------------------------------------------- */
 
+/* How two math warpgroups of a block share its tiles, by CUTLASS's names: they multiply one
+ * together, or each has one of its own, and one stores while the other multiplies. */
+enum sg_kernel_math { SG_KERNEL_ANY_MATH, SG_KERNEL_COOPERATIVE, SG_KERNEL_PINGPONG };
+
 enum { SG_KERNEL_ONE_HOP = 1, SG_KERNEL_TO_OWNERS = 2, SG_KERNEL_GATHERS = 4 };
 
 /* A tile shape that has a fast kernel on the current device, best first for large products. */
@@ -225,7 +229,7 @@ enum { SG_KERNEL_EARLY = 1 };
 /* What a launch does of the run protocol, besides its tiles.  Zeros: nothing; begin, gate and end
  * are kernels of their own.  All of it holds for a launch without tiles, too, but not for one that
  * is cut along k, which carries no pushes either. */
-typedef struct sg_kernel_turn {
+typedef struct sg_kernel_protocol {
     /* Said in the hello: where peers store what goes into this rank's C, and elements from row to
      * row.  Only with rows in multiples of 16 bytes, in memory that all peers reach.  NULL: they
      * store to its landing. */
@@ -242,7 +246,7 @@ typedef struct sg_kernel_turn {
     uint8_t end;
     uint8_t done; /* with end: says done to all, which runs with hellos do and no other */
     int32_t wait0, waits, wait_step; /* with end: flags of the FLAG step right behind the launch */
-} sg_kernel_turn;
+} sg_kernel_protocol;
 
 /* Where a block begins: its first unit's patch, of the launch, the units of that patch, and the
  * unit's first tile; and what its own tile's first slab waits for.  To find out itself would
@@ -311,7 +315,7 @@ typedef struct sg_kernel_gemm_param {
     int8_t remade[SG_KERNEL_PLACES]; /* of a place: the first of its maps there; -1: none */
     int32_t takes;                   /* pushes that stay here, the last ones: see gather_sm90.cuh */
     CUtensorMap *remake; /* device memory; NULL: a fast kernel stores tiles into landings alone */
-    sg_kernel_turn turn; /* by the host, for each run */
+    sg_kernel_protocol protocol; /* by the host, for each run */
     sg_kernel_program program;
 } sg_kernel_gemm_param;
 
@@ -321,7 +325,7 @@ typedef struct sg_kernel_gemm {
     int32_t instance;                                         /* of the table of kernels */
     int32_t blocks;                                           /* of the grid */
     int32_t want_blocks, want_split, want_skew, want_cluster; /* of blocks; 0: any */
-    int32_t want_turns;                                       /* sg_instance.turns; 0: any */
+    int32_t want_math;                                        /* enum sg_kernel_math */
     int32_t sms, arch;
     sg_kernel_place aimed[SG_KERNEL_PLACES]; /* what the maps are of */
     /* By the host, before the first aim: nobody but this launch touches its wide areas, so that
@@ -361,7 +365,7 @@ typedef struct sg_kernel_plain {
     int32_t type;          /* enum sg_kernel_type */
     struct sg_patch patch; /* the only patch, and the only area of its stores: for both lists */
     struct sg_area to;
-    int32_t tile_m, tile_n, cluster, turns, split, skew, blocks;
+    int32_t tile_m, tile_n, cluster, math, split, skew, blocks;
     uint64_t keep_a, keep_b;
     int64_t partial_bytes, fold_bytes; /* of param.partial and param.fold, the latter zeroed */
     double predicted_us;
@@ -428,7 +432,7 @@ cudaError_t sg_kernel_permute(const sg_kernel_place *src, const sg_kernel_place 
 
 /* ---- The run protocol ------------------------------------------------------------------------ */
 
-/* Says hello to all ranks if HELLO, with C as in sg_kernel_turn, and then
+/* Says hello to all ranks if HELLO, with C as in sg_kernel_protocol, and then
  * waits for the gate if GATE. */
 cudaError_t sg_kernel_begin(sg_kernel_rank *rank, uint64_t hash, const void *c, int64_t c_stride,
                             int baked, int hello, int gate, unsigned how, cudaStream_t stream);

@@ -5,8 +5,8 @@
  * once; its pieces go out spread over all stages of the next tile, since a link to a peer takes
  * about a tile's time for a tile and would stop the product if it got all of it together.
  *
- * Warpgroups with a tile each take turns at the stages, which the loader fills tile after
- * tile: while one multiplies, the other has all that time to get its tile out of the
+ * Warpgroups with a tile each (ping-pong) take turns at the stages, which the loader fills tile
+ * after tile: while one multiplies, the other has all that time to get its tile out of the
  * registers it was summed in. */
 #pragma once
 #include "kernel/sums_sm90.cuh"
@@ -181,7 +181,7 @@ template <class S> DEV void write_piece(const Math<S> &m, const uint32_t *v, uin
                   v[4 * q + 3]);
 }
 
-/* 64 rows x W columns, rounded, into the next free slot; in turn, piece PIECE of the block's last
+/* 64 rows x W columns, rounded, into the next free slot; ping-pong, piece PIECE of the block's last
  * tile into the stages. */
 template <class S> DEV void stage_piece(Math<S> &m, const uint32_t *v, bool last, int piece)
 {
@@ -209,7 +209,7 @@ DEV void blank_rest(const Math<S> &m, const sg_patch &p, const Tile &t,
                     float (&acc)[S::MI][S::SUMS])
 {
     const int rows = p.rows - t.band * S::BM - m.part * S::MI * 64 - m.warp * 16 - m.lane / 4;
-    const int cols = p.cols - t.col * S::BN - m.lane % 4 * 2;
+    const int cols = p.cols - t.col * width_of<S>(p) - m.lane % 4 * 2;
 #pragma unroll
     for (int i = 0; i < S::MI; ++i)
 #pragma unroll
@@ -220,19 +220,19 @@ DEV void blank_rest(const Math<S> &m, const sg_patch &p, const Tile &t,
 /* The other warpgroup may look for its stages: all threads of this one have seen theirs loaded.
  * Before that, a barrier could be two phases behind the one that the other waits for, and would not
  * tell; and who is late for a turn of one stage would find its barrier two phases on. */
-template <class S> DEV void turn_pass(const Math<S> &m)
+template <class S> DEV void pass_stages(const Math<S> &m)
 {
     __syncwarp();
-    if (m.lane == 0) mbar_arrive(m.smem.turn + 8 * (1 - m.wg));
+    if (m.lane == 0) mbar_arrive(m.smem.order + 8 * (1 - m.wg));
 }
 
-/* All math warps have done with the stages: the last tile may go there.  In turn, the warpgroup
+/* All math warps have done with the stages: the last tile may go there.  Ping-pong, the warpgroup
  * that has another tile to stage does not wait for the end of that one. */
 template <class S> DEV void stages_leave(bool last)
 {
     if (S::WGS == 1)
         named_sync(MEET_GROUP, 128);
-    else if (S::TURNS == 1 || last)
+    else if (!S::PINGPONG || last)
         named_sync(MEET_MATH, 256);
     else
         named_arrive(MEET_MATH, 256);
@@ -267,9 +267,9 @@ DEV void round_tile(Math<S> &m, int unit, float (&acc)[S::MI][S::SUMS], uint32_t
         }
     }
     const bool last = !S::HOLDS && is_last<S>(m.P, unit);
-    /* In turn, one leaves them a tile earlier than the other. */
-    if (last || (S::TURNS > 1 && is_last<S>(m.P, unit + stride_of<S>(m.P)))) stages_leave<S>(last);
-    if (S::TURNS == 1 && last) {
+    /* Ping-pong, one leaves them a tile earlier than the other. */
+    if (last || (S::PINGPONG && is_last<S>(m.P, unit + stride_of<S>(m.P)))) stages_leave<S>(last);
+    if (!S::PINGPONG && last) {
 #pragma unroll
         for (int c = 0; c < S::CHUNKS; ++c) {
             round_piece<S>(&acc[c * V / S::SUMS][c * V % S::SUMS], held);
@@ -301,35 +301,35 @@ template <class S> DEV void stages_skip(Math<S> &m, int stages)
  * that runs long asks nothing but whether the stage is there.  PASS: behind it the stages
  * are the other warpgroup's. */
 template <class S>
-DEV void stage_of_turn(Math<S> &m, float (&acc)[S::MI][S::SUMS], int s, bool pass)
+DEV void stage_pingpong(Math<S> &m, float (&acc)[S::MI][S::SUMS], int s, bool pass)
 {
     stage_issue(m, acc, s);
-    if (pass) turn_pass(m);
+    if (pass) pass_stages(m);
     stage_settle(m, s);
 }
 
 /* One tile after the other, of which every second one is this warpgroup's. */
-template <class S> DEV void math_in_turn(Math<S> &m)
+template <class S> DEV void math_pingpong(Math<S> &m)
 {
     const int stride = stride_of<S>(m.P);
     float acc[S::MI][S::SUMS];
     uint32_t out[S::PIECE_SUMS / 2];
-    int stages = 0, turn = m.wg;
+    int stages = 0, skip = m.wg;
     for (int unit = first_unit<S>(m.P); unit < m.P.units; unit += stride) {
         stages = stages_of<S>(m.P, m.ahead, unit, stages);
         m.patch = m.ahead.patch, m.base = m.ahead.base;
-        if (turn-- > 0) {
+        if (skip-- > 0) {
             stages_skip(m, stages);
             continue;
         }
-        turn = 1;
-        mbar_wait(m.P, m.smem, m.smem.turn + 8 * m.wg, m.turn_parity,
-                  ROLE_MATH); /* partner: turn_pass() */
-        m.turn_parity ^= 1;
+        skip = 1;
+        mbar_wait(m.P, m.smem, m.smem.order + 8 * m.wg, m.order_parity,
+                  ROLE_MATH); /* partner: pass_stages() */
+        m.order_parity ^= 1;
         math_stamp(m, STAMP_TILE, m.patch);
-        if (stages > 0) stage_of_turn(m, acc, 0, stages == 1);
-        for (int left = stages - 2; left > 0; --left) stage_of_turn(m, acc, 1, false);
-        if (stages > 1) stage_of_turn(m, acc, 1, true);
+        if (stages > 0) stage_pingpong(m, acc, 0, stages == 1);
+        for (int left = stages - 2; left > 0; --left) stage_pingpong(m, acc, 1, false);
+        if (stages > 1) stage_pingpong(m, acc, 1, true);
         multiply_end(m, acc, stages > 0);
         round_tile(m, unit, acc, out);
     }

@@ -8,8 +8,8 @@ enum { MOST_CHOICES = 256, STAGE = 64 };
 /* Bytes a cycle: out of the L2 and into its shared memory, for an SM; out of memory for all, and
  * for one block alone.  The L2 joins what several SMs ask for at nearly the same time, but no
  * multicast: where four bands or more run side by side in one wave, so much of it is read, and more
- * goes in.  Tiles in turn, whose stages nobody waits for between two tiles, get a little more. */
-static const double CLOCK_GHZ = 1.75, L2_BYTES = 52, TURN_L2_BYTES = 54, SM_BYTES = 60,
+ * goes in.  Ping-pong tiles, whose stages nobody waits for between two tiles, get a little more. */
+static const double CLOCK_GHZ = 1.75, L2_BYTES = 52, PINGPONG_L2_BYTES = 54, SM_BYTES = 60,
                     HBM_BYTES = 2400, BLOCK_BYTES = 21, JOINED = 0.62, JOINED_SM_BYTES = 72;
 static const uint64_t KEEP_NORMAL = UINT64_C(0x1000000000000000);
 static const uint64_t FIRST_OUT = UINT64_C(0x12f0000000000000);
@@ -26,11 +26,11 @@ static double most(double a, double b)
     return a > b ? a : b;
 }
 
-/* Between two tiles, in cycles: in turn, one stores under the products of the other; otherwise half
- * of it shows, and all of it where no register holds a finished tile. */
+/* Between two tiles, in cycles: ping-pong, one stores under the products of the other; otherwise
+ * half of it shows, and all of it where no register holds a finished tile. */
 static double change_of_tile(const sg_instance *k)
 {
-    if (k->turns > 1) return 150;
+    if (k->math == SG_KERNEL_PINGPONG) return 150;
     return k->bm > 128 ? k->bm * k->bn * 0.12 : 500 + k->bm * k->bn * 0.012;
 }
 
@@ -41,11 +41,11 @@ static double predict_us(const sg_instance *k, const sg_kernel_plain *q, int sms
     const int over = sg_walk_div(sg_walk_div(q->n, k->bn), k->cn);
     const int stages = sg_walk_div(sg_walk_div(q->k, STAGE), split);
     const int rows = sg_walk_min(k->bm, sg_walk_div(q->m, 8) * 8);
-    const double math = k->bm * k->bn / 32.0 * (k->turns > 1 ? 1.01 : 1.03);
+    const double math = k->bm * k->bn / 32.0 * (k->math == SG_KERNEL_PINGPONG ? 1.01 : 1.03);
     const double visits = ceil((double)down * over * split / groups);
     const bool joined = cluster == 1 && visits == 1 && down >= 4;
     const double into = (rows + k->bn) * 128 / (joined ? JOINED_SM_BYTES : SM_BYTES);
-    const double out = k->turns > 1 ? TURN_L2_BYTES : L2_BYTES;
+    const double out = k->math == SG_KERNEL_PINGPONG ? PINGPONG_L2_BYTES : L2_BYTES;
     const double load = (rows / (double)k->cn + k->bn / (double)k->cm) * 128 / out;
     const double stage = most(math, most(into, joined ? load * JOINED : load)) + 4;
     const double cycles = visits * (stages * stage + change_of_tile(k)) + k->bm * k->bn * 0.03;
@@ -134,14 +134,16 @@ const char *sg_kernel_plain_choose(sg_kernel_plain *q, int rank)
     q->tile_m = k->bm;
     q->tile_n = k->bn;
     q->cluster = cluster;
-    q->turns = k->turns;
+    q->math = k->math;
     q->split = c->split;
     q->skew = c->skew;
     q->blocks = 0;
     q->keep_a = q->m <= 128 ? LAST_OUT : KEEP_NORMAL; /* rows of A are read by all, B by one */
     q->keep_b = q->m <= 128 ? FIRST_OUT : KEEP_NORMAL;
     q->partial_bytes = (c->split - 1) * units * cluster * k->bm * k->bn * 4;
-    q->fold_bytes = c->split > 1 ? units * cluster * (k->groups / k->turns) * 4 : 0;
+    q->fold_bytes =
+        c->split > 1 ? units * cluster * (k->groups / (k->math == SG_KERNEL_PINGPONG ? 2 : 1)) * 4
+                     : 0;
     q->predicted_us = c->us;
     return nullptr;
 }
@@ -156,7 +158,7 @@ const char *sg_kernel_plain_make(sg_kernel_gemm *gemm, const sg_kernel_plain *pl
     gemm->want_split = plain->split;
     gemm->want_skew = plain->skew;
     gemm->want_cluster = plain->cluster;
-    gemm->want_turns = plain->turns;
+    gemm->want_math = plain->math;
     gemm->param.partial = partial;
     gemm->param.fold = fold;
     gemm->param.keep_a = plain->keep_a;

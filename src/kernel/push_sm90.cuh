@@ -351,7 +351,7 @@ DEV void push_rows(const Param &P, const Smem<S> &smem, const Team &team, int sh
         if (lane == now) load(s, cut, next - (upto - pieces), turn);
         if (half < 0) launch_wait(), half = run_half(P.program);
         while (now >= 0) {
-            if (turn == 0 && P.turn.gate && !warp_gate(P, smem)) {
+            if (turn == 0 && P.protocol.gate && !warp_gate(P, smem)) {
                 if (lane == now) mbar_wait(P, smem, smem.pushed, 0, ROLE_STORER);
                 return; /* nothing may come when the block has ended */
             }
@@ -393,7 +393,7 @@ template <class S> DEV void push_by_storers(const Param &P, const Smem<S> &smem,
     if (warp == 2) launch_wait();
     if (warp == 1)
         push_rows(P, smem, team, share, at, lane);
-    else if (!P.turn.gate || warp_gate(P, smem))
+    else if (!P.protocol.gate || warp_gate(P, smem))
         push_credit<S, 1>(P, smem, team, PUSH_ROOM<S>, share, at, smem.raised, STAMP_STORER + 1,
                           lane);
     named_sync(MEET_STORERS, 2 * LANES);

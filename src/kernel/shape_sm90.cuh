@@ -2,8 +2,8 @@
  * an instance, its shared memory, its barriers, and where a visit is. */
 #pragma once
 #include "kernel/instance.h"
+#include "kernel/protocol.cuh"
 #include "kernel/stamp.cuh"
-#include "kernel/turn.cuh"
 
 typedef sg_kernel_gemm_param Param;
 
@@ -15,21 +15,23 @@ constexpr int SMEM_MOST = 232448;   /* of a block */
 constexpr int SMEM_BARRIERS = 1280; /* barriers, progress words, raises */
 
 /* BM x BN tile by GROUPS math warpgroups; a cluster of CM tiles down, which share B, and CN across,
- * which share A; SLOTS pieces of the finished tile are on their way out at a time.  TURNS 2: the
- * two warpgroups have a tile each, in turn, and one stores while the other multiplies.  NARROW:
+ * which share A; SLOTS pieces of the finished tile are on their way out at a time.  PINGPONG:
+ * two warpgroups have a tile each, and one stores while the other multiplies.  NARROW:
  * columns that tiles of some patches have instead of BN, with products that add nothing. */
 template <class Elem, int Bm, int Bn, int Groups, int Cm, int Cn, int Slots, Fold Folding,
-          int Turns = 1, int Narrow = 0>
+          bool PingPong = false, int Narrow = 0>
 struct Shape {
     using T = Elem;
     static constexpr int BM = Bm, BN = Bn, WGS = Groups, CM = Cm, CN = Cn, CL = CM * CN;
-    static constexpr int TURNS = Turns, PARTS = WGS / TURNS; /* warpgroups of a tile */
+    static constexpr bool PINGPONG = PingPong;
+    static constexpr int TILES = PINGPONG ? 2 : 1; /* of a block at a time */
+    static constexpr int PARTS = WGS / TILES;      /* warpgroups of a tile */
     static constexpr int NARROW = Narrow;
     static constexpr Fold FOLD = Folding;
     static constexpr bool ADDS = FOLD == FOLD_ADDENDS || FOLD == FOLD_PARTS;
-    /* In turn, addends come into the slots in which pieces leave, under the products of the
+    /* Ping-pong, addends come into the slots in which pieces leave, under the products of the
      * other. */
-    static constexpr bool SLOT_ADDS = FOLD == FOLD_ADDENDS && TURNS > 1;
+    static constexpr bool SLOT_ADDS = FOLD == FOLD_ADDENDS && PINGPONG;
     static constexpr int MI = BM / PARTS / 64; /* 64-row blocks of a warpgroup */
     /* Columns of a piece: what a swizzle takes, or for plain products a whole or half tile
      * without. */
@@ -51,10 +53,10 @@ struct Shape {
     static constexpr bool GATHERS = FOLD == FOLD_GATHER;
     /* Storers may add onto what lies there; two shapes have no register left for it. */
     static constexpr bool ONTO =
-        FOLD == FOLD_NONE && NARROW == 0 && BM <= 128 && !(TURNS > 1 && CL > 1 && BN > 128);
+        FOLD == FOLD_NONE && NARROW == 0 && BM <= 128 && !(PINGPONG && CL > 1 && BN > 128);
     static constexpr bool PUSHES = !TAGS && !GATHERS && FOLD != FOLD_SLICES; /* storers may carry */
     static constexpr bool HOLDS =
-        TURNS == 1 && !TAGS && !GATHERS && MI * BN / 2 + MI * BN / 4 <= 192;
+        !PINGPONG && !TAGS && !GATHERS && MI * BN / 2 + MI * BN / 4 <= 192;
     static constexpr int ADDENDS =
         STAGE_BYTES / (PARTS * PIECE_BYTES); /* pieces that fit a stage */
     static constexpr int SLOT_BYTES = WGS * SLOTS * PIECE_BYTES;
@@ -76,8 +78,8 @@ struct Shape {
     /* Blocks that read what this block multicasts: those in its row and column of the cluster. */
     static constexpr int READERS = CM + CN - 1;
     static_assert(BM % (64 * PARTS) == 0 && BN % 16 == 0 && WGS <= 2, "tile");
-    static_assert(WGS % TURNS == 0 && (TURNS == 1 || FOLD < FOLD_SLICES), "turns");
-    static_assert(TURNS == 1 || CM == 1 || CN == 1, "all blocks read what each multicasts");
+    static_assert(WGS % TILES == 0 && (!PINGPONG || FOLD < FOLD_SLICES), "ping-pong");
+    static_assert(!PINGPONG || CM == 1 || CN == 1, "all blocks read what each multicasts");
     static_assert(!SLOT_ADDS || SLOTS == 1, "a piece and its addends take the slot in turn");
     static_assert(!SLOT_ADDS ||
                       (1 + SG_INSTANCE_SLOT_ADDS) * CHUNKS * PIECE_BYTES <= STAGES * STAGE_BYTES,
@@ -85,8 +87,8 @@ struct Shape {
     static_assert(FOLD != FOLD_PARTS || (CL == 1 && ADDENDS >= 2), "a sum is two pieces");
     static_assert(!(TAGS || GATHERS) || CL == 1, "a unit is a tile");
     static_assert((BN / CM) % 8 == 0 && (BM / CN) % 8 == 0, "cluster");
-    static_assert(NARROW == 0 || (CL == 1 && TURNS == 1 && FOLD == FOLD_NONE && NARROW < BN &&
-                                  NARROW % W == 0),
+    static_assert(NARROW == 0 ||
+                      (CL == 1 && !PINGPONG && FOLD == FOLD_NONE && NARROW < BN && NARROW % W == 0),
                   "narrow tiles");
     static_assert(STAGES >= 3 && PARTS * PIECE_BYTES <= STAGE_BYTES, "shared memory");
 };
@@ -97,7 +99,7 @@ template <class S> struct Smem {
     uint32_t stage, slot;
     uint32_t full, empty, slot_full, slot_empty; /* barriers, side by side with those that follow */
     uint32_t pushed;                  /* two: rows that storers carry are in half of the slots */
-    uint32_t turn;                    /* for each math warpgroup: the stages that come are its */
+    uint32_t order;                   /* for each math warpgroup: the stages that come are its */
     uint32_t added;                   /* for each math warpgroup: an addend is in its slot */
     uint32_t progress, watched, gate; /* words, as many as WORDS with those that follow */
     uint32_t hello, mapped;           /* of 64 ranks, a bit each; mapped: for each storer */
@@ -105,7 +107,7 @@ template <class S> struct Smem {
     uint32_t carried;                 /* pieces that storers carry and that have arrived */
     uint32_t raised;                  /* for each storer, see raises_look() */
     uint32_t aim;                     /* words for each storer, see aim_at() */
-    uint32_t pace;                    /* in turn: two words for each storer, see pace_tile() */
+    uint32_t pace;                    /* ping-pong: two words for each storer, see pace_tile() */
     uint32_t stamp;
 };
 
@@ -127,15 +129,15 @@ template <class S> DEV Smem<S> smem_layout(void *raw)
     s.slot = s.stage + S::STAGES * S::STAGE_BYTES;
     s.full = s.slot + S::SLOT_BYTES, s.empty = s.full + 8 * S::FINE;
     s.slot_full = s.empty + 8 * S::FINE, s.slot_empty = s.slot_full + 8 * S::WGS * S::SLOTS;
-    s.pushed = s.slot_empty + 8 * S::WGS * S::SLOTS, s.turn = s.pushed + 8 * 2;
-    s.added = s.turn + 8 * S::WGS;
+    s.pushed = s.slot_empty + 8 * S::WGS * S::SLOTS, s.order = s.pushed + 8 * 2;
+    s.added = s.order + 8 * S::WGS;
     s.progress = s.added + 8 * S::WGS, s.watched = s.progress + 8, s.gate = s.progress + 12;
     s.hello = s.progress + 16, s.mapped = s.progress + 40, s.defect = s.progress + 56;
     s.carried = s.progress + 60;
     s.raised = s.progress + 4 * WORDS, s.aim = s.raised + 2 * RAISED_BYTES;
     s.pace = s.aim + 4 * 2 * AIM_WORDS;
     s.stamp = s.full + SMEM_BARRIERS - STAMP_BYTES;
-    constexpr int words = WORDS + 2 * AIM_WORDS + (S::TURNS > 1 ? PACES : 0);
+    constexpr int words = WORDS + 2 * AIM_WORDS + (S::PINGPONG ? PACES : 0);
     static_assert(16 * (S::FINE + S::WGS * S::SLOTS + S::WGS) + 16 + 4 * words + 2 * RAISED_BYTES <=
                       SMEM_BARRIERS - STAMP_BYTES,
                   "");

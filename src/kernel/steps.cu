@@ -3,7 +3,7 @@
 #include "kernel/copy.cuh"
 #include "kernel/instance.h"
 #include "kernel/norm.cuh"
-#include "kernel/turn.cuh"
+#include "kernel/protocol.cuh"
 
 enum { THREADS = SG_KERNEL_STEP_THREADS };
 
@@ -54,10 +54,10 @@ static __global__ void begin_kernel(sg_kernel_rank *rank, uint64_t hash, const v
                                     int64_t c_stride, int baked, int hello, int gate)
 {
     const int lane = threadIdx.x;
-    sg_kernel_hello *there = lane < rank->ranks ? turn_address(rank, lane) : nullptr;
+    sg_kernel_hello *there = lane < rank->ranks ? hello_address(rank, lane) : nullptr;
     come_in();
-    if (hello) turn_hello(rank, there, lane, hash, c, c_stride);
-    if (gate) turn_gate(rank, own_words(rank), lane, baked, -1);
+    if (hello) protocol_hello(rank, there, lane, hash, c, c_stride);
+    if (gate) protocol_gate(rank, own_words(rank), lane, baked, -1);
 }
 
 static __global__ void end_kernel(sg_kernel_rank *rank, uint64_t hash, int baked, int hello,
@@ -65,10 +65,10 @@ static __global__ void end_kernel(sg_kernel_rank *rank, uint64_t hash, int baked
 {
     come_in();
     const sg_kernel_words *own = own_words(rank);
-    const Leaving at = turn_leaving(rank, own, threadIdx.x, hash, baked, hello);
+    const Leaving at = protocol_leaving(rank, own, threadIdx.x, hash, baked, hello);
     const int32_t leaving = load_relaxed((const int32_t *)&rank->leaving);
-    const bool ok = leaving == 0 && turn_clear(rank, own, threadIdx.x);
-    turn_end(rank, at, threadIdx.x, hash, hello, done, ok, true);
+    const bool ok = leaving == 0 && protocol_clear(rank, own, threadIdx.x);
+    protocol_end(rank, at, threadIdx.x, hash, hello, done, ok, true);
 }
 
 cudaError_t sg_kernel_begin(sg_kernel_rank *rank, uint64_t hash, const void *c, int64_t c_stride,

@@ -113,7 +113,9 @@ DEV void aim_at(const Param &P, const Smem<S> &smem, uint32_t aim, int *half, co
     shared_store(aim + 4 * AIM_BAND, v.tile.band), shared_store(aim + 4 * AIM_COL, v.tile.col);
     shared_store(aim + 4 * AIM_ROWS, left);
     shared_store(aim + 4 * AIM_COLS, S::NARROW > 0 ? sg_walk_min(cols, width_of<S>(v.p)) : cols);
-    const int whole = areas & APART ? 0 : areas & INSIDE ? left / 64 * 64 : S::BM;
+    const int whole = areas & APART    ? 0
+                      : areas & INSIDE ? sg_walk_min(left / 64 * 64, S::BM)
+                                       : S::BM;
     shared_store(aim + 4 * AIM_AREAS, whole * (1 << AIM_WHOLE) + (areas & AIM_COUNT));
     if (S::ONTO) shared_store(aim + 4 * AIM_ONTO, goes_onto<S>(P, v.p));
 }
@@ -194,7 +196,7 @@ DEV void raises_fire(const Param &P, uint32_t from, const sg_patch &p, int numbe
         raise_fire(P.program, raises_at(P, from, p, i, number), epoch);
 }
 
-/* ---- Addends, in turn ------------------------------------------------------------------------ */
+/* ---- Addends, ping-pong ---------------------------------------------------------------------- */
 
 /* Those of PIECE, one after the other into the slot by which their sum leaves.  Math gives it back
  * for each but the last.  Partner: slot_addends(). */
@@ -215,7 +217,7 @@ DEV void load_for_piece(const Param &P, const Smem<S> &smem, const Target &v, in
     }
 }
 
-/* ---- At what pace a tile leaves, in turn ----------------------------------------------------- */
+/* ---- At what pace a tile leaves, ping-pong --------------------------------------------------- */
 
 /* As fast as an SM stores it, a tile leaves in a quarter of the time that the other warpgroup
  * multiplies, and all SMs begin together: more than a link carries, and what is stored stands in
@@ -244,7 +246,7 @@ template <class S> DEV void pace_tile(uint32_t pace, int wg)
 {
     const uint32_t known = shared_load(pace + 4 * PACE_EACH);
     const uint32_t since = shared_load(pace + 4 * PACE_SINCE), now = pace_ticks();
-    const uint32_t tiles = known == PACE_UNKNOWN ? wg + 1 : S::TURNS;
+    const uint32_t tiles = known == PACE_UNKNOWN ? wg + 1 : S::TILES;
     const uint32_t each = (now - since) / (tiles * (S::CHUNKS + S::CHUNKS / 3));
     shared_store(pace + 4 * PACE_SINCE, now);
     shared_store(pace + 4 * PACE_EACH, each < known ? each : known);
@@ -338,9 +340,9 @@ DEV void storer_send(const Param &P, const Smem<S> &smem, Storer<S> &self, const
         load_for_last(P, smem, self, v, adds);
     else if (adds > 0)
         progress_wait(P, smem, smem.watched, self.steps, ROLE_STORER);
-    if (S::SLOT_ADDS) self.steps += S::TURNS;
+    if (S::SLOT_ADDS) self.steps += S::TILES;
     if (S::ONTO && P.onto) { /* no register counts here */
-        const uint32_t steps = shared_load(aim + 4 * AIM_STEPS) + S::TURNS;
+        const uint32_t steps = shared_load(aim + 4 * AIM_STEPS) + S::TILES;
         shared_store(aim + 4 * AIM_STEPS, steps);
         progress_wait(P, smem, smem.watched, steps, ROLE_STORER);
     }
@@ -352,15 +354,15 @@ DEV void storer_send(const Param &P, const Smem<S> &smem, Storer<S> &self, const
                                    : smem.slot + (wg * S::SLOTS + self.ring.at) * S::PIECE_BYTES;
         if (adds > 0 && !last) load_for_piece(P, smem, v, wg, piece, &self.half, self.ring);
         /* Of a last tile, all pieces are there at once. */
-        if (!last || piece == 0 || S::TURNS > 1)
+        if (!last || piece == 0 || S::PINGPONG)
             mbar_wait(P, smem, full + 8 * self.ring.at, self.ring.parity, ROLE_STORER);
-        /* In turn, math waits before each piece, and need not here: see stage_piece(). */
-        if (last && S::TURNS > 1) mbar_arrive(empty + 8 * self.ring.at);
+        /* Ping-pong, math waits before each piece, and need not here: see stage_piece(). */
+        if (last && S::PINGPONG) mbar_arrive(empty + 8 * self.ring.at);
         if (piece == 0) stamp(smem.stamp, STAMP_STORER + wg, STAMP_STAGED);
-        if (S::TURNS > 1 && piece == 0) pace_tile<S>(smem.pace + 4 * PACE_WORDS * wg, wg);
-        if (S::TURNS > 1 && away && !last) pace_piece(smem.pace + 4 * PACE_WORDS * wg, piece);
+        if (S::PINGPONG && piece == 0) pace_tile<S>(smem.pace + 4 * PACE_WORDS * wg, wg);
+        if (S::PINGPONG && away && !last) pace_piece(smem.pace + 4 * PACE_WORDS * wg, piece);
         /* No register keeps whether the gate is open. */
-        if (!stay && v.tile.live && (!P.turn.gate || shared_load(smem.gate) == GATE_OPEN)) {
+        if (!stay && v.tile.live && (!P.protocol.gate || shared_load(smem.gate) == GATE_OPEN)) {
             const int row = (wg % S::PARTS * S::MI + piece / S::ACROSS) * 64;
             const int col = piece % S::ACROSS * S::W;
             const int areas = (int)shared_load(aim + 4 * AIM_AREAS);
@@ -414,15 +416,15 @@ template <class S> DEV void storer(const Param &P, const Smem<S> &smem, int im, 
     stamp(smem.stamp, STAMP_STORER + wg, STAMP_BEGUN);
     launch_wait();
     const uint64_t epoch = P.program.rank ? run_epoch(P.program.rank) : 0;
-    if (S::FOLD != FOLD_SLICES && P.turn.gate) storer_gate(P, smem);
+    if (S::FOLD != FOLD_SLICES && P.protocol.gate) storer_gate(P, smem);
     if (S::PUSHES && storers_carry(P) > 0) {
         stamp(smem.stamp, STAMP_STORER + wg, STAMP_PUSHED);
         /* Pairs with stage_piece() of math, which has waited for its first slots. */
         for (int i = 0; i < S::SLOTS; ++i) mbar_arrive(smem.slot_empty + 8 * (wg * S::SLOTS + i));
     }
-    shared_store(aim + 4 * AIM_STEPS, wg / S::PARTS + 1 - S::TURNS);
-    if (S::TURNS > 1) pace_begin(smem.pace + 4 * PACE_WORDS * wg);
-    for (; unit < P.units; unit += S::TURNS * stride) {
+    shared_store(aim + 4 * AIM_STEPS, wg / S::PARTS + 1 - S::TILES);
+    if (S::PINGPONG) pace_begin(smem.pace + 4 * PACE_WORDS * wg);
+    for (; unit < P.units; unit += S::TILES * stride) {
         int in_pass;
         if (slice_of<S>(P, unit, &in_pass) != 0) continue; /* math stores these sums itself */
         cursor_move<S>(P, cursor, in_pass);
@@ -433,7 +435,7 @@ template <class S> DEV void storer(const Param &P, const Smem<S> &smem, int im, 
         const Target v = {p, index, tile, tile.col * width_of<S>(p)};
         if (is_last<S>(P, unit)) storer_give_back(smem, self);
         aim_at(P, smem, aim, &self.half, v, wg);
-        storer_send(P, smem, self, v, aim, S::TURNS > 1 && goes_away(P, p));
+        storer_send(P, smem, self, v, aim, S::PINGPONG && goes_away(P, p));
         stamp_waits(smem.stamp, STAMP_STORER + wg, STAMP_SENT, 0);
         if (p.raises > 0 && v.tile.live) storer_raise(P, smem, wg, p, aim, epoch);
     }

@@ -16,7 +16,7 @@ template <class S> struct Math {
     int row, next_row; /* where the sums of the patch stay in f32, see part_row() */
     int before;        /* the stage whose products may still be running */
     int room;          /* of a stage of addends: taken from it so far, see addend_room() */
-    uint32_t turn_parity, added_parity;
+    uint32_t order_parity, added_parity;
 };
 
 /* See stamp.cuh. */
@@ -35,15 +35,15 @@ template <class S> DEV void math_waits(const Math<S> &m, StampEvent event, int o
     if (m.thread == 0) stamp_waits(m.smem.stamp, STAMP_MATH + m.wg, event, other);
 }
 
-/* Stage AT may be overwritten: told to every block whose loader fills a part of it.  In turn, which
- * has no register for more, that is every block of the cluster. */
+/* Stage AT may be overwritten: told to every block whose loader fills a part of it.  Ping-pong,
+ * which has no register for more, that is every block of the cluster. */
 template <class S> DEV void stage_release(const Math<S> &m, int at)
 {
     const uint32_t bar = m.smem.empty + 8 * at;
     if (S::CL == 1) {
         if (m.thread == 0) mbar_arrive(bar);
     } else {
-        const bool tells = S::TURNS > 1 ? m.lane == 0 && m.warp < S::CL : m.tells;
+        const bool tells = S::PINGPONG ? m.lane == 0 && m.warp < S::CL : m.tells;
         if (tells) mbar_arrive_at(bar, m.warp);
     }
 }
@@ -154,7 +154,7 @@ template <class S> DEV void tell_storer(Math<S> &m)
     ring_step(m.slot);
 }
 
-/* In turn: an addend of piece PIECE of this warpgroup's tile joins the sum V.  Addends come one
+/* Ping-pong: an addend of piece PIECE of this warpgroup's tile joins the sum V.  Addends come one
  * after the other through the slot by which the piece leaves, those of the block's LAST tile all at
  * once into the stages; a warp reads and writes rows of its own alone.  Partners: load_for_piece(),
  * load_for_last(). */

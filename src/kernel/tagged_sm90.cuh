@@ -15,7 +15,7 @@
  *     storers              have nothing to do
  *
  * What is read and put back is behind named_sync() with the watcher, count_leave() of the launch
- * and turn_end(), and so before any word of a later run in this half. */
+ * and protocol_end(), and so before any word of a later run in this half. */
 #pragma once
 #include "kernel/math_sm90.cuh"
 #include "kernel/tagged.cuh"
@@ -74,18 +74,18 @@ template <class S> DEV void hops_look_up(const Param &P, const Smem<S> &smem, in
 template <class S> DEV void tagged_enter(const Param &P, const Smem<S> &smem, int lane)
 {
     sg_kernel_rank *rank = P.program.rank;
-    const bool says = P.turn.begin && P.turn.hello && blockIdx.x == 0;
+    const bool says = P.protocol.begin && P.protocol.hello && blockIdx.x == 0;
     sg_kernel_hello *there = nullptr;
-    if (says && lane < rank->ranks) there = turn_address(rank, lane);
+    if (says && lane < rank->ranks) there = hello_address(rank, lane);
     launch_wait(); /* the end of the run before changes epoch and half */
     if (lane == 0) stamp(smem.stamp, STAMP_WATCHER, STAMP_FREE);
-    if (says) turn_hello(rank, there, lane, P.program.hash, P.turn.c, P.turn.c_stride);
+    if (says) protocol_hello(rank, there, lane, P.program.hash, P.protocol.c, P.protocol.c_stride);
     if constexpr (HOPS<S>)
         hops_look_up(P, smem, lane);
     else
         tagged_look_up(P, smem, lane);
-    const bool open =
-        !P.turn.gate || turn_gate(rank, own_words(P.program), lane, P.program.baked, P.step);
+    const bool open = !P.protocol.gate ||
+                      protocol_gate(rank, own_words(P.program), lane, P.program.baked, P.step);
     __syncwarp();
     if (lane != 0) return;
     stamp(smem.stamp, STAMP_WATCHER, STAMP_GATE);
@@ -96,7 +96,7 @@ template <class S> DEV void tagged_enter(const Param &P, const Smem<S> &smem, in
 DEV Leaving tagged_leaving(const Param &P, int lane)
 {
     sg_kernel_rank *rank = P.program.rank;
-    Leaving at = turn_leaving(P.program, P.turn, lane);
+    Leaving at = protocol_leaving(P.program, P.protocol, lane);
     if (at.heard) return at;
     at.heard = true;
     for (int q = lane; q < rank->ranks; q += LANES)
@@ -113,8 +113,8 @@ template <class S> DEV void tagged_watch(const Param &P, const Smem<S> &smem, in
         if (lane == 0) stamp(smem.stamp, STAMP_WATCHER, STAMP_TOGETHER);
     };
     __syncwarp(); /* a warp comes to a barrier together */
-    if (P.turn.end)
-        turn_leave(P.program, P.turn, tagged_leaving(P, lane), lane, gridDim.x, meet);
+    if (P.protocol.end)
+        protocol_leave(P.program, P.protocol, tagged_leaving(P, lane), lane, gridDim.x, meet);
     else
         meet();
 }

@@ -141,14 +141,14 @@ template <class S> DEV void watcher_enter(const Param &P, const Smem<S> &smem, i
     sg_kernel_rank *rank = P.program.rank;
     /* The end of the run before changes the epoch.  Otherwise there is nothing to wait for: a flag
      * of this epoch speaks for itself, whatever still runs in this stream. */
-    const bool says = P.turn.begin && P.turn.hello && blockIdx.x == 0;
+    const bool says = P.protocol.begin && P.protocol.hello && blockIdx.x == 0;
     sg_kernel_hello *there = nullptr;
-    if (says && lane < rank->ranks) there = turn_address(rank, lane);
-    if (P.turn.begin) launch_wait();
+    if (says && lane < rank->ranks) there = hello_address(rank, lane);
+    if (P.protocol.begin) launch_wait();
     if (lane == 0) stamp(smem.stamp, STAMP_WATCHER, STAMP_FREE);
-    if (says) turn_hello(rank, there, lane, P.program.hash, P.turn.c, P.turn.c_stride);
-    if (!P.turn.gate) return;
-    const bool open = turn_gate(rank, own_words(P.program), lane, P.program.baked, P.step);
+    if (says) protocol_hello(rank, there, lane, P.program.hash, P.protocol.c, P.protocol.c_stride);
+    if (!P.protocol.gate) return;
+    const bool open = protocol_gate(rank, own_words(P.program), lane, P.program.baked, P.step);
     if (lane != 0) return;
     stamp(smem.stamp, STAMP_WATCHER, STAMP_GATE);
     proxy_fence_global(); /* the bulk engine stores next to where peers have read */

@@ -45,6 +45,7 @@
  */
 #include <math.h>
 
+#include "core/blocks.h"
 #include "core/moves.h"
 #include "core/strategy.h"
 

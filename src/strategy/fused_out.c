@@ -40,7 +40,7 @@
  *     strips   lane 0:  strip 1: rows of r+1 -> r+1, ..., own rows + inboxes -> C | strip 2: ...
  *     and once
  *
- * Own tiles of a scatter may wait in their strip all the same, where warpgroups have tiles in turn:
+ * Own tiles of a scatter may wait in their strip all the same, where warpgroups have a tile each:
  * one multiplies the next strip's meanwhile.  Two waves then are two strips, and nothing is added
  * up at the end.
  *
@@ -162,7 +162,7 @@ static int propose_strips(const sg_problem *p, const sg_machine *machine, const 
     return n;
 }
 
-/* Appends knobs of a scatter of two waves, in tiles that SMs have in turn, whose own tiles are
+/* Appends knobs of a scatter of two waves, in ping-pong tiles, whose own tiles are
  * added at once: B is read once, where it would be for others' rows and again for own ones.  (Two
  * H100s: 512x8192x4096 66.7 us whole, 63.6 so, 72.3 summed at the end; 512x12288x24576 469, 424,
  * 431; four waves, 1024x8192x14336, 326 whole and 351.) */
@@ -172,10 +172,10 @@ static int propose_at_once(const sg_problem *p, const sg_machine *machine, const
     const double b_bytes = (double)p->n * (double)p->k * sg_type_bytes(p->type);
     const bool anew = b_bytes >= 2 * sg_machine_cached_bytes(machine);
     const bool low = sg_ceil_div(p->most_rows, tile->m) <= OWNED_BANDS;
-    /* Clusters take two tiles, and what they cannot take is not in turn: own tiles block SMs. */
+    /* Clusters take two tiles, and what they cannot take is not ping-pong: own tiles block SMs. */
     const bool pairs = sg_ceil_div(p->n, tile->n) % 4 == 0;
     if (p->call || machine->pool > 0 || sg_problem_out(p) != SG_OUT_SCATTER || !anew || !low ||
-        !pairs || sg_tile_waves(p, machine, tile) != 2 || !sg_tile_in_turn(tile))
+        !pairs || sg_tile_waves(p, machine, tile) != 2 || !sg_tile_pingpong(tile))
         return 0;
     sets[0] = whole(tile->m, tile->n);
     sets[0].value[ONCE] = 1;

@@ -107,7 +107,7 @@ typedef struct gemm_op {
     int32_t step, patch0, patches, tile_m, tile_n, blocks, visits;
     uint8_t *done;
     patience patience;
-    sg_kernel_turn turn;
+    sg_kernel_protocol protocol;
     const sg_kernel_step *push;
     int32_t pushes; /* left to be carried */
     bool leaves;    /* hellos of peers who are stored to are waited for */
@@ -171,7 +171,7 @@ static bool is_ready(const gemm_op *g, const tile *t, missing *m)
             sg_walk_wait(&a->wait, p->row0 + t->row, t->rows, p->k0, t->number);
         if (!fake_flags_up(g->p.rank, a->wait.by, f, m)) return false;
     }
-    if (g->turn.gate && !fake_gate_open(g->p.rank, g->p.baked, m)) return false;
+    if (g->protocol.gate && !fake_gate_open(g->p.rank, g->p.baked, m)) return false;
     for (int32_t i = 0; i < p->tos; i++)
         if (!fake_may_leave(&g->p, &g->p.to[p->to0 + i], m)) return false;
     return true;
@@ -261,7 +261,7 @@ static bool all_pushed(gemm_op *g)
 {
     missing m;
     if (g->pushes == 0) return true;
-    if (g->turn.gate && !fake_gate_open(g->p.rank, g->p.baked, &m) &&
+    if (g->protocol.gate && !fake_gate_open(g->p.rank, g->p.baked, &m) &&
         !fake_give_up(g->p.rank, &g->patience, &m, g->step, -1))
         return false;
     bool may = true;
@@ -283,11 +283,11 @@ static bool all_pushed(gemm_op *g)
 static bool has_ended(gemm_op *g)
 {
     missing m;
-    if (!g->turn.end) return true;
-    for (int32_t i = g->turn.wait0; i < g->turn.wait0 + g->turn.waits; i++) {
+    if (!g->protocol.end) return true;
+    for (int32_t i = g->protocol.wait0; i < g->protocol.wait0 + g->protocol.waits; i++) {
         const struct sg_wait *const w = &g->p.wait[i];
         if (!fake_flags_up(g->p.rank, w->by, sg_walk_wait(w, 0, 0, 0, 0), &m) &&
-            !fake_give_up(g->p.rank, &g->at_end, &m, g->turn.wait_step, -1))
+            !fake_give_up(g->p.rank, &g->at_end, &m, g->protocol.wait_step, -1))
             return false;
     }
     return fake_end(&g->run);
@@ -300,7 +300,7 @@ static bool run_gemm(void *data, bool first)
         for (int32_t i = 0; i < g->patches; i++)
             g->visits += sg_walk_visits(&g->p.patch[g->patch0 + i], g->tile_m, g->tile_n);
         g->done = calloc((size_t)g->visits + 1, 1);
-        if (g->turn.begin) fake_say_hello(&g->run);
+        if (g->protocol.begin) fake_say_hello(&g->run);
         fake_kernels[g->device] += g->blocks >= FAKE_SMS; /* all of them */
     }
     if (g->done != NULL) {
@@ -317,7 +317,7 @@ static bool run_gemm(void *data, bool first)
 cudaError_t sg_kernel_gemm_run(const sg_kernel_gemm *gemm, unsigned how, cudaStream_t stream)
 {
     const sg_kernel_gemm_param *const param = &gemm->param;
-    const sg_kernel_turn *const turn = &param->turn;
+    const sg_kernel_protocol *const protocol = &param->protocol;
     const int32_t blocks = gemm->want_blocks > 0 ? gemm->want_blocks : gemm->sms;
     int device = 0;
     /* A GPU's storers would carry what went in front. */
@@ -331,18 +331,18 @@ cudaError_t sg_kernel_gemm_run(const sg_kernel_gemm *gemm, unsigned how, cudaStr
                        .tile_m = param->tile_m,
                        .tile_n = param->tile_n,
                        .blocks = blocks,
-                       .turn = *turn,
+                       .protocol = *protocol,
                        .push = param->push,
                        .pushes = param->pushes,
                        .leaves = param->leaves != 0,
                        .direct = param->remake != NULL || gemm->slow != NULL,
                        .run = {.rank = param->program.rank,
                                .hash = param->program.hash,
-                               .c = (uint64_t)(uintptr_t)turn->c,
-                               .c_stride = (uint64_t)turn->c_stride,
+                               .c = (uint64_t)(uintptr_t)protocol->c,
+                               .c_stride = (uint64_t)protocol->c_stride,
                                .baked = param->program.baked,
-                               .hello = turn->hello,
-                               .done = turn->done,
+                               .hello = protocol->hello,
+                               .done = protocol->done,
                                .step = -1}};
     fake_launches++;
     fake_early += (how & SG_KERNEL_EARLY) != 0;

@@ -35,7 +35,7 @@ static shape chosen(int bands, int cols, int width, bool waits, bool raises = fa
     l.program.place[1] = place_of(b, b, n, k, k);
     l.program.place[2] = place_of(c, c, m, n, n);
     const char *why = sg_kernel_gemm_make(&g, &l.program, &l.host, 7, 0, 1, TALL, width, 0);
-    g.want_turns = 2;
+    g.want_math = SG_KERNEL_PINGPONG;
     if (why == nullptr) why = sg_kernel_gemm_aim(&g);
     if (why == nullptr) why = g.slow;
     expect(why == nullptr, what + ": " + (why ? why : ""));
@@ -49,7 +49,7 @@ static shape chosen(int bands, int cols, int width, bool waits, bool raises = fa
 int main(void)
 {
     emu_sms(SMS);
-    /* 128x192 in turn shares B where rows are waited for, in up to two waves. */
+    /* 128x192 ping-pong shares B where rows are waited for, in up to two waves. */
     expect(chosen(4, 4, 192, true).down == 2, "two waves that wait share B");
     expect(chosen(4, 5, 192, true).down == 1, "three waves that wait do not");
     expect(chosen(4, 4, 192, false).down == 1, "two waves that wait for nothing do not");

@@ -13,8 +13,8 @@ static void finish(lists &l, world *w)
     if (w != nullptr && draw(2)) l.program.own = w->words[0];
 }
 
-static int arch;  /* 0: Hopper; 80, 70: the slower kernels */
-static int turns; /* tiles that the warpgroups have in turn; 0: any */
+static int arch; /* 0: Hopper; 80, 70: the slower kernels */
+static int math; /* enum sg_kernel_math */
 static bool own_parts;
 
 static bool carry_out(lists &l, int patch0, int patches, int tm, int tn, int cluster, int blocks,
@@ -24,7 +24,7 @@ static bool carry_out(lists &l, int patch0, int patches, int tm, int tn, int clu
     const char *why =
         sg_kernel_gemm_make(&g, &l.program, &l.host, 7, patch0, patches, tm, tn, blocks);
     g.want_cluster = cluster;
-    g.want_turns = turns;
+    g.want_math = math;
     g.own_parts = own_parts;
     if (arch != 0) g.arch = arch;
     if (why == nullptr) why = sg_kernel_gemm_aim(&g);
@@ -463,7 +463,7 @@ static void slices(int m, int n, int k, int tm, int tn, int cluster, int split, 
     }
 }
 
-/* In turn: addends under the products of the other. */
+/* Ping-pong: addends under the products of the other. */
 static void hidden_addends(void)
 {
     for (int i = 0, own = 0; i < 5; ++i, own = own < senders ? own + 1 : 0) {
@@ -479,7 +479,7 @@ static void hidden_addends(void)
 /* Blocks with one tile, and with several of both widths. */
 static void narrow_tiles(void)
 {
-    turns = 0, narrow = 96;
+    math = SG_KERNEL_ANY_MATH, narrow = 96;
     emu_sms(18), gather(420, 584, 328, 128, 256, 0, 60, 64);
     emu_sms(6), gather(396, 520, 456, 128, 256, 0, 128, 200);
     narrow = 0;
@@ -559,7 +559,7 @@ int main(int argc, char **argv)
     parts(256, 256, 712, 128, 128, 4, 2, 4);
     slices(100, 136, 520, 64, 128, 1, 3, 0);
     slices(300, 200, 520, 128, 160, 2, 2, 2);
-    turns = 2;
+    math = SG_KERNEL_PINGPONG;
     for (int k = 64; k <= 200; k += 136) single(300, 520, k, 128, 128, 2);
     single(1300, 264, 72, 128, 128, 2);
     single(700, 520, 456, 128, 128, 2);

@@ -1,6 +1,7 @@
 /* Tests of fused_in: what goes to whom in which order; of its strips, which tiles wait for what,
  * and where that is proposed. */
 #include "built.h"
+#include "core/blocks.h"
 
 /* Patches of rows that are here and that wait, by the strip's first column. */
 static int held_patches(const sg_sched *s, int col0)
@@ -188,7 +189,7 @@ static void own_rows_are_a_wave_of_narrow_tiles(void **state)
         assert_int_equal(v.col0, v.tile % 7 * 32);
         assert_int_equal(v.cols, v.tile % 7 < 6 ? 32 : 8);
     }
-    assert_int_equal(sg_walk_in_waves(&s->patch[launch->patch0], 3, 8, 96), 12 * 3);
+    assert_int_equal(sg_blocks_in_waves(&s->patch[launch->patch0], 3, 8, 96), 12 * 3);
     discard(&b);
     /* Of two ranks there is nothing to make narrower. */
     build("ag_gemm:f32:64x200x256:r2",

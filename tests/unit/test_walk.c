@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/base.h"
+#include "core/blocks.h"
 #include "core/walk.h"
 
 static void every_tile_is_visited_once(void **state)
@@ -153,24 +154,24 @@ static void launches_are_dealt_evenly(void **state)
         {8, 8, 8},       {14, 8, 8},       {(int64_t)1 << 40, 132, 132},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        assert_int_equal(sg_walk_even(cases[i].units, cases[i].most), cases[i].even);
+        assert_int_equal(sg_blocks_even(cases[i].units, cases[i].most), cases[i].even);
 }
 
 static void launches_of_one_kind_are_told(void **state)
 {
     (void)state;
     sg_patch p[3] = {{.k1 = 64}, {.k0 = 64, .k1 = 128}, {.k1 = 64}};
-    assert_true(sg_walk_alike(p, 3));
-    assert_false(sg_walk_alike(p, 0));
+    assert_true(sg_blocks_alike(p, 3));
+    assert_false(sg_blocks_alike(p, 0));
     p[0].raises = 1; /* somebody waits for tiles that are not the last */
-    assert_true(sg_walk_alike(p, 3));
+    assert_true(sg_blocks_alike(p, 3));
     p[2].raises = 1;
-    assert_false(sg_walk_alike(p, 3));
-    assert_true(sg_walk_alike(p, 2));
+    assert_false(sg_blocks_alike(p, 3));
+    assert_true(sg_blocks_alike(p, 2));
     p[1].k1 = 64; /* a sum */
-    assert_false(sg_walk_alike(p, 2));
+    assert_false(sg_blocks_alike(p, 2));
     p[1] = (sg_patch){.k1 = 64, .tile_n = 96};
-    assert_false(sg_walk_alike(p, 2));
+    assert_false(sg_blocks_alike(p, 2));
 }
 
 int main(void)

@@ -8,7 +8,7 @@
  *     memory.c  memory of a GPU: got, filled, written, read
  *     ask.c     how streams and events stand; bounded waits for copies and fills
  *     land.c    what peers store into C
- *     turn.c    begin and end of a run, by kernels of their own or inside a plan's launches
+ *     protocol.c    begin and end of a run, by kernels of their own or inside a plan's launches
  *     issue.c   steps on their lanes: streams, events, copy engines
  *     rows.c    launches that norm rows
  *     fail.c    waiting for runs, the verdict over a group that came to a halt, recovery
@@ -201,7 +201,7 @@ typedef struct sg_cuda_plan {
     uint32_t lanes;            /* bit mask */
     bool collects;             /* has collectives, which no flag can time out */
 
-    /* How it begins and ends (turn.c). */
+    /* How it begins and ends (protocol.c). */
     bool one_lane;         /* all steps follow each other: kernels may start early */
     bool counts;           /* a run of it is an epoch */
     bool direct;           /* peers may store into C itself */
@@ -286,14 +286,14 @@ shingle_status sg_cuda_make_dense(sg_cuda_rank *rank, sg_cuda_plan *plan);
 shingle_status sg_cuda_meet(sg_cuda *cuda);
 
 /* At bind, behind all steps: how runs of PLAN begin and end. */
-void sg_cuda_plan_turn(sg_cuda_plan *plan);
+void sg_cuda_plan_protocol(sg_cuda_plan *plan);
 
 shingle_status sg_cuda_begin(void *self, sg_run *run);
 shingle_status sg_cuda_end(void *self, sg_run *run);
 
 /* The part that the launch of step INDEX has in the protocol of this run goes into its
  * parameters. */
-void sg_cuda_take_turn(sg_cuda_rank *rank, const sg_run *run, int32_t index);
+void sg_cuda_set_protocol(sg_cuda_rank *rank, const sg_run *run, int32_t index);
 
 /* Points the launch of step INDEX at the tensors of RUN (issue.c). */
 shingle_status sg_cuda_aim_launch(sg_cuda_rank *rank, const sg_run *run, int32_t index);

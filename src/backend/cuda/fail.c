@@ -279,7 +279,7 @@ static void stand_at(const sg_cuda *cuda, uint64_t run, sg_stand *stand)
 }
 
 /* Is there a run on the way in which ranks have different plans?  Then STAND says how they stand in
- * it.  Some of what counts as on the way may have ended (turn.c), but not so. */
+ * it.  Some of what counts as on the way may have ended (protocol.c), but not so. */
 static bool differ(const sg_cuda *cuda, sg_stand *stand)
 {
     for (int r = 1; r < cuda->ranks; r++)

@@ -1,12 +1,12 @@
 /* land.c -- what peers store into C, and what collectives take of matrices that are not dense.
  *
- * Peers store into C itself where a run may tell them its address (turn.c).  Otherwise what they
- * store goes to the rank's landing, which every rank knows from bind on, and from there to C at the
- * end of the run; where ranks own columns, all but the own ones.  Rows of C that this rank passes
- * on after they came from a peer are then read from the landing, too.  Where sums are made in C, so
- * is what a peer has stored for them, and what this rank stores for a peer to add to goes there.
- * One landing is enough: peers store there after this rank's hello only, which comes behind the end
- * of its run before. */
+ * Peers store into C itself where a run may tell them its address (protocol.c).  Otherwise what
+ * they store goes to the rank's landing, which every rank knows from bind on, and from there to C
+ * at the end of the run; where ranks own columns, all but the own ones.  Rows of C that this rank
+ * passes on after they came from a peer are then read from the landing, too.  Where sums are made
+ * in C, so is what a peer has stored for them, and what this rank stores for a peer to add to goes
+ * there.  One landing is enough: peers store there after this rank's hello only, which comes behind
+ * the end of its run before. */
 #include <stdlib.h>
 
 #include "backend/cuda/cuda.h"

@@ -540,7 +540,7 @@ static shingle_status fill_plan(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_plan 
     SG_TRY(sg_cuda_make_moves(rank, plan));
     SG_TRY(sg_cuda_make_dense(rank, plan));
     SG_TRY(sg_cuda_make_home(rank, plan));
-    sg_cuda_plan_turn(plan);
+    sg_cuda_plan_protocol(plan);
     return SHINGLE_OK;
 }
 

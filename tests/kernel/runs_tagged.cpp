@@ -1,6 +1,6 @@
-/* turn_tagged.cpp -- of test_turn.cpp: all-reduces and scatters by data that tell by themselves
- * that they have come. */
-#include "turn_world.h"
+/* runs_tagged.cpp -- of test_kernel_runs.cpp: all-reduces and scatters by data that tell by
+ * themselves that they have come. */
+#include "runs_world.h"
 
 enum { HASH = 4711 };
 enum { ONE_HOP, TWO_HOPS, SCATTER }; /* tagged_ask.owners */
@@ -243,7 +243,7 @@ bool tagged::enqueue(int run, int r)
 {
     const std::unique_ptr<sg_kernel_gemm> g(new sg_kernel_gemm());
     if (!aim_at(g.get(), run, r)) return false;
-    g->param.turn = turn_of(q.ranks, nullptr, 0);
+    g->param.protocol = protocol_of(q.ranks, nullptr, 0);
     return start(g.get(), r, what);
 }
 
@@ -325,7 +325,7 @@ static void try_tagged_impatient(void)
         for (int r = 0; r < 2; ++r) {
             const std::unique_ptr<sg_kernel_gemm> g(new sg_kernel_gemm());
             if (!t.aim_at(g.get(), 0, r)) return;
-            g->param.turn = turn_of(2, nullptr, 0);
+            g->param.protocol = protocol_of(2, nullptr, 0);
             g->param.patience = 0;
             if (!start(g.get(), r, t.what)) return;
         }

@@ -1,6 +1,6 @@
-/* turn_fail.cpp -- of test_turn: a rank gives up, and then, while everything drains, raises flags
- * over what it has never stored.  Who acquires such a flag sees nothing else of it. */
-#include "turn_world.h"
+/* runs_fail.cpp -- of test_kernel_runs: a rank gives up, and then, while everything drains, raises
+ * flags over what it has never stored.  Who acquires such a flag sees nothing else of it. */
+#include "runs_world.h"
 
 /* Where the flag is waited for: by one of several blocks of a launch, behind the last one, or in
  * the launch before the one that ends the run. */
@@ -72,11 +72,12 @@ bool given_up::enqueue(int launch)
     plan &p = l[launch];
     const std::unique_ptr<sg_kernel_gemm> g(new sg_kernel_gemm());
     if (!aim(g.get(), p, (int)p.patch.size(), 0, {TM, TN, 0, 0, arch, 2}, what)) return false;
-    sg_kernel_turn &turn = g->param.turn;
-    turn = turn_of(2, nullptr, 0);
-    if (launch > 0) turn.begin = turn.gate = 0;
-    if (launch == 0 && at == BEFORE) turn.end = turn.done = 0;
-    if (at == AT_END) turn.wait0 = (int32_t)p.wait.size() - 1, turn.waits = 1, turn.wait_step = 9;
+    sg_kernel_protocol &protocol = g->param.protocol;
+    protocol = protocol_of(2, nullptr, 0);
+    if (launch > 0) protocol.begin = protocol.gate = 0;
+    if (launch == 0 && at == BEFORE) protocol.end = protocol.done = 0;
+    if (at == AT_END)
+        protocol.wait0 = (int32_t)p.wait.size() - 1, protocol.waits = 1, protocol.wait_step = 9;
     return sg_kernel_gemm_run(g.get(), SG_KERNEL_EARLY, emu_stream(0)) == cudaSuccess;
 }
 
@@ -149,7 +150,7 @@ static void record_first(int arch)
     p.program.place[3] = place_of(inbox.data(), inbox.data(), M, N, N);
     const std::unique_ptr<sg_kernel_gemm> g(new sg_kernel_gemm());
     if (!aim(g.get(), p, (int)p.patch.size(), 0, {TM, TN, 0, 0, arch, 2}, what)) return;
-    g->param.turn = turn_of(2, nullptr, 0);
+    g->param.protocol = protocol_of(2, nullptr, 0);
     emu_outside(watch_aborts(&w));
     expect(start(g.get(), 0, what) && emu_run(), what + ": goes through");
     emu_outside(nullptr);

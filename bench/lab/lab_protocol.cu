@@ -1,6 +1,6 @@
 // What a run in one launch costs, and how fast launches carry rows: two ranks, on two GPUs or on one.
 //
-//     lab_turn [same] [out=x.json]     same: both ranks on GPU 0
+//     lab_protocol [same] [out=x.json]     same: both ranks on GPU 0
 //
 // Times are of graphs of 20 launches a rank, both at once, the slower rank's; a gather's result is compared bit by bit with a
 // product of the whole A by the same tiles.
@@ -128,15 +128,15 @@ static void make(Rank *all, int r, const Ask &q) {
 }
 
 // Microseconds of a launch; without TURN it is a product and nothing else.
-static double time_runs(Rank *all, bool turn, bool waits) {
+static double time_runs(Rank *all, bool protocol, bool waits) {
     cudaGraphExec_t exec[RANKS];
     cudaEvent_t from[RANKS], to[RANKS];
     for (int r = 0; r < RANKS; ++r) {
         go(r);
-        sg_kernel_turn &t = all[r].gemm->param.turn;
+        sg_kernel_protocol &t = all[r].gemm->param.protocol;
         t = {};
         t.ranks = RANKS;
-        if (turn) t.begin = t.hello = t.gate = t.end = t.done = 1, t.wait0 = 1, t.waits = waits ? all[r].gemm->param.pushes : 0;
+        if (protocol) t.begin = t.hello = t.gate = t.end = t.done = 1, t.wait0 = 1, t.waits = waits ? all[r].gemm->param.pushes : 0;
         cudaGraph_t graph;
         CHECK(cudaStreamBeginCapture(stream[r], cudaStreamCaptureModeThreadLocal));
         for (int i = 0; i < RUNS; ++i) CHECK(sg_kernel_gemm_run(all[r].gemm.get(), SG_KERNEL_EARLY, stream[r]));
@@ -172,9 +172,9 @@ static __global__ void differ(const T *x, const T *y, int64_t count, unsigned lo
 }
 
 static FILE *out;
-static void line(const char *what, const Ask &q, double us, double plain, double turn, double gbps, unsigned long long wrong) {
-    printf("%-8s m %5d n %5d k %5d chunk %5d  %8.2f us  plain %8.2f  with turn %8.2f  %6.1f GB/s  wrong %llu\n", what, q.m, q.n, q.k, q.chunk, us, plain, turn, gbps, wrong), fflush(stdout);
-    if (out) fprintf(out, "{\"what\":\"%s\",\"same\":%d,\"m\":%d,\"n\":%d,\"k\":%d,\"chunk\":%d,\"us\":%.3f,\"plain_us\":%.3f,\"turn_us\":%.3f,\"gbps\":%.1f,\"wrong\":%llu}\n", what, same, q.m, q.n, q.k, q.chunk, us, plain, turn, gbps, wrong), fflush(out);
+static void line(const char *what, const Ask &q, double us, double plain, double protocol, double gbps, unsigned long long wrong) {
+    printf("%-8s m %5d n %5d k %5d chunk %5d  %8.2f us  plain %8.2f  with protocol %8.2f  %6.1f GB/s  wrong %llu\n", what, q.m, q.n, q.k, q.chunk, us, plain, protocol, gbps, wrong), fflush(stdout);
+    if (out) fprintf(out, "{\"what\":\"%s\",\"same\":%d,\"m\":%d,\"n\":%d,\"k\":%d,\"chunk\":%d,\"us\":%.3f,\"plain_us\":%.3f,\"protocol_us\":%.3f,\"gbps\":%.1f,\"wrong\":%llu}\n", what, same, q.m, q.n, q.k, q.chunk, us, plain, protocol, gbps, wrong), fflush(out);
 }
 
 static void measure(const char *what, const Ask &q) {
@@ -190,7 +190,7 @@ static void measure(const char *what, const Ask &q) {
         fill<<<256, 256>>>(x.b, (int64_t)std::max(q.n, 1) * q.k, 5, INTEGER);
         CHECK(cudaDeviceSynchronize());
     }
-    double plain = 0, turn = 0;
+    double plain = 0, protocol = 0;
     unsigned long long wrong = 0;
     if (q.n > 0) {  // the same tiles of rows that are all there already
         Rank local[RANKS];
@@ -203,7 +203,7 @@ static void measure(const char *what, const Ask &q) {
         }
         for (int r = 0; r < RANKS; ++r) go(r), make(local, r, alone);
         plain = time_runs(local, false, false);
-        turn = time_runs(local, true, false);
+        protocol = time_runs(local, true, false);
         for (int r = 0; r < RANKS; ++r)
             for (int half = 0; half < 2; ++half) CHECK(cudaMemset(all[r].sym[half], 0xff, (size_t)q.m * q.k * sizeof(T)));
     }
@@ -217,7 +217,7 @@ static void measure(const char *what, const Ask &q) {
         CHECK(cudaMemcpy(&host, count, 8, cudaMemcpyDeviceToHost));
         wrong += host;
     }
-    line(what, q, us, plain, turn, q.push ? (double)own * q.k * sizeof(T) / us / 1e3 : 0, wrong);
+    line(what, q, us, plain, protocol, q.push ? (double)own * q.k * sizeof(T) / us / 1e3 : 0, wrong);
     for (int r = 0; r < RANKS; ++r) {
         go(r);
         CHECK(cudaFree(all[r].a)), CHECK(cudaFree(all[r].b)), CHECK(cudaFree(all[r].c)), CHECK(cudaFree(all[r].want)), CHECK(cudaFree(all[r].sym[0]));
@@ -234,7 +234,7 @@ int main(int argc, char **argv) {
     same |= count < RANKS;
     printf("two ranks on %s\n", same ? "one GPU" : "two GPUs");
     open_ranks();
-    measure("turn", {2, 0, 64, 1, 128, 256, false});
+    measure("protocol", {2, 0, 64, 1, 128, 256, false});
     for (int mb : {1, 2, 4, 8, 16, 64}) measure("carry", {mb * 128, 0, 8192, std::max(mb * 64 / 4, 16), 128, 256, true});
     measure("carry", {512, 0, 8192, 256, 128, 256, true});
     // Tiles that leave SMs for couriers: of 32 a rank (one GPU), of 132.

@@ -1,7 +1,7 @@
-/* turn_onto.cpp -- of test_turn: two ranks that add their tiles onto what the other one has stored.
- * Where a run knows C that is done by storers; otherwise math adds what lies in the landing, and
- * the sum goes to C. */
-#include "turn_world.h"
+/* runs_onto.cpp -- of test_kernel_runs: two ranks that add their tiles onto what the other one has
+ * stored. Where a run knows C that is done by storers; otherwise math adds what lies in the
+ * landing, and the sum goes to C. */
+#include "runs_world.h"
 
 /* LANDED: the place of what others add to, or have stored to be added to: C's own, if it is
  * known. */
@@ -32,7 +32,7 @@ struct onto {
     }
     void make_patch(int r, int owner);
     bool aim_at(int run, int r);
-    void make_turn(int run, int r);
+    void make_protocol(int run, int r);
     bool bring_home(int r, T *out);
     bool enqueue(int run, int r);
     std::vector<float> wanted(int run) const;
@@ -100,14 +100,14 @@ void onto::make_patch(int r, int owner)
 }
 
 /* A run ends in its launch, unless something is to be brought from the landing. */
-void onto::make_turn(int run, int r)
+void onto::make_protocol(int run, int r)
 {
     const sg_kernel_step &end = l[(size_t)r].step.back();
     const bool direct = is_direct(run, r);
-    sg_kernel_turn &turn = gemm[(size_t)r]->param.turn;
-    turn = turn_of(q.ranks, direct ? c[(size_t)run][(size_t)r].data() : nullptr, pitch);
-    if (!direct && q.all) turn.end = turn.done = 0;
-    if (direct) turn.wait0 = end.wait0, turn.waits = end.waits, turn.wait_step = 9;
+    sg_kernel_protocol &protocol = gemm[(size_t)r]->param.protocol;
+    protocol = protocol_of(q.ranks, direct ? c[(size_t)run][(size_t)r].data() : nullptr, pitch);
+    if (!direct && q.all) protocol.end = protocol.done = 0;
+    if (direct) protocol.wait0 = end.wait0, protocol.waits = end.waits, protocol.wait_step = 9;
 }
 
 bool onto::bring_home(int r, T *out)
@@ -144,7 +144,7 @@ bool onto::aim_at(int run, int r)
     }
     expect((g->slow != nullptr) == slow && (slow || g->param.onto == adds),
            what + ": storers add, " + std::to_string(g->param.onto));
-    make_turn(run, r);
+    make_protocol(run, r);
     return true;
 }
 

@@ -1,4 +1,4 @@
-/* turn.c -- begin and end of a run.
+/* protocol.c -- begin and end of a run.
  *
  * A plan on one lane whose first step is a launch of our own has its run begun by that launch, and
  * one whose last step is (but for a FLAG step behind it) has it ended by that one: a plan of one
@@ -72,7 +72,7 @@ static int32_t neighbour(const sg_sched *s, int32_t i, int32_t by)
     return i < s->steps ? i : -1;
 }
 
-void sg_cuda_plan_turn(sg_cuda_plan *plan)
+void sg_cuda_plan_protocol(sg_cuda_plan *plan)
 {
     const sg_sched *const s = &plan->bound->sched;
     plan->one_lane = (plan->lanes & ~1u) == 0;
@@ -387,30 +387,30 @@ shingle_status sg_cuda_begin(void *self, sg_run *run)
 
 /* ---- In a launch ----------------------------------------------------------------------------- */
 
-void sg_cuda_take_turn(sg_cuda_rank *rank, const sg_run *run, int32_t index)
+void sg_cuda_set_protocol(sg_cuda_rank *rank, const sg_run *run, int32_t index)
 {
     const sg_sched *const s = &run->bound->sched;
     const sg_cuda_plan *const plan = run->bound->backend;
     sg_kernel_gemm *const gemm = plan->step[index].gemm;
-    sg_kernel_turn *const turn = &gemm->param.turn;
-    memset(turn, 0, sizeof *turn);
-    turn->ranks = run->work->ranks;
+    sg_kernel_protocol *const protocol = &gemm->param.protocol;
+    memset(protocol, 0, sizeof *protocol);
+    protocol->ranks = run->work->ranks;
     if (index == plan->opens && rank->begun) {
-        turn->begin = turn->gate = 1;
-        turn->hello = s->hello;
-        turn->c = rank->said;
-        turn->c_stride = run->tensors.c_stride;
+        protocol->begin = protocol->gate = 1;
+        protocol->hello = s->hello;
+        protocol->c = rank->said;
+        protocol->c_stride = run->tensors.c_stride;
     }
     /* What peers stored elsewhere goes to C before the run ends. */
     const bool home = plan->landed < 0 || plan->aways == 0 || rank->said != NULL;
     if (index != plan->closes || run->kinds != ~0u || !home) return;
-    turn->end = 1;
-    turn->hello = s->hello;
-    turn->done = s->done;
+    protocol->end = 1;
+    protocol->hello = s->hello;
+    protocol->done = s->done;
     if (plan->awaits >= 0) {
-        turn->wait0 = s->step[plan->awaits].wait0;
-        turn->waits = s->step[plan->awaits].waits;
-        turn->wait_step = plan->awaits;
+        protocol->wait0 = s->step[plan->awaits].wait0;
+        protocol->waits = s->step[plan->awaits].waits;
+        protocol->wait_step = plan->awaits;
     }
     rank->ended = true;
 }

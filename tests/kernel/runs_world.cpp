@@ -1,5 +1,5 @@
-/* turn_world.cpp -- see turn_world.h. */
-#include "turn_world.h"
+/* runs_world.cpp -- see runs_world.h. */
+#include "runs_world.h"
 
 /* ---- Ranks ----------------------------------------------------------------------------------- */
 
@@ -193,9 +193,9 @@ bool start(const sg_kernel_gemm *g, int r, const std::string &what)
     return ok;
 }
 
-sg_kernel_turn turn_of(int ranks, T *c, int pitch)
+sg_kernel_protocol protocol_of(int ranks, T *c, int pitch)
 {
-    sg_kernel_turn t = {};
+    sg_kernel_protocol t = {};
     t.c = c;
     t.c_stride = pitch;
     t.ranks = ranks;

@@ -1,6 +1,6 @@
-/* turn_world.h -- ranks in one process for test_turn.cpp: words, lists and matrices. */
-#ifndef SG_TURN_WORLD_H
-#define SG_TURN_WORLD_H
+/* runs_world.h -- ranks in one process for test_kernel_runs.cpp: words, lists and matrices. */
+#ifndef SG_RUNS_WORLD_H
+#define SG_RUNS_WORLD_H
 
 #include <memory>
 
@@ -61,9 +61,9 @@ bool aim(sg_kernel_gemm *g, plan &l, int patches, int pushes, const way &how,
 bool start(const sg_kernel_gemm *g, int r, const std::string &what);
 
 /* All of a run; C: said in the hello. */
-sg_kernel_turn turn_of(int ranks, T *c, int pitch);
+sg_kernel_protocol protocol_of(int ranks, T *c, int pitch);
 
-/* Cases of turn_steps.cpp. */
+/* Cases of runs_steps.cpp. */
 struct steps_ask {
     int ranks, m, n, runs, direct;
     bool mismatch; /* rank 0 is in another plan */
@@ -79,12 +79,12 @@ struct carry_ask {
 bool (*watch_aborts(world *w))(void);
 extern int early_aborts;
 
-/* Cases of turn_fail.cpp. */
+/* Cases of runs_fail.cpp. */
 void try_given_up(void);
 void try_record_first(void);
 void try_end_alone(void);
 
-/* Cases of turn_tagged.cpp. */
+/* Cases of runs_tagged.cpp. */
 struct tagged_ask {
     int ranks, m, n, k, tm, tn, blocks, runs;
     int odd;          /* elements that a row of C is longer */
@@ -120,7 +120,7 @@ template <class Trial> void go_through(Trial &t)
     if (ok) t.check(left);
 }
 
-/* Cases of turn_gather.cpp. */
+/* Cases of runs_gather.cpp. */
 struct tagged_gather_ask {
     int ranks, m, n, k, slab, tm, tn, blocks, runs; /* slab: k of a part, 0: all */
     bool empty, baked, bias;                        /* empty: one rank has no rows */
@@ -131,7 +131,7 @@ struct tagged_gather_ask {
     bool in_place = false; /* own rows are read where they are */
 };
 
-/* Cases of turn_onto.cpp. */
+/* Cases of runs_onto.cpp. */
 struct onto_ask {
     int ranks, m, n, k, tm, tn, cluster, blocks, runs;
     bool all, empty; /* all: an all-reduce; empty: rank 1 has no rows */

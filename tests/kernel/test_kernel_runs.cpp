@@ -1,10 +1,10 @@
-/* test_turn.cpp -- runs of several ranks against each other on the emulator: the run protocol
- * inside one launch a rank, rows that launches carry, tiles stored into peers' own tensors, early
- * starts, steps, ranks that never come, recovery.  Several runs follow each other on the same
- * words, in streams, with delays drawn from a seed; epochs begin just below 2^32.
+/* test_kernel_runs.cpp -- runs of several ranks against each other on the emulator: the run
+ * protocol inside one launch a rank, rows that launches carry, tiles stored into peers' own
+ * tensors, early starts, steps, ranks that never come, recovery.  Several runs follow each other on
+ * the same words, in streams, with delays drawn from a seed; epochs begin just below 2^32.
  *
- *     test_turn [SEED] */
-#include "turn_world.h"
+ *     test_kernel_runs [SEED] */
+#include "runs_world.h"
 
 /* ---- A gather whose rows are carried by the launch itself ------------------------------------ */
 
@@ -137,7 +137,7 @@ bool gather::enqueue(int run, int r)
     expect(q.couriers < 1 || (g->param.early == early && (g->param.whole != 0) == few),
            what + ": " + std::to_string(g->param.early) + " early, whole " +
                std::to_string(g->param.whole));
-    g->param.turn = turn_of(q.ranks, nullptr, 0);
+    g->param.protocol = protocol_of(q.ranks, nullptr, 0);
     return start(g.get(), r, what);
 }
 
@@ -312,10 +312,10 @@ bool all_reduce::enqueue(int run, int r)
     /* The same memory in every run, as a plan keeps it. */
     if (run == 0) remake[(size_t)r].resize(sg_kernel_remake_bytes(g.get()) / sizeof(CUtensorMap));
     g->param.remake = remake[(size_t)r].data();
-    g->param.turn = turn_of(q.ranks, is_direct(r) ? out : nullptr, pitch);
-    g->param.turn.waits = q.ranks - 1;
-    g->param.turn.wait0 = (int32_t)p.wait.size() - (q.ranks - 1);
-    g->param.turn.wait_step = 9;
+    g->param.protocol = protocol_of(q.ranks, is_direct(r) ? out : nullptr, pitch);
+    g->param.protocol.waits = q.ranks - 1;
+    g->param.protocol.wait0 = (int32_t)p.wait.size() - (q.ranks - 1);
+    g->param.protocol.wait_step = 9;
     if (!start(g.get(), r, what)) return false;
     T *copy = seen[(size_t)run][(size_t)r].data();
     const sg_kernel_place from = place[2 + r], to = place_of(copy, copy, q.m, q.n, pitch);

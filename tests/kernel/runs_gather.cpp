@@ -1,6 +1,6 @@
-/* turn_gather.cpp -- of test_turn.cpp: gathers whose rows come as data that tell by themselves that
- * they have come. */
-#include "turn_world.h"
+/* runs_gather.cpp -- of test_kernel_runs.cpp: gathers whose rows come as data that tell by
+ * themselves that they have come. */
+#include "runs_world.h"
 
 enum { HASH = 815 };
 
@@ -152,7 +152,7 @@ bool gather_tagged::enqueue(int run, int r)
 {
     const std::unique_ptr<sg_kernel_gemm> g(new sg_kernel_gemm());
     if (!aim_at(g.get(), run, r)) return false;
-    g->param.turn = turn_of(q.ranks, nullptr, 0);
+    g->param.protocol = protocol_of(q.ranks, nullptr, 0);
     return start(g.get(), r, what);
 }
 

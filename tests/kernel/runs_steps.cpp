@@ -1,7 +1,7 @@
-/* turn_steps.cpp -- of test_turn.cpp: kernels of steps, and launches that
+/* runs_steps.cpp -- of test_kernel_runs.cpp: kernels of steps, and launches that
  * carry rows and nothing else. */
 #include "kernel/copy.cuh"
-#include "turn_world.h"
+#include "runs_world.h"
 
 /* ---- Kernels of steps, one behind the other -------------------------------------------------- */
 
@@ -250,8 +250,9 @@ bool carry::enqueue(int r)
     const std::unique_ptr<sg_kernel_gemm> g(new sg_kernel_gemm());
     const way how = {q.tm, q.tn, 0, 0, q.arch, q.ranks};
     if (!aim(g.get(), p, 0, (int)p.step.size(), how, what)) return false;
-    g->param.turn = turn_of(q.ranks, q.direct >> r & 1 ? c[(size_t)r].data() : nullptr, pitch);
-    g->param.turn.waits = (int32_t)p.wait.size();
+    g->param.protocol =
+        protocol_of(q.ranks, q.direct >> r & 1 ? c[(size_t)r].data() : nullptr, pitch);
+    g->param.protocol.waits = (int32_t)p.wait.size();
     return start(g.get(), r, what);
 }
 
@@ -332,7 +333,7 @@ void try_impatient(int tm, int tn)
     l.program.place[2] = place_of(c.data(), c.data(), m, n, n);
     const std::unique_ptr<sg_kernel_gemm> g(new sg_kernel_gemm());
     if (!aim(g.get(), l, 1, 0, {tm, tn, 0, 0, 0, 1}, what)) return;
-    g->param.turn = turn_of(1, nullptr, 0);
+    g->param.protocol = protocol_of(1, nullptr, 0);
     expect(g->param.patience == 40000000 * 7, what + ": ten seconds seven times");
     g->param.patience = 1;
     if (!start(g.get(), 0, what)) return;
@@ -399,7 +400,7 @@ void try_patient(void)
     l.program.place[2] = place_of(c.data(), c.data(), m, n, n);
     const std::unique_ptr<sg_kernel_gemm> g(new sg_kernel_gemm());
     if (!aim(g.get(), l, 1, 0, {64, 64, 0, 0, 0, 1}, what)) return;
-    g->param.turn = turn_of(1, nullptr, 0);
+    g->param.protocol = protocol_of(1, nullptr, 0);
     if (!start(g.get(), 0, what)) return;
     coming = {w.of[0].get(), 0, 0};
     emu_outside(one_comes);
