@@ -210,6 +210,22 @@ double sg_now_us(void)
     return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
 }
 
+struct timespec sg_deadline(double at_us)
+{
+    const int64_t at_ns = (int64_t)(at_us * 1e3);
+    return (struct timespec){.tv_sec = (time_t)(at_ns / 1000000000),
+                             .tv_nsec = (long)(at_ns % 1000000000)};
+}
+
+void sg_cond_init(pthread_cond_t *cond)
+{
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(cond, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
+
 int sg_thread_start(pthread_t *thread, void *(*function)(void *), void *context)
 {
     static const int taken[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS, SIGPROF};

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "shingle.h"
 
@@ -122,6 +123,11 @@ double sg_median(double *values, int count); /* sorts VALUES; 0 if COUNT is 0 */
 
 /* Monotonic time in microseconds. */
 double sg_now_us(void);
+
+/* A condition that waits until sg_deadline(AT_US), of sg_now_us, whatever the clock on the wall is
+ * set to. */
+void sg_cond_init(pthread_cond_t *cond);
+struct timespec sg_deadline(double at_us);
 
 /* Starts a thread of the library; an error number, or 0.  The process's signals are not for it: the
  * program's own threads take them.  It takes those of faults, and SIGPROF, by which profilers ask

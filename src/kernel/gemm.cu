@@ -328,7 +328,10 @@ const char *sg_kernel_gemm_aim(sg_kernel_gemm *gemm)
         gemm->lies_there = adds_onto(gemm);
     }
     gemm->param.early = gemm->early;
-    if (why == nullptr) memcpy(gemm->aimed, program->place, sizeof gemm->aimed);
+    if (why == nullptr)
+        memcpy(gemm->aimed, program->place, sizeof gemm->aimed);
+    else
+        gemm->blocks = 0; /* maps of both: the next aim makes all of them */
     return why;
 }
 

@@ -72,6 +72,9 @@ bool fake_busy(int device);
  * have waited for. */
 extern _Atomic int fake_stalls;
 
+/* Memory is freed as by a driver: when nothing is left on the current device. */
+extern _Atomic bool fake_frees_last;
+
 /* Captures that are on their way.  Whoever asks about a stream or an event meanwhile, or gets or
  * frees memory, may break them. */
 void fake_capture_begin(cudaGraph_t graph, enum cudaStreamCaptureMode mode);

@@ -11,6 +11,7 @@ typedef struct capture {
     enum cudaStreamCaptureMode mode;
     pthread_t by;
     bool broken;
+    cuuint64_t id;
 } capture;
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -30,7 +31,8 @@ void fake_capture_begin(cudaGraph_t graph, enum cudaStreamCaptureMode mode)
     int i = 0;
     pthread_mutex_lock(&mutex);
     while (i < CAPTURES - 1 && captures[i].graph != NULL) i++;
-    captures[i] = (capture){graph, mode, pthread_self(), false};
+    static cuuint64_t ids;
+    captures[i] = (capture){graph, mode, pthread_self(), false, ++ids};
     pthread_mutex_unlock(&mutex);
 }
 
@@ -70,7 +72,12 @@ CUresult fake_ask_capture(CUstream stream, CUstreamCaptureStatus *out, cuuint64_
     if (graph != NULL || nodes != NULL || count != NULL) return CUDA_ERROR_INVALID_VALUE;
     *out = fake_captured(stream) != NULL ? CU_STREAM_CAPTURE_STATUS_ACTIVE
                                          : CU_STREAM_CAPTURE_STATUS_NONE;
-    *id = (cuuint64_t)(uintptr_t)fake_captured(stream);
+    *id = 0;
+    pthread_mutex_lock(&mutex);
+    for (int i = 0; i < CAPTURES; i++)
+        if (captures[i].graph != NULL && captures[i].graph == fake_captured(stream))
+            *id = captures[i].id;
+    pthread_mutex_unlock(&mutex);
     return CUDA_SUCCESS;
 }
 

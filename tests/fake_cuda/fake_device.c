@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "fake.h"
 
@@ -18,6 +19,7 @@ static _Thread_local int current;
 static int device_count = FAKE_DEVICES;
 _Atomic int fake_launches, fake_copies, fake_early, fake_pushes, fake_joined, fake_most_sms,
     fake_stalls, fake_unset, fake_questions;
+_Atomic bool fake_frees_last;
 const void *fake_host, *fake_apart, *fake_elsewhere;
 const char *fake_name = "NVIDIA H200";
 
@@ -92,6 +94,7 @@ FAKE cudaError_t cudaFree(void *memory)
     if (memory == NULL) return cudaSuccess;
     if (fake_capture_breaks()) return fake_told(cudaErrorStreamCaptureUnsupported);
     fake_stalls += fake_busy(current); /* what was enqueued ends before, as on a device */
+    while (fake_frees_last && fake_busy(current)) usleep(100);
     if (!unmap_block(memory)) free(memory);
     fake_count(-1);
     return cudaSuccess;

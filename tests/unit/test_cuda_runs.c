@@ -462,8 +462,8 @@ static void ranks_that_do_not_come_are_named(void **state)
         }
         for (int i = 0; i < GROUPS; i++) recover(&w[i]);
     }
+    for (int i = 0; i < GROUPS; i++) run_right(&w[i], 4); /* what recovery dropped is freed */
     for (int i = GROUPS - 1; i >= 0; i--) {
-        run_right(&w[i], 4);
         drop_plans(&w[i]);
         close_group(&w[i]);
     }

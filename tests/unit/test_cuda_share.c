@@ -204,10 +204,11 @@ static void memory_is_freed_at_rest(void **state)
     assert_true(fake_live() < kept);
     assert_int_equal(shingle_alloc(w.comm[0], 1 << 20, &memory), SHINGLE_OK);
     sg_cuda *const cuda = cuda_of(&w);
-    sg_cuda_mark(cuda, &cuda->rank[1], true); /* in the middle of a run's kernels */
+    assert_int_equal(sg_cuda_enqueues(cuda, &cuda->rank[1]),
+                     SHINGLE_OK); /* in the middle of a run's kernels */
     shingle_free(w.comm[0], memory);
     assert_non_null(cuda->dropped);
-    sg_cuda_mark(cuda, &cuda->rank[1], false);
+    sg_cuda_enqueued(cuda, &cuda->rank[1]);
     sg_cuda_sweep(cuda, false);
     assert_null(cuda->dropped);
     shingle_plan_free(product);

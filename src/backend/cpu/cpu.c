@@ -76,12 +76,8 @@ static shingle_status open_group(const sg_backend_config *config, void **self_ou
     cpu->ranks = config->ranks;
     cpu->threads = config->threads > 0 ? config->threads : cores();
     pthread_mutex_init(&cpu->mutex, NULL);
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&cpu->work, &attributes);
-    pthread_cond_init(&cpu->idle, &attributes);
-    pthread_condattr_destroy(&attributes);
+    sg_cond_init(&cpu->work);
+    sg_cond_init(&cpu->idle);
     sg_tile_init();
     const shingle_status status = start(cpu, config);
     if (status != SHINGLE_OK) {
@@ -136,9 +132,8 @@ static shingle_status bind(void *self, sg_bound *bound)
 /* Waits for a run to end.  False: it is AT_US.  With the mutex held; who waits judges, too. */
 static bool wait_some(sg_cpu *cpu, double at_us)
 {
-    struct timespec until;
     const double call_us = sg_pool_judge_calls(cpu);
-    sg_pool_deadline(call_us < at_us ? call_us : at_us, &until);
+    const struct timespec until = sg_deadline(call_us < at_us ? call_us : at_us);
     return pthread_cond_timedwait(&cpu->idle, &cpu->mutex, &until) == 0 || call_us < at_us;
 }
 
@@ -270,9 +265,8 @@ static shingle_status recover(void *self, sg_work *const *work, double seconds)
 {
     static const sg_verdict dropped = {SHINGLE_ETIMEOUT, "the group was closed or recovered"};
     sg_cpu *const cpu = self;
-    struct timespec until;
     char who[320] = "";
-    sg_pool_deadline(sg_now_us() + seconds * 1e6, &until);
+    const struct timespec until = sg_deadline(sg_now_us() + seconds * 1e6);
     shingle_status status = SHINGLE_OK;
     int error = 0;
     pthread_mutex_lock(&cpu->mutex);

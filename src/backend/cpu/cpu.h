@@ -260,7 +260,6 @@ void sg_pool_refused(sg_cpu *cpu, sg_cpu_rank *rank, const sg_cpu_visit *v);
 double sg_pool_judge_calls(sg_cpu *cpu); /* when to do so again; DBL_MAX: no run calls anybody */
 void sg_pool_name_call(sg_cpu *cpu, sg_text *text); /* ": ..." if a user's function is at work */
 void sg_pool_delay(sg_cpu *cpu, sg_random *random); /* test; without the mutex */
-void sg_pool_deadline(double at_us, struct timespec *until_out);
 
 /* bind.c.  Without the mutex, one thread at a time; free also takes half-made plans. */
 shingle_status sg_bind_make(sg_cpu *cpu, sg_bound *bound);

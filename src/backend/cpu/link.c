@@ -482,8 +482,7 @@ static void *carry(void *context)
         if (next == DBL_MAX) {
             pthread_cond_wait(&link->wake, &cpu->mutex);
         } else {
-            struct timespec until;
-            sg_pool_deadline(next, &until);
+            const struct timespec until = sg_deadline(next);
             pthread_cond_timedwait(&link->wake, &cpu->mutex, &until);
         }
     }
@@ -497,11 +496,7 @@ shingle_status sg_link_start(sg_cpu *cpu, sg_link *link, int rank)
     link->rank = rank;
     link->engine_peer = -1;
     link->moves.room = SG_MAX_LANES;
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&link->wake, &attributes);
-    pthread_condattr_destroy(&attributes);
+    sg_cond_init(&link->wake);
     const int error = sg_thread_start(&link->thread, carry, link);
     if (error != 0)
         return sg_fail(SHINGLE_EBACKEND, "cannot start the link of rank %d: %s", rank,

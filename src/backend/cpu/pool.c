@@ -12,13 +12,6 @@
 #include "backend/cpu/cpu.h"
 #include "core/pool_sizes.h"
 
-void sg_pool_deadline(double at_us, struct timespec *until_out)
-{
-    const int64_t at_ns = (int64_t)(at_us * 1e3);
-    until_out->tv_sec = (time_t)(at_ns / 1000000000);
-    until_out->tv_nsec = (long)(at_ns % 1000000000);
-}
-
 void sg_pool_wake(sg_cpu *cpu)
 {
     if (cpu->sleepers > 0) pthread_cond_signal(&cpu->work);
@@ -257,10 +250,9 @@ static bool rest(sg_cpu *cpu)
     int error = 0;
     cpu->sleepers++;
     if (any && !cpu->failed) {
-        struct timespec until;
         const double call_us = sg_pool_judge_calls(cpu);
         const double halt_us = cpu->progress_us + cpu->timeout_us;
-        sg_pool_deadline(call_us < halt_us ? call_us : halt_us, &until);
+        const struct timespec until = sg_deadline(call_us < halt_us ? call_us : halt_us);
         error = pthread_cond_timedwait(&cpu->work, &cpu->mutex, &until);
     } else {
         pthread_cond_wait(&cpu->work, &cpu->mutex);

@@ -46,6 +46,11 @@ static cuuint64_t capture_of(const sg_cuda *cuda, cudaStream_t stream)
     return answer == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_ACTIVE ? id : 0;
 }
 
+unsigned long long sg_cuda_capture_of(const sg_cuda *cuda, cudaStream_t stream)
+{
+    return cuda->driver.capture != NULL ? capture_of(cuda, stream) : 0;
+}
+
 bool sg_cuda_is_captured_with(const sg_cuda *cuda, cudaStream_t stream, cudaStream_t other)
 {
     const cuuint64_t id = capture_of(cuda, stream);

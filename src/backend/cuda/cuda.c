@@ -53,7 +53,9 @@ static shingle_status get_paired(sg_cuda_rank *rank, sg_arena_kind arena, size_t
         return SHINGLE_OK;
     }
     if (empty == NULL || bytes > SIZE_MAX / 2) return sg_cuda_get(rank, bytes, memory_out);
-    SG_TRY(sg_cuda_get(rank, 2 * bytes, memory_out));
+    const shingle_status status = sg_cuda_get(rank, 2 * bytes, memory_out);
+    if (status == SHINGLE_ENOMEM) return sg_cuda_get(rank, bytes, memory_out);
+    SG_TRY(status);
     *empty = (sg_cuda_pair){*memory_out, arena, bytes, {true, false}};
     return SHINGLE_OK;
 }
@@ -214,6 +216,7 @@ static shingle_status make_streams(sg_cuda_rank *rank)
     }
     SG_CUDA(cudaStreamCreateWithFlags(&rank->service, cudaStreamNonBlocking));
     SG_CUDA(cudaEventCreateWithFlags(&rank->fork, cudaEventDisableTiming));
+    SG_CUDA(cudaEventCreateWithFlags(&rank->behind, cudaEventDisableTiming));
     for (int i = 0; i < SG_CUDA_FLIGHT; i++) {
         SG_CUDA(cudaEventCreateWithFlags(&rank->flight[i].begun, cudaEventDisableTiming));
         SG_CUDA(cudaEventCreateWithFlags(&rank->flight[i].ended, cudaEventDisableTiming));
@@ -276,6 +279,7 @@ static void close_rank(sg_cuda_rank *rank)
     }
     if (rank->service != NULL) (void)cudaStreamDestroy(rank->service);
     if (rank->fork != NULL) (void)cudaEventDestroy(rank->fork);
+    if (rank->behind != NULL) (void)cudaEventDestroy(rank->behind);
     for (int i = 0; i < SG_CUDA_FLIGHT; i++) {
         if (rank->flight[i].begun != NULL) (void)cudaEventDestroy(rank->flight[i].begun);
         if (rank->flight[i].ended != NULL) (void)cudaEventDestroy(rank->flight[i].ended);
@@ -305,6 +309,7 @@ static void close_group(void *self)
     sg_vendor_forget(cuda->choice);
     sg_cuda_restore(mode);
     pthread_mutex_destroy(&cuda->mutex);
+    pthread_cond_destroy(&cuda->swept);
     free(cuda);
 }
 
@@ -353,12 +358,8 @@ shingle_status sg_cuda_meet(sg_cuda *cuda)
     if (status != SHINGLE_OK) /* who waits for a rank in vain ends */
         (void)sg_collect_abort(cuda->collect, abort_us);
     status = await_service(cuda, status);
-    const bool stuck = sg_cuda_is_stuck(cuda); /* and peers may read it */
-    for (int r = 0; r < cuda->ranks; r++)
-        if (stuck)
-            sg_cuda_put_back(&cuda->rank[r], room[r]);
-        else
-            (void)cudaFree(room[r]);
+    /* Peers may read it if one is stuck, and cudaFree would wait for the caller's work. */
+    for (int r = 0; r < cuda->ranks; r++) sg_cuda_put_back(&cuda->rank[r], room[r]);
     return status;
 }
 
@@ -409,6 +410,7 @@ static shingle_status open_group(const sg_backend_config *config, void **self_ou
     cuda->timeout_us = config->timeout_seconds * 1e6;
     sg_cuda_find_driver(&cuda->driver);
     pthread_mutex_init(&cuda->mutex, NULL);
+    sg_cond_init(&cuda->swept);
     shingle_status status = sg_cuda_deal(cuda, shares, count);
     const enum cudaStreamCaptureMode mode = sg_cuda_relax();
     if (status == SHINGLE_OK) status = start(cuda);

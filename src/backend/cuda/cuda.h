@@ -76,6 +76,10 @@ typedef struct sg_cuda_rank {
     cudaStream_t service;            /* uploads and downloads, not in order with runs */
     bool stuck;                      /* what is on it did not end within the limit: atomic */
     cudaEvent_t fork, join[SG_MAX_LANES];
+    /* The run captured last: recorded behind it, on this stream, in the capture of this number. */
+    cudaEvent_t behind;
+    cudaStream_t behind_on;
+    unsigned long long behind_in;
     sg_kernel_rank *state;      /* on the device */
     sg_kernel_words *words;     /* on the device: [ranks] */
     sg_kernel_trouble *trouble; /* mapped: here and there */
@@ -140,6 +144,8 @@ typedef struct sg_cuda {
 
     struct sg_cuda_dropped *dropped; /* memory to be freed: atomic (share.c) */
     pthread_mutex_t mutex;           /* guards what follows, and the making of verdicts */
+    bool sweeping;                   /* memory is being freed, with the mutex or without */
+    pthread_cond_t swept;
     bool failed;
     sg_verdict verdict;
     cudaError_t lost; /* what a GPU said of the runs of rank LOST_RANK; cudaSuccess: nothing */
@@ -234,11 +240,15 @@ void sg_cuda_drop(sg_cuda *cuda, void *memory);
 /* The same later, at the next sweep: with the mutex or without. */
 void sg_cuda_put_back(const sg_cuda_rank *rank, void *memory);
 
-/* Frees what was dropped, if that may be done now.  LAST: whatever is on its way. */
+/* Frees what was dropped, if that may be done now.  LAST: whatever is on its way.  Takes the mutex,
+ * but not while it frees: cudaFree waits for what the caller has on the GPU, too. */
 void sg_cuda_sweep(sg_cuda *cuda, bool last);
 
-/* RANK begins or has ended to enqueue a run. */
-void sg_cuda_mark(sg_cuda *cuda, sg_cuda_rank *rank, bool enqueues);
+/* RANK begins to enqueue a run, or has ended to.  To begin waits while memory is freed:
+ *
+ *     SHINGLE_ETIMEOUT  for longer than the limit */
+shingle_status sg_cuda_enqueues(sg_cuda *cuda, sg_cuda_rank *rank);
+void sg_cuda_enqueued(sg_cuda *cuda, sg_cuda_rank *rank);
 
 /* Device memory of RANK, zeroed; the current device is RANK's.  This and the fills below are for
  * the thread that drives RANK, or with the mutex held.  None of them waits for ever. */
@@ -357,6 +367,9 @@ void sg_cuda_pause(void);
 /* Is a graph being captured on STREAM?  Nothing of that runs, and the capture would break if
  * somebody asked about the stream, or take in whoever waited for it. */
 bool sg_cuda_is_captured(cudaStream_t stream);
+
+/* The number of the capture that STREAM is in, unlike that of all others; 0: none, or not known. */
+unsigned long long sg_cuda_capture_of(const sg_cuda *cuda, cudaStream_t stream);
 
 /* Are both captured, into one graph? */
 bool sg_cuda_is_captured_with(const sg_cuda *cuda, cudaStream_t stream, cudaStream_t other);

@@ -43,7 +43,7 @@ static shingle_status issue(sg_cuda *cuda, sg_run *run, int32_t index, issuer *g
             sg_cuda_check(cudaEventRecord(plan->step[index].ended, stream), "cudaEventRecord()");
     if (status != SHINGLE_OK) {
         if (!rank->capturing) status = sg_cuda_stop(cuda, rank, status);
-        sg_cuda_mark(cuda, rank, false);
+        sg_cuda_enqueued(cuda, rank);
         sg_cuda_leave(rank, rank->caller_device);
     }
     return status;

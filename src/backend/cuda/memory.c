@@ -26,7 +26,8 @@ static shingle_status set_by_copies(sg_cuda_rank *rank, char *memory, int byte, 
 }
 
 /* The rank's own thread knows what is on its way; any other has the mutex, behind which a run that
- * has not begun waits until the fill is over (sg_cuda_mark).  What graphs replay nobody knows. */
+ * has not begun waits until the fill is over (sg_cuda_enqueues).  What graphs replay nobody
+ * knows. */
 static shingle_status set(sg_cuda_rank *rank, void *memory, int byte, size_t bytes)
 {
     const bool replays = __atomic_load_n(&rank->captured, __ATOMIC_RELAXED);
@@ -70,7 +71,11 @@ shingle_status sg_cuda_get(sg_cuda_rank *rank, size_t bytes, void **memory_out)
 {
     void *memory = NULL;
     SG_TRY(sg_cuda_settle(rank));
-    SG_CUDA(cudaMalloc(&memory, bytes > 0 ? bytes : 1));
+    const cudaError_t error = cudaMalloc(&memory, bytes > 0 ? bytes : 1);
+    if (error == cudaErrorMemoryAllocation)
+        return sg_fail(SHINGLE_ENOMEM, "no memory for %zu bytes on the GPU of rank %d", bytes,
+                       rank->rank);
+    SG_TRY(sg_cuda_check(error, "cudaMalloc()"));
     const shingle_status status = sg_cuda_clear(rank, memory, bytes > 0 ? bytes : 1);
     if (status != SHINGLE_OK) {
         sg_cuda_put_back(rank, memory);

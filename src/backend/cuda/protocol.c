@@ -301,13 +301,24 @@ static shingle_status find_lanes(const sg_cuda *cuda, sg_cuda_rank *rank, const 
                    rank->capturing ? "" : ", or capture this run, too");
 }
 
+/* A run that is captured is ordered behind the one before it in its graph, if that was on another
+ * stream: on its own it is anyway. */
+static shingle_status follow_captured(sg_cuda *cuda, sg_cuda_rank *rank)
+{
+    if (rank->behind_in == 0 || rank->behind_on == rank->main ||
+        rank->behind_in != sg_cuda_capture_of(cuda, rank->main))
+        return SHINGLE_OK;
+    SG_CUDA(cudaStreamWaitEvent(rank->main, rank->behind, 0));
+    return SHINGLE_OK;
+}
+
 /* Runs of a rank follow each other, whatever streams their callers have.  A verdict knows where a
  * rank stands in a plan of several kernels, so those before are marked. */
 static shingle_status follow(sg_cuda *cuda, sg_cuda_rank *rank, const sg_run *run)
 {
     const sg_cuda_plan *const plan = run->bound->backend;
     SG_TRY(find_lanes(cuda, rank, run));
-    if (rank->capturing) return SHINGLE_OK;
+    if (rank->capturing) return follow_captured(cuda, rank);
     rank->main_id = SG_CUDA_OWN;
     if (rank->main != rank->lane[0]) SG_CUDA(cudaStreamGetId(rank->main, &rank->main_id));
     const bool moves = rank->ever && rank->last != rank->main_id;
@@ -366,11 +377,12 @@ shingle_status sg_cuda_begin(void *self, sg_run *run)
 {
     sg_cuda *const cuda = self;
     sg_cuda_rank *const rank = &cuda->rank[run->work->rank];
-    sg_cuda_mark(cuda, rank, true); /* before it asks: who is told of a failure waits for it */
+    /* Before it asks: who is told of a failure waits for it. */
+    SG_TRY(sg_cuda_enqueues(cuda, rank));
     shingle_status status = sg_cuda_alive(cuda);
     if (status == SHINGLE_OK) status = sg_cuda_enter(rank, &rank->caller_device);
     if (status != SHINGLE_OK) {
-        sg_cuda_mark(cuda, rank, false);
+        sg_cuda_enqueued(cuda, rank);
         return status;
     }
     status = see_stream(rank, run);
@@ -380,7 +392,7 @@ shingle_status sg_cuda_begin(void *self, sg_run *run)
     if (status == SHINGLE_OK) status = fork_lanes(rank, run->bound->backend);
     if (status == SHINGLE_OK) return SHINGLE_OK;
     if (out && !rank->capturing) status = sg_cuda_stop(cuda, rank, status);
-    sg_cuda_mark(cuda, rank, false);
+    sg_cuda_enqueued(cuda, rank);
     sg_cuda_leave(rank, rank->caller_device);
     return status;
 }
@@ -471,7 +483,12 @@ static shingle_status arrive(sg_cuda *cuda, sg_cuda_rank *rank, const sg_run *ru
             SG_CUDA(sg_kernel_end(rank->state, run->bound->hash, s->baked, s->hello, s->done,
                                   rank->how, rank->main));
     }
-    if (rank->capturing) return SHINGLE_OK;
+    if (rank->capturing) {
+        SG_CUDA(cudaEventRecord(rank->behind, rank->main)); /* no node of the graph */
+        rank->behind_in = sg_cuda_capture_of(cuda, rank->main);
+        rank->behind_on = rank->main;
+        return SHINGLE_OK;
+    }
     sg_cuda_flight *const flight = flight_of(rank, rank->issued);
     const bool alone = plan->opens >= 0 && plan->opens == plan->closes;
     const bool marked =
@@ -497,7 +514,7 @@ shingle_status sg_cuda_end(void *self, sg_run *run)
     sg_cuda_rank *const rank = &cuda->rank[run->work->rank];
     shingle_status status = arrive(cuda, rank, run);
     if (status != SHINGLE_OK && !rank->capturing) status = sg_cuda_stop(cuda, rank, status);
-    sg_cuda_mark(cuda, rank, false);
+    sg_cuda_enqueued(cuda, rank);
     sg_cuda_leave(rank, rank->caller_device);
     return status;
 }

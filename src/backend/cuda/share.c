@@ -82,28 +82,40 @@ static bool is_quiet(sg_cuda *cuda)
         const sg_cuda_rank *const rank = &cuda->rank[r];
         quiet &= !rank->enqueues && rank->first == rank->issued;
         quiet &= sg_cuda_stream_stands(cuda, rank->service) != cudaErrorNotReady;
+        /* The rest of a run that could not be enqueued to its end is in no list. */
+        quiet &= sg_cuda_event_stands(cuda, rank->fork) != cudaErrorNotReady;
     }
     for (int r = 0; r < cuda->ranks && quiet; r++)
         quiet = !sg_cuda_is_replaying(cuda, &cuda->rank[r]);
     return quiet;
 }
 
-/* Whoever would begin a run meanwhile waits for the mutex, in sg_cuda_mark(); who drops something
- * does not. */
+/* Whoever would begin a run meanwhile waits, in sg_cuda_enqueues(); who drops something does not.
+ * Work of the caller for which cudaFree waits may itself wait for another rank's thread, so nothing
+ * is locked until then.  One thread sweeps at a time, for all. */
 void sg_cuda_sweep(sg_cuda *cuda, bool last)
 {
     struct sg_cuda_dropped *first = NULL;
     pthread_mutex_lock(&cuda->mutex);
+    if (cuda->sweeping) {
+        pthread_mutex_unlock(&cuda->mutex);
+        return;
+    }
+    cuda->sweeping = true;
     const enum cudaStreamCaptureMode mode = sg_cuda_relax();
     if (!last) sg_cuda_reap(cuda);
     while ((first = __atomic_load_n(&cuda->dropped, __ATOMIC_ACQUIRE)) != NULL &&
            (last || is_quiet(cuda))) {
         while (!__atomic_compare_exchange_n(&cuda->dropped, &first, first->next, false,
                                             __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE)) {}
+        pthread_mutex_unlock(&cuda->mutex);
         (void)cudaFree(first->memory);
         free(first);
+        pthread_mutex_lock(&cuda->mutex);
     }
     sg_cuda_restore(mode);
+    cuda->sweeping = false;
+    pthread_cond_broadcast(&cuda->swept);
     pthread_mutex_unlock(&cuda->mutex);
 }
 
@@ -128,9 +140,26 @@ void sg_cuda_drop(sg_cuda *cuda, void *memory)
     sg_cuda_sweep(cuda, false);
 }
 
-void sg_cuda_mark(sg_cuda *cuda, sg_cuda_rank *rank, bool enqueues)
+shingle_status sg_cuda_enqueues(sg_cuda *cuda, sg_cuda_rank *rank)
+{
+    const struct timespec until = sg_deadline(sg_now_us() + cuda->timeout_us);
+    int late = 0;
+    pthread_mutex_lock(&cuda->mutex);
+    while (cuda->sweeping && late == 0)
+        late = pthread_cond_timedwait(&cuda->swept, &cuda->mutex, &until);
+    const bool begins = !cuda->sweeping;
+    if (begins) rank->enqueues = true;
+    pthread_mutex_unlock(&cuda->mutex);
+    if (begins) return SHINGLE_OK;
+    return sg_fail(SHINGLE_ETIMEOUT,
+                   "rank %d: memory has been freed for %g s, which waits for all that is on a GPU; "
+                   "nothing there may wait for a thread that runs or frees",
+                   rank->rank, cuda->timeout_us / 1e6);
+}
+
+void sg_cuda_enqueued(sg_cuda *cuda, sg_cuda_rank *rank)
 {
     pthread_mutex_lock(&cuda->mutex);
-    rank->enqueues = enqueues;
+    rank->enqueues = false;
     pthread_mutex_unlock(&cuda->mutex);
 }

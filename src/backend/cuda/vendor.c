@@ -87,8 +87,9 @@ static bool load(library *lib)
 static shingle_status check(cublasStatus_t status, const char *call)
 {
     if (status == CUBLAS_STATUS_SUCCESS) return SHINGLE_OK;
+    const char *const name = strstr(call, "cublas"); /* behind what holds the library */
     return sg_fail(status == CUBLAS_STATUS_NOT_SUPPORTED ? SHINGLE_EUNSUPPORTED : SHINGLE_EBACKEND,
-                   "%.*s: cuBLAS status %d", (int)strcspn(call, "("), call, (int)status);
+                   "%.*s: cuBLAS status %d", (int)strcspn(name, "("), name, (int)status);
 }
 #define LT(call) SG_TRY(check((call), #call))
 

@@ -1,0 +1,202 @@
+/* Tests of the CUDA backend beside work of the caller's, without a GPU (tests/fake_cuda): streams
+ * of one capture, and memory that is freed while something else is on a GPU. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#ifndef SG_WITH_CUDA
+int main(void)
+{
+    return 77; /* no headers of CUDA here */
+}
+#else
+
+#include <unistd.h>
+
+#include "fake_world.h"
+
+/* ---- Two streams of one capture -------------------------------------------------------------- */
+
+enum { STREAMS = 2 };
+
+typedef struct graph {
+    cudaStream_t stream[STREAMS];
+    cudaGraphExec_t exec;
+} graph;
+
+/* Two runs of RANK in one graph, each on a stream of its own. */
+static void capture_two(world *w, int rank, graph *g)
+{
+    cudaGraph_t whole = NULL;
+    cudaEvent_t forks = NULL, joins = NULL;
+    cudaEventCreate(&forks);
+    cudaEventCreate(&joins);
+    cudaSetDevice(rank);
+    for (int i = 0; i < STREAMS; i++)
+        cudaStreamCreateWithFlags(&g->stream[i], cudaStreamNonBlocking);
+    cudaSetDevice(0);
+    cudaStreamBeginCapture(g->stream[0], cudaStreamCaptureModeThreadLocal);
+    cudaEventRecord(forks, g->stream[0]);
+    cudaStreamWaitEvent(g->stream[1], forks, 0);
+    for (int i = 0; i < STREAMS; i++)
+        if (run_rank(w, rank, g->stream[i]) != SHINGLE_OK) fail_msg("%s", shingle_error());
+    cudaEventRecord(joins, g->stream[1]);
+    cudaStreamWaitEvent(g->stream[0], joins, 0);
+    assert_int_equal(cudaStreamEndCapture(g->stream[0], &whole), cudaSuccess);
+    cudaGraphInstantiate(&g->exec, whole, 0);
+    cudaGraphDestroy(whole);
+    cudaEventDestroy(forks);
+    cudaEventDestroy(joins);
+}
+
+static void runs_of_a_graph_follow_each_other(void **state)
+{
+    (void)state;
+    static const char *const plans[][2] = {
+        {"gemm_rs:bf16:520x136x16:r4", "fused_out{tile_m=128,tile_n=128}"},
+        {"gemm_rs:bf16:520x136x16:r4", "ring{tile_m=128,tile_n=128}"},
+        {"gemm_ar:bf16:520x136x16:r4", "direct{tile_m=128,tile_n=128}"},
+        {"ag_gemm:bf16:520x136x16:r4", "fused_in{tile_m=128,tile_n=128}"},
+        {"gemm_rs:bf16:520x136x16:r4", "dma{tile_m=128,tile_n=128}"},
+    };
+    for (size_t i = 0; i < sizeof plans / sizeof plans[0]; i++) {
+        world w;
+        graph g[RANKS];
+        open_group(&w, RANKS, 5);
+        assert_true(make_plans(&w, plans[i][0], plans[i][1]));
+        for (int r = 0; r < RANKS; r++) capture_two(&w, r, &g[r]);
+        for (uint64_t n = 0; n < 3; n++) {
+            fill(&w, n);
+            for (int r = 0; r < RANKS; r++) cudaGraphLaunch(g[r].exec, g[r].stream[0]);
+            for (int r = 0; r < RANKS; r++) cudaStreamSynchronize(g[r].stream[0]);
+            sync_all(&w);
+            expect_right(&w, plans[i][1]);
+        }
+        for (int r = 0; r < RANKS; r++) {
+            cudaGraphExecDestroy(g[r].exec);
+            for (int s = 0; s < STREAMS; s++) cudaStreamDestroy(g[r].stream[s]);
+        }
+        drop_plans(&w);
+        close_group(&w);
+    }
+}
+
+/* ---- Memory that is freed -------------------------------------------------------------------- */
+
+static _Atomic bool may_go;
+
+static bool goes(void *data, bool first)
+{
+    (void)data, (void)first;
+    return may_go;
+}
+
+/* The rest of a run that could not be enqueued to its end stands behind the caller's work. */
+static void what_is_left_of_a_run_counts(void **state)
+{
+    (void)state;
+    world w;
+    cudaStream_t stream = NULL;
+    void *memory = NULL;
+    open_group(&w, RANKS, 0.2);
+    assert_true(make_plans(&w, "gemm_rs:bf16:520x136x16:r4", "ring{tile_m=128,tile_n=128}"));
+    cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+    run_right(&w, 1);
+    assert_int_equal(shingle_alloc(w.comm[0], 1 << 20, &memory), SHINGLE_OK);
+    may_go = false;
+    fake_enqueue(stream, goes, NULL, 0);
+    fake_fail_at(8, cudaErrorUnknown);
+    assert_int_not_equal(run_rank(&w, 0, stream), SHINGLE_OK);
+    fake_fail_at(-1, cudaErrorUnknown);
+    fake_stalls = 0;
+    shingle_free(w.comm[0], memory);
+    assert_int_equal(fake_stalls, 0);
+    may_go = true;
+    while (shingle_sync(w.comm[0], 20) == SHINGLE_EBUSY) {}
+    recover(&w);
+    run_right(&w, 2);
+    cudaStreamDestroy(stream);
+    drop_plans(&w);
+    close_group(&w);
+}
+
+static void *memory_of_0;
+
+static void *free_it(void *of)
+{
+    cudaSetDevice(0);
+    shingle_free(((world *)of)->comm[0], memory_of_0);
+    return NULL;
+}
+
+/* Work of the caller's on rank 0's GPU waits for the thread of rank 1, which begins a run before it
+ * comes to that, while rank 0's thread frees memory: nobody waits for longer than the limit. */
+static void freeing_keeps_nobody_for_ever(void **state)
+{
+    (void)state;
+    world w;
+    cudaStream_t stream = NULL;
+    pthread_t thread;
+    open_group(&w, 2, 0.3);
+    assert_true(make_plans(&w, "gemm_rs:bf16:48x16x32:r2", "fused_out"));
+    run_right(&w, 1);
+    assert_int_equal(shingle_alloc(w.comm[0], 1000, &memory_of_0), SHINGLE_OK);
+    cudaSetDevice(0);
+    cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+    may_go = false;
+    fake_stalls = 0;
+    fake_frees_last = true;
+    fake_enqueue(stream, goes, NULL, 0);
+    assert_int_equal(pthread_create(&thread, NULL, free_it, &w), 0);
+    while (fake_stalls == 0) usleep(100);
+    assert_int_equal(run_rank(&w, 1, NULL), SHINGLE_ETIMEOUT);
+    expect_text("rank 1: memory has been freed for 0.3 s");
+    may_go = true;
+    pthread_join(thread, NULL);
+    fake_frees_last = false;
+    run_right(&w, 2);
+    cudaStreamDestroy(stream);
+    drop_plans(&w);
+    close_group(&w);
+}
+
+/* Recovery does not wait for it at all. */
+static void recovery_frees_nothing_at_once(void **state)
+{
+    (void)state;
+    world w;
+    cudaStream_t stream = NULL;
+    open_group(&w, RANKS, 0.1);
+    assert_true(make_plans(&w, "gemm_rs:bf16:48x16x32:r4", "serial{windows=0}"));
+    cudaSetDevice(0);
+    cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+    run_right(&w, 1);
+    for (int r = 1; r < RANKS; r++) assert_int_equal(run_rank(&w, r, NULL), SHINGLE_OK);
+    assert_int_equal(shingle_sync(w.comm[1], 10), SHINGLE_ETIMEOUT);
+    may_go = false;
+    fake_enqueue(stream, goes, NULL, 0);
+    fake_stalls = 0;
+    recover(&w);
+    assert_int_equal(fake_stalls, 0);
+    may_go = true;
+    cudaStreamSynchronize(stream);
+    run_right(&w, 2);
+    cudaStreamDestroy(stream);
+    drop_plans(&w);
+    close_group(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(runs_of_a_graph_follow_each_other),
+        cmocka_unit_test(what_is_left_of_a_run_counts),
+        cmocka_unit_test(freeing_keeps_nobody_for_ever),
+        cmocka_unit_test(recovery_frees_nothing_at_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+#endif
