@@ -1,6 +1,6 @@
 /* Graphs are captured a while after runs whose end nobody has asked the library about, by every
  * mode, while another thread waits in shingle_sync: captures stay whole, and replays give what
- * eager runs give.
+ * eager runs give.  So do captures of two runs on two streams.
  *
  *     capture_cuda [RANKS]      default: all GPUs, at most four */
 #include <cuda_runtime_api.h>
@@ -12,13 +12,16 @@
 
 #include "shingle.h"
 
-enum { RANKS = 4, M = 256, N = 512, K = 128, BYTES = M * N * 2, CAPTURES = 3 };
+enum { RANKS = 4, M = 256, N = 512, K = 128, BYTES = M * N * 2, CAPTURES = 3, PLANS = 3 };
+
+static const char *const strategy[PLANS] = {NULL, "ring", "dma"};
 
 typedef struct rank {
     shingle_comm *comm;
-    shingle_plan *plan;
+    shingle_plan *plan[PLANS];
     void *a, *b, *c;
-    cudaStream_t stream;
+    cudaStream_t stream, other;
+    cudaEvent_t forks, joins;
     cudaGraphExec_t exec;
 } rank;
 
@@ -57,12 +60,18 @@ static int open_rank(rank *r, const char *problem, int device)
 {
     CUDA(cudaSetDevice(device));
     CUDA(cudaStreamCreateWithFlags(&r->stream, cudaStreamNonBlocking));
+    CUDA(cudaStreamCreateWithFlags(&r->other, cudaStreamNonBlocking));
+    CUDA(cudaEventCreateWithFlags(&r->forks, cudaEventDisableTiming));
+    CUDA(cudaEventCreateWithFlags(&r->joins, cudaEventDisableTiming));
     CUDA(cudaMalloc(&r->a, (size_t)M * K * 2));
     CUDA(cudaMalloc(&r->b, (size_t)N * K * 2));
     CUDA(cudaMalloc(&r->c, BYTES));
     CUDA(cudaMemset(r->a, 0x3f, (size_t)M * K * 2)); /* 0.747 */
     CUDA(cudaMemset(r->b, 0x3e, (size_t)N * K * 2));
-    RUN(shingle_plan_create(r->comm, problem, NULL, &r->plan));
+    for (int i = 0; i < PLANS; i++) {
+        const shingle_plan_options options = {.strategy = strategy[i]};
+        RUN(shingle_plan_create(r->comm, problem, &options, &r->plan[i]));
+    }
     return 0;
 }
 
@@ -70,7 +79,7 @@ static int run_all(rank *all, int ranks, int devices)
 {
     for (int r = 0; r < ranks; r++) {
         CUDA(cudaSetDevice(r % devices));
-        RUN(shingle_run(all[r].plan, all[r].a, all[r].b, all[r].c, all[r].stream));
+        RUN(shingle_run(all[r].plan[0], all[r].a, all[r].b, all[r].c, all[r].stream));
     }
     for (int r = 0; r < ranks; r++) CUDA(cudaStreamSynchronize(all[r].stream));
     return 0;
@@ -83,9 +92,30 @@ static int capture(rank *all, int ranks, int devices, enum cudaStreamCaptureMode
         cudaGraph_t graph;
         CUDA(cudaSetDevice(r % devices));
         CUDA(cudaStreamBeginCapture(all[r].stream, mode));
-        RUN(shingle_run(all[r].plan, all[r].a, all[r].b, all[r].c, all[r].stream));
+        RUN(shingle_run(all[r].plan[0], all[r].a, all[r].b, all[r].c, all[r].stream));
         CUDA(cudaStreamEndCapture(all[r].stream, &graph));
         CUDA(cudaGraphInstantiate(&all[r].exec, graph, 0));
+        CUDA(cudaGraphDestroy(graph));
+    }
+    return 0;
+}
+
+/* Two runs in one graph, each on a stream of its own. */
+static int capture_two(rank *all, int ranks, int devices, int plan)
+{
+    for (int r = 0; r < ranks; r++) {
+        rank *const x = &all[r];
+        cudaGraph_t graph;
+        CUDA(cudaSetDevice(r % devices));
+        CUDA(cudaStreamBeginCapture(x->stream, cudaStreamCaptureModeThreadLocal));
+        CUDA(cudaEventRecord(x->forks, x->stream));
+        CUDA(cudaStreamWaitEvent(x->other, x->forks, 0));
+        RUN(shingle_run(x->plan[plan], x->a, x->b, x->c, x->stream));
+        RUN(shingle_run(x->plan[plan], x->a, x->b, x->c, x->other));
+        CUDA(cudaEventRecord(x->joins, x->other));
+        CUDA(cudaStreamWaitEvent(x->stream, x->joins, 0));
+        CUDA(cudaStreamEndCapture(x->stream, &graph));
+        CUDA(cudaGraphInstantiate(&x->exec, graph, 0));
         CUDA(cudaGraphDestroy(graph));
     }
     return 0;
@@ -141,8 +171,13 @@ int main(int argc, char **argv)
         if (beside) pthread_join(asking, NULL);
         if (replay(all, ranks, devices, expected, seen) != 0) return 1;
     }
-    for (int r = 0; r < ranks; r++) shingle_plan_free(all[r].plan);
+    for (int i = 0; i < 2 * PLANS; i++) {
+        if (capture_two(all, ranks, devices, i % PLANS) != 0) return 1;
+        if (replay(all, ranks, devices, expected, seen) != 0) return 1;
+    }
+    for (int r = 0; r < ranks; r++) RUN(shingle_sync(comm[r], 1));
     shingle_close(ranks, comm);
-    printf("%d ranks: %d captures whole, replays as eager\n", ranks, 2 * CAPTURES);
+    printf("%d ranks: %d captures whole, %d of two streams, replays as eager\n", ranks,
+           2 * CAPTURES, 2 * PLANS);
     return 0;
 }
