@@ -119,6 +119,31 @@ static void operands_and_addends_stand_behind_the_gate(void **state)
     sg_problem_free(&p);
 }
 
+/* Slabs as long as chunks of k, of a patch that begins amid one: each would wait for the first of
+ * two chunks that it reads. */
+static void slabs_begin_where_chunks_do(void **state)
+{
+    (void)state;
+    sg_problem p = problem_of("gemm_rs:f32:8x4x6:r2");
+    sg_sched s = {0};
+    for (int32_t k0 = 0; k0 <= 4; k0 += 2) {
+        sg_sched_begin(&s, &p, 0);
+        sg_patch patch = rows_of(&s, 0, 4);
+        patch.k0 = patch.a.col0 = patch.b.col0 = k0;
+        patch.a.cols = patch.b.cols = patch.k1 - k0;
+        patch.slab = 4;
+        sg_sched_launch(&s, 0, 2, 2, 0, false);
+        sg_sched_patch(&s, &patch);
+        sg_sched_wait(
+            &s,
+            (sg_wait){
+                .by = 1, .per = SG_PER_ROWS, .rows = 4, .chunk = 2, .chunk_k = 4, .chunks_k = 2});
+        assert_int_equal(sg_sched_seal(&s), k0 % 4 == 0 ? SHINGLE_OK : SHINGLE_EBUG);
+    }
+    sg_sched_free(&s);
+    sg_problem_free(&p);
+}
+
 /* ---- All strategies -------------------------------------------------------------------------- */
 
 /* Extents at the edge of what a problem may ask: every strategy builds a schedule that seals, or
@@ -193,6 +218,7 @@ int main(void)
         cmocka_unit_test(stores_into_a_peers_output_wait_for_its_hello),
         cmocka_unit_test(parts_of_a_raster_count_their_raisers),
         cmocka_unit_test(operands_and_addends_stand_behind_the_gate),
+        cmocka_unit_test(slabs_begin_where_chunks_do),
         cmocka_unit_test(extremes_are_sealed_or_refused),
     };
     return cmocka_run_group_tests_name("seal", tests, NULL, NULL);
