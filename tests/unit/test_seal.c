@@ -65,6 +65,23 @@ static void stores_into_a_peers_output_wait_for_its_hello(void **state)
     sg_problem_free(&p);
 }
 
+/* One buffer with a fixed address is enough, wherever it stands among the others. */
+static void one_engine_buffer_fixes_the_half(void **state)
+{
+    (void)state;
+    sg_problem p = problem_of("gemm_rs:f32:8x4x6:r2");
+    sg_sched s = {0};
+    for (int engine = 0; engine < 4; engine++) {
+        sg_sched_begin(&s, &p, 0);
+        for (int i = 0; i < 3; i++)
+            sg_sched_buf(&s, SG_SYM, "inbox", 4, 4, i == engine ? SG_ENGINE : 0);
+        assert_int_equal(sg_sched_seal(&s), SHINGLE_OK);
+        assert_int_equal(s.baked, engine < 3);
+    }
+    sg_sched_free(&s);
+    sg_problem_free(&p);
+}
+
 static void parts_of_a_raster_count_their_raisers(void **state)
 {
     (void)state;
@@ -216,6 +233,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sealing_adds_the_protocol),
         cmocka_unit_test(stores_into_a_peers_output_wait_for_its_hello),
+        cmocka_unit_test(one_engine_buffer_fixes_the_half),
         cmocka_unit_test(parts_of_a_raster_count_their_raisers),
         cmocka_unit_test(operands_and_addends_stand_behind_the_gate),
         cmocka_unit_test(slabs_begin_where_chunks_do),
