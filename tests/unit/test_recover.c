@@ -133,6 +133,21 @@ static void others_wait_on(void **state)
     close_world(&w);
 }
 
+/* A rank that has come and tries to run before the others have come still counts as come. */
+static void a_refused_run_withdraws_nothing(void **state)
+{
+    (void)state;
+    world w;
+    open_world(&w, "gemm_rs:f32:16x8x8:r2", NULL);
+    run_rank(&w, 0);
+    assert_int_equal(shingle_sync(w.comm[0], 2), SHINGLE_ETIMEOUT);
+    assert_int_equal(shingle_recover(w.comm[0], 0), SHINGLE_ETIMEOUT);
+    assert_int_not_equal(shingle_run(w.plan[0], w.a, w.b, w.c[0], NULL), SHINGLE_OK);
+    if (shingle_recover(w.comm[1], 0) != SHINGLE_OK) fail_msg("%s", shingle_error());
+    run_whole(&w);
+    close_world(&w);
+}
+
 /* A run that failed is no timeline; the first one after the recovery is. */
 static void a_recording_goes_on(void **state)
 {
@@ -160,6 +175,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_last_rank_tries_again),
         cmocka_unit_test(others_wait_on),
+        cmocka_unit_test(a_refused_run_withdraws_nothing),
         cmocka_unit_test(a_recording_goes_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
