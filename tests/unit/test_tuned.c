@@ -137,6 +137,29 @@ static void lines_that_nobody_understands_are_kept(void **state)
     sg_tuned_list_free(&list);
 }
 
+/* Lines whose plan is right in all but its time, or whose signature is a part of the one that is
+ * asked for (as version 0.1.1 is of 0.1.10), or has that as a part. */
+static void times_and_signatures_are_whole(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *begin;
+        int lines;
+    } line[] = {{"here 5", 1},  {"  here\t0.1", 1}, {"here 0", 0},   {"here 0.0", 0},
+                {"here -1", 0}, {"here nan", 0},    {"here 1e5", 0}, {"here 1.2.3", 0},
+                {"her 5", 0},   {"h 5", 0},         {"here.1 5", 0}};
+    char text[300];
+    shingle_plan *const plan = plan_of("gemm:f32:4x4x4:r1", "serial", 5);
+    for (size_t i = 0; i < sizeof line / sizeof *line; i++) {
+        const int bytes = snprintf(text, sizeof text, "%s %s\n", line[i].begin, plan->text);
+        write_file(text, (size_t)bytes);
+        sg_tuned_list list = read_list("here");
+        if (list.lines != line[i].lines) fail_msg("%d of %s", list.lines, text);
+        sg_tuned_list_free(&list);
+    }
+    sg_plan_free(plan);
+}
+
 static bool holds_only(const char *bytes, size_t size)
 {
     char *text = NULL;
@@ -551,6 +574,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(what_is_put_is_read, drop_file),
         cmocka_unit_test_teardown(lines_that_nobody_understands_are_kept, drop_file),
+        cmocka_unit_test_teardown(times_and_signatures_are_whole, drop_file),
         cmocka_unit_test_teardown(what_is_no_file_of_plans_is_left_alone, drop_file),
         cmocka_unit_test_teardown(lines_of_one_problem_alone_are_replaced, drop_file),
         cmocka_unit_test(signatures_have_eight_digits_of_the_hash),
