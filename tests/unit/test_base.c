@@ -376,6 +376,27 @@ static void links_lead_to_new_files(void **state)
     rmdir(folder);
 }
 
+/* What replaces a file has its mode, which the mask of new files would narrow. */
+static void modes_stay(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/shingle-test-XXXXXX";
+    char path[64];
+    struct stat about;
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/file", folder);
+    const mode_t mask = umask(027);
+    for (size_t i = 0; i < 2; i++) { /* it is not there, and it is */
+        assert_int_equal(sg_disk_replace(path, "12", 2), SHINGLE_OK);
+        assert_int_equal(stat(path, &about), 0);
+        assert_int_equal(about.st_mode & 0777, i == 0 ? 0640 : 0666);
+        assert_int_equal(chmod(path, 0666), 0);
+    }
+    umask(mask);
+    unlink(path);
+    rmdir(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -399,6 +420,7 @@ int main(void)
         cmocka_unit_test(pipes_are_not_waited_for),
         cmocka_unit_test(readers_are_not_waited_for_long),
         cmocka_unit_test(links_lead_to_new_files),
+        cmocka_unit_test(modes_stay),
     };
     return cmocka_run_group_tests_name("base", tests, NULL, NULL);
 }
