@@ -265,6 +265,60 @@ static void copies_go_at_the_rate_of_their_carrier(void **state)
     }
 }
 
+/* What an engine brings to a second peer begins when the first one has all, and costs what another
+ * peer does. */
+static void an_engine_goes_from_peer_to_peer(void **state)
+{
+    (void)state;
+    const sg_machine machine = machine_of_nodes();
+    world *const w = world_of(&machine);
+    sg_link *const link = &w->rank[0].link;
+    sg_problem p;
+    uint8_t from[16] = {0}, to[16];
+    uint8_t *inbox[RANKS] = {to, to, to, to};
+    assert_int_equal(sg_problem_parse("gemm:f32:2x2x2:r4", &p), SHINGLE_OK);
+    sg_sched *const s = &w->bound.sched;
+    sg_sched_begin(s, &p, 0);
+    const int source = sg_sched_buf(s, SG_LOCAL, "source", 2, 2, SG_ENGINE);
+    const int target = sg_sched_buf(s, SG_SYM, "inbox", 2, 2, SG_ENGINE);
+    sg_sched_copy(s, 0, SG_BY_ENGINE, sg_area_of(0, source, 0, 2, 0, 2));
+    for (int peer = 1; peer < 3; peer++) sg_sched_to(s, sg_area_of(peer, target, 0, 2, 0, 2));
+    w->bound.local = from;
+    w->bound.sym[0] = inbox;
+    w->cpu.held = true;
+    link->engine_peer = -1;
+    link->move[0] = (sg_move){.step = 0, .coll = -1, .ready_us = 100};
+    link->moves = (sg_ring){.count = 1, .room = SG_MAX_LANES};
+    is_near(move_time(link), 100 + machine.copy_us);
+    pthread_mutex_lock(&w->cpu.mutex);
+    send_move(link);
+    land_move(link);
+    pthread_mutex_unlock(&w->cpu.mutex);
+    assert_true(link->land_us > 100 + machine.copy_us);
+    is_near(move_time(link), link->land_us + machine.copy_us + machine.node_us + machine.peer_us);
+    sg_sched_free(s);
+    sg_problem_free(&p);
+    free(w);
+}
+
+/* A ring that goes round its end when it grows keeps what is in it, and the order. */
+static void rings_grow_in_order(void **state)
+{
+    (void)state;
+    int *items = NULL;
+    sg_ring ring = {.room = 0};
+    assert_int_equal(reserve(&items, &ring, 3, sizeof *items), SHINGLE_OK);
+    for (int i = 0; i < 5; i++) {
+        items[push(&ring)] = i;
+        if (i < 2) pop(&ring);
+    }
+    assert_int_equal(reserve(&items, &ring, 7, sizeof *items), SHINGLE_OK);
+    assert_int_equal(ring.room, 7);
+    for (int i = 2; i < 5; i++, pop(&ring)) assert_int_equal(items[ring.head], i);
+    assert_int_equal(ring.count, 0);
+    free(items);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -273,6 +327,8 @@ int main(void)
         cmocka_unit_test(bytes_pass_every_link),
         cmocka_unit_test(collectives_go_by_their_message),
         cmocka_unit_test(copies_go_at_the_rate_of_their_carrier),
+        cmocka_unit_test(an_engine_goes_from_peer_to_peer),
+        cmocka_unit_test(rings_grow_in_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
