@@ -194,6 +194,13 @@ static void bytes_pass_every_link(void **state)
         for (int i = 0; i < count; i++) assert_true(w->taken[use[i].link] <= 100 + longest);
         /* The next one finds them taken. */
         is_near(occupy(link, 0, peer, 1e6, 1e9), 100 + 2 * longest);
+        for (int i = 0; i < count; i++) { /* another rank's bytes are on one of them */
+            const double us = 1e6 * use[i].weight / (sg_links_gbps(&links, use[i].link) * 1e3);
+            memset(w->taken, 0, sizeof w->taken);
+            w->taken[use[i].link] = 500;
+            link->free_us = 0;
+            is_near(occupy(link, 100, peer, 1e6, 1e9), fmax(100 + longest, 500 + us));
+        }
     }
     assert_true(often);
     /* The link's own rate, where it is the slowest. */
