@@ -14,6 +14,7 @@
 #include "../../src/backend/cpu/link.c"
 #include "core/comm.h"
 #include "core/disk.h"
+#include "core/plan.h"
 
 enum { RANKS = 4 };
 
@@ -230,6 +231,49 @@ static void collectives_go_by_their_message(void **state)
     free(w);
 }
 
+/* What collectives of the serial plan put on the bus: all but the least share, an all-reduce twice
+ * all but an even one; an exchange what a rank sends to others or gets, whichever is more. */
+static void collectives_count_their_bytes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *problem;
+        double bytes[RANKS];
+    } cases[] = {
+        {"gemm_ar:f32:8x6x4:r4", {288, 288, 288, 288}},
+        {"gemm_ar:bf16:8x6x4:r4", {144, 144, 144, 144}},
+        {"gemm_rs:f32:8x6x4:r4:rows=4,2,1,1", {168, 168, 168, 168}},
+        {"ag_gemm:f32:8x6x4:r4:rows=4,2,1,1", {112, 112, 112, 112}},
+        {"a2a_gemm:f32:4x6x4:r4:counts=0,4,0,0/0,0,1,0/0,0,3,2/4,0,0,2", {64, 64, 32, 64}}};
+    const shingle_plan_options serial = {.strategy = "serial"};
+    const sg_machine machine = machine_of_nodes();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        world *const w = world_of(&machine);
+        struct sg_bound bound[RANKS];
+        sg_work work[RANKS];
+        shingle_plan *plan = NULL;
+        sg_cpu_coll coll = {.open = true};
+        memset(bound, 0, sizeof bound);
+        memset(work, 0, sizeof work);
+        w->cpu.coll = &coll;
+        if (shingle_plan_for(cases[i].problem, NULL, &serial, &plan) != SHINGLE_OK)
+            fail_msg("%s", shingle_error());
+        for (int r = 0; r < RANKS; r++) {
+            sg_sched *const s = &bound[r].sched;
+            bound[r].problem = plan->problem;
+            assert_int_equal(sg_plan_build(&plan->problem, plan->strategy, &plan->knobs, r, s), 0);
+            while (s->step[coll.step[r]].kind != SG_COLL) coll.step[r]++;
+            work[r].rank = r;
+            w->rank[r].run[0].bound = &bound[r];
+            w->rank[r].run[0].work = &work[r];
+        }
+        for (int r = 0; r < RANKS; r++) is_near(sg_coll_bytes(&w->cpu, r, 0), cases[i].bytes[r]);
+        for (int r = 0; r < RANKS; r++) sg_sched_free(&bound[r].sched);
+        shingle_plan_free(plan);
+        free(w);
+    }
+}
+
 /* A copy goes at the rate of who carries it, an engine or SMs; within a rank nothing holds it
  * back. */
 static void copies_go_at_the_rate_of_their_carrier(void **state)
@@ -333,6 +377,7 @@ int main(void)
         cmocka_unit_test(flags_take_longer_to_another_node),
         cmocka_unit_test(bytes_pass_every_link),
         cmocka_unit_test(collectives_go_by_their_message),
+        cmocka_unit_test(collectives_count_their_bytes),
         cmocka_unit_test(copies_go_at_the_rate_of_their_carrier),
         cmocka_unit_test(an_engine_goes_from_peer_to_peer),
         cmocka_unit_test(rings_grow_in_order),
