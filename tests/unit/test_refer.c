@@ -343,6 +343,24 @@ static void test_not_finite(void **state)
     drop_deal(d);
 }
 
+/* What is beyond the type's largest number comes out infinite, with its own sign. */
+static void test_beyond_the_type(void **state)
+{
+    (void)state;
+    deal *const d = make("gemm:f16:1x2x4:r1", "");
+    for (int x = 0; x < 4; x++) {
+        put("f16", d->a[0], x, 256);
+        put("f16", d->b[0], x, 256);
+        put("f16", d->b[0], 4 + x, -256);
+    }
+    uint16_t *const c = d->c[0];
+    c[0] = 0x7c00, c[1] = 0xfc00;
+    assert_int_equal(wrong_of(d), 0);
+    c[0] = 0xfc00, c[1] = 0x7c00;
+    assert_int_equal(wrong_of(d), 2);
+    drop_deal(d);
+}
+
 /* No activation makes a number of what is none. */
 static void test_activations_keep_nan(void **state)
 {
@@ -372,6 +390,7 @@ int main(void)
         cmocka_unit_test(test_refuses_a_lost_rank),
         cmocka_unit_test(test_refuses_swapped_rows),
         cmocka_unit_test(test_not_finite),
+        cmocka_unit_test(test_beyond_the_type),
         cmocka_unit_test(test_activations_keep_nan),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
