@@ -176,6 +176,68 @@ static void numbers_follow_from_each_other(void **state)
     json_decref(object);
 }
 
+static void is_text(const json_t *object, const char *key, const char *text)
+{
+    const char *const seen = json_string_value(json_object_get(object, key));
+    if (seen == NULL || strcmp(seen, text) != 0) fail_msg("%s is %s", key, seen ? seen : "none");
+}
+
+static void is_number(const json_t *object, const char *key, double value)
+{
+    const double seen = json_number_value(json_object_get(object, key));
+    if (seen != value) fail_msg("%s is %g", key, seen);
+}
+
+/* Each number and text stands under its own key. */
+static void keys_have_their_numbers(void **state)
+{
+    (void)state;
+    const shingle_bench_result r = {.strategy = "ring{sub=1}",
+                                    .gemm_us = 30,
+                                    .coll_us = 20,
+                                    .serial_us = 50,
+                                    .overlapped_us = 40,
+                                    .predicted_us = 41,
+                                    .hidden = 0.5,
+                                    .speedup = 1.25,
+                                    .efficiency = 0.75,
+                                    .wrong = 3,
+                                    .enqueue_us = 7,
+                                    .prediction = "direct",
+                                    .prediction_us = 42,
+                                    .mhz = 1980,
+                                    .iterations = 5,
+                                    .checks = 2,
+                                    .on_device = 1,
+                                    .seconds = 9};
+    json_t *const o = report_json("gemm:f32:4x4x4:r1", &r);
+    static const char *const keys[] = {
+        "gemm_us", "coll_us",    "serial_us",  "overlapped_us", "predicted_us",
+        "hidden",  "speedup",    "efficiency", "wrong",         "enqueue_us",
+        "mhz",     "iterations", "checks",     "seconds",       "prediction_us"};
+    static const double numbers[] = {30, 20, 50, 40, 41, 0.5, 1.25, 0.75, 3, 7, 1980, 5, 2, 9, 42};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) is_number(o, keys[i], numbers[i]);
+    is_text(o, "problem", "gemm:f32:4x4x4:r1");
+    is_text(o, "strategy", "ring{sub=1}");
+    is_text(o, "prediction", "direct");
+    is_text(o, "compared_by", "device");
+    json_decref(o);
+
+    const shingle_bench_row rows[] = {
+        {.strategy = "ring{sub=1}", .us = 40, .predicted_us = 41, .enqueue_us = 7, .wrong = 1},
+        {.strategy = "dma", .declined = "two ranks alone", .wrong = 2}};
+    json_t *const list = report_rows_json(rows, 2);
+    const json_t *const timed = json_array_get(list, 0);
+    is_text(timed, "strategy", "ring{sub=1}");
+    is_number(timed, "us", 40);
+    is_number(timed, "predicted_us", 41);
+    is_number(timed, "enqueue_us", 7);
+    is_number(timed, "wrong", 1);
+    is_text(json_array_get(list, 1), "declined", "two ranks alone");
+    is_number(json_array_get(list, 1), "wrong", 2);
+    json_decref(list);
+}
+
 static void the_longer_part_bounds(void **state)
 {
     (void)state;
@@ -205,6 +267,7 @@ int main(void)
         cmocka_unit_test(wrong_elements_of_data_are_told),
         cmocka_unit_test(numbers_follow_from_each_other),
         cmocka_unit_test(a_machine_is_read_once),
+        cmocka_unit_test(keys_have_their_numbers),
         cmocka_unit_test(the_longer_part_bounds),
         cmocka_unit_test(hidden_is_told_where_it_means_something),
     };
