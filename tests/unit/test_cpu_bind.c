@@ -1,4 +1,5 @@
-/* Tests of what the CPU backend keeps beside a plan's schedule. */
+/* Tests of what the CPU backend keeps beside a plan's schedule, and of when steps begin: lane.c is
+ * taken in whole. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "backend/cpu/cpu.h"
+#include "../../src/backend/cpu/lane.c"
 #include "core/comm.h"
 
 enum { RANKS = 2, N = 24, K = 16 };
@@ -49,10 +50,37 @@ static void packed_b_stays_below_a_run(void **state)
     assert_int_equal(shingle_close(RANKS, comm), SHINGLE_OK);
 }
 
+/* A step after two others begins when both have ended. */
+static void both_steps_come_before(void **state)
+{
+    (void)state;
+    struct sg_bound bound = {.hash = 0};
+    sg_cpu_step step[3] = {{.state = SG_STEP_IDLE}};
+    const sg_cpu_plan plan = {.step = step};
+    const sg_run run = {.bound = &bound};
+    sg_stuck stuck;
+    assert_int_equal(sg_problem_parse("gemm:f32:2x2x2:r2", &bound.problem), SHINGLE_OK);
+    sg_sched *const s = &bound.sched;
+    sg_sched_begin(s, &bound.problem, 0);
+    for (int i = 0; i < 3; i++) {
+        sg_sched_flag(s, (i + 1) % 3);
+        sg_sched_raise(s, 1, SG_PER_PATCH, i);
+    }
+    for (int i = 0; i < 2; i++) sg_sched_after(s, i);
+    assert_int_equal(s->steps, 3);
+    for (int ended = 0; ended < 4; ended++) {
+        for (int i = 0; i < 2; i++) step[i].state = ended >> i & 1 ? SG_STEP_ENDED : SG_STEP_OPEN;
+        assert_int_equal(can_begin(&plan, &run, 2, &stuck), ended == 3);
+    }
+    sg_sched_free(s);
+    sg_problem_free(&bound.problem);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(packed_b_stays_below_a_run),
+        cmocka_unit_test(both_steps_come_before),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
