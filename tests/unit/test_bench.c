@@ -214,6 +214,21 @@ static void wrong_elements_are_counted(void **state)
     sg_problem_free(&without);
 }
 
+/* Steps of some kinds alone would wait for flags that nobody raises. */
+static void plans_with_flags_run_whole(void **state)
+{
+    (void)state;
+    static float a[4 * 4], b[4 * 4], c[12 * 4];
+    shingle_plan *plan = NULL;
+    const shingle_plan_options options = {.strategy = "direct"};
+    const shingle_tensors tensors = {.a = a, .b = b, .c = c};
+    if (shingle_plan_create(comm[0], "ag_gemm:f32:12x4x4:r3", &options, &plan) != SHINGLE_OK)
+        fail_msg("%s", shingle_error());
+    assert_int_equal(sg_comm_run(plan, &tensors, NULL, 1u << SG_GEMM), SHINGLE_EUNSUPPORTED);
+    assert_non_null(strstr(shingle_error(), "it runs whole or not at all"));
+    shingle_plan_free(plan);
+}
+
 static void medians(void **state)
 {
     (void)state;
@@ -346,6 +361,7 @@ int main(void)
         cmocka_unit_test(memory_is_written_and_read),
         cmocka_unit_test(wrong_arguments_are_named),
         cmocka_unit_test(wrong_elements_are_counted),
+        cmocka_unit_test(plans_with_flags_run_whole),
         cmocka_unit_test(medians),
         cmocka_unit_test(ranks_take_the_same_plan),
         cmocka_unit_test(options_are_part_of_the_question),
