@@ -176,6 +176,42 @@ static void numbers_follow_from_each_other(void **state)
     json_decref(object);
 }
 
+/* Of each strategy the knobs run that are predicted to be fastest. */
+static void the_best_knobs_run(void **state)
+{
+    (void)state;
+    static const char problem[] = "gemm_rs:f32:96x64x64:r2";
+    static const char file[] = "machines/h200x2.machine";
+    char line[100];
+    json_t *object = NULL;
+    shingle_machine *machine = NULL;
+    shingle_plan *plan = NULL;
+    snprintf(line, sizeof line, "%s --all --iters 1", problem);
+    setenv("SHINGLE_MACHINE", file, 1);
+    assert_int_equal(runs(line, &object), CLI_OK);
+    unsetenv("SHINGLE_MACHINE");
+    assert_int_equal(shingle_machine_load(file, &machine), SHINGLE_OK);
+    assert_int_equal(shingle_plan_for(problem, machine, NULL, &plan), SHINGLE_OK);
+    const json_t *const list = json_object_get(object, "results");
+    int others = 0;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *const r = json_array_get(list, i);
+        const char *const name = json_string_value(json_object_get(r, "strategy"));
+        for (int j = 0; j < shingle_plan_candidates(plan); j++) {
+            shingle_candidate c;
+            assert_int_equal(shingle_plan_candidate(plan, j, &c), SHINGLE_OK);
+            if (c.declined != NULL || strncmp(c.strategy, name, strcspn(name, "{") + 1) != 0)
+                continue;
+            assert_true(number(r, "predicted_us") <= c.predicted_us * 1.001 + 0.001);
+            others += strcmp(c.strategy, name) != 0;
+        }
+    }
+    assert_true(others > 0);
+    shingle_plan_free(plan);
+    shingle_machine_free(machine);
+    json_decref(object);
+}
+
 static void is_text(const json_t *object, const char *key, const char *text)
 {
     const char *const seen = json_string_value(json_object_get(object, key));
@@ -267,6 +303,7 @@ int main(void)
         cmocka_unit_test(wrong_elements_of_data_are_told),
         cmocka_unit_test(numbers_follow_from_each_other),
         cmocka_unit_test(a_machine_is_read_once),
+        cmocka_unit_test(the_best_knobs_run),
         cmocka_unit_test(keys_have_their_numbers),
         cmocka_unit_test(the_longer_part_bounds),
         cmocka_unit_test(hidden_is_told_where_it_means_something),
