@@ -229,6 +229,42 @@ static void plans_with_flags_run_whole(void **state)
     shingle_plan_free(plan);
 }
 
+static const sg_backend *real;
+static uint64_t seen[2]; /* what A was in rank 0's runs */
+static int begun;
+
+static shingle_status begin_and_look(void *self, sg_run *run)
+{
+    seen[begun++ % 2] = sg_hash(run->tensors.a, 12 * 8 * sizeof(float), 0);
+    return real->begin(self, run);
+}
+
+/* What the run before has left anywhere would be wrong in the next one. */
+static void every_run_has_data_of_its_own(void **state)
+{
+    (void)state;
+    sg_group *const group = comm[0]->group;
+    real = group->work[0]->backend;
+    sg_backend looking = *real;
+    sg_bench *bench = NULL;
+    shingle_plan *plan = NULL;
+    const shingle_plan_options options = {.strategy = "direct"};
+    sg_problem p;
+    double us = 0;
+    looking.begin = begin_and_look;
+    assert_int_equal(sg_problem_parse("gemm_rs:f32:12x4x8:r3", &p), SHINGLE_OK);
+    assert_int_equal(shingle_plan_for("gemm_rs:f32:12x4x8:r3", NULL, &options, &plan), SHINGLE_OK);
+    assert_int_equal(sg_bench_open(group, &p, 1, &bench), SHINGLE_OK);
+    group->work[0]->backend = &looking;
+    for (int i = 0; i < 2; i++) assert_int_equal(sg_bench_run(bench, plan, ~0u, &us), SHINGLE_OK);
+    group->work[0]->backend = real;
+    assert_int_equal(begun, 2);
+    assert_true(seen[0] != seen[1] && sg_bench_wrong(bench) == 0);
+    sg_bench_close(bench);
+    shingle_plan_free(plan);
+    sg_problem_free(&p);
+}
+
 static void medians(void **state)
 {
     (void)state;
@@ -362,6 +398,7 @@ int main(void)
         cmocka_unit_test(wrong_arguments_are_named),
         cmocka_unit_test(wrong_elements_are_counted),
         cmocka_unit_test(plans_with_flags_run_whole),
+        cmocka_unit_test(every_run_has_data_of_its_own),
         cmocka_unit_test(medians),
         cmocka_unit_test(ranks_take_the_same_plan),
         cmocka_unit_test(options_are_part_of_the_question),
