@@ -1,4 +1,5 @@
-/* Tests of choose_static.h: what a collective costs by the rule is what it costs anywhere. */
+/* Tests of choose_static.h: what a collective costs by the rule is what it costs anywhere, and
+ * copies on several lanes what links and engines have for them. */
 #include "built.h"
 #include "core/choose_static.h"
 
@@ -50,9 +51,34 @@ static void collectives_are_priced_as_by_the_simulator(void **state)
     }
 }
 
+/* Copies both ways round a ring are at once where links add up and each has an engine. */
+static void lanes_need_engines(void **state)
+{
+    (void)state;
+    static const char plan[] =
+        "ring{sub=1,split=0,blocks=0,tile_m=128,tile_n=128,both=1,vendor=0,taper=0}";
+    double us[2][4]; /* behind a switch and in a mesh; by the number of engines */
+    built b;
+    build("ag_gemm:bf16:8192x128x8192:r4", plan, &b);
+    for (int mesh = 0; mesh < 2; mesh++)
+        for (int engines = 0; engines < 4; engines++) {
+            sg_machine machine;
+            sg_static_look look;
+            sg_machine_plain(&machine);
+            machine.topology = mesh ? SG_MESH : SG_SWITCH;
+            machine.copy_engines = engines;
+            sg_static_look_at(&b.sched[0], &machine, &look);
+            us[mesh][engines] = look.us;
+        }
+    discard(&b);
+    for (int engines = 1; engines < 4; engines++) assert_true(us[0][engines] == us[0][0]);
+    assert_true(us[1][1] == us[1][0] && us[1][2] < us[1][1] && us[1][3] == us[1][2]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lanes_need_engines),
         cmocka_unit_test(collectives_are_priced_as_by_the_simulator),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
