@@ -212,6 +212,19 @@ static void the_best_knobs_run(void **state)
     json_decref(object);
 }
 
+/* Equal problems share what is left; what the first does not use the second has. */
+static void time_left_is_shared(void **state)
+{
+    (void)state;
+    static const char *const problems[] = {"gemm:f32:4x4x4:r1", "gemm:f32:4x4x4:r1"};
+    const report_options options = {.seconds = 1000};
+    report_budget b = report_plan(&options, problems, 2);
+    const double first = report_share(&b, &options, problems[0]);
+    const double second = report_share(&b, &options, problems[1]);
+    assert_true(first > 450 && first <= 500);
+    assert_true(second > 900 && second <= 1000);
+}
+
 static void is_text(const json_t *object, const char *key, const char *text)
 {
     const char *const seen = json_string_value(json_object_get(object, key));
@@ -304,6 +317,7 @@ int main(void)
         cmocka_unit_test(numbers_follow_from_each_other),
         cmocka_unit_test(a_machine_is_read_once),
         cmocka_unit_test(the_best_knobs_run),
+        cmocka_unit_test(time_left_is_shared),
         cmocka_unit_test(keys_have_their_numbers),
         cmocka_unit_test(the_longer_part_bounds),
         cmocka_unit_test(hidden_is_told_where_it_means_something),
