@@ -70,7 +70,8 @@ static int open_rank(rank *r, const char *problem, int device)
     CUDA(cudaMemset(r->b, 0x3e, (size_t)N * K * 2));
     for (int i = 0; i < PLANS; i++) {
         const shingle_plan_options options = {.strategy = strategy[i]};
-        RUN(shingle_plan_create(r->comm, problem, &options, &r->plan[i]));
+        const shingle_status status = shingle_plan_create(r->comm, problem, &options, &r->plan[i]);
+        if (status != SHINGLE_EUNSUPPORTED) RUN(status); /* one rank has nobody to talk to */
     }
     return 0;
 }
@@ -172,6 +173,7 @@ int main(int argc, char **argv)
         if (replay(all, ranks, devices, expected, seen) != 0) return 1;
     }
     for (int i = 0; i < 2 * PLANS; i++) {
+        if (all[0].plan[i % PLANS] == NULL) continue;
         if (capture_two(all, ranks, devices, i % PLANS) != 0) return 1;
         if (replay(all, ranks, devices, expected, seen) != 0) return 1;
     }
