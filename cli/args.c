@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "deal.h"
 #include "file.h"
 #include "group.h"
 #include "out.h"
@@ -256,8 +257,11 @@ static const char *file_of(const args_option *o)
 
 void args_path(const char *text, args_named named, char *path)
 {
-    const bool finds = named != ARGS_NO_NAME && shingle_file_find((shingle_files)(named - 1), text,
-                                                                  path, FILE_PATH) == SHINGLE_OK;
+    /* These stand for no file, and the library would log that there is none. */
+    const bool is_word = named == ARGS_MACHINE && (!strcmp(text, "here") || !strcmp(text, "plain"));
+    const bool finds =
+        named != ARGS_NO_NAME && !is_word &&
+        shingle_file_find((shingle_files)(named - 1), text, path, FILE_PATH) == SHINGLE_OK;
     if (!finds && snprintf(path, FILE_PATH, "%s", text) >= FILE_PATH) path[0] = '\0';
 }
 
@@ -269,18 +273,19 @@ static bool is_read(const char *text, args_named named, const char *path)
     return file_is_same(found, path);
 }
 
-const char *args_env_file(int index, char *path)
-{
-    static const struct {
-        const char *name;
-        args_named named;
-    } files[ARGS_ENV_FILES] = {{"SHINGLE_PLANS", ARGS_NO_NAME},
+static const struct {
+    const char *name;
+    args_named named;
+} env_files[ARGS_ENV_FILES] = {{"SHINGLE_PLANS", ARGS_NO_NAME},
                                {"SHINGLE_MACHINE", ARGS_MACHINE},
                                {"SHINGLE_LOG_FILE", ARGS_NO_NAME}};
-    const char *const value = group_env(files[index].name);
+
+const char *args_env_file(int index, char *path)
+{
+    const char *const value = group_env(env_files[index].name);
     path[0] = '\0';
-    if (value != NULL) args_path(value, files[index].named, path);
-    return files[index].name;
+    if (value != NULL) args_path(value, env_files[index].named, path);
+    return env_files[index].name;
 }
 
 /* Is what O writes none of them? */
@@ -323,6 +328,63 @@ static int check_written(const given_options *given, const args *a)
     return ARGS_GO;
 }
 
+/* Is PATH what is read for TEXT?  BY_NAME: if that may be a name, and else if it cannot.  A path
+ * may be of a file for each rank. */
+static bool is_log(const char *text, args_named named, bool by_name, const char *path)
+{
+    char name[FILE_PATH];
+    const bool may_be_name = named != ARGS_NO_NAME && strchr(text, '/') == NULL;
+    if (by_name != may_be_name) return false;
+    if (named != ARGS_NO_NAME) return is_read(text, named, path);
+    for (int r = 0; r < deal_files(text, GROUP_RANKS); r++)
+        if (deal_file(text, r, name) && file_is_same(name, path)) return true;
+    return false;
+}
+
+static const char log_name[] = "SHINGLE_LOG_FILE";
+
+static int fail_as_log(const char *path)
+{
+    return out_error(CLI_USAGE, "%s is %s, which is read; another file is needed", log_name, path);
+}
+
+int args_check_log(const char *path)
+{
+    const char *const log = group_env(log_name);
+    return log != NULL && file_is_same(log, path) ? fail_as_log(log) : CLI_OK;
+}
+
+/* Of what is read, PATH of the log is none. */
+static int check_log_beside(const args_command *c, const args *a, bool by_name, const char *path)
+{
+    for (int i = 0; i < c->options; i++) {
+        const args_option *const o = &c->option[i];
+        if (o->reads && file_of(o) != NULL && is_log(file_of(o), o->named, by_name, path))
+            return out_error(CLI_USAGE, "--%s and %s are both %s; two files are needed", o->name,
+                             log_name, path);
+    }
+    for (int i = 0; c->reads_words && i < a->words; i++)
+        if (is_log(a->word[i], c->named_words, by_name, path)) return fail_as_log(path);
+    for (int i = 0; i < ARGS_ENV_FILES; i++) {
+        const char *const value = group_env(env_files[i].name);
+        if (value != NULL && strcmp(env_files[i].name, log_name) != 0 &&
+            is_log(value, env_files[i].named, by_name, path))
+            return out_error(CLI_USAGE, "%s and %s are both %s; two files are needed",
+                             env_files[i].name, log_name, path);
+    }
+    return ARGS_GO;
+}
+
+/* The log would be lines in what is read.  Names come last: the library, which finds them, logs
+ * that there is none. */
+static int check_log(const args_command *c, const args *a)
+{
+    const char *const path = group_env(log_name);
+    if (path == NULL) return ARGS_GO;
+    const int code = check_log_beside(c, a, false, path);
+    return code == ARGS_GO ? check_log_beside(c, a, true, path) : code;
+}
+
 /* ---- Reading a command line ------------------------------------------------------------------ */
 
 int args_read(const args_command *command, int argc, char **argv, args *a)
@@ -363,6 +425,7 @@ int args_read(const args_command *command, int argc, char **argv, args *a)
         return bad_option(command, poptBadOption(a->context, POPT_BADOPTION_NOALIAS), given);
     int code = take_words(command, a);
     if (code == ARGS_GO) code = check_company(&given_to);
+    if (code == ARGS_GO) code = check_log(command, a);
     return code == ARGS_GO ? check_written(&given_to, a) : code;
 }
 

@@ -78,6 +78,10 @@ void args_path(const char *text, args_named named, char *path);
 enum { ARGS_ENV_FILES = 3 };
 const char *args_env_file(int index, char *path);
 
+/* Is PATH, which is read where nothing is named, not the log's?  CLI_OK or, after a message, an
+ * exit code; of what is named args_read asks. */
+int args_check_log(const char *path);
+
 /* Parses a whole number of LEAST to MOST; the whole of TEXT must be one. */
 bool args_int(const char *text, double least, double most, int64_t *value_out);
 

@@ -336,6 +336,7 @@ static int bench(request *q, bool json)
     if (code != CLI_OK) return code;
     if (shingle_file_find(SHINGLE_SUITES, q->suite, q->path, sizeof q->path) != SHINGLE_OK)
         return out_error(CLI_USAGE, "%s", shingle_error());
+    if (args_check_log(q->path) != CLI_OK) return CLI_USAGE;
     if (q->log != NULL && !file_check_grow(q->log, error))
         return out_error(CLI_USAGE, "--log: %s", error);
     if (q->log != NULL && file_is_held(q->log, error))

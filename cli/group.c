@@ -19,6 +19,7 @@ static int load_machine(const char *name, const char *also, shingle_machine **ma
     if (strcmp(name, "plain") == 0) return CLI_OK;
     if (shingle_file_find(SHINGLE_MACHINES, name, path, sizeof path) != SHINGLE_OK)
         return out_error(CLI_USAGE, "%s; %s, too", shingle_error(), also);
+    if (args_check_log(path) != CLI_OK) return CLI_USAGE;
     const shingle_status status = shingle_machine_load(path, machine_out);
     return status == SHINGLE_OK ? CLI_OK : out_status(status);
 }
