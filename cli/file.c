@@ -273,10 +273,24 @@ static int open_nameless(const file_writer *writer, mode_t mode)
     return open(folder, O_WRONLY | O_TMPFILE | O_CLOEXEC, mode);
 }
 
+/* In a sticky folder, such as /tmp, a rename replaces only what is one's own, or in a folder of
+ * one's own. */
+static bool may_replace(const char *target, const struct stat *there)
+{
+    char folder[FILE_PATH];
+    struct stat in;
+    const uid_t me = geteuid();
+    folder_of(target, folder, sizeof folder);
+    if (me == 0 || me == there->st_uid || stat(folder, &in) != 0) return true;
+    return !(in.st_mode & S_ISVTX) || me == in.st_uid;
+}
+
 /* THERE: what it will replace, of which it has the mode; NULL: nothing. */
 static bool open_beside(file_writer *writer, const struct stat *there, char *error)
 {
     const mode_t mode = there != NULL ? there->st_mode & 0777 : 0666;
+    if (there != NULL && !may_replace(writer->target, there))
+        return fail_and_drop(writer, EPERM, error);
     int file = open_nameless(writer, mode);
     writer->nameless = file >= 0;
     if (file < 0) file = take_name(writer, NULL, mode);

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 #include <dirent.h>
+#include <sys/wait.h>
 
 #include "../../cli/file.c"
 #include "../../cli/npy.c"
@@ -229,6 +230,43 @@ static void test_modes_stay(void **state)
     assert_int_equal(about.st_mode & 0777, 0666);
 }
 
+/* Does file_check of a.npy, by USER, say whether it can be replaced, and why not? */
+static bool says_to(uid_t user, bool can)
+{
+    int status = 0;
+    const pid_t child = fork();
+    if (child == 0) {
+        char error[FILE_ERROR] = "";
+        if (setresuid(user, user, user) != 0) _exit(2);
+        const bool checked = file_check(path_of("a.npy"), error);
+        _exit(checked != can || (!can && strstr(error, strerror(EPERM)) == NULL));
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+/* In a folder such as /tmp a file of somebody else's is not renamed over, though it may be written:
+ * known before there is anything to lose. */
+static void test_sticky_folders(void **state)
+{
+    (void)state;
+    enum { ME = 12345, OTHER = 12346 };
+    if (geteuid() != 0) skip();
+    write_array("a.npy", "f32", 1, 0, "");
+    assert_int_equal(chmod(path_of("a.npy"), 0666), 0);
+    assert_int_equal(chown(path_of("a.npy"), OTHER, (gid_t)-1), 0);
+    assert_int_equal(chmod(folder, 01777), 0);
+    assert_true(says_to(ME, false));
+    assert_true(says_to(OTHER, true));
+    assert_true(says_to(0, true));
+    assert_int_equal(chown(folder, ME, (gid_t)-1), 0);
+    assert_true(says_to(ME, true));
+    assert_int_equal(chown(folder, 0, (gid_t)-1), 0);
+    assert_int_equal(chmod(folder, 0777), 0);
+    assert_true(says_to(ME, true));
+    assert_int_equal(chmod(folder, 0700), 0);
+}
+
 static void test_full_device(void **state)
 {
     (void)state;
@@ -281,6 +319,7 @@ int main(void)
         cmocka_unit_test(test_names_that_are_taken),
         cmocka_unit_test(test_links_to_nothing),
         cmocka_unit_test(test_modes_stay),
+        cmocka_unit_test(test_sticky_folders),
         cmocka_unit_test(test_full_device),
         cmocka_unit_test(test_file_limit),
     };
