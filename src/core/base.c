@@ -19,6 +19,7 @@
 enum { ERROR_ROOM = 640 };
 
 static _Thread_local char error_text[ERROR_ROOM];
+static _Thread_local bool is_unlogged;
 
 /* Texts are one line, whatever user input was quoted in them. */
 static void make_one_line(char *text)
@@ -42,8 +43,15 @@ shingle_status sg_fail(shingle_status status, const char *format, ...)
     va_start(args, format);
     set_error(format, args);
     va_end(args);
-    sg_log(SG_LOG_ERROR, "%s", error_text);
+    if (!is_unlogged) sg_log(SG_LOG_ERROR, "%s", error_text);
     return status;
+}
+
+bool sg_fail_unlogged(bool unlogged)
+{
+    const bool before = is_unlogged;
+    is_unlogged = unlogged;
+    return before;
 }
 
 shingle_status sg_past_end(const char *format, ...)

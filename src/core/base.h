@@ -21,6 +21,10 @@ shingle_status sg_fail(shingle_status status, const char *format, ...)
 /* The same with SHINGLE_EINVAL, for who asks on until there is no more: nothing that is logged. */
 shingle_status sg_past_end(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Until the next call sg_fail of this thread stores its text alone, for who makes one line of many
+ * failures or takes one for an answer; what held before is returned. */
+bool sg_fail_unlogged(bool unlogged);
+
 #define SG_TRY(call)                                                                               \
     do {                                                                                           \
         const shingle_status sg_try_status = (call);                                               \

@@ -135,8 +135,10 @@ static shingle_status read_line(reading *r, const char *line, size_t length)
         return SHINGLE_OK;
     }
     shingle_plan *plan = NULL;
+    const bool before = sg_fail_unlogged(true); /* lines that are skipped are logged as one */
     shingle_status status = take_plan(&p, &plan);
-    if (status == SHINGLE_ENOMEM) return status;
+    sg_fail_unlogged(before);
+    if (status == SHINGLE_ENOMEM) return sg_fail(status, "%s", shingle_error());
     if (status != SHINGLE_OK) {
         note_bad(r, shingle_error());
         return SHINGLE_OK;
