@@ -99,11 +99,21 @@ static double dot(const float *a, const float *b, int64_t count)
     return sum[0] + sum[1] + (sum[2] + sum[3]);
 }
 
+/* What the magnitudes of the terms add up to. */
+static double magnitude(const float *a, const float *b, int64_t count)
+{
+    double sum = 0;
+    for (int64_t x = 0; x < count; x++) sum += fabs((double)a[x] * (double)b[x]);
+    return sum;
+}
+
 /* ---- Elements -------------------------------------------------------------------------------- */
 
 typedef struct expected {
     double value;
-    double off; /* how far a right result may be from it */
+    double off;    /* how far a right result may be from it */
+    double way;    /* how large a sum may be on the way to it, in some order */
+    bool vanishes; /* an activation may make 0 of one that overflows there */
 } expected;
 
 /* gelu in its tanh form, as the library computes it. */
@@ -123,12 +133,14 @@ static expected finish(kind type, expected sum, double bias, const char *act)
     const double y = apply(act, x);
     double off = sum.off + limits[F32].rounding * 4 * (fabs(x) + fabs(bias));
     if (act[0] != '\0') off = 1.13 * off + limits[F32].rounding * 16 * (fabs(x) + 1);
-    return (expected){y, off + 2 * limits[type].rounding * fabs(y) + 2 * limits[type].step};
+    off += 2 * limits[type].rounding * fabs(y) + 2 * limits[type].step;
+    return (expected){y, off, sum.way + fabs(bias), act[0] != '\0'};
 }
 
 static bool is_right(kind type, expected want, double got)
 {
     if (!isfinite(want.value)) return isnan(want.value) ? isnan(got) : !isfinite(got);
+    if (want.way > limits[F32].most && (!isfinite(got) || (want.vanishes && got == 0))) return true;
     if (fabs(want.value) + want.off > limits[type].most && isinf(got))
         return signbit(got) == signbit(want.value);
     return fabs(got - want.value) <= want.off; /* false for NaN */
@@ -153,6 +165,20 @@ static const matrix *b_of(const work *w, int rank)
     return &w->b[w->same_b ? 0 : rank];
 }
 
+/* How large sums may be on the way to row I, column J, of COUNT ranks, which travel in their type.
+ * PARTIALS: the magnitudes of theirs; BOUND: no less than those of all terms. */
+static double way_to(const work *w, int first, int count, int64_t i, int64_t j, double partials,
+                     double bound)
+{
+    const int64_t k = w->d->shape.k;
+    double sum = 0;
+    if (w->sums && partials > limits[w->type].most) return (double)INFINITY;
+    if (!(bound > limits[F32].most / 2)) return bound;
+    for (int r = first; r < first + count; r++)
+        sum += magnitude(a_of(w, r)->value + i * k, b_of(w, r)->value + j * k, k);
+    return sum;
+}
+
 /* Row I, column J of the product of rank R alone; or of all ranks together. */
 static expected sum_of(const work *w, int rank, int64_t i, int64_t j)
 {
@@ -173,7 +199,7 @@ static expected sum_of(const work *w, int rank, int64_t i, int64_t j)
     const double terms = (double)(k + count + 8);
     double off = terms * (limits[F32].rounding * lengths + limits[F32].step);
     if (w->sums) off += count * (limits[w->type].rounding * partials + limits[w->type].step);
-    return (expected){sum, off};
+    return (expected){sum, off, way_to(w, first, count, i, j, partials, lengths), false};
 }
 
 /* Is element J of row ROW of RANK's C the SUM of products, of which the last is OF's? */
@@ -187,6 +213,7 @@ static bool holds(const work *w, int rank, int of, int64_t row, int64_t j, expec
         const double start = value_at(w->type, d->start[rank], at);
         sum.value += start;
         sum.off += limits[F32].rounding * 4 * fabs(start);
+        sum.way += fabs(start);
     }
     const expected want = finish(w->type, sum, bias, act);
     return is_right(w->type, want, value_at(w->type, d->c[rank], at));
@@ -204,7 +231,8 @@ static int64_t compare_normed(const work *w, int rank, int64_t row)
         const double bias = d->bias[rank] ? value_at(w->type, d->bias[rank], j) : 0;
         const expected y = finish(w->type, w->row[j], bias, "");
         const double added = value_at(w->type, d->added[rank], row * n + j);
-        expected x = {y.value + value_at(w->type, d->residual[rank], row * n + j), y.off};
+        expected x = y;
+        x.value += value_at(w->type, d->residual[rank], row * n + j);
         x.off += 2 * limits[w->type].rounding * fabs(x.value) + 2 * limits[w->type].step;
         wrong += !is_right(w->type, x, added);
         squares += added * added;
@@ -215,7 +243,8 @@ static int64_t compare_normed(const work *w, int rank, int64_t row)
         const double added = value_at(w->type, d->added[rank], row * n + j);
         const double c = added * scale * value_at(w->type, d->gain[rank], j);
         const double off = terms * u + 2 * limits[w->type].rounding;
-        const expected want = {c, off * fabs(c) + 2 * limits[w->type].step};
+        const double step = limits[w->type].step;
+        const expected want = {.value = c, .off = off * fabs(c) + 2 * step};
         wrong += !is_right(w->type, want, value_at(w->type, d->c[rank], row * n + j));
     }
     return wrong;

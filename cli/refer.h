@@ -15,7 +15,9 @@
  *     (k + P + 8) u sum |a| |b|  +  w (P sum |p| + 2 |c|)
  *
  * because products are summed in float in any order and a rank's partial sum may be rounded to the
- * type before each of up to P additions.  sum |a| |b| is bounded by the lengths of the rows.
+ * type before each of up to P additions.  sum |a| |b| is bounded by the lengths of the rows.  Where
+ * sum |a| |b| is above the largest float, or sum |p| above the type's largest number, some order
+ * overflows, and what is infinite or no number is right, too.
  *
  * With a norm that is what is added to the residual, whose sum x is rounded once more; and C is
  * held against the x that was stored, of whose n squares 2048 sums and these in pairs were made. */

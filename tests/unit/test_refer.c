@@ -361,6 +361,51 @@ static void test_beyond_the_type(void **state)
     drop_deal(d);
 }
 
+/* Where terms are that large, the order of a sum says whether it overflows; elsewhere none does. */
+static void test_overflow_on_the_way(void **state)
+{
+    (void)state;
+    static const char *const acts[] = {"", "relu"};
+    for (int i = 0; i < 2; i++) {
+        deal *const d = make(i == 0 ? "gemm:f32:2x2x2:r1" : "gemm:f32:2x2x2:r1:relu", acts[i]);
+        float *const a = d->a[0], *const b = d->b[0], *const c = d->c[0];
+        a[0] = a[1] = 3e38f;
+        a[2] = a[3] = 1e38f;
+        b[0] = b[2] = 1.2f;
+        b[1] = b[3] = -1;
+        c[0] = INFINITY;
+        c[1] = NAN;
+        c[2] = c[3] = 1e38f * 1.2f - 1e38f;
+        assert_int_equal(wrong_of(d), 0);
+        c[1] = 0; /* of a sum of -infinity */
+        assert_int_equal(wrong_of(d), i == 0);
+        c[1] = 3e38f * 0.2f;
+        assert_int_equal(wrong_of(d), 0);
+        c[1] = 3e38f * 0.4f;
+        c[2] = INFINITY;
+        c[3] = NAN;
+        assert_int_equal(wrong_of(d), 3);
+        drop_deal(d);
+    }
+}
+
+/* Parts of a sum over ranks travel in its type, and overflow there. */
+static void test_parts_overflow(void **state)
+{
+    (void)state;
+    deal *const d = make("gemm_ar:f16:1x1x1:r2", "");
+    for (int r = 0; r < 2; r++) {
+        put("f16", d->a[r], 0, 512);
+        put("f16", d->b[r], 0, r == 0 ? 200 : -199);
+        ((uint16_t *)d->c[r])[0] = 0x7e00;
+    }
+    assert_int_equal(wrong_of(d), 0);
+    put("f16", d->b[0], 0, 10);
+    put("f16", d->b[1], 0, -9);
+    assert_int_equal(wrong_of(d), 2);
+    drop_deal(d);
+}
+
 /* No activation makes a number of what is none. */
 static void test_activations_keep_nan(void **state)
 {
@@ -391,6 +436,8 @@ int main(void)
         cmocka_unit_test(test_refuses_swapped_rows),
         cmocka_unit_test(test_not_finite),
         cmocka_unit_test(test_beyond_the_type),
+        cmocka_unit_test(test_overflow_on_the_way),
+        cmocka_unit_test(test_parts_overflow),
         cmocka_unit_test(test_activations_keep_nan),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
