@@ -307,6 +307,11 @@ static int check_strategies(const char *list)
         const size_t length = strcspn(at, ",");
         snprintf(name, sizeof name, "%.*s", (int)length, at);
         while (i < known && strcmp(names[i], name) != 0) i++;
+        if (i == known && strcmp(name, "all") == 0)
+            return out_error(CLI_USAGE,
+                             "--strategies is \"%s\"; all stands alone: all, or names of "
+                             "strategies are accepted",
+                             list);
         if (i == known)
             return out_error(CLI_USAGE,
                              "--strategies: no strategy is called \"%s\"; %sshingle info lists all",

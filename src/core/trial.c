@@ -211,6 +211,8 @@ static shingle_status check_names(const char *list)
         char name[32] = "";
         const size_t length = strcspn(at, ",");
         if (length < sizeof name) memcpy(name, at, length);
+        if (strcmp(name, "all") == 0)
+            return sg_fail(SHINGLE_EINVAL, "strategies \"%.60s\": all stands alone", list);
         if (sg_strategy_find(name) == NULL)
             return sg_fail(SHINGLE_EINVAL, "strategies \"%.60s\": no strategy is called \"%.*s\"",
                            list, (int)(length < 40 ? length : 40), at);

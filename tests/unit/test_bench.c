@@ -176,6 +176,8 @@ static void wrong_arguments_are_named(void **state)
     expect_error(RANKS, comm, problem, &(shingle_bench_options){.iterations = -1}, "iterations");
     expect_error(RANKS, comm, problem, &(shingle_bench_options){.warmup = 1 << 20}, "warmup");
     expect_error(RANKS, comm, problem, &(shingle_bench_options){.strategy = "nobody"}, "nobody");
+    expect_error(RANKS, comm, problem, &(shingle_bench_options){.strategies = "ring,all"},
+                 "all stands alone");
     expect_error(RANKS, comm, problem, &(shingle_bench_options){.strategies = "ring,nobody"},
                  "\"nobody\"");
     expect_error(RANKS, comm, problem, &(shingle_bench_options){.seconds = -1}, "seconds");
