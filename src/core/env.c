@@ -46,6 +46,27 @@ const char *sg_env(const char *name)
     return value != NULL && value[0] != '\0' ? value : variable->fallback;
 }
 
+/* Digits and a point, and an exponent behind them. */
+static bool take_number(const char *text, double *value_out)
+{
+    enum { MOST = 99 };
+    const size_t digits = strcspn(text, "eE");
+    if (!sg_decimal_parse(text, digits, value_out)) return false;
+    if (text[digits] == '\0') return true;
+    const char *at = text + digits + 1;
+    const bool small = *at == '-';
+    int exponent = 0;
+    if (*at == '-' || *at == '+') at++;
+    if (*at == '\0') return false;
+    for (; *at >= '0' && *at <= '9' && exponent <= MOST; at++) exponent = 10 * exponent + *at - '0';
+    if (*at != '\0' || exponent > MOST) return false;
+    if (small)
+        *value_out /= pow(10, exponent);
+    else
+        *value_out *= pow(10, exponent);
+    return true;
+}
+
 shingle_status sg_env_number(const char *name, double low, double high, double fallback,
                              double *value_out)
 {
@@ -55,7 +76,7 @@ shingle_status sg_env_number(const char *name, double low, double high, double f
         return SHINGLE_OK;
     }
     double value = 0;
-    if (!sg_decimal_parse(text, strlen(text), &value) || value < low || value > high)
+    if (!take_number(text, &value) || value < low || value > high)
         return sg_fail(SHINGLE_EINVAL, "%s is \"%.60s\"; a number of %g to %g is possible", name,
                        text, low, high);
     *value_out = value;

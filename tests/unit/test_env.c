@@ -38,21 +38,27 @@ static void say(const char *settings, char *text, size_t room)
     assert_int_equal(pclose(pipe), 0);
 }
 
-static void numbers_are_digits_and_a_point(void **state)
+static void numbers_are_decimal(void **state)
 {
     static const char *const name = "SHINGLE_TIMEOUT";
-    static const char *const wrong[] = {"0,5",   "nan", "inf",   "-1",
-                                        "+1",    ".5",  "1e3",   "0x10",
-                                        " 1",    "1 ",  "1.2.3", "1234567890123456789",
-                                        "100000"};
+    static const char *const wrong[] = {"0,5",   "nan",  "inf",   "-1",
+                                        "+1",    ".5",   "e3",    "0x10",
+                                        " 1",    "1 ",   "1.2.3", "1234567890123456789",
+                                        "1e",    "1e+",  "1e 3",  "1e999999999999",
+                                        "1e1.0", "1e3x", "1e--1", "0x1p3",
+                                        "1e5",   "1e-4", "0e100", "100000"};
+    static const struct {
+        const char *text;
+        double value;
+    } right[] = {{"0.125", 0.125}, {"1e3", 1000}, {"2.5E+01", 25},
+                 {"1e-3", 0.001},  {"12.e0", 12}, {"86400.", 86400}};
     double value = 0;
     (void)state;
-    setenv(name, "0.125", 1);
-    assert_int_equal(sg_env_number(name, 0.001, 86400, 10, &value), SHINGLE_OK);
-    assert_true(value == 0.125);
-    setenv(name, "86400.", 1);
-    assert_int_equal(sg_env_number(name, 0.001, 86400, 10, &value), SHINGLE_OK);
-    assert_true(value == 86400);
+    for (size_t i = 0; i < sizeof right / sizeof right[0]; i++) {
+        setenv(name, right[i].text, 1);
+        assert_int_equal(sg_env_number(name, 0.001, 86400, 10, &value), SHINGLE_OK);
+        assert_true(value == right[i].value);
+    }
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         setenv(name, wrong[i], 1);
         assert_int_equal(sg_env_number(name, 0.001, 86400, 10, &value), SHINGLE_EINVAL);
@@ -233,7 +239,7 @@ int main(int argc, char **argv)
     self = argv[0];
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(table_is_complete),
-        cmocka_unit_test(numbers_are_digits_and_a_point),
+        cmocka_unit_test(numbers_are_decimal),
         cmocka_unit_test(numbers_are_checked),
         cmocka_unit_test(unknown_variables_are_found),
         cmocka_unit_test(log_is_silent_unless_asked),
