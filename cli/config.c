@@ -324,7 +324,9 @@ static bool add_sparse_mlp(reader *r, const sizes *s)
     int64_t width = 0;
     int64_t shared = 0;
     int64_t dense = 0;
-    if (!keys_int_or(&r->key, r->kind->experts, 1, 0, &experts) ||
+    /* DeepSeek's models without experts are dense; of the other families none is. */
+    if (!(r->kind->latent ? keys_int_or(&r->key, r->kind->experts, 1, 0, &experts)
+                          : keys_int(&r->key, r->kind->experts, 1, &experts)) ||
         !keys_int_or(&r->key, "moe_intermediate_size", 1, s->ffn, &width) ||
         !keys_int_or(&r->key, "n_shared_experts", 0, 0, &shared) ||
         !keys_int_or(&r->key, "first_k_dense_replace", 0, 0, &dense))
