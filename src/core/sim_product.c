@@ -169,16 +169,41 @@ static double busy_blocks(const sg_sim *m, const sg_sim_agent *a)
     return fmin(busy, a->got);
 }
 
-/* The part of what all SMs multiply that those with tiles of M x N reach whose rows come.  SMs that
- * go along k in step ask the L2 for the same lines at the same time, and it joins that; those that
- * wait do not, and a tile smaller than 128 x 160 is then fed more slowly than it multiplies.  Not
- * so a CALL's, whose function is the user's. */
-static double fed_part(const sg_machine *machine, const sg_patch *p, int32_t m, int32_t n,
-                       bool call)
+/* Are tiles of a launch in no cluster, because P has a band too many, and of so many waves that
+ * they do not go along k in step by themselves? */
+static bool are_single(const sg_machine *machine, const sg_launch *l, const sg_patch *p)
+{
+    enum { TALL = 128, IN_STEP_WAVES = 2 };
+    return l->tile_m >= TALL && sg_walk_bands(p, l->tile_m) % 2 != 0 &&
+           l->visits > (int64_t)IN_STEP_WAVES * machine->sms;
+}
+
+/* What those keep of their rate where their storers carry rows, which bring them out of step: two
+ * H200s, owners of five and seven bands, 1 to 11 % of five gathers (1280x10520x7040 in 128x160 280
+ * us, by engine 260; of six bands nothing; results/gpu/alternatives_2xh200_v1.json).  Narrower
+ * tiles than those are fed slowly by themselves. */
+static double beside_pushes(const sg_sim *m, const sg_sched *s, const sg_launch *l,
+                            const sg_patch *p)
+{
+    enum { NARROW = 128 };
+    const bool gpu = m->machine->pool == 0 && !s->problem->call && l->tile_n > NARROW;
+    return gpu && m->rank[s->rank].pushing > 0 && are_single(m->machine, l, p) ? 0.94 : 1;
+}
+
+/* The part of what all SMs multiply that those with tiles of N columns reach whose rows come.  SMs
+ * that go along k in step ask the L2 for the same lines at the same time, and it joins that; those
+ * that wait do not, and a tile smaller than 128 x 160 is then fed more slowly than it multiplies.
+ * Nor do single tiles that are added onto C (two H200s, 1280x9088x3424 all-reduced in 128x128, five
+ * bands an owner: 149 us, by owners of columns 132).  Not so a call's, whose function is the
+ * user's. */
+static double fed_part(const sg_machine *machine, const sg_sched *s, const sg_launch *l,
+                       const sg_patch *p, int32_t n)
 {
     const double enough = 1.0 / 128 + 1.0 / 160;
-    if (p->waits == 0 || machine->fed_part <= 0 || call) return 1;
-    return fmin(1, fmax(machine->fed_part, enough / (1.0 / m + 1.0 / n)));
+    if (machine->fed_part <= 0 || s->problem->call) return 1;
+    const bool single = sg_sim_launch_adds_onto(s, l) && are_single(machine, l, p);
+    if (p->waits == 0 && !single) return 1;
+    return fmin(1, fmax(machine->fed_part, enough / (1.0 / l->tile_m + 1.0 / n)));
 }
 
 /* What a visit of P takes at least where whatever its SM reads comes a stage of k at a time, beside
@@ -214,9 +239,10 @@ static double product_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
     const double rows = rows_of(s, l, p);
     const double flops = depth > 0 ? part * sg_problem_flops(s->problem, rows, cols, depth) : 0;
     const double shape = shape_of(machine, l->tile_m, width).rate;
-    const double rate = flops_us(machine, s->problem) * fmin(shape, fed);
+    const double rate =
+        flops_us(machine, s->problem) * fmin(shape, fed) * beside_pushes(m, s, l, p);
     const double us = flops * machine->sms / (rate * tiles_of(l, p));
-    return fmax(sg_sim_least_us(machine, s, p, l->tile_m, width),
+    return fmax(sg_sim_least_us(machine, s, l, p, width),
                 with_burst(machine, machine->burst, m->now, us));
 }
 
@@ -229,7 +255,7 @@ double sg_sim_visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
     const bool joined = depth > 0 && machine->pool == 0 && sg_sched_is_joined(s, l);
     if (joined && a->patch > l->patch0) return 0; /* with the first one's */
     const int32_t width = sg_walk_width(p, l->tile_n);
-    const double fed = fed_part(machine, p, l->tile_m, width, s->problem->call);
+    const double fed = fed_part(machine, s, l, p, width);
     const double product = product_us(m, s, l, p, fed);
     const double math = (adds_tags(s, p) ? 0 : machine->visit_us) + product;
     /* The memory serves all blocks that have a tile, of other patches of the launch, too, where

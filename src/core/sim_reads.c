@@ -30,30 +30,38 @@ static bool are_paired(int32_t count)
     return sg_blocks_share_odd(sg_round_up(count, 2), count);
 }
 
-/* Of A and B, by odd_gbps, if rows of k elements are no whole sectors.  Tiles of bands in pairs
- * share B, and narrow ones A: see serves() in kernel/gemm.cu. */
-static double lines_us(const sg_machine *machine, const sg_sched *s, const sg_patch *p,
-                       int32_t tile_m, int32_t tile_n)
+bool sg_sim_launch_adds_onto(const sg_sched *s, const sg_launch *l)
 {
-    enum { SECTOR = 32, NARROW = 128, TALL = 128 };
+    return l->patches > 0 && s->patch[l->patch0 + l->patches - 1].onto;
+}
+
+/* Of A and B, by odd_gbps, if rows of k elements are no whole sectors.  Tiles of bands in pairs
+ * share B, and narrow ones A: see serves() in kernel/gemm.cu.  Those of 192 columns add onto C in
+ * no cluster. */
+static double lines_us(const sg_machine *machine, const sg_sched *s, const sg_launch *l,
+                       const sg_patch *p, int32_t tile_n)
+{
+    enum { SECTOR = 32, NARROW = 128, TALL = 128, SINGLE = 192 };
+    const int32_t tile_m = l->tile_m;
     const int unit = sg_type_bytes(s->problem->type);
     if (machine->odd_gbps <= 0 || s->problem->k * unit % SECTOR == 0) return 0;
+    const bool single = tile_n == SINGLE && sg_sim_launch_adds_onto(s, l);
     double lines = tile_m + tile_n;
-    if (tile_m >= TALL && are_paired(sg_walk_bands(p, tile_m)))
+    if (tile_m >= TALL && !single && are_paired(sg_walk_bands(p, tile_m)))
         lines -= tile_n / 2.0;
     else if (tile_m >= TALL && tile_n <= NARROW && are_paired(sg_walk_cols(p, tile_n)))
         lines -= tile_m / 2.0;
     return sg_sim_us_of(lines * (double)(p->k1 - p->k0) * unit, machine->odd_gbps);
 }
 
-double sg_sim_least_us(const sg_machine *machine, const sg_sched *s, const sg_patch *p,
-                       int32_t tile_m, int32_t tile_n)
+double sg_sim_least_us(const sg_machine *machine, const sg_sched *s, const sg_launch *l,
+                       const sg_patch *p, int32_t tile_n)
 {
     enum { PIECE = 32, WHOLE = 64 };
     if (s->problem->call || p->k0 >= p->k1) return 0;
     const double leave =
         tile_n % WHOLE == 0 ? 0 : machine->piece_us * (double)sg_ceil_div(tile_n, PIECE);
-    return fmax(leave, lines_us(machine, s, p, tile_m, tile_n));
+    return fmax(leave, lines_us(machine, s, l, p, tile_n));
 }
 
 /* ---- Stretches ------------------------------------------------------------------------------- */

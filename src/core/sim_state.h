@@ -496,8 +496,11 @@ double sg_sim_apart(double memory, double math, double fed);
 
 /* What a tile of P takes at least, however fast it is multiplied: until A and B are there, where
  * their lines are odd, and until the tile before has left, where that takes longer. */
-double sg_sim_least_us(const sg_machine *machine, const sg_sched *s, const sg_patch *p,
-                       int32_t tile_m, int32_t tile_n);
+double sg_sim_least_us(const sg_machine *machine, const sg_sched *s, const sg_launch *l,
+                       const sg_patch *p, int32_t tile_n);
+
+/* Are sums made where they are stored in launch L, whose last patch is then one of these? */
+bool sg_sim_launch_adds_onto(const sg_sched *s, const sg_launch *l);
 
 /* ---- sim_tiles.c ----------------------------------------------------------------------------- */
 

@@ -63,10 +63,16 @@ enum { FEW_WAVES = 4, SLABS_OF_FEW = 8, SLABS_OF_STRIPS = 12, SLABS_TO_SEVERAL =
  * parts, 36 in 2 or 3; 512x2560x8192 64 and 49 in 4; by engine 1024x3072x4096 70 and 58; by four
  * couriers, early_2xh200_v1.json: 512x4096x4096 44 in 8 parts, 39 in 4). */
 enum { K_OF_PART = 2048, LEAST_PARTS = 3, MOST_PARTS = 4 };
+
+/* The same of several waves: 2048x6144x2048 pushed takes 84 us in 8 parts, 78 in 4 or 2; x1536 73
+ * and, in chunks of rows, 57 (results/gpu/alternatives_2xh200_v1.json). */
+enum { K_OF_WAVES = 1024 };
 enum { FEW_IDLE = SG_COURIERS_OF_HERALD };
 
-/* Own rows of more bands read A as often as they read B: a wave is no higher. */
-enum { LOW_BANDS = 8, MOST_STRIPS = 64 };
+/* Own rows of more bands read A as often as they read B: a wave is no higher.  Of two ranks, strips
+ * of four to eight bands took 0 to 12 % longer than all columns at once, 15 of 15 (two H200s,
+ * results/gpu/alternatives_2xh200_v1.json, tables), of two bands 8 % less. */
+enum { LOW_BANDS = 8, LOW_BANDS_OF_TWO = 3, MOST_STRIPS = 64 };
 
 /* Of a rank's rows by copy engine, for which own rows are held: 4 and 6 MB were
  * no slower for it, 17 were. */
@@ -92,7 +98,8 @@ static bool accepts(const sg_problem *p, sg_text *why)
 /* As many as waves, where it pays. */
 static int strips_of(const sg_problem *p, const sg_tile *tile, int64_t waves)
 {
-    const bool low = sg_ceil_div(p->most_rows, tile->m) <= LOW_BANDS;
+    const int most = p->ranks > 2 ? LOW_BANDS : LOW_BANDS_OF_TWO;
+    const bool low = sg_ceil_div(p->most_rows, tile->m) <= most;
     const bool pays = p->gather == SG_GATHER_A && !p->call && p->ranks > 1 && low && waves > 1;
     return pays ? (int)sg_min(waves, MOST_STRIPS) : 1;
 }
@@ -119,6 +126,8 @@ static int slabs_of(const sg_problem *p, const sg_machine *machine, int64_t tile
     }
     if (p->ranks == 2 && waves == 1 && machine->pool == 0 && (machine->courier_gbps > 0 || !push))
         return parts_of(p, LEAST_PARTS);
+    if (p->ranks == 2 && push && waves <= FEW_WAVES && machine->push_us > 0)
+        return (int)sg_max(1, sg_min(p->k / K_OF_WAVES, SLABS_OF_FEW));
     return waves <= (push ? FEW_WAVES : 1) ? SLABS_OF_FEW : 1;
 }
 
