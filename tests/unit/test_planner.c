@@ -476,7 +476,7 @@ static shingle_status slow_run(void *context, const shingle_plan *plan, double *
 static void the_time_limit_holds(void **state)
 {
     (void)state;
-    const char problem[] = "ag_gemm:bf16:768x10240x8192:r2";
+    const char problem[] = "ag_gemm:bf16:3072x10240x4096:r2";
     shingle_machine *machine = NULL;
     sg_problem p;
     int runs = 0;
