@@ -19,8 +19,8 @@ void sg_checker_free(sg_checker *ck)
 {
     if (ck == NULL) return;
     for (int32_t i = 0; i < ck->built_room; i++) sg_sched_free(&ck->built[i]);
-    void *const lists[] = {ck->record,    ck->event,  ck->stage,   ck->stage0,   ck->flag,
-                           ck->link,      ck->pair,   ck->agent,   ck->queue,    ck->found,
+    void *const lists[] = {ck->touch,     ck->event,  ck->stage,   ck->stage0,   ck->flag,
+                           ck->node,      ck->pair,   ck->agent,   ck->queue,    ck->found,
                            ck->covered,   ck->counts, ck->arrival, ck->arrived,  ck->proved,
                            ck->cuts,      ck->before, ck->place,   ck->coupling, ck->coupled,
                            ck->grid,      ck->value,  ck->writer,  ck->seen,     ck->sum,
@@ -45,8 +45,8 @@ static void say_event(const sg_checker *ck, const sg_event *e, sg_text *t)
     }
 }
 
-/* The area of a record, in elements whatever it is held in. */
-static void say_area(const sg_checker *ck, const sg_record *r, sg_text *t)
+/* The area of a touch, in elements whatever it is held in. */
+static void say_area(const sg_checker *ck, const sg_touch *r, sg_text *t)
 {
     int64_t low[2];
     int64_t high[2];
@@ -62,7 +62,7 @@ static void say_area(const sg_checker *ck, const sg_record *r, sg_text *t)
                 (long long)high[0], (long long)low[1], (long long)high[1]);
 }
 
-shingle_status sg_check_violation(sg_checker *ck, int32_t event, int32_t record, const char *format,
+shingle_status sg_check_violation(sg_checker *ck, int32_t event, int32_t touch, const char *format,
                                   ...)
 {
     sg_text t = {ck->result->why, sizeof ck->result->why, 0};
@@ -76,7 +76,7 @@ shingle_status sg_check_violation(sg_checker *ck, int32_t event, int32_t record,
         sg_text_add(&t, ": ");
     }
     sg_text_add(&t, "%s", what);
-    if (record >= 0 && sg_check_is_area(&ck->record[record])) say_area(ck, &ck->record[record], &t);
+    if (touch >= 0 && sg_check_is_area(&ck->touch[touch])) say_area(ck, &ck->touch[touch], &t);
     return sg_fail(SHINGLE_EBUG, "%s", ck->result->why);
 }
 

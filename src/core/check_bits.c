@@ -22,9 +22,9 @@ static unsigned facts_of(const sg_checker *ck, int32_t event, const sg_patch *pa
     return (launch->vendor ? SG_BITS_VENDOR : 0u) | (whole ? 0u : SG_BITS_PARTS);
 }
 
-void sg_check_bits_multiply(sg_checker *ck, int32_t event, const sg_record *b)
+void sg_check_bits_multiply(sg_checker *ck, int32_t event, const sg_touch *b)
 {
-    const sg_record *const a = b - 1;
+    const sg_touch *const a = b - 1;
     const unsigned facts = facts_of(ck, event, patch_of(ck, event));
     const int32_t cols = b->area.rows;
     for (int32_t i = 0; i < a->area.rows; i++) {
@@ -52,7 +52,7 @@ static void set_own(sg_checker *ck, const sg_patch *patch, int64_t cells)
     memset(ck->sum, 0, (size_t)cells * sizeof *ck->sum);
 }
 
-void sg_check_bits_add(sg_checker *ck, int32_t event, const sg_record *addend, int32_t index)
+void sg_check_bits_add(sg_checker *ck, int32_t event, const sg_touch *addend, int32_t index)
 {
     const sg_patch *const patch = patch_of(ck, event);
     const int32_t cols = addend->area.cols;
@@ -68,7 +68,7 @@ void sg_check_bits_add(sg_checker *ck, int32_t event, const sg_record *addend, i
     for (int64_t i = 0; i < cells; i++) ck->sum[i] = sg_bits_add(ck->sum[i], ck->own[i]);
 }
 
-uint64_t sg_check_bits_stored(const sg_checker *ck, const sg_record *to, uint64_t value)
+uint64_t sg_check_bits_stored(const sg_checker *ck, const sg_touch *to, uint64_t value)
 {
     const bool wide = to != NULL && ck->sched[to->rank].buf[to->buf].wide;
     return wide ? value : rounded(ck, value);

@@ -57,7 +57,7 @@ shingle_status sg_check_axes(sg_checker *ck)
     return SHINGLE_OK;
 }
 
-void sg_check_cut(sg_checker *ck, const sg_record *a)
+void sg_check_cut(sg_checker *ck, const sg_touch *a)
 {
     for (int i = 0; i < 2; i++) {
         set_cut(ck, 2 * a->buf + i, a->axis[i].first);
@@ -108,8 +108,8 @@ static shingle_status couple(sg_checker *ck, int one, int other, int64_t low, in
     return 2 * (int64_t)ck->couplings > ck->coupled_mask ? more_slots(ck) : SHINGLE_OK;
 }
 
-shingle_status sg_check_couple(sg_checker *ck, const sg_record *one, int one_axis,
-                               const sg_record *other, int other_axis)
+shingle_status sg_check_couple(sg_checker *ck, const sg_touch *one, int one_axis,
+                               const sg_touch *other, int other_axis)
 {
     const int32_t low = one->axis[one_axis].first;
     if (one->axis[one_axis].count < 2) return SHINGLE_OK; /* both ends are cut already */
@@ -312,8 +312,8 @@ shingle_status sg_check_cells(sg_checker *ck)
     SG_TRY(number(ck));
     SG_TRY(lay_out(ck));
     int64_t most = 1;
-    for (int32_t i = 0; i < ck->records; i++) {
-        sg_record *const r = &ck->record[i];
+    for (int32_t i = 0; i < ck->touches; i++) {
+        sg_touch *const r = &ck->touch[i];
         if (!sg_check_is_area(r)) continue;
         for (int a = 0; a < 2; a++) {
             const int axis = 2 * r->buf + a;

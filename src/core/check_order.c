@@ -44,15 +44,15 @@ static bool awaits(const sg_checker *ck, int rank, int32_t event, const int32_t 
                    int32_t writer)
 {
     const sg_event *const w = &ck->event[writer];
-    for (int32_t i = w->record0 + w->records - 1; i >= w->record0; i--) {
-        const sg_record *const r = &ck->record[i];
+    for (int32_t i = w->touch0 + w->touches - 1; i >= w->touch0; i--) {
+        const sg_touch *const r = &ck->touch[i];
         if (r->what != SG_RAISES) break;
         if (r->rank != rank) continue;
         for (int32_t j = 0; j < r->flags.count; j++) {
             const sg_flag *const f = &ck->flag[sg_check_flag(r, j)];
             if (event >= 0 && f->mark == event + 1) return true;
-            for (int32_t l = f->awaiting; l >= 0; l = ck->link[l].next) {
-                const int32_t step = ck->link[l].what;
+            for (int32_t l = f->awaiting; l >= 0; l = ck->node[l].next) {
+                const int32_t step = ck->node[l].what;
                 if (step <= clock[sg_check_stage(ck, rank, step)->lane]) return true;
             }
         }
@@ -62,10 +62,10 @@ static bool awaits(const sg_checker *ck, int rank, int32_t event, const int32_t 
 
 /* ---- Search ---------------------------------------------------------------------------------- */
 
-static void find_flags(sg_checker *ck, int32_t record, int32_t end)
+static void find_flags(sg_checker *ck, int32_t touch, int32_t end)
 {
-    for (; record < end; record++) {
-        const sg_record *const r = &ck->record[record];
+    for (; touch < end; touch++) {
+        const sg_touch *const r = &ck->touch[touch];
         if (r->what != SG_WAITS) continue;
         for (int32_t j = 0; j < r->flags.count; j++) {
             const int32_t flag = sg_check_flag(r, j);
@@ -92,41 +92,41 @@ static bool cover(sg_checker *ck, int rank, const int32_t *clock, int32_t writer
             const sg_stage *const stage = sg_check_stage(ck, rank, step);
             if (w->rank == rank && w->step == step) return true;
             for (int32_t e = stage->event0; e < stage->event0 + stage->events; e++)
-                find_flags(ck, ck->event[e].record0, ck->event[e].record0 + ck->event[e].records);
+                find_flags(ck, ck->event[e].touch0, ck->event[e].touch0 + ck->event[e].touches);
         }
         if (upto > *covered) *covered = upto;
     }
     return false;
 }
 
-static bool search(sg_checker *ck, int rank, int32_t event, int32_t record, int32_t writer)
+static bool search(sg_checker *ck, int rank, int32_t event, int32_t touch, int32_t writer)
 {
     const size_t lanes = (size_t)ck->ranks * SG_MAX_LANES;
     memset(ck->covered, 0xff, lanes * sizeof *ck->covered);
     ck->search++;
     ck->founds = 0;
-    if (event >= 0) find_flags(ck, ck->event[event].record0, record);
+    if (event >= 0) find_flags(ck, ck->event[event].touch0, touch);
     if (cover(ck, rank, clock_of(ck, rank, event), writer)) return true;
     while (ck->founds > 0) {
         const sg_flag *const f = &ck->flag[ck->found[--ck->founds]];
-        for (int32_t l = f->raiser; l >= 0; l = ck->link[l].next) {
-            const int32_t raiser = ck->link[l].what;
+        for (int32_t l = f->raiser; l >= 0; l = ck->node[l].next) {
+            const int32_t raiser = ck->node[l].what;
             const sg_event *const e = &ck->event[raiser];
             if (raiser == writer || cover(ck, e->rank, clock_of(ck, e->rank, raiser), writer))
                 return true;
-            find_flags(ck, e->record0, e->record0 + e->records);
+            find_flags(ck, e->touch0, e->touch0 + e->touches);
         }
     }
     return false;
 }
 
-bool sg_check_ordered(sg_checker *ck, int rank, int32_t event, int32_t record, int32_t writer)
+bool sg_check_ordered(sg_checker *ck, int rank, int32_t event, int32_t touch, int32_t writer)
 {
     const sg_event *const w = &ck->event[writer];
     const int32_t *const clock = clock_of(ck, rank, event);
     if (w->rank == rank && w->step <= clock[sg_check_stage(ck, rank, w->step)->lane]) return true;
     if (event >= 0 && ck->proved[writer] == event + 1) return true;
-    if (!awaits(ck, rank, event, clock, writer) && !search(ck, rank, event, record, writer))
+    if (!awaits(ck, rank, event, clock, writer) && !search(ck, rank, event, touch, writer))
         return false;
     if (event >= 0) ck->proved[writer] = event + 1;
     return true;

@@ -1,4 +1,4 @@
-/* check_read.c -- decodes every step of every rank once, through sg_step_access, into records;
+/* check_read.c -- decodes every step of every rank once, through sg_step_access, into touches;
  * keeps the rules that need no run: tables of buffers, areas, gate, leave, hello, done, halves; and
  * links raises and waits to flags. */
 #include <string.h>
@@ -102,57 +102,57 @@ typedef struct reading {
     shingle_status status;
 } reading;
 
-/* Rules of one area.  RECORD is its number. */
-static shingle_status check_area(reading *in, const sg_access *access, int32_t record)
+/* Rules of one area.  TOUCH is its number. */
+static shingle_status check_area(reading *in, const sg_access *access, int32_t touch)
 {
     sg_checker *const ck = in->ck;
     const sg_area *const a = &access->area;
     const bool writes = access->what == SG_WRITES;
     if (a->rank < 0 || a->rank >= ck->ranks || a->buf >= ck->sched[a->rank].bufs)
-        return sg_check_violation(ck, in->event, record, "touches no buffer of any rank");
+        return sg_check_violation(ck, in->event, touch, "touches no buffer of any rank");
     const sg_buf *const buf = &ck->sched[a->rank].buf[a->buf];
     if (a->row0 < 0 || a->rows < 0 || a->col0 < 0 || a->cols < 0 ||
         (int64_t)a->row0 + a->rows > buf->rows || (int64_t)a->col0 + a->cols > buf->cols)
-        return sg_check_violation(ck, in->event, record, "outside its buffer of %lld x %lld",
+        return sg_check_violation(ck, in->event, touch, "outside its buffer of %lld x %lld",
                                   (long long)buf->rows, (long long)buf->cols);
     const bool away = a->rank != in->s->rank;
     if (sg_sched_is_torn(in->s, a))
-        return sg_check_violation(ck, in->event, record, "reaches over a border between tensors");
+        return sg_check_violation(ck, in->event, touch, "reaches over a border between tensors");
     if (writes && (a->buf == SG_A || a->buf == SG_B || a->buf == SG_BIAS || a->buf == SG_GAIN))
-        return sg_check_violation(ck, in->event, record, "stores into an input");
-    if (away && !writes) return sg_check_violation(ck, in->event, record, "reads a peer's memory");
+        return sg_check_violation(ck, in->event, touch, "stores into an input");
+    if (away && !writes) return sg_check_violation(ck, in->event, touch, "reads a peer's memory");
     if (away && !sg_sched_is_reached(&ck->sched[a->rank], a))
-        return sg_check_violation(ck, in->event, record, "stores where peers cannot reach");
+        return sg_check_violation(ck, in->event, touch, "stores where peers cannot reach");
     if (!away && !sg_buf_is_shared(buf)) return SHINGLE_OK;
 
     in->shares = true;
     if (!in->step->gate)
-        return sg_check_violation(ck, in->event, record, "shared memory without the gate");
+        return sg_check_violation(ck, in->event, touch, "shared memory without the gate");
     if (away && buf->arena == SG_USER && (!a->leave || !in->s->buf[a->buf].reach))
-        return sg_check_violation(ck, in->event, record, "stores without that rank's leave");
+        return sg_check_violation(ck, in->event, touch, "stores without that rank's leave");
     const bool fixed = in->step->kind == SG_COLL ||
                        (in->step->kind == SG_COPY && in->step->u.copy.engine == SG_BY_ENGINE);
     if (fixed && sg_buf_is_shared(buf) && !in->s->baked)
-        return sg_check_violation(ck, in->event, record,
+        return sg_check_violation(ck, in->event, touch,
                                   "an engine uses a fixed half, the run may use the other");
     return SHINGLE_OK;
 }
 
 /* Widens the range of flags of one rank in one rank's memory. */
-static shingle_status see_flags(reading *in, const sg_access *access, int32_t record)
+static shingle_status see_flags(reading *in, const sg_access *access, int32_t touch)
 {
     sg_checker *const ck = in->ck;
     const struct sg_flags f = access->flags;
     if (access->peer < 0 || access->peer >= ck->ranks)
-        return sg_check_violation(ck, in->event, record, "rank %d is none of %d", access->peer,
+        return sg_check_violation(ck, in->event, touch, "rank %d is none of %d", access->peer,
                                   ck->ranks);
     const bool raises = access->what == SG_RAISES;
     const int at = raises ? access->peer : in->s->rank;
     const int by = raises ? in->s->rank : access->peer;
     const int64_t last = (int64_t)f.first + (int64_t)f.step * (f.count - 1);
     if (f.count > 0 && (f.first < 0 || last < f.first || last >= in->s->flags))
-        return sg_check_violation(ck, in->event, record, "flag %d of rank %d; there are %d",
-                                  f.first, by, in->s->flags);
+        return sg_check_violation(ck, in->event, touch, "flag %d of rank %d; there are %d", f.first,
+                                  by, in->s->flags);
     if (at != by) in->shares = true;
     sg_pair *const pair = &ck->pair[at * ck->ranks + by];
     if (f.count > 0) {
@@ -165,13 +165,13 @@ static shingle_status see_flags(reading *in, const sg_access *access, int32_t re
 static shingle_status see_access(reading *in, const sg_access *access)
 {
     sg_checker *const ck = in->ck;
-    if (ck->records == MOST_RECORDS)
+    if (ck->touches == MOST_RECORDS)
         return sg_fail(SHINGLE_EUNSUPPORTED, "more than %d accesses are too many to be checked",
                        MOST_RECORDS);
-    SG_ROOM(ck, record, record_room, ck->records + 1);
-    const int32_t index = ck->records++;
-    sg_record *const r = &ck->record[index];
-    *r = (sg_record){.what = (uint8_t)access->what, .role = (uint8_t)access->role};
+    SG_ROOM(ck, touch, touch_room, ck->touches + 1);
+    const int32_t index = ck->touches++;
+    sg_touch *const r = &ck->touch[index];
+    *r = (sg_touch){.what = (uint8_t)access->what, .role = (uint8_t)access->role};
     if (sg_check_is_area(r)) {
         const sg_area *const a = &access->area;
         r->buf = a->buf;
@@ -201,19 +201,19 @@ static void see(void *context, const sg_access *access)
 
 /* ---- Shapes: what of one event has to fit, and is cut alike ---------------------------------- */
 
-/* Rows or columns of records ONE and OTHER. */
+/* Rows or columns of touches ONE and OTHER. */
 static shingle_status fit(sg_checker *ck, int32_t event, int32_t one, int one_axis, int32_t other,
                           int other_axis)
 {
-    const sg_record *const a = &ck->record[one];
-    const sg_record *const b = &ck->record[other];
+    const sg_touch *const a = &ck->touch[one];
+    const sg_touch *const b = &ck->touch[other];
     if (a->axis[one_axis].count != b->axis[other_axis].count)
         return sg_check_violation(ck, event, one, "%d %s do not fit %d", a->axis[one_axis].count,
                                   one_axis ? "columns" : "rows", b->axis[other_axis].count);
     return sg_check_couple(ck, a, one_axis, b, other_axis);
 }
 
-static bool same_area(const sg_record *a, const sg_record *b)
+static bool same_area(const sg_touch *a, const sg_touch *b)
 {
     return a->rank == b->rank && a->buf == b->buf &&
            memcmp(&a->area, &b->area, sizeof a->area) == 0;
@@ -223,14 +223,14 @@ static bool same_area(const sg_record *a, const sg_record *b)
 static void mark_in_place(sg_checker *ck, int32_t event, int32_t to)
 {
     const sg_event *const e = &ck->event[event];
-    for (; to < e->record0 + e->records; to++) {
-        sg_record *const store = &ck->record[to];
+    for (; to < e->touch0 + e->touches; to++) {
+        sg_touch *const store = &ck->touch[to];
         if (store->role != SG_ROLE_DST) continue;
         store->in_place = e->onto;
         ck->in_place |= e->onto;
         if (store->rank != e->rank) continue;
-        for (int32_t i = e->record0; i < to; i++) {
-            sg_record *const add = &ck->record[i];
+        for (int32_t i = e->touch0; i < to; i++) {
+            sg_touch *const add = &ck->touch[i];
             const bool added = add->role == SG_ROLE_ADDEND || add->role == SG_ROLE_RESIDUAL;
             if (add->what != SG_READS || !added || !same_area(add, store)) continue;
             add->in_place = store->in_place = true;
@@ -243,27 +243,27 @@ static void mark_in_place(sg_checker *ck, int32_t event, int32_t to)
 static shingle_status couple_columns(sg_checker *ck, int32_t event, int32_t add, int32_t to,
                                      int32_t *col)
 {
-    sg_record part = ck->record[to];
+    sg_touch part = ck->touch[to];
     SG_TRY(fit(ck, event, add, 0, to, 0));
     part.area.col0 += *col;
-    part.area.cols = ck->record[add].area.cols;
+    part.area.cols = ck->touch[add].area.cols;
     *col += part.area.cols;
-    if (*col > ck->record[to].area.cols)
+    if (*col > ck->touch[to].area.cols)
         return sg_check_violation(ck, event, add, "norms more columns than it stores");
-    return sg_check_couple(ck, &ck->record[add], 1, &part, 1);
+    return sg_check_couple(ck, &ck->touch[add], 1, &part, 1);
 }
 
 /* Sums alone may be of f32 where the problem's type is another. */
-static shingle_status check_type(sg_checker *ck, int32_t event, int32_t record, const sg_record *to)
+static shingle_status check_type(sg_checker *ck, int32_t event, int32_t touch, const sg_touch *to)
 {
-    const sg_record *const r = &ck->record[record];
+    const sg_touch *const r = &ck->touch[touch];
     const sg_sched *const s = &ck->sched[r->rank];
     const bool operand = r->role == SG_ROLE_A || r->role == SG_ROLE_B;
     if (operand && sg_sched_element_bytes(s, r->buf) != sg_type_bytes(ck->problem->type))
-        return sg_check_violation(ck, event, record,
+        return sg_check_violation(ck, event, touch,
                                   "multiplies f32 in place of the problem's type");
     if (r->role == SG_ROLE_SRC && s->buf[r->buf].wide != ck->sched[to->rank].buf[to->buf].wide)
-        return sg_check_violation(ck, event, record, "a copy between f32 and the problem's type");
+        return sg_check_violation(ck, event, touch, "a copy between f32 and the problem's type");
     return SHINGLE_OK;
 }
 
@@ -272,14 +272,14 @@ static shingle_status check_type(sg_checker *ck, int32_t event, int32_t record, 
 static shingle_status couple_event(sg_checker *ck, int32_t event)
 {
     const sg_event *const e = &ck->event[event];
-    const int32_t end = e->record0 + e->records;
-    int32_t to = e->record0;
-    while (to < end && ck->record[to].role != SG_ROLE_DST) to++;
+    const int32_t end = e->touch0 + e->touches;
+    int32_t to = e->touch0;
+    while (to < end && ck->touch[to].role != SG_ROLE_DST) to++;
     if (to == end) return SHINGLE_OK;
     bool adds = e->norm;
     int32_t col = 0;
-    for (int32_t i = e->record0; i < end; i++) {
-        const sg_record *const r = &ck->record[i];
+    for (int32_t i = e->touch0; i < end; i++) {
+        const sg_touch *const r = &ck->touch[i];
         if (!sg_check_is_area(r) || i == to || r->role == SG_ROLE_ZERO) continue;
         adds |= r->role == SG_ROLE_ADDEND;
         if (r->role == SG_ROLE_A) {
@@ -295,10 +295,10 @@ static shingle_status couple_event(sg_checker *ck, int32_t event)
             SG_TRY(fit(ck, event, i, 0, to, 0));
             SG_TRY(fit(ck, event, i, 1, to, 1));
         }
-        SG_TRY(check_type(ck, event, i, &ck->record[to]));
+        SG_TRY(check_type(ck, event, i, &ck->touch[to]));
     }
     if (adds) mark_in_place(ck, event, to);
-    return e->norm && col != ck->record[to].area.cols
+    return e->norm && col != ck->touch[to].area.cols
                ? sg_check_violation(ck, event, to, "norms %d columns of a row", col)
                : SHINGLE_OK;
 }
@@ -321,7 +321,7 @@ static shingle_status new_event(reading *in, int32_t step, const sg_visit *visit
     in->event = ck->events++;
     bool final = in->step->kind == SG_REDUCE && in->step->u.reduce.final;
     if (visit != NULL) final = in->s->patch[visit->patch].final;
-    ck->event[in->event] = (sg_event){.record0 = ck->records,
+    ck->event[in->event] = (sg_event){.touch0 = ck->touches,
                                       .step = step,
                                       .visit = index,
                                       .patch = visit != NULL ? visit->patch : -1,
@@ -331,7 +331,7 @@ static shingle_status new_event(reading *in, int32_t step, const sg_visit *visit
                                       .onto = visit != NULL && in->s->patch[visit->patch].onto};
     if (visit != NULL) SG_TRY(check_call(ck, in->event, visit));
     sg_step_access(in->s, step, visit, see, in);
-    ck->event[in->event].records = ck->records - ck->event[in->event].record0;
+    ck->event[in->event].touches = ck->touches - ck->event[in->event].touch0;
     SG_TRY(in->status);
     return in->step->kind == SG_COLL ? SHINGLE_OK : couple_event(ck, in->event);
 }
@@ -341,8 +341,8 @@ static void sum_in_place(sg_checker *ck, int32_t event)
 {
     const sg_event *const e = &ck->event[event];
     ck->in_place = true;
-    for (int32_t i = e->record0; i < e->record0 + e->records; i++)
-        ck->record[i].in_place = ck->record[i].role == SG_ROLE_SELF;
+    for (int32_t i = e->touch0; i < e->touch0 + e->touches; i++)
+        ck->touch[i].in_place = ck->touch[i].role == SG_ROLE_SELF;
 }
 
 /* A range of tiles is one of those that the patch has. */
@@ -397,9 +397,9 @@ static shingle_status check_counters(sg_checker *ck, const sg_sched *s)
     memset(ck->counts, 0, (size_t)s->counters * sizeof *ck->counts);
     const sg_stage *const first = sg_check_stage(ck, s->rank, 0);
     for (int32_t e = first->event0; e < ck->events; e++) {
-        const int32_t end = ck->event[e].record0 + ck->event[e].records;
-        for (int32_t i = end - 1; i >= ck->event[e].record0; i--) {
-            const sg_record *const r = &ck->record[i];
+        const int32_t end = ck->event[e].touch0 + ck->event[e].touches;
+        for (int32_t i = end - 1; i >= ck->event[e].touch0; i--) {
+            const sg_touch *const r = &ck->touch[i];
             if (r->what != SG_RAISES) break;
             if (r->flags.counter < 0) continue;
             if (r->flags.counter >= s->counters || r->flags.count != 1)
@@ -492,7 +492,7 @@ shingle_status sg_check_read(sg_checker *ck)
 {
     bool shares = false;
     SG_TRY(check_size(ck));
-    ck->records = ck->events = ck->stages = ck->colls = 0;
+    ck->touches = ck->events = ck->stages = ck->colls = 0;
     ck->in_place = false;
     const int64_t pairs = (int64_t)ck->ranks * ck->ranks;
     SG_ROOM(ck, stage0, stage0_room, ck->ranks);
@@ -504,20 +504,20 @@ shingle_status sg_check_read(sg_checker *ck)
 
 /* ---- Flags ----------------------------------------------------------------------------------- */
 
-static shingle_status link_raise(sg_checker *ck, int32_t event, int32_t record)
+static shingle_status link_raise(sg_checker *ck, int32_t event, int32_t touch)
 {
-    sg_record *const r = &ck->record[record];
+    sg_touch *const r = &ck->touch[touch];
     for (int32_t i = 0; i < r->flags.count; i++) {
         sg_flag *const f = &ck->flag[sg_check_flag(r, i)];
-        const int32_t last = f->raiser >= 0 ? ck->link[f->raiser].what : -1;
+        const int32_t last = f->raiser >= 0 ? ck->node[f->raiser].what : -1;
         if (f->raisers > 0 && (f->counter != r->flags.counter || r->flags.counter < 0))
-            return sg_check_violation(ck, event, record, "raises a flag of rank %d a second time",
+            return sg_check_violation(ck, event, touch, "raises a flag of rank %d a second time",
                                       r->rank);
         if (last == event)
-            return sg_check_violation(ck, event, record, "raises a flag of rank %d twice", r->rank);
-        SG_ROOM(ck, link, link_room, ck->links + 1);
-        ck->link[ck->links] = (sg_link){event, f->raiser};
-        f->raiser = ck->links++;
+            return sg_check_violation(ck, event, touch, "raises a flag of rank %d twice", r->rank);
+        SG_ROOM(ck, node, node_room, ck->nodes + 1);
+        ck->node[ck->nodes] = (sg_node){event, f->raiser};
+        f->raiser = ck->nodes++;
         f->raisers++;
         f->counter = r->flags.counter;
     }
@@ -530,7 +530,7 @@ static shingle_status check_raisers(sg_checker *ck)
     for (int32_t i = 0; i < ck->flags; i++) {
         const sg_flag *const f = &ck->flag[i];
         if (f->raisers == 0 || f->counter < 0) continue;
-        const int32_t event = ck->link[f->raiser].what;
+        const int32_t event = ck->node[f->raiser].what;
         const sg_sched *const s = &ck->sched[ck->event[event].rank];
         if (s->counter[f->counter] != f->raisers)
             return sg_check_violation(ck, event, -1,
@@ -552,14 +552,14 @@ shingle_status sg_check_link(sg_checker *ck)
     SG_ROOM(ck, flag, flag_room, flags);
     SG_ROOM(ck, found, found_room, flags);
     ck->flags = (int32_t)flags;
-    ck->links = 0;
+    ck->nodes = 0;
     ck->search = 0;
     for (int32_t i = 0; i < ck->flags; i++)
         ck->flag[i] = (sg_flag){.counter = -1, .raiser = -1, .awaiting = -1, .waiter = -1};
     for (int32_t e = 0; e < ck->events; e++) {
         const sg_event *const event = &ck->event[e];
-        for (int32_t i = event->record0; i < event->record0 + event->records; i++) {
-            sg_record *const r = &ck->record[i];
+        for (int32_t i = event->touch0; i < event->touch0 + event->touches; i++) {
+            sg_touch *const r = &ck->touch[i];
             if (sg_check_is_area(r)) continue;
             const bool raises = r->what == SG_RAISES;
             const int64_t at = raises ? r->rank : event->rank;
@@ -572,8 +572,8 @@ shingle_status sg_check_link(sg_checker *ck)
     SG_TRY(check_raisers(ck));
     for (int32_t e = 0; e < ck->events; e++) {
         const sg_event *const event = &ck->event[e];
-        for (int32_t i = event->record0; i < event->record0 + event->records && event->waits; i++) {
-            const sg_record *const r = &ck->record[i];
+        for (int32_t i = event->touch0; i < event->touch0 + event->touches && event->waits; i++) {
+            const sg_touch *const r = &ck->touch[i];
             if (r->what != SG_WAITS) continue;
             for (int32_t j = 0; j < r->flags.count; j++)
                 if (ck->flag[sg_check_flag(r, j)].raisers == 0)

@@ -15,10 +15,10 @@
 
 /* ---- Reading and writing cells --------------------------------------------------------------- */
 
-/* Every cell of RECORD is there for EVENT to read. */
-static shingle_status check_read(sg_checker *ck, int32_t event, int32_t record)
+/* Every cell of TOUCH is there for EVENT to read. */
+static shingle_status check_read(sg_checker *ck, int32_t event, int32_t touch)
 {
-    const sg_record *const r = &ck->record[record];
+    const sg_touch *const r = &ck->touch[touch];
     const int rank = ck->event[event].rank;
     uint32_t last = SG_INPUT;
     for (int32_t i = 0; i < r->area.rows; i++) {
@@ -28,11 +28,11 @@ static shingle_status check_read(sg_checker *ck, int32_t event, int32_t record)
             if (writer[j] == last) continue;
             last = writer[j];
             if (last == SG_NO_WRITER)
-                return sg_check_violation(ck, event, record, "reads what nobody has stored yet");
+                return sg_check_violation(ck, event, touch, "reads what nobody has stored yet");
             if (last == SG_INPUT) continue;
-            if (!sg_check_ordered(ck, rank, event, record, (int32_t)(last - SG_FIRST_WRITER))) {
+            if (!sg_check_ordered(ck, rank, event, touch, (int32_t)(last - SG_FIRST_WRITER))) {
                 const sg_event *const w = &ck->event[last - SG_FIRST_WRITER];
-                return sg_check_violation(ck, event, record,
+                return sg_check_violation(ck, event, touch,
                                           "reads without waiting for the "
                                           "writer, rank %d, step %d",
                                           w->rank, w->step);
@@ -47,10 +47,10 @@ static shingle_status check_read(sg_checker *ck, int32_t event, int32_t record)
 static shingle_status check_onto(sg_checker *ck, int32_t event, int32_t addend)
 {
     const sg_event *const e = &ck->event[event];
-    for (int32_t i = addend + 1; i < e->record0 + e->records; i++) {
-        const sg_record *const to = &ck->record[i];
+    for (int32_t i = addend + 1; i < e->touch0 + e->touches; i++) {
+        const sg_touch *const to = &ck->touch[i];
         for (int32_t row = 0; to->role == SG_ROLE_DST && row < to->area.rows; row++) {
-            const int64_t here = sg_check_cell(ck, &ck->record[addend], row);
+            const int64_t here = sg_check_cell(ck, &ck->touch[addend], row);
             const int64_t there = sg_check_cell(ck, to, row);
             for (int32_t j = 0; j < to->area.cols; j++) {
                 const int32_t writer = (int32_t)(ck->writer[there + j] - SG_FIRST_WRITER);
@@ -64,42 +64,42 @@ static shingle_status check_onto(sg_checker *ck, int32_t event, int32_t addend)
     return SHINGLE_OK;
 }
 
-static shingle_status stores_again(sg_checker *ck, int32_t event, int32_t record, uint32_t writer)
+static shingle_status stores_again(sg_checker *ck, int32_t event, int32_t touch, uint32_t writer)
 {
     if (writer == SG_INPUT)
-        return sg_check_violation(ck, event, record, "stores over an input that it does not add");
+        return sg_check_violation(ck, event, touch, "stores over an input that it does not add");
     const sg_event *const w = &ck->event[writer - SG_FIRST_WRITER];
-    return sg_check_violation(ck, event, record, "stores what rank %d, step %d has stored", w->rank,
+    return sg_check_violation(ck, event, touch, "stores what rank %d, step %d has stored", w->rank,
                               w->step);
 }
 
-/* May RECORD be stored?  Nobody has stored it, or EVENT has added it, stores it for the first time,
+/* May TOUCH be stored?  Nobody has stored it, or EVENT has added it, stores it for the first time,
  * and nobody else has read it. */
-static shingle_status check_store(sg_checker *ck, int32_t event, int32_t record)
+static shingle_status check_store(sg_checker *ck, int32_t event, int32_t touch)
 {
-    const sg_record *const r = &ck->record[record];
+    const sg_touch *const r = &ck->touch[touch];
     for (int32_t i = 0; i < r->area.rows; i++) {
         const int64_t cell = sg_check_cell(ck, r, i);
         for (int32_t j = 0; j < r->area.cols; j++) {
             const uint32_t writer = ck->writer[cell + j];
             if (writer == SG_NO_WRITER) continue;
             if (!r->in_place || writer == SG_FIRST_WRITER + (uint32_t)event)
-                return stores_again(ck, event, record, writer);
+                return stores_again(ck, event, touch, writer);
             if (ck->seen[cell + j])
-                return sg_check_violation(ck, event, record,
+                return sg_check_violation(ck, event, touch,
                                           "sums in place what another step reads before");
         }
     }
     return SHINGLE_OK;
 }
 
-/* Stores the event's sum, of the shape of RECORD; zeros where a place is filled up. */
-static shingle_status store(sg_checker *ck, int32_t event, int32_t record)
+/* Stores the event's sum, of the shape of TOUCH; zeros where a place is filled up. */
+static shingle_status store(sg_checker *ck, int32_t event, int32_t touch)
 {
-    const sg_record *const r = &ck->record[record];
+    const sg_touch *const r = &ck->touch[touch];
     const uint32_t writer = SG_FIRST_WRITER + (uint32_t)event;
     const bool zero = r->role == SG_ROLE_ZERO;
-    SG_TRY(check_store(ck, event, record));
+    SG_TRY(check_store(ck, event, touch));
     for (int32_t i = 0; i < r->area.rows; i++) {
         const int64_t cell = sg_check_cell(ck, r, i);
         for (int32_t j = 0; j < r->area.cols; j++) {
@@ -111,13 +111,13 @@ static shingle_status store(sg_checker *ck, int32_t event, int32_t record)
     return SHINGLE_OK;
 }
 
-static void clear_sum(sg_checker *ck, const sg_record *shape)
+static void clear_sum(sg_checker *ck, const sg_touch *shape)
 {
     memset(ck->sum, 0, (size_t)shape->area.rows * (size_t)shape->area.cols * sizeof *ck->sum);
 }
 
-/* Adds the cells of RECORD, the INDEX-th addend of EVENT, to the sum. */
-static void add(sg_checker *ck, int32_t event, const sg_record *r, int32_t index)
+/* Adds the cells of TOUCH, the INDEX-th addend of EVENT, to the sum. */
+static void add(sg_checker *ck, int32_t event, const sg_touch *r, int32_t index)
 {
     if (ck->bits) {
         sg_check_bits_add(ck, event, r, index);
@@ -130,9 +130,9 @@ static void add(sg_checker *ck, int32_t event, const sg_record *r, int32_t index
     }
 }
 
-static void multiply(sg_checker *ck, int32_t event, const sg_record *b)
+static void multiply(sg_checker *ck, int32_t event, const sg_touch *b)
 {
-    const sg_record *const a = b - 1;
+    const sg_touch *const a = b - 1;
     const int32_t cols = b->area.rows;
     if (ck->bits) {
         sg_check_bits_multiply(ck, event, b);
@@ -160,21 +160,21 @@ static void wake(sg_checker *ck, int32_t *waiters)
     }
 }
 
-static shingle_status note_wait(sg_checker *ck, int32_t event, const sg_record *r)
+static shingle_status note_wait(sg_checker *ck, int32_t event, const sg_touch *r)
 {
     const int32_t step = ck->event[event].step;
     for (int32_t j = 0; j < r->flags.count; j++) {
         sg_flag *const f = &ck->flag[sg_check_flag(r, j)];
         f->mark = event + 1;
-        if (f->awaiting >= 0 && ck->link[f->awaiting].what == step) continue;
-        SG_ROOM(ck, link, link_room, ck->links + 1);
-        ck->link[ck->links] = (sg_link){step, f->awaiting};
-        f->awaiting = ck->links++;
+        if (f->awaiting >= 0 && ck->node[f->awaiting].what == step) continue;
+        SG_ROOM(ck, node, node_room, ck->nodes + 1);
+        ck->node[ck->nodes] = (sg_node){step, f->awaiting};
+        f->awaiting = ck->nodes++;
     }
     return SHINGLE_OK;
 }
 
-static void raise_flags(sg_checker *ck, const sg_record *r)
+static void raise_flags(sg_checker *ck, const sg_touch *r)
 {
     for (int32_t j = 0; j < r->flags.count; j++) {
         sg_flag *const f = &ck->flag[sg_check_flag(r, j)];
@@ -183,7 +183,7 @@ static void raise_flags(sg_checker *ck, const sg_record *r)
 }
 
 /* The sum is complete: what a final visit or reduce still does to it. */
-static void finish(sg_checker *ck, const sg_record *shape, const sg_record *bias)
+static void finish(sg_checker *ck, const sg_touch *shape, const sg_touch *bias)
 {
     for (int32_t i = 0; i < shape->area.rows; i++)
         for (int32_t j = 0; j < shape->area.cols; j++) {
@@ -193,8 +193,7 @@ static void finish(sg_checker *ck, const sg_record *shape, const sg_record *bias
 }
 
 /* What a norm reads, side by side; *COL: columns of cells so far. */
-static void take_columns(sg_checker *ck, const sg_record *from, const sg_record *shape,
-                         int32_t *col)
+static void take_columns(sg_checker *ck, const sg_touch *from, const sg_touch *shape, int32_t *col)
 {
     for (int32_t i = 0; i < from->area.rows; i++)
         memcpy(&ck->sum[(int64_t)i * shape->area.cols + *col],
@@ -203,8 +202,8 @@ static void take_columns(sg_checker *ck, const sg_record *from, const sg_record 
 }
 
 /* Rows in the sum become what goes into the residual, or then into C. */
-static void norm(sg_checker *ck, const sg_record *shape, const sg_record *residual,
-                 const sg_record *gain)
+static void norm(sg_checker *ck, const sg_touch *shape, const sg_touch *residual,
+                 const sg_touch *gain)
 {
     for (int32_t i = 0; i < shape->area.rows; i++) {
         uint64_t *const row = &ck->sum[(int64_t)i * shape->area.cols];
@@ -219,9 +218,9 @@ static void norm(sg_checker *ck, const sg_record *shape, const sg_record *residu
 /* An event that is being carried out. */
 typedef struct carrying {
     int32_t event;
-    const sg_record *shape; /* of the sum: its first store's; NULL: it stores nothing */
-    const sg_record *bias, *residual, *gain; /* NULL until they have been read */
-    int32_t adds;                            /* addends so far */
+    const sg_touch *shape; /* of the sum: its first store's; NULL: it stores nothing */
+    const sg_touch *bias, *residual, *gain; /* NULL until they have been read */
+    int32_t adds;                           /* addends so far */
     int32_t col; /* of a norm: where in the sum the next addend's columns go */
     bool open;   /* the epilogue is still to come */
 } carrying;
@@ -230,13 +229,13 @@ static carrying begin_event(const sg_checker *ck, int32_t event)
 {
     const sg_event *const e = &ck->event[event];
     carrying c = {.event = event, .open = e->final && sg_problem_has_epilogue(ck->problem)};
-    for (int32_t i = e->record0; i < e->record0 + e->records && c.shape == NULL; i++)
-        if (ck->record[i].role == SG_ROLE_DST) c.shape = &ck->record[i];
+    for (int32_t i = e->touch0; i < e->touch0 + e->touches && c.shape == NULL; i++)
+        if (ck->touch[i].role == SG_ROLE_DST) c.shape = &ck->touch[i];
     return c;
 }
 
 /* What R reads goes into the sum, or is kept for when that is complete. */
-static void take(sg_checker *ck, carrying *c, const sg_record *r)
+static void take(sg_checker *ck, carrying *c, const sg_touch *r)
 {
     switch (r->role) {
     case SG_ROLE_B: multiply(ck, c->event, r); break; /* with the A that stands before it */
@@ -254,14 +253,14 @@ static void take(sg_checker *ck, carrying *c, const sg_record *r)
     }
 }
 
-/* Does to the sum what is still to be done, and stores it as RECORD says. */
-static shingle_status put(sg_checker *ck, carrying *c, int32_t record)
+/* Does to the sum what is still to be done, and stores it as TOUCH says. */
+static shingle_status put(sg_checker *ck, carrying *c, int32_t touch)
 {
-    const sg_record *const r = &ck->record[record];
+    const sg_touch *const r = &ck->touch[touch];
     if (c->open) finish(ck, r, c->bias); /* a store comes before the zeros around it */
     c->open = false;
     if (ck->event[c->event].norm) norm(ck, r, c->residual, c->gain);
-    return store(ck, c->event, record);
+    return store(ck, c->event, touch);
 }
 
 /* All flags that EVENT awaits are complete. */
@@ -270,8 +269,8 @@ static shingle_status carry_out(sg_checker *ck, int32_t event)
     const sg_event *const e = &ck->event[event];
     carrying c = begin_event(ck, event);
     if (c.shape != NULL) clear_sum(ck, c.shape);
-    for (int32_t i = e->record0; i < e->record0 + e->records; i++) {
-        const sg_record *const r = &ck->record[i];
+    for (int32_t i = e->touch0; i < e->touch0 + e->touches; i++) {
+        const sg_touch *const r = &ck->touch[i];
         switch (r->what) {
         case SG_WAITS: SG_TRY(note_wait(ck, event, r)); break;
         case SG_READS:
@@ -293,40 +292,40 @@ static int coll_kind(const sg_checker *ck, int32_t event)
     return ck->sched[ck->event[event].rank].step[ck->event[event].step].u.coll.kind;
 }
 
-/* The record of the own area, or the part of rank PART (parts stand side by
+/* The touch of the own area, or the part of rank PART (parts stand side by
  * side); -1 if there is none. */
-static int32_t coll_record(const sg_checker *ck, int32_t event, sg_role role, int part)
+static int32_t coll_touch(const sg_checker *ck, int32_t event, sg_role role, int part)
 {
     const sg_event *const e = &ck->event[event];
-    const int32_t end = e->record0 + e->records;
-    int32_t i = e->record0;
-    while (i < end && ck->record[i].role != role) i++;
-    return i + part < end && ck->record[i + part].role == role ? i + part : -1;
+    const int32_t end = e->touch0 + e->touches;
+    int32_t i = e->touch0;
+    while (i < end && ck->touch[i].role != role) i++;
+    return i + part < end && ck->touch[i + part].role == role ? i + part : -1;
 }
 
 /* Does a collective of KIND move between the own area of rank R and the part of rank Q there?  Sets
- * both records: the own area is of one rank, the part of the other. */
+ * both touches: the own area is of one rank, the part of the other. */
 static void coll_edge(const sg_checker *ck, const int32_t *events, int kind, int r, int q,
                       int32_t *self_out, int32_t *part_out)
 {
     if (kind == SG_ALL_GATHER) { /* q sends, r receives */
-        *self_out = coll_record(ck, events[q], SG_ROLE_SELF, 0);
-        *part_out = coll_record(ck, events[r], SG_ROLE_PART, q);
+        *self_out = coll_touch(ck, events[q], SG_ROLE_SELF, 0);
+        *part_out = coll_touch(ck, events[r], SG_ROLE_PART, q);
     } else if (kind == SG_REDUCE_SCATTER) {
-        *self_out = coll_record(ck, events[r], SG_ROLE_SELF, 0);
-        *part_out = coll_record(ck, events[q], SG_ROLE_PART, r);
+        *self_out = coll_touch(ck, events[r], SG_ROLE_SELF, 0);
+        *part_out = coll_touch(ck, events[q], SG_ROLE_PART, r);
     } else if (kind == SG_ALL_TO_ALL) { /* q sends, r receives: parts of both */
-        *self_out = coll_record(ck, events[q], SG_ROLE_PART, r);
-        *part_out = coll_record(ck, events[r], SG_ROLE_PART, ck->ranks + q);
+        *self_out = coll_touch(ck, events[q], SG_ROLE_PART, r);
+        *part_out = coll_touch(ck, events[r], SG_ROLE_PART, ck->ranks + q);
     } else {
-        *self_out = coll_record(ck, events[r], SG_ROLE_SELF, 0);
-        *part_out = coll_record(ck, events[q], SG_ROLE_SELF, 0);
+        *self_out = coll_touch(ck, events[r], SG_ROLE_SELF, 0);
+        *part_out = coll_touch(ck, events[q], SG_ROLE_SELF, 0);
     }
 }
 
-static bool is_wide(const sg_checker *ck, int32_t record)
+static bool is_wide(const sg_checker *ck, int32_t touch)
 {
-    const sg_record *const r = &ck->record[record];
+    const sg_touch *const r = &ck->touch[touch];
     return ck->sched[r->rank].buf[r->buf].wide;
 }
 
@@ -335,11 +334,11 @@ static shingle_status match_windows(sg_checker *ck, const int32_t *events, int k
 {
     const sg_role role = kind == SG_ALL_REDUCE ? SG_ROLE_SELF : SG_ROLE_PART;
     for (int q = 0; q < ck->ranks && kind != SG_ALL_TO_ALL; q++) {
-        const int32_t here = coll_record(ck, events[r], role, kind == SG_ALL_REDUCE ? 0 : q);
-        const int32_t there = coll_record(ck, events[0], role, kind == SG_ALL_REDUCE ? 0 : q);
+        const int32_t here = coll_touch(ck, events[r], role, kind == SG_ALL_REDUCE ? 0 : q);
+        const int32_t there = coll_touch(ck, events[0], role, kind == SG_ALL_REDUCE ? 0 : q);
         if (here < 0 || there < 0) break;
-        const sg_record *const a = &ck->record[here];
-        const sg_record *const b = &ck->record[there];
+        const sg_touch *const a = &ck->touch[here];
+        const sg_touch *const b = &ck->touch[there];
         const bool windows = ck->sched[r].buf[a->buf].arena == SG_WINDOWS ||
                              ck->sched[0].buf[b->buf].arena == SG_WINDOWS;
         if (windows && (a->buf != b->buf || memcmp(&a->area, &b->area, sizeof a->area) != 0))
@@ -368,12 +367,11 @@ static shingle_status match(sg_checker *ck, int32_t seq)
             if (self < 0 || part < 0)
                 return sg_check_violation(ck, events[r], -1, "has no area for rank %d", q);
             for (int a = 0; a < 2; a++) {
-                if (ck->record[self].axis[a].count != ck->record[part].axis[a].count)
+                if (ck->touch[self].axis[a].count != ck->touch[part].axis[a].count)
                     return sg_check_violation(ck, events[r], part, "%d %s do not fit %d of rank %d",
-                                              ck->record[part].axis[a].count,
-                                              a ? "columns" : "rows",
-                                              ck->record[self].axis[a].count, q);
-                SG_TRY(sg_check_couple(ck, &ck->record[self], a, &ck->record[part], a));
+                                              ck->touch[part].axis[a].count, a ? "columns" : "rows",
+                                              ck->touch[self].axis[a].count, q);
+                SG_TRY(sg_check_couple(ck, &ck->touch[self], a, &ck->touch[part], a));
             }
             if (is_wide(ck, self) != is_wide(ck, part))
                 return sg_check_violation(ck, events[r], part,
@@ -408,7 +406,7 @@ shingle_status sg_check_colls(sg_checker *ck)
 }
 
 /* A library adds in an order of its own. */
-static void mark_sum(sg_checker *ck, const sg_record *shape)
+static void mark_sum(sg_checker *ck, const sg_touch *shape)
 {
     const int64_t cells = (int64_t)shape->area.rows * shape->area.cols;
     for (int64_t i = 0; i < cells; i++) ck->sum[i] = sg_bits_mark(ck->sum[i], SG_BITS_LIBRARY);
@@ -422,24 +420,24 @@ static shingle_status run_coll(sg_checker *ck, int32_t seq)
     const bool copies = kind == SG_ALL_GATHER || kind == SG_ALL_TO_ALL;
     for (int r = 0; r < ck->ranks; r++) {
         const sg_event *const e = &ck->event[events[r]];
-        for (int32_t i = e->record0; i < e->record0 + e->records; i++)
-            if (ck->record[i].what == SG_READS) SG_TRY(check_read(ck, events[r], i));
+        for (int32_t i = e->touch0; i < e->touch0 + e->touches; i++)
+            if (ck->touch[i].what == SG_READS) SG_TRY(check_read(ck, events[r], i));
     }
     for (int r = 0; r < ck->ranks; r++) {
         int32_t self = -1;
         int32_t part = -1;
         for (int q = 0; q < ck->ranks; q++) {
             coll_edge(ck, events, kind, r, q, &self, &part);
-            if (q == 0 || copies) clear_sum(ck, &ck->record[self]);
-            add(ck, events[r], &ck->record[copies ? self : part], q);
+            if (q == 0 || copies) clear_sum(ck, &ck->touch[self]);
+            add(ck, events[r], &ck->touch[copies ? self : part], q);
             if (copies) SG_TRY(store(ck, events[r], part));
         }
-        if (ck->bits && !copies) mark_sum(ck, &ck->record[self]);
+        if (ck->bits && !copies) mark_sum(ck, &ck->touch[self]);
         if (kind == SG_REDUCE_SCATTER) SG_TRY(store(ck, events[r], self));
         if (kind == SG_ALL_REDUCE) break; /* one sum for all */
     }
     for (int r = 0; r < ck->ranks && kind == SG_ALL_REDUCE; r++) /* what is read stands first */
-        SG_TRY(store(ck, events[r], coll_record(ck, events[r], SG_ROLE_SELF, 1)));
+        SG_TRY(store(ck, events[r], coll_touch(ck, events[r], SG_ROLE_SELF, 1)));
     return SHINGLE_OK;
 }
 
@@ -450,8 +448,8 @@ static bool parks_on_flag(sg_checker *ck, int32_t agent)
 {
     sg_agent *const a = &ck->agent[agent];
     const sg_event *const e = &ck->event[a->event];
-    for (; a->record < e->record0 + e->records && e->waits; a->record++) {
-        const sg_record *const r = &ck->record[a->record];
+    for (; a->touch < e->touch0 + e->touches && e->waits; a->touch++) {
+        const sg_touch *const r = &ck->touch[a->touch];
         if (r->what != SG_WAITS) continue;
         for (int32_t j = 0; j < r->flags.count; j++) {
             sg_flag *const f = &ck->flag[sg_check_flag(r, j)];
@@ -496,14 +494,14 @@ static shingle_status enter_coll(sg_checker *ck, int32_t agent)
     const sg_sched *const s = &ck->sched[a->rank];
     const int32_t seq = s->step[a->step].u.coll.seq;
     const sg_event *const e = &ck->event[a->event];
-    for (int32_t i = e->record0; i < e->record0 + e->records; i++)
-        if (ck->record[i].what == SG_WAITS) SG_TRY(note_wait(ck, a->event, &ck->record[i]));
+    for (int32_t i = e->touch0; i < e->touch0 + e->touches; i++)
+        if (ck->touch[i].what == SG_WAITS) SG_TRY(note_wait(ck, a->event, &ck->touch[i]));
     if (++ck->arrived[seq] < ck->ranks) return SHINGLE_OK;
     SG_TRY(run_coll(ck, seq));
     for (int r = 0; r < ck->ranks; r++) {
         const sg_event *const other = &ck->event[ck->arrival[(int64_t)seq * ck->ranks + r]];
-        for (int32_t i = other->record0; i < other->record0 + other->records; i++)
-            if (ck->record[i].what == SG_RAISES) raise_flags(ck, &ck->record[i]);
+        for (int32_t i = other->touch0; i < other->touch0 + other->touches; i++)
+            if (ck->touch[i].what == SG_RAISES) raise_flags(ck, &ck->touch[i]);
         const int32_t partner = r * SG_MAX_LANES + ck->sched[r].step[other->step].lane;
         end_step(ck, partner);
         ck->queue[ck->queued++] = partner;
@@ -520,7 +518,7 @@ static shingle_status go_on(sg_checker *ck, int32_t agent)
         if (a->event < 0) {
             if (parks_on_step(ck, agent)) return SHINGLE_OK;
             a->event = stage->event0;
-            a->record = stage->events > 0 ? ck->event[a->event].record0 : 0;
+            a->touch = stage->events > 0 ? ck->event[a->event].touch0 : 0;
         }
         const bool coll = ck->sched[a->rank].step[a->step].kind == SG_COLL;
         while (a->event < stage->event0 + stage->events) {
@@ -528,7 +526,7 @@ static shingle_status go_on(sg_checker *ck, int32_t agent)
             if (coll) return enter_coll(ck, agent);
             SG_TRY(carry_out(ck, a->event));
             a->event++;
-            if (a->event < ck->events) a->record = ck->event[a->event].record0;
+            if (a->event < ck->events) a->touch = ck->event[a->event].touch0;
         }
         end_step(ck, agent);
     }
@@ -545,10 +543,10 @@ static shingle_status check_ended(sg_checker *ck)
             return sg_check_violation(ck, sg_check_event(ck, a->rank, a->step), -1,
                                       "deadlock: waits for a step that cannot end");
         const sg_event *const e = &ck->event[a->event];
-        if (a->record == e->record0 + e->records || !e->waits)
+        if (a->touch == e->touch0 + e->touches || !e->waits)
             return sg_check_violation(ck, a->event, -1,
                                       "deadlock: waits in a collective for another rank");
-        const sg_record *const r = &ck->record[a->record];
+        const sg_touch *const r = &ck->touch[a->touch];
         for (int32_t j = 0; j < r->flags.count; j++) {
             const int32_t flag = sg_check_flag(r, j);
             if (ck->flag[flag].raised == ck->flag[flag].raisers) continue;

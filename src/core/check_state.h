@@ -2,7 +2,7 @@
  *
  * A check goes through these passes, each in a file of its own:
  *
- *     check_read.c   decodes every step once through sg_step_access: records; keeps the rules that a
+ *     check_read.c   decodes every step once through sg_step_access: touches; keeps the rules that a
  *                    single access can break; counts the raisers of every flag
  *     check_cells.c  cuts rows, columns and k so that whatever is read or written is whole cells
  *     check_values.c fills the inputs; compares the outputs with the product of these
@@ -19,9 +19,9 @@
 
 enum { SG_AXES = 2 * SG_MAX_BUFS, SG_NO_WRITER = 0, SG_INPUT = 1, SG_FIRST_WRITER = 2 };
 
-/* One access of a step or visit.  `axis` is `area` once more, for what
+/* What a step or visit touches: one access.  `axis` is `area` once more, for what
  * treats rows and columns alike. */
-typedef struct sg_record {
+typedef struct sg_touch {
     uint8_t what, role;
     uint8_t buf;
     bool celled;   /* an area is in cells */
@@ -39,11 +39,11 @@ typedef struct sg_record {
             int32_t counter;            /* the raisers' */
         } flags;                        /* SG_WAITS, SG_RAISES */
     };
-} sg_record;
+} sg_touch;
 
 /* One visit, or a step that has none. */
 typedef struct sg_event {
-    int32_t record0, records;
+    int32_t touch0, touches;
     int32_t step;  /* of its rank */
     int32_t visit; /* -1: of a step without visits */
     int32_t patch; /* of the visit, in the rank's list */
@@ -65,17 +65,17 @@ typedef struct sg_stage {
 typedef struct sg_flag {
     int32_t raisers, raised;
     int32_t counter;  /* what its raisers count in, -1: nothing */
-    int32_t raiser;   /* first of the links to its raisers, -1: none */
-    int32_t awaiting; /* first of the links to steps that have awaited it */
+    int32_t raiser;   /* first of the nodes of its raisers, -1: none */
+    int32_t awaiting; /* first of the nodes of steps that have awaited it */
     int32_t waiter;   /* first agent that waits for it */
     int32_t mark;     /* last event that has awaited it, + 1 */
     int32_t found;    /* search that has found it */
 } sg_flag;
 
-typedef struct sg_link {
+typedef struct sg_node {
     int32_t what; /* an event that raises, or a step that has awaited */
     int32_t next;
-} sg_link;
+} sg_node;
 
 /* Flags of one rank in one rank's memory: indices [low, high) are flags from `first` on. */
 typedef struct sg_pair {
@@ -110,7 +110,7 @@ typedef struct sg_agent {
     int32_t rank;
     int32_t step;  /* -1: has ended */
     int32_t event; /* -1: not inside the step yet */
-    int32_t record;
+    int32_t touch;
     int32_t next; /* in a list of waiters */
 } sg_agent;
 
@@ -120,12 +120,12 @@ struct sg_checker {
     int ranks, sms;
     sg_check_result *result;
 
-    sg_record *record;
+    sg_touch *touch;
     sg_event *event;
     sg_stage *stage; /* all ranks */
     int32_t *stage0; /* per rank */
     sg_flag *flag;
-    sg_link *link;
+    sg_node *node;
     sg_pair *pair;    /* [at * ranks + by] */
     sg_agent *agent;  /* [rank * lanes + lane] */
     int32_t *queue;   /* agents that can go on */
@@ -135,8 +135,8 @@ struct sg_checker {
     int32_t *arrival; /* [collective * ranks + rank]: the event, -1: not there yet */
     int32_t *arrived; /* ranks that have come, per collective */
     int32_t *proved;  /* per event: the last event it was proved to be before, + 1 */
-    int32_t records, events, stages, flags, links, queued, founds, colls;
-    int32_t record_room, event_room, stage_room, stage0_room, flag_room, link_room, pair_room,
+    int32_t touches, events, stages, flags, nodes, queued, founds, colls;
+    int32_t touch_room, event_room, stage_room, stage0_room, flag_room, node_room, pair_room,
         agent_room, queue_room, found_room, covered_room, counts_room, arrival_room, arrived_room,
         proved_room;
     int32_t search; /* number of the last search */
@@ -179,8 +179,8 @@ struct sg_checker {
 
 /* ---- check.c: violations --------------------------------------------------------------------- */
 
-/* A violation in EVENT at RECORD (either may be -1): writes result->why.  SHINGLE_EBUG. */
-shingle_status sg_check_violation(sg_checker *ck, int32_t event, int32_t record, const char *format,
+/* A violation in EVENT at TOUCH (either may be -1): writes result->why.  SHINGLE_EBUG. */
+shingle_status sg_check_violation(sg_checker *ck, int32_t event, int32_t touch, const char *format,
                                   ...) __attribute__((format(printf, 4, 5)));
 
 /* ---- check_read.c ---------------------------------------------------------------------------- */
@@ -200,13 +200,13 @@ static inline int32_t sg_check_event(const sg_checker *ck, int rank, int32_t ste
     return stage->events > 0 ? stage->event0 : -1;
 }
 
-static inline bool sg_check_is_area(const sg_record *r)
+static inline bool sg_check_is_area(const sg_touch *r)
 {
     return r->what == SG_READS || r->what == SG_WRITES;
 }
 
-/* Index of the I-th flag that a linked record names. */
-static inline int32_t sg_check_flag(const sg_record *r, int32_t i)
+/* Index of the I-th flag that a linked touch names. */
+static inline int32_t sg_check_flag(const sg_touch *r, int32_t i)
 {
     return r->flags.first + i * r->flags.step;
 }
@@ -214,11 +214,11 @@ static inline int32_t sg_check_flag(const sg_record *r, int32_t i)
 /* ---- check_cells.c --------------------------------------------------------------------------- */
 
 shingle_status sg_check_axes(sg_checker *ck);
-void sg_check_cut(sg_checker *ck, const sg_record *area);
+void sg_check_cut(sg_checker *ck, const sg_touch *area);
 
 /* Rows (0) or columns (1) of one area are cut as those of another, which are as many. */
-shingle_status sg_check_couple(sg_checker *ck, const sg_record *one, int one_axis,
-                               const sg_record *other, int other_axis);
+shingle_status sg_check_couple(sg_checker *ck, const sg_touch *one, int one_axis,
+                               const sg_touch *other, int other_axis);
 shingle_status sg_check_cells(sg_checker *ck);
 
 /* Cells of AXIS in front of position AT, which is a cut. */
@@ -230,7 +230,7 @@ static inline int32_t sg_check_place(const sg_checker *ck, int axis, int32_t cel
     return ck->place[ck->axis[axis].place0 + cell];
 }
 
-static inline int64_t sg_check_cell(const sg_checker *ck, const sg_record *area, int32_t row)
+static inline int64_t sg_check_cell(const sg_checker *ck, const sg_touch *area, int32_t row)
 {
     const sg_grid *const grid = &ck->grid[area->rank * SG_MAX_BUFS + area->buf];
     return grid->cell0 + (int64_t)(area->area.row0 + row) * grid->cols + area->area.col0;
@@ -254,14 +254,14 @@ void sg_check_norm(const sg_checker *ck, uint64_t *row, const uint64_t *gain, in
 
 /* ---- check_bits.c: CHECKER->BITS is set ------------------------------------------------------ */
 
-/* What EVENT computes from operands at RECORD, which is B's (A's stands before it), or from the
+/* What EVENT computes from operands at TOUCH, which is B's (A's stands before it), or from the
  * INDEX-th of its addends. */
-void sg_check_bits_multiply(sg_checker *ck, int32_t event, const sg_record *b);
-void sg_check_bits_add(sg_checker *ck, int32_t event, const sg_record *addend, int32_t index);
+void sg_check_bits_multiply(sg_checker *ck, int32_t event, const sg_touch *b);
+void sg_check_bits_add(sg_checker *ck, int32_t event, const sg_touch *addend, int32_t index);
 
 /* VALUE as it stands where TO says (NULL: in C); and what is to be added up of RANK's product over
  * DEPTH cells of k. */
-uint64_t sg_check_bits_stored(const sg_checker *ck, const sg_record *to, uint64_t value);
+uint64_t sg_check_bits_stored(const sg_checker *ck, const sg_touch *to, uint64_t value);
 uint64_t sg_check_bits_product(const sg_checker *ck, int rank, const uint64_t *a, const uint64_t *b,
                                int32_t depth);
 
@@ -279,9 +279,9 @@ shingle_status sg_check_run(sg_checker *ck);
 
 void sg_check_clocks(sg_checker *ck, int rank);
 
-/* Is WRITER over before EVENT reads, whose records up to RECORD have been carried out?  EVENT -1:
+/* Is WRITER over before EVENT reads, whose touches up to TOUCH have been carried out?  EVENT -1:
  * before the end of RANK's run. */
-bool sg_check_ordered(sg_checker *ck, int rank, int32_t event, int32_t record, int32_t writer);
+bool sg_check_ordered(sg_checker *ck, int rank, int32_t event, int32_t touch, int32_t writer);
 shingle_status sg_check_sms(sg_checker *ck, int rank);
 
 #endif

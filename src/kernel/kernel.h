@@ -43,7 +43,8 @@ enum {
     SG_KERNEL_FLAG_PAGES = 23,
     SG_KERNEL_PLACES = 32,
     SG_KERNEL_MAPS = 32,
-    SG_KERNEL_BLOCKS = 144 /* of a launch of the fast kernel: the most SMs that a Hopper has */
+    SG_KERNEL_STAGE_K = 64, /* k that a stage of the fast kernels has: 128 bytes */
+    SG_KERNEL_BLOCKS = 144  /* of a launch of the fast kernel: the most SMs that a Hopper has */
 };
 
 /* Words of one rank that its peers write, with the layout of core/work.h. */

@@ -143,7 +143,7 @@ DEV void load_addends(const Param &P, const Smem<S> &smem, const Source &at, con
 }
 
 /* Behind the launch before us in the stream, if we were started early; the next one may come. */
-DEV void launch_turn()
+DEV void launch_in_order()
 {
     launch_wait();
     launch_next();
@@ -155,7 +155,7 @@ template <class S> DEV void loader_begin(const Param &P, const Smem<S> &smem, co
 {
     for (int k = at.k0; k < at.k1 && k < at.k0 + P.ahead; k += STAGE_K)
         tma_prefetch(at.b, at.b_k + k, at.column, 0, P.keep_b);
-    launch_turn();
+    launch_in_order();
     stamp(smem.stamp, STAMP_LOADER, STAMP_FREE);
 }
 
@@ -196,7 +196,7 @@ template <class S> DEV void loader(const Param &P, const Smem<S> &smem, int im, 
     uint32_t steps = 0, ready = 0; /* of the watcher's: taken; known to be ready */
     int unit = first_unit<S>(P);
     stamp(smem.stamp, STAMP_LOADER, STAMP_BEGUN);
-    if (unit >= P.units) return launch_turn();
+    if (unit >= P.units) return launch_in_order();
     int half = -1;
     int lack_a = 0; /* stages whose B has been asked for */
     source_first<S>(at, P, cursor, unit, im, in);

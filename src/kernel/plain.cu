@@ -3,7 +3,7 @@
  * best. */
 #include "kernel/instance.h"
 
-enum { MOST_CHOICES = 256, STAGE = 64 };
+enum { MOST_CHOICES = 256, STAGE = SG_KERNEL_STAGE_K };
 
 /* Bytes a cycle: out of the L2 and into its shared memory, for an SM; out of memory for all, and
  * for one block alone.  The L2 joins what several SMs ask for at nearly the same time, but no

@@ -9,10 +9,10 @@ typedef sg_kernel_gemm_param Param;
 
 enum { MAP_A, MAP_B, MAP_PIECE, MAP_ROW, MAP_NARROW }; /* of sg_kernel_gemm_param.map_of */
 
-constexpr int STAGE_K = 64;         /* k of a pipeline stage: 128 bytes */
-constexpr int RAISES = 16;          /* of a tile, that a storer has looked up */
-constexpr int SMEM_MOST = 232448;   /* of a block */
-constexpr int SMEM_BARRIERS = 1280; /* barriers, progress words, raises */
+constexpr int STAGE_K = SG_KERNEL_STAGE_K; /* of a pipeline stage */
+constexpr int RAISES = 16;                 /* of a tile, that a storer has looked up */
+constexpr int SMEM_MOST = 232448;          /* of a block */
+constexpr int SMEM_BARRIERS = 1280;        /* barriers, progress words, raises */
 
 /* BM x BN tile by GROUPS math warpgroups; a cluster of CM tiles down, which share B, and CN across,
  * which share A; SLOTS pieces of the finished tile are on their way out at a time.  PINGPONG:

@@ -4,8 +4,6 @@
  * flags, is worth it only as a fast one. */
 #include "backend/cuda/cuda.h"
 
-enum { STAGE_K = 64 }; /* of the fast kernels: k that they load at a time */
-
 _Static_assert((int)SG_F32 == (int)SG_KERNEL_F32 && (int)SG_BF16 == (int)SG_KERNEL_BF16 &&
                    (int)SG_F16 == (int)SG_KERNEL_F16,
                "host and device name types alike");
@@ -131,7 +129,8 @@ static bool ends_stages(const sg_sched *s, const sg_launch *l)
     bool does = true;
     for (int32_t i = l->patch0; i < l->patch0 + l->patches && does; i++) {
         const sg_patch *const p = &s->patch[i];
-        does = (p->k1 - p->k0) % STAGE_K == 0 || (ends_matrix(s, &p->a) && ends_matrix(s, &p->b));
+        does = (p->k1 - p->k0) % SG_KERNEL_STAGE_K == 0 ||
+               (ends_matrix(s, &p->a) && ends_matrix(s, &p->b));
     }
     return does;
 }
@@ -189,7 +188,7 @@ static bool parts_accepted(const sg_sched *s, const sg_launch *l, const sg_kerne
         return false;
     }
     if (!ends_stages(s, l)) {
-        sg_text_add(why, "parts of k are no multiples of %d", (int)STAGE_K);
+        sg_text_add(why, "parts of k are no multiples of %d", (int)SG_KERNEL_STAGE_K);
         return false;
     }
     return fast->parts || refuse(why, s, l, " that adds parts of k");

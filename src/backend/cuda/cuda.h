@@ -8,8 +8,9 @@
  *     memory.c  memory of a GPU: got, filled, written, read
  *     ask.c     how streams and events stand; bounded waits for copies and fills
  *     land.c    what peers store into C
- *     protocol.c    begin and end of a run, by kernels of their own or inside a plan's launches
+ *     protocol.c  begin and end of a run, by kernels of their own or inside a plan's launches
  *     issue.c   steps on their lanes: streams, events, copy engines
+ *     move.c    copies that one launch carries out together
  *     rows.c    launches that norm rows
  *     fail.c    waiting for runs, the verdict over a group that came to a halt, recovery
  *     vendor.c  the vendor's product, with the algorithm that was fastest here

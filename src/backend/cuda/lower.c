@@ -327,6 +327,25 @@ static sg_product_ask ask_for(const sg_cuda_plan *plan, const sg_launch *l)
     return ask;
 }
 
+/* Of our kernel for a launch: the vendor's has a tile as large as the product. */
+static sg_kernel_tile tile_of(const sg_problem *p, const sg_launch *l)
+{
+    enum { SMALL = 64 };
+    sg_kernel_tile tile = {.m = l->tile_m, .n = l->tile_n};
+    if (l->vendor && sg_kernel_tiles((enum sg_kernel_type)p->type, &tile, 1) == 0)
+        tile = (sg_kernel_tile){.m = SMALL, .n = SMALL};
+    return tile;
+}
+
+/* What the plan's pushes are to the launch that carries them. */
+static void give_pushes(sg_cuda_plan *plan, sg_kernel_gemm *gemm)
+{
+    gemm->param.push = (sg_kernel_step *)(void *)((char *)plan->device + plan->push_at);
+    sg_kernel_count_pieces(plan->push + plan->pushes - plan->takes, plan->takes, plan->lists.raise);
+    gemm->carried = plan->pushed_bytes;
+    gemm->param.leaves |= plan->push_leaves;
+}
+
 static shingle_status make_launch(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_plan *plan,
                                   int32_t index)
 {
@@ -347,14 +366,7 @@ static shingle_status make_launch(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_pla
     step->gemm = calloc(1, sizeof *step->gemm);
     if (step->gemm == NULL)
         return sg_fail(SHINGLE_ENOMEM, "no memory to bind %s", plan->bound->text);
-    int32_t tile_m = l->tile_m;
-    int32_t tile_n = l->tile_n;
-    if (l->vendor) { /* a tile as large as the product: ours are not */
-        sg_kernel_tile fast;
-        const bool any = sg_kernel_tiles((enum sg_kernel_type)p->type, &fast, 1) > 0;
-        tile_m = any ? fast.m : 64;
-        tile_n = any ? fast.n : 64;
-    }
+    const sg_kernel_tile tile = tile_of(p, l);
     if (!sg_cuda_is_cut_well(&plan->bound->sched, l))
         return sg_fail(SHINGLE_EUNSUPPORTED, "step %d of %s cuts rows at odd bytes", index,
                        plan->bound->text);
@@ -362,7 +374,7 @@ static shingle_status make_launch(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_pla
         return sg_fail(SHINGLE_EUNSUPPORTED, "step %d of %s wants %d SMs; this rank has %d", index,
                        plan->bound->text, l->blocks, rank->sms);
     const char *const why = sg_kernel_gemm_make(step->gemm, &plan->program, &plan->lists, index,
-                                                l->patch0, l->patches, tile_m, tile_n, l->blocks);
+                                                l->patch0, l->patches, tile.m, tile.n, l->blocks);
     if (why != NULL)
         return sg_fail(SHINGLE_EUNSUPPORTED, "step %d of %s: %s", index, plan->bound->text, why);
     step->gemm->sms = rank->sms;
@@ -371,13 +383,7 @@ static shingle_status make_launch(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_pla
     if (bytes > 0) SG_TRY(sg_cuda_get(rank, bytes, &step->remake));
     step->gemm->param.remake = step->remake;
     step->gemm->own_parts = sg_cuda_owns_parts(&plan->bound->sched, l);
-    if (plan->bound->sched.step[index].lane == 0) {
-        step->gemm->param.push = (sg_kernel_step *)(void *)((char *)plan->device + plan->push_at);
-        sg_kernel_count_pieces(plan->push + plan->pushes - plan->takes, plan->takes,
-                               plan->lists.raise);
-        step->gemm->carried = plan->pushed_bytes;
-        step->gemm->param.leaves |= plan->push_leaves;
-    }
+    if (plan->bound->sched.step[index].lane == 0) give_pushes(plan, step->gemm);
     return SHINGLE_OK;
 }
 
