@@ -248,7 +248,7 @@ int cmd_plan(int argc, char **argv)
     const args_option options[] = {
         group_machine_option(
             &q.machine,
-            "machine: a name, a path, here (this computer) or plain (round numbers); h200x4"),
+            "a name, a path, here (this computer) or plain (round numbers); default: h200x4"),
         {.name = "why",
          .kind = ARGS_FLAG,
          .value = &q.why,

@@ -355,7 +355,7 @@ int cmd_sim(int argc, char **argv)
     const args_option options[] = {
         group_machine_option(
             &q.machine,
-            "machine: a name, a path, here (this computer) or plain (round numbers); h200x4"),
+            "a name, a path, here (this computer) or plain (round numbers); default: h200x4"),
         group_strategy_option(&q.strategy,
                               "one strategy: ring or 'ring{sub=2}'; default: the chosen one"),
         {.name = "all",
