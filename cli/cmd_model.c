@@ -242,7 +242,6 @@ static int plan_product(const request *q, const char *problem, const shingle_mac
                                           .reproducible = q->how.reproducible};
     const shingle_status status = shingle_plan_for(problem, machine, &options, &plan);
     if (status != SHINGLE_OK) return out_status(status);
-    f->serial_us = 0; /* of its forms the fastest */
     for (int i = 0; i < shingle_plan_candidates(plan); i++) {
         shingle_candidate c;
         if (shingle_plan_candidate(plan, i, &c) != SHINGLE_OK || c.declined != NULL) continue;
