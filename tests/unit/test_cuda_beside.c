@@ -189,6 +189,30 @@ static void recovery_frees_nothing_at_once(void **state)
     close_group(&w);
 }
 
+/* ---- Memory that is filled ------------------------------------------------------------------- */
+
+/* Beside a run it is filled piece by piece, the last of which is shorter; behind a large block is
+ * nothing that may be touched. */
+static void memory_is_filled_to_its_end(void **state)
+{
+    (void)state;
+    enum { BYTES = (32 << 20) + 256 };
+    world w;
+    void *memory = NULL;
+    open_group(&w, 2, 5);
+    assert_true(make_plans(&w, "gemm_rs:bf16:48x16x32:r2", "fused_out"));
+    fill(&w, 1);
+    assert_int_equal(run_rank(&w, 0, NULL), SHINGLE_OK);
+    assert_int_equal(shingle_alloc(w.comm[0], BYTES, &memory), SHINGLE_OK);
+    assert_int_equal(((const char *)memory)[BYTES - 1], 0);
+    assert_int_equal(run_rank(&w, 1, NULL), SHINGLE_OK);
+    sync_all(&w);
+    expect_right(&w, "beside memory that is filled");
+    shingle_free(w.comm[0], memory);
+    drop_plans(&w);
+    close_group(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -196,6 +220,7 @@ int main(void)
         cmocka_unit_test(what_is_left_of_a_run_counts),
         cmocka_unit_test(freeing_keeps_nobody_for_ever),
         cmocka_unit_test(recovery_frees_nothing_at_once),
+        cmocka_unit_test(memory_is_filled_to_its_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
