@@ -108,10 +108,12 @@ static void a_run_beside_an_own_capture_is_refused(void **state)
     assert_true(make_plans(&single, "gemm_rs:bf16:48x16x32:r2", "fused_out"));
     run_right(&w, 1);
     fill(&w, 2);
+    fill(&single, 2);
     for (int r = 0; r < 2; r++) {
         cudaStreamCreateWithFlags(&stream[r], cudaStreamNonBlocking);
         cudaStreamBeginCapture(stream[r], cudaStreamCaptureModeThreadLocal);
         assert_int_equal(run_rank(&w, r, stream[r]), SHINGLE_OK);
+        assert_int_equal(run_rank(&single, r, stream[r]), SHINGLE_OK); /* leaves them taken */
         assert_int_equal(run_rank(&w, r, NULL), SHINGLE_EINVAL);
         expect_text("beside a graph that is being captured");
         assert_int_equal(run_rank(&w, r, stream[r]), SHINGLE_OK);
@@ -122,6 +124,7 @@ static void a_run_beside_an_own_capture_is_refused(void **state)
     for (int r = 0; r < 2; r++) cudaGraphLaunch(exec[r], stream[r]);
     for (int r = 0; r < 2; r++) cudaStreamSynchronize(stream[r]);
     expect_right(&w, "captured around a refused run");
+    expect_right(&single, "captured beside a refused run");
     cudaStreamBeginCapture(stream[0], cudaStreamCaptureModeThreadLocal);
     assert_int_equal(run_rank(&w, 0, stream[0]), SHINGLE_OK);
     run_right(&single, 3); /* on one lane, which no capture has */
