@@ -213,6 +213,35 @@ static void memory_is_filled_to_its_end(void **state)
     close_group(&w);
 }
 
+/* ---- Streams that change --------------------------------------------------------------------- */
+
+/* A run on the rank's own stream that no event marks yet stands behind other work there: the next
+ * one, on the caller's, comes behind it. */
+static void runs_follow_what_is_not_marked(void **state)
+{
+    (void)state;
+    world w;
+    cudaStream_t stream = NULL;
+    open_group(&w, 2, 5);
+    const sg_cuda *const cuda = w.comm[0]->group->self;
+    assert_true(make_plans(&w, "gemm_rs:bf16:48x16x32:r2", "fused_out"));
+    cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+    fill(&w, 1);
+    may_go = false;
+    fake_enqueue(cuda->rank[0].lane[0], goes, NULL, 0);
+    for (int n = 0; n < 2; n++)
+        for (int r = 0; r < 2; r++)
+            assert_int_equal(run_rank(&w, r, r == 0 && n == 1 ? stream : NULL), SHINGLE_OK);
+    fake_pump();
+    assert_true(fake_pending(stream));
+    may_go = true;
+    sync_all(&w);
+    expect_right(&w, "on another stream");
+    cudaStreamDestroy(stream);
+    drop_plans(&w);
+    close_group(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -221,6 +250,7 @@ int main(void)
         cmocka_unit_test(freeing_keeps_nobody_for_ever),
         cmocka_unit_test(recovery_frees_nothing_at_once),
         cmocka_unit_test(memory_is_filled_to_its_end),
+        cmocka_unit_test(runs_follow_what_is_not_marked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
