@@ -83,7 +83,7 @@ FAKE cudaError_t cudaMalloc(void **out, size_t bytes)
     const size_t whole = (bytes + 255) / 256 * 256;
     void *const memory = whole < LARGE ? aligned_alloc(256, whole) : map_block(whole);
     if (memory == NULL) return cudaErrorMemoryAllocation;
-    memset(memory, 0x5a, bytes < POISONED ? bytes : POISONED);
+    memset(memory, 0x5a, whole < POISONED ? whole : POISONED);
     fake_count(1);
     *out = memory;
     return cudaSuccess;

@@ -1,5 +1,6 @@
 /* fake_steps.c -- the functions of kernel/kernel.h that are not products, on the host; see
  * fake.h. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "fake_words.h"
@@ -44,9 +45,11 @@ static bool run_step(void *data, bool first)
 {
     step_op *const o = data;
     missing m;
-    (void)first;
+    if (first && *o->s.ticket != 0 && !fake_aborted(o->p.rank)) abort(); /* zero at rest */
+    *o->s.ticket = 1;
     const bool ready = step_ready(o, &m);
     if (!ready && !fake_give_up(o->p.rank, &o->patience, &m, o->s.step, -1)) return false;
+    if (ready) *o->s.ticket = 0; /* who gives up leaves it as it is */
     if (o->copies) {
         fake_copy(&o->p, &o->s, ready);
         return true;
