@@ -173,6 +173,31 @@ static void who_could_not_enqueue_is_missing(void **state)
     stand_up(&x);
 }
 
+/* ---- After an abort -------------------------------------------------------------------------- */
+
+/* New communicators know nothing of the old ones' windows, although not all can be told of them. */
+static void windows_may_be_lost_with_their_group(void **state)
+{
+    (void)state;
+    int lost = 0;
+    for (int i = 0, reached = 1; reached; i++) {
+        seats x;
+        sit_down(&x);
+        assert_true(sg_collect_abort(x.c, 5e6));
+        fake_fail_at(i, cudaErrorUnknown);
+        const shingle_status status = sg_collect_renew(x.c);
+        reached = fake_calls() > i;
+        fake_fail_at(-1, cudaErrorUnknown);
+        if (status != SHINGLE_OK) assert_int_equal(sg_collect_renew(x.c), SHINGLE_OK);
+        lost += x.c->plain;
+        for (int r = 0; r < RANKS; r++)
+            assert_int_equal(gather_rank(&x, r, x.window[r]), SHINGLE_OK);
+        expect_ended(&x);
+        stand_up(&x);
+    }
+    assert_int_equal(lost, RANKS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -180,6 +205,7 @@ int main(void)
         cmocka_unit_test(nobody_is_too_far_ahead),
         cmocka_unit_test(shares_outside_of_windows_are_represented),
         cmocka_unit_test(who_could_not_enqueue_is_missing),
+        cmocka_unit_test(windows_may_be_lost_with_their_group),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
