@@ -294,6 +294,65 @@ static void a_rank_that_does_not_come_is_represented(void **state)
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) come_for_missing(others[i]);
 }
 
+static bool until_then(void *data, bool first)
+{
+    double then = 0;
+    (void)first;
+    memcpy(&then, data, sizeof then);
+    return sg_now_us() >= then;
+}
+
+/* Calls of a run of rank 3 on STREAM that may fail. */
+static int count_calls(const world *w, cudaStream_t stream)
+{
+    fake_fail_at(INT_MAX, cudaErrorUnknown);
+    assert_int_equal(run_rank(w, 3, stream), SHINGLE_OK);
+    const int calls = fake_calls();
+    fake_fail_at(-1, cudaErrorUnknown);
+    for (int r = 0; r < 3; r++) assert_int_equal(run_rank(w, r, NULL), SHINGLE_OK);
+    sync_all(w);
+    return calls;
+}
+
+/* Who comes for a rank comes behind the run that it has enqueued, be it whole or not, which stands
+ * behind the caller's work: each collective is met in its turn. */
+static void representatives_keep_the_order(void **state)
+{
+    (void)state;
+    for (int fails = 0; fails < 2; fails++) {
+        world w;
+        cudaStream_t stream = NULL;
+        open_group(&w, RANKS, 0.1);
+        world second = w;
+        assert_true(make_plans(&w, scatter, in_windows));
+        assert_true(make_plans(&second, "gemm_rs:bf16:96x16x32:r4", in_windows));
+        cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+        run_right(&w, 1);
+        run_right(&second, 1);
+        const int calls = count_calls(&w, stream);
+        const double then = sg_now_us() + 1e6;
+        assert_int_equal(fake_enqueue(stream, until_then, &then, sizeof then), cudaSuccess);
+        for (int r = 0; r < 3; r++) {
+            assert_int_equal(run_rank(&w, r, NULL), SHINGLE_OK);
+            assert_int_equal(run_rank(&second, r, NULL), SHINGLE_OK);
+        }
+        if (fails) fake_fail_at(calls - 1, cudaErrorUnknown);
+        assert_int_equal(run_rank(&w, 3, stream), fails ? SHINGLE_EBACKEND : SHINGLE_OK);
+        fake_fail_at(-1, cudaErrorUnknown);
+        if (fails)
+            expect_failed(&w, 3, SHINGLE_EBACKEND, "rank 3 could not enqueue a run");
+        else
+            expect_failed(&w, 3, SHINGLE_ETIMEOUT, "rank 3 did not begin");
+        recover(&w);
+        run_right(&w, 2);
+        run_right(&second, 2);
+        cudaStreamDestroy(stream);
+        drop_plans(&second);
+        drop_plans(&w);
+        close_group(&w);
+    }
+}
+
 /* A group that was aborted has its windows again, with new communicators; one that
  * closes instead frees them. */
 static void recovery_registers_again(void **state)
@@ -439,6 +498,7 @@ int main(void)
         cmocka_unit_test(libraries_without_windows_do),
         cmocka_unit_test(memory_that_cannot_be_registered_does),
         cmocka_unit_test(a_rank_that_does_not_come_is_represented),
+        cmocka_unit_test(representatives_keep_the_order),
         cmocka_unit_test(recovery_registers_again),
         cmocka_unit_test(other_plans_are_refused),
         cmocka_unit_test(plans_without_collectives_are_named),
