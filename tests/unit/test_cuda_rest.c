@@ -106,6 +106,35 @@ static void flags_take_no_half(void **state)
     close_group(&w);
 }
 
+/* One rank has ended the run that the others failed in: all begin the same run next, on the same
+ * half, and none has ended it. */
+static void ranks_begin_anew_alike(void **state)
+{
+    (void)state;
+    world w;
+    open_group(&w, RANKS, 0.1);
+    const sg_cuda *const cuda = w.comm[0]->group->self;
+    assert_true(make_plans(&w, "gemm_rs:bf16:520x136x16:r4", "fused_out{tile_m=128,tile_n=128}"));
+    for (uint64_t round = 0; round < 2; round++) {
+        for (uint64_t seed = 0; seed <= round; seed++) run_right(&w, seed);
+        for (int r = 0; r < RANKS; r++)
+            if (r != 2) assert_int_equal(run_rank(&w, r, NULL), SHINGLE_OK);
+        assert_int_equal(shingle_sync(w.comm[0], 20), SHINGLE_ETIMEOUT);
+        sg_kernel_rank *const ahead = cuda->rank[1].state;
+        ahead->epoch++;
+        ahead->prev_half = 1 - ahead->prev_half;
+        recover(&w);
+        for (int r = 0; r < RANKS; r++) {
+            const sg_kernel_rank *const one = cuda->rank[r].state;
+            assert_int_equal(one->epoch, cuda->rank[0].state->epoch);
+            for (int q = 0; q < RANKS; q++) assert_true(one->words[r].done[q] < one->epoch);
+        }
+        for (uint64_t seed = 0; seed < 3; seed++) run_right(&w, seed);
+    }
+    drop_plans(&w);
+    close_group(&w);
+}
+
 /* Ranks that came have sent their words to one that did not, or to one whose run is another: nobody
  * has read them, and who would take them for the next run's would be wrong. */
 static void it_rests_again_after_a_failure(void **state)
@@ -201,6 +230,7 @@ int main(void)
         cmocka_unit_test(it_rests_when_it_is_allocated),
         cmocka_unit_test(halves_lie_side_by_side),
         cmocka_unit_test(flags_take_no_half),
+        cmocka_unit_test(ranks_begin_anew_alike),
         cmocka_unit_test(it_rests_again_after_a_failure),
         cmocka_unit_test(every_call_may_fail),
     };
