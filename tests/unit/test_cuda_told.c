@@ -182,6 +182,29 @@ static void a_long_run_is_no_failure(void **state)
     close_group(&w);
 }
 
+/* All have begun a run of the same number, but not the same run. */
+static void different_runs_are_no_long_one(void **state)
+{
+    (void)state;
+    world w;
+    open_group(&w, RANKS, 0.2);
+    world other = w;
+    assert_true(make_plans(&w, "gemm_a2a:bf16:48x16x32:r4", "serial"));
+    assert_true(make_plans(&other, "gemm_rs:bf16:48x16x32:r4", "serial{windows=0}"));
+    const double begun = sg_now_us();
+    for (int r = 0; r < RANKS; r++)
+        assert_int_equal(run_rank(r == 2 ? &other : &w, r, NULL), SHINGLE_OK);
+    assert_int_equal(shingle_sync(w.comm[0], 20), SHINGLE_EMISMATCH);
+    expect_text("run different plans");
+    assert_true(sg_now_us() - begun < 2e6); /* a long one is looked at for 16 limits */
+    recover(&w);
+    run_right(&w, 1);
+    run_right(&other, 2);
+    drop_plans(&other);
+    drop_plans(&w);
+    close_group(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -189,6 +212,7 @@ int main(void)
         cmocka_unit_test(who_enqueues_a_run_is_waited_for),
         cmocka_unit_test(graphs_that_are_gone_are_not_waited_for),
         cmocka_unit_test(a_long_run_is_no_failure),
+        cmocka_unit_test(different_runs_are_no_long_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
