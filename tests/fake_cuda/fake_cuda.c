@@ -94,24 +94,38 @@ void fake_count(int more)
 
 /* ---- Streams --------------------------------------------------------------------------------- */
 
+/* Nobody may count on the order of streams, of which each carries out one operation in turn. */
+static void reverse_streams(void)
+{
+    cudaStream_t reversed = NULL;
+    while (streams != NULL) {
+        cudaStream_t const s = streams;
+        streams = s->next;
+        s->next = reversed;
+        reversed = s;
+    }
+    streams = reversed;
+}
+
 void fake_pump(void)
 {
     lock();
     bool moved = !pumping;
+    if (moved) reverse_streams();
     pumping = true;
     while (moved) {
         moved = false;
-        for (cudaStream_t s = streams; s != NULL; s = s->next)
-            while (s->head != NULL) {
-                op *const o = s->head;
-                const bool first = !o->asked;
-                o->asked = true;
-                if (!o->go(o->data, first)) break;
-                s->head = o->next;
-                if (s->head == NULL) s->tail = &s->head;
-                free(o);
-                moved = true;
-            }
+        for (cudaStream_t s = streams; s != NULL; s = s->next) {
+            op *const o = s->head;
+            if (o == NULL) continue;
+            const bool first = !o->asked;
+            o->asked = true;
+            if (!o->go(o->data, first)) continue;
+            s->head = o->next;
+            if (s->head == NULL) s->tail = &s->head;
+            free(o);
+            moved = true;
+        }
         for (cudaStream_t *at = &streams; *at != NULL;) {
             cudaStream_t const s = *at;
             if (s->virtual && s->head == NULL) {
@@ -306,13 +320,6 @@ CUresult fake_ask_stream(CUstream stream)
     return empty ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
-/* That something is not over is an error as any other to who asks for the last one. */
-FAKE cudaError_t cudaStreamQuery(cudaStream_t stream)
-{
-    const cudaError_t error = (cudaError_t)fake_ask_stream(stream);
-    return error == cudaSuccess ? error : fake_told(error);
-}
-
 FAKE cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
     FAKE_MAY_FAIL();
@@ -332,11 +339,6 @@ FAKE cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags)
     live++;
     unlock();
     return cudaSuccess;
-}
-
-FAKE cudaError_t cudaEventCreate(cudaEvent_t *out)
-{
-    return cudaEventCreateWithFlags(out, 0);
 }
 
 /* Streams may still come to it, so it stays. */
@@ -432,12 +434,6 @@ CUresult fake_ask_event(CUevent event)
     const bool done = event->done >= event->recorded;
     unlock();
     return done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
-}
-
-FAKE cudaError_t cudaEventQuery(cudaEvent_t event)
-{
-    const cudaError_t error = (cudaError_t)fake_ask_event(event);
-    return error == cudaSuccess ? error : fake_told(error);
 }
 
 FAKE cudaError_t cudaEventSynchronize(cudaEvent_t event)

@@ -287,3 +287,10 @@ FAKE cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **out
         return cudaErrorInvalidValue;
     return cudaSuccess;
 }
+
+/* ---- By other calls -------------------------------------------------------------------------- */
+
+FAKE cudaError_t cudaEventCreate(cudaEvent_t *out)
+{
+    return cudaEventCreateWithFlags(out, 0);
+}

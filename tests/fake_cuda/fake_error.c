@@ -64,3 +64,16 @@ FAKE const char *cudaGetErrorString(cudaError_t error)
            : error == cudaErrorNoDevice       ? "no CUDA-capable device is detected"
                                               : "a planted failure";
 }
+
+/* That something is not over is an error as any other to who asks for the last one. */
+FAKE cudaError_t cudaStreamQuery(cudaStream_t stream)
+{
+    const cudaError_t error = (cudaError_t)fake_ask_stream(stream);
+    return error == cudaSuccess ? error : fake_told(error);
+}
+
+FAKE cudaError_t cudaEventQuery(cudaEvent_t event)
+{
+    const cudaError_t error = (cudaError_t)fake_ask_event(event);
+    return error == cudaSuccess ? error : fake_told(error);
+}
