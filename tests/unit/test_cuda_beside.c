@@ -84,6 +84,31 @@ static void runs_of_a_graph_follow_each_other(void **state)
     }
 }
 
+/* Nothing of a capture runs: one that fails, at whichever call, leaves the group as it was. */
+static void captures_that_fail_leave_the_group(void **state)
+{
+    (void)state;
+    world w;
+    cudaStream_t stream = NULL;
+    open_group(&w, 2, 5);
+    assert_true(make_plans(&w, "gemm_rs:bf16:520x136x16:r2", "ring{tile_m=128,tile_n=128}"));
+    cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+    run_right(&w, 1);
+    for (int i = 0, failed = 1; failed; i++) {
+        cudaGraph_t whole = NULL;
+        cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
+        fake_fail_at(i, cudaErrorUnknown);
+        failed = run_rank(&w, 0, stream) != SHINGLE_OK;
+        fake_fail_at(-1, cudaErrorUnknown);
+        cudaStreamEndCapture(stream, &whole);
+        cudaGraphDestroy(whole);
+        run_right(&w, (uint64_t)i);
+    }
+    cudaStreamDestroy(stream);
+    drop_plans(&w);
+    close_group(&w);
+}
+
 /* ---- Memory that is freed -------------------------------------------------------------------- */
 
 static _Atomic bool may_go;
@@ -246,6 +271,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(runs_of_a_graph_follow_each_other),
+        cmocka_unit_test(captures_that_fail_leave_the_group),
         cmocka_unit_test(what_is_left_of_a_run_counts),
         cmocka_unit_test(freeing_keeps_nobody_for_ever),
         cmocka_unit_test(recovery_frees_nothing_at_once),
