@@ -83,6 +83,33 @@ static void halves_lie_side_by_side(void **state)
     close_group(&w);
 }
 
+/* Where both halves at once find no memory, each is looked for by itself; other failures are told. */
+static void what_fits_once_is_made_once(void **state)
+{
+    (void)state;
+    enum { BYTES = 1 << 17 };
+    bool more = true;
+    int apart = 0;
+    for (int call = 0; more; call++) {
+        world w;
+        void *half[2] = {NULL};
+        open_group(&w, 2, 20);
+        fake_fail_at(call, cudaErrorMemoryAllocation);
+        const shingle_status status = sg_work_block(work_of(&w)[1], SG_BLOCK_SYM0, BYTES, &half[0]);
+        more = fake_calls() > call;
+        fake_fail_at(-1, cudaErrorUnknown);
+        if (status == SHINGLE_OK && more) {
+            assert_int_equal(sg_work_block(work_of(&w)[1], SG_BLOCK_SYM1, BYTES, &half[1]),
+                             SHINGLE_OK);
+            apart += half[1] != (char *)half[0] + BYTES;
+        } else if (more) {
+            assert_null(half[0]);
+        }
+        close_group(&w);
+    }
+    assert_true(apart > 0);
+}
+
 /* Whatever else has a size of theirs: a page of 2048 flags of four ranks is as
  * large as a small pair's block. */
 static void flags_take_no_half(void **state)
@@ -229,6 +256,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_rests_when_it_is_allocated),
         cmocka_unit_test(halves_lie_side_by_side),
+        cmocka_unit_test(what_fits_once_is_made_once),
         cmocka_unit_test(flags_take_no_half),
         cmocka_unit_test(ranks_begin_anew_alike),
         cmocka_unit_test(it_rests_again_after_a_failure),

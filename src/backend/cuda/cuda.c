@@ -53,9 +53,11 @@ static shingle_status get_paired(sg_cuda_rank *rank, sg_arena_kind arena, size_t
         return SHINGLE_OK;
     }
     if (empty == NULL || bytes > SIZE_MAX / 2) return sg_cuda_get(rank, bytes, memory_out);
+    const bool before = sg_fail_unlogged(true); /* if one block fits, nothing has failed */
     const shingle_status status = sg_cuda_get(rank, 2 * bytes, memory_out);
+    sg_fail_unlogged(before);
     if (status == SHINGLE_ENOMEM) return sg_cuda_get(rank, bytes, memory_out);
-    SG_TRY(status);
+    if (status != SHINGLE_OK) return sg_fail(status, "%s", shingle_error());
     *empty = (sg_cuda_pair){*memory_out, arena, bytes, {true, false}};
     return SHINGLE_OK;
 }
@@ -125,9 +127,6 @@ static shingle_status alloc(void *self, int index, sg_arena_kind arena, size_t b
     pthread_mutex_unlock(&cuda->mutex);
     sg_cuda_restore(mode);
     sg_cuda_leave(rank, caller);
-    if (status == SHINGLE_ENOMEM)
-        return sg_fail(SHINGLE_ENOMEM, "no memory for %zu bytes on the GPU of rank %d", bytes,
-                       index);
     return status;
 }
 
