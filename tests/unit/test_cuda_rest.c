@@ -83,7 +83,7 @@ static void halves_lie_side_by_side(void **state)
     close_group(&w);
 }
 
-/* Where both halves at once find no memory, each is looked for by itself; other failures are told. */
+/* Where both halves at once find no memory, each is looked for by itself. */
 static void what_fits_once_is_made_once(void **state)
 {
     (void)state;
