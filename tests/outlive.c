@@ -226,7 +226,7 @@ static void a_function_of_all_workers_is_named(void **state)
         assert_int_equal(status, SHINGLE_ETIMEOUT);
         assert_non_null(strstr(shingle_error(), "the compute function of rank 0 has been at rows"));
         assert_int_equal(shingle_sync(w.comm[0], 0), SHINGLE_EBUSY);
-        assert_non_null(strstr(shingle_error(), "it goes on: the compute function of rank 0"));
+        assert_non_null(strstr(shingle_error(), " s: the compute function of rank 0"));
         atomic_store(&w.leaves, true);
         assert_int_equal(shingle_sync(w.comm[0], 20), SHINGLE_ETIMEOUT);
         assert_int_equal(atomic_load(&w.inside), 0);

@@ -175,8 +175,7 @@ static shingle_status still_works(sg_cpu *cpu, double seconds)
 {
     char who[320] = "";
     sg_pool_name_call(cpu, &(sg_text){who, sizeof who, 0});
-    return sg_fail(SHINGLE_EBUSY,
-                   "the group has failed, and not all its work stopped within %g s; it goes on%s",
+    return sg_fail(SHINGLE_EBUSY, "the group has failed, and part of its work goes on after %g s%s",
                    seconds, who);
 }
 

@@ -5,6 +5,7 @@
  * ranks, so kernels drain without the host.  Collectives of the library do not: the host notices
  * that a run which has begun does not end and that no other has ended for the limit, and takes the
  * library's group down. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +18,7 @@ static const double drain_us = 2000e3; /* what is queued behind them is, too */
  * gone soon after they see `abort`. */
 static double slack_us(const sg_cuda *cuda)
 {
-    return cuda->timeout_us < most_slack_us ? cuda->timeout_us : most_slack_us;
+    return fmin(cuda->timeout_us, most_slack_us);
 }
 
 /* The mutex, for who asks how runs stand. */
@@ -456,7 +457,7 @@ shingle_status sg_cuda_sync(void *self, int index, double seconds)
 {
     sg_cuda *const cuda = self;
     sg_cuda_rank *const rank = &cuda->rank[index];
-    const double until = sg_now_us() + seconds * 1e6;
+    const double begun = sg_now_us(), until = begun + seconds * 1e6;
     double give_up_us = 0; /* 0: no failure yet */
     for (;;) {
         const enum cudaStreamCaptureMode mode = begin_looking(cuda);
@@ -469,12 +470,11 @@ shingle_status sg_cuda_sync(void *self, int index, double seconds)
         if (sweeps) sg_cuda_sweep(cuda, false);
         if (!works && (status != SHINGLE_OK || runs == 0)) return telling(cuda, status);
         const double now = sg_now_us();
-        if (works && give_up_us == 0) give_up_us = now + cuda->timeout_us + drain_us;
-        if (works && (now > until || now > give_up_us))
+        if (works && give_up_us == 0) give_up_us = fmin(until, now + cuda->timeout_us + drain_us);
+        if (works && now > give_up_us)
             return sg_fail(SHINGLE_EBUSY,
-                           "the group has failed, and not all its work stopped within %g s; it "
-                           "goes on: %s",
-                           seconds, cuda->verdict.text);
+                           "the group has failed, and part of its work goes on after %.3g s: %s",
+                           (give_up_us - begun) / 1e6, cuda->verdict.text);
         if (now > until)
             return sg_fail(SHINGLE_EBUSY,
                            "rank %d has %llu runs that did not end within %g s; they go on", index,
