@@ -239,7 +239,7 @@ static void benchmarks_outlive_failures(void **state)
     int declined = 0;
     int failed = 0;
     world w;
-    open_group(&w, 2, 0.05);
+    open_group(&w, 2, SHORT_LIMIT);
     fake_fail_at(-1, cudaErrorUnknown);
     const int before = fake_calls();
     assert_int_equal(shingle_bench(2, w.comm, problem, &options, &result), SHINGLE_OK);
@@ -421,7 +421,7 @@ static void a_rank_that_does_not_come_is_named(void **state)
     enum { GROUPS = sizeof asked / sizeof asked[0] };
     static world w[GROUPS];
     for (int i = 0; i < GROUPS; i++) {
-        open_group(&w[i], RANKS, 0.1);
+        open_group(&w[i], RANKS, SHORT_LIMIT);
         assert_true(make_plans(&w[i], asked[i][0], asked[i][1]));
         run_right(&w[i], 1);
     }
@@ -450,7 +450,7 @@ static void ranks_that_differ_are_named(void **state)
     static const char *const others[] = {"fused_out", "serial"};
     for (int i = 0; i < 2; i++) {
         world w;
-        open_group(&w, RANKS, 0.1);
+        open_group(&w, RANKS, SHORT_LIMIT);
         assert_true(make_plans(&w, "gemm_rs:bf16:48x16x32:r4", "direct"));
         shingle_plan *other = NULL;
         const shingle_plan_options options = {.strategy = others[i]};
@@ -480,7 +480,7 @@ static void ranks_that_differ_are_named(void **state)
 /* Everything from opening to closing, with each call failing in turn. */
 static bool whole_life(void)
 {
-    const shingle_config config = {.backend = "cuda", .timeout_seconds = 0.05};
+    const shingle_config config = {.backend = "cuda", .timeout_seconds = SHORT_LIMIT};
     const char *const problem = "gemm_ar:bf16:16x16x16:r2:cyclic=1";
     static const char *const used[] = {"serial", "direct"};
     world w;

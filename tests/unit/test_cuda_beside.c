@@ -194,7 +194,7 @@ static void recovery_frees_nothing_at_once(void **state)
     (void)state;
     world w;
     cudaStream_t stream = NULL;
-    open_group(&w, RANKS, 0.1);
+    open_group(&w, RANKS, SHORT_LIMIT);
     assert_true(make_plans(&w, "gemm_rs:bf16:48x16x32:r4", "serial{windows=0}"));
     cudaSetDevice(0);
     cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);

@@ -52,9 +52,9 @@ static const char *const asked[][2] = {
 };
 enum { ASKED = sizeof asked / sizeof asked[0] };
 
-static const double limit_seconds = 0.1;
+static const double limit_seconds = 0.2;
 static const double long_seconds =
-    0.45; /* twice the limit and what the host waits longer, and more */
+    0.65; /* twice the limit and what the host waits longer, and more */
 
 typedef struct bench {
     world w;

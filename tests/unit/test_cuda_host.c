@@ -67,7 +67,7 @@ static void calls_leave_the_current_device(void **state)
 static void failures_leave_the_current_device(void **state)
 {
     (void)state;
-    const shingle_config config = {.backend = "cuda", .timeout_seconds = 0.05};
+    const shingle_config config = {.backend = "cuda", .timeout_seconds = SHORT_LIMIT};
     bool opened = false;
     assert_int_equal(cudaSetDevice(3), cudaSuccess);
     for (int i = 0; !opened; i++) {

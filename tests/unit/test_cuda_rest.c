@@ -139,7 +139,7 @@ static void ranks_begin_anew_alike(void **state)
 {
     (void)state;
     world w;
-    open_group(&w, RANKS, 0.1);
+    open_group(&w, RANKS, SHORT_LIMIT);
     const sg_cuda *const cuda = w.comm[0]->group->self;
     assert_true(make_plans(&w, "gemm_rs:bf16:520x136x16:r4", "fused_out{tile_m=128,tile_n=128}"));
     for (uint64_t round = 0; round < 2; round++) {
@@ -173,7 +173,7 @@ static void it_rests_again_after_a_failure(void **state)
         shingle_plan *other = NULL;
         const char *const problem = "gemm_ar:bf16:70x544x16:r4";
         const shingle_plan_options serial = {.strategy = "serial"};
-        open_group(&w, RANKS, 0.1);
+        open_group(&w, RANKS, SHORT_LIMIT);
         assert_true(make_plans(&w, problem, strategies[i % 2]));
         assert_int_equal(shingle_plan_create(w.comm[2], problem, &serial, &other), SHINGLE_OK);
         for (uint64_t round = 0; round < 4; round++) { /* both halves fail */
@@ -203,7 +203,7 @@ static void it_rests_again_after_a_failure(void **state)
  * could have failed. */
 static bool whole_life(int fails, int *calls_out)
 {
-    const shingle_config config = {.backend = "cuda", .timeout_seconds = 0.05};
+    const shingle_config config = {.backend = "cuda", .timeout_seconds = SHORT_LIMIT};
     const shingle_plan_options options = {.strategy = one_hop};
     const char *const problem = "gemm_ar:bf16:200x264x16:r2"; /* in pairs */
     static uint16_t __attribute__((aligned(16))) a[2][3200], b[2][8448], c[2][52800];

@@ -439,7 +439,7 @@ static void ranks_that_do_not_come_are_named(void **state)
     enum { GROUPS = sizeof asked / sizeof asked[0] };
     static world w[GROUPS]; /* side by side: their time limits pass together */
     for (int i = 0; i < GROUPS; i++) {
-        open_group(&w[i], RANKS, 0.1);
+        open_group(&w[i], RANKS, SHORT_LIMIT);
         assert_true(make_plans(&w[i], asked[i][0], asked[i][1]));
     }
     for (uint64_t round = 0; round < 2; round++) {
@@ -479,7 +479,7 @@ static void other_plans_are_named(void **state)
         world w;
         shingle_plan *other = NULL;
         const shingle_plan_options options = {.strategy = others[i]};
-        open_group(&w, RANKS, 0.1);
+        open_group(&w, RANKS, SHORT_LIMIT);
         assert_true(
             make_plans(&w, "gemm_rs:bf16:300x136x16:r4", "fused_out{tile_m=64,tile_n=128}"));
         assert_int_equal(
@@ -510,7 +510,7 @@ static void other_plans_are_named(void **state)
  * is open recovers. */
 static bool whole_life(const char *strategy)
 {
-    const shingle_config config = {.backend = "cuda", .timeout_seconds = 0.05};
+    const shingle_config config = {.backend = "cuda", .timeout_seconds = SHORT_LIMIT};
     const char *const problem = "gemm_ar:bf16:8x8x16:r2";
     static uint16_t __attribute__((aligned(16))) a[2][256], b[2][256], c[2][256];
     const shingle_plan_options options = {.strategy = strategy};

@@ -157,7 +157,7 @@ static void a_missing_rank_is_named(void **state)
     (void)state;
     world w;
     fake_devices(1);
-    open_group(&w, 3, 0.05);
+    open_group(&w, 3, SHORT_LIMIT);
     assert_true(make_plans(&w, "gemm_rs:bf16:520x136x64:r3", "fused_out{tile_m=128,tile_n=128}"));
     fill(&w, 1);
     for (int r = 0; r < 2; r++) assert_int_equal(run_rank(&w, r, NULL), SHINGLE_OK);
