@@ -218,6 +218,10 @@ static int propose_narrow(const sg_problem *p, const sg_machine *machine, int32_
     int32_t width = sg_narrow_tile(machine, height, p->n * bands);
     if (width > 0 && height >= TALL && width < LEAST_TALL) width = LEAST_TALL;
     if (width == 0 || (all && low)) return 0;
+    /* Two bands read what one tall tile of the same rows reads once (two H200s, 96 and 128 rows
+     * all-reduced: in 64x96 2 to 34 % slower than in 128x64, five of five;
+     * results/gpu/alternatives_2xh200_v1.json, unseen_2xh200_v1.json). */
+    if (height < TALL && slices == 1 && bands > 1 && width > LEAST_TALL) return 0;
     sets[0] = whole(height, width);
     sets[0].value[ONCE] = once;
     return 1;
