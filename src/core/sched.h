@@ -271,7 +271,7 @@ bool sg_sched_is_reached(const sg_sched *s, const sg_area *area);
  * inputs to peers or, beside tagged data, these and inputs into the own scratch; only what takes
  * tagged data waits.  They have lanes of their own, and no step is after one; the one launch of
  * lane 0, not the vendor's, carries them all and is the first step there, so that nothing that
- * waits for a peer stands before it. */
+ * waits for a peer stands before it.  (sched_push.c) */
 const char *sg_sched_push_fault(const sg_sched *s, int32_t *step_out);
 
 /* Is STEP a copy that a launch carries? */
