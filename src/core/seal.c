@@ -31,6 +31,25 @@ static bool is_inside(const sg_sched *s, const sg_area *a)
            (int64_t)a->col0 + a->cols <= s->buf[a->buf].cols;
 }
 
+/* What is broken, and where: as the checker words it, beside what the buffer has. */
+static shingle_status broken_at(const sg_sched *s, int32_t step, const char *what, const sg_area *a)
+{
+    const int64_t row = a->row0;
+    const int64_t col = a->col0;
+    if (a->rank < 0 || a->rank >= s->problem->ranks)
+        return sg_fail(SHINGLE_EBUG, "schedule of rank %d, step %d: %s; rank %d is none of %d",
+                       s->rank, step, what, a->rank, s->problem->ranks);
+    if (a->buf >= s->bufs)
+        return sg_fail(SHINGLE_EBUG, "schedule of rank %d, step %d: %s; buffer %d, %d are declared",
+                       s->rank, step, what, a->buf, s->bufs);
+    return sg_fail(SHINGLE_EBUG,
+                   "schedule of rank %d, step %d: %s; %s of rank %d, rows %lld:%lld, "
+                   "cols %lld:%lld; it is %lld x %lld",
+                   s->rank, step, what, s->buf[a->buf].name, a->rank, (long long)row,
+                   (long long)(row + a->rows), (long long)col, (long long)(col + a->cols),
+                   (long long)buf_rows(s, a), (long long)s->buf[a->buf].cols);
+}
+
 bool sg_sched_is_torn(const sg_sched *s, const sg_area *a)
 {
     const int64_t first = a->buf == SG_B ? a->row0 : a->col0;
@@ -51,19 +70,21 @@ bool sg_sched_is_reached(const sg_sched *s, const sg_area *a)
  * where peers can reach. */
 static shingle_status check_read(const sg_sched *s, int32_t step, const sg_area *a)
 {
-    if (!is_inside(s, a)) return broken(s, step, "reads outside a buffer");
-    if (sg_sched_is_torn(s, a)) return broken(s, step, "reads over a border between tensors");
-    return a->rank == s->rank ? SHINGLE_OK : broken(s, step, "reads a peer's memory");
+    if (!is_inside(s, a)) return broken_at(s, step, "reads outside a buffer", a);
+    if (sg_sched_is_torn(s, a)) return broken_at(s, step, "reads over a border between tensors", a);
+    if (a->rank != s->rank) return broken_at(s, step, "reads a peer's memory", a);
+    return SHINGLE_OK;
 }
 
 static shingle_status check_write(const sg_sched *s, int32_t step, const sg_area *a)
 {
-    if (!is_inside(s, a)) return broken(s, step, "stores outside a buffer");
-    if (sg_sched_is_torn(s, a)) return broken(s, step, "stores over a border between tensors");
+    if (!is_inside(s, a)) return broken_at(s, step, "stores outside a buffer", a);
+    if (sg_sched_is_torn(s, a))
+        return broken_at(s, step, "stores over a border between tensors", a);
     if (a->buf == SG_A || a->buf == SG_B || a->buf == SG_BIAS || a->buf == SG_GAIN)
-        return broken(s, step, "stores into an input");
+        return broken_at(s, step, "stores into an input", a);
     if (a->rank != s->rank && !sg_sched_is_reached(s, a))
-        return broken(s, step, "stores where peers cannot reach");
+        return broken_at(s, step, "stores where peers cannot reach", a);
     return SHINGLE_OK;
 }
 
