@@ -186,7 +186,12 @@ static shingle_status check_patch(const sg_sched *s, int32_t step, const sg_laun
         if (!same_shape(&p->a, p->rows, depth) || !same_shape(&p->b, p->cols, depth))
             return broken(s, step, "operands do not fit their patch");
     }
-    if (p->own_at > p->adds) return broken(s, step, "the own product stands behind the addends");
+    if (p->own_at > p->adds)
+        return sg_fail(
+            SHINGLE_EBUG,
+            "schedule of rank %d, step %d: the own product is added after %d addends, and "
+            "there are %d",
+            s->rank, step, p->own_at, p->adds);
     SG_TRY(check_width(s, step, l, p));
     for (int32_t i = 0; i < p->waits; i++) SG_TRY(check_wait(s, step, &s->wait[p->wait0 + i], p));
     SG_TRY(check_range(s, step, l, p));

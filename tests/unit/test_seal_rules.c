@@ -523,7 +523,7 @@ static const breaker breakers[] = {
     {"k out of range", k_too_long, NULL},
     {"k out of range", k_backwards, NULL},
     {"operands do not fit", operand_misfit, NULL},
-    {"behind the addends", own_behind, NULL},
+    {"after 1 addends, and there are 0", own_behind, NULL},
     {"another shape than its patch", addend_misfit, NULL},
     {"a wait for no rank", wait_for_nobody, NULL},
     {"a wait for no flag", wait_negative, NULL},
