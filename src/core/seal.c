@@ -88,6 +88,19 @@ static shingle_status check_write(const sg_sched *s, int32_t step, const sg_area
     return SHINGLE_OK;
 }
 
+static shingle_status check_wait(const sg_sched *s, int32_t step, const sg_wait *w,
+                                 const sg_patch *p)
+{
+    if (w->by < 0 || w->by >= s->problem->ranks) return broken(s, step, "a wait for no rank");
+    if (w->flag0 < 0) return broken(s, step, "a wait for no flag");
+    if (w->per != SG_PER_ROWS) return SHINGLE_OK;
+    if (p == NULL || w->chunk < 1 || w->chunks_k < 1)
+        return broken(s, step, "a wait by rows without chunks");
+    if (w->chunk_k > 0 && (p->slab < 1 || w->chunk_k % p->slab != 0 || p->k0 % w->chunk_k != 0))
+        return broken(s, step, "slabs do not fit the chunks of k they wait for");
+    return SHINGLE_OK;
+}
+
 static bool same_shape(const sg_area *a, int32_t rows, int32_t cols)
 {
     return a->rows == rows && a->cols == cols;
@@ -108,6 +121,7 @@ static shingle_status check_adds(const sg_sched *s, int32_t step, int32_t add0, 
                                  int32_t rows, int32_t cols)
 {
     for (int32_t i = add0; i < add0 + adds; i++) {
+        if (s->add[i].waits) SG_TRY(check_wait(s, step, &s->add[i].wait, NULL));
         SG_TRY(check_read(s, step, &s->add[i].area));
         if (!same_shape(&s->add[i].area, rows, cols))
             return broken(s, step, "an addend of another shape than its sum");
@@ -115,16 +129,14 @@ static shingle_status check_adds(const sg_sched *s, int32_t step, int32_t add0, 
     return SHINGLE_OK;
 }
 
-static shingle_status check_wait(const sg_sched *s, int32_t step, const sg_wait *w,
-                                 const sg_patch *p)
+/* COUNT raises from FIRST on: a word of no rank, or in front of the first, is somebody else's. */
+static shingle_status check_raises(const sg_sched *s, int32_t step, int32_t first, int32_t count)
 {
-    if (w->by < 0 || w->by >= s->problem->ranks) return broken(s, step, "a wait for no rank");
-    if (w->flag0 < 0) return broken(s, step, "a wait for no flag");
-    if (w->per != SG_PER_ROWS) return SHINGLE_OK;
-    if (p == NULL || w->chunk < 1 || w->chunks_k < 1)
-        return broken(s, step, "a wait by rows without chunks");
-    if (w->chunk_k > 0 && (p->slab < 1 || w->chunk_k % p->slab != 0 || p->k0 % w->chunk_k != 0))
-        return broken(s, step, "slabs do not fit the chunks of k they wait for");
+    for (int32_t i = first; i < first + count; i++) {
+        if (s->raise[i].at < 0 || s->raise[i].at >= s->problem->ranks)
+            return broken(s, step, "a raise at no rank");
+        if (s->raise[i].flag0 < 0) return broken(s, step, "a raise of no flag");
+    }
     return SHINGLE_OK;
 }
 
@@ -196,6 +208,7 @@ static shingle_status check_patch(const sg_sched *s, int32_t step, const sg_laun
     for (int32_t i = 0; i < p->waits; i++) SG_TRY(check_wait(s, step, &s->wait[p->wait0 + i], p));
     SG_TRY(check_range(s, step, l, p));
     for (int32_t i = p->add0; i < p->add0 + p->adds; i++) {
+        if (s->add[i].waits) SG_TRY(check_wait(s, step, &s->add[i].wait, p));
         SG_TRY(check_read(s, step, &s->add[i].area));
         SG_TRY(check_fit(s, step, l, p, &s->add[i].area));
     }
@@ -203,7 +216,7 @@ static shingle_status check_patch(const sg_sched *s, int32_t step, const sg_laun
         SG_TRY(check_write(s, step, &s->to[i]));
         SG_TRY(check_fit(s, step, l, p, &s->to[i]));
     }
-    return SHINGLE_OK;
+    return check_raises(s, step, p->raise0, p->raises);
 }
 
 /* Whole rows, from one addend each, to the own C. */
@@ -294,6 +307,7 @@ static shingle_status check_step(const sg_sched *s, int32_t index)
     if (step->kind == SG_GEMM) return check_launch(s, index, &step->u.launch);
     for (int32_t i = 0; i < step->waits; i++)
         SG_TRY(check_wait(s, index, &s->wait[step->wait0 + i], NULL));
+    SG_TRY(check_raises(s, index, step->raise0, step->raises));
     if (step->kind == SG_COLL) return check_coll(s, index, step);
     if (step->kind == SG_COPY) {
         const sg_area *const src = &step->u.copy.src;

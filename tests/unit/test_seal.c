@@ -228,6 +228,41 @@ static void extremes_are_sealed_or_refused(void **state)
     sg_sched_free(&s);
 }
 
+/* A word of a rank that is none, or in front of the first, would be somebody else's memory. */
+static void flags_have_a_rank_and_a_number(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *says;
+        int rank;
+        int32_t flag;
+    } wrong[] = {{"no rank", 2, 0}, {"no rank", -1, 0}, {"no flag", 1, -1}};
+    sg_problem p = problem_of("gemm_rs:f32:8x4x6:r2");
+    sg_sched s = {0};
+    for (int i = 0; i < 12; i++) {
+        const sg_wait wait = sg_wait_one(wrong[i % 3].rank, wrong[i % 3].flag);
+        const sg_area own = sg_area_of(0, SG_C, 0, 4, 0, 4);
+        const bool patch = i < 6; /* or a step */
+        const bool raises = i % 6 < 3;
+        sg_sched_begin(&s, &p, 0);
+        if (patch) {
+            const sg_patch rows = rows_of(&s, 0, 4);
+            sg_sched_launch(&s, 0, 2, 2, 0, false);
+            sg_sched_patch(&s, &rows);
+        } else {
+            sg_sched_reduce(&s, 0, true);
+        }
+        sg_sched_add(&s, own, raises ? NULL : &wait);
+        sg_sched_to(&s, own);
+        if (raises) sg_sched_raise(&s, wrong[i % 3].rank, SG_PER_PATCH, wrong[i % 3].flag);
+        assert_int_equal(sg_sched_seal(&s), SHINGLE_EBUG);
+        assert_non_null(strstr(shingle_error(), raises ? ": a raise" : ": a wait"));
+        assert_non_null(strstr(shingle_error(), wrong[i % 3].says));
+    }
+    sg_sched_free(&s);
+    sg_problem_free(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -237,6 +272,7 @@ int main(void)
         cmocka_unit_test(parts_of_a_raster_count_their_raisers),
         cmocka_unit_test(operands_and_addends_stand_behind_the_gate),
         cmocka_unit_test(slabs_begin_where_chunks_do),
+        cmocka_unit_test(flags_have_a_rank_and_a_number),
         cmocka_unit_test(extremes_are_sealed_or_refused),
     };
     return cmocka_run_group_tests_name("seal", tests, NULL, NULL);
