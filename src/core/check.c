@@ -66,7 +66,7 @@ shingle_status sg_check_violation(sg_checker *ck, int32_t event, int32_t touch, 
                                   ...)
 {
     sg_text t = {ck->result->why, sizeof ck->result->why, 0};
-    char what[160];
+    char what[200];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(what, sizeof what, format, arguments);
@@ -78,6 +78,56 @@ shingle_status sg_check_violation(sg_checker *ck, int32_t event, int32_t touch, 
     sg_text_add(&t, "%s", what);
     if (touch >= 0 && sg_check_is_area(&ck->touch[touch])) say_area(ck, &ck->touch[touch], &t);
     return sg_fail(SHINGLE_EBUG, "%s", ck->result->why);
+}
+
+/* Does rank BY raise its flag NUMBER at rank AT, a peer?  Flags at home mostly have the numbers of
+ * those that peers get for the same rows, and tell nothing of these. */
+static bool is_raised(const sg_checker *ck, int at, int by, int32_t number)
+{
+    const sg_pair *const pair = &ck->pair[at * ck->ranks + by];
+    return at != by && pair->low <= number && number < pair->high &&
+           ck->flag[pair->first + number - pair->low].raisers > 0;
+}
+
+int32_t sg_check_number(const sg_checker *ck, int32_t event, int32_t touch, int32_t index)
+{
+    const sg_touch *const r = &ck->touch[touch];
+    const bool raises = r->what == SG_RAISES;
+    const int at = raises ? r->rank : ck->event[event].rank;
+    const int by = raises ? ck->event[event].rank : r->rank;
+    const sg_pair *const pair = &ck->pair[at * ck->ranks + by];
+    return sg_check_flag(r, index) - (int32_t)pair->first + pair->low;
+}
+
+shingle_status sg_check_unraised(sg_checker *ck, int32_t event, int32_t touch, int32_t index)
+{
+    char where[64] = "";
+    sg_text t = {where, sizeof where, 0};
+    const int at = ck->event[event].rank;
+    const int by = ck->touch[touch].rank;
+    const int32_t number = sg_check_number(ck, event, touch, index);
+    for (int r = 0; r < ck->ranks && t.length == 0; r++) {
+        if (is_raised(ck, r, by, number))
+            sg_text_add(&t, "; rank %d raises it at rank %d", by, r);
+        else if (is_raised(ck, at, r, number))
+            sg_text_add(&t, "; rank %d raises one of this number here", r);
+    }
+    return sg_check_violation(ck, event, touch,
+                              "waits for a flag that nobody raises: flag %d of rank %d%s", number,
+                              by, where);
+}
+
+shingle_status sg_check_parked(sg_checker *ck, int32_t event, int32_t touch, int32_t index)
+{
+    char who[120] = "";
+    sg_text t = {who, sizeof who, 0};
+    const sg_flag *const f = &ck->flag[sg_check_flag(&ck->touch[touch], index)];
+    if (f->raisers == 1)
+        say_event(ck, &ck->event[ck->node[f->raiser].what], &t);
+    else
+        sg_text_add(&t, "%d steps or visits, of which %d have", f->raisers, f->raised);
+    return sg_check_violation(ck, event, -1, "deadlock: waits for flag %d of rank %d, raised by %s",
+                              sg_check_number(ck, event, touch, index), ck->touch[touch].rank, who);
 }
 
 /* ---- The way through ------------------------------------------------------------------------- */

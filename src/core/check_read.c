@@ -511,10 +511,11 @@ static shingle_status link_raise(sg_checker *ck, int32_t event, int32_t touch)
         sg_flag *const f = &ck->flag[sg_check_flag(r, i)];
         const int32_t last = f->raiser >= 0 ? ck->node[f->raiser].what : -1;
         if (f->raisers > 0 && (f->counter != r->flags.counter || r->flags.counter < 0))
-            return sg_check_violation(ck, event, touch, "raises a flag of rank %d a second time",
-                                      r->rank);
+            return sg_check_violation(ck, event, touch, "raises flag %d at rank %d a second time",
+                                      sg_check_number(ck, event, touch, i), r->rank);
         if (last == event)
-            return sg_check_violation(ck, event, touch, "raises a flag of rank %d twice", r->rank);
+            return sg_check_violation(ck, event, touch, "raises flag %d at rank %d twice",
+                                      sg_check_number(ck, event, touch, i), r->rank);
         SG_ROOM(ck, node, node_room, ck->nodes + 1);
         ck->node[ck->nodes] = (sg_node){event, f->raiser};
         f->raiser = ck->nodes++;
@@ -577,12 +578,7 @@ shingle_status sg_check_link(sg_checker *ck)
             if (r->what != SG_WAITS) continue;
             for (int32_t j = 0; j < r->flags.count; j++)
                 if (ck->flag[sg_check_flag(r, j)].raisers == 0)
-                    return sg_check_violation(
-                        ck, e, i, "waits for a flag that nobody raises: flag %d of rank %d",
-                        sg_check_flag(r, j) -
-                            (int32_t)ck->pair[event->rank * ck->ranks + r->rank].first +
-                            ck->pair[event->rank * ck->ranks + r->rank].low,
-                        r->rank);
+                    return sg_check_unraised(ck, e, i, j);
         }
     }
     return SHINGLE_OK;

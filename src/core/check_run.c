@@ -550,9 +550,7 @@ static shingle_status check_ended(sg_checker *ck)
         for (int32_t j = 0; j < r->flags.count; j++) {
             const int32_t flag = sg_check_flag(r, j);
             if (ck->flag[flag].raised == ck->flag[flag].raisers) continue;
-            const sg_pair *const pair = &ck->pair[e->rank * ck->ranks + r->rank];
-            return sg_check_violation(ck, a->event, -1, "deadlock: waits for flag %d of rank %d",
-                                      (int)(flag - pair->first) + pair->low, r->rank);
+            return sg_check_parked(ck, a->event, a->touch, j);
         }
     }
     return SHINGLE_OK;

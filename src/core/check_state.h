@@ -183,6 +183,16 @@ struct sg_checker {
 shingle_status sg_check_violation(sg_checker *ck, int32_t event, int32_t touch, const char *format,
                                   ...) __attribute__((format(printf, 4, 5)));
 
+/* What its rank calls the INDEX-th flag that EVENT awaits or raises at TOUCH, which is linked. */
+int32_t sg_check_number(const sg_checker *ck, int32_t event, int32_t touch, int32_t index);
+
+/* Nobody raises the INDEX-th flag that EVENT awaits at TOUCH: says so, and where there is one of
+ * its number, since a wrong rank is the usual cause. */
+shingle_status sg_check_unraised(sg_checker *ck, int32_t event, int32_t touch, int32_t index);
+
+/* The same of a flag that who raises it does not come to: says who that is. */
+shingle_status sg_check_parked(sg_checker *ck, int32_t event, int32_t touch, int32_t index);
+
 /* ---- check_read.c ---------------------------------------------------------------------------- */
 
 shingle_status sg_check_read(sg_checker *ck);

@@ -202,7 +202,9 @@ static void deadlock_in_list_order(void **state)
     rows_patch(&sched[0], 2, 2);
     sg_sched_to(&sched[0], rows_of(0, SG_C, 2, 2));
     sg_sched_raise(&sched[0], 0, SG_PER_PATCH, 7);
-    REFUSED("rank 0, step 0 (gemm), visit 0", "deadlock: waits for flag 7 of rank 0");
+    REFUSED(
+        "rank 0, step 0 (gemm), visit 0",
+        "deadlock: waits for flag 7 of rank 0, raised by rank 0, step 0 (gemm), visit 1 (rows 2:4");
 }
 
 static void deadlock_of_lanes(void **state)
@@ -214,7 +216,8 @@ static void deadlock_of_lanes(void **state)
         sg_sched_wait(&sched[r], sg_wait_one(1 - r, 0));
         sg_sched_raise(&sched[r], 1 - r, SG_PER_PATCH, 0);
     }
-    REFUSED("rank 0, step 0 (flag)", "deadlock: waits for flag 0 of rank 1");
+    REFUSED("rank 0, step 0 (flag)",
+            "deadlock: waits for flag 0 of rank 1, raised by rank 1, step 0 (flag)");
 }
 
 static void nobody_raises(void **state)
@@ -226,6 +229,24 @@ static void nobody_raises(void **state)
     sg_sched_flag(&sched[1], 0);
     sg_sched_wait(&sched[1], sg_wait_one(0, 3));
     REFUSED("rank 1, step 0 (flag)", "waits for a flag that nobody raises: flag 3 of rank 0");
+    begin("gemm:f32:0x2x2:r3"); /* it is raised at another rank, or by another one */
+    sg_sched_flag(&sched[2], 0);
+    sg_sched_raise(&sched[2], 0, SG_PER_PATCH, 0); /* takes part */
+    sg_sched_flag(&sched[0], 0);
+    sg_sched_raise(&sched[0], 2, SG_PER_PATCH, 3);
+    sg_sched_flag(&sched[1], 0);
+    sg_sched_wait(&sched[1], sg_wait_one(0, 3));
+    REFUSED("flag 3 of rank 0; rank 0 raises it at rank 2");
+    begin("gemm:f32:0x2x2:r3");
+    sg_sched_flag(&sched[0], 0);
+    sg_sched_raise(&sched[0], 2, SG_PER_PATCH, 0);
+    sg_sched_raise(&sched[0], 0, SG_PER_PATCH, 3);
+    sg_sched_flag(&sched[2], 0);
+    sg_sched_raise(&sched[2], 1, SG_PER_PATCH, 3);
+    sg_sched_flag(&sched[1], 0);
+    sg_sched_raise(&sched[1], 1, SG_PER_PATCH, 3);
+    sg_sched_wait(&sched[1], sg_wait_one(0, 3));
+    REFUSED("flag 3 of rank 0; rank 2 raises one of this number here");
 }
 
 static void raised_twice(void **state)
@@ -243,7 +264,7 @@ static void raised_twice(void **state)
     assert_int_equal(sg_check(ck, sched, 2, 0, &result), SHINGLE_OK);
     sg_checker_free(ck);
     sched[0].raise[0].counter = sched[0].raise[1].counter = -1;
-    REFUSED_SEALED("rank 0, step 1 (flag)", "raises a flag of rank 1 a second time");
+    REFUSED_SEALED("rank 0, step 1 (flag)", "raises flag 0 at rank 1 a second time");
 }
 
 /* ---- Peers ----------------------------------------------------------------------------------- */
