@@ -407,11 +407,14 @@ static void emit_tiles(sg_sched *s, const row_run *run, const sg_piece *pieces, 
 /* Rows of A, by a launch of the vendor's or in the open one. */
 static void emit_rows(sg_sched *s, const row_run *run, const sg_piece *pieces, sg_gathering *g)
 {
+    const bool launch = s->open_step >= 0 && s->step[s->open_step].kind == SG_GEMM;
     if (run->rows == 0) return;
     if (g->vendor)
         emit_vendor(s, run, pieces, g);
-    else if (s->open_step >= 0)
+    else if (launch)
         emit_tiles(s, run, pieces, g);
+    else
+        sg_sched_patch(s, &(sg_patch){0}); /* refused, unless a launch of nothing was dropped */
 }
 
 static void gather_rows(sg_sched *s, sg_gathering *g, const int *order, int count)
@@ -513,7 +516,8 @@ sg_patch sg_moves_patch(const sg_sched *s, const sg_piece *piece, bool final)
 
 int sg_moves_vendor_patch(sg_sched *s, const sg_piece *piece, bool final, const sg_wait *wait)
 {
-    if (s->problem->m == 0 || s->problem->n == 0) return -1;
+    if (s->problem->m == 0 || s->problem->n == 0)
+        return sg_sched_launch(s, 0, 1, 1, 0, true); /* dropped, and so is what is attached */
     const sg_patch patch = sg_moves_patch(s, piece, final);
     if (wait != NULL) {
         sg_sched_flag(s, 0);

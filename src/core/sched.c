@@ -8,6 +8,9 @@
 
 /* ---- Building -------------------------------------------------------------------------------- */
 
+/* Of open_step and open_patch: there was one, of nothing; there was none yet. */
+enum { DROPPED = -1, NONE = -2 };
+
 /* Remembers the first thing that went wrong; sg_sched_seal reports it. */
 static void spoil(sg_sched *s, shingle_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -55,7 +58,7 @@ void sg_sched_begin(sg_sched *s, const sg_problem *p, int rank)
 
     s->problem = p;
     s->rank = rank;
-    s->open_step = s->open_patch = -1;
+    s->open_step = s->open_patch = NONE;
     user_buf(s, SG_A, "A", sg_problem_a_rows(p, rank), sg_problem_a_cols(p, rank));
     user_buf(s, SG_B, "B", sg_problem_b_rows(p, rank), p->k);
     user_buf(s, SG_C, "C", sg_problem_c_rows(p, rank), p->n);
@@ -138,7 +141,8 @@ static bool is_empty(sg_area area)
 
 static sg_step *open_step(sg_sched *s, sg_kind kind, int lane)
 {
-    s->open_step = s->open_patch = -1;
+    s->open_step = DROPPED;
+    s->open_patch = NONE;
     if (lane < 0 || lane >= SG_MAX_LANES) {
         spoil(s, SHINGLE_EBUG, "lane %d; 0 to %d are possible", lane, SG_MAX_LANES - 1);
         return NULL;
@@ -158,7 +162,7 @@ static sg_step *open_step(sg_sched *s, sg_kind kind, int lane)
 
 static int drop(sg_sched *s)
 {
-    s->open_step = s->open_patch = -1;
+    s->open_step = s->open_patch = DROPPED;
     return -1;
 }
 
@@ -208,16 +212,6 @@ int sg_sched_flag(sg_sched *s, int lane)
     return s->open_step;
 }
 
-int sg_sched_norm(sg_sched *s, int lane, int32_t tile_m, int blocks)
-{
-    enum { ELEMENTS = 1 << 18, MOST_ROWS = 64 }; /* of a visit */
-    const int64_t n = sg_max(s->problem->n, 1);
-    const int64_t rows = tile_m > 0 ? tile_m : sg_max(sg_min(ELEMENTS / n, MOST_ROWS), 1);
-    const int step = sg_sched_launch(s, lane, (int32_t)rows, (int32_t)n, blocks, false);
-    if (step >= 0) s->step[step].u.launch.norm = 1;
-    return step;
-}
-
 /* Tiles of a launch, and so their flags, are counted in 32 bits. */
 static bool count_tiles(sg_sched *s, sg_launch *launch, const sg_patch *patch)
 {
@@ -235,10 +229,10 @@ static bool count_tiles(sg_sched *s, sg_launch *launch, const sg_patch *patch)
 
 void sg_sched_patch(sg_sched *s, const sg_patch *patch)
 {
-    s->open_patch = -1;
-    if (s->open_step < 0 || s->status != SHINGLE_OK) return;
-    sg_step *const step = &s->step[s->open_step];
-    if (step->kind != SG_GEMM) {
+    s->open_patch = DROPPED;
+    if (s->open_step == DROPPED || s->status != SHINGLE_OK) return;
+    sg_step *const step = s->open_step >= 0 ? &s->step[s->open_step] : NULL;
+    if (step == NULL || step->kind != SG_GEMM) {
         spoil(s, SHINGLE_EBUG, "patch outside a launch");
         return;
     }
@@ -266,10 +260,14 @@ static void count(sg_sched *s, uint16_t *entries)
 }
 
 /* Is there something to attach to?  A launch takes attachments through its patches alone. */
-static bool is_open(const sg_sched *s)
+static bool is_open(sg_sched *s)
 {
+    if (s->open_step == NONE) spoil(s, SHINGLE_EBUG, "attached to no step");
     if (s->open_step < 0 || s->status != SHINGLE_OK) return false;
-    return s->open_patch >= 0 || s->step[s->open_step].kind != SG_GEMM;
+    if (s->step[s->open_step].kind != SG_GEMM) return true;
+    if (s->open_patch == NONE)
+        spoil(s, SHINGLE_EBUG, "attached to step %d, a launch without a patch yet", s->open_step);
+    return s->open_patch >= 0;
 }
 
 void sg_sched_after(sg_sched *s, int step)

@@ -17,7 +17,8 @@
  *     sg_sched_wait(s, ...); sg_sched_to(s, ...); sg_sched_raise(s, ...);
  *
  * Steps and patches of nothing are dropped, with all that is attached to them.  A builder that runs
- * out of memory or breaks a rule remembers it; sg_sched_seal reports it.
+ * out of memory or breaks a rule, as by attaching to a launch without a patch, remembers it;
+ * sg_sched_seal reports it.
  */
 #ifndef SG_SCHED_H
 #define SG_SCHED_H
@@ -186,7 +187,7 @@ typedef struct sg_sched {
     int32_t step_room, patch_room, wait_room, add_room, to_room, raise_room, counter_room;
     int32_t *table; /* of the sealer: raises by flag */
     int32_t table_room;
-    int32_t open_step, open_patch; /* -1: dropped or none */
+    int32_t open_step, open_patch; /* -1: dropped; -2: none yet */
     int32_t colls;
     shingle_status status;
     char why[160];
@@ -215,7 +216,7 @@ int sg_sched_coll(sg_sched *s, int lane, sg_coll_kind kind, int sms, sg_area sel
 int sg_sched_flag(sg_sched *s, int lane);
 
 /* Opens a launch that norms rows, TILE_M of them a visit (0: any number), on BLOCKS SMs (0:
- * all). */
+ * all).  (sched_norm.c) */
 int sg_sched_norm(sg_sched *s, int lane, int32_t tile_m, int blocks);
 
 /* Opens a patch of the launch opened last.  Lists and counts in PATCH are ignored. */

@@ -6,6 +6,16 @@
  * reads its sums once more in any case (signal's reorder) norms them there. */
 #include "core/sched.h"
 
+int sg_sched_norm(sg_sched *s, int lane, int32_t tile_m, int blocks)
+{
+    enum { ELEMENTS = 1 << 18, MOST_ROWS = 64 }; /* of a visit */
+    const int64_t n = sg_max(s->problem->n, 1);
+    const int64_t rows = tile_m > 0 ? tile_m : sg_max(sg_min(ELEMENTS / n, MOST_ROWS), 1);
+    const int step = sg_sched_launch(s, lane, (int32_t)rows, (int32_t)n, blocks, false);
+    if (step >= 0) s->step[step].u.launch.norm = 1;
+    return step;
+}
+
 static bool norms(const sg_sched *s)
 {
     for (int32_t i = 0; i < s->steps; i++)

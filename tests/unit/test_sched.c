@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "by_hand.h"
+#include "core/moves.h"
 
 /* ---- Building -------------------------------------------------------------------------------- */
 
@@ -53,6 +54,55 @@ static void gathers_and_pairs_shape_the_buffers(void **state)
     sg_sched_free(&s);
 }
 
+static void patch_first(sg_sched *s)
+{
+    const sg_patch patch = rows_of(s, 0, 4);
+    sg_sched_patch(s, &patch);
+}
+
+static void wait_first(sg_sched *s)
+{
+    sg_sched_wait(s, sg_wait_one(1, 0));
+}
+
+static void raise_of_a_launch(sg_sched *s)
+{
+    sg_sched_launch(s, 0, 2, 2, 0, false);
+    sg_sched_raise(s, 1, SG_PER_PATCH, 0);
+}
+
+static void gather_without_launch(sg_sched *s)
+{
+    const sg_arrival arrival[2] = {{.by = 0, .chunk = 4}, {.by = 1, .chunk = 4}};
+    static const int order[] = {0, 1};
+    sg_gathering gathering = {.gathered = sg_moves_gathered(s, SG_SYM, 0), .arrival = arrival};
+    sg_sched_copy(s, 1, SG_BY_SMS, sg_moves_held(s, 1));
+    sg_moves_gather_patches(s, &gathering, order, 2);
+}
+
+/* Nothing is left out in silence but what is of nothing. */
+static void what_is_attached_to_nothing_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        void (*build)(sg_sched *s);
+        const char *says;
+    } cases[] = {{patch_first, "patch outside a launch"},
+                 {wait_first, "attached to no step"},
+                 {raise_of_a_launch, "attached to step 0, a launch without a patch yet"},
+                 {gather_without_launch, "patch outside a launch"}};
+    sg_problem p = problem_of("ag_gemm:f32:8x4x6:r2");
+    sg_sched s = {0};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        sg_sched_begin(&s, &p, 0);
+        cases[i].build(&s);
+        assert_int_equal(sg_sched_seal(&s), SHINGLE_EBUG);
+        assert_non_null(strstr(shingle_error(), cases[i].says));
+    }
+    sg_sched_free(&s);
+    sg_problem_free(&p);
+}
+
 static void nothing_is_dropped_with_its_attachments(void **state)
 {
     (void)state;
@@ -66,7 +116,6 @@ static void nothing_is_dropped_with_its_attachments(void **state)
     const int launch = sg_sched_launch(&s, 0, 4, 4, 0, false);
     assert_int_equal(launch, 0);
     sg_sched_after(&s, -1);
-    sg_sched_to(&s, sg_area_of(0, SG_C, 0, 1, 0, 1)); /* no patch is open yet */
     const sg_patch empty = rows_of(&s, 3, 0);
     sg_sched_patch(&s, &empty);
     sg_sched_raise(&s, 1, SG_PER_PATCH, 3);
@@ -382,6 +431,7 @@ int main(void)
         cmocka_unit_test(user_buffers_have_their_shapes),
         cmocka_unit_test(gathers_and_pairs_shape_the_buffers),
         cmocka_unit_test(nothing_is_dropped_with_its_attachments),
+        cmocka_unit_test(what_is_attached_to_nothing_is_refused),
         cmocka_unit_test(visits_follow_the_raster),
         cmocka_unit_test(parts_of_a_raster_are_visited),
         cmocka_unit_test(calls_have_tiles_of_whole_rows),
