@@ -68,11 +68,11 @@ sg_area sg_moves_arrived(const sg_sched *s, int at, int owner, int gathered);
 /* Rows [X, X + ROWS) of either. */
 sg_area sg_moves_cut(const sg_sched *s, sg_area area, int64_t x, int64_t rows);
 
-/* How the rows of one owner come to this rank. */
+/* How the rows of one owner come to a rank: this one, or the peer that it sends them to. */
 typedef struct sg_arrival {
-    int16_t by;      /* who raises the flags */
+    int16_t by;      /* who raises the flags; who sends does not read it */
     int32_t flag0;   /* of the owner's first chunk and slab */
-    int32_t chunk;   /* rows of a chunk */
+    int32_t chunk;   /* rows of a chunk, at least 1, also where there are no rows */
     int32_t chunk_k; /* k of a chunk; 0: all of k */
     uint8_t copier;  /* sg_engine: who brings them */
 } sg_arrival;

@@ -1,9 +1,9 @@
 /* sched.h -- a schedule: one rank's flat list of steps.  Plain data, no addresses, no epochs.
  *
  * The same schedule is checked (check), timed (sim), carried out (exec and a backend) and drawn.
- * What a step, or one visit of a launch, waits for, reads, writes and raises says sg_step_access,
+ * sg_step_access says what a step, or one visit of a launch, waits for, reads, writes and raises,
  * in that order, to the checker and the CPU backend.  The simulator and the CUDA backend read the
- * fields of a step; the order of tiles and flags has everybody from walk.h.
+ * fields of a step; everybody has the order of tiles and flags from walk.h.
  *
  * Steps of a lane run in list order; `after` names steps of other lanes.  A launch (GEMM) is a list
  * of patches (walk.h); its visits may run several at a time as long as the first unfinished visit
@@ -12,7 +12,7 @@
  * Building: a strategy declares buffers, then opens steps and patches one after the other and
  * attaches waits, addends, stores and raises to the one opened last:
  *
- *     sg_sched_launch(s, lane, tile, blocks);
+ *     sg_sched_launch(s, lane, tile_m, tile_n, blocks, vendor);
  *     sg_sched_patch(s, &(sg_patch){...});
  *     sg_sched_wait(s, ...); sg_sched_to(s, ...); sg_sched_raise(s, ...);
  *
