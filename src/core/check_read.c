@@ -61,20 +61,20 @@ static shingle_status check_shared(sg_checker *ck, const sg_sched *s)
     static const char *const name[SG_ARENAS] = {
         [SG_SYM] = "SYM", [SG_REST] = "REST", [SG_WINDOWS] = "WINDOWS"};
     const sg_sched *const first = &ck->sched[0];
-    for (int i = 0; i < SG_ARENAS; i++)
-        if (name[i] != NULL && s->arena_bytes[i] != first->arena_bytes[i])
-            return sg_check_violation(ck, -1, -1, "rank %d: %lld bytes of %s, rank 0 has %lld",
-                                      s->rank, (long long)s->arena_bytes[i], name[i],
-                                      (long long)first->arena_bytes[i]);
     for (int i = SG_USER_BUFS; i < SG_MAX_BUFS; i++) {
         const bool here = i < s->bufs && sg_buf_is_alike(&s->buf[i]);
         const bool there = i < first->bufs && sg_buf_is_alike(&first->buf[i]);
         if (!here && !there) continue;
         const sg_buf *const a = &s->buf[i];
         const sg_buf *const b = &first->buf[i];
-        if (here != there || a->arena != b->arena || a->rows != b->rows || a->cols != b->cols ||
-            a->wide != b->wide || a->offset != b->offset || a->engine != b->engine ||
-            a->tagged != b->tagged)
+        if (here && there && (a->rows != b->rows || a->cols != b->cols))
+            return sg_check_violation(ck, -1, -1,
+                                      "rank %d: shared buffer %s is %lld x %lld, on rank 0 it is "
+                                      "%lld x %lld",
+                                      s->rank, a->name, (long long)a->rows, (long long)a->cols,
+                                      (long long)b->rows, (long long)b->cols);
+        if (here != there || a->arena != b->arena || a->wide != b->wide || a->offset != b->offset ||
+            a->engine != b->engine || a->tagged != b->tagged)
             return sg_check_violation(ck, -1, -1, "rank %d: shared buffer %s is not as on rank 0",
                                       s->rank, here ? a->name : b->name);
         if (a->engine && !s->baked)
@@ -88,6 +88,11 @@ static shingle_status check_shared(sg_checker *ck, const sg_sched *s)
                                       "workspace",
                                       s->rank);
     }
+    for (int i = 0; i < SG_ARENAS; i++)
+        if (name[i] != NULL && s->arena_bytes[i] != first->arena_bytes[i])
+            return sg_check_violation(ck, -1, -1, "rank %d: %lld bytes of %s, rank 0 has %lld",
+                                      s->rank, (long long)s->arena_bytes[i], name[i],
+                                      (long long)first->arena_bytes[i]);
     return SHINGLE_OK;
 }
 
@@ -448,7 +453,7 @@ static shingle_status read_rank(sg_checker *ck, int rank, bool *shares)
     const char *fault = sg_sched_push_fault(s, &step);
     if (fault == NULL) fault = sg_sched_tagged_fault(s, &step);
     if (fault != NULL)
-        return sg_check_violation(ck, sg_check_event(ck, rank, step), -1, "%s", fault);
+        return sg_check_violation(ck, -1, -1, "rank %d, step %d: %s", rank, step, fault);
     sg_check_clocks(ck, rank);
     *shares |= in.shares;
     return SHINGLE_OK;
@@ -459,12 +464,14 @@ static shingle_status read_rank(sg_checker *ck, int rank, bool *shares)
  * the gate of a later run opens: a rank that did not would keep the others waiting there. */
 static shingle_status check_protocol(sg_checker *ck, bool shares)
 {
-    for (int r = 0; r < ck->ranks;
-         r++) /* runs with flags have a number, which is the same at all ranks */
-        if (sg_sched_counts(&ck->sched[r]) != sg_sched_counts(&ck->sched[0]))
-            return sg_check_violation(ck, -1, -1, "rank %d %s the run, rank 0 %s", r,
-                                      sg_sched_counts(&ck->sched[r]) ? "counts" : "does not count",
-                                      sg_sched_counts(&ck->sched[r]) ? "does not" : "does");
+    for (int r = 0; r < ck->ranks; r++) { /* runs with flags have a number, the same at all ranks */
+        const bool here = sg_sched_counts(&ck->sched[r]);
+        if (here != sg_sched_counts(&ck->sched[0]))
+            return sg_check_violation(ck, -1, -1,
+                                      "rank %d has no shared buffer and no flag, rank %d has; "
+                                      "declare buffers of SYM alike on all ranks",
+                                      here ? 0 : r, here ? r : 0);
+    }
     for (int r = 0; r < ck->ranks; r++) shares |= ck->sched[r].peers;
     for (int r = 0; r < ck->ranks && shares; r++) {
         const sg_sched *const s = &ck->sched[r];

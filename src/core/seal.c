@@ -538,7 +538,7 @@ static shingle_status seal_step(sg_sched *s, int32_t index)
     if (seal.gate) s->peers = 1;
     const bool fixed =
         step->kind == SG_COLL || (step->kind == SG_COPY && step->u.copy.engine == SG_BY_ENGINE);
-    return fixed && seal.moves ? broken(s, index, "an engine in a buffer not declared for it")
+    return fixed && seal.moves ? broken(s, index, "an engine in a buffer without SG_ENGINE")
                                : SHINGLE_OK;
 }
 

@@ -361,9 +361,33 @@ static void protocol(void **state)
     REFUSED_SEALED("ranks 0 and 1 may use different halves");
     sched[1].baked = 0, sched[1].buf[SG_USER_BUFS].rows++;
     sched[0].arena_bytes[SG_SYM] = sched[1].arena_bytes[SG_SYM] += SG_BUF_ALIGN;
+    REFUSED_SEALED("rank 1: shared buffer inbox is 2 x 2, on rank 0 it is 1 x 2");
+    sched[1].buf[SG_USER_BUFS].rows--, sched[1].buf[SG_USER_BUFS].wide ^= 1;
     REFUSED_SEALED("shared buffer inbox is not as on rank 0");
+    sched[1].buf[SG_USER_BUFS].wide ^= 1;
     sched[1].arena_bytes[SG_SYM] += SG_BUF_ALIGN;
     REFUSED_SEALED("rank 1: 768 bytes of SYM, rank 0 has 512");
+}
+
+/* A run has a number at all ranks or at none. */
+static void ranks_count_a_run_alike(void **state)
+{
+    (void)state;
+    for (int counting = 0; counting < 2; counting++) {
+        begin("gemm:f32:2x2x3:r2");
+        for (int r = 0; r < 2; r++) {
+            sg_sched *const s = &sched[r];
+            launch(s);
+            rows_patch(s, 0, 2);
+            sg_sched_to(s, rows_of(r, SG_C, 0, 2));
+            if (r != counting) continue;
+            sg_sched_raise(s, r, SG_PER_PATCH, 0);
+            sg_sched_flag(s, 0);
+            sg_sched_wait(s, sg_wait_one(r, 0));
+        }
+        REFUSED(counting == 0 ? "rank 1 has no shared buffer and no flag, rank 0 has"
+                              : "rank 0 has no shared buffer and no flag, rank 1 has");
+    }
 }
 
 /* All that is returned comes from peers, with their leave and in time, but a hello tells nobody
@@ -555,6 +579,7 @@ int main(void)
         cmocka_unit_test(slab_waits),
         cmocka_unit_test(end_reads_outputs),
         cmocka_unit_test(protocol),
+        cmocka_unit_test(ranks_count_a_run_alike),
         cmocka_unit_test(returned_by_peers),
         cmocka_unit_test(halves),
         cmocka_unit_test(collectives),

@@ -194,11 +194,11 @@ static void windows_are_alike(void **state)
     accepted();
     gather_in_windows(1);
     seal();
-    REFUSED_SEALED("bytes of WINDOWS, rank 0 has");
+    REFUSED_SEALED("rank 1: shared buffer gathered is 4 x 3, on rank 0 it is 1 x 3");
     gather_in_windows(2);
     seal();
     sched[1].buf[SG_USER_BUFS].rows = 2;
-    REFUSED_SEALED("rank 1: shared buffer pad is not as on rank 0");
+    REFUSED_SEALED("rank 1: shared buffer pad is 2 x 3, on rank 0 it is 1 x 3");
     gather_in_windows(0);
     seal();
     for (int r = 0; r < 2; r++) sched[r].buf[SG_USER_BUFS].rows++;

@@ -518,7 +518,7 @@ static const breaker breakers[] = {
     {"stores into an input", store_in_input, NULL},
     {"stores where peers cannot reach; mine of rank 1, rows 0:1", store_unreachable, NULL},
     {"another shape than its source", store_reshaped, NULL},
-    {"an engine in a buffer not declared", engine_unfixed, NULL},
+    {"an engine in a buffer without SG_ENGINE", engine_unfixed, NULL},
     {"tiles of nothing", tiles_of_nothing, NULL},
     {"k out of range", k_too_long, NULL},
     {"k out of range", k_backwards, NULL},
