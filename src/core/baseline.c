@@ -1,5 +1,6 @@
 /* baseline.c -- see baseline.h. */
 #include "core/baseline.h"
+#include "core/propose.h"
 
 #include <string.h>
 

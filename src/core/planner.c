@@ -18,6 +18,7 @@
 #include "core/choose_static.h"
 #include "core/effort.h"
 #include "core/env.h"
+#include "core/propose.h"
 #include "core/race.h"
 #include "core/sim.h"
 

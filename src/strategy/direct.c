@@ -20,6 +20,7 @@
  */
 #include "core/strategy.h"
 #include "core/sums.h"
+#include "core/tiles.h"
 
 enum { CHUNKS, SPLIT, BLOCKS, TILE_M, TILE_N, VENDOR };
 

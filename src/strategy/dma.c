@@ -26,6 +26,7 @@
  */
 #include "core/strategy.h"
 #include "core/sums.h"
+#include "core/tiles.h"
 
 enum { FORM, CHUNKS, LANES, STREAMS, BLOCKS, TILE_M, TILE_N };
 

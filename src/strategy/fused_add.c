@@ -17,6 +17,7 @@
  *                 at the same time */
 #include "core/split.h"
 #include "core/strategy.h"
+#include "core/tiles.h"
 
 enum { SUBS, LAG, TILE_M, TILE_N, STRIPS };
 

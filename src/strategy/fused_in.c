@@ -48,6 +48,7 @@
 #include "core/blocks.h"
 #include "core/moves.h"
 #include "core/strategy.h"
+#include "core/tiles.h"
 
 enum { CHUNKS, SLABS, TILE_M, TILE_N, PUSH, STRIPS };
 

@@ -53,6 +53,7 @@
  * `splits` parts of k (split.h) fill the SMs that few tiles leave idle. */
 #include "core/split.h"
 #include "core/strategy.h"
+#include "core/tiles.h"
 
 enum { SUBS, LAG, TILE_M, TILE_N, ONCE, SPLITS, STRIPS, TAGGED };
 

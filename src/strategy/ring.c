@@ -21,6 +21,7 @@
  */
 #include "core/moves.h"
 #include "core/strategy.h"
+#include "core/tiles.h"
 
 enum { SUB, SPLIT, BLOCKS, TILE_M, TILE_N, BOTH, VENDOR, TAPER };
 

@@ -18,6 +18,7 @@
  */
 #include "core/moves.h"
 #include "core/strategy.h"
+#include "core/tiles.h"
 
 /* Tiles are used where the rows of an owner are scattered, and PERMUTE is 0: see launch(). */
 enum { TILE_M, TILE_N, WINDOWS, PERMUTE };

@@ -21,6 +21,7 @@
  */
 #include "core/moves.h"
 #include "core/strategy.h"
+#include "core/tiles.h"
 
 enum { UNIT, CUTS, SMS, BLOCKS, TILE_M, TILE_N };
 

@@ -18,6 +18,7 @@
  */
 #include "core/moves.h"
 #include "core/strategy.h"
+#include "core/tiles.h"
 
 enum { SLICES, SMS, BLOCKS, TILE_M, TILE_N, BY };
 

@@ -22,6 +22,7 @@
 #include "at_rest.h"
 #include "backend/cuda/cuda.h"
 #include "core/matrices.h"
+#include "core/propose.h"
 #include "more_problems.h"
 
 enum { RANKS = SG_CUDA_RANKS, POISON_MOST = 16 << 20, POISON = 0xff, NAME = 200 };

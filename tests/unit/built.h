@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "core/plan.h"
+#include "core/propose.h"
 #include "core/strategy.h"
 
 /* ---- What is proposed ------------------------------------------------------------------------ */

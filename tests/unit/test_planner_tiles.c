@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/planner.h"
+#include "core/propose.h"
 
 /* A backend that refuses launches in tiles as wide as SELF says. */
 static bool refuses_width(void *self, const sg_sched *sched, sg_text *why)
