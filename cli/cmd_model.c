@@ -461,11 +461,9 @@ int cmd_model(int argc, char **argv)
         .name = "model",
         .brief = "The tensor-parallel products of a model's layer: planned, run, compared.",
         .usage = "CONFIG.json --tp P --tokens T [options]",
-        .examples =
-            "  shingle model llama-3-8b --tp 4 --tokens 512 --as h200x4\n"
-            "  shingle model models/llama-3-70b.json --tp 8 --tokens 8192 --plan --as "
-            "h100x8\n"
-            "  shingle model models/gpt-neox-20b.json --tp 4 --tokens 128 --type f32 --ar\n",
+        .examples = "  shingle model llama-3-8b --tp 4 --tokens 512 --as h200x4\n"
+                    "  shingle model llama-3-70b --tp 8 --tokens 8192 --plan --as h100x8\n"
+                    "  shingle model gpt-neox-20b --tp 4 --tokens 128 --type f32 --ar\n",
         .notes = notes,
         .option = options,
         .options = OWN + REPORT_OPTIONS,

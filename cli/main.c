@@ -33,7 +33,7 @@ static int help(void)
 {
     puts("Overlaps matrix products with the communication of their operands and results.\n\n"
          "Examples:\n"
-         "  shingle model models/llama-3-8b.json --tp 4 --tokens 512 --as h200x4\n"
+         "  shingle model llama-3-8b --tp 4 --tokens 512 --as h200x4\n"
          "  shingle plan ag_gemm:bf16:8192x7168x8192:r4 --why\n"
          "  shingle run gemm_rs:f32:512x1024x768:r4 --all\n"
          "  shingle check gemm_ar:bf16:1000x512x384:r7\n\n"
