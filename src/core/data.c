@@ -280,6 +280,7 @@ shingle_status sg_data_fill(const sg_data *d, sg_tensor tensor, int rank, void *
                           matrix, col);
         return SHINGLE_OK;
     }
+    if (cols == 0) return SHINGLE_OK; /* of two thousand million rows, perhaps */
     const bool residual = tensor == SG_TENSOR_RESIDUAL;
     if (tensor != SG_TENSOR_C && !residual) return fill_rows(d, tensor, rank, matrix, row_bytes);
     for (int64_t row = 0; row < sg_problem_c_rows(p, rank); row++)
@@ -393,6 +394,7 @@ shingle_status sg_data_each_row(const sg_data *d, int rank, sg_data_row_fn visit
     const int64_t n = p->n;
     const bool sums_ranks = sg_problem_sums(p);
     const int count = sums_ranks ? p->ranks : 1;
+    if (n == 0) return SHINGLE_OK;
     /* The sums of a row, then the weights of each rank. */
     int32_t *const sums = malloc((size_t)(n * (count + 1) + 1) * sizeof *sums);
     if (sums == NULL) return no_memory(n);

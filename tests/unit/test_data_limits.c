@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/data.h"
 
@@ -190,6 +191,23 @@ static void exact_results_may_not_be_off(void **state)
     sg_problem_free(&p);
 }
 
+/* As long as a problem may be, and empty: no row of it is looked at. */
+static void rows_without_columns_take_no_time(void **state)
+{
+    (void)state;
+    sg_problem p;
+    sg_data_wrong wrong = {.elements = 1};
+    const sg_data d = make("gemm:f32:2147483647x0x0:r1", &p);
+    char nothing = 0;
+    const clock_t begin = clock();
+    assert_int_equal(sg_data_fill(&d, SG_TENSOR_A, 0, &nothing, 0), SHINGLE_OK);
+    assert_int_equal(sg_data_fill(&d, SG_TENSOR_C, 0, &nothing, 0), SHINGLE_OK);
+    assert_int_equal(sg_data_compare(&d, 0, &nothing, 0, &wrong), SHINGLE_OK);
+    assert_true((double)(clock() - begin) / CLOCKS_PER_SEC < 1);
+    assert_true(wrong.elements == 0);
+    sg_problem_free(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -199,6 +217,7 @@ int main(void)
         cmocka_unit_test(starts_are_small),
         cmocka_unit_test(rounded_results_may_be_off_by_so_much),
         cmocka_unit_test(exact_results_may_not_be_off),
+        cmocka_unit_test(rows_without_columns_take_no_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
