@@ -18,6 +18,13 @@ for file in include/shingle.h share/shingle/machines share/shingle/models \
     [ -e "$work/prefix/$file" ] || { echo "$file is not installed"; exit 1; }
 done
 
+echo "== pages"
+pages=$work/prefix/share/doc/shingle
+while IFS=: read -r page link; do
+    link=${link#](}
+    [ -e "$(dirname "$page")/${link%)}" ] || { echo "$page links to ${link%)}, which is not installed"; exit 1; }
+done < <(find "$pages" -name '*.md' -exec grep -oHE '\]\([^)#: ]+\)' {} +)
+
 echo "== pkg-config"
 export PKG_CONFIG_PATH=$folder
 # shellcheck disable=SC2046 # flags are several words
