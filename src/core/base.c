@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <locale.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -32,7 +33,7 @@ static void set_error(const char *format, va_list args)
 {
     /* An argument may be shingle_error() itself, so the text is made aside. */
     char text[ERROR_ROOM];
-    vsnprintf(text, sizeof text, format, args);
+    sg_format(text, sizeof text, format, args);
     make_one_line(text);
     memcpy(error_text, text, sizeof text);
 }
@@ -143,7 +144,7 @@ void sg_log(sg_level level, const char *format, ...)
     char text[ERROR_ROOM];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    sg_format(text, sizeof text, format, args);
     va_end(args);
     make_one_line(text);
     log_line(level, text);
@@ -333,12 +334,29 @@ bool sg_grow(void *items, int32_t *room, int64_t need, size_t size)
     return true;
 }
 
+static pthread_once_t plain_once = PTHREAD_ONCE_INIT;
+static locale_t plain; /* (locale_t)0, which leaves the thread's, where none can be made */
+
+static void make_plain(void)
+{
+    plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+}
+
+int sg_format(char *text, size_t size, const char *format, va_list args)
+{
+    pthread_once(&plain_once, make_plain);
+    const locale_t before = uselocale(plain);
+    const int length = vsnprintf(text, size, format, args);
+    uselocale(before);
+    return length;
+}
+
 void sg_text_add(sg_text *text, const char *format, ...)
 {
     const size_t left = text->length < text->room ? text->room - text->length : 0;
     va_list args;
     va_start(args, format);
-    const int length = vsnprintf(left > 0 ? text->data + text->length : NULL, left, format, args);
+    const int length = sg_format(left > 0 ? text->data + text->length : NULL, left, format, args);
     va_end(args);
     if (length > 0) text->length += (size_t)length;
 }

@@ -4,6 +4,7 @@
 #define SG_BASE_H
 
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -162,6 +163,10 @@ typedef struct sg_text {
 } sg_text;
 
 void sg_text_add(sg_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* vsnprintf() with a point in its numbers, whatever the program's locale. */
+int sg_format(char *text, size_t size, const char *format, va_list args)
+    __attribute__((format(printf, 3, 0)));
 
 /* "rank 2" or "ranks 2, 3, 5, 8 and 5 more", those that are NAMED. */
 void sg_text_add_ranks(sg_text *text, const bool *named, int ranks);

@@ -69,7 +69,7 @@ shingle_status sg_check_violation(sg_checker *ck, int32_t event, int32_t touch, 
     char what[200];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(what, sizeof what, format, arguments);
+    sg_format(what, sizeof what, format, arguments);
     va_end(arguments);
     if (event >= 0) {
         say_event(ck, &ck->event[event], &t);

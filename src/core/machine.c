@@ -137,7 +137,7 @@ __attribute__((format(printf, 3, 4))) static shingle_status fail_at(const reader
     char what[480];
     va_list args;
     va_start(args, format);
-    vsnprintf(what, sizeof what, format, args);
+    sg_format(what, sizeof what, format, args);
     va_end(args);
     return sg_fail(SHINGLE_EINVAL, "%s:%d:%d: %s", r->file, r->line, (int)(at - r->line_start) + 1,
                    what);

@@ -20,7 +20,7 @@ static void spoil(sg_sched *s, shingle_status status, const char *format, ...)
     if (s->status != SHINGLE_OK) return;
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(s->why, sizeof s->why, format, arguments);
+    sg_format(s->why, sizeof s->why, format, arguments);
     va_end(arguments);
     s->status = status;
 }

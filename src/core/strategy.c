@@ -10,7 +10,7 @@ bool sg_decline(sg_text *why, const char *format, ...)
     char line[160];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(line, sizeof line, format, arguments);
+    sg_format(line, sizeof line, format, arguments);
     va_end(arguments);
     sg_text_add(why, "%s", line);
     return false;

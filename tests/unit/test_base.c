@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 #include <fcntl.h>
+#include <locale.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -397,6 +398,24 @@ static void modes_stay(void **state)
     rmdir(folder);
 }
 
+/* A program may have a locale whose numbers have commas; what texts tell can be typed again. */
+static void numbers_have_a_point_in_every_locale(void **state)
+{
+    (void)state;
+    if (setlocale(LC_ALL, "de_DE.UTF-8") == NULL && setlocale(LC_ALL, "fr_FR.UTF-8") == NULL)
+        skip();
+    char data[8];
+    sg_text text = {.data = data, .room = sizeof data};
+    sg_text_add(&text, "%g", 0.5);
+    assert_int_equal(sg_fail(SHINGLE_EINVAL, "%.1f s", 2.5), SHINGLE_EINVAL);
+    char own[8];
+    snprintf(own, sizeof own, "%g", 0.5);
+    setlocale(LC_ALL, "C");
+    assert_string_equal(data, "0.5");
+    assert_string_equal(shingle_error(), "2.5 s");
+    assert_string_equal(own, "0,5"); /* the program's own numbers stay as they are */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -421,6 +440,7 @@ int main(void)
         cmocka_unit_test(readers_are_not_waited_for_long),
         cmocka_unit_test(links_lead_to_new_files),
         cmocka_unit_test(modes_stay),
+        cmocka_unit_test(numbers_have_a_point_in_every_locale),
     };
     return cmocka_run_group_tests_name("base", tests, NULL, NULL);
 }
