@@ -14,13 +14,10 @@
 #include <string.h>
 
 #include "core/baseline.h"
-#include "core/check.h"
-#include "core/choose_static.h"
+#include "core/chooser.h"
 #include "core/effort.h"
 #include "core/env.h"
-#include "core/propose.h"
 #include "core/race.h"
-#include "core/sim.h"
 
 enum { MOST_MEASURED = SG_RACE_PLANS - 1 }; /* beside serial */
 
@@ -32,242 +29,14 @@ static const double tie = 0.01, doubt = 0.02;
 enum { KNOB_SETS = 2 };
 static const double not_far = 1.2;
 
-typedef struct chooser {
-    const sg_problem *problem;
-    const sg_machine *machine;
-    const sg_able *can;
-    sg_candidate *candidate;
-    sg_static_look *look; /* of each candidate; for the static rule alone */
-    int32_t candidates, room;
-    int serial; /* index of the plan that does not overlap */
-    sg_simulator *simulator;
-    sg_sched *sched; /* of all ranks, where something beside the simulator reads them */
-    sg_checker *checker;
-    bool proves;       /* all that is priced */
-    bool reproducible; /* what is summed in another order is declined */
-    bool by_hand;      /* the user gave knobs */
-    bool refused;      /* of the strategy at hand, the backend has refused a schedule as it is */
-    char rule[96];     /* what the static rule found */
-} chooser;
-
-/* ---- Candidates ------------------------------------------------------------------------------ */
-
-static shingle_status add_candidate(chooser *c, const sg_strategy *strategy, const sg_knobs *knobs,
-                                    const char *declined)
-{
-    if (!sg_grow(&c->candidate, &c->room, (int64_t)c->candidates + 1, sizeof *c->candidate))
-        return sg_fail(SHINGLE_ENOMEM, "no memory for %d candidates", c->candidates + 1);
-    sg_candidate *const candidate = &c->candidate[c->candidates++];
-    memset(candidate, 0, sizeof *candidate);
-    candidate->strategy = strategy;
-    sg_text text = {candidate->text, sizeof candidate->text, 0};
-    if (knobs != NULL) {
-        candidate->knobs = *knobs;
-        sg_strategy_print(strategy, knobs, &text);
-    } else {
-        sg_text_add(&text, "%s", strategy->name);
-        snprintf(candidate->declined, sizeof candidate->declined, "%s",
-                 declined[0] != '\0' ? declined : "no reason given");
-    }
-    return SHINGLE_OK;
-}
-
-/* All knob sets that STRATEGY proposes without the first SKIPPED tiles, or its reason for none. */
-static shingle_status add_proposals(chooser *c, const sg_strategy *strategy, int skipped)
-{
-    sg_knobs sets[SG_MAX_KNOB_SETS];
-    char why[128] = "";
-    sg_text reason = {why, sizeof why, 0};
-    memset(sets, 0, sizeof sets);
-    const int count =
-        sg_strategy_propose_next(strategy, c->problem, c->machine, skipped, sets, &reason);
-    SG_ASSERT(count <= SG_MAX_KNOB_SETS);
-    if (count == 0) return add_candidate(c, strategy, NULL, why);
-    const int most = sg_strategy_is_quick(c->problem, c->machine) ? count : 1;
-    for (int i = 0; i < most; i++) SG_TRY(add_candidate(c, strategy, &sets[i], NULL));
-    return SHINGLE_OK;
-}
-
-/* TEXT is "name" or "name{knobs}".  A name stands for all its proposals, and it is an error if
- * there are none; knobs that are not named are taken from the first proposal. */
-static shingle_status add_forced(chooser *c, const char *text)
-{
-    char name[32] = "";
-    const size_t length = strcspn(text, "{");
-    if (length < sizeof name) memcpy(name, text, length);
-    const sg_strategy *strategy = sg_strategy_find(name);
-    sg_knobs sets[SG_MAX_KNOB_SETS];
-    char why[128] = "";
-    sg_text reason = {why, sizeof why, 0};
-    int count = 0;
-    memset(sets, 0, sizeof sets);
-    if (strategy != NULL) {
-        if (!strategy->accepts(c->problem, &reason))
-            return sg_fail(SHINGLE_EUNSUPPORTED, "%s does not do this problem: %s", strategy->name,
-                           why);
-        count = sg_strategy_propose(strategy, c->problem, c->machine, sets, &reason);
-    }
-    sg_knobs knobs;
-    bool given = false;
-    SG_TRY(sg_strategy_parse(text, &strategy, count > 0 ? &sets[0] : NULL, &knobs, &given));
-    c->by_hand = given;
-    if (given) return add_candidate(c, strategy, &knobs, NULL);
-    if (count == 0)
-        return sg_fail(SHINGLE_EUNSUPPORTED, "%s does not do this problem on %s: %s",
-                       strategy->name, c->machine->name, why);
-    for (int i = 0; i < count; i++) SG_TRY(add_candidate(c, strategy, &sets[i], NULL));
-    return SHINGLE_OK;
-}
-
-/* ---- Prices ---------------------------------------------------------------------------------- */
-
-static void decline_kind(sg_candidate *candidate, int kind)
-{
-    static const char *const names[SG_KINDS] = {"products", "copies", "sums", "collectives",
-                                                "flags"};
-    snprintf(candidate->declined, sizeof candidate->declined, "the backend does not carry out %s",
-             names[kind]);
-}
-
-/* Marks a candidate with steps that the backend has no function for, or
- * cannot carry out as they are. */
-static bool can_run(chooser *c, const sg_sched *s, sg_candidate *candidate)
-{
-    if (c->can == NULL) return true;
-    for (int32_t i = 0; i < s->steps; i++) {
-        const int kind = s->step[i].kind;
-        if (c->can->kind[kind]) continue;
-        decline_kind(candidate, kind);
-        return false;
-    }
-    sg_text why = {candidate->declined, sizeof candidate->declined, 0};
-    const bool accepted = c->can->accepts == NULL || c->can->accepts(c->can->self, s, &why);
-    c->refused |= !accepted;
-    return accepted;
-}
-
-/* Builds the first RANKS ranks; a candidate that cannot be built or carried out is marked. */
-static shingle_status build(chooser *c, int ranks, sg_candidate *candidate)
-{
-    for (int r = 0; r < ranks; r++) {
-        const shingle_status status =
-            sg_plan_build(c->problem, candidate->strategy, &candidate->knobs, r, &c->sched[r]);
-        if (status == SHINGLE_EUNSUPPORTED) { /* extents too large for this way of cutting them */
-            snprintf(candidate->declined, sizeof candidate->declined, "%s", shingle_error());
-            return SHINGLE_OK;
-        }
-        SG_TRY(status);
-        if (!can_run(c, &c->sched[r], candidate)) return SHINGLE_OK;
-    }
-    return SHINGLE_OK;
-}
-
-/* Debug builds prove what they price. */
-static shingle_status prove(const chooser *c, const sg_candidate *candidate)
-{
-    if (!c->proves) return SHINGLE_OK;
-    /* Knobs that a user forces may overdraw the machine's SMs; what is proposed may not. */
-    const int sms = c->by_hand ? 0 : sg_machine_held_sms(c->machine);
-    sg_check_result result;
-    const shingle_status proved =
-        sg_check_once(c->checker, c->sched, sms, candidate->strategy, &candidate->knobs, &result);
-    return proved == SHINGLE_EUNSUPPORTED ? SHINGLE_OK : proved; /* too large is no violation */
-}
-
-static bool applies(const sg_candidate *candidate)
-{
-    return candidate->declined[0] == '\0';
-}
-
-/* Marks a candidate whose sums are made in another order than those of all other reproducible
- * plans, or by a backend that does not say in which. */
-static shingle_status keep_order(const chooser *c, sg_candidate *candidate)
-{
-    const int ranks = c->problem->ranks;
-    sg_text why = {candidate->declined, sizeof candidate->declined, 0};
-    for (int r = 0; r < ranks && c->can != NULL && c->can->keeps_order != NULL; r++)
-        if (!c->can->keeps_order(c->can->self, &c->sched[r], &why)) return SHINGLE_OK;
-    sg_check_result result;
-    const shingle_status status = sg_check_bits(c->checker, c->sched, ranks, &result);
-    if (status == SHINGLE_EUNSUPPORTED) {
-        sg_text_add(&why, "%s", shingle_error());
-        return SHINGLE_OK;
-    }
-    return status;
-}
-
-/* Builds all ranks and marks what must not be chosen, whatever it costs. */
-static shingle_status admit(chooser *c, sg_candidate *candidate)
-{
-    SG_TRY(build(c, c->problem->ranks, candidate));
-    if (applies(candidate)) SG_TRY(prove(c, candidate));
-    if (applies(candidate) && c->reproducible) SG_TRY(keep_order(c, candidate));
-    return SHINGLE_OK;
-}
-
-/* A schedule that is wrong is the fault of who wrote its strategy, who is to know which. */
-static shingle_status blame(const sg_candidate *candidate, shingle_status status)
-{
-    if (status != SHINGLE_EBUG) return status;
-    return sg_fail(status, "%s: %s", candidate->text, shingle_error());
-}
-
-static shingle_status price(chooser *c, sg_candidate *candidate)
-{
-    if (c->can != NULL || c->checker != NULL) SG_TRY(blame(candidate, admit(c, candidate)));
-    if (!applies(candidate)) return SHINGLE_OK;
-    sg_sim_result result;
-    const shingle_status status = sg_simulate_built(c->simulator, c->problem, candidate->strategy,
-                                                    &candidate->knobs, c->machine, NULL, &result);
-    if (status == SHINGLE_EUNSUPPORTED) {
-        snprintf(candidate->declined, sizeof candidate->declined, "%s", shingle_error());
-        return SHINGLE_OK;
-    }
-    SG_TRY(blame(candidate, status));
-    candidate->predicted_us = result.us;
-    return SHINGLE_OK;
-}
-
-/* Prices candidates FIRST to END.  *ANY: one of them applies. */
-static shingle_status price_some(chooser *c, int first, int end, bool *any)
-{
-    *any = false;
-    for (int i = first; i < end; i++) {
-        if (applies(&c->candidate[i])) SG_TRY(price(c, &c->candidate[i]));
-        *any |= applies(&c->candidate[i]);
-    }
-    return SHINGLE_OK;
-}
-
-/* A strategy whose schedules the backend refuses in the tiles that suit the problem best is asked
- * for others.  Strategies stand side by side among the candidates. */
-static shingle_status price_all(chooser *c)
-{
-    const int asked = c->candidates;
-    for (int first = 0, end = 0; first < asked; first = end) {
-        const sg_strategy *const strategy = c->candidate[first].strategy;
-        bool any = false;
-        while (end < asked && c->candidate[end].strategy == strategy) end++;
-        c->refused = false;
-        SG_TRY(price_some(c, first, end, &any));
-        for (int skipped = 1; c->refused && !any && !c->by_hand && skipped < c->machine->tiles;
-             skipped++) {
-            const int from = c->candidates;
-            SG_TRY(add_proposals(c, strategy, skipped));
-            SG_TRY(price_some(c, from, c->candidates, &any));
-        }
-    }
-    return SHINGLE_OK;
-}
-
 /* The first of the fastest by prediction from FIRST on, or -1. */
-static int best_predicted(const chooser *c, int first)
+static int best_predicted(const sg_chooser *c, int first)
 {
     int best = -1;
     for (int i = first; i < c->candidates; i++) {
         const sg_candidate *const its = &c->candidate[i];
         const double gain = best == c->serial ? doubt : tie;
-        if (!applies(its)) continue;
+        if (!sg_candidate_applies(its)) continue;
         if (best < 0 || its->predicted_us < c->candidate[best].predicted_us * (1 - gain)) best = i;
     }
     return best;
@@ -276,7 +45,7 @@ static int best_predicted(const chooser *c, int first)
 /* ---- The static rule ------------------------------------------------------------------------- */
 
 /* What the rule wants, from the serial schedule of rank 0. */
-static shingle_status make_wish(chooser *c, sg_static_wish *wish)
+static shingle_status make_wish(sg_chooser *c, sg_static_wish *wish)
 {
     sg_text rule = {c->rule, sizeof c->rule, 0};
     const shingle_status serial = sg_plan_build(c->problem, c->candidate[0].strategy,
@@ -284,7 +53,7 @@ static shingle_status make_wish(chooser *c, sg_static_wish *wish)
     if (serial == SHINGLE_EUNSUPPORTED) { /* too large for its buffers: anything is better */
         *wish = (sg_static_wish){.kind = SG_STATIC_HETERO};
     } else {
-        SG_TRY(blame(&c->candidate[0], serial));
+        SG_TRY(sg_chooser_blame(&c->candidate[0], serial));
         sg_static_rule(&c->sched[0], c->machine, wish);
     }
     sg_static_explain(wish, &rule);
@@ -292,50 +61,53 @@ static shingle_status make_wish(chooser *c, sg_static_wish *wish)
 }
 
 /* Looks at the schedules of candidates from FIRST on; those that must not be chosen are marked. */
-static shingle_status look_at_all(chooser *c, int first)
+static shingle_status look_at_all(sg_chooser *c, int first)
 {
     c->look = calloc((size_t)c->candidates, sizeof *c->look);
     if (c->look == NULL)
         return sg_fail(SHINGLE_ENOMEM, "no memory for %d candidates", c->candidates);
     for (int i = first; i < c->candidates; i++) {
         sg_candidate *const candidate = &c->candidate[i];
-        if (!applies(candidate)) continue;
-        SG_TRY(blame(candidate, c->reproducible ? admit(c, candidate) : build(c, 1, candidate)));
-        if (applies(candidate)) sg_static_look_at(&c->sched[0], c->machine, &c->look[i]);
+        if (!sg_candidate_applies(candidate)) continue;
+        SG_TRY(sg_chooser_blame(candidate, c->reproducible ? sg_chooser_admit(c, candidate)
+                                                           : sg_chooser_build(c, 1, candidate)));
+        if (sg_candidate_applies(candidate))
+            sg_static_look_at(&c->sched[0], c->machine, &c->look[i]);
     }
     return SHINGLE_OK;
 }
 
 /* The first of those from FIRST on that are most like WISH; -1: none applies. */
-static int nearest(const chooser *c, int first, const sg_static_wish *wish)
+static int nearest(const sg_chooser *c, int first, const sg_static_wish *wish)
 {
     int best = -1;
     for (int i = first; i < c->candidates; i++)
-        if (applies(&c->candidate[i]) &&
+        if (sg_candidate_applies(&c->candidate[i]) &&
             (best < 0 || sg_static_is_nearer(wish, &c->look[i], &c->look[best])))
             best = i;
     return best;
 }
 
 /* Prices the nearest to WISH; one that then turns out not to apply is struck out for the next. */
-static shingle_status price_nearest(chooser *c, int first, const sg_static_wish *wish, int *chosen)
+static shingle_status price_nearest(sg_chooser *c, int first, const sg_static_wish *wish,
+                                    int *chosen)
 {
     do {
         *chosen = nearest(c, first, wish);
-        if (*chosen >= 0) SG_TRY(price(c, &c->candidate[*chosen]));
-    } while (*chosen >= 0 && !applies(&c->candidate[*chosen]));
+        if (*chosen >= 0) SG_TRY(sg_chooser_price(c, &c->candidate[*chosen]));
+    } while (*chosen >= 0 && !sg_candidate_applies(&c->candidate[*chosen]));
     return SHINGLE_OK;
 }
 
 /* Prices the serial plans too, and takes the fastest instead of *CHOSEN if it is faster. */
-static shingle_status prefer_serial(chooser *c, int *chosen)
+static shingle_status prefer_serial(sg_chooser *c, int *chosen)
 {
     sg_candidate *const all = c->candidate;
     if (c->serial < 0) return SHINGLE_OK;
     for (int i = 0; i < c->candidates && all[i].strategy == all[0].strategy; i++)
-        if (i != *chosen && applies(&all[i])) SG_TRY(price(c, &all[i]));
+        if (i != *chosen && sg_candidate_applies(&all[i])) SG_TRY(sg_chooser_price(c, &all[i]));
     c->serial = sg_baseline_fastest(all, c->candidates, 0);
-    if (*chosen >= 0 && applies(&all[c->serial]) &&
+    if (*chosen >= 0 && sg_candidate_applies(&all[c->serial]) &&
         all[c->serial].predicted_us < all[*chosen].predicted_us)
         *chosen = c->serial;
     return SHINGLE_OK;
@@ -343,7 +115,7 @@ static shingle_status prefer_serial(chooser *c, int *chosen)
 
 /* Asks the rule for a kind of schedule and takes the candidate that is most like it, or a serial
  * plan if that is faster.  Only these are priced. */
-static shingle_status choose_by_rule(chooser *c, int first, int *chosen)
+static shingle_status choose_by_rule(sg_chooser *c, int first, int *chosen)
 {
     sg_static_wish wish;
     SG_TRY(make_wish(c, &wish));
@@ -361,7 +133,7 @@ static bool is_among(const int *index, int count, int wanted)
     return false;
 }
 
-static int entered(const chooser *c, const int *index, int count, const sg_strategy *strategy)
+static int entered(const sg_chooser *c, const int *index, int count, const sg_strategy *strategy)
 {
     int entries = 0; /* of this strategy */
     for (int i = 0; i < count; i++) entries += c->candidate[index[i]].strategy == strategy;
@@ -370,12 +142,12 @@ static int entered(const chooser *c, const int *index, int count, const sg_strat
 
 /* The best predicted from FIRST on that is not entered, of any strategy or of one that has no entry
  * yet (NEW_ONES); or -1. */
-static int best_left(const chooser *c, int first, const int *index, int count, bool new_ones)
+static int best_left(const sg_chooser *c, int first, const int *index, int count, bool new_ones)
 {
     int best = -1;
     for (int i = first; i < c->candidates; i++) {
         const sg_candidate *const one = &c->candidate[i];
-        if (!applies(one) || is_among(index, count, i)) continue;
+        if (!sg_candidate_applies(one) || is_among(index, count, i)) continue;
         if (new_ones && entered(c, index, count, one->strategy) > 0) continue;
         if (best < 0 || one->predicted_us < c->candidate[best].predicted_us) best = i;
     }
@@ -385,11 +157,12 @@ static int best_left(const chooser *c, int first, const int *index, int count, b
 /* The serial plan, then PREDICTED, which is timed whatever the limit, and the best predicted others
  * from FIRST on, at most PLANS; their number.  Knob sets of one strategy often take as long as each
  * other: a strategy that is not far behind has its first before another has its third. */
-static int enter(const chooser *c, int first, int plans, int predicted, int *index)
+static int enter(const sg_chooser *c, int first, int plans, int predicted, int *index)
 {
     const double far = c->candidate[predicted].predicted_us * not_far;
     int count = 0;
-    if (c->serial >= 0 && applies(&c->candidate[c->serial])) index[count++] = c->serial;
+    if (c->serial >= 0 && sg_candidate_applies(&c->candidate[c->serial]))
+        index[count++] = c->serial;
     const int most = count + plans;
     if (!is_among(index, count, predicted)) index[count++] = predicted;
     while (count < most) {
@@ -404,7 +177,7 @@ static int enter(const chooser *c, int first, int plans, int predicted, int *ind
     return count;
 }
 
-static shingle_status choose_by_timing(chooser *c, int first, const sg_effort *e,
+static shingle_status choose_by_timing(sg_chooser *c, int first, const sg_effort *e,
                                        const sg_stopwatch *watch, int *chosen)
 {
     int index[SG_RACE_PLANS];
@@ -414,7 +187,7 @@ static shingle_status choose_by_timing(chooser *c, int first, const sg_effort *e
     const sg_candidate *lost = NULL; /* not serial beside a forced strategy */
     for (int i = 0; i < plans; i++) {
         const sg_candidate *const one = &c->candidate[index[i]];
-        if (index[i] >= first && !applies(one)) lost = one;
+        if (index[i] >= first && !sg_candidate_applies(one)) lost = one;
         if (index[i] < first || one->measured_us <= 0) continue; /* lost, or the limit came first */
         if (best != NULL && !sg_race_is_faster(one, best)) continue;
         best = one;
@@ -427,10 +200,10 @@ static shingle_status choose_by_timing(chooser *c, int first, const sg_effort *e
 /* ---- Choosing -------------------------------------------------------------------------------- */
 
 /* Candidates that apply. */
-static int kept(const chooser *c)
+static int kept(const sg_chooser *c)
 {
     int count = 0;
-    for (int i = 0; i < c->candidates; i++) count += applies(&c->candidate[i]);
+    for (int i = 0; i < c->candidates; i++) count += sg_candidate_applies(&c->candidate[i]);
     return count;
 }
 
@@ -440,7 +213,7 @@ static double time_of(const sg_candidate *c, bool measured)
 }
 
 /* ASKED: who asked for the strategy; NULL: nobody. */
-static void explain(const chooser *c, int chosen, const sg_effort *e, const char *asked,
+static void explain(const sg_chooser *c, int chosen, const sg_effort *e, const char *asked,
                     shingle_plan *plan)
 {
     const sg_candidate *const winner = &c->candidate[chosen];
@@ -451,7 +224,7 @@ static void explain(const chooser *c, int chosen, const sg_effort *e, const char
     sg_text_add(&t, "%s %s %.1f us", winner->text, how, us);
     const int serial = c->serial >= 0 ? c->serial : chosen;
     const double serial_us = time_of(&c->candidate[serial], measured);
-    if (serial != chosen && applies(&c->candidate[serial])) {
+    if (serial != chosen && sg_candidate_applies(&c->candidate[serial])) {
         sg_text_add(&t, ", serial %.1f us", serial_us);
         if (us > 0) sg_text_add(&t, " (%.2f x)", serial_us / us);
     }
@@ -465,7 +238,7 @@ static void explain(const chooser *c, int chosen, const sg_effort *e, const char
     int next = -1;
     for (int i = 0; i < c->candidates; i++) {
         const sg_candidate *const other = &c->candidate[i];
-        if (i == chosen || !applies(other)) continue;
+        if (i == chosen || !sg_candidate_applies(other)) continue;
         others++;
         if (i == serial || (measured && other->measured_us <= 0)) continue;
         if (next < 0 || time_of(other, measured) < time_of(&c->candidate[next], measured)) next = i;
@@ -487,23 +260,23 @@ static void explain(const chooser *c, int chosen, const sg_effort *e, const char
 
 /* All candidates; those of a forced strategy stand behind the serial one.  *FIRST: the first that
  * may be chosen. */
-static shingle_status collect(chooser *c, const char *forced, int *first)
+static shingle_status collect(sg_chooser *c, const char *forced, int *first)
 {
     *first = 0;
     c->serial = -1;
     for (int i = 0; sg_strategy_at(i) != NULL && (forced == NULL || i == 0); i++)
-        SG_TRY(add_proposals(c, sg_strategy_at(i), 0));
-    if (c->candidates > 0 && applies(&c->candidate[0])) c->serial = 0;
+        SG_TRY(sg_chooser_propose(c, sg_strategy_at(i), 0));
+    if (c->candidates > 0 && sg_candidate_applies(&c->candidate[0])) c->serial = 0;
     if (forced == NULL) return SHINGLE_OK;
     *first = c->candidates;
-    SG_TRY(add_forced(c, forced));
+    SG_TRY(sg_chooser_force(c, forced));
     const int left = sg_baseline_once(c->candidate, *first, c->candidates);
     if (left < c->candidates) *first = 0;
     c->candidates = left;
     return SHINGLE_OK;
 }
 
-static shingle_status choose(chooser *c, const char *strategy, const sg_effort *e,
+static shingle_status choose(sg_chooser *c, const char *strategy, const sg_effort *e,
                              const sg_stopwatch *watch, int *chosen)
 {
     const bool forced = strategy[0] != '\0';
@@ -512,7 +285,7 @@ static shingle_status choose(chooser *c, const char *strategy, const sg_effort *
     if (e->by == SG_BY_RULE && !forced) {
         SG_TRY(choose_by_rule(c, first, chosen));
     } else {
-        SG_TRY(price_all(c));
+        SG_TRY(sg_chooser_price_all(c));
         if (c->serial >= 0) sg_baseline_lead(c->candidate, first > 0 ? first : c->candidates, tie);
         *chosen = best_predicted(c, first);
     }
@@ -525,7 +298,7 @@ static shingle_status choose(chooser *c, const char *strategy, const sg_effort *
 
 /* ---- The call -------------------------------------------------------------------------------- */
 
-static shingle_status make_chosen(chooser *c, int chosen, const sg_effort *e, const char *asked,
+static shingle_status make_chosen(sg_chooser *c, int chosen, const sg_effort *e, const char *asked,
                                   shingle_plan **plan_out)
 {
     const sg_candidate *const winner = &c->candidate[chosen];
@@ -541,32 +314,6 @@ static shingle_status make_chosen(chooser *c, int chosen, const sg_effort *e, co
     sg_log(SG_LOG_INFO, "plan %s: %s", plan->text, plan->reason);
     *plan_out = plan;
     return SHINGLE_OK;
-}
-
-static shingle_status open_chooser(chooser *c)
-{
-    c->simulator = sg_simulator_new();
-    c->sched = calloc((size_t)c->problem->ranks, sizeof *c->sched);
-    bool complete = c->simulator != NULL && c->sched != NULL;
-#ifndef NDEBUG
-    c->proves = true;
-#endif
-    if (c->proves || c->reproducible) {
-        c->checker = sg_checker_new();
-        complete = complete && c->checker != NULL;
-    }
-    if (complete) return SHINGLE_OK;
-    return sg_fail(SHINGLE_ENOMEM, "no memory to plan for %d ranks", c->problem->ranks);
-}
-
-static void close_chooser(chooser *c)
-{
-    for (int r = 0; c->sched != NULL && r < c->problem->ranks; r++) sg_sched_free(&c->sched[r]);
-    free(c->sched);
-    free(c->candidate);
-    free(c->look);
-    sg_simulator_free(c->simulator);
-    sg_checker_free(c->checker);
 }
 
 shingle_status sg_planner_choose(const sg_problem *problem, const sg_machine *machine,
@@ -586,16 +333,16 @@ shingle_status sg_planner_choose(const sg_problem *problem, const sg_machine *ma
     const bool by_name = sg_given(options.strategy) != NULL;
     const char *const strategy = by_name ? options.strategy : sg_env("SHINGLE_STRATEGY");
     const char *const asked = by_name ? "name" : strategy[0] != '\0' ? "SHINGLE_STRATEGY" : NULL;
-    chooser c = {.problem = problem,
-                 .machine = machine,
-                 .can = can,
-                 .reproducible = options.reproducible != 0};
+    sg_chooser c = {.problem = problem,
+                    .machine = machine,
+                    .can = can,
+                    .reproducible = options.reproducible != 0};
     int chosen = -1;
-    shingle_status status = open_chooser(&c);
+    shingle_status status = sg_chooser_open(&c);
     if (status == SHINGLE_OK) status = choose(&c, strategy, &e, watch, &chosen);
     if (status != SHINGLE_OK && asked != NULL && !by_name)
         sg_fail(status, "%s: %s", asked, shingle_error());
     if (status == SHINGLE_OK) status = make_chosen(&c, chosen, &e, asked, plan_out);
-    close_chooser(&c);
+    sg_chooser_close(&c);
     return status;
 }
