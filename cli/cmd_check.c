@@ -229,7 +229,7 @@ int cmd_check(int argc, char **argv)
          .unit = "P",
          .brief = "of --random (64)",
          .least = 1,
-         .most = 1024,
+         .most = 64,
          .with = "random"},
         {.name = "threads",
          .letter = 't',

@@ -237,11 +237,11 @@ struct shingle_plan_options {
  * product's rows (shingle_shape.returned_rows x k) are stored to RETURNED_A, which is the caller's
  * as C is.
  *
- * With "norm": RESIDUAL has the shape of C; it is read and stored.  GAIN holds n values, the same
- * on all ranks.
+ * With "norm": RESIDUAL is shaped as C, read and stored; GAIN has n values, the same on all ranks.
  *
  * SHINGLE_EINVAL names what is missing, too narrow or misaligned, what is given though the problem
- * has none (a stride alone is ignored), and what lies over something that is stored to. */
+ * has none (a stride alone is ignored), and what lies over something that this rank stores to.
+ * That must not lie over tensors of other ranks either, and nobody notices if it does. */
 typedef struct shingle_tensors {
     const void *a;
     const void *b;
@@ -271,9 +271,9 @@ SHINGLE_API void shingle_plan_free(shingle_plan *plan);
 SHINGLE_API shingle_status shingle_alloc(shingle_comm *comm, size_t bytes, void **memory_out);
 SHINGLE_API void shingle_free(shingle_comm *comm, void *memory);
 
-/* Copies BYTES between the caller's memory and memory that shingle_alloc gave COMM, wherever that
- * is: shingle_write TO that memory FROM the caller's, shingle_read the other way round.  Waits, but
- * is in no order with runs: call it before they start, or after shingle_sync. */
+/* Copies BYTES, which both must have, between the caller's memory and what shingle_alloc gave COMM,
+ * wherever that is: shingle_write TO that memory FROM the caller's, shingle_read the other way
+ * round.  Waits, but is in no order with runs: call it before they start or after shingle_sync. */
 SHINGLE_API shingle_status shingle_write(shingle_comm *comm, void *to, const void *from,
                                          size_t bytes);
 SHINGLE_API shingle_status shingle_read(shingle_comm *comm, void *to, const void *from,
@@ -417,7 +417,7 @@ SHINGLE_API shingle_status shingle_plan_check(const shingle_plan *plan,
 typedef struct shingle_check_options {
     int64_t count;
     uint64_t seed;
-    int max_ranks;                                                /* default 64 */
+    int max_ranks;                                                /* default 64, which is most */
     int threads;                                                  /* default: cores */
     void (*progress)(void *context, int64_t done, int64_t count); /* from the calling thread */
     void *context;

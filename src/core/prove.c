@@ -339,15 +339,15 @@ shingle_status shingle_check_random(const shingle_check_options *options,
     if (options->count < 0)
         return sg_fail(SHINGLE_EINVAL, "%lld triples; 0 or more are possible",
                        (long long)options->count);
-    if (options->max_ranks < 0)
-        return sg_fail(SHINGLE_EINVAL, "at most %d ranks; 1 or more are possible",
-                       options->max_ranks);
+    if (options->max_ranks < 0 || options->max_ranks > MOST_RANKS)
+        return sg_fail(SHINGLE_EINVAL, "at most %d ranks; 0 (all) to %d are possible",
+                       options->max_ranks, MOST_RANKS);
     if (options->threads < 0 || options->threads > MOST_THREADS)
         return sg_fail(SHINGLE_EINVAL, "%d threads; 0 (cores) to %d are possible", options->threads,
                        MOST_THREADS);
     const double begin = sg_now_us();
     proof all = {.options = options,
-                 .max_ranks = options->max_ranks > 0 ? options->max_ranks : 64,
+                 .max_ranks = options->max_ranks > 0 ? options->max_ranks : MOST_RANKS,
                  .lock = PTHREAD_MUTEX_INITIALIZER,
                  .first = -1};
     pthread_t thread[MOST_THREADS];

@@ -162,6 +162,9 @@ static void bad_options(void **state)
                      SHINGLE_EINVAL);
     assert_int_equal(shingle_check_random(&(shingle_check_options){.max_ranks = -1}, &report),
                      SHINGLE_EINVAL);
+    assert_int_equal(shingle_check_random(&(shingle_check_options){.max_ranks = 65}, &report),
+                     SHINGLE_EINVAL);
+    assert_string_equal(shingle_error(), "at most 65 ranks; 0 (all) to 64 are possible");
     assert_int_equal(shingle_check_random(NULL, &report), SHINGLE_EINVAL);
     assert_int_equal(report.checked, -5);
     assert_int_equal(shingle_check_random(&(shingle_check_options){.count = 0}, &report),
