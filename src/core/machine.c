@@ -3,15 +3,14 @@
 #include "core/machine.h"
 
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/disk.h"
+#include "core/machine_line.h"
 
-/* One line of a file, printed if it is needed or not 0.  Numbers have at most six digits behind the
- * point, so that printing and parsing again gives the same number. */
+/* One line of a file, printed if it is needed or not 0. */
 typedef struct field {
     const char *name;
     size_t offset; /* in sg_machine */
@@ -124,150 +123,54 @@ static const char *const colls[SG_MACHINE_CURVES] = {
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-typedef struct reader {
-    const char *file;
-    const char *at;
-    const char *line_start;
-    int line;
-} reader;
-
-__attribute__((format(printf, 3, 4))) static shingle_status fail_at(const reader *r, const char *at,
-                                                                    const char *format, ...)
+static shingle_status take_end(sg_machine_reader *r)
 {
-    char what[480];
-    va_list args;
-    va_start(args, format);
-    sg_format(what, sizeof what, format, args);
-    va_end(args);
-    return sg_fail(SHINGLE_EINVAL, "%s:%d:%d: %s", r->file, r->line, (int)(at - r->line_start) + 1,
-                   what);
-}
-
-static bool is_blank(char c)
-{
-    return c == ' ' || c == '\t' || c == '\r';
-}
-
-static void skip_blanks(reader *r)
-{
-    while (is_blank(*r->at)) r->at++;
-}
-
-static bool at_end(const reader *r)
-{
-    return *r->at == '\0' || *r->at == '\n' || *r->at == '#';
-}
-
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
-/* What numbers of a line are accepted. */
-typedef struct range {
-    const char *name;
-    bool whole;
-    double least, most;
-} range;
-
-/* VALUE with as few of six digits behind the point as it needs, whatever the locale. */
-static void print_number(double value, sg_text *t)
-{
-    const int64_t micro = (int64_t)(value * 1e6 + 0.5);
-    sg_text_add(t, "%lld", (long long)(micro / 1000000));
-    int64_t fraction = micro % 1000000;
-    if (fraction == 0) return;
-    int digits = 6;
-    for (; fraction % 10 == 0; fraction /= 10) digits--;
-    sg_text_add(t, ".%0*lld", digits, (long long)fraction);
-}
-
-/* What stands at START, up to a blank, is not in RANGE. */
-static shingle_status fail_number(const reader *r, const char *start, const range *of)
-{
-    char accepted[80] = "";
-    sg_text text = {accepted, sizeof accepted, 0};
-    sg_text_add(&text, "a %snumber from ", of->whole ? "whole " : "");
-    print_number(of->least, &text);
-    sg_text_add(&text, " to ");
-    print_number(of->most, &text);
-    const int length = (int)sg_min((int64_t)strcspn(start, " \t\r\n#"), 40);
-    if (length == 0) return fail_at(r, start, "%s is missing; %s is accepted", of->name, accepted);
-    return fail_at(r, start, "%s is \"%.*s\"; %s is accepted", of->name, length, start, accepted);
-}
-
-/* Digits with at most six behind a point, up to a blank, the end or the letter END.  Not strtod:
- * that one listens to the locale. */
-static shingle_status take_number(reader *r, const range *of, char end, double *value_out)
-{
-    const char *const start = r->at;
-    int64_t value = 0;
-    int64_t unit = 1;
-    int digits = 0;
-    for (; is_digit(*r->at); r->at++, digits++)
-        if (digits < 12) value = value * 10 + (*r->at - '0');
-    if (digits == 0 || digits > 9) return fail_number(r, start, of);
-    if (!of->whole && *r->at == '.') {
-        r->at++;
-        const char *const fraction = r->at;
-        for (; is_digit(*r->at); r->at++) {
-            if (r->at - fraction == 6)
-                return fail_at(r, r->at, "at most 6 digits behind the point expected");
-            value = value * 10 + (*r->at - '0');
-            unit *= 10;
-        }
-        if (r->at == fraction) return fail_number(r, start, of);
-    }
-    if (!at_end(r) && !is_blank(*r->at) && *r->at != end) return fail_number(r, start, of);
-    *value_out = (double)value / (double)unit;
-    if (*value_out < of->least || *value_out > of->most) return fail_number(r, start, of);
-    return SHINGLE_OK;
-}
-
-static shingle_status take_end(reader *r)
-{
-    skip_blanks(r);
-    return at_end(r) ? SHINGLE_OK
-                     : fail_at(r, r->at, "the end of the line or a # comment expected");
+    sg_machine_skip_blanks(r);
+    return sg_machine_at_end(r)
+               ? SHINGLE_OK
+               : sg_machine_fail_at(r, r->at, "the end of the line or a # comment expected");
 }
 
 /* The rest of the line, blanks at its end left out. */
-static shingle_status take_name(reader *r, sg_machine *m)
+static shingle_status take_name(sg_machine_reader *r, sg_machine *m)
 {
     size_t length = 0;
-    for (size_t i = 0; !at_end(r); i++, r->at++) {
+    for (size_t i = 0; !sg_machine_at_end(r); i++, r->at++) {
         const char c = *r->at;
-        if (!is_blank(c) && (c < '!' || c > '~'))
-            return fail_at(r, r->at, "printable ASCII makes a name");
+        if (!sg_machine_is_blank(c) && (c < '!' || c > '~'))
+            return sg_machine_fail_at(r, r->at, "printable ASCII makes a name");
         if (i + 1 < sizeof m->name) m->name[i] = c;
-        if (!is_blank(c)) length = i + 1;
+        if (!sg_machine_is_blank(c)) length = i + 1;
         if (length + 1 > sizeof m->name)
-            return fail_at(r, r->at, "a name of at most 47 letters expected");
+            return sg_machine_fail_at(r, r->at, "a name of at most 47 letters expected");
     }
-    if (length == 0) return fail_at(r, r->at, "a name for the machine expected");
+    if (length == 0) return sg_machine_fail_at(r, r->at, "a name for the machine expected");
     /* Blanks behind it are no part of it. */
     memset(m->name + length, '\0', sizeof m->name - length);
     return SHINGLE_OK;
 }
 
 /* A part of something, if there is one more word in the line. */
-static shingle_status take_tile_part(reader *r, const char *name, double most, double *part)
+static shingle_status take_tile_part(sg_machine_reader *r, const char *name, double most,
+                                     double *part)
 {
-    skip_blanks(r);
-    return at_end(r) ? SHINGLE_OK : take_number(r, &(range){name, false, 0.01, most}, '\0', part);
+    sg_machine_skip_blanks(r);
+    return sg_machine_at_end(r) ? SHINGLE_OK
+                                : sg_machine_take_number(
+                                      r, &(sg_machine_range){name, false, 0.01, most}, '\0', part);
 }
 
 /* "128x256", or "128x128 0.9" where the shape reaches less than the machine's rate, or "128x192 0.9
  * 0.4" where other tiles hide the rest of what addends take. */
-static shingle_status take_tile(reader *r, sg_machine *m)
+static shingle_status take_tile(sg_machine_reader *r, sg_machine *m)
 {
-    static const range sides = {"a side of a tile", true, 1, MAX_TILE};
-    if (m->tiles == SG_TILES) return fail_at(r, r->at, "at most 8 tile lines expected");
+    static const sg_machine_range sides = {"a side of a tile", true, 1, MAX_TILE};
+    if (m->tiles == SG_TILES) return sg_machine_fail_at(r, r->at, "at most 8 tile lines expected");
     double side[2] = {0, 0};
     for (int i = 0; i < 2; i++) {
-        SG_TRY(take_number(r, &sides, i == 0 ? 'x' : '\0', &side[i]));
+        SG_TRY(sg_machine_take_number(r, &sides, i == 0 ? 'x' : '\0', &side[i]));
         if (i == 0 && *r->at != 'x')
-            return fail_at(r, r->at, "\"x\" and the columns of the tile expected");
+            return sg_machine_fail_at(r, r->at, "\"x\" and the columns of the tile expected");
         if (i == 0) r->at++;
     }
     double rate = 1;
@@ -279,58 +182,60 @@ static shingle_status take_tile(reader *r, sg_machine *m)
 }
 
 /* "1:48 4:79.5 ...", up to the end of the line. */
-static shingle_status take_curve(reader *r, double least, double most, sg_curve *curve)
+static shingle_status take_curve(sg_machine_reader *r, double least, double most, sg_curve *curve)
 {
-    const range points = {"a point of the curve", false, 0, 999999999};
-    const range values = {"a value of the curve", false, least, most};
+    const sg_machine_range points = {"a point of the curve", false, 0, 999999999};
+    const sg_machine_range values = {"a value of the curve", false, least, most};
     if (curve->points > 0)
-        return fail_at(r, r->at, "this curve stands here a second time; once is right");
+        return sg_machine_fail_at(r, r->at, "this curve stands here a second time; once is right");
     do {
         sg_point point;
         const char *const start = r->at;
-        if (curve->points == SG_POINTS) return fail_at(r, start, "at most 10 points expected");
-        SG_TRY(take_number(r, &points, ':', &point.at));
+        if (curve->points == SG_POINTS)
+            return sg_machine_fail_at(r, start, "at most 10 points expected");
+        SG_TRY(sg_machine_take_number(r, &points, ':', &point.at));
         if (curve->points > 0 && point.at <= curve->point[curve->points - 1].at)
-            return fail_at(r, start, "points in ascending order expected");
-        if (*r->at != ':') return fail_at(r, r->at, "\":\" and the value at this point expected");
+            return sg_machine_fail_at(r, start, "points in ascending order expected");
+        if (*r->at != ':')
+            return sg_machine_fail_at(r, r->at, "\":\" and the value at this point expected");
         r->at++;
-        SG_TRY(take_number(r, &values, '\0', &point.value));
-        skip_blanks(r);
+        SG_TRY(sg_machine_take_number(r, &values, '\0', &point.value));
+        sg_machine_skip_blanks(r);
         curve->point[curve->points++] = point;
-    } while (!at_end(r));
+    } while (!sg_machine_at_end(r));
     return SHINGLE_OK;
 }
 
 /* WHAT is one of COUNT words. */
-static shingle_status take_word(reader *r, const char *what, const char *const *words, int count,
-                                const char *accepted, int *index_out)
+static shingle_status take_word(sg_machine_reader *r, const char *what, const char *const *words,
+                                int count, const char *accepted, int *index_out)
 {
     const char *const word = r->at;
-    while (!at_end(r) && !is_blank(*r->at)) r->at++;
+    while (!sg_machine_at_end(r) && !sg_machine_is_blank(*r->at)) r->at++;
     const size_t length = (size_t)(r->at - word);
     for (int i = 0; i < count; i++) {
         if (strlen(words[i]) != length || memcmp(word, words[i], length) != 0) continue;
         *index_out = i;
         return SHINGLE_OK;
     }
-    return fail_at(r, word, "%s is \"%.*s\"; %s is accepted", what,
-                   (int)sg_min((int64_t)length, 40), word, accepted);
+    return sg_machine_fail_at(r, word, "%s is \"%.*s\"; %s is accepted", what,
+                              (int)sg_min((int64_t)length, 40), word, accepted);
 }
 
-static shingle_status take_coll_curve(reader *r, sg_machine *m)
+static shingle_status take_coll_curve(sg_machine_reader *r, sg_machine *m)
 {
     int kind = 0;
     SG_TRY(take_word(r, "coll_curve", colls, SG_MACHINE_CURVES,
                      "all_gather, reduce_scatter, all_reduce, all_to_all, all_gather_windows or "
                      "reduce_scatter_windows",
                      &kind));
-    skip_blanks(r);
+    sg_machine_skip_blanks(r);
     SG_TRY(take_curve(r, 1e-6, 1e6, &m->coll_curve[kind]));
     for (int i = 0; i < m->coll_curve[kind].points; i++) m->coll_curve[kind].point[i].at *= 1e6;
     return SHINGLE_OK;
 }
 
-static shingle_status take_topology(reader *r, sg_machine *m)
+static shingle_status take_topology(sg_machine_reader *r, sg_machine *m)
 {
     int index = 0;
     SG_TRY(take_word(r, "topology", topologies, SG_TOPOLOGIES, "switch, mesh, ring, pcie or nodes",
@@ -339,10 +244,11 @@ static shingle_status take_topology(reader *r, sg_machine *m)
     return SHINGLE_OK;
 }
 
-static shingle_status take_field(reader *r, const field *f, sg_machine *m)
+static shingle_status take_field(sg_machine_reader *r, const field *f, sg_machine *m)
 {
     double value = 0;
-    SG_TRY(take_number(r, &(range){f->name, f->whole, f->least, f->most}, '\0', &value));
+    SG_TRY(sg_machine_take_number(r, &(sg_machine_range){f->name, f->whole, f->least, f->most},
+                                  '\0', &value));
     char *const to = (char *)m + f->offset;
     if (f->whole) {
         const int whole = (int)value;
@@ -361,22 +267,22 @@ static bool is_word(const char *word, size_t length, const char *name)
 enum { SEEN_NAME = FIELDS, SEEN_TOPOLOGY, SEEN_LINES };
 
 /* SEEN: of SEEN_LINES lines that may stand once, whether they do. */
-static shingle_status take_once(reader *r, const char *word, int line, bool *seen)
+static shingle_status take_once(sg_machine_reader *r, const char *word, int line, bool *seen)
 {
     if (seen[line])
-        return fail_at(r, word, "%.*s stands here a second time; once is right",
-                       (int)strcspn(word, " \t\r\n#"), word);
+        return sg_machine_fail_at(r, word, "%.*s stands here a second time; once is right",
+                                  (int)strcspn(word, " \t\r\n#"), word);
     seen[line] = true;
     return SHINGLE_OK;
 }
 
 /* One line that is not empty.  SEEN has a bit per kind of line that may stand once. */
-static shingle_status take_line(reader *r, sg_machine *m, bool *seen)
+static shingle_status take_line(sg_machine_reader *r, sg_machine *m, bool *seen)
 {
     const char *const word = r->at;
-    while (!at_end(r) && !is_blank(*r->at)) r->at++;
+    while (!sg_machine_at_end(r) && !sg_machine_is_blank(*r->at)) r->at++;
     const size_t length = (size_t)(r->at - word);
-    skip_blanks(r);
+    sg_machine_skip_blanks(r);
     if (is_word(word, length, "tile")) {
         SG_TRY(take_tile(r, m));
     } else if (is_word(word, length, "name")) {
@@ -393,9 +299,9 @@ static shingle_status take_line(reader *r, sg_machine *m, bool *seen)
         int i = 0;
         while (i < FIELDS && !is_word(word, length, fields[i].name)) i++;
         if (i == FIELDS)
-            return fail_at(r, word,
-                           "\"%.*s\" is no line of a machine file; " ACCEPTED " is accepted",
-                           (int)sg_min((int64_t)length, 40), word);
+            return sg_machine_fail_at(
+                r, word, "\"%.*s\" is no line of a machine file; " ACCEPTED " is accepted",
+                (int)sg_min((int64_t)length, 40), word);
         SG_TRY(take_once(r, word, i, seen));
         SG_TRY(take_field(r, &fields[i], m));
     }
@@ -411,7 +317,7 @@ static const char *missing_link(const sg_machine *m)
     return NULL;
 }
 
-static shingle_status check_all(const reader *r, const sg_machine *m, const bool *seen)
+static shingle_status check_all(const sg_machine_reader *r, const sg_machine *m, const bool *seen)
 {
     const char *missing = seen[SEEN_NAME] ? NULL : "name";
     for (int i = FIELDS; i-- > 0;)
@@ -432,13 +338,13 @@ static shingle_status check_all(const reader *r, const sg_machine *m, const bool
 
 shingle_status sg_machine_parse(const char *text, const char *name, sg_machine *machine_out)
 {
-    reader r = {name, text, text, 1};
+    sg_machine_reader r = {name, text, text, 1};
     sg_machine m;
     memset(&m, 0, sizeof m);
     bool seen[SEEN_LINES] = {false};
     for (;;) {
-        skip_blanks(&r);
-        if (!at_end(&r)) SG_TRY(take_line(&r, &m, seen));
+        sg_machine_skip_blanks(&r);
+        if (!sg_machine_at_end(&r)) SG_TRY(take_line(&r, &m, seen));
         while (*r.at != '\0' && *r.at != '\n') r.at++;
         if (*r.at == '\0') break;
         r.line_start = ++r.at;
@@ -472,9 +378,9 @@ static void print_curve(const sg_curve *curve, const char *name, double unit, sg
     sg_text_add(t, "%s", name);
     for (int i = 0; i < curve->points; i++) {
         sg_text_add(t, " ");
-        print_number(curve->point[i].at / unit, t);
+        sg_machine_print_number(curve->point[i].at / unit, t);
         sg_text_add(t, ":");
-        print_number(curve->point[i].value, t);
+        sg_machine_print_number(curve->point[i].value, t);
     }
     sg_text_add(t, "\n");
 }
@@ -506,7 +412,7 @@ size_t sg_machine_print(const sg_machine *m, char *text, size_t room)
             memcpy(&value, from, sizeof value);
         if (!fields[i].needed && (fields[i].whole ? whole == 0 : value <= 0)) continue;
         sg_text_add(&t, "%s ", fields[i].name);
-        print_number(fields[i].whole ? whole : value, &t);
+        sg_machine_print_number(fields[i].whole ? whole : value, &t);
         sg_text_add(&t, "\n");
     }
     for (int i = 0; i < m->tiles; i++) {
@@ -514,11 +420,11 @@ size_t sg_machine_print(const sg_machine *m, char *text, size_t room)
         const bool late = m->tile[i].late > 0 && m->tile[i].late != 1;
         if (late || (m->tile[i].rate > 0 && m->tile[i].rate != 1)) {
             sg_text_add(&t, " ");
-            print_number(m->tile[i].rate > 0 ? m->tile[i].rate : 1, &t);
+            sg_machine_print_number(m->tile[i].rate > 0 ? m->tile[i].rate : 1, &t);
         }
         if (late) {
             sg_text_add(&t, " ");
-            print_number(m->tile[i].late, &t);
+            sg_machine_print_number(m->tile[i].late, &t);
         }
         sg_text_add(&t, "\n");
     }

@@ -170,6 +170,30 @@ static void comments_blanks_and_order_do_not_matter(void **state)
     assert_true(machine.tile[0].rate == 0.5);
 }
 
+static void numbers_may_have_a_power_of_ten(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *written;
+        double value;
+    } of[] = {{"1e-3", 0.001},          {"1E3", 1000},       {"12.5e+2", 1250}, {"250e-1", 25},
+              {"30e-7", 0.000003},      {"0e99", 0},         {"0e-99999", 0},   {"1e6", 1e6},
+              {"1.000001e0", 1.000001}, {"0.000001e12", 1e6}};
+    sg_machine machine;
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        char line[60];
+        snprintf(line, sizeof line, "flag_us %s # us", of[i].written);
+        const shingle_status status =
+            sg_machine_parse(with_line("flag_us", line), "f.machine", &machine);
+        if (status != SHINGLE_OK) fail_msg("%s", shingle_error());
+        assert_true(machine.flag_us == of[i].value);
+    }
+    assert_int_equal(sg_machine_parse(with_line("flag_us", "flag_us 1\ncoll_part 4e0:5e-1 1e1:1"),
+                                      "f.machine", &machine),
+                     SHINGLE_OK);
+    assert_true(machine.coll_part.point[0].value == 0.5 && machine.coll_part.point[1].at == 10);
+}
+
 static void mistakes_are_named_with_their_place(void **state)
 {
     (void)state;
@@ -189,7 +213,14 @@ static void mistakes_are_named_with_their_place(void **state)
     expect_error("ranks 4\nranks 4\n", "f.machine:2:1: ranks stands here a second time");
     expect_error("flag_us 1.2.3\n",
                  "f.machine:1:9: flag_us is \"1.2.3\"; a number from 0 to 1000000 is accepted");
-    expect_error("flag_us 1e3 # us\n", "f.machine:1:9: flag_us is \"1e3\"; a number from 0");
+    expect_error("flag_us 1e7 # us\n", "f.machine:1:9: flag_us is \"1e7\"; a number from 0");
+    expect_error("flag_us 1e\n", "f.machine:1:9: flag_us is \"1e\"; a number from 0");
+    expect_error("flag_us 1e-\n", "f.machine:1:9: flag_us is \"1e-\"; a number from 0");
+    expect_error("flag_us 1e3x\n", "f.machine:1:9: flag_us is \"1e3x\"; a number from 0");
+    expect_error("flag_us 2e99999999999999999999\n", "f.machine:1:9: flag_us is \"2e9");
+    expect_error("flag_us 1.5e-6 # us\n",
+                 "f.machine:1:9: flag_us is \"1.5e-6\"; at most 6 digits behind the point count");
+    expect_error("ranks 1e1\n", "f.machine:1:7: ranks is \"1e1\"; a whole number from 1 to 1024");
     expect_error("flag_us 1.\n", "f.machine:1:9: flag_us is \"1.\"; a number");
     expect_error("flag_us 1.1234567\n", "f.machine:1:17: at most 6 digits");
     expect_error("flag_us .5\n", "f.machine:1:9: flag_us is \".5\"; a number");
@@ -320,6 +351,7 @@ int main(void)
         cmocka_unit_test(short_room_cuts_the_text),
         cmocka_unit_test(the_locale_changes_nothing),
         cmocka_unit_test(comments_blanks_and_order_do_not_matter),
+        cmocka_unit_test(numbers_may_have_a_power_of_ten),
         cmocka_unit_test(mistakes_are_named_with_their_place),
         cmocka_unit_test(what_is_missing_is_named),
         cmocka_unit_test(files_that_cannot_be_read_are_named),
