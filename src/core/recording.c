@@ -204,6 +204,10 @@ shingle_status shingle_timeline_start(int ranks, shingle_comm *const *comm,
     if (plan->problem.ranks != ranks)
         return sg_fail(SHINGLE_EINVAL, "the plan has %d ranks; this group has %d",
                        plan->problem.ranks, ranks);
+    const shingle_comm *const owner = plan->bound != NULL ? plan->bound->owner : NULL;
+    if (owner != NULL && owner->group != group)
+        return sg_fail(SHINGLE_EINVAL,
+                       "the plan is another group's; one of these comms' is accepted");
     if (group->backend->record == NULL)
         return sg_fail(SHINGLE_EUNSUPPORTED, "backend %s cannot record runs", group->backend->name);
     SG_TRY(sg_comm_check_idle(group, 0));

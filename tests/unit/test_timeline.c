@@ -511,6 +511,15 @@ static void bad_questions_are_answered(void **state)
     assert_int_equal(shingle_timeline_start(RANKS, comm, r.plan[0], -1), SHINGLE_EINVAL);
     assert_int_equal(shingle_timeline_start(RANKS, comm, wide, 0), SHINGLE_EINVAL);
     assert_int_equal(shingle_timeline_start(RANKS, comm, r.plan[0], INT64_MAX), SHINGLE_ENOMEM);
+    shingle_comm *others[RANKS];
+    shingle_plan *theirs = NULL;
+    assert_int_equal(shingle_open(RANKS, NULL, others), SHINGLE_OK);
+    assert_int_equal(shingle_plan_create(others[0], "gemm_rs:f32:96x64x32:r3", NULL, &theirs),
+                     SHINGLE_OK);
+    assert_int_equal(shingle_timeline_start(RANKS, comm, theirs, 0), SHINGLE_EINVAL);
+    assert_non_null(strstr(shingle_error(), "the plan is another group's"));
+    assert_int_equal(shingle_timeline_start(RANKS, others, theirs, 0), SHINGLE_OK);
+    assert_int_equal(shingle_close(RANKS, others), SHINGLE_OK);
     assert_int_equal(shingle_timeline_predict(NULL, NULL, &t), SHINGLE_EINVAL);
     assert_int_equal(shingle_timeline_predict(wide, NULL, NULL), SHINGLE_EINVAL);
     assert_int_equal(shingle_timeline_about(NULL, &facts), SHINGLE_EINVAL);
