@@ -461,8 +461,8 @@ typedef struct shingle_bench_options {
      * the timed ones and not between shingle_timeline_start and _stop.  NULL: none are made. */
     struct shingle_timeline **timelines_out;
     int reproducible; /* as in shingle_plan_options; the serial plan is timed in any case */
-    /* Other strategies to time beside: "all", or names with commas.  Of each the KNOB_SETS
-     * (default 3) best predicted are timed briefly, the best stays.  ROWS_OUT has room for ROWS. */
+    /* Others to time beside: "all" but not overlapping, or names with commas.  Of each the
+     * KNOB_SETS (default 3) best predicted are timed briefly.  ROWS_OUT has room for ROWS. */
     const char *strategies;
     int knob_sets;
     shingle_bench_row *rows_out;

@@ -195,9 +195,12 @@ static const char *next_name(const char *at)
     return comma != NULL ? comma + 1 : NULL;
 }
 
-static bool is_asked_for(const char *list, const char *name)
+/* "all" is without the first, which does not overlap and is timed in any case; named, it gets a row
+ * of its own as others do. */
+static bool is_asked_for(const char *list, int strategy)
 {
-    if (strcmp(list, "all") == 0) return true;
+    if (strcmp(list, "all") == 0) return strategy > 0;
+    const char *const name = sg_strategy_at(strategy)->name;
     const size_t length = strlen(name);
     for (const char *at = list; at != NULL; at = next_name(at))
         if (strcspn(at, ",") == length && strncmp(at, name, length) == 0) return true;
@@ -314,12 +317,10 @@ static shingle_status enter_strategies(trial *t)
 {
     if (t->o->strategies == NULL) return SHINGLE_OK;
     int wanted = 0;
-    for (int i = 1; sg_strategy_at(i) != NULL; i++)
-        wanted += is_asked_for(t->o->strategies, sg_strategy_at(i)->name);
+    for (int i = 0; sg_strategy_at(i) != NULL; i++) wanted += is_asked_for(t->o->strategies, i);
     const double share = wanted > 0 ? t->o->seconds * knobs_share / wanted : 0;
-    for (int i = 1; sg_strategy_at(i) != NULL && t->rows < MOST_ROWS; i++)
-        if (is_asked_for(t->o->strategies, sg_strategy_at(i)->name))
-            SG_TRY(enter_strategy(t, sg_strategy_at(i), share));
+    for (int i = 0; sg_strategy_at(i) != NULL && t->rows < MOST_ROWS; i++)
+        if (is_asked_for(t->o->strategies, i)) SG_TRY(enter_strategy(t, sg_strategy_at(i), share));
     return SHINGLE_OK;
 }
 

@@ -130,6 +130,22 @@ static void a_few_strategies_can_be_named(void **state)
     assert_true(rows[0].us > 0);
 }
 
+/* Not overlapping is timed in any case; by its name it has a row beside, too. */
+static void not_overlapping_can_be_named(void **state)
+{
+    (void)state;
+    shingle_bench_row rows[2];
+    const shingle_bench_options options = {
+        .iterations = 1, .warmup = -1, .strategies = "direct,serial", .rows_out = rows, .rows = 2};
+    shingle_bench_result result;
+    assert_int_equal(shingle_bench(RANKS, comm, "ag_gemm:f32:96x64x64:r3", &options, &result),
+                     SHINGLE_OK);
+    assert_int_equal(result.rows, 2);
+    assert_int_equal(strncmp(rows[0].strategy, "serial{", 7), 0);
+    assert_true(rows[0].us > 0 && rows[0].predicted_us > 0 && rows[0].declined[0] == '\0');
+    assert_int_equal(strncmp(rows[1].strategy, "direct{", 7), 0);
+}
+
 static void memory_is_written_and_read(void **state)
 {
     (void)state;
@@ -396,6 +412,7 @@ int main(void)
         cmocka_unit_test(every_strategy_can_be_asked_for),
         cmocka_unit_test(strategies_take_turns),
         cmocka_unit_test(a_few_strategies_can_be_named),
+        cmocka_unit_test(not_overlapping_can_be_named),
         cmocka_unit_test(memory_is_written_and_read),
         cmocka_unit_test(wrong_arguments_are_named),
         cmocka_unit_test(wrong_elements_are_counted),
