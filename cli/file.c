@@ -285,10 +285,20 @@ static bool may_replace(const char *target, const struct stat *there)
     return !(in.st_mode & S_ISVTX) || me == in.st_uid;
 }
 
+/* Is a regular file not to be written, though a rename replaces it or the system lets root write?
+ * Then errno says why. */
+static bool is_protected(const char *path, const struct stat *there)
+{
+    errno = EACCES;
+    return (there->st_mode & 0222) == 0 || faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) != 0;
+}
+
 /* THERE: what it will replace, of which it has the mode; NULL: nothing. */
 static bool open_beside(file_writer *writer, const struct stat *there, char *error)
 {
     const mode_t mode = there != NULL ? there->st_mode & 0777 : 0666;
+    if (there != NULL && is_protected(writer->target, there))
+        return fail_and_drop(writer, errno, error);
     if (there != NULL && !may_replace(writer->target, there))
         return fail_and_drop(writer, EPERM, error);
     int file = open_nameless(writer, mode);
@@ -358,7 +368,7 @@ bool file_check_grow(const char *path, char *error)
     char target[FILE_PATH];
     if (stat(path, &info) == 0) {
         if (!S_ISREG(info.st_mode)) return file_check(path, error);
-        return access(path, W_OK) == 0 || fail_to_write(path, errno, error);
+        return !is_protected(path, &info) || fail_to_write(path, errno, error);
     }
     if (!file_follow(path, target)) return fail_to_write(path, errno, error);
     const int made = file_grow(path, error); /* in its place, whatever it is called */
