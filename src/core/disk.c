@@ -178,15 +178,33 @@ shingle_status sg_disk_make_target(const char *path)
     return file >= 0 && close(file) == 0 ? SHINGLE_OK : fail_to_write(path, errno);
 }
 
+/* A rename would replace a file that its owner has made read-only, and the system lets root write
+ * it. */
+static int check_mode(const char *path, const struct stat *there)
+{
+    if (!S_ISREG(there->st_mode)) return 0;
+    if ((there->st_mode & 0222) == 0) return EACCES;
+    return faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) == 0 ? 0 : errno;
+}
+
+shingle_status sg_disk_check(const char *path)
+{
+    struct stat there;
+    const int error = stat(path, &there) == 0 ? check_mode(path, &there) : 0;
+    return error == 0 ? SHINGLE_OK : fail_to_write(path, error);
+}
+
 static int replace_target(const char *path, const char *data, size_t bytes)
 {
     struct stat there;
     char *const led_to = realpath(path, NULL); /* NULL: there is nothing yet */
     const char *const target = led_to != NULL ? led_to : path;
     const bool is_there = stat(target, &there) == 0;
-    const int error = is_there && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode)
-                          ? write_into(target, data, bytes)
-                          : replace(target, is_there ? &there : NULL, data, bytes);
+    int error = is_there ? check_mode(target, &there) : 0;
+    if (error == 0)
+        error = is_there && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode)
+                    ? write_into(target, data, bytes)
+                    : replace(target, is_there ? &there : NULL, data, bytes);
     free(led_to);
     return error;
 }

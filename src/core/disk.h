@@ -9,8 +9,11 @@ shingle_status sg_disk_read(const char *path, int64_t limit, char **data_out, si
 
 /* Makes BYTES of DATA the contents of the file that PATH leads to.  A new file beside
  * it takes its name, once all is on the disk, and its mode; links stay links, and pipes
- * and devices are written into. */
+ * and devices are written into.  A file that its owner has made read-only is not replaced. */
 shingle_status sg_disk_replace(const char *path, const char *data, size_t bytes);
+
+/* Says so before: SHINGLE_EIO if a file is there and may not be replaced. */
+shingle_status sg_disk_check(const char *path);
 
 /* Makes an empty file where PATH leads to, if PATH is a link and there is none: only then has the
  * file a path of its own. */

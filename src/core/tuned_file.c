@@ -235,7 +235,7 @@ shingle_status sg_tuned_file_check(const char *path)
     SG_TRY(read_all(path, &text, &bytes));
     const shingle_status status = check_text(path, text, bytes);
     free(text);
-    return status;
+    return status == SHINGLE_OK ? sg_disk_check(path) : status;
 }
 
 /* ---- Writing --------------------------------------------------------------------------------- */

@@ -33,7 +33,8 @@ shingle_status sg_tuned_list_put(sg_tuned_list *list, shingle_plan *plan);
 shingle_status sg_tuned_file_read(const char *path, const char *signature, sg_tuned_list *list);
 
 /* May plans be put into file PATH?  SHINGLE_EINVAL if it holds something else: a byte of value 0,
- * or lines of which none is a comment or a plan.  One that is empty or does not exist will do. */
+ * or lines of which none is a comment or a plan.  One that is empty or does not exist will do,
+ * one that its owner has made read-only will not. */
 shingle_status sg_tuned_file_check(const char *path);
 
 /* Puts PLAN (with its measured_us) into file PATH, for the line of the same signature and

@@ -377,6 +377,34 @@ static void links_lead_to_new_files(void **state)
     rmdir(folder);
 }
 
+/* Its folder may be written, and root writes whatever the mode. */
+static void read_only_files_are_not_replaced(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/shingle-test-XXXXXX";
+    char *data = NULL;
+    size_t bytes = 0;
+    struct stat before, after;
+    const int file = mkstemp(path);
+    assert_true(file >= 0 && write(file, "old", 3) == 3 && fchmod(file, 0444) == 0);
+    close(file);
+    assert_int_equal(stat(path, &before), 0);
+    assert_int_equal(sg_disk_check(path), SHINGLE_EIO);
+    assert_int_equal(sg_disk_replace(path, "12", 2), SHINGLE_EIO);
+    assert_non_null(strstr(shingle_error(), path));
+    assert_non_null(strstr(shingle_error(), ": cannot be written: Permission denied"));
+    assert_int_equal(stat(path, &after), 0);
+    assert_true(before.st_ino == after.st_ino && after.st_mode == before.st_mode);
+    assert_int_equal(sg_disk_read(path, 10, &data, &bytes), SHINGLE_OK);
+    assert_string_equal(data, "old");
+    free(data);
+    assert_int_equal(chmod(path, 0644), 0);
+    assert_int_equal(sg_disk_check(path), SHINGLE_OK);
+    assert_int_equal(sg_disk_replace(path, "12", 2), SHINGLE_OK);
+    unlink(path);
+    assert_int_equal(sg_disk_check(path), SHINGLE_OK); /* nothing is there */
+}
+
 /* What replaces a file has its mode, which the mask of new files would narrow. */
 static void modes_stay(void **state)
 {
@@ -439,6 +467,7 @@ int main(void)
         cmocka_unit_test(pipes_are_not_waited_for),
         cmocka_unit_test(readers_are_not_waited_for_long),
         cmocka_unit_test(links_lead_to_new_files),
+        cmocka_unit_test(read_only_files_are_not_replaced),
         cmocka_unit_test(modes_stay),
         cmocka_unit_test(numbers_have_a_point_in_every_locale),
     };

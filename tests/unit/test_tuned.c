@@ -196,6 +196,10 @@ static void what_is_no_file_of_plans_is_left_alone(void **state)
         assert_int_equal(sg_tuned_file_put(path, "here", plan), file[i].status);
         assert_int_equal(holds_only(file[i].text, file[i].bytes), file[i].status != SHINGLE_OK);
     }
+    assert_int_equal(chmod(path, 0444), 0);
+    assert_int_equal(sg_tuned_file_check(path), SHINGLE_EIO); /* before anything is timed */
+    assert_int_equal(sg_tuned_file_put(path, "there", plan), SHINGLE_EIO);
+    assert_int_equal(chmod(path, 0644), 0);
     sg_plan_free(plan);
 }
 
