@@ -334,8 +334,8 @@ static shingle_status put_locked(const char *path, const char *signature, const 
     char *merged = NULL;
     size_t merged_bytes = 0;
     if (fresh != NULL) {
-        /* Tenths, written without the locale's point. */
-        const int64_t tenths = (int64_t)(plan->measured_us * 10 + 0.5);
+        /* Tenths, written without the locale's point; none at all is not a time when read. */
+        const int64_t tenths = sg_max((int64_t)(plan->measured_us * 10 + 0.5), 1);
         snprintf(fresh, room, "%s %lld.%lld %s\n", signature, (long long)(tenths / 10),
                  (long long)(tenths % 10), plan->text);
         merged = merge(text, bytes, signature, plan, fresh, &merged_bytes);
