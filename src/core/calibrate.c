@@ -225,7 +225,10 @@ static void take_curve(job *j, int kind)
         const double us = median_us(it);
         if (it->message < megabyte && j->machine.pool == 0) continue; /* start-up alone */
         if (curve.points == SG_POINTS) continue;
-        curve.point[curve.points++] = (sg_point){it->message, bus_bytes(j, it) / (us * 1e3)};
+        int at = curve.points++; /* items are in the order of what they were to take */
+        for (; at > 0 && curve.point[at - 1].at > it->message; at--)
+            curve.point[at] = curve.point[at - 1];
+        curve.point[at] = (sg_point){it->message, bus_bytes(j, it) / (us * 1e3)};
     }
     for (int i = 0; i < curve.points; i++)
         curve.point[i].value = fmax(sg_fit_rounded(curve.point[i].value), 1e-6);

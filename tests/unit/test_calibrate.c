@@ -332,6 +332,22 @@ static void a_pool_has_numbers_of_its_own(void **state)
     assert_true(m.copy_us != start.copy_us && m.unit_us != start.unit_us);
 }
 
+/* Begun with a machine on which a large message takes less than a small one, as where a library
+ * changes its way between them: measurements are in the order of what they were to take. */
+static void curves_are_in_the_order_of_messages(void **state)
+{
+    (void)state;
+    static const double at[] = {16384, 131072, 1048576};
+    sg_machine start;
+    fake f = pool_of(&start);
+    sg_machine m;
+    start.coll_curve[SG_ALL_GATHER] = (sg_curve){2, {{131072, 0.05}, {1048576, 5}}};
+    if (calibrate(&f, &start, 4, 0.5, &m, text) != SHINGLE_OK) fail_msg("%s", shingle_error());
+    const sg_curve *const curve = &m.coll_curve[SG_ALL_GATHER];
+    assert_int_equal(curve->points, 3);
+    for (int i = 0; i < 3; i++) assert_true(curve->point[i].at == at[i]);
+}
+
 /* Whoever knows a number better says so, and the others are fitted to it. */
 static void held_numbers_stay(void **state)
 {
@@ -425,6 +441,7 @@ int main(void)
         cmocka_unit_test(what_cannot_run_is_left_out),
         cmocka_unit_test(one_rank_has_products_alone),
         cmocka_unit_test(a_pool_has_numbers_of_its_own),
+        cmocka_unit_test(curves_are_in_the_order_of_messages),
         cmocka_unit_test(held_numbers_stay),
         cmocka_unit_test(limits_and_failures_are_named),
         cmocka_unit_test(what_fails_is_left_out_and_named),
