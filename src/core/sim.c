@@ -226,6 +226,11 @@ static void no_products(sg_machine *m)
     m->launch_us = m->unit_us = 0;
 }
 
+static bool moves(const sg_problem *p)
+{
+    return p->ranks > 1 && (sg_problem_in(p) != SG_IN_NONE || sg_problem_out(p) != SG_OUT_NONE);
+}
+
 static shingle_status find_parts(sg_sim *m, const sg_machine *machine, sg_sim_result *r)
 {
     const sg_problem *const p = m->sched[0].problem;
@@ -235,6 +240,7 @@ static shingle_status find_parts(sg_sim *m, const sg_machine *machine, sg_sim_re
     double calm = 0;
     no_products(&other);
     SG_TRY(simulate(m, &other, &r->comm_us));
+    if (!moves(p)) r->comm_us = 0; /* what a product without products takes is no communication */
     other = *machine;
     no_latency(&other);
     SG_TRY(simulate(m, &other, &calm));

@@ -399,11 +399,6 @@ static shingle_status simulate(sg_simulator *simulator, const shingle_plan *plan
     return status == SHINGLE_OK ? sg_timeline_end(t) : status;
 }
 
-static bool moves(const sg_problem *p)
-{
-    return p->ranks > 1 && (sg_problem_in(p) != SG_IN_NONE || sg_problem_out(p) != SG_OUT_NONE);
-}
-
 /* Product and collective alone, and one after the other: what the first of all strategies does,
  * which does not overlap. */
 static shingle_status simulate_alone(sg_simulator *simulator, const shingle_plan *plan,
@@ -413,7 +408,7 @@ static shingle_status simulate_alone(sg_simulator *simulator, const shingle_plan
     sg_sim_result result;
     SG_TRY(sg_baseline_simulate(simulator, &plan->problem, machine, &options, &result));
     t->gemm_us = result.gemm_us;
-    t->coll_us = moves(&plan->problem) ? result.comm_us : 0;
+    t->coll_us = result.comm_us;
     t->serial_us = result.us;
     return SHINGLE_OK;
 }

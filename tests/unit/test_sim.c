@@ -358,7 +358,7 @@ static void every_visit_is_told_once(void **state)
 /* What is told of a plan follows from four times. */
 static void shares_follow_from_times(void **state)
 {
-    static const char *const problem[] = {"gemm_rs:bf16:2048x2048x1024:r8",
+    static const char *const problem[] = {"gemm_ar:bf16:2048x2048x1024:r4:bias:gelu",
                                           "ag_gemm:bf16:8192x4096x512:r4", "gemm:f32:64x64x64:r1"};
     (void)state;
     bool differ = false; /* what a serial run takes, and the sum of both alone */
@@ -379,6 +379,24 @@ static void shares_follow_from_times(void **state)
     assert_true(differ);
 }
 
+/* Nothing moves: no time is told of what does not take place, however small. */
+static void products_alone_have_no_communication(void **state)
+{
+    (void)state;
+    static const char *const problems[] = {"gemm:bf16:123x7777x4097:r1",
+                                           "gemm:bf16:123x7777x4097:r4",
+                                           "gemm_rs:bf16:123x7777x4097:r1"};
+    for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) {
+        shingle_plan *plan = NULL;
+        shingle_simulation s;
+        assert_int_equal(shingle_plan_for(problems[i], NULL, NULL, &plan), SHINGLE_OK);
+        assert_int_equal(shingle_plan_simulate(plan, NULL, &s), SHINGLE_OK);
+        assert_true(s.gemm_us > 0 && s.coll_us == 0 && s.comm_us == 0);
+        assert_true(s.hidden == 1);
+        shingle_plan_free(plan);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -392,6 +410,7 @@ int main(void)
         cmocka_unit_test(receivers_share_their_link),
         cmocka_unit_test(waiting_for_ever_is_an_error),
         cmocka_unit_test(every_visit_is_told_once),
+        cmocka_unit_test(products_alone_have_no_communication),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
