@@ -120,6 +120,20 @@ static void lines_that_may_be_left_out_are_kept(void **state)
     assert_true(sg_machine_link_gbps(&machine) == 200); /* its copies' */
 }
 
+/* The fewest with three quarters of the rate, if not all are needed for that. */
+static void few_sms_keep_most_of_a_collective(void **state)
+{
+    (void)state;
+    sg_machine machine;
+    sg_machine_plain(&machine);
+    assert_int_equal(sg_machine_few_coll_sms(&machine), 10);
+    machine.coll_sms = 24;
+    machine.coll_part = (sg_curve){3, {{4, 0.35}, {8, 0.75}, {24, 1}}};
+    assert_int_equal(sg_machine_few_coll_sms(&machine), 8);
+    machine.coll_part.point[1].value = 0.74;
+    assert_int_equal(sg_machine_few_coll_sms(&machine), 24);
+}
+
 static void short_room_cuts_the_text(void **state)
 {
     (void)state;
@@ -348,6 +362,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(printed_machines_parse_to_the_same),
         cmocka_unit_test(lines_that_may_be_left_out_are_kept),
+        cmocka_unit_test(few_sms_keep_most_of_a_collective),
         cmocka_unit_test(short_room_cuts_the_text),
         cmocka_unit_test(the_locale_changes_nothing),
         cmocka_unit_test(comments_blanks_and_order_do_not_matter),

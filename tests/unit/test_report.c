@@ -310,6 +310,20 @@ static void hidden_is_told_where_it_means_something(void **state)
     assert_true(report_hidden_of("serially", 100, 50, 0.5) == 0.5);
 }
 
+/* Setting up counts as a quarter of what the largest takes, and nobody gets no time at all. */
+static void large_problems_get_more_of_the_time(void **state)
+{
+    (void)state;
+    static const char *const problem[] = {"gemm:f32:512x512x512:r1", "gemm:f32:8x8x8:r1"};
+    const report_options options = {.seconds = 1000};
+    report_budget b = report_plan(&options, problem, 2);
+    assert_true(fabs(report_share(&b, &options, problem[0]) - 800) < 40);
+    assert_true(fabs(report_share(&b, &options, problem[1]) - 1000) < 40); /* what is left */
+    b = report_plan(&options, problem, 2);
+    b.end_seconds = 0;
+    assert_true(report_share(&b, &options, problem[0]) == 0.001);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -321,6 +335,7 @@ int main(void)
         cmocka_unit_test(keys_have_their_numbers),
         cmocka_unit_test(the_longer_part_bounds),
         cmocka_unit_test(hidden_is_told_where_it_means_something),
+        cmocka_unit_test(large_problems_get_more_of_the_time),
     };
     return cmocka_run_group_tests(tests, make_folder, drop_folder);
 }
