@@ -1,0 +1,192 @@
+/* test_check_rules.c -- sealed schedules in which one thing is changed as no sealer would write it:
+ * each rule of the checker that needs no run is broken once, and named; and what its rules of order
+ * and SMs make of schedules by hand. */
+#include "proof.h"
+
+/* ---- Schedules ------------------------------------------------------------------------------- */
+
+/* Both ranks copy their rows to the peer and multiply their own, then the peer's.  A raise of two
+ * tiles goes through a counter. */
+static void gather(void)
+{
+    begin("ag_gemm:f32:4x2x3:r2:bias");
+    for (int r = 0; r < 2; r++) {
+        sg_sched *const s = &sched[r];
+        const int gathered = sg_sched_buf(s, SG_SYM, "gathered", 4, 3, 0);
+        sg_sched_buf(s, SG_LOCAL, "scratch", 4, 2, 0);
+        sg_sched_copy(s, 1, SG_BY_SMS, sg_area_of(r, SG_A, 0, 2, 0, 3));
+        sg_sched_to(s, sg_area_of(1 - r, gathered, 2 * r, 2, 0, 3));
+        sg_sched_raise(s, 1 - r, SG_PER_PATCH, 0);
+        sg_sched_launch(s, 0, 1, 2, 0, false);
+        for (int i = 0; i < 2; i++) {
+            const int owner = i ? 1 - r : r;
+            rows_patch(s, 2 * owner, 2);
+            s->patch[i].a = sg_area_of(r, i ? gathered : SG_A, i ? 2 * owner : 0, 2, 0, 3);
+            if (i) sg_sched_wait(s, sg_wait_one(owner, 0));
+            sg_sched_to(s, rows_of(r, SG_C, 2 * owner, 2));
+            if (i) sg_sched_raise(s, r, SG_PER_PATCH, 1);
+        }
+    }
+    seal();
+}
+
+enum { GATHERED = SG_USER_BUFS, SCRATCH };
+
+/* All ranks' rows of A by a collective, from and to BUF in ARENA. */
+static void collect(sg_arena_kind arena, unsigned traits)
+{
+    begin("ag_gemm:f32:4x2x3:r2");
+    for (int r = 0; r < 2; r++) {
+        sg_sched *const s = &sched[r];
+        const int gathered = sg_sched_buf(s, arena, "gathered", 4, 3, traits);
+        sg_sched_buf(s, arena, "other", 4, 3, traits);
+        sg_sched_coll(s, 0, SG_ALL_GATHER, 0, sg_area_of(r, SG_A, 0, 2, 0, 3));
+        for (int q = 0; q < 2; q++) sg_sched_to(s, sg_area_of(r, gathered, 2 * q, 2, 0, 3));
+        launch(s);
+        rows_patch(s, 0, 4);
+        s->patch[0].a = sg_area_of(r, gathered, 0, 4, 0, 3);
+        sg_sched_to(s, rows_of(r, SG_C, 0, 4));
+    }
+    seal();
+}
+
+/* ---- Buffers --------------------------------------------------------------------------------- */
+
+static void buffers_have_a_place(void **state)
+{
+    (void)state;
+    gather();
+    sched[0].buf[GATHERED].offset = -SG_BUF_ALIGN;
+    REFUSED_SEALED("rank 0: gathered lies outside its arena");
+    gather();
+    sched[1].buf[SCRATCH].arena = SG_USER;
+    REFUSED_SEALED("rank 1: scratch has no arena");
+    gather();
+    sched[1].buf[SG_C].arena = SG_LOCAL;
+    REFUSED_SEALED("rank 1: C is not as large as the problem says");
+}
+
+/* A peer stores where its own buffer lies, elements as large and rows as long as there. */
+static void shared_buffers_are_alike(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        begin("gemm:f32:0x2x2:r2");
+        for (int r = 0; r < 2; r++) sg_sched_buf(&sched[r], SG_SYM, "spare", 4, 3, 0);
+        accepted();
+        sg_buf *const buf = &sched[1].buf[GATHERED];
+        for (int r = 0; r < 2; r++) sched[r].arena_bytes[SG_SYM] += SG_BUF_ALIGN;
+        if (i == 0) buf->cols = 4;
+        if (i == 1) buf->wide = 1;
+        if (i == 2) buf->offset = SG_BUF_ALIGN;
+        if (i == 3) buf->engine = sched[0].baked = sched[1].baked = 1;
+        REFUSED_SEALED("rank 1: shared buffer spare is not as on rank 0");
+    }
+}
+
+/* ---- Areas ----------------------------------------------------------------------------------- */
+
+static void areas_lie_in_buffers(void **state)
+{
+    (void)state;
+    gather();
+    sched[1].to[0].buf = SCRATCH + 1;
+    REFUSED_SEALED("rank 1, step 0 (copy)", "touches no buffer of any rank");
+    for (int i = 0; i < 2; i++) {
+        gather();
+        *(i ? &sched[1].to[0].col0 : &sched[1].to[0].row0) = -1;
+        REFUSED_SEALED("rank 1, step 0 (copy)", "outside its buffer of 4 x 3");
+    }
+}
+
+/* An addend that is stored again is no excuse. */
+static void inputs_stay_as_they_are(void **state)
+{
+    (void)state;
+    static const int inputs[] = {SG_A, SG_B, SG_BIAS, SG_GAIN};
+    for (int i = 0; i < 4; i++) {
+        begin("gemm_rs:f32:1x1x1:r1:bias:norm");
+        sg_sched_reduce(&sched[0], 0, false);
+        sg_sched_add(&sched[0], sg_area_of(0, SG_C, 0, 1, 0, 1), NULL);
+        sg_sched_to(&sched[0], sg_area_of(0, SG_C, 0, 1, 0, 1));
+        seal();
+        sched[0].add[0].area.buf = sched[0].to[0].buf = (uint8_t)inputs[i];
+        REFUSED_SEALED("rank 0, step 0 (reduce)", "stores into an input");
+    }
+}
+
+/* Its values would be right, and nobody would have to wait for them. */
+static void tensors_of_peers_are_not_read(void **state)
+{
+    (void)state;
+    gather();
+    sched[0].patch[1].a = sg_area_of(1, SG_A, 0, 2, 0, 3);
+    REFUSED_SEALED("rank 0, step 1 (gemm), visit 2", "reads a peer's memory", "A of rank 1");
+}
+
+/* Who stores into peers' tensors says so of the buffer, too: who binds it asks there. */
+static void reach_is_told(void **state)
+{
+    (void)state;
+    begin("gemm_rs:f32:4x2x3:r2");
+    sg_sched_copy(&sched[0], 0, SG_BY_SMS, rows_of(0, SG_C, 0, 2));
+    sg_sched_to(&sched[0], rows_of(1, SG_C, 0, 2));
+    seal();
+    sched[0].buf[SG_C].reach = 0;
+    REFUSED_SEALED("rank 0, step 0 (copy)", "stores without that rank's leave", "C of rank 1");
+}
+
+/* The address of a collective's matrices is told once. */
+static void collectives_use_a_fixed_half(void **state)
+{
+    (void)state;
+    collect(SG_SYM, SG_ENGINE);
+    for (int r = 0; r < 2; r++)
+        sched[r].baked = sched[r].buf[GATHERED].engine = sched[r].buf[SCRATCH].engine = 0;
+    REFUSED_SEALED("rank 0, step 0 (coll)", "an engine uses a fixed half");
+}
+
+static void copies_do_not_convert(void **state)
+{
+    (void)state;
+    for (int wide = 0; wide < 2; wide++) {
+        begin("gemm:bf16:4x2x2:r1");
+        const int sum = sg_sched_buf(&sched[0], SG_LOCAL, "sum", 4, 2, wide ? SG_WIDE : 0);
+        launch(&sched[0]);
+        rows_patch(&sched[0], 0, 4);
+        sg_sched_to(&sched[0], rows_of(0, sum, 0, 4));
+        sg_sched_copy(&sched[0], 0, SG_BY_SMS, rows_of(0, sum, 0, 4));
+        sg_sched_to(&sched[0], rows_of(0, SG_C, 0, 4));
+        if (!wide) accepted();
+        if (wide) REFUSED("step 1 (copy)", "a copy between f32 and the problem's type");
+    }
+}
+
+/* The same of B as of A. */
+static void b_is_of_the_problem_s_type(void **state)
+{
+    (void)state;
+    begin("gemm:bf16:2x4x4:r1");
+    sg_sched *const s = &sched[0];
+    const int wide = sg_sched_buf(s, SG_LOCAL, "wide", 4, 4, SG_WIDE);
+    sg_sched_reduce(s, 0, false);
+    sg_sched_add(s, sg_area_of(0, SG_B, 0, 4, 0, 4), NULL);
+    sg_sched_to(s, sg_area_of(0, wide, 0, 4, 0, 4));
+    launch(s);
+    rows_patch(s, 0, 2);
+    s->patch[0].b.buf = (uint8_t)wide;
+    sg_sched_to(s, rows_of(0, SG_C, 0, 2));
+    REFUSED("step 1 (gemm), visit 0", "multiplies f32", "wide of rank 0");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(buffers_have_a_place),          cmocka_unit_test(shared_buffers_are_alike),
+        cmocka_unit_test(areas_lie_in_buffers),          cmocka_unit_test(inputs_stay_as_they_are),
+        cmocka_unit_test(tensors_of_peers_are_not_read), cmocka_unit_test(reach_is_told),
+        cmocka_unit_test(collectives_use_a_fixed_half),  cmocka_unit_test(copies_do_not_convert),
+        cmocka_unit_test(b_is_of_the_problem_s_type),
+    };
+    return cmocka_run_group_tests(tests, NULL, clean);
+}
