@@ -179,14 +179,58 @@ static void b_is_of_the_problem_s_type(void **state)
     REFUSED("step 1 (gemm), visit 0", "multiplies f32", "wide of rank 0");
 }
 
+/* ---- Steps ----------------------------------------------------------------------------------- */
+
+static void steps_are_what_they_may_be(void **state)
+{
+    (void)state;
+    gather();
+    sched[1].step[0].kind = SG_KINDS;
+    REFUSED_SEALED("rank 1, step 0 has no kind or lane");
+    gather();
+    sched[1].step[0].lane = SG_MAX_LANES;
+    REFUSED_SEALED("rank 1, step 0 has no kind or lane");
+    gather();
+    sched[1].step[1].after[1] = 1;
+    REFUSED_SEALED("rank 1, step 1 is after a later step");
+    gather();
+    sched[1].step[1].u.launch.visits--;
+    REFUSED_SEALED("rank 1, step 1: 4 visits, sealed with 3");
+    gather();
+    sched[1].step[1].u.launch.visits++;
+    REFUSED_SEALED("rank 1, step 1: 4 visits, sealed with 5");
+    gather();
+    sched[1].patch[0].tile0 = -1;
+    sched[1].patch[0].tiles = 2;
+    REFUSED_SEALED("rank 1, step 1: tiles -1 to 0 of a patch that has 2");
+}
+
+static void schedules_are_of_one_problem_and_all_ranks(void **state)
+{
+    (void)state;
+    gather();
+    sched[1].rank = 0;
+    REFUSED_SEALED("schedule 1 is of rank 0");
+    gather();
+    const sg_problem other = problem;
+    sched[1].problem = &other;
+    REFUSED_SEALED("schedule 1 is of rank 1");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(buffers_have_a_place),          cmocka_unit_test(shared_buffers_are_alike),
-        cmocka_unit_test(areas_lie_in_buffers),          cmocka_unit_test(inputs_stay_as_they_are),
-        cmocka_unit_test(tensors_of_peers_are_not_read), cmocka_unit_test(reach_is_told),
-        cmocka_unit_test(collectives_use_a_fixed_half),  cmocka_unit_test(copies_do_not_convert),
+        cmocka_unit_test(buffers_have_a_place),
+        cmocka_unit_test(shared_buffers_are_alike),
+        cmocka_unit_test(areas_lie_in_buffers),
+        cmocka_unit_test(inputs_stay_as_they_are),
+        cmocka_unit_test(tensors_of_peers_are_not_read),
+        cmocka_unit_test(reach_is_told),
+        cmocka_unit_test(collectives_use_a_fixed_half),
+        cmocka_unit_test(copies_do_not_convert),
         cmocka_unit_test(b_is_of_the_problem_s_type),
+        cmocka_unit_test(steps_are_what_they_may_be),
+        cmocka_unit_test(schedules_are_of_one_problem_and_all_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, clean);
 }
