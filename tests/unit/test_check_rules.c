@@ -217,6 +217,42 @@ static void schedules_are_of_one_problem_and_all_ranks(void **state)
     REFUSED_SEALED("schedule 1 is of rank 1");
 }
 
+/* ---- Flags ----------------------------------------------------------------------------------- */
+
+static void flags_are_of_ranks_that_exist(void **state)
+{
+    (void)state;
+    gather();
+    sched[0].raise[0].at = 2;
+    REFUSED_SEALED("rank 0, step 0 (copy)", "rank 2 is none of 2");
+    gather();
+    sched[1].flags = 1;
+    REFUSED_SEALED("rank 1, step 1 (gemm), visit 2", "flag 1 of rank 1; there are 1");
+}
+
+/* The last raiser of a flag raises it: whoever counts in another word, or beside other flags,
+ * leaves somebody waiting for ever. */
+static void raisers_count_in_the_word_of_their_flag(void **state)
+{
+    (void)state;
+    begin("gemm:f32:0x2x2:r1");
+    sg_sched *const s = &sched[0];
+    for (int i = 0; i < 4; i++) {
+        sg_sched_flag(s, 0);
+        sg_sched_raise(s, 0, SG_PER_PATCH, i / 2);
+    }
+    accepted();
+    s->raise[0].counter = 2;
+    REFUSED_SEALED("step 0 (flag)", "raises through counter 2 of 2");
+    s->raise[0].counter = 0, s->raise[1].counter = 1;
+    s->counter[0] = 1, s->counter[1] = 3;
+    REFUSED_SEALED("step 1 (flag)", "raises a flag of rank 0 a second time");
+    s->raise[1].counter = 0;
+    s->counter[0] = s->counter[1] = 2;
+    s->raise[1].flag0 = 2, s->flags = 3;
+    REFUSED_SEALED("raises a flag with 1 raisers, counter 0 expects 2");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -231,6 +267,8 @@ int main(void)
         cmocka_unit_test(b_is_of_the_problem_s_type),
         cmocka_unit_test(steps_are_what_they_may_be),
         cmocka_unit_test(schedules_are_of_one_problem_and_all_ranks),
+        cmocka_unit_test(flags_are_of_ranks_that_exist),
+        cmocka_unit_test(raisers_count_in_the_word_of_their_flag),
     };
     return cmocka_run_group_tests(tests, NULL, clean);
 }
