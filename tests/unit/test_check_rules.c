@@ -253,6 +253,57 @@ static void raisers_count_in_the_word_of_their_flag(void **state)
     REFUSED_SEALED("raises a flag with 1 raisers, counter 0 expects 2");
 }
 
+/* ---- The run protocol ------------------------------------------------------------------------ */
+
+static void all_ranks_count_the_run_or_none(void **state)
+{
+    (void)state;
+    begin("gemm:f32:0x2x2:r2");
+    sg_sched_flag(&sched[0], 0);
+    sg_sched_raise(&sched[0], 0, SG_PER_PATCH, 0);
+    REFUSED("rank 1 does not count the run, rank 0 does");
+}
+
+static void forget_protocol(void)
+{
+    seal();
+    for (int r = 0; r < 2; r++) sched[r].peers = sched[r].hello = sched[r].done = 0;
+}
+
+/* Flags of peers and shared buffers each are enough, and what one rank's schedule says is. */
+static void who_shares_says_hello(void **state)
+{
+    (void)state;
+    begin("gemm:f32:0x2x2:r2");
+    sg_sched_flag(&sched[0], 0);
+    sg_sched_raise(&sched[0], 1, SG_PER_PATCH, 0);
+    sg_sched_flag(&sched[1], 0);
+    sg_sched_wait(&sched[1], sg_wait_one(0, 0));
+    forget_protocol();
+    REFUSED_SEALED("rank 0 says no hello");
+
+    begin("gemm:f32:4x2x2:r2");
+    for (int r = 0; r < 2; r++) {
+        const int own = sg_sched_buf(&sched[r], SG_SYM, "own", 4, 2, 0);
+        launch(&sched[r]);
+        rows_patch(&sched[r], 0, 4);
+        sg_sched_to(&sched[r], rows_of(r, own, 0, 4));
+        sg_sched_copy(&sched[r], 0, SG_BY_SMS, rows_of(r, own, 0, 4));
+        sg_sched_to(&sched[r], rows_of(r, SG_C, 0, 4));
+    }
+    forget_protocol();
+    REFUSED_SEALED("rank 0 says no hello");
+
+    begin("gemm:f32:0x2x2:r2");
+    for (int r = 0; r < 2; r++) sg_sched_buf(&sched[r], SG_SYM, "none", 0, 0, 0);
+    accepted();
+    sched[1].hello = 0;
+    REFUSED_SEALED("rank 1 says no hello");
+    gather();
+    sched[1].peers = 0;
+    REFUSED_SEALED("rank 1 has no part in the run");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -269,6 +320,8 @@ int main(void)
         cmocka_unit_test(schedules_are_of_one_problem_and_all_ranks),
         cmocka_unit_test(flags_are_of_ranks_that_exist),
         cmocka_unit_test(raisers_count_in_the_word_of_their_flag),
+        cmocka_unit_test(all_ranks_count_the_run_or_none),
+        cmocka_unit_test(who_shares_says_hello),
     };
     return cmocka_run_group_tests(tests, NULL, clean);
 }
