@@ -304,6 +304,63 @@ static void who_shares_says_hello(void **state)
     REFUSED_SEALED("rank 1 has no part in the run");
 }
 
+/* ---- Collectives ----------------------------------------------------------------------------- */
+
+static void collectives_have_a_number_each(void **state)
+{
+    (void)state;
+    collect(SG_LIBRARY, 0);
+    sched[1].step[0].u.coll.seq = -1;
+    REFUSED_SEALED("rank 1, step 0 (coll)", "is collective -1, as is another step");
+    begin("gemm:f32:4x2x2:r1");
+    for (int i = 0; i < 2; i++) {
+        launch(&sched[0]);
+        rows_patch(&sched[0], 2 * i, 2);
+        sg_sched_to(&sched[0], rows_of(0, SG_C, 2 * i, 2));
+        sg_sched_coll(&sched[0], 0, SG_ALL_REDUCE, 0, rows_of(0, SG_C, 2 * i, 2));
+    }
+    accepted();
+    sched[0].step[3].u.coll.seq = 0;
+    REFUSED_SEALED("rank 0, step 3 (coll)", "is collective 0, as is another step");
+}
+
+static void collectives_have_as_much_at_both_ends(void **state)
+{
+    (void)state;
+    collect(SG_LIBRARY, 0);
+    sched[1].to[0].cols = 2;
+    REFUSED_SEALED("rank 1, step 0 (coll)", "2 columns do not fit 3 of rank 0");
+    collect(SG_LIBRARY, 0);
+    sched[1].step[0].tos = 1;
+    REFUSED_SEALED("rank 1, step 0 (coll)", "has no area for rank 1");
+}
+
+/* In another window of the same shape, too, and for sums as for rows. */
+static void windows_are_the_same_everywhere(void **state)
+{
+    (void)state;
+    collect(SG_WINDOWS, 0);
+    for (int i = 0; i < 2; i++) sched[1].to[i].buf = GATHERED + 1;
+    sched[1].patch[0].a.buf = GATHERED + 1;
+    REFUSED_SEALED("rank 1, step 0 (coll)", "a collective in windows is not as on rank 0");
+    for (int other = 0; other < 2; other++) {
+        begin("gemm_ar:f32:4x2x3:r2");
+        for (int r = 0; r < 2; r++) {
+            sg_sched *const s = &sched[r];
+            const int sum = sg_sched_buf(s, SG_WINDOWS, "sum", 8, 2, 0);
+            const int64_t row = r == 1 && other ? 4 : 0;
+            launch(s);
+            rows_patch(s, 0, 4);
+            sg_sched_to(s, rows_of(r, sum, row, 4));
+            sg_sched_coll(s, 0, SG_ALL_REDUCE, 0, rows_of(r, sum, row, 4));
+            sg_sched_copy(s, 0, SG_BY_SMS, rows_of(r, sum, row, 4));
+            sg_sched_to(s, rows_of(r, SG_C, 0, 4));
+        }
+        if (!other) accepted();
+        if (other) REFUSED("rank 1, step 1 (coll)", "a collective in windows is not as on rank 0");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -322,6 +379,9 @@ int main(void)
         cmocka_unit_test(raisers_count_in_the_word_of_their_flag),
         cmocka_unit_test(all_ranks_count_the_run_or_none),
         cmocka_unit_test(who_shares_says_hello),
+        cmocka_unit_test(collectives_have_a_number_each),
+        cmocka_unit_test(collectives_have_as_much_at_both_ends),
+        cmocka_unit_test(windows_are_the_same_everywhere),
     };
     return cmocka_run_group_tests(tests, NULL, clean);
 }
