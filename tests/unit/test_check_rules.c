@@ -361,6 +361,41 @@ static void windows_are_the_same_everywhere(void **state)
     }
 }
 
+/* ---- Order ----------------------------------------------------------------------------------- */
+
+/* A part of k in each of three lanes.  The second one's flag says by its own wait that the first is
+ * there, but only to what stands behind the wait for it. */
+static void a_wait_orders_what_follows_it(void **state)
+{
+    (void)state;
+    for (int first = 0; first < 2; first++) {
+        begin("gemm:f32:2x2x3:r1");
+        sg_sched *const s = &sched[0];
+        int part[2];
+        for (int i = 0; i < 2; i++) part[i] = sg_sched_buf(s, SG_LOCAL, "part", 2, 2, SG_WIDE);
+        for (int i = 0; i < 3; i++) {
+            sg_sched_launch(s, i, 2, 2, 1, false);
+            rows_patch(s, 0, 2);
+            sg_patch *const p = &s->patch[i];
+            p->k0 = p->a.col0 = p->b.col0 = i;
+            p->k1 = i + 1;
+            p->a.cols = p->b.cols = 1;
+            p->final = i == 2;
+            const sg_wait wait = sg_wait_one(0, i - 1);
+            if (i == 1) sg_sched_wait(s, wait);
+            for (int j = 0; j < 2 && i == 2; j++) {
+                const bool awaited = j == first;
+                sg_sched_add(s, rows_of(0, part[awaited], 0, 2), awaited ? &wait : NULL);
+            }
+            sg_sched_to(s, rows_of(0, i < 2 ? part[i] : SG_C, 0, 2));
+            if (i < 2) sg_sched_raise(s, 0, SG_PER_PATCH, i);
+        }
+        if (first == 0) accepted();
+        if (first == 1)
+            REFUSED("step 2 (gemm)", "reads without waiting for the writer, rank 0, step 0");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -382,6 +417,7 @@ int main(void)
         cmocka_unit_test(collectives_have_a_number_each),
         cmocka_unit_test(collectives_have_as_much_at_both_ends),
         cmocka_unit_test(windows_are_the_same_everywhere),
+        cmocka_unit_test(a_wait_orders_what_follows_it),
     };
     return cmocka_run_group_tests(tests, NULL, clean);
 }
