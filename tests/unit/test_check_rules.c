@@ -396,6 +396,72 @@ static void a_wait_orders_what_follows_it(void **state)
     }
 }
 
+/* ---- SMs ------------------------------------------------------------------------------------- */
+
+/* Launches of three lanes, the last one behind the second or not. */
+static void lanes(bool ordered)
+{
+    begin("gemm:f32:6x2x2:r1");
+    int step = -1;
+    for (int i = 0; i < 3; i++) {
+        const int before = step;
+        step = sg_sched_launch(&sched[0], i, 2, 2, 4, false);
+        if (i == 2 && ordered) sg_sched_after(&sched[0], before);
+        rows_patch(&sched[0], 2 * i, 2);
+        sg_sched_to(&sched[0], rows_of(0, SG_C, 2 * i, 2));
+    }
+}
+
+static void all_lanes_fit_together(void **state)
+{
+    (void)state;
+    for (int ordered = 0; ordered < 2; ordered++) {
+        lanes(ordered);
+        sms = ordered ? 8 : 12;
+        accepted();
+        sms--;
+        if (ordered) REFUSED_SEALED("step 0 (gemm)", "8 SMs are needed while it runs");
+        if (!ordered) REFUSED_SEALED("step 0 (gemm)", "12 SMs are needed while it runs");
+    }
+}
+
+/* A sum that waits for what it adds, too. */
+static void sums_that_wait_hold_an_sm(void **state)
+{
+    (void)state;
+    for (int blocks = 7; blocks <= 8; blocks++) {
+        begin("gemm:f32:4x2x2:r1");
+        sg_sched *const s = &sched[0];
+        const int other = sg_sched_buf(s, SG_LOCAL, "other", 4, 2, 0);
+        const sg_wait wait = sg_wait_one(0, 0);
+        sg_sched_launch(s, 0, 2, 2, blocks, false);
+        rows_patch(s, 0, 4);
+        sg_sched_to(s, rows_of(0, SG_C, 0, 4));
+        sg_sched_raise(s, 0, SG_PER_PATCH, 0);
+        sg_sched_reduce(s, 1, false);
+        sg_sched_add(s, rows_of(0, SG_C, 0, 4), &wait);
+        sg_sched_to(s, rows_of(0, other, 0, 4));
+        sms = 8;
+        if (blocks == 7) accepted();
+        if (blocks == 8) REFUSED("step 0 (gemm)", "9 SMs are needed while it runs");
+    }
+}
+
+static void every_rank_has_its_sms(void **state)
+{
+    (void)state;
+    begin("gemm:f32:4x2x2:r2");
+    for (int r = 0; r < 2; r++) {
+        sg_sched_launch(&sched[r], 0, 2, 2, 4 + r, false);
+        rows_patch(&sched[r], 0, 4);
+        sg_sched_to(&sched[r], rows_of(r, SG_C, 0, 4));
+    }
+    sms = 5;
+    accepted();
+    sms = 4;
+    REFUSED_SEALED("rank 1, step 0 (gemm)", "5 SMs are needed while it runs; the machine has 4");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -418,6 +484,9 @@ int main(void)
         cmocka_unit_test(collectives_have_as_much_at_both_ends),
         cmocka_unit_test(windows_are_the_same_everywhere),
         cmocka_unit_test(a_wait_orders_what_follows_it),
+        cmocka_unit_test(all_lanes_fit_together),
+        cmocka_unit_test(sums_that_wait_hold_an_sm),
+        cmocka_unit_test(every_rank_has_its_sms),
     };
     return cmocka_run_group_tests(tests, NULL, clean);
 }
