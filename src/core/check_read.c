@@ -397,7 +397,6 @@ static shingle_status read_step(reading *in, int32_t index, sg_stage *stage)
 /* Every raiser of a flag counts in the same word, and there are as many as that word expects. */
 static shingle_status check_counters(sg_checker *ck, const sg_sched *s)
 {
-    if (s->counters == 0) return SHINGLE_OK;
     SG_ROOM(ck, counts, counts_room, s->counters);
     memset(ck->counts, 0, (size_t)s->counters * sizeof *ck->counts);
     const sg_stage *const first = sg_check_stage(ck, s->rank, 0);

@@ -251,6 +251,14 @@ static void raisers_count_in_the_word_of_their_flag(void **state)
     s->counter[0] = s->counter[1] = 2;
     s->raise[1].flag0 = 2, s->flags = 3;
     REFUSED_SEALED("raises a flag with 1 raisers, counter 0 expects 2");
+    begin("gemm:f32:4x2x2:r1");
+    launch(s);
+    rows_patch(s, 0, 4);
+    sg_sched_to(s, rows_of(0, SG_C, 0, 4));
+    sg_sched_raise(s, 0, SG_PER_TILE, 0);
+    accepted();
+    s->raise[0].counter = 0; /* of a schedule that counts nothing */
+    REFUSED_SEALED("step 0 (gemm), visit 0", "raises through counter 0 of 0");
 }
 
 /* ---- The run protocol ------------------------------------------------------------------------ */
