@@ -1,8 +1,36 @@
 /* test_check_many.c -- the checker on plans of real size, and the proof of many random triples. */
+#include <stdio.h>
 #include <time.h>
 
 #include "built.h"
 #include "core/check.h"
+
+/* ---- Plans that are refuted ------------------------------------------------------------------ */
+
+/* Stands between proofs and the checker. */
+shingle_status __real_sg_check_built(sg_checker *checker, const sg_problem *problem,
+                                     const sg_strategy *strategy, const sg_knobs *knobs, int sms,
+                                     sg_check_result *result_out);
+shingle_status __wrap_sg_check_built(sg_checker *checker, const sg_problem *problem,
+                                     const sg_strategy *strategy, const sg_knobs *knobs, int sms,
+                                     sg_check_result *result_out);
+
+static shingle_status verdict; /* of products of an odd number of rows; SHINGLE_OK: the checker's */
+static _Thread_local int last_sms;
+
+shingle_status __wrap_sg_check_built(sg_checker *checker, const sg_problem *problem,
+                                     const sg_strategy *strategy, const sg_knobs *knobs, int sms,
+                                     sg_check_result *result_out)
+{
+    if (verdict == SHINGLE_OK) {
+        last_sms = sms;
+        return __real_sg_check_built(checker, problem, strategy, knobs, sms, result_out);
+    }
+    *result_out = (sg_check_result){.visits = 1};
+    if (problem->m % 2 == 0) return SHINGLE_OK;
+    snprintf(result_out->why, sizeof result_out->why, "%d ranks are odd", problem->ranks);
+    return sg_fail(verdict, "%s", result_out->why);
+}
 
 /* ---- Real sizes ------------------------------------------------------------------------------ */
 
@@ -152,6 +180,55 @@ static void many_triples(void **state)
     assert_true(seen.calls > 10 && seen.last == 1500);
 }
 
+/* Their number and the first of them, whoever comes to it first. */
+static void refuted_triples_are_reported(void **state)
+{
+    (void)state;
+    shingle_check_report report[2];
+    verdict = SHINGLE_EBUG;
+    for (int i = 0; i < 2; i++) {
+        const shingle_check_options options = {.count = 400, .seed = 3, .threads = 1 + 2 * i};
+        assert_int_equal(shingle_check_random(&options, &report[i]), SHINGLE_OK);
+        assert_int_equal(report[i].checked, 400);
+    }
+    assert_in_range(report[0].violations, 100, 300);
+    assert_int_equal(report[1].violations, report[0].violations);
+    assert_non_null(strstr(report[0].first, "}: "));
+    assert_non_null(strstr(report[0].first, " ranks are odd"));
+    assert_string_equal(report[1].first, report[0].first);
+    const shingle_check_options one = {.count = 400, .seed = 3, .threads = 1};
+    for (int64_t count = 1; count < 400 && report[1].violations != 1; count++) {
+        shingle_check_options fewer = one;
+        fewer.count = count;
+        assert_int_equal(shingle_check_random(&fewer, &report[1]), SHINGLE_OK);
+    }
+    assert_string_equal(report[1].first, report[0].first);
+
+    verdict = SHINGLE_ENOMEM; /* nothing is proved then */
+    assert_int_equal(shingle_check_random(&one, &report[1]), SHINGLE_ENOMEM);
+    assert_non_null(strstr(shingle_error(), " ranks are odd"));
+    verdict = SHINGLE_OK;
+}
+
+/* With the SMs that the machine has, if there is one. */
+static void a_plan_is_proved_on_a_machine(void **state)
+{
+    (void)state;
+    shingle_plan plan = {.strategy = sg_strategy_find("serial"), .knobs = {{1, 1, 0, 0}}};
+    assert_int_equal(sg_problem_parse("gemm:f32:3x2x2:r1", &plan.problem), SHINGLE_OK);
+    shingle_machine machine = {0};
+    sg_machine_plain(&machine.numbers);
+    assert_int_equal(shingle_plan_check(&plan, &machine), SHINGLE_OK);
+    assert_true(last_sms > 0 && last_sms == sg_machine_held_sms(&machine.numbers));
+    assert_int_equal(shingle_plan_check(&plan, NULL), SHINGLE_OK);
+    assert_int_equal(last_sms, 0);
+    verdict = SHINGLE_EBUG;
+    assert_int_equal(shingle_plan_check(&plan, NULL), SHINGLE_EBUG);
+    assert_non_null(strstr(shingle_error(), " ranks are odd"));
+    verdict = SHINGLE_OK;
+    sg_problem_free(&plan.problem);
+}
+
 static void bad_options(void **state)
 {
     (void)state;
@@ -176,8 +253,12 @@ static void bad_options(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(real_sizes),  cmocka_unit_test(proposals_fit),
-        cmocka_unit_test(too_large),   cmocka_unit_test(many_triples),
+        cmocka_unit_test(real_sizes),
+        cmocka_unit_test(proposals_fit),
+        cmocka_unit_test(too_large),
+        cmocka_unit_test(many_triples),
+        cmocka_unit_test(refuted_triples_are_reported),
+        cmocka_unit_test(a_plan_is_proved_on_a_machine),
         cmocka_unit_test(bad_options),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
