@@ -180,6 +180,83 @@ static void many_triples(void **state)
     assert_true(seen.calls > 10 && seen.last == 1500);
 }
 
+/* What a triple may be; each is to come up often enough that a proof of thousands is one of it. */
+typedef struct kinds {
+    int ranks[65], op[SG_OPS], type[SG_TYPES], act[SG_ACTS], gather[3];
+    int none[3], few, idle, dealt, uneven, norm, returned, several, adds, call, bias;
+    int strategy[16], knobs[16];
+} kinds;
+
+static bool has_least_knobs(const sg_strategy *strategy, const sg_knobs *knobs)
+{
+    for (int i = 0; i < sg_knob_count(strategy); i++)
+        if (knobs->value[i] != strategy->least[i]) return false;
+    return true;
+}
+
+static void note_kind(kinds *k, const sg_problem *p, const sg_strategy *strategy,
+                      const sg_knobs *knobs)
+{
+    bool idle = false;
+    for (int r = 0; r < p->ranks; r++) idle |= p->counts == NULL && p->share[r].rows == 0;
+    k->ranks[p->ranks]++;
+    k->op[p->op]++, k->type[p->type]++, k->act[p->act]++, k->gather[p->gather]++;
+    k->none[0] += p->m == 0, k->none[1] += p->n == 0, k->none[2] += p->k == 0;
+    k->few += p->m > 0 && p->m < p->ranks;
+    k->idle += idle && p->m >= p->ranks && p->ranks > 1;
+    k->dealt += p->segment_count > p->ranks;
+    for (int i = 0; i < p->ranks * p->ranks && p->counts != NULL; i++)
+        if (p->counts[i] == 0) {
+            k->uneven++;
+            break;
+        }
+    k->norm += p->norm, k->returned += p->return_a, k->several += p->b_count > 1;
+    k->adds += p->accumulate, k->call += p->call, k->bias += p->bias;
+    for (int i = 0; sg_strategy_at(i) != NULL; i++)
+        if (sg_strategy_at(i) == strategy) {
+            k->strategy[i]++;
+            k->knobs[i] += !has_least_knobs(strategy, knobs);
+        }
+}
+
+static void all_often(const int *counts, size_t count, const char *name)
+{
+    for (size_t i = 0; i < count; i++)
+        if (counts[i] < 5) fail_msg("%s %zu comes up %d times", name, i, counts[i]);
+}
+
+#define ALL_OFTEN(list) all_often(k.list, sizeof k.list / sizeof k.list[0], #list)
+
+static void triples_are_of_all_kinds(void **state)
+{
+    (void)state;
+    static const int ranks[] = {1, 2, 3, 5, 7, 8, 64};
+    sg_random random = {7};
+    kinds k = {0};
+    int strategies = 0;
+    while (sg_strategy_at(strategies) != NULL) strategies++;
+    for (int i = 0; i < 4000; i++) {
+        sg_problem p;
+        const sg_strategy *strategy = NULL;
+        sg_knobs knobs;
+        assert_int_equal(sg_check_triple(&random, 64, &p, &strategy, &knobs), SHINGLE_OK);
+        note_kind(&k, &p, strategy, &knobs);
+        sg_problem_free(&p);
+    }
+    for (size_t i = 0; i < sizeof ranks / sizeof ranks[0]; i++)
+        all_often(&k.ranks[ranks[i]], 1, "a number of ranks");
+    all_often(k.strategy, (size_t)strategies, "strategy");
+    all_often(k.knobs, (size_t)strategies, "knobs of strategy");
+    const int others[] = {k.few,      k.idle,    k.dealt, k.uneven, k.norm,
+                          k.returned, k.several, k.adds,  k.call,   k.bias};
+    all_often(others, sizeof others / sizeof others[0], "attribute");
+    ALL_OFTEN(op);
+    ALL_OFTEN(type);
+    ALL_OFTEN(act);
+    ALL_OFTEN(gather);
+    ALL_OFTEN(none);
+}
+
 /* Their number and the first of them, whoever comes to it first. */
 static void refuted_triples_are_reported(void **state)
 {
@@ -257,6 +334,7 @@ int main(void)
         cmocka_unit_test(proposals_fit),
         cmocka_unit_test(too_large),
         cmocka_unit_test(many_triples),
+        cmocka_unit_test(triples_are_of_all_kinds),
         cmocka_unit_test(refuted_triples_are_reported),
         cmocka_unit_test(a_plan_is_proved_on_a_machine),
         cmocka_unit_test(bad_options),
