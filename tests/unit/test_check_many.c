@@ -306,6 +306,48 @@ static void a_plan_is_proved_on_a_machine(void **state)
     sg_problem_free(&plan.problem);
 }
 
+/* By all that names it: what is the same but for the SMs, a knob, the strategy or the problem is
+ * proved anew, and what was refuted once is so again. */
+static void what_is_proved_is_remembered(void **state)
+{
+    (void)state;
+    const sg_strategy *const serial = sg_strategy_find("serial");
+    const sg_strategy *const other = sg_strategy_find("direct");
+    const sg_knobs knobs = {{4, 4, 0, 0}}, more = {{4, 4, 0, 1}};
+    sg_checker *const ck = sg_checker_new();
+    sg_problem p[2];
+    sg_sched sched[2] = {{0}};
+    sg_check_result result;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(sg_problem_parse(i ? "gemm:f32:4x8x4:r1" : "gemm:f32:8x4x4:r1", &p[i]),
+                         SHINGLE_OK);
+        sg_sched_begin(&sched[i], &p[i], 0);
+        serial->build(&p[i], &knobs, 0, &sched[i]);
+        assert_int_equal(sg_sched_seal(&sched[i]), SHINGLE_OK);
+    }
+    sg_check_forget();
+    sched[0].to[0].row0++;
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(sg_check_once(ck, &sched[0], 0, serial, &knobs, &result), SHINGLE_EBUG);
+    sched[0].to[0].row0--;
+    assert_int_equal(sg_check_once(ck, &sched[0], 0, serial, &knobs, &result), SHINGLE_OK);
+    assert_true(result.visits > 0);
+    sched[0].to[0].row0++, sched[1].to[0].row0++;
+    assert_int_equal(sg_check_once(ck, &sched[0], 0, serial, &knobs, &result), SHINGLE_OK);
+    assert_int_equal(result.visits, 0); /* it is not looked at again */
+    assert_int_equal(sg_check_once(ck, &sched[0], 9, serial, &knobs, &result), SHINGLE_EBUG);
+    assert_int_equal(sg_check_once(ck, &sched[0], 0, serial, &more, &result), SHINGLE_EBUG);
+    assert_int_equal(sg_check_once(ck, &sched[0], 0, other, &knobs, &result), SHINGLE_EBUG);
+    assert_int_equal(sg_check_once(ck, &sched[1], 0, serial, &knobs, &result), SHINGLE_EBUG);
+    sg_check_forget();
+    assert_int_equal(sg_check_once(ck, &sched[0], 0, serial, &knobs, &result), SHINGLE_EBUG);
+    for (int i = 0; i < 2; i++) {
+        sg_sched_free(&sched[i]);
+        sg_problem_free(&p[i]);
+    }
+    sg_checker_free(ck);
+}
+
 static void bad_options(void **state)
 {
     (void)state;
@@ -336,6 +378,7 @@ int main(void)
         cmocka_unit_test(many_triples),
         cmocka_unit_test(triples_are_of_all_kinds),
         cmocka_unit_test(refuted_triples_are_reported),
+        cmocka_unit_test(what_is_proved_is_remembered),
         cmocka_unit_test(a_plan_is_proved_on_a_machine),
         cmocka_unit_test(bad_options),
     };
