@@ -1,0 +1,201 @@
+/* Tests of seal.c: what a launch that norms, one of the vendor's and one of narrow tiles must keep,
+ * which patches add onto what lies where they store, and rules that test_seal_rules.c has no room
+ * for. */
+#include <stdio.h>
+#include <string.h>
+
+#include "by_hand.h"
+
+/* ---- Schedules ------------------------------------------------------------------------------- */
+
+/* Opens rank 0's launch of one patch with an addend, from a buffer of 8 x 4 into C. */
+static sg_patch *open_patch(sg_sched *s, const sg_problem *p, bool norm)
+{
+    sg_sched_begin(s, p, 0);
+    const int sum = sg_sched_buf(s, SG_LOCAL, "sum", 8, 4, 0);
+    if (norm)
+        sg_sched_norm(s, 0, 2, 0);
+    else
+        sg_sched_launch(s, 0, 8, 4, 0, true);
+    sg_patch patch = rows_of(s, 0, 8);
+    if (norm) patch.k1 = 0;
+    sg_sched_patch(s, &patch);
+    sg_sched_add(s, sg_area_of(0, sum, 0, 8, 0, 4), NULL);
+    sg_sched_to(s, sg_area_of(0, SG_C, 0, 8, 0, 4));
+    return &s->patch[0];
+}
+
+static void expect_fault(sg_sched *s, const char *says)
+{
+    if (sg_sched_seal(s) == SHINGLE_OK) fail_msg("\"%s\" is sealed", says);
+    if (strstr(shingle_error(), says) == NULL)
+        fail_msg("\"%s\" lacks \"%s\"", shingle_error(), says);
+}
+
+typedef struct breaker {
+    const char *says;
+    void (*change)(sg_sched *s, sg_patch *p);
+} breaker;
+
+/* ---- Norms ----------------------------------------------------------------------------------- */
+
+static void multiplies(sg_sched *s, sg_patch *p)
+{
+    (void)s;
+    p->k1 = 1;
+}
+
+static void waits(sg_sched *s, sg_patch *p)
+{
+    (void)p;
+    sg_sched_wait(s, sg_wait_one(1, 0));
+}
+
+static void raises(sg_sched *s, sg_patch *p)
+{
+    (void)p;
+    sg_sched_raise(s, 0, SG_PER_PATCH, 0);
+}
+
+static void adds_two(sg_sched *s, sg_patch *p)
+{
+    sg_sched_add(s, s->add[p->add0].area, NULL);
+}
+
+static void stores_two(sg_sched *s, sg_patch *p)
+{
+    sg_sched_to(s, s->to[p->to0]);
+}
+
+static void from_a_later_tile(sg_sched *s, sg_patch *p)
+{
+    (void)s;
+    p->tile0 = 1;
+}
+
+static void some_tiles(sg_sched *s, sg_patch *p)
+{
+    (void)s;
+    p->tiles = 4;
+}
+
+static void of_later_columns(sg_sched *s, sg_patch *p)
+{
+    (void)s;
+    p->col0 = 1;
+}
+
+static void of_fewer_columns(sg_sched *s, sg_patch *p)
+{
+    s->step[0].u.launch.tile_n = 3;
+    p->cols = s->to[p->to0].cols = s->add[p->add0].area.cols = 3;
+}
+
+static void in_narrow_tiles(sg_sched *s, sg_patch *p)
+{
+    (void)p;
+    s->step[0].u.launch.tile_n = 2;
+}
+
+static void to_fewer_rows(sg_sched *s, sg_patch *p)
+{
+    s->to[p->to0].rows = 7;
+}
+
+static void to_places(sg_sched *s, sg_patch *p)
+{
+    s->to[p->to0].tiled = 1;
+}
+
+static void to_scratch(sg_sched *s, sg_patch *p)
+{
+    s->to[p->to0].buf = SG_USER_BUFS;
+}
+
+static void to_a_peer(sg_sched *s, sg_patch *p)
+{
+    s->to[p->to0].rank = 1;
+}
+
+static void from_fewer_rows(sg_sched *s, sg_patch *p)
+{
+    s->add[p->add0].area.rows = 7;
+}
+
+static void from_fewer_places(sg_sched *s, sg_patch *p)
+{
+    s->add[p->add0].area.tiled = 1;
+    s->add[p->add0].area.rows = 6;
+}
+
+static void from_what_comes(sg_sched *s, sg_patch *p)
+{
+    s->add[p->add0].waits = 1;
+    s->add[p->add0].wait = sg_wait_one(1, 0);
+}
+
+static void from_f32(sg_sched *s, sg_patch *p)
+{
+    (void)p;
+    s->buf[SG_USER_BUFS].wide = 1;
+}
+
+static void from_c(sg_sched *s, sg_patch *p)
+{
+    s->add[p->add0].area.buf = SG_C;
+}
+
+static void by_the_vendor(sg_sched *s, sg_patch *p)
+{
+    (void)p;
+    s->step[0].u.launch.vendor = 1;
+}
+
+static void norms_are_of_whole_rows_that_are_there(void **state)
+{
+    (void)state;
+    static const breaker breakers[] = {
+        {"a norm of something else than a sum", multiplies},
+        {"a norm of something else than a sum", waits},
+        {"a norm of something else than a sum", raises},
+        {"a norm of something else than a sum", adds_two},
+        {"a norm of something else than a sum", stores_two},
+        {"a norm of something else than a sum", from_a_later_tile},
+        {"a norm of something else than a sum", some_tiles},
+        {"a norm of other than whole rows", of_later_columns},
+        {"a norm of other than whole rows", of_fewer_columns},
+        {"a norm of other than whole rows", in_narrow_tiles},
+        {"a norm of other than whole rows", to_fewer_rows},
+        {"a norm of other than whole rows", to_places},
+        {"a norm of other than whole rows", to_scratch},
+        {"a norm of other than whole rows", to_a_peer},
+        {"a norm of rows that do not fit it", from_fewer_rows},
+        {"a norm of rows that do not fit it", from_fewer_places},
+        {"a norm of rows that do not fit it", from_what_comes},
+        {"a norm of rows that do not fit it", from_f32},
+        {"a norm of rows that do not fit it", from_c},
+        {"a norm that nobody asks for", by_the_vendor},
+    };
+    sg_problem p = problem_of("gemm_ar:f32:8x4x6:r2:norm");
+    sg_problem plain = problem_of("gemm_ar:f32:8x4x6:r2");
+    sg_sched s = {0};
+    open_patch(&s, &p, true);
+    assert_int_equal(sg_sched_seal(&s), SHINGLE_OK);
+    for (size_t i = 0; i < sizeof breakers / sizeof breakers[0]; i++) {
+        breakers[i].change(&s, open_patch(&s, &p, true));
+        expect_fault(&s, breakers[i].says);
+    }
+    open_patch(&s, &plain, true);
+    expect_fault(&s, "a norm that nobody asks for");
+    sg_sched_free(&s);
+    sg_problem_free(&p);
+    sg_problem_free(&plain);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(norms_are_of_whole_rows_that_are_there),
+    };
+    return cmocka_run_group_tests_name("seal_launches", tests, NULL, NULL);
+}
