@@ -192,10 +192,80 @@ static void norms_are_of_whole_rows_that_are_there(void **state)
     sg_problem_free(&plain);
 }
 
+/* ---- Products -------------------------------------------------------------------------------- */
+
+static void of_places(sg_sched *s, sg_patch *p)
+{
+    s->add[p->add0].area.tiled = 1;
+}
+
+static void in_narrower_tiles(sg_sched *s, sg_patch *p)
+{
+    (void)s;
+    p->tile_n = 2;
+}
+
+static void in_tiles_of_less_than_nothing(sg_sched *s, sg_patch *p)
+{
+    s->step[0].u.launch.vendor = 0;
+    p->tile_n = -1;
+}
+
+static void from_before_k(sg_sched *s, sg_patch *p)
+{
+    (void)s;
+    p->k0 = -1;
+    p->a.cols = p->b.cols = 7;
+}
+
+static void of_fewer_rows_of_b(sg_sched *s, sg_patch *p)
+{
+    (void)s;
+    p->b.rows = 3;
+}
+
+static void in_tiles_of_no_columns(sg_sched *s, sg_patch *p)
+{
+    (void)p;
+    s->step[0].u.launch.tile_n = 0;
+}
+
+static void vendors_make_one_whole_product(void **state)
+{
+    (void)state;
+    static const breaker breakers[] = {
+        {"takes no waits", raises},
+        {"takes no waits", stores_two},
+        {"takes no waits", adds_two},
+        {"of another type", of_places},
+        {"not narrower than the launch's", in_narrower_tiles},
+        {"not narrower than the launch's", in_tiles_of_less_than_nothing},
+        {"k out of range", from_before_k},
+        {"operands do not fit", of_fewer_rows_of_b},
+        {"tiles of nothing", in_tiles_of_no_columns},
+    };
+    sg_problem p = problem_of("gemm_ar:f32:8x4x6:r2");
+    sg_problem call = problem_of("gemm_ar:f32:8x4x6:r2:call=1");
+    sg_sched s = {0};
+    open_patch(&s, &p, false);
+    assert_int_equal(sg_sched_seal(&s), SHINGLE_OK);
+    for (size_t i = 0; i < sizeof breakers / sizeof breakers[0]; i++) {
+        breakers[i].change(&s, open_patch(&s, &p, false));
+        expect_fault(&s, breakers[i].says);
+    }
+    open_patch(&s, &call, false)->tile_n = 2; /* a call makes whole rows */
+    s.step[0].u.launch.vendor = 0;
+    expect_fault(&s, "not narrower than the launch's");
+    sg_sched_free(&s);
+    sg_problem_free(&p);
+    sg_problem_free(&call);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(norms_are_of_whole_rows_that_are_there),
+        cmocka_unit_test(vendors_make_one_whole_product),
     };
     return cmocka_run_group_tests_name("seal_launches", tests, NULL, NULL);
 }
