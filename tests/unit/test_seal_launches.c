@@ -261,11 +261,82 @@ static void vendors_make_one_whole_product(void **state)
     sg_problem_free(&call);
 }
 
+/* ---- Areas and waits ------------------------------------------------------------------------- */
+
+static void to_no_rank(sg_sched *s, sg_patch *p)
+{
+    s->to[p->to0].rank = -1;
+}
+
+static void from_left_of_it(sg_sched *s, sg_patch *p)
+{
+    s->add[p->add0].area.col0 = -1;
+}
+
+static void to_a(sg_sched *s, sg_patch *p)
+{
+    s->to[p->to0].buf = SG_A;
+}
+
+static void to_bias(sg_sched *s, sg_patch *p)
+{
+    s->to[p->to0] = sg_area_of(0, SG_BIAS, 0, 1, 0, 4);
+}
+
+static void to_gain(sg_sched *s, sg_patch *p)
+{
+    s->to[p->to0] = sg_area_of(0, SG_GAIN, 0, 1, 0, 4);
+}
+
+static void sum_of_fewer_rows(sg_sched *s, sg_patch *p)
+{
+    (void)p;
+    sg_sched_reduce(s, 0, false);
+    sg_sched_add(s, sg_area_of(0, SG_USER_BUFS, 0, 7, 0, 4), NULL);
+    sg_sched_to(s, sg_area_of(0, SG_USER_BUFS, 0, 8, 0, 4));
+}
+
+static void waits_for_no_rank(sg_sched *s, sg_patch *p)
+{
+    (void)p;
+    sg_sched_wait(s, sg_wait_one(-1, 0));
+}
+
+static void waits_for_no_chunks_of_k(sg_sched *s, sg_patch *p)
+{
+    (void)p;
+    sg_sched_wait(s, (sg_wait){.by = 1, .per = SG_PER_ROWS, .rows = 8, .chunk = 2});
+}
+
+static void areas_and_waits_are_of_what_there_is(void **state)
+{
+    (void)state;
+    static const breaker breakers[] = {
+        {"stores outside a buffer", to_no_rank},
+        {"reads outside a buffer", from_left_of_it},
+        {"stores into an input", to_a},
+        {"stores into an input", to_bias},
+        {"stores into an input", to_gain},
+        {"an addend of another shape than its sum", sum_of_fewer_rows},
+        {"a wait for no rank", waits_for_no_rank},
+        {"a wait by rows without chunks", waits_for_no_chunks_of_k},
+    };
+    sg_problem p = problem_of("gemm_ar:f32:8x4x6:r2:bias:norm");
+    sg_sched s = {0};
+    for (size_t i = 0; i < sizeof breakers / sizeof breakers[0]; i++) {
+        breakers[i].change(&s, open_patch(&s, &p, false));
+        expect_fault(&s, breakers[i].says);
+    }
+    sg_sched_free(&s);
+    sg_problem_free(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(norms_are_of_whole_rows_that_are_there),
         cmocka_unit_test(vendors_make_one_whole_product),
+        cmocka_unit_test(areas_and_waits_are_of_what_there_is),
     };
     return cmocka_run_group_tests_name("seal_launches", tests, NULL, NULL);
 }
