@@ -331,12 +331,89 @@ static void areas_and_waits_are_of_what_there_is(void **state)
     sg_problem_free(&p);
 }
 
+/* ---- Sums in C ------------------------------------------------------------------------------- */
+
+static void nothing(sg_sched *s, sg_patch *p)
+{
+    (void)s;
+    (void)p;
+}
+
+static void first_rounded_at_the_end(sg_sched *s, sg_patch *p)
+{
+    (void)s;
+    p->own_rounded = 0;
+}
+
+static void from_the_next_rows(sg_sched *s, sg_patch *p)
+{
+    p->rows = p->a.rows = s->to[p->to0].rows = s->add[p->add0].area.rows = 4;
+    s->add[p->add0].area.row0 = 4;
+}
+
+static void from_the_next_columns(sg_sched *s, sg_patch *p)
+{
+    p->cols = p->b.rows = s->to[p->to0].cols = s->add[p->add0].area.cols = 2;
+    s->add[p->add0].area.col0 = 2;
+}
+
+static void from_elsewhere(sg_sched *s, sg_patch *p)
+{
+    s->add[p->add0].area.buf = SG_USER_BUFS;
+}
+
+static void to_elsewhere(sg_sched *s, sg_patch *p)
+{
+    s->to[p->to0].buf = SG_USER_BUFS;
+}
+
+static void of_no_sums(sg_sched *s, sg_patch *p)
+{
+    (void)p;
+    s->buf[SG_C].summed = 0;
+}
+
+/* A backend adds onto what lies there instead of reading it: so that is what the patch adds, and
+ * all, and the order of roundings is the same. */
+static void onto_is_what_is_added_where_it_is_stored(void **state)
+{
+    (void)state;
+    static void (*const others[])(sg_sched * s, sg_patch * p) = {nothing,
+                                                                 first_rounded_at_the_end,
+                                                                 from_the_next_rows,
+                                                                 from_the_next_columns,
+                                                                 from_elsewhere,
+                                                                 to_elsewhere,
+                                                                 adds_two,
+                                                                 of_no_sums};
+    sg_problem p = problem_of("gemm_ar:f32:8x4x6:r2");
+    sg_sched s = {0};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        sg_patch *const patch = open_patch(&s, &p, false);
+        s.step[0].u.launch.vendor = 0;
+        sg_sched_sums_in_c(&s);
+        patch->own_rounded = 1;
+        s.add[0].area.buf = SG_C;
+        others[i](&s, patch);
+        if (sg_sched_seal(&s) != SHINGLE_OK) fail_msg("%zu: %s", i, shingle_error());
+        if (s.patch[0].onto != (i == 0)) fail_msg("%zu adds onto: %d", i, s.patch[0].onto);
+    }
+    open_patch(&s, &p, false);
+    sg_sched_sums_in_c(&s);
+    sg_sched_copy(&s, 0, SG_BY_SMS, sg_area_of(0, SG_USER_BUFS, 0, 1, 0, 1));
+    sg_sched_to(&s, sg_area_of(0, SG_C, 0, 1, 0, 1));
+    expect_fault(&s, "sums in C, and a step beside launches that stores");
+    sg_sched_free(&s);
+    sg_problem_free(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(norms_are_of_whole_rows_that_are_there),
         cmocka_unit_test(vendors_make_one_whole_product),
         cmocka_unit_test(areas_and_waits_are_of_what_there_is),
+        cmocka_unit_test(onto_is_what_is_added_where_it_is_stored),
     };
     return cmocka_run_group_tests_name("seal_launches", tests, NULL, NULL);
 }
