@@ -212,10 +212,153 @@ static void data_in_one_hop_keep_their_rules(void **state)
         expect_broken("gemm_ar:f32:20x20x6:r3", KNOBS(1), &breakers[i]);
 }
 
+/* ---- To owners: products for ranks 2, 0 and 1, then the own sum ------------------------------ */
+
+enum { OWN = 3, COME = 4 };
+
+static void second_with_addends(sg_sched *s)
+{
+    s->patch[1].add0 = s->patch[OWN].add0;
+    s->patch[1].adds = 1;
+}
+
+static void second_to_two(sg_sched *s)
+{
+    s->patch[1].tos = 2;
+}
+
+static void second_with_two_flags(sg_sched *s)
+{
+    s->patch[1].raises = 2;
+}
+
+static void second_in_another_raster(sg_sched *s)
+{
+    s->patch[1].raster = s->patch[0].raster == SG_BY_ROW ? SG_BY_COL : SG_BY_ROW;
+}
+
+static void second_in_another_buffer(sg_sched *s)
+{
+    to_of(s, 1, 0)->buf = other_inbox(s);
+}
+
+static void second_raised_as_one(sg_sched *s)
+{
+    raise_of(s, 1, 0)->per = SG_PER_PATCH;
+}
+
+static void second_at_another_flag(sg_sched *s)
+{
+    raise_of(s, 1, 0)->flag0 = 500;
+}
+
+static void own_sum_of_two(sg_sched *s)
+{
+    s->patch[OWN].adds--;
+}
+
+static void own_sum_of_the_first_twice(sg_sched *s)
+{
+    add_of(s, OWN, 2)->area.row0 = add_of(s, OWN, 0)->area.row0;
+}
+
+static void at_the_places_of_rank_0(sg_sched *s)
+{
+    for (int i = 0; i < OWN; i++) to_of(s, i, 0)->row0 = 0;
+}
+
+static const breaker owner_breakers[] = {
+    {"no bare product", second_with_addends},
+    {"no bare product", second_to_two},
+    {"no bare product", second_with_two_flags},
+    {"no bare product", second_in_another_raster},
+    {"outside one place of each owner", second_in_another_buffer},
+    {"without a flag for each tile", second_raised_as_one},
+    {"without a flag for each tile", second_at_another_flag},
+    {"meet more than their sum", own_sum_of_two},
+    {"not in rank order", own_sum_of_the_first_twice},
+    {"at another rank's places", at_the_places_of_rank_0},
+    {"beside other flags", raised_beside},
+    {"in a buffer of another kind", in_an_engine_s_buffer},
+};
+
+/* ---- The second hop: then the sums of ranks 2 and 0 ------------------------------------------ */
+
+static void sent_to_another_buffer(sg_sched *s)
+{
+    to_of(s, OWN, 1)->buf = other_inbox(s);
+}
+
+static void sent_to_other_places(sg_sched *s)
+{
+    to_of(s, OWN, 1)->row0 = 0;
+}
+
+static void sent_to_one_twice(sg_sched *s)
+{
+    to_of(s, OWN, 1)->rank = to_of(s, OWN, 0)->rank;
+    raise_of(s, OWN, 1)->at = raise_of(s, OWN, 0)->at;
+}
+
+static void sent_and_told_to_another(sg_sched *s)
+{
+    raise_of(s, OWN, 1)->at = raise_of(s, OWN, 0)->at;
+}
+
+static void sent_with_one_flag(sg_sched *s)
+{
+    raise_of(s, OWN, 1)->per = SG_PER_PATCH;
+}
+
+static void come_and_multiply(sg_sched *s)
+{
+    multiply_as(s, COME, 0);
+}
+
+static void come_and_are_told_of(sg_sched *s)
+{
+    s->patch[COME].raise0 = s->patch[0].raise0;
+    s->patch[COME].raises = 1;
+}
+
+static void come_twice(sg_sched *s)
+{
+    s->patch[COME].adds = 2;
+}
+
+static void come_in_another_raster(sg_sched *s)
+{
+    s->patch[COME].raster = s->patch[0].raster == SG_BY_ROW ? SG_BY_COL : SG_BY_ROW;
+}
+
+static const breaker hop_breakers[] = {
+    {"do not go to all others, each with a flag", sent_to_another_buffer},
+    {"do not go to all others, each with a flag", sent_to_other_places},
+    {"do not go to all others, each with a flag", sent_to_one_twice},
+    {"do not go to all others, each with a flag", sent_and_told_to_another},
+    {"do not go to all others, each with a flag", sent_with_one_flag},
+    {"not stored as they come", come_and_multiply},
+    {"not stored as they come", come_and_are_told_of},
+    {"not stored as they come", come_twice},
+    {"not stored as they come", come_in_another_raster},
+};
+
+static void data_for_owners_keep_their_rules(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof owner_breakers / sizeof owner_breakers[0]; i++) {
+        expect_broken("gemm_rs:f32:24x24x6:r3", KNOBS(0), &owner_breakers[i]);
+        expect_broken("gemm_ar:f32:24x48x6:r3", KNOBS(0), &owner_breakers[i]);
+    }
+    for (size_t i = 0; i < sizeof hop_breakers / sizeof hop_breakers[0]; i++)
+        expect_broken("gemm_ar:f32:24x48x6:r3", KNOBS(0), &hop_breakers[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(data_in_one_hop_keep_their_rules),
+        cmocka_unit_test(data_for_owners_keep_their_rules),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
