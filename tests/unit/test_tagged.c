@@ -133,6 +133,7 @@ static void rows_of_all_owners_may_be_one_tile_s(void **state)
         {"gemm_rs:bf16:8x21x16:r3:rows=0,7,1", false, true},
         {"gemm_ar:bf16:8x21x16:r3", false, false},
         {"gemm_ar:bf16:8x21x16:r3", true, false},
+        {"gemm_ar:bf16:2x60x16:r3", false, false}, /* owners of columns have the same rows */
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         built b;
@@ -144,6 +145,11 @@ static void rows_of_all_owners_may_be_one_tile_s(void **state)
         }
         discard(&b);
     }
+    built b; /* what is not tagged waits for its flags */
+    build("gemm_rs:bf16:8x21x16:r3",
+          "fused_out{subs=1,lag=0,tile_m=8,tile_n=8,once=0,splits=1,strips=1,tagged=0}", &b);
+    assert_false(sg_sched_is_joined(&b.sched[1], &b.sched[1].step[0].u.launch));
+    discard(&b);
 }
 
 /* The same schedule as without the knob. */
