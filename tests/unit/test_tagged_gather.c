@@ -102,23 +102,33 @@ static void own_rows_of_whole_tiles_stay(void **state)
 static void elsewhere_they_are_pushed_as_ever(void **state)
 {
     (void)state;
-    static const char *const cases[] = {
-        "ag_gemm:f32:40x20x32:r2",
-        "ag_gemm:bf16:40x20x36:r2", /* parts of k that are no whole words */
-        "ag_gemm:bf16:40x20x24:r2",
-        "ag_gemm:bf16:40x20x32:r1",
-        "ag_gemm:bf16:40x20x32:r2:return_a",
-        "ag_gemm:bf16:40x20x32:r2:gather=b",
-        "ag_gemm:bf16:40x20x32:r2:gather=k",
-        "ag_gemm:bf16:40x20x32:r2:call=9",
-        "ag_gemm:bf16:0x20x32:r2",
+    static const struct {
+        const char *problem;
+        int chunks, slabs, strips;
+    } cases[] = {
+        {"ag_gemm:f32:40x20x32:r2", 1, 2, 1},
+        {"ag_gemm:bf16:40x20x36:r2", 1, 2, 1}, /* parts of k that are no whole words */
+        {"ag_gemm:bf16:40x20x24:r2", 1, 2, 1},
+        {"ag_gemm:bf16:40x20x36:r2", 1, 1, 1}, /* nor is all of it */
+        {"ag_gemm:bf16:40x20x32:r2", 2, 2, 1},
+        {"ag_gemm:bf16:40x20x32:r2", 1, 2, 2},
+        {"ag_gemm:bf16:40x20x32:r1", 1, 2, 1},
+        {"ag_gemm:bf16:40x20x32:r2:return_a", 1, 2, 1},
+        {"ag_gemm:bf16:40x20x32:r2:gather=b", 1, 2, 1},
+        {"ag_gemm:bf16:40x20x32:r2:gather=k", 1, 2, 1},
+        {"ag_gemm:bf16:40x20x32:r2:call=9", 1, 2, 1},
+        {"ag_gemm:bf16:0x20x32:r2", 1, 2, 1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         static char text[2][8192];
         for (int j = 0; j < 2; j++) {
             sg_text out = {text[j], sizeof text[j], 0};
             built b;
-            build(cases[i], j == 0 ? KNOBS(2, 4) : KNOBS(2, 1), &b);
+            char knobs[96];
+            snprintf(knobs, sizeof knobs,
+                     "fused_in{chunks=%d,slabs=%d,tile_m=8,tile_n=8,push=%d,strips=%d}",
+                     cases[i].chunks, cases[i].slabs, j == 0 ? 4 : 1, cases[i].strips);
+            build(cases[i].problem, knobs, &b);
             sg_sched_print(&b.sched[b.problem.ranks - 1], &out);
             discard(&b);
         }
@@ -220,6 +230,21 @@ static void taken_to_another_place(sg_sched *s)
     to_of(s, TAKEN)->row0 -= 8;
 }
 
+static void taken_to_other_columns(sg_sched *s)
+{
+    to_of(s, TAKEN)->col0 = 16 - to_of(s, TAKEN)->col0;
+}
+
+static void taken_into_more_rows(sg_sched *s)
+{
+    s->buf[buf_called(s, "gathered")].rows++;
+}
+
+static void taken_into_more_columns(sg_sched *s)
+{
+    s->buf[buf_called(s, "gathered")].cols++;
+}
+
 static void taken_twice(sg_sched *s)
 {
     *src_of(s, OTHER) = *src_of(s, TAKEN);
@@ -263,6 +288,12 @@ static void other_flags(sg_sched *s)
     sg_sched_wait(s, sg_wait_one(0, 99));
 }
 
+static void a_raise_beside(sg_sched *s)
+{
+    sg_sched_flag(s, 0);
+    sg_sched_raise(s, 0, SG_PER_PATCH, 99);
+}
+
 static void without_a_launch(sg_sched *s)
 {
     s->step[LAUNCH].lane = 3;
@@ -284,6 +315,9 @@ static const breaker breakers[] = {
     {"without an own flag", taken_without_a_raise},
     {"without an own flag", taken_for_another},
     {"change their places", taken_to_another_place},
+    {"change their places", taken_to_other_columns},
+    {"change their places", taken_into_more_rows},
+    {"change their places", taken_into_more_columns},
     {"are not all taken", taken_twice},
     {"are not all taken", not_all_taken},
     {"go on to another rank", taken_and_sent_on},
@@ -291,6 +325,7 @@ static const breaker breakers[] = {
     {"stays on its rank", own_rows_shared},
     {"behind what is taken", sent_behind_what_is_taken},
     {"beside other flags", other_flags},
+    {"beside other flags", a_raise_beside},
     {"no launch opens lane 0", without_a_launch},
 };
 
