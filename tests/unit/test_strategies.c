@@ -367,6 +367,35 @@ static void tiles_that_fill_waves_are_proposed_first(void **state)
     }
 }
 
+/* ---- Patches of a gather --------------------------------------------------------------------- */
+
+/* Rows of many owners stand side by side, and a patch lists at most 64 of them. */
+static void long_runs_are_several_patches(void **state)
+{
+    (void)state;
+    sg_problem p;
+    sg_sched s = {0};
+    const sg_strategy *strategy = NULL;
+    sg_knobs knobs;
+    bool given = false;
+    assert_int_equal(sg_problem_parse("ag_gemm:f32:130x8x8:r130", &p), SHINGLE_OK);
+    assert_int_equal(
+        sg_strategy_parse("fused_in{chunks=1,slabs=1,tile_m=8,tile_n=8,push=0,strips=1}", &strategy,
+                          NULL, &knobs, &given),
+        SHINGLE_OK);
+    sg_sched_begin(&s, &p, 0);
+    strategy->build(&p, &knobs, 0, &s);
+    assert_int_equal(sg_sched_seal(&s), SHINGLE_OK);
+    assert_int_equal(s.patches, 4);
+    static const int rows[] = {1, 64, 64, 1};
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(s.patch[i].rows, rows[i]);
+        assert_int_equal(s.patch[i].waits, i > 0 ? rows[i] : 0);
+    }
+    sg_sched_free(&s);
+    sg_problem_free(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -381,6 +410,7 @@ int main(void)
         cmocka_unit_test(collectives_are_under_the_next_product),
         cmocka_unit_test(windows_are_proposed_where_they_are_known),
         cmocka_unit_test(proposals_keep_the_sm_rule),
+        cmocka_unit_test(long_runs_are_several_patches),
     };
     return cmocka_run_group_tests_name("strategies", tests, NULL, NULL);
 }
