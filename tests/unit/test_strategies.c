@@ -1,5 +1,7 @@
 /* Tests of what strategies make of their knobs where the proof of check would not see the
  * difference: which way messages of a ring go, and that collectives get what lies side by side. */
+#include <stdio.h>
+
 #include "built.h"
 #include "core/check.h"
 
@@ -396,6 +398,26 @@ static void long_runs_are_several_patches(void **state)
     sg_problem_free(&p);
 }
 
+/* Up to four patches along k leave a sum each for the last one to add; more are a chain. */
+static void few_sums_along_k_stay_apart(void **state)
+{
+    (void)state;
+    for (int ranks = 2; ranks <= 6; ranks++) {
+        char text[64];
+        built b;
+        snprintf(text, sizeof text, "ag_gemm:f32:16x16x%d:r%d:gather=k", 8 * ranks, ranks);
+        build(text, "fused_in{chunks=1,slabs=1,tile_m=8,tile_n=8,push=0,strips=1}", &b);
+        const sg_sched *const s = &b.sched[1];
+        assert_int_equal(s->patches, ranks);
+        for (int i = 0; i < ranks; i++) {
+            const bool last = i == ranks - 1;
+            const int apart = last ? ranks - 1 : 0;
+            assert_int_equal(s->patch[i].adds, ranks <= 4 ? apart : i > 0);
+        }
+        discard(&b);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -411,6 +433,7 @@ int main(void)
         cmocka_unit_test(windows_are_proposed_where_they_are_known),
         cmocka_unit_test(proposals_keep_the_sm_rule),
         cmocka_unit_test(long_runs_are_several_patches),
+        cmocka_unit_test(few_sums_along_k_stay_apart),
     };
     return cmocka_run_group_tests_name("strategies", tests, NULL, NULL);
 }
