@@ -418,6 +418,26 @@ static void few_sums_along_k_stay_apart(void **state)
     }
 }
 
+/* Each B has the first group of bands before any has the next, so that none waits for the last
+ * rows. */
+static void groups_of_several_b_alternate(void **state)
+{
+    (void)state;
+    enum { TILE = 16, ROWS = 2048 };
+    built b;
+    build("ag_gemm:f32:4096x32x8:r2:b=16,16",
+          "fused_in{chunks=1,slabs=1,tile_m=16,tile_n=16,push=0,strips=1}", &b);
+    const sg_sched *const s = &b.sched[0];
+    assert_true(s->patches > 4);
+    for (int32_t i = 0; i < s->patches; i++) {
+        const sg_patch *const p = &s->patch[i];
+        assert_int_equal(p->col0, i % 2 * TILE);
+        assert_true(p->rows <= p->width * TILE && p->rows < ROWS);
+        if (i % 2) assert_int_equal(p->row0, p[-1].row0);
+    }
+    discard(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -434,6 +454,7 @@ int main(void)
         cmocka_unit_test(proposals_keep_the_sm_rule),
         cmocka_unit_test(long_runs_are_several_patches),
         cmocka_unit_test(few_sums_along_k_stay_apart),
+        cmocka_unit_test(groups_of_several_b_alternate),
     };
     return cmocka_run_group_tests_name("strategies", tests, NULL, NULL);
 }
