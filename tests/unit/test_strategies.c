@@ -438,6 +438,24 @@ static void groups_of_several_b_alternate(void **state)
     discard(&b);
 }
 
+/* A launch for each owner is none for who owns nothing. */
+static void owners_without_rows_have_no_launch(void **state)
+{
+    (void)state;
+    static const char *const plans[] = {
+        "direct{chunks=1,split=1,blocks=0,tile_m=8,tile_n=8,vendor=0}",
+        "ring{sub=1,split=1,blocks=0,tile_m=8,tile_n=8,both=0,vendor=0,taper=0}"};
+    for (int i = 0; i < 2; i++) {
+        built b;
+        int launches = 0;
+        build("ag_gemm:f32:24x16x8:r3:rows=16,0,8", plans[i], &b);
+        for (int32_t j = 0; j < b.sched[0].steps; j++)
+            launches += b.sched[0].step[j].kind == SG_GEMM;
+        assert_int_equal(launches, 2);
+        discard(&b);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -455,6 +473,7 @@ int main(void)
         cmocka_unit_test(long_runs_are_several_patches),
         cmocka_unit_test(few_sums_along_k_stay_apart),
         cmocka_unit_test(groups_of_several_b_alternate),
+        cmocka_unit_test(owners_without_rows_have_no_launch),
     };
     return cmocka_run_group_tests_name("strategies", tests, NULL, NULL);
 }
