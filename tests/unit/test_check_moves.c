@@ -554,6 +554,14 @@ static void calls_make_whole_rows(void **state)
     sched[0].step[0].u.launch.tile_n = 2;
     sched[0].step[0].u.launch.visits = 4;
     REFUSED_SEALED("visit 0 (rows 0:2, cols 0:2", "a part of a row that a call makes whole");
+    for (int first = 0; first < 2; first++) { /* of k, its first half or its last */
+        sched[0].step[0].u.launch =
+            (sg_launch){.tile_m = 2, .tile_n = 4, .patches = 1, .visits = 2};
+        sched[0].patch[0].k0 = !first;
+        sched[0].patch[0].k1 = 1 + !first;
+        sched[0].patch[0].a.cols = sched[0].patch[0].b.cols = 1;
+        REFUSED_SEALED("visit 0 (rows 0:2, cols 0:4", "a part of a row that a call makes whole");
+    }
 }
 
 int main(void)
