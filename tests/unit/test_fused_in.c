@@ -1,7 +1,10 @@
 /* Tests of fused_in: what goes to whom in which order; of its strips, which tiles wait for what,
  * and where that is proposed. */
+#include <stdio.h>
+
 #include "built.h"
 #include "core/blocks.h"
+#include "core/moves.h"
 
 /* Patches of rows that are here and that wait, by the strip's first column. */
 static int held_patches(const sg_sched *s, int col0)
@@ -322,6 +325,43 @@ static void own_rows_are_held_in_long_products_of_one_wave(void **state)
     assert_false(proposes("ag_gemm:bf16:512x2560x8192:r4", 3, false));
 }
 
+/* ---- Order of tiles -------------------------------------------------------------------------- */
+
+/* A group of bands that reached over the border of a chunk would wait for two before it has done
+ * with the first; own rows wait for nobody, and their groups are as high as they like. */
+static void groups_are_no_higher_than_what_comes_at_once(void **state)
+{
+    (void)state;
+    built b;
+    build("ag_gemm:bf16:512x512x64:r2",
+          "fused_in{chunks=8,slabs=1,tile_m=16,tile_n=16,push=0,strips=1}", &b);
+    for (int r = 0; r < 2; r++) {
+        const sg_sched *const s = &b.sched[r];
+        assert_int_equal(s->patches, 2);
+        assert_int_equal(s->patch[0].width, sg_moves_group(256, 16, 16));
+        assert_true(s->patch[0].width > 2);
+        assert_int_equal(s->patch[1].width, 2); /* bands of 32 rows */
+    }
+    discard(&b);
+}
+
+/* Whole rows have not come while the first strip of own ones is multiplied: so it is a wave of
+ * these.  Parts of k have. */
+static void the_first_strip_is_wider_for_whole_rows(void **state)
+{
+    (void)state;
+    for (int slabs = 1; slabs <= 2; slabs++) {
+        char plan[80];
+        built b;
+        snprintf(plan, sizeof plan, "fused_in{chunks=1,slabs=%d,tile_m=8,tile_n=8,push=0,strips=4}",
+                 slabs);
+        build("ag_gemm:bf16:16x64x128:r2", plan, &b);
+        assert_int_equal(b.sched[0].patch[0].cols, slabs > 1 ? 16 : 2 * 16);
+        assert_int_equal(b.sched[0].patch[2].cols, 16);
+        discard(&b);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -335,6 +375,8 @@ int main(void)
         cmocka_unit_test(parts_of_k_are_few_where_each_takes_its_time),
         cmocka_unit_test(tiles_leave_couriers_to_two_ranks),
         cmocka_unit_test(own_rows_are_held_in_long_products_of_one_wave),
+        cmocka_unit_test(groups_are_no_higher_than_what_comes_at_once),
+        cmocka_unit_test(the_first_strip_is_wider_for_whole_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
