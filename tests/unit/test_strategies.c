@@ -438,6 +438,24 @@ static void groups_of_several_b_alternate(void **state)
     discard(&b);
 }
 
+/* The rows of r+1 are multiplied first behind the own ones, so rank r sends to r-1 first, and all
+ * in one lane, in that order. */
+static void rows_leave_in_the_order_they_are_wanted(void **state)
+{
+    (void)state;
+    built b;
+    build("ag_gemm:f32:40x16x8:r5", "direct{chunks=1,split=0,blocks=0,tile_m=8,tile_n=8,vendor=0}",
+          &b);
+    const sg_sched *const s = &b.sched[1];
+    static const int peers[] = {0, 4, 3, 2};
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(s->step[i].kind, SG_COPY);
+        assert_int_equal(s->step[i].lane, 1);
+        assert_int_equal(s->to[s->step[i].to0].rank, peers[i]);
+    }
+    discard(&b);
+}
+
 /* A launch for each owner is none for who owns nothing. */
 static void owners_without_rows_have_no_launch(void **state)
 {
@@ -473,6 +491,7 @@ int main(void)
         cmocka_unit_test(long_runs_are_several_patches),
         cmocka_unit_test(few_sums_along_k_stay_apart),
         cmocka_unit_test(groups_of_several_b_alternate),
+        cmocka_unit_test(rows_leave_in_the_order_they_are_wanted),
         cmocka_unit_test(owners_without_rows_have_no_launch),
     };
     return cmocka_run_group_tests_name("strategies", tests, NULL, NULL);
