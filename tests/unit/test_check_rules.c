@@ -404,6 +404,38 @@ static void a_wait_orders_what_follows_it(void **state)
     }
 }
 
+/* ---- Sums in C ------------------------------------------------------------------------------- */
+
+/* Rank 0 stores its rows at both ranks, at home in another order or not, and rank 1 adds its own to
+ * what lies there, of which it reads what it has. */
+static void both_hold_what_is_added_onto(void **state)
+{
+    (void)state;
+    for (int swapped = 0; swapped < 2; swapped++) {
+        begin("gemm_ar:f32:2x2x3:r2");
+        for (int r = 0; r < 2; r++) {
+            sg_sched *const s = &sched[r];
+            sg_sched_sums_in_c(s);
+            sg_sched_launch(s, 0, 1, 2, 0, false);
+            for (int row = 0; row < 2; row++) {
+                rows_patch(s, row, 1);
+                s->patch[row].final = s->patch[row].own_rounded = r == 1;
+                for (int flag = 0; flag < 2 && r == 1; flag++)
+                    sg_sched_wait(s, sg_wait_one(0, flag));
+                if (r == 1) sg_sched_add(s, rows_of(1, SG_C, row, 1), NULL);
+                sg_sched_to(s, rows_of(0, SG_C, r == 0 && swapped ? 1 - row : row, 1));
+                sg_sched_to(s, rows_of(1, SG_C, row, 1));
+                sg_sched_raise(s, 1 - r, SG_PER_PATCH, row);
+            }
+        }
+        sg_sched_flag(&sched[0], 0);
+        for (int flag = 0; flag < 2; flag++) sg_sched_wait(&sched[0], sg_wait_one(1, flag));
+        if (!swapped) accepted();
+        if (swapped)
+            REFUSED("rank 1, step 0 (gemm)", "adds onto what is not its addend", "C of rank 0");
+    }
+}
+
 /* ---- SMs ------------------------------------------------------------------------------------- */
 
 /* Launches of three lanes, the last one behind the second or not. */
@@ -492,6 +524,7 @@ int main(void)
         cmocka_unit_test(collectives_have_as_much_at_both_ends),
         cmocka_unit_test(windows_are_the_same_everywhere),
         cmocka_unit_test(a_wait_orders_what_follows_it),
+        cmocka_unit_test(both_hold_what_is_added_onto),
         cmocka_unit_test(all_lanes_fit_together),
         cmocka_unit_test(sums_that_wait_hold_an_sm),
         cmocka_unit_test(every_rank_has_its_sms),
