@@ -251,6 +251,10 @@ static void raisers_count_in_the_word_of_their_flag(void **state)
     s->counter[0] = s->counter[1] = 2;
     s->raise[1].flag0 = 2, s->flags = 3;
     REFUSED_SEALED("raises a flag with 1 raisers, counter 0 expects 2");
+    begin("gemm:f32:0x2x2:r1");
+    sg_sched_flag(s, 0);
+    for (int i = 0; i < 2; i++) sg_sched_raise(s, 0, SG_PER_PATCH, 0);
+    REFUSED("step 0 (flag)", "raises a flag of rank 0 twice");
     begin("gemm:f32:4x2x2:r1");
     launch(s);
     rows_patch(s, 0, 4);
