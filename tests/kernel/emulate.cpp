@@ -116,6 +116,7 @@ static void rendezvous(meeting *m, int threads)
 
 void emu_rest_word(void *to)
 {
+    emu_lack_fence();
     now->rests.push_back(to);
 }
 
@@ -151,6 +152,7 @@ void emu_barrier(int id, int threads)
 void emu_sync_threads(void)
 {
     rests_land(now);
+    emu_lack_fence();
     rendezvous(&mine()->sync, now->run->threads);
 }
 
@@ -203,6 +205,26 @@ static bool words_land(bool all)
     const bool any = !words.empty();
     words.resize(left);
     return any;
+}
+
+void emu_product(const emu_product_of &product)
+{
+    now->products.push_back(product);
+    now->products.back().batch = now->batches;
+}
+
+void emu_products_commit(void)
+{
+    ++now->batches;
+}
+
+void emu_products_wait(int batches)
+{
+    std::vector<emu_product_of> &all = now->products;
+    size_t i = 0;
+    for (; i < all.size() && now->batches - all[i].batch > (uint32_t)batches; ++i)
+        all[i].multiply(all[i].sums, all[i].a, all[i].b, all[i].keep);
+    all.erase(all.begin(), all.begin() + (std::ptrdiff_t)i);
 }
 
 uint32_t *emu_warp_words(void)
@@ -263,7 +285,8 @@ static void enter(void)
 {
     now->run->body();
     if (!now->open.empty()) stop("a store that was never committed");
-    emu_store_wait(0, false);
+    if (!now->groups.empty()) stop("a thread ends before its stores are complete");
+    if (!now->products.empty()) stop("a thread ends before its products");
     now->ended = true;
     emu_yield();
     stop("a fiber goes on behind its end");

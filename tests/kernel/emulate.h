@@ -7,8 +7,9 @@
  * issuer waits for all of it.  Tagged words land at any time and in any order, and are put back to
  * rest when their reader comes to a barrier of the block, or before.  So a slot that is reused too
  * early, a flag raised too early and a barrier counted wrongly show as wrong results or as a
- * standstill.  A fence that is missing between ordinary instructions and the bulk engine stops the
- * machine at once (test_proxies.cpp).  Speed and the warps' lock step are not modelled. */
+ * standstill.  A fence that is missing between ordinary instructions and the bulk engine, or before
+ * a flag, stops the machine at once (test_proxies.cpp).  Speed and the warps' lock step are not
+ * modelled. */
 #ifndef SG_EMULATE_H
 #define SG_EMULATE_H
 
@@ -63,6 +64,12 @@ void emu_flag_seen(void);
 void emu_flag_tell(uint32_t at);
 void emu_flag_told(uint32_t at);
 void emu_memory_fence(void);
+/* Who has stored, or has seen what others stored, needs a fence before it counts or raises a flag:
+ * for its GPU, or for ALL if the flag is another's. */
+void emu_lack_fence(void);
+void emu_fence(bool all);
+void emu_count(bool last);
+void emu_raise(void);
 void emu_bar_init(uint32_t bar, int arrivals);
 void emu_bar_arrive(int block_in_cluster, uint32_t bar, int64_t bytes);
 bool emu_bar_done(uint32_t bar, uint32_t parity);
@@ -328,149 +335,7 @@ static inline void proxy_fence_global()
     emu_memory_fence();
 }
 
-/* ---- Matrix instructions --------------------------------------------------------------------- */
-
-static inline void wgmma_fence()
-{
-}
-static inline void wgmma_commit()
-{
-}
-/* The four warps of a warpgroup wait for their products together. */
-template <int N> static inline void wgmma_wait()
-{
-    emu_group_barrier();
-}
-static inline uint64_t wgmma_operand(uint32_t at)
-{
-    return at;
-}
-template <int N> static inline void regs_up()
-{
-}
-template <int N> static inline void regs_down()
-{
-}
-static inline void keep_order(float &)
-{
-}
-static inline void compute_now(int)
-{
-}
-
-template <class T> static inline float emu_value(const uint8_t *p)
-{
-    T v;
-    memcpy((void *)&v, p, sizeof v);
-    return (float)v;
-}
-
-/* 16 elements of row ROW of an operand whose first one has address START, APART from each other. */
-template <class T> static inline void emu_operand(uint32_t start, int row, float *v, int apart)
-{
-    for (int half = 0; half < 2; ++half) {
-        const uint32_t at = start + (uint32_t)row * 128 + (uint32_t)half * 16;
-        const uint8_t *p = emu_shared(at ^ (at >> 7 & 7) << 4);
-        for (int k = 0; k < 8; ++k) v[(half * 8 + k) * apart] = emu_value<T>(p + 2 * k);
-    }
-}
-
-template <class T, int N> struct Wgmma {
-    static void issue(float (&d)[N / 2], uint64_t a, uint64_t b, int keep)
-    {
-        const uint32_t a_at = (uint32_t)a << 4, b_at = (uint32_t)b << 4;
-        const int thread = (int)threadIdx.x % 128, lane = thread % 32;
-        float y[16][N / 4]; /* of the columns that this thread has */
-        for (int c = 0; c < N / 4; ++c)
-            emu_operand<T>(b_at, c / 2 * 8 + lane % 4 * 2 + c % 2, &y[0][c], N / 4);
-        for (int h = 0; h < 2; ++h) {
-            float x[16], sum[N / 4];
-            emu_operand<T>(a_at, thread / 32 * 16 + lane / 4 + 8 * h, x, 1);
-            for (int c = 0; c < N / 4; ++c) sum[c] = keep ? d[c / 2 * 4 + 2 * h + c % 2] : 0.f;
-            for (int k = 0; k < 16; ++k)
-                for (int c = 0; c < N / 4; ++c) sum[c] += x[k] * y[k][c];
-            for (int c = 0; c < N / 4; ++c) d[c / 2 * 4 + 2 * h + c % 2] = sum[c];
-        }
-    }
-};
-
-/* Lane 8 q + r holds the address of row r of matrix q, thread t columns 2 (t % 4) of row t / 4. */
-static inline void stmatrix4(uint32_t to, uint32_t a, uint32_t b, uint32_t c, uint32_t d)
-{
-    uint32_t *words = emu_warp_words();
-    const unsigned lane = threadIdx.x % 32;
-    const uint32_t v[4] = {a, b, c, d};
-    words[lane] = to;
-    emu_warp_barrier();
-    for (unsigned q = 0; q < 4; ++q)
-        memcpy(emu_shared_write(words[8 * q + lane / 4] + lane % 4 * 4), &v[q], 4);
-    emu_warp_barrier();
-}
-static inline void ldmatrix4(uint32_t from, uint32_t (&v)[4])
-{
-    uint32_t *words = emu_warp_words();
-    const unsigned lane = threadIdx.x % 32;
-    words[lane] = from;
-    emu_warp_barrier();
-    for (unsigned q = 0; q < 4; ++q)
-        memcpy(&v[q], emu_shared_read(words[8 * q + lane / 4] + lane % 4 * 4), 4);
-    emu_warp_barrier();
-}
-
-/* Thread t holds rows t / 4 and t / 4 + 8, columns 2 (t % 4) and 8 on, of A; row t / 4 of B. */
-template <class T>
-static inline void emu_mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
-{
-    uint32_t *words = emu_warp_words();
-    const unsigned lane = threadIdx.x % 32;
-    const uint32_t mine[6] = {a[0], a[1], a[2], a[3], b0, b1};
-    memcpy(words + 6 * lane, mine, sizeof mine);
-    emu_warp_barrier();
-    for (unsigned i = 0; i < 4; ++i) {
-        const unsigned row = lane / 4, col = lane % 4 * 2 + (i & 1);
-        for (unsigned k = 0; k < 16; ++k) {
-            const unsigned lower = (i >> 1) + (k >= 8 ? 2 : 0), at = k % 8;
-            const uint8_t *x = (uint8_t *)&words[6 * (row * 4 + at / 2) + lower];
-            const uint8_t *y = (uint8_t *)&words[6 * (col * 4 + at / 2) + 4 + (k >= 8)];
-            d[i] += emu_value<T>(x + at % 2 * 2) * emu_value<T>(y + at % 2 * 2);
-        }
-    }
-    emu_warp_barrier();
-}
-static inline void mma_bf16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
-{
-    emu_mma<__nv_bfloat16>(d, a, b0, b1);
-}
-static inline void mma_f16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
-{
-    emu_mma<__half>(d, a, b0, b1);
-}
-static inline void cp_async16(uint32_t to, const void *from, int bytes)
-{
-    memset(emu_shared(to), 0, 16);
-    memcpy(emu_shared(to), from, (size_t)bytes);
-}
-static inline void cp_async_commit()
-{
-}
-template <int N> static inline void cp_async_wait()
-{
-}
-
-static inline uint32_t pack_bf16(float lo, float hi)
-{
-    const __nv_bfloat16 v[2] = {__float2bfloat16_rn(lo), __float2bfloat16_rn(hi)};
-    uint32_t w;
-    memcpy(&w, v, 4);
-    return w;
-}
-static inline uint32_t pack_f16(float lo, float hi)
-{
-    const __half v[2] = {__float2half_rn(lo), __float2half_rn(hi)};
-    uint32_t w;
-    memcpy(&w, v, 4);
-    return w;
-}
+#include "emulate_matrix.h"
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
@@ -484,24 +349,31 @@ template <class T> static inline T load_relaxed(const T *p)
 {
     return *p;
 }
+/* Others may go on before and behind it. */
 static inline void store_release(uint64_t *p, uint64_t v)
 {
     *p = v;
+    emu_yield_at_times();
 }
-/* Of a trouble record, which is the host's to read from here on: others may go on before. */
+/* Of a trouble record, which is the host's to read from here on. */
 static inline void store_release(uint32_t *p, uint32_t v)
 {
     emu_yield();
     *p = v;
+    emu_yield();
 }
 static inline void fence_sys()
 {
+    emu_fence(true);
 }
 static inline void fence_gpu()
 {
+    emu_fence(false);
 }
+/* Of a flag. */
 static inline void store_relaxed(uint64_t *p, uint64_t v)
 {
+    emu_raise();
     *p = v;
 }
 static inline void nap()
@@ -511,6 +383,7 @@ static inline void nap()
 static inline uint32_t load_acquire_gpu(const uint32_t *p)
 {
     emu_yield();
+    emu_lack_fence();
     return *p;
 }
 static inline void add_release_gpu(uint32_t *p)
@@ -521,17 +394,21 @@ static inline bool count_up_here(uint32_t *p, uint32_t more, uint32_t limit)
 {
     emu_yield();
     *p += more;
-    if (*p < limit) return false;
-    *p = 0;
-    return true;
+    const bool last = *p >= limit;
+    emu_count(last);
+    if (last) *p = 0;
+    return last;
 }
 static inline bool count_up(uint32_t *p, uint32_t limit)
 {
-    return count_up_here(p, 1, limit);
+    if (!count_up_here(p, 1, limit)) return false;
+    emu_fence(true);
+    return true;
 }
 static inline bool count_leave(uint32_t *p, uint32_t limit, uint32_t bad)
 {
     emu_yield();
+    emu_lack_fence();
     const uint32_t v = (*p)++;
     if ((v & ~bad) + 1 < limit) return false;
     *p = v & bad;

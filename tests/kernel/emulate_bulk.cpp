@@ -41,6 +41,7 @@ static fiber *lane_of_mine(int lane)
 
 void emu_flag_seen(void)
 {
+    emu_lack_fence();
     now->saw = true;
 }
 
@@ -53,6 +54,7 @@ void emu_flag_tell(uint32_t at)
 
 void emu_flag_told(uint32_t at)
 {
+    emu_lack_fence();
     const auto word = mine()->told.find(at);
     now->saw |= word != mine()->told.end() && word->second;
 }
@@ -66,6 +68,30 @@ static void asked(void)
 void emu_memory_fence(void)
 {
     for (int i = 0; i < 32; ++i) lane_of_mine(i)->saw = false;
+}
+
+void emu_lack_fence(void)
+{
+    now->before_flags = UNFENCED;
+}
+
+void emu_fence(bool all)
+{
+    if (all)
+        now->before_flags = FENCED;
+    else if (now->before_flags == UNFENCED)
+        now->before_flags = FENCED_HERE;
+}
+
+void emu_count(bool last)
+{
+    if (now->before_flags == UNFENCED) stop("counted with no fence before");
+    if (last && now->before_flags == FENCED_HERE) now->before_flags = COUNTED_HERE;
+}
+
+void emu_raise(void)
+{
+    if (now->before_flags > COUNTED_HERE) stop("a flag is raised with no fence before");
 }
 
 bool emu_careless;
@@ -292,6 +318,7 @@ static void store_write(const bulk_op *op)
 void emu_store_wait(int groups, bool read_only)
 {
     emu_yield();
+    if (!read_only && !now->groups.empty()) emu_lack_fence();
     const size_t count = now->groups.size();
     for (size_t i = 0; i + (size_t)groups < count; ++i)
         for (bulk_op &op : now->groups[i]) {

@@ -57,6 +57,10 @@ struct tagged_word { /* stored, and not seen yet */
     uint4 word;
 };
 
+/* What is between what a thread has seen or stored and a flag about it: a fence for all; one for
+ * its GPU, and the count of all who have one; that fence alone; nothing. */
+enum fenced { FENCED, COUNTED_HERE, FENCED_HERE, UNFENCED };
+
 struct fiber {
     ucontext_t context; /* where it begins */
     jmp_buf here;       /* where it goes on */
@@ -66,8 +70,9 @@ struct fiber {
     launch *run;
     int block; /* of the grid */
     bool ended;
-    uint16_t fences;     /* between its ordinary accesses to shared memory and the bulk engine */
-    bool saw;            /* a flag, with no fence behind it between memory and the bulk engine */
+    uint16_t fences; /* between its ordinary accesses to shared memory and the bulk engine */
+    bool saw;        /* a flag, with no fence behind it between memory and the bulk engine */
+    fenced before_flags;
     uint64_t not_before; /* round */
     bool behind;         /* waits for the launch before this one to end */
     bool waits;          /* for the phase of a barrier */
@@ -78,6 +83,8 @@ struct fiber {
     std::vector<bulk_op> open;
     std::vector<const CUtensorMap *> changed; /* maps, and not released yet */
     std::vector<void *> rests;                /* words put back to rest, and not seen yet */
+    std::vector<emu_product_of> products;     /* asked for, and not worked out yet */
+    uint32_t batches;                         /* of them, committed */
 };
 
 /* Who last touched 16 bytes of shared memory with ordinary instructions: a thread of the block, and

@@ -1,6 +1,6 @@
 /* What the emulator says of ordinary instructions and the bulk engine with no fence between
- * them: a kernel that lacks a fence must be stopped, whatever the order of its threads, and
- * the same with it must not. */
+ * them, of flags with none before, and of what nobody waits for: a kernel that lacks a fence or a
+ * wait must be stopped, whatever the order of its threads, and the same with it must not. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,10 +9,11 @@
 
 #include "kernel_emulated.h"
 
-enum { THREADS = 64, OTHER = 32, PLACE = 0, WORD = 128, BARRIER = 256 };
+enum { THREADS = 128, OTHER = 32, PLACE = 0, WORD = 128, BARRIER = 256 };
 
 static bool fenced;
-static uint64_t flag;
+static uint64_t flag, raised;
+static uint32_t counter;
 static uint32_t memory[4] __attribute__((aligned(16)));
 
 static void store_out(void)
@@ -98,6 +99,85 @@ static void told_and_stored(void)
     store_out();
 }
 
+static void stored_and_raised(void)
+{
+    if (threadIdx.x != 0) return;
+    store_out();
+    if (fenced) fence_sys();
+    store_relaxed(&raised, 1);
+}
+
+/* A flag of another rank's. */
+static void raised_behind_a_fence_for_one(void)
+{
+    if (threadIdx.x != 0) return;
+    store_out();
+    fenced ? fence_sys() : fence_gpu();
+    store_relaxed(&raised, 1);
+}
+
+/* The last one who counts has a fence for all. */
+static void stored_and_counted(void)
+{
+    if (threadIdx.x != 0) return;
+    store_out();
+    if (fenced) fence_gpu();
+    if (count_up(&counter, 1)) store_relaxed(&raised, 1);
+}
+
+static void stored_by_others_and_raised(void)
+{
+    __syncthreads();
+    if (threadIdx.x != 0) return;
+    if (fenced) fence_sys();
+    store_relaxed(&raised, 1);
+}
+
+static void counted_by_others_and_raised(void)
+{
+    if (threadIdx.x != 0) return;
+    load_acquire_gpu(&counter);
+    if (fenced) fence_sys();
+    store_relaxed(&raised, 1);
+}
+
+static void stored_and_ended(void)
+{
+    if (threadIdx.x != 0) return;
+    bulk_store(memory, PLACE, sizeof memory);
+    bulk_commit();
+    if (fenced) bulk_wait<0>();
+}
+
+static void read_and_ended(void)
+{
+    if (threadIdx.x != 0) return;
+    bulk_store(memory, PLACE, sizeof memory);
+    bulk_commit();
+    bulk_wait_read<0>();
+    if (fenced) bulk_wait<0>();
+}
+
+/* Operands of ones, and then of zeros. */
+static void multiplied_and_written(void)
+{
+    enum { OF_A = 64 * 128, OF_BOTH = OF_A + 8 * 128 };
+    const auto fill = [](uint32_t word) {
+        for (uint32_t at = 4 * threadIdx.x; at < OF_BOTH; at += 4 * THREADS) shared_store(at, word);
+        named_sync(1, THREADS);
+    };
+    float sums[4];
+    fill(0x3f803f80);
+    Wgmma<__nv_bfloat16, 8>::issue(sums, wgmma_operand(0), wgmma_operand(OF_A / 16), 0);
+    wgmma_commit();
+    if (fenced) wgmma_wait<0>();
+    fill(0);
+    wgmma_wait<0>();
+    if (sums[0] == 16.f) return;
+    fprintf(stderr, "products of what was written behind\n");
+    abort();
+}
+
 static const struct {
     const char *name;
     void (*body)(void);
@@ -109,6 +189,14 @@ static const struct {
     {"written and loaded", written_and_loaded, "a bulk load into what was written"},
     {"a flag seen", seen_and_stored, "a bulk copy behind a flag"},
     {"a flag told", told_and_stored, "a bulk copy behind a flag"},
+    {"stored and raised", stored_and_raised, "a flag is raised with no fence"},
+    {"a fence for one", raised_behind_a_fence_for_one, "a flag is raised with no fence"},
+    {"stored and counted", stored_and_counted, "counted with no fence"},
+    {"stored by others", stored_by_others_and_raised, "a flag is raised with no fence"},
+    {"counted by others", counted_by_others_and_raised, "a flag is raised with no fence"},
+    {"stored and ended", stored_and_ended, "ends before its stores"},
+    {"read and ended", read_and_ended, "ends before its stores"},
+    {"multiplied and written", multiplied_and_written, "products of what was written"},
 };
 
 /* Runs BODY in a process of its own; what it says goes to SAID.  True: it ends by itself. */
@@ -145,7 +233,7 @@ int main(void)
                 const bool right =
                     ends(c.body, said, sizeof said) ? fenced : !fenced && strstr(said, c.defect);
                 if (!right)
-                    printf("FAILED %s, %s a fence, seed %d: '%s'\n", c.name,
+                    printf("FAILED %s, %s a fence or wait, seed %d: '%s'\n", c.name,
                            with ? "with" : "without", (int)seed, said);
                 passed += right, failed += !right;
             }
