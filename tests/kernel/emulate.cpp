@@ -19,6 +19,7 @@ fiber *now;
 static std::vector<void *> stacks; /* to be used again, as these: */
 static std::vector<std::unique_ptr<block_state>> spare;
 static uint64_t sweeps, draw = 1;
+static bool together; /* a block has met in this round */
 static bool (*outside)(void);
 
 uint32_t random_below(uint32_t n)
@@ -114,6 +115,14 @@ static void rendezvous(meeting *m, int threads)
     emu_yield();
 }
 
+/* One of many is late with what follows a barrier. */
+static void be_late(void)
+{
+    if (random_below(4096) != 0) return;
+    now->not_before = sweeps + random_below(64);
+    emu_yield();
+}
+
 void emu_rest_word(void *to)
 {
     emu_lack_fence();
@@ -147,6 +156,7 @@ void emu_barrier(int id, int threads)
 {
     rests_land(now);
     rendezvous(&mine()->named[id], threads);
+    be_late();
 }
 
 void emu_sync_threads(void)
@@ -154,6 +164,8 @@ void emu_sync_threads(void)
     rests_land(now);
     emu_lack_fence();
     rendezvous(&mine()->sync, now->run->threads);
+    together = true;
+    be_late();
 }
 
 void emu_warp_barrier(void)
@@ -164,6 +176,7 @@ void emu_warp_barrier(void)
 void emu_group_barrier(void)
 {
     rendezvous(&mine()->group[threadIdx.x / 128], 128);
+    be_late();
 }
 
 /* Orders nothing but what barriers begin with. */
@@ -466,7 +479,8 @@ bool emu_run(void)
                 waiting.erase(waiting.begin() + (std::ptrdiff_t)i);
             else
                 ++i;
-        idle = moved ? 0 : idle + 1;
+        idle = moved || together ? 0 : idle + 1;
+        together = false;
     }
     const bool well = waiting.empty();
     words_land(true);

@@ -126,6 +126,7 @@ static void gather(int m, int n, int k, int tm, int tn, int cluster, int chunk, 
     l.program.place[2] = place_of(c, c, m, n, n);
     l.program.place[3] = place_of(other, gathered, m, k, k); /* the run uses half 1 */
     if (odds > 20) l.program.own = w.words[0];
+    w.rank.limit_ns *= 1 + arriving.left.size() / 32; /* they come one by one */
     const size_t later = arriving.left.size() / (odds > 20 ? 2 : 1);
     while (arriving.left.size() > later) arrive();
     emu_outside(arrive);
@@ -559,6 +560,7 @@ int main(int argc, char **argv)
     parts(256, 256, 712, 128, 128, 4, 2, 4);
     slices(100, 136, 520, 64, 128, 1, 3, 0);
     slices(300, 200, 520, 128, 160, 2, 2, 2);
+    for (int i = 0; i < 24; ++i) slices(40, 64, 256, 64, 64, 1, 4, 0); /* all at a time */
     math = SG_KERNEL_PINGPONG;
     for (int k = 64; k <= 200; k += 136) single(300, 520, k, 128, 128, 2);
     single(1300, 264, 72, 128, 128, 2);

@@ -173,6 +173,7 @@ int main(int argc, char **argv)
     draw(-seed);
     emu_seed((uint64_t)seed);
     norm({5, 0, 40, 4, 0, SG_BY_ROW, 1, 0, false});
+    norm({80, 0, 2048, 4, 0, SG_BY_ROW, 1, 0, false}); /* a block's rows follow each other */
     norm({3, 2, 2056, 4, 0, SG_BY_ROW, 1, 8, true});
     norm({2, 1, 9001, 4, 0, SG_BY_ROW, 1, 3, false});
     norm({1, 0, 18432, 4, 0, SG_BY_ROW, 1, 0, true});
