@@ -1,6 +1,6 @@
 /* test_norm_kernel.cpp -- rows that are normed, by the kernel as it stands, on the emulator: places
- * in every raster, rows of any length, at 16 bytes and not, several patches a launch.  What is
- * right is worked out here, in the order of core/norm.h.
+ * in every raster and half, rows of any length, at 16 bytes and not, several patches a launch.
+ * What is right is worked out here, in the order of core/norm.h.
  *     test_norm_kernel [SEED] */
 #include <cuda_fp16.h>
 #include <math.h>
@@ -95,7 +95,7 @@ template <class E> static void norm_of(const norm_ask &q, int type)
     const int places = first + strips * up(q.more, q.tile_m);
     const size_t room =
         q.tile_n > 0 ? (size_t)places * (size_t)(q.tile_m * q.tile_n) : (size_t)all * (size_t)pitch;
-    std::vector<E> sums(room, element<E>(77.f)), gain, bias;
+    std::vector<E> sums(room, element<E>(77.f)), other(room, element<E>(99.f)), gain, bias;
     std::vector<E> residual((size_t)all * (size_t)pitch, element<E>(5.f)), c = residual;
     std::vector<E> want_c = c, want = residual;
     const float epsilon = 1e-3f;
@@ -112,7 +112,8 @@ template <class E> static void norm_of(const norm_ask &q, int type)
                                        second ? q.rows : 0, second ? row - q.rows : row, col)];
             sum = element<E>(some());
             residual[at] = element<E>(some());
-            const float y = value(sum) + (q.bias ? value(bias[(size_t)col]) : 0.f);
+            /* A second patch is not final. */
+            const float y = value(sum) + (q.bias && !second ? value(bias[(size_t)col]) : 0.f);
             x.push_back(element<E>(value(element<E>(y)) + value(residual[at])));
             want[at] = x.back();
         }
@@ -127,7 +128,7 @@ template <class E> static void norm_of(const norm_ask &q, int type)
         const int row0 = i == 0 ? 0 : q.rows, rows = i == 0 ? q.rows : q.more;
         if (rows == 0) continue;
         sg_patch &p = l.rect(row0, rows, q.n, 0, sg_area{}, sg_area{});
-        p.raster = (uint8_t)q.raster, p.width = (uint8_t)q.width, p.final = 1;
+        p.raster = (uint8_t)q.raster, p.width = (uint8_t)q.width, p.final = i == 0;
         sg_area from = area(0, 1, row0, rows, 0, q.n);
         if (q.tile_n > 0) {
             from = area(0, 1, i == 0 ? 0 : first * q.tile_m, strips * up(rows, q.tile_m) * q.tile_m,
@@ -138,7 +139,8 @@ template <class E> static void norm_of(const norm_ask &q, int type)
         l.store(area(0, 2, row0, rows, 0, q.n));
     }
     l.close();
-    l.program.rank = nullptr;
+    sg_kernel_rank rank = {}; /* its run uses half 1 */
+    l.program.rank = &rank;
     l.program.type = type;
     l.program.bias = q.bias ? bias.data() : nullptr;
     const auto put = [&](int i, std::vector<E> &data, int rows, int cols, int from_row) {
@@ -148,6 +150,7 @@ template <class E> static void norm_of(const norm_ask &q, int type)
         p.rows = rows, p.cols = cols, p.pitch = from_row * (int64_t)sizeof(E);
     };
     put(1, sums, all, q.n, q.tile_n > 0 ? q.tile_n : pitch);
+    l.program.place[1].data[0] = other.data();
     put(2, c, all, q.n, pitch);
     put(3, residual, all, q.n, pitch);
     const sg_kernel_norm norm = {0,          (int32_t)l.patch.size(), q.tile_m, all, 3, epsilon,
