@@ -102,12 +102,15 @@ void try_given_up(void)
 /* ---- The record is first --------------------------------------------------------------------- */
 
 int early_aborts;
+static int half_records;
 
 /* Flags from RAISED on are about what never came. */
 static bool look_at_aborts(void)
 {
     for (int r = 0; r < group->ranks; ++r) {
-        const bool told = group->of[(size_t)r]->trouble.kind != 0;
+        const sg_kernel_trouble &t = group->of[(size_t)r]->trouble;
+        const bool told = t.kind != 0;
+        half_records += told && t.kind != SG_KERNEL_STUCK_DEFECT && t.epoch == 0;
         for (int q = 0; q < group->ranks; ++q) {
             const bool heard = group->of[(size_t)q]->abort[(size_t)r] != 0;
             bool raised = false;
@@ -121,7 +124,7 @@ static bool look_at_aborts(void)
 bool (*watch_aborts(world *w))(void)
 {
     group = w;
-    early_aborts = 0;
+    early_aborts = half_records = 0;
     return look_at_aborts;
 }
 
@@ -159,6 +162,7 @@ static void record_first(int arch)
     expect(m.abort[0] == epoch && w.of[1]->abort[0] == epoch, what + ": is said at all ranks");
     expect(w.flag(1, 0, RAISED) == epoch, what + ": drains");
     expect(early_aborts == 0, what + ": " + std::to_string(early_aborts) + " looks too early");
+    expect(half_records == 0, what + ": " + std::to_string(half_records) + " looks at half of it");
 }
 
 void try_record_first(void)
