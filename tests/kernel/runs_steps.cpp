@@ -364,6 +364,61 @@ void try_most_rows(void)
     expect(wide.row == 1 && wide.col == 4 * threads - 1, "the last of 2^31 - 1 columns");
 }
 
+/* Flags are in pages, each as large as all before it together; of a page a rank's flags lie side by
+ * side. */
+void try_flag_pages(void)
+{
+    enum { PAGES = 4, BY = 3 };
+    std::vector<uint64_t> page[PAGES];
+    sg_kernel_words words = {};
+    for (int i = 0; i < PAGES; ++i) {
+        page[i].assign((size_t)(BY * (256 << (i ? i - 1 : 0))), 0);
+        words.flag[i] = page[i].data();
+    }
+    for (int by = 0; by < BY; ++by)
+        for (int index = 0; index < 256 << (PAGES - 1); ++index) ++*flag_word(&words, by, index);
+    size_t other = 0;
+    for (const auto &all : page)
+        for (const uint64_t x : all) other += x != 1;
+    expect(other == 0, "each flag of a rank has a word of its own");
+    expect(flag_word(&words, 2, 1023) == &page[2][3 * 512 - 1], "the last flag of a page");
+    expect(flag_word(&words, 1, 1024) == &page[3][1024], "the first flag of a page");
+}
+
+/* Rows of f32 into a peer's own tensor. */
+void try_wide_copy(void)
+{
+    enum { ROWS = 5, COLS = 12, ROW0 = 2, COL0 = 3, PITCH = 20 };
+    const uint64_t epoch = 7, hash = 3;
+    world w(2, epoch, 3000000);
+    std::vector<float> from(ROWS * COLS), into((ROW0 + ROWS + 1) * PITCH, -1.f), landing(into);
+    for (size_t i = 0; i < from.size(); ++i) from[i] = (float)draw(1 << 24);
+    w.of[0]->hello[2 + (epoch & 1)] = {epoch, hash, (uint64_t)(uintptr_t)into.data(), PITCH};
+    plan p;
+    p.copy(area(0, 0, 0, ROWS, 0, COLS));
+    sg_area to = area(1, 1, ROW0, ROWS, COL0, COLS);
+    to.leave = 1;
+    p.step_store(to);
+    p.finish(&w, 0, hash, false);
+    p.program.type = SG_KERNEL_F32;
+    const auto put = [&](int i, std::vector<float> &data, int64_t pitch) {
+        p.program.place[i] = {};
+        p.program.place[i].data[0] = p.program.place[i].data[1] = data.data();
+        p.program.place[i].pitch = pitch * (int64_t)sizeof(float);
+    };
+    put(0, from, COLS), put(1, landing, COL0 + COLS);
+    const bool ok = sg_kernel_copy(&p.program, &p.step[0], 2, 0, emu_stream(0)) == cudaSuccess;
+    expect(ok && emu_run(), "a copy of f32: goes through");
+    int wrong = 0;
+    for (int i = 0; i < (int)into.size(); ++i) {
+        const int row = i / PITCH - ROW0, col = i % PITCH - COL0;
+        const bool in = row >= 0 && row < ROWS && col >= 0 && col < COLS;
+        wrong += into[(size_t)i] != (in ? from[(size_t)(row * COLS + col)] : -1.f);
+        wrong += landing[(size_t)i] != -1.f;
+    }
+    expect(wrong == 0, "a copy of f32: " + std::to_string(wrong) + " wrong");
+}
+
 /* Flags that come one behind the other, each within the limit. */
 static struct {
     world::member *at;

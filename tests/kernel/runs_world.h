@@ -150,6 +150,8 @@ struct copies_ask {
 };
 void try_copies(const copies_ask &ask);
 void try_most_rows(void);
+void try_flag_pages(void);
+void try_wide_copy(void);
 void try_carry(const carry_ask &ask);
 void try_impatient(int tm, int tn);
 void try_patient(void);

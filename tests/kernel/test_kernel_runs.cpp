@@ -534,6 +534,8 @@ int main(int argc, char **argv)
         try_copies({1, 50, run, 1, 4, true});
     }
     try_most_rows();
+    try_flag_pages();
+    try_wide_copy();
     try_carry({2, 7, 520, 64, 128, 1, 0, true});
     try_carry({3, 33, 4120, 64, 128, 5, 0, true});
     try_carry({3, 20, 136, 128, 256, 7, 0, false});
