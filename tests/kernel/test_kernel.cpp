@@ -531,6 +531,9 @@ int main(int argc, char **argv)
     for (int c = 1; c <= 2; ++c) gather(300, 264, 136, 128, 128, c, 20 + 20 * c, 64 * (c - 1));
     gather(200, 264, 200, 64, 128, 1, 20, 72);
     gather(300, 264, 136, 128, 256, 2, 100, 0);
+    emu_sms(1), odds = 320; /* tiles that begin in one chunk, of which one needs the next, too */
+    for (int i = 0; i < 4; ++i) gather(384, 136, 72, 64, 128, 1, 100, 0);
+    emu_sms(0), odds = 20;
     for (int i = 0; i < 4; ++i) gather(384, 560, 200, 128, 80 + i % 2 * 32, 1 + i / 2, 64, 64);
     emu_sms(18); /* blocks that begin with what others send, of one flag a slab */
     for (odds = 640; odds > 40; odds /= 2)
