@@ -183,7 +183,7 @@ static void many_triples(void **state)
 /* What a triple may be; each is to come up often enough that a proof of thousands is one of it. */
 typedef struct kinds {
     int ranks[65], op[SG_OPS], type[SG_TYPES], act[SG_ACTS], gather[3];
-    int none[3], few, idle, dealt, uneven, norm, returned, several, adds, call, bias;
+    int none[3], few, idle, dealt, uneven, ragged, norm, returned, several, adds, call, bias;
     int strategy[16], knobs[16];
 } kinds;
 
@@ -205,9 +205,12 @@ static void note_kind(kinds *k, const sg_problem *p, const sg_strategy *strategy
     k->few += p->m > 0 && p->m < p->ranks;
     k->idle += idle && p->m >= p->ranks && p->ranks > 1;
     k->dealt += p->segment_count > p->ranks;
-    for (int i = 0; i < p->ranks * p->ranks && p->counts != NULL; i++)
-        if (p->counts[i] == 0) {
-            k->uneven++;
+    int nothing = 0; /* pairs */
+    for (int i = 0; i < p->ranks * p->ranks && p->counts != NULL; i++) nothing += p->counts[i] == 0;
+    k->uneven += p->ranks > 4 && p->m > 16 * p->ranks && 4 * nothing > p->ranks * p->ranks;
+    for (int r = 1; r < p->ranks && p->counts == NULL; r++) /* in turns or even, none has more */
+        if (p->share[r].rows > p->share[r - 1].rows) {
+            k->ragged++;
             break;
         }
     k->norm += p->norm, k->returned += p->return_a, k->several += p->b_count > 1;
@@ -247,8 +250,8 @@ static void triples_are_of_all_kinds(void **state)
         all_often(&k.ranks[ranks[i]], 1, "a number of ranks");
     all_often(k.strategy, (size_t)strategies, "strategy");
     all_often(k.knobs, (size_t)strategies, "knobs of strategy");
-    const int others[] = {k.few,      k.idle,    k.dealt, k.uneven, k.norm,
-                          k.returned, k.several, k.adds,  k.call,   k.bias};
+    const int others[] = {k.ragged,   k.few,     k.idle, k.dealt, k.uneven, k.norm,
+                          k.returned, k.several, k.adds, k.call,  k.bias};
     all_often(others, sizeof others / sizeof others[0], "attribute");
     ALL_OFTEN(op);
     ALL_OFTEN(type);
