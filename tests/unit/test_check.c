@@ -369,27 +369,6 @@ static void protocol(void **state)
     REFUSED_SEALED("rank 1: 768 bytes of SYM, rank 0 has 512");
 }
 
-/* A run has a number at all ranks or at none. */
-static void ranks_count_a_run_alike(void **state)
-{
-    (void)state;
-    for (int counting = 0; counting < 2; counting++) {
-        begin("gemm:f32:2x2x3:r2");
-        for (int r = 0; r < 2; r++) {
-            sg_sched *const s = &sched[r];
-            launch(s);
-            rows_patch(s, 0, 2);
-            sg_sched_to(s, rows_of(r, SG_C, 0, 2));
-            if (r != counting) continue;
-            sg_sched_raise(s, r, SG_PER_PATCH, 0);
-            sg_sched_flag(s, 0);
-            sg_sched_wait(s, sg_wait_one(r, 0));
-        }
-        REFUSED(counting == 0 ? "rank 1 has no shared buffer and no flag, rank 0 has"
-                              : "rank 0 has no shared buffer and no flag, rank 1 has");
-    }
-}
-
 /* All that is returned comes from peers, with their leave and in time, but a hello tells nobody
  * where it lies. */
 static void returned_by_peers(void **state)
@@ -579,7 +558,6 @@ int main(void)
         cmocka_unit_test(slab_waits),
         cmocka_unit_test(end_reads_outputs),
         cmocka_unit_test(protocol),
-        cmocka_unit_test(ranks_count_a_run_alike),
         cmocka_unit_test(returned_by_peers),
         cmocka_unit_test(halves),
         cmocka_unit_test(collectives),
