@@ -255,7 +255,7 @@ static void raisers_count_in_the_word_of_their_flag(void **state)
     begin("gemm:f32:0x2x2:r1");
     sg_sched_flag(s, 0);
     for (int i = 0; i < 2; i++) sg_sched_raise(s, 0, SG_PER_PATCH, 0);
-    REFUSED("step 0 (flag)", "raises a flag of rank 0 twice");
+    REFUSED("step 0 (flag)", "raises flag 0 at rank 0 twice");
     begin("gemm:f32:4x2x2:r1");
     launch(s);
     rows_patch(s, 0, 4);
