@@ -113,7 +113,7 @@ static void gather_beside(const sg_problem *p, int by, int rank, sg_sched *s)
 {
     static const sg_arena_kind arena[] = {SG_LIBRARY, SG_WINDOWS, SG_SYM};
     const sg_share *const own = &p->share[rank];
-    const int gathered = sg_moves_gathered(s, arena[by], by == BY_ENGINES ? SG_ENGINE : 0);
+    const int gathered = sg_moves_gathered(s, arena[by], by == BY_ENGINES ? SG_FIXED : 0);
     sg_area sent = sg_moves_held(s, rank);
     if (by == BY_ENGINES) {
         copy_to_all(s, SG_A, 0, gathered, own->base, own->rows, p->k);
@@ -136,8 +136,7 @@ static void scatter_beside(const sg_problem *p, int by, int rank, sg_sched *s)
     const int partial =
         sg_sched_buf(s, by == BY_ENGINES ? SG_LOCAL : arena, "partial", p->m, p->n, 0);
     if (by == BY_ENGINES) {
-        const int inbox =
-            sg_sched_buf(s, SG_SYM, "inbox", p->ranks * p->most_rows, p->n, SG_ENGINE);
+        const int inbox = sg_sched_buf(s, SG_SYM, "inbox", p->ranks * p->most_rows, p->n, SG_FIXED);
         for (int i = 1; i < p->ranks; i++) {
             const int q = (rank + i) % p->ranks;
             const int64_t rows = p->share[q].rows;
@@ -164,7 +163,7 @@ static void all_beside(const sg_problem *p, int by, int rank, sg_sched *s)
         return;
     }
     const sg_share *const own = &p->share[rank];
-    const int sums = sg_sched_buf(s, SG_SYM, "sums", p->m, p->n, SG_ENGINE);
+    const int sums = sg_sched_buf(s, SG_SYM, "sums", p->m, p->n, SG_FIXED);
     scatter_beside(p, by, rank, s);
     copy_to_all(s, SG_C, own->base, sums, own->base, own->rows, p->n);
 }

@@ -74,10 +74,10 @@ static shingle_status check_shared(sg_checker *ck, const sg_sched *s)
                                       s->rank, a->name, (long long)a->rows, (long long)a->cols,
                                       (long long)b->rows, (long long)b->cols);
         if (here != there || a->arena != b->arena || a->wide != b->wide || a->offset != b->offset ||
-            a->engine != b->engine || a->tagged != b->tagged)
+            a->fixed != b->fixed || a->tagged != b->tagged)
             return sg_check_violation(ck, -1, -1, "rank %d: shared buffer %s is not as on rank 0",
                                       s->rank, here ? a->name : b->name);
-        if (a->engine && !s->baked)
+        if (a->fixed && !s->baked)
             return sg_check_violation(ck, -1, -1,
                                       "rank %d: %s has a fixed address, but the half "
                                       "may change",
@@ -136,7 +136,7 @@ static shingle_status check_area(reading *in, const sg_access *access, int32_t t
     if (away && buf->arena == SG_USER && (!a->leave || !in->s->buf[a->buf].reach))
         return sg_check_violation(ck, in->event, touch, "stores without that rank's leave");
     const bool fixed = in->step->kind == SG_COLL ||
-                       (in->step->kind == SG_COPY && in->step->u.copy.engine == SG_BY_ENGINE);
+                       (in->step->kind == SG_COPY && in->step->u.copy.carrier == SG_BY_ENGINE);
     if (fixed && sg_buf_is_shared(buf) && !in->s->baked)
         return sg_check_violation(ck, in->event, touch,
                                   "an engine uses a fixed half, the run may use the other");

@@ -1,5 +1,6 @@
 /* moves.c -- see moves.h. */
 #include "core/moves.h"
+#include "core/moves_link.h"
 
 enum { WAVE_TILES = 128 };
 
@@ -73,12 +74,12 @@ static bool cut_chunk(const sg_sched *s, int owner, int peer, const sg_arrival *
 }
 
 void sg_moves_send_chunk(sg_sched *s, int lane, int owner, sg_area src, int peer, int gathered,
-                         const sg_arrival *arrival, int32_t index, const sg_arrival *held)
+                         const sg_arrival *arrival, int32_t index, const sg_arrival *behind)
 {
     sg_area into = sg_moves_arrived(s, peer, owner, gathered);
     if (!cut_chunk(s, owner, peer, arrival, index, &src, &into)) return;
-    sg_sched_copy(s, lane, (sg_engine)arrival->copier, src);
-    if (held != NULL) sg_sched_wait(s, sg_wait_one(held->by, held->flag0 + index));
+    sg_sched_copy(s, lane, (sg_carrier)arrival->carrier, src);
+    if (behind != NULL) sg_sched_wait(s, sg_wait_one(behind->by, behind->flag0 + index));
     sg_sched_to(s, into);
     sg_sched_raise(s, peer, SG_PER_PATCH, arrival->flag0 + index);
 }
@@ -115,7 +116,7 @@ void sg_moves_send_together(sg_sched *s, int lane, int gathered, const sg_arriva
             sg_area into = sg_moves_arrived(s, peer, s->rank, gathered);
             if (!cut_chunk(s, s->rank, peer, &arrival[peer], index, &from, &into)) continue;
             if (!more || !same_area(&from, &open))
-                sg_sched_copy(s, lane, (sg_engine)arrival[peer].copier, from);
+                sg_sched_copy(s, lane, (sg_carrier)arrival[peer].carrier, from);
             sg_sched_to(s, into);
             sg_sched_raise(s, peer, SG_PER_PATCH, arrival[peer].flag0 + index);
             open = from;

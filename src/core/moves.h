@@ -74,14 +74,14 @@ typedef struct sg_arrival {
     int32_t flag0;   /* of the owner's first chunk and slab */
     int32_t chunk;   /* rows of a chunk, at least 1, also where there are no rows */
     int32_t chunk_k; /* k of a chunk; 0: all of k */
-    uint8_t copier;  /* sg_engine: who brings them */
+    uint8_t carrier; /* sg_carrier: who brings them */
 } sg_arrival;
 
 /* Appends the copy and the flag of chunk INDEX (slabs of a chunk side by side) of the rows of
  * OWNER, from SRC (held, or arrived here) to PEER, where they come as ARRIVAL says, if there is
- * such a chunk.  The copy waits for the flag of the same chunk of HELD if that is not NULL. */
+ * such a chunk.  The copy waits for the flag of the same chunk of BEHIND if that is not NULL. */
 void sg_moves_send_chunk(sg_sched *s, int lane, int owner, sg_area src, int peer, int gathered,
-                         const sg_arrival *arrival, int32_t index, const sg_arrival *held);
+                         const sg_arrival *arrival, int32_t index, const sg_arrival *behind);
 
 /* All chunks of the own rows for PEER one after the other: a copy and a flag
  * per chunk of rows and of k. */
@@ -95,7 +95,7 @@ void sg_moves_send_together(sg_sched *s, int lane, int gathered, const sg_arriva
  * for a part of what arrives CHUNK, or K0 and K1: parts of k follow each other from 0 on, each in a
  * later launch of one lane, and leave their sum so far in f32.  They are of no use along k.  COL0
  * and COLS are for a strip of the product's columns, where rows of A arrive for a launch of our
- * own; there, own rows may be held IN_STEP with an owner's that arrive.
+ * own; there, own rows may be kept IN_STEP with an owner's that arrive.
  *
  * The rest is what a gather along k leads over from patch to patch: each waits tile by tile for the
  * sums of those before (own flags, from 0 on) and adds them, see moves_link.c. */
@@ -123,11 +123,6 @@ typedef struct sg_gathering {
  * With VENDOR there is no open launch: each patch becomes a launch of the vendor's on lane 0,
  * behind a step that waits for the flags of what it reads. */
 void sg_moves_gather_patches(sg_sched *s, sg_gathering *gathering, const int *order, int count);
-
-/* Of a gather along k, for sg_moves_gather_patches: do the sums of its patches stay apart?  What
- * PATCH, the latest, adds and stores. */
-bool sg_moves_apart(const sg_sched *s, const sg_gathering *gathering);
-void sg_moves_link(sg_sched *s, const sg_patch *patch, sg_gathering *gathering, bool apart);
 
 /* Appends the patches of what collectives have gathered: of slice SLICE of SLICES of all owners,
  * which stands from row BASE on in GATHERED.  Returns the rows of the slice.  Not along k. */

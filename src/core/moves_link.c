@@ -1,10 +1,10 @@
-/* moves_link.c -- what patches along k make of their sums; see moves.h.
+/* moves_link.c -- what patches along k make of their sums; see moves_link.h.
  *
  * Few of them in one launch leave a sum each, in a place for each tile, and the last one adds them
  * all: so kernels hand sums from patch to patch.  Many, those of several launches and those of the
  * vendor, who has no tiles, are a chain, in which each adds to the sum of those before.  The order
  * of the sum is the same. */
-#include "core/moves.h"
+#include "core/moves_link.h"
 
 enum { MOST_APART = 4 };
 

@@ -96,7 +96,7 @@ uint8_t sg_sched_buf(sg_sched *s, sg_arena_kind arena, const char *name, int64_t
     sg_buf *const buf = &s->buf[s->bufs];
     *buf = (sg_buf){.arena = (uint8_t)arena,
                     .wide = (traits & SG_WIDE) != 0,
-                    .engine = (traits & SG_ENGINE) != 0,
+                    .fixed = (traits & SG_FIXED) != 0,
                     .tagged = (traits & SG_TAGGED) != 0,
                     .rows = rows,
                     .cols = cols};
@@ -180,12 +180,12 @@ int sg_sched_launch(sg_sched *s, int lane, int32_t tile_m, int32_t tile_n, int b
     return s->open_step;
 }
 
-int sg_sched_copy(sg_sched *s, int lane, sg_engine engine, sg_area src)
+int sg_sched_copy(sg_sched *s, int lane, sg_carrier carrier, sg_area src)
 {
     if (is_empty(src)) return drop(s);
     sg_step *const step = open_step(s, SG_COPY, lane);
     if (step == NULL) return -1;
-    step->u.copy = (sg_copy){.src = src, .engine = (uint8_t)engine};
+    step->u.copy = (sg_copy){.src = src, .carrier = (uint8_t)carrier};
     return s->open_step;
 }
 

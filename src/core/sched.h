@@ -57,13 +57,13 @@ enum {
     SG_MAX_VISITS = 1 << 30 /* of a launch */
 };
 
-enum { SG_WIDE = 1, SG_ENGINE = 2, SG_TAGGED = 4 }; /* traits of a buffer */
+enum { SG_WIDE = 1, SG_FIXED = 2, SG_TAGGED = 4 }; /* traits of a buffer */
 
 /* A matrix of rows x cols elements; of the problem's type, or f32 if wide. */
 typedef struct sg_buf {
     uint8_t arena; /* sg_arena_kind */
     uint8_t wide;
-    uint8_t engine; /* copy engines or collectives touch it: its address is fixed */
+    uint8_t fixed;  /* its address is: copy engines or collectives touch it */
     uint8_t tagged; /* in REST: a backend may keep it at rest, all ones, between runs, so that who
                      * reads a word sees that it has come (sg_sched_tagged_fault) */
     uint8_t reach;  /* sealed, user buffers: 1 if this rank stores into a peer's */
@@ -90,7 +90,7 @@ static inline bool sg_buf_is_alike(const sg_buf *buf)
 typedef enum sg_kind { SG_GEMM, SG_COPY, SG_REDUCE, SG_COLL, SG_FLAG, SG_KINDS } sg_kind;
 
 /* Who carries a copy out: a copy engine, SMs of its own, or a launch at its start. */
-typedef enum sg_engine { SG_BY_ENGINE, SG_BY_SMS, SG_BY_LAUNCH } sg_engine;
+typedef enum sg_carrier { SG_BY_ENGINE, SG_BY_SMS, SG_BY_LAUNCH } sg_carrier;
 
 typedef enum sg_coll_kind {
     SG_ALL_GATHER,
@@ -120,7 +120,7 @@ typedef struct sg_launch {
  * sg_sched_push_fault says what follows from that. */
 typedef struct sg_copy {
     sg_area src;
-    uint8_t engine; /* sg_engine */
+    uint8_t carrier; /* sg_carrier */
 } sg_copy;
 
 /* Sums the step's addends in list order in f32, rounds once, stores to every area. */
@@ -200,8 +200,8 @@ typedef struct sg_sched {
 void sg_sched_begin(sg_sched *s, const sg_problem *problem, int rank);
 void sg_sched_free(sg_sched *s);
 
-/* Declares a buffer and returns its id.  TRAITS: SG_WIDE, SG_ENGINE, SG_TAGGED or 0.  SYM, REST and
- * WINDOWS buffers are declared alike on all ranks, SYM ones with SG_ENGINE if a copy engine or a
+/* Declares a buffer and returns its id.  TRAITS: SG_WIDE, SG_FIXED, SG_TAGGED or 0.  SYM, REST and
+ * WINDOWS buffers are declared alike on all ranks, SYM ones with SG_FIXED if a copy engine or a
  * collective touches them, and REST ones with SG_TAGGED. */
 uint8_t sg_sched_buf(sg_sched *s, sg_arena_kind arena, const char *name, int64_t rows, int64_t cols,
                      unsigned traits);
@@ -210,7 +210,7 @@ sg_area sg_area_of(int rank, int buf, int64_t row0, int64_t rows, int64_t col0, 
 
 /* Each opens a step and returns its index, or -1 if it was dropped (which sg_sched_after takes). */
 int sg_sched_launch(sg_sched *s, int lane, int32_t tile_m, int32_t tile_n, int blocks, bool vendor);
-int sg_sched_copy(sg_sched *s, int lane, sg_engine engine, sg_area src);
+int sg_sched_copy(sg_sched *s, int lane, sg_carrier carrier, sg_area src);
 int sg_sched_reduce(sg_sched *s, int lane, bool final);
 int sg_sched_coll(sg_sched *s, int lane, sg_coll_kind kind, int sms, sg_area self);
 int sg_sched_flag(sg_sched *s, int lane);

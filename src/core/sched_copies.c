@@ -12,7 +12,7 @@ static bool waits(const sg_step *step)
 /* Of one buffer of this rank into another one of its own, behind which nobody is told. */
 static bool is_within(const sg_sched *s, const sg_step *step)
 {
-    if (step->kind != SG_COPY || step->u.copy.engine != SG_BY_SMS) return false;
+    if (step->kind != SG_COPY || step->u.copy.carrier != SG_BY_SMS) return false;
     if (step->tos != 1 || step->raises > 0) return false;
     const sg_area *const to = &s->to[step->to0];
     return to->rank == s->rank && to->buf != step->u.copy.src.buf;

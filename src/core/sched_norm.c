@@ -30,7 +30,7 @@ static uint8_t sum_buf(sg_sched *s)
 {
     const sg_problem *const p = s->problem;
     bool collects = false;
-    bool engine = false;
+    bool fixed = false;
     for (int32_t i = 0; i < s->steps; i++) {
         const sg_step *const step = &s->step[i];
         if (step->kind != SG_COLL) continue;
@@ -39,13 +39,13 @@ static uint8_t sum_buf(sg_sched *s)
             collects |= s->to[j].buf == SG_C;
     }
     for (int i = SG_USER_BUFS; i < s->bufs; i++)
-        engine |= s->buf[i].arena == SG_SYM && s->buf[i].engine;
+        fixed |= s->buf[i].arena == SG_SYM && s->buf[i].fixed;
     const bool shared = p->op == SG_OP_GEMM_AR && p->ranks > 1;
     return sg_sched_buf(s,
                         collects ? SG_LIBRARY
                         : shared ? SG_SYM
                                  : SG_LOCAL,
-                        "unnormed", s->buf[SG_C].rows, p->n, engine ? SG_ENGINE : 0);
+                        "unnormed", s->buf[SG_C].rows, p->n, fixed ? SG_FIXED : 0);
 }
 
 static void move(sg_area *area, uint8_t buf)

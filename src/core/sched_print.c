@@ -92,7 +92,7 @@ static void print_step(const sg_sched *s, int32_t index, sg_text *t)
         if (step->u.coll.sms > 0) sg_text_add(t, " sms %d", step->u.coll.sms);
     }
     if (step->kind == SG_COPY) {
-        sg_text_add(t, "%s", by[step->u.copy.engine]);
+        sg_text_add(t, "%s", by[step->u.copy.carrier]);
         print_area(s, step->u.copy.src, t);
     }
     if (step->kind == SG_REDUCE) {

@@ -3,7 +3,7 @@
 
 bool sg_step_is_push(const sg_step *step)
 {
-    return step->kind == SG_COPY && step->u.copy.engine == SG_BY_LAUNCH;
+    return step->kind == SG_COPY && step->u.copy.carrier == SG_BY_LAUNCH;
 }
 
 /* Beside tagged data some stay: those that take such data, behind their flags, and own rows. */

@@ -234,7 +234,7 @@ static const char *launch_fault(const sg_sched *s, const sg_launch *l)
 {
     const sg_patch *const product = &s->patch[l->patch0];
     const sg_buf *const buf = &s->buf[s->to[product->to0].buf];
-    if (buf->wide || buf->engine) return "tagged data in a buffer of another kind";
+    if (buf->wide || buf->fixed) return "tagged data in a buffer of another kind";
     if (l->vendor) return "tagged data of the vendor's product";
     if (s->waits > 0) return "tagged data beside other flags, which tell of nothing else";
     if (product->tos > 1 || s->problem->ranks == 1) return one_hop_fault(s, l);

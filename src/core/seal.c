@@ -478,7 +478,7 @@ static void see_area(sealing *seal, const sg_area *a)
 {
     const sg_buf *const buf = &seal->s->buf[a->buf];
     const bool shared = sg_buf_is_shared(buf);
-    seal->moves |= shared && !buf->engine;
+    seal->moves |= shared && !buf->fixed;
     seal->gate |= shared || a->rank != seal->s->rank;
 }
 
@@ -537,8 +537,8 @@ static shingle_status seal_step(sg_sched *s, int32_t index)
     step->gate = seal.gate;
     if (seal.gate) s->peers = 1;
     const bool fixed =
-        step->kind == SG_COLL || (step->kind == SG_COPY && step->u.copy.engine == SG_BY_ENGINE);
-    return fixed && seal.moves ? broken(s, index, "an engine in a buffer without SG_ENGINE")
+        step->kind == SG_COLL || (step->kind == SG_COPY && step->u.copy.carrier == SG_BY_ENGINE);
+    return fixed && seal.moves ? broken(s, index, "an engine in a buffer without SG_FIXED")
                                : SHINGLE_OK;
 }
 
@@ -562,7 +562,7 @@ shingle_status sg_sched_seal(sg_sched *s)
     for (int i = SG_USER_BUFS; i < s->bufs; i++) {
         if (!sg_buf_is_shared(&s->buf[i])) continue;
         s->peers = 1;
-        s->baked |= s->buf[i].engine;
+        s->baked |= s->buf[i].fixed;
     }
     for (int32_t i = 0; i < s->steps; i++) SG_TRY(seal_step(s, i));
     s->hello = s->done = s->peers;

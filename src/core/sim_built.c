@@ -318,7 +318,7 @@ static bool same_step(likeness *l, const sg_step *x, const sg_step *y)
         return false;
     if (x->kind == SG_COLL) return same_parts(l, x, y);
     if (x->kind == SG_COPY &&
-        (x->u.copy.engine != y->u.copy.engine || x->u.copy.src.rows != y->u.copy.src.rows ||
+        (x->u.copy.carrier != y->u.copy.carrier || x->u.copy.src.rows != y->u.copy.src.rows ||
          x->u.copy.src.cols != y->u.copy.src.cols))
         return false;
     if (x->kind == SG_REDUCE &&

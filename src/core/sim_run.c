@@ -390,7 +390,7 @@ static void act(sg_sim *m, sg_sim_agent *a)
     case SG_COPY:
         if (sg_step_is_push(step))
             sg_sim_run_push(m, a, step);
-        else if (step->u.copy.engine == SG_BY_ENGINE)
+        else if (step->u.copy.carrier == SG_BY_ENGINE)
             sg_sim_run_copy(m, a, step);
         else if (by_pool)
             sg_sim_open_units(m, a);

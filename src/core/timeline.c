@@ -304,8 +304,8 @@ static sg_track track_of(const sg_sched *s, const sg_span *span, sg_does does)
     const sg_step *const step = &s->step[span->step];
     if (step->kind == SG_COLL) return SG_TRACK_COLL;
     if (step->kind != SG_COPY) return SG_TRACK_COMPUTE;
-    return step->u.copy.engine == SG_BY_SMS && does != SG_DOES_WAIT ? SG_TRACK_COMPUTE
-                                                                    : SG_TRACK_LINK;
+    return step->u.copy.carrier == SG_BY_SMS && does != SG_DOES_WAIT ? SG_TRACK_COMPUTE
+                                                                     : SG_TRACK_LINK;
 }
 
 /* Of copies that go together the first stands for all (sg_sim_end_step). */

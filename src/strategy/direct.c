@@ -79,7 +79,7 @@ static void gather_by_vendor(const sg_knobs *k, sg_gathering *gathering, const i
 
 static void build_gather(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
 {
-    const int gathered = sg_moves_gathered(s, SG_SYM, SG_ENGINE);
+    const int gathered = sg_moves_gathered(s, SG_SYM, SG_FIXED);
     const int32_t tile = sg_tile_along(p, k->value[TILE_M], k->value[TILE_N]);
     sg_arrival arrival[SG_MAX_RANKS];
     int order[SG_MAX_RANKS];
@@ -191,7 +191,7 @@ static void build_scatter(const sg_problem *p, const sg_knobs *k, int rank, sg_s
 {
     const bool all = sg_problem_out(p) == SG_OUT_ALL;
     sg_sums x = sums_of(p, k);
-    x.inbox = sg_sched_buf(s, SG_SYM, "inbox", p->ranks * p->most_rows, p->n, SG_ENGINE);
+    x.inbox = sg_sched_buf(s, SG_SYM, "inbox", p->ranks * p->most_rows, p->n, SG_FIXED);
     x.partial = sg_sched_buf(s, SG_LOCAL, "partial", p->m, p->n, 0);
     multiply_and_send(p, k, &x, s);
     for (int c = 0; c < x.chunks; c++) {

@@ -203,7 +203,7 @@ static void build_gather(const sg_problem *p, const sg_knobs *k, int rank, sg_sc
 {
     const int form = form_of(p, k);
     const bool apart = own_apart(form);
-    const int gathered = sg_moves_gathered(s, SG_SYM, SG_ENGINE);
+    const int gathered = sg_moves_gathered(s, SG_SYM, SG_FIXED);
     sg_arrival arrival[SG_MAX_RANKS];
     int order[SG_MAX_RANKS];
     for (int q = 0; q < p->ranks; q++) {
@@ -309,7 +309,7 @@ static void build_scatter(const sg_problem *p, const sg_knobs *k, int rank, sg_s
     x.partial = sg_sched_buf(s, SG_LOCAL, "partial", sg_problem_rows(p, rank), p->n, 0);
     /* Empty in an all-to-all, but shared: a rank without any rows says hello and done too. */
     const int64_t inbox_rows = exchange ? 0 : p->ranks * p->most_rows;
-    x.inbox = sg_sched_buf(s, SG_SYM, "inbox", inbox_rows, p->n, exchange ? 0 : SG_ENGINE);
+    x.inbox = sg_sched_buf(s, SG_SYM, "inbox", inbox_rows, p->n, exchange ? 0 : SG_FIXED);
     int other = -1; /* last launch of the second stream */
     int pieces = 0;
     for (int c = 0; c < x.chunks; c++) {

@@ -75,9 +75,9 @@ enum { FEW_IDLE = SG_COURIERS_OF_HERALD };
  * results/gpu/alternatives_2xh200_v1.json, tables), of two bands 8 % less. */
 enum { LOW_BANDS = 8, LOW_BANDS_OF_TWO = 3, MOST_STRIPS = 64 };
 
-/* Of a rank's rows by copy engine, for which own rows are held: 4 and 6 MB were
+/* Of a rank's rows by copy engine, for which own rows are kept: 4 and 6 MB were
  * no slower for it, 17 were. */
-static const double most_held_bytes = 8e6;
+static const double most_kept_bytes = 8e6;
 
 /* Of a rank's rows, as it sends them to all others; beyond, copy engines have paid for themselves.
  * To several peers in strips: 6 and 9 MB were faster, 25 slower (four H200s, 2048x2560x8192: 192
@@ -122,8 +122,8 @@ static int slabs_of(const sg_problem *p, const sg_machine *machine, int64_t tile
     if (push && !strips && p->ranks > 2) return waves > 1 ? 1 : SLABS_TO_SEVERAL;
     if (push && strips && p->ranks > 2 && sent > most_pushed_in_strips) return 0;
     if (strips && !push) {
-        const bool held = p->ranks == 2 && waves <= FEW_WAVES && sent <= most_held_bytes;
-        return held ? SLABS_OF_STRIPS : 1;
+        const bool kept = p->ranks == 2 && waves <= FEW_WAVES && sent <= most_kept_bytes;
+        return kept ? SLABS_OF_STRIPS : 1;
     }
     if (p->ranks == 2 && waves == 1 && machine->pool == 0 && (machine->courier_gbps > 0 || !push))
         return parts_of(p, LEAST_PARTS);
@@ -302,7 +302,7 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
             const int thin =
                 strips > 1 ? slabs_of(p, machine, tiles, by, true, sent) : 0; /* those of strips */
             const int in_step = by ? slabs_in_step(p, machine, tiles, slabs) : 0;
-            const bool held = in_step > 0 && !leaves_many(machine, tiles);
+            const bool kept = in_step > 0 && !leaves_many(machine, tiles);
             if (thin > 1) sets[n++] = knobs_of(1, thin, &tile, by, strips);
             if (thin >= 1) sets[n++] = knobs_of(1, 1, &tile, by, strips);
             if (in_step > 0) sets[n++] = knobs_of(1, in_step, &tile, IN_STEP, 1);
@@ -313,7 +313,7 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
                 const int parts = by && chunks > 1 ? 1 : slabs;
                 for (int i = 0; i < 1 + (parts > 1); i++) {
                     const int part = (i == 0) == finest ? parts : 1;
-                    if (part == 1 || !held) sets[n++] = knobs_of(chunks, part, &tile, by, 1);
+                    if (part == 1 || !kept) sets[n++] = knobs_of(chunks, part, &tile, by, 1);
                 }
             }
         }
@@ -331,19 +331,19 @@ static void emit_strips(sg_sched *s, const sg_knobs *k, sg_gathering *gathering,
     const int64_t width = sg_round_up(sg_ceil_div(sg_max(p->n, 1), strips), k->value[TILE_N]);
     const int64_t first = k->value[SLABS] > 1 ? width : width * p->ranks;
     /* What never comes raises no flag. */
-    const bool held =
+    const bool kept =
         k->value[SLABS] > 1 && p->ranks > 1 && sg_problem_part(p, order[0], order[1]).rows > 0;
     if (k->value[PUSH] == OWN_WAVE && !p->call)
         gathering->own_n = own_width(p->ranks, k->value[TILE_N]);
     for (int64_t col0 = 0; strips > 1 && col0 < p->n;) {
-        gathering->in_step = (int16_t)(col0 == 0 && held ? 1 + order[1] : 0);
+        gathering->in_step = (int16_t)(col0 == 0 && kept ? 1 + order[1] : 0);
         gathering->col0 = (int32_t)col0;
         gathering->cols = (int32_t)sg_min(col0 == 0 ? first : width, p->n - col0);
         sg_moves_gather_patches(s, gathering, order, p->ranks);
         col0 += gathering->cols;
     }
     if (strips > 1) return;
-    gathering->in_step = (int16_t)(held && k->value[PUSH] == IN_STEP ? 1 + order[1] : 0);
+    gathering->in_step = (int16_t)(kept && k->value[PUSH] == IN_STEP ? 1 + order[1] : 0);
     sg_moves_gather_patches(s, gathering, order, p->ranks);
 }
 
@@ -358,7 +358,7 @@ static void send_own(sg_sched *s, const sg_knobs *k, int gathered, const sg_arri
         sent[peer] = *own;
         sent[peer].chunk =
             sg_chunk_rows(sg_problem_part(p, peer, s->rank).rows, k->value[CHUNKS], tile);
-        sent[peer].copier = push ? SG_BY_LAUNCH : SG_BY_ENGINE;
+        sent[peer].carrier = push ? SG_BY_LAUNCH : SG_BY_ENGINE;
     }
     if (push && k->value[PUSH] != PEER_BY_PEER && own->chunk_k > 0) {
         sg_moves_send_together(s, 1, gathered, sent);
@@ -404,7 +404,7 @@ static void build(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
         return;
     }
     const bool push = k->value[PUSH];
-    const int gathered = sg_moves_gathered(s, SG_SYM, push ? 0 : SG_ENGINE);
+    const int gathered = sg_moves_gathered(s, SG_SYM, push ? 0 : SG_FIXED);
     const int32_t tile = sg_tile_along(p, k->value[TILE_M], k->value[TILE_N]);
     sg_arrival arrival[SG_MAX_RANKS];
     int order[SG_MAX_RANKS];

@@ -138,7 +138,7 @@ static int32_t sub_rows(const sg_problem *p, const sg_knobs *k, int owner, int c
 
 static void build_gather(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
 {
-    const int gathered = sg_moves_gathered(s, SG_SYM, SG_ENGINE);
+    const int gathered = sg_moves_gathered(s, SG_SYM, SG_FIXED);
     const int32_t tile = sg_tile_along(p, k->value[TILE_M], k->value[TILE_N]);
     const int all = subs(p, k);
     sg_arrival arrival[2][SG_MAX_RANKS]; /* to the right, to the left */
@@ -279,7 +279,7 @@ static void send_round(const sg_problem *p, const sg_knobs *k, const int *launch
 
 static void build_scatter(const sg_problem *p, const sg_knobs *k, sg_sched *s)
 {
-    const int inbox = sg_sched_buf(s, SG_SYM, "inbox", p->m, p->n, SG_ENGINE);
+    const int inbox = sg_sched_buf(s, SG_SYM, "inbox", p->m, p->n, SG_FIXED);
     const int message = sg_sched_buf(s, SG_LOCAL, "message", p->m, p->n, 0);
     const bool vendor = k->value[VENDOR];
     int launched[2 * (MOST_SUBS + MOST_TAPER)] = {0}; /* of the step at hand */

@@ -34,7 +34,7 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
 
 static void build(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
 {
-    const int gathered = sg_moves_gathered(s, SG_SYM, SG_ENGINE);
+    const int gathered = sg_moves_gathered(s, SG_SYM, SG_FIXED);
     sg_arrival arrival[SG_MAX_RANKS];
     int order[SG_MAX_RANKS];
     for (int i = 0; i < p->ranks; i++) {

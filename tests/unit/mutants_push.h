@@ -7,14 +7,14 @@
 static bool is_push(const world *w, const pick *p)
 {
     (void)w;
-    return p->step->kind == SG_COPY && p->step->u.copy.engine == SG_BY_LAUNCH;
+    return p->step->kind == SG_COPY && p->step->u.copy.carrier == SG_BY_LAUNCH;
 }
 
 static bool push_by_engine(world *w)
 {
     pick p;
     if (!choose(w, STEPS, is_push, &p)) return false;
-    p.step->u.copy.engine = SG_BY_ENGINE;
+    p.step->u.copy.carrier = SG_BY_ENGINE;
     return true;
 }
 

@@ -85,7 +85,7 @@ static void oracle_build(oracle *o)
             const int begin = oracle_new_node(o, 1);
             const int end = oracle_new_node(o, 2);
             /* A launch carries the copies of a lane in any order. */
-            const bool alone = step->kind == SG_COPY && step->u.copy.engine == SG_BY_LAUNCH;
+            const bool alone = step->kind == SG_COPY && step->u.copy.carrier == SG_BY_LAUNCH;
             if (!alone) oracle_new_edge(o, lane_end[step->lane], begin, false);
             for (int j = 0; j < 2; j++)
                 if (step->after[j] >= 0) oracle_new_edge(o, ends[step->after[j]], begin, false);

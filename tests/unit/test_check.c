@@ -276,7 +276,7 @@ static void gather_by_slabs(bool broken)
     begin("ag_gemm:f32:2x2x4:r2");
     for (int r = 0; r < 2; r++) {
         sg_sched *const s = &sched[r];
-        const int gathered = sg_sched_buf(s, SG_SYM, "gathered", 2, 4, SG_ENGINE);
+        const int gathered = sg_sched_buf(s, SG_SYM, "gathered", 2, 4, SG_FIXED);
         for (int i = 0; i < 2; i++) {
             sg_sched_copy(s, 1, SG_BY_ENGINE, sg_area_of(r, SG_A, 0, 1, 2 * i, 2));
             sg_sched_to(s, sg_area_of(1 - r, gathered, r, 1, 2 * i, 2));
@@ -412,7 +412,7 @@ static void halves(void **state)
     assert_true(sched[0].baked);
     sched[0].baked = sched[1].baked = 0;
     REFUSED_SEALED("gathered has a fixed address");
-    for (int r = 0; r < 2; r++) sched[r].buf[SG_USER_BUFS].engine = 0;
+    for (int r = 0; r < 2; r++) sched[r].buf[SG_USER_BUFS].fixed = 0;
     REFUSED_SEALED("rank 0, step 0 (copy)", "an engine uses a fixed half");
 }
 

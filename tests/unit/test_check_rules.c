@@ -79,7 +79,7 @@ static void shared_buffers_are_alike(void **state)
         if (i == 0) buf->cols = 4;
         if (i == 1) buf->wide = 1;
         if (i == 2) buf->offset = SG_BUF_ALIGN;
-        if (i == 3) buf->engine = sched[0].baked = sched[1].baked = 1;
+        if (i == 3) buf->fixed = sched[0].baked = sched[1].baked = 1;
         REFUSED_SEALED(i == 0 ? "rank 1: shared buffer spare is 4 x 4, on rank 0 it is 4 x 3"
                               : "rank 1: shared buffer spare is not as on rank 0");
     }
@@ -141,9 +141,9 @@ static void reach_is_told(void **state)
 static void collectives_use_a_fixed_half(void **state)
 {
     (void)state;
-    collect(SG_SYM, SG_ENGINE);
+    collect(SG_SYM, SG_FIXED);
     for (int r = 0; r < 2; r++)
-        sched[r].baked = sched[r].buf[GATHERED].engine = sched[r].buf[SCRATCH].engine = 0;
+        sched[r].baked = sched[r].buf[GATHERED].fixed = sched[r].buf[SCRATCH].fixed = 0;
     REFUSED_SEALED("rank 0, step 0 (coll)", "an engine uses a fixed half");
 }
 

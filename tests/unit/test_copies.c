@@ -23,9 +23,9 @@ static void begin(row *r)
 }
 
 /* Row INDEX of buffer SRC to the last one but INDEX of buffer DST. */
-static int copy(row *r, int lane, sg_engine engine, int src, int dst, int index)
+static int copy(row *r, int lane, sg_carrier by, int src, int dst, int index)
 {
-    const int step = sg_sched_copy(&r->s, lane, engine, sg_area_of(1, src, index, 1, 0, 7));
+    const int step = sg_sched_copy(&r->s, lane, by, sg_area_of(1, src, index, 1, 0, 7));
     sg_sched_to(&r->s, sg_area_of(1, dst, ROWS - 1 - index, 1, 0, 7));
     return step;
 }

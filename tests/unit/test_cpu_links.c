@@ -292,9 +292,9 @@ static void copies_go_at_the_rate_of_their_carrier(void **state)
             assert_int_equal(sg_problem_parse("gemm:f32:64x64x64:r4", &p), SHINGLE_OK);
             sg_sched *const s = &w->bound.sched;
             sg_sched_begin(s, &p, 0);
-            const int source = sg_sched_buf(s, SG_LOCAL, "source", 64, 64, SG_ENGINE);
-            const int target = sg_sched_buf(s, SG_SYM, "inbox", 64, 64, SG_ENGINE);
-            sg_sched_copy(s, 0, (sg_engine)by, sg_area_of(0, source, 0, 64, 0, 64));
+            const int source = sg_sched_buf(s, SG_LOCAL, "source", 64, 64, SG_FIXED);
+            const int target = sg_sched_buf(s, SG_SYM, "inbox", 64, 64, SG_FIXED);
+            sg_sched_copy(s, 0, (sg_carrier)by, sg_area_of(0, source, 0, 64, 0, 64));
             sg_sched_to(s, sg_area_of(peer, target, 0, 64, 0, 64));
             w->bound.local = from;
             w->bound.sym[0] = inbox;
@@ -330,8 +330,8 @@ static void an_engine_goes_from_peer_to_peer(void **state)
     assert_int_equal(sg_problem_parse("gemm:f32:2x2x2:r4", &p), SHINGLE_OK);
     sg_sched *const s = &w->bound.sched;
     sg_sched_begin(s, &p, 0);
-    const int source = sg_sched_buf(s, SG_LOCAL, "source", 2, 2, SG_ENGINE);
-    const int target = sg_sched_buf(s, SG_SYM, "inbox", 2, 2, SG_ENGINE);
+    const int source = sg_sched_buf(s, SG_LOCAL, "source", 2, 2, SG_FIXED);
+    const int target = sg_sched_buf(s, SG_SYM, "inbox", 2, 2, SG_FIXED);
     sg_sched_copy(s, 0, SG_BY_ENGINE, sg_area_of(0, source, 0, 2, 0, 2));
     for (int peer = 1; peer < 3; peer++) sg_sched_to(s, sg_area_of(peer, target, 0, 2, 0, 2));
     w->bound.local = from;

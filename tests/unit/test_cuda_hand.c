@@ -140,7 +140,7 @@ static void pieces_share_flags(sg_sched *s)
     static const int first[PIECES] = {0, PIECE, 2 * PIECE};
     static const int rows[PIECES] = {PIECE, PIECE, 2 * PIECE};
     const int peer = 1 - s->rank;
-    const int inbox = sg_sched_buf(s, SG_SYM, "inbox", ROWS, WIDTH, SG_ENGINE);
+    const int inbox = sg_sched_buf(s, SG_SYM, "inbox", ROWS, WIDTH, SG_FIXED);
     for (int i = 0; i < PIECES; i++) {
         sg_sched_copy(s, lane[i], SG_BY_ENGINE,
                       sg_area_of(s->rank, SG_A, first[i], rows[i], 0, WIDTH));

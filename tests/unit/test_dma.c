@@ -218,7 +218,7 @@ static void chunks_go_to_all_peers_at_once(void **state)
                     const sg_step *const copy = nth(s, SG_COPY, order[c]);
                     const sg_step *const first = nth(s, SG_COPY, order[c - c % (RANKS - 1)]);
                     assert_int_equal(copy->tos, 1);
-                    assert_int_equal(copy->u.copy.engine, SG_BY_ENGINE);
+                    assert_int_equal(copy->u.copy.carrier, SG_BY_ENGINE);
                     const int peer = s->to[copy->to0].rank;
                     assert_int_not_equal(peer, r);
                     /* The rank whose rows come first in a product sends them first. */

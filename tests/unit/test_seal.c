@@ -74,7 +74,7 @@ static void one_engine_buffer_fixes_the_half(void **state)
     for (int engine = 0; engine < 4; engine++) {
         sg_sched_begin(&s, &p, 0);
         for (int i = 0; i < 3; i++)
-            sg_sched_buf(&s, SG_SYM, "inbox", 4, 4, i == engine ? SG_ENGINE : 0);
+            sg_sched_buf(&s, SG_SYM, "inbox", 4, 4, i == engine ? SG_FIXED : 0);
         assert_int_equal(sg_sched_seal(&s), SHINGLE_OK);
         assert_int_equal(s.baked, engine < 3);
     }
@@ -121,7 +121,7 @@ static void operands_and_addends_stand_behind_the_gate(void **state)
     sg_sched s = {0};
     for (int of_b = 0; of_b < 2; of_b++) {
         sg_sched_begin(&s, &p, 0);
-        const int gathered = sg_sched_buf(&s, SG_SYM, "gathered", 4, 6, SG_ENGINE);
+        const int gathered = sg_sched_buf(&s, SG_SYM, "gathered", 4, 6, SG_FIXED);
         sg_sched_launch(&s, 0, 2, 2, 0, false);
         sg_patch patch = rows_of(&s, 0, 2);
         patch.cols = 2;

@@ -252,7 +252,7 @@ static void coll_short(sg_sched *s)
 
 static void coll_at_peer(sg_sched *s)
 {
-    const int partial = sg_sched_buf(s, SG_SYM, "partial", 8, 4, SG_ENGINE);
+    const int partial = sg_sched_buf(s, SG_SYM, "partial", 8, 4, SG_FIXED);
     sg_sched_coll(s, 0, SG_ALL_GATHER, 0, sg_area_of(0, SG_A, 0, 4, 0, 4));
     sg_sched_to(s, sg_area_of(0, partial, 0, 4, 0, 4));
     sg_sched_to(s, sg_area_of(1, partial, 4, 4, 0, 4));
@@ -398,7 +398,7 @@ static void vendor_adds_what_comes(sg_sched *s)
 
 static void exchange_parts(sg_sched *s, int parts, int to_rank, int to)
 {
-    const int buf = sg_sched_buf(s, SG_SYM, "partial", 8, 6, SG_ENGINE);
+    const int buf = sg_sched_buf(s, SG_SYM, "partial", 8, 6, SG_FIXED);
     sg_sched_coll(s, 0, SG_ALL_TO_ALL, 0, (sg_area){0});
     for (int i = 0; i < parts; i++)
         sg_sched_to(s, sg_area_of(i < 2 ? 0 : to_rank,
@@ -518,7 +518,7 @@ static const breaker breakers[] = {
     {"stores into an input", store_in_input, NULL},
     {"stores where peers cannot reach; mine of rank 1, rows 0:1", store_unreachable, NULL},
     {"another shape than its source", store_reshaped, NULL},
-    {"an engine in a buffer without SG_ENGINE", engine_unfixed, NULL},
+    {"an engine in a buffer without SG_FIXED", engine_unfixed, NULL},
     {"tiles of nothing", tiles_of_nothing, NULL},
     {"k out of range", k_too_long, NULL},
     {"k out of range", k_backwards, NULL},

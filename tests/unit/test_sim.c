@@ -258,7 +258,7 @@ static double copies_us(const sg_machine *m, int ranks, bool around)
     assert_int_equal(sg_problem_parse("gemm:f32:64x64x64:r4", &p), SHINGLE_OK);
     for (int r = 0; r < ranks; r++) {
         sg_sched_begin(&s[r], &p, r);
-        const int inbox = sg_sched_buf(&s[r], SG_SYM, "inbox", 64 * ranks, 64, SG_ENGINE);
+        const int inbox = sg_sched_buf(&s[r], SG_SYM, "inbox", 64 * ranks, 64, SG_FIXED);
         const int to = around ? (r + 1) % ranks : 0;
         if (to != r) {
             sg_sched_copy(&s[r], 0, SG_BY_ENGINE, sg_area_of(r, SG_A, 0, 64, 0, 64));

@@ -114,8 +114,8 @@ static void what_a_slow_flow_leaves_the_other_has(void **state)
         memset(s, 0, sizeof s);
         for (int r = 0; r < 3; r++) {
             sg_sched_begin(&s[r], &p, r);
-            const uint8_t inbox = sg_sched_buf(&s[r], SG_SYM, "inbox", 1024, 64, SG_ENGINE);
-            const uint8_t from = sg_sched_buf(&s[r], SG_LOCAL, "from", 1024, 64, SG_ENGINE);
+            const uint8_t inbox = sg_sched_buf(&s[r], SG_SYM, "inbox", 1024, 64, SG_FIXED);
+            const uint8_t from = sg_sched_buf(&s[r], SG_LOCAL, "from", 1024, 64, SG_FIXED);
             const int64_t rows = r == 0 ? 8 * 64 : 2 * 64; /* each in 100 us */
             if (r == 2 || (r == 1 && alone)) continue;
             sg_sched_copy(&s[r], 0, r == 0 ? SG_BY_ENGINE : SG_BY_SMS,

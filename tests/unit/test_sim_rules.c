@@ -35,13 +35,13 @@ static void open_scene(scene *s, int ranks)
     s->ranks = ranks;
     for (int r = 0; r < ranks; r++) {
         sg_sched_begin(&s->sched[r], &s->problem, r);
-        s->inbox[r] = sg_sched_buf(&s->sched[r], SG_SYM, "inbox", 4096, 64, SG_ENGINE);
+        s->inbox[r] = sg_sched_buf(&s->sched[r], SG_SYM, "inbox", 4096, 64, SG_FIXED);
     }
 }
 
 static void copy(scene *s, int lane, int from, int to, int64_t rows)
 {
-    const int source = sg_sched_buf(&s->sched[from], SG_LOCAL, "source", rows, 64, SG_ENGINE);
+    const int source = sg_sched_buf(&s->sched[from], SG_LOCAL, "source", rows, 64, SG_FIXED);
     sg_sched_copy(&s->sched[from], lane, SG_BY_ENGINE, sg_area_of(from, source, 0, rows, 0, 64));
     sg_sched_to(&s->sched[from],
                 sg_area_of(to, s->inbox[to], 256 * from + 128 * lane, rows, 0, 64));

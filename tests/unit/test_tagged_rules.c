@@ -64,7 +64,7 @@ static void raised_beside(sg_sched *s)
 
 static void in_an_engine_s_buffer(sg_sched *s)
 {
-    s->buf[inbox_of(s)].engine = 1;
+    s->buf[inbox_of(s)].fixed = 1;
 }
 
 /* ---- In one hop: patch 0 is the product, patch 1 the sum ------------------------------------- */

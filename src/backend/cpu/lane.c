@@ -73,7 +73,7 @@ bool sg_lane_is_linked(int rank, const sg_sched *s, int32_t index)
 {
     const sg_step *const step = &s->step[index];
     if (step->kind != SG_COPY) return step->kind == SG_COLL;
-    if (step->u.copy.engine == SG_BY_ENGINE || sg_step_is_push(step)) return true;
+    if (step->u.copy.carrier == SG_BY_ENGINE || sg_step_is_push(step)) return true;
     int peer = -1;
     sg_step_access(s, index, NULL, see_peer, &peer);
     return peer != rank;

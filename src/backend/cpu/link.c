@@ -282,7 +282,7 @@ static void send_move(sg_link *link)
         sg_coll_move(cpu, link->rank, now.coll, now.done, now.done + link->piece);
     } else {
         const ends e = ends_of(run, &now);
-        const bool by_engine = run->bound->sched.step[now.step].u.copy.engine == SG_BY_ENGINE;
+        const bool by_engine = run->bound->sched.step[now.step].u.copy.carrier == SG_BY_ENGINE;
         const double out_rate = by_engine ? rates->copy_rate : rates->store_rate;
         const double rate = e.peer == link->rank ? 0 : out_rate;
         move->total = e.rows * e.row_bytes;

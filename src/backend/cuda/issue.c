@@ -246,7 +246,7 @@ static shingle_status go_copy(sg_cuda *cuda, sg_cuda_rank *rank, sg_run *run, in
     if (sg_step_is_push(copy)) return SHINGLE_OK; /* with its launch */
     if (step->copies == 0) return SHINGLE_OK;     /* with the first of those that go together */
     sg_cuda_aim(&plan->program, run);
-    if (copy->u.copy.engine == SG_BY_SMS) {
+    if (copy->u.copy.carrier == SG_BY_SMS) {
         /* In the lane of products none of its own runs beside it. */
         const bool alone = copy->lane == 0;
         if (step->copies > 1)

@@ -398,7 +398,7 @@ static bool is_of_one_lane(const sg_sched *s, int32_t counter, int lane, int32_t
         const sg_step *const step = &s->step[i];
         for (int32_t k = 0; step->kind != SG_GEMM && k < step->raises; k++) {
             if (s->raise[step->raise0 + k].counter != counter) continue;
-            if (step->kind != SG_COPY || step->u.copy.engine != SG_BY_ENGINE ||
+            if (step->kind != SG_COPY || step->u.copy.carrier != SG_BY_ENGINE ||
                 step->lane != lane || k >= SG_CUDA_RAISES)
                 return false;
             *last = i;
@@ -474,7 +474,7 @@ static shingle_status make_step(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_plan 
     case SG_GEMM: return make_launch(cuda, rank, plan, index);
     case SG_COPY:
         step->flags.src = from->u.copy.src;
-        if (from->u.copy.engine == SG_BY_ENGINE) choose_raises(s, index, step);
+        if (from->u.copy.carrier == SG_BY_ENGINE) choose_raises(s, index, step);
         SG_TRY(name_place(plan, &step->flags.src, true, landing));
         if (sg_step_is_push(from)) add_push(plan, from, step);
         return SHINGLE_OK;

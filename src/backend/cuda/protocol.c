@@ -48,7 +48,7 @@ static bool needs_landing(const sg_cuda_plan *plan, const sg_step *step)
             needs |= sg_cuda_is_landed(plan, &s->add[i].area);
     if (step->kind != SG_COPY) return needs;
     for (int32_t i = step->to0; i < step->to0 + step->tos; i++)
-        needs |= s->to[i].leave && step->u.copy.engine == SG_BY_ENGINE;
+        needs |= s->to[i].leave && step->u.copy.carrier == SG_BY_ENGINE;
     return needs || sg_cuda_is_landed(plan, &step->u.copy.src);
 }
 
