@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/check_state.h"
+#include "core/sched_rules.h"
 
 /* So that a check takes seconds and at most about 4 GiB. */
 enum { MOST_VISITS = 1 << 22, MOST_RECORDS = 1 << 26 };

@@ -1,5 +1,6 @@
 /* choose_static.c -- see choose_static.h. */
 #include "core/choose_static.h"
+#include "core/sched_rules.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  * copies and peers use in its place, and one launch behind all lanes brings it to C.  It costs a
  * pass over the rows and is what a caller would do, less one of its own launches; a strategy that
  * reads its sums once more in any case (signal's reorder) norms them there. */
-#include "core/sched.h"
+#include "core/sched_rules.h"
 
 int sg_sched_norm(sg_sched *s, int lane, int32_t tile_m, int blocks)
 {

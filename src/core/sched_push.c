@@ -1,5 +1,5 @@
 /* sched_push.c -- pushes: copies that a launch carries, and what a schedule with them must keep. */
-#include "core/sched.h"
+#include "core/sched_rules.h"
 
 bool sg_step_is_push(const sg_step *step)
 {

@@ -4,7 +4,7 @@
  * strategies know nothing of it.  They stand on lane 0 behind all products, where everything has
  * arrived, and cost a pass over the gathered rows; peers that stored into the caller's tensor would
  * save it, and need its address in their hello and rows in the product's order. */
-#include "core/sched.h"
+#include "core/sched_rules.h"
 
 /* Patches that read the same rows for other columns return them once; and some have arrived
  * there. */

@@ -1,5 +1,5 @@
 /* sched_tagged.c -- data that tell by themselves that they have come: see sched.h. */
-#include "core/sched.h"
+#include "core/sched_rules.h"
 
 static bool is_tagged(const sg_sched *s, const sg_area *a)
 {

@@ -5,7 +5,7 @@
  * protocol at all (DESIGN.md section 3).  Strategies never see any of it. */
 #include <string.h>
 
-#include "core/sched.h"
+#include "core/sched_rules.h"
 
 /* ---- What one schedule must keep ------------------------------------------------------------- */
 

@@ -1,5 +1,6 @@
 /* sim_copy.c -- copies by engines, by SMs and by launches, and sums, see sim_state.h. */
 #include "core/blocks.h"
+#include "core/sched_rules.h"
 #include "core/sim_state.h"
 
 static bool take_engine(sg_sim *m, sg_sim_agent *a)

@@ -1,5 +1,6 @@
 /* sim_product.c -- what a product costs, see sim_state.h: a tile of a launch beside what else SMs,
  * memory and links have to do, and the vendor's.  docs/machine.md says it in words. */
+#include "core/sched_rules.h"
 #include "core/sim_state.h"
 
 static sg_tile shape_of(const sg_machine *machine, int32_t tile_m, int32_t tile_n)

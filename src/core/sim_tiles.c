@@ -1,4 +1,5 @@
 /* sim_tiles.c -- what tiles wait for and what becomes of finished ones, see sim_state.h. */
+#include "core/sched_rules.h"
 #include "core/sim_state.h"
 
 /* ---- Waits ----------------------------------------------------------------------------------- */

@@ -5,6 +5,7 @@
 #include "broken.h"
 #include "built.h"
 #include "core/check.h"
+#include "core/sched_rules.h"
 #include "core/sim.h"
 #include "quiet.h"
 

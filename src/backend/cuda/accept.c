@@ -3,6 +3,7 @@
  * A launch by itself runs in any case, be it by a slow kernel.  One beside other lanes, or with
  * flags, is worth it only as a fast one. */
 #include "backend/cuda/cuda.h"
+#include "core/sched_rules.h"
 
 _Static_assert((int)SG_F32 == (int)SG_KERNEL_F32 && (int)SG_BF16 == (int)SG_KERNEL_BF16 &&
                    (int)SG_F16 == (int)SG_KERNEL_F16,

@@ -6,6 +6,7 @@
 
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/vendor.h"
+#include "core/sched_rules.h"
 
 /* ---- Words ----------------------------------------------------------------------------------- */
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "backend/cuda/cuda.h"
+#include "core/sched_rules.h"
 
 enum { MARK_EVERY = 8 }; /* runs of one launch, between events */
 
