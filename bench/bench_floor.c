@@ -179,7 +179,7 @@ static void build_beside(const sg_problem *p, const sg_knobs *knobs, int rank, s
 }
 
 static const sg_strategy beside = {
-    .name = "beside", .knob = {"by"}, .most = {BY_ENGINES}, .build = build_beside};
+    .name = "beside", .knob = {{"by", 0, BY_ENGINES}}, .build = build_beside};
 
 /* ---- Without waits --------------------------------------------------------------------------- */
 

@@ -81,7 +81,7 @@ static int add_run(const row *r, const char *strategy, double us, const sg_machi
     const sg_strategy *const of = sg_strategy_find(name);
     /* Knobs that a recording does not know are as small as can be; but one strip is all columns. */
     for (int i = 0; of != NULL && i < sg_knob_count(of); i++)
-        sets[0].value[i] = strcmp(of->knob[i], "strips") == 0 ? 1 : of->least[i];
+        sets[0].value[i] = strcmp(of->knob[i].name, "strips") == 0 ? 1 : of->knob[i].least;
     check(sg_strategy_parse(strategy, &run->strategy, &sets[0], &run->knobs, &given));
     if (!given && run->strategy->propose(&r->problem, machine, sets, &reason) > 0)
         run->knobs = sets[0];

@@ -12,9 +12,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     sg_knobs knobs;
     bool given = false;
     if (sg_strategy_parse(text, &strategy, NULL, &knobs, &given) == SHINGLE_OK) {
-        for (int i = 0; i < SG_MAX_KNOBS && strategy->knob[i] != NULL && given; i++)
-            FUZZ_EXPECT(knobs.value[i] >= strategy->least[i] &&
-                        knobs.value[i] <= strategy->most[i]);
+        for (int i = 0; i < SG_MAX_KNOBS && strategy->knob[i].name != NULL && given; i++)
+            FUZZ_EXPECT(knobs.value[i] >= strategy->knob[i].least &&
+                        knobs.value[i] <= strategy->knob[i].most);
         if (given) {
             sg_text printed = {first, sizeof first, 0};
             sg_strategy_print(strategy, &knobs, &printed);

@@ -121,7 +121,10 @@ includes() { # FILES ALLOWED WHAT
     only "$1" | xargs -r grep -nE '^ *# *include' /dev/null | grep -vE "$2" | cut -d: -f1,2 | say "$3"
 }
 includes '^src/core/' "$own|$libc" "src/core includes the core and libc"
-includes '^src/strategy/' "$own|$libc" "a strategy includes the core and libc"
+includes '^src/strategy/' "$own|\"strategy/[a-z_]+\.h\"|$libc" "a strategy includes the core, libc and a header of its own"
+only '^src/strategy/' | xargs -r grep -nHE '^ *# *include +"strategy/' /dev/null |
+    grep -vE '^src/strategy/([a-z_0-9]+)[a-z_0-9]*\.[ch]:[0-9]+: *# *include +"strategy/\1\.h"' | cut -d: -f1,2 |
+    say "a strategy includes no other strategy's header"
 includes '^src/draw/' "$own|\"draw/|$libc" "src/draw includes the core and libc"
 includes '^src/kernel/' '"(core/(walk|blocks)\.h|kernel/)|"[a-z_0-9]+\.(h|cuh)"|<(cuda|std)' "a kernel includes core/walk.h, core/blocks.h and kernels"
 includes '^examples/' '"(shingle|attention)\.h"|<' "an example includes shingle.h"

@@ -313,13 +313,13 @@ static void add_proposed(test *t, const sg_strategy *strategy, const sg_machine 
 static void add_random(test *t, const sg_strategy *strategy)
 {
     sg_knobs knobs = {0};
-    for (int i = 0; i < SG_MAX_KNOBS && strategy->knob[i] != NULL; i++) {
+    for (int i = 0; i < SG_MAX_KNOBS && strategy->knob[i].name != NULL; i++) {
         /* Tiles that are much larger than all shapes show nothing new and take much memory. */
-        const bool is_tile = strncmp(strategy->knob[i], "tile_", 5) == 0;
-        const int64_t most = is_tile ? sg_min(strategy->most[i], 160) : strategy->most[i];
-        const int64_t span = most - strategy->least[i] + 1;
+        const bool is_tile = strncmp(strategy->knob[i].name, "tile_", 5) == 0;
+        const int64_t most = is_tile ? sg_min(strategy->knob[i].most, 160) : strategy->knob[i].most;
+        const int64_t span = most - strategy->knob[i].least + 1;
         const int64_t reach = sg_random_below(&t->random, 2) == 0 ? sg_min(span, 8) : span;
-        knobs.value[i] = (int32_t)(strategy->least[i] + sg_random_below(&t->random, reach));
+        knobs.value[i] = (int32_t)(strategy->knob[i].least + sg_random_below(&t->random, reach));
     }
     add_plan(t, strategy, &knobs);
 }

@@ -164,13 +164,13 @@ static void random_knobs(sg_random *random, const sg_strategy *strategy, sg_knob
     const int count = sg_knob_count(strategy);
     *knobs = (sg_knobs){{0}};
     for (int i = 0; i < count; i++) {
-        int64_t span = (int64_t)strategy->most[i] - strategy->least[i] + 1;
+        int64_t span = (int64_t)strategy->knob[i].most - strategy->knob[i].least + 1;
         if (!one_in(random, span > 32 ? 8 : 2)) {
             int bits = 1;
             while (INT64_C(1) << bits < sg_min(span, MOST_SPAN)) bits++;
             span = sg_min(span, INT64_C(1) << sg_random_below(random, bits + 1));
         }
-        knobs->value[i] = strategy->least[i] + (int32_t)sg_random_below(random, span);
+        knobs->value[i] = strategy->knob[i].least + (int32_t)sg_random_below(random, span);
     }
 }
 

@@ -28,7 +28,7 @@ bool sg_accepts_moves(const sg_problem *problem, sg_text *why)
 int sg_knob_count(const sg_strategy *strategy)
 {
     int count = 0;
-    while (count < SG_MAX_KNOBS && strategy->knob[count] != NULL) count++;
+    while (count < SG_MAX_KNOBS && strategy->knob[count].name != NULL) count++;
     return count;
 }
 
@@ -37,7 +37,7 @@ void sg_strategy_print(const sg_strategy *strategy, const sg_knobs *knobs, sg_te
     const int count = sg_knob_count(strategy);
     sg_text_add(text, "%s", strategy->name);
     for (int i = 0; i < count; i++)
-        sg_text_add(text, "%s%s=%d", i ? "," : "{", strategy->knob[i], knobs->value[i]);
+        sg_text_add(text, "%s%s=%d", i ? "," : "{", strategy->knob[i].name, knobs->value[i]);
     if (count > 0) sg_text_add(text, "}");
 }
 
@@ -53,11 +53,11 @@ static void list_names(const sg_strategy *strategy, sg_text *t)
     if (strategy == NULL) {
         for (int i = 0; sg_strategy_at(i) != NULL; i++)
             sg_text_add(t, "%s%s", i ? ", " : "", sg_strategy_at(i)->name);
-    } else if (strategy->knob[0] == NULL) {
+    } else if (strategy->knob[0].name == NULL) {
         sg_text_add(t, "no knob");
     } else {
         for (int i = 0; i < sg_knob_count(strategy); i++)
-            sg_text_add(t, "%s%s", i ? ", " : "", strategy->knob[i]);
+            sg_text_add(t, "%s%s", i ? ", " : "", strategy->knob[i].name);
     }
 }
 
@@ -70,8 +70,8 @@ static shingle_status take_knob(const char *text, const char **at, const sg_stra
     const size_t length = strspn(*at, "abcdefghijklmnopqrstuvwxyz0123456789_");
     int knob = 0;
     const int count = sg_knob_count(strategy);
-    while (knob < count && (strlen(strategy->knob[knob]) != length ||
-                            strncmp(strategy->knob[knob], *at, length) != 0))
+    while (knob < count && (strlen(strategy->knob[knob].name) != length ||
+                            strncmp(strategy->knob[knob].name, *at, length) != 0))
         knob++;
     if (knob == count) {
         list_names(strategy, &list);
@@ -79,19 +79,19 @@ static shingle_status take_knob(const char *text, const char **at, const sg_stra
     }
     if (given[knob])
         return sg_fail(SHINGLE_EINVAL, "strategy \"%.60s\": %s is given twice", text,
-                       strategy->knob[knob]);
+                       strategy->knob[knob].name);
     *at += length;
     if (**at != '=') return expect(text, *at, "\"=\"");
     (*at)++;
+    const sg_knob *const its = &strategy->knob[knob];
     const char *const digits = *at;
     int64_t value = 0;
     for (; **at >= '0' && **at <= '9' && value <= INT32_MAX; (*at)++)
         value = value * 10 + (**at - '0');
-    if (*at == digits || value < strategy->least[knob] || value > strategy->most[knob])
+    if (*at == digits || value < its->least || value > its->most)
         return sg_fail(SHINGLE_EINVAL,
                        "strategy \"%.60s\", column %d: %s is a number from %d to %d", text,
-                       (int)(digits - text) + 1, strategy->knob[knob], strategy->least[knob],
-                       strategy->most[knob]);
+                       (int)(digits - text) + 1, its->name, its->least, its->most);
     knobs->value[knob] = (int32_t)value;
     given[knob] = true;
     return SHINGLE_OK;
@@ -129,7 +129,7 @@ shingle_status sg_strategy_parse(const char *text, const sg_strategy **strategy_
     for (int i = 0; i < count && defaults == NULL && any; i++)
         if (!given[i])
             return sg_fail(SHINGLE_EINVAL, "strategy \"%.60s\": %s is missing", text,
-                           strategy->knob[i]);
+                           strategy->knob[i].name);
     *strategy_out = strategy;
     *knobs_out = knobs;
     *knobs_given = any;

@@ -16,11 +16,16 @@ typedef struct sg_knobs {
     int32_t value[SG_MAX_KNOBS];
 } sg_knobs;
 
+/* One of them: its name, and what build accepts, whatever the problem. */
+typedef struct sg_knob {
+    const char *name;
+    int32_t least, most;
+} sg_knob;
+
 typedef struct sg_strategy {
-    const char *name;                                /* stands in tuned plans: never renamed */
-    const char *brief;                               /* one line for `shingle info` */
-    const char *knob[SG_MAX_KNOBS];                  /* names; NULL ends the list */
-    int32_t least[SG_MAX_KNOBS], most[SG_MAX_KNOBS]; /* what build accepts, whatever the problem */
+    const char *name;           /* stands in tuned plans: never renamed */
+    const char *brief;          /* one line for `shingle info` */
+    sg_knob knob[SG_MAX_KNOBS]; /* one without a name ends the list */
 
     /* Knob sets worth trying, best guess first: fills SETS (room for SG_MAX_KNOB_SETS) and returns
      * how many.  0: not for this problem or machine, with the reason in WHY.  The only function

@@ -52,9 +52,7 @@ static void build(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
 const sg_strategy sg_strategy_alone = {
     .name = "alone",
     .brief = "our own product where nothing moves between ranks",
-    .knob = {"tile_m", "tile_n"},
-    .least = {1, 1},
-    .most = {4096, 4096},
+    .knob = {[TILE_M] = {"tile_m", 1, 4096}, [TILE_N] = {"tile_n", 1, 4096}},
     .accepts = accepts,
     .propose = propose,
     .build = build,

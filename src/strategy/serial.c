@@ -304,9 +304,10 @@ static void build(const sg_problem *p, const sg_knobs *knobs, int rank, sg_sched
 const sg_strategy sg_strategy_serial = {
     .name = "serial",
     .brief = "product and collective one after the other; the baseline",
-    .knob = {"tile_m", "tile_n", "windows", "permute"},
-    .least = {1, 1, 0, 0},
-    .most = {4096, 4096, 1, 1},
+    .knob = {[TILE_M] = {"tile_m", 1, 4096},
+             [TILE_N] = {"tile_n", 1, 4096},
+             [WINDOWS] = {"windows", 0, 1},
+             [PERMUTE] = {"permute", 0, 1}},
     .accepts = accepts,
     .propose = propose,
     .build = build,

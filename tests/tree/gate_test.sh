@@ -80,6 +80,8 @@ refuse 'names a strategy' 'echo "extern int sg_strategy_wave;" >> src/core/comm.
 refuse 'src/core includes the core and libc' 'echo "#include \"strategy/strategies.h\"" >> src/core/comm.c'
 refuse 'src/core includes the core and libc' 'echo "#include <jansson.h>" >> src/core/comm.c'
 refuse 'a strategy includes the core' 'echo "#include \"backend/cpu/cpu.h\"" >> src/strategy/wave.c'
+refuse "no other strategy's header" 'echo "#include \"strategy/waves.h\"" >> src/strategy/wave.c'
+accept 'echo "#include \"strategy/wave.h\"" >> src/strategy/wave.c'
 refuse 'the command includes shingle.h' 'echo "#include \"core/base.h\"" >> cli/main.c'
 refuse 'an example includes shingle.h' 'echo "#include \"core/base.h\"" > examples/e.c'
 refuse 'a backend includes the core and itself' 'echo "#include \"backend/cpu/cpu.h\"" > src/backend/gpu/stream.c'

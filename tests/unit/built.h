@@ -57,7 +57,7 @@ static inline void propose(const char *text, const sg_strategy *strategy, const 
 static inline int knob_called(const sg_strategy *strategy, const char *name)
 {
     for (int i = 0; i < sg_knob_count(strategy); i++)
-        if (strcmp(strategy->knob[i], name) == 0) return i;
+        if (strcmp(strategy->knob[i].name, name) == 0) return i;
     fail_msg("%s has no knob %s", strategy->name, name);
     return -1;
 }

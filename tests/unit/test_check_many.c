@@ -190,7 +190,7 @@ typedef struct kinds {
 static bool has_least_knobs(const sg_strategy *strategy, const sg_knobs *knobs)
 {
     for (int i = 0; i < sg_knob_count(strategy); i++)
-        if (knobs->value[i] != strategy->least[i]) return false;
+        if (knobs->value[i] != strategy->knob[i].least) return false;
     return true;
 }
 

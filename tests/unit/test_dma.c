@@ -426,8 +426,8 @@ static void proposals_are_proved(void **state)
             for (int j = 0; j < all.count; j++) {
                 const sg_knobs *const set = &all.set[j];
                 for (int v = 0; v < sg_knob_count(&sg_strategy_dma); v++)
-                    assert_in_range(set->value[v], sg_strategy_dma.least[v],
-                                    sg_strategy_dma.most[v]);
+                    assert_in_range(set->value[v], sg_strategy_dma.knob[v].least,
+                                    sg_strategy_dma.knob[v].most);
                 for (int other = 0; other < j; other++)
                     assert_memory_not_equal(set, &all.set[other], sizeof *set);
                 sg_check_result result;

@@ -147,7 +147,8 @@ static void what_a_strategy_declines_is_said(void **state)
             char text[300];
             sg_text t = {text, sizeof text, 0};
             sg_knobs knobs = {{0}};
-            for (int k = 0; k < sg_knob_count(strategy); k++) knobs.value[k] = strategy->least[k];
+            for (int k = 0; k < sg_knob_count(strategy); k++)
+                knobs.value[k] = strategy->knob[k].least;
             sg_text_add(&t, "gemm:f32:8x8x8:r2 ");
             sg_strategy_print(strategy, &knobs, &t);
             sg_text_add(&t, " #0123456789abcdef");

@@ -203,7 +203,7 @@ static void forced_strategies_are_taken(void **state)
         char text[200];
         sg_text t = {text, sizeof text, 0};
         sg_knobs knobs = named->knobs;
-        knobs.value[0] = strategy->least[0];
+        knobs.value[0] = strategy->knob[0].least;
         sg_strategy_print(strategy, &knobs, &t);
         shingle_plan *const exact = plan_for(problem, text);
         assert_memory_equal(&exact->knobs, &knobs, sizeof knobs);
@@ -212,9 +212,10 @@ static void forced_strategies_are_taken(void **state)
         sg_plan_free(exact);
         /* One knob alone: the others are the first proposal's. */
         t.length = 0;
-        sg_text_add(&t, "%s{%s=%d}", strategy->name, strategy->knob[0], strategy->least[0]);
+        sg_text_add(&t, "%s{%s=%d}", strategy->name, strategy->knob[0].name,
+                    strategy->knob[0].least);
         shingle_plan *const one = plan_for(problem, text);
-        assert_int_equal(one->knobs.value[0], strategy->least[0]);
+        assert_int_equal(one->knobs.value[0], strategy->knob[0].least);
         sg_plan_free(one);
         sg_plan_free(named);
     }
@@ -230,7 +231,7 @@ static void wrong_wishes_are_named(void **state)
     expect_error(problem, "{", SHINGLE_EINVAL, "there are ");
     snprintf(text, sizeof text, "%s{speed=9}", name);
     expect_error(problem, text, SHINGLE_EINVAL, "column");
-    snprintf(text, sizeof text, "%s{%s=1000000}", name, sg_strategy_at(1)->knob[0]);
+    snprintf(text, sizeof text, "%s{%s=1000000}", name, sg_strategy_at(1)->knob[0].name);
     expect_error(problem, text, SHINGLE_EINVAL, "is a number from");
     expect_error("gemm_rs:bf16:64x64", NULL, SHINGLE_EINVAL, "column");
     expect_error(NULL, NULL, SHINGLE_EINVAL, "no problem given");

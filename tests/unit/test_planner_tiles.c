@@ -99,7 +99,7 @@ static int32_t first_width(const char *problem, const sg_machine *machine)
     assert_true(sg_strategy_propose(direct, &p, machine, sets, &why) > 0);
     sg_problem_free(&p);
     for (int i = 0; i < sg_knob_count(direct); i++)
-        if (strcmp(direct->knob[i], "tile_n") == 0) return sets[0].value[i];
+        if (strcmp(direct->knob[i].name, "tile_n") == 0) return sets[0].value[i];
     return -1;
 }
 

@@ -207,8 +207,8 @@ static void extremes_are_sealed_or_refused(void **state)
             if (!strategy->accepts(&p, &t)) continue;
             for (int most = 0; most < 2; most++) {
                 sg_knobs knobs = {0};
-                for (int x = 0; x < SG_MAX_KNOBS && strategy->knob[x] != NULL; x++)
-                    knobs.value[x] = most ? strategy->most[x] : strategy->least[x];
+                for (int x = 0; x < SG_MAX_KNOBS && strategy->knob[x].name != NULL; x++)
+                    knobs.value[x] = most ? strategy->knob[x].most : strategy->knob[x].least;
                 sg_sched_begin(&s, &p, p.ranks - 1);
                 strategy->build(&p, &knobs, p.ranks - 1, &s);
                 if (sg_sched_seal(&s) == SHINGLE_OK) {
