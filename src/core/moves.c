@@ -84,6 +84,15 @@ void sg_moves_send_chunk(sg_sched *s, int lane, int owner, sg_area src, int peer
     sg_sched_raise(s, peer, SG_PER_PATCH, arrival->flag0 + index);
 }
 
+/* Are there chunks in which OWNER's rows come?  Who says how they do has to say. */
+static bool has_chunks(sg_sched *s, int owner, const sg_arrival *arrival)
+{
+    if (arrival->chunk > 0) return true;
+    sg_sched_spoil(s, SHINGLE_EBUG, "rows of rank %d come in chunks of %d; 1 or more are possible",
+                   owner, arrival->chunk);
+    return false;
+}
+
 static int64_t chunks_for(const sg_sched *s, int peer, const sg_arrival *arrival)
 {
     const int64_t rows = sg_problem_part(s->problem, peer, s->rank).rows;
@@ -92,7 +101,7 @@ static int64_t chunks_for(const sg_sched *s, int peer, const sg_arrival *arrival
 
 void sg_moves_send(sg_sched *s, int lane, int peer, int gathered, const sg_arrival *arrival)
 {
-    const int64_t chunks = chunks_for(s, peer, arrival);
+    const int64_t chunks = has_chunks(s, s->rank, arrival) ? chunks_for(s, peer, arrival) : 0;
     for (int32_t i = 0; i < chunks; i++)
         sg_moves_send_chunk(s, lane, s->rank, sg_moves_held(s, peer), peer, gathered, arrival, i,
                             NULL);
@@ -107,6 +116,7 @@ void sg_moves_send_together(sg_sched *s, int lane, int gathered, const sg_arriva
 {
     const int ranks = s->problem->ranks;
     bool more = true;
+    for (int q = 0; q < ranks; q++) more &= q == s->rank || has_chunks(s, s->rank, &arrival[q]);
     for (int32_t index = 0; more; index++) {
         sg_area open = {0};
         more = false;
@@ -492,6 +502,8 @@ static void gather_chunks(sg_sched *s, sg_gathering *g, int owner, bool apart)
 
 void sg_moves_gather_patches(sg_sched *s, sg_gathering *g, const int *order, int count)
 {
+    for (int i = 0; i < count; i++)
+        if (order[i] != s->rank && !has_chunks(s, order[i], &g->arrival[order[i]])) return;
     if (s->problem->gather == SG_GATHER_A) {
         gather_rows(s, g, order, count);
         return;

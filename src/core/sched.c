@@ -11,11 +11,7 @@
 /* Of open_step and open_patch: there was one, of nothing; there was none yet. */
 enum { DROPPED = -1, NONE = -2 };
 
-/* Remembers the first thing that went wrong; sg_sched_seal reports it. */
-static void spoil(sg_sched *s, shingle_status status, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static void spoil(sg_sched *s, shingle_status status, const char *format, ...)
+void sg_sched_spoil(sg_sched *s, shingle_status status, const char *format, ...)
 {
     if (s->status != SHINGLE_OK) return;
     va_list arguments;
@@ -33,7 +29,7 @@ static void spoil(sg_sched *s, shingle_status status, const char *format, ...)
 static bool room_for(sg_sched *s, void *list, int32_t *room, int32_t count, size_t size)
 {
     if (count < *room || sg_grow(list, room, (int64_t)count + 1, size)) return true;
-    spoil(s, SHINGLE_ENOMEM, "no memory for a schedule of %d entries", count);
+    sg_sched_spoil(s, SHINGLE_ENOMEM, "no memory for a schedule of %d entries", count);
     return false;
 }
 
@@ -86,13 +82,13 @@ uint8_t sg_sched_buf(sg_sched *s, sg_arena_kind arena, const char *name, int64_t
                      unsigned traits)
 {
     if (s->bufs == SG_MAX_BUFS) {
-        spoil(s, SHINGLE_EBUG, "more than %d buffers", SG_MAX_BUFS);
+        sg_sched_spoil(s, SHINGLE_EBUG, "more than %d buffers", SG_MAX_BUFS);
         return 0;
     }
     /* Areas count rows and columns in 32 bits. */
     if (rows > SG_MAX_EXTENT || cols > SG_MAX_EXTENT)
-        spoil(s, SHINGLE_EUNSUPPORTED, "%s of %lld x %lld is too large", name, (long long)rows,
-              (long long)cols);
+        sg_sched_spoil(s, SHINGLE_EUNSUPPORTED, "%s of %lld x %lld is too large", name,
+                       (long long)rows, (long long)cols);
     sg_buf *const buf = &s->buf[s->bufs];
     *buf = (sg_buf){.arena = (uint8_t)arena,
                     .wide = (traits & SG_WIDE) != 0,
@@ -144,7 +140,7 @@ static sg_step *open_step(sg_sched *s, sg_kind kind, int lane)
     s->open_step = DROPPED;
     s->open_patch = NONE;
     if (lane < 0 || lane >= SG_MAX_LANES) {
-        spoil(s, SHINGLE_EBUG, "lane %d; 0 to %d are possible", lane, SG_MAX_LANES - 1);
+        sg_sched_spoil(s, SHINGLE_EBUG, "lane %d; 0 to %d are possible", lane, SG_MAX_LANES - 1);
         return NULL;
     }
     if (!ROOM(s, step, steps, step_room)) return NULL;
@@ -219,8 +215,9 @@ static bool count_tiles(sg_sched *s, sg_launch *launch, const sg_patch *patch)
     const int64_t all = sg_walk_tiles(patch, launch->tile_m, launch->tile_n);
     const int64_t tiles = patch->tiles > 0 ? patch->tiles : all;
     if (all > SG_MAX_VISITS || launch->visits + tiles > SG_MAX_VISITS) {
-        spoil(s, SHINGLE_EUNSUPPORTED, "too many tiles of %d x %d; a launch has at most %d",
-              launch->tile_m, launch->tile_n, SG_MAX_VISITS);
+        sg_sched_spoil(s, SHINGLE_EUNSUPPORTED,
+                       "too many tiles of %d x %d; a launch has at most %d", launch->tile_m,
+                       launch->tile_n, SG_MAX_VISITS);
         return false;
     }
     launch->visits += (int32_t)tiles;
@@ -233,7 +230,7 @@ void sg_sched_patch(sg_sched *s, const sg_patch *patch)
     if (s->open_step == DROPPED || s->status != SHINGLE_OK) return;
     sg_step *const step = s->open_step >= 0 ? &s->step[s->open_step] : NULL;
     if (step == NULL || step->kind != SG_GEMM) {
-        spoil(s, SHINGLE_EBUG, "patch outside a launch");
+        sg_sched_spoil(s, SHINGLE_EBUG, "patch outside a launch");
         return;
     }
     if (patch->rows <= 0 || patch->cols <= 0) return;
@@ -254,7 +251,8 @@ void sg_sched_patch(sg_sched *s, const sg_patch *patch)
 static void count(sg_sched *s, uint16_t *entries)
 {
     if (*entries == UINT16_MAX)
-        spoil(s, SHINGLE_EBUG, "step %d lists more than %d entries", s->open_step, UINT16_MAX);
+        sg_sched_spoil(s, SHINGLE_EBUG, "step %d lists more than %d entries", s->open_step,
+                       UINT16_MAX);
     else
         ++*entries;
 }
@@ -262,11 +260,12 @@ static void count(sg_sched *s, uint16_t *entries)
 /* Is there something to attach to?  A launch takes attachments through its patches alone. */
 static bool is_open(sg_sched *s)
 {
-    if (s->open_step == NONE) spoil(s, SHINGLE_EBUG, "attached to no step");
+    if (s->open_step == NONE) sg_sched_spoil(s, SHINGLE_EBUG, "attached to no step");
     if (s->open_step < 0 || s->status != SHINGLE_OK) return false;
     if (s->step[s->open_step].kind != SG_GEMM) return true;
     if (s->open_patch == NONE)
-        spoil(s, SHINGLE_EBUG, "attached to step %d, a launch without a patch yet", s->open_step);
+        sg_sched_spoil(s, SHINGLE_EBUG, "attached to step %d, a launch without a patch yet",
+                       s->open_step);
     return s->open_patch >= 0;
 }
 
@@ -279,7 +278,7 @@ void sg_sched_after(sg_sched *s, int step)
     else if (after[1] < 0)
         after[1] = step;
     else
-        spoil(s, SHINGLE_EBUG, "step %d is after more than two steps", s->open_step);
+        sg_sched_spoil(s, SHINGLE_EBUG, "step %d is after more than two steps", s->open_step);
 }
 
 void sg_sched_wait(sg_sched *s, sg_wait wait)
@@ -302,7 +301,7 @@ void sg_sched_add(sg_sched *s, sg_area area, const sg_wait *wait)
     else if (s->step[s->open_step].kind == SG_REDUCE)
         count(s, &s->step[s->open_step].u.reduce.adds);
     else
-        spoil(s, SHINGLE_EBUG, "step %d takes no addends", s->open_step);
+        sg_sched_spoil(s, SHINGLE_EBUG, "step %d takes no addends", s->open_step);
 }
 
 void sg_sched_to(sg_sched *s, sg_area area)

@@ -226,6 +226,10 @@ void sg_sched_patch(sg_sched *s, const sg_patch *patch);
 sg_area sg_area_tiled(int rank, int buf, int64_t place0, int64_t places, int32_t tile_m,
                       int32_t tile_n);
 
+/* Remembers the first thing that is wrong with what is appended; sealing reports it. */
+void sg_sched_spoil(sg_sched *s, shingle_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
 /* Attach to the step or patch opened last. */
 void sg_sched_after(sg_sched *s, int step);
 void sg_sched_wait(sg_sched *s, sg_wait wait);

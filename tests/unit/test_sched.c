@@ -80,6 +80,26 @@ static void gather_without_launch(sg_sched *s)
     sg_moves_gather_patches(s, &gathering, order, 2);
 }
 
+static void gather_without_chunks(sg_sched *s)
+{
+    const sg_arrival arrival[2] = {{.by = 0, .chunk = 4}, {.by = 1}};
+    static const int order[] = {0, 1};
+    sg_gathering gathering = {.gathered = sg_moves_gathered(s, SG_SYM, 0), .arrival = arrival};
+    sg_sched_launch(s, 0, 2, 2, 0, false);
+    sg_moves_gather_patches(s, &gathering, order, 2);
+}
+
+static void send_without_chunks(sg_sched *s)
+{
+    sg_moves_send(s, 1, 1, sg_moves_gathered(s, SG_SYM, 0), &(sg_arrival){.by = 0});
+}
+
+static void send_together_without_chunks(sg_sched *s)
+{
+    const sg_arrival arrival[2] = {{.chunk = 4}, {.chunk = -1}};
+    sg_moves_send_together(s, 1, sg_moves_gathered(s, SG_SYM, 0), arrival);
+}
+
 /* Nothing is left out in silence but what is of nothing. */
 static void what_is_attached_to_nothing_is_refused(void **state)
 {
@@ -90,7 +110,10 @@ static void what_is_attached_to_nothing_is_refused(void **state)
     } cases[] = {{patch_first, "patch outside a launch"},
                  {wait_first, "attached to no step"},
                  {raise_of_a_launch, "attached to step 0, a launch without a patch yet"},
-                 {gather_without_launch, "patch outside a launch"}};
+                 {gather_without_launch, "patch outside a launch"},
+                 {gather_without_chunks, "rows of rank 1 come in chunks of 0; 1 or more"},
+                 {send_without_chunks, "rows of rank 0 come in chunks of 0; 1 or more"},
+                 {send_together_without_chunks, "rows of rank 0 come in chunks of -1; 1 or more"}};
     sg_problem p = problem_of("ag_gemm:f32:8x4x6:r2");
     sg_sched s = {0};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
