@@ -189,7 +189,7 @@ static void build_loose(const sg_problem *p, const sg_knobs *knobs, int rank, sg
 {
     whole->build(p, knobs, rank, s);
     for (int32_t i = 0; i < s->patches; i++) s->patch[i].waits = 0;
-    for (int32_t i = 0; i < s->adds; i++) s->add[i].waits = 0;
+    for (int32_t i = 0; i < s->adds; i++) s->add[i].awaited = 0;
     for (int32_t i = 0; i < s->steps; i++) {
         s->step[i].waits = 0;
         s->step[i].after[0] = s->step[i].after[1] = -1;

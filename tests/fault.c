@@ -430,7 +430,7 @@ static void bad_arguments_are_named(void **state)
     assert_int_equal(shingle_run(NULL, NULL, NULL, NULL, NULL), SHINGLE_EINVAL);
     assert_int_equal(sg_comm_run(w.plan[0],
                                  &(shingle_tensors){.a = w.a[0], .b = w.b[0], .c = w.c[0]}, NULL,
-                                 1u << SG_GEMM),
+                                 1u << SG_LAUNCH),
                      SHINGLE_EUNSUPPORTED);
     assert_int_equal(shingle_sync(w.comm[0], -1), SHINGLE_EINVAL);
     free_matrices(&w);

@@ -101,7 +101,7 @@ struct Lists {
     void adds(sg_area a, const sg_wait *w) {
         sg_addend d = {};
         d.area = a;
-        if (w) d.wait = *w, d.waits = 1;
+        if (w) d.wait = *w, d.awaited = 1;
         add.push_back(d), ++patch.back().adds;
     }
     void raises(int at, int per, int flag0, int by = 1) {

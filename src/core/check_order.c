@@ -138,18 +138,18 @@ bool sg_check_ordered(sg_checker *ck, int rank, int32_t event, int32_t touch, in
 static int sms_of(const sg_checker *ck, const sg_step *step)
 {
     if (step->kind == SG_COLL) return step->u.coll.sms;
-    if (step->kind != SG_GEMM) return 0;
+    if (step->kind != SG_LAUNCH) return 0;
     return step->u.launch.blocks > 0 ? step->u.launch.blocks : ck->sms;
 }
 
 /* Does STEP wait, and hold no SMs else?  A collective that does waits on those it will run on. */
 static bool is_waiting(const sg_sched *s, const sg_step *step)
 {
-    if (step->kind == SG_GEMM || sg_step_is_push(step)) return false;
+    if (step->kind == SG_LAUNCH || sg_step_is_push(step)) return false;
     if (step->kind == SG_COLL && step->u.coll.sms > 0) return false;
     bool waits = step->waits > 0;
     for (int32_t i = 0; step->kind == SG_REDUCE && i < step->u.reduce.adds; i++)
-        waits |= s->add[step->u.reduce.add0 + i].waits != 0;
+        waits |= s->add[step->u.reduce.add0 + i].awaited != 0;
     return waits;
 }
 
@@ -202,7 +202,7 @@ shingle_status sg_check_sms(sg_checker *ck, int rank)
         int32_t chosen[SG_MAX_LANES + 1] = {i};
         int total = own + most_beside(ck, rank, 0, chosen, 1);
         /* Blocks of a vendor's product end tile by tile, and what waits gets their place. */
-        if (s->step[i].kind == SG_GEMM && !s->step[i].u.launch.vendor)
+        if (s->step[i].kind == SG_LAUNCH && !s->step[i].u.launch.vendor)
             total += waiting_lanes(ck, rank, i);
         if (total > ck->sms)
             return sg_check_violation(ck, sg_check_event(ck, rank, i), -1,

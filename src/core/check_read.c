@@ -368,7 +368,7 @@ static shingle_status read_step(reading *in, int32_t index, sg_stage *stage)
     sg_checker *const ck = in->ck;
     const sg_step *const step = in->step = &in->s->step[index];
     stage->event0 = ck->events;
-    if (step->kind == SG_GEMM) {
+    if (step->kind == SG_LAUNCH) {
         const sg_launch *const l = &step->u.launch;
         int32_t visits = 0;
         for (int32_t p = l->patch0; p < l->patch0 + l->patches; p++) {
@@ -488,7 +488,7 @@ static shingle_status check_size(const sg_checker *ck)
     int64_t visits = 0;
     for (int r = 0; r < ck->ranks; r++)
         for (int32_t i = 0; i < ck->sched[r].steps; i++)
-            if (ck->sched[r].step[i].kind == SG_GEMM)
+            if (ck->sched[r].step[i].kind == SG_LAUNCH)
                 visits += ck->sched[r].step[i].u.launch.visits;
     if (visits <= MOST_VISITS) return SHINGLE_OK;
     return sg_fail(SHINGLE_EUNSUPPORTED, "%lld visits are too many to be checked; %d are possible",

@@ -192,7 +192,7 @@ static void count_step(const sg_sched *s, int32_t index, counts *c, sg_static_lo
     if (step->lane >= c->lanes && !push) c->lanes = step->lane + 1;
     look->overlaps |= push;
     if (sg_step_norms(step)) return; /* every plan has it */
-    if (step->kind == SG_GEMM) count_launch(s, step, c, look);
+    if (step->kind == SG_LAUNCH) count_launch(s, step, c, look);
     if (step->kind == SG_COLL) {
         c->colls++;
         c->coll_us += coll_us(s, step, m);

@@ -308,7 +308,7 @@ static shingle_status take_line(sg_machine_reader *r, sg_machine *m, bool *seen)
     return take_end(r);
 }
 
-/* Numbers of a topology that make no sense without others. */
+/* What the topology needs, and has no number for. */
 static const char *missing_link(const sg_machine *m)
 {
     if (m->topology == SG_NODES && m->node_ranks == 0) return "node_ranks";
@@ -323,10 +323,14 @@ static shingle_status check_all(const sg_machine_reader *r, const sg_machine *m,
     for (int i = FIELDS; i-- > 0;)
         if (fields[i].needed && !seen[i]) missing = fields[i].name;
     if (m->tiles == 0 && missing == NULL) missing = "tile";
-    if (missing == NULL) missing = missing_link(m);
     if (missing != NULL)
         return sg_fail(SHINGLE_EINVAL, "%s:%d:1: the line \"%s VALUE\" is missing", r->file,
                        r->line, missing);
+    missing = missing_link(m);
+    if (missing != NULL)
+        return sg_fail(SHINGLE_EINVAL,
+                       "%s:%d:1: the line \"%s VALUE\" is missing, which topology %s needs",
+                       r->file, r->line, missing, topologies[m->topology]);
     if (m->coll_sms >= m->sms && m->coll_sms > 0)
         return sg_fail(SHINGLE_EINVAL, "%s:%d:1: coll_sms is %d; less than sms %d is possible",
                        r->file, r->line, m->coll_sms, m->sms);

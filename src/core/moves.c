@@ -418,7 +418,7 @@ static void emit_tiles(sg_sched *s, const row_run *run, const sg_piece *pieces, 
 /* Rows of A, by a launch of the vendor's or in the open one. */
 static void emit_rows(sg_sched *s, const row_run *run, const sg_piece *pieces, sg_gathering *g)
 {
-    const bool launch = s->open_step >= 0 && s->step[s->open_step].kind == SG_GEMM;
+    const bool launch = s->open_step >= 0 && s->step[s->open_step].kind == SG_LAUNCH;
     if (run->rows == 0) return;
     if (g->vendor)
         emit_vendor(s, run, pieces, g);

@@ -292,7 +292,7 @@ static sg_owners find_owners(const sg_owners_index *index, int32_t at)
         if (set.mask == 0) sg_owners_add(s->problem, s->rank, &set);
         break;
     case SG_COLL: add_all(s->problem, &set); break;
-    case SG_GEMM:
+    case SG_LAUNCH:
         for (int32_t i = 0; i < step->u.launch.patches; i++) {
             const sg_patch *const p = &s->patch[step->u.launch.patch0 + i];
             const sg_visit all = {.patch = step->u.launch.patch0 + i,

@@ -51,7 +51,7 @@ typedef struct sg_wait {
 typedef struct sg_addend {
     sg_area area;
     sg_wait wait;
-    int32_t waits; /* 0: readable at once; 1: after `wait` */
+    int32_t awaited; /* 0: readable at once; 1: after `wait` */
 } sg_addend;
 
 /* A raise sets flags of this rank in the memory of AT. */

@@ -182,7 +182,7 @@ static int64_t load_of(const sg_sched *s)
         const sg_step *const step = &s->step[i];
         load += 2 + step->waits + step->tos;
         if (step->kind == SG_REDUCE) load += 2 * step->u.reduce.adds;
-        if (step->kind != SG_GEMM) continue;
+        if (step->kind != SG_LAUNCH) continue;
         const sg_launch *const l = &step->u.launch;
         for (int32_t j = l->patch0; j < l->patch0 + l->patches; j++) {
             const sg_patch *const p = &s->patch[j];

@@ -140,7 +140,7 @@ static shingle_status count_marks(const shingle_plan *plan, int64_t *room_out)
         for (int32_t i = 0; i < s.steps; i++) {
             const sg_launch *const l = &s.step[i].u.launch;
             mine += LEAST_MARKS;
-            if (s.step[i].kind != SG_GEMM) continue;
+            if (s.step[i].kind != SG_LAUNCH) continue;
             for (int32_t j = l->patch0; j < l->patch0 + l->patches; j++)
                 mine += sg_sched_patch_visits(&s, l, j) * (INT64_C(4) + s.patch[j].tos);
         }

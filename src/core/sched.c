@@ -165,7 +165,7 @@ static int drop(sg_sched *s)
 int sg_sched_launch(sg_sched *s, int lane, int32_t tile_m, int32_t tile_n, int blocks, bool vendor)
 {
     if (s->problem->m == 0 || s->problem->n == 0) return drop(s);
-    sg_step *const step = open_step(s, SG_GEMM, lane);
+    sg_step *const step = open_step(s, SG_LAUNCH, lane);
     if (step == NULL) return -1;
     if (s->problem->call) tile_n = (int32_t)s->problem->n; /* a call makes whole rows */
     step->u.launch = (sg_launch){.tile_m = tile_m,
@@ -229,7 +229,7 @@ void sg_sched_patch(sg_sched *s, const sg_patch *patch)
     s->open_patch = DROPPED;
     if (s->open_step == DROPPED || s->status != SHINGLE_OK) return;
     sg_step *const step = s->open_step >= 0 ? &s->step[s->open_step] : NULL;
-    if (step == NULL || step->kind != SG_GEMM) {
+    if (step == NULL || step->kind != SG_LAUNCH) {
         sg_sched_spoil(s, SHINGLE_EBUG, "patch outside a launch");
         return;
     }
@@ -262,7 +262,7 @@ static bool is_open(sg_sched *s)
 {
     if (s->open_step == NONE) sg_sched_spoil(s, SHINGLE_EBUG, "attached to no step");
     if (s->open_step < 0 || s->status != SHINGLE_OK) return false;
-    if (s->step[s->open_step].kind != SG_GEMM) return true;
+    if (s->step[s->open_step].kind != SG_LAUNCH) return true;
     if (s->open_patch == NONE)
         sg_sched_spoil(s, SHINGLE_EBUG, "attached to step %d, a launch without a patch yet",
                        s->open_step);
@@ -295,7 +295,7 @@ void sg_sched_add(sg_sched *s, sg_area area, const sg_wait *wait)
 {
     if (!is_open(s) || !ROOM(s, add, adds, add_room)) return;
     s->add[s->adds++] =
-        (sg_addend){.area = area, .wait = wait ? *wait : (sg_wait){0}, .waits = wait != NULL};
+        (sg_addend){.area = area, .wait = wait ? *wait : (sg_wait){0}, .awaited = wait != NULL};
     if (s->open_patch >= 0)
         count(s, &s->patch[s->open_patch].adds);
     else if (s->step[s->open_step].kind == SG_REDUCE)
@@ -523,7 +523,7 @@ static void access_visit(const sg_sched *s, const sg_launch *launch, const sg_vi
     access_slabs(s, p, v, visitor, context);
     for (int32_t i = 0; i < p->adds; i++) {
         const sg_addend *const add = &s->add[p->add0 + i];
-        if (add->waits) say_wait(&add->wait, v, p->k0, 0, i, visitor, context);
+        if (add->awaited) say_wait(&add->wait, v, p->k0, 0, i, visitor, context);
         say_area(SG_READS, SG_ROLE_ADDEND, visit_area(add->area, p, v, launch->tile_m), i, visitor,
                  context);
     }
@@ -542,7 +542,7 @@ static void access_reduce(const sg_sched *s, const sg_step *step, sg_access_fn v
     const sg_reduce *const reduce = &step->u.reduce;
     for (int32_t i = 0; i < reduce->adds; i++) {
         const sg_addend *const add = &s->add[reduce->add0 + i];
-        if (add->waits) say_wait(&add->wait, NULL, 0, 0, i, visitor, context);
+        if (add->awaited) say_wait(&add->wait, NULL, 0, 0, i, visitor, context);
         say_area(SG_READS, SG_ROLE_ADDEND, add->area, i, visitor, context);
     }
     if (reduce->final && s->problem->bias && step->tos > 0) {
@@ -575,7 +575,7 @@ void sg_step_access(const sg_sched *s, int32_t index, const sg_visit *visit, sg_
                     void *context)
 {
     const sg_step *const step = &s->step[index];
-    if (step->kind == SG_GEMM) {
+    if (step->kind == SG_LAUNCH) {
         access_visit(s, &step->u.launch, visit, visitor, context);
         return;
     }

@@ -87,7 +87,7 @@ static inline bool sg_buf_is_alike(const sg_buf *buf)
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
 
-typedef enum sg_kind { SG_GEMM, SG_COPY, SG_REDUCE, SG_COLL, SG_FLAG, SG_KINDS } sg_kind;
+typedef enum sg_kind { SG_LAUNCH, SG_COPY, SG_REDUCE, SG_COLL, SG_FLAG, SG_KINDS } sg_kind;
 
 /* Who carries a copy out: a copy engine, SMs of its own, or a launch at its start. */
 typedef enum sg_carrier { SG_BY_ENGINE, SG_BY_SMS, SG_BY_LAUNCH } sg_carrier;
@@ -263,7 +263,7 @@ bool sg_step_is_push(const sg_step *step);
 /* Is STEP a launch that norms rows, and multiplies nothing? */
 static inline bool sg_step_norms(const sg_step *step)
 {
-    return step->kind == SG_GEMM && step->u.launch.norm;
+    return step->kind == SG_LAUNCH && step->u.launch.norm;
 }
 
 /* ---- Reading --------------------------------------------------------------------------------- */

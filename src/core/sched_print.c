@@ -40,7 +40,7 @@ static void print_adds(const sg_sched *s, int32_t add0, int32_t adds, sg_text *t
     for (int32_t i = add0; i < add0 + adds; i++) {
         sg_text_add(t, " + ");
         print_area(s, s->add[i].area, t);
-        if (s->add[i].waits) print_wait(&s->add[i].wait, t);
+        if (s->add[i].awaited) print_wait(&s->add[i].wait, t);
     }
 }
 
@@ -99,7 +99,7 @@ static void print_step(const sg_sched *s, int32_t index, sg_text *t)
         print_adds(s, step->u.reduce.add0, step->u.reduce.adds, t);
         if (step->u.reduce.final) sg_text_add(t, " final");
     }
-    if (step->kind == SG_GEMM) print_launch(s, &step->u.launch, t);
+    if (step->kind == SG_LAUNCH) print_launch(s, &step->u.launch, t);
     for (int32_t i = 0; i < step->waits; i++) print_wait(&s->wait[step->wait0 + i], t);
     print_tos(s, step->to0, step->tos, t);
     print_raises(s, step->raise0, step->raises, t);

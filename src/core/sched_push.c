@@ -50,7 +50,7 @@ const char *sg_sched_push_fault(const sg_sched *s, int32_t *step_out)
         }
         if (step->lane != 0) continue;
         if (first < 0) first = i;
-        launches += step->kind == SG_GEMM;
+        launches += step->kind == SG_LAUNCH;
     }
     if (push < 0) return NULL;
     for (int32_t i = 0; i < s->steps; i++) {
@@ -62,7 +62,7 @@ const char *sg_sched_push_fault(const sg_sched *s, int32_t *step_out)
     }
     *step_out = push;
     const sg_step *const carrier = first >= 0 ? &s->step[first] : NULL;
-    const bool carries = carrier != NULL && carrier->kind == SG_GEMM && launches == 1 &&
+    const bool carries = carrier != NULL && carrier->kind == SG_LAUNCH && launches == 1 &&
                          !carrier->u.launch.vendor && carrier->after[0] < 0 &&
                          carrier->after[1] < 0;
     return carries ? NULL : "no launch opens lane 0, alone there, to carry the copy";

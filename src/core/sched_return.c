@@ -48,9 +48,9 @@ void sg_sched_return(sg_sched *s)
             return; /* it was sealed before */
     for (int lane = 0; lane < SG_MAX_LANES; lane++) last[lane] = -1;
     for (int32_t i = 0; i < steps; i++)
-        if (s->step[i].kind == SG_GEMM) last[s->step[i].lane] = i;
+        if (s->step[i].kind == SG_LAUNCH) last[s->step[i].lane] = i;
     for (int32_t i = 0; i < steps; i++) {
-        if (s->step[i].kind != SG_GEMM) continue;
+        if (s->step[i].kind != SG_LAUNCH) continue;
         const sg_launch l = s->step[i].u.launch; /* a copy: steps move when some are appended */
         for (int32_t j = l.patch0; j < l.patch0 + l.patches; j++) {
             const sg_area a = s->patch[j].a;

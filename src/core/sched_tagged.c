@@ -61,7 +61,7 @@ static const char *sum_fault(const sg_sched *s, const sg_patch *product, const s
         if (!add->area.tiled || add->area.buf != sent->buf || add->area.row0 != i * sent->rows ||
             add->area.rows != sent->rows)
             return "a sum of tagged data that are not in rank order";
-        if (!add->waits || add->wait.by != i || add->wait.per != SG_PER_TILE ||
+        if (!add->awaited || add->wait.by != i || add->wait.per != SG_PER_TILE ||
             add->wait.flag0 != s->raise[product->raise0].flag0)
             return "a sum of tagged data without a flag for each tile";
     }
@@ -136,7 +136,7 @@ static const char *to_owners_fault(const sg_sched *s, const sg_patch *product, i
 /* Is addend ADD a place of BUF, behind the flags of the tiles, from FLAG0 on, of rank BY? */
 static bool is_awaited(const sg_addend *add, int buf, int by, int32_t flag0)
 {
-    return add->area.tiled && add->area.buf == buf && add->waits && add->wait.by == by &&
+    return add->area.tiled && add->area.buf == buf && add->awaited && add->wait.by == by &&
            add->wait.per == SG_PER_TILE && add->wait.flag0 == flag0;
 }
 
@@ -416,7 +416,7 @@ const char *sg_sched_tagged_fault(const sg_sched *s, int32_t *step_out)
                                : gather_fault(s, step_out);
     for (int32_t i = 0; i < s->steps; i++) {
         const sg_step *const step = &s->step[i];
-        if (step->kind != SG_GEMM || !sg_sched_is_tagged(s, &step->u.launch)) continue;
+        if (step->kind != SG_LAUNCH || !sg_sched_is_tagged(s, &step->u.launch)) continue;
         *step_out = i;
         launches++;
         others -= count_launch(s, &step->u.launch);

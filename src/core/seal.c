@@ -121,7 +121,7 @@ static shingle_status check_adds(const sg_sched *s, int32_t step, int32_t add0, 
                                  int32_t rows, int32_t cols)
 {
     for (int32_t i = add0; i < add0 + adds; i++) {
-        if (s->add[i].waits) SG_TRY(check_wait(s, step, &s->add[i].wait, NULL));
+        if (s->add[i].awaited) SG_TRY(check_wait(s, step, &s->add[i].wait, NULL));
         SG_TRY(check_read(s, step, &s->add[i].area));
         if (!same_shape(&s->add[i].area, rows, cols))
             return broken(s, step, "an addend of another shape than its sum");
@@ -178,7 +178,7 @@ static shingle_status check_width(const sg_sched *s, int32_t step, const sg_laun
         by_tile |= s->wait[i].per == SG_PER_TILE;
     for (int32_t i = p->add0; i < p->add0 + p->adds; i++) {
         const sg_addend *const add = &s->add[i];
-        by_tile |= add->area.tiled || (add->waits && add->wait.per == SG_PER_TILE);
+        by_tile |= add->area.tiled || (add->awaited && add->wait.per == SG_PER_TILE);
     }
     for (int32_t i = p->to0; i < p->to0 + p->tos; i++) by_tile |= s->to[i].tiled;
     return by_tile ? broken(s, step, "narrow tiles with flags or places") : SHINGLE_OK;
@@ -208,7 +208,7 @@ static shingle_status check_patch(const sg_sched *s, int32_t step, const sg_laun
     for (int32_t i = 0; i < p->waits; i++) SG_TRY(check_wait(s, step, &s->wait[p->wait0 + i], p));
     SG_TRY(check_range(s, step, l, p));
     for (int32_t i = p->add0; i < p->add0 + p->adds; i++) {
-        if (s->add[i].waits) SG_TRY(check_wait(s, step, &s->add[i].wait, p));
+        if (s->add[i].awaited) SG_TRY(check_wait(s, step, &s->add[i].wait, p));
         SG_TRY(check_read(s, step, &s->add[i].area));
         SG_TRY(check_fit(s, step, l, p, &s->add[i].area));
     }
@@ -240,7 +240,7 @@ static shingle_status check_norm(const sg_sched *s, int32_t step, const sg_launc
         const bool fits = from->tiled ? from->rows == places * l->tile_m && from->col0 == 0 &&
                                             s->buf[from->buf].cols == from->cols
                                       : same_shape(from, p->rows, p->cols);
-        if (!fits || s->add[p->add0].waits || s->buf[from->buf].wide || from->buf == SG_C)
+        if (!fits || s->add[p->add0].awaited || s->buf[from->buf].wide || from->buf == SG_C)
             return broken(s, step, "a norm of rows that do not fit it");
     }
     return SHINGLE_OK;
@@ -258,7 +258,7 @@ static shingle_status check_launch(const sg_sched *s, int32_t step, const sg_lau
             return broken(s, step, "the vendor's product takes no waits or raises");
         if (p->adds == 0) continue;
         const sg_addend *const add = &s->add[p->add0];
-        if (add->waits || add->area.tiled ||
+        if (add->awaited || add->area.tiled ||
             s->buf[add->area.buf].wide != s->buf[s->to[p->to0].buf].wide)
             return broken(s, step, "the vendor's product adds what waits or is of another type");
     }
@@ -300,11 +300,11 @@ static bool has_places(const sg_sched *s, const sg_step *step)
 static shingle_status check_step(const sg_sched *s, int32_t index)
 {
     const sg_step *const step = &s->step[index];
-    if (step->kind != SG_GEMM && has_places(s, step))
+    if (step->kind != SG_LAUNCH && has_places(s, step))
         return broken(s, index, "places outside a launch");
     for (int i = 0; i < 2; i++)
         if (step->after[i] >= index) return broken(s, index, "is after a later step");
-    if (step->kind == SG_GEMM) return check_launch(s, index, &step->u.launch);
+    if (step->kind == SG_LAUNCH) return check_launch(s, index, &step->u.launch);
     for (int32_t i = 0; i < step->waits; i++)
         SG_TRY(check_wait(s, index, &s->wait[step->wait0 + i], NULL));
     SG_TRY(check_raises(s, index, step->raise0, step->raises));
@@ -393,7 +393,7 @@ static bool count_raises(sg_sched *s)
 
     for (int32_t i = 0; i < s->steps; i++) {
         const sg_step *const step = &s->step[i];
-        if (step->kind == SG_GEMM) {
+        if (step->kind == SG_LAUNCH) {
             if (!count_launch(s, mask, &step->u.launch)) return false;
             continue;
         }
@@ -426,14 +426,14 @@ static void see_wait_list(sg_sched *s, int32_t first, int32_t count, int64_t til
 static void see_add_waits(sg_sched *s, int32_t first, int32_t count, int64_t tiles)
 {
     for (int32_t i = first; i < first + count; i++)
-        if (s->add[i].waits) see_wait(s, &s->add[i].wait, tiles);
+        if (s->add[i].awaited) see_wait(s, &s->add[i].wait, tiles);
 }
 
 static void see_waits(sg_sched *s)
 {
     for (int32_t i = 0; i < s->steps; i++) {
         const sg_step *const step = &s->step[i];
-        if (step->kind != SG_GEMM) {
+        if (step->kind != SG_LAUNCH) {
             see_wait_list(s, step->wait0, step->waits, 1);
             if (step->kind == SG_REDUCE)
                 see_add_waits(s, step->u.reduce.add0, step->u.reduce.adds, 1);
@@ -513,7 +513,7 @@ static shingle_status seal_step(sg_sched *s, int32_t index)
 {
     sg_step *const step = &s->step[index];
     sealing seal = {s, false, false};
-    if (step->kind == SG_GEMM) {
+    if (step->kind == SG_LAUNCH) {
         sg_launch *const l = &step->u.launch;
         l->visits = 0;
         for (int32_t i = l->patch0; i < l->patch0 + l->patches; i++) {

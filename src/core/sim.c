@@ -42,7 +42,7 @@ static int64_t count_flags(const sg_sched *s)
     int64_t flags = s->raises + s->waits + s->adds;
     for (int32_t i = 0; i < s->steps; i++) {
         const sg_launch *const l = &s->step[i].u.launch;
-        if (s->step[i].kind != SG_GEMM) continue;
+        if (s->step[i].kind != SG_LAUNCH) continue;
         for (int32_t j = l->patch0; j < l->patch0 + l->patches; j++) {
             const sg_patch *const p = &s->patch[j];
             const int64_t tiles = sg_walk_tiles(p, l->tile_m, l->tile_n);
@@ -62,7 +62,7 @@ static int64_t count_waves(const sg_sched *s, int sms)
     int64_t waves = 0;
     for (int32_t i = 0; i < s->steps; i++) {
         const sg_launch *const l = &s->step[i].u.launch;
-        if (s->step[i].kind == SG_GEMM && !l->vendor) waves += sg_ceil_div(l->visits, sms);
+        if (s->step[i].kind == SG_LAUNCH && !l->vendor) waves += sg_ceil_div(l->visits, sms);
     }
     return waves;
 }

@@ -176,19 +176,19 @@ static bool same_adds(likeness *l, int32_t of, int32_t as, int32_t count, int32_
     int32_t plain = 0;
     for (int32_t i = 0; i < count; i++) {
         const sg_addend *const x = &l->of->add[of + i];
-        if (x->waits) l->wait_of[x->wait.by] = of + i;
-        plain += !x->waits;
+        if (x->awaited) l->wait_of[x->wait.by] = of + i;
+        plain += !x->awaited;
     }
     for (int32_t i = 0; i < count; i++) {
         const sg_addend *const y = &l->as->add[as + i];
-        plain -= !y->waits;
-        if (!y->waits) continue;
+        plain -= !y->awaited;
+        if (!y->awaited) continue;
         const int by = (y->wait.by - l->shift % l->ranks + l->ranks) % l->ranks;
         const int32_t like = l->wait_of[by];
         if (like < of || like >= of + count) return false;
         const sg_addend *const x = &l->of->add[like];
         l->wait_of[by] = -1; /* each stands for one */
-        if (!x->waits || x->area.rows != y->area.rows || x->area.cols != y->area.cols ||
+        if (!x->awaited || x->area.rows != y->area.rows || x->area.cols != y->area.cols ||
             !same_wait(l, &x->wait, &y->wait, row_x, row_y))
             return false;
     }
@@ -312,7 +312,7 @@ static bool same_step(likeness *l, const sg_step *x, const sg_step *y)
     if (x->kind != y->kind || x->lane != y->lane || x->waits != y->waits || x->tos != y->tos ||
         x->raises != y->raises || memcmp(x->after, y->after, sizeof x->after) != 0)
         return false;
-    if (x->kind == SG_GEMM) return same_launch(l, &x->u.launch, &y->u.launch);
+    if (x->kind == SG_LAUNCH) return same_launch(l, &x->u.launch, &y->u.launch);
     if (!same_waits(l, x->wait0, y->wait0, x->waits, 0, 0) ||
         !same_raises(l, x->raise0, y->raise0, x->raises))
         return false;

@@ -222,7 +222,7 @@ void sg_sim_set_pushes(sg_sim *m, int rank)
     if (r->takes) return; /* warps of all blocks, beside those that store tiles */
     for (int32_t i = 0; i < s->steps && machine->pool == 0; i++) {
         const sg_step *const step = &s->step[i];
-        if (step->kind == SG_GEMM && step->lane == 0) carrier = &step->u.launch;
+        if (step->kind == SG_LAUNCH && step->lane == 0) carrier = &step->u.launch;
         if (!sg_step_is_push(step)) continue;
         r->pushes++;
         r->pushing += sg_sim_push_bytes(s, step);

@@ -114,9 +114,9 @@ static int32_t count_units(const sg_sim *m, const sg_sched *s, const sg_step *st
     double all_us = 0;
     double pieces = 0;
     *each_us = 0;
-    if (step->kind == SG_GEMM && step->u.launch.patches == 0) return 0;
-    if (step->kind == SG_GEMM && !step->u.launch.vendor) return step->u.launch.visits;
-    if (step->kind == SG_GEMM) {
+    if (step->kind == SG_LAUNCH && step->u.launch.patches == 0) return 0;
+    if (step->kind == SG_LAUNCH && !step->u.launch.vendor) return step->u.launch.visits;
+    if (step->kind == SG_LAUNCH) {
         pieces = (double)cut_vendor(m, s, &step->u.launch, &all_us);
     } else {
         double bytes = 0;
@@ -139,7 +139,7 @@ void sg_sim_open_units(sg_sim *m, sg_sim_agent *a)
     a->piece_us = each_us;
     a->unit = 0;
     a->tile = 0;
-    a->patch = step->kind == SG_GEMM ? step->u.launch.patch0 : 0;
+    a->patch = step->kind == SG_LAUNCH ? step->u.launch.patch0 : 0;
     if (a->left == 0)
         sg_sim_end_step(m, a, a->now);
     else
@@ -193,7 +193,7 @@ static bool addend_is_ready(sg_sim *m, const sg_sched *s, const sg_sim_unit *u, 
 {
     const sg_patch *const p = &s->patch[u->visit.patch];
     const sg_addend *const add = &s->add[p->add0 + u->addend];
-    return !add->waits || is_ready(m, s->rank, &add->wait, &u->visit, p->k0, next);
+    return !add->awaited || is_ready(m, s->rank, &add->wait, &u->visit, p->k0, next);
 }
 
 static bool goes_far(const sg_sched *s, const sg_patch *p)
@@ -292,7 +292,7 @@ static int32_t offer(sg_sim *m, int rank, double *next)
         sg_sim_unit *const u = unit_at(m, unused);
         *u = (sg_sim_unit){.agent = id, .number = a->unit++, .used = true, .cost_us = a->piece_us};
         u->visit.patch = SG_NONE;
-        if (step->kind == SG_GEMM && !step->u.launch.vendor) {
+        if (step->kind == SG_LAUNCH && !step->u.launch.vendor) {
             const sg_launch *const l = &step->u.launch;
             while (a->tile == sg_sched_patch_visits(s, l, a->patch)) {
                 a->patch++;
@@ -392,10 +392,11 @@ static bool carry_out(sg_sim *m, int32_t worker, double *next)
         }
         double bytes = 0;
         const sg_step *const step = &s->step[a->step];
-        const double weight = step->kind == SG_GEMM ? (double)s->patch[step->u.launch.patch0].rows *
-                                                          s->patch[step->u.launch.patch0].cols *
-                                                          ((double)s->problem->k + 16)
-                                                    : 4 * step_elements(s, step, &bytes);
+        const double weight = step->kind == SG_LAUNCH
+                                  ? (double)s->patch[step->u.launch.patch0].rows *
+                                        s->patch[step->u.launch.patch0].cols *
+                                        ((double)s->problem->k + 16)
+                                  : 4 * step_elements(s, step, &bytes);
         u->used = false;
         w->unit = SG_NONE;
         end_unit(m, a, weight / a->want_units, m->now);
@@ -450,7 +451,7 @@ static void weigh(sg_sim *m, int rank, int64_t *stores)
     for (int32_t i = 0; i < s->steps; i++) {
         const sg_step *const step = &s->step[i];
         double bytes = 0;
-        if (step->kind != SG_GEMM) {
+        if (step->kind != SG_LAUNCH) {
             r->weight += 4 * step_elements(s, step, &bytes);
             continue;
         }

@@ -171,8 +171,8 @@ static void tell_step(const sg_sim *m, const sg_sim_agent *a, double end)
                                   .begin_us = a->waited_us,
                                   .end_us = a->begun_us});
     /* Tiles, transfers and collectives are told of where they happen. */
-    const bool whole = step->kind == SG_GEMM ? step->u.launch.vendor || step->u.launch.norm
-                                             : step->kind != SG_COLL;
+    const bool whole = step->kind == SG_LAUNCH ? step->u.launch.vendor || step->u.launch.norm
+                                               : step->kind != SG_COLL;
     if (whole)
         sg_sim_tell(m, &(sg_span){.kind = SG_SPAN_WORK,
                                   .rank = a->rank,
@@ -274,7 +274,8 @@ void sg_sim_end_step(sg_sim *m, sg_sim_agent *a, double end)
     const sg_sched *const s = &m->sched[a->rank];
     const sg_step *const step = &s->step[a->step];
     sg_sim_step *state = &m->steps[r->step0 + a->step];
-    for (int32_t i = step->raise0; step->kind != SG_GEMM && i < step->raise0 + step->raises; i++) {
+    for (int32_t i = step->raise0; step->kind != SG_LAUNCH && i < step->raise0 + step->raises;
+         i++) {
         const double seen = end + seen_us(m, step, a->rank, s->raise[i].at);
         sg_sim_raise(m, a->rank, &s->raise[i], 0, 1, seen);
     }
@@ -345,13 +346,13 @@ static bool is_settled(sg_sim *m, sg_sim_agent *a, const sg_sched *s, const sg_s
         a->phase = SG_AT_WAITS;
         a->settled = 0;
     }
-    const int32_t waits = step->kind == SG_GEMM ? 0 : step->waits;
+    const int32_t waits = step->kind == SG_LAUNCH ? 0 : step->waits;
     for (; a->settled < waits; a->settled++)
         if (!see_flags(m, a, &s->wait[step->wait0 + a->settled], &a->seen_us)) return false;
     const int32_t adds = step->kind == SG_REDUCE ? step->u.reduce.adds : 0;
     for (; a->settled < waits + adds; a->settled++) {
         const sg_addend *const add = &s->add[step->u.reduce.add0 + a->settled - waits];
-        if (add->waits && !see_flags(m, a, &add->wait, &a->seen_us)) return false;
+        if (add->awaited && !see_flags(m, a, &add->wait, &a->seen_us)) return false;
     }
     if (a->seen_us > 0) ready = fmax(ready, a->seen_us + behind_flags_us(m, step));
     a->phase = SG_AT_WORK;
@@ -377,7 +378,7 @@ static void act(sg_sim *m, sg_sim_agent *a)
     if (a->phase < SG_AT_WORK && !is_settled(m, a, s, step)) return;
     const bool by_pool = m->machine->pool > 0;
     switch ((sg_kind)step->kind) {
-    case SG_GEMM:
+    case SG_LAUNCH:
         if (by_pool)
             sg_sim_open_units(m, a);
         else if (sg_step_norms(step))
@@ -436,7 +437,8 @@ double sg_sim_run_us(const sg_machine *machine)
 static bool is_tagged_run(const sg_sim *m, const sg_sched *s)
 {
     for (int32_t i = 0; i < s->steps; i++)
-        if (s->step[i].kind == SG_GEMM && sg_sim_is_tagged(m, s, &s->step[i].u.launch)) return true;
+        if (s->step[i].kind == SG_LAUNCH && sg_sim_is_tagged(m, s, &s->step[i].u.launch))
+            return true;
     return false;
 }
 
@@ -447,7 +449,7 @@ static bool is_one_launch(const sg_sched *s)
     for (int32_t i = 0; i < s->steps; i++) {
         const sg_step *const step = &s->step[i];
         if (sg_step_is_push(step) || step->kind == SG_FLAG) continue;
-        if (step->kind != SG_GEMM || step->u.launch.vendor) return false;
+        if (step->kind != SG_LAUNCH || step->u.launch.vendor) return false;
         launches++;
     }
     return launches == 1;

@@ -35,7 +35,7 @@ static sg_sim_slot *see_addends(sg_sim *m, const sg_sim_agent *a, const sg_patch
     double seen = 0;
     for (int32_t i = p->add0; i < p->add0 + p->adds; i++) {
         const sg_addend *const add = &s->add[i];
-        if (!add->waits) continue;
+        if (!add->awaited) continue;
         const struct sg_flags f = sg_walk_wait(&add->wait, row0, rows, p->k0, number);
         sg_sim_slot *const missing = sg_sim_see(m, a->rank, add->wait.by, f, &seen);
         if (missing != NULL) return missing;
@@ -57,7 +57,7 @@ bool sg_sim_waits_by_tile(const sg_sched *s, const sg_patch *p)
     for (int32_t i = p->wait0; i < p->wait0 + p->waits; i++)
         if (s->wait[i].per != SG_PER_PATCH) return true;
     for (int32_t i = p->add0; i < p->add0 + p->adds; i++)
-        if (s->add[i].waits && s->add[i].wait.per != SG_PER_PATCH) return true;
+        if (s->add[i].awaited && s->add[i].wait.per != SG_PER_PATCH) return true;
     return false;
 }
 

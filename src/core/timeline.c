@@ -324,7 +324,7 @@ static sg_owners owners_of(const sg_sched *s, sg_owners_index *index, const sg_s
                            sg_does does, bool by_gpu)
 {
     if (does == SG_DOES_WAIT || span->step < 0) return (sg_owners){0, -1};
-    if (s->step[span->step].kind == SG_GEMM && span->patch >= 0)
+    if (s->step[span->step].kind == SG_LAUNCH && span->patch >= 0)
         return sg_owners_of_visits(s, span->step, span->patch, span->tile0,
                                    span->tiles > 0 ? span->tiles : 1);
     return owners_of_copies(index, span->step, by_gpu ? sg_sched_copies(s, span->step) : 1);

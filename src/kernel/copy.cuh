@@ -28,7 +28,7 @@ DEV uint64_t step_enter(const sg_kernel_program &program, const sg_kernel_step &
             step_wait(program, s.step, program.wait[s.wait0 + i], epoch);
         for (int i = 0; i < s.adds; ++i) {
             const sg_addend &add = program.add[s.add0 + i];
-            if (add.waits) step_wait(program, s.step, add.wait, epoch);
+            if (add.awaited) step_wait(program, s.step, add.wait, epoch);
         }
         for (int i = 0; i < s.tos; ++i) {
             const sg_area &to = program.to[s.to0 + i];

@@ -114,7 +114,7 @@ static int64_t words_of(const sg_kernel_gemm *g, const sg_patch *p)
         words += w->per == SG_PER_ROWS ? sg_walk_div(g->param.tile_m, w->chunk) + 1 : 1;
     }
     words *= sg_walk_slabs(p);
-    for (int i = 0; i < p->adds; ++i) words += g->lists->add[p->add0 + i].waits != 0;
+    for (int i = 0; i < p->adds; ++i) words += g->lists->add[p->add0 + i].awaited != 0;
     return words;
 }
 

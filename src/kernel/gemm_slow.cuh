@@ -170,7 +170,7 @@ DEV void wait_addends(const Param &P, const Visit &v, uint64_t epoch, int visit)
 {
     for (int i = 0; i < v.p->adds; ++i) {
         const sg_addend &add = P.program.add[v.p->add0 + i];
-        wait_flags(P, &add.wait, add.waits, v, v.p->k0, epoch, visit);
+        wait_flags(P, &add.wait, add.awaited, v, v.p->k0, epoch, visit);
     }
 }
 

@@ -162,7 +162,7 @@ DEV void watcher_addends(Watcher<S> &w, const sg_patch &p, int row, int tile, in
 {
     for (int i = w.lane; i < p.adds; i += LANES) {
         const sg_addend &add = w.P.program.add[p.add0 + i];
-        if (!add.waits) continue;
+        if (!add.awaited) continue;
         const sg_flags f = watcher_flags<S>(p, add.wait, row, p.k0, tile);
         for (int j = 0; j < f.count; ++j)
             flag_wait(w.P.program, add.wait.by, f.first + j * f.step, w.epoch, w.P.step,

@@ -160,7 +160,7 @@ static bool is_ready(const gemm_op *g, const tile *t, missing *m)
     }
     for (int32_t i = 0; i < p->adds; i++) {
         const struct sg_addend *const a = &g->p.add[p->add0 + i];
-        if (!a->waits) continue;
+        if (!a->awaited) continue;
         if (g->p.place[a->area.buf].tagged) { /* nobody raises these flags */
             if (!fake_words_here(&g->p, &a->area, (int64_t)t->index * g->tile_m, t->rows, &a->wait,
                                  m))

@@ -25,7 +25,8 @@ static bool step_ready(const step_op *o, missing *m)
     if (!fake_may_copy(p, &o->s, m)) return false;
     for (int32_t i = 0; i < o->s.adds && o->sums; i++) {
         const struct sg_addend *const a = &p->add[o->s.add0 + i];
-        if (a->waits && !fake_flags_up(p->rank, a->wait.by, sg_walk_wait(&a->wait, 0, 0, 0, 0), m))
+        if (a->awaited &&
+            !fake_flags_up(p->rank, a->wait.by, sg_walk_wait(&a->wait, 0, 0, 0, 0), m))
             return false;
     }
     for (int32_t i = 0; i < o->s.tos; i++)

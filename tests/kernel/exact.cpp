@@ -153,7 +153,7 @@ void lists::adds(sg_area a, const sg_wait *w)
     sg_addend d = {};
     d.area = a;
     if (w != nullptr) d.wait = *w;
-    d.waits = w != nullptr;
+    d.awaited = w != nullptr;
     add.push_back(d);
     ++patch.back().adds;
 }

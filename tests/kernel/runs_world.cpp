@@ -96,7 +96,7 @@ void plan::step_add(sg_area a, const sg_wait *w)
     sg_addend d = {};
     d.area = a;
     if (w != nullptr) d.wait = *w;
-    d.waits = w != nullptr;
+    d.awaited = w != nullptr;
     add.push_back(d);
     ++step.back().adds;
 }

@@ -276,8 +276,8 @@ static bool addend_dropped(world *w)
 static bool addend_not_awaited(world *w)
 {
     pick p;
-    if (!choose(w, ADDS, NULL, &p) || !p.s->add[p.index].waits) return false;
-    p.s->add[p.index].waits = 0;
+    if (!choose(w, ADDS, NULL, &p) || !p.s->add[p.index].awaited) return false;
+    p.s->add[p.index].awaited = 0;
     return true;
 }
 
@@ -355,7 +355,7 @@ static bool final_flipped(world *w)
         p.step->u.reduce.final ^= 1;
         return true;
     }
-    if (p.step->kind != SG_GEMM || p.step->u.launch.patches == 0) return false;
+    if (p.step->kind != SG_LAUNCH || p.step->u.launch.patches == 0) return false;
     const int64_t i = sg_random_below(w->random, p.step->u.launch.patches);
     p.s->patch[p.step->u.launch.patch0 + i].final ^= 1;
     return true;
@@ -456,7 +456,7 @@ static bool onto_not_awaited(world *w)
 {
     pick p;
     if (!choose(w, ADDS, is_onto, &p)) return false;
-    p.s->add[p.index].waits = 0;
+    p.s->add[p.index].awaited = 0;
     return true;
 }
 

@@ -158,7 +158,7 @@ static bool reorder_of_other_group(world *w)
 static bool is_reorder(const world *w, const pick *p)
 {
     (void)w;
-    if (p->step->kind != SG_GEMM || p->step->u.launch.patches == 0) return false;
+    if (p->step->kind != SG_LAUNCH || p->step->u.launch.patches == 0) return false;
     const sg_patch *const a = &p->s->patch[p->step->u.launch.patch0];
     return a->adds > 0 && p->s->add[a->add0].area.tiled && p->step->after[0] >= 0;
 }
@@ -279,7 +279,7 @@ static bool reaches_over(const sg_sched *s, const sg_problem *p)
     bool over = false;
     for (int32_t i = 0; i < s->steps; i++) {
         const sg_launch *const l = &s->step[i].u.launch;
-        for (int32_t v = 0; s->step[i].kind == SG_GEMM && v < l->visits; v++) {
+        for (int32_t v = 0; s->step[i].kind == SG_LAUNCH && v < l->visits; v++) {
             sg_visit visit;
             sg_sched_visit(s, l, v, &visit);
             int64_t border = p->b_cols[0];
@@ -387,7 +387,7 @@ static bool counts_transposed_at_all(world *w)
 static int32_t link_addend(const sg_sched *s, const sg_patch *p)
 {
     for (int32_t i = p->add0; i < p->add0 + p->adds; i++)
-        if (s->add[i].waits && s->add[i].wait.by == s->rank && s->add[i].wait.per == SG_PER_TILE)
+        if (s->add[i].awaited && s->add[i].wait.by == s->rank && s->add[i].wait.per == SG_PER_TILE)
             return i;
     return -1;
 }
@@ -432,7 +432,7 @@ static bool link_not_awaited(world *w)
 {
     pick p;
     if (!choose(w, PATCHES, is_link, &p)) return false;
-    p.s->add[link_addend(p.s, p.patch)].waits = 0;
+    p.s->add[link_addend(p.s, p.patch)].awaited = 0;
     return true;
 }
 

@@ -140,7 +140,7 @@ static bool sms_overdrawn(world *w)
     int colls = 0;
     int sms = 0;
     for (int32_t i = 0; i < s->steps; i++) {
-        if (s->step[i].kind == SG_GEMM) launch = &s->step[i].u.launch;
+        if (s->step[i].kind == SG_LAUNCH) launch = &s->step[i].u.launch;
         if (s->step[i].kind == SG_COLL) colls++, sms = s->step[i].u.coll.sms;
     }
     if (launch == NULL || launch->blocks == 0 || colls < 2 || sms == 0) return false;
@@ -149,7 +149,7 @@ static bool sms_overdrawn(world *w)
     w->sms = fits;
     for (int r = 0; r < w->ranks; r++)
         for (int32_t i = 0; i < w->sched[r].steps; i++)
-            if (w->sched[r].step[i].kind == SG_GEMM) w->sched[r].step[i].u.launch.blocks++;
+            if (w->sched[r].step[i].kind == SG_LAUNCH) w->sched[r].step[i].u.launch.blocks++;
     return true;
 }
 

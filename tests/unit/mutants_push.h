@@ -49,7 +49,7 @@ static bool push_of_what_arrives(world *w)
 static bool is_launch(const world *w, const pick *p)
 {
     (void)w;
-    return p->step->kind == SG_GEMM && p->step->lane == 0;
+    return p->step->kind == SG_LAUNCH && p->step->lane == 0;
 }
 
 static bool has_push(const sg_sched *s)

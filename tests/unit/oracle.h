@@ -90,7 +90,7 @@ static void oracle_build(oracle *o)
             for (int j = 0; j < 2; j++)
                 if (step->after[j] >= 0) oracle_new_edge(o, ends[step->after[j]], begin, false);
             oracle_new_edge(o, begin, end, false);
-            if (step->kind == SG_GEMM) {
+            if (step->kind == SG_LAUNCH) {
                 int previous = begin;
                 for (int v = 0; v < step->u.launch.visits; v++) {
                     sg_visit visit;
@@ -444,7 +444,7 @@ static void oracle_calls(oracle *o)
     for (int r = 0; r < o->ranks && p->call; r++) {
         for (int i = 0; i < o->sched[r].steps; i++) {
             const sg_step *const step = &o->sched[r].step[i];
-            for (int v = 0; step->kind == SG_GEMM && v < step->u.launch.visits; v++) {
+            for (int v = 0; step->kind == SG_LAUNCH && v < step->u.launch.visits; v++) {
                 sg_visit visit;
                 sg_sched_visit(&o->sched[r], &step->u.launch, v, &visit);
                 if (visit.k0 == visit.k1) continue;

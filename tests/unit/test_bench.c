@@ -242,7 +242,7 @@ static void plans_with_flags_run_whole(void **state)
     const shingle_tensors tensors = {.a = a, .b = b, .c = c};
     if (shingle_plan_create(comm[0], "ag_gemm:f32:12x4x4:r3", &options, &plan) != SHINGLE_OK)
         fail_msg("%s", shingle_error());
-    assert_int_equal(sg_comm_run(plan, &tensors, NULL, 1u << SG_GEMM), SHINGLE_EUNSUPPORTED);
+    assert_int_equal(sg_comm_run(plan, &tensors, NULL, 1u << SG_LAUNCH), SHINGLE_EUNSUPPORTED);
     assert_non_null(strstr(shingle_error(), "it runs whole or not at all"));
     shingle_plan_free(plan);
 }

@@ -60,7 +60,7 @@ static void chains_sum_in_place(void **state)
     accepted();
     assert_int_equal(result.visits, 12);
     chain();
-    sched[0].add[0].waits = 0;
+    sched[0].add[0].awaited = 0;
     REFUSED("visit 4 (rows 0:2, cols 0:2, k 2:4)", "reads without waiting for the writer",
             "sum of rank 0");
     chain();
@@ -152,7 +152,7 @@ static void sums_are_made_in_both(void **state)
     REFUSED("rank 1, step 0 (gemm)", "stores what rank 0, step 0 has stored", "C of rank 0");
     sum_in_c(TOGETHER);
     seal();
-    sched[1].add[0].waits = 0;
+    sched[1].add[0].awaited = 0;
     REFUSED_SEALED("rank 1, step 0 (gemm)", "reads without waiting for the writer", "C of rank 1");
     sum_in_c(TOGETHER);
     seal();

@@ -146,11 +146,11 @@ static void ranks_store_into_peers_alike(void **state)
                     strategy->build(&p, &sets[k], r, &s);
                     if (sg_sched_seal(&s) != SHINGLE_OK) fail_msg("%s", shingle_error());
                     for (int32_t x = 0; x < s.steps; x++)
-                        for (int32_t t = 0; t < s.step[x].tos && s.step[x].kind != SG_GEMM; t++)
+                        for (int32_t t = 0; t < s.step[x].tos && s.step[x].kind != SG_LAUNCH; t++)
                             if (s.to[s.step[x].to0 + t].leave) kinds |= 1u << s.step[x].kind;
                     for (int32_t x = 0; x < s.patches; x++)
                         for (int32_t t = 0; t < s.patch[x].tos; t++)
-                            if (s.to[s.patch[x].to0 + t].leave) kinds |= 1u << SG_GEMM;
+                            if (s.to[s.patch[x].to0 + t].leave) kinds |= 1u << SG_LAUNCH;
                     sg_sched_free(&s);
                 }
                 seen += kinds != 0;

@@ -77,12 +77,12 @@ static void every_form_has_its_products(void **state)
             build_dma(i < 0 ? gather : scatters[i], &knobs, &b);
             for (int r = 0; r < RANKS; r++) {
                 const sg_sched *const s = &b.sched[r];
-                assert_int_equal(count(s, SG_GEMM), wanted[form].launches);
+                assert_int_equal(count(s, SG_LAUNCH), wanted[form].launches);
                 for (int l = 0; l < wanted[form].launches; l++) {
                     const int own_at = i < 0 ? 0 : wanted[form].launches - 1;
                     int rows = 0;
                     int own = 0;
-                    count_rows(s, nth(s, SG_GEMM, l), &rows, &own);
+                    count_rows(s, nth(s, SG_LAUNCH, l), &rows, &own);
                     if (wanted[form].apart)
                         assert_int_equal(own, l == own_at ? rows : 0);
                     else
@@ -105,21 +105,21 @@ static void own_rows_hide_the_first_and_the_last_chunk(void **state)
         built b;
         build_dma(gather, &knobs, &b);
         const sg_sched *s = &b.sched[2];
-        const sg_step *launch = nth(s, SG_GEMM, 0);
+        const sg_step *launch = nth(s, SG_LAUNCH, 0);
         assert_int_equal(launch->u.launch.patches, 1);
         assert_true(patch_at(s, launch, 0)->waits == 0 && patch_at(s, launch, 0)->a.buf == SG_A);
-        for (int l = 1; l < count(s, SG_GEMM); l++)
-            for (int i = 0; i < nth(s, SG_GEMM, l)->u.launch.patches; i++)
-                assert_true(patch_at(s, nth(s, SG_GEMM, l), i)->waits > 0);
+        for (int l = 1; l < count(s, SG_LAUNCH); l++)
+            for (int i = 0; i < nth(s, SG_LAUNCH, l)->u.launch.patches; i++)
+                assert_true(patch_at(s, nth(s, SG_LAUNCH, l), i)->waits > 0);
         discard(&b);
         for (int j = 0; j < SCATTERS; j++) {
             build_dma(scatters[j], &knobs, &b);
             s = &b.sched[2];
-            launch = nth(s, SG_GEMM, -1);
+            launch = nth(s, SG_LAUNCH, -1);
             for (int i = 0; i < launch->u.launch.patches; i++)
                 assert_int_equal(patch_at(s, launch, i)->raises, 0);
-            for (int i = 0; i < nth(s, SG_GEMM, -2)->u.launch.patches; i++)
-                assert_int_equal(patch_at(s, nth(s, SG_GEMM, -2), i)->raises, 1);
+            for (int i = 0; i < nth(s, SG_LAUNCH, -2)->u.launch.patches; i++)
+                assert_int_equal(patch_at(s, nth(s, SG_LAUNCH, -2), i)->raises, 1);
             discard(&b);
         }
     }
@@ -134,7 +134,7 @@ static void columns_of_k_are_summed_in_f32(void **state)
     build_dma(gather, &knobs, &b);
     const sg_sched *const s = &b.sched[1];
     for (int l = 0; l < CHUNKS; l++) {
-        const sg_step *const launch = nth(s, SG_GEMM, l);
+        const sg_step *const launch = nth(s, SG_LAUNCH, l);
         for (int i = 0; i < launch->u.launch.patches; i++) {
             const sg_patch *const p = patch_at(s, launch, i);
             const bool last = l == CHUNKS - 1;
@@ -157,7 +157,7 @@ static void columns_of_c_are_sums_of_their_own(void **state)
         build_dma(scatters[j], &knobs, &b);
         const sg_sched *const s = &b.sched[1];
         for (int l = 0; l < CHUNKS; l++) {
-            const sg_step *const launch = nth(s, SG_GEMM, l);
+            const sg_step *const launch = nth(s, SG_LAUNCH, l);
             for (int i = 0; i < launch->u.launch.patches; i++) {
                 const sg_patch *const p = patch_at(s, launch, i);
                 assert_true(p->col0 == l * 24 && p->cols == 24 && p->b.row0 == l * 24);
@@ -249,7 +249,7 @@ static void lanes_are_at_most_as_many_as_asked_for(void **state)
             build_dma(scatters[0], &knobs, &b);
             const sg_sched *const s = &b.sched[0];
             for (int32_t i = 0; i < s->steps; i++) {
-                if (s->step[i].kind == SG_GEMM) products |= 1u << s->step[i].lane;
+                if (s->step[i].kind == SG_LAUNCH) products |= 1u << s->step[i].lane;
                 if (s->step[i].kind == SG_COPY) copies |= 1u << s->step[i].lane;
             }
             assert_int_equal(products, (1u << streams) - 1);
@@ -291,21 +291,21 @@ static void streams_leave_the_own_rows_alone(void **state)
     built b;
     build_dma(gather, &knobs, &b);
     const sg_sched *s = &b.sched[0];
-    const int32_t own = (int32_t)(nth(s, SG_GEMM, 0) - s->step);
+    const int32_t own = (int32_t)(nth(s, SG_LAUNCH, 0) - s->step);
     assert_int_equal(s->step[own].u.launch.blocks, 10);
-    assert_true(nth(s, SG_GEMM, 1)->lane == 0 && nth(s, SG_GEMM, 2)->lane == 1);
-    assert_int_equal(nth(s, SG_GEMM, 2)->after[0], own);
-    for (int l = 1; l < count(s, SG_GEMM); l++)
-        assert_int_equal(nth(s, SG_GEMM, l)->u.launch.blocks, 5);
+    assert_true(nth(s, SG_LAUNCH, 1)->lane == 0 && nth(s, SG_LAUNCH, 2)->lane == 1);
+    assert_int_equal(nth(s, SG_LAUNCH, 2)->after[0], own);
+    for (int l = 1; l < count(s, SG_LAUNCH); l++)
+        assert_int_equal(nth(s, SG_LAUNCH, l)->u.launch.blocks, 5);
     discard(&b);
 
     build_dma(scatters[0], &knobs, &b);
     s = &b.sched[0];
-    const sg_step *const last = nth(s, SG_GEMM, -1);
+    const sg_step *const last = nth(s, SG_LAUNCH, -1);
     assert_true(last->lane == 0 && last->u.launch.blocks == 10);
     assert_true(last->after[0] >= 0 && s->step[last->after[0]].lane == 1);
     for (const sg_step *step = &s->step[last->after[0] + 1]; step < last; step++)
-        assert_false(step->kind == SG_GEMM && step->lane == 1);
+        assert_false(step->kind == SG_LAUNCH && step->lane == 1);
     discard(&b);
 }
 
@@ -326,13 +326,13 @@ static void sums_stand_behind_what_hides_them(void **state)
         for (int c = 0; c < CHUNKS; c++) {
             const sg_step *const sum = nth(s, SG_REDUCE, c);
             const int before = apart || c == CHUNKS - 1 ? -1 : c + 1; /* the product before it */
-            assert_true(sum > nth(s, SG_GEMM, before));
-            if (before >= 0 && before + 1 < count(s, SG_GEMM))
-                assert_true(sum < nth(s, SG_GEMM, before + 1));
+            assert_true(sum > nth(s, SG_LAUNCH, before));
+            if (before >= 0 && before + 1 < count(s, SG_LAUNCH))
+                assert_true(sum < nth(s, SG_LAUNCH, before + 1));
             assert_int_equal(sum->u.reduce.adds, RANKS);
             for (int q = 0; q < RANKS; q++) {
                 const sg_addend *const add = &s->add[sum->u.reduce.add0 + q];
-                assert_int_equal(add->waits, q != 2);
+                assert_int_equal(add->awaited, q != 2);
                 if (q != 2) assert_int_equal(add->wait.by, q);
             }
         }

@@ -249,7 +249,7 @@ static sg_area *store_at(built *b, int rank, sg_patch *p, int at)
 /* The add of rank 1 waits for nothing. */
 static void without_its_wait(built *b)
 {
-    b->sched[1].add[patch_of(b, 1, true)->add0].waits = 0;
+    b->sched[1].add[patch_of(b, 1, true)->add0].awaited = 0;
 }
 
 /* Rank 0 stores only at rank 1, or only at home; or at home both tiles in each other's place. */

@@ -181,7 +181,7 @@ static void own_rows_are_a_wave_of_narrow_tiles(void **state)
     const sg_sched *const s = &b.sched[1];
     const sg_launch *launch = NULL;
     for (int32_t i = 0; i < s->steps; i++)
-        if (s->step[i].kind == SG_GEMM) launch = &s->step[i].u.launch;
+        if (s->step[i].kind == SG_LAUNCH) launch = &s->step[i].u.launch;
     assert_non_null(launch);
     assert_int_equal(s->patches, 3); /* those of ranks 2 and 3 are one */
     for (int32_t i = 0; i < 3; i++) assert_int_equal(s->patch[i].tile_n, i == 0 ? 32 : 0);

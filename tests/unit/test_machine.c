@@ -303,11 +303,11 @@ static void what_is_missing_is_named(void **state)
     expect_error("", "f.machine:1:1: the line");
     expect_error(with_line("coll_sms", "coll_sms 100"), "coll_sms is 100; less than sms 100");
     expect_error(with_line("flag_us", "flag_us 1\ntopology mesh"),
-                 "the line \"link_gbps VALUE\" is missing");
+                 "the line \"link_gbps VALUE\" is missing, which topology mesh needs");
     expect_error(with_line("flag_us", "flag_us 1\ntopology nodes\nnic_gbps 5"),
-                 "the line \"node_ranks VALUE\" is missing");
+                 "the line \"node_ranks VALUE\" is missing, which topology nodes needs");
     expect_error(with_line("flag_us", "flag_us 1\ntopology nodes\nnode_ranks 8"),
-                 "the line \"nic_gbps VALUE\" is missing");
+                 "the line \"nic_gbps VALUE\" is missing, which topology nodes needs");
     expect_error(with_line("flag_us", "flag_us 1\ntopology ring\nlink_gbps 5"),
                  "a ring of 1024 ranks; at most 64");
 }

@@ -176,7 +176,7 @@ static void step_is(const sg_sched *s, int32_t at, owners *o)
     const sg_step *const step = &s->step[at];
     if (step->kind == SG_COLL) {
         for (int q = 0; q < s->problem->ranks; q++) o->of[q] = true;
-    } else if (step->kind == SG_GEMM) {
+    } else if (step->kind == SG_LAUNCH) {
         for (int32_t i = 0; i < step->u.launch.patches; i++) {
             const sg_patch *const patch = &s->patch[step->u.launch.patch0 + i];
             const box b = {patch->row0, patch->row0 + patch->rows,
@@ -202,7 +202,7 @@ static void schedule_is_right(const sg_sched *s)
     for (int again = 0; again < 2; again++) { /* what was found is kept */
         for (int32_t i = 0; i < s->steps; i++) {
             owners o = {{false}};
-            if (s->step[i].kind == SG_GEMM && !again) visits_are_right(s, i);
+            if (s->step[i].kind == SG_LAUNCH && !again) visits_are_right(s, i);
             step_is(s, i, &o);
             is_set(s, &o, sg_owners_of_step(index, i), "step", i);
         }

@@ -79,7 +79,7 @@ static void see_shape(const built *b, const char *problem)
         int many = 0;
         for (int32_t i = 0; i < s->steps; i++) {
             const sg_step *const step = &s->step[i];
-            if (step->kind == SG_GEMM && !step->u.launch.vendor && !step->u.launch.norm)
+            if (step->kind == SG_LAUNCH && !step->u.launch.vendor && !step->u.launch.norm)
                 fail_msg("%s: a launch of tiles", problem);
             if (step->kind != SG_COPY) continue;
             const int32_t count = sg_sched_copies(s, i);
@@ -148,7 +148,7 @@ static void a_copy_a_run_puts_them_in_order(void **state)
     build("gemm_rs:f32:10x5x7:r2:cyclic=3", "serial{tile_m=2,tile_n=2,windows=0,permute=1}", &b);
     s = &b.sched[0];
     assert_int_equal(s->steps, 6);
-    assert_int_equal(s->step[0].kind, SG_GEMM);
+    assert_int_equal(s->step[0].kind, SG_LAUNCH);
     for (int i = 0; i < 4; i++) {
         const sg_area *const src = &s->step[1 + i].u.copy.src;
         assert_true(src->row0 == to[i] && s->to[s->step[1 + i].to0].row0 == from[i]);
@@ -166,7 +166,7 @@ static void what_is_returned_is_put_in_order_in_its_place(void **state)
           "serial{tile_m=8,tile_n=4,windows=0,permute=1}", &b);
     const sg_sched *const s = &b.sched[0];
     assert_int_equal(steps_of(s, SG_COPY), 16);
-    assert_int_equal(steps_of(s, SG_GEMM), 2);
+    assert_int_equal(steps_of(s, SG_LAUNCH), 2);
     for (int32_t i = 0; i < s->patches; i++) assert_int_equal(s->patch[i].a.buf, SG_RETURNED);
     assert_int_equal(s->bufs, SG_USER_BUFS + 1);
     discard(&b);

@@ -263,7 +263,7 @@ static void steps_that_the_backend_lacks_are_declined(void **state)
         sg_able can = {.kind = {true, true, true, true, true}};
         can.kind[kind] = false;
         const shingle_status status = sg_planner_choose(&p, &machine, NULL, NULL, &can, &plan);
-        if (kind == SG_GEMM) {
+        if (kind == SG_LAUNCH) {
             assert_int_equal(status, SHINGLE_EUNSUPPORTED);
             assert_non_null(strstr(shingle_error(), "does not carry out products"));
             continue;

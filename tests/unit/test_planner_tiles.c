@@ -17,7 +17,7 @@ static bool refuses_width(void *self, const sg_sched *sched, sg_text *why)
     const int32_t width = *(const int32_t *)self;
     for (int32_t i = 0; i < sched->steps; i++) {
         const sg_step *const step = &sched->step[i];
-        if (step->kind != SG_GEMM || step->u.launch.tile_n != width) continue;
+        if (step->kind != SG_LAUNCH || step->u.launch.tile_n != width) continue;
         sg_text_add(why, "no tiles of %d columns", (int)width);
         return false;
     }
@@ -47,7 +47,7 @@ static void strategies_are_asked_for_other_tiles(void **state)
                          SHINGLE_OK);
         int32_t width = 0;
         for (int32_t k = 0; k < sched.steps; k++)
-            if (sched.step[k].kind == SG_GEMM) width = sched.step[k].u.launch.tile_n;
+            if (sched.step[k].kind == SG_LAUNCH) width = sched.step[k].u.launch.tile_n;
         sg_able can = {.accepts = refuses_width, .self = &width};
         for (int k = 0; k < SG_KINDS; k++) can.kind[k] = true;
         assert_int_equal(sg_planner_choose(&p, &machine, &forced, NULL, &can, &plan), SHINGLE_OK);

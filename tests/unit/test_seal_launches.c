@@ -130,7 +130,7 @@ static void from_fewer_places(sg_sched *s, sg_patch *p)
 
 static void from_what_comes(sg_sched *s, sg_patch *p)
 {
-    s->add[p->add0].waits = 1;
+    s->add[p->add0].awaited = 1;
     s->add[p->add0].wait = sg_wait_one(1, 0);
 }
 

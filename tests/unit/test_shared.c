@@ -221,8 +221,8 @@ static void returns_are_few(void **state)
         const sg_sched *const s = &b.sched[1];
         for (int32_t j = 0; j < s->steps; j++) {
             const sg_step *const step = &s->step[j];
-            if (step->kind == SG_GEMM && step->lane == 1) last_of_lane_1 = j;
-            assert_true(step->kind != SG_GEMM || copies == 0);
+            if (step->kind == SG_LAUNCH && step->lane == 1) last_of_lane_1 = j;
+            assert_true(step->kind != SG_LAUNCH || copies == 0);
             if (step->kind != SG_COPY || s->to[step->to0].buf != SG_RETURNED) continue;
             assert_true(step->lane == 0 && step->after[0] == last_of_lane_1);
             copies++;

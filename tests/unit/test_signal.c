@@ -85,7 +85,7 @@ static void everything_comes_back(void **state)
                 const sg_sched *const s = &b.sched[r];
                 int64_t stored = 0;
                 for (int32_t step = 0; step < s->steps; step++) {
-                    if (s->step[step].kind != SG_GEMM) continue;
+                    if (s->step[step].kind != SG_LAUNCH) continue;
                     const sg_launch *const l = &s->step[step].u.launch;
                     for (int32_t v = 0; v < l->visits; v++) {
                         sg_visit visit;
@@ -164,7 +164,7 @@ static void groups_hold_equal_parts(void **state)
     assert_null(coll_at(&b.sched[2], 3));
     /* One product, then the reorders of groups 0 and 1, and of group 2. */
     const sg_step *const last = &b.sched[2].step[b.sched[2].steps - 1];
-    assert_int_equal(last->kind, SG_GEMM);
+    assert_int_equal(last->kind, SG_LAUNCH);
     assert_int_equal(last->u.launch.visits, 8);
     assert_int_equal(last[-1].u.launch.visits, 24);
     assert_int_equal(b.sched[2].step[last[-1].after[0]].u.coll.seq, 1);

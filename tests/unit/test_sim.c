@@ -338,7 +338,7 @@ static void spans_cover_all_visits(const char *text, const sg_strategy *strategy
         int64_t visits = 0;
         for (int32_t i = 0; i < b.sched[r].steps; i++) {
             const sg_step *const step = &b.sched[r].step[i];
-            if (step->kind == SG_GEMM && !step->u.launch.vendor) visits += step->u.launch.visits;
+            if (step->kind == SG_LAUNCH && !step->u.launch.vendor) visits += step->u.launch.visits;
         }
         assert_int_equal(seen.visits[r], visits);
     }

@@ -180,7 +180,7 @@ static void slices_of_columns_keep_their_height(void **state)
         int launches = 0;
         for (int32_t x = 0; x < s->steps; x++) {
             const sg_launch *const l = &s->step[x].u.launch;
-            if (s->step[x].kind != SG_GEMM) continue;
+            if (s->step[x].kind != SG_LAUNCH) continue;
             int64_t rows = 0;
             for (int32_t j = l->patch0; j < l->patch0 + l->patches; j++) {
                 const sg_patch *const p = &s->patch[j];
@@ -248,7 +248,7 @@ static void collectives_are_under_the_next_product(void **state)
             int colls = 0;
             for (int32_t x = 0; x < s->steps; x++) {
                 const sg_step *const step = &s->step[x];
-                if (step->kind == SG_GEMM) {
+                if (step->kind == SG_LAUNCH) {
                     assert_true(step->lane == 0 && step->after[0] < 0);
                     gemm = x;
                 }
@@ -468,7 +468,7 @@ static void owners_without_rows_have_no_launch(void **state)
         int launches = 0;
         build("ag_gemm:f32:24x16x8:r3:rows=16,0,8", plans[i], &b);
         for (int32_t j = 0; j < b.sched[0].steps; j++)
-            launches += b.sched[0].step[j].kind == SG_GEMM;
+            launches += b.sched[0].step[j].kind == SG_LAUNCH;
         assert_int_equal(launches, 2);
         discard(&b);
     }

@@ -253,7 +253,7 @@ static void one_added_twice(sg_sched *s)
 
 static void not_awaited(sg_sched *s)
 {
-    s->add[s->patch[1].add0 + 2].waits = 0;
+    s->add[s->patch[1].add0 + 2].awaited = 0;
 }
 
 static void one_left_out(sg_sched *s)
@@ -335,7 +335,7 @@ static void own_added_twice(sg_sched *s)
 
 static void own_not_awaited(sg_sched *s)
 {
-    s->add[s->patch[3].add0 + 2].waits = 0;
+    s->add[s->patch[3].add0 + 2].awaited = 0;
 }
 
 static void own_at_another_flag(sg_sched *s)

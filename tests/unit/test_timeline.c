@@ -108,7 +108,8 @@ static tally count_schedule(const shingle_plan *plan, int rank)
         fail_msg("%s", shingle_error());
     for (int32_t i = 0; i < s.steps; i++) {
         const sg_step *const step = &s.step[i];
-        if (step->kind == SG_GEMM && !step->u.launch.vendor) count.visits += step->u.launch.visits;
+        if (step->kind == SG_LAUNCH && !step->u.launch.vendor)
+            count.visits += step->u.launch.visits;
         for (int32_t j = step->to0; step->kind == SG_COPY && j < step->to0 + step->tos; j++)
             if (s.to[j].rank != rank)
                 count.sent_bytes +=
@@ -400,7 +401,7 @@ static void records_every_visit(const shingle_timeline *t, const shingle_plan *p
                          SHINGLE_OK);
         for (int32_t i = 0; i < s.steps; i++) {
             const sg_launch *const l = &s.step[i].u.launch;
-            if (s.step[i].kind != SG_GEMM || l->vendor) continue;
+            if (s.step[i].kind != SG_LAUNCH || l->vendor) continue;
             for (int32_t p = l->patch0; p < l->patch0 + l->patches; p++) {
                 const int32_t visits = sg_sched_patch_visits(&s, l, p);
                 for (int32_t v = 0; v < visits; v++) {

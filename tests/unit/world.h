@@ -82,7 +82,7 @@ static bool choose(world *w, list which, fits_fn fits, pick *chosen)
         for (int32_t i = 0; i < s->steps; i++) {
             sg_step *const t = &s->step[i];
             pick p = {.s = s, .step = t, .index = i};
-            if (t->kind != SG_GEMM || which == STEPS) {
+            if (t->kind != SG_LAUNCH || which == STEPS) {
                 consider_range(w, p, which, fits, &seen, chosen);
                 continue;
             }

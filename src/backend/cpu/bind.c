@@ -125,7 +125,7 @@ static void measure_step(const sg_cpu *cpu, const sg_sched *s, int32_t index, sg
                          needs *n)
 {
     const sg_step *const step = &s->step[index];
-    if (step->kind == SG_GEMM) {
+    if (step->kind == SG_LAUNCH) {
         measure_launch(cpu, s, index, state, n);
         return;
     }
@@ -291,7 +291,7 @@ static shingle_status fill(sg_cpu *cpu, sg_bound *bound, sg_cpu_plan *plan)
     for (int32_t i = 0; i < s->steps; i++) {
         measure_step(cpu, s, i, &plan->step[i], &n);
         plan->weight += plan->step[i].weight;
-        plan->multiplies |= s->step[i].kind == SG_GEMM && !sg_step_norms(&s->step[i]);
+        plan->multiplies |= s->step[i].kind == SG_LAUNCH && !sg_step_norms(&s->step[i]);
     }
     if (plan->weight <= 0) plan->weight = 1;
     if (n.leaves)

@@ -307,7 +307,7 @@ const sg_backend sg_backend_cpu = {
     .bind = bind,
     .unbind = unbind,
     .begin = begin,
-    .issue = {[SG_GEMM] = issue,
+    .issue = {[SG_LAUNCH] = issue,
               [SG_COPY] = issue,
               [SG_REDUCE] = issue,
               [SG_COLL] = issue,

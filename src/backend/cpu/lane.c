@@ -14,7 +14,7 @@ static void reset_steps(const sg_sched *s, sg_cpu_plan *plan)
         step->state = SG_STEP_IDLE;
         step->next = step->in_patch = 0;
         step->left = step->units;
-        step->patch = s->step[i].kind == SG_GEMM ? s->step[i].u.launch.patch0 : 0;
+        step->patch = s->step[i].kind == SG_LAUNCH ? s->step[i].u.launch.patch0 : 0;
     }
 }
 
@@ -105,7 +105,7 @@ static bool can_begin(const sg_cpu_plan *plan, const sg_run *run, int32_t index,
     for (int i = 0; i < 2; i++)
         if (step->after[i] >= 0 && plan->step[step->after[i]].state != SG_STEP_ENDED) return false;
     if (step->gate && !sg_run_gate_ready(run, stuck)) return false;
-    if (step->kind == SG_GEMM) return true;
+    if (step->kind == SG_LAUNCH) return true;
     question q = {run, (sg_kind)step->kind, true, stuck};
     sg_step_access(s, index, NULL, ask, &q);
     return q.ready;
@@ -137,7 +137,7 @@ static void raise_flags(void *context, const sg_access *access)
 static void end_step(sg_cpu *cpu, sg_cpu_rank *rank, int32_t index, bool at_once)
 {
     const sg_sched *const s = &sg_lane_run(rank)->bound->sched;
-    if (s->step[index].kind != SG_GEMM) {
+    if (s->step[index].kind != SG_LAUNCH) {
         raising r = {cpu, rank, at_once};
         sg_step_access(s, index, NULL, raise_flags, &r);
     }
@@ -151,7 +151,7 @@ void sg_lane_done(sg_cpu *cpu, sg_cpu_rank *rank, int32_t index, const sg_visit 
     sg_cpu_plan *const plan = sg_lane_plan(rank);
     sg_cpu_step *const step = &plan->step[index];
     const sg_sched *const s = &sg_lane_run(rank)->bound->sched;
-    if (s->step[index].kind == SG_GEMM && !s->step[index].u.launch.vendor) {
+    if (s->step[index].kind == SG_LAUNCH && !s->step[index].u.launch.vendor) {
         raising r = {cpu, rank, stored};
         sg_step_access(s, index, visit, raise_flags, &r);
     }
@@ -221,7 +221,7 @@ static sg_visit next_unit(const sg_sched *s, int32_t index, sg_cpu_step *state)
     const sg_step *const step = &s->step[index];
     const int32_t unit = state->next++;
     sg_visit visit;
-    if (step->kind != SG_GEMM) return piece_at(&state->split, unit);
+    if (step->kind != SG_LAUNCH) return piece_at(&state->split, unit);
     const sg_launch *const launch = &step->u.launch;
     if (launch->vendor)
         return vendor_at(&s->patch[launch->patch0], launch->patch0, &state->split, unit);
@@ -236,7 +236,7 @@ static sg_visit next_unit(const sg_sched *s, int32_t index, sg_cpu_step *state)
 double sg_lane_weight(const sg_sched *s, int32_t index, const sg_visit *v)
 {
     const double elements = (double)v->rows * v->cols;
-    if (s->step[index].kind != SG_GEMM) return 4 * elements;
+    if (s->step[index].kind != SG_LAUNCH) return 4 * elements;
     return elements * (v->k1 - v->k0 + 16);
 }
 

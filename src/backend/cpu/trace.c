@@ -32,7 +32,7 @@ void sg_trace_unit(sg_cpu *cpu, sg_cpu_rank *rank, const sg_cpu_visit *v, double
                     .peer = -1,
                     .deed = SG_DEED_WORK};
     if (!sg_trace_is_on(cpu, rank) || mark.end_us - begin_us < least_us) return;
-    if (sg_lane_run(rank)->bound->sched.step[v->step].kind != SG_GEMM) mark.visit.patch = -1;
+    if (sg_lane_run(rank)->bound->sched.step[v->step].kind != SG_LAUNCH) mark.visit.patch = -1;
     sg_record_add(cpu->record, &mark);
 }
 

@@ -47,7 +47,7 @@ static void begin_visit(sg_cpu_rank *rank, sg_cpu_visit *v)
     const sg_run *const run = sg_lane_run(rank);
     const sg_cpu_plan *const plan = sg_lane_plan(rank);
     const sg_sched *const s = &run->bound->sched;
-    const bool is_launch = s->step[v->step].kind == SG_GEMM;
+    const bool is_launch = s->step[v->step].kind == SG_LAUNCH;
     listing l = {v, plan->list_room, !is_launch};
     v->count = 0;
     sg_step_access(s, v->step, is_launch ? &v->visit : NULL, list_one, &l);
@@ -259,7 +259,7 @@ static void finish(sg_cpu_rank *rank, sg_cpu_visit *v)
         for (int64_t i = 0; i < v->visit.rows; i++)
             memset(v->sum + i * v->sum_stride, 0, (size_t)v->visit.cols * sizeof(float));
     const bool final =
-        step->kind == SG_GEMM ? s->patch[v->visit.patch].final : step->u.reduce.final;
+        step->kind == SG_LAUNCH ? s->patch[v->visit.patch].final : step->u.reduce.final;
     if (final && sg_problem_has_epilogue(s->problem))
         sg_convert_epilogue(s->problem->type, v->bias, s->problem->act, v->sum, v->sum_stride,
                             v->visit.rows, v->visit.cols);

@@ -287,7 +287,7 @@ static bool accepts(const sg_cuda *cuda, const sg_sched *s, sg_text *why)
         return false;
     }
     for (int32_t i = 0; i < s->steps && beside; i++)
-        if (s->step[i].kind == SG_GEMM && !launch_accepts(s, &s->step[i].u.launch, why))
+        if (s->step[i].kind == SG_LAUNCH && !launch_accepts(s, &s->step[i].u.launch, why))
             return false;
     return true;
 }
@@ -297,7 +297,7 @@ static bool keeps_order(const sg_cuda *cuda, const sg_sched *s, sg_text *why)
 {
     (void)cuda;
     for (int32_t i = 0; i < s->steps; i++)
-        if (s->step[i].kind == SG_GEMM && !launch_accepts(s, &s->step[i].u.launch, why))
+        if (s->step[i].kind == SG_LAUNCH && !launch_accepts(s, &s->step[i].u.launch, why))
             return false;
     return true;
 }

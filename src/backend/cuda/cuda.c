@@ -545,7 +545,7 @@ const sg_backend sg_backend_cuda = {
     .bind = sg_cuda_bind,
     .unbind = sg_cuda_unbind,
     .begin = sg_cuda_begin,
-    .issue = {[SG_GEMM] = sg_cuda_issue_gemm,
+    .issue = {[SG_LAUNCH] = sg_cuda_issue_gemm,
               [SG_COPY] = sg_cuda_issue_copy,
               [SG_REDUCE] = sg_cuda_issue_reduce,
               [SG_COLL] = sg_cuda_issue_coll,

@@ -218,7 +218,7 @@ static shingle_status make_lists(sg_cuda_plan *plan, const layout *l, void *cons
         plan->step[i].adds_wait0 = waits;
         for (int32_t j = 0; j < s->step[i].u.reduce.adds; j++) {
             const sg_addend *const a = &s->add[s->step[i].u.reduce.add0 + j];
-            if (a->waits) wait[waits++] = a->wait;
+            if (a->awaited) wait[waits++] = a->wait;
         }
         plan->step[i].adds_waits = waits - plan->step[i].adds_wait0;
     }
@@ -397,7 +397,7 @@ static bool is_of_one_lane(const sg_sched *s, int32_t counter, int lane, int32_t
             if (s->raise[k].counter == counter) return false;
     for (int32_t i = 0; i < s->steps; i++) {
         const sg_step *const step = &s->step[i];
-        for (int32_t k = 0; step->kind != SG_GEMM && k < step->raises; k++) {
+        for (int32_t k = 0; step->kind != SG_LAUNCH && k < step->raises; k++) {
             if (s->raise[step->raise0 + k].counter != counter) continue;
             if (step->kind != SG_COPY || step->u.copy.carrier != SG_BY_ENGINE ||
                 step->lane != lane || k >= SG_CUDA_RAISES)
@@ -472,7 +472,7 @@ static shingle_status make_step(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_plan 
         .ticket = (uint32_t *)plan->words + s->counters + index,
     };
     switch (from->kind) {
-    case SG_GEMM: return make_launch(cuda, rank, plan, index);
+    case SG_LAUNCH: return make_launch(cuda, rank, plan, index);
     case SG_COPY:
         step->flags.src = from->u.copy.src;
         if (from->u.copy.carrier == SG_BY_ENGINE) choose_raises(s, index, step);
@@ -537,7 +537,7 @@ static shingle_status fill_plan(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_plan 
     SG_TRY(upload(cuda, rank, plan, &l));
     for (int pass = 0; pass < 2; pass++) /* launches know what they carry */
         for (int32_t i = 0; i < s->steps; i++)
-            if ((s->step[i].kind == SG_GEMM) == (pass == 1))
+            if ((s->step[i].kind == SG_LAUNCH) == (pass == 1))
                 SG_TRY(make_step(cuda, rank, plan, i, landing));
     /* Words of tagged data, never sent as if at rest, are for the kernel that takes some, too. */
     if (plan->takes == 0 && sg_sched_gathers_tagged(s)) plan->push_fits = false;

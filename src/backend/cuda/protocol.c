@@ -34,7 +34,7 @@ static bool needs_landing(const sg_cuda_plan *plan, const sg_step *step)
 {
     const sg_sched *const s = &plan->bound->sched;
     bool needs = false;
-    if (step->kind == SG_GEMM) {
+    if (step->kind == SG_LAUNCH) {
         const sg_launch *const l = &step->u.launch;
         for (int32_t i = l->patch0; i < l->patch0 + l->patches; i++) {
             const sg_patch *const p = &s->patch[i];
