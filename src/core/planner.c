@@ -29,6 +29,14 @@ static const double tie = 0.01, doubt = 0.02;
 enum { KNOB_SETS = 2 };
 static const double not_far = 1.2;
 
+/* May candidate I be chosen?  Those of a strategy that is asked for by name stand from FIRST on,
+ * and behind them others of serial, if the backend has refused its first ones. */
+static bool may_be_chosen(const sg_chooser *c, int first, int i)
+{
+    const bool named = first == 0 || c->candidate[i].strategy == c->candidate[first].strategy;
+    return named && sg_candidate_applies(&c->candidate[i]);
+}
+
 /* The first of the fastest by prediction from FIRST on, or -1. */
 static int best_predicted(const sg_chooser *c, int first)
 {
@@ -36,7 +44,7 @@ static int best_predicted(const sg_chooser *c, int first)
     for (int i = first; i < c->candidates; i++) {
         const sg_candidate *const its = &c->candidate[i];
         const double gain = best == c->serial ? doubt : tie;
-        if (!sg_candidate_applies(its)) continue;
+        if (!may_be_chosen(c, first, i)) continue;
         if (best < 0 || its->predicted_us < c->candidate[best].predicted_us * (1 - gain)) best = i;
     }
     return best;
@@ -147,7 +155,7 @@ static int best_left(const sg_chooser *c, int first, const int *index, int count
     int best = -1;
     for (int i = first; i < c->candidates; i++) {
         const sg_candidate *const one = &c->candidate[i];
-        if (!sg_candidate_applies(one) || is_among(index, count, i)) continue;
+        if (!may_be_chosen(c, first, i) || is_among(index, count, i)) continue;
         if (new_ones && entered(c, index, count, one->strategy) > 0) continue;
         if (best < 0 || one->predicted_us < c->candidate[best].predicted_us) best = i;
     }

@@ -60,6 +60,48 @@ static void strategies_are_asked_for_other_tiles(void **state)
     sg_problem_free(&p);
 }
 
+/* A backend that refuses as many schedules with collectives as SELF says. */
+static bool refuses_some(void *self, const sg_sched *sched, sg_text *why)
+{
+    int *const left = self;
+    bool collects = false;
+    for (int32_t i = 0; i < sched->steps; i++) collects |= sched->step[i].kind == SG_COLL;
+    if (!collects || *left == 0) return true;
+    --*left;
+    sg_text_add(why, "not this one");
+    return false;
+}
+
+/* Serial in other tiles, which is asked for when the first are refused, stands behind what was
+ * asked for by name, and is faster here; it is not what was asked for. */
+static void who_asks_by_name_gets_that(void **state)
+{
+    (void)state;
+    sg_machine machine;
+    sg_problem p;
+    int refused = 0;
+    sg_able can = {.accepts = refuses_some, .self = &refused};
+    const shingle_plan_options by_name = {.strategy = "ring"}, serial = {.strategy = "serial"};
+    shingle_plan *plan = NULL;
+    for (int k = 0; k < SG_KINDS; k++) can.kind[k] = true;
+    sg_machine_plain(&machine);
+    machine.tiles = 2;
+    machine.tile[0] = (sg_tile){128, 256, 1, 1};
+    machine.tile[1] = (sg_tile){128, 128, 0.8, 1};
+    machine.store_us = machine.copy_us = 1000;
+    assert_int_equal(sg_problem_parse("gemm_rs:bf16:512x256x64:r2", &p), SHINGLE_OK);
+    assert_int_equal(sg_planner_choose(&p, &machine, &serial, NULL, &can, &plan), SHINGLE_OK);
+    const double serial_us = plan->predicted_us;
+    sg_plan_free(plan);
+    refused = 1;
+    assert_int_equal(sg_planner_choose(&p, &machine, &by_name, NULL, &can, &plan), SHINGLE_OK);
+    assert_int_equal(refused, 0);
+    assert_string_equal(plan->strategy->name, "ring");
+    assert_true(plan->predicted_us > serial_us);
+    sg_plan_free(plan);
+    sg_problem_free(&p);
+}
+
 /* Nothing else is asked for where the user gave the tiles, or no tile is left. */
 static void who_gives_tiles_gets_these(void **state)
 {
@@ -122,6 +164,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(strategies_are_asked_for_other_tiles),
+        cmocka_unit_test(who_asks_by_name_gets_that),
         cmocka_unit_test(who_gives_tiles_gets_these),
         cmocka_unit_test(small_tiles_have_their_price),
     };
