@@ -12,6 +12,7 @@ cp -r CMakeLists.txt cmake include src cli machines models "$work/tree/"
 cd "$work/tree"
 
 # The file: the code of docs/first_strategy.md.
+# shellcheck disable=SC2016 # the backticks are the page's
 sed -n '/^```c$/,/^```$/p' "$page" | grep -v '^```' > src/strategy/whole.c
 # The line.
 echo 'SG_STRATEGY(whole)' >> src/strategy/strategies.h
@@ -28,11 +29,11 @@ problem=ag_gemm:f32:210x64x48:r3:rows=100,30,80
 "$shingle" info | tee "$work/info"
 grep -q 'whole.*sends everything in one piece' "$work/info"
 for each in $problem gemm_rs:f32:210x64x48:r3:rows=100,30,80 gemm_rs:bf16:97x40x24:r4:cyclic=3:bias; do
-    "$shingle" check $each --strategy whole
-    "$shingle" run $each --strategy whole --json | tee "$work/run"
+    "$shingle" check "$each" --strategy whole
+    "$shingle" run "$each" --strategy whole --json | tee "$work/run"
     grep -qE '"strategy": *"whole' "$work/run"
     grep -qE '"wrong": *0[,}\n ]*' "$work/run"
-    "$shingle" plan $each --why | tee "$work/why"
+    "$shingle" plan "$each" --why | tee "$work/why"
     grep -q whole "$work/why"
 done
 # What it declines, it declines with its reason.
