@@ -240,7 +240,7 @@ static shingle_status find_parts(sg_sim *m, const sg_machine *machine, sg_sim_re
     double calm = 0;
     no_products(&other);
     SG_TRY(simulate(m, &other, &r->comm_us));
-    if (!moves(p)) r->comm_us = 0; /* what a product without products takes is no communication */
+    if (!moves(p)) r->comm_us = 0; /* what rounding leaves is none */
     other = *machine;
     no_latency(&other);
     SG_TRY(simulate(m, &other, &calm));
