@@ -3,14 +3,21 @@
  * A sealed schedule says where each buffer lies, how many raisers each flag has, which steps stand
  * behind the gate, which stores wait for a peer's hello, and whether the run takes part in the
  * protocol at all (DESIGN.md section 3).  Strategies never see any of it. */
+#include <stdarg.h>
 #include <string.h>
 
 #include "core/sched_rules.h"
 
 /* ---- What one schedule must keep ------------------------------------------------------------- */
 
-static shingle_status broken(const sg_sched *s, int32_t step, const char *what)
+__attribute__((format(printf, 3, 4))) static shingle_status broken(const sg_sched *s, int32_t step,
+                                                                   const char *format, ...)
 {
+    char what[240] = "";
+    va_list args;
+    va_start(args, format);
+    sg_format(what, sizeof what, format, args);
+    va_end(args);
     return sg_fail(SHINGLE_EBUG, "schedule of rank %d, step %d: %s", s->rank, step, what);
 }
 
@@ -37,17 +44,13 @@ static shingle_status broken_at(const sg_sched *s, int32_t step, const char *wha
     const int64_t row = a->row0;
     const int64_t col = a->col0;
     if (a->rank < 0 || a->rank >= s->problem->ranks)
-        return sg_fail(SHINGLE_EBUG, "schedule of rank %d, step %d: %s; rank %d is none of %d",
-                       s->rank, step, what, a->rank, s->problem->ranks);
+        return broken(s, step, "%s; rank %d is none of %d", what, a->rank, s->problem->ranks);
     if (a->buf >= s->bufs)
-        return sg_fail(SHINGLE_EBUG, "schedule of rank %d, step %d: %s; buffer %d, %d are declared",
-                       s->rank, step, what, a->buf, s->bufs);
-    return sg_fail(SHINGLE_EBUG,
-                   "schedule of rank %d, step %d: %s; %s of rank %d, rows %lld:%lld, "
-                   "cols %lld:%lld; it is %lld x %lld",
-                   s->rank, step, what, s->buf[a->buf].name, a->rank, (long long)row,
-                   (long long)(row + a->rows), (long long)col, (long long)(col + a->cols),
-                   (long long)buf_rows(s, a), (long long)s->buf[a->buf].cols);
+        return broken(s, step, "%s; buffer %d, %d are declared", what, a->buf, s->bufs);
+    return broken(s, step, "%s; %s of rank %d, rows %lld:%lld, cols %lld:%lld; it is %lld x %lld",
+                  what, s->buf[a->buf].name, a->rank, (long long)row, (long long)(row + a->rows),
+                  (long long)col, (long long)(col + a->cols), (long long)buf_rows(s, a),
+                  (long long)s->buf[a->buf].cols);
 }
 
 bool sg_sched_is_torn(const sg_sched *s, const sg_area *a)
@@ -199,11 +202,8 @@ static shingle_status check_patch(const sg_sched *s, int32_t step, const sg_laun
             return broken(s, step, "operands do not fit their patch");
     }
     if (p->own_at > p->adds)
-        return sg_fail(
-            SHINGLE_EBUG,
-            "schedule of rank %d, step %d: the own product is added after %d addends, and "
-            "there are %d",
-            s->rank, step, p->own_at, p->adds);
+        return broken(s, step, "the own product is added after %d addends, and there are %d",
+                      p->own_at, p->adds);
     SG_TRY(check_width(s, step, l, p));
     for (int32_t i = 0; i < p->waits; i++) SG_TRY(check_wait(s, step, &s->wait[p->wait0 + i], p));
     SG_TRY(check_range(s, step, l, p));
@@ -552,7 +552,7 @@ shingle_status sg_sched_seal(sg_sched *s)
     int32_t step = 0;
     const char *fault = sg_sched_push_fault(s, &step);
     if (fault == NULL) fault = sg_sched_tagged_fault(s, &step);
-    if (fault != NULL) return broken(s, step, fault);
+    if (fault != NULL) return broken(s, step, "%s", fault);
     SG_TRY(place_bufs(s));
     if (!count_raises(s))
         return sg_fail(SHINGLE_ENOMEM, "no memory for the flags of rank %d", s->rank);
