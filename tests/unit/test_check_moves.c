@@ -195,6 +195,10 @@ static void windows_are_alike(void **state)
     gather_in_windows(1);
     seal();
     REFUSED_SEALED("rank 1: shared buffer gathered is 4 x 3, on rank 0 it is 1 x 3");
+    gather_in_windows(0);
+    seal();
+    sched[1].arena_bytes[SG_WINDOWS] += SG_BUF_ALIGN;
+    REFUSED_SEALED("bytes of WINDOWS, rank 0 has");
     gather_in_windows(2);
     seal();
     sched[1].buf[SG_USER_BUFS].rows = 2;
