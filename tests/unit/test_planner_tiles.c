@@ -24,6 +24,14 @@ static bool refuses_width(void *self, const sg_sched *sched, sg_text *why)
     return true;
 }
 
+static void make_two_tiles(sg_machine *machine)
+{
+    sg_machine_plain(machine);
+    machine->tiles = 2;
+    machine->tile[0] = (sg_tile){128, 256, 1, 1};
+    machine->tile[1] = (sg_tile){128, 128, 0.8, 1};
+}
+
 static void strategies_are_asked_for_other_tiles(void **state)
 {
     (void)state;
@@ -84,10 +92,7 @@ static void who_asks_by_name_gets_that(void **state)
     const shingle_plan_options by_name = {.strategy = "ring"}, serial = {.strategy = "serial"};
     shingle_plan *plan = NULL;
     for (int k = 0; k < SG_KINDS; k++) can.kind[k] = true;
-    sg_machine_plain(&machine);
-    machine.tiles = 2;
-    machine.tile[0] = (sg_tile){128, 256, 1, 1};
-    machine.tile[1] = (sg_tile){128, 128, 0.8, 1};
+    make_two_tiles(&machine);
     machine.store_us = machine.copy_us = 1000;
     assert_int_equal(sg_problem_parse("gemm_rs:bf16:512x256x64:r2", &p), SHINGLE_OK);
     assert_int_equal(sg_planner_choose(&p, &machine, &serial, NULL, &can, &plan), SHINGLE_OK);
@@ -112,10 +117,7 @@ static void who_gives_tiles_gets_these(void **state)
     sg_able can = {.accepts = refuses_width, .self = &width};
     shingle_plan *plan = NULL;
     for (int k = 0; k < SG_KINDS; k++) can.kind[k] = true;
-    sg_machine_plain(&machine);
-    machine.tiles = 2;
-    machine.tile[0] = (sg_tile){128, 256, 1, 1};
-    machine.tile[1] = (sg_tile){128, 128, 0.8, 1};
+    make_two_tiles(&machine);
     assert_int_equal(sg_problem_parse("gemm_rs:bf16:8192x8192x4096:r2", &p), SHINGLE_OK);
     const shingle_plan_options by_hand = {.strategy = "direct{tile_m=128,tile_n=256,vendor=0}"};
     assert_int_equal(sg_planner_choose(&p, &machine, &by_hand, NULL, &can, &plan),
