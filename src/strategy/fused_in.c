@@ -177,15 +177,18 @@ static bool may_be_tagged(const sg_problem *p, const sg_knobs *k)
            sg_chunk_k(p->k, k->value[SLABS]) % 8 == 0;
 }
 
-/* May gathers of so few rows come tagged, in tiles HEIGHT rows high?  Bands that are not full lose
- * (two H100s, 3072x8192 in 128x64: 128 rows 36 us, 160 80, 192 72, 256 51), and so do very few rows
- * (two H200s, 16x5120x8192: 37.9 us, not overlapped 35.3). */
-static bool suits_tags(const sg_problem *p, int32_t height)
+/* May gathers of so few rows come tagged, in tiles like TILE?  Bands that are not full lose (two
+ * H100s, 3072x8192 in 128x64: 128 rows 36 us, 160 80, 192 72, 256 51), and so do very few rows (two
+ * H200s, 16x5120x8192: 37.9 us, not overlapped 35.3) and a single band of low, wide tiles (64 rows
+ * in 64x128: 9216x6144 50.8 us, not overlapped 41.6; 14336x4096 44.3 and 43.9). */
+static bool suits_tags(const sg_problem *p, const sg_tile *tile)
 {
-    enum { MORE_THAN = 32 };
+    enum { MORE_THAN = 32, LOW = 64 };
     const double gathered = (double)p->m * (double)p->k * sg_type_bytes(p->type);
-    const bool full = p->m % height == 0 || (p->m < height && (height <= 64 || 2 * p->m > height));
-    return full && p->m > MORE_THAN && gathered <= most_tagged_bytes;
+    const bool full =
+        p->m % tile->m == 0 || (p->m < tile->m && (tile->m <= LOW || 2 * p->m > tile->m));
+    const bool wide = p->m <= LOW && tile->m <= LOW && tile->n > LOW;
+    return full && !wide && p->m > MORE_THAN && gathered <= most_tagged_bytes;
 }
 
 /* Columns of a tile of own rows that has its part of TILE_N; 0: all of it. */
@@ -273,7 +276,7 @@ static int propose_narrow(const sg_problem *p, const sg_machine *machine, double
         const int64_t cols = sg_ceil_div(p->n * sg_ceil_div(p->m, height[h]), machine->sms);
         const sg_tile tile = {.m = height[h], .n = tagged_width(height[h], cols)};
         const sg_knobs tagged = knobs_of(1, parts_of(p, 1), &tile, TAGGED, 1);
-        if (machine->tagged_us > 0 && tile.n <= MOST_TAGGED_COLS && suits_tags(p, height[h]) &&
+        if (machine->tagged_us > 0 && tile.n <= MOST_TAGGED_COLS && suits_tags(p, &tile) &&
             may_be_tagged(p, &tagged))
             sets[n++] = tagged;
     }
