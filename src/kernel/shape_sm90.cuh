@@ -115,10 +115,10 @@ template <class S> struct Smem {
  * area, of which the map's address has two. */
 constexpr int AIMED = 4;
 enum { AIM_BAND, AIM_COL, AIM_ROWS, AIM_COLS, AIM_AREAS, AIM_ONTO, AIM_STEPS, AIM_FIRST };
-/* In the word AIM_AREAS: their number and, that many bits higher, the row from which on pieces of
- * the tile are looked up one by one, see aim_at(). */
-enum { AIM_COUNT = 255, AIM_WHOLE = 8 };
-enum { AIM_X, AIM_Y, AIM_Z, AIM_MAP, AIM_EACH = AIM_MAP + 2 };
+enum { AIM_APART = 255 }; /* instead of their number in AIM_AREAS: nothing is known of them */
+/* AIM_LINES: so many maps behind that of pieces is that of lines; 0: the patch ends with the
+ * matrix, or with a whole piece. */
+enum { AIM_X, AIM_Y, AIM_Z, AIM_LINES, AIM_MAP, AIM_EACH = AIM_MAP + 2 };
 enum { AIM_WORDS = AIM_FIRST + AIMED * AIM_EACH };
 constexpr int WORDS = 16, PACES = 4, RAISED_BYTES = 16 * RAISES;
 

@@ -39,6 +39,24 @@ template <class S> DEV bool goes_onto(const Param &P, const sg_patch &p)
     return S::ONTO && P.onto && p.adds > 0;
 }
 
+/* LEFT rows of the piece at FROM, of fewer than it has, behind which others follow in the matrix:
+ * line after line, the last two of which may meet. */
+template <class S>
+DEV void store_lines(const Param &P, const CUtensorMap *map, int x, int y, int z, uint32_t from,
+                     int left, bool onto)
+{
+    for (int r = 0; r < left; r += P.line) {
+        const int at = sg_walk_min(r, left - P.line);
+        tma_store(map, x, y + at, z, from + at * S::W * 2, onto);
+    }
+}
+
+/* Do other rows follow those of P in AREA's matrix, on which its last pieces would lie? */
+DEV bool ends_inside(const Param &P, const sg_patch &p, const sg_area &area)
+{
+    return p.rows % 64 != 0 && area.row0 + p.rows != P.program.place[area.buf].rows;
+}
+
 /* Stores the piece at FROM, whose upper left corner is (ROW, COL) of the tile, to all areas. */
 template <class S>
 DEV void store_piece(const Param &P, const Smem<S> &smem, int *half, const Target &v, int row,
@@ -58,65 +76,54 @@ DEV void store_piece(const Param &P, const Smem<S> &smem, int *half, const Targe
         if (left <= 0 || over >= v.p.cols || col >= width_of<S>(v.p)) continue;
         if (area.leave && !storer_may(P, smem, area.rank)) continue;
         const int x = area.col0 + over, y = area.row0 + down;
-        if (left >= 64 || area.row0 + v.p.rows == P.program.place[place].rows) {
+        if (left < 64 && ends_inside(P, v.p, area))
+            store_lines<S>(P, storer_map(P, smem, area, MAP_ROW, wg), x, y, z, from, left, onto);
+        else
             tma_store(storer_map(P, smem, area, MAP_PIECE, wg), x, y, z, from, onto);
-        } else { /* other rows follow in this matrix; the last lines may meet */
-            const CUtensorMap *map = storer_map(P, smem, area, MAP_ROW, wg);
-            for (int r = 0; r < left; r += P.line) {
-                const int at = sg_walk_min(r, left - P.line);
-                tma_store(map, x, y + at, z, from + at * S::W * 2, onto);
-            }
-        }
     }
 }
 
-/* Does a piece of the patch, of ROWS, end inside AREA's matrix?  AT: the words of the area. */
+/* What is looked up of AREA; AT: its words. */
 template <class S>
-DEV bool aim_area(const Param &P, const Smem<S> &smem, uint32_t at, int *half, const Target &v,
-                  const sg_area &area, int rows, int wg)
+DEV void aim_area(const Param &P, const Smem<S> &smem, uint32_t at, int *half, const Target &v,
+                  const sg_area &area, int wg)
 {
-    const int row0 = area.row0, place = area.buf;
-    const uint64_t map = (uint64_t)(uintptr_t)storer_map(P, smem, area, MAP_PIECE, wg);
+    const CUtensorMap *map = storer_map(P, smem, area, MAP_PIECE, wg);
+    int lines = 0;
+    if (ends_inside(P, v.p, area)) lines = (int)(storer_map(P, smem, area, MAP_ROW, wg) - map);
     shared_store(at + 4 * AIM_X, area.col0 + v.over);
-    shared_store(at + 4 * AIM_Y, row0 + v.tile.band * S::BM);
-    shared_store(at + 4 * AIM_Z, half_of(P, place, half));
-    shared_store(at + 4 * AIM_MAP, (uint32_t)map);
-    shared_store(at + 4 * AIM_MAP + 4, (uint32_t)(map >> 32));
-    return rows % 64 != 0 && row0 + rows != P.program.place[place].rows;
+    shared_store(at + 4 * AIM_Y, area.row0 + v.tile.band * S::BM);
+    shared_store(at + 4 * AIM_Z, half_of(P, area.buf, half));
+    shared_store(at + 4 * AIM_LINES, lines);
+    shared_store8(at + 4 * AIM_MAP, (uint64_t)(uintptr_t)map);
 }
 
 /* Which tile it is, and where it goes: looked up while there is nothing to store, and kept in
  * shared memory, since no register can.  All of it comes from the L2, because whoever acquires a
- * flag empties the L1, and at the end of a launch nothing would hide that.  Pieces that end inside
- * a matrix are looked up one by one, and so are all of a tile that goes to more than AIMED areas or
- * to places: see store_piece(). */
+ * flag empties the L1, and at the end of a launch nothing would hide that.  Pieces of a tile that
+ * goes to more than AIMED areas, or to places, are looked up one by one: see store_piece(). */
 template <class S>
 DEV void aim_at(const Param &P, const Smem<S> &smem, uint32_t aim, int *half, const Target &v,
                 int wg)
 {
-    enum { APART = AIM_COUNT + 1, INSIDE = 2 * APART }; /* of AREAS: all in one register */
-    const int tos = v.p.tos, to0 = v.p.to0, rows = v.p.rows;
-    int areas = tos > AIMED ? APART : 0;
-    for (int i = 0; i < tos && !(areas & APART); ++i) {
+    const int tos = v.p.tos, to0 = v.p.to0;
+    int areas = tos > AIMED ? AIM_APART : 0;
+    for (int i = 0; i < tos && areas != AIM_APART; ++i) {
         const sg_area &area = P.program.to[to0 + i];
         if (area.leave && !storer_may(P, smem, area.rank)) continue;
-        const uint32_t at = aim + 4 * (AIM_FIRST + AIM_EACH * (areas & AIM_COUNT));
         if (area.tiled) {
-            areas |= APART;
+            areas = AIM_APART;
         } else {
-            if (aim_area(P, smem, at, half, v, area, rows, wg)) areas |= INSIDE;
+            aim_area(P, smem, aim + 4 * (AIM_FIRST + AIM_EACH * areas), half, v, area, wg);
             ++areas;
         }
     }
     /* Rows and columns that the patch has from the tile's corner, and no more than a narrow one. */
-    const int cols = v.p.cols - v.over, left = rows - v.tile.band * S::BM;
+    const int cols = v.p.cols - v.over, left = v.p.rows - v.tile.band * S::BM;
     shared_store(aim + 4 * AIM_BAND, v.tile.band), shared_store(aim + 4 * AIM_COL, v.tile.col);
     shared_store(aim + 4 * AIM_ROWS, left);
     shared_store(aim + 4 * AIM_COLS, S::NARROW > 0 ? sg_walk_min(cols, width_of<S>(v.p)) : cols);
-    const int whole = areas & APART    ? 0
-                      : areas & INSIDE ? sg_walk_min(left / 64 * 64, S::BM)
-                                       : S::BM;
-    shared_store(aim + 4 * AIM_AREAS, whole * (1 << AIM_WHOLE) + (areas & AIM_COUNT));
+    shared_store(aim + 4 * AIM_AREAS, areas);
     if (S::ONTO) shared_store(aim + 4 * AIM_ONTO, goes_onto<S>(P, v.p));
 }
 
@@ -126,17 +133,22 @@ DEV Tile aimed_tile(uint32_t aim)
 }
 
 /* The piece at FROM of a tile that aim_at() has looked up, to AREAS areas. */
-template <class S> DEV void store_aimed(uint32_t aim, int areas, int row, int col, uint32_t from)
+template <class S>
+DEV void store_aimed(const Param &P, uint32_t aim, int areas, int row, int col, uint32_t from)
 {
     const bool onto = S::ONTO && shared_load(aim + 4 * AIM_ONTO);
-    if (row >= (int)shared_load(aim + 4 * AIM_ROWS) || col >= (int)shared_load(aim + 4 * AIM_COLS))
-        return;
+    const int left = (int)shared_load(aim + 4 * AIM_ROWS) - row;
+    if (left <= 0 || col >= (int)shared_load(aim + 4 * AIM_COLS)) return;
     aim += 4 * AIM_FIRST;
     for (; areas > 0; --areas, aim += 4 * AIM_EACH) {
-        const uint64_t map =
-            shared_load(aim + 4 * AIM_MAP) | (uint64_t)shared_load(aim + 4 * AIM_MAP + 4) << 32;
-        tma_store((const CUtensorMap *)(uintptr_t)map, shared_load(aim + 4 * AIM_X) + col,
-                  shared_load(aim + 4 * AIM_Y) + row, shared_load(aim + 4 * AIM_Z), from, onto);
+        const CUtensorMap *map = (const CUtensorMap *)(uintptr_t)shared_load8(aim + 4 * AIM_MAP);
+        const int x = shared_load(aim + 4 * AIM_X) + col, y = shared_load(aim + 4 * AIM_Y) + row;
+        const int z = shared_load(aim + 4 * AIM_Z);
+        const int lines = left < 64 ? (int)shared_load(aim + 4 * AIM_LINES) : 0;
+        if (lines != 0)
+            store_lines<S>(P, map + lines, x, y, z, from, left, onto);
+        else
+            tma_store(map, x, y, z, from, onto);
     }
 }
 
@@ -366,8 +378,8 @@ DEV void storer_send(const Param &P, const Smem<S> &smem, Storer<S> &self, const
             const int row = (wg % S::PARTS * S::MI + piece / S::ACROSS) * 64;
             const int col = piece % S::ACROSS * S::W;
             const int areas = (int)shared_load(aim + 4 * AIM_AREAS);
-            if (row < areas >> AIM_WHOLE)
-                store_aimed<S>(aim, areas & AIM_COUNT, row, col, from);
+            if (areas != AIM_APART)
+                store_aimed<S>(P, aim, areas, row, col, from);
             else
                 store_piece(P, smem, &self.half, Target{v.p, v.index, aimed_tile(aim), v.over}, row,
                             col, from, wg);
