@@ -8,6 +8,16 @@ template <> constexpr int type_of<float>() { return SG_KERNEL_F32; }
 template <> constexpr int type_of<__nv_bfloat16>() { return SG_KERNEL_BF16; }
 template <> constexpr int type_of<__half>() { return SG_KERNEL_F16; }
 
+// Memory for the seats of a launch's blocks, which lasts as long as the program; LAB_SEATS=0: blocks keep their numbers.
+static sg_kernel_seats *seats_of(const sg_kernel_gemm *g) {
+    static const bool wanted = !getenv("LAB_SEATS") || atoi(getenv("LAB_SEATS")) > 0;
+    sg_neighbours_look();
+    sg_kernel_seats *memory = nullptr;
+    const size_t bytes = wanted ? sg_kernel_seats_bytes(g) : 0;
+    if (bytes) CHECK(cudaMalloc(&memory, bytes)), CHECK(cudaMemset(memory, 0, bytes));
+    return memory;
+}
+
 struct KernelCheck {
     int passed = 0, failed = 0, slow = 0;
     World world;

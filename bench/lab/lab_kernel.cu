@@ -98,6 +98,7 @@ struct Bench {
             program.place[0] = place_of(a(i), nullptr, p.m, p.k, p.k, 2), program.place[1] = place_of(b(i), nullptr, p.n, p.k, p.k, 2);
             program.place[2] = place_of(out, nullptr, p.m, p.n, p.n, 2);
             const char *why = sg_kernel_plain_make(&l->gemm[i], &l->q, &program, &l->lists.host, check.partial, check.fold);
+            l->gemm[i].seats = seats_of(&l->gemm[i]);
             if (!why) why = sg_kernel_gemm_aim(&l->gemm[i]);
             if (!why) why = l->gemm[i].slow;
             if (why) return why;

@@ -105,6 +105,7 @@ struct Bench {
                 CHECK(cudaMalloc(&g.param.remake, bytes));
                 l.remake.push_back(g.param.remake);
             }
+            g.seats = seats_of(&g);
             if (!why) why = sg_kernel_gemm_aim(&g);
             if (!why) why = g.slow;
         }

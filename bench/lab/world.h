@@ -2,6 +2,7 @@
 #pragma once
 #include "data.cuh"
 #include "kernel/kernel.h"
+#include "kernel/neighbours.h"
 #include <algorithm>
 #include <vector>
 

@@ -108,9 +108,9 @@ DEV void courier_stamp(const Smem<S> &smem, const Carrier &self, StampEvent even
 
 /* A courier has all steps with all others, or every so many-th one to itself, see
  * sg_kernel_gemm_param.whole. */
-DEV Team courier_team(const Param &P)
+DEV Team courier_team(const Param &P, int seat)
 {
-    const int couriers = couriers_of(P), block = (int)blockIdx.x - P.workers;
+    const int couriers = couriers_of(P), block = seat - P.workers;
     return P.whole ? Team{0, 1, P.early + block, couriers, P.pushes}
                    : Team{block, couriers, P.early, 1, P.pushes};
 }
@@ -173,7 +173,7 @@ DEV void courier_carry(const Param &P, const Smem<S> &smem, const Team &team, co
 template <class S> DEV void courier(const Param &P, const Smem<S> &smem, int warp)
 {
     typedef Courier<S> C;
-    const Team team = courier_team(P);
+    const Team team = courier_team(P, seat_of(smem));
     const int lane = (int)threadIdx.x % 32;
     if (warp == 3) {
         watcher_enter(P, smem, lane);

@@ -2,7 +2,8 @@
  * block begins (gemm.cu). */
 #pragma once
 #include "core/blocks.h"
-#include "kernel/instance.h"
+#include "kernel/needs.cuh"
+#include "kernel/neighbours.h"
 
 /* Tiles, and tiles that clusters of K would go through. */
 static void count_tiles(const sg_kernel_gemm *g, const sg_instance *k, int64_t *tiles_out,
@@ -134,7 +135,7 @@ static const char *deal_first(sg_kernel_gemm *g, const sg_instance *k)
     const sg_patch *first = g->param.joined ? &g->param.first : &g->lists->patch[g->param.patch0];
     int patch = -1, base = 0, end = 0, band, col;
     const int cluster = k->cm * k->cn;
-    for (int block = 0; block < g->param.workers && g->param.units > 0; ++block) {
+    for (int block = 0; block < g->param.workers && block / cluster < g->param.units; ++block) {
         const int unit = block / cluster;
         while (unit >= end) {
             base = end;
@@ -151,4 +152,97 @@ static const char *deal_first(sg_kernel_gemm *g, const sg_instance *k)
                            first_flag(g, k, &first[patch], band, col, block % cluster)};
     }
     return nullptr;
+}
+
+/* ---- Seats (seat_sm90.cuh) ------------------------------------------------------------------- */
+
+/* A tile of a launch's first wave: the rows of A and the columns of B that it reads, and how many
+ * others of the wave come before these. */
+typedef struct wave_tile {
+    int64_t row_key;
+    int32_t col_key, row, col, unit;
+    uint64_t order;
+} wave_tile;
+
+/* Tiles that SMs begin with, one each; how many there are. */
+static int list_wave(const sg_kernel_gemm *g, wave_tile *tile)
+{
+    const sg_patch *first = g->param.joined ? &g->param.first : &g->lists->patch[g->param.patch0];
+    const int bm = g->param.tile_m, bn = g->param.tile_n;
+    int count = 0;
+    for (int i = 0; i < (g->param.joined ? 1 : g->param.patches); ++i) {
+        const sg_patch *p = &first[i];
+        const int units = sg_walk_units(p, bm, bn, 1, 1);
+        for (int unit = 0; unit < units && count < g->sms; ++unit, ++count) {
+            int band, col;
+            sg_walk_unit(p, bm, bn, 1, 1, unit, &band, &col);
+            const int64_t row = ((int64_t)p->a.buf << 40) + p->a.row0 + band * bm;
+            tile[count] = wave_tile{row, p->b.row0 + col * bn, 0, 0, count, 0};
+        }
+    }
+    return count;
+}
+
+/* Numbers the rows and columns of COUNT tiles; how many different rows there are. */
+static int number_wave(wave_tile *tile, int count)
+{
+    int rows = 0;
+    for (int i = 0; i < count; ++i) {
+        bool new_row = true, new_col = true;
+        for (int j = 0; j < i; ++j) {
+            new_row &= tile[j].row_key != tile[i].row_key;
+            new_col &= tile[j].col_key != tile[i].col_key;
+        }
+        rows += new_row;
+        for (int j = 0; j < count; ++j) {
+            tile[j].row += new_row && tile[i].row_key < tile[j].row_key;
+            tile[j].col += new_col && tile[i].col_key < tile[j].col_key;
+        }
+    }
+    return rows;
+}
+
+static int by_order(const void *a, const void *b)
+{
+    const uint64_t x = ((const wave_tile *)a)->order, y = ((const wave_tile *)b)->order;
+    return (x > y) - (x < y);
+}
+
+/* Products of more rows do not wait for the L2 (results/gpu/seats_h200_v1.json). */
+enum { SEATED_ROWS = 1024 };
+
+/* Does it help to know which blocks are beside each other?  Not if all read the same rows, nor
+ * where rows begin at odd 16 bytes, whose reads nobody shares. */
+static bool wants_seats(const sg_kernel_gemm *g, const needs *n)
+{
+    uint8_t sm[SG_KERNEL_BLOCKS];
+    wave_tile tile[SG_KERNEL_BLOCKS];
+    if (g->seats == nullptr || n->a_rows > SEATED_ROWS || n->straddles || n->tagged ||
+        g->param.takes > 0 || g->want_split > 1 || g->want_cluster > 1)
+        return false;
+    if (g->want_blocks > 0 && g->want_blocks != g->sms) return false;
+    if (sg_neighbours(sm, SG_KERNEL_BLOCKS) != g->sms) return false;
+    return number_wave(tile, list_wave(g, tile)) >= 2;
+}
+
+/* Gives each SM its seat: tiles of four bands and four columns to the SMs of a GPC; of fewer bands,
+ * more columns. */
+static bool deal_seats(sg_kernel_gemm *g)
+{
+    uint8_t sm[SG_KERNEL_BLOCKS];
+    wave_tile tile[SG_KERNEL_BLOCKS];
+    if (g->blocks != g->sms || sg_neighbours(sm, SG_KERNEL_BLOCKS) != g->sms) return false;
+    const int tiles = list_wave(g, tile), rows = number_wave(tile, tiles);
+    const int count = sg_walk_min(g->param.workers, tiles); /* the others begin later */
+    const int down = rows >= 4 ? 4 : 2, across = SG_NEIGHBOURS / down;
+    for (int i = 0; i < count; ++i)
+        tile[i].order = (uint64_t)(tile[i].col / across) << 48 |
+                        (uint64_t)(tile[i].row / down) << 32 | (uint64_t)tile[i].col << 16 |
+                        (uint64_t)tile[i].row;
+    qsort(tile, (size_t)count, sizeof *tile, by_order);
+    for (int i = 0; i < g->sms; ++i) {
+        if (sm[i] >= SG_KERNEL_BLOCKS) return false;
+        g->param.seat[sm[i]] = (uint8_t)(i < count ? tile[i].unit : i);
+    }
+    return true;
 }

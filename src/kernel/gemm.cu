@@ -87,6 +87,7 @@ static bool serves(const sg_kernel_gemm *g, const sg_instance *k, const needs *n
         (n->late || n->waits || n->sums_in_places || g->param.epilogue))
         return false;
     if (cluster == 1) return true;
+    if (n->seats && k->math != SG_KERNEL_PINGPONG) return false;
     if (g->want_cluster > 0 && !n->per_tile) return true;
     int64_t tiles, units;
     count_tiles(g, k, &tiles, &units);
@@ -137,13 +138,14 @@ static uint32_t patience_of(const sg_kernel_gemm *g)
     return (uint32_t)(naps < most / (uint64_t)words ? naps * (uint64_t)words : most);
 }
 
-static const char *aim_fast(sg_kernel_gemm *g, const needs *n)
+static const char *aim_fast(sg_kernel_gemm *g, needs *n)
 {
     int all;
     g->param.joined = n->joined;
     if (n->joined) g->param.first = n->first;
     const sg_instance *table = sg_instance_table(&all);
     int best = -1;
+    n->seats = wants_seats(g, n);
     for (int i = 0; i < all && best < 0; ++i)
         if (serves(g, &table[i], n)) best = i;
     if (best < 0) return "there is no fast kernel for this tile";
@@ -154,6 +156,7 @@ static const char *aim_fast(sg_kernel_gemm *g, const needs *n)
     int64_t tiles, units;
     count_tiles(g, k, &tiles, &units);
     const int cluster = k->cm * k->cn;
+    const bool seated = cluster == 1 && n->seats;
     g->param.tiled = n->places;
     g->param.onto = n->onto;
     g->param.parts = n->parts > 0 ? n->parts : 0;
@@ -173,12 +176,14 @@ static const char *aim_fast(sg_kernel_gemm *g, const needs *n)
     g->param.workers = workers_for(g, room / cluster) * cluster;
     g->early = g->param.early = early_steps(g, k, couriers);
     g->param.heralds = heralds_for(g, cluster, room - g->param.workers, &couriers);
+    if (seated) g->param.workers = (int)most - couriers - g->param.heralds;
     g->blocks = g->param.workers + couriers + g->param.heralds;
     g->param.whole = g->param.heralds == 0 && whole_steps(g, couriers);
     g->param.pauses = pauses_for(g);
     g->param.patience = patience_of(g);
     why = deal_first(g, k);
     if (why != nullptr) return why;
+    g->param.seats = seated && deal_seats(g) ? g->seats : nullptr;
     if (cudaFuncSetAttribute(k->function, cudaFuncAttributeMaxDynamicSharedMemorySize, k->smem) !=
         cudaSuccess)
         return "the GPU refuses the kernel's shared memory";
@@ -287,6 +292,12 @@ const char *sg_kernel_gemm_make(sg_kernel_gemm *gemm, const sg_kernel_program *p
     return nullptr;
 }
 
+size_t sg_kernel_seats_bytes(const sg_kernel_gemm *gemm)
+{
+    uint8_t sm[SG_KERNEL_BLOCKS];
+    return sg_neighbours(sm, SG_KERNEL_BLOCKS) == gemm->sms ? sizeof(sg_kernel_seats) : 0;
+}
+
 size_t sg_kernel_remake_bytes(const sg_kernel_gemm *gemm)
 {
     const int blocks = gemm->want_blocks > 0 ? gemm->want_blocks : gemm->sms;
@@ -349,6 +360,7 @@ cudaError_t sg_kernel_load(void)
     }
     int sms = 0;
     if (current_arch(&sms) != 90) return status;
+    sg_neighbours_look();
     for (int i = 0; i < all && status == cudaSuccess; ++i)
         status = cudaFuncGetAttributes(&attributes, table[i].function);
     return status;

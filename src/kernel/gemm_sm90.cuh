@@ -23,9 +23,10 @@
  * compiler puts what stands behind `else` first, if the condition is `>`; it is why roles are asked
  * for as they are, and in this order.
  *
- * Units (a tile, or a tile per block of the cluster) are dealt round robin in list order.  Nothing
- * waits for a later unit of the list, so any number of blocks makes progress.  The math warps never
- * touch a flag, and never wait for anything further away than their cluster's barriers. */
+ * Units (a tile, or a tile per block of the cluster) are dealt round robin in list order, to blocks
+ * or to SMs (seat_sm90.cuh).  Nothing waits for a later unit of the list, so any number of blocks
+ * makes progress.  The math warps never touch a flag, and never wait for anything further away than
+ * their cluster's barriers. */
 #pragma once
 #include "kernel/courier_sm90.cuh"
 #include "kernel/gather_sm90.cuh"
@@ -33,12 +34,14 @@
 #include "kernel/hops_sm90.cuh"
 #include "kernel/load_sm90.cuh"
 #include "kernel/math_sm90.cuh"
+#include "kernel/seat_sm90.cuh"
 #include "kernel/store_sm90.cuh"
 
 /* What the roles meet at, by one thread, and words, by the lanes of another warp.  The launch waits
  * for this, and code that runs once comes from the L2: it is as short as it can be. */
 template <class S> DEV void barriers_begin(const Param &P, const Smem<S> &smem)
 {
+    const Seat asked = seat_ask<S>(P);
     if (P.units > 0) {
         map_prefetch(&P.map[0]);
         map_prefetch(&P.map[1]);
@@ -60,9 +63,10 @@ template <class S> DEV void barriers_begin(const Param &P, const Smem<S> &smem)
         if (S::SLOT_ADDS)
             mbar_init(smem.added + 8 * i, 1); /* its storer, and the bytes it announced */
     }
-    for (int i = 0; !S::GATHERS && is_courier(P) && i < Courier<S>::CARRIERS; ++i)
-        mbar_init(courier_barrier(smem, i), 1);
     for (int i = 0; i < 4; ++i) mbar_arrive(smem.order); /* the first tile is warpgroup 0's */
+    const int seat = seat_take(P, smem, asked);
+    for (int i = 0; !S::GATHERS && is_courier(P, seat) && i < Courier<S>::CARRIERS; ++i)
+        mbar_init(courier_barrier(smem, i), 1);
     stamp_begin(smem.stamp);
     mbar_init_visible();
 }
@@ -87,11 +91,11 @@ __global__ void __launch_bounds__(S::THREADS, 1) gemm_sm90(const __grid_constant
         words_begin(smem, threadIdx.x % 32);
     __syncthreads();
     if (S::CL > 1) cluster_meet(); /* of all blocks' barriers: it orders nothing else */
-    if (S::FOLD != FOLD_SLICES && is_courier(P)) {
+    if (S::FOLD != FOLD_SLICES && is_courier(P, seat_of(smem))) {
         if constexpr (S::GATHERS) {
             gather_block(P, smem, warp);
         } else if constexpr (S::PUSHES) {
-            if (is_herald(P))
+            if (is_herald(P, seat_of(smem)))
                 herald(P, smem, warp);
             else
                 courier(P, smem, warp);

@@ -17,9 +17,9 @@
 #pragma once
 #include "kernel/courier_sm90.cuh"
 
-DEV bool is_herald(const Param &P)
+DEV bool is_herald(const Param &P, int seat)
 {
-    return P.heralds > 0 && (int)blockIdx.x >= (int)gridDim.x - P.heralds;
+    return P.heralds > 0 && seat >= (int)gridDim.x - P.heralds;
 }
 
 /* Is there reason to look again, TRIES times so far in vain?  All lanes agree. */
@@ -73,6 +73,7 @@ template <class S> DEV void herald(const Param &P, const Smem<S> &smem, int warp
     if (warp == 0 || warp == 3) launch_wait();
     if (warp == 0 && elect_one()) launch_next();
     __syncwarp();
-    const bool raises = warp == 3 && blockIdx.x + 1 == gridDim.x; /* the last one of its cluster */
+    const bool raises =
+        warp == 3 && seat_of(smem) + 1 == (int)gridDim.x; /* the last one of its cluster */
     if (raises && (!P.protocol.gate || warp_gate(P, smem))) herald_steps(P, smem, lane);
 }

@@ -163,7 +163,7 @@ DEV void hops_send_joined(const Summing<S> &s, const float (&acc)[S::MI][S::SUMS
 
 template <class S> DEV void hops_products(Math<S> &m, Summing<S> &s)
 {
-    const int first = first_unit<S>(m.P), stride = stride_of<S>(m.P);
+    const int first = first_unit<S>(m.P, m.smem), stride = stride_of<S>(m.P);
     look_ahead(m, first, 0);
     for (int unit = first; unit < m.P.units; unit += stride) {
         float acc[S::MI][S::SUMS];
@@ -188,7 +188,7 @@ template <class S> DEV void hops_products(Math<S> &m, Summing<S> &s)
  * nothing comes behind them. */
 template <class S> DEV void hops_own(Summing<S> &s, int products, int tiles, bool on, bool ends)
 {
-    const int first = first_unit<S>(s.m.P), stride = stride_of<S>(s.m.P);
+    const int first = first_unit<S>(s.m.P, s.m.smem), stride = stride_of<S>(s.m.P);
     const int ranks = s.m.P.program.rank->ranks, tos = on ? ranks - 1 : 0;
     const int slices = 0 < tiles && tiles < stride ? stride / tiles : 1;
     s.hop.sum = products, s.hop.from = 0, s.hop.to = products;
@@ -208,7 +208,7 @@ template <class S> DEV void hops_own(Summing<S> &s, int products, int tiles, boo
 /* All other columns, TILES of them. */
 template <class S> DEV void hops_others(Summing<S> &s, int products, bool own, int tiles)
 {
-    const int first = first_unit<S>(s.m.P), stride = stride_of<S>(s.m.P);
+    const int first = first_unit<S>(s.m.P, s.m.smem), stride = stride_of<S>(s.m.P);
     const int slices = 0 < tiles && tiles < stride ? stride / tiles : 1;
     for (int u = first; u < tiles * slices; u += stride) {
         int product = 0, index = u % tiles;

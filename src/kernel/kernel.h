@@ -264,6 +264,13 @@ typedef struct sg_kernel_deal {
 
 enum { SG_KERNEL_DEAL_BITS = 21 };
 
+/* Who has which seat, see seat_sm90.cuh; all zero at first.  Of one launch at a time, whose grid is
+ * always the same.  Seats that were taken so many times count as never taken. */
+enum { SG_KERNEL_SEAT_ROUNDS = 1 << 16 };
+typedef struct sg_kernel_seats {
+    uint32_t tickets, taken[SG_KERNEL_BLOCKS];
+} sg_kernel_seats;
+
 /* The parameters of a product kernel, made by sg_kernel_gemm_make and sg_kernel_gemm_aim. */
 typedef struct sg_kernel_gemm_param {
     CUtensorMap map[SG_KERNEL_MAPS];
@@ -292,7 +299,9 @@ typedef struct sg_kernel_gemm_param {
     /* Parts of k: every product that adds anything has so many sums in f32 right before itself,
      * which earlier patches have left in tiled areas of this place.  -1: there is no such place. */
     int32_t parts, part_place;
-    uint32_t patience; /* naps that a block waits for itself */
+    uint32_t patience;              /* naps that a block waits for itself */
+    sg_kernel_seats *seats;         /* NULL: a block's seat is its number in the grid */
+    uint8_t seat[SG_KERNEL_BLOCKS]; /* of who is on an SM */
     int32_t ahead; /* of k: how much of B the L2 is asked for before the launch before has ended */
     uint64_t keep_a, keep_b; /* how long the L2 should keep what is loaded */
     uint32_t *fold;          /* split k: a word a tile and part, zero at rest */
@@ -332,11 +341,12 @@ typedef struct sg_kernel_gemm {
     /* By the host, before the first aim: nobody but this launch touches its wide areas, so that
      * what a tile leaves there may lie in any order. */
     int32_t own_parts;
-    int32_t lies_there; /* what it adds, where it stores, when it was aimed last */
-    int32_t early;      /* param.early, unless rows go in front of the launch */
-    int32_t ranks;      /* of the group, by the host before the first aim; 0: one */
-    int64_t carried;    /* bytes that param.push stores, by the host before the first aim; 0: few */
-    const char *slow;   /* why it is not the fast kernel that serves this launch; NULL: it is */
+    int32_t lies_there;     /* what it adds, where it stores, when it was aimed last */
+    int32_t early;          /* param.early, unless rows go in front of the launch */
+    int32_t ranks;          /* of the group, by the host before the first aim; 0: one */
+    sg_kernel_seats *seats; /* device memory by the host, before the first aim; NULL: none */
+    int64_t carried;  /* bytes that param.push stores, by the host before the first aim; 0: few */
+    const char *slow; /* why it is not the fast kernel that serves this launch; NULL: it is */
 } sg_kernel_gemm;
 
 /* A launch of one patch without waits, addends and raises may be cut along k: set want_split and
@@ -355,6 +365,9 @@ const char *sg_kernel_gemm_aim(sg_kernel_gemm *gemm);
 /* Bytes of device memory for param.remake, from make on; 0: nothing is stored into a peer's
  * tensor. */
 size_t sg_kernel_remake_bytes(const sg_kernel_gemm *gemm);
+
+/* Bytes of device memory for gemm->seats, from make on; 0: blocks keep the number of the grid. */
+size_t sg_kernel_seats_bytes(const sg_kernel_gemm *gemm);
 
 /* HOW: SG_KERNEL_EARLY or 0, here and below. */
 cudaError_t sg_kernel_gemm_run(const sg_kernel_gemm *gemm, unsigned how, cudaStream_t stream);

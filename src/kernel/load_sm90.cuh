@@ -36,11 +36,12 @@ DEV void source_set(Source &s, const Param &P, const sg_patch &p, const Tile &ti
 /* Finding out takes a few hundred cycles (divisions, loads of the list), which the stages that are
  * full by then hide. */
 template <class S>
-DEV void source_find(Source &s, const Param &P, Cursor &cursor, int unit, int im, int in)
+DEV void source_find(Source &s, const Param &P, const Smem<S> &smem, Cursor &cursor, int unit,
+                     int im, int in)
 {
     int in_pass;
     const int slice = slice_of<S>(P, unit, &in_pass);
-    cursor_move<S>(P, cursor, in_pass);
+    cursor_move<S>(P, smem, cursor, in_pass);
     const sg_patch p = patch_of(P, cursor);
     const int index = in_pass - cursor.base;
     source_set<S>(s, P, p, tile_at<S>(p, index, im, in), index, slice, im, in);
@@ -48,12 +49,13 @@ DEV void source_find(Source &s, const Param &P, Cursor &cursor, int unit, int im
 
 /* Of the block's first unit, which nothing hides; but for slices of k, the host has divided. */
 template <class S>
-DEV void source_first(Source &s, const Param &P, Cursor &cursor, int unit, int im, int in)
+DEV void source_first(Source &s, const Param &P, const Smem<S> &smem, Cursor &cursor, int unit,
+                      int im, int in)
 {
     if constexpr (S::FOLD == FOLD_SLICES) {
-        source_find<S>(s, P, cursor, unit, im, in);
+        source_find<S>(s, P, smem, cursor, unit, im, in);
     } else {
-        const sg_kernel_deal &deal = P.deal[blockIdx.x];
+        const sg_kernel_deal &deal = P.deal[seat_of(smem)];
         cursor = {deal.patch, deal.base, deal.end};
         const sg_patch p = patch_of(P, cursor);
         source_set<S>(s, P, p, tile_of<S>(p, deal.band, deal.col, im, in), unit - deal.base, 0, im,
@@ -194,12 +196,12 @@ template <class S> DEV void loader(const Param &P, const Smem<S> &smem, int im, 
     Cursor cursor;
     Source at;
     uint32_t steps = 0, ready = 0; /* of the watcher's: taken; known to be ready */
-    int unit = first_unit<S>(P);
+    int unit = first_unit<S>(P, smem);
     stamp(smem.stamp, STAMP_LOADER, STAMP_BEGUN);
     if (unit >= P.units) return launch_in_order();
     int half = -1;
     int lack_a = 0; /* stages whose B has been asked for */
-    source_first<S>(at, P, cursor, unit, im, in);
+    source_first<S>(at, P, smem, cursor, unit, im, in);
     loader_begin(P, smem, at);
     if constexpr (S::GATHERS) lack_a = loader_ahead(P, smem, at);
     for (;;) {
@@ -251,6 +253,6 @@ template <class S> DEV void loader(const Param &P, const Smem<S> &smem, int im, 
         stamp_waits(smem.stamp, STAMP_LOADER, STAMP_LOADED, 0);
         unit += stride;
         if (unit >= P.units) return;
-        source_find<S>(at, P, cursor, unit, im, in);
+        source_find<S>(at, P, smem, cursor, unit, im, in);
     }
 }

@@ -71,13 +71,14 @@ template <class S> DEV void multiply_end(Math<S> &m, float (&acc)[S::MI][S::SUMS
 
 /* Stages of UNIT, negative if its tile is narrow, given those of the unit before: a patch has as
  * many for all its tiles, and little else runs while a warp finds out. */
-template <class S> DEV int stages_of(const Param &P, Cursor &cursor, int unit, int before)
+template <class S> DEV int stages_of(const Math<S> &m, Cursor &cursor, int unit, int before)
 {
+    const Param &P = m.P;
     if (unit >= P.units) return 0;
     if (S::FOLD != FOLD_SLICES && unit < cursor.end) return before;
     int in_pass;
     const int slice = slice_of<S>(P, unit, &in_pass);
-    cursor_move<S>(P, cursor, in_pass);
+    cursor_move<S>(P, m.smem, cursor, in_pass);
     const sg_patch p = patch_of(P, cursor);
     const Span span = span_of<S>(P, p, slice);
     const int stages = sg_walk_div(span.k1 - span.k0, STAGE_K);
@@ -87,7 +88,7 @@ template <class S> DEV int stages_of(const Param &P, Cursor &cursor, int unit, i
 template <class S> DEV void look_ahead(Math<S> &m, int unit, int before)
 {
     const int patch = m.ahead.patch;
-    m.next_stages = stages_of<S>(m.P, m.ahead, unit, before);
+    m.next_stages = stages_of<S>(m, m.ahead, unit, before);
     if (S::FOLD == FOLD_PARTS && m.ahead.patch != patch) m.next_row = part_row(m.P, m.ahead.patch);
 }
 
@@ -315,8 +316,8 @@ template <class S> DEV void math_pingpong(Math<S> &m)
     float acc[S::MI][S::SUMS];
     uint32_t out[S::PIECE_SUMS / 2];
     int stages = 0, skip = m.wg;
-    for (int unit = first_unit<S>(m.P); unit < m.P.units; unit += stride) {
-        stages = stages_of<S>(m.P, m.ahead, unit, stages);
+    for (int unit = first_unit<S>(m.P, m.smem); unit < m.P.units; unit += stride) {
+        stages = stages_of<S>(m, m.ahead, unit, stages);
         m.patch = m.ahead.patch, m.base = m.ahead.base;
         if (skip-- > 0) {
             stages_skip(m, stages);
@@ -333,7 +334,7 @@ template <class S> DEV void math_pingpong(Math<S> &m)
         multiply_end(m, acc, stages > 0);
         round_tile(m, unit, acc, out);
     }
-    const int first = first_unit<S>(m.P);
+    const int first = first_unit<S>(m.P, m.smem);
     if (m.wg > 0 && first < m.P.units && is_last<S>(m.P, first))
         stages_leave<S>(false); /* one tile */
 }
@@ -341,7 +342,7 @@ template <class S> DEV void math_pingpong(Math<S> &m)
 template <class S> DEV void math_run(Math<S> &m)
 {
     constexpr int V = S::PIECE_SUMS;
-    const int first = first_unit<S>(m.P), stride = stride_of<S>(m.P);
+    const int first = first_unit<S>(m.P, m.smem), stride = stride_of<S>(m.P);
     float acc[S::MI][S::SUMS];
     uint32_t held[S::HOLDS ? S::MI * S::BN / 4 : V / 2];
     bool holding = false;

@@ -30,6 +30,7 @@ typedef struct needs {
     int parts, part_place;  /* as in sg_kernel_gemm_param; parts -1: not yet known */
     bool tagged, owners;    /* it is a launch of tagged data; of products for owners */
     bool joined;            /* whose rows fit a tile together, as in `first` */
+    bool seats;             /* it matters which SM has which tile, see wants_seats() */
     sg_patch first;
     const char *never; /* why no kernel can serve it, which of tagged data is possible */
 } needs;

@@ -33,6 +33,14 @@ DEV uint32_t cluster_rank()
 }
 
 /* One lane of a converged warp; the compiler then knows that one thread takes the branch. */
+/* Which SM this is. */
+DEV uint32_t sm_here()
+{
+    uint32_t v;
+    asm("mov.u32 %0, %%smid;" : "=r"(v));
+    return v;
+}
+
 DEV bool elect_one()
 {
     uint32_t yes;

@@ -104,6 +104,34 @@ DEV bool count_leave(uint32_t *p, uint32_t limit, uint32_t bad)
     return (v & bad) == 0;
 }
 
+/* One more, behind LAST 0 again; returns what was there.  Relaxed, as all that seats are by. */
+DEV uint32_t count_round(uint32_t *p, uint32_t last)
+{
+    uint32_t v;
+    asm volatile("atom.relaxed.gpu.global.inc.u32 %0, [%1], %2;"
+                 : "=r"(v)
+                 : "l"(p), "r"(last)
+                 : "memory");
+    return v;
+}
+
+/* One less, before 0 LAST. */
+DEV void count_back(uint32_t *p, uint32_t last)
+{
+    asm volatile("red.relaxed.gpu.global.dec.u32 [%0], %1;" ::"l"(p), "r"(last) : "memory");
+}
+
+/* NEXT instead of WAS; false: there is something else. */
+DEV bool count_from(uint32_t *p, uint32_t was, uint32_t next)
+{
+    uint32_t v;
+    asm volatile("atom.relaxed.gpu.global.cas.b32 %0, [%1], %2, %3;"
+                 : "=r"(v)
+                 : "l"(p), "r"(was), "r"(next)
+                 : "memory");
+    return v == was;
+}
+
 DEV void store_relaxed(uint32_t *p, uint32_t v)
 {
     asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");

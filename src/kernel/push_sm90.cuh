@@ -387,7 +387,7 @@ template <class S> DEV void push_by_storers(const Param &P, const Smem<S> &smem,
     if (steps == 0) return;
     static_assert(SPOT_BYTES * LANES <= 2 * RAISED_BYTES, "no raise of a tile is looked up yet");
     static_assert(SPOT_BYTES * AHEAD <= 4 * 2 * AIM_WORDS, "no tile is aimed yet");
-    const Team team = {(int)blockIdx.x, P.workers, 0, 1, steps};
+    const Team team = {seat_of(smem), P.workers, 0, 1, steps};
     const int share = P.early > 0 ? P.workers : 1; /* otherwise pieces are as large as may be */
     const Arrivals at = {smem.carried, 0};
     if (warp == 2) launch_wait();

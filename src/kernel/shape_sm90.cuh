@@ -54,6 +54,9 @@ struct Shape {
     /* Storers may add onto what lies there; two shapes have no register left for it. */
     static constexpr bool ONTO =
         FOLD == FOLD_NONE && NARROW == 0 && BM <= 128 && !(PINGPONG && CL > 1 && BN > 128);
+    /* Blocks may have seats that are not their numbers, see seat_sm90.cuh. */
+    static constexpr bool SEATS =
+        CL == 1 && (FOLD == FOLD_NONE || FOLD == FOLD_ADDENDS || FOLD == FOLD_PARTS);
     static constexpr bool PUSHES = !TAGS && !GATHERS && FOLD != FOLD_SLICES; /* storers may carry */
     static constexpr bool HOLDS =
         !PINGPONG && !TAGS && !GATHERS && MI * BN / 2 + MI * BN / 4 <= 192;
@@ -108,6 +111,7 @@ template <class S> struct Smem {
     uint32_t raised;                  /* for each storer, see raises_look() */
     uint32_t aim;                     /* words for each storer, see aim_at() */
     uint32_t pace;                    /* ping-pong: two words for each storer, see pace_tile() */
+    uint32_t seat;                    /* a word, see seat_sm90.cuh */
     uint32_t stamp;
 };
 
@@ -136,8 +140,9 @@ template <class S> DEV Smem<S> smem_layout(void *raw)
     s.carried = s.progress + 60;
     s.raised = s.progress + 4 * WORDS, s.aim = s.raised + 2 * RAISED_BYTES;
     s.pace = s.aim + 4 * 2 * AIM_WORDS;
+    s.seat = s.pace + 4 * (S::PINGPONG ? PACES : 0);
     s.stamp = s.full + SMEM_BARRIERS - STAMP_BYTES;
-    constexpr int words = WORDS + 2 * AIM_WORDS + (S::PINGPONG ? PACES : 0);
+    constexpr int words = WORDS + 2 * AIM_WORDS + (S::PINGPONG ? PACES : 0) + 1;
     static_assert(16 * (S::FINE + S::WGS * S::SLOTS + S::WGS) + 16 + 4 * words + 2 * RAISED_BYTES <=
                       SMEM_BARRIERS - STAMP_BYTES,
                   "");
@@ -195,11 +200,17 @@ DEV CUtensorMap *map_remade(const Param &P, int place, int use)
 
 /* ---- Where a visit is ------------------------------------------------------------------------ */
 
-/* A block behind the workers has no tiles: it is a courier (courier_sm90.cuh).  Asked in this way,
- * the compiler puts the code of couriers behind that of tiles (gemm_sm90.cuh). */
-DEV bool is_courier(const Param &P)
+/* By which units are dealt.  Partner: seat_take(). */
+template <class S> DEV int seat_of(const Smem<S> &smem)
 {
-    return (int)blockIdx.x > (int)(P.workers - 1u);
+    return S::SEATS ? (int)shared_load(smem.seat) : (int)blockIdx.x;
+}
+
+/* Who has a seat behind the workers' has no tiles: it is a courier (courier_sm90.cuh).  Asked in
+ * this way, the compiler puts the code of couriers behind that of tiles (gemm_sm90.cuh). */
+DEV bool is_courier(const Param &P, int seat)
+{
+    return seat > (int)(P.workers - 1u);
 }
 
 /* The last block of all may be a herald (herald_sm90.cuh), which carries nothing. */
@@ -215,9 +226,10 @@ DEV int storers_carry(const Param &P)
 }
 
 /* The units of this block are FIRST_UNIT, FIRST_UNIT + STRIDE, ... */
-template <class S> DEV int first_unit(const Param &P)
+template <class S> DEV int first_unit(const Param &P, const Smem<S> &smem)
 {
-    return is_courier(P) ? P.units : (int)blockIdx.x / S::CL;
+    const int seat = seat_of(smem);
+    return is_courier(P, seat) ? P.units : seat / S::CL;
 }
 
 template <class S> DEV int stride_of(const Param &P)
@@ -258,13 +270,13 @@ DEV const sg_patch &patch_in_list(const Param &P, int patch)
 }
 
 /* Moves CURSOR to the patch of UNIT; units never go back.  The host has looked up the first one. */
-template <class S> DEV void cursor_move(const Param &P, Cursor &c, int unit)
+template <class S> DEV void cursor_move(const Param &P, const Smem<S> &smem, Cursor &c, int unit)
 {
     if constexpr (S::FOLD == FOLD_SLICES) {
         c.patch = 0; /* one patch, taken several times */
     } else {
         if (c.patch < 0) {
-            const sg_kernel_deal &deal = P.deal[blockIdx.x];
+            const sg_kernel_deal &deal = P.deal[seat_of(smem)];
             c.patch = deal.patch, c.base = deal.base, c.end = deal.end;
         }
         while (unit >= c.end) {

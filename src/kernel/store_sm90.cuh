@@ -3,6 +3,7 @@
  * peers (push_sm90.cuh). */
 #pragma once
 #include "kernel/load_sm90.cuh"
+#include "kernel/pace_sm90.cuh"
 #include "kernel/push_sm90.cuh"
 
 /* The map by which a piece goes to AREA: of the place, or of the own tensor of a peer that said
@@ -52,7 +53,7 @@ DEV void store_lines(const Param &P, const CUtensorMap *map, int x, int y, int z
 }
 
 /* Do other rows follow those of P in AREA's matrix, on which its last pieces would lie? */
-DEV bool ends_inside(const Param &P, const sg_patch &p, const sg_area &area)
+DEV bool others_follow(const Param &P, const sg_patch &p, const sg_area &area)
 {
     return p.rows % 64 != 0 && area.row0 + p.rows != P.program.place[area.buf].rows;
 }
@@ -76,7 +77,7 @@ DEV void store_piece(const Param &P, const Smem<S> &smem, int *half, const Targe
         if (left <= 0 || over >= v.p.cols || col >= width_of<S>(v.p)) continue;
         if (area.leave && !storer_may(P, smem, area.rank)) continue;
         const int x = area.col0 + over, y = area.row0 + down;
-        if (left < 64 && ends_inside(P, v.p, area))
+        if (left < 64 && others_follow(P, v.p, area))
             store_lines<S>(P, storer_map(P, smem, area, MAP_ROW, wg), x, y, z, from, left, onto);
         else
             tma_store(storer_map(P, smem, area, MAP_PIECE, wg), x, y, z, from, onto);
@@ -90,7 +91,7 @@ DEV void aim_area(const Param &P, const Smem<S> &smem, uint32_t at, int *half, c
 {
     const CUtensorMap *map = storer_map(P, smem, area, MAP_PIECE, wg);
     int lines = 0;
-    if (ends_inside(P, v.p, area)) lines = (int)(storer_map(P, smem, area, MAP_ROW, wg) - map);
+    if (others_follow(P, v.p, area)) lines = (int)(storer_map(P, smem, area, MAP_ROW, wg) - map);
     shared_store(at + 4 * AIM_X, area.col0 + v.over);
     shared_store(at + 4 * AIM_Y, area.row0 + v.tile.band * S::BM);
     shared_store(at + 4 * AIM_Z, half_of(P, area.buf, half));
@@ -229,47 +230,7 @@ DEV void load_for_piece(const Param &P, const Smem<S> &smem, const Target &v, in
     }
 }
 
-/* ---- At what pace a tile leaves, ping-pong --------------------------------------------------- */
-
-/* As fast as an SM stores it, a tile leaves in a quarter of the time that the other warpgroup
- * multiplies, and all SMs begin together: more than a link carries, and what is stored stands in
- * the way of what is loaded.  Blocks then no longer read the same lines at the same time, and the
- * product takes a sixth longer to the end of the launch (results/gpu/turn_2xh100_v1.json).  So
- * pieces for peers are spread over three quarters of that time.
- *
- * Words of a storer, in ticks: when the tile before was staged, or the launch begun; from piece to
- * piece, PACE_UNKNOWN before the first tile, and the most of any. */
-enum { PACE_SINCE, PACE_EACH, PACE_WORDS, PACE_UNKNOWN = 1 << 10 };
-
-/* Of the GPU's timer, which ticks in 32 ns. */
-DEV uint32_t pace_ticks()
-{
-    return (uint32_t)(now_ns() / 32);
-}
-
-DEV void pace_begin(uint32_t pace)
-{
-    shared_store(pace + 4 * PACE_SINCE, pace_ticks());
-    shared_store(pace + 4 * PACE_EACH, PACE_UNKNOWN);
-}
-
-/* The first piece of a tile is staged, which comes so many tiles of the block behind the last. */
-template <class S> DEV void pace_tile(uint32_t pace, int wg)
-{
-    const uint32_t known = shared_load(pace + 4 * PACE_EACH);
-    const uint32_t since = shared_load(pace + 4 * PACE_SINCE), now = pace_ticks();
-    const uint32_t tiles = known == PACE_UNKNOWN ? wg + 1 : S::TILES;
-    const uint32_t each = (now - since) / (tiles * (S::CHUNKS + S::CHUNKS / 3));
-    shared_store(pace + 4 * PACE_SINCE, now);
-    shared_store(pace + 4 * PACE_EACH, each < known ? each : known);
-}
-
-DEV void pace_piece(uint32_t pace, int piece)
-{
-    const uint32_t since = shared_load(pace + 4 * PACE_SINCE);
-    const uint32_t wait = piece * shared_load(pace + 4 * PACE_EACH);
-    while (pace_ticks() - since < wait) nap();
-}
+/* ---- One tile -------------------------------------------------------------------------------- */
 
 /* Does a tile of P go to another rank? */
 DEV bool goes_away(const Param &P, const sg_patch &p)
@@ -279,8 +240,6 @@ DEV bool goes_away(const Param &P, const sg_patch &p)
     for (int i = 0; i < p.tos; ++i) away |= P.program.to[p.to0 + i].rank != own;
     return away;
 }
-
-/* ---- One tile -------------------------------------------------------------------------------- */
 
 /* A storer between its visits. */
 template <class S> struct Storer {
@@ -423,7 +382,7 @@ template <class S> DEV void storer(const Param &P, const Smem<S> &smem, int im, 
     const uint32_t aim = smem.aim + 4 * AIM_WORDS * wg;
     Storer<S> self = {wg, 0, -1, (uint32_t)wg + 1};
     Cursor cursor;
-    int unit = first_unit<S>(P) + wg / S::PARTS * stride;
+    int unit = first_unit<S>(P, smem) + wg / S::PARTS * stride;
     if (unit < P.units) storer_touch<S>(P, P.first);
     stamp(smem.stamp, STAMP_STORER + wg, STAMP_BEGUN);
     launch_wait();
@@ -439,7 +398,7 @@ template <class S> DEV void storer(const Param &P, const Smem<S> &smem, int im, 
     for (; unit < P.units; unit += S::TILES * stride) {
         int in_pass;
         if (slice_of<S>(P, unit, &in_pass) != 0) continue; /* math stores these sums itself */
-        cursor_move<S>(P, cursor, in_pass);
+        cursor_move<S>(P, smem, cursor, in_pass);
         const sg_patch &p = patch_in_list(P, cursor.patch);
         const int index = in_pass - cursor.base;
         stamp(smem.stamp, STAMP_STORER + wg, STAMP_TILE, cursor.patch);

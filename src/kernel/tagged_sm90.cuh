@@ -394,7 +394,7 @@ template <class S> DEV void tagged_sum(Summing<S> &s, bool last)
 /* All products of the block, and then all sums. */
 template <class S> DEV void tagged_run(Math<S> &m)
 {
-    const int first = first_unit<S>(m.P), stride = stride_of<S>(m.P);
+    const int first = first_unit<S>(m.P, m.smem), stride = stride_of<S>(m.P);
     Summing<S> s = {m, first, 0, 0, 0, 0, true};
     look_ahead(m, first, 0);
     for (int unit = first; unit < m.P.units; unit += stride) {

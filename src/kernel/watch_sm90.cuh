@@ -176,8 +176,8 @@ DEV void watcher_addends(Watcher<S> &w, const sg_patch &p, int row, int tile, in
  * is up, the loader is told of a step at once. */
 template <class S> DEV void watcher_first(Watcher<S> &w)
 {
-    const int32_t flag = w.P.deal[blockIdx.x].flag;
-    if (S::FOLD == FOLD_SLICES || first_unit<S>(w.P) >= w.P.units || flag < 0) return;
+    const int32_t flag = w.P.deal[seat_of(w.smem)].flag;
+    if (S::FOLD == FOLD_SLICES || first_unit<S>(w.P, w.smem) >= w.P.units || flag < 0) return;
     const int by = flag >> SG_KERNEL_DEAL_BITS, index = flag & ((1 << SG_KERNEL_DEAL_BITS) - 1);
     if (load_acquire(own_flag(w.P.program, by, index)) < w.epoch) return;
     w.steps = 1;
@@ -193,12 +193,12 @@ template <class S> DEV void watcher(const Param &P, const Smem<S> &smem, int im,
     watcher_first(w);
     /* First the hellos of those to whom rows are carried, LEFT steps of them, by the code that
      * those of tiles take: it is long, and every instance has it. */
-    int left = P.leaves ? P.pushes : 0, next = first_unit<S>(P);
+    int left = P.leaves ? P.pushes : 0, next = first_unit<S>(P, smem);
     Cursor cursor;
     while (left > 0 || next < P.units) {
         const bool carries = left > 0;
         const int unit = next;
-        if (!carries) cursor_move<S>(P, cursor, unit);
+        if (!carries) cursor_move<S>(P, smem, cursor, unit);
         const sg_patch &p = patch_in_list(P, carries ? 0 : cursor.patch);
         const sg_kernel_step *step = P.push + (carries ? P.pushes - left : 0);
         if (P.leaves && lane == 0)

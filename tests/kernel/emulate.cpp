@@ -401,8 +401,16 @@ static void begin(launch *l)
         for (meeting &m : b.warp) m = meeting{0, 0};
         for (meeting &m : b.group) m = meeting{0, 0};
     }
+    std::vector<uint32_t> sm;
+    for (int i = 0; i < l->grid; ++i) {
+        sm.push_back((uint32_t)i);
+        std::swap(sm[(size_t)i], sm[random_below((uint32_t)i + 1)]);
+    }
+    for (int i = (int)random_below(3); i > 0; --i) /* two have one */
+        sm[random_below((uint32_t)l->grid)] = sm[random_below((uint32_t)l->grid)];
     for (int i = 0; i < l->grid * l->threads; ++i) {
         fiber *const f = new fiber();
+        f->sm = sm[(size_t)(i / l->threads)];
         l->fibers.emplace_back(f);
         f->run = l;
         f->block = i / l->threads;
@@ -488,6 +496,11 @@ bool emu_run(void)
     streams.clear();
     loads.clear();
     return well;
+}
+
+uint32_t emu_sm(void)
+{
+    return now->sm;
 }
 
 cudaError_t emu_launch(const cudaLaunchConfig_t *config, std::function<void(void)> body)

@@ -33,6 +33,7 @@
 struct emu_index {
     unsigned x, y, z;
 };
+enum { EMU_SMS = 4 }; /* before emu_sms() */
 /* Of the fiber that runs. */
 extern emu_index threadIdx, blockIdx, gridDim, blockDim;
 extern int emu_cluster_blocks;
@@ -87,6 +88,8 @@ void emu_store_wait(int groups, bool read_only);
 uint64_t emu_now_ns(void);
 uint32_t *emu_warp_words(void); /* [32 * 6] that a warp shares, between barriers */
 void emu_sync_threads(void);
+/* Of a launch that fills all SMs, mostly one of its own; at times several blocks have the same. */
+uint32_t emu_sm(void);
 bool emu_vote(bool yes); /* of the block: all say yes */
 void emu_store_word(void *to, const uint4 &word);
 void emu_rest_word(void *to);
@@ -209,6 +212,10 @@ static inline uint32_t smem_addr(const void *)
 static inline void *shared_memory()
 {
     return emu_shared(0);
+}
+static inline uint32_t sm_here()
+{
+    return emu_sm();
 }
 static inline uint32_t cluster_rank()
 {
@@ -398,6 +405,25 @@ static inline bool count_up_here(uint32_t *p, uint32_t more, uint32_t limit)
     emu_count(last);
     if (last) *p = 0;
     return last;
+}
+static inline uint32_t count_round(uint32_t *p, uint32_t last)
+{
+    emu_yield();
+    const uint32_t v = *p;
+    *p = v >= last ? 0 : v + 1;
+    return v;
+}
+static inline void count_back(uint32_t *p, uint32_t last)
+{
+    emu_yield();
+    *p = *p == 0 || *p > last ? last : *p - 1;
+}
+static inline bool count_from(uint32_t *p, uint32_t was, uint32_t next)
+{
+    emu_yield();
+    if (*p != was) return false;
+    *p = next;
+    return true;
 }
 static inline bool count_up(uint32_t *p, uint32_t limit)
 {

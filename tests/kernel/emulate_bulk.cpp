@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "emulate_state.h"
+#include "kernel/neighbours.h"
 
 static std::map<const CUtensorMap *, tensor> released; /* maps that kernels changed */
 
@@ -388,6 +389,17 @@ cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int)
              : attribute == cudaDevAttrComputeCapabilityMinor ? 0
                                                               : sms;
     return cudaSuccess;
+}
+
+/* In an order of no meaning. */
+int sg_neighbours(uint8_t *sm_out, int room)
+{
+    for (int i = 0; i < sms && i < room; ++i) sm_out[i] = (uint8_t)(sms - 1 - i);
+    return sms <= room ? sms : 0;
+}
+
+void sg_neighbours_look(void)
+{
 }
 
 cudaError_t cudaFuncSetAttribute(const void *, cudaFuncAttribute, int)

@@ -13,7 +13,7 @@
 #include "kernel/instance.h"
 #include "kernel_emulated.h"
 
-enum { STACK = 96 * 1024, SHARED = 232448, SMS = 4 };
+enum { STACK = 96 * 1024, SHARED = 232448, SMS = EMU_SMS };
 
 /* ---- State ----------------------------------------------------------------------------------- */
 
@@ -69,6 +69,7 @@ struct fiber {
     emu_index thread, where; /* threadIdx, blockIdx */
     launch *run;
     int block; /* of the grid */
+    uint32_t sm;
     bool ended;
     uint16_t fences; /* between its ordinary accesses to shared memory and the bulk engine */
     bool saw;        /* a flag, with no fence behind it between memory and the bulk engine */

@@ -115,6 +115,8 @@ void plan::finish(world *w, int r, uint64_t hash, bool baked)
 {
     close();
     ticket.assign(step.size() + 1, 0);
+    seats.tickets = EMU_SMS * (SG_KERNEL_SEAT_ROUNDS - 1); /* a round ends with the first launch */
+    for (uint32_t seat = 0; seat < EMU_SMS; ++seat) seats.taken[seat] = SG_KERNEL_SEAT_ROUNDS - 1;
     for (size_t i = 0; i < step.size(); ++i) step[i].ticket = &ticket[i];
     program.rank = &w->of[(size_t)r]->rank;
     if (draw(2)) program.own = w->words[(size_t)r];
@@ -127,7 +129,9 @@ bool plan::at_rest() const
     bool rest = true;
     for (uint32_t x : count) rest &= x == 0;
     for (uint32_t x : ticket) rest &= x == 0;
-    return rest;
+    for (uint32_t seat = 0; seat < EMU_SMS; ++seat)
+        rest &= seats.taken[seat] == seats.tickets / EMU_SMS;
+    return rest && seats.tickets % EMU_SMS == 0;
 }
 
 sg_wait wait_one(int by, int flag)
@@ -163,6 +167,8 @@ std::vector<int> share(int m, int ranks, bool empty)
     return base;
 }
 
+int seated;
+
 bool aim(sg_kernel_gemm *g, plan &l, int patches, int pushes, const way &how,
          const std::string &what)
 {
@@ -170,6 +176,10 @@ bool aim(sg_kernel_gemm *g, plan &l, int patches, int pushes, const way &how,
     const char *why =
         sg_kernel_gemm_make(g, &l.program, &l.host, 7, 0, patches, how.tm, how.tn, blocks);
     g->want_cluster = how.cluster;
+    if (how.blocks == 0 && how.cluster <= 1 && draw(2)) { /* on all SMs, by seats */
+        g->want_blocks = 0;
+        g->seats = &l.seats;
+    }
     g->ranks = how.ranks;
     g->carried = how.carried;
     if (how.arch != 0) g->arch = how.arch;
@@ -182,6 +192,7 @@ bool aim(sg_kernel_gemm *g, plan &l, int patches, int pushes, const way &how,
     if (why == nullptr) why = sg_kernel_gemm_aim(g);
     if (why == nullptr && how.arch == 0) why = g->slow;
     expect(why == nullptr, what + ": " + (why ? why : ""));
+    seated += why == nullptr && g->param.seats != nullptr;
     return why == nullptr;
 }
 

@@ -32,6 +32,7 @@ struct world {
 struct plan : lists {
     std::vector<uint32_t> ticket;
     std::vector<sg_kernel_step> step; /* pushes, and others */
+    sg_kernel_seats seats = {};
 
     /* Opens a step, which areas and raises are attached to. */
     sg_kernel_step &copy(sg_area src);
@@ -59,6 +60,7 @@ struct way {
 bool aim(sg_kernel_gemm *g, plan &l, int patches, int pushes, const way &how,
          const std::string &what);
 bool start(const sg_kernel_gemm *g, int r, const std::string &what);
+extern int seated; /* launches whose blocks have seats */
 
 /* All of a run; C: said in the hello. */
 sg_kernel_protocol protocol_of(int ranks, T *c, int pitch);

@@ -1,9 +1,12 @@
 /* Which of several kernels of a tile serves a launch (src/kernel/gemm.cu), as the emulator's GPU is
  * asked: nothing is carried out. */
 #include "kernel/instance.h"
+#include "kernel/neighbours.h"
 #include "kernel_world.h"
 
 enum { SMS = 8, MANY_SMS = 40, TALL = 128 };
+
+static sg_kernel_gemm g; /* the last one; large */
 
 /* Tiles of a cluster, down and across, and blocks that take tiles. */
 struct shape {
@@ -12,12 +15,12 @@ struct shape {
 
 /* Of BANDS x COLS tiles of 128 x WIDTH in one patch, which WAITS for a flag or not, and RAISES
  * others or not, over K. */
-static shape chosen(int bands, int cols, int width, bool waits, bool raises = false, int k = 64)
+static shape chosen(int bands, int cols, int width, bool waits, bool raises = false, int k = 64,
+                    sg_kernel_seats *seats = nullptr)
 {
     const std::string what = std::to_string(bands) + "x" + std::to_string(cols) + " tiles of 128x" +
                              std::to_string(width) + (waits ? ", waiting" : "");
     const int m = bands * TALL, n = cols * width;
-    static sg_kernel_gemm g; /* large */
     matrix a = random_matrix((size_t)m * k), b = random_matrix((size_t)n * k);
     matrix c = poisoned((size_t)m * n);
     world w;
@@ -35,7 +38,8 @@ static shape chosen(int bands, int cols, int width, bool waits, bool raises = fa
     l.program.place[1] = place_of(b, b, n, k, k);
     l.program.place[2] = place_of(c, c, m, n, n);
     const char *why = sg_kernel_gemm_make(&g, &l.program, &l.host, 7, 0, 1, TALL, width, 0);
-    g.want_math = SG_KERNEL_PINGPONG;
+    if (seats == nullptr) g.want_math = SG_KERNEL_PINGPONG;
+    g.seats = seats;
     if (why == nullptr) why = sg_kernel_gemm_aim(&g);
     if (why == nullptr) why = g.slow;
     expect(why == nullptr, what + ": " + (why ? why : ""));
@@ -44,6 +48,31 @@ static shape chosen(int bands, int cols, int width, bool waits, bool raises = fa
     const sg_instance *const i = sg_instance_table(&all) + g.instance;
     printf("%s: clusters of %d x %d\n", what.c_str(), i->cm, i->cn);
     return shape{i->cm, i->cn, g.param.workers};
+}
+
+/* Who has which seat of BANDS x COLS tiles, if any has: SMs side by side read the same rows and
+ * columns. */
+static bool seated(int bands, int cols, int width, int k = 64)
+{
+    static sg_kernel_seats memory;
+    const shape s = chosen(bands, cols, width, false, false, k, &memory);
+    if (g.param.seats == nullptr) return false;
+    uint8_t sm[MANY_SMS];
+    std::vector<int> taken(MANY_SMS, 0);
+    expect(sg_neighbours(sm, MANY_SMS) == MANY_SMS && g.blocks == MANY_SMS, "on all SMs");
+    expect(s.down == 1 && s.across == 1, "by single blocks");
+    for (int i = 0; i < MANY_SMS; ++i) ++taken[g.param.seat[i]];
+    for (int n : taken) expect(n == 1, "a seat for each SM");
+    const int down = bands < 4 ? 2 : 4;
+    for (int i = 0; i < 32; ++i) {
+        int band, col;
+        sg_walk_unit(&g.param.first, TALL, width, 1, 1, g.param.seat[sm[i]], &band, &col);
+        const int from = i / SG_NEIGHBOURS * SG_NEIGHBOURS / down;
+        expect(band < down && col >= from && col < from + SG_NEIGHBOURS / down,
+               "SM " + std::to_string(i) + " has tile " + std::to_string(band) + ", " +
+                   std::to_string(col));
+    }
+    return true;
 }
 
 int main(void)
@@ -67,6 +96,11 @@ int main(void)
     expect(chosen(4, 19, 128, true).workers == 38, "those that wait, too");
     expect(chosen(4, 19, 128, false, true).workers == 40, "others wait for the last ones");
     expect(chosen(4, 17, 128, false).workers == 40, "34 SMs would be too few");
+    expect(seated(4, 10, 256) && seated(2, 20, 256) && seated(2, 20, 96), "few rows have seats");
+    expect(!seated(1, 40, 256), "of one band all read the same");
+    expect(!seated(9, 5, 256), "of many rows they do not wait for the L2");
+    expect(!seated(4, 10, 256, 72), "nobody shares odd rows");
+    expect(!seated(4, 10, 128), "128x128 stays ping-pong, in clusters");
     printf("%d passed, %d failed\n", passed, failed);
     return failed != 0;
 }

@@ -511,6 +511,13 @@ int main(int argc, char **argv)
     try_all_reduce({3, 150, 136, 72, 128, 64, 0, 2, 80, 2, 7, -1});
     try_all_reduce({3, 200, 136, 72, 64, 128, 1, 0, 0, 2, 7, 2});
     try_all_reduce({3, 100, 136, 72, 64, 128, 0, 2, 80, 2, 7, 0});
+    /* Seats: of rows that begin at even 16 bytes, several bands in the first wave. */
+    for (int tn : {128, 256}) {
+        try_gather({2, 300, 136, 128, 128, tn, 0, 40, 0, 0, 0, 6, false, false, true});
+        try_gather({3, 200, 136, 64, 64, 128, 0, 17, 0, 1, 0, 6, false, true, true});
+        try_all_reduce({2, 300, 136, 128, 128, tn, 0, 0, 0, 6, 3, -1});
+        try_all_reduce({3, 250, 200, 64, 64, 128, 0, 0, 0, 6, 5, -1});
+    }
     try_failed(true);
     try_failed(false);
     try_given_up();
@@ -547,6 +554,7 @@ int main(int argc, char **argv)
     try_all_onto();
     try_all_tagged();
     try_all_tagged_gathers();
+    expect(seated > 20, "only " + std::to_string(seated) + " launches have seats");
     printf("%d passed, %d failed\n", passed, failed);
     return failed != 0;
 }

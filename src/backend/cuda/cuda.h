@@ -163,6 +163,7 @@ typedef struct sg_cuda_step {
     int32_t adds_wait0, adds_waits; /* of a reduction: waits of its addends, in the lists */
     sg_kernel_step flags;           /* indices, as sg_kernel_flag, _copy and _reduce take them */
     sg_kernel_gemm *gemm;           /* a launch by our kernel */
+    void *seats;                    /* device memory of who has which seat of the launch */
     void *remake;                   /* device memory of its maps of peers' tensors */
     struct sg_product *lt;          /* a launch by the vendor's library */
     /* Bit i, of SG_CUDA_RAISES: raise i of the step is a copy of the epoch word; or a later step of

@@ -378,11 +378,12 @@ static shingle_status make_launch(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_pla
                                                 l->patch0, l->patches, tile.m, tile.n, l->blocks);
     if (why != NULL)
         return sg_fail(SHINGLE_EUNSUPPORTED, "step %d of %s: %s", index, plan->bound->text, why);
-    step->gemm->sms = rank->sms;
-    step->gemm->ranks = plan->bound->problem.ranks;
-    const size_t bytes = sg_kernel_remake_bytes(step->gemm);
-    if (bytes > 0) SG_TRY(sg_cuda_get(rank, bytes, &step->remake));
-    step->gemm->param.remake = step->remake;
+    step->gemm->sms = rank->sms, step->gemm->ranks = plan->bound->problem.ranks;
+    const size_t maps = sg_kernel_remake_bytes(step->gemm),
+                 seats = sg_kernel_seats_bytes(step->gemm);
+    if (maps > 0) SG_TRY(sg_cuda_get(rank, maps, &step->remake));
+    if (seats > 0) SG_TRY(sg_cuda_get(rank, seats, &step->seats));
+    step->gemm->param.remake = step->remake, step->gemm->seats = step->seats;
     step->gemm->own_parts = sg_cuda_owns_parts(&plan->bound->sched, l);
     if (plan->bound->sched.step[index].lane == 0) give_pushes(plan, step->gemm);
     return SHINGLE_OK;
@@ -497,6 +498,7 @@ static void free_plan(sg_cuda *cuda, sg_cuda_plan *plan)
         if (plan->step[i].ended != NULL) (void)cudaEventDestroy(plan->step[i].ended);
         sg_product_free(plan->step[i].lt);
         sg_cuda_drop(cuda, plan->step[i].remake);
+        sg_cuda_drop(cuda, plan->step[i].seats);
         free(plan->step[i].gemm);
     }
     sg_cuda_drop(cuda, plan->device);
