@@ -138,16 +138,28 @@ static uint32_t patience_of(const sg_kernel_gemm *g)
     return (uint32_t)(naps < most / (uint64_t)words ? naps * (uint64_t)words : most);
 }
 
+/* -1: there is none. */
+static int first_that_serves(const sg_kernel_gemm *g, const needs *n)
+{
+    int all;
+    const sg_instance *table = sg_instance_table(&all);
+    for (int i = 0; i < all; ++i)
+        if (serves(g, &table[i], n)) return i;
+    return -1;
+}
+
 static const char *aim_fast(sg_kernel_gemm *g, needs *n)
 {
     int all;
     g->param.joined = n->joined;
     if (n->joined) g->param.first = n->first;
     const sg_instance *table = sg_instance_table(&all);
-    int best = -1;
     n->seats = wants_seats(g, n);
-    for (int i = 0; i < all && best < 0; ++i)
-        if (serves(g, &table[i], n)) best = i;
+    int best = first_that_serves(g, n);
+    if (best < 0 && n->seats) { /* some tiles have clusters alone */
+        n->seats = false;
+        best = first_that_serves(g, n);
+    }
     if (best < 0) return "there is no fast kernel for this tile";
     if (n->waits && g->param.program.rank == nullptr) return "there are no flags to wait for";
     const sg_instance *k = &table[best];
