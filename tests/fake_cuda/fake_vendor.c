@@ -20,6 +20,9 @@ typedef struct desc {
     const void *bias;
 } desc;
 
+/* A library that may round parts of k to the type of C does so. */
+enum { ROUNDING = CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE };
+
 _Atomic int fake_asked, fake_algorithm, fake_first_us, fake_product_us;
 _Atomic bool fake_productless;
 
@@ -82,7 +85,9 @@ FAKE cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t l)
 FAKE cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *out)
 {
     if (fake_fails()) return CUBLAS_STATUS_INTERNAL_ERROR;
-    *out = malloc(1);
+    uint32_t *const schemes = malloc(sizeof *schemes);
+    *schemes = CUBLASLT_REDUCTION_SCHEME_MASK;
+    *out = (cublasLtMatmulPreference_t)(void *)schemes;
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -96,11 +101,9 @@ FAKE cublasStatus_t cublasLtMatmulPreferenceSetAttribute(
     cublasLtMatmulPreference_t p, cublasLtMatmulPreferenceAttributes_t attribute, const void *value,
     size_t bytes)
 {
-    (void)p;
-    (void)attribute;
-    (void)value;
-    (void)bytes;
-    return fake_fails() ? CUBLAS_STATUS_INTERNAL_ERROR : CUBLAS_STATUS_SUCCESS;
+    if (fake_fails()) return CUBLAS_STATUS_INTERNAL_ERROR;
+    if (attribute == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK) memcpy(p, value, bytes);
+    return CUBLAS_STATUS_SUCCESS;
 }
 
 static uint64_t name_of(cublasLtMatrixLayout_t handle, uint64_t name)
@@ -114,13 +117,16 @@ FAKE cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t e,
     cublasLtMatmulPreference_t p, int room, cublasLtMatmulHeuristicResult_t *found, int *count)
 {
-    (void)handle, (void)d, (void)p;
+    uint32_t schemes = 0;
+    (void)handle, (void)d;
     if (fake_fails()) return CUBLAS_STATUS_INTERNAL_ERROR;
+    memcpy(&schemes, p, sizeof schemes);
     *count = room < 2 ? room : 2;
     memset(found, 0, (size_t)*count * sizeof *found);
     for (int i = 0; i < *count; i++) { /* one for this shape and these strides */
         found[i].algo.data[0] = name_of(a, name_of(b, name_of(c, name_of(e, (uint64_t)i + 1))));
         found[i].algo.data[1] = (uint64_t)i;
+        found[i].algo.data[2] = schemes & ROUNDING;
     }
     fake_asked++;
     return CUBLAS_STATUS_SUCCESS;
@@ -153,12 +159,30 @@ typedef struct matmul {
     desc desc;
     float beta;
     int algorithm;
+    bool rounds;
     double begin_us;
 } matmul;
 
 static sg_type lt_type(cudaDataType_t type)
 {
     return type == CUDA_R_32F ? SG_F32 : type == CUDA_R_16BF ? SG_BF16 : SG_F16;
+}
+
+static float round_to(sg_type type, float value)
+{
+    uint32_t rounded = 0;
+    sg_data_store(type, value, &rounded, 0);
+    return sg_data_load(type, &rounded, 0);
+}
+
+/* What is added up of row ROW of A' and column COL of B. */
+static float product_at(const matmul *m, sg_type type, int64_t row, int64_t col)
+{
+    const int64_t k = (int64_t)m->a.rows, half = m->rounds ? k / 2 : 0;
+    const int64_t a = row * m->a.pitch, b = col * m->b.pitch;
+    const float first = fake_sum(type, m->a_data, a, m->b_data, b, half);
+    const float rest = fake_sum(type, m->a_data, a + half, m->b_data, b + half, k - half);
+    return m->rounds ? round_to(type, first) + round_to(type, rest) : rest;
 }
 
 /* C (n x m, by columns) = A' * B with A k x n and B k x m. */
@@ -178,8 +202,7 @@ static bool run_matmul(void *data, bool first)
             const int64_t at = col * m->c.pitch + row;
             float sum =
                 m->beta != 0 ? sg_data_load(type, m->add_data, col * m->add.pitch + row) : 0;
-            sum += fake_sum(type, m->a_data, row * m->a.pitch, m->b_data, col * m->b.pitch,
-                            (int64_t)m->a.rows);
+            sum += product_at(m, type, row, col);
             if (bias) sum += sg_data_load(type, m->desc.bias, row);
             if (relu && sum < 0) sum = 0;
             sg_data_store(type, sum, m->c_data, at);
@@ -229,6 +252,7 @@ FAKE cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t
     memcpy(&m.desc, d, sizeof m.desc);
     memcpy(&m.beta, beta, sizeof m.beta);
     m.algorithm = (int)algo->data[1];
+    m.rounds = algo->data[2] != 0;
     fake_algorithm = m.algorithm;
     fake_launches++;
     return fake_enqueue(stream, run_matmul, &m, sizeof m) == cudaSuccess

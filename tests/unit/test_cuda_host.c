@@ -323,6 +323,21 @@ static void products_that_do_not_run_are_refused(void **state)
     close_group(&w);
 }
 
+/* Sums of half of so long a k need more bits than the type has; the library may not round them. */
+static void sums_of_plain_products_are_not_rounded_on_the_way(void **state)
+{
+    (void)state;
+    static const char *const problem[] = {"gemm:bf16:24x16x1000:r1", "gemm:f16:24x16x3000:r1"};
+    world w;
+    open_group(&w, 1, 5);
+    for (int i = 0; i < 2; i++) {
+        assert_true(make_plans(&w, problem[i], "serial"));
+        run_right(&w, 1);
+        drop_plans(&w);
+    }
+    close_group(&w);
+}
+
 /* A plain product behind a run that waits for other ranks loads no kernel for a form that it was
  * not made for: that would wait for them, whose runs the same thread has yet to enqueue. */
 static void plain_products_load_nothing_behind_others(void **state)
@@ -486,6 +501,7 @@ int main(void)
         cmocka_unit_test(ranks_may_have_different_strides),
         cmocka_unit_test(products_keep_their_algorithm),
         cmocka_unit_test(products_that_do_not_run_are_refused),
+        cmocka_unit_test(sums_of_plain_products_are_not_rounded_on_the_way),
         cmocka_unit_test(plain_products_load_nothing_behind_others),
         cmocka_unit_test(memory_is_freed_at_rest),
         cmocka_unit_test(freed_addresses_are_looked_at_again),

@@ -229,9 +229,14 @@ static shingle_status ask(const sg_product *p, const way *w, cublasLtMatmulHeuri
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
     const library *const lib = &p->vendor->lib;
     cublasLtMatmulPreference_t preference = NULL;
+    /* No part of k is rounded before all are added: sums are in f32. */
+    const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     LT(lib->cublasLtMatmulPreferenceCreate(&preference));
     cublasStatus_t status = lib->cublasLtMatmulPreferenceSetAttribute(
         preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &work_bytes, sizeof work_bytes);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = lib->cublasLtMatmulPreferenceSetAttribute(
+            preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes, sizeof schemes);
     for (int i = 0; i < 4 && status == CUBLAS_STATUS_SUCCESS; i++)
         status = lib->cublasLtMatmulPreferenceSetAttribute(
             preference, operands[i], &w->form.aligned, sizeof w->form.aligned);
