@@ -85,12 +85,12 @@ double sg_sim_beside_pushes(const sg_sim *m, int rank, double us)
 }
 
 /* A product of MATH whose operands and result take MEMORY by themselves.  The nearer the shorter
- * one comes to the longer, the more often one waits for the other. */
-static double beside_memory(const sg_machine *machine, double math, double memory)
+ * one comes to the longer, the more often one waits for the other: PART of it. */
+static double beside_memory(double part, double math, double memory)
 {
     const double longer = fmax(math, memory);
     const double shorter = fmin(math, memory);
-    return longer > 0 ? longer + machine->mem_part * shorter * shorter / longer : 0;
+    return longer > 0 ? longer + part * shorter * shorter / longer : 0;
 }
 
 /* Tagged tiles are added up by the blocks that have computed them, without a tile of the ring for
@@ -215,6 +215,20 @@ static double least_us(const sg_machine *machine, const sg_patch *p)
     return machine->stage_us * (double)sg_ceil_div(p->k1 - p->k0, STAGE_K);
 }
 
+/* Are tiles of the same rows and columns dealt to SMs that are beside each other, and gain by it?
+ * As wants_seats() of src/kernel/deal.cuh has it: not where two bands of a tall tile share B in a
+ * cluster, which 128 columns have.  Scatters are right within 2 % without. */
+static bool has_seats(const sg_sim *m, const sg_sched *s, const sg_launch *l, const sg_patch *p)
+{
+    enum { MOST_ROWS = 1024, TALL = 128, PAIRED = 128 };
+    const int64_t rows = s->problem->m;
+    const bool paired =
+        l->tile_m >= TALL && l->tile_n == PAIRED && sg_walk_bands(p, l->tile_m) % 2 == 0;
+    return m->machine->seat_part > 0 && sg_problem_in(s->problem) == SG_IN_GATHER &&
+           !s->problem->call && !paired && l->blocks == 0 && rows <= MOST_ROWS &&
+           rows > l->tile_m && !m->rank[s->rank].takes;
+}
+
 static double tiles_of(const sg_launch *l, const sg_patch *p)
 {
     return (double)sg_walk_tiles(p, l->tile_m, l->tile_n);
@@ -276,7 +290,8 @@ double sg_sim_visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
     /* While other blocks multiply, a block has twice its share. */
     const double adding = adding_us(machine, s, p) + sg_sim_late_bytes(s, p) * unit / 2;
     const double late = late_part(machine, s, l, p, product);
-    const double visit = late * adding + beside_memory(machine, math, memory);
+    const double shown = has_seats(m, s, l, p) ? machine->seat_part : machine->mem_part;
+    const double visit = late * adding + beside_memory(shown, math, memory);
     return m->rank[a->rank].takes ? fmax(visit, least_us(machine, p)) : visit;
 }
 
@@ -294,7 +309,7 @@ double sg_sim_vendor_us(const sg_machine *machine, const sg_problem *problem, do
     const double part = problem->call ? 1 : sg_machine_asked_part(machine, rows, cols);
     const double memory = sg_sim_us_of(bytes, machine->mem_gbps * part);
     if (us < least) us = least;
-    return beside_memory(machine, vendor_with_burst(machine, begin, us), memory);
+    return beside_memory(machine->mem_part, vendor_with_burst(machine, begin, us), memory);
 }
 
 double sg_sim_vendor_epilogue_us(const sg_machine *machine, double rows, double cols)
