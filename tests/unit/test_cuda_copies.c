@@ -1,5 +1,6 @@
 /* Tests of what the CUDA backend makes of rows in turns, without a GPU (tests/fake_cuda): the
- * copies that put them in order are one kernel of a run. */
+ * copies that put them in order are one kernel of a run, and what is cut at odd bytes is
+ * declined. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -77,11 +78,38 @@ static void they_need_not_be_dense(void **state)
     }
 }
 
+/* None of our kernels is bound for columns that are cut at odd bytes: where owners' rows of B are,
+ * the plan is another one, and whoever asks for such launches is told why they are declined. */
+static void columns_are_cut_at_odd_bytes(void **state)
+{
+    (void)state;
+    static const char *const asked[][2] = {
+        {"ag_gemm:bf16:64x136x64:r2:gather=b:cyclic=3", "serial{permute=0}"},
+        {"ag_gemm:f32:16x70x64:r2:gather=b:cyclic=5", "serial{permute=0}"},
+        {"ag_gemm:bf16:8x2054x1024:r2:gather=b:gelu", "direct{vendor=1}"}, /* has no gelu */
+        {"ag_gemm:f16:8x2054x1024:r2:gather=b:silu", "direct{chunks=2,vendor=1}"},
+    };
+    world w;
+    open_group(&w, 2, 20);
+    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
+        if (!make_plans(&w, asked[i][0], NULL)) fail_msg("%s", shingle_error());
+        run_right(&w, i);
+        drop_plans(&w);
+        assert_false(make_plans(&w, asked[i][0], asked[i][1]));
+        expect_text("cut at places that are no multiples of 16 bytes");
+    }
+    assert_true(make_plans(&w, "ag_gemm:bf16:8x2054x64:r2:gather=b:relu", "direct{vendor=1}"));
+    run_right(&w, 1);
+    drop_plans(&w);
+    close_group(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_in_turns_are_put_in_order_at_once),
         cmocka_unit_test(they_need_not_be_dense),
+        cmocka_unit_test(columns_are_cut_at_odd_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

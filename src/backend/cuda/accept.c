@@ -1,7 +1,7 @@
 /* accept.c -- which schedules the CUDA backend carries out.
  *
- * A launch by itself runs in any case, be it by a slow kernel.  One beside other lanes, or with
- * flags, is worth it only as a fast one. */
+ * A launch by itself runs, be it by a slow kernel, unless it is cut at odd bytes.  One beside other
+ * lanes, or with flags, is worth it only as a fast one. */
 #include "backend/cuda/cuda.h"
 #include "core/sched_rules.h"
 
@@ -170,7 +170,33 @@ static bool has_addends(const sg_sched *s, const sg_launch *l)
     return false;
 }
 
+/* ---- The vendor's ---------------------------------------------------------------------------- */
+
+/* Is AREA of the run at an address that the host knows, and not in the other half next time? */
+static bool is_fixed(const sg_sched *s, const sg_area *area)
+{
+    return !sg_buf_is_shared(&s->buf[area->buf]) || s->baked;
+}
+
+bool sg_cuda_is_vendor(const sg_cuda_rank *rank, const sg_sched *s, const sg_launch *l)
+{
+    if (rank->vendor == NULL || !l->vendor || l->patches == 0) return false;
+    const sg_patch *const patch = &s->patch[l->patch0];
+    const sg_act act = patch->final ? s->problem->act : SG_ACT_NONE;
+    const sg_area *const to = &s->to[patch->to0];
+    if (patch->k0 == patch->k1 || to->leave) return false;
+    bool fits = is_fixed(s, &patch->a) && is_fixed(s, &patch->b) && is_fixed(s, to);
+    bool narrow = !s->buf[to->buf].wide || s->problem->type == SG_F32;
+    for (int32_t i = patch->add0; i < patch->add0 + patch->adds; i++) {
+        fits &= is_fixed(s, &s->add[i].area);
+        narrow &= !s->buf[s->add[i].area.buf].wide || s->problem->type == SG_F32;
+    }
+    return fits && narrow && (act == SG_ACT_NONE || act == SG_ACT_RELU);
+}
+
 /* ---- Launches -------------------------------------------------------------------------------- */
+
+static const char odd_cut[] = "columns or k are cut at places that are no multiples of 16 bytes";
 
 /* Says that no fast kernel does WHAT in tiles of L. */
 static bool refuse(sg_text *why, const sg_sched *s, const sg_launch *l, const char *what)
@@ -249,7 +275,7 @@ static bool layout_accepted(const sg_sched *s, const sg_launch *l, sg_text *why)
         return false;
     }
     if (!sg_cuda_is_cut_well(s, l)) {
-        sg_text_add(why, "columns or k are cut at places that are no multiples of 16 bytes");
+        sg_text_add(why, "%s", odd_cut);
         return false;
     }
     if (!is_aligned(s->problem, tagged)) {
@@ -264,6 +290,16 @@ static bool launch_accepts(const sg_sched *s, const sg_launch *l, sg_text *why)
 {
     if (l->vendor || !has_product(s, l)) return true;
     return kernel_accepted(s, l, why) && layout_accepted(s, l, why);
+}
+
+/* None of our kernels, slow ones included, is bound for what is cut at odd bytes: what the vendor's
+ * library does not do is refused here, and not when it is bound. */
+static bool can_bind(const sg_cuda *cuda, const sg_sched *s, const sg_launch *l, sg_text *why)
+{
+    if (l->norm || sg_cuda_is_vendor(&cuda->rank[0], s, l) || sg_cuda_is_cut_well(s, l))
+        return true;
+    sg_text_add(why, "%s", odd_cut);
+    return false;
 }
 
 /* ---- Schedules ------------------------------------------------------------------------------- */
@@ -286,9 +322,12 @@ static bool accepts(const sg_cuda *cuda, const sg_sched *s, sg_text *why)
         sg_text_add(why, "%s", cuda->no_collect);
         return false;
     }
-    for (int32_t i = 0; i < s->steps && beside; i++)
-        if (s->step[i].kind == SG_LAUNCH && !launch_accepts(s, &s->step[i].u.launch, why))
-            return false;
+    for (int32_t i = 0; i < s->steps; i++) {
+        const sg_launch *const l = &s->step[i].u.launch;
+        if (s->step[i].kind != SG_LAUNCH) continue;
+        if (beside && !launch_accepts(s, l, why)) return false;
+        if (!can_bind(cuda, s, l, why)) return false;
+    }
     return true;
 }
 

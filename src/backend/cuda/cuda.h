@@ -269,6 +269,9 @@ bool sg_cuda_keeps_order(void *self, const sg_sched *s, sg_text *why);
 /* Pieces of rows that fast kernels load and store begin and end at 16 bytes. */
 bool sg_cuda_is_cut_well(const sg_sched *s, const sg_launch *l);
 
+/* Does the vendor's library do the whole of L on RANK?  Else one of our kernels does. */
+bool sg_cuda_is_vendor(const sg_cuda_rank *rank, const sg_sched *s, const sg_launch *l);
+
 /* Has L sums in f32 that nobody else touches, a place for each tile? */
 bool sg_cuda_owns_parts(const sg_sched *s, const sg_launch *l);
 

@@ -271,27 +271,6 @@ static shingle_status upload(const sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_pl
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
 
-/* Is AREA of the run at an address that the host knows, and not in the other half next time? */
-static bool is_fixed(const sg_sched *s, const sg_area *area)
-{
-    return !sg_buf_is_shared(&s->buf[area->buf]) || s->baked;
-}
-
-/* Does the vendor's library do the whole of this launch? */
-static bool is_vendor(const sg_sched *s, const sg_launch *l, const sg_patch *patch)
-{
-    const sg_act act = patch->final ? s->problem->act : SG_ACT_NONE;
-    const sg_area *const to = &s->to[patch->to0];
-    if (!l->vendor || patch->k0 == patch->k1 || to->leave) return false;
-    bool fits = is_fixed(s, &patch->a) && is_fixed(s, &patch->b) && is_fixed(s, to);
-    bool narrow = !s->buf[to->buf].wide || s->problem->type == SG_F32;
-    for (int32_t i = patch->add0; i < patch->add0 + patch->adds; i++) {
-        fits &= is_fixed(s, &s->add[i].area);
-        narrow &= !s->buf[s->add[i].area.buf].wide || s->problem->type == SG_F32;
-    }
-    return fits && narrow && (act == SG_ACT_NONE || act == SG_ACT_RELU);
-}
-
 /* Elements from row to row of AREA, which names a place; what its offset is no
  * multiple of goes into *ODD. */
 static int64_t stride_in(const sg_cuda_plan *plan, const sg_area *area, int64_t *odd)
@@ -352,10 +331,9 @@ static shingle_status make_launch(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_pla
 {
     const sg_problem *const p = &plan->bound->problem;
     const sg_launch *const l = &plan->bound->sched.step[index].u.launch;
-    const sg_patch *const patch = &plan->bound->sched.patch[l->patch0];
     sg_cuda_step *const step = &plan->step[index];
     if (l->norm || (l->patches == 0 && plan->pushes == 0)) return SHINGLE_OK;
-    if (rank->vendor != NULL && l->patches > 0 && is_vendor(&plan->bound->sched, l, patch)) {
+    if (sg_cuda_is_vendor(rank, &plan->bound->sched, l)) {
         const sg_product_ask ask = ask_for(plan, l);
         SG_TRY(sg_product_make(rank->vendor, &cuda->choice, &ask, sg_cuda_is_busy(cuda, rank),
                                &step->lt));
