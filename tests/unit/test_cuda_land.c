@@ -112,6 +112,26 @@ static void ranks_may_own_no_columns(void **state)
     close_group(&w);
 }
 
+/* One column of tiles, or none that is whole: one rank owns it and stores into the C of all others,
+ * and nobody stores into its own. */
+static void one_rank_may_own_all_columns(void **state)
+{
+    (void)state;
+    static const char *const problems[] = {"gemm_ar:bf16:300x96x16:r4:bias:relu",
+                                           "gemm_ar:f16:2x128x64:r4"};
+    world w;
+    open_group(&w, RANKS, 20);
+    for (size_t i = 0; i < sizeof problems / sizeof problems[0]; i++)
+        for (int apart = 0; apart <= RANKS; apart++) {
+            if (!make_plans(&w, problems[i], of_columns)) fail_msg("%s", shingle_error());
+            fake_apart = apart == 0 ? NULL : w.c[apart - 1][0];
+            for (uint64_t seed = 0; seed < 3; seed++) run_right(&w, seed);
+            drop_plans(&w);
+        }
+    fake_apart = NULL;
+    close_group(&w);
+}
+
 /* What a rank tells its peers about its C follows from its own schedule: it holds for all of
  * theirs, because ranks that store into a peer's C do so by the same kinds of step. */
 static void ranks_store_into_peers_alike(void **state)
@@ -326,6 +346,7 @@ int main(void)
         cmocka_unit_test(peers_store_into_what_they_reach),
         cmocka_unit_test(addresses_come_back_as_other_memory),
         cmocka_unit_test(ranks_may_own_no_columns),
+        cmocka_unit_test(one_rank_may_own_all_columns),
         cmocka_unit_test(ranks_store_into_peers_alike),
         cmocka_unit_test(sums_are_made_wherever_c_is),
         cmocka_unit_test(c_may_move_between_runs),

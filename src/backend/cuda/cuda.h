@@ -291,6 +291,7 @@ shingle_status sg_cuda_land(sg_cuda *cuda, const sg_problem *p, void **landing_o
 /* Do peers store into C of this rank?  Is AREA, which is read, of the own C but stored by a
  * peer?  Where sums are made in C all of it is, but for what is stored with something added. */
 bool sg_cuda_is_reached(const sg_bound *bound);
+bool sg_cuda_reaches_peers(const sg_bound *bound); /* this rank stores into theirs */
 bool sg_cuda_is_landed(const sg_cuda_plan *plan, const sg_area *area);
 
 /* At bind: which rows come from the landing; room for what collectives take. */

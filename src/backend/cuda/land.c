@@ -129,6 +129,14 @@ bool sg_cuda_is_reached(const sg_bound *bound)
     return division_of(bound).how != ALONE;
 }
 
+bool sg_cuda_reaches_peers(const sg_bound *bound)
+{
+    const sg_sched *const s = &bound->sched;
+    for (int32_t i = 0; i < s->tos; i++)
+        if (s->to[i].buf == SG_C && s->to[i].rank != bound->work->rank) return true;
+    return false;
+}
+
 bool sg_cuda_is_landed(const sg_cuda_plan *plan, const sg_area *area)
 {
     const int rank = plan->bound->work->rank;

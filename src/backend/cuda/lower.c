@@ -499,11 +499,13 @@ static shingle_status fill_plan(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_plan 
     plan->landed = -1;
     plan->step = calloc((size_t)s->steps + 1, sizeof *plan->step);
     if (plan->step == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory to bind %s", bound->text);
-    if (sg_cuda_is_reached(bound)) {
+    /* Who owns all columns, say, stores into peers' C, and nobody into its own. */
+    const bool reached = sg_cuda_is_reached(bound);
+    if (reached || sg_cuda_reaches_peers(bound))
         SG_TRY(sg_cuda_land(cuda, &bound->problem, landing));
+    if (reached)
         SG_TRY(new_place(plan, landing[rank->rank], landing[rank->rank], s->buf[SG_C].rows,
                          bound->problem.n, false, &plan->landed));
-    }
     SG_TRY(find_user_places(plan, rank->rank, landing));
     SG_TRY(make_lists(plan, &l, landing));
     /* What stands in no list gets its place, too, before launches copy the places. */
