@@ -393,6 +393,29 @@ static void memory_that_no_kernel_reaches_is_refused(void **state)
     close_group(&w);
 }
 
+/* Of several B and C the one is named that it is. */
+static void which_of_several_is_refused_is_said(void **state)
+{
+    (void)state;
+    world w;
+    char here[64];
+    open_group(&w, 2, 5);
+    assert_true(make_plans(&w, "ag_gemm:bf16:32x48x16:r2:b=16,24,8", "serial"));
+    void **const tensor[] = {&w.b[1][0], &w.b[1][1], &w.c[1][2]};
+    static const char *const name[] = {"b of rank 1", "more_b[0] of rank 1", "more_c[1] of rank 1"};
+    for (int i = 0; i < 3; i++) {
+        void *const there = *tensor[i];
+        fake_host = *tensor[i] = here;
+        assert_int_equal(run_rank(&w, 1, NULL), SHINGLE_EINVAL);
+        assert_ptr_equal(strstr(shingle_error(), name[i]), shingle_error());
+        fake_host = NULL;
+        *tensor[i] = there;
+    }
+    run_right(&w, 1);
+    drop_plans(&w);
+    close_group(&w);
+}
+
 /* Rank MISSING of W does not begin: all others' runs fail alike, and its own one does then. */
 static void expect_missing(const world *w, int missing, const char *strategy)
 {
@@ -538,6 +561,7 @@ int main(void)
         cmocka_unit_test(streams_may_change),
         cmocka_unit_test(runs_without_hellos_say_no_done),
         cmocka_unit_test(memory_that_no_kernel_reaches_is_refused),
+        cmocka_unit_test(which_of_several_is_refused_is_said),
         cmocka_unit_test(a_rank_that_does_not_come_is_named),
         cmocka_unit_test(ranks_that_differ_are_named),
         cmocka_unit_test(every_call_may_fail),

@@ -7,6 +7,7 @@
  * Runs are kept in the rank's list of flights until they are known to have ended.  Events cost the
  * host time and keep one run's end and the next one's beginning apart, so a plan of one launch on
  * the rank's own stream, which can be asked itself, gets one every so often. */
+#include <stdio.h>
 #include <string.h>
 
 #include "backend/cuda/cuda.h"
@@ -123,10 +124,8 @@ static bool is_of_group(const sg_cuda *cuda, int device)
     return false;
 }
 
-/* A kernel that reads the host's memory, or that of a GPU which it does not reach, takes the whole
- * process down. */
-static shingle_status look_at(const sg_cuda *cuda, sg_cuda_rank *rank, int buf, const void *data,
-                              sg_cuda_known **known_out)
+/* Number I of several B or C has the caller's name. */
+static void write_name(int buf, int i, char text[24])
 {
     static const char *const name[SG_USER_BUFS] = {[SG_A] = "a",
                                                    [SG_B] = "b",
@@ -135,21 +134,34 @@ static shingle_status look_at(const sg_cuda *cuda, sg_cuda_rank *rank, int buf, 
                                                    [SG_GAIN] = "gain",
                                                    [SG_RETURNED] = "returned_a",
                                                    [SG_RESIDUAL] = "residual"};
+    if (i > 0)
+        snprintf(text, 24, "more_%s[%d]", name[buf], i - 1);
+    else
+        snprintf(text, 24, "%s", name[buf]);
+}
+
+/* A kernel that reads the host's memory, or that of a GPU which it does not reach, takes the whole
+ * process down.  DATA is number I of several B or C. */
+static shingle_status look_at(const sg_cuda *cuda, sg_cuda_rank *rank, int buf, int i,
+                              const void *data, sg_cuda_known **known_out)
+{
+    char name[24];
     sg_cuda_known *const known = &rank->known[buf][sg_mix((uintptr_t)data >> 4) % SG_CUDA_KNOWN];
     *known_out = known;
     if (data == NULL || known->data == data) return SHINGLE_OK;
     struct cudaPointerAttributes about;
     SG_CUDA(cudaPointerGetAttributes(&about, data));
+    write_name(buf, i, name);
     if (about.type != cudaMemoryTypeDevice && about.type != cudaMemoryTypeManaged)
         return sg_fail(SHINGLE_EINVAL,
                        "%s of rank %d is in the host's memory; tensors of this backend are in "
                        "that of GPU %d (shingle_alloc, cudaMalloc)",
-                       name[buf], rank->rank, rank->device);
+                       name, rank->rank, rank->device);
     if (about.type == cudaMemoryTypeDevice && !is_of_group(cuda, about.device))
         return sg_fail(SHINGLE_EINVAL,
                        "%s of rank %d is on GPU %d, which no rank of the group has; tensors of "
                        "this one are on GPU %d",
-                       name[buf], rank->rank, about.device, rank->device);
+                       name, rank->rank, about.device, rank->device);
     *known = (sg_cuda_known){.data = data, .id = id_of(cuda, data)};
     known->reached = about.type == cudaMemoryTypeDevice && about.device == rank->device &&
                      known->id != 0 && is_reachable(cuda, data);
@@ -167,11 +179,11 @@ static shingle_status look_at_c(const sg_cuda *cuda, sg_cuda_rank *rank, const s
     const bool aligned = (uintptr_t)t->c % 16 == 0 && pitch % 16 == 0;
     sg_cuda_known *known = NULL;
     rank->said = NULL;
-    SG_TRY(look_at(cuda, rank, SG_C, t->c, &known));
+    SG_TRY(look_at(cuda, rank, SG_C, 0, t->c, &known));
     if (!plan->direct || !aligned || t->c == NULL || !known->reached) return SHINGLE_OK;
     if (id_of(cuda, t->c) != known->id) {
         known->data = NULL;
-        SG_TRY(look_at(cuda, rank, SG_C, t->c, &known));
+        SG_TRY(look_at(cuda, rank, SG_C, 0, t->c, &known));
     }
     if (known->reached) rank->said = t->c;
     return SHINGLE_OK;
@@ -191,18 +203,18 @@ static shingle_status look_at_tensors(const sg_cuda *cuda, sg_cuda_rank *rank, c
     const shingle_tensors *const t = &run->tensors;
     sg_cuda_known *known = NULL;
     forget_tensors(cuda, rank);
-    SG_TRY(look_at(cuda, rank, SG_A, t->a, &known));
-    SG_TRY(look_at(cuda, rank, SG_B, t->b, &known));
-    if (run->bound->problem.bias) SG_TRY(look_at(cuda, rank, SG_BIAS, t->bias, &known));
+    SG_TRY(look_at(cuda, rank, SG_A, 0, t->a, &known));
+    SG_TRY(look_at(cuda, rank, SG_B, 0, t->b, &known));
+    if (run->bound->problem.bias) SG_TRY(look_at(cuda, rank, SG_BIAS, 0, t->bias, &known));
     if (run->bound->problem.return_a)
-        SG_TRY(look_at(cuda, rank, SG_RETURNED, t->returned_a, &known));
+        SG_TRY(look_at(cuda, rank, SG_RETURNED, 0, t->returned_a, &known));
     if (run->bound->problem.norm) {
-        SG_TRY(look_at(cuda, rank, SG_RESIDUAL, t->residual, &known));
-        SG_TRY(look_at(cuda, rank, SG_GAIN, t->gain, &known));
+        SG_TRY(look_at(cuda, rank, SG_RESIDUAL, 0, t->residual, &known));
+        SG_TRY(look_at(cuda, rank, SG_GAIN, 0, t->gain, &known));
     }
     for (int i = 0; i < run->bound->problem.b_count - 1; i++) {
-        SG_TRY(look_at(cuda, rank, SG_B, t->more_b[i], &known));
-        SG_TRY(look_at(cuda, rank, SG_C, t->more_c[i], &known));
+        SG_TRY(look_at(cuda, rank, SG_B, i + 1, t->more_b[i], &known));
+        SG_TRY(look_at(cuda, rank, SG_C, i + 1, t->more_c[i], &known));
     }
     return look_at_c(cuda, rank, run);
 }
