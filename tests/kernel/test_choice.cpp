@@ -75,8 +75,18 @@ static bool seated(int bands, int cols, int width, int k = 64)
     return true;
 }
 
+/* What is cut at odd bytes is left to the slow kernels by a tile of this shape (lower.c). */
+static void no_fast_tile_is_256x256()
+{
+    int all;
+    const sg_instance *table = sg_instance_table(&all);
+    for (int i = 0; i < all; ++i)
+        expect(table[i].bm != 256 || table[i].bn != 256, "a fast tile of 256x256");
+}
+
 int main(void)
 {
+    no_fast_tile_is_256x256();
     emu_sms(SMS);
     /* 128x192 ping-pong shares B where rows are waited for, in up to two waves. */
     expect(chosen(4, 4, 192, true).down == 2, "two waves that wait share B");

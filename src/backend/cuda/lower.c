@@ -307,11 +307,13 @@ static sg_product_ask ask_for(const sg_cuda_plan *plan, const sg_launch *l)
     return ask;
 }
 
-/* Of our kernel for a launch: the vendor's has a tile as large as the product. */
-static sg_kernel_tile tile_of(const sg_problem *p, const sg_launch *l)
+/* Of our kernel for a launch: the vendor's has a tile as large as the product.  Cut at odd bytes it
+ * is for a slow kernel, by a tile that no fast one has (test_choice.cpp). */
+static sg_kernel_tile tile_of(const sg_problem *p, const sg_launch *l, bool odd)
 {
-    enum { SMALL = 64 };
+    enum { SMALL = 64, NONE_FAST = 256 };
     sg_kernel_tile tile = {.m = l->tile_m, .n = l->tile_n};
+    if (odd) return (sg_kernel_tile){.m = NONE_FAST, .n = NONE_FAST};
     if (l->vendor && sg_kernel_tiles((enum sg_kernel_type)p->type, &tile, 1) == 0)
         tile = (sg_kernel_tile){.m = SMALL, .n = SMALL};
     return tile;
@@ -340,13 +342,13 @@ static shingle_status make_launch(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_pla
         /* For a run in another form one of our kernels stands by: the vendor's for that may have to
          * be loaded, which waits for all that runs here, and that for ranks yet to come. */
         if (cuda->ranks == 1) return SHINGLE_OK;
-        if (!sg_cuda_is_cut_well(&plan->bound->sched, l)) return SHINGLE_OK;
     }
     step->gemm = calloc(1, sizeof *step->gemm);
     if (step->gemm == NULL)
         return sg_fail(SHINGLE_ENOMEM, "no memory to bind %s", plan->bound->text);
-    const sg_kernel_tile tile = tile_of(p, l);
-    if (!sg_cuda_is_cut_well(&plan->bound->sched, l))
+    const bool odd = !sg_cuda_is_cut_well(&plan->bound->sched, l);
+    const sg_kernel_tile tile = tile_of(p, l, odd);
+    if (odd && step->lt == NULL)
         return sg_fail(SHINGLE_EUNSUPPORTED, "step %d of %s cuts rows at odd bytes", index,
                        plan->bound->text);
     if (l->blocks > rank->sms)
