@@ -4,23 +4,25 @@
 #include "kernel/neighbours.h"
 #include "kernel_world.h"
 
-enum { SMS = 8, MANY_SMS = 40, TALL = 128 };
+enum { SMS = 8, MANY_SMS = 40, TALL = 128, TALLER = 256 };
 
 static sg_kernel_gemm g; /* the last one; large */
+static sg_kernel_seats memory;
 
 /* Tiles of a cluster, down and across, and blocks that take tiles. */
 struct shape {
     int down, across, workers;
 };
 
-/* Of BANDS x COLS tiles of 128 x WIDTH in one patch, which WAITS for a flag or not, and RAISES
+/* Of BANDS x COLS tiles of HEIGHT x WIDTH in one patch, which WAITS for a flag or not, and RAISES
  * others or not, over K. */
 static shape chosen(int bands, int cols, int width, bool waits, bool raises = false, int k = 64,
-                    sg_kernel_seats *seats = nullptr)
+                    sg_kernel_seats *seats = nullptr, int height = TALL)
 {
-    const std::string what = std::to_string(bands) + "x" + std::to_string(cols) + " tiles of 128x" +
-                             std::to_string(width) + (waits ? ", waiting" : "");
-    const int m = bands * TALL, n = cols * width;
+    const std::string what = std::to_string(bands) + "x" + std::to_string(cols) + " tiles of " +
+                             std::to_string(height) + "x" + std::to_string(width) +
+                             (waits ? ", waiting" : "");
+    const int m = bands * height, n = cols * width;
     matrix a = random_matrix((size_t)m * k), b = random_matrix((size_t)n * k);
     matrix c = poisoned((size_t)m * n);
     world w;
@@ -37,7 +39,7 @@ static shape chosen(int bands, int cols, int width, bool waits, bool raises = fa
     l.program.place[0] = place_of(a, a, m, k, k);
     l.program.place[1] = place_of(b, b, n, k, k);
     l.program.place[2] = place_of(c, c, m, n, n);
-    const char *why = sg_kernel_gemm_make(&g, &l.program, &l.host, 7, 0, 1, TALL, width, 0);
+    const char *why = sg_kernel_gemm_make(&g, &l.program, &l.host, 7, 0, 1, height, width, 0);
     if (seats == nullptr) g.want_math = SG_KERNEL_PINGPONG;
     g.seats = seats;
     if (why == nullptr) why = sg_kernel_gemm_aim(&g);
@@ -54,7 +56,6 @@ static shape chosen(int bands, int cols, int width, bool waits, bool raises = fa
  * columns. */
 static bool seated(int bands, int cols, int width, int k = 64)
 {
-    static sg_kernel_seats memory;
     const shape s = chosen(bands, cols, width, false, false, k, &memory);
     if (g.param.seats == nullptr) return false;
     uint8_t sm[MANY_SMS];
@@ -84,6 +85,13 @@ static void no_fast_tile_is_256x256()
         expect(table[i].bm != 256 || table[i].bn != 256, "a fast tile of 256x256");
 }
 
+/* A tile that has clusters alone, for few rows that would have seats in another one. */
+static bool clustered(int bands, int cols, int width)
+{
+    const shape s = chosen(bands, cols, width, false, false, 64, &memory, TALLER);
+    return s.down * s.across == 2 && g.param.seats == nullptr;
+}
+
 int main(void)
 {
     no_fast_tile_is_256x256();
@@ -111,6 +119,8 @@ int main(void)
     expect(!seated(9, 5, 256), "of many rows they do not wait for the L2");
     expect(!seated(4, 10, 256, 72), "nobody shares odd rows");
     expect(!seated(4, 10, 128), "128x128 stays ping-pong, in clusters");
+    expect(clustered(4, 10, 160), "256x160 has clusters and no seats");
+    expect(clustered(4, 10, 128), "256x128, too");
     printf("%d passed, %d failed\n", passed, failed);
     return failed != 0;
 }
