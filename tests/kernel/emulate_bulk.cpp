@@ -391,10 +391,18 @@ cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int)
     return cudaSuccess;
 }
 
+static int first_sm;
+
+void emu_first_sm(int number)
+{
+    first_sm = number;
+}
+
 /* In an order of no meaning. */
 int sg_neighbours(uint8_t *sm_out, int room)
 {
-    for (int i = 0; i < sms && i < room; ++i) sm_out[i] = (uint8_t)(sms - 1 - i);
+    if (first_sm < 0) return 0;
+    for (int i = 0; i < sms && i < room; ++i) sm_out[i] = (uint8_t)(first_sm + sms - 1 - i);
     return sms <= room ? sms : 0;
 }
 

@@ -15,6 +15,9 @@ int emu_blocks(int ranks);
 /* SMs of the GPU from now on; 0: a few, as at first. */
 void emu_sms(int count);
 
+/* The number of the first SM; -1: nobody knows which are neighbours. */
+void emu_first_sm(int number);
+
 /* Launches run at once on the stream NULL; on others when this is called, all beside each other as
  * far as streams allow.  False: a standstill. */
 bool emu_run(void);
