@@ -180,6 +180,13 @@ static uint8_t *global_of(const tensor *t, int64_t x, int64_t y, int64_t z)
            (uint64_t)x * t->element;
 }
 
+static void (*loads_seen)(int sm, const void *base, int row);
+
+void emu_loads_seen(void (*see)(int sm, const void *base, int row))
+{
+    loads_seen = see;
+}
+
 void emu_load(uint32_t to, const CUtensorMap *map, int x, int y, int z, uint32_t bar,
               unsigned targets)
 {
@@ -200,6 +207,7 @@ void emu_load(uint32_t to, const CUtensorMap *map, int x, int y, int z, uint32_t
                             false});
     if (to % 128 != 0) stop("a bulk load to an address not aligned to 128");
     if (loads.back().map.base == nullptr) stop("a bulk load by a map that was never made");
+    if (loads_seen != nullptr) loads_seen((int)now->sm, loads.back().map.base, y);
 }
 
 static bulk_op plain(const void *memory, uint32_t at, uint32_t bytes, uint32_t bar)

@@ -1,5 +1,5 @@
 /* Which SM begins with which tile of a launch of few rows (deal_seats() in src/kernel/deal.cuh), as
- * the emulator's GPU is asked: nothing is carried out. */
+ * the emulator's GPU is asked; and that its block there does (src/kernel/seat_sm90.cuh). */
 #include "kernel/instance.h"
 #include "kernel/neighbours.h"
 #include "kernel_world.h"
@@ -176,6 +176,59 @@ static void without(void)
     emu_first_sm(0);
 }
 
+/* ---- On the emulator ------------------------------------------------------------------------- */
+
+enum { FEW_SMS = 8, LOW = 64, NARROW = 128, DOWN = 2, ACROSS = 4, LAUNCHES = 12 };
+
+static const void *a_here;
+static std::vector<int> begun[2]; /* of each SM, the first rows of A and B that it asked for */
+
+static void see(int sm, const void *base, int row)
+{
+    int &first = begun[base != a_here][(size_t)sm];
+    if (first < 0) first = row;
+}
+
+/* Where each block has an SM to itself, its first tile is that of the SM's seat. */
+static void seats_are_taken(void)
+{
+    emu_sms(FEW_SMS);
+    const int m = DOWN * LOW, n = ACROSS * NARROW;
+    matrix a = random_matrix((size_t)m * K), b = random_matrix((size_t)n * K);
+    matrix c = poisoned((size_t)m * n);
+    a_here = a.data();
+    lists l;
+    l.rect(0, m, n, K, area(0, 0, 0, m, 0, K), area(0, 1, 0, n, 0, K));
+    l.store(area(0, 2, 0, m, 0, n));
+    l.close();
+    l.program.place[0] = place_of(a, a, m, K, K);
+    l.program.place[1] = place_of(b, b, n, K, K);
+    l.program.place[2] = place_of(c, c, m, n, n);
+    static sg_kernel_seats memory;
+    static sg_kernel_gemm g;
+    const char *why = sg_kernel_gemm_make(&g, &l.program, &l.host, 7, 0, 1, LOW, NARROW, 0);
+    g.seats = &memory;
+    if (why == nullptr) why = sg_kernel_gemm_aim(&g);
+    expect(why == nullptr && g.slow == nullptr && g.param.seats != nullptr, "taken seats");
+    int alone = 0, elsewhere = 0;
+    for (int i = 0; i < LAUNCHES; ++i) {
+        for (auto &first : begun) first.assign(FEW_SMS, -1);
+        emu_loads_seen(see);
+        expect(sg_kernel_gemm_run(&g, 0, nullptr) == cudaSuccess, "taken seats: goes through");
+        emu_loads_seen(nullptr);
+        bool all = true;
+        for (int row : begun[0]) all &= row >= 0;
+        alone += all;
+        for (int sm = 0; all && sm < FEW_SMS; ++sm) {
+            const sg_kernel_deal &d = g.param.deal[g.param.seat[sm]];
+            elsewhere += begun[0][(size_t)sm] != d.band * LOW;
+            elsewhere += begun[1][(size_t)sm] != d.col * NARROW;
+        }
+    }
+    expect(alone > 0 && elsewhere == 0, std::to_string(elsewhere) + " of " + std::to_string(alone) +
+                                            " launches' tiles begin elsewhere");
+}
+
 int main(void)
 {
     emu_sms(SMS);
@@ -184,6 +237,7 @@ int main(void)
     couriers();
     asked_for();
     without();
+    seats_are_taken();
     printf("%d passed, %d failed\n", passed, failed);
     return failed != 0;
 }
