@@ -263,6 +263,10 @@ void try_all_tagged_gathers(void)
     try_tagged_gather({3, 40, 136, 72, 64, 64, 64, 2, 3, false, false, true, 2, 0, -1});
     try_tagged_gather({3, 40, 136, 200, 64, 64, 64, 2, 1, false, false, false, -1, -1, -1, true});
     try_tagged_gather({2, 40, 136, 72, 0, 64, 64, 2, 1, false, true, false, -1, 2, -1, true});
+    /* Pieces of a row that are not as long as each other; more warps than pieces of a step, some
+     * with none of any. */
+    try_tagged_gather({2, 20, 72, 1096, 0, 64, 64, 2, 3, false, false, false, -1, -1, -1});
+    try_tagged_gather({3, 3, 64, 136, 64, 64, 64, 0, 3, false, false, true, -1, -1, -1});
     /* the same, shut, in place */
     try_tagged_gather(
         {2, 150, 264, 200, 64, 64, 64, 0, 4, false, false, true, -1, -1, 0, false, true});
