@@ -111,12 +111,22 @@ void plan::step_raise(int at, int flag)
     ++step.back().raises;
 }
 
+/* Of the emulator's GPU. */
+static int sms(void)
+{
+    int count = 0;
+    cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, 0);
+    return count;
+}
+
 void plan::finish(world *w, int r, uint64_t hash, bool baked)
 {
     close();
     ticket.assign(step.size() + 1, 0);
-    seats.tickets = EMU_SMS * (SG_KERNEL_SEAT_ROUNDS - 1); /* a round ends with the first launch */
-    for (uint32_t seat = 0; seat < EMU_SMS; ++seat) seats.taken[seat] = SG_KERNEL_SEAT_ROUNDS - 1;
+    /* A seat is given back in the first launch, in which it counts as never taken, and a round ends
+     * with the second one. */
+    seats.tickets = (uint32_t)sms() * (SG_KERNEL_SEAT_ROUNDS - 2);
+    for (int seat = 0; seat < sms(); ++seat) seats.taken[seat] = SG_KERNEL_SEAT_ROUNDS - 2;
     for (size_t i = 0; i < step.size(); ++i) step[i].ticket = &ticket[i];
     program.rank = &w->of[(size_t)r]->rank;
     if (draw(2)) program.own = w->words[(size_t)r];
@@ -129,9 +139,9 @@ bool plan::at_rest() const
     bool rest = true;
     for (uint32_t x : count) rest &= x == 0;
     for (uint32_t x : ticket) rest &= x == 0;
-    for (uint32_t seat = 0; seat < EMU_SMS; ++seat)
-        rest &= seats.taken[seat] == seats.tickets / EMU_SMS;
-    return rest && seats.tickets % EMU_SMS == 0;
+    for (int seat = 0; seat < sms(); ++seat)
+        rest &= seats.taken[seat] == seats.tickets / (uint32_t)sms();
+    return rest && seats.tickets % (uint32_t)sms() == 0;
 }
 
 sg_wait wait_one(int by, int flag)

@@ -47,7 +47,7 @@ gather::gather(const gather_ask &ask)
            std::to_string(q.chunk) + "," + std::to_string(q.chunk_k) + " arch " +
            std::to_string(q.arch) + " more " + std::to_string(q.more)),
       base(share(q.m, q.ranks, q.empty)), m(base.back()), slabs(q.chunk_k ? up(q.k, q.chunk_k) : 1),
-      pitch(q.k + (q.arch == 0 ? 8 : 3)), w(q.ranks, epoch, q.shut ? 300000 : 40000000),
+      pitch(q.k + (q.arch == 0 ? 16 : 3)), w(q.ranks, epoch, q.shut ? 300000 : 40000000),
       l((size_t)q.ranks), a((size_t)q.runs), c((size_t)q.runs)
 {
     for (int r = 0; r < q.ranks; ++r) {
@@ -469,6 +469,8 @@ static void try_couriers()
                 0, 3,   false, true, true, 4,   2, 900, false, true});
     try_gather({2, 256, 72,    1032, 128,  128, 1, 128, 64,   0,
                 0, 1,   false, true, true, 4,   0, 900, true, true});
+    /* With seats, of which couriers have the last. */
+    try_gather({2, 256, 72, 1024, 128, 128, 1, 64, 0, 0, 0, 6, false, false, true, 4});
     /* Many that share steps, of which one raises all: without it the others would have steps of
      * their own; the first step is the storers'. */
     emu_sms(10);
