@@ -139,14 +139,16 @@ static void gather(int m, int n, int k, int tm, int tn, int cluster, int chunk, 
 
 static int senders = RANKS - 1; /* whose tiles own ones add in scatter() ... */
 static bool rounded;            /* ... when they have been rounded */
+static int stores = 1;          /* times that its tiles go to the own tensor */
 
-/* Own tiles add those of peers, which arrive tile by tile, and go to three tensors. */
-static void scatter(int m, int n, int k, int tm, int tn, int cluster, int own_at, bool hello)
+/* Own tiles add those of peers, which arrive tile by tile, and go to three tensors.  AWAY: whose
+ * hello is missing; 0: nobody's. */
+static void scatter(int m, int n, int k, int tm, int tn, int cluster, int own_at, int away)
 {
     const std::string what = named("scatter", m, n, k, tm, tn) + " cluster " +
                              std::to_string(cluster) + " own " + std::to_string(own_at) +
                              (rounded ? " rounded, of " + std::to_string(senders) : "") +
-                             (hello ? "" : ", a hello is missing");
+                             (away ? ", hello " + std::to_string(away) + " is missing" : "");
     matrix a = random_matrix((size_t)m * k), b = random_matrix((size_t)n * k);
     matrix inbox = random_matrix((size_t)2 * m * n), late = poisoned((size_t)2 * m * n);
     const size_t all = (size_t)m * n;
@@ -171,10 +173,9 @@ static void scatter(int m, int n, int k, int tm, int tn, int cluster, int own_at
     for (matrix &x : c) x = poisoned((size_t)(m + 2 * row0) * n);
     world w;
     w.rank.limit_ns *= 1 + (uint64_t)(up(m, tm) * up(n, tn)) / 16; /* they come one by one */
-    if (!hello) w.rank.limit_ns = 300000;
+    if (away) w.rank.limit_ns = 300000;
     for (int q = 1; q < RANKS; ++q)
-        if (hello || q != 2)
-            w.hello[(size_t)(2 * q) + (w.rank.epoch & 1)] = {w.rank.epoch, 99, 0, 0};
+        if (q != away) w.hello[(size_t)(2 * q) + (w.rank.epoch & 1)] = {w.rank.epoch, 99, 0, 0};
     lists l;
     sg_patch &p = l.rect(0, m, n, k, area(0, 0, 0, m, 0, k), area(0, 1, 0, n, 0, k));
     p.own_at = (uint16_t)own_at, p.own_rounded = rounded;
@@ -191,7 +192,7 @@ static void scatter(int m, int n, int k, int tm, int tn, int cluster, int own_at
     for (int q = 0; q < RANKS; ++q) {
         sg_area to = area(q, 4 + q, row0, m, 0, n);
         to.leave = q > 0;
-        l.store(to);
+        for (int i = 0; i < (q > 0 ? 1 : stores); ++i) l.store(to);
         if (q > 0) l.raises(q, SG_PER_PATCH, 1, tiles);
     }
     finish(l, &w);
@@ -205,12 +206,12 @@ static void scatter(int m, int n, int k, int tm, int tn, int cluster, int own_at
     const bool ok = carry_out(l, 0, 1, tm, tn, cluster, 0, what);
     emu_outside(nullptr);
     if (!ok) return;
-    if (!hello) {
+    if (away) {
         const sg_kernel_trouble &t = w.trouble;
-        expect(t.kind == SG_KERNEL_STUCK_LEAVE && t.late && t.by == 2 && t.step == 7,
+        expect(t.kind == SG_KERNEL_STUCK_LEAVE && t.late && t.by == away && t.step == 7,
                what + ": trouble");
         expect(w.abort[0] == w.rank.epoch, what + ": abort");
-        judge(c[2], n, 0, 0, n, nullptr, what + ", its tensor");
+        judge(c[away], n, 0, 0, n, nullptr, what + ", its tensor");
         return;
     }
     for (int q = 0; q < RANKS; ++q) judge(c[q], n, row0, m, n, want.data(), what);
@@ -483,9 +484,9 @@ static void hidden_addends(void)
         senders = i < 2 ? 1 : 2, rounded = i % 2 == 0;
         for (int m = 100; m <= 1924; m += 608)
             for (int cluster = 1; cluster <= 2; ++cluster)
-                scatter(m, 392, 328, 128, 192, cluster, own, true);
-        for (int m = 100; m <= 708; m += 608) scatter(m, 520, 328, 128, 128, 2, own, true);
-        scatter(768, 264, 64, 128, 192, 1 + i % 2, own, own > 0);
+                scatter(m, 392, 328, 128, 192, cluster, own, 0);
+        for (int m = 100; m <= 708; m += 608) scatter(m, 520, 328, 128, 128, 2, own, 0);
+        scatter(768, 264, 64, 128, 192, 1 + i % 2, own, own > 0 ? 0 : 2);
     }
 }
 
@@ -507,8 +508,8 @@ static void slower_kernels(void)
         narrow = 40;
         gather(200, 136, 136, 128, 128, 0, 40, 72);
         narrow = 0;
-        scatter(150, 136, 72, 128, 64, 0, 1, true);
-        scatter(70, 136, 72, 64, 128, 0, 1, false);
+        scatter(150, 136, 72, 128, 64, 0, 1, 0);
+        scatter(70, 136, 72, 64, 128, 0, 1, 2);
         one_hop(150, 136, 72, 64, 128);
         parts(150, 136, 200, 64, 128, 2, 2, 1);
         tiled(150, 136, 72, 64, 128);
@@ -541,25 +542,27 @@ int main(int argc, char **argv)
     emu_sms(0);
     odds = 20;
     for (int own = 0; own < 3; ++own)
-        scatter(200, 136, 72, own == 1 ? 64 : 128, own == 2 ? 256 : 128, 0, own, true);
+        scatter(200, 136, 72, own == 1 ? 64 : 128, own == 2 ? 256 : 128, 0, own, 0);
     for (int width = 160; width <= 224; width += 32) {
         const int ragged = width == 192 ? 9 : 6; /* pieces of 32 columns store two rows at a time */
         gather(384 - ragged, 264, 136, 128, width, 1, 64 - ragged, 64);
-        scatter(192 - ragged, 264, 72, 128, width, 1, 1, true);
+        scatter(192 - ragged, 264, 72, 128, width, 1, 1, 0);
     }
-    scatter(70, 136, 72, 64, 128, 1, 1, false);
+    for (stores = 3; stores > 0; stores -= 2) /* of five areas none is looked up */
+        for (int away = 1; away < RANKS; ++away) scatter(70, 136, 72, 64, 128, 1, 1, away);
+    stores = 1;
     emu_sms(4); /* blocks with several tiles */
     rounded = true;
     for (senders = 1; senders < RANKS; ++senders)
         for (int own = 0; own <= senders; ++own)
             for (int width = 128; width <= 256; width += 32) {
                 const int ragged = width % 64 == 0 ? 8 : 24;
-                scatter(768 - ragged, 520, 72, 128, width, 0, own, true);
+                scatter(768 - ragged, 520, 72, 128, width, 0, own, 0);
             }
     senders = RANKS - 1;
-    for (int c = 1; c <= 2; ++c) scatter(700, 264, 200, 128, 256, c, 1, true);
-    scatter(328, 264, 136, 64, 128, 1, 2, true);
-    scatter(700, 264, 72, 128, 128, 1, 1, false);
+    for (int c = 1; c <= 2; ++c) scatter(700, 264, 200, 128, 256, c, 1, 0);
+    scatter(328, 264, 136, 64, 128, 1, 2, 0);
+    scatter(700, 264, 72, 128, 128, 1, 1, 2);
     rounded = false;
     emu_sms(0);
     one_hop(200, 264, 136, 128, 256);
