@@ -389,6 +389,25 @@ static void try_all_reduce(const reduce_ask &ask)
     }
 }
 
+/* A rank has not ended the run before: no tile is stored at another rank. */
+static void try_shut(const reduce_ask &ask)
+{
+    all_reduce t(ask);
+    const std::string what = t.what + ", shut";
+    bool ok = true;
+    for (auto &member : t.w.of) {
+        member->rank.last[0] = member->rank.last[1] = t.epoch - 1;
+        member->rank.limit_ns = 300000;
+        member->done[0] = t.epoch - 2;
+    }
+    for (int r = 0; r < ask.ranks; ++r) ok = ok && t.enqueue(0, r);
+    expect(ok && emu_run(), what + ": goes through");
+    for (auto &member : t.w.of)
+        expect(member->trouble.kind != 0 && member->rank.epoch == t.epoch, what + ": stops");
+    for (auto &half : t.inbox)
+        for (matrix &x : half) judge(x, ask.n, 0, 0, ask.n, nullptr, what + ", inbox");
+}
+
 /* A rank that has failed, or knows of one that has, ends no run, whatever it computes. */
 static void try_failed(bool claimed)
 {
@@ -520,6 +539,8 @@ int main(int argc, char **argv)
         try_all_reduce({2, 300, 136, 128, 128, tn, 0, 0, 0, 6, 3, -1});
         try_all_reduce({3, 250, 200, 64, 64, 128, 0, 0, 0, 6, 5, -1});
     }
+    try_shut({2, 200, 264, 72, 128, 128, 0, 0, 0, 1, 3, -1});
+    try_shut({2, 300, 136, 136, 128, 192, 0, 2, 0, 1, 0, -1});
     try_failed(true);
     try_failed(false);
     try_given_up();
