@@ -39,6 +39,10 @@ SG_WALK int32_t sg_blocks_even(int64_t units, int32_t most)
     return most - even <= most / 20 && most - even >= most / 50 ? even : most;
 }
 
+/* Tiles of products of at most so many rows are dealt to SMs: others do not wait for the L2
+ * (results/gpu/seats_h200_v1.json). */
+enum { SG_SEATED_ROWS = 1024 };
+
 /* Blocks that only carry rows: ENOUGH are as fast as any link, and one of so many is a herald. */
 enum {
     SG_COURIERS_LEAST = 4,

@@ -1,5 +1,6 @@
 /* sim_product.c -- what a product costs, see sim_state.h: a tile of a launch beside what else SMs,
  * memory and links have to do, and the vendor's.  docs/machine.md says it in words. */
+#include "core/blocks.h"
 #include "core/sched_rules.h"
 #include "core/sim_state.h"
 
@@ -220,12 +221,12 @@ static double least_us(const sg_machine *machine, const sg_patch *p)
  * cluster, which 128 columns have.  Scatters are right within 2 % without. */
 static bool has_seats(const sg_sim *m, const sg_sched *s, const sg_launch *l, const sg_patch *p)
 {
-    enum { MOST_ROWS = 1024, TALL = 128, PAIRED = 128 };
+    enum { TALL = 128, PAIRED = 128 };
     const int64_t rows = s->problem->m;
     const bool paired =
         l->tile_m >= TALL && l->tile_n == PAIRED && sg_walk_bands(p, l->tile_m) % 2 == 0;
     return m->machine->seat_part > 0 && sg_problem_in(s->problem) == SG_IN_GATHER &&
-           !s->problem->call && !paired && l->blocks == 0 && rows <= MOST_ROWS &&
+           !s->problem->call && !paired && l->blocks == 0 && rows <= SG_SEATED_ROWS &&
            rows > l->tile_m && !m->rank[s->rank].takes;
 }
 

@@ -208,16 +208,13 @@ static int by_order(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Products of more rows do not wait for the L2 (results/gpu/seats_h200_v1.json). */
-enum { SEATED_ROWS = 1024 };
-
 /* Does it help to know which blocks are beside each other?  Not if all read the same rows, nor
  * where rows begin at odd 16 bytes, whose reads nobody shares. */
 static bool wants_seats(const sg_kernel_gemm *g, const needs *n)
 {
     uint8_t sm[SG_KERNEL_BLOCKS];
     wave_tile tile[SG_KERNEL_BLOCKS];
-    if (g->seats == nullptr || n->a_rows > SEATED_ROWS || n->straddles || n->tagged ||
+    if (g->seats == nullptr || n->a_rows > SG_SEATED_ROWS || n->straddles || n->tagged ||
         g->param.takes > 0 || g->want_split > 1 || g->want_cluster > 1)
         return false;
     if (g->want_blocks > 0 && g->want_blocks != g->sms) return false;
