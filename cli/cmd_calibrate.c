@@ -14,6 +14,7 @@ typedef struct request {
     int64_t ranks;
     double seconds;
     const char *out;
+    bool windows;
 } request;
 
 static void tell(void *context, int done, int count)
@@ -73,8 +74,11 @@ static int calibrate(const request *q, bool json)
     int code = begin_file(q, &writer);
     if (code != CLI_OK) return code;
     json_t *const rows = json_array();
-    const shingle_calibrate_options options = {
-        .seconds = q->seconds, .progress = tell, .measured = take_row, .context = rows};
+    const shingle_calibrate_options options = {.seconds = q->seconds,
+                                               .progress = tell,
+                                               .measured = take_row,
+                                               .context = rows,
+                                               .windows = q->windows};
     code = group_open(q->ranks, &q->where, &g);
     if (code == CLI_OK) {
         const shingle_status status = shingle_calibrate(g.ranks, g.comm, &options, &machine);
@@ -123,6 +127,10 @@ int cmd_calibrate(int argc, char **argv)
          .unit = "FILE",
          .brief = "write the file there (to the output)",
          .writes = true},
+        {.name = "windows",
+         .kind = ARGS_FLAG,
+         .value = &q.windows,
+         .brief = "collectives in NCCL's windows, too; see below"},
         {.name = "threads",
          .kind = ARGS_INT,
          .value = &q.where.threads,
@@ -139,9 +147,12 @@ int cmd_calibrate(int argc, char **argv)
             "  shingle calibrate --ranks 4 --out my.machine\n"
             "  shingle calibrate --backend cuda --ranks 2 --seconds 90 --out h200x2.machine\n"
             "  SHINGLE_MACHINE=my.machine shingle run gemm_rs:f32:512x1024x768:r4\n",
-        .notes = "Times products of many kinds, in turns, and finds the numbers with which the\n"
-                 "simulator predicts them best; each stands beside how it was found.  With --json\n"
-                 "the measurements are printed as well.\n",
+        .notes =
+            "Times products of many kinds, in turns, and finds the numbers with which the\n"
+            "simulator predicts them best; each stands beside how it was found.  With --json\n"
+            "the measurements are printed as well.\n"
+            "With --windows plans have collectives in NCCL's windows where these are faster; a\n"
+            "graph that replays one waits without a limit for a rank that does not.\n",
         .option = options,
         .options = sizeof options / sizeof *options,
         .words = "no argument"};

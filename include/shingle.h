@@ -356,10 +356,10 @@ SHINGLE_API shingle_status shingle_comm_device(const shingle_comm *comm,
 typedef struct shingle_calibrate_options { /* all zero is the default of every field */
     double seconds; /* limit; default 60.  SHINGLE_ETIMEOUT if it is too short */
     void (*progress)(void *context, int done, int count); /* from the calling thread */
-    /* Told at the end of every PLAN that was timed (as shingle_plan_text has it) and its median, of
-     * its collectives alone or of all of it. */
+    /* Told of every PLAN that was timed (shingle_plan_text): its median, or its collectives'. */
     void (*measured)(void *context, const char *plan, int collectives, double us);
     void *context;
+    int windows; /* 1: collectives in NCCL's, too (docs/machine.md); default 0 */
 } shingle_calibrate_options;
 
 SHINGLE_API shingle_status shingle_calibrate(int ranks, shingle_comm *const *comm,

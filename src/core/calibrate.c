@@ -109,7 +109,8 @@ static shingle_status add_collectives(job *j, double megabytes)
         [SG_ALL_TO_ALL] = "a2a_gemm:bf16:%dx64x1024",
         [SG_MACHINE_COLLS + SG_ALL_GATHER] = "ag_gemm:bf16:%dx64x1024",
         [SG_MACHINE_COLLS + SG_REDUCE_SCATTER] = "gemm_rs:bf16:%dx1024x64"};
-    const int curves = j->machine.pool > 0 ? SG_MACHINE_COLLS : SG_MACHINE_CURVES;
+    const bool windows = j->watch->windows && j->machine.pool == 0;
+    const int curves = windows ? SG_MACHINE_CURVES : SG_MACHINE_COLLS;
     for (int kind = 0; kind < curves && j->ranks > 1; kind++) {
         char problem[MOST_PROBLEM];
         const char *const x = strchr(format[kind], '%');

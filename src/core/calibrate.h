@@ -21,6 +21,7 @@ typedef struct sg_calibrate_watch {
     void (*progress)(void *context, int done, int count); /* may be NULL */
     /* Told of every plan's median, as time() understands COLLS; may be NULL. */
     void (*measured)(void *context, const shingle_plan *plan, bool colls, double us);
+    bool windows;     /* collectives in windows are timed, too, and kept where they are faster */
     const char *held; /* numbers that are left as they are, with commas between; may be NULL */
     void *context;
 } sg_calibrate_watch;

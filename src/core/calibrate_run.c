@@ -113,6 +113,7 @@ static shingle_status calibrate(calibration *c, shingle_machine **machine_out)
                                       .now_us = now_us,
                                       .progress = tell_progress,
                                       .measured = tell_measured,
+                                      .windows = c->options->windows != 0,
                                       .context = c};
     struct shingle_machine *const machine = calloc(1, sizeof *machine);
     char *const text = malloc(SG_CALIBRATE_TEXT);

@@ -21,6 +21,7 @@ typedef struct fake {
     int breaks_at, breaks; /* the first timing that fails, and how many do */
     int seen;              /* largest progress */
     const char *held;
+    bool windows;
     int told, colls; /* measurements, of collectives alone */
 } fake;
 
@@ -89,6 +90,7 @@ static shingle_status calibrate(fake *f, const sg_machine *start, int ranks, dou
                                       .progress = fake_progress,
                                       .measured = fake_measured,
                                       .held = f->held,
+                                      .windows = f->windows,
                                       .context = f};
     return sg_calibrate(start, ranks, seconds, &watch, machine_out, text_out);
 }
@@ -249,15 +251,15 @@ static void unseen_products_are_predicted(void **state)
             fail_msg("no word on %.40s", line + 1);
 }
 
-/* A machine without windows takes as long in them as without. */
-static void windows_are_kept_where_they_are_faster(void **state)
+/* A machine without windows takes as long in them as without; who has not asked for them has none. */
+static void windows_are_kept_where_they_are_asked_for_and_faster(void **state)
 {
     (void)state;
     const double at = 8 * 1048576.0;
     const int gathers = SG_MACHINE_COLLS + SG_ALL_GATHER;
     const int scatters = SG_MACHINE_COLLS + SG_REDUCE_SCATTER;
     const sg_machine start = known();
-    fake f = {.truth = start, .each_us = 1e4};
+    fake f = {.truth = start, .each_us = 1e4, .windows = true};
     sg_machine m;
     f.truth.coll_curve[gathers].points = f.truth.coll_curve[scatters].points = 0;
     if (calibrate(&f, &start, 2, 60, &m, text) != SHINGLE_OK) fail_msg("%s", shingle_error());
@@ -269,6 +271,10 @@ static void windows_are_kept_where_they_are_faster(void **state)
     assert_true(fabs(sg_curve_at(&m.coll_curve[gathers], at, 0) - 250) < 1);
     assert_non_null(strstr(how("coll_curve all_gather_windows"), "measured"));
     assert_false(sg_machine_in_windows(&m, SG_REDUCE_SCATTER));
+    f.timings = 0, f.clock_us = 0, f.windows = false;
+    if (calibrate(&f, &start, 2, 60, &m, text) != SHINGLE_OK) fail_msg("%s", shingle_error());
+    assert_false(sg_machine_in_windows(&m, SG_ALL_GATHER));
+    assert_null(strstr(text, "_windows"));
 }
 
 static void what_cannot_run_is_left_out(void **state)
@@ -459,7 +465,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unseen_products_are_predicted),
-        cmocka_unit_test(windows_are_kept_where_they_are_faster),
+        cmocka_unit_test(windows_are_kept_where_they_are_asked_for_and_faster),
         cmocka_unit_test(what_cannot_run_is_left_out),
         cmocka_unit_test(one_rank_has_products_alone),
         cmocka_unit_test(a_pool_has_numbers_of_its_own),
