@@ -140,6 +140,8 @@ extern _Atomic int fake_slow_us, fake_torn;
  * much longer the first one takes, and each of them; none can be run. */
 extern _Atomic int fake_asked, fake_algorithm, fake_first_us, fake_product_us;
 extern _Atomic bool fake_productless;
+extern _Atomic bool fake_dense;   /* algorithms serve no rows but those that they were chosen for */
+extern _Atomic int fake_products; /* that were enqueued */
 
 /* What begins here is memory that peers do not reach. */
 extern const void *fake_apart;

@@ -23,8 +23,8 @@ typedef struct desc {
 /* A library that may round parts of k to the type of C does so. */
 enum { ROUNDING = CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE };
 
-_Atomic int fake_asked, fake_algorithm, fake_first_us, fake_product_us;
-_Atomic bool fake_productless;
+_Atomic int fake_asked, fake_algorithm, fake_first_us, fake_product_us, fake_products;
+_Atomic bool fake_productless, fake_dense;
 
 FAKE cublasStatus_t cublasLtCreate(cublasLtHandle_t *out)
 {
@@ -129,6 +129,29 @@ FAKE cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
         found[i].algo.data[2] = schemes & ROUNDING;
     }
     fake_asked++;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+FAKE cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDesc_t d,
+                                            cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                            cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t e,
+                                            const cublasLtMatmulAlgo_t *algo,
+                                            cublasLtMatmulHeuristicResult_t *result)
+{
+    (void)handle, (void)d, (void)a, (void)b, (void)c, (void)e, (void)algo;
+    memset(result, 0, sizeof *result);
+    return fake_fails() || fake_dense ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
+}
+
+FAKE cublasStatus_t cublasLtMatmulAlgoCapGetAttribute(const cublasLtMatmulAlgo_t *algo,
+                                                      cublasLtMatmulAlgoCapAttributes_t attribute,
+                                                      void *value, size_t bytes, size_t *written)
+{
+    const uint32_t aligned = 16;
+    (void)algo, (void)attribute;
+    if (fake_fails()) return CUBLAS_STATUS_INVALID_VALUE;
+    memcpy(value, &aligned, bytes);
+    *written = sizeof aligned;
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -254,6 +277,7 @@ FAKE cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t
     m.algorithm = (int)algo->data[1];
     m.rounds = algo->data[2] != 0;
     fake_algorithm = m.algorithm;
+    fake_products++;
     fake_launches++;
     return fake_enqueue(stream, run_matmul, &m, sizeof m) == cudaSuccess
                ? CUBLAS_STATUS_SUCCESS

@@ -48,9 +48,9 @@ shingle_status sg_product_make(sg_vendor *vendor, sg_choice **choice, const sg_p
                                bool busy, sg_product **product_out);
 void sg_product_free(sg_product *product);
 
-/* Are these the strides and the alignment that it was made for?  In others its kernel may be one
- * that is not loaded. */
-bool sg_product_fits(const sg_product *product, const sg_operands *o);
+/* Is all loaded that these strides and this alignment need?  So it is for those that it was made
+ * for, and for others that its algorithm serves as well. */
+bool sg_product_fits(sg_product *product, const sg_operands *o);
 shingle_status sg_product_run(sg_product *product, const sg_operands *o, cudaStream_t stream);
 
 #endif
