@@ -9,7 +9,7 @@ struct Source {
     Tile tile;
     int k0, k1, a_k, b_k; /* span of k; what to add to k for columns of A and B */
     int row, column;      /* this block's share of the rows of A and of B */
-    int slab, waits, a_place;
+    int slab, waits, a_place, b_place;
     int add0, adds, index; /* of addends: which; which visit of its patch this is */
     int own_at, part0;     /* among them */
     bool narrow;
@@ -29,7 +29,7 @@ DEV void source_set(Source &s, const Param &P, const sg_patch &p, const Tile &ti
     s.row = p.a.row0 + s.tile.band * S::BM + in * (S::BM / S::CN);
     s.column = p.b.row0 + s.tile.col * width_of<S>(p) + im * (S::BN / S::CM);
     s.narrow = is_narrow<S>(p);
-    s.slab = p.slab, s.waits = p.waits, s.a_place = p.a.buf;
+    s.slab = p.slab, s.waits = p.waits, s.a_place = p.a.buf, s.b_place = p.b.buf;
     s.a = map_of(P, p.a.buf, MAP_A), s.b = map_of(P, p.b.buf, s.narrow ? MAP_NARROW : MAP_B);
 }
 
@@ -152,10 +152,11 @@ DEV void launch_in_order()
 }
 
 /* B's first stages may be asked for before the launch before us has ended: what that may still
- * write goes through the same L2. */
+ * write goes through the same L2.  Of a B that comes from peers the half is not known yet. */
 template <class S> DEV void loader_begin(const Param &P, const Smem<S> &smem, const Source &at)
 {
-    for (int k = at.k0; k < at.k1 && k < at.k0 + P.ahead; k += STAGE_K)
+    const int until = P.flip[at.b_place] == 0 ? at.k0 + P.ahead : at.k0;
+    for (int k = at.k0; k < at.k1 && k < until; k += STAGE_K)
         tma_prefetch(at.b, at.b_k + k, at.column, 0, P.keep_b);
     launch_in_order();
     stamp(smem.stamp, STAMP_LOADER, STAMP_FREE);
@@ -208,7 +209,7 @@ template <class S> DEV void loader(const Param &P, const Smem<S> &smem, int im, 
         stages_wait(P, smem, ring, at.narrow);
         stages_cut(ring, at.narrow);
         const int spare = at.narrow ? (S::BN - S::NARROW) * 128 : 0; /* bytes of a stage */
-        const int a_half = half_of(P, at.a_place, &half);
+        const int a_half = half_of(P, at.a_place, &half), b_half = half_of(P, at.b_place, &half);
         stamp(smem.stamp, STAMP_LOADER, STAMP_TILE, cursor.patch);
         /* A block that overhangs still multicasts to a live neighbour, so it waits, too. */
         int wake = at.waits ? at.k0 : 0x7fffffff;
@@ -237,10 +238,10 @@ template <class S> DEV void loader(const Param &P, const Smem<S> &smem, int im, 
             if (S::GATHERS && lack_a > 0)
                 --lack_a;
             else if (S::CM == 1)
-                tma_load(to, at.b, at.b_k + k, at.column, 0, full, P.keep_b);
+                tma_load(to, at.b, at.b_k + k, at.column, b_half, full, P.keep_b);
             else
-                tma_load_multicast(to + im * (S::B_BYTES / S::CM), at.b, at.b_k + k, at.column, 0,
-                                   full, P.keep_b, down_mask << (in * S::CM));
+                tma_load_multicast(to + im * (S::B_BYTES / S::CM), at.b, at.b_k + k, at.column,
+                                   b_half, full, P.keep_b, down_mask << (in * S::CM));
         }
         if (S::ADDS && !S::SLOT_ADDS && at.adds) {
             const Addends looked = addends_look(P, at.add0, at.adds);

@@ -17,6 +17,7 @@ struct gather_ask {
     bool shut = false;   /* a rank has not ended the run before */
     bool held = false;   /* own rows wait for the next rank's parts of k, too; chunks are whole */
     bool adds = false;   /* to what C holds */
+    bool of_b = false;   /* what is gathered is B; a chunk has all rows of a rank, and all k */
 };
 
 struct gather {
@@ -45,7 +46,7 @@ gather::gather(const gather_ask &ask)
            std::to_string(q.n) + "x" + std::to_string(q.k) + " tile " + std::to_string(q.tm) + "x" +
            std::to_string(q.tn) + " cluster " + std::to_string(q.cluster) + " chunk " +
            std::to_string(q.chunk) + "," + std::to_string(q.chunk_k) + " arch " +
-           std::to_string(q.arch) + " more " + std::to_string(q.more)),
+           std::to_string(q.arch) + " more " + std::to_string(q.more) + (q.of_b ? ", of B" : "")),
       base(share(q.m, q.ranks, q.empty)), m(base.back()), slabs(q.chunk_k ? up(q.k, q.chunk_k) : 1),
       pitch(q.k + (q.arch == 0 ? 16 : 3)), w(q.ranks, epoch, q.shut ? 300000 : 40000000),
       l((size_t)q.ranks), a((size_t)q.runs), c((size_t)q.runs)
@@ -71,8 +72,14 @@ void gather::make_patches(int r)
     for (int i = 0; i < q.ranks; ++i) {
         const int at = (r + i) % q.ranks, rows = base[at + 1] - base[at];
         if (rows == 0) continue;
-        p.rect(base[at], rows, q.n, q.k, area(r, i ? 3 + r : 0, i ? base[at] : 0, rows, 0, q.k),
-               area(r, 1, 0, q.n, 0, q.k));
+        const sg_area from = area(r, i ? 3 + r : 0, i ? base[at] : 0, rows, 0, q.k);
+        if (q.of_b) {
+            p.rect(0, q.n, rows, q.k, area(r, 1, 0, q.n, 0, q.k), from).col0 = base[at];
+            p.store(area(r, 2, 0, q.n, base[at], rows));
+            if (i > 0) p.waits(wait_one(at, 200));
+            continue;
+        }
+        p.rect(base[at], rows, q.n, q.k, from, area(r, 1, 0, q.n, 0, q.k));
         p.store(area(r, 2, base[at], rows, 0, q.n));
         if (q.adds) p.adds(area(r, 2, base[at], rows, 0, q.n), nullptr);
         if (i == 0 && !q.held) continue;
@@ -116,7 +123,7 @@ bool gather::enqueue(int run, int r)
     T *mine = a[(size_t)run][(size_t)r].data(), *out = c[(size_t)run][(size_t)r].data();
     place[0] = place_of(mine, mine, own ? own : 1, q.k, pitch);
     place[1] = place_of(b[(size_t)r].data(), b[(size_t)r].data(), q.n, q.k, q.k);
-    place[2] = place_of(out, out, m, q.n, q.n);
+    place[2] = q.of_b ? place_of(out, out, q.n, m, m) : place_of(out, out, m, q.n, q.n);
     for (int i = 0; i < q.ranks; ++i) {
         T *beside = spare[(size_t)i].data();
         place[3 + i] = place_of(sym[0][(size_t)i].data(), sym[1][(size_t)i].data(), m, q.k, q.k);
@@ -126,8 +133,8 @@ bool gather::enqueue(int run, int r)
     const way how = {q.tm, q.tn, q.cluster, q.blocks, q.arch, q.ranks, q.carried};
     if (!aim(g.get(), p, (int)p.patch.size(), (int)p.step.size(), how, what)) return false;
     const int couriers = g->blocks - g->param.workers;
-    expect(q.couriers < 0 || couriers == q.couriers,
-           what + ": " + std::to_string(couriers) + " couriers");
+    expect(q.arch != 0 || g->slow == nullptr, what + ": takes a slow kernel");
+    expect(q.couriers < 0 || couriers == q.couriers, what + ": " + std::to_string(couriers));
     const bool few = q.carried > 0 && q.carried < 1000;
     const bool many = couriers >= 8 || (q.ranks > 2 && couriers >= 4 && g->param.pushes >= 8);
     expect(q.couriers < 1 || (g->param.heralds > 0) == (many && !few), what + ": heralds");
@@ -151,8 +158,11 @@ void gather::check(int run, int r) const
     }
     for (size_t i = 0; q.adds && i < want.size(); ++i)
         want[i] += __bfloat162float(was[(size_t)run][(size_t)r][i]);
-    judge(c[(size_t)run][(size_t)r], q.n, 0, m, q.n, want.data(),
-          what + " run " + std::to_string(run) + " rank " + std::to_string(r));
+    const std::vector<float> turned = want;
+    for (size_t i = 0; q.of_b && i < want.size(); ++i)
+        want[i % (size_t)q.n * m + i / (size_t)q.n] = turned[i];
+    judge(c[(size_t)run][(size_t)r], q.of_b ? m : q.n, 0, q.of_b ? q.n : m, q.of_b ? m : q.n,
+          want.data(), what + " run " + std::to_string(run) + " rank " + std::to_string(r));
     int wrong = 0; /* of the last run's rows beside */
     for (int i = 0; run + 1 == q.runs && i < q.ranks; ++i)
         for (int y = 0; i != r && y < q.more * (base[i + 1] - base[i]); ++y) {
@@ -182,8 +192,9 @@ void gather::check_shut() const
     }
 }
 
-static void try_gather(const gather_ask &ask)
+static void try_gather(gather_ask ask, bool of_b = false)
 {
+    ask.of_b = of_b;
     gather t(ask);
     bool ok = true;
     if (ask.shut) t.shut_gates();
@@ -473,6 +484,10 @@ static void try_couriers()
     /* Four couriers: two pieces of a step each, of which one is under way, or two at most; fewer
      * pieces than couriers, all under way; more steps than carriers, one behind the other. */
     emu_sms(6);
+    for (int cluster = 1; cluster <= 2; ++cluster) { /* runs of B are in both halves */
+        try_gather({2, 512, 200, 136, 128, 128, cluster, 512, 0, 0, 0, 3}, true);
+        try_gather({3, 384, 300, 136, 128, 128, cluster, 512, 0, 0, 0, 3, false, true}, true);
+    }
     try_gather({2, 256, 72, 1032, 128, 128, 1, 64, 0, 0, 0, 2, false, false, true, 4, 19});
     try_gather({2, 256, 72, 1032, 128, 128, 1, 51, 0, 0, 0, 2, false, false, true, 4, 6});
     try_gather({2, 128, 72, 1032, 128, 128, 1, 3, 520, 0, 0, 2, false, true, true, 4, 12});

@@ -33,6 +33,7 @@
 enum {
     SG_CUDA_RANKS = 8,   /* places of a plan hold that many ranks' buffers */
     SG_CUDA_FLIGHT = 64, /* runs of a rank that the host knows to be on their way */
+    SG_CUDA_CLIPPED = SG_CUDA_RANKS,
     SG_CUDA_PAIRS = 4 * SG_BLOCK_CLASSES,
     SG_CUDA_KNOWN = 128,
     SG_CUDA_SERVICE_US = 60000000, /* for a copy or a fill, and what libraries do at first */
@@ -190,6 +191,8 @@ typedef struct sg_cuda_plan {
     int8_t place_of[SG_MAX_BUFS][SG_CUDA_RANKS]; /* -1: none */
     int8_t more_b[SHINGLE_MOST_B - 1]; /* places of the B behind the first, and of the C */
     int8_t more_c[SHINGLE_MOST_B - 1];
+    int8_t clipped[SG_CUDA_CLIPPED]; /* places of C up to columns at which some store ends */
+    int32_t clips;
     int8_t landed; /* place of what peers stored for C; -1: none */
     int32_t *away; /* triples for sg_kernel_permute: rows from landing to C */
     int32_t *home; /* the same on the device; NULL: few enough for copies */
@@ -293,6 +296,24 @@ shingle_status sg_cuda_land(sg_cuda *cuda, const sg_problem *p, void **landing_o
 bool sg_cuda_is_reached(const sg_bound *bound);
 bool sg_cuda_reaches_peers(const sg_bound *bound); /* this rank stores into theirs */
 bool sg_cuda_is_landed(const sg_cuda_plan *plan, const sg_area *area);
+
+/* A matrix becomes the next place of PLAN. */
+shingle_status sg_cuda_new_place(sg_cuda_plan *plan, void *low, void *high, int64_t rows,
+                                 int64_t cols, bool wide, int8_t *index_out);
+shingle_status sg_cuda_too_many_places(const sg_bound *bound);
+
+/* Places of the user's tensors, which every run names.  LANDING: of each rank, where its C is if it
+ * is not told (land.c). */
+shingle_status sg_cuda_find_places(sg_cuda_plan *plan, int rank, void *const *landing);
+
+/* AREA of a buffer becomes one of a place.  SOURCE: it is read. */
+shingle_status sg_cuda_name_place(sg_cuda_plan *plan, sg_area *area, bool source,
+                                  void *const *landing);
+
+/* Stores write whole boxes of up to 64 columns, and leave out only what lies beyond the matrix.  So
+ * where TO, columns of C, ends in the middle of it and of such a box, it gets a place that ends
+ * there; if there is no room for one, a slow kernel stores it. */
+shingle_status sg_cuda_clip_place(sg_cuda_plan *plan, sg_area *to);
 
 /* At bind: which rows come from the landing; room for what collectives take. */
 shingle_status sg_cuda_make_home(sg_cuda_rank *rank, sg_cuda_plan *plan);

@@ -72,6 +72,8 @@ void sg_cuda_aim(sg_kernel_program *program, const sg_run *run)
         aim_at(program, plan->more_b[i], t->more_b[i], t->more_b_stride[i] * bytes);
         aim_at(program, plan->more_c[i], t->more_c[i], t->more_c_stride[i] * bytes);
     }
+    for (int32_t i = 0; i < plan->clips; i++)
+        aim_at(program, plan->clipped[i], t->c, t->c_stride * bytes);
     if (p->return_a)
         aim_at(program, plan->place_of[SG_RETURNED][rank], t->returned_a,
                t->returned_a_stride * bytes);

@@ -40,111 +40,6 @@ static shingle_status show_words(sg_cuda *cuda, const sg_bound *bound)
     return SHINGLE_OK;
 }
 
-/* ---- Places ---------------------------------------------------------------------------------- */
-
-static shingle_status no_place(const sg_bound *bound)
-{
-    return sg_fail(SHINGLE_EUNSUPPORTED, "%s touches more than %d matrices", bound->text,
-                   (int)SG_KERNEL_PLACES);
-}
-
-static shingle_status new_place(sg_cuda_plan *plan, void *low, void *high, int64_t rows,
-                                int64_t cols, bool wide, int8_t *index_out)
-{
-    const sg_type type = wide ? SG_F32 : plan->bound->problem.type;
-    if (plan->places == SG_KERNEL_PLACES) return no_place(plan->bound);
-    plan->program.place[plan->places] = (sg_kernel_place){
-        .data = {low, high},
-        .pitch = cols * sg_type_bytes(type),
-        .rows = (int32_t)rows,
-        .cols = (int32_t)cols,
-        .wide = wide,
-    };
-    *index_out = (int8_t)plan->places++;
-    return SHINGLE_OK;
-}
-
-/* Place of buffer BUF at rank Q. */
-static shingle_status find_place(sg_cuda_plan *plan, int buf, int q, void *const *landing)
-{
-    const sg_bound *const bound = plan->bound;
-    const sg_problem *const p = &bound->problem;
-    const sg_buf *const b = &bound->sched.buf[buf];
-    int8_t *const index = &plan->place_of[buf][q];
-    if (*index >= 0) return SHINGLE_OK;
-    if (b->arena == SG_USER) {
-        const bool own = q == bound->work->rank;
-        const int64_t rows = own ? b->rows : sg_problem_c_rows(p, q);
-        if (!own && buf != SG_C)
-            return sg_fail(SHINGLE_EBUG, "%s: an input of a peer", bound->text);
-        if (!own && landing[q] == NULL)
-            return sg_fail(SHINGLE_EUNSUPPORTED, "%s: rows of C come from peers and from here",
-                           bound->text);
-        /* The first of several B or C; the others have places of their own. */
-        const bool shares = p->b_count > 1;
-        return new_place(plan, own ? NULL : landing[q], own ? NULL : landing[q],
-                         shares && buf == SG_B ? p->b_cols[0] : rows,
-                         shares && buf == SG_C ? p->b_cols[0] : b->cols, false, index);
-    }
-    uint8_t *low = b->arena == SG_LOCAL     ? bound->local
-                   : b->arena == SG_LIBRARY ? bound->library
-                                            : bound->windows;
-    uint8_t *high = low;
-    if (sg_buf_is_shared(b)) {
-        uint8_t **const *const half = b->arena == SG_REST ? bound->rest : bound->sym;
-        low = half[0][q];
-        high = bound->sched.baked ? low : half[1][q];
-    }
-    SG_TRY(new_place(plan, low != NULL ? low + b->offset : NULL,
-                     high != NULL ? high + b->offset : NULL, b->rows, b->cols, b->wide, index));
-    plan->program.place[*index].tagged = b->tagged;
-    return SHINGLE_OK;
-}
-
-/* The tensors of the user's that every run names. */
-static shingle_status find_user_places(sg_cuda_plan *plan, int rank, void *const *landing)
-{
-    const sg_problem *const p = &plan->bound->problem;
-    for (int buf = 0; buf < SG_BIAS; buf++) SG_TRY(find_place(plan, buf, rank, landing));
-    if (p->return_a) SG_TRY(find_place(plan, SG_RETURNED, rank, landing));
-    if (p->norm) SG_TRY(find_place(plan, SG_RESIDUAL, rank, landing));
-    for (int i = 0; i < p->b_count - 1; i++) {
-        const int64_t cols = p->b_cols[i + 1];
-        const int64_t rows = plan->bound->sched.buf[SG_C].rows;
-        SG_TRY(new_place(plan, NULL, NULL, cols, p->k, false, &plan->more_b[i]));
-        SG_TRY(new_place(plan, NULL, NULL, rows, cols, false, &plan->more_c[i]));
-    }
-    return SHINGLE_OK;
-}
-
-/* Which of several B or C is AREA of?  It becomes an area of that one. */
-static int move_to_part(const sg_cuda_plan *plan, sg_area *area)
-{
-    int64_t low = 0;
-    int64_t high = 0;
-    if (area->buf != SG_B && area->buf != SG_C) return 0;
-    int32_t *const at = area->buf == SG_B ? &area->row0 : &area->col0;
-    const int part = sg_problem_b_at(&plan->bound->problem, *at, &low, &high);
-    *at -= (int32_t)low;
-    return part;
-}
-
-static shingle_status name_place(sg_cuda_plan *plan, sg_area *area, bool source,
-                                 void *const *landing)
-{
-    if (source && sg_cuda_is_landed(plan, area)) {
-        area->buf = (uint8_t)plan->landed;
-        return SHINGLE_OK;
-    }
-    SG_TRY(find_place(plan, area->buf, area->rank, landing));
-    const uint8_t buf = area->buf;
-    const int part = area->rank == plan->bound->work->rank ? move_to_part(plan, area) : 0;
-    area->buf = (uint8_t)(part == 0     ? plan->place_of[buf][area->rank]
-                          : buf == SG_B ? plan->more_b[part - 1]
-                                        : plan->more_c[part - 1]);
-    return SHINGLE_OK;
-}
-
 /* ---- Lists ----------------------------------------------------------------------------------- */
 
 typedef struct layout {
@@ -224,16 +119,19 @@ static shingle_status make_lists(sg_cuda_plan *plan, const layout *l, void *cons
     }
     for (int32_t i = 0; i < s->patches; i++) {
         if (patch[i].k0 >= patch[i].k1) continue; /* reads nothing */
-        SG_TRY(name_place(plan, &patch[i].a, true, landing));
-        SG_TRY(name_place(plan, &patch[i].b, true, landing));
+        SG_TRY(sg_cuda_name_place(plan, &patch[i].a, true, landing));
+        SG_TRY(sg_cuda_name_place(plan, &patch[i].b, true, landing));
     }
-    for (int32_t i = 0; i < s->adds; i++) SG_TRY(name_place(plan, &add[i].area, true, landing));
+    for (int32_t i = 0; i < s->adds; i++)
+        SG_TRY(sg_cuda_name_place(plan, &add[i].area, true, landing));
     const bool summed = s->buf[SG_C].summed; /* by launches, which store all there is */
     for (int32_t i = 0; i < s->tos && !summed; i++)
-        SG_TRY(name_place(plan, &to[i], false, landing));
+        SG_TRY(sg_cuda_name_place(plan, &to[i], false, landing));
     for (int32_t i = 0; i < s->patches && summed; i++)
         for (int32_t j = patch[i].to0; j < patch[i].to0 + patch[i].tos; j++)
-            SG_TRY(name_place(plan, &to[j], patch[i].adds == 0, landing));
+            SG_TRY(sg_cuda_name_place(plan, &to[j], patch[i].adds == 0, landing));
+    for (int32_t i = 0; i < s->tos && plan->bound->problem.gather == SG_GATHER_B; i++)
+        SG_TRY(sg_cuda_clip_place(plan, &to[i]));
     plan->push = (sg_kernel_step *)(void *)(host + l->push);
     plan->push_at = l->push;
     plan->move = (sg_kernel_move *)(void *)(host + l->move);
@@ -457,7 +355,7 @@ static shingle_status make_step(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_plan 
     case SG_COPY:
         step->flags.src = from->u.copy.src;
         if (from->u.copy.carrier == SG_BY_ENGINE) choose_raises(s, index, step);
-        SG_TRY(name_place(plan, &step->flags.src, true, landing));
+        SG_TRY(sg_cuda_name_place(plan, &step->flags.src, true, landing));
         if (sg_step_is_push(from)) add_push(plan, from, step);
         return SHINGLE_OK;
     case SG_REDUCE:
@@ -506,9 +404,9 @@ static shingle_status fill_plan(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_plan 
     if (reached || sg_cuda_reaches_peers(bound))
         SG_TRY(sg_cuda_land(cuda, &bound->problem, landing));
     if (reached)
-        SG_TRY(new_place(plan, landing[rank->rank], landing[rank->rank], s->buf[SG_C].rows,
-                         bound->problem.n, false, &plan->landed));
-    SG_TRY(find_user_places(plan, rank->rank, landing));
+        SG_TRY(sg_cuda_new_place(plan, landing[rank->rank], landing[rank->rank], s->buf[SG_C].rows,
+                                 bound->problem.n, false, &plan->landed));
+    SG_TRY(sg_cuda_find_places(plan, rank->rank, landing));
     SG_TRY(make_lists(plan, &l, landing));
     /* What stands in no list gets its place, too, before launches copy the places. */
     for (int32_t i = 0; i < s->steps; i++) {
@@ -516,7 +414,7 @@ static shingle_status fill_plan(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_plan 
         if (step->kind != SG_COPY && step->kind != SG_COLL) continue;
         if (step->kind == SG_COLL && step->u.coll.kind == SG_ALL_TO_ALL) continue;
         sg_area area = step->kind == SG_COPY ? step->u.copy.src : step->u.coll.self;
-        SG_TRY(name_place(plan, &area, true, landing));
+        SG_TRY(sg_cuda_name_place(plan, &area, true, landing));
     }
     SG_TRY(upload(cuda, rank, plan, &l));
     for (int pass = 0; pass < 2; pass++) /* launches know what they carry */
@@ -539,7 +437,7 @@ shingle_status sg_cuda_bind(void *self, sg_bound *bound)
 {
     sg_cuda *const cuda = self;
     sg_cuda_rank *const rank = &cuda->rank[bound->work->rank];
-    if (bound->problem.ranks > SG_CUDA_RANKS) return no_place(bound);
+    if (bound->problem.ranks > SG_CUDA_RANKS) return sg_cuda_too_many_places(bound);
     sg_cuda_plan *const plan = calloc(1, sizeof *plan);
     if (plan == NULL) return sg_fail(SHINGLE_ENOMEM, "no memory to bind %s", bound->text);
     plan->bound = bound;
