@@ -324,24 +324,39 @@ DEV void store_some(const sg_kernel_place &place, char *to, const float *v)
 
 /* ---- Epilogue -------------------------------------------------------------------------------- */
 
-/* 1 / (1 + exp(-x)); EXACT: to about two units in the last place of f32.  The clamp keeps the
- * approximate division away from where it gives 0. */
-template <bool EXACT> DEV float sigmoid(float x)
+/* 1 / (1 + exp(-U)), to about two units in the last place of f32.  It never is 0 or subnormal. */
+DEV float sigmoid(float u)
 {
-    const float t = fminf(fmaxf(-x, -87.f), 87.f);
-    if (EXACT) return 1.f / (1.f + expf(t));
-    return __fdividef(1.f, 1.f + __expf(t));
+    return 1.f / (1.f + expf(fminf(fmaxf(-u, -87.f), 87.f)));
 }
 
-/* gelu is 0.5 x (1 + tanh(u)), and 0.5 (1 + tanh(u)) is sigmoid(2 u).  One sigmoid for whatever it
- * is, since all of this stands in a kernel as often as a thread has numbers. */
-template <bool EXACT> DEV float activate(int act, float x)
+/* 1 / (1 + 2^-T), to some units in the last place, or 0. */
+DEV float sigmoid_2(float t)
 {
-    if (act == SG_KERNEL_RELU) return x < 0.f ? 0.f : x;
-    if (act == SG_KERNEL_GELU || act == SG_KERNEL_SILU) {
-        const float u = 1.59576912f * (x + 0.044715f * (x * x * x));
-        /* The sigmoid never is 0: a large x would be left of what should vanish. */
-        x = (x < -88.f ? -88.f : x) * sigmoid<EXACT>(act == SG_KERNEL_GELU ? u : x);
+    return reciprocal_approx(1.f + exp2_approx(-t));
+}
+
+/* gelu is 0.5 x (1 + tanh(u / 2)), which is x sigmoid(u), u = 1.59577 x (1 + 0.044715 x^2), and
+ * silu is x sigmoid(x).  EXACT: for f32; otherwise exponents are of 2.
+ *
+ * Where X is in registers loops are laid out, and what a tile takes is what its code takes to come,
+ * which has not run before.  So there are few instructions a number, and none that is not for ACT:
+ * when each had all that any may need, a relu took 15 us.  Gelu and silu are in one loop, and a
+ * loop is for a piece of a tile: with more branches around full registers some are spilled. */
+template <bool EXACT, int N> DEV void activate(int act, float (&x)[N])
+{
+    if (act == SG_KERNEL_RELU) {
+#pragma unroll
+        for (int i = 0; i < N; ++i) x[i] = x[i] < 0.f ? 0.f : x[i];
+    } else if (act != SG_KERNEL_NONE) {
+        const float unit = EXACT ? 1.f : 1.44269504f;
+        const float one = act == SG_KERNEL_GELU ? 1.59576912f * unit : unit;
+        const float three = act == SG_KERNEL_GELU ? 0.0713548163f * unit : 0.f;
+#pragma unroll
+        for (int i = 0; i < N; ++i) {
+            const float y = max_or_nan(x[i], -88.f), near = fminf(y, 88.f);
+            const float u = near * fmaf(near * near, three, one);
+            x[i] = y * (EXACT ? sigmoid(u) : sigmoid_2(u));
+        }
     }
-    return x;
 }

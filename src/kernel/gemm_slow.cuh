@@ -116,8 +116,8 @@ DEV void finish_some(const Param &P, const Visit &v, int half, uint64_t may, int
     for (int j = 0; j < WIDTH && p.final; ++j) {
         const T *bias = (const T *)program.bias;
         if (bias != nullptr) sum[j] += to_float(bias[p.col0 + v.x + col + j]);
-        sum[j] = activate<sizeof(T) == 4>(program.act, sum[j]);
     }
+    if (p.final) activate<sizeof(T) == 4>(program.act, sum);
     for (int i = 0; i < p.tos; ++i) {
         if (!(may >> i & 1)) continue;
         const sg_area &area = program.to[p.to0 + i];
@@ -239,8 +239,8 @@ template <class T> DEV void sum_words(const Param &P, const Visit &v, int half, 
             const T *bias = (const T *)P.program.bias;
             if (bias != nullptr && col + j < v.cols)
                 sum[j] += to_float(bias[p.col0 + v.x + col + j]);
-            sum[j] = activate<false>(P.program.act, sum[j]);
         }
+        if (p.final) activate<false>(P.program.act, sum);
         for (int d = 0; d < p.tos - 1; ++d)
             store_tagged(word_of(P, v, P.program.to[p.to0 + d], half, row, col),
                          word_packed<T>(sum));

@@ -143,34 +143,26 @@ DEV void multiply(Math<S> &m, float (&acc)[S::MI][S::SUMS], int known, int ahead
 
 /* ---- Finishing ------------------------------------------------------------------------------- */
 
-/* Bias and activation of a tile whose first column in the patch is COL; two columns of each eight
- * are this thread's. */
+/* Bias of a tile whose first column in the patch is COL; two columns of each eight are this
+ * thread's.  The lines are asked for at once, for registers hold a few numbers at a time. */
 template <class S>
-DEV void finish_tile(const Math<S> &m, const sg_patch &p, int col, float (&acc)[S::MI][S::SUMS])
+DEV void add_bias(const Math<S> &m, const sg_patch &p, int col, float (&acc)[S::MI][S::SUMS])
 {
     typedef typename S::T T;
-    const T *bias = (const T *)m.P.program.bias;
-    if (bias != nullptr) {
-        const int first = col + m.lane % 4 * 2, cols = p.cols;
-        bias += p.col0 + first;
+    const int first = col + m.lane % 4 * 2, cols = p.cols;
+    const T *bias = (const T *)m.P.program.bias + p.col0 + first;
+    if (64 * m.lane < S::BN && first + 64 * m.lane < cols) line_prefetch(bias + 64 * m.lane);
 #pragma unroll
-        for (int j = 0; j < S::BN / 8; ++j) {
-            const float b0 = first + 8 * j < cols ? to_float(bias[8 * j]) : 0.f;
-            const float b1 = first + 8 * j + 1 < cols ? to_float(bias[8 * j + 1]) : 0.f;
+    for (int j = 0; j < S::BN / 8; ++j) {
+        const float b0 = first + 8 * j < cols ? to_float(bias[8 * j]) : 0.f;
+        const float b1 = first + 8 * j + 1 < cols ? to_float(bias[8 * j + 1]) : 0.f;
 #pragma unroll
-            for (int i = 0; i < S::MI; ++i) {
-                acc[i][4 * j] += b0, acc[i][4 * j + 1] += b1;
-                acc[i][4 * j + 2] += b0, acc[i][4 * j + 3] += b1;
-            }
-            if (j % 4 == 3) asm volatile("" ::: "memory"); /* not all loads at once */
+        for (int i = 0; i < S::MI; ++i) {
+            acc[i][4 * j] += b0, acc[i][4 * j + 1] += b1;
+            acc[i][4 * j + 2] += b0, acc[i][4 * j + 3] += b1;
         }
+        if (j % 4 == 3) asm volatile("" ::: "memory"); /* not all loads at once */
     }
-    const int act = m.P.program.act;
-    if (act == SG_KERNEL_NONE) return;
-#pragma unroll
-    for (int i = 0; i < S::MI; ++i)
-#pragma unroll
-        for (int j = 0; j < S::SUMS; ++j) acc[i][j] = activate<false>(act, acc[i][j]);
 }
 
 template <class S> DEV void write_piece(const Math<S> &m, const uint32_t *v, uint32_t to)
@@ -239,8 +231,9 @@ template <class S> DEV void stages_leave(bool last)
         named_arrive(MEET_MATH, 256);
 }
 
-template <class S> DEV void round_piece(const float *x, uint32_t *out)
+template <class S> DEV void round_piece(int act, float *x, uint32_t *out)
 {
+    activate<false>(act, *(float(*)[S::PIECE_SUMS])x);
 #pragma unroll
     for (int j = 0; j < S::PIECE_SUMS / 2; ++j)
         out[j] = pack<typename S::T>(x[2 * j], x[2 * j + 1]);
@@ -251,6 +244,7 @@ template <class S>
 DEV void round_tile(Math<S> &m, int unit, float (&acc)[S::MI][S::SUMS], uint32_t *held)
 {
     constexpr int V = S::PIECE_SUMS;
+    int act = SG_KERNEL_NONE;
     if (S::ADDS || m.P.epilogue || m.P.tiled) {
         const sg_patch &p = patch_in_list(m.P, m.patch);
         if (S::ADDS && !S::SLOT_ADDS && p.adds)
@@ -263,7 +257,10 @@ DEV void round_tile(Math<S> &m, int unit, float (&acc)[S::MI][S::SUMS], uint32_t
             int in_pass;
             slice_of<S>(m.P, unit, &in_pass);
             const Tile t = tile_at<S>(p, in_pass - m.base, m.im, m.in);
-            if (m.P.epilogue && p.final) finish_tile(m, p, t.col * width_of<S>(p), acc);
+            if (m.P.epilogue && p.final) {
+                act = m.P.program.act;
+                if (m.P.program.bias != nullptr) add_bias(m, p, t.col * width_of<S>(p), acc);
+            }
             if (S::CL == 1 && m.P.tiled) blank_rest(m, p, t, acc);
         }
     }
@@ -273,7 +270,7 @@ DEV void round_tile(Math<S> &m, int unit, float (&acc)[S::MI][S::SUMS], uint32_t
     if (!S::PINGPONG && last) {
 #pragma unroll
         for (int c = 0; c < S::CHUNKS; ++c) {
-            round_piece<S>(&acc[c * V / S::SUMS][c * V % S::SUMS], held);
+            round_piece<S>(act, &acc[c * V / S::SUMS][c * V % S::SUMS], held);
             stage_last(m, held, c);
         }
         return;
@@ -285,7 +282,7 @@ DEV void round_tile(Math<S> &m, int unit, float (&acc)[S::MI][S::SUMS], uint32_t
     for (int c = 0; c < S::CHUNKS; ++c) {
         uint32_t *out = held + (S::HOLDS ? c * V / 2 : 0);
         if (adds > 0) slot_addends(m, p, c, last, &acc[c * V / S::SUMS][c * V % S::SUMS]);
-        round_piece<S>(&acc[c * V / S::SUMS][c * V % S::SUMS], out);
+        round_piece<S>(act, &acc[c * V / S::SUMS][c * V % S::SUMS], out);
         if (!S::HOLDS) stage_piece(m, out, last, c);
     }
 }

@@ -32,7 +32,6 @@ DEV uint32_t cluster_rank()
     return r;
 }
 
-/* One lane of a converged warp; the compiler then knows that one thread takes the branch. */
 /* Which SM this is. */
 DEV uint32_t sm_here()
 {
@@ -41,6 +40,7 @@ DEV uint32_t sm_here()
     return v;
 }
 
+/* One lane of a converged warp; the compiler then knows that one thread takes the branch. */
 DEV bool elect_one()
 {
     uint32_t yes;
@@ -54,6 +54,37 @@ DEV uint64_t now_ns()
     uint64_t t;
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));
     return t;
+}
+
+/* ---- Numbers --------------------------------------------------------------------------------- */
+
+/* 2^X and 1 / X to about two units in the last place; what is not normal is 0. */
+DEV float exp2_approx(float x)
+{
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+DEV float reciprocal_approx(float x)
+{
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+/* The larger one, or NaN where one of them is. */
+DEV float max_or_nan(float a, float b)
+{
+    float c;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b));
+    return c;
+}
+
+/* Of global memory, into the L1. */
+DEV void line_prefetch(const void *p)
+{
+    asm volatile("prefetch.global.L1 [%0];" ::"l"(p));
 }
 
 /* ---- Barriers -------------------------------------------------------------------------------- */

@@ -161,11 +161,9 @@ static __device__ void reduce_store(const sg_kernel_program &program, const sg_k
     const Spot *to = spots_of_block() + SPOTS;
     const sg_area &shape = program.to[s.to0];
 #pragma unroll
-    for (int j = 0; j < WIDTH && s.final; ++j) {
-        if (program.bias != nullptr)
-            sum[j] += to_float(((const T *)program.bias)[shape.col0 + col + j]);
-        sum[j] = activate<sizeof(T) == 4>(program.act, sum[j]);
-    }
+    for (int j = 0; j < WIDTH && s.final && program.bias != nullptr; ++j)
+        sum[j] += to_float(((const T *)program.bias)[shape.col0 + col + j]);
+    if (s.final) activate<sizeof(T) == 4>(program.act, sum);
     for (int t = 0; t < s.tos; ++t) {
         if (!(may >> t % 64 & 1)) continue;
         const sg_area &area = program.to[s.to0 + t];

@@ -316,7 +316,7 @@ template <class S> DEV void tagged_put(const Summing<S> &s, int x, const uint4 &
 template <class S> DEV void hops_send(const Summing<S> &s, int x, const uint4 &word, int tos);
 
 /* Bias and activation of V, the sums of eight neighbours in word X. */
-template <class S> DEV void tagged_finish(const Summing<S> &s, int x, float *v)
+template <class S> DEV void tagged_finish(const Summing<S> &s, int x, float (&v)[8])
 {
     typedef typename S::T T;
     const Math<S> &m = s.m;
@@ -324,11 +324,9 @@ template <class S> DEV void tagged_finish(const Summing<S> &s, int x, float *v)
     const int left = tagged_comes(s, x) ? (HOPS<S> ? s.hop.cols : m.P.first.cols) - col : 0;
     const T *bias = (const T *)m.P.program.bias;
 #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-        if (bias != nullptr && i < left)
-            v[i] += to_float(bias[(HOPS<S> ? s.hop.c_col : m.P.first.col0) + col + i]);
-        v[i] = activate<false>(m.P.program.act, v[i]);
-    }
+    for (int i = 0; i < 8 && bias != nullptr; ++i)
+        if (i < left) v[i] += to_float(bias[(HOPS<S> ? s.hop.c_col : m.P.first.col0) + col + i]);
+    activate<false>(m.P.program.act, v);
 }
 
 /* This warp's share of the words of a unit.  LAST: there is no other unit, so that the watcher may

@@ -200,9 +200,6 @@ static inline float __uint_as_float(uint32_t v)
     memcpy(&f, &v, 4);
     return f;
 }
-#define __expf(x) expf(x)
-#define __fdividef(a, b) ((a) / (b))
-
 /* ---- Who and when ---------------------------------------------------------------------------- */
 
 static inline uint32_t smem_addr(const void *)
@@ -229,6 +226,25 @@ static inline uint64_t now_ns()
 {
     emu_yield();
     return emu_now_ns();
+}
+
+/* ---- Numbers --------------------------------------------------------------------------------- */
+
+static inline float exp2_approx(float x)
+{
+    return exp2f(x);
+}
+static inline float reciprocal_approx(float x)
+{
+    return 1.f / x;
+}
+static inline float max_or_nan(float a, float b)
+{
+    return a != a || b != b ? NAN : a > b ? a : b;
+}
+
+static inline void line_prefetch(const void *)
+{
 }
 
 /* ---- Barriers -------------------------------------------------------------------------------- */

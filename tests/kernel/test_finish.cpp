@@ -6,6 +6,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "emulate.h"
+#include "kernel/device.cuh"
 #include "kernel_world.h"
 
 static const char *const names[] = {"none", "relu", "gelu", "silu"};
@@ -96,11 +98,36 @@ static void finished(int m, int n0, int n1, int k, int tm, int tn, int act, bool
     expect(left == 0, what + ": " + std::to_string(left) + " numbers beside");
 }
 
+/* NaN stays, whatever is far enough below zero vanishes, and nothing else is infinite. */
+template <bool EXACT> static void extremes()
+{
+    static const float values[] = {0.f,   -0.f,   1e-30f,   -1e-30f,   0.5f,   -0.5f, 7.f,
+                                   -7.f,  87.5f,  -87.5f,   88.5f,     -88.5f, 1e19f, -1e19f,
+                                   3e38f, -3e38f, INFINITY, -INFINITY, NAN,    1.f,   -20.f};
+    enum { VALUES = sizeof values / sizeof *values };
+    for (int act = SG_KERNEL_RELU; act <= SG_KERNEL_SILU; ++act) {
+        float got[VALUES];
+        memcpy(got, values, sizeof got);
+        activate<EXACT>(act, got);
+        for (int i = 0; i < VALUES; ++i) {
+            const double x = (double)values[i], low = x < -1e4 ? -1e4 : x;
+            const double want = activated(act, x > 1e4 ? 1e4 : low) * (x > 1e4 ? x / 1e4 : 1);
+            const double off = fabs((double)got[i] - want);
+            const bool same = x != x ? got[i] != got[i] : (double)got[i] == want;
+            expect(same || off <= 1e-5 * fabs(want) + 1e-34, std::string(names[act]) + " of " +
+                                                                 std::to_string(x) + " is " +
+                                                                 std::to_string(got[i]));
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
     const int seed = argc > 1 ? atoi(argv[1]) : 1;
     draw(-seed);
     emu_seed((uint64_t)seed);
+    extremes<false>();
+    extremes<true>();
     for (int act = SG_KERNEL_NONE; act <= SG_KERNEL_SILU; ++act)
         for (int tiled = 0; tiled < 2; ++tiled) {
             finished(70, 128, 77, 72, 64, 128, act, tiled, 0);

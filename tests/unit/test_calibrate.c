@@ -251,7 +251,7 @@ static void unseen_products_are_predicted(void **state)
             fail_msg("no word on %.40s", line + 1);
 }
 
-/* A machine without windows takes as long in them as without; who has not asked for them has none. */
+/* A machine without windows takes as long in them as without. */
 static void windows_are_kept_where_they_are_asked_for_and_faster(void **state)
 {
     (void)state;
