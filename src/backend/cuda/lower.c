@@ -1,6 +1,7 @@
 /* lower.c -- a sealed schedule with the addresses of a rank: the lists of the schedule go to the
  * device as they are, but that areas name places (kernel.h) instead of buffers.  Nothing here is
  * done again for a run but filling in the user's tensors. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -205,16 +206,33 @@ static sg_product_ask ask_for(const sg_cuda_plan *plan, const sg_launch *l)
     return ask;
 }
 
-/* Of our kernel for a launch: the vendor's has a tile as large as the product.  Cut at odd bytes it
- * is for a slow kernel, by a tile that no fast one has (test_choice.cpp). */
-static sg_kernel_tile tile_of(const sg_problem *p, const sg_launch *l, bool odd)
+/* For a launch of ROWS x COLS that has no tile, being meant for the vendor.  An SM takes
+ * m n / 32 cycles for what a tile multiplies of 64 columns, or 2 (m + n) until it has them. */
+static sg_kernel_tile best_tile(sg_type type, int64_t rows, int64_t cols, bool adds, int sms)
 {
-    enum { SMALL = 64, NONE_FAST = 256 };
-    sg_kernel_tile tile = {.m = l->tile_m, .n = l->tile_n};
+    enum { TILES = 24 };
+    sg_kernel_tile tile[TILES], best = {.m = 64, .n = 64};
+    double least = INFINITY;
+    const int count = sg_kernel_tiles((enum sg_kernel_type)type, tile, TILES);
+    for (int i = 0; i < count; i++) {
+        const double m = tile[i].m, n = tile[i].n;
+        if (adds ? !tile[i].adds : !tile[i].bare) continue;
+        const int64_t tiles = sg_ceil_div(rows, tile[i].m) * sg_ceil_div(cols, tile[i].n);
+        const double cycles = (double)sg_ceil_div(tiles, sms) * fmax(m * n / 32, 2 * (m + n));
+        if (cycles < least) best = tile[i], least = cycles;
+    }
+    return best;
+}
+
+/* Of our kernel for a launch.  Cut at odd bytes it is for a slow kernel, by a tile that no fast one
+ * has (test_choice.cpp). */
+static sg_kernel_tile tile_of(const sg_bound *bound, const sg_launch *l, bool odd, int sms)
+{
+    enum { NONE_FAST = 256 };
     if (odd) return (sg_kernel_tile){.m = NONE_FAST, .n = NONE_FAST};
-    if (l->vendor && sg_kernel_tiles((enum sg_kernel_type)p->type, &tile, 1) == 0)
-        tile = (sg_kernel_tile){.m = SMALL, .n = SMALL};
-    return tile;
+    if (!l->vendor || l->patches == 0) return (sg_kernel_tile){.m = l->tile_m, .n = l->tile_n};
+    const sg_patch *const patch = &bound->sched.patch[l->patch0];
+    return best_tile(bound->problem.type, patch->rows, patch->cols, patch->adds > 0, sms);
 }
 
 /* What the plan's pushes are to the launch that carries them. */
@@ -229,7 +247,6 @@ static void give_pushes(sg_cuda_plan *plan, sg_kernel_gemm *gemm)
 static shingle_status make_launch(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_plan *plan,
                                   int32_t index)
 {
-    const sg_problem *const p = &plan->bound->problem;
     const sg_launch *const l = &plan->bound->sched.step[index].u.launch;
     sg_cuda_step *const step = &plan->step[index];
     if (l->norm || (l->patches == 0 && plan->pushes == 0)) return SHINGLE_OK;
@@ -245,7 +262,7 @@ static shingle_status make_launch(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_pla
     if (step->gemm == NULL)
         return sg_fail(SHINGLE_ENOMEM, "no memory to bind %s", plan->bound->text);
     const bool odd = !sg_cuda_is_cut_well(&plan->bound->sched, l);
-    const sg_kernel_tile tile = tile_of(p, l, odd);
+    const sg_kernel_tile tile = tile_of(plan->bound, l, odd, rank->sms);
     if (odd && step->lt == NULL)
         return sg_fail(SHINGLE_EUNSUPPORTED, "step %d of %s cuts rows at odd bytes", index,
                        plan->bound->text);
