@@ -117,13 +117,14 @@ typedef struct sg_machine {
                           its rows of A still arrive; 0: 1 */
     double odd_gbps;   /* of A and B that one SM loads where rows begin at odd 16 bytes; 0: any */
     double piece_us;   /* of 32 columns in which a tile leaves that is no multiple of 64 wide */
-    double sm_gbps;    /* memory that one SM reads and writes for its tile; 0: all of it */
-    double take_gbps;  /* of tagged rows, to where tiles load them; 0: mem_gbps */
-    double take_us;    /* from then on until tiles see them; 0: flag_us */
-    double stage_us;   /* of a tile that waits for such rows, for 64 of k at least */
-    double cache_mb;   /* 1e6 bytes of B that stay at hand until they are read again; 0: 48 */
-    double vendor;     /* rate of the vendor's product, of gemm_tflops; 0: 1 */
-    double burst;      /* a run's products go this much faster ... */
+    double bias_us, relu_us, gate_us; /* of bias, relu, gelu or silu of a tile of 32768 numbers */
+    double sm_gbps;      /* memory that one SM reads and writes for its tile; 0: all of it */
+    double take_gbps;    /* of tagged rows, to where tiles load them; 0: mem_gbps */
+    double take_us;      /* from then on until tiles see them; 0: flag_us */
+    double stage_us;     /* of a tile that waits for such rows, for 64 of k at least */
+    double cache_mb;     /* 1e6 bytes of B that stay at hand until they are read again; 0: 48 */
+    double vendor;       /* rate of the vendor's product, of gemm_tflops; 0: 1 */
+    double burst;        /* a run's products go this much faster ... */
     double vendor_burst; /* the same of the vendor's, which takes other power; 0: burst */
     double burst_us;     /* ... for this long, before power or heat slow them; 0: never */
 

@@ -157,7 +157,8 @@ static void end_products(sg_sim *m, sg_sim_agent *a)
     if (--m->rank[a->rank].products == 0) sg_sim_contend(m, a->rank);
     sg_sim_end_step(m, a,
                     m->now + (l->vendor && l->patches > 0
-                                  ? sg_sim_vendor_epilogue_us(m->machine, p->rows, p->cols)
+                                  ? sg_sim_vendor_epilogue_us(m->machine, s->problem, p->final,
+                                                              p->rows, p->cols)
                                   : sg_sim_epilogue_us(m, s, l)));
 }
 

@@ -262,6 +262,16 @@ static double product_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
                 with_burst(machine, machine->burst, m->now, us));
 }
 
+/* What is done to that many numbers of a block before they are rounded. */
+static double finishing_us(const sg_machine *machine, const sg_problem *problem, double numbers)
+{
+    enum { WHOLE = 128 * 256 };
+    double us = problem->bias ? machine->bias_us : 0;
+    if (problem->act == SG_ACT_RELU) us += machine->relu_us;
+    if (problem->act == SG_ACT_GELU || problem->act == SG_ACT_SILU) us += machine->gate_us;
+    return us * numbers / WHOLE;
+}
+
 double sg_sim_visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
                        const sg_sim_agent *a)
 {
@@ -273,7 +283,9 @@ double sg_sim_visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
     const int32_t width = sg_walk_width(p, l->tile_n);
     const double fed = fed_part(machine, s, l, p, width);
     const double product = product_us(m, s, l, p, fed);
-    const double math = (adds_tags(s, p) ? 0 : machine->visit_us) + product;
+    const double finishing =
+        p->final ? finishing_us(machine, s->problem, (double)l->tile_m * width) : 0;
+    const double math = (adds_tags(s, p) ? 0 : machine->visit_us + finishing) + product;
     /* The memory serves all blocks that have a tile, of other patches of the launch, too, where
      * no cache holds B: other owners' and other strips'.  But sums of tagged tiles are no tiles of
      * their own. */
@@ -313,10 +325,15 @@ double sg_sim_vendor_us(const sg_machine *machine, const sg_problem *problem, do
     return beside_memory(machine->mem_part, vendor_with_burst(machine, begin, us), memory);
 }
 
-double sg_sim_vendor_epilogue_us(const sg_machine *machine, double rows, double cols)
+double sg_sim_vendor_epilogue_us(const sg_machine *machine, const sg_problem *problem, bool final,
+                                 double rows, double cols)
 {
     const double first = (double)machine->tile[0].m * machine->tile[0].n;
-    return machine->epilogue_us * fmin(1, rows * cols / machine->sms / first);
+    const double share = rows * cols / machine->sms;
+    /* What ends in a gate is not the vendor's. */
+    const bool gate = final && (problem->act == SG_ACT_GELU || problem->act == SG_ACT_SILU);
+    return machine->epilogue_us * fmin(1, share / first) +
+           (gate ? finishing_us(machine, problem, share) : 0);
 }
 
 double sg_sim_epilogue_us(const sg_sim *m, const sg_sched *s, const sg_launch *l)
@@ -331,7 +348,8 @@ double sg_sim_epilogue_us(const sg_sim *m, const sg_sched *s, const sg_launch *l
 double sg_sim_overhead_us(const sg_machine *machine, const sg_problem *problem, double rows)
 {
     if (rows <= 0 || problem->n == 0 || machine->pool > 0) return 0;
-    return machine->launch_us + sg_sim_vendor_epilogue_us(machine, rows, (double)problem->n);
+    return machine->launch_us +
+           sg_sim_vendor_epilogue_us(machine, problem, true, rows, (double)problem->n);
 }
 
 double sg_sim_alone_us(const sg_machine *machine, const sg_problem *problem, double rows)

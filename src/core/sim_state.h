@@ -456,7 +456,8 @@ double sg_sim_vendor_us(const sg_machine *machine, const sg_problem *problem, do
 
 /* Storing the last tiles of the vendor's product, which are dealt to all SMs: the machine's
  * epilogue_us is that of one of its first shape. */
-double sg_sim_vendor_epilogue_us(const sg_machine *machine, double rows, double cols);
+double sg_sim_vendor_epilogue_us(const sg_machine *machine, const sg_problem *problem, bool final,
+                                 double rows, double cols);
 
 /* The same of a launch of our own, whose threads store rows side by side.  Sums of tagged data have
  * been counted with what they wait for. */

@@ -1,6 +1,6 @@
 /* Tests of single prices of the simulator, a closed form each: norms, kernels side by side, flows
- * that cannot use their share of a link, exchanges, small collectives, a pool's sums, small pushes
- * and lines of odd length. */
+ * that cannot use their share of a link, exchanges, small collectives, a pool's sums, small pushes,
+ * lines of odd length, what ends a tile. */
 #include <math.h>
 #include <string.h>
 
@@ -256,6 +256,27 @@ static void narrow_pieces_hold_the_next_tile_up(void **state)
     expect_us(price_of("ag_gemm:f32:128x64x64:r2", WHOLE, &m), 80 + tile_us);
 }
 
+/* Of a tile of an eighth of the numbers that a machine's file speaks of.  The vendor's product
+ * takes bias and relu with it, and a gate is not the vendor's; nor are sums that go to others
+ * finished. */
+static void what_ends_a_tile_has_its_price(void **state)
+{
+    (void)state;
+    static const char own[] = "alone{tile_m=64,tile_n=64}";
+    static const char sums[] =
+        "fused_out{subs=1,lag=0,tile_m=64,tile_n=64,once=0,splits=1,strips=1,tagged=0}";
+    sg_machine m = quiet_machine(1, SIDE, DEPTH, tile_us);
+    m.bias_us = 8, m.relu_us = 16, m.gate_us = 32;
+    expect_us(price_of("gemm:f32:128x64x64:r1", own, &m), 2 * tile_us);
+    expect_us(price_of("gemm:f32:128x64x64:r1:bias", own, &m), 2 * (tile_us + 1));
+    expect_us(price_of("gemm:f32:128x64x64:r1:relu", own, &m), 2 * (tile_us + 2));
+    expect_us(price_of("gemm:f32:128x64x64:r1:bias:gelu", own, &m), 2 * (tile_us + 5));
+    expect_us(price_of("gemm:f32:128x64x64:r1:silu", own, &m), 2 * (tile_us + 4));
+    expect_us(price_of("gemm_rs:f32:128x64x64:r2:silu", sums, &m), 2 * tile_us + 4);
+    expect_us(price("gemm:f32:128x64x64:r1:bias:relu", &m), 2 * tile_us);
+    expect_us(price("gemm:f32:128x64x64:r1:bias:silu", &m), 2 * (tile_us + 5));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -269,6 +290,7 @@ int main(void)
         cmocka_unit_test(small_pushes_take_their_time),
         cmocka_unit_test(lines_in_five_sectors_are_brought_more_slowly),
         cmocka_unit_test(narrow_pieces_hold_the_next_tile_up),
+        cmocka_unit_test(what_ends_a_tile_has_its_price),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
