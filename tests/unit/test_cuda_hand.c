@@ -81,6 +81,46 @@ static void runs_that_are_not_begun_do_not_start_early(void **state)
     close_group(&w);
 }
 
+static void by_the_vendor(sg_sched *s)
+{
+    const sg_problem *const p = s->problem;
+    sg_patch patch = {
+        .rows = (int32_t)p->m, .cols = (int32_t)p->n, .k1 = (int32_t)p->k, .final = 1};
+    patch.a = sg_area_of(s->rank, SG_A, 0, p->m, 0, p->k);
+    patch.b = sg_area_of(s->rank, SG_B, 0, p->n, 0, p->k);
+    sg_sched_launch(s, 0, patch.rows, patch.cols, 0, true);
+    sg_sched_patch(s, &patch);
+    sg_sched_to(s, sg_area_of(s->rank, SG_C, 0, p->m, 0, p->n));
+}
+
+/* The vendor's library has no gelu, and its launch no tile: ours has the one with which all of 132
+ * SMs are done first. */
+static void what_the_vendor_does_not_do_has_a_tile(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *problem;
+        int m, n;
+    } best[] = {
+        {"gemm:bf16:16x16384x64:r1:gelu", 64, 128},    /* a wave of the lowest */
+        {"gemm:bf16:16x29568x64:r1:gelu", 64, 128},    /* two of these before one of 224 columns */
+        {"gemm:bf16:128x16384x64:r1:gelu", 128, 128},  /* a wave; of the lowest two */
+        {"gemm:bf16:128x28672x64:r1:gelu", 128, 224},  /* a wave, as of 256 columns */
+        {"gemm:bf16:1024x4096x64:r1:gelu", 128, 256}}; /* a wave; of 224 columns two */
+    for (size_t i = 0; i < sizeof best / sizeof best[0]; i++) {
+        world w;
+        sg_bound *bound[1];
+        open_group(&w, 1, 20);
+        bind_all(&w, best[i].problem, by_the_vendor, bound);
+        const sg_cuda_plan *const plan = bound[0]->backend;
+        const sg_kernel_gemm_param *const param = &plan->step[0].gemm->param;
+        if (param->tile_m != best[i].m || param->tile_n != best[i].n)
+            fail_msg("%s: %d x %d", best[i].problem, param->tile_m, param->tile_n);
+        sg_exec_free(bound[0]);
+        close_group(&w);
+    }
+}
+
 /* Own rows of A go to the peer's C, and their product to the own. */
 static void rows_to_the_peer(sg_sched *s)
 {
@@ -253,6 +293,7 @@ static void copies_go_together(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_the_vendor_does_not_do_has_a_tile),
         cmocka_unit_test(runs_that_are_not_begun_do_not_start_early),
         cmocka_unit_test(rows_may_be_carried_into_tensors),
         cmocka_unit_test(copies_count_where_they_raise),
