@@ -165,6 +165,20 @@ DEV void add_bias(const Math<S> &m, const sg_patch &p, int col, float (&acc)[S::
     }
 }
 
+/* Bias and activation of a tile whose first column in the patch is COL; piece after piece, since
+ * with more numbers in one branch some registers are spilled. */
+template <class S>
+DEV void finish_tile(const Math<S> &m, const sg_patch &p, int col, float (&acc)[S::MI][S::SUMS])
+{
+    constexpr int V = S::PIECE_SUMS;
+    if (m.P.program.bias != nullptr) add_bias(m, p, col, acc);
+    const int act = m.P.program.act;
+    if (act == SG_KERNEL_NONE) return;
+#pragma unroll
+    for (int c = 0; c < S::CHUNKS; ++c)
+        activate<false>(act, *(float(*)[V]) & acc[c * V / S::SUMS][c * V % S::SUMS]);
+}
+
 template <class S> DEV void write_piece(const Math<S> &m, const uint32_t *v, uint32_t to)
 {
     to += piece_vector(m, 0); /* whose bits below those of a row are its place in the swizzle */
@@ -231,9 +245,8 @@ template <class S> DEV void stages_leave(bool last)
         named_arrive(MEET_MATH, 256);
 }
 
-template <class S> DEV void round_piece(int act, float *x, uint32_t *out)
+template <class S> DEV void round_piece(const float *x, uint32_t *out)
 {
-    activate<false>(act, *(float(*)[S::PIECE_SUMS])x);
 #pragma unroll
     for (int j = 0; j < S::PIECE_SUMS / 2; ++j)
         out[j] = pack<typename S::T>(x[2 * j], x[2 * j + 1]);
@@ -244,7 +257,6 @@ template <class S>
 DEV void round_tile(Math<S> &m, int unit, float (&acc)[S::MI][S::SUMS], uint32_t *held)
 {
     constexpr int V = S::PIECE_SUMS;
-    int act = SG_KERNEL_NONE;
     if (S::ADDS || m.P.epilogue || m.P.tiled) {
         const sg_patch &p = patch_in_list(m.P, m.patch);
         if (S::ADDS && !S::SLOT_ADDS && p.adds)
@@ -257,10 +269,7 @@ DEV void round_tile(Math<S> &m, int unit, float (&acc)[S::MI][S::SUMS], uint32_t
             int in_pass;
             slice_of<S>(m.P, unit, &in_pass);
             const Tile t = tile_at<S>(p, in_pass - m.base, m.im, m.in);
-            if (m.P.epilogue && p.final) {
-                act = m.P.program.act;
-                if (m.P.program.bias != nullptr) add_bias(m, p, t.col * width_of<S>(p), acc);
-            }
+            if (m.P.epilogue && p.final) finish_tile(m, p, t.col * width_of<S>(p), acc);
             if (S::CL == 1 && m.P.tiled) blank_rest(m, p, t, acc);
         }
     }
@@ -270,7 +279,7 @@ DEV void round_tile(Math<S> &m, int unit, float (&acc)[S::MI][S::SUMS], uint32_t
     if (!S::PINGPONG && last) {
 #pragma unroll
         for (int c = 0; c < S::CHUNKS; ++c) {
-            round_piece<S>(act, &acc[c * V / S::SUMS][c * V % S::SUMS], held);
+            round_piece<S>(&acc[c * V / S::SUMS][c * V % S::SUMS], held);
             stage_last(m, held, c);
         }
         return;
@@ -282,7 +291,7 @@ DEV void round_tile(Math<S> &m, int unit, float (&acc)[S::MI][S::SUMS], uint32_t
     for (int c = 0; c < S::CHUNKS; ++c) {
         uint32_t *out = held + (S::HOLDS ? c * V / 2 : 0);
         if (adds > 0) slot_addends(m, p, c, last, &acc[c * V / S::SUMS][c * V % S::SUMS]);
-        round_piece<S>(act, &acc[c * V / S::SUMS][c * V % S::SUMS], out);
+        round_piece<S>(&acc[c * V / S::SUMS][c * V % S::SUMS], out);
         if (!S::HOLDS) stage_piece(m, out, last, c);
     }
 }
