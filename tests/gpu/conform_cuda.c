@@ -5,7 +5,7 @@
  *
  *     check    every operator, strategy and form of a launch, ragged rows, three runs each on new data,
  *              memory poisoned; by RANKS ranks and by fewer, down to `least` (default 1); of the plans
- *              every N-th alone
+ *              every N-th alone.  Counts those that ran on a slow kernel, which bits do not tell
  *     knobs    every knob set that a strategy proposes for a shape of several tiles a rank
  *     mix      plans of different shapes on one workspace, eager and replayed, epochs passing 2^32
  *     replay   captured runs a thousand times, among eager ones; microseconds to enqueue one
@@ -24,10 +24,11 @@
 #include "core/matrices.h"
 #include "core/propose.h"
 #include "more_problems.h"
+#include "slow.h"
 
 enum { RANKS = SG_CUDA_RANKS, POISON_MOST = 16 << 20, POISON = 0xff, NAME = 200 };
 
-static int passed, failed, declined, most_ranks = 4, least_ranks = 1, times = 4, every = 1;
+static int passed, failed, declined, slow, most_ranks = 4, least_ranks = 1, times = 4, every = 1;
 static double limit_seconds; /* of waits; 0: as the part likes */
 static const char *only;     /* names of strategies, or NULL for all */
 static bool verbose, apart;
@@ -65,15 +66,15 @@ static bool complain(const char *name, const char *what)
 static void report(const char *part, int ranks, int right, int before, double begin_us)
 {
     const double seconds = (sg_now_us() - begin_us) / 1e6;
-    printf("%s: %d ranks, %d right, %d wrong, %d declined, %.0f s\n", part, ranks, right,
-           failed - before, declined, seconds);
+    printf("%s: %d ranks, %d right (%d on slow kernels), %d wrong, %d declined, %.0f s\n", part,
+           ranks, right, slow, failed - before, declined, seconds);
     fflush(stdout);
     if (json != NULL)
         fprintf(json,
-                "{\"part\": \"%s\", \"ranks\": %d, \"right\": %d, \"failed\": %d, "
+                "{\"part\": \"%s\", \"ranks\": %d, \"right\": %d, \"slow\": %d, \"failed\": %d, "
                 "\"declined\": %d, \"seconds\": %.1f}\n",
-                part, ranks, right, failed - before, declined, seconds);
-    declined = 0;
+                part, ranks, right, slow, failed - before, declined, seconds);
+    declined = slow = 0;
 }
 
 /* ---- Jobs ------------------------------------------------------------------------------------ */
@@ -290,6 +291,7 @@ static bool check_one(world *w, const char *problem, const char *strategy)
         ok = run_right(&j);
     }
     passed += ok;
+    slow += count_slow(j.plan[0], verbose) > 0;
     close_job(&j);
     return ok;
 }
