@@ -5,11 +5,13 @@
  *
  *     check    every operator, strategy and form of a launch, ragged rows, three runs each on new data,
  *              memory poisoned; by RANKS ranks and by fewer, down to `least` (default 1); of the plans
- *              every N-th alone.  Counts those that ran on a slow kernel, which bits do not tell
+ *              every N-th alone
  *     knobs    every knob set that a strategy proposes for a shape of several tiles a rank
  *     mix      plans of different shapes on one workspace, eager and replayed, epochs passing 2^32
  *     replay   captured runs a thousand times, among eager ones; microseconds to enqueue one
  *     fault    a rank that does not come, TIMES times a plan (default 4): one error everywhere, recovery
+ *
+ * Each counts the plans that ran on a slow kernel, too, which bits do not tell.
  *
  * All parts are carried out if none is named, on RANKS GPUs (default: all, at most 4); with
  * SHINGLE_SHARE_GPU=1 there may be fewer.  LIMIT: of waits (5 s; 1 s in `fault`).  APART: no rank's
@@ -81,6 +83,7 @@ static void report(const char *part, int ranks, int right, int before, double be
 
 static void close_job(job *j)
 {
+    slow += j->plan[0] != NULL && count_slow(j->plan[0], verbose) > 0;
     for (int r = 0; r < j->w->ranks; r++) {
         shingle_plan_free(j->plan[r]);
         if (j->graph[r] != NULL) cudaGraphExecDestroy(j->graph[r]);
@@ -291,7 +294,6 @@ static bool check_one(world *w, const char *problem, const char *strategy)
         ok = run_right(&j);
     }
     passed += ok;
-    slow += count_slow(j.plan[0], verbose) > 0;
     close_job(&j);
     return ok;
 }
