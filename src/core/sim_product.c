@@ -262,13 +262,18 @@ static double product_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
                 with_burst(machine, machine->burst, m->now, us));
 }
 
+static bool is_gated(const sg_problem *problem)
+{
+    return problem->act == SG_ACT_GELU || problem->act == SG_ACT_SILU;
+}
+
 /* What is done to that many numbers of a block before they are rounded. */
 static double finishing_us(const sg_machine *machine, const sg_problem *problem, double numbers)
 {
     enum { WHOLE = 128 * 256 };
     double us = problem->bias ? machine->bias_us : 0;
     if (problem->act == SG_ACT_RELU) us += machine->relu_us;
-    if (problem->act == SG_ACT_GELU || problem->act == SG_ACT_SILU) us += machine->gate_us;
+    if (is_gated(problem)) us += machine->gate_us;
     return us * numbers / WHOLE;
 }
 
@@ -331,9 +336,8 @@ double sg_sim_vendor_epilogue_us(const sg_machine *machine, const sg_problem *pr
     const double first = (double)machine->tile[0].m * machine->tile[0].n;
     const double share = rows * cols / machine->sms;
     /* What ends in a gate is not the vendor's. */
-    const bool gate = final && (problem->act == SG_ACT_GELU || problem->act == SG_ACT_SILU);
     return machine->epilogue_us * fmin(1, share / first) +
-           (gate ? finishing_us(machine, problem, share) : 0);
+           (final && is_gated(problem) ? finishing_us(machine, problem, share) : 0);
 }
 
 double sg_sim_epilogue_us(const sg_sim *m, const sg_sched *s, const sg_launch *l)

@@ -31,9 +31,9 @@
 #include "kernel/kernel.h"
 
 enum {
-    SG_CUDA_RANKS = 8,   /* places of a plan hold that many ranks' buffers */
-    SG_CUDA_FLIGHT = 64, /* runs of a rank that the host knows to be on their way */
-    SG_CUDA_CLIPPED = SG_CUDA_RANKS,
+    SG_CUDA_RANKS = 8,               /* places of a plan hold that many ranks' buffers */
+    SG_CUDA_FLIGHT = 64,             /* runs of a rank that the host knows to be on their way */
+    SG_CUDA_CLIPPED = SG_CUDA_RANKS, /* columns of each end in the middle of C, at most */
     SG_CUDA_PAIRS = 4 * SG_BLOCK_CLASSES,
     SG_CUDA_KNOWN = 128,
     SG_CUDA_SERVICE_US = 60000000, /* for a copy or a fill, and what libraries do at first */
