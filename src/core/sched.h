@@ -319,7 +319,7 @@ typedef void (*sg_access_fn)(void *context, const sg_access *access);
 /* Everything step STEP does, in order.  For a launch, of VISIT (see sg_sched_visit) alone:
  * per slab its waits, then A and B; per addend its wait, then the addend; bias; stores; raises.  Of
  * a launch that norms: the places of its addend along the rows; bias; residual, gain; residual and
- * C stored. */
+ * C stored.  (sched_access.c) */
 void sg_step_access(const sg_sched *s, int32_t step, const sg_visit *visit, sg_access_fn visitor,
                     void *context);
 
