@@ -89,7 +89,8 @@ SG_WALK int32_t sg_blocks_alike(const struct sg_patch *patch, int32_t patches)
 {
     if (patches < 1 || patch[patches - 1].raises > 0) return 0;
     for (int32_t i = 0; i < patches; ++i) {
-        if (patch[i].k1 - patch[i].k0 != patch[0].k1 - patch[0].k0) return 0;
+        if (patch[i].goes_on) continue;
+        if (sg_walk_depth(&patch[i]) != sg_walk_depth(&patch[0])) return 0;
         if (patch[i].tile_n != patch[0].tile_n) return 0;
     }
     return 1;

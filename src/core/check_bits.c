@@ -19,7 +19,8 @@ static unsigned facts_of(const sg_checker *ck, int32_t event, const sg_patch *pa
     const sg_event *const e = &ck->event[event];
     const sg_launch *const launch = &ck->sched[e->rank].step[e->step].u.launch;
     const bool whole = patch->k0 == 0 && patch->k1 == ck->problem->k;
-    return (launch->vendor ? SG_BITS_VENDOR : 0u) | (whole ? 0u : SG_BITS_PARTS);
+    return (launch->vendor ? SG_BITS_VENDOR : 0u) | (whole ? 0u : SG_BITS_PARTS) |
+           (patch->more > 0 ? SG_BITS_SUM : 0u);
 }
 
 void sg_check_bits_multiply(sg_checker *ck, int32_t event, const sg_touch *b)

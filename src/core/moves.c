@@ -46,9 +46,28 @@ sg_area sg_moves_cut(const sg_sched *s, sg_area area, int64_t x, int64_t rows)
 
 /* ---- Gather ---------------------------------------------------------------------------------- */
 
+/* The other way than what moves is cut: along k, or along the rows of columns. */
+static int64_t length_of(const sg_problem *p)
+{
+    return p->gather == SG_GATHER_K ? p->m : p->k;
+}
+
 static int32_t chunks_of_k(const sg_problem *p, int32_t chunk_k)
 {
-    return chunk_k > 0 ? (int32_t)sg_ceil_div(p->k, chunk_k) : 1;
+    return chunk_k > 0 ? (int32_t)sg_max(1, sg_ceil_div(length_of(p), chunk_k)) : 1;
+}
+
+/* Leaves of AREA the part of CHUNK_K of its length that begins with K0. */
+static void cut_length(const sg_problem *p, sg_area *area, int64_t k0, int32_t chunk_k)
+{
+    const int32_t length = (int32_t)sg_min(chunk_k, length_of(p) - k0);
+    if (p->gather == SG_GATHER_K) {
+        area->row0 += (int32_t)k0;
+        area->rows = length;
+    } else {
+        area->col0 += (int32_t)k0;
+        area->cols = length;
+    }
 }
 
 /* Leaves of FROM and INTO, where all rows of OWNER for PEER are and will be, chunk INDEX; false:
@@ -66,9 +85,8 @@ static bool cut_chunk(const sg_sched *s, int owner, int peer, const sg_arrival *
     *into = sg_moves_cut(s, *into, x, height);
     if (arrival->chunk_k > 0) {
         const int64_t k0 = (int64_t)(index % slabs) * arrival->chunk_k;
-        from->col0 += (int32_t)k0;
-        into->col0 += (int32_t)k0;
-        from->cols = into->cols = (int32_t)sg_min(arrival->chunk_k, p->k - k0);
+        cut_length(p, from, k0, arrival->chunk_k);
+        cut_length(p, into, k0, arrival->chunk_k);
     }
     return true;
 }
@@ -511,6 +529,32 @@ void sg_moves_gather_patches(sg_sched *s, sg_gathering *g, const int *order, int
     const bool whole = count == s->problem->ranks && g->chunk == 0;
     const bool apart = s->problem->gather == SG_GATHER_K && whole && sg_moves_apart(s, g);
     for (int i = 0; i < count; i++) gather_chunks(s, g, order[i], apart);
+}
+
+void sg_moves_gather_product(sg_sched *s, const sg_gathering *g, const int *order, int count)
+{
+    const sg_problem *const p = s->problem;
+    bool goes_on = false;
+    for (int i = 0; i < count; i++) {
+        const bool own = order[i] == s->rank;
+        const sg_part part = sg_problem_part(p, s->rank, order[i]);
+        const sg_arrival *const from = &g->arrival[order[i]];
+        const sg_wait wait = {from->by,      SG_PER_ROWS,   from->flag0,  0,
+                              (int32_t)p->m, from->chunk_k, .chunks_k = 1};
+        const int32_t base = (int32_t)(own ? part.held : part.base);
+        sg_piece piece;
+        for (sg_pieces it = sg_pieces_of(p, s->rank, order[i], 0, part.rows);
+             sg_piece_next(&it, &piece);) {
+            const row_run run = {
+                .row0 = piece.row0, .rows = piece.rows, .buf_row0 = piece.own_row + base};
+            sg_patch patch = patch_of(s, &run, own ? SG_A : g->gathered, !goes_on);
+            patch.goes_on = goes_on;
+            sg_sched_patch(s, &patch);
+            if (!goes_on) store_c(s, &patch);
+            if (!own) sg_sched_wait(s, wait);
+            goes_on = true;
+        }
+    }
 }
 
 /* ---- Scatter --------------------------------------------------------------------------------- */

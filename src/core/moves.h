@@ -73,7 +73,7 @@ typedef struct sg_arrival {
     int16_t by;      /* who raises the flags; who sends does not read it */
     int32_t flag0;   /* of the owner's first chunk and slab */
     int32_t chunk;   /* rows of a chunk, at least 1, also where there are no rows */
-    int32_t chunk_k; /* k of a chunk; 0: all of k */
+    int32_t chunk_k; /* k of a chunk, or rows of it where columns move; 0: all */
     uint8_t carrier; /* sg_carrier: who brings them */
 } sg_arrival;
 
@@ -123,6 +123,11 @@ typedef struct sg_gathering {
  * With VENDOR there is no open launch: each patch becomes a launch of the vendor's on lane 0,
  * behind a step that waits for the flags of what it reads. */
 void sg_moves_gather_patches(sg_sched *s, sg_gathering *gathering, const int *order, int count);
+
+/* The same along k, as one product of all columns that goes on from owner to owner; those of
+ * others come in chunks of rows. */
+void sg_moves_gather_product(sg_sched *s, const sg_gathering *gathering, const int *order,
+                             int count);
 
 /* Appends the patches of what collectives have gathered: of slice SLICE of SLICES of all owners,
  * which stands from row BASE on in GATHERED.  Returns the rows of the slice.  Not along k. */

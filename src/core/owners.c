@@ -79,10 +79,18 @@ static bool is_own_sum(const sg_sched *s, const sg_patch *patch)
 
 static void add_visit(const sg_sched *s, const sg_visit *visit, sg_owners *set)
 {
-    if (is_own_sum(s, &s->patch[visit->patch]))
+    const sg_patch *const first = &s->patch[visit->patch];
+    if (is_own_sum(s, first)) {
         sg_owners_add(s->problem, s->rank, set);
-    else
-        add_place(s->problem, s->rank, visit, set);
+        return;
+    }
+    add_place(s->problem, s->rank, visit, set);
+    for (const sg_patch *p = first + 1; p <= first + first->more; p++) {
+        sg_visit rest = *visit;
+        rest.k0 = p->k0;
+        rest.k1 = p->k1;
+        add_place(s->problem, s->rank, &rest, set);
+    }
 }
 
 sg_owners sg_owners_of_visit(const sg_sched *s, const sg_visit *visit)

@@ -65,7 +65,11 @@ typedef struct sg_raise {
 /* A rectangle of the product, cut into tiles from its upper left corner, walked in one
  * raster, all of it or a range.  A patch of no product (k0 == k1) sums its addends alone; its
  * rows are then rows of what it stores.  Waits, addends, stores and raises are ranges of the
- * schedule's lists (sched.h). */
+ * schedule's lists (sched.h).
+ *
+ * Where k lies in several places, so does the product: patches of the same tiles go on with that of
+ * the one before them, in the same visits.  They have waits, and nothing else of their own, and
+ * none of them is cut into slabs. */
 typedef struct sg_patch {
     int32_t row0, rows, col0, cols; /* of the product, in elements; never empty */
     int32_t k0, k1;                 /* range of k this patch multiplies; equal for no product */
@@ -76,6 +80,9 @@ typedef struct sg_patch {
     uint8_t own_rounded;  /* the own product is rounded to the type before addends join it */
     uint16_t own_at;      /* the own product is added after this many addends */
     uint8_t onto;         /* sealed: its one addend is what lies wherever it stores */
+    uint8_t goes_on;      /* with the product of the patch before it: it has no visits of its own */
+    uint8_t more;         /* counted: so many patches behind it go on with its product ... */
+    int32_t rest;         /* ... and multiply so much of k */
     int32_t tile_n;       /* columns of its tiles, fewer than the launch's have; 0: as many */
     int32_t tile0, tiles; /* the range of the raster that is visited; tiles 0: all */
     sg_area a, b;         /* read: rows x (k1 - k0) and cols x (k1 - k0) */

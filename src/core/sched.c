@@ -224,6 +224,17 @@ static bool count_tiles(sg_sched *s, sg_launch *launch, const sg_patch *patch)
     return true;
 }
 
+/* The patch with whose product one that comes now goes on; NULL: there is none. */
+static sg_patch *going_on(sg_sched *s, const sg_step *step)
+{
+    int32_t first = s->patches - 1;
+    while (first >= step->u.launch.patch0 && s->patch[first].goes_on) first--;
+    if (first >= step->u.launch.patch0 && s->patch[first].more < UINT8_MAX) return &s->patch[first];
+    sg_sched_spoil(s, SHINGLE_EBUG, "step %d goes on with no product, or with more than %d patches",
+                   s->open_step, UINT8_MAX);
+    return NULL;
+}
+
 void sg_sched_patch(sg_sched *s, const sg_patch *patch)
 {
     s->open_patch = DROPPED;
@@ -236,6 +247,9 @@ void sg_sched_patch(sg_sched *s, const sg_patch *patch)
     if (patch->rows <= 0 || patch->cols <= 0) return;
     if (!count_tiles(s, &step->u.launch, patch)) return;
     if (!ROOM(s, patch, patches, patch_room)) return;
+    sg_patch *const first = patch->goes_on ? going_on(s, step) : NULL;
+    if (s->status != SHINGLE_OK) return;
+    if (first != NULL) first->more++, first->rest += patch->k1 - patch->k0;
     sg_patch *const p = &s->patch[s->patches];
     *p = *patch;
     p->wait0 = s->waits;
@@ -243,6 +257,8 @@ void sg_sched_patch(sg_sched *s, const sg_patch *patch)
     p->to0 = s->tos;
     p->raise0 = s->raises;
     p->waits = p->adds = p->tos = p->raises = 0;
+    p->more = 0;
+    p->rest = 0;
     step->u.launch.patches++;
     s->open_patch = s->patches++;
 }

@@ -219,7 +219,8 @@ int sg_sched_flag(sg_sched *s, int lane);
  * all).  (sched_norm.c) */
 int sg_sched_norm(sg_sched *s, int lane, int32_t tile_m, int blocks);
 
-/* Opens a patch of the launch opened last.  Lists and counts in PATCH are ignored. */
+/* Opens a patch of the launch opened last.  Lists and counts in PATCH are ignored.  One that goes
+ * on with the product of that before it takes waits alone. */
 void sg_sched_patch(sg_sched *s, const sg_patch *patch);
 
 /* A tiled area (walk.h): PLACES places of a buffer that is one tile wide. */

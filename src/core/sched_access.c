@@ -64,17 +64,19 @@ static void say_raise(const sg_raise *r, int32_t tile, sg_access_fn visitor, voi
                                   .addend = -1});
 }
 
-static void access_slabs(const sg_sched *s, const sg_patch *p, const sg_visit *v,
+static void access_slabs(const sg_sched *s, const sg_patch *first, const sg_visit *v,
                          sg_access_fn visitor, void *context)
 {
-    const int32_t slabs = sg_walk_slabs(p);
+    const int32_t slabs = sg_walk_all_slabs(first);
     for (int32_t i = 0; i < slabs; i++) {
-        const int32_t k0 = p->k0 + i * p->slab;
-        const int32_t k1 = slabs == 1 ? p->k1 : sg_walk_min(p->k1, k0 + p->slab);
+        int32_t at = i;
+        const sg_patch *const p = sg_walk_slab(first, &at);
+        const int32_t k0 = p->k0 + at * p->slab;
+        const int32_t k1 = sg_walk_slabs(p) == 1 ? p->k1 : sg_walk_min(p->k1, k0 + p->slab);
         for (int32_t w = 0; w < p->waits; w++) {
             const sg_wait *const wait = &s->wait[p->wait0 + w];
             /* A wait without chunks of k concerns all slabs, so it stands at the first. */
-            if (i == 0 || wait->chunk_k > 0) say_wait(wait, v, k0, i, -1, visitor, context);
+            if (at == 0 || wait->chunk_k > 0) say_wait(wait, v, k0, i, -1, visitor, context);
         }
         if (p->k0 == p->k1) continue;
         sg_access access = {.what = SG_READS,

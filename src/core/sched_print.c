@@ -56,8 +56,11 @@ static void print_launch(const sg_sched *s, const sg_launch *launch, sg_text *t)
     if (launch->blocks > 0) sg_text_add(t, " blocks %d", launch->blocks);
     for (int32_t i = launch->patch0; i < launch->patch0 + launch->patches; i++) {
         const sg_patch *const p = &s->patch[i];
-        sg_text_add(t, "\n        C[%d:%d,%d:%d] = ", p->row0, p->row0 + p->rows, p->col0,
-                    p->col0 + p->cols);
+        if (p->goes_on)
+            sg_text_add(t, "\n            + ");
+        else
+            sg_text_add(t, "\n        C[%d:%d,%d:%d] = ", p->row0, p->row0 + p->rows, p->col0,
+                        p->col0 + p->cols);
         if (p->k0 < p->k1) {
             print_area(s, p->a, t);
             sg_text_add(t, " * ");

@@ -219,6 +219,29 @@ static shingle_status check_patch(const sg_sched *s, int32_t step, const sg_laun
     return check_raises(s, step, p->raise0, p->raises);
 }
 
+/* Do patches go on with the product of FIRST in its visits, and do nothing else?  They read the
+ * same B of the user's, which the CPU keeps packed. */
+static shingle_status check_rest(const sg_sched *s, int32_t step, const sg_launch *l,
+                                 const sg_patch *first)
+{
+    if (first->goes_on || first->more == 0) return SHINGLE_OK;
+    if (first->k0 == first->k1 || l->vendor || s->problem->call)
+        return broken(s, step, "a patch goes on with a product that cannot");
+    for (const sg_patch *p = first + 1; p <= first + first->more; p++) {
+        if (p->row0 != first->row0 || p->rows != first->rows || p->col0 != first->col0 ||
+            p->cols != first->cols || p->raster != first->raster || p->width != first->width ||
+            p->tile_n != first->tile_n || p->tile0 != first->tile0 || p->tiles != first->tiles)
+            return broken(s, step, "a product goes on in other tiles");
+        if (p->b.buf != SG_B || first->b.buf != SG_B || p->b.row0 != first->b.row0)
+            return broken(s, step, "a product goes on with another B");
+        if (p->k0 == p->k1 || p->slab > 0 || first->slab > 0)
+            return broken(s, step, "a product goes on with nothing, or in slabs");
+        if (p->adds > 0 || p->tos > 0 || p->raises > 0 || p->own_at > 0)
+            return broken(s, step, "what goes on with a product has more than waits");
+    }
+    return SHINGLE_OK;
+}
+
 /* Whole rows, from one addend each, to the own C. */
 static shingle_status check_norm(const sg_sched *s, int32_t step, const sg_launch *l)
 {
@@ -253,6 +276,7 @@ static shingle_status check_launch(const sg_sched *s, int32_t step, const sg_lau
     for (int32_t i = l->patch0; i < l->patch0 + l->patches; i++) {
         const sg_patch *const p = &s->patch[i];
         SG_TRY(check_patch(s, step, l, p));
+        SG_TRY(check_rest(s, step, l, p));
         if (!l->vendor) continue;
         if (l->patches != 1 || p->waits || p->raises || p->tos != 1 || p->adds > 1)
             return broken(s, step, "the vendor's product takes no waits or raises");

@@ -213,8 +213,8 @@ static bool same_patch(likeness *l, const sg_patch *x, const sg_patch *y)
     return x->rows == y->rows && x->cols == y->cols && x->k1 - x->k0 == y->k1 - y->k0 &&
            x->slab == y->slab && x->raster == y->raster && x->width == y->width &&
            x->tile_n == y->tile_n && x->tile0 == y->tile0 && x->tiles == y->tiles &&
-           x->waits == y->waits && x->adds == y->adds && x->tos == y->tos &&
-           x->raises == y->raises &&
+           x->goes_on == y->goes_on && x->waits == y->waits && x->adds == y->adds &&
+           x->tos == y->tos && x->raises == y->raises &&
            same_waits(l, x->wait0, y->wait0, x->waits, x->row0, y->row0) &&
            same_adds(l, x->add0, y->add0, x->adds, x->row0, y->row0) &&
            same_areas(l, x->to0, y->to0, x->tos) && same_raises(l, x->raise0, y->raise0, x->raises);
@@ -239,8 +239,9 @@ static bool is_in_groups(const sg_sched *s, const sg_launch *l, const sg_patch *
 {
     const int64_t group =
         (int64_t)l->tile_m * (p->raster == SG_GROUPED && p->width > 0 ? p->width : 1);
-    if (p->raster == SG_BY_COL || p->tile_n > 0 || p->tiles > 0 || p->adds > 0 || p->raises > 0 ||
-        p->tos != 1 || s->to[p->to0].rank != s->rank || p->rows % group != 0)
+    if (p->raster == SG_BY_COL || p->goes_on || p->more > 0 || p->tile_n > 0 || p->tiles > 0 ||
+        p->adds > 0 || p->raises > 0 || p->tos != 1 || s->to[p->to0].rank != s->rank ||
+        p->rows % group != 0)
         return false;
     int32_t row = p->row0;
     for (int32_t i = 0; i < p->waits; i++) {

@@ -115,7 +115,7 @@ static sg_sim_slot *take_tiles(sg_sim *m, sg_sim_agent *a, const sg_launch *l, s
     a->tile += g->tiles;
     a->left_tiles -= g->tiles;
     if (a->tile == tiles) {
-        a->patch++;
+        a->patch += 1 + p->more;
         a->tile = 0;
     }
     return NULL;

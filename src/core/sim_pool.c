@@ -180,7 +180,7 @@ static bool is_ready(sg_sim *m, int rank, const sg_wait *w, const sg_visit *v, i
 static bool slab_is_ready(sg_sim *m, const sg_sched *s, const sg_sim_unit *u, int32_t slab,
                           double *next)
 {
-    const sg_patch *const p = &s->patch[u->visit.patch];
+    const sg_patch *const p = sg_walk_slab(&s->patch[u->visit.patch], &slab);
     for (int32_t i = p->wait0; i < p->wait0 + p->waits; i++) {
         const sg_wait *const w = &s->wait[i];
         if (slab > 0 && w->chunk_k == 0) continue;
@@ -208,7 +208,7 @@ static bool can_go_on(sg_sim *m, const sg_sim_unit *u, double *next)
 {
     const sg_sched *const s = &m->sched[m->agents[u->agent].rank];
     const sg_patch *const p = &s->patch[u->visit.patch];
-    if (u->slab < sg_walk_slabs(p)) return slab_is_ready(m, s, u, u->slab, next);
+    if (u->slab < sg_walk_all_slabs(p)) return slab_is_ready(m, s, u, u->slab, next);
     if (u->addend < p->adds) return addend_is_ready(m, s, u, next);
     return m->rank[s->rank].slots > 0;
 }
@@ -217,13 +217,19 @@ static bool can_go_on(sg_sim *m, const sg_sim_unit *u, double *next)
 static double multiply(sg_sim *m, const sg_sched *s, sg_sim_unit *u, double *next)
 {
     const sg_patch *const p = &s->patch[u->visit.patch];
-    const int32_t slabs = sg_walk_slabs(p);
+    const int32_t slabs = sg_walk_all_slabs(p);
     const int32_t first = u->slab;
+    double us = first == 0 ? m->machine->unit_us : 0;
     while (u->slab < slabs && slab_is_ready(m, s, u, u->slab, next)) u->slab++;
-    if (u->slab == first) return -1;
-    const int32_t k0 = p->k0 + first * p->slab;
-    const int32_t k1 = u->slab == slabs ? p->k1 : p->k0 + u->slab * p->slab;
-    return (first == 0 ? m->machine->unit_us : 0) + slab_us(m, s, &u->visit, k0, k1);
+    for (int32_t i = first; i < u->slab;) {
+        int32_t at = i;
+        const sg_patch *const q = sg_walk_slab(p, &at);
+        const int32_t end = p->more > 0 ? at + 1 : u->slab; /* of this patch */
+        const int32_t k1 = end == sg_walk_slabs(q) ? q->k1 : q->k0 + end * q->slab;
+        us += slab_us(m, s, &u->visit, q->k0 + at * q->slab, k1);
+        i += end - at;
+    }
+    return u->slab == first ? -1 : us;
 }
 
 /* What a visit does next, as far as it can without waiting: microseconds, 0 when all is done, or
@@ -235,7 +241,7 @@ static double go_on(sg_sim *m, sg_sim_unit *u, double *next)
     const double elements = (double)u->visit.rows * u->visit.cols;
     while (!u->stored) {
         double us = 0;
-        if (u->slab < sg_walk_slabs(p)) {
+        if (u->slab < sg_walk_all_slabs(p)) {
             us = multiply(m, s, u, next);
         } else if (u->addend < p->adds) {
             if (!addend_is_ready(m, s, u, next)) return -1;

@@ -42,7 +42,7 @@ static double vendor_with_burst(const sg_machine *machine, double begin, double 
 
 double sg_sim_row_bytes(const sg_sched *s, const sg_patch *p)
 {
-    const double elements = (double)p->rows * ((double)(p->k1 - p->k0) + p->cols);
+    const double elements = (double)p->rows * ((double)sg_walk_depth(p) + p->cols);
     return elements * sg_type_bytes(s->problem->type);
 }
 
@@ -138,7 +138,8 @@ static double late_part(const sg_machine *machine, const sg_sched *s, const sg_l
 {
     const bool epilogue = p->final && sg_problem_has_epilogue(s->problem);
     const bool ordered = p->own_rounded || p->own_at <= 1;
-    const bool hides = p->adds <= 3 && p->waits == 0 && ordered && !epilogue &&
+    const bool waits = p->waits > 0 || p->more > 0;
+    const bool hides = p->adds <= 3 && !waits && ordered && !epilogue &&
                        us >= 2 * machine->add_us + adding_us(machine, s, p);
     return hides ? tile_of(machine, l).late : 1;
 }
@@ -213,7 +214,7 @@ static double fed_part(const sg_machine *machine, const sg_sched *s, const sg_la
 static double least_us(const sg_machine *machine, const sg_patch *p)
 {
     enum { STAGE_K = 64 };
-    return machine->stage_us * (double)sg_ceil_div(p->k1 - p->k0, STAGE_K);
+    return machine->stage_us * (double)sg_ceil_div(sg_walk_depth(p), STAGE_K);
 }
 
 /* Are tiles of the same rows and columns dealt to SMs that are beside each other, and gain by it?
@@ -250,7 +251,7 @@ static double product_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
     const bool call = s->problem->call;
     const int32_t width = sg_walk_width(p, l->tile_n);
     const double cols = (double)(call ? p->cols : sg_round_up(p->cols, width));
-    const double depth = (double)(p->k1 - p->k0);
+    const double depth = (double)sg_walk_depth(p);
     const double part = call ? 1 : sg_machine_tile_part(machine, l->tile_m, width);
     const double rows = rows_of(s, l, p);
     const double flops = depth > 0 ? part * sg_problem_flops(s->problem, rows, cols, depth) : 0;
@@ -282,7 +283,7 @@ double sg_sim_visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
 {
     const sg_patch *const p = &s->patch[a->patch];
     const sg_machine *const machine = m->machine;
-    const double depth = (double)(p->k1 - p->k0);
+    const double depth = (double)sg_walk_depth(p);
     const bool joined = depth > 0 && machine->pool == 0 && sg_sched_is_joined(s, l);
     if (joined && a->patch > l->patch0) return 0; /* with the first one's */
     const int32_t width = sg_walk_width(p, l->tile_n);

@@ -16,7 +16,7 @@
 
 double sg_sim_b_bytes(const sg_sched *s, const sg_patch *p)
 {
-    return (double)p->cols * (double)(p->k1 - p->k0) * sg_type_bytes(s->problem->type);
+    return (double)p->cols * (double)sg_walk_depth(p) * sg_type_bytes(s->problem->type);
 }
 
 bool sg_sim_is_held(const sg_sim *m, double bytes)
@@ -51,7 +51,7 @@ static double lines_us(const sg_machine *machine, const sg_sched *s, const sg_la
         lines -= tile_n / 2.0;
     else if (tile_m >= TALL && tile_n <= NARROW && are_paired(sg_walk_cols(p, tile_n)))
         lines -= tile_m / 2.0;
-    return sg_sim_us_of(lines * (double)(p->k1 - p->k0) * unit, machine->odd_gbps);
+    return sg_sim_us_of(lines * (double)sg_walk_depth(p) * unit, machine->odd_gbps);
 }
 
 double sg_sim_least_us(const sg_machine *machine, const sg_sched *s, const sg_launch *l,
@@ -119,7 +119,7 @@ static double part_behind(const sg_sim *m, const sg_sched *s, const sg_sim_agent
     const int32_t slabs = sg_walk_slabs(p);
     if (p->waits == 0 || sg_sim_is_held(m, sg_sim_b_bytes(s, p))) return 0;
     if (slabs > 1 && !ahead) return 0;
-    const double row_bytes = (double)(p->k1 - p->k0) * sg_type_bytes(s->problem->type);
+    const double row_bytes = (double)sg_walk_depth(p) * sg_type_bytes(s->problem->type);
     const double bytes = row_bytes * (double)of->rows / of->owners / slabs;
     const sg_sim_rank *const r = &m->rank[a->rank];
     const double push_gbps = r->early ? machine->store_gbps : r->push_gbps;

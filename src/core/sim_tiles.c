@@ -10,18 +10,23 @@ static sg_sim_slot *see_waits(sg_sim *m, const sg_sim_agent *a, const sg_patch *
                               int32_t rows, int32_t number, double visit, double *ready)
 {
     const sg_sched *const s = &m->sched[a->rank];
-    const int32_t slabs = sg_walk_slabs(p);
-    for (int32_t i = 0; i < slabs && p->waits > 0; i++) {
+    const int32_t slabs = sg_walk_all_slabs(p);
+    const double depth = fmax(1, sg_walk_depth(p));
+    double before = 0; /* of k */
+    for (int32_t i = 0; i < slabs; i++) {
+        int32_t at = i;
+        const sg_patch *const q = sg_walk_slab(p, &at);
         double seen = 0;
-        for (int32_t w = p->wait0; w < p->wait0 + p->waits; w++) {
+        for (int32_t w = q->wait0; w < q->wait0 + q->waits; w++) {
             const sg_wait *const wait = &s->wait[w];
-            if (i > 0 && wait->chunk_k == 0) continue;
-            const struct sg_flags f = sg_walk_wait(wait, row0, rows, p->k0 + i * p->slab, number);
+            if (at > 0 && wait->chunk_k == 0) continue;
+            const struct sg_flags f = sg_walk_wait(wait, row0, rows, q->k0 + at * q->slab, number);
             sg_sim_slot *const missing = sg_sim_see(m, a->rank, wait->by, f, &seen);
             if (missing != NULL) return missing;
         }
-        seen -= visit * i / slabs;
+        seen -= visit * before / depth;
         if (*ready < seen) *ready = seen;
+        before += q->slab > 0 ? q->slab : q->k1 - q->k0;
     }
     return NULL;
 }
@@ -45,16 +50,22 @@ static sg_sim_slot *see_addends(sg_sim *m, const sg_sim_agent *a, const sg_patch
     return NULL;
 }
 
+/* Waits of a visit, which stand side by side in the schedule. */
+static int32_t waits_of(const sg_patch *p)
+{
+    return p[p->more].wait0 + p[p->more].waits - p->wait0;
+}
+
 static bool waits_per_tile(const sg_sched *s, const sg_patch *p)
 {
-    for (int32_t i = p->wait0; i < p->wait0 + p->waits; i++)
+    for (int32_t i = p->wait0; i < p->wait0 + waits_of(p); i++)
         if (s->wait[i].per == SG_PER_TILE) return true;
     return false;
 }
 
 bool sg_sim_waits_by_tile(const sg_sched *s, const sg_patch *p)
 {
-    for (int32_t i = p->wait0; i < p->wait0 + p->waits; i++)
+    for (int32_t i = p->wait0; i < p->wait0 + waits_of(p); i++)
         if (s->wait[i].per != SG_PER_PATCH) return true;
     for (int32_t i = p->add0; i < p->add0 + p->adds; i++)
         if (s->add[i].awaited && s->add[i].wait.per != SG_PER_PATCH) return true;
@@ -65,7 +76,7 @@ bool sg_sim_waits_by_tile(const sg_sched *s, const sg_patch *p)
 sg_sim_slot *sg_sim_tile_start(sg_sim *m, sg_sim_agent *a, const sg_launch *l, const sg_patch *p,
                                int32_t tile, double visit, double *start)
 {
-    if (p->waits == 0 && p->adds == 0) return NULL;
+    if (waits_of(p) == 0 && p->adds == 0) return NULL;
     const int32_t bands = sg_walk_bands(p, l->tile_m);
     const int32_t cols = sg_walk_cols(p, l->tile_n);
     int32_t band = 0;
@@ -92,7 +103,7 @@ void sg_sim_forget_bands(sg_sim *m, sg_sim_agent *a, const sg_launch *l, const s
     const int32_t bands = sg_walk_bands(p, l->tile_m);
     a->ready_patch = a->patch;
     a->ready = NULL;
-    if (p->waits == 0 || waits_per_tile(&m->sched[a->rank], p)) return;
+    if (waits_of(p) == 0 || waits_per_tile(&m->sched[a->rank], p)) return;
     if (a->band_room < bands) {
         a->band = sg_arena_get(&m->arena, (size_t)bands * sizeof *a->band);
         a->band_room = a->band != NULL ? bands : 0;

@@ -52,9 +52,10 @@ SG_WALK int64_t sg_walk_tiles(const struct sg_patch *p, int32_t tile_m, int32_t 
     return (int64_t)sg_walk_bands(p, tile_m) * sg_walk_cols(p, tile_n);
 }
 
-/* Those that are visited. */
+/* Those that are visited: none for its own sake of a patch that goes on with another's product. */
 SG_WALK int32_t sg_walk_visits(const struct sg_patch *p, int32_t tile_m, int32_t tile_n)
 {
+    if (p->goes_on) return 0;
     return p->tiles > 0 ? p->tiles : sg_walk_bands(p, tile_m) * sg_walk_cols(p, tile_n);
 }
 
@@ -93,7 +94,7 @@ SG_WALK void sg_walk_tile(const struct sg_patch *p, int32_t bands, int32_t cols,
 SG_WALK int32_t sg_walk_units(const struct sg_patch *p, int32_t tile_m, int32_t tile_n, int32_t cm,
                               int32_t cn)
 {
-    if (cm * cn == 1) return sg_walk_visits(p, tile_m, tile_n);
+    if (cm * cn == 1 || p->goes_on) return sg_walk_visits(p, tile_m, tile_n);
     return sg_walk_div(sg_walk_bands(p, tile_m), cm) * sg_walk_div(sg_walk_cols(p, tile_n), cn);
 }
 
@@ -123,6 +124,26 @@ SG_WALK int32_t sg_walk_index(const struct sg_patch *p, int32_t bands, int32_t c
 SG_WALK int32_t sg_walk_slabs(const struct sg_patch *p)
 {
     return p->slab > 0 && p->k1 > p->k0 ? sg_walk_div(p->k1 - p->k0, p->slab) : 1;
+}
+
+/* The same with those of the patches that go on with its product, one each. */
+SG_WALK int32_t sg_walk_all_slabs(const struct sg_patch *p)
+{
+    return p->more + sg_walk_slabs(p);
+}
+
+/* Of which of these patches slab *SLAB of a visit of P is, and as which of its own. */
+SG_WALK const struct sg_patch *sg_walk_slab(const struct sg_patch *p, int32_t *slab)
+{
+    const int32_t behind = sg_walk_min(*slab, p->more);
+    *slab -= behind;
+    return p + behind;
+}
+
+/* k of all of a visit. */
+SG_WALK int32_t sg_walk_depth(const struct sg_patch *p)
+{
+    return p->k1 - p->k0 + p->rest;
 }
 
 /* Flags of W that rows [row, row + rows) of the product need for the slab that begins at K0. */

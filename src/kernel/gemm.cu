@@ -78,6 +78,7 @@ static bool serves(const sg_kernel_gemm *g, const sg_instance *k, const needs *n
         k->narrow != g->param.narrow)
         return false;
     if (k->fold != fold || (n->onto && !k->onto)) return false;
+    if (n->goes_on && fold > FOLD_ADDENDS) return false;
     if (n->col_step < (k->piece_cols <= 64 ? k->piece_cols : ANY_COL)) return false;
     if (n->odd_rows % instance_line(k->piece_cols) != 0) return false;
     if (g->want_cluster > 0 && cluster != g->want_cluster) return false;
@@ -129,10 +130,11 @@ static uint32_t patience_of(const sg_kernel_gemm *g)
     const uint64_t limit_ns = g->param.program.limit_ns, most = UINT32_MAX - 1;
     const uint64_t least_ns = 10000000000;
     const uint64_t naps = (limit_ns > least_ns ? limit_ns : least_ns) / 1000 * 4;
-    int64_t words = 0;
+    int64_t words = 0, visit = 0;
     for (int i = 0; i < g->param.patches; ++i) {
-        const int64_t more = words_of(g, &g->lists->patch[g->param.patch0 + i]);
-        words = words < more ? more : words;
+        const sg_patch *p = &g->lists->patch[g->param.patch0 + i];
+        visit = words_of(g, p) + (p->goes_on ? visit : 0);
+        words = words < visit ? visit : words;
     }
     words = 2 * words + (g->param.leaves ? g->ranks : 0) + 1 + 4;
     return (uint32_t)(naps < most / (uint64_t)words ? naps * (uint64_t)words : most);
@@ -171,6 +173,7 @@ static const char *aim_fast(sg_kernel_gemm *g, needs *n)
     const bool seated = cluster == 1 && n->seats;
     g->param.tiled = n->places;
     g->param.onto = n->onto;
+    g->param.goes_on = n->goes_on;
     g->param.parts = n->parts > 0 ? n->parts : 0;
     g->param.part_place = n->part_place;
     g->param.split = g->want_split > 1 ? g->want_split : 1;

@@ -259,15 +259,16 @@ DEV void carry_out_part(const Param &P, const Visit &v, int i0, int j0, int half
                         int visit, uint64_t may, char *smem)
 {
     typedef typename M::T T;
-    const sg_patch &p = *v.p;
-    const sg_kernel_place &a = P.program.place[p.a.buf], &b = P.program.place[p.b.buf];
     float acc[M::SUMS];
 #pragma unroll
     for (int i = 0; i < M::SUMS; ++i) acc[i] = 0.f;
-    const int slabs = sg_walk_slabs(&p);
-    for (int s = 0; s < slabs; ++s) {
+    const int slabs = sg_walk_all_slabs(v.p);
+    for (int at = 0; at < slabs; ++at) {
+        int s = at;
+        const sg_patch &p = *sg_walk_slab(v.p, &s);
+        const sg_kernel_place &a = P.program.place[p.a.buf], &b = P.program.place[p.b.buf];
         const int k0 = p.k0 + s * p.slab;
-        const int k1 = s + 1 < slabs ? k0 + p.slab : p.k1;
+        const int k1 = s + 1 < sg_walk_slabs(&p) ? k0 + p.slab : p.k1;
         wait_flags(P, P.program.wait + p.wait0, p.waits, v, k0, epoch, visit);
         if (k0 >= k1) continue;
         const Part part = {element(a, half, p.a.row0 + v.row + i0, p.a.col0 + k0 - p.k0, sizeof(T)),
@@ -280,7 +281,7 @@ DEV void carry_out_part(const Param &P, const Visit &v, int i0, int j0, int half
         M::multiply(part, acc, smem);
     }
     if constexpr (M::WORDS) {
-        if (stores_tagged(P, p)) {
+        if (stores_tagged(P, *v.p)) {
             if (may != 0) send_words<M>(P, v, i0, j0, half, acc);
             __syncthreads();
             return;

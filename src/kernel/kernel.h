@@ -296,6 +296,7 @@ typedef struct sg_kernel_gemm_param {
     int32_t leaves;      /* something is stored into a peer's own tensor */
     int32_t tiled;       /* something is stored into places for tiles */
     int32_t onto;        /* who stores adds: see sg_patch.onto */
+    int32_t goes_on;     /* patches go on with the products of others */
     /* Parts of k: every product that adds anything has so many sums in f32 right before itself,
      * which earlier patches have left in tiled areas of this place.  -1: there is no such place. */
     int32_t parts, part_place;

@@ -9,28 +9,49 @@ struct Source {
     Tile tile;
     int k0, k1, a_k, b_k; /* span of k; what to add to k for columns of A and B */
     int row, column;      /* this block's share of the rows of A and of B */
-    int slab, waits, a_place, b_place;
+    int slab, a_place, b_place;
     int add0, adds, index; /* of addends: which; which visit of its patch this is */
     int own_at, part0;     /* among them */
-    bool narrow;
+    int more;              /* patches that are still to go on with it */
+    bool waits, narrow;
 };
+
+/* What patch P reads over SPAN of k for the tile at hand. */
+template <class S>
+DEV void source_read(Source &s, const Param &P, const sg_patch &p, Span span, int im, int in)
+{
+    s.k0 = span.k0, s.k1 = span.k1;
+    s.a_k = p.a.col0 - p.k0, s.b_k = p.b.col0 - p.k0;
+    s.row = p.a.row0 + s.tile.band * S::BM + in * (S::BM / S::CN);
+    s.column = p.b.row0 + s.tile.col * width_of<S>(p) + im * (S::BN / S::CM);
+    s.narrow = is_narrow<S>(p);
+    s.slab = p.slab, s.a_place = p.a.buf, s.b_place = p.b.buf;
+    /* Of several patches each is a step of the watcher's. */
+    s.waits = p.waits > 0 || (S::GOES_ON && (p.more > 0 || p.goes_on));
+    s.a = map_of(P, p.a.buf, MAP_A), s.b = map_of(P, p.b.buf, s.narrow ? MAP_NARROW : MAP_B);
+}
 
 /* Those of TILE, visit INDEX of patch P. */
 template <class S>
 DEV void source_set(Source &s, const Param &P, const sg_patch &p, const Tile &tile, int index,
                     int slice, int im, int in)
 {
-    const Span span = span_of<S>(P, p, slice);
     s.add0 = p.add0, s.adds = p.adds, s.index = index;
     s.own_at = own_place(p), s.part0 = part_place(P, s.own_at);
     s.tile = tile;
-    s.k0 = span.k0, s.k1 = span.k1;
-    s.a_k = p.a.col0 - p.k0, s.b_k = p.b.col0 - p.k0;
-    s.row = p.a.row0 + s.tile.band * S::BM + in * (S::BM / S::CN);
-    s.column = p.b.row0 + s.tile.col * width_of<S>(p) + im * (S::BN / S::CM);
-    s.narrow = is_narrow<S>(p);
-    s.slab = p.slab, s.waits = p.waits, s.a_place = p.a.buf, s.b_place = p.b.buf;
-    s.a = map_of(P, p.a.buf, MAP_A), s.b = map_of(P, p.b.buf, s.narrow ? MAP_NARROW : MAP_B);
+    s.more = S::GOES_ON ? p.more : 0;
+    source_read<S>(s, P, p, span_of<S>(P, p, slice), im, in);
+}
+
+/* The next patch that goes on with the product of PATCH, of which there are MORE; false: there is
+ * none. */
+template <class S>
+DEV bool source_goes_on(Source &s, const Param &P, int patch, int more, int im, int in)
+{
+    if (!S::GOES_ON || s.more == 0) return false;
+    const sg_patch &p = patch_in_list(P, patch + more - --s.more);
+    source_read<S>(s, P, p, Span{p.k0, p.k1}, im, in);
+    return true;
 }
 
 /* Finding out takes a few hundred cycles (divisions, loads of the list), which the stages that are
@@ -188,67 +209,85 @@ DEV void stages_wait(const Param &P, const Smem<S> &smem, const Stages<S> &ring,
             mbar_wait(P, smem, smem.empty + 8 * i, (ring.parity >> i & 1) ^ 1, ROLE_LOADER);
 }
 
-template <class S> DEV void loader(const Param &P, const Smem<S> &smem, int im, int in)
+/* What a loader keeps from one tile to the next. */
+template <class S> struct Loading {
+    Stages<S> ring;
+    uint32_t steps = 0, ready = 0; /* of the watcher's: taken; known to be ready */
+    int half = -1;
+    int lack_a = 0; /* stages whose B has been asked for */
+};
+
+/* The next step of the watcher's list. */
+template <class S> DEV void step_wait(Loading<S> &l, const Param &P, const Smem<S> &smem)
+{
+    /* Pairs with watcher_tell(). */
+    const uint32_t since = stamp_clock();
+    if (++l.steps > l.ready) l.ready = progress_wait(P, smem, smem.watched, l.steps, ROLE_LOADER);
+    stamp_waited(smem.stamp, STAMP_LOADER, 1, since);
+}
+
+/* A and B of a tile over the span of k of AT. */
+template <class S>
+DEV void load_product(Loading<S> &l, const Param &P, const Smem<S> &smem, const Source &at, int im,
+                      int in)
 {
     constexpr uint16_t down_mask = (1 << S::CM) - 1;               /* of a column of the cluster */
     constexpr uint16_t over_mask = ((1 << S::CL) - 1) / down_mask; /* of a row: every CM-th bit */
+    const int spare = at.narrow ? (S::BN - S::NARROW) * 128 : 0;   /* bytes of a stage */
+    const int a_half = half_of(P, at.a_place, &l.half), b_half = half_of(P, at.b_place, &l.half);
+    /* A block that overhangs still multicasts to a live neighbour, so it waits, too. */
+    int wake = at.waits ? at.k0 : 0x7fffffff;
+    for (int k = at.k0; k < at.k1; k += STAGE_K, stages_step(l.ring)) {
+        while (wake < k + STAGE_K && wake < at.k1) {
+            step_wait(l, P, smem);
+            wake = at.slab > 0 ? wake + at.slab : 0x7fffffff;
+        }
+        const uint32_t full = smem.full + 8 * l.ring.at;
+        uint32_t to = smem.stage + stages_place(l.ring);
+        /* Pairs with stage_release() of math. */
+        const uint32_t since = stamp_clock();
+        mbar_wait(P, smem, smem.empty + 8 * l.ring.at, stages_parity(l.ring) ^ 1, ROLE_LOADER);
+        stamp_waited(smem.stamp, STAMP_LOADER, 0, since);
+        if (!S::GATHERS || l.lack_a == 0) mbar_expect(full, P.load_bytes - spare);
+        if (S::CN == 1)
+            tma_load(to, at.a, at.a_k + k, at.row, a_half, full, P.keep_a);
+        else
+            tma_load_multicast(to + in * (S::A_BYTES / S::CN), at.a, at.a_k + k, at.row, a_half,
+                               full, P.keep_a, over_mask << im);
+        to += S::A_BYTES;
+        if (S::GATHERS && l.lack_a > 0)
+            --l.lack_a;
+        else if (S::CM == 1)
+            tma_load(to, at.b, at.b_k + k, at.column, b_half, full, P.keep_b);
+        else
+            tma_load_multicast(to + im * (S::B_BYTES / S::CM), at.b, at.b_k + k, at.column, b_half,
+                               full, P.keep_b, down_mask << (in * S::CM));
+    }
+}
+
+template <class S> DEV void loader(const Param &P, const Smem<S> &smem, int im, int in)
+{
     const int stride = stride_of<S>(P);
-    Stages<S> ring;
+    Loading<S> l;
     Cursor cursor;
     Source at;
-    uint32_t steps = 0, ready = 0; /* of the watcher's: taken; known to be ready */
     int unit = first_unit<S>(P, smem);
     stamp(smem.stamp, STAMP_LOADER, STAMP_BEGUN);
     if (unit >= P.units) return launch_in_order();
-    int half = -1;
-    int lack_a = 0; /* stages whose B has been asked for */
     source_first<S>(at, P, smem, cursor, unit, im, in);
     loader_begin(P, smem, at);
-    if constexpr (S::GATHERS) lack_a = loader_ahead(P, smem, at);
+    if constexpr (S::GATHERS) l.lack_a = loader_ahead(P, smem, at);
     for (;;) {
-        stages_wait(P, smem, ring, at.narrow);
-        stages_cut(ring, at.narrow);
-        const int spare = at.narrow ? (S::BN - S::NARROW) * 128 : 0; /* bytes of a stage */
-        const int a_half = half_of(P, at.a_place, &half), b_half = half_of(P, at.b_place, &half);
+        stages_wait(P, smem, l.ring, at.narrow);
+        stages_cut(l.ring, at.narrow);
         stamp(smem.stamp, STAMP_LOADER, STAMP_TILE, cursor.patch);
-        /* A block that overhangs still multicasts to a live neighbour, so it waits, too. */
-        int wake = at.waits ? at.k0 : 0x7fffffff;
-        for (int k = at.k0; k < at.k1; k += STAGE_K, stages_step(ring)) {
-            while (wake < k + STAGE_K && wake < at.k1) {
-                /* Pairs with watcher_tell(). */
-                const uint32_t since = stamp_clock();
-                if (++steps > ready)
-                    ready = progress_wait(P, smem, smem.watched, steps, ROLE_LOADER);
-                stamp_waited(smem.stamp, STAMP_LOADER, 1, since);
-                wake = at.slab > 0 ? wake + at.slab : 0x7fffffff;
-            }
-            const uint32_t full = smem.full + 8 * ring.at;
-            uint32_t to = smem.stage + stages_place(ring);
-            /* Pairs with stage_release() of math. */
-            const uint32_t since = stamp_clock();
-            mbar_wait(P, smem, smem.empty + 8 * ring.at, stages_parity(ring) ^ 1, ROLE_LOADER);
-            stamp_waited(smem.stamp, STAMP_LOADER, 0, since);
-            if (!S::GATHERS || lack_a == 0) mbar_expect(full, P.load_bytes - spare);
-            if (S::CN == 1)
-                tma_load(to, at.a, at.a_k + k, at.row, a_half, full, P.keep_a);
-            else
-                tma_load_multicast(to + in * (S::A_BYTES / S::CN), at.a, at.a_k + k, at.row, a_half,
-                                   full, P.keep_a, over_mask << im);
-            to += S::A_BYTES;
-            if (S::GATHERS && lack_a > 0)
-                --lack_a;
-            else if (S::CM == 1)
-                tma_load(to, at.b, at.b_k + k, at.column, b_half, full, P.keep_b);
-            else
-                tma_load_multicast(to + im * (S::B_BYTES / S::CM), at.b, at.b_k + k, at.column,
-                                   b_half, full, P.keep_b, down_mask << (in * S::CM));
-        }
+        const int more = at.more;
+        do load_product(l, P, smem, at, im, in);
+        while (source_goes_on<S>(at, P, cursor.patch, more, im, in));
         if (S::ADDS && !S::SLOT_ADDS && at.adds) {
             const Addends looked = addends_look(P, at.add0, at.adds);
-            const uint32_t since = stamp_clock();
-            if (++steps > ready) ready = progress_wait(P, smem, smem.watched, steps, ROLE_LOADER);
-            stamp_waited(smem.stamp, STAMP_LOADER, 1, since);
-            load_addends<S>(P, smem, at, looked, &half, ring);
+            step_wait(l, P, smem);
+            load_addends<S>(P, smem, at, looked, &l.half, l.ring);
         }
         stamp_waits(smem.stamp, STAMP_LOADER, STAMP_AWAITED, 1);
         stamp_waits(smem.stamp, STAMP_LOADER, STAMP_LOADED, 0);

@@ -81,7 +81,8 @@ template <class S> DEV int stages_of(const Math<S> &m, Cursor &cursor, int unit,
     cursor_move<S>(P, m.smem, cursor, in_pass);
     const sg_patch p = patch_of(P, cursor);
     const Span span = span_of<S>(P, p, slice);
-    const int stages = sg_walk_div(span.k1 - span.k0, STAGE_K);
+    /* At most one of several patches ends inside a stage: read_operands(). */
+    const int stages = sg_walk_div(span.k1 - span.k0 + (S::GOES_ON ? p.rest : 0), STAGE_K);
     return is_narrow<S>(p) ? -stages : stages;
 }
 

@@ -20,6 +20,7 @@ typedef struct needs {
     int least_odd;         /* rows of such a piece, the fewest; 0: there is none */
     int col_step;          /* columns at which stores may end inside a matrix, or ANY_COL */
     bool straddles;        /* rows of A or B begin at odd 16 bytes, see serves() */
+    bool goes_on, slabs;   /* patches go on with products; or wait inside theirs */
     bool onto;             /* what is added is added where it is stored */
     bool adds, waits, per_tile; /* per_tile: a visit is a tile, whatever the cluster */
     bool late;   /* an own product that is not rounded is added behind two addends, or one beside
@@ -152,10 +153,13 @@ static const char *read_patch(const sg_kernel_gemm *g, const sg_patch *p, needs 
     const char *why = p->k0 < p->k1 ? read_operands(g, p, n) : nullptr;
     if (why != nullptr) return why;
     n->waits |= p->waits > 0;
+    n->goes_on |= p->goes_on != 0;
+    n->slabs |= p->slab > 0;
     n->per_tile |= p->tiles > 0;
     if (p->tile_n > 0 && p->tile_n != g->param.narrow) return "tiles have three widths";
     for (int i = 0; i < p->waits; ++i)
         n->per_tile |= g->lists->wait[p->wait0 + i].per == SG_PER_TILE;
+    if (p->goes_on) return nullptr;
     for (int i = 0; i < p->adds && !n->onto; ++i) {
         const sg_addend *add = &g->lists->add[p->add0 + i];
         if (!place[add->area.buf].wide) n->use[add->area.buf] |= USE_PIECE;
@@ -332,8 +336,10 @@ static const char *read_needs(const sg_kernel_gemm *g, bool onto, needs *n)
     for (int i = 0; i < g->param.patches; ++i) {
         const char *why = read_patch(g, &g->lists->patch[g->param.patch0 + i], n);
         if (why != nullptr) return why;
-        if (n->part_place >= 0 && (n->places || g->lists->patch[g->param.patch0 + i].tos == 0))
+        if (n->part_place >= 0 &&
+            (n->places || n->goes_on || g->lists->patch[g->param.patch0 + i].tos == 0))
             return "parts stand beside places, or beside patches that store nothing";
     }
+    if (n->goes_on && n->slabs) return "products go on beside slabs";
     return nullptr;
 }

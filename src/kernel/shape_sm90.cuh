@@ -29,6 +29,7 @@ struct Shape {
     static constexpr int NARROW = Narrow;
     static constexpr Fold FOLD = Folding;
     static constexpr bool ADDS = FOLD == FOLD_ADDENDS || FOLD == FOLD_PARTS;
+    static constexpr bool GOES_ON = FOLD <= FOLD_ADDENDS; /* patches may go on with a product */
     /* Ping-pong, addends come into the slots in which pieces leave, under the products of the
      * other. */
     static constexpr bool SLOT_ADDS = FOLD == FOLD_ADDENDS && PINGPONG;

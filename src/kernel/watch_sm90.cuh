@@ -12,7 +12,7 @@ template <class S> struct Watcher {
     const Smem<S> &smem;
     uint64_t epoch;
     int lane;
-    uint32_t steps, told;
+    uint32_t steps;
     /* A visit whose flags have all been seen: its patch, if that has one wait,
      * and the first slab's flags. */
     int patch;
@@ -23,12 +23,9 @@ template <class S> struct Watcher {
  * progress_wait() in the loader. */
 template <class S> DEV void watcher_tell(Watcher<S> &w)
 {
-    if (w.steps <= w.told) return;
-    if (w.lane == 0) {
-        proxy_fence_global();
-        progress_release(w.smem.watched, w.steps);
-    }
-    w.told = w.steps;
+    if (w.lane != 0 || w.steps == 0) return; /* watcher_first() may have told of more */
+    proxy_fence_global();
+    progress_release(w.smem.watched, w.steps);
 }
 
 template <class S>
@@ -37,11 +34,20 @@ DEV sg_flags watcher_flags(const sg_patch &p, const sg_wait &wait, int row, int 
     return sg_walk_wait(&wait, p.row0 + row, sg_walk_min(S::BM, p.rows - row), k0, tile);
 }
 
-/* Is all there that a slab reads?  WAITS: waits for what is not, in order. */
+/* Slabs of a visit of P that the loader asks for. */
+template <class S> DEV int watcher_count(const sg_patch &p)
+{
+    return S::GOES_ON ? sg_walk_all_slabs(&p) : sg_walk_slabs(&p);
+}
+
+/* Is all there that slab SLAB reads?  WAITS: waits for what is not, in order. */
 template <class S>
-DEV bool watcher_sees(const Watcher<S> &w, const sg_patch &p, int row, int k0, int tile, int unit,
+DEV bool watcher_sees(const Watcher<S> &w, int patch, int row, int slab, int tile, int unit,
                       bool waits)
 {
+    /* Where patches go on with a product, each is a slab of it. */
+    const sg_patch &p = patch_in_list(w.P, patch + (S::GOES_ON ? slab * w.P.goes_on : 0));
+    const int k0 = p.k0 + slab * p.slab;
     for (int i = 0; i < p.waits; ++i) {
         const sg_wait &wait = w.P.program.wait[p.wait0 + i];
         const sg_flags f = watcher_flags<S>(p, wait, row, k0, tile);
@@ -70,21 +76,20 @@ DEV bool watcher_again(Watcher<S> &w, const sg_patch &p, int patch, int row, int
 
 /* Slabs of a tile, each looked up by a lane: one behind the other, they would come late for a
  * launch's first tile. */
-template <class S>
-DEV void watcher_slabs(Watcher<S> &w, const sg_patch &p, int row, int tile, int unit)
+template <class S> DEV void watcher_slabs(Watcher<S> &w, int patch, int row, int tile, int unit)
 {
-    const int slabs = sg_walk_slabs(&p);
+    const int slabs = watcher_count<S>(patch_in_list(w.P, patch));
     for (int at = 0; at < slabs;) {
-        const int k0 = p.k0 + (at + w.lane) * p.slab;
-        const bool lacks = at + w.lane < slabs && !watcher_sees(w, p, row, k0, tile, unit, false);
+        const int slab = at + w.lane;
+        const bool lacks = slab < slabs && !watcher_sees(w, patch, row, slab, tile, unit, false);
         const uint32_t lacking = __ballot_sync(0xffffffff, lacks);
         const int there = lacking != 0 ? __ffs((int)lacking) - 1 : LANES;
         __syncwarp(); /* what a lane has acquired, all have */
         w.steps += sg_walk_min(there, slabs - at);
-        watcher_tell(w); /* the loader may as well have these before */
+        if (there > 0) watcher_tell(w); /* the loader may as well have these before */
         at += there;
         if (lacking == 0) continue;
-        if (w.lane == there) watcher_sees(w, p, row, k0, tile, unit, true);
+        if (w.lane == there) watcher_sees(w, patch, row, slab, tile, unit, true);
         __syncwarp();
         ++w.steps, ++at;
         watcher_tell(w);
@@ -185,44 +190,51 @@ template <class S> DEV void watcher_first(Watcher<S> &w)
     w.steps = 0; /* what follows counts all of them */
 }
 
+/* Visit UNIT of the patch of CURSOR. */
+template <class S>
+DEV void watcher_visit(Watcher<S> &w, const Cursor &cursor, int unit, int im, int in)
+{
+    const sg_patch &p = patch_in_list(w.P, cursor.patch);
+    /* Storers count units, and the loader waits for nothing. */
+    const bool counts = S::SLOT_ADDS || (S::ONTO && w.P.onto);
+    const bool adds = (S::ADDS || counts) && p.adds;
+    const bool more = S::GOES_ON && w.P.goes_on && p.more > 0;
+    if (p.waits == 0 && !more && !adds && !counts) return;
+    const Tile t = tile_at<S>(p, unit - cursor.base, im, in);
+    const int tile = tile_number(p, t, S::BN), row = t.band * S::BM;
+    if (p.waits > 0 && !more && watcher_again(w, p, cursor.patch, row, tile))
+        w.steps += sg_walk_slabs(&p);
+    else if (p.waits > 0 || more)
+        watcher_slabs(w, cursor.patch, row, tile, unit);
+    watcher_tell(w);
+    if (adds && t.live) watcher_addends(w, p, row, tile, unit);
+    w.steps += counts ? 1 : adds;
+    watcher_tell(w);
+    stamp(w.smem.stamp, STAMP_WATCHER, STAMP_FLAG, cursor.patch);
+}
+
 /* By all lanes of the watcher's warp. */
 template <class S> DEV void watcher(const Param &P, const Smem<S> &smem, int im, int in, int lane)
 {
     if (P.program.rank == nullptr) return;
-    Watcher<S> w = {P, smem, run_epoch(P.program.rank), lane, 0, 0, -1, {0, 0, 0}};
+    Watcher<S> w = {P, smem, run_epoch(P.program.rank), lane, 0, -1, {0, 0, 0}};
     watcher_first(w);
     /* First the hellos of those to whom rows are carried, LEFT steps of them, by the code that
      * those of tiles take: it is long, and every instance has it. */
-    int left = P.leaves ? P.pushes : 0, next = first_unit<S>(P, smem);
+    int left = P.leaves ? P.pushes : 0, unit = first_unit<S>(P, smem);
     Cursor cursor;
-    while (left > 0 || next < P.units) {
-        const bool carries = left > 0;
-        const int unit = next;
-        if (!carries) cursor_move<S>(P, smem, cursor, unit);
-        const sg_patch &p = patch_in_list(P, carries ? 0 : cursor.patch);
-        const sg_kernel_step *step = P.push + (carries ? P.pushes - left : 0);
+    while (left > 0 || unit < P.units) {
+        if (left == 0) cursor_move<S>(P, smem, cursor, unit);
+        const sg_patch &p = patch_in_list(P, left > 0 ? 0 : cursor.patch);
+        const sg_kernel_step *step = P.push + (left > 0 ? P.pushes - left : 0);
         if (P.leaves && lane == 0)
-            watcher_leave(w, carries ? step->to0 : p.to0, carries ? step->tos : p.tos);
+            watcher_leave(w, left > 0 ? step->to0 : p.to0, left > 0 ? step->tos : p.tos);
         __syncwarp();
-        if (carries) {
+        if (left > 0) {
             --left;
             continue;
         }
-        next += stride_of<S>(P);
-        /* Storers count units, and the loader waits for nothing. */
-        const bool counts = S::SLOT_ADDS || (S::ONTO && P.onto);
-        const bool adds = (S::ADDS || counts) && p.adds;
-        if (p.waits == 0 && !adds && !counts) continue;
-        const Tile t = tile_at<S>(p, unit - cursor.base, im, in);
-        const int tile = tile_number(p, t, S::BN), row = t.band * S::BM;
-        if (p.waits > 0 && watcher_again(w, p, cursor.patch, row, tile))
-            w.steps += sg_walk_slabs(&p);
-        else if (p.waits > 0)
-            watcher_slabs(w, p, row, tile, unit);
-        watcher_tell(w);
-        if (adds && t.live) watcher_addends(w, p, row, tile, unit);
-        w.steps += counts ? 1 : adds;
-        watcher_tell(w);
-        stamp(smem.stamp, STAMP_WATCHER, STAMP_FLAG, cursor.patch);
+        watcher_visit(w, cursor, unit, im, in);
+        unit += stride_of<S>(P);
     }
 }

@@ -42,6 +42,13 @@
  * rows then wait for the next rank's chunks as well: the launch ends no sooner if they run ahead,
  * and with pushes it ends later (H200s, two by 27 us of 374, four by 12 of 207 and 15 of 258), it
  * is thought since they then read B at another time.  A call makes whole rows.
+ *
+ *     gather=k lane 1:  chunk by chunk of rows: the own columns to all          a flag per chunk
+ *              lane 0:  one launch of all tiles: own k, then that of r+1, ...   a tile waits for
+ *                       the chunks of its rows on the way
+ *
+ * Where k arrives, every tile needs what all have: a tile multiplies own k first and goes on with
+ * what has come by then.  Nobody adds up sums of parts of k, and only the first wave waits.
  */
 #include <math.h>
 
@@ -89,10 +96,13 @@ static const double most_pushed_bytes = 32e6, most_pushed_in_strips = 16e6;
 static const double most_tagged_bytes = 4.5e6;
 
 enum { MOST_TAGGED_COLS = 128 };
+enum { MOST_PIECES_OF_K = 200 }; /* a product goes on with so many patches at most */
 
 static bool accepts(const sg_problem *p, sg_text *why)
 {
     if (sg_problem_in(p) == SG_IN_NONE) return sg_decline(why, "no operand arrives");
+    if (p->gather == SG_GATHER_K && p->segment_count > MOST_PIECES_OF_K)
+        return sg_decline(why, "k lies in too many pieces for one product");
     return sg_accepts_moves(p, why);
 }
 
@@ -283,6 +293,19 @@ static int propose_narrow(const sg_problem *p, const sg_machine *machine, double
     return n;
 }
 
+/* Of columns, whose product waits on its way.  In four chunks of rows, since the first wave waits
+ * for as many as it has (two H200s, results/gpu/along_k_2xh200_v1.json: 4096x3072x4096 by engine
+ * 162 us, in one chunk 184; 4096x14336x2048 pushed 358 and 390). */
+static int propose_along_k(const sg_machine *machine, bool push, sg_knobs *sets)
+{
+    enum { OF_ROWS = 4, TRIED = 2 };
+    int n = 0;
+    for (int t = 0; t < machine->tiles && t < TRIED; t++)
+        for (int by = push; by >= 0; by--)
+            sets[n++] = knobs_of(OF_ROWS, 1, &machine->tile[t], by, 1);
+    return n;
+}
+
 static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *sets, sg_text *why)
 {
     if (!accepts(p, why)) return 0;
@@ -292,6 +315,7 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
     const int push = sent <= most_pushed_bytes;
     const bool several = p->ranks > 2 && p->gather == SG_GATHER_A && p->k >= 512;
     int n = 0;
+    if (p->gather == SG_GATHER_K) return propose_along_k(machine, push, sets);
     /* Of two that are alike, the first one is taken: that which takes no engine, and of several
      * waves in parts of k. */
     for (int t = 0; t < machine->tiles && t < 2; t++) {
@@ -350,20 +374,34 @@ static void emit_strips(sg_sched *s, const sg_knobs *k, sg_gathering *gathering,
     sg_moves_gather_patches(s, gathering, order, p->ranks);
 }
 
+/* Of ROWS that arrive, or of as many columns, those that come together. */
+static int32_t chunk_of(const sg_knobs *k, const sg_problem *p, int64_t rows)
+{
+    const int32_t tile = sg_tile_along(p, k->value[TILE_M], k->value[TILE_N]);
+    if (p->gather == SG_GATHER_K) return (int32_t)sg_max(1, rows);
+    return sg_chunk_rows(rows, k->value[CHUNKS], tile);
+}
+
+/* How long these are: of chunks of columns, the chunk is one of rows. */
+static int32_t length_of(const sg_knobs *k, const sg_problem *p)
+{
+    if (p->gather == SG_GATHER_K) return sg_chunk_rows(p->m, k->value[CHUNKS], k->value[TILE_M]);
+    return p->gather == SG_GATHER_A ? sg_chunk_k(p->k, k->value[SLABS]) : 0;
+}
+
 /* Own rows, as OWN says, to the others. */
 static void send_own(sg_sched *s, const sg_knobs *k, int gathered, const sg_arrival *own)
 {
     const sg_problem *const p = s->problem;
-    const int32_t tile = sg_tile_along(p, k->value[TILE_M], k->value[TILE_N]);
     const bool push = k->value[PUSH];
     sg_arrival sent[SG_MAX_RANKS];
     for (int peer = 0; peer < p->ranks; peer++) {
         sent[peer] = *own;
-        sent[peer].chunk =
-            sg_chunk_rows(sg_problem_part(p, peer, s->rank).rows, k->value[CHUNKS], tile);
+        sent[peer].chunk = chunk_of(k, p, sg_problem_part(p, peer, s->rank).rows);
         sent[peer].carrier = push ? SG_BY_LAUNCH : SG_BY_ENGINE;
     }
-    if (push && k->value[PUSH] != PEER_BY_PEER && own->chunk_k > 0) {
+    const bool by_slabs = push && k->value[PUSH] != PEER_BY_PEER && own->chunk_k > 0;
+    if (by_slabs || p->gather == SG_GATHER_K) {
         sg_moves_send_together(s, 1, gathered, sent);
         return;
     }
@@ -408,22 +446,23 @@ static void build(const sg_problem *p, const sg_knobs *k, int rank, sg_sched *s)
     }
     const bool push = k->value[PUSH];
     const int gathered = sg_moves_gathered(s, SG_SYM, push ? 0 : SG_FIXED);
-    const int32_t tile = sg_tile_along(p, k->value[TILE_M], k->value[TILE_N]);
     sg_arrival arrival[SG_MAX_RANKS];
     int order[SG_MAX_RANKS];
     /* Where nothing is multiplied there is no launch to carry anything. */
     const bool sends = !push || (p->m > 0 && p->n > 0);
     for (int i = 0; i < p->ranks; i++) {
         order[i] = (rank + i) % p->ranks;
-        arrival[i] = (sg_arrival){
-            .by = (int16_t)i,
-            .chunk = sg_chunk_rows(sg_problem_part(p, rank, i).rows, k->value[CHUNKS], tile),
-            .chunk_k = p->gather == SG_GATHER_A ? sg_chunk_k(p->k, k->value[SLABS]) : 0};
+        arrival[i] = (sg_arrival){.by = (int16_t)i,
+                                  .chunk = chunk_of(k, p, sg_problem_part(p, rank, i).rows),
+                                  .chunk_k = length_of(k, p)};
     }
     if (sends) send_own(s, k, gathered, &arrival[rank]);
     sg_sched_launch(s, 0, k->value[TILE_M], k->value[TILE_N], 0, false);
     sg_gathering gathering = {.gathered = gathered, .arrival = arrival};
-    emit_strips(s, k, &gathering, order);
+    if (p->gather == SG_GATHER_K)
+        sg_moves_gather_product(s, &gathering, order, p->ranks);
+    else
+        emit_strips(s, k, &gathering, order);
 }
 
 const sg_strategy sg_strategy_fused_in = {

@@ -155,11 +155,13 @@ static tile find_tile(const gemm_op *g, int32_t visit)
 static bool is_ready(const gemm_op *g, const tile *t, missing *m)
 {
     const struct sg_patch *const p = t->patch;
-    for (int32_t i = 0; i < sg_walk_slabs(p); i++) {
-        const int32_t k0 = p->k0 + i * p->slab;
-        for (int32_t w = 0; w < p->waits; w++) {
-            const struct sg_wait *const wait = &g->p.wait[p->wait0 + w];
-            if (i > 0 && wait->chunk_k == 0) continue;
+    for (int32_t i = 0; i < sg_walk_all_slabs(p); i++) {
+        int32_t at = i;
+        const struct sg_patch *const q = sg_walk_slab(p, &at);
+        const int32_t k0 = q->k0 + at * q->slab;
+        for (int32_t w = 0; w < q->waits; w++) {
+            const struct sg_wait *const wait = &g->p.wait[q->wait0 + w];
+            if (at > 0 && wait->chunk_k == 0) continue;
             const struct sg_flags f = sg_walk_wait(wait, p->row0 + t->row, t->rows, k0, t->number);
             if (!fake_flags_up(g->p.rank, wait->by, f, m)) return false;
         }
@@ -197,8 +199,9 @@ static int32_t col_in(const tile *t, const struct sg_area *area, int32_t j)
 static float sum(const gemm_op *g, const tile *t, int32_t row, int32_t col)
 {
     const struct sg_patch *const p = t->patch;
-    const int32_t depth = p->k1 - p->k0;
-    float own = depth > 0 ? fake_dot(&g->p, &p->a, row, &p->b, col, depth) : 0;
+    float own = 0;
+    for (const struct sg_patch *q = p; q <= p + p->more && q->k0 < q->k1; q++)
+        own += fake_dot(&g->p, &q->a, row, &q->b, col, q->k1 - q->k0);
     if (p->own_rounded && p->adds > 0) {
         float rounded = 0;
         sg_data_store((sg_type)g->p.type, own, &rounded, 0);

@@ -142,6 +142,15 @@ struct onto_ask {
     int missing;     /* this rank comes after recovery alone; -1: all come at once */
 };
 
+/* Cases of runs_along_k.cpp. */
+struct along_k_ask {
+    int ranks, m, n, stages, rest, tm, tn, cluster, chunk; /* k: whole stages, and a rest */
+    int blocks, arch, runs;
+    bool adds, empty; /* adds: to what C holds; empty: the last rank has no columns */
+    int missing;      /* this rank comes after recovery alone; -1: all come at once */
+};
+
+void try_all_along_k(void);
 void try_all_onto(void);
 void try_all_tagged_gathers(void);
 void try_all_tagged(void);

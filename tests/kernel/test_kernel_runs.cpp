@@ -589,6 +589,7 @@ int main(int argc, char **argv)
     try_impatient(128, 256);
     try_impatient(128, 192);
     try_patient();
+    try_all_along_k();
     try_all_onto();
     try_all_tagged();
     try_all_tagged_gathers();

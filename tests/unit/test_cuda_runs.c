@@ -108,7 +108,9 @@ static void slow_launches_are_declined(void **state)
         {"gemm_ar:bf16:520x136x200:r4", "fused_out{tile_m=128,tile_n=224,splits=2}", "parts of k"},
         {"ag_gemm:bf16:70x136x1280:r4:gather=k", "direct{chunks=2,tile_m=128,tile_n=128}",
          "stay in f32"},
-        {"ag_gemm:bf16:70x136x200:r4:gather=k", "fused_in{tile_m=128,tile_n=128}",
+        {"ag_gemm:bf16:70x136x200:r4:gather=k", "direct{chunks=1,tile_m=128,tile_n=128}",
+         "multiples of 64"},
+        {"ag_gemm:bf16:70x136x288:r4:gather=k", "fused_in{tile_m=128,tile_n=128}",
          "multiples of 64"},
     };
     world w;

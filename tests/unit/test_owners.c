@@ -158,9 +158,12 @@ static void visits_are_right(const sg_sched *s, int32_t step)
             owners one = {{false}};
             sg_visit v;
             sg_sched_patch_visit(s, l, i, j, &v);
-            const box b = {v.row0, v.row0 + v.rows, v.col0, v.col0 + v.cols, v.k0, v.k1};
-            patch_box(s, patch, &b, &one);
-            patch_box(s, patch, &b, &some);
+            for (int32_t k = 0; k <= patch->more; k++) {
+                const box b = {v.row0,          v.row0 + v.rows, v.col0,
+                               v.col0 + v.cols, patch[k].k0,     patch[k].k1};
+                patch_box(s, patch, &b, &one);
+                patch_box(s, patch, &b, &some);
+            }
             is_set(s, &one, sg_owners_of_visit(s, &v), "visit", j);
             is_set(s, &one, sg_owners_of_visits(s, step, i, j, 1), "visit", j);
             if (j % 3 != 2 && j + 1 < visits) continue;

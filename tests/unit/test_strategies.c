@@ -406,7 +406,7 @@ static void few_sums_along_k_stay_apart(void **state)
         char text[64];
         built b;
         snprintf(text, sizeof text, "ag_gemm:f32:16x16x%d:r%d:gather=k", 8 * ranks, ranks);
-        build(text, "fused_in{chunks=1,slabs=1,tile_m=8,tile_n=8,push=0,strips=1}", &b);
+        build(text, "direct{chunks=1,split=0,blocks=0,tile_m=8,tile_n=8,vendor=0}", &b);
         const sg_sched *const s = &b.sched[1];
         assert_int_equal(s->patches, ranks);
         for (int i = 0; i < ranks; i++) {

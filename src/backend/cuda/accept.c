@@ -136,6 +136,14 @@ static bool ends_stages(const sg_sched *s, const sg_launch *l)
     return does;
 }
 
+/* Do patches go on with products? */
+static bool goes_on(const sg_sched *s, const sg_launch *l)
+{
+    bool does = false;
+    for (int32_t i = l->patch0; i < l->patch0 + l->patches; i++) does |= s->patch[i].more > 0;
+    return does;
+}
+
 /* Columns of the tiles of some patches, if they are not the launch's; 0: they are. */
 static int32_t narrow_of(const sg_sched *s, const sg_launch *l)
 {
@@ -206,6 +214,13 @@ static bool refuse(sg_text *why, const sg_sched *s, const sg_launch *l, const ch
     return false;
 }
 
+static bool stages_accepted(const sg_sched *s, const sg_launch *l, sg_text *why)
+{
+    if (ends_stages(s, l)) return true;
+    sg_text_add(why, "parts of k are no multiples of %d", (int)SG_KERNEL_STAGE_K);
+    return false;
+}
+
 /* Sums in f32 that go from launch to launch. */
 static bool parts_accepted(const sg_sched *s, const sg_launch *l, const sg_kernel_tile *fast,
                            sg_text *why)
@@ -214,10 +229,7 @@ static bool parts_accepted(const sg_sched *s, const sg_launch *l, const sg_kerne
         sg_text_add(why, "sums that stay in f32 from launch to launch take a slow kernel");
         return false;
     }
-    if (!ends_stages(s, l)) {
-        sg_text_add(why, "parts of k are no multiples of %d", (int)SG_KERNEL_STAGE_K);
-        return false;
-    }
+    if (!stages_accepted(s, l, why)) return false;
     return fast->parts || refuse(why, s, l, " that adds parts of k");
 }
 
@@ -251,6 +263,7 @@ static bool kernel_accepted(const sg_sched *s, const sg_launch *l, sg_text *why)
     const int32_t narrow = narrow_of(s, l);
     if (wide && !parts_accepted(s, l, &fast, why)) return false;
     if (fast.m == 0) return refuse(why, s, l, "");
+    if (goes_on(s, l) && type != SG_F32 && !stages_accepted(s, l, why)) return false;
     if (narrow > 0 && (narrow != fast.narrow || adds)) {
         sg_text_add(why, "no fast kernel for %s in tiles of %dx%d and %dx%d%s", sg_type_name(type),
                     (int)l->tile_m, (int)l->tile_n, (int)l->tile_m, (int)narrow,
