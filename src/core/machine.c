@@ -73,6 +73,7 @@ static const field fields[] = {
     MAY_REAL(add_us, 0, 1e6),
     MAY_REAL(more_add_us, 1e-6, 1e6),
     MAY_REAL(amid_part, 1, 1e3),
+    MAY_REAL(here_us, 1e-6, 1e6),
     MAY_REAL(onto_us, 1e-6, 1e6),
     MAY_REAL(onto_part, 1, 100),
     MAY_REAL(idle_part, 0, 0.95),

@@ -105,6 +105,7 @@ typedef struct sg_machine {
     double more_add_us; /* ... and of each further one; 0: add_us */
     double amid_part;   /* a tile with addends that tiles without them follow counts so many times
                            its bytes on the link; 0: 1 */
+    double here_us;     /* the same of what C held before the launch; 0: add_us */
     double onto_us;     /* the same of an addend that who stores the tile adds; 0: add_us */
     double onto_part;   /* such a tile counts so many times its bytes on the link; 0: 1 */
     double idle_part;  /* part of its time that a tile takes less where all other SMs stand still */

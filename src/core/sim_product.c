@@ -115,8 +115,11 @@ static double adding_us(const sg_machine *machine, const sg_sched *s, const sg_p
     double us = 0;
     if (adds_onto(machine, p)) return machine->onto_us;
     for (int32_t i = 0; i < p->adds && !adds_tags(s, p); i++) {
-        const int64_t bytes = sg_sched_element_bytes(s, s->add[p->add0 + i].area.buf);
-        const double each = more && i > 0 ? machine->more_add_us : machine->add_us;
+        const sg_addend *const add = &s->add[p->add0 + i];
+        const int64_t bytes = sg_sched_element_bytes(s, add->area.buf);
+        const bool here = add->area.buf == SG_C && !add->awaited && machine->here_us > 0;
+        const double first = here ? machine->here_us : machine->add_us;
+        const double each = more && i > 0 ? machine->more_add_us : first;
         us += each * (double)bytes / sg_type_bytes(s->problem->type);
     }
     return us;
