@@ -95,8 +95,11 @@ static void reasons_are_named(void **state)
     expect_verdict("ag_gemm:bf16:40x16x258:r3:gather=k direct{chunks=1}", NULL);
     expect_verdict("ag_gemm:bf16:40x16x258:r3:gather=k direct{chunks=3}",
                    "k is summed in other parts, or in another order of them");
-    expect_verdict("ag_gemm:bf16:40x16x258:r3:gather=k ring",
-                   "k is summed in other parts, or in another order of them");
+    for (const char *const *by = (const char *const[]){"ring", "fused_in", NULL}; *by; by++) {
+        char plan[80];
+        snprintf(plan, sizeof plan, "ag_gemm:bf16:40x16x258:r3:gather=k:accumulate %s", *by);
+        expect_verdict(plan, "k is summed in other parts, or in another order of them");
+    }
     /* An all-to-all adds nothing, and a library that copies is as good as any. */
     expect_verdict("gemm_a2a:bf16:40x16x256:r3 sliced{slices=2}", NULL);
     expect_verdict("a2a_gemm:bf16:40x16x256:r3 fused_in", NULL);
