@@ -250,11 +250,25 @@ def check_mutants():
         compare(place, "kinds of mutants", f[1], str(lists.count("{.name = ")))
 
 
+def check_values(path):
+    """.json is one value, .jsonl one a line."""
+    if not path.endswith((".json", ".jsonl")):
+        return
+    with open(path) as file:
+        text = file.read()
+    try:
+        for value in text.splitlines() if path.endswith("l") else [text]:
+            json.loads(value)
+    except ValueError as error:
+        wrong.append(f"{path}: {error}")
+
+
 def check_list_of_results():
     """The first cells of the table in results/README.md name the newest of each family: NAME_v1, v2, OTHER_v1 to v3."""
     newest, listed, family = {}, {}, ""
     for folder in "cpu", "gpu", "lab":
-        for name in os.listdir("results/" + folder):
+        for name in sorted(os.listdir("results/" + folder)):
+            check_values(f"results/{folder}/{name}")
             if f := re.match(r"(\w+)_v(\d+)\.", name):
                 newest[f[1]] = max(newest.get(f[1], 0), int(f[2]))
     for place, f in lines_with("results/README.md", r"^\| ([^|]*_v\d[^|]*) \|"):
