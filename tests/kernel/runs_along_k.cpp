@@ -176,6 +176,8 @@ void try_all_along_k(void)
     try_along_k({2, 260, 264, 3, 0, 128, 256, 0, 300, 0, 0, 3, false, false, -1});
     try_along_k({3, 520, 520, 5, 24, 128, 256, 2, 256, 4, 0, 2, true, false, -1});
     try_along_k({3, 200, 400, 3, 0, 128, 192, 0, 64, 2, 0, 3, true, true, -1});
+    try_along_k({2, 300, 400, 5, 16, 128, 192, 0, 128, 2, 0, 2, false, false, -1});
+    try_along_k({3, 260, 264, 4, 0, 128, 128, 2, 100, 2, 0, 2, false, false, -1});
     try_along_k({5, 100, 136, 7, 0, 64, 128, 0, 40, 3, 0, 3, false, true, -1});
     try_along_k({4, 70, 264, 9, 40, 64, 256, 1, 64, 2, 0, 2, true, false, 3});
     try_along_k({2, 256, 320, 6, 0, 128, 160, 2, 128, 4, 0, 4, false, false, 0});
