@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <string.h>
 
 #include "core/sched.h"
 
@@ -28,6 +29,14 @@ static inline sg_patch rows_of(const sg_sched *s, int32_t row0, int32_t rows)
                       .k1 = (int32_t)p->k,
                       .a = sg_area_of(s->rank, SG_A, row0, rows, 0, p->k),
                       .b = sg_area_of(s->rank, SG_B, 0, p->n, 0, p->k)};
+}
+
+/* S breaks a rule, which is named. */
+static inline void expect_fault(sg_sched *s, const char *says)
+{
+    if (sg_sched_seal(s) == SHINGLE_OK) fail_msg("\"%s\" is sealed", says);
+    if (strstr(shingle_error(), says) == NULL)
+        fail_msg("\"%s\" lacks \"%s\"", shingle_error(), says);
 }
 
 #endif

@@ -25,13 +25,6 @@ static sg_patch *open_patch(sg_sched *s, const sg_problem *p, bool norm)
     return &s->patch[0];
 }
 
-static void expect_fault(sg_sched *s, const char *says)
-{
-    if (sg_sched_seal(s) == SHINGLE_OK) fail_msg("\"%s\" is sealed", says);
-    if (strstr(shingle_error(), says) == NULL)
-        fail_msg("\"%s\" lacks \"%s\"", shingle_error(), says);
-}
-
 typedef struct breaker {
     const char *says;
     void (*change)(sg_sched *s, sg_patch *p);

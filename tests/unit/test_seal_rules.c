@@ -577,11 +577,8 @@ static void broken_rules_are_named(void **state)
         sg_problem other = problem_of(of ? of : "gemm_rs:f32:8x4x6:r2");
         sg_sched_begin(&s, &other, 0);
         breakers[i].build(&s);
-        const shingle_status status = sg_sched_seal(&s);
+        expect_fault(&s, breakers[i].says);
         sg_problem_free(&other);
-        if (status == SHINGLE_OK) fail_msg("\"%s\" is sealed", breakers[i].says);
-        if (strstr(shingle_error(), breakers[i].says) == NULL)
-            fail_msg("\"%s\" lacks \"%s\"", shingle_error(), breakers[i].says);
     }
     /* The same memory serves a right schedule afterwards. */
     sg_sched_begin(&s, &p, 0);

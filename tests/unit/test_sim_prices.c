@@ -1,6 +1,6 @@
 /* Tests of single prices of the simulator, a closed form each: norms, kernels side by side, flows
  * that cannot use their share of a link, exchanges, small collectives, a pool's sums, small pushes,
- * lines of odd length, what ends a tile. */
+ * lines of odd length, what ends a tile, what C held, products that go on. */
 #include <math.h>
 #include <string.h>
 
@@ -277,6 +277,36 @@ static void what_ends_a_tile_has_its_price(void **state)
     expect_us(price("gemm:f32:128x64x64:r1:bias:silu", &m), 2 * (tile_us + 5));
 }
 
+/* What C held, by itself; not what others send. */
+static void what_c_held_has_its_price(void **state)
+{
+    (void)state;
+    static const char own[] = "alone{tile_m=64,tile_n=64}";
+    static const char sums[] =
+        "fused_out{subs=1,lag=0,tile_m=64,tile_n=64,once=0,splits=1,strips=1,tagged=0}";
+    sg_machine m = quiet_machine(1, SIDE, DEPTH, tile_us);
+    m.add_us = 7;
+    expect_us(price_of("gemm:f32:128x64x64:r1:accumulate", own, &m), 2 * (tile_us + 7));
+    m.here_us = 3;
+    expect_us(price_of("gemm:f32:128x64x64:r1:accumulate", own, &m), 2 * (tile_us + 3));
+    expect_us(price_of("gemm_rs:f32:128x64x64:r2", sums, &m), 2 * tile_us + 7);
+}
+
+/* Own k first; then the other's, as soon as it has come.  Nothing is added up. */
+static void products_go_on_when_columns_have_come(void **state)
+{
+    (void)state;
+    static const char problem[] = "ag_gemm:f32:64x64x128:r2:gather=k";
+    static const char by[] = "fused_in{chunks=1,slabs=1,tile_m=64,tile_n=64,push=0,strips=1}";
+    sg_machine m = quiet_machine(1, SIDE, DEPTH, tile_us);
+    m.add_us = 7;
+    expect_us(price_of(problem, by, &m), 2 * tile_us);
+    m.copy_gbps = gbps_of(1, 0.9 * tile_us);
+    expect_us(price_of(problem, by, &m), 2 * tile_us);
+    m.copy_gbps = gbps_of(1, 1.5 * tile_us);
+    expect_us(price_of(problem, by, &m), 2.5 * tile_us);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -291,6 +321,8 @@ int main(void)
         cmocka_unit_test(lines_in_five_sectors_are_brought_more_slowly),
         cmocka_unit_test(narrow_pieces_hold_the_next_tile_up),
         cmocka_unit_test(what_ends_a_tile_has_its_price),
+        cmocka_unit_test(what_c_held_has_its_price),
+        cmocka_unit_test(products_go_on_when_columns_have_come),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
