@@ -127,6 +127,15 @@ static int32_t first_flag(const sg_kernel_gemm *g, const sg_instance *k, const s
     return f.count == 1 ? deal_flag(wait->by, f.first) : -1;
 }
 
+/* How that block loads its tile. */
+static sg_kernel_loads first_loads(const sg_kernel_gemm *g, const sg_instance *k, const sg_patch *p,
+                                   int band, int col, int at)
+{
+    const int im = at % k->cm, in = at / k->cm, width = p->tile_n > 0 ? p->tile_n : k->bn;
+    return instance_loads(&g->param, p, (band + im) * k->bm, (col + in) * width, k->bm, k->bn,
+                          k->cm, k->cn, im, in);
+}
+
 /* Where each block that takes tiles begins. */
 static const char *deal_first(sg_kernel_gemm *g, const sg_instance *k)
 {
@@ -149,6 +158,7 @@ static const char *deal_first(sg_kernel_gemm *g, const sg_instance *k)
                            band,
                            (uint16_t)col,
                            (uint16_t)patch,
+                           first_loads(g, k, &first[patch], band, col, block % cluster),
                            first_flag(g, k, &first[patch], band, col, block % cluster)};
     }
     return nullptr;

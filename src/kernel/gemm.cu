@@ -327,7 +327,6 @@ static bool aim_again(sg_kernel_gemm *g)
     if (g->blocks == 0 || same || g->slow != nullptr) return g->blocks > 0 && same;
     if (adds_onto(g) != (bool)g->lies_there) return false;
     const sg_instance *k = &sg_instance_table(&all)[g->instance];
-    const int a_box = (g->param.load_bytes / 128 - k->bn) / k->cn;
     for (int i = 0; i < SG_KERNEL_PLACES; ++i) {
         const sg_kernel_place *now = &g->param.program.place[i], *was = &g->aimed[i];
         if (memcmp(now, was, sizeof *now) == 0) continue;
@@ -335,7 +334,7 @@ static bool aim_again(sg_kernel_gemm *g)
             now->tagged != was->tagged)
             return false;
         for (int use = 0; use < USES; ++use)
-            if (g->param.map_of[i][use] >= 0 && make_map(g, k, a_box, i, use)) return false;
+            if (g->param.map_of[i][use] >= 0 && make_map(g, k, i, use)) return false;
     }
     return true;
 }

@@ -2,7 +2,11 @@
 #ifndef SG_INSTANCE_H
 #define SG_INSTANCE_H
 
+#include "core/walk.h"
 #include "kernel/kernel.h"
+
+/* Of sg_kernel_gemm_param.map_of; as bits, USE_A and so on (needs.cuh). */
+enum { MAP_A, MAP_B, MAP_PIECE, MAP_ROW, MAP_NARROW, MAP_A_REST, MAP_B_REST };
 
 /* What an instance can add to its own product: nothing, addends of a patch, slices of k, addends
  * and sums in f32 that other patches of the launch leave (parts of k), the products of other
@@ -33,6 +37,41 @@ typedef struct sg_instance {
 constexpr int instance_line(int piece_cols)
 {
     return piece_cols <= 64 ? 64 / piece_cols : 64;
+}
+
+/* Share I of an operand's SHARES, each of SHARE rows, of which a patch has LEFT: by map WHOLE, or
+ * where the patch ends inside a share by map ENDS, if there is one, which has REST rows.  What lies
+ * in a stage behind these is what it was, and nobody looks at what comes of that.  Adds the rows of
+ * all shares to ROWS. */
+SG_WALK int8_t instance_loads_share(int share, int shares, int i, int left, int rest, int8_t whole,
+                                    int8_t ends, int *rows)
+{
+    int8_t map = whole;
+    for (int j = 0; j < shares; ++j, left -= share) {
+        const bool none = shares > 1 && left <= 0, part = ends >= 0 && left < share;
+        *rows += none ? 0 : part ? rest : share;
+        if (j == i) map = none ? (int8_t)-1 : part ? ends : whole;
+    }
+    return map;
+}
+
+/* What the block at (IM, IN) of a cluster loads for the tile of P that begins with its ROW and COL,
+ * by kernels of such shapes. */
+SG_WALK sg_kernel_loads instance_loads(const sg_kernel_gemm_param *param, const sg_patch *p,
+                                       int row, int col, int bm, int bn, int cm, int cn, int im,
+                                       int in)
+{
+    const int8_t *const a = param->map_of[p->a.buf], *const b = param->map_of[p->b.buf];
+    const bool narrow = p->tile_n > 0;
+    int rows = 0;
+    sg_kernel_loads loads;
+    loads.a = instance_loads_share(bm / cn, cn, in, p->rows - row, param->a_rest, a[MAP_A],
+                                   a[MAP_A_REST], &rows);
+    loads.b = instance_loads_share(narrow ? p->tile_n : bn / cm, cm, im, p->cols - col,
+                                   param->b_rest, b[narrow ? MAP_NARROW : MAP_B],
+                                   narrow ? (int8_t)-1 : b[MAP_B_REST], &rows);
+    loads.rows = (int16_t)rows;
+    return loads;
 }
 
 /* Append to OUT; return how many. */

@@ -249,14 +249,22 @@ typedef struct sg_kernel_protocol {
     int32_t wait0, waits, wait_step; /* with end: flags of the FLAG step right behind the launch */
 } sg_kernel_protocol;
 
+/* By which maps of a launch a block loads its share of a tile's rows of A and of B, -1 for nothing,
+ * and how many rows a stage of its then has, of which others of its cluster load some. */
+typedef struct sg_kernel_loads {
+    int8_t a, b;
+    int16_t rows;
+} sg_kernel_loads;
+
 /* Where a block begins: its first unit's patch, of the launch, the units of that patch, and the
- * unit's first tile; and what its own tile's first slab waits for.  To find out itself would
- * take a block longer than to read these: all the code for it comes from the L2, and nothing
- * hides that. */
+ * unit's first tile; how its own tile is loaded, and what its first slab waits for.  To find out
+ * itself would take a block longer than to read these: all the code for it comes from the L2, and
+ * nothing hides that. */
 typedef struct sg_kernel_deal {
     int32_t base, end; /* the first unit, and the one behind the last */
     int32_t band;
     uint16_t col, patch;
+    sg_kernel_loads loads;
     /* That flag's index, below SG_KERNEL_DEAL_BITS, and above them who raises it.  -1: there is not
      * one alone, or it does not fit. */
     int32_t flag;
@@ -276,9 +284,9 @@ typedef struct sg_kernel_gemm_param {
     CUtensorMap map[SG_KERNEL_MAPS];
     struct sg_patch first; /* a copy of the first patch: at hand sooner than the list */
     sg_kernel_deal deal[SG_KERNEL_BLOCKS]; /* of a block that takes tiles, without slices of k */
-    /* Of a place: as A, as B, as something stored or added, the same in lines, and as B of narrow
-     * tiles; -1: none. */
-    int8_t map_of[SG_KERNEL_PLACES][5];
+    /* Of a place: as A, as B, as something stored or added, the same in lines, as B of narrow
+     * tiles, and as A and B where a patch ends inside a tile; -1: none. */
+    int8_t map_of[SG_KERNEL_PLACES][7];
     /* Third coordinate in a place's maps: 0: none, 1: the half, 2: the other half. */
     int8_t flip[SG_KERNEL_PLACES];
     int32_t step; /* of the schedule, for the trouble record */
@@ -288,8 +296,9 @@ typedef struct sg_kernel_gemm_param {
     int32_t tile_m, tile_n;
     int32_t narrow; /* columns of the tiles of some patches, fewer than TILE_N; 0: there are none */
     int32_t units;  /* what is dealt to the blocks, or to the clusters of blocks */
-    int32_t load_bytes;
-    int32_t line;        /* rows that are stored at a time of a piece that ends inside a matrix */
+    int32_t a_rest; /* rows that are loaded of A where a patch ends inside a tile; 0: none does */
+    int32_t b_rest; /* the same of B */
+    int32_t line;   /* rows that are stored at a time of a piece that ends inside a matrix */
     int32_t split, skew; /* slices of k; stages that the slice which adds up computes more */
     int32_t raises;      /* something is raised */
     int32_t epilogue;    /* bias or activation */

@@ -5,16 +5,34 @@
 
 /* Where a unit's operands are. */
 struct Source {
-    const CUtensorMap *a, *b;
+    const CUtensorMap *a, *b; /* in clusters, NULL: nothing of it is this block's to load */
     Tile tile;
     int k0, k1, a_k, b_k; /* span of k; what to add to k for columns of A and B */
     int row, column;      /* this block's share of the rows of A and of B */
+    int bytes;            /* of a stage */
     int slab, a_place, b_place;
     int add0, adds, index; /* of addends: which; which visit of its patch this is */
     int own_at, part0;     /* among them */
     int more;              /* patches that are still to go on with it */
     bool waits, narrow;
 };
+
+/* The tile is loaded so. */
+template <class S> DEV void source_loads(Source &s, const Param &P, const sg_kernel_loads &loads)
+{
+    s.a = S::CN > 1 && loads.a < 0 ? nullptr : &P.map[loads.a];
+    s.b = S::CM > 1 && loads.b < 0 ? nullptr : &P.map[loads.b];
+    s.bytes = loads.rows * 128;
+}
+
+/* How it is, if nobody has found out before. */
+template <class S>
+DEV void source_look(Source &s, const Param &P, const sg_patch &p, int im, int in)
+{
+    source_loads<S>(s, P,
+                    instance_loads(&P, &p, s.tile.band * S::BM, s.tile.col * width_of<S>(p), S::BM,
+                                   S::BN, S::CM, S::CN, im, in));
+}
 
 /* What patch P reads over SPAN of k for the tile at hand. */
 template <class S>
@@ -28,7 +46,6 @@ DEV void source_read(Source &s, const Param &P, const sg_patch &p, Span span, in
     s.slab = p.slab, s.a_place = p.a.buf, s.b_place = p.b.buf;
     /* Of several patches each is a step of the watcher's. */
     s.waits = p.waits > 0 || (S::GOES_ON && (p.more > 0 || p.goes_on));
-    s.a = map_of(P, p.a.buf, MAP_A), s.b = map_of(P, p.b.buf, s.narrow ? MAP_NARROW : MAP_B);
 }
 
 /* Those of TILE, visit INDEX of patch P. */
@@ -51,6 +68,7 @@ DEV bool source_goes_on(Source &s, const Param &P, int patch, int more, int im, 
     if (!S::GOES_ON || s.more == 0) return false;
     const sg_patch &p = patch_in_list(P, patch + more - --s.more);
     source_read<S>(s, P, p, Span{p.k0, p.k1}, im, in);
+    source_look<S>(s, P, p, im, in);
     return true;
 }
 
@@ -66,6 +84,7 @@ DEV void source_find(Source &s, const Param &P, const Smem<S> &smem, Cursor &cur
     const sg_patch p = patch_of(P, cursor);
     const int index = in_pass - cursor.base;
     source_set<S>(s, P, p, tile_at<S>(p, index, im, in), index, slice, im, in);
+    source_look<S>(s, P, p, im, in);
 }
 
 /* Of the block's first unit, which nothing hides; but for slices of k, the host has divided. */
@@ -81,6 +100,7 @@ DEV void source_first(Source &s, const Param &P, const Smem<S> &smem, Cursor &cu
         const sg_patch p = patch_of(P, cursor);
         source_set<S>(s, P, p, tile_of<S>(p, deal.band, deal.col, im, in), unit - deal.base, 0, im,
                       in);
+        source_loads<S>(s, P, deal.loads);
     }
 }
 
@@ -176,7 +196,8 @@ DEV void launch_in_order()
  * write goes through the same L2.  Of a B that comes from peers the half is not known yet. */
 template <class S> DEV void loader_begin(const Param &P, const Smem<S> &smem, const Source &at)
 {
-    const int until = P.flip[at.b_place] == 0 ? at.k0 + P.ahead : at.k0;
+    const bool known = P.flip[at.b_place] == 0 && (S::CM == 1 || at.b != nullptr);
+    const int until = known ? at.k0 + P.ahead : at.k0;
     for (int k = at.k0; k < at.k1 && k < until; k += STAGE_K)
         tma_prefetch(at.b, at.b_k + k, at.column, 0, P.keep_b);
     launch_in_order();
@@ -191,9 +212,10 @@ template <class S> DEV int loader_ahead(const Param &P, const Smem<S> &smem, con
     enum { MORE = (256 << 10) / S::B_BYTES };
     int stages = 0, k = at.k0;
     for (; stages < S::STAGES && k < at.k1; ++stages, k += STAGE_K) {
-        mbar_expect(smem.full + 8 * stages, P.load_bytes);
+        const uint32_t full = smem.full + 8 * stages;
+        mbar_expect(full, at.bytes);
         tma_load(smem.stage + stages * S::STAGE_BYTES + S::A_BYTES, at.b, at.b_k + k, at.column, 0,
-                 smem.full + 8 * stages, P.keep_b);
+                 full, P.keep_b);
     }
     for (int i = 0; i < MORE && k < at.k1; ++i, k += STAGE_K)
         tma_prefetch(at.b, at.b_k + k, at.column, 0, P.keep_b);
@@ -233,7 +255,6 @@ DEV void load_product(Loading<S> &l, const Param &P, const Smem<S> &smem, const 
 {
     constexpr uint16_t down_mask = (1 << S::CM) - 1;               /* of a column of the cluster */
     constexpr uint16_t over_mask = ((1 << S::CL) - 1) / down_mask; /* of a row: every CM-th bit */
-    const int spare = at.narrow ? (S::BN - S::NARROW) * 128 : 0;   /* bytes of a stage */
     const int a_half = half_of(P, at.a_place, &l.half), b_half = half_of(P, at.b_place, &l.half);
     /* A block that overhangs still multicasts to a live neighbour, so it waits, too. */
     int wake = at.waits ? at.k0 : 0x7fffffff;
@@ -248,10 +269,10 @@ DEV void load_product(Loading<S> &l, const Param &P, const Smem<S> &smem, const 
         const uint32_t since = stamp_clock();
         mbar_wait(P, smem, smem.empty + 8 * l.ring.at, stages_parity(l.ring) ^ 1, ROLE_LOADER);
         stamp_waited(smem.stamp, STAMP_LOADER, 0, since);
-        if (!S::GATHERS || l.lack_a == 0) mbar_expect(full, P.load_bytes - spare);
+        if (!S::GATHERS || l.lack_a == 0) mbar_expect(full, at.bytes);
         if (S::CN == 1)
             tma_load(to, at.a, at.a_k + k, at.row, a_half, full, P.keep_a);
-        else
+        else if (at.a != nullptr)
             tma_load_multicast(to + in * (S::A_BYTES / S::CN), at.a, at.a_k + k, at.row, a_half,
                                full, P.keep_a, over_mask << im);
         to += S::A_BYTES;
@@ -259,7 +280,7 @@ DEV void load_product(Loading<S> &l, const Param &P, const Smem<S> &smem, const 
             --l.lack_a;
         else if (S::CM == 1)
             tma_load(to, at.b, at.b_k + k, at.column, b_half, full, P.keep_b);
-        else
+        else if (at.b != nullptr)
             tma_load_multicast(to + im * (S::B_BYTES / S::CM), at.b, at.b_k + k, at.column, b_half,
                                full, P.keep_b, down_mask << (in * S::CM));
     }

@@ -61,33 +61,56 @@ static int rows_at_a_time(const needs *n)
     return rows;
 }
 
-/* The map of place I for one USE; A_BOX: rows of a box of A. */
-static const char *make_map(sg_kernel_gemm *g, const sg_instance *k, int a_box, int i, int use)
+/* Rows that a block loads of its SHARE of a tile's rows, or of its columns, where a patch ends
+ * inside it: as many as any patch then needs.  Marks the places that need a map for them.  0: none
+ * ends so.
+ *
+ * A row beyond a matrix takes the bulk engine three times as long as one within, since it fills it
+ * with zeros (one H200, results/gpu/rest_h200_v1.json: 132x5120x8192 in 128x128 76 us, 256 rows in
+ * the same tiles 43). */
+static int rest_of(const sg_kernel_gemm *g, needs *n, bool of_b, int share)
 {
-    /* In the order of the bits USE_A, USE_B, USE_PIECE, USE_ROW, USE_NARROW: */
-    const int w = k->piece_cols, cols[USES] = {64, 64, w, w, 64};
-    const int rows[USES] = {a_box, k->bn / k->cm, 64, g->param.line, k->narrow};
+    enum { SWIZZLED = 8 }; /* rows of a pattern */
+    int rest = 0;
+    for (int i = 0; i < g->param.patches; ++i) {
+        const sg_patch *p = n->joined ? &n->first : &g->lists->patch[g->param.patch0 + i];
+        const int left = (of_b ? p->cols : p->rows) % share;
+        if (p->k0 >= p->k1 || left == 0 || (of_b && p->tile_n > 0)) continue;
+        n->use[of_b ? p->b.buf : p->a.buf] |= of_b ? USE_B_REST : USE_A_REST;
+        rest = rest < left ? left : rest;
+    }
+    return sg_walk_div(rest, SWIZZLED) * SWIZZLED;
+}
+
+/* The map of place I for one USE. */
+static const char *make_map(sg_kernel_gemm *g, const sg_instance *k, int i, int use)
+{
+    /* In the order of the bits USE_A, USE_B, USE_PIECE, USE_ROW, USE_NARROW, USE_A_REST and
+     * USE_B_REST: */
+    const int w = k->piece_cols, cols[USES] = {64, 64, w, w, 64, 64, 64};
+    const int rows[USES] = {k->bm / k->cn,   k->bn / k->cm,  64, g->param.line, k->narrow,
+                            g->param.a_rest, g->param.b_rest};
     const sg_kernel_place *p = &g->param.program.place[i];
     g->param.flip[i] = p->data[0] == p->data[1] ? 0 : p->data[0] < p->data[1] ? 1 : 2;
     return encode_map(&g->param.map[g->param.map_of[i][use]], k->type, p, rows[use], cols[use]);
 }
 
-static const char *make_maps(sg_kernel_gemm *g, const sg_instance *k, const needs *n)
+static const char *make_maps(sg_kernel_gemm *g, const sg_instance *k, needs *n)
 {
     sg_kernel_gemm_param *param = &g->param;
-    const int least = (n->tile_rows + 7) / 8 * 8;
-    const int a_box = k->cn == 1 && least < k->bm ? least : k->bm / k->cn;
     int count = 0;
     param->line = rows_at_a_time(n);
+    param->a_rest = rest_of(g, n, false, k->bm / k->cn);
+    param->b_rest = rest_of(g, n, true, k->bn / k->cm);
     memset(param->map_of, -1, sizeof param->map_of);
     for (int use = 0; use < USES; ++use)
         for (int i = 0; i < SG_KERNEL_PLACES; ++i) {
             if (!(n->use[i] & 1 << use)) continue;
+            if (count == SG_KERNEL_MAPS && use >= MAP_A_REST) continue; /* it does without */
             if (count == SG_KERNEL_MAPS) return "the launch stores into too many matrices";
             param->map_of[i][use] = (int8_t)count++;
-            const char *why = make_map(g, k, a_box, i, use);
+            const char *why = make_map(g, k, i, use);
             if (why != nullptr) return why;
         }
-    param->load_bytes = (a_box * k->cn + k->bn) * 128;
     return nullptr;
 }

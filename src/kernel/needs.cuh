@@ -9,19 +9,21 @@ enum {
     USE_PIECE = 4,
     USE_ROW = 8,
     USE_NARROW = 16,
-    USES = 5
+    USE_A_REST = 32,
+    USE_B_REST = 64,
+    USES = 7
 };                          /* of a place: a bit for each of its maps */
 enum { ANY_COL = 1 << 30 }; /* none ends inside a matrix */
 
 typedef struct needs {
     uint8_t use[SG_KERNEL_PLACES];
-    int a_rows, tile_rows; /* the most of a place that is read as A, and of a patch */
-    int odd_rows;          /* of patches that end inside a matrix and a piece: all their bits */
-    int least_odd;         /* rows of such a piece, the fewest; 0: there is none */
-    int col_step;          /* columns at which stores may end inside a matrix, or ANY_COL */
-    bool straddles;        /* rows of A or B begin at odd 16 bytes, see serves() */
-    bool goes_on, slabs;   /* patches go on with products; or wait inside theirs */
-    bool onto;             /* what is added is added where it is stored */
+    int a_rows;          /* the most of a place that is read as A */
+    int odd_rows;        /* of patches that end inside a matrix and a piece: all their bits */
+    int least_odd;       /* rows of such a piece, the fewest; 0: there is none */
+    int col_step;        /* columns at which stores may end inside a matrix, or ANY_COL */
+    bool straddles;      /* rows of A or B begin at odd 16 bytes, see serves() */
+    bool goes_on, slabs; /* patches go on with products; or wait inside theirs */
+    bool onto;           /* what is added is added where it is stored */
     bool adds, waits, per_tile; /* per_tile: a visit is a tile, whatever the cluster */
     bool late;   /* an own product that is not rounded is added behind two addends, or one beside
                * many */
@@ -63,7 +65,6 @@ static const char *read_operands(const sg_kernel_gemm *g, const sg_patch *p, nee
     n->b_read += (int64_t)sg_walk_bands(p, g->param.tile_m) * p->cols * (p->k1 - p->k0);
     if ((int64_t)b->rows * b->cols > n->b_most) n->b_most = (int64_t)b->rows * b->cols;
     if (place[p->a.buf].rows > n->a_rows) n->a_rows = place[p->a.buf].rows;
-    if (p->rows > n->tile_rows) n->tile_rows = p->rows;
     return nullptr;
 }
 
@@ -331,7 +332,6 @@ static const char *read_needs(const sg_kernel_gemm *g, bool onto, needs *n)
         if (why != nullptr) return why;
     }
     n->joined = n->owners && join_products(g, &n->first);
-    if (n->joined) n->tile_rows = n->first.rows;
     if (n->tagged) return nullptr;
     for (int i = 0; i < g->param.patches; ++i) {
         const char *why = read_patch(g, &g->lists->patch[g->param.patch0 + i], n);

@@ -7,8 +7,6 @@
 
 typedef sg_kernel_gemm_param Param;
 
-enum { MAP_A, MAP_B, MAP_PIECE, MAP_ROW, MAP_NARROW }; /* of sg_kernel_gemm_param.map_of */
-
 constexpr int STAGE_K = SG_KERNEL_STAGE_K; /* of a pipeline stage */
 constexpr int RAISES = 16;                 /* of a tile, that a storer has looked up */
 constexpr int SMEM_MOST = 232448;          /* of a block */

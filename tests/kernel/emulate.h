@@ -74,6 +74,7 @@ void emu_raise(void);
 void emu_bar_init(uint32_t bar, int arrivals);
 void emu_bar_arrive(int block_in_cluster, uint32_t bar, int64_t bytes);
 bool emu_bar_done(uint32_t bar, uint32_t parity);
+void emu_prefetch(const CUtensorMap *map);
 void emu_load(uint32_t to, const CUtensorMap *map, int x, int y, int z, uint32_t bar,
               unsigned blocks);
 void emu_store(const CUtensorMap *map, int x, int y, int z, uint32_t from, bool onto);
@@ -301,8 +302,9 @@ static inline void tma_load(uint32_t to, const CUtensorMap *map, int x, int y, i
 {
     emu_load(to, map, x, y, z, bar, 0);
 }
-static inline void tma_prefetch(const CUtensorMap *, int, int, int, uint64_t)
+static inline void tma_prefetch(const CUtensorMap *map, int, int, int, uint64_t)
 {
+    emu_prefetch(map);
 }
 static inline void tma_load_multicast(uint32_t to, const CUtensorMap *map, int x, int y, int z,
                                       uint32_t bar, uint64_t, uint16_t blocks)

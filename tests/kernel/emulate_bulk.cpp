@@ -180,9 +180,9 @@ static uint8_t *global_of(const tensor *t, int64_t x, int64_t y, int64_t z)
            (uint64_t)x * t->element;
 }
 
-static void (*loads_seen)(int sm, const void *base, int row);
+static void (*loads_seen)(int sm, const void *base, int row, int beyond);
 
-void emu_loads_seen(void (*see)(int sm, const void *base, int row))
+void emu_loads_seen(void (*see)(int sm, const void *base, int row, int beyond))
 {
     loads_seen = see;
 }
@@ -207,7 +207,15 @@ void emu_load(uint32_t to, const CUtensorMap *map, int x, int y, int z, uint32_t
                             false});
     if (to % 128 != 0) stop("a bulk load to an address not aligned to 128");
     if (loads.back().map.base == nullptr) stop("a bulk load by a map that was never made");
-    if (loads_seen != nullptr) loads_seen((int)now->sm, loads.back().map.base, y);
+    const tensor &t = loads.back().map;
+    const int64_t behind = (int64_t)y + t.box[1] - (int64_t)t.size[1];
+    if (loads_seen != nullptr) loads_seen((int)now->sm, t.base, y, behind > 0 ? (int)behind : 0);
+}
+
+void emu_prefetch(const CUtensorMap *map)
+{
+    if (map == nullptr || tensor_of(map).base == nullptr)
+        stop("a prefetch by a map that was never made");
 }
 
 static bulk_op plain(const void *memory, uint32_t at, uint32_t bytes, uint32_t bar)

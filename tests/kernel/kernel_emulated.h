@@ -18,9 +18,9 @@ void emu_sms(int count);
 /* The number of the first SM; -1: nobody knows which are neighbours. */
 void emu_first_sm(int number);
 
-/* Is told of each load of a tensor: which SM asks for rows from ROW on of what lies at BASE; NULL:
- * nobody is told. */
-void emu_loads_seen(void (*see)(int sm, const void *base, int row));
+/* Is told of each load of a tensor: which SM asks for rows from ROW on of what lies at BASE, and
+ * for how many BEYOND it, which are zeros; NULL: nobody is told. */
+void emu_loads_seen(void (*see)(int sm, const void *base, int row, int beyond));
 
 /* Launches run at once on the stream NULL; on others when this is called, all beside each other as
  * far as streams allow.  False: a standstill. */

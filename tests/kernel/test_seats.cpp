@@ -183,7 +183,7 @@ enum { FEW_SMS = 8, LOW = 64, NARROW = 128, DOWN = 2, ACROSS = 4, LAUNCHES = 12 
 static const void *a_here;
 static std::vector<int> begun[2]; /* of each SM, the first rows of A and B that it asked for */
 
-static void see(int sm, const void *base, int row)
+static void see(int sm, const void *base, int row, int)
 {
     int &first = begun[base != a_here][(size_t)sm];
     if (first < 0) first = row;
