@@ -256,23 +256,23 @@ static void narrow_pieces_hold_the_next_tile_up(void **state)
     expect_us(price_of("ag_gemm:f32:128x64x64:r2", WHOLE, &m), 80 + tile_us);
 }
 
+#define ALONE "alone{tile_m=64,tile_n=64}"
+#define SUMS "fused_out{subs=1,lag=0,tile_m=64,tile_n=64,once=0,splits=1,strips=1,tagged=0}"
+
 /* Of a tile of an eighth of the numbers that a machine's file speaks of.  The vendor's product
  * takes bias and relu with it, and a gate is not the vendor's; nor are sums that go to others
  * finished. */
 static void what_ends_a_tile_has_its_price(void **state)
 {
     (void)state;
-    static const char own[] = "alone{tile_m=64,tile_n=64}";
-    static const char sums[] =
-        "fused_out{subs=1,lag=0,tile_m=64,tile_n=64,once=0,splits=1,strips=1,tagged=0}";
     sg_machine m = quiet_machine(1, SIDE, DEPTH, tile_us);
     m.bias_us = 8, m.relu_us = 16, m.gate_us = 32;
-    expect_us(price_of("gemm:f32:128x64x64:r1", own, &m), 2 * tile_us);
-    expect_us(price_of("gemm:f32:128x64x64:r1:bias", own, &m), 2 * (tile_us + 1));
-    expect_us(price_of("gemm:f32:128x64x64:r1:relu", own, &m), 2 * (tile_us + 2));
-    expect_us(price_of("gemm:f32:128x64x64:r1:bias:gelu", own, &m), 2 * (tile_us + 5));
-    expect_us(price_of("gemm:f32:128x64x64:r1:silu", own, &m), 2 * (tile_us + 4));
-    expect_us(price_of("gemm_rs:f32:128x64x64:r2:silu", sums, &m), 2 * tile_us + 4);
+    expect_us(price_of("gemm:f32:128x64x64:r1", ALONE, &m), 2 * tile_us);
+    expect_us(price_of("gemm:f32:128x64x64:r1:bias", ALONE, &m), 2 * (tile_us + 1));
+    expect_us(price_of("gemm:f32:128x64x64:r1:relu", ALONE, &m), 2 * (tile_us + 2));
+    expect_us(price_of("gemm:f32:128x64x64:r1:bias:gelu", ALONE, &m), 2 * (tile_us + 5));
+    expect_us(price_of("gemm:f32:128x64x64:r1:silu", ALONE, &m), 2 * (tile_us + 4));
+    expect_us(price_of("gemm_rs:f32:128x64x64:r2:silu", SUMS, &m), 2 * tile_us + 4);
     expect_us(price("gemm:f32:128x64x64:r1:bias:relu", &m), 2 * tile_us);
     expect_us(price("gemm:f32:128x64x64:r1:bias:silu", &m), 2 * (tile_us + 5));
 }
@@ -281,15 +281,12 @@ static void what_ends_a_tile_has_its_price(void **state)
 static void what_c_held_has_its_price(void **state)
 {
     (void)state;
-    static const char own[] = "alone{tile_m=64,tile_n=64}";
-    static const char sums[] =
-        "fused_out{subs=1,lag=0,tile_m=64,tile_n=64,once=0,splits=1,strips=1,tagged=0}";
     sg_machine m = quiet_machine(1, SIDE, DEPTH, tile_us);
     m.add_us = 7;
-    expect_us(price_of("gemm:f32:128x64x64:r1:accumulate", own, &m), 2 * (tile_us + 7));
+    expect_us(price_of("gemm:f32:128x64x64:r1:accumulate", ALONE, &m), 2 * (tile_us + 7));
     m.here_us = 3;
-    expect_us(price_of("gemm:f32:128x64x64:r1:accumulate", own, &m), 2 * (tile_us + 3));
-    expect_us(price_of("gemm_rs:f32:128x64x64:r2", sums, &m), 2 * tile_us + 7);
+    expect_us(price_of("gemm:f32:128x64x64:r1:accumulate", ALONE, &m), 2 * (tile_us + 3));
+    expect_us(price_of("gemm_rs:f32:128x64x64:r2", SUMS, &m), 2 * tile_us + 7);
 }
 
 /* Own k first; then the other's, as soon as it has come.  Nothing is added up. */
