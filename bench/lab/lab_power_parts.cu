@@ -53,8 +53,8 @@ DEV void power_walk_tile(const sg_patch *p, int bands, int cols, int i, int *ban
     *col_out = first + j % in_group, *band_out = j / in_group;
 }
 
-DEV void power_store(const CUtensorMap *map, int x, int y, int z, uint32_t from) {
-    if (!deal.first_out) return tma_store(map, x, y, z, from);
+DEV void power_store(const CUtensorMap *map, int x, int y, int z, uint32_t from, bool onto) {
+    if (onto || !deal.first_out) return tma_store(map, x, y, z, from, onto);
     asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group.L2::cache_hint [%0, {%1, %2, %3}], [%4], %5;" ::"l"(map), "r"(x), "r"(y), "r"(z), "r"(from),
                  "l"(0x12f0000000000000ull)
                  : "memory");
@@ -67,17 +67,21 @@ DEV void power_store(const CUtensorMap *map, int x, int y, int z, uint32_t from)
 #define tma_load_multicast(to, map, x, y, z, bar, keep, blocks) tma_load_multicast(to, map, (x) & 511, y, z, bar, keep, blocks)
 #elif POWER_PART == 3
 // A comes first and alone of a stage: clusters across are not served.
-DEV void power_load(uint32_t bytes, uint32_t to, const CUtensorMap *map, int x, int y, int z, uint32_t bar, uint64_t keep) {
+DEV uint32_t &power_bytes() { // what the loader has said last that it expects
+    __shared__ uint32_t bytes;
+    return bytes;
+}
+DEV void power_load(uint32_t to, const CUtensorMap *map, int x, int y, int z, uint32_t bar, uint64_t keep) {
     if (x >= 256) return mbar_arrive(bar);
-    mbar_expect(bar, bytes);
+    mbar_expect(bar, power_bytes());
     tma_load(to, map, x, y, z, bar, keep);
 }
 DEV void power_load_multicast(uint32_t to, const CUtensorMap *map, int x, int y, int z, uint32_t bar, uint64_t keep, uint16_t blocks) {
     if (x < 256) tma_load_multicast(to, map, x, y, z, bar, keep, blocks);
 }
 #define gemm_sm90 gemm_sm90_math
-#define mbar_expect(bar, bytes) ((void)(bytes))
-#define tma_load(...) power_load(P.load_bytes, __VA_ARGS__)
+#define mbar_expect(bar, bytes) ((void)(power_bytes() = (bytes)))
+#define tma_load power_load
 #define tma_load_multicast power_load_multicast
 #elif POWER_PART == 6
 #define gemm_sm90 gemm_sm90_brief
@@ -95,7 +99,7 @@ template <class T, int N> struct NoProduct {
 typedef __nv_bfloat16 T;
 
 template <class S> static sg_instance instance_of() {
-    return {SG_KERNEL_BF16, S::BM, S::BN, S::WGS, S::PINGPONG ? SG_KERNEL_PINGPONG : SG_KERNEL_COOPERATIVE, S::CM, S::CN, S::FOLD, S::W, S::THREADS, S::SMEM, (const void *)gemm_sm90<S>};
+    return {SG_KERNEL_BF16, S::BM, S::BN, S::NARROW, S::WGS, S::PINGPONG ? SG_KERNEL_PINGPONG : SG_KERNEL_COOPERATIVE, S::CM, S::CN, S::FOLD, S::ONTO, S::W, S::THREADS, S::SMEM, (const void *)gemm_sm90<S>};
 }
 
 #if RASTERS
@@ -108,20 +112,20 @@ int power_patient(sg_instance *out) {
     out[n++] = instance_of<Shape<T, 128, 256, 2, 2, 1, 2, FOLD_NONE>>();
     out[n++] = instance_of<Shape<T, 128, 256, 2, 1, 1, 2, FOLD_NONE>>();
     out[n++] = instance_of<Shape<T, 128, 256, 2, 1, 2, 2, FOLD_NONE>>();
-    out[n++] = instance_of<Shape<T, 128, 192, 2, 1, 1, 1, FOLD_NONE, 2>>();
-    out[n++] = instance_of<Shape<T, 128, 192, 2, 2, 1, 1, FOLD_NONE, 2>>();
+    out[n++] = instance_of<Shape<T, 128, 192, 2, 1, 1, 1, FOLD_NONE, true>>();
+    out[n++] = instance_of<Shape<T, 128, 192, 2, 2, 1, 1, FOLD_NONE, true>>();
     return n;
 }
 #elif POWER_PART == 6
 int power_brief(sg_instance *out) {
     out[0] = instance_of<Shape<T, 128, 256, 2, 2, 1, 2, FOLD_NONE>>();
-    out[1] = instance_of<Shape<T, 128, 192, 2, 1, 1, 1, FOLD_NONE, 2>>();
+    out[1] = instance_of<Shape<T, 128, 192, 2, 1, 1, 1, FOLD_NONE, true>>();
     return 2;
 }
 #elif POWER_PART == 7
 int power_other(sg_instance *out) {
     out[0] = instance_of<Shape<T, 128, 256, 2, 2, 1, 2, FOLD_NONE>>();
-    out[1] = instance_of<Shape<T, 128, 192, 2, 1, 1, 1, FOLD_NONE, 2>>();
+    out[1] = instance_of<Shape<T, 128, 192, 2, 1, 1, 1, FOLD_NONE, true>>();
     return 2;
 }
 #elif POWER_PART == 2
