@@ -38,8 +38,12 @@ typedef struct world {
     size_t lead; /* bytes before their first elements */
 } world;
 
+/* What an earlier test planted, or what a failure of it left as the current device, is not this
+ * one's. */
 static inline void open_group(world *w, int ranks, double seconds)
 {
+    fake_fail_at(-1, cudaErrorUnknown);
+    cudaSetDevice(0);
     const shingle_config config = {.backend = "cuda", .timeout_seconds = seconds};
     memset(w, 0, sizeof *w);
     w->ranks = ranks;
