@@ -49,16 +49,21 @@ if(SHINGLE_CUDA)
   file(GLOB kernel_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/src/kernel/*.cu)
   file(GLOB kernel_headers CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/src/kernel/*.h
     ${CMAKE_CURRENT_SOURCE_DIR}/src/kernel/*.cuh)
+  set(kernel_flags "")
+  if(NOT SHINGLE_F16)
+    list(FILTER kernel_sources EXCLUDE REGEX "gemm_f16")
+    set(kernel_flags -DSHINGLE_NO_F16)
+  endif()
   file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/kernel)
   foreach(source ${kernel_sources})
     get_filename_component(name ${source} NAME_WE)
     set(object ${CMAKE_CURRENT_BINARY_DIR}/kernel/${name}.o)
     set(targets ${SHINGLE_CUDA_ARCH})
-    if(name MATCHES "^gemm_(bf16|f16)$") # wgmma is for Hopper alone
+    if(name MATCHES "^gemm_b?f16") # wgmma is for Hopper alone
       set(targets -gencode=arch=compute_90a,code=sm_90a)
     endif()
     add_custom_command(OUTPUT ${object}
-      COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/scripts/nvcc.sh ${CUDA_NVCC} -std=c++17 -O3 ${targets}
+      COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/scripts/nvcc.sh ${CUDA_NVCC} -std=c++17 -O3 ${targets} ${kernel_flags}
         -I${CMAKE_CURRENT_SOURCE_DIR}/src
         -Xcompiler -fPIC,-fvisibility=hidden,-fno-exceptions,-fno-rtti,-Wall
         -c ${source} -o ${object}

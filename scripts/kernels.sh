@@ -17,7 +17,7 @@ compile() { # NVCC OUT SOURCE
     local name targets=()
     name=$(basename "$3" .cu)
     case $name in
-    gemm_bf16 | gemm_f16) targets=('-gencode=arch=compute_90a,code=sm_90a') ;;
+    gemm_bf16* | gemm_f16*) targets=('-gencode=arch=compute_90a,code=sm_90a') ;;
     *) targets=('-gencode=arch=compute_80,code=sm_80' '-gencode=arch=compute_89,code=sm_89'
         '-gencode=arch=compute_90,code=sm_90') ;;
     esac
@@ -27,5 +27,5 @@ compile() { # NVCC OUT SOURCE
 export -f compile
 # The longest first.
 # shellcheck disable=SC2016 # the inner shell expands them
-printf '%s\n' src/kernel/gemm_bf16.cu src/kernel/gemm_f16.cu src/kernel/*.cu | awk '!seen[$0]++' |
+printf '%s\n' src/kernel/gemm_bf16*.cu src/kernel/gemm_f16*.cu src/kernel/*.cu | awk '!seen[$0]++' |
     xargs -P "$jobs" -I{} bash -c 'set -euo pipefail; compile "$0" "$1" "$2"' "$nvcc" "$out" {}

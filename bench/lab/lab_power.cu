@@ -48,7 +48,11 @@ int sg_instance_bf16(sg_instance *out) {
     return first_of[POWER_KINDS] = n;
 }
 
+int sg_instance_bf16_sums(sg_instance *) { return 0; }
+int sg_instance_bf16_tagged(sg_instance *) { return 0; }
 int sg_instance_f16(sg_instance *) { return 0; }
+int sg_instance_f16_sums(sg_instance *) { return 0; }
+int sg_instance_f16_tagged(sg_instance *) { return 0; }
 
 struct Spec {
     const char *sets, *name;

@@ -11,8 +11,16 @@ const sg_instance *sg_instance_table(int *count_out)
 {
     static sg_instance table[MAX_INSTANCES];
     static const int count = [] {
-        const int n = sg_instance_bf16(table);
-        return n + sg_instance_f16(table + n);
+        int n = 0;
+        n += sg_instance_bf16(table + n);
+        n += sg_instance_bf16_sums(table + n);
+        n += sg_instance_bf16_tagged(table + n);
+#ifndef SHINGLE_NO_F16
+        n += sg_instance_f16(table + n);
+        n += sg_instance_f16_sums(table + n);
+        n += sg_instance_f16_tagged(table + n);
+#endif
+        return n;
     }();
     *count_out = count;
     return table;
@@ -32,11 +40,8 @@ int sg_kernel_tiles(enum sg_kernel_type type, sg_kernel_tile *tiles_out, int roo
 {
     int sms = 0, all = 0, count = 0;
     const sg_instance *table = sg_instance_table(&all);
-    if (current_arch(&sms) != 90 || type == SG_KERNEL_F32) {
-        if (room > 0) tiles_out[count++] = sg_kernel_tile{128, 128, 0, 0, 1, 1, 0};
-        return count;
-    }
-    for (int i = 0; i < 2 * all && count < room; ++i) { /* those that take addends first */
+    const bool hopper = current_arch(&sms) == 90;
+    for (int i = 0; hopper && i < 2 * all && count < room; ++i) { /* such with addends first */
         const sg_instance *k = &table[i % all];
         bool known = k->type != (int)type || k->fold != (i < all ? FOLD_ADDENDS : FOLD_NONE);
         for (int j = 0; j < count; ++j) known |= tiles_out[j].m == k->bm && tiles_out[j].n == k->bn;
@@ -53,6 +58,8 @@ int sg_kernel_tiles(enum sg_kernel_type type, sg_kernel_tile *tiles_out, int roo
             if (same && table[i].fold == FOLD_HOPS) tiles_out[j].tagged |= SG_KERNEL_TO_OWNERS;
             if (same && table[i].fold == FOLD_GATHER) tiles_out[j].tagged |= SG_KERNEL_GATHERS;
         }
+    /* The slow ones': of other GPUs, and of types that none here has. */
+    if (count == 0 && room > 0) tiles_out[count++] = sg_kernel_tile{128, 128, 0, 0, 1, 1, 0};
     return count;
 }
 

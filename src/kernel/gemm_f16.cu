@@ -3,5 +3,5 @@
 
 int sg_instance_f16(sg_instance *out)
 {
-    return instances_sm90<__half>(SG_KERNEL_F16, out);
+    return products_sm90<__half>(SG_KERNEL_F16, out);
 }

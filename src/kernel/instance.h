@@ -74,9 +74,13 @@ SG_WALK sg_kernel_loads instance_loads(const sg_kernel_gemm_param *param, const 
     return loads;
 }
 
-/* Append to OUT; return how many. */
+/* Write them to OUT; return how many. */
 int sg_instance_bf16(sg_instance *out);
+int sg_instance_bf16_sums(sg_instance *out);
+int sg_instance_bf16_tagged(sg_instance *out);
 int sg_instance_f16(sg_instance *out);
+int sg_instance_f16_sums(sg_instance *out);
+int sg_instance_f16_tagged(sg_instance *out);
 
 /* All of them. */
 const sg_instance *sg_instance_table(int *count_out);

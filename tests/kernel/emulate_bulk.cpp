@@ -435,10 +435,3 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *, const void *)
 {
     return cudaSuccess;
 }
-
-/* ---- What is not emulated -------------------------------------------------------------------- */
-
-int sg_instance_f16(sg_instance *)
-{
-    return 0;
-}

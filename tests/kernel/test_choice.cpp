@@ -85,6 +85,18 @@ static void no_fast_tile_is_256x256()
         expect(table[i].bm != 256 || table[i].bn != 256, "a fast tile of 256x256");
 }
 
+/* A type that no fast kernel has here (SHINGLE_F16=OFF) has the tiles of the slow ones. */
+static void other_types_have_slow_tiles()
+{
+    sg_kernel_tile tile[24] = {};
+    expect(sg_kernel_tiles(SG_KERNEL_BF16, tile, 24) > 8, "many tiles of bf16");
+    for (sg_kernel_type type : {SG_KERNEL_F16, SG_KERNEL_F32}) {
+        expect(sg_kernel_tiles(type, tile, 24) == 1, "one slow tile");
+        expect(tile[0].m == 128 && tile[0].n == 128 && tile[0].bare && tile[0].adds, "that does");
+        expect(!tile[0].parts && !tile[0].tagged && !tile[0].narrow, "no more than it can");
+    }
+}
+
 /* A tile that has clusters alone, for few rows that would have seats in another one. */
 static bool clustered(int bands, int cols, int width)
 {
@@ -95,6 +107,7 @@ static bool clustered(int bands, int cols, int width)
 int main(void)
 {
     no_fast_tile_is_256x256();
+    other_types_have_slow_tiles();
     emu_sms(SMS);
     /* 128x192 ping-pong shares B where rows are waited for, in up to two waves. */
     expect(chosen(4, 4, 192, true).down == 2, "two waves that wait share B");
