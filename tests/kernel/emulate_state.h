@@ -61,31 +61,31 @@ struct tagged_word { /* stored, and not seen yet */
  * its GPU, and the count of all who have one; that fence alone; nothing. */
 enum fenced { FENCED, COUNTED_HERE, FENCED_HERE, UNFENCED };
 
-struct fiber {
-    ucontext_t context; /* where it begins */
-    jmp_buf here;       /* where it goes on */
-    bool begun;
+/* First, in one line of a cache, what every round asks all of them. */
+struct alignas(64) fiber {
+    bool ended, begun;
+    bool behind; /* waits for the launch before this one to end */
+    bool waits;  /* for the phase of a barrier */
+    uint32_t bar, parity;
+    int block;           /* of the grid */
+    uint64_t not_before; /* round */
+    const meeting *at;   /* waits for its next one, the TIMES-th; NULL: for none */
+    uint64_t times;
+    launch *run;
     bool met;                /* others of its block, which then see what it has stored */
     emu_index thread, where; /* threadIdx, blockIdx */
-    launch *run;
-    int block; /* of the grid */
     uint32_t sm;
-    bool ended;
     uint16_t fences; /* between its ordinary accesses to shared memory and the bulk engine */
     bool saw;        /* a flag, with no fence behind it between memory and the bulk engine */
     fenced before_flags;
-    uint64_t not_before; /* round */
-    bool behind;         /* waits for the launch before this one to end */
-    bool waits;          /* for the phase of a barrier */
-    uint32_t bar, parity;
-    const meeting *at; /* waits for its next one, the TIMES-th; NULL: for none */
-    uint64_t times;
     std::vector<std::vector<bulk_op>> groups; /* stores, committed */
     std::vector<bulk_op> open;
     std::vector<const CUtensorMap *> changed; /* maps, and not released yet */
     std::vector<void *> rests;                /* words put back to rest, and not seen yet */
     std::vector<emu_product_of> products;     /* asked for, and not worked out yet */
     uint32_t batches;                         /* of them, committed */
+    jmp_buf here;                             /* where it goes on */
+    ucontext_t context;                       /* where it begins */
 };
 
 /* Who last touched 16 bytes of shared memory with ordinary instructions: a thread of the block, and
