@@ -78,7 +78,6 @@ static const field fields[] = {
     MAY_REAL(onto_part, 1, 100),
     MAY_REAL(idle_part, 0, 0.95),
     MAY_REAL(mem_part, 0, 1),
-    MAY_REAL(seat_part, 1e-6, 1),
     MAY_REAL(asked_cols, 0, 1e6),
     MAY_REAL(fed_part, 0.05, 1),
     MAY_REAL(odd_gbps, 1e-6, 1e6),

@@ -111,7 +111,6 @@ typedef struct sg_machine {
     double idle_part;  /* part of its time that a tile takes less where all other SMs stand still */
     double mem_part;   /* part of what its operands and result take at mem_gbps that a product does
                           not hide */
-    double seat_part;  /* the same of launches whose tiles are dealt to SMs; 0: mem_part */
     double asked_cols; /* columns per SM with which the vendor's product reaches 0.63 (1 - 1/e) of
                           mem_gbps; 0: all of it with any */
     double fed_part;   /* part of its rate that a tile smaller than 128 x 160 keeps at least while

@@ -223,20 +223,6 @@ static double least_us(const sg_machine *machine, const sg_patch *p)
     return machine->stage_us * (double)sg_ceil_div(sg_walk_depth(p), STAGE_K);
 }
 
-/* Are tiles of the same rows and columns dealt to SMs that are beside each other, and gain by it?
- * As wants_seats() of src/kernel/deal.cuh has it: not where two bands of a tall tile share B in a
- * cluster, which 128 columns have.  Scatters are right within 2 % without. */
-static bool has_seats(const sg_sim *m, const sg_sched *s, const sg_launch *l, const sg_patch *p)
-{
-    enum { TALL = 128, PAIRED = 128 };
-    const int64_t rows = s->problem->m;
-    const bool paired =
-        l->tile_m >= TALL && l->tile_n == PAIRED && sg_walk_bands(p, l->tile_m) % 2 == 0;
-    return m->machine->seat_part > 0 && sg_problem_in(s->problem) == SG_IN_GATHER &&
-           !s->problem->call && !paired && l->blocks == 0 && rows <= SG_SEATED_ROWS &&
-           rows > l->tile_m && !m->rank[s->rank].takes;
-}
-
 static double tiles_of(const sg_launch *l, const sg_patch *p)
 {
     return (double)sg_walk_tiles(p, l->tile_m, l->tile_n);
@@ -316,8 +302,7 @@ double sg_sim_visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
     /* While other blocks multiply, a block has twice its share. */
     const double adding = adding_us(machine, s, p) + sg_sim_late_bytes(s, p) * unit / 2;
     const double late = late_part(machine, s, l, p, product);
-    const double shown = has_seats(m, s, l, p) ? machine->seat_part : machine->mem_part;
-    const double visit = late * adding + beside_memory(shown, math, memory);
+    const double visit = late * adding + beside_memory(machine->mem_part, math, memory);
     return m->rank[a->rank].takes ? fmax(visit, least_us(machine, p)) : visit;
 }
 

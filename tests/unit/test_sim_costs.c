@@ -81,10 +81,6 @@ static void a_part_of_memory_shows(void **state)
     expect_us(price("gemm:f32:64x64x64:r1", SERIAL, &m), tile_us + 0.25 * 40 * 0.4);
     /* Own rows and the peer's: each of both patches reads all that it needs. */
     expect_us(gathered(1, "ag_gemm:f32:128x64x64:r2", &m), 2 * (tile_us + 0.25 * 40 * 0.4));
-    const double many = gathered(1, "ag_gemm:f32:1152x64x64:r2", &m);
-    m.seat_part = 0.1; /* of few rows alone, in our launches */
-    expect_us(gathered(1, "ag_gemm:f32:1152x64x64:r2", &m), many);
-    expect_us(gathered(1, "ag_gemm:f32:128x64x64:r2", &m), 2 * (tile_us + 0.1 * 40 * 0.4));
     m.mem_gbps = gbps_of(3, tile_us);
     expect_us(price("gemm:f32:64x64x64:r1", SERIAL, &m), 1.25 * tile_us);
     m.mem_gbps = gbps_of(3, 2 * tile_us);
