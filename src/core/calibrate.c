@@ -7,12 +7,13 @@
 
 #include "core/calibrate_list.h"
 
-enum { MOST_ITEMS = 192, ROUNDS = 15, MOST_PROBLEM = 96, LINE = 256, MOST_FAILURES = 3 };
+enum { MOST_ITEMS = 224, ROUNDS = 15, MOST_PROBLEM = 96, LINE = 256, MOST_FAILURES = 3 };
 
 static const double timing_part = 0.8; /* of the time limit; the rest is for the fit */
 static const double fit_most_us = 20e6;
 static const double megabyte = 1048576;
-static const double worth = 1.05; /* rates that differ by more do not by chance */
+static const double least_message = 0.5; /* megabytes; what takes less time than it is start-up */
+static const double worth = 1.05;        /* rates that differ by more do not by chance */
 
 /* One plan that is timed. */
 typedef struct item {
@@ -224,7 +225,7 @@ static void take_curve(job *j, int kind)
         item *const it = &j->item[i];
         if (it->coll != kind || it->rounds == 0) continue;
         const double us = median_us(it);
-        if (it->message < megabyte && j->machine.pool == 0) continue; /* start-up alone */
+        if (it->message < least_message * megabyte && j->machine.pool == 0) continue;
         if (curve.points == SG_POINTS) continue;
         int at = curve.points++; /* items are in the order of what they were to take */
         for (; at > 0 && curve.point[at - 1].at > it->message; at--)
