@@ -12,7 +12,7 @@ enum { MOST_ITEMS = 224, ROUNDS = 15, MOST_PROBLEM = 96, LINE = 256, MOST_FAILUR
 static const double timing_part = 0.8; /* of the time limit; the rest is for the fit */
 static const double fit_most_us = 20e6;
 static const double megabyte = 1048576;
-static const double least_message = 0.5; /* megabytes; what takes less time than it is start-up */
+static const double least_message = 0.5; /* megabytes; less is start-up alone */
 static const double worth = 1.05;        /* rates that differ by more do not by chance */
 
 /* One plan that is timed. */

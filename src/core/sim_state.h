@@ -460,7 +460,9 @@ double sg_sim_vendor_epilogue_us(const sg_machine *machine, const sg_problem *pr
                                  double rows, double cols);
 
 /* The same of a launch of our own, whose threads store rows side by side.  Sums of tagged data have
- * been counted with what they wait for. */
+ * been counted with what they wait for.  A gather of one wave stores small tiles sooner, unless it
+ * takes rows: two H200s, 320 to 640x3072x4096 in 128x96 and 64x256 at 31 to 37 us, predicted within
+ * 5 % so and up to 2 us more without (results/gpu/rows_2xh200_v2.json). */
 double sg_sim_epilogue_us(const sg_sim *m, const sg_sched *s, const sg_launch *l);
 
 /* The product of a whole problem, alone, as the vendor computes it. */
