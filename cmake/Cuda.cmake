@@ -62,9 +62,10 @@ if(SHINGLE_CUDA)
     if(name MATCHES "^gemm_b?f16") # wgmma is for Hopper alone
       set(targets -gencode=arch=compute_90a,code=sm_90a)
     endif()
+    # nvcc compresses large images alone by itself, and the library would be eight times its size
     add_custom_command(OUTPUT ${object}
       COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/scripts/nvcc.sh ${CUDA_NVCC} -std=c++17 -O3 ${targets} ${kernel_flags}
-        -I${CMAKE_CURRENT_SOURCE_DIR}/src
+        -Xfatbin -compress-all -I${CMAKE_CURRENT_SOURCE_DIR}/src
         -Xcompiler -fPIC,-fvisibility=hidden,-fno-exceptions,-fno-rtti,-Wall
         -c ${source} -o ${object}
       DEPENDS ${source} ${kernel_headers} ${CMAKE_CURRENT_SOURCE_DIR}/src/core/walk.h VERBATIM)
