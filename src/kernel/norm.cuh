@@ -9,18 +9,25 @@
 
 enum { NORM_THREADS = 256, NORM_UNIT = 8, NORM_SPAN = NORM_THREADS * NORM_UNIT };
 
-/* Sums of the warps, of two rows in turn. */
-enum { NORM_WARPS = NORM_THREADS / 32, NORM_SHARED = 2 * NORM_WARPS * (int)sizeof(float) };
-
 /* The rows of one patch, and where they come from and go to. */
 struct NormRows {
     const sg_patch *patch;
     Spot from, to, residual;
     const char *gain, *bias; /* NULL: no bias */
     int tile_m, width;       /* of a place; 0: rows lie as in C */
-    int bands, strips, cols;
+    int bands, strips, rows, cols;
     float epsilon;
+    bool fast; /* everything lies at 16 bytes, and nothing is less than a unit */
 };
+
+/* Of a block: sums of the warps, of two rows in turn, and the patch at hand, since in registers it
+ * would cost the block beside this one its place. */
+enum { NORM_WARPS = NORM_THREADS / 32 };
+struct NormShared {
+    float warp[2 * NORM_WARPS];
+    NormRows rows;
+};
+enum { NORM_SHARED = (int)sizeof(NormShared) };
 
 /* Column COL of row ROW of the sums. */
 template <class T> DEV const char *norm_source(const NormRows &x, int row, int col)
@@ -32,21 +39,10 @@ template <class T> DEV const char *norm_source(const NormRows &x, int row, int c
            (int64_t)(col - strip * x.width) * (int)sizeof(T);
 }
 
-/* Eight neighbours, of which LEFT are there; FAST: at 16 bytes. */
-template <class T, bool FAST> DEV void norm_load(const char *from, int left, float *v)
+/* The same of C and of the residual. */
+template <class T> DEV char *norm_at(const Spot &spot, int row, int col)
 {
-    if (FAST && left >= NORM_UNIT) {
-        constexpr int WIDTH = 16 / (int)sizeof(T);
-#pragma unroll
-        for (int i = 0; i < NORM_UNIT; i += WIDTH)
-            load_lump<T, WIDTH>(from + i * (int)sizeof(T), v + i);
-        return;
-    }
-#pragma unroll
-    for (int i = 0; i < NORM_UNIT; ++i) {
-        v[i] = 0.f;
-        if (i < left) load_lump<T, 1>(from + i * (int)sizeof(T), v + i);
-    }
+    return spot.data + row * spot.pitch + (int64_t)col * (int)sizeof(T);
 }
 
 /* Eight values of type T, in registers. */
@@ -84,62 +80,114 @@ template <class T> DEV void norm_widen(const NormUnit<T> &u, float *v)
     }
 }
 
+/* Sixteen bytes, or one element; KEPT: of what nothing writes meanwhile, by the L1, which has it
+ * from the row before. */
+template <bool KEPT, class Unit> DEV Unit norm_read(const char *from)
+{
+    if constexpr (KEPT)
+        return __ldg((const Unit *)from);
+    else
+        return __ldcg((const Unit *)from);
+}
+
+/* Reads element I, of which nothing was there. */
+template <class T, bool KEPT> DEV void norm_put(NormUnit<T> &u, int i, const char *from)
+{
+    if constexpr (sizeof(T) == 4) {
+        const float one = norm_read<KEPT, float>(from);
+#pragma unroll
+        for (int j = 0; j < NORM_UNIT; ++j) u.v[j] = j == i ? one : u.v[j];
+    } else {
+        const uint32_t one = norm_read<KEPT, unsigned short>(from);
+#pragma unroll
+        for (int j = 0; j < NORM_UNIT / 2; ++j) u.pair[j] |= j == i / 2 ? one << (i % 2 * 16) : 0;
+    }
+}
+
+/* Eight neighbours, of which LEFT are there; FAST: all, at 16 bytes. */
+template <class T, bool FAST, bool KEPT> DEV NormUnit<T> norm_load(const char *from, int left)
+{
+    NormUnit<T> u = {};
+    if constexpr (FAST) {
+        if constexpr (sizeof(T) == 4) {
+            const float4 low = norm_read<KEPT, float4>(from);
+            const float4 high = norm_read<KEPT, float4>(from + 16);
+            u.v[0] = low.x, u.v[1] = low.y, u.v[2] = low.z, u.v[3] = low.w;
+            u.v[4] = high.x, u.v[5] = high.y, u.v[6] = high.z, u.v[7] = high.w;
+        } else {
+            const uint4 all = norm_read<KEPT, uint4>(from);
+            u.pair[0] = all.x, u.pair[1] = all.y, u.pair[2] = all.z, u.pair[3] = all.w;
+        }
+    } else {
+#pragma unroll 1
+        for (int i = 0; i < NORM_UNIT && i < left; ++i)
+            norm_put<T, KEPT>(u, i, from + i * (int)sizeof(T));
+    }
+    return u;
+}
+
 template <class T, bool FAST> DEV void norm_store(char *to, int left, const NormUnit<T> &u)
 {
-    if (FAST && left >= NORM_UNIT) {
+    if constexpr (FAST) {
         if constexpr (sizeof(T) == 4) {
             ((float4 *)to)[0] = make_float4(u.v[0], u.v[1], u.v[2], u.v[3]);
             ((float4 *)to)[1] = make_float4(u.v[4], u.v[5], u.v[6], u.v[7]);
         } else {
             *(uint4 *)to = make_uint4(u.pair[0], u.pair[1], u.pair[2], u.pair[3]);
         }
-        return;
-    }
-    float v[NORM_UNIT];
-    norm_widen<T>(u, v);
+    } else {
+        float v[NORM_UNIT];
+        norm_widen<T>(u, v);
 #pragma unroll
-    for (int i = 0; i < NORM_UNIT; ++i)
-        if (i < left) ((T *)to)[i] = from_float<T>(v[i]);
+        for (int i = 0; i < NORM_UNIT; ++i)
+            if (i < left) ((T *)to)[i] = from_float<T>(v[i]);
+    }
 }
 
-/* The sums, places narrower than a unit among them. */
-template <class T, bool FAST> DEV void norm_load_sums(const NormRows &x, int row, int col, float *v)
+/* The sums from column COL on, places narrower than a unit among them. */
+template <class T, bool FAST> DEV NormUnit<T> norm_load_sums(const NormRows &x, int row, int col)
 {
     if constexpr (FAST) {
-        norm_load<T, true>(norm_source<T>(x, row, col), x.cols - col, v);
+        return norm_load<T, true, false>(norm_source<T>(x, row, col), x.cols - col);
     } else {
+        NormUnit<T> u = {};
 #pragma unroll 1
-        for (int i = 0; i < NORM_UNIT; ++i) {
-            float one = 0.f;
-            if (col + i < x.cols) load_lump<T, 1>(norm_source<T>(x, row, col + i), &one);
-#pragma unroll
-            for (int j = 0; j < NORM_UNIT; ++j) v[j] = j == i ? one : v[j];
-        }
+        for (int i = 0; i < NORM_UNIT && col + i < x.cols; ++i)
+            norm_put<T, false>(u, i, norm_source<T>(x, row, col + i));
+        return u;
     }
 }
 
-/* Eight columns of the residual as they will be; their squares are added to SUM. */
 template <class T, bool FAST>
-DEV NormUnit<T> norm_add(const NormRows &x, int row, int col, float *sum)
+DEV NormUnit<T> norm_load_residual(const NormRows &x, int row, int col)
 {
-    char *const at = x.residual.data + row * x.residual.pitch + (int64_t)col * (int)sizeof(T);
+    return norm_load<T, FAST, false>(norm_at<T>(x.residual, row, col), x.cols - col);
+}
+
+/* Eight columns of the residual as they will be; their squares are added to SQUARES. */
+template <class T, bool FAST>
+DEV NormUnit<T> norm_add(const NormRows &x, int row, int col, float *squares)
+{
+    const NormUnit<T> sums = norm_load_sums<T, FAST>(x, row, col);
+    const NormUnit<T> residual = norm_load_residual<T, FAST>(x, row, col);
     float y[NORM_UNIT], other[NORM_UNIT];
-    norm_load_sums<T, FAST>(x, row, col, y);
+    norm_widen<T>(sums, y);
     if (x.bias != nullptr) {
-        norm_load<T, FAST>(x.bias + (int64_t)col * (int)sizeof(T), x.cols - col, other);
+        const char *const bias = x.bias + (int64_t)col * (int)sizeof(T);
+        norm_widen<T>(norm_load<T, FAST, true>(bias, x.cols - col), other);
 #pragma unroll
         for (int i = 0; i < NORM_UNIT; ++i) y[i] = __fadd_rn(y[i], other[i]);
+        norm_widen<T>(norm_round<T>(y), y); /* what C would hold */
     }
-    norm_load<T, FAST>(at, x.cols - col, other);
-    norm_widen<T>(norm_round<T>(y), y); /* what C would hold */
+    norm_widen<T>(residual, other);
 #pragma unroll
     for (int i = 0; i < NORM_UNIT; ++i) y[i] = __fadd_rn(y[i], other[i]);
     const NormUnit<T> now = norm_round<T>(y);
     norm_widen<T>(now, y);
 #pragma unroll
     for (int i = 0; i < NORM_UNIT; ++i)
-        if (col + i < x.cols) sum[i] = __fadd_rn(sum[i], __fmul_rn(y[i], y[i]));
-    norm_store<T, FAST>(at, x.cols - col, now);
+        if (FAST || col + i < x.cols) squares[i] = __fadd_rn(squares[i], __fmul_rn(y[i], y[i]));
+    norm_store<T, FAST>(norm_at<T>(x.residual, row, col), x.cols - col, now);
     return now;
 }
 
@@ -147,13 +195,13 @@ DEV NormUnit<T> norm_add(const NormRows &x, int row, int col, float *sum)
 template <class T, bool FAST>
 DEV void norm_scale(const NormRows &x, int row, int col, float scale, const NormUnit<T> &now)
 {
+    const char *const at = x.gain + (int64_t)col * (int)sizeof(T);
     float v[NORM_UNIT], gain[NORM_UNIT];
-    norm_load<T, FAST>(x.gain + (int64_t)col * (int)sizeof(T), x.cols - col, gain);
+    norm_widen<T>(norm_load<T, FAST, true>(at, x.cols - col), gain);
     norm_widen<T>(now, v);
 #pragma unroll
     for (int i = 0; i < NORM_UNIT; ++i) v[i] = __fmul_rn(__fmul_rn(v[i], scale), gain[i]);
-    norm_store<T, FAST>(x.to.data + row * x.to.pitch + (int64_t)col * (int)sizeof(T), x.cols - col,
-                        norm_round<T>(v));
+    norm_store<T, FAST>(norm_at<T>(x.to, row, col), x.cols - col, norm_round<T>(v));
 }
 
 /* By all threads of the block: the sum of all sums.  SHARED: of this row. */
@@ -182,67 +230,83 @@ template <class T, bool FAST> DEV void norm_row(const NormRows &x, int row, floa
 {
     constexpr int KEEP = !FAST ? 1 : sizeof(T) == 2 ? 4 : 2;
     const int first = (int)threadIdx.x * NORM_UNIT;
-    float sum[NORM_UNIT];
+    float squares[NORM_UNIT] = {};
     NormUnit<T> kept[KEEP];
-#pragma unroll
-    for (int i = 0; i < NORM_UNIT; ++i) sum[i] = 0.f;
 #pragma unroll
     for (int i = 0; i < KEEP; ++i)
         if (first + i * NORM_SPAN < x.cols)
-            kept[i] = norm_add<T, FAST>(x, row, first + i * NORM_SPAN, sum);
+            kept[i] = norm_add<T, FAST>(x, row, first + i * NORM_SPAN, squares);
     for (int col = first + KEEP * NORM_SPAN; col < x.cols; col += NORM_SPAN)
-        norm_add<T, FAST>(x, row, col, sum);
-    const float mean = __fdiv_rn(norm_total(sum, shared), (float)x.cols);
+        norm_add<T, FAST>(x, row, col, squares);
+    const float mean = __fdiv_rn(norm_total(squares, shared), (float)x.cols);
     const float scale = __fdiv_rn(1.f, __fsqrt_rn(__fadd_rn(mean, x.epsilon)));
 #pragma unroll
     for (int i = 0; i < KEEP; ++i)
         if (first + i * NORM_SPAN < x.cols)
             norm_scale<T, FAST>(x, row, first + i * NORM_SPAN, scale, kept[i]);
-    for (int col = first + KEEP * NORM_SPAN; col < x.cols; col += NORM_SPAN) {
-        float v[NORM_UNIT];
-        norm_load<T, FAST>(x.residual.data + row * x.residual.pitch + (int64_t)col * (int)sizeof(T),
-                           x.cols - col, v);
-        norm_scale<T, FAST>(x, row, col, scale, norm_round<T>(v));
-    }
+    for (int col = first + KEEP * NORM_SPAN; col < x.cols; col += NORM_SPAN)
+        norm_scale<T, FAST>(x, row, col, scale, norm_load_residual<T, FAST>(x, row, col));
 }
 
-/* All rows of a launch, dealt to the blocks in turn. */
-template <class T> DEV void norm_all(const sg_kernel_program &program, const sg_kernel_norm &n)
+template <class T>
+DEV NormRows norm_rows_of(const sg_kernel_program &program, const sg_kernel_norm &n,
+                          const sg_patch &p)
 {
-    float *shared = (float *)shared_memory();
     const int half = run_half(program);
-    uint32_t next = blockIdx.x; /* row of this block, in the patch at hand */
+    const sg_area &from = program.add[p.add0].area, &to = program.to[p.to0];
+    const sg_kernel_place &residual = program.place[n.residual];
+    const int width = from.tiled ? from.cols : 0;
+    NormRows x = {&p,
+                  spot_of(program, from, half, false),
+                  spot_of(program, to, half, true),
+                  Spot{(char *)residual.data[0] + to.row0 * residual.pitch, residual.pitch},
+                  (const char *)n.gain,
+                  p.final ? (const char *)program.bias : nullptr,
+                  n.tile_m,
+                  width,
+                  sg_walk_bands(&p, n.tile_m),
+                  width > 0 ? sg_walk_cols(&p, width) : 1,
+                  p.rows,
+                  p.cols,
+                  n.epsilon,
+                  false};
+    const uintptr_t odd = (uintptr_t)x.from.data | (uintptr_t)x.from.pitch | (uintptr_t)x.to.data |
+                          (uintptr_t)x.to.pitch | (uintptr_t)x.residual.data |
+                          (uintptr_t)x.residual.pitch | (uintptr_t)x.gain | (uintptr_t)x.bias |
+                          (uintptr_t)(width * (int)sizeof(T));
+    x.fast = odd % 16 == 0 && (width | p.cols) % NORM_UNIT == 0;
+    return x;
+}
+
+/* This block's rows of all patches that are FAST, or of those that are not.  Were there others? */
+template <class T, bool FAST>
+DEV bool norm_some(const sg_kernel_program &program, const sg_kernel_norm &n)
+{
+    NormShared &shared = *(NormShared *)shared_memory();
+    const NormRows &x = shared.rows;
+    uint32_t next = blockIdx.x; /* in the patch at hand */
     int turn = 0;
+    bool others = false;
+#pragma unroll 1
     for (int i = n.patch0; i < n.patch0 + n.patches; ++i) {
-        const sg_patch &p = program.patch[i];
-        const sg_area &from = program.add[p.add0].area, &to = program.to[p.to0];
-        const sg_kernel_place &residual = program.place[n.residual];
-        const int width = from.tiled ? from.cols : 0;
-        const NormRows x = {
-            &p,
-            spot_of(program, from, half, false),
-            spot_of(program, to, half, true),
-            Spot{(char *)residual.data[0] + to.row0 * residual.pitch, residual.pitch},
-            (const char *)n.gain,
-            p.final ? (const char *)program.bias : nullptr,
-            n.tile_m,
-            width,
-            sg_walk_bands(&p, n.tile_m),
-            width > 0 ? sg_walk_cols(&p, width) : 1,
-            p.cols,
-            n.epsilon};
-        const uintptr_t odd =
-            (uintptr_t)x.from.data | (uintptr_t)x.from.pitch | (uintptr_t)x.to.data |
-            (uintptr_t)x.to.pitch | (uintptr_t)x.residual.data | (uintptr_t)x.residual.pitch |
-            (uintptr_t)x.gain | (uintptr_t)x.bias | (uintptr_t)(width * (int)sizeof(T));
-        const bool fast = odd % 16 == 0 && width % NORM_UNIT == 0;
-        const uint32_t rows = (uint32_t)p.rows;
-        for (; next < rows; next += gridDim.x, turn ^= NORM_WARPS) {
-            if (fast)
-                norm_row<T, true>(x, (int)next, shared + turn);
-            else
-                norm_row<T, false>(x, (int)next, shared + turn);
+        const uint32_t rows = (uint32_t)program.patch[i].rows;
+        if (next < rows) {   /* the same for all threads of the block */
+            __syncthreads(); /* nobody reads of the patch before any more */
+            if (threadIdx.x == 0) shared.rows = norm_rows_of<T>(program, n, program.patch[i]);
+            __syncthreads();
+            others |= x.fast != FAST;
         }
+#pragma unroll 1
+        for (; next < rows; next += gridDim.x, turn ^= NORM_WARPS)
+            if (x.fast == FAST) norm_row<T, FAST>(x, (int)next, shared.warp + turn);
         next -= rows;
     }
+    return others;
+}
+
+/* All rows of a launch, dealt to the blocks in turn.  One behind the other: in one loop the
+ * registers of both would cost a block beside this one its place. */
+template <class T> DEV void norm_all(const sg_kernel_program &program, const sg_kernel_norm &n)
+{
+    if (norm_some<T, true>(program, n)) norm_some<T, false>(program, n);
 }

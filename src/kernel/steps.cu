@@ -283,15 +283,13 @@ cudaError_t sg_kernel_reduce(const sg_kernel_program *program, const sg_kernel_s
 static_assert((int)NORM_SHARED <= (int)REDUCE_SHARED && (int)NORM_THREADS == (int)THREADS,
               "start() is for it, too");
 
-/* Two blocks hide each other's loads; on sm_89 ptxas would spill a register for the second. */
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 890
-enum { NORM_BLOCKS = 1 };
-#else
-enum { NORM_BLOCKS = 2 };
-#endif
+/* Blocks beside each other on an SM, which hide each other's loads: as many as do not spill. */
+template <class T> struct NormBlocks {
+    enum { VALUE = sizeof(T) == 2 ? 4 : 3 };
+};
 
 template <class T>
-static __global__ void __launch_bounds__(NORM_THREADS, NORM_BLOCKS)
+static __global__ void __launch_bounds__(NORM_THREADS, NormBlocks<T>::VALUE)
     norm_kernel(const __grid_constant__ sg_kernel_program program, const sg_kernel_norm norm)
 {
     come_in();
@@ -305,8 +303,10 @@ cudaError_t sg_kernel_norm_run(const sg_kernel_program *program, const sg_kernel
         program->type == SG_KERNEL_BF16  ? norm_kernel<__nv_bfloat16>
         : program->type == SG_KERNEL_F16 ? norm_kernel<__half>
                                          : norm_kernel<float>;
-    const int blocks = norm->rows < 4 * sms ? norm->rows : 4 * sms;
-    return start(kernel, blocks, NORM_THREADS, how, stream, *program, *norm);
+    const int most = sms * (program->type == SG_KERNEL_F32 ? (int)NormBlocks<float>::VALUE
+                                                           : (int)NormBlocks<__half>::VALUE);
+    return start(kernel, norm->rows < most ? norm->rows : most, NORM_THREADS, how, stream, *program,
+                 *norm);
 }
 
 cudaError_t sg_instance_load_steps(void)

@@ -195,6 +195,10 @@ template <class T> static inline T __ldcg(const T *p)
 {
     return *p;
 }
+template <class T> static inline T __ldg(const T *p)
+{
+    return *p;
+}
 static inline float __uint_as_float(uint32_t v)
 {
     float f;

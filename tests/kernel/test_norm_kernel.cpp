@@ -67,6 +67,7 @@ struct norm_ask {
     int raster, width;
     int pad; /* elements between rows */
     bool bias;
+    int odd; /* elements that the bias lies behind a place for 16 bytes */
 };
 
 /* Where the sums of row ROW of a patch of ROWS rows are, which begins at place PLACE0. */
@@ -95,7 +96,8 @@ template <class E> static void norm_of(const norm_ask &q, int type)
     const int places = first + strips * up(q.more, q.tile_m);
     const size_t room =
         q.tile_n > 0 ? (size_t)places * (size_t)(q.tile_m * q.tile_n) : (size_t)all * (size_t)pitch;
-    std::vector<E> sums(room, element<E>(77.f)), other(room, element<E>(99.f)), gain, bias;
+    std::vector<E> sums(room, element<E>(77.f)), other(room, element<E>(99.f)), gain;
+    std::vector<E> bias((size_t)q.odd, element<E>(11.f));
     std::vector<E> residual((size_t)all * (size_t)pitch, element<E>(5.f)), c = residual;
     std::vector<E> want_c = c, want = residual;
     const float epsilon = 1e-3f;
@@ -113,7 +115,7 @@ template <class E> static void norm_of(const norm_ask &q, int type)
             sum = element<E>(some());
             residual[at] = element<E>(some());
             /* A second patch is not final. */
-            const float y = value(sum) + (q.bias && !second ? value(bias[(size_t)col]) : 0.f);
+            const float y = value(sum) + (q.bias && !second ? value(bias[(size_t)(q.odd + col)]) : 0.f);
             x.push_back(element<E>(value(element<E>(y)) + value(residual[at])));
             want[at] = x.back();
         }
@@ -142,7 +144,7 @@ template <class E> static void norm_of(const norm_ask &q, int type)
     sg_kernel_rank rank = {}; /* its run uses half 1 */
     l.program.rank = &rank;
     l.program.type = type;
-    l.program.bias = q.bias ? bias.data() : nullptr;
+    l.program.bias = q.bias ? bias.data() + q.odd : nullptr;
     const auto put = [&](int i, std::vector<E> &data, int rows, int cols, int from_row) {
         sg_kernel_place &p = l.program.place[i];
         p = {};
@@ -175,16 +177,17 @@ int main(int argc, char **argv)
     const int seed = argc > 1 ? atoi(argv[1]) : 1;
     draw(-seed);
     emu_seed((uint64_t)seed);
-    norm({5, 0, 40, 4, 0, SG_BY_ROW, 1, 0, false});
-    norm({80, 0, 2048, 4, 0, SG_BY_ROW, 1, 0, false}); /* a block's rows follow each other */
-    norm({3, 2, 2056, 4, 0, SG_BY_ROW, 1, 8, true});
-    norm({2, 1, 9001, 4, 0, SG_BY_ROW, 1, 3, false});
-    norm({1, 0, 18432, 4, 0, SG_BY_ROW, 1, 0, true});
-    norm({7, 9, 100, 4, 32, SG_GROUPED, 2, 4, true});
-    norm({7, 9, 100, 4, 32, SG_BY_COL, 1, 4, false});
-    norm({17, 3, 264, 4, 40, SG_GROUPED, 3, 0, false});
-    norm({5, 4, 37, 2, 4, SG_BY_ROW, 1, 1, true});
-    norm({6, 0, 1, 4, 1, SG_GROUPED, 2, 0, false});
+    norm({5, 0, 40, 4, 0, SG_BY_ROW, 1, 0, false, 0});
+    norm({80, 0, 2048, 4, 0, SG_BY_ROW, 1, 0, false, 0}); /* a block's rows follow each other */
+    norm({3, 2, 2056, 4, 0, SG_BY_ROW, 1, 8, true, 0});
+    norm({2, 1, 9001, 4, 0, SG_BY_ROW, 1, 3, false, 0});
+    norm({1, 0, 18432, 4, 0, SG_BY_ROW, 1, 0, true, 0});
+    norm({7, 9, 100, 4, 32, SG_GROUPED, 2, 4, true, 0});
+    norm({7, 9, 100, 4, 32, SG_BY_COL, 1, 4, false, 0});
+    norm({17, 3, 264, 4, 40, SG_GROUPED, 3, 0, false, 0});
+    norm({5, 4, 37, 2, 4, SG_BY_ROW, 1, 1, true, 0});
+    norm({6, 0, 1, 4, 1, SG_GROUPED, 2, 0, false, 0});
+    norm({50, 40, 264, 4, 0, SG_BY_ROW, 1, 0, true, 1}); /* the second patch alone is fast */
     printf("%d passed, %d failed\n", passed, failed);
     return failed != 0;
 }
