@@ -100,6 +100,8 @@ static const field fields[] = {
     MAY_REAL(push_us, 0, 1e6),
     MAY_REAL(push_part, 0, 0.95),
     MAY_REAL(courier_gbps, 1e-6, 1e6),
+    MAY_REAL(ragged_us, 0, 1e6),
+    MAY_REAL(ragged_gbps, 1e-6, 1e6),
     MAY_REAL(gemm_by_coll, 1, 100),
     MAY_REAL(copy_by_gemm, 1, 100),
     MAY_REAL(coll_by_gemm, 1, 100),

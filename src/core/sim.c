@@ -196,7 +196,8 @@ static void no_latency(sg_machine *m)
         curve->points = 0;
     }
     m->lane_us = 0;
-    m->copy_us = m->peer_us = m->store_us = m->tagged_us = m->hop_us = m->coll_us = m->node_us = 0;
+    m->copy_us = m->peer_us = m->store_us = m->tagged_us = m->hop_us = m->node_us = 0;
+    m->coll_us = m->ragged_us = 0;
     m->flag_us = m->launch_us = m->join_us = m->epilogue_us = m->unit_us = m->run_us = 0;
 }
 
@@ -211,7 +212,7 @@ static void no_links(sg_machine *m)
 {
     if (m->courier_gbps > 0) m->courier_gbps = endless;
     m->copy_gbps = m->store_gbps = m->coll_gbps = m->link_gbps = m->nic_gbps = endless;
-    m->host_gbps = m->numa_gbps = m->land_gbps = 0;
+    m->host_gbps = m->numa_gbps = m->land_gbps = m->ragged_gbps = 0;
     if (m->tagged_gbps > 0) m->tagged_gbps = endless;
     m->coll_part.points = 0;
     for (int kind = 0; kind < SG_MACHINE_CURVES; kind++) m->coll_curve[kind].points = 0;

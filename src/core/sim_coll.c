@@ -4,39 +4,62 @@
  * and the collective is over at all ranks when the last part is. */
 #include "core/sim_state.h"
 
-/* Bytes of the whole message, and those that a rank moves, counted as bus bandwidth is:
- * what the busiest rank receives (gather) or sends (scatter, all-to-all), twice the even
- * share of both for all-reduce. */
-static double coll_bytes(const sg_sim *m, const sg_sched *s, const sg_step *step, double *message)
+/* What a collective moves, as bus bandwidth is counted. */
+typedef struct coll_load {
+    double bytes;   /* what the busiest rank receives (gather) or sends (scatter, exchange), twice
+                       the even share of both for all-reduce */
+    double message; /* bytes in all of one with even shares that moves as much */
+    int ragged;     /* of a gather or scatter whose shares differ: how many there are; 0: even */
+} coll_load;
+
+static coll_load load_of(const sg_sim *m, const sg_sched *s, const sg_step *step)
 {
     const sg_coll *const c = &step->u.coll;
+    const double ranks = m->all;
     if (c->kind == SG_ALL_REDUCE) {
-        *message = sg_sim_area_bytes(s, &c->self);
-        return 2 * *message * (m->all - 1) / m->all;
+        const double message = sg_sim_area_bytes(s, &c->self);
+        return (coll_load){2 * message * (ranks - 1) / ranks, message, 0};
     }
     double all = 0;
     double least = INFINITY;
+    double most = 0;
     double own = 0;
+    int shares = 0;
     for (int32_t i = 0; i < step->tos && i < m->all; i++) {
         const double bytes = sg_sim_area_bytes(s, &s->to[step->to0 + i]);
         all += bytes;
         if (i == s->rank) own = bytes;
-        if (bytes < least) least = bytes;
+        shares += bytes > 0;
+        least = fmin(least, bytes);
+        most = fmax(most, bytes);
     }
-    *message = all;
+    coll_load load = {.bytes = step->tos > 0 ? all - least : 0, .message = all};
     if (c->kind == SG_ALL_TO_ALL) {
         double in = 0;
         for (int32_t i = m->all; i < step->tos; i++)
             if (i - m->all != s->rank) in += sg_sim_area_bytes(s, &s->to[step->to0 + i]);
-        return all - own > in ? all - own : in;
+        load.bytes = fmax(all - own, in);
+    } else {
+        load.ragged = least < most ? shares : 0;
     }
-    return step->tos > 0 ? all - least : 0;
+    if (m->all > 1) load.message = load.bytes * ranks / (ranks - 1);
+    return load;
 }
 
 static int curve_of(const sg_sim *m, const sg_sched *s, const sg_step *step)
 {
     const bool windows = step->tos > 0 && s->buf[s->to[step->to0].buf].arena == SG_WINDOWS;
     return sg_machine_curve(m->machine, step->u.coll.kind, windows);
+}
+
+/* How long it takes alone, start-up included. */
+static double load_us(const sg_sim *m, const sg_sched *s, const sg_step *step,
+                      const coll_load *load)
+{
+    const sg_machine *const machine = m->machine;
+    if (load->ragged > 0 && machine->ragged_gbps > 0)
+        return load->ragged * machine->ragged_us + load->bytes / (machine->ragged_gbps * 1e3);
+    return sg_machine_coll_us(machine, curve_of(m, s, step), load->message, load->bytes);
 }
 
 /* The part of its bandwidth that a collective reaches with the SMs it is given. */
@@ -55,11 +78,10 @@ static void start(sg_sim *m, sg_sim_coll *state)
         a->begun_us = state->time;
         a->phase = SG_AT_MOVE;
         if (m->rank[a->rank].colls++ == 0) sg_sim_contend(m, a->rank);
-        double message = 0;
         const sg_step *const step = &m->sched[a->rank].step[a->step];
         const sg_sched *const s = &m->sched[a->rank];
-        const double bytes = coll_bytes(m, s, step, &message);
-        const double us = sg_machine_coll_us(m->machine, curve_of(m, s, step), message, bytes);
+        const coll_load load = load_of(m, s, step);
+        const double us = load_us(m, s, step, &load);
         const double wait = m->machine->coll_us < us ? m->machine->coll_us : us;
         sg_sim_agent_at(m, a, state->time + wait);
     }
@@ -67,15 +89,13 @@ static void start(sg_sim *m, sg_sim_coll *state)
 
 static void move(sg_sim *m, sg_sim_agent *a, const sg_step *step)
 {
-    double message = 0;
     const sg_sched *const s = &m->sched[a->rank];
-    const double bytes = coll_bytes(m, s, step, &message);
-    const double us =
-        sg_machine_coll_us(m->machine, curve_of(m, s, step), message, bytes) - m->machine->coll_us;
+    const coll_load load = load_of(m, s, step);
+    const double us = load_us(m, s, step, &load) - m->machine->coll_us;
     a->phase = SG_AT_LAST;
-    const double cap = us > 1e-9 ? bytes / us * part_of(m->machine, &step->u.coll) : 1e15;
-    m->rank[a->rank].coll_flow =
-        sg_sim_send(m, SG_FLOW_COLL, (int32_t)(a - m->agents), a->rank, a->rank, bytes, cap, 0);
+    const double cap = us > 1e-9 ? load.bytes / us * part_of(m->machine, &step->u.coll) : 1e15;
+    m->rank[a->rank].coll_flow = sg_sim_send(m, SG_FLOW_COLL, (int32_t)(a - m->agents), a->rank,
+                                             a->rank, load.bytes, cap, 0);
 }
 
 void sg_sim_run_coll(sg_sim *m, sg_sim_agent *a, const sg_step *step)
@@ -97,8 +117,7 @@ void sg_sim_run_coll(sg_sim *m, sg_sim_agent *a, const sg_step *step)
 static void tell_coll(const sg_sim *m, const sg_sim_agent *a, const sg_step *step)
 {
     if (m->visit == NULL) return;
-    double message = 0;
-    const double bytes = coll_bytes(m, &m->sched[a->rank], step, &message);
+    const coll_load load = load_of(m, &m->sched[a->rank], step);
     sg_sim_tell(m, &(sg_span){.kind = SG_SPAN_COLL,
                               .rank = a->rank,
                               .lane = a->lane,
@@ -106,7 +125,7 @@ static void tell_coll(const sg_sim *m, const sg_sim_agent *a, const sg_step *ste
                               .step = a->step,
                               .patch = SG_NONE,
                               .blocks = a->got,
-                              .bytes = bytes,
+                              .bytes = load.bytes,
                               .begin_us = a->begun_us,
                               .end_us = m->now});
 }

@@ -165,6 +165,30 @@ static void exchanges_wait_for_the_busiest(void **state)
     expect_about_us(price("gemm_a2a:f32:64x64x64:r2:counts=64,0/0,64", &m), tile_us, 1e-4);
 }
 
+/* A curve knows even shares alone: others are read off it where as much is moved. */
+static void uneven_shares_move_as_even_ones(void **state)
+{
+    (void)state;
+    sg_machine m = quiet_machine(1, SIDE, DEPTH, tile_us);
+    const double message = 2 * block_bytes; /* of which each of two ranks moves a block */
+    const sg_curve curve = {2, {{message, gbps_of(1, 20)}, {2 * message, gbps_of(2, 22)}}};
+    m.coll_curve[SG_ALL_TO_ALL] = m.coll_curve[SG_ALL_GATHER] = curve;
+    const double one = price("gemm:f32:64x64x64:r1", &m);
+    const double two = price("gemm:f32:128x64x64:r1", &m);
+    const double three = price("gemm:f32:192x64x64:r1", &m);
+    static const char ragged[] = "ag_gemm:f32:192x64x64:r2:rows=64,128";
+    expect_about_us(price("gemm_a2a:f32:128x64x64:r2:counts=64,64/64,64", &m), two + 20, 1e-4);
+    expect_about_us(price("gemm_a2a:f32:64x64x64:r2:counts=0,64/0,64", &m), one + 20, 1e-4);
+    expect_about_us(price("gemm_a2a:f32:192x64x64:r2:counts=64,128/64,128", &m), three + 22, 1e-4);
+    expect_about_us(price(ragged, &m), three + 22, 1e-4);
+    m.ragged_us = 7;
+    m.ragged_gbps = gbps_of(1, 5);
+    expect_about_us(price(ragged, &m), three + 2 * 7 + 2 * 5, 1e-4);
+    expect_about_us(price("ag_gemm:f32:64x64x64:r2:rows=64,0", &m), one + 7 + 5, 1e-4);
+    expect_about_us(price("ag_gemm:f32:128x64x64:r2", &m), two + 20, 1e-4);
+    expect_about_us(price("gemm_a2a:f32:64x64x64:r2:counts=0,64/0,64", &m), one + 20, 1e-4);
+}
+
 /* Below the first point of a curve: from the start-up, or from what the point itself takes if that
  * is less. */
 static void small_collectives_start_up(void **state)
@@ -312,6 +336,7 @@ int main(void)
         cmocka_unit_test(what_a_slow_flow_leaves_the_other_has),
         cmocka_unit_test(links_are_as_fast_as_what_they_carry),
         cmocka_unit_test(exchanges_wait_for_the_busiest),
+        cmocka_unit_test(uneven_shares_move_as_even_ones),
         cmocka_unit_test(small_collectives_start_up),
         cmocka_unit_test(workers_pay_for_memory),
         cmocka_unit_test(small_pushes_take_their_time),
