@@ -9,7 +9,7 @@
 #include "core/machine.h"
 #include "core/sched.h"
 
-enum { SG_MAX_KNOBS = 8, SG_MAX_KNOB_SETS = 32 };
+enum { SG_MAX_KNOBS = 8, SG_MAX_KNOB_SETS = 96 };
 
 /* Values of a strategy's knobs, in the order of its names. */
 typedef struct sg_knobs {

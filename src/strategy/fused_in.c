@@ -62,6 +62,16 @@ enum { CHUNKS, SLABS, TILE_M, TILE_N, PUSH, STRIPS };
 /* Values of PUSH beside 0, which differ in chunks of k. */
 enum { ABREAST = 1, PEER_BY_PEER = 2, IN_STEP = 3, TAGGED = 4, OWN_WAVE = 5 };
 
+/* Shapes of tiles that are proposed, those first whose waves take the least time; which rows come
+ * when is the simulator's to say.  Two H200s, the best of two and of four: 1500x2368x3200 53.6 and
+ * 44.8 us, 1024x3264x2048 34.6 and 29.4, 768x4672x1664 37.5 and 32.1
+ * (results/gpu/shapes_2xh200_v1.json). */
+enum { SHAPES = 4 };
+
+/* Where rows begin at odd 16 bytes, others than the first two are priced too low: 2500x4096x3560 in
+ * 128x224 110 us, and takes 159, 116 by `direct` (there). */
+enum { SHAPES_IF_ODD = 2 };
+
 /* Of several waves a push costs nothing beside its bytes, so that chunks of k help as long as a
  * wave that waits is a good part of the product; an engine's copy does. */
 enum { FEW_WAVES = 4, SLABS_OF_FEW = 8, SLABS_OF_STRIPS = 12, SLABS_TO_SEVERAL = 4 };
@@ -298,9 +308,9 @@ static int propose_narrow(const sg_problem *p, const sg_machine *machine, double
  * 162 us, in one chunk 184; 4096x14336x2048 pushed 358 and 390). */
 static int propose_along_k(const sg_machine *machine, bool push, sg_knobs *sets)
 {
-    enum { OF_ROWS = 4, TRIED = 2 };
+    enum { OF_ROWS = 4 };
     int n = 0;
-    for (int t = 0; t < machine->tiles && t < TRIED; t++)
+    for (int t = 0; t < machine->tiles && t < SHAPES; t++)
         for (int by = push; by >= 0; by--)
             sets[n++] = knobs_of(OF_ROWS, 1, &machine->tile[t], by, 1);
     return n;
@@ -318,7 +328,9 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
     if (p->gather == SG_GATHER_K) return propose_along_k(machine, push, sets);
     /* Of two that are alike, the first one is taken: that which takes no engine, and of several
      * waves in parts of k. */
-    for (int t = 0; t < machine->tiles && t < 2; t++) {
+    const bool odd = p->k * sg_type_bytes(p->type) % 32 != 0;
+    const int shapes = odd ? SHAPES_IF_ODD : SHAPES;
+    for (int t = 0; t < machine->tiles && t < shapes; t++) {
         const sg_tile tile = machine->tile[t];
         const int64_t tiles = sg_ceil_div(p->m, tile.m) * sg_problem_col_tiles(p, tile.n);
         const int64_t waves = sg_tile_waves(p, machine, &tile);
