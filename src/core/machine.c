@@ -100,6 +100,7 @@ static const field fields[] = {
     MAY_REAL(push_us, 0, 1e6),
     MAY_REAL(push_part, 0, 0.95),
     MAY_REAL(courier_gbps, 1e-6, 1e6),
+    MAY_REAL(turn_us, 0, 1e6),
     MAY_REAL(ragged_us, 0, 1e6),
     MAY_REAL(ragged_gbps, 1e-6, 1e6),
     MAY_REAL(gemm_by_coll, 1, 100),

@@ -139,6 +139,7 @@ typedef struct sg_machine {
     double copy_by_gemm;   /* copies are slower by this while a product runs */
     double coll_by_gemm;   /* collectives are */
 
+    double turn_us;        /* a collective that takes turns with products on its lane takes longer */
     double ragged_us;      /* a gather or scatter whose shares differ: for each of them ... */
     double ragged_gbps;    /* ... and for what the busiest rank moves; 0: as if they were even */
 

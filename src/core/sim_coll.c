@@ -68,6 +68,14 @@ static double part_of(const sg_machine *machine, const sg_coll *c)
     return c->sms > 0 ? sg_curve_at(&machine->coll_part, c->sms, 1) : 1;
 }
 
+/* Is there a launch on the lane of STEP? */
+static bool is_beside_launch(const sg_sched *s, const sg_step *step)
+{
+    for (int32_t i = 0; i < s->steps; i++)
+        if (s->step[i].kind == SG_LAUNCH && s->step[i].lane == step->lane) return true;
+    return false;
+}
+
 /* All ranks have come: every rank's part sets off after its start-up. */
 static void start(sg_sim *m, sg_sim_coll *state)
 {
@@ -83,7 +91,8 @@ static void start(sg_sim *m, sg_sim_coll *state)
         const coll_load load = load_of(m, s, step);
         const double us = load_us(m, s, step, &load);
         const double wait = m->machine->coll_us < us ? m->machine->coll_us : us;
-        sg_sim_agent_at(m, a, state->time + wait);
+        const double turn = is_beside_launch(s, step) ? m->machine->turn_us : 0;
+        sg_sim_agent_at(m, a, state->time + turn + wait);
     }
 }
 

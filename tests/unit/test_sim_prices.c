@@ -189,6 +189,24 @@ static void uneven_shares_move_as_even_ones(void **state)
     expect_about_us(price("gemm_a2a:f32:64x64x64:r2:counts=0,64/0,64", &m), one + 20, 1e-4);
 }
 
+static void collectives_take_turns_with_products(void **state)
+{
+    (void)state;
+    sg_machine m = quiet_machine(1, SIDE, DEPTH, tile_us);
+    m.coll_gbps = gbps_of(1, 10);
+    static const char *const problem[] = {"ag_gemm:f32:128x64x64:r2", "gemm_rs:f32:128x64x64:r2",
+                                          "gemm:f32:128x64x64:r1"};
+    double before[3];
+    for (int i = 0; i < 3; i++) before[i] = price(problem[i], &m);
+    m.turn_us = 3;
+    for (int i = 0; i < 3; i++) expect_us(price(problem[i], &m), before[i] + (i < 2 ? 3 : 0));
+    /* On lanes of their own they have nobody to take turns with. */
+    const char sliced[] = "sliced{slices=2,sms=0,blocks=1,tile_m=64,tile_n=64,by=0}";
+    const double beside = price_of(problem[1], sliced, &m);
+    m.turn_us = 0;
+    expect_us(price_of(problem[1], sliced, &m), beside);
+}
+
 /* Below the first point of a curve: from the start-up, or from what the point itself takes if that
  * is less. */
 static void small_collectives_start_up(void **state)
@@ -337,6 +355,7 @@ int main(void)
         cmocka_unit_test(links_are_as_fast_as_what_they_carry),
         cmocka_unit_test(exchanges_wait_for_the_busiest),
         cmocka_unit_test(uneven_shares_move_as_even_ones),
+        cmocka_unit_test(collectives_take_turns_with_products),
         cmocka_unit_test(small_collectives_start_up),
         cmocka_unit_test(workers_pay_for_memory),
         cmocka_unit_test(small_pushes_take_their_time),
