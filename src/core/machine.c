@@ -76,6 +76,7 @@ static const field fields[] = {
     MAY_REAL(here_us, 1e-6, 1e6),
     MAY_REAL(onto_us, 1e-6, 1e6),
     MAY_REAL(onto_part, 1, 100),
+    MAY_REAL(landed_us, 1e-6, 1e6),
     MAY_REAL(idle_part, 0, 0.95),
     MAY_REAL(mem_part, 0, 1),
     MAY_REAL(asked_cols, 0, 1e6),

@@ -108,6 +108,7 @@ typedef struct sg_machine {
     double here_us;     /* the same of what C held before the launch; 0: add_us */
     double onto_us;     /* the same of an addend that who stores the tile adds; 0: add_us */
     double onto_part;   /* such a tile counts so many times its bytes on the link; 0: 1 */
+    double landed_us;   /* until it has come, in a scatter of one wave; 0: store_us */
     double idle_part;  /* part of its time that a tile takes less where all other SMs stand still */
     double mem_part;   /* part of what its operands and result take at mem_gbps that a product does
                           not hide */
@@ -139,7 +140,7 @@ typedef struct sg_machine {
     double copy_by_gemm;   /* copies are slower by this while a product runs */
     double coll_by_gemm;   /* collectives are */
 
-    double turn_us;        /* a collective that takes turns with products on its lane takes longer */
+    double turn_us;        /* added to a collective on a lane that has products, too */
     double ragged_us;      /* a gather or scatter whose shares differ: for each of them ... */
     double ragged_gbps;    /* ... and for what the busiest rank moves; 0: as if they were even */
 

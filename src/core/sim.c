@@ -197,6 +197,7 @@ static void no_latency(sg_machine *m)
     }
     m->lane_us = 0;
     m->copy_us = m->peer_us = m->store_us = m->tagged_us = m->hop_us = m->node_us = 0;
+    m->landed_us = 0;
     m->coll_us = m->turn_us = m->ragged_us = 0;
     m->flag_us = m->launch_us = m->join_us = m->epilogue_us = m->unit_us = m->run_us = 0;
 }

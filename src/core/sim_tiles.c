@@ -184,9 +184,13 @@ static double amid_part(const sg_sim *m, const sg_sched *s, const sg_launch *l, 
 /* From the last byte of tiles to their being seen at a peer; of tagged ones, to the end of the run,
  * which waits for nothing else then: hellos and the gate have passed under the product; or, of
  * products for owners of columns, to the second hop. */
-static double behind_stores_us(const sg_sim *m, const sg_sched *s, const sg_patch *p)
+static double behind_stores_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
+                               const sg_patch *p)
 {
     const sg_machine *const machine = m->machine;
+    const bool scatters = sg_problem_out(s->problem) == SG_OUT_SCATTER;
+    const bool abreast = scatters && l->visits <= machine->sms && sg_sim_launch_adds_onto(s, l);
+    if (machine->landed_us > 0 && abreast) return machine->landed_us;
     if (p->tos == 0 || !goes_tagged(m, s, &s->to[p->to0])) return machine->store_us;
     const bool hops = p->tos == 1 && p->k0 < p->k1 && sg_problem_out(s->problem) == SG_OUT_ALL;
     if (hops && machine->hop_us > 0) return machine->hop_us;
@@ -271,7 +275,8 @@ void sg_sim_store_tiles(sg_sim *m, sg_sim_agent *a, const sg_launch *l, int32_t 
         const int at = s->raise[i].at;
         if (far && at != a->rank) continue; /* behind the stores */
         const bool tagged = at == a->rank && p->tos > 0 && goes_tagged(m, s, &s->to[p->to0]);
-        const double seen_us = tagged ? behind_stores_us(m, s, p) : sg_sim_flag_us(m, a->rank, at);
+        const double seen_us =
+            tagged ? behind_stores_us(m, s, l, p) : sg_sim_flag_us(m, a->rank, at);
         raise_tiles(m, a->rank, l, &b, &s->raise[i], m->now + seen_us, step_us);
     }
     if (far) send_tiles(m, a, p, &b, (double)sg_walk_visits(p, l->tile_m, l->tile_n));
@@ -300,11 +305,12 @@ void sg_sim_tiles_landed(sg_sim *m, const sg_sim_flow *flow)
     const double step = b.step_us > b.each_us ? b.step_us : b.each_us;
     double first = m->now - (b.rounds - 1) * step;
     if (first < b.first_us) first = b.first_us;
+    const sg_launch *const l = &s->step[b.step].u.launch;
     for (int32_t i = p->raise0; i < p->raise0 + p->raises; i++) {
         const int at = s->raise[i].at;
         if (at != a->rank)
-            raise_tiles(m, a->rank, &s->step[b.step].u.launch, &b, &s->raise[i],
-                        first + behind_stores_us(m, s, p) + sg_sim_far_us(m, a->rank, at),
+            raise_tiles(m, a->rank, l, &b, &s->raise[i],
+                        first + behind_stores_us(m, s, l, p) + sg_sim_far_us(m, a->rank, at),
                         b.rounds > 1 ? (m->now - first) / (b.rounds - 1) : 0);
     }
     a->in_flight -= b.bytes;

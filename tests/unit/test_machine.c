@@ -88,7 +88,7 @@ static void lines_that_may_be_left_out_are_kept(void **state)
         "work_row 24\nwork_col 8\nwork_element 64\n"
         "coll_curve all_to_all 0.5:10 8:99.5\ncoll_curve all_gather_windows 1:50\n"
         "coll_curve reduce_scatter_windows 2:60 4:70\ncoll_part 4:0.35 24:1\n"
-        "more_add_us 2.5\namid_part 1.8\nhere_us 3\nonto_us 0.6\nonto_part 1.25\nmem_part 0.14\n"
+        "more_add_us 2.5\namid_part 1.8\nhere_us 3\nonto_us 0.6\nonto_part 1.25\nlanded_us 1.8\nmem_part 0.14\n"
         "asked_cols 18\nfed_part 0.7\ncourier_gbps 35\nodd_gbps 54\npush_us 1.5\npiece_us 1\nbias_us 2\n"
         "relu_us 1\ngate_us 3\nturn_us 1\nragged_us 9\nragged_gbps 350\n";
     char content[8192];

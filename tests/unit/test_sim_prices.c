@@ -147,6 +147,33 @@ static void links_are_as_fast_as_what_they_carry(void **state)
     assert_true(sg_machine_link_gbps(&m) == 15);
 }
 
+/* In a scatter of one wave, what own tiles are added to is there sooner than what somebody reads, or
+ * than what is added up at both ranks. */
+static void own_tiles_are_added_to_what_has_landed(void **state)
+{
+    (void)state;
+    sg_machine m = quiet_machine(4, SIDE, DEPTH, tile_us);
+    static const struct {
+        const char *problem, *strategy;
+        double less_us;
+    } cases[] = {
+        {"gemm_rs:f32:384x64x64:r2", "fused_add{subs=1,lag=0,tile_m=64,tile_n=64,strips=1}", 0},
+        {"gemm_rs:f32:128x64x64:r2", "fused_add{subs=1,lag=0,tile_m=64,tile_n=64,strips=1}", 6},
+        {"gemm_ar:f32:128x64x64:r2", "fused_add{subs=1,lag=0,tile_m=64,tile_n=64,strips=1}", 0},
+        {"gemm_rs:f32:128x64x64:r2",
+         "fused_out{subs=1,lag=0,tile_m=64,tile_n=64,once=0,splits=1,strips=1,tagged=0}", 0},
+    };
+    m.onto_us = 1;
+    m.store_us = 10;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        m.landed_us = 0;
+        const double before = price_of(cases[i].problem, cases[i].strategy, &m);
+        m.landed_us = 4;
+        expect_about_us(price_of(cases[i].problem, cases[i].strategy, &m),
+                        before - cases[i].less_us, 1e-4);
+    }
+}
+
 /* ---- Collectives ----------------------------------------------------------------------------- */
 
 /* An exchange takes as long as the busiest rank, be it one that receives more than it sends. */
@@ -353,6 +380,7 @@ int main(void)
         cmocka_unit_test(a_quarter_of_the_sms_copies),
         cmocka_unit_test(what_a_slow_flow_leaves_the_other_has),
         cmocka_unit_test(links_are_as_fast_as_what_they_carry),
+        cmocka_unit_test(own_tiles_are_added_to_what_has_landed),
         cmocka_unit_test(exchanges_wait_for_the_busiest),
         cmocka_unit_test(uneven_shares_move_as_even_ones),
         cmocka_unit_test(collectives_take_turns_with_products),
