@@ -140,9 +140,9 @@ typedef struct sg_machine {
     double copy_by_gemm;   /* copies are slower by this while a product runs */
     double coll_by_gemm;   /* collectives are */
 
-    double turn_us;        /* added to a collective on a lane that has products, too */
-    double ragged_us;      /* a gather or scatter whose shares differ: for each of them ... */
-    double ragged_gbps;    /* ... and for what the busiest rank moves; 0: as if they were even */
+    double turn_us;     /* added to a collective on a lane that has products, too */
+    double ragged_us;   /* a gather or scatter whose shares differ: for each of them ... */
+    double ragged_gbps; /* ... and for what the busiest rank moves; 0: as if they were even */
 
     sg_curve coll_curve[SG_MACHINE_CURVES]; /* bytes of the whole message: bus bandwidth in gbps */
     sg_curve coll_part;                     /* SMs that a collective is given: part of that */

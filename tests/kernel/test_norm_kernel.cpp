@@ -115,7 +115,8 @@ template <class E> static void norm_of(const norm_ask &q, int type)
             sum = element<E>(some());
             residual[at] = element<E>(some());
             /* A second patch is not final. */
-            const float y = value(sum) + (q.bias && !second ? value(bias[(size_t)(q.odd + col)]) : 0.f);
+            const float y =
+                value(sum) + (q.bias && !second ? value(bias[(size_t)(q.odd + col)]) : 0.f);
             x.push_back(element<E>(value(element<E>(y)) + value(residual[at])));
             want[at] = x.back();
         }

@@ -147,7 +147,7 @@ static void links_are_as_fast_as_what_they_carry(void **state)
     assert_true(sg_machine_link_gbps(&m) == 15);
 }
 
-/* In a scatter of one wave, what own tiles are added to is there sooner than what somebody reads, or
+/* In a scatter of one wave, what own tiles are added to is there sooner than what is read, or
  * than what is added up at both ranks. */
 static void own_tiles_are_added_to_what_has_landed(void **state)
 {
