@@ -442,17 +442,25 @@ static bool is_tagged_run(const sg_sim *m, const sg_sched *s)
     return false;
 }
 
-/* A launch that begins and ends the run by itself, with a flag behind it at most. */
-static bool is_one_launch(const sg_sched *s)
+static bool is_own_launch(const sg_step *step)
 {
-    int launches = 0;
+    return step->kind == SG_LAUNCH && !step->u.launch.vendor && !step->u.launch.norm;
+}
+
+/* Launches of a thread that begin and end a run which products do not begin and end themselves:
+ * the first step of a single lane and the last one, behind which a flag may stand. */
+static int protocol_launches(const sg_sched *s)
+{
+    const sg_step *first = NULL;
+    const sg_step *last = NULL;
     for (int32_t i = 0; i < s->steps; i++) {
         const sg_step *const step = &s->step[i];
-        if (sg_step_is_push(step) || step->kind == SG_FLAG) continue;
-        if (step->kind != SG_LAUNCH || step->u.launch.vendor) return false;
-        launches++;
+        if (sg_step_is_push(step)) continue;
+        if (first == NULL) first = step;
+        if (step->kind != SG_FLAG || step->raises > 0) last = step;
     }
-    return launches == 1;
+    if (first == NULL || last == NULL || lanes_of(s) > 1) return 2;
+    return !is_own_launch(first) + !is_own_launch(last);
 }
 
 /* Rows that peers store into this rank's C are as many as it stores into theirs. */
@@ -480,7 +488,7 @@ static double end_of_run(const sg_sim *m)
         }
         if (lanes_of(s) > 1) us += machine->join_us;
         if (s->peers && !is_tagged_run(m, s)) us += sg_sim_run_us(machine);
-        if (s->peers && !is_one_launch(s)) us += 2 * machine->launch_us;
+        if (s->peers) us += protocol_launches(s) * machine->launch_us;
         us += landing_us(s, machine);
         if (end < us) end = us;
     }

@@ -64,6 +64,32 @@ static void norms_move_four_times_their_rows(void **state)
     expect_about_us(price("gemm_rs:f32:128x64x64:r2:norm", &m), sums + 40, 1e-4);
 }
 
+/* Products of ours begin and end a run by themselves, a norm or lanes beside them do not. */
+static void a_run_is_begun_and_ended_by_launches(void **state)
+{
+    (void)state;
+    sg_machine m = quiet_machine(4, SIDE, DEPTH, tile_us);
+    static const char fused[] =
+        "fused_out{subs=1,lag=0,tile_m=64,tile_n=64,once=0,splits=1,strips=1,tagged=0}";
+    static const struct {
+        const char *problem, *strategy;
+        int launches; /* in turn */
+    } cases[] = {
+        {"gemm_rs:f32:128x64x64:r2", fused, 1},
+        {"gemm_rs:f32:128x64x64:r2:norm", fused, 2 + 1},
+        {"ag_gemm:f32:128x64x64:r2",
+         "direct{chunks=1,split=0,blocks=0,tile_m=64,tile_n=64,vendor=0}", 1 + 2},
+        {"gemm_rs:f32:128x64x64:r2", SERIAL, 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        m.launch_us = 0;
+        const double before = price_of(cases[i].problem, cases[i].strategy, &m);
+        m.launch_us = 5;
+        expect_about_us(price_of(cases[i].problem, cases[i].strategy, &m),
+                        before + 5 * cases[i].launches, 1e-4);
+    }
+}
+
 /* Copies within a rank by SMs, LANES of them side by side. */
 static double copies_us(int lanes, const sg_machine *machine)
 {
@@ -377,6 +403,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(norms_move_four_times_their_rows),
+        cmocka_unit_test(a_run_is_begun_and_ended_by_launches),
         cmocka_unit_test(a_quarter_of_the_sms_copies),
         cmocka_unit_test(what_a_slow_flow_leaves_the_other_has),
         cmocka_unit_test(links_are_as_fast_as_what_they_carry),
