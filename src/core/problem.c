@@ -43,6 +43,12 @@ bool sg_problem_has_epilogue(const sg_problem *problem)
     return problem->bias || problem->act != SG_ACT_NONE;
 }
 
+bool sg_problem_straddles(const sg_problem *problem)
+{
+    enum { SECTOR = 32 };
+    return problem->k * sg_type_bytes(problem->type) % SECTOR != 0;
+}
+
 double sg_problem_flops(const sg_problem *problem, double rows, double cols, double depth)
 {
     return problem->call ? rows * (double)problem->call_flops : 2 * rows * cols * depth;

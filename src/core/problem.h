@@ -185,6 +185,10 @@ float sg_problem_epsilon(const sg_problem *problem);
 /* Is there anything to apply once a value is complete (bias, activation)? */
 bool sg_problem_has_epilogue(const sg_problem *problem);
 
+/* Are rows of k elements no whole sectors of 32 bytes?  A line of an operand lies in five of the L2
+ * then, and not in four. */
+bool sg_problem_straddles(const sg_problem *problem);
+
 /* Floating point operations of a product of ROWS x COLS over DEPTH. */
 double sg_problem_flops(const sg_problem *problem, double rows, double cols, double depth);
 

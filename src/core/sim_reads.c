@@ -41,10 +41,10 @@ bool sg_sim_launch_adds_onto(const sg_sched *s, const sg_launch *l)
 static double lines_us(const sg_machine *machine, const sg_sched *s, const sg_launch *l,
                        const sg_patch *p, int32_t tile_n)
 {
-    enum { SECTOR = 32, NARROW = 128, TALL = 128, SINGLE = 192 };
+    enum { NARROW = 128, TALL = 128, SINGLE = 192 };
     const int32_t tile_m = l->tile_m;
     const int unit = sg_type_bytes(s->problem->type);
-    if (machine->odd_gbps <= 0 || s->problem->k * unit % SECTOR == 0) return 0;
+    if (machine->odd_gbps <= 0 || !sg_problem_straddles(s->problem)) return 0;
     const bool single = tile_n == SINGLE && sg_sim_launch_adds_onto(s, l);
     double lines = tile_m + tile_n;
     if (tile_m >= TALL && !single && are_paired(sg_walk_bands(p, tile_m)))

@@ -444,7 +444,7 @@ static bool is_tagged_run(const sg_sim *m, const sg_sched *s)
 
 static bool is_own_launch(const sg_step *step)
 {
-    return step->kind == SG_LAUNCH && !step->u.launch.vendor && !step->u.launch.norm;
+    return step->kind == SG_LAUNCH && !step->u.launch.vendor && !sg_step_norms(step);
 }
 
 /* Launches of a thread that begin and end a run which products do not begin and end themselves:

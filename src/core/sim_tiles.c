@@ -181,9 +181,10 @@ static double amid_part(const sg_sim *m, const sg_sched *s, const sg_launch *l, 
     return last > patch ? m->machine->amid_part : 1;
 }
 
-/* From the last byte of tiles to their being seen at a peer; of tagged ones, to the end of the run,
- * which waits for nothing else then: hellos and the gate have passed under the product; or, of
- * products for owners of columns, to the second hop. */
+/* From the last byte of tiles to their being seen at a peer, or, in a scatter of one wave, to what
+ * is added to them there; of tagged ones, to the end of the run, which waits for nothing else then:
+ * hellos and the gate have passed under the product; or, of products for owners of columns, to the
+ * second hop. */
 static double behind_stores_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
                                const sg_patch *p)
 {

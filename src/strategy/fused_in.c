@@ -66,11 +66,15 @@ enum { ABREAST = 1, PEER_BY_PEER = 2, IN_STEP = 3, TAGGED = 4, OWN_WAVE = 5 };
  * when is the simulator's to say.  Two H200s, the best of two and of four: 1500x2368x3200 53.6 and
  * 44.8 us, 1024x3264x2048 34.6 and 29.4, 768x4672x1664 37.5 and 32.1
  * (results/gpu/shapes_2xh200_v1.json). */
-enum { SHAPES = 4 };
+enum { SHAPES = 4, SHAPES_IF_ODD = 2 };
 
 /* Where rows begin at odd 16 bytes, others than the first two are priced too low: 2500x4096x3560 in
  * 128x224 110 us, and takes 159, 116 by `direct` (there). */
-enum { SHAPES_IF_ODD = 2 };
+static int shapes_for(const sg_problem *p, const sg_machine *machine)
+{
+    const int most = sg_problem_straddles(p) ? SHAPES_IF_ODD : SHAPES;
+    return machine->tiles < most ? machine->tiles : most;
+}
 
 /* Of several waves a push costs nothing beside its bytes, so that chunks of k help as long as a
  * wave that waits is a good part of the product; an engine's copy does. */
@@ -246,11 +250,11 @@ static int propose_own_wave(const sg_problem *p, const sg_machine *machine, cons
 static int32_t carried_width(const sg_problem *p, const sg_machine *machine, int32_t height,
                              int64_t bands)
 {
-    enum { STEP = 32, WIDEST = 256, SPARE = 2 * FEW_IDLE, TRIED = 2 };
+    enum { STEP = 32, WIDEST = 256, SPARE = 2 * FEW_IDLE };
     if (p->ranks != 2 || machine->courier_gbps <= 0 || machine->sms <= SPARE) return 0;
     const int64_t each = sg_ceil_div(p->n * bands, machine->sms - SPARE);
     const int64_t width = sg_round_up(each, STEP);
-    for (int t = 0; t < machine->tiles && t < TRIED; t++)
+    for (int t = 0; t < shapes_for(p, machine); t++)
         if (machine->tile[t].m == height && machine->tile[t].n == width) return 0;
     return width <= WIDEST ? (int32_t)width : 0;
 }
@@ -328,9 +332,8 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
     if (p->gather == SG_GATHER_K) return propose_along_k(machine, push, sets);
     /* Of two that are alike, the first one is taken: that which takes no engine, and of several
      * waves in parts of k. */
-    const bool odd = p->k * sg_type_bytes(p->type) % 32 != 0;
-    const int shapes = odd ? SHAPES_IF_ODD : SHAPES;
-    for (int t = 0; t < machine->tiles && t < shapes; t++) {
+    const int shapes = shapes_for(p, machine);
+    for (int t = 0; t < shapes; t++) {
         const sg_tile tile = machine->tile[t];
         const int64_t tiles = sg_ceil_div(p->m, tile.m) * sg_problem_col_tiles(p, tile.n);
         const int64_t waves = sg_tile_waves(p, machine, &tile);

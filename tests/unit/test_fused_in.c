@@ -259,6 +259,28 @@ static void pushed_parts_are_proposed_for_few_waves_or_strips(void **state)
     assert_false(proposes("ag_gemm:bf16:2048x5120x8192:r2", 2, false));
 }
 
+/* What is proposed for few rows beside the rest is not the rest once more. */
+static void nothing_is_proposed_twice(void **state)
+{
+    (void)state;
+    static const char *const problems[] = {
+        "a2a_gemm:bf16:256x8128x4992:r2", "a2a_gemm:bf16:333x3776x896:r2",
+        "a2a_gemm:bf16:640x2496x1984:r2", "ag_gemm:bf16:512x5120x8192:r2",
+        "ag_gemm:bf16:2500x4096x3560:r2", "ag_gemm:bf16:4096x3072x2048:r2:gather=k"};
+    const sg_strategy *const strategy = sg_strategy_find("fused_in");
+    sg_machine machine;
+    assert_int_equal(sg_machine_read("machines/h200x2.machine", &machine), SHINGLE_OK);
+    for (size_t i = 0; i < sizeof problems / sizeof problems[0]; i++) {
+        proposals all;
+        propose(problems[i], strategy, &machine, &all);
+        assert_true(all.count > 1);
+        for (int a = 0; a < all.count; a++)
+            for (int b = 0; b < a; b++)
+                if (memcmp(&all.set[a], &all.set[b], sizeof all.set[a]) == 0)
+                    fail_msg("%s: sets %d and %d are alike", problems[i], b, a);
+    }
+}
+
 /* The most parts of k that are proposed for TEXT by PUSH, in tiles of COLS columns. */
 static int most_parts(const char *text, double courier_gbps, int push, int cols)
 {
@@ -374,6 +396,7 @@ int main(void)
         cmocka_unit_test(pushed_parts_are_proposed_for_few_waves_or_strips),
         cmocka_unit_test(parts_of_k_are_few_where_each_takes_its_time),
         cmocka_unit_test(tiles_leave_couriers_to_two_ranks),
+        cmocka_unit_test(nothing_is_proposed_twice),
         cmocka_unit_test(own_rows_are_held_in_long_products_of_one_wave),
         cmocka_unit_test(groups_are_no_higher_than_what_comes_at_once),
         cmocka_unit_test(the_first_strip_is_wider_for_whole_rows),
