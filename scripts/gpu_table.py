@@ -21,6 +21,7 @@ import signal
 import statistics
 import subprocess
 import sys
+import time
 
 # Whose idea a strategy carries out (README.md).
 IDEA = {"sliced": "rows in slices, each with its collective", "signal": "FlashOverlap",
@@ -31,6 +32,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 STOPS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 GRACE = 40  # seconds; torchrun gives its ranks 30 before it kills them
+LOOK = 0.05  # seconds from one look at a child to the next
 
 
 # ---- Running ----------------------------------------------------------------------------------------
@@ -38,19 +40,34 @@ GRACE = 40  # seconds; torchrun gives its ranks 30 before it kills them
 def run(words, limit, **more):
     """Did it end well within LIMIT seconds?"""
     print("+", " ".join(words), file=sys.stderr, flush=True)
-    signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)  # until there is a child to end
-    child = subprocess.Popen(
-        words, cwd=ROOT, start_new_session=True,
-        preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS), **more)
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
     try:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
-        return child.wait(limit) == 0
-    except subprocess.TimeoutExpired:
-        print(f"! not done after {limit:.0f} s", file=sys.stderr, flush=True)
-        return False
+        child = subprocess.Popen(
+            words, cwd=ROOT, start_new_session=True,
+            preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS), **more)
+        try:
+            return ends_well(child, limit)
+        finally:
+            if child.poll() is None:
+                end(child)
     finally:
-        if child.poll() is None:
-            end(child)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
+
+
+def ends_well(child, limit):
+    """Stops are heard between looks alone: one that interrupts Popen.wait() may leave its lock behind, and
+    who asks for the child then waits for ever."""
+    until = time.monotonic() + limit
+    while child.poll() is None:
+        if time.monotonic() >= until:
+            print(f"! not done after {limit:.0f} s", file=sys.stderr, flush=True)
+            return False
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
+        try:
+            time.sleep(LOOK)
+        finally:
+            signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+    return child.returncode == 0
 
 
 def end(child):

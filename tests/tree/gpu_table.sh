@@ -155,7 +155,7 @@ mkdir "$work/slow"
 printf '#!/bin/bash\nsleep 30 &\necho begun >&2\nwait\n' > "$work/slow/shingle"
 chmod +x "$work/slow/shingle"
 python3 -B - "$work" << 'PYTHON'
-import os, subprocess, sys, time
+import os, signal, subprocess, sys, threading, time, types
 sys.path.insert(0, "scripts")
 import gpu_table
 
@@ -178,6 +178,39 @@ assert ends("sleep 30 & echo begun; wait")
 assert ends("setsid sleep 30 & echo begun; trap 'kill $!; exit' TERM; wait")  # as torchrun does
 gpu_table.GRACE = 1
 assert ends("trap '' TERM; sleep 30 & echo begun; wait")
+
+class Lock:
+    """Popen's own; whoever takes it first is told to stop in that very moment."""
+    told = False
+
+    def __init__(self):
+        self.lock = threading.Lock()
+        self.release = self.lock.release
+
+    def acquire(self, *how):
+        taken = self.lock.acquire(*how)
+        if not Lock.told:
+            Lock.told = True
+            os.kill(os.getpid(), signal.SIGTERM)
+        return taken
+
+    def __enter__(self):
+        return self.acquire()
+
+    def __exit__(self, *_):
+        self.release()
+
+subprocess.threading = types.SimpleNamespace(Lock=Lock)
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+signal.alarm(10)  # what waits for a lock that nobody gives back ends by this
+try:
+    gpu_table.run(["sleep", "30"], 20)
+    assert False, "a stop was not heard"
+except SystemExit:
+    assert Lock.told
+signal.alarm(0)
+signal.signal(signal.SIGTERM, signal.SIG_DFL)
+subprocess.threading = threading
 
 work = sys.argv[1]
 words = [sys.executable, "-B", "scripts/gpu_table.py", work + "/slow", "--no-peers", "--suite", work + "/suite",
