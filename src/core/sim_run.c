@@ -448,7 +448,8 @@ static bool is_own_launch(const sg_step *step)
 }
 
 /* Launches of a thread that begin and end a run which products do not begin and end themselves:
- * the first step of a single lane and the last one, behind which a flag may stand. */
+ * the first step of a single lane and the last one, behind which a flag may stand.  A norm ends
+ * its run as well. */
 static int protocol_launches(const sg_sched *s)
 {
     const sg_step *first = NULL;
@@ -460,7 +461,7 @@ static int protocol_launches(const sg_sched *s)
         if (step->kind != SG_FLAG || step->raises > 0) last = step;
     }
     if (first == NULL || last == NULL || lanes_of(s) > 1) return 2;
-    return !is_own_launch(first) + !is_own_launch(last);
+    return !is_own_launch(first) + !(is_own_launch(last) || sg_step_norms(last));
 }
 
 /* Rows that peers store into this rank's C are as many as it stores into theirs. */

@@ -441,6 +441,7 @@ typedef struct sg_kernel_norm {
     int32_t residual; /* its place */
     float epsilon;
     const void *gain;
+    sg_kernel_protocol protocol; /* it may end the run, and does not begin one */
 } sg_kernel_norm;
 
 /* Rows of sums, the residual added to them and normed (core/norm.h): to C, and into the

@@ -119,7 +119,6 @@ typedef struct gemm_op {
     bool leaves;    /* hellos of peers who are stored to are waited for */
     bool direct;    /* tiles go into peers' own tensors where they say so */
     fake_run run;
-    patience at_end;
     int device;
 } gemm_op;
 
@@ -289,19 +288,6 @@ static bool all_pushed(gemm_op *g)
     return true;
 }
 
-static bool has_ended(gemm_op *g)
-{
-    missing m;
-    if (!g->protocol.end) return true;
-    for (int32_t i = g->protocol.wait0; i < g->protocol.wait0 + g->protocol.waits; i++) {
-        const struct sg_wait *const w = &g->p.wait[i];
-        if (!fake_flags_up(g->p.rank, w->by, sg_walk_wait(w, 0, 0, 0, 0), &m) &&
-            !fake_give_up(g->p.rank, &g->at_end, &m, g->protocol.wait_step, -1))
-            return false;
-    }
-    return fake_end(&g->run);
-}
-
 static bool run_gemm(void *data, bool first)
 {
     gemm_op *const g = data;
@@ -318,7 +304,7 @@ static bool run_gemm(void *data, bool first)
         free(g->done);
         g->done = NULL;
     }
-    if (!has_ended(g)) return false;
+    if (!fake_end_launch(&g->p, &g->protocol, &g->run)) return false;
     fake_kernels[g->device] -= g->blocks >= FAKE_SMS;
     return true;
 }
@@ -345,14 +331,7 @@ cudaError_t sg_kernel_gemm_run(const sg_kernel_gemm *gemm, unsigned how, cudaStr
                        .pushes = param->pushes,
                        .leaves = param->leaves != 0,
                        .direct = param->remake != NULL || gemm->slow != NULL,
-                       .run = {.rank = param->program.rank,
-                               .hash = param->program.hash,
-                               .c = (uint64_t)(uintptr_t)protocol->c,
-                               .c_stride = (uint64_t)protocol->c_stride,
-                               .baked = param->program.baked,
-                               .hello = protocol->hello,
-                               .done = protocol->done,
-                               .step = -1}};
+                       .run = fake_run_of(&param->program, protocol)};
     fake_launches++;
     fake_early += (how & SG_KERNEL_EARLY) != 0;
     if (blocks > fake_most_sms) fake_most_sms = blocks;

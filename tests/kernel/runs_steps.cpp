@@ -17,16 +17,19 @@ struct by_steps {
     std::vector<matrix> inbox[2], landing;
     std::vector<plan> l;
     std::vector<std::vector<matrix>> a, c;
+    std::vector<matrix> spare; /* what a norm makes of A, and the residual that it is added to */
 
     explicit by_steps(const steps_ask &ask);
     void make_steps(int r);
     void enqueue(int run, int r);
+    cudaError_t end_by_norm(int r, unsigned how);
     void check(int run);
 };
 
 by_steps::by_steps(const steps_ask &ask)
     : q(ask), what("steps of " + std::to_string(q.ranks) + " ranks " + std::to_string(q.m) + "x" +
-                   std::to_string(q.n) + (q.mismatch ? ", two plans" : "")),
+                   std::to_string(q.n) + (q.mismatch ? ", two plans" : "") +
+                   (q.normed ? ", ended by a norm" : "")),
       base(share(q.m, q.ranks, false)), most(base[1]), pitch(q.n + 3),
       w(q.ranks, epoch, q.mismatch ? 300000 : 3000000), l((size_t)q.ranks), a((size_t)q.runs),
       c((size_t)q.runs)
@@ -34,6 +37,7 @@ by_steps::by_steps(const steps_ask &ask)
     for (int r = 0; r < q.ranks; ++r) {
         for (auto &half : inbox) half.push_back(poisoned((size_t)q.ranks * most * q.n));
         landing.push_back(poisoned((size_t)q.m * q.n));
+        spare.push_back(random_matrix((size_t)2 * q.m * q.n));
         make_steps(r);
         l[(size_t)r].finish(&w, r, q.mismatch && r == 0 ? 1 : 2, false);
         for (int run = 0; run < q.runs; ++run) {
@@ -47,6 +51,11 @@ void by_steps::make_steps(int r)
 {
     plan &p = l[(size_t)r];
     const int own = base[r + 1] - base[r];
+    if (q.normed) {
+        p.rect(0, q.m, q.n, 0, sg_area{}, sg_area{});
+        p.adds(area(r, 0, 0, q.m, 0, q.n), nullptr);
+        p.store(area(r, 30, 0, q.m, 0, q.n));
+    }
     for (int i = 1; i < q.ranks; ++i) {
         const int to = (r + i) % q.ranks, rows = base[to + 1] - base[to];
         p.copy(area(r, 0, base[to], rows, 0, q.n));
@@ -75,6 +84,19 @@ void by_steps::make_steps(int r)
     }
 }
 
+/* The last two steps and the end in one: rows of A are normed, whatever comes of it. */
+cudaError_t by_steps::end_by_norm(int r, unsigned how)
+{
+    plan &p = l[(size_t)r];
+    T *into = spare[(size_t)r].data(), *residual = into + q.m * q.n;
+    p.program.place[30] = place_of(into, into, q.m, q.n, q.n);
+    p.program.place[31] = place_of(residual, residual, q.m, q.n, q.n);
+    sg_kernel_norm norm = {0, 1, 1, q.m, 31, 1.f, residual, {}};
+    norm.protocol.end = norm.protocol.hello = norm.protocol.done = 1;
+    norm.protocol.wait0 = p.step.back().wait0, norm.protocol.waits = p.step.back().waits;
+    return sg_kernel_norm_run(&p.program, &norm, 1 + draw(2), how, emu_stream(r));
+}
+
 void by_steps::enqueue(int run, int r)
 {
     plan &p = l[(size_t)r];
@@ -98,8 +120,12 @@ void by_steps::enqueue(int run, int r)
         ok = sg_kernel_copy(&p.program, &p.step[(size_t)i], 1 + draw(3), how(), s);
     if (ok == cudaSuccess)
         ok = sg_kernel_reduce(&p.program, &p.step[(size_t)q.ranks - 1], 1 + draw(3), how(), s);
-    if (ok == cudaSuccess) ok = sg_kernel_flag(&p.program, &p.step.back(), how(), s);
-    if (ok == cudaSuccess) ok = sg_kernel_end(rank, hash, 0, 1, 1, how(), s);
+    if (ok == cudaSuccess && q.normed) {
+        ok = end_by_norm(r, how());
+    } else {
+        if (ok == cudaSuccess) ok = sg_kernel_flag(&p.program, &p.step.back(), how(), s);
+        if (ok == cudaSuccess) ok = sg_kernel_end(rank, hash, 0, 1, 1, how(), s);
+    }
     expect(ok == cudaSuccess, what + ": starts");
 }
 
@@ -117,7 +143,7 @@ void by_steps::check(int run)
     }
 }
 
-void try_steps(const steps_ask &ask)
+static void try_steps_of(const steps_ask &ask)
 {
     by_steps t(ask);
     for (int run = 0; run < ask.runs; ++run)
@@ -137,6 +163,14 @@ void try_steps(const steps_ask &ask)
         expect(m->rank.epoch == t.epoch, t.what + ": nothing ends");
     }
     expect(named, t.what + ": named");
+}
+
+void try_steps(steps_ask ask)
+{
+    for (const bool normed : {false, true}) {
+        ask.normed = normed;
+        try_steps_of(ask);
+    }
 }
 
 /* ---- Copies that go together ----------------------------------------------------------------- */

@@ -328,9 +328,9 @@ void sg_cuda_plan_protocol(sg_cuda_plan *plan);
 shingle_status sg_cuda_begin(void *self, sg_run *run);
 shingle_status sg_cuda_end(void *self, sg_run *run);
 
-/* The part that the launch of step INDEX has in the protocol of this run goes into its
- * parameters. */
-void sg_cuda_set_protocol(sg_cuda_rank *rank, const sg_run *run, int32_t index);
+/* The part that the launch of step INDEX has in the protocol of this run. */
+void sg_cuda_set_protocol(sg_cuda_rank *rank, const sg_run *run, int32_t index,
+                          sg_kernel_protocol *protocol_out);
 
 /* Points the launch of step INDEX at the tensors of RUN (issue.c). */
 shingle_status sg_cuda_aim_launch(sg_cuda_rank *rank, const sg_run *run, int32_t index);

@@ -171,7 +171,7 @@ static shingle_status go_gemm(sg_cuda *cuda, sg_cuda_rank *rank, sg_run *run, in
     if (!rank->begun || index != plan->opens) SG_TRY(sg_cuda_aim_launch(rank, run, index));
     const sg_kernel_gemm_param *const param = &step->gemm->param;
     if (param->push != NULL && rank->apart) SG_TRY(copy_pushes(rank, run, stream));
-    sg_cuda_set_protocol(rank, run, index);
+    sg_cuda_set_protocol(rank, run, index, &step->gemm->param.protocol);
     SG_CUDA(sg_kernel_gemm_run(step->gemm, rank->how, stream));
     return SHINGLE_OK;
 }

@@ -1,8 +1,9 @@
 /* protocol.c -- begin and end of a run.
  *
  * A plan on one lane whose first step is a launch of our own has its run begun by that launch, and
- * one whose last step is (but for a FLAG step behind it) has it ended by that one: a plan of one
- * launch is one kernel.  Other plans have kernels of their own for it, around all lanes.
+ * one whose last step is (but for a FLAG step behind it), be it a product or a norm, has it ended
+ * by that one: a plan of one launch is one kernel.  Other plans have kernels of their own for it,
+ * around all lanes.
  *
  * Runs are kept in the rank's list of flights until they are known to have ended.  Events cost the
  * host time and keep one run's end and the next one's beginning apart, so a plan of one launch on
@@ -27,6 +28,12 @@ static const double soon_us = 20e3; /* longer than most runs */
 static bool is_own_launch(const sg_cuda_plan *plan, int32_t index)
 {
     return index >= 0 && plan->step[index].gemm != NULL && plan->step[index].lt == NULL;
+}
+
+static bool can_end(const sg_cuda_plan *plan, int32_t index)
+{
+    return is_own_launch(plan, index) ||
+           (index >= 0 && sg_step_norms(&plan->bound->sched.step[index]));
 }
 
 /* Does STEP read what peers stored into C, or store into a peer's C by an engine, which is told
@@ -89,7 +96,7 @@ void sg_cuda_plan_protocol(sg_cuda_plan *plan)
     const int32_t last = neighbour(s, s->steps, -1);
     const bool waits = last >= 0 && s->step[last].kind == SG_FLAG && s->step[last].raises == 0;
     const int32_t closes = waits ? neighbour(s, last, -1) : last;
-    if (!plan->counts || !is_own_launch(plan, closes)) return;
+    if (!plan->counts || !can_end(plan, closes)) return;
     plan->closes = closes;
     if (waits) plan->awaits = last;
 }
@@ -412,12 +419,11 @@ shingle_status sg_cuda_begin(void *self, sg_run *run)
 
 /* ---- In a launch ----------------------------------------------------------------------------- */
 
-void sg_cuda_set_protocol(sg_cuda_rank *rank, const sg_run *run, int32_t index)
+void sg_cuda_set_protocol(sg_cuda_rank *rank, const sg_run *run, int32_t index,
+                          sg_kernel_protocol *protocol)
 {
     const sg_sched *const s = &run->bound->sched;
     const sg_cuda_plan *const plan = run->bound->backend;
-    sg_kernel_gemm *const gemm = plan->step[index].gemm;
-    sg_kernel_protocol *const protocol = &gemm->param.protocol;
     memset(protocol, 0, sizeof *protocol);
     protocol->ranks = run->work->ranks;
     if (index == plan->opens && rank->begun) {

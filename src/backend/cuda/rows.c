@@ -15,7 +15,8 @@ shingle_status sg_cuda_issue_norm(sg_cuda_rank *rank, const sg_run *run, int32_t
                            .epsilon = sg_problem_epsilon(s->problem),
                            .gain = run->tensors.gain};
     for (int32_t i = l->patch0; i < l->patch0 + l->patches; i++) norm.rows += s->patch[i].rows;
-    if (norm.rows == 0) return SHINGLE_OK;
+    sg_cuda_set_protocol(rank, run, index, &norm.protocol);
+    if (norm.rows == 0 && !norm.protocol.end) return SHINGLE_OK;
     const int sms = l->blocks > 0 ? l->blocks : rank->sms;
     sg_cuda_aim(&plan->program, run);
     SG_CUDA(sg_kernel_norm_run(&plan->program, &norm, sms, rank->how, stream));
