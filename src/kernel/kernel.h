@@ -441,6 +441,7 @@ typedef struct sg_kernel_norm {
     int32_t residual; /* its place */
     float epsilon;
     const void *gain;
+    sg_kernel_step awaits;       /* a FLAG step that it waits for first; zeros: none */
     sg_kernel_protocol protocol; /* it may end the run, and does not begin one */
 } sg_kernel_norm;
 

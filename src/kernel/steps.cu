@@ -294,6 +294,7 @@ static __global__ void __launch_bounds__(NORM_THREADS, NormBlocks<T>::VALUE)
                 const __grid_constant__ sg_kernel_norm norm)
 {
     come_in();
+    if (norm.awaits.waits > 0) step_enter(program, norm.awaits);
     norm_all<T>(program, norm);
     const auto meet = [] { __syncthreads(); };
     if (norm.protocol.end && threadIdx.x < LANES)

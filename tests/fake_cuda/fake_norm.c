@@ -8,6 +8,8 @@ typedef struct norm_op {
     sg_kernel_program p;
     sg_kernel_norm n;
     fake_run run;
+    patience patience;
+    bool normed;
 } norm_op;
 
 /* An element of the sums, which may stand in places. */
@@ -51,7 +53,15 @@ static void norm_rows(const norm_op *o)
 static bool run_norm(void *data, bool first)
 {
     norm_op *const o = data;
-    if (first) norm_rows(o);
+    missing m;
+    (void)first;
+    if (!o->normed) {
+        if (!fake_may_copy(&o->p, &o->n.awaits, &m) &&
+            !fake_give_up(o->p.rank, &o->patience, &m, o->n.awaits.step, -1))
+            return false;
+        norm_rows(o);
+        o->normed = true;
+    }
     return fake_end_launch(&o->p, &o->n.protocol, &o->run);
 }
 

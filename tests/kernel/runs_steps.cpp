@@ -91,9 +91,12 @@ cudaError_t by_steps::end_by_norm(int r, unsigned how)
     T *into = spare[(size_t)r].data(), *residual = into + q.m * q.n;
     p.program.place[30] = place_of(into, into, q.m, q.n, q.n);
     p.program.place[31] = place_of(residual, residual, q.m, q.n, q.n);
-    sg_kernel_norm norm = {0, 1, 1, q.m, 31, 1.f, residual, {}};
+    sg_kernel_norm norm = {0, 1, 1, q.m, 31, 1.f, residual, {}, {}};
     norm.protocol.end = norm.protocol.hello = norm.protocol.done = 1;
-    norm.protocol.wait0 = p.step.back().wait0, norm.protocol.waits = p.step.back().waits;
+    if (draw(2))
+        norm.awaits = p.step.back();
+    else
+        norm.protocol.wait0 = p.step.back().wait0, norm.protocol.waits = p.step.back().waits;
     return sg_kernel_norm_run(&p.program, &norm, 1 + draw(2), how, emu_stream(r));
 }
 

@@ -81,24 +81,39 @@ static int32_t neighbour(const sg_sched *s, int32_t i, int32_t by)
     return i < s->steps ? i : -1;
 }
 
+/* A FLAG step that raises nothing. */
+static bool is_wait(const sg_sched *s, int32_t index)
+{
+    return index >= 0 && s->step[index].kind == SG_FLAG && s->step[index].raises == 0;
+}
+
 void sg_cuda_plan_protocol(sg_cuda_plan *plan)
 {
     const sg_sched *const s = &plan->bound->sched;
     plan->one_lane = (plan->lanes & ~1u) == 0;
     plan->counts = sg_sched_counts(s);
     plan->direct = is_direct(plan);
-    plan->opens = plan->closes = plan->awaits = -1;
+    plan->opens = plan->closes = plan->awaits = plan->held = -1;
     if (!plan->one_lane) return;
 
     const int32_t first = neighbour(s, -1, 1);
     if (s->peers && is_own_launch(plan, first)) plan->opens = first;
 
     const int32_t last = neighbour(s, s->steps, -1);
-    const bool waits = last >= 0 && s->step[last].kind == SG_FLAG && s->step[last].raises == 0;
+    const bool waits = is_wait(s, last);
     const int32_t closes = waits ? neighbour(s, last, -1) : last;
     if (!plan->counts || !can_end(plan, closes)) return;
     plan->closes = closes;
     if (waits) plan->awaits = last;
+    if (!sg_step_norms(&s->step[closes])) return;
+    const int32_t before = neighbour(s, closes, -1);
+    if (is_wait(s, before)) plan->held = before;
+}
+
+bool sg_cuda_is_held(const sg_cuda *cuda, const sg_run *run, int32_t index)
+{
+    const sg_cuda_plan *const plan = run->bound->backend;
+    return index >= 0 && index == plan->held && cuda->sharing == 1 && run->kinds == ~0u;
 }
 
 /* ---- Tensors --------------------------------------------------------------------------------- */
