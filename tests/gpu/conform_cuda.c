@@ -373,31 +373,7 @@ static void start_epochs_at(world *w, uint64_t epoch)
 
 static void mix(int ranks)
 {
-    static const char *const asked[][2] = {
-        {"ag_gemm:bf16:3x512x512", "fused_in{tile_m=128,tile_n=128,push=1}"},
-        {"ag_gemm:bf16:1025x512x256", "fused_in{chunks=2,tile_m=128,tile_n=256,push=1}"},
-        {"ag_gemm:bf16:300x512x256", "fused_in{tile_m=128,tile_n=128}"},
-        {"ag_gemm:bf16:70x512x256", "fused_in{chunks=1,slabs=2,tile_m=128,tile_n=64,push=4}"},
-        {"ag_gemm:bf16:300x512x256", "ring{vendor=1}"},
-        {"ag_gemm:bf16:1025x256x512", "serial"},
-        {"gemm_rs:bf16:3x512x512", "fused_out{tile_m=128,tile_n=128}"},
-        {"gemm_rs:bf16:1025x256x512", "fused_out{tile_m=128,tile_n=256}"},
-        {"gemm_rs:bf16:70x512x256", "fused_out{tile_m=64,tile_n=64,tagged=1}"},
-        {"gemm_rs:bf16:300x512x256", "direct"},
-        {"gemm_rs:bf16:1025x256x512", "fused_add{tile_m=128,tile_n=128}"},
-        {"gemm_ar:bf16:300x512x256", "fused_add{tile_m=128,tile_n=128,strips=1}"},
-        {"gemm_rs:bf16:2048x1024x256", "signal"},
-        {"gemm_ar:bf16:3x512x512", "fused_out{tile_m=128,tile_n=128,once=1}"},
-        {"gemm_ar:bf16:1025x256x512", "fused_out{tile_m=128,tile_n=256}"},
-        {"gemm_ar:bf16:70x512x256", "fused_out{tile_m=64,tile_n=64,once=1,tagged=1}"},
-        {"gemm_ar:bf16:16x1024x256", "fused_out{tile_m=64,tile_n=32,once=1,tagged=1}"},
-        {"gemm_ar:bf16:70x1024x256", "fused_out{tile_m=64,tile_n=64,once=0,tagged=1}"},
-        {"gemm_ar:bf16:300x512x256", "ring"},
-        {"gemm_ar:bf16:300x512x256", "dma{form=1,chunks=2}"},
-        {"gemm_a2a:bf16:300x512x256", "fused_out{tile_m=128,tile_n=128}"},
-        {"a2a_gemm:bf16:300x512x256", "serial"},
-    };
-    enum { JOBS = sizeof asked / sizeof asked[0], TURNS = 300 };
+    enum { JOBS = sizeof mixed / sizeof mixed[0], TURNS = 300 };
     static job jobs[JOBS];
     world w;
     if (!open_world(&w, ranks, 5)) return;
@@ -406,8 +382,8 @@ static void mix(int ranks)
     int count = 0;
     for (int i = 0; i < JOBS; i++) {
         char problem[NAME];
-        snprintf(problem, sizeof problem, "%s:r%d", asked[i][0], ranks);
-        if (open_job(&w, problem, asked[i][1], &jobs[count]) == 1) count++;
+        snprintf(problem, sizeof problem, "%s:r%d%s", mixed[i][0], ranks, mixed[i][2]);
+        if (open_job(&w, problem, mixed[i][1], &jobs[count]) == 1) count++;
     }
     start_epochs_at(&w, (UINT64_C(1) << 32) - 60);
     bool ok = true;
@@ -531,7 +507,8 @@ static void fault(int ranks)
     for (size_t i = 0; i < sizeof missed / sizeof missed[0]; i++) {
         char problem[NAME];
         job j;
-        snprintf(problem, sizeof problem, "%s:bf16:1000x1024x512:r%d", missed[i][0], ranks);
+        snprintf(problem, sizeof problem, "%s:bf16:1000x1024x512:r%d%s", missed[i][0], ranks,
+                 missed[i][2]);
         if (open_job(&w, problem, missed[i][1], &j) != 1) continue;
         bool ok = run_right(&j);
         for (int k = 0; k < times && ok; k++) {

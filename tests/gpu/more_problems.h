@@ -48,24 +48,54 @@ static const char *const forms[OPS][FORMS] = {
 };
 
 /* Plans that a rank does not come to. */
-static const char *const missed[][2] = {
-    {"ag_gemm", "fused_in{tile_m=128,tile_n=128,push=1}"},
-    {"ag_gemm", "fused_in{chunks=1,slabs=4,tile_m=128,tile_n=64,push=4}"},
-    {"gemm_ar", "fused_out{tile_m=128,tile_n=128}"},
-    {"gemm_rs", "fused_out{tile_m=128,tile_n=128}"},
-    {"gemm_rs", "fused_out{tile_m=64,tile_n=128,tagged=1}"},
-    {"gemm_ar", "fused_out{tile_m=64,tile_n=128,once=1,tagged=1}"},
-    {"gemm_ar", "fused_out{tile_m=64,tile_n=128,once=0,tagged=1}"},
-    {"gemm_rs", "fused_add{tile_m=128,tile_n=256}"},
-    {"gemm_ar", "fused_add{tile_m=128,tile_n=128}"},
-    {"gemm_ar", "direct"},
-    {"gemm_ar", "ring"},
-    {"gemm_ar", "ring{tile_m=128,tile_n=128}"},
-    {"gemm_rs", "dma{form=1,chunks=2}"},
-    {"gemm_rs", "serial"},
-    {"ag_gemm", "serial{windows=1}"},
-    {"gemm_rs", "serial{windows=1}"},
-    {"gemm_rs", "signal"}};
+static const char *const missed[][3] = {
+    {"ag_gemm", "fused_in{tile_m=128,tile_n=128,push=1}", ""},
+    {"ag_gemm", "fused_in{chunks=1,slabs=4,tile_m=128,tile_n=64,push=4}", ""},
+    {"gemm_ar", "fused_out{tile_m=128,tile_n=128}", ""},
+    {"gemm_rs", "fused_out{tile_m=128,tile_n=128}", ""},
+    {"gemm_rs", "fused_out{tile_m=64,tile_n=128,tagged=1}", ""},
+    {"gemm_ar", "fused_out{tile_m=64,tile_n=128,once=1,tagged=1}", ""},
+    {"gemm_ar", "fused_out{tile_m=64,tile_n=128,once=0,tagged=1}", ""},
+    {"gemm_rs", "fused_add{tile_m=128,tile_n=256}", ""},
+    {"gemm_ar", "fused_add{tile_m=128,tile_n=128}", ""},
+    {"gemm_ar", "direct", ""},
+    {"gemm_ar", "ring", ""},
+    {"gemm_ar", "ring{tile_m=128,tile_n=128}", ""},
+    {"gemm_rs", "dma{form=1,chunks=2}", ""},
+    {"gemm_rs", "serial", ""},
+    {"ag_gemm", "serial{windows=1}", ""},
+    {"gemm_rs", "serial{windows=1}", ""},
+    {"gemm_rs", "signal", ""},
+    {"gemm_ar", "fused_out{tile_m=128,tile_n=128}", ":norm"},
+    {"gemm_ar", "fused_out{tile_m=64,tile_n=128,once=1,tagged=1}", ":norm"}};
+
+/* Plans that take turns on one workspace: product, strategy, form. */
+static const char *const mixed[][3] = {
+    {"ag_gemm:bf16:3x512x512", "fused_in{tile_m=128,tile_n=128,push=1}", ""},
+    {"ag_gemm:bf16:1025x512x256", "fused_in{chunks=2,tile_m=128,tile_n=256,push=1}", ""},
+    {"ag_gemm:bf16:300x512x256", "fused_in{tile_m=128,tile_n=128}", ""},
+    {"ag_gemm:bf16:70x512x256", "fused_in{chunks=1,slabs=2,tile_m=128,tile_n=64,push=4}", ""},
+    {"ag_gemm:bf16:300x512x256", "ring{vendor=1}", ""},
+    {"ag_gemm:bf16:1025x256x512", "serial", ""},
+    {"gemm_rs:bf16:3x512x512", "fused_out{tile_m=128,tile_n=128}", ""},
+    {"gemm_rs:bf16:1025x256x512", "fused_out{tile_m=128,tile_n=256}", ""},
+    {"gemm_rs:bf16:70x512x256", "fused_out{tile_m=64,tile_n=64,tagged=1}", ""},
+    {"gemm_rs:bf16:300x512x256", "direct", ""},
+    {"gemm_rs:bf16:1025x256x512", "fused_add{tile_m=128,tile_n=128}", ""},
+    {"gemm_ar:bf16:300x512x256", "fused_add{tile_m=128,tile_n=128,strips=1}", ""},
+    {"gemm_rs:bf16:2048x1024x256", "signal", ""},
+    {"gemm_ar:bf16:3x512x512", "fused_out{tile_m=128,tile_n=128,once=1}", ""},
+    {"gemm_ar:bf16:1025x256x512", "fused_out{tile_m=128,tile_n=256}", ""},
+    {"gemm_ar:bf16:70x512x256", "fused_out{tile_m=64,tile_n=64,once=1,tagged=1}", ""},
+    {"gemm_ar:bf16:16x1024x256", "fused_out{tile_m=64,tile_n=32,once=1,tagged=1}", ""},
+    {"gemm_ar:bf16:70x1024x256", "fused_out{tile_m=64,tile_n=64,once=0,tagged=1}", ""},
+    {"gemm_ar:bf16:300x512x256", "ring", ""},
+    {"gemm_ar:bf16:300x512x256", "dma{form=1,chunks=2}", ""},
+    {"gemm_a2a:bf16:300x512x256", "fused_out{tile_m=128,tile_n=128}", ""},
+    {"a2a_gemm:bf16:300x512x256", "serial", ""},
+    {"gemm_ar:bf16:300x512x256", "fused_out{tile_m=128,tile_n=128}", ":bias:norm"},
+    {"gemm_ar:bf16:16x1024x256", "fused_out{tile_m=64,tile_n=32,once=1,tagged=1}", ":norm"},
+    {"gemm_rs:bf16:3x512x512", "fused_out{tile_m=128,tile_n=128}", ":norm"}};
 
 /* Data that tell by themselves that they have come, in all tiles that take them: gathers, then
  * sums; the first of these are of all-reduces alone. */
