@@ -28,6 +28,7 @@ double __real_sg_now_us(void);
 double __wrap_sg_now_us(void);
 
 static _Atomic bool hurries; /* every look at the clock takes a quarter of a second */
+static _Atomic bool naps;    /* and a true millisecond: a thread that makes a call gets to run */
 static _Atomic long skipped_us;
 
 static void look(void);
@@ -36,6 +37,7 @@ double __wrap_sg_now_us(void)
 {
     look();
     if (hurries) skipped_us += 250000;
+    if (hurries && naps) usleep(1000);
     return __real_sg_now_us() + (double)skipped_us;
 }
 
@@ -180,12 +182,12 @@ static void open_returns_without_a_collective(void **state)
     const shingle_config config = {.backend = "cuda", .timeout_seconds = LIMIT};
     shingle_comm *comm[2];
     fake_deaf = true;
-    hurries = true;
+    hurries = naps = true;
     fake_stalls = 0;
     assert_int_equal(shingle_open(2, &config, comm), SHINGLE_ETIMEOUT);
     expect_text("does not end within 80 s, nor when it is aborted");
     assert_int_equal(fake_stalls, 0);
-    hurries = false;
+    hurries = naps = false;
     fake_deaf = false;
 }
 
@@ -193,7 +195,7 @@ static void open_returns_without_a_collective(void **state)
 
 static void hold(bool holds)
 {
-    fake_held = hurries = holds;
+    fake_held = hurries = naps = holds;
 }
 
 /* Rank 1 does not come to a collective, and to take NCCL down does not end: everybody hears of it
