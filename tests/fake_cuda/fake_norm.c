@@ -9,7 +9,8 @@ typedef struct norm_op {
     sg_kernel_norm n;
     fake_run run;
     patience patience;
-    bool normed;
+    bool normed, fills; /* fills: all SMs, by blocks that wait */
+    int device;
 } norm_op;
 
 /* An element of the sums, which may stand in places. */
@@ -54,7 +55,7 @@ static bool run_norm(void *data, bool first)
 {
     norm_op *const o = data;
     missing m;
-    (void)first;
+    if (first) fake_kernels[o->device] += o->fills;
     if (!o->normed) {
         if (!fake_may_copy(&o->p, &o->n.awaits, &m) &&
             !fake_give_up(o->p.rank, &o->patience, &m, o->n.awaits.step, -1))
@@ -62,14 +63,18 @@ static bool run_norm(void *data, bool first)
         norm_rows(o);
         o->normed = true;
     }
-    return fake_end_launch(&o->p, &o->n.protocol, &o->run);
+    if (!fake_end_launch(&o->p, &o->n.protocol, &o->run)) return false;
+    fake_kernels[o->device] -= o->fills;
+    return true;
 }
 
 cudaError_t sg_kernel_norm_run(const sg_kernel_program *program, const sg_kernel_norm *norm,
                                int sms, unsigned how, cudaStream_t stream)
 {
-    const norm_op o = {.p = *program, .n = *norm, .run = fake_run_of(program, &norm->protocol)};
-    (void)sms;
+    const int blocks = norm->rows < sms ? norm->rows : sms; /* or more beside each other */
+    norm_op o = {.p = *program, .n = *norm, .run = fake_run_of(program, &norm->protocol)};
+    (void)cudaGetDevice(&o.device);
+    o.fills = norm->awaits.waits > 0 && blocks >= FAKE_SMS;
     fake_early += (how & SG_KERNEL_EARLY) != 0;
     fake_launches++;
     return fake_enqueue(stream, run_norm, &o, sizeof o);

@@ -78,6 +78,7 @@ static void a_run_is_begun_and_ended_by_launches(void **state)
     } cases[] = {
         {"gemm_rs:f32:128x64x64:r2", fused, 1},
         {"gemm_rs:f32:128x64x64:r2:norm", fused, 2},
+        {"gemm_ar:f32:128x64x64:r2:norm", fused, 2}, /* which waits for flags as well */
         {"ag_gemm:f32:128x64x64:r2",
          "direct{chunks=1,split=0,blocks=0,tile_m=64,tile_n=64,vendor=0}", 1 + 2},
         {"gemm_rs:f32:128x64x64:r2", SERIAL, 1},

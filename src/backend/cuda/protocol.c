@@ -81,12 +81,6 @@ static int32_t neighbour(const sg_sched *s, int32_t i, int32_t by)
     return i < s->steps ? i : -1;
 }
 
-/* A FLAG step that raises nothing. */
-static bool is_wait(const sg_sched *s, int32_t index)
-{
-    return index >= 0 && s->step[index].kind == SG_FLAG && s->step[index].raises == 0;
-}
-
 void sg_cuda_plan_protocol(sg_cuda_plan *plan)
 {
     const sg_sched *const s = &plan->bound->sched;
@@ -100,14 +94,12 @@ void sg_cuda_plan_protocol(sg_cuda_plan *plan)
     if (s->peers && is_own_launch(plan, first)) plan->opens = first;
 
     const int32_t last = neighbour(s, s->steps, -1);
-    const bool waits = is_wait(s, last);
+    const bool waits = last >= 0 && s->step[last].kind == SG_FLAG && s->step[last].raises == 0;
     const int32_t closes = waits ? neighbour(s, last, -1) : last;
     if (!plan->counts || !can_end(plan, closes)) return;
     plan->closes = closes;
     if (waits) plan->awaits = last;
-    if (!sg_step_norms(&s->step[closes])) return;
-    const int32_t before = neighbour(s, closes, -1);
-    if (is_wait(s, before)) plan->held = before;
+    if (sg_sched_is_held(s, closes - 1)) plan->held = closes - 1;
 }
 
 bool sg_cuda_is_held(const sg_cuda *cuda, const sg_run *run, int32_t index)

@@ -16,7 +16,7 @@ shingle_status sg_cuda_issue_norm(const sg_cuda *cuda, sg_cuda_rank *rank, const
                            .gain = run->tensors.gain};
     for (int32_t i = l->patch0; i < l->patch0 + l->patches; i++) norm.rows += s->patch[i].rows;
     sg_cuda_set_protocol(rank, run, index, &norm.protocol);
-    const bool held = sg_cuda_is_held(cuda, run, plan->held);
+    const bool held = index == plan->closes && sg_cuda_is_held(cuda, run, plan->held);
     if (held) norm.awaits = plan->step[plan->held].flags;
     if (norm.rows == 0 && !norm.protocol.end && !held) return SHINGLE_OK;
     const int sms = l->blocks > 0 ? l->blocks : rank->sms;
