@@ -73,23 +73,31 @@ static json_t *known(double us)
     return us > 0 ? json_real(us) : json_null();
 }
 
+/* IDLE: there is nothing to do, which takes no time. */
+static json_t *predicted(const shingle_candidate *c, bool idle)
+{
+    return idle && c->declined == NULL ? json_real(0) : known(c->predicted_us);
+}
+
 static void print_json(const shingle_plan *plan, const request *q, const char *schedule)
 {
     json_t *const candidates = json_array();
+    const int chosen = chosen_of(plan);
+    shingle_candidate ours = {0};
+    if (chosen >= 0) ours = candidate_at(plan, chosen);
+    const bool idle = chosen >= 0 && !(ours.predicted_us > 0); /* the plan's own is always known */
     for (int i = 0; i < shingle_plan_candidates(plan); i++) {
         const shingle_candidate c = candidate_at(plan, i);
         json_array_append_new(
             candidates, json_pack("{s:s, s:s?, s:o, s:o, s:b}", "strategy", c.strategy, "declined",
-                                  c.declined, "predicted_us", known(c.predicted_us), "measured_us",
+                                  c.declined, "predicted_us", predicted(&c, idle), "measured_us",
                                   known(c.measured_us), "chosen", c.chosen != 0));
     }
-    const int chosen = chosen_of(plan);
-    json_t *const object = json_pack(
-        "{s:s, s:s, s:o, s:s, s:s, s:o, s:o}", "version", shingle_version(), "problem", q->problem,
-        "machine", q->machine ? out_json_text(q->machine) : json_null(), "plan",
-        shingle_plan_text(plan), "reason", shingle_plan_reason(plan), "predicted_us",
-        chosen >= 0 ? known(candidate_at(plan, chosen).predicted_us) : json_null(), "candidates",
-        candidates);
+    json_t *const object =
+        json_pack("{s:s, s:s, s:o, s:s, s:s, s:o, s:o}", "version", shingle_version(), "problem",
+                  q->problem, "machine", q->machine ? out_json_text(q->machine) : json_null(),
+                  "plan", shingle_plan_text(plan), "reason", shingle_plan_reason(plan),
+                  "predicted_us", predicted(&ours, idle), "candidates", candidates);
     if (schedule != NULL) json_object_set_new(object, "schedule", json_string(schedule));
     out_json(object);
 }

@@ -36,7 +36,7 @@ int drawing_check(const drawing_file *file, int count)
     if (!drawing_wanted(file)) return CLI_OK;
     if (!ends_in(file->path, ".svg") && !ends_in(file->path, ".json"))
         return out_error(CLI_USAGE,
-                         "--timeline is \"%.100s\"; a name that ends in .svg or .json is accepted",
+                         "--timeline is \"%.100s\"; a name in front of .svg or .json is accepted",
                          file->path);
     if (count > DRAWING_MOST)
         return out_error(CLI_USAGE, "--timeline: %d timelines; 1 to %d fit into one file", count,

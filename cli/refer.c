@@ -120,6 +120,7 @@ typedef struct expected {
 static double apply(const char *act, double x)
 {
     if (strcmp(act, "relu") == 0) return x < 0 ? 0 : x; /* NaN stays, as the library has it */
+    if (isinf(x) && x < 0) return act[0] != '\0' ? 0 : x;
     if (strcmp(act, "silu") == 0) return x / (1 + exp(-x));
     if (strcmp(act, "gelu") == 0)
         return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
@@ -244,7 +245,10 @@ static int64_t compare_normed(const work *w, int rank, int64_t row)
         const double c = added * scale * value_at(w->type, d->gain[rank], j);
         const double off = terms * u + 2 * limits[w->type].rounding;
         const double step = limits[w->type].step;
-        const expected want = {.value = c, .off = off * fabs(c) + 2 * step};
+        expected want = {.value = c, .off = off * fabs(c) + 2 * step};
+        /* In float the squares add up to infinity, by which what is finite becomes 0. */
+        if (squares > limits[F32].most && isfinite(added))
+            want.value = 0 * value_at(w->type, d->gain[rank], j), want.off = 0;
         wrong += !is_right(w->type, want, value_at(w->type, d->c[rank], row * n + j));
     }
     return wrong;

@@ -152,7 +152,7 @@ shingle_status shingle_calibrate(int ranks, shingle_comm *const *comm,
     SG_TRY(sg_comm_check_times(comm[0], "calibrating"));
     if (!(options->seconds >= 0) || !(options->seconds <= 3600))
         return sg_fail(SHINGLE_EINVAL, "seconds is %g; 0 (default) to 3600", options->seconds);
-    SG_TRY(sg_comm_check_idle(comm[0]->group, 0));
+    SG_TRY(sg_comm_check_sound(comm[0]->group, 0));
     calibration c = {.group = comm[0]->group, .options = options};
     const shingle_status status = calibrate(&c, machine_out);
     for (int32_t i = 0; i < c.places; i++) close_place(c.place[i]);

@@ -457,6 +457,13 @@ shingle_status sg_comm_check_idle(const sg_group *group, double seconds)
     return SHINGLE_OK;
 }
 
+shingle_status sg_comm_check_sound(const sg_group *group, double seconds)
+{
+    SG_TRY(sg_comm_check_idle(group, seconds));
+    for (int r = 0; r < group->ranks; r++) SG_TRY(group->backend->sync(group->self, r, 0));
+    return SHINGLE_OK;
+}
+
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
 /* A forked child has the host's memory of its group, and no way to that of a device. */

@@ -63,6 +63,10 @@ shingle_status sg_comm_check_all(int ranks, shingle_comm *const *comm);
 /* SHINGLE_EINVAL if a rank of GROUP has runs in flight that do not end within SECONDS. */
 shingle_status sg_comm_check_idle(const sg_group *group, double seconds);
 
+/* The same, and what has failed if that stands: it is the caller's to recover from, who is told by
+ * shingle_sync. */
+shingle_status sg_comm_check_sound(const sg_group *group, double seconds);
+
 /* SHINGLE_EUNSUPPORTED where ranks share a device: what WHAT finds out there
  * is true of no other group. */
 shingle_status sg_comm_check_times(const shingle_comm *comm, const char *what);

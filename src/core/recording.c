@@ -192,12 +192,11 @@ static shingle_status group_of(int ranks, shingle_comm *const *comm, sg_group **
     return SHINGLE_OK;
 }
 
-shingle_status shingle_timeline_start(int ranks, shingle_comm *const *comm,
-                                      const shingle_plan *plan, int64_t spans)
+static shingle_status start(int ranks, shingle_comm *const *comm, const shingle_plan *plan,
+                            int64_t spans)
 {
     sg_group *group = NULL;
     SG_TRY(group_of(ranks, comm, &group));
-    if (plan == NULL) return sg_fail(SHINGLE_EINVAL, "no plan to record");
     if (spans < 0)
         return sg_fail(SHINGLE_EINVAL, "room for %lld spans; 0 (what the plan needs) or more",
                        (long long)spans);
@@ -217,6 +216,16 @@ shingle_status shingle_timeline_start(int ranks, shingle_comm *const *comm,
     group->recording = recording;
     group->backend->record(group->self, recording->record);
     return SHINGLE_OK;
+}
+
+shingle_status shingle_timeline_start(int ranks, shingle_comm *const *comm,
+                                      const shingle_plan *plan, int64_t spans)
+{
+    if (plan == NULL) return sg_fail(SHINGLE_EINVAL, "no plan to record");
+    if (plan->bound == NULL)
+        return sg_fail(SHINGLE_EINVAL, "%s is only data; shingle_plan_create makes plans that run",
+                       plan->text);
+    return start(ranks, comm, plan, spans);
 }
 
 shingle_status shingle_timeline_stop(int ranks, shingle_comm *const *comm,
@@ -251,7 +260,7 @@ static shingle_status record_runs(sg_group *group, sg_bench *bench, const shingl
     for (int i = 0; i < RUNS; i++) {
         double us = 0;
         shingle_timeline *t = NULL;
-        SG_TRY(shingle_timeline_start(group->ranks, group->comm, plan, 0));
+        SG_TRY(start(group->ranks, group->comm, plan, 0));
         const shingle_status status = sg_bench_run(bench, plan, ~0u, &us);
         if (status != SHINGLE_OK) {
             sg_recording_drop(group);

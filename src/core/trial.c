@@ -583,7 +583,7 @@ shingle_status shingle_bench(int ranks, shingle_comm *const *comm, const char *p
     if (options != NULL) o = *options;
     o.strategies = sg_given(o.strategies);
     SG_TRY(check_options(&o));
-    SG_TRY(sg_comm_check_idle(comm[0]->group, 0));
+    SG_TRY(sg_comm_check_sound(comm[0]->group, 0));
     if (o.timelines_out != NULL && comm[0]->group->recording != NULL)
         return sg_fail(SHINGLE_EINVAL, "timelines_out, while a run is to be recorded; NULL, or "
                                        "shingle_timeline_stop before, is accepted");

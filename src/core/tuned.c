@@ -139,9 +139,7 @@ static shingle_status choose(shingle_comm *comm, const sg_problem *problem,
     if (!measures)
         return sg_planner_choose(problem, &machine, options, NULL, &group->can, plan_out);
     sg_bench *bench = NULL;
-    SG_TRY(sg_comm_check_idle(group, others_seconds));
-    for (int r = 0; r < group->ranks; r++) /* a failure that stands is others' to recover from */
-        SG_TRY(group->backend->sync(group->self, r, 0));
+    SG_TRY(sg_comm_check_sound(group, others_seconds));
     SG_TRY(sg_bench_open(group, problem, 1, &bench));
     const sg_stopwatch watch = {sg_bench_watch, bench, sg_bench_mend};
     const shingle_status status =

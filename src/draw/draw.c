@@ -116,7 +116,8 @@ void sg_draw_json(sg_text *out, const char *text, size_t most)
 static shingle_status print(const shingle_timeline *const *timeline, int count,
                             shingle_picture picture, sg_text *out)
 {
-    if (timeline == NULL || count < 1 || count > SG_DRAW_MOST)
+    if (timeline == NULL) return sg_fail(SHINGLE_EINVAL, "no timelines to draw");
+    if (count < 1 || count > SG_DRAW_MOST)
         return sg_fail(SHINGLE_EINVAL, "%d timelines; 1 to %d fit into one picture", count,
                        (int)SG_DRAW_MOST);
     for (int i = 0; i < count; i++)
@@ -149,7 +150,8 @@ shingle_status shingle_timeline_write(const shingle_timeline *const *timeline, i
                                       const char *path)
 {
     if (path == NULL || (!ends_in(path, ".svg") && !ends_in(path, ".json")))
-        return sg_fail(SHINGLE_EINVAL, "file \"%s\" for a timeline; .svg or .json is accepted",
+        return sg_fail(SHINGLE_EINVAL,
+                       "file \"%s\" for a timeline; a name in front of .svg or .json is accepted",
                        path != NULL ? path : "");
     const shingle_picture picture = ends_in(path, ".svg") ? SHINGLE_SVG : SHINGLE_TRACE;
     sg_text length = {NULL, 0, 0};

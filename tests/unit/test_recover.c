@@ -148,6 +148,27 @@ static void a_refused_run_withdraws_nothing(void **state)
     close_world(&w);
 }
 
+/* Who times something on a group that has failed is told, and the failure stands for who asks. */
+static void a_failure_is_not_recovered_from_unasked(void **state)
+{
+    (void)state;
+    world w;
+    shingle_machine *machine = NULL;
+    shingle_bench_result result;
+    open_world(&w, "gemm_rs:f32:16x8x8:r2", NULL);
+    run_rank(&w, 0);
+    assert_int_equal(shingle_sync(w.comm[0], 2), SHINGLE_ETIMEOUT);
+    assert_int_equal(shingle_calibrate(RANKS, w.comm, NULL, &machine), SHINGLE_ETIMEOUT);
+    assert_non_null(strstr(shingle_error(), "rank 1 did not begin"));
+    assert_int_equal(shingle_bench(RANKS, w.comm, "gemm_rs:f32:16x8x8:r2", NULL, &result),
+                     SHINGLE_ETIMEOUT);
+    for (int r = 0; r < RANKS; r++) assert_int_equal(shingle_sync(w.comm[r], 0), SHINGLE_ETIMEOUT);
+    assert_int_equal(shingle_recover(w.comm[0], 0), SHINGLE_ETIMEOUT);
+    if (shingle_recover(w.comm[1], 0) != SHINGLE_OK) fail_msg("%s", shingle_error());
+    run_whole(&w);
+    close_world(&w);
+}
+
 /* A run that failed is no timeline; the first one after the recovery is. */
 static void a_recording_goes_on(void **state)
 {
@@ -176,6 +197,7 @@ int main(void)
         cmocka_unit_test(the_last_rank_tries_again),
         cmocka_unit_test(others_wait_on),
         cmocka_unit_test(a_refused_run_withdraws_nothing),
+        cmocka_unit_test(a_failure_is_not_recovered_from_unasked),
         cmocka_unit_test(a_recording_goes_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -505,7 +505,13 @@ static void bad_questions_are_answered(void **state)
     shingle_span span;
     shingle_timeline_facts facts;
     start("gemm_rs:f32:96x64x32:r3", "ring", &r);
+    assert_int_equal(shingle_plan_for("gemm_rs:f32:96x64x32:r3", NULL, NULL, &wide), SHINGLE_OK);
+    assert_int_equal(shingle_timeline_start(RANKS, comm, wide, 0), SHINGLE_EINVAL);
+    assert_non_null(strstr(shingle_error(), "is only data"));
+    shingle_plan_free(wide);
     assert_int_equal(shingle_plan_for("gemm_rs:f32:96x64x32:r4", NULL, NULL, &wide), SHINGLE_OK);
+    assert_int_equal(shingle_timeline_text(NULL, 1, SHINGLE_SVG, NULL, 0), -1);
+    assert_string_equal(shingle_error(), "no timelines to draw");
     assert_int_equal(shingle_timeline_start(RANKS, comm, NULL, 0), SHINGLE_EINVAL);
     assert_int_equal(shingle_timeline_start(RANKS, NULL, r.plan[0], 0), SHINGLE_EINVAL);
     assert_int_equal(shingle_timeline_start(RANKS - 1, comm, r.plan[0], 0), SHINGLE_EINVAL);
