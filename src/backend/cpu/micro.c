@@ -175,9 +175,23 @@ static const sg_engine cblas = {"cblas", cblas_init, cblas_multiply, cblas_multi
 
 #ifdef SG_WITH_XSMM
 
-/* Code for one shape; kept by LIBXSMM, found again in a table.  NULL if code cannot be generated:
- * no executable memory to be had, or the table is full. */
-static libxsmm_smmfunction xsmm_code(const sg_micro *m)
+/* LIBXSMM has locks of its own while it starts and generates code, by which a child that is forked
+ * meanwhile would wait for a thread that it has not.  So forks wait for whoever is in there. */
+static pthread_mutex_t xsmm_inside = PTHREAD_MUTEX_INITIALIZER;
+
+static void xsmm_lock(void)
+{
+    pthread_mutex_lock(&xsmm_inside);
+}
+
+static void xsmm_unlock(void)
+{
+    pthread_mutex_unlock(&xsmm_inside);
+}
+
+/* Code for one shape, kept by LIBXSMM.  NULL if it cannot be generated: no executable memory to be
+ * had, or LIBXSMM's table is full. */
+static libxsmm_smmfunction xsmm_make(const sg_micro *m)
 {
     const libxsmm_blasint lda = (libxsmm_blasint)m->b_stride;
     const libxsmm_blasint ldb = (libxsmm_blasint)m->a_stride;
@@ -186,9 +200,33 @@ static libxsmm_smmfunction xsmm_code(const sg_micro *m)
     const float beta = m->accumulate ? 1.0f : 0.0f;
     const int flags = LIBXSMM_GEMM_FLAG_NONE;
     const int prefetch = LIBXSMM_PREFETCH_NONE;
-    return libxsmm_smmdispatch((libxsmm_blasint)m->cols, (libxsmm_blasint)m->rows,
-                               (libxsmm_blasint)m->k, &lda, &ldb, &ldc, &alpha, &beta, &flags,
-                               &prefetch);
+    xsmm_lock();
+    const libxsmm_smmfunction code = libxsmm_smmdispatch(
+        (libxsmm_blasint)m->cols, (libxsmm_blasint)m->rows, (libxsmm_blasint)m->k, &lda, &ldb, &ldc,
+        &alpha, &beta, &flags, &prefetch);
+    xsmm_unlock();
+    return code;
+}
+
+/* The same, by what this thread has asked for lately. */
+static libxsmm_smmfunction xsmm_code(const sg_micro *m)
+{
+    enum { KNOWN = 16 };
+    typedef struct shape {
+        int64_t rows, cols, k, a_stride, b_stride, c_stride, accumulate;
+    } shape;
+    static _Thread_local struct {
+        shape of; /* zeros: none */
+        libxsmm_smmfunction code;
+    } known[KNOWN];
+    const shape asked = {m->rows,     m->cols,     m->k,         m->a_stride,
+                         m->b_stride, m->c_stride, m->accumulate};
+    const int i = (int)((m->rows * 7 + m->cols * 3 + m->k + asked.accumulate) % KNOWN);
+    if (memcmp(&known[i].of, &asked, sizeof asked) != 0) {
+        known[i].code = xsmm_make(m);
+        known[i].of = asked;
+    }
+    return known[i].code;
 }
 
 /* For up to 11 rows of up to 16 columns, one register of AVX-512, LIBXSMM 1.17 keeps two or more
@@ -210,9 +248,18 @@ static void xsmm_multiply(const sg_micro *m)
     }
 }
 
+static void xsmm_guard(void)
+{
+    (void)pthread_atfork(xsmm_lock, xsmm_unlock, xsmm_unlock);
+}
+
 static bool xsmm_init(sg_text *text, int *width_out)
 {
+    static pthread_once_t guarded = PTHREAD_ONCE_INIT; /* may be started again by force */
+    (void)pthread_once(&guarded, xsmm_guard);
+    xsmm_lock();
     libxsmm_init();
+    xsmm_unlock();
     const sg_micro probe = {
         .a_stride = 16, .b_stride = 16, .c_stride = 16, .rows = 16, .cols = 16, .k = 16};
     if (xsmm_code(&probe) == NULL) {
