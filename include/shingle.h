@@ -552,8 +552,7 @@ typedef enum shingle_picture {
 SHINGLE_API int64_t shingle_timeline_text(const shingle_timeline *const *timeline, int count,
                                           shingle_picture picture, char *text, size_t size);
 
-/* The same into a file, whose name is something in front of .svg or .json.  It appears when it is
- * complete. */
+/* The same into a file, a name in front of .svg or .json.  It appears when it is complete. */
 SHINGLE_API shingle_status shingle_timeline_write(const shingle_timeline *const *timeline,
                                                   int count, const char *path);
 

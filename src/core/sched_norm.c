@@ -99,12 +99,3 @@ void sg_sched_norm_all(sg_sched *s)
     sg_sched_add(s, sg_area_of(s->rank, sum, 0, rows, 0, p->n), NULL);
     sg_sched_to(s, sg_area_of(s->rank, SG_C, 0, rows, 0, p->n));
 }
-
-bool sg_sched_is_held(const sg_sched *s, int32_t i)
-{
-    if (i < 0 || i + 2 != s->steps || !sg_step_norms(&s->step[i + 1])) return false;
-    if (s->step[i].kind != SG_FLAG || s->step[i].raises > 0) return false;
-    for (int32_t j = 0; j < s->steps; j++)
-        if (s->step[j].lane != 0 && !sg_step_is_push(&s->step[j])) return false;
-    return true;
-}

@@ -13,11 +13,6 @@ void sg_sched_return(sg_sched *s);
  * goes to a buffer instead.  Sealing does it.  (sched_norm.c) */
 void sg_sched_norm_all(sg_sched *s);
 
-/* Is step I a FLAG step that only waits, in front of a norm that ends a run of lane 0 alone?  The
- * norm's launch then waits for these flags itself, where nothing else of the GPU needs the SMs
- * meanwhile.  (sched_norm.c) */
-bool sg_sched_is_held(const sg_sched *s, int32_t i);
-
 /* Does AREA reach over a border between two B, or two C?  (seal.c) */
 bool sg_sched_is_torn(const sg_sched *s, const sg_area *area);
 

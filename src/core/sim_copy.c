@@ -92,9 +92,7 @@ void sg_sim_run_kernel(sg_sim *m, sg_sim_agent *a, const sg_step *step)
         if (!sg_sim_take_sms(m, a, 1, 1 + machine->sms / 4, false)) return;
         a->begun_us = a->now;
         a->phase = SG_AT_MOVE;
-        const bool held = sg_sched_is_held(s, a->step - 1); /* which this one has waited for */
-        const double launched = (held ? a->waited_us : a->now) + machine->launch_us;
-        sg_sim_agent_at(m, a, fmax(a->now, launched));
+        sg_sim_agent_at(m, a, a->now + machine->launch_us);
         return;
     }
     double bytes = norm_bytes(s, step);

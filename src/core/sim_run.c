@@ -2,7 +2,6 @@
  *
  * An agent goes through its steps in order.  What it waits for parks it (a flag, a step of another
  * lane) or queues it (SMs, an engine); whoever brings that wakes it with the time of it. */
-#include "core/sched_rules.h"
 #include "core/sim_state.h"
 
 /* ---- Moments --------------------------------------------------------------------------------- */
@@ -362,18 +361,13 @@ static bool is_settled(sg_sim *m, sg_sim_agent *a, const sg_sched *s, const sg_s
     return false;
 }
 
-/* A step that only waits.  The last one of a lane is part of the end of the run, and one that is
- * held part of the norm's launch, which is on its way meanwhile; another is a launch of its own,
- * which costs its time unless it has waited for as long. */
-static void run_flag(sg_sim *m, sg_sim_agent *a)
+/* When a step that only waits ends.  The last one of a lane is part of the end of the run; another
+ * is a launch of its own, which costs its time unless it has waited for as long. */
+static double flag_step_us(const sg_sim *m, const sg_sim_agent *a)
 {
     const bool last = m->steps[m->rank[a->rank].step0 + a->step].next == SG_NONE;
-    const bool held = sg_sched_is_held(&m->sched[a->rank], a->step);
-    const double since = a->waited_us;
-    const bool free = last || held || m->machine->pool > 0;
-    a->begun_us = a->now;
-    sg_sim_end_step(m, a, free ? a->now : fmax(a->now, since + m->machine->launch_us));
-    if (held) a->waited_us = since;
+    if (last || m->machine->pool > 0) return a->now;
+    return fmax(a->now, a->waited_us + m->machine->launch_us);
 }
 
 static void act(sg_sim *m, sg_sim_agent *a)
@@ -413,7 +407,10 @@ static void act(sg_sim *m, sg_sim_agent *a)
     case SG_COLL: sg_sim_run_coll(m, a, step); break;
     case SG_FLAG:
     case SG_KINDS:
-    default: run_flag(m, a); break;
+    default:
+        a->begun_us = a->now;
+        sg_sim_end_step(m, a, flag_step_us(m, a));
+        break;
     }
 }
 
@@ -451,8 +448,7 @@ static bool is_own_launch(const sg_step *step)
 }
 
 /* Launches of a thread that begin and end a run which products do not begin and end themselves:
- * the first step of a single lane and the last one, behind which a flag may stand.  A norm ends
- * its run as well. */
+ * the first step of a single lane and the last one, behind which a flag may stand. */
 static int protocol_launches(const sg_sched *s)
 {
     const sg_step *first = NULL;
@@ -464,7 +460,7 @@ static int protocol_launches(const sg_sched *s)
         if (step->kind != SG_FLAG || step->raises > 0) last = step;
     }
     if (first == NULL || last == NULL || lanes_of(s) > 1) return 2;
-    return !is_own_launch(first) + !(is_own_launch(last) || sg_step_norms(last));
+    return !is_own_launch(first) + !is_own_launch(last);
 }
 
 /* Rows that peers store into this rank's C are as many as it stores into theirs. */

@@ -441,8 +441,6 @@ typedef struct sg_kernel_norm {
     int32_t residual; /* its place */
     float epsilon;
     const void *gain;
-    sg_kernel_step awaits;       /* a FLAG step that it waits for first; zeros: none */
-    sg_kernel_protocol protocol; /* it may end the run, and does not begin one */
 } sg_kernel_norm;
 
 /* Rows of sums, the residual added to them and normed (core/norm.h): to C, and into the

@@ -290,19 +290,10 @@ template <class T> struct NormBlocks {
 
 template <class T>
 static __global__ void __launch_bounds__(NORM_THREADS, NormBlocks<T>::VALUE)
-    norm_kernel(const __grid_constant__ sg_kernel_program program,
-                const __grid_constant__ sg_kernel_norm norm)
+    norm_kernel(const __grid_constant__ sg_kernel_program program, const sg_kernel_norm norm)
 {
     come_in();
-    if (norm.awaits.waits > 0) step_enter(program, norm.awaits);
     norm_all<T>(program, norm);
-    const auto meet = [] { __syncthreads(); };
-    if (norm.protocol.end && threadIdx.x < LANES)
-        protocol_leave(program, norm.protocol,
-                       protocol_leaving(program, norm.protocol, threadIdx.x), threadIdx.x,
-                       gridDim.x, meet);
-    else
-        meet();
 }
 
 cudaError_t sg_kernel_norm_run(const sg_kernel_program *program, const sg_kernel_norm *norm,

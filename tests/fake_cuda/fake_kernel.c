@@ -119,6 +119,7 @@ typedef struct gemm_op {
     bool leaves;    /* hellos of peers who are stored to are waited for */
     bool direct;    /* tiles go into peers' own tensors where they say so */
     fake_run run;
+    patience at_end;
     int device;
 } gemm_op;
 
@@ -288,6 +289,19 @@ static bool all_pushed(gemm_op *g)
     return true;
 }
 
+static bool has_ended(gemm_op *g)
+{
+    missing m;
+    if (!g->protocol.end) return true;
+    for (int32_t i = g->protocol.wait0; i < g->protocol.wait0 + g->protocol.waits; i++) {
+        const struct sg_wait *const w = &g->p.wait[i];
+        if (!fake_flags_up(g->p.rank, w->by, sg_walk_wait(w, 0, 0, 0, 0), &m) &&
+            !fake_give_up(g->p.rank, &g->at_end, &m, g->protocol.wait_step, -1))
+            return false;
+    }
+    return fake_end(&g->run);
+}
+
 static bool run_gemm(void *data, bool first)
 {
     gemm_op *const g = data;
@@ -304,7 +318,7 @@ static bool run_gemm(void *data, bool first)
         free(g->done);
         g->done = NULL;
     }
-    if (!fake_end_launch(&g->p, &g->protocol, &g->run)) return false;
+    if (!has_ended(g)) return false;
     fake_kernels[g->device] -= g->blocks >= FAKE_SMS;
     return true;
 }
@@ -331,7 +345,14 @@ cudaError_t sg_kernel_gemm_run(const sg_kernel_gemm *gemm, unsigned how, cudaStr
                        .pushes = param->pushes,
                        .leaves = param->leaves != 0,
                        .direct = param->remake != NULL || gemm->slow != NULL,
-                       .run = fake_run_of(&param->program, protocol)};
+                       .run = {.rank = param->program.rank,
+                               .hash = param->program.hash,
+                               .c = (uint64_t)(uintptr_t)protocol->c,
+                               .c_stride = (uint64_t)protocol->c_stride,
+                               .baked = param->program.baked,
+                               .hello = protocol->hello,
+                               .done = protocol->done,
+                               .step = -1}};
     fake_launches++;
     fake_early += (how & SG_KERNEL_EARLY) != 0;
     if (blocks > fake_most_sms) fake_most_sms = blocks;

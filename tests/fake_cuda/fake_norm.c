@@ -7,10 +7,6 @@
 typedef struct norm_op {
     sg_kernel_program p;
     sg_kernel_norm n;
-    fake_run run;
-    patience patience;
-    bool normed, fills; /* fills: all SMs, by blocks that wait */
-    int device;
 } norm_op;
 
 /* An element of the sums, which may stand in places. */
@@ -26,10 +22,12 @@ static float sum_at(const norm_op *o, const struct sg_patch *patch, int32_t row,
                     col - strip * from->cols);
 }
 
-static void norm_rows(const norm_op *o)
+static bool run_norm(void *data, bool first)
 {
+    const norm_op *const o = data;
     const sg_kernel_place *const residual = &o->p.place[o->n.residual];
     float *const sums = malloc(SG_NORM_LANES * sizeof *sums);
+    (void)first;
     for (int32_t i = o->n.patch0; i < o->n.patch0 + o->n.patches; i++) {
         const struct sg_patch *const patch = &o->p.patch[i];
         const struct sg_area *const to = &o->p.to[patch->to0];
@@ -49,32 +47,14 @@ static void norm_rows(const norm_op *o)
         free(y);
     }
     free(sums);
-}
-
-static bool run_norm(void *data, bool first)
-{
-    norm_op *const o = data;
-    missing m;
-    if (first) fake_kernels[o->device] += o->fills;
-    if (!o->normed) {
-        if (!fake_may_copy(&o->p, &o->n.awaits, &m) &&
-            !fake_give_up(o->p.rank, &o->patience, &m, o->n.awaits.step, -1))
-            return false;
-        norm_rows(o);
-        o->normed = true;
-    }
-    if (!fake_end_launch(&o->p, &o->n.protocol, &o->run)) return false;
-    fake_kernels[o->device] -= o->fills;
     return true;
 }
 
 cudaError_t sg_kernel_norm_run(const sg_kernel_program *program, const sg_kernel_norm *norm,
                                int sms, unsigned how, cudaStream_t stream)
 {
-    const int blocks = norm->rows < sms ? norm->rows : sms; /* or more beside each other */
-    norm_op o = {.p = *program, .n = *norm, .run = fake_run_of(program, &norm->protocol)};
-    (void)cudaGetDevice(&o.device);
-    o.fills = norm->awaits.waits > 0 && blocks >= FAKE_SMS;
+    const norm_op o = {*program, *norm};
+    (void)sms;
     fake_early += (how & SG_KERNEL_EARLY) != 0;
     fake_launches++;
     return fake_enqueue(stream, run_norm, &o, sizeof o);

@@ -266,18 +266,6 @@ float fake_finish(const sg_kernel_program *p, float x, int64_t col)
 
 /* ---- The run protocol ------------------------------------------------------------------------ */
 
-fake_run fake_run_of(const sg_kernel_program *p, const sg_kernel_protocol *protocol)
-{
-    return (fake_run){.rank = p->rank,
-                      .hash = p->hash,
-                      .c = (uint64_t)(uintptr_t)protocol->c,
-                      .c_stride = (uint64_t)protocol->c_stride,
-                      .baked = p->baked,
-                      .hello = protocol->hello,
-                      .done = protocol->done,
-                      .step = -1};
-}
-
 void fake_say_hello(const fake_run *o)
 {
     sg_kernel_rank *const rank = o->rank;
@@ -332,17 +320,4 @@ bool fake_end(fake_run *o)
     rank->prev_half = half;
     rank->epoch++;
     return true;
-}
-
-bool fake_end_launch(const sg_kernel_program *p, const sg_kernel_protocol *protocol, fake_run *o)
-{
-    missing m;
-    if (!protocol->end) return true;
-    for (int32_t i = protocol->wait0; i < protocol->wait0 + protocol->waits; i++) {
-        const struct sg_wait *const w = &p->wait[i];
-        if (!fake_flags_up(p->rank, w->by, sg_walk_wait(w, 0, 0, 0, 0), &m) &&
-            !fake_give_up(p->rank, &o->at_flags, &m, protocol->wait_step, -1))
-            return false;
-    }
-    return fake_end(o);
 }

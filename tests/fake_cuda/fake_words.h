@@ -59,19 +59,13 @@ typedef struct fake_run {
     sg_kernel_rank *rank;
     uint64_t hash, c, c_stride;
     int baked, hello, gate, done, step;
-    patience patience, at_flags;
+    patience patience;
 } fake_run;
-
-/* Of a launch with PROTOCOL. */
-fake_run fake_run_of(const sg_kernel_program *p, const sg_kernel_protocol *protocol);
 
 void fake_say_hello(const fake_run *r);
 bool fake_gate_open(const sg_kernel_rank *rank, int baked, missing *m);
 
 /* True if the run has ended, or has failed. */
 bool fake_end(fake_run *r);
-
-/* The same of a launch of P with PROTOCOL, behind the flags that it waits for at its end. */
-bool fake_end_launch(const sg_kernel_program *p, const sg_kernel_protocol *protocol, fake_run *r);
 
 #endif

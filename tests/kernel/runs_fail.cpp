@@ -2,9 +2,9 @@
  * flags over what it has never stored.  Who acquires such a flag sees nothing else of it. */
 #include "runs_world.h"
 
-/* Where the flag is waited for: by one of several blocks of a launch, behind the last one, in the
- * launch before the one that ends the run, or by a norm, which ends it. */
-enum where { IN_BLOCK, AT_END, BEFORE, IN_NORM };
+/* Where the flag is waited for: by one of several blocks of a launch, behind the last one, or in
+ * the launch before the one that ends the run. */
+enum where { IN_BLOCK, AT_END, BEFORE };
 
 enum { M = 64, N = 128, K = 3072, SHORT_K = 64, TM = 64, TN = 32, FLAG = 100, RAISED = 400 };
 
@@ -27,21 +27,19 @@ struct given_up {
     const std::string what;
     const uint64_t epoch = 7;
     world w;
-    matrix a, b, inbox, c, residual;
-    plan l[2]; /* in one launch, unless AT is BEFORE or IN_NORM */
+    matrix a, b, inbox, c;
+    plan l[2]; /* in one launch, unless AT is BEFORE */
 
     given_up(where, int);
     void make();
     bool enqueue(int launch);
-    bool enqueue_norm();
 };
 
 given_up::given_up(where flag_at, int kernel)
     : at(flag_at), arch(kernel),
       what("a flag of who gave up " + std::to_string(at) + ", arch " + std::to_string(arch)),
       w(2, epoch, 4000000000), a(random_matrix((size_t)M * K)), b(random_matrix((size_t)N * K)),
-      inbox(random_matrix((size_t)M * N)), c(poisoned((size_t)M * N)),
-      residual(random_matrix((size_t)M * N))
+      inbox(random_matrix((size_t)M * N)), c(poisoned((size_t)M * N))
 {
     make();
     for (plan &p : l) {
@@ -50,7 +48,6 @@ given_up::given_up(where flag_at, int kernel)
         p.program.place[1] = place_of(b.data(), b.data(), N, K, K);
         p.program.place[2] = place_of(c.data(), c.data(), M, N, N);
         p.program.place[3] = place_of(inbox.data(), inbox.data(), M, N, N);
-        p.program.place[4] = place_of(residual.data(), residual.data(), M, N, N);
     }
     w.of[0]->hello[2 + (epoch & 1)] = sg_kernel_hello{epoch, 3, 0, 0};
 }
@@ -61,18 +58,13 @@ void given_up::make()
     sg_wait wait = wait_one(1, FLAG);
     plan &other = l[at == BEFORE];
     l[0].rect(0, M, TN, SHORT_K, area(0, 0, 0, M, 0, SHORT_K), area(0, 1, 0, TN, 0, SHORT_K));
-    l[0].adds(area(0, 3, 0, M, 0, TN), at == AT_END || at == IN_NORM ? nullptr : &wait);
+    l[0].adds(area(0, 3, 0, M, 0, TN), at == AT_END ? nullptr : &wait);
     l[0].store(area(0, 2, 0, M, 0, TN));
     const int k = arch == 0 ? K : K / 16;
     other.rect(0, M, N - TN, k, area(0, 0, 0, M, 0, k), area(0, 1, TN, N - TN, 0, k)).col0 = TN;
     other.adds(area(0, 3, 0, M, TN, N - TN), nullptr);
     other.store(area(0, 2, 0, M, TN, N - TN));
     if (at == AT_END) l[0].wait.push_back(wait);
-    if (at != IN_NORM) return;
-    l[1].rect(0, M, N, 0, sg_area{}, sg_area{});
-    l[1].adds(area(0, 2, 0, M, 0, N), nullptr);
-    l[1].store(area(0, 2, 0, M, 0, N));
-    l[1].wait.push_back(wait);
 }
 
 bool given_up::enqueue(int launch)
@@ -83,35 +75,22 @@ bool given_up::enqueue(int launch)
     sg_kernel_protocol &protocol = g->param.protocol;
     protocol = protocol_of(2, nullptr, 0);
     if (launch > 0) protocol.begin = protocol.gate = 0;
-    if (launch == 0 && (at == BEFORE || at == IN_NORM)) protocol.end = protocol.done = 0;
+    if (launch == 0 && at == BEFORE) protocol.end = protocol.done = 0;
     if (at == AT_END)
         protocol.wait0 = (int32_t)p.wait.size() - 1, protocol.waits = 1, protocol.wait_step = 9;
     return sg_kernel_gemm_run(g.get(), SG_KERNEL_EARLY, emu_stream(0)) == cudaSuccess;
 }
 
-bool given_up::enqueue_norm()
-{
-    plan &p = l[1];
-    sg_kernel_norm norm = {};
-    norm.patches = norm.tile_m = 1, norm.rows = M, norm.residual = 4;
-    norm.epsilon = 1.f, norm.gain = b.data();
-    norm.awaits.waits = 1, norm.awaits.wait0 = (int32_t)p.wait.size() - 1, norm.awaits.step = 9;
-    norm.protocol.end = norm.protocol.hello = norm.protocol.done = 1;
-    return sg_kernel_norm_run(&p.program, &norm, 1 + draw(2), SG_KERNEL_EARLY, emu_stream(0)) ==
-           cudaSuccess;
-}
-
 void try_given_up(void)
 {
-    static const where all[] = {IN_BLOCK, AT_END, BEFORE, IN_NORM};
+    static const where all[] = {IN_BLOCK, AT_END, BEFORE};
     emu_sms(4);
-    for (int time = 0; time < 96; ++time) {
-        given_up t(all[time % 4], time / 4 % 4 ? 0 : 80);
+    for (int time = 0; time < 72; ++time) {
+        given_up t(all[time % 3], time % 4 ? 0 : 80);
         group = &t.w;
         rounds = t.at == IN_BLOCK ? 5 + draw(80) : draw(600);
         emu_outside(give_up);
-        const bool ok = t.enqueue(0) && (t.at != BEFORE || t.enqueue(1)) &&
-                        (t.at != IN_NORM || t.enqueue_norm()) && emu_run();
+        const bool ok = t.enqueue(0) && (t.at != BEFORE || t.enqueue(1)) && emu_run();
         emu_outside(nullptr);
         expect(ok && rounds < 0, t.what + ": goes through");
         const sg_kernel_rank &rank = t.w.of[0]->rank;

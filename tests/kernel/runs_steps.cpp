@@ -1,7 +1,5 @@
 /* runs_steps.cpp -- of test_kernel_runs.cpp: kernels of steps, and launches that
  * carry rows and nothing else. */
-#include <algorithm>
-
 #include "kernel/copy.cuh"
 #include "runs_world.h"
 
@@ -16,37 +14,31 @@ struct by_steps {
     const std::vector<int> base;
     const int most, pitch;
     world w;
-    std::vector<matrix> inbox[2], landing, normed;
-    matrix gain;
+    std::vector<matrix> inbox[2], landing;
     std::vector<plan> l;
     std::vector<std::vector<matrix>> a, c;
-    std::vector<std::vector<matrix>> residual; /* to which a norm adds what has come */
 
     explicit by_steps(const steps_ask &ask);
     void make_steps(int r);
     void enqueue(int run, int r);
-    cudaError_t end_by_norm(int run, int r, unsigned how);
     void check(int run);
 };
 
 by_steps::by_steps(const steps_ask &ask)
     : q(ask), what("steps of " + std::to_string(q.ranks) + " ranks " + std::to_string(q.m) + "x" +
-                   std::to_string(q.n) + (q.mismatch ? ", two plans" : "") +
-                   (q.normed ? ", ended by a norm" : "")),
+                   std::to_string(q.n) + (q.mismatch ? ", two plans" : "")),
       base(share(q.m, q.ranks, false)), most(base[1]), pitch(q.n + 3),
-      w(q.ranks, epoch, q.mismatch ? 300000 : 3000000), gain(random_matrix((size_t)q.n)),
-      l((size_t)q.ranks), a((size_t)q.runs), c((size_t)q.runs), residual((size_t)q.runs)
+      w(q.ranks, epoch, q.mismatch ? 300000 : 3000000), l((size_t)q.ranks), a((size_t)q.runs),
+      c((size_t)q.runs)
 {
     for (int r = 0; r < q.ranks; ++r) {
         for (auto &half : inbox) half.push_back(poisoned((size_t)q.ranks * most * q.n));
         landing.push_back(poisoned((size_t)q.m * q.n));
-        normed.push_back(poisoned((size_t)q.m * q.n));
         make_steps(r);
         l[(size_t)r].finish(&w, r, q.mismatch && r == 0 ? 1 : 2, false);
         for (int run = 0; run < q.runs; ++run) {
             a[(size_t)run].push_back(random_matrix((size_t)q.m * q.n));
             c[(size_t)run].push_back(poisoned((size_t)q.m * pitch));
-            residual[(size_t)run].push_back(poisoned((size_t)q.m * q.n));
         }
     }
 }
@@ -55,13 +47,6 @@ void by_steps::make_steps(int r)
 {
     plan &p = l[(size_t)r];
     const int own = base[r + 1] - base[r];
-    for (int at = 0; q.normed && at < q.ranks; ++at) { /* others' rows are behind the last flags */
-        const int rows = base[at + 1] - base[at];
-        if (rows == 0) continue;
-        p.rect(base[at], rows, q.n, 0, sg_area{}, sg_area{});
-        p.adds(area(r, at == r ? 2 + r : 29, base[at], rows, 0, q.n), nullptr);
-        p.store(area(r, 30, base[at], rows, 0, q.n));
-    }
     for (int i = 1; i < q.ranks; ++i) {
         const int to = (r + i) % q.ranks, rows = base[to + 1] - base[to];
         p.copy(area(r, 0, base[to], rows, 0, q.n));
@@ -90,28 +75,6 @@ void by_steps::make_steps(int r)
     }
 }
 
-/* The last two steps and the end in one.  A norm of what has come; judged by the residual, which
- * was nothing before. */
-cudaError_t by_steps::end_by_norm(int run, int r, unsigned how)
-{
-    plan &p = l[(size_t)r];
-    const bool direct = q.direct >> r & 1;
-    T *out = c[(size_t)run][(size_t)r].data(), *there = landing[(size_t)r].data();
-    T *sum = residual[(size_t)run][(size_t)r].data(), *to = normed[(size_t)r].data();
-    sg_kernel_norm norm = {};
-    std::fill_n(sum, q.m * q.n, __float2bfloat16(0.f));
-    p.program.place[29] =
-        place_of(direct ? out : there, direct ? out : there, q.m, q.n, direct ? pitch : q.n);
-    p.program.place[30] = place_of(to, to, q.m, q.n, q.n);
-    p.program.place[31] = place_of(sum, sum, q.m, q.n, q.n);
-    norm.patches = (int32_t)p.patch.size(), norm.tile_m = 1;
-    norm.rows = q.m, norm.residual = 31;
-    norm.epsilon = 1.f, norm.gain = gain.data();
-    norm.protocol.end = norm.protocol.hello = norm.protocol.done = 1;
-    norm.awaits = p.step.back();
-    return sg_kernel_norm_run(&p.program, &norm, 1 + draw(2), how, emu_stream(r));
-}
-
 void by_steps::enqueue(int run, int r)
 {
     plan &p = l[(size_t)r];
@@ -135,12 +98,8 @@ void by_steps::enqueue(int run, int r)
         ok = sg_kernel_copy(&p.program, &p.step[(size_t)i], 1 + draw(3), how(), s);
     if (ok == cudaSuccess)
         ok = sg_kernel_reduce(&p.program, &p.step[(size_t)q.ranks - 1], 1 + draw(3), how(), s);
-    if (ok == cudaSuccess && q.normed) {
-        ok = end_by_norm(run, r, how());
-    } else {
-        if (ok == cudaSuccess) ok = sg_kernel_flag(&p.program, &p.step.back(), how(), s);
-        if (ok == cudaSuccess) ok = sg_kernel_end(rank, hash, 0, 1, 1, how(), s);
-    }
+    if (ok == cudaSuccess) ok = sg_kernel_flag(&p.program, &p.step.back(), how(), s);
+    if (ok == cudaSuccess) ok = sg_kernel_end(rank, hash, 0, 1, 1, how(), s);
     expect(ok == cudaSuccess, what + ": starts");
 }
 
@@ -155,13 +114,10 @@ void by_steps::check(int run)
         const int row0 = direct ? 0 : base[r], rows = direct ? q.m : base[r + 1] - base[r];
         judge(c[(size_t)run][(size_t)r], pitch, row0, rows, q.n, want.data() + (size_t)row0 * q.n,
               what + " run " + std::to_string(run) + " rank " + std::to_string(r));
-        if (q.normed)
-            judge(residual[(size_t)run][(size_t)r], q.n, 0, q.m, q.n, want.data(),
-                  what + " run " + std::to_string(run) + " residual of " + std::to_string(r));
     }
 }
 
-static void try_steps_of(const steps_ask &ask)
+void try_steps(const steps_ask &ask)
 {
     by_steps t(ask);
     for (int run = 0; run < ask.runs; ++run)
@@ -181,14 +137,6 @@ static void try_steps_of(const steps_ask &ask)
         expect(m->rank.epoch == t.epoch, t.what + ": nothing ends");
     }
     expect(named, t.what + ": named");
-}
-
-void try_steps(steps_ask ask)
-{
-    for (const bool normed : {false, true}) {
-        ask.normed = normed;
-        try_steps_of(ask);
-    }
 }
 
 /* ---- Copies that go together ----------------------------------------------------------------- */

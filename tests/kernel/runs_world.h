@@ -68,8 +68,7 @@ sg_kernel_protocol protocol_of(int ranks, T *c, int pitch);
 /* Cases of runs_steps.cpp. */
 struct steps_ask {
     int ranks, m, n, runs, direct;
-    bool mismatch;       /* rank 0 is in another plan */
-    bool normed = false; /* a norm ends the runs; both are tried */
+    bool mismatch; /* rank 0 is in another plan */
 };
 
 struct carry_ask {
@@ -155,7 +154,7 @@ void try_all_along_k(void);
 void try_all_onto(void);
 void try_all_tagged_gathers(void);
 void try_all_tagged(void);
-void try_steps(steps_ask ask);
+void try_steps(const steps_ask &ask);
 struct copies_ask {
     int rows, cols, run, odd, blocks; /* odd: elements between rows */
     bool across;

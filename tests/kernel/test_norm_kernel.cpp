@@ -156,9 +156,8 @@ template <class E> static void norm_of(const norm_ask &q, int type)
     l.program.place[1].data[0] = other.data();
     put(2, c, all, q.n, pitch);
     put(3, residual, all, q.n, pitch);
-    sg_kernel_norm norm = {};
-    norm.patches = (int32_t)l.patch.size(), norm.tile_m = q.tile_m, norm.rows = all;
-    norm.residual = 3, norm.epsilon = epsilon, norm.gain = gain.data();
+    const sg_kernel_norm norm = {0,          (int32_t)l.patch.size(), q.tile_m, all, 3, epsilon,
+                                 gain.data()};
     const std::string what = "norm of " + std::to_string(q.rows) + "+" + std::to_string(q.more) +
                              "x" + std::to_string(q.n) + ", type " + std::to_string(type);
     const bool ran = sg_kernel_norm_run(&l.program, &norm, 1 + draw(2), 0, nullptr) == cudaSuccess;

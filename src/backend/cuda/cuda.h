@@ -218,7 +218,6 @@ typedef struct sg_cuda_plan {
     bool direct;           /* peers may store into C itself */
     int32_t opens, closes; /* launches that begin and end the run; -1: kernels of their own do */
     int32_t awaits;        /* the FLAG step behind the one that ends it; -1: none */
-    int32_t held;          /* a FLAG step that the norm behind it waits for; -1: none */
 } sg_cuda_plan;
 
 /* CUDA's error becomes ours, with the call's name. */
@@ -329,9 +328,9 @@ void sg_cuda_plan_protocol(sg_cuda_plan *plan);
 shingle_status sg_cuda_begin(void *self, sg_run *run);
 shingle_status sg_cuda_end(void *self, sg_run *run);
 
-/* The part that the launch of step INDEX has in the protocol of this run. */
-void sg_cuda_set_protocol(sg_cuda_rank *rank, const sg_run *run, int32_t index,
-                          sg_kernel_protocol *protocol_out);
+/* The part that the launch of step INDEX has in the protocol of this run goes into its
+ * parameters. */
+void sg_cuda_set_protocol(sg_cuda_rank *rank, const sg_run *run, int32_t index);
 
 /* Points the launch of step INDEX at the tensors of RUN (issue.c). */
 shingle_status sg_cuda_aim_launch(sg_cuda_rank *rank, const sg_run *run, int32_t index);
@@ -348,13 +347,9 @@ sg_cuda_place sg_cuda_address(const sg_run *run, const sg_area *area, bool sourc
 /* The places of the user's tensors in PROGRAM become those of RUN. */
 void sg_cuda_aim(sg_kernel_program *program, const sg_run *run);
 
-/* Does the norm behind the FLAG step INDEX wait for its flags in RUN?  A kernel less; but not where
- * ranks share a GPU, whose SMs blocks that wait would take from who raises (protocol.c). */
-bool sg_cuda_is_held(const sg_cuda *cuda, const sg_run *run, int32_t index);
-
 /* The launch of step INDEX, which norms rows (rows.c). */
-shingle_status sg_cuda_issue_norm(const sg_cuda *cuda, sg_cuda_rank *rank, const sg_run *run,
-                                  int32_t index, cudaStream_t stream);
+shingle_status sg_cuda_issue_norm(sg_cuda_rank *rank, const sg_run *run, int32_t index,
+                                  cudaStream_t stream);
 
 shingle_status sg_cuda_issue_gemm(void *self, sg_run *run, int32_t step);
 shingle_status sg_cuda_issue_copy(void *self, sg_run *run, int32_t step);

@@ -160,7 +160,8 @@ static shingle_status go_gemm(sg_cuda *cuda, sg_cuda_rank *rank, sg_run *run, in
     const sg_cuda_plan *const plan = run->bound->backend;
     const sg_cuda_step *const step = &plan->step[index];
     const sg_launch *const l = &run->bound->sched.step[index].u.launch;
-    if (l->norm) return sg_cuda_issue_norm(cuda, rank, run, index, stream);
+    (void)cuda;
+    if (l->norm) return sg_cuda_issue_norm(rank, run, index, stream);
     if (step->lt != NULL) {
         const sg_operands o = operands_of(run, &run->bound->sched.patch[l->patch0]);
         if (step->gemm == NULL || sg_product_fits(step->lt, &o))
@@ -170,7 +171,7 @@ static shingle_status go_gemm(sg_cuda *cuda, sg_cuda_rank *rank, sg_run *run, in
     if (!rank->begun || index != plan->opens) SG_TRY(sg_cuda_aim_launch(rank, run, index));
     const sg_kernel_gemm_param *const param = &step->gemm->param;
     if (param->push != NULL && rank->apart) SG_TRY(copy_pushes(rank, run, stream));
-    sg_cuda_set_protocol(rank, run, index, &step->gemm->param.protocol);
+    sg_cuda_set_protocol(rank, run, index);
     SG_CUDA(sg_kernel_gemm_run(step->gemm, rank->how, stream));
     return SHINGLE_OK;
 }
@@ -309,8 +310,8 @@ static shingle_status go_flag(sg_cuda *cuda, sg_cuda_rank *rank, sg_run *run, in
                               cudaStream_t stream)
 {
     const sg_cuda_plan *const plan = run->bound->backend;
+    (void)cuda;
     if (rank->ended) return SHINGLE_OK; /* by the launch before, which waited for these flags */
-    if (sg_cuda_is_held(cuda, run, index)) return SHINGLE_OK;
     SG_CUDA(sg_kernel_flag(&plan->program, &plan->step[index].flags, rank->how, stream));
     return SHINGLE_OK;
 }

@@ -1,9 +1,8 @@
 /* protocol.c -- begin and end of a run.
  *
  * A plan on one lane whose first step is a launch of our own has its run begun by that launch, and
- * one whose last step is (but for a FLAG step behind it), be it a product or a norm, has it ended
- * by that one: a plan of one launch is one kernel.  Other plans have kernels of their own for it,
- * around all lanes.
+ * one whose last step is (but for a FLAG step behind it) has it ended by that one: a plan of one
+ * launch is one kernel.  Other plans have kernels of their own for it, around all lanes.
  *
  * Runs are kept in the rank's list of flights until they are known to have ended.  Events cost the
  * host time and keep one run's end and the next one's beginning apart, so a plan of one launch on
@@ -28,12 +27,6 @@ static const double soon_us = 20e3; /* longer than most runs */
 static bool is_own_launch(const sg_cuda_plan *plan, int32_t index)
 {
     return index >= 0 && plan->step[index].gemm != NULL && plan->step[index].lt == NULL;
-}
-
-static bool can_end(const sg_cuda_plan *plan, int32_t index)
-{
-    return is_own_launch(plan, index) ||
-           (index >= 0 && sg_step_norms(&plan->bound->sched.step[index]));
 }
 
 /* Does STEP read what peers stored into C, or store into a peer's C by an engine, which is told
@@ -87,7 +80,7 @@ void sg_cuda_plan_protocol(sg_cuda_plan *plan)
     plan->one_lane = (plan->lanes & ~1u) == 0;
     plan->counts = sg_sched_counts(s);
     plan->direct = is_direct(plan);
-    plan->opens = plan->closes = plan->awaits = plan->held = -1;
+    plan->opens = plan->closes = plan->awaits = -1;
     if (!plan->one_lane) return;
 
     const int32_t first = neighbour(s, -1, 1);
@@ -96,16 +89,9 @@ void sg_cuda_plan_protocol(sg_cuda_plan *plan)
     const int32_t last = neighbour(s, s->steps, -1);
     const bool waits = last >= 0 && s->step[last].kind == SG_FLAG && s->step[last].raises == 0;
     const int32_t closes = waits ? neighbour(s, last, -1) : last;
-    if (!plan->counts || !can_end(plan, closes)) return;
+    if (!plan->counts || !is_own_launch(plan, closes)) return;
     plan->closes = closes;
     if (waits) plan->awaits = last;
-    if (sg_sched_is_held(s, closes - 1)) plan->held = closes - 1;
-}
-
-bool sg_cuda_is_held(const sg_cuda *cuda, const sg_run *run, int32_t index)
-{
-    const sg_cuda_plan *const plan = run->bound->backend;
-    return index >= 0 && index == plan->held && cuda->sharing == 1 && run->kinds == ~0u;
 }
 
 /* ---- Tensors --------------------------------------------------------------------------------- */
@@ -426,11 +412,12 @@ shingle_status sg_cuda_begin(void *self, sg_run *run)
 
 /* ---- In a launch ----------------------------------------------------------------------------- */
 
-void sg_cuda_set_protocol(sg_cuda_rank *rank, const sg_run *run, int32_t index,
-                          sg_kernel_protocol *protocol)
+void sg_cuda_set_protocol(sg_cuda_rank *rank, const sg_run *run, int32_t index)
 {
     const sg_sched *const s = &run->bound->sched;
     const sg_cuda_plan *const plan = run->bound->backend;
+    sg_kernel_gemm *const gemm = plan->step[index].gemm;
+    sg_kernel_protocol *const protocol = &gemm->param.protocol;
     memset(protocol, 0, sizeof *protocol);
     protocol->ranks = run->work->ranks;
     if (index == plan->opens && rank->begun) {

@@ -2,8 +2,8 @@
  * made of, a kernel of its own. */
 #include "backend/cuda/cuda.h"
 
-shingle_status sg_cuda_issue_norm(const sg_cuda *cuda, sg_cuda_rank *rank, const sg_run *run,
-                                  int32_t index, cudaStream_t stream)
+shingle_status sg_cuda_issue_norm(sg_cuda_rank *rank, const sg_run *run, int32_t index,
+                                  cudaStream_t stream)
 {
     sg_cuda_plan *const plan = run->bound->backend;
     const sg_sched *const s = &run->bound->sched;
@@ -15,10 +15,7 @@ shingle_status sg_cuda_issue_norm(const sg_cuda *cuda, sg_cuda_rank *rank, const
                            .epsilon = sg_problem_epsilon(s->problem),
                            .gain = run->tensors.gain};
     for (int32_t i = l->patch0; i < l->patch0 + l->patches; i++) norm.rows += s->patch[i].rows;
-    sg_cuda_set_protocol(rank, run, index, &norm.protocol);
-    const bool held = index == plan->closes && sg_cuda_is_held(cuda, run, plan->held);
-    if (held) norm.awaits = plan->step[plan->held].flags;
-    if (norm.rows == 0 && !norm.protocol.end && !held) return SHINGLE_OK;
+    if (norm.rows == 0) return SHINGLE_OK;
     const int sms = l->blocks > 0 ? l->blocks : rank->sms;
     sg_cuda_aim(&plan->program, run);
     SG_CUDA(sg_kernel_norm_run(&plan->program, &norm, sms, rank->how, stream));
