@@ -23,9 +23,22 @@ static bool norms(const sg_sched *s)
     return false;
 }
 
-/* A buffer for what C gets.  Where all ranks get all rows, peers may store into each
- * other's, and it is declared alike on all ranks whether they do or not; what a
- * collective touches is a library's. */
+/* Does this rank store all of C itself, and nothing into others'?  Then all ranks do. */
+static bool stores_alone(const sg_sched *s)
+{
+    int64_t own = 0;
+    for (int32_t i = 0; i < s->tos; i++) {
+        const sg_area *const to = &s->to[i];
+        if (to->buf != SG_C) continue;
+        if (to->rank != s->rank) return false;
+        own += (int64_t)to->rows * to->cols;
+    }
+    return own == s->buf[SG_C].rows * s->problem->n;
+}
+
+/* A buffer for what C gets.  Where all ranks get all rows, peers may store into each other's, and
+ * it is declared alike on all ranks whether they do or not, unless each of them adds up all by
+ * itself; what a collective touches is a library's. */
 static uint8_t sum_buf(sg_sched *s)
 {
     const sg_problem *const p = s->problem;
@@ -40,7 +53,7 @@ static uint8_t sum_buf(sg_sched *s)
     }
     for (int i = SG_USER_BUFS; i < s->bufs; i++)
         fixed |= s->buf[i].arena == SG_SYM && s->buf[i].fixed;
-    const bool shared = p->op == SG_OP_GEMM_AR && p->ranks > 1;
+    const bool shared = p->op == SG_OP_GEMM_AR && p->ranks > 1 && !stores_alone(s);
     return sg_sched_buf(s,
                         collects ? SG_LIBRARY
                         : shared ? SG_SYM
@@ -98,4 +111,14 @@ void sg_sched_norm_all(sg_sched *s)
     sg_sched_patch(s, &all);
     sg_sched_add(s, sg_area_of(s->rank, sum, 0, rows, 0, p->n), NULL);
     sg_sched_to(s, sg_area_of(s->rank, SG_C, 0, rows, 0, p->n));
+}
+
+bool sg_sched_norms_own(const sg_sched *s)
+{
+    if (s->steps == 0 || !sg_step_norms(&s->step[s->steps - 1])) return false;
+    const sg_launch *const l = &s->step[s->steps - 1].u.launch;
+    for (int32_t i = l->patch0; i < l->patch0 + l->patches; i++)
+        for (int32_t j = s->patch[i].add0; j < s->patch[i].add0 + s->patch[i].adds; j++)
+            if (s->buf[s->add[j].area.buf].arena != SG_LOCAL) return false;
+    return true;
 }

@@ -2,6 +2,7 @@
  *
  * An agent goes through its steps in order.  What it waits for parks it (a flag, a step of another
  * lane) or queues it (SMs, an engine); whoever brings that wakes it with the time of it. */
+#include "core/sched_rules.h"
 #include "core/sim_state.h"
 
 /* ---- Moments --------------------------------------------------------------------------------- */
@@ -432,8 +433,8 @@ double sg_sim_run_us(const sg_machine *machine)
     return machine->run_us > 0 ? machine->run_us : machine->flag_us;
 }
 
-/* A launch of tagged data has begun its run under its product, and ends it
- * as soon as it has read all. */
+/* A launch of tagged data has begun its run under its product, and ends it as soon as it has read
+ * all, while it stores.  A norm behind it waits for the end, too. */
 static bool is_tagged_run(const sg_sim *m, const sg_sched *s)
 {
     for (int32_t i = 0; i < s->steps; i++)
@@ -448,12 +449,14 @@ static bool is_own_launch(const sg_step *step)
 }
 
 /* Launches of a thread that begin and end a run which products do not begin and end themselves:
- * the first step of a single lane and the last one, behind which a flag may stand. */
+ * the first step of a single lane and the last one, behind which a flag may stand, and a norm of
+ * the rank's own sums. */
 static int protocol_launches(const sg_sched *s)
 {
     const sg_step *first = NULL;
     const sg_step *last = NULL;
-    for (int32_t i = 0; i < s->steps; i++) {
+    const int32_t end = s->steps - sg_sched_norms_own(s);
+    for (int32_t i = 0; i < end; i++) {
         const sg_step *const step = &s->step[i];
         if (sg_step_is_push(step)) continue;
         if (first == NULL) first = step;
@@ -487,7 +490,8 @@ static double end_of_run(const sg_sim *m)
             continue;
         }
         if (lanes_of(s) > 1) us += machine->join_us;
-        if (s->peers && !is_tagged_run(m, s)) us += sg_sim_run_us(machine);
+        if (s->peers && (!is_tagged_run(m, s) || sg_sched_norms_own(s)))
+            us += sg_sim_run_us(machine);
         if (s->peers) us += protocol_launches(s) * machine->launch_us;
         us += landing_us(s, machine);
         if (end < us) end = us;

@@ -2,7 +2,8 @@
  *
  * A plan on one lane whose first step is a launch of our own has its run begun by that launch, and
  * one whose last step is (but for a FLAG step behind it) has it ended by that one: a plan of one
- * launch is one kernel.  Other plans have kernels of their own for it, around all lanes.
+ * launch is one kernel.  A norm of the rank's own sums comes behind the end.  Other plans have
+ * kernels of their own for it, around all lanes.
  *
  * Runs are kept in the rank's list of flights until they are known to have ended.  Events cost the
  * host time and keep one run's end and the next one's beginning apart, so a plan of one launch on
@@ -27,6 +28,11 @@ static const double soon_us = 20e3; /* longer than most runs */
 static bool is_own_launch(const sg_cuda_plan *plan, int32_t index)
 {
     return index >= 0 && plan->step[index].gemm != NULL && plan->step[index].lt == NULL;
+}
+
+static bool is_one_kernel(const sg_cuda_plan *plan)
+{
+    return plan->opens >= 0 && plan->opens == plan->closes && !plan->bound->problem.norm;
 }
 
 /* Does STEP read what peers stored into C, or store into a peer's C by an engine, which is told
@@ -86,7 +92,8 @@ void sg_cuda_plan_protocol(sg_cuda_plan *plan)
     const int32_t first = neighbour(s, -1, 1);
     if (s->peers && is_own_launch(plan, first)) plan->opens = first;
 
-    const int32_t last = neighbour(s, s->steps, -1);
+    const int32_t end = sg_sched_norms_own(s) ? s->steps - 1 : s->steps;
+    const int32_t last = neighbour(s, end, -1);
     const bool waits = last >= 0 && s->step[last].kind == SG_FLAG && s->step[last].raises == 0;
     const int32_t closes = waits ? neighbour(s, last, -1) : last;
     if (!plan->counts || !is_own_launch(plan, closes)) return;
@@ -335,7 +342,7 @@ static shingle_status follow(sg_cuda *cuda, sg_cuda_rank *rank, const sg_run *ru
     rank->main_id = SG_CUDA_OWN;
     if (rank->main != rank->lane[0]) SG_CUDA(cudaStreamGetId(rank->main, &rank->main_id));
     const bool moves = rank->ever && rank->last != rank->main_id;
-    if (moves || plan->opens < 0 || plan->opens != plan->closes) SG_TRY(mark_last(cuda, rank));
+    if (moves || !is_one_kernel(plan)) SG_TRY(mark_last(cuda, rank));
     if (!moves || sg_cuda_in_flight(rank) == 0) return SHINGLE_OK;
     SG_CUDA(cudaStreamWaitEvent(rank->main, flight_of(rank, rank->issued - 1)->ended, 0));
     return SHINGLE_OK;
@@ -503,9 +510,8 @@ static shingle_status arrive(sg_cuda *cuda, sg_cuda_rank *rank, const sg_run *ru
         return SHINGLE_OK;
     }
     sg_cuda_flight *const flight = flight_of(rank, rank->issued);
-    const bool alone = plan->opens >= 0 && plan->opens == plan->closes;
-    const bool marked =
-        rank->main != rank->lane[0] || !alone || rank->issued % MARK_EVERY == MARK_EVERY - 1;
+    const bool marked = rank->main != rank->lane[0] || !is_one_kernel(plan) ||
+                        rank->issued % MARK_EVERY == MARK_EVERY - 1;
     if (marked) SG_CUDA(cudaEventRecord(flight->ended, rank->main));
     flight->marked = marked;
     flight->plan = plan;
