@@ -13,8 +13,9 @@ void sg_sched_return(sg_sched *s);
  * goes to a buffer instead.  Sealing does it.  (sched_norm.c) */
 void sg_sched_norm_all(sg_sched *s);
 
-/* Does S end in a norm of sums that lie in this rank's own scratch?  No peer reaches them, and the
- * rank's next run comes behind the norm: the run may have ended in front of it.  (sched_norm.c) */
+/* Does S end in a norm of sums that lie in this rank's own scratch, which has no halves?  No peer
+ * reaches them, and peers store into C behind the hello of the rank's next run, which comes behind
+ * the norm: the run may have ended in front of it.  (sched_norm.c) */
 bool sg_sched_norms_own(const sg_sched *s);
 
 /* Does AREA reach over a border between two B, or two C?  (seal.c) */

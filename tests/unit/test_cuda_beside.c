@@ -267,10 +267,52 @@ static void runs_follow_what_is_not_marked(void **state)
     close_group(&w);
 }
 
+/* ---- Replays --------------------------------------------------------------------------------- */
+
+static void *end_a_run(void *state)
+{
+    usleep(100);
+    __atomic_add_fetch(&((sg_kernel_rank *)state)->epoch, 1, __ATOMIC_RELAXED);
+    return NULL;
+}
+
+/* Between two runs, as in a norm behind one, the words tell nothing; that runs end tells. */
+static void replays_are_seen_between_runs(void **state)
+{
+    (void)state;
+    world w;
+    graph g;
+    pthread_t thread;
+    open_group(&w, RANKS, 5);
+    assert_true(make_plans(&w, "gemm_rs:bf16:520x136x16:r4", "fused_out{tile_m=128,tile_n=128}"));
+    capture_two(&w, 0, &g);
+    sg_cuda *const cuda = w.comm[0]->group->self;
+    sg_cuda_rank *const rank = &cuda->rank[0];
+    sg_kernel_rank *const words = rank->state; /* a fake GPU's memory is the host's */
+    assert_true(rank->captured);
+    pthread_mutex_lock(&cuda->mutex);
+    assert_false(sg_cuda_is_replaying(cuda, rank));
+    int seen = 0;
+    for (int i = 0; i < 8; i++) { /* unless the machine stands still */
+        const uint64_t epoch = words->epoch;
+        assert_int_equal(pthread_create(&thread, NULL, end_a_run, words), 0);
+        seen += sg_cuda_is_replaying(cuda, rank);
+        pthread_join(thread, NULL);
+        words->epoch = epoch;
+    }
+    pthread_mutex_unlock(&cuda->mutex);
+    assert_true(seen > 0);
+    cudaGraphExecDestroy(g.exec);
+    for (int i = 0; i < STREAMS; i++) cudaStreamDestroy(g.stream[i]);
+    drop_plans(&w);
+    close_group(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(runs_of_a_graph_follow_each_other),
+        cmocka_unit_test(replays_are_seen_between_runs),
         cmocka_unit_test(captures_that_fail_leave_the_group),
         cmocka_unit_test(what_is_left_of_a_run_counts),
         cmocka_unit_test(freeing_keeps_nobody_for_ever),

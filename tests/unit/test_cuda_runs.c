@@ -443,6 +443,8 @@ static void ranks_that_do_not_come_are_named(void **state)
         {"gemm_ar:bf16:70x136x16:r4", "fused_out{tile_m=64,tile_n=128,once=1,tagged=1}"},
         {"ag_gemm:bf16:70x136x64:r4", "fused_in{slabs=2,tile_m=64,tile_n=128,push=4}"},
         {"gemm_ar:bf16:136x136x16:r4:norm", "fused_out{tile_m=64,tile_n=128}"},
+        {"gemm_rs:bf16:136x136x16:r4:norm", "fused_out{tile_m=64,tile_n=128}"},
+        {"gemm_ar:bf16:70x136x16:r4:norm", "fused_out{tile_m=64,tile_n=128,once=1,tagged=1}"},
     };
     enum { GROUPS = sizeof asked / sizeof asked[0] };
     static world w[GROUPS]; /* side by side: their time limits pass together */
