@@ -17,7 +17,8 @@ struct NormRows {
     int tile_m, width;       /* of a place; 0: rows lie as in C */
     int bands, strips, rows, cols;
     float epsilon;
-    bool fast; /* everything lies at 16 bytes, and nothing is less than a unit */
+    bool fast;      /* everything lies at 16 bytes, and nothing is less than a unit */
+    int64_t second; /* bytes from FROM in the workspace's first half to that in the second */
 };
 
 /* Of a block: sums of the warps, of two rows in turn, and the patch at hand, since in registers it
@@ -250,15 +251,14 @@ template <class T, bool FAST> DEV void norm_row(const NormRows &x, int row, floa
 
 template <class T>
 DEV NormRows norm_rows_of(const sg_kernel_program &program, const sg_kernel_norm &n,
-                          const sg_patch &p)
+                          const sg_patch &p, int half)
 {
-    const int half = run_half(program);
     const sg_area &from = program.add[p.add0].area, &to = program.to[p.to0];
     const sg_kernel_place &residual = program.place[n.residual];
     const int width = from.tiled ? from.cols : 0;
     NormRows x = {&p,
                   spot_of(program, from, half, false),
-                  spot_of(program, to, half, true),
+                  spot_of(program, to, half, false), /* C of this rank, which nobody tells it of */
                   Spot{(char *)residual.data[0] + to.row0 * residual.pitch, residual.pitch},
                   (const char *)n.gain,
                   p.final ? (const char *)program.bias : nullptr,
@@ -269,44 +269,93 @@ DEV NormRows norm_rows_of(const sg_kernel_program &program, const sg_kernel_norm
                   p.rows,
                   p.cols,
                   n.epsilon,
-                  false};
+                  false,
+                  0};
     const uintptr_t odd = (uintptr_t)x.from.data | (uintptr_t)x.from.pitch | (uintptr_t)x.to.data |
                           (uintptr_t)x.to.pitch | (uintptr_t)x.residual.data |
                           (uintptr_t)x.residual.pitch | (uintptr_t)x.gain | (uintptr_t)x.bias |
                           (uintptr_t)(width * (int)sizeof(T));
     x.fast = odd % 16 == 0 && (width | p.cols) % NORM_UNIT == 0;
+    const sg_kernel_place &sums = program.place[from.buf];
+    x.second = (const char *)sums.data[1] - (const char *)sums.data[0];
     return x;
+}
+
+/* Where a block is: row NEXT of patch PATCH and of those behind it, and the patch that is in shared
+ * memory; -1: none. */
+struct NormAt {
+    int patch, looked_up;
+    uint32_t next;
+};
+
+/* Goes on to the patch that has the row.  False: there is none. */
+DEV bool norm_find(const sg_kernel_program &program, const sg_kernel_norm &n, NormAt &at)
+{
+    for (; at.patch < n.patch0 + n.patches; ++at.patch) {
+        const uint32_t rows = (uint32_t)program.patch[at.patch].rows;
+        if (at.next < rows) return true;
+        at.next -= rows;
+    }
+    return false;
+}
+
+/* Looks its patch up.  The same for all threads of the block. */
+template <class T>
+DEV void norm_look_up(const sg_kernel_program &program, const sg_kernel_norm &n, NormAt &at,
+                      int half)
+{
+    NormRows &x = ((NormShared *)shared_memory())->rows;
+    if (at.looked_up == at.patch) return;
+    __syncthreads(); /* nobody reads of the patch before any more */
+    if (threadIdx.x == 0) x = norm_rows_of<T>(program, n, program.patch[at.patch], half);
+    __syncthreads();
+    at.looked_up = at.patch;
+}
+
+/* Before the kernel in front has ended: where the block's first row lies, but for the half of the
+ * workspace. */
+template <class T> DEV NormAt norm_ahead(const sg_kernel_program &program, const sg_kernel_norm &n)
+{
+    NormAt at = {n.patch0, -1, blockIdx.x};
+    if (norm_find(program, n, at)) norm_look_up<T>(program, n, at, 0);
+    return at;
+}
+
+/* Behind its end: the half is known. */
+DEV void norm_begin(const sg_kernel_program &program, const NormAt &at)
+{
+    NormRows &x = ((NormShared *)shared_memory())->rows;
+    if (at.looked_up < 0 || x.second == 0) return;
+    if (threadIdx.x == 0 && run_half(program) != 0) x.from.data += x.second;
+    __syncthreads();
 }
 
 /* This block's rows of all patches that are FAST, or of those that are not.  Were there others? */
 template <class T, bool FAST>
-DEV bool norm_some(const sg_kernel_program &program, const sg_kernel_norm &n)
+DEV bool norm_some(const sg_kernel_program &program, const sg_kernel_norm &n, NormAt at)
 {
     NormShared &shared = *(NormShared *)shared_memory();
     const NormRows &x = shared.rows;
-    uint32_t next = blockIdx.x; /* in the patch at hand */
+    const int half = run_half(program);
     int turn = 0;
     bool others = false;
 #pragma unroll 1
-    for (int i = n.patch0; i < n.patch0 + n.patches; ++i) {
-        const uint32_t rows = (uint32_t)program.patch[i].rows;
-        if (next < rows) {   /* the same for all threads of the block */
-            __syncthreads(); /* nobody reads of the patch before any more */
-            if (threadIdx.x == 0) shared.rows = norm_rows_of<T>(program, n, program.patch[i]);
-            __syncthreads();
-            others |= x.fast != FAST;
-        }
+    while (norm_find(program, n, at)) {
+        norm_look_up<T>(program, n, at, half);
+        others |= x.fast != FAST;
 #pragma unroll 1
-        for (; next < rows; next += gridDim.x, turn ^= NORM_WARPS)
-            if (x.fast == FAST) norm_row<T, FAST>(x, (int)next, shared.warp + turn);
-        next -= rows;
+        for (; at.next < (uint32_t)x.rows; at.next += gridDim.x, turn ^= NORM_WARPS)
+            if (x.fast == FAST) norm_row<T, FAST>(x, (int)at.next, shared.warp + turn);
     }
     return others;
 }
 
 /* All rows of a launch, dealt to the blocks in turn.  One behind the other: in one loop the
  * registers of both would cost a block beside this one its place. */
-template <class T> DEV void norm_all(const sg_kernel_program &program, const sg_kernel_norm &n)
+template <class T>
+DEV void norm_all(const sg_kernel_program &program, const sg_kernel_norm &n, const NormAt &at)
 {
-    if (norm_some<T, true>(program, n)) norm_some<T, false>(program, n);
+    norm_begin(program, at);
+    if (norm_some<T, true>(program, n, at))
+        norm_some<T, false>(program, n, NormAt{n.patch0, -1, blockIdx.x});
 }

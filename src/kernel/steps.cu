@@ -292,8 +292,9 @@ template <class T>
 static __global__ void __launch_bounds__(NORM_THREADS, NormBlocks<T>::VALUE)
     norm_kernel(const __grid_constant__ sg_kernel_program program, const sg_kernel_norm norm)
 {
+    const NormAt at = norm_ahead<T>(program, norm);
     come_in();
-    norm_all<T>(program, norm);
+    norm_all<T>(program, norm, at);
 }
 
 cudaError_t sg_kernel_norm_run(const sg_kernel_program *program, const sg_kernel_norm *norm,
