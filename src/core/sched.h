@@ -67,7 +67,7 @@ typedef struct sg_buf {
     uint8_t tagged; /* in REST: a backend may keep it at rest, all ones, between runs, so that who
                      * reads a word sees that it has come (sg_sched_tagged_fault) */
     uint8_t reach;  /* sealed, user buffers: 1 if this rank stores into a peer's */
-    uint8_t summed; /* C alone: see sg_sched_sums_in_c */
+    uint8_t summed; /* C, or sealed: what is normed into it; see sg_sched_sums_in_c */
     char name[13];  /* for people: "gathered", "inbox" */
     int64_t rows, cols;
     int64_t offset; /* sealed: bytes from the arena's start; the same on all ranks if alike there */

@@ -36,9 +36,9 @@ static bool stores_alone(const sg_sched *s)
     return own == s->buf[SG_C].rows * s->problem->n;
 }
 
-/* A buffer for what C gets.  Where all ranks get all rows, peers may store into each other's, and
- * it is declared alike on all ranks whether they do or not, unless each of them adds up all by
- * itself; what a collective touches is a library's. */
+/* A buffer for what C gets.  Where all ranks get all rows, or sums are made in C, peers may store
+ * into each other's, and it is declared alike on all ranks whether they do or not, unless each of
+ * them adds up all by itself; what a collective touches is a library's. */
 static uint8_t sum_buf(sg_sched *s)
 {
     const sg_problem *const p = s->problem;
@@ -53,12 +53,17 @@ static uint8_t sum_buf(sg_sched *s)
     }
     for (int i = SG_USER_BUFS; i < s->bufs; i++)
         fixed |= s->buf[i].arena == SG_SYM && s->buf[i].fixed;
-    const bool shared = p->op == SG_OP_GEMM_AR && p->ranks > 1 && !stores_alone(s);
-    return sg_sched_buf(s,
-                        collects ? SG_LIBRARY
-                        : shared ? SG_SYM
-                                 : SG_LOCAL,
-                        "unnormed", s->buf[SG_C].rows, p->n, fixed ? SG_FIXED : 0);
+    const bool summed = s->buf[SG_C].summed;
+    const bool all = p->op == SG_OP_GEMM_AR && p->ranks > 1 && !stores_alone(s);
+    const uint8_t buf = sg_sched_buf(s,
+                                     collects        ? SG_LIBRARY
+                                     : summed || all ? SG_SYM
+                                                     : SG_LOCAL,
+                                     "unnormed", summed && !all ? p->most_rows : s->buf[SG_C].rows,
+                                     p->n, fixed ? SG_FIXED : 0);
+    s->buf[buf].summed = summed;
+    s->buf[SG_C].summed = 0;
+    return buf;
 }
 
 static void move(sg_area *area, uint8_t buf)

@@ -526,10 +526,10 @@ static void see_adds(sealing *seal, int32_t add0, int32_t adds)
 /* Is what P adds where it stores? */
 static bool adds_onto(const sg_sched *s, const sg_patch *p)
 {
-    if (!s->buf[SG_C].summed || p->adds != 1 || !p->own_rounded) return false;
+    if (p->adds != 1 || !p->own_rounded) return false;
     const sg_area *const from = &s->add[p->add0].area, *to = &s->to[p->to0];
     while (to < &s->to[p->to0 + p->tos] && to->rank != s->rank) to++;
-    return to < &s->to[p->to0 + p->tos] && from->buf == SG_C && to->buf == SG_C &&
+    return s->buf[from->buf].summed && to < &s->to[p->to0 + p->tos] && to->buf == from->buf &&
            to->row0 == from->row0 && to->col0 == from->col0;
 }
 
@@ -550,8 +550,9 @@ static shingle_status seal_step(sg_sched *s, int32_t index)
             l->visits += sg_sched_patch_visits(s, l, i);
         }
     } else {
-        if (s->buf[SG_C].summed && step->tos > 0)
-            return broken(s, index, "sums in C, and a step beside launches that stores");
+        for (int i = 0; i < s->bufs && step->tos > 0; i++)
+            if (s->buf[i].summed)
+                return broken(s, index, "sums in C, and a step beside launches that stores");
         if (step->kind == SG_COPY) see_area(&seal, &step->u.copy.src);
         if (step->kind == SG_COLL && step->u.coll.kind != SG_ALL_TO_ALL)
             see_area(&seal, &step->u.coll.self);

@@ -29,7 +29,7 @@ static bool accepts(const sg_problem *p, sg_text *why)
     if (!sg_problem_sums(p)) return sg_decline(why, "no rows of C are summed");
     if (p->ranks > 2)
         return sg_decline(why, "sums of %d ranks would be rounded more than once", p->ranks);
-    if (sg_problem_has_epilogue(p) || p->norm)
+    if (sg_problem_has_epilogue(p))
         return sg_decline(why, "something is done to sums that are made in memory");
     if (p->call) return sg_decline(why, "a call makes whole rows, and stores them itself");
     return sg_accepts_moves(p, why);

@@ -67,7 +67,8 @@ static const char *const missed[][3] = {
     {"gemm_rs", "serial{windows=1}", ""},
     {"gemm_rs", "signal", ""},
     {"gemm_ar", "fused_out{tile_m=128,tile_n=128}", ":norm"},
-    {"gemm_ar", "fused_out{tile_m=64,tile_n=128,once=1,tagged=1}", ":norm"}};
+    {"gemm_ar", "fused_out{tile_m=64,tile_n=128,once=1,tagged=1}", ":norm"},
+    {"gemm_rs", "fused_add{tile_m=128,tile_n=256}", ":norm"}};
 
 /* Plans that take turns on one workspace: product, strategy, form. */
 static const char *const mixed[][3] = {
@@ -95,7 +96,9 @@ static const char *const mixed[][3] = {
     {"a2a_gemm:bf16:300x512x256", "serial", ""},
     {"gemm_ar:bf16:300x512x256", "fused_out{tile_m=128,tile_n=128}", ":bias:norm"},
     {"gemm_ar:bf16:16x1024x256", "fused_out{tile_m=64,tile_n=32,once=1,tagged=1}", ":norm"},
-    {"gemm_rs:bf16:3x512x512", "fused_out{tile_m=128,tile_n=128}", ":norm"}};
+    {"gemm_rs:bf16:3x512x512", "fused_out{tile_m=128,tile_n=128}", ":norm"},
+    {"gemm_rs:bf16:1025x256x512", "fused_add{tile_m=128,tile_n=128}", ":norm"},
+    {"gemm_ar:bf16:300x512x256", "fused_add{tile_m=128,tile_n=128,strips=1}", ":norm"}};
 
 /* Data that tell by themselves that they have come, in all tiles that take them: gathers, then
  * sums; the first of these are of all-reduces alone. */

@@ -45,23 +45,37 @@ static void expect_verdict(const sg_sched *sched, int ranks, const char *words, 
     if (!right) fail_msg("%s: \"%s\", not \"%s\"", what, result.why, words);
 }
 
+/* Where S makes its sums. */
+static int sums_of(const sg_sched *s)
+{
+    int buf = -1;
+    for (int i = 0; i < s->bufs; i++)
+        if (s->buf[i].summed) buf = buf < 0 ? i : SG_MAX_BUFS;
+    return buf;
+}
+
 /* A rank's adding patches, each of which says so, make what it owns, and others add nothing.  Of an
- * all-reduce all is stored at both ranks, of a scatter at the owner. */
+ * all-reduce all is stored at both ranks, of a scatter at the owner: in C, or in front of a norm in
+ * what peers reach of the workspace. */
 static void expect_onto(const sg_sched *s, const char *what)
 {
     const sg_problem *const p = s->problem;
     const bool all = sg_problem_out(p) == SG_OUT_ALL;
+    const int sums = sums_of(s);
     int64_t stored = 0, added = 0;
+    if (p->norm ? sums < SG_USER_BUFS || s->buf[sums].arena != SG_SYM : sums != SG_C)
+        fail_msg("%s: sums of rank %d in buffer %d", what, s->rank, sums);
     for (int32_t i = 0; i < s->patches; i++) {
         const sg_patch *const patch = &s->patch[i];
         const sg_area *const to = &s->to[patch->to0];
         const bool adds = patch->adds > 0;
+        if (to->buf == SG_C && p->norm) continue; /* the norm's */
         if (patch->onto != adds || patch->adds > 1 || patch->final != adds ||
             patch->own_rounded != adds || patch->tos != (all ? 2 : 1))
             fail_msg("%s: patch %d of rank %d", what, (int)i, s->rank);
         *(adds ? &added : &stored) += (int64_t)patch->rows * patch->cols;
         for (int32_t j = 0; j < patch->tos; j++) {
-            assert_int_equal(to[j].buf, SG_C);
+            assert_int_equal(to[j].buf, sums);
             assert_int_equal(to[j].row0, to[0].row0);
             assert_int_equal(to[j].col0, patch->col0);
         }
@@ -83,7 +97,6 @@ static void prove(const char *problem, const char *plan)
     for (int r = 0; r < RANKS; r++) {
         const sg_sched *const s = &b.sched[r];
         expect_onto(s, what);
-        assert_true(s->buf[SG_C].summed);
         for (int32_t i = 0; i < s->patches; i++)
             if (s->patch[i].onto) added += (int64_t)s->patch[i].rows * s->patch[i].cols;
     }
@@ -100,15 +113,17 @@ static void all_forms_are_proved(void **state)
     static const struct {
         const char *op;
         int n, k;
-    } ops[] = {{"gemm_rs", 50, 3}, {"gemm_ar", 50, 3}, {"gemm_rs", 1, 0}, {"gemm_ar", 13, 0}};
+        const char *form;
+    } ops[] = {{"gemm_rs", 50, 3, ""}, {"gemm_ar", 50, 3, ""},      {"gemm_rs", 1, 0, ""},
+               {"gemm_ar", 13, 0, ""}, {"gemm_rs", 50, 3, ":norm"}, {"gemm_ar", 13, 0, ":norm"}};
     for (size_t o = 0; o < sizeof ops / sizeof ops[0]; o++)
         for (size_t m = 0; m < sizeof odd_rows / sizeof odd_rows[0]; m++)
             for (size_t d = 0; d < sizeof deals / sizeof deals[0]; d++)
                 for (int f = 0; f < FORMS; f++) {
                     char deal[32], problem[96], plan[96];
                     snprintf(deal, sizeof deal, deals[d], odd_rows[m]);
-                    snprintf(problem, sizeof problem, "%s:bf16:%dx%dx%d:r2%s", ops[o].op,
-                             odd_rows[m], ops[o].n, ops[o].k, deal);
+                    snprintf(problem, sizeof problem, "%s:bf16:%dx%dx%d:r2%s%s", ops[o].op,
+                             odd_rows[m], ops[o].n, ops[o].k, deal, ops[o].form);
                     prove(problem, plan_of(&forms[f], 24, 16, plan, sizeof plan));
                 }
 }
@@ -212,7 +227,7 @@ static void declines_with_a_reason(void **state)
         {"gemm_ar:bf16:64x64x64:r8", "sums of 8 ranks would be rounded more than once"},
         {"gemm_ar:bf16:64x64x64:r2:bias", "something is done to sums that are made in memory"},
         {"gemm_rs:bf16:64x64x64:r2:gelu", "something is done to sums that are made in memory"},
-        {"gemm_rs:bf16:64x64x64:r2:norm", "something is done to sums that are made in memory"},
+        {"gemm_rs:bf16:64x64x64:r2:bias:norm", "something is done to sums that are made in memory"},
         {"gemm_ar:bf16:64x64x64:r2:call=9", "a call makes whole rows, and stores them itself"},
     };
     const sg_strategy *const strategy = sg_strategy_find("fused_add");
@@ -350,7 +365,8 @@ static void fill(matrix *m, sg_type type, uint64_t seed)
 typedef struct group {
     shingle_comm *comm[RANKS];
     sg_problem problem;
-    matrix a[RANKS], b[RANKS], c[2][RANKS]; /* C: of one plan and of the other */
+    matrix a[RANKS], b[RANKS], gain[RANKS];
+    matrix c[2][RANKS], residual[2][RANKS]; /* of one plan and of the other */
 } group;
 
 static void make(group *g, const char *problem)
@@ -361,8 +377,11 @@ static void make(group *g, const char *problem)
     for (int r = 0; r < RANKS; r++) {
         g->a[r] = new_matrix(p->m, p->k, 3, bytes);
         g->b[r] = new_matrix(p->n, p->k, 0, bytes);
-        for (int i = 0; i < 2; i++)
+        g->gain[r] = new_matrix(1, p->n, 0, bytes);
+        for (int i = 0; i < 2; i++) {
             g->c[i][r] = new_matrix(sg_problem_c_rows(p, r), p->n, 5, bytes);
+            g->residual[i][r] = new_matrix(sg_problem_c_rows(p, r), p->n, 1, bytes);
+        }
     }
 }
 
@@ -371,7 +390,11 @@ static void drop(group *g)
     for (int r = 0; r < RANKS; r++) {
         free(g->a[r].memory);
         free(g->b[r].memory);
-        for (int i = 0; i < 2; i++) free(g->c[i][r].memory);
+        free(g->gain[r].memory);
+        for (int i = 0; i < 2; i++) {
+            free(g->c[i][r].memory);
+            free(g->residual[i][r].memory);
+        }
     }
     sg_problem_free(&g->problem);
 }
@@ -380,6 +403,7 @@ static void drop(group *g)
 static void run(group *g, const char *problem, const char *text, int i)
 {
     shingle_plan *plan[RANKS] = {NULL};
+    const bool norm = g->problem.norm;
     const shingle_plan_options options = {.strategy = text};
     for (int r = 0; r < RANKS; r++) {
         if (shingle_plan_create(g->comm[r], problem, &options, &plan[r]) != SHINGLE_OK)
@@ -391,8 +415,11 @@ static void run(group *g, const char *problem, const char *text, int i)
         const shingle_tensors given = {.a = g->a[rank].data,
                                        .b = g->b[rank].data,
                                        .c = g->c[i][rank].data,
+                                       .gain = norm ? g->gain[rank].data : NULL,
+                                       .residual = norm ? g->residual[i][rank].data : NULL,
                                        .a_stride = g->a[rank].stride,
-                                       .c_stride = g->c[i][rank].stride};
+                                       .c_stride = g->c[i][rank].stride,
+                                       .residual_stride = norm ? g->residual[i][rank].stride : 0};
         assert_int_equal(shingle_run_tensors(plan[rank], &given, NULL), SHINGLE_OK);
     }
     for (int r = 0; r < RANKS; r++)
@@ -404,7 +431,9 @@ static void run(group *g, const char *problem, const char *text, int i)
 static bool agrees(const group *g, int rank)
 {
     const matrix *const one = &g->c[0][rank], *const other = &g->c[1][rank];
+    const matrix *const kept = &g->residual[0][rank];
     bool same = canaries_live(one) && hash_of(one) == hash_of(other);
+    same &= canaries_live(kept) && hash_of(kept) == hash_of(&g->residual[1][rank]);
     for (int64_t i = 0; i < one->rows; i++)
         for (int64_t j = 0; j < one->cols; j++)
             same &= isfinite(sg_data_load(g->problem.type, one->data, i * one->stride + j));
@@ -425,6 +454,9 @@ static void bits_are_those_of_fused_out(void **state)
         "gemm_ar:f32:2x50x40:r2",
         "gemm_rs:bf16:60x33x64:r2:rows=60,0",
         "gemm_ar:bf16:60x33x64:r2:rows=0,60",
+        "gemm_rs:bf16:129x50x70:r2:norm",
+        "gemm_ar:f16:40x37x65:r2:cyclic=3:norm",
+        "gemm_rs:f32:40x50x40:r2:rows=30,10:norm",
     };
     group g;
     const shingle_config config = {.timeout_seconds = 20};
@@ -436,6 +468,9 @@ static void bits_are_those_of_fused_out(void **state)
             for (int r = 0; r < RANKS; r++) {
                 fill(&g.a[r], g.problem.type, 4 * i + 64 * (uint64_t)f + (uint64_t)r);
                 fill(&g.b[r], g.problem.type, 4 * i + 64 * (uint64_t)f + (uint64_t)r + 2);
+                fill(&g.gain[r], g.problem.type, (uint64_t)f);
+                for (int x = 0; x < 2; x++)
+                    fill(&g.residual[x][r], g.problem.type, 64 * i + (uint64_t)(f + r));
             }
             run(&g, problems[i], plan_of(&forms[f], 16, 16, plan, sizeof plan), 0);
             run(&g, problems[i],
