@@ -113,6 +113,72 @@ DEV void copy_any(const Spot &from, const Spot &to, int rows, int64_t row_bytes)
         copy_rows<uint16_t, ALONE>(from, to, (uint32_t)rows, row_bytes);
 }
 
+/* The 16 bytes from FROM on, a multiple of that, of which those in [LOW, HIGH) are there. */
+DEV uint4 word_within(const char *from, const char *low, const char *high)
+{
+    if (from >= low && from + 16 <= high) return __ldcg((const uint4 *)from);
+    uint64_t half[2] = {0, 0};
+#pragma unroll 1
+    for (int i = 0; i < 8; ++i) {
+        const char *at = from + 2 * i;
+        if (at < low || at >= high) continue;
+        const uint64_t two = (uint64_t)__ldcg((const unsigned short *)at) << (i % 4 * 16);
+        half[0] |= i < 4 ? two : 0, half[1] |= i < 4 ? 0 : two;
+    }
+    return make_uint4((uint32_t)half[0], (uint32_t)(half[0] >> 32), (uint32_t)half[1],
+                      (uint32_t)(half[1] >> 32));
+}
+
+/* 16 bytes from byte SHIFT of A on, an even one, that go on in B. */
+DEV uint4 word_shifted(const uint4 &a, const uint4 &b, int shift)
+{
+    uint32_t w[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
+#pragma unroll
+    for (int i = 0; i < 6; ++i) w[i] = shift & 8 ? w[i + 2] : w[i];
+#pragma unroll
+    for (int i = 0; i < 5; ++i) w[i] = shift & 4 ? w[i + 1] : w[i];
+    const int bits = shift % 4 * 8;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) w[i] = (uint32_t)(((uint64_t)w[i + 1] << 32 | w[i]) >> bits);
+    return make_uint4(w[0], w[1], w[2], w[3]);
+}
+
+/* As copy_any(), whose units are small where addresses are odd: a warp reads 32 words of a row that
+ * begin at multiples of 16 bytes, and stores the 31 between them that do so where they go; what is
+ * left at the row's ends goes two bytes at a time. */
+DEV void copy_shifted(const Spot &from, const Spot &to, uint32_t rows, int64_t row_bytes)
+{
+    enum { WORD = 16, WARP = 32, STORED = WARP - 1 };
+    if (row_bytes <= 0 || rows == 0) return;
+    const int lane = (int)threadIdx.x % WARP;
+    const uint32_t warps = blockDim.x / WARP, warp = threadIdx.x / WARP;
+    const uint32_t chunks = (uint32_t)(row_bytes / (WORD * STORED)) + 1;
+    const char *low = from.data, *high = from.data + (rows - 1) * from.pitch + row_bytes;
+    for (Deal d = deal_among(chunks, blockIdx.x * warps + warp, gridDim.x * warps); d.row < rows;
+         deal_step(d)) {
+        const char *src = from.data + d.row * from.pitch;
+        char *dst = to.data + d.row * to.pitch;
+        const int odd = (int)((0 - (uintptr_t)dst) % WORD);
+        const int head = row_bytes < odd ? (int)row_bytes : odd;
+        const int words = (int)((row_bytes - head) / WORD), word = (int)d.col * STORED + lane;
+        const int shift = (int)((uintptr_t)(src + head) % WORD);
+        const int64_t at = (int64_t)word * WORD + head;
+        uint4 a = make_uint4(0, 0, 0, 0), b;
+        if (word <= words) a = word_within(src + at - shift, low, high);
+        b.x = __shfl_sync(0xffffffff, a.x, (lane + 1) % WARP);
+        b.y = __shfl_sync(0xffffffff, a.y, (lane + 1) % WARP);
+        b.z = __shfl_sync(0xffffffff, a.z, (lane + 1) % WARP);
+        b.w = __shfl_sync(0xffffffff, a.w, (lane + 1) % WARP);
+        if (word < words && lane < STORED) *(uint4 *)(dst + at) = word_shifted(a, b, shift);
+        if (d.col > 0) continue;
+        /* Eight lanes for the row's beginning, and others for its end. */
+        const int64_t end = head + (int64_t)words * WORD;
+        const int64_t byte = lane < 8 ? 2 * lane : end + 2 * (lane - 8);
+        if (byte < (lane < 8 ? (int64_t)head : row_bytes))
+            *(unsigned short *)(dst + byte) = __ldcg((const unsigned short *)(src + byte));
+    }
+}
+
 /* ---- Tagged data ----------------------------------------------------------------------------- */
 
 /* Reads a word once it is there, and puts it back to rest.  False: time is up, or somebody has

@@ -449,7 +449,7 @@ cudaError_t sg_kernel_norm_run(const sg_kernel_program *program, const sg_kernel
                                int sms, unsigned how, cudaStream_t stream);
 
 /* Moves rows: run i takes runs[3 i + 2] rows of SRC from row runs[3 i] to row runs[3 i + 1] of
- * DST. */
+ * DST.  RUNS NULL: all rows of SRC, in their order. */
 cudaError_t sg_kernel_permute(const sg_kernel_place *src, const sg_kernel_place *dst,
                               const int32_t *runs, int count, int element_bytes, int blocks,
                               unsigned how, cudaStream_t stream);

@@ -131,7 +131,10 @@ static __global__ void __launch_bounds__(THREADS, SG_KERNEL_STEP_BLOCKS)
                    int64_t row_bytes)
 {
     come_in();
-    for (int i = 0; i < count; ++i)
+    if (runs == nullptr)
+        copy_shifted(Spot{(char *)src.data[0], src.pitch}, Spot{(char *)dst.data[0], dst.pitch},
+                     (uint32_t)src.rows, row_bytes);
+    for (int i = 0; runs != nullptr && i < count; ++i)
         copy_any(Spot{(char *)src.data[0] + runs[3 * i] * src.pitch, src.pitch},
                  Spot{(char *)dst.data[0] + runs[3 * i + 1] * dst.pitch, dst.pitch},
                  runs[3 * i + 2], row_bytes);

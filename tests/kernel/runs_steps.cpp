@@ -188,6 +188,46 @@ void try_copies(const copies_ask &q)
     expect(wrong == 0, what + ": " + std::to_string(wrong) + " wrong");
 }
 
+/* All rows of a matrix from one address and pitch to another, which are odd: nothing beside them is
+ * written, and nothing beyond what stands there is read (the last rows end with the memory). */
+static void try_shifted(int rows, int cols, int from_at, int from_pad, int to_at, int to_pad,
+                        int blocks)
+{
+    const std::string what = "copy of " + std::to_string(rows) + "x" + std::to_string(cols) +
+                             " from " + std::to_string(from_at) + "+" + std::to_string(from_pad) +
+                             " to " + std::to_string(to_at) + "+" + std::to_string(to_pad);
+    const size_t from_pitch = (size_t)(cols + from_pad), to_pitch = (size_t)(cols + to_pad);
+    matrix from = random_matrix((size_t)from_at + (size_t)rows * from_pitch);
+    matrix into = poisoned((size_t)to_at + (size_t)rows * to_pitch + 8);
+    const sg_kernel_place source =
+        place_of(from.data() + from_at, from.data() + from_at, rows, cols, (int)from_pitch);
+    const sg_kernel_place target =
+        place_of(into.data() + to_at, into.data() + to_at, rows, cols, (int)to_pitch);
+    const bool ok = sg_kernel_permute(&source, &target, nullptr, 0, (int)sizeof(T), blocks, 0,
+                                      emu_stream(0)) == cudaSuccess;
+    expect(ok && emu_run(), what + ": goes through");
+    int wrong = 0;
+    for (size_t i = 0; i < into.size(); ++i) {
+        const size_t behind = i - (size_t)to_at, row = behind / to_pitch, col = behind % to_pitch;
+        if (i < (size_t)to_at || row >= (size_t)rows || col >= (size_t)cols)
+            wrong += !is_poison(into[i]);
+        else
+            wrong +=
+                memcmp(&into[i], &from[(size_t)from_at + row * from_pitch + col], sizeof(T)) != 0;
+    }
+    expect(wrong == 0, what + ": " + std::to_string(wrong) + " wrong");
+}
+
+void try_all_shifted(void)
+{
+    for (int cols : {1, 3, 7, 8, 15, 65, 249, 257, 600})
+        for (int at = 0; at < 8; ++at) {
+            try_shifted(5, cols, at, 0, 0, (8 - cols % 8) % 8, 1); /* as operands are copied */
+            try_shifted(4, cols, 0, (8 - cols % 8) % 8, at, 0, 2); /* and results back */
+            try_shifted(3, cols, at, 3, (at + 5) % 8, 1, 3);
+        }
+}
+
 /* ---- Launches that carry rows and nothing else ----------------------------------------------- */
 
 /* Rows to everybody, into their own tensors where they say so: no tiles. */

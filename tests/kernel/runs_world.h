@@ -160,6 +160,7 @@ struct copies_ask {
     bool across;
 };
 void try_copies(const copies_ask &ask);
+void try_all_shifted(void);
 void try_most_rows(void);
 void try_flag_pages(void);
 void try_wide_copy(void);

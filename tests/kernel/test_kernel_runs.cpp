@@ -578,6 +578,7 @@ int main(int argc, char **argv)
         try_copies({9, 50, run, 6, 5, true});
         try_copies({1, 50, run, 1, 4, true});
     }
+    try_all_shifted();
     try_most_rows();
     try_flag_pages();
     try_wide_copy();

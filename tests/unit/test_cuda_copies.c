@@ -119,11 +119,81 @@ static void they_may_lie_apart_behind_other_runs(void **state)
     }
 }
 
+/* Matrices copied, and products of the vendor's, in two runs that are right. */
+typedef struct done {
+    int moved, products;
+} done;
+
+static done run_twice(world *w, const char *problem, const char *plan, int pad)
+{
+    w->pad = pad;
+    if (!make_plans(w, problem, plan)) fail_msg("%s", shingle_error());
+    const done before = {fake_moved, fake_products};
+    for (uint64_t seed = 0; seed < 2; seed++) run_right(w, seed);
+    const done now = {fake_moved - before.moved, fake_products - before.products};
+    drop_plans(w);
+    return now;
+}
+
+/* Of a product whose rows are odd copies are multiplied, by a kernel of ours; with room between
+ * rows that makes them even, they are multiplied where they are. */
+static void copies_of_odd_rows_are_multiplied(void **state)
+{
+    (void)state;
+    enum { EVEN_PAD = 7 };
+    static const struct {
+        const char *problem;
+        int copies; /* of a rank and run that rows with room between them do without */
+    } asked[] = {
+        {"gemm:bf16:65x264x257:r4", 2},           {"gemm:f16:65x257x264:r4", 1},
+        {"gemm:bf16:65x265x249:r4:gelu", 3},      {"gemm:bf16:65x257x264:r4:accumulate", 2},
+        {"ag_gemm:bf16:66x257x264:r4:bias", 1},   {"ag_gemm:f16:66x264x257:r4:silu", 1},
+        {"gemm_a2a:bf16:66x264x257:r4:relu", 2},  {"gemm_rs:bf16:66x257x249:r4", 2},
+        {"gemm:bf16:264x426x257:r4:b=89,337", 6},
+    };
+    world w;
+    open_group(&w, RANKS, 20);
+    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
+        const char *const problem = asked[i].problem;
+        const done odd = run_twice(&w, problem, "serial", 0);
+        const done even = run_twice(&w, problem, "serial", EVEN_PAD);
+        if (odd.moved - even.moved != 2 * RANKS * asked[i].copies || odd.products > 0 ||
+            even.products > 0)
+            fail_msg("%s: %d copies, %d with room; %d and %d products", problem, odd.moved,
+                     even.moved, odd.products, even.products);
+    }
+    /* What is even, small, of few rows of a B that would be copied, or f32 is the vendor's. */
+    static const char *const others[] = {"gemm:bf16:65x264x256:r4", "gemm:bf16:9x17x33:r4",
+                                         "gemm:bf16:15x1009x313:r4", "gemm:f32:65x257x257:r4"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        const done there = run_twice(&w, others[i], "serial", 0);
+        if (there.products != 2 * RANKS) fail_msg("%s: %d products", others[i], there.products);
+    }
+    close_group(&w);
+}
+
+/* Slow kernels, which take any rows, are for what is small; a launch of ours that is not is left to
+ * the plan that multiplies copies. */
+static void no_slow_kernel_takes_much(void **state)
+{
+    (void)state;
+    world w;
+    open_group(&w, RANKS, 20);
+    assert_false(make_plans(&w, "gemm:bf16:65x264x257:r4", "alone"));
+    assert_non_null(
+        strstr(shingle_error(), "rows of k or n elements are not multiples of 16 bytes"));
+    (void)run_twice(&w, "gemm:bf16:9x17x33:r4", "alone", 0);
+    (void)run_twice(&w, "gemm:f32:65x264x257:r4", "alone", 0);
+    close_group(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_in_turns_are_put_in_order_at_once),
         cmocka_unit_test(they_need_not_be_dense),
+        cmocka_unit_test(copies_of_odd_rows_are_multiplied),
+        cmocka_unit_test(no_slow_kernel_takes_much),
         cmocka_unit_test(columns_are_cut_at_odd_bytes),
         cmocka_unit_test(they_may_lie_apart_behind_other_runs),
     };

@@ -204,6 +204,7 @@ bool sg_cuda_is_vendor(const sg_cuda_rank *rank, const sg_sched *s, const sg_lau
 
 /* ---- Launches -------------------------------------------------------------------------------- */
 
+static const char odd_rows[] = "rows of k or n elements are not multiples of 16 bytes";
 static const char odd_cut[] = "columns or k are cut at places that are no multiples of 16 bytes";
 
 /* Says that no fast kernel does WHAT in tiles of L. */
@@ -292,8 +293,8 @@ static bool layout_accepted(const sg_sched *s, const sg_launch *l, sg_text *why)
         return false;
     }
     if (!is_aligned(s->problem, tagged)) {
-        sg_text_add(why, "rows of k%s elements are not multiples of 16 bytes",
-                    tagged ? "" : " or n");
+        sg_text_add(why, "%s",
+                    tagged ? "rows of k elements are not multiples of 16 bytes" : odd_rows);
         return false;
     }
     return true;
@@ -303,6 +304,19 @@ static bool launch_accepts(const sg_sched *s, const sg_launch *l, sg_text *why)
 {
     if (l->vendor || !has_product(s, l)) return true;
     return kernel_accepted(s, l, why) && layout_accepted(s, l, why);
+}
+
+/* What the vendor would multiply is copied to where it is fast (even.c); other launches are not. */
+static bool odd_accepts(const sg_sched *s, const sg_launch *l, sg_text *why)
+{
+    const bool odd = s->problem->type != SG_F32 && !is_aligned(s->problem, false);
+    if (!odd || l->vendor || l->norm || sg_sched_is_tagged(s, l)) return true;
+    for (int32_t i = l->patch0; i < l->patch0 + l->patches; i++) {
+        if (sg_cuda_is_small(&s->patch[i])) continue;
+        sg_text_add(why, "%s", odd_rows);
+        return false;
+    }
+    return true;
 }
 
 /* None of our kernels, slow ones included, is bound for what is cut at odd bytes: what the vendor's
@@ -339,6 +353,7 @@ static bool accepts(const sg_cuda *cuda, const sg_sched *s, sg_text *why)
         const sg_launch *const l = &s->step[i].u.launch;
         if (s->step[i].kind != SG_LAUNCH) continue;
         if (beside && !launch_accepts(s, l, why)) return false;
+        if (!beside && !odd_accepts(s, l, why)) return false;
         if (!can_bind(cuda, s, l, why)) return false;
     }
     return true;

@@ -158,6 +158,16 @@ typedef struct sg_cuda {
     struct sg_choice *choice; /* of algorithms, by shape (vendor.c) */
 } sg_cuda;
 
+/* Operands of a launch whose rows would begin at odd bytes: places where copies of them begin at
+ * multiples of SG_CUDA_EVEN_BYTES (even.c). */
+enum { SG_CUDA_EVEN_BYTES = 16 };
+enum { SG_EVEN_A, SG_EVEN_B, SG_EVEN_C, SG_EVEN_ADD, SG_EVENS };
+typedef struct sg_cuda_even {
+    uint32_t which; /* bit i: operand i; what is added to and C may be the same */
+    int8_t place[SG_EVENS];
+    void *memory; /* of the copies */
+} sg_cuda_even;
+
 /* One step as it is issued. */
 typedef struct sg_cuda_step {
     cudaEvent_t ended;              /* recorded if a step of another lane is after this one */
@@ -167,6 +177,7 @@ typedef struct sg_cuda_step {
     void *seats;                    /* device memory of who has which seat of the launch */
     void *remake;                   /* device memory of its maps of peers' tensors */
     struct sg_product *lt;          /* a launch by the vendor's library */
+    sg_cuda_even even;              /* of a launch */
     /* Bit i, of SG_CUDA_RAISES: raise i of the step is a copy of the epoch word; or a later step of
      * this lane raises it for this one. */
     uint32_t raise_by_copy, raise_by_other;
@@ -314,6 +325,23 @@ shingle_status sg_cuda_name_place(sg_cuda_plan *plan, sg_area *area, bool source
  * where TO, columns of C, ends in the middle of it and of such a box, it gets a place that ends
  * there; if there is no room for one, a slow kernel stores it. */
 shingle_status sg_cuda_clip_place(sg_cuda_plan *plan, sg_area *to);
+
+/* Products of matrices whose rows begin at odd bytes (even.c).  Is the product of PATCH so small
+ * that it is over before copies are made?  Is launch L one that is not, of and into plain matrices,
+ * which has its lane to itself?  Then the AREAs of its operands in the lists, NULL where it has
+ * none, name places for copies where their rows are odd, if that pays; without memory for these
+ * they stay, and the launch is slow. */
+bool sg_cuda_is_small(const sg_patch *patch);
+bool sg_cuda_is_plain(const sg_cuda_plan *plan, const sg_launch *l);
+shingle_status sg_cuda_make_even(sg_cuda_rank *rank, sg_cuda_plan *plan, int32_t index,
+                                 sg_area *area[SG_EVENS]);
+
+/* The same of a run: these places in PROGRAM become those of RUN, which are its own matrices where
+ * their rows are even; copies of what is read, in front of the launch of step INDEX, or of what it
+ * has stored, BACK to where it belongs. */
+void sg_cuda_aim_even(sg_kernel_program *program, const sg_run *run, int32_t index);
+shingle_status sg_cuda_even_copy(const sg_cuda_rank *rank, const sg_run *run, int32_t index,
+                                 bool back, cudaStream_t stream);
 
 /* At bind: which rows come from the landing; room for what collectives take. */
 shingle_status sg_cuda_make_home(sg_cuda_rank *rank, sg_cuda_plan *plan);

@@ -125,6 +125,7 @@ shingle_status sg_cuda_aim_launch(sg_cuda_rank *rank, const sg_run *run, int32_t
     const char *const slow = gemm->slow;
     sg_kernel_program *const program = &gemm->param.program;
     sg_cuda_aim(program, run);
+    sg_cuda_aim_even(program, run, index);
     if (run->bound->sched.buf[SG_C].summed) /* what peers add to is C itself if they know it */
         program->place[plan->landed] = rank->said != NULL
                                            ? program->place[plan->place_of[SG_C][rank->rank]]
@@ -154,14 +155,11 @@ static shingle_status copy_pushes(const sg_cuda_rank *rank, const sg_run *run, c
     return SHINGLE_OK;
 }
 
-static shingle_status go_gemm(sg_cuda *cuda, sg_cuda_rank *rank, sg_run *run, int32_t index,
-                              cudaStream_t stream)
+static shingle_status multiply(sg_cuda_rank *rank, sg_run *run, int32_t index, cudaStream_t stream)
 {
     const sg_cuda_plan *const plan = run->bound->backend;
     const sg_cuda_step *const step = &plan->step[index];
     const sg_launch *const l = &run->bound->sched.step[index].u.launch;
-    (void)cuda;
-    if (l->norm) return sg_cuda_issue_norm(rank, run, index, stream);
     if (step->lt != NULL) {
         const sg_operands o = operands_of(run, &run->bound->sched.patch[l->patch0]);
         if (step->gemm == NULL || sg_product_fits(step->lt, &o))
@@ -174,6 +172,17 @@ static shingle_status go_gemm(sg_cuda *cuda, sg_cuda_rank *rank, sg_run *run, in
     sg_cuda_set_protocol(rank, run, index);
     SG_CUDA(sg_kernel_gemm_run(step->gemm, rank->how, stream));
     return SHINGLE_OK;
+}
+
+static shingle_status go_gemm(sg_cuda *cuda, sg_cuda_rank *rank, sg_run *run, int32_t index,
+                              cudaStream_t stream)
+{
+    (void)cuda;
+    if (run->bound->sched.step[index].u.launch.norm)
+        return sg_cuda_issue_norm(rank, run, index, stream);
+    SG_TRY(sg_cuda_even_copy(rank, run, index, false, stream));
+    SG_TRY(multiply(rank, run, index, stream));
+    return sg_cuda_even_copy(rank, run, index, true, stream);
 }
 
 shingle_status sg_cuda_issue_gemm(void *self, sg_run *run, int32_t step)

@@ -92,7 +92,26 @@ static void copy_list(char *host, size_t at, const void *list, int32_t count, si
     if (count > 0) memcpy(host + at, list, (size_t)count * size);
 }
 
-static shingle_status make_lists(sg_cuda_plan *plan, const layout *l, void *const *landing)
+/* Launches by themselves take copies of matrices whose rows begin at odd bytes. */
+static shingle_status make_even(sg_cuda_rank *rank, sg_cuda_plan *plan, sg_patch *patch,
+                                sg_addend *add, sg_area *to)
+{
+    const sg_sched *const s = &plan->bound->sched;
+    for (int32_t i = 0; i < s->steps; i++) {
+        const sg_launch *const l = &s->step[i].u.launch;
+        if (s->step[i].kind != SG_LAUNCH || !sg_cuda_is_plain(plan, l)) continue;
+        sg_patch *const p = &patch[l->patch0];
+        sg_area *area[SG_EVENS] = {[SG_EVEN_A] = &p->a,
+                                   [SG_EVEN_B] = &p->b,
+                                   [SG_EVEN_C] = &to[p->to0],
+                                   [SG_EVEN_ADD] = p->adds > 0 ? &add[p->add0].area : NULL};
+        SG_TRY(sg_cuda_make_even(rank, plan, i, area));
+    }
+    return SHINGLE_OK;
+}
+
+static shingle_status make_lists(sg_cuda_rank *rank, sg_cuda_plan *plan, const layout *l,
+                                 void *const *landing)
 {
     const sg_sched *const s = &plan->bound->sched;
     char *const host = calloc(1, l->end + 16);
@@ -138,7 +157,7 @@ static shingle_status make_lists(sg_cuda_plan *plan, const layout *l, void *cons
     plan->move = (sg_kernel_move *)(void *)(host + l->move);
     plan->move_at = l->move;
     plan->lists = (sg_kernel_lists){patch, wait, add, to, (sg_raise *)(void *)(host + l->raise)};
-    return SHINGLE_OK;
+    return make_even(rank, plan, patch, add, to);
 }
 
 static shingle_status upload(const sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_plan *plan,
@@ -207,16 +226,19 @@ static sg_product_ask ask_for(const sg_cuda_plan *plan, const sg_launch *l)
 }
 
 /* For a launch of ROWS x COLS that has no tile, being meant for the vendor.  An SM takes
- * m n / 32 cycles for what a tile multiplies of 64 columns, or 2 (m + n) until it has them. */
-static sg_kernel_tile best_tile(sg_type type, int64_t rows, int64_t cols, bool adds, int sms)
+ * m n / 32 cycles for what a tile multiplies of 64 columns, or 2 (m + n) until it has them.  Of
+ * what ends INSIDE a matrix, tiles that are stored whole would store over what is beside it. */
+static sg_kernel_tile best_tile(sg_type type, int64_t rows, int64_t cols, bool adds, bool inside,
+                                int sms)
 {
-    enum { TILES = 24 };
+    enum { TILES = 24, PIECE = 32 };
     sg_kernel_tile tile[TILES], best = {.m = 64, .n = 64};
     double least = INFINITY;
     const int count = sg_kernel_tiles((enum sg_kernel_type)type, tile, TILES);
     for (int i = 0; i < count; i++) {
         const double m = tile[i].m, n = tile[i].n;
         if (adds ? !tile[i].adds : !tile[i].bare) continue;
+        if (inside && tile[i].n % PIECE != 0) continue;
         const int64_t tiles = sg_ceil_div(rows, tile[i].m) * sg_ceil_div(cols, tile[i].n);
         const double cycles = (double)sg_ceil_div(tiles, sms) * fmax(m * n / 32, 2 * (m + n));
         if (cycles < least) best = tile[i], least = cycles;
@@ -231,8 +253,12 @@ static sg_kernel_tile tile_of(const sg_bound *bound, const sg_launch *l, bool od
     enum { NONE_FAST = 256 };
     if (odd) return (sg_kernel_tile){.m = NONE_FAST, .n = NONE_FAST};
     if (!l->vendor || l->patches == 0) return (sg_kernel_tile){.m = l->tile_m, .n = l->tile_n};
-    const sg_patch *const patch = &bound->sched.patch[l->patch0];
-    return best_tile(bound->problem.type, patch->rows, patch->cols, patch->adds > 0, sms);
+    const sg_sched *const s = &bound->sched;
+    const sg_patch *const patch = &s->patch[l->patch0];
+    const sg_area *const to = &s->to[patch->to0];
+    const sg_buf *const buf = &s->buf[to->buf];
+    const bool inside = to->row0 + to->rows != buf->rows || to->col0 + to->cols != buf->cols;
+    return best_tile(bound->problem.type, patch->rows, patch->cols, patch->adds > 0, inside, sms);
 }
 
 /* What the plan's pushes are to the launch that carries them. */
@@ -250,7 +276,9 @@ static shingle_status make_launch(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_pla
     const sg_launch *const l = &plan->bound->sched.step[index].u.launch;
     sg_cuda_step *const step = &plan->step[index];
     if (l->norm || (l->patches == 0 && plan->pushes == 0)) return SHINGLE_OK;
-    if (sg_cuda_is_vendor(rank, &plan->bound->sched, l)) {
+    /* The vendor's kernels are slow where n or k is odd, wherever rows begin: one of ours
+     * multiplies the copies. */
+    if (sg_cuda_is_vendor(rank, &plan->bound->sched, l) && step->even.which == 0) {
         const sg_product_ask ask = ask_for(plan, l);
         SG_TRY(sg_product_make(rank->vendor, &cuda->choice, &ask, sg_cuda_is_busy(cuda, rank),
                                &step->lt));
@@ -261,7 +289,7 @@ static shingle_status make_launch(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_pla
     step->gemm = calloc(1, sizeof *step->gemm);
     if (step->gemm == NULL)
         return sg_fail(SHINGLE_ENOMEM, "no memory to bind %s", plan->bound->text);
-    const bool odd = !sg_cuda_is_cut_well(&plan->bound->sched, l);
+    const bool odd = !sg_cuda_is_cut_well(&plan->bound->sched, l) && step->even.which == 0;
     const sg_kernel_tile tile = tile_of(plan->bound, l, odd, rank->sms);
     if (odd && step->lt == NULL)
         return sg_fail(SHINGLE_EUNSUPPORTED, "step %d of %s cuts rows at odd bytes", index,
@@ -394,6 +422,7 @@ static void free_plan(sg_cuda *cuda, sg_cuda_plan *plan)
         sg_product_free(plan->step[i].lt);
         sg_cuda_drop(cuda, plan->step[i].remake);
         sg_cuda_drop(cuda, plan->step[i].seats);
+        sg_cuda_drop(cuda, plan->step[i].even.memory);
         free(plan->step[i].gemm);
     }
     sg_cuda_drop(cuda, plan->device);
@@ -424,7 +453,7 @@ static shingle_status fill_plan(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_plan 
         SG_TRY(sg_cuda_new_place(plan, landing[rank->rank], landing[rank->rank], s->buf[SG_C].rows,
                                  bound->problem.n, false, &plan->landed));
     SG_TRY(sg_cuda_find_places(plan, rank->rank, landing));
-    SG_TRY(make_lists(plan, &l, landing));
+    SG_TRY(make_lists(rank, plan, &l, landing));
     /* What stands in no list gets its place, too, before launches copy the places. */
     for (int32_t i = 0; i < s->steps; i++) {
         const sg_step *const step = &s->step[i];

@@ -96,7 +96,8 @@ void sg_cuda_plan_protocol(sg_cuda_plan *plan)
     const int32_t last = neighbour(s, end, -1);
     const bool waits = last >= 0 && s->step[last].kind == SG_FLAG && s->step[last].raises == 0;
     const int32_t closes = waits ? neighbour(s, last, -1) : last;
-    if (!plan->counts || !is_own_launch(plan, closes)) return;
+    /* A result that is copied to where it belongs is not there when its launch has ended. */
+    if (!plan->counts || !is_own_launch(plan, closes) || plan->step[closes].even.which != 0) return;
     plan->closes = closes;
     if (waits) plan->awaits = last;
 }
