@@ -184,7 +184,8 @@ static void run_vendor(sg_sim *m, sg_sim_agent *a, const sg_launch *l)
     const double share = (double)a->got / m->machine->sms;
     const double us =
         sg_sim_vendor_us(m->machine, s->problem, p->rows, p->cols, p->k1 - p->k0, share,
-                         sg_sim_row_bytes(s, p) + sg_sim_b_bytes(s, p), m->now);
+                         sg_sim_row_bytes(s, p) + sg_sim_b_bytes(s, p), m->now) +
+        sg_sim_copied_us(m->machine, s->problem, p->rows, p->cols, p->k1 - p->k0);
     /* What it adds to is read behind the product. */
     const double late = sg_sim_us_of(sg_sim_late_bytes(s, p), m->machine->mem_gbps);
     a->phase = SG_AT_LAST;

@@ -315,10 +315,7 @@ static double vendor_rows(double rows)
     return rows <= TALL ? rows : rows + 0.3 * (TALL * ceil(rows / TALL) - rows);
 }
 
-/* Where rows of k or n elements are no multiples of 16 bytes a GPU multiplies copies
- * (backend/cuda/even.c), which are read and stored once more: an H200, 127 MB of B at 2.5 TB/s
- * (results/gpu/odd_h200_v2.json). */
-static double copied_us(const sg_machine *machine, const sg_problem *problem, double rows,
+double sg_sim_copied_us(const sg_machine *machine, const sg_problem *problem, double rows,
                         double cols, double depth)
 {
     const int64_t bytes = sg_type_bytes(problem->type);
@@ -348,8 +345,7 @@ double sg_sim_vendor_us(const sg_machine *machine, const sg_problem *problem, do
     const double part = problem->call ? 1 : sg_machine_asked_part(machine, rows, cols);
     const double memory = sg_sim_us_of(bytes, machine->mem_gbps * part);
     if (us < least) us = least;
-    return beside_memory(machine->mem_part, vendor_with_burst(machine, begin, us), memory) +
-           copied_us(machine, problem, rows, cols, depth);
+    return beside_memory(machine->mem_part, vendor_with_burst(machine, begin, us), memory);
 }
 
 double sg_sim_vendor_epilogue_us(const sg_machine *machine, const sg_problem *problem, bool final,

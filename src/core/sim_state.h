@@ -454,6 +454,12 @@ double sg_sim_visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
 double sg_sim_vendor_us(const sg_machine *machine, const sg_problem *problem, double rows,
                         double cols, double depth, double share, double bytes, double begin);
 
+/* Of a launch of such a product, where rows of k or n elements are no multiples of 16 bytes: a GPU
+ * multiplies copies (backend/cuda/even.c), which are read and stored once more.  An H200 copies 127
+ * MB of B at 2.5 TB/s (results/gpu/odd_h200_v2.json). */
+double sg_sim_copied_us(const sg_machine *machine, const sg_problem *problem, double rows,
+                        double cols, double depth);
+
 /* Storing the last tiles of the vendor's product, which are dealt to all SMs: the machine's
  * epilogue_us is that of one of its first shape. */
 double sg_sim_vendor_epilogue_us(const sg_machine *machine, const sg_problem *problem, bool final,

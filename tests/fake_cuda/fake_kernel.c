@@ -7,11 +7,9 @@
 
 /* ---- Making and aiming ----------------------------------------------------------------------- */
 
-static const sg_kernel_tile tiles[] = {{128, 256, 1, 6, 1, 1, 96},
-                                       {128, 224, 0, 0, 1, 1, 0},
-                                       {128, 128, 1, 7, 1, 1, 0},
-                                       {64, 128, 1, 7, 1, 1, 0},
-                                       {128, 96, 0, 0, 0, 1, 0}};
+static const sg_kernel_tile tiles[] = {{128, 256, 1, 6, 1, 1, 96}, {128, 224, 0, 0, 1, 1, 0},
+                                       {128, 128, 1, 7, 1, 1, 0},  {64, 128, 1, 7, 1, 1, 0},
+                                       {128, 96, 0, 0, 0, 1, 0},   {64, 112, 0, 0, 1, 0, 0}};
 enum { TILES = sizeof tiles / sizeof tiles[0] };
 
 int sg_kernel_tiles(enum sg_kernel_type type, sg_kernel_tile *tiles_out, int room)
@@ -69,6 +67,12 @@ static bool is_odd(const sg_kernel_gemm *gemm, const struct sg_area *a)
            (place->wide && (!gemm->own_parts || !a->tiled));
 }
 
+/* Does TO end beside other columns of its matrix? */
+static bool ends_inside(const sg_kernel_gemm *gemm, const struct sg_area *to)
+{
+    return !to->tiled && to->col0 + to->cols != gemm->param.program.place[to->buf].cols;
+}
+
 /* Some of what makes a launch slow on a Hopper. */
 static const char *slow(const sg_kernel_gemm *gemm)
 {
@@ -80,6 +84,9 @@ static const char *slow(const sg_kernel_gemm *gemm)
     for (int32_t i = gemm->param.patch0; i < gemm->param.patch0 + gemm->param.patches; i++) {
         const struct sg_patch *const p = &gemm->lists->patch[i];
         if (p->k0 >= p->k1) return "there is no product";
+        const bool whole = gemm->param.tile_n % 32 != 0; /* such tiles are stored so */
+        for (int32_t j = p->to0; j < p->to0 + p->tos && whole; j++)
+            if (ends_inside(gemm, &gemm->lists->to[j])) return "it stores beside what it has";
         bool odd = is_odd(gemm, &p->a) || is_odd(gemm, &p->b);
         for (int32_t j = p->to0; j < p->to0 + p->tos; j++) odd |= is_odd(gemm, &gemm->lists->to[j]);
         for (int32_t j = p->add0; j < p->add0 + p->adds; j++)
@@ -354,6 +361,7 @@ cudaError_t sg_kernel_gemm_run(const sg_kernel_gemm *gemm, unsigned how, cudaStr
                                .done = protocol->done,
                                .step = -1}};
     fake_launches++;
+    fake_slow += gemm->slow != NULL;
     fake_early += (how & SG_KERNEL_EARLY) != 0;
     if (blocks > fake_most_sms) fake_most_sms = blocks;
     return fake_enqueue(stream, run_gemm, &g, sizeof g);

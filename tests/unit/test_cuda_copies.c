@@ -172,6 +172,22 @@ static void copies_of_odd_rows_are_multiplied(void **state)
     close_group(&w);
 }
 
+/* In the vendor's place, of columns that end beside others, a tile that can be stored so. */
+static void a_fast_kernel_is_in_the_vendors_place(void **state)
+{
+    (void)state;
+    static const char *const asked[] = {"ag_gemm:bf16:40x448x64:r2:gather=b:silu",
+                                        "ag_gemm:f16:200x896x64:r2:gather=b:bias:gelu"};
+    world w;
+    open_group(&w, 2, 20);
+    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
+        const int slow = fake_slow;
+        (void)run_twice(&w, asked[i], "direct{chunks=2,vendor=1}", 0);
+        assert_int_equal(fake_slow, slow);
+    }
+    close_group(&w);
+}
+
 /* Slow kernels, which take any rows, are for what is small; a launch of ours that is not is left to
  * the plan that multiplies copies. */
 static void no_slow_kernel_takes_much(void **state)
@@ -193,6 +209,7 @@ int main(void)
         cmocka_unit_test(rows_in_turns_are_put_in_order_at_once),
         cmocka_unit_test(they_need_not_be_dense),
         cmocka_unit_test(copies_of_odd_rows_are_multiplied),
+        cmocka_unit_test(a_fast_kernel_is_in_the_vendors_place),
         cmocka_unit_test(no_slow_kernel_takes_much),
         cmocka_unit_test(columns_are_cut_at_odd_bytes),
         cmocka_unit_test(they_may_lie_apart_behind_other_runs),
