@@ -128,7 +128,7 @@ static shingle_status fail(const kind *k, const places *p, const char *name)
 {
     names n = {.count = 0};
     const char *place = p->path[p->count - 1]; /* the first with any, but the working folder */
-    char known[280] = "";
+    char known[400] = "";
     sg_text text = {known, sizeof known, 0};
     for (int i = p->count - 1; i >= 0; i--)
         if (list(k, p->path[i], &n) && i > 0) place = p->path[i];

@@ -53,10 +53,11 @@ static int curve_of(const sg_sim *m, const sg_sched *s, const sg_step *step)
 }
 
 /* Of shares that differ.  Of little data the broadcasts or reductions hide each other: two H200s,
- * 22 products, 7 to 9 us up to 0.15 MB and 11 of 0.3 (results/gpu/forms_2xh200_v2.json). */
+ * 24 products, 7 to 9 us up to 0.15 MB, 11 of 0.3 and 17 to 20 of 0.7 and 0.8
+ * (results/gpu/forms_2xh200_v1.json and v2). */
 static double ragged_us(const sg_machine *machine, const coll_load *load)
 {
-    const double little_gbps = 100;
+    const double little_gbps = 80;
     const double little_us = machine->coll_us + load->bytes / (little_gbps * 1e3);
     return fmin(load->ragged * machine->ragged_us, little_us) +
            load->bytes / (machine->ragged_gbps * 1e3);

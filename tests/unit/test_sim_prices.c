@@ -244,7 +244,7 @@ static void uneven_shares_move_as_even_ones(void **state)
     expect_about_us(price("ag_gemm:f32:128x64x64:r2", &m), two + 20, 1e-4);
     expect_about_us(price("gemm_a2a:f32:64x64x64:r2:counts=0,64/0,64", &m), one + 20, 1e-4);
     m.coll_us = 3; /* of little data they hide each other */
-    expect_about_us(price(ragged, &m), three + 3 + 2 * block_bytes / 100e3 + 2 * 5, 1e-4);
+    expect_about_us(price(ragged, &m), three + 3 + 2 * block_bytes / 80e3 + 2 * 5, 1e-4);
 }
 
 static void collectives_take_turns_with_products(void **state)

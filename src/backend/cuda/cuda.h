@@ -164,6 +164,7 @@ enum { SG_CUDA_EVEN_BYTES = 16 };
 enum { SG_EVEN_A, SG_EVEN_B, SG_EVEN_C, SG_EVEN_ADD, SG_EVENS };
 typedef struct sg_cuda_even {
     uint32_t which; /* bit i: operand i; what is added to and C may be the same */
+    uint32_t lent;  /* the copy is that of a launch in front in the lane */
     int8_t place[SG_EVENS];
     void *memory; /* of the copies */
 } sg_cuda_even;

@@ -92,26 +92,7 @@ static void copy_list(char *host, size_t at, const void *list, int32_t count, si
     if (count > 0) memcpy(host + at, list, (size_t)count * size);
 }
 
-/* Launches by themselves take copies of matrices whose rows begin at odd bytes. */
-static shingle_status make_even(sg_cuda_rank *rank, sg_cuda_plan *plan, sg_patch *patch,
-                                sg_addend *add, sg_area *to)
-{
-    const sg_sched *const s = &plan->bound->sched;
-    for (int32_t i = 0; i < s->steps; i++) {
-        const sg_launch *const l = &s->step[i].u.launch;
-        if (s->step[i].kind != SG_LAUNCH || !sg_cuda_is_plain(plan, l)) continue;
-        sg_patch *const p = &patch[l->patch0];
-        sg_area *area[SG_EVENS] = {[SG_EVEN_A] = &p->a,
-                                   [SG_EVEN_B] = &p->b,
-                                   [SG_EVEN_C] = &to[p->to0],
-                                   [SG_EVEN_ADD] = p->adds > 0 ? &add[p->add0].area : NULL};
-        SG_TRY(sg_cuda_make_even(rank, plan, i, area));
-    }
-    return SHINGLE_OK;
-}
-
-static shingle_status make_lists(sg_cuda_rank *rank, sg_cuda_plan *plan, const layout *l,
-                                 void *const *landing)
+static shingle_status make_lists(sg_cuda_plan *plan, const layout *l, void *const *landing)
 {
     const sg_sched *const s = &plan->bound->sched;
     char *const host = calloc(1, l->end + 16);
@@ -157,7 +138,27 @@ static shingle_status make_lists(sg_cuda_rank *rank, sg_cuda_plan *plan, const l
     plan->move = (sg_kernel_move *)(void *)(host + l->move);
     plan->move_at = l->move;
     plan->lists = (sg_kernel_lists){patch, wait, add, to, (sg_raise *)(void *)(host + l->raise)};
-    return make_even(rank, plan, patch, add, to);
+    return SHINGLE_OK;
+}
+
+/* Launches by themselves take copies of matrices whose rows begin at odd bytes, if there are places
+ * left for these. */
+static shingle_status make_even(sg_cuda_rank *rank, sg_cuda_plan *plan, const layout *l)
+{
+    const sg_sched *const s = &plan->bound->sched;
+    char *const host = plan->host;
+    sg_addend *const add = (sg_addend *)(void *)(host + l->add);
+    for (int32_t i = 0; i < s->steps; i++) {
+        const sg_launch *const launch = &s->step[i].u.launch;
+        if (s->step[i].kind != SG_LAUNCH || !sg_cuda_is_plain(plan, launch)) continue;
+        sg_patch *const p = (sg_patch *)(void *)(host + l->patch) + launch->patch0;
+        sg_area *area[SG_EVENS] = {[SG_EVEN_A] = &p->a,
+                                   [SG_EVEN_B] = &p->b,
+                                   [SG_EVEN_C] = (sg_area *)(void *)(host + l->to) + p->to0,
+                                   [SG_EVEN_ADD] = p->adds > 0 ? &add[p->add0].area : NULL};
+        SG_TRY(sg_cuda_make_even(rank, plan, i, area));
+    }
+    return SHINGLE_OK;
 }
 
 static shingle_status upload(const sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_plan *plan,
@@ -453,7 +454,7 @@ static shingle_status fill_plan(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_plan 
         SG_TRY(sg_cuda_new_place(plan, landing[rank->rank], landing[rank->rank], s->buf[SG_C].rows,
                                  bound->problem.n, false, &plan->landed));
     SG_TRY(sg_cuda_find_places(plan, rank->rank, landing));
-    SG_TRY(make_lists(rank, plan, &l, landing));
+    SG_TRY(make_lists(plan, &l, landing));
     /* What stands in no list gets its place, too, before launches copy the places. */
     for (int32_t i = 0; i < s->steps; i++) {
         const sg_step *const step = &s->step[i];
@@ -462,6 +463,7 @@ static shingle_status fill_plan(sg_cuda *cuda, sg_cuda_rank *rank, sg_cuda_plan 
         sg_area area = step->kind == SG_COPY ? step->u.copy.src : step->u.coll.self;
         SG_TRY(sg_cuda_name_place(plan, &area, true, landing));
     }
+    SG_TRY(make_even(rank, plan, &l));
     SG_TRY(upload(cuda, rank, plan, &l));
     for (int pass = 0; pass < 2; pass++) /* launches know what they carry */
         for (int32_t i = 0; i < s->steps; i++)

@@ -71,7 +71,7 @@ shingle_status sg_cuda_get(sg_cuda_rank *rank, size_t bytes, void **memory_out)
 {
     void *memory = NULL;
     SG_TRY(sg_cuda_settle(rank));
-    const cudaError_t error = cudaMalloc(&memory, bytes > 0 ? bytes : 1);
+    const cudaError_t error = sg_cuda_forget(cudaMalloc(&memory, bytes > 0 ? bytes : 1));
     if (error == cudaErrorMemoryAllocation)
         return sg_fail(SHINGLE_ENOMEM, "no memory for %zu bytes on the GPU of rank %d", bytes,
                        rank->rank);
