@@ -328,12 +328,12 @@ shingle_status sg_cuda_name_place(sg_cuda_plan *plan, sg_area *area, bool source
 shingle_status sg_cuda_clip_place(sg_cuda_plan *plan, sg_area *to);
 
 /* Products of matrices whose rows begin at odd bytes (even.c).  Is the product of PATCH so small
- * that it is over before copies are made?  Is launch L one that is not, of and into plain matrices,
- * which has its lane to itself?  Then the AREAs of its operands in the lists, NULL where it has
- * none, name places for copies where their rows are odd, if that pays; without memory for these
- * they stay, and the launch is slow. */
+ * that it is over before copies are made?  Is the launch of step INDEX one that is not, of and into
+ * plain matrices, which has its lane to itself?  Then the AREAs of its operands in the lists, NULL
+ * where it has none, name places for copies where their rows are odd, if that pays; without memory
+ * for these they stay, and the launch is slow. */
 bool sg_cuda_is_small(const sg_patch *patch);
-bool sg_cuda_is_plain(const sg_cuda_plan *plan, const sg_launch *l);
+bool sg_cuda_is_plain(const sg_cuda_plan *plan, int32_t index);
 shingle_status sg_cuda_make_even(sg_cuda_rank *rank, sg_cuda_plan *plan, int32_t index,
                                  sg_area *area[SG_EVENS]);
 

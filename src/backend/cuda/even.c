@@ -53,19 +53,6 @@ bool sg_cuda_is_small(const sg_patch *patch)
     return (double)patch->rows * patch->cols * depth < LEAST_WORK;
 }
 
-bool sg_cuda_is_plain(const sg_cuda_plan *plan, const sg_launch *l)
-{
-    const sg_problem *const p = &plan->bound->problem;
-    if (!l->vendor || l->norm || l->patches != 1 || p->type == SG_F32) return false;
-    const sg_patch *const patch = &plan->lists.patch[l->patch0];
-    if (patch->k0 >= patch->k1 || patch->tos != 1 || patch->adds > 1) return false;
-    if (sg_cuda_is_small(patch)) return false;
-    const sg_area *const to = &plan->lists.to[patch->to0];
-    const sg_area *const add = patch->adds > 0 ? &plan->lists.add[patch->add0].area : to;
-    const sg_kernel_place *const place = plan->program.place;
-    return !to->tiled && !place[to->buf].wide && !place[to->buf].tagged && !place[add->buf].wide;
-}
-
 static const sg_area *area_of(const sg_sched *s, int32_t index, int i)
 {
     const sg_patch *const patch = &s->patch[s->step[index].u.launch.patch0];
@@ -73,6 +60,31 @@ static const sg_area *area_of(const sg_sched *s, int32_t index, int i)
            : i == SG_EVEN_B ? &patch->b
            : i == SG_EVEN_C ? &s->to[patch->to0]
                             : &s->add[patch->add0].area;
+}
+
+/* Does operand I of a launch lie at the same address in each run, as far as the workspace goes? */
+static bool is_fixed(const sg_sched *s, int32_t index, int i)
+{
+    return s->baked || !sg_buf_is_shared(&s->buf[area_of(s, index, i)->buf]);
+}
+
+bool sg_cuda_is_plain(const sg_cuda_plan *plan, int32_t index)
+{
+    const sg_problem *const p = &plan->bound->problem;
+    const sg_sched *const s = &plan->bound->sched;
+    const sg_launch *const l = &s->step[index].u.launch;
+    bool fixed = true;
+    if (!l->vendor || l->norm || l->patches != 1 || p->type == SG_F32) return false;
+    const sg_patch *const patch = &plan->lists.patch[l->patch0];
+    if (patch->k0 >= patch->k1 || patch->tos != 1 || patch->adds > 1) return false;
+    if (sg_cuda_is_small(patch)) return false;
+    for (int i = 0; i < SG_EVENS; i++)
+        if (i != SG_EVEN_ADD || patch->adds > 0) fixed &= is_fixed(s, index, i);
+    const sg_area *const to = &plan->lists.to[patch->to0];
+    const sg_area *const add = patch->adds > 0 ? &plan->lists.add[patch->add0].area : to;
+    const sg_kernel_place *const place = plan->program.place;
+    return fixed && !to->tiled && !to->leave && !place[to->buf].wide && !place[to->buf].tagged &&
+           !place[add->buf].wide;
 }
 
 static bool are_one(const sg_area *a, const sg_area *b)

@@ -150,7 +150,7 @@ static shingle_status make_even(sg_cuda_rank *rank, sg_cuda_plan *plan, const la
     sg_addend *const add = (sg_addend *)(void *)(host + l->add);
     for (int32_t i = 0; i < s->steps; i++) {
         const sg_launch *const launch = &s->step[i].u.launch;
-        if (s->step[i].kind != SG_LAUNCH || !sg_cuda_is_plain(plan, launch)) continue;
+        if (s->step[i].kind != SG_LAUNCH || !sg_cuda_is_plain(plan, i)) continue;
         sg_patch *const p = (sg_patch *)(void *)(host + l->patch) + launch->patch0;
         sg_area *area[SG_EVENS] = {[SG_EVEN_A] = &p->a,
                                    [SG_EVEN_B] = &p->b,
