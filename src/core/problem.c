@@ -49,6 +49,21 @@ bool sg_problem_straddles(const sg_problem *problem)
     return problem->k * sg_type_bytes(problem->type) % SECTOR != 0;
 }
 
+enum { EVEN_BYTES = 16 };
+
+bool sg_problem_has_odd_k(const sg_problem *problem)
+{
+    return problem->k * sg_type_bytes(problem->type) % EVEN_BYTES != 0;
+}
+
+bool sg_problem_has_odd_n(const sg_problem *problem)
+{
+    bool odd = false;
+    for (int i = 0; i < problem->b_count; i++)
+        odd |= problem->b_cols[i] * sg_type_bytes(problem->type) % EVEN_BYTES != 0;
+    return odd;
+}
+
 double sg_problem_flops(const sg_problem *problem, double rows, double cols, double depth)
 {
     return problem->call ? rows * (double)problem->call_flops : 2 * rows * cols * depth;

@@ -189,6 +189,11 @@ bool sg_problem_has_epilogue(const sg_problem *problem);
  * then, and not in four. */
 bool sg_problem_straddles(const sg_problem *problem);
 
+/* Are rows of k elements, or of the n of any C, no multiples of 16 bytes, as fast kernels of GPUs
+ * want them? */
+bool sg_problem_has_odd_k(const sg_problem *problem);
+bool sg_problem_has_odd_n(const sg_problem *problem);
+
 /* Floating point operations of a product of ROWS x COLS over DEPTH. */
 double sg_problem_flops(const sg_problem *problem, double rows, double cols, double depth);
 

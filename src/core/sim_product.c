@@ -318,15 +318,12 @@ static double vendor_rows(double rows)
 double sg_sim_copied_us(const sg_machine *machine, const sg_problem *problem, double rows,
                         double cols, double depth)
 {
-    const int64_t bytes = sg_type_bytes(problem->type);
     const double part = 0.6; /* of the memory's rate */
-    const bool odd_k = problem->k * bytes % 16 != 0;
-    bool odd_n = false;
     if (problem->call || machine->pool > 0 || problem->type == SG_F32) return 0;
-    for (int i = 0; i < problem->b_count; i++) odd_n |= problem->b_cols[i] * bytes % 16 != 0;
-    const double elements = (odd_k ? (rows + cols) * depth : 0) +
-                            (odd_n ? rows * cols * (problem->accumulate ? 2 : 1) : 0);
-    return sg_sim_us_of(2 * elements * (double)bytes, machine->mem_gbps * part);
+    const double read = sg_problem_has_odd_k(problem) ? (rows + cols) * depth : 0;
+    const double stored = sg_problem_has_odd_n(problem) ? rows * cols : 0;
+    const double elements = read + (problem->accumulate ? 2 : 1) * stored;
+    return sg_sim_us_of(2 * elements * sg_type_bytes(problem->type), machine->mem_gbps * part);
 }
 
 double sg_sim_vendor_us(const sg_machine *machine, const sg_problem *problem, double rows,

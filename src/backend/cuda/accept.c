@@ -33,10 +33,7 @@ static sg_kernel_tile find_fast(sg_type type, const sg_launch *l)
 /* What tensor maps need of rows of this problem's type.  Threads store the sums of TAGGED data. */
 static bool is_aligned(const sg_problem *p, bool tagged)
 {
-    const int64_t bytes = sg_type_bytes(p->type);
-    bool aligned = p->k * bytes % 16 == 0;
-    for (int i = 0; i < p->b_count && !tagged; i++) aligned &= p->b_cols[i] * bytes % 16 == 0;
-    return aligned;
+    return !sg_problem_has_odd_k(p) && (tagged || !sg_problem_has_odd_n(p));
 }
 
 static bool is_cut_well(const sg_sched *s, const sg_area *a)

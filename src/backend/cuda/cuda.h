@@ -159,8 +159,7 @@ typedef struct sg_cuda {
 } sg_cuda;
 
 /* Operands of a launch whose rows would begin at odd bytes: places where copies of them begin at
- * multiples of SG_CUDA_EVEN_BYTES (even.c). */
-enum { SG_CUDA_EVEN_BYTES = 16 };
+ * multiples of 16 (even.c). */
 enum { SG_EVEN_A, SG_EVEN_B, SG_EVEN_C, SG_EVEN_ADD, SG_EVENS };
 typedef struct sg_cuda_even {
     uint32_t which; /* bit i: operand i; what is added to and C may be the same */

@@ -10,10 +10,8 @@
 #include "backend/cuda/cuda.h"
 #include "core/sched_rules.h"
 
-enum { EVEN = SG_CUDA_EVEN_BYTES };
-
 /* Copies have whole lines: rows at odd 16 bytes are loaded more slowly. */
-enum { LINE = 128 };
+enum { EVEN = 16, LINE = 128 };
 
 /* Of fewer rows the vendor's product, which reads B once at any address, is over before a copy of
  * B is made. */
@@ -26,23 +24,15 @@ static int64_t even_pitch(const sg_area *area, int bytes)
 
 /* ---- Bind ------------------------------------------------------------------------------------ */
 
-/* May one of several C begin at odd bytes where they stand side by side in one matrix? */
-static bool are_odd_in_one(const sg_problem *p)
-{
-    bool odd = false;
-    for (int i = 0; i < p->b_count && p->b_count > 1; i++)
-        odd |= p->b_cols[i] * sg_type_bytes(p->type) % EVEN != 0;
-    return odd;
-}
-
 /* Does AREA, operand I, which names a place, have rows that begin at odd bytes, with dense and
- * aligned matrices of the user's? */
+ * aligned matrices of the user's?  Several C may stand side by side in one. */
 static bool is_odd(const sg_cuda_plan *plan, int i, const sg_area *area)
 {
     const sg_problem *const p = &plan->bound->problem;
     const int bytes = sg_type_bytes(p->type);
     const int64_t pitch = plan->program.place[area->buf].pitch;
-    const bool in_one = (i == SG_EVEN_C || i == SG_EVEN_ADD) && are_odd_in_one(p);
+    const bool in_one =
+        (i == SG_EVEN_C || i == SG_EVEN_ADD) && p->b_count > 1 && sg_problem_has_odd_n(p);
     return in_one || ((area->row0 * pitch + (int64_t)area->col0 * bytes) | pitch) % EVEN != 0;
 }
 
@@ -93,8 +83,8 @@ static bool are_one(const sg_area *a, const sg_area *b)
            a->rows == b->rows && a->cols == b->cols;
 }
 
-/* The launch in front of step INDEX in its lane that has a copy of operand I of that, which both
- * read alone; -1: there is none. */
+/* The launch in front of step INDEX in its lane that has a copy of what is operand I of both and
+ * stored by neither; -1: there is none. */
 static int32_t lender_of(const sg_cuda_plan *plan, int32_t index, int i)
 {
     const sg_sched *const s = &plan->bound->sched;
