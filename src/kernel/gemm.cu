@@ -45,7 +45,7 @@ int sg_kernel_tiles(enum sg_kernel_type type, sg_kernel_tile *tiles_out, int roo
         const sg_instance *k = &table[i % all];
         bool known = k->type != (int)type || k->fold != (i < all ? FOLD_ADDENDS : FOLD_NONE);
         for (int j = 0; j < count; ++j) known |= tiles_out[j].m == k->bm && tiles_out[j].n == k->bn;
-        if (!known) tiles_out[count++] = sg_kernel_tile{k->bm, k->bn, 0, 0, 0, i < all, 0};
+        if (!known) tiles_out[count++] = sg_kernel_tile{k->bm, k->bn, 0, 0, 0, i < all, 0, 0};
     }
     for (int i = 0; i < all; ++i)
         for (int j = 0; j < count; ++j) {
@@ -53,13 +53,14 @@ int sg_kernel_tiles(enum sg_kernel_type type, sg_kernel_tile *tiles_out, int roo
                               table[i].bn == tiles_out[j].n;
             tiles_out[j].bare |= same && table[i].fold == FOLD_NONE;
             tiles_out[j].narrow += same ? table[i].narrow : 0; /* one has any */
+            tiles_out[j].pingpong |= same && table[i].math == SG_KERNEL_PINGPONG;
             tiles_out[j].parts |= same && table[i].fold == FOLD_PARTS;
             if (same && table[i].fold == FOLD_TAGGED) tiles_out[j].tagged |= SG_KERNEL_ONE_HOP;
             if (same && table[i].fold == FOLD_HOPS) tiles_out[j].tagged |= SG_KERNEL_TO_OWNERS;
             if (same && table[i].fold == FOLD_GATHER) tiles_out[j].tagged |= SG_KERNEL_GATHERS;
         }
     /* The slow ones': of other GPUs, and of types that none here has. */
-    if (count == 0 && room > 0) tiles_out[count++] = sg_kernel_tile{128, 128, 0, 0, 1, 1, 0};
+    if (count == 0 && room > 0) tiles_out[count++] = sg_kernel_tile{128, 128, 0, 0, 1, 1, 0, 0};
     return count;
 }
 

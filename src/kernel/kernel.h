@@ -210,12 +210,13 @@ enum { SG_KERNEL_ONE_HOP = 1, SG_KERNEL_TO_OWNERS = 2, SG_KERNEL_GATHERS = 4 };
 /* A tile shape that has a fast kernel on the current device, best first for large products. */
 typedef struct sg_kernel_tile {
     int32_t m, n;
-    int32_t parts;  /* f32 sums of tiles may be handed from patch to patch of a launch */
-    int32_t tagged; /* which tagged data it takes: bits SG_KERNEL_ONE_HOP, SG_KERNEL_TO_OWNERS,
+    int32_t parts;    /* f32 sums of tiles may be handed from patch to patch of a launch */
+    int32_t tagged;   /* which tagged data it takes: bits SG_KERNEL_ONE_HOP, SG_KERNEL_TO_OWNERS,
                      * SG_KERNEL_GATHERS */
-    int32_t bare;   /* it takes launches without addends, and not only such that have some */
-    int32_t adds;   /* it takes launches with addends */
-    int32_t narrow; /* of launches without them: columns that tiles of some patches may have */
+    int32_t bare;     /* it takes launches without addends, and not only such that have some */
+    int32_t adds;     /* it takes launches with addends */
+    int32_t narrow;   /* of launches without them: columns that tiles of some patches may have */
+    int32_t pingpong; /* one leaves while another is multiplied */
 } sg_kernel_tile;
 
 /* At most ROOM of them; returns their number.  Other shapes are served by a slow kernel. */

@@ -117,8 +117,9 @@ enum { FAKE_SMS = 132 };
 
 extern _Atomic int fake_kernels[16]; /* that have all SMs of each device */
 extern _Atomic int fake_launches, fake_copies, fake_early, fake_pushes, fake_joined;
-extern _Atomic int fake_moved; /* whole matrices, by kernels */
-extern _Atomic int fake_slow;  /* products, by slow kernels */
+extern _Atomic int fake_moved;  /* whole matrices, by kernels */
+extern _Atomic int fake_slow;   /* products, by slow kernels */
+extern _Atomic int fake_by_row; /* launches of several bands whose first patch is walked so */
 
 /* SMs that the largest grid of products, copies or sums since the last zero has taken. */
 extern _Atomic int fake_most_sms;

@@ -18,7 +18,7 @@ enum {
 static _Thread_local int current;
 static int device_count = FAKE_DEVICES;
 _Atomic int fake_launches, fake_copies, fake_early, fake_pushes, fake_joined, fake_moved, fake_slow,
-    fake_most_sms, fake_stalls, fake_unset, fake_questions;
+    fake_by_row, fake_most_sms, fake_stalls, fake_unset, fake_questions;
 _Atomic bool fake_frees_last;
 const void *fake_host, *fake_apart, *fake_elsewhere;
 const char *fake_name = "NVIDIA H200";

@@ -7,9 +7,9 @@
 
 /* ---- Making and aiming ----------------------------------------------------------------------- */
 
-static const sg_kernel_tile tiles[] = {{128, 256, 1, 6, 1, 1, 96}, {128, 224, 0, 0, 1, 1, 0},
-                                       {128, 128, 1, 7, 1, 1, 0},  {64, 128, 1, 7, 1, 1, 0},
-                                       {128, 96, 0, 0, 0, 1, 0},   {64, 112, 0, 0, 1, 0, 0}};
+static const sg_kernel_tile tiles[] = {{128, 256, 1, 6, 1, 1, 96, 0}, {128, 224, 0, 0, 1, 1, 0, 0},
+                                       {128, 128, 1, 7, 1, 1, 0, 1},  {64, 128, 1, 7, 1, 1, 0, 0},
+                                       {128, 96, 0, 0, 0, 1, 0, 0},   {64, 112, 0, 0, 1, 0, 0, 0}};
 enum { TILES = sizeof tiles / sizeof tiles[0] };
 
 int sg_kernel_tiles(enum sg_kernel_type type, sg_kernel_tile *tiles_out, int room)
@@ -330,6 +330,14 @@ static bool run_gemm(void *data, bool first)
     return true;
 }
 
+static bool first_is_by_row(const sg_kernel_gemm *gemm)
+{
+    const sg_kernel_gemm_param *const param = &gemm->param;
+    if (param->patches == 0) return false;
+    const struct sg_patch *const p = &gemm->lists->patch[param->patch0];
+    return p->raster == SG_BY_ROW && p->rows > param->tile_m;
+}
+
 cudaError_t sg_kernel_gemm_run(const sg_kernel_gemm *gemm, unsigned how, cudaStream_t stream)
 {
     const sg_kernel_gemm_param *const param = &gemm->param;
@@ -362,6 +370,7 @@ cudaError_t sg_kernel_gemm_run(const sg_kernel_gemm *gemm, unsigned how, cudaStr
                                .step = -1}};
     fake_launches++;
     fake_slow += gemm->slow != NULL;
+    fake_by_row += first_is_by_row(gemm);
     fake_early += (how & SG_KERNEL_EARLY) != 0;
     if (blocks > fake_most_sms) fake_most_sms = blocks;
     return fake_enqueue(stream, run_gemm, &g, sizeof g);

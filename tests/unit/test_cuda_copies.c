@@ -176,18 +176,22 @@ static void copies_of_odd_rows_are_multiplied(void **state)
     close_group(&w);
 }
 
-/* In the vendor's place, of columns that end beside others, a tile that can be stored so. */
+/* In the vendor's place, of columns that end beside others, a tile that can be stored so, in
+ * groups of bands. */
 static void a_fast_kernel_is_in_the_vendors_place(void **state)
 {
     (void)state;
-    static const char *const asked[] = {"ag_gemm:bf16:40x448x64:r2:gather=b:silu",
-                                        "ag_gemm:f16:200x896x64:r2:gather=b:bias:gelu"};
+    static const char *const asked[][2] = {
+        {"ag_gemm:bf16:40x448x64:r2:gather=b:silu", "direct{chunks=2,vendor=1}"},
+        {"ag_gemm:f16:200x896x64:r2:gather=b:bias:gelu", "direct{chunks=2,vendor=1}"},
+        {"gemm:bf16:400x448x64:r2:silu", "serial"}};
     world w;
     open_group(&w, 2, 20);
     for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
-        const int slow = fake_slow;
-        (void)run_twice(&w, asked[i], "direct{chunks=2,vendor=1}", 0);
+        const int slow = fake_slow, by_row = fake_by_row;
+        (void)run_twice(&w, asked[i][0], asked[i][1], 0);
         assert_int_equal(fake_slow, slow);
+        assert_int_equal(fake_by_row, by_row);
     }
     close_group(&w);
 }
