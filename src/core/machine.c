@@ -90,6 +90,8 @@ static const field fields[] = {
     MAY_REAL(take_gbps, 1e-6, 1e6),
     MAY_REAL(take_us, 1e-6, 1e6),
     MAY_REAL(stage_us, 0, 1e6),
+    MAY_REAL(stage_least_us, 0, 1e6),
+    MAY_REAL(patch_us, 0, 1e6),
     MAY_REAL(cache_mb, 1e-6, 1e6),
     MAY_REAL(vendor, 0.01, 10),
     MAY_REAL(burst, 1, 10),

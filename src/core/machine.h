@@ -119,15 +119,17 @@ typedef struct sg_machine {
     double odd_gbps;   /* of A and B that one SM loads where rows begin at odd 16 bytes; 0: any */
     double piece_us;   /* of 32 columns in which a tile leaves that is no multiple of 64 wide */
     double bias_us, relu_us, gate_us; /* of bias, relu, gelu or silu of a tile of 32768 numbers */
-    double sm_gbps;      /* memory that one SM reads and writes for its tile; 0: all of it */
-    double take_gbps;    /* of tagged rows, to where tiles load them; 0: mem_gbps */
-    double take_us;      /* from then on until tiles see them; 0: flag_us */
-    double stage_us;     /* of a tile that waits for such rows, for 64 of k at least */
-    double cache_mb;     /* 1e6 bytes of B that stay at hand until they are read again; 0: 48 */
-    double vendor;       /* rate of the vendor's product, of gemm_tflops; 0: 1 */
-    double burst;        /* a run's products go this much faster ... */
-    double vendor_burst; /* the same of the vendor's, which takes other power; 0: burst */
-    double burst_us;     /* ... for this long, before power or heat slow them; 0: never */
+    double sm_gbps;        /* memory that one SM reads and writes for its tile; 0: all of it */
+    double take_gbps;      /* of tagged rows, to where tiles load them; 0: mem_gbps */
+    double take_us;        /* from then on until tiles see them; 0: flag_us */
+    double stage_us;       /* of a tile that waits for such rows, for 64 of k at least */
+    double stage_least_us; /* of any tile */
+    double patch_us;       /* of a launch, for each patch that it has more than a few */
+    double cache_mb;       /* 1e6 bytes of B that stay at hand until they are read again; 0: 48 */
+    double vendor;         /* rate of the vendor's product, of gemm_tflops; 0: 1 */
+    double burst;          /* a run's products go this much faster ... */
+    double vendor_burst;   /* the same of the vendor's, which takes other power; 0: burst */
+    double burst_us;       /* ... for this long, before power or heat slow them; 0: never */
 
     /* Contention: factors of at least 1; 0: 1. */
     double gemm_by_copy;   /* products are slower while the rank's engine or stores move bytes */
@@ -205,7 +207,7 @@ double sg_machine_tile_part(const sg_machine *machine, double rows, double cols)
  * 1536, 3072, 4096, 5120 and 8192 columns about 0.45, 0.6, 0.75, 0.8 and 0.95, launches left out;
  * results/gpu/unseen_2xh200_v3.json, unseen_4xh200_v2.json, decode_4xh200_v9.json).  With more rows
  * as many columns have more tiles. */
-double sg_machine_asked_part(const sg_machine *m, double rows, double cols);
+double sg_machine_asked_part(const sg_machine *m, double rows, double cols, double depth);
 
 /* The word of the file. */
 const char *sg_topology_name(sg_topology topology);

@@ -117,9 +117,11 @@ void sg_machine_plain(sg_machine *machine_out)
     };
 }
 
-double sg_machine_asked_part(const sg_machine *m, double rows, double cols)
+double sg_machine_asked_part(const sg_machine *m, double rows, double cols, double depth)
 {
     static const double few_rows = 256, least_cols = 64; /* of fewer, libraries split k */
-    const double all = fmax(cols, least_cols) * fmax(1, rows / few_rows);
+    static const double few_cols = 2560, much_k = 4096;  /* and of much k, of so few */
+    const double split = fmax(cols, fmin(few_cols, cols * depth / much_k));
+    const double all = fmax(split, least_cols) * fmax(1, rows / few_rows);
     return m->asked_cols > 0 ? -expm1(-all / (m->asked_cols * fmax(m->sms, 1))) : 1;
 }

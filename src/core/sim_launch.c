@@ -157,8 +157,7 @@ static void end_products(sg_sim *m, sg_sim_agent *a)
     if (--m->rank[a->rank].products == 0) sg_sim_contend(m, a->rank);
     sg_sim_end_step(m, a,
                     m->now + (l->vendor && l->patches > 0
-                                  ? sg_sim_vendor_epilogue_us(m->machine, s->problem, p->final,
-                                                              p->rows, p->cols)
+                                  ? sg_sim_vendor_epilogue_us(m->machine, p->rows, p->cols)
                                   : sg_sim_epilogue_us(m, s, l)));
 }
 
@@ -182,10 +181,10 @@ static void run_vendor(sg_sim *m, sg_sim_agent *a, const sg_launch *l)
     const sg_sched *const s = &m->sched[a->rank];
     const sg_patch *const p = &s->patch[l->patch0];
     const double share = (double)a->got / m->machine->sms;
-    const double us =
-        sg_sim_vendor_us(m->machine, s->problem, p->rows, p->cols, p->k1 - p->k0, share,
-                         sg_sim_row_bytes(s, p) + sg_sim_b_bytes(s, p), m->now) +
-        sg_sim_copied_us(m->machine, s->problem, p->rows, p->cols, p->k1 - p->k0);
+    const double bytes = sg_sim_row_bytes(s, p) + sg_sim_b_bytes(s, p);
+    const sg_sim_vendors of = {p->rows, p->cols, p->k1 - p->k0, share, bytes, p->final};
+    const double us = sg_sim_vendor_us(m->machine, s->problem, &of, m->now) +
+                      sg_sim_copied_us(m->machine, s->problem, p->rows, p->cols, p->k1 - p->k0);
     /* What it adds to is read behind the product. */
     const double late = sg_sim_us_of(sg_sim_late_bytes(s, p), m->machine->mem_gbps);
     a->phase = SG_AT_LAST;

@@ -196,6 +196,26 @@ static double beside_pushes(const sg_sim *m, const sg_sched *s, const sg_launch 
     return gpu && m->rank[s->rank].pushing > 0 && are_single(m->machine, l, p) ? 0.94 : 1;
 }
 
+/* Owners of single bands have many patches: every block walks the list of them.  Two H200s,
+ * 4096x3712x3968 scattered in turns of 64 rows, in 64x256: 296, 311, 380 and 529 us in 64, 128, 256
+ * and 512 patches, 196 in two (results/gpu/forms_2xh200_v3.json). */
+static double walking_us(const sg_machine *machine, const sg_launch *l, const sg_sim_agent *a)
+{
+    if (!sg_sim_has_many(machine, l)) return 0;
+    const double more = (double)l->patches - SG_SIM_FEW_PATCHES;
+    return more * machine->patch_us * a->got / fmax(a->got, (double)l->visits);
+}
+
+/* What low tiles of such a launch keep of their rate, which have no other band beside them and are
+ * fed more slowly. */
+static double beside_bands(const sg_machine *machine, const sg_launch *l, const sg_patch *p)
+{
+    enum { TALL = 128, IN_STEP_WAVES = 2 };
+    const bool low = l->tile_m < TALL && sg_walk_bands(p, l->tile_m) == 1;
+    const bool waves = l->visits > (int64_t)IN_STEP_WAVES * machine->sms;
+    return low && waves && p->waits == 0 && sg_sim_has_many(machine, l) ? 0.7 : 1;
+}
+
 /* The part of what all SMs multiply that those with tiles of N columns reach whose rows come.  SMs
  * that go along k in step ask the L2 for the same lines at the same time, and it joins that; those
  * that wait do not, and a tile smaller than 128 x 160 is then fed more slowly than it multiplies;
@@ -248,8 +268,8 @@ static double product_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
     const double rows = rows_of(s, l, p);
     const double flops = depth > 0 ? part * sg_problem_flops(s->problem, rows, cols, depth) : 0;
     const double shape = shape_of(machine, l->tile_m, width).rate;
-    const double rate =
-        flops_us(machine, s->problem) * fmin(shape, fed) * beside_pushes(m, s, l, p);
+    const double rate = flops_us(machine, s->problem) * fmin(shape, fed) *
+                        beside_pushes(m, s, l, p) * beside_bands(machine, l, p);
     const double us = flops * machine->sms / (rate * tiles_of(l, p));
     return fmax(sg_sim_least_us(machine, s, l, p, width),
                 with_burst(machine, machine->burst, m->now, us));
@@ -268,6 +288,25 @@ static double finishing_us(const sg_machine *machine, const sg_problem *problem,
     if (problem->act == SG_ACT_RELU) us += machine->relu_us;
     if (is_gated(problem)) us += machine->gate_us;
     return us * numbers / WHOLE;
+}
+
+/* Of so many TILES. */
+static double waves_of(const sg_machine *machine, double tiles)
+{
+    return fmax(1, ceil(tiles / fmax(1, machine->sms)));
+}
+
+/* Of what is done to the sums of P's tiles, of which each is multiplied in US, what a tile shows:
+ * ping-pong, the next one's product hides it if that takes twice as long, and the last one's is
+ * left (one H200, 3000x8832x2560: 128x256 195 us, with silu 216; 128x192 189 and 184;
+ * results/gpu/forms_2xh200_v3.json). */
+static double shown_us(const sg_machine *machine, const sg_sched *s, const sg_launch *l,
+                       const sg_patch *p, int32_t width, double us)
+{
+    if (!p->final) return 0;
+    const double all = finishing_us(machine, s->problem, (double)l->tile_m * width);
+    const bool hides = p->adds == 0 && p->tile_n == 0 && us >= 2 * all;
+    return hides && tile_of(machine, l).late < 1 ? all / waves_of(machine, (double)l->visits) : all;
 }
 
 double sg_sim_visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
@@ -290,8 +329,7 @@ double sg_sim_visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
     const double at_once = fmin(together, busy_blocks(m, a));
     const double fed = fed_part(machine, s, l, p, width, held);
     const double product = product_us(m, s, l, p, fed);
-    const double finishing =
-        p->final ? finishing_us(machine, s->problem, (double)l->tile_m * width) : 0;
+    const double finishing = shown_us(machine, s, l, p, width, product);
     const double math = (adds_tags(s, p) ? 0 : machine->visit_us + finishing) + product;
     const double most = machine->sm_gbps > 0 ? 1 / machine->sm_gbps : 0;
     const double unit = fmax(at_once / machine->mem_gbps, most) / (tiles_of(l, p) * 1e3);
@@ -302,7 +340,8 @@ double sg_sim_visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
     /* While other blocks multiply, a block has twice its share. */
     const double adding = adding_us(machine, s, p) + sg_sim_late_bytes(s, p) * unit / 2;
     const double late = late_part(machine, s, l, p, product);
-    const double visit = late * adding + beside_memory(machine->mem_part, math, memory);
+    const double visit =
+        late * adding + beside_memory(machine->mem_part, math, memory) + walking_us(machine, l, a);
     return m->rank[a->rank].takes ? fmax(visit, least_us(machine, p)) : visit;
 }
 
@@ -326,8 +365,30 @@ double sg_sim_copied_us(const sg_machine *machine, const sg_problem *problem, do
     return sg_sim_us_of(2 * elements * sg_type_bytes(problem->type), machine->mem_gbps * part);
 }
 
-double sg_sim_vendor_us(const sg_machine *machine, const sg_problem *problem, double rows,
-                        double cols, double depth, double share, double bytes, double begin)
+/* What ends in a gate is not the vendor's: a product of ours, in the shape of tile that takes least
+ * (best_tile() in backend/cuda/lower.c). */
+static double gated_us(const sg_machine *machine, const sg_problem *problem,
+                       const sg_sim_vendors *of, double begin)
+{
+    double least = INFINITY;
+    for (int i = 0; i < machine->tiles; i++) {
+        const sg_tile t = shape_of(machine, machine->tile[i].m, machine->tile[i].n);
+        const double tiles = ceil(of->rows / t.m) * ceil(of->cols / t.n);
+        const double waves = waves_of(machine, tiles / of->share);
+        const double idle = fmax(0, 1 - tiles / machine->sms) * machine->idle_part;
+        const double rate = flops_us(machine, problem) * t.rate;
+        const double flops = sg_problem_flops(problem, t.m, t.n, of->depth);
+        const double each = (1 - idle) * flops * machine->sms / rate;
+        const double finishing = finishing_us(machine, problem, (double)t.m * t.n);
+        const bool hides = t.late < 1 && each >= 2 * finishing;
+        const double product = with_burst(machine, machine->burst, begin, waves * each);
+        least = fmin(least, product + (hides ? 1 : waves) * finishing);
+    }
+    return least;
+}
+
+double sg_sim_vendor_us(const sg_machine *machine, const sg_problem *problem,
+                        const sg_sim_vendors *of, double begin)
 {
     double edge = 1e18;
     for (int i = 0; i < machine->tiles; i++) {
@@ -336,23 +397,22 @@ double sg_sim_vendor_us(const sg_machine *machine, const sg_problem *problem, do
     }
     const double rate = flops_us(machine, problem) * (machine->vendor > 0 ? machine->vendor : 1);
     const bool vendor = !problem->call && machine->pool == 0;
-    double us =
-        sg_problem_flops(problem, vendor ? vendor_rows(rows) : rows, cols, depth) / (rate * share);
-    const double least = problem->call ? 0 : 2 * edge * depth / 8 * machine->sms / rate;
-    const double part = problem->call ? 1 : sg_machine_asked_part(machine, rows, cols);
-    const double memory = sg_sim_us_of(bytes, machine->mem_gbps * part);
-    if (us < least) us = least;
-    return beside_memory(machine->mem_part, vendor_with_burst(machine, begin, us), memory);
+    const double rows = vendor ? vendor_rows(of->rows) : of->rows;
+    const double math = sg_problem_flops(problem, rows, of->cols, of->depth) / (rate * of->share);
+    const double least = problem->call ? 0 : 2 * edge * of->depth / 8 * machine->sms / rate;
+    const double part =
+        problem->call ? 1 : sg_machine_asked_part(machine, of->rows, of->cols, of->depth);
+    const double memory = sg_sim_us_of(of->bytes, machine->mem_gbps * part);
+    double us = vendor_with_burst(machine, begin, fmax(math, least));
+    if (vendor && of->final && is_gated(problem))
+        us = fmax(us, gated_us(machine, problem, of, begin));
+    return beside_memory(machine->mem_part, us, memory);
 }
 
-double sg_sim_vendor_epilogue_us(const sg_machine *machine, const sg_problem *problem, bool final,
-                                 double rows, double cols)
+double sg_sim_vendor_epilogue_us(const sg_machine *machine, double rows, double cols)
 {
     const double first = (double)machine->tile[0].m * machine->tile[0].n;
-    const double share = rows * cols / machine->sms;
-    /* What ends in a gate is not the vendor's. */
-    return machine->epilogue_us * fmin(1, share / first) +
-           (final && is_gated(problem) ? finishing_us(machine, problem, share) : 0);
+    return machine->epilogue_us * fmin(1, rows * cols / machine->sms / first);
 }
 
 double sg_sim_epilogue_us(const sg_sim *m, const sg_sched *s, const sg_launch *l)
@@ -372,8 +432,7 @@ double sg_sim_epilogue_us(const sg_sim *m, const sg_sched *s, const sg_launch *l
 double sg_sim_overhead_us(const sg_machine *machine, const sg_problem *problem, double rows)
 {
     if (rows <= 0 || problem->n == 0 || machine->pool > 0) return 0;
-    return machine->launch_us +
-           sg_sim_vendor_epilogue_us(machine, problem, true, rows, (double)problem->n);
+    return machine->launch_us + sg_sim_vendor_epilogue_us(machine, rows, (double)problem->n);
 }
 
 double sg_sim_alone_us(const sg_machine *machine, const sg_problem *problem, double rows)
@@ -382,6 +441,6 @@ double sg_sim_alone_us(const sg_machine *machine, const sg_problem *problem, dou
     const double n = (double)problem->n;
     const double k = (double)problem->k;
     const double bytes = ((rows + n) * k + rows * n) * sg_type_bytes(problem->type);
-    const double us = sg_sim_vendor_us(machine, problem, rows, n, k, 1, bytes, 0);
-    return us + sg_sim_overhead_us(machine, problem, rows);
+    const sg_sim_vendors all = {rows, n, k, 1, bytes, true};
+    return sg_sim_vendor_us(machine, problem, &all, 0) + sg_sim_overhead_us(machine, problem, rows);
 }

@@ -449,10 +449,18 @@ double sg_sim_products(const sg_sched *s, const sg_launch *l);
 double sg_sim_visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
                        const sg_sim_agent *a);
 
-/* The vendor's product, begun at BEGIN, has no waves: libraries split k and choose among many
- * tiles.  Only a product of few tiles and deep k shows. */
-double sg_sim_vendor_us(const sg_machine *machine, const sg_problem *problem, double rows,
-                        double cols, double depth, double share, double bytes, double begin);
+/* A launch of the vendor's product. */
+typedef struct sg_sim_vendors {
+    double rows, cols, depth;
+    double share; /* of the machine's SMs */
+    double bytes; /* of its operands and its result */
+    bool final;   /* bias and activation follow */
+} sg_sim_vendors;
+
+/* What it takes, begun at BEGIN.  It has no waves: libraries split k and choose among many tiles.
+ * Only a product of few tiles and deep k shows, and such as ends in a gate, which is ours. */
+double sg_sim_vendor_us(const sg_machine *machine, const sg_problem *problem,
+                        const sg_sim_vendors *of, double begin);
 
 /* Of a launch of such a product, where rows of k or n elements are no multiples of 16 bytes: a GPU
  * multiplies copies (backend/cuda/even.c), which are read and stored once more.  An H200 copies 127
@@ -462,8 +470,7 @@ double sg_sim_copied_us(const sg_machine *machine, const sg_problem *problem, do
 
 /* Storing the last tiles of the vendor's product, which are dealt to all SMs: the machine's
  * epilogue_us is that of one of its first shape. */
-double sg_sim_vendor_epilogue_us(const sg_machine *machine, const sg_problem *problem, bool final,
-                                 double rows, double cols);
+double sg_sim_vendor_epilogue_us(const sg_machine *machine, double rows, double cols);
 
 /* The same of a launch of our own, whose threads store rows side by side.  Sums of tagged data have
  * been counted with what they wait for.  A gather of one wave stores small tiles sooner, unless it
@@ -478,6 +485,10 @@ double sg_sim_alone_us(const sg_machine *machine, const sg_problem *problem, dou
 double sg_sim_overhead_us(const sg_machine *machine, const sg_problem *problem, double rows);
 
 /* ---- sim_reads.c ----------------------------------------------------------------------------- */
+
+/* Has a launch so many patches that walking their list shows? */
+enum { SG_SIM_FEW_PATCHES = 8 };
+bool sg_sim_has_many(const sg_machine *machine, const sg_launch *l);
 
 /* What a patch reads of B, once. */
 double sg_sim_b_bytes(const sg_sched *s, const sg_patch *p);

@@ -309,14 +309,18 @@ static int propose_narrow(const sg_problem *p, const sg_machine *machine, double
 
 /* Of columns, whose product waits on its way.  In four chunks of rows, since the first wave waits
  * for as many as it has (two H200s, results/gpu/along_k_2xh200_v1.json: 4096x3072x4096 by engine
- * 162 us, in one chunk 184; 4096x14336x2048 pushed 358 and 390). */
+ * 162 us, in one chunk 184; 4096x14336x2048 pushed 358 and 390), or pushed in one, since a chunk of
+ * little k leaves at its own cost (640x8704x1152 39 us, in one 30;
+ * results/gpu/forms_2xh200_v3.json). */
 static int propose_along_k(const sg_machine *machine, bool push, sg_knobs *sets)
 {
     enum { OF_ROWS = 4 };
     int n = 0;
-    for (int t = 0; t < machine->tiles && t < SHAPES; t++)
+    for (int t = 0; t < machine->tiles && t < SHAPES; t++) {
         for (int by = push; by >= 0; by--)
             sets[n++] = knobs_of(OF_ROWS, 1, &machine->tile[t], by, 1);
+        if (push) sets[n++] = knobs_of(1, 1, &machine->tile[t], ABREAST, 1);
+    }
     return n;
 }
 

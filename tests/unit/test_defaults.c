@@ -141,9 +141,9 @@ static void half_of_few_columns_takes_no_longer(void **state)
     (void)state;
     sg_machine m;
     assert_int_equal(sg_machine_read("machines/h200x4.machine", &m), SHINGLE_OK);
-    const double some = sg_machine_asked_part(&m, 128, 64);
-    assert_true(sg_machine_asked_part(&m, 128, 1) == some);
-    assert_true(some < sg_machine_asked_part(&m, 128, 128));
+    const double some = sg_machine_asked_part(&m, 128, 64, 64);
+    assert_true(sg_machine_asked_part(&m, 128, 1, 64) == some);
+    assert_true(some < sg_machine_asked_part(&m, 128, 128, 64));
 }
 
 /* Of one wave.  Gathers of 3072x4096 took 31, 32, 32, 37 and 37 us, not overlapped the first 42, in

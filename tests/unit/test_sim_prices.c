@@ -1,6 +1,6 @@
 /* Tests of single prices of the simulator, a closed form each: norms, kernels side by side, flows
  * that cannot use their share of a link, exchanges, small collectives, a pool's sums, small pushes,
- * lines of odd length, what ends a tile, what C held, products that go on. */
+ * lines of odd length, what ends a tile, stages, patches, what C held, products that go on. */
 #include <math.h>
 #include <string.h>
 
@@ -375,6 +375,36 @@ static void what_ends_a_tile_has_its_price(void **state)
     expect_us(price_of("gemm_rs:f32:128x64x64:r2:silu", SUMS, &m), 2 * tile_us + 4);
     expect_us(price("gemm:f32:128x64x64:r1:bias:relu", &m), 2 * tile_us);
     expect_us(price("gemm:f32:128x64x64:r1:bias:silu", &m), 2 * (tile_us + 5));
+    /* In turn with another tile, that hides it if it takes twice as long; the last one shows. */
+    m.tile[0].late = 0.5;
+    expect_us(price_of("gemm:f32:256x64x64:r1:silu", ALONE, &m), 4 * tile_us + 4);
+    expect_us(price("gemm:f32:256x64x64:r1:silu", &m), 4 * tile_us + 4);
+    m.gate_us = 8 * 0.6 * tile_us;
+    expect_us(price_of("gemm:f32:256x64x64:r1:silu", ALONE, &m), 4 * 1.6 * tile_us);
+    expect_us(price("gemm:f32:256x64x64:r1:silu", &m), 4 * 1.6 * tile_us);
+}
+
+/* Stages of k come one behind the other, however few there are beside them. */
+static void no_stage_is_shorter_than_the_least(void **state)
+{
+    (void)state;
+    sg_machine m = quiet_machine(1, SIDE, DEPTH, tile_us);
+    m.stage_least_us = 0.9 * tile_us;
+    expect_us(price_of("gemm:f32:128x64x128:r1", ALONE, &m), 4 * tile_us);
+    m.stage_least_us = 1.5 * tile_us;
+    expect_us(price_of("gemm:f32:128x64x128:r1", ALONE, &m), 4 * 1.5 * tile_us);
+}
+
+/* Ten pieces of each of two owners: twelve patches more than a few, of low bands by themselves. */
+static void many_patches_are_walked(void **state)
+{
+    (void)state;
+    static const char turns[] = "gemm_rs:f32:640x64x64:r2:cyclic=32";
+    sg_machine m = quiet_machine(1, SIDE, DEPTH, tile_us);
+    expect_us(price_of(turns, SUMS, &m), 20 * tile_us);
+    m.patch_us = 3;
+    expect_us(price_of(turns, SUMS, &m), 20 * tile_us / 0.7 + 12 * 3);
+    expect_us(price_of("gemm_rs:f32:640x64x64:r2", SUMS, &m), 10 * tile_us);
 }
 
 /* What C held, by itself; not what others send. */
@@ -422,6 +452,8 @@ int main(void)
         cmocka_unit_test(lines_in_five_sectors_are_brought_more_slowly),
         cmocka_unit_test(narrow_pieces_hold_the_next_tile_up),
         cmocka_unit_test(what_ends_a_tile_has_its_price),
+        cmocka_unit_test(no_stage_is_shorter_than_the_least),
+        cmocka_unit_test(many_patches_are_walked),
         cmocka_unit_test(what_c_held_has_its_price),
         cmocka_unit_test(products_go_on_when_columns_have_come),
     };
