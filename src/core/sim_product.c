@@ -199,21 +199,23 @@ static double beside_pushes(const sg_sim *m, const sg_sched *s, const sg_launch 
 /* Owners of single bands have many patches: every block walks the list of them.  Two H200s,
  * 4096x3712x3968 scattered in turns of 64 rows, in 64x256: 296, 311, 380 and 529 us in 64, 128, 256
  * and 512 patches, 196 in two (results/gpu/forms_2xh200_v3.json). */
-static double walking_us(const sg_machine *machine, const sg_launch *l, const sg_sim_agent *a)
+static double walking_us(const sg_machine *machine, const sg_sched *s, const sg_launch *l,
+                         const sg_sim_agent *a)
 {
-    if (!sg_sim_has_many(machine, l)) return 0;
+    if (!sg_sim_has_many(machine, s, l)) return 0;
     const double more = (double)l->patches - SG_SIM_FEW_PATCHES;
     return more * machine->patch_us * a->got / fmax(a->got, (double)l->visits);
 }
 
 /* What low tiles of such a launch keep of their rate, which have no other band beside them and are
  * fed more slowly. */
-static double beside_bands(const sg_machine *machine, const sg_launch *l, const sg_patch *p)
+static double beside_bands(const sg_machine *machine, const sg_sched *s, const sg_launch *l,
+                           const sg_patch *p)
 {
     enum { TALL = 128, IN_STEP_WAVES = 2 };
     const bool low = l->tile_m < TALL && sg_walk_bands(p, l->tile_m) == 1;
     const bool waves = l->visits > (int64_t)IN_STEP_WAVES * machine->sms;
-    return low && waves && p->waits == 0 && sg_sim_has_many(machine, l) ? 0.7 : 1;
+    return low && waves && p->waits == 0 && sg_sim_has_many(machine, s, l) ? 0.7 : 1;
 }
 
 /* The part of what all SMs multiply that those with tiles of N columns reach whose rows come.  SMs
@@ -269,7 +271,7 @@ static double product_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
     const double flops = depth > 0 ? part * sg_problem_flops(s->problem, rows, cols, depth) : 0;
     const double shape = shape_of(machine, l->tile_m, width).rate;
     const double rate = flops_us(machine, s->problem) * fmin(shape, fed) *
-                        beside_pushes(m, s, l, p) * beside_bands(machine, l, p);
+                        beside_pushes(m, s, l, p) * beside_bands(machine, s, l, p);
     const double us = flops * machine->sms / (rate * tiles_of(l, p));
     return fmax(sg_sim_least_us(machine, s, l, p, width),
                 with_burst(machine, machine->burst, m->now, us));
@@ -290,10 +292,9 @@ static double finishing_us(const sg_machine *machine, const sg_problem *problem,
     return us * numbers / WHOLE;
 }
 
-/* Of so many TILES. */
-static double waves_of(const sg_machine *machine, double tiles)
+static double waves_of(double tiles, double blocks)
 {
-    return fmax(1, ceil(tiles / fmax(1, machine->sms)));
+    return fmax(1, ceil(tiles / fmax(1, blocks)));
 }
 
 /* Of what is done to the sums of P's tiles, of which each is multiplied in US, what a tile shows:
@@ -301,12 +302,12 @@ static double waves_of(const sg_machine *machine, double tiles)
  * left (one H200, 3000x8832x2560: 128x256 195 us, with silu 216; 128x192 189 and 184;
  * results/gpu/forms_2xh200_v3.json). */
 static double shown_us(const sg_machine *machine, const sg_sched *s, const sg_launch *l,
-                       const sg_patch *p, int32_t width, double us)
+                       const sg_patch *p, int32_t width, int32_t blocks, double us)
 {
     if (!p->final) return 0;
     const double all = finishing_us(machine, s->problem, (double)l->tile_m * width);
     const bool hides = p->adds == 0 && p->tile_n == 0 && us >= 2 * all;
-    return hides && tile_of(machine, l).late < 1 ? all / waves_of(machine, (double)l->visits) : all;
+    return hides && tile_of(machine, l).late < 1 ? all / waves_of((double)l->visits, blocks) : all;
 }
 
 double sg_sim_visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
@@ -329,7 +330,7 @@ double sg_sim_visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
     const double at_once = fmin(together, busy_blocks(m, a));
     const double fed = fed_part(machine, s, l, p, width, held);
     const double product = product_us(m, s, l, p, fed);
-    const double finishing = shown_us(machine, s, l, p, width, product);
+    const double finishing = shown_us(machine, s, l, p, width, a->got, product);
     const double math = (adds_tags(s, p) ? 0 : machine->visit_us + finishing) + product;
     const double most = machine->sm_gbps > 0 ? 1 / machine->sm_gbps : 0;
     const double unit = fmax(at_once / machine->mem_gbps, most) / (tiles_of(l, p) * 1e3);
@@ -340,8 +341,8 @@ double sg_sim_visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
     /* While other blocks multiply, a block has twice its share. */
     const double adding = adding_us(machine, s, p) + sg_sim_late_bytes(s, p) * unit / 2;
     const double late = late_part(machine, s, l, p, product);
-    const double visit =
-        late * adding + beside_memory(machine->mem_part, math, memory) + walking_us(machine, l, a);
+    const double visit = late * adding + beside_memory(machine->mem_part, math, memory) +
+                         walking_us(machine, s, l, a);
     return m->rank[a->rank].takes ? fmax(visit, least_us(machine, p)) : visit;
 }
 
@@ -365,26 +366,36 @@ double sg_sim_copied_us(const sg_machine *machine, const sg_problem *problem, do
     return sg_sim_us_of(2 * elements * sg_type_bytes(problem->type), machine->mem_gbps * part);
 }
 
-/* What ends in a gate is not the vendor's: a product of ours, in the shape of tile that takes least
- * (best_tile() in backend/cuda/lower.c). */
+/* A product of ours in the vendor's place, in tiles T. */
+static double in_tiles_us(const sg_machine *machine, const sg_problem *problem,
+                          const sg_sim_vendors *of, double begin, const sg_tile *t)
+{
+    const double tiles = ceil(of->rows / t->m) * ceil(of->cols / t->n);
+    const double waves = waves_of(tiles, machine->sms * of->share);
+    const double idle = fmax(0, 1 - tiles / machine->sms) * machine->idle_part;
+    const double rate = flops_us(machine, problem) * t->rate;
+    const double flops = sg_problem_flops(problem, t->m, t->n, of->depth);
+    const double math = (1 - idle) * flops * machine->sms / rate;
+    const double burst = with_burst(machine, machine->burst, begin, waves * math);
+    const double product = fmax(burst, waves * sg_sim_stages_us(machine, of->depth));
+    const double finishing = finishing_us(machine, problem, (double)t->m * t->n);
+    const bool hides = t->late < 1 && math >= 2 * finishing;
+    return product + (hides ? 1 : waves) * finishing;
+}
+
+/* What ends in a gate is not the vendor's: ours is in the shape of tile that takes least, of the
+ * file's or, where these are too few for the SMs, 64x64 (best_tile() in backend/cuda/lower.c). */
 static double gated_us(const sg_machine *machine, const sg_problem *problem,
                        const sg_sim_vendors *of, double begin)
 {
+    sg_tile small = {.m = 64, .n = 64, .rate = 1, .late = 1};
     double least = INFINITY;
     for (int i = 0; i < machine->tiles; i++) {
         const sg_tile t = shape_of(machine, machine->tile[i].m, machine->tile[i].n);
-        const double tiles = ceil(of->rows / t.m) * ceil(of->cols / t.n);
-        const double waves = waves_of(machine, tiles / of->share);
-        const double idle = fmax(0, 1 - tiles / machine->sms) * machine->idle_part;
-        const double rate = flops_us(machine, problem) * t.rate;
-        const double flops = sg_problem_flops(problem, t.m, t.n, of->depth);
-        const double each = (1 - idle) * flops * machine->sms / rate;
-        const double finishing = finishing_us(machine, problem, (double)t.m * t.n);
-        const bool hides = t.late < 1 && each >= 2 * finishing;
-        const double product = with_burst(machine, machine->burst, begin, waves * each);
-        least = fmin(least, product + (hides ? 1 : waves) * finishing);
+        least = fmin(least, in_tiles_us(machine, problem, of, begin, &t));
+        small.rate = fmin(small.rate, t.rate);
     }
-    return least;
+    return fmin(least, in_tiles_us(machine, problem, of, begin, &small));
 }
 
 double sg_sim_vendor_us(const sg_machine *machine, const sg_problem *problem,
@@ -400,12 +411,13 @@ double sg_sim_vendor_us(const sg_machine *machine, const sg_problem *problem,
     const double rows = vendor ? vendor_rows(of->rows) : of->rows;
     const double math = sg_problem_flops(problem, rows, of->cols, of->depth) / (rate * of->share);
     const double least = problem->call ? 0 : 2 * edge * of->depth / 8 * machine->sms / rate;
+    const bool gated = vendor && of->final && is_gated(problem);
+    const double split = gated ? 0 : of->depth; /* by libraries alone */
     const double part =
-        problem->call ? 1 : sg_machine_asked_part(machine, of->rows, of->cols, of->depth);
+        problem->call ? 1 : sg_machine_asked_part(machine, of->rows, of->cols, split);
     const double memory = sg_sim_us_of(of->bytes, machine->mem_gbps * part);
     double us = vendor_with_burst(machine, begin, fmax(math, least));
-    if (vendor && of->final && is_gated(problem))
-        us = fmax(us, gated_us(machine, problem, of, begin));
+    if (gated) us = fmax(us, gated_us(machine, problem, of, begin));
     return beside_memory(machine->mem_part, us, memory);
 }
 

@@ -54,11 +54,10 @@ static double lines_us(const sg_machine *machine, const sg_sched *s, const sg_la
     return sg_sim_us_of(lines * (double)sg_walk_depth(p) * unit, machine->odd_gbps);
 }
 
-/* Of stages of k, one behind the other, however small their tile. */
-static double stages_us(const sg_machine *machine, const sg_patch *p)
+double sg_sim_stages_us(const sg_machine *machine, double depth)
 {
     enum { STAGE_K = 64 };
-    return machine->stage_least_us * (double)sg_ceil_div(sg_walk_depth(p), STAGE_K);
+    return machine->stage_least_us * ceil(depth / STAGE_K);
 }
 
 double sg_sim_least_us(const sg_machine *machine, const sg_sched *s, const sg_launch *l,
@@ -68,7 +67,8 @@ double sg_sim_least_us(const sg_machine *machine, const sg_sched *s, const sg_la
     if (s->problem->call || p->k0 >= p->k1) return 0;
     const double leave =
         tile_n % WHOLE == 0 ? 0 : machine->piece_us * (double)sg_ceil_div(tile_n, PIECE);
-    return fmax(stages_us(machine, p), fmax(leave, lines_us(machine, s, l, p, tile_n)));
+    return fmax(sg_sim_stages_us(machine, (double)sg_walk_depth(p)),
+                fmax(leave, lines_us(machine, s, l, p, tile_n)));
 }
 
 /* ---- Stretches ------------------------------------------------------------------------------- */
@@ -78,24 +78,24 @@ static bool reads_same_b(const sg_patch *p, const sg_patch *q)
     return p->col0 == q->col0 && p->cols == q->cols && p->k0 == q->k0 && p->k1 == q->k1;
 }
 
-bool sg_sim_has_many(const sg_machine *machine, const sg_launch *l)
+bool sg_sim_has_many(const sg_machine *machine, const sg_sched *s, const sg_launch *l)
 {
-    return machine->patch_us > 0 && l->patches > SG_SIM_FEW_PATCHES;
+    return machine->patch_us > 0 && !s->problem->call && l->patches > SG_SIM_FEW_PATCHES;
 }
 
 /* Bands one by one are cut where rows of other owners lie between. */
-static bool are_bands(const sg_machine *machine, const sg_launch *l, const sg_patch *p,
-                      const sg_patch *q)
+static bool are_bands(const sg_machine *machine, const sg_sched *s, const sg_launch *l,
+                      const sg_patch *p, const sg_patch *q)
 {
-    return sg_sim_has_many(machine, l) && p->waits == 0 && q->waits == 0 &&
+    return sg_sim_has_many(machine, s, l) && p->waits == 0 && q->waits == 0 &&
            sg_walk_bands(p, l->tile_m) == 1 && sg_walk_bands(q, l->tile_m) == 1;
 }
 
-static bool continues(const sg_machine *machine, const sg_launch *l, const sg_patch *p,
-                      const sg_patch *q)
+static bool continues(const sg_machine *machine, const sg_sched *s, const sg_launch *l,
+                      const sg_patch *p, const sg_patch *q)
 {
     const bool come = p->waits > 0 && q->waits > 0 && p->a.buf == q->a.buf;
-    return (come || are_bands(machine, l, p, q)) && reads_same_b(p, q);
+    return (come || are_bands(machine, s, l, p, q)) && reads_same_b(p, q);
 }
 
 /* Owners that a patch waits for: the rows of one come together, those of another at another
@@ -117,7 +117,7 @@ static sg_sim_stretch stretch_at(const sg_machine *machine, const sg_sched *s, c
     sg_sim_stretch found = {.groups = !grouped, .end = patch};
     while (found.end < l->patch0 + l->patches) {
         const sg_patch *const p = &s->patch[found.end];
-        if (p != first && !continues(machine, l, first, p)) break;
+        if (p != first && !continues(machine, s, l, first, p)) break;
         found.rows += p->rows;
         found.tiles += sg_walk_visits(p, l->tile_m, l->tile_n);
         found.owners += owners_of(s, p);

@@ -486,9 +486,12 @@ double sg_sim_overhead_us(const sg_machine *machine, const sg_problem *problem, 
 
 /* ---- sim_reads.c ----------------------------------------------------------------------------- */
 
+/* What DEPTH of k takes at least, stage behind stage, however small a tile is. */
+double sg_sim_stages_us(const sg_machine *machine, double depth);
+
 /* Has a launch so many patches that walking their list shows? */
 enum { SG_SIM_FEW_PATCHES = 8 };
-bool sg_sim_has_many(const sg_machine *machine, const sg_launch *l);
+bool sg_sim_has_many(const sg_machine *machine, const sg_sched *s, const sg_launch *l);
 
 /* What a patch reads of B, once. */
 double sg_sim_b_bytes(const sg_sched *s, const sg_patch *p);

@@ -384,6 +384,19 @@ static void what_ends_a_tile_has_its_price(void **state)
     expect_us(price("gemm:f32:256x64x64:r1:silu", &m), 4 * 1.6 * tile_us);
 }
 
+/* A gated product of ours is in a tile of 64x64 where the file's are too large for the SMs, and its
+ * stages are no shorter. */
+static void few_tiles_that_end_in_a_gate_are_small(void **state)
+{
+    (void)state;
+    sg_machine m = quiet_machine(1, 2 * SIDE, DEPTH, tile_us);
+    m.gate_us = 32;
+    expect_us(price("gemm:f32:64x64x64:r1", &m), tile_us / 4);
+    expect_us(price("gemm:f32:64x64x64:r1:silu", &m), tile_us / 4 + 4);
+    m.stage_least_us = tile_us / 2;
+    expect_us(price("gemm:f32:64x64x64:r1:silu", &m), tile_us / 2 + 4);
+}
+
 /* Stages of k come one behind the other, however few there are beside them. */
 static void no_stage_is_shorter_than_the_least(void **state)
 {
@@ -452,6 +465,7 @@ int main(void)
         cmocka_unit_test(lines_in_five_sectors_are_brought_more_slowly),
         cmocka_unit_test(narrow_pieces_hold_the_next_tile_up),
         cmocka_unit_test(what_ends_a_tile_has_its_price),
+        cmocka_unit_test(few_tiles_that_end_in_a_gate_are_small),
         cmocka_unit_test(no_stage_is_shorter_than_the_least),
         cmocka_unit_test(many_patches_are_walked),
         cmocka_unit_test(what_c_held_has_its_price),
