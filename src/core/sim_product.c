@@ -125,14 +125,6 @@ static double adding_us(const sg_machine *machine, const sg_sched *s, const sg_p
     return us;
 }
 
-double sg_sim_behind_us(const sg_machine *machine, const sg_sched *s, const sg_launch *l,
-                        const sg_sim_agent *a, const sg_patch *p)
-{
-    enum { MOST = 2 };
-    if (l->visits > a->room || p->k0 >= p->k1 || p->adds < 2 || adds_tags(s, p)) return 0;
-    return machine->add_us * (double)sg_min(p->adds - 1, MOST);
-}
-
 /* Of what addends take, the part that no other product of so many US hides: a tile of such a shape
  * leaves while the next one is computed, and up to three addends come where it leaves, if nothing
  * else is done to it (kernel/sums_sm90.cuh). */
@@ -290,6 +282,18 @@ static double finishing_us(const sg_machine *machine, const sg_problem *problem,
     if (problem->act == SG_ACT_RELU) us += machine->relu_us;
     if (is_gated(problem)) us += machine->gate_us;
     return us * numbers / WHOLE;
+}
+
+double sg_sim_behind_us(const sg_machine *machine, const sg_sched *s, const sg_launch *l,
+                        const sg_sim_agent *a, const sg_patch *p)
+{
+    enum { MOST = 2 };
+    if (p->adds == 0 || adds_tags(s, p)) return 0;
+    const int32_t width = sg_walk_width(p, l->tile_n);
+    const double finishing =
+        p->final ? finishing_us(machine, s->problem, (double)l->tile_m * width) : 0;
+    if (l->visits > a->room || p->k0 >= p->k1) return finishing;
+    return finishing + machine->add_us * (double)sg_min(p->adds - 1, MOST);
 }
 
 static double waves_of(double tiles, double blocks)

@@ -430,9 +430,10 @@ double sg_sim_contention(const sg_sim *m, int rank);
  * product is slower. */
 double sg_sim_beside_pushes(const sg_sim *m, int rank, double us);
 
-/* Where all tiles are multiplied at once, addends come when the product is over, and there is no
- * other one to add them beside: what those behind the first take from the last flag on (four
- * H200s: 256x6144x6144 scattered 67 us, priced at 56 without this;
+/* What a tile of P takes from its last addend's flag on: what is done to the sum (of 14 all-reduces
+ * in slices on two H200s, which end in bias, relu, gelu or silu, 20 % too low without), and, where
+ * all tiles are multiplied at once, so that there is no other product to add beside, addends behind
+ * the first (four H200s: 256x6144x6144 scattered 67 us, priced at 56 without this;
  * results/gpu/unseen_4xh200_v1.json).  More than two have not been measured. */
 double sg_sim_behind_us(const sg_machine *machine, const sg_sched *s, const sg_launch *l,
                         const sg_sim_agent *a, const sg_patch *p);

@@ -17,10 +17,17 @@ enum { MOST_TAGGED_COLS = 128, MOST_TAGGED_TALL = 192, TALL = 128, LEAST_TALL = 
 static const double most_tagged_bytes = 26e6, most_tagged_once_bytes = 8e6;
 
 /* A slice reads all of B: where no cache holds that, the memory takes longer for it than the
- * products of a low slice (measured: 17 to 40 % of the run in slices of one band).  More slices
- * than waves are no sooner on their way, and wait for more (two H200s: 4096x4096x2048, four waves,
- * 131 us in 4 and 144 in 8; 1536 rows, three, 65 whole and 72 in 6). */
+ * products of a low slice (measured: 17 to 40 % of the run in slices of one band). */
 enum { LEAST_BANDS = 4, MOST_SUBS = 8 };
+
+/* Of an all-reduce a slice is a wave at least, all but FULL percent of it, and two where own tiles
+ * follow at once.  Those of a smaller one wait for what peers multiply in the same wave, and blocks
+ * that wait are late for every wave behind it, which no prediction knows (two H200s:
+ * 4096x4096x2048, four waves, 131 us in 4 slices and 144 in 8; 1000 rows, two, 48 in 2 and 58 in 4;
+ * 1536 rows, three, 65 whole and 72 in 6; 2048x1728x576 with gelu, 1.7, by columns 39 whole and 47
+ * in 4; four: 1024x8192x2048, 3.9, by columns 99 whole and 115 in 4).  Own rows behind two halves
+ * wait no longer than behind the whole. */
+enum { FULL = 95, HALVES = 2 };
 
 /* Of a product of few waves, more shapes of tiles are worth trying: where waves end shows. */
 enum { FEW_WAVES = 4, LOW_BANDS = 8, OWNED_BANDS = 2 };
@@ -48,6 +55,20 @@ static sg_knobs whole(int32_t m, int32_t n)
 static sg_knobs owned_columns(const sg_tile *tile, int slices, int parts)
 {
     return (sg_knobs){{[SUBS] = slices, [TILE_M] = tile->m, [TILE_N] = tile->n, [SPLITS] = parts}};
+}
+
+/* Whole waves of TILEs, see FULL. */
+static int64_t full_waves(const sg_problem *p, const sg_machine *machine, const sg_tile *tile)
+{
+    const int64_t tiles = sg_ceil_div(p->m, tile->m) * sg_problem_col_tiles(p, tile->n);
+    return 100 * tiles / ((int64_t)FULL * machine->sms);
+}
+
+/* The most slices of an all-reduce with own rows one slice behind.  Workers take what comes. */
+static int64_t most_in_turn(const sg_problem *p, const sg_machine *machine, const sg_tile *tile)
+{
+    const int64_t slices = sg_max(HALVES, full_waves(p, machine, tile));
+    return machine->pool > 0 ? MOST_SUBS : sg_min(slices, sg_tile_waves(p, machine, tile));
 }
 
 /* Appends knobs with k whole or, with CUT, in as many parts as fill the SMs with the tiles of all
@@ -126,8 +147,8 @@ static int propose_slices(const sg_problem *p, const sg_machine *machine, const 
     const double bytes = (double)p->m * (double)p->n * sg_type_bytes(p->type);
     const int64_t waves = sg_tile_waves(p, machine, tile), rows = all ? p->m : p->most_rows;
     const int64_t most = sums ? rows / (SLICE_BANDS * tile->m) : sg_ceil_div(p->n, tile->n);
-    const int slices =
-        (int)sg_min(sg_min(most, SLICES_OF_WAVE * waves), all ? MOST_OF_COLUMNS : MOST_SUBS);
+    const int64_t of_waves = all ? full_waves(p, machine, tile) / 2 : SLICES_OF_WAVE * waves;
+    const int slices = (int)sg_min(sg_min(most, of_waves), all ? MOST_OF_COLUMNS : MOST_SUBS);
     const double sent_us = bytes * (all ? p->ranks - 1 : 1) / (machine->store_gbps * 1e3);
     if (p->call || machine->pool > 0 || waves < 2 || slices < 2) return 0;
     if (sent_us <= (double)waves * sg_tile_us(p, machine, tile)) return 0;
@@ -285,8 +306,7 @@ int sg_fused_out_propose(const sg_problem *p, const sg_machine *machine, sg_knob
         if (!cut && !held && !tagged) n += propose_strips(p, machine, tile, parts > 0, &sets[n]);
         if (!cut) n += propose_slices(p, machine, tile, &sets[n]);
         const int64_t low = sg_ceil_div(p->most_rows, tile->m) / (held ? 1 : LEAST_BANDS);
-        const int64_t slices =
-            machine->pool > 0 ? low : sg_min(low, sg_tile_waves(p, machine, tile));
+        const int64_t slices = sg_min(low, most_in_turn(p, machine, tile));
         const int subs = all ? (int)sg_min(slices, MOST_SUBS) : 1;
         if (subs > 1) n += propose_parts(p, machine, tile, subs, false, cut, &sets[n]);
         if (subs == MOST_SUBS && i == 0) /* fewer may fill their waves better */

@@ -294,11 +294,14 @@ static unsigned slices_of(const char *text)
     return slices_on(text, &machine, false);
 }
 
-/* No more than waves, up to eight, then four, too; of four bands each where no cache holds B. */
+/* Of a wave each, but for halves, up to eight, then four, too; of four bands where no cache holds
+ * B. */
 static void slices_are_of_whole_bands(void **state)
 {
     (void)state;
-    assert_int_equal(slices_of("gemm_ar:bf16:3072x5120x4096:r4"), 1u << 1 | 1u << 4);
+    assert_int_equal(slices_of("gemm_ar:bf16:3072x5632x4096:r4"), 1u << 1 | 1u << 4); /* 528 */
+    assert_int_equal(slices_of("gemm_ar:bf16:3072x5376x4096:r4"), 1u << 1 | 1u << 4); /* 504 */
+    assert_int_equal(slices_of("gemm_ar:bf16:3072x5120x4096:r4"), 1u << 1 | 1u << 3); /* 480 */
     assert_int_equal(slices_of("gemm_ar:bf16:1000x5120x4096:r4"), 1u << 1 | 1u << 2); /* 256 rows */
     assert_int_equal(slices_of("gemm_ar:bf16:8192x5120x4096:r4"), 1u << 1 | 1u << 4 | 1u << 8);
     assert_int_equal(slices_of("gemm_ar:bf16:4096x8192x8192:r4"), 1u << 1 | 1u << 2);
@@ -306,8 +309,8 @@ static void slices_are_of_whole_bands(void **state)
     assert_int_equal(slices_of("gemm_rs:bf16:4096x5120x4096:r4"), 1u << 1);
 }
 
-/* Where sums take longer to get to all ranks than owners to multiply them: 235 MB of the first take
- * 470 us, its four waves of 100 us 400. */
+/* Where sums take longer to get to all ranks than owners to multiply them, in slices of two waves:
+ * 235 MB of the first take 470 us, its four waves of 100 us 400. */
 static void slices_of_columns_are_proposed_for_slow_links(void **state)
 {
     (void)state;
@@ -315,8 +318,9 @@ static void slices_of_columns_are_proposed_for_slow_links(void **state)
     machine.gemm_tflops[SG_BF16] = 2e-6 * 128 * 256 * 4096 * machine.sms / 100;
     machine.store_gbps = 500;
     const char *const eight = "gemm_ar:bf16:2048x8192x4096:r8";
-    assert_int_equal(slices_on(eight, &machine, true), 1u << 4);
-    assert_int_equal(slices_on("gemm_ar:bf16:768x8192x2048:r8", &machine, true), 1u << 1 | 1u << 3);
+    assert_int_equal(slices_on(eight, &machine, true), 1u << 2);
+    assert_int_equal(slices_on("gemm_ar:bf16:4096x8192x4096:r8", &machine, true), 1u << 4);
+    assert_int_equal(slices_on("gemm_ar:bf16:768x8192x2048:r8", &machine, true), 1u << 1);
     assert_int_equal(slices_on("gemm_ar:bf16:2048x8192x4096:r6", &machine, true), 0);
     assert_int_equal(slices_on("gemm_ar:bf16:2048x8192x4096:r8:call=9", &machine, true), 0);
     machine.store_gbps = 600;

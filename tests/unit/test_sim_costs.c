@@ -236,7 +236,8 @@ static void addends_cost_by_number(void **state)
 }
 
 /* All tiles at once: addends come when the products are over, and two behind the first one at most
- * take their time from then on.  In several waves a tile's product is over before. */
+ * take their time from then on.  In several waves a tile's product is over before.  What is done to
+ * a sum is done behind the last of them. */
 static void addends_of_one_wave_come_late(void **state)
 {
     (void)state;
@@ -248,6 +249,9 @@ static void addends_of_one_wave_come_late(void **state)
     expect_us(price("gemm_rs:f32:192x64x64:r3", SCATTER, &m), tile_us + 40 + 7);
     expect_us(price("gemm_rs:f32:256x64x64:r4", SCATTER, &m), tile_us + 40 + 2 * 7);
     expect_us(price("gemm_rs:f32:320x64x64:r5", SCATTER, &m), tile_us + 40 + 2 * 7);
+    m.gate_us = 8 * 5;
+    expect_us(price("gemm_rs:f32:128x64x64:r2:silu", SCATTER, &m), tile_us + 40 + 5);
+    expect_us(price("gemm_rs:f32:192x64x64:r3:silu", SCATTER, &m), tile_us + 40 + 7 + 5);
     m.sms = 3;
     m.gemm_tflops[SG_F32] *= 3.0 / 8;
     expect_us(price("gemm_rs:f32:256x64x64:r4", SCATTER, &m), 2 * tile_us + 7 + 2 * 3);
