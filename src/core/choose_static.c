@@ -1,6 +1,7 @@
 /* choose_static.c -- see choose_static.h. */
 #include "core/choose_static.h"
 #include "core/sched_rules.h"
+#include "core/sim.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -19,21 +20,6 @@ static const double tags_margin = 1.5; /* of tagged data */
 static double area_bytes(const sg_area *area, const sg_problem *p)
 {
     return (double)area->rows * (double)area->cols * sg_type_bytes(p->type);
-}
-
-static double coll_us(const sg_sched *s, const sg_step *step, const sg_machine *machine)
-{
-    const sg_problem *const p = s->problem;
-    const bool windows = step->tos > 0 && s->buf[s->to[step->to0].buf].arena == SG_WINDOWS;
-    double message = 0;
-    /* In place: every byte goes out and comes back. */
-    if (step->tos == 0) message = area_bytes(&step->u.coll.self, p);
-    /* Behind one area for every rank stands what an all-to-all receives. */
-    for (int32_t t = 0; t < step->tos && t < p->ranks; t++)
-        message += area_bytes(&s->to[step->to0 + t], p);
-    const double bus = message * (step->tos == 0 ? 2 : 1) * (p->ranks - 1) / p->ranks;
-    const int curve = sg_machine_curve(machine, step->u.coll.kind, windows);
-    return sg_machine_coll_us(machine, curve, message, bus);
 }
 
 /* What one rank has for messages while all ranks send as this one does: links of a
@@ -77,7 +63,7 @@ void sg_static_rule(const sg_sched *serial, const sg_machine *machine, sg_static
     };
     for (int32_t i = 0; i < serial->steps; i++)
         if (serial->step[i].kind == SG_COLL)
-            w.coll_us += coll_us(serial, &serial->step[i], machine);
+            w.coll_us += sg_sim_coll_us(machine, serial, &serial->step[i]);
     /* What can be hidden at most, one part per rank, against what a part costs. */
     const double part = fmin(w.gemm_us, w.coll_us) / p->ranks;
     const double step = machine->copy_us + machine->flag_us;
@@ -195,7 +181,7 @@ static void count_step(const sg_sched *s, int32_t index, counts *c, sg_static_lo
     if (step->kind == SG_LAUNCH) count_launch(s, step, c, look);
     if (step->kind == SG_COLL) {
         c->colls++;
-        c->coll_us += coll_us(s, step, m);
+        c->coll_us += sg_sim_coll_us(m, s, step);
     }
     if (step->kind == SG_REDUCE)
         for (int32_t i = 0; i < step->u.reduce.adds; i++)

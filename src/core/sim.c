@@ -197,7 +197,7 @@ static void no_latency(sg_machine *m)
     }
     m->lane_us = 0;
     m->copy_us = m->peer_us = m->store_us = m->tagged_us = m->hop_us = m->node_us = 0;
-    m->landed_us = 0;
+    m->landed_us = m->take_us = m->push_us = 0;
     m->coll_us = m->turn_us = m->ragged_us = 0;
     m->flag_us = m->launch_us = m->join_us = m->epilogue_us = m->unit_us = m->run_us = 0;
 }
@@ -222,7 +222,10 @@ static void no_links(sg_machine *m)
 static void no_products(sg_machine *m)
 {
     for (int type = 0; type < SG_TYPES; type++) m->gemm_tflops[type] = endless;
-    m->visit_us = m->epilogue_us = 0;
+    m->visit_us = m->epilogue_us = m->patch_us = 0;
+    m->add_us = m->more_add_us = m->here_us = m->onto_us = 0;
+    m->bias_us = m->relu_us = m->gate_us = 0;
+    m->stage_us = m->stage_least_us = m->piece_us = m->odd_gbps = 0;
     m->mem_gbps = m->sum_gbps = m->pack_gbps = endless;
     m->sm_gbps = 0;
     m->launch_us = m->unit_us = 0;

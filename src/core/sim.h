@@ -98,4 +98,7 @@ shingle_status sg_sim_us(const sg_sched *sched, int ranks, const sg_machine *mac
 shingle_status sg_sim_spans(const sg_sched *sched, int ranks, const sg_machine *machine,
                             sg_span_fn visit, void *context, double *us_out);
 
+/* What the collective of STEP in S takes alone, from when all ranks have come, start and all. */
+double sg_sim_coll_us(const sg_machine *machine, const sg_sched *s, const sg_step *step);
+
 #endif

@@ -301,17 +301,14 @@ static double waves_of(double tiles, double blocks)
     return fmax(1, ceil(tiles / fmax(1, blocks)));
 }
 
-/* Of what is done to the sums of P's tiles, of which each is multiplied in US, what a tile shows:
- * ping-pong, the next one's product hides it if that takes twice as long, and the last one's is
- * left (one H200, 3000x8832x2560: 128x256 195 us, with silu 216; 128x192 189 and 184;
+/* What a tile of one of WAVES shows of ALL that is done to its sums behind a product of US.
+ * Ping-pong, the next one's product hides as much as fits into its second half, and the last one's
+ * is left (one H200, 3000x8832x2560: 128x256 195 us, with silu 216; 128x192 189 and 184;
  * results/gpu/forms_2xh200_v3.json). */
-static double shown_us(const sg_machine *machine, const sg_sched *s, const sg_launch *l,
-                       const sg_patch *p, int32_t width, int32_t blocks, double us)
+static double shown_us(bool pingpong, double all, double us, double waves)
 {
-    if (!p->final) return 0;
-    const double all = finishing_us(machine, s->problem, (double)l->tile_m * width);
-    const bool hides = p->adds == 0 && p->tile_n == 0 && us >= 2 * all;
-    return hides && tile_of(machine, l).late < 1 ? all / waves_of((double)l->visits, blocks) : all;
+    const double each = pingpong ? fmin(all, fmax(0, 2 * all - us)) : all;
+    return each + (all - each) / waves;
 }
 
 double sg_sim_visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
@@ -334,7 +331,10 @@ double sg_sim_visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
     const double at_once = fmin(together, busy_blocks(m, a));
     const double fed = fed_part(machine, s, l, p, width, held);
     const double product = product_us(m, s, l, p, fed);
-    const double finishing = shown_us(machine, s, l, p, width, a->got, product);
+    const double numbers = p->final ? (double)l->tile_m * width : 0;
+    const double finishing = shown_us(
+        p->adds == 0 && p->tile_n == 0 && tile_of(machine, l).late < 1,
+        finishing_us(machine, s->problem, numbers), product, waves_of((double)l->visits, a->got));
     const double math = (adds_tags(s, p) ? 0 : machine->visit_us + finishing) + product;
     const double most = machine->sm_gbps > 0 ? 1 / machine->sm_gbps : 0;
     const double unit = fmax(at_once / machine->mem_gbps, most) / (tiles_of(l, p) * 1e3);
@@ -383,8 +383,7 @@ static double in_tiles_us(const sg_machine *machine, const sg_problem *problem,
     const double burst = with_burst(machine, machine->burst, begin, waves * math);
     const double product = fmax(burst, waves * sg_sim_stages_us(machine, of->depth));
     const double finishing = finishing_us(machine, problem, (double)t->m * t->n);
-    const bool hides = t->late < 1 && math >= 2 * finishing;
-    return product + (hides ? 1 : waves) * finishing;
+    return product + waves * shown_us(t->late < 1, finishing, math, waves);
 }
 
 /* What ends in a gate is not the vendor's: ours is in the shape of tile that takes least, of the

@@ -466,15 +466,22 @@ static int protocol_launches(const sg_sched *s)
     return !is_own_launch(first) + !is_own_launch(last);
 }
 
-/* Rows that peers store into this rank's C are as many as it stores into theirs. */
-static double landing_us(const sg_sched *s, const sg_machine *machine)
+/* Of rows that peers store into RANK's C; where some ranks stand for all, these are as many as it
+ * stores into theirs. */
+static double landing_us(const sg_sim *m, int rank)
 {
     double bytes = 0;
-    if (machine->land_gbps <= 0) return 0;
-    for (int32_t i = 0; i < s->tos; i++)
-        if (s->to[i].buf == SG_C && s->to[i].rank != s->rank)
-            bytes += sg_sim_area_bytes(s, &s->to[i]);
-    return sg_sim_us_of(bytes, machine->land_gbps);
+    if (m->machine->land_gbps <= 0) return 0;
+    for (int r = 0; r < m->ranks; r++) {
+        const sg_sched *const s = &m->sched[r];
+        for (int32_t i = 0; i < s->tos; i++) {
+            const sg_area *const to = &s->to[i];
+            const bool lands =
+                m->ranks == m->all ? r != rank && to->rank == rank : r == rank && to->rank != rank;
+            if (to->buf == SG_C && lands) bytes += sg_sim_area_bytes(s, to);
+        }
+    }
+    return sg_sim_us_of(bytes, m->machine->land_gbps);
 }
 
 /* What the run protocol, joining lanes and landings add to the slowest rank. */
@@ -493,7 +500,7 @@ static double end_of_run(const sg_sim *m)
         if (s->peers && (!is_tagged_run(m, s) || sg_sched_norms_own(s)))
             us += sg_sim_run_us(machine);
         if (s->peers) us += protocol_launches(s) * machine->launch_us;
-        us += landing_us(s, machine);
+        us += landing_us(m, r);
         if (end < us) end = us;
     }
     return end;

@@ -357,6 +357,44 @@ static void every_visit_is_told_once(void **state)
     for (int i = 0; i < TEXTS; i++) for_each_set(texts[i], &machine, spans_cover_all_visits);
 }
 
+typedef struct moved {
+    double bytes[BUILT_RANKS];
+} moved;
+
+static void see_collective(void *context, const sg_span *span)
+{
+    moved *const seen = context;
+    if (span->kind == SG_SPAN_COLL) seen->bytes[span->rank] += span->bytes;
+}
+
+/* Of an all-to-all each rank is told what it moves itself, however many patches others have: of
+ * rows of 256 bytes rank 0 sends 400 and gets 20, rank 1 gets 220, rank 2 sends 40 and gets 200. */
+static void each_rank_is_told_what_it_moves(void **state)
+{
+    (void)state;
+    static const char text[] = "gemm_a2a:f32:600x64x16:r3:counts=200,200,200/0,0,0/20,20,20";
+    static const char *const strategies[] = {"serial", "sliced", "signal"};
+    sg_machine machine;
+    sg_machine_plain(&machine);
+    for (int i = 0; i < 3; i++) {
+        proposals all;
+        built b;
+        moved seen = {{0}};
+        double us = 0;
+        propose(text, sg_strategy_find(strategies[i]), &machine, &all);
+        assert_true(all.count > 0);
+        build_with(text, sg_strategy_find(strategies[i]), &all.set[0], &b);
+        assert_int_equal(sg_sim_spans(b.sched, 3, &machine, see_collective, &seen, &us),
+                         SHINGLE_OK);
+        static const double least[] = {400, 220, 200}; /* in pieces: whole tiles */
+        for (int r = 0; r < 3; r++) {
+            assert_true(seen.bytes[r] >= 256 * least[r]);
+            assert_true(seen.bytes[r] <= 256 * (i == 0 ? 1 : 2) * least[r]);
+        }
+        discard(&b);
+    }
+}
+
 /* What is told of a plan follows from four times. */
 static void shares_follow_from_times(void **state)
 {
@@ -412,6 +450,7 @@ int main(void)
         cmocka_unit_test(receivers_share_their_link),
         cmocka_unit_test(waiting_for_ever_is_an_error),
         cmocka_unit_test(every_visit_is_told_once),
+        cmocka_unit_test(each_rank_is_told_what_it_moves),
         cmocka_unit_test(products_alone_have_no_communication),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

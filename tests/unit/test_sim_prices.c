@@ -20,8 +20,9 @@ static double gbps_of(double blocks, double us)
     return blocks * block_bytes / (us * 1e3);
 }
 
-static double price_of(const char *problem, const char *strategy, const sg_machine *machine)
+static sg_sim_result parts_of(const char *problem, const char *strategy, const sg_machine *machine)
 {
+    const sg_sim_options options = {.parts = true};
     sg_simulator *const simulator = sg_simulator_new();
     const sg_strategy *of = NULL;
     sg_problem p = problem_of(problem);
@@ -30,11 +31,16 @@ static double price_of(const char *problem, const char *strategy, const sg_machi
     bool given = false;
     assert_non_null(simulator);
     if (sg_strategy_parse(strategy, &of, NULL, &knobs, &given) != SHINGLE_OK ||
-        sg_simulate_built(simulator, &p, of, &knobs, machine, NULL, &result) != SHINGLE_OK)
+        sg_simulate_built(simulator, &p, of, &knobs, machine, &options, &result) != SHINGLE_OK)
         fail_msg("%s", shingle_error());
     sg_problem_free(&p);
     sg_simulator_free(simulator);
-    return result.us;
+    return result;
+}
+
+static double price_of(const char *problem, const char *strategy, const sg_machine *machine)
+{
+    return parts_of(problem, strategy, machine).us;
 }
 
 static double price(const char *problem, const sg_machine *machine)
@@ -240,10 +246,12 @@ static void uneven_shares_move_as_even_ones(void **state)
     m.ragged_gbps = gbps_of(1, 5);
     m.coll_us = 14;
     expect_about_us(price(ragged, &m), three + 2 * 7 + 2 * 5, 1e-4);
-    expect_about_us(price("ag_gemm:f32:64x64x64:r2:rows=64,0", &m), one + 7 + 5, 1e-4);
+    /* None takes less than as much in even shares. */
+    expect_about_us(price("ag_gemm:f32:128x64x64:r2:rows=128,0", &m), two + 20, 1e-4);
     expect_about_us(price("ag_gemm:f32:128x64x64:r2", &m), two + 20, 1e-4);
     expect_about_us(price("gemm_a2a:f32:64x64x64:r2:counts=0,64/0,64", &m), one + 20, 1e-4);
     m.coll_us = 3; /* of little data they hide each other */
+    m.coll_curve[SG_ALL_GATHER].points = 0;
     expect_about_us(price(ragged, &m), three + 3 + 2 * block_bytes / 80e3 + 2 * 5, 1e-4);
 }
 
@@ -375,13 +383,44 @@ static void what_ends_a_tile_has_its_price(void **state)
     expect_us(price_of("gemm_rs:f32:128x64x64:r2:silu", SUMS, &m), 2 * tile_us + 4);
     expect_us(price("gemm:f32:128x64x64:r1:bias:relu", &m), 2 * tile_us);
     expect_us(price("gemm:f32:128x64x64:r1:bias:silu", &m), 2 * (tile_us + 5));
-    /* In turn with another tile, that hides it if it takes twice as long; the last one shows. */
+    /* In turn with another tile, half of that hides it; the last one shows. */
     m.tile[0].late = 0.5;
     expect_us(price_of("gemm:f32:256x64x64:r1:silu", ALONE, &m), 4 * tile_us + 4);
     expect_us(price("gemm:f32:256x64x64:r1:silu", &m), 4 * tile_us + 4);
-    m.gate_us = 8 * 0.6 * tile_us;
-    expect_us(price_of("gemm:f32:256x64x64:r1:silu", ALONE, &m), 4 * 1.6 * tile_us);
-    expect_us(price("gemm:f32:256x64x64:r1:silu", &m), 4 * 1.6 * tile_us);
+    m.gate_us = 8 * 0.6 * tile_us; /* half of the product hides 0.4 of these 0.6 */
+    expect_us(price_of("gemm:f32:256x64x64:r1:silu", ALONE, &m), 4 * 1.2 * tile_us + 0.4 * tile_us);
+    expect_us(price("gemm:f32:256x64x64:r1:silu", &m), 4 * 1.2 * tile_us + 0.4 * tile_us);
+    m.gate_us = 8 * tile_us;
+    expect_us(price_of("gemm:f32:256x64x64:r1:silu", ALONE, &m), 4 * 2 * tile_us);
+}
+
+/* Whatever a tile takes, the communication alone takes as long. */
+static void what_tiles_take_is_no_communication(void **state)
+{
+    (void)state;
+    static const char ends[] = "gemm_rs:f32:128x64x64:r2:bias:silu";
+    sg_machine m = quiet_machine(1, SIDE, DEPTH, tile_us);
+    m.store_gbps = gbps_of(1, 30);
+    const sg_sim_result plain = parts_of(ends, SUMS, &m);
+    assert_true(plain.comm_us > 0);
+    m.bias_us = m.gate_us = 80;
+    m.add_us = m.here_us = 5;
+    m.stage_us = m.stage_least_us = 7;
+    m.visit_us = 11;
+    const sg_sim_result slow = parts_of(ends, SUMS, &m);
+    assert_true(slow.us > plain.us + 11);
+    expect_about_us(slow.comm_us, plain.comm_us, 1e-6);
+}
+
+/* Of counts that differ a rank waits for what others store into its C, not for what it stores. */
+static void what_others_store_lands(void **state)
+{
+    (void)state;
+    static const char counts[] = "gemm_a2a:f32:128x64x64:r2:counts=0,128/0,0";
+    sg_machine m = quiet_machine(2, SIDE, DEPTH, tile_us);
+    const double before = price_of(counts, SUMS, &m);
+    m.land_gbps = gbps_of(2, 500);
+    expect_us(price_of(counts, SUMS, &m), before + 500);
 }
 
 /* A gated product of ours is in a tile of 64x64 where the file's are too large for the SMs, and its
@@ -465,6 +504,8 @@ int main(void)
         cmocka_unit_test(lines_in_five_sectors_are_brought_more_slowly),
         cmocka_unit_test(narrow_pieces_hold_the_next_tile_up),
         cmocka_unit_test(what_ends_a_tile_has_its_price),
+        cmocka_unit_test(what_tiles_take_is_no_communication),
+        cmocka_unit_test(what_others_store_lands),
         cmocka_unit_test(few_tiles_that_end_in_a_gate_are_small),
         cmocka_unit_test(no_stage_is_shorter_than_the_least),
         cmocka_unit_test(many_patches_are_walked),
