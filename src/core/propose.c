@@ -6,15 +6,6 @@
 #include "core/blocks.h"
 #include "core/tiles.h"
 
-bool sg_strategy_is_quick(const sg_problem *p, const sg_machine *machine)
-{
-    enum { RANKS = 64, TILES = 1 << 20 };
-    const sg_tile *const tile = &machine->tile[0];
-    const double down = (double)sg_ceil_div(p->m, tile->m);
-    const double across = (double)sg_ceil_div(p->n, tile->n);
-    return p->ranks <= RANKS && down * across <= TILES;
-}
-
 /* Tiles that parts of PROBLEM's rows or columns are cut into along EXTENT of a tile: one an owner,
  * or, where these have to be side by side, one each time that another owner's begin. */
 static int64_t tiles_along(const sg_problem *p, int32_t extent)
@@ -25,6 +16,27 @@ static int64_t tiles_along(const sg_problem *p, int32_t extent)
     for (int i = 0; i < parts; i++)
         tiles += sg_ceil_div(runs ? p->segments[i].rows : sg_problem_part(p, 0, i).rows, extent);
     return tiles;
+}
+
+/* Of TILE, down and across the product of a rank. */
+static int64_t bands_of(const sg_problem *p, const sg_tile *tile)
+{
+    const bool by_rows = p->op != SG_OP_GEMM && p->gather == SG_GATHER_A;
+    return by_rows ? tiles_along(p, tile->m) : sg_ceil_div(p->m, tile->m);
+}
+
+static int64_t cols_of(const sg_problem *p, const sg_tile *tile)
+{
+    const bool by_cols = p->op != SG_OP_GEMM && p->gather == SG_GATHER_B;
+    return by_cols ? tiles_along(p, tile->n) : sg_problem_col_tiles(p, tile->n);
+}
+
+bool sg_strategy_is_quick(const sg_problem *p, const sg_machine *machine)
+{
+    enum { RANKS = 64, TILES = 1 << 20 };
+    const sg_tile *const tile = &machine->tile[0];
+    const double tiles = (double)bands_of(p, tile) * (double)cols_of(p, tile);
+    return p->ranks <= RANKS && tiles * p->ranks <= TILES;
 }
 
 /* Is TILE a low one of an all-reduce of several ranks that have more rows than two of it?  It asks
@@ -46,16 +58,12 @@ static bool is_low_sum(const sg_problem *p, const sg_tile *tile)
 static double waves_cost(const sg_problem *p, const sg_machine *machine, const sg_tile *tile)
 {
     const double long_us = 4000;
-    const bool moves = p->op != SG_OP_GEMM;
-    const bool by_rows = moves && p->gather == SG_GATHER_A;
-    const bool by_cols = moves && p->gather == SG_GATHER_B;
-    const int64_t bands = by_rows ? tiles_along(p, tile->m) : sg_ceil_div(p->m, tile->m);
-    const int64_t cols = by_cols ? tiles_along(p, tile->n) : sg_problem_col_tiles(p, tile->n);
+    const int64_t tiles = bands_of(p, tile) * cols_of(p, tile);
     const int32_t sms = (int32_t)sg_max(machine->sms, 1);
-    const int64_t waves = sg_ceil_div(bands * cols, sms);
+    const int64_t waves = sg_ceil_div(tiles, sms);
     const double us = (double)waves * sg_tile_us(p, machine, tile);
     const bool spares = waves > 1 && us < long_us && sg_problem_out(p) != SG_OUT_ALL;
-    const double busy = spares ? (double)sg_blocks_even(bands * cols, sms) / sms : 1;
+    const double busy = spares ? (double)sg_blocks_even(tiles, sms) / sms : 1;
     const double low = is_low_sum(p, tile) ? 1.25 : 1;
     return low * us * (1 - machine->idle_part * (1 - busy));
 }

@@ -311,12 +311,17 @@ static int propose_narrow(const sg_problem *p, const sg_machine *machine, double
  * for as many as it has (two H200s, results/gpu/along_k_2xh200_v1.json: 4096x3072x4096 by engine
  * 162 us, in one chunk 184; 4096x14336x2048 pushed 358 and 390), or pushed in one, since a chunk of
  * little k leaves at its own cost (640x8704x1152 39 us, in one 30;
- * results/gpu/forms_2xh200_v3.json). */
-static int propose_along_k(const sg_machine *machine, bool push, sg_knobs *sets)
+ * results/gpu/forms_2xh200_v3.json).  To several peers SMs without a tile send at the link's rate,
+ * storers at half of it, which is worth more than how full waves are, so that more shapes are tried
+ * (predicted, not measured: eight H100s, 8192x1024x2048 193 us and 117, four H200s, 4096x512x2048
+ * 92 and 64). */
+static int propose_along_k(const sg_problem *p, const sg_machine *machine, bool push,
+                           sg_knobs *sets)
 {
-    enum { OF_ROWS = 4 };
+    enum { OF_ROWS = 4, SHAPES_TO_SEVERAL = 7 };
+    const int most = p->ranks > 2 ? SHAPES_TO_SEVERAL : SHAPES;
     int n = 0;
-    for (int t = 0; t < machine->tiles && t < SHAPES; t++) {
+    for (int t = 0; t < machine->tiles && t < most; t++) {
         for (int by = push; by >= 0; by--)
             sets[n++] = knobs_of(OF_ROWS, 1, &machine->tile[t], by, 1);
         if (push) sets[n++] = knobs_of(1, 1, &machine->tile[t], ABREAST, 1);
@@ -333,7 +338,7 @@ static int propose(const sg_problem *p, const sg_machine *machine, sg_knobs *set
     const int push = sent <= most_pushed_bytes;
     const bool several = p->ranks > 2 && p->gather == SG_GATHER_A && p->k >= 512;
     int n = 0;
-    if (p->gather == SG_GATHER_K) return propose_along_k(machine, push, sets);
+    if (p->gather == SG_GATHER_K) return propose_along_k(p, machine, push, sets);
     /* Of two that are alike, the first one is taken: that which takes no engine, and of several
      * waves in parts of k. */
     const int shapes = shapes_for(p, machine);

@@ -58,8 +58,31 @@ static void equals_are_told(void **state)
     shingle_machine_free(machine);
 }
 
+/* Narrow tiles are proposed for few rows, and by who tries all shapes. */
+static void nothing_is_tried_twice(void **state)
+{
+    (void)state;
+    static const char *const asked[][2] = {
+        {"gemm_rs:f32:8x15991x3:r2", "machines/h100x2.machine"},
+        {"gemm_ar:bf16:128x11779x512:r4:rows=90,15,17,6", "machines/a100-pcie-x8.machine"},
+    };
+    for (int i = 0; i < 2; i++) {
+        shingle_machine *machine = NULL;
+        shingle_plan *plan = NULL;
+        assert_int_equal(shingle_machine_load(asked[i][1], &machine), SHINGLE_OK);
+        assert_int_equal(shingle_plan_for(asked[i][0], machine, NULL, &plan), SHINGLE_OK);
+        assert_true(plan->candidates > 10);
+        for (int a = 0; a < plan->candidates; a++)
+            for (int b = a + 1; b < plan->candidates; b++)
+                assert_string_not_equal(plan->candidate[a].text, plan->candidate[b].text);
+        sg_plan_free(plan);
+        shingle_machine_free(machine);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(equals_are_told)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(equals_are_told),
+                                       cmocka_unit_test(nothing_is_tried_twice)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

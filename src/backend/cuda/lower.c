@@ -258,8 +258,9 @@ static sg_kernel_tile best_tile(const sg_problem *p, const sg_patch *patch, bool
         const double waves = (double)sg_ceil_div(tiles, sms);
         const double product = stages * fmax(m * n / 32, 2.1 * (m + n));
         const double finishing = patch->final ? finishing_cycles(p, m, n) : 0;
-        const bool hidden = tile[i].pingpong && patch->adds == 0 && product >= 2 * finishing;
-        const double cycles = waves * product + (hidden ? 1 : waves) * finishing;
+        const bool hides = tile[i].pingpong && patch->adds == 0;
+        const double shown = hides ? fmin(finishing, fmax(0, 2 * finishing - product)) : finishing;
+        const double cycles = waves * (product + shown) + finishing - shown;
         if (cycles < least) best = tile[i], least = cycles;
     }
     return best;
