@@ -67,10 +67,17 @@ static bool is_odd(const sg_kernel_gemm *gemm, const struct sg_area *a)
            (place->wide && (!gemm->own_parts || !a->tiled));
 }
 
-/* Does TO end beside other columns of its matrix? */
-static bool ends_inside(const sg_kernel_gemm *gemm, const struct sg_area *to)
+/* Would tiles of P be stored over what stands in TO's matrix beside or behind it?  Pieces have 64
+ * columns or 32, of which two rows are one line; other tiles are stored whole. */
+static bool tramples(const sg_kernel_gemm *gemm, const struct sg_patch *p, const struct sg_area *to)
 {
-    return !to->tiled && to->col0 + to->cols != gemm->param.program.place[to->buf].cols;
+    const sg_kernel_place *const place = &gemm->param.program.place[to->buf];
+    const int32_t tile_n = gemm->param.tile_n;
+    const int32_t piece = tile_n % 64 == 0 ? 64 : tile_n % 32 == 0 ? 32 : 1 << 30;
+    const int32_t line = piece <= 64 ? 64 / piece : 64;
+    if (to->tiled || place->wide) return false;
+    return (to->col0 + p->cols != place->cols && p->cols % piece != 0) ||
+           (to->row0 + p->rows != place->rows && p->rows % line != 0);
 }
 
 /* Some of what makes a launch slow on a Hopper. */
@@ -84,9 +91,8 @@ static const char *slow(const sg_kernel_gemm *gemm)
     for (int32_t i = gemm->param.patch0; i < gemm->param.patch0 + gemm->param.patches; i++) {
         const struct sg_patch *const p = &gemm->lists->patch[i];
         if (p->k0 >= p->k1) return "there is no product";
-        const bool whole = gemm->param.tile_n % 32 != 0; /* such tiles are stored so */
-        for (int32_t j = p->to0; j < p->to0 + p->tos && whole; j++)
-            if (ends_inside(gemm, &gemm->lists->to[j])) return "it stores beside what it has";
+        for (int32_t j = p->to0; j < p->to0 + p->tos && !p->goes_on; j++)
+            if (tramples(gemm, p, &gemm->lists->to[j])) return "it stores over what it has not";
         bool odd = is_odd(gemm, &p->a) || is_odd(gemm, &p->b);
         for (int32_t j = p->to0; j < p->to0 + p->tos; j++) odd |= is_odd(gemm, &gemm->lists->to[j]);
         for (int32_t j = p->add0; j < p->add0 + p->adds; j++)

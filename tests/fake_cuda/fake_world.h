@@ -19,7 +19,7 @@
 #include "fake.h"
 #include "parts.h"
 
-enum { RANKS = 4, CANARY = 64, UNTOUCHED = 0xa5 };
+enum { RANKS = 4, MOST_RANKS = 8, CANARY = 64, UNTOUCHED = 0xa5 };
 
 /* Seconds of a time limit that is to pass.  What is right within it has to be: a machine that runs
  * many tests may stand still for a tenth of a second. */
@@ -27,12 +27,13 @@ enum { RANKS = 4, CANARY = 64, UNTOUCHED = 0xa5 };
 
 typedef struct world {
     int ranks;
-    shingle_comm *comm[RANKS];
-    shingle_plan *plan[RANKS];
+    shingle_comm *comm[MOST_RANKS];
+    shingle_plan *plan[MOST_RANKS];
     sg_problem problem;
     sg_data data;
-    void *a[RANKS], *bias[RANKS], *returned[RANKS], *residual[RANKS], *gain[RANKS];
-    void *b[RANKS][SHINGLE_MOST_B], *c[RANKS][SHINGLE_MOST_B];
+    void *a[MOST_RANKS], *bias[MOST_RANKS], *returned[MOST_RANKS], *residual[MOST_RANKS],
+        *gain[MOST_RANKS];
+    void *b[MOST_RANKS][SHINGLE_MOST_B], *c[MOST_RANKS][SHINGLE_MOST_B];
     int live;    /* what was there before */
     int pad;     /* elements between the rows of A, B and C */
     size_t lead; /* bytes before their first elements */

@@ -184,6 +184,7 @@ static void a_fast_kernel_is_in_the_vendors_place(void **state)
     static const char *const asked[][2] = {
         {"ag_gemm:bf16:40x448x64:r2:gather=b:silu", "direct{chunks=2,vendor=1}"},
         {"ag_gemm:f16:200x896x64:r2:gather=b:bias:gelu", "direct{chunks=2,vendor=1}"},
+        {"ag_gemm:bf16:642x8512x8:r2:silu", "direct{vendor=1}"}, /* 321 rows before others */
         {"gemm:bf16:400x448x64:r2:silu", "serial"}};
     world w;
     open_group(&w, 2, 20);

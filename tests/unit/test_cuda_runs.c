@@ -105,6 +105,8 @@ static void slow_launches_are_declined(void **state)
         {"gemm_ar:bf16:520x136x33:r4", "fused_out{tile_m=128,tile_n=128,once=1,tagged=1}",
          "rows of k elements"},
         {"gemm_rs:bf16:520x33x64:r4", "fused_out{tile_m=128,tile_n=128}", "16 bytes"},
+        {"gemm_rs:bf16:520x320x64:r4", "dma{form=3,chunks=4,tile_m=64,tile_n=128}",
+         "inside a piece of 64"},
         {"gemm_ar:bf16:520x136x200:r4", "fused_out{tile_m=128,tile_n=224,splits=2}", "parts of k"},
         {"ag_gemm:bf16:70x136x1280:r4:gather=k", "direct{chunks=2,tile_m=128,tile_n=128}",
          "stay in f32"},

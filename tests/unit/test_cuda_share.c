@@ -304,6 +304,19 @@ static void times_are_not_kept(void **state)
     shingle_close(2, comm);
 }
 
+/* Owners of 16 rows, which end inside C and the inboxes of eight ranks. */
+static void what_has_too_many_maps_is_declined(void **state)
+{
+    (void)state;
+    world w;
+    open_group(&w, MOST_RANKS, 20);
+    assert_false(make_plans(&w, "gemm_ar:bf16:128x1032x64:r8", "fused_out{tile_m=64,tile_n=128}"));
+    expect_text("than 32 maps");
+    assert_true(make_plans(&w, "gemm_ar:bf16:512x136x64:r8", "fused_out{tile_m=64,tile_n=128}"));
+    drop_plans(&w);
+    close_group(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -314,6 +327,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_missing_rank_is_named, share, stop),
         cmocka_unit_test_setup_teardown(memory_is_freed_at_rest, share, stop),
         cmocka_unit_test_setup_teardown(what_cannot_share_is_declined, share, stop),
+        cmocka_unit_test_setup_teardown(what_has_too_many_maps_is_declined, share, stop),
         cmocka_unit_test_setup_teardown(a_small_share_has_plans, share, stop),
         cmocka_unit_test_setup_teardown(benchmarks_do_without_a_serial_plan, share, stop),
         cmocka_unit_test_setup_teardown(times_are_not_kept, share, stop),

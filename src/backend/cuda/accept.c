@@ -36,12 +36,20 @@ static bool is_aligned(const sg_problem *p, bool tagged)
     return !sg_problem_has_odd_k(p) && (tagged || !sg_problem_has_odd_n(p));
 }
 
+/* The columns that A is part of: those of its buffer, or of one of several C. */
+static void columns_of(const sg_sched *s, const sg_area *a, int64_t *low, int64_t *high)
+{
+    *low = 0;
+    *high = s->buf[a->buf].cols;
+    if (a->buf == SG_C) (void)sg_problem_b_at(s->problem, a->col0, low, high);
+}
+
 static bool is_cut_well(const sg_sched *s, const sg_area *a)
 {
     const int64_t bytes = sg_sched_element_bytes(s, a->buf);
     int64_t low = 0;
-    int64_t high = s->buf[a->buf].cols;
-    if (a->buf == SG_C) (void)sg_problem_b_at(s->problem, a->col0, &low, &high);
+    int64_t high = 0;
+    columns_of(s, a, &low, &high);
     const bool to_the_end = (int64_t)a->col0 + a->cols == high;
     return (a->col0 - low) * bytes % 16 == 0 && (to_the_end || a->cols * bytes % 16 == 0);
 }
@@ -149,6 +157,19 @@ static int32_t narrow_of(const sg_sched *s, const sg_launch *l)
     return 0;
 }
 
+static bool has_addends(const sg_sched *s, const sg_launch *l)
+{
+    for (int32_t i = l->patch0; i < l->patch0 + l->patches; i++)
+        if (s->patch[i].adds > 0) return true;
+    return false;
+}
+
+/* Of the matrix that TO is an area of. */
+static int64_t rows_at(const sg_sched *s, const sg_area *to)
+{
+    return to->buf == SG_C ? sg_problem_c_rows(s->problem, to->rank) : s->buf[to->buf].rows;
+}
+
 /* Rows of a patch that ends inside a matrix are stored by themselves in pieces of 64 columns, two
  * by two in pieces of 32, and else by blocks of 64, over whatever stands behind it. */
 static bool tramples(const sg_sched *s, const sg_launch *l)
@@ -160,19 +181,119 @@ static bool tramples(const sg_sched *s, const sg_launch *l)
         const sg_patch *const p = &s->patch[i];
         for (int32_t j = p->to0; j < p->to0 + p->tos; j++) {
             const sg_area *const to = &s->to[j];
-            const int64_t rows =
-                to->buf == SG_C ? sg_problem_c_rows(s->problem, to->rank) : s->buf[to->buf].rows;
-            does |= !to->tiled && p->rows % line != 0 && (int64_t)to->row0 + p->rows != rows;
+            does |=
+                !to->tiled && p->rows % line != 0 && (int64_t)to->row0 + p->rows != rows_at(s, to);
         }
     }
     return does;
 }
 
-static bool has_addends(const sg_sched *s, const sg_launch *l)
+/* ---- Columns and matrices -------------------------------------------------------------------- */
+
+/* Columns of the pieces in which tiles of L are stored (shape_sm90.cuh); 0: of all. */
+static int32_t piece_of(const sg_sched *s, const sg_launch *l)
 {
-    for (int32_t i = l->patch0; i < l->patch0 + l->patches; i++)
-        if (s->patch[i].adds > 0) return true;
+    enum { WIDE = 64, NARROW = 32, NARROWEST = 16 };
+    const int32_t cols = l->tile_n | narrow_of(s, l);
+    if (cols % WIDE == 0) return WIDE;
+    if (cols % NARROW == 0) return NARROW;
+    return has_addends(s, l) ? NARROWEST : 0;
+}
+
+/* Is TO an area of the own C that ends where a place of C does that is made for it
+ * (sg_cuda_clip_place())? */
+static bool is_clipped(const sg_sched *s, const sg_area *to)
+{
+    enum { BOX = 64 };
+    int32_t end[SG_CUDA_CLIPPED];
+    int ends = 0;
+    if (s->problem->gather != SG_GATHER_B) return false;
+    for (int32_t i = 0; i < s->tos; i++) {
+        const sg_area *const each = &s->to[i];
+        const int32_t at = each->col0 + each->cols;
+        int64_t low = 0;
+        int64_t high = 0;
+        columns_of(s, each, &low, &high);
+        if (each->buf != SG_C || each->rank != s->rank || low > 0) continue;
+        if (at == high || each->cols % BOX == 0) continue;
+        int known = 0;
+        while (known < ends && end[known] != at) known++;
+        if (known == SG_CUDA_CLIPPED) continue;
+        if (known == ends) end[ends++] = at;
+        if (to->buf == SG_C && to->rank == s->rank && to->col0 + to->cols == at) return true;
+    }
     return false;
+}
+
+/* Columns of a patch that ends inside a matrix are whole pieces. */
+static bool ends_pieces(const sg_sched *s, const sg_launch *l)
+{
+    const int32_t piece = piece_of(s, l);
+    for (int32_t i = l->patch0; i < l->patch0 + l->patches; i++) {
+        const sg_patch *const p = &s->patch[i];
+        if (piece > 0 && p->cols % piece == 0) continue;
+        for (int32_t j = p->to0; j < p->to0 + p->tos; j++) {
+            const sg_area *const to = &s->to[j];
+            int64_t low = 0;
+            int64_t high = 0;
+            columns_of(s, to, &low, &high);
+            const bool inside = !to->tiled && !s->buf[to->buf].wide && to->col0 + to->cols != high;
+            if (inside && !is_clipped(s, to)) return false;
+        }
+    }
+    return true;
+}
+
+/* Rows of buffers of the plan, as wide as it has cut them. */
+static bool has_even_rows(const sg_sched *s, const sg_launch *l)
+{
+    bool even = true;
+    for (int32_t i = l->patch0; i < l->patch0 + l->patches; i++) {
+        const sg_patch *const p = &s->patch[i];
+        for (int32_t j = 0; j < p->adds + p->tos; j++) {
+            const sg_area *const a =
+                j < p->adds ? &s->add[p->add0 + j].area : &s->to[p->to0 + j - p->adds];
+            const int64_t bytes = s->buf[a->buf].cols * sg_sched_element_bytes(s, a->buf);
+            even &= a->tiled || a->buf < SG_USER_BUFS || bytes % 16 == 0;
+        }
+    }
+    return even;
+}
+
+/* What a launch has a tensor map for: pieces and, where patches end inside, rows of an area. */
+typedef struct mapped {
+    int16_t rank;
+    uint8_t buf;
+    bool rows;
+} mapped;
+
+static int count_map(mapped *map, int maps, const sg_area *a, bool rows)
+{
+    for (int i = 0; i < maps; i++)
+        if (map[i].buf == a->buf && map[i].rank == a->rank && map[i].rows == rows) return maps;
+    if (maps < SG_KERNEL_MAPS) map[maps] = (mapped){(int16_t)a->rank, a->buf, rows};
+    return maps + 1;
+}
+
+/* Are there maps for all that L, whose A and B take three at most, adds and stores? */
+static bool has_maps(const sg_sched *s, const sg_launch *l)
+{
+    enum { OF_OPERANDS = 3, BOX = 64 };
+    mapped map[SG_KERNEL_MAPS];
+    int maps = 0;
+    for (int32_t i = l->patch0; i < l->patch0 + l->patches && maps <= SG_KERNEL_MAPS; i++) {
+        const sg_patch *const p = &s->patch[i];
+        for (int32_t j = p->add0; j < p->add0 + p->adds && maps <= SG_KERNEL_MAPS; j++)
+            maps = count_map(map, maps, &s->add[j].area, false);
+        for (int32_t j = p->to0; j < p->to0 + p->tos && maps <= SG_KERNEL_MAPS; j++) {
+            const sg_area *const to = &s->to[j];
+            maps = count_map(map, maps, to, false);
+            if (!to->tiled && p->rows % BOX != 0 && maps <= SG_KERNEL_MAPS &&
+                (int64_t)to->row0 + p->rows != rows_at(s, to))
+                maps = count_map(map, maps, to, true);
+        }
+    }
+    return maps + OF_OPERANDS <= SG_KERNEL_MAPS;
 }
 
 /* ---- The vendor's ---------------------------------------------------------------------------- */
@@ -285,7 +406,18 @@ static bool layout_accepted(const sg_sched *s, const sg_launch *l, sg_text *why)
                     (int)l->tile_n);
         return false;
     }
-    if (!sg_cuda_is_cut_well(s, l)) {
+    if (!tagged && !ends_pieces(s, l)) {
+        sg_text_add(why, "columns end inside a piece of %d, which tiles of %dx%d store whole",
+                    piece_of(s, l) > 0 ? (int)piece_of(s, l) : (int)l->tile_n, (int)l->tile_m,
+                    (int)l->tile_n);
+        return false;
+    }
+    if (!tagged && !has_maps(s, l)) {
+        sg_text_add(why, "a launch adds and stores more matrices than %d maps are for",
+                    (int)SG_KERNEL_MAPS);
+        return false;
+    }
+    if (!sg_cuda_is_cut_well(s, l) || (!tagged && !has_even_rows(s, l))) {
         sg_text_add(why, "%s", odd_cut);
         return false;
     }

@@ -239,12 +239,13 @@ static double finishing_cycles(const sg_problem *p, double m, double n)
 }
 
 /* For a launch that has no tile, being meant for the vendor.  An SM takes m n / 32 cycles for what
- * a tile multiplies of 64 of k, or 2.1 (m + n) until it has them; what is done to its sums the next
- * tile hides, ping-pong, if it takes twice as long.  Of what ends INSIDE a matrix, tiles that are
- * stored whole would store over what is beside it. */
+ * a tile multiplies of 64 of k, or 2.1 (m + n) until it has them; what is done to its sums half of
+ * the next tile hides, ping-pong.  Of what ends INSIDE a matrix, tiles that are stored whole would
+ * store over what is beside it, and pieces of 32 columns leave two rows at a time. */
 static sg_kernel_tile best_tile(const sg_problem *p, const sg_patch *patch, bool inside, int sms)
 {
-    enum { TILES = 24, PIECE = 32, STAGE_K = 64 };
+    enum { TILES = 24, PIECE = 32, WIDE = 64, STAGE_K = 64 };
+    const int piece = patch->rows % 2 == 0 ? PIECE : WIDE;
     sg_kernel_tile tile[TILES], best = {.m = 64, .n = 64};
     double least = INFINITY;
     const int count = sg_kernel_tiles((enum sg_kernel_type)p->type, tile, TILES);
@@ -252,7 +253,7 @@ static sg_kernel_tile best_tile(const sg_problem *p, const sg_patch *patch, bool
     for (int i = 0; i < count; i++) {
         const double m = tile[i].m, n = tile[i].n;
         if (patch->adds > 0 ? !tile[i].adds : !tile[i].bare) continue;
-        if (inside && tile[i].n % PIECE != 0) continue;
+        if (inside && tile[i].n % piece != 0) continue;
         const int64_t tiles =
             sg_ceil_div(patch->rows, tile[i].m) * sg_ceil_div(patch->cols, tile[i].n);
         const double waves = (double)sg_ceil_div(tiles, sms);
