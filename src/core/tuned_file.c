@@ -194,7 +194,22 @@ shingle_status sg_tuned_file_read(const char *path, const char *signature, sg_tu
 
 typedef enum line_kind { NOTHING, OURS, OTHER } line_kind;
 
-/* Blanks and comments are nothing, but for the heading.  A plan may be of any version. */
+/* Do the LENGTH bytes of TEXT read "PROBLEM STRATEGY #HASH", as plans of all versions do? */
+static bool looks_like_plan(const char *text, size_t length)
+{
+    enum { END = 2 + 16 }; /* " #" and the digits */
+    const char *const space = memchr(text, ' ', length);
+    if (length <= END || space == NULL || memchr(text, ':', (size_t)(space - text)) == NULL)
+        return false;
+    const char *const end = text + length - END;
+    if (end <= space || memcmp(end, " #", 2) != 0) return false;
+    for (int i = 2; i < END; i++)
+        if (end[i] == '\0' || strchr("0123456789abcdef", end[i]) == NULL) return false;
+    return true;
+}
+
+/* Blanks and comments are nothing, but for the heading.  A plan may be of any version; prose whose
+ * second word is a number is none. */
 static line_kind kind_of(const char *line, size_t length)
 {
     static const size_t until_colon = sizeof "# plans of shingle tune" - 1;
@@ -205,7 +220,8 @@ static line_kind kind_of(const char *line, size_t length)
     if (length >= until_colon && memcmp(line, heading, until_colon) == 0) return OURS;
     if (at == length || line[at] == '#') return NOTHING;
     const bool is_plan = split(line, length, &p) && sg_decimal_parse(p.us, p.us_length, &us) &&
-                         us > 0 && p.plan[0] != '#';
+                         us > 0 && memchr(p.signature, '/', p.signature_length) != NULL &&
+                         looks_like_plan(p.plan, p.plan_length);
     return is_plan ? OURS : OTHER;
 }
 

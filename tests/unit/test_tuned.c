@@ -177,18 +177,20 @@ static void what_is_no_file_of_plans_is_left_alone(void **state)
         const char *text;
         size_t bytes;
         shingle_status status;
-    } file[] = {{"\x93NUMPY\1\0 # a comment\n", 22, SHINGLE_EINVAL},
-                {"one\ntwo words\n", 14, SHINGLE_EINVAL},
-                {"a letter of prose\n", 18, SHINGLE_EINVAL},
-                {"here 1.5 plan\n\0", 15, SHINGLE_EINVAL},
-                {"", 0, SHINGLE_OK},
-                {" \n\t\n", 4, SHINGLE_OK},
-                {"one\n  # mine\n", 13, SHINGLE_EINVAL},
-                {"# one\nprose\nhere 1.5 plan\n", 26, SHINGLE_EINVAL},
-                {"# of H200\nranks 4 # here\n", 25, SHINGLE_EINVAL},
-                {"# mine\n  # and yours\n", 21, SHINGLE_OK},
-                {"# mine\nhere 1.5 plan\none\n", 25, SHINGLE_OK},
-                {"here 1.5 what an older version wrote", 36, SHINGLE_OK}};
+    } file[] = {
+        {"\x93NUMPY\1\0 # a comment\n", 22, SHINGLE_EINVAL},
+        {"chapter 1 begins here\n", 22, SHINGLE_EINVAL},
+        {"here 1.5 gemm:f32:4x4x4:r1 serial #0123456789abcdef", 51, SHINGLE_EINVAL},
+        {"a/b 1.5 gemm:f32:4x4x4:r1 serial #0123456789abcde", 49, SHINGLE_EINVAL},
+        {"here 1.5 plan\n\0", 15, SHINGLE_EINVAL},
+        {"", 0, SHINGLE_OK},
+        {" \n\t\n", 4, SHINGLE_OK},
+        {"one\n  # mine\n", 13, SHINGLE_EINVAL},
+        {"# one\na/b 1.5 one two #0123456789abcdef\n", 40, SHINGLE_EINVAL},
+        {"# of H200\nranks 4 # here\n", 25, SHINGLE_EINVAL},
+        {"# mine\n  # and yours\n", 21, SHINGLE_OK},
+        {"# mine\na/b 1.5 gemm:f32:4x4x4:r1 serial #0123456789abcdef\none\n", 62, SHINGLE_OK},
+        {"a/b\t2 new:er plan{x} #0123456789abcdef \r", 40, SHINGLE_OK}};
     shingle_plan *const plan = plan_of("gemm_rs:f32:512x512x512:r4", "serial", 5);
     for (size_t i = 0; i < sizeof file / sizeof *file; i++) {
         write_file(file[i].text, file[i].bytes);
@@ -242,7 +244,7 @@ static void any_bytes_are_survived(void **state)
     sg_random random = {7};
     for (int round = 0; round < 300; round++) {
         char line[400];
-        const int length = snprintf(line, sizeof line, "here 12.5 %s\n", plan->text);
+        const int length = snprintf(line, sizeof line, "a/b 12.5 %s\n", plan->text);
         const int changes = 1 + (int)sg_random_below(&random, 6);
         for (int i = 0; i < changes; i++) {
             static const char letters[] = "\n \t\0#:{}=,.x0987-\xff";
@@ -250,12 +252,12 @@ static void any_bytes_are_survived(void **state)
             line[at] = letters[sg_random_below(&random, (int64_t)sizeof letters - 1)];
         }
         write_file(line, (size_t)length);
-        sg_tuned_list list = read_list("here");
+        sg_tuned_list list = read_list("a/b");
         for (int32_t i = 0; i < list.lines; i++) assert_true(list.line[i].plan->measured_us > 0);
         sg_tuned_list_free(&list);
         if (round % 10 != 0) continue;
         const shingle_status status = sg_tuned_file_check(path);
-        assert_int_equal(sg_tuned_file_put(path, "here", other), status);
+        assert_int_equal(sg_tuned_file_put(path, "a/b", other), status);
         if (status != SHINGLE_OK) {
             assert_true(holds_only(line, (size_t)length));
             continue;
