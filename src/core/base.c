@@ -361,6 +361,21 @@ void sg_text_add(sg_text *text, const char *format, ...)
     if (length > 0) text->length += (size_t)length;
 }
 
+void sg_text_add_part(sg_text *text, const char *whole, size_t length, size_t at, size_t most)
+{
+    static const char dots[] = "...";
+    enum { DOTS = sizeof dots - 1 };
+    const size_t before = most / 4;
+    size_t first = 0;
+    if (length > most && at > before + DOTS) first = at - before;
+    /* Near its end the last MOST bytes are shown. */
+    if (first > 0 && length - first + DOTS < most) first = length - most + DOTS;
+    const size_t room = most - (first > 0 ? DOTS : 0);
+    const bool cut = length - first > room;
+    sg_text_add(text, "%s%.*s%s", first > 0 ? dots : "", (int)(cut ? room - DOTS : length - first),
+                whole + first, cut ? dots : "");
+}
+
 void sg_text_add_ranks(sg_text *text, const bool *named, int ranks)
 {
     enum { SHOWN = 4 };

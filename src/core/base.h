@@ -164,6 +164,10 @@ typedef struct sg_text {
 
 void sg_text_add(sg_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Adds WHOLE's LENGTH bytes, or of more than MOST a part of that many, from a little before AT on;
+ * "..." stands where it is cut. */
+void sg_text_add_part(sg_text *text, const char *whole, size_t length, size_t at, size_t most);
+
 /* vsnprintf() with a point in its numbers, whatever the program's locale. */
 int sg_format(char *text, size_t size, const char *format, va_list args)
     __attribute__((format(printf, 3, 0)));

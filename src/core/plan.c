@@ -100,6 +100,18 @@ shingle_status sg_plan_build(const sg_problem *problem, const sg_strategy *strat
     return sg_sched_seal(s);
 }
 
+void sg_plan_quote(const char *plan, const char *other, sg_text *text)
+{
+    static const size_t of_hash = 2 + HASH_DIGITS;
+    size_t length = strlen(plan);
+    size_t same = 0;
+    if (length > of_hash && memcmp(plan + length - of_hash, " #", 2) == 0) length -= of_hash;
+    while (other != NULL && same < length && plan[same] == other[same]) same++;
+    if (same == length && other != NULL && other[same] == plan[same]) same = 0; /* but the hash */
+    sg_text_add_part(text, plan, length, same, SG_PLAN_QUOTED - of_hash);
+    sg_text_add(text, "%s", plan + length);
+}
+
 /* ---- Parsing --------------------------------------------------------------------------------- */
 
 static shingle_status expect(const char *text, size_t at, const char *what)

@@ -36,6 +36,12 @@ struct shingle_plan {
 /* Makes a plan that is only data.  Takes a copy of PROBLEM.  Release with sg_plan_free. */
 shingle_status sg_plan_make(const sg_problem *problem, const sg_strategy *strategy,
                             const sg_knobs *knobs, shingle_plan **plan_out);
+
+/* Adds PLAN, the text of one, in at most SG_PLAN_QUOTED letters: of a longer one the part where it
+ * begins to differ from OTHER (NULL: its beginning), and its hash. */
+enum { SG_PLAN_QUOTED = 190 };
+void sg_plan_quote(const char *plan, const char *other, sg_text *text);
+
 shingle_status sg_plan_parse(const char *text, shingle_plan **plan_out);
 
 /* A plan of its own that says the same, candidates too; not bound. */

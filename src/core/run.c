@@ -4,10 +4,10 @@
  * acquire; the partner is named at each. */
 #include "core/run.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "core/exec.h"
+#include "core/plan.h"
 
 /* ---- Words ----------------------------------------------------------------------------------- */
 
@@ -182,11 +182,12 @@ static bool find_mismatch(const sg_stand *stand, int ranks, sg_verdict *verdict)
         for (int q = r + 1; q < ranks && stand[r].running; q++) {
             if (!stand[q].running || stand[q].epoch != stand[r].epoch) continue;
             if (stand[q].hash == stand[r].hash) continue;
+            sg_text text = {verdict->text, sizeof verdict->text, 0};
             verdict->status = SHINGLE_EMISMATCH;
-            snprintf(
-                verdict->text, sizeof verdict->text,
-                "ranks %d and %d run different plans: rank %d runs %.140s, rank %d runs %.140s", r,
-                q, r, stand[r].plan, q, stand[q].plan);
+            sg_text_add(&text, "ranks %d and %d run different plans: rank %d runs ", r, q, r);
+            sg_plan_quote(stand[r].plan, stand[q].plan, &text);
+            sg_text_add(&text, ", rank %d runs ", q);
+            sg_plan_quote(stand[q].plan, stand[r].plan, &text);
             return true;
         }
     return false;
@@ -199,13 +200,14 @@ static bool find_left(const sg_stand *stand, int ranks, int waiter, sg_verdict *
 {
     const int by = waiter >= 0 ? stand[waiter].stuck.by : -1;
     if (by < 0 || by >= ranks || stand[by].epoch <= stand[waiter].epoch) return false;
+    sg_text text = {verdict->text, sizeof verdict->text, 0};
     verdict->status = SHINGLE_EMISMATCH;
-    snprintf(
-        verdict->text, sizeof verdict->text,
-        "ranks %d and %d run different plans: rank %d has ended run %llu, in which rank %d runs "
-        "%.200s",
-        waiter < by ? waiter : by, waiter < by ? by : waiter, by,
-        (unsigned long long)stand[waiter].epoch, waiter, stand[waiter].plan);
+    sg_text_add(&text,
+                "ranks %d and %d run different plans: rank %d has ended run %llu, in which rank %d "
+                "runs ",
+                waiter < by ? waiter : by, waiter < by ? by : waiter, by,
+                (unsigned long long)stand[waiter].epoch, waiter);
+    sg_plan_quote(stand[waiter].plan, NULL, &text);
     return true;
 }
 

@@ -444,6 +444,26 @@ static void numbers_have_a_point_in_every_locale(void **state)
     assert_string_equal(own, "0,5"); /* the program's own numbers stay as they are */
 }
 
+/* What is cut is marked, and never longer than was asked for. */
+static void a_part_has_what_it_is_about(void **state)
+{
+    (void)state;
+    enum { MOST = 20 };
+    static const char whole[] = "abcdefghijklmnopqrstuvwxyzABCDEF";
+    for (size_t length = 0; length < sizeof whole; length++)
+        for (size_t at = 0; at <= length; at++) {
+            char part[64] = "";
+            sg_text text = {part, sizeof part, 0};
+            sg_text_add_part(&text, whole, length, at, MOST);
+            assert_true(text.length == (length < MOST ? length : MOST));
+            assert_true(at == length || strchr(part, whole[at]) != NULL);
+            const bool front = strncmp(part, "...", 3) == 0;
+            const bool back = length > MOST && strcmp(part + MOST - 3, "...") == 0;
+            assert_true(front || part[0] == whole[0] || length == 0);
+            assert_true(back || length == 0 || part[text.length - 1] == whole[length - 1]);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -470,6 +490,7 @@ int main(void)
         cmocka_unit_test(read_only_files_are_not_replaced),
         cmocka_unit_test(modes_stay),
         cmocka_unit_test(numbers_have_a_point_in_every_locale),
+        cmocka_unit_test(a_part_has_what_it_is_about),
     };
     return cmocka_run_group_tests_name("base", tests, NULL, NULL);
 }

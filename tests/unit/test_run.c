@@ -1,6 +1,7 @@
 /* test_run.c -- the words and the verdict of the run protocol, one question at a time. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -271,6 +272,44 @@ static void verdict_names_the_culprit(void **state)
            "ranks 0 and 1 run different plans: rank 0 runs X, rank 1 runs Y");
 }
 
+/* The names of two plans of the same sixteen ranks, with as many rows each. */
+static void name_plans(const char *first, const char *second, char (*text)[400])
+{
+    const char *const knobs[2] = {first, second};
+    for (int i = 0; i < 2; i++)
+        snprintf(text[i], sizeof text[i],
+                 "gemm_rs:bf16:163840x8192x8192:r16:rows=10240,10240,10240,10240,10240,10240,10240,"
+                 "10240,10240,10240,10240,10240,10240,10240,10240,10240:bias "
+                 "signal{tile_m=128,tile_n=256,cap=%s,reorder=1} #%016x",
+                 knobs[i], 0xabc0 + i);
+}
+
+/* Long texts are cut so that their difference is shown, and their hashes. */
+static void verdict_shows_where_plans_differ(void **state)
+{
+    (void)state;
+    char plan[2][400];
+    sg_stand stand[RANKS] = {{.epoch = 9, .running = true, .hash = 5, .plan = plan[0]},
+                             {.epoch = 9, .running = true, .hash = 6, .plan = plan[1]},
+                             {.epoch = 8, .plan = ""}};
+    name_plans("1", "2", plan);
+    sg_verdict verdict;
+    sg_run_verdict(stand, RANKS, 0, &verdict);
+    assert_non_null(strstr(verdict.text, "rank 0 runs ..."));
+    assert_non_null(strstr(verdict.text, "cap=1,reorder=1} #000000000000abc0, rank 1 runs ..."));
+    assert_non_null(strstr(verdict.text, "cap=2,reorder=1} #000000000000abc1"));
+    assert_int_equal(verdict.text[strlen(verdict.text) - 1], '1');
+    /* The first letters differ, and no more than the hash does. */
+    for (int same = 0; same < 2; same++) {
+        name_plans("1", "1", plan);
+        if (!same) plan[1][0] = 'G';
+        sg_run_verdict(stand, RANKS, 0, &verdict);
+        assert_non_null(strstr(verdict.text, "rank 0 runs gemm_rs:bf16:163840x"));
+        assert_non_null(strstr(verdict.text, "... #000000000000abc0, rank 1 runs "));
+        assert_non_null(strstr(verdict.text, "... #000000000000abc1"));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -282,6 +321,7 @@ int main(void)
         cmocka_unit_test(recovery_joins_epochs),
         cmocka_unit_test(last_of_several_raises),
         cmocka_unit_test(verdict_names_the_culprit),
+        cmocka_unit_test(verdict_shows_where_plans_differ),
     };
     return cmocka_run_group_tests_name("run", tests, NULL, NULL);
 }

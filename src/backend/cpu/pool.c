@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "backend/cpu/cpu.h"
+#include "core/plan.h"
 #include "core/pool_sizes.h"
 
 void sg_pool_wake(sg_cpu *cpu)
@@ -94,10 +95,10 @@ void sg_pool_mismatch(sg_cpu *cpu, int rank, int peer)
     take_stands(cpu, stand);
     sg_run_verdict(stand, cpu->ranks, 0, &verdict);
     if (verdict.status != SHINGLE_EMISMATCH) {
+        sg_text text = {verdict.text, sizeof verdict.text, 0};
         verdict.status = SHINGLE_EMISMATCH;
-        snprintf(verdict.text, sizeof verdict.text,
-                 "ranks %d and %d run different plans: rank %d runs %.200s", rank, peer, rank,
-                 stand[rank].plan);
+        sg_text_add(&text, "ranks %d and %d run different plans: rank %d runs ", rank, peer, rank);
+        sg_plan_quote(stand[rank].plan, NULL, &text);
     }
     sg_pool_fail(cpu, &verdict);
 }
@@ -106,10 +107,10 @@ void sg_pool_mismatch(sg_cpu *cpu, int rank, int peer)
 void sg_pool_refused(sg_cpu *cpu, sg_cpu_rank *rank, const sg_cpu_visit *v)
 {
     sg_verdict verdict = {.status = SHINGLE_EBACKEND};
-    snprintf(verdict.text, sizeof verdict.text,
-             "the compute function of rank %d returned %d for rows %d to %d of %.200s", rank->rank,
-             v->refused, v->visit.row0, v->visit.row0 + v->visit.rows - 1,
-             sg_lane_run(rank)->bound->text);
+    sg_text text = {verdict.text, sizeof verdict.text, 0};
+    sg_text_add(&text, "the compute function of rank %d returned %d for rows %d to %d of ",
+                rank->rank, v->refused, v->visit.row0, v->visit.row0 + v->visit.rows - 1);
+    sg_plan_quote(sg_lane_run(rank)->bound->text, NULL, &text);
     sg_pool_fail(cpu, &verdict);
 }
 
@@ -139,9 +140,9 @@ static const sg_cpu_visit *find_call(sg_cpu *cpu, int *rank_out, bool *calls)
 
 static void name_rows(sg_cpu_rank *rank, const sg_cpu_visit *v, sg_text *text)
 {
-    sg_text_add(text, "the compute function of rank %d has been at rows %d to %d of %.200s",
-                rank->rank, v->visit.row0, v->visit.row0 + v->visit.rows - 1,
-                sg_lane_run(rank)->bound->text);
+    sg_text_add(text, "the compute function of rank %d has been at rows %d to %d of ", rank->rank,
+                v->visit.row0, v->visit.row0 + v->visit.rows - 1);
+    sg_plan_quote(sg_lane_run(rank)->bound->text, NULL, text);
 }
 
 void sg_pool_name_call(sg_cpu *cpu, sg_text *text)
