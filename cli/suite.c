@@ -71,6 +71,9 @@ bool suite_read(const char *path, suite *suite_out, char *error)
     bool ok = text != NULL;
     if (ok && strlen(text) != bytes)
         ok = file_fail(error, "%s: a byte of value 0; a suite is text", path);
+    if (ok && strncmp(text, "\xef\xbb\xbf", 3) == 0)
+        ok = file_fail(error, "%s: a byte order mark at its start; a suite is text without one",
+                       path);
     int number = 1;
     for (char *at = text; ok && at != NULL; number++) {
         char *const end = strchr(at, '\n');

@@ -376,6 +376,15 @@ void sg_text_add_part(sg_text *text, const char *whole, size_t length, size_t at
                 whole + first, cut ? dots : "");
 }
 
+sg_quoted sg_quote(const char *text, size_t at)
+{
+    sg_quoted quoted;
+    sg_text part = {quoted.text, sizeof quoted.text, 0};
+    quoted.text[0] = '\0';
+    sg_text_add_part(&part, text, strlen(text), at, sizeof quoted.text - 1);
+    return quoted;
+}
+
 void sg_text_add_ranks(sg_text *text, const bool *named, int ranks)
 {
     enum { SHOWN = 4 };

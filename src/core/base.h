@@ -168,6 +168,13 @@ void sg_text_add(sg_text *text, const char *format, ...) __attribute__((format(p
  * "..." stands where it is cut. */
 void sg_text_add_part(sg_text *text, const char *whole, size_t length, size_t at, size_t most);
 
+/* The same part of TEXT, for an error that names byte AT of it. */
+typedef struct sg_quoted {
+    char text[61];
+} sg_quoted;
+
+sg_quoted sg_quote(const char *text, size_t at);
+
 /* vsnprintf() with a point in its numbers, whatever the program's locale. */
 int sg_format(char *text, size_t size, const char *format, va_list args)
     __attribute__((format(printf, 3, 0)));

@@ -376,10 +376,15 @@ shingle_status sg_machine_read(const char *name, sg_machine *machine_out)
     size_t bytes = 0;
     SG_TRY(shingle_file_find(SHINGLE_MACHINES, name, path, sizeof path));
     SG_TRY(sg_disk_read(path, INT64_C(1) << 20, &text, &bytes));
-    const shingle_status status =
-        strlen(text) == bytes
-            ? sg_machine_parse(text, path, machine_out)
-            : sg_fail(SHINGLE_EINVAL, "%s: a byte of value 0; a machine file is text", path);
+    shingle_status status = SHINGLE_OK;
+    if (strlen(text) != bytes)
+        status = sg_fail(SHINGLE_EINVAL, "%s: a byte of value 0; a machine file is text", path);
+    else if (strncmp(text, "\xef\xbb\xbf", 3) == 0)
+        status =
+            sg_fail(SHINGLE_EINVAL,
+                    "%s: a byte order mark at its start; a machine file is text without one", path);
+    else
+        status = sg_machine_parse(text, path, machine_out);
     free(text);
     return status;
 }

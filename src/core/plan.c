@@ -116,7 +116,8 @@ void sg_plan_quote(const char *plan, const char *other, sg_text *text)
 
 static shingle_status expect(const char *text, size_t at, const char *what)
 {
-    return sg_fail(SHINGLE_EINVAL, "plan \"%.60s\", column %zu: %s expected", text, at + 1, what);
+    return sg_fail(SHINGLE_EINVAL, "plan \"%s\", column %zu: %s expected", sg_quote(text, at).text,
+                   at + 1, what);
 }
 
 /* Copies TEXT[*at ..] up to a blank or the end, and moves behind the blanks. */

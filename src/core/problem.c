@@ -533,8 +533,8 @@ shingle_status shingle_problem_shape(const char *problem, int rank, shingle_shap
     if (rank < 0 || rank >= p.ranks) {
         const int ranks = p.ranks;
         sg_problem_free(&p);
-        return sg_fail(SHINGLE_EINVAL, "rank %d of \"%.60s\"; 0 to %d are its ranks", rank, problem,
-                       ranks - 1);
+        return sg_fail(SHINGLE_EINVAL, "rank %d of \"%s\"; 0 to %d are its ranks", rank,
+                       sg_quote(problem, 0).text, ranks - 1);
     }
     *shape_out = (shingle_shape){.ranks = p.ranks,
                                  .m = p.m,

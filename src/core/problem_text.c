@@ -40,8 +40,8 @@ typedef struct reader {
 
 static shingle_status expect(const reader *r, const char *what)
 {
-    return sg_fail(SHINGLE_EINVAL, "problem \"%.60s\", column %zu: %s expected", r->text, r->at + 1,
-                   what);
+    return sg_fail(SHINGLE_EINVAL, "problem \"%s\", column %zu: %s expected",
+                   sg_quote(r->text, r->at).text, r->at + 1, what);
 }
 
 /* A word of letters, digits and underscores; its length. */
@@ -212,11 +212,11 @@ static shingle_status refuse_option(reader *r)
     static const char *const once[] = {"rows=",    "cyclic=",    "counts=", "gather=", "b=",
                                        "return_a", "accumulate", "call=",   "bias",    "norm"};
     enum { DEALS = 3 }; /* of these, which exclude each other */
-    const size_t column = r->at + 1;
+    const size_t at = r->at;
     for (size_t i = 0; i < sizeof once / sizeof *once; i++)
         if (take_word(r, once[i]) || (i + 1 == sizeof once / sizeof *once && take_word(r, "norm=")))
-            return sg_fail(SHINGLE_EINVAL, "problem \"%.60s\", column %zu: %s %s", r->text, column,
-                           once[i],
+            return sg_fail(SHINGLE_EINVAL, "problem \"%s\", column %zu: %s %s",
+                           sg_quote(r->text, at).text, at + 1, once[i],
                            i < DEALS ? "behind another; only one of rows=, cyclic= and counts= is "
                                        "accepted"
                                      : "is given twice; once is accepted");
@@ -256,11 +256,11 @@ static shingle_status take_option(reader *r, sg_ask *a, int64_t **list_out)
     const size_t at = r->at;
     if (take_name(r, act_names + 1, SG_ACTS - 1, &index)) {
         if (a->act != SG_ACT_NONE)
-            return sg_fail(
-                SHINGLE_EINVAL,
-                "problem \"%.60s\", column %zu: %s behind %s; only one of relu, gelu and "
-                "silu is accepted",
-                r->text, at + 1, act_names[index + 1], act_names[a->act]);
+            return sg_fail(SHINGLE_EINVAL,
+                           "problem \"%s\", column %zu: %s behind %s; only one of relu, gelu and "
+                           "silu is accepted",
+                           sg_quote(r->text, at).text, at + 1, act_names[index + 1],
+                           act_names[a->act]);
         a->act = (sg_act)(index + 1);
         return SHINGLE_OK;
     }
@@ -286,8 +286,8 @@ static shingle_status take_ask(reader *r, sg_ask *a, int64_t **list_out)
     if (!take_char(r, ':') || !take_char(r, 'r')) return expect(r, "\":rRANKS\"");
     SG_TRY(take_number(r, "a number of ranks", &ranks));
     if (ranks < 1 || ranks > SG_MAX_RANKS)
-        return sg_fail(SHINGLE_EINVAL, "problem \"%.60s\": %lld ranks; 1 to %d are possible",
-                       r->text, (long long)ranks, SG_MAX_RANKS);
+        return sg_fail(SHINGLE_EINVAL, "problem \"%s\": %lld ranks; 1 to %d are possible",
+                       sg_quote(r->text, r->at).text, (long long)ranks, SG_MAX_RANKS);
     a->op = (sg_op)op;
     a->type = (sg_type)type;
     a->ranks = (int)ranks;

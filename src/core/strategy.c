@@ -43,8 +43,8 @@ void sg_strategy_print(const sg_strategy *strategy, const sg_knobs *knobs, sg_te
 
 static shingle_status expect(const char *text, const char *at, const char *what)
 {
-    return sg_fail(SHINGLE_EINVAL, "strategy \"%.60s\", column %d: %s expected", text,
-                   (int)(at - text) + 1, what);
+    return sg_fail(SHINGLE_EINVAL, "strategy \"%s\", column %d: %s expected",
+                   sg_quote(text, (size_t)(at - text)).text, (int)(at - text) + 1, what);
 }
 
 /* Names of all strategies, or of a strategy's knobs, for error texts. */
@@ -78,8 +78,8 @@ static shingle_status take_knob(const char *text, const char **at, const sg_stra
         return expect(text, *at, names);
     }
     if (given[knob])
-        return sg_fail(SHINGLE_EINVAL, "strategy \"%.60s\": %s is given twice", text,
-                       strategy->knob[knob].name);
+        return sg_fail(SHINGLE_EINVAL, "strategy \"%s\": %s is given twice",
+                       sg_quote(text, (size_t)(*at - text)).text, strategy->knob[knob].name);
     *at += length;
     if (**at != '=') return expect(text, *at, "\"=\"");
     (*at)++;
@@ -89,9 +89,9 @@ static shingle_status take_knob(const char *text, const char **at, const sg_stra
     for (; **at >= '0' && **at <= '9' && value <= INT32_MAX; (*at)++)
         value = value * 10 + (**at - '0');
     if (*at == digits || value < its->least || value > its->most)
-        return sg_fail(SHINGLE_EINVAL,
-                       "strategy \"%.60s\", column %d: %s is a number from %d to %d", text,
-                       (int)(digits - text) + 1, its->name, its->least, its->most);
+        return sg_fail(SHINGLE_EINVAL, "strategy \"%s\", column %d: %s is a number from %d to %d",
+                       sg_quote(text, (size_t)(digits - text)).text, (int)(digits - text) + 1,
+                       its->name, its->least, its->most);
     knobs->value[knob] = (int32_t)value;
     given[knob] = true;
     return SHINGLE_OK;
@@ -108,7 +108,8 @@ shingle_status sg_strategy_parse(const char *text, const sg_strategy **strategy_
     const sg_strategy *const strategy = sg_strategy_find(name);
     if (strategy == NULL) {
         list_names(NULL, &list);
-        return sg_fail(SHINGLE_EINVAL, "strategy \"%.60s\": there are %s", text, names);
+        return sg_fail(SHINGLE_EINVAL, "strategy \"%s\": there are %s", sg_quote(text, 0).text,
+                       names);
     }
     const int count = sg_knob_count(strategy);
     bool given[SG_MAX_KNOBS] = {false};
@@ -128,7 +129,7 @@ shingle_status sg_strategy_parse(const char *text, const sg_strategy **strategy_
     if (*at != '\0') return expect(text, at, "the end");
     for (int i = 0; i < count && defaults == NULL && any; i++)
         if (!given[i])
-            return sg_fail(SHINGLE_EINVAL, "strategy \"%.60s\": %s is missing", text,
+            return sg_fail(SHINGLE_EINVAL, "strategy \"%s\": %s is missing", sg_quote(text, 0).text,
                            strategy->knob[i].name);
     *strategy_out = strategy;
     *knobs_out = knobs;

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/disk.h"
 #include "core/machine.h"
 #include "core/sched.h"
 
@@ -326,6 +327,10 @@ static void files_that_cannot_be_read_are_named(void **state)
     fclose(stream);
     assert_int_equal(sg_machine_read(path, &machine), SHINGLE_EINVAL);
     assert_non_null(strstr(shingle_error(), "a byte of value 0"));
+    const char marked[] = "\xef\xbb\xbfname x\n";
+    assert_int_equal(sg_disk_replace(path, marked, sizeof marked - 1), SHINGLE_OK);
+    assert_int_equal(sg_machine_read(path, &machine), SHINGLE_EINVAL);
+    assert_non_null(strstr(shingle_error(), "a byte order mark at its start"));
     remove(path);
     shingle_machine *handle = NULL;
     assert_int_equal(shingle_machine_load(NULL, &handle), SHINGLE_EINVAL);
