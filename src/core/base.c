@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,10 +94,23 @@ static sg_level log_level;
 static FILE *log_file;
 
 /* One write per message, so that lines of several threads or processes do not mix. */
-static void log_line(sg_level level, const char *text)
+static bool write_line(FILE *to, sg_level level, char *text)
 {
-    fprintf(log_file, "shingle %s: %s\n", level_names[level], text);
-    fflush(log_file);
+    make_one_line(text);
+    return fprintf(to, "shingle %s: %s\n", level_names[level], text) >= 0 && fflush(to) == 0;
+}
+
+/* The first line that the file does not take is told, and no other. */
+static void log_line(sg_level level, char *text)
+{
+    static atomic_flag told = ATOMIC_FLAG_INIT;
+    if (write_line(log_file, level, text) || log_file == stderr) return;
+    const int error = errno;
+    if (atomic_flag_test_and_set(&told)) return;
+    char lost[ERROR_ROOM];
+    snprintf(lost, sizeof lost, "SHINGLE_LOG_FILE \"%.400s\": %s; lines of the log are lost",
+             sg_env("SHINGLE_LOG_FILE"), strerror(error));
+    write_line(stderr, SG_LOG_WARN, lost);
 }
 
 static void log_open(void)
@@ -119,7 +133,7 @@ static void log_open(void)
             setvbuf(file, NULL, _IOFBF, BUFSIZ);
             log_file = file;
         } else {
-            snprintf(text, sizeof text, "SHINGLE_LOG_FILE \"%s\": %s; logging to stderr", path,
+            snprintf(text, sizeof text, "SHINGLE_LOG_FILE \"%.400s\": %s; logging to stderr", path,
                      strerror(errno));
             log_line(SG_LOG_WARN, text);
         }
@@ -129,7 +143,6 @@ static void log_open(void)
                  "SHINGLE_LOG is \"%.60s\"; none, error, warn, info or debug is possible; "
                  "taken as warn",
                  wanted);
-        make_one_line(text);
         log_line(SG_LOG_WARN, text);
     }
     if (log_level >= SG_LOG_WARN) {
@@ -146,7 +159,6 @@ void sg_log(sg_level level, const char *format, ...)
     va_start(args, format);
     sg_format(text, sizeof text, format, args);
     va_end(args);
-    make_one_line(text);
     log_line(level, text);
 }
 

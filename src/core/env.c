@@ -85,12 +85,19 @@ shingle_status sg_env_number(const char *name, double low, double high, double f
 
 shingle_status sg_env_count(const char *name, int low, int high, int fallback, int *value_out)
 {
-    double value = 0;
-    const shingle_status status = sg_env_number(name, low, high, fallback, &value);
-    if (status != SHINGLE_OK || value != floor(value))
+    enum { MOST = 9 }; /* digits; they fit an int */
+    const char *const text = sg_env(name);
+    const size_t digits = strspn(text, "0123456789");
+    int value = 0;
+    if (text[0] == '\0') {
+        *value_out = fallback;
+        return SHINGLE_OK;
+    }
+    for (size_t i = 0; i < digits && i < MOST; i++) value = 10 * value + text[i] - '0';
+    if (text[digits] != '\0' || digits > MOST || value < low || value > high)
         return sg_fail(SHINGLE_EINVAL, "%s is \"%.60s\"; a whole number of %d to %d is possible",
-                       name, sg_env(name), low, high);
-    *value_out = (int)value;
+                       name, text, low, high);
+    *value_out = value;
     return SHINGLE_OK;
 }
 

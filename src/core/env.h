@@ -15,7 +15,7 @@ const char *sg_env(const char *name);
 shingle_status sg_env_number(const char *name, double low, double high, double fallback,
                              double *value_out);
 
-/* The same as a whole number. */
+/* The same as a whole number, of digits alone as in machine files. */
 shingle_status sg_env_count(const char *name, int low, int high, int fallback, int *value_out);
 
 /* The INDEX-th SHINGLE_ variable that is set but not in the table, as a sentence that names the

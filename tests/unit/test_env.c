@@ -24,6 +24,8 @@ static int child(void)
     sg_log(SG_LOG_INFO, "chose ring");
     sg_log(SG_LOG_DEBUG, "tile 7");
     sg_fail(SHINGLE_EINVAL, "failed");
+    int threads = 0;
+    (void)sg_env_count("SHINGLE_THREADS", 1, 1024, 0, &threads);
     return 0;
 }
 
@@ -118,9 +120,25 @@ static void numbers_are_checked(void **state)
     setenv("SHINGLE_TIMEOUT", "7", 1);
     assert_int_equal(sg_env_count("SHINGLE_TIMEOUT", 1, 100, 0, &count), SHINGLE_OK);
     assert_int_equal(count, 7);
-    setenv("SHINGLE_TIMEOUT", "7.5", 1);
-    assert_int_equal(sg_env_count("SHINGLE_TIMEOUT", 1, 100, 0, &count), SHINGLE_EINVAL);
-    assert_non_null(strstr(shingle_error(), "\"7.5\"; a whole number"));
+    static const char *const broken[] = {"7.5",
+                                         "7.",
+                                         "1e1",
+                                         "101",
+                                         "0",
+                                         "-7",
+                                         "+7",
+                                         " 7",
+                                         "7x",
+                                         "0000000007",
+                                         "18446744073709551623"};
+    for (size_t i = 0; i < sizeof broken / sizeof broken[0]; i++) {
+        char wanted[80];
+        snprintf(wanted, sizeof wanted, "\"%s\"; a whole number of 1 to 100", broken[i]);
+        setenv("SHINGLE_TIMEOUT", broken[i], 1);
+        assert_int_equal(sg_env_count("SHINGLE_TIMEOUT", 1, 100, 0, &count), SHINGLE_EINVAL);
+        assert_non_null(strstr(shingle_error(), wanted));
+        assert_int_equal(count, 7);
+    }
     unsetenv("SHINGLE_TIMEOUT");
     assert_int_equal(sg_env_count("SHINGLE_TIMEOUT", 1, 100, 0, &count), SHINGLE_OK);
     assert_int_equal(count, 0);
@@ -195,6 +213,29 @@ static void log_warns_of_misspelt_settings(void **state)
     assert_null(strstr(text, "chose ring"));
 }
 
+/* Whatever users wrote. */
+static void settings_are_quoted_in_one_line(void **state)
+{
+    (void)state;
+    char text[4096];
+    say("SHINGLE_LOG=error SHINGLE_LOG_FILE=\"$(printf '/no/a\\nb\\033[31m')\"", text, sizeof text);
+    assert_non_null(strstr(text, "shingle warn: SHINGLE_LOG_FILE \"/no/a?b?[31m\": No such file"));
+    say("SHINGLE_LOG=warn \"$(printf 'SHINGLE_A\\nB\\033[31m')=1\"", text, sizeof text);
+    assert_non_null(strstr(text, "shingle warn: SHINGLE_A?B?[31m is not a variable of shingle"));
+}
+
+/* A number that is refused is logged once. */
+static void wrong_counts_are_logged_once(void **state)
+{
+    (void)state;
+    char text[4096];
+    say("SHINGLE_LOG=error SHINGLE_THREADS=1e2", text, sizeof text);
+    assert_non_null(strstr(text,
+                           "shingle error: SHINGLE_THREADS is \"1e2\"; a whole number of 1 to "
+                           "1024 is possible\n"));
+    assert_null(strstr(text, "a number of"));
+}
+
 static void log_goes_to_a_file(void **state)
 {
     (void)state;
@@ -217,6 +258,11 @@ static void log_goes_to_a_file(void **state)
     say("SHINGLE_LOG=error SHINGLE_LOG_FILE=/no/such/folder/x", text, sizeof text);
     assert_non_null(strstr(text, "SHINGLE_LOG_FILE \"/no/such/folder/x\": No such file"));
     assert_non_null(strstr(text, "rank 3 is?late"));
+
+    /* What a file does not take is told once. */
+    say("SHINGLE_LOG=debug SHINGLE_LOG_FILE=/dev/full", text, sizeof text);
+    assert_string_equal(text, "shingle warn: SHINGLE_LOG_FILE \"/dev/full\": No space left on "
+                              "device; lines of the log are lost\n");
 
     /* A pipe that nobody reads is not waited for. */
     assert_int_equal(mkfifo(path, 0600), 0);
@@ -245,6 +291,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(log_is_silent_unless_asked),
         cmocka_unit_test(log_has_levels),
         cmocka_unit_test(log_warns_of_misspelt_settings),
+        cmocka_unit_test(settings_are_quoted_in_one_line),
+        cmocka_unit_test(wrong_counts_are_logged_once),
         cmocka_unit_test(log_goes_to_a_file),
     };
     return cmocka_run_group_tests_name("env", tests, clean, NULL);
