@@ -36,9 +36,12 @@ shingle_status sg_check_axes(sg_checker *ck)
         ck->axis[i].word0 = words;
         ck->axis[i].words = ck->axis[i].extent / 64 + 1;
         words += ck->axis[i].words + 1; /* one more, so that 64 bits can be read from any bit on */
-        if (words > most_positions / 64)
-            return sg_fail(SHINGLE_EUNSUPPORTED, "the matrices are too long to be checked");
     }
+    if (words > most_positions / 64)
+        return sg_fail(SHINGLE_EUNSUPPORTED,
+                       "%lld rows and columns of all buffers are too many to be checked; %lld are "
+                       "possible",
+                       (long long)words * 64, (long long)most_positions);
     SG_ROOM(ck, cuts, cut_room, words);
     SG_ROOM(ck, before, before_room, words);
     memset(ck->cuts, 0, (size_t)words * sizeof *ck->cuts);
@@ -292,8 +295,9 @@ static shingle_status lay_out(sg_checker *ck)
         }
     }
     if (cells > most_cells)
-        return sg_fail(SHINGLE_EUNSUPPORTED, "%lld cells are too many to be checked",
-                       (long long)cells);
+        return sg_fail(SHINGLE_EUNSUPPORTED,
+                       "%lld cells are too many to be checked; %lld are possible", (long long)cells,
+                       (long long)most_cells);
     ck->cells = cells;
     SG_ROOM(ck, value, value_room, cells);
     SG_ROOM(ck, writer, writer_room, cells);
