@@ -276,18 +276,20 @@ static bool is_word(const char *word, size_t length, const char *name)
 
 enum { SEEN_NAME = FIELDS, SEEN_TOPOLOGY, SEEN_LINES };
 
-/* SEEN: of SEEN_LINES lines that may stand once, whether they do. */
-static shingle_status take_once(sg_machine_reader *r, const char *word, int line, bool *seen)
+/* SEEN: of SEEN_LINES lines that may stand once, where they do; none at NULL. */
+static shingle_status take_once(sg_machine_reader *r, const char *word, int line,
+                                sg_machine_reader *seen)
 {
-    if (seen[line])
+    if (seen[line].at != NULL)
         return sg_machine_fail_at(r, word, "%.*s stands here a second time; once is right",
                                   (int)strcspn(word, " \t\r\n#"), word);
-    seen[line] = true;
+    seen[line] = *r;
+    seen[line].at = word;
     return SHINGLE_OK;
 }
 
-/* One line that is not empty.  SEEN has a bit per kind of line that may stand once. */
-static shingle_status take_line(sg_machine_reader *r, sg_machine *m, bool *seen)
+/* One line that is not empty. */
+static shingle_status take_line(sg_machine_reader *r, sg_machine *m, sg_machine_reader *seen)
 {
     const char *const word = r->at;
     while (!sg_machine_at_end(r) && !sg_machine_is_blank(*r->at)) r->at++;
@@ -318,6 +320,23 @@ static shingle_status take_line(sg_machine_reader *r, sg_machine *m, bool *seen)
     return take_end(r);
 }
 
+/* Does line NAME speak of a single topology? */
+static bool is_of_one(const char *name, sg_topology *topology_out)
+{
+    static const struct {
+        const char *name;
+        sg_topology topology;
+    } of[] = {{"host_gbps", SG_PCIE},   {"numa_ranks", SG_PCIE},  {"numa_gbps", SG_PCIE},
+              {"host_staged", SG_PCIE}, {"node_ranks", SG_NODES}, {"nic_gbps", SG_NODES},
+              {"node_us", SG_NODES}};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        if (strcmp(of[i].name, name) != 0) continue;
+        *topology_out = of[i].topology;
+        return true;
+    }
+    return false;
+}
+
 /* What the topology needs, and has no number for. */
 static const char *missing_link(const sg_machine *m)
 {
@@ -327,11 +346,25 @@ static const char *missing_link(const sg_machine *m)
     return NULL;
 }
 
-static shingle_status check_all(const sg_machine_reader *r, const sg_machine *m, const bool *seen)
+/* What no link of the topology asks for would change nothing: one of the two lines is wrong. */
+static shingle_status refuse_unused(const sg_machine *m, const sg_machine_reader *seen)
 {
-    const char *missing = seen[SEEN_NAME] ? NULL : "name";
+    for (int i = 0; i < FIELDS; i++) {
+        sg_topology of = SG_PCIE;
+        if (seen[i].at == NULL || !is_of_one(fields[i].name, &of) || m->topology == of) continue;
+        return sg_machine_fail_at(&seen[i], seen[i].at,
+                                  "topology %s has no %s; topology %s is accepted with it",
+                                  topologies[m->topology], fields[i].name, topologies[of]);
+    }
+    return SHINGLE_OK;
+}
+
+static shingle_status check_all(const sg_machine_reader *r, const sg_machine *m,
+                                const sg_machine_reader *seen)
+{
+    const char *missing = seen[SEEN_NAME].at != NULL ? NULL : "name";
     for (int i = FIELDS; i-- > 0;)
-        if (fields[i].needed && !seen[i]) missing = fields[i].name;
+        if (fields[i].needed && seen[i].at == NULL) missing = fields[i].name;
     if (m->tiles == 0 && missing == NULL) missing = "tile";
     if (missing != NULL)
         return sg_fail(SHINGLE_EINVAL, "%s:%d:1: the line \"%s VALUE\" is missing", r->file,
@@ -341,6 +374,7 @@ static shingle_status check_all(const sg_machine_reader *r, const sg_machine *m,
         return sg_fail(SHINGLE_EINVAL,
                        "%s:%d:1: the line \"%s VALUE\" is missing, which topology %s needs",
                        r->file, r->line, missing, topologies[m->topology]);
+    SG_TRY(refuse_unused(m, seen));
     if (m->coll_sms >= m->sms && m->coll_sms > 0)
         return sg_fail(SHINGLE_EINVAL, "%s:%d:1: coll_sms is %d; less than sms %d is possible",
                        r->file, r->line, m->coll_sms, m->sms);
@@ -355,7 +389,7 @@ shingle_status sg_machine_parse(const char *text, const char *name, sg_machine *
     sg_machine_reader r = {name, text, text, 1};
     sg_machine m;
     memset(&m, 0, sizeof m);
-    bool seen[SEEN_LINES] = {false};
+    sg_machine_reader seen[SEEN_LINES] = {{.at = NULL}};
     for (;;) {
         sg_machine_skip_blanks(&r);
         if (!sg_machine_at_end(&r)) SG_TRY(take_line(&r, &m, seen));

@@ -75,13 +75,30 @@ static void printed_machines_parse_to_the_same(void **state)
     assert_int_equal(parsed.tiles, 3);
 }
 
+/* Each of LINES is printed if it stands in the plain machine's file. */
+static void expect_kept(const char *lines, sg_machine *machine)
+{
+    char content[8192];
+    char each[64];
+    sg_machine_plain(machine);
+    sg_machine_print(machine, text, sizeof text);
+    snprintf(content, sizeof content, "%s%s", text, lines);
+    if (sg_machine_parse(content, "f", machine) != SHINGLE_OK) fail_msg("%s", shingle_error());
+    sg_machine_print(machine, text, sizeof text);
+    for (const char *at = lines; *at != '\0'; at += strcspn(at, "\n") + 1) {
+        snprintf(each, sizeof each, "\n%.*s\n", (int)strcspn(at, "\n"), at);
+        if (strstr(text, each) == NULL) fail_msg("\"%s\" is not printed", each);
+    }
+}
+
 /* Every line that may be left out is printed if it stands there, and only then. */
 static void lines_that_may_be_left_out_are_kept(void **state)
 {
     (void)state;
+    static const char bridges[] =
+        "topology pcie\nhost_gbps 30\nnuma_ranks 2\nnuma_gbps 20\nhost_staged 1\n";
     static const char lines[] =
-        "topology nodes\nlink_gbps 400\nhost_gbps 30\nnuma_ranks 2\n"
-        "numa_gbps 20\nhost_staged 1\nnode_ranks 8\nnic_gbps 50\n"
+        "topology nodes\nlink_gbps 400\nnode_ranks 8\nnic_gbps 50\n"
         "node_us 3\ncopy_engines 2\npeer_us 1.5\nlocal_gbps 90\n"
         "visit_us 0.75\nadd_us 4\nidle_part 0.2\nsm_gbps 55\nvendor 0.97\nburst 1.1\nburst_us 1500\n"
         "gemm_by_copy 1.03\nvendor_by_copy 1.2\ngemm_by_coll 1.1\ncopy_by_gemm 1.02\n"
@@ -92,20 +109,13 @@ static void lines_that_may_be_left_out_are_kept(void **state)
         "more_add_us 2.5\namid_part 1.8\nhere_us 3\nonto_us 0.6\nonto_part 1.25\nlanded_us 1.8\nmem_part 0.14\n"
         "asked_cols 18\nfed_part 0.7\ncourier_gbps 35\nodd_gbps 54\npush_us 1.5\npiece_us 1\nbias_us 2\n"
         "relu_us 1\ngate_us 3\nturn_us 1\nragged_us 9\nragged_gbps 350\n";
-    char content[8192];
     sg_machine machine;
     sg_machine_plain(&machine);
     sg_machine_print(&machine, text, sizeof text);
     assert_null(strstr(text, "topology"));
     assert_null(strstr(text, "pool"));
-    snprintf(content, sizeof content, "%s%s", text, lines);
-    assert_int_equal(sg_machine_parse(content, "f", &machine), SHINGLE_OK);
-    sg_machine_print(&machine, text, sizeof text);
-    char each[64];
-    for (const char *at = lines; *at != '\0'; at += strcspn(at, "\n") + 1) {
-        snprintf(each, sizeof each, "\n%.*s\n", (int)strcspn(at, "\n"), at);
-        if (strstr(text, each) == NULL) fail_msg("\"%s\" is not printed", each);
-    }
+    expect_kept(bridges, &machine);
+    expect_kept(lines, &machine);
     const sg_curve *const curve = &machine.coll_curve[3];
     assert_true(curve->points == 2 && curve->point[0].at == 5e5 && curve->point[1].value == 99.5);
     assert_true(sg_curve_at(curve, 1, -1) == 10 && sg_curve_at(curve, 1e9, -1) == 99.5);
@@ -314,6 +324,33 @@ static void what_is_missing_is_named(void **state)
                  "a ring of 1024 ranks; at most 64");
 }
 
+/* Links that the topology does not have. */
+static void lines_of_other_topologies_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *line, *topology, *other;
+    } lines[] = {{"host_gbps 30", "pcie", "nodes"},  {"numa_ranks 2", "pcie", "switch"},
+                 {"numa_gbps 20", "pcie", "ring"},   {"host_staged 0", "pcie", "switch"},
+                 {"node_ranks 8", "nodes", "mesh"},  {"nic_gbps 50", "nodes", "pcie"},
+                 {"node_us 3", "nodes", "switch"},   {"node_us 0", "nodes", "switch"},
+                 {"host_staged 1", "pcie", "nodes"}, {"numa_ranks 1024", "pcie", "mesh"}};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        const int length = (int)strcspn(lines[i].line, " ");
+        char added[200], wanted[200];
+        /* The line first: order does not matter. */
+        snprintf(added, sizeof added, "ranks 8\n  %s\ntopology %s\nlink_gbps 5%s", lines[i].line,
+                 lines[i].other,
+                 strcmp(lines[i].other, "nodes") == 0 ? "\nnode_ranks 8\nnic_gbps 5" : "");
+        snprintf(wanted, sizeof wanted,
+                 "f.machine:3:3: topology %s has no %.*s; topology %s is accepted with it",
+                 lines[i].other, length, lines[i].line, lines[i].topology);
+        expect_error(with_line("ranks", added), wanted);
+    }
+    /* A switch is the default. */
+    expect_error(with_line("flag_us", "flag_us 1\nnode_us 3"), "topology switch has no node_us; ");
+}
+
 static void files_that_cannot_be_read_are_named(void **state)
 {
     (void)state;
@@ -375,6 +412,7 @@ int main(void)
         cmocka_unit_test(numbers_may_have_a_power_of_ten),
         cmocka_unit_test(mistakes_are_named_with_their_place),
         cmocka_unit_test(what_is_missing_is_named),
+        cmocka_unit_test(lines_of_other_topologies_are_refused),
         cmocka_unit_test(files_that_cannot_be_read_are_named),
         cmocka_unit_test(shipped_files_are_right),
     };
