@@ -503,10 +503,10 @@ SHINGLE_API shingle_status shingle_timeline_predict(const shingle_plan *plan,
                                                     const shingle_machine *machine,
                                                     shingle_timeline **timeline_out);
 
-/* Records the next run of PLAN on every rank of a group; other plans' runs are not recorded, and
- * nothing is unless this was called.  PLAN is any rank's.  SPANS: room for so many, 0 for what the
- * plan needs; what finds no room is counted.  Between the two calls nothing is allocated.  Before
- * the run has ended, stop says SHINGLE_EINVAL and recording goes on; TIMELINE_OUT NULL ends it. */
+/* Records the next run of PLAN (any rank's) on every rank of a group; no other run is recorded.
+ * SPANS: room for so many of all ranks together, 0 for what the plan needs; what finds no room is
+ * counted, and stop adds the waits.  Between the two calls nothing is allocated.  Before the run
+ * has ended, stop says SHINGLE_EINVAL and recording goes on; TIMELINE_OUT NULL ends it. */
 SHINGLE_API shingle_status shingle_timeline_start(int ranks, shingle_comm *const *comm,
                                                   const shingle_plan *plan, int64_t spans);
 SHINGLE_API shingle_status shingle_timeline_stop(int ranks, shingle_comm *const *comm,
