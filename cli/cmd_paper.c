@@ -37,6 +37,11 @@ static int machine_of(machines *all, const char *name, const shingle_machine **m
         *machine_out = all->machine[i];
         if (strcmp(all->name[i], name) == 0) return CLI_OK;
     }
+    char path[GROUP_PATH];
+    /* Its advice is for those who name a machine; here the row does. */
+    if (shingle_file_find(SHINGLE_MACHINES, name, path, sizeof path) != SHINGLE_OK)
+        return out_error(CLI_USAGE, "%.*s; its figures need that file in one of the two",
+                         (int)strcspn(shingle_error(), ";"), shingle_error());
     const int code = group_machine(name, &all->machine[all->count]);
     if (code != CLI_OK) return code;
     *machine_out = all->machine[all->count];
