@@ -203,6 +203,21 @@ shingle_status sg_chooser_blame(const sg_candidate *candidate, shingle_status st
     return sg_fail(status, "%s: %s", candidate->text, shingle_error());
 }
 
+/* What waits for ever when it is simulated breaks a rule, which a checker can name.  Whatever it
+ * finds, STATUS stays. */
+static shingle_status name_rule(const sg_problem *problem, const sg_candidate *candidate,
+                                shingle_status status)
+{
+    char waits[256];
+    sg_check_result result;
+    sg_checker *const checker = sg_checker_new();
+    snprintf(waits, sizeof waits, "%s", shingle_error());
+    const bool named = checker != NULL && sg_check_built(checker, problem, candidate->strategy,
+                                                         &candidate->knobs, 0, &result) == status;
+    sg_checker_free(checker);
+    return named ? status : sg_fail(status, "%s", waits);
+}
+
 shingle_status sg_chooser_price(sg_chooser *c, sg_candidate *candidate)
 {
     if (c->can != NULL || c->checker != NULL)
@@ -215,7 +230,9 @@ shingle_status sg_chooser_price(sg_chooser *c, sg_candidate *candidate)
         snprintf(candidate->declined, sizeof candidate->declined, "%s", shingle_error());
         return SHINGLE_OK;
     }
-    SG_TRY(sg_chooser_blame(candidate, status));
+    if (status == SHINGLE_EBUG)
+        return sg_chooser_blame(candidate, name_rule(c->problem, candidate, status));
+    SG_TRY(status);
     candidate->predicted_us = result.us;
     return SHINGLE_OK;
 }

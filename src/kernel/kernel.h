@@ -138,7 +138,7 @@ typedef struct sg_kernel_program {
     const void *bias;       /* [n], of the product's type; NULL: none */
     int32_t type, act;      /* enum sg_kernel_type, enum sg_kernel_act */
     uint64_t hash;          /* of the plan; what hellos are compared with */
-    uint64_t limit_ns;      /* as rank->limit_ns; 0: a second */
+    uint64_t limit_ns;      /* as rank->limit_ns; ten seconds at least */
     int32_t baked;          /* the run uses half 0 */
     int32_t spare;
     sg_kernel_place place[SG_KERNEL_PLACES];
@@ -319,10 +319,10 @@ typedef struct sg_kernel_gemm_param {
     float *partial;          /* split k: sums of all slices but one */
     /* By the host, before the first aim; `leaves` as well, if a push stores into a peer's
      * tensor. */
-    const sg_kernel_step *push; /* COPY steps without waits, on the device: blocks
-                                 * without tiles carry their rows, the first step first,
-                                 * or all blocks before their tiles.  Addresses, pitches
-                                 * and rows in multiples of 16 bytes */
+    const sg_kernel_step *push; /* COPY steps on the device, of which those that take tagged
+                                 * rows alone wait: blocks without tiles carry their rows,
+                                 * the first step first, or all blocks before their tiles.
+                                 * Addresses, pitches and rows in multiples of 16 bytes */
     int32_t pushes;
     int32_t early;   /* steps of these, from the first one on, that blocks with tiles carry before
                     * those, although others have none */

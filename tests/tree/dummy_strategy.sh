@@ -17,7 +17,7 @@ sed -n '/^```c$/,/^```$/p' "$page" | grep -v '^```' > src/strategy/whole.c
 # The line.
 echo 'SG_STRATEGY(whole)' >> src/strategy/strategies.h
 
-if ! { cmake -S . -B build -DCMAKE_C_COMPILER="$cc" -DCMAKE_BUILD_TYPE=Debug -DSHINGLE_TESTS=OFF \
+if ! { cmake -S . -B build -DCMAKE_C_COMPILER="$cc" -DCMAKE_BUILD_TYPE=Release -DSHINGLE_TESTS=OFF \
     -DSHINGLE_EXAMPLES=OFF -DSHINGLE_BENCH=OFF -DSHINGLE_WERROR=ON > "$work/log" 2>&1 &&
     cmake --build build -j 2 >> "$work/log" 2>&1; }; then
     cat "$work/log"
@@ -55,6 +55,7 @@ for strategy in '' '--strategy stuck'; do
     cat "$work/refuted"
     [ $code = 1 ]
     grep -q '^VIOLATION.* stuck' "$work/refuted"
+    grep -q 'waits for a flag that nobody raises: flag 0 of rank 0; rank 0 raises it at rank 1' "$work/refuted"
     if grep VIOLATION "$work/refuted" | grep -v stuck; then exit 1; fi
 done
 # Who plans or runs is told its name, too.
@@ -64,4 +65,5 @@ for command in plan run; do
     cat "$work/stuck"
     [ $code = 3 ]
     grep -q "^shingle $command: stuck{blocks=" "$work/stuck"
+    grep -q 'waits for a flag that nobody raises' "$work/stuck"
 done
