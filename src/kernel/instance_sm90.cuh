@@ -1,17 +1,28 @@
 /* instance_sm90.cuh -- the instances of the Hopper product, the same for bf16 and f16. */
 #pragma once
-#include "kernel/gemm_sm90.cuh"
 #include "kernel/instance.h"
+#ifdef SHINGLE_SHAPES_ALONE /* for who chooses among kernels and starts none */
+#include "kernel/shape_sm90.cuh"
+template <class S> static const void *kernel_of()
+{
+    return "";
+}
+#else
+#include "kernel/gemm_sm90.cuh"
+template <class S> static const void *kernel_of()
+{
+    return (const void *)gemm_sm90<S>;
+}
+#endif
 
 template <class S> static sg_instance instance_of(int type)
 {
-    const sg_instance i = {type,    S::BM,
-                           S::BN,   S::NARROW,
-                           S::WGS,  S::PINGPONG ? SG_KERNEL_PINGPONG : SG_KERNEL_COOPERATIVE,
-                           S::CM,   S::CN,
-                           S::FOLD, S::ONTO,
-                           S::W,    S::THREADS,
-                           S::SMEM, (const void *)gemm_sm90<S>};
+    const sg_instance i = {
+        type,      S::BM,         S::BN,
+        S::NARROW, S::WGS,        S::PINGPONG ? SG_KERNEL_PINGPONG : SG_KERNEL_COOPERATIVE,
+        S::CM,     S::CN,         S::FOLD,
+        S::ONTO,   S::W,          S::THREADS,
+        S::SMEM,   kernel_of<S>()};
     return i;
 }
 
