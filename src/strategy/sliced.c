@@ -282,8 +282,14 @@ static void multiply_cols(const sg_problem *p, int64_t col0, int64_t cols, int p
             multiply_piece(&piece, col0, cols, packed, base + p->share[q].base + piece.own_row, s);
 }
 
-/* Rows of so many elements of any type begin where GPUs load them fast. */
-enum { EVEN_COLS = 8 };
+/* Rows of multiples of EVEN elements of any type begin where GPUs load them fast. */
+static int64_t width_of(const sg_problem *p, const sg_knobs *k)
+{
+    enum { EVEN = 8 };
+    const int64_t width = sg_chunk_rows(p->n, k->value[SLICES], k->value[TILE_N]);
+    const int64_t even = sg_round_up(width, EVEN);
+    return sg_ceil_div(p->n, even) == sg_ceil_div(p->n, width) ? even : width;
+}
 
 /* Slices of columns.  Collectives take what lies side by side, so a slice is a matrix of its own;
  * the last one, if it is narrower, in buffers of its own. */
@@ -291,8 +297,7 @@ static void build_cols(const sg_problem *p, const sg_knobs *k, int rank, sg_sche
 {
     const bool all = sg_problem_out(p) == SG_OUT_ALL;
     const int64_t rows = all ? p->m : p->share[rank].rows;
-    const int64_t chunk = sg_chunk_rows(p->n, k->value[SLICES], k->value[TILE_N]);
-    const int64_t width = sg_round_up(chunk, EVEN_COLS);
+    const int64_t width = width_of(p, k);
     const int64_t full = p->n / width;
     const int64_t widths[] = {width, p->n % width};
     int packed[2];
