@@ -373,6 +373,12 @@ void sg_text_add(sg_text *text, const char *format, ...)
     if (length > 0) text->length += (size_t)length;
 }
 
+/* Is BYTE one of a letter of UTF-8, but not its first? */
+static bool is_inside(char byte)
+{
+    return ((unsigned char)byte & 0xc0) == 0x80;
+}
+
 void sg_text_add_part(sg_text *text, const char *whole, size_t length, size_t at, size_t most)
 {
     static const char dots[] = "...";
@@ -382,10 +388,13 @@ void sg_text_add_part(sg_text *text, const char *whole, size_t length, size_t at
     if (length > most && at > before + DOTS) first = at - before;
     /* Near its end the last MOST bytes are shown. */
     if (first > 0 && length - first + DOTS < most) first = length - most + DOTS;
+    while (first > 0 && is_inside(whole[first])) first++;
     const size_t room = most - (first > 0 ? DOTS : 0);
     const bool cut = length - first > room;
-    sg_text_add(text, "%s%.*s%s", first > 0 ? dots : "", (int)(cut ? room - DOTS : length - first),
-                whole + first, cut ? dots : "");
+    size_t shown = cut ? room - DOTS : length - first;
+    while (cut && shown > 0 && is_inside(whole[first + shown])) shown--;
+    sg_text_add(text, "%s%.*s%s", first > 0 ? dots : "", (int)shown, whole + first,
+                cut ? dots : "");
 }
 
 sg_quoted sg_quote(const char *text, size_t at)

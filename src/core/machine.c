@@ -346,12 +346,19 @@ static const char *missing_link(const sg_machine *m)
     return NULL;
 }
 
+static bool is_zero(const sg_machine *m, const field *f)
+{
+    const char *const at = (const char *)m + f->offset;
+    return f->whole ? *(const int *)(const void *)at == 0 : *(const double *)(const void *)at <= 0;
+}
+
 /* What no link of the topology asks for would change nothing: one of the two lines is wrong. */
 static shingle_status refuse_unused(const sg_machine *m, const sg_machine_reader *seen)
 {
     for (int i = 0; i < FIELDS; i++) {
         sg_topology of = SG_PCIE;
         if (seen[i].at == NULL || !is_of_one(fields[i].name, &of) || m->topology == of) continue;
+        if (is_zero(m, &fields[i])) continue; /* as if it were left out */
         return sg_machine_fail_at(&seen[i], seen[i].at,
                                   "topology %s has no %s; topology %s is accepted with it",
                                   topologies[m->topology], fields[i].name, topologies[of]);

@@ -36,7 +36,9 @@ bool sg_strategy_is_quick(const sg_problem *p, const sg_machine *machine)
     enum { RANKS = 64, TILES = 1 << 20 };
     const sg_tile *const tile = &machine->tile[0];
     const double tiles = (double)bands_of(p, tile) * (double)cols_of(p, tile);
-    return p->ranks <= RANKS && tiles * p->ranks <= TILES;
+    /* Rows in turns are patches of every rank. */
+    const double lists = p->segment_count > p->ranks ? p->ranks : 1;
+    return p->ranks <= RANKS && tiles * lists <= TILES;
 }
 
 /* Is TILE a low one of an all-reduce of several ranks that have more rows than two of it?  It asks

@@ -302,12 +302,12 @@ static double waves_of(double tiles, double blocks)
 }
 
 /* What a tile of one of WAVES shows of ALL that is done to its sums behind a product of US.
- * Ping-pong, the next one's product hides as much as fits into its second half, and the last one's
- * is left (one H200, 3000x8832x2560: 128x256 195 us, with silu 216; 128x192 189 and 184;
+ * Ping-pong, half of the next one's product hides it, or as much as fits, and the last one's is
+ * left (one H200, 3000x8832x2560: 128x256 195 us, with silu 216; 128x192 189 and 184;
  * results/gpu/forms_2xh200_v3.json). */
 static double shown_us(bool pingpong, double all, double us, double waves)
 {
-    const double each = pingpong ? fmin(all, fmax(0, 2 * all - us)) : all;
+    const double each = pingpong ? fmax(0, all - us / 2) : all;
     return each + (all - each) / waves;
 }
 

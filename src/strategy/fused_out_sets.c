@@ -20,7 +20,7 @@ static const double most_tagged_bytes = 26e6, most_tagged_once_bytes = 8e6;
  * products of a low slice (measured: 17 to 40 % of the run in slices of one band). */
 enum { LEAST_BANDS = 4, MOST_SUBS = 8 };
 
-/* Of an all-reduce a slice is a wave at least, all but FULL percent of it, and two where own tiles
+/* Of an all-reduce a slice is a wave at least, or FULL percent of it, and two where own tiles
  * follow at once.  Those of a smaller one wait for what peers multiply in the same wave, and blocks
  * that wait are late for every wave behind it, which no prediction knows (two H200s:
  * 4096x4096x2048, four waves, 131 us in 4 slices and 144 in 8; 1000 rows, two, 48 in 2 and 58 in 4;

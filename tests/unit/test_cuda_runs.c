@@ -95,7 +95,7 @@ static void slow_launches_are_declined(void **state)
         {"ag_gemm:bf16:520x136x64:r4", "dma{form=3,chunks=2,tile_m=128,tile_n=128}", "stay in f32"},
         {"gemm_rs:bf16:520x136x64:r4", "fused_out{tile_m=96,tile_n=96}", "no fast kernel"},
         {"ag_gemm:bf16:520x136x64:r4", "fused_in{tile_m=128,tile_n=96}", "without addends"},
-        {"gemm_rs:bf16:516x136x64:r4", "fused_out{tile_m=128,tile_n=224}", "block of two"},
+        {"gemm_rs:bf16:516x136x64:r4", "fused_out{tile_m=128,tile_n=224}", "block of 2"},
         {"gemm_ar:bf16:520x136x64:r4", "fused_out{tile_m=128,tile_n=256,once=1,tagged=1}",
          "as tagged data in one hop"},
         {"ag_gemm:bf16:70x136x64:r4", "fused_in{tile_m=128,tile_n=224,push=4}",

@@ -331,10 +331,10 @@ static void lines_of_other_topologies_are_refused(void **state)
     static const struct {
         const char *line, *topology, *other;
     } lines[] = {{"host_gbps 30", "pcie", "nodes"},  {"numa_ranks 2", "pcie", "switch"},
-                 {"numa_gbps 20", "pcie", "ring"},   {"host_staged 0", "pcie", "switch"},
+                 {"numa_gbps 20", "pcie", "ring"},   {"host_staged 1", "pcie", "switch"},
                  {"node_ranks 8", "nodes", "mesh"},  {"nic_gbps 50", "nodes", "pcie"},
-                 {"node_us 3", "nodes", "switch"},   {"node_us 0", "nodes", "switch"},
-                 {"host_staged 1", "pcie", "nodes"}, {"numa_ranks 1024", "pcie", "mesh"}};
+                 {"node_us 3", "nodes", "switch"},   {"host_staged 1", "pcie", "nodes"},
+                 {"numa_ranks 1024", "pcie", "mesh"}};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         const int length = (int)strcspn(lines[i].line, " ");
         char added[200], wanted[200];
@@ -349,6 +349,11 @@ static void lines_of_other_topologies_are_refused(void **state)
     }
     /* A switch is the default. */
     expect_error(with_line("flag_us", "flag_us 1\nnode_us 3"), "topology switch has no node_us; ");
+    /* 0 is as if the line were left out. */
+    sg_machine machine;
+    assert_int_equal(sg_machine_parse(with_line("flag_us", "flag_us 1\nnode_us 0\nhost_staged 0"),
+                                      "f.machine", &machine),
+                     SHINGLE_OK);
 }
 
 static void files_that_cannot_be_read_are_named(void **state)

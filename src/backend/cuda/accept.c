@@ -170,12 +170,30 @@ static int64_t rows_at(const sg_sched *s, const sg_area *to)
     return to->buf == SG_C ? sg_problem_c_rows(s->problem, to->rank) : s->buf[to->buf].rows;
 }
 
-/* Rows of a patch that ends inside a matrix are stored by themselves in pieces of 64 columns, two
- * by two in pieces of 32, and else by blocks of 64, over whatever stands behind it. */
+/* Columns of the pieces in which tiles of L are stored (W in shape_sm90.cuh); 0: of all. */
+static int32_t piece_of(const sg_sched *s, const sg_launch *l)
+{
+    enum { WIDE = 64, NARROW = 32, NARROWEST = 16 };
+    const int32_t cols = l->tile_n | narrow_of(s, l);
+    const bool whole = cols == 80 || cols == 112;
+    if (cols % WIDE == 0) return WIDE;
+    if (cols % NARROW == 0) return NARROW;
+    return whole && !has_addends(s, l) ? 0 : NARROWEST;
+}
+
+/* Rows that such pieces leave together: they fill 128 bytes. */
+static int32_t line_of(const sg_sched *s, const sg_launch *l)
+{
+    enum { WIDE = 64 };
+    const int32_t piece = piece_of(s, l);
+    return piece > 0 ? WIDE / piece : WIDE;
+}
+
+/* Rows of a patch that ends inside a matrix are stored by themselves in pieces of 64 columns, and
+ * else by blocks, over whatever stands behind it. */
 static bool tramples(const sg_sched *s, const sg_launch *l)
 {
-    const int32_t cols = l->tile_n | narrow_of(s, l);
-    const int32_t line = cols % 64 == 0 ? 1 : cols % 32 == 0 ? 2 : 64;
+    const int32_t line = line_of(s, l);
     bool does = false;
     for (int32_t i = l->patch0; i < l->patch0 + l->patches && line > 1; i++) {
         const sg_patch *const p = &s->patch[i];
@@ -189,16 +207,6 @@ static bool tramples(const sg_sched *s, const sg_launch *l)
 }
 
 /* ---- Columns and matrices -------------------------------------------------------------------- */
-
-/* Columns of the pieces in which tiles of L are stored (shape_sm90.cuh); 0: of all. */
-static int32_t piece_of(const sg_sched *s, const sg_launch *l)
-{
-    enum { WIDE = 64, NARROW = 32, NARROWEST = 16 };
-    const int32_t cols = l->tile_n | narrow_of(s, l);
-    if (cols % WIDE == 0) return WIDE;
-    if (cols % NARROW == 0) return NARROW;
-    return has_addends(s, l) ? NARROWEST : 0;
-}
 
 /* Is TO an area of the own C that ends where a place of C does that is made for it
  * (sg_cuda_clip_place())? */
@@ -260,40 +268,51 @@ static bool has_even_rows(const sg_sched *s, const sg_launch *l)
     return even;
 }
 
-/* What a launch has a tensor map for: pieces and, where patches end inside, rows of an area. */
+/* What a launch has a tensor map for: a matrix in one of its uses. */
+enum { PIECES, ROWS, OPERAND_A, OPERAND_B, NARROW_B };
+
 typedef struct mapped {
-    int16_t rank;
-    uint8_t buf;
-    bool rows;
+    int use, buf, rank, part; /* part: of several B or C */
 } mapped;
 
-static int count_map(mapped *map, int maps, const sg_area *a, bool rows)
+static int count_map(const sg_sched *s, mapped *map, int maps, const sg_area *a, int use)
 {
+    int64_t low = 0;
+    int64_t high = 0;
+    int part = 0;
+    if (a->buf == SG_B) part = sg_problem_b_at(s->problem, a->row0, &low, &high);
+    if (a->buf == SG_C) part = sg_problem_b_at(s->problem, a->col0, &low, &high);
+    if (s->buf[a->buf].wide || maps > SG_KERNEL_MAPS) return maps; /* parts of k have none */
     for (int i = 0; i < maps; i++)
-        if (map[i].buf == a->buf && map[i].rank == a->rank && map[i].rows == rows) return maps;
-    if (maps < SG_KERNEL_MAPS) map[maps] = (mapped){(int16_t)a->rank, a->buf, rows};
+        if (map[i].use == use && map[i].buf == a->buf && map[i].rank == a->rank &&
+            map[i].part == part)
+            return maps;
+    if (maps < SG_KERNEL_MAPS) map[maps] = (mapped){use, a->buf, a->rank, part};
     return maps + 1;
 }
 
-/* Are there maps for all that L, whose A and B take three at most, adds and stores? */
+/* Are there maps for all that L reads, adds and stores? */
 static bool has_maps(const sg_sched *s, const sg_launch *l)
 {
-    enum { OF_OPERANDS = 3, BOX = 64 };
+    enum { BOX = 64 };
     mapped map[SG_KERNEL_MAPS];
     int maps = 0;
-    for (int32_t i = l->patch0; i < l->patch0 + l->patches && maps <= SG_KERNEL_MAPS; i++) {
+    for (int32_t i = l->patch0; i < l->patch0 + l->patches; i++) {
         const sg_patch *const p = &s->patch[i];
-        for (int32_t j = p->add0; j < p->add0 + p->adds && maps <= SG_KERNEL_MAPS; j++)
-            maps = count_map(map, maps, &s->add[j].area, false);
-        for (int32_t j = p->to0; j < p->to0 + p->tos && maps <= SG_KERNEL_MAPS; j++) {
+        if (p->k0 < p->k1) {
+            maps = count_map(s, map, maps, &p->a, OPERAND_A);
+            maps = count_map(s, map, maps, &p->b, p->tile_n > 0 ? NARROW_B : OPERAND_B);
+        }
+        for (int32_t j = p->add0; j < p->add0 + p->adds; j++)
+            maps = count_map(s, map, maps, &s->add[j].area, PIECES);
+        for (int32_t j = p->to0; j < p->to0 + p->tos; j++) {
             const sg_area *const to = &s->to[j];
-            maps = count_map(map, maps, to, false);
-            if (!to->tiled && p->rows % BOX != 0 && maps <= SG_KERNEL_MAPS &&
-                (int64_t)to->row0 + p->rows != rows_at(s, to))
-                maps = count_map(map, maps, to, true);
+            maps = count_map(s, map, maps, to, PIECES);
+            if (!to->tiled && p->rows % BOX != 0 && (int64_t)to->row0 + p->rows != rows_at(s, to))
+                maps = count_map(s, map, maps, to, ROWS);
         }
     }
-    return maps + OF_OPERANDS <= SG_KERNEL_MAPS;
+    return maps <= SG_KERNEL_MAPS;
 }
 
 /* ---- The vendor's ---------------------------------------------------------------------------- */
@@ -401,9 +420,8 @@ static bool layout_accepted(const sg_sched *s, const sg_launch *l, sg_text *why)
 {
     const bool tagged = sg_sched_is_tagged(s, l);
     if (tramples(s, l)) {
-        sg_text_add(why, "rows end inside a block of %s, which tiles of %dx%d store whole",
-                    (l->tile_n | narrow_of(s, l)) % 32 == 0 ? "two" : "64", (int)l->tile_m,
-                    (int)l->tile_n);
+        sg_text_add(why, "rows end inside a block of %d, which tiles of %dx%d store whole",
+                    (int)line_of(s, l), (int)l->tile_m, (int)l->tile_n);
         return false;
     }
     if (!tagged && !ends_pieces(s, l)) {

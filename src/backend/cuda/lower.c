@@ -238,14 +238,22 @@ static double finishing_cycles(const sg_problem *p, double m, double n)
     return each * m * n;
 }
 
+/* Whether the rows or columns of a patch end inside the matrix that it is stored into. */
+typedef struct ends_inside {
+    bool rows, cols;
+} ends_inside;
+
 /* For a launch that has no tile, being meant for the vendor.  An SM takes m n / 32 cycles for what
  * a tile multiplies of 64 of k, or 2.1 (m + n) until it has them; what is done to its sums half of
  * the next tile hides, ping-pong.  Of what ends INSIDE a matrix, tiles that are stored whole would
  * store over what is beside it, and pieces of 32 columns leave two rows at a time. */
-static sg_kernel_tile best_tile(const sg_problem *p, const sg_patch *patch, bool inside, int sms)
+static sg_kernel_tile best_tile(const sg_problem *p, const sg_patch *patch, ends_inside inside,
+                                int sms)
 {
-    enum { TILES = 24, PIECE = 32, WIDE = 64, STAGE_K = 64 };
-    const int piece = patch->rows % 2 == 0 ? PIECE : WIDE;
+    enum { TILES = 24, ANY = 1, PIECE = 32, WIDE = 64, STAGE_K = 64 };
+    const int piece = inside.rows && patch->rows % 2 != 0 ? WIDE
+                      : inside.rows || inside.cols        ? PIECE
+                                                          : ANY;
     sg_kernel_tile tile[TILES], best = {.m = 64, .n = 64};
     double least = INFINITY;
     const int count = sg_kernel_tiles((enum sg_kernel_type)p->type, tile, TILES);
@@ -253,14 +261,14 @@ static sg_kernel_tile best_tile(const sg_problem *p, const sg_patch *patch, bool
     for (int i = 0; i < count; i++) {
         const double m = tile[i].m, n = tile[i].n;
         if (patch->adds > 0 ? !tile[i].adds : !tile[i].bare) continue;
-        if (inside && tile[i].n % piece != 0) continue;
+        if (tile[i].n % piece != 0) continue;
         const int64_t tiles =
             sg_ceil_div(patch->rows, tile[i].m) * sg_ceil_div(patch->cols, tile[i].n);
         const double waves = (double)sg_ceil_div(tiles, sms);
         const double product = stages * fmax(m * n / 32, 2.1 * (m + n));
         const double finishing = patch->final ? finishing_cycles(p, m, n) : 0;
         const bool hides = tile[i].pingpong && patch->adds == 0;
-        const double shown = hides ? fmin(finishing, fmax(0, 2 * finishing - product)) : finishing;
+        const double shown = hides ? fmax(0, finishing - product / 2) : finishing;
         const double cycles = waves * (product + shown) + finishing - shown;
         if (cycles < least) best = tile[i], least = cycles;
     }
@@ -278,7 +286,7 @@ static sg_kernel_tile tile_of(const sg_bound *bound, const sg_launch *l, bool od
     const sg_patch *const patch = &s->patch[l->patch0];
     const sg_area *const to = &s->to[patch->to0];
     const sg_buf *const buf = &s->buf[to->buf];
-    const bool inside = to->row0 + to->rows != buf->rows || to->col0 + to->cols != buf->cols;
+    const ends_inside inside = {to->row0 + to->rows != buf->rows, to->col0 + to->cols != buf->cols};
     return best_tile(&bound->problem, patch, inside, sms);
 }
 
