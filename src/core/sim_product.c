@@ -301,13 +301,17 @@ static double waves_of(double tiles, double blocks)
     return fmax(1, ceil(tiles / fmax(1, blocks)));
 }
 
-/* What a tile of one of WAVES shows of ALL that is done to its sums behind a product of US.
- * Ping-pong, half of the next one's product hides it, or as much as fits, and the last one's is
- * left (one H200, 3000x8832x2560: 128x256 195 us, with silu 216; 128x192 189 and 184;
- * results/gpu/forms_2xh200_v3.json). */
-static double shown_us(bool pingpong, double all, double us, double waves)
+/* What a tile of NUMBERS, one of WAVES, shows of ALL that is done to its sums behind a product of
+ * US.  Ping-pong, a third of the next one's product hides first that the tile is stored, and then
+ * what was done to it; the last one's is left.  (One H200, 2048x8192 in 128x128, eight waves: with
+ * gelu 13.6, 10.3, 7.1 and 2.2 us more at k 512, 768, 1024 and 1536, with bias and silu 20, 19, 16
+ * and 7, which this says within 1.5; results/gpu/endings_h200_v1.json.) */
+static double shown_us(bool pingpong, double numbers, double all, double us, double waves)
 {
-    const double each = pingpong ? fmax(0, all - us / 2) : all;
+    enum { WHOLE = 128 * 256 };
+    const double hiding = 0.35, storing_us = 2.66 * numbers / WHOLE;
+    const double hidden = fmin(all, fmax(0, hiding * us - storing_us));
+    const double each = pingpong ? all - hidden : all;
     return each + (all - each) / waves;
 }
 
@@ -333,7 +337,7 @@ double sg_sim_visit_us(const sg_sim *m, const sg_sched *s, const sg_launch *l,
     const double product = product_us(m, s, l, p, fed);
     const double numbers = p->final ? (double)l->tile_m * width : 0;
     const double finishing = shown_us(
-        p->adds == 0 && p->tile_n == 0 && tile_of(machine, l).late < 1,
+        p->adds == 0 && p->tile_n == 0 && tile_of(machine, l).late < 1, numbers,
         finishing_us(machine, s->problem, numbers), product, waves_of((double)l->visits, a->got));
     const double math = (adds_tags(s, p) ? 0 : machine->visit_us + finishing) + product;
     const double most = machine->sm_gbps > 0 ? 1 / machine->sm_gbps : 0;
@@ -383,7 +387,7 @@ static double in_tiles_us(const sg_machine *machine, const sg_problem *problem,
     const double burst = with_burst(machine, machine->burst, begin, waves * math);
     const double product = fmax(burst, waves * sg_sim_stages_us(machine, of->depth));
     const double finishing = finishing_us(machine, problem, (double)t->m * t->n);
-    return product + waves * shown_us(t->late < 1, finishing, math, waves);
+    return product + waves * shown_us(t->late < 1, (double)t->m * t->n, finishing, math, waves);
 }
 
 /* What ends in a gate is not the vendor's: ours is in the shape of tile that takes least, of the
