@@ -27,7 +27,7 @@ static sg_sim_result parts_of(const char *problem, const char *strategy, const s
     const sg_strategy *of = NULL;
     sg_problem p = problem_of(problem);
     sg_knobs knobs;
-    sg_sim_result result;
+    sg_sim_result result = {0};
     bool given = false;
     assert_non_null(simulator);
     if (sg_strategy_parse(strategy, &of, NULL, &knobs, &given) != SHINGLE_OK ||
