@@ -57,16 +57,6 @@ static shingle_status add_candidate(sg_chooser *c, const sg_strategy *strategy,
     return SHINGLE_OK;
 }
 
-/* Some are thought of twice: a shape of tile for this and for that. */
-static bool is_candidate(const sg_chooser *c, const sg_strategy *strategy, const sg_knobs *knobs)
-{
-    for (int i = 0; i < c->candidates; i++)
-        if (c->candidate[i].strategy == strategy && c->candidate[i].declined[0] == '\0' &&
-            memcmp(&c->candidate[i].knobs, knobs, sizeof *knobs) == 0)
-            return true;
-    return false;
-}
-
 shingle_status sg_chooser_propose(sg_chooser *c, const sg_strategy *strategy, int skipped)
 {
     sg_knobs sets[SG_MAX_KNOB_SETS];
@@ -75,12 +65,9 @@ shingle_status sg_chooser_propose(sg_chooser *c, const sg_strategy *strategy, in
     memset(sets, 0, sizeof sets);
     const int count =
         sg_strategy_propose_next(strategy, c->problem, c->machine, skipped, sets, &reason);
-    SG_ASSERT(count <= SG_MAX_KNOB_SETS);
     if (count == 0) return add_candidate(c, strategy, NULL, why);
     const int most = sg_strategy_is_quick(c->problem, c->machine) ? count : 1;
-    for (int i = 0; i < most; i++)
-        if (!is_candidate(c, strategy, &sets[i]))
-            SG_TRY(add_candidate(c, strategy, &sets[i], NULL));
+    for (int i = 0; i < most; i++) SG_TRY(add_candidate(c, strategy, &sets[i], NULL));
     return SHINGLE_OK;
 }
 

@@ -70,6 +70,20 @@ static double waves_cost(const sg_problem *p, const sg_machine *machine, const s
     return low * us * (1 - machine->idle_part * (1 - busy));
 }
 
+/* Of COUNT knob sets those that no earlier one is, some being thought of twice: a shape of tile for
+ * this and for that; their number. */
+static int drop_equals(const sg_strategy *strategy, sg_knobs *sets, int count)
+{
+    const size_t bytes = (size_t)sg_knob_count(strategy) * sizeof sets[0].value[0];
+    int kept = 0;
+    for (int i = 0; i < count; i++) {
+        int equal = 0;
+        while (equal < kept && memcmp(sets[equal].value, sets[i].value, bytes) != 0) equal++;
+        if (equal == kept) sets[kept++] = sets[i];
+    }
+    return kept;
+}
+
 int sg_strategy_propose_next(const sg_strategy *strategy, const sg_problem *problem,
                              const sg_machine *machine, int skipped, sg_knobs *sets, sg_text *why)
 {
@@ -86,7 +100,9 @@ int sg_strategy_propose_next(const sg_strategy *strategy, const sg_problem *prob
     }
     ordered.tiles -= skipped;
     memmove(ordered.tile, ordered.tile + skipped, (size_t)ordered.tiles * sizeof *ordered.tile);
-    return strategy->propose(problem, &ordered, sets, why);
+    const int count = strategy->propose(problem, &ordered, sets, why);
+    SG_ASSERT(count <= SG_MAX_KNOB_SETS);
+    return drop_equals(strategy, sets, count);
 }
 
 int sg_strategy_propose(const sg_strategy *strategy, const sg_problem *problem,

@@ -6,7 +6,7 @@
 
 /* STRATEGY's proposals with the tile shapes of MACHINE ordered for PROBLEM: first the one whose
  * waves of tiles take least, since a last wave that is nearly empty costs as much as a full one.
- * Some strategies look at the first few alone. */
+ * Some strategies look at the first few alone.  What is proposed twice is there once. */
 int sg_strategy_propose(const sg_strategy *strategy, const sg_problem *problem,
                         const sg_machine *machine, sg_knobs *sets, sg_text *why);
 
